@@ -1,0 +1,42 @@
+package hns
+
+import "context"
+
+// Client reads and writes one HNS network and its local endpoints.
+//
+// Calls may take from milliseconds to a minute, can hang, and cannot be
+// cancelled once begun; ctx only bounds how long the caller waits. A write that
+// ends in an error for which OutcomeUnknown is true may have been done.
+// Arguments and results are owned by the caller: an implementation keeps no
+// slice it was given and returns no slice that it keeps.
+//
+// Every method can fail with ErrUnavailable; the others it returns are listed.
+type Client interface {
+	// Network reads our network with all its sets.
+	// ErrNotFound: the network does not exist (yet).
+	Network(ctx context.Context) (Network, error)
+
+	// ListEndpoints reads the local endpoints of our network: attached
+	// (State 3, or 2 on L1VH nodes) and not remote. Order is not defined.
+	ListEndpoints(ctx context.Context) ([]Endpoint, error)
+
+	// GetEndpoint reads one endpoint in whatever state it is.
+	// ErrNotFound: it is gone.
+	GetEndpoint(ctx context.Context, id string) (Endpoint, error)
+
+	// ModifySets sends one request for sets of one type, all or nothing.
+	// Add: ErrAlreadyExists for a set that is there, ErrNotFound for a nested
+	// set whose member is missing. Update: silently ignores a missing set.
+	// Remove: ErrNotFound for a missing set, ErrInUse for one that an ACL or a
+	// nested set names. ErrInvalid: a malformed set.
+	ModifySets(ctx context.Context, verb Verb, sets []SetPolicy) error
+
+	// AddACLs appends rules to an endpoint; what is there stays.
+	// ErrNotFound: the endpoint is gone, or a rule names a missing set (the
+	// OpError's Kind tells which). ErrInvalid: HNS refuses a rule.
+	AddACLs(ctx context.Context, endpoint string, acls []ACL) error
+
+	// ReplacePolicies sends an Update: all policies of the endpoint, of every
+	// type and owner, become exactly these. Errors are those of AddACLs.
+	ReplacePolicies(ctx context.Context, endpoint string, policies []EndpointPolicy) error
+}

@@ -1,0 +1,195 @@
+// Package hns holds the value types of the Windows Host Networking Service
+// that WinNPM reads and writes, the Client contract, and its typed errors.
+//
+// Nothing here does I/O. The simulator (hnssim) and the Windows adapter
+// (hcsadapter) implement Client; one contract suite (hnstest) runs on both.
+package hns
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// Prefixes of everything that WinNPM, and its predecessor, own in HNS.
+const (
+	SetIDPrefix = "azure-npm-"
+	ACLIDPrefix = "azure-acl-"
+)
+
+// MaxAddressesPerACL is the largest number of literal addresses in one rule
+// (Calico chunks at this number on Microsoft's advice, policysets.go:583-592).
+const MaxAddressesPerACL = 4000
+
+// SetType is the kind of an ip set. Its values are HNS's own words.
+type SetType string
+
+// The two set types of HNS.
+const (
+	IPSet       SetType = "IPSET"
+	NestedIPSet SetType = "NESTEDIPSET"
+)
+
+// SetPolicy is one ip set of an HNS network. Values are IPs or CIDRs for an
+// IPSET and the Ids of member sets for a NESTEDIPSET; on the wire they are one
+// comma separated string. There is no delta: every write carries all Values.
+type SetPolicy struct {
+	ID     string
+	Name   string
+	Type   SetType
+	Values []string
+}
+
+// Verb is the request type of a Modify call. Its values are HNS's own words.
+type Verb string
+
+// The verbs that WinNPM uses. Remove is for sets only: removing ACLs is known
+// to be unreliable (acn policymanager_windows.go:356-358).
+const (
+	Add    Verb = "Add"
+	Update Verb = "Update"
+	Remove Verb = "Remove"
+)
+
+// Action of an ACL.
+type Action string
+
+// The actions of HNS.
+const (
+	Allow Action = "Allow"
+	Block Action = "Block"
+)
+
+// Direction of an ACL, seen from the endpoint.
+type Direction string
+
+// The directions of HNS.
+const (
+	In  Direction = "In"
+	Out Direction = "Out"
+)
+
+// RuleType says which layer enforces an ACL: Switch is VFP, Host is WFP.
+type RuleType string
+
+// The rule types of HNS.
+const (
+	Switch RuleType = "Switch"
+	Host   RuleType = "Host"
+)
+
+// Priorities of the ACLs. Lower wins; the order of equal priorities with
+// different actions is undefined, so every number has one action.
+const (
+	PriorityInfrastructure uint16 = 200
+	PriorityNode           uint16 = 201
+	PriorityAllow          uint16 = 222
+	PriorityBlock          uint16 = 3000
+	PriorityDefault        uint16 = 65499 // ours; the CNI's own is 65500
+)
+
+// ACL is one rule of an endpoint.
+//
+// With set Ids, LocalAddresses is the source and RemoteAddresses the
+// destination in both directions, and a comma means AND. With literals,
+// RemoteAddresses is the peer in both directions and a comma means OR. The two
+// are never mixed in one field. The destination port is LocalPorts for In and
+// RemotePorts for Out. Protocols is a decimal number; empty means any.
+type ACL struct {
+	ID              string    `json:"Id,omitempty"`
+	Protocols       string    `json:"Protocols,omitempty"`
+	Action          Action    `json:"Action"`
+	Direction       Direction `json:"Direction"`
+	LocalAddresses  string    `json:"LocalAddresses,omitempty"`
+	RemoteAddresses string    `json:"RemoteAddresses,omitempty"`
+	LocalPorts      string    `json:"LocalPorts,omitempty"`
+	RemotePorts     string    `json:"RemotePorts,omitempty"`
+	RuleType        RuleType  `json:"RuleType,omitempty"`
+	Priority        uint16    `json:"Priority,omitempty"`
+}
+
+// AnyProtocol is how HNS reads back a rule for any protocol.
+const AnyProtocol = "256"
+
+// Canonical returns the rule with one spelling per meaning: any protocol is
+// empty. Two rules mean the same exactly when their canonical forms are equal.
+func (a ACL) Canonical() ACL {
+	if a.Protocols == AnyProtocol {
+		a.Protocols = ""
+	}
+	return a
+}
+
+// Ours reports whether the rule carries our Id prefix.
+func (a ACL) Ours() bool { return strings.HasPrefix(a.ID, ACLIDPrefix) }
+
+// SetIDs returns the Ids of the sets that the rule names.
+func (a ACL) SetIDs() []string {
+	var ids []string
+	for _, field := range []string{a.LocalAddresses, a.RemoteAddresses} {
+		if !strings.HasPrefix(field, SetIDPrefix) {
+			continue
+		}
+		ids = append(ids, strings.Split(field, ",")...)
+	}
+	return ids
+}
+
+// PolicyTypeACL is the Type of an endpoint policy that is an ACL.
+const PolicyTypeACL = "ACL"
+
+// EndpointPolicy is one policy of an endpoint as HNS shows it. Settings are
+// kept as read, so that what belongs to others survives byte for byte.
+type EndpointPolicy struct {
+	Type     string          `json:"Type"`
+	Settings json.RawMessage `json:"Settings"`
+}
+
+// ACL decodes the policy. It fails when the policy is not an ACL.
+func (p EndpointPolicy) ACL() (ACL, error) {
+	var a ACL
+	if p.Type != PolicyTypeACL {
+		return a, fmt.Errorf("endpoint policy of type %q is no ACL", p.Type)
+	}
+	if err := json.Unmarshal(p.Settings, &a); err != nil {
+		return a, fmt.Errorf("decode ACL: %w", err)
+	}
+	return a, nil
+}
+
+// NewACLPolicy encodes an ACL as an endpoint policy.
+func NewACLPolicy(a ACL) EndpointPolicy {
+	settings, err := json.Marshal(a)
+	if err != nil {
+		panic("BUG: an ACL always encodes: " + err.Error())
+	}
+	return EndpointPolicy{Type: PolicyTypeACL, Settings: settings}
+}
+
+// Endpoint is one local endpoint of our network.
+type Endpoint struct {
+	ID       string // GUID
+	Addrs    []netip.Addr
+	Policies []EndpointPolicy // all types and owners, in the order of HNS
+}
+
+// Split parts the endpoint's policies into our ACLs, canonical and in order,
+// and everybody else's, untouched. An ACL that does not decode is not ours.
+func (e Endpoint) Split() (ours []ACL, foreign []EndpointPolicy) {
+	for _, p := range e.Policies {
+		if a, err := p.ACL(); err == nil && a.Ours() {
+			ours = append(ours, a.Canonical())
+			continue
+		}
+		foreign = append(foreign, p)
+	}
+	return ours, foreign
+}
+
+// Network is our HNS network with the sets of every owner.
+type Network struct {
+	ID   string
+	Name string
+	Sets []SetPolicy
+}
