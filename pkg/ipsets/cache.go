@@ -1,0 +1,141 @@
+package ipsets
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// Cache holds the sets of a node with their desired and applied content. See
+// the package comment for the words.
+//
+// Every method that changes one member or reference costs O(1), unless it says
+// otherwise; a reference that makes a nested set needed, or no longer so, costs
+// its members.
+type Cache struct {
+	byName map[Name]*set
+	byID   map[string]*set
+	now    time.Time
+
+	pending map[*set]struct{}  // needed, and dirty, unknown or refused
+	spare   map[*set]time.Time // in HNS and not needed, since when
+	unknown map[*set]struct{}
+}
+
+// NewCache returns an empty Cache.
+func NewCache() *Cache {
+	return &Cache{
+		byName:  map[Name]*set{},
+		byID:    map[string]*set{},
+		pending: map[*set]struct{}{},
+		spare:   map[*set]time.Time{},
+		unknown: map[*set]struct{}{},
+	}
+}
+
+// Advance tells the time at which what follows happens.
+func (c *Cache) Advance(now time.Time) { c.now = now }
+
+// Has reports whether the set is defined, which means fed by the caller: a
+// policy mentions it, a wanted rule names it, or a defined nested set wants it;
+// once defined, any other reference keeps it so. A set that is merely in HNS is
+// not.
+func (c *Cache) Has(n Name) bool {
+	s := c.byName[n]
+	return s != nil && s.defined
+}
+
+// Lookup returns the name of the set with an id, defined or in HNS: what an ACL
+// that was read from HNS means.
+func (c *Cache) Lookup(id string) (Name, bool) {
+	s := c.byID[id]
+	if s == nil {
+		return Name{}, false
+	}
+	return s.name, true
+}
+
+// must returns a defined set of the type, for a change that needs one.
+func (c *Cache) must(n Name, nested bool) *set {
+	s := c.byName[n]
+	if s == nil || !s.defined {
+		panic(fmt.Sprintf("BUG: change of %s, which is not defined", n))
+	}
+	if n.Nested() != nested {
+		panic(fmt.Sprintf("BUG: change of %s with members of the wrong type", n))
+	}
+	return s
+}
+
+// AddAddr adds an address to a defined leaf.
+func (c *Cache) AddAddr(n Name, a netip.Addr) {
+	s := c.must(n, false)
+	if s.filler() || !a.IsValid() {
+		panic(fmt.Sprintf("BUG: address %s for %s", a, n))
+	}
+	if s.addrs.want(a, true) {
+		c.refresh(s)
+	}
+}
+
+// RemoveAddr removes an address from a leaf; one that is not in it is no error.
+func (c *Cache) RemoveAddr(n Name, a netip.Addr) {
+	if s := c.byName[n]; s != nil && s.addrs.want(a, false) {
+		c.refresh(s)
+	}
+}
+
+// AddMember makes a defined nested set want a leaf. It reports whether that
+// defined the leaf; the caller fills it then, as after Hold.
+func (c *Cache) AddMember(nested, member Name) (created bool) {
+	s := c.must(nested, true)
+	if member.Nested() || !member.known() {
+		panic(fmt.Sprintf("BUG: %s as member of %s", member, nested))
+	}
+	return c.ask(s, member)
+}
+
+// RemoveMember ends that; a leaf that is not a member is no error.
+func (c *Cache) RemoveMember(nested, member Name) {
+	if member == Empty() {
+		panic(fmt.Sprintf("BUG: the permanent member of %s removed", nested))
+	}
+	s, m := c.byName[nested], c.byName[member]
+	if s != nil && m != nil {
+		c.unask(s, m)
+	}
+}
+
+// HasMember reports whether a nested set wants a leaf.
+func (c *Cache) HasMember(nested, member Name) bool {
+	s, m := c.byName[nested], c.byName[member]
+	return s != nil && m != nil && m.lists[s].asked
+}
+
+// Contains reports whether an address is desired in a leaf, or in a leaf that a
+// nested set wants. For a nested set it costs its members.
+func (c *Cache) Contains(n Name, a netip.Addr) bool {
+	s := c.byName[n]
+	if s == nil {
+		return false
+	}
+	for m := range s.asked() {
+		if m.addrs.is(a, wanted) {
+			return true
+		}
+	}
+	return s.addrs.is(a, wanted)
+}
+
+// Len returns the number of desired members; the permanent member of a nested
+// set does not count.
+func (c *Cache) Len(n Name) int {
+	s := c.byName[n]
+	switch {
+	case s == nil || !s.defined:
+		return 0
+	case s.nested():
+		return s.members.wants + len(s.left) - 1
+	}
+	return s.addrs.wants
+}

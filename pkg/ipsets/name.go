@@ -1,0 +1,177 @@
+package ipsets
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+)
+
+// Kind says what a set stands for, and with that whether it holds addresses
+// (a leaf) or leaves (nested).
+type Kind uint8
+
+// The kinds.
+const (
+	KindNamespace         Kind = iota + 1 // leaf: the pods of a namespace
+	KindPodLabel                          // leaf: the pods with a label key, or with a key and value
+	KindPodSelector                       // leaf: the pods that a selector with a negative term matches
+	KindNamedPort                         // leaf: the pods that serve a named port under one number
+	KindEmpty                             // leaf: the permanent empty member of every nested set
+	KindNestedLabel                       // nested: pods with one of several values of a label
+	KindNamespaceSelector                 // nested: the namespaces that a selector matches
+	KindOrphan                            // leaf of our prefix in HNS that no name here gives
+	KindOrphanNested                      // nested set of our prefix in HNS that no name here gives
+)
+
+// prefix is the readable start of a set's name, as users of the predecessor
+// know them from vfpctrl (surfaces of the predecessor; ipsets/ipset.go).
+func (k Kind) prefix() string {
+	switch k {
+	case KindNamespace:
+		return "ns-"
+	case KindPodLabel:
+		return "podlabel-"
+	case KindPodSelector:
+		return "podselector-"
+	case KindNamedPort:
+		return "namedport:"
+	case KindEmpty:
+		return "empty-"
+	case KindNestedLabel:
+		return "nestedlabel-"
+	case KindNamespaceSelector:
+		return "nslabel-"
+	case KindOrphan, KindOrphanNested:
+		return ""
+	}
+	panic(fmt.Sprintf("BUG: set kind %d has no prefix", k))
+}
+
+// Nested reports whether sets of the kind hold sets.
+func (k Kind) Nested() bool {
+	return k == KindNestedLabel || k == KindNamespaceSelector || k == KindOrphanNested
+}
+
+// Name identifies a set. It is comparable; the zero Name is no set.
+type Name struct {
+	kind Kind
+	text string
+	id   string // of an orphan, as read; the id of others follows from the name
+}
+
+// Namespace names the set of the pods of a namespace: ns-x.
+func Namespace(ns string) Name { return Name{kind: KindNamespace, text: ns} }
+
+// PodLabelKey names the set of the pods that have a label: podlabel-app.
+func PodLabelKey(key string) Name { return Name{kind: KindPodLabel, text: key} }
+
+// PodLabel names the set of the pods with a label value: podlabel-app:web.
+func PodLabel(key, value string) Name { return Name{kind: KindPodLabel, text: key + ":" + value} }
+
+// PodSelector names the computed set of the pods, in one namespace or with ""
+// in all, that a selector matches. The selector is in its canonical text.
+func PodSelector(namespace, selector string) Name {
+	return Name{kind: KindPodSelector, text: namespace + "/" + selector}
+}
+
+// NamedPort names the set of the pods that serve a named port under number:
+// namedport:http:TCP:8080.
+func NamedPort(port, protocol string, number uint16) Name {
+	return Name{kind: KindNamedPort, text: fmt.Sprintf("%s:%s:%d", port, protocol, number)}
+}
+
+// NamedPortIn is NamedPort for the pods inside a block of addresses only; the
+// block is in its canonical text.
+func NamedPortIn(block, port, protocol string, number uint16) Name {
+	return Name{kind: KindNamedPort, text: fmt.Sprintf("%s:%s:%d@%s", port, protocol, number, block)}
+}
+
+// Empty names the set that never has a member.
+func Empty() Name { return Name{kind: KindEmpty, text: "emptyhashset"} }
+
+// NestedLabel names the set of the pods that have one of several values of a
+// label: nestedlabel-app:v1:v2. Order and repetition of values do not matter.
+func NestedLabel(key string, values ...string) Name {
+	sorted := slices.Compact(slices.Sorted(slices.Values(values)))
+	return Name{kind: KindNestedLabel, text: key + ":" + strings.Join(sorted, ":")}
+}
+
+// AllNamespaces names the set of all known namespaces.
+func AllNamespaces() Name { return Name{kind: KindNamespaceSelector, text: "all-namespaces"} }
+
+// NamespaceLabel names the set of the namespaces with a label value: nslabel-team:a.
+func NamespaceLabel(key, value string) Name {
+	return Name{kind: KindNamespaceSelector, text: key + ":" + value}
+}
+
+// NamespaceSelector names the set of the namespaces that any other selector
+// matches. The braces keep it apart from the other two.
+func NamespaceSelector(selector string) Name {
+	return Name{kind: KindNamespaceSelector, text: "{" + selector + "}"}
+}
+
+// Kind returns what the set stands for.
+func (n Name) Kind() Kind { return n.kind }
+
+// Nested reports whether the set holds sets.
+func (n Name) Nested() bool { return n.kind.Nested() }
+
+// Text returns the name without its prefix: the namespace of an ns- set.
+func (n Name) Text() string { return n.text }
+
+// IsZero reports whether n names no set.
+func (n Name) IsZero() bool { return n.kind == 0 }
+
+// known reports whether the name is one of ours, not an orphan's.
+func (n Name) known() bool { return n.kind != KindOrphan && n.kind != KindOrphanNested }
+
+// String returns the readable, prefixed name.
+func (n Name) String() string { return n.kind.prefix() + n.text }
+
+// idPrefix marks the sets of WinNPM and its predecessor in HNS.
+const idPrefix = "azure-npm-"
+
+// ID returns the set's HNS id: the prefix and the first 20 characters of the
+// base-36 text of SHA-256 over the readable name (a text shorter than that is
+// left-padded with zeros). It is the predecessor's rule, so that most sets
+// survive its replacement. An orphan has the id that it was read with.
+func (n Name) ID() string {
+	if n.id != "" {
+		return n.id
+	}
+	return idOf(n.String())
+}
+
+func idOf(name string) string {
+	const digest = 20
+	sum := sha256.Sum256([]byte(name))
+	text := new(big.Int).SetBytes(sum[:]).Text(36)
+	if short := digest - len(text); short > 0 {
+		text = strings.Repeat("0", short) + text
+	}
+	return idPrefix + text[:digest]
+}
+
+// nameOf names a set that was read from HNS: with the name that gives this id
+// and type, or as an orphan.
+func nameOf(o Observed) Name {
+	for kind := KindNamespace; kind < KindOrphan; kind++ {
+		text, ok := strings.CutPrefix(o.Name, kind.prefix())
+		if ok && kind.Nested() == o.Nested && idOf(o.Name) == o.ID {
+			return Name{kind: kind, text: text}
+		}
+	}
+	kind := KindOrphan
+	if o.Nested {
+		kind = KindOrphanNested
+	}
+	return Name{kind: kind, text: o.Name, id: o.ID}
+}
+
+// Compare orders names by their readable text; orphans of one text by id.
+func Compare(a, b Name) int {
+	return cmp.Or(cmp.Compare(a.String(), b.String()), cmp.Compare(a.id, b.id))
+}

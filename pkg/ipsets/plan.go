@@ -1,0 +1,268 @@
+package ipsets
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Verb is what a request does to its sets.
+type Verb uint8
+
+// The verbs.
+const (
+	Add Verb = iota + 1
+	Update
+	Remove
+)
+
+// String returns the verb as plans show it.
+func (v Verb) String() string {
+	switch v {
+	case Add:
+		return "create"
+	case Update:
+		return "update"
+	case Remove:
+		return "delete"
+	}
+	panic(fmt.Sprintf("BUG: set verb %d has no word", uint8(v)))
+}
+
+// SetValue is one set of a request. ID, Text and Values are what goes on the
+// wire: addresses in numerical order, or the ids of member sets in order. Of a
+// set to be removed they are what HNS has.
+type SetValue struct {
+	ID      string
+	Name    Name
+	Text    string
+	Values  []string
+	Members []Name // of a nested set, what Values name
+}
+
+// Request is one HNS request: all of its sets, all or nothing.
+type Request struct {
+	Verb   Verb
+	Nested bool
+	Sets   []SetValue
+}
+
+// String has one line for every set, with readable names.
+func (r Request) String() string {
+	what, lines := "set ", make([]string, 0, len(r.Sets))
+	if r.Nested {
+		what = "nest"
+	}
+	for _, s := range r.Sets {
+		values, arrow := s.Values, ""
+		if r.Nested {
+			values, arrow = make([]string, len(s.Members)), "-> "
+			for i, m := range s.Members {
+				values[i] = m.String()
+			}
+			slices.Sort(values)
+		}
+		line := fmt.Sprintf("%s %s  %s", what, r.Verb, s.Text)
+		if r.Verb != Remove {
+			line += "  " + arrow + strings.Join(values, " ")
+		}
+		lines = append(lines, strings.TrimRight(line, " "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Plan returns the requests of phase 1, in order: leaves are created, then
+// updated, then nested sets created, then updated; each at most one request.
+// They cover the needed sets that differ from what is desired; sets with an
+// unknown outcome or refused content are left out. A request stands on the
+// success of those before it.
+//
+// A new leaf that a needed nested set in HNS is about to get is created empty
+// and filled by the update, so that what one event changes becomes visible in
+// one request. It costs the size of what it writes.
+func (c *Cache) Plan() []Request {
+	plan := []Request{{Verb: Add}, {Verb: Update}, {Verb: Add, Nested: true}, {Verb: Update, Nested: true}}
+	put := func(r *Request, v SetValue) { r.Sets = append(r.Sets, v) }
+	leaves, nests := plan[:2], plan[2:]
+	for _, s := range inOrder(c.pending) {
+		switch {
+		case s.unknown || s.refused || !s.dirty() || s.blocked():
+		case s.nested() && s.present:
+			put(&nests[1], s.value(wanted))
+		case s.nested():
+			put(&nests[0], s.value(wanted))
+		case s.present:
+			put(&leaves[1], s.value(wanted))
+		case s.visible() && s.addrs.wants > 0:
+			put(&leaves[0], SetValue{ID: s.id, Name: s.name, Text: s.name.String()})
+			put(&leaves[1], s.value(wanted))
+		default:
+			put(&leaves[0], s.value(wanted))
+		}
+	}
+	return nonEmpty(plan)
+}
+
+// PlanRemovals returns the requests of phase 2: nested sets first, then leaves.
+// They cover the sets in HNS that nothing has needed since idleBefore or
+// earlier, without those that a nested set which stays may contain. The second
+// request stands on the success of the first.
+func (c *Cache) PlanRemovals(idleBefore time.Time) []Request {
+	plan := []Request{{Verb: Remove, Nested: true}, {Verb: Remove}}
+	going := map[*set]bool{}
+	due := func(s *set) bool { return !c.spare[s].After(idleBefore) }
+	order := inOrder(c.spare)
+	for _, s := range order {
+		if s.nested() && due(s) {
+			going[s] = true
+			plan[0].Sets = append(plan[0].Sets, s.value(applied))
+		}
+	}
+	for s := range c.unknown {
+		if s.nested() {
+			return nonEmpty(plan[:1]) // it may contain any leaf
+		}
+	}
+	for _, s := range order {
+		if !s.nested() && due(s) && !s.stays(going) {
+			plan[1].Sets = append(plan[1].Sets, s.value(applied))
+		}
+	}
+	return nonEmpty(plan)
+}
+
+// Leaving returns the part of an Update that only takes members out: those sets
+// of it that lose some, with what they have of the requested values. Nobody
+// gains anything by it. It costs the size of the sets.
+func (c *Cache) Leaving(r Request) Request {
+	out := Request{Verb: r.Verb, Nested: r.Nested}
+	for _, v := range r.Sets {
+		s := c.find(v.Name)
+		if s == nil || s.nested() && !s.filled() {
+			continue // an empty nested set would match everything
+		}
+		kept := s.value(applied)
+		had := len(kept.Values)
+		want := make(map[string]bool, len(v.Values))
+		for _, value := range v.Values {
+			want[value] = true
+		}
+		kept.keep(want)
+		if len(kept.Values) < had || s.alien {
+			out.Sets = append(out.Sets, kept)
+		}
+	}
+	return out
+}
+
+// keep reduces the value to what is in a set.
+func (v *SetValue) keep(in map[string]bool) {
+	var values []string
+	var members []Name
+	for i, value := range v.Values {
+		if in[value] {
+			values = append(values, value)
+			if v.Members != nil {
+				members = append(members, v.Members[i])
+			}
+		}
+	}
+	v.Values, v.Members = values, members
+}
+
+// Ready reports whether the set is in HNS with exactly the desired members, and
+// that is known; of a nested set, its members too. Members that HNS refuses are
+// left out and do not count. It costs the members of a nested set.
+func (c *Cache) Ready(n Name) bool {
+	s := c.byName[n]
+	if s == nil || !s.defined || !s.ready() {
+		return false
+	}
+	for m := range s.members.all(wanted) {
+		if !m.ready() {
+			return false
+		}
+	}
+	return true
+}
+
+// Settled reports whether nothing needed differs, is unknown or is refused.
+func (c *Cache) Settled() bool { return len(c.pending) == 0 }
+
+func (s *set) ready() bool { return s.present && !s.unknown && !s.dirty() && !s.refused }
+
+// filled reports whether HNS has the permanent member in the nested set.
+func (s *set) filled() bool {
+	for m := range s.members.all(applied) {
+		if m.filler() {
+			return true
+		}
+	}
+	return false
+}
+
+// blocked reports whether a nested set cannot be written because it is not
+// known that a member is there, or because HNS refuses the permanent one.
+func (s *set) blocked() bool {
+	for m := range s.members.all(wanted) {
+		if m.unknown && !s.members.is(m, applied) || m.filler() && m.refused {
+			return true
+		}
+	}
+	return false
+}
+
+// visible reports whether a nested set that an ACL may name is about to contain
+// the leaf.
+func (s *set) visible() bool {
+	for l, how := range s.lists {
+		if how.asked && l.needed && (l.present || l.unknown) {
+			return true
+		}
+	}
+	return false
+}
+
+// stays reports whether a nested set that is not going contains the leaf.
+func (s *set) stays(going map[*set]bool) bool {
+	for l, how := range s.lists {
+		if how.applied && !going[l] {
+			return true
+		}
+	}
+	return false
+}
+
+// value renders the members that have any of the bits.
+func (s *set) value(bits uint8) SetValue {
+	v := SetValue{ID: s.id, Name: s.name, Text: s.name.String()}
+	if s.nested() {
+		for _, m := range s.members.sorted(bits, func(a, b *set) int { return cmp.Compare(a.id, b.id) }) {
+			v.Values = append(v.Values, m.id)
+			v.Members = append(v.Members, m.name)
+		}
+		return v
+	}
+	for _, a := range s.addrs.sorted(bits, netip.Addr.Compare) {
+		v.Values = append(v.Values, a.String())
+	}
+	return v
+}
+
+// inOrder returns the sets by name.
+func inOrder[V any](sets map[*set]V) []*set {
+	return slices.SortedFunc(maps.Keys(sets), func(a, b *set) int { return Compare(a.name, b.name) })
+}
+
+// nonEmpty drops requests without sets.
+func nonEmpty(plan []Request) []Request {
+	plan = slices.DeleteFunc(plan, func(r Request) bool { return len(r.Sets) == 0 })
+	if len(plan) == 0 {
+		return nil
+	}
+	return plan
+}

@@ -1,0 +1,139 @@
+package ipsets
+
+import "net/netip"
+
+// Observed is a set of ours as it was read from HNS.
+type Observed struct {
+	ID, Name string
+	Nested   bool
+	Values   []string
+}
+
+// Wrote records that an Add or Update succeeded: HNS has exactly these values.
+// It costs their number.
+func (c *Cache) Wrote(v SetValue) { c.apply(c.entry(v.Name), v.Values) }
+
+// Removed records that the set is not in HNS any more. It costs its members.
+func (c *Cache) Removed(n Name) {
+	if s := c.find(n); s != nil {
+		c.absent(s)
+	}
+}
+
+// Unknown records that a write of the set may or may not have been done. Until
+// it is observed the set is neither written nor deleted, and while it is a
+// nested one no leaf is deleted.
+func (c *Cache) Unknown(n Name) {
+	s := c.entry(n)
+	s.unknown = true
+	c.refresh(s)
+}
+
+// HasUnknown reports whether the outcome of any write is unknown.
+func (c *Cache) HasUnknown() bool { return len(c.unknown) > 0 }
+
+// Reject records that HNS refuses the content that is desired now. Plans leave
+// the set out, and nested sets leave it out of their value, while the desired
+// content is exactly this. It costs the content; a set that is not defined is
+// left alone.
+func (c *Cache) Reject(n Name) {
+	s := c.byName[n]
+	if s == nil || !s.defined {
+		return
+	}
+	if s.nested() {
+		s.members.refuse()
+	} else {
+		s.addrs.refuse()
+	}
+	c.refresh(s)
+}
+
+// Rejected reports whether HNS refused the content that is desired now.
+func (c *Cache) Rejected(n Name) bool {
+	s := c.byName[n]
+	return s != nil && s.refused
+}
+
+// Observe takes over a complete listing of our sets in HNS: what it shows is
+// there and nothing else is. Sets for which skip is true, because they were
+// written after the listing began, are left as they are; nil skips nothing.
+//
+// A set that is not defined here becomes an orphan. Nothing is wanted of it:
+// it waits for PlanRemovals, or for the definition of a set with its id.
+func (c *Cache) Observe(sets []Observed, skip func(Name) bool) {
+	listed := make(map[string]bool, len(sets))
+	for _, nested := range []bool{false, true} { // members before what contains them
+		for _, o := range sets {
+			if o.Nested == nested {
+				listed[o.ID] = true
+				c.observe(o, skip)
+			}
+		}
+	}
+	for id, s := range c.byID {
+		if !listed[id] && (s.present || s.unknown) && (skip == nil || !skip(s.name)) {
+			c.absent(s)
+		}
+	}
+}
+
+func (c *Cache) observe(o Observed, skip func(Name) bool) {
+	name := nameOf(o)
+	s := c.byID[o.ID]
+	if s != nil && (s.defined || s.name.known()) {
+		name = s.name
+	}
+	if skip != nil && skip(name) {
+		return
+	}
+	s = c.entry(name)
+	if s.name != name {
+		c.rename(s, name)
+	}
+	if s.nested() != o.Nested {
+		c.apply(s, nil)
+		s.alien = true
+		c.refresh(s)
+		return
+	}
+	c.apply(s, o.Values)
+}
+
+// apply records what HNS holds of a set. A value that no set of ours can have
+// makes the set differ until it is written again.
+func (c *Cache) apply(s *set, values []string) {
+	s.present, s.unknown, s.alien = true, false, false
+	if s.nested() {
+		members := make([]*set, 0, len(values))
+		for _, v := range values {
+			m := c.byID[v]
+			if m == nil || m.nested() {
+				s.alien = true
+				continue
+			}
+			members = append(members, m)
+		}
+		c.reached(s, members)
+	} else {
+		addrs := make([]netip.Addr, 0, len(values))
+		for _, v := range values {
+			a, err := netip.ParseAddr(v)
+			if err != nil {
+				s.alien = true
+				continue
+			}
+			addrs = append(addrs, a)
+		}
+		s.addrs.reach(addrs)
+	}
+	c.refresh(s)
+}
+
+// absent records that a set is not in HNS.
+func (c *Cache) absent(s *set) {
+	s.present, s.unknown, s.alien = false, false, false
+	s.addrs.reach(nil)
+	c.reached(s, nil)
+	c.refresh(s)
+}

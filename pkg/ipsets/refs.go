@@ -1,0 +1,131 @@
+package ipsets
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// RefKind says why a set is held.
+type RefKind uint8
+
+// The kinds of references.
+const (
+	RefSelector RefKind = iota + 1 // a policy mentions the set
+	RefRule                        // the wanted ACLs of a local endpoint name it
+	RefList                        // a nested set wants it, or contains it in HNS; kept by the Cache
+	RefApplied                     // an ACL known to be on an endpoint names it
+	RefPin                         // a pending pod update may still need it
+)
+
+// String returns the kind in one word, as dumps show it.
+func (k RefKind) String() string {
+	switch k {
+	case RefSelector:
+		return "selector"
+	case RefRule:
+		return "rule"
+	case RefList:
+		return "list"
+	case RefApplied:
+		return "applied"
+	case RefPin:
+		return "pin"
+	}
+	panic(fmt.Sprintf("BUG: reference kind %d has no word", uint8(k)))
+}
+
+// needs reports whether a reference of the kind keeps a set in HNS: a policy
+// that only mentions it does not.
+func (k RefKind) needs() bool { return k == RefRule || k == RefApplied || k == RefPin }
+
+// defines reports whether a reference of the kind makes callers feed the set.
+// One to what may be in HNS only keeps the set there.
+func (k RefKind) defines() bool { return k == RefSelector || k == RefRule }
+
+// Ref is one reference. It is an identity: holding twice is holding once.
+type Ref struct {
+	Kind  RefKind
+	Owner string
+}
+
+func compareRefs(a, b Ref) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Owner, b.Owner))
+}
+
+// Hold records a reference. A selector or rule reference defines the set when
+// it was not: created is true then, and the caller has to add all its members,
+// even when the set is still in HNS from an earlier life, because undefined
+// sets have no desired content. An applied reference or pin to an undefined set
+// keeps it in HNS as it is, unread and unwritten, and creates nothing.
+//
+// RefList is the Cache's own. Two names with one id are a bug.
+func (c *Cache) Hold(n Name, r Ref) (created bool) {
+	if r.Kind == RefList {
+		panic(fmt.Sprintf("BUG: list reference on %s from outside", n))
+	}
+	s := c.entry(n)
+	if _, held := s.refs[r]; !held {
+		if s.refs == nil {
+			s.refs = map[Ref]struct{}{}
+		}
+		s.refs[r] = struct{}{}
+		s.direct += count(r.Kind.needs())
+	}
+	if r.Kind.defines() && n.known() {
+		created = c.define(s, n)
+	}
+	c.refresh(s)
+	return created
+}
+
+// Release drops a reference. With the last one the set loses its definition and
+// desired members; the Cache forgets it once it is not in HNS either.
+func (c *Cache) Release(n Name, r Ref) {
+	s := c.find(n)
+	if s == nil {
+		panic(fmt.Sprintf("BUG: release of %s, which is not held by %s %q", n, r.Kind, r.Owner))
+	}
+	if _, held := s.refs[r]; !held {
+		panic(fmt.Sprintf("BUG: release of %s, which is not held by %s %q", n, r.Kind, r.Owner))
+	}
+	delete(s.refs, r)
+	s.direct -= count(r.Kind.needs())
+	c.refresh(s)
+	c.undefine(s)
+}
+
+// Holds reports whether the reference is held.
+func (c *Cache) Holds(n Name, r Ref) bool {
+	s := c.find(n)
+	if s == nil {
+		return false
+	}
+	if r.Kind == RefList {
+		return slices.Contains(s.references(), r)
+	}
+	_, held := s.refs[r]
+	return held
+}
+
+// Refs returns who holds the set, sorted; nil for nobody.
+func (c *Cache) Refs(n Name) []Ref {
+	s := c.find(n)
+	if s == nil {
+		return nil
+	}
+	return s.references()
+}
+
+// references returns all references, the nested sets' included, sorted.
+func (s *set) references() []Ref {
+	var out []Ref
+	for r := range s.refs {
+		out = append(out, r)
+	}
+	for l := range s.lists {
+		out = append(out, Ref{Kind: RefList, Owner: l.name.String()})
+	}
+	slices.SortFunc(out, compareRefs)
+	return out
+}
