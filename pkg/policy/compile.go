@@ -1,0 +1,122 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/winnpm/winnpm/pkg/ipsets"
+)
+
+// Compile gives np its meaning. It never fails and np stays unchanged: what
+// cannot be expressed is left out, closes rather than opens, and is named in
+// the result's Problems. Objects that mean the same give the same result, in
+// whatever order they list labels, values and ports. np may be refused by the
+// validation of today's API servers, as old objects of live clusters are.
+func Compile(np *networkingv1.NetworkPolicy) Compiled {
+	spec := field.NewPath("spec")
+	c := compiler{namespace: np.Namespace, sets: map[ipsets.Name]SetDef{}}
+
+	subject, ok := c.selector(&np.Spec.PodSelector, spec.Child("podSelector"),
+		"every pod of the namespace is isolated and the rules are left out")
+	isolates := c.isolates(&np.Spec, spec)
+	if ok {
+		c.rules(&np.Spec, spec, isolates)
+	}
+	// A broken subject keeps the matcher of no requirements, which matches all
+	// pods. The rules are not for all of them, so none gets any.
+	return Compiled{
+		Key:      Key{Namespace: np.Namespace, Name: np.Name},
+		Subject:  subject.matcher(),
+		Isolates: isolates,
+		Rules:    c.out,
+		Sets:     c.sortedSets(),
+		Problems: c.problems,
+	}
+}
+
+// compiler collects what Compile finds on its way through one policy.
+type compiler struct {
+	namespace string
+	out       []Rule
+	sets      map[ipsets.Name]SetDef
+	problems  []Problem
+}
+
+// invalid notes that the field at breaks the API's rules. The message says what
+// is wrong with it; consequence is what becomes of the policy.
+func (c *compiler) invalid(at *field.Path, consequence, format string, args ...any) {
+	c.problems = append(c.problems, Problem{
+		Reason:  ReasonInvalid,
+		Field:   at.String(),
+		Message: fmt.Sprintf(format, args...) + "; " + consequence,
+	})
+}
+
+// isolates tells which directions the policy is about. Without a type that is
+// known the API's default holds: ingress, and egress if there are egress rules.
+func (c *compiler) isolates(spec *networkingv1.NetworkPolicySpec, at *field.Path) [2]bool {
+	var out [2]bool
+	for i, t := range spec.PolicyTypes {
+		switch t {
+		case networkingv1.PolicyTypeIngress:
+			out[Ingress] = true
+		case networkingv1.PolicyTypeEgress:
+			out[Egress] = true
+		default:
+			c.invalid(at.Child("policyTypes").Index(i), "it is ignored",
+				"unknown policy type %q, use Ingress or Egress", t)
+		}
+	}
+	if out == [2]bool{} {
+		out[Ingress], out[Egress] = true, len(spec.Egress) > 0
+	}
+	return out
+}
+
+// rules compiles the rules of the directions that the policy is about; the API
+// gives no meaning to those of the other.
+func (c *compiler) rules(spec *networkingv1.NetworkPolicySpec, at *field.Path, isolates [2]bool) {
+	if isolates[Ingress] {
+		for i, r := range spec.Ingress {
+			here := at.Child("ingress").Index(i)
+			c.rule(Rule{Direction: Ingress, Index: i}, r.From, here.Child("from"), r.Ports, here.Child("ports"))
+		}
+	}
+	if isolates[Egress] {
+		for i, r := range spec.Egress {
+			here := at.Child("egress").Index(i)
+			c.rule(Rule{Direction: Egress, Index: i}, r.To, here.Child("to"), r.Ports, here.Child("ports"))
+		}
+	}
+}
+
+// rule completes r for each peer and emits it with the sets that it needs. A
+// rule that lost all of its peers or all of its ports is not there.
+func (c *compiler) rule(r Rule, peers []networkingv1.NetworkPolicyPeer, peersAt *field.Path,
+	ports []networkingv1.NetworkPolicyPort, portsAt *field.Path,
+) {
+	candidates := c.peers(peers, peersAt)
+	allowed, ok := c.ports(ports, portsAt)
+	if !ok {
+		return
+	}
+	for _, p := range candidates {
+		r.Peer, r.Ports = p.peer, allowed
+		c.out = append(c.out, r)
+		for _, def := range p.defs {
+			c.sets[def.Name] = def
+		}
+	}
+}
+
+func (c *compiler) sortedSets() []SetDef {
+	var out []SetDef
+	for _, def := range c.sets {
+		out = append(out, def)
+	}
+	slices.SortFunc(out, func(a, b SetDef) int { return ipsets.Compare(a.Name, b.Name) })
+	return out
+}

@@ -1,0 +1,76 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+
+	"go4.org/netipx"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// block returns the addresses of cidr that are in no except. It returns none,
+// and says why, if a part is malformed or of IPv6; if the excepts leave none,
+// there is nothing to say. Bits behind a prefix do not count.
+func (c *compiler) block(b *networkingv1.IPBlock, at *field.Path) []netipx.IPRange {
+	cidr, err := netip.ParsePrefix(b.CIDR)
+	if err != nil {
+		c.invalid(at.Child("cidr"), peerLeftOut, "%q is no CIDR, write it like 10.0.0.0/8", b.CIDR)
+		return nil
+	}
+	if !cidr.Addr().Is4() {
+		c.problems = append(c.problems, Problem{
+			Reason:  ReasonIPv6Peer,
+			Field:   at.Child("cidr").String(),
+			Message: fmt.Sprintf("%q is of IPv6, which is not programmed, use IPv4; %s", b.CIDR, peerLeftOut),
+		})
+		return nil
+	}
+	cidr = cidr.Masked()
+	var set netipx.IPSetBuilder
+	set.AddPrefix(cidr)
+	for i, text := range b.Except {
+		except, err := netip.ParsePrefix(text)
+		if err != nil || !inside(except, cidr) {
+			c.invalid(at.Child("except").Index(i), peerLeftOut, "%q is no CIDR inside %s", text, cidr)
+			return nil
+		}
+		set.RemovePrefix(except.Masked())
+	}
+	return mustSet(&set).Ranges()
+}
+
+// inside reports whether outer contains all of inner; a prefix of the other IP
+// version never.
+func inside(inner, outer netip.Prefix) bool {
+	return inner.Bits() >= outer.Bits() && outer.Contains(inner.Addr())
+}
+
+// blockUnion is the union of the blocks of one rule.
+type blockUnion struct {
+	set   netipx.IPSetBuilder
+	some  bool
+	place int // among the rule's peers; of use when some
+}
+
+// add takes ranges in and reports whether they are the first.
+func (u *blockUnion) add(ranges []netipx.IPRange) bool {
+	first := !u.some
+	u.some = true
+	for _, r := range ranges {
+		u.set.AddRange(r)
+	}
+	return first
+}
+
+// prefixes returns the fewest prefixes that are exactly the union, sorted.
+func (u *blockUnion) prefixes() []netip.Prefix { return mustSet(&u.set).Prefixes() }
+
+// mustSet builds a set of valid prefixes and ranges; that cannot fail.
+func mustSet(b *netipx.IPSetBuilder) *netipx.IPSet {
+	set, err := b.IPSet()
+	if err != nil {
+		panic(fmt.Sprintf("BUG: ip block: %v", err))
+	}
+	return set
+}

@@ -1,0 +1,181 @@
+package policy_test
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"pgregory.net/rapid"
+
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+var protocols = []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
+
+// other is the far side of a packet and the packet's way in there.
+type other struct {
+	namespace       string
+	namespaceLabels map[string]string
+	labels          map[string]string
+	addr            netip.Addr
+	protocol        corev1.Protocol
+	port            int32
+	portName        string // the destination's name for port and protocol
+}
+
+func drawOther(t *rapid.T) other {
+	draw := func() map[string]string {
+		out := map[string]string{}
+		for _, k := range keys {
+			if rapid.Bool().Draw(t, "has") {
+				out[k] = pick(t, values, "value")
+			}
+		}
+		return out
+	}
+	return other{
+		namespace: pick(t, namespaces, "namespace"), namespaceLabels: draw(), labels: draw(),
+		addr:     netip.MustParseAddr(address(rapid.IntRange(0, 20).Draw(t, "addr"))),
+		protocol: pick(t, protocols, "protocol"),
+		port:     rapid.Int32Range(1, 10).Draw(t, "port"),
+		portName: pick(t, append([]string{""}, portNames...), "name"),
+	}
+}
+
+// naive reads the policy as the API documents it, packet by packet. Whatever
+// is malformed matches nothing.
+func naive(np *networkingv1.NetworkPolicy, d policy.Direction, o other) bool {
+	_, err := metav1.LabelSelectorAsSelector(&np.Spec.PodSelector)
+	if err != nil {
+		return false
+	}
+	if d == policy.Ingress {
+		return slices.ContainsFunc(np.Spec.Ingress, func(r networkingv1.NetworkPolicyIngressRule) bool {
+			return naivePeers(r.From, np.Namespace, o) && naivePorts(r.Ports, o)
+		})
+	}
+	return slices.ContainsFunc(np.Spec.Egress, func(r networkingv1.NetworkPolicyEgressRule) bool {
+		return naivePeers(r.To, np.Namespace, o) && naivePorts(r.Ports, o)
+	})
+}
+
+func naivePeers(peers []networkingv1.NetworkPolicyPeer, namespace string, o other) bool {
+	return len(peers) == 0 || slices.ContainsFunc(peers, func(p networkingv1.NetworkPolicyPeer) bool {
+		pods, ns := p.PodSelector, p.NamespaceSelector
+		switch {
+		case p.IPBlock != nil:
+			return pods == nil && ns == nil && naiveBlock(*p.IPBlock, o.addr)
+		case ns == nil:
+			return o.namespace == namespace && naiveSelector(pods, o.labels)
+		}
+		return naiveSelector(ns, o.namespaceLabels) && (pods == nil || naiveSelector(pods, o.labels))
+	})
+}
+
+// naiveSelector of nil matches nothing.
+func naiveSelector(s *metav1.LabelSelector, l map[string]string) bool {
+	sel, err := metav1.LabelSelectorAsSelector(s)
+	return err == nil && sel.Matches(labels.Set(l))
+}
+
+func naiveBlock(b networkingv1.IPBlock, a netip.Addr) bool {
+	cidr, err := netip.ParsePrefix(b.CIDR)
+	in := err == nil && cidr.Contains(a)
+	for _, text := range b.Except {
+		except, err := netip.ParsePrefix(text)
+		// In range of the block at both ends, or the block is malformed.
+		if err != nil || !cidr.Contains(except.Addr()) || except.Bits() < cidr.Bits() {
+			return false
+		}
+		in = in && !except.Contains(a)
+	}
+	return in
+}
+
+func naivePorts(ports []networkingv1.NetworkPolicyPort, o other) bool {
+	return len(ports) == 0 || slices.ContainsFunc(ports, func(p networkingv1.NetworkPolicyPort) bool {
+		protocol := corev1.ProtocolTCP
+		if p.Protocol != nil {
+			protocol = *p.Protocol
+		}
+		switch {
+		case protocol != o.protocol:
+			return false
+		case p.Port == nil:
+			return p.EndPort == nil
+		case p.Port.Type == intstr.String:
+			named := len(validation.IsValidPortName(p.Port.StrVal)) == 0 && p.Port.StrVal == o.portName
+			return named && p.EndPort == nil
+		case p.Port.Type != intstr.Int:
+			return false
+		}
+		last := p.Port.IntVal
+		if p.EndPort != nil {
+			last = *p.EndPort
+		}
+		return p.Port.IntVal >= 1 && last <= 65535 && p.Port.IntVal <= o.port && o.port <= last
+	})
+}
+
+// compiledAllows plays the compiled rules and sets on the same packet.
+func compiledAllows(c policy.Compiled, d policy.Direction, o other) bool {
+	return slices.ContainsFunc(c.Rules, func(r policy.Rule) bool {
+		return r.Direction == d && peerHolds(c, r.Peer, o) && portsHold(r.Ports, o)
+	})
+}
+
+func peerHolds(c policy.Compiled, p policy.Peer, o other) bool {
+	if len(p.Blocks) > 0 {
+		return slices.ContainsFunc(p.Blocks, func(b netip.Prefix) bool { return b.Contains(o.addr) })
+	}
+	for _, name := range p.Sets {
+		if !setHolds(c, name, o) {
+			return false
+		}
+	}
+	return true
+}
+
+// setHolds knows what a kind of set means; a set that is not defined holds nobody.
+func setHolds(c policy.Compiled, name ipsets.Name, o other) bool {
+	i := slices.IndexFunc(c.Sets, func(s policy.SetDef) bool { return s.Name == name })
+	if i < 0 {
+		return false
+	}
+	def := c.Sets[i]
+	switch name.Kind() {
+	case ipsets.KindNamespace:
+		return name.Text() == o.namespace
+	case ipsets.KindPodLabel:
+		key, value, withValue := strings.Cut(name.Text(), ":")
+		got, has := o.labels[key]
+		return has && (!withValue || got == value)
+	case ipsets.KindPodSelector:
+		return (def.Namespace == "" || def.Namespace == o.namespace) && def.Pods.Matches(o.labels)
+	case ipsets.KindNestedLabel:
+		return slices.ContainsFunc(def.Members, func(m ipsets.Name) bool { return setHolds(c, m, o) })
+	case ipsets.KindNamespaceSelector:
+		return def.Namespaces.Matches(o.namespaceLabels)
+	default:
+		panic("not a set of a policy: " + name.String())
+	}
+}
+
+func portsHold(ports []policy.Port, o other) bool {
+	return len(ports) == 0 || slices.ContainsFunc(ports, func(p policy.Port) bool {
+		if string(p.Protocol) != string(o.protocol) {
+			return false
+		}
+		if p.Name != "" {
+			return p.Name == o.portName
+		}
+		return p.First == 0 || int32(p.First) <= o.port && o.port <= int32(p.Last)
+	})
+}

@@ -1,0 +1,133 @@
+// Package policy gives one NetworkPolicy its meaning: which pods it selects,
+// which ip sets its peers need, and which rules it makes. The result depends
+// on the policy alone: no cluster state, no HNS word.
+package policy
+
+import (
+	"net/netip"
+
+	"github.com/winnpm/winnpm/pkg/ipsets"
+)
+
+// Direction of traffic, seen from the selected pod.
+type Direction uint8
+
+// The directions.
+const (
+	Ingress Direction = iota
+	Egress
+)
+
+// String returns "ingress" or "egress".
+func (d Direction) String() string {
+	if d == Ingress {
+		return "ingress"
+	}
+	return "egress"
+}
+
+// Directions lists both, in order.
+var Directions = [...]Direction{Ingress, Egress}
+
+// Key names a policy. Two policies whose joined names collide have two keys.
+type Key struct {
+	Namespace string
+	Name      string
+}
+
+// String returns namespace/name.
+func (k Key) String() string { return k.Namespace + "/" + k.Name }
+
+// LabelMatcher tells whether labels match a selector.
+type LabelMatcher interface {
+	Matches(labels map[string]string) bool
+}
+
+// Compiled is the meaning of one NetworkPolicy. It is immutable.
+type Compiled struct {
+	Key Key
+	// Subject matches the labels of the pods of Key.Namespace that the policy
+	// selects. A malformed podSelector matches every pod (fail closed).
+	Subject LabelMatcher
+	// Isolates tells, by direction, whether the selected pods are isolated.
+	Isolates [2]bool
+	// Rules allow traffic; in the order of the policy's text, ingress first.
+	Rules []Rule
+	// Sets defines every set that Rules name, except the named port sets: each
+	// once, members of nested sets included, sorted by name.
+	Sets []SetDef
+	// Problems is what could not be expressed and was left out.
+	Problems []Problem
+}
+
+// Rule allows the traffic of one peer through some ports.
+type Rule struct {
+	Direction Direction
+	// Index is the rule's place in spec.ingress or spec.egress.
+	Index int
+	Peer  Peer
+	// Ports is an OR; empty means every port of every protocol.
+	Ports []Port
+}
+
+// Peer is the other side of a rule. With neither field set it is everyone.
+type Peer struct {
+	// Sets must all contain the peer (AND).
+	Sets []ipsets.Name
+	// Blocks is an OR of exact prefixes, IPv4 only; what `except` names is
+	// already taken out. Never together with Sets.
+	Blocks []netip.Prefix
+}
+
+// Everyone reports whether the peer is not restricted.
+func (p Peer) Everyone() bool { return len(p.Sets) == 0 && len(p.Blocks) == 0 }
+
+// Protocol of a port. Its values are the API's own words.
+type Protocol string
+
+// The protocols of the API.
+const (
+	TCP  Protocol = "TCP"
+	UDP  Protocol = "UDP"
+	SCTP Protocol = "SCTP"
+)
+
+// Port is one protocol with all its ports, a range of them, or a name that
+// each pod resolves by itself.
+type Port struct {
+	Protocol Protocol
+	First    uint16 // 0: every port
+	Last     uint16 // equal to First for a single port
+	Name     string // named port; First and Last are 0 then
+}
+
+// SetDef says which members a set has. Which field counts follows from the
+// name's kind: a namespace or pod label set is defined by its name alone.
+type SetDef struct {
+	Name ipsets.Name
+	// Pods matches the pods of a KindPodSelector set, Namespace the namespace
+	// they must be in; "" means any.
+	Pods      LabelMatcher
+	Namespace string
+	// Namespaces matches the Namespace objects of a KindNamespaceSelector set.
+	Namespaces LabelMatcher
+	// Members are the fixed members of a KindNestedLabel set.
+	Members []ipsets.Name
+}
+
+// Reason says why something was left out. Its values are words of the
+// contract of `npm simulate`.
+type Reason string
+
+// The reasons.
+const (
+	ReasonIPv6Peer Reason = "IPv6Peer"
+	ReasonInvalid  Reason = "Invalid"
+)
+
+// Problem is one thing of a policy that was left out.
+type Problem struct {
+	Reason  Reason
+	Field   string // path in the object, as the API server writes it: spec.ingress[0].from[1].ipBlock.cidr
+	Message string // one line, without the field
+}
