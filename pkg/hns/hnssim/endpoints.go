@@ -1,0 +1,339 @@
+package hnssim
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// EndpointState is the State of an endpoint (hcsshim HNSEndpoint.State).
+type EndpointState uint8
+
+// The states of HNS.
+const (
+	Uninitialized EndpointState = iota
+	Created
+	Attached        // L1VH and Hyper-V pods
+	AttachedSharing // process isolated pods
+	Detached
+	Degraded
+	Destroyed
+)
+
+var stateNames = [...]string{"Uninitialized", "Created", "Attached", "AttachedSharing", "Detached", "Degraded", "Destroyed"}
+
+// String returns HNS's own word.
+func (s EndpointState) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return fmt.Sprintf("EndpointState(%d)", s)
+}
+
+func (s EndpointState) attached() bool { return s == Attached || s == AttachedSharing }
+
+// NewEndpoint describes an endpoint that the CNI creates.
+type NewEndpoint struct {
+	ID       string // not empty
+	Addrs    []netip.Addr
+	State    EndpointState        // 0: AttachedSharing
+	Remote   bool                 // kube-proxy's endpoints of other nodes
+	Network  string               // empty: ours
+	Policies []hns.EndpointPolicy // nil: Options.Foreign
+}
+
+// EndpointView is an endpoint as the simulator has it.
+type EndpointView struct {
+	ID       string
+	Addrs    []netip.Addr
+	State    EndpointState
+	Remote   bool
+	Network  string
+	Policies []hns.EndpointPolicy // as read back
+}
+
+// endpoint is one endpoint of the node.
+type endpoint struct {
+	id       string
+	addrs    []netip.Addr
+	state    EndpointState
+	remote   bool
+	network  string
+	policies []policy // changed by setPolicies only
+}
+
+// setPolicies replaces the policies and moves the references to sets along.
+func (e *endpoint) setPolicies(next []policy) {
+	for _, p := range next {
+		p.count(+1)
+	}
+	for _, p := range e.policies {
+		p.count(-1)
+	}
+	e.policies = next
+}
+
+// count adds n to the reference count of every set that the policy names.
+func (p policy) count(n int) {
+	if p.rule == nil {
+		return
+	}
+	for _, at := range p.rule.sets() {
+		at.acls += n
+	}
+}
+
+// read returns the endpoint's policies as HNS shows them.
+func (e *endpoint) read() []hns.EndpointPolicy {
+	out := make([]hns.EndpointPolicy, len(e.policies))
+	for i, p := range e.policies {
+		out[i] = p.read
+	}
+	return clonePolicies(out)
+}
+
+// CreateEndpoint creates an endpoint, as the CNI does.
+func (s *Sim) CreateEndpoint(n NewEndpoint) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := &endpoint{
+		id: n.ID, addrs: slices.Clone(n.Addrs), remote: n.Remote,
+		state: cmp.Or(n.State, AttachedSharing), network: cmp.Or(n.Network, s.network),
+	}
+	policies := n.Policies
+	if policies == nil {
+		policies = s.foreign
+	}
+	switch {
+	case n.ID == "":
+		return fmt.Errorf("hnssim: create an endpoint without ID: %w", hns.ErrInvalid)
+	case s.endpoints[n.ID] != nil:
+		return fmt.Errorf("hnssim: create endpoint %s: %w", n.ID, hns.ErrAlreadyExists)
+	case slices.Contains(n.Addrs, netip.Addr{}):
+		return fmt.Errorf("hnssim: create endpoint %s with a zero address: %w", n.ID, hns.ErrInvalid)
+	}
+	next, r := s.readPolicies(e, policies)
+	if r != nil {
+		return fmt.Errorf("hnssim: create endpoint %s: %w", n.ID, r)
+	}
+	e.setPolicies(next)
+	s.endpoints[n.ID] = e
+	return nil
+}
+
+// DeleteEndpoint deletes an endpoint with its policies.
+func (s *Sim) DeleteEndpoint(id string) error {
+	return s.change(id, func(e *endpoint) *refused {
+		e.setPolicies(nil)
+		delete(s.endpoints, id)
+		return nil
+	})
+}
+
+// SetState moves an endpoint to another state.
+func (s *Sim) SetState(id string, state EndpointState) error {
+	return s.change(id, func(e *endpoint) *refused {
+		e.state = state
+		return nil
+	})
+}
+
+// SetPolicies replaces all policies of an endpoint, whatever its state, as
+// somebody else on the node would.
+func (s *Sim) SetPolicies(id string, policies []hns.EndpointPolicy) error {
+	return s.change(id, func(e *endpoint) *refused {
+		next, r := s.readPolicies(e, policies)
+		if r == nil {
+			e.setPolicies(next)
+		}
+		return r
+	})
+}
+
+// change lets somebody else's hand change an endpoint.
+func (s *Sim) change(id string, do func(*endpoint) *refused) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.endpoints[id]
+	if e == nil {
+		return fmt.Errorf("hnssim: change an endpoint: %w", endpointMissing.of(id))
+	}
+	if r := do(e); r != nil {
+		return fmt.Errorf("hnssim: change endpoint %s: %w", id, r)
+	}
+	return nil
+}
+
+// Endpoints returns all endpoints of the node, sorted by ID.
+func (s *Sim) Endpoints() []EndpointView {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []EndpointView
+	for _, id := range slices.Sorted(maps.Keys(s.endpoints)) {
+		e := s.endpoints[id]
+		out = append(out, EndpointView{
+			ID: id, Addrs: slices.Clone(e.addrs), State: e.state,
+			Remote: e.remote, Network: e.network, Policies: e.read(),
+		})
+	}
+	return out
+}
+
+// ListEndpoints implements hns.Client.
+func (s *Sim) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
+	var out []hns.Endpoint
+	err := s.call(ctx, &Call{Op: opEndpointList, Target: s.network}, func(bool) error {
+		for _, id := range slices.Sorted(maps.Keys(s.endpoints)) {
+			e := s.endpoints[id]
+			if e.state.attached() && !e.remote && e.network == s.network {
+				out = append(out, hns.Endpoint{ID: id, Addrs: slices.Clone(e.addrs), Policies: e.read()})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// GetEndpoint implements hns.Client.
+func (s *Sim) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
+	var out hns.Endpoint
+	err := s.call(ctx, &Call{Op: opEndpointGet, Target: id}, func(bool) error {
+		e := s.endpoints[id]
+		if e == nil {
+			return endpointMissing.of(id).in(opEndpointGet, id)
+		}
+		out = hns.Endpoint{ID: id, Addrs: slices.Clone(e.addrs), Policies: e.read()}
+		return nil
+	})
+	if err != nil {
+		return hns.Endpoint{}, err
+	}
+	return out, nil
+}
+
+// AddACLs implements hns.Client.
+func (s *Sim) AddACLs(ctx context.Context, id string, acls []hns.ACL) error {
+	acls = slices.Clone(acls)
+	return s.call(ctx, &Call{Op: opACLAdd, Target: id, ACLs: acls}, func(half bool) error {
+		e, r := s.writable(id)
+		if r == nil && len(acls) == 0 {
+			r = emptyRequest.of(string(hns.Add))
+		}
+		added := make([]policy, len(acls))
+		for i, a := range acls {
+			if r != nil {
+				break
+			}
+			var found *rule
+			if found, r = s.readACL(e, a); r == nil {
+				added[i] = policy{read: normalised(found.acl), rule: found}
+			}
+		}
+		if r != nil {
+			return r.inACLs(opACLAdd, id, acls)
+		}
+		if half {
+			added = added[:len(added)/2]
+		}
+		e.setPolicies(slices.Concat(e.policies, added))
+		return nil
+	})
+}
+
+// ReplacePolicies implements hns.Client.
+func (s *Sim) ReplacePolicies(ctx context.Context, id string, policies []hns.EndpointPolicy) error {
+	policies = clonePolicies(policies)
+	ours, _ := hns.Endpoint{Policies: policies}.Split()
+	return s.call(ctx, &Call{Op: opACLUpdate, Target: id, ACLs: ours, Policies: policies}, func(half bool) error {
+		e, r := s.writable(id)
+		var next []policy
+		if r == nil {
+			next, r = s.readPolicies(e, policies)
+		}
+		if r != nil {
+			return r.inACLs(opACLUpdate, id, ours)
+		}
+		if half {
+			next = next[:len(next)/2]
+		}
+		e.setPolicies(next)
+		return nil
+	})
+}
+
+// writable finds the endpoint of a write; s.mu must be held.
+func (s *Sim) writable(id string) (*endpoint, *refused) {
+	e := s.endpoints[id]
+	switch {
+	case e == nil:
+		return nil, endpointMissing.of(id)
+	case e.remote:
+		return nil, endpointRemote.of(id)
+	case !e.state.attached():
+		return nil, endpointNotAttached.of(fmt.Sprintf("%s is %v", id, e.state))
+	}
+	return e, nil
+}
+
+// readPolicies checks policies for an endpoint; s.mu must be held. The result
+// owns its memory.
+func (s *Sim) readPolicies(e *endpoint, policies []hns.EndpointPolicy) ([]policy, *refused) {
+	out := make([]policy, len(policies))
+	for i, p := range clonePolicies(policies) {
+		var r *refused
+		if out[i], r = readPolicy(p, s.lookup(e)); r != nil {
+			return nil, r
+		}
+		if out[i].rule != nil && s.rejected(out[i].rule.acl) {
+			return nil, aclRejected.of(out[i].rule.acl.ID)
+		}
+	}
+	return out, nil
+}
+
+// readACL checks a rule for an endpoint; s.mu must be held.
+func (s *Sim) readACL(e *endpoint, a hns.ACL) (*rule, *refused) {
+	found, r := readACL(a, s.lookup(e))
+	if r == nil && s.rejected(found.acl) {
+		r = aclRejected.of(a.ID)
+	}
+	return found, r
+}
+
+// lookup finds the sets of the endpoint's network; s.mu must be held while the
+// result is used.
+func (s *Sim) lookup(e *endpoint) lookup {
+	return func(id string) *set {
+		if e.network != s.network {
+			return nil
+		}
+		return s.sets[id]
+	}
+}
+
+// inACLs returns the error of a write of ACLs to an endpoint.
+func (r *refused) inACLs(op, endpoint string, acls []hns.ACL) error {
+	var ids []string
+	switch refusals[r.reason].kind {
+	case hns.KindSet:
+		for _, a := range acls {
+			ids = append(ids, a.SetIDs()...)
+		}
+	case hns.KindACL:
+		for _, a := range acls {
+			ids = append(ids, a.ID)
+		}
+	default:
+		ids = []string{endpoint}
+	}
+	slices.Sort(ids)
+	return r.in(op, slices.Compact(ids)...)
+}

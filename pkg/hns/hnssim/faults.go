@@ -1,0 +1,186 @@
+package hnssim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// Mode says how a call fails.
+type Mode uint8
+
+// The modes.
+const (
+	Refuse    Mode = iota // nothing done, error
+	LoseReply             // done, then error
+	Half                  // the first half done (rounded down), then error
+	Hang                  // until the caller gives up or the service restarts; nothing done
+	Slow                  // done after Delay, no error
+)
+
+// Fault makes calls fail.
+type Fault struct {
+	Op     string // empty: any
+	Target string // an endpoint's ID, or the name or Id of a set in the request; empty: any
+	Nth    int    // of the matching calls from now on; 0 and 1: the next
+	Times  int    // how many matching calls in a row; 0: one, -1: all
+	Mode   Mode
+	Err    error // the class, or a whole *hns.OpError; nil: hns.ErrUnavailable
+	// Delay is what the call takes before anything happens. When the caller
+	// gives up earlier, HNS carries on all the same, and the reply is lost.
+	Delay time.Duration
+}
+
+// armedFault is a fault that waits for its calls.
+type armedFault struct {
+	Fault
+	seen int // matching calls so far
+	left int // calls to fail; negative: no end
+	used bool
+}
+
+// Inject arms a fault. The first one that is due takes a call.
+func (s *Sim) Inject(f Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := f.Times
+	if left == 0 {
+		left = 1
+	}
+	s.faults = append(s.faults, &armedFault{Fault: f, left: left})
+}
+
+// UnusedFaults returns the faults that have not happened as often as they
+// should have. A test that injects faults ends by checking that there are none.
+func (s *Sim) UnusedFaults() []Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []Fault
+	for _, f := range s.faults {
+		if f.left > 0 || !f.used {
+			out = append(out, f.Fault)
+		}
+	}
+	return out
+}
+
+// RejectSet makes HNS refuse, for good, every Add and Update of a set that
+// match holds of. match runs with the Sim locked. nil lifts all rejections.
+func (s *Sim) RejectSet(match func(hns.SetPolicy) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if match == nil {
+		s.rejectSet = nil
+		return
+	}
+	s.rejectSet = append(s.rejectSet, match)
+}
+
+// RejectACL makes HNS refuse, for good, every request with a rule, in its
+// canonical form, that match holds of. match runs with the Sim locked. nil
+// lifts all rejections.
+func (s *Sim) RejectACL(match func(hns.ACL) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if match == nil {
+		s.rejectACL = nil
+		return
+	}
+	s.rejectACL = append(s.rejectACL, match)
+}
+
+// rejected reports whether RejectACL hits the rule; s.mu must be held.
+func (s *Sim) rejected(a hns.ACL) bool {
+	return slices.ContainsFunc(s.rejectACL, func(match func(hns.ACL) bool) bool { return match(a) })
+}
+
+// perform does a call, or what a fault makes of it.
+func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) error {
+	if err := broken(ctx, c); err != nil { // a hook may have ended the wait
+		return err
+	}
+	s.mu.Lock()
+	f := s.due(c)
+	if f == nil {
+		defer s.mu.Unlock()
+		return do(false)
+	}
+	restarted := s.restarted
+	s.mu.Unlock()
+
+	if f.Mode == Hang {
+		select {
+		case <-ctx.Done():
+			return broken(ctx, c)
+		case <-restarted:
+			return c.fail(fmt.Errorf("%w: the service restarted", hns.ErrUnavailable))
+		}
+	}
+	gaveUp := wait(ctx, c, f.Delay)
+	err := f.Err
+	if err == nil {
+		err = hns.ErrUnavailable
+	}
+	err = c.fail(err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch f.Mode {
+	case LoseReply:
+		_ = do(false) // the reply is lost, whatever it is
+	case Half:
+		_ = do(true)
+	case Slow:
+		err = do(false)
+	}
+	if gaveUp != nil {
+		return gaveUp
+	}
+	return err
+}
+
+// wait waits for d; it returns the error of the call when its caller gives up.
+func wait(ctx context.Context, c *Call, d time.Duration) error {
+	if d == 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return broken(ctx, c)
+	}
+}
+
+// due counts the call at every fault and returns the one that takes it, or nil;
+// s.mu must be held.
+func (s *Sim) due(c *Call) *Fault {
+	var taken *Fault
+	for _, f := range s.faults {
+		if !f.matches(c) || f.left == 0 {
+			continue
+		}
+		f.seen++
+		if taken != nil || f.seen < f.Nth {
+			continue
+		}
+		f.used = true
+		if f.left > 0 {
+			f.left--
+		}
+		taken = &f.Fault
+	}
+	return taken
+}
+
+func (f *Fault) matches(c *Call) bool {
+	if f.Op != "" && f.Op != c.Op {
+		return false
+	}
+	return f.Target == "" || f.Target == c.Target ||
+		slices.ContainsFunc(c.Sets, func(p hns.SetPolicy) bool { return p.Name == f.Target || p.ID == f.Target })
+}

@@ -1,0 +1,153 @@
+// Package hnssim is a strict simulator of the Windows Host Networking Service:
+// an hns.Client that refuses what HNS refuses and does silently what HNS does
+// silently, with fault points, hooks between calls, a text dump that can be
+// read back, and a packet tracer.
+//
+// Where HNS is undocumented the simulator takes the stricter reading: what
+// passes here should pass on Windows, not the other way round.
+//
+// All methods are safe for concurrent use, and no slice is shared with callers.
+package hnssim
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// Options says what the simulated node looks like.
+type Options struct {
+	// Network is the name of our network; empty means "azure".
+	Network string
+	// Foreign are the policies that the CNI puts on every endpoint that is
+	// created without policies of its own; see DefaultForeign.
+	Foreign []hns.EndpointPolicy
+}
+
+// networkID is the GUID of the simulated network.
+const networkID = "5c1d0d2e-7a53-4d2b-9a60-0f6c9e0f1a11"
+
+// Sim is one simulated node. It implements hns.Client; its other methods are
+// the hand of everybody else on the node, or instruments for tests.
+type Sim struct {
+	network string
+	foreign []hns.EndpointPolicy
+
+	mu        sync.Mutex // guards everything below
+	sets      map[string]*set
+	names     map[string]*set // by Name: HNS matches existing sets by it
+	endpoints map[string]*endpoint
+	log       callLog
+	hook      func(Call, When)
+	faults    []*armedFault
+	rejectSet []func(hns.SetPolicy) bool
+	rejectACL []func(hns.ACL) bool
+	restarted chan struct{} // closed and replaced at every restart
+}
+
+var _ hns.Client = (*Sim)(nil)
+
+// New returns a node with an empty network and no endpoints.
+func New(o Options) *Sim {
+	return &Sim{
+		network:   cmp.Or(o.Network, "azure"),
+		foreign:   clonePolicies(o.Foreign),
+		sets:      map[string]*set{},
+		names:     map[string]*set{},
+		endpoints: map[string]*endpoint{},
+		log:       callLog{counts: map[string]int{}},
+		restarted: make(chan struct{}),
+	}
+}
+
+// DefaultForeign returns what azure-cni puts on an endpoint, as HNS reads it
+// back: no way to the wire server, everything else open (AgentBaker
+// azurecnifunc.ps1:219-284; read-back as in azure-container-networking#1752).
+func DefaultForeign() []hns.EndpointPolicy {
+	texts := []string{
+		`{"Action":"Block","Direction":"Out","Priority":200,"Protocols":"6","RemoteAddresses":"168.63.129.16/32","RemotePorts":"80","RuleType":"Switch","Scope":0,"Type":"ACL"}`,
+		`{"Action":"Block","Direction":"Out","Priority":200,"Protocols":"6","RemoteAddresses":"168.63.129.16/32","RemotePorts":"32526","RuleType":"Switch","Scope":0,"Type":"ACL"}`,
+		`{"Action":"Allow","Direction":"In","Priority":65500,"Protocols":"256","RuleType":"Switch","Scope":0,"Type":"ACL"}`,
+		`{"Action":"Allow","Direction":"Out","Priority":65500,"Protocols":"256","RuleType":"Switch","Scope":0,"Type":"ACL"}`,
+	}
+	out := make([]hns.EndpointPolicy, len(texts))
+	for i, text := range texts {
+		out[i] = hns.EndpointPolicy{Type: hns.PolicyTypeACL, Settings: []byte(text)}
+	}
+	return out
+}
+
+// Network implements hns.Client.
+func (s *Sim) Network(ctx context.Context) (hns.Network, error) {
+	var out hns.Network
+	err := s.call(ctx, &Call{Op: opNetworkGet, Target: s.network}, func(bool) error {
+		out = hns.Network{ID: networkID, Name: s.network, Sets: s.setsLocked()}
+		return nil
+	})
+	if err != nil {
+		return hns.Network{}, err
+	}
+	return out, nil
+}
+
+// Sets returns the sets of the network, sorted by name.
+func (s *Sim) Sets() []hns.SetPolicy {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.setsLocked()
+}
+
+// Restart restarts the service: calls that hang break off. With lose, HNS comes
+// back without any set and without our ACLs, and without any other ACL that
+// names a set; what remains of the CNI's policies is plumbed again
+// (Windows-Containers#278, calico#5164).
+func (s *Sim) Restart(lose bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.restarted)
+	s.restarted = make(chan struct{})
+	if !lose {
+		return
+	}
+	for _, e := range s.endpoints {
+		e.setPolicies(slices.DeleteFunc(slices.Clone(e.policies), func(p policy) bool {
+			return p.rule != nil && (p.rule.acl.Ours() || len(p.rule.sets()) > 0)
+		}))
+	}
+	clear(s.sets)
+	clear(s.names)
+}
+
+// setsLocked returns copies of all sets, sorted by name; s.mu must be held.
+func (s *Sim) setsLocked() []hns.SetPolicy {
+	out := make([]hns.SetPolicy, 0, len(s.sets))
+	for _, name := range slices.Sorted(maps.Keys(s.names)) {
+		out = append(out, cloneSet(s.names[name].SetPolicy))
+	}
+	return out
+}
+
+func cloneSet(p hns.SetPolicy) hns.SetPolicy {
+	p.Values = slices.Clone(p.Values)
+	return p
+}
+
+func cloneSets(in []hns.SetPolicy) []hns.SetPolicy {
+	out := make([]hns.SetPolicy, len(in))
+	for i, p := range in {
+		out[i] = cloneSet(p)
+	}
+	return out
+}
+
+func clonePolicies(in []hns.EndpointPolicy) []hns.EndpointPolicy {
+	out := make([]hns.EndpointPolicy, len(in))
+	for i, p := range in {
+		out[i] = hns.EndpointPolicy{Type: p.Type, Settings: slices.Clone(p.Settings)}
+	}
+	return out
+}

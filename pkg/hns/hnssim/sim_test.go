@@ -1,0 +1,188 @@
+package hnssim
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+func TestReadBackIsNormalised(t *testing.T) {
+	s := newTown(t)
+	a := allow(func(a *hns.ACL) { a.Protocols, a.LocalPorts = "", "" })
+	want := `{"Action":"Allow","Direction":"In","Id":"azure-acl-x.test","LocalAddresses":"` + derivedID("web") +
+		`","Priority":222,"Protocols":"256","RuleType":"Switch","Scope":0,"Type":"ACL"}`
+	read := func() string {
+		e, err := s.GetEndpoint(t.Context(), "ep-1")
+		require.NoError(t, err)
+		return string(e.Policies[len(e.Policies)-1].Settings)
+	}
+	require.NoError(t, s.AddACLs(t.Context(), "ep-1", []hns.ACL{a}))
+	require.Equal(t, want, read())
+	require.NoError(t, s.ReplacePolicies(t.Context(), "ep-1", []hns.EndpointPolicy{hns.NewACLPolicy(a)}))
+	require.Equal(t, want, read())
+	require.NotEqual(t, want, string(hns.NewACLPolicy(a).Settings), "it is not what was sent")
+
+	foreign := `{"Priority": 65500, "Action":"Allow",  "Direction":"Out","Extra":[1]}`
+	require.NoError(t, s.ReplacePolicies(t.Context(), "ep-1", []hns.EndpointPolicy{{Type: "ACL", Settings: []byte(foreign)}}))
+	require.Equal(t, foreign, read())
+}
+
+func TestAddDuplicates(t *testing.T) {
+	s := newTown(t)
+	for range 2 {
+		require.NoError(t, s.AddACLs(t.Context(), "ep-1", []hns.ACL{allow(nil)}))
+	}
+	e, err := s.GetEndpoint(t.Context(), "ep-1")
+	require.NoError(t, err)
+	ours, _ := e.Split()
+	require.Equal(t, []hns.ACL{allow(nil), allow(nil)}, ours[1:])
+}
+
+func TestForeignPoliciesOfNewEndpoints(t *testing.T) {
+	s := New(Options{Foreign: DefaultForeign()})
+	require.NoError(t, s.CreateEndpoint(NewEndpoint{ID: "base"}))
+	require.NoError(t, s.CreateEndpoint(NewEndpoint{ID: "bare", Policies: []hns.EndpointPolicy{}}))
+	base, err := s.GetEndpoint(t.Context(), "base")
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(DefaultForeign(), base.Policies))
+	ours, foreign := base.Split()
+	require.Empty(t, ours)
+	require.Len(t, foreign, 4)
+	bare, err := s.GetEndpoint(t.Context(), "bare")
+	require.NoError(t, err)
+	require.Empty(t, bare.Policies)
+}
+
+func TestStatesAndNetworksInAListing(t *testing.T) {
+	s := New(Options{Network: "Calico"})
+	addr := []netip.Addr{netip.MustParseAddr("10.0.0.4")}
+	require.NoError(t, s.CreateEndpoint(NewEndpoint{ID: "one", Addrs: addr}))
+	require.NoError(t, s.CreateEndpoint(NewEndpoint{ID: "azure", Addrs: addr, Network: "azure"}))
+	listed := func() bool {
+		all, err := s.ListEndpoints(t.Context())
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(all), 1, "the other network's is never listed")
+		return len(all) == 1 && all[0].ID == "one"
+	}
+	for state := Uninitialized; state <= Destroyed; state++ {
+		require.NoError(t, s.SetState("one", state))
+		require.Equal(t, state == Attached || state == AttachedSharing, listed(), state)
+		_, err := s.GetEndpoint(t.Context(), "one")
+		require.NoError(t, err)
+	}
+	require.Equal(t, "EndpointState(7)", (Destroyed + 1).String())
+
+	network, err := s.Network(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "Calico", network.Name)
+	views := s.Endpoints()
+	require.Equal(t, []string{"azure", "one"}, []string{views[0].ID, views[1].ID})
+	require.Equal(t, EndpointView{ID: "one", Addrs: addr, State: Destroyed, Network: "Calico", Policies: []hns.EndpointPolicy{}}, views[1])
+}
+
+// TestNoAliasing spoils everything that goes in and comes out.
+func TestNoAliasing(t *testing.T) {
+	s := newTown(t)
+	s.OnCall(func(c Call, _ When) { spoil(c) })
+	values := []string{"10.0.0.1"}
+	require.NoError(t, s.PutSet(leaf("web", values...)))
+	foreign := []hns.EndpointPolicy{{Type: "OutBoundNAT", Settings: []byte(`{"a":1}`)}}
+	addrs := []netip.Addr{netip.MustParseAddr("10.0.0.8")}
+	require.NoError(t, s.SetPolicies("ep-1", foreign))
+	require.NoError(t, s.CreateEndpoint(NewEndpoint{ID: "ep-2", Addrs: addrs, Policies: foreign}))
+	acls := []hns.ACL{allow(nil)}
+	require.NoError(t, s.AddACLs(t.Context(), "ep-2", acls))
+	require.NoError(t, s.ReplacePolicies(t.Context(), "ep-2", append(foreign, hns.NewACLPolicy(acls[0]))))
+	sets := []hns.SetPolicy{leaf("new", "10.0.0.1")}
+	require.NoError(t, s.ModifySets(t.Context(), hns.Add, sets))
+	s.RejectSet(func(p hns.SetPolicy) bool { clear(p.Values); return false })
+	require.NoError(t, s.ModifySets(t.Context(), hns.Update, sets))
+	want, calls := s.Dump(), s.Calls()
+	require.Contains(t, want, "set new IPSET 10.0.0.1\n")
+
+	clear(values)
+	clear(foreign[0].Settings)
+	clear(addrs)
+	clear(acls)
+	clear(sets[0].Values)
+	clear(s.Sets()[0].Values)
+	for _, e := range s.Endpoints() {
+		clear(e.Addrs)
+		clear(e.Policies[:0:0])
+		for _, p := range e.Policies {
+			clear(p.Settings)
+		}
+	}
+	for _, c := range s.Calls() {
+		spoil(c)
+	}
+	p := Packet{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.8"), Protocol: 6, DstPort: 80}
+	v, err := s.Trace("ep-2", hns.In, p)
+	require.NoError(t, err)
+	clear(v.Matched)
+	counts := s.Counts()
+	clear(counts)
+
+	require.Equal(t, want, s.Dump())
+	require.Empty(t, cmp.Diff(calls, s.Calls()))
+	require.Equal(t, map[string]int{"ACL/Add": 1, "ACL/Update": 1, "SetPolicy/Add": 1, "SetPolicy/Update": 1}, s.Counts())
+	again, err := s.Trace("ep-2", hns.In, p)
+	require.NoError(t, err)
+	require.Equal(t, []hns.ACL{allow(nil)}, again.Matched)
+}
+
+func spoil(c Call) {
+	for _, p := range c.Sets {
+		clear(p.Values)
+	}
+	for _, p := range c.Policies {
+		clear(p.Settings)
+	}
+	clear(c.ACLs)
+}
+
+func TestRestart(t *testing.T) {
+	const before = `network azure
+set front IPSET
+set web IPSET 10.0.0.4
+endpoint ep-1 addrs=10.0.0.4
+  acl In 3000 Block azure-acl-npm-block-in
+  policy ACL {"Action":"Allow","Direction":"In","Priority":65500}
+  policy OutBoundNAT {"Exceptions":["10.0.0.0/8"]}
+endpoint ep-2 addrs=10.0.0.5 state=Detached
+`
+	s, err := ParseDump(before)
+	require.NoError(t, err)
+	require.NoError(t, s.AddACLs(t.Context(), "ep-1", []hns.ACL{allow(nil), allow(func(a *hns.ACL) { a.ID = "somebody-elses" })}))
+	full := s.Dump()
+	s.Restart(false)
+	require.Equal(t, full, s.Dump())
+
+	s.Restart(true)
+	require.Equal(t, `network azure
+endpoint ep-1 addrs=10.0.0.4
+  policy ACL {"Action":"Allow","Direction":"In","Priority":65500}
+  policy OutBoundNAT {"Exceptions":["10.0.0.0/8"]}
+endpoint ep-2 addrs=10.0.0.5 state=Detached
+`, s.Dump())
+
+	require.NoError(t, s.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{leaf("web")}), "its name is free again")
+	require.NoError(t, s.ModifySets(t.Context(), hns.Remove, []hns.SetPolicy{leaf("web")}), "nothing names it any more")
+}
+
+func TestRejectionsCanBeLifted(t *testing.T) {
+	s := newTown(t)
+	s.RejectSet(func(hns.SetPolicy) bool { return true })
+	s.RejectACL(func(hns.ACL) bool { return true })
+	require.ErrorIs(t, s.ModifySets(t.Context(), hns.Update, []hns.SetPolicy{leaf("web")}), hns.ErrInvalid)
+	require.ErrorIs(t, s.AddACLs(t.Context(), "ep-1", []hns.ACL{allow(nil)}), hns.ErrInvalid)
+	require.NoError(t, s.ModifySets(t.Context(), hns.Remove, []hns.SetPolicy{leaf("lonely")}), "what goes is not refused")
+	s.RejectSet(nil)
+	s.RejectACL(nil)
+	require.NoError(t, s.ModifySets(t.Context(), hns.Update, []hns.SetPolicy{leaf("web")}))
+	require.NoError(t, s.AddACLs(t.Context(), "ep-1", []hns.ACL{allow(nil)}))
+}
