@@ -1,0 +1,289 @@
+package dataplane
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// Config is what a Dataplane needs.
+type Config struct {
+	Client hns.Client
+	Node   string // for the dump only
+	// Now reads the clock.
+	Now func() time.Time
+	// ReconcileInterval is how often the caller observes; an endpoint that two
+	// listings so far apart lack is gone. 0 means 5 minutes.
+	ReconcileInterval time.Duration
+	// GracePeriod is how long a set stays in HNS after nothing needs it.
+	GracePeriod time.Duration
+	// MaxBatchedACLs is the number of ACLs in one Add; 0 means 30.
+	MaxBatchedACLs int
+	// DryRun makes ApplyDataplane stop after the plan, which the report shows.
+	DryRun bool
+}
+
+const (
+	defaultReconcileInterval = 5 * time.Minute
+	defaultBatchedACLs       = 30
+	keptReports              = 20
+)
+
+// Dataplane programs one node. Its methods are safe for concurrent use.
+type Dataplane struct {
+	cfg Config // set once
+
+	// door is held for a whole ApplyDataplane: it makes it the one writer.
+	// Taken before mu.
+	door sync.Mutex
+
+	mu         sync.Mutex // guards following; never held across an HNS call
+	cache      *ipsets.Cache
+	owners     *ipsets.Owners
+	members    *members
+	families   *families
+	policies   map[policy.Key]*policyState
+	byNS       map[string]map[policy.Key]*policyState // policies by namespace
+	local      map[types.UID]*podState                // local pods with an address that they own
+	nodeAddrs  []netip.Addr
+	endpoints  map[string]*endpoint
+	byAddr     map[netip.Addr][]*endpoint
+	ids        map[ipsets.Name]string // of the defined sets
+	problems   map[policy.Key]bool  // policies with something left out
+	dirty      map[*endpoint]bool   // to be rendered again
+	check      map[string]bool      // endpoints to be read: their pod is gone
+	moved      map[string]uint64    // set id → write sequence of its last move
+	leftOut    map[ipsets.Name]bool // sets that HNS refused
+	sequence   uint64               // of writes
+	tickets    uint64               // of the queue of pending updates
+	generation uint64               // of transactions
+	listing    listing
+	sets       retry
+	reports    []Report
+}
+
+// retry is a backoff: 1, 2, 4 … 30 s.
+type retry struct {
+	tries int
+	at    time.Time // zero: nothing to retry
+}
+
+const maxBackoff = 30 * time.Second
+
+// backoff returns the pause after so many failed tries.
+func backoff(tries int) time.Duration {
+	if tries > 5 {
+		return maxBackoff
+	}
+	return min(time.Second<<max(tries-1, 0), maxBackoff)
+}
+
+func (r *retry) failed(now time.Time) {
+	r.tries++
+	r.at = now.Add(backoff(r.tries))
+}
+
+// New returns a Dataplane that knows nothing yet.
+func New(cfg Config) *Dataplane {
+	if cfg.ReconcileInterval == 0 {
+		cfg.ReconcileInterval = defaultReconcileInterval
+	}
+	if cfg.MaxBatchedACLs == 0 {
+		cfg.MaxBatchedACLs = defaultBatchedACLs
+	}
+	cache := ipsets.NewCache()
+	d := &Dataplane{
+		cfg:       cfg,
+		cache:     cache,
+		owners:    ipsets.NewOwners(),
+		members:   newMembers(cache),
+		policies:  map[policy.Key]*policyState{},
+		byNS:      map[string]map[policy.Key]*policyState{},
+		local:     map[types.UID]*podState{},
+		endpoints: map[string]*endpoint{},
+		byAddr:    map[netip.Addr][]*endpoint{},
+		ids:       map[ipsets.Name]string{},
+		problems:  map[policy.Key]bool{},
+		dirty:     map[*endpoint]bool{},
+		check:     map[string]bool{},
+		moved:     map[string]uint64{},
+		leftOut:   map[ipsets.Name]bool{},
+	}
+	d.listing.wanted = true // the first transaction reads what is there
+	d.families = &families{
+		cache: cache, byKey: map[familyKey]*family{}, byPort: map[PodPort][]*family{},
+		release: d.releaseLocked, changed: d.renderSelectedLocked,
+	}
+	return d
+}
+
+// ApplyDataplane folds a transaction into the state and programs what differs.
+// It is the only way in for writes and runs one at a time.
+//
+// What HNS refuses or does not answer is in the report, stays staged, and is
+// tried again by a later transaction, an empty one after Report.RetryAfter at
+// the latest. The error is ctx's; the transaction is staged even then.
+func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (Report, error) {
+	d.door.Lock()
+	defer d.door.Unlock()
+	r := &run{d: d, calls: map[string]int{}, started: d.cfg.Now()}
+
+	d.mu.Lock()
+	d.generation++
+	d.cache.Advance(r.started)
+	d.stageLocked(tx)
+	d.mu.Unlock()
+
+	r.read(ctx)
+
+	d.mu.Lock()
+	plan := d.planLocked(r.started)
+	d.mu.Unlock()
+
+	if !d.cfg.DryRun {
+		r.writeSets(ctx, plan.Sets)
+		r.updatePods(ctx)
+		r.removeSets(ctx)
+	}
+	return d.report(r, tx, plan), ctx.Err()
+}
+
+// run is one ApplyDataplane: what it asked of HNS and what came back.
+type run struct {
+	d       *Dataplane
+	started time.Time
+	calls   map[string]int
+	errs    []error
+}
+
+// call counts one HNS request, makes it, and keeps its error.
+func (r *run) call(op string, do func() error) error {
+	r.calls[op]++
+	err := do()
+	if err != nil {
+		r.errs = append(r.errs, err)
+	}
+	return err
+}
+
+// report ends a run.
+func (d *Dataplane) report(r *run, tx *Transaction, plan Plan) Report {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.cfg.Now()
+	rep := Report{
+		Generation: d.generation,
+		Started:    r.started,
+		Took:       now.Sub(r.started),
+		Objects:    tx.Len(),
+		Plan:       plan.Summary(),
+		Calls:      r.calls,
+		Pending:    len(d.pendingLocked()) + len(d.waitingLocked()),
+		Warnings:   d.warningsLocked(),
+		RetryAfter: d.retryAfterLocked(now),
+	}
+	if d.cfg.DryRun {
+		rep.Plan = plan.String()
+	}
+	for _, err := range r.errs {
+		rep.Errors = append(rep.Errors, err.Error())
+	}
+	d.reports = append(d.reports, rep)
+	if len(d.reports) > keptReports {
+		d.reports = slices.Delete(d.reports, 0, len(d.reports)-keptReports)
+	}
+	return rep
+}
+
+// retryAfterLocked returns when the next thing is due, 0 for nothing. d.mu must
+// be held.
+func (d *Dataplane) retryAfterLocked(now time.Time) time.Duration {
+	var next time.Time
+	at := func(t time.Time) {
+		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	at(d.sets.at)
+	at(d.listing.retry.at)
+	for _, ep := range d.endpoints {
+		if ep.queued > 0 || !ep.known {
+			at(cmp.Or(ep.retryAt, now))
+		}
+	}
+	if next.IsZero() {
+		return 0
+	}
+	return max(next.Sub(now), time.Millisecond)
+}
+
+// ----- references -----
+
+// idLocked returns a held set's id. d.mu must be held.
+func (d *Dataplane) idLocked(n ipsets.Name) string {
+	id, ok := d.ids[n]
+	if !ok {
+		id = n.ID()
+		d.ids[n] = id
+	}
+	return id
+}
+
+// releaseLocked lets go of a set, and of its definition when nobody is left.
+// d.mu must be held.
+func (d *Dataplane) releaseLocked(n ipsets.Name, ref ipsets.Ref) {
+	d.cache.Release(n, ref)
+	if d.cache.Has(n) {
+		return
+	}
+	d.members.undefine(n)
+	if n.Kind() == ipsets.KindNamedPort {
+		d.families.forget(n)
+	}
+	delete(d.ids, n)
+}
+
+// holdLocked makes the endpoint hold exactly these sets with one kind of
+// reference. The new ones are held before the old ones are let go. d.mu must be
+// held.
+func (d *Dataplane) holdLocked(ep *endpoint, kind ipsets.RefKind, names []ipsets.Name) {
+	ref := ipsets.Ref{Kind: kind, Owner: ep.id}
+	was := ep.holds[kind]
+	is := slices.Compact(slices.SortedFunc(slices.Values(names), ipsets.Compare))
+	for _, n := range is {
+		if d.cache.Hold(n, ref) {
+			d.members.fill(n)
+		}
+	}
+	ep.holds[kind] = is
+	for _, n := range was {
+		if _, kept := slices.BinarySearchFunc(is, n, ipsets.Compare); !kept {
+			d.releaseLocked(n, ref)
+		}
+	}
+}
+
+// namesOfLocked returns the sets that ACLs name, of those that the cache knows.
+// d.mu must be held.
+func (d *Dataplane) namesOfLocked(lists ...[]hns.ACL) []ipsets.Name {
+	var out []ipsets.Name
+	for _, acls := range lists {
+		for _, a := range acls {
+			for _, id := range a.SetIDs() {
+				if n, ok := d.cache.Lookup(id); ok {
+					out = append(out, n)
+				}
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,230 @@
+package dataplane
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// ownerLocked returns the local pod that an endpoint belongs to, or nil. d.mu
+// must be held.
+func (d *Dataplane) ownerLocked(ep *endpoint) *podState {
+	for _, addr := range ep.addrs {
+		if p := d.members.ownerOf(d.owners.Owner(addr)); p != nil && p.Local {
+			return p
+		}
+	}
+	return nil
+}
+
+// renderLocked computes what an endpoint should have, holds the sets that this
+// needs, and queues or unqueues the update. d.mu must be held.
+func (d *Dataplane) renderLocked(ep *endpoint) {
+	before := d.wishLocked(ep)
+	p := d.ownerLocked(ep)
+	ep.wanted = wanted{}
+	ep.owner = ""
+	if p != nil {
+		ep.owner = p.UID
+		ep.wanted = d.wantedLocked(p)
+	}
+	var names []ipsets.Name
+	for i := range ep.wanted.groups {
+		for _, r := range ep.wanted.groups[i].rules {
+			if !r.unused {
+				names = append(names, r.names...)
+			}
+		}
+	}
+	d.holdLocked(ep, ipsets.RefRule, names)
+	if !slices.Equal(before, d.wishLocked(ep)) {
+		ep.tries, ep.careful, ep.retryAt = 0, false, time.Time{} // due at once
+	}
+	d.queueLocked(ep)
+}
+
+// wishLocked returns the list that the endpoint should have now. d.mu must be
+// held.
+func (d *Dataplane) wishLocked(ep *endpoint) []hns.ACL { return ep.list(d.cache.Rejected) }
+
+// wantedLocked renders the policies that select a pod. d.mu must be held.
+func (d *Dataplane) wantedLocked(p *podState) wanted {
+	var w wanted
+	var isolated [2]bool
+	for _, ps := range p.selected {
+		for _, dir := range policy.Directions {
+			isolated[dir] = isolated[dir] || ps.Isolates[dir]
+		}
+		w.groups = append(w.groups, renderGroup(&ps.Compiled, podPorts{p, d.families}, d.idLocked))
+	}
+	w.shared = renderShared(isolated, d.nodeAddrs)
+	return w
+}
+
+// podPorts resolves named ports for one pod.
+type podPorts struct {
+	pod      *podState
+	families *families
+}
+
+func (t podPorts) own(name string, proto policy.Protocol) (uint16, bool) {
+	return t.pod.port(name, proto)
+}
+
+func (t podPorts) served(f familyKey) []servedPort { return t.families.served(f) }
+
+// stepsLocked returns the requests that the endpoint's update takes. d.mu must
+// be held.
+func (d *Dataplane) stepsLocked(ep *endpoint) []step {
+	c := change{
+		applied: ep.applied,
+		shared:  ep.shared(),
+		fresh:   ep.writtenFor != ep.owner,
+		batch:   d.cfg.MaxBatchedACLs,
+	}
+	for _, g := range ep.wanted.groups {
+		if ep.refused[g.key] == g.digest && g.digest != "" {
+			continue
+		}
+		c.groups = append(c.groups, share{g.key, g.isolates, g.acls(d.cache.Rejected)})
+		for _, r := range g.rules {
+			if r.unused {
+				c.unused = append(c.unused, r.acl)
+			}
+		}
+	}
+	return planSteps(c)
+}
+
+// queueLocked puts an endpoint that differs from its wish at the end of the
+// queue of pending updates and pins every set that it may need; one that does
+// not differ leaves. An endpoint without an owner is only read again, never
+// written. d.mu must be held.
+func (d *Dataplane) queueLocked(ep *endpoint) {
+	pending := ep.updatable() && (!ep.known || len(d.stepsLocked(ep)) > 0)
+	switch {
+	case pending && ep.queued == 0:
+		d.tickets++
+		ep.queued = d.tickets
+		ep.retryAt = time.Time{}
+	case !pending:
+		ep.queued, ep.tries, ep.lastErr, ep.careful = 0, 0, nil, false
+		if ep.known {
+			ep.writtenFor = ep.owner
+		}
+	}
+	d.pinLocked(ep)
+}
+
+// pinLocked pins what a pending update may need: the sets of every list that
+// may be on the endpoint and of the wanted one. d.mu must be held.
+func (d *Dataplane) pinLocked(ep *endpoint) {
+	var pins []ipsets.Name
+	if ep.queued > 0 || !ep.known {
+		lists := append(ep.mayHave(), d.wishLocked(ep))
+		pins = d.namesOfLocked(lists...)
+	}
+	d.holdLocked(ep, ipsets.RefPin, pins)
+}
+
+// pendingLocked returns the endpoints with an outstanding update, in the order
+// of the queue. d.mu must be held.
+func (d *Dataplane) pendingLocked() []*endpoint {
+	var out []*endpoint
+	for _, ep := range d.endpoints {
+		if ep.queued > 0 {
+			out = append(out, ep)
+		}
+	}
+	slices.SortFunc(out, func(a, b *endpoint) int { return cmp.Compare(a.queued, b.queued) })
+	return out
+}
+
+// waitingLocked returns the local pods whose endpoint was not seen yet. d.mu
+// must be held.
+func (d *Dataplane) waitingLocked() []*podState {
+	var out []*podState
+	for _, p := range d.local {
+		if len(d.byAddr[p.Addr]) == 0 {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// appliedLocked records what is known to be on an endpoint. d.mu must be held.
+func (d *Dataplane) appliedLocked(ep *endpoint, acls []hns.ACL) {
+	d.sequence++
+	ep.moved = d.sequence
+	ep.applied, ep.known, ep.attempts = acls, true, nil
+	d.holdLocked(ep, ipsets.RefApplied, d.namesOfLocked(acls))
+}
+
+// unknownLocked records that a write has an unknown outcome: besides what may
+// have been there, any of these lists may be. Only pins hold their sets until
+// the endpoint is read. d.mu must be held.
+func (d *Dataplane) unknownLocked(ep *endpoint, lists ...[]hns.ACL) {
+	d.sequence++
+	ep.moved = d.sequence
+	ep.attempts = append(ep.mayHave(), lists...)
+	ep.applied, ep.known = nil, false
+	d.pinLocked(ep)
+	d.holdLocked(ep, ipsets.RefApplied, nil)
+}
+
+// readLocked takes over what was read of an endpoint, in place of everything
+// that was thought of it; a new one gets a state. d.mu must be held.
+func (d *Dataplane) readLocked(e hns.Endpoint) *endpoint {
+	ep := d.endpoints[e.ID]
+	if ep == nil {
+		ep = &endpoint{id: e.ID, holds: map[ipsets.RefKind][]ipsets.Name{}, refused: map[policy.Key]string{}}
+		d.endpoints[e.ID] = ep
+	}
+	for _, addr := range ep.addrs {
+		d.byAddr[addr] = slices.DeleteFunc(d.byAddr[addr], func(o *endpoint) bool { return o == ep })
+		if len(d.byAddr[addr]) == 0 {
+			delete(d.byAddr, addr)
+		}
+	}
+	ep.addrs = ipv4(e.Addrs)
+	for _, addr := range ep.addrs {
+		d.byAddr[addr] = append(d.byAddr[addr], ep)
+	}
+	ours, foreign := e.Split()
+	ep.foreign = foreign
+	d.appliedLocked(ep, ours)
+	return ep
+}
+
+// ipv4 returns the IPv4 addresses of a list.
+func ipv4(addrs []netip.Addr) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return !a.Is4() })
+}
+
+// goneLocked drops the state of an endpoint that no longer exists. d.mu must be
+// held.
+func (d *Dataplane) goneLocked(id string) {
+	ep := d.endpoints[id]
+	if ep == nil {
+		return
+	}
+	delete(d.endpoints, id)
+	delete(d.dirty, ep)
+	for _, addr := range ep.addrs {
+		d.byAddr[addr] = slices.DeleteFunc(d.byAddr[addr], func(o *endpoint) bool { return o == ep })
+		if len(d.byAddr[addr]) == 0 {
+			delete(d.byAddr, addr)
+		}
+		if p := d.members.ownerOf(d.owners.Owner(addr)); p != nil && p.Local {
+			d.listing.wanted = true // its pod runs on: another endpoint may be there
+		}
+	}
+	for kind := range ep.holds {
+		d.holdLocked(ep, kind, nil)
+	}
+}

@@ -1,0 +1,177 @@
+package dataplane
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+)
+
+// listing says when endpoints are listed inside the door. Guarded by
+// Dataplane.mu.
+type listing struct {
+	wanted bool // by this transaction: a new UID on an address
+	retry  retry
+	err    error // of the last listing
+	// unsettled: the last listing was empty while local pods run. Until it is
+	// over no set is deleted.
+	unsettled bool
+}
+
+// read brings the view of HNS up to date before planning: endpoints are listed
+// when a pod needs one, single ones are read when their state is not known or
+// their pod is gone, and the network when the outcome of a set write is not.
+func (r *run) read(ctx context.Context) {
+	d := r.d
+	d.mu.Lock()
+	list := d.listing.wanted || !d.listing.retry.at.IsZero() && !d.listing.retry.at.After(r.started)
+	d.listing.wanted = false
+	d.mu.Unlock()
+	if list {
+		r.list(ctx)
+	}
+
+	d.mu.Lock()
+	single := maps.Clone(d.check)
+	for id, ep := range d.endpoints {
+		if !ep.known && !ep.retryAt.After(r.started) {
+			single[id] = true
+		}
+	}
+	clear(d.check)
+	sets := d.cache.HasUnknown() && !d.sets.at.After(r.started)
+	d.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(single)) {
+		r.get(ctx, id)
+	}
+	if sets {
+		r.network(ctx)
+	}
+}
+
+// list reads the endpoints and takes all of them over. One that the listing
+// lacks is read by its GUID, as it may only have dropped out of the filter.
+func (r *run) list(ctx context.Context) {
+	d := r.d
+	var eps []hns.Endpoint
+	err := r.call("Endpoint/List", func() (err error) {
+		eps, err = d.cfg.Client.ListEndpoints(ctx)
+		return err
+	})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.listing.err = err; err != nil {
+		d.listing.retry.failed(r.started)
+		return
+	}
+	seen := make(map[string]bool, len(eps))
+	for _, e := range eps {
+		seen[e.ID] = true
+		d.renderReadLocked(d.readLocked(e))
+	}
+	d.missingLocked(seen, d.sequence, r.started)
+	if len(d.waitingLocked()) == 0 {
+		d.listing.retry = retry{}
+	} else {
+		d.listing.retry.failed(r.started)
+	}
+}
+
+// renderReadLocked renders an endpoint right after it was read. d.mu must be
+// held.
+func (d *Dataplane) renderReadLocked(ep *endpoint) {
+	ep.missing = time.Time{}
+	d.renderLocked(ep)
+}
+
+// missingLocked deals with the endpoints that a successful listing lacks, but
+// for those that moved after sequence. d.mu must be held.
+func (d *Dataplane) missingLocked(seen map[string]bool, sequence uint64, now time.Time) {
+	d.listing.unsettled = len(seen) == 0 && len(d.local) > 0
+	for id, ep := range d.endpoints {
+		switch {
+		case seen[id] || ep.moved > sequence:
+		case d.listing.unsettled:
+			ep.missing = time.Time{}
+		case ep.missing.IsZero():
+			ep.missing = now
+			d.check[id] = true
+		case now.Sub(ep.missing) >= d.cfg.ReconcileInterval:
+			d.goneLocked(id)
+		default:
+			d.check[id] = true
+		}
+	}
+}
+
+// get reads one endpoint by its GUID.
+func (r *run) get(ctx context.Context, id string) {
+	d := r.d
+	var e hns.Endpoint
+	err := r.quiet("Endpoint/Get", func() (err error) {
+		e, err = d.cfg.Client.GetEndpoint(ctx, id)
+		return err
+	})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch ep := d.endpoints[id]; {
+	case hns.EndpointGone(err):
+		d.goneLocked(id)
+	case ep == nil:
+	case err != nil:
+		ep.fail(err, r.started)
+	default:
+		missing := ep.missing // being there does not mean being listed
+		d.renderReadLocked(d.readLocked(e))
+		ep.missing = missing
+	}
+}
+
+// fail records a failed try and when the next one is due.
+func (ep *endpoint) fail(err error, now time.Time) {
+	ep.tries++
+	ep.lastErr = err
+	ep.retryAt = now.Add(backoff(ep.tries))
+}
+
+// quiet is call for requests whose object may be gone, which is no error.
+func (r *run) quiet(op string, do func() error) error {
+	r.calls[op]++
+	err := do()
+	if err != nil && !hns.EndpointGone(err) {
+		r.errs = append(r.errs, err)
+	}
+	return err
+}
+
+// network reads the sets and takes them over.
+func (r *run) network(ctx context.Context) {
+	d := r.d
+	var n hns.Network
+	err := r.call("Network/Get", func() (err error) {
+		n, err = d.cfg.Client.Network(ctx)
+		return err
+	})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil {
+		d.sets.failed(r.started)
+		return
+	}
+	d.sets = retry{}
+	d.observeSetsLocked(observedSets(n.Sets), nil)
+}
+
+// observeSetsLocked takes over a listing of our sets. It may show sets that
+// were not known when the rules that name them were read: those are held now.
+// d.mu must be held.
+func (d *Dataplane) observeSetsLocked(sets []ipsets.Observed, skip func(ipsets.Name) bool) {
+	d.cache.Observe(sets, skip)
+	for _, ep := range d.endpoints {
+		d.holdLocked(ep, ipsets.RefApplied, d.namesOfLocked(ep.applied))
+		d.pinLocked(ep)
+	}
+}

@@ -1,0 +1,80 @@
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+)
+
+// Observation is what the reconciler read from HNS, stamped with the state of
+// the dataplane when the reading began. It is handed back in a Transaction.
+type Observation struct {
+	sequence  uint64
+	at        time.Time
+	sets      []ipsets.Observed
+	endpoints []hns.Endpoint
+	seen      map[string]bool
+	gone      []string // known endpoints that a read by GUID did not find
+}
+
+// Observe reads the network and the endpoints, outside the door: a slow listing
+// delays no event. Nothing changes until the observation comes in with a
+// transaction; what has moved since then is left alone.
+func (d *Dataplane) Observe(ctx context.Context) (*Observation, error) {
+	d.mu.Lock()
+	obs := &Observation{sequence: d.sequence, at: d.cfg.Now(), seen: map[string]bool{}}
+	known := slices.Sorted(maps.Keys(d.endpoints))
+	d.mu.Unlock()
+
+	n, err := d.cfg.Client.Network(ctx)
+	if err != nil {
+		return nil, err
+	}
+	obs.sets = observedSets(n.Sets)
+	if obs.endpoints, err = d.cfg.Client.ListEndpoints(ctx); err != nil {
+		return nil, err
+	}
+	for _, e := range obs.endpoints {
+		obs.seen[e.ID] = true
+	}
+	for _, id := range known {
+		if obs.seen[id] {
+			continue
+		}
+		if _, err := d.cfg.Client.GetEndpoint(ctx, id); hns.EndpointGone(err) {
+			obs.gone = append(obs.gone, id)
+		} else if err != nil && !errors.Is(err, hns.ErrNotFound) {
+			return nil, err
+		}
+	}
+	return obs, nil
+}
+
+// foldObservationLocked takes over what was observed, object by object, but for
+// what has moved since or has an update pending. Differences become ordinary
+// plan entries. d.mu must be held.
+func (d *Dataplane) foldObservationLocked(obs *Observation) {
+	for _, id := range obs.gone {
+		if ep := d.endpoints[id]; ep != nil && ep.moved <= obs.sequence {
+			d.goneLocked(id)
+		}
+	}
+	for _, e := range obs.endpoints {
+		ep := d.endpoints[e.ID]
+		if ep != nil && (ep.moved > obs.sequence || ep.queued > 0 || !ep.known) {
+			continue
+		}
+		ep = d.readLocked(e)
+		ep.missing = time.Time{}
+		d.dirty[ep] = true
+	}
+	d.missingLocked(obs.seen, obs.sequence, obs.at)
+	sets := slices.DeleteFunc(slices.Clone(obs.sets), func(s ipsets.Observed) bool { return d.moved[s.ID] > obs.sequence })
+	d.observeSetsLocked(sets, func(n ipsets.Name) bool { return d.moved[n.ID()] > obs.sequence })
+	maps.DeleteFunc(d.moved, func(_ string, seq uint64) bool { return seq <= obs.sequence })
+}

@@ -1,0 +1,48 @@
+package dataplane
+
+import "time"
+
+// Reason says what kept something from being programmed. Its values are words
+// of the contract of `npm simulate`.
+type Reason string
+
+// The reasons of the dataplane; those of package policy go beside them.
+const (
+	ReasonHNSRejected    Reason = "HNSRejected"
+	ReasonHNSUnavailable Reason = "HNSUnavailable"
+)
+
+// Warning is one thing that is not as the user asked: left out, or not
+// programmed yet. It stands as long as its cause does.
+type Warning struct {
+	Object  string `json:"object"` // namespace/name, or a set's name
+	Kind    string `json:"kind"`   // NetworkPolicy, Pod, Set, Node
+	Reason  Reason `json:"reason"`
+	Message string `json:"message"` // one line: what, where, what to do
+}
+
+// Report says what one transaction reached.
+type Report struct {
+	// Generation counts the transactions of this process.
+	Generation uint64        `json:"generation"`
+	Started    time.Time     `json:"started"`
+	Took       time.Duration `json:"took"` // nanoseconds
+	// Objects is the number of object changes that came in.
+	Objects int `json:"objects"`
+	// Plan is the text of what was to be done; empty when there was nothing.
+	Plan string `json:"plan,omitempty"`
+	// Calls counts the requests by kind and verb: "SetPolicy/Add", "ACL/Update".
+	Calls map[string]int `json:"calls,omitempty"`
+	// Errors is what HNS answered, in order.
+	Errors []string `json:"errors,omitempty"`
+	// Pending is the number of pods whose update is outstanding.
+	Pending int `json:"pending"`
+	// Warnings is everything that stands after this transaction.
+	Warnings []Warning `json:"warnings,omitempty"`
+	// RetryAfter is when an empty transaction should come at the latest;
+	// 0 means that nothing waits.
+	RetryAfter time.Duration `json:"retryAfter,omitempty"`
+}
+
+// Converged reports whether everything that can be programmed is.
+func (r Report) Converged() bool { return r.Pending == 0 && r.RetryAfter == 0 }

@@ -1,0 +1,233 @@
+package dataplane
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// Dump returns a snapshot of the whole state. It never waits for HNS.
+func (d *Dataplane) Dump() Dump {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return Dump{
+		Node:       d.cfg.Node,
+		Sets:       d.dumpSetsLocked(),
+		Pending:    d.dumpPendingLocked(),
+		Endpoints:  d.dumpEndpointsLocked(),
+		Policies:   d.dumpPoliciesLocked(),
+		Pods:       d.dumpPodsLocked(),
+		Namespaces: d.dumpNamespacesLocked(),
+		NodeAddrs:  texts(d.nodeAddrs),
+		Warnings:   d.warningsLocked(),
+		Reports:    slices.Clone(d.reports),
+	}
+}
+
+// Warnings returns what stands, sorted. It never waits for HNS.
+func (d *Dataplane) Warnings() []Warning {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.warningsLocked()
+}
+
+func texts(addrs []netip.Addr) []string {
+	out := make([]string, len(addrs))
+	for i, a := range addrs {
+		out[i] = a.String()
+	}
+	return out
+}
+
+// warningsLocked lists what stands. d.mu must be held.
+func (d *Dataplane) warningsLocked() []Warning {
+	var out []Warning
+	for key := range d.problems {
+		for _, p := range d.policies[key].Problems {
+			out = append(out, Warning{key.String(), "NetworkPolicy", Reason(p.Reason), p.Field + ": " + p.Message})
+		}
+	}
+	for n := range d.leftOut {
+		for _, ref := range d.cache.Refs(n) {
+			if ref.Kind == ipsets.RefSelector {
+				out = append(out, Warning{ref.Owner, "NetworkPolicy", ReasonHNSRejected,
+					fmt.Sprintf("HNS refuses set %s: the rules that need it are left out until it changes", n)})
+			}
+		}
+	}
+	for _, ep := range d.endpoints {
+		out = append(out, d.endpointWarningsLocked(ep)...)
+	}
+	if d.sets.tries > 0 {
+		out = append(out, Warning{d.cfg.Node, "Node", ReasonHNSUnavailable, "sets could not be written or read; they are retried"})
+	}
+	if d.listing.err != nil {
+		out = append(out, Warning{d.cfg.Node, "Node", ReasonHNSUnavailable, oneLine(d.listing.err)})
+	}
+	slices.SortFunc(out, func(a, b Warning) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Object, b.Object),
+			cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
+	})
+	return slices.Compact(out)
+}
+
+func (d *Dataplane) endpointWarningsLocked(ep *endpoint) []Warning {
+	var out []Warning
+	for _, g := range ep.wanted.groups {
+		if digest, ok := ep.refused[g.key]; ok && digest == g.digest {
+			out = append(out, Warning{g.key.String(), "NetworkPolicy", ReasonHNSRejected,
+				fmt.Sprintf("HNS refuses its rules on endpoint %s: they are left out there until they change", ep.id)})
+		}
+	}
+	if ep.lastErr != nil {
+		w := Warning{ep.id, "Endpoint", ReasonHNSUnavailable, oneLine(ep.lastErr)}
+		if p := d.members.byUID[ep.owner]; p != nil {
+			w.Object, w.Kind = p.Key().String(), "Pod"
+		}
+		if errors.Is(ep.lastErr, hns.ErrInvalid) {
+			w.Reason = ReasonHNSRejected
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+func oneLine(err error) string { return fmt.Sprintf("%.300s; it is retried", err.Error()) }
+
+// dumpSetsLocked lists the sets. d.mu must be held.
+func (d *Dataplane) dumpSetsLocked() []SetDump {
+	out := []SetDump{}
+	for _, s := range d.cache.Snapshot() {
+		sd := SetDump{
+			ID: s.ID, Name: s.Name, Type: string(hns.IPSet), Members: s.Members,
+			Holders: []string{}, Pins: []string{}, InHNS: s.InHNS, Dirty: s.Dirty,
+		}
+		if s.Nested {
+			sd.Type = string(hns.NestedIPSet)
+		}
+		for _, ref := range s.Refs {
+			if ref.Kind == ipsets.RefPin {
+				sd.Pins = append(sd.Pins, ref.Owner)
+			} else {
+				sd.Holders = append(sd.Holders, ref.Kind.String()+" "+ref.Owner)
+			}
+		}
+		out = append(out, sd)
+	}
+	return out
+}
+
+// dumpPendingLocked lists the outstanding updates in the order of the queue,
+// then the pods whose endpoint was not seen. d.mu must be held.
+func (d *Dataplane) dumpPendingLocked() []PendingDump {
+	out := []PendingDump{}
+	for _, ep := range d.pendingLocked() {
+		pd := PendingDump{UID: string(ep.owner), Endpoint: ep.id, Attempts: ep.tries, Join: []string{}, Leave: []string{}}
+		if p := d.members.byUID[ep.owner]; p != nil {
+			pd.Pod = p.Key().String()
+		}
+		if ep.lastErr != nil {
+			pd.Error = ep.lastErr.Error()
+		}
+		pd.Join, pd.Leave = d.netLocked(ep)
+		out = append(out, pd)
+	}
+	for _, p := range d.waitingLocked() {
+		out = append(out, PendingDump{Pod: p.Key().String(), UID: string(p.UID), Join: []string{}, Leave: []string{}})
+	}
+	return out
+}
+
+// netLocked returns the net difference in sets between what was last applied
+// and what is wanted. d.mu must be held.
+func (d *Dataplane) netLocked(ep *endpoint) (join, leave []string) {
+	minus := func(a, b []ipsets.Name) []string {
+		out := []string{}
+		for _, n := range a {
+			if !slices.Contains(b, n) && !slices.Contains(out, n.String()) {
+				out = append(out, n.String())
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+	applied := d.namesOfLocked(ep.mayHave()...)
+	wanted := d.namesOfLocked(d.wishLocked(ep))
+	return minus(wanted, applied), minus(applied, wanted)
+}
+
+// dumpEndpointsLocked lists the endpoints by id. d.mu must be held.
+func (d *Dataplane) dumpEndpointsLocked() []EndpointDump {
+	out := []EndpointDump{}
+	for _, id := range slices.Sorted(maps.Keys(d.endpoints)) {
+		ep := d.endpoints[id]
+		ed := EndpointDump{
+			ID: id, Addrs: texts(ep.addrs), Applied: slices.Concat([]hns.ACL{}, ep.applied), Known: ep.known,
+			Wanted: slices.Concat([]hns.ACL{}, d.wishLocked(ep)), Foreign: len(ep.foreign),
+		}
+		if p := d.members.byUID[ep.owner]; p != nil {
+			ed.Pod = p.Key().String()
+		}
+		out = append(out, ed)
+	}
+	return out
+}
+
+// dumpPoliciesLocked lists the policies by key. d.mu must be held.
+func (d *Dataplane) dumpPoliciesLocked() []PolicyDump {
+	selected := map[*policyState][]string{}
+	for _, p := range d.local {
+		for _, ps := range p.selected {
+			selected[ps] = append(selected[ps], p.Key().String())
+		}
+	}
+	out := []PolicyDump{}
+	for _, key := range slices.SortedFunc(maps.Keys(d.policies), compareKeys) {
+		ps := d.policies[key]
+		pd := PolicyDump{
+			Policy: key.String(), Ingress: ps.Isolates[policy.Ingress], Egress: ps.Isolates[policy.Egress],
+			Rules: len(ps.Rules), Selected: slices.Sorted(slices.Values(selected[ps])),
+		}
+		for _, p := range ps.Problems {
+			pd.Problems = append(pd.Problems, fmt.Sprintf("%s: %s: %s", p.Reason, p.Field, p.Message))
+		}
+		out = append(out, pd)
+	}
+	return out
+}
+
+// dumpPodsLocked lists the pods by name. d.mu must be held.
+func (d *Dataplane) dumpPodsLocked() []PodDump {
+	out := make([]PodDump, 0, len(d.members.pods))
+	for _, p := range d.members.pods {
+		pd := PodDump{Pod: p.Key().String(), UID: string(p.UID), Labels: maps.Clone(p.Labels), Local: p.Local, Owner: p.member}
+		if p.Addr.IsValid() {
+			pd.Addr = p.Addr.String()
+		}
+		if p.Local && p.member {
+			for _, ep := range d.byAddr[p.Addr] {
+				pd.Endpoints = append(pd.Endpoints, ep.id)
+			}
+			slices.Sort(pd.Endpoints)
+		}
+		out = append(out, pd)
+	}
+	slices.SortFunc(out, func(a, b PodDump) int { return cmp.Compare(a.Pod, b.Pod) })
+	return out
+}
+
+// dumpNamespacesLocked lists the Namespace objects by name. d.mu must be held.
+func (d *Dataplane) dumpNamespacesLocked() []NamespaceDump {
+	out := []NamespaceDump{}
+	for _, name := range slices.Sorted(maps.Keys(d.members.namespaces)) {
+		out = append(out, NamespaceDump{Name: name, Labels: maps.Clone(d.members.namespaces[name].Labels)})
+	}
+	return out
+}

@@ -1,0 +1,157 @@
+package dataplane
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// stageLocked folds a transaction into the caches; no I/O. Namespaces and
+// policies go first, so that a cold start fills each set once. d.mu must be
+// held.
+func (d *Dataplane) stageLocked(tx *Transaction) {
+	if tx.nodeAddrs != nil && !slices.Equal(*tx.nodeAddrs, d.nodeAddrs) {
+		d.nodeAddrs = *tx.nodeAddrs
+		for _, ep := range d.endpoints {
+			d.dirty[ep] = true
+		}
+	}
+	for name, ns := range tx.namespaces {
+		if ns == nil {
+			d.members.deleteNamespace(name)
+		} else {
+			d.members.setNamespace(Namespace{Name: ns.Name, Labels: maps.Clone(ns.Labels)})
+		}
+	}
+	for key, np := range tx.policies {
+		d.stagePolicyLocked(key, np)
+	}
+	d.stagePodsLocked(tx.pods)
+	if tx.observed != nil {
+		d.foldObservationLocked(tx.observed)
+	}
+	for n := range d.leftOut {
+		if !d.cache.Rejected(n) { // it changed: the rules that name it come back
+			delete(d.leftOut, n)
+			d.renderHoldersLocked(n)
+		}
+	}
+	for ep := range d.dirty {
+		d.renderLocked(ep)
+	}
+	clear(d.dirty)
+}
+
+// renderHoldersLocked marks the endpoints whose wanted rules name a set. d.mu
+// must be held.
+func (d *Dataplane) renderHoldersLocked(n ipsets.Name) {
+	for _, ref := range d.cache.Refs(n) {
+		if ep := d.endpoints[ref.Owner]; ep != nil && ref.Kind == ipsets.RefRule {
+			d.dirty[ep] = true
+		}
+	}
+}
+
+// stagePolicyLocked replaces a policy; nil deletes it. What the new one needs
+// is held before the old one lets go, so that nothing both use moves. d.mu must
+// be held.
+func (d *Dataplane) stagePolicyLocked(key policy.Key, np *networkingv1.NetworkPolicy) {
+	was := d.policies[key]
+	var is *policyState
+	if np != nil {
+		is = &policyState{Compiled: policy.Compile(np)}
+		for _, def := range is.Sets {
+			d.members.define(def, is.ref())
+		}
+		d.families.use(is, d.members.pods)
+	}
+	d.indexPolicyLocked(key, is)
+	for _, p := range d.local {
+		if p.Namespace == key.Namespace {
+			d.selectLocked(p, was)
+		}
+	}
+	if was == nil {
+		return
+	}
+	d.families.leave(was)
+	for _, def := range was.Sets {
+		if is == nil || !defines(is, def.Name) {
+			d.releaseLocked(def.Name, was.ref())
+		}
+	}
+}
+
+// defines reports whether a policy mentions a set. Sets are sorted by name.
+func defines(p *policyState, n ipsets.Name) bool {
+	_, ok := slices.BinarySearchFunc(p.Sets, n, func(def policy.SetDef, n ipsets.Name) int {
+		return ipsets.Compare(def.Name, n)
+	})
+	return ok
+}
+
+// indexPolicyLocked puts a policy into the indexes, or takes it out. d.mu must
+// be held.
+func (d *Dataplane) indexPolicyLocked(key policy.Key, is *policyState) {
+	delete(d.problems, key)
+	if is == nil {
+		delete(d.policies, key)
+		delete(d.byNS[key.Namespace], key)
+		if len(d.byNS[key.Namespace]) == 0 {
+			delete(d.byNS, key.Namespace)
+		}
+		return
+	}
+	d.policies[key] = is
+	if d.byNS[key.Namespace] == nil {
+		d.byNS[key.Namespace] = map[policy.Key]*policyState{}
+	}
+	d.byNS[key.Namespace][key] = is
+	if len(is.Problems) > 0 {
+		d.problems[key] = true
+	}
+}
+
+// selectLocked finds the policies that select a local pod. Its endpoints are
+// rendered again when the selection changed or had gone in it. d.mu must be
+// held.
+func (d *Dataplane) selectLocked(p *podState, gone *policyState) {
+	var selected []*policyState
+	for _, ps := range d.byNS[p.Namespace] {
+		if ps.Subject.Matches(p.Labels) {
+			selected = append(selected, ps)
+		}
+	}
+	slices.SortFunc(selected, func(a, b *policyState) int { return compareKeys(a.Key, b.Key) })
+	if !slices.Equal(selected, p.selected) || slices.Contains(p.selected, gone) {
+		p.selected = selected
+		d.renderAddrLocked(p.Addr)
+	}
+}
+
+func compareKeys(a, b policy.Key) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// renderAddrLocked marks the endpoints of an address. d.mu must be held.
+func (d *Dataplane) renderAddrLocked(addr netip.Addr) {
+	for _, ep := range d.byAddr[addr] {
+		d.dirty[ep] = true
+	}
+}
+
+// renderSelectedLocked marks the endpoints of the pods that a policy selects.
+// d.mu must be held.
+func (d *Dataplane) renderSelectedLocked(ps *policyState) {
+	for _, p := range d.local {
+		if slices.Contains(p.selected, ps) {
+			d.renderAddrLocked(p.Addr)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package dataplane
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// podState is a pod and what follows from it.
+type podState struct {
+	Pod
+	// member: it owns its address, so the address is in the pod's sets.
+	member bool
+	// selected are the policies that select it, sorted; local pods only.
+	selected []*policyState
+}
+
+// claims reports whether the pod lays claim to its address. Host-network pods
+// share the node's address and finished ones have given theirs up.
+func (p *podState) claims() bool {
+	return p.Addr.IsValid() && !p.HostNetwork && !p.Finished
+}
+
+// policyState is a policy and what follows from it.
+type policyState struct {
+	policy.Compiled
+	// families are the named port families that its egress rules use.
+	families []*family
+}
+
+// ref is how the policy holds the sets that it mentions.
+func (p *policyState) ref() ipsets.Ref {
+	return ipsets.Ref{Kind: ipsets.RefSelector, Owner: p.Key.String()}
+}
+
+// endpoint is one local HNS endpoint. Applied state belongs to its GUID; the
+// wish belongs to the pod that owns its address.
+type endpoint struct {
+	id    string
+	addrs []netip.Addr
+	owner types.UID // of the pod that owns it now; "" when no pod does
+
+	// As last known. While known is false a write has an unknown outcome: then
+	// applied is empty and attempts has every list that may be there.
+	foreign  []hns.EndpointPolicy
+	applied  []hns.ACL
+	known    bool
+	attempts [][]hns.ACL
+	moved    uint64    // the write sequence when the applied view last changed
+	missing  time.Time // when a listing first lacked it; zero when the last one had it
+
+	// writtenFor is the pod for which the endpoint was last seen to be right. As
+	// long as that is not its owner, the block rule goes first.
+	writtenFor types.UID
+
+	wanted  wanted
+	refused map[policy.Key]string // digest of what HNS refuses of a policy
+	careful bool                  // the last write was refused: one policy at a time
+
+	queued  uint64 // place in the queue of pending updates; 0: nothing pending
+	tries   int
+	retryAt time.Time
+	lastErr error
+
+	holds map[ipsets.RefKind][]ipsets.Name // what it holds, sorted
+}
+
+// updatable reports whether there is a wish for the endpoint.
+func (e *endpoint) updatable() bool { return e.owner != "" }
+
+// list returns the complete list of our ACLs that should be on the endpoint,
+// without what HNS refuses.
+func (e *endpoint) list(rejected func(ipsets.Name) bool) []hns.ACL {
+	var out []hns.ACL
+	for _, g := range e.wanted.groups {
+		if e.refused[g.key] == g.digest {
+			continue
+		}
+		out = append(out, g.acls(rejected)...)
+	}
+	return slices.Concat(e.shared(), out)
+}
+
+// shared returns the rules that are no policy's own: node, block, and where the
+// CNI gives none, the allow-all pair that any first ACL makes necessary.
+func (e *endpoint) shared() []hns.ACL {
+	if len(e.wanted.shared) == 0 {
+		return nil
+	}
+	return slices.Concat(missingDefaults(e.foreign), e.wanted.shared)
+}
+
+// mayHave returns every list of ours that may be on the endpoint.
+func (e *endpoint) mayHave() [][]hns.ACL {
+	if e.known {
+		return [][]hns.ACL{e.applied}
+	}
+	return e.attempts
+}

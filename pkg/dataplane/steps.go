@@ -1,0 +1,208 @@
+package dataplane
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// step is one HNS request for an endpoint. For Add, acls are what is added; for
+// Update they are the complete list of ours, the others' policies come from the
+// read right before.
+type step struct {
+	verb hns.Verb
+	acls []hns.ACL
+}
+
+// String renders the step as the plan shows it.
+func (s step) String() string {
+	var b strings.Builder
+	for _, a := range s.acls {
+		fmt.Fprintf(&b, "  acl %s %s\n", strings.ToLower(string(s.verb)), aclText(a))
+	}
+	if len(s.acls) == 0 {
+		fmt.Fprintf(&b, "  acl %s to none of ours\n", strings.ToLower(string(s.verb)))
+	}
+	return b.String()
+}
+
+// aclText renders a rule in one line.
+func aclText(a hns.ACL) string {
+	parts := []string{fmt.Sprint(a.Priority), strings.ToLower(string(a.Action)), strings.ToLower(string(a.Direction)), a.ID}
+	for _, f := range []struct{ name, value string }{
+		{"proto", a.Protocols}, {"local", a.LocalAddresses}, {"remote", a.RemoteAddresses},
+		{"lports", a.LocalPorts}, {"rports", a.RemotePorts},
+	} {
+		if f.value != "" {
+			parts = append(parts, f.name+"="+f.value)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// change is what planSteps has to bridge for one endpoint.
+type change struct {
+	applied []hns.ACL // ours, known to be there
+	shared  []hns.ACL // wanted, no policy's own
+	groups  []share   // wanted, by policy
+	unused  []hns.ACL // need not be there, but may stay
+	fresh   bool      // never written for the pod that owns it now
+	batch   int       // ACLs per Add
+}
+
+// share is what one policy wants on an endpoint.
+type share struct {
+	key      policy.Key
+	isolates [2]bool
+	acls     []hns.ACL
+}
+
+// planSteps returns the requests that turn applied into what is wanted; none
+// when they mean the same.
+//
+// Only pure additions are batched. A batch takes policies whole, so that the
+// state after each is one that some of the changes alone would give; a policy
+// that is larger than a batch is split, which leaves the state between more
+// closed. What makes an ACL harmless (allow-all pair, node rule) goes first. On
+// an endpoint that was never written for its pod the block goes in the first
+// batch, together with a policy for each direction that it closes; otherwise in
+// the last.
+func planSteps(c change) []step {
+	var want []hns.ACL
+	want = append(want, c.shared...)
+	for _, g := range c.groups {
+		want = append(want, g.acls...)
+	}
+	added, removed := diffACLs(c.applied, want)
+	if len(removed) > 0 {
+		if _, essential := diffACLs(c.applied, slices.Concat(want, c.unused)); len(essential) > 0 {
+			return []step{{verb: hns.Update, acls: want}}
+		}
+	}
+	if len(added) == 0 {
+		return nil
+	}
+	return c.additions(added)
+}
+
+// additions packs what is to be added into Add requests.
+func (c change) additions(added []hns.ACL) []step {
+	missing := countACLs(added)
+	take := func(acls []hns.ACL) (out []hns.ACL) {
+		for _, a := range acls {
+			if missing[a] > 0 {
+				missing[a]--
+				out = append(out, a)
+			}
+		}
+		return out
+	}
+	var first, blocks []hns.ACL
+	closes := map[hns.Direction]bool{}
+	for _, a := range take(c.shared) {
+		if a.Action == hns.Block {
+			blocks = append(blocks, a)
+			closes[a.Direction] = true
+		} else {
+			first = append(first, a)
+		}
+	}
+	groups := make([]share, len(c.groups))
+	for i, g := range c.groups {
+		groups[i] = share{g.key, g.isolates, take(g.acls)}
+	}
+	b := batcher{size: max(c.batch, 1), open: first}
+	if c.fresh {
+		b.open = append(b.open, blocks...)
+		blocks = nil
+		for _, d := range policy.Directions {
+			if closes[direction(d)] {
+				groups = promote(groups, d)
+			}
+		}
+	}
+	for _, g := range groups {
+		b.add(g.acls)
+	}
+	b.last(blocks)
+	return b.steps
+}
+
+// promote moves the smallest policy that isolates a direction to the front.
+func promote(groups []share, d policy.Direction) []share {
+	best := -1
+	for i, g := range groups {
+		if g.isolates[d] && (best < 0 || len(g.acls) < len(groups[best].acls)) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return groups
+	}
+	front := groups[best]
+	return slices.Concat([]share{front}, groups[:best], groups[best+1:])
+}
+
+// batcher fills Add requests of a size.
+type batcher struct {
+	size  int
+	open  []hns.ACL
+	steps []step
+}
+
+// add puts a policy's rules into one request if they fit into any.
+func (b *batcher) add(acls []hns.ACL) {
+	if len(b.open) > 0 && len(b.open)+len(acls) > b.size {
+		b.flush()
+	}
+	for len(acls) > b.size {
+		b.open = acls[:b.size]
+		acls = acls[b.size:]
+		b.flush()
+	}
+	b.open = append(b.open, acls...)
+}
+
+// last adds the block rules to the last request, which may exceed the size by
+// them, and ends.
+func (b *batcher) last(blocks []hns.ACL) {
+	b.open = append(b.open, blocks...)
+	b.flush()
+}
+
+func (b *batcher) flush() {
+	if len(b.open) > 0 {
+		b.steps = append(b.steps, step{verb: hns.Add, acls: slices.Clone(b.open)})
+		b.open = nil
+	}
+}
+
+// diffACLs compares two lists by meaning, as multisets.
+func diffACLs(have, want []hns.ACL) (added, removed []hns.ACL) {
+	count := countACLs(have)
+	for _, a := range want {
+		if c := a.Canonical(); count[c] > 0 {
+			count[c]--
+		} else {
+			added = append(added, a)
+		}
+	}
+	for _, a := range have {
+		if c := a.Canonical(); count[c] > 0 {
+			count[c]--
+			removed = append(removed, a)
+		}
+	}
+	return added, removed
+}
+
+func countACLs(acls []hns.ACL) map[hns.ACL]int {
+	count := make(map[hns.ACL]int, len(acls))
+	for _, a := range acls {
+		count[a.Canonical()]++
+	}
+	return count
+}

@@ -1,0 +1,120 @@
+package dataplane
+
+import (
+	"iter"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// Pod is the whole state of a pod, as far as the dataplane wants to know it.
+// The dataplane keeps values and never changes what it was given.
+type Pod struct {
+	Namespace string
+	Name      string
+	UID       types.UID
+	Labels    map[string]string
+	Addr      netip.Addr // IPv4; the zero Addr when the pod has none
+	Ports     []PodPort  // named ports; of one name and protocol only the first that resolves
+
+	Local       bool // scheduled to this node
+	HostNetwork bool
+	Finished    bool // Succeeded or Failed
+	Deleting    bool // has a deletionTimestamp
+	Started     time.Time
+	Created     time.Time
+}
+
+// Key returns the pod's name within the cluster.
+func (p Pod) Key() PodKey { return PodKey{p.Namespace, p.Name} }
+
+// PodPort is a named container port.
+type PodPort struct {
+	Name     string
+	Protocol policy.Protocol
+	Number   uint16
+}
+
+// PodKey names a pod; over time several pods (UIDs) may bear one name.
+type PodKey struct {
+	Namespace string
+	Name      string
+}
+
+// String returns namespace/name.
+func (k PodKey) String() string { return k.Namespace + "/" + k.Name }
+
+// Namespace is the whole state of a Namespace object.
+type Namespace struct {
+	Name   string
+	Labels map[string]string
+}
+
+// Transaction collects the state of objects that changed. It holds whole
+// states: of several calls for one object the last one counts. It is built by
+// one goroutine and not used any more once it was applied.
+type Transaction struct {
+	pods       map[PodKey]*Pod // nil: deleted
+	namespaces map[string]*Namespace
+	policies   map[policy.Key]*networkingv1.NetworkPolicy
+	nodeAddrs  *[]netip.Addr
+	observed   *Observation
+}
+
+// NewTransaction returns an empty transaction. Applying an empty one retries
+// what is due.
+func NewTransaction() *Transaction {
+	return &Transaction{
+		pods:       map[PodKey]*Pod{},
+		namespaces: map[string]*Namespace{},
+		policies:   map[policy.Key]*networkingv1.NetworkPolicy{},
+	}
+}
+
+// SetPod says how a pod is now.
+func (tx *Transaction) SetPod(p Pod) { tx.pods[p.Key()] = &p }
+
+// DeletePod says that a pod is no more.
+func (tx *Transaction) DeletePod(key PodKey) { tx.pods[key] = nil }
+
+// SetNamespace says how a namespace is now.
+func (tx *Transaction) SetNamespace(ns Namespace) { tx.namespaces[ns.Name] = &ns }
+
+// DeleteNamespace says that a Namespace object is no more.
+func (tx *Transaction) DeleteNamespace(name string) { tx.namespaces[name] = nil }
+
+// SetPolicy says how a policy is now. The object is not changed.
+func (tx *Transaction) SetPolicy(np *networkingv1.NetworkPolicy) {
+	tx.policies[policy.Key{Namespace: np.Namespace, Name: np.Name}] = np
+}
+
+// DeletePolicy says that a policy is no more.
+func (tx *Transaction) DeletePolicy(key policy.Key) { tx.policies[key] = nil }
+
+// SetNodeAddrs says which addresses the node has (all InternalIPs). Traffic
+// from them reaches every isolated pod, for the kubelet's probes.
+func (tx *Transaction) SetNodeAddrs(addrs []netip.Addr) {
+	sorted := slices.Compact(slices.SortedFunc(slices.Values(addrs), netip.Addr.Compare))
+	tx.nodeAddrs = &sorted
+}
+
+// SetObservation hands over what the reconciler read from HNS.
+func (tx *Transaction) SetObservation(obs *Observation) { tx.observed = obs }
+
+// Pods returns the pods of the transaction; a nil Pod was deleted.
+func (tx *Transaction) Pods() iter.Seq2[PodKey, *Pod] { return maps.All(tx.pods) }
+
+// Len returns the number of objects in the transaction.
+func (tx *Transaction) Len() int {
+	n := len(tx.pods) + len(tx.namespaces) + len(tx.policies)
+	if tx.nodeAddrs != nil {
+		n++
+	}
+	return n
+}

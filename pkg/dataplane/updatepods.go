@@ -1,0 +1,237 @@
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+)
+
+// updatePods works through the queue of pending updates. One that fails stays
+// and does not stop the others; one whose sets are not ready waits for them.
+func (r *run) updatePods(ctx context.Context) {
+	d := r.d
+	d.mu.Lock()
+	var due []string
+	for _, ep := range d.pendingLocked() {
+		if ep.known && !ep.retryAt.After(r.started) {
+			due = append(due, ep.id)
+		}
+	}
+	d.mu.Unlock()
+	for _, id := range due {
+		if ctx.Err() != nil {
+			return
+		}
+		if err := r.updatePod(ctx, id); err != nil {
+			d.mu.Lock()
+			if ep := d.endpoints[id]; ep != nil {
+				ep.fail(err, r.started)
+				if errors.Is(err, errSetsNotReady) && !d.sets.at.IsZero() {
+					ep.retryAt = d.sets.at
+				}
+			}
+			d.mu.Unlock()
+		}
+	}
+}
+
+// errSetsNotReady: an ACL waits for a set that could not be written.
+var errSetsNotReady = errors.New("waits for a set that could not be written")
+
+// updatePod brings one endpoint to its wish. A refusal is worked around one
+// policy at a time; the steps are planned anew after it and after every Update,
+// whose re-read may show something else than what was known.
+func (r *run) updatePod(ctx context.Context, id string) error {
+	d := r.d
+	for {
+		d.mu.Lock()
+		ep := d.endpoints[id]
+		if ep == nil || ep.queued == 0 || !ep.known {
+			d.mu.Unlock()
+			return nil
+		}
+		steps := d.stepsLocked(ep)
+		if ep.careful {
+			steps = d.carefulStepsLocked(ep)
+		}
+		ready := d.readyLocked(ep, steps)
+		if len(steps) == 0 {
+			d.queueLocked(ep)
+		}
+		d.mu.Unlock()
+		if len(steps) == 0 {
+			return nil
+		}
+		if !ready {
+			return errSetsNotReady
+		}
+		if err := r.step(ctx, ep, steps[0]); err != nil {
+			return err
+		}
+	}
+}
+
+// readyLocked reports whether the sets that the first step newly names are in
+// HNS as they should be: a rule must never see one set as it was and another as
+// it is. d.mu must be held.
+func (d *Dataplane) readyLocked(ep *endpoint, steps []step) bool {
+	if len(steps) == 0 || d.cache.Settled() {
+		return true
+	}
+	added, _ := diffACLs(ep.applied, steps[0].acls)
+	return !slices.ContainsFunc(d.namesOfLocked(added), func(n ipsets.Name) bool { return !d.cache.Ready(n) })
+}
+
+// step makes one request for an endpoint and records what is there then.
+func (r *run) step(ctx context.Context, ep *endpoint, s step) error {
+	if s.verb == hns.Add {
+		return r.add(ctx, ep, s.acls)
+	}
+	return r.replace(ctx, ep, s.acls)
+}
+
+// add appends rules.
+func (r *run) add(ctx context.Context, ep *endpoint, acls []hns.ACL) error {
+	d := r.d
+	err := r.quiet("ACL/Add", func() error { return d.cfg.Client.AddACLs(ctx, ep.id, acls) })
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.wroteLocked(ep, slices.Concat(ep.applied, acls), acls, err)
+}
+
+// replace writes the complete list of ours beside what everybody else has. An
+// Update replaces all policies of every owner, so the endpoint is read right
+// before and theirs are sent back byte for byte.
+func (r *run) replace(ctx context.Context, ep *endpoint, acls []hns.ACL) error {
+	d := r.d
+	var e hns.Endpoint
+	err := r.quiet("Endpoint/Get", func() (err error) {
+		e, err = d.cfg.Client.GetEndpoint(ctx, ep.id)
+		return err
+	})
+	if hns.EndpointGone(err) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.goneLocked(ep.id)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	ours, foreign := e.Split()
+	d.mu.Lock()
+	if !sameACLs(ours, ep.applied) || !slices.EqualFunc(foreign, ep.foreign, samePolicy) {
+		// Not what the step was planned from: take it over, plan again.
+		d.readLocked(e)
+		d.queueLocked(ep)
+		d.mu.Unlock()
+		return nil
+	}
+	d.mu.Unlock()
+
+	policies := slices.Clone(foreign)
+	for _, a := range acls {
+		policies = append(policies, hns.NewACLPolicy(a))
+	}
+	err = r.quiet("ACL/Update", func() error { return d.cfg.Client.ReplacePolicies(ctx, ep.id, policies) })
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.wroteLocked(ep, acls, acls, err)
+}
+
+func samePolicy(a, b hns.EndpointPolicy) bool {
+	return a.Type == b.Type && string(a.Settings) == string(b.Settings)
+}
+
+func sameACLs(a, b []hns.ACL) bool {
+	added, removed := diffACLs(a, b)
+	return len(added)+len(removed) == 0
+}
+
+// wroteLocked records the outcome of an ACL write: after it the endpoint has
+// reached, if sent was accepted. d.mu must be held.
+func (d *Dataplane) wroteLocked(ep *endpoint, reached, sent []hns.ACL, err error) error {
+	switch {
+	case err == nil:
+		d.appliedLocked(ep, canonical(reached))
+		d.pinLocked(ep)
+		return nil
+	case hns.EndpointGone(err):
+		d.goneLocked(ep.id)
+		return nil
+	case errors.Is(err, hns.ErrInvalid):
+		return d.refusedLocked(ep, sent, err)
+	default:
+		// Whatever was refused, the list there may not be the one we know, nor
+		// are the sets when one is missing.
+		var op *hns.OpError
+		if errors.As(err, &op) && op.Kind == hns.KindSet {
+			if n, ok := d.cache.Lookup(op.ID); ok {
+				d.cache.Unknown(n)
+			}
+		}
+		d.unknownLocked(ep, canonical(reached))
+		return err
+	}
+}
+
+func canonical(acls []hns.ACL) []hns.ACL {
+	out := make([]hns.ACL, len(acls))
+	for i, a := range acls {
+		out[i] = a.Canonical()
+	}
+	return out
+}
+
+// ----- what HNS refuses -----
+
+// carefulStepsLocked plans for an endpoint of which HNS refused something: one
+// Update with the shared rules and the policies that were accepted before, then
+// one Add for each other policy. d.mu must be held.
+func (d *Dataplane) carefulStepsLocked(ep *endpoint) []step {
+	have := countACLs(ep.applied)
+	base := slices.Clone(ep.shared())
+	var rest []step
+	for _, g := range ep.wanted.groups {
+		if ep.refused[g.key] == g.digest {
+			continue
+		}
+		acls := g.acls(d.cache.Rejected)
+		if !slices.ContainsFunc(acls, func(a hns.ACL) bool { return have[a.Canonical()] == 0 }) {
+			base = append(base, acls...)
+		} else if added, _ := diffACLs(ep.applied, acls); len(added) > 0 {
+			rest = append(rest, step{verb: hns.Add, acls: added})
+		}
+	}
+	if added, removed := diffACLs(ep.applied, base); len(added) > 0 || len(removed) > 0 {
+		return []step{{verb: hns.Update, acls: base}}
+	}
+	return rest
+}
+
+// refusedLocked deals with an ErrInvalid: the next steps are careful; what is
+// refused then, alone, is remembered and left out until it changes. d.mu must
+// be held.
+func (d *Dataplane) refusedLocked(ep *endpoint, sent []hns.ACL, err error) error {
+	if !ep.careful {
+		ep.careful = true
+		return nil
+	}
+	for _, g := range ep.wanted.groups {
+		if ep.refused[g.key] != g.digest && len(sent) > 0 && isPart(g, sent) {
+			ep.refused[g.key] = g.digest
+			d.pinLocked(ep)
+			return nil
+		}
+	}
+	return fmt.Errorf("the shared rules or those accepted before: %w", err)
+}
+
+// isPart reports whether the ACLs are all of one policy.
+func isPart(g group, acls []hns.ACL) bool {
+	return !slices.ContainsFunc(acls, func(a hns.ACL) bool { return a.ID != ACLID(g.key) })
+}
