@@ -58,14 +58,14 @@ type Dataplane struct {
 	endpoints  map[string]*endpoint
 	byAddr     map[netip.Addr][]*endpoint
 	ids        map[ipsets.Name]string // of the defined sets
-	problems   map[policy.Key]bool  // policies with something left out
-	dirty      map[*endpoint]bool   // to be rendered again
-	check      map[string]bool      // endpoints to be read: their pod is gone
-	moved      map[string]uint64    // set id → write sequence of its last move
-	leftOut    map[ipsets.Name]bool // sets that HNS refused
-	sequence   uint64               // of writes
-	tickets    uint64               // of the queue of pending updates
-	generation uint64               // of transactions
+	problems   map[policy.Key]bool    // policies with something left out
+	dirty      map[*endpoint]bool     // to be rendered again
+	check      map[string]bool        // endpoints to be read: their pod is gone
+	moved      map[string]uint64      // set id → write sequence of its last move
+	leftOut    map[ipsets.Name]bool   // sets that HNS refused
+	sequence   uint64                 // of writes
+	tickets    uint64                 // of the queue of pending updates
+	generation uint64                 // of transactions
 	listing    listing
 	sets       retry
 	reports    []Report
@@ -258,27 +258,33 @@ func (d *Dataplane) releaseLocked(n ipsets.Name, ref ipsets.Ref) {
 func (d *Dataplane) holdLocked(ep *endpoint, kind ipsets.RefKind, names []ipsets.Name) {
 	ref := ipsets.Ref{Kind: kind, Owner: ep.id}
 	was := ep.holds[kind]
-	is := slices.Compact(slices.SortedFunc(slices.Values(names), ipsets.Compare))
-	for _, n := range is {
-		if d.cache.Hold(n, ref) {
+	is := make(map[ipsets.Name]bool, len(names))
+	for _, n := range names {
+		if !is[n] && d.cache.Hold(n, ref) {
 			d.members.fill(n)
 		}
+		is[n] = true
 	}
 	ep.holds[kind] = is
-	for _, n := range was {
-		if _, kept := slices.BinarySearchFunc(is, n, ipsets.Compare); !kept {
+	for n := range was {
+		if !is[n] {
 			d.releaseLocked(n, ref)
 		}
 	}
 }
 
-// namesOfLocked returns the sets that ACLs name, of those that the cache knows.
-// d.mu must be held.
+// namesOfLocked returns the sets that ACLs name, of those that the cache knows,
+// each once. d.mu must be held.
 func (d *Dataplane) namesOfLocked(lists ...[]hns.ACL) []ipsets.Name {
 	var out []ipsets.Name
+	seen := map[string]bool{}
 	for _, acls := range lists {
 		for _, a := range acls {
 			for _, id := range a.SetIDs() {
+				if seen[id] {
+					continue
+				}
+				seen[id] = true
 				if n, ok := d.cache.Lookup(id); ok {
 					out = append(out, n)
 				}

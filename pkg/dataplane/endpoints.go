@@ -182,7 +182,7 @@ func (d *Dataplane) unknownLocked(ep *endpoint, lists ...[]hns.ACL) {
 func (d *Dataplane) readLocked(e hns.Endpoint) *endpoint {
 	ep := d.endpoints[e.ID]
 	if ep == nil {
-		ep = &endpoint{id: e.ID, holds: map[ipsets.RefKind][]ipsets.Name{}, refused: map[policy.Key]string{}}
+		ep = &endpoint{id: e.ID, holds: map[ipsets.RefKind]map[ipsets.Name]bool{}, refused: map[policy.Key]string{}}
 		d.endpoints[e.ID] = ep
 	}
 	for _, addr := range ep.addrs {

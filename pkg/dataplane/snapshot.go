@@ -55,10 +55,12 @@ func (d *Dataplane) warningsLocked() []Warning {
 		}
 	}
 	for n := range d.leftOut {
-		for _, ref := range d.cache.Refs(n) {
-			if ref.Kind == ipsets.RefSelector {
-				out = append(out, Warning{ref.Owner, "NetworkPolicy", ReasonHNSRejected,
-					fmt.Sprintf("HNS refuses set %s: the rules that need it are left out until it changes", n)})
+		for _, p := range d.local {
+			for _, ps := range p.selected {
+				if d.needsLocked(ps, n) {
+					out = append(out, Warning{ps.Key.String(), "NetworkPolicy", ReasonHNSRejected,
+						fmt.Sprintf("HNS refuses set %s: what needs it is left out until it changes", n)})
+				}
 			}
 		}
 	}
@@ -76,6 +78,14 @@ func (d *Dataplane) warningsLocked() []Warning {
 			cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
 	})
 	return slices.Compact(out)
+}
+
+// needsLocked reports whether a policy mentions a set or one that contains it.
+// d.mu must be held.
+func (d *Dataplane) needsLocked(ps *policyState, n ipsets.Name) bool {
+	return slices.ContainsFunc(ps.Sets, func(def policy.SetDef) bool {
+		return def.Name == n || def.Name.Nested() && d.cache.HasMember(def.Name, n)
+	})
 }
 
 func (d *Dataplane) endpointWarningsLocked(ep *endpoint) []Warning {

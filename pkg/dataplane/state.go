@@ -68,7 +68,7 @@ type endpoint struct {
 	retryAt time.Time
 	lastErr error
 
-	holds map[ipsets.RefKind][]ipsets.Name // what it holds, sorted
+	holds map[ipsets.RefKind]map[ipsets.Name]bool // what it holds
 }
 
 // updatable reports whether there is a wish for the endpoint.

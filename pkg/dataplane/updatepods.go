@@ -42,52 +42,69 @@ func (r *run) updatePods(ctx context.Context) {
 // errSetsNotReady: an ACL waits for a set that could not be written.
 var errSetsNotReady = errors.New("waits for a set that could not be written")
 
-// updatePod brings one endpoint to its wish. A refusal is worked around one
-// policy at a time; the steps are planned anew after it and after every Update,
-// whose re-read may show something else than what was known.
+// updatePod brings one endpoint to its wish. The steps are planned anew when
+// one did not do what it was planned for: the re-read of an Update showed
+// something else than was known, or HNS refused a rule, which is worked around
+// one policy at a time.
 func (r *run) updatePod(ctx context.Context, id string) error {
-	d := r.d
 	for {
-		d.mu.Lock()
-		ep := d.endpoints[id]
-		if ep == nil || ep.queued == 0 || !ep.known {
-			d.mu.Unlock()
+		ep, steps, ready := r.nextSteps(id)
+		switch {
+		case len(steps) == 0:
 			return nil
-		}
-		steps := d.stepsLocked(ep)
-		if ep.careful {
-			steps = d.carefulStepsLocked(ep)
-		}
-		ready := d.readyLocked(ep, steps)
-		if len(steps) == 0 {
-			d.queueLocked(ep)
-		}
-		d.mu.Unlock()
-		if len(steps) == 0 {
-			return nil
-		}
-		if !ready {
+		case !ready:
 			return errSetsNotReady
 		}
-		if err := r.step(ctx, ep, steps[0]); err != nil {
-			return err
+		for _, s := range steps {
+			done, err := r.step(ctx, ep, s)
+			if err != nil {
+				return err
+			}
+			if !done {
+				break
+			}
 		}
 	}
 }
 
-// readyLocked reports whether the sets that the first step newly names are in
-// HNS as they should be: a rule must never see one set as it was and another as
-// it is. d.mu must be held.
+// nextSteps plans an endpoint's update; no steps mean that it is done, or that
+// nothing can be done now.
+func (r *run) nextSteps(id string) (ep *endpoint, steps []step, ready bool) {
+	d := r.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ep = d.endpoints[id]
+	if ep == nil || ep.queued == 0 || !ep.known {
+		return ep, nil, true
+	}
+	steps = d.stepsLocked(ep)
+	if ep.careful {
+		steps = d.carefulStepsLocked(ep)
+	}
+	if len(steps) == 0 {
+		d.queueLocked(ep)
+	}
+	return ep, steps, d.readyLocked(ep, steps)
+}
+
+// readyLocked reports whether the sets that the steps newly name are in HNS as
+// they should be: a rule must never see one set as it was and another as it is.
+// d.mu must be held.
 func (d *Dataplane) readyLocked(ep *endpoint, steps []step) bool {
-	if len(steps) == 0 || d.cache.Settled() {
+	if d.cache.Settled() {
 		return true
 	}
-	added, _ := diffACLs(ep.applied, steps[0].acls)
+	var all []hns.ACL
+	for _, s := range steps {
+		all = append(all, s.acls...)
+	}
+	added, _ := diffACLs(ep.applied, all)
 	return !slices.ContainsFunc(d.namesOfLocked(added), func(n ipsets.Name) bool { return !d.cache.Ready(n) })
 }
 
-// step makes one request for an endpoint and records what is there then.
-func (r *run) step(ctx context.Context, ep *endpoint, s step) error {
+// step makes one request for an endpoint and records what is there then. done
+// is false when the rest has to be planned anew.
+func (r *run) step(ctx context.Context, ep *endpoint, s step) (done bool, err error) {
 	if s.verb == hns.Add {
 		return r.add(ctx, ep, s.acls)
 	}
@@ -95,9 +112,9 @@ func (r *run) step(ctx context.Context, ep *endpoint, s step) error {
 }
 
 // add appends rules.
-func (r *run) add(ctx context.Context, ep *endpoint, acls []hns.ACL) error {
+func (r *run) add(ctx context.Context, ep *endpoint, acls []hns.ACL) (done bool, err error) {
 	d := r.d
-	err := r.quiet("ACL/Add", func() error { return d.cfg.Client.AddACLs(ctx, ep.id, acls) })
+	err = r.quiet("ACL/Add", func() error { return d.cfg.Client.AddACLs(ctx, ep.id, acls) })
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.wroteLocked(ep, slices.Concat(ep.applied, acls), acls, err)
@@ -106,10 +123,10 @@ func (r *run) add(ctx context.Context, ep *endpoint, acls []hns.ACL) error {
 // replace writes the complete list of ours beside what everybody else has. An
 // Update replaces all policies of every owner, so the endpoint is read right
 // before and theirs are sent back byte for byte.
-func (r *run) replace(ctx context.Context, ep *endpoint, acls []hns.ACL) error {
+func (r *run) replace(ctx context.Context, ep *endpoint, acls []hns.ACL) (done bool, err error) {
 	d := r.d
 	var e hns.Endpoint
-	err := r.quiet("Endpoint/Get", func() (err error) {
+	err = r.quiet("Endpoint/Get", func() (err error) {
 		e, err = d.cfg.Client.GetEndpoint(ctx, ep.id)
 		return err
 	})
@@ -117,22 +134,15 @@ func (r *run) replace(ctx context.Context, ep *endpoint, acls []hns.ACL) error {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.goneLocked(ep.id)
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	ours, foreign := e.Split()
-	d.mu.Lock()
-	if !sameACLs(ours, ep.applied) || !slices.EqualFunc(foreign, ep.foreign, samePolicy) {
-		// Not what the step was planned from: take it over, plan again.
-		d.readLocked(e)
-		d.queueLocked(ep)
-		d.mu.Unlock()
-		return nil
+	foreign, same := d.sameAsRead(ep, e)
+	if !same {
+		return false, nil
 	}
-	d.mu.Unlock()
-
 	policies := slices.Clone(foreign)
 	for _, a := range acls {
 		policies = append(policies, hns.NewACLPolicy(a))
@@ -141,6 +151,20 @@ func (r *run) replace(ctx context.Context, ep *endpoint, acls []hns.ACL) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.wroteLocked(ep, acls, acls, err)
+}
+
+// sameAsRead compares a fresh read with what the steps were planned from and
+// returns the others' policies. What is not the same is taken over.
+func (d *Dataplane) sameAsRead(ep *endpoint, e hns.Endpoint) (foreign []hns.EndpointPolicy, same bool) {
+	ours, foreign := e.Split()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if sameACLs(ours, ep.applied) && slices.EqualFunc(foreign, ep.foreign, samePolicy) {
+		return foreign, true
+	}
+	d.readLocked(e)
+	d.queueLocked(ep)
+	return nil, false
 }
 
 func samePolicy(a, b hns.EndpointPolicy) bool {
@@ -154,29 +178,27 @@ func sameACLs(a, b []hns.ACL) bool {
 
 // wroteLocked records the outcome of an ACL write: after it the endpoint has
 // reached, if sent was accepted. d.mu must be held.
-func (d *Dataplane) wroteLocked(ep *endpoint, reached, sent []hns.ACL, err error) error {
+func (d *Dataplane) wroteLocked(ep *endpoint, reached, sent []hns.ACL, err error) (done bool, _ error) {
 	switch {
 	case err == nil:
 		d.appliedLocked(ep, canonical(reached))
-		d.pinLocked(ep)
-		return nil
+		return true, nil
 	case hns.EndpointGone(err):
 		d.goneLocked(ep.id)
-		return nil
+		return false, nil
 	case errors.Is(err, hns.ErrInvalid):
-		return d.refusedLocked(ep, sent, err)
-	default:
-		// Whatever was refused, the list there may not be the one we know, nor
-		// are the sets when one is missing.
-		var op *hns.OpError
-		if errors.As(err, &op) && op.Kind == hns.KindSet {
-			if n, ok := d.cache.Lookup(op.ID); ok {
-				d.cache.Unknown(n)
-			}
-		}
-		d.unknownLocked(ep, canonical(reached))
-		return err
+		return false, d.refusedLocked(ep, sent, err)
 	}
+	// Whatever was refused, the list there may not be the one we know, nor are
+	// the sets when one is missing.
+	var op *hns.OpError
+	if errors.As(err, &op) && op.Kind == hns.KindSet {
+		if n, ok := d.cache.Lookup(op.ID); ok {
+			d.cache.Unknown(n)
+		}
+	}
+	d.unknownLocked(ep, canonical(reached))
+	return false, err
 }
 
 func canonical(acls []hns.ACL) []hns.ACL {

@@ -189,6 +189,16 @@ ingress:
 	require.True(t, c.Subject.Matches(map[string]string{"app": "a"}))
 }
 
+// TestPortOfUnknownType: a program can make one, JSON cannot.
+func TestPortOfUnknownType(t *testing.T) {
+	np := parseSpec(t, `{ingress: [{ports: [{port: 80}]}]}`)
+	np.Spec.Ingress[0].Ports[0].Port.Type = 7
+	c := policy.Compile(np)
+	require.Empty(t, c.Rules)
+	require.Len(t, c.Problems, 1)
+	require.Equal(t, "spec.ingress[0].ports[0].port", c.Problems[0].Field)
+}
+
 // TestMalformedProblemsAreInOrder: a map of labels has no order, problems do.
 func TestMalformedProblemsAreInOrder(t *testing.T) {
 	np := parseSpec(t, `{}`)

@@ -11,7 +11,7 @@ import (
 
 // block returns the addresses of cidr that are in no except. It returns none,
 // and says why, if a part is malformed or of IPv6; if the excepts leave none,
-// there is nothing to say. Bits behind a prefix do not count.
+// there is nothing to say. Host bits do not count, as in package netip.
 func (c *compiler) block(b *networkingv1.IPBlock, at *field.Path) []netipx.IPRange {
 	cidr, err := netip.ParsePrefix(b.CIDR)
 	if err != nil {
@@ -26,16 +26,15 @@ func (c *compiler) block(b *networkingv1.IPBlock, at *field.Path) []netipx.IPRan
 		})
 		return nil
 	}
-	cidr = cidr.Masked()
 	var set netipx.IPSetBuilder
 	set.AddPrefix(cidr)
 	for i, text := range b.Except {
 		except, err := netip.ParsePrefix(text)
 		if err != nil || !inside(except, cidr) {
-			c.invalid(at.Child("except").Index(i), peerLeftOut, "%q is no CIDR inside %s", text, cidr)
+			c.invalid(at.Child("except").Index(i), peerLeftOut, "%q is no CIDR inside %s, name only a part of it", text, cidr.Masked())
 			return nil
 		}
-		set.RemovePrefix(except.Masked())
+		set.RemovePrefix(except)
 	}
 	return mustSet(&set).Ranges()
 }

@@ -55,7 +55,9 @@ func (c *compiler) port(p *networkingv1.NetworkPolicyPort, at *field.Path) (Port
 			break
 		}
 		return Port{Protocol: protocol, Name: p.Port.StrVal}, true
-	case p.Port.Type != intstr.Int || !portNumber(p.Port.IntVal):
+	case p.Port.Type != intstr.Int:
+		c.invalid(portAt, portLeftOut, "a port is a number or a name")
+	case !portNumber(p.Port.IntVal):
 		c.invalid(portAt, portLeftOut, "%d is no port, use 1 to 65535", p.Port.IntVal)
 	case p.EndPort == nil:
 		return Port{Protocol: protocol, First: uint16(p.Port.IntVal), Last: uint16(p.Port.IntVal)}, true

@@ -57,10 +57,11 @@ func readPolicy(p hns.EndpointPolicy, find lookup) (policy, *refused) {
 	if p.Type == "" {
 		return policy{}, noPolicyType.of(string(p.Settings))
 	}
-	if !json.Valid(p.Settings) || !bytes.HasPrefix(bytes.TrimSpace(p.Settings), []byte("{")) {
+	isACL := p.Type == hns.PolicyTypeACL // decoding one finds out whether it is valid
+	if !bytes.HasPrefix(bytes.TrimSpace(p.Settings), []byte("{")) || !isACL && !json.Valid(p.Settings) {
 		return policy{}, badSettings.of(fmt.Sprintf("%s %s", p.Type, p.Settings))
 	}
-	if p.Type != hns.PolicyTypeACL {
+	if !isACL {
 		return policy{read: p}, nil
 	}
 	a, err := p.ACL()

@@ -167,16 +167,17 @@ func (c *Call) fail(err error) error {
 	return &hns.OpError{Op: c.Op, Kind: kind, ID: id, Err: err}
 }
 
-// clone returns a copy that shares no slice.
+// clone returns a copy that shares no slice, with everything filled in.
 func (c *Call) clone() Call {
 	out := *c
 	if c.Sets != nil {
 		out.Sets = cloneSets(c.Sets)
 	}
+	out.ACLs = slices.Clone(c.ACLs)
 	if c.Policies != nil {
 		out.Policies = clonePolicies(c.Policies)
+		out.ACLs, _ = hns.Endpoint{Policies: out.Policies}.Split()
 	}
-	out.ACLs = slices.Clone(c.ACLs)
 	return out
 }
 

@@ -251,14 +251,14 @@ func (s *Sim) AddACLs(ctx context.Context, id string, acls []hns.ACL) error {
 // ReplacePolicies implements hns.Client.
 func (s *Sim) ReplacePolicies(ctx context.Context, id string, policies []hns.EndpointPolicy) error {
 	policies = clonePolicies(policies)
-	ours, _ := hns.Endpoint{Policies: policies}.Split()
-	return s.call(ctx, &Call{Op: opACLUpdate, Target: id, ACLs: ours, Policies: policies}, func(half bool) error {
+	return s.call(ctx, &Call{Op: opACLUpdate, Target: id, Policies: policies}, func(half bool) error {
 		e, r := s.writable(id)
 		var next []policy
 		if r == nil {
 			next, r = s.readPolicies(e, policies)
 		}
 		if r != nil {
+			ours, _ := hns.Endpoint{Policies: policies}.Split()
 			return r.inACLs(opACLUpdate, id, ours)
 		}
 		if half {

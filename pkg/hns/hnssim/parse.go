@@ -10,11 +10,12 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// ParseDump returns the node that a dump describes. It is strict: what Dump
-// would not write is an error that names the line, except that lines of one
-// kind may come in any order, and that empty lines and lines that begin with #
-// are skipped. HNS refuses the same contents as otherwise. New endpoints of the
-// node get DefaultForeign, since a dump does not say what the CNI does.
+// ParseDump returns the node that a dump describes. It is strict: an error names
+// the line of an unknown word or key, of a blank too many, and of contents that
+// HNS refuses. Lines may come in any order after the first, except that an
+// endpoint's own follow it; empty lines and lines that begin with # are skipped.
+// New endpoints of the node get DefaultForeign, since a dump does not say what
+// the CNI does.
 func ParseDump(text string) (*Sim, error) {
 	p := parser{ids: map[string]string{}}
 	for i, line := range strings.Split(text, "\n") {
@@ -143,9 +144,10 @@ func (p *parser) endpointLine(n int, words []word) error {
 	}
 	e.endpoint.State = defaultState
 	if state, ok := keys["state"]; ok {
-		i := slices.Index(stateNames[:], strings.Join(state, ","))
+		name := strings.Join(state, ",")
+		i := slices.Index(stateNames[:], name)
 		if i < 0 {
-			return fmt.Errorf("no state %q", state)
+			return fmt.Errorf("no state %q", name)
 		}
 		e.endpoint.State = EndpointState(i)
 	}

@@ -1,10 +1,13 @@
 package hnssim
 
 import (
+	"fmt"
 	"net/netip"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -112,7 +115,6 @@ func TestNoAliasing(t *testing.T) {
 	clear(s.Sets()[0].Values)
 	for _, e := range s.Endpoints() {
 		clear(e.Addrs)
-		clear(e.Policies[:0:0])
 		for _, p := range e.Policies {
 			clear(p.Settings)
 		}
@@ -185,4 +187,37 @@ func TestRejectionsCanBeLifted(t *testing.T) {
 	s.RejectACL(nil)
 	require.NoError(t, s.ModifySets(t.Context(), hns.Update, []hns.SetPolicy{leaf("web")}))
 	require.NoError(t, s.AddACLs(t.Context(), "ep-1", []hns.ACL{allow(nil)}))
+}
+
+// TestConcurrentUse is for the race detector; every caller has its own objects,
+// so that nothing may be refused.
+func TestConcurrentUse(t *testing.T) {
+	s := New(Options{Foreign: DefaultForeign()})
+	s.OnCall(func(Call, When) { s.Counts() })
+	var callers sync.WaitGroup
+	for i := range 8 {
+		callers.Go(func() {
+			set, id := leaf(fmt.Sprintf("set-%d", i)), fmt.Sprintf("ep-%d", i)
+			addr := netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})
+			for range 20 {
+				assert.NoError(t, s.CreateEndpoint(NewEndpoint{ID: id, Addrs: []netip.Addr{addr}}))
+				assert.NoError(t, s.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{set}))
+				assert.NoError(t, s.AddACLs(t.Context(), id, []hns.ACL{allow(func(a *hns.ACL) { a.LocalAddresses = set.ID })}))
+				_, err := s.Trace(id, hns.In, Packet{Src: addr, Dst: addr, Protocol: 6, DstPort: 80})
+				assert.NoError(t, err)
+				_, err = s.ListEndpoints(t.Context())
+				assert.NoError(t, err)
+				_, err = s.Network(t.Context())
+				assert.NoError(t, err)
+				s.Dump()
+				s.Calls()
+				s.ResetCalls()
+				assert.NoError(t, s.ReplacePolicies(t.Context(), id, nil))
+				assert.NoError(t, s.ModifySets(t.Context(), hns.Remove, []hns.SetPolicy{set}))
+				assert.NoError(t, s.DeleteEndpoint(id))
+			}
+		})
+	}
+	callers.Wait()
+	require.Equal(t, "network azure\n", s.Dump())
 }

@@ -1,0 +1,196 @@
+package dataplane_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+// a1Policies: k1 lets pods with label pod2 into x/a; k2 selects by pod2 itself
+// and names sets that nothing else needs.
+var a1Policies = policyText("k1", `{podSelector: {matchLabels: {role: a}}, ingress: [{from: [{podSelector: {matchExpressions: [{key: pod2, operator: Exists}]}}]}]}`) +
+	policyText("k2", `{podSelector: {matchExpressions: [{key: pod2, operator: Exists}]}, ingress: [{from: [{podSelector: {matchLabels: {only: k2}}}]}]}`) +
+	policyText("k3", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {role: a}}}]}]}`)
+
+// a1World is the state before the label goes: x/b is the last pod with it.
+func a1World(t *testing.T) *script {
+	w := newWorld(t, a1Policies)
+	w.do("namespace x", "endpoint ep-a 10.0.0.1", "endpoint ep-b 10.0.0.2",
+		"pod x/a 10.0.0.1 role=a", "pod x/b 10.0.0.2 pod2=yes",
+		"policy k1", "policy k2", "apply")
+	return w
+}
+
+// a1Steps are the events: the label goes, and then policy events of every kind.
+var a1Steps = [][]string{
+	{"pod x/b 10.0.0.2 other=label"},
+	{"policy k3"},
+	{"delete policy x/k1"},
+	{"delete policy x/k2", "delete policy x/k3"},
+}
+
+// TestScenario_A1_EveryInterleaving plays the founding report: a whole
+// reconcile at every point of every apply, and a whole apply at every point of
+// a reconcile. No event may fail, whatever the reconciler does.
+func TestScenario_A1_EveryInterleaving(t *testing.T) {
+	want := a1World(t)
+	for _, step := range a1Steps {
+		want.do(append(step, "apply")...)
+	}
+	points := 0
+	// A reconcile inside the apply of every step, at hook n of that apply.
+	for n := 0; ; n++ {
+		w := a1World(t)
+		hit := false
+		for _, step := range a1Steps {
+			at := 0
+			var obs *dataplane.Observation
+			w.sim.OnCall(func(hnssim.Call, hnssim.When) {
+				if at == n {
+					hit = true
+					at++ // the observation's own calls come here too
+					var err error
+					obs, err = w.dp.Observe(t.Context())
+					require.NoError(t, err)
+					return
+				}
+				at++
+			})
+			w.do(step...)
+			_ = w.apply()
+			require.Empty(t, w.report.Errors, "reconcile read at point %d", n)
+			w.sim.OnCall(nil)
+			w.tx.SetObservation(obs)
+			_ = w.apply()
+			require.Empty(t, w.report.Errors, "reconcile of point %d folded in", n)
+			require.True(t, w.report.Converged())
+		}
+		require.Empty(t, cmp.Diff(want.sim.Dump(), w.sim.Dump()))
+		if !hit {
+			break
+		}
+		points++
+	}
+	// An apply inside every call of a reconcile.
+	for i := range a1Steps {
+		for n := 0; ; n++ {
+			w := a1World(t)
+			for _, step := range a1Steps[:i] {
+				w.do(append(step, "apply")...)
+			}
+			at, hit := 0, false
+			w.sim.OnCall(func(hnssim.Call, hnssim.When) {
+				if at == n && !hit {
+					hit = true
+					w.do(append(a1Steps[i], "apply")...)
+					return
+				}
+				at++
+			})
+			obs, err := w.dp.Observe(t.Context())
+			require.NoError(t, err)
+			w.sim.OnCall(nil)
+			if !hit {
+				break
+			}
+			points++
+			w.tx.SetObservation(obs)
+			w.do("apply")
+			require.True(t, w.report.Converged())
+			for _, step := range a1Steps[i+1:] {
+				w.do(append(step, "apply")...)
+			}
+			require.Empty(t, cmp.Diff(want.sim.Dump(), w.sim.Dump()))
+		}
+	}
+	require.Greater(t, points, 20)
+	t.Logf("%d interleavings", points)
+}
+
+// TestScenario_A1_UnknownOutcome is the case that only pins save: a write of
+// the endpoint has an unknown outcome, so neither the wanted nor the applied
+// list is sure to be there. Every write of every step is lost (done or not),
+// then a reconcile comes in at once. HNS must never refuse a delete, and no
+// later event may fail.
+func TestScenario_A1_UnknownOutcome(t *testing.T) {
+	want := a1World(t)
+	for _, step := range a1Steps {
+		want.do(append(step, "apply")...)
+	}
+	faults := 0
+	for _, mode := range []hnssim.Mode{hnssim.Refuse, hnssim.LoseReply} {
+		for i := range a1Steps {
+			for nth := 1; ; nth++ {
+				w := a1World(t)
+				for _, step := range a1Steps[:i] {
+					w.do(append(step, "apply")...)
+				}
+				w.sim.Inject(hnssim.Fault{Op: "ACL/Update", Nth: nth, Mode: mode, Err: hns.ErrUnavailable})
+				for j, step := range a1Steps[i:] {
+					w.do(step...)
+					_ = w.apply()
+					requireOnlyInjected(t, w.report, fmt.Sprintf("mode %v step %d fault %d event %d", mode, i, nth, j))
+					w.do("observe")
+					_ = w.apply()
+					requireOnlyInjected(t, w.report, fmt.Sprintf("mode %v step %d fault %d reconcile %d", mode, i, nth, j))
+				}
+				if len(w.sim.UnusedFaults()) > 0 {
+					break
+				}
+				faults++
+				w.settle()
+				require.Empty(t, cmp.Diff(want.sim.Dump(), w.sim.Dump()))
+			}
+		}
+	}
+	require.Greater(t, faults, 5)
+}
+
+// requireOnlyInjected checks that HNS refused nothing because of our order: the
+// injected fault says that the service is unavailable, a refusal something else.
+func requireOnlyInjected(t *testing.T, r dataplane.Report, at string) {
+	t.Helper()
+	for _, err := range r.Errors {
+		require.Contains(t, err, hns.ErrUnavailable.Error(), at)
+	}
+}
+
+// TestScenario_A2_AddAndRemoveAcrossFailure: a set joins and leaves a pod, in
+// either order, while HNS fails in between. The net difference is empty.
+func TestScenario_A2_AddAndRemoveAcrossFailure(t *testing.T) {
+	policies := policyText("web", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`)
+	for _, tc := range []struct{ name, before, between string }{
+		{"added and removed", "app=db", "app=web"},
+		{"removed and added", "app=web", "app=db"},
+	} {
+		for _, mode := range []string{"refuse", "lose"} {
+			t.Run(tc.name+" "+mode, func(t *testing.T) {
+				w := newWorld(t, policies)
+				w.do("namespace x", "endpoint ep 10.0.0.1", "policy web", "pod x/p 10.0.0.1 "+tc.before, "apply")
+				dump := w.sim.Dump()
+
+				op := "ACL/Add"
+				if tc.between == "app=db" {
+					op = "ACL/Update"
+				}
+				w.do("fault "+op+" ep "+mode, "pod x/p 10.0.0.1 "+tc.between, "! apply")
+				require.Equal(t, 1, w.report.Pending)
+				require.Len(t, w.dp.Dump().Pending, 1)
+
+				w.do("pod x/p 10.0.0.1 "+tc.before, "advance 1m")
+				w.settle()
+				if mode == "refuse" {
+					require.Zero(t, w.report.Calls["ACL/Update"]+w.report.Calls["ACL/Add"], "the net difference is empty")
+				}
+				require.Empty(t, cmp.Diff(dump, w.sim.Dump()))
+				require.Empty(t, w.dp.Dump().Pending)
+			})
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package dataplane_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+var bPolicies = policyText("good", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 80}]}]}`) +
+	policyText("bad", `{podSelector: {matchLabels: {app: odd}}, ingress: [{ports: [{port: 6666}]}]}`) +
+	policyText("later", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`)
+
+// TestScenario_B1_OnePodFailsEveryTime: HNS rejects one rule of one pod. The
+// others go on, the pod has everything else, events are taken, nothing spins.
+func TestScenario_B1_OnePodFailsEveryTime(t *testing.T) {
+	w := newWorld(t, bPolicies)
+	w.sim.RejectACL(func(a hns.ACL) bool { return a.LocalPorts == "6666" })
+	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "endpoint ep-3 10.0.0.3",
+		"pod x/odd 10.0.0.1 app=odd", "pod x/web 10.0.0.2 app=web", "pod x/api 10.0.0.3 app=api",
+		"policy good", "policy bad", "! apply")
+	require.Zero(t, w.report.Pending)
+	require.Equal(t, []dataplane.Warning{{
+		Object: "x/bad", Kind: "NetworkPolicy", Reason: dataplane.ReasonHNSRejected,
+		Message: "HNS refuses its rules on endpoint ep-1: they are left out there until they change",
+	}}, w.report.Warnings)
+	for _, n := range []string{"1", "2", "3"} {
+		to := " -> 10.0.0." + n + " TCP/"
+		w.do("trace 10.0.0.3"+to+"80 ep-"+n+" in allow", "trace 10.0.0.9"+to+"80 ep-"+n+" in block",
+			"trace 10.0.0.9"+to+"6666 ep-"+n+" in block")
+	}
+	w.do("advance 1h", "apply", "calls") // it is remembered, not tried again
+	w.do("policy later", "apply", "calls ACL/Add=3", "trace 10.0.0.9 -> 10.0.0.1 TCP/443 ep-1 in allow")
+
+	// When it changes it is tried again.
+	w.archive.Files = append(w.archive.Files[:1], w.archive.Files[2:]...)
+	fixed := newWorld(t, policyText("bad", `{podSelector: {matchLabels: {app: odd}}, ingress: [{ports: [{port: 7777}]}]}`))
+	w.archive.Files = append(w.archive.Files, fixed.archive.Files...)
+	w.do("policy bad", "apply", "trace 10.0.0.9 -> 10.0.0.1 TCP/7777 ep-1 in allow")
+	require.Empty(t, w.report.Warnings)
+}
+
+// TestScenario_B1_BacksOff: an endpoint whose writes never get through is tried
+// after 1, 2, 4 … 30 s and stops nobody.
+func TestScenario_B1_BacksOff(t *testing.T) {
+	w := newWorld(t, bPolicies)
+	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2",
+		"pod x/odd 10.0.0.1 app=odd", "pod x/web 10.0.0.2 app=web", "apply", "policy good")
+	for _, op := range []string{"ACL/Add", "ACL/Update"} {
+		for range 7 {
+			w.do("fault " + op + " ep-1 refuse")
+		}
+	}
+	var waits []string
+	for range 7 {
+		_ = w.apply()
+		waits = append(waits, w.report.RetryAfter.String())
+		w.now = w.now.Add(w.report.RetryAfter)
+	}
+	require.Equal(t, []string{"1s", "2s", "4s", "8s", "16s", "30s", "30s"}, waits)
+	w.do("trace 10.0.0.9 -> 10.0.0.2 TCP/80 ep-2 in block", "policy later", "apply",
+		"trace 10.0.0.9 -> 10.0.0.2 TCP/443 ep-2 in allow")
+	require.True(t, w.report.Converged())
+}
+
+// TestScenario_B2_HNSRejectsOneSet: rules that need the set are left out, the
+// rest is applied; when the set's content changes it is tried again.
+func TestScenario_B2_HNSRejectsOneSet(t *testing.T) {
+	text := policyText("labels", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: evil}}}]}, {from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 80}]}]}`) +
+		policyText("nested", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{namespaceSelector: {}}], ports: [{port: 99}]}]}`)
+	for _, rejected := range []string{"podlabel-app:evil", "ns-y", "nslabel-all-namespaces"} {
+		t.Run(rejected, func(t *testing.T) {
+			w := newWorld(t, text)
+			w.sim.RejectSet(func(s hns.SetPolicy) bool {
+				return s.Name == rejected && (s.Type == hns.NestedIPSet || len(s.Values) == 1)
+			})
+			w.do("namespace x", "namespace y", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web",
+				"pod x/api 10.0.1.1 app=api remote", "pod x/evil 10.0.1.2 app=evil remote", "pod y/p 10.0.1.3 remote",
+				"policy labels", "policy nested", "! apply")
+			w.settle()
+			w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in allow", "trace 10.0.1.9 -> 10.0.0.1 TCP/80 ep in block")
+			require.NotEmpty(t, w.report.Warnings)
+			for _, warning := range w.report.Warnings {
+				require.Equal(t, dataplane.ReasonHNSRejected, warning.Reason)
+			}
+			switch rejected {
+			case "podlabel-app:evil":
+				w.do("trace 10.0.1.2 -> 10.0.0.1 TCP/80 ep in block", "pod x/evil2 10.0.9.9 app=evil remote")
+				w.settle()
+				w.do("trace 10.0.1.2 -> 10.0.0.1 TCP/80 ep in allow", "trace 10.0.9.9 -> 10.0.0.1 TCP/80 ep in allow")
+				require.Empty(t, w.report.Warnings)
+			case "ns-y":
+				w.do("trace 10.0.1.3 -> 10.0.0.1 TCP/99 ep in block", "trace 10.0.1.1 -> 10.0.0.1 TCP/99 ep in allow",
+					"pod y/q 10.0.9.9 remote")
+				w.settle()
+				w.do("trace 10.0.1.3 -> 10.0.0.1 TCP/99 ep in allow")
+				require.Empty(t, w.report.Warnings)
+			default:
+				w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/99 ep in block")
+			}
+		})
+	}
+}
+
+// TestScenario_B2_UpdateRefused: one of many sets of an Update is refused. The
+// others are written, and no state between lets anybody in whom neither the old
+// nor the new membership lets in.
+func TestScenario_B2_UpdateRefused(t *testing.T) {
+	var text strings.Builder
+	for i := range 6 {
+		text.WriteString(policyText(fmt.Sprintf("p%d", i), fmt.Sprintf(
+			`{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {a: v%d, b: v%d}}}]}]}`, i, (i+1)%6)))
+	}
+	w := newWorld(t, text.String())
+	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web")
+	for i := range 6 {
+		w.do(fmt.Sprintf("policy p%d", i), fmt.Sprintf("pod x/r%d 10.0.1.%d a=v%d b=v%d remote", i, i, i, i))
+	}
+	w.do("apply")
+	w.sim.RejectSet(func(s hns.SetPolicy) bool { return s.Name == "podlabel-b:v3" && slices.Contains(s.Values, "10.0.1.2") })
+	closed := map[probe]bool{} // nothing is let in
+	before := verdicts(t, w.sim, probes(w.sim, []string{"10.0.1.0", "10.0.1.1", "10.0.1.2", "10.0.1.3", "10.0.1.4", "10.0.1.5"}, 80))
+
+	stop := watchI4(t, w.sim, before, closed)
+	for i := range 6 { // every pod moves to other values, none of them a pair of a policy
+		w.do(fmt.Sprintf("pod x/r%d 10.0.1.%d a=v%d b=v%d remote", i, i, (i+1)%6, (i+1)%6))
+	}
+	w.do("! apply")
+	require.Greater(t, stop(), 1)
+	w.settle()
+	require.Empty(t, cmp.Diff([]string{"x/p2"}, objects(w.report)))
+}
+
+// objects returns the objects of a report's warnings.
+func objects(r dataplane.Report) []string {
+	var out []string
+	for _, w := range r.Warnings {
+		out = append(out, w.Object)
+	}
+	return out
+}

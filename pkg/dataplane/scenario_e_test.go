@@ -1,0 +1,157 @@
+package dataplane_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+)
+
+// TestScenario_E1_OneAddressJoinsABusySet: a set used by 500 policies on 100
+// local pods costs one set request and no ACL request.
+func TestScenario_E1_OneAddressJoinsABusySet(t *testing.T) {
+	const policies, locals = 500, 100
+	var text strings.Builder
+	for i := range policies {
+		text.WriteString(policyText(fmt.Sprintf("p%d", i), fmt.Sprintf(
+			`{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: %d}]}]}`, i+1)))
+	}
+	w := newWorld(t, text.String())
+	w.do("namespace x", "pod x/api 10.1.0.1 app=api remote")
+	for i := range locals {
+		w.do(fmt.Sprintf("endpoint ep-%d 10.0.0.%d", i, i+1), fmt.Sprintf("pod x/p%d 10.0.0.%d", i, i+1))
+	}
+	for i := range policies {
+		w.do(fmt.Sprintf("policy p%d", i))
+	}
+	w.do("apply", "pod x/api2 10.1.0.2 app=api remote", "apply", "calls SetPolicy/Update=1")
+	require.Zero(t, w.report.Calls["Endpoint/List"]+w.report.Calls["Endpoint/Get"]+w.report.Calls["Network/Get"])
+}
+
+// TestScenario_E2_RelabelOfARemotePod: at most two requests, bytes by the sets
+// that it leaves and joins.
+func TestScenario_E2_RelabelOfARemotePod(t *testing.T) {
+	w := newWorld(t, policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: a}}}, {podSelector: {matchLabels: {app: b}}}, {podSelector: {matchLabels: {app: big}}}]}]}`))
+	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "policy p", "pod x/r 10.1.0.1 app=a remote")
+	for i := range 1000 {
+		w.do(fmt.Sprintf("pod y/big%d 10.2.%d.%d app=big remote", i, i/250, i%250+1))
+	}
+	w.do("apply", "pod x/r 10.1.0.1 app=b remote", "apply", "calls SetPolicy/Update=1")
+	require.Less(t, bytesOf(w.sim), 400)
+}
+
+// TestScenario_E3_NoProgrammedSetTouched: zero requests.
+func TestScenario_E3_NoProgrammedSetTouched(t *testing.T) {
+	w := newWorld(t, policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`)+
+		policyText("elsewhere", `{podSelector: {matchLabels: {app: none}}, ingress: [{from: [{podSelector: {matchLabels: {app: other}}}]}]}`))
+	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "policy p", "policy elsewhere", "apply")
+	w.do("pod y/r 10.1.0.1 app=other remote", "apply")
+	require.Empty(t, w.report.Calls)
+	w.do("pod y/r 10.1.0.1 app=another remote", "apply")
+	require.Empty(t, w.report.Calls)
+}
+
+// TestScenario_E4_OnePolicyOnThirtyPods: at most four set requests and thirty
+// endpoint writes.
+func TestScenario_E4_OnePolicyOnThirtyPods(t *testing.T) {
+	w := newWorld(t, policyText("p", `{podSelector: {}, ingress: [{from: [{podSelector: {matchExpressions: [{key: app, operator: In, values: [a, b]}]}}, {namespaceSelector: {matchLabels: {team: a}}, podSelector: {matchExpressions: [{key: app, operator: NotIn, values: [a]}]}}]}]}`))
+	w.do("namespace x", "namespace y team=a")
+	for i := range 30 {
+		w.do(fmt.Sprintf("endpoint ep-%d 10.0.0.%d", i, i+1), fmt.Sprintf("pod x/p%d 10.0.0.%d app=a", i, i+1))
+	}
+	w.do("apply", "policy p", "apply")
+	sets := w.report.Calls["SetPolicy/Add"] + w.report.Calls["SetPolicy/Update"]
+	require.LessOrEqual(t, sets, 4)
+	require.Equal(t, 30, w.writes()-sets)
+}
+
+// TestScenario_E5_ColdStart: 20,000 pods, 110 local, 500 policies.
+func TestScenario_E5_ColdStart(t *testing.T) {
+	w := coldStart(t, 20_000, 110, 500)
+	w.do("apply")
+	sets := len(w.sim.Sets())
+	require.LessOrEqual(t, w.report.Calls["SetPolicy/Add"]+w.report.Calls["SetPolicy/Update"], 4*(sets+999)/1000)
+	require.LessOrEqual(t, w.report.Calls["ACL/Add"], 110)
+	require.Zero(t, w.report.Calls["ACL/Update"])
+	require.Equal(t, 1, w.report.Calls["Endpoint/List"])
+	require.Zero(t, w.report.Calls["Network/Get"]+w.report.Calls["Endpoint/Get"])
+	require.True(t, w.report.Converged())
+	w.do("apply")
+	require.Empty(t, w.report.Calls)
+}
+
+// coldStart stages a cluster: fifty namespaces, policies that each select one
+// workload of one namespace.
+func coldStart(t testing.TB, pods, local, policies int) *script {
+	var text strings.Builder
+	for i := range policies {
+		fmt.Fprintf(&text, `-- p%d --
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {namespace: ns%d, name: p%d}
+spec:
+  podSelector: {matchLabels: {app: app%d}}
+  ingress:
+  - from:
+    - podSelector: {matchLabels: {app: app%d}}
+    - namespaceSelector: {matchLabels: {team: t%d}}
+    ports: [{port: %d}]
+`, i, i%50, i, i%40, (i+1)%40, i%10, i%1000+1)
+	}
+	w := newWorld(t, text.String())
+	for i := range 50 {
+		w.do(fmt.Sprintf("namespace ns%d team=t%d", i, i%10))
+	}
+	for i := range pods {
+		line := fmt.Sprintf("pod ns%d/p%d 10.%d.%d.%d app=app%d", i%50, i, i>>16, i>>8&255, i&255, i/50%40)
+		if i >= local {
+			line += " remote"
+		} else {
+			w.do(fmt.Sprintf("endpoint ep-%d 10.%d.%d.%d", i, i>>16, i>>8&255, i&255))
+		}
+		w.do(line)
+	}
+	for i := range policies {
+		w.do(fmt.Sprintf("policy p%d", i))
+	}
+	return w
+}
+
+// BenchmarkColdStart measures staging, planning and applying E5.
+func BenchmarkColdStart(b *testing.B) {
+	for b.Loop() {
+		b.StopTimer()
+		w := coldStart(b, 20_000, 110, 500)
+		b.StartTimer()
+		report, err := w.dp.ApplyDataplane(b.Context(), w.tx)
+		if err != nil || !report.Converged() {
+			b.Fatal(err, report)
+		}
+	}
+}
+
+// BenchmarkRemotePodEvent measures one relabel on a cluster of a size: cost
+// follows the change.
+func BenchmarkRemotePodEvent(b *testing.B) {
+	for _, pods := range []int{1_000, 20_000} {
+		b.Run(fmt.Sprint(pods), func(b *testing.B) {
+			w := coldStart(b, pods, 110, 500)
+			if _, err := w.dp.ApplyDataplane(b.Context(), w.tx); err != nil {
+				b.Fatal(err)
+			}
+			i := 0
+			for b.Loop() {
+				i++
+				tx := dataplane.NewTransaction()
+				tx.SetPod(dataplane.Pod{Namespace: "ns1", Name: "extra", UID: "extra", Addr: mustAddr("11.0.0.1"),
+					Labels: map[string]string{"tier": fmt.Sprint(i % 2)}})
+				if _, err := w.dp.ApplyDataplane(b.Context(), tx); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,269 @@
+package hnstest
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+func addAppends(b *bench) {
+	web := leaf("web")
+	b.modify(hns.Add, web)
+	ep := b.endpoint("10.90.0.4", foreignBlock())
+	_, foreign := b.rules(ep)
+	one, two, three := allowFrom("one", web), allowFrom("two", web), allowFrom("three", web)
+	require.NoError(b, b.client.AddACLs(b.ctx, ep, []hns.ACL{one}))
+	require.NoError(b, b.client.AddACLs(b.ctx, ep, []hns.ACL{two, three}))
+	b.wantRules(ep, foreign, one, two, three)
+}
+
+func readBackMeaning(b *bench) {
+	web, ns := leaf("web"), leaf("ns")
+	b.modify(hns.Add, web, ns)
+	ep := b.endpoint("10.90.0.4")
+	rule := func(name string, change func(*hns.ACL)) hns.ACL {
+		a := hns.ACL{
+			ID: hns.ACLIDPrefix + "hnstest." + name, Action: hns.Allow,
+			Direction: hns.In, RuleType: hns.Switch, Priority: hns.PriorityAllow,
+		}
+		change(&a)
+		return a
+	}
+	rules := []hns.ACL{
+		rule("block", func(a *hns.ACL) { a.Action, a.Priority = hns.Block, hns.PriorityBlock }),
+		rule("any", func(a *hns.ACL) { a.Protocols = "" }),
+		rule("everyone", func(a *hns.ACL) { a.Protocols, a.LocalPorts = "17", "53" }),
+		rule("sets", func(a *hns.ACL) { a.LocalAddresses = ns.ID + "," + web.ID }),
+		rule("out", func(a *hns.ACL) {
+			a.Direction, a.RemoteAddresses = hns.Out, web.ID
+			a.Protocols, a.RemotePorts = "6", "80,443,8000-8080"
+		}),
+		rule("literals", func(a *hns.ACL) { a.RemoteAddresses = "10.91.0.1,10.92.0.0/16" }),
+	}
+	require.NoError(b, b.client.AddACLs(b.ctx, ep, rules))
+	b.wantRules(ep, nil, rules...)
+
+	e, err := b.client.GetEndpoint(b.ctx, ep)
+	require.NoError(b, err)
+	require.NoError(b, b.client.ReplacePolicies(b.ctx, ep, e.Policies), "what was read can be written")
+	b.wantRules(ep, nil, rules...)
+}
+
+func addNeedsSets(b *bench) {
+	ep := b.endpoint("10.90.0.4")
+	gone := leaf("gone")
+	err := b.client.AddACLs(b.ctx, ep, []hns.ACL{allowFrom("one", gone)})
+	b.refused(err, hns.ErrNotFound, "ACL/Add", hns.KindSet, gone.ID)
+	require.False(b, hns.EndpointGone(err))
+	b.wantRules(ep, nil)
+}
+
+func replaceNeedsSets(b *bench) {
+	ep := b.endpoint("10.90.0.4")
+	gone := leaf("gone")
+	err := b.client.ReplacePolicies(b.ctx, ep, []hns.EndpointPolicy{hns.NewACLPolicy(allowFrom("one", gone))})
+	b.refused(err, hns.ErrNotFound, "ACL/Update", hns.KindSet, gone.ID)
+	require.False(b, hns.EndpointGone(err))
+	b.wantRules(ep, nil)
+}
+
+func malformedRule(b *bench) {
+	ep := b.endpoint("10.90.0.4")
+	bad := allowFrom("bad")
+	bad.RemoteAddresses = "Any" // refused with 0x803B000D (hcsshim#1059)
+	err := b.client.AddACLs(b.ctx, ep, []hns.ACL{bad})
+	b.refused(err, hns.ErrInvalid, "ACL/Add", hns.KindACL, bad.ID)
+	err = b.client.ReplacePolicies(b.ctx, ep, []hns.EndpointPolicy{hns.NewACLPolicy(bad)})
+	b.refused(err, hns.ErrInvalid, "ACL/Update", hns.KindACL, bad.ID)
+	b.wantRules(ep, nil)
+}
+
+func rulesAllOrNothing(b *bench) {
+	web := leaf("web")
+	b.modify(hns.Add, web)
+	ep := b.endpoint("10.90.0.4", foreignBlock())
+	_, foreign := b.rules(ep)
+	one, bad := allowFrom("one", web), allowFrom("bad")
+	bad.RemoteAddresses = "Any"
+	require.NoError(b, b.client.AddACLs(b.ctx, ep, []hns.ACL{one}))
+
+	err := b.client.AddACLs(b.ctx, ep, []hns.ACL{allowFrom("two", web), bad})
+	require.ErrorIs(b, err, hns.ErrInvalid)
+	b.wantRules(ep, foreign, one)
+	err = b.client.ReplacePolicies(b.ctx, ep, []hns.EndpointPolicy{hns.NewACLPolicy(allowFrom("two", web)), hns.NewACLPolicy(bad)})
+	require.ErrorIs(b, err, hns.ErrInvalid)
+	b.wantRules(ep, foreign, one)
+}
+
+func replaceReplaces(b *bench) {
+	web := leaf("web")
+	b.modify(hns.Add, web)
+	ep := b.endpoint("10.90.0.4", foreignBlock())
+	require.NoError(b, b.client.AddACLs(b.ctx, ep, []hns.ACL{allowFrom("one", web)}))
+	two := allowFrom("two", web)
+	require.NoError(b, b.client.ReplacePolicies(b.ctx, ep, []hns.EndpointPolicy{hns.NewACLPolicy(two)}))
+	b.wantRules(ep, nil, two)
+	require.NoError(b, b.client.ReplacePolicies(b.ctx, ep, nil), "an empty list clears the endpoint")
+	b.wantRules(ep, nil)
+}
+
+func foreignSurvives(b *bench) {
+	web := leaf("web")
+	b.modify(hns.Add, web)
+	ep := b.endpoint("10.90.0.4", foreignBlock(), hns.EndpointPolicy{
+		Type: "OutBoundNAT", Settings: []byte(`{"Exceptions":["10.0.0.0/8"]}`),
+	})
+	_, before := b.rules(ep)
+	require.Len(b, before, 2)
+	one := allowFrom("one", web)
+	require.NoError(b, b.client.ReplacePolicies(b.ctx, ep, append(slices.Clone(before), hns.NewACLPolicy(one))))
+	b.wantRules(ep, before, one)
+	require.NoError(b, b.client.ReplacePolicies(b.ctx, ep, before))
+	b.wantRules(ep, before)
+}
+
+func missingEndpoint(b *bench) {
+	web := leaf("web")
+	b.modify(hns.Add, web)
+	ep := b.endpoint("10.90.0.4")
+	require.NoError(b, b.client.AddACLs(b.ctx, ep, []hns.ACL{allowFrom("one", web)}))
+	b.fixture.DeleteEndpoint(b.T, ep)
+
+	_, err := b.client.GetEndpoint(b.ctx, ep)
+	b.refused(err, hns.ErrNotFound, "Endpoint/Get", hns.KindEndpoint, ep)
+	require.True(b, hns.EndpointGone(err))
+	err = b.client.AddACLs(b.ctx, ep, []hns.ACL{allowFrom("two", web)})
+	b.refused(err, hns.ErrNotFound, "ACL/Add", hns.KindEndpoint, ep)
+	require.True(b, hns.EndpointGone(err))
+	err = b.client.ReplacePolicies(b.ctx, ep, nil)
+	b.refused(err, hns.ErrNotFound, "ACL/Update", hns.KindEndpoint, ep)
+	require.True(b, hns.EndpointGone(err))
+	b.modify(hns.Remove, web)
+}
+
+func listing(b *bench) {
+	addr := netip.MustParseAddr("10.90.0.4")
+	one, twin := b.endpoint("10.90.0.4"), b.endpoint("10.90.0.4") // an IP may be on several
+	require.ElementsMatch(b, []string{one, twin}, b.listed())
+	for name, e := range map[string]Endpoint{
+		"detached": {Addrs: []netip.Addr{addr}, Detached: true},
+		"remote":   {Addrs: []netip.Addr{addr}, Remote: true},
+	} {
+		b.Run(name, func(t *testing.T) {
+			hidden := b.fixture.CreateEndpoint(t, e)
+			defer b.fixture.DeleteEndpoint(t, hidden)
+			require.ElementsMatch(t, []string{one, twin}, b.listed())
+			got, err := b.client.GetEndpoint(b.ctx, hidden)
+			require.NoError(t, err, "it can be read all the same")
+			require.Equal(t, hns.Endpoint{ID: hidden, Addrs: e.Addrs, Policies: got.Policies}, got)
+		})
+	}
+	b.fixture.DeleteEndpoint(b.T, one)
+	require.ElementsMatch(b, []string{twin}, b.listed())
+}
+
+func severalAddresses(b *bench) {
+	addrs := []netip.Addr{netip.MustParseAddr("10.90.0.4"), netip.MustParseAddr("10.90.0.5")}
+	ep := b.create(Endpoint{Addrs: addrs})
+	e, err := b.client.GetEndpoint(b.ctx, ep)
+	require.NoError(b, err)
+	require.ElementsMatch(b, addrs, e.Addrs)
+	all, err := b.client.ListEndpoints(b.ctx)
+	require.NoError(b, err)
+	i := slices.IndexFunc(all, func(e hns.Endpoint) bool { return e.ID == ep })
+	require.GreaterOrEqual(b, i, 0)
+	require.ElementsMatch(b, addrs, all[i].Addrs)
+}
+
+func copies(b *bench) {
+	web := leaf("web", "10.90.0.4")
+	sent := leaf("web", "10.90.0.4")
+	b.modify(hns.Add, sent)
+	sent.Values[0] = "10.90.0.9"
+	b.wantSets(web)
+	b.sets()[web.ID].Values[0] = "10.90.0.9"
+	b.wantSets(web)
+
+	ep := b.endpoint("10.90.0.4", foreignBlock())
+	_, foreign := b.rules(ep)
+	acls := []hns.ACL{allowFrom("one", web)}
+	require.NoError(b, b.client.AddACLs(b.ctx, ep, acls))
+	acls[0].LocalPorts = "9"
+	b.wantRules(ep, foreign, allowFrom("one", web))
+
+	policies := []hns.EndpointPolicy{hns.NewACLPolicy(allowFrom("two", web))}
+	require.NoError(b, b.client.ReplacePolicies(b.ctx, ep, policies))
+	clear(policies[0].Settings)
+	b.wantRules(ep, nil, allowFrom("two", web))
+	e, err := b.client.GetEndpoint(b.ctx, ep)
+	require.NoError(b, err)
+	clear(e.Policies[0].Settings)
+	clear(e.Addrs)
+	all, err := b.client.ListEndpoints(b.ctx)
+	require.NoError(b, err)
+	for _, e := range all {
+		clear(e.Policies)
+		clear(e.Addrs)
+	}
+	b.wantRules(ep, nil, allowFrom("two", web))
+	e, err = b.client.GetEndpoint(b.ctx, ep)
+	require.NoError(b, err)
+	require.Equal(b, []netip.Addr{netip.MustParseAddr("10.90.0.4")}, e.Addrs)
+}
+
+func gaveUp(b *bench) {
+	web := leaf("web", "10.90.0.4")
+	b.modify(hns.Add, web)
+	ep := b.endpoint("10.90.0.4")
+	ctx, cancel := context.WithCancel(b.ctx)
+	cancel()
+
+	_, err := b.client.Network(ctx)
+	require.ErrorIs(b, err, hns.ErrUnavailable)
+	_, err = b.client.ListEndpoints(ctx)
+	require.ErrorIs(b, err, hns.ErrUnavailable)
+	_, err = b.client.GetEndpoint(ctx, ep)
+	b.refused(err, hns.ErrUnavailable, "Endpoint/Get", hns.KindEndpoint, ep)
+	err = b.client.ModifySets(ctx, hns.Add, []hns.SetPolicy{leaf("new")})
+	b.refused(err, hns.ErrUnavailable, "SetPolicy/Add", hns.KindSet, leaf("new").ID)
+	err = b.client.AddACLs(ctx, ep, []hns.ACL{allowFrom("one", web)})
+	b.refused(err, hns.ErrUnavailable, "ACL/Add", hns.KindEndpoint, ep)
+	err = b.client.ReplacePolicies(ctx, ep, []hns.EndpointPolicy{hns.NewACLPolicy(allowFrom("one", web))})
+	b.refused(err, hns.ErrUnavailable, "ACL/Update", hns.KindEndpoint, ep)
+	b.wantSets(web)
+	b.wantRules(ep, nil)
+}
+
+// foreignBlock is a rule as a CNI sets it.
+func foreignBlock() hns.EndpointPolicy {
+	return hns.EndpointPolicy{Type: hns.PolicyTypeACL, Settings: []byte(
+		`{"Protocols":"6","Action":"Block","Direction":"Out","RemoteAddresses":"168.63.129.16/32","RemotePorts":"80","RuleType":"Switch","Priority":200}`)}
+}
+
+// listed returns the IDs of the suite's endpoints in a listing.
+func (b *bench) listed() []string {
+	b.Helper()
+	all, err := b.client.ListEndpoints(b.ctx)
+	require.NoError(b, err)
+	var ids []string
+	for _, e := range all {
+		if slices.ContainsFunc(e.Addrs, netip.MustParsePrefix("10.90.0.0/16").Contains) {
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids
+}
+
+// wantRules checks what an endpoint has, ours in order.
+func (b *bench) wantRules(endpoint string, foreign []hns.EndpointPolicy, ours ...hns.ACL) {
+	b.Helper()
+	gotOurs, gotForeign := b.rules(endpoint)
+	require.Empty(b, cmp.Diff(ours, gotOurs))
+	require.Empty(b, cmp.Diff(foreign, gotForeign))
+}

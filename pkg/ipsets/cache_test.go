@@ -1,0 +1,213 @@
+package ipsets
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	leafA  = PodLabel("app", "a")
+	leafB  = PodLabel("app", "b")
+	nsX    = Namespace("x")
+	nsY    = Namespace("y")
+	nested = NestedLabel("app", "a", "b")
+	spaces = AllNamespaces()
+
+	addr1 = netip.MustParseAddr("10.0.0.1")
+	addr2 = netip.MustParseAddr("10.0.0.2")
+	addr3 = netip.MustParseAddr("10.0.0.10")
+
+	selector = Ref{RefSelector, "x/web"}
+	rule     = Ref{RefRule, "ep-1"}
+	onEP     = Ref{RefApplied, "ep-1"}
+	pin      = Ref{RefPin, "ep-1"}
+)
+
+// mustBug checks that a call is called a bug, with these words.
+func mustBug(t *testing.T, words string, call func()) {
+	t.Helper()
+	defer func() {
+		text, _ := recover().(string)
+		require.True(t, strings.HasPrefix(text, "BUG: "), "panics with %q", text)
+		require.Contains(t, text, words)
+	}()
+	call()
+}
+
+func TestHoldDefines(t *testing.T) {
+	c := NewCache()
+	require.False(t, c.Has(leafA))
+	require.True(t, c.Hold(leafA, selector))
+	require.False(t, c.Hold(leafA, selector), "holding twice is holding once")
+	require.False(t, c.Hold(leafA, rule), "it is defined already")
+	require.True(t, c.Has(leafA))
+	require.Equal(t, []Ref{selector, rule}, c.Refs(leafA))
+
+	c.Release(leafA, selector)
+	require.True(t, c.Has(leafA))
+	require.False(t, c.Holds(leafA, selector))
+	require.True(t, c.Holds(leafA, rule))
+	c.Release(leafA, rule)
+	require.False(t, c.Has(leafA))
+	require.Nil(t, c.Refs(leafA))
+	require.Empty(t, c.Snapshot(), "a set without refs that is not in HNS is forgotten")
+}
+
+func TestReleaseOfUnheld(t *testing.T) {
+	c := NewCache()
+	mustBug(t, "release of podlabel-app:a", func() { c.Release(leafA, rule) })
+	c.Hold(leafA, rule)
+	mustBug(t, `selector "x/web"`, func() { c.Release(leafA, selector) })
+	require.True(t, c.Holds(leafA, rule))
+	require.False(t, c.Holds(leafB, rule))
+}
+
+func TestMisuseIsABug(t *testing.T) {
+	c := NewCache()
+	c.Hold(leafA, selector)
+	c.Hold(spaces, selector)
+	mustBug(t, "not defined", func() { c.AddAddr(leafB, addr1) })
+	mustBug(t, "not defined", func() { c.AddMember(nested, leafA) })
+	mustBug(t, "wrong type", func() { c.AddAddr(spaces, addr1) })
+	mustBug(t, "wrong type", func() { c.AddMember(leafA, leafB) })
+	mustBug(t, "as member", func() { c.AddMember(spaces, nested) })
+	mustBug(t, "as member", func() { c.AddMember(spaces, nameOf(Observed{ID: "azure-npm-1"})) })
+	mustBug(t, "permanent member", func() { c.RemoveMember(spaces, Empty()) })
+	mustBug(t, "for empty-emptyhashset", func() { c.AddAddr(Empty(), addr1) })
+	mustBug(t, "invalid IP", func() { c.AddAddr(leafA, netip.Addr{}) })
+	mustBug(t, "from outside", func() { c.Hold(leafA, Ref{RefList, "nslabel-x"}) })
+	mustBug(t, "no word", func() { _ = RefKind(0).String() })
+	mustBug(t, "no word", func() { _ = Verb(0).String() })
+
+	other := nsX
+	c.byID[leafB.ID()] = &set{name: other, id: leafB.ID()}
+	mustBug(t, "one id", func() { c.Hold(leafB, selector) })
+}
+
+func TestMembers(t *testing.T) {
+	c := NewCache()
+	c.RemoveAddr(leafA, addr1) // of a missing set: no error
+	c.RemoveMember(nested, leafA)
+	c.Hold(leafA, selector)
+	c.AddAddr(leafA, addr1)
+	c.AddAddr(leafA, addr1)
+	c.AddAddr(leafA, addr2)
+	require.Equal(t, 2, c.Len(leafA))
+	require.True(t, c.Contains(leafA, addr1))
+	require.False(t, c.Contains(leafA, addr3))
+	c.RemoveAddr(leafA, addr1)
+	c.RemoveAddr(leafA, addr3)
+	require.Equal(t, 1, c.Len(leafA))
+	require.False(t, c.Contains(leafA, addr1))
+	require.Zero(t, c.Len(leafB))
+	require.False(t, c.Contains(leafB, addr1))
+}
+
+func TestNestedMembers(t *testing.T) {
+	c := NewCache()
+	c.Hold(leafA, selector)
+	require.True(t, c.Hold(nested, selector))
+	require.Zero(t, c.Len(nested), "the permanent member does not count")
+	require.True(t, c.HasMember(nested, Empty()))
+	require.Equal(t, []Ref{{RefList, nested.String()}}, c.Refs(Empty()))
+
+	require.False(t, c.AddMember(nested, leafA), "it was defined")
+	require.True(t, c.AddMember(nested, leafB), "it was not")
+	require.False(t, c.AddMember(nested, leafB))
+	require.False(t, c.AddMember(nested, Empty()))
+	require.Equal(t, 2, c.Len(nested))
+	require.True(t, c.Holds(leafB, Ref{RefList, nested.String()}))
+	require.False(t, c.Holds(leafB, Ref{RefList, spaces.String()}))
+	c.AddAddr(leafB, addr1)
+	require.True(t, c.Contains(nested, addr1), "through its member")
+	require.False(t, c.Contains(nested, addr2))
+
+	c.RemoveMember(nested, leafB)
+	require.False(t, c.HasMember(nested, leafB))
+	require.False(t, c.Has(leafB), "nobody else wants it")
+	require.True(t, c.AddMember(nested, leafB))
+	require.Zero(t, c.Len(leafB), "it came back without members")
+
+	c.Release(nested, selector)
+	require.False(t, c.Has(nested))
+	require.False(t, c.Has(leafB))
+	require.False(t, c.Has(Empty()), "the last nested set is gone")
+	require.True(t, c.Has(leafA))
+	c.Release(leafA, selector)
+	require.Empty(t, c.Snapshot())
+	require.Empty(t, c.byName)
+	require.Empty(t, c.byID)
+}
+
+// A set that is still in HNS when its last holder goes comes back undefined:
+// with what HNS has, but nothing desired.
+func TestRedefinedWhileInHNS(t *testing.T) {
+	c, h := NewCache(), newStrictHNS()
+	c.Hold(leafA, rule)
+	c.AddAddr(leafA, addr1)
+	require.NoError(t, h.run(c, c.Plan()))
+	c.Release(leafA, rule)
+	require.False(t, c.Has(leafA))
+	require.Zero(t, c.Len(leafA))
+	require.Equal(t, []string{"10.0.0.1"}, c.Snapshot()[0].Members, "what HNS has")
+
+	require.True(t, c.Hold(leafA, rule), "the caller has to fill it again")
+	c.AddAddr(leafA, addr1)
+	require.Nil(t, c.Plan(), "and then nothing differs")
+	require.True(t, c.Ready(leafA))
+}
+
+// What may be in HNS is kept by those who still need it, as it is.
+func TestAppliedRefKeepsUndefinedSet(t *testing.T) {
+	c, h := NewCache(), newStrictHNS()
+	old := Observed{ID: "azure-npm-77", Name: "ns-x", Values: []string{"10.0.0.1"}}
+	c.Observe([]Observed{old, {ID: leafA.ID(), Name: leafA.String(), Values: []string{"10.0.0.2"}}}, nil)
+	h.sets = map[string]hnsSet{}
+	for _, id := range []string{"azure-npm-77", leafA.ID()} {
+		n, ok := c.Lookup(id)
+		require.True(t, ok)
+		require.Equal(t, id, n.ID())
+		require.False(t, c.Hold(n, onEP))
+		require.False(t, c.Has(n))
+		require.False(t, c.Ready(n))
+	}
+	_, ok := c.Lookup("azure-npm-78")
+	require.False(t, ok)
+	require.Nil(t, c.Plan(), "nobody knows what should be in it")
+	require.True(t, c.Settled())
+	require.Nil(t, c.PlanRemovals(c.now))
+
+	n, _ := c.Lookup("azure-npm-77")
+	c.Release(n, onEP)
+	c.Release(leafA, onEP)
+	require.Equal(t, "set  delete  ns-x\nset  delete  podlabel-app:a", c.PlanRemovals(c.now)[0].String())
+}
+
+func TestDefinedSetStaysSoWhileItIsApplied(t *testing.T) {
+	c := NewCache()
+	c.Hold(leafA, selector)
+	c.Hold(leafA, onEP)
+	c.AddAddr(leafA, addr1)
+	c.Release(leafA, selector)
+	require.True(t, c.Has(leafA), "the ACL that names it must not go stale")
+	require.Equal(t, 1, c.Len(leafA))
+	c.Release(leafA, onEP)
+	require.False(t, c.Has(leafA))
+}
+
+func TestRefsAreSorted(t *testing.T) {
+	c := NewCache()
+	refs := []Ref{{RefPin, "b"}, {RefPin, "a"}, {RefApplied, "a"}, {RefRule, "z"}, {RefSelector, "z"}}
+	for _, r := range refs {
+		c.Hold(leafA, r)
+	}
+	c.Hold(nested, selector)
+	c.AddMember(nested, leafA)
+	require.Empty(t, gocmp.Diff([]Ref{
+		{RefSelector, "z"}, {RefRule, "z"}, {RefList, nested.String()}, {RefApplied, "a"}, {RefPin, "a"}, {RefPin, "b"},
+	}, c.Refs(leafA)))
+}

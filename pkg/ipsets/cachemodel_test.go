@@ -1,0 +1,331 @@
+package ipsets
+
+import (
+	"errors"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// trial is one run of the model test: a Cache, its naive twin and an HNS that
+// refuses, hangs and loses replies.
+type trial struct {
+	c *Cache
+	m *model
+	h *strictHNS
+	// An earlier listing and what moved since, for a reconciler that is late.
+	listing []Observed
+	moved   map[Name]bool
+}
+
+func newTrial() *trial {
+	tr := &trial{c: NewCache(), m: newModel(), h: newStrictHNS(), moved: map[Name]bool{}}
+	tr.h.bad = func(_ string, values []string) bool {
+		return slices.Contains(values, poison.String()) ||
+			slices.Contains(values, leafA.ID()) && slices.Contains(values, nsY.ID())
+	}
+	return tr
+}
+
+func (tr *trial) hold(t *rapid.T, n Name, r Ref) {
+	require.Equal(t, tr.m.hold(n, r), tr.c.Hold(n, r), "hold of %s created it", n)
+}
+
+func (tr *trial) release(n Name, r Ref) {
+	tr.c.Release(n, r)
+	delete(tr.m.refs[n], r)
+	tr.m.drop()
+}
+
+func (tr *trial) addAddr(n Name, a netip.Addr) {
+	tr.c.AddAddr(n, a)
+	if tr.m.addrs[n] == nil {
+		tr.m.addrs[n] = map[string]bool{}
+	}
+	tr.m.addrs[n][a.String()] = true
+}
+
+func (tr *trial) addMember(t *rapid.T, n, leaf Name) {
+	require.Equal(t, !tr.m.defined[leaf], tr.c.AddMember(n, leaf))
+	if tr.m.asks[n] == nil {
+		tr.m.asks[n] = map[Name]bool{}
+	}
+	tr.m.asks[n][leaf] = true
+	tr.m.defined[leaf] = true
+}
+
+// send executes a request with a fault, and records it in both. It reports
+// whether the rest of the plan may follow.
+func (tr *trial) send(t *rapid.T, r Request, fault string) bool {
+	for _, s := range r.Sets {
+		tr.moved[s.Name] = true
+	}
+	if fault == "refused" {
+		return false
+	}
+	if fault == "" || fault == "reply lost" {
+		err := tr.h.do(r)
+		require.NotErrorIs(t, err, errOrder)
+		if errors.Is(err, errInvalid) {
+			tr.reject(t, r)
+			return false
+		}
+	}
+	if fault != "" {
+		for _, s := range r.Sets {
+			tr.c.Unknown(s.Name)
+			tr.m.unknown[s.Name] = true
+		}
+		return false
+	}
+	done(tr.c, r)
+	tr.m.wrote(r)
+	return true
+}
+
+// reject marks the sets of a request that HNS refuses.
+func (tr *trial) reject(t *rapid.T, r Request) {
+	for _, s := range r.Sets {
+		if tr.h.bad(s.ID, s.Values) {
+			text := joined(tr.m.value(s.Name))
+			tr.c.Reject(s.Name)
+			require.Equal(t, joined(slices.Sorted(slices.Values(s.Values))), text)
+			tr.m.refused[s.Name] = text
+		}
+	}
+}
+
+func (tr *trial) run(t *rapid.T, plan []Request) {
+	for _, r := range plan {
+		if !tr.send(t, r, rapid.SampledFrom([]string{"", "", "", "refused", "lost", "reply lost"}).Draw(t, "fault")) {
+			return
+		}
+	}
+}
+
+// observe hands in a whole listing.
+func (tr *trial) observe() {
+	tr.c.Observe(tr.h.list(), nil)
+	tr.m.see(tr.h)
+}
+
+// observeLate hands in an earlier listing; what moved since is skipped.
+func (tr *trial) observeLate() {
+	tr.c.Observe(tr.listing, func(n Name) bool { return tr.moved[n] })
+	listed := map[Name][]string{}
+	for _, o := range tr.listing {
+		listed[nameOf(o)] = slices.Sorted(slices.Values(o.Values))
+	}
+	for _, n := range modelAll {
+		if tr.moved[n] {
+			continue
+		}
+		delete(tr.m.unknown, n)
+		delete(tr.m.view, n)
+		if v, ok := listed[n]; ok {
+			tr.m.view[n] = v
+		}
+	}
+}
+
+// use makes HNS protect what endpoints name: exactly what applied references
+// and pins stand for.
+func (tr *trial) use() {
+	clear(tr.h.used)
+	for n, refs := range tr.m.refs {
+		for r := range refs {
+			if r.Kind == RefApplied || r.Kind == RefPin {
+				tr.h.used[n.ID()] = true
+			}
+		}
+	}
+}
+
+// restart is a new process: it reads HNS and is told everything again.
+func (tr *trial) restart(t *rapid.T) {
+	calm := tr.m.settled() && len(tr.m.unknown) == 0
+	old := tr.m
+	tr.c, tr.m = NewCache(), newModel()
+	tr.observe()
+	for _, n := range modelAll {
+		for r := range old.refs[n] {
+			tr.hold(t, n, r)
+		}
+	}
+	for n := range old.asks {
+		for leaf := range old.asks[n] {
+			if !tr.m.asks[n][leaf] && tr.m.defined[n] {
+				tr.addMember(t, n, leaf)
+			}
+		}
+	}
+	for n := range old.addrs {
+		for a := range old.addrs[n] {
+			if tr.m.defined[n] {
+				tr.addAddr(n, netip.MustParseAddr(a))
+			}
+		}
+	}
+	if calm {
+		require.Nil(t, tr.c.Plan(), "a restart with nothing changed writes nothing")
+	}
+}
+
+func TestCacheModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tr := newTrial()
+		someLeaf, someNested := rapid.SampledFrom(modelLeaves), rapid.SampledFrom(modelNested)
+		someAddr := rapid.SampledFrom(modelAddrs)
+		clock := time.Unix(0, 0)
+		pick := func(t *rapid.T, from map[Name]bool, nested bool) Name {
+			for n := range from {
+				if n.Nested() != nested {
+					from = maps.Clone(from)
+					delete(from, n)
+				}
+			}
+			if len(from) == 0 {
+				t.Skip("none")
+			}
+			return rapid.SampledFrom(slices.SortedFunc(maps.Keys(from), Compare)).Draw(t, "set")
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"hold": func(t *rapid.T) {
+				n := rapid.SampledFrom(slices.Concat(modelLeaves, modelNested)).Draw(t, "set")
+				kind := rapid.SampledFrom([]RefKind{RefSelector, RefRule, RefApplied, RefPin}).Draw(t, "kind")
+				tr.hold(t, n, Ref{kind, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "owner")})
+			},
+			"release": func(t *rapid.T) {
+				held := map[Name]bool{}
+				for n, refs := range tr.m.refs {
+					if len(refs) > 0 {
+						held[n] = true
+					}
+				}
+				n := pick(t, held, rapid.Bool().Draw(t, "nested"))
+				tr.release(n, rapid.SampledFrom(slices.SortedFunc(maps.Keys(tr.m.refs[n]), compareRefs)).Draw(t, "ref"))
+			},
+			"add address": func(t *rapid.T) {
+				tr.addAddr(pick(t, tr.m.defined, false), someAddr.Draw(t, "address"))
+			},
+			"remove address": func(t *rapid.T) {
+				n, a := someLeaf.Draw(t, "leaf"), someAddr.Draw(t, "address")
+				tr.c.RemoveAddr(n, a)
+				delete(tr.m.addrs[n], a.String())
+			},
+			"add member": func(t *rapid.T) {
+				tr.addMember(t, pick(t, tr.m.defined, true), someLeaf.Draw(t, "leaf"))
+			},
+			"remove member": func(t *rapid.T) {
+				n, leaf := someNested.Draw(t, "nested"), someLeaf.Draw(t, "leaf")
+				tr.c.RemoveMember(n, leaf)
+				delete(tr.m.asks[n], leaf)
+				tr.m.drop()
+			},
+			"apply":        func(t *rapid.T) { tr.run(t, tr.c.Plan()) },
+			"leave before": func(t *rapid.T) { tr.leave(t) },
+			"remove sets":  func(t *rapid.T) { tr.run(t, tr.c.PlanRemovals(clock)) },
+			"list": func(*rapid.T) {
+				tr.listing = tr.h.list()
+				clear(tr.moved)
+			},
+			"observe":      func(*rapid.T) { tr.observe() },
+			"observe late": func(*rapid.T) { tr.observeLate() },
+			"tamper":       func(t *rapid.T) { tr.tamper(t) },
+			"restart":      func(t *rapid.T) { tr.restart(t) },
+			"tick":         func(*rapid.T) { clock = clock.Add(time.Second); tr.c.Advance(clock) },
+			"": func(t *rapid.T) {
+				tr.use()
+				tr.m.check(t, tr.c)
+				states, err := ParseDump(tr.c.Dump())
+				require.NoError(t, err)
+				require.Empty(t, gocmp.Diff(tr.c.Snapshot(), states))
+			},
+		})
+		tr.converge(t)
+	})
+}
+
+// leave sends only what an Update takes out.
+func (tr *trial) leave(t *rapid.T) {
+	for _, r := range tr.c.Plan() {
+		if r.Verb != Update {
+			if !tr.send(t, r, "") {
+				return
+			}
+			continue
+		}
+		before := maps.Clone(tr.m.view)
+		leaving := tr.c.Leaving(r)
+		if len(leaving.Sets) == 0 {
+			return
+		}
+		for _, s := range leaving.Sets {
+			for _, v := range s.Values {
+				require.Contains(t, before[s.Name], v, "%s gains", s.Text)
+				require.Contains(t, tr.m.value(s.Name), v, "%s keeps", s.Text)
+			}
+		}
+		tr.send(t, leaving, "")
+		return
+	}
+}
+
+// tamper changes a set behind the cache's back, within what HNS accepts; it is
+// seen at once.
+func (tr *trial) tamper(t *rapid.T) {
+	n := rapid.SampledFrom(modelLeaves).Draw(t, "set")
+	s, there := tr.h.sets[n.ID()]
+	if !there {
+		s = hnsSet{name: n.String()}
+	}
+	s.values = []string{rapid.SampledFrom(modelAddrs).Draw(t, "value").String()}
+	tr.h.sets[n.ID()] = s
+	for _, s := range tr.h.list() {
+		tr.moved[nameOf(s)] = true
+	}
+	tr.observe()
+}
+
+// converge ends a trial without faults: HNS has to reach what is desired.
+func (tr *trial) converge(t *rapid.T) {
+	tr.use()
+	tr.observe()
+	for range 2 * len(modelAll) {
+		for _, r := range tr.c.Plan() {
+			if !tr.send(t, r, "") {
+				break
+			}
+		}
+	}
+	require.Nil(t, tr.c.Plan())
+	for _, n := range modelAll {
+		if !tr.m.needed(n) || !tr.m.isDefined(n) {
+			continue
+		}
+		s, there := tr.h.sets[n.ID()]
+		if poisoned := tr.h.bad("", tr.m.value(n)); poisoned {
+			require.True(t, tr.m.rejected(n) || there && tr.h.bad("", s.values), "%s is refused", n)
+			continue
+		}
+		require.True(t, there, "%s is in HNS", n)
+		require.True(t, slices.Equal(tr.m.value(n), slices.Sorted(slices.Values(s.values))), "%s is %v", n, s.values)
+	}
+
+	for _, r := range tr.c.PlanRemovals(tr.c.now) {
+		require.True(t, tr.send(t, r, ""))
+	}
+	for _, line := range tr.h.text() {
+		n := slices.IndexFunc(modelAll, func(n Name) bool { return line == n.String() || strings.HasPrefix(line, n.String()+" ") })
+		kept := modelAll[n]
+		contained := slices.ContainsFunc(modelNested, func(in Name) bool { return slices.Contains(tr.m.view[in], kept.ID()) })
+		require.True(t, tr.m.needed(kept) || contained, "%s is left behind", kept)
+	}
+}

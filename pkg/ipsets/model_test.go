@@ -1,0 +1,274 @@
+package ipsets
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// model is the naive twin of a Cache: maps of what callers asked for, and the
+// HNS itself in place of what was recorded of it.
+type model struct {
+	defined map[Name]bool
+	refs    map[Name]map[Ref]bool
+	addrs   map[Name]map[string]bool // of defined leaves
+	asks    map[Name]map[Name]bool   // of defined nested sets, without the filler
+	refused map[Name]string          // content that HNS refused, as text
+	unknown map[Name]bool
+	view    map[Name][]string // what is known to be in HNS, sorted
+}
+
+var (
+	modelLeaves = []Name{leafA, leafB, nsX, nsY, PodSelector("x", "!app")}
+	modelNested = []Name{nested, spaces, NamespaceSelector("!team")}
+	modelAll    = slices.Concat(modelLeaves, modelNested, []Name{Empty()})
+	modelAddrs  = []netip.Addr{addr1, addr2, addr3, poison}
+
+	// poison is an address that the HNS of the model refuses in any set.
+	poison = netip.MustParseAddr("10.0.0.13")
+)
+
+func newModel() *model {
+	return &model{
+		defined: map[Name]bool{}, refs: map[Name]map[Ref]bool{}, addrs: map[Name]map[string]bool{},
+		asks: map[Name]map[Name]bool{}, refused: map[Name]string{}, unknown: map[Name]bool{}, view: map[Name][]string{},
+	}
+}
+
+func (m *model) hold(n Name, r Ref) (created bool) {
+	if m.refs[n] == nil {
+		m.refs[n] = map[Ref]bool{}
+	}
+	m.refs[n][r] = true
+	if r.Kind == RefSelector || r.Kind == RefRule {
+		created = !m.defined[n]
+		m.defined[n] = true
+	}
+	return created
+}
+
+// drop undefines what nobody holds or wants, until nothing changes.
+func (m *model) drop() {
+	for again := true; again; {
+		again = false
+		for _, n := range slices.Concat(modelNested, modelLeaves) {
+			if m.defined[n] && len(m.refs[n]) == 0 && !m.asked(n) {
+				delete(m.defined, n)
+				delete(m.addrs, n)
+				delete(m.asks, n)
+				delete(m.refused, n)
+				again = true
+			}
+		}
+	}
+}
+
+// askers are the defined nested sets that want the leaf.
+func (m *model) askers(leaf Name) []Name {
+	var out []Name
+	for _, n := range modelNested {
+		if m.defined[n] && (m.asks[n][leaf] || leaf == Empty()) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func (m *model) asked(leaf Name) bool { return !leaf.Nested() && len(m.askers(leaf)) > 0 }
+
+// isDefined is defined for the filler too, which nobody holds in this model.
+func (m *model) isDefined(n Name) bool { return m.defined[n] || n == Empty() && m.asked(n) }
+
+func (m *model) needed(n Name) bool {
+	for r := range m.refs[n] {
+		if r.Kind != RefSelector {
+			return true
+		}
+	}
+	return !n.Nested() && slices.ContainsFunc(m.askers(n), m.needed)
+}
+
+// value is what should be in HNS, sorted; of a nested set without the members
+// that HNS refuses.
+func (m *model) value(n Name) []string {
+	out := slices.Collect(maps.Keys(m.addrs[n]))
+	if n.Nested() {
+		out = []string{Empty().ID()}
+		for leaf := range m.asks[n] {
+			if !m.rejected(leaf) {
+				out = append(out, leaf.ID())
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (m *model) rejected(n Name) bool {
+	text, ok := m.refused[n]
+	return ok && text == joined(m.value(n))
+}
+
+func joined(values []string) string {
+	text := ""
+	for _, v := range values {
+		text += v + ","
+	}
+	return text
+}
+
+func (m *model) dirty(n Name) bool {
+	view, there := m.view[n]
+	return m.isDefined(n) && (!there || !slices.Equal(view, m.value(n)))
+}
+
+// blocked reports whether a nested set wants a member of which it is not known
+// that it is there.
+func (m *model) blocked(n Name) bool {
+	for leaf := range m.asks[n] {
+		if m.unknown[leaf] && !m.rejected(leaf) && !slices.Contains(m.view[n], leaf.ID()) {
+			return true
+		}
+	}
+	return n.Nested() && m.unknown[Empty()] && !slices.Contains(m.view[n], Empty().ID())
+}
+
+func (m *model) ready(n Name) bool {
+	own := func(n Name) bool {
+		_, there := m.view[n]
+		return m.isDefined(n) && there && !m.unknown[n] && !m.dirty(n) && !m.rejected(n)
+	}
+	if !own(n) || n.Nested() && !own(Empty()) {
+		return false
+	}
+	for leaf := range m.asks[n] {
+		if !m.rejected(leaf) && !own(leaf) {
+			return false
+		}
+	}
+	return true
+}
+
+// planned are the sets that Plan must write, exactly.
+func (m *model) planned() map[Name]bool {
+	out := map[Name]bool{}
+	for _, n := range modelAll {
+		if m.needed(n) && m.dirty(n) && !m.unknown[n] && !m.rejected(n) && !m.blocked(n) {
+			out[n] = true
+		}
+	}
+	return out
+}
+
+func (m *model) settled() bool {
+	return !slices.ContainsFunc(modelAll, func(n Name) bool {
+		return m.needed(n) && (m.dirty(n) || m.unknown[n] || m.rejected(n))
+	})
+}
+
+// removable are the sets that may go, whatever the grace period.
+func (m *model) removable() map[Name]bool {
+	out := map[Name]bool{}
+	anyUnknown := slices.ContainsFunc(modelNested, func(n Name) bool { return m.unknown[n] })
+	for _, n := range slices.Concat(modelNested, modelLeaves, []Name{Empty()}) {
+		if _, there := m.view[n]; !there || m.unknown[n] || m.needed(n) || !n.Nested() && anyUnknown {
+			continue
+		}
+		stays := func(in Name) bool { return slices.Contains(m.view[in], n.ID()) && !out[in] }
+		if n.Nested() || !slices.ContainsFunc(modelNested, stays) {
+			out[n] = true
+		}
+	}
+	return out
+}
+
+// see takes over what HNS has.
+func (m *model) see(h *strictHNS) {
+	clear(m.unknown)
+	clear(m.view)
+	for id, s := range h.sets {
+		if n := nameOf(Observed{ID: id, Name: s.name, Nested: s.nested}); n.known() {
+			m.view[n] = slices.Sorted(slices.Values(s.values))
+		}
+	}
+}
+
+// wrote records a request that succeeded.
+func (m *model) wrote(r Request) {
+	for _, s := range r.Sets {
+		if r.Verb == Remove {
+			delete(m.view, s.Name)
+		} else {
+			m.view[s.Name] = slices.Sorted(slices.Values(s.Values))
+		}
+	}
+}
+
+// check compares a Cache with the model, method by method.
+func (m *model) check(t *rapid.T, c *Cache) {
+	for _, n := range modelAll {
+		require.Equal(t, m.isDefined(n), c.Has(n), "Has %s", n)
+		require.Equal(t, m.unknown[n], c.find(n) != nil && c.find(n).unknown, "unknown %s", n)
+		require.Equal(t, m.rejected(n), c.Rejected(n), "Rejected %s", n)
+		require.Equal(t, m.ready(n), c.Ready(n), "Ready %s", n)
+		require.Equal(t, len(m.addrs[n])+len(m.asks[n]), c.Len(n), "Len %s", n)
+		explicit := map[Ref]bool{}
+		for _, r := range c.Refs(n) {
+			if r.Kind != RefList {
+				explicit[r] = true
+			}
+		}
+		require.Equal(t, len(m.refs[n]), len(explicit), "refs of %s", n)
+		for r := range m.refs[n] {
+			require.True(t, explicit[r] && c.Holds(n, r), "%v holds %s", r, n)
+		}
+		for _, a := range modelAddrs {
+			in := m.addrs[n][a.String()]
+			for leaf := range m.asks[n] {
+				in = in || m.addrs[leaf][a.String()]
+			}
+			require.Equal(t, in, c.Contains(n, a), "%s in %s", a, n)
+		}
+		for _, in := range modelNested {
+			asks := m.defined[in] && (m.asks[in][n] || n == Empty())
+			require.Equal(t, asks, c.HasMember(in, n), "%s in %s", n, in)
+			held := asks || slices.Contains(m.view[in], n.ID())
+			require.Equal(t, held, c.Holds(n, Ref{RefList, in.String()}), "%s holds %s", in, n)
+		}
+	}
+	require.Equal(t, len(m.unknown) > 0, c.HasUnknown())
+	require.Equal(t, m.settled(), c.Settled())
+	m.checkPlans(t, c)
+}
+
+// checkPlans compares both plans with the sets that belong in them.
+func (m *model) checkPlans(t *rapid.T, c *Cache) {
+	final := map[Name][]string{}
+	for _, r := range c.Plan() {
+		for _, s := range r.Sets {
+			final[s.Name] = slices.Sorted(slices.Values(s.Values))
+		}
+	}
+	require.Equal(t, m.planned(), namesOf(c.Plan()))
+	for n, v := range final {
+		require.True(t, slices.Equal(m.value(n), v), "%s is written as %v", n, v)
+	}
+	require.Equal(t, m.removable(), namesOf(c.PlanRemovals(c.now)))
+	for n := range m.view {
+		_, ok := c.Lookup(n.ID())
+		require.True(t, ok, "%s is in HNS", n)
+	}
+}
+
+func namesOf(plan []Request) map[Name]bool {
+	out := map[Name]bool{}
+	for _, r := range plan {
+		for _, s := range r.Sets {
+			out[s.Name] = true
+		}
+	}
+	return out
+}

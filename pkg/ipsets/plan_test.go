@@ -1,0 +1,301 @@
+package ipsets
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// planText is a plan as people read it, a line between requests.
+func planText(plan []Request) string {
+	var parts []string
+	for _, r := range plan {
+		parts = append(parts, r.String())
+	}
+	return strings.Join(parts, "\n--\n")
+}
+
+// same compares a plan with its text, indentation aside.
+func same(t *testing.T, want string, plan []Request) {
+	t.Helper()
+	want = strings.ReplaceAll(strings.TrimSpace(want), "\n\t\t", "\n")
+	require.Equal(t, want, planText(plan))
+}
+
+// world is a cache in step with a strict HNS.
+type world struct {
+	*Cache
+	t   *testing.T
+	hns *strictHNS
+}
+
+func newWorld(t *testing.T) *world { return &world{NewCache(), t, newStrictHNS()} }
+
+func (w *world) apply() {
+	w.t.Helper()
+	require.NoError(w.t, w.hns.run(w.Cache, w.Plan()))
+	require.Nil(w.t, w.Plan(), "a plan that was done leaves nothing to do")
+	require.True(w.t, w.Settled())
+}
+
+// nest defines and fills a nested set of leaves with one address each.
+func (w *world) nest(n Name, r Ref, leaves map[Name]netip.Addr) {
+	w.Hold(n, r)
+	for leaf, a := range leaves {
+		w.AddMember(n, leaf)
+		w.AddAddr(leaf, a)
+	}
+}
+
+func TestPlanOrder(t *testing.T) {
+	w := newWorld(t)
+	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1, leafB: addr2})
+	w.Hold(nsX, rule)
+	w.AddAddr(nsX, addr3)
+	w.AddAddr(nsX, addr2)
+	w.Hold(nsY, selector) // only mentioned: costs nothing in HNS
+	same(t, `
+		set  create  empty-emptyhashset
+		set  create  ns-x  10.0.0.2 10.0.0.10
+		set  create  podlabel-app:a  10.0.0.1
+		set  create  podlabel-app:b  10.0.0.2
+		--
+		nest create  nestedlabel-app:a:b  -> empty-emptyhashset podlabel-app:a podlabel-app:b`, w.Plan())
+	require.False(t, w.Settled())
+	w.apply()
+
+	w.AddAddr(nsX, addr1)
+	w.RemoveMember(nested, leafA)
+	w.Hold(spaces, rule)
+	w.AddMember(spaces, nsX)
+	w.Hold(nsY, rule)
+	same(t, `
+		set  create  ns-y
+		--
+		set  update  ns-x  10.0.0.1 10.0.0.2 10.0.0.10
+		--
+		nest create  nslabel-all-namespaces  -> empty-emptyhashset ns-x
+		--
+		nest update  nestedlabel-app:a:b  -> empty-emptyhashset podlabel-app:b`, w.Plan())
+	w.apply()
+	same(t, `set  delete  podlabel-app:a`, w.PlanRemovals(w.now))
+}
+
+// One event's changes become visible in one request: the new leaf of a nested
+// set in HNS is created empty and filled when the old one is emptied.
+func TestNewLeafOfNestedInHNS(t *testing.T) {
+	w := newWorld(t)
+	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1})
+	w.apply()
+	w.AddMember(nested, leafB)
+	w.RemoveAddr(leafA, addr1)
+	w.AddAddr(leafB, addr1)
+	plan := w.Plan()
+	same(t, `
+		set  create  podlabel-app:b
+		--
+		set  update  podlabel-app:a
+		set  update  podlabel-app:b  10.0.0.1
+		--
+		nest update  nestedlabel-app:a:b  -> empty-emptyhashset podlabel-app:a podlabel-app:b`, plan)
+
+	require.NoError(t, w.hns.do(plan[0]))
+	done(w.Cache, plan[0])
+	require.False(t, w.Ready(leafB), "only its empty form is there")
+	same(t, planText(plan[1:]), w.Plan())
+	w.apply()
+}
+
+func TestNewLeafOfUnneededNestedIsCreatedFull(t *testing.T) {
+	w := newWorld(t)
+	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1})
+	w.apply()
+	w.Hold(nested, selector)
+	w.Release(nested, rule)
+	w.AddMember(nested, leafB)
+	w.AddAddr(leafB, addr2)
+	w.Hold(leafB, rule)
+	same(t, `set  create  podlabel-app:b  10.0.0.2`, w.Plan())
+}
+
+// Neither order of adding and removing leaves anything behind.
+func TestNetZero(t *testing.T) {
+	for title, change := range map[string]func(w *world){
+		"add, remove":                func(w *world) { w.AddAddr(leafA, addr2); w.RemoveAddr(leafA, addr2) },
+		"remove, add":                func(w *world) { w.RemoveAddr(leafA, addr1); w.AddAddr(leafA, addr1) },
+		"member: add, remove":        func(w *world) { w.AddMember(nested, nsX); w.RemoveMember(nested, nsX) },
+		"member: remove, add":        func(w *world) { w.RemoveMember(nested, leafB); w.AddMember(nested, leafB); w.AddAddr(leafB, addr2) },
+		"hold, release":              func(w *world) { w.Hold(nsX, rule); w.Release(nsX, rule) },
+		"release, hold":              func(w *world) { w.Release(leafA, rule); w.Hold(leafA, rule) },
+		"across a lost reply":        func(w *world) { w.AddAddr(leafA, addr2); w.Unknown(leafA); w.RemoveAddr(leafA, addr2) },
+		"across a lost reply, first": func(w *world) { w.Unknown(nested); w.RemoveMember(nested, leafA); w.AddMember(nested, leafA) },
+	} {
+		t.Run(title, func(t *testing.T) {
+			w := newWorld(t)
+			w.Hold(leafA, rule)
+			w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1, leafB: addr2})
+			w.apply()
+			change(w)
+			require.Nil(t, w.Plan())
+			w.Observe(w.hns.list(), nil)
+			require.Nil(t, w.Plan())
+			require.True(t, w.Settled())
+			require.Nil(t, w.PlanRemovals(w.now))
+		})
+	}
+}
+
+func TestRemovalsWaitForTheGracePeriod(t *testing.T) {
+	w := newWorld(t)
+	start := time.Unix(1000, 0)
+	w.Advance(start)
+	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1})
+	w.Hold(nsX, rule)
+	w.apply()
+	w.Advance(start.Add(time.Minute))
+	w.Release(nsX, rule)
+	w.Advance(start.Add(2 * time.Minute))
+	w.Release(nested, rule)
+
+	require.Nil(t, w.PlanRemovals(start.Add(59*time.Second)))
+	same(t, `set  delete  ns-x`, w.PlanRemovals(start.Add(time.Minute)))
+	all := `
+		nest delete  nestedlabel-app:a:b
+		--
+		set  delete  empty-emptyhashset
+		set  delete  ns-x
+		set  delete  podlabel-app:a`
+	same(t, all, w.PlanRemovals(start.Add(2*time.Minute)))
+
+	w.Hold(nsX, pin) // needed again: the time starts anew
+	w.Advance(start.Add(3 * time.Minute))
+	w.Release(nsX, pin)
+	require.NotContains(t, planText(w.PlanRemovals(start.Add(2*time.Minute))), "ns-x")
+	plan := w.PlanRemovals(start.Add(3 * time.Minute))
+	same(t, all, plan)
+	require.Equal(t, []string{"10.0.0.1"}, plan[1].Sets[2].Values, "the request carries what HNS has")
+	require.NoError(t, w.hns.run(w.Cache, plan))
+	require.Empty(t, w.hns.sets)
+	require.Empty(t, w.Snapshot())
+}
+
+func TestNothingNeededIsRemoved(t *testing.T) {
+	for _, kind := range []RefKind{RefRule, RefApplied, RefPin} {
+		t.Run(kind.String(), func(t *testing.T) {
+			w := newWorld(t)
+			w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1})
+			w.apply()
+			r := Ref{kind, "ep-9"}
+			w.Hold(nested, r)
+			if kind != RefRule {
+				w.Release(nested, rule)
+			}
+			require.Nil(t, w.PlanRemovals(w.now))
+			require.Len(t, w.Refs(leafA), 1, "its member is held by it")
+		})
+	}
+	t.Run("mentioned only", func(t *testing.T) {
+		w := newWorld(t)
+		w.Hold(nsX, selector)
+		w.Hold(nsX, rule)
+		w.apply()
+		w.Release(nsX, rule)
+		plan := w.PlanRemovals(w.now)
+		same(t, `set  delete  ns-x`, plan)
+		require.NoError(t, w.hns.run(w.Cache, plan))
+		require.True(t, w.Has(nsX), "the policy still mentions it")
+		w.Hold(nsX, rule)
+		same(t, `set  create  ns-x`, w.Plan())
+	})
+}
+
+// A leaf that HNS still has in a nested set stays until that set is written.
+func TestContainedLeafStays(t *testing.T) {
+	w := newWorld(t)
+	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1, leafB: addr2})
+	w.apply()
+	w.RemoveMember(nested, leafB)
+	require.True(t, w.Holds(leafB, Ref{RefList, nested.String()}))
+	require.Nil(t, w.PlanRemovals(w.now))
+	w.apply()
+	require.Nil(t, w.Refs(leafB))
+	same(t, `set  delete  podlabel-app:b`, w.PlanRemovals(w.now))
+}
+
+func TestLeaving(t *testing.T) {
+	w := newWorld(t)
+	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1, leafB: addr2})
+	w.Hold(nsX, rule)
+	w.Hold(nsY, rule)
+	w.apply()
+	w.AddAddr(nsX, addr1) // joins only
+	w.AddAddr(nsY, addr1)
+	w.RemoveAddr(leafA, addr1)
+	w.AddAddr(leafA, addr2)
+	w.AddAddr(leafA, addr3)
+	w.RemoveAddr(leafB, addr2)
+	w.RemoveMember(nested, leafB)
+	w.AddMember(nested, nsX)
+	w.Hold(leafB, rule)
+	plan := w.Plan()
+	require.Len(t, plan, 2)
+	require.Equal(t, "set  update  podlabel-app:a\nset  update  podlabel-app:b", w.Leaving(plan[0]).String())
+	require.Equal(t, "nest update  nestedlabel-app:a:b  -> empty-emptyhashset podlabel-app:a", w.Leaving(plan[1]).String())
+
+	require.NoError(t, w.hns.run(w.Cache, []Request{w.Leaving(plan[0]), w.Leaving(plan[1])}))
+	require.Empty(t, w.Leaving(plan[0]).Sets)
+	require.Empty(t, w.Leaving(plan[1]).Sets)
+	require.Equal(t, "nest update  nestedlabel-app:a:b  -> empty-emptyhashset ns-x podlabel-app:a", w.Plan()[1].String())
+	w.apply()
+}
+
+// Without the permanent member a nested set matches everything, so it is never
+// written without, not even on the way.
+func TestLeavingNeverEmptiesANestedSet(t *testing.T) {
+	w := newWorld(t)
+	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1})
+	w.apply()
+	list := w.hns.list()
+	for i := range list {
+		if list[i].Nested {
+			list[i].Values = []string{leafA.ID()}
+		}
+	}
+	w.Observe(list, nil)
+	w.RemoveMember(nested, leafA)
+	plan := w.Plan()
+	same(t, `nest update  nestedlabel-app:a:b  -> empty-emptyhashset`, plan)
+	require.Empty(t, w.Leaving(plan[0]).Sets)
+}
+
+func TestReady(t *testing.T) {
+	w := newWorld(t)
+	require.False(t, w.Ready(leafA))
+	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1})
+	require.False(t, w.Ready(nested))
+	w.apply()
+	require.True(t, w.Ready(nested))
+	w.AddAddr(leafA, addr2)
+	require.False(t, w.Ready(leafA))
+	require.False(t, w.Ready(nested), "its member differs")
+	w.RemoveAddr(leafA, addr2)
+	require.True(t, w.Ready(nested))
+	w.Unknown(leafA)
+	require.False(t, w.Ready(nested))
+}
+
+func TestPlanIsAValue(t *testing.T) {
+	w := newWorld(t)
+	w.Hold(nsX, rule)
+	w.AddAddr(nsX, addr1)
+	before := w.Dump()
+	plan := w.Plan()
+	text := planText(plan)
+	require.Equal(t, text, planText(w.Plan()))
+	require.Equal(t, before, w.Dump())
+	w.AddAddr(nsX, addr2)
+	require.Equal(t, text, planText(plan))
+}
