@@ -1,0 +1,191 @@
+package manifest
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"hash/fnv"
+	"net/netip"
+	"reflect"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// finish makes of what was read what a cluster would hold.
+func (l *loader) finish(node string) (Objects, error) {
+	o := &l.objects
+	byName(o.Nodes)
+	if err := l.expand(node); err != nil {
+		return Objects{}, err
+	}
+	byName(o.Pods)
+	byName(o.Policies)
+	l.mentioned()
+	byName(o.Namespaces)
+
+	for _, ns := range o.Namespaces {
+		identify("Namespace", ns)
+		completeNamespace(ns)
+	}
+	for _, n := range o.Nodes {
+		identify("Node", n)
+	}
+	for _, np := range o.Policies {
+		identify("NetworkPolicy", np)
+	}
+	hosts := internalIPs(o.Nodes)
+	addrs := newAddresses(*o)
+	for _, pod := range o.Pods {
+		identify("Pod", pod)
+		completePod(pod, node, hosts, addrs)
+	}
+	return *o, nil
+}
+
+func byName[T metav1.Object](list []T) {
+	slices.SortFunc(list, func(a, b T) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+}
+
+// mentioned adds the namespaces that objects are in and no manifest is about.
+func (l *loader) mentioned() {
+	known := map[string]bool{}
+	for _, ns := range l.objects.Namespaces {
+		known[ns.Name] = true
+	}
+	mention := func(name string) {
+		if !known[name] {
+			known[name] = true
+			l.objects.Namespaces = append(l.objects.Namespaces, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		}
+	}
+	for _, pod := range l.objects.Pods {
+		mention(pod.Namespace)
+	}
+	for _, np := range l.objects.Policies {
+		mention(np.Namespace)
+	}
+	for _, w := range l.workloads {
+		mention(w.meta.Namespace)
+	}
+}
+
+// created is when objects were made that do not say it. Any fixed time does.
+var created = metav1.NewTime(time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC))
+
+// identify gives an object what only an API server gives.
+func identify(kind string, o metav1.Object) {
+	o.SetUID(uid(kind, o.GetNamespace(), o.GetName()))
+	if t := o.GetCreationTimestamp(); t.IsZero() {
+		o.SetCreationTimestamp(created)
+	}
+}
+
+// uid derives the UID of an object from its name, in the form of a UUID that
+// is made by rules of its own (version 8).
+func uid(kind, namespace, name string) types.UID {
+	b := sha256.Sum256([]byte(kind + "/" + namespace + "/" + name))
+	b[6] = b[6]&0x0f | 0x80
+	b[8] = b[8]&0x3f | 0x80
+	return types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16]))
+}
+
+func completeNamespace(ns *corev1.Namespace) {
+	if ns.Labels == nil {
+		ns.Labels = map[string]string{}
+	}
+	ns.Labels[corev1.LabelMetadataName] = ns.Name
+	if ns.Status.Phase == "" {
+		ns.Status.Phase = corev1.NamespaceActive
+	}
+}
+
+// completePod lets a pod run that has no status, and brings the addresses of
+// one that has into agreement.
+func completePod(pod *corev1.Pod, node string, hosts map[string]string, addrs *addresses) {
+	status := &pod.Status
+	if reflect.ValueOf(*status).IsZero() {
+		if pod.Spec.NodeName == "" {
+			pod.Spec.NodeName = node
+		}
+		status.Phase = corev1.PodRunning
+		status.HostIP = hosts[pod.Spec.NodeName]
+		start := pod.CreationTimestamp
+		status.StartTime = &start
+		if pod.Spec.HostNetwork {
+			status.PodIP = status.HostIP
+		} else {
+			status.PodIP = addrs.of(pod.Namespace, pod.Name)
+		}
+	}
+	switch {
+	case status.PodIP == "" && len(status.PodIPs) > 0:
+		status.PodIP = status.PodIPs[0].IP
+	case status.PodIP != "" && len(status.PodIPs) == 0:
+		status.PodIPs = []corev1.PodIP{{IP: status.PodIP}}
+	}
+	if status.Phase == "" {
+		status.Phase = corev1.PodPending
+		if status.PodIP != "" {
+			status.Phase = corev1.PodRunning
+		}
+	}
+}
+
+// internalIPs returns the first InternalIP of each node that has one.
+func internalIPs(nodes []*corev1.Node) map[string]string {
+	out := map[string]string{}
+	for _, n := range nodes {
+		i := slices.IndexFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalIP })
+		if i >= 0 {
+			out[n.Name] = n.Status.Addresses[i].Address
+		}
+	}
+	return out
+}
+
+// addresses makes up those of pods, in 10.224.0.0/12 without the first and the
+// last of each 256. A pod's is a function of its name, except where two names
+// fall together.
+type addresses struct{ taken map[netip.Addr]bool }
+
+func newAddresses(o Objects) *addresses {
+	a := &addresses{map[netip.Addr]bool{}}
+	take := func(text string) {
+		if addr, err := netip.ParseAddr(text); err == nil {
+			a.taken[addr] = true
+		}
+	}
+	for _, n := range o.Nodes {
+		for _, addr := range n.Status.Addresses {
+			take(addr.Address)
+		}
+	}
+	for _, pod := range o.Pods {
+		take(pod.Status.HostIP)
+		take(pod.Status.PodIP)
+		for _, ip := range pod.Status.PodIPs {
+			take(ip.IP)
+		}
+	}
+	return a
+}
+
+func (a *addresses) of(namespace, name string) string {
+	const size = 1 << 12 * 254
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(namespace + "/" + name)) // never fails
+	for i := h.Sum64() % size; ; i = (i + 1) % size {
+		high, low := i/254, i%254+1
+		addr := netip.AddrFrom4([4]byte{10, byte(224 + high>>8), byte(high), byte(low)})
+		if !a.taken[addr] {
+			a.taken[addr] = true
+			return addr.String()
+		}
+	}
+}

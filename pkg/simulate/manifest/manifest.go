@@ -1,0 +1,73 @@
+// Package manifest reads Kubernetes manifests and completes them to the
+// objects that a cluster would hold after running them: with defaults, UIDs,
+// addresses and statuses, and with the pods of the workloads. What an API
+// server would refuse is refused.
+package manifest
+
+import (
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+)
+
+// Objects is what the manifests say, each kind sorted by namespace and name.
+// The objects are the caller's.
+type Objects struct {
+	// Namespaces holds also those that are only mentioned.
+	Namespaces []*corev1.Namespace
+	Nodes      []*corev1.Node
+	// Pods holds those of the manifests and those of the workloads.
+	Pods     []*corev1.Pod
+	Policies []*networkingv1.NetworkPolicy
+}
+
+// Options says in which place the pods run.
+type Options struct {
+	// Node is the node that the pods run on when nothing else is said; empty
+	// leaves their spec.nodeName empty.
+	Node string
+	// Stdin is read for the path "-".
+	Stdin io.Reader
+}
+
+// Reason says what kind of thing a warning is about. Its values are words of
+// the contract of `npm simulate`.
+type Reason string
+
+// The reasons.
+const (
+	SkippedKind    Reason = "SkippedKind"
+	HostBitsMasked Reason = "HostBitsMasked"
+)
+
+// Warning is about something that was read and does not count as it stands.
+type Warning struct {
+	Object  string // namespace/name, or the name when no namespace is given
+	Kind    string
+	Reason  Reason
+	Message string // one line
+}
+
+// Load reads the files, folders and standard input ("-") that paths name. The
+// warnings are in the order of the text. The error is an *Error, whose text is
+// one line; nothing else is returned then.
+func Load(paths []string, o Options) (Objects, []Warning, error) {
+	l := loader{seen: map[string]place{}}
+	for _, path := range paths {
+		files, err := open(path, o.Stdin)
+		if err != nil {
+			return Objects{}, nil, err
+		}
+		for _, f := range files {
+			if err := l.file(f); err != nil {
+				return Objects{}, nil, err
+			}
+		}
+	}
+	objects, err := l.finish(o.Node)
+	if err != nil {
+		return Objects{}, nil, err
+	}
+	return objects, l.warnings, nil
+}

@@ -1,0 +1,252 @@
+package manifest
+
+import (
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// loader collects what the documents say.
+type loader struct {
+	objects   Objects
+	workloads []workload
+	seen      map[string]place // by kind, namespace and name
+	warnings  []Warning
+}
+
+// source is one object, not decoded yet.
+type source struct {
+	place
+	kind string
+	tree map[string]any
+}
+
+// kinds are those that are read, with the API version that they must have.
+var kinds = map[string]struct {
+	version string
+	read    func(*loader, source) error
+}{
+	"Namespace":     {"v1", (*loader).namespace},
+	"Node":          {"v1", (*loader).node},
+	"Pod":           {"v1", (*loader).pod},
+	"NetworkPolicy": {"networking.k8s.io/v1", (*loader).policy},
+	"Deployment":    {"apps/v1", (*loader).deployment},
+	"ReplicaSet":    {"apps/v1", (*loader).replicaSet},
+	"StatefulSet":   {"apps/v1", (*loader).statefulSet},
+	"DaemonSet":     {"apps/v1", (*loader).daemonSet},
+	"Job":           {"batch/v1", (*loader).job},
+}
+
+func (l *loader) file(f file) error {
+	return trees(f, func(at place, tree any) error { return l.object(at, tree, "", "") })
+}
+
+// object reads one object, or the items of a list. Items of a typed list need
+// not name their kind and version; they have those given.
+func (l *loader) object(at place, tree any, version, kind string) error {
+	if tree == nil {
+		return nil
+	}
+	object, ok := tree.(map[string]any)
+	if !ok {
+		return at.fail(nil, "is %s, must be an object with apiVersion, kind and metadata", describe(tree))
+	}
+	for _, key := range []string{"apiVersion", "kind"} {
+		word, given := object[key]
+		if _, ok := word.(string); given && word != nil && !ok {
+			return at.fail(field.NewPath(key), "is %s, must be a string", describe(word))
+		}
+	}
+	if s, _ := object["apiVersion"].(string); s != "" {
+		version = s
+	}
+	if s, _ := object["kind"].(string); s != "" {
+		kind = s
+	}
+	if kind == "" {
+		return at.fail(field.NewPath("kind"), "is missing; say which kind of object this is")
+	}
+	at.object = strings.TrimSpace(kind + " " + fullName(object))
+	if version == "" {
+		return at.fail(field.NewPath("apiVersion"), "is missing; give the version of the kind, as kubectl explain %s shows it", strings.ToLower(kind))
+	}
+	if of, ok := strings.CutSuffix(kind, "List"); ok {
+		items, isList := object["items"].([]any)
+		if isList {
+			return l.list(at, items, version, of)
+		}
+		if of == "" && object["items"] != nil {
+			return at.fail(field.NewPath("items"), "is %s, must be a list", describe(object["items"]))
+		}
+		if of == "" {
+			return nil
+		}
+	}
+	known, ok := kinds[kind]
+	if ok && version == known.version {
+		return known.read(l, source{at, kind, object})
+	}
+	if ok && ofCluster(kind, version, known.version) {
+		return at.fail(field.NewPath("apiVersion"), "%q is not supported for this kind; use %s", version, known.version)
+	}
+	l.warnings = append(l.warnings, Warning{
+		Object: fullName(object), Kind: kind, Reason: SkippedKind,
+		Message: oneLine(fmt.Sprintf("%s: kind %s of %s says nothing about policies or pods here and is skipped", at, kind, version)),
+	})
+	return nil
+}
+
+// ofCluster reports whether the version is an older or newer one of the kind
+// known here, not that of a custom resource which has the same name. For
+// policies no difference is made, because skipping one would open.
+func ofCluster(kind, version, known string) bool {
+	group, _, _ := strings.Cut(version, "/")
+	ours, _, _ := strings.Cut(known, "/")
+	if !strings.Contains(version, "/") {
+		group = ""
+	}
+	if !strings.Contains(known, "/") {
+		ours = ""
+	}
+	return group == ours || group == "extensions" || kind == "NetworkPolicy"
+}
+
+func (l *loader) list(at place, items []any, version, kind string) error {
+	if kind == "" { // a List, whose items are of any kind
+		version = ""
+	}
+	prefix := at.item
+	for i, item := range items {
+		at.item, at.object = fmt.Sprintf("%sitems[%d]", prefix, i), ""
+		if prefix != "" {
+			at.item = fmt.Sprintf("%s.items[%d]", prefix, i)
+		}
+		if err := l.object(at, item, version, kind); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fullName returns namespace/name, or the name, as far as the tree says them.
+func fullName(tree map[string]any) string {
+	meta, _ := tree["metadata"].(map[string]any)
+	name, _ := meta["name"].(string)
+	namespace, _ := meta["namespace"].(string)
+	if namespace != "" {
+		return namespace + "/" + name
+	}
+	return name
+}
+
+// decode fills the object and checks its metadata. namespaced objects without
+// a namespace are in the namespace default.
+func (l *loader) decode(s source, into metav1.Object, validName validation.ValidateNameFunc, namespaced bool) error {
+	if err := decode(s.place, s.tree, into); err != nil {
+		return err
+	}
+	meta := field.NewPath("metadata")
+	if into.GetName() == "" {
+		return s.fail(meta.Child("name"), "is missing; give the object a name")
+	}
+	if namespaced && into.GetNamespace() == "" {
+		into.SetNamespace(metav1.NamespaceDefault)
+	}
+	if err := s.refuse(validation.ValidateObjectMetaAccessor(into, namespaced, validName, meta)); err != nil {
+		return err
+	}
+	id := s.kind + " " + into.GetNamespace() + "/" + into.GetName()
+	if first, ok := l.seen[id]; ok {
+		return s.fail(meta.Child("name"), "the object is there twice, first in %s; remove or rename one", first)
+	}
+	l.seen[id] = s.place
+	return nil
+}
+
+func (l *loader) namespace(s source) error {
+	ns := &corev1.Namespace{}
+	if err := l.decode(s, ns, validation.ValidateNamespaceName, false); err != nil {
+		return err
+	}
+	l.objects.Namespaces = append(l.objects.Namespaces, ns)
+	return nil
+}
+
+func (l *loader) node(s source) error {
+	node := &corev1.Node{}
+	if err := l.decode(s, node, validation.NameIsDNSSubdomain, false); err != nil {
+		return err
+	}
+	l.objects.Nodes = append(l.objects.Nodes, node)
+	return checkNode(s.place, node)
+}
+
+func (l *loader) pod(s source) error {
+	pod := &corev1.Pod{}
+	if err := l.decode(s, pod, validation.NameIsDNSSubdomain, true); err != nil {
+		return err
+	}
+	l.objects.Pods = append(l.objects.Pods, pod)
+	return checkPod(s.place, pod)
+}
+
+func (l *loader) policy(s source) error {
+	np := &networkingv1.NetworkPolicy{}
+	if err := l.decode(s, np, validation.NameIsDNSSubdomain, true); err != nil {
+		return err
+	}
+	l.objects.Policies = append(l.objects.Policies, np)
+	return l.checkPolicy(s.place, np)
+}
+
+func (l *loader) deployment(s source) error {
+	d := &appsv1.Deployment{}
+	if err := l.decode(s, d, validation.NameIsDNSSubdomain, true); err != nil {
+		return err
+	}
+	return l.replicas(s, d.ObjectMeta, d.Spec.Replicas, d.Spec.Selector, d.Spec.Template)
+}
+
+func (l *loader) replicaSet(s source) error {
+	rs := &appsv1.ReplicaSet{}
+	if err := l.decode(s, rs, validation.NameIsDNSSubdomain, true); err != nil {
+		return err
+	}
+	return l.replicas(s, rs.ObjectMeta, rs.Spec.Replicas, rs.Spec.Selector, rs.Spec.Template)
+}
+
+func (l *loader) statefulSet(s source) error {
+	set := &appsv1.StatefulSet{}
+	if err := l.decode(s, set, validation.NameIsDNSSubdomain, true); err != nil {
+		return err
+	}
+	return l.replicas(s, set.ObjectMeta, set.Spec.Replicas, set.Spec.Selector, set.Spec.Template)
+}
+
+func (l *loader) replicas(s source, meta metav1.ObjectMeta, count *int32, selector *metav1.LabelSelector, template corev1.PodTemplateSpec) error {
+	return l.workload(s, workload{meta: meta, count: count, counter: "replicas", selector: selector, template: template})
+}
+
+func (l *loader) daemonSet(s source) error {
+	d := &appsv1.DaemonSet{}
+	if err := l.decode(s, d, validation.NameIsDNSSubdomain, true); err != nil {
+		return err
+	}
+	return l.workload(s, workload{meta: d.ObjectMeta, perNode: true, selector: d.Spec.Selector, template: d.Spec.Template})
+}
+
+func (l *loader) job(s source) error {
+	job := &batchv1.Job{}
+	if err := l.decode(s, job, validation.NameIsDNSSubdomain, true); err != nil {
+		return err
+	}
+	// The selector of a Job is made by the API server, with labels that only it gives.
+	return l.workload(s, workload{meta: job.ObjectMeta, count: job.Spec.Parallelism, counter: "parallelism", template: job.Spec.Template})
+}

@@ -1,0 +1,55 @@
+package manifest
+
+import (
+	"bytes"
+	"strings"
+)
+
+// document is one YAML document of a file.
+type document struct {
+	text []byte
+	line int // of the file, where the text begins; from 1
+}
+
+// split cuts YAML text at its document markers, and leaves out documents
+// without content. It knows no more of YAML than that a marker stands at the
+// beginning of a line, where no content of an open document may look like it.
+func split(data []byte) []document {
+	var out []document
+	current := document{line: 1}
+	content := false
+	finish := func(next int) {
+		if content {
+			out = append(out, current)
+		}
+		current, content = document{line: next}, false
+	}
+	number := 0
+	for line := range bytes.Lines(data) {
+		number++
+		switch marker(line) {
+		case "---":
+			finish(number)
+			// What follows on the line belongs to the document, in its column.
+			line = append([]byte("   "), line[3:]...)
+		case "...":
+			finish(number + 1)
+			continue
+		}
+		current.text = append(current.text, line...)
+		text := strings.TrimSpace(string(line))
+		if text != "" && text[0] != '#' && (text[0] != '%' || content) {
+			content = true
+		}
+	}
+	finish(number)
+	return out
+}
+
+// marker returns the document marker that the line begins with, or "".
+func marker(line []byte) string {
+	if len(line) < 3 || (len(line) > 3 && !strings.ContainsRune(" \t\r\n", rune(line[3]))) {
+		return ""
+	}
+	return string(line[:3])
+}

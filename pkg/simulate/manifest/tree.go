@@ -1,0 +1,179 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+)
+
+// A tree is JSON as nil, bool, json.Number, string, []any and map[string]any.
+
+// trees parses f and hands each document with content to use.
+func trees(f file, use func(at place, tree any) error) error {
+	if !utf8.Valid(f.data) {
+		return &Error{File: f.name, Reason: "the text is not UTF-8; save it as UTF-8"}
+	}
+	data := bytes.TrimPrefix(f.data, []byte("\uFEFF"))
+	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
+	at := place{file: f.name}
+	for _, doc := range split(data) {
+		at.document++
+		texts, err := doc.json(filepath.Ext(f.name) == ".json")
+		if err != nil {
+			return at.fail(nil, "%v", err)
+		}
+		for i, text := range texts {
+			if i > 0 {
+				at.document++
+			}
+			tree, err := parse(at, text)
+			if err != nil {
+				return err
+			}
+			if err := use(at, tree); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var likeJSON = regexp.MustCompile(`^\s*\{\s*["}]`)
+
+// json returns the document as JSON values: those of JSON text, which may be
+// several in a row, or the one of YAML. YAML in flow style looks like JSON at
+// first; strict text must be JSON.
+func (doc document) json(strict bool) ([]json.RawMessage, error) {
+	values, jsonErr := objects(doc.text)
+	if jsonErr == nil {
+		return values, nil
+	}
+	if strict {
+		return nil, jsonError(doc, jsonErr)
+	}
+	value, err := yaml.YAMLToJSONStrict(doc.text)
+	switch {
+	case err == nil:
+		return []json.RawMessage{value}, nil
+	case likeJSON.Match(doc.text):
+		return nil, jsonError(doc, jsonErr)
+	}
+	return nil, yamlError(doc, err)
+}
+
+// objects cuts JSON text into the values that stand in it one after another.
+func objects(data []byte) ([]json.RawMessage, error) {
+	var out []json.RawMessage
+	d := json.NewDecoder(bytes.NewReader(data))
+	for {
+		var raw json.RawMessage
+		err := d.Decode(&raw)
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return out, err
+		}
+		out = append(out, raw)
+	}
+}
+
+// parse makes a tree of valid JSON, and refuses a key that occurs twice.
+func parse(at place, text []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	return value(at, nil, d)
+}
+
+func value(at place, path *field.Path, d *json.Decoder) (any, error) {
+	token, err := d.Token()
+	if err != nil {
+		return nil, at.fail(path, "%v", err)
+	}
+	switch token {
+	case json.Delim('{'):
+		return members(at, path, d)
+	case json.Delim('['):
+		list := []any{}
+		for i := 0; d.More(); i++ {
+			v, err := value(at, index(path, i), d)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		_, err = d.Token()
+		return list, err
+	}
+	return token, nil
+}
+
+func members(at place, path *field.Path, d *json.Decoder) (any, error) {
+	out := map[string]any{}
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return nil, at.fail(path, "%v", err)
+		}
+		key := fmt.Sprint(token)
+		here := child(path, key)
+		if _, twice := out[key]; twice {
+			return nil, at.fail(here, "the key occurs twice; keep one of them")
+		}
+		if out[key], err = value(at, here, d); err != nil {
+			return nil, err
+		}
+	}
+	_, err := d.Token()
+	return out, err
+}
+
+func child(path *field.Path, name string) *field.Path {
+	if path == nil {
+		return field.NewPath(name)
+	}
+	return path.Child(name)
+}
+
+func index(path *field.Path, i int) *field.Path {
+	if path == nil {
+		return field.NewPath("").Index(i)
+	}
+	return path.Index(i)
+}
+
+var yamlLine = regexp.MustCompile(`line (\d+): `)
+
+// yamlError takes the first complaint of the YAML parser, with the line of the
+// file instead of that of the document.
+func yamlError(doc document, err error) error {
+	text := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
+	text = strings.TrimPrefix(text, "yaml: ")
+	text = strings.TrimSpace(strings.TrimPrefix(text, "unmarshal errors:"))
+	text, _, _ = strings.Cut(text, "\n")
+	found := yamlLine.FindStringSubmatchIndex(text)
+	if found == nil {
+		return fmt.Errorf("broken YAML, in the document that begins in line %d: %s; correct the text", doc.line, text)
+	}
+	n, _ := strconv.Atoi(text[found[2]:found[3]])
+	return fmt.Errorf("broken YAML, line %d: %s; correct the text", doc.line+n-1, text[:found[0]]+text[found[1]:])
+}
+
+func jsonError(doc document, err error) error {
+	line := doc.line + bytes.Count(doc.text, []byte("\n")) // where the text ends too early
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		line = doc.line + bytes.Count(doc.text[:min(int(syntax.Offset), len(doc.text))], []byte("\n"))
+	}
+	return fmt.Errorf("broken JSON, line %d: %w; correct the text", line, err)
+}
