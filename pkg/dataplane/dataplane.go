@@ -68,6 +68,7 @@ type Dataplane struct {
 	generation uint64                 // of transactions
 	listing    listing
 	sets       retry
+	fresh      bool // our sets were not read yet
 	reports    []Report
 }
 
@@ -118,7 +119,7 @@ func New(cfg Config) *Dataplane {
 		moved:     map[string]uint64{},
 		leftOut:   map[ipsets.Name]bool{},
 	}
-	d.listing.wanted = true // the first transaction reads what is there
+	d.listing.wanted, d.fresh = true, true // the first transaction reads what is there
 	d.families = &families{
 		cache: cache, byKey: map[familyKey]*family{}, byPort: map[PodPort][]*family{},
 		release: d.releaseLocked, changed: d.renderSelectedLocked,

@@ -63,13 +63,16 @@ type PolicyDump struct {
 
 // PodDump is one pod of the cluster.
 type PodDump struct {
-	Pod       string            `json:"pod"`
-	UID       string            `json:"uid"`
-	Addr      string            `json:"address,omitempty"`
-	Labels    map[string]string `json:"labels,omitempty"`
-	Local     bool              `json:"local"`
-	Owner     bool              `json:"owner"` // of its address
-	Endpoints []string          `json:"endpoints,omitempty"`
+	Pod    string            `json:"pod"`
+	UID    string            `json:"uid"`
+	Addr   string            `json:"address,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Local  bool              `json:"local"`
+	Owner  bool              `json:"owner"` // of its address
+	// HostNetwork and Finished pods own no address and have no endpoint.
+	HostNetwork bool     `json:"hostNetwork,omitempty"`
+	Finished    bool     `json:"finished,omitempty"`
+	Endpoints   []string `json:"endpoints,omitempty"`
 }
 
 // NamespaceDump is one Namespace object.

@@ -29,7 +29,12 @@ func (r *run) read(ctx context.Context) {
 	d.mu.Lock()
 	list := d.listing.wanted || !d.listing.retry.at.IsZero() && !d.listing.retry.at.After(r.started)
 	d.listing.wanted = false
+	// Sets go first, so that the rules that are read then find those they name.
+	sets := (d.fresh || d.cache.HasUnknown()) && !d.sets.at.After(r.started)
 	d.mu.Unlock()
+	if sets {
+		r.network(ctx)
+	}
 	if list {
 		r.list(ctx)
 	}
@@ -42,13 +47,9 @@ func (r *run) read(ctx context.Context) {
 		}
 	}
 	clear(d.check)
-	sets := d.cache.HasUnknown() && !d.sets.at.After(r.started)
 	d.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(single)) {
 		r.get(ctx, id)
-	}
-	if sets {
-		r.network(ctx)
 	}
 }
 
@@ -161,7 +162,7 @@ func (r *run) network(ctx context.Context) {
 		d.sets.failed(r.started)
 		return
 	}
-	d.sets = retry{}
+	d.sets, d.fresh = retry{}, false
 	d.observeSetsLocked(observedSets(n.Sets), nil)
 }
 

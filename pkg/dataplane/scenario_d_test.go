@@ -19,11 +19,9 @@ import (
 // dWorld is three local web pods and some peers.
 func dWorld(t *testing.T, policies string) *script {
 	w := newWorld(t, policies)
-	w.do("namespace x team=x", "namespace y kind=evil", "namespace z",
-		"endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "endpoint ep-3 10.0.0.3",
-		"pod x/w1 10.0.0.1 app=web", "pod x/w2 10.0.0.2 app=web", "pod x/w3 10.0.0.3 app=web",
-		"pod x/api 10.0.1.1 app=api remote", "pod x/db 10.0.1.2 app=db remote",
-		"pod y/evil 10.0.1.3 app=api remote", "pod z/z 10.0.1.4 remote", "apply")
+	w.do("endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "endpoint ep-3 10.0.0.3")
+	w = dWorldOn(t, policies, w)
+	w.do("apply")
 	return w
 }
 

@@ -66,11 +66,14 @@ func newScript(t testing.TB, archive *txtar.Archive) *script {
 	s := &script{t: t, archive: archive, now: time.Unix(1_700_000_000, 0)}
 	s.sim = hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
 	s.dp = dataplane.New(dataplane.Config{
-		Client: s.sim, Node: "n1", Now: func() time.Time { return s.now }, MaxBatchedACLs: 30,
+		Client: s.sim, Node: "n1", Now: s.clock, MaxBatchedACLs: 30,
 	})
 	s.tx = dataplane.NewTransaction()
 	return s
 }
+
+// clock is the dataplane's.
+func (s *script) clock() time.Time { return s.now }
 
 func (s *script) run(at, line string) {
 	line, _, _ = strings.Cut(line, "#")

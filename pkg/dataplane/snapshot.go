@@ -217,7 +217,7 @@ func (d *Dataplane) dumpPoliciesLocked() []PolicyDump {
 func (d *Dataplane) dumpPodsLocked() []PodDump {
 	out := make([]PodDump, 0, len(d.members.pods))
 	for _, p := range d.members.pods {
-		pd := PodDump{Pod: p.Key().String(), UID: string(p.UID), Labels: maps.Clone(p.Labels), Local: p.Local, Owner: p.member}
+		pd := PodDump{Pod: p.Key().String(), UID: string(p.UID), Labels: maps.Clone(p.Labels), Local: p.Local, Owner: p.member, HostNetwork: p.HostNetwork, Finished: p.Finished}
 		if p.Addr.IsValid() {
 			pd.Addr = p.Addr.String()
 		}

@@ -117,7 +117,7 @@ func TestParseDumpErrors(t *testing.T) {
 		{"network a\nendpoint b addrs=c", `line 2: ParseAddr("c"): unable to parse IP`},
 		{"network a\nendpoint b state=Gone", `line 2: no state "Gone"`},
 		{"network a\nendpoint b\nendpoint b", `line 3: hnssim: create endpoint b: already exists`},
-		{"network a\nendpoint b\n  acl In 222 Allow", `line 3: want: acl DIRECTION PRIORITY ACTION ID [KEY=VALUE]...`},
+		{"network a\nendpoint b\n  acl In 222 Allow", `line 3: want: acl DIRECTION PRIORITY ACTION ID, then words KEY=VALUE`},
 		{"network a\nendpoint b\n  acl In x Allow azure-acl-c", `line 3: priority: strconv.ParseUint: parsing "x": invalid syntax`},
 		{"network a\nendpoint b\n  acl In 222 Allow c", `line 3: rule "c" is not ours: write it as policy`},
 		{"network a\nendpoint b\n  acl In 222 Allow azure-acl-c local=10.0.0.1 local-sets=d", `line 3: both local and local-sets`},

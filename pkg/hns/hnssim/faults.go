@@ -134,6 +134,7 @@ func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) er
 		_ = do(true)
 	case Slow:
 		err = do(false)
+	case Refuse, Hang: // nothing is done
 	}
 	if gaveUp != nil {
 		return gaveUp

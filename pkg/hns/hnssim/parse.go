@@ -177,7 +177,7 @@ func (p *parser) aclLine(n int, words []word) error {
 		return err
 	}
 	if len(pos) != 4 || slices.ContainsFunc(pos, func(list []string) bool { return len(list) != 1 }) {
-		return fmt.Errorf("want: acl DIRECTION PRIORITY ACTION ID [KEY=VALUE]...")
+		return fmt.Errorf("want: acl DIRECTION PRIORITY ACTION ID, then words KEY=VALUE")
 	}
 	priority, err := strconv.ParseUint(pos[1][0], 10, 16)
 	if err != nil {

@@ -57,7 +57,7 @@ func (s *Sim) Trace(endpoint string, dir hns.Direction, p Packet) (Verdict, erro
 	}
 
 	src, dst := number(p.Src), number(p.Dst)
-	any := false
+	filtered := false
 	v := Verdict{Default: true}
 	for _, pol := range e.policies {
 		if pol.read.Type == tierACL {
@@ -67,7 +67,7 @@ func (s *Sim) Trace(endpoint string, dir hns.Direction, p Packet) (Verdict, erro
 		if r == nil || r.acl.RuleType == hns.Host {
 			continue
 		}
-		any = true
+		filtered = true
 		if r.acl.Direction != dir {
 			continue
 		}
@@ -83,7 +83,7 @@ func (s *Sim) Trace(endpoint string, dir hns.Direction, p Packet) (Verdict, erro
 		v.Matched = append(v.Matched, r.acl)
 	}
 	if len(v.Matched) == 0 {
-		v.Allowed = !any
+		v.Allowed = !filtered
 		return v, nil
 	}
 	v.Default = false

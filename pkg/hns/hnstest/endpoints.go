@@ -15,7 +15,7 @@ import (
 func addAppends(b *bench) {
 	web := leaf("web")
 	b.modify(hns.Add, web)
-	ep := b.endpoint("10.90.0.4", foreignBlock())
+	ep := b.endpoint(foreignBlock())
 	_, foreign := b.rules(ep)
 	one, two, three := allowFrom("one", web), allowFrom("two", web), allowFrom("three", web)
 	require.NoError(b, b.client.AddACLs(b.ctx, ep, []hns.ACL{one}))
@@ -26,7 +26,7 @@ func addAppends(b *bench) {
 func readBackMeaning(b *bench) {
 	web, ns := leaf("web"), leaf("ns")
 	b.modify(hns.Add, web, ns)
-	ep := b.endpoint("10.90.0.4")
+	ep := b.endpoint()
 	rule := func(name string, change func(*hns.ACL)) hns.ACL {
 		a := hns.ACL{
 			ID: hns.ACLIDPrefix + "hnstest." + name, Action: hns.Allow,
@@ -56,7 +56,7 @@ func readBackMeaning(b *bench) {
 }
 
 func addNeedsSets(b *bench) {
-	ep := b.endpoint("10.90.0.4")
+	ep := b.endpoint()
 	gone := leaf("gone")
 	err := b.client.AddACLs(b.ctx, ep, []hns.ACL{allowFrom("one", gone)})
 	b.refused(err, hns.ErrNotFound, "ACL/Add", hns.KindSet, gone.ID)
@@ -65,7 +65,7 @@ func addNeedsSets(b *bench) {
 }
 
 func replaceNeedsSets(b *bench) {
-	ep := b.endpoint("10.90.0.4")
+	ep := b.endpoint()
 	gone := leaf("gone")
 	err := b.client.ReplacePolicies(b.ctx, ep, []hns.EndpointPolicy{hns.NewACLPolicy(allowFrom("one", gone))})
 	b.refused(err, hns.ErrNotFound, "ACL/Update", hns.KindSet, gone.ID)
@@ -74,7 +74,7 @@ func replaceNeedsSets(b *bench) {
 }
 
 func malformedRule(b *bench) {
-	ep := b.endpoint("10.90.0.4")
+	ep := b.endpoint()
 	bad := allowFrom("bad")
 	bad.RemoteAddresses = "Any" // refused with 0x803B000D (hcsshim#1059)
 	err := b.client.AddACLs(b.ctx, ep, []hns.ACL{bad})
@@ -87,7 +87,7 @@ func malformedRule(b *bench) {
 func rulesAllOrNothing(b *bench) {
 	web := leaf("web")
 	b.modify(hns.Add, web)
-	ep := b.endpoint("10.90.0.4", foreignBlock())
+	ep := b.endpoint(foreignBlock())
 	_, foreign := b.rules(ep)
 	one, bad := allowFrom("one", web), allowFrom("bad")
 	bad.RemoteAddresses = "Any"
@@ -104,7 +104,7 @@ func rulesAllOrNothing(b *bench) {
 func replaceReplaces(b *bench) {
 	web := leaf("web")
 	b.modify(hns.Add, web)
-	ep := b.endpoint("10.90.0.4", foreignBlock())
+	ep := b.endpoint(foreignBlock())
 	require.NoError(b, b.client.AddACLs(b.ctx, ep, []hns.ACL{allowFrom("one", web)}))
 	two := allowFrom("two", web)
 	require.NoError(b, b.client.ReplacePolicies(b.ctx, ep, []hns.EndpointPolicy{hns.NewACLPolicy(two)}))
@@ -116,7 +116,7 @@ func replaceReplaces(b *bench) {
 func foreignSurvives(b *bench) {
 	web := leaf("web")
 	b.modify(hns.Add, web)
-	ep := b.endpoint("10.90.0.4", foreignBlock(), hns.EndpointPolicy{
+	ep := b.endpoint(foreignBlock(), hns.EndpointPolicy{
 		Type: "OutBoundNAT", Settings: []byte(`{"Exceptions":["10.0.0.0/8"]}`),
 	})
 	_, before := b.rules(ep)
@@ -131,7 +131,7 @@ func foreignSurvives(b *bench) {
 func missingEndpoint(b *bench) {
 	web := leaf("web")
 	b.modify(hns.Add, web)
-	ep := b.endpoint("10.90.0.4")
+	ep := b.endpoint()
 	require.NoError(b, b.client.AddACLs(b.ctx, ep, []hns.ACL{allowFrom("one", web)}))
 	b.fixture.DeleteEndpoint(b.T, ep)
 
@@ -148,12 +148,11 @@ func missingEndpoint(b *bench) {
 }
 
 func listing(b *bench) {
-	addr := netip.MustParseAddr("10.90.0.4")
-	one, twin := b.endpoint("10.90.0.4"), b.endpoint("10.90.0.4") // an IP may be on several
+	one, twin := b.endpoint(), b.endpoint()
 	require.ElementsMatch(b, []string{one, twin}, b.listed())
 	for name, e := range map[string]Endpoint{
-		"detached": {Addrs: []netip.Addr{addr}, Detached: true},
-		"remote":   {Addrs: []netip.Addr{addr}, Remote: true},
+		"detached": {Addrs: []netip.Addr{podAddr}, Detached: true},
+		"remote":   {Addrs: []netip.Addr{podAddr}, Remote: true},
 	} {
 		b.Run(name, func(t *testing.T) {
 			hidden := b.fixture.CreateEndpoint(t, e)
@@ -169,7 +168,7 @@ func listing(b *bench) {
 }
 
 func severalAddresses(b *bench) {
-	addrs := []netip.Addr{netip.MustParseAddr("10.90.0.4"), netip.MustParseAddr("10.90.0.5")}
+	addrs := []netip.Addr{podAddr, netip.MustParseAddr("10.90.0.5")}
 	ep := b.create(Endpoint{Addrs: addrs})
 	e, err := b.client.GetEndpoint(b.ctx, ep)
 	require.NoError(b, err)
@@ -190,7 +189,7 @@ func copies(b *bench) {
 	b.sets()[web.ID].Values[0] = "10.90.0.9"
 	b.wantSets(web)
 
-	ep := b.endpoint("10.90.0.4", foreignBlock())
+	ep := b.endpoint(foreignBlock())
 	_, foreign := b.rules(ep)
 	acls := []hns.ACL{allowFrom("one", web)}
 	require.NoError(b, b.client.AddACLs(b.ctx, ep, acls))
@@ -214,13 +213,13 @@ func copies(b *bench) {
 	b.wantRules(ep, nil, allowFrom("two", web))
 	e, err = b.client.GetEndpoint(b.ctx, ep)
 	require.NoError(b, err)
-	require.Equal(b, []netip.Addr{netip.MustParseAddr("10.90.0.4")}, e.Addrs)
+	require.Equal(b, []netip.Addr{podAddr}, e.Addrs)
 }
 
 func gaveUp(b *bench) {
 	web := leaf("web", "10.90.0.4")
 	b.modify(hns.Add, web)
-	ep := b.endpoint("10.90.0.4")
+	ep := b.endpoint()
 	ctx, cancel := context.WithCancel(b.ctx)
 	cancel()
 

@@ -96,7 +96,7 @@ func removeOfSetInRule(b *bench) {
 	group := list("group", web)
 	b.modify(hns.Add, web, ns)
 	b.modify(hns.Add, group)
-	ep := b.endpoint("10.90.0.4")
+	ep := b.endpoint()
 	require.NoError(b, b.client.AddACLs(b.ctx, ep, []hns.ACL{allowFrom("one", ns, group)}))
 	for _, p := range []hns.SetPolicy{ns, group} {
 		err := b.client.ModifySets(b.ctx, hns.Remove, []hns.SetPolicy{p})

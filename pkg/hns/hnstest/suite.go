@@ -5,6 +5,7 @@ package hnstest
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"strings"
 	"testing"
@@ -110,10 +111,13 @@ func allowFrom(name string, sets ...hns.SetPolicy) hns.ACL {
 	}
 }
 
+// podAddr is the address of every endpoint: HNS allows one on several.
+var podAddr = netip.MustParseAddr("10.90.0.4")
+
 // endpoint creates an attached endpoint.
-func (b *bench) endpoint(addr string, foreign ...hns.EndpointPolicy) string {
+func (b *bench) endpoint(foreign ...hns.EndpointPolicy) string {
 	b.Helper()
-	return b.create(Endpoint{Addrs: []netip.Addr{netip.MustParseAddr(addr)}, Foreign: foreign})
+	return b.create(Endpoint{Addrs: []netip.Addr{podAddr}, Foreign: foreign})
 }
 
 func (b *bench) create(e Endpoint) string {
@@ -160,7 +164,7 @@ func (b *bench) refused(err, class error, op, kind, id string) {
 	require.Equal(b, op, refusal.Op)
 	require.Equal(b, kind, refusal.Kind)
 	require.Equal(b, id, refusal.ID)
-	require.Equal(b, hns.ErrUnavailable == class, hns.OutcomeUnknown(err))
+	require.Equal(b, errors.Is(class, hns.ErrUnavailable), hns.OutcomeUnknown(err))
 }
 
 // clean takes away what the test made: endpoints, lists, leaves.
