@@ -1,0 +1,41 @@
+# Every verb is one script or one command; .ci/run calls the same ones.
+
+GO ?= go
+
+.PHONY: build test race lint e2e windows mutants fuzz bench update verify help
+
+build: ## programs of this machine into bin/
+	$(GO) build -o bin/ ./cmd/...
+
+test: ## all tests of the root module, with the race detector
+	@hack/test.sh
+
+race: ## the tests many times in random order, to shake out races
+	$(GO) test -race -shuffle=on -count=$(or $(COUNT),5) ./...
+
+lint: ## golangci-lint for linux and windows
+	@hack/lint.sh
+
+e2e: ## against a real kube-apiserver and etcd
+	@hack/e2e.sh
+
+windows: ## build, vet and compile the tests for Windows
+	@hack/windows.sh
+
+mutants: ## break the code on purpose; every mutant must be caught
+	@$(GO) run ./test/mutants
+
+fuzz: ## every fuzz target for a short time (FUZZTIME, default 20s)
+	@hack/fuzz.sh
+
+bench: ## every benchmark once (BENCHTIME for more)
+	$(GO) test -run='^$$' -bench=. -benchmem -benchtime=$(or $(BENCHTIME),1x) ./...
+
+update: ## write the golden files anew
+	@hack/update.sh
+
+verify: ## formatted, tidy, and (with CI=true) nothing changed in the tree
+	@hack/verify.sh
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' Makefile

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# What reviewers should not have to see: unformatted files, an untidy go.mod,
+# and, under CI, files that the run itself changed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+failed=0
+unformatted=$(find . -name '*.go' -not -path './.cache/*' -exec gofmt -l {} +)
+if [ -n "$unformatted" ]; then
+	printf 'verify: not formatted, run gofmt -w on it: %s\n' $unformatted >&2
+	failed=1
+fi
+if ! go mod tidy -diff; then
+	echo "verify: go.mod or go.sum is not tidy, run go mod tidy" >&2
+	failed=1
+fi
+if [ "${CI:-}" = true ]; then
+	changed=$(git -c safe.directory='*' status --porcelain)
+	if [ -n "$changed" ]; then
+		printf 'verify: the tree is not clean:\n%s\n' "$changed" >&2
+		failed=1
+	fi
+fi
+exit $failed
