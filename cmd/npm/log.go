@@ -1,0 +1,33 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/go-logr/zapr"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"k8s.io/klog/v2"
+)
+
+const logOff = "off"
+
+// newLogger returns a logger of JSON lines. What libraries log, client-go
+// through klog and net/http through package log, goes there too.
+func newLogger(w io.Writer, level string) (klog.Logger, error) {
+	core := zapcore.NewNopCore()
+	if level != logOff {
+		at, err := zapcore.ParseLevel(level)
+		if err != nil {
+			return klog.Logger{}, fmt.Errorf("--log-level %q: off, error, info and debug are levels", level)
+		}
+		cfg := zap.NewProductionEncoderConfig()
+		cfg.EncodeTime = zapcore.RFC3339NanoTimeEncoder
+		core = zapcore.NewCore(zapcore.NewJSONEncoder(cfg), zapcore.Lock(zapcore.AddSync(w)), at)
+	}
+	base := zap.New(core)
+	zap.RedirectStdLog(base) // for good: the process has one logger
+	logger := zapr.NewLogger(base)
+	klog.SetLogger(logger)
+	return logger, nil
+}

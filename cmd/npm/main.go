@@ -1,0 +1,25 @@
+// Command npm is the Network Policy Manager for Windows Kubernetes nodes: it
+// turns NetworkPolicy objects into ip sets and ACLs of the Host Networking
+// Service. `npm simulate` runs the same program on a simulator, anywhere.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}, os.Getenv)
+	stop()
+	os.Exit(code)
+}
+
+// streams are what a command talks to.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}

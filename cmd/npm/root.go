@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/winnpm/winnpm/pkg/simulate"
+)
+
+// exit ends a command with a code. Without an error everything was said.
+type exit struct {
+	code int
+	err  error
+}
+
+func (e exit) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e exit) Unwrap() error { return e.err }
+
+// run runs a command line and returns the exit code. What cobra itself refuses
+// is wrong usage.
+func run(ctx context.Context, args []string, std streams, getenv func(string) string) int {
+	root := newRoot(std, getenv)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return simulate.ExitOK
+	}
+	e := exit{code: simulate.ExitUsage, err: err}
+	if ended := (exit{}); errors.As(err, &ended) {
+		e = ended
+	}
+	if e.err != nil {
+		line := strings.Join(strings.Fields(e.err.Error()), " ")
+		_, _ = fmt.Fprintln(std.err, "npm: "+line) // nobody is left to tell when stderr is closed
+	}
+	return e.code
+}
+
+func newRoot(std streams, getenv func(string) string) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "npm",
+		Short:         "Network Policy Manager for Windows Kubernetes nodes",
+		SilenceErrors: true, // run says them, in one line
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return errors.New("say which command: simulate, start or version; npm --help explains them")
+		},
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetIn(std.in)
+	root.SetOut(std.out)
+	root.SetErr(std.err)
+	root.AddCommand(newSimulate(std), newStart(std, getenv, newHNS), newVersion(std))
+	return root
+}
+
+func newVersion(std streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			version := "unknown"
+			if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+				version = info.Main.Version
+			}
+			_, err := fmt.Fprintln(std.out, "npm "+version)
+			return err
+		},
+	}
+}

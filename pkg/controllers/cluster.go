@@ -1,0 +1,80 @@
+package controllers
+
+import (
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// RESTConfig reads a kubeconfig file, or with "" what a pod finds in its
+// container. It does not talk to the server.
+func RESTConfig(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig == "" {
+		cfg, err := rest.InClusterConfig()
+		if err != nil {
+			return nil, fmt.Errorf("no kubeconfig given and not in a cluster: %w", err)
+		}
+		return cfg, nil
+	}
+	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig}
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return nil, fmt.Errorf("kubeconfig %s: names no cluster; check its current-context", kubeconfig)
+	case err != nil:
+		return nil, fmt.Errorf("kubeconfig %s: %w", kubeconfig, err)
+	}
+	return cfg, nil
+}
+
+// ClusterSource reads a live cluster: all pods, namespaces and policies, and
+// the Node called node, with "" all Nodes. It only lists and watches.
+func ClusterSource(cfg *rest.Config, node string) (Source, error) {
+	scheme := runtime.NewScheme()
+	err := errors.Join(corev1.AddToScheme(scheme), networkingv1.AddToScheme(scheme))
+	if err != nil {
+		return Source{}, fmt.Errorf("register API types: %w", err)
+	}
+	codecs := serializer.NewCodecFactory(scheme)
+	client := func(path string, gv schema.GroupVersion) (*rest.RESTClient, error) {
+		c := rest.CopyConfig(cfg)
+		c.APIPath = path
+		c.GroupVersion = &gv
+		c.NegotiatedSerializer = codecs.WithoutConversion()
+		c.ContentType = runtime.ContentTypeProtobuf
+		c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+		c.WarningHandlerWithContext = rest.NoWarnings{}
+		c.QPS = -1 // four lists and their watches, each with its own backoff
+		return rest.RESTClientFor(c)
+	}
+	core, err := client("/api", corev1.SchemeGroupVersion)
+	if err != nil {
+		return Source{}, err
+	}
+	networking, err := client("/apis", networkingv1.SchemeGroupVersion)
+	if err != nil {
+		return Source{}, err
+	}
+	nodes := fields.Everything()
+	if node != "" {
+		nodes = fields.OneTermEqualSelector("metadata.name", node)
+	}
+	all := func(c *rest.RESTClient, resource string, selector fields.Selector) cache.ListerWatcher {
+		return cache.NewListWatchFromClient(c, resource, corev1.NamespaceAll, selector)
+	}
+	return Source{
+		Pods:       all(core, "pods", fields.Everything()),
+		Namespaces: all(core, "namespaces", fields.Everything()),
+		Policies:   all(networking, "networkpolicies", fields.Everything()),
+		Nodes:      all(core, "nodes", nodes),
+	}, nil
+}

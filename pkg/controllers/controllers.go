@@ -1,0 +1,118 @@
+package controllers
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+)
+
+// Applier takes transactions. Only the worker calls it, one at a time.
+type Applier interface {
+	// ApplyDataplane programs what a transaction changes. After an error the
+	// same objects come again.
+	ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (dataplane.Report, error)
+}
+
+// Observer reads HNS for the reconciler.
+type Observer interface {
+	Observe(ctx context.Context) (*dataplane.Observation, error)
+}
+
+// Config is what a Controller needs.
+type Config struct {
+	Source  Source
+	Applier Applier
+	// Observer is asked every ReconcileInterval; nil means never.
+	Observer Observer
+	// Node is this node's name; with "" every pod is local.
+	Node string
+	// RequireNodeAddr keeps everything back until the Node object has an
+	// address: without one an isolated pod's probes would be cut off.
+	RequireNodeAddr bool
+	// ApplyInterval is the least time between the starts of two transactions
+	// under load; 0 means 500 ms.
+	ApplyInterval time.Duration
+	// ReconcileInterval is the time between two observations; 0 means 5 minutes.
+	ReconcileInterval time.Duration
+	// StuckAfter is how long one transaction may take before the worker counts
+	// as stuck; 0 means 10 minutes.
+	StuckAfter time.Duration
+	// Logger takes what happens.
+	Logger klog.Logger
+}
+
+const (
+	defaultApplyInterval     = 500 * time.Millisecond
+	defaultReconcileInterval = 5 * time.Minute
+	defaultStuckAfter        = 10 * time.Minute
+)
+
+func (c *Config) setDefaults() {
+	if c.ApplyInterval == 0 {
+		c.ApplyInterval = defaultApplyInterval
+	}
+	if c.ReconcileInterval == 0 {
+		c.ReconcileInterval = defaultReconcileInterval
+	}
+	if c.StuckAfter == 0 {
+		c.StuckAfter = defaultStuckAfter
+	}
+}
+
+// Controller runs the informers, the worker and the reconciler.
+type Controller struct {
+	cfg       Config // set once
+	informers informers
+	queue     *workqueue.Typed[Key]
+
+	synced  chan struct{} // closed when every informer and its handlers are
+	settled chan struct{} // closed when the first state is programmed
+
+	status status
+
+	observedMu sync.Mutex // guards following; held for no call
+	observed   *dataplane.Observation
+}
+
+// New returns a Controller that Run starts.
+func New(cfg Config) *Controller {
+	cfg.setDefaults()
+	c := &Controller{
+		cfg:     cfg,
+		queue:   workqueue.NewTyped[Key](),
+		synced:  make(chan struct{}),
+		settled: make(chan struct{}),
+	}
+	c.informers = newInformers(cfg.Source, cfg.Logger, c.queue.Add)
+	return c
+}
+
+// Synced is closed once every object that was there at the start is known.
+func (c *Controller) Synced() <-chan struct{} { return c.synced }
+
+// Settled is closed once every object that was there at the start went through
+// the dataplane and nothing is outstanding, or only what HNS refuses or does
+// not answer.
+func (c *Controller) Settled() <-chan struct{} { return c.settled }
+
+// Run runs until ctx is done and everything it started has ended. It is called
+// once.
+func (c *Controller) Run(ctx context.Context) {
+	ctx = klog.NewContext(ctx, c.cfg.Logger)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer context.AfterFunc(ctx, c.queue.ShutDown)()
+
+	for _, i := range c.informers.all() {
+		wg.Go(func() { i.controller.RunWithContext(ctx) })
+	}
+	if c.cfg.Observer != nil {
+		wg.Go(func() { c.reconcile(ctx) })
+	}
+	c.work(ctx)
+}

@@ -1,0 +1,307 @@
+package controllers
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+)
+
+func TestMain(m *testing.M) {
+	// One of the handlers sleeps since the last error, which it takes from the
+	// real clock when the process starts: years, in a synctest bubble.
+	utilruntime.ErrorHandlers = nil
+	goleak.VerifyTestMain(m)
+}
+
+func TestFirstTransactionHasEverything(t *testing.T) {
+	r := &recorder{}
+	run(t, Config{Source: newCluster(newPod("a", "10.0.0.1"), newPod("b", "10.0.0.2")).source(), Applier: r}, func(t *testing.T, c *Controller) {
+		calls := r.calls()
+		require.Len(t, calls, 1)
+		require.Equal(t, 5, calls[0].len, "two pods, a namespace, a policy and the node's addresses")
+		requireClosed(t, c.Synced())
+		requireClosed(t, c.Settled())
+		require.NoError(t, c.Healthy())
+		require.NoError(t, c.Ready())
+	})
+}
+
+func TestEmptyClusterSettles(t *testing.T) {
+	r := &recorder{}
+	empty := &cluster{
+		pods:       serve[*corev1.Pod](func() runtime.Object { return &corev1.PodList{} }),
+		namespaces: serve[*corev1.Namespace](func() runtime.Object { return &corev1.NamespaceList{} }),
+		policies:   serve[*networkingv1.NetworkPolicy](func() runtime.Object { return &networkingv1.NetworkPolicyList{} }),
+		nodes:      serve[*corev1.Node](func() runtime.Object { return &corev1.NodeList{} }),
+	}
+	run(t, Config{Source: empty.source(), Applier: r}, func(t *testing.T, c *Controller) {
+		require.Len(t, r.calls(), 1)
+		requireClosed(t, c.Settled())
+	})
+}
+
+func TestLoneEventIsAppliedAtOnce(t *testing.T) {
+	r, cl := &recorder{}, newCluster()
+	run(t, Config{Source: cl.source(), Applier: r}, func(t *testing.T, _ *Controller) {
+		time.Sleep(10 * time.Second)
+		cl.pods.set(newPod("a", "10.0.0.1"))
+		synctest.Wait()
+		calls := r.calls()
+		require.Len(t, calls, 2)
+		require.Equal(t, 10*time.Second, calls[1].at)
+		require.Equal(t, 1, calls[1].len)
+	})
+}
+
+func TestEventsSoonAfterAnotherWaitForTheInterval(t *testing.T) {
+	r, cl := &recorder{}, newCluster()
+	run(t, Config{Source: cl.source(), Applier: r}, func(t *testing.T, _ *Controller) {
+		time.Sleep(100 * time.Millisecond)
+		cl.pods.set(newPod("a", "10.0.0.1"))
+		synctest.Wait()
+		require.Len(t, r.calls(), 1)
+		time.Sleep(defaultApplyInterval)
+		require.Len(t, r.calls(), 2)
+		require.Equal(t, defaultApplyInterval, r.calls()[1].at)
+	})
+}
+
+// 5,000 pod events in one second are one transaction per apply interval.
+func TestScenario_E7_BurstOfPodEvents(t *testing.T) {
+	r, cl := &recorder{}, newCluster()
+	run(t, Config{Source: cl.source(), Applier: r}, func(t *testing.T, _ *Controller) {
+		time.Sleep(time.Minute)
+		before := len(r.calls())
+		const events = 5000
+		for i := range events {
+			cl.pods.set(newPod(fmt.Sprintf("p%d", i), fmt.Sprintf("10.1.%d.%d", i/250, i%250)))
+			time.Sleep(time.Second / events)
+		}
+		time.Sleep(time.Minute)
+		calls := r.calls()[before:]
+		require.Len(t, calls, 3, "at once, and then one per interval")
+		seen := 0
+		for i, call := range calls {
+			seen += call.len
+			if i > 0 {
+				require.GreaterOrEqual(t, call.at-calls[i-1].at, defaultApplyInterval)
+			}
+		}
+		require.Equal(t, events, seen, "every pod came, once")
+	})
+}
+
+// The queue takes events while a transaction hangs in HNS; they come together
+// when it ends.
+func TestScenario_A3_QueueIsFreeWhileApplyHangs(t *testing.T) {
+	r, cl := &recorder{}, newCluster()
+	run(t, Config{Source: cl.source(), Applier: r, StuckAfter: time.Minute}, func(t *testing.T, c *Controller) {
+		hang := make(chan struct{})
+		r.setHang(hang)
+		time.Sleep(time.Second)
+		cl.pods.set(newPod("first", "10.0.0.1"))
+		synctest.Wait()
+		require.Len(t, r.calls(), 2)
+
+		for i := range 100 {
+			cl.pods.set(newPod(fmt.Sprintf("p%d", i), fmt.Sprintf("10.1.0.%d", i)))
+		}
+		cl.policies.remove(&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "deny"}})
+		synctest.Wait() // every handler has returned
+		require.Equal(t, 101, c.queue.Len())
+		require.NoError(t, c.Healthy())
+		time.Sleep(2 * time.Minute)
+		require.ErrorContains(t, c.Healthy(), "running for 2m0s")
+		require.Len(t, r.calls(), 2, "one writer")
+
+		r.setHang(nil)
+		close(hang)
+		synctest.Wait()
+		require.Len(t, r.calls(), 3)
+		require.Equal(t, 101, r.calls()[2].len)
+		require.NoError(t, c.Healthy())
+	})
+}
+
+func TestRetryAfterBringsAnEmptyTransaction(t *testing.T) {
+	r := &recorder{answer: func(n int) (dataplane.Report, error) {
+		if n < 3 {
+			return dataplane.Report{Pending: 1, RetryAfter: 4 * time.Second}, nil
+		}
+		return dataplane.Report{}, nil
+	}}
+	run(t, Config{Source: newCluster().source(), Applier: r}, func(t *testing.T, c *Controller) {
+		requireOpen(t, c.Settled())
+		time.Sleep(time.Minute)
+		calls := r.calls()
+		require.Len(t, calls, 3, "a retry until nothing waits, then silence")
+		require.Equal(t, 4*time.Second, calls[1].at)
+		require.Equal(t, 8*time.Second, calls[2].at)
+		require.Zero(t, calls[1].len)
+		requireClosed(t, c.Settled())
+	})
+}
+
+func TestSettledWhenOnlyHNSIsInTheWay(t *testing.T) {
+	for _, reason := range []dataplane.Reason{dataplane.ReasonHNSRejected, dataplane.ReasonHNSUnavailable} {
+		r := &recorder{answer: func(int) (dataplane.Report, error) {
+			return dataplane.Report{Pending: 1, RetryAfter: time.Hour, Warnings: []dataplane.Warning{{Object: "x/a", Kind: "Pod", Reason: reason, Message: "no"}}}, nil
+		}}
+		run(t, Config{Source: newCluster().source(), Applier: r}, func(t *testing.T, c *Controller) {
+			requireClosed(t, c.Settled())
+			if reason == dataplane.ReasonHNSUnavailable {
+				require.EqualError(t, c.Ready(), "HNS does not answer: Pod x/a: no")
+			} else {
+				require.NoError(t, c.Ready())
+			}
+			require.NoError(t, c.Healthy())
+		})
+	}
+}
+
+func TestFailedApplyBringsTheSameObjectsAgain(t *testing.T) {
+	r := &recorder{answer: func(n int) (dataplane.Report, error) {
+		if n <= 3 {
+			return dataplane.Report{}, errDown
+		}
+		return dataplane.Report{}, nil
+	}}
+	run(t, Config{Source: newCluster(newPod("a", "10.0.0.1")).source(), Applier: r}, func(t *testing.T, c *Controller) {
+		require.ErrorIs(t, c.Ready(), errDown)
+		require.NoError(t, c.Healthy())
+		time.Sleep(time.Minute)
+		var at []time.Duration
+		for _, call := range r.calls() {
+			at = append(at, call.at)
+			require.Equal(t, 4, call.len)
+		}
+		require.Equal(t, []time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second}, at)
+		require.NoError(t, c.Ready())
+	})
+}
+
+func TestObservationsDoNotHoldUpEvents(t *testing.T) {
+	r, cl := &recorder{}, newCluster()
+	run(t, Config{Source: cl.source(), Applier: r, Observer: observer{takes: time.Minute}}, func(t *testing.T, c *Controller) {
+		time.Sleep(defaultReconcileInterval + time.Second) // the observer is reading
+		cl.pods.set(newPod("a", "10.0.0.1"))
+		synctest.Wait()
+		require.Len(t, r.calls(), 2)
+		require.Equal(t, 1, r.calls()[1].len)
+		time.Sleep(time.Minute)
+		require.Len(t, r.calls(), 3, "the observation is handed over")
+		require.Nil(t, c.takeObservation(), "once")
+	})
+}
+
+func TestFailedObservationIsNotHandedOver(t *testing.T) {
+	r := &recorder{}
+	run(t, Config{Source: newCluster().source(), Applier: r, Observer: observer{err: errDown}}, func(t *testing.T, _ *Controller) {
+		time.Sleep(3 * defaultReconcileInterval)
+		require.Len(t, r.calls(), 1)
+	})
+}
+
+// After a watch expired everything is listed again: what was missed comes, a
+// missed delete as a tombstone, and what did not change does not.
+func TestRelistBringsWhatWasMissed(t *testing.T) {
+	r, cl := &recorder{}, newCluster(newPod("kept", "10.0.0.1"), newPod("gone", "10.0.0.2"))
+	run(t, Config{Source: cl.source(), Applier: r}, func(t *testing.T, _ *Controller) {
+		cl.pods.change(newPod("gone", "10.0.0.2"), watch.Deleted, false)
+		cl.pods.change(newPod("new", "10.0.0.3"), watch.Added, false)
+		cl.pods.cut()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, 2, cl.pods.listed())
+		calls := r.calls()
+		require.Len(t, calls, 2)
+		require.Equal(t, 2, calls[1].len)
+		gone, ok := calls[1].pods[dataplane.PodKey{Namespace: "x", Name: "gone"}]
+		require.True(t, ok)
+		require.Nil(t, gone)
+		require.NotNil(t, calls[1].pods[dataplane.PodKey{Namespace: "x", Name: "new"}])
+	})
+}
+
+func TestNothingIsAppliedBeforeEverythingIsKnown(t *testing.T) {
+	r, cl := &recorder{}, newCluster()
+	cl.policies.setDown(errDown)
+	run(t, Config{Source: cl.source(), Applier: r}, func(t *testing.T, c *Controller) {
+		time.Sleep(10 * time.Minute)
+		require.Empty(t, r.calls())
+		requireOpen(t, c.Synced())
+		require.NoError(t, c.Healthy(), "an API server that is down is no reason to restart")
+		require.EqualError(t, c.Ready(), "the API server does not answer: list networkpolicies: connection refused")
+		cl.policies.setDown(nil)
+		time.Sleep(2 * time.Minute)
+		require.Len(t, r.calls(), 1)
+		require.NoError(t, c.Ready())
+	})
+}
+
+func TestNodeAddressIsWaitedFor(t *testing.T) {
+	r, cl := &recorder{}, newCluster(newPod("a", "10.0.0.1"))
+	cl.nodes.set(newNode("n1"))
+	run(t, Config{Source: cl.source(), Applier: r, Node: "n1", RequireNodeAddr: true}, func(t *testing.T, c *Controller) {
+		time.Sleep(time.Minute)
+		require.Empty(t, r.calls())
+		require.EqualError(t, c.Ready(), `node "n1" has no InternalIP yet`)
+		cl.nodes.set(newNode("n1", "10.9.0.1"))
+		synctest.Wait()
+		require.Len(t, r.calls(), 1)
+		require.Equal(t, 4, r.calls()[0].len)
+		require.NoError(t, c.Ready())
+
+		cl.nodes.remove(newNode("n1"))
+		cl.pods.set(newPod("b", "10.0.0.2"))
+		time.Sleep(time.Second)
+		require.Len(t, r.calls(), 2)
+		require.Equal(t, 1, r.calls()[1].len, "the pod comes, the addresses stay")
+	})
+}
+
+func TestShutdownWhileApplyHangs(t *testing.T) {
+	r := &recorder{stuck: true}
+	run(t, Config{Source: newCluster().source(), Applier: r, Observer: observer{takes: time.Hour}}, func(t *testing.T, _ *Controller) {
+		time.Sleep(2 * defaultReconcileInterval)
+		require.Len(t, r.calls(), 1)
+	})
+}
+
+func TestNodeAddrs(t *testing.T) {
+	c := New(Config{Source: newCluster().source()})
+	node := newNode("n1", "10.9.0.1", "fd00::1", "10.9.0.2", "nonsense")
+	node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "20.1.1.1"})
+	require.NoError(t, c.informers.nodes.store.Add(node))
+	require.Equal(t, "[10.9.0.1 10.9.0.2]", fmt.Sprint(c.nodeAddrs()))
+}
+
+func requireClosed(t *testing.T, ch <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-ch:
+	default:
+		require.Fail(t, "the channel is open")
+	}
+}
+
+func requireOpen(t *testing.T, ch <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-ch:
+		require.Fail(t, "the channel is closed")
+	default:
+	}
+}

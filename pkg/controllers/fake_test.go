@@ -1,0 +1,310 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+)
+
+// apiServer is a list-watch over objects of one type. Its watchers can be cut
+// off, so that a client misses events and has to list again.
+type apiServer struct {
+	newList func([]runtime.Object) runtime.Object
+
+	mu      sync.Mutex // guards following
+	objects map[cache.ObjectName]runtime.Object
+	version int
+	watches map[*apiWatch]bool
+	lists   int
+	down    error
+}
+
+func serve[T runtime.Object](newList func() runtime.Object, objects ...T) *apiServer {
+	s := &apiServer{
+		newList: func(items []runtime.Object) runtime.Object {
+			list := newList()
+			if err := meta.SetList(list, items); err != nil {
+				panic(err)
+			}
+			return list
+		},
+		objects: map[cache.ObjectName]runtime.Object{},
+		watches: map[*apiWatch]bool{},
+	}
+	for _, o := range objects {
+		s.set(o)
+	}
+	return s
+}
+
+func (s *apiServer) IsWatchListSemanticsUnSupported() bool { return true }
+
+func (s *apiServer) List(options metav1.ListOptions) (runtime.Object, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down != nil {
+		return nil, s.down
+	}
+	s.lists++
+	var items []runtime.Object
+	for _, o := range s.objects {
+		items = append(items, o.DeepCopyObject())
+	}
+	list := s.newList(items)
+	acc, err := meta.ListAccessor(list)
+	if err != nil {
+		return nil, err
+	}
+	acc.SetResourceVersion(fmt.Sprint(s.version))
+	return list, nil
+}
+
+func (s *apiServer) Watch(metav1.ListOptions) (watch.Interface, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down != nil {
+		return nil, s.down
+	}
+	w := &apiWatch{server: s, events: make(chan watch.Event, 20000)}
+	s.watches[w] = true
+	return w, nil
+}
+
+// set writes an object and tells the watchers.
+func (s *apiServer) set(o runtime.Object) { s.change(o, watch.Modified, true) }
+
+// remove deletes an object and tells the watchers.
+func (s *apiServer) remove(o runtime.Object) { s.change(o, watch.Deleted, true) }
+
+func (s *apiServer) change(o runtime.Object, event watch.EventType, tell bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name, err := cache.ObjectToName(o)
+	if err != nil {
+		panic(err)
+	}
+	s.version++
+	o = o.DeepCopyObject()
+	acc, err := meta.Accessor(o)
+	if err != nil {
+		panic(err)
+	}
+	acc.SetResourceVersion(fmt.Sprint(s.version))
+	if event == watch.Deleted {
+		delete(s.objects, name)
+	} else {
+		s.objects[name] = o
+	}
+	if tell {
+		for w := range s.watches {
+			w.events <- watch.Event{Type: event, Object: o.DeepCopyObject()}
+		}
+	}
+}
+
+// cut ends every watch as a server does whose history was compacted.
+func (s *apiServer) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gone := &metav1.Status{Status: metav1.StatusFailure, Code: 410, Reason: metav1.StatusReasonExpired, Message: "too old resource version"}
+	for w := range s.watches {
+		w.events <- watch.Event{Type: watch.Error, Object: gone}
+	}
+}
+
+func (s *apiServer) setDown(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = err
+}
+
+// listed returns how often the objects were listed.
+func (s *apiServer) listed() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lists
+}
+
+type apiWatch struct {
+	server *apiServer
+	events chan watch.Event
+}
+
+func (w *apiWatch) ResultChan() <-chan watch.Event { return w.events }
+
+func (w *apiWatch) Stop() {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	delete(w.server.watches, w)
+}
+
+// cluster is the whole API server.
+type cluster struct {
+	pods, namespaces, policies, nodes *apiServer
+}
+
+func newCluster(pods ...*corev1.Pod) *cluster {
+	return &cluster{
+		pods:       serve(func() runtime.Object { return &corev1.PodList{} }, pods...),
+		namespaces: serve(func() runtime.Object { return &corev1.NamespaceList{} }, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x"}}),
+		policies: serve(func() runtime.Object { return &networkingv1.NetworkPolicyList{} },
+			&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "deny"}}),
+		nodes: serve(func() runtime.Object { return &corev1.NodeList{} }, newNode("n1", "10.9.0.1")),
+	}
+}
+
+func (c *cluster) source() Source {
+	return Source{Pods: c.pods, Namespaces: c.namespaces, Policies: c.policies, Nodes: c.nodes}
+}
+
+func newPod(name, ip string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "x", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{"app": name},
+			Annotations: map[string]string{"note": "long"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}},
+		},
+		Spec:   corev1.PodSpec{NodeName: "n1"},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip},
+	}
+}
+
+func newNode(name string, ips ...string) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	for _, ip := range ips {
+		node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})
+	}
+	return node
+}
+
+// recorder is an Applier that keeps what it was given.
+type recorder struct {
+	mu      sync.Mutex // guards following; not held while hang lasts
+	applied []applied
+	answer  func(n int) (dataplane.Report, error) // of the n-th call, from 1
+	hang    chan struct{}                         // a call waits until it is closed
+	stuck   bool                                  // every call waits for ctx
+}
+
+type applied struct {
+	at   time.Duration // since the start
+	len  int
+	pods map[dataplane.PodKey]*dataplane.Pod
+}
+
+var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // of every synctest bubble
+
+func (r *recorder) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (dataplane.Report, error) {
+	r.mu.Lock()
+	a := applied{at: time.Since(start), len: tx.Len(), pods: map[dataplane.PodKey]*dataplane.Pod{}}
+	for key, p := range tx.Pods() {
+		a.pods[key] = p
+	}
+	r.applied = append(r.applied, a)
+	n, hang := len(r.applied), r.hang
+	r.mu.Unlock()
+	if r.stuck {
+		<-ctx.Done()
+		return dataplane.Report{}, ctx.Err()
+	}
+	if hang != nil {
+		select {
+		case <-hang:
+		case <-ctx.Done():
+			return dataplane.Report{}, ctx.Err()
+		}
+	}
+	if r.answer != nil {
+		return r.answer(n)
+	}
+	return dataplane.Report{}, nil
+}
+
+func (r *recorder) calls() []applied {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]applied(nil), r.applied...)
+}
+
+func (r *recorder) setHang(hang chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hang = hang
+}
+
+// observer answers after a while, as HNS does.
+type observer struct {
+	takes time.Duration
+	err   error
+}
+
+func (o observer) Observe(ctx context.Context) (*dataplane.Observation, error) {
+	select {
+	case <-time.After(o.takes):
+		return &dataplane.Observation{}, o.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+var errDown = errors.New("connection refused")
+
+// run starts a controller in a synctest bubble, waits until it is quiet, plays
+// the test, and checks that everything it started ends and that no object of
+// the informers was changed.
+func run(t *testing.T, cfg Config, play func(t *testing.T, c *Controller)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		cfg.Logger = klog.Logger{}
+		c := New(cfg)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			c.Run(ctx)
+		}()
+		synctest.Wait()
+		before := snapshot(c)
+
+		play(t, c)
+
+		for key, was := range before {
+			require.Empty(t, cmp.Diff(was.copy, was.object), "the cached object %s was changed", key)
+		}
+		cancel()
+		<-done
+		require.Error(t, c.Healthy(), "a stopped worker is not healthy")
+	})
+}
+
+type cached struct{ object, copy runtime.Object }
+
+// snapshot remembers every cached object and how it looked.
+func snapshot(c *Controller) map[string]cached {
+	out := map[string]cached{}
+	for _, i := range c.informers.all() {
+		for _, obj := range i.store.List() {
+			o := obj.(runtime.Object)
+			name, _ := cache.ObjectToName(o)
+			out[i.source.kind.String()+" "+name.String()] = cached{o, o.DeepCopyObject()}
+		}
+	}
+	return out
+}

@@ -1,0 +1,106 @@
+package controllers
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+)
+
+// status is what the worker says of itself.
+type status struct {
+	mu      sync.Mutex // guards following; held for no call
+	alive   bool
+	waiting bool      // for the Node's address
+	since   time.Time // start of the transaction in progress; zero when idle
+	first   bool      // a transaction was applied
+	err     error     // of the last transaction
+	hns     string    // what HNS did not answer in the last transaction
+}
+
+func (s *status) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.alive = true
+}
+
+func (s *status) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.alive = false
+}
+
+func (s *status) setWaiting(waiting bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting = waiting
+}
+
+func (s *status) applying(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since = now
+}
+
+func (s *status) applied(r dataplane.Report, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since, s.err, s.hns = time.Time{}, err, ""
+	s.first = s.first || err == nil
+	for _, w := range r.Warnings {
+		if w.Reason == dataplane.ReasonHNSUnavailable {
+			s.hns = fmt.Sprintf("%s %s: %s", w.Kind, w.Object, w.Message)
+			break
+		}
+	}
+}
+
+// Healthy returns nil while the worker runs and makes progress; what it
+// returns otherwise is a reason to restart the process. It never waits.
+func (c *Controller) Healthy() error {
+	c.status.mu.Lock()
+	defer c.status.mu.Unlock()
+	if !c.status.alive {
+		return errors.New("the worker is not running")
+	}
+	if since := c.status.since; !since.IsZero() {
+		if took := time.Since(since); took > c.cfg.StuckAfter {
+			return fmt.Errorf("a transaction has been running for %s", took.Round(time.Second))
+		}
+	}
+	return nil
+}
+
+// Ready returns nil while everything known is programmed and kept up to date;
+// what it returns otherwise may pass by itself. It never waits.
+func (c *Controller) Ready() error {
+	if err := c.SourceError(); err != nil {
+		return fmt.Errorf("the API server does not answer: %w", err)
+	}
+	c.status.mu.Lock()
+	defer c.status.mu.Unlock()
+	switch s := &c.status; {
+	case s.waiting:
+		return fmt.Errorf("node %q has no InternalIP yet", c.cfg.Node)
+	case s.err != nil:
+		return fmt.Errorf("the last transaction failed: %w", s.err)
+	case s.hns != "":
+		return fmt.Errorf("HNS does not answer: %s", s.hns)
+	case !s.first:
+		return errors.New("not everything is known and programmed yet")
+	}
+	return nil
+}
+
+// SourceError returns why the last request to the API server failed, nil when
+// none did. It never waits.
+func (c *Controller) SourceError() error {
+	for _, i := range c.informers.all() {
+		if err := i.source.lastError(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

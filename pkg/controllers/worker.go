@@ -1,0 +1,205 @@
+package controllers
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// Pauses after an ApplyDataplane that failed as a whole: 1, 2, 4 … 30 s.
+const (
+	firstPause = time.Second
+	lastPause  = 30 * time.Second
+)
+
+// work is the worker. It starts when everything is known, as what a half-known
+// cluster seems to forbid or allow is wrong.
+func (c *Controller) work(ctx context.Context) {
+	c.status.begin()
+	defer c.status.end()
+
+	var synced []cache.DoneChecker
+	for _, i := range c.informers.all() {
+		synced = append(synced, i.controller.HasSyncedChecker())
+	}
+	if !cache.WaitFor(ctx, "", synced...) {
+		return
+	}
+	close(c.synced)
+	c.queue.Add(Key{Kind: KindRetry}) // an empty cluster is worth a transaction too
+
+	w := worker{
+		c:       c,
+		pending: map[Key]bool{},
+		retry:   time.AfterFunc(lastPause, func() { c.queue.Add(Key{Kind: KindRetry}) }),
+	}
+	w.retry.Stop()
+	defer w.retry.Stop()
+	for w.collect(ctx) {
+		if w.ready() {
+			w.apply(ctx)
+		}
+	}
+}
+
+// worker is the state of the one worker goroutine.
+type worker struct {
+	c       *Controller
+	pending map[Key]bool // drained and not applied yet
+	last    time.Time    // start of the last transaction
+	retry   *time.Timer  // enqueues KindRetry
+	pause   time.Duration
+	open    bool // transactions may be applied
+	settled bool
+}
+
+// collect waits for a key and for the apply interval to pass, and then takes
+// every key there is. It returns false when ctx is done.
+func (w *worker) collect(ctx context.Context) bool {
+	key, shutdown := w.c.queue.Get()
+	if shutdown {
+		return false
+	}
+	w.take(key)
+	interval := time.NewTimer(time.Until(w.last.Add(w.c.cfg.ApplyInterval)))
+	defer interval.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-interval.C:
+	}
+	// Nobody else takes keys, so Get does not block here.
+	for w.c.queue.Len() > 0 {
+		key, _ := w.c.queue.Get()
+		w.take(key)
+	}
+	return ctx.Err() == nil
+}
+
+// take drains a key. It is done with at once: an event that comes later must
+// enqueue it again, as the object may be read before that.
+func (w *worker) take(key Key) {
+	w.pending[key] = true
+	w.c.queue.Done(key)
+}
+
+// ready reports whether transactions may be applied: at once, or when the node
+// has an address if that is required. It stays true.
+func (w *worker) ready() bool {
+	if !w.open {
+		w.open = !w.c.cfg.RequireNodeAddr || len(w.c.nodeAddrs()) > 0
+		w.c.status.setWaiting(!w.open)
+		if !w.open {
+			w.c.cfg.Logger.Info("waiting for the Node object to have an InternalIP", "node", w.c.cfg.Node)
+		}
+	}
+	return w.open
+}
+
+// apply hands one transaction over. A panic below must end the process: there
+// is no telling what was left half done.
+func (w *worker) apply(ctx context.Context) {
+	c := w.c
+	w.last = time.Now()
+	w.retry.Stop()
+	tx := c.transaction(w.pending)
+
+	c.status.applying(w.last)
+	report, err := c.cfg.Applier.ApplyDataplane(ctx, tx)
+	c.status.applied(report, err)
+
+	if err != nil {
+		if ctx.Err() != nil {
+			return // shutting down
+		}
+		w.pause = min(max(2*w.pause, firstPause), lastPause)
+		w.retry.Reset(w.pause)
+		c.cfg.Logger.Error(err, "apply failed", "objects", tx.Len(), "retryAfter", w.pause)
+		return // what is pending stays
+	}
+	w.pause = 0
+	clear(w.pending)
+	if report.RetryAfter > 0 {
+		w.retry.Reset(report.RetryAfter)
+	}
+	c.cfg.Logger.Info("applied", "generation", report.Generation, "objects", report.Objects, "calls", report.Calls,
+		"pending", report.Pending, "warnings", len(report.Warnings), "errors", report.Errors, "took", report.Took)
+	if !w.settled && (report.Converged() || stopped(report)) {
+		w.settled = true
+		close(c.settled)
+	}
+}
+
+// stopped reports whether HNS itself is why something is outstanding, so that
+// waiting for it may be in vain.
+func stopped(r dataplane.Report) bool {
+	for _, warning := range r.Warnings {
+		if warning.Reason == dataplane.ReasonHNSRejected || warning.Reason == dataplane.ReasonHNSUnavailable {
+			return true
+		}
+	}
+	return false
+}
+
+// transaction reads the present state of the objects.
+func (c *Controller) transaction(keys map[Key]bool) *dataplane.Transaction {
+	tx := dataplane.NewTransaction()
+	for key := range keys {
+		switch key.Kind {
+		case KindPod:
+			if p, ok := lookup[*corev1.Pod](c.informers.pods, key); ok {
+				tx.SetPod(PodFrom(p, c.cfg.Node))
+			} else {
+				tx.DeletePod(dataplane.PodKey{Namespace: key.Namespace, Name: key.Name})
+			}
+		case KindNamespace:
+			if ns, ok := lookup[*corev1.Namespace](c.informers.namespaces, key); ok {
+				tx.SetNamespace(dataplane.Namespace{Name: ns.Name, Labels: ns.Labels})
+			} else {
+				tx.DeleteNamespace(key.Name)
+			}
+		case KindPolicy:
+			if np, ok := lookup[*networkingv1.NetworkPolicy](c.informers.policies, key); ok {
+				tx.SetPolicy(np)
+			} else {
+				tx.DeletePolicy(policy.Key{Namespace: key.Namespace, Name: key.Name})
+			}
+		case KindNode:
+			// A node that registers anew keeps the addresses that it had:
+			// without any its pods' probes would fail.
+			if addrs := c.nodeAddrs(); len(addrs) > 0 || !c.cfg.RequireNodeAddr {
+				tx.SetNodeAddrs(addrs)
+			}
+		case KindObservation:
+			if obs := c.takeObservation(); obs != nil {
+				tx.SetObservation(obs)
+			}
+		case KindRetry: // any transaction retries what is due
+		}
+	}
+	return tx
+}
+
+// nodeAddrs returns the IPv4 InternalIPs of the nodes seen.
+func (c *Controller) nodeAddrs() []netip.Addr {
+	var addrs []netip.Addr
+	for _, obj := range c.informers.nodes.store.List() {
+		node, ok := obj.(*corev1.Node)
+		if !ok {
+			continue
+		}
+		for _, a := range node.Status.Addresses {
+			if addr, ok := parseIPv4(a.Address); ok && a.Type == corev1.NodeInternalIP {
+				addrs = append(addrs, addr)
+			}
+		}
+	}
+	return addrs
+}

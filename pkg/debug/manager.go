@@ -1,0 +1,101 @@
+package debug
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"strings"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+)
+
+// podEntry is a pod as the predecessor's dump shows it.
+type podEntry struct {
+	Name      string
+	Namespace string
+	PodIP     string
+	Labels    map[string]string
+}
+
+// namespaceEntry is a namespace as the predecessor's dump shows it.
+type namespaceEntry struct {
+	LabelsMap map[string]string
+}
+
+// writeManager writes a dump as one JSON object, entry by entry, so that a
+// large one is never in memory twice. NsMap, PodMap, SetMap and NodeName are the
+// predecessor's keys; the others are ours.
+func writeManager(out io.Writer, d dataplane.Dump) error {
+	w := &writer{out: bufio.NewWriter(out)}
+	w.text("{\"NodeName\":")
+	w.value(d.Node)
+
+	w.text(",\"NsMap\":{")
+	for i, ns := range d.Namespaces {
+		w.entry(i, ns.Name, namespaceEntry{ns.Labels})
+	}
+	w.text("},\"PodMap\":{")
+	for i, p := range d.Pods {
+		namespace, name, _ := strings.Cut(p.Pod, "/")
+		w.entry(i, p.Pod, podEntry{Name: name, Namespace: namespace, PodIP: p.Addr, Labels: p.Labels})
+	}
+	w.text("},\"SetMap\":{")
+	for i, s := range d.Sets {
+		w.entry(i, s.ID, s.Name)
+	}
+	w.text("}")
+	list(w, "sets", d.Sets)
+	list(w, "pending", d.Pending)
+	list(w, "endpoints", d.Endpoints)
+	list(w, "policies", d.Policies)
+	list(w, "pods", d.Pods)
+	list(w, "namespaces", d.Namespaces)
+	list(w, "nodeAddresses", d.NodeAddrs)
+	list(w, "warnings", d.Warnings)
+	list(w, "reports", d.Reports)
+	w.text("}\n")
+	if w.err != nil {
+		return w.err
+	}
+	return w.out.Flush()
+}
+
+// writer keeps the first error.
+type writer struct {
+	out *bufio.Writer
+	err error
+}
+
+func (w *writer) text(s string) {
+	if w.err == nil {
+		_, w.err = w.out.WriteString(s)
+	}
+}
+
+func (w *writer) value(v any) {
+	if w.err == nil {
+		w.err = json.NewEncoder(w.out).Encode(v) // ends in a newline
+	}
+}
+
+// entry writes the i-th entry of an object.
+func (w *writer) entry(i int, key string, v any) {
+	if i > 0 {
+		w.text(",")
+	}
+	w.value(key)
+	w.text(":")
+	w.value(v)
+}
+
+// list writes a key with a list as its value, [] when it is empty.
+func list[T any](w *writer, key string, values []T) {
+	w.text(",\"" + key + "\":[")
+	for i, v := range values {
+		if i > 0 {
+			w.text(",")
+		}
+		w.value(v)
+	}
+	w.text("]")
+}

@@ -1,0 +1,146 @@
+package simulate
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// grid is the matrix of one port: rows open connections to columns.
+type grid struct {
+	port  port
+	names []string       // in order of appearance
+	index map[string]int // of names
+	cells [][]byte       // by from and to; 0: not asked
+}
+
+// gridColumns is the number of pods up to which there is a column for each.
+const gridColumns = 80
+
+func newGrid(p port) *grid { return &grid{port: p, index: map[string]int{}} }
+
+func (g *grid) add(v Verdict) {
+	from, to := g.place(v.From), g.place(v.To)
+	row := g.cells[from]
+	if len(row) <= to {
+		row = append(row, make([]byte, to+1-len(row))...)
+	}
+	row[to] = symbol(v)
+	g.cells[from] = row
+}
+
+func (g *grid) place(name string) int {
+	i, ok := g.index[name]
+	if !ok {
+		i = len(g.names)
+		g.names = append(g.names, name)
+		g.index[name] = i
+		g.cells = append(g.cells, nil)
+	}
+	return i
+}
+
+func (g *grid) cell(from, to string) byte {
+	row := g.cells[g.index[from]]
+	if i := g.index[to]; i < len(row) {
+		return row[i]
+	}
+	return 0
+}
+
+const legend = "+ allowed, E the sender's policies deny, I the receiver's do, X both do"
+
+// symbol is a verdict in one letter.
+func symbol(v Verdict) byte {
+	egress := v.Egress != nil && !v.Egress.Allowed
+	ingress := v.Ingress != nil && !v.Ingress.Allowed
+	switch {
+	case egress && ingress:
+		return 'X'
+	case egress:
+		return 'E'
+	case ingress:
+		return 'I'
+	}
+	return '+'
+}
+
+// write writes the grid, or with very many pods a summary of each row.
+func (g *grid) write(b io.Writer) {
+	names := slices.Sorted(slices.Values(g.names))
+	fmt.Fprintf(b, "\nMATRIX %d/%s: row connects to column; %s\n", g.port.number, g.port.protocol, legend)
+	width := 0
+	for _, name := range names {
+		width = max(width, len(name))
+	}
+	if len(names) > gridColumns {
+		g.summary(b, names, width)
+		return
+	}
+	fmt.Fprintf(b, "  %*s", width+3, "")
+	for i := range names {
+		fmt.Fprintf(b, "%3d", i+1)
+	}
+	fmt.Fprintln(b)
+	for i, from := range names {
+		var row strings.Builder
+		for j, to := range names {
+			c := g.cell(from, to)
+			switch {
+			case i == j:
+				c = '.'
+			case c == 0:
+				c = ' '
+			}
+			fmt.Fprintf(&row, "  %c", c)
+		}
+		fmt.Fprintf(b, "  %2d %-*s%s\n", i+1, width, from, strings.TrimRight(row.String(), " "))
+	}
+}
+
+// summary counts the cells of each row.
+func (g *grid) summary(b io.Writer, names []string, width int) {
+	for _, from := range names {
+		var count [256]int
+		for _, c := range g.cells[g.index[from]] {
+			count[c]++
+		}
+		fmt.Fprintf(b, "  %-*s  + %d  E %d  I %d  X %d\n", width, from, count['+'], count['E'], count['I'], count['X'])
+	}
+}
+
+// textTrace writes one traced verdict with what decided.
+func (v Verdict) textTrace(b io.Writer, names map[string]string) {
+	word := "DENIED"
+	if v.Allowed {
+		word = "ALLOWED"
+	}
+	fmt.Fprintf(b, "\nTRACE %s->%s:%d/%s  %s\n", v.From, v.To, v.Port, v.Protocol, word)
+	fmt.Fprintf(b, "  egress of %s: %s\n", v.From, v.Egress.text(names, policy.Egress))
+	fmt.Fprintf(b, "  ingress of %s: %s\n", v.To, v.Ingress.text(names, policy.Ingress))
+}
+
+// text says what decided at one end.
+func (s *Side) text(names map[string]string, dir policy.Direction) string {
+	if s == nil {
+		return "on another node, not judged here"
+	}
+	var text string
+	switch {
+	case s.Allowed && s.Policy != "":
+		text = "allowed by policy " + s.Policy
+	case s.Allowed:
+		text = "allowed, no policy decides"
+	case s.Policy != "":
+		text = fmt.Sprintf("denied: policy %s isolates it for %s and no rule allows this", s.Policy, dir)
+	default:
+		text = "denied by a rule of the CNI"
+	}
+	for _, a := range s.Rules {
+		text += fmt.Sprintf("\n    %s %s %d  %s  %s  %s", a.Direction, a.Action, a.Priority, peerText(a, names), portsText(a), owner(a))
+	}
+	return text
+}

@@ -1,0 +1,143 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"k8s.io/klog/v2"
+
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// DefaultServe is where the debug endpoint is without Options.Serve.
+const DefaultServe = "127.0.0.1:10091"
+
+// Options are the command line of `npm simulate`.
+type Options struct {
+	Manifests  []string // files, folders, or - for Stdin
+	Kubeconfig string   // instead of Manifests: a live cluster
+	Node       string   // only this node's pods have endpoints; "": every pod
+	Once       bool     // print and end, rather than go on serving
+	Output     string   // "text", "json", or "" for text
+	Matrix     []string // PORT/PROTO
+	Trace      []string // ns/pod->ns/pod:PORT/PROTO
+	Serve      string   // address of the debug endpoint; "" is DefaultServe
+
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Logger         klog.Logger
+}
+
+// port is a destination port.
+type port struct {
+	number   uint16
+	protocol policy.Protocol
+}
+
+// probe is one question of --trace.
+type probe struct {
+	from, to string // as given
+	port     port
+}
+
+// questions are what the verdicts of a result answer.
+type questions struct {
+	matrix []port
+	trace  []probe
+}
+
+// validate returns the questions, or one line about wrong usage.
+func (o *Options) validate() (questions, error) {
+	switch {
+	case len(o.Manifests) == 0 && o.Kubeconfig == "":
+		return questions{}, errors.New("nothing to simulate: give --manifests PATH or --kubeconfig FILE")
+	case len(o.Manifests) > 0 && o.Kubeconfig != "":
+		return questions{}, errors.New("--manifests and --kubeconfig exclude each other: give one of them")
+	case o.Once && o.Serve != "":
+		return questions{}, errors.New("--once and --serve exclude each other: --once ends where --serve would begin")
+	case o.Output != "" && o.Output != "text" && o.Output != "json":
+		return questions{}, fmt.Errorf("-o %q: the output is text or json", o.Output)
+	}
+	if o.Serve != "" {
+		if _, _, err := net.SplitHostPort(o.Serve); err != nil {
+			return questions{}, fmt.Errorf("--serve %q: %w; write it like %s", o.Serve, err, DefaultServe)
+		}
+	}
+	return parseQuestions(o.Matrix, o.Trace)
+}
+
+// parseQuestions reads the values of --matrix and --trace.
+func parseQuestions(matrix, trace []string) (questions, error) {
+	var q questions
+	for _, text := range matrix {
+		p, err := parsePort(text)
+		if err != nil {
+			return questions{}, fmt.Errorf("--matrix %q: %w", text, err)
+		}
+		q.matrix = append(q.matrix, p)
+	}
+	for _, text := range trace {
+		p, err := parseProbe(text)
+		if err != nil {
+			return questions{}, fmt.Errorf("--trace %q: %w", text, err)
+		}
+		q.trace = append(q.trace, p)
+	}
+	return q, nil
+}
+
+// parsePort reads PORT/PROTO.
+func parsePort(text string) (port, error) {
+	number, protocol, ok := strings.Cut(text, "/")
+	if !ok {
+		return port{}, errors.New("write PORT/PROTO, like 80/TCP")
+	}
+	n, err := strconv.ParseUint(number, 10, 16)
+	if err != nil || n == 0 {
+		return port{}, fmt.Errorf("%q is no port: a number from 1 to 65535 is", number)
+	}
+	p := policy.Protocol(strings.ToUpper(protocol))
+	switch p {
+	case policy.TCP, policy.UDP, policy.SCTP:
+		return port{uint16(n), p}, nil
+	}
+	return port{}, fmt.Errorf("%q is no protocol: TCP, UDP and SCTP are", protocol)
+}
+
+// parseProbe reads FROM->TO:PORT/PROTO.
+func parseProbe(text string) (probe, error) {
+	from, rest, ok := strings.Cut(text, "->")
+	at := strings.LastIndex(rest, ":")
+	if !ok || at < 0 {
+		return probe{}, errors.New("write FROM->TO:PORT/PROTO, like shop/web->shop/db:5432/TCP")
+	}
+	p := probe{from: strings.TrimSpace(from), to: strings.TrimSpace(rest[:at])}
+	for _, end := range []string{p.from, p.to} {
+		if err := checkEnd(end); err != nil {
+			return probe{}, err
+		}
+	}
+	var err error
+	p.port, err = parsePort(strings.TrimSpace(rest[at+1:]))
+	return p, err
+}
+
+// checkEnd accepts namespace/name and IPv4 addresses.
+func checkEnd(text string) error {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		if !addr.Is4() {
+			return fmt.Errorf("%s is no IPv4 address; WinNPM judges IPv4 only", text)
+		}
+		return nil
+	}
+	namespace, name, ok := strings.Cut(text, "/")
+	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+		return fmt.Errorf("%q is neither namespace/pod nor an IPv4 address", text)
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package simulate
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/simulate/manifest"
+)
+
+// Result is what is in the simulated HNS at one moment.
+type Result struct {
+	Sets      []Set
+	Endpoints []Endpoint
+	Verdicts  iter.Seq2[Verdict, error] // computed as they are read
+	Calls     map[string]int
+	Warnings  []dataplane.Warning
+}
+
+// Set is a set of HNS.
+type Set struct {
+	ID     string      `json:"id"`
+	Name   string      `json:"name"`
+	Type   hns.SetType `json:"type"`
+	Values []string    `json:"values"`
+}
+
+// Endpoint is an endpoint with its rules: ours, and as read everybody else's.
+type Endpoint struct {
+	ID      string            `json:"id"`
+	Pod     string            `json:"pod"`
+	IP      string            `json:"ip"`
+	ACLs    []hns.ACL         `json:"acls"`
+	Foreign []json.RawMessage `json:"foreign"`
+}
+
+// newResult reads the simulator. Nothing may change while the result is in use.
+func newResult(ctx context.Context, sim *hnssim.Sim, j *judge, q questions, d dataplane.Dump, loaded []manifest.Warning) Result {
+	r := Result{
+		Sets:      []Set{},
+		Endpoints: []Endpoint{},
+		Verdicts:  j.all(ctx, q),
+		Calls:     sim.Counts(),
+		Warnings:  warnings(loaded, d.Warnings),
+	}
+	for _, s := range sim.Sets() {
+		r.Sets = append(r.Sets, Set{ID: s.ID, Name: s.Name, Type: s.Type, Values: slices.Concat([]string{}, s.Values)})
+	}
+	pods := map[string]string{}
+	for _, e := range d.Endpoints {
+		pods[e.ID] = e.Pod
+	}
+	for _, e := range sim.Endpoints() {
+		ours, foreign := hns.Endpoint{Policies: e.Policies}.Split()
+		out := Endpoint{ID: e.ID, Pod: pods[e.ID], ACLs: slices.Concat([]hns.ACL{}, ours), Foreign: []json.RawMessage{}}
+		for _, p := range foreign {
+			out.Foreign = append(out.Foreign, p.Settings)
+		}
+		addrs := make([]string, len(e.Addrs))
+		for i, a := range e.Addrs {
+			addrs[i] = a.String()
+		}
+		out.IP = strings.Join(addrs, ",")
+		r.Endpoints = append(r.Endpoints, out)
+	}
+	slices.SortFunc(r.Endpoints, func(a, b Endpoint) int { return cmp.Or(cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.ID, b.ID)) })
+	return r
+}
+
+// warnings joins those of the loader and those of the dataplane.
+func warnings(loaded []manifest.Warning, standing []dataplane.Warning) []dataplane.Warning {
+	out := []dataplane.Warning{}
+	for _, w := range loaded {
+		out = append(out, dataplane.Warning{Object: w.Object, Kind: w.Kind, Reason: dataplane.Reason(w.Reason), Message: w.Message})
+	}
+	return append(out, standing...)
+}
+
+// complete reports whether everything that was asked for is programmed. What
+// the loader has to say does not count.
+func complete(warnings []dataplane.Warning) bool {
+	return !slices.ContainsFunc(warnings, func(w dataplane.Warning) bool {
+		return w.Reason != dataplane.Reason(manifest.SkippedKind) && w.Reason != dataplane.Reason(manifest.HostBitsMasked)
+	})
+}
+
+// writeJSON writes a result, verdict by verdict, as there can be millions.
+func (r Result) writeJSON(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	enc := json.NewEncoder(b)
+	enc.SetEscapeHTML(false)
+	put := func(before string, v any) error {
+		if _, err := b.WriteString(before); err != nil {
+			return err
+		}
+		return enc.Encode(v)
+	}
+	if err := put(`{"sets":`, r.Sets); err != nil {
+		return err
+	}
+	if err := put(`,"endpoints":`, r.Endpoints); err != nil {
+		return err
+	}
+	sep := ",\"verdicts\":[\n"
+	for v, err := range r.Verdicts {
+		if err != nil {
+			return err
+		}
+		if err := put(sep, v); err != nil {
+			return err
+		}
+		sep = ","
+	}
+	if sep != "," {
+		if _, err := b.WriteString(sep); err != nil {
+			return err
+		}
+	}
+	if err := put(`],"calls":`, r.Calls); err != nil {
+		return err
+	}
+	if err := put(`,"warnings":`, r.Warnings); err != nil {
+		return err
+	}
+	if _, err := b.WriteString("}\n"); err != nil {
+		return err
+	}
+	return b.Flush()
+}

@@ -1,0 +1,187 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/controllers"
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/simulate/manifest"
+)
+
+// Exit codes of `npm simulate`.
+const (
+	ExitOK         = 0
+	ExitBadInput   = 1
+	ExitUsage      = 2
+	ExitIncomplete = 3 // something was left out or could not be programmed
+)
+
+// firstList is how long a server may take for its first full list.
+const firstList = 15 * time.Second
+
+// Run runs the command until it is done, or without Options.Once until ctx is,
+// and returns the exit code. When that is ExitBadInput or ExitUsage, one line
+// on Options.Stderr says why, and nothing was printed.
+func Run(ctx context.Context, o Options) int {
+	q, err := o.validate()
+	if err != nil {
+		complain(o.Stderr, err)
+		return ExitUsage
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	done, err := run(ctx, o, q, &running)
+	if err != nil {
+		complain(o.Stderr, err)
+		return ExitBadInput
+	}
+	if !done {
+		return ExitIncomplete
+	}
+	return ExitOK
+}
+
+// complain writes one line, whatever the error has in it.
+func complain(w io.Writer, err error) {
+	// Nobody is left to tell when stderr is closed.
+	_, _ = fmt.Fprintln(w, "npm simulate: "+strings.Join(strings.Fields(err.Error()), " "))
+}
+
+// session is one running simulation.
+type session struct {
+	node       string
+	sim        *hnssim.Sim
+	kubelet    *node
+	dataplane  *dataplane.Dataplane
+	controller *controllers.Controller
+	loaded     []manifest.Warning
+}
+
+// run returns whether everything is programmed. What it starts is added to
+// running and ends with ctx.
+func run(ctx context.Context, o Options, q questions, running *sync.WaitGroup) (bool, error) {
+	source, loaded, err := open(o)
+	if err != nil {
+		return false, err
+	}
+	s := newSession(o, source, loaded)
+	serving := make(chan error, 1)
+	var listener net.Listener
+	if !o.Once {
+		if listener, err = listen(ctx, o.Serve); err != nil {
+			return false, err
+		}
+		running.Go(func() { serving <- debug.Serve(ctx, listener, s.handler()) })
+	}
+	running.Go(func() { s.controller.Run(ctx) })
+
+	if err := s.settle(ctx, o); err != nil {
+		return false, err
+	}
+	err = s.result(ctx, q, func(r Result) error {
+		if o.Output == "json" {
+			return r.writeJSON(o.Stdout)
+		}
+		return r.writeText(o.Stdout)
+	})
+	if err != nil {
+		return false, err
+	}
+	if listener != nil {
+		if _, err := fmt.Fprintf(o.Stderr, "serving on http://%s\n", listener.Addr()); err != nil {
+			return false, fmt.Errorf("write to stderr: %w", err)
+		}
+		if err := <-serving; err != nil {
+			return false, err
+		}
+	}
+	return complete(warnings(s.loaded, s.dataplane.Warnings())), nil
+}
+
+// open returns where the objects come from.
+func open(o Options) (controllers.Source, []manifest.Warning, error) {
+	if o.Kubeconfig == "" {
+		objects, loaded, err := manifest.Load(o.Manifests, manifest.Options{Node: o.Node, Stdin: o.Stdin})
+		if err != nil {
+			return controllers.Source{}, nil, err
+		}
+		return memorySource(objects, o.Node), loaded, nil
+	}
+	cfg, err := controllers.RESTConfig(o.Kubeconfig)
+	if err != nil {
+		return controllers.Source{}, nil, err
+	}
+	source, err := controllers.ClusterSource(cfg, o.Node)
+	if err != nil {
+		return controllers.Source{}, nil, fmt.Errorf("kubeconfig %s: %w", o.Kubeconfig, err)
+	}
+	return source, nil, nil
+}
+
+func newSession(o Options, source controllers.Source, loaded []manifest.Warning) *session {
+	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
+	dp := dataplane.New(dataplane.Config{Client: sim, Node: o.Node, Now: time.Now})
+	s := &session{node: o.Node, sim: sim, kubelet: newNode(dp, sim), dataplane: dp, loaded: loaded}
+	s.controller = controllers.New(controllers.Config{
+		Source: source, Applier: s.kubelet, Observer: dp, Node: o.Node, Logger: o.Logger,
+	})
+	return s
+}
+
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	if addr == "" {
+		addr = DefaultServe
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("debug endpoint: %w; choose another address with --serve", err)
+	}
+	return l, nil
+}
+
+// settle waits for the first convergence.
+func (s *session) settle(ctx context.Context, o Options) error {
+	limit := time.NewTimer(firstList)
+	defer limit.Stop()
+	interrupted := errors.New("interrupted before the first convergence")
+	select {
+	case <-s.controller.Synced():
+	case <-limit.C:
+		reason := s.controller.SourceError()
+		if reason == nil {
+			reason = errors.New("no answer")
+		}
+		return fmt.Errorf("kubeconfig %s: the server gave no full list within %s: %w", o.Kubeconfig, firstList, reason)
+	case <-ctx.Done():
+		return interrupted
+	}
+	select {
+	case <-s.controller.Settled():
+		return nil
+	case <-ctx.Done():
+		return interrupted
+	}
+}
+
+// result lets use read the present state, which does not move meanwhile.
+func (s *session) result(ctx context.Context, q questions, use func(Result) error) error {
+	s.kubelet.mu.Lock()
+	defer s.kubelet.mu.Unlock()
+	d := s.dataplane.Dump()
+	j := newJudge(s.sim, s.node, d)
+	if err := j.check(q); err != nil {
+		return err
+	}
+	return use(newResult(ctx, s.sim, j, q, d, s.loaded))
+}

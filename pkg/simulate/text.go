@@ -1,0 +1,185 @@
+package simulate
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// writeText writes a result for a person: names instead of ids.
+func (r Result) writeText(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	r.textSets(b)
+	r.textEndpoints(b)
+	if err := r.textVerdicts(b); err != nil {
+		return err
+	}
+	r.textCalls(b)
+	if len(r.Warnings) > 0 {
+		fmt.Fprintf(b, "\nWARNINGS (%d)\n", len(r.Warnings))
+		for _, w := range r.Warnings {
+			fmt.Fprintf(b, "  %s %s: %s: %s\n", w.Kind, w.Object, w.Reason, w.Message)
+		}
+	}
+	return b.Flush()
+}
+
+// textSets writes the sets as rows; members of nested sets by name.
+func (r Result) textSets(b io.Writer) {
+	names := r.setNames()
+	fmt.Fprintf(b, "SETS (%d)\n", len(r.Sets))
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	for _, s := range r.Sets {
+		values := s.Values
+		if s.Type == hns.NestedIPSet {
+			values = named(values, names)
+		}
+		text := cmp.Or(strings.Join(values, " "), "(empty)")
+		fmt.Fprintf(t, "  %s\t%s\t%s\n", s.Name, s.Type, text)
+	}
+	flush(t)
+}
+
+func (r Result) setNames() map[string]string {
+	names := map[string]string{}
+	for _, s := range r.Sets {
+		names[s.ID] = s.Name
+	}
+	return names
+}
+
+// named replaces ids by names.
+func named(ids []string, names map[string]string) []string {
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		out[i] = cmp.Or(names[id], id)
+	}
+	return out
+}
+
+// textEndpoints writes the endpoints with our rules, in the order in which they
+// count, and only counts the others.
+func (r Result) textEndpoints(b io.Writer) {
+	names := r.setNames()
+	fmt.Fprintf(b, "\nACLS (%d endpoints, beside the CNI's own rules)\n", len(r.Endpoints))
+	var open []string
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	for _, e := range r.Endpoints {
+		if len(e.ACLs) == 0 {
+			open = append(open, e.Pod)
+			continue
+		}
+		fmt.Fprintf(t, "  %s %s\n", e.Pod, e.IP)
+		acls := slices.SortedStableFunc(slices.Values(e.ACLs), func(a, b hns.ACL) int {
+			return cmp.Or(cmp.Compare(a.Direction, b.Direction), cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.ID, b.ID))
+		})
+		for _, a := range acls {
+			fmt.Fprintf(t, "    %s\t%s\t%d\t%s\t%s\t%s\n", a.Direction, a.Action, a.Priority, peerText(a, names), portsText(a), owner(a))
+		}
+	}
+	flush(t)
+	if len(open) > 0 {
+		fmt.Fprintf(b, "  open, as no policy selects them: %s\n", strings.Join(open, " "))
+	}
+}
+
+// peerText says whom a rule is about.
+func peerText(a hns.ACL, names map[string]string) string {
+	peer := a.RemoteAddresses
+	if a.Direction == hns.In && len(a.SetIDs()) > 0 {
+		peer = a.LocalAddresses // with sets, the source
+	}
+	word := "to"
+	if a.Direction == hns.In {
+		word = "from"
+	}
+	switch {
+	case peer == "":
+		return word + " everyone"
+	case len(a.SetIDs()) > 0:
+		return word + " " + strings.Join(named(strings.Split(peer, ","), names), " and ")
+	}
+	blocks := strings.Split(peer, ",")
+	if len(blocks) > shownBlocks {
+		return fmt.Sprintf("%s %s or %d more", word, strings.Join(blocks[:shownBlocks-1], " or "), len(blocks)-shownBlocks+1)
+	}
+	return word + " " + strings.Join(blocks, " or ")
+}
+
+// shownBlocks keeps a rule on one line; a block with exceptions is many.
+const shownBlocks = 4
+
+var protocolNames = map[string]string{"": "any protocol", "6": "TCP", "17": "UDP", "132": "SCTP"}
+
+// portsText says which traffic a rule is about.
+func portsText(a hns.ACL) string {
+	ports := a.LocalPorts
+	if a.Direction == hns.Out {
+		ports = a.RemotePorts
+	}
+	return strings.TrimSpace(cmp.Or(protocolNames[a.Protocols], a.Protocols) + " " + ports)
+}
+
+// owner says whose rule it is.
+func owner(a hns.ACL) string {
+	if key, ok := dataplane.PolicyOfACL(a.ID); ok {
+		return key.String()
+	}
+	if !a.Ours() {
+		return "(the CNI's)"
+	}
+	return "(" + strings.TrimPrefix(a.ID, hns.ACLIDPrefix+"npm-") + ")"
+}
+
+// textVerdicts writes one grid for each port of the matrix, and a line for
+// every trace.
+func (r Result) textVerdicts(b io.Writer) error {
+	var g *grid
+	names := r.setNames()
+	done := func() {
+		if g != nil {
+			g.write(b)
+			g = nil
+		}
+	}
+	for v, err := range r.Verdicts {
+		if err != nil {
+			return err
+		}
+		p := port{v.Port, v.Protocol}
+		if v.traced || g != nil && g.port != p {
+			done()
+		}
+		if v.traced {
+			v.textTrace(b, names)
+			continue
+		}
+		if g == nil {
+			g = newGrid(p)
+		}
+		g.add(v)
+	}
+	done()
+	return nil
+}
+
+// textCalls writes how many HNS requests it took.
+func (r Result) textCalls(b io.Writer) {
+	fmt.Fprint(b, "\nCALLS ")
+	for _, op := range slices.Sorted(maps.Keys(r.Calls)) {
+		fmt.Fprintf(b, " %s %d", op, r.Calls[op])
+	}
+	fmt.Fprintln(b)
+}
+
+// flush ends a table. The writer below is buffered and keeps its error until
+// its own Flush.
+func flush(t *tabwriter.Writer) { _ = t.Flush() }
