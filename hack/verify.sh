@@ -15,9 +15,10 @@ if ! go mod tidy -diff; then
 	failed=1
 fi
 if [ "${CI:-}" = true ]; then
-	changed=$(git -c safe.directory='*' status --porcelain)
-	if [ -n "$changed" ]; then
-		printf 'verify: the tree is not clean:\n%s\n' "$changed" >&2
+	# .ci/run says in TREE_BEFORE what the tree was like before it started.
+	now=$(git -c safe.directory='*' status --porcelain)
+	if [ "$now" != "${TREE_BEFORE:-}" ]; then
+		printf 'verify: the run changed the tree, git status now says:\n%s\n' "$now" >&2
 		failed=1
 	fi
 fi

@@ -84,6 +84,7 @@ func TestTrackerModel(t *testing.T) {
 				for k, b := range tr.bits {
 					require.NotZero(t, b, "a key %d without bits is kept", k)
 					require.Zero(t, b&seen, "a scratch mark stays on %d", k)
+					require.True(t, b&refused == 0 || tr.refusal, "%d was refused, nothing was", k)
 				}
 			},
 		})

@@ -25,6 +25,9 @@ set ns-y
   state absent unknown dirty
   held by selector x/web
   held by pin ep-1
+set ns-z
+  state absent
+  held by selector x/web
 set "odd\nname "
   id azure-npm-8
   state present
@@ -52,6 +55,7 @@ func sample(t *testing.T) *Cache {
 	w.Hold(nsY, selector)
 	w.Hold(nsY, pin)
 	w.Unknown(nsY)
+	w.Hold(Namespace("z"), selector)
 	w.AddAddr(leafB, addr2)
 	w.Reject(leafB)
 	w.RemoveMember(nested, leafA)

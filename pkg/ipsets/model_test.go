@@ -241,6 +241,7 @@ func (m *model) check(t *rapid.T, c *Cache) {
 	}
 	require.Equal(t, len(m.unknown) > 0, c.HasUnknown())
 	require.Equal(t, m.settled(), c.Settled())
+	require.Len(t, c.byName, len(c.byID), "an entry has one name and one id")
 	m.checkPlans(t, c)
 }
 

@@ -18,6 +18,9 @@ func planText(plan []Request) string {
 	return strings.Join(parts, "\n--\n")
 }
 
+// planLines is a plan without the marks between requests.
+func planLines(plan []Request) string { return strings.ReplaceAll(planText(plan), "\n--", "") }
+
 // same compares a plan with its text, indentation aside.
 func same(t *testing.T, want string, plan []Request) {
 	t.Helper()
@@ -109,6 +112,20 @@ func TestNewLeafOfNestedInHNS(t *testing.T) {
 	w.apply()
 }
 
+// It may be there by now, so its new members must not show before their time.
+func TestNewLeafOfUnknownNested(t *testing.T) {
+	w := newWorld(t)
+	w.Hold(nested, rule)
+	w.Unknown(nested)
+	w.AddMember(nested, leafB)
+	w.AddAddr(leafB, addr1)
+	same(t, `
+		set  create  empty-emptyhashset
+		set  create  podlabel-app:b
+		--
+		set  update  podlabel-app:b  10.0.0.1`, w.Plan())
+}
+
 func TestNewLeafOfUnneededNestedIsCreatedFull(t *testing.T) {
 	w := newWorld(t)
 	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1})
@@ -160,6 +177,9 @@ func TestRemovalsWaitForTheGracePeriod(t *testing.T) {
 	w.Advance(start.Add(2 * time.Minute))
 	w.Release(nested, rule)
 
+	w.Hold(nsX, selector) // a mention is no need
+	w.AddAddr(nsX, addr2)
+
 	require.Nil(t, w.PlanRemovals(start.Add(59*time.Second)))
 	same(t, `set  delete  ns-x`, w.PlanRemovals(start.Add(time.Minute)))
 	all := `
@@ -179,6 +199,7 @@ func TestRemovalsWaitForTheGracePeriod(t *testing.T) {
 	require.Equal(t, []string{"10.0.0.1"}, plan[1].Sets[2].Values, "the request carries what HNS has")
 	require.NoError(t, w.hns.run(w.Cache, plan))
 	require.Empty(t, w.hns.sets)
+	w.Release(nsX, selector)
 	require.Empty(t, w.Snapshot())
 }
 
@@ -285,6 +306,12 @@ func TestReady(t *testing.T) {
 	require.True(t, w.Ready(nested))
 	w.Unknown(leafA)
 	require.False(t, w.Ready(nested))
+	require.False(t, w.Settled(), "it has the right content as far as known, but that is not far")
+	w.Observe(w.hns.list(), nil)
+	require.True(t, w.Ready(nested))
+	w.Reject(leafA) // which HNS took before
+	require.False(t, w.Ready(leafA))
+	require.False(t, w.Settled())
 }
 
 func TestPlanIsAValue(t *testing.T) {

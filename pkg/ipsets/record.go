@@ -81,7 +81,7 @@ func (c *Cache) Observe(sets []Observed, skip func(Name) bool) {
 func (c *Cache) observe(o Observed, skip func(Name) bool) {
 	name := nameOf(o)
 	s := c.byID[o.ID]
-	if s != nil && (s.defined || s.name.known()) {
+	if s != nil && s.name.known() {
 		name = s.name
 	}
 	if skip != nil && skip(name) {

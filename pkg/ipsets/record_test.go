@@ -2,6 +2,7 @@ package ipsets
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -112,6 +113,17 @@ func TestRejectedUntilTheContentChanges(t *testing.T) {
 	w.AddAddr(nsX, addr1)
 	require.False(t, w.Rejected(nsX), "a new life, a new try")
 
+	w.Hold(nested, rule)
+	w.Reject(nested)
+	w.Release(nested, rule)
+	w.Hold(nested, rule)
+	require.False(t, w.Rejected(nested), "of a nested set too")
+
+	w.Observe([]Observed{{ID: nsY.ID(), Name: "ns-y"}}, nil)
+	w.Reject(nsY) // only in HNS
+	w.Hold(nsY, rule)
+	require.False(t, w.Rejected(nsY))
+
 	w.Reject(leafA) // nobody's
 	require.False(t, w.Rejected(leafA))
 	require.False(t, w.Has(leafA))
@@ -147,6 +159,11 @@ func TestNestedLeavesARejectedMemberOut(t *testing.T) {
 	same(t, `nest update  nestedlabel-app:a:b  -> empty-emptyhashset podlabel-app:a`, w.Plan())
 	w.RemoveMember(nested, leafB)
 	require.Equal(t, 1, w.Len(nested))
+
+	w.Hold(nsX, rule)
+	w.Reject(nsX)
+	w.AddMember(nested, nsX)
+	require.NotContains(t, planText(w.Plan()), "ns-x", "it was refused before it joined")
 }
 
 func TestRejectedNested(t *testing.T) {
@@ -212,6 +229,18 @@ func TestObserveIsTheWholeTruth(t *testing.T) {
 		nest update  nestedlabel-app:a:b  -> empty-emptyhashset podlabel-app:a`, w.Plan())
 		require.Equal(t, "set  update  ns-x  10.0.0.1", w.Leaving(w.Plan()[0]).String(), "it loses the block")
 		w.apply()
+	})
+	t.Run("lists are one level deep", func(t *testing.T) {
+		list := w.hns.list()
+		for i := range list {
+			if list[i].ID == nested.ID() {
+				list[i].Values = append(list[i].Values, spaces.ID())
+			}
+		}
+		w.Observe(append(list, Observed{ID: spaces.ID(), Name: spaces.String(), Nested: true}), nil)
+		same(t, `nest update  nestedlabel-app:a:b  -> empty-emptyhashset podlabel-app:a`, w.Plan())
+		w.apply()
+		w.Observe(w.hns.list(), nil)
 	})
 	t.Run("what moved since is skipped", func(t *testing.T) {
 		old := w.hns.list()
@@ -308,4 +337,43 @@ func TestLateRecords(t *testing.T) {
 	require.Empty(t, w.Snapshot())
 	w.Unknown(nsX)
 	require.True(t, w.HasUnknown())
+}
+
+// A listing may contradict itself when sets go while it is made.
+func TestListedMemberThatIsNotListed(t *testing.T) {
+	w := newWorld(t)
+	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1, leafB: addr2})
+	w.apply()
+	whole := w.hns.list()
+	torn := slices.DeleteFunc(w.hns.list(), func(o Observed) bool { return o.ID == leafB.ID() })
+	w.RemoveMember(nested, leafB)
+	w.Observe(torn, nil)
+	w.AddMember(nested, leafB)
+	w.AddAddr(leafB, addr2)
+	require.Equal(t, "set  create  podlabel-app:b\nset  update  podlabel-app:b  10.0.0.2", planLines(w.Plan()))
+	w.RemoveMember(nested, leafB)
+	for i := range torn {
+		torn[i].Values = slices.DeleteFunc(torn[i].Values, func(v string) bool { return v == leafB.ID() })
+	}
+	w.Observe(torn, nil)
+	require.NotContains(t, w.Dump(), leafB.String(), "nothing is left of it")
+	w.Observe(whole, nil)
+	require.Contains(t, w.Dump(), leafB.String())
+}
+
+// What another program calls a set, and of what type, may change between listings.
+func TestOrphanChanges(t *testing.T) {
+	w := newWorld(t)
+	o := Observed{ID: "azure-npm-5", Name: "first", Values: []string{"10.0.0.1"}}
+	w.Observe([]Observed{o}, nil)
+	o.Name = "second"
+	w.Observe([]Observed{o}, nil)
+	same(t, `set  delete  second`, w.PlanRemovals(w.now))
+	o.Nested, o.Values = true, nil
+	w.Observe([]Observed{o}, nil)
+	same(t, `nest delete  second`, w.PlanRemovals(w.now))
+	require.Empty(t, w.PlanRemovals(w.now)[0].Sets[0].Values)
+	w.Observe(nil, nil)
+	require.Empty(t, w.Snapshot())
+	require.Empty(t, w.byName)
 }

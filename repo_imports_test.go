@@ -1,0 +1,190 @@
+package winnpm_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	module  = "github.com/winnpm/winnpm"
+	hcsshim = "github.com/Microsoft/hcsshim"
+)
+
+// room is what a package may import itself, tests aside, besides the standard
+// library: packages of ours, and prefixes of everybody else's.
+type room struct {
+	ours, others []string
+}
+
+// anything is for the edges, which wire whatever they need.
+var anything = []string{""}
+
+// rooms is the table of design section 1. A package that is not here is not
+// part of the house yet: put it where it belongs, then here.
+var rooms = map[string]room{
+	"pkg/ipsets":            {},
+	"pkg/hns":               {},
+	"pkg/hns/hnssim":        {ours: []string{"pkg/hns"}},
+	"pkg/hns/hnstest":       {ours: []string{"pkg/hns"}, others: []string{"github.com/stretchr/testify", "github.com/google/go-cmp"}},
+	"pkg/policy":            {ours: []string{"pkg/ipsets"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "go4.org/netipx"}},
+	"pkg/dataplane":         {ours: []string{"pkg/policy", "pkg/ipsets", "pkg/hns"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
+	"pkg/controllers":       {ours: []string{"pkg/dataplane", "pkg/policy"}, others: []string{"k8s.io/"}},
+	"pkg/debug":             {ours: []string{"pkg/dataplane"}, others: []string{"k8s.io/klog/v2"}},
+	"pkg/simulate/manifest": {others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/yaml"}},
+	"pkg/simulate": {
+		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/debug", "pkg/hns", "pkg/hns/hnssim", "pkg/policy", "pkg/simulate/manifest"},
+		others: []string{"k8s.io/"},
+	},
+	"cmd/npm": {
+		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/debug", "pkg/hns", "pkg/simulate"},
+		others: anything,
+	},
+	"test/oracle": {others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "go4.org/netipx"}},
+}
+
+// never lists what must not be linked in, however long the way to it.
+var never = []struct{ pkg, banned, why string }{
+	{"pkg/policy", module + "/pkg/hns", "the meaning of a policy knows no HNS"},
+	{"pkg/policy", "k8s.io/client-go", "the meaning of a policy knows no cluster"},
+	{"pkg/dataplane", "k8s.io/client-go", "controllers talk to the API server"},
+	{"pkg/debug", "k8s.io/client-go", "pages show dumps"},
+	{"cmd/npm", "k8s.io/client-go/kubernetes", "it costs a minute of compiling; use a rest client"},
+	{"cmd/npm", "k8s.io/client-go/informers", "it costs a minute of compiling; use tools/cache"},
+	{"test/oracle", module + "/pkg", "an oracle that shares code shares mistakes"},
+}
+
+// listed is what go list says of one package.
+type listed struct {
+	ImportPath    string
+	Imports, Deps []string
+	GoFiles       []string
+}
+
+func (p listed) name() string { return strings.TrimPrefix(p.ImportPath, module+"/") }
+
+func TestImports(t *testing.T) {
+	t.Parallel()
+	for _, goos := range []string{"linux", "windows"} {
+		t.Run(goos, func(t *testing.T) {
+			t.Parallel()
+			packages := list(t, goos)
+			report(t, importProblems(packages))
+			for name := range rooms {
+				if !slices.ContainsFunc(packages, func(p listed) bool { return p.name() == name }) {
+					t.Errorf("%s: is in the table of rooms but not in the tree", name)
+				}
+			}
+		})
+	}
+}
+
+// importProblems holds packages against rooms and never.
+func importProblems(packages []listed) []string {
+	var problems []string
+	for _, p := range packages {
+		name := p.name()
+		room, known := rooms[name]
+		free := strings.HasPrefix(name, "test/") || name == module // tests of tests, and this file
+		if !known && !free && len(p.GoFiles) > 0 {
+			problems = append(problems, name+": is not in the table of rooms, add what it may import")
+		}
+		for _, imported := range p.Imports {
+			own, isOwn := strings.CutPrefix(imported, module+"/")
+			switch {
+			case !known || standard(imported):
+			case isOwn && !slices.Contains(room.ours, own):
+				problems = append(problems, name+": must not import "+own)
+			case !isOwn && !slices.ContainsFunc(room.others, func(prefix string) bool { return strings.HasPrefix(imported, prefix) }):
+				problems = append(problems, name+": must not import "+imported)
+			}
+		}
+		for _, rule := range never {
+			if i := slices.IndexFunc(p.Deps, under(rule.banned)); name == rule.pkg && i >= 0 {
+				problems = append(problems, name+": links "+p.Deps[i]+": "+rule.why)
+			}
+		}
+		// Programs and the suite that runs on Windows link it through the adapter.
+		linksAdapter := strings.HasPrefix(name, "cmd/") || strings.HasPrefix(name, "test/windows") || name == "pkg/hns/hcsadapter"
+		if !linksAdapter && slices.ContainsFunc(p.Deps, under(hcsshim)) {
+			problems = append(problems, name+": links hcsshim, use hns.Client")
+		}
+	}
+	return problems
+}
+
+func TestImportProblems(t *testing.T) {
+	t.Parallel()
+	pkg := func(name string, imports, deps []string) listed {
+		return listed{ImportPath: module + "/" + name, Imports: imports, Deps: deps, GoFiles: []string{"a.go"}}
+	}
+	tests := map[string]struct {
+		pkg  listed
+		want []string
+	}{
+		"allowed":         {pkg("pkg/policy", []string{"fmt", module + "/pkg/ipsets", "k8s.io/api/core/v1"}, nil), nil},
+		"own":             {pkg("pkg/ipsets", []string{module + "/pkg/hns"}, nil), []string{"pkg/ipsets: must not import pkg/hns"}},
+		"foreign":         {pkg("pkg/hns", []string{"go4.org/netipx"}, nil), []string{"pkg/hns: must not import go4.org/netipx"}},
+		"linked":          {pkg("pkg/dataplane", nil, []string{"k8s.io/client-go/rest"}), []string{"pkg/dataplane: links k8s.io/client-go/rest: controllers talk to the API server"}},
+		"similar path":    {pkg("pkg/dataplane", nil, []string{"k8s.io/client-gopher"}), nil},
+		"hcsshim":         {pkg("pkg/debug", nil, []string{hcsshim + "/hcn"}), []string{"pkg/debug: links hcsshim, use hns.Client"}},
+		"hcsshim in main": {pkg("cmd/npm", nil, []string{hcsshim + "/hcn"}), nil},
+		"unknown":         {pkg("pkg/attic", nil, nil), []string{"pkg/attic: is not in the table of rooms, add what it may import"}},
+		"test helper":     {pkg("test/helper", []string{module + "/pkg/dataplane"}, nil), nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tt.want, importProblems([]listed{tt.pkg}))
+		})
+	}
+}
+
+// list runs go list on the whole module, as it is built for goos.
+func list(t *testing.T, goos string) []listed {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,Deps,GoFiles", "./...")
+	cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH=amd64", "CGO_ENABLED=0")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, stderr.String())
+
+	var packages []listed
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		err := decoder.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return packages
+		}
+		require.NoError(t, err)
+		packages = append(packages, p)
+	}
+}
+
+// standard tells the standard library by its first element, which has no dot.
+func standard(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return !strings.Contains(first, ".")
+}
+
+// under matches a package and all below it.
+func under(path string) func(string) bool {
+	return func(p string) bool { return p == path || strings.HasPrefix(p, path+"/") }
+}
+
+// report prints every problem on a line of its own.
+func report(t *testing.T, problems []string) {
+	t.Helper()
+	for _, problem := range problems {
+		t.Error(problem)
+	}
+}

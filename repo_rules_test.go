@@ -1,0 +1,103 @@
+package winnpm_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Every rule has to refuse something, or it guards nothing.
+func TestFileRules(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		rule, path, content string
+		want                []string
+	}{
+		"long":   {"lines", "a.go", "package a\n" + strings.Repeat("\n", maxLines), []string{"501 lines, split it (at most 500)"}},
+		"fits":   {"lines", "a.go", "package a\n" + strings.Repeat("\n", maxLines-1), nil},
+		"sleep":  {"sleep", "a_test.go", "package a\nimport \"time\"\nfunc f() { time.Sleep(1) }\n", []string{"time.Sleep in a test, use testing/synctest or a channel"}},
+		"bubble": {"sleep", "a_test.go", "package a\nimport (\"testing/synctest\"; \"time\")\nfunc f() { time.Sleep(1) }\n", nil},
+		"tagged": {"hcsshim", "pkg/hns/hcsadapter/a_windows.go", "package a\nimport _ \"" + hcsshim + "/hcn\"\n", nil},
+		"no tag": {"hcsshim", "pkg/hns/hcsadapter/a.go", "package a\nimport _ \"" + hcsshim + "/hcn\"\n",
+			[]string{"imports hcsshim, which belongs into *_windows.go of pkg/hns/hcsadapter"}},
+		"elsewhere": {"hcsshim", "pkg/dataplane/a_windows.go", "package a\nimport _ \"" + hcsshim + "/hcn\"\n",
+			[]string{"imports hcsshim, which belongs into *_windows.go of pkg/hns/hcsadapter"}},
+		"impure": {"pure", "pkg/ipsets/a.go", "package a\nimport (\"os\"; \"time\")\nfunc f() { go f(); time.Now() }\n",
+			[]string{"imports os in a pure package", "starts a goroutine in a pure package", "reads the clock in a pure package"}},
+		"not pure": {"pure", "pkg/hns/hnssim/a.go", "package a\nimport \"sync\"\nfunc f() { go f() }\n", nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := parse(tt.path, tt.content)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, fileRules[tt.rule](s))
+		})
+	}
+}
+
+func TestPackageComments(t *testing.T) {
+	t.Parallel()
+	files := parseAll(t, map[string]string{
+		"one/a.go": "// Package one is.\npackage one\n", "one/a_test.go": "// Package one is tested.\npackage one\n",
+		"none/a.go": "package none\n", "none/a_test.go": "// Package none is.\npackage none\n",
+		"two/a.go": "// Package two is.\npackage two\n", "two/b.go": "// Package two is, too.\npackage two\n",
+		"tests/a_test.go": "// Package tests is.\npackage tests\n",
+		"far/a.go":        "// Package far is.\n\npackage far\n",
+	})
+	require.Equal(t, []string{
+		"far: 0 package comments, want one",
+		"none: 0 package comments, want one",
+		"two: 2 package comments, want one",
+	}, packageComments(files))
+}
+
+func TestMissingScenarios(t *testing.T) {
+	t.Parallel()
+	var tests strings.Builder
+	for _, id := range scenarios {
+		if id != "C1" { // C10 must not stand in for it
+			tests.WriteString("func TestScenario_" + id + "_Holds() {}\n")
+		}
+	}
+	files := parseAll(t, map[string]string{
+		"a_test.go": "package a\n" + tests.String() + "func TestScenario_D10_Early() {}\nfunc TestScenario_Z9_Unknown() {}\nfunc TestScenarioD1() {}\n",
+		"b.go":      "package a\nfunc TestScenario_C1_NotATest() {}\n",
+	})
+	require.Equal(t, []string{
+		"a_test.go: TestScenario_Z9_Unknown names no scenario of repo_test.go",
+		"a_test.go: TestScenarioD1 names no scenario of repo_test.go",
+		"scenario C1: no test TestScenario_C1_",
+	}, missingScenarios(files))
+}
+
+func TestUnreviewed(t *testing.T) {
+	t.Parallel()
+	var design strings.Builder
+	for n := 1; n <= invariants; n++ {
+		switch n {
+		case 3: // missing
+		case 4:
+			design.WriteString("**I4.** As I1 says.\n")
+		default:
+			design.WriteString("**I" + strconv.Itoa(n) + ".** Holds.\n*Review:* read.\n")
+		}
+	}
+	require.Equal(t, []string{
+		"docs/design.md: invariant I3 starts 0 lines, want one",
+		"docs/design.md: invariant I4 has no `Review:` note",
+	}, unreviewed(design.String()))
+}
+
+func parseAll(t *testing.T, contents map[string]string) []source {
+	t.Helper()
+	var files []source
+	for name, content := range contents {
+		s, err := parse(name, content)
+		require.NoError(t, err)
+		files = append(files, s)
+	}
+	return files
+}
