@@ -116,7 +116,7 @@ func (d *Dataplane) dumpSetsLocked() []SetDump {
 	out := []SetDump{}
 	for _, s := range d.cache.Snapshot() {
 		sd := SetDump{
-			ID: s.ID, Name: s.Name, Type: string(hns.IPSet), Members: s.Members,
+			ID: s.ID, Name: s.Name, Type: string(hns.IPSet), Members: append([]string{}, s.Members...),
 			Holders: []string{}, Pins: []string{}, InHNS: s.InHNS, Dirty: s.Dirty,
 		}
 		if s.Nested {
@@ -179,8 +179,8 @@ func (d *Dataplane) dumpEndpointsLocked() []EndpointDump {
 	for _, id := range slices.Sorted(maps.Keys(d.endpoints)) {
 		ep := d.endpoints[id]
 		ed := EndpointDump{
-			ID: id, Addrs: texts(ep.addrs), Applied: slices.Concat([]hns.ACL{}, ep.applied), Known: ep.known,
-			Wanted: slices.Concat([]hns.ACL{}, d.wishLocked(ep)), Foreign: len(ep.foreign),
+			ID: id, Addrs: texts(ep.addrs), Applied: append([]hns.ACL{}, ep.applied...), Known: ep.known,
+			Wanted: append([]hns.ACL{}, d.wishLocked(ep)...), Foreign: len(ep.foreign),
 		}
 		if p := d.members.byUID[ep.owner]; p != nil {
 			ed.Pod = p.Key().String()
@@ -203,7 +203,7 @@ func (d *Dataplane) dumpPoliciesLocked() []PolicyDump {
 		ps := d.policies[key]
 		pd := PolicyDump{
 			Policy: key.String(), Ingress: ps.Isolates[policy.Ingress], Egress: ps.Isolates[policy.Egress],
-			Rules: len(ps.Rules), Selected: slices.Sorted(slices.Values(selected[ps])),
+			Rules: len(ps.Rules), Selected: append([]string{}, slices.Sorted(slices.Values(selected[ps]))...),
 		}
 		for _, p := range ps.Problems {
 			pd.Problems = append(pd.Problems, fmt.Sprintf("%s: %s: %s", p.Reason, p.Field, p.Message))

@@ -42,7 +42,13 @@ func (d *Dataplane) stageLocked(tx *Transaction) {
 			d.renderHoldersLocked(n)
 		}
 	}
-	for ep := range d.dirty {
+	d.renderDirtyLocked()
+}
+
+// renderDirtyLocked renders the marked endpoints, in order: it is the order of
+// the queue. d.mu must be held.
+func (d *Dataplane) renderDirtyLocked() {
+	for _, ep := range slices.SortedFunc(maps.Keys(d.dirty), func(a, b *endpoint) int { return cmp.Compare(a.id, b.id) }) {
 		d.renderLocked(ep)
 	}
 	clear(d.dirty)

@@ -186,13 +186,15 @@ func (d *Dataplane) wroteLocked(ep *endpoint, reached, sent []hns.ACL, err error
 	case hns.EndpointGone(err):
 		d.goneLocked(ep.id)
 		return false, nil
-	case errors.Is(err, hns.ErrInvalid):
+	}
+	var op *hns.OpError
+	errors.As(err, &op)
+	if errors.Is(err, hns.ErrInvalid) && (op == nil || op.Kind != hns.KindEndpoint) {
 		return false, d.refusedLocked(ep, sent, err)
 	}
 	// Whatever was refused, the list there may not be the one we know, nor are
 	// the sets when one is missing.
-	var op *hns.OpError
-	if errors.As(err, &op) && op.Kind == hns.KindSet {
+	if op != nil && op.Kind == hns.KindSet {
 		if n, ok := d.cache.Lookup(op.ID); ok {
 			d.cache.Unknown(n)
 		}

@@ -140,10 +140,7 @@ func (d *Dataplane) rejectLocked(n ipsets.Name) {
 	d.cache.Reject(n)
 	d.leftOut[n] = true
 	d.renderHoldersLocked(n)
-	for ep := range d.dirty {
-		d.renderLocked(ep)
-	}
-	clear(d.dirty)
+	d.renderDirtyLocked()
 }
 
 // removalsLocked returns what phase 2 may delete: sets that nothing has needed

@@ -244,6 +244,8 @@ func TestCacheModel(t *testing.T) {
 			"": func(t *rapid.T) {
 				tr.use()
 				tr.m.check(t, tr.c)
+				tr.acceptable(t, tr.c.Plan())
+				tr.acceptable(t, tr.c.PlanRemovals(clock))
 				states, err := ParseDump(tr.c.Dump())
 				require.NoError(t, err)
 				require.Empty(t, gocmp.Diff(tr.c.Snapshot(), states))
@@ -251,6 +253,16 @@ func TestCacheModel(t *testing.T) {
 		})
 		tr.converge(t)
 	})
+}
+
+// acceptable checks that HNS would refuse no request of a plan for its order,
+// whatever faults came before.
+func (tr *trial) acceptable(t *rapid.T, plan []Request) {
+	h := tr.h.clone()
+	h.bad = func(string, []string) bool { return false }
+	for _, r := range plan {
+		require.NoError(t, h.do(r), "%s", planText(plan))
+	}
 }
 
 // leave sends only what an Update takes out.

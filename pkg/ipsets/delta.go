@@ -31,8 +31,8 @@ func (t *tracker[K]) mark(k K, after uint8) bool {
 		return false
 	}
 	t.wants += count(after&wanted != 0) - count(before&wanted != 0)
-	t.differs += count(apart(after, wanted, applied)) - count(apart(before, wanted, applied))
-	t.against += count(apart(after, wanted, refused)) - count(apart(before, wanted, refused))
+	t.differs += count(apart(after, applied)) - count(apart(before, applied))
+	t.against += count(apart(after, refused)) - count(apart(before, refused))
 	switch {
 	case after == 0:
 		delete(t.bits, k)
@@ -51,8 +51,8 @@ func count(b bool) int {
 	return 0
 }
 
-// apart reports whether exactly one of two bits is set.
-func apart(bits, a, b uint8) bool { return (bits&a != 0) != (bits&b != 0) }
+// apart reports whether a key is wanted or has the other bit, not both.
+func apart(bits, other uint8) bool { return (bits&wanted != 0) != (bits&other != 0) }
 
 // want makes a key wanted or not and reports whether that was new.
 func (t *tracker[K]) want(k K, yes bool) bool {

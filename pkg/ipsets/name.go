@@ -122,9 +122,6 @@ func (n Name) Nested() bool { return n.kind.Nested() }
 // Text returns the name without its prefix: the namespace of an ns- set.
 func (n Name) Text() string { return n.text }
 
-// IsZero reports whether n names no set.
-func (n Name) IsZero() bool { return n.kind == 0 }
-
 // known reports whether the name is one of ours, not an orphan's.
 func (n Name) known() bool { return n.kind != KindOrphan && n.kind != KindOrphanNested }
 

@@ -309,8 +309,10 @@ func TestReady(t *testing.T) {
 	require.False(t, w.Settled(), "it has the right content as far as known, but that is not far")
 	w.Observe(w.hns.list(), nil)
 	require.True(t, w.Ready(nested))
-	w.Reject(leafA) // which HNS took before
-	require.False(t, w.Ready(leafA))
+	w.Hold(nsX, rule)
+	w.apply()
+	w.Reject(nsX) // which HNS took before
+	require.False(t, w.Ready(nsX))
 	require.False(t, w.Settled())
 }
 

@@ -108,7 +108,7 @@ func (c *Cache) apply(s *set, values []string) {
 		members := make([]*set, 0, len(values))
 		for _, v := range values {
 			m := c.byID[v]
-			if m == nil || m.nested() {
+			if m == nil {
 				s.alien = true
 				continue
 			}

@@ -114,6 +114,7 @@ func TestRejectedUntilTheContentChanges(t *testing.T) {
 	require.False(t, w.Rejected(nsX), "a new life, a new try")
 
 	w.Hold(nested, rule)
+	w.apply()
 	w.Reject(nested)
 	w.Release(nested, rule)
 	w.Hold(nested, rule)

@@ -1,0 +1,86 @@
+package dataplane_test
+
+import (
+	"bytes"
+	"context"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+// TestScenario_A3_OneDoor: a second caller comes in the middle of an apply, at
+// every HNS call of it. It asks HNS for nothing until the first is through, and
+// both get what they wanted.
+func TestScenario_A3_OneDoor(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	points := 0
+	for ; ; points++ {
+		w := newWorld(t, cPolicies)
+		w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/web 10.0.0.1 app=web", "apply",
+			"pod x/other 10.0.0.2 app=db", "policy deny")
+		second := w.tx
+		w.tx = dataplane.NewTransaction()
+		w.do("policy web", "node 10.1.0.4")
+
+		var at, inside, overlaps atomic.Int32
+		done := make(chan dataplane.Report, 1)
+		w.sim.OnCall(func(_ hnssim.Call, when hnssim.When) {
+			if when == hnssim.After {
+				inside.Add(-1)
+				return
+			}
+			if inside.Add(1) > 1 {
+				overlaps.Add(1)
+			}
+			if int(at.Add(1)) != points+1 {
+				return
+			}
+			go func() {
+				report, err := w.dp.ApplyDataplane(ctx, second)
+				if err != nil {
+					report.Errors = append(report.Errors, err.Error())
+				}
+				done <- report
+			}()
+			for ctx.Err() == nil && overlaps.Load() == 0 && len(done) == 0 && !appliesWait() {
+				runtime.Gosched()
+			}
+		})
+		first, err := w.dp.ApplyDataplane(ctx, w.tx)
+		require.NoError(t, err)
+		if int(at.Load()) <= points {
+			break
+		}
+		last := <-done
+		require.Zero(t, overlaps.Load(), "HNS calls of both callers at once, at call %d", points)
+		require.Empty(t, first.Errors, "the first caller, at call %d", points)
+		require.Empty(t, last.Errors, "the second caller, at call %d", points)
+		require.Empty(t, w.dp.Dump().Pending)
+		w.sim.OnCall(nil)
+		w.do("trace 10.0.1.1 -> 10.0.0.2 TCP/80 ep-2 in block", "trace 10.1.0.4 -> 10.0.0.1 TCP/80 ep-1 in allow")
+	}
+	require.NoError(t, ctx.Err(), "a second caller neither waited nor asked HNS for anything")
+	require.Greater(t, points, 1)
+}
+
+// appliesWait reports whether some goroutine stands in ApplyDataplane and waits
+// for a lock.
+func appliesWait() bool {
+	buf := make([]byte, 1<<20)
+	buf = buf[:runtime.Stack(buf, true)]
+	for stack := range bytes.SplitSeq(buf, []byte("\n\n")) {
+		head, frames, _ := strings.Cut(string(stack), "\n")
+		if strings.Contains(head, "[sync.Mutex.Lock") && strings.Contains(frames, ").ApplyDataplane(") {
+			return true
+		}
+	}
+	return false
+}
