@@ -9,5 +9,5 @@ import (
 
 // newHNS connects to the Host Networking Service of this system.
 func newHNS() (hns.Client, error) {
-	return nil, fmt.Errorf("no Host Networking Service on %s: npm start programs Windows nodes; npm simulate runs everywhere", runtime.GOOS)
+	return nil, fmt.Errorf("this build cannot reach a Host Networking Service on %s; npm simulate runs everywhere", runtime.GOOS)
 }

@@ -32,7 +32,7 @@ func (s *webServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	if r.URL.Query().Get("sendInitialEvents") != "" {
 		w.WriteHeader(http.StatusUnprocessableEntity)
-		_ = json.NewEncoder(w).Encode(metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity})
+		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: kind("v1", "Status"), Status: metav1.StatusFailure, Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity})
 		return
 	}
 	if r.URL.Query().Get("watch") != "" {
@@ -45,18 +45,22 @@ func (s *webServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var answer any
 	switch r.URL.Path {
 	case "/api/v1/pods":
-		answer = corev1.PodList{ListMeta: list, Items: []corev1.Pod{*newPod("a", "10.0.0.1")}}
+		answer = corev1.PodList{TypeMeta: kind("v1", "PodList"), ListMeta: list, Items: []corev1.Pod{*newPod("a", "10.0.0.1")}}
 	case "/api/v1/namespaces":
-		answer = corev1.NamespaceList{ListMeta: list, Items: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "x"}}}}
+		answer = corev1.NamespaceList{TypeMeta: kind("v1", "NamespaceList"), ListMeta: list, Items: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "x"}}}}
 	case "/api/v1/nodes":
-		answer = corev1.NodeList{ListMeta: list, Items: []corev1.Node{*newNode("n1", "10.9.0.1")}}
+		answer = corev1.NodeList{TypeMeta: kind("v1", "NodeList"), ListMeta: list, Items: []corev1.Node{*newNode("n1", "10.9.0.1")}}
 	case "/apis/networking.k8s.io/v1/networkpolicies":
-		answer = networkingv1.NetworkPolicyList{ListMeta: list, Items: []networkingv1.NetworkPolicy{{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "deny"}}}}
+		answer = networkingv1.NetworkPolicyList{TypeMeta: kind("networking.k8s.io/v1", "NetworkPolicyList"), ListMeta: list, Items: []networkingv1.NetworkPolicy{{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "deny"}}}}
 	default:
 		http.NotFound(w, r)
 		return
 	}
 	_ = json.NewEncoder(w).Encode(answer)
+}
+
+func kind(apiVersion, name string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: apiVersion, Kind: name}
 }
 
 func writeKubeconfig(t *testing.T, server string) string {

@@ -52,7 +52,7 @@ func newResult(ctx context.Context, sim *hnssim.Sim, j *judge, q questions, d da
 		Warnings:  warnings(loaded, d.Warnings),
 	}
 	for _, s := range sim.Sets() {
-		r.Sets = append(r.Sets, Set{ID: s.ID, Name: s.Name, Type: s.Type, Values: slices.Concat([]string{}, s.Values)})
+		r.Sets = append(r.Sets, Set{ID: s.ID, Name: s.Name, Type: s.Type, Values: append([]string{}, s.Values...)})
 	}
 	pods := map[string]string{}
 	for _, e := range d.Endpoints {
@@ -60,7 +60,7 @@ func newResult(ctx context.Context, sim *hnssim.Sim, j *judge, q questions, d da
 	}
 	for _, e := range sim.Endpoints() {
 		ours, foreign := hns.Endpoint{Policies: e.Policies}.Split()
-		out := Endpoint{ID: e.ID, Pod: pods[e.ID], ACLs: slices.Concat([]hns.ACL{}, ours), Foreign: []json.RawMessage{}}
+		out := Endpoint{ID: e.ID, Pod: pods[e.ID], ACLs: append([]hns.ACL{}, ours...), Foreign: []json.RawMessage{}}
 		for _, p := range foreign {
 			out.Foreign = append(out.Foreign, p.Settings)
 		}

@@ -152,12 +152,14 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 
 // settle waits for the first convergence.
 func (s *session) settle(ctx context.Context, o Options) error {
-	limit := time.NewTimer(firstList)
-	defer limit.Stop()
+	var limit <-chan time.Time
+	if o.Kubeconfig != "" {
+		limit = time.After(firstList)
+	}
 	interrupted := errors.New("interrupted before the first convergence")
 	select {
 	case <-s.controller.Synced():
-	case <-limit.C:
+	case <-limit:
 		reason := s.controller.SourceError()
 		if reason == nil {
 			reason = errors.New("no answer")

@@ -72,7 +72,7 @@ func newJudge(sim *hnssim.Sim, node string, d dataplane.Dump) *judge {
 				j.isolating[pod] = first
 			}
 			for _, dir := range policy.Directions {
-				if isolates[dir] && (first[dir] == "" || p.Policy < first[dir]) {
+				if isolates[dir] && first[dir] == "" { // they come sorted
 					first[dir] = p.Policy
 				}
 			}

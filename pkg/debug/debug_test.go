@@ -1,0 +1,181 @@
+package debug
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func sample() dataplane.Dump {
+	return dataplane.Dump{
+		Node: "n1",
+		Sets: []dataplane.SetDump{
+			{ID: "azure-npm-1", Name: "ns-x", Type: "IPSET", Members: []string{"10.0.0.1"}, Holders: []string{"rule e1"}, Pins: []string{"e1"}, InHNS: true},
+			{ID: "azure-npm-2", Name: "podlabel-a:b", Type: "IPSET", Members: []string{}, Holders: []string{}, Pins: []string{}},
+		},
+		Pending:    []dataplane.PendingDump{{Pod: "x/a", UID: "u", Join: []string{"ns-x"}, Leave: []string{}}},
+		Endpoints:  []dataplane.EndpointDump{{ID: "e1", Addrs: []string{"10.0.0.1"}, Pod: "x/a", Known: true}},
+		Policies:   []dataplane.PolicyDump{{Policy: "x/p", Ingress: true, Selected: []string{"x/a"}}},
+		Pods:       []dataplane.PodDump{{Pod: "x/a", UID: "u", Addr: "10.0.0.1", Labels: map[string]string{"a": "<b>"}, Local: true, Owner: true}, {Pod: "x/b"}},
+		Namespaces: []dataplane.NamespaceDump{{Name: "x", Labels: map[string]string{"team": "t"}}},
+		NodeAddrs:  []string{"10.9.0.1"},
+		Warnings:   []dataplane.Warning{{Object: "x/p", Kind: "NetworkPolicy", Reason: dataplane.ReasonHNSRejected, Message: "no"}},
+		Reports:    []dataplane.Report{{Generation: 1}, {Generation: 2}},
+	}
+}
+
+func get(t *testing.T, h http.Handler, method, path string) (int, string) {
+	t.Helper()
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), method, path, nil))
+	return rec.Code, rec.Body.String()
+}
+
+func fine() error { return nil }
+
+func TestManager(t *testing.T) {
+	want := sample()
+	h := Handler(Config{Dump: func() dataplane.Dump { return want }, Healthy: fine, Ready: fine})
+	code, body := get(t, h, http.MethodGet, ManagerPath)
+	require.Equal(t, http.StatusOK, code)
+
+	var predecessor struct {
+		NodeName string
+		NsMap    map[string]map[string]map[string]string
+		PodMap   map[string]struct {
+			Name, Namespace, PodIP string
+			Labels                 map[string]string
+		}
+		SetMap map[string]string
+	}
+	require.NoError(t, json.Unmarshal([]byte(body), &predecessor))
+	require.Equal(t, "n1", predecessor.NodeName)
+	require.Equal(t, map[string]string{"team": "t"}, predecessor.NsMap["x"]["LabelsMap"])
+	require.Equal(t, map[string]string{"azure-npm-1": "ns-x", "azure-npm-2": "podlabel-a:b"}, predecessor.SetMap)
+	require.Len(t, predecessor.PodMap, 2)
+	require.Equal(t, "a", predecessor.PodMap["x/a"].Name)
+	require.Equal(t, "x", predecessor.PodMap["x/a"].Namespace)
+	require.Equal(t, "10.0.0.1", predecessor.PodMap["x/a"].PodIP)
+	require.Equal(t, map[string]string{"a": "<b>"}, predecessor.PodMap["x/a"].Labels)
+
+	got := dataplane.Dump{Node: "n1"} // the one field that is under another key
+	require.NoError(t, json.Unmarshal([]byte(body), &got))
+	require.Empty(t, cmp.Diff(want, got), "all of the dump is there")
+}
+
+func TestManagerOfNothing(t *testing.T) {
+	h := Handler(Config{Dump: func() dataplane.Dump { return dataplane.Dump{} }, Healthy: fine, Ready: fine})
+	_, body := get(t, h, http.MethodGet, ManagerPath)
+	require.JSONEq(t, `{"NodeName":"","NsMap":{},"PodMap":{},"SetMap":{},"sets":[],"pending":[],"endpoints":[],"policies":[],
+		"pods":[],"namespaces":[],"nodeAddresses":[],"warnings":[],"reports":[]}`, body)
+}
+
+func TestManagerEndsWithTheClient(t *testing.T) {
+	require.ErrorIs(t, writeManager(gone{}, sample()), errGone)
+}
+
+var errGone = errors.New("gone")
+
+type gone struct{}
+
+func (gone) Write([]byte) (int, error) { return 0, errGone }
+
+func TestChecks(t *testing.T) {
+	var healthy, ready error
+	h := Handler(Config{
+		Dump:    func() dataplane.Dump { panic("a check needs no dump") },
+		Healthy: func() error { return healthy }, Ready: func() error { return ready },
+	})
+	for _, tc := range []struct {
+		name           string
+		healthy, ready error
+		path           string
+		code           int
+		body           string
+	}{
+		{"healthy", nil, errors.New("not yet"), "/healthz", 200, "ok\n"},
+		{"not healthy", errors.New("the worker is not running"), nil, "/healthz", 503, "the worker is not running\n"},
+		{"ready", nil, nil, "/readyz", 200, "ok\n"},
+		{"not ready", nil, errors.New("not yet"), "/readyz", 503, "not yet\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			healthy, ready = tc.healthy, tc.ready
+			code, body := get(t, h, http.MethodGet, tc.path)
+			require.Equal(t, tc.code, code)
+			require.Equal(t, tc.body, body)
+		})
+	}
+}
+
+func TestOnlyGET(t *testing.T) {
+	h := Handler(Config{Dump: func() dataplane.Dump { panic("asked") }, Healthy: fine, Ready: fine})
+	for _, path := range []string{ManagerPath, "/healthz", "/readyz"} {
+		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
+			code, _ := get(t, h, method, path)
+			require.Equal(t, http.StatusMethodNotAllowed, code, "%s %s", method, path)
+		}
+	}
+}
+
+func TestServe(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	asked := make(chan struct{})
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			close(asked)
+			<-r.Context().Done()
+			return
+		}
+		_, _ = io.WriteString(w, "hello")
+	})
+	go func() { ended <- Serve(ctx, l, h) }()
+
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get("http://" + l.Addr().String() + "/")
+	require.NoError(t, err)
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, "hello", string(body))
+
+	slow := make(chan struct{})
+	go func() {
+		defer close(slow)
+		if resp, err := client.Get("http://" + l.Addr().String() + "/slow"); err == nil {
+			_ = resp.Body.Close()
+		}
+	}()
+	<-asked
+	began := time.Now()
+	cancel()
+	require.NoError(t, <-ended, "a request in progress is ended, and that is no error")
+	require.Less(t, time.Since(began), 30*time.Second)
+	<-slow
+}
+
+func TestServeOnAClosedListener(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	err = Serve(t.Context(), l, http.NotFoundHandler())
+	require.ErrorIs(t, err, net.ErrClosed)
+	require.True(t, strings.HasPrefix(err.Error(), "serve on 127.0.0.1:"), err)
+}
