@@ -31,6 +31,7 @@ func (d *Dataplane) renderLocked(ep *endpoint) {
 	ep.owner = ""
 	if p != nil {
 		ep.owner = p.UID
+		ep.bornFor = cmp.Or(ep.bornFor, p.UID)
 		ep.wanted = d.wantedLocked(p)
 	}
 	var names []ipsets.Name
@@ -155,6 +156,25 @@ func (d *Dataplane) waitingLocked() []*podState {
 		}
 	}
 	return out
+}
+
+// maxRelists bounds the listings for a pod that has inherited endpoints only:
+// at 1, 2, 4 … 30 s they cover a minute; after that its endpoint is the old one.
+const maxRelists = 6
+
+// inheritingLocked reports whether a local pod has endpoints, but none that came
+// with it, and is to be looked for again. d.mu must be held.
+func (d *Dataplane) inheritingLocked() bool {
+	again := false
+	for _, p := range d.local {
+		eps := d.byAddr[p.Addr]
+		own := slices.ContainsFunc(eps, func(ep *endpoint) bool { return ep.bornFor == p.UID })
+		if len(eps) > 0 && !own && p.relists < maxRelists {
+			p.relists++
+			again = true
+		}
+	}
+	return again
 }
 
 // appliedLocked records what is known to be on an endpoint. d.mu must be held.

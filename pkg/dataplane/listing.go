@@ -74,10 +74,10 @@ func (r *run) list(ctx context.Context) {
 		d.renderReadLocked(d.readLocked(e))
 	}
 	d.missingLocked(seen, d.sequence, r.started)
-	if len(d.waitingLocked()) == 0 {
-		d.listing.retry = retry{}
-	} else {
+	if d.inheritingLocked() || len(d.waitingLocked()) > 0 {
 		d.listing.retry.failed(r.started)
+	} else {
+		d.listing.retry = retry{}
 	}
 }
 

@@ -65,7 +65,7 @@ func (d *Dataplane) movePodLocked(key PodKey, was *podState, pod *Pod, addrs map
 		m.is.Labels = maps.Clone(pod.Labels)
 		m.is.Ports = slices.Clone(pod.Ports)
 		if was != nil && was.UID == pod.UID {
-			m.is.selected = was.selected
+			m.is.selected, m.is.relists = was.selected, was.relists
 		}
 		if m.is.claims() {
 			contest(m.is.Addr)
@@ -116,13 +116,18 @@ func (d *Dataplane) placeLocked(m *podMove) {
 			}
 		}
 	}
-	if is == nil || !is.Local || !is.member {
+	if is == nil || !is.Local || !is.claims() {
+		return
+	}
+	if was == nil || was.UID != is.UID || was.Addr != is.Addr || was.member != is.member || !was.Local {
+		// It may have an endpoint of its own, even where it loses the address.
+		d.listing.wanted, d.listing.retry = true, retry{}
+		is.relists = 0
+	}
+	if !is.member {
 		return
 	}
 	d.local[is.UID] = is
-	if was == nil || was.UID != is.UID || was.Addr != is.Addr || !was.member {
-		d.listing.wanted = true
-	}
 	d.selectLocked(is, nil)
 	d.renderAddrLocked(is.Addr)
 }

@@ -19,6 +19,8 @@ type podState struct {
 	member bool
 	// selected are the policies that select it, sorted; local pods only.
 	selected []*policyState
+	// relists counts the listings in which it had inherited endpoints only.
+	relists int
 }
 
 // claims reports whether the pod lays claim to its address. Host-network pods
@@ -55,6 +57,9 @@ type endpoint struct {
 	moved    uint64    // the write sequence when the applied view last changed
 	missing  time.Time // when a listing first lacked it; zero when the last one had it
 
+	// bornFor is the first pod that owned it. Another one that gets the address
+	// has inherited the endpoint, and its own may be yet to come.
+	bornFor types.UID
 	// writtenFor is the pod for which the endpoint was last seen to be right. As
 	// long as that is not its owner, the block rule goes first.
 	writtenFor types.UID

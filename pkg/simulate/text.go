@@ -40,7 +40,7 @@ func (r Result) textSets(b io.Writer) {
 	for _, s := range r.Sets {
 		values := s.Values
 		if s.Type == hns.NestedIPSet {
-			values = named(values, names)
+			values = slices.Sorted(slices.Values(named(values, names)))
 		}
 		text := cmp.Or(strings.Join(values, " "), "(empty)")
 		fmt.Fprintf(t, "  %s\t%s\t%s\n", s.Name, s.Type, text)

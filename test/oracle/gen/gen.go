@@ -1,0 +1,150 @@
+// Package gen draws small clusters for tests against the oracle, and changes
+// of them. Names, labels, addresses and ports come from pools so small that
+// collisions are the rule. All randomness is rapid's, so failures shrink.
+package gen
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"pgregory.net/rapid"
+
+	"github.com/winnpm/winnpm/test/oracle"
+)
+
+// Node is the node whose pods are local; the others are n2 and n3.
+const Node = "n1"
+
+// Gen draws the objects of one cluster and of its history. It numbers pods, so
+// that every pod it ever draws has another UID.
+type Gen struct {
+	t          *rapid.T
+	serial     int
+	namespaces []string // that objects of this cluster are in
+}
+
+// New returns a generator for one run of a property.
+func New(t *rapid.T) *Gen {
+	g := &Gen{t: t}
+	g.namespaces = namespaces[:g.between(1, len(namespaces), "namespaces")]
+	return g
+}
+
+// Pools. Namespaces and policies make joined names that collide (a-b + c,
+// a + b-c); no pod has one of the outer addresses.
+var (
+	namespaces  = []string{"a", "a-b", "b", "c"}
+	policyNames = []string{"c", "b-c", "p.q", "d", "e", "f"}
+	nodes       = []string{Node, Node, Node, Node, Node, Node, "n2", "n3"}
+	podAddrs    = addrs("10.0.0.1", 12)
+	nodeAddrs   = addrs("192.168.0.1", 4)
+	outerAddrs  = append(addrs("10.0.0.30", 2), addrs("172.16.5.4", 2)...)
+	protocols   = []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
+	portNames   = []string{"http", "dns", "web"}
+	portNumbers = []int32{80, 53, 8080, 81, 1, 65535}
+)
+
+func addrs(first string, n int) []netip.Addr {
+	all := []netip.Addr{netip.MustParseAddr(first)}
+	for len(all) < n {
+		all = append(all, all[len(all)-1].Next())
+	}
+	return all
+}
+
+// Cluster draws a cluster: up to four namespaces, some of which have no
+// object, up to nine pods and seven policies.
+func (g *Gen) Cluster() oracle.Cluster {
+	var c oracle.Cluster
+	for _, name := range g.namespaces {
+		if !g.oneIn(4, "namespace without object") {
+			c.Namespaces = append(c.Namespaces, g.namespace(name))
+		}
+	}
+	g.Some(9, "pod", func() { c.Pods = append(c.Pods, g.pod(c, g.newPodKey(c))) })
+	g.Some(7, "policy", func() {
+		if np, ok := g.newPolicy(c); ok {
+			c.Policies = append(c.Policies, np)
+		}
+	})
+	c.NodeAddrs = g.nodeAddrs()
+	return c
+}
+
+// nodeAddrs draws the addresses of the own node.
+func (g *Gen) nodeAddrs() []netip.Addr {
+	return slices.Clone(nodeAddrs[:g.between(1, 2, "node addresses")])
+}
+
+// newPolicy draws a policy under a name that is free; there may be none.
+func (g *Gen) newPolicy(c oracle.Cluster) (networkingv1.NetworkPolicy, bool) {
+	np := g.policy(pick(g, g.namespaces, "policy namespace"), pick(g, policyNames, "policy name"))
+	for _, other := range c.Policies {
+		if other.Namespace == np.Namespace && other.Name == np.Name {
+			return np, false
+		}
+	}
+	return np, true
+}
+
+// Ends returns every address worth asking about: the pods', the nodes', and
+// some that nobody has. Addresses that pods share come once.
+func Ends(c oracle.Cluster) []netip.Addr {
+	ends := append([]netip.Addr{outerAddrs[0], outerAddrs[2]}, nodeAddrs[:3]...)
+	seen := map[netip.Addr]bool{}
+	for _, addr := range ends {
+		seen[addr] = true
+	}
+	for i := range c.Pods {
+		if addr := oracle.Address(&c.Pods[i]); addr.IsValid() && !seen[addr] {
+			seen[addr] = true
+			ends = append(ends, addr)
+		}
+	}
+	return ends
+}
+
+// Some calls draw up to most times, two thirds of that on average. Each call is
+// one group with the coin before it, so that rapid can take any of them out.
+func (g *Gen) Some(most int, what string, draw func()) {
+	for range most {
+		more := rapid.Custom(func(t *rapid.T) bool {
+			outer := g.t
+			g.t = t
+			defer func() { g.t = outer }()
+			if g.between(0, 2*most, "more") == 0 {
+				return false
+			}
+			draw()
+			return true
+		}).Draw(g.t, what)
+		if !more {
+			return
+		}
+	}
+}
+
+// between draws a number from first to last, small ones a little more often.
+func (g *Gen) between(first, last int, what string) int {
+	return rapid.IntRange(first, last).Draw(g.t, what)
+}
+
+// oneIn draws true once in n times.
+func (g *Gen) oneIn(n int, what string) bool { return g.between(0, n-1, what) == n-1 }
+
+// pick draws one of the values.
+func pick[T any](g *Gen, values []T, what string) T {
+	return values[g.between(0, len(values)-1, what)]
+}
+
+// uid returns a UID that was never drawn; its order says nothing about age.
+func (g *Gen) uid() string {
+	g.serial++
+	return fmt.Sprintf("%d-%04d", g.between(0, 9, "uid"), g.serial)
+}
+
+// Flip draws a bool.
+func (g *Gen) Flip(what string) bool { return g.oneIn(2, what) }

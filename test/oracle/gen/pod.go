@@ -1,0 +1,139 @@
+package gen
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/winnpm/winnpm/test/oracle"
+)
+
+func (g *Gen) namespace(name string) corev1.Namespace {
+	return corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: g.labels(namespaceLabels)}}
+}
+
+// newPodKey draws a namespace and a name that no pod of the cluster has.
+func (g *Gen) newPodKey(c oracle.Cluster) types.NamespacedName {
+	namespace := pick(g, g.namespaces, "pod namespace")
+	for i := 0; ; i++ {
+		key := types.NamespacedName{Namespace: namespace, Name: fmt.Sprintf("pod%d", i)}
+		if find(c, key) < 0 {
+			return key
+		}
+	}
+}
+
+// find returns the index of a pod, or -1.
+func find(c oracle.Cluster, key types.NamespacedName) int {
+	for i, pod := range c.Pods {
+		if pod.Namespace == key.Namespace && pod.Name == key.Name {
+			return i
+		}
+	}
+	return -1
+}
+
+// pod draws a pod in any stage of its life.
+func (g *Gen) pod(c oracle.Cluster, key types.NamespacedName) corev1.Pod {
+	pod := corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: key.Namespace, Name: key.Name, UID: types.UID(g.uid()),
+			Labels: g.labels(podLabels), CreationTimestamp: g.minute("created"),
+		},
+		Spec:   corev1.PodSpec{NodeName: pick(g, nodes, "node"), Containers: g.containers()},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	if g.oneIn(4, "sidecar") {
+		always := corev1.ContainerRestartPolicyAlways
+		pod.Spec.InitContainers = g.containers()
+		pod.Spec.InitContainers[0].RestartPolicy = &always
+	}
+	if g.oneIn(8, "terminating") {
+		deleted := g.minute("deleted")
+		pod.DeletionTimestamp = &deleted
+	}
+	if g.oneIn(8, "finished") {
+		pod.Status.Phase = pick(g, []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed}, "phase")
+	}
+	switch {
+	case g.oneIn(8, "without address"):
+		pod.Status.Phase = corev1.PodPending
+		if g.oneIn(2, "not scheduled") {
+			pod.Spec.NodeName = ""
+		}
+	case g.oneIn(8, "host network"):
+		pod.Spec.HostNetwork = true
+		g.start(&pod, pick(g, nodeAddrs, "node address"))
+	default:
+		g.start(&pod, g.podAddr(c))
+		if pod.Status.Phase == corev1.PodRunning && g.oneIn(8, "pending with address") {
+			pod.Status.Phase = corev1.PodPending
+		}
+	}
+	return pod
+}
+
+// start gives the pod its address, as the kubelet reports it: alone, or as the
+// first or second of two families.
+func (g *Gen) start(pod *corev1.Pod, addr netip.Addr) {
+	const other = "fd00::a"
+	status := &pod.Status
+	switch g.between(0, 3, "families") {
+	case 0:
+		status.PodIP = addr.String()
+	case 1:
+		status.PodIP, status.PodIPs = addr.String(), []corev1.PodIP{{IP: addr.String()}}
+	case 2:
+		status.PodIP, status.PodIPs = addr.String(), []corev1.PodIP{{IP: addr.String()}, {IP: other}}
+	default:
+		status.PodIP, status.PodIPs = other, []corev1.PodIP{{IP: other}, {IP: addr.String()}}
+	}
+	if !g.oneIn(4, "no start time") {
+		started := g.minute("started")
+		status.StartTime = &started
+	}
+}
+
+// podAddr draws an address, sometimes one that another pod claims.
+func (g *Gen) podAddr(c oracle.Cluster) netip.Addr {
+	used := map[netip.Addr]bool{}
+	for i := range c.Pods {
+		used[oracle.Address(&c.Pods[i])] = true
+	}
+	if g.oneIn(4, "any address") {
+		return pick(g, podAddrs, "address")
+	}
+	for _, addr := range podAddrs {
+		if !used[addr] {
+			return addr
+		}
+	}
+	return podAddrs[0]
+}
+
+func (g *Gen) containers() []corev1.Container {
+	containers := make([]corev1.Container, g.between(1, 2, "containers"))
+	for i := range containers {
+		containers[i].Name = fmt.Sprintf("c%d", i)
+		g.Some(3, "container port", func() {
+			port := corev1.ContainerPort{ContainerPort: pick(g, portNumbers, "container port")}
+			if !g.oneIn(8, "unnamed") {
+				port.Name = pick(g, portNames, "port name")
+			}
+			if !g.oneIn(2, "default protocol") {
+				port.Protocol = pick(g, protocols, "container protocol")
+			}
+			containers[i].Ports = append(containers[i].Ports, port)
+		})
+	}
+	return containers
+}
+
+// minute draws one of a few times, so that pods of one age are common.
+func (g *Gen) minute(what string) metav1.Time {
+	return metav1.NewTime(time.Date(2026, 1, 1, 0, g.between(0, 3, what), 0, 0, time.UTC))
+}

@@ -1,0 +1,91 @@
+package gen
+
+import (
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// vocabulary is the keys and values of labels.
+type vocabulary map[string][]string
+
+var (
+	podLabels       = vocabulary{"app": {"v1", "v2", "v3"}, "tier": {"f", "g"}, "w.io/x": {"", "v1"}}
+	namespaceLabels = vocabulary{"team": {"r", "s"}, "stage": {"v1", "v2", ""}}
+	operators       = []metav1.LabelSelectorOperator{
+		metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist,
+	}
+)
+
+func (v vocabulary) keys() []string { return slices.Sorted(maps.Keys(v)) }
+
+func (g *Gen) labels(v vocabulary) map[string]string {
+	labels := map[string]string{}
+	for _, key := range v.keys() {
+		if !g.oneIn(4, "no label") {
+			labels[key] = pick(g, v[key], key)
+		}
+	}
+	return labels
+}
+
+// selector draws a selector over the vocabulary; an empty one is likely.
+func (g *Gen) selector(v vocabulary) *metav1.LabelSelector {
+	s := &metav1.LabelSelector{}
+	switch g.between(0, 7, "selector") {
+	case 0, 1:
+	case 2, 3:
+		s.MatchLabels = g.matchLabels(v)
+	case 4:
+		s.MatchLabels = g.matchLabels(v)
+		s.MatchExpressions = g.requirements(v, 1)
+	case 5, 6:
+		s.MatchExpressions = g.requirements(v, 1)
+	default:
+		s.MatchExpressions = g.requirements(v, 2)
+	}
+	if g.oneIn(16, "malformed selector") {
+		g.spoil(s)
+	}
+	return s
+}
+
+func (g *Gen) matchLabels(v vocabulary) map[string]string {
+	labels := map[string]string{}
+	for range g.between(1, 2, "labels") {
+		key := pick(g, v.keys(), "key")
+		labels[key] = pick(g, v[key], "value")
+	}
+	return labels
+}
+
+func (g *Gen) requirements(v vocabulary, n int) []metav1.LabelSelectorRequirement {
+	var all []metav1.LabelSelectorRequirement
+	for range n {
+		r := metav1.LabelSelectorRequirement{Key: pick(g, v.keys(), "key"), Operator: pick(g, operators, "operator")}
+		if r.Operator == metav1.LabelSelectorOpIn || r.Operator == metav1.LabelSelectorOpNotIn {
+			for range g.between(1, 3, "values") { // doubles are welcome
+				r.Values = append(r.Values, pick(g, v[r.Key], "value"))
+			}
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// spoil makes the selector one that the API server refuses.
+func (g *Gen) spoil(s *metav1.LabelSelector) {
+	bad := []metav1.LabelSelectorRequirement{
+		{Key: "app", Operator: "Like", Values: []string{"v1"}},
+		{Key: "app", Operator: metav1.LabelSelectorOpIn},
+		{Key: "app", Operator: metav1.LabelSelectorOpExists, Values: []string{"v1"}},
+		{Key: "-", Operator: metav1.LabelSelectorOpDoesNotExist},
+		{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"no value"}},
+	}
+	if i := g.between(0, len(bad), "defect"); i < len(bad) {
+		s.MatchExpressions = append(s.MatchExpressions, bad[i])
+		return
+	}
+	s.MatchLabels = map[string]string{"app": "v1:v2"}
+}

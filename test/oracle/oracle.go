@@ -1,0 +1,159 @@
+// Package oracle evaluates NetworkPolicy the way the API's own documentation
+// words it: object by object, packet by packet, without sets, ids, priorities
+// or caches. It is deliberately naive and slow, so that a reader can hold it
+// against the documentation; tests hold the dataplane against it.
+//
+// What the API server would refuse can still come from an older cluster. Here
+// it fails closed: a malformed part allows nothing, and a policy that does not
+// tell which pods it selects isolates every pod of its namespace.
+package oracle
+
+import (
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Cluster is everything that a verdict depends on. Names are unique within a
+// kind and namespace, UIDs of pods within the cluster.
+type Cluster struct {
+	Namespaces []corev1.Namespace
+	Pods       []corev1.Pod
+	Policies   []networkingv1.NetworkPolicy
+	// NodeAddrs may reach every pod, for the kubelet's probes.
+	NodeAddrs []netip.Addr
+}
+
+// Endpoint is one end of the traffic: a pod, or, when IP is valid, an address.
+type Endpoint struct {
+	Pod types.NamespacedName
+	IP  netip.Addr
+}
+
+// Side is what one end of the traffic says to it.
+type Side struct {
+	Allowed bool
+	// Policy is the first (by namespace/name) that allows the traffic or, when
+	// it is denied, the first that isolates. It is empty when nothing isolates
+	// and when the traffic needs no policy's permission.
+	Policy string
+	// Isolated reports whether any policy isolates this end in this direction.
+	Isolated bool
+}
+
+// Verdict tells what happens to new connections from src to a port of dst: the
+// traffic flows when both sides allow it. Ingress is dst's word, egress is
+// src's; the side of an address that is no member pod allows everything. A pod
+// that does not exist or has no IPv4 address has no traffic: both sides deny.
+func Verdict(c Cluster, src, dst Endpoint, protocol corev1.Protocol, port uint16) (ingress, egress Side) {
+	from, to := address(c, src), address(c, dst)
+	if !from.IsValid() || !to.IsValid() {
+		return Side{}, Side{}
+	}
+	p := packet{
+		namespaces: c.Namespaces, policies: c.Policies, nodes: c.NodeAddrs,
+		src: end{from, Owner(c, from)}, dst: end{to, Owner(c, to)}, protocol: protocol, port: port,
+	}
+	return p.side(networkingv1.PolicyTypeIngress), p.side(networkingv1.PolicyTypeEgress)
+}
+
+// packet opens a connection. It knows addresses only, as the network does.
+type packet struct {
+	namespaces []corev1.Namespace
+	policies   []networkingv1.NetworkPolicy
+	nodes      []netip.Addr
+	src, dst   end
+	protocol   corev1.Protocol
+	port       uint16
+}
+
+// end is an address with the pod that it means, nil if it means none.
+type end struct {
+	addr netip.Addr
+	pod  *corev1.Pod
+}
+
+// side judges the packet at its destination for Ingress, at its source for Egress.
+func (p packet) side(direction networkingv1.PolicyType) Side {
+	own := p.dst
+	if direction == networkingv1.PolicyTypeEgress {
+		own = p.src
+	}
+	if own.pod == nil {
+		return Side{Allowed: true}
+	}
+	var isolating, allowing []string
+	for _, np := range p.policies {
+		if !applies(np, own.pod) || !slices.Contains(policyTypes(np), direction) {
+			continue
+		}
+		name := np.Namespace + "/" + np.Name
+		isolating = append(isolating, name)
+		if p.allowedBy(np, direction) {
+			allowing = append(allowing, name)
+		}
+	}
+	switch {
+	case len(isolating) == 0:
+		return Side{Allowed: true}
+	case p.src.addr == p.dst.addr: // a pod cannot block itself
+		return Side{Allowed: true, Isolated: true}
+	case direction == networkingv1.PolicyTypeIngress && slices.Contains(p.nodes, p.src.addr):
+		return Side{Allowed: true, Isolated: true}
+	case len(allowing) > 0:
+		return Side{Allowed: true, Policy: slices.Min(allowing), Isolated: true}
+	default:
+		return Side{Policy: slices.Min(isolating), Isolated: true}
+	}
+}
+
+// applies reports whether the policy is about the pod. A podSelector that
+// cannot be read is about every pod of the namespace.
+func applies(np networkingv1.NetworkPolicy, pod *corev1.Pod) bool {
+	if np.Namespace != pod.Namespace {
+		return false
+	}
+	selector, err := metav1.LabelSelectorAsSelector(&np.Spec.PodSelector)
+	return err != nil || selector.Matches(labels.Set(pod.Labels))
+}
+
+// policyTypes returns the directions that the policy is about. When it does
+// not say (in words that are known), that is Ingress, and Egress too if it has
+// rules for it.
+func policyTypes(np networkingv1.NetworkPolicy) []networkingv1.PolicyType {
+	var said []networkingv1.PolicyType
+	for _, t := range np.Spec.PolicyTypes {
+		if t == networkingv1.PolicyTypeIngress || t == networkingv1.PolicyTypeEgress {
+			said = append(said, t)
+		}
+	}
+	if len(said) > 0 {
+		return said
+	}
+	if len(np.Spec.Egress) > 0 {
+		return []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}
+	}
+	return []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}
+}
+
+// allowedBy reports whether a rule of the policy for the direction lets the
+// packet through. A policy whose podSelector cannot be read allows nothing:
+// what it meant to open for some pods must not open all of them.
+func (p packet) allowedBy(np networkingv1.NetworkPolicy, direction networkingv1.PolicyType) bool {
+	if _, err := metav1.LabelSelectorAsSelector(&np.Spec.PodSelector); err != nil {
+		return false
+	}
+	if direction == networkingv1.PolicyTypeIngress {
+		return slices.ContainsFunc(np.Spec.Ingress, func(r networkingv1.NetworkPolicyIngressRule) bool {
+			return p.fromAny(r.From, np.Namespace, p.src) && p.toAny(r.Ports)
+		})
+	}
+	return slices.ContainsFunc(np.Spec.Egress, func(r networkingv1.NetworkPolicyEgressRule) bool {
+		return p.fromAny(r.To, np.Namespace, p.dst) && p.toAny(r.Ports)
+	})
+}

@@ -1,0 +1,184 @@
+package oracle
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+)
+
+// base is the cluster of every case: two namespaces with an object, one
+// without, web pods that name their port http by different numbers.
+func base(t *testing.T) Cluster {
+	t.Helper()
+	namespace := func(name, team string) corev1.Namespace {
+		return corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": team}}}
+	}
+	return Cluster{
+		Namespaces: []corev1.Namespace{namespace("x", "red"), namespace("z", "blue")},
+		Pods: []corev1.Pod{
+			parse[corev1.Pod](t, `
+metadata: {namespace: x, name: web, uid: "1", labels: {app: web, tier: front}}
+spec:
+  containers:
+  - ports: [{name: metrics, containerPort: 9090}]
+  - ports: [{name: http, containerPort: 8080}, {name: dns, containerPort: 53, protocol: UDP}, {name: http, containerPort: 8888}]
+  initContainers:
+  - ports: [{name: setup, containerPort: 7000}]
+  - restartPolicy: Always
+    ports: [{name: mesh, containerPort: 15001}, {name: http, containerPort: 15002}]
+status: {phase: Running, podIP: 10.0.0.1}`),
+			parse[corev1.Pod](t, `
+metadata: {namespace: x, name: db, uid: "2", labels: {app: db}}
+status: {phase: Running, podIP: 10.0.0.2}`),
+			parse[corev1.Pod](t, `
+metadata: {namespace: z, name: web, uid: "3", labels: {app: web}}
+spec: {containers: [{ports: [{name: http, containerPort: 8081}]}]}
+status: {phase: Pending, podIP: "fd00::3", podIPs: [{ip: "fd00::3"}, {ip: 10.0.0.3}]}`),
+			parse[corev1.Pod](t, `
+metadata: {namespace: lost, name: web, uid: "4", labels: {app: web}}
+status: {phase: Running, podIP: 10.0.0.4}`),
+			parse[corev1.Pod](t, `
+metadata: {namespace: x, name: host, uid: "5", labels: {app: web}}
+spec: {hostNetwork: true, containers: [{ports: [{name: http, containerPort: 8080}]}]}
+status: {phase: Running, podIP: 192.168.0.9}`),
+			parse[corev1.Pod](t, `
+metadata: {namespace: x, name: done, uid: "6", labels: {app: web}}
+status: {phase: Succeeded, podIP: 10.0.0.6}`),
+			parse[corev1.Pod](t, `
+metadata: {namespace: x, name: new, uid: "7", labels: {app: web}}
+status: {phase: Pending}`),
+		},
+		NodeAddrs: []netip.Addr{netip.MustParseAddr("192.168.0.1")},
+	}
+}
+
+func parse[T any](t *testing.T, text string) T {
+	t.Helper()
+	var v T
+	require.NoError(t, yaml.UnmarshalStrict([]byte(text), &v))
+	return v
+}
+
+// at reads "x/web" or "10.0.0.1".
+func at(text string) Endpoint {
+	if namespace, name, isPod := strings.Cut(text, "/"); isPod {
+		return Endpoint{Pod: types.NamespacedName{Namespace: namespace, Name: name}}
+	}
+	return Endpoint{IP: netip.MustParseAddr(text)}
+}
+
+// say words the verdict: "allowed" or "denied", by which policy, or why not by one.
+func say(s Side) string {
+	word := "denied"
+	if s.Allowed {
+		word = "allowed"
+	}
+	switch {
+	case s.Policy != "":
+		word += " by " + s.Policy
+	case s.Isolated:
+		word += " although isolated"
+	}
+	return word
+}
+
+// check plays lines of the form "in x/web -> x/db 80/TCP: denied by x/p".
+func check(t *testing.T, c Cluster, lines string) {
+	t.Helper()
+	for line := range strings.Lines(strings.TrimSpace(lines)) {
+		question, want, ok := strings.Cut(strings.TrimSpace(line), ": ")
+		require.True(t, ok, line)
+		f := strings.Fields(question)
+		require.Len(t, f, 5, line)
+		number, protocol, _ := strings.Cut(f[4], "/")
+		port, err := strconv.ParseUint(number, 10, 16)
+		require.NoError(t, err, line)
+		ingress, egress := Verdict(c, at(f[1]), at(f[3]), corev1.Protocol(protocol), uint16(port))
+		got := map[string]Side{"in": ingress, "out": egress}[f[0]]
+		require.Equal(t, want, say(got), line)
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			c := base(t)
+			for i, spec := range tc.specs {
+				c.Policies = append(c.Policies, networkingv1.NetworkPolicy{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "p" + strconv.Itoa(i)},
+					Spec:       parse[networkingv1.NetworkPolicySpec](t, spec),
+				})
+			}
+			check(t, c, tc.want)
+		})
+	}
+}
+
+// A policy selects pods of its own namespace only, also where no object of the
+// namespace is known.
+func TestVerdictPolicyNamespace(t *testing.T) {
+	c := base(t)
+	c.Policies = []networkingv1.NetworkPolicy{{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "lost", Name: "p"},
+		Spec:       parse[networkingv1.NetworkPolicySpec](t, `{podSelector: {}, ingress: [{from: [{podSelector: {}}]}]}`),
+	}}
+	check(t, c, `
+		in x/web -> x/db 80/TCP: allowed
+		in x/web -> lost/web 80/TCP: denied by lost/p`)
+	c.Pods = append(c.Pods, parse[corev1.Pod](t, `
+metadata: {namespace: lost, name: peer, uid: "8"}
+status: {podIP: 10.0.0.8}`))
+	check(t, c, `in lost/peer -> lost/web 80/TCP: allowed by lost/p`)
+}
+
+func TestOwner(t *testing.T) {
+	on := func(minute int) metav1.Time {
+		return metav1.NewTime(time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC))
+	}
+	started := func(minute int) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { v := on(minute); p.Status.StartTime = &v }
+	}
+	created := func(minute int) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.CreationTimestamp = on(minute) }
+	}
+	deleted := func(p *corev1.Pod) { v := on(9); p.DeletionTimestamp = &v }
+	failed := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
+	onHost := func(p *corev1.Pod) { p.Spec.HostNetwork = true }
+	uid := func(s string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.UID = types.UID(s) } }
+	for name, tc := range map[string]struct{ wins, loses []func(*corev1.Pod) }{
+		"a finished pod has no address":     {nil, []func(*corev1.Pod){failed, started(5)}},
+		"a host-network pod claims none":    {nil, []func(*corev1.Pod){onHost, started(5)}},
+		"not deleted beats started later":   {nil, []func(*corev1.Pod){deleted, started(5)}},
+		"started later beats created later": {[]func(*corev1.Pod){started(2)}, []func(*corev1.Pod){started(1), created(5)}},
+		"any start beats none":              {[]func(*corev1.Pod){started(1)}, []func(*corev1.Pod){created(5)}},
+		"created later beats greater UID":   {[]func(*corev1.Pod){created(2)}, []func(*corev1.Pod){created(1), uid("z")}},
+		"greater UID":                       {[]func(*corev1.Pod){uid("c")}, []func(*corev1.Pod){uid("b")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := func(name string, edits []func(*corev1.Pod)) corev1.Pod {
+				p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: name, UID: "a"}}
+				p.Status.PodIP = "10.0.0.1"
+				for _, edit := range edits {
+					edit(&p)
+				}
+				return p
+			}
+			wins, loses := pod("wins", tc.wins), pod("loses", tc.loses)
+			for _, c := range []Cluster{{Pods: []corev1.Pod{wins, loses}}, {Pods: []corev1.Pod{loses, wins}}} {
+				require.Equal(t, "wins", Owner(c, netip.MustParseAddr("10.0.0.1")).Name)
+			}
+		})
+	}
+	require.Nil(t, Owner(base(t), netip.MustParseAddr("10.0.0.6")), "finished")
+	require.Nil(t, Owner(base(t), netip.MustParseAddr("192.168.0.9")), "host network")
+	require.Nil(t, Owner(base(t), netip.MustParseAddr("10.0.0.99")), "nobody")
+}

@@ -1,0 +1,93 @@
+package oracletest
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/test/oracle"
+	"github.com/winnpm/winnpm/test/oracle/gen"
+)
+
+var protocolNumbers = map[corev1.Protocol]uint8{corev1.ProtocolTCP: 6, corev1.ProtocolUDP: 17, corev1.ProtocolSCTP: 132}
+
+// compare asks the tracer and the oracle about every packet between an
+// endpoint of the node and any address, in both directions.
+func (w *world) compare(c oracle.Cluster, probes []gen.Probe, coverage *gen.Coverage) {
+	for _, endpoint := range w.sim.Endpoints() {
+		own := endpoint.Addrs[0]
+		if pod := oracle.Owner(c, own); pod == nil || pod.Spec.NodeName != gen.Node {
+			continue // its address went on to another node
+		}
+		for _, other := range gen.Ends(c) {
+			if other == own {
+				continue
+			}
+			for _, probe := range probes {
+				w.compareOne(c, endpoint.ID, hns.In, other, own, probe, coverage)
+				w.compareOne(c, endpoint.ID, hns.Out, own, other, probe, coverage)
+			}
+		}
+	}
+}
+
+func (w *world) compareOne(c oracle.Cluster, endpoint string, direction hns.Direction, src, dst netip.Addr, probe gen.Probe, coverage *gen.Coverage) {
+	verdict, err := w.sim.Trace(endpoint, direction, hnssim.Packet{
+		Src: src, Dst: dst, Protocol: protocolNumbers[probe.Protocol], DstPort: probe.Port,
+	})
+	require.NoError(w.t, err)
+	want, egress := oracle.Verdict(c, oracle.Endpoint{IP: src}, oracle.Endpoint{IP: dst}, probe.Protocol, probe.Port)
+	if direction == hns.Out {
+		want = egress
+	}
+	coverage.Verdict(c, src, dst, probe, direction == hns.In, want)
+	if got, want := tracedSide(verdict), oracleSide(want, direction); got != want {
+		w.fail(c, "%s %v -> %v %d/%s at %s: HNS says %s, the oracle %s", direction, src, dst, probe.Port, probe.Protocol, endpoint, got, want)
+	}
+}
+
+// oracleSide words the oracle's verdict, with the rule that must be the reason.
+func oracleSide(s oracle.Side, direction hns.Direction) string {
+	switch {
+	case !s.Isolated:
+		return "allowed"
+	case !s.Allowed:
+		return "denied by azure-acl-npm-block-" + strings.ToLower(string(direction))
+	case s.Policy == "":
+		return "allowed by azure-acl-npm-node"
+	default:
+		return "allowed by " + s.Policy
+	}
+}
+
+// tracedSide words the tracer's verdict in the same way: by the first policy of
+// the rules that decided, or the shared rule. The CNI's allow-all is no reason.
+func tracedSide(v hnssim.Verdict) string {
+	word := "denied"
+	if v.Allowed {
+		word = "allowed"
+	}
+	first := ""
+	for _, acl := range v.Matched {
+		if !acl.Ours() || acl.Priority == hns.PriorityDefault {
+			continue
+		}
+		name := acl.ID
+		if key, ok := dataplane.PolicyOfACL(acl.ID); ok {
+			name = key.String()
+		}
+		if first == "" || name < first {
+			first = name
+		}
+	}
+	if first == "" {
+		return word
+	}
+	return fmt.Sprintf("%s by %s", word, first)
+}

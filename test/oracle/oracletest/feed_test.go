@@ -1,0 +1,158 @@
+package oracletest
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/winnpm/winnpm/pkg/controllers"
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/test/oracle"
+	"github.com/winnpm/winnpm/test/oracle/gen"
+)
+
+// event tells a transaction of one object.
+type event func(*dataplane.Transaction)
+
+// events returns what the API server would report of the way from one cluster
+// to another, one event per object. With all it repeats what did not change.
+func events(before, after oracle.Cluster, all bool) []event {
+	var list []event
+	namespaces := func(ns corev1.Namespace) string { return ns.Name }
+	diff(before.Namespaces, after.Namespaces, all, namespaces, func(ns corev1.Namespace) {
+		list = append(list, func(tx *dataplane.Transaction) {
+			tx.SetNamespace(dataplane.Namespace{Name: ns.Name, Labels: ns.Labels})
+		})
+	}, func(ns corev1.Namespace) {
+		list = append(list, func(tx *dataplane.Transaction) { tx.DeleteNamespace(ns.Name) })
+	})
+	pods := func(p corev1.Pod) string { return p.Namespace + "/" + p.Name }
+	diff(before.Pods, after.Pods, all, pods, func(p corev1.Pod) {
+		list = append(list, func(tx *dataplane.Transaction) { tx.SetPod(controllers.PodFrom(&p, gen.Node)) })
+	}, func(p corev1.Pod) {
+		key := dataplane.PodKey{Namespace: p.Namespace, Name: p.Name}
+		list = append(list, func(tx *dataplane.Transaction) { tx.DeletePod(key) })
+	})
+	policies := func(np networkingv1.NetworkPolicy) string { return np.Namespace + "/" + np.Name }
+	diff(before.Policies, after.Policies, all, policies, func(np networkingv1.NetworkPolicy) {
+		list = append(list, func(tx *dataplane.Transaction) { tx.SetPolicy(&np) })
+	}, func(np networkingv1.NetworkPolicy) {
+		key := policy.Key{Namespace: np.Namespace, Name: np.Name}
+		list = append(list, func(tx *dataplane.Transaction) { tx.DeletePolicy(key) })
+	})
+	if all || !slices.Equal(before.NodeAddrs, after.NodeAddrs) {
+		list = append(list, func(tx *dataplane.Transaction) { tx.SetNodeAddrs(after.NodeAddrs) })
+	}
+	return list
+}
+
+// diff calls set for every object of after that is new or changed (or all of
+// them) and drop for every one that after lacks.
+func diff[T any](before, after []T, all bool, key func(T) string, set, drop func(T)) {
+	gone := map[string]T{}
+	for _, object := range before {
+		gone[key(object)] = object
+	}
+	for _, object := range after {
+		old, existed := gone[key(object)]
+		if all || !existed || !equality.Semantic.DeepEqual(old, object) {
+			set(object)
+		}
+		delete(gone, key(object))
+	}
+	for _, object := range before {
+		if _, ok := gone[key(object)]; ok {
+			drop(object)
+		}
+	}
+}
+
+// tell applies events in transactions of the given size.
+func (w *world) tell(list []event, size int) dataplane.Report {
+	var report dataplane.Report
+	for len(list) > 0 {
+		tx := dataplane.NewTransaction()
+		n := min(size, len(list))
+		for _, event := range list[:n] {
+			event(tx)
+		}
+		list = list[n:]
+		report = w.apply(tx)
+	}
+	return report
+}
+
+// plug is the CNI: every pod that runs here with an address of its own has an
+// endpoint, and only such pods have. An endpoint whose address went on to a pod
+// of another node is kept, until tidy. It reports whether an address that had an
+// endpoint has a new one: coming after the news of its pod, for which the old
+// endpoint was good enough, such a one is only found by the reconciler.
+func (w *world) plug(c oracle.Cluster, tidy bool) (replaced bool) {
+	wanted := map[string]netip.Addr{}
+	for i := range c.Pods {
+		pod := &c.Pods[i]
+		if pod.Spec.NodeName != gen.Node || !oracle.Member(pod) {
+			continue
+		}
+		addr := oracle.Address(pod)
+		if tidy && oracle.Owner(c, addr).Spec.NodeName != gen.Node {
+			continue
+		}
+		name := addr.String()
+		if !w.setup.shared {
+			name += string(pod.UID)
+		}
+		wanted[guid(name)] = addr
+	}
+	had := map[netip.Addr]bool{}
+	for _, endpoint := range w.sim.Endpoints() {
+		had[endpoint.Addrs[0]] = true
+		if _, ok := wanted[endpoint.ID]; !ok {
+			w.note("endpoint %s of %v goes", endpoint.ID, endpoint.Addrs[0])
+			require.NoError(w.t, w.sim.DeleteEndpoint(endpoint.ID))
+		}
+		delete(wanted, endpoint.ID)
+	}
+	for _, id := range slices.Sorted(maps.Keys(wanted)) { // in order, or a failure would not shrink
+		addr := wanted[id]
+		replaced = replaced || had[addr]
+		w.note("endpoint %s of %v comes", id, addr)
+		require.NoError(w.t, w.sim.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{addr}}))
+	}
+	return replaced
+}
+
+// guid makes an endpoint's ID of what it is for, so that it is the same in
+// every world.
+func guid(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+}
+
+// change takes the world from one cluster to the next. The CNI is either ahead
+// of the dataplane or behind it.
+func (w *world) change(before, after oracle.Cluster, late, all bool) {
+	if !late {
+		w.plug(after, false)
+	}
+	list := events(before, after, all)
+	report := w.tell(list, max(1, len(list)))
+	replaced := false
+	if late {
+		replaced = w.plug(after, false)
+		report = w.apply(dataplane.NewTransaction())
+	}
+	w.settle(report)
+	if replaced {
+		w.reconcile()
+	}
+}

@@ -1,0 +1,113 @@
+package oracletest
+
+import (
+	"flag"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/test/oracle"
+	"github.com/winnpm/winnpm/test/oracle/gen"
+)
+
+// What HNS does with every packet is what the oracle says, by the same policy,
+// however the dataplane came to know of the cluster. The command line's
+// -rapid.checks replaces the numbers; the race detector gets by with a fifth.
+func TestOracle(t *testing.T) {
+	var coverage gen.Coverage
+	drawn := 0
+	draw := func(name string, clusters int, prop func(*rapid.T, *gen.Coverage)) {
+		t.Run(name, func(t *testing.T) {
+			if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+				if underRace() {
+					clusters /= 5
+				}
+				require.NoError(t, checks.Value.Set(strconv.Itoa(clusters)))
+				t.Cleanup(func() { require.NoError(t, checks.Value.Set(checks.DefValue)) })
+				drawn++
+			}
+			rapid.Check(t, func(t *rapid.T) { prop(t, &coverage) })
+		})
+	}
+	draw("Whole", 1500, whole)
+	draw("Pieces", 1000, pieces)
+	draw("History", 600, history)
+	t.Log(coverage.Report())
+	if drawn == 3 && !t.Failed() && !testing.Short() {
+		require.Empty(t, coverage.Missing(), "never generated, allowed or denied")
+	}
+}
+
+// underRace reports whether the test was built with the race detector.
+func underRace() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// whole brings a cluster in with one transaction.
+func whole(t *rapid.T, coverage *gen.Coverage) {
+	g := gen.New(t)
+	w := newWorld(t, drawSetup(t))
+	c := g.Cluster()
+	coverage.Cluster(c)
+	w.start(c, false)
+	w.check(c, g, coverage)
+}
+
+// pieces brings a cluster in object by object in any order, in transactions of
+// any size; endpoints come before, between or after them.
+func pieces(t *rapid.T, coverage *gen.Coverage) {
+	g := gen.New(t)
+	w := newWorld(t, drawSetup(t))
+	c := g.Cluster()
+	coverage.Cluster(c)
+	list := shuffled(t, events(oracle.Cluster{}, c, true))
+	before := rapid.IntRange(0, len(list)).Draw(t, "events before the endpoints")
+	size := rapid.IntRange(1, 4).Draw(t, "transaction size")
+	w.tell(list[:before], size)
+	w.plug(c, false)
+	w.tell(list[before:], size)
+	w.settle(w.apply(dataplane.NewTransaction()))
+	w.check(c, g, coverage)
+	w.sameAsFresh(c)
+}
+
+// history lets a cluster change for a while.
+func history(t *rapid.T, coverage *gen.Coverage) {
+	g := gen.New(t)
+	w := newWorld(t, drawSetup(t))
+	c := g.Cluster()
+	coverage.Cluster(c)
+	w.start(c, false)
+	g.Some(6, "transaction", func() {
+		before := c
+		g.Some(4, "change", func() {
+			m := g.Mutation(c)
+			coverage.Mutation(m)
+			w.note("event: %s", m.Kind)
+			c = m.After
+		})
+		coverage.Cluster(c)
+		w.change(before, c, g.Flip("endpoints change later"), g.Flip("tell all"))
+		w.compare(c, g.Probes(c, 2), coverage)
+	})
+	w.check(c, g, coverage)
+	w.sameAsFresh(c)
+}
+
+func shuffled(t *rapid.T, list []event) []event {
+	order := make([]int, len(list))
+	for i := range order {
+		order[i] = i
+	}
+	var all []event
+	for _, i := range rapid.Permutation(order).Draw(t, "order") {
+		all = append(all, list[i])
+	}
+	return all
+}

@@ -1,0 +1,134 @@
+// Package oracletest holds the dataplane on the simulator against the oracle:
+// random clusters, brought in at once, in pieces, or through a history.
+package oracletest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/test/oracle"
+	"github.com/winnpm/winnpm/test/oracle/gen"
+)
+
+const reconcileInterval = 5 * time.Minute
+
+// setup is what a node may look like before we come.
+type setup struct {
+	foreign []hns.EndpointPolicy // of the CNI
+	shared  bool                 // pods with one address have one endpoint
+}
+
+func drawSetup(t *rapid.T) setup {
+	var s setup
+	if rapid.Bool().Draw(t, "foreign policies") {
+		s.foreign = hnssim.DefaultForeign()
+	}
+	s.shared = rapid.Bool().Draw(t, "shared endpoints")
+	return s
+}
+
+// tester is what *testing.T and *rapid.T have in common.
+type tester interface {
+	require.TestingT
+	Fatalf(format string, args ...any)
+	Context() context.Context
+}
+
+// world is one node: the simulator, the dataplane on it, and a clock that only
+// moves when there is something to wait for.
+type world struct {
+	t     tester
+	setup setup
+	sim   *hnssim.Sim
+	dp    *dataplane.Dataplane
+	now   time.Time
+	story []string // what happened, for whoever reads a failure
+}
+
+func newWorld(t tester, s setup) *world {
+	w := &world{
+		t: t, setup: s, sim: hnssim.New(hnssim.Options{Foreign: s.foreign}),
+		now: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC),
+	}
+	w.dp = dataplane.New(dataplane.Config{
+		Client: w.sim, Node: gen.Node, Now: func() time.Time { return w.now },
+		ReconcileInterval: reconcileInterval, MaxBatchedACLs: 30,
+	})
+	return w
+}
+
+// note adds a line to the story.
+func (w *world) note(format string, args ...any) {
+	w.story = append(w.story, fmt.Sprintf(format, args...))
+}
+
+// fail ends the run with everything that a reader needs.
+func (w *world) fail(c oracle.Cluster, format string, args ...any) {
+	w.t.Fatalf("%s\nstory:\n%s\ncluster:\n%s\n%s", fmt.Sprintf(format, args...), strings.Join(w.story, "\n"), describe(c), w.sim.Dump())
+}
+
+// apply hands a transaction over. Nothing fails in this world, so no request
+// may be refused, unless its endpoint went away in the meantime.
+func (w *world) apply(tx *dataplane.Transaction) dataplane.Report {
+	report, err := w.dp.ApplyDataplane(w.t.Context(), tx)
+	require.NoError(w.t, err)
+	for _, call := range w.sim.Calls() {
+		if call.Err != nil && !hns.EndpointGone(call.Err) {
+			w.t.Fatalf("refused: %v", call.Err)
+		}
+	}
+	w.sim.ResetCalls()
+	w.note("apply: %d objects, plan %q, pending %d, again in %v", report.Objects, report.Plan, report.Pending, report.RetryAfter)
+	return report
+}
+
+// settle applies empty transactions when the last report asks for them, until
+// nothing is outstanding.
+func (w *world) settle(report dataplane.Report) {
+	for range 20 {
+		if report.Converged() {
+			return
+		}
+		w.now = w.now.Add(report.RetryAfter)
+		report = w.apply(dataplane.NewTransaction())
+	}
+	w.t.Fatalf("does not settle: %+v", report)
+}
+
+// reconcile lets two reconcile intervals pass in peace.
+func (w *world) reconcile() {
+	for range 2 {
+		w.now = w.now.Add(reconcileInterval)
+		observation, err := w.dp.Observe(w.t.Context())
+		require.NoError(w.t, err)
+		tx := dataplane.NewTransaction()
+		tx.SetObservation(observation)
+		w.settle(w.apply(tx))
+	}
+}
+
+// start brings a cluster in at once.
+func (w *world) start(c oracle.Cluster, tidy bool) {
+	w.plug(c, tidy)
+	list := events(oracle.Cluster{}, c, true)
+	w.settle(w.tell(list, len(list)))
+}
+
+// check holds a settled world against the oracle, then lets the reconciler
+// clear up what only it may, and looks again.
+func (w *world) check(c oracle.Cluster, g *gen.Gen, coverage *gen.Coverage) {
+	w.compare(c, g.Probes(c, 6), coverage)
+	w.checkQuiet()
+	w.reconcile()
+	w.compare(c, g.Probes(c, 2), coverage)
+	w.checkSets(c)
+	w.checkQuiet()
+}

@@ -1,0 +1,79 @@
+package oracle
+
+import (
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// toAny reports whether one of the ports of a rule means the packet's. A rule
+// that lists no ports is about all of them.
+func (p packet) toAny(ports []networkingv1.NetworkPolicyPort) bool {
+	return len(ports) == 0 || slices.ContainsFunc(ports, p.toPort)
+}
+
+func (p packet) toPort(port networkingv1.NetworkPolicyPort) bool {
+	protocol := corev1.ProtocolTCP
+	if port.Protocol != nil {
+		protocol = *port.Protocol
+	}
+	if protocol != p.protocol || !known(protocol) {
+		return false
+	}
+	switch {
+	case port.Port == nil:
+		return port.EndPort == nil // an end without a beginning is malformed
+	case port.Port.Type == intstr.Int:
+		first, last := port.Port.IntVal, port.Port.IntVal
+		if port.EndPort != nil {
+			last = *port.EndPort
+		}
+		wellFormed := 1 <= first && first <= last && last <= math.MaxUint16
+		return wellFormed && first <= int32(p.port) && int32(p.port) <= last
+	case port.Port.Type == intstr.String:
+		wellFormed := port.EndPort == nil && len(validation.IsValidPortName(port.Port.StrVal)) == 0
+		return wellFormed && p.toNamedPort(port.Port.StrVal)
+	default:
+		return false
+	}
+}
+
+func known(protocol corev1.Protocol) bool {
+	return protocol == corev1.ProtocolTCP || protocol == corev1.ProtocolUDP || protocol == corev1.ProtocolSCTP
+}
+
+// toNamedPort reports whether the packet goes to the port of the destination
+// pod that bears the name, ingress and egress alike. What is no pod has no names.
+func (p packet) toNamedPort(name string) bool {
+	if p.dst.pod == nil {
+		return false
+	}
+	for _, container := range running(p.dst.pod) {
+		for _, port := range container.Ports {
+			protocol := port.Protocol
+			if protocol == "" {
+				protocol = corev1.ProtocolTCP
+			}
+			if port.Name == name && protocol == p.protocol {
+				return port.ContainerPort == int32(p.port)
+			}
+		}
+	}
+	return false
+}
+
+// running returns the containers that run as long as the pod does: the
+// ordinary ones, then the init containers that are restarted (sidecars).
+func running(pod *corev1.Pod) []corev1.Container {
+	containers := slices.Clone(pod.Spec.Containers)
+	for _, c := range pod.Spec.InitContainers {
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			containers = append(containers, c)
+		}
+	}
+	return containers
+}
