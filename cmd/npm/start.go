@@ -56,7 +56,7 @@ func newStart(std streams, getenv func(string) string, connect func() (hns.Clien
 
 			dp := dataplane.New(dataplane.Config{
 				Client: client, Node: node, Now: time.Now,
-				GracePeriod: reconcileInterval, ReconcileInterval: reconcileInterval,
+				GracePeriod: reconcileInterval,
 			})
 			ctl := controllers.New(controllers.Config{
 				Source: source, Applier: dp, Observer: dp, Node: node, RequireNodeAddr: true,

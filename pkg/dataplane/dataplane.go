@@ -21,9 +21,6 @@ type Config struct {
 	Node   string // for the dump only
 	// Now reads the clock.
 	Now func() time.Time
-	// ReconcileInterval is how often the caller observes; an endpoint that two
-	// listings so far apart lack is gone. 0 means 5 minutes.
-	ReconcileInterval time.Duration
 	// GracePeriod is how long a set stays in HNS after nothing needs it.
 	GracePeriod time.Duration
 	// MaxBatchedACLs is the number of ACLs in one Add; 0 means 30.
@@ -33,9 +30,8 @@ type Config struct {
 }
 
 const (
-	defaultReconcileInterval = 5 * time.Minute
-	defaultBatchedACLs       = 30
-	keptReports              = 20
+	defaultBatchedACLs = 30
+	keptReports        = 20
 )
 
 // Dataplane programs one node. Its methods are safe for concurrent use.
@@ -95,9 +91,6 @@ func (r *retry) failed(now time.Time) {
 
 // New returns a Dataplane that knows nothing yet.
 func New(cfg Config) *Dataplane {
-	if cfg.ReconcileInterval == 0 {
-		cfg.ReconcileInterval = defaultReconcileInterval
-	}
 	if cfg.MaxBatchedACLs == 0 {
 		cfg.MaxBatchedACLs = defaultBatchedACLs
 	}
@@ -216,8 +209,8 @@ func (d *Dataplane) retryAfterLocked(now time.Time) time.Duration {
 	}
 	at(d.sets.at)
 	at(d.listing.retry.at)
-	for _, ep := range d.endpoints {
-		if ep.queued > 0 || !ep.known {
+	for id, ep := range d.endpoints {
+		if !d.cfg.DryRun && (ep.queued > 0 || !ep.known || d.check[id]) {
 			at(cmp.Or(ep.retryAt, now))
 		}
 	}

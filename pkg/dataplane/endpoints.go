@@ -235,6 +235,7 @@ func (d *Dataplane) goneLocked(id string) {
 	}
 	delete(d.endpoints, id)
 	delete(d.dirty, ep)
+	delete(d.check, id)
 	for _, addr := range ep.addrs {
 		d.byAddr[addr] = slices.DeleteFunc(d.byAddr[addr], func(o *endpoint) bool { return o == ep })
 		if len(d.byAddr[addr]) == 0 {

@@ -40,15 +40,15 @@ func (r *run) read(ctx context.Context) {
 	}
 
 	d.mu.Lock()
-	single := maps.Clone(d.check)
-	for id, ep := range d.endpoints {
-		if !ep.known && !ep.retryAt.After(r.started) {
-			single[id] = true
+	var single []string
+	for _, id := range slices.Sorted(maps.Keys(d.endpoints)) {
+		ep := d.endpoints[id]
+		if (!ep.known || d.check[id]) && !ep.retryAt.After(r.started) {
+			single = append(single, id)
 		}
 	}
-	clear(d.check)
 	d.mu.Unlock()
-	for _, id := range slices.Sorted(maps.Keys(single)) {
+	for _, id := range single {
 		r.get(ctx, id)
 	}
 }
@@ -71,9 +71,9 @@ func (r *run) list(ctx context.Context) {
 	seen := make(map[string]bool, len(eps))
 	for _, e := range eps {
 		seen[e.ID] = true
-		d.renderReadLocked(d.readLocked(e))
+		d.renderLocked(d.readLocked(e))
 	}
-	d.missingLocked(seen, d.sequence, r.started)
+	d.missingLocked(seen, d.sequence)
 	if d.inheritingLocked() || len(d.waitingLocked()) > 0 {
 		d.listing.retry.failed(r.started)
 	} else {
@@ -81,28 +81,13 @@ func (r *run) list(ctx context.Context) {
 	}
 }
 
-// renderReadLocked renders an endpoint right after it was read. d.mu must be
-// held.
-func (d *Dataplane) renderReadLocked(ep *endpoint) {
-	ep.missing = time.Time{}
-	d.renderLocked(ep)
-}
-
-// missingLocked deals with the endpoints that a successful listing lacks, but
-// for those that moved after sequence. d.mu must be held.
-func (d *Dataplane) missingLocked(seen map[string]bool, sequence uint64, now time.Time) {
+// missingLocked has the endpoints that a successful listing lacks read one by
+// one, but for those that moved after sequence: only a read by the GUID tells
+// that one is gone. d.mu must be held.
+func (d *Dataplane) missingLocked(seen map[string]bool, sequence uint64) {
 	d.listing.unsettled = len(seen) == 0 && len(d.local) > 0
 	for id, ep := range d.endpoints {
-		switch {
-		case seen[id] || ep.moved > sequence:
-		case d.listing.unsettled:
-			ep.missing = time.Time{}
-		case ep.missing.IsZero():
-			ep.missing = now
-			d.check[id] = true
-		case now.Sub(ep.missing) >= d.cfg.ReconcileInterval:
-			d.goneLocked(id)
-		default:
+		if !seen[id] && ep.moved <= sequence && !d.listing.unsettled {
 			d.check[id] = true
 		}
 	}
@@ -125,9 +110,8 @@ func (r *run) get(ctx context.Context, id string) {
 	case err != nil:
 		ep.fail(err, r.started)
 	default:
-		missing := ep.missing // being there does not mean being listed
-		d.renderReadLocked(d.readLocked(e))
-		ep.missing = missing
+		delete(d.check, id)
+		d.renderLocked(d.readLocked(e))
 	}
 }
 

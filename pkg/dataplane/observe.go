@@ -2,10 +2,8 @@ package dataplane
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
@@ -15,7 +13,6 @@ import (
 // the dataplane when the reading began. It is handed back in a Transaction.
 type Observation struct {
 	sequence  uint64
-	at        time.Time
 	sets      []ipsets.Observed
 	endpoints []hns.Endpoint
 	seen      map[string]bool
@@ -27,7 +24,7 @@ type Observation struct {
 // transaction; what has moved since then is left alone.
 func (d *Dataplane) Observe(ctx context.Context) (*Observation, error) {
 	d.mu.Lock()
-	obs := &Observation{sequence: d.sequence, at: d.cfg.Now(), seen: map[string]bool{}}
+	obs := &Observation{sequence: d.sequence, seen: map[string]bool{}}
 	known := slices.Sorted(maps.Keys(d.endpoints))
 	d.mu.Unlock()
 
@@ -46,10 +43,10 @@ func (d *Dataplane) Observe(ctx context.Context) (*Observation, error) {
 		if obs.seen[id] {
 			continue
 		}
+		// One that cannot be read is neither seen nor gone; it is read again
+		// inside the door.
 		if _, err := d.cfg.Client.GetEndpoint(ctx, id); hns.EndpointGone(err) {
 			obs.gone = append(obs.gone, id)
-		} else if err != nil && !errors.Is(err, hns.ErrNotFound) {
-			return nil, err
 		}
 	}
 	return obs, nil
@@ -69,11 +66,9 @@ func (d *Dataplane) foldObservationLocked(obs *Observation) {
 		if ep != nil && (ep.moved > obs.sequence || ep.queued > 0 || !ep.known) {
 			continue
 		}
-		ep = d.readLocked(e)
-		ep.missing = time.Time{}
-		d.dirty[ep] = true
+		d.dirty[d.readLocked(e)] = true
 	}
-	d.missingLocked(obs.seen, obs.sequence, obs.at)
+	d.missingLocked(obs.seen, obs.sequence)
 	sets := slices.DeleteFunc(slices.Clone(obs.sets), func(s ipsets.Observed) bool { return d.moved[s.ID] > obs.sequence })
 	d.observeSetsLocked(sets, func(n ipsets.Name) bool { return d.moved[n.ID()] > obs.sequence })
 	maps.DeleteFunc(d.moved, func(_ string, seq uint64) bool { return seq <= obs.sequence })

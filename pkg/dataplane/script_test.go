@@ -43,6 +43,7 @@ func TestScripts(t *testing.T) {
 				s.run(fmt.Sprintf("%s:%d", file, i+1), line)
 			}
 			require.Empty(t, s.sim.UnusedFaults(), "faults that never happened")
+			require.False(t, s.armed, "a call that never came")
 			if *update {
 				require.NoError(t, os.WriteFile(file, txtar.Format(archive), 0o644))
 			}
@@ -59,7 +60,9 @@ type script struct {
 	tx      *dataplane.Transaction
 	now     time.Time
 	report  dataplane.Report
-	born    int // for creation times: later lines are later pods
+	seen    *dataplane.Observation // what look saw
+	armed   bool                   // a command waits for a call
+	born    int                    // for creation times: later lines are later pods
 }
 
 func newScript(t testing.TB, archive *txtar.Archive) *script {
@@ -168,7 +171,7 @@ func (s *script) command(args []string) error {
 	case "trace": // trace SRC -> DST PROTO/PORT ENDPOINT in|out allow|block
 		return s.trace(args)
 	default:
-		return fmt.Errorf("unknown command %q", name)
+		return s.nodeCommand(name, args)
 	}
 	return nil
 }

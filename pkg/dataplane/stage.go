@@ -78,6 +78,11 @@ func (d *Dataplane) stagePolicyLocked(key policy.Key, np *networkingv1.NetworkPo
 		d.families.use(is, d.members.pods)
 	}
 	d.indexPolicyLocked(key, is)
+	if is == nil {
+		for _, ep := range d.endpoints {
+			delete(ep.refused, key)
+		}
+	}
 	for _, p := range d.local {
 		if p.Namespace == key.Namespace {
 			d.selectLocked(p, was)

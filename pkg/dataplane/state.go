@@ -54,8 +54,7 @@ type endpoint struct {
 	applied  []hns.ACL
 	known    bool
 	attempts [][]hns.ACL
-	moved    uint64    // the write sequence when the applied view last changed
-	missing  time.Time // when a listing first lacked it; zero when the last one had it
+	moved    uint64 // the write sequence when the applied view last changed
 
 	// bornFor is the first pod that owned it. Another one that gets the address
 	// has inherited the endpoint, and its own may be yet to come.

@@ -68,8 +68,8 @@ type share struct {
 // that is larger than a batch is split, which leaves the state between more
 // closed. What makes an ACL harmless (allow-all pair, node rule) goes first. On
 // an endpoint that was never written for its pod the block goes in the first
-// batch, together with a policy for each direction that it closes; otherwise in
-// the last.
+// batch, together with a policy for each direction that it closes, even if that
+// makes the batch larger; otherwise in the last.
 func planSteps(c change) []step {
 	var want []hns.ACL
 	want = append(want, c.shared...)
@@ -119,9 +119,15 @@ func (c change) additions(added []hns.ACL) []step {
 		b.open = append(b.open, blocks...)
 		blocks = nil
 		for _, d := range policy.Directions {
-			if closes[direction(d)] {
-				groups = promote(groups, d)
+			at := smallest(groups, d)
+			if !closes[direction(d)] || at < 0 || len(groups[at].acls) > b.size {
+				continue
 			}
+			b.open = append(b.open, groups[at].acls...)
+			if groups[at].isolates[policy.Egress] {
+				closes[hns.Out] = false // this one serves both
+			}
+			groups = slices.Delete(groups, at, at+1)
 		}
 	}
 	for _, g := range groups {
@@ -131,19 +137,16 @@ func (c change) additions(added []hns.ACL) []step {
 	return b.steps
 }
 
-// promote moves the smallest policy that isolates a direction to the front.
-func promote(groups []share, d policy.Direction) []share {
+// smallest returns the place of the smallest policy that isolates a direction,
+// or -1.
+func smallest(groups []share, d policy.Direction) int {
 	best := -1
 	for i, g := range groups {
 		if g.isolates[d] && (best < 0 || len(g.acls) < len(groups[best].acls)) {
 			best = i
 		}
 	}
-	if best < 0 {
-		return groups
-	}
-	front := groups[best]
-	return slices.Concat([]share{front}, groups[:best], groups[best+1:])
+	return best
 }
 
 // batcher fills Add requests of a size.

@@ -195,7 +195,7 @@ func (d *Dataplane) wroteLocked(ep *endpoint, reached, sent []hns.ACL, err error
 	// Whatever was refused, the list there may not be the one we know, nor are
 	// the sets when one is missing.
 	if op != nil && op.Kind == hns.KindSet {
-		if n, ok := d.cache.Lookup(op.ID); ok {
+		for _, n := range d.namesOfLocked(sent) {
 			d.cache.Unknown(n)
 		}
 	}

@@ -1,0 +1,77 @@
+package dataplane_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+const bugWeb = `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`
+const bugDB = `{podSelector: {matchLabels: {app: db}}, ingress: [{from: [{podSelector: {matchLabels: {app: other}}}]}]}`
+
+// TestDetachedEndpointKeepsItsSets: an endpoint that listings lack but a read by GUID shows is there: its rules
+// name sets, and HNS would refuse their removal and with it every other one.
+func TestDetachedEndpointKeepsItsSets(t *testing.T) {
+	w := newWorld(t, policyText("p", bugWeb)+policyText("q", bugDB))
+	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/w1 10.0.0.1 app=web", "pod x/w2 10.0.0.2 app=db",
+		"policy p", "policy q", "apply", "state ep-1 Detached", "observe", "apply", "advance 6m", "observe", "apply",
+		"delete policy x/q", "apply")
+}
+
+// TestRuleNamesTwoMissingSets: HNS lost the sets and an Add names two of them, so the error cannot name one.
+// The sets are read again without waiting for the reconciler.
+func TestRuleNamesTwoMissingSets(t *testing.T) {
+	w := newWorld(t, policyText("p", bugWeb)+policyText("q", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 80}]}]}`))
+	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1 app=web", "policy p", "apply")
+	w.sim.Restart(true)
+	w.do("policy q", "! apply")
+	w.settle()
+}
+
+// TestObserveGoesOnPastOneEndpoint: one endpoint that cannot be read does not end the reconcile (I9).
+func TestObserveGoesOnPastOneEndpoint(t *testing.T) {
+	w := newWorld(t, policyText("p", bugWeb))
+	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/w1 10.0.0.1 app=web", "pod x/w2 10.0.0.2 app=web",
+		"policy p", "apply", "state ep-1 Detached", "fault Endpoint/Get ep-1 refuse", "observe")
+}
+
+// TestFailedCheckIsRetried: the read of an endpoint whose pod is gone fails once.
+func TestFailedCheckIsRetried(t *testing.T) {
+	w := newWorld(t, policyText("p", bugWeb))
+	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1 app=web", "policy p", "apply",
+		"delete pod x/w", "no-endpoint ep", "fault Endpoint/Get ep refuse", "! apply")
+	require.Positive(t, w.report.RetryAfter)
+}
+
+// TestRefusalGoesWithThePolicy: a policy that was refused is tried again when it is deleted and made anew.
+func TestRefusalGoesWithThePolicy(t *testing.T) {
+	w := newWorld(t, policyText("p", `{podSelector: {}, ingress: [{ports: [{port: 6666}]}]}`))
+	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "policy p", "reject port 6666", "! apply",
+		"delete policy x/p", "apply", "reject nothing", "policy p", "apply")
+	require.Empty(t, w.report.Warnings)
+}
+
+// TestDryRunDoesNotSpin: a dry run does not ask for another one at once.
+func TestDryRunDoesNotSpin(t *testing.T) {
+	w := newWorld(t, policyText("p", bugWeb))
+	w.do("dataplane dryrun", "namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1 app=web", "policy p", "apply", "apply")
+	require.True(t, w.report.RetryAfter == 0 || w.report.RetryAfter >= time.Second, "%s", w.report.RetryAfter)
+}
+
+// TestFreshEndpointIsNotClosedWithoutAPolicy: the smallest policies of both directions do not fit into one batch; still the
+// first request closes no direction without one of its policies.
+func TestFreshEndpointIsNotClosedWithoutAPolicy(t *testing.T) {
+	w := newWorld(t, policyText("a", `{podSelector: {}, ingress: [{ports: [{port: 1}]}, {ports: [{port: 2}]}]}`)+
+		policyText("b", `{podSelector: {}, policyTypes: [Egress], egress: [{ports: [{port: 1}]}, {ports: [{port: 2}]}]}`))
+	w.do("dataplane batch=4", "namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "policy a", "policy b", "apply")
+	first := slices.IndexFunc(w.sim.Calls(), func(c hnssim.Call) bool { return c.Op == "ACL/Add" })
+	acls := w.sim.Calls()[first].ACLs
+	closed := slices.ContainsFunc(acls, func(a hns.ACL) bool { return a.Action == hns.Block && a.Direction == hns.In })
+	open := slices.ContainsFunc(acls, func(a hns.ACL) bool { return a.Action == hns.Allow && a.Direction == hns.In })
+	require.False(t, closed && !open, "%+v", acls)
+}

@@ -1,0 +1,193 @@
+package dataplane
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	networkingv1 "k8s.io/api/networking/v1"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+func ipv4Addrs(texts ...string) []netip.Addr {
+	out := make([]netip.Addr, len(texts))
+	for i, text := range texts {
+		out[i] = netip.MustParseAddr(text)
+	}
+	return out
+}
+
+// fakePorts resolves http to 8080 on the pod itself and, towards peers, to 8080
+// and to 9090, which nobody serves any more.
+type fakePorts struct{}
+
+func (fakePorts) own(name string, proto policy.Protocol) (uint16, bool) {
+	return 8080, name == "http" && proto == policy.TCP
+}
+
+func (fakePorts) served(f familyKey) []servedPort {
+	if f.port != "http" {
+		return nil
+	}
+	return []servedPort{
+		{set: ipsets.NamedPortIn(f.blocks, f.port, string(f.proto), 8080), number: 8080},
+		{set: ipsets.NamedPortIn(f.blocks, f.port, string(f.proto), 9090), number: 9090, unused: true},
+	}
+}
+
+func compiled(t testing.TB, spec string) *policy.Compiled {
+	var np networkingv1.NetworkPolicy
+	require.NoError(t, yaml.UnmarshalStrict([]byte("metadata: {namespace: x, name: p}\nspec: "+spec), &np))
+	c := policy.Compile(&np)
+	return &c
+}
+
+// TestRenderGroup: rules to ACLs, with set names in place of ids.
+func TestRenderGroup(t *testing.T) {
+	for _, tc := range []struct{ name, spec, want string }{
+		{"deny", `{podSelector: {}}`, ""},
+		{"everyone", `{podSelector: {}, ingress: [{}]}`, "222 allow in azure-acl-x.p\n"},
+		{
+			"ingress sets are the source",
+			`{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {a: b}}}], ports: [{port: 80}]}]}`,
+			"222 allow in azure-acl-x.p proto=6 local=ns-x,podlabel-a:b lports=80\n",
+		},
+		{
+			"egress sets are the destination",
+			`{podSelector: {}, policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {a: b}}}], ports: [{port: 80, protocol: UDP}]}]}`,
+			"222 allow out azure-acl-x.p proto=17 remote=ns-x,podlabel-a:b rports=80\n",
+		},
+		{
+			"literals are always remote",
+			`{podSelector: {}, policyTypes: [Ingress, Egress], ingress: [{from: [{ipBlock: {cidr: 10.0.0.0/30, except: [10.0.0.1/32]}}]}], egress: [{to: [{ipBlock: {cidr: 10.0.0.8/32}}]}]}`,
+			"222 allow in azure-acl-x.p remote=10.0.0.0,10.0.0.2/31\n222 allow out azure-acl-x.p remote=10.0.0.8\n",
+		},
+		{
+			"one rule for each protocol, ports in a list",
+			`{podSelector: {}, ingress: [{ports: [{port: 80}, {port: 90, endPort: 99}, {port: 80}, {port: 53, protocol: UDP}, {port: 7, protocol: SCTP}]}]}`,
+			"222 allow in azure-acl-x.p proto=132 lports=7\n222 allow in azure-acl-x.p proto=6 lports=80,90-99\n222 allow in azure-acl-x.p proto=17 lports=53\n",
+		},
+		{
+			"every port of a protocol wins over numbers",
+			`{podSelector: {}, ingress: [{ports: [{port: 80}, {protocol: TCP}]}]}`,
+			"222 allow in azure-acl-x.p proto=6\n",
+		},
+		{
+			"a named ingress port is the pod's own",
+			`{podSelector: {}, ingress: [{ports: [{port: http}, {port: 80}]}]}`,
+			"222 allow in azure-acl-x.p proto=6 lports=80,8080\n",
+		},
+		{
+			"one that the pod does not have removes the rule",
+			`{podSelector: {}, ingress: [{ports: [{port: dns}]}, {ports: [{port: http, protocol: UDP}]}]}`,
+			"",
+		},
+		{
+			"a named egress port is a set and a number",
+			`{podSelector: {}, policyTypes: [Egress], egress: [{to: [{podSelector: {}}], ports: [{port: http}, {port: 80}]}]}`,
+			"222 allow out azure-acl-x.p proto=6 remote=ns-x,namedport:http:TCP:8080@ rports=8080\n" +
+				"unused 222 allow out azure-acl-x.p proto=6 remote=ns-x,namedport:http:TCP:9090@ rports=9090\n" +
+				"222 allow out azure-acl-x.p proto=6 remote=ns-x rports=80\n",
+		},
+		{
+			"towards an ipBlock its literals become a set",
+			`{podSelector: {}, policyTypes: [Egress], egress: [{to: [{ipBlock: {cidr: 10.0.0.0/24}}], ports: [{port: http}]}]}`,
+			"222 allow out azure-acl-x.p proto=6 remote=namedport:http:TCP:8080@10.0.0.0/24 rports=8080\n" +
+				"unused 222 allow out azure-acl-x.p proto=6 remote=namedport:http:TCP:9090@10.0.0.0/24 rports=9090\n",
+		},
+		{
+			"a rule that is there twice is there once",
+			`{podSelector: {}, ingress: [{ports: [{port: 80}]}, {ports: [{port: 80}]}]}`,
+			"222 allow in azure-acl-x.p proto=6 lports=80\n",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			g := renderGroup(compiled(t, tc.spec), fakePorts{}, ipsets.Name.String)
+			var b strings.Builder
+			for _, r := range g.rules {
+				if r.unused {
+					b.WriteString("unused ")
+				}
+				fmt.Fprintln(&b, aclText(r.acl))
+			}
+			require.Empty(t, cmp.Diff(tc.want, b.String()))
+		})
+	}
+}
+
+// TestRenderManyLiterals: a rule has at most 4000 addresses, none is lost.
+func TestRenderManyLiterals(t *testing.T) {
+	var peers []string
+	for i := range 2*hns.MaxAddressesPerACL + 1 {
+		peers = append(peers, fmt.Sprintf("{ipBlock: {cidr: 10.%d.%d.%d/32}}", i>>14&255, i>>7&127, i<<1&255)) // none joins its neighbour
+	}
+	g := renderGroup(compiled(t, `{podSelector: {}, ingress: [{from: [`+strings.Join(peers, ", ")+`]}]}`), fakePorts{}, ipsets.Name.ID)
+	require.Len(t, g.rules, 3)
+	seen := map[string]bool{}
+	for _, r := range g.rules {
+		texts := strings.Split(r.acl.RemoteAddresses, ",")
+		require.LessOrEqual(t, len(texts), hns.MaxAddressesPerACL)
+		for _, text := range texts {
+			require.False(t, seen[text])
+			seen[text] = true
+		}
+	}
+	require.Len(t, seen, len(peers))
+}
+
+// TestMissingDefaults: what counts as somebody else's allow-all.
+func TestMissingDefaults(t *testing.T) {
+	both := []string{idAllowIn, idAllowOut}
+	acl := func(text string) hns.EndpointPolicy {
+		return hns.EndpointPolicy{Type: hns.PolicyTypeACL, Settings: []byte(text)}
+	}
+	for _, tc := range []struct {
+		name    string
+		foreign []hns.EndpointPolicy
+		want    []string
+	}{
+		{"nothing", nil, both},
+		{"allow in", []hns.EndpointPolicy{acl(`{"Action":"Allow","Direction":"In","RuleType":"Switch","Priority":65500}`)}, []string{idAllowOut}},
+		{"allow out, any protocol spelled out", []hns.EndpointPolicy{acl(`{"Action":"Allow","Direction":"Out","RuleType":"Switch","Protocols":"256"}`)}, []string{idAllowIn}},
+		{"block", []hns.EndpointPolicy{acl(`{"Action":"Block","Direction":"In","RuleType":"Switch"}`)}, both},
+		{"host", []hns.EndpointPolicy{acl(`{"Action":"Allow","Direction":"In","RuleType":"Host"}`)}, both},
+		{"one protocol", []hns.EndpointPolicy{acl(`{"Action":"Allow","Direction":"In","RuleType":"Switch","Protocols":"6"}`)}, both},
+		{"one peer", []hns.EndpointPolicy{acl(`{"Action":"Allow","Direction":"In","RuleType":"Switch","RemoteAddresses":"10.0.0.1"}`)}, both},
+		{"one port", []hns.EndpointPolicy{acl(`{"Action":"Allow","Direction":"In","RuleType":"Switch","Protocols":"","LocalPorts":"80"}`)}, both},
+		{"no ACL", []hns.EndpointPolicy{{Type: "OutBoundNAT", Settings: []byte(`{}`)}, acl(`not JSON`)}, both},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var got []string
+			for _, a := range missingDefaults(tc.foreign) {
+				require.Equal(t, hns.PriorityDefault, a.Priority)
+				got = append(got, a.ID)
+			}
+			require.Equal(t, tc.want, got)
+		})
+	}
+}
+
+// TestACLIDRoundTrip: no policy's Id reads as another's or as a shared rule's.
+func TestACLIDRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		key := policy.Key{
+			Namespace: rapid.StringMatching(`[a-z0-9]([-a-z0-9]{0,10}[a-z0-9])?`).Draw(t, "namespace"),
+			Name:      rapid.StringMatching(`[a-z0-9]([-.a-z0-9]{0,10}[a-z0-9])?`).Draw(t, "name"),
+		}
+		got, ok := PolicyOfACL(ACLID(key))
+		require.True(t, ok)
+		require.Equal(t, key, got)
+	})
+	for _, id := range []string{idNode, idBlockIn, idBlockOut, idAllowIn, idAllowOut, "", "calico.x", "azure-acl-"} {
+		_, ok := PolicyOfACL(id)
+		require.False(t, ok, id)
+	}
+}
