@@ -60,7 +60,7 @@ func newWorld(t tester, s setup) *world {
 	}
 	w.dp = dataplane.New(dataplane.Config{
 		Client: w.sim, Node: gen.Node, Now: func() time.Time { return w.now },
-		ReconcileInterval: reconcileInterval, MaxBatchedACLs: 30,
+		MaxBatchedACLs: 30,
 	})
 	return w
 }

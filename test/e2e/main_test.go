@@ -1,0 +1,56 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// What all tests share. They run one after the other, and each leaves the
+// cluster as empty as it found it.
+var (
+	bin   string     // folder of the programs
+	up    *apiserver // the servers
+	admin *rest.Config
+	kube  *kubernetes.Clientset // the administrator's
+)
+
+func TestMain(m *testing.M) {
+	code, err := runAll(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func runAll(m *testing.M) (int, error) {
+	bin = os.Getenv("NPM_E2E_BIN")
+	for _, program := range []string{"apiserver-up", "kube-apiserver", "etcd", "npm"} {
+		if _, err := os.Stat(filepath.Join(bin, program)); bin == "" || err != nil {
+			return 0, fmt.Errorf("no %s in NPM_E2E_BIN=%q: run \"make e2e\" in the root of the repository", program, bin)
+		}
+	}
+	var err error
+	if up, err = startServers(filepath.Join(bin, "apiserver-up")); err != nil {
+		return 0, err
+	}
+	defer up.close()
+	if admin, err = clientcmd.BuildConfigFromFlags("", up.kubeconfig); err != nil {
+		return 0, err
+	}
+	admin.QPS = -1 // no limit
+	if kube, err = kubernetes.NewForConfig(admin); err != nil {
+		return 0, err
+	}
+	if err := installRights(context.Background(), kube); err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}
