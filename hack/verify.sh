@@ -10,10 +10,12 @@ if [ -n "$unformatted" ]; then
 	printf 'verify: not formatted, run gofmt -w on it: %s\n' $unformatted >&2
 	failed=1
 fi
-if ! go mod tidy -diff; then
-	echo "verify: go.mod or go.sum is not tidy, run go mod tidy" >&2
-	failed=1
-fi
+for module in . test/e2e test/e2e/etcd test/e2e/apiserver; do
+	if ! go -C "$module" mod tidy -diff; then
+		echo "verify: $module/go.mod or go.sum is not tidy, run go mod tidy there" >&2
+		failed=1
+	fi
+done
 if [ "${CI:-}" = true ]; then
 	# .ci/run says in TREE_BEFORE what the tree was like before it started.
 	now=$(git -c safe.directory='*' status --porcelain)
