@@ -57,7 +57,8 @@ type Dataplane struct {
 	problems   map[policy.Key]bool    // policies with something left out
 	dirty      map[*endpoint]bool     // to be rendered again
 	check      map[string]bool        // endpoints to be read: their pod is gone
-	moved      map[string]uint64      // set id → write sequence of its last move
+	moved      map[string]uint64      // set id, or GUID of one that is gone → write sequence of its last move
+	folded     uint64                 // write sequence of the last observation
 	leftOut    map[ipsets.Name]bool   // sets that HNS refused
 	sequence   uint64                 // of writes
 	tickets    uint64                 // of the queue of pending updates
@@ -84,7 +85,11 @@ func backoff(tries int) time.Duration {
 	return min(time.Second<<max(tries-1, 0), maxBackoff)
 }
 
+// failed schedules the next try. One that came before it was due does not count.
 func (r *retry) failed(now time.Time) {
+	if r.at.After(now) {
+		return
+	}
 	r.tries++
 	r.at = now.Add(backoff(r.tries))
 }
@@ -144,9 +149,9 @@ func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (Report
 	d.mu.Unlock()
 
 	if !d.cfg.DryRun {
-		r.writeSets(ctx, plan.Sets)
+		written := r.writeSets(ctx, plan.Sets)
 		r.updatePods(ctx)
-		r.removeSets(ctx)
+		r.endSets(r.removeSets(ctx) && written)
 	}
 	return d.report(r, tx, plan), ctx.Err()
 }
@@ -209,6 +214,9 @@ func (d *Dataplane) retryAfterLocked(now time.Time) time.Duration {
 	}
 	at(d.sets.at)
 	at(d.listing.retry.at)
+	if d.listDueLocked(now) {
+		at(now)
+	}
 	for id, ep := range d.endpoints {
 		if !d.cfg.DryRun && (ep.queued > 0 || !ep.known || d.check[id]) {
 			at(cmp.Or(ep.retryAt, now))
@@ -261,7 +269,7 @@ func (d *Dataplane) holdLocked(ep *endpoint, kind ipsets.RefKind, names []ipsets
 	}
 	ep.holds[kind] = is
 	for n := range was {
-		if !is[n] {
+		if now, ok := d.cache.Lookup(d.idLocked(n)); !is[n] && (!ok || !is[now]) { // an orphan may have got its name
 			d.releaseLocked(n, ref)
 		}
 	}

@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -43,6 +44,9 @@ func (d *Dataplane) renderLocked(ep *endpoint) {
 		}
 	}
 	d.holdLocked(ep, ipsets.RefRule, names)
+	maps.DeleteFunc(ep.refused, func(key policy.Key, digest string) bool { // it changed, or is gone
+		return !slices.ContainsFunc(ep.wanted.groups, func(g group) bool { return g.key == key && g.digest == digest })
+	})
 	if !slices.Equal(before, d.wishLocked(ep)) {
 		ep.tries, ep.careful, ep.retryAt = 0, false, time.Time{} // due at once
 	}
@@ -146,8 +150,8 @@ func (d *Dataplane) pendingLocked() []*endpoint {
 	return out
 }
 
-// waitingLocked returns the local pods whose endpoint was not seen yet. d.mu
-// must be held.
+// waitingLocked returns the local pods whose endpoint was not seen yet, by name.
+// d.mu must be held.
 func (d *Dataplane) waitingLocked() []*podState {
 	var out []*podState
 	for _, p := range d.local {
@@ -155,6 +159,9 @@ func (d *Dataplane) waitingLocked() []*podState {
 			out = append(out, p)
 		}
 	}
+	slices.SortFunc(out, func(a, b *podState) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
 	return out
 }
 
@@ -233,6 +240,8 @@ func (d *Dataplane) goneLocked(id string) {
 	if ep == nil {
 		return
 	}
+	d.sequence++
+	d.moved[id] = d.sequence
 	delete(d.endpoints, id)
 	delete(d.dirty, ep)
 	delete(d.check, id)
@@ -242,7 +251,7 @@ func (d *Dataplane) goneLocked(id string) {
 			delete(d.byAddr, addr)
 		}
 		if p := d.members.ownerOf(d.owners.Owner(addr)); p != nil && p.Local {
-			d.listing.wanted = true // its pod runs on: another endpoint may be there
+			d.listing.wanted, d.listing.retry = true, retry{} // its pod runs on: another endpoint may be there
 		}
 	}
 	for kind := range ep.holds {

@@ -19,6 +19,7 @@ type listing struct {
 	// unsettled: the last listing was empty while local pods run. Until it is
 	// over no set is deleted.
 	unsettled bool
+	sequence  uint64 // of writes when the last listing began
 }
 
 // read brings the view of HNS up to date before planning: endpoints are listed
@@ -27,7 +28,7 @@ type listing struct {
 func (r *run) read(ctx context.Context) {
 	d := r.d
 	d.mu.Lock()
-	list := d.listing.wanted || !d.listing.retry.at.IsZero() && !d.listing.retry.at.After(r.started)
+	list := d.listDueLocked(r.started)
 	d.listing.wanted = false
 	// Sets go first, so that the rules that are read then find those they name.
 	sets := (d.fresh || d.cache.HasUnknown()) && !d.sets.at.After(r.started)
@@ -53,6 +54,15 @@ func (r *run) read(ctx context.Context) {
 	}
 }
 
+// listDueLocked reports whether the endpoints are to be listed now. d.mu must be
+// held.
+func (d *Dataplane) listDueLocked(now time.Time) bool {
+	if d.listing.retry.at.IsZero() {
+		return d.listing.wanted || len(d.waitingLocked()) > 0
+	}
+	return d.listing.wanted || !d.listing.retry.at.After(now)
+}
+
 // list reads the endpoints and takes all of them over. One that the listing
 // lacks is read by its GUID, as it may only have dropped out of the filter.
 func (r *run) list(ctx context.Context) {
@@ -73,6 +83,7 @@ func (r *run) list(ctx context.Context) {
 		seen[e.ID] = true
 		d.renderLocked(d.readLocked(e))
 	}
+	d.sequence++
 	d.missingLocked(seen, d.sequence)
 	if d.inheritingLocked() || len(d.waitingLocked()) > 0 {
 		d.listing.retry.failed(r.started)
@@ -85,7 +96,10 @@ func (r *run) list(ctx context.Context) {
 // one, but for those that moved after sequence: only a read by the GUID tells
 // that one is gone. d.mu must be held.
 func (d *Dataplane) missingLocked(seen map[string]bool, sequence uint64) {
-	d.listing.unsettled = len(seen) == 0 && len(d.local) > 0
+	if sequence >= d.listing.sequence { // no later listing was first
+		d.listing.sequence = sequence
+		d.listing.unsettled = len(seen) == 0 && len(d.local) > 0
+	}
 	for id, ep := range d.endpoints {
 		if !seen[id] && ep.moved <= sequence && !d.listing.unsettled {
 			d.check[id] = true
@@ -146,7 +160,7 @@ func (r *run) network(ctx context.Context) {
 		d.sets.failed(r.started)
 		return
 	}
-	d.sets, d.fresh = retry{}, false
+	d.fresh = false
 	d.observeSetsLocked(observedSets(n.Sets), nil)
 }
 

@@ -56,6 +56,10 @@ func (d *Dataplane) Observe(ctx context.Context) (*Observation, error) {
 // what has moved since or has an update pending. Differences become ordinary
 // plan entries. d.mu must be held.
 func (d *Dataplane) foldObservationLocked(obs *Observation) {
+	if obs.sequence < d.folded {
+		return // a later one came in before it
+	}
+	d.folded = obs.sequence
 	for _, id := range obs.gone {
 		if ep := d.endpoints[id]; ep != nil && ep.moved <= obs.sequence {
 			d.goneLocked(id)
@@ -63,6 +67,9 @@ func (d *Dataplane) foldObservationLocked(obs *Observation) {
 	}
 	for _, e := range obs.endpoints {
 		ep := d.endpoints[e.ID]
+		if ep == nil && d.moved[e.ID] > obs.sequence { // gone since
+			continue
+		}
 		if ep != nil && (ep.moved > obs.sequence || ep.queued > 0 || !ep.known) {
 			continue
 		}

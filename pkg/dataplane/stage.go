@@ -36,12 +36,9 @@ func (d *Dataplane) stageLocked(tx *Transaction) {
 	if tx.observed != nil {
 		d.foldObservationLocked(tx.observed)
 	}
-	for n := range d.leftOut {
-		if !d.cache.Rejected(n) { // it changed: the rules that name it come back
-			delete(d.leftOut, n)
-			d.renderHoldersLocked(n)
-		}
-	}
+	d.leaveOutLocked()
+	d.renderDirtyLocked()
+	d.leaveOutLocked() // of what is needed only now
 	d.renderDirtyLocked()
 }
 
@@ -52,6 +49,23 @@ func (d *Dataplane) renderDirtyLocked() {
 		d.renderLocked(ep)
 	}
 	clear(d.dirty)
+}
+
+// leaveOutLocked finds the sets whose content became one that HNS refused, or
+// is no longer: the rules that name them go, or come back. d.mu must be held.
+func (d *Dataplane) leaveOutLocked() {
+	for _, n := range d.cache.Refused() {
+		if !d.leftOut[n] {
+			d.leftOut[n] = true
+			d.renderHoldersLocked(n)
+		}
+	}
+	for n := range d.leftOut {
+		if !d.cache.Rejected(n) {
+			delete(d.leftOut, n)
+			d.renderHoldersLocked(n)
+		}
+	}
 }
 
 // renderHoldersLocked marks the endpoints whose wanted rules name a set. d.mu
@@ -78,11 +92,6 @@ func (d *Dataplane) stagePolicyLocked(key policy.Key, np *networkingv1.NetworkPo
 		d.families.use(is, d.members.pods)
 	}
 	d.indexPolicyLocked(key, is)
-	if is == nil {
-		for _, ep := range d.endpoints {
-			delete(ep.refused, key)
-		}
-	}
 	for _, p := range d.local {
 		if p.Namespace == key.Namespace {
 			d.selectLocked(p, was)

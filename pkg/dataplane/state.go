@@ -66,6 +66,8 @@ type endpoint struct {
 	wanted  wanted
 	refused map[policy.Key]string // digest of what HNS refuses of a policy
 	careful bool                  // the last write was refused: one policy at a time
+	// distrusted: what was accepted before is refused now.
+	distrusted bool
 
 	queued  uint64 // place in the queue of pending updates; 0: nothing pending
 	tries   int

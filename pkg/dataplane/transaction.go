@@ -97,10 +97,11 @@ func (tx *Transaction) SetPolicy(np *networkingv1.NetworkPolicy) {
 // DeletePolicy says that a policy is no more.
 func (tx *Transaction) DeletePolicy(key policy.Key) { tx.policies[key] = nil }
 
-// SetNodeAddrs says which addresses the node has (all InternalIPs). Traffic
-// from them reaches every isolated pod, for the kubelet's probes.
+// SetNodeAddrs says which addresses the node has (all InternalIPs; those that
+// are not IPv4 are left out). Traffic from them reaches every isolated pod, for
+// the kubelet's probes.
 func (tx *Transaction) SetNodeAddrs(addrs []netip.Addr) {
-	sorted := slices.Compact(slices.SortedFunc(slices.Values(addrs), netip.Addr.Compare))
+	sorted := slices.Compact(slices.SortedFunc(slices.Values(ipv4(addrs)), netip.Addr.Compare))
 	tx.nodeAddrs = &sorted
 }
 

@@ -39,6 +39,13 @@ func (r *run) updatePods(ctx context.Context) {
 	}
 }
 
+// errChanged: the endpoint is not what the steps were planned from.
+var errChanged = fmt.Errorf("policies: %w", hns.ErrConflict)
+
+// maxChanges is how often an endpoint that somebody else keeps changing is
+// planned anew in one round.
+const maxChanges = 3
+
 // errSetsNotReady: an ACL waits for a set that could not be written.
 var errSetsNotReady = errors.New("waits for a set that could not be written")
 
@@ -47,7 +54,7 @@ var errSetsNotReady = errors.New("waits for a set that could not be written")
 // something else than was known, or HNS refused a rule, which is worked around
 // one policy at a time.
 func (r *run) updatePod(ctx context.Context, id string) error {
-	for {
+	for changes := 0; ; {
 		ep, steps, ready := r.nextSteps(id)
 		switch {
 		case len(steps) == 0:
@@ -57,6 +64,10 @@ func (r *run) updatePod(ctx context.Context, id string) error {
 		}
 		for _, s := range steps {
 			done, err := r.step(ctx, ep, s)
+			if errors.Is(err, errChanged) && changes < maxChanges {
+				changes++
+				break
+			}
 			if err != nil {
 				return err
 			}
@@ -141,7 +152,7 @@ func (r *run) replace(ctx context.Context, ep *endpoint, acls []hns.ACL) (done b
 	}
 	foreign, same := d.sameAsRead(ep, e)
 	if !same {
-		return false, nil
+		return false, fmt.Errorf("endpoint %s: %w", ep.id, errChanged)
 	}
 	policies := slices.Clone(foreign)
 	for _, a := range acls {
@@ -159,11 +170,11 @@ func (d *Dataplane) sameAsRead(ep *endpoint, e hns.Endpoint) (foreign []hns.Endp
 	ours, foreign := e.Split()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if sameACLs(ours, ep.applied) && slices.EqualFunc(foreign, ep.foreign, samePolicy) {
+	if sameACLs(ours, ep.applied) && slices.EqualFunc(foreign, ep.foreign, samePolicy) && slices.Equal(ipv4(e.Addrs), ep.addrs) {
 		return foreign, true
 	}
 	d.readLocked(e)
-	d.queueLocked(ep)
+	d.renderLocked(ep)
 	return nil, false
 }
 
@@ -181,26 +192,34 @@ func sameACLs(a, b []hns.ACL) bool {
 func (d *Dataplane) wroteLocked(ep *endpoint, reached, sent []hns.ACL, err error) (done bool, _ error) {
 	switch {
 	case err == nil:
+		ep.distrusted = false
 		d.appliedLocked(ep, canonical(reached))
 		return true, nil
 	case hns.EndpointGone(err):
 		d.goneLocked(ep.id)
 		return false, nil
-	}
-	var op *hns.OpError
-	errors.As(err, &op)
-	if errors.Is(err, hns.ErrInvalid) && (op == nil || op.Kind != hns.KindEndpoint) {
+	case errors.Is(err, hns.ErrInvalid) && refusedObject(err) != hns.KindEndpoint:
 		return false, d.refusedLocked(ep, sent, err)
 	}
 	// Whatever was refused, the list there may not be the one we know, nor are
-	// the sets when one is missing.
-	if op != nil && op.Kind == hns.KindSet {
+	// the sets when one is missing. HNS does not say which.
+	if refusedObject(err) == hns.KindSet {
 		for _, n := range d.namesOfLocked(sent) {
 			d.cache.Unknown(n)
 		}
 	}
 	d.unknownLocked(ep, canonical(reached))
 	return false, err
+}
+
+// refusedObject returns the kind of object that an error of HNS speaks of, "" for
+// none.
+func refusedObject(err error) string {
+	var op *hns.OpError
+	if !errors.As(err, &op) {
+		return ""
+	}
+	return op.Kind
 }
 
 func canonical(acls []hns.ACL) []hns.ACL {
@@ -215,7 +234,8 @@ func canonical(acls []hns.ACL) []hns.ACL {
 
 // carefulStepsLocked plans for an endpoint of which HNS refused something: one
 // Update with the shared rules and the policies that were accepted before, then
-// one Add for each other policy. d.mu must be held.
+// one Add for each other policy. When even that Update is refused, none counts
+// as accepted. d.mu must be held.
 func (d *Dataplane) carefulStepsLocked(ep *endpoint) []step {
 	have := countACLs(ep.applied)
 	base := slices.Clone(ep.shared())
@@ -225,7 +245,7 @@ func (d *Dataplane) carefulStepsLocked(ep *endpoint) []step {
 			continue
 		}
 		acls := g.acls(d.cache.Rejected)
-		if !slices.ContainsFunc(acls, func(a hns.ACL) bool { return have[a.Canonical()] == 0 }) {
+		if !ep.distrusted && !slices.ContainsFunc(acls, func(a hns.ACL) bool { return have[a.Canonical()] == 0 }) {
 			base = append(base, acls...)
 		} else if added, _ := diffACLs(ep.applied, acls); len(added) > 0 {
 			rest = append(rest, step{verb: hns.Add, acls: added})
@@ -252,7 +272,12 @@ func (d *Dataplane) refusedLocked(ep *endpoint, sent []hns.ACL, err error) error
 			return nil
 		}
 	}
-	return fmt.Errorf("the shared rules or those accepted before: %w", err)
+	if !ep.distrusted && len(sent) > len(ep.shared()) {
+		ep.distrusted = true
+		return nil
+	}
+	ep.distrusted = false
+	return fmt.Errorf("the rules that all policies share: %w", err)
 }
 
 // isPart reports whether the ACLs are all of one policy.

@@ -17,18 +17,21 @@ const maxSetsPerRequest = 1000
 
 // writeSets is phase 1. A refused set is singled out and left out; any other
 // refusal means that our view is wrong: it is read again and planned once more.
-func (r *run) writeSets(ctx context.Context, plan []ipsets.Request) {
+// While the outcome of a write is unknown nothing is written, as one event's
+// changes belong together. It reports whether all went well.
+func (r *run) writeSets(ctx context.Context, plan []ipsets.Request) bool {
 	const attempts = 3
 	d := r.d
 	for range attempts {
+		d.mu.Lock()
+		unknown := d.cache.HasUnknown()
+		d.mu.Unlock()
+		if unknown {
+			break
+		}
 		err := r.trySets(ctx, plan)
 		if err == nil {
-			d.mu.Lock()
-			if !d.cache.HasUnknown() {
-				d.sets = retry{}
-			}
-			d.mu.Unlock()
-			return
+			return true
 		}
 		if hns.OutcomeUnknown(err) {
 			break // HNS does not answer
@@ -43,6 +46,19 @@ func (r *run) writeSets(ctx context.Context, plan []ipsets.Request) {
 	d.mu.Lock()
 	d.sets.failed(r.started)
 	d.mu.Unlock()
+	return false
+}
+
+// endSets ends the writing of sets of a run: with all well nothing waits.
+func (r *run) endSets(well bool) {
+	d := r.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if well && !d.fresh && !d.cache.HasUnknown() {
+		d.sets = retry{}
+	} else {
+		d.sets.failed(r.started)
+	}
 }
 
 // trySets sends the requests in order until one fails.
@@ -72,13 +88,17 @@ func (r *run) sendSets(ctx context.Context, req ipsets.Request) error {
 	d.mu.Lock()
 	d.recordSetsLocked(req, err)
 	d.mu.Unlock()
-	if errors.Is(err, hns.ErrInvalid) && len(req.Sets) > 1 {
+	inUse := req.Verb == ipsets.Remove && errors.Is(err, hns.ErrInUse)
+	switch {
+	case len(req.Sets) > 1 && (inUse || errors.Is(err, hns.ErrInvalid)):
 		return r.halve(ctx, req)
+	case inUse:
+		return nil
 	}
 	return err
 }
 
-// halve finds the refused sets of a request. For an Update every set first
+// halve finds the refused sets of a request, or those in use. For an Update every set first
 // loses what it is to lose, so that no state between is more open than both
 // ends; what has to join comes after.
 func (r *run) halve(ctx context.Context, req ipsets.Request) error {
@@ -123,8 +143,12 @@ func (d *Dataplane) recordSetsLocked(req ipsets.Request, err error) {
 				d.cache.Wrote(s)
 			}
 		}
+	case req.Verb == ipsets.Remove && errors.Is(err, hns.ErrInUse):
+		if len(req.Sets) == 1 { // by something that we do not know of
+			d.cache.Used(req.Sets[0].Name)
+		}
 	case errors.Is(err, hns.ErrInvalid):
-		if len(req.Sets) == 1 {
+		if len(req.Sets) == 1 && (req.Verb != ipsets.Update || d.cache.Wants(req.Sets[0])) {
 			d.rejectLocked(req.Sets[0].Name)
 		}
 	default:
@@ -152,18 +176,15 @@ func (d *Dataplane) removalsLocked(now time.Time) []ipsets.Request {
 	return d.cache.PlanRemovals(now.Add(-d.cfg.GracePeriod))
 }
 
-// removeSets is phase 2. A refusal means that our view is wrong; the sets are
-// read again before the next round.
-func (r *run) removeSets(ctx context.Context) {
+// removeSets is phase 2. A set that is in use by something unknown stays for
+// another grace period; any other refusal means that our view is wrong, and the
+// sets are read again before the next round. It reports whether all went well.
+func (r *run) removeSets(ctx context.Context) bool {
 	d := r.d
 	d.mu.Lock()
 	plan := d.removalsLocked(r.started)
 	d.mu.Unlock()
-	if r.trySets(ctx, plan) != nil {
-		d.mu.Lock()
-		d.sets.failed(r.started)
-		d.mu.Unlock()
-	}
+	return r.trySets(ctx, plan) == nil
 }
 
 // hnsVerb returns HNS's word.

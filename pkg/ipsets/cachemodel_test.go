@@ -226,8 +226,7 @@ func TestCacheModel(t *testing.T) {
 			"remove member": func(t *rapid.T) {
 				n, leaf := someNested.Draw(t, "nested"), someLeaf.Draw(t, "leaf")
 				tr.c.RemoveMember(n, leaf)
-				delete(tr.m.asks[n], leaf)
-				tr.m.drop()
+				tr.m.leave(n, leaf)
 			},
 			"apply":        func(t *rapid.T) { tr.run(t, tr.c.Plan()) },
 			"leave before": func(t *rapid.T) { tr.leave(t) },
@@ -242,6 +241,7 @@ func TestCacheModel(t *testing.T) {
 			"restart":      func(t *rapid.T) { tr.restart(t) },
 			"tick":         func(*rapid.T) { clock = clock.Add(time.Second); tr.c.Advance(clock) },
 			"": func(t *rapid.T) {
+				tr.m.drop()
 				tr.use()
 				tr.m.check(t, tr.c)
 				tr.acceptable(t, tr.c.Plan())

@@ -16,6 +16,7 @@ type model struct {
 	refs    map[Name]map[Ref]bool
 	addrs   map[Name]map[string]bool // of defined leaves
 	asks    map[Name]map[Name]bool   // of defined nested sets, without the filler
+	kept    map[Name]map[Name]bool   // no longer asked, but there as long as HNS has the old value
 	refused map[Name]string          // content that HNS refused, as text
 	unknown map[Name]bool
 	view    map[Name][]string // what is known to be in HNS, sorted
@@ -34,7 +35,7 @@ var (
 func newModel() *model {
 	return &model{
 		defined: map[Name]bool{}, refs: map[Name]map[Ref]bool{}, addrs: map[Name]map[string]bool{},
-		asks: map[Name]map[Name]bool{}, refused: map[Name]string{}, unknown: map[Name]bool{}, view: map[Name][]string{},
+		asks: map[Name]map[Name]bool{}, kept: map[Name]map[Name]bool{}, refused: map[Name]string{}, unknown: map[Name]bool{}, view: map[Name][]string{},
 	}
 }
 
@@ -50,8 +51,26 @@ func (m *model) hold(n Name, r Ref) (created bool) {
 	return created
 }
 
+// leave ends that a nested set wants a leaf. A set that a rule may name keeps it
+// as long as HNS has it in there.
+func (m *model) leave(n, leaf Name) {
+	if m.asks[n][leaf] {
+		delete(m.asks[n], leaf)
+		if m.kept[n] == nil {
+			m.kept[n] = map[Name]bool{}
+		}
+		m.kept[n][leaf] = true
+	}
+	m.drop()
+}
+
 // drop undefines what nobody holds or wants, until nothing changes.
 func (m *model) drop() {
+	for n, leaves := range m.kept {
+		maps.DeleteFunc(leaves, func(leaf Name, _ bool) bool {
+			return m.asks[n][leaf] || !m.needed(n) || !slices.Contains(m.view[n], leaf.ID())
+		})
+	}
 	for again := true; again; {
 		again = false
 		for _, n := range slices.Concat(modelNested, modelLeaves) {
@@ -66,11 +85,11 @@ func (m *model) drop() {
 	}
 }
 
-// askers are the defined nested sets that want the leaf.
+// askers are the defined nested sets that want or keep the leaf.
 func (m *model) askers(leaf Name) []Name {
 	var out []Name
 	for _, n := range modelNested {
-		if m.defined[n] && (m.asks[n][leaf] || leaf == Empty()) {
+		if m.defined[n] && (m.asks[n][leaf] || m.kept[n][leaf] || leaf == Empty()) {
 			out = append(out, n)
 		}
 	}

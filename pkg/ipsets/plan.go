@@ -159,6 +159,13 @@ func (c *Cache) Leaving(r Request) Request {
 	return out
 }
 
+// Wants reports whether the value is what is desired of the set now. It costs the
+// size of the set.
+func (c *Cache) Wants(v SetValue) bool {
+	s := c.byName[v.Name]
+	return s != nil && s.defined && slices.Equal(s.value(wanted).Values, v.Values)
+}
+
 // keep reduces the value to what is in a set.
 func (v *SetValue) keep(in map[string]bool) {
 	var values []string

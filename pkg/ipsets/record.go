@@ -20,6 +20,16 @@ func (c *Cache) Removed(n Name) {
 	}
 }
 
+// Used records that HNS refused to delete the set because something there names
+// it: it was needed until now.
+func (c *Cache) Used(n Name) {
+	if s := c.find(n); s != nil {
+		if _, spare := c.spare[s]; spare {
+			c.spare[s] = c.now
+		}
+	}
+}
+
 // Unknown records that a write of the set may or may not have been done. Until
 // it is observed the set is neither written nor deleted, and while it is a
 // nested one no leaf is deleted.
@@ -53,6 +63,18 @@ func (c *Cache) Reject(n Name) {
 func (c *Cache) Rejected(n Name) bool {
 	s := c.byName[n]
 	return s != nil && s.refused
+}
+
+// Refused returns the needed sets that are Rejected, in no order. It costs the
+// sets that plans are about.
+func (c *Cache) Refused() []Name {
+	var out []Name
+	for s := range c.pending {
+		if s.refused {
+			out = append(out, s.name)
+		}
+	}
+	return out
 }
 
 // Observe takes over a complete listing of our sets in HNS: what it shows is

@@ -15,7 +15,7 @@ type set struct {
 	refs   map[Ref]struct{}
 	direct int           // references that keep it in HNS
 	lists  map[*set]link // nested sets that it is in
-	asking int           // of those, defined ones that want it
+	asking int           // of those, defined ones that want it, or keep it
 	using  int           // of those, needed ones
 
 	addrs   tracker[netip.Addr] // of a leaf
@@ -31,8 +31,9 @@ type set struct {
 	refused bool
 }
 
-// link says how a leaf is in a nested set.
-type link struct{ asked, applied bool }
+// link says how a leaf is in a nested set. A needed set keeps what it is to lose
+// until HNS has it without: so long the leaf counts, and has to be right.
+type link struct{ asked, applied, kept bool }
 
 func (s *set) nested() bool { return s.name.Nested() }
 
@@ -139,10 +140,12 @@ func (c *Cache) ask(nested *set, member Name) (created bool) {
 	if l.asked {
 		return false
 	}
-	l.asked = true
+	if !l.kept {
+		leaf.asking++
+		leaf.using += count(nested.needed)
+	}
+	l.asked, l.kept = true, false
 	leaf.link(nested, l)
-	leaf.asking++
-	leaf.using += count(nested.needed)
 	nested.include(leaf, !leaf.refused)
 	c.refresh(leaf)
 	c.refresh(nested)
@@ -155,15 +158,33 @@ func (c *Cache) unask(nested, leaf *set) {
 	if !l.asked {
 		return
 	}
-	l.asked = false
+	l.asked, l.kept = false, l.applied && nested.needed
 	leaf.link(nested, l)
-	leaf.asking--
-	leaf.using -= count(nested.needed)
 	nested.members.want(leaf, false)
 	delete(nested.left, leaf)
+	if !l.kept {
+		c.letGo(nested, leaf)
+	}
+	c.refresh(nested)
+}
+
+// letGo ends that a nested set wants or keeps a leaf.
+func (c *Cache) letGo(nested, leaf *set) {
+	leaf.asking--
+	leaf.using -= count(nested.needed)
 	c.refresh(leaf)
 	c.undefine(leaf)
-	c.refresh(nested)
+}
+
+// kept returns the leaves that a nested set is to lose and still contains.
+func (s *set) kept() []*set {
+	var out []*set
+	for m := range s.members.all(applied) {
+		if m.lists[s].kept {
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 // include puts a wanted member into the value or leaves it out. The filler
@@ -204,8 +225,12 @@ func (c *Cache) reached(s *set, members []*set) {
 	}
 	for _, m := range went {
 		l := m.lists[s]
-		l.applied = false
+		kept := l.kept
+		l.applied, l.kept = false, false
 		m.link(s, l)
+		if kept {
+			c.letGo(s, m)
+		}
 		c.refresh(m)
 	}
 }
@@ -220,6 +245,15 @@ func (c *Cache) refresh(s *set) {
 		for m := range s.asked() {
 			m.using += count(needed) - count(!needed)
 			c.refresh(m)
+		}
+		for _, m := range s.kept() { // no rule names it any more
+			l := m.lists[s]
+			l.kept = false
+			m.link(s, l)
+			m.using--
+			m.asking--
+			c.refresh(m)
+			c.undefine(m)
 		}
 	}
 	if rejected := s.rejected(); rejected != s.refused {
