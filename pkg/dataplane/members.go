@@ -84,6 +84,7 @@ func (m *members) undefine(n ipsets.Name) {
 		}
 	case ipsets.KindNamespaceSelector:
 		delete(m.nsSelectors, n)
+	default: // the name is the definition
 	}
 }
 
@@ -117,6 +118,7 @@ func (m *members) belongs(leaf ipsets.Name, p *podState) bool {
 				return match.Matches(p.Labels)
 			}
 		}
+	default: // namespaces and named ports are filled elsewhere
 	}
 	return false
 }

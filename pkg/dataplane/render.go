@@ -265,10 +265,10 @@ func protocolNumber(p policy.Protocol) string {
 
 // portText returns "" for every port, a number, or a range.
 func portText(first, last uint16) string {
-	switch {
-	case first == 0:
+	switch first {
+	case 0:
 		return ""
-	case first == last:
+	case last:
 		return fmt.Sprint(first)
 	}
 	return fmt.Sprintf("%d-%d", first, last)

@@ -78,34 +78,34 @@ type endpoint struct {
 }
 
 // updatable reports whether there is a wish for the endpoint.
-func (e *endpoint) updatable() bool { return e.owner != "" }
+func (ep *endpoint) updatable() bool { return ep.owner != "" }
 
 // list returns the complete list of our ACLs that should be on the endpoint,
 // without what HNS refuses.
-func (e *endpoint) list(rejected func(ipsets.Name) bool) []hns.ACL {
+func (ep *endpoint) list(rejected func(ipsets.Name) bool) []hns.ACL {
 	var out []hns.ACL
-	for _, g := range e.wanted.groups {
-		if e.refused[g.key] == g.digest {
+	for _, g := range ep.wanted.groups {
+		if ep.refused[g.key] == g.digest {
 			continue
 		}
 		out = append(out, g.acls(rejected)...)
 	}
-	return slices.Concat(e.shared(), out)
+	return slices.Concat(ep.shared(), out)
 }
 
 // shared returns the rules that are no policy's own: node, block, and where the
 // CNI gives none, the allow-all pair that any first ACL makes necessary.
-func (e *endpoint) shared() []hns.ACL {
-	if len(e.wanted.shared) == 0 {
+func (ep *endpoint) shared() []hns.ACL {
+	if len(ep.wanted.shared) == 0 {
 		return nil
 	}
-	return slices.Concat(missingDefaults(e.foreign), e.wanted.shared)
+	return slices.Concat(missingDefaults(ep.foreign), ep.wanted.shared)
 }
 
 // mayHave returns every list of ours that may be on the endpoint.
-func (e *endpoint) mayHave() [][]hns.ACL {
-	if e.known {
-		return [][]hns.ACL{e.applied}
+func (ep *endpoint) mayHave() [][]hns.ACL {
+	if ep.known {
+		return [][]hns.ACL{ep.applied}
 	}
-	return e.attempts
+	return ep.attempts
 }
