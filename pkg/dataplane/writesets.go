@@ -148,7 +148,7 @@ func (d *Dataplane) recordSetsLocked(req ipsets.Request, err error) {
 			d.cache.Used(req.Sets[0].Name)
 		}
 	case errors.Is(err, hns.ErrInvalid):
-		if len(req.Sets) == 1 && (req.Verb != ipsets.Update || d.cache.Wants(req.Sets[0])) {
+		if len(req.Sets) == 1 && (req.Verb == ipsets.Add || req.Verb == ipsets.Update && d.cache.Wants(req.Sets[0])) {
 			d.rejectLocked(req.Sets[0].Name)
 		}
 	default:

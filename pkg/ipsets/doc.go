@@ -9,10 +9,11 @@
 //
 // A set is defined while a policy or a wanted rule, or a defined nested set,
 // asks for it; from then on any reference keeps it defined, and its caller
-// feeds it. It is needed while a rule, wanted or applied, a pin or a needed
-// nested set wants it in HNS; only needed sets are written. What is in HNS but
-// not defined is an orphan: references keep it there as it is, and without
-// them it is deleted.
+// feeds it. A leaf stays defined, too, while a needed nested set that is to lose
+// it contains it in HNS. A set is needed while a rule, wanted or applied, a pin
+// or a needed nested set wants it in HNS; only needed sets are written. What is
+// in HNS but not defined is an orphan: references keep it there as it is, and
+// without them it is deleted.
 //
 // The package is pure: no I/O, no clock, no goroutine. A Cache is not safe for
 // concurrent use; its owner locks.

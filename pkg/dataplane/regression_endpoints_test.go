@@ -1,0 +1,127 @@
+package dataplane_test
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+// TestEndpointReplacedInAWrite: the endpoint of a running pod is gone when it is
+// written. The one that comes in its place is found without an event.
+func TestEndpointReplacedInAWrite(t *testing.T) {
+	w := newWorld(t, bPolicies)
+	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/w 10.0.0.1", "apply",
+		"no-endpoint ep-1", "policy good", "apply")
+	require.Positive(t, w.report.RetryAfter)
+	w.do("endpoint ep-3 10.0.0.1")
+	w.settle()
+	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-3 in block")
+}
+
+// TestObservationOfWhatIsGone: an endpoint is gone when the observation that saw
+// it comes in. It is not there again.
+func TestObservationOfWhatIsGone(t *testing.T) {
+	w := newWorld(t, bPolicies)
+	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/w 10.0.0.1", "policy good", "apply", "look",
+		"no-endpoint ep-1", "delete pod x/w", "apply", "fold", "apply", "calls")
+	require.Len(t, w.dp.Dump().Endpoints, 1)
+}
+
+// TestStaleEmptyObservation: it saw no endpoint, but they were listed since. The
+// node is settled, and sets are deleted.
+func TestStaleEmptyObservation(t *testing.T) {
+	w := newWorld(t, bPolicies)
+	w.do("namespace x", "apply", "look", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "policy good", "apply",
+		"fold", "delete policy x/good", "apply")
+	require.Equal(t, 1, w.report.Calls["SetPolicy/Remove"])
+}
+
+// TestSomebodyKeepsChangingAnEndpoint: it is planned anew a few times and then
+// backs off; the others are written.
+func TestSomebodyKeepsChangingAnEndpoint(t *testing.T) {
+	w := newWorld(t, bPolicies)
+	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/w 10.0.0.1", "pod x/v 10.0.0.2",
+		"policy good", "policy later", "apply", "delete policy x/later")
+	changes := 0
+	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
+		if c.Op == "Endpoint/Get" && c.Target == "ep-1" && when == hnssim.Before {
+			require.Less(t, changes, 100, "it spins")
+			changes++
+			w.do(fmt.Sprintf(`foreign ep-1 Other {"n":%d}`, changes))
+		}
+	})
+	w.do("apply", "calls ACL/Update=1", "retry 1s", "trace 10.0.1.1 -> 10.0.0.2 TCP/443 ep-2 in block")
+	require.NotEmpty(t, w.report.Warnings)
+	w.sim.OnCall(nil)
+	w.settle()
+	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep-1 in block")
+	require.Empty(t, w.report.Warnings)
+}
+
+// TestEndpointIsAnotherPodsBeforeItsUpdate: the read right before an Update shows
+// another address. What was planned for its pod is not written.
+func TestEndpointIsAnotherPodsBeforeItsUpdate(t *testing.T) {
+	w := newWorld(t, bPolicies)
+	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "policy good", "policy later", "apply", "delete policy x/good")
+	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
+		if c.Op != "Endpoint/Get" || when != hnssim.Before {
+			return
+		}
+		e := w.sim.Endpoints()[0]
+		require.NoError(t, w.sim.DeleteEndpoint(e.ID))
+		require.NoError(t, w.sim.CreateEndpoint(hnssim.NewEndpoint{
+			ID: e.ID, Addrs: []netip.Addr{mustAddr("10.0.0.9")}, Policies: e.Policies,
+		}))
+	})
+	w.do("apply", "calls")
+	require.Empty(t, cmp.Diff([]string{"10.0.0.9"}, w.dp.Dump().Endpoints[0].Addrs))
+}
+
+// TestAcceptedBeforeAndRefusedNow: HNS refuses a rule that it took before. What
+// is edited or deleted goes all the same, and the pod stays isolated.
+func TestAcceptedBeforeAndRefusedNow(t *testing.T) {
+	w := newWorld(t, bPolicies)
+	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1 app=odd", "policy bad", "policy later", "policy good", "apply")
+	w.sim.RejectACL(func(a hns.ACL) bool { return a.LocalPorts == "6666" })
+	w.do("delete policy x/later", "! apply", "retry 0s",
+		"trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep in block", "trace 10.0.1.1 -> 10.0.0.1 TCP/6666 ep in block")
+	require.Equal(t, []dataplane.Warning{{
+		Object: "x/bad", Kind: "NetworkPolicy", Reason: dataplane.ReasonHNSRejected,
+		Message: "HNS refuses its rules on endpoint ep: they are left out there until they change",
+	}}, w.report.Warnings)
+}
+
+// TestRefusedPolicyIsTriedWhenItComesBack: it changed and changed back.
+func TestRefusedPolicyIsTriedWhenItComesBack(t *testing.T) {
+	w := newWorld(t, bPolicies)
+	refuse := true
+	w.sim.RejectACL(func(a hns.ACL) bool { return refuse && a.LocalPorts == "6666" })
+	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1 app=odd", "policy bad", "! apply",
+		"pod x/w 10.0.0.1 app=even", "apply")
+	refuse = false
+	w.do("pod x/w 10.0.0.1 app=odd", "apply", "trace 10.0.1.1 -> 10.0.0.1 TCP/6666 ep in allow")
+	require.Empty(t, w.report.Warnings)
+}
+
+// TestHeldPodsAreInOrder, whatever the order of the map that they are in.
+func TestHeldPodsAreInOrder(t *testing.T) {
+	w := newWorld(t, "")
+	var want []string
+	for i := range 9 {
+		w.do(fmt.Sprintf("pod x/p%d 10.0.0.%d", i, i+1))
+		want = append(want, fmt.Sprintf("x/p%d", i))
+	}
+	w.do("apply")
+	var got []string
+	for _, p := range w.dp.Dump().Pending {
+		got = append(got, p.Pod)
+	}
+	require.Empty(t, cmp.Diff(want, got))
+}
