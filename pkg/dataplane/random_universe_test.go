@@ -1,0 +1,266 @@
+package dataplane_test
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// The universe of the random walks: small, so that addresses, labels, ports and
+// sets meet again and again.
+var (
+	walkSpaces = []string{"x", "y", "z"}
+	walkPods   = []string{"p", "q"} // in every namespace
+	walkNodes  = []string{"10.1.0.4", "10.1.0.5"}
+	// The first ones may have endpoints; every pod may have any.
+	walkAddrs = []string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.1.1", "10.0.1.2"}
+	walkPorts = []uint16{80, 81}
+)
+
+// walkEndpoints is the number of addresses that endpoints have.
+const walkEndpoints = 3
+
+// walkSpecs are policies by template and variant; any namespace has any.
+var walkSpecs = [][]string{
+	{
+		`{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 80}]}]}`,
+		`{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 81}]}]}`,
+		`{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: web, ver: v1}}}, {podSelector: {}}]}]}`,
+	},
+	{
+		`{podSelector: {}, policyTypes: [Ingress, Egress]}`,
+		`{podSelector: {matchLabels: {app: web}}, policyTypes: [Egress]}`,
+		`{podSelector: {matchLabels: {ver: v1}}, policyTypes: [Ingress, Egress], egress: [{}]}`,
+	},
+	{
+		`{podSelector: {}, ingress: [{from: [{namespaceSelector: {matchLabels: {team: a}}}], ports: [{port: http}]}]}`,
+		`{podSelector: {}, ingress: [{from: [{namespaceSelector: {matchExpressions: [{key: team, operator: NotIn, values: [a]}]}, podSelector: {matchLabels: {app: web}}}]}]}`,
+		`{podSelector: {matchLabels: {app: api}}, ingress: [{from: [{namespaceSelector: {}, podSelector: {matchLabels: {app: db}}}], ports: [{port: http}, {port: 81}]}]}`,
+	},
+	{
+		`{podSelector: {}, policyTypes: [Egress], egress: [{to: [{podSelector: {matchExpressions: [{key: app, operator: In, values: [web, db]}]}, namespaceSelector: {matchLabels: {team: b}}}], ports: [{port: http}]}]}`,
+		`{podSelector: {}, policyTypes: [Egress], egress: [{to: [{ipBlock: {cidr: 10.0.0.0/24}}], ports: [{port: http}]}]}`,
+		`{podSelector: {matchLabels: {app: web}}, policyTypes: [Egress], egress: [{ports: [{port: http}, {port: 81}]}]}`,
+	},
+	{
+		`{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchExpressions: [{key: app, operator: NotIn, values: [web, db]}]}}]}]}`,
+		`{podSelector: {}, ingress: [{from: [{namespaceSelector: {}, podSelector: {matchExpressions: [{key: ver, operator: In, values: [v1, v2]}]}}]}]}`,
+		`{podSelector: {matchLabels: {app: api}}, ingress: [{from: [{namespaceSelector: {matchLabels: {team: a}}, podSelector: {matchExpressions: [{key: ver, operator: DoesNotExist}]}}]}]}`,
+	},
+	{
+		`{podSelector: {}, policyTypes: [Ingress, Egress], egress: [{to: [{ipBlock: {cidr: 10.0.0.0/16, except: [10.0.0.2/32]}}]}], ingress: [{ports: [{port: 80, endPort: 81}]}]}`,
+		`{podSelector: {matchLabels: {app: db}}, ingress: [{from: [{ipBlock: {cidr: 10.0.1.1/32}}, {podSelector: {matchLabels: {ver: v2}}}]}]}`,
+		`{podSelector: {matchLabels: {ver: v2}}, policyTypes: [Egress], egress: [{to: [{namespaceSelector: {matchLabels: {team: a}}}], ports: [{port: 80}]}, {to: [{ipBlock: {cidr: 10.0.1.0/24}}]}]}`,
+	},
+}
+
+// walkPolicy returns a policy of the universe.
+func walkPolicy(ns string, template, variant int) *networkingv1.NetworkPolicy {
+	np := &networkingv1.NetworkPolicy{}
+	if err := yaml.UnmarshalStrict([]byte(walkSpecs[template][variant]), &np.Spec); err != nil {
+		panic(err)
+	}
+	np.Namespace, np.Name = ns, fmt.Sprintf("t%d", template)
+	return np
+}
+
+// cluster is what the API server has: the truth that a walk changes.
+type cluster struct {
+	pods     map[dataplane.PodKey]dataplane.Pod
+	spaces   map[string]dataplane.Namespace
+	policies map[policy.Key]*networkingv1.NetworkPolicy
+	nodes    []netip.Addr
+	born     int // pods ever
+	// faithful: a pod that has an address keeps it.
+	faithful bool
+}
+
+func newCluster() *cluster {
+	return &cluster{
+		pods:     map[dataplane.PodKey]dataplane.Pod{},
+		spaces:   map[string]dataplane.Namespace{},
+		policies: map[policy.Key]*networkingv1.NetworkPolicy{},
+	}
+}
+
+func (c *cluster) clone() *cluster {
+	return &cluster{
+		pods: maps.Clone(c.pods), spaces: maps.Clone(c.spaces),
+		policies: maps.Clone(c.policies), nodes: c.nodes, born: c.born, faithful: c.faithful,
+	}
+}
+
+// all returns the transaction of a cold start.
+func (c *cluster) all() *dataplane.Transaction {
+	tx := dataplane.NewTransaction()
+	for _, p := range c.pods {
+		tx.SetPod(p)
+	}
+	for _, ns := range c.spaces {
+		tx.SetNamespace(ns)
+	}
+	for _, np := range c.policies {
+		tx.SetPolicy(np)
+	}
+	tx.SetNodeAddrs(c.nodes)
+	return tx
+}
+
+// event is one changed object. Another pod of the same name is two: the old one
+// goes and the new one comes.
+type event struct {
+	text  string
+	apply func(*cluster, *dataplane.Transaction)
+	// first is the end of the old pod, and alone the new one beside it.
+	first, alone *event
+}
+
+// drawEvent draws a change of one object.
+func (c *cluster) drawEvent(t *rapid.T) event {
+	kind := rapid.SampledFrom([]string{"pod", "policy", "pod", "policy", "namespace", "namespace", "pod gone", "policy gone", "node"}).Draw(t, "object")
+	switch {
+	case kind == "pod" || kind == "pod gone" && len(c.pods) == 0:
+		return c.drawPod(t)
+	case kind == "policy" || kind == "policy gone" && len(c.policies) == 0:
+		ns := rapid.SampledFrom(walkSpaces).Draw(t, "namespace")
+		template := rapid.IntRange(0, len(walkSpecs)-1).Draw(t, "template")
+		variant := rapid.IntRange(0, len(walkSpecs[template])-1).Draw(t, "variant")
+		return setPolicy(walkPolicy(ns, template, variant), fmt.Sprintf("policy %s/t%d variant %d", ns, template, variant))
+	case kind == "policy gone":
+		return deletePolicy(rapid.SampledFrom(sortedKeys(c.policies)).Draw(t, "policy"))
+	case kind == "pod gone":
+		return deletePod(rapid.SampledFrom(sortedKeys(c.pods)).Draw(t, "pod"))
+	case kind == "namespace":
+		return drawNamespace(t)
+	default:
+		var nodes []netip.Addr
+		for _, a := range walkNodes[:rapid.IntRange(0, len(walkNodes)).Draw(t, "addresses")] {
+			nodes = append(nodes, netip.MustParseAddr(a))
+		}
+		return event{text: fmt.Sprint("node ", nodes), apply: func(c *cluster, tx *dataplane.Transaction) {
+			c.nodes = nodes
+			tx.SetNodeAddrs(nodes)
+		}}
+	}
+}
+
+// sortedKeys returns the keys in order.
+func sortedKeys[K comparable, V any](m map[K]V) []K {
+	return slices.SortedFunc(maps.Keys(m), func(a, b K) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+}
+
+func setPolicy(np *networkingv1.NetworkPolicy, text string) event {
+	return event{text: text, apply: func(c *cluster, tx *dataplane.Transaction) {
+		c.policies[policyKey(np)] = np
+		tx.SetPolicy(np)
+	}}
+}
+
+func deletePod(key dataplane.PodKey) event {
+	return event{text: "delete pod " + key.String(), apply: func(c *cluster, tx *dataplane.Transaction) {
+		delete(c.pods, key)
+		tx.DeletePod(key)
+	}}
+}
+
+func deletePolicy(key policy.Key) event {
+	return event{text: "delete policy " + key.String(), apply: func(c *cluster, tx *dataplane.Transaction) {
+		delete(c.policies, key)
+		tx.DeletePolicy(key)
+	}}
+}
+
+func drawNamespace(t *rapid.T) event {
+	ns := rapid.SampledFrom(walkSpaces).Draw(t, "namespace")
+	team := rapid.SampledFrom([]string{"a", "b", "", "gone"}).Draw(t, "team")
+	return event{text: fmt.Sprintf("namespace %s team=%s", ns, team), apply: func(c *cluster, tx *dataplane.Transaction) {
+		if team == "gone" {
+			delete(c.spaces, ns)
+			tx.DeleteNamespace(ns)
+			return
+		}
+		c.spaces[ns] = dataplane.Namespace{Name: ns, Labels: map[string]string{"team": team}}
+		if team == "" {
+			c.spaces[ns] = dataplane.Namespace{Name: ns}
+		}
+		tx.SetNamespace(c.spaces[ns])
+	}}
+}
+
+// drawPod draws a new pod, or a new state of one that is there.
+func (c *cluster) drawPod(t *rapid.T) event {
+	key := dataplane.PodKey{
+		Namespace: rapid.SampledFrom(walkSpaces).Draw(t, "namespace"),
+		Name:      rapid.SampledFrom(walkPods).Draw(t, "name"),
+	}
+	p, known := c.pods[key]
+	born := c.born
+	var first *event
+	if !known || rapid.IntRange(0, 3).Draw(t, "anew") == 3 {
+		if born++; known {
+			gone := deletePod(key)
+			first = &gone
+		}
+		p = dataplane.Pod{
+			Namespace: key.Namespace, Name: key.Name, UID: types.UID(fmt.Sprint("uid-", born)),
+			Local:   rapid.IntRange(0, 3).Draw(t, "remote") < 3,
+			Started: walkTime(t, "started"), Created: walkTime(t, "created"),
+		}
+	}
+	p.Labels = map[string]string{}
+	for _, label := range []string{"app", "ver"} {
+		values := map[string][]string{"app": {"web", "api", "db", ""}, "ver": {"", "v1", "v2"}}[label]
+		if v := rapid.SampledFrom(values).Draw(t, label); v != "" {
+			p.Labels[label] = v
+		}
+	}
+	if !p.Addr.IsValid() || !c.faithful {
+		p.Addr = netip.Addr{}
+		if at := rapid.IntRange(0, len(walkAddrs)).Draw(t, "address"); at < len(walkAddrs) {
+			p.Addr = netip.MustParseAddr(walkAddrs[at])
+		}
+	}
+	p.Ports = nil
+	if port := rapid.SampledFrom([]uint16{0, 80, 81}).Draw(t, "http"); port > 0 {
+		p.Ports = []dataplane.PodPort{{Name: "http", Protocol: policy.TCP, Number: port}}
+	}
+	state := rapid.SampledFrom([]string{"", "", "", "", "deleting", "finished", "host"}).Draw(t, "state")
+	p.Deleting, p.Finished, p.HostNetwork = state == "deleting", state == "finished", state == "host"
+	e := setPod(p, born, state)
+	if first != nil {
+		beside := p
+		beside.Name += "-beside"
+		alone := setPod(beside, born, state)
+		e.first, e.alone = first, &alone
+	}
+	return e
+}
+
+func setPod(p dataplane.Pod, born int, state string) event {
+	text := fmt.Sprintf("pod %s %s %s local=%v %v %v %s", p.Key(), p.UID, p.Addr, p.Local, p.Labels, p.Ports, state)
+	return event{text: text, apply: func(c *cluster, tx *dataplane.Transaction) {
+		c.born = max(c.born, born)
+		c.pods[p.Key()] = p
+		tx.SetPod(p)
+	}}
+}
+
+// walkTime draws one of few times, so that claims to an address tie.
+func walkTime(t *rapid.T, label string) time.Time {
+	return time.Unix(1_600_000_000+int64(rapid.IntRange(0, 2).Draw(t, label)), 0)
+}
+
+func policyKey(np *networkingv1.NetworkPolicy) policy.Key {
+	return policy.Key{Namespace: np.Namespace, Name: np.Name}
+}

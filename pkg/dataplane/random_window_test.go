@@ -1,0 +1,128 @@
+package dataplane_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+// TestRandomNoWindow: after every single write the verdict of every packet is
+// one that some of the transaction's objects give, each whole.
+func TestRandomNoWindow(t *testing.T) {
+	rounds(t, func(t *testing.T, rt *rapid.T, first *string) {
+		w := newWalker(rt, t.Context(), dataplane.Config{MaxBatchedACLs: 30}, walkSim(), newCluster())
+		w.first = first
+		w.cluster.faithful = true
+		tx := dataplane.NewTransaction()
+		for range rapid.IntRange(0, 24).Draw(rt, "objects at the start") {
+			w.event(rt, tx)
+		}
+		for range rapid.IntRange(1, 4).Draw(rt, "endpoints") {
+			w.ids++
+			addr := walkAddrs[rapid.IntRange(0, walkEndpoints-1).Draw(rt, "address")]
+			w.createEndpoint(fmt.Sprint("ep-", w.ids), addr, rapid.Bool().Draw(rt, "bare"))
+		}
+		w.apply(tx)
+		for range rapid.IntRange(1, 4).Draw(rt, "transactions") {
+			w.window(rt)
+		}
+	})
+}
+
+// window applies one or two events under watch.
+func (w *walker) window(t *rapid.T) {
+	var events []event
+	all := w.watched()
+	next := w.cluster.clone()
+	for range rapid.IntRange(1, 2).Draw(t, "objects") {
+		e := next.drawEvent(t)
+		e.apply(next, dataplane.NewTransaction())
+		if e.first != nil {
+			events = append(events, *e.first)
+		}
+		events = append(events, e)
+	}
+	before := w.sim.Dump()
+	states := []map[probe]bool{w.verdicts(all)}
+	for _, some := range subsets(events) {
+		states = append(states, w.reached(some).verdicts(all))
+	}
+
+	tx := dataplane.NewTransaction()
+	for _, e := range events {
+		e.apply(w.cluster, tx)
+		w.note("%s", e.text)
+	}
+	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
+		if when == hnssim.Before || !isWrite(c.Op) {
+			return
+		}
+		w.note("%s %s %+v %+v", c.Op, c.Target, c.Sets, c.ACLs)
+		for p, allowed := range w.verdicts(all) {
+			if !slices.ContainsFunc(states, func(s map[probe]bool) bool { return s[p] == allowed }) {
+				w.fail("%+v is allowed=%v, as in no state\nbefore:\n%s\nnow:", p, allowed, before)
+			}
+		}
+	})
+	w.apply(tx)
+	w.sim.OnCall(nil)
+	if len(w.report.Errors) > 0 {
+		w.fail("errors: %s", strings.Join(w.report.Errors, "; "))
+	}
+	for p, allowed := range w.verdicts(all) {
+		if states[len(states)-1][p] != allowed {
+			w.fail("%+v is allowed=%v in the end", p, allowed)
+		}
+	}
+}
+
+// subsets returns the non-empty subsets, in order; all of them come last.
+func subsets(events []event) [][]event {
+	var out [][]event
+	for bits := 1; bits < 1<<len(events); bits++ {
+		var some []event
+		for i, e := range events {
+			switch {
+			case bits&(1<<i) == 0:
+			case e.first != nil && bits&(1<<(i-1)) == 0:
+				some = append(some, *e.alone)
+			default:
+				some = append(some, e)
+			}
+		}
+		out = append(out, some)
+	}
+	return out
+}
+
+// watched returns the probes of the endpoints that have a pod, or nothing of
+// ours. What others keep names sets that nobody defines any more.
+func (w *walker) watched() []probe {
+	left := map[string]bool{}
+	for _, ep := range w.dp.Dump().Endpoints {
+		left[ep.ID] = ep.Pod == "" && len(ep.Applied) > 0
+	}
+	return slices.DeleteFunc(probes(w.sim, walkAddrs[walkEndpoints:], walkPorts...), func(p probe) bool { return left[p.endpoint] })
+}
+
+// reached is a new dataplane on a copy of the node, after the events.
+func (w *walker) reached(events []event) *walker {
+	sim, err := hnssim.ParseDump(w.sim.Dump())
+	if err != nil {
+		w.fail("%v", err)
+	}
+	copied := w.restarted(sim)
+	copied.settle()
+	tx := dataplane.NewTransaction()
+	for _, e := range events {
+		e.apply(copied.cluster, tx)
+	}
+	copied.apply(tx)
+	return copied
+}

@@ -1,0 +1,291 @@
+package dataplane_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+// walker is one random walk: a cluster, a node, and the dataplane between.
+type walker struct {
+	t       require.TestingT
+	ctx     context.Context
+	cluster *cluster
+	sim     *hnssim.Sim
+	dp      *dataplane.Dataplane
+	cfg     dataplane.Config
+	now     time.Time
+	report  dataplane.Report
+	ids     int // endpoints ever
+	base    map[string][]hns.EndpointPolicy
+	log     []string
+
+	first *string // failure, kept as the order of maps may hide it the next time
+
+	// What may be reported from now on.
+	faulty, rejecting, tampered, detached, halved bool
+
+	// What HNS refuses now.
+	badPort, badAddr string
+}
+
+func newWalker(t require.TestingT, ctx context.Context, cfg dataplane.Config, sim *hnssim.Sim, c *cluster) *walker {
+	w := &walker{t: t, ctx: ctx, cluster: c, sim: sim, cfg: cfg, now: time.Unix(1_700_000_000, 0), base: map[string][]hns.EndpointPolicy{}}
+	w.cfg.Client, w.cfg.Node = sim, "n1"
+	w.cfg.Now = func() time.Time { return w.now }
+	w.dp = dataplane.New(w.cfg)
+	sim.RejectACL(func(a hns.ACL) bool { return w.badPort != "" && a.Ours() && w.badPort == a.LocalPorts+a.RemotePorts })
+	sim.RejectSet(func(s hns.SetPolicy) bool {
+		return w.badAddr != "" && !strings.HasPrefix(s.Name, "ns-") && slices.Contains(s.Values, w.badAddr)
+	})
+	return w
+}
+
+func walkSim() *hnssim.Sim { return hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()}) }
+
+func (w *walker) note(format string, args ...any) {
+	w.log = append(w.log, fmt.Sprintf(format, args...))
+}
+
+// createEndpoint is the CNI's hand.
+func (w *walker) createEndpoint(id, addr string, bare bool) {
+	e := hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{netip.MustParseAddr(addr)}}
+	w.base[id] = hnssim.DefaultForeign()
+	if bare {
+		e.Policies = []hns.EndpointPolicy{}
+		w.base[id] = nil
+	}
+	require.NoError(w.t, w.sim.CreateEndpoint(e))
+	w.note("endpoint %s %s bare=%v", id, addr, bare)
+}
+
+// apply hands a transaction over and checks what must always hold then.
+func (w *walker) apply(tx *dataplane.Transaction) {
+	report, err := w.dp.ApplyDataplane(w.ctx, tx)
+	require.NoError(w.t, err)
+	w.report = report
+	w.note("apply: %v errors %q retry %s", report.Calls, report.Errors, report.RetryAfter)
+	w.checkErrors()
+	w.checkForeign()
+	w.checkDump()
+}
+
+// checkForeign: what others put on an endpoint survives. Half an Update may lose
+// some of it.
+func (w *walker) checkForeign() {
+	texts := func(policies []hns.EndpointPolicy) []string {
+		var out []string
+		for _, p := range policies {
+			if isForeign(p) {
+				out = append(out, fmt.Sprintf("%s %s", p.Type, p.Settings))
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+	for _, e := range w.sim.Endpoints() {
+		if diff := cmp.Diff(texts(w.base[e.ID]), texts(e.Policies)); diff != "" && !w.halved {
+			w.fail("policies of others on %s (-want +got):\n%s", e.ID, diff)
+		}
+	}
+}
+
+// checkErrors: HNS never refuses a call because of our order. What it may say
+// follows from what the walk did to it.
+func (w *walker) checkErrors() {
+	for _, e := range w.report.Errors {
+		switch {
+		case w.faulty && strings.Contains(e, "service unavailable"):
+		case w.rejecting && strings.Contains(e, "content that this node refuses"):
+		case w.detached && (strings.Contains(e, "not attached") || strings.Contains(e, "in use")):
+		case w.tampered:
+		default:
+			w.fail("HNS refused: %s", e)
+		}
+	}
+}
+
+func (w *walker) fail(format string, args ...any) {
+	text := fmt.Sprintf("%s\n%s\n%s", fmt.Sprintf(format, args...), strings.Join(w.log, "\n"), w.sim.Dump())
+	if w.first != nil && *w.first == "" {
+		*w.first = text
+	}
+	w.t.Errorf("%s", text)
+	w.t.FailNow()
+}
+
+// checkDump: nothing is held for nothing, and what is neither pending nor
+// unknown is as it should be.
+func (w *walker) checkDump() {
+	d := w.dp.Dump()
+	pending, quiet := map[string]bool{}, true
+	for _, p := range d.Pending {
+		if p.Endpoint != "" {
+			pending[p.Endpoint], quiet = true, false
+		}
+	}
+	endpoints, empty := map[string]bool{}, map[string]bool{}
+	for _, s := range d.Sets {
+		if strings.HasPrefix(s.Name, "namedport:") && len(s.Members) == 0 {
+			empty[s.ID] = true
+		}
+	}
+	for _, ep := range d.Endpoints {
+		endpoints[ep.ID] = true
+		quiet = quiet && ep.Known
+		if pending[ep.ID] || !ep.Known || ep.Pod == "" {
+			continue
+		}
+		applied := slices.DeleteFunc(slices.Clone(ep.Applied), func(a hns.ACL) bool {
+			return !slices.Contains(ep.Wanted, a) && slices.ContainsFunc(a.SetIDs(), func(id string) bool { return empty[id] })
+		})
+		if diff := cmp.Diff(aclTexts(ep.Wanted), aclTexts(applied)); diff != "" {
+			w.fail("endpoint %s is not pending and not as wanted (-want +got):\n%s", ep.ID, diff)
+		}
+	}
+	for _, s := range d.Sets {
+		if quiet && len(s.Pins) > 0 {
+			w.fail("nothing is pending, but %s is pinned by %v", s.Name, s.Pins)
+		}
+		for _, h := range append(slices.Clone(s.Holders), prefixed("pin ", s.Pins)...) {
+			kind, owner, _ := strings.Cut(h, " ")
+			if (kind == "rule" || kind == "applied" || kind == "pin") && !endpoints[owner] {
+				w.fail("%s is held by %s, which is gone", s.Name, h)
+			}
+		}
+	}
+	if w.report.RetryAfter == 0 && (len(d.Pending) > 0 || !quiet) {
+		w.fail("something is outstanding and nothing is due: %+v", d.Pending)
+	}
+}
+
+func prefixed(prefix string, texts []string) []string {
+	out := make([]string, len(texts))
+	for i, text := range texts {
+		out[i] = prefix + text
+	}
+	return out
+}
+
+func aclTexts(acls []hns.ACL) []string {
+	out := make([]string, len(acls))
+	for i, a := range acls {
+		out[i] = fmt.Sprint(a)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// settle lets time pass until nothing is due, but for the endpoints of pods that
+// may never come. What is due at once must not stay so.
+func (w *walker) settle() {
+	for rounds, spins := 0, 0; ; rounds++ {
+		w.apply(dataplane.NewTransaction())
+		after := w.report.RetryAfter
+		if spins++; after > time.Millisecond {
+			spins = 0
+		}
+		if after == 0 || after > 20*time.Second && w.onlyWaiting() {
+			return
+		}
+		if spins > 3 || rounds > 50 {
+			w.fail("not settled after %d rounds: %+v", rounds, w.report)
+		}
+		w.now = w.now.Add(after)
+	}
+}
+
+// onlyWaiting reports whether nothing but endpoints is outstanding.
+func (w *walker) onlyWaiting() bool {
+	d := w.dp.Dump()
+	waiting := len(w.waiting())
+	return len(w.report.Errors) == 0 && waiting > 0 && w.report.Pending == waiting &&
+		!slices.ContainsFunc(d.Endpoints, func(ep dataplane.EndpointDump) bool { return !ep.Known })
+}
+
+// waiting returns the pods whose endpoint was not seen.
+func (w *walker) waiting() []string {
+	var out []string
+	for _, p := range w.dp.Dump().Pending {
+		if p.Endpoint == "" {
+			out = append(out, p.Pod)
+		}
+	}
+	return out
+}
+
+// observe reads HNS, and says whether HNS answered.
+func (w *walker) observe() *dataplane.Observation {
+	obs, err := w.dp.Observe(w.ctx)
+	if err != nil && !w.faulty {
+		w.fail("observe: %v", err)
+	}
+	w.note("observe: %v", err)
+	return obs
+}
+
+// reconcile is one observation, handed in at once.
+func (w *walker) reconcile(tx *dataplane.Transaction) {
+	if obs := w.observe(); obs != nil {
+		tx.SetObservation(obs)
+	}
+	w.apply(tx)
+}
+
+// twin is a dataplane that learns of the cluster at once, on a node with the
+// same endpoints as the CNI made them.
+func (w *walker) twin() *walker {
+	twin := newWalker(w.t, w.ctx, w.cfg, walkSim(), w.cluster.clone())
+	twin.now = w.now
+	for _, e := range w.sim.Endpoints() {
+		require.NoError(w.t, twin.sim.CreateEndpoint(hnssim.NewEndpoint{
+			ID: e.ID, Addrs: e.Addrs, State: e.State, Policies: append([]hns.EndpointPolicy{}, w.base[e.ID]...),
+		}))
+		twin.base[e.ID] = w.base[e.ID]
+	}
+	twin.apply(twin.cluster.all())
+	twin.settle()
+	return twin
+}
+
+// restarted is a new dataplane on a node as it is.
+func (w *walker) restarted(sim *hnssim.Sim) *walker {
+	again := newWalker(w.t, w.ctx, w.cfg, sim, w.cluster.clone())
+	again.now = w.now
+	maps.Copy(again.base, w.base)
+	again.reconcile(again.cluster.all())
+	return again
+}
+
+// state is the dump without what depends on the way there.
+func (w *walker) state() dataplane.Dump {
+	d := w.dp.Dump()
+	d.Reports = nil
+	for i := range d.Endpoints {
+		ep := &d.Endpoints[i]
+		slices.SortFunc(ep.Applied, func(a, b hns.ACL) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	}
+	return d
+}
+
+// verdicts asks about every probe; a probe that cannot be asked fails the test.
+func (w *walker) verdicts(probes []probe) map[probe]bool {
+	out := make(map[probe]bool, len(probes))
+	for _, p := range probes {
+		v, err := w.sim.Trace(p.endpoint, p.dir, p.packet)
+		require.NoError(w.t, err)
+		out[p] = v.Allowed
+	}
+	return out
+}
