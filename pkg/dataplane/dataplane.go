@@ -269,7 +269,10 @@ func (d *Dataplane) holdLocked(ep *endpoint, kind ipsets.RefKind, names []ipsets
 	}
 	ep.holds[kind] = is
 	for n := range was {
-		if now, ok := d.cache.Lookup(d.idLocked(n)); !is[n] && (!ok || !is[now]) { // an orphan may have got its name
+		if is[n] {
+			continue
+		}
+		if now, ok := d.cache.Lookup(d.idLocked(n)); !ok || !is[now] { // an orphan may have got its name
 			d.releaseLocked(n, ref)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -16,7 +18,7 @@ import (
 // must be held.
 func (d *Dataplane) ownerLocked(ep *endpoint) *podState {
 	for _, addr := range ep.addrs {
-		if p := d.members.ownerOf(d.owners.Owner(addr)); p != nil && p.Local {
+		if p := d.members.byUID[types.UID(d.owners.Owner(addr))]; p != nil && p.Local {
 			return p
 		}
 	}
@@ -212,20 +214,26 @@ func (d *Dataplane) readLocked(e hns.Endpoint) *endpoint {
 		ep = &endpoint{id: e.ID, holds: map[ipsets.RefKind]map[ipsets.Name]bool{}, refused: map[policy.Key]string{}}
 		d.endpoints[e.ID] = ep
 	}
+	d.addressLocked(ep, ipv4(e.Addrs))
+	ours, foreign := e.Split()
+	ep.foreign = foreign
+	d.appliedLocked(ep, ours)
+	return ep
+}
+
+// addressLocked gives an endpoint its addresses, in place of those that it had.
+// d.mu must be held.
+func (d *Dataplane) addressLocked(ep *endpoint, addrs []netip.Addr) {
 	for _, addr := range ep.addrs {
 		d.byAddr[addr] = slices.DeleteFunc(d.byAddr[addr], func(o *endpoint) bool { return o == ep })
 		if len(d.byAddr[addr]) == 0 {
 			delete(d.byAddr, addr)
 		}
 	}
-	ep.addrs = ipv4(e.Addrs)
-	for _, addr := range ep.addrs {
+	ep.addrs = addrs
+	for _, addr := range addrs {
 		d.byAddr[addr] = append(d.byAddr[addr], ep)
 	}
-	ours, foreign := e.Split()
-	ep.foreign = foreign
-	d.appliedLocked(ep, ours)
-	return ep
 }
 
 // ipv4 returns the IPv4 addresses of a list.
@@ -245,15 +253,10 @@ func (d *Dataplane) goneLocked(id string) {
 	delete(d.endpoints, id)
 	delete(d.dirty, ep)
 	delete(d.check, id)
-	for _, addr := range ep.addrs {
-		d.byAddr[addr] = slices.DeleteFunc(d.byAddr[addr], func(o *endpoint) bool { return o == ep })
-		if len(d.byAddr[addr]) == 0 {
-			delete(d.byAddr, addr)
-		}
-		if p := d.members.ownerOf(d.owners.Owner(addr)); p != nil && p.Local {
-			d.listing.wanted, d.listing.retry = true, retry{} // its pod runs on: another endpoint may be there
-		}
+	if d.ownerLocked(ep) != nil {
+		d.listing.wanted, d.listing.retry = true, retry{} // its pod runs on: another endpoint may be there
 	}
+	d.addressLocked(ep, nil)
 	for kind := range ep.holds {
 		d.holdLocked(ep, kind, nil)
 	}

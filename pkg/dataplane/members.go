@@ -205,6 +205,3 @@ func (m *members) drop(key PodKey) {
 		delete(m.byNS, key.Namespace)
 	}
 }
-
-// ownerOf returns the pod of a UID, or nil.
-func (m *members) ownerOf(uid string) *podState { return m.byUID[types.UID(uid)] }

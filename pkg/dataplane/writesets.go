@@ -98,9 +98,9 @@ func (r *run) sendSets(ctx context.Context, req ipsets.Request) error {
 	return err
 }
 
-// halve finds the refused sets of a request, or those in use. For an Update every set first
-// loses what it is to lose, so that no state between is more open than both
-// ends; what has to join comes after.
+// halve finds the refused sets of a request, or those in use. For an Update
+// every set first loses what it is to lose, so that no state between is more
+// open than both ends; what has to join comes after.
 func (r *run) halve(ctx context.Context, req ipsets.Request) error {
 	half := len(req.Sets) / 2
 	parts := []ipsets.Request{
