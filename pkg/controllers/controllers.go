@@ -42,6 +42,9 @@ type Config struct {
 	// StuckAfter is how long one transaction may take before the worker counts
 	// as stuck; 0 means 10 minutes.
 	StuckAfter time.Duration
+	// OnApplied is told of every transaction, by the worker: it must not block.
+	// nil: nobody is.
+	OnApplied func(Applied)
 	// Logger takes what happens.
 	Logger klog.Logger
 }
@@ -62,6 +65,9 @@ func (c *Config) setDefaults() {
 	if c.StuckAfter == 0 {
 		c.StuckAfter = defaultStuckAfter
 	}
+	if c.OnApplied == nil {
+		c.OnApplied = func(Applied) {}
+	}
 }
 
 // Controller runs the informers, the worker and the reconciler.
@@ -69,6 +75,7 @@ type Controller struct {
 	cfg       Config // set once
 	informers informers
 	queue     *workqueue.Typed[Key]
+	arrivals  arrivals
 
 	synced  chan struct{} // closed when every informer and its handlers are
 	settled chan struct{} // closed when the first state is programmed
@@ -83,13 +90,20 @@ type Controller struct {
 func New(cfg Config) *Controller {
 	cfg.setDefaults()
 	c := &Controller{
-		cfg:     cfg,
-		queue:   workqueue.NewTyped[Key](),
-		synced:  make(chan struct{}),
-		settled: make(chan struct{}),
+		cfg:      cfg,
+		queue:    workqueue.NewTyped[Key](),
+		arrivals: arrivals{at: map[Key]time.Time{}},
+		synced:   make(chan struct{}),
+		settled:  make(chan struct{}),
 	}
-	c.informers = newInformers(cfg.Source, cfg.Logger, c.queue.Add)
+	c.informers = newInformers(cfg.Source, cfg.Logger, c.enqueue)
 	return c
+}
+
+// enqueue takes the key of an object that changed.
+func (c *Controller) enqueue(key Key) {
+	c.arrivals.note(key, time.Now())
+	c.queue.Add(key)
 }
 
 // Synced is closed once every object that was there at the start is known.

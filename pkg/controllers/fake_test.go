@@ -234,7 +234,7 @@ func (r *recorder) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction
 	if r.answer != nil {
 		return r.answer(n)
 	}
-	return dataplane.Report{}, nil
+	return dataplane.Report{Generation: uint64(n)}, nil
 }
 
 func (r *recorder) calls() []applied {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -39,7 +40,7 @@ type informer struct {
 // the informer's own goroutine, so the informer is synced only after the
 // handler has seen the whole first list.
 func newInformer(kind Kind, lw cache.ListerWatcher, object runtime.Object, logger klog.Logger, enqueue func(Key)) *informer {
-	source := &tracked{kind: kind, ListerWatcher: lw, inner: cache.ToListerWatcherWithContext(lw)}
+	source := &tracked{kind: kind, ListerWatcher: lw, inner: cache.ToListerWatcherWithContext(lw), heard: time.Now()}
 	store, controller := cache.NewInformerWithOptions(cache.InformerOptions{
 		Logger:        &logger,
 		ListerWatcher: source,
@@ -111,8 +112,9 @@ type tracked struct {
 	kind                Kind
 	inner               cache.ListerWatcherWithContext
 
-	mu   sync.Mutex // guards following
-	last error
+	mu    sync.Mutex // guards following
+	last  error
+	heard time.Time // when the server last said something; at first of the start
 }
 
 var _ cache.ListerWatcherWithContext = &tracked{}
@@ -131,7 +133,10 @@ func (t *tracked) WatchWithContext(ctx context.Context, options metav1.ListOptio
 	if options.SendInitialEvents != nil && utilnet.IsConnectionRefused(err) {
 		return nil, opaque{err}
 	}
-	return w, err
+	if err != nil {
+		return w, err
+	}
+	return newHeardWatch(w, t.hear), nil
 }
 
 // opaque hides what an error is. A reflector that sees a refused connection
@@ -153,7 +158,21 @@ func (t *tracked) note(verb string, err error) {
 	defer t.mu.Unlock()
 	if t.last = err; err != nil {
 		t.last = fmt.Errorf("%s %s: %w", verb, t.kind, err)
+		return
 	}
+	t.heard = time.Now()
+}
+
+func (t *tracked) hear() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.heard = time.Now()
+}
+
+func (t *tracked) contact() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.heard
 }
 
 func (t *tracked) lastError() error {

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -37,7 +38,7 @@ func (c *Controller) work(ctx context.Context) {
 
 	w := worker{
 		c:       c,
-		pending: map[Key]bool{},
+		pending: map[Key]time.Time{},
 		retry:   time.AfterFunc(lastPause, func() { c.queue.Add(Key{Kind: KindRetry}) }),
 	}
 	w.retry.Stop()
@@ -52,9 +53,10 @@ func (c *Controller) work(ctx context.Context) {
 // worker is the state of the one worker goroutine.
 type worker struct {
 	c       *Controller
-	pending map[Key]bool // drained and not applied yet
-	last    time.Time    // start of the last transaction
-	retry   *time.Timer  // enqueues KindRetry
+	pending map[Key]time.Time // drained and not applied yet; when it came in, zero for no event
+	batches batches           // applied and not in HNS yet
+	last    time.Time         // start of the last transaction
+	retry   *time.Timer       // enqueues KindRetry
 	pause   time.Duration
 	open    bool // transactions may be applied
 	settled bool
@@ -86,7 +88,10 @@ func (w *worker) collect(ctx context.Context) bool {
 // take drains a key. It is done with at once: an event that comes later must
 // enqueue it again, as the object may be read before that.
 func (w *worker) take(key Key) {
-	w.pending[key] = true
+	arrived, event := w.c.arrivals.take(key)
+	if was, ok := w.pending[key]; !ok || event && was.IsZero() {
+		w.pending[key] = arrived
+	}
 	w.c.queue.Done(key)
 }
 
@@ -114,6 +119,7 @@ func (w *worker) apply(ctx context.Context) {
 	c.status.applying(w.last)
 	report, err := c.cfg.Applier.ApplyDataplane(ctx, tx)
 	c.status.applied(report, err)
+	w.tell(report, err)
 
 	if err != nil {
 		if ctx.Err() != nil {
@@ -137,6 +143,19 @@ func (w *worker) apply(ctx context.Context) {
 	}
 }
 
+// tell passes on what a transaction did.
+func (w *worker) tell(report dataplane.Report, err error) {
+	applied := Applied{Report: report, Err: err}
+	if err == nil {
+		w.batches.add(report.Generation, w.pending)
+		applied.Programmed = w.batches.done(report.Unprogrammed, time.Now())
+	}
+	for _, e := range report.NewEndpoints { // runbooks search for this line
+		w.c.cfg.Logger.Info(fmt.Sprintf("updating endpoint cache to include %s: %s", e.Addr, e.ID))
+	}
+	w.c.cfg.OnApplied(applied)
+}
+
 // stopped reports whether HNS itself is why something is outstanding, so that
 // waiting for it may be in vain.
 func stopped(r dataplane.Report) bool {
@@ -149,7 +168,7 @@ func stopped(r dataplane.Report) bool {
 }
 
 // transaction reads the present state of the objects.
-func (c *Controller) transaction(keys map[Key]bool) *dataplane.Transaction {
+func (c *Controller) transaction(keys map[Key]time.Time) *dataplane.Transaction {
 	tx := dataplane.NewTransaction()
 	for key := range keys {
 		switch key.Kind {

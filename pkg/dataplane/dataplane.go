@@ -25,6 +25,9 @@ type Config struct {
 	GracePeriod time.Duration
 	// MaxBatchedACLs is the number of ACLs in one Add; 0 means 30.
 	MaxBatchedACLs int
+	// BaseACLs are rules that every local endpoint with a pod gets, isolated or
+	// not; they have our prefix. See CalicoBase.
+	BaseACLs []hns.ACL
 	// DryRun makes ApplyDataplane stop after the plan, which the report shows.
 	DryRun bool
 }
@@ -67,6 +70,9 @@ type Dataplane struct {
 	sets       retry
 	fresh      bool // our sets were not read yet
 	reports    []Report
+	now        time.Time      // when the last transaction began
+	found      []EndpointSeen // endpoints seen for the first time, to be reported
+	drift      drift
 }
 
 // retry is a backoff: 1, 2, 4 … 30 s.
@@ -116,6 +122,7 @@ func New(cfg Config) *Dataplane {
 		check:     map[string]bool{},
 		moved:     map[string]uint64{},
 		leftOut:   map[ipsets.Name]bool{},
+		drift:     newDrift(),
 	}
 	d.listing.wanted, d.fresh = true, true // the first transaction reads what is there
 	d.families = &families{
@@ -138,8 +145,9 @@ func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (Report
 
 	d.mu.Lock()
 	d.generation++
+	d.now = r.started
 	d.cache.Advance(r.started)
-	d.stageLocked(tx)
+	r.changes = d.stageLocked(tx)
 	d.mu.Unlock()
 
 	r.read(ctx)
@@ -160,6 +168,7 @@ func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (Report
 type run struct {
 	d       *Dataplane
 	started time.Time
+	changes changes
 	calls   map[string]int
 	errs    []error
 }
@@ -184,12 +193,17 @@ func (d *Dataplane) report(r *run, tx *Transaction, plan Plan) Report {
 		Started:    r.started,
 		Took:       now.Sub(r.started),
 		Objects:    tx.Len(),
+		Changes:    r.changes.list(),
 		Plan:       plan.Summary(),
 		Calls:      r.calls,
 		Pending:    len(d.pendingLocked()) + len(d.waitingLocked()),
 		Warnings:   d.warningsLocked(),
 		RetryAfter: d.retryAfterLocked(now),
+
+		NewEndpoints: d.found,
+		Unprogrammed: d.unprogrammedLocked(),
 	}
+	d.found = nil
 	if d.cfg.DryRun {
 		rep.Plan = plan.String()
 	}
@@ -201,6 +215,22 @@ func (d *Dataplane) report(r *run, tx *Transaction, plan Plan) Report {
 		d.reports = slices.Delete(d.reports, 0, len(d.reports)-keptReports)
 	}
 	return rep
+}
+
+// unprogrammedLocked returns the latest transaction of which something is not
+// in HNS yet, 0 for none. A pod whose endpoint was not seen does not count:
+// there is nothing to program. d.mu must be held.
+func (d *Dataplane) unprogrammedLocked() uint64 {
+	if !d.sets.at.IsZero() {
+		return d.generation
+	}
+	var last uint64
+	for _, ep := range d.endpoints {
+		if ep.queued > 0 {
+			last = max(last, ep.wished)
+		}
+	}
+	return last
 }
 
 // retryAfterLocked returns when the next thing is due, 0 for nothing. d.mu must

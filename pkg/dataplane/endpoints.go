@@ -51,6 +51,7 @@ func (d *Dataplane) renderLocked(ep *endpoint) {
 	})
 	if !slices.Equal(before, d.wishLocked(ep)) {
 		ep.tries, ep.careful, ep.retryAt = 0, false, time.Time{} // due at once
+		ep.wished = d.generation
 	}
 	d.queueLocked(ep)
 }
@@ -69,7 +70,7 @@ func (d *Dataplane) wantedLocked(p *podState) wanted {
 		}
 		w.groups = append(w.groups, renderGroup(&ps.Compiled, podPorts{p, d.families}, d.idLocked))
 	}
-	w.shared = renderShared(isolated, d.nodeAddrs)
+	w.shared = slices.Concat(d.cfg.BaseACLs, renderShared(isolated, d.nodeAddrs))
 	return w
 }
 
@@ -117,7 +118,7 @@ func (d *Dataplane) queueLocked(ep *endpoint) {
 	switch {
 	case pending && ep.queued == 0:
 		d.tickets++
-		ep.queued = d.tickets
+		ep.queued, ep.since = d.tickets, d.now
 		ep.retryAt = time.Time{}
 	case !pending:
 		ep.queued, ep.tries, ep.lastErr, ep.careful = 0, 0, nil, false
@@ -213,6 +214,9 @@ func (d *Dataplane) readLocked(e hns.Endpoint) *endpoint {
 	if ep == nil {
 		ep = &endpoint{id: e.ID, holds: map[ipsets.RefKind]map[ipsets.Name]bool{}, refused: map[policy.Key]string{}}
 		d.endpoints[e.ID] = ep
+		for _, addr := range ipv4(e.Addrs) {
+			d.found = append(d.found, EndpointSeen{ID: e.ID, Addr: addr.String()})
+		}
 	}
 	d.addressLocked(ep, ipv4(e.Addrs))
 	ours, foreign := e.Split()

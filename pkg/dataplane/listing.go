@@ -85,7 +85,7 @@ func (r *run) list(ctx context.Context) {
 	}
 	d.sequence++
 	d.missingLocked(seen, d.sequence)
-	if d.inheritingLocked() || len(d.waitingLocked()) > 0 {
+	if d.inheritingLocked() || len(d.waitingLocked()) > 0 || d.listing.unsettled {
 		d.listing.retry.failed(r.started)
 	} else {
 		d.listing.retry = retry{}
@@ -161,16 +161,17 @@ func (r *run) network(ctx context.Context) {
 		return
 	}
 	d.fresh = false
-	d.observeSetsLocked(observedSets(n.Sets), nil)
+	_ = d.observeSetsLocked(observedSets(n.Sets), nil) // our own view was in doubt: no drift
 }
 
 // observeSetsLocked takes over a listing of our sets. It may show sets that
 // were not known when the rules that name them were read: those are held now.
-// d.mu must be held.
-func (d *Dataplane) observeSetsLocked(sets []ipsets.Observed, skip func(ipsets.Name) bool) {
-	d.cache.Observe(sets, skip)
+// It returns those that somebody else changed. d.mu must be held.
+func (d *Dataplane) observeSetsLocked(sets []ipsets.Observed, skip func(ipsets.Name) bool) (drifted []ipsets.Name) {
+	drifted = d.cache.Observe(sets, skip)
 	for _, ep := range d.endpoints {
 		d.holdLocked(ep, ipsets.RefApplied, d.namesOfLocked(ep.applied))
 		d.pinLocked(ep)
 	}
+	return drifted
 }

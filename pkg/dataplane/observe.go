@@ -73,10 +73,16 @@ func (d *Dataplane) foldObservationLocked(obs *Observation) {
 		if ep != nil && (ep.moved > obs.sequence || ep.queued > 0 || !ep.known) {
 			continue
 		}
+		if ep != nil {
+			if ours, _ := e.Split(); !sameACLs(ours, ep.applied) {
+				d.drift.acls(ep)
+			}
+		}
 		d.dirty[d.readLocked(e)] = true
 	}
 	d.missingLocked(obs.seen, obs.sequence)
 	sets := slices.DeleteFunc(slices.Clone(obs.sets), func(s ipsets.Observed) bool { return d.moved[s.ID] > obs.sequence })
-	d.observeSetsLocked(sets, func(n ipsets.Name) bool { return d.moved[n.ID()] > obs.sequence })
+	drifted := d.observeSetsLocked(sets, func(n ipsets.Name) bool { return d.moved[n.ID()] > obs.sequence })
+	d.drift.sets(drifted)
 	maps.DeleteFunc(d.moved, func(_ string, seq uint64) bool { return seq <= obs.sequence })
 }

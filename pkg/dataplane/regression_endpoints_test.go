@@ -125,3 +125,15 @@ func TestHeldPodsAreInOrder(t *testing.T) {
 	}
 	require.Empty(t, cmp.Diff(want, got))
 }
+
+// TestEmptyListingIsRepeated: while pods run, a listing without any endpoint is
+// not believed. It is repeated without an event, and finds the endpoint that
+// was made anew under its old GUID.
+func TestEmptyListingIsRepeated(t *testing.T) {
+	w := newWorld(t, bPolicies)
+	w.do("namespace x", "endpoint ep-1 10.0.0.1", "pod x/w 10.0.0.1", "policy good", "apply",
+		"pod x/w 10.0.0.1 finished", "apply", "no-endpoint ep-1", "pod x/w 10.0.0.1", "apply", "retry 1s")
+	w.do("endpoint ep-1 10.0.0.1")
+	w.settle()
+	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in block")
+}

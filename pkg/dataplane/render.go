@@ -215,34 +215,6 @@ func renderShared(isolated [2]bool, nodeAddrs []netip.Addr) []hns.ACL {
 	return out
 }
 
-// missingDefaults returns our allow-all rules for the directions for which
-// nobody else gives one: any first ACL makes an endpoint deny by default
-// (hcsshim#1059, Windows-Containers#616).
-func missingDefaults(foreign []hns.EndpointPolicy) []hns.ACL {
-	has := map[hns.Direction]bool{}
-	for _, p := range foreign {
-		a, err := p.ACL()
-		if err != nil {
-			continue
-		}
-		a = a.Canonical()
-		if a.Action == hns.Allow && a.RuleType == hns.Switch && a.Protocols == "" &&
-			a.LocalAddresses+a.RemoteAddresses+a.LocalPorts+a.RemotePorts == "" {
-			has[a.Direction] = true
-		}
-	}
-	var out []hns.ACL
-	for _, d := range []struct {
-		id  string
-		dir hns.Direction
-	}{{idAllowIn, hns.In}, {idAllowOut, hns.Out}} {
-		if !has[d.dir] {
-			out = append(out, hns.ACL{ID: d.id, Action: hns.Allow, Direction: d.dir, RuleType: hns.Switch, Priority: hns.PriorityDefault})
-		}
-	}
-	return out
-}
-
 func direction(d policy.Direction) hns.Direction {
 	if d == policy.Ingress {
 		return hns.In

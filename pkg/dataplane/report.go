@@ -29,6 +29,10 @@ type Report struct {
 	Took       time.Duration `json:"took"` // nanoseconds
 	// Objects is the number of object changes that came in.
 	Objects int `json:"objects"`
+	// Changes counts those that changed something, sorted.
+	Changes []Change `json:"changes,omitempty"`
+	// NewEndpoints were seen for the first time, once per address.
+	NewEndpoints []EndpointSeen `json:"newEndpoints,omitempty"`
 	// Plan is the text of what was to be done; empty when there was nothing.
 	Plan string `json:"plan,omitempty"`
 	// Calls counts the requests by kind and verb: "SetPolicy/Add", "ACL/Update".
@@ -37,11 +41,20 @@ type Report struct {
 	Errors []string `json:"errors,omitempty"`
 	// Pending is the number of pods whose update is outstanding.
 	Pending int `json:"pending"`
+	// Unprogrammed is the latest generation of which something is not in HNS
+	// yet; what came in later is. 0: everything is.
+	Unprogrammed uint64 `json:"unprogrammed,omitempty"`
 	// Warnings is everything that stands after this transaction.
 	Warnings []Warning `json:"warnings,omitempty"`
 	// RetryAfter is when an empty transaction should come at the latest;
 	// 0 means that nothing waits.
 	RetryAfter time.Duration `json:"retryAfter,omitempty"`
+}
+
+// EndpointSeen is an endpoint with one of its addresses.
+type EndpointSeen struct {
+	ID   string `json:"id"`
+	Addr string `json:"address"`
 }
 
 // Converged reports whether everything that can be programmed is.

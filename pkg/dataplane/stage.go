@@ -15,14 +15,20 @@ import (
 // stageLocked folds a transaction into the caches; no I/O. Namespaces and
 // policies go first, so that a cold start fills each set once. d.mu must be
 // held.
-func (d *Dataplane) stageLocked(tx *Transaction) {
+func (d *Dataplane) stageLocked(tx *Transaction) changes {
+	c := changes{}
 	if tx.nodeAddrs != nil && !slices.Equal(*tx.nodeAddrs, d.nodeAddrs) {
+		c.add(changedNode, len(d.nodeAddrs) > 0, true)
 		d.nodeAddrs = *tx.nodeAddrs
 		for _, ep := range d.endpoints {
 			d.dirty[ep] = true
 		}
 	}
 	for name, ns := range tx.namespaces {
+		was, known := d.members.namespaces[name]
+		if ns == nil || !known || !maps.Equal(was.Labels, ns.Labels) {
+			c.add(changedNamespace, known, ns != nil)
+		}
 		if ns == nil {
 			d.members.deleteNamespace(name)
 		} else {
@@ -30,9 +36,10 @@ func (d *Dataplane) stageLocked(tx *Transaction) {
 		}
 	}
 	for key, np := range tx.policies {
+		c.add(changedPolicy, d.policies[key] != nil, np != nil)
 		d.stagePolicyLocked(key, np)
 	}
-	d.stagePodsLocked(tx.pods)
+	d.stagePodsLocked(tx.pods, c)
 	if tx.observed != nil {
 		d.foldObservationLocked(tx.observed)
 	}
@@ -40,6 +47,7 @@ func (d *Dataplane) stageLocked(tx *Transaction) {
 	d.renderDirtyLocked()
 	d.leaveOutLocked() // of what is needed only now
 	d.renderDirtyLocked()
+	return c
 }
 
 // renderDirtyLocked renders the marked endpoints, in order: it is the order of

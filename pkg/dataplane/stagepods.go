@@ -17,7 +17,7 @@ type podMove struct{ was, is *podState }
 // them, then the sets, all leaving before all entering. So an address that
 // several pods hand on ends with the right one, whatever their order. d.mu must
 // be held.
-func (d *Dataplane) stagePodsLocked(pods map[PodKey]*Pod) {
+func (d *Dataplane) stagePodsLocked(pods map[PodKey]*Pod, c changes) {
 	moves := map[PodKey]*podMove{}
 	addrs := map[netip.Addr]types.UID{} // with the owner so far
 	for key, pod := range pods {
@@ -25,6 +25,7 @@ func (d *Dataplane) stagePodsLocked(pods map[PodKey]*Pod) {
 		if was == nil && pod == nil || was != nil && pod != nil && samePod(was.Pod, *pod) {
 			continue
 		}
+		c.add(changedPod, was != nil, pod != nil)
 		moves[key] = d.movePodLocked(key, was, pod, addrs)
 	}
 	for addr, before := range addrs {
@@ -65,7 +66,7 @@ func (d *Dataplane) movePodLocked(key PodKey, was *podState, pod *Pod, addrs map
 		m.is.Labels = maps.Clone(pod.Labels)
 		m.is.Ports = slices.Clone(pod.Ports)
 		if was != nil && was.UID == pod.UID {
-			m.is.selected, m.is.relists = was.selected, was.relists
+			m.is.selected, m.is.relists, m.is.placed = was.selected, was.relists, was.placed
 		}
 		if m.is.claims() {
 			contest(m.is.Addr)
@@ -122,7 +123,7 @@ func (d *Dataplane) placeLocked(m *podMove) {
 	if was == nil || was.UID != is.UID || was.Addr != is.Addr || was.member != is.member || !was.Local {
 		// It may have an endpoint of its own, even where it loses the address.
 		d.listing.wanted, d.listing.retry = true, retry{}
-		is.relists = 0
+		is.relists, is.placed = 0, d.now
 	}
 	if !is.member {
 		return

@@ -21,6 +21,8 @@ type podState struct {
 	selected []*policyState
 	// relists counts the listings in which it had inherited endpoints only.
 	relists int
+	// placed is when it became local with this address.
+	placed time.Time
 }
 
 // claims reports whether the pod lays claim to its address. Host-network pods
@@ -69,7 +71,10 @@ type endpoint struct {
 	// distrusted: what was accepted before is refused now.
 	distrusted bool
 
-	queued  uint64 // place in the queue of pending updates; 0: nothing pending
+	queued  uint64    // place in the queue of pending updates; 0: nothing pending
+	since   time.Time // when it got there
+	wished  uint64    // the transaction that last changed the wish
+	drifted bool      // somebody else changed our rules, not repaired yet
 	tries   int
 	retryAt time.Time
 	lastErr error
@@ -99,7 +104,7 @@ func (ep *endpoint) shared() []hns.ACL {
 	if len(ep.wanted.shared) == 0 {
 		return nil
 	}
-	return slices.Concat(missingDefaults(ep.foreign), ep.wanted.shared)
+	return slices.Concat(missingDefaults(ep.foreign, ep.wanted.shared), ep.wanted.shared)
 }
 
 // mayHave returns every list of ours that may be on the endpoint.

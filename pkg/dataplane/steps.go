@@ -103,7 +103,7 @@ func (c change) additions(added []hns.ACL) []step {
 	var first, blocks []hns.ACL
 	closes := map[hns.Direction]bool{}
 	for _, a := range take(c.shared) {
-		if a.Action == hns.Block {
+		if a.Priority == hns.PriorityBlock {
 			blocks = append(blocks, a)
 			closes[a.Direction] = true
 		} else {

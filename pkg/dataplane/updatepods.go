@@ -193,6 +193,7 @@ func (d *Dataplane) wroteLocked(ep *endpoint, reached, sent []hns.ACL, err error
 	switch {
 	case err == nil:
 		ep.distrusted = false
+		d.drift.repaired(ep)
 		d.appliedLocked(ep, canonical(reached))
 		return true, nil
 	case hns.EndpointGone(err):

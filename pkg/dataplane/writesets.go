@@ -137,6 +137,7 @@ func (d *Dataplane) recordSetsLocked(req ipsets.Request, err error) {
 	switch {
 	case err == nil:
 		for _, s := range req.Sets {
+			d.drift.repairedSet(s.Name)
 			if req.Verb == ipsets.Remove {
 				d.cache.Removed(s.Name)
 			} else {

@@ -11,7 +11,7 @@ type Observed struct {
 
 // Wrote records that an Add or Update succeeded: HNS has exactly these values.
 // It costs their number.
-func (c *Cache) Wrote(v SetValue) { c.apply(c.entry(v.Name), v.Values) }
+func (c *Cache) Wrote(v SetValue) { _ = c.apply(c.entry(v.Name), v.Values) }
 
 // Removed records that the set is not in HNS any more. It costs its members.
 func (c *Cache) Removed(n Name) {
@@ -83,49 +83,64 @@ func (c *Cache) Refused() []Name {
 //
 // A set that is not defined here becomes an orphan. Nothing is wanted of it:
 // it waits for PlanRemovals, or for the definition of a set with its id.
-func (c *Cache) Observe(sets []Observed, skip func(Name) bool) {
+//
+// It returns the sets that are not what they were known to be, in no order.
+func (c *Cache) Observe(sets []Observed, skip func(Name) bool) (drifted []Name) {
 	listed := make(map[string]bool, len(sets))
 	for _, nested := range []bool{false, true} { // members before what contains them
 		for _, o := range sets {
-			if o.Nested == nested {
-				listed[o.ID] = true
-				c.observe(o, skip)
+			if o.Nested != nested {
+				continue
+			}
+			listed[o.ID] = true
+			if name, changed := c.observe(o, skip); changed {
+				drifted = append(drifted, name)
 			}
 		}
 	}
 	for id, s := range c.byID {
 		if !listed[id] && (s.present || s.unknown) && (skip == nil || !skip(s.name)) {
+			if !s.unknown {
+				drifted = append(drifted, s.name)
+			}
 			c.absent(s)
 		}
 	}
+	return drifted
 }
 
-func (c *Cache) observe(o Observed, skip func(Name) bool) {
+// observe takes over one set and reports whether it was known to be another.
+func (c *Cache) observe(o Observed, skip func(Name) bool) (_ Name, changed bool) {
 	name := nameOf(o)
 	s := c.byID[o.ID]
 	if s != nil && s.name.known() {
 		name = s.name
 	}
 	if skip != nil && skip(name) {
-		return
+		return name, false
 	}
 	s = c.entry(name)
+	known, alien := !s.unknown, s.alien
 	if s.name != name {
 		c.rename(s, name)
 	}
 	if s.nested() != o.Nested {
-		c.apply(s, nil)
+		_ = c.apply(s, nil)
 		s.alien = true
 		c.refresh(s)
-		return
+		return name, known && !alien
 	}
-	c.apply(s, o.Values)
+	changed = c.apply(s, o.Values)
+	return name, changed && known
 }
 
-// apply records what HNS holds of a set. A value that no set of ours can have
-// makes the set differ until it is written again.
-func (c *Cache) apply(s *set, values []string) {
+// apply records what HNS holds of a set and reports whether that was another
+// before. A value that no set of ours can have makes the set differ until it is
+// written again.
+func (c *Cache) apply(s *set, values []string) (changed bool) {
+	present, alien := s.present, s.alien
 	s.present, s.unknown, s.alien = true, false, false
+	s.size = sizeOf(values)
 	if s.nested() {
 		members := make([]*set, 0, len(values))
 		for _, v := range values {
@@ -136,7 +151,7 @@ func (c *Cache) apply(s *set, values []string) {
 			}
 			members = append(members, m)
 		}
-		c.reached(s, members)
+		changed = c.reached(s, members)
 	} else {
 		addrs := make([]netip.Addr, 0, len(values))
 		for _, v := range values {
@@ -147,15 +162,19 @@ func (c *Cache) apply(s *set, values []string) {
 			}
 			addrs = append(addrs, a)
 		}
-		s.addrs.reach(addrs)
+		came, went := s.addrs.reach(addrs)
+		changed = len(came)+len(went) > 0
 	}
+	changed = changed || !present || alien != s.alien
 	c.refresh(s)
+	return changed
 }
 
 // absent records that a set is not in HNS.
 func (c *Cache) absent(s *set) {
 	s.present, s.unknown, s.alien = false, false, false
+	s.size = size{}
 	s.addrs.reach(nil)
-	c.reached(s, nil)
+	_ = c.reached(s, nil)
 	c.refresh(s)
 }

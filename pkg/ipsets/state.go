@@ -25,6 +25,7 @@ type set struct {
 	present bool // in HNS, as far as known
 	unknown bool // the outcome of a write is not known
 	alien   bool // HNS holds values that are never ours
+	size    size // of what HNS holds
 
 	// As last seen by refresh, which passes changes on.
 	needed  bool
@@ -109,7 +110,7 @@ func (c *Cache) define(s *set, n Name) (created bool) {
 func (c *Cache) rename(s *set, n Name) {
 	if s.nested() != n.Nested() {
 		s.addrs.reach(nil)
-		c.reached(s, nil)
+		_ = c.reached(s, nil)
 		s.alien = s.present
 	}
 	delete(c.byName, s.name)
@@ -215,8 +216,8 @@ func (s *set) link(nested *set, l link) {
 }
 
 // reached records the applied content of a nested set: what it contains is
-// held, what it lost is let go.
-func (c *Cache) reached(s *set, members []*set) {
+// held, what it lost is let go. It reports whether it was another before.
+func (c *Cache) reached(s *set, members []*set) (changed bool) {
 	came, went := s.members.reach(members)
 	for _, m := range came {
 		l := m.lists[s]
@@ -233,6 +234,7 @@ func (c *Cache) reached(s *set, members []*set) {
 		}
 		c.refresh(m)
 	}
+	return len(came)+len(went) > 0
 }
 
 // refresh brings everything that follows from a set's state up to date: the

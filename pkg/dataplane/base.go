@@ -1,0 +1,56 @@
+package dataplane
+
+import "github.com/winnpm/winnpm/pkg/hns"
+
+// CalicoBase returns the rules that every local endpoint of a network named
+// Calico needs, as the predecessor has them (azure-container-networking
+// policymanager_windows.go:31-88): Calico's CNI gives an endpoint no way out of
+// default deny once it has an ACL, and none past the wire server's block. The
+// Host rules are those of the other layer, where no priority is allowed.
+func CalicoBase() []hns.ACL {
+	allow := func(name string, dir hns.Direction, layer hns.RuleType, priority uint16) hns.ACL {
+		return hns.ACL{ID: hns.ACLIDPrefix + name, Action: hns.Allow, Direction: dir, RuleType: layer, Priority: priority}
+	}
+	return []hns.ACL{
+		{
+			ID: hns.ACLIDPrefix + "baseazurewireserver", Action: hns.Block, Direction: hns.Out, Protocols: "6",
+			RemoteAddresses: "168.63.129.16/32", RemotePorts: "80", RuleType: hns.Switch, Priority: hns.PriorityInfrastructure,
+		},
+		allow("baseallowinswitch", hns.In, hns.Switch, hns.PriorityDefault),
+		allow("baseallowoutswitch", hns.Out, hns.Switch, hns.PriorityDefault),
+		allow("baseallowinhost", hns.In, hns.Host, 0),
+		allow("baseallowouthost", hns.Out, hns.Host, 0),
+	}
+}
+
+// missingDefaults returns our allow-all rules for the directions for which
+// neither anybody else nor the endpoint's own shared rules give one: any first
+// ACL makes an endpoint deny by default (hcsshim#1059, Windows-Containers#616).
+func missingDefaults(foreign []hns.EndpointPolicy, shared []hns.ACL) []hns.ACL {
+	has := map[hns.Direction]bool{}
+	note := func(a hns.ACL) {
+		a = a.Canonical()
+		if a.Action == hns.Allow && a.RuleType == hns.Switch && a.Protocols == "" &&
+			a.LocalAddresses+a.RemoteAddresses+a.LocalPorts+a.RemotePorts == "" {
+			has[a.Direction] = true
+		}
+	}
+	for _, p := range foreign {
+		if a, err := p.ACL(); err == nil {
+			note(a)
+		}
+	}
+	for _, a := range shared {
+		note(a)
+	}
+	var out []hns.ACL
+	for _, d := range []struct {
+		id  string
+		dir hns.Direction
+	}{{idAllowIn, hns.In}, {idAllowOut, hns.Out}} {
+		if !has[d.dir] {
+			out = append(out, hns.ACL{ID: d.id, Action: hns.Allow, Direction: d.dir, RuleType: hns.Switch, Priority: hns.PriorityDefault})
+		}
+	}
+	return out
+}

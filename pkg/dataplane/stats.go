@@ -1,0 +1,112 @@
+package dataplane
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/ipsets"
+)
+
+// Stats is a snapshot in numbers, for metrics.
+type Stats struct {
+	Policies int // of the whole cluster
+	Pods     int // of the whole cluster
+	ACLs     int // ours, known to be on endpoints
+	Sets     []SetStats
+	// Pending is the number of pod updates that are outstanding, those of pods
+	// included whose endpoint was not seen; OldestPending is for how long the
+	// first of them has been.
+	Pending       int
+	OldestPending time.Duration
+	Pinned        int // sets that a pending update may need
+	// DriftFound counts what somebody else changed of ours, by kind (set, acl);
+	// DriftRepaired what of that was written again.
+	DriftFound, DriftRepaired map[string]uint64
+}
+
+// SetStats is one set in HNS, as far as known.
+type SetStats struct {
+	ID, Name string
+	Nested   bool
+	Entries  int // members, a nested set's permanent one included
+	Bytes    int // of its value
+}
+
+// Stats returns a snapshot in numbers, sets by name. It never waits for HNS and
+// costs the sets and ACLs of the node, not the pods of the cluster.
+func (d *Dataplane) Stats() Stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.cfg.Now()
+	s := Stats{
+		Policies: len(d.policies), Pods: len(d.members.pods), Pinned: d.cache.Pinned(),
+		DriftFound: maps.Clone(d.drift.found), DriftRepaired: maps.Clone(d.drift.fixed),
+	}
+	since := func(t time.Time) {
+		s.Pending++
+		s.OldestPending = max(s.OldestPending, now.Sub(t))
+	}
+	for _, ep := range d.endpoints {
+		s.ACLs += len(ep.applied)
+		if ep.queued > 0 {
+			since(ep.since)
+		}
+	}
+	for _, p := range d.waitingLocked() {
+		since(p.placed)
+	}
+	for _, set := range d.cache.Programmed() {
+		s.Sets = append(s.Sets, SetStats(set))
+	}
+	slices.SortFunc(s.Sets, func(a, b SetStats) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	return s
+}
+
+// The kinds of drift.
+const (
+	driftSet = "set"
+	driftACL = "acl"
+)
+
+// drift counts what somebody else changed of ours. Guarded by Dataplane.mu.
+type drift struct {
+	found, fixed map[string]uint64
+	open         map[ipsets.Name]bool // sets found and not written since
+}
+
+func newDrift() drift {
+	zero := func() map[string]uint64 { return map[string]uint64{driftSet: 0, driftACL: 0} }
+	return drift{found: zero(), fixed: zero(), open: map[ipsets.Name]bool{}}
+}
+
+// sets counts sets that were found changed.
+func (d drift) sets(names []ipsets.Name) {
+	for _, n := range names {
+		d.found[driftSet]++
+		d.open[n] = true
+	}
+}
+
+// repairedSet counts a written set if it had been found changed.
+func (d drift) repairedSet(n ipsets.Name) {
+	if d.open[n] {
+		delete(d.open, n)
+		d.fixed[driftSet]++
+	}
+}
+
+// acls counts an endpoint whose rules of ours were found changed.
+func (d drift) acls(ep *endpoint) {
+	d.found[driftACL]++
+	ep.drifted = true
+}
+
+// repaired counts a written endpoint if it had been found changed.
+func (d drift) repaired(ep *endpoint) {
+	if ep.drifted {
+		ep.drifted = false
+		d.fixed[driftACL]++
+	}
+}

@@ -1,0 +1,106 @@
+package dataplane_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+const webFromAPI = `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`
+
+// The numbers are those of HNS: sets with the bytes of their values, rules that
+// are really on endpoints.
+func TestStats(t *testing.T) {
+	w := dWorld(t, policyText("p", webFromAPI))
+	require.Empty(t, w.dp.Stats().Sets)
+	w.do("node 10.1.0.4", "policy p", "apply")
+	got := w.dp.Stats()
+
+	want := dataplane.Stats{
+		Policies: 1, Pods: 7, ACLs: 9, // node, block and rule on three endpoints
+		DriftFound: map[string]uint64{"set": 0, "acl": 0}, DriftRepaired: map[string]uint64{"set": 0, "acl": 0},
+	}
+	for _, p := range w.sim.Sets() {
+		set := dataplane.SetStats{ID: p.ID, Name: p.Name, Nested: p.Type == hns.NestedIPSet, Entries: len(p.Values)}
+		for i, v := range p.Values {
+			set.Bytes += min(i, 1) + len(v)
+		}
+		want.Sets = append(want.Sets, set)
+	}
+	require.Len(t, want.Sets, 2)
+	require.Empty(t, cmp.Diff(want, got))
+}
+
+// While an endpoint cannot be written its update is pending, for as long as it
+// has been, and its sets are pinned; what came later is not held up by it.
+func TestStatsOfAFailure(t *testing.T) {
+	w := dWorld(t, policyText("p", webFromAPI))
+	w.sim.Inject(hnssim.Fault{Op: "ACL/Add", Target: "ep-2", Times: -1})
+	w.do("policy p", "! apply")
+	failed := w.report
+	require.Equal(t, failed.Generation, failed.Unprogrammed)
+	w.now = w.now.Add(7 * time.Second)
+	stats := w.dp.Stats()
+	require.Equal(t, 1, stats.Pending)
+	require.Equal(t, 7*time.Second, stats.OldestPending)
+	require.Equal(t, 2, stats.Pinned)
+
+	w.do("pod x/w4 10.0.0.44 app=web", "! apply")
+	require.Equal(t, failed.Generation, w.report.Unprogrammed, "a pod without an endpoint is nothing to program")
+	w.now = w.now.Add(3 * time.Second)
+	stats = w.dp.Stats()
+	require.Equal(t, 2, stats.Pending)
+	require.Equal(t, 10*time.Second, stats.OldestPending, "since the first failure, not the last")
+}
+
+func TestChanges(t *testing.T) {
+	w := newWorld(t, policyText("p", webFromAPI))
+	change := func(kind, operation string, n int) dataplane.Change {
+		return dataplane.Change{Kind: kind, Operation: operation, Count: n}
+	}
+	w.do("endpoint ep-1 10.0.0.1", "node 10.1.0.4", "namespace x team=x", "pod x/a 10.0.0.1 app=web", "pod x/b 10.0.0.2 remote", "policy p", "apply")
+	require.Equal(t, []dataplane.Change{
+		change("namespace", "create", 1), change("node", "create", 1), change("pod", "create", 2), change("policy", "create", 1),
+	}, w.report.Changes)
+	require.Equal(t, []dataplane.EndpointSeen{{ID: "ep-1", Addr: "10.0.0.1"}}, w.report.NewEndpoints)
+
+	w.do("node 10.1.0.5", "namespace x team=y", "pod x/a 10.0.0.1 app=api", "delete pod x/b", "policy p", "apply")
+	require.Equal(t, []dataplane.Change{
+		change("namespace", "update", 1), change("node", "update", 1), change("pod", "delete", 1), change("pod", "update", 1), change("policy", "update", 1),
+	}, w.report.Changes)
+	require.Empty(t, w.report.NewEndpoints, "told once")
+
+	w.do("node 10.1.0.5", "namespace x team=y", "delete pod x/none", "delete namespace none", "apply")
+	require.Empty(t, w.report.Changes, "nothing changed")
+}
+
+// TestScenario_B7_DriftIsCounted: what somebody else does to ours is found,
+// counted and repaired; what he does to his own is not ours to count.
+func TestScenario_B7_DriftIsCounted(t *testing.T) {
+	w := dWorld(t, policyText("p", webFromAPI))
+	w.do("policy p", "apply", "look", "fold", "apply")
+	require.Equal(t, map[string]uint64{"set": 0, "acl": 0}, w.dp.Stats().DriftFound)
+	before := w.sim.Dump()
+
+	require.NoError(t, w.sim.SetPolicies("ep-1", hnssim.DefaultForeign()))
+	set := w.sim.Sets()[0]
+	set.Values = []string{"10.7.7.7"}
+	require.NoError(t, w.sim.PutSet(set))
+	w.do("look", "fold", "apply")
+	stats := w.dp.Stats()
+	require.Equal(t, map[string]uint64{"set": 1, "acl": 1}, stats.DriftFound)
+	require.Equal(t, map[string]uint64{"set": 1, "acl": 1}, stats.DriftRepaired)
+	require.Empty(t, cmp.Diff(before, w.sim.Dump()))
+
+	theirs := w.sim.Endpoints()[1].Policies[1:]
+	require.NoError(t, w.sim.SetPolicies("ep-2", theirs))
+	require.NoError(t, w.sim.PutSet(hns.SetPolicy{ID: "theirs", Name: "theirs", Type: hns.IPSet}))
+	w.do("look", "fold", "apply", "calls")
+	require.Equal(t, stats.DriftFound, w.dp.Stats().DriftFound)
+}

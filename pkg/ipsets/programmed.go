@@ -1,0 +1,56 @@
+package ipsets
+
+// Programmed is one set in HNS, as far as known.
+type Programmed struct {
+	ID, Name string
+	Nested   bool
+	Entries  int // members in HNS, a nested set's permanent one included
+	Bytes    int // of its value: the members and the commas between them
+}
+
+// Programmed returns the sets that are in HNS, in no order. It costs the sets
+// there are, not their members.
+func (c *Cache) Programmed() []Programmed {
+	var out []Programmed
+	for _, s := range c.byID {
+		if !s.present {
+			continue
+		}
+		out = append(out, Programmed{
+			ID: s.id, Name: s.name.String(), Nested: s.nested(),
+			Entries: s.size.entries, Bytes: s.size.bytes,
+		})
+	}
+	return out
+}
+
+// Pinned returns the number of sets that a pending update may need, in HNS or
+// not. It costs all references.
+func (c *Cache) Pinned() int {
+	n := 0
+	for _, s := range c.byID {
+		n += count(s.pinned())
+	}
+	return n
+}
+
+// pinned reports whether a pending update may need the set.
+func (s *set) pinned() bool {
+	for r := range s.refs {
+		if r.Kind == RefPin {
+			return true
+		}
+	}
+	return false
+}
+
+// size is how much HNS holds of a set.
+type size struct{ entries, bytes int }
+
+func sizeOf(values []string) size {
+	out := size{entries: len(values), bytes: max(len(values)-1, 0)}
+	for _, v := range values {
+		out.bytes += len(v)
+	}
+	return out
+}
