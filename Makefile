@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: build test race lint e2e windows mutants fuzz bench update verify help
+.PHONY: build test race lint e2e windows test-windows mutants fuzz bench update verify help
 
 build: ## programs of this machine into bin/
 	$(GO) build -o bin/ ./cmd/...
@@ -22,6 +22,9 @@ e2e: ## against a real kube-apiserver and etcd
 windows: ## build, vet and compile the tests for Windows
 	@hack/windows.sh
 
+test-windows: ## npm.exe and the contract suite under Wine, against a stand-in for HNS
+	@hack/test-windows.sh
+
 mutants: ## break the code on purpose; every mutant must be caught
 	@$(GO) run ./test/mutants
 
@@ -38,4 +41,4 @@ verify: ## formatted, tidy, and (with CI=true) nothing changed in the tree
 	@hack/verify.sh
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' Makefile
