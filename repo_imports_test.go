@@ -33,19 +33,21 @@ var anything = []string{""}
 var rooms = map[string]room{
 	"pkg/ipsets":            {},
 	"pkg/hns":               {},
+	"pkg/hns/hcsadapter":    {ours: []string{"pkg/hns"}, others: []string{hcsshim, "golang.org/x/sys/"}},
 	"pkg/hns/hnssim":        {ours: []string{"pkg/hns"}},
 	"pkg/hns/hnstest":       {ours: []string{"pkg/hns"}, others: []string{"github.com/stretchr/testify", "github.com/google/go-cmp"}},
 	"pkg/policy":            {ours: []string{"pkg/ipsets"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "go4.org/netipx"}},
 	"pkg/dataplane":         {ours: []string{"pkg/policy", "pkg/ipsets", "pkg/hns"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
 	"pkg/controllers":       {ours: []string{"pkg/dataplane", "pkg/policy"}, others: []string{"k8s.io/"}},
 	"pkg/debug":             {ours: []string{"pkg/dataplane"}, others: []string{"k8s.io/klog/v2"}},
+	"pkg/metrics":           {ours: []string{"pkg/hns", "pkg/dataplane", "pkg/controllers", "pkg/policy"}, others: []string{"github.com/prometheus/client_golang/prometheus"}},
 	"pkg/simulate/manifest": {others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/yaml"}},
 	"pkg/simulate": {
 		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/debug", "pkg/hns", "pkg/hns/hnssim", "pkg/policy", "pkg/simulate/manifest"},
 		others: []string{"k8s.io/"},
 	},
 	"cmd/npm": {
-		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/debug", "pkg/hns", "pkg/simulate"},
+		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/debug", "pkg/hns", "pkg/hns/hcsadapter", "pkg/metrics", "pkg/simulate"},
 		others: anything,
 	},
 	"test/oracle": {others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "go4.org/netipx"}},

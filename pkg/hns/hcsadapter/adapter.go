@@ -1,0 +1,160 @@
+package hcsadapter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// The operations that have no verb in their request, in the words of the
+// simulator.
+const (
+	opNetworkGet   = "Network/Get"
+	opEndpointList = "Endpoint/List"
+	opEndpointGet  = "Endpoint/Get"
+	opVersion      = "Version/Get"
+)
+
+// defaultDeadline is for Options that say nothing: calls of 65 s were seen on
+// healthy nodes.
+const defaultDeadline = 2 * time.Minute
+
+// attempts is how often a read is made in all when an endpoint vanishes in it.
+const attempts = 5
+
+// Options says which network of this node is ours.
+type Options struct {
+	Network string // "azure" or "Calico"; case sensitive
+	// Deadline is that of one call of hcn, from its start; 0: 2 minutes. A list
+	// of n endpoints is one call, of 1+3n requests to HNS.
+	Deadline time.Duration
+}
+
+// Version is the version of HNS.
+type Version struct{ Major, Minor int }
+
+// Adapter is the hns.Client of a Windows node. It is safe for concurrent use;
+// calls to HNS are made one at a time. A process needs one and only one.
+type Adapter struct {
+	network string // name
+	service service
+	worker  *worker
+
+	mu sync.Mutex // guards id
+	id string     // of the network, as last read; empty: not known
+}
+
+var _ hns.Client = (*Adapter)(nil)
+
+func newAdapter(o Options, s service) *Adapter {
+	return &Adapter{network: o.Network, service: s, worker: newWorker(cmp.Or(o.Deadline, defaultDeadline))}
+}
+
+// Healthy returns an error while a call to HNS is past its deadline, which says
+// which call and since when. It never waits.
+func (a *Adapter) Healthy() error { return a.worker.health() }
+
+// Close ends the adapter: calls that have not begun fail with ErrUnavailable,
+// and the worker ends when it has no call. It does not wait, and may be called
+// more than once.
+func (a *Adapter) Close() { a.worker.shut() }
+
+// Version reads the version of HNS. ErrUnavailable: it could not be read;
+// ErrMissing besides: this system has nothing to ask.
+func (a *Adapter) Version(ctx context.Context) (Version, error) {
+	v, err := call(ctx, a.worker, opVersion, a.service.version)
+	if err != nil {
+		return Version{}, &hns.OpError{Op: opVersion, Kind: hns.KindNetwork, ID: a.network, Code: codeOf(err), Err: unavailable(err)}
+	}
+	return v, nil
+}
+
+// Network implements hns.Client.
+func (a *Adapter) Network(ctx context.Context) (hns.Network, error) {
+	n, err := a.findNetwork(ctx)
+	if err == nil {
+		return n.decode(), nil
+	}
+	class := unavailable(err)
+	switch code := codeOf(err); {
+	case errors.Is(err, errNoNetwork), code == codeNetworkNotFound, code == codeElementNotFound:
+		class = as(hns.ErrNotFound, err)
+	}
+	return hns.Network{}, &hns.OpError{Op: opNetworkGet, Kind: hns.KindNetwork, ID: a.network, Code: codeOf(err), Err: class}
+}
+
+// ListEndpoints implements hns.Client. An endpoint that leaves state 3 for
+// state 2 within the call may be missing, as one that is being detached is:
+// whether it is gone tells a read by its ID.
+func (a *Adapter) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
+	out, err := a.list(ctx)
+	if err != nil {
+		return nil, &hns.OpError{Op: opEndpointList, Kind: hns.KindNetwork, ID: a.network, Code: codeOf(err), Err: unavailable(err)}
+	}
+	return out, nil
+}
+
+func (a *Adapter) list(ctx context.Context) ([]hns.Endpoint, error) {
+	id, cached, err := a.networkID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// State cannot be read, only asked for. Endpoints come up from 2 to 3.
+	const attached, attachedSharing = 2, 3
+	var all []endpoint
+	at := map[string]int{}
+	for _, state := range []int{attached, attachedSharing} {
+		found, err := a.findEndpoints(ctx, opEndpointList, filter("State", state))
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range found {
+			key := strings.ToLower(e.id)
+			if i, twice := at[key]; twice {
+				all[i] = e
+				continue
+			}
+			at[key] = len(all)
+			all = append(all, e)
+		}
+	}
+	out := local(all, id)
+	if len(out) > 0 || !cached {
+		return out, nil
+	}
+	// Nothing is on the network that we know: there may be another one by now.
+	n, err := a.findNetwork(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return local(all, n.id), nil
+}
+
+// local returns the endpoints of a network that are not remote.
+func local(all []endpoint, network string) []hns.Endpoint {
+	var out []hns.Endpoint
+	for _, e := range all {
+		if !e.remote && strings.EqualFold(e.network, network) {
+			out = append(out, e.decode())
+		}
+	}
+	return out
+}
+
+// GetEndpoint implements hns.Client.
+func (a *Adapter) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
+	e, err := a.findEndpoint(ctx, id)
+	if err == nil {
+		return e.decode(), nil
+	}
+	class := unavailable(err)
+	if errors.Is(err, errNoEndpoint) {
+		class = as(hns.ErrNotFound, err)
+	}
+	return hns.Endpoint{}, &hns.OpError{Op: opEndpointGet, Kind: hns.KindEndpoint, ID: id, Code: codeOf(err), Err: class}
+}

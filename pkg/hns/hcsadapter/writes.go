@@ -1,0 +1,198 @@
+package hcsadapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// errNothing is the cause of an ErrInvalid for a request without content. It is
+// not sent: what HNS would make of an Add of nothing is not known.
+var errNothing = errors.New("a request without policies")
+
+// ModifySets implements hns.Client.
+func (a *Adapter) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy) error {
+	op := "SetPolicy/" + string(verb)
+	if len(sets) == 0 {
+		return &hns.OpError{Op: op, Kind: hns.KindNetwork, Err: as(hns.ErrInvalid, errNothing)}
+	}
+	ids := make([]string, len(sets))
+	for i, s := range sets {
+		ids[i] = s.ID
+	}
+	settings := encodeSets(sets)
+	fail := func(class error, code uint32) error {
+		return &hns.OpError{Op: op, Kind: hns.KindSet, ID: one(ids), Code: code, Err: class}
+	}
+	id, _, err := a.networkID(ctx)
+	if err != nil {
+		return fail(unavailable(fmt.Errorf("read the network first: %w", err)), codeOf(err))
+	}
+	_, err = call(ctx, a.worker, op, func() (struct{}, error) {
+		return struct{}{}, a.service.modifyNetwork(id, verb, settings)
+	})
+	if err != nil {
+		return fail(a.setClass(ctx, verb, sets, err), codeOf(err))
+	}
+	return nil
+}
+
+// setClass puts the error of a set write into its class. Only what HNS answers
+// to the write itself is a refusal. Whatever may as well be from the read that
+// hcn makes after it, or from a network that is gone with all its sets, leaves
+// the outcome unknown.
+func (a *Adapter) setClass(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy, err error) error {
+	a.forgetNetwork(err)
+	switch code := codeOf(err); {
+	case refusesContent(code):
+		return as(hns.ErrInvalid, err)
+	case code == codePolicyExists && verb == hns.Add:
+		return as(hns.ErrAlreadyExists, err)
+	case code == codeHasReferences && verb == hns.Remove:
+		return as(hns.ErrInUse, err)
+	case code == codePolicyNotFound:
+		return as(hns.ErrNotFound, err)
+	case code == codeElementNotFound && a.lacksSet(ctx, verb, sets):
+		return as(hns.ErrNotFound, err)
+	}
+	return unavailable(err)
+}
+
+// lacksSet reports whether a set that a request needs is not there, which
+// explains an "element not found": HNS says that of a network too, and it may
+// come after the write was done. A network that was made anew explains nothing,
+// as all sets are gone with the old one.
+func (a *Adapter) lacksSet(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy) bool {
+	a.mu.Lock()
+	before := a.id
+	a.mu.Unlock()
+	n, err := a.findNetwork(ctx)
+	if err != nil || n.id != before {
+		return false
+	}
+	lacks := n.lacks()
+	if verb == hns.Remove {
+		// With several gone all at once the request itself may have done it.
+		gone := 0
+		for _, s := range sets {
+			if lacks(s.ID) {
+				gone++
+			}
+		}
+		return gone > 0 && (gone < len(sets) || len(sets) == 1)
+	}
+	return slices.ContainsFunc(sets, func(s hns.SetPolicy) bool {
+		return s.Type == hns.NestedIPSet && slices.ContainsFunc(s.Values, lacks)
+	})
+}
+
+// AddACLs implements hns.Client.
+func (a *Adapter) AddACLs(ctx context.Context, endpoint string, acls []hns.ACL) error {
+	const op = "ACL/Add"
+	if len(acls) == 0 {
+		return &hns.OpError{Op: op, Kind: hns.KindNetwork, ID: endpoint, Err: as(hns.ErrInvalid, errNothing)}
+	}
+	list := make([]hns.EndpointPolicy, len(acls))
+	for i, acl := range acls {
+		list[i] = hns.NewACLPolicy(acl)
+	}
+	return a.modifyEndpoint(ctx, aclWrite{op: op, verb: hns.Add, endpoint: endpoint, acls: acls}, list)
+}
+
+// ReplacePolicies implements hns.Client.
+func (a *Adapter) ReplacePolicies(ctx context.Context, endpoint string, list []hns.EndpointPolicy) error {
+	ours, _ := hns.Endpoint{Policies: list}.Split()
+	return a.modifyEndpoint(ctx, aclWrite{op: "ACL/Update", verb: hns.Update, endpoint: endpoint, acls: ours}, list)
+}
+
+// aclWrite is what an error tells about a write to an endpoint.
+type aclWrite struct {
+	op       string
+	verb     hns.Verb
+	endpoint string
+	acls     []hns.ACL // ours
+}
+
+func (a *Adapter) modifyEndpoint(ctx context.Context, w aclWrite, list []hns.EndpointPolicy) error {
+	settings, err := encodePolicies(list)
+	if err != nil {
+		return w.fail(hns.KindACL, hns.ErrInvalid, err)
+	}
+	_, err = call(ctx, a.worker, w.op, func() (struct{}, error) {
+		return struct{}{}, a.service.modifyEndpoint(w.endpoint, w.verb, settings)
+	})
+	if err == nil {
+		return nil
+	}
+	a.forgetNetwork(err)
+	switch code := codeOf(err); {
+	case refusesContent(code):
+		return w.fail(hns.KindACL, hns.ErrInvalid, err)
+	case refusesEndpoint(code):
+		return w.fail(hns.KindEndpoint, hns.ErrInvalid, err)
+	case vanished(err) || code == codePolicyNotFound:
+		return a.whatIsMissing(ctx, w, err)
+	}
+	return w.fail(hns.KindEndpoint, hns.ErrUnavailable, err)
+}
+
+// whatIsMissing decides what a "not found" speaks of: the endpoint when a read
+// says that it is gone, a set when one that a rule names is not there. With
+// neither the code says nothing, and the outcome is unknown.
+func (a *Adapter) whatIsMissing(ctx context.Context, w aclWrite, err error) error {
+	_, read := a.findEndpoint(ctx, w.endpoint)
+	switch {
+	case errors.Is(read, errNoEndpoint):
+		return w.fail(hns.KindEndpoint, hns.ErrNotFound, err)
+	case read == nil && codeOf(err) != codeEndpointNotFound && len(w.sets()) > 0:
+		if n, read := a.findNetwork(ctx); read == nil && slices.ContainsFunc(w.sets(), n.lacks()) {
+			return w.fail(hns.KindSet, hns.ErrNotFound, err)
+		}
+	}
+	return w.fail(hns.KindEndpoint, hns.ErrUnavailable, err)
+}
+
+// sets returns the IDs of the sets that the rules name.
+func (w aclWrite) sets() []string {
+	var ids []string
+	for _, acl := range w.acls {
+		ids = append(ids, acl.SetIDs()...)
+	}
+	return ids
+}
+
+// fail returns the error of the write. kind is what class speaks of.
+func (w aclWrite) fail(kind string, class, err error) error {
+	ids := []string{w.endpoint}
+	switch kind {
+	case hns.KindSet:
+		ids = w.sets()
+	case hns.KindACL:
+		ids = nil
+		for _, acl := range w.acls {
+			ids = append(ids, acl.ID)
+		}
+	}
+	code := codeOf(err)
+	if !errors.Is(err, class) {
+		err = as(class, err)
+	}
+	return &hns.OpError{Op: w.op, Kind: kind, ID: one(ids), Code: code, Err: err}
+}
+
+// one returns the ID of the object that an error speaks of. HNS never says
+// which one of several it means.
+func one(ids []string) string {
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	switch len(ids) {
+	case 0:
+		return ""
+	case 1:
+		return ids[0]
+	}
+	return fmt.Sprintf("one of %d", len(ids))
+}

@@ -1,0 +1,89 @@
+package metrics
+
+import (
+	"context"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// Client returns a client that measures every call of c, and passes arguments
+// and results through untouched.
+func (m *Metrics) Client(c hns.Client) hns.Client { return &client{next: c, m: m} }
+
+type client struct {
+	next hns.Client
+	m    *Metrics
+}
+
+// begin counts a call. What it returns is called with the call's error and
+// returns how long the call took.
+func (c *client) begin(operation string) func(error) time.Duration {
+	c.m.calls.begun.WithLabelValues(operation).Inc()
+	start := c.m.now()
+	return func(err error) time.Duration {
+		if err != nil {
+			c.m.calls.errors.WithLabelValues(operation, classOf(err)).Inc()
+		}
+		return c.m.now().Sub(start)
+	}
+}
+
+// Network implements hns.Client.
+func (c *client) Network(ctx context.Context) (hns.Network, error) {
+	end := c.begin(opNetworkGet)
+	n, err := c.next.Network(ctx)
+	c.m.calls.getNetwork.observe(end(err), err != nil)
+	return n, err
+}
+
+// ListEndpoints implements hns.Client.
+func (c *client) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
+	end := c.begin(opEndpointList)
+	list, err := c.next.ListEndpoints(ctx)
+	c.m.calls.listEndpoints.observe(end(err), err != nil)
+	return list, err
+}
+
+// GetEndpoint implements hns.Client. That the endpoint is gone is an answer,
+// and the usual one when a pod has ended: it is no failure.
+func (c *client) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
+	end := c.begin(opEndpointGet)
+	e, err := c.next.GetEndpoint(ctx, id)
+	c.m.calls.getEndpoint.observe(end(err), err != nil && !hns.EndpointGone(err))
+	return e, err
+}
+
+// ModifySets implements hns.Client.
+func (c *client) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy) error {
+	nested := len(sets) > 0 && sets[0].Type == hns.NestedIPSet // a request has sets of one type
+	end := c.begin(opSetPolicy + string(verb))
+	err := c.next.ModifySets(ctx, verb, sets)
+	took := end(err)
+	c.m.calls.setPolicy.observe(took, err != nil, verbs[verb], yesNo(nested))
+	if verb == hns.Add {
+		c.m.calls.addSetMillis.Observe(millis(took))
+	}
+	return err
+}
+
+// AddACLs implements hns.Client.
+func (c *client) AddACLs(ctx context.Context, endpoint string, acls []hns.ACL) error {
+	end := c.begin(opACLAdd)
+	err := c.next.AddACLs(ctx, endpoint, acls)
+	c.m.calls.wroteACLs(end(err), err, create)
+	return err
+}
+
+// ReplacePolicies implements hns.Client.
+func (c *client) ReplacePolicies(ctx context.Context, endpoint string, policies []hns.EndpointPolicy) error {
+	end := c.begin(opACLUpdate)
+	err := c.next.ReplacePolicies(ctx, endpoint, policies)
+	c.m.calls.wroteACLs(end(err), err, update)
+	return err
+}
+
+func (c *calls) wroteACLs(took time.Duration, err error, operation string) {
+	c.acl.observe(took, err != nil, operation)
+	c.addACLMillis.Observe(millis(took))
+}

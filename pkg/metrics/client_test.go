@@ -1,0 +1,288 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/hns/hnstest"
+)
+
+// cni is the hand that makes endpoints on a simulated node.
+type cni struct {
+	sim  *hnssim.Sim
+	next int
+}
+
+func (c *cni) CreateEndpoint(t *testing.T, e hnstest.Endpoint) string {
+	c.next++
+	id := fmt.Sprintf("ep-%d", c.next)
+	n := hnssim.NewEndpoint{ID: id, Addrs: e.Addrs, Remote: e.Remote, Policies: e.Foreign}
+	if e.Detached {
+		n.State = hnssim.Created
+	}
+	require.NoError(t, c.sim.CreateEndpoint(n))
+	return id
+}
+
+func (c *cni) DeleteEndpoint(t *testing.T, id string) {
+	if err := c.sim.DeleteEndpoint(id); !errors.Is(err, hns.ErrNotFound) {
+		require.NoError(t, err)
+	}
+}
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	m := New(quiet())
+	hnstest.Run(t, func(*testing.T) (hns.Client, hnstest.Fixture) {
+		sim := hnssim.New(hnssim.Options{})
+		return m.Client(sim), &cni{sim: sim}
+	})
+	require.Positive(t, read(t, m.node)[`npm_hns_calls_total{operation="ACL/Update"}`])
+}
+
+// stub answers every call with one error, after moving the clock.
+type stub struct {
+	err   error
+	clock time.Time
+	takes time.Duration
+	sets  []hns.SetPolicy
+	acls  []hns.ACL
+}
+
+func (s *stub) now() time.Time { return s.clock }
+
+func (s *stub) answer() error {
+	s.clock = s.clock.Add(s.takes)
+	return s.err
+}
+
+func (s *stub) Network(context.Context) (hns.Network, error) { return hns.Network{ID: "n"}, s.answer() }
+
+func (s *stub) ListEndpoints(context.Context) ([]hns.Endpoint, error) {
+	return []hns.Endpoint{{ID: "e"}}, s.answer()
+}
+
+func (s *stub) GetEndpoint(_ context.Context, id string) (hns.Endpoint, error) {
+	return hns.Endpoint{ID: id}, s.answer()
+}
+
+func (s *stub) ModifySets(_ context.Context, _ hns.Verb, sets []hns.SetPolicy) error {
+	s.sets = sets
+	return s.answer()
+}
+
+func (s *stub) AddACLs(_ context.Context, _ string, acls []hns.ACL) error {
+	s.acls = acls
+	return s.answer()
+}
+
+func (s *stub) ReplacePolicies(context.Context, string, []hns.EndpointPolicy) error {
+	return s.answer()
+}
+
+// TestCalls: which series one call moves, and by how much.
+func TestCalls(t *testing.T) {
+	t.Parallel()
+	leaf, nested := []hns.SetPolicy{{ID: "a", Type: hns.IPSet}}, []hns.SetPolicy{{ID: "b", Type: hns.NestedIPSet}}
+	set := func(verb hns.Verb, sets []hns.SetPolicy) func(context.Context, hns.Client) error {
+		return func(ctx context.Context, c hns.Client) error { return c.ModifySets(ctx, verb, sets) }
+	}
+	getEndpoint := func(ctx context.Context, c hns.Client) error { _, err := c.GetEndpoint(ctx, "e"); return err }
+	gone := &hns.OpError{Kind: hns.KindEndpoint, Err: hns.ErrNotFound}
+	for name, test := range map[string]struct {
+		call      func(context.Context, hns.Client) error
+		err       error
+		operation string
+		class     string // of the error
+		family    string
+		labels    string
+		failed    bool
+		millis    string // the summary that moves too
+	}{
+		"network":           {func(ctx context.Context, c hns.Client) error { _, err := c.Network(ctx); return err }, nil, "Network/Get", "", "get_network", "", false, ""},
+		"network is gone":   {func(ctx context.Context, c hns.Client) error { _, err := c.Network(ctx); return err }, hns.ErrNotFound, "Network/Get", "not_found", "get_network", "", true, ""},
+		"list":              {func(ctx context.Context, c hns.Client) error { _, err := c.ListEndpoints(ctx); return err }, hns.ErrUnavailable, "Endpoint/List", "unavailable", "list_endpoints", "", true, ""},
+		"endpoint":          {getEndpoint, nil, "Endpoint/Get", "", "get_endpoint", "", false, ""},
+		"endpoint is gone":  {getEndpoint, gone, "Endpoint/Get", "not_found", "get_endpoint", "", false, ""},
+		"endpoint unread":   {getEndpoint, errors.New("odd"), "Endpoint/Get", "unavailable", "get_endpoint", "", true, ""},
+		"deadline":          {getEndpoint, context.DeadlineExceeded, "Endpoint/Get", "unavailable", "get_endpoint", "", true, ""},
+		"add sets":          {set(hns.Add, leaf), nil, "SetPolicy/Add", "", "setpolicy", `{is_nested="false",operation="create"}`, false, "npm_add_ipset_exec_time"},
+		"add nested sets":   {set(hns.Add, nested), hns.ErrAlreadyExists, "SetPolicy/Add", "already_exists", "setpolicy", `{is_nested="true",operation="create"}`, true, "npm_add_ipset_exec_time"},
+		"update sets":       {set(hns.Update, nested), nil, "SetPolicy/Update", "", "setpolicy", `{is_nested="true",operation="update"}`, false, ""},
+		"remove sets":       {set(hns.Remove, leaf), fmt.Errorf("x: %w", hns.ErrInUse), "SetPolicy/Remove", "in_use", "setpolicy", `{is_nested="false",operation="delete"}`, true, ""},
+		"add rules":         {func(ctx context.Context, c hns.Client) error { return c.AddACLs(ctx, "e", nil) }, hns.ErrInvalid, "ACL/Add", "invalid", "acl", `{operation="create"}`, true, "npm_add_iptables_rule_exec_time"},
+		"rules of a ghost":  {func(ctx context.Context, c hns.Client) error { return c.AddACLs(ctx, "e", nil) }, gone, "ACL/Add", "not_found", "acl", `{operation="create"}`, true, "npm_add_iptables_rule_exec_time"},
+		"replace rules":     {func(ctx context.Context, c hns.Client) error { return c.ReplacePolicies(ctx, "e", nil) }, nil, "ACL/Update", "", "acl", `{operation="update"}`, false, "npm_add_iptables_rule_exec_time"},
+		"replace conflicts": {func(ctx context.Context, c hns.Client) error { return c.ReplacePolicies(ctx, "e", nil) }, hns.ErrConflict, "ACL/Update", "conflict", "acl", `{operation="update"}`, true, "npm_add_iptables_rule_exec_time"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &stub{err: test.err, takes: 500 * time.Millisecond}
+			o := quiet()
+			o.Now = s.now
+			m := New(o)
+			before := read(t, m.node)
+			require.Equal(t, test.err, test.call(t.Context(), m.Client(s)), "errors pass untouched")
+
+			want := map[string]float64{
+				`npm_hns_calls_total{operation="` + test.operation + `"}`:             1,
+				"npm_windows_" + test.family + "_latency_seconds_count" + test.labels: 1,
+				"npm_windows_" + test.family + "_latency_seconds_sum" + test.labels:   0.5,
+			}
+			if test.class != "" {
+				want[`npm_hns_errors_total{class="`+test.class+`",operation="`+test.operation+`"}`] = 1
+			}
+			if test.failed {
+				want["npm_windows_"+test.family+"_failure_total"+test.labels] = 1
+			}
+			if test.millis != "" {
+				want[test.millis+"_count"], want[test.millis+"_sum"] = 1, 500
+			}
+			require.Empty(t, cmp.Diff(want, changed(before, read(t, m.node))))
+		})
+	}
+}
+
+// TestPassesThrough: results come back also beside an error, and arguments go
+// on as they are, not as copies.
+func TestPassesThrough(t *testing.T) {
+	t.Parallel()
+	s := &stub{err: hns.ErrConflict}
+	o := quiet()
+	o.Now = s.now
+	c := New(o).Client(s)
+	n, _ := c.Network(t.Context())
+	require.Equal(t, hns.Network{ID: "n"}, n)
+	list, _ := c.ListEndpoints(t.Context())
+	require.Equal(t, []hns.Endpoint{{ID: "e"}}, list)
+	e, _ := c.GetEndpoint(t.Context(), "x")
+	require.Equal(t, hns.Endpoint{ID: "x"}, e)
+	sets, acls := []hns.SetPolicy{{ID: "a"}}, []hns.ACL{{ID: "b"}}
+	require.ErrorIs(t, c.ModifySets(t.Context(), hns.Add, sets), hns.ErrConflict)
+	require.ErrorIs(t, c.AddACLs(t.Context(), "x", acls), hns.ErrConflict)
+	require.Same(t, &sets[0], &s.sets[0])
+	require.Same(t, &acls[0], &s.acls[0])
+}
+
+// TestBegun: a call that hangs is counted, though nobody knows yet for how long.
+func TestBegun(t *testing.T) {
+	t.Parallel()
+	sim := hnssim.New(hnssim.Options{})
+	m := New(quiet())
+	before := read(t, m.node)
+	sim.OnCall(func(_ hnssim.Call, when hnssim.When) {
+		if when == hnssim.Before {
+			require.Equal(t, map[string]float64{`npm_hns_calls_total{operation="Network/Get"}`: 1}, changed(before, read(t, m.node)))
+		}
+	})
+	_, err := m.Client(sim).Network(t.Context())
+	require.NoError(t, err)
+	require.InDelta(t, 1, read(t, m.node)["npm_windows_get_network_latency_seconds_count"], 0)
+}
+
+// TestCountsAgree: after any calls, refused ones included, the numbers are those
+// of the simulator.
+func TestCountsAgree(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		sim := hnssim.New(hnssim.Options{})
+		require.NoError(rt, sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
+		m := New(quiet())
+		c, ctx := m.Client(sim), t.Context()
+		failed := map[string]float64{}
+		for range rapid.IntRange(0, 20).Draw(rt, "calls") {
+			set := hns.SetPolicy{ID: hns.SetIDPrefix + rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "set"), Type: hns.IPSet}
+			set.Name = "ns-" + set.ID
+			endpoint := rapid.SampledFrom([]string{"ep", "none"}).Draw(rt, "endpoint")
+			rule := hns.ACL{ID: "azure-acl-x", Action: hns.Allow, Direction: hns.In, LocalAddresses: set.ID, Priority: 222}
+			var op string
+			var err error
+			switch rapid.IntRange(0, 7).Draw(rt, "call") {
+			case 0:
+				op = "Network/Get"
+				_, err = c.Network(ctx)
+			case 1:
+				op = "Endpoint/List"
+				_, err = c.ListEndpoints(ctx)
+			case 2:
+				op = "Endpoint/Get"
+				_, err = c.GetEndpoint(ctx, endpoint)
+			case 3, 4, 5:
+				verb := rapid.SampledFrom([]hns.Verb{hns.Add, hns.Update, hns.Remove}).Draw(rt, "verb")
+				op = "SetPolicy/" + string(verb)
+				err = c.ModifySets(ctx, verb, []hns.SetPolicy{set})
+			case 6:
+				op = "ACL/Add"
+				err = c.AddACLs(ctx, endpoint, []hns.ACL{rule})
+			case 7:
+				op = "ACL/Update"
+				err = c.ReplacePolicies(ctx, endpoint, []hns.EndpointPolicy{hns.NewACLPolicy(rule)})
+			}
+			if err != nil {
+				failed[op]++
+			}
+		}
+		want := map[string]float64{}
+		for op, n := range sim.Counts() {
+			want[op] = float64(n)
+		}
+		begun, errs := map[string]float64{}, map[string]float64{}
+		for _, f := range gather(t, m.node) {
+			for _, metric := range f.GetMetric() {
+				n := metric.GetCounter().GetValue()
+				for _, l := range metric.GetLabel() {
+					switch {
+					case n == 0 || l.GetName() != "operation":
+					case f.GetName() == "npm_hns_calls_total":
+						begun[l.GetValue()] += n
+					case f.GetName() == "npm_hns_errors_total":
+						errs[l.GetValue()] += n
+					}
+				}
+			}
+		}
+		require.Empty(rt, cmp.Diff(want, begun))
+		require.Empty(rt, cmp.Diff(failed, errs))
+	})
+}
+
+// TestScrapeWhileCalling: run with -race.
+func TestScrapeWhileCalling(t *testing.T) {
+	t.Parallel()
+	sim := hnssim.New(hnssim.Options{})
+	m := New(quiet())
+	c := m.Client(sim)
+	const rounds = 50
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			for range rounds {
+				_, err := c.GetEndpoint(t.Context(), "none")
+				if !hns.EndpointGone(err) {
+					t.Errorf("read: %v", err)
+				}
+				m.Applied(sampleApplied())
+			}
+		})
+		wg.Go(func() {
+			for range rounds / 5 {
+				if _, err := m.node.Gather(); err != nil {
+					t.Errorf("gather: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.InDelta(t, 3*rounds, read(t, m.node)[`npm_hns_calls_total{operation="Endpoint/Get"}`], 0)
+}
