@@ -26,9 +26,9 @@ import (
 )
 
 // rightsFile is what a user applies.
-const rightsFile = "../../deploy/rbac.yaml"
+const rightsFile = "../../deploy/base/rbac.yaml"
 
-// installRights applies deploy/rbac.yaml.
+// installRights applies deploy/base/rbac.yaml.
 func installRights(ctx context.Context, kube kubernetes.Interface) error {
 	text, err := os.ReadFile(rightsFile)
 	if err != nil {
@@ -55,7 +55,7 @@ func installRights(ctx context.Context, kube kubernetes.Interface) error {
 	}
 }
 
-// create creates one object of the kinds in deploy/rbac.yaml.
+// create creates one object of the kinds in deploy/base/rbac.yaml.
 func create(ctx context.Context, kube kubernetes.Interface, object runtime.Object) (err error) {
 	switch o := object.(type) {
 	case *corev1.ServiceAccount:

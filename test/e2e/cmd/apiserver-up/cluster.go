@@ -141,6 +141,7 @@ func (c *cluster) startAPIServer(ctx context.Context) error {
 		"--advertise-address=127.0.0.1",
 		"--endpoint-reconciler-type=none",
 		"--service-cluster-ip-range=10.96.0.0/16",
+		"--allow-privileged=true", // as every cluster with HostProcess containers
 		"--authorization-mode=RBAC",
 		"--token-auth-file="+c.path("tokens.csv"),
 		"--cert-dir="+c.dir,
