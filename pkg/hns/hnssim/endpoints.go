@@ -175,13 +175,28 @@ func (s *Sim) Endpoints() []EndpointView {
 	defer s.mu.Unlock()
 	var out []EndpointView
 	for _, id := range slices.Sorted(maps.Keys(s.endpoints)) {
-		e := s.endpoints[id]
-		out = append(out, EndpointView{
-			ID: id, Addrs: slices.Clone(e.addrs), State: e.state,
-			Remote: e.remote, Network: e.network, Policies: e.read(),
-		})
+		out = append(out, s.endpoints[id].view())
 	}
 	return out
+}
+
+// Endpoint returns one endpoint of the node; false when it is not there.
+func (s *Sim) Endpoint(id string) (EndpointView, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.endpoints[id]
+	if e == nil {
+		return EndpointView{}, false
+	}
+	return e.view(), true
+}
+
+// view returns a copy of the endpoint; Sim.mu must be held.
+func (e *endpoint) view() EndpointView {
+	return EndpointView{
+		ID: e.id, Addrs: slices.Clone(e.addrs), State: e.state,
+		Remote: e.remote, Network: e.network, Policies: e.read(),
+	}
 }
 
 // ListEndpoints implements hns.Client.

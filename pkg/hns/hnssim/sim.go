@@ -23,18 +23,21 @@ import (
 type Options struct {
 	// Network is the name of our network; empty means "azure".
 	Network string
+	// ID is the GUID of our network; empty means a fixed one.
+	ID string
 	// Foreign are the policies that the CNI puts on every endpoint that is
 	// created without policies of its own; see DefaultForeign.
 	Foreign []hns.EndpointPolicy
 }
 
-// networkID is the GUID of the simulated network.
+// networkID is the GUID of a network for which nobody gave one.
 const networkID = "5c1d0d2e-7a53-4d2b-9a60-0f6c9e0f1a11"
 
 // Sim is one simulated node. It implements hns.Client; its other methods are
 // the hand of everybody else on the node, or instruments for tests.
 type Sim struct {
 	network string
+	id      string // of the network
 	foreign []hns.EndpointPolicy
 
 	mu        sync.Mutex // guards everything below
@@ -55,6 +58,7 @@ var _ hns.Client = (*Sim)(nil)
 func New(o Options) *Sim {
 	return &Sim{
 		network:   cmp.Or(o.Network, "azure"),
+		id:        cmp.Or(o.ID, networkID),
 		foreign:   clonePolicies(o.Foreign),
 		sets:      map[string]*set{},
 		names:     map[string]*set{},
@@ -85,7 +89,7 @@ func DefaultForeign() []hns.EndpointPolicy {
 func (s *Sim) Network(ctx context.Context) (hns.Network, error) {
 	var out hns.Network
 	err := s.call(ctx, &Call{Op: opNetworkGet, Target: s.network}, func(bool) error {
-		out = hns.Network{ID: networkID, Name: s.network, Sets: s.setsLocked()}
+		out = hns.Network{ID: s.id, Name: s.network, Sets: s.setsLocked()}
 		return nil
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package hnssim
 
 import (
+	gocmp "cmp"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -32,6 +33,14 @@ func TestReadBackIsNormalised(t *testing.T) {
 	foreign := `{"Priority": 65500, "Action":"Allow",  "Direction":"Out","Extra":[1]}`
 	require.NoError(t, s.ReplacePolicies(t.Context(), "ep-1", []hns.EndpointPolicy{{Type: "ACL", Settings: []byte(foreign)}}))
 	require.Equal(t, foreign, read())
+}
+
+func TestNetworkID(t *testing.T) {
+	for _, o := range []Options{{ID: "one"}, {}} {
+		network, err := New(o).Network(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, gocmp.Or(o.ID, networkID), network.ID)
+	}
 }
 
 func TestAddDuplicates(t *testing.T) {
@@ -85,6 +94,11 @@ func TestStatesAndNetworksInAListing(t *testing.T) {
 	views := s.Endpoints()
 	require.Equal(t, []string{"azure", "one"}, []string{views[0].ID, views[1].ID})
 	require.Equal(t, EndpointView{ID: "one", Addrs: addr, State: Destroyed, Network: "Calico", Policies: []hns.EndpointPolicy{}}, views[1])
+	view, ok := s.Endpoint("one")
+	require.True(t, ok)
+	require.Equal(t, views[1], view)
+	_, ok = s.Endpoint("two")
+	require.False(t, ok)
 }
 
 // TestNoAliasing spoils everything that goes in and comes out.
@@ -113,7 +127,8 @@ func TestNoAliasing(t *testing.T) {
 	clear(acls)
 	clear(sets[0].Values)
 	clear(s.Sets()[0].Values)
-	for _, e := range s.Endpoints() {
+	view, _ := s.Endpoint("ep-2")
+	for _, e := range append(s.Endpoints(), view) {
 		clear(e.Addrs)
 		for _, p := range e.Policies {
 			clear(p.Settings)
