@@ -19,7 +19,7 @@ func newLogger(w io.Writer, level string) (klog.Logger, error) {
 	if level != logOff {
 		at, err := zapcore.ParseLevel(level)
 		if err != nil {
-			return klog.Logger{}, fmt.Errorf("--log-level %q: off, error, info and debug are levels", level)
+			return klog.Logger{}, fmt.Errorf("--log-level %q: off, error, warn, info and debug are levels", level)
 		}
 		cfg := zap.NewProductionEncoderConfig()
 		cfg.EncodeTime = zapcore.RFC3339NanoTimeEncoder
@@ -30,4 +30,12 @@ func newLogger(w io.Writer, level string) (klog.Logger, error) {
 	logger := zapr.NewLogger(base)
 	klog.SetLogger(logger)
 	return logger, nil
+}
+
+// warn logs at a level that klog.Logger does not have: something is not as it
+// should be, but nothing failed.
+func warn(logger klog.Logger, msg string, keysAndValues ...any) {
+	if z, ok := logger.GetSink().(zapr.Underlier); ok {
+		z.GetUnderlying().Sugar().Warnw(msg, keysAndValues...)
+	}
 }

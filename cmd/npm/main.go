@@ -12,8 +12,12 @@ import (
 )
 
 func main() {
+	// On Windows Ctrl-C and Ctrl-Break are os.Interrupt, a closed console and a
+	// shutdown are SIGTERM.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}, os.Getenv)
+	code := underManager(ctx, func(ctx context.Context) int {
+		return run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}, os.Getenv)
+	})
 	stop()
 	os.Exit(code)
 }

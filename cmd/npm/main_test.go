@@ -2,22 +2,13 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
-
-	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -33,6 +24,7 @@ func command(t *testing.T, stdin string, args ...string) (code int, stdout, stde
 const shop = "../../examples/shop"
 
 func TestCommandLine(t *testing.T) {
+	_, noFile := os.Stat("none") // systems say it in their own words
 	for _, tc := range []struct {
 		args   string
 		code   int
@@ -48,8 +40,7 @@ func TestCommandLine(t *testing.T) {
 		{"simulate --help", 0, "--matrix PORT/PROTO", ""},
 
 		{"simulate --manifests none --once", 1, "", "npm simulate: none: cannot be read: no such file or directory; check the path"},
-		{"simulate --kubeconfig none --once", 1, "", "npm simulate: kubeconfig none: stat none: no such file or directory"},
-		{"start", 1, "", "npm: this build cannot reach a Host Networking Service on " + runtime.GOOS + "; npm simulate runs everywhere"},
+		{"simulate --kubeconfig none --once", 1, "", "npm simulate: kubeconfig none: " + noFile.Error()},
 
 		{"", 2, "", "npm: say which command: simulate, start or version; npm --help explains them"},
 		{"stimulate", 2, "", `npm: unknown command "stimulate" for "npm"`},
@@ -59,8 +50,10 @@ func TestCommandLine(t *testing.T) {
 		{"simulate --matrix", 2, "", "npm: flag needs an argument: --matrix"},
 		{"simulate --once=perhaps", 2, "", `npm: invalid argument "perhaps" for "--once" flag: strconv.ParseBool: parsing "perhaps": invalid syntax`},
 		{"simulate --manifests " + shop + " --once --serve :0", 2, "", "npm simulate: --once and --serve exclude each other: --once ends where --serve would begin"},
-		{"simulate --manifests " + shop + " --log-level loud", 2, "", `npm: --log-level "loud": off, error, info and debug are levels`},
-		{"start --log-level loud", 2, "", `npm: --log-level "loud": off, error, info and debug are levels`},
+		{"simulate --manifests " + shop + " --log-level loud", 2, "", `npm: --log-level "loud": off, error, warn, info and debug are levels`},
+		{"start --hns-timeout 0", 2, "", "npm: --reconcile-interval and --hns-timeout must be above 0"},
+		{"start --reconcile-interval -1s", 2, "", "npm: --reconcile-interval and --hns-timeout must be above 0"},
+		{"start --log-level loud", 2, "", `npm: --log-level "loud": off, error, warn, info and debug are levels`},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
 			code, stdout, stderr := command(t, "{apiVersion: v1, kind: Namespace, metadata: {name: x}}", strings.Fields(tc.args)...)
@@ -97,98 +90,4 @@ func TestLogs(t *testing.T) {
 		applied = applied || entry["msg"] == "applied"
 	}
 	require.True(t, applied, stderr)
-}
-
-// start is the same program with a real client; here that is the simulator.
-func TestStart(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		kinds := map[string]string{"pods": "PodList", "namespaces": "NamespaceList", "nodes": "NodeList", "networkpolicies": "NetworkPolicyList"}
-		kind := kinds[filepath.Base(r.URL.Path)]
-		switch query := r.URL.Query(); {
-		case query.Get("sendInitialEvents") != "":
-			w.WriteHeader(http.StatusUnprocessableEntity)
-			return
-		case query.Get("watch") != "":
-			w.WriteHeader(http.StatusOK)
-			_ = http.NewResponseController(w).Flush()
-			<-r.Context().Done()
-			return
-		case kind == "NodeList" && query.Get("fieldSelector") != "metadata.name=win-1":
-			w.WriteHeader(http.StatusBadRequest)
-			return
-		}
-		version, items := "v1", "[]"
-		switch kind {
-		case "NetworkPolicyList":
-			version = "networking.k8s.io/v1"
-		case "NodeList":
-			items = `[{"metadata":{"name":"win-1"},"status":{"addresses":[{"type":"InternalIP","address":"10.9.0.1"}]}}]`
-		}
-		_, _ = io.WriteString(w, `{"apiVersion":"`+version+`","kind":"`+kind+`","metadata":{"resourceVersion":"1"},"items":`+items+`}`)
-	}))
-	defer server.Close()
-	kubeconfig := filepath.Join(t.TempDir(), "config")
-	require.NoError(t, os.WriteFile(kubeconfig, []byte(`{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}],
-  clusters: [{name: a, cluster: {server: "`+server.URL+`"}}]}`), 0o600))
-
-	sim := hnssim.New(hnssim.Options{})
-	connect := func() (hns.Client, error) { return sim, nil }
-	ctx, cancel := context.WithCancel(t.Context())
-	logs, logWriter := io.Pipe()
-	cmd := newStart(streams{err: logWriter}, func(key string) string { return map[string]string{"HOSTNAME": "win-1"}[key] }, connect)
-	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	cmd.SetArgs([]string{"--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0"})
-	ended := make(chan error, 1)
-	go func() {
-		ended <- cmd.ExecuteContext(ctx)
-		_ = logWriter.Close()
-	}()
-
-	dec := json.NewDecoder(logs)
-	next := func(msg string) map[string]any {
-		for {
-			var entry map[string]any
-			require.NoError(t, dec.Decode(&entry))
-			if entry["msg"] == msg {
-				return entry
-			}
-		}
-	}
-	addr, _ := next("starting")["listening"].(string)
-	next("applied")
-	go func() { _, _ = io.Copy(io.Discard, logs) }()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Get("http://" + addr + "/npm/v1/debug/manager")
-	require.NoError(t, err)
-	var dump struct {
-		NodeName      string
-		NodeAddresses []string `json:"nodeAddresses"`
-	}
-	require.NoError(t, json.NewDecoder(resp.Body).Decode(&dump))
-	require.NoError(t, resp.Body.Close())
-	require.Equal(t, "win-1", dump.NodeName)
-	require.Equal(t, []string{"10.9.0.1"}, dump.NodeAddresses)
-	require.Equal(t, 1, sim.Counts()["Network/Get"])
-
-	cancel()
-	require.NoError(t, <-ended)
-	server.CloseClientConnections()
-}
-
-func TestStartErrors(t *testing.T) {
-	connect := func() (hns.Client, error) { return hnssim.New(hnssim.Options{}), nil }
-	for _, tc := range []struct {
-		host string
-		args []string
-		want string
-	}{
-		{"", nil, "the environment does not name the node: set HOSTNAME to spec.nodeName"},
-		{"win-1", []string{"--kubeconfig", "none"}, "kubeconfig none: stat none: no such file or directory"},
-	} {
-		cmd := newStart(streams{err: io.Discard}, func(string) string { return tc.host }, connect)
-		cmd.SilenceErrors, cmd.SilenceUsage = true, true
-		cmd.SetArgs(tc.args)
-		require.EqualError(t, cmd.ExecuteContext(t.Context()), tc.want)
-	}
 }

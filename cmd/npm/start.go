@@ -1,80 +1,77 @@
 package main
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
-	"net"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/winnpm/winnpm/pkg/controllers"
-	"github.com/winnpm/winnpm/pkg/dataplane"
-	"github.com/winnpm/winnpm/pkg/debug"
-	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 	"github.com/winnpm/winnpm/pkg/simulate"
 )
 
-// reconcileInterval is also how long an unused set stays.
-const reconcileInterval = 5 * time.Minute
+// startFlags are what the command line says; it goes before the configuration.
+type startFlags struct {
+	kubeconfig, listen, level string
+	reconcile, hnsTimeout     time.Duration
+}
 
-func newStart(std streams, getenv func(string) string, connect func() (hns.Client, error)) *cobra.Command {
-	var kubeconfig, listen, level string
+func newStart(std streams, getenv func(string) string, connect func(hcsadapter.Options) (service, error)) *cobra.Command {
+	var flags startFlags
 	cmd := &cobra.Command{
 		Use:   "start",
 		Short: "Program this node until stopped",
-		Args:  cobra.NoArgs,
+		Long: `Programs this node until stopped. The environment names the node (HOSTNAME) and
+the configuration file (` + configEnv + `, JSON).
+
+Exit code: 0 stopped by a signal or the service manager, 1 it cannot work,
+2 wrong usage.`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			fail := func(err error) error { return exit{code: simulate.ExitBadInput, err: err} }
-			logger, err := newLogger(std.err, level)
-			if err != nil {
-				return err
+			if flags.reconcile <= 0 || flags.hnsTimeout <= 0 {
+				return errors.New("--reconcile-interval and --hns-timeout must be above 0")
 			}
-			client, err := connect()
+			fail := func(err error) error { return exit{code: simulate.ExitBadInput, err: err} }
+			cfg, notices, err := loadConfig(getenv(configEnv))
 			if err != nil {
 				return fail(err)
 			}
+			logger, err := newLogger(std.err, cmp.Or(flags.level, cfg.LogLevel))
+			if err != nil {
+				return err
+			}
+			for _, n := range notices {
+				n.log(logger)
+			}
+			svc, err := connect(hcsadapter.Options{Network: cfg.Network, Deadline: flags.hnsTimeout})
+			switch {
+			case missing(err) != nil:
+				return fail(missing(err))
+			case err != nil:
+				return fail(err)
+			}
+			defer svc.Close()
 			node := getenv("HOSTNAME")
 			if node == "" {
 				return fail(errors.New("the environment does not name the node: set HOSTNAME to spec.nodeName"))
 			}
-			cfg, err := controllers.RESTConfig(kubeconfig)
-			if err != nil {
+			set := settings{
+				config: cfg, node: node, kubeconfig: flags.kubeconfig,
+				listen: cmp.Or(flags.listen, cfg.address()), reconcile: flags.reconcile,
+			}
+			if err := runAgent(cmd.Context(), set, svc, logger); err != nil {
 				return fail(err)
 			}
-			source, err := controllers.ClusterSource(cfg, node)
-			if err != nil {
-				return fail(err)
-			}
-			ctx := cmd.Context()
-			l, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
-			if err != nil {
-				return fail(fmt.Errorf("debug endpoint: %w", err))
-			}
-			logger.Info("starting", "node", node, "server", cfg.Host, "listening", l.Addr().String())
-
-			dp := dataplane.New(dataplane.Config{
-				Client: client, Node: node, Now: time.Now,
-				GracePeriod: reconcileInterval,
-			})
-			ctl := controllers.New(controllers.Config{
-				Source: source, Applier: dp, Observer: dp, Node: node, RequireNodeAddr: true,
-				ReconcileInterval: reconcileInterval, Logger: logger,
-			})
-			var running sync.WaitGroup
-			defer running.Wait()
-			running.Go(func() { ctl.Run(ctx) })
-			handler := debug.Handler(debug.Config{Dump: dp.Dump, Healthy: ctl.Healthy, Ready: ctl.Ready})
-			if err := debug.Serve(ctx, l, handler); err != nil {
-				return fail(err)
-			}
+			logger.Info("stopped")
 			return nil
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&kubeconfig, "kubeconfig", "", "`file` with the cluster's address (default: as a pod of the cluster)")
-	f.StringVar(&listen, "listen", simulate.DefaultServe, "`address` of the debug endpoint")
-	f.StringVar(&level, "log-level", "info", "off, error, info or debug; logs go to stderr")
+	f.StringVar(&flags.kubeconfig, "kubeconfig", "", "`file` with the cluster's address (default: as a pod of the cluster)")
+	f.StringVar(&flags.listen, "listen", "", "`address` of the HTTP endpoint (default: the configuration's, "+defaultConfig().address()+")")
+	f.StringVar(&flags.level, "log-level", "", "off, error, warn, info or debug (default: the configuration's, "+defaultConfig().LogLevel+"); logs go to stderr")
+	f.DurationVar(&flags.reconcile, "reconcile-interval", 5*time.Minute, "`time` between two looks for drift; also how long an unused set stays")
+	f.DurationVar(&flags.hnsTimeout, "hns-timeout", 2*time.Minute, "`time` after which a call to HNS counts as hanging")
 	return cmd
 }

@@ -3,6 +3,10 @@ package controllers
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -13,13 +17,17 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/cert"
 )
 
 // RESTConfig reads a kubeconfig file, or with "" what a pod finds in its
 // container. It does not talk to the server.
 func RESTConfig(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig == "" {
-		cfg, err := rest.InClusterConfig()
+		cfg, err := hostProcessConfig(os.Getenv(mountPointEnv))
+		if cfg == nil && err == nil {
+			cfg, err = rest.InClusterConfig()
+		}
 		if err != nil {
 			return nil, fmt.Errorf("no kubeconfig given and not in a cluster: %w", err)
 		}
@@ -34,6 +42,45 @@ func RESTConfig(kubeconfig string) (*rest.Config, error) {
 		return nil, fmt.Errorf("kubeconfig %s: %w", kubeconfig, err)
 	}
 	return cfg, nil
+}
+
+// mountPointEnv is where containerd puts the files of a HostProcess container.
+// Up to 1.6 that is the only place where its volumes are, as such a container
+// sees the file system of the host; what the host has at the usual path would be
+// somebody else's (kubernetes.io, "Create a Windows HostProcess Pod").
+const mountPointEnv = "CONTAINER_SANDBOX_MOUNT_POINT"
+
+// serviceAccountDir is where a pod has its credentials, below the root.
+const serviceAccountDir = "var/run/secrets/kubernetes.io/serviceaccount"
+
+// hostProcessConfig is rest.InClusterConfig for files below a mount point. It
+// returns nil when they are not there.
+func hostProcessConfig(mountPoint string) (*rest.Config, error) {
+	if mountPoint == "" {
+		return nil, nil
+	}
+	dir := filepath.Join(mountPoint, filepath.FromSlash(serviceAccountDir))
+	tokenFile, caFile := filepath.Join(dir, "token"), filepath.Join(dir, "ca.crt")
+	token, err := os.ReadFile(tokenFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	if _, err := cert.NewPool(caFile); err != nil {
+		return nil, err // without it no server could be trusted
+	}
+	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
+	if host == "" || port == "" {
+		return nil, rest.ErrNotInCluster
+	}
+	return &rest.Config{
+		Host:            "https://" + net.JoinHostPort(host, port),
+		TLSClientConfig: rest.TLSClientConfig{CAFile: caFile},
+		BearerToken:     string(token),
+		BearerTokenFile: tokenFile, // read again when the kubelet has a new one
+	}, nil
 }
 
 // ClusterSource reads a live cluster: all pods, namespaces and policies, and

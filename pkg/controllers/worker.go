@@ -98,12 +98,21 @@ func (w *worker) take(key Key) {
 // ready reports whether transactions may be applied: at once, or when the node
 // has an address if that is required. It stays true.
 func (w *worker) ready() bool {
+	if w.open {
+		return true
+	}
+	if !w.c.cfg.RequireNodeAddr {
+		w.open = true
+		return true
+	}
+	addrs := w.c.nodeAddrs()
+	w.open = len(addrs) > 0
+	w.c.status.setWaiting(!w.open)
 	if !w.open {
-		w.open = !w.c.cfg.RequireNodeAddr || len(w.c.nodeAddrs()) > 0
-		w.c.status.setWaiting(!w.open)
-		if !w.open {
-			w.c.cfg.Logger.Info("waiting for the Node object to have an InternalIP", "node", w.c.cfg.Node)
-		}
+		w.c.cfg.Logger.Info("waiting for the Node object to have an InternalIP", "node", w.c.cfg.Node)
+	}
+	for _, a := range addrs { // runbooks search for this line
+		w.c.cfg.Logger.Info("node IP is " + a.String())
 	}
 	return w.open
 }

@@ -8,31 +8,67 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 )
 
-// ManagerPath is where the dump is, as it was with the predecessor.
-const ManagerPath = "/npm/v1/debug/manager"
+// Where pages are, as they were with the predecessor.
+const (
+	ManagerPath        = "/npm/v1/debug/manager" // the dump
+	NodeMetricsPath    = "/node-metrics"
+	ClusterMetricsPath = "/cluster-metrics"
+)
 
-// Config is what the endpoint shows. No function may wait for HNS.
+// Config is what the endpoint shows. No function may wait for HNS. A page that
+// is nil answers 404.
 type Config struct {
 	Dump    func() dataplane.Dump
 	Healthy func() error // nil: no reason to restart the process
 	Ready   func() error // nil: everything known is programmed
+
+	NodeMetrics, ClusterMetrics http.Handler
+
+	// Pprof adds the pages of net/http/pprof.
+	Pprof bool
+	// Expose opens the dump and pprof to other machines: they tell names and
+	// addresses of the whole cluster, and a profile costs what it measures.
+	Expose bool
 }
 
-// Handler returns the endpoint: the dump, /healthz and /readyz, GET only.
+// Handler returns the endpoint, GET only: /healthz, /readyz and the metrics for
+// everybody, the dump and pprof for this machine.
 func Handler(cfg Config) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+ManagerPath, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		// An error means that the client has gone: nobody is left to tell.
-		_ = writeManager(w, cfg.Dump())
-	})
 	mux.Handle("GET /healthz", check(cfg.Healthy))
 	mux.Handle("GET /readyz", check(cfg.Ready))
+	if cfg.NodeMetrics != nil {
+		mux.Handle("GET "+NodeMetricsPath, cfg.NodeMetrics)
+	}
+	if cfg.ClusterMetrics != nil {
+		mux.Handle("GET "+ClusterMetricsPath, cfg.ClusterMetrics)
+	}
+
+	guard := local
+	if cfg.Expose {
+		guard = func(page http.HandlerFunc) http.Handler { return page }
+	}
+	if cfg.Dump != nil {
+		mux.Handle("GET "+ManagerPath, guard(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			// An error means that the client has gone: nobody is left to tell.
+			_ = writeManager(w, cfg.Dump())
+		}))
+	}
+	if cfg.Pprof {
+		// By hand: the package's own registration is on the default mux, unguarded.
+		mux.Handle("GET /debug/pprof/", guard(pprof.Index))
+		mux.Handle("GET /debug/pprof/cmdline", guard(pprof.Cmdline))
+		mux.Handle("GET /debug/pprof/profile", guard(pprof.Profile))
+		mux.Handle("GET /debug/pprof/symbol", guard(pprof.Symbol))
+		mux.Handle("GET /debug/pprof/trace", guard(pprof.Trace))
+	}
 	return mux
 }
 
@@ -50,15 +86,7 @@ func check(state func() error) http.Handler {
 // Serve answers requests on l until ctx is done, then gives those in progress
 // a second to end. It closes l.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	srv := &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      5 * time.Minute, // a dump of a large cluster over a slow line
-		IdleTimeout:       time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-	}
+	srv := newServer(ctx, h)
 	ended := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -74,4 +102,16 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 		return fmt.Errorf("serve on %s: %w", l.Addr(), err) // ctx is not why it ended
 	}
 	return <-ended
+}
+
+func newServer(ctx context.Context, h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      5 * time.Minute, // a dump of a large cluster over a slow line, a profile
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,8 +42,10 @@ func sample() dataplane.Dump {
 
 func get(t *testing.T, h http.Handler, method, path string) (int, string) {
 	t.Helper()
+	req := httptest.NewRequestWithContext(t.Context(), method, path, nil)
+	req.RemoteAddr, req.Host = here, "localhost"
 	rec := httptest.NewRecorder()
-	h.ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), method, path, nil))
+	h.ServeHTTP(rec, req)
 	return rec.Code, rec.Body.String()
 }
 
@@ -123,10 +126,9 @@ func TestChecks(t *testing.T) {
 }
 
 func TestOnlyGET(t *testing.T) {
-	h := Handler(Config{Dump: func() dataplane.Dump { panic("asked") }, Healthy: fine, Ready: fine})
-	for _, path := range []string{ManagerPath, "/healthz", "/readyz"} {
+	for _, path := range slices.Concat(guarded, open) {
 		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
-			code, _ := get(t, h, method, path)
+			code, _ := get(t, full(false), method, path)
 			require.Equal(t, http.StatusMethodNotAllowed, code, "%s %s", method, path)
 		}
 	}

@@ -15,6 +15,7 @@ func (s *session) handler() http.Handler {
 	mux.HandleFunc("GET /npm/v1/simulate", s.serveResult)
 	mux.Handle("/", debug.Handler(debug.Config{
 		Dump: s.dataplane.Dump, Healthy: s.controller.Healthy, Ready: s.controller.Ready,
+		Expose: true, // it is where --serve says
 	}))
 	return mux
 }

@@ -1,0 +1,17 @@
+//go:build !windows
+
+package main
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestStartNeedsWindows(t *testing.T) {
+	code, stdout, stderr := command(t, "", "start", "--log-level", "error")
+	require.Equal(t, 1, code)
+	require.Empty(t, stdout)
+	require.Equal(t, "npm: this build cannot reach a Host Networking Service on "+runtime.GOOS+"; npm simulate runs everywhere\n", stderr)
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"runtime"
+	"strconv"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// configEnv names the configuration file.
+const configEnv = "NPM_CONFIG"
+
+// maxConfigBytes is far above any configuration: a file beyond it is another.
+const maxConfigBytes = 1 << 20
+
+// defaultConfigPath is where the predecessor has the file.
+func defaultConfigPath(goos string) string {
+	if goos == "windows" {
+		return `c:\k\azure-npm\azure-npm.json`
+	}
+	return "/etc/azure/azure-vnet/azure-npm.json"
+}
+
+// config is what the configuration file says.
+type config struct {
+	Address        string
+	Port           int
+	Network        string
+	ApplyInterval  time.Duration
+	MaxBatchedACLs int
+	LogLevel       string
+	Metrics        bool // /node-metrics and /cluster-metrics
+	DebugAPI       bool // the dump
+	Pprof          bool
+	ExposeDebug    bool // the dump and pprof answer other machines too
+}
+
+// defaultConfig returns the predecessor's defaults.
+func defaultConfig() config {
+	return config{
+		Address: "0.0.0.0", Port: 10091,
+		Network:        networkAzure,
+		ApplyInterval:  500 * time.Millisecond,
+		MaxBatchedACLs: 30,
+		LogLevel:       "info",
+		Metrics:        true, DebugAPI: true, Pprof: true,
+	}
+}
+
+// address is that of the HTTP endpoint.
+func (c config) address() string { return net.JoinHostPort(c.Address, strconv.Itoa(c.Port)) }
+
+// notice is one line for the log, which is there only after the configuration.
+type notice struct {
+	warn          bool
+	msg           string
+	keysAndValues []any
+}
+
+func (n notice) log(logger klog.Logger) {
+	if n.warn {
+		warn(logger, n.msg, n.keysAndValues...)
+		return
+	}
+	logger.Info(n.msg, n.keysAndValues...)
+}
+
+// loadConfig reads the file that path names, "" the one at the usual place,
+// which need not be there. An error is one line that names the file.
+func loadConfig(path string) (config, []notice, error) {
+	named := path != ""
+	if !named {
+		path = defaultConfigPath(runtime.GOOS)
+	}
+	data, err := readLimited(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !named:
+		return defaultConfig(), []notice{{msg: "no configuration file, every key has its default", keysAndValues: []any{"file", path}}}, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return config{}, nil, fmt.Errorf("%s: no such file; correct %s, or unset it for defaults", path, configEnv)
+	case err != nil:
+		return config{}, nil, fmt.Errorf("configuration: %w", err)
+	}
+	cfg, notices, err := parseConfig(data)
+	if err != nil {
+		return config{}, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return cfg, append([]notice{{msg: "Using config file: " + path}}, notices...), nil
+}
+
+func readLimited(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxConfigBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxConfigBytes {
+		return nil, fmt.Errorf("%s: is larger than %d bytes, which no configuration is", path, maxConfigBytes)
+	}
+	return data, nil
+}
+
+// parseConfig reads the text of a configuration. Keys that are not there keep
+// their default. Windows editors' line ends and byte order mark are no matter.
+func parseConfig(data []byte) (config, []notice, error) {
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
+		return config{}, nil, errors.New("is UTF-16; save it as UTF-8")
+	}
+	entries, err := flatten(data)
+	if err != nil {
+		return config{}, nil, err
+	}
+	cfg := defaultConfig()
+	var notices []notice
+	for _, e := range entries {
+		k, ok := findKey(e.path)
+		if !ok {
+			n := notice{warn: true, msg: "unknown configuration key, it changes nothing", keysAndValues: []any{"key", e.path}}
+			if near := nearestKey(e.path); near != "" {
+				n.keysAndValues = append(n.keysAndValues, "didYouMean", near)
+			}
+			notices = append(notices, n)
+			continue
+		}
+		said, err := k.read(&cfg, e.value)
+		if err != nil {
+			return config{}, nil, fmt.Errorf("%s: %w", k.name, err)
+		}
+		if said != nil {
+			said.keysAndValues = append([]any{"key", k.name, "value", string(e.value)}, said.keysAndValues...)
+			notices = append(notices, *said)
+		}
+	}
+	return cfg, notices, nil
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+)
+
+// changed returns the defaults with changes.
+func changed(change func(*config)) config {
+	c := defaultConfig()
+	if change != nil {
+		change(&c)
+	}
+	return c
+}
+
+func TestConfig(t *testing.T) {
+	for _, tc := range []struct {
+		name, text string
+		want       func(*config)
+	}{
+		{"nothing", `{}`, nil},
+		{"an editor of Windows", "\xef\xbb\xbf{\r\n  \"ListeningPort\": 1\r\n}\r\n", func(c *config) { c.Port = 1 }},
+		{"all", `{"ListeningPort": 9, "ListeningAddress": "::1", "WindowsNetworkName": "Calico", "ApplyIntervalInMilliseconds": 250,
+			"MaxBatchedACLsPerPod": 7, "LogLevel": "debug", "Toggles": {"EnablePrometheusMetrics": false, "EnablePprof": false,
+			"EnableHTTPDebugAPI": false, "ExposeDebugAPI": true}}`, func(c *config) {
+			*c = config{Address: "::1", Port: 9, Network: "Calico", ApplyInterval: 250 * time.Millisecond, MaxBatchedACLs: 7, LogLevel: "debug", ExposeDebug: true}
+		}},
+		{"any case", `{"listeningport": 9, "TOGGLES": {"enablepprof": false}}`, func(c *config) { c.Port, c.Pprof = 9, false }},
+		{"zero is the default", `{"ApplyIntervalInMilliseconds": 0, "ApplyMaxBatches": 0, "WindowsNetworkName": "", "LogLevel": ""}`, nil},
+		{"null is absent", `{"ListeningPort": null, "Toggles": null, "WindowsNetworkName": null}`, nil},
+		{"every address", `{"ListeningAddress": ""}`, func(c *config) { c.Address = "" }},
+		{"a whole number in another form", `{"ListeningPort": 1e4, "MaxBatchedACLsPerPod": 5.0}`, func(c *config) { c.Port, c.MaxBatchedACLs = 10000, 5 }},
+		{"a level in another case", `{"LogLevel": "WARN"}`, func(c *config) { c.LogLevel = "warn" }},
+		{"the predecessor's, with its typo", `{"ResyncPeriodInMinutes": 15, "ListeningPort": 10091, "ListeningAddress": "0.0.0.0", "NetPolInvervalInMilliseconds": 500,
+			"ApplyMaxBatches": 100, "ApplyIntervalInMilliseconds": 500, "MaxBatchedACLsPerPod": 30, "MaxPendingNetPols": 100,
+			"Toggles": {"EnablePrometheusMetrics": true, "EnablePprof": true, "EnableHTTPDebugAPI": true, "EnableV2NPM": true, "PlaceAzureChainFirst": false,
+			"ApplyIPSetsOnNeed": false, "ApplyInBackground": true, "NetPolInBackground": true, "EnableNPMLite": false},
+			"Transport": {"Address": "0.0.0.0", "Port": 10092, "ServicePort": 9002}}`, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, notices, err := parseConfig([]byte(tc.text))
+			require.NoError(t, err)
+			require.Empty(t, cmp.Diff(changed(tc.want), got))
+			require.Empty(t, notices)
+		})
+	}
+}
+
+func TestConfigNotices(t *testing.T) {
+	const idle, unknown = "info: this configuration key has no counterpart here, it changes nothing", "warn: unknown configuration key, it changes nothing"
+	for text, want := range map[string]string{
+		`{"ResyncPeriodInMinutes": 5}`:            idle + " [key ResyncPeriodInMinutes value 5]",
+		`{"Toggles": {"EnableNPMLite": true}}`:    idle + " [key Toggles.EnableNPMLite value true]",
+		`{"Toggles": {"enablev2npm": false}}`:     idle + " [key Toggles.EnableV2NPM value false]",
+		`{"Transport": {"Address": "10.0.0.1"}}`:  idle + ` [key Transport.Address value "10.0.0.1"]`,
+		`{"ListenPort": 5}`:                       unknown + " [key ListenPort didYouMean ListeningPort]",
+		`{"NetPolIntervalInMilliseconds": 5}`:     unknown + " [key NetPolIntervalInMilliseconds didYouMean NetPolInvervalInMilliseconds]",
+		`{"EnablePprof": true}`:                   unknown + " [key EnablePprof didYouMean Toggles.EnablePprof]",
+		`{"Toggles": {"EnablePprofs": true}}`:     unknown + " [key Toggles.EnablePprofs didYouMean Toggles.EnablePprof]",
+		`{"Banana": {"ListeningPort": "x"}}`:      unknown + " [key Banana]",
+		`{"": 1}`:                                 unknown + " [key ]",
+		`{"WindowsNetworkName": "calico"}`:        `warn: names of HNS networks are case sensitive [key WindowsNetworkName value "calico" didYouMean Calico]`,
+		`{"WindowsNetworkName": "AZURE"}`:         `warn: names of HNS networks are case sensitive [key WindowsNetworkName value "AZURE" didYouMean azure]`,
+		`{"ListeningPort\u0000": 5, "x": [1, 2]}`: unknown + " [key ListeningPort\x00 didYouMean ListeningPort]; " + unknown + " [key x]",
+	} {
+		_, notices, err := parseConfig([]byte(text))
+		require.NoError(t, err, text)
+		var got []string
+		for _, n := range notices {
+			got = append(got, fmt.Sprintf("%s: %s %v", map[bool]string{true: "warn", false: "info"}[n.warn], n.msg, n.keysAndValues))
+		}
+		require.Equal(t, want, strings.Join(got, "; "), text)
+	}
+}
+
+func TestConfigErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                         "is empty; the least is {}",
+		" \r\n":                                    "is empty; the least is {}",
+		"{\n\"a\": 1,\n}":                          "line 3: is not JSON: invalid character '}' looking for beginning of object key string",
+		"{} {}":                                    "line 1: is not JSON: invalid character '{' after top-level value",
+		"[]":                                       "expected an object, found a list",
+		"\xff\xfe{\x00}\x00":                       "is UTF-16; save it as UTF-8",
+		`{"ListeningPort": 70000}`:                 "ListeningPort: expected a whole number from 1 to 65535, found 70000",
+		`{"ListeningPort": 0}`:                     "ListeningPort: expected a whole number from 1 to 65535, found 0",
+		`{"ListeningPort": "10091"}`:               `ListeningPort: expected a whole number from 1 to 65535, found "10091"`,
+		`{"ListeningPort": 1.5}`:                   "ListeningPort: expected a whole number from 1 to 65535, found 1.5",
+		`{"ListeningPort": 1e999}`:                 "ListeningPort: expected a whole number from 1 to 65535, found 1e999",
+		`{"listeningport": true}`:                  "ListeningPort: expected a whole number from 1 to 65535, found true",
+		`{"ListeningAddress": 5}`:                  "ListeningAddress: expected a text in quotes, found 5",
+		`{"WindowsNetworkName": {}}`:               "WindowsNetworkName: expected a text in quotes, found an object",
+		`{"ApplyIntervalInMilliseconds": -1}`:      "ApplyIntervalInMilliseconds: expected a whole number from 0 to 3600000, found -1",
+		`{"MaxBatchedACLsPerPod": 0}`:              "MaxBatchedACLsPerPod: expected a whole number from 1 to 100000, found 0",
+		`{"MaxBatchedACLsPerPod": -3}`:             "MaxBatchedACLsPerPod: expected a whole number from 1 to 100000, found -3",
+		`{"LogLevel": "loud"}`:                     `LogLevel: expected debug, info, warn or error, found "loud"`,
+		`{"LogLevel": 3}`:                          "LogLevel: expected a text in quotes, found 3",
+		`{"ResyncPeriodInMinutes": "often"}`:       `ResyncPeriodInMinutes: expected a whole number from 0 to 2147483647, found "often"`,
+		`{"Toggles": {"EnablePprof": "true"}}`:     `Toggles.EnablePprof: expected true or false, found "true"`,
+		`{"Toggles": {"EnableV2NPM": 1}}`:          "Toggles.EnableV2NPM: expected true or false, found 1",
+		`{"Transport": {"Address": []}}`:           "Transport.Address: expected a text in quotes, found a list",
+		`{"Toggles": true}`:                        "Toggles: expected an object, found true",
+		`{"ListeningPort": 1, "listeningPort": 2}`: `the key "listeningPort" is there twice, first as "ListeningPort"; leave one`,
+		`{"ListeningPort": 1, "ListeningPort": 2}`: `the key "ListeningPort" is there twice, first as "ListeningPort"; leave one`,
+		`{"Toggles": {"EnablePprof": true}, "toggles": {"EnablePprof": true}}`: `the key "toggles.EnablePprof" is there twice, first as "Toggles.EnablePprof"; leave one`,
+		`{"LogLevel": "` + strings.Repeat("é", 60) + `"}`:                      `LogLevel: expected debug, info, warn or error, found "` + strings.Repeat("é", 39) + "…",
+	} {
+		_, _, err := parseConfig([]byte(text))
+		require.EqualError(t, err, want, text)
+	}
+}
+
+func TestLoadConfig(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "azure-npm.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"ListeningPort": 9}`), 0o600))
+	cfg, notices, err := loadConfig(file)
+	require.NoError(t, err)
+	require.Equal(t, "0.0.0.0:9", cfg.address())
+	require.Equal(t, []notice{{msg: "Using config file: " + file}}, notices)
+
+	_, _, err = loadConfig(dir)
+	require.ErrorContains(t, err, "configuration: read "+dir+": ")
+
+	require.NoError(t, os.WriteFile(file, make([]byte, maxConfigBytes+1), 0o600))
+	_, _, err = loadConfig(file)
+	require.EqualError(t, err, "configuration: "+file+": is larger than 1048576 bytes, which no configuration is")
+
+	require.Equal(t, `c:\k\azure-npm\azure-npm.json`, defaultConfigPath("windows"))
+	require.Equal(t, "/etc/azure/azure-vnet/azure-npm.json", defaultConfigPath("linux"))
+}
+
+// A file at the usual place need not be there. (The test can say so only where
+// there is none.)
+func TestLoadConfigDefault(t *testing.T) {
+	path := defaultConfigPath("linux")
+	if _, err := os.Stat(path); err == nil {
+		t.Skip(path + " is there")
+	}
+	cfg, notices, err := loadConfig("")
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(defaultConfig(), cfg))
+	require.Equal(t, []notice{{msg: "no configuration file, every key has its default", keysAndValues: []any{"file", path}}}, notices)
+}
+
+func TestNoticesKeepTheirLevel(t *testing.T) {
+	var out strings.Builder
+	logger, err := newLogger(&out, "warn")
+	require.NoError(t, err)
+	notice{msg: "quiet"}.log(logger)
+	require.Empty(t, out.String())
+	notice{warn: true, msg: "heard", keysAndValues: []any{"key", "k"}}.log(logger)
+	require.Contains(t, out.String(), `"level":"warn"`)
+	require.Contains(t, out.String(), `"msg":"heard","key":"k"`)
+}
+
+// Whatever the file holds: no panic, an error of one line, and values in range.
+func FuzzConfig(f *testing.F) {
+	for _, seed := range []string{`{}`, `{"ListeningPort": 1e4}`, `{"Toggles": {"EnablePprof": false}, "x": null}`, "\xef\xbb\xbf{\r\n}", `{"a": {"b": [1]}}`, `{"LogLevel": "WARN"}`, `[`, `{"":{}}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		cfg, _, err := parseConfig(data)
+		if err != nil {
+			require.NotContains(t, err.Error(), "\n")
+			return
+		}
+		require.True(t, cfg.Port >= 1 && cfg.Port <= 65535, cfg.Port)
+		require.Positive(t, cfg.MaxBatchedACLs)
+		require.Positive(t, cfg.ApplyInterval)
+		require.NotEmpty(t, cfg.Network)
+		require.Contains(t, []string{"debug", "info", "warn", "error"}, cfg.LogLevel)
+	})
+}
+
+// What we install is what we understand.
+func TestConfigOfDeploy(t *testing.T) {
+	for _, tc := range []struct{ folder, network string }{{"base", "azure"}, {"calico", "Calico"}} {
+		data, err := os.ReadFile(filepath.Join("../../deploy", tc.folder, "configmap.yaml"))
+		require.NoError(t, err)
+		var configMap struct{ Data map[string]string }
+		require.NoError(t, yaml.Unmarshal(data, &configMap))
+		cfg, notices, err := parseConfig([]byte(configMap.Data["azure-npm.json"]))
+		require.NoError(t, err)
+		require.Empty(t, notices)
+		require.Empty(t, cmp.Diff(changed(func(c *config) { c.Network = tc.network }), cfg))
+	}
+}

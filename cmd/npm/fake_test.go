@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+// fakeService is the simulator as the HNS of a node.
+type fakeService struct {
+	*hnssim.Sim
+	version    hcsadapter.Version
+	versionErr error
+
+	mu     sync.Mutex // guards following
+	gone   error      // what Network answers; nil: the simulator
+	sick   error
+	hang   chan struct{} // Network hangs until it is closed, whatever ctx says
+	closed bool
+}
+
+func newFake() *fakeService {
+	return &fakeService{Sim: hnssim.New(hnssim.Options{}), version: hcsadapter.Version{Major: 15}}
+}
+
+func (f *fakeService) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+func (f *fakeService) Network(ctx context.Context) (hns.Network, error) {
+	f.mu.Lock()
+	gone, hang := f.gone, f.hang
+	f.mu.Unlock()
+	if hang != nil {
+		<-hang
+	}
+	if gone != nil {
+		return hns.Network{}, gone
+	}
+	return f.Sim.Network(ctx)
+}
+
+func (f *fakeService) Version(context.Context) (hcsadapter.Version, error) {
+	return f.version, f.versionErr
+}
+
+func (f *fakeService) Healthy() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.sick
+}
+
+func (f *fakeService) Close() { f.set(func() { f.closed = true }) }
+
+// apiServer has one node, win-1, and a pod on it.
+func apiServer(t *testing.T) (kubeconfig string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		kinds := map[string]string{"pods": "PodList", "namespaces": "NamespaceList", "nodes": "NodeList", "networkpolicies": "NetworkPolicyList"}
+		kind := kinds[filepath.Base(r.URL.Path)]
+		switch query := r.URL.Query(); {
+		case query.Get("sendInitialEvents") != "":
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			return
+		case query.Get("watch") != "":
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+			return
+		case kind == "NodeList" && query.Get("fieldSelector") != "metadata.name=win-1":
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		version, items := "v1", "[]"
+		switch kind {
+		case "NetworkPolicyList":
+			version = "networking.k8s.io/v1"
+		case "NodeList":
+			items = `[{"metadata":{"name":"win-1"},"status":{"addresses":[{"type":"InternalIP","address":"10.9.0.1"}]}}]`
+		case "PodList":
+			items = `[{"metadata":{"namespace":"x","name":"a","uid":"u"},"spec":{"nodeName":"win-1"},"status":{"phase":"Running","podIP":"10.0.0.1"}}]`
+		}
+		_, _ = io.WriteString(w, `{"apiVersion":"`+version+`","kind":"`+kind+`","metadata":{"resourceVersion":"1"},"items":`+items+`}`)
+	}))
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	kubeconfig = filepath.Join(t.TempDir(), "config")
+	require.NoError(t, os.WriteFile(kubeconfig, []byte(`{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}],
+  clusters: [{name: a, cluster: {server: "`+server.URL+`"}}]}`), 0o600))
+	return kubeconfig
+}
+
+// started is an npm start that runs.
+type started struct {
+	t     *testing.T
+	stop  context.CancelFunc
+	ended chan error
+	logs  chan map[string]any
+	addr  string
+}
+
+// start runs npm start with a configuration until stop or the end of the test.
+func start(t *testing.T, svc service, config string, args ...string) *started {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "azure-npm.json")
+	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
+	ctx, cancel := context.WithCancel(t.Context())
+	read, write := io.Pipe()
+	env := map[string]string{"HOSTNAME": "win-1", configEnv: file}
+	cmd := newStart(streams{err: write}, func(key string) string { return env[key] }, func(hcsadapter.Options) (service, error) { return svc, nil })
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs(append([]string{"--kubeconfig", apiServer(t), "--listen", "127.0.0.1:0"}, args...))
+	s := &started{t: t, stop: cancel, ended: make(chan error, 1), logs: make(chan map[string]any, 10_000)}
+	go func() {
+		err := cmd.ExecuteContext(ctx)
+		_ = write.Close()
+		s.ended <- err
+	}()
+	go func() {
+		defer close(s.logs)
+		for dec := json.NewDecoder(read); ; {
+			var entry map[string]any
+			if dec.Decode(&entry) != nil {
+				return
+			}
+			s.logs <- entry
+		}
+	}()
+	s.addr, _ = s.log("starting")["listening"].(string)
+	return s
+}
+
+// log returns the next line with a message, and passes over those before it.
+func (s *started) log(msg string) map[string]any {
+	s.t.Helper()
+	for entry := range s.logs {
+		if entry["msg"] == msg {
+			return entry
+		}
+	}
+	require.Failf(s.t, "the log ended", "%q was not logged", msg)
+	return nil
+}
+
+// get asks the HTTP endpoint.
+func (s *started) get(path string) (int, string) {
+	s.t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get("http://" + s.addr + path)
+	require.NoError(s.t, err)
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(s.t, err)
+	require.NoError(s.t, resp.Body.Close())
+	return resp.StatusCode, string(body)
+}
+
+// becomes waits for an answer.
+func (s *started) becomes(path string, code int, body string) {
+	s.t.Helper()
+	require.EventuallyWithT(s.t, func(c *assert.CollectT) {
+		gotCode, gotBody := s.get(path)
+		assert.Equal(c, code, gotCode)
+		assert.Equal(c, body, gotBody)
+	}, 30*time.Second, 10*time.Millisecond)
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+// start is the same program with a real client; here that is the simulator.
+func TestStart(t *testing.T) {
+	fake := newFake()
+	require.NoError(t, fake.CreateEndpoint(hnssim.NewEndpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
+	s := start(t, fake, "{}")
+	s.log("Starting NPM HTTP API on " + s.addr)
+	require.Equal(t, "15.0", s.log("HNS")["version"])
+	s.log("node IP is 10.9.0.1")
+	s.log("updating endpoint cache to include 10.0.0.1: e1")
+	s.log("applied")
+	s.becomes("/readyz", 200, "ok\n")
+	s.becomes("/healthz", 200, "ok\n")
+
+	_, body := s.get("/npm/v1/debug/manager")
+	var dump struct {
+		NodeName      string
+		NodeAddresses []string `json:"nodeAddresses"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(body), &dump))
+	require.Equal(t, "win-1", dump.NodeName)
+	require.Equal(t, []string{"10.9.0.1"}, dump.NodeAddresses)
+
+	_, body = s.get("/node-metrics")
+	require.Contains(t, body, `npm_hns_calls_total{operation="Network/Get"} 2`) // the wait, and the first transaction
+	require.Contains(t, body, `npm_controller_pod_exec_time_count{had_error="false",operation="create"} 1`)
+	_, body = s.get("/cluster-metrics")
+	require.Contains(t, body, "npm_pods_watched 1")
+
+	fake.set(func() { fake.sick = errors.New("the call ACL/Update hangs") })
+	s.becomes("/healthz", 503, "the call ACL/Update hangs\n")
+	fake.set(func() { fake.sick = nil })
+	s.becomes("/healthz", 200, "ok\n")
+
+	s.stop()
+	require.NoError(t, <-s.ended)
+	s.log("stopped")
+	require.True(t, fake.closed)
+}
+
+func TestStartWaitsForTheNetwork(t *testing.T) {
+	fake := newFake()
+	fake.gone = &hns.OpError{Op: "Network/Get", Kind: hns.KindNetwork, ID: "azure", Err: hns.ErrNotFound}
+	s := start(t, fake, "{}")
+	require.Equal(t, "hns Network/Get: network azure: not found", s.log("waiting for the HNS network")["reason"])
+	s.becomes("/readyz", 503, "waiting for the HNS network \"azure\"\n")
+	s.becomes("/healthz", 200, "ok\n")
+	code, body := s.get("/npm/v1/debug/manager")
+	require.Equal(t, 200, code)
+	require.Contains(t, body, `"endpoints":[]`)
+	fake.set(func() { fake.gone = nil })
+	s.log("the HNS network is there")
+	s.becomes("/readyz", 200, "ok\n")
+	s.stop()
+	require.NoError(t, <-s.ended)
+}
+
+// A call that never returns must not keep the process from ending.
+func TestStartStopsWhileACallHangs(t *testing.T) {
+	fake := newFake()
+	hang := make(chan struct{})
+	defer close(hang)
+	fake.hang = hang
+	s := start(t, fake, "{}")
+	s.becomes("/healthz", 200, "ok\n")
+	s.stop()
+	require.NoError(t, <-s.ended)
+	s.log("HNS has not returned from a call, ending without waiting for it")
+}
+
+func TestStartSettings(t *testing.T) {
+	for _, tc := range []struct {
+		name, config string
+		args         []string
+		codes        map[string]int
+	}{
+		{"defaults", "{}", nil, map[string]int{"/npm/v1/debug/manager": 200, "/debug/pprof/": 200, "/debug/pprof/goroutine?debug=1": 200,
+			"/node-metrics": 200, "/cluster-metrics": 200}},
+		{"pages off", `{"Toggles": {"EnablePprof": false, "EnableHTTPDebugAPI": false, "EnablePrometheusMetrics": false}}`, nil,
+			map[string]int{"/npm/v1/debug/manager": 404, "/debug/pprof/": 404, "/node-metrics": 404, "/cluster-metrics": 404, "/healthz": 200}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := start(t, newFake(), tc.config, tc.args...)
+			s.becomes("/readyz", 200, "ok\n")
+			for path, want := range tc.codes {
+				code, _ := s.get(path)
+				require.Equal(t, want, code, path)
+			}
+			s.stop()
+			require.NoError(t, <-s.ended)
+		})
+	}
+}
+
+// On a network of Calico every local endpoint with a pod has the base rules.
+func TestStartOnCalico(t *testing.T) {
+	for network, want := range map[string]bool{"Calico": true, "": false} {
+		fake := newFake()
+		require.NoError(t, fake.CreateEndpoint(hnssim.NewEndpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
+		s := start(t, fake, `{"WindowsNetworkName": "`+network+`"}`)
+		s.becomes("/readyz", 200, "ok\n")
+		s.stop()
+		require.NoError(t, <-s.ended)
+		require.Equal(t, want, strings.Contains(fake.Dump(), "azure-acl-baseazurewireserver"), fake.Dump())
+	}
+}
+
+func TestStartErrors(t *testing.T) {
+	dir := t.TempDir()
+	bad, good := filepath.Join(dir, "bad.json"), filepath.Join(dir, "good.json")
+	require.NoError(t, os.WriteFile(bad, []byte(`{"ListeningPort": 70000}`), 0o600))
+	require.NoError(t, os.WriteFile(good, []byte(`{}`), 0o600))
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	_, noFile := os.Stat("none") // systems say it in their own words
+	_, noListen := net.Listen("tcp", taken.Addr().String())
+	kubeconfig := []string{"--kubeconfig", apiServer(t), "--listen", "127.0.0.1:0"}
+	noDLL := fmt.Errorf("%w: load computenetwork.dll: no such module", hcsadapter.ErrMissing)
+	const needs = "the Host Networking Service is missing: load computenetwork.dll: no such module; this needs Windows Server 2022 or later with the Host Networking Service"
+
+	for _, tc := range []struct {
+		name    string
+		host    string
+		config  string
+		args    []string
+		connect error
+		change  func(*fakeService)
+		want    string
+	}{
+		{"no node name", "", good, nil, nil, nil, "the environment does not name the node: set HOSTNAME to spec.nodeName"},
+		{"no kubeconfig", "win-1", good, []string{"--kubeconfig", "none"}, nil, nil, "kubeconfig none: " + noFile.Error()},
+		{"no such configuration", "win-1", "none.json", nil, nil, nil, "none.json: no such file; correct NPM_CONFIG, or unset it for defaults"},
+		{"bad configuration", "win-1", bad, nil, nil, nil, bad + ": ListeningPort: expected a whole number from 1 to 65535, found 70000"},
+		{"missing DLL", "win-1", good, nil, noDLL, nil, needs},
+		{"no HNS on this system", "win-1", good, nil, errors.New("not here"), nil, "not here"},
+		{"address taken", "win-1", good, append(kubeconfig, "--listen", taken.Addr().String()), nil, nil,
+			"HTTP endpoint: " + noListen.Error() + "; another address goes into --listen or ListeningAddress and ListeningPort"},
+		{"missing export", "win-1", good, kubeconfig, nil, func(f *fakeService) { f.gone = noDLL }, needs},
+		{"refused network", "win-1", good, kubeconfig, nil, func(f *fakeService) { f.gone = hns.ErrInvalid }, `HNS network "azure": invalid`},
+		{"old HNS", "win-1", good, kubeconfig, nil, func(f *fakeService) { f.version = hcsadapter.Version{Major: 12, Minor: 3} },
+			"HNS is version 12.3, ip sets need 13.0 or later: Windows Server 2022 or later"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			fake := newFake()
+			if tc.change != nil {
+				tc.change(fake)
+			}
+			env := map[string]string{"HOSTNAME": tc.host, configEnv: tc.config}
+			cmd := newStart(streams{err: io.Discard}, func(key string) string { return env[key] }, func(o hcsadapter.Options) (service, error) {
+				require.Equal(t, hcsadapter.Options{Network: "azure", Deadline: 2 * time.Minute}, o)
+				return fake, tc.connect
+			})
+			cmd.SilenceErrors, cmd.SilenceUsage = true, true
+			cmd.SetArgs(tc.args)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			require.EqualError(t, cmd.ExecuteContext(ctx), tc.want)
+		})
+	}
+}
+
+// An HNS that does not tell its version is taken as it is.
+func TestStartWithoutVersion(t *testing.T) {
+	fake := newFake()
+	fake.versionErr = hns.ErrUnavailable
+	s := start(t, fake, "{}")
+	require.Equal(t, "warn", s.log("the version of HNS cannot be read")["level"])
+	s.becomes("/readyz", 200, "ok\n")
+	s.stop()
+	require.NoError(t, <-s.ended)
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
+)
+
+// service is this node's HNS, with what only the real one tells.
+type service interface {
+	hns.Client
+	Healthy() error // non-nil while a call is past its deadline; never waits
+	Version(ctx context.Context) (hcsadapter.Version, error)
+	Close() // does not wait for a call in progress
+}
+
+// networkPoll is the time between two looks for the network.
+const networkPoll = 5 * time.Second
+
+// waitForNetwork returns when the network is there: the CNI creates it with the
+// first pod of a node that was just made. The predecessor gave up after 240
+// tries, 20 minutes; a node without pods is none the worse for an agent that
+// waits, while one that ends comes back with an ever longer backoff.
+func waitForNetwork(ctx context.Context, client hns.Client, network string, logger klog.Logger) error {
+	began := time.Now()
+	for tries := 0; ; tries++ {
+		_, err := client.Network(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err == nil:
+			if tries > 0 {
+				logger.Info("the HNS network is there", "network", network, "waited", time.Since(began))
+			}
+			return nil
+		case missing(err) != nil:
+			return missing(err)
+		case !errors.Is(err, hns.ErrNotFound) && !errors.Is(err, hns.ErrUnavailable):
+			return fmt.Errorf("HNS network %q: %w", network, err)
+		case tries == 0:
+			logger.Info("waiting for the HNS network", "network", network, "reason", err.Error(), "poll", networkPoll)
+		}
+		timer := time.NewTimer(networkPoll)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		case <-timer.C:
+		}
+	}
+}
+
+// checkVersion refuses an HNS that is known to have no ip sets. One that does
+// not tell its version is left to prove itself.
+func checkVersion(ctx context.Context, svc service, logger klog.Logger) error {
+	const least = 13 // SetPolicy needs 13.0 (hcsshim hcn/hcnglobals.go)
+	v, err := svc.Version(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case missing(err) != nil:
+		return missing(err)
+	case err != nil:
+		warn(logger, "the version of HNS cannot be read", "err", err.Error())
+		return nil
+	}
+	logger.Info("HNS", "version", fmt.Sprintf("%d.%d", v.Major, v.Minor))
+	if v.Major < least {
+		return fmt.Errorf("HNS is version %d.%d, ip sets need %d.0 or later: Windows Server 2022 or later", v.Major, v.Minor, least)
+	}
+	return nil
+}
+
+// missing returns what to tell when err says that there is no usable HNS.
+func missing(err error) error {
+	if !errors.Is(err, hcsadapter.ErrMissing) {
+		return nil
+	}
+	return fmt.Errorf("%w; this needs Windows Server 2022 or later with the Host Networking Service", err)
+}
+
+// phase is what keeps the agent from working; the zero value says nothing does.
+type phase struct {
+	mu      sync.Mutex // guards waiting
+	waiting string
+}
+
+func (p *phase) set(waiting string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiting = waiting
+}
+
+// get returns what is waited for, nil when nothing is.
+func (p *phase) get() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.waiting == "" {
+		return nil
+	}
+	return errors.New("waiting for " + p.waiting)
+}

@@ -1,0 +1,44 @@
+package debug
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// local lets a page answer clients on this machine only. Such a client may be a
+// browser that a page on the internet made ask, under a name of its own that
+// resolves to 127.0.0.1; so the request must not name any host but this one.
+func local(page http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !fromLoopback(r.RemoteAddr):
+			http.Error(w, "this page answers only on the node itself; Toggles.ExposeDebugAPI in the configuration opens it", http.StatusForbidden)
+		case !namesAddress(r.Host):
+			http.Error(w, "this page answers only to the name localhost and to addresses", http.StatusForbidden)
+		default:
+			page(w, r)
+		}
+	})
+}
+
+// fromLoopback takes what net/http knows of a client, "address:port".
+func fromLoopback(remote string) bool {
+	from, err := netip.ParseAddrPort(remote)
+	return err == nil && from.Addr().IsLoopback()
+}
+
+// namesAddress reports whether a Host header is an address or localhost, with
+// or without a port.
+func namesAddress(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	_, err := netip.ParseAddr(host)
+	return err == nil
+}

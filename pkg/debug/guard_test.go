@@ -1,0 +1,102 @@
+package debug
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+)
+
+const (
+	here  = "127.0.0.1:51234" // a client's address
+	there = "10.1.2.3:51234"
+)
+
+// ask sends a request from an address, to a host name.
+func ask(t *testing.T, h http.Handler, path, from, host string) (int, string) {
+	t.Helper()
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+	req.RemoteAddr, req.Host = from, host
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, req)
+	return rec.Code, rec.Body.String()
+}
+
+func page(text string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
+}
+
+func full(expose bool) http.Handler {
+	return Handler(Config{
+		Dump: func() dataplane.Dump { return dataplane.Dump{Node: "n1"} }, Healthy: fine, Ready: fine,
+		NodeMetrics: page("node"), ClusterMetrics: page("cluster"), Pprof: true, Expose: expose,
+	})
+}
+
+var (
+	guarded = []string{ManagerPath, "/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/symbol", "/debug/pprof/goroutine?debug=1",
+		"/debug/pprof/profile?seconds=1", "/debug/pprof/trace?seconds=0.01"}
+	open = []string{"/healthz", "/readyz", NodeMetricsPath, ClusterMetricsPath}
+)
+
+func TestWhoMayAsk(t *testing.T) {
+	for _, path := range guarded {
+		code, _ := ask(t, full(false), path, here, "localhost:10091")
+		require.Equal(t, http.StatusOK, code, path)
+		code, body := ask(t, full(false), path, there, "10.9.0.1:10091")
+		require.Equal(t, http.StatusForbidden, code, path)
+		require.Equal(t, "this page answers only on the node itself; Toggles.ExposeDebugAPI in the configuration opens it\n", body)
+		code, _ = ask(t, full(true), path, there, "win-1:10091")
+		require.Equal(t, http.StatusOK, code, path)
+	}
+	for _, path := range open {
+		code, _ := ask(t, full(false), path, there, "win-1:10091")
+		require.Equal(t, http.StatusOK, code, path)
+	}
+}
+
+func TestWhereClientsAre(t *testing.T) {
+	for from, want := range map[string]int{
+		"127.0.0.1:1": 200, "127.9.8.7:1": 200, "[::1]:1": 200, "[::ffff:127.0.0.1]:1": 200,
+		"10.0.0.1:1": 403, "[::ffff:10.0.0.1]:1": 403, "[fe80::1%eth0]:1": 403, "0.0.0.0:1": 403, "": 403, "@": 403, "localhost:1": 403,
+	} {
+		code, _ := ask(t, full(false), ManagerPath, from, "127.0.0.1")
+		require.Equal(t, want, code, from)
+	}
+}
+
+// A page on the internet can make a browser on the node ask, under a name that
+// it points at 127.0.0.1.
+func TestNamesThatAreRefused(t *testing.T) {
+	for host, want := range map[string]int{
+		"localhost": 200, "LocalHost:10091": 200, "127.0.0.1": 200, "127.0.0.1:10091": 200, "[::1]": 200, "[::1]:10091": 200, "10.9.0.1:80": 200,
+		"evil.example": 403, "evil.example:10091": 403, "localhost.evil.example": 403, "127.0.0.1.evil.example:10091": 403, "": 403, ":10091": 403,
+	} {
+		code, _ := ask(t, full(false), ManagerPath, here, host)
+		require.Equal(t, want, code, host)
+	}
+}
+
+func TestPagesThatAreOff(t *testing.T) {
+	h := Handler(Config{Healthy: fine, Ready: fine})
+	for _, path := range append([]string{NodeMetricsPath, ClusterMetricsPath, "/", "/debug"}, guarded...) {
+		code, _ := ask(t, h, path, here, "localhost")
+		require.Equal(t, http.StatusNotFound, code, path)
+	}
+}
+
+func TestMetricsPages(t *testing.T) {
+	_, body := ask(t, full(false), NodeMetricsPath, there, "x")
+	require.Equal(t, "node", body)
+	_, body = ask(t, full(false), ClusterMetricsPath, there, "x")
+	require.Equal(t, "cluster", body)
+}
+
+// A profile of the usual 30 seconds fits into what a response may take.
+func TestProfileFitsTheWriteTimeout(t *testing.T) {
+	require.Greater(t, newServer(t.Context(), page("")).WriteTimeout.Seconds(), 60.0)
+}
