@@ -39,9 +39,6 @@ type Config struct {
 	ApplyInterval time.Duration
 	// ReconcileInterval is the time between two observations; 0 means 5 minutes.
 	ReconcileInterval time.Duration
-	// StuckAfter is how long one transaction may take before the worker counts
-	// as stuck; 0 means 10 minutes.
-	StuckAfter time.Duration
 	// OnApplied is told of every transaction, by the worker: it must not block.
 	// nil: nobody is.
 	OnApplied func(Applied)
@@ -52,7 +49,6 @@ type Config struct {
 const (
 	defaultApplyInterval     = 500 * time.Millisecond
 	defaultReconcileInterval = 5 * time.Minute
-	defaultStuckAfter        = 10 * time.Minute
 )
 
 func (c *Config) setDefaults() {
@@ -61,9 +57,6 @@ func (c *Config) setDefaults() {
 	}
 	if c.ReconcileInterval == 0 {
 		c.ReconcileInterval = defaultReconcileInterval
-	}
-	if c.StuckAfter == 0 {
-		c.StuckAfter = defaultStuckAfter
 	}
 	if c.OnApplied == nil {
 		c.OnApplied = func(Applied) {}

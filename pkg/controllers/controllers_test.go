@@ -107,7 +107,7 @@ func TestScenario_E7_BurstOfPodEvents(t *testing.T) {
 // when it ends.
 func TestScenario_A3_QueueIsFreeWhileApplyHangs(t *testing.T) {
 	r, cl := &recorder{}, newCluster()
-	run(t, Config{Source: cl.source(), Applier: r, StuckAfter: time.Minute}, func(t *testing.T, c *Controller) {
+	run(t, Config{Source: cl.source(), Applier: r}, func(t *testing.T, c *Controller) {
 		hang := make(chan struct{})
 		r.setHang(hang)
 		time.Sleep(time.Second)
@@ -123,7 +123,7 @@ func TestScenario_A3_QueueIsFreeWhileApplyHangs(t *testing.T) {
 		require.Equal(t, 101, c.queue.Len())
 		require.NoError(t, c.Healthy())
 		time.Sleep(2 * time.Minute)
-		require.ErrorContains(t, c.Healthy(), "running for 2m0s")
+		require.NoError(t, c.Healthy(), "long is not dead")
 		require.Len(t, r.calls(), 2, "one writer")
 
 		r.setHang(nil)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 )
@@ -13,11 +12,10 @@ import (
 type status struct {
 	mu      sync.Mutex // guards following; held for no call
 	alive   bool
-	waiting bool      // for the Node's address
-	since   time.Time // start of the transaction in progress; zero when idle
-	first   bool      // a transaction was applied
-	err     error     // of the last transaction
-	hns     string    // what HNS did not answer in the last transaction
+	waiting bool   // for the Node's address
+	first   bool   // a transaction was applied
+	err     error  // of the last transaction
+	hns     string // what HNS did not answer in the last transaction
 }
 
 func (s *status) begin() {
@@ -38,16 +36,10 @@ func (s *status) setWaiting(waiting bool) {
 	s.waiting = waiting
 }
 
-func (s *status) applying(now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.since = now
-}
-
 func (s *status) applied(r dataplane.Report, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.since, s.err, s.hns = time.Time{}, err, ""
+	s.err, s.hns = err, ""
 	s.first = s.first || err == nil
 	for _, w := range r.Warnings {
 		if w.Reason == dataplane.ReasonHNSUnavailable {
@@ -57,18 +49,15 @@ func (s *status) applied(r dataplane.Report, err error) {
 	}
 }
 
-// Healthy returns nil while the worker runs and makes progress; what it
-// returns otherwise is a reason to restart the process. It never waits.
+// Healthy returns nil while the worker runs; what it returns otherwise is a
+// reason to restart the process. A long transaction is none: with many endpoints
+// and a slow HNS it takes its time, and a call that hangs is the client's to
+// tell. It never waits.
 func (c *Controller) Healthy() error {
 	c.status.mu.Lock()
 	defer c.status.mu.Unlock()
 	if !c.status.alive {
 		return errors.New("the worker is not running")
-	}
-	if since := c.status.since; !since.IsZero() {
-		if took := time.Since(since); took > c.cfg.StuckAfter {
-			return fmt.Errorf("a transaction has been running for %s", took.Round(time.Second))
-		}
 	}
 	return nil
 }

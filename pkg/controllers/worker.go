@@ -125,7 +125,6 @@ func (w *worker) apply(ctx context.Context) {
 	w.retry.Stop()
 	tx := c.transaction(w.pending)
 
-	c.status.applying(w.last)
 	report, err := c.cfg.Applier.ApplyDataplane(ctx, tx)
 	c.status.applied(report, err)
 	w.tell(report, err)
