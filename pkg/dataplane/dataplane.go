@@ -218,10 +218,10 @@ func (d *Dataplane) report(r *run, tx *Transaction, plan Plan) Report {
 }
 
 // unprogrammedLocked returns the latest transaction of which something is not
-// in HNS yet, 0 for none. A pod whose endpoint was not seen does not count:
-// there is nothing to program. d.mu must be held.
+// in HNS yet, 0 for none. A pod whose endpoint was not seen does not count,
+// unless the listing failed: there is nothing to program. d.mu must be held.
 func (d *Dataplane) unprogrammedLocked() uint64 {
-	if !d.sets.at.IsZero() {
+	if !d.sets.at.IsZero() || d.listing.err != nil && len(d.waitingLocked()) > 0 {
 		return d.generation
 	}
 	var last uint64

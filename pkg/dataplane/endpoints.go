@@ -208,11 +208,15 @@ func (d *Dataplane) unknownLocked(ep *endpoint, lists ...[]hns.ACL) {
 }
 
 // readLocked takes over what was read of an endpoint, in place of everything
-// that was thought of it; a new one gets a state. d.mu must be held.
+// that was thought of it; a new one gets a state. Where that was known, rules of
+// ours that are others now are drift. d.mu must be held.
 func (d *Dataplane) readLocked(e hns.Endpoint) *endpoint {
 	ep := d.endpoints[e.ID]
 	if ep == nil {
-		ep = &endpoint{id: e.ID, holds: map[ipsets.RefKind]map[ipsets.Name]bool{}, refused: map[policy.Key]string{}}
+		ep = &endpoint{
+			id: e.ID, holds: map[ipsets.RefKind]map[ipsets.Name]bool{}, refused: map[policy.Key]string{},
+			wished: d.generation, // also when nothing of ours should be there and something is
+		}
 		d.endpoints[e.ID] = ep
 		for _, addr := range ipv4(e.Addrs) {
 			d.found = append(d.found, EndpointSeen{ID: e.ID, Addr: addr.String()})
@@ -220,6 +224,9 @@ func (d *Dataplane) readLocked(e hns.Endpoint) *endpoint {
 	}
 	d.addressLocked(ep, ipv4(e.Addrs))
 	ours, foreign := e.Split()
+	if ep.known && !sameACLs(ours, ep.applied) {
+		d.drift.acls(ep)
+	}
 	ep.foreign = foreign
 	d.appliedLocked(ep, ours)
 	return ep

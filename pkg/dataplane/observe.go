@@ -73,11 +73,6 @@ func (d *Dataplane) foldObservationLocked(obs *Observation) {
 		if ep != nil && (ep.moved > obs.sequence || ep.queued > 0 || !ep.known) {
 			continue
 		}
-		if ep != nil {
-			if ours, _ := e.Split(); !sameACLs(ours, ep.applied) {
-				d.drift.acls(ep)
-			}
-		}
 		d.dirty[d.readLocked(e)] = true
 	}
 	d.missingLocked(obs.seen, obs.sequence)

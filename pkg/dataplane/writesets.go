@@ -18,13 +18,14 @@ const maxSetsPerRequest = 1000
 // writeSets is phase 1. A refused set is singled out and left out; any other
 // refusal means that our view is wrong: it is read again and planned once more.
 // While the outcome of a write is unknown nothing is written, as one event's
-// changes belong together. It reports whether all went well.
+// changes belong together, nor before our sets were read. It reports whether all
+// went well.
 func (r *run) writeSets(ctx context.Context, plan []ipsets.Request) bool {
 	const attempts = 3
 	d := r.d
 	for range attempts {
 		d.mu.Lock()
-		unknown := d.cache.HasUnknown()
+		unknown := d.fresh || d.cache.HasUnknown()
 		d.mu.Unlock()
 		if unknown {
 			break
@@ -169,9 +170,10 @@ func (d *Dataplane) rejectLocked(n ipsets.Name) {
 }
 
 // removalsLocked returns what phase 2 may delete: sets that nothing has needed
-// for the grace period. d.mu must be held.
+// for the grace period. After a failed listing there may be endpoints that we do
+// not know of, whose rules need them. d.mu must be held.
 func (d *Dataplane) removalsLocked(now time.Time) []ipsets.Request {
-	if d.listing.unsettled {
+	if d.listing.unsettled || d.listing.err != nil {
 		return nil
 	}
 	return d.cache.PlanRemovals(now.Add(-d.cfg.GracePeriod))

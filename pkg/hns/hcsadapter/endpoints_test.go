@@ -2,6 +2,7 @@ package hcsadapter
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -221,6 +222,52 @@ func TestWriteNotFound(t *testing.T) {
 				}
 				f.service = &faulty{service: s, before: failing("modify endpoint ep", test.code, 1)}
 				wantError(t, write(a), test.want.class, op, test.want.kind, test.want.id, test.code)
+			})
+		}
+	}
+}
+
+// TestRefusedForAMissingSet: whatever code says that the content is not
+// accepted, a set that is not there explains it, and what names it must not
+// count as refused: it would be left out for good.
+func TestRefusedForAMissingSet(t *testing.T) {
+	nest := hns.SetPolicy{ID: "azure-npm-2", Name: "nslabel-x", Type: hns.NestedIPSet, Values: []string{leaf.ID}}
+	plain := hns.ACL{ID: "azure-acl-x.one", Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: 222}
+	naming := plain
+	naming.LocalAddresses = leaf.ID
+	add := func(rule hns.ACL) func(*Adapter) error {
+		return func(a *Adapter) error { return a.AddACLs(t.Context(), "ep", []hns.ACL{rule}) }
+	}
+	for name, test := range map[string]struct {
+		write  func(*Adapter) error
+		there  bool // the set
+		class  error
+		kind   string
+		looked bool // at the network
+	}{
+		"rule":            {add(naming), false, hns.ErrNotFound, hns.KindSet, true},
+		"rule, complete":  {add(naming), true, hns.ErrInvalid, hns.KindACL, true},
+		"rule, no set":    {add(plain), false, hns.ErrInvalid, hns.KindACL, false},
+		"nested":          {func(a *Adapter) error { return a.ModifySets(t.Context(), hns.Update, []hns.SetPolicy{nest}) }, false, hns.ErrNotFound, hns.KindSet, true},
+		"nested complete": {func(a *Adapter) error { return a.ModifySets(t.Context(), hns.Update, []hns.SetPolicy{nest}) }, true, hns.ErrInvalid, hns.KindSet, true},
+		"leaf":            {func(a *Adapter) error { return a.ModifySets(t.Context(), hns.Update, []hns.SetPolicy{leaf}) }, false, hns.ErrInvalid, hns.KindSet, false},
+	} {
+		for _, code := range []uint32{codeInvalidPolicy, codeInvalidReference, codeInvalidArgument} {
+			t.Run(fmt.Sprintf("%s %#x", name, code), func(t *testing.T) {
+				a, f, s := onFaulty(t)
+				_, err := a.Network(t.Context())
+				require.NoError(t, err)
+				if test.there {
+					require.NoError(t, s.sim.PutSet(leaf))
+				}
+				f.before = failing("modify", code, 1)
+				f.calls = nil
+				err = test.write(a)
+				require.ErrorIs(t, err, test.class)
+				op, ok := errors.AsType[*hns.OpError](err)
+				require.True(t, ok)
+				require.Equal(t, []any{test.kind, code}, []any{op.Kind, op.Code})
+				require.Equal(t, test.looked, len(f.calls) == 2, f.calls)
 			})
 		}
 	}

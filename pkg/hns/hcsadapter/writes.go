@@ -47,6 +47,8 @@ func (a *Adapter) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetP
 func (a *Adapter) setClass(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy, err error) error {
 	a.forgetNetwork(err)
 	switch code := codeOf(err); {
+	case refusesContent(code) && sets[0].Type == hns.NestedIPSet && a.lacksSet(ctx, verb, sets):
+		return as(hns.ErrNotFound, err) // as with rules: a nested set is not at fault
 	case refusesContent(code):
 		return as(hns.ErrInvalid, err)
 	case code == codePolicyExists && verb == hns.Add:
@@ -129,6 +131,8 @@ func (a *Adapter) modifyEndpoint(ctx context.Context, w aclWrite, list []hns.End
 	}
 	a.forgetNetwork(err)
 	switch code := codeOf(err); {
+	case refusesContent(code) && a.lacksNamed(ctx, w): // which of the codes HNS has for that is not known
+		return w.fail(hns.KindSet, hns.ErrNotFound, err)
 	case refusesContent(code):
 		return w.fail(hns.KindACL, hns.ErrInvalid, err)
 	case refusesEndpoint(code):
@@ -147,12 +151,22 @@ func (a *Adapter) whatIsMissing(ctx context.Context, w aclWrite, err error) erro
 	switch {
 	case errors.Is(read, errNoEndpoint):
 		return w.fail(hns.KindEndpoint, hns.ErrNotFound, err)
-	case read == nil && codeOf(err) != codeEndpointNotFound && len(w.sets()) > 0:
-		if n, read := a.findNetwork(ctx); read == nil && slices.ContainsFunc(w.sets(), n.lacks()) {
-			return w.fail(hns.KindSet, hns.ErrNotFound, err)
-		}
+	case read == nil && codeOf(err) != codeEndpointNotFound && a.lacksNamed(ctx, w):
+		return w.fail(hns.KindSet, hns.ErrNotFound, err)
 	}
 	return w.fail(hns.KindEndpoint, hns.ErrUnavailable, err)
+}
+
+// lacksNamed reports whether a set that a rule names is not there. Rules that
+// are refused for it are not at fault: left out they would stay so after the
+// set is there again.
+func (a *Adapter) lacksNamed(ctx context.Context, w aclWrite) bool {
+	sets := w.sets()
+	if len(sets) == 0 {
+		return false
+	}
+	n, err := a.findNetwork(ctx)
+	return err == nil && slices.ContainsFunc(sets, n.lacks())
 }
 
 // sets returns the IDs of the sets that the rules name.
