@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Builds the Windows programs, a Wine prefix with an HNS in it and a real API
+# server, and runs the end-to-end suite of npm.exe. Arguments go to "go test":
+# hack/test-windows.sh -run TestScenario_B5
+set -euo pipefail
+cd "$(dirname "$0")/.."
+say() { echo "test-windows: $*" >&2; }
+
+work=$(mktemp -d)
+export WINEPREFIX=$work/prefix WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml="
+wine=
+clean() {
+	if [ -n "$wine" ]; then
+		for server in "$(dirname "$wine")"/wineserver{64,}; do
+			if [ -x "$server" ]; then
+				"$server" -k || true # it may have ended already
+				timeout 20 "$server" -w || true
+				break
+			fi
+		done
+	fi
+	rm -rf "$work"
+}
+trap clean EXIT
+
+wine=$(hack/wine.sh "$WINEPREFIX")
+servers=$(hack/e2e-build.sh)
+bin=$work/bin
+mkdir "$bin"
+ln -s "$servers"/{apiserver-up,kube-apiserver,etcd} "$bin"
+
+say "building npm, npm.exe and the contract suite"
+go build -o "$bin/npm" ./cmd/npm
+(
+	export GOOS=windows GOARCH=amd64 CGO_ENABLED=0
+	go build -o "$bin/npm.exe" ./cmd/npm
+	go test -c -o "$bin/contract.exe" ./test/windows
+)
+# A DLL without the exports that everybody looks for.
+echo 'int winnpm_nothing;' | x86_64-w64-mingw32-gcc -shared -o "$bin/empty.dll" -x c -
+
+say "running the suite"
+WINNPM_WINE_BIN=$bin WINNPM_WINE=$wine go test -count=1 -v -timeout 12m ./test/windows/agent "$@"
