@@ -36,6 +36,7 @@ var rooms = map[string]room{
 	"pkg/hns/hcsadapter":    {ours: []string{"pkg/hns"}, others: []string{hcsshim, "golang.org/x/sys/"}},
 	"pkg/hns/hnssim":        {ours: []string{"pkg/hns"}},
 	"pkg/hns/hnstest":       {ours: []string{"pkg/hns"}, others: []string{"github.com/stretchr/testify", "github.com/google/go-cmp"}},
+	"pkg/hns/hnstest/onsim": {ours: []string{"pkg/hns", "pkg/hns/hnssim", "pkg/hns/hnstest"}, others: []string{"github.com/stretchr/testify"}},
 	"pkg/policy":            {ours: []string{"pkg/ipsets"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "go4.org/netipx"}},
 	"pkg/dataplane":         {ours: []string{"pkg/policy", "pkg/ipsets", "pkg/hns"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
 	"pkg/controllers":       {ours: []string{"pkg/dataplane", "pkg/policy"}, others: []string{"k8s.io/"}},

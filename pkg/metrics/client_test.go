@@ -16,37 +16,15 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/hns/hnstest"
+	"github.com/winnpm/winnpm/pkg/hns/hnstest/onsim"
 )
-
-// cni is the hand that makes endpoints on a simulated node.
-type cni struct {
-	sim  *hnssim.Sim
-	next int
-}
-
-func (c *cni) CreateEndpoint(t *testing.T, e hnstest.Endpoint) string {
-	c.next++
-	id := fmt.Sprintf("ep-%d", c.next)
-	n := hnssim.NewEndpoint{ID: id, Addrs: e.Addrs, Remote: e.Remote, Policies: e.Foreign}
-	if e.Detached {
-		n.State = hnssim.Created
-	}
-	require.NoError(t, c.sim.CreateEndpoint(n))
-	return id
-}
-
-func (c *cni) DeleteEndpoint(t *testing.T, id string) {
-	if err := c.sim.DeleteEndpoint(id); !errors.Is(err, hns.ErrNotFound) {
-		require.NoError(t, err)
-	}
-}
 
 func TestContract(t *testing.T) {
 	t.Parallel()
 	m := New(quiet())
 	hnstest.Run(t, func(*testing.T) (hns.Client, hnstest.Fixture) {
 		sim := hnssim.New(hnssim.Options{})
-		return m.Client(sim), &cni{sim: sim}
+		return m.Client(sim), &onsim.CNI{Sim: sim}
 	})
 	require.Positive(t, read(t, m.node)[`npm_hns_calls_total{operation="ACL/Update"}`])
 }

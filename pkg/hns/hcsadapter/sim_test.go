@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/hns/hnstest"
+	"github.com/winnpm/winnpm/pkg/hns/hnstest/onsim"
 )
 
 // simService is the simulator behind the interface of hcn: filters, JSON and
@@ -129,29 +129,6 @@ func answer(err error) error {
 	return err
 }
 
-// cni is the hand that makes endpoints.
-type cni struct {
-	sim  *hnssim.Sim
-	next int
-}
-
-func (c *cni) CreateEndpoint(t *testing.T, e hnstest.Endpoint) string {
-	c.next++
-	id := fmt.Sprintf("ep-%d", c.next)
-	n := hnssim.NewEndpoint{ID: id, Addrs: e.Addrs, Remote: e.Remote, Policies: e.Foreign}
-	if e.Detached {
-		n.State = hnssim.Created
-	}
-	require.NoError(t, c.sim.CreateEndpoint(n))
-	return id
-}
-
-func (c *cni) DeleteEndpoint(t *testing.T, id string) {
-	if err := c.sim.DeleteEndpoint(id); !errors.Is(err, hns.ErrNotFound) {
-		require.NoError(t, err)
-	}
-}
-
 // onSim returns an adapter over the simulator.
 func onSim(t *testing.T, o Options) (*Adapter, *simService) {
 	t.Helper()
@@ -169,7 +146,7 @@ func onSim(t *testing.T, o Options) (*Adapter, *simService) {
 func TestContract(t *testing.T) {
 	hnstest.Run(t, func(t *testing.T) (hns.Client, hnstest.Fixture) {
 		a, s := onSim(t, Options{})
-		return a, &cni{sim: s.sim}
+		return a, &onsim.CNI{Sim: s.sim}
 	})
 }
 

@@ -1,0 +1,45 @@
+// Package onsim lets the contract suite run on the simulator, and on whatever
+// wraps it.
+package onsim
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/hns/hnstest"
+)
+
+// CNI is the hand that makes endpoints on a simulated node. It implements
+// hnstest.Fixture, and is used by one test at a time.
+type CNI struct {
+	Sim  *hnssim.Sim
+	next int
+}
+
+var _ hnstest.Fixture = (*CNI)(nil)
+
+// CreateEndpoint implements hnstest.Fixture.
+func (c *CNI) CreateEndpoint(t *testing.T, e hnstest.Endpoint) string {
+	t.Helper()
+	c.next++
+	id := fmt.Sprintf("ep-%d", c.next)
+	n := hnssim.NewEndpoint{ID: id, Addrs: e.Addrs, Remote: e.Remote, Policies: e.Foreign}
+	if e.Detached {
+		n.State = hnssim.Created
+	}
+	require.NoError(t, c.Sim.CreateEndpoint(n))
+	return id
+}
+
+// DeleteEndpoint implements hnstest.Fixture.
+func (c *CNI) DeleteEndpoint(t *testing.T, id string) {
+	t.Helper()
+	if err := c.Sim.DeleteEndpoint(id); !errors.Is(err, hns.ErrNotFound) {
+		require.NoError(t, err)
+	}
+}
