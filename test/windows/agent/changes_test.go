@@ -4,6 +4,7 @@ package agent
 
 import (
 	"fmt"
+	"net/netip"
 
 	"github.com/stretchr/testify/require"
 )
@@ -17,10 +18,12 @@ type changes struct {
 	deleted map[int]bool // policies that are not there at the moment
 	next    int          // the next address that no pod ever had
 	events  int          // changes of objects so far
+
+	unplug func(netip.Addr) // takes an endpoint away
 }
 
 func newChanges(d *drawn, h *host) *changes {
-	return &changes{drawn: d, h: h, turn: d.policies, deleted: map[int]bool{}, next: len(d.pods)}
+	return &changes{drawn: d, h: h, turn: d.policies, deleted: map[int]bool{}, next: len(d.pods), unplug: h.unplug}
 }
 
 // step changes something.
@@ -65,7 +68,7 @@ func (c *changes) replacePod(i int) {
 	old := c.pods[i]
 	local := old.node == ownNode
 	if local {
-		c.h.unplug(old.addr)
+		c.unplug(old.addr)
 	}
 	require.NoError(c.t, c.kube.remove(c.t.Context(), pods, old.namespace, old.name))
 	at := old.addr

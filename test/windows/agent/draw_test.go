@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"os"
+	"strconv"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,11 +21,17 @@ import (
 // its seed; features take turns, so that each is in every large cluster.
 type drawer struct{ *rand.Rand }
 
-// newDrawer returns a drawer with a seed that the test prints.
+// newDrawer returns a drawer. WINNPM_SEED draws again what a test has drawn that
+// printed its seed.
 func newDrawer(t *testing.T) drawer {
 	t.Helper()
 	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	if text := os.Getenv("WINNPM_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err, "WINNPM_SEED")
+	}
+	t.Logf("WINNPM_SEED=%d", seed)
 	return drawer{rand.New(rand.NewPCG(seed, 0))}
 }
 

@@ -68,6 +68,13 @@ func (h *host) unplug(addr netip.Addr) {
 	delete(h.endpoints, addr)
 }
 
+// unplugUnopened takes an endpoint away at a moment at which nobody has it open.
+func (h *host) unplugUnopened(addr netip.Addr) {
+	h.t.Helper()
+	require.NoError(h.t, h.DeleteEndpoint(h.t.Context(), h.endpoints[addr]))
+	delete(h.endpoints, addr)
+}
+
 // state is what there is in HNS: every set, and every policy by the address of
 // its endpoint, whose id is another one on every node. It is sorted.
 func (h *host) state() []string {

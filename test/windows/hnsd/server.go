@@ -32,6 +32,8 @@ type Server struct {
 	major, minor int
 	own          *network
 
+	life sync.RWMutex // held for writing while DeleteEndpoint looks and deletes, for reading while one is opened; before mu
+
 	mu       sync.Mutex // guards following; never held during a call of the simulator
 	hidden   bool       // own is not there (yet)
 	networks []*network // in the order of their creation, own first
