@@ -139,7 +139,7 @@ func TestStartErrors(t *testing.T) {
 	_, noListen := net.Listen("tcp", taken.Addr().String())
 	kubeconfig := []string{"--kubeconfig", apiServer(t), "--listen", "127.0.0.1:0"}
 	noDLL := fmt.Errorf("%w: load computenetwork.dll: no such module", hcsadapter.ErrMissing)
-	const needs = "the Host Networking Service is missing: load computenetwork.dll: no such module; this needs Windows Server 2022 or later with the Host Networking Service"
+	const needs = "npm start needs Windows Server 2022 or later: the Host Networking Service is missing: load computenetwork.dll: no such module"
 
 	for _, tc := range []struct {
 		name    string

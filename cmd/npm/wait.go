@@ -83,7 +83,7 @@ func missing(err error) error {
 	if !errors.Is(err, hcsadapter.ErrMissing) {
 		return nil
 	}
-	return fmt.Errorf("%w; this needs Windows Server 2022 or later with the Host Networking Service", err)
+	return fmt.Errorf("npm start needs Windows Server 2022 or later: %w", err) // the system's words end in a dot
 }
 
 // phase is what keeps the agent from working; the zero value says nothing does.
