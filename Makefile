@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: build test race lint e2e windows test-windows mutants fuzz bench update verify help
+.PHONY: build test race lint e2e windows test-windows mutants model fuzz bench update verify help
 
 build: ## programs of this machine into bin/
 	$(GO) build -o bin/ ./cmd/...
@@ -27,6 +27,9 @@ test-windows: ## npm.exe and the contract suite under Wine, against a stand-in f
 
 mutants: ## break the code on purpose; every mutant must be caught
 	@$(GO) run ./test/mutants
+
+model: ## Spin checks the model of the transaction, and that its mutants fail
+	@hack/model.sh
 
 fuzz: ## every fuzz target for a short time (FUZZTIME, default 20s)
 	@hack/fuzz.sh

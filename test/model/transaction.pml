@@ -1,0 +1,250 @@
+/*
+ * A model of dataplane.ApplyDataplane for Spin: two sets, two endpoints, the
+ * transaction, the reconciler, trouble at every HNS call, crashes everywhere.
+ * README.md says what it leaves out; hack/model.sh runs it and its mutants.
+ *
+ * A set of sets is a mask: 1 is the first set, 2 the second. Of an ACL list only
+ * the sets that it names matter. trouble is whatever may go wrong, be late or
+ * change: at any time, or BUDGET times, and then everything has to converge.
+ */
+#ifdef BUDGET
+byte budget = BUDGET;
+#define trouble(c) (c) && budget > 0 -> budget--
+ltl converges { <>[] (hacl[0] == want[0] && hacl[1] == want[1] && hset == (want[0] | want[1])) }
+#else
+#define trouble(c) (c)
+#endif
+
+/* ----- what outlives a crash; the endpoints are 0 and 1 ----- */
+byte hset;    /* HNS: the sets there */
+byte hacl[2]; /* HNS: the sets that our ACLs on the endpoint name */
+byte want[2]; /* API server: the sets that the endpoint's wanted ACLs name */
+
+/* ----- the memory of the process ----- */
+bool fresh;      /* d.fresh: our sets were not read yet */
+bool listed;     /* the endpoints were listed: d.endpoints has them */
+byte present;    /* set.present: in HNS as far as known */
+byte unsure;     /* set.unknown: the last write has an unknown outcome */
+bool known[2];   /* ep.known: what is on the endpoint is known */
+byte applied[2]; /* ep.applied; 0 while that is not known */
+byte tries[2];   /* ep.attempts: the sets of every list that may be there then */
+bool killed;     /* the process was killed, the next one starts */
+
+/* The observation. obs: 0 none, 1 stamped, 2 sets read, 3 complete. In place of
+ * a sequence number: what moved since the stamp, sets 1 and 2, endpoints 4 and 8. */
+byte obs, oset, oacl[2], omoved;
+#define moved(m) omoved = (obs -> omoved | (m) : 0)
+#ifdef STALE_OBSERVATION
+#define stale(m) 0
+#else
+#define stale(m) (omoved & (m))
+#endif
+
+/* ----- references: ipsets.RefKind and what follows from them ----- */
+#define mayHave(e) (known[e] -> applied[e] : tries[e])
+#define pending(e) (listed && (!known[e] || applied[e] != want[e])) /* ep.queued */
+#define promise(e) (pending(e) -> mayHave(e) | want[e] : 0)
+#ifdef NO_PINS
+#define pin(e) 0
+#else
+#define pin(e) promise(e)
+#endif
+#define rules (listed -> want[0] | want[1] : 0)
+#define firm  (rules | applied[0] | applied[1])
+#define spare (present & ~unsure & ~(firm | pin(0) | pin(1)))
+
+/* ----- the promises -----
+ * I1, what HNS insists on: 1 no Add of a set that is there, 2 no ACL names a
+ * missing set, 3 no Remove of a missing set, 4 none of a set in use. I2: 5 no
+ * deletion of what a pending update may need, 6 nor of what is wanted.
+ * With ONLY=n just n is checked. Place n must be reached, or all this proves
+ * nothing: with REACH=n the model must fail there. */
+#define check(n, c) assert((ONLY && ONLY != n) || (c))
+#define reach(n, c) if :: REACH == n && (c) -> assert(!REACH) :: else fi
+
+/* ----- HNS calls: done; done but the reply is lost; refused ----- */
+byte req; /* the sets of the request */
+bool ok;  /* what the caller gets to know */
+#define outcome(effect) if :: effect; ok = true :: trouble(true); effect :: trouble(true) fi
+
+inline deleteSets(mask) {
+	check(3, (mask & ~hset) == 0);
+	check(4, (mask & (hacl[0] | hacl[1])) == 0);
+	check(5, (mask & (promise(0) | promise(1))) == 0);
+	check(6, (mask & (want[0] | want[1])) == 0);
+	outcome(hset = hset & ~mask)
+}
+
+inline recordSets() { /* recordSetsLocked: what was missing is there, or the reverse */
+	moved(req);
+	if :: ok -> present = present ^ req :: else -> unsure = unsure | req fi;
+	req = 0; ok = false
+}
+
+/* ----- stage and read, one step: reads change nothing ----- */
+inline foldEndpoint(e) {
+	if
+	:: stale(4 << e) || pending(e) ->
+		reach(1, !pending(e) && oacl[e] != applied[e])
+	:: else ->
+		reach(2, listed && oacl[e] != applied[e]);
+		applied[e] = oacl[e]; known[e] = true; tries[e] = 0
+	fi
+}
+
+inline dropObservation() { obs = 0; oset = 0; oacl[0] = 0; oacl[1] = 0; omoved = 0 }
+
+inline fold() { /* foldObservationLocked */
+	foldEndpoint(0); foldEndpoint(1);
+	present = (present & stale(3)) | (oset & ~stale(3));
+	unsure = unsure & stale(3);
+	listed = true;
+	dropObservation()
+}
+
+inline readEndpoint(e) { applied[e] = hacl[e]; known[e] = true; tries[e] = 0; moved(4 << e) }
+inline get(e) { if :: listed && !known[e] -> if :: readEndpoint(e) :: trouble(true) fi :: else fi }
+#define change(e, s) if :: true :: trouble(true); want[e] = want[e] ^ s fi
+
+inline stageAndRead() {
+	if :: obs == 3 -> fold() :: else fi;
+	change(0, 1); change(0, 2); change(1, 1);
+	if :: fresh || unsure -> if :: present = hset; unsure = 0; fresh = false :: trouble(true) fi :: else fi;
+	if /* all endpoints: after a start, and whenever something calls for it */
+	:: readEndpoint(0); readEndpoint(1); listed = true
+	:: trouble(!listed)
+	:: listed
+	fi;
+	get(0); get(1)
+}
+
+/* ----- phase 1: an unknown outcome stops all writing of sets ----- */
+#ifdef NO_SETS_READ
+#define missing (unsure -> 0 : rules & ~present)
+#else
+#define missing (unsure || fresh -> 0 : rules & ~present)
+#endif
+
+inline writeSets() {
+	if
+	:: atomic { missing ->
+		req = missing;
+		check(1, (req & hset) == 0);
+		outcome(hset = hset | req) };
+	   atomic { recordSets() }
+	:: else
+	fi
+}
+
+/* ----- pod updates ----- */
+#define additions(e) ((applied[e] & ~want[e]) == 0)
+#define newNames(e) (want[e] & ~applied[e])
+#ifdef NO_READY
+#define ready(e) true
+#else
+#define ready(e) ((newNames(e) & (~present | unsure)) == 0) /* readyLocked */
+#endif
+#define due(e) (pending(e) && known[e] && ready(e))
+
+inline updatePod(e) {
+	if /* an Update takes another look, and is planned anew from what it finds */
+	:: atomic { due(e) && !additions(e) && hacl[e] != applied[e] -> readEndpoint(e) }
+	:: else
+	fi;
+	if
+	:: atomic { due(e) ->
+		req = (additions(e) -> newNames(e) : want[e]);
+		check(2, (req & ~hset) == 0);
+		outcome(hacl[e] = (additions(e) -> hacl[e] | req : req)) };
+	   atomic {
+		moved(4 << e);
+#ifdef NO_REREAD
+		ok = true;
+#endif
+		if
+		:: ok -> applied[e] = want[e]
+		:: else -> tries[e] = applied[e] | want[e]; applied[e] = 0; known[e] = false /* unknownLocked */
+		fi;
+		req = 0; ok = false }
+	:: atomic { trouble(due(e)) } /* it backs off */
+	:: atomic { !due(e) -> reach(3, pending(e) && known[e] && (newNames(e) & unsure)) }
+	fi
+}
+
+/* ----- phase 2 ----- */
+#ifdef NO_LISTING
+#define deletable spare
+#else
+#define deletable (listed -> spare : 0)
+#endif
+
+inline removeSets() {
+	if
+	:: atomic { deletable ->
+		reach(4, pending(0) && !known[0]); /* while the outcome of an update is unknown */
+		req = deletable;
+		if :: true :: trouble(true); req = req & 1 :: trouble(true); req = req & 2 fi; /* grace period */
+		deleteSets(req) };
+	   atomic { recordSets() }
+	:: atomic { else -> reach(5, present & ~unsure & ~firm & (pin(0) | pin(1))) }
+	:: atomic { trouble(deletable) }
+	fi
+}
+
+/* ----- the processes ----- */
+proctype Worker() { /* whoever holds the door */
+start:
+	{	do
+		:: atomic { stageAndRead() };
+		   writeSets();
+		   updatePod(0); updatePod(1);
+		   removeSets()
+		od
+	} unless { atomic { killed -> killed = false; goto start } }
+}
+
+proctype Reconciler() { /* Observe, outside the door */
+	byte idle; /* NO_DOOR: it deletes by itself what it saw idle */
+	do
+	:: atomic { obs == 0 -> obs = 1 }
+	:: atomic { obs == 1 -> oset = hset; obs = 2 }
+	:: atomic { obs == 2 -> oacl[0] = hacl[0]; oacl[1] = hacl[1]; obs = 3 }
+#ifdef NO_DOOR
+	:: atomic { !idle && listed -> idle = spare }
+	:: atomic { idle -> deleteSets(idle); ok = false; present = present & ~idle; idle = 0 }
+#endif
+	od
+}
+
+inline forget() {
+	fresh = true; listed = false; present = 0; unsure = 0;
+	known[0] = false; applied[0] = 0; tries[0] = 0;
+	known[1] = false; applied[1] = 0; tries[1] = 0;
+	dropObservation(); req = 0; ok = false
+}
+
+proctype Others() { /* somebody kills the process, or takes our ACLs away */
+	do
+	:: atomic { trouble(!killed);
+		reach(6, pending(0) && known[0] && (want[0] & present & ~applied[0]));
+		forget(); killed = true }
+	:: atomic { trouble(hacl[0] != 0); hacl[0] = 0 }
+	:: atomic { trouble(hacl[1] != 0); hacl[1] = 0 }
+	od
+}
+
+init { /* a process starts on a node as any history left it */
+	byte any;
+	atomic {
+		select(hset : 0 .. 3);
+		select(any : 0 .. 3); hacl[0] = hset & any;
+		select(any : 0 .. 3); want[0] = any;
+		select(any : 0 .. 1); hacl[1] = hset & any;
+		select(any : 0 .. 1); want[1] = any; any = 0;
+		forget();
+#ifndef NO_RECONCILER
+		run Reconciler();
+#endif
+		run Worker(); run Others()
+	}
+}
