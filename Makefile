@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: build test race lint e2e windows test-windows mutants model fuzz bench update verify help
+.PHONY: build test race lint e2e windows test-windows mutants model torture fuzz bench update verify help
 
 build: ## programs of this machine into bin/
 	$(GO) build -o bin/ ./cmd/...
@@ -30,6 +30,9 @@ mutants: ## break the code on purpose; every mutant must be caught
 
 model: ## Spin checks the model of the transaction, and that its mutants fail
 	@hack/model.sh
+
+torture: ## every scenario, disturbed at every call of HNS, in every order
+	@hack/torture.sh
 
 fuzz: ## every fuzz target for a short time (FUZZTIME, default 20s)
 	@hack/fuzz.sh

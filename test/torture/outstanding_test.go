@@ -1,0 +1,309 @@
+package torture
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/test/oracle"
+)
+
+// packet is what is asked at an endpoint.
+type packet struct {
+	dir hns.Direction
+	hnssim.Packet
+}
+
+// own is the endpoint's side.
+func (p packet) own() netip.Addr {
+	if p.dir == hns.In {
+		return p.Dst
+	}
+	return p.Src
+}
+
+// answers says which verdicts a packet may have now.
+type answers struct {
+	open, closed bool // some subset of the outstanding changes opens, closes
+	newest       bool // the verdict when all of them are done
+	ownerBefore  bool // a pod of the node had the address when nothing was outstanding
+	ownerNow     bool // one has it now
+}
+
+func (a answers) has(open bool) bool { return open && a.open || !open && a.closed }
+
+// maxCombinations bounds the subsets that are tried for one packet.
+const maxCombinations = 1 << 14
+
+// outstanding is the API server's state with everything that the node may not
+// have reached yet: for every object that changed since all was programmed its
+// versions, the first one from then; nil where there was none.
+type outstanding struct {
+	now      state
+	versions map[string][]*object
+	memo     memo
+	revs     string // cached; "" when stale
+}
+
+// memo keeps answers by outstanding versions, over all replays of a scenario.
+type memo struct {
+	answers map[string]map[packet]answers
+	whole   map[string]bool
+}
+
+func newMemo() memo {
+	return memo{answers: map[string]map[packet]answers{}, whole: map[string]bool{}}
+}
+
+func newOutstanding(m memo) *outstanding {
+	return &outstanding{now: state{}, versions: map[string][]*object{}, memo: m}
+}
+
+// change takes an event in.
+func (o *outstanding) change(e event) {
+	before := maps.Clone(o.now)
+	for _, key := range e.apply(o.now) {
+		if before[key] == o.now[key] {
+			continue
+		}
+		if o.versions[key] == nil {
+			o.versions[key] = []*object{before[key]}
+		}
+		o.versions[key] = append(o.versions[key], o.now[key])
+	}
+	o.revs = ""
+}
+
+// done says that everything is programmed.
+func (o *outstanding) done() {
+	clear(o.versions)
+	o.revs = ""
+}
+
+// fingerprint names the state with what is outstanding.
+func (o *outstanding) fingerprint() string {
+	if o.revs != "" {
+		return o.revs
+	}
+	var b strings.Builder
+	b.WriteString(o.now.revs())
+	for _, key := range slices.Sorted(maps.Keys(o.versions)) {
+		fmt.Fprintf(&b, "%s:", key)
+		for _, v := range o.versions[key] {
+			rev := 0
+			if v != nil {
+				rev = v.rev
+			}
+			fmt.Fprintf(&b, "%d,", rev)
+		}
+	}
+	o.revs = b.String()
+	return o.revs
+}
+
+// answers returns what is allowed for a packet.
+func (o *outstanding) answers(p packet) answers {
+	memo := o.memo.answers[o.fingerprint()]
+	if memo == nil {
+		memo = map[packet]answers{}
+		o.memo.answers[o.fingerprint()] = memo
+	}
+	a, ok := memo[p]
+	if !ok {
+		a = o.compute(p)
+		memo[p] = a
+	}
+	return a
+}
+
+// compute tries every subset of the changes that can matter to the packet, each
+// object in any version that it had since all was programmed. A state in which
+// nobody owns the endpoint, between two owners, is none that may show.
+func (o *outstanding) compute(p packet) answers {
+	fixed, moving := o.relevant(p)
+	keys := slices.Sorted(maps.Keys(moving))
+	at := func(which func([]*object) *object) oracle.Cluster {
+		objects := slices.Clone(fixed)
+		for _, key := range keys {
+			if v := which(moving[key]); v != nil {
+				objects = append(objects, v)
+			}
+		}
+		return cluster(objects)
+	}
+	var a answers
+	before := at(func(v []*object) *object { return v[0] })
+	now := at(func(v []*object) *object { return v[len(v)-1] })
+	a.ownerBefore, a.ownerNow = local(before, p.own()), local(now, p.own())
+	a.newest = verdict(now, p)
+	a.open, a.closed = a.newest, !a.newest
+	combinations := 1
+	for _, versions := range moving {
+		combinations *= len(versions)
+	}
+	if combinations > maxCombinations {
+		panic(fmt.Sprintf("%d subsets of outstanding changes matter to %+v: make the scenario smaller", combinations, p))
+	}
+	for n := range combinations {
+		rest := n
+		c := at(func(v []*object) *object {
+			is := v[rest%len(v)]
+			rest /= len(v)
+			return is
+		})
+		if a.ownerBefore && a.ownerNow && !local(c, p.own()) {
+			continue
+		}
+		if verdict(c, p) {
+			a.open = true
+		} else {
+			a.closed = true
+		}
+		if a.open && a.closed {
+			break
+		}
+	}
+	return a
+}
+
+// relevant returns the objects that the verdict can depend on: those that stay
+// as they are, and the versions of those that may not be there yet.
+func (o *outstanding) relevant(p packet) (fixed []*object, moving map[string][]*object) {
+	moving = map[string][]*object{}
+	spaces := map[string]bool{} // of the pods that may have one of the addresses
+	addressed := func(v *object) bool {
+		if v == nil || v.pod == nil {
+			return false
+		}
+		addr := oracle.Address(v.pod)
+		if addr == p.Src || addr == p.Dst {
+			spaces[v.pod.Namespace] = true
+			return true
+		}
+		return false
+	}
+	pods := map[string]bool{}
+	for key, v := range o.now {
+		pods[key] = addressed(v)
+	}
+	for key, versions := range o.versions {
+		for _, v := range versions {
+			pods[key] = addressed(v) || pods[key]
+		}
+	}
+	matters := func(v *object) bool {
+		switch {
+		case v == nil:
+			return false
+		case v.pod != nil:
+			return pods[v.key]
+		case v.ns != nil:
+			return spaces[v.ns.Name]
+		case v.np != nil:
+			return spaces[v.np.Namespace]
+		default:
+			return p.dir == hns.In
+		}
+	}
+	for _, v := range o.now.values() {
+		if o.versions[v.key] == nil && matters(v) {
+			fixed = append(fixed, v)
+		}
+	}
+	for key, versions := range o.versions {
+		if slices.ContainsFunc(versions, matters) {
+			moving[key] = versions
+		}
+	}
+	return fixed, moving
+}
+
+// seen is what was seen at one endpoint in one direction: packets, and for each
+// whether it passed.
+type seen struct {
+	packets []packet
+	passed  []byte
+}
+
+func (s *seen) add(p packet, passed bool) {
+	s.packets = append(s.packets, p)
+	s.passed = append(s.passed, map[bool]byte{false: '-', true: '+'}[passed])
+}
+
+// maxWhole bounds the subsets that are tried for all packets at once.
+const maxWhole = 1 << 9
+
+// whole reports whether one and the same subset of the changes gives everything
+// that was seen. Where too many subsets matter it does not say no.
+func (o *outstanding) whole(s seen) bool {
+	if len(s.packets) == 0 {
+		return true
+	}
+	key := fmt.Sprint(o.fingerprint(), s.packets[0].dir, s.packets[0].own(), string(s.passed), len(s.packets))
+	ok, known := o.memo.whole[key]
+	if !known {
+		ok = o.explains(s)
+		o.memo.whole[key] = ok
+	}
+	return ok
+}
+
+func (o *outstanding) explains(s seen) bool {
+	fixed, moving := map[string]*object{}, map[string][]*object{}
+	for _, p := range s.packets {
+		stay, move := o.relevant(p)
+		for _, v := range stay {
+			fixed[v.key] = v
+		}
+		for key, versions := range move {
+			moving[key] = versions
+		}
+	}
+	combinations := 1
+	for _, versions := range moving {
+		if combinations *= len(versions); combinations > maxWhole {
+			return true
+		}
+	}
+	keys := slices.Sorted(maps.Keys(moving))
+	for n := range combinations {
+		objects := slices.Collect(maps.Values(fixed))
+		for _, key := range keys {
+			if v := moving[key][n%len(moving[key])]; v != nil {
+				objects = append(objects, v)
+			}
+			n /= len(moving[key])
+		}
+		if s.givenBy(cluster(objects)) {
+			return true
+		}
+	}
+	return false
+}
+
+// givenBy reports whether the oracle says everything that was seen.
+func (s seen) givenBy(c oracle.Cluster) bool {
+	for i, p := range s.packets {
+		if verdict(c, p) != (s.passed[i] == '+') {
+			return false
+		}
+	}
+	return true
+}
+
+var protocols = map[uint8]corev1.Protocol{6: corev1.ProtocolTCP, 17: corev1.ProtocolUDP, 132: corev1.ProtocolSCTP}
+
+// verdict is the oracle's word on the side of the packet's endpoint.
+func verdict(c oracle.Cluster, p packet) bool {
+	in, out := oracle.Verdict(c, oracle.Endpoint{IP: p.Src}, oracle.Endpoint{IP: p.Dst}, protocols[p.Protocol], p.DstPort)
+	if p.dir == hns.In {
+		return in.Allowed
+	}
+	return out.Allowed
+}

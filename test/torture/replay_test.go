@@ -1,0 +1,393 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+// tester is what *testing.T and *rapid.T have in common.
+type tester interface {
+	require.TestingT
+	Helper()
+	Fatalf(format string, args ...any)
+	Context() context.Context
+}
+
+// replay is one run of a scenario: a node, a dataplane on it, and a clock that
+// only moves when there is something to wait for.
+type replay struct {
+	t     tester
+	sc    *scenario
+	sim   *hnssim.Sim
+	dp    *dataplane.Dataplane
+	now   time.Time
+	todo  *outstanding
+	watch watch
+
+	began   bool          // past the given part: calls count
+	calls   []hnssim.Call // since then
+	played  int           // of these, until the scenario's last step was done
+	disturb *disturbance  // nil: nothing disturbs
+	fired   bool
+	kills   int
+	away    bool     // no process runs
+	doing   action   // the step
+	foreign []string // endpoints that got a foreign rule
+	report  dataplane.Report
+	story   []string
+}
+
+func newReplay(t tester, sc *scenario, d *disturbance) *replay {
+	r := &replay{
+		t: t, sc: sc, disturb: d, now: time.Unix(1_700_000_000, 0), todo: newOutstanding(sc.memo),
+		sim: hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()}),
+	}
+	r.watch = newWatch()
+	r.start()
+	r.sim.OnCall(r.onCall)
+	return r
+}
+
+// start is a new process: it knows nothing.
+func (r *replay) start() {
+	r.dp = dataplane.New(dataplane.Config{
+		Client: r.sim, Node: node, Now: func() time.Time { return r.now },
+		GracePeriod: r.sc.grace, MaxBatchedACLs: r.sc.batch,
+	})
+	clear(r.watch.seen)
+}
+
+// run plays the scenario to its end and returns what HNS has then.
+func (r *replay) run() ending {
+	for _, s := range r.sc.given {
+		r.step(s)
+	}
+	r.began = true
+	for _, s := range r.sc.steps {
+		r.step(s)
+	}
+	r.played = len(r.calls)
+	r.calm()
+	end := r.ending()
+	r.checkQuiet()
+	return end
+}
+
+func (r *replay) step(s step) {
+	r.note("step %v", s)
+	r.doing = s.do
+	fired := r.fired
+	switch s.do {
+	case apply:
+		tx := dataplane.NewTransaction()
+		for _, e := range s.events {
+			r.todo.change(e)
+			e.tell(tx)
+		}
+		if !r.away {
+			r.apply(tx)
+			break
+		}
+		r.back()
+	case settle, observe, wait, restart:
+		if r.away {
+			r.now = r.now.Add(s.wait)
+			r.back()
+			break
+		}
+		r.alone(s)
+	case endpoint:
+		e := hnssim.NewEndpoint{ID: s.id, Addrs: []netip.Addr{s.addr}}
+		if s.bare {
+			e.Policies = []hns.EndpointPolicy{}
+		}
+		require.NoError(r.t, r.sim.CreateEndpoint(e))
+	case noEndpoint:
+		require.NoError(r.t, r.sim.DeleteEndpoint(s.id))
+	}
+	if r.fired && !fired && r.disturb.retryFirst && !r.away {
+		r.settle()
+	}
+}
+
+// alone is a step of the process alone.
+func (r *replay) alone(s step) {
+	switch s.do {
+	case settle:
+		r.settle()
+	case wait:
+		r.wait(s.wait)
+	case observe:
+		r.observe()
+	case restart:
+		r.back()
+	case apply, endpoint, noEndpoint: // not of the process alone
+	}
+}
+
+// back starts a process again.
+func (r *replay) back() {
+	r.note("a new process starts")
+	r.away = false
+	r.start()
+	r.apply(r.todo.now.whole())
+}
+
+// killed is how a process ends in the middle of a call.
+type killed struct{}
+
+// apply hands a transaction over. A process that is killed by that is followed
+// by one that learns of everything at once.
+func (r *replay) apply(tx *dataplane.Transaction) {
+	alive := func() (alive bool) {
+		defer func() {
+			if p := recover(); p != nil {
+				if _, ok := p.(killed); !ok {
+					panic(p)
+				}
+			}
+		}()
+		report, err := r.dp.ApplyDataplane(r.t.Context(), tx)
+		require.NoError(r.t, err)
+		r.report = report
+		return true
+	}()
+	if !alive {
+		r.note("killed")
+		if r.away = r.disturb.kind.down && r.doing == apply; !r.away {
+			r.back()
+		}
+		return
+	}
+	r.note("applied: pending %d, unprogrammed %d, again in %v, errors %q", r.report.Pending, r.report.Unprogrammed, r.report.RetryAfter, r.report.Errors)
+	r.checkErrors()
+	for _, seen := range r.report.NewEndpoints {
+		r.watch.seen[seen.ID] = true
+	}
+	if r.report.Unprogrammed == 0 && !r.watch.damage.any() {
+		r.todo.done()
+		r.checkProgrammed()
+		r.watch.reached(r.sim)
+	}
+}
+
+// checkErrors: HNS refuses nothing because of our order (I1). Where somebody
+// else's hand is in it, it may.
+func (r *replay) checkErrors() {
+	if r.fired && r.disturb.kind.foreign {
+		return
+	}
+	for _, text := range r.report.Errors {
+		if r.fired && strings.Contains(text, hns.ErrUnavailable.Error()) {
+			continue
+		}
+		r.fail("HNS refused: %s", text)
+	}
+}
+
+// settle lets time pass until nothing is due, but for the endpoints of pods that
+// may never come.
+func (r *replay) settle() {
+	for range 60 {
+		r.apply(dataplane.NewTransaction())
+		after := r.report.RetryAfter
+		if after == 0 || after > 20*time.Second && r.report.Unprogrammed == 0 && len(r.report.Errors) == 0 {
+			return
+		}
+		r.now = r.now.Add(after)
+	}
+	r.fail("does not settle: %+v", r.report)
+}
+
+// wait lets time pass, with the retries that fall into it.
+func (r *replay) wait(d time.Duration) {
+	end := r.now.Add(d)
+	for range 60 {
+		after := r.report.RetryAfter
+		if after == 0 || r.now.Add(after).After(end) {
+			break
+		}
+		r.now = r.now.Add(after)
+		r.apply(dataplane.NewTransaction())
+	}
+	r.now = end
+}
+
+// observe is a round of the reconciler.
+func (r *replay) observe() {
+	obs, err := r.dp.Observe(r.t.Context())
+	if err != nil {
+		r.note("observe: %v", err)
+		return
+	}
+	tx := dataplane.NewTransaction()
+	tx.SetObservation(obs)
+	r.apply(tx)
+}
+
+// calm lets the node come to rest: retries, two rounds of the reconciler, the
+// CNI takes away endpoints without a pod, and the grace period passes.
+func (r *replay) calm() {
+	r.note("calm")
+	r.doing = settle
+	if r.away {
+		r.back()
+	}
+	r.settle()
+	for range 2 {
+		r.now = r.now.Add(5 * time.Minute)
+		r.observe()
+		r.settle()
+		r.watch.damage = damage{}
+	}
+	c := cluster(r.todo.now.values())
+	for _, e := range r.sim.Endpoints() {
+		if !local(c, e.Addrs[0]) {
+			require.NoError(r.t, r.sim.DeleteEndpoint(e.ID))
+		}
+	}
+	r.now = r.now.Add(time.Hour)
+	r.observe()
+	r.settle()
+	r.now = r.now.Add(time.Hour)
+	r.settle()
+	r.checkProgrammed()
+}
+
+// checkQuiet: nothing changed, so nothing is written, by a new process neither
+// (I5). A new process takes away the rules of named ports that no peer uses any
+// more.
+func (r *replay) checkQuiet() {
+	before := writes(r.sim)
+	r.apply(dataplane.NewTransaction())
+	if after := writes(r.sim); after != before {
+		r.fail("nothing changed, and yet it writes:\n%s", r.report.Plan)
+	}
+	stale := slices.ContainsFunc(r.sim.Sets(), func(s hns.SetPolicy) bool { return staleSet(s) })
+	r.start()
+	r.apply(r.todo.now.whole())
+	if after := writes(r.sim); after != before && !stale {
+		r.fail("a restart with nothing changed writes:\n%s", r.report.Plan)
+	}
+}
+
+// writes counts the writes of the node so far.
+func writes(sim *hnssim.Sim) int {
+	n := 0
+	for op, count := range sim.Counts() {
+		if isWrite(op) {
+			n += count
+		}
+	}
+	return n
+}
+
+func isWrite(op string) bool {
+	return !strings.HasSuffix(op, "/Get") && !strings.HasSuffix(op, "/List")
+}
+
+func (r *replay) note(format string, args ...any) {
+	r.story = append(r.story, fmt.Sprintf(format, args...))
+}
+
+// fail ends the run with everything that a reader needs.
+func (r *replay) fail(format string, args ...any) {
+	r.t.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, "scenario %s\ndisturbance: %v\n%s\n\nstory:\n%s\n", r.sc.name, r.disturb, fmt.Sprintf(format, args...), strings.Join(r.story, "\n"))
+	fmt.Fprintf(&b, "\noutstanding:\n")
+	for key, versions := range r.todo.versions {
+		fmt.Fprintf(&b, "%s in %d versions\n", key, len(versions))
+	}
+	r.t.Fatalf("%s\nHNS:\n%s", b.String(), r.sim.Dump())
+}
+
+// ending is what HNS has when all is over, without the numbers of named ports
+// that no peer uses any more: their rules, which match nothing, stay until the
+// endpoint's next Update (ADR 2), and so do the sets that only they name.
+type ending struct {
+	Sets    map[string][]string // by name; of a nested one names
+	ACLs    map[string][]string // ours, by endpoint, sorted
+	Foreign map[string][]string // everybody else's, by endpoint, sorted
+}
+
+// staleSet reports whether a set is of a named port's number without peers.
+func staleSet(s hns.SetPolicy) bool {
+	return strings.HasPrefix(s.Name, "namedport:") && len(s.Values) == 0
+}
+
+func (r *replay) ending() ending {
+	e := ending{Sets: map[string][]string{}, ACLs: map[string][]string{}, Foreign: map[string][]string{}}
+	sets := map[string]hns.SetPolicy{}
+	for _, s := range r.sim.Sets() {
+		sets[s.ID] = s
+	}
+	stale := func(id string) bool { return staleSet(sets[id]) }
+	used, wasted := map[string]bool{}, map[string]bool{}
+	for _, ep := range r.sim.Endpoints() {
+		ours, foreign := hns.Endpoint{Policies: ep.Policies}.Split()
+		e.ACLs[ep.ID], e.Foreign[ep.ID] = []string{}, []string{}
+		for _, a := range ours {
+			uses := used
+			if slices.ContainsFunc(a.SetIDs(), stale) {
+				uses = wasted
+			} else {
+				e.ACLs[ep.ID] = append(e.ACLs[ep.ID], fmt.Sprintf("%+v", a))
+			}
+			for _, id := range a.SetIDs() {
+				uses[id] = true
+				for _, member := range sets[id].Values {
+					uses[member] = true // or an address, which is no Id
+				}
+			}
+		}
+		slices.Sort(e.ACLs[ep.ID])
+		for _, p := range foreign {
+			e.Foreign[ep.ID] = append(e.Foreign[ep.ID], string(p.Settings))
+		}
+		slices.Sort(e.Foreign[ep.ID])
+	}
+	for id, s := range sets {
+		if wasted[id] && !used[id] {
+			continue
+		}
+		values := slices.Clone(s.Values)
+		for i, v := range values {
+			if s.Type == hns.NestedIPSet {
+				values[i] = sets[v].Name
+			}
+		}
+		slices.Sort(values)
+		e.Sets[s.Name] = append([]string{}, values...)
+	}
+	return e
+}
+
+// sameAs compares with the end of the run that nothing disturbed. What somebody
+// else added has to be there still.
+func (r *replay) sameAs(want, got ending) {
+	for _, id := range r.foreign {
+		texts := got.Foreign[id]
+		at := slices.Index(texts, string(foreignRule.Settings))
+		if at < 0 && texts != nil {
+			r.fail("the foreign rule on %s is gone", id)
+		}
+		if texts != nil {
+			got.Foreign[id] = slices.Delete(texts, at, at+1)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		r.fail("the end differs from the undisturbed run (-undisturbed +this):\n%s", diff)
+	}
+}
