@@ -3,6 +3,8 @@ package dataplane
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"hash/fnv"
 	"net/netip"
 	"slices"
 	"sync"
@@ -56,16 +58,15 @@ type Dataplane struct {
 	nodeAddrs  []netip.Addr
 	endpoints  map[string]*endpoint
 	byAddr     map[netip.Addr][]*endpoint
-	ids        map[ipsets.Name]string // of the defined sets
-	problems   map[policy.Key]bool    // policies with something left out
-	dirty      map[*endpoint]bool     // to be rendered again
-	check      map[string]bool        // endpoints to be read: their pod is gone
-	moved      map[string]uint64      // set id, or GUID of one that is gone → write sequence of its last move
-	folded     uint64                 // write sequence of the last observation
-	leftOut    map[ipsets.Name]bool   // sets that HNS refused
-	sequence   uint64                 // of writes
-	tickets    uint64                 // of the queue of pending updates
-	generation uint64                 // of transactions
+	problems   map[policy.Key]bool  // policies with something left out
+	dirty      map[*endpoint]bool   // to be rendered again
+	check      map[string]bool      // endpoints to be read: their pod is gone
+	moved      map[string]uint64    // set id, or GUID of one that is gone → write sequence of its last move
+	folded     uint64               // write sequence of the last observation
+	leftOut    map[ipsets.Name]bool // sets that HNS refused
+	sequence   uint64               // of writes
+	tickets    uint64               // of the queue of pending updates
+	generation uint64               // of transactions
 	listing    listing
 	sets       retry
 	fresh      bool // our sets were not read yet
@@ -89,6 +90,19 @@ func backoff(tries int) time.Duration {
 		return maxBackoff
 	}
 	return min(time.Second<<max(tries-1, 0), maxBackoff)
+}
+
+// spread is backoff of one of many objects: from the third try on it comes up to
+// a fifth earlier, by object and try, so that what failed together does not come
+// back together for good.
+func spread(id string, tries int) time.Duration {
+	pause := backoff(tries)
+	if tries < 3 {
+		return pause
+	}
+	h := fnv.New32a()
+	_, _ = fmt.Fprint(h, tries, id) // a hash takes everything
+	return pause - pause/5*time.Duration(h.Sum32()%1000)/1000
 }
 
 // failed schedules the next try. One that came before it was due does not count.
@@ -116,7 +130,6 @@ func New(cfg Config) *Dataplane {
 		local:     map[types.UID]*podState{},
 		endpoints: map[string]*endpoint{},
 		byAddr:    map[netip.Addr][]*endpoint{},
-		ids:       map[ipsets.Name]string{},
 		problems:  map[policy.Key]bool{},
 		dirty:     map[*endpoint]bool{},
 		check:     map[string]bool{},
@@ -210,7 +223,7 @@ func (d *Dataplane) report(r *run, tx *Transaction, plan Plan) Report {
 	for _, err := range r.errs {
 		rep.Errors = append(rep.Errors, err.Error())
 	}
-	d.reports = append(d.reports, rep)
+	d.reports = append(d.reports, rep.clone())
 	if len(d.reports) > keptReports {
 		d.reports = slices.Delete(d.reports, 0, len(d.reports)-keptReports)
 	}
@@ -260,15 +273,8 @@ func (d *Dataplane) retryAfterLocked(now time.Time) time.Duration {
 
 // ----- references -----
 
-// idLocked returns a held set's id. d.mu must be held.
-func (d *Dataplane) idLocked(n ipsets.Name) string {
-	id, ok := d.ids[n]
-	if !ok {
-		id = n.ID()
-		d.ids[n] = id
-	}
-	return id
-}
+// idLocked returns a set's id. d.mu must be held.
+func (d *Dataplane) idLocked(n ipsets.Name) string { return d.cache.ID(n) }
 
 // releaseLocked lets go of a set, and of its definition when nobody is left.
 // d.mu must be held.
@@ -281,7 +287,6 @@ func (d *Dataplane) releaseLocked(n ipsets.Name, ref ipsets.Ref) {
 	if n.Kind() == ipsets.KindNamedPort {
 		d.families.forget(n)
 	}
-	delete(d.ids, n)
 }
 
 // holdLocked makes the endpoint hold exactly these sets with one kind of

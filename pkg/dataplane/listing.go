@@ -133,7 +133,7 @@ func (r *run) get(ctx context.Context, id string) {
 func (ep *endpoint) fail(err error, now time.Time) {
 	ep.tries++
 	ep.lastErr = err
-	ep.retryAt = now.Add(backoff(ep.tries))
+	ep.retryAt = now.Add(spread(ep.id, ep.tries))
 }
 
 // quiet is call for requests whose object may be gone, which is no error.
@@ -162,6 +162,7 @@ func (r *run) network(ctx context.Context) {
 	}
 	d.fresh = false
 	_ = d.observeSetsLocked(observedSets(n.Sets), nil) // our own view was in doubt: no drift
+	d.renderDirtyLocked()
 }
 
 // observeSetsLocked takes over a listing of our sets. It may show sets that
@@ -169,6 +170,9 @@ func (r *run) network(ctx context.Context) {
 // It returns those that somebody else changed. d.mu must be held.
 func (d *Dataplane) observeSetsLocked(sets []ipsets.Observed, skip func(ipsets.Name) bool) (drifted []ipsets.Name) {
 	drifted = d.cache.Observe(sets, skip)
+	for _, n := range d.cache.TakeAdopted() {
+		d.renderHoldersLocked(n)
+	}
 	for _, ep := range d.endpoints {
 		d.holdLocked(ep, ipsets.RefApplied, d.namesOfLocked(ep.applied))
 		d.pinLocked(ep)

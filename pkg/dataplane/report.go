@@ -1,6 +1,10 @@
 package dataplane
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // Reason says what kept something from being programmed. Its values are words
 // of the contract of `npm simulate`.
@@ -59,3 +63,22 @@ type EndpointSeen struct {
 
 // Converged reports whether everything that can be programmed is.
 func (r Report) Converged() bool { return r.Pending == 0 && r.RetryAfter == 0 }
+
+// clone shares nothing with the report.
+func (r Report) clone() Report {
+	r.Changes = slices.Clone(r.Changes)
+	r.NewEndpoints = slices.Clone(r.NewEndpoints)
+	r.Calls = maps.Clone(r.Calls)
+	r.Errors = slices.Clone(r.Errors)
+	r.Warnings = slices.Clone(r.Warnings)
+	return r
+}
+
+// cloneReports copies reports, and what they hold.
+func cloneReports(in []Report) []Report {
+	out := slices.Clone(in)
+	for i := range out {
+		out[i] = out[i].clone()
+	}
+	return out
+}

@@ -27,7 +27,7 @@ func (d *Dataplane) Dump() Dump {
 		Namespaces: d.dumpNamespacesLocked(),
 		NodeAddrs:  texts(d.nodeAddrs),
 		Warnings:   d.warningsLocked(),
-		Reports:    slices.Clone(d.reports),
+		Reports:    cloneReports(d.reports),
 	}
 }
 

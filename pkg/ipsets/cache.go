@@ -20,6 +20,7 @@ type Cache struct {
 	pending map[*set]struct{}  // needed, and dirty, unknown or refused
 	spare   map[*set]time.Time // in HNS and not needed, since when
 	unknown map[*set]struct{}
+	adopted []Name // ids that changed, not taken yet
 }
 
 // NewCache returns an empty Cache.

@@ -103,6 +103,14 @@ func (t *tracker[K]) refuse() {
 	t.refusal = true
 }
 
+// forgive drops the memory of a refusal.
+func (t *tracker[K]) forgive() {
+	for k, b := range t.bits {
+		t.mark(k, b&^refused)
+	}
+	t.refusal = false
+}
+
 // rejected reports whether what is wanted is what was refused last.
 func (t *tracker[K]) rejected() bool { return t.refusal && t.against == 0 }
 

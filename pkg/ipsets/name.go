@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
+	"hash/fnv"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -131,10 +133,11 @@ func (n Name) String() string { return n.kind.prefix() + n.text }
 // idPrefix marks the sets of WinNPM and its predecessor in HNS.
 const idPrefix = "azure-npm-"
 
-// ID returns the set's HNS id: the prefix and the first 20 characters of the
+// ID returns the id that a new set gets in HNS: the prefix and the first 20 characters of the
 // base-36 text of SHA-256 over the readable name (a text shorter than that is
 // left-padded with zeros). It is the predecessor's rule, so that most sets
-// survive its replacement. An orphan has the id that it was read with.
+// survive its replacement. An orphan has the id that it was read with. A set that
+// was found under an older id keeps that one: see Cache.ID.
 func (n Name) ID() string {
 	if n.id != "" {
 		return n.id
@@ -152,15 +155,28 @@ func idOf(name string) string {
 	return idPrefix + text[:digest]
 }
 
-// nameOf names a set that was read from HNS: with the name that gives this id
-// and type, or as an orphan.
+// oldIDOf is the predecessor's older rule: the decimal FNV-1a 32 of the readable
+// name.
+func oldIDOf(name string) string {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(name)) // never fails
+	return idPrefix + strconv.FormatUint(uint64(sum.Sum32()), 10)
+}
+
+// nameOf names a set that was read from HNS: with the name that gives this id,
+// by today's rule or the older one, and type, or as an orphan.
 func nameOf(o Observed) Name {
 	for kind := KindNamespace; kind < KindOrphan; kind++ {
 		text, ok := strings.CutPrefix(o.Name, kind.prefix())
-		if ok && kind.Nested() == o.Nested && idOf(o.Name) == o.ID {
+		if ok && kind.Nested() == o.Nested && (idOf(o.Name) == o.ID || oldIDOf(o.Name) == o.ID) {
 			return Name{kind: kind, text: text}
 		}
 	}
+	return orphan(o)
+}
+
+// orphan names a set that was read from HNS after its id.
+func orphan(o Observed) Name {
 	kind := KindOrphan
 	if o.Nested {
 		kind = KindOrphanNested

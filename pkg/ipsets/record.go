@@ -82,7 +82,8 @@ func (c *Cache) Refused() []Name {
 // written after the listing began, are left as they are; nil skips nothing.
 //
 // A set that is not defined here becomes an orphan. Nothing is wanted of it:
-// it waits for PlanRemovals, or for the definition of a set with its id.
+// it waits for PlanRemovals, or for the definition of a set with its id. A set
+// that has its name by the predecessor's older rule keeps its id: see TakeAdopted.
 //
 // It returns the sets that are not what they were known to be, in no order.
 func (c *Cache) Observe(sets []Observed, skip func(Name) bool) (drifted []Name) {
@@ -113,13 +114,18 @@ func (c *Cache) Observe(sets []Observed, skip func(Name) bool) (drifted []Name) 
 func (c *Cache) observe(o Observed, skip func(Name) bool) (_ Name, changed bool) {
 	name := nameOf(o)
 	s := c.byID[o.ID]
-	if s != nil && s.name.known() {
+	if s != nil && (s.name.known() || c.taken(name, s)) {
 		name = s.name
 	}
 	if skip != nil && skip(name) {
 		return name, false
 	}
-	s = c.entry(name)
+	if s == nil {
+		if s = c.adopt(name, o.ID); s == nil {
+			name = orphan(o)
+			s = c.entry(name)
+		}
+	}
 	known, alien := !s.unknown, s.alien
 	if s.name != name {
 		c.rename(s, name)

@@ -1,0 +1,345 @@
+package dataplane_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+)
+
+// adoptedPolicies: ingress by pod, by namespace and by block on x/web; both
+// directions, with several values of a label, on x/db.
+var adoptedPolicies = policyText("web", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}, {namespaceSelector: {matchLabels: {team: blue}}}, {ipBlock: {cidr: 10.9.0.0/16}}], ports: [{port: 80}]}]}`) +
+	policyText("db", `{podSelector: {matchLabels: {app: db}}, policyTypes: [Ingress, Egress], ingress: [{from: [{podSelector: {matchExpressions: [{key: app, operator: In, values: [web, api]}]}}]}], egress: [{to: [{namespaceSelector: {}, podSelector: {matchLabels: {app: cli}}}]}]}`)
+
+// adoptedCluster is the cluster that both agents see.
+var adoptedCluster = []string{
+	"node 10.1.0.4", "namespace x team=red", "namespace y team=blue", "namespace z",
+	"pod x/web 10.0.0.1 app=web", "pod x/db 10.0.0.2 app=db", "pod y/free 10.0.0.3",
+	"pod x/api 10.0.1.1 app=api remote", "pod y/cli 10.0.1.2 app=cli remote", "pod z/z 10.0.1.3 app=z remote",
+	"policy web", "policy db",
+}
+
+// adoptedSets are the predecessor's sets for that cluster, those that no rule
+// needs included; a nested one lists names.
+var adoptedSets = []struct{ name, values, members string }{
+	{name: "empty-emptyhashset"},
+	{name: "ns-x", values: "10.0.0.1,10.0.0.2,10.0.1.1"},
+	{name: "ns-y", values: "10.0.0.3,10.0.1.2"},
+	{name: "ns-z", values: "10.0.1.3"},
+	{name: "podlabel-app", values: "10.0.0.1,10.0.0.2,10.0.1.1,10.0.1.2,10.0.1.3"},
+	{name: "podlabel-app:web", values: "10.0.0.1"},
+	{name: "podlabel-app:db", values: "10.0.0.2"},
+	{name: "podlabel-app:api", values: "10.0.1.1"},
+	{name: "podlabel-app:cli", values: "10.0.1.2"},
+	{name: "podlabel-app:z", values: "10.0.1.3"},
+	{name: "cidr-web-in-ns-x-0-2IN", values: "10.9.0.0/16"},
+	{name: "nslabel-all-namespaces", members: "ns-x ns-y ns-z"},
+	{name: "nslabel-team", members: "ns-x ns-y"},
+	{name: "nslabel-team:red", members: "ns-x"},
+	{name: "nslabel-team:blue", members: "ns-y"},
+	{name: "nestedlabel-x/db:app:web:api", members: "podlabel-app:web podlabel-app:api"},
+}
+
+// adoptedRules are its rules by endpoint; sets is by name.
+func adoptedRules(sets func(names ...string) string) map[string][]hns.ACL {
+	rule := func(policy string, priority uint16, action hns.Action, dir hns.Direction) hns.ACL {
+		return hns.ACL{ID: "azure-acl-x-" + policy, Priority: priority, Action: action, Direction: dir, RuleType: hns.Switch}
+	}
+	in := func(policy, ports string, names ...string) hns.ACL {
+		a := rule(policy, 222, hns.Allow, hns.In)
+		a.LocalAddresses, a.LocalPorts = sets(names...), ports
+		if ports != "" {
+			a.Protocols = "6"
+		}
+		return a
+	}
+	node := func(policy string) hns.ACL {
+		a := rule(policy, 201, hns.Allow, hns.In)
+		a.RemoteAddresses = "10.1.0.4"
+		return a
+	}
+	out := rule("db", 222, hns.Allow, hns.Out)
+	out.RemoteAddresses = sets("nslabel-all-namespaces", "podlabel-app:cli")
+	return map[string][]hns.ACL{
+		"ep-web": {
+			in("web", "80", "ns-x", "podlabel-app:api"), in("web", "80", "nslabel-team:blue"), in("web", "80", "cidr-web-in-ns-x-0-2IN"),
+			rule("web", 3000, hns.Block, hns.In), node("web"),
+		},
+		"ep-db": {
+			in("db", "", "ns-x", "nestedlabel-x/db:app:web:api"), out,
+			rule("db", 3000, hns.Block, hns.In), rule("db", 3000, hns.Block, hns.Out), node("db"),
+		},
+		"ep-free": nil,
+	}
+}
+
+// todaysID and oldID are the rules by which the predecessor's releases gave ids.
+func todaysID(name string) string {
+	kind, text, _ := strings.Cut(name, "-")
+	switch kind {
+	case "ns":
+		return ipsets.Namespace(text).ID()
+	case "podlabel":
+		return ipsets.PodLabelKey(text).ID() // the id follows from the text alone
+	case "nslabel":
+		key, value, ok := strings.Cut(text, ":")
+		if ok {
+			return ipsets.NamespaceLabel(key, value).ID()
+		}
+	}
+	switch name {
+	case "empty-emptyhashset":
+		return ipsets.Empty().ID()
+	case "nslabel-all-namespaces":
+		return ipsets.AllNamespaces().ID()
+	}
+	return fmt.Sprintf("%s%020s", hns.SetIDPrefix, oldID(name)[len(hns.SetIDPrefix):]) // of a name that is no longer given
+}
+
+func oldID(name string) string {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(name))
+	return fmt.Sprint(hns.SetIDPrefix, sum.Sum32())
+}
+
+// adoptedNode is a node as the predecessor left it, with a dataplane of ours
+// that has done nothing yet.
+func adoptedNode(t *testing.T, id func(string) string) *script {
+	t.Helper()
+	w := newWorld(t, adoptedPolicies)
+	w.do("endpoint ep-web 10.0.0.1", "endpoint ep-db 10.0.0.2", "endpoint ep-free 10.0.0.3")
+	for _, s := range adoptedSets {
+		p := hns.SetPolicy{ID: id(s.name), Name: s.name, Type: hns.IPSet}
+		if s.values != "" {
+			p.Values = strings.Split(s.values, ",")
+		}
+		if s.members != "" {
+			p.Type, p.Values = hns.NestedIPSet, []string{id("empty-emptyhashset")}
+			for member := range strings.FieldsSeq(s.members) {
+				p.Values = append(p.Values, id(member))
+			}
+		}
+		require.NoError(t, w.sim.PutSet(p))
+	}
+	ids := func(names ...string) string {
+		for i, n := range names {
+			names[i] = id(n)
+		}
+		return strings.Join(names, ",")
+	}
+	for ep, acls := range adoptedRules(ids) {
+		policies := w.policiesOf(ep)
+		for _, a := range acls {
+			policies = append(policies, hns.NewACLPolicy(a))
+		}
+		require.NoError(t, w.sim.SetPolicies(ep, policies))
+	}
+	w.sim.ResetCalls()
+	w.do("dataplane grace=1m")
+	return w
+}
+
+// adoptedPeers are the addresses of the remote pods, the node, one of the block
+// and one that is nobody's.
+var adoptedPeers = []string{"10.0.1.1", "10.0.1.2", "10.0.1.3", "10.1.0.4", "10.9.0.1", "10.8.0.1"}
+
+// TestAdoption replaces the predecessor in place: no verdict changes at any
+// moment, each isolated endpoint is written once, no set that is right is
+// written, and what is left over goes after the grace period only.
+func TestAdoption(t *testing.T) {
+	fresh := newWorld(t, adoptedPolicies)
+	fresh.do("endpoint ep-web 10.0.0.1", "endpoint ep-db 10.0.0.2", "endpoint ep-free 10.0.0.3")
+	fresh.do(append(adoptedCluster, "apply")...)
+
+	for name, id := range map[string]func(string) string{"today's ids": todaysID, "older ids": oldID} {
+		t.Run(name, func(t *testing.T) {
+			w := adoptedNode(t, id)
+			require.Empty(t, w.sim.Calls(), "nothing is touched before the first transaction")
+			all := probes(w.sim, adoptedPeers, 80, 443)
+			before := verdicts(t, w.sim, all)
+			require.Empty(t, gocmp.Diff(verdicts(t, fresh.sim, all), before), "both agents mean the same")
+			had := setsByName(w.sim)
+
+			stop := watchI4(t, w.sim, before)
+			w.do(append(adoptedCluster, "apply", "calls SetPolicy/Add=1 ACL/Update=2")...)
+			require.True(t, w.report.Converged())
+			require.Equal(t, "sets +1 ~0 -0, endpoints 2", w.report.Plan)
+			requireOnce(t, w.sim.Calls())
+			w.do("advance 59s", "apply", "calls", "observe", "apply", "calls", "advance 2s", "apply")
+			requireLeftoversOnly(t, w.sim.Calls(), had, setsByName(fresh.sim))
+			w.do("advance 2m", "apply", "calls")
+			require.Positive(t, stop())
+			require.Empty(t, gocmp.Diff(fresh.sim.Dump(), withoutIDs.ReplaceAllString(w.sim.Dump(), "")), "as if we had always been here")
+			for name, set := range setsByName(w.sim) {
+				if old, ok := had[name]; ok {
+					require.Equal(t, old.ID, set.ID, "%s keeps its id", name)
+				}
+			}
+
+			w.do("dataplane grace=1m")
+			w.do(append(adoptedCluster, "apply", "calls", "observe", "apply", "calls")...)
+			w.do("pod x/api2 10.0.1.9 app=api remote", "apply", "calls SetPolicy/Update=1",
+				"trace 10.0.1.9 -> 10.0.0.1 TCP/80 ep-web in allow")
+			w.do("delete policy x/web", "delete policy x/db", "apply", "advance 2m")
+			w.settle()
+			require.Empty(t, w.sim.Sets(), "sets under any id go when nothing needs them")
+		})
+	}
+}
+
+// TestAdoptionOfWhatIsWrong: the predecessor missed events. A pod that it lets
+// in is shut out, one that it shuts out is let in, and nothing else changes.
+func TestAdoptionOfWhatIsWrong(t *testing.T) {
+	for name, id := range map[string]func(string) string{"today's ids": todaysID, "older ids": oldID} {
+		t.Run(name, func(t *testing.T) {
+			w := adoptedNode(t, id)
+			require.NoError(t, w.sim.PutSet(hns.SetPolicy{ID: id("podlabel-app:api"), Name: "podlabel-app:api", Type: hns.IPSet,
+				Values: []string{"10.0.0.2"}})) // x/db, and not x/api
+			require.NoError(t, w.sim.PutSet(hns.SetPolicy{ID: id("nslabel-team:blue"), Name: "nslabel-team:blue", Type: hns.NestedIPSet,
+				Values: []string{id("empty-emptyhashset"), id("ns-y"), id("ns-z")}}))
+			all := probes(w.sim, adoptedPeers, 80, 443)
+			before := verdicts(t, w.sim, all)
+			fresh := adoptedNode(t, id)
+			after := verdicts(t, fresh.sim, all)
+			require.NotEmpty(t, gocmp.Diff(before, after))
+
+			stop := watchI4(t, w.sim, before, after)
+			w.do(append(adoptedCluster, "apply", "calls SetPolicy/Add=1 SetPolicy/Update=2 ACL/Update=2")...)
+			require.Positive(t, stop())
+			require.Empty(t, gocmp.Diff(after, verdicts(t, w.sim, all)))
+		})
+	}
+}
+
+// TestAdoptionOfAnOlderIDLate: the sets cannot be read at first. Nothing is
+// written in between, and the rules that are then written name the sets by the
+// ids that they have.
+func TestAdoptionOfAnOlderIDLate(t *testing.T) {
+	w := adoptedNode(t, oldID)
+	all := probes(w.sim, adoptedPeers, 80, 443)
+	stop := watchI4(t, w.sim, verdicts(t, w.sim, all))
+	w.do("fault Network/Get * refuse")
+	w.do(append(adoptedCluster, "! apply", "calls", "advance 1s", "apply", "calls SetPolicy/Add=1 ACL/Update=2")...)
+	require.True(t, w.report.Converged())
+	require.Equal(t, 3, stop())
+}
+
+// mortal is a process's way to HNS that ends after so many writes: the process
+// was killed.
+type mortal struct {
+	hns.Client
+	left int
+}
+
+// write makes a write of a process that lives.
+func (m *mortal) write(do func() error) error {
+	if m.left--; m.left < 0 {
+		return hns.ErrUnavailable
+	}
+	return do()
+}
+
+func (m *mortal) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy) error {
+	return m.write(func() error { return m.Client.ModifySets(ctx, verb, sets) })
+}
+
+func (m *mortal) AddACLs(ctx context.Context, endpoint string, acls []hns.ACL) error {
+	return m.write(func() error { return m.Client.AddACLs(ctx, endpoint, acls) })
+}
+
+func (m *mortal) ReplacePolicies(ctx context.Context, endpoint string, policies []hns.EndpointPolicy) error {
+	return m.write(func() error { return m.Client.ReplacePolicies(ctx, endpoint, policies) })
+}
+
+// TestAdoptionKilled: the process is killed after each single write of the
+// replacement, and a new one goes on. No verdict changes, and the end is the same.
+func TestAdoptionKilled(t *testing.T) {
+	for name, id := range map[string]func(string) string{"today's ids": todaysID, "older ids": oldID} {
+		t.Run(name, func(t *testing.T) {
+			want := adoptedNode(t, id)
+			want.do(append(adoptedCluster, "apply", "advance 2m", "apply")...)
+			kills := 0
+			for dead := true; dead; kills++ {
+				w := adoptedNode(t, id)
+				stop := watchI4(t, w.sim, verdicts(t, w.sim, probes(w.sim, adoptedPeers, 80, 443)))
+				client := &mortal{w.sim, kills}
+				w.dp = dataplane.New(dataplane.Config{Client: client, Node: "n1", Now: w.clock, MaxBatchedACLs: 30})
+				w.do(adoptedCluster...)
+				_, err := w.dp.ApplyDataplane(t.Context(), w.tx)
+				require.NoError(t, err)
+				dead = client.left < 0
+
+				w.do("dataplane grace=1m")
+				w.do(append(adoptedCluster, "apply", "advance 2m", "apply")...)
+				w.settle()
+				require.Positive(t, stop())
+				require.Empty(t, gocmp.Diff(want.sim.Dump(), w.sim.Dump()))
+			}
+			require.Greater(t, kills, 4)
+		})
+	}
+}
+
+// withoutIDs finds the ids that a dump of HNS shows where they do not follow from
+// the name.
+var withoutIDs = regexp.MustCompile(` id=azure-npm-\d+`)
+
+// setsByName returns the sets of the network.
+func setsByName(sim *hnssim.Sim) map[string]hns.SetPolicy {
+	out := map[string]hns.SetPolicy{}
+	for _, s := range sim.Sets() {
+		out[s.Name] = s
+	}
+	return out
+}
+
+// requireOnce checks that no endpoint is written twice, and theirs stay.
+func requireOnce(t *testing.T, calls []hnssim.Call) {
+	t.Helper()
+	written := map[string]int{}
+	for _, c := range calls {
+		if strings.HasPrefix(c.Op, "ACL/") {
+			written[c.Target]++
+			require.Len(t, c.Policies, len(c.ACLs)+len(hnssim.DefaultForeign()))
+		}
+	}
+	require.Equal(t, map[string]int{"ep-web": 1, "ep-db": 1}, written)
+}
+
+// requireLeftoversOnly checks that exactly the sets that we do not want are
+// removed, nested ones first.
+func requireLeftoversOnly(t *testing.T, calls []hnssim.Call, had, want map[string]hns.SetPolicy) {
+	t.Helper()
+	var removed []hns.SetPolicy
+	for _, c := range calls {
+		if isWrite(c.Op) {
+			require.Equal(t, "SetPolicy/Remove", c.Op)
+			removed = append(removed, c.Sets...)
+		}
+	}
+	require.True(t, slices.IsSortedFunc(removed, func(a, b hns.SetPolicy) int { return cmp.Compare(b.Type, a.Type) }))
+	var names, leftovers []string
+	for _, s := range removed {
+		names = append(names, s.Name)
+	}
+	for name := range had {
+		if _, wanted := want[name]; !wanted {
+			leftovers = append(leftovers, name)
+		}
+	}
+	require.ElementsMatch(t, leftovers, names)
+	require.NotEmpty(t, names)
+}

@@ -1,0 +1,229 @@
+package dataplane_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+// a5Policies share no set; the second one is about to go.
+var a5Policies = policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`) +
+	policyText("q", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: db}}}]}]}`)
+
+// a5World is three web pods with both policies.
+func a5World(t *testing.T) *script {
+	w := dWorld(t, a5Policies)
+	w.do("policy p", "policy q", "apply", "delete policy x/q")
+	return w
+}
+
+// otherWriter changes an endpoint as an agent would that knows nothing of us: it
+// loses the CNI's allow-all and our policy, and adds one of its own.
+func (s *script) otherWriter(id string, n int) {
+	s.t.Helper()
+	policies := slices.DeleteFunc(s.policiesOf(id), func(p hns.EndpointPolicy) bool {
+		a, err := p.ACL()
+		return p.Type == "OutBoundNAT" || err == nil && (a.ID == "azure-acl-x.p" || a.Priority == 65500 && a.Direction == hns.In)
+	})
+	policies = append(policies, hns.EndpointPolicy{Type: "OutBoundNAT", Settings: fmt.Appendf(nil, `{"b": %d,  "a":"1"}`, n)})
+	require.NoError(s.t, s.sim.SetPolicies(id, policies))
+}
+
+// requireViews checks that everything that is kept of an endpoint, and what is
+// derived from it, is what HNS has.
+func requireViews(t *testing.T, w *script) {
+	t.Helper()
+	dump, total := w.dp.Dump(), 0
+	named := map[string]bool{} // "set endpoint"
+	for _, ep := range dump.Endpoints {
+		view, ok := w.sim.Endpoint(ep.ID)
+		require.True(t, ok)
+		ours, foreign := hns.Endpoint{Policies: view.Policies}.Split()
+		require.Empty(t, cmp.Diff(textsOf(ours), textsOf(ep.Applied)), ep.ID)
+		require.Equal(t, len(foreign), ep.Foreign, ep.ID)
+		total += len(ours)
+		for _, a := range ours {
+			for _, id := range a.SetIDs() {
+				named[id+" applied "+ep.ID] = true
+			}
+		}
+	}
+	require.Equal(t, total, w.dp.Stats().ACLs)
+	held := map[string]bool{}
+	for _, s := range dump.Sets {
+		for _, h := range s.Holders {
+			if strings.HasPrefix(h, "applied ") {
+				held[s.ID+" "+h] = true
+			}
+		}
+	}
+	require.Empty(t, cmp.Diff(named, held), "what the applied rules name is held, and nothing else")
+}
+
+func textsOf(acls []hns.ACL) []string {
+	out := make([]string, len(acls))
+	for i, a := range acls {
+		out[i] = fmt.Sprint(a)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestScenario_A5_ConflictOnce: somebody changes an endpoint between plan and
+// write. Their change survives byte for byte, what follows from it is written,
+// and it is no failure.
+func TestScenario_A5_ConflictOnce(t *testing.T) {
+	w := a5World(t)
+	requireViews(t, w)
+	once := false
+	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
+		if c.Op == "Endpoint/Get" && c.Target == "ep-1" && when == hnssim.Before && !once {
+			once = true
+			w.otherWriter("ep-1", 1)
+		}
+	})
+	w.do("apply", "calls ACL/Update=3 SetPolicy/Remove=1")
+	require.True(t, once)
+	require.True(t, w.report.Converged())
+	requireViews(t, w)
+	policies := w.policiesOf("ep-1")
+	require.True(t, slices.ContainsFunc(policies, func(p hns.EndpointPolicy) bool { return string(p.Settings) == `{"b": 1,  "a":"1"}` }))
+	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in allow", "trace 10.0.1.2 -> 10.0.0.1 TCP/80 ep-1 in block")
+
+	// The CNI's allow-all went with that change; the pod that ceases to be
+	// isolated needs none, and one that stays so has ours.
+	require.True(t, slices.ContainsFunc(policies, func(p hns.EndpointPolicy) bool {
+		a, err := p.ACL()
+		return err == nil && a.ID == "azure-acl-npm-allow-in"
+	}))
+}
+
+// TestScenario_A5_EveryDerivedView: the conflict does not end, so nothing is
+// written. What is kept is the last read all the same: list, others' policies,
+// references and numbers; none of it is from before.
+func TestScenario_A5_EveryDerivedView(t *testing.T) {
+	w := a5World(t)
+	changes := 0
+	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
+		if c.Op == "Endpoint/Get" && c.Target == "ep-1" && when == hnssim.Before {
+			changes++
+			w.otherWriter("ep-1", changes)
+		}
+	})
+	w.do("apply", "calls ACL/Update=2")
+	require.Greater(t, changes, 1)
+	require.Equal(t, 1, w.report.Pending)
+	requireViews(t, w)
+	w.sim.OnCall(nil)
+	w.settle()
+	requireViews(t, w)
+	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in allow", "trace 10.0.1.2 -> 10.0.0.1 TCP/80 ep-1 in block")
+}
+
+// TestScenario_A5_NoBlindWrite: HNS itself says that the endpoint is another
+// than what the write was planned from. It is read before it is written again.
+func TestScenario_A5_NoBlindWrite(t *testing.T) {
+	w := a5World(t)
+	w.sim.Inject(hnssim.Fault{Op: "ACL/Update", Target: "ep-1", Mode: hnssim.Refuse, Err: hns.ErrConflict})
+	read, blind := false, 0
+	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
+		switch {
+		case c.Target != "ep-1":
+		case c.Op == "Endpoint/Get" && when == hnssim.After:
+			read = true
+		case isWrite(c.Op) && when == hnssim.Before:
+			if !read {
+				blind++
+			}
+			read = false
+		case isWrite(c.Op) && c.Err != nil:
+			w.otherWriter("ep-1", 7) // that was why
+		}
+	})
+	_ = w.apply()
+	w.settle()
+	require.Zero(t, blind, "written without a read")
+	requireViews(t, w)
+	require.True(t, slices.ContainsFunc(w.policiesOf("ep-1"), func(p hns.EndpointPolicy) bool { return string(p.Settings) == `{"b": 7,  "a":"1"}` }))
+	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in allow")
+}
+
+// TestScenario_A5_DumpIsASnapshot: what a reader holds is changed by no later
+// event, and a reader that changes it changes nothing here.
+func TestScenario_A5_DumpIsASnapshot(t *testing.T) {
+	w := a5World(t)
+	w.do("apply")
+	dump, stats := w.dp.Dump(), w.dp.Stats()
+	before := asJSON(t, dump, stats)
+
+	w.do("policy q", "pod x/w2 10.0.0.2 app=db", "pod x/api 10.0.1.7 app=api remote", "pod x/w4 10.0.0.4 app=web",
+		"namespace x team=z", "node 10.1.0.9", "delete policy x/p", "no-endpoint ep-3", "delete pod x/w3",
+		"foreign ep-1 Other {}", "observe", "apply", "observe", "apply")
+	require.Equal(t, before, asJSON(t, dump, stats))
+
+	now := asJSON(t, w.dp.Dump(), w.dp.Stats())
+	require.NotEqual(t, before, now)
+	deface(w.dp.Dump(), w.dp.Stats())
+	require.Equal(t, now, asJSON(t, w.dp.Dump(), w.dp.Stats()))
+	w.do("apply", "calls")
+}
+
+// deface overwrites everything in a dump that could be shared.
+func deface(d dataplane.Dump, s dataplane.Stats) {
+	for _, set := range d.Sets {
+		for _, list := range [][]string{set.Members, set.Holders, set.Pins} {
+			blank(list)
+		}
+	}
+	for _, ep := range d.Endpoints {
+		blank(ep.Addrs)
+		clear(ep.Applied)
+		clear(ep.Wanted)
+	}
+	for _, p := range d.Policies {
+		blank(p.Selected)
+	}
+	for _, r := range d.Reports {
+		clear(r.Calls)
+		blank(r.Errors)
+		clear(r.Changes)
+		clear(r.NewEndpoints)
+		clear(r.Warnings)
+	}
+	for _, p := range d.Pods {
+		clear(p.Labels)
+	}
+	blank(d.NodeAddrs)
+	clear(d.Warnings)
+	clear(d.Sets)
+	clear(d.Endpoints)
+	clear(d.Policies)
+	clear(d.Pods)
+	clear(d.Namespaces)
+	clear(d.Reports)
+	clear(s.Sets)
+	clear(s.DriftFound)
+	clear(s.DriftRepaired)
+}
+
+func blank(list []string) {
+	for i := range list {
+		list[i] = "defaced"
+	}
+}
+
+func asJSON(t *testing.T, values ...any) string {
+	t.Helper()
+	out, err := json.MarshalIndent(values, "", " ")
+	require.NoError(t, err)
+	return string(out)
+}

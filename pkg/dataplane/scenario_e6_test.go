@@ -1,0 +1,69 @@
+package dataplane_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+)
+
+// restartOf is a new process on the node of another, with the cluster staged.
+func restartOf(t testing.TB, w *script, pods, local, policies int) *script {
+	again := coldStart(t, pods, local, policies)
+	again.sim, again.now = w.sim, w.now
+	again.dp = dataplane.New(dataplane.Config{Client: w.sim, Node: "n1", Now: again.clock, MaxBatchedACLs: 30})
+	return again
+}
+
+// TestScenario_E6_Restart: on the node of E5 nothing is written, and all that is
+// read is the network and the list of endpoints, once.
+func TestScenario_E6_Restart(t *testing.T) {
+	const pods, local, policies = 20_000, 110, 500
+	w := coldStart(t, pods, local, policies)
+	w.do("apply")
+	before := w.sim.Dump()
+	again := restartOf(t, w, pods, local, policies)
+	again.do("apply")
+	require.True(t, again.report.Converged())
+	require.Equal(t, map[string]int{"Network/Get": 1, "Endpoint/List": 1}, again.report.Calls)
+	require.Equal(t, again.report.Calls, w.sim.Counts())
+	require.Empty(t, cmp.Diff(before, w.sim.Dump()))
+	again.do("observe", "apply", "calls")
+}
+
+// BenchmarkRestart measures the first transaction on the node of E5 when nothing
+// changed; read-B is what HNS answers, as JSON, to one listing of the network and
+// one of the endpoints, which is all that E6 reads.
+func BenchmarkRestart(b *testing.B) {
+	const pods, local, policies = 20_000, 110, 500
+	w := coldStart(b, pods, local, policies)
+	w.do("apply")
+	writes := 0
+	for b.Loop() {
+		b.StopTimer()
+		again := restartOf(b, w, pods, local, policies)
+		w.sim.ResetCalls()
+		b.StartTimer()
+		report, err := again.dp.ApplyDataplane(b.Context(), again.tx)
+		if err != nil || !report.Converged() {
+			b.Fatal(err, report)
+		}
+		for op, n := range w.sim.Counts() {
+			if isWrite(op) {
+				writes += n
+			}
+		}
+	}
+	require.Zero(b, writes)
+	network, err := w.sim.Network(b.Context())
+	require.NoError(b, err)
+	endpoints, err := w.sim.ListEndpoints(b.Context())
+	require.NoError(b, err)
+	read, err := json.Marshal([]any{network, endpoints})
+	require.NoError(b, err)
+	b.ReportMetric(float64(len(read)), "read-B")
+	b.ReportMetric(float64(writes), "writes")
+}
