@@ -5,6 +5,7 @@ go 1.26.8
 require (
 	github.com/Microsoft/hcsshim v0.15.0
 	github.com/go-logr/zapr v1.3.0
+	github.com/gofrs/flock v0.13.1
 	github.com/google/go-cmp v0.7.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/prometheus/client_model v0.6.3

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -32,6 +33,7 @@ type settings struct {
 // agent is one run of npm start.
 type agent struct {
 	set     settings
+	host    host
 	svc     service
 	client  hns.Client // svc, measured
 	logger  klog.Logger
@@ -39,11 +41,12 @@ type agent struct {
 
 	dp      *dataplane.Dataplane
 	ctl     *controllers.Controller
+	wake    chan struct{} // has HNS read at once
 	metrics *metrics.Metrics
 }
 
 // runAgent works until ctx is done, which is no error.
-func runAgent(ctx context.Context, set settings, svc service, logger klog.Logger) error {
+func runAgent(ctx context.Context, set settings, this host, svc service, logger klog.Logger) error {
 	api, err := controllers.RESTConfig(set.kubeconfig)
 	if err != nil {
 		return err
@@ -60,7 +63,7 @@ func runAgent(ctx context.Context, set settings, svc service, logger klog.Logger
 	logger.Info("starting", "node", set.node, "server", api.Host, "network", set.Network, "listening", addr, "version", version())
 	logger.Info("Starting NPM HTTP API on " + addr) // runbooks search for this line
 
-	a := newAgent(set, source, svc, logger)
+	a := newAgent(set, source, this, svc, logger)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 2)
@@ -80,9 +83,9 @@ func runAgent(ctx context.Context, set settings, svc service, logger klog.Logger
 }
 
 // newAgent wires the parts. It does no I/O.
-func newAgent(set settings, source controllers.Source, svc service, logger klog.Logger) *agent {
-	a := &agent{set: set, svc: svc, logger: logger}
-	a.waiting.set(fmt.Sprintf("the HNS network %q", set.Network))
+func newAgent(set settings, source controllers.Source, this host, svc service, logger klog.Logger) *agent {
+	a := &agent{set: set, host: this, svc: svc, logger: logger, wake: make(chan struct{}, 1)}
+	a.waiting.set(a.network())
 	a.metrics = metrics.New(metrics.Options{
 		Version: version(), Now: time.Now,
 		// What they read is made below, of what is made here.
@@ -99,16 +102,25 @@ func newAgent(set settings, source controllers.Source, svc service, logger klog.
 		GracePeriod: set.reconcile, MaxBatchedACLs: set.MaxBatchedACLs, BaseACLs: base,
 	})
 	a.ctl = controllers.New(controllers.Config{
-		Source: source, Applier: a.dp, Observer: a.dp, OnApplied: a.metrics.Applied,
+		Source: source, Applier: a.dp, Observer: a.dp, Wake: a.wake, OnApplied: a.metrics.Applied,
 		Node: set.node, RequireNodeAddr: true,
 		ApplyInterval: set.ApplyInterval, ReconcileInterval: set.reconcile, Logger: logger,
 	})
 	return a
 }
 
-// work runs the controller as soon as there is something to work on.
+// network is what is waited for when there is no other agent.
+func (a *agent) network() string { return fmt.Sprintf("the HNS network %q", a.set.Network) }
+
+// work runs the controller as soon as the node is ours and there is something
+// to work on.
 func (a *agent) work(ctx context.Context) error {
-	err := waitForNetwork(ctx, a.client, a.set.Network, a.logger)
+	unlock, err := a.lock(ctx)
+	if err == nil {
+		// A call that hangs keeps the lock until the process ends.
+		defer unlock()
+		err = waitForNetwork(ctx, a.client, a.set.Network, a.logger)
+	}
 	if err == nil {
 		err = checkVersion(ctx, a.svc, a.logger)
 	}
@@ -119,8 +131,29 @@ func (a *agent) work(ctx context.Context) error {
 		return err
 	}
 	a.waiting.set("")
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	watch.Go(func() { watchHNS(ctx, a.host, a.wake, a.logger) })
 	a.ctl.Run(ctx)
 	return nil
+}
+
+// lock waits until no other agent of this node is at work.
+func (a *agent) lock(ctx context.Context) (unlock func(), err error) {
+	began, waited := time.Now(), false
+	unlock, err = a.host.lock(ctx, func() {
+		waited = true
+		a.waiting.set("another agent on this node to end")
+		a.logger.Info("waiting for another agent on this node to end")
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("keeping other agents off this node: %w", err)
+	case waited:
+		a.waiting.set(a.network())
+		a.logger.Info("no other agent is on this node", "waited", time.Since(began))
+	}
+	return unlock, nil
 }
 
 // pages is what the HTTP endpoint shows.

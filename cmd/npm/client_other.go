@@ -13,3 +13,6 @@ import (
 func newHNS(hcsadapter.Options) (service, error) {
 	return nil, fmt.Errorf("this build cannot reach a Host Networking Service on %s; npm simulate runs everywhere", runtime.GOOS)
 }
+
+// hnsPID returns 0: there is no HNS here.
+func hnsPID() (uint32, error) { return 0, nil }

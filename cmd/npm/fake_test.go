@@ -31,10 +31,14 @@ type fakeService struct {
 	sick   error
 	hang   chan struct{} // Network hangs until it is closed, whatever ctx says
 	closed bool
+
+	holders chan struct{} // one place: who is in it has the node's lock
+	lockErr error
+	pid     uint32 // of the process behind HNS
 }
 
 func newFake() *fakeService {
-	return &fakeService{Sim: hnssim.New(hnssim.Options{}), version: hcsadapter.Version{Major: 15}}
+	return &fakeService{Sim: hnssim.New(hnssim.Options{}), version: hcsadapter.Version{Major: 15}, holders: make(chan struct{}, 1), pid: 7}
 }
 
 func (f *fakeService) set(change func()) {
@@ -64,6 +68,31 @@ func (f *fakeService) Healthy() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.sick
+}
+
+func (f *fakeService) lock(ctx context.Context, waiting func()) (unlock func(), err error) {
+	if f.lockErr != nil {
+		return nil, f.lockErr
+	}
+	unlock = func() { <-f.holders }
+	select {
+	case f.holders <- struct{}{}:
+		return unlock, nil
+	default:
+		waiting()
+	}
+	select {
+	case f.holders <- struct{}{}:
+		return unlock, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (f *fakeService) hnsPID() (uint32, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.pid, nil
 }
 
 func (f *fakeService) Close() { f.set(func() { f.closed = true }) }
@@ -119,14 +148,16 @@ type started struct {
 }
 
 // start runs npm start with a configuration until stop or the end of the test.
-func start(t *testing.T, svc service, config string, args ...string) *started {
+func start(t *testing.T, fake *fakeService, config string, args ...string) *started {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "azure-npm.json")
 	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
 	read, write := io.Pipe()
 	env := map[string]string{"HOSTNAME": "win-1", configEnv: file}
-	cmd := newStart(streams{err: write}, func(key string) string { return env[key] }, func(hcsadapter.Options) (service, error) { return svc, nil })
+	cmd := newStart(streams{err: write}, func(key string) string { return env[key] }, host{
+		connect: func(hcsadapter.Options) (service, error) { return fake, nil }, lock: fake.lock, hnsPID: fake.hnsPID, pidPoll: 10 * time.Millisecond,
+	})
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetArgs(append([]string{"--kubeconfig", apiServer(t), "--listen", "127.0.0.1:0"}, args...))
 	s := &started{t: t, stop: cancel, ended: make(chan error, 1), logs: make(chan map[string]any, 10_000)}

@@ -62,7 +62,7 @@ func newRoot(std streams, getenv func(string) string) *cobra.Command {
 	root.SetIn(std.in)
 	root.SetOut(std.out)
 	root.SetErr(std.err)
-	root.AddCommand(newSimulate(std), newStart(std, getenv, newHNS), newVersion(std))
+	root.AddCommand(newSimulate(std), newStart(std, getenv, thisHost()), newVersion(std))
 	return root
 }
 

@@ -17,13 +17,14 @@ type startFlags struct {
 	reconcile, hnsTimeout     time.Duration
 }
 
-func newStart(std streams, getenv func(string) string, connect func(hcsadapter.Options) (service, error)) *cobra.Command {
+func newStart(std streams, getenv func(string) string, this host) *cobra.Command {
 	var flags startFlags
 	cmd := &cobra.Command{
 		Use:   "start",
 		Short: "Program this node until stopped",
 		Long: `Programs this node until stopped. The environment names the node (HOSTNAME) and
-the configuration file (` + configEnv + `, JSON).
+the configuration file (` + configEnv + `, JSON). While another agent programs the
+node it waits.
 
 Exit code: 0 stopped by a signal or the service manager, 1 it cannot work,
 2 wrong usage.`,
@@ -44,7 +45,7 @@ Exit code: 0 stopped by a signal or the service manager, 1 it cannot work,
 			for _, n := range notices {
 				n.log(logger)
 			}
-			svc, err := connect(hcsadapter.Options{Network: cfg.Network, Deadline: flags.hnsTimeout})
+			svc, err := this.connect(hcsadapter.Options{Network: cfg.Network, Deadline: flags.hnsTimeout})
 			switch {
 			case missing(err) != nil:
 				return fail(missing(err))
@@ -60,7 +61,7 @@ Exit code: 0 stopped by a signal or the service manager, 1 it cannot work,
 				config: cfg, node: node, kubeconfig: flags.kubeconfig,
 				listen: cmp.Or(flags.listen, cfg.address()), reconcile: flags.reconcile,
 			}
-			if err := runAgent(cmd.Context(), set, svc, logger); err != nil {
+			if err := runAgent(cmd.Context(), set, this, svc, logger); err != nil {
 				return fail(err)
 			}
 			logger.Info("stopped")

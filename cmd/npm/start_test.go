@@ -160,6 +160,8 @@ func TestStartErrors(t *testing.T) {
 			"HTTP endpoint: " + noListen.Error() + "; another address goes into --listen or ListeningAddress and ListeningPort"},
 		{"missing export", "win-1", good, kubeconfig, nil, func(f *fakeService) { f.gone = noDLL }, needs},
 		{"refused network", "win-1", good, kubeconfig, nil, func(f *fakeService) { f.gone = hns.ErrInvalid }, `HNS network "azure": invalid`},
+		{"no lock", "win-1", good, kubeconfig, nil, func(f *fakeService) { f.lockErr = errors.New("lock x: denied") },
+			"keeping other agents off this node: lock x: denied"},
 		{"old HNS", "win-1", good, kubeconfig, nil, func(f *fakeService) { f.version = hcsadapter.Version{Major: 12, Minor: 3} },
 			"HNS is version 12.3, ip sets need 13.0 or later: Windows Server 2022 or later"},
 	} {
@@ -169,9 +171,12 @@ func TestStartErrors(t *testing.T) {
 				tc.change(fake)
 			}
 			env := map[string]string{"HOSTNAME": tc.host, configEnv: tc.config}
-			cmd := newStart(streams{err: io.Discard}, func(key string) string { return env[key] }, func(o hcsadapter.Options) (service, error) {
-				require.Equal(t, hcsadapter.Options{Network: "azure", Deadline: 2 * time.Minute}, o)
-				return fake, tc.connect
+			cmd := newStart(streams{err: io.Discard}, func(key string) string { return env[key] }, host{
+				connect: func(o hcsadapter.Options) (service, error) {
+					require.Equal(t, hcsadapter.Options{Network: "azure", Deadline: 2 * time.Minute}, o)
+					return fake, tc.connect
+				},
+				lock: fake.lock, hnsPID: fake.hnsPID, pidPoll: 10 * time.Millisecond,
 			})
 			cmd.SilenceErrors, cmd.SilenceUsage = true, true
 			cmd.SetArgs(tc.args)

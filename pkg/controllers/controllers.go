@@ -27,8 +27,11 @@ type Observer interface {
 type Config struct {
 	Source  Source
 	Applier Applier
-	// Observer is asked every ReconcileInterval; nil means never.
+	// Observer is asked every ReconcileInterval, sooner after it failed and when
+	// Wake says so; nil means never.
 	Observer Observer
+	// Wake has an observation made at once. It is never closed; nil: never.
+	Wake <-chan struct{}
 	// Node is this node's name; with "" every pod is local.
 	Node string
 	// RequireNodeAddr keeps everything back until the Node object has an
@@ -37,7 +40,8 @@ type Config struct {
 	// ApplyInterval is the least time between the starts of two transactions
 	// under load; 0 means 500 ms.
 	ApplyInterval time.Duration
-	// ReconcileInterval is the time between two observations; 0 means 5 minutes.
+	// ReconcileInterval is the time from one observation to the next; 0 means
+	// 5 minutes.
 	ReconcileInterval time.Duration
 	// OnApplied is told of every transaction, by the worker: it must not block.
 	// nil: nobody is.

@@ -271,27 +271,32 @@ var errDown = errors.New("connection refused")
 // the informers was changed.
 func run(t *testing.T, cfg Config, play func(t *testing.T, c *Controller)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		cfg.Logger = klog.Logger{}
-		c := New(cfg)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			c.Run(ctx)
-		}()
-		synctest.Wait()
-		before := snapshot(c)
+	synctest.Test(t, func(t *testing.T) { inBubble(t, cfg, play) })
+}
 
-		play(t, c)
+// inBubble is run for a test that makes channels of the bubble itself.
+func inBubble(t *testing.T, cfg Config, play func(t *testing.T, c *Controller)) {
+	t.Helper()
+	cfg.Logger = klog.Logger{}
+	c := New(cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel() // a failed test would move the bubble's clock for good
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.Run(ctx)
+	}()
+	synctest.Wait()
+	before := snapshot(c)
 
-		for key, was := range before {
-			require.Empty(t, cmp.Diff(was.copy, was.object), "the cached object %s was changed", key)
-		}
-		cancel()
-		<-done
-		require.Error(t, c.Healthy(), "a stopped worker is not healthy")
-	})
+	play(t, c)
+
+	for key, was := range before {
+		require.Empty(t, cmp.Diff(was.copy, was.object), "the cached object %s was changed", key)
+	}
+	cancel()
+	<-done
+	require.Error(t, c.Healthy(), "a stopped worker is not healthy")
 }
 
 type cached struct{ object, copy runtime.Object }

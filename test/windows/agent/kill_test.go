@@ -29,10 +29,6 @@ func TestKilledAtRandomMoments(t *testing.T) {
 		}
 	}
 
-	n := start(t, ownNode, h.addr, options{})
-	n.waitReady()
-	h.waitVerdicts(c.kube, ownAddr)
-
 	fresh := newHost(t, azure())
 	for addr := range h.endpoints {
 		fresh.plug(addr)
@@ -40,6 +36,11 @@ func TestKilledAtRandomMoments(t *testing.T) {
 	undisturbed := start(t, ownNode, fresh.addr, options{})
 	undisturbed.waitReady()
 	fresh.waitVerdicts(c.kube, ownAddr)
+	undisturbed.kill() // one agent per node, and Wine is one node
+
+	n := start(t, ownNode, h.addr, options{})
+	n.waitReady()
+	h.waitVerdicts(c.kube, ownAddr)
 	h.waitState(fresh.state)
 	require.NotEmpty(t, fresh.sets())
 	require.Zero(t, h.Failed()["HcnModifyNetwork"], "HNS refused a set: %v", h.Failed())
