@@ -2,7 +2,6 @@ package dataplane
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 )
 
@@ -41,7 +40,7 @@ func (c changes) add(kind string, was, is bool) {
 
 func (c changes) list() []Change {
 	var out []Change
-	for change, n := range maps.All(c) {
+	for change, n := range c {
 		change.Count = n
 		out = append(out, change)
 	}

@@ -68,7 +68,7 @@ func (d *Dataplane) listDueLocked(now time.Time) bool {
 func (r *run) list(ctx context.Context) {
 	d := r.d
 	var eps []hns.Endpoint
-	err := r.call("Endpoint/List", func() (err error) {
+	err := r.call(hns.OpEndpointList, func() (err error) {
 		eps, err = d.cfg.Client.ListEndpoints(ctx)
 		return err
 	})
@@ -111,7 +111,7 @@ func (d *Dataplane) missingLocked(seen map[string]bool, sequence uint64) {
 func (r *run) get(ctx context.Context, id string) {
 	d := r.d
 	var e hns.Endpoint
-	err := r.quiet("Endpoint/Get", func() (err error) {
+	err := r.quiet(hns.OpEndpointGet, func() (err error) {
 		e, err = d.cfg.Client.GetEndpoint(ctx, id)
 		return err
 	})
@@ -150,7 +150,7 @@ func (r *run) quiet(op string, do func() error) error {
 func (r *run) network(ctx context.Context) {
 	d := r.d
 	var n hns.Network
-	err := r.call("Network/Get", func() (err error) {
+	err := r.call(hns.OpNetworkGet, func() (err error) {
 		n, err = d.cfg.Client.Network(ctx)
 		return err
 	})

@@ -125,7 +125,7 @@ func (r *run) step(ctx context.Context, ep *endpoint, s step) (done bool, err er
 // add appends rules.
 func (r *run) add(ctx context.Context, ep *endpoint, acls []hns.ACL) (done bool, err error) {
 	d := r.d
-	err = r.quiet("ACL/Add", func() error { return d.cfg.Client.AddACLs(ctx, ep.id, acls) })
+	err = r.quiet(hns.OpACLAdd, func() error { return d.cfg.Client.AddACLs(ctx, ep.id, acls) })
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.wroteLocked(ep, slices.Concat(ep.applied, acls), acls, err)
@@ -137,7 +137,7 @@ func (r *run) add(ctx context.Context, ep *endpoint, acls []hns.ACL) (done bool,
 func (r *run) replace(ctx context.Context, ep *endpoint, acls []hns.ACL) (done bool, err error) {
 	d := r.d
 	var e hns.Endpoint
-	err = r.quiet("Endpoint/Get", func() (err error) {
+	err = r.quiet(hns.OpEndpointGet, func() (err error) {
 		e, err = d.cfg.Client.GetEndpoint(ctx, ep.id)
 		return err
 	})
@@ -158,7 +158,7 @@ func (r *run) replace(ctx context.Context, ep *endpoint, acls []hns.ACL) (done b
 	for _, a := range acls {
 		policies = append(policies, hns.NewACLPolicy(a))
 	}
-	err = r.quiet("ACL/Update", func() error { return d.cfg.Client.ReplacePolicies(ctx, ep.id, policies) })
+	err = r.quiet(hns.OpACLUpdate, func() error { return d.cfg.Client.ReplacePolicies(ctx, ep.id, policies) })
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.wroteLocked(ep, acls, acls, err)

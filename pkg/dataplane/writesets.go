@@ -83,7 +83,7 @@ func (r *run) trySets(ctx context.Context, plan []ipsets.Request) error {
 // sendSets sends one request and records what came of it.
 func (r *run) sendSets(ctx context.Context, req ipsets.Request) error {
 	d := r.d
-	err := r.call("SetPolicy/"+string(hnsVerb(req.Verb)), func() error {
+	err := r.call(hns.OpSets(hnsVerb(req.Verb)), func() error {
 		return d.cfg.Client.ModifySets(ctx, hnsVerb(req.Verb), hnsSets(req))
 	})
 	d.mu.Lock()

@@ -29,6 +29,18 @@ const (
 	KindACL      = "acl"
 )
 
+// Operations, as an OpError and whoever counts calls name them.
+const (
+	OpNetworkGet   = "Network/Get"
+	OpEndpointList = "Endpoint/List"
+	OpEndpointGet  = "Endpoint/Get"
+	OpACLAdd       = "ACL/Add"
+	OpACLUpdate    = "ACL/Update"
+)
+
+// OpSets names a request for sets.
+func OpSets(v Verb) string { return "SetPolicy/" + string(v) }
+
 // OpError says which operation failed on what, and why.
 type OpError struct {
 	Op   string // kind and verb as counted: "SetPolicy/Add", "ACL/Update", "Endpoint/List"

@@ -7,7 +7,7 @@ package ipsets
 // ID returns the id of a set: the one that it has in HNS, also an older one, or
 // the one that it will get.
 func (c *Cache) ID(n Name) string {
-	if s := c.find(n); s != nil {
+	if s := c.byName[n]; s != nil {
 		return s.id
 	}
 	return n.ID()

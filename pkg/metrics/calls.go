@@ -16,16 +16,6 @@ const (
 	remove = "delete"
 )
 
-// The values of the label operation of our own metrics: the words of Report.Calls.
-const (
-	opNetworkGet   = "Network/Get"
-	opEndpointList = "Endpoint/List"
-	opEndpointGet  = "Endpoint/Get"
-	opACLAdd       = "ACL/Add"
-	opACLUpdate    = "ACL/Update"
-	opSetPolicy    = "SetPolicy/" // and the verb
-)
-
 // verbs are the predecessor's words for those of HNS.
 var verbs = map[hns.Verb]string{hns.Add: create, hns.Update: update, hns.Remove: remove}
 
@@ -103,11 +93,11 @@ func newCalls() *calls {
 	for _, f := range []family{c.listEndpoints, c.getEndpoint, c.getNetwork} {
 		f.begin()
 	}
-	operations := []string{opNetworkGet, opEndpointList, opEndpointGet, opACLAdd, opACLUpdate}
+	operations := []string{hns.OpNetworkGet, hns.OpEndpointList, hns.OpEndpointGet, hns.OpACLAdd, hns.OpACLUpdate}
 	c.acl.begin(create)
 	c.acl.begin(update)
 	for verb, operation := range verbs {
-		operations = append(operations, opSetPolicy+string(verb))
+		operations = append(operations, hns.OpSets(verb))
 		c.setPolicy.begin(operation, no)
 		c.setPolicy.begin(operation, yes)
 	}

@@ -31,7 +31,7 @@ func (c *client) begin(operation string) func(error) time.Duration {
 
 // Network implements hns.Client.
 func (c *client) Network(ctx context.Context) (hns.Network, error) {
-	end := c.begin(opNetworkGet)
+	end := c.begin(hns.OpNetworkGet)
 	n, err := c.next.Network(ctx)
 	c.m.calls.getNetwork.observe(end(err), err != nil)
 	return n, err
@@ -39,7 +39,7 @@ func (c *client) Network(ctx context.Context) (hns.Network, error) {
 
 // ListEndpoints implements hns.Client.
 func (c *client) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
-	end := c.begin(opEndpointList)
+	end := c.begin(hns.OpEndpointList)
 	list, err := c.next.ListEndpoints(ctx)
 	c.m.calls.listEndpoints.observe(end(err), err != nil)
 	return list, err
@@ -48,7 +48,7 @@ func (c *client) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
 // GetEndpoint implements hns.Client. That the endpoint is gone is an answer,
 // and the usual one when a pod has ended: it is no failure.
 func (c *client) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
-	end := c.begin(opEndpointGet)
+	end := c.begin(hns.OpEndpointGet)
 	e, err := c.next.GetEndpoint(ctx, id)
 	c.m.calls.getEndpoint.observe(end(err), err != nil && !hns.EndpointGone(err))
 	return e, err
@@ -57,7 +57,7 @@ func (c *client) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, erro
 // ModifySets implements hns.Client.
 func (c *client) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy) error {
 	nested := len(sets) > 0 && sets[0].Type == hns.NestedIPSet // a request has sets of one type
-	end := c.begin(opSetPolicy + string(verb))
+	end := c.begin(hns.OpSets(verb))
 	err := c.next.ModifySets(ctx, verb, sets)
 	took := end(err)
 	c.m.calls.setPolicy.observe(took, err != nil, verbs[verb], yesNo(nested))
@@ -69,7 +69,7 @@ func (c *client) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPo
 
 // AddACLs implements hns.Client.
 func (c *client) AddACLs(ctx context.Context, endpoint string, acls []hns.ACL) error {
-	end := c.begin(opACLAdd)
+	end := c.begin(hns.OpACLAdd)
 	err := c.next.AddACLs(ctx, endpoint, acls)
 	c.m.calls.wroteACLs(end(err), err, create)
 	return err
@@ -77,7 +77,7 @@ func (c *client) AddACLs(ctx context.Context, endpoint string, acls []hns.ACL) e
 
 // ReplacePolicies implements hns.Client.
 func (c *client) ReplacePolicies(ctx context.Context, endpoint string, policies []hns.EndpointPolicy) error {
-	end := c.begin(opACLUpdate)
+	end := c.begin(hns.OpACLUpdate)
 	err := c.next.ReplacePolicies(ctx, endpoint, policies)
 	c.m.calls.wroteACLs(end(err), err, update)
 	return err

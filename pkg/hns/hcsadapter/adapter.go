@@ -11,14 +11,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// The operations that have no verb in their request, in the words of the
-// simulator.
-const (
-	opNetworkGet   = "Network/Get"
-	opEndpointList = "Endpoint/List"
-	opEndpointGet  = "Endpoint/Get"
-	opVersion      = "Version/Get"
-)
+// opVersion is the one operation that hns.Client does not have.
+const opVersion = "Version/Get"
 
 // defaultDeadline is for Options that say nothing: calls of 65 s were seen on
 // healthy nodes.
@@ -85,7 +79,7 @@ func (a *Adapter) Network(ctx context.Context) (hns.Network, error) {
 	case errors.Is(err, errNoNetwork), code == codeNetworkNotFound, code == codeElementNotFound:
 		class = as(hns.ErrNotFound, err)
 	}
-	return hns.Network{}, &hns.OpError{Op: opNetworkGet, Kind: hns.KindNetwork, ID: a.network, Code: codeOf(err), Err: class}
+	return hns.Network{}, &hns.OpError{Op: hns.OpNetworkGet, Kind: hns.KindNetwork, ID: a.network, Code: codeOf(err), Err: class}
 }
 
 // ListEndpoints implements hns.Client. An endpoint that leaves state 3 for
@@ -94,7 +88,7 @@ func (a *Adapter) Network(ctx context.Context) (hns.Network, error) {
 func (a *Adapter) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
 	out, err := a.list(ctx)
 	if err != nil {
-		return nil, &hns.OpError{Op: opEndpointList, Kind: hns.KindNetwork, ID: a.network, Code: codeOf(err), Err: unavailable(err)}
+		return nil, &hns.OpError{Op: hns.OpEndpointList, Kind: hns.KindNetwork, ID: a.network, Code: codeOf(err), Err: unavailable(err)}
 	}
 	return out, nil
 }
@@ -109,7 +103,7 @@ func (a *Adapter) list(ctx context.Context) ([]hns.Endpoint, error) {
 	var all []endpoint
 	at := map[string]int{}
 	for _, state := range []int{attached, attachedSharing} {
-		found, err := a.findEndpoints(ctx, opEndpointList, filter("State", state))
+		found, err := a.findEndpoints(ctx, hns.OpEndpointList, filter("State", state))
 		if err != nil {
 			return nil, err
 		}
@@ -156,5 +150,5 @@ func (a *Adapter) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, err
 	if errors.Is(err, errNoEndpoint) {
 		class = as(hns.ErrNotFound, err)
 	}
-	return hns.Endpoint{}, &hns.OpError{Op: opEndpointGet, Kind: hns.KindEndpoint, ID: id, Code: codeOf(err), Err: class}
+	return hns.Endpoint{}, &hns.OpError{Op: hns.OpEndpointGet, Kind: hns.KindEndpoint, ID: id, Code: codeOf(err), Err: class}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/winnpm/winnpm/pkg/hns"
 )
 
 // What a read says when HNS answered and there is nothing.
@@ -29,7 +31,7 @@ func (a *Adapter) networkID(ctx context.Context) (id string, cached bool, err er
 // findNetwork reads our network, and its ID anew: a network that was deleted
 // and made again has another one.
 func (a *Adapter) findNetwork(ctx context.Context) (network, error) {
-	found, err := call(ctx, a.worker, opNetworkGet, func() ([]network, error) {
+	found, err := call(ctx, a.worker, hns.OpNetworkGet, func() ([]network, error) {
 		return a.service.networks(filter("Name", a.network))
 	})
 	if err != nil {
@@ -77,7 +79,7 @@ func (a *Adapter) findEndpoints(ctx context.Context, op, filter string) ([]endpo
 
 // findEndpoint reads one endpoint, in whatever state it is.
 func (a *Adapter) findEndpoint(ctx context.Context, id string) (endpoint, error) {
-	found, err := a.findEndpoints(ctx, opEndpointGet, filter("ID", id))
+	found, err := a.findEndpoints(ctx, hns.OpEndpointGet, filter("ID", id))
 	if vanished(err) { // and nothing else: HNS knows its ID and says that it is gone
 		return endpoint{}, fmt.Errorf("%w: %w", errNoEndpoint, err)
 	}

@@ -15,7 +15,7 @@ var errNothing = errors.New("a request without policies")
 
 // ModifySets implements hns.Client.
 func (a *Adapter) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy) error {
-	op := "SetPolicy/" + string(verb)
+	op := hns.OpSets(verb)
 	if len(sets) == 0 {
 		return &hns.OpError{Op: op, Kind: hns.KindNetwork, Err: as(hns.ErrInvalid, errNothing)}
 	}
@@ -93,7 +93,7 @@ func (a *Adapter) lacksSet(ctx context.Context, verb hns.Verb, sets []hns.SetPol
 
 // AddACLs implements hns.Client.
 func (a *Adapter) AddACLs(ctx context.Context, endpoint string, acls []hns.ACL) error {
-	const op = "ACL/Add"
+	const op = hns.OpACLAdd
 	if len(acls) == 0 {
 		return &hns.OpError{Op: op, Kind: hns.KindNetwork, ID: endpoint, Err: as(hns.ErrInvalid, errNothing)}
 	}
@@ -107,7 +107,7 @@ func (a *Adapter) AddACLs(ctx context.Context, endpoint string, acls []hns.ACL) 
 // ReplacePolicies implements hns.Client.
 func (a *Adapter) ReplacePolicies(ctx context.Context, endpoint string, list []hns.EndpointPolicy) error {
 	ours, _ := hns.Endpoint{Policies: list}.Split()
-	return a.modifyEndpoint(ctx, aclWrite{op: "ACL/Update", verb: hns.Update, endpoint: endpoint, acls: ours}, list)
+	return a.modifyEndpoint(ctx, aclWrite{op: hns.OpACLUpdate, verb: hns.Update, endpoint: endpoint, acls: ours}, list)
 }
 
 // aclWrite is what an error tells about a write to an endpoint.

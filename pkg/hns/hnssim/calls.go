@@ -10,16 +10,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// The operations that have no verb in their request; those on sets are
-// "SetPolicy/" and the verb.
-const (
-	opNetworkGet   = "Network/Get"
-	opEndpointList = "Endpoint/List"
-	opEndpointGet  = "Endpoint/Get"
-	opACLAdd       = "ACL/Add"
-	opACLUpdate    = "ACL/Update"
-)
-
 // Call is one request of the client.
 type Call struct {
 	Seq      int    // from 1, also across ResetCalls
@@ -153,9 +143,9 @@ func (c *Call) fail(err error) error {
 	}
 	kind, id := hns.KindNetwork, c.Target
 	switch {
-	case c.Op == opEndpointGet || c.Op == opACLAdd || c.Op == opACLUpdate:
+	case c.Op == hns.OpEndpointGet || c.Op == hns.OpACLAdd || c.Op == hns.OpACLUpdate:
 		kind = hns.KindEndpoint
-		if errors.Is(err, hns.ErrInvalid) && c.Op != opEndpointGet {
+		if errors.Is(err, hns.ErrInvalid) && c.Op != hns.OpEndpointGet {
 			kind = hns.KindACL
 		}
 	case len(c.Sets) > 0:

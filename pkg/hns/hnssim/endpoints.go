@@ -202,7 +202,7 @@ func (e *endpoint) view() EndpointView {
 // ListEndpoints implements hns.Client.
 func (s *Sim) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
 	var out []hns.Endpoint
-	err := s.call(ctx, &Call{Op: opEndpointList, Target: s.network}, func(bool) error {
+	err := s.call(ctx, &Call{Op: hns.OpEndpointList, Target: s.network}, func(bool) error {
 		for _, id := range slices.Sorted(maps.Keys(s.endpoints)) {
 			e := s.endpoints[id]
 			if e.state.attached() && !e.remote && e.network == s.network {
@@ -220,10 +220,10 @@ func (s *Sim) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
 // GetEndpoint implements hns.Client.
 func (s *Sim) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
 	var out hns.Endpoint
-	err := s.call(ctx, &Call{Op: opEndpointGet, Target: id}, func(bool) error {
+	err := s.call(ctx, &Call{Op: hns.OpEndpointGet, Target: id}, func(bool) error {
 		e := s.endpoints[id]
 		if e == nil {
-			return endpointMissing.of(id).in(opEndpointGet, id)
+			return endpointMissing.of(id).in(hns.OpEndpointGet, id)
 		}
 		out = hns.Endpoint{ID: id, Addrs: slices.Clone(e.addrs), Policies: e.read()}
 		return nil
@@ -237,7 +237,7 @@ func (s *Sim) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) 
 // AddACLs implements hns.Client.
 func (s *Sim) AddACLs(ctx context.Context, id string, acls []hns.ACL) error {
 	acls = slices.Clone(acls)
-	return s.call(ctx, &Call{Op: opACLAdd, Target: id, ACLs: acls}, func(half bool) error {
+	return s.call(ctx, &Call{Op: hns.OpACLAdd, Target: id, ACLs: acls}, func(half bool) error {
 		e, r := s.writable(id)
 		if r == nil && len(acls) == 0 {
 			r = emptyRequest.of(string(hns.Add))
@@ -253,7 +253,7 @@ func (s *Sim) AddACLs(ctx context.Context, id string, acls []hns.ACL) error {
 			}
 		}
 		if r != nil {
-			return r.inACLs(opACLAdd, id, acls)
+			return r.inACLs(hns.OpACLAdd, id, acls)
 		}
 		if half {
 			added = added[:len(added)/2]
@@ -266,7 +266,7 @@ func (s *Sim) AddACLs(ctx context.Context, id string, acls []hns.ACL) error {
 // ReplacePolicies implements hns.Client.
 func (s *Sim) ReplacePolicies(ctx context.Context, id string, policies []hns.EndpointPolicy) error {
 	policies = clonePolicies(policies)
-	return s.call(ctx, &Call{Op: opACLUpdate, Target: id, Policies: policies}, func(half bool) error {
+	return s.call(ctx, &Call{Op: hns.OpACLUpdate, Target: id, Policies: policies}, func(half bool) error {
 		e, r := s.writable(id)
 		var next []policy
 		if r == nil {
@@ -274,7 +274,7 @@ func (s *Sim) ReplacePolicies(ctx context.Context, id string, policies []hns.End
 		}
 		if r != nil {
 			ours, _ := hns.Endpoint{Policies: policies}.Split()
-			return r.inACLs(opACLUpdate, id, ours)
+			return r.inACLs(hns.OpACLUpdate, id, ours)
 		}
 		if half {
 			next = next[:len(next)/2]

@@ -29,7 +29,7 @@ type content struct {
 // ModifySets implements hns.Client.
 func (s *Sim) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy) error {
 	sets = cloneSets(sets)
-	op := "SetPolicy/" + string(verb)
+	op := hns.OpSets(verb)
 	return s.call(ctx, &Call{Op: op, Target: s.network, Sets: sets}, func(half bool) error {
 		contents, r := s.checkSets(verb, sets)
 		if r != nil {

@@ -88,7 +88,7 @@ func DefaultForeign() []hns.EndpointPolicy {
 // Network implements hns.Client.
 func (s *Sim) Network(ctx context.Context) (hns.Network, error) {
 	var out hns.Network
-	err := s.call(ctx, &Call{Op: opNetworkGet, Target: s.network}, func(bool) error {
+	err := s.call(ctx, &Call{Op: hns.OpNetworkGet, Target: s.network}, func(bool) error {
 		out = hns.Network{ID: s.id, Name: s.network, Sets: s.setsLocked()}
 		return nil
 	})
