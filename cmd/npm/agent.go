@@ -100,6 +100,7 @@ func newAgent(set settings, source controllers.Source, this host, svc service, l
 	a.dp = dataplane.New(dataplane.Config{
 		Client: a.client, Node: set.node, Now: time.Now,
 		GracePeriod: set.reconcile, MaxBatchedACLs: set.MaxBatchedACLs, BaseACLs: base,
+		Unchecked: !set.CheckVersions,
 	})
 	a.ctl = controllers.New(controllers.Config{
 		Source: source, Applier: a.dp, Observer: a.dp, Wake: a.wake, OnApplied: a.metrics.Applied,

@@ -41,6 +41,7 @@ type config struct {
 	DebugAPI       bool // the dump
 	Pprof          bool
 	ExposeDebug    bool // the dump and pprof answer other machines too
+	CheckVersions  bool // writes to endpoints are conditional on what was read
 }
 
 // defaultConfig returns the predecessor's defaults.
@@ -51,7 +52,7 @@ func defaultConfig() config {
 		ApplyInterval:  500 * time.Millisecond,
 		MaxBatchedACLs: 30,
 		LogLevel:       "info",
-		Metrics:        true, DebugAPI: true, Pprof: true,
+		Metrics:        true, DebugAPI: true, Pprof: true, CheckVersions: true,
 	}
 }
 

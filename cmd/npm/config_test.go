@@ -31,7 +31,7 @@ func TestConfig(t *testing.T) {
 		{"an editor of Windows", "\xef\xbb\xbf{\r\n  \"ListeningPort\": 1\r\n}\r\n", func(c *config) { c.Port = 1 }},
 		{"all", `{"ListeningPort": 9, "ListeningAddress": "::1", "WindowsNetworkName": "Calico", "ApplyIntervalInMilliseconds": 250,
 			"MaxBatchedACLsPerPod": 7, "LogLevel": "debug", "Toggles": {"EnablePrometheusMetrics": false, "EnablePprof": false,
-			"EnableHTTPDebugAPI": false, "ExposeDebugAPI": true}}`, func(c *config) {
+			"EnableHTTPDebugAPI": false, "ExposeDebugAPI": true, "CheckEndpointVersions": false}}`, func(c *config) {
 			*c = config{Address: "::1", Port: 9, Network: "Calico", ApplyInterval: 250 * time.Millisecond, MaxBatchedACLs: 7, LogLevel: "debug", ExposeDebug: true}
 		}},
 		{"any case", `{"listeningport": 9, "TOGGLES": {"enablepprof": false}}`, func(c *config) { c.Port, c.Pprof = 9, false }},

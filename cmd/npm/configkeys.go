@@ -53,6 +53,7 @@ var keys = []key{
 	{"Toggles.EnablePprof", toggle(func(c *config) *bool { return &c.Pprof })},
 	{"Toggles.EnableHTTPDebugAPI", toggle(func(c *config) *bool { return &c.DebugAPI })},
 	{"Toggles.ExposeDebugAPI", toggle(func(c *config) *bool { return &c.ExposeDebug })},
+	{"Toggles.CheckEndpointVersions", toggle(func(c *config) *bool { return &c.CheckVersions })},
 
 	{"ApplyMaxBatches", idleNumber(100, 0)}, // 0 is the default
 	{"ResyncPeriodInMinutes", idleNumber(15)},

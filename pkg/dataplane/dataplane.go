@@ -30,6 +30,9 @@ type Config struct {
 	// BaseACLs are rules that every local endpoint with a pod gets, isolated or
 	// not; they have our prefix. See CalicoBase.
 	BaseACLs []hns.ACL
+	// Unchecked turns the versions of endpoints off: writes are neither compared
+	// with what is there nor read back. See package versioned.
+	Unchecked bool
 	// DryRun makes ApplyDataplane stop after the plan, which the report shows.
 	DryRun bool
 }
@@ -74,6 +77,7 @@ type Dataplane struct {
 	now        time.Time      // when the last transaction began
 	found      []EndpointSeen // endpoints seen for the first time, to be reported
 	drift      drift
+	conflicts  Conflicts
 }
 
 // retry is a backoff: 1, 2, 4 … 30 s.
@@ -261,7 +265,7 @@ func (d *Dataplane) retryAfterLocked(now time.Time) time.Duration {
 		at(now)
 	}
 	for id, ep := range d.endpoints {
-		if !d.cfg.DryRun && (ep.queued > 0 || !ep.known || d.check[id]) {
+		if !d.cfg.DryRun && (ep.queued > 0 || !ep.known() || d.check[id]) {
 			at(cmp.Or(ep.retryAt, now))
 		}
 	}

@@ -114,15 +114,15 @@ func (d *Dataplane) stepsLocked(ep *endpoint) []step {
 // not differ leaves. An endpoint without an owner is only read again, never
 // written. d.mu must be held.
 func (d *Dataplane) queueLocked(ep *endpoint) {
-	pending := ep.updatable() && (!ep.known || len(d.stepsLocked(ep)) > 0)
+	pending := ep.updatable() && (!ep.known() || len(d.stepsLocked(ep)) > 0)
 	switch {
 	case pending && ep.queued == 0:
 		d.tickets++
 		ep.queued, ep.since = d.tickets, d.now
 		ep.retryAt = time.Time{}
 	case !pending:
-		ep.queued, ep.tries, ep.lastErr, ep.careful = 0, 0, nil, false
-		if ep.known {
+		ep.queued, ep.tries, ep.changes, ep.lastErr, ep.careful = 0, 0, 0, nil, false
+		if ep.known() {
 			ep.writtenFor = ep.owner
 		}
 	}
@@ -133,7 +133,7 @@ func (d *Dataplane) queueLocked(ep *endpoint) {
 // may be on the endpoint and of the wanted one. d.mu must be held.
 func (d *Dataplane) pinLocked(ep *endpoint) {
 	var pins []ipsets.Name
-	if ep.queued > 0 || !ep.known {
+	if ep.queued > 0 || !ep.known() {
 		lists := append(ep.mayHave(), d.wishLocked(ep))
 		pins = d.namesOfLocked(lists...)
 	}
@@ -187,11 +187,12 @@ func (d *Dataplane) inheritingLocked() bool {
 	return again
 }
 
-// appliedLocked records what is known to be on an endpoint. d.mu must be held.
-func (d *Dataplane) appliedLocked(ep *endpoint, acls []hns.ACL) {
+// appliedLocked records what is known to be on an endpoint, and the version that
+// it has with it. d.mu must be held.
+func (d *Dataplane) appliedLocked(ep *endpoint, acls []hns.ACL, version hns.Version) {
 	d.sequence++
 	ep.moved = d.sequence
-	ep.applied, ep.known, ep.attempts = acls, true, nil
+	ep.applied, ep.version, ep.attempts = acls, version, nil
 	d.holdLocked(ep, ipsets.RefApplied, d.namesOfLocked(acls))
 }
 
@@ -202,7 +203,7 @@ func (d *Dataplane) unknownLocked(ep *endpoint, lists ...[]hns.ACL) {
 	d.sequence++
 	ep.moved = d.sequence
 	ep.attempts = append(ep.mayHave(), lists...)
-	ep.applied, ep.known = nil, false
+	ep.applied, ep.version = nil, ""
 	d.pinLocked(ep)
 	d.holdLocked(ep, ipsets.RefApplied, nil)
 }
@@ -224,11 +225,11 @@ func (d *Dataplane) readLocked(e hns.Endpoint) *endpoint {
 	}
 	d.addressLocked(ep, ipv4(e.Addrs))
 	ours, foreign := e.Split()
-	if ep.known && !sameACLs(ours, ep.applied) {
+	if ep.known() && !sameACLs(ours, ep.applied) {
 		d.drift.acls(ep)
 	}
 	ep.foreign = foreign
-	d.appliedLocked(ep, ours)
+	d.appliedLocked(ep, ours, hns.VersionOf(e.Addrs, ours, foreign))
 	return ep
 }
 

@@ -44,7 +44,7 @@ func (r *run) read(ctx context.Context) {
 	var single []string
 	for _, id := range slices.Sorted(maps.Keys(d.endpoints)) {
 		ep := d.endpoints[id]
-		if (!ep.known || d.check[id]) && !ep.retryAt.After(r.started) {
+		if (!ep.known() || d.check[id]) && !ep.retryAt.After(r.started) {
 			single = append(single, id)
 		}
 	}

@@ -70,7 +70,7 @@ func (d *Dataplane) foldObservationLocked(obs *Observation) {
 		if ep == nil && d.moved[e.ID] > obs.sequence { // gone since
 			continue
 		}
-		if ep != nil && (ep.moved > obs.sequence || ep.queued > 0 || !ep.known) {
+		if ep != nil && (ep.moved > obs.sequence || ep.queued > 0 || !ep.known()) {
 			continue
 		}
 		d.dirty[d.readLocked(e)] = true

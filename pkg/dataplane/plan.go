@@ -35,11 +35,11 @@ func (d *Dataplane) planLocked(now time.Time) Plan {
 		if ep.retryAt.After(now) {
 			continue
 		}
-		pp := PodPlan{Endpoint: ep.id, Reread: !ep.known}
+		pp := PodPlan{Endpoint: ep.id, Reread: !ep.known()}
 		if owner := d.members.byUID[ep.owner]; owner != nil {
 			pp.Pod = owner.Key()
 		}
-		if ep.known {
+		if ep.known() {
 			pp.steps = d.stepsLocked(ep)
 		}
 		p.Pods = append(p.Pods, pp)

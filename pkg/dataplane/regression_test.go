@@ -23,13 +23,14 @@ func TestDetachedEndpointKeepsItsSets(t *testing.T) {
 		"delete policy x/q", "apply")
 }
 
-// TestRuleNamesTwoMissingSets: HNS lost the sets and an Add names two of them, so the error cannot name one.
-// The sets are read again without waiting for the reconciler.
+// TestRuleNamesTwoMissingSets: HNS lost everything. An Add is not made, as the endpoint is another; the Update that
+// comes instead names two sets that are not there, so the error cannot name one. The sets are read again without
+// waiting for the reconciler.
 func TestRuleNamesTwoMissingSets(t *testing.T) {
 	w := newWorld(t, policyText("p", bugWeb)+policyText("q", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 80}]}]}`))
 	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1 app=web", "policy p", "apply")
 	w.sim.Restart(true)
-	w.do("policy q", "! apply")
+	w.do("policy q", "apply", "calls", "! apply")
 	w.settle()
 }
 

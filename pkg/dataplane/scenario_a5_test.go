@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -91,9 +92,13 @@ func TestScenario_A5_ConflictOnce(t *testing.T) {
 			w.otherWriter("ep-1", 1)
 		}
 	})
-	w.do("apply", "calls ACL/Update=3 SetPolicy/Remove=1")
+	w.do("apply", "calls ACL/Update=2", "retry 1ms") // the other two pods; no error
+	require.Empty(t, w.report.Warnings)
 	require.True(t, once)
+	requireViews(t, w)
+	w.do("apply", "calls ACL/Update=1 SetPolicy/Remove=1")
 	require.True(t, w.report.Converged())
+	require.Equal(t, dataplane.Conflicts{Before: 1}, w.dp.Stats().Conflicts)
 	requireViews(t, w)
 	policies := w.policiesOf("ep-1")
 	require.True(t, slices.ContainsFunc(policies, func(p hns.EndpointPolicy) bool { return string(p.Settings) == `{"b": 1,  "a":"1"}` }))
@@ -119,14 +124,47 @@ func TestScenario_A5_EveryDerivedView(t *testing.T) {
 			w.otherWriter("ep-1", changes)
 		}
 	})
-	w.do("apply", "calls ACL/Update=2")
-	require.Greater(t, changes, 1)
+	w.do("apply", "calls ACL/Update=2", "apply", "calls")
+	require.Equal(t, 2, changes)
 	require.Equal(t, 1, w.report.Pending)
 	requireViews(t, w)
 	w.sim.OnCall(nil)
 	w.settle()
 	requireViews(t, w)
 	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in allow", "trace 10.0.1.2 -> 10.0.0.1 TCP/80 ep-1 in block")
+}
+
+// TestScenario_A5_AfterTheWrite: somebody takes our policy away between our write
+// and the read after it. Nobody waits for the reconciler, and it counts as drift.
+func TestScenario_A5_AfterTheWrite(t *testing.T) {
+	w := a5World(t)
+	once := false
+	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
+		if c.Op == "ACL/Update" && c.Target == "ep-1" && when == hnssim.After && !once {
+			once = true
+			w.otherWriter("ep-1", 1)
+		}
+	})
+	w.do("apply", "calls ACL/Update=3 SetPolicy/Remove=1", "retry 1ms", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in block")
+	require.Empty(t, w.report.Warnings)
+	requireViews(t, w)
+	w.do("apply", "calls ACL/Add=1", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in allow")
+	requireViews(t, w)
+	stats := w.dp.Stats()
+	require.Equal(t, dataplane.Conflicts{After: 1}, stats.Conflicts)
+	require.Equal(t, uint64(1), stats.DriftRepaired["acl"])
+}
+
+// TestScenario_A5_SwitchedOff: one read before an Update, for what others have
+// there, and none for an Add; the policies of others survive all the same.
+func TestScenario_A5_SwitchedOff(t *testing.T) {
+	w := newScript(t, txtar.Parse([]byte(a5Policies)), func(c *dataplane.Config) { c.Unchecked = true })
+	w.do("namespace x", "endpoint ep-1 10.0.0.1", "pod x/w 10.0.0.1 app=web", "policy p", "apply", "calls SetPolicy/Add=1 ACL/Add=1")
+	require.Zero(t, w.report.Calls["Endpoint/Get"])
+	w.do("foreign ep-1 Other {}", "policy q", "delete policy x/p", "apply", "calls SetPolicy/Add=1 ACL/Update=1 SetPolicy/Remove=1")
+	require.Equal(t, 1, w.report.Calls["Endpoint/Get"])
+	require.True(t, slices.ContainsFunc(w.policiesOf("ep-1"), func(p hns.EndpointPolicy) bool { return p.Type == "Other" }))
+	require.Zero(t, w.dp.Stats().Conflicts)
 }
 
 // TestScenario_A5_NoBlindWrite: HNS itself says that the endpoint is another

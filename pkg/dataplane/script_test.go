@@ -65,12 +65,14 @@ type script struct {
 	born    int                    // for creation times: later lines are later pods
 }
 
-func newScript(t testing.TB, archive *txtar.Archive) *script {
+func newScript(t testing.TB, archive *txtar.Archive, change ...func(*dataplane.Config)) *script {
 	s := &script{t: t, archive: archive, now: time.Unix(1_700_000_000, 0)}
 	s.sim = hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
-	s.dp = dataplane.New(dataplane.Config{
-		Client: s.sim, Node: "n1", Now: s.clock, MaxBatchedACLs: 30,
-	})
+	cfg := dataplane.Config{Client: s.sim, Node: "n1", Now: s.clock, MaxBatchedACLs: 30}
+	for _, c := range change {
+		c(&cfg)
+	}
+	s.dp = dataplane.New(cfg)
 	s.tx = dataplane.NewTransaction()
 	return s
 }

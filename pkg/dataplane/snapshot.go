@@ -179,7 +179,7 @@ func (d *Dataplane) dumpEndpointsLocked() []EndpointDump {
 	for _, id := range slices.Sorted(maps.Keys(d.endpoints)) {
 		ep := d.endpoints[id]
 		ed := EndpointDump{
-			ID: id, Addrs: texts(ep.addrs), Applied: append([]hns.ACL{}, ep.applied...), Known: ep.known,
+			ID: id, Addrs: texts(ep.addrs), Applied: append([]hns.ACL{}, ep.applied...), Known: ep.known(),
 			Wanted: append([]hns.ACL{}, d.wishLocked(ep)...), Foreign: len(ep.foreign),
 		}
 		if p := d.members.byUID[ep.owner]; p != nil {

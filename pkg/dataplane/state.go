@@ -50,11 +50,12 @@ type endpoint struct {
 	addrs []netip.Addr
 	owner types.UID // of the pod that owns it now; "" when no pod does
 
-	// As last known. While known is false a write has an unknown outcome: then
-	// applied is empty and attempts has every list that may be there.
+	// As last known: what a write is planned from. Without a version a write has
+	// an unknown outcome: then applied is empty and attempts has every list that
+	// may be there.
+	version  hns.Version
 	foreign  []hns.EndpointPolicy
 	applied  []hns.ACL
-	known    bool
 	attempts [][]hns.ACL
 	moved    uint64 // the write sequence when the applied view last changed
 
@@ -72,6 +73,7 @@ type endpoint struct {
 	distrusted bool
 
 	queued  uint64    // place in the queue of pending updates; 0: nothing pending
+	changes int       // conflicts since it was last right
 	since   time.Time // when it got there
 	wished  uint64    // the transaction that last changed the wish
 	drifted bool      // somebody else changed our rules, not repaired yet
@@ -81,6 +83,10 @@ type endpoint struct {
 
 	holds map[ipsets.RefKind]map[ipsets.Name]bool // what it holds
 }
+
+// known reports whether the outcome of every write is known. Until it is, nothing
+// is written: that would be blind.
+func (ep *endpoint) known() bool { return ep.version != "" }
 
 // updatable reports whether there is a wish for the endpoint.
 func (ep *endpoint) updatable() bool { return ep.owner != "" }
@@ -109,7 +115,7 @@ func (ep *endpoint) shared() []hns.ACL {
 
 // mayHave returns every list of ours that may be on the endpoint.
 func (ep *endpoint) mayHave() [][]hns.ACL {
-	if ep.known {
+	if ep.known() {
 		return [][]hns.ACL{ep.applied}
 	}
 	return ep.attempts

@@ -24,6 +24,13 @@ type Stats struct {
 	// DriftFound counts what somebody else changed of ours, by kind (set, acl);
 	// DriftRepaired what of that was written again.
 	DriftFound, DriftRepaired map[string]uint64
+	Conflicts                 Conflicts
+}
+
+// Conflicts counts the writes to endpoints that somebody else came in between.
+type Conflicts struct {
+	Before uint64 // not written: the endpoint was not what the write was planned from
+	After  uint64 // written, and then something else was there
 }
 
 // SetStats is one set in HNS, as far as known.
@@ -43,6 +50,7 @@ func (d *Dataplane) Stats() Stats {
 	s := Stats{
 		Policies: len(d.policies), Pods: len(d.members.pods), Pinned: d.cache.Pinned(),
 		DriftFound: maps.Clone(d.drift.found), DriftRepaired: maps.Clone(d.drift.fixed),
+		Conflicts: d.conflicts,
 	}
 	since := func(t time.Time) {
 		s.Pending++

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/versioned"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
@@ -17,7 +19,7 @@ func (r *run) updatePods(ctx context.Context) {
 	d.mu.Lock()
 	var due []string
 	for _, ep := range d.pendingLocked() {
-		if ep.known && !ep.retryAt.After(r.started) {
+		if ep.known() && !ep.retryAt.After(r.started) {
 			due = append(due, ep.id)
 		}
 	}
@@ -28,33 +30,51 @@ func (r *run) updatePods(ctx context.Context) {
 		}
 		if err := r.updatePod(ctx, id); err != nil {
 			d.mu.Lock()
-			if ep := d.endpoints[id]; ep != nil {
-				ep.fail(err, r.started)
-				if errors.Is(err, errSetsNotReady) && !d.sets.at.IsZero() {
-					ep.retryAt = d.sets.at
-				}
-			}
+			d.failedLocked(d.endpoints[id], err, r.started)
 			d.mu.Unlock()
 		}
 	}
 }
 
-// errChanged: the endpoint is not what the steps were planned from.
-var errChanged = fmt.Errorf("policies: %w", hns.ErrConflict)
+// failedLocked schedules the next try of an endpoint's update; ep may be gone, or
+// right by somebody else's doing. d.mu must be held.
+func (d *Dataplane) failedLocked(ep *endpoint, err error, now time.Time) {
+	switch {
+	case ep == nil || ep.queued == 0:
+	case errors.Is(err, hns.ErrConflict):
+		ep.conflicted(err, now)
+	default:
+		ep.fail(err, now)
+		if errors.Is(err, errSetsNotReady) && !d.sets.at.IsZero() {
+			ep.retryAt = d.sets.at
+		}
+	}
+}
 
-// maxChanges is how often an endpoint that somebody else keeps changing is
-// planned anew in one round.
-const maxChanges = 3
+// quietConflicts is how many conflicts in a row are nobody's concern.
+const quietConflicts = 2
+
+// conflicted schedules the next try after a conflict: in the next round, which
+// comes at once the first time. What goes on is an error like any other.
+func (ep *endpoint) conflicted(err error, now time.Time) {
+	ep.changes++
+	switch {
+	case ep.changes == 1:
+		ep.retryAt = time.Time{}
+	case ep.changes <= quietConflicts:
+		ep.retryAt = now.Add(spread(ep.id, ep.changes-1))
+	default:
+		ep.fail(err, now)
+	}
+}
 
 // errSetsNotReady: an ACL waits for a set that could not be written.
 var errSetsNotReady = errors.New("waits for a set that could not be written")
 
-// updatePod brings one endpoint to its wish. The steps are planned anew when
-// one did not do what it was planned for: the re-read of an Update showed
-// something else than was known, or HNS refused a rule, which is worked around
-// one policy at a time.
+// updatePod brings one endpoint to its wish. What HNS refuses of it is worked
+// around one policy at a time, with steps that are planned anew.
 func (r *run) updatePod(ctx context.Context, id string) error {
-	for changes := 0; ; {
+	for {
 		ep, steps, ready := r.nextSteps(id)
 		switch {
 		case len(steps) == 0:
@@ -64,10 +84,6 @@ func (r *run) updatePod(ctx context.Context, id string) error {
 		}
 		for _, s := range steps {
 			done, err := r.step(ctx, ep, s)
-			if errors.Is(err, errChanged) && changes < maxChanges {
-				changes++
-				break
-			}
 			if err != nil {
 				return err
 			}
@@ -85,7 +101,7 @@ func (r *run) nextSteps(id string) (ep *endpoint, steps []step, ready bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	ep = d.endpoints[id]
-	if ep == nil || ep.queued == 0 || !ep.known {
+	if ep == nil || ep.queued == 0 || !ep.known() {
 		return ep, nil, true
 	}
 	steps = d.stepsLocked(ep)
@@ -113,73 +129,58 @@ func (d *Dataplane) readyLocked(ep *endpoint, steps []step) bool {
 	return !slices.ContainsFunc(d.namesOfLocked(added), func(n ipsets.Name) bool { return !d.cache.Ready(n) })
 }
 
-// step makes one request for an endpoint and records what is there then. done
-// is false when the rest has to be planned anew.
+// step makes one request for an endpoint, with the version that it was planned
+// from, and records what is there then. done is false when the rest has to be
+// planned anew.
 func (r *run) step(ctx context.Context, ep *endpoint, s step) (done bool, err error) {
-	if s.verb == hns.Add {
-		return r.add(ctx, ep, s.acls)
-	}
-	return r.replace(ctx, ep, s.acls)
-}
-
-// add appends rules.
-func (r *run) add(ctx context.Context, ep *endpoint, acls []hns.ACL) (done bool, err error) {
 	d := r.d
-	err = r.quiet(hns.OpACLAdd, func() error { return d.cfg.Client.AddACLs(ctx, ep.id, acls) })
+	w := versioned.Writer{Client: counted{r}, Unchecked: d.cfg.Unchecked}
+	d.mu.Lock()
+	from := ep.version
+	d.mu.Unlock()
+	write, reached := w.Replace, s.acls
+	if s.verb == hns.Add {
+		write, reached = w.Add, slices.Concat(ep.applied, s.acls)
+	}
+	version, err := write(ctx, ep.id, from, s.acls)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.wroteLocked(ep, slices.Concat(ep.applied, acls), acls, err)
+	return d.wroteLocked(ep, canonical(reached), s.acls, version, err)
 }
 
-// replace writes the complete list of ours beside what everybody else has. An
-// Update replaces all policies of every owner, so the endpoint is read right
-// before and theirs are sent back byte for byte.
-func (r *run) replace(ctx context.Context, ep *endpoint, acls []hns.ACL) (done bool, err error) {
-	d := r.d
-	var e hns.Endpoint
-	err = r.quiet(hns.OpEndpointGet, func() (err error) {
-		e, err = d.cfg.Client.GetEndpoint(ctx, ep.id)
+// counted are the calls of a run for one endpoint: counted, with their errors
+// kept.
+type counted struct{ r *run }
+
+func (c counted) GetEndpoint(ctx context.Context, id string) (e hns.Endpoint, err error) {
+	err = c.r.quiet(hns.OpEndpointGet, func() (err error) {
+		e, err = c.r.d.cfg.Client.GetEndpoint(ctx, id)
 		return err
 	})
-	if hns.EndpointGone(err) {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.goneLocked(ep.id)
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	foreign, same := d.sameAsRead(ep, e)
-	if !same {
-		return false, fmt.Errorf("endpoint %s: %w", ep.id, errChanged)
-	}
-	policies := slices.Clone(foreign)
-	for _, a := range acls {
-		policies = append(policies, hns.NewACLPolicy(a))
-	}
-	err = r.quiet(hns.OpACLUpdate, func() error { return d.cfg.Client.ReplacePolicies(ctx, ep.id, policies) })
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.wroteLocked(ep, acls, acls, err)
+	return e, err
 }
 
-// sameAsRead compares a fresh read with what the steps were planned from and
-// returns the others' policies. What is not the same is taken over.
-func (d *Dataplane) sameAsRead(ep *endpoint, e hns.Endpoint) (foreign []hns.EndpointPolicy, same bool) {
-	ours, foreign := e.Split()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if sameACLs(ours, ep.applied) && slices.EqualFunc(foreign, ep.foreign, samePolicy) && slices.Equal(ipv4(e.Addrs), ep.addrs) {
-		return foreign, true
+func (c counted) AddACLs(ctx context.Context, id string, acls []hns.ACL) error {
+	return c.r.quiet(hns.OpACLAdd, func() error { return c.r.d.cfg.Client.AddACLs(ctx, id, acls) })
+}
+
+func (c counted) ReplacePolicies(ctx context.Context, id string, policies []hns.EndpointPolicy) error {
+	return c.r.quiet(hns.OpACLUpdate, func() error { return c.r.d.cfg.Client.ReplacePolicies(ctx, id, policies) })
+}
+
+// conflictLocked takes over what a conflict showed, in place of everything that
+// was thought of the endpoint: its list, what others have there, its addresses,
+// the references and pins, and the wish, which follows from them. d.mu must be
+// held.
+func (d *Dataplane) conflictLocked(ep *endpoint, reached []hns.ACL, c *versioned.Conflict) {
+	if c.Written {
+		d.conflicts.After++
+		ep.applied = reached // what somebody else changed is the difference to this
+	} else {
+		d.conflicts.Before++
 	}
-	d.readLocked(e)
+	d.readLocked(c.Endpoint)
 	d.renderLocked(ep)
-	return nil, false
-}
-
-func samePolicy(a, b hns.EndpointPolicy) bool {
-	return a.Type == b.Type && string(a.Settings) == string(b.Settings)
 }
 
 func sameACLs(a, b []hns.ACL) bool {
@@ -188,17 +189,23 @@ func sameACLs(a, b []hns.ACL) bool {
 }
 
 // wroteLocked records the outcome of an ACL write: after it the endpoint has
-// reached, if sent was accepted. d.mu must be held.
-func (d *Dataplane) wroteLocked(ep *endpoint, reached, sent []hns.ACL, err error) (done bool, _ error) {
+// reached, with this version, if sent was accepted. d.mu must be held.
+func (d *Dataplane) wroteLocked(ep *endpoint, reached, sent []hns.ACL, version hns.Version, err error) (done bool, _ error) {
+	var conflict *versioned.Conflict
 	switch {
 	case err == nil:
 		ep.distrusted = false
 		d.drift.repaired(ep)
-		d.appliedLocked(ep, canonical(reached))
+		d.appliedLocked(ep, reached, version)
 		return true, nil
 	case hns.EndpointGone(err):
 		d.goneLocked(ep.id)
 		return false, nil
+	case errors.As(err, &conflict):
+		d.conflictLocked(ep, reached, conflict)
+		return false, err
+	case errors.Is(err, versioned.ErrUnread):
+		return false, err
 	case errors.Is(err, hns.ErrInvalid) && refusedObject(err) != hns.KindEndpoint:
 		return false, d.refusedLocked(ep, sent, err)
 	}
@@ -209,7 +216,7 @@ func (d *Dataplane) wroteLocked(ep *endpoint, reached, sent []hns.ACL, err error
 			d.cache.Unknown(n)
 		}
 	}
-	d.unknownLocked(ep, canonical(reached))
+	d.unknownLocked(ep, reached)
 	return false, err
 }
 

@@ -19,6 +19,7 @@ type nodeState struct {
 
 	pending, oldest, pinned, bytes *prometheus.Desc
 	found, repaired                *prometheus.Desc // by kind
+	conflicts                      *prometheus.Desc // by when
 	sets                           *prometheus.Desc // by type
 	stale                          *prometheus.Desc // by kind
 }
@@ -34,8 +35,10 @@ func newNodeState(o Options) *nodeState {
 		bytes:    desc("npm_programmed_set_bytes", "Length of the values of all sets in HNS together."),
 		found:    desc("npm_drift_found_total", "Objects of ours in HNS that somebody else changed.", "kind"),
 		repaired: desc("npm_drift_repaired_total", "Objects of ours in HNS that somebody else changed and that were written again.", "kind"),
-		sets:     desc("npm_programmed_sets", "Sets of ours in HNS, by HNS's type.", "type"),
-		stale:    desc("npm_informer_staleness_seconds", "Time since the API server last said something about a kind of objects.", "kind"),
+		conflicts: desc("npm_hns_conflicts_total",
+			"Writes to endpoints that somebody else came in between: not made, or made and then something else was there.", "when"),
+		sets:  desc("npm_programmed_sets", "Sets of ours in HNS, by HNS's type.", "type"),
+		stale: desc("npm_informer_staleness_seconds", "Time since the API server last said something about a kind of objects.", "kind"),
 	}
 }
 
@@ -45,7 +48,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (s *nodeState) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.pending, s.oldest, s.pinned, s.bytes, s.found, s.repaired, s.sets, s.stale} {
+	for _, d := range []*prometheus.Desc{s.pending, s.oldest, s.pinned, s.bytes, s.found, s.repaired, s.conflicts, s.sets, s.stale} {
 		out <- d
 	}
 }
@@ -74,6 +77,8 @@ func (s *nodeState) Collect(out chan<- prometheus.Metric) {
 		counter(out, s.found, stats.DriftFound[kind], kind)
 		counter(out, s.repaired, stats.DriftRepaired[kind], kind)
 	}
+	counter(out, s.conflicts, stats.Conflicts.Before, "before")
+	counter(out, s.conflicts, stats.Conflicts.After, "after")
 	for kind, age := range s.staleness() {
 		gauge(out, s.stale, age.Seconds(), kind.String())
 	}

@@ -57,6 +57,7 @@ var nodeTable = []row{
 	{"npm_drift_repaired_total", "COUNTER", "kind=acl,set", "Objects of ours in HNS that somebody else changed and that were written again."},
 	{"npm_event_to_programmed_seconds", "HISTOGRAM", "", "Time from an event of the API server until all that follows from it is in HNS."},
 	{"npm_hns_calls_total", "COUNTER", hnsOps, "Calls of HNS that were begun."},
+	{"npm_hns_conflicts_total", "COUNTER", "when=after,before", "Writes to endpoints that somebody else came in between: not made, or made and then something else was there."},
 	{"npm_hns_errors_total", "COUNTER", hnsClasses + hnsOps, "Calls of HNS that ended in an error, answers like not_found included."},
 	{"npm_informer_staleness_seconds", "GAUGE", "kind=namespaces,networkpolicies,nodes,pods", "Time since the API server last said something about a kind of objects."},
 	{"npm_oldest_pending_pod_update_seconds", "GAUGE", "", "Age of the oldest update of a pod that is not in HNS yet; 0 when there is none."},

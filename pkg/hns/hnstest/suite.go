@@ -64,6 +64,9 @@ func Run(t *testing.T, newClient func(t *testing.T) (hns.Client, Fixture)) {
 		{"only attached local endpoints are listed", listing},
 		{"every address of an endpoint is read", severalAddresses},
 		{"arguments and results are copies", copies},
+		{"writes read back as the version that was asked for", writesHaveVersions},
+		{"a stale write is refused", staleWriteRefused},
+		{"what came in between is found", cameInBetween},
 		{"nothing is done for a caller that gave up", gaveUp},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -1,0 +1,107 @@
+package versioned_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/hns/versioned"
+)
+
+// How a Writer works with HNS is in the contract suite (hnstest/versions.go); here
+// are its calls and what it makes of their errors.
+
+var rule = hns.ACL{ID: hns.ACLIDPrefix + "x.p", Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: hns.PriorityAllow}
+
+// start returns a simulator with one endpoint, and that endpoint's version.
+func start(t *testing.T) (*hnssim.Sim, hns.Version) {
+	t.Helper()
+	sim := hnssim.New(hnssim.Options{})
+	require.NoError(t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
+	e, err := sim.GetEndpoint(t.Context(), "ep")
+	require.NoError(t, err)
+	sim.ResetCalls()
+	return sim, e.Version()
+}
+
+// write is Add or Replace.
+type write func(w versioned.Writer, ctx context.Context, from hns.Version) (hns.Version, error)
+
+var writes = map[string]write{
+	hns.OpACLAdd: func(w versioned.Writer, ctx context.Context, from hns.Version) (hns.Version, error) {
+		return w.Add(ctx, "ep", from, []hns.ACL{rule})
+	},
+	hns.OpACLUpdate: func(w versioned.Writer, ctx context.Context, from hns.Version) (hns.Version, error) {
+		return w.Replace(ctx, "ep", from, []hns.ACL{rule})
+	},
+}
+
+func TestCallsOfAWrite(t *testing.T) {
+	for op, write := range writes {
+		t.Run(op, func(t *testing.T) {
+			sim, from := start(t)
+			_, err := write(versioned.Writer{Client: sim}, t.Context(), from)
+			require.NoError(t, err)
+			require.Equal(t, map[string]int{hns.OpEndpointGet: 2, op: 1}, sim.Counts())
+		})
+		t.Run(op+" unchecked", func(t *testing.T) {
+			sim, _ := start(t)
+			v, err := write(versioned.Writer{Client: sim, Unchecked: true}, t.Context(), "stale")
+			require.NoError(t, err)
+			require.Equal(t, versioned.Unchecked, v)
+			want := map[string]int{op: 1}
+			if op == hns.OpACLUpdate {
+				want[hns.OpEndpointGet] = 1 // for the policies of others
+			}
+			require.Equal(t, want, sim.Counts())
+		})
+	}
+}
+
+// TestErrorsOfAWrite: what each of the three calls can answer, and what follows.
+func TestErrorsOfAWrite(t *testing.T) {
+	for op, write := range writes {
+		for name, test := range map[string]struct {
+			fault                hnssim.Fault
+			unread, gone, unsure bool
+			written              bool
+		}{
+			"read before":        {fault: hnssim.Fault{Op: hns.OpEndpointGet, Err: hns.ErrInvalid}, unread: true},
+			"gone before":        {fault: hnssim.Fault{Op: hns.OpEndpointGet, Err: hns.ErrNotFound}, unread: true, gone: true},
+			"the write":          {fault: hnssim.Fault{Op: op, Err: hns.ErrUnavailable}, unsure: true},
+			"the write's reply":  {fault: hnssim.Fault{Op: op, Mode: hnssim.LoseReply}, unsure: true, written: true},
+			"read after":         {fault: hnssim.Fault{Op: hns.OpEndpointGet, Nth: 2, Err: hns.ErrUnavailable}, unsure: true, written: true},
+			"read after refused": {fault: hnssim.Fault{Op: hns.OpEndpointGet, Nth: 2, Err: hns.ErrInvalid}, unsure: true, written: true},
+			"gone after":         {fault: hnssim.Fault{Op: hns.OpEndpointGet, Nth: 2, Err: hns.ErrNotFound}, gone: true, written: true},
+		} {
+			t.Run(fmt.Sprint(op, " ", name), func(t *testing.T) {
+				sim, from := start(t)
+				sim.Inject(test.fault)
+				v, err := write(versioned.Writer{Client: sim}, t.Context(), from)
+				require.Error(t, err)
+				require.Empty(t, v)
+				require.Equal(t, test.unread, errors.Is(err, versioned.ErrUnread))
+				require.Equal(t, test.gone, hns.EndpointGone(err))
+				require.Equal(t, test.unsure, hns.OutcomeUnknown(err), err)
+				require.NotErrorIs(t, err, hns.ErrConflict)
+				e, err := sim.GetEndpoint(t.Context(), "ep")
+				require.NoError(t, err)
+				ours, _ := e.Split()
+				require.Equal(t, test.written, len(ours) == 1)
+			})
+		}
+	}
+}
+
+// TestConflictText: one line for whoever reads a log.
+func TestConflictText(t *testing.T) {
+	sim, _ := start(t)
+	_, err := versioned.Writer{Client: sim}.Add(t.Context(), "ep", "", []hns.ACL{rule})
+	require.EqualError(t, err, "hns: endpoint ep: before the write: changed since it was read")
+}
