@@ -2,8 +2,10 @@ package hnssim
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,34 +21,12 @@ type policy struct {
 
 // rule is an ACL with everything looked up.
 type rule struct {
-	acl      hns.ACL // canonical
-	protocol int     // anyProtocol or a number
-	local    addresses
-	remote   addresses
-	ports    ports // destination ports; empty: every port
-	source   bool  // it asks for source ports
-}
-
-// anyProtocol stands for every protocol.
-const anyProtocol = -1
-
-// addresses is one address field. With both empty everything matches.
-type addresses struct {
-	literals spans
-	sets     []*set
-}
-
-// ports are ranges of ports, both ends included.
-type ports [][2]uint16
-
-func (p ports) contain(n uint16) bool {
-	return len(p) == 0 || slices.ContainsFunc(p, func(r [2]uint16) bool { return r[0] <= n && n <= r[1] })
+	hns.Rule
+	local, remote []*set // the sets of its address fields
 }
 
 // sets returns every set that the rule names.
-func (r *rule) sets() []*set {
-	return append(r.local.sets[:len(r.local.sets):len(r.local.sets)], r.remote.sets...)
-}
+func (r *rule) sets() []*set { return slices.Concat(r.local, r.remote) }
 
 // lookup finds a set of the endpoint's network by Id; nil when there is none.
 type lookup func(id string) *set
@@ -73,7 +53,7 @@ func readPolicy(p hns.EndpointPolicy, find lookup) (policy, *refused) {
 		return policy{}, refusal
 	}
 	if a.Ours() {
-		return policy{read: normalised(r.acl), rule: r}, nil
+		return policy{read: normalised(r.ACL), rule: r}, nil
 	}
 	return policy{read: p, rule: r}, nil
 }
@@ -81,59 +61,50 @@ func readPolicy(p hns.EndpointPolicy, find lookup) (policy, *refused) {
 // readACL checks a rule and looks up what it names.
 func readACL(a hns.ACL, find lookup) (*rule, *refused) {
 	a = a.Canonical()
-	if a.RuleType == "" {
-		a.RuleType = hns.Switch // what HNS takes it for (azure-container-networking#1752)
-	}
-	r := &rule{acl: a}
 	culprit := func(field string) string { return fmt.Sprintf("%q of rule %s", field, a.ID) }
+	layer := cmp.Or(a.RuleType, hns.Switch) // what HNS takes it for (azure-container-networking#1752)
 	switch {
 	case a.Action != hns.Allow && a.Action != hns.Block:
 		return nil, unknownAction.of(culprit(string(a.Action)))
 	case a.Direction != hns.In && a.Direction != hns.Out:
 		return nil, unknownDirection.of(culprit(string(a.Direction)))
-	case a.RuleType != hns.Switch && a.RuleType != hns.Host:
+	case layer != hns.Switch && layer != hns.Host:
 		return nil, unknownRuleType.of(culprit(string(a.RuleType)))
-	case a.RuleType == hns.Switch && a.Priority == 0:
+	case layer == hns.Switch && a.Priority == 0:
 		return nil, switchWithoutPriority.of(a.ID)
-	case a.RuleType == hns.Host && a.Priority != 0:
+	case layer == hns.Host && a.Priority != 0:
 		return nil, hostWithPriority.of(culprit(strconv.Itoa(int(a.Priority))))
 	case strings.Contains(a.Protocols, ","):
 		return nil, severalProtocols.of(culprit(a.Protocols))
 	}
-	r.protocol = anyProtocol
-	if a.Protocols != "" {
-		n, err := strconv.ParseUint(a.Protocols, 10, 8)
-		if err != nil || strconv.FormatUint(n, 10) != a.Protocols {
-			return nil, badProtocol.of(culprit(a.Protocols))
-		}
-		r.protocol = int(n)
+	protocol, ok := hns.ParseProtocol(a.Protocols)
+	if !ok {
+		return nil, badProtocol.of(culprit(a.Protocols))
 	}
-	if a.LocalPorts+a.RemotePorts != "" && !slices.Contains([]int{6, 17, 132}, r.protocol) {
+	if a.LocalPorts+a.RemotePorts != "" && !slices.Contains([]int{6, 17, 132}, protocol) {
 		return nil, portsOfAnyProtocol.of(culprit(a.LocalPorts + a.RemotePorts))
 	}
-	local, ok := parsePorts(a.LocalPorts)
-	if !ok {
-		return nil, badPort.of(culprit(a.LocalPorts))
+	for _, field := range []string{a.LocalPorts, a.RemotePorts} {
+		if _, ok := hns.ParsePorts(field); !ok {
+			return nil, badPort.of(culprit(field))
+		}
 	}
-	remote, ok := parsePorts(a.RemotePorts)
-	if !ok {
-		return nil, badPort.of(culprit(a.RemotePorts))
-	}
-	if a.Direction == hns.In {
-		r.ports, r.source = local, len(remote) > 0
-	} else {
-		r.ports, r.source = remote, len(local) > 0
-	}
+	r := &rule{}
 	var refusal *refused
-	if r.local, refusal = readAddresses(a.LocalAddresses, find); refusal != nil {
+	if r.local, refusal = findSets(a.LocalAddresses, find); refusal != nil {
 		return nil, refusal
 	}
-	if r.remote, refusal = readAddresses(a.RemoteAddresses, find); refusal != nil {
+	if r.remote, refusal = findSets(a.RemoteAddresses, find); refusal != nil {
 		return nil, refusal
 	}
 	if n := listLen(a.LocalAddresses) + listLen(a.RemoteAddresses); n > hns.MaxAddressesPerACL {
 		return nil, tooManyAddresses.of(fmt.Sprintf("%d of rule %s", n, a.ID))
 	}
+	parsed, err := hns.ParseRule(a, func(id string) *hns.Set { return &find(id).match })
+	if err != nil {
+		panic("BUG: what was checked is refused: " + err.Error())
+	}
+	r.Rule = *parsed
 	return r, nil
 }
 
@@ -145,61 +116,45 @@ func listLen(field string) int {
 	return strings.Count(field, ",") + 1
 }
 
-// readAddresses reads one address field. A text is a literal, or the Id of a
-// set that is there or bears our prefix, or nothing that HNS knows.
-func readAddresses(field string, find lookup) (addresses, *refused) {
-	var out addresses
+// findSets checks one address field and returns the sets that it names. A text
+// is a literal, or the Id of a set that is there or bears our prefix, or nothing
+// that HNS knows.
+func findSets(field string, find lookup) ([]*set, *refused) {
 	if field == "" {
-		return out, nil
+		return nil, nil
 	}
+	var sets []*set
 	var missing string
+	literals := 0
 	for text := range strings.SplitSeq(field, ",") {
-		if sp, ok := parseSpan(text); ok {
-			out.literals = append(out.literals, sp)
+		if _, ok := hns.ParseSpan(text); ok {
+			literals++
 		} else if at := find(text); at != nil {
-			out.sets = append(out.sets, at)
+			sets = append(sets, at)
 		} else if strings.HasPrefix(text, hns.SetIDPrefix) {
 			missing = text
 		} else if isIPv6(text) {
-			return out, ipv6Address.of(text)
+			return nil, ipv6Address.of(text)
 		} else {
-			return out, badAddress.of(fmt.Sprintf("%q", text))
+			return nil, badAddress.of(fmt.Sprintf("%q", text))
 		}
 	}
-	if len(out.literals) > 0 && (len(out.sets) > 0 || missing != "") {
-		return out, mixedAddresses.of(field)
+	if literals > 0 && (len(sets) > 0 || missing != "") {
+		return nil, mixedAddresses.of(field)
 	}
 	if missing != "" {
-		return out, aclSetMissing.of(missing)
+		return nil, aclSetMissing.of(missing)
 	}
-	out.literals = out.literals.sorted()
-	return out, nil
+	return sets, nil
 }
 
-// parsePorts reads a list of ports and ranges; false when it is malformed.
-func parsePorts(field string) (ports, bool) {
-	if field == "" {
-		return nil, true
+// isIPv6 reports whether the text is an IPv6 address or block.
+func isIPv6(text string) bool {
+	if a, err := netip.ParseAddr(text); err == nil {
+		return !a.Is4()
 	}
-	var out ports
-	for text := range strings.SplitSeq(field, ",") {
-		first, last, isRange := strings.Cut(text, "-")
-		if !isRange {
-			last = first
-		}
-		a, okA := parsePort(first)
-		b, okB := parsePort(last)
-		if !okA || !okB || a > b {
-			return nil, false
-		}
-		out = append(out, [2]uint16{a, b})
-	}
-	return out, true
-}
-
-func parsePort(text string) (uint16, bool) {
-	n, err := strconv.ParseUint(text, 10, 16)
-	return uint16(n), err == nil && n > 0 && strconv.FormatUint(n, 10) == text
+	p, err := netip.ParsePrefix(text)
+	return err == nil && !p.Addr().Is4()
 }
 
 // readBack is an ACL as HNS shows it: any protocol has a number, the keys are in

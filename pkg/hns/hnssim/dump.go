@@ -71,10 +71,10 @@ func sortedNames(sets []*set) []string {
 
 // compareValues orders addresses and blocks by number.
 func compareValues(a, b string) int {
-	x, _ := parseSpan(a)
-	y, _ := parseSpan(b)
-	if x.first != y.first {
-		if x.first < y.first {
+	x, _ := hns.ParseSpan(a)
+	y, _ := hns.ParseSpan(b)
+	if x.First != y.First {
+		if x.First < y.First {
 			return -1
 		}
 		return 1
@@ -114,23 +114,23 @@ func (e *endpoint) dump(b *strings.Builder, network string) {
 // dump returns the line of a policy. Ours is shown by its meaning, as its text
 // follows from that; everybody else's as it is.
 func (p policy) dump() string {
-	if p.rule == nil || !p.rule.acl.Ours() {
+	if p.rule == nil || !p.rule.ACL.Ours() {
 		text := string(p.read.Settings)
 		if strings.ContainsAny(text, "\r\n") || strings.TrimSpace(text) != text {
 			text = strconv.Quote(text)
 		}
 		return fmt.Sprintf("policy %s %s", quote(p.read.Type), text)
 	}
-	a := p.rule.acl
+	a := p.rule.ACL
 	var b strings.Builder
 	fmt.Fprintf(&b, "acl %s %d %s %s", a.Direction, a.Priority, a.Action, quote(a.ID))
 	for _, f := range []struct{ key, value string }{
 		{"rule", strings.TrimPrefix(string(a.RuleType), string(hns.Switch))},
 		{"proto", a.Protocols},
-		{"local-sets", strings.Join(sortedNames(p.rule.local.sets), ",")},
-		{"local", literals(a.LocalAddresses, p.rule.local)},
-		{"remote-sets", strings.Join(sortedNames(p.rule.remote.sets), ",")},
-		{"remote", literals(a.RemoteAddresses, p.rule.remote)},
+		{"local-sets", strings.Join(sortedNames(p.rule.local), ",")},
+		{"local", literals(a.LocalAddresses, p.rule.Local)},
+		{"remote-sets", strings.Join(sortedNames(p.rule.remote), ",")},
+		{"remote", literals(a.RemoteAddresses, p.rule.Remote)},
 		{"local-ports", a.LocalPorts},
 		{"remote-ports", a.RemotePorts},
 	} {
@@ -142,8 +142,8 @@ func (p policy) dump() string {
 }
 
 // literals returns the field's literals, sorted; "" when it names sets.
-func literals(field string, a addresses) string {
-	if field == "" || len(a.sets) > 0 {
+func literals(field string, a hns.Addresses) string {
+	if field == "" || len(a.Sets) > 0 {
 		return ""
 	}
 	return strings.Join(slices.SortedFunc(strings.SplitSeq(field, ","), compareValues), ",")

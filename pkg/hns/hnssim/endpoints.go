@@ -249,7 +249,7 @@ func (s *Sim) AddACLs(ctx context.Context, id string, acls []hns.ACL) error {
 			}
 			var found *rule
 			if found, r = s.readACL(e, a); r == nil {
-				added[i] = policy{read: normalised(found.acl), rule: found}
+				added[i] = policy{read: normalised(found.ACL), rule: found}
 			}
 		}
 		if r != nil {
@@ -307,8 +307,8 @@ func (s *Sim) readPolicies(e *endpoint, policies []hns.EndpointPolicy) ([]policy
 		if out[i], r = readPolicy(p, s.lookup(e)); r != nil {
 			return nil, r
 		}
-		if out[i].rule != nil && s.rejected(out[i].rule.acl) {
-			return nil, aclRejected.of(out[i].rule.acl.ID)
+		if out[i].rule != nil && s.rejected(out[i].rule.ACL) {
+			return nil, aclRejected.of(out[i].rule.ACL.ID)
 		}
 	}
 	return out, nil
@@ -317,7 +317,7 @@ func (s *Sim) readPolicies(e *endpoint, policies []hns.EndpointPolicy) ([]policy
 // readACL checks a rule for an endpoint; s.mu must be held.
 func (s *Sim) readACL(e *endpoint, a hns.ACL) (*rule, *refused) {
 	found, r := readACL(a, s.lookup(e))
-	if r == nil && s.rejected(found.acl) {
+	if r == nil && s.rejected(found.ACL) {
 		r = aclRejected.of(a.ID)
 	}
 	return found, r

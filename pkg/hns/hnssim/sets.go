@@ -13,16 +13,16 @@ import (
 // that rules and lists can point at it.
 type set struct {
 	hns.SetPolicy
-	spans   spans  // of an IPSET
-	members []*set // of a NESTEDIPSET
-	acls    int    // rules on endpoints that name it
-	lists   int    // nested sets that contain it, once per mention
+	match   hns.Set // what rules look at; the object stays the same too
+	members []*set  // of a NESTEDIPSET
+	acls    int     // rules on endpoints that name it
+	lists   int     // nested sets that contain it, once per mention
 }
 
 // content is what a valid set policy means.
 type content struct {
 	policy  hns.SetPolicy
-	spans   spans
+	spans   hns.Spans
 	members []*set
 }
 
@@ -153,15 +153,15 @@ func (s *Sim) checkSet(verb hns.Verb, p hns.SetPolicy) (content, *refused) {
 
 // badID reports whether an Id could not be told apart in a list of addresses.
 func badID(id string) bool {
-	_, literal := parseSpan(id)
+	_, literal := hns.ParseSpan(id)
 	return id == "" || literal || strings.ContainsAny(id, ", \t\r\n")
 }
 
 // parseValues reads the addresses and blocks of an IPSET.
-func parseValues(p hns.SetPolicy) (spans, *refused) {
-	out := make(spans, 0, len(p.Values))
+func parseValues(p hns.SetPolicy) (hns.Spans, *refused) {
+	out := make(hns.Spans, 0, len(p.Values))
 	for _, v := range p.Values {
-		switch sp, ok := parseSpan(v); {
+		switch sp, ok := hns.ParseSpan(v); {
 		case ok:
 			out = append(out, sp)
 		case isIPv6(v):
@@ -170,7 +170,7 @@ func parseValues(p hns.SetPolicy) (spans, *refused) {
 			return nil, badSetValue.of(fmt.Sprintf("%q of set %s", v, p.Name))
 		}
 	}
-	return out.sorted(), nil
+	return out.Sorted(), nil
 }
 
 // findMembers finds the members of a NESTEDIPSET; s.mu must be held. No member
@@ -206,7 +206,11 @@ func (s *Sim) putSet(c content) {
 	for _, m := range at.members {
 		m.lists--
 	}
-	at.SetPolicy, at.spans, at.members = c.policy, c.spans, c.members
+	at.SetPolicy, at.members = c.policy, c.members
+	at.match = hns.Set{Type: c.policy.Type, Spans: c.spans}
+	for _, m := range c.members {
+		at.match.Members = append(at.match.Members, &m.match)
+	}
 }
 
 // removeSet forgets a set that nothing names; s.mu must be held.

@@ -119,7 +119,7 @@ func (s *Sim) Restart(lose bool) {
 	}
 	for _, e := range s.endpoints {
 		e.setPolicies(slices.DeleteFunc(slices.Clone(e.policies), func(p policy) bool {
-			return p.rule != nil && (p.rule.acl.Ours() || len(p.rule.sets()) > 0)
+			return p.rule != nil && (p.rule.ACL.Ours() || len(p.rule.sets()) > 0)
 		}))
 	}
 	clear(s.sets)

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 )
@@ -231,33 +230,4 @@ func TestTraceRefusesToGuess(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.Trace("ep", hns.In, Packet{})
 	require.ErrorIs(t, err, hns.ErrInvalid)
-}
-
-// TestSpans checks the search against a look at every block.
-func TestSpans(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		block := rapid.Custom(func(t *rapid.T) netip.Prefix {
-			a := netip.AddrFrom4([4]byte{byte(rapid.SampledFrom([]int{0, 10, 255}).Draw(t, "a")), 0, 0, rapid.Byte().Draw(t, "d")})
-			return netip.PrefixFrom(a, rapid.SampledFrom([]int{0, 8, 24, 27, 30, 31, 32}).Draw(t, "bits")).Masked()
-		})
-		blocks := rapid.SliceOfN(block, 0, 6).Draw(t, "blocks")
-		var all spans
-		for _, b := range blocks {
-			sp, ok := parseSpan(b.String())
-			require.True(t, ok)
-			all = append(all, sp)
-		}
-		all = all.sorted()
-		for i := 1; i < len(all); i++ {
-			require.Greater(t, all[i].first, all[i-1].last)
-		}
-		for range 20 {
-			a := netip.AddrFrom4([4]byte{byte(rapid.SampledFrom([]int{0, 10, 255}).Draw(t, "a")), 0, 0, rapid.Byte().Draw(t, "d")})
-			want := false
-			for _, b := range blocks {
-				want = want || b.Contains(a)
-			}
-			require.Equal(t, want, all.contain(number(a)), "%v in %v", a, blocks)
-		}
-	})
 }

@@ -1,0 +1,260 @@
+package hns
+
+import (
+	"fmt"
+	"iter"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Packet is the first packet of a connection; replies need no rule.
+type Packet struct {
+	Src, Dst netip.Addr
+	Protocol uint8 // 6 TCP, 17 UDP, 132 SCTP
+	DstPort  uint16
+}
+
+// Verdict says what the switch does with a packet.
+type Verdict struct {
+	Allowed bool
+	// Matched are the rules, canonical, that match with the best priority.
+	Matched []ACL
+	// Default: no rule matches. Without any rule everything passes, with any
+	// rule nothing does (hcsshim#1059, Windows-Containers#616).
+	Default bool
+}
+
+// PolicyTypeTierACL is the type of tiered rules (hcsshim TierAclPolicySetting).
+// What they do beside ordinary ones is not known.
+const PolicyTypeTierACL = "TierAcl"
+
+// Rule is an ACL taken apart, with the sets that it names.
+type Rule struct {
+	ACL      ACL // canonical
+	Protocol int // EveryProtocol or a number
+	Local    Addresses
+	Remote   Addresses
+	Ports    Ports // destination ports; empty: every port
+	Source   bool  // it asks for source ports
+}
+
+// EveryProtocol is the Protocol of a rule for any protocol.
+const EveryProtocol = -1
+
+// Addresses is one address field. With both empty everything matches.
+type Addresses struct {
+	Literals Spans  // any of them
+	Sets     []*Set // all of them
+}
+
+// Set is a set as the switch sees it.
+type Set struct {
+	Type    SetType
+	Spans   Spans  // of an IPSET
+	Members []*Set // of a NESTEDIPSET
+}
+
+// Ports are ranges of ports, both ends included.
+type Ports [][2]uint16
+
+// Contain reports whether one of the ranges has a port; no ranges have all.
+func (p Ports) Contain(n uint16) bool {
+	return len(p) == 0 || slices.ContainsFunc(p, func(r [2]uint16) bool { return r[0] <= n && n <= r[1] })
+}
+
+// ParsePorts reads a list of ports and ranges; false when it is malformed.
+func ParsePorts(field string) (Ports, bool) {
+	if field == "" {
+		return nil, true
+	}
+	var out Ports
+	for text := range strings.SplitSeq(field, ",") {
+		first, last, isRange := strings.Cut(text, "-")
+		if !isRange {
+			last = first
+		}
+		a, okA := parsePort(first)
+		b, okB := parsePort(last)
+		if !okA || !okB || a > b {
+			return nil, false
+		}
+		out = append(out, [2]uint16{a, b})
+	}
+	return out, true
+}
+
+func parsePort(text string) (uint16, bool) {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return uint16(n), err == nil && n > 0 && strconv.FormatUint(n, 10) == text
+}
+
+// ParseProtocol reads the protocol of a rule; false when it is none.
+func ParseProtocol(text string) (int, bool) {
+	if text == "" || text == AnyProtocol {
+		return EveryProtocol, true
+	}
+	n, err := strconv.ParseUint(text, 10, 8)
+	return int(n), err == nil && strconv.FormatUint(n, 10) == text
+}
+
+// ParseRule takes an ACL apart. find returns the set of an Id, nil when there
+// is none. It fails with ErrInvalid when a field is not what HNS writes, or
+// names neither an address nor a set.
+func ParseRule(a ACL, find func(id string) *Set) (*Rule, error) {
+	a = a.Canonical()
+	if a.RuleType == "" {
+		a.RuleType = Switch // what HNS takes it for (azure-container-networking#1752)
+	}
+	r := &Rule{ACL: a}
+	var ok, okLocal, okRemote bool
+	var local, remote Ports
+	if r.Protocol, ok = ParseProtocol(a.Protocols); !ok {
+		return nil, fmt.Errorf("%w: rule %s: protocol %q", ErrInvalid, a.ID, a.Protocols)
+	}
+	local, okLocal = ParsePorts(a.LocalPorts)
+	remote, okRemote = ParsePorts(a.RemotePorts)
+	if !okLocal || !okRemote {
+		return nil, fmt.Errorf("%w: rule %s: ports %q %q", ErrInvalid, a.ID, a.LocalPorts, a.RemotePorts)
+	}
+	r.Ports, r.Source = local, len(remote) > 0
+	if a.Direction == Out {
+		r.Ports, r.Source = remote, len(local) > 0
+	}
+	var err error
+	if r.Local, err = parseAddresses(a.LocalAddresses, find); err == nil {
+		r.Remote, err = parseAddresses(a.RemoteAddresses, find)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: rule %s: %s", ErrInvalid, a.ID, err.Error())
+	}
+	return r, nil
+}
+
+// parseAddresses reads one address field: literals or Ids of sets.
+func parseAddresses(field string, find func(id string) *Set) (Addresses, error) {
+	var out Addresses
+	if field == "" {
+		return out, nil
+	}
+	for text := range strings.SplitSeq(field, ",") {
+		if sp, ok := ParseSpan(text); ok {
+			out.Literals = append(out.Literals, sp)
+		} else if s := find(text); s != nil {
+			out.Sets = append(out.Sets, s)
+		} else {
+			return out, fmt.Errorf("%q is neither an address nor a known set", text)
+		}
+	}
+	out.Literals = out.Literals.Sorted()
+	return out, nil
+}
+
+// Own returns the address of a packet at the endpoint that it passes in a
+// direction. It fails with ErrInvalid when the packet is not IPv4 or the
+// direction none.
+func (p Packet) Own(dir Direction) (netip.Addr, error) {
+	if !p.Src.Is4() || !p.Dst.Is4() {
+		return netip.Addr{}, fmt.Errorf("%w: packet %v to %v is not IPv4", ErrInvalid, p.Src, p.Dst)
+	}
+	switch dir {
+	case In:
+		return p.Dst, nil
+	case Out:
+		return p.Src, nil
+	}
+	return netip.Addr{}, fmt.Errorf("%w: no such direction", ErrInvalid)
+}
+
+// Decide says what the switch does with a packet at an endpoint that has these
+// rules, those of the other direction and of other layers included. Only Switch
+// rules count: Host rules are another layer. It fails with ErrInvalid for every
+// rule whose effect is not known, rather than guess.
+func Decide(rules iter.Seq[*Rule], dir Direction, p Packet) (Verdict, error) {
+	if _, err := p.Own(dir); err != nil {
+		return Verdict{}, err
+	}
+	src, dst := number(p.Src), number(p.Dst)
+	filtered := false
+	v := Verdict{Default: true}
+	for r := range rules {
+		if r.ACL.RuleType == Host {
+			continue
+		}
+		filtered = true
+		if r.ACL.Direction != dir {
+			continue
+		}
+		if r.Source {
+			return Verdict{}, fmt.Errorf("%w: rule %s asks for source ports", ErrInvalid, r.ACL.ID)
+		}
+		if len(v.Matched) > 0 && r.ACL.Priority > v.Matched[0].Priority || !r.matches(src, dst, &p) {
+			continue
+		}
+		if len(v.Matched) > 0 && r.ACL.Priority < v.Matched[0].Priority {
+			v.Matched = nil
+		}
+		v.Matched = append(v.Matched, r.ACL)
+	}
+	if len(v.Matched) == 0 {
+		v.Allowed = !filtered
+		return v, nil
+	}
+	v.Default = false
+	first := v.Matched[0]
+	for _, a := range v.Matched {
+		if a.Action != first.Action {
+			return Verdict{}, fmt.Errorf("%w: rules %s and %s match with priority %d and different actions", ErrInvalid, first.ID, a.ID, a.Priority)
+		}
+	}
+	v.Allowed = first.Action == Allow
+	return v, nil
+}
+
+// matches reports whether the rule matches a packet of its direction.
+func (r *Rule) matches(src, dst uint32, p *Packet) bool {
+	if !r.MatchesPort(p) {
+		return false
+	}
+	// With literals Local is the endpoint's own side and Remote the peer; with
+	// sets Local is the source and Remote the destination, whatever the direction.
+	own, peer := dst, src
+	if r.ACL.Direction == Out {
+		own, peer = src, dst
+	}
+	return r.Local.match(own, src) && r.Remote.match(peer, dst)
+}
+
+// MatchesPort reports whether the rule takes a packet's protocol and port.
+func (r *Rule) MatchesPort(p *Packet) bool {
+	return (r.Protocol == EveryProtocol || r.Protocol == int(p.Protocol)) && r.Ports.Contain(p.DstPort)
+}
+
+// match reports whether an address field matches; a list of literals means any
+// of them, a list of sets all of them.
+func (a Addresses) match(literal, member uint32) bool {
+	for _, s := range a.Sets {
+		if !s.has(member) {
+			return false
+		}
+	}
+	return len(a.Literals) == 0 || a.Literals.contain(literal)
+}
+
+// Has reports whether the switch takes an IPv4 address for a member. An empty
+// IPSET has none. A NESTEDIPSET has those of its members, but without members
+// it matches everything (azure-container-networking ipsetmanager.go:66-70).
+func (s *Set) Has(a netip.Addr) bool { return s.has(number(a)) }
+
+func (s *Set) has(n uint32) bool {
+	if s.Type == IPSet {
+		return s.Spans.contain(n)
+	}
+	for _, m := range s.Members {
+		if m.Spans.contain(n) {
+			return true
+		}
+	}
+	return len(s.Members) == 0
+}

@@ -1,0 +1,71 @@
+package hns_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// The simulator's tests of its tracer have every form of rule; this is what a
+// rule of unknown origin may be besides.
+func TestParseRuleRefuses(t *testing.T) {
+	known := &hns.Set{Type: hns.IPSet}
+	find := func(id string) *hns.Set {
+		if id == "azure-npm-1" {
+			return known
+		}
+		return nil
+	}
+	for name, a := range map[string]hns.ACL{
+		"protocol":     {Protocols: "TCP"},
+		"protocols":    {Protocols: "6,17"},
+		"local ports":  {Protocols: "6", LocalPorts: "80-79"},
+		"remote ports": {Protocols: "6", RemotePorts: "0"},
+		"local set":    {LocalAddresses: "azure-npm-2"},
+		"remote text":  {RemoteAddresses: "azure-npm-1,10.0.0.300"},
+	} {
+		_, err := hns.ParseRule(a, find)
+		require.ErrorIs(t, err, hns.ErrInvalid, name)
+	}
+	r, err := hns.ParseRule(hns.ACL{Protocols: "256", Direction: hns.Out, LocalAddresses: "azure-npm-1", RemotePorts: "7,9-10"}, find)
+	require.NoError(t, err)
+	require.Equal(t, &hns.Rule{
+		ACL: hns.ACL{
+			Direction: hns.Out, LocalAddresses: "azure-npm-1", RemotePorts: "7,9-10", RuleType: hns.Switch,
+		},
+		Protocol: hns.EveryProtocol, Local: hns.Addresses{Sets: []*hns.Set{known}}, Ports: hns.Ports{{7, 7}, {9, 10}},
+	}, r)
+}
+
+// TestSpans checks the search against a look at every block.
+func TestSpans(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		block := rapid.Custom(func(t *rapid.T) netip.Prefix {
+			a := netip.AddrFrom4([4]byte{byte(rapid.SampledFrom([]int{0, 10, 255}).Draw(t, "a")), 0, 0, rapid.Byte().Draw(t, "d")})
+			return netip.PrefixFrom(a, rapid.SampledFrom([]int{0, 8, 24, 27, 30, 31, 32}).Draw(t, "bits")).Masked()
+		})
+		blocks := rapid.SliceOfN(block, 0, 6).Draw(t, "blocks")
+		var all hns.Spans
+		for _, b := range blocks {
+			sp, ok := hns.ParseSpan(b.String())
+			require.True(t, ok)
+			all = append(all, sp)
+		}
+		all = all.Sorted()
+		for i := 1; i < len(all); i++ {
+			require.Greater(t, all[i].First, all[i-1].Last)
+		}
+		for range 20 {
+			a := netip.AddrFrom4([4]byte{byte(rapid.SampledFrom([]int{0, 10, 255}).Draw(t, "a")), 0, 0, rapid.Byte().Draw(t, "d")})
+			want := false
+			for _, b := range blocks {
+				want = want || b.Contains(a)
+			}
+			require.Equal(t, want, all.Contain(a), "%v in %v", a, blocks)
+		}
+	})
+}

@@ -1,0 +1,60 @@
+package hns
+
+import (
+	"cmp"
+	"encoding/binary"
+	"net/netip"
+	"slices"
+)
+
+// Span is a range of IPv4 addresses as numbers, both ends included.
+type Span struct{ First, Last uint32 }
+
+// Spans are sorted by First and do not overlap, once they are Sorted.
+type Spans []Span
+
+// ParseSpan reads an IPv4 address or a block without host bits, as they stand
+// in sets and rules.
+func ParseSpan(text string) (Span, bool) {
+	if a, err := netip.ParseAddr(text); err == nil {
+		if !a.Is4() {
+			return Span{}, false
+		}
+		n := number(a)
+		return Span{n, n}, true
+	}
+	p, err := netip.ParsePrefix(text)
+	if err != nil || !p.Addr().Is4() || p != p.Masked() {
+		return Span{}, false
+	}
+	first := number(p.Addr())
+	return Span{first, first | uint32(uint64(1)<<(32-p.Bits())-1)}, true
+}
+
+// number returns an IPv4 address as a number.
+func number(a netip.Addr) uint32 {
+	b := a.As4()
+	return binary.BigEndian.Uint32(b[:])
+}
+
+// Sorted sorts in place and merges what overlaps.
+func (s Spans) Sorted() Spans {
+	slices.SortFunc(s, func(a, b Span) int { return cmp.Compare(a.First, b.First) })
+	out := s[:0]
+	for _, sp := range s {
+		if n := len(out); n > 0 && sp.First <= out[n-1].Last {
+			out[n-1].Last = max(out[n-1].Last, sp.Last)
+			continue
+		}
+		out = append(out, sp)
+	}
+	return out
+}
+
+// Contain reports whether one of the spans has an IPv4 address.
+func (s Spans) Contain(a netip.Addr) bool { return s.contain(number(a)) }
+
+func (s Spans) contain(n uint32) bool {
+	i, exact := slices.BinarySearchFunc(s, n, func(sp Span, n uint32) int { return cmp.Compare(sp.First, n) })
+	return exact || i > 0 && n <= s[i-1].Last
+}
