@@ -19,6 +19,7 @@ type Cache struct {
 
 	pending map[*set]struct{}  // needed, and dirty, unknown or refused
 	spare   map[*set]time.Time // in HNS and not needed, since when
+	late    map[*set]time.Time // needed, and dirty or unknown, since when
 	unknown map[*set]struct{}
 	adopted []Name // ids that changed, not taken yet
 }
@@ -30,6 +31,7 @@ func NewCache() *Cache {
 		byID:    map[string]*set{},
 		pending: map[*set]struct{}{},
 		spare:   map[*set]time.Time{},
+		late:    map[*set]time.Time{},
 		unknown: map[*set]struct{}{},
 	}
 }

@@ -249,6 +249,7 @@ func TestCacheModel(t *testing.T) {
 				states, err := ParseDump(tr.c.Dump())
 				require.NoError(t, err)
 				require.Empty(t, gocmp.Diff(tr.c.Snapshot(), states))
+				tr.differences(t)
 			},
 		})
 		tr.converge(t)

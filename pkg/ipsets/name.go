@@ -163,14 +163,21 @@ func oldIDOf(name string) string {
 	return idPrefix + strconv.FormatUint(uint64(sum.Sum32()), 10)
 }
 
+// ParseName reads a readable, prefixed name back; false when it is none of ours.
+func ParseName(text string, nested bool) (Name, bool) {
+	for kind := KindNamespace; kind < KindOrphan; kind++ {
+		if rest, ok := strings.CutPrefix(text, kind.prefix()); ok && kind.Nested() == nested {
+			return Name{kind: kind, text: rest}, true
+		}
+	}
+	return Name{}, false
+}
+
 // nameOf names a set that was read from HNS: with the name that gives this id,
 // by today's rule or the older one, and type, or as an orphan.
 func nameOf(o Observed) Name {
-	for kind := KindNamespace; kind < KindOrphan; kind++ {
-		text, ok := strings.CutPrefix(o.Name, kind.prefix())
-		if ok && kind.Nested() == o.Nested && (idOf(o.Name) == o.ID || oldIDOf(o.Name) == o.ID) {
-			return Name{kind: kind, text: text}
-		}
+	if n, ok := ParseName(o.Name, o.Nested); ok && (idOf(o.Name) == o.ID || oldIDOf(o.Name) == o.ID) {
+		return n
 	}
 	return orphan(o)
 }

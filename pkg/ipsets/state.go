@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"net/netip"
+	"time"
 )
 
 // set is one set: defined, in HNS, or both.
@@ -269,7 +270,8 @@ func (c *Cache) refresh(s *set) {
 	}
 	list(c.unknown, s, s.unknown)
 	list(c.pending, s, s.needed && (s.unknown || s.refused || s.dirty()))
-	c.spareIf(s, s.present && !s.unknown && !s.needed)
+	c.stamp(c.spare, s, s.present && !s.unknown && !s.needed)
+	c.stamp(c.late, s, s.needed && (s.unknown || s.dirty()))
 	if !s.defined && !s.present && !s.unknown && len(s.refs)+len(s.lists) == 0 {
 		delete(c.byName, s.name)
 		delete(c.byID, s.id)
@@ -285,13 +287,13 @@ func list(m map[*set]struct{}, s *set, in bool) {
 	delete(m, s)
 }
 
-// spareIf keeps since when a set has been in HNS without need.
-func (c *Cache) spareIf(s *set, is bool) {
-	_, was := c.spare[s]
+// stamp keeps since when a set has been in a list, or takes it out.
+func (c *Cache) stamp(m map[*set]time.Time, s *set, in bool) {
+	_, was := m[s]
 	switch {
-	case is && !was:
-		c.spare[s] = c.now
-	case !is && was:
-		delete(c.spare, s)
+	case in && !was:
+		m[s] = c.now
+	case !in && was:
+		delete(m, s)
 	}
 }

@@ -20,6 +20,11 @@ type Verdict = hns.Verdict
 func (s *Sim) Trace(endpoint string, dir hns.Direction, p Packet) (Verdict, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.trace(endpoint, dir, p)
+}
+
+// trace is Trace with s.mu held.
+func (s *Sim) trace(endpoint string, dir hns.Direction, p Packet) (Verdict, error) {
 	e := s.endpoints[endpoint]
 	if e == nil {
 		return Verdict{}, fmt.Errorf("hnssim: trace %s: %w", dir, endpointMissing.of(endpoint))
