@@ -1,11 +1,18 @@
 package dataplane
 
-import "github.com/winnpm/winnpm/pkg/hns"
+import (
+	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+)
 
 // Dump is a snapshot of the dataplane's state as plain values, sorted; what the
 // debug endpoint shows and what explanations are made from.
 type Dump struct {
 	Node       string          `json:"node"`
+	Time       time.Time       `json:"time,omitzero"` // when it was taken
 	Sets       []SetDump       `json:"sets"`
 	Pending    []PendingDump   `json:"pending"`
 	Endpoints  []EndpointDump  `json:"endpoints"`
@@ -27,6 +34,14 @@ type SetDump struct {
 	Pins    []string `json:"pins"`    // who pins it
 	InHNS   bool     `json:"inHNS"`
 	Dirty   bool     `json:"dirty"` // HNS has other members, or none known
+
+	// What is known of HNS where that differs: members that it lacks and those
+	// that it has besides. A nested set has a permanent empty member, which is in
+	// Missing when HNS has it not: without any member it matches everything.
+	Missing []string  `json:"missing,omitempty"`
+	Surplus []string  `json:"surplus,omitempty"`
+	Unknown bool      `json:"unknown,omitempty"` // what HNS has is not known
+	Since   time.Time `json:"since,omitzero"`    // since when it is needed and not as it should be
 }
 
 // PendingDump is one outstanding pod update.
@@ -49,6 +64,17 @@ type EndpointDump struct {
 	Wanted  []hns.ACL `json:"wanted"`
 	Known   bool      `json:"known"`   // false: the outcome of a write is not known
 	Foreign int       `json:"foreign"` // policies of others
+
+	// WantedRules are, for every wanted ACL that belongs to a policy, the indexes
+	// of the rules of its direction that it came from.
+	WantedRules [][]int `json:"wantedRules"`
+	// Maybe are the lists of ours one of which is there, when that is not known.
+	Maybe [][]hns.ACL `json:"maybe,omitempty"`
+	// ForeignRules are the ACLs among the policies of others; Tiered, there are
+	// tiered rules among them.
+	ForeignRules []hns.ACL `json:"foreignRules,omitempty"`
+	Tiered       bool      `json:"tiered,omitempty"`
+	Since        time.Time `json:"since,omitzero"` // since when an update is outstanding
 }
 
 // PolicyDump is one NetworkPolicy.
@@ -59,6 +85,8 @@ type PolicyDump struct {
 	Rules    int      `json:"rules"`
 	Selected []string `json:"selected"` // local pods
 	Problems []string `json:"problems,omitempty"`
+	// Spec is the object's; whoever reads it must not change it.
+	Spec *networkingv1.NetworkPolicySpec `json:"spec,omitempty"`
 }
 
 // PodDump is one pod of the cluster.
@@ -73,6 +101,8 @@ type PodDump struct {
 	HostNetwork bool     `json:"hostNetwork,omitempty"`
 	Finished    bool     `json:"finished,omitempty"`
 	Endpoints   []string `json:"endpoints,omitempty"`
+	// Ports are the named ones, written name:number/protocol.
+	Ports []string `json:"ports,omitempty"`
 }
 
 // NamespaceDump is one Namespace object.

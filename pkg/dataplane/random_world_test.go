@@ -271,7 +271,7 @@ func (w *walker) restarted(sim *hnssim.Sim) *walker {
 // state is the dump without what depends on the way there.
 func (w *walker) state() dataplane.Dump {
 	d := w.dp.Dump()
-	d.Reports = nil
+	d.Reports, d.Time = nil, time.Time{}
 	for i := range d.Endpoints {
 		ep := &d.Endpoints[i]
 		slices.SortFunc(ep.Applied, func(a, b hns.ACL) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })

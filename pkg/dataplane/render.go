@@ -56,6 +56,7 @@ type rendered struct {
 	// unused: a named port number that no pod serves any more. It matches
 	// nothing; where it is on an endpoint it may stay until the next Update.
 	unused bool
+	rules  []int // indexes of the policy's rules of its direction that it came from
 }
 
 // acls returns the group's rules that name no rejected set.
@@ -86,13 +87,18 @@ type servedPort struct {
 // renderGroup turns a policy's rules into ACLs: design section 4, "ACLs".
 func renderGroup(c *policy.Compiled, ports portTable, id func(ipsets.Name) string) group {
 	g := group{key: c.Key, isolates: c.Isolates}
-	seen := map[hns.ACL]bool{}
+	seen := map[hns.ACL]int{} // its place
 	for _, rule := range c.Rules {
 		for _, r := range renderRule(rule, ports, id) {
 			r.acl.ID = ACLID(c.Key)
-			if !seen[r.acl] {
-				seen[r.acl] = true
+			at, twice := seen[r.acl]
+			if !twice {
+				at = len(g.rules)
+				seen[r.acl] = at
 				g.rules = append(g.rules, r)
+			}
+			if from := g.rules[at].rules; len(from) == 0 || from[len(from)-1] != rule.Index {
+				g.rules[at].rules = append(from, rule.Index)
 			}
 		}
 	}

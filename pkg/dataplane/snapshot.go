@@ -19,6 +19,7 @@ func (d *Dataplane) Dump() Dump {
 	defer d.mu.Unlock()
 	return Dump{
 		Node:       d.cfg.Node,
+		Time:       d.cfg.Now(),
 		Sets:       d.dumpSetsLocked(),
 		Pending:    d.dumpPendingLocked(),
 		Endpoints:  d.dumpEndpointsLocked(),
@@ -114,10 +115,13 @@ func oneLine(err error) string { return fmt.Sprintf("%.300s; it is retried", err
 // dumpSetsLocked lists the sets. d.mu must be held.
 func (d *Dataplane) dumpSetsLocked() []SetDump {
 	out := []SetDump{}
+	differences := d.cache.Differences()
 	for _, s := range d.cache.Snapshot() {
+		diff := differences[s.ID]
 		sd := SetDump{
 			ID: s.ID, Name: s.Name, Type: string(hns.IPSet), Members: append([]string{}, s.Members...),
 			Holders: []string{}, Pins: []string{}, InHNS: s.InHNS, Dirty: s.Dirty,
+			Missing: diff.Missing, Surplus: diff.Surplus, Unknown: diff.Unknown, Since: diff.Since,
 		}
 		if s.Nested {
 			sd.Type = string(hns.NestedIPSet)
@@ -185,9 +189,36 @@ func (d *Dataplane) dumpEndpointsLocked() []EndpointDump {
 		if p := d.members.byUID[ep.owner]; p != nil {
 			ed.Pod = p.Key().String()
 		}
+		ed.explain(ep)
 		out = append(out, ed)
 	}
 	return out
+}
+
+// explain adds what an explanation of the endpoint's rules needs.
+func (ed *EndpointDump) explain(ep *endpoint) {
+	rules := map[hns.ACL][]int{}
+	for _, g := range ep.wanted.groups {
+		for _, r := range g.rules {
+			rules[r.acl] = r.rules
+		}
+	}
+	ed.WantedRules = make([][]int, len(ed.Wanted))
+	for i, a := range ed.Wanted {
+		ed.WantedRules[i] = append([]int{}, rules[a]...)
+	}
+	for _, list := range ep.attempts {
+		ed.Maybe = append(ed.Maybe, append([]hns.ACL{}, list...))
+	}
+	for _, p := range ep.foreign {
+		ed.Tiered = ed.Tiered || p.Type == hns.PolicyTypeTierACL
+		if a, err := p.ACL(); err == nil {
+			ed.ForeignRules = append(ed.ForeignRules, a.Canonical())
+		}
+	}
+	if ep.queued > 0 {
+		ed.Since = ep.since
+	}
 }
 
 // dumpPoliciesLocked lists the policies by key. d.mu must be held.
@@ -204,6 +235,7 @@ func (d *Dataplane) dumpPoliciesLocked() []PolicyDump {
 		pd := PolicyDump{
 			Policy: key.String(), Ingress: ps.Isolates[policy.Ingress], Egress: ps.Isolates[policy.Egress],
 			Rules: len(ps.Rules), Selected: append([]string{}, slices.Sorted(slices.Values(selected[ps]))...),
+			Spec: ps.spec,
 		}
 		for _, p := range ps.Problems {
 			pd.Problems = append(pd.Problems, fmt.Sprintf("%s: %s: %s", p.Reason, p.Field, p.Message))
@@ -226,6 +258,9 @@ func (d *Dataplane) dumpPodsLocked() []PodDump {
 				pd.Endpoints = append(pd.Endpoints, ep.id)
 			}
 			slices.Sort(pd.Endpoints)
+		}
+		for _, port := range p.Ports {
+			pd.Ports = append(pd.Ports, fmt.Sprintf("%s:%d/%s", port.Name, port.Number, port.Protocol))
 		}
 		out = append(out, pd)
 	}

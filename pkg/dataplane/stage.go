@@ -93,7 +93,7 @@ func (d *Dataplane) stagePolicyLocked(key policy.Key, np *networkingv1.NetworkPo
 	was := d.policies[key]
 	var is *policyState
 	if np != nil {
-		is = &policyState{Compiled: policy.Compile(np)}
+		is = &policyState{Compiled: policy.Compile(np), spec: &np.Spec}
 		for _, def := range is.Sets {
 			d.members.define(def, is.ref())
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -34,6 +35,7 @@ func (p *podState) claims() bool {
 // policyState is a policy and what follows from it.
 type policyState struct {
 	policy.Compiled
+	spec *networkingv1.NetworkPolicySpec // of the object, which nobody changes
 	// families are the named port families that its egress rules use.
 	families []*family
 }

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func sample() dataplane.Dump {
 	return dataplane.Dump{
-		Node: "n1",
+		Node: "n1", Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		Sets: []dataplane.SetDump{
 			{ID: "azure-npm-1", Name: "ns-x", Type: "IPSET", Members: []string{"10.0.0.1"}, Holders: []string{"rule e1"}, Pins: []string{"e1"}, InHNS: true},
 			{ID: "azure-npm-2", Name: "podlabel-a:b", Type: "IPSET", Members: []string{}, Holders: []string{}, Pins: []string{}},

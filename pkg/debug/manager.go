@@ -29,6 +29,10 @@ func writeManager(out io.Writer, d dataplane.Dump) error {
 	w := &writer{out: bufio.NewWriter(out)}
 	w.text("{\"NodeName\":")
 	w.value(d.Node)
+	if !d.Time.IsZero() {
+		w.text(",\"time\":")
+		w.value(d.Time)
+	}
 
 	w.text(",\"NsMap\":{")
 	for i, ns := range d.Namespaces {
