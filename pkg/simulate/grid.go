@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
@@ -140,7 +141,7 @@ func (s *Side) text(names map[string]string, dir policy.Direction) string {
 		text = "denied by a rule of the CNI"
 	}
 	for _, a := range s.Rules {
-		text += fmt.Sprintf("\n    %s %s %d  %s  %s  %s", a.Direction, a.Action, a.Priority, peerText(a, names), portsText(a), owner(a))
+		text += fmt.Sprintf("\n    %s %s %d  %s  %s  %s", a.Direction, a.Action, a.Priority, explain.PeerText(a, names), explain.PortsText(a), owner(a))
 	}
 	return text
 }

@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
-	"strconv"
-	"strings"
+	"slices"
 
 	"k8s.io/klog/v2"
 
+	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
@@ -93,51 +92,16 @@ func parseQuestions(matrix, trace []string) (questions, error) {
 
 // parsePort reads PORT/PROTO.
 func parsePort(text string) (port, error) {
-	number, protocol, ok := strings.Cut(text, "/")
-	if !ok {
-		return port{}, errors.New("write PORT/PROTO, like 80/TCP")
-	}
-	n, err := strconv.ParseUint(number, 10, 16)
-	if err != nil || n == 0 {
-		return port{}, fmt.Errorf("%q is no port: a number from 1 to 65535 is", number)
-	}
-	p := policy.Protocol(strings.ToUpper(protocol))
-	switch p {
-	case policy.TCP, policy.UDP, policy.SCTP:
-		return port{uint16(n), p}, nil
-	}
-	return port{}, fmt.Errorf("%q is no protocol: TCP, UDP and SCTP are", protocol)
+	number, protocol, err := explain.ParsePort(text)
+	return port{number, protocol}, err
 }
 
-// parseProbe reads FROM->TO:PORT/PROTO.
+// parseProbe reads FROM->TO:PORT/PROTO. What is asked about are pods and
+// addresses: a simulation may be of several nodes.
 func parseProbe(text string) (probe, error) {
-	from, rest, ok := strings.Cut(text, "->")
-	at := strings.LastIndex(rest, ":")
-	if !ok || at < 0 {
-		return probe{}, errors.New("write FROM->TO:PORT/PROTO, like shop/web->shop/db:5432/TCP")
+	q, err := explain.Parse(text)
+	if err == nil && slices.Contains([]string{q.From, q.To}, explain.Node) {
+		err = fmt.Errorf("%q is neither namespace/pod nor an IPv4 address", explain.Node)
 	}
-	p := probe{from: strings.TrimSpace(from), to: strings.TrimSpace(rest[:at])}
-	for _, end := range []string{p.from, p.to} {
-		if err := checkEnd(end); err != nil {
-			return probe{}, err
-		}
-	}
-	var err error
-	p.port, err = parsePort(strings.TrimSpace(rest[at+1:]))
-	return p, err
-}
-
-// checkEnd accepts namespace/name and IPv4 addresses.
-func checkEnd(text string) error {
-	if addr, err := netip.ParseAddr(text); err == nil {
-		if !addr.Is4() {
-			return fmt.Errorf("%s is no IPv4 address; WinNPM judges IPv4 only", text)
-		}
-		return nil
-	}
-	namespace, name, ok := strings.Cut(text, "/")
-	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-		return fmt.Errorf("%q is neither namespace/pod nor an IPv4 address", text)
-	}
-	return nil
+	return probe{q.From, q.To, port{q.Port, q.Protocol}}, err
 }

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
@@ -40,7 +41,7 @@ func (r Result) textSets(b io.Writer) {
 	for _, s := range r.Sets {
 		values := s.Values
 		if s.Type == hns.NestedIPSet {
-			values = slices.Sorted(slices.Values(named(values, names)))
+			values = slices.Sorted(slices.Values(explain.Named(values, names)))
 		}
 		text := cmp.Or(strings.Join(values, " "), "(empty)")
 		fmt.Fprintf(t, "  %s\t%s\t%s\n", s.Name, s.Type, text)
@@ -54,15 +55,6 @@ func (r Result) setNames() map[string]string {
 		names[s.ID] = s.Name
 	}
 	return names
-}
-
-// named replaces ids by names.
-func named(ids []string, names map[string]string) []string {
-	out := make([]string, len(ids))
-	for i, id := range ids {
-		out[i] = cmp.Or(names[id], id)
-	}
-	return out
 }
 
 // textEndpoints writes the endpoints with our rules, in the order in which they
@@ -82,50 +74,13 @@ func (r Result) textEndpoints(b io.Writer) {
 			return cmp.Or(cmp.Compare(a.Direction, b.Direction), cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.ID, b.ID))
 		})
 		for _, a := range acls {
-			fmt.Fprintf(t, "    %s\t%s\t%d\t%s\t%s\t%s\n", a.Direction, a.Action, a.Priority, peerText(a, names), portsText(a), owner(a))
+			fmt.Fprintf(t, "    %s\t%s\t%d\t%s\t%s\t%s\n", a.Direction, a.Action, a.Priority, explain.PeerText(a, names), explain.PortsText(a), owner(a))
 		}
 	}
 	flush(t)
 	if len(open) > 0 {
 		fmt.Fprintf(b, "  open, as no policy selects them: %s\n", strings.Join(open, " "))
 	}
-}
-
-// peerText says whom a rule is about.
-func peerText(a hns.ACL, names map[string]string) string {
-	peer := a.RemoteAddresses
-	if a.Direction == hns.In && len(a.SetIDs()) > 0 {
-		peer = a.LocalAddresses // with sets, the source
-	}
-	word := "to"
-	if a.Direction == hns.In {
-		word = "from"
-	}
-	switch {
-	case peer == "":
-		return word + " everyone"
-	case len(a.SetIDs()) > 0:
-		return word + " " + strings.Join(named(strings.Split(peer, ","), names), " and ")
-	}
-	blocks := strings.Split(peer, ",")
-	if len(blocks) > shownBlocks {
-		return fmt.Sprintf("%s %s or %d more", word, strings.Join(blocks[:shownBlocks-1], " or "), len(blocks)-shownBlocks+1)
-	}
-	return word + " " + strings.Join(blocks, " or ")
-}
-
-// shownBlocks keeps a rule on one line; a block with exceptions is many.
-const shownBlocks = 4
-
-var protocolNames = map[string]string{"": "any protocol", "6": "TCP", "17": "UDP", "132": "SCTP"}
-
-// portsText says which traffic a rule is about.
-func portsText(a hns.ACL) string {
-	ports := a.LocalPorts
-	if a.Direction == hns.Out {
-		ports = a.RemotePorts
-	}
-	return strings.TrimSpace(cmp.Or(protocolNames[a.Protocols], a.Protocols) + " " + ports)
 }
 
 // owner says whose rule it is.

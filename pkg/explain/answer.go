@@ -1,0 +1,139 @@
+package explain
+
+import (
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// Verdict is what becomes of a connection.
+type Verdict string
+
+// The verdicts. Unknown is what a dump does not tell.
+const (
+	Allowed Verdict = "allowed"
+	Blocked Verdict = "blocked"
+	Unknown Verdict = "unknown"
+)
+
+// Answer answers a Question. Lists are in an order that follows from the dump
+// alone.
+type Answer struct {
+	From        string          `json:"from"` // as asked
+	To          string          `json:"to"`
+	Source      string          `json:"source"` // addresses
+	Destination string          `json:"destination"`
+	Port        uint16          `json:"port"`
+	Protocol    policy.Protocol `json:"protocol"`
+	Node        string          `json:"node"`
+	Time        time.Time       `json:"time,omitzero"` // of the dump
+	// Verdict is what HNS does now: Blocked if either end blocks, else Unknown if
+	// one end is not known or none is judged. With one end judged, Allowed speaks
+	// of this node's half alone.
+	Verdict Verdict `json:"verdict"`
+	Egress  Side    `json:"egress"`  // at From
+	Ingress Side    `json:"ingress"` // at To
+	// Warnings are those of the dump that are about the ends and their policies.
+	Warnings []string `json:"warnings"`
+}
+
+// Side is the word of one end.
+type Side struct {
+	End string `json:"end"` // as asked
+	Pod string `json:"pod"` // that owns the address; empty when none does
+	// Judged: this node decides here. Otherwise Note says why not.
+	Judged bool   `json:"judged"`
+	Note   string `json:"note,omitempty"` // one line about the end
+	// Actual is over what is in HNS, as far as known, Wanted over what should be.
+	// They are nil where nothing is judged.
+	Actual *State `json:"actual,omitempty"`
+	Wanted *State `json:"wanted,omitempty"`
+	// Isolating are the policies that isolate the pod in this direction.
+	Isolating []string `json:"isolating"`
+	// Pending: HNS is not as it should be where it matters here, Since then.
+	Pending bool      `json:"pending"`
+	Since   time.Time `json:"since,omitzero"`
+	// Misses are the single changes that would have allowed what is blocked, the
+	// likeliest first.
+	Misses []Miss `json:"misses"`
+}
+
+// Differs reports whether HNS decides otherwise than it should.
+func (s Side) Differs() bool { return s.Judged && s.Actual.Verdict != s.Wanted.Verdict }
+
+// verdict is what the side says now.
+func (s Side) verdict() Verdict {
+	if !s.Judged {
+		return Unknown
+	}
+	return s.Actual.Verdict
+}
+
+// State is one end over one state of HNS.
+type State struct {
+	Verdict Verdict `json:"verdict"`
+	Why     string  `json:"why"` // one sentence
+	// Policy is the first, by namespace/name, of those that allow the connection,
+	// or when it is blocked of those that isolate the pod; empty when no policy did.
+	Policy string `json:"policy"`
+	// Rules decide: all that match with the best priority.
+	Rules []Rule `json:"rules"`
+	// Tried are the rules of policies that would allow something else, those that
+	// fail least first; of a blocked connection only.
+	Tried []Rule `json:"tried"`
+}
+
+// Rule is one ACL held against the connection.
+type Rule struct {
+	ACL    hns.ACL `json:"acl"`
+	Policy string  `json:"policy"` // empty: no policy's
+	// Path is where the policy has it, like spec.ingress[0]; an ACL may stand for
+	// several rules. Empty: the policy has no such rule any more.
+	Path  []string `json:"path"`
+	Lines []string `json:"lines,omitempty"` // file:line of each, where manifests are at hand
+	Words string   `json:"words"`           // what it says
+	// Checks are its conditions.
+	Checks []Check `json:"checks"`
+}
+
+// Check is one condition of a rule.
+type Check struct {
+	What string `json:"what"` // a set, a port, an address
+	OK   bool   `json:"ok"`
+	Why  string `json:"why"`
+}
+
+// Kind says what a Miss would change.
+type Kind string
+
+// The kinds of changes.
+const (
+	PodLabel       Kind = "podLabel"       // of the other end
+	NamespaceLabel Kind = "namespaceLabel" // of the other end's namespace
+	PortNumber     Kind = "port"           // that is connected to
+	PortName       Kind = "portName"       // the destination would have to name a port so
+	SubjectLabel   Kind = "subjectLabel"   // of this end's pod, so that the policy selects it
+	OtherNamespace Kind = "namespace"      // the other end would have to be in
+	Address        Kind = "address"        // the rule is for other addresses
+)
+
+// Miss is a single change with which one rule would allow the connection at
+// this end.
+type Miss struct {
+	Kind   Kind   `json:"kind"`
+	Object string `json:"object,omitempty"` // the pod or namespace to change
+	// Label is what a label would have to be: Key=Value, or without Key when
+	// Remove is true.
+	Key    string `json:"key,omitempty"`
+	Value  string `json:"value,omitempty"`
+	Remove bool   `json:"remove,omitempty"`
+	// Ports are those that the rule allows, of a PortNumber.
+	Ports  []policy.Port `json:"ports,omitempty"`
+	Policy string        `json:"policy"`
+	Path   string        `json:"path"`
+	Line   string        `json:"line,omitempty"`
+	Words  string        `json:"words"`
+
+	near bool // it changes a label that is there
+}

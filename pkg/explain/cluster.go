@@ -1,0 +1,158 @@
+package explain
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+)
+
+// ErrNoEnd is a question about an end that has no traffic, as far as the dump
+// knows.
+var ErrNoEnd = errors.New("cannot be asked about")
+
+// cluster is a dump with indexes.
+type cluster struct {
+	dump       *dataplane.Dump
+	pods       map[string]*dataplane.PodDump
+	owners     map[netip.Addr]*dataplane.PodDump
+	hosts      map[netip.Addr]*dataplane.PodDump // one of the pods in a node's network
+	namespaces map[string]map[string]string
+	endpoints  map[string]*dataplane.EndpointDump
+	setByID    map[string]*dataplane.SetDump
+	setByName  map[string]*dataplane.SetDump
+	setNames   map[string]string // by id
+}
+
+func newCluster(d *dataplane.Dump) *cluster {
+	c := &cluster{
+		dump: d, pods: map[string]*dataplane.PodDump{}, owners: map[netip.Addr]*dataplane.PodDump{}, hosts: map[netip.Addr]*dataplane.PodDump{},
+		namespaces: map[string]map[string]string{}, endpoints: map[string]*dataplane.EndpointDump{},
+		setByID: map[string]*dataplane.SetDump{}, setByName: map[string]*dataplane.SetDump{}, setNames: map[string]string{},
+	}
+	for i := range d.Pods {
+		p := &d.Pods[i]
+		c.pods[p.Pod] = p
+		addr, err := netip.ParseAddr(p.Addr)
+		switch {
+		case err != nil || !addr.Is4() || p.Finished:
+		case p.HostNetwork:
+			c.hosts[addr] = p
+		case p.Owner:
+			c.owners[addr] = p
+		}
+	}
+	for _, ns := range d.Namespaces {
+		c.namespaces[ns.Name] = ns.Labels
+	}
+	for i := range d.Endpoints {
+		c.endpoints[d.Endpoints[i].ID] = &d.Endpoints[i]
+	}
+	for i := range d.Sets {
+		s := &d.Sets[i]
+		c.setByID[s.ID], c.setNames[s.ID] = s, s.Name
+		// Of two sets of one name the one that somebody holds is meant.
+		if other := c.setByName[s.Name]; other == nil || len(other.Holders) == 0 {
+			c.setByName[s.Name] = s
+		}
+	}
+	return c
+}
+
+// end is one end of a connection.
+type end struct {
+	name string // as asked
+	addr netip.Addr
+	pod  *dataplane.PodDump // that owns addr; nil when none does
+	note string
+}
+
+// noPod says why the end is in no set.
+func (e end) noPod() string { return e.name + " is no pod that sets have" }
+
+// end finds what is asked about.
+func (c *cluster) end(name string) (end, error) {
+	if name == Node {
+		for _, text := range c.dump.NodeAddrs {
+			if addr, err := netip.ParseAddr(text); err == nil && addr.Is4() {
+				return c.at(name, addr), nil
+			}
+		}
+		return end{}, fmt.Errorf("the node %w: no address of it is known", ErrNoEnd)
+	}
+	if addr, err := netip.ParseAddr(name); err == nil {
+		return c.at(name, addr), nil
+	}
+	p, ok := c.pods[name]
+	switch {
+	case !ok:
+		return end{}, fmt.Errorf("%s %w: there is no such pod%s", name, ErrNoEnd, c.similar(name))
+	case p.Finished:
+		return end{}, fmt.Errorf("%s %w: the pod has finished, its address is given up", name, ErrNoEnd)
+	case p.Addr == "":
+		return end{}, fmt.Errorf("%s %w: the pod has no IPv4 address yet", name, ErrNoEnd)
+	}
+	addr, err := netip.ParseAddr(p.Addr)
+	if err != nil || !addr.Is4() {
+		return end{}, fmt.Errorf("%s %w: its address %q is none", name, ErrNoEnd, p.Addr)
+	}
+	e := c.at(name, addr)
+	switch {
+	case p.HostNetwork:
+		e.note = fmt.Sprintf("%s uses its node's network: no policy selects it, rules know it as %s", name, addr)
+	case e.pod == nil:
+		e.note = fmt.Sprintf("%s is not the owner of its address %s", name, addr)
+	case e.pod.Pod != name:
+		e.note = fmt.Sprintf("%s and %s claim %s: it is %s that has it", name, e.pod.Pod, addr, e.pod.Pod)
+	}
+	return e, nil
+}
+
+// at returns the end at an address. The pod that owns it is the one there,
+// whichever was named.
+func (c *cluster) at(name string, addr netip.Addr) end {
+	e := end{name: name, addr: addr, pod: c.owners[addr]}
+	host := c.hosts[addr]
+	switch {
+	case e.pod != nil && e.pod.Pod != name:
+		e.note = fmt.Sprintf("%s is pod %s", name, e.pod.Pod)
+	case e.pod != nil:
+	case slices.Contains(c.dump.NodeAddrs, addr.String()):
+		e.note = fmt.Sprintf("%s is the node: nothing is filtered there", addr)
+	case host != nil:
+		e.note = fmt.Sprintf("%s is the address of a node, of %s for one: nothing is filtered there", addr, host.Pod)
+	default:
+		e.note = fmt.Sprintf("%s is no pod: nothing is filtered there", addr)
+	}
+	return e
+}
+
+// similarShown is how many names are suggested.
+const similarShown = 3
+
+// similar suggests pods for a name that there is not: those that begin with it,
+// as the pods of a workload do, then those of the name elsewhere.
+func (c *cluster) similar(name string) string {
+	_, short, _ := strings.Cut(name, "/")
+	var begin, elsewhere []string
+	for i := range c.dump.Pods {
+		p := c.dump.Pods[i].Pod
+		_, other, _ := strings.Cut(p, "/")
+		switch {
+		case strings.HasPrefix(p, name):
+			begin = append(begin, p)
+		case other == short || strings.HasPrefix(other, short+"-"):
+			elsewhere = append(elsewhere, p)
+		}
+	}
+	slices.Sort(begin)
+	slices.Sort(elsewhere)
+	found := append(begin, elsewhere...)
+	if len(found) == 0 {
+		return ""
+	}
+	return "; there is " + list(found[:min(len(found), similarShown)], "and")
+}

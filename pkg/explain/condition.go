@@ -1,0 +1,181 @@
+package explain
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/winnpm/winnpm/pkg/ipsets"
+)
+
+// condition is what puts a pod into a set, read off the set's name.
+type condition struct {
+	kind ipsets.Kind
+	// namespace is that of a namespace set, or the one that a pod selector looks
+	// at; empty: all.
+	namespace string
+	reqs      []labels.Requirement // on labels of the pod, or for KindNamespaceSelector of its namespace
+	port      string               // name:number/protocol, as a pod of a dump has it
+	block     string               // of a named port; empty: everywhere
+}
+
+// conditionOf reads the name of a set; false when it is none of ours.
+func conditionOf(set string, nested bool) (condition, bool) {
+	n, ok := ipsets.ParseName(set, nested)
+	if !ok {
+		return condition{}, false
+	}
+	c := condition{kind: n.Kind()}
+	switch n.Kind() {
+	case ipsets.KindNamespace:
+		c.namespace = n.Text()
+	case ipsets.KindPodLabel, ipsets.KindNestedLabel:
+		c.reqs, ok = labelTerms(n.Text())
+	case ipsets.KindPodSelector:
+		var selector string
+		c.namespace, selector, ok = strings.Cut(n.Text(), "/")
+		if ok {
+			c.reqs, ok = parseSelector(selector)
+		}
+	case ipsets.KindNamespaceSelector:
+		switch text, braced := strings.CutPrefix(n.Text(), "{"); {
+		case n == ipsets.AllNamespaces():
+		case braced:
+			c.reqs, ok = parseSelector(strings.TrimSuffix(text, "}"))
+		default:
+			c.reqs, ok = labelTerms(n.Text())
+		}
+	case ipsets.KindNamedPort:
+		ok = c.namedPort(n.Text())
+	default:
+	}
+	return c, ok
+}
+
+// labelTerms reads KEY, KEY:VALUE or KEY:VALUE:VALUE and so on.
+func labelTerms(text string) ([]labels.Requirement, bool) {
+	key, values, some := strings.Cut(text, ":")
+	op, list := selection.Exists, []string(nil)
+	if some {
+		op, list = selection.In, strings.Split(values, ":")
+	}
+	r, err := labels.NewRequirement(key, op, list)
+	if err != nil {
+		return nil, false
+	}
+	return []labels.Requirement{*r}, true
+}
+
+func parseSelector(text string) ([]labels.Requirement, bool) {
+	reqs, err := labels.ParseToRequirements(text)
+	return reqs, err == nil
+}
+
+// namedPort reads NAME:PROTOCOL:NUMBER, with @BLOCK behind it.
+func (c *condition) namedPort(text string) bool {
+	text, c.block, _ = strings.Cut(text, "@")
+	parts := strings.Split(text, ":")
+	if len(parts) != 3 {
+		return false
+	}
+	c.port = fmt.Sprintf("%s:%s/%s", parts[0], parts[2], parts[1])
+	return true
+}
+
+// onNamespace reports whether the condition is on labels of the namespace.
+func (c condition) onNamespace() bool { return c.kind == ipsets.KindNamespaceSelector }
+
+// holds reports whether a pod is what the condition asks for, and what of it
+// says so; known is false when that cannot be told.
+func (c *cluster) holds(cond condition, e end) (yes, known bool, why string) {
+	if e.pod == nil {
+		return false, true, e.noPod()
+	}
+	namespace, _, _ := strings.Cut(e.pod.Pod, "/")
+	switch cond.kind {
+	case ipsets.KindNamespace:
+		return namespace == cond.namespace, true, fmt.Sprintf("%s is in namespace %s", e.pod.Pod, namespace)
+	case ipsets.KindNamespaceSelector:
+		set, ok := c.namespaces[namespace]
+		if !ok {
+			return false, true, fmt.Sprintf("there is no Namespace object %s, so no namespaceSelector matches", namespace)
+		}
+		if len(cond.reqs) == 0 {
+			return true, true, fmt.Sprintf("every pod of every namespace is, and %s is one", e.pod.Pod)
+		}
+		yes, why = facts("namespace "+namespace, set, cond.reqs)
+		return yes, true, why
+	case ipsets.KindPodLabel, ipsets.KindNestedLabel:
+		yes, why = facts(e.pod.Pod, e.pod.Labels, cond.reqs)
+		return yes, true, why
+	case ipsets.KindPodSelector:
+		if cond.namespace != "" && cond.namespace != namespace {
+			return false, true, fmt.Sprintf("%s is in namespace %s", e.pod.Pod, namespace)
+		}
+		yes, why = facts(e.pod.Pod, e.pod.Labels, cond.reqs)
+		return yes, true, why
+	case ipsets.KindNamedPort:
+		return c.holdsPort(cond, e)
+	default:
+		return false, false, ""
+	}
+}
+
+// holdsPort is holds for a named port. A block that the name has cut short tells
+// nothing.
+func (c *cluster) holdsPort(cond condition, e end) (yes, known bool, why string) {
+	name, _, _ := strings.Cut(cond.port, ":")
+	var serves []string
+	for _, port := range e.pod.Ports {
+		if port == cond.port {
+			yes = true
+		}
+		if strings.HasPrefix(port, name+":") {
+			serves = append(serves, strings.TrimPrefix(port, name+":"))
+		}
+	}
+	why = fmt.Sprintf("%s names no port %s", e.pod.Pod, name)
+	if len(serves) > 0 {
+		why = fmt.Sprintf("%s names %s as %s", e.pod.Pod, list(serves, "and"), name)
+	}
+	if !yes || cond.block == "" {
+		return yes, true, why
+	}
+	for text := range strings.SplitSeq(cond.block, ",") {
+		p, err := netip.ParsePrefix(text)
+		if addr, errAddr := netip.ParseAddr(text); errAddr == nil {
+			p, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+		}
+		if err != nil {
+			return false, false, ""
+		}
+		if p.Contains(e.addr) {
+			return true, true, why
+		}
+	}
+	return false, true, fmt.Sprintf("%s has %s, which is not in %s", e.pod.Pod, e.addr, cond.block)
+}
+
+// facts holds requirements against labels and says what the labels are: of all
+// requirements when they hold, otherwise of those that fail.
+func facts(subject string, set map[string]string, reqs []labels.Requirement) (bool, string) {
+	var holding, failing []string
+	for _, r := range reqs {
+		fact := subject + " has no label " + r.Key()
+		if value, ok := set[r.Key()]; ok {
+			fact = fmt.Sprintf("%s has %s=%s", subject, r.Key(), value)
+		}
+		if r.Matches(labels.Set(set)) {
+			holding = append(holding, fact)
+		} else {
+			failing = append(failing, fact)
+		}
+	}
+	if len(failing) > 0 {
+		return false, list(failing, "and")
+	}
+	return true, list(holding, "and")
+}

@@ -1,0 +1,275 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// misses returns the single changes with which a rule would allow the
+// connection at its end own.
+func (c *cluster) misses(own, peer end, q question, places Places) []Miss {
+	namespace, _, _ := strings.Cut(own.pod.Pod, "/")
+	out := []Miss{}
+	for i := range c.dump.Policies {
+		p := &c.dump.Policies[i]
+		ns, name, _ := strings.Cut(p.Policy, "/")
+		if ns != namespace || p.Spec == nil {
+			continue
+		}
+		compiled := policy.Compile(&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Spec: *p.Spec})
+		s := seeker{c: c, own: own, peer: peer, q: q, subject: &p.Spec.PodSelector, selects: compiled.Subject.Matches(own.pod.Labels)}
+		for _, r := range compiled.Rules {
+			if (r.Direction == policy.Ingress) != (q.dir == hns.In) {
+				continue
+			}
+			path := rulePath(q.dir, r.Index)
+			for _, m := range s.rule(r) {
+				m.Policy, m.Path, m.Line = p.Policy, path, places.Rule(p.Policy, path)
+				out = append(out, m)
+			}
+		}
+	}
+	slices.SortStableFunc(out, compareMisses)
+	return slices.CompactFunc(out, func(a, b Miss) bool { return a.Words == b.Words })
+}
+
+// kindOrder is how likely a change is what somebody meant.
+var kindOrder = []Kind{PodLabel, NamespaceLabel, PortNumber, PortName, SubjectLabel, OtherNamespace, Address}
+
+// compareMisses puts the likeliest first: a label that is there with another
+// value is likelier wrong than one that is missing.
+func compareMisses(a, b Miss) int {
+	far := func(m Miss) int {
+		if m.near || m.Kind == PortNumber {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(far(a), far(b)),
+		cmp.Compare(slices.Index(kindOrder, a.Kind), slices.Index(kindOrder, b.Kind)),
+		cmp.Compare(a.Words, b.Words), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Path, b.Path))
+}
+
+// seeker looks for what a policy's rules lack.
+type seeker struct {
+	c         *cluster
+	own, peer end
+	q         question
+	subject   *metav1.LabelSelector
+	selects   bool
+}
+
+// rule returns the changes that make a rule allow the packet: none when it does,
+// or when more than one thing is in the way.
+func (s seeker) rule(r policy.Rule) []Miss {
+	var found [][]Miss // one list for each thing in the way; an empty one cannot be changed
+	if !s.selects {
+		found = append(found, s.subjectMisses())
+	}
+	if !s.allowsPort(r.Ports) {
+		found = append(found, s.portMiss(r.Ports))
+	}
+	if len(r.Peer.Blocks) > 0 && !slices.ContainsFunc(r.Peer.Blocks, func(b netip.Prefix) bool { return b.Contains(s.peer.addr) }) {
+		found = append(found, s.blockMiss(r.Peer.Blocks))
+	}
+	found = append(found, s.setMisses(r.Peer.Sets)...)
+	if len(found) != 1 {
+		return nil
+	}
+	return found[0]
+}
+
+// allowsPort reports whether one of the ports is the packet's.
+func (s seeker) allowsPort(ports []policy.Port) bool {
+	return len(ports) == 0 || slices.ContainsFunc(ports, func(p policy.Port) bool {
+		if protocolNumbers[p.Protocol] != s.q.packet.Protocol {
+			return false
+		}
+		port := s.q.packet.DstPort
+		if p.Name != "" {
+			pod := s.destination()
+			return pod != nil && slices.Contains(pod.Ports, fmt.Sprintf("%s:%d/%s", p.Name, port, p.Protocol))
+		}
+		return p.First == 0 || p.First <= port && port <= p.Last
+	})
+}
+
+// destination is the pod that is connected to; nil when it is none.
+func (s seeker) destination() *dataplane.PodDump {
+	if s.q.dir == hns.In {
+		return s.own.pod
+	}
+	return s.peer.pod
+}
+
+// portMiss names the ports that the rule allows. A named one is what the
+// destination names so; when nothing else is left and it names none, it would
+// have to.
+func (s seeker) portMiss(ports []policy.Port) []Miss {
+	var numbers []policy.Port
+	var texts, unnamed []string
+	for _, p := range ports {
+		if p.Name == "" {
+			numbers, texts = append(numbers, p), append(texts, portText(p))
+			continue
+		}
+		pod := s.destination()
+		if pod == nil {
+			continue
+		}
+		found := false
+		for _, text := range pod.Ports {
+			name, rest, _ := strings.Cut(text, ":")
+			number, protocol, err := ParsePort(rest)
+			if err == nil && name == p.Name && protocol == p.Protocol {
+				found = true
+				numbers = append(numbers, policy.Port{Protocol: protocol, First: number, Last: number})
+				texts = append(texts, fmt.Sprintf("%s, which %s names %s", rest, pod.Pod, name))
+			}
+		}
+		if !found {
+			unnamed = append(unnamed, portText(p))
+		}
+	}
+	if len(numbers) > 0 {
+		return []Miss{{Kind: PortNumber, Ports: numbers, Words: "a connection to " + list(texts, "or")}}
+	}
+	if len(unnamed) == 0 {
+		return nil
+	}
+	return []Miss{{
+		Kind: PortName, Object: s.destination().Pod,
+		Words: fmt.Sprintf("%s with a container port named %s", s.destination().Pod, list(unnamed, "or")),
+	}}
+}
+
+func (s seeker) blockMiss(blocks []netip.Prefix) []Miss {
+	texts := make([]string, len(blocks))
+	for i, b := range blocks {
+		texts[i] = b.String()
+	}
+	return []Miss{{
+		Kind: Address, Object: s.peer.addr.String(),
+		Words: fmt.Sprintf("an address in %s instead of %s", shorten(strings.Join(texts, ",")), s.peer.addr),
+	}}
+}
+
+// setMisses returns a list for the labels of the pod, one for those of its
+// namespace, and one for the namespace that it is in, as far as they fail.
+func (s seeker) setMisses(sets []ipsets.Name) [][]Miss {
+	var found [][]Miss
+	if len(sets) == 0 {
+		return nil
+	}
+	if s.peer.pod == nil {
+		return [][]Miss{nil} // no change makes a pod of it
+	}
+	namespace, _, _ := strings.Cut(s.peer.pod.Pod, "/")
+	var onPod []labels.Requirement
+	for _, name := range sets {
+		cond, ok := conditionOf(name.String(), name.Nested())
+		if !ok {
+			return [][]Miss{nil, nil}
+		}
+		switch {
+		case cond.onNamespace():
+			set, exists := s.c.namespaces[namespace]
+			if !exists {
+				found = append(found, nil)
+			} else if !matchesAll(cond.reqs, set) {
+				found = append(found, labelMisses(NamespaceLabel, "namespace "+namespace, namespace, set, cond.reqs))
+			}
+		case cond.namespace != "" && cond.namespace != namespace:
+			found = append(found, []Miss{{
+				Kind: OtherNamespace, Object: cond.namespace,
+				Words: fmt.Sprintf("%s in namespace %s instead of %s: the rule has no namespaceSelector, so it means its own", s.peer.pod.Pod, cond.namespace, namespace),
+			}})
+			onPod = append(onPod, cond.reqs...)
+		default:
+			onPod = append(onPod, cond.reqs...)
+		}
+	}
+	if !matchesAll(onPod, s.peer.pod.Labels) {
+		found = append(found, labelMisses(PodLabel, "pod "+s.peer.pod.Pod, s.peer.pod.Pod, s.peer.pod.Labels, onPod))
+	}
+	// A pod selector names its namespace beside the namespace set: one thing.
+	return slices.CompactFunc(found, func(a, b []Miss) bool {
+		return len(a) == 1 && len(b) == 1 && a[0].Kind == OtherNamespace && a[0].Words == b[0].Words
+	})
+}
+
+// subjectMisses are the labels with which the policy would select the own pod.
+func (s seeker) subjectMisses() []Miss {
+	sel, err := metav1.LabelSelectorAsSelector(s.subject)
+	if err != nil {
+		return nil
+	}
+	reqs, _ := sel.Requirements()
+	return labelMisses(SubjectLabel, "pod "+s.own.pod.Pod, s.own.pod.Pod, s.own.pod.Labels, reqs)
+}
+
+func matchesAll(reqs []labels.Requirement, set map[string]string) bool {
+	return !slices.ContainsFunc(reqs, func(r labels.Requirement) bool { return !r.Matches(labels.Set(set)) })
+}
+
+// labelMisses tries every change of one label that a requirement asks for, and
+// returns those with which all requirements hold.
+func labelMisses(kind Kind, what, object string, set map[string]string, reqs []labels.Requirement) []Miss {
+	out := []Miss{}
+	try := func(key, value string, remove bool, wish string) {
+		changed := maps.Clone(set)
+		if changed == nil {
+			changed = map[string]string{}
+		}
+		changed[key] = value
+		if remove {
+			delete(changed, key)
+		}
+		if !matchesAll(reqs, changed) {
+			return
+		}
+		have := "no label " + key
+		was, near := set[key]
+		if near {
+			have = key + "=" + was
+		}
+		words := fmt.Sprintf("%s with label %s (it has %s)", what, wish, have)
+		if remove {
+			words = fmt.Sprintf("%s without label %s (it has %s)", what, key, have)
+		}
+		if kind == SubjectLabel {
+			words += ", so that the policy selects it"
+		}
+		out = append(out, Miss{Kind: kind, Object: object, Key: key, Value: value, Remove: remove, Words: words, near: near && !remove})
+	}
+	for _, r := range reqs {
+		if r.Matches(labels.Set(set)) {
+			continue
+		}
+		switch r.Operator() {
+		case selection.In, selection.Equals, selection.DoubleEquals:
+			for _, v := range slices.Sorted(slices.Values(r.ValuesUnsorted())) {
+				try(r.Key(), v, false, r.Key()+"="+v)
+			}
+		case selection.Exists:
+			try(r.Key(), "", false, r.Key()+" of any value")
+		default:
+			try(r.Key(), "", true, "")
+		}
+	}
+	return out
+}

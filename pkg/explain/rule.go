@@ -1,0 +1,180 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// explainer explains what one endpoint says to one packet.
+type explainer struct {
+	c      *cluster
+	ep     *dataplane.EndpointDump
+	q      question
+	peer   end
+	places Places
+}
+
+// peerAddr is the other end's address.
+func (x *explainer) peerAddr() netip.Addr {
+	if x.q.dir == hns.In {
+		return x.q.packet.Src
+	}
+	return x.q.packet.Dst
+}
+
+// rule holds one ACL against the packet. It must parse.
+func (x *explainer) rule(a hns.ACL, v *view) Rule {
+	out := Rule{ACL: a, Path: []string{}, Checks: []Check{}, Words: PeerText(a, x.c.setNames) + ", " + PortsText(a)}
+	if key, ok := dataplane.PolicyOfACL(a.ID); ok {
+		out.Policy = key.String()
+		for _, i := range x.rulesOf(a) {
+			path := rulePath(a.Direction, i)
+			out.Path = append(out.Path, path)
+			if line := x.places.Rule(out.Policy, path); line != "" {
+				out.Lines = append(out.Lines, line)
+			}
+		}
+	}
+	r, err := hns.ParseRule(a, v.set)
+	if err != nil {
+		return out
+	}
+	for _, field := range []struct {
+		text string
+		hns.Addresses
+	}{{a.LocalAddresses, r.Local}, {a.RemoteAddresses, r.Remote}} {
+		out.Checks = append(out.Checks, x.checkField(field.text, field.Addresses, v)...)
+	}
+	if a.Protocols != "" || len(r.Ports) > 0 {
+		ok := r.MatchesPort(&x.q.packet)
+		out.Checks = append(out.Checks, Check{
+			What: PortsText(a), OK: ok, Why: fmt.Sprintf("the connection is to %s", x.portText()),
+		})
+	}
+	return out
+}
+
+// portText says what is connected to.
+func (x *explainer) portText() string {
+	p := x.q.packet
+	return fmt.Sprintf("%s %d", cmp.Or(protocolNames[fmt.Sprint(p.Protocol)], fmt.Sprint(p.Protocol)), p.DstPort)
+}
+
+// rulesOf returns the indexes of the rules that an ACL of a policy came from.
+func (x *explainer) rulesOf(a hns.ACL) []int {
+	for i, w := range x.ep.Wanted {
+		if w == a && i < len(x.ep.WantedRules) {
+			return x.ep.WantedRules[i]
+		}
+	}
+	return nil
+}
+
+// rulePath is where a policy has a rule.
+func rulePath(dir hns.Direction, i int) string {
+	if dir == hns.In {
+		return fmt.Sprintf("spec.ingress[%d]", i)
+	}
+	return fmt.Sprintf("spec.egress[%d]", i)
+}
+
+// checkField holds one address field against the packet.
+func (x *explainer) checkField(text string, field hns.Addresses, v *view) []Check {
+	switch {
+	case len(field.Literals) > 0:
+		ok := field.Literals.Contain(x.peerAddr())
+		word := "is not in it"
+		if ok {
+			word = "is in it"
+		}
+		return []Check{{What: shorten(text), OK: ok, Why: fmt.Sprintf("%s %s", x.peerAddr(), word)}}
+	case len(field.Sets) == 0:
+		return nil
+	}
+	var out []Check
+	for i, id := range strings.Split(text, ",") {
+		if i < len(field.Sets) {
+			out = append(out, x.checkSet(id, field.Sets[i], v))
+		}
+	}
+	return out
+}
+
+// shorten keeps a list of literals on one line.
+func shorten(text string) string {
+	blocks := strings.Split(text, ",")
+	if len(blocks) > shownBlocks {
+		return fmt.Sprintf("%s or %d more", strings.Join(blocks[:shownBlocks-1], " or "), len(blocks)-shownBlocks+1)
+	}
+	return strings.Join(blocks, " or ")
+}
+
+// checkSet says whether the other end is in a set, and why.
+func (x *explainer) checkSet(id string, s *hns.Set, v *view) Check {
+	name := cmp.Or(x.c.setNames[id], id)
+	out := Check{What: name, OK: s.Has(x.peerAddr())}
+	d := x.c.setByID[id]
+	if v.actual && (d == nil || d.Unknown || !d.InHNS) {
+		out.Why = "what is in HNS is not known"
+		return out
+	}
+	cond, ok := conditionOf(name, d != nil && d.Type == string(hns.NestedIPSet))
+	yes, known, why := false, false, ""
+	if ok {
+		yes, known, why = x.c.holds(cond, x.peer)
+	}
+	switch {
+	case known && yes == out.OK:
+		out.Why = why
+	case known && yes:
+		out.Why = why + ", but it is not in the set" + x.sinceText(d)
+	case known:
+		out.Why = why + ", and yet it is in the set" + x.sinceText(d)
+	case out.OK:
+		out.Why = fmt.Sprintf("%s is in it", x.peerAddr())
+	default:
+		out.Why = fmt.Sprintf("%s is not in it", x.peerAddr())
+	}
+	return out
+}
+
+// sinceText says since when a set is not as it should be.
+func (x *explainer) sinceText(d *dataplane.SetDump) string {
+	if d == nil || d.Since.IsZero() {
+		return ""
+	}
+	return ", which HNS has not as it should since " + timeText(d.Since)
+}
+
+// tried returns the allow rules of policies in the packet's direction, those
+// that fail least first.
+func (x *explainer) tried(d decision) []Rule {
+	out := []Rule{}
+	for _, a := range d.acls {
+		if _, ok := dataplane.PolicyOfACL(a.ID); !ok || a.Direction != x.q.dir || a.Action != hns.Allow || a.RuleType == hns.Host {
+			continue
+		}
+		out = append(out, x.rule(a, d.view))
+	}
+	slices.SortStableFunc(out, func(a, b Rule) int {
+		return cmp.Or(cmp.Compare(a.failing(), b.failing()), cmp.Compare(a.Policy, b.Policy))
+	})
+	return out
+}
+
+// failing counts the conditions that do not hold.
+func (r Rule) failing() int {
+	n := 0
+	for _, c := range r.Checks {
+		if !c.OK {
+			n++
+		}
+	}
+	return n
+}

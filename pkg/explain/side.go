@@ -1,0 +1,205 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// directionWord is the API's word.
+func directionWord(dir hns.Direction) string {
+	if dir == hns.In {
+		return "ingress"
+	}
+	return "egress"
+}
+
+// side asks the endpoints of one end. What a pod says to itself never reaches
+// the switch, and what is no pod has no endpoint.
+func (c *cluster) side(own, peer end, q question, places Places) Side {
+	out := Side{End: own.name, Note: own.note, Isolating: []string{}, Misses: []Miss{}}
+	open := func(why string) Side {
+		out.Judged = true
+		out.Actual = &State{Verdict: Allowed, Why: why, Rules: []Rule{}, Tried: []Rule{}}
+		out.Wanted = out.Actual
+		return out
+	}
+	if own.pod == nil {
+		return open("nothing is filtered there")
+	}
+	out.Pod = own.pod.Pod
+	var eps []*dataplane.EndpointDump
+	for _, id := range own.pod.Endpoints {
+		if ep := c.endpoints[id]; ep != nil {
+			eps = append(eps, ep)
+		}
+	}
+	switch {
+	case own.addr == peer.addr:
+		return open("what a pod sends to itself does not pass the switch")
+	case !own.pod.Local:
+		out.Note = fmt.Sprintf("%s runs on another node: ask the agent there for this half", own.pod.Pod)
+		return out
+	case len(eps) == 0:
+		out.Note = fmt.Sprintf("%s has no endpoint in HNS, as far as known: its network is not set up yet, or is gone", own.pod.Pod)
+		return out
+	}
+	out.Judged = true
+	out.Isolating = c.isolating(own.pod.Pod, q.dir)
+	for _, ep := range eps {
+		x := &explainer{c: c, ep: ep, q: q, peer: peer, places: places}
+		actual, wanted := c.actual(ep, q), c.wanted(ep, q)
+		out.Actual = stricter(out.Actual, x.state(actual, own, out.Isolating))
+		out.Wanted = stricter(out.Wanted, x.state(wanted, own, out.Isolating))
+		c.pending(&out, ep, q.dir)
+	}
+	if out.Actual.Verdict == Blocked || out.Wanted.Verdict == Blocked {
+		out.Misses = c.misses(own, peer, q, places)
+	}
+	return out
+}
+
+// stricter returns the state that decides for a pod with several endpoints: one
+// that blocks does, else one that is not known.
+func stricter(a, b *State) *State {
+	rank := map[Verdict]int{Allowed: 0, Unknown: 1, Blocked: 2}
+	if a == nil || rank[b.Verdict] > rank[a.Verdict] {
+		return b
+	}
+	return a
+}
+
+// isolating returns the policies that isolate a pod in a direction, sorted.
+func (c *cluster) isolating(pod string, dir hns.Direction) []string {
+	out := []string{}
+	for i := range c.dump.Policies {
+		p := &c.dump.Policies[i]
+		if (dir == hns.In && p.Ingress || dir == hns.Out && p.Egress) && slices.Contains(p.Selected, pod) {
+			out = append(out, p.Policy)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// pending notes that HNS is not as it should be where it matters for the side,
+// and since when.
+func (c *cluster) pending(out *Side, ep *dataplane.EndpointDump, dir hns.Direction) {
+	note := func(is bool, since time.Time) {
+		out.Pending = out.Pending || is || !since.IsZero()
+		if !since.IsZero() && (out.Since.IsZero() || since.Before(out.Since)) {
+			out.Since = since
+		}
+	}
+	note(!ep.Known, ep.Since)
+	for _, a := range slices.Concat(ep.Applied, ep.Wanted) {
+		if a.Direction != dir {
+			continue
+		}
+		for _, id := range a.SetIDs() {
+			s := c.setByID[id]
+			if s == nil {
+				continue
+			}
+			note(differs(s), s.Since)
+			for _, m := range slices.Concat(s.Members, s.Surplus) {
+				if leaf := c.setByName[m]; leaf != nil && s.Type == string(hns.NestedIPSet) {
+					note(differs(leaf), leaf.Since)
+				}
+			}
+		}
+	}
+}
+
+// differs reports whether HNS has something else than it should.
+func differs(s *dataplane.SetDump) bool {
+	return s.Unknown || len(s.Missing)+len(s.Surplus) > 0
+}
+
+// state words a decision.
+func (x *explainer) state(d decision, own end, isolating []string) *State {
+	s := &State{Verdict: d.verdict, Rules: []Rule{}, Tried: []Rule{}}
+	for _, a := range d.traced.Matched {
+		s.Rules = append(s.Rules, x.rule(a, d.view))
+	}
+	switch d.verdict {
+	case Unknown:
+		s.Why = d.reason
+	case Allowed:
+		x.allowed(s, own)
+	default:
+		s.Tried = x.tried(d)
+		x.blocked(s, d, own, isolating)
+	}
+	return s
+}
+
+// allowed says why a connection passes.
+func (x *explainer) allowed(s *State, own end) {
+	var paths []string
+	var other *hns.ACL
+	for i, r := range s.Rules {
+		switch {
+		case r.Policy == "":
+			other = &s.Rules[i].ACL
+		case s.Policy == "" || r.Policy < s.Policy:
+			s.Policy = r.Policy
+		}
+		if r.Policy != "" {
+			paths = append(paths, r.name())
+		}
+	}
+	slices.Sort(paths)
+	paths = slices.Compact(paths)
+	switch {
+	case len(paths) > 0:
+		s.Why = fmt.Sprintf("policy %s allows it", list(paths, "and policy"))
+	case other == nil:
+		s.Why = "the endpoint has no rules, so nothing is filtered"
+	case other.Priority >= hns.PriorityDefault:
+		s.Why = fmt.Sprintf("no policy isolates %s for %s", own.pod.Pod, directionWord(x.q.dir))
+	case other.Priority == hns.PriorityNode && other.Ours():
+		s.Why = "the node may always come in, for the kubelet's probes"
+	default:
+		s.Why = fmt.Sprintf("rule %s (priority %d), no policy's, allows it", cmp.Or(other.ID, "without id"), other.Priority)
+	}
+}
+
+// name says where a policy has the rule.
+func (r Rule) name() string {
+	if len(r.Path) == 0 {
+		return r.Policy + " (a rule that it has no more)"
+	}
+	return r.Policy + " " + list(r.Path, "and")
+}
+
+// blocked says why a connection does not pass.
+func (x *explainer) blocked(s *State, d decision, own end, isolating []string) {
+	if len(isolating) > 0 {
+		s.Policy = isolating[0]
+	}
+	word := directionWord(x.q.dir)
+	none := "none of their rules allows this"
+	if len(isolating) == 1 {
+		none = "none of its rules allows this"
+	}
+	switch {
+	case d.traced.Default && len(isolating) == 0:
+		s.Why = "no rule of the endpoint matches, and HNS blocks what no rule matches"
+	case len(isolating) > 0 && (d.traced.Default || s.Rules[0].ACL.Priority == hns.PriorityBlock && s.Rules[0].ACL.Ours()):
+		verb := "isolates"
+		kind := "policy"
+		if len(isolating) > 1 {
+			verb, kind = "isolate", "policies"
+		}
+		s.Why = fmt.Sprintf("%s %s %s %s for %s, and %s", kind, list(isolating, "and"), verb, own.pod.Pod, word, none)
+	case s.Rules[0].ACL.Priority == hns.PriorityBlock && s.Rules[0].ACL.Ours():
+		s.Why = fmt.Sprintf("a block rule is in HNS, but no policy isolates %s for %s any more", own.pod.Pod, word)
+	default:
+		s.Why = fmt.Sprintf("rule %s (priority %d), no policy's, blocks it", cmp.Or(s.Rules[0].ACL.ID, "without id"), s.Rules[0].ACL.Priority)
+	}
+}

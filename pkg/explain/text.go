@@ -1,0 +1,153 @@
+package explain
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// shownRules is how many rules of a blocked connection are shown, and shownMisses
+// how many ways to allow it: the likeliest ones.
+const (
+	shownRules  = 4
+	shownMisses = 5
+)
+
+// page is text in the making. What comes from a dump may hold any character; on
+// the page every line is one that can be printed.
+type page struct{ b strings.Builder }
+
+func (p *page) line(indent int, format string, args ...any) {
+	text := strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '\uFFFD'
+	}, fmt.Sprintf(format, args...))
+	p.b.WriteString(strings.TrimRight(strings.Repeat("  ", indent)+text, " ") + "\n")
+}
+
+// WriteText writes the answer for a person: the verdict, then why, then what
+// would have allowed it.
+func (a Answer) WriteText(w io.Writer) error {
+	p := &page{}
+	p.line(0, "%s  %s -> %s:%d/%s  (%s -> %s)", strings.ToUpper(string(a.Verdict)), a.From, a.To, a.Port, a.Protocol, a.Source, a.Destination)
+	a.half(p)
+	a.side(p, a.Egress, "out of")
+	a.side(p, a.Ingress, "into")
+	misses(p, a.Egress, "out of")
+	misses(p, a.Ingress, "into")
+	for _, warning := range a.Warnings {
+		p.line(0, "warning: %s", warning)
+	}
+	_, err := io.WriteString(w, p.b.String())
+	return err
+}
+
+// half says that only one end was judged.
+func (a Answer) half(p *page) {
+	switch {
+	case a.Egress.Judged && a.Ingress.Judged:
+	case a.Egress.Judged || a.Ingress.Judged:
+		p.line(0, "This node knows one half only.")
+	default:
+		p.line(0, "This node knows neither half.")
+	}
+}
+
+func (a Answer) side(p *page, s Side, word string) {
+	head := fmt.Sprintf("%s %s: ", word, s.End)
+	if !s.Judged {
+		p.line(0, "%snot known here. %s", head, s.Note)
+		return
+	}
+	if s.Pod == "" && s.Note != "" {
+		p.line(0, "%s%s, %s", head, s.Actual.Verdict, s.Note)
+		return
+	}
+	p.line(0, "%s%s, %s", head, verdictWord(s.Actual.Verdict), s.Actual.Why)
+	if s.Note != "" {
+		p.line(1, "%s", s.Note)
+	}
+	a.state(p, *s.Actual)
+	switch {
+	case s.Differs():
+		p.line(1, "It should be %s%s: %s", verdictWord(s.Wanted.Verdict), a.since(s.Since), s.Wanted.Why)
+		a.state(p, *s.Wanted)
+	case s.Pending:
+		p.line(1, "HNS is not yet as it should be%s; the verdict will be the same.", a.since(s.Since))
+	}
+}
+
+func verdictWord(v Verdict) string {
+	if v == Allowed {
+		return string(v)
+	}
+	return strings.ToUpper(string(v))
+}
+
+// since says since when something differs, and for how long that is.
+func (a Answer) since(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	text := " since " + timeText(t)
+	if !a.Time.IsZero() {
+		text += fmt.Sprintf(" (for %s)", a.Time.Sub(t).Round(time.Second))
+	}
+	return text
+}
+
+// state writes the rules: those that decide, or when the connection is blocked
+// those that would allow something else.
+func (a Answer) state(p *page, s State) {
+	rules := s.Rules
+	if s.Verdict == Blocked {
+		rules = s.Tried
+	}
+	shown := 0
+	for _, r := range rules {
+		if r.Policy == "" {
+			continue
+		}
+		if shown++; shown > shownRules {
+			continue
+		}
+		where := r.name()
+		if len(r.Lines) > 0 {
+			where += " (" + strings.Join(r.Lines, ", ") + ")"
+		}
+		p.line(1, "%s: %s", where, r.Words)
+		for _, c := range r.Checks {
+			word := "no "
+			if c.OK {
+				word = "yes"
+			}
+			p.line(2, "%s  %s: %s", word, c.What, c.Why)
+		}
+	}
+	if shown > shownRules {
+		p.line(1, "and %d more rules that fit less", shown-shownRules)
+	}
+}
+
+// misses writes what would have allowed the connection at one end.
+func misses(p *page, s Side, word string) {
+	if len(s.Misses) == 0 {
+		return
+	}
+	p.line(0, "One change would allow it %s %s:", word, s.End)
+	for i, m := range s.Misses {
+		if i == shownMisses {
+			p.line(1, "or one of %d others", len(s.Misses)-i)
+			break
+		}
+		where := m.Policy + " " + m.Path
+		if m.Line != "" {
+			where += " (" + m.Line + ")"
+		}
+		p.line(1, "%s, by %s", m.Words, where)
+	}
+}
