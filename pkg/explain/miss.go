@@ -51,10 +51,14 @@ func (c *cluster) misses(own, peer end, q question, places Places) []Miss {
 var kindOrder = []Kind{PodLabel, NamespaceLabel, PortNumber, PortName, SubjectLabel, OtherNamespace, Address}
 
 // compareMisses puts the likeliest first: a label that is there with another
-// value is likelier wrong than one that is missing.
+// value is likelier wrong than one that is missing, and a policy that selects
+// the pod is likelier meant than another.
 func compareMisses(a, b Miss) int {
 	far := func(m Miss) int {
-		if m.near || m.Kind == PortNumber {
+		switch {
+		case m.Kind == SubjectLabel:
+			return 2
+		case m.near || m.Kind == PortNumber:
 			return 0
 		}
 		return 1

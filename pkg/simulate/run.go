@@ -13,6 +13,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/simulate/manifest"
 )
@@ -71,11 +72,11 @@ type session struct {
 // run returns whether everything is programmed. What it starts is added to
 // running and ends with ctx.
 func run(ctx context.Context, o Options, q questions, running *sync.WaitGroup) (bool, error) {
-	source, loaded, err := open(o)
+	in, err := open(o)
 	if err != nil {
 		return false, err
 	}
-	s := newSession(o, source, loaded)
+	s := newSession(o, in)
 	serving := make(chan error, 1)
 	var listener net.Listener
 	if !o.Once {
@@ -109,32 +110,38 @@ func run(ctx context.Context, o Options, q questions, running *sync.WaitGroup) (
 	return complete(warnings(s.loaded, s.dataplane.Warnings())), nil
 }
 
-// open returns where the objects come from.
-func open(o Options) (controllers.Source, []manifest.Warning, error) {
+// input is where the objects come from.
+type input struct {
+	source controllers.Source
+	loaded []manifest.Warning
+	places explain.Places // of the policies, in manifests
+}
+
+func open(o Options) (input, error) {
 	if o.Kubeconfig == "" {
 		objects, loaded, err := manifest.Load(o.Manifests, manifest.Options{Node: o.Node, Stdin: o.Stdin})
 		if err != nil {
-			return controllers.Source{}, nil, err
+			return input{}, err
 		}
-		return memorySource(objects, o.Node), loaded, nil
+		return input{memorySource(objects, o.Node), loaded, objects.Places}, nil
 	}
 	cfg, err := controllers.RESTConfig(o.Kubeconfig)
 	if err != nil {
-		return controllers.Source{}, nil, err
+		return input{}, err
 	}
 	source, err := controllers.ClusterSource(cfg, o.Node)
 	if err != nil {
-		return controllers.Source{}, nil, fmt.Errorf("kubeconfig %s: %w", o.Kubeconfig, err)
+		return input{}, fmt.Errorf("kubeconfig %s: %w", o.Kubeconfig, err)
 	}
-	return source, nil, nil
+	return input{source: source}, nil
 }
 
-func newSession(o Options, source controllers.Source, loaded []manifest.Warning) *session {
+func newSession(o Options, in input) *session {
 	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
 	dp := dataplane.New(dataplane.Config{Client: sim, Node: o.Node, Now: time.Now})
-	s := &session{node: o.Node, sim: sim, kubelet: newNode(dp, sim), dataplane: dp, loaded: loaded}
+	s := &session{node: o.Node, sim: sim, kubelet: newNode(dp, sim), dataplane: dp, loaded: in.loaded}
 	s.controller = controllers.New(controllers.Config{
-		Source: source, Applier: s.kubelet, Observer: dp, Node: o.Node, Logger: o.Logger,
+		Source: in.source, Applier: s.kubelet, Observer: dp, Node: o.Node, Logger: o.Logger,
 	})
 	return s
 }

@@ -54,6 +54,7 @@ type place struct {
 	document int
 	item     string
 	object   string
+	lines    *lines // nil: the document is one of several on the same lines
 }
 
 func (p place) String() string {

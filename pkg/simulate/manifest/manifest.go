@@ -20,6 +20,9 @@ type Objects struct {
 	// Pods holds those of the manifests and those of the workloads.
 	Pods     []*corev1.Pod
 	Policies []*networkingv1.NetworkPolicy
+	// Places says where the policies and their rules are, as file:line; by
+	// "namespace/name" and "namespace/name spec.ingress[0]".
+	Places map[string]string
 }
 
 // Options says in which place the pods run.
@@ -53,7 +56,7 @@ type Warning struct {
 // warnings are in the order of the text. The error is an *Error, whose text is
 // one line; nothing else is returned then.
 func Load(paths []string, o Options) (Objects, []Warning, error) {
-	l := loader{seen: map[string]place{}}
+	l := loader{seen: map[string]place{}, objects: Objects{Places: map[string]string{}}}
 	for _, path := range paths {
 		files, err := open(path, o.Stdin)
 		if err != nil {

@@ -203,6 +203,7 @@ func (l *loader) policy(s source) error {
 		return err
 	}
 	l.objects.Policies = append(l.objects.Policies, np)
+	l.notePlaces(s.place, np)
 	return l.checkPolicy(s.place, np)
 }
 

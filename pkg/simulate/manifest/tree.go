@@ -32,6 +32,9 @@ func trees(f file, use func(at place, tree any) error) error {
 		if err != nil {
 			return at.fail(nil, "%v", err)
 		}
+		if at.lines = nil; len(texts) == 1 {
+			at.lines = &lines{text: doc.text, first: doc.line}
+		}
 		for i, text := range texts {
 			if i > 0 {
 				at.document++

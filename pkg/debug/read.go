@@ -1,0 +1,37 @@
+package debug
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+)
+
+// ErrNoDump is text that ManagerPath does not answer with.
+var ErrNoDump = errors.New("no dump of " + ManagerPath)
+
+// ReadManager reads back what ManagerPath answers, to the end of r. It fails with
+// ErrNoDump for anything else, the dump of an agent that says less included. What
+// it returns need not fit together.
+func ReadManager(r io.Reader) (dataplane.Dump, error) {
+	var m struct {
+		NodeName *string
+		dataplane.Dump
+	}
+	in := json.NewDecoder(r)
+	if err := in.Decode(&m); err != nil {
+		return dataplane.Dump{}, fmt.Errorf("%w: %w", ErrNoDump, err)
+	}
+	switch _, err := in.Token(); {
+	case !errors.Is(err, io.EOF):
+		return dataplane.Dump{}, fmt.Errorf("%w: there is something behind it", ErrNoDump)
+	case m.NodeName == nil:
+		return dataplane.Dump{}, fmt.Errorf("%w: it has no NodeName", ErrNoDump)
+	case m.Time.IsZero():
+		return dataplane.Dump{}, fmt.Errorf("%w: it has no time, as those of older agents, which do not say enough", ErrNoDump)
+	}
+	m.Node = *m.NodeName
+	return m.Dump, nil
+}

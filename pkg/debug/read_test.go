@@ -1,0 +1,67 @@
+package debug
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+)
+
+func TestReadManager(t *testing.T) {
+	want := sample()
+	var b bytes.Buffer
+	require.NoError(t, writeManager(&b, want))
+	got, err := ReadManager(&b)
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(want, got))
+}
+
+func TestReadManagerRefuses(t *testing.T) {
+	for name, tc := range map[string]struct{ text, want string }{
+		"nothing":             {"", "EOF"},
+		"text":                {"404 page not found", "cannot unmarshal number"},
+		"another type":        {`{"NodeName":"n","pods":{}}`, "cannot unmarshal object"},
+		"npm simulate":        {`{"sets":[],"endpoints":[],"verdicts":[],"calls":{},"warnings":[]}`, "it has no NodeName"},
+		"an older agent":      {`{"NodeName":"n","sets":[]}`, "it has no time"},
+		"two dumps":           {`{"NodeName":"n","time":"2026-01-02T03:04:05Z"} {}`, "something behind it"},
+		"half a dump":         {`{"NodeName":"n","time":"2026-01-02T03:04:05Z","pods":[`, "unexpected EOF"},
+		"garbage at the tail": {`{"NodeName":"n","time":"2026-01-02T03:04:05Z"}}`, "something behind it"},
+	} {
+		_, err := ReadManager(strings.NewReader(tc.text))
+		require.ErrorIs(t, err, ErrNoDump, name)
+		require.ErrorContains(t, err, tc.want, name)
+	}
+}
+
+// FuzzReadManager: whatever comes back from a node is refused, or is a dump that
+// is written and read the same way again.
+func FuzzReadManager(f *testing.F) {
+	var b bytes.Buffer
+	require.NoError(f, writeManager(&b, sample()))
+	f.Add(b.Bytes())
+	f.Add([]byte(`{"NodeName":"n","time":"2026-01-02T03:04:05Z","sets":[{}],"endpoints":[null]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		d, err := ReadManager(bytes.NewReader(data))
+		if err != nil {
+			require.True(t, errors.Is(err, ErrNoDump))
+			require.Equal(t, dataplane.Dump{}, d)
+			return
+		}
+		write := func(d dataplane.Dump) string {
+			var out bytes.Buffer
+			if err := writeManager(&out, d); err != nil {
+				t.Skip("a year that RFC 3339 cannot write") // the only value that does not encode
+			}
+			return out.String()
+		}
+		once := write(d)
+		again, err := ReadManager(strings.NewReader(once))
+		require.NoError(t, err)
+		require.Equal(t, once, write(again))
+	})
+}
