@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -62,6 +63,10 @@ func FuzzLoad(f *testing.F) {
 		for _, np := range o.Policies {
 			if !known[np.Namespace] || np.UID == "" || len(np.Spec.PolicyTypes) == 0 {
 				t.Fatalf("incomplete policy %s/%s", np.Namespace, np.Name)
+			}
+			place, ok := o.Places[np.Namespace+"/"+np.Name]
+			if line, err := strconv.Atoi(strings.TrimPrefix(place, "stdin:")); ok && (err != nil || line < 1 || line > bytes.Count(text, []byte("\n"))+1) {
+				t.Fatalf("policy %s/%s is at %q", np.Namespace, np.Name, place)
 			}
 		}
 	})

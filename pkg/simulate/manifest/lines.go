@@ -87,6 +87,9 @@ func (l *loader) notePlaces(at place, np *networkingv1.NetworkPolicy) {
 		}
 		object = append(object, "items", i)
 	}
+	if l.objects.Places == nil {
+		l.objects.Places = map[string]string{}
+	}
 	name := np.Namespace + "/" + np.Name
 	note := func(key string, steps ...any) {
 		l.objects.Places[key] = fmt.Sprintf("%s:%d", at.file, at.lines.of(append(object, steps...)...))

@@ -56,7 +56,7 @@ type Warning struct {
 // warnings are in the order of the text. The error is an *Error, whose text is
 // one line; nothing else is returned then.
 func Load(paths []string, o Options) (Objects, []Warning, error) {
-	l := loader{seen: map[string]place{}, objects: Objects{Places: map[string]string{}}}
+	l := loader{seen: map[string]place{}}
 	for _, path := range paths {
 		files, err := open(path, o.Stdin)
 		if err != nil {
