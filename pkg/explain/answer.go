@@ -54,8 +54,8 @@ type Side struct {
 	// Pending: HNS is not as it should be where it matters here, Since then.
 	Pending bool      `json:"pending"`
 	Since   time.Time `json:"since,omitzero"`
-	// Misses are the single changes that would have allowed what is blocked, the
-	// likeliest first.
+	// Misses are the single changes that would have allowed what is to be blocked,
+	// the likeliest first.
 	Misses []Miss `json:"misses"`
 }
 
@@ -115,7 +115,7 @@ const (
 	PortName       Kind = "portName"       // the destination would have to name a port so
 	SubjectLabel   Kind = "subjectLabel"   // of this end's pod, so that the policy selects it
 	OtherNamespace Kind = "namespace"      // the other end would have to be in
-	Address        Kind = "address"        // the rule is for other addresses
+	Address        Kind = "address"        // of the other end, which is no pod
 )
 
 // Miss is a single change with which one rule would allow the connection at

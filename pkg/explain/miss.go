@@ -161,7 +161,11 @@ func (s seeker) portMiss(ports []policy.Port) []Miss {
 	}}
 }
 
+// blockMiss names the addresses that the rule is for; a pod has no choice.
 func (s seeker) blockMiss(blocks []netip.Prefix) []Miss {
+	if s.peer.pod != nil {
+		return nil
+	}
 	texts := make([]string, len(blocks))
 	for i, b := range blocks {
 		texts[i] = b.String()

@@ -132,6 +132,8 @@ func (x *explainer) checkSet(id string, s *hns.Set, v *view) Check {
 	switch {
 	case known && yes == out.OK:
 		out.Why = why
+	case out.OK && len(s.Members) == 0 && s.Type == hns.NestedIPSet:
+		out.Why = "HNS has the set without any member, and then it matches everything" + x.sinceText(d)
 	case known && yes:
 		out.Why = why + ", but it is not in the set" + x.sinceText(d)
 	case known:
@@ -149,7 +151,7 @@ func (x *explainer) sinceText(d *dataplane.SetDump) string {
 	if d == nil || d.Since.IsZero() {
 		return ""
 	}
-	return ", which HNS has not as it should since " + timeText(d.Since)
+	return ": HNS is behind since " + timeText(d.Since)
 }
 
 // tried returns the allow rules of policies in the packet's direction, those

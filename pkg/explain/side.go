@@ -57,7 +57,7 @@ func (c *cluster) side(own, peer end, q question, places Places) Side {
 		out.Wanted = stricter(out.Wanted, x.state(wanted, own, out.Isolating))
 		c.pending(&out, ep, q.dir)
 	}
-	if out.Actual.Verdict == Blocked || out.Wanted.Verdict == Blocked {
+	if out.Wanted.Verdict == Blocked {
 		out.Misses = c.misses(own, peer, q, places)
 	}
 	return out
