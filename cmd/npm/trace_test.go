@@ -1,0 +1,112 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/simulate"
+)
+
+// debugEndpoint answers as that of an agent that has the shop.
+func debugEndpoint(t *testing.T, change func(*dataplane.Dump)) *httptest.Server {
+	t.Helper()
+	d, _, err := simulate.Snapshot(t.Context(), simulate.Options{Manifests: []string{shop}})
+	require.NoError(t, err)
+	change(&d)
+	server := httptest.NewServer(debug.Handler(debug.Config{Dump: func() dataplane.Dump { return d }}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+func same(*dataplane.Dump) {}
+
+func TestTrace(t *testing.T) {
+	server := debugEndpoint(t, same)
+	unknown := debugEndpoint(t, func(d *dataplane.Dump) {
+		for i := range d.Endpoints {
+			d.Endpoints[i].Known = false
+		}
+	})
+	broken := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(broken.Close)
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+
+	const (
+		blocked = "shop/storefront-0->shop/db-0:5432/TCP"
+		allowed = "node->shop/db-0:5432/TCP"
+	)
+	for _, tc := range []struct {
+		name   string
+		args   []string
+		code   int
+		stdout string // how it begins; "" for nothing at all
+		stderr string // a part of the line; "" for nothing at all
+	}{
+		{"blocked", []string{blocked, "--server", server.URL}, exitBlocked, "BLOCKED  shop/storefront-0 -> shop/db-0:5432/TCP  (10.", ""},
+		{"two arguments", []string{"node", "shop/db-0:5432/TCP", "--server", server.URL + "/"}, exitAllowed, "ALLOWED  node -> ", ""},
+		{"not known", []string{blocked, "--server", unknown.URL}, exitUnknown, "UNKNOWN  ", ""},
+		{"manifests", []string{blocked, "--manifests", shop}, exitBlocked, "BLOCKED  ", ""},
+		{"half of it", []string{allowed, "--manifests", shop, "--node", "win-1"}, exitAllowed, "ALLOWED  ", ""},
+		{"JSON", []string{allowed, "--manifests", shop, "-o", "json"}, exitAllowed, `{"from":"node","to":"shop/db-0",`, ""},
+
+		{"no such pod", []string{"shop/db->shop/db-0:1/TCP", "--server", server.URL}, exitNoDump, "", "npm: trace: shop/db cannot be asked about: there is no such pod; there is shop/db-0"},
+		{"nobody there", []string{allowed, "--server", gone.URL}, exitNoDump, "", "is the agent running there? --dump and --manifests ask something else"},
+		{"another server", []string{allowed, "--server", broken.URL}, exitNoDump, "", broken.URL + debug.ManagerPath + ": 404 Not Found: 404 page not found"},
+		{"no file", []string{allowed, "--dump", "none"}, exitNoDump, "", "none"},
+		{"no dump", []string{allowed, "--dump", "../../README.md"}, exitNoDump, "", "../../README.md: no dump of /npm/v1/debug/manager"},
+		{"no manifests", []string{allowed, "--manifests", "none"}, exitNoDump, "", "npm: trace: none: cannot be read"},
+
+		{"no question", nil, 2, "", "npm: accepts between 1 and 2 arg(s), received 0"},
+		{"no arrow", []string{"x/web"}, 2, "", `npm: trace "x/web": write FROM->TO:PORT/PROTO`},
+		{"no output", []string{allowed, "-o", "yaml"}, 2, "", "the output is text or json"},
+		{"two sources", []string{allowed, "--dump", "-", "--manifests", shop}, 2, "", "none of the others can be"},
+		{"a node of a dump", []string{allowed, "--dump", "-", "--node", "win-1"}, 2, "", "--node is for --manifests"},
+		{"no URL", []string{allowed, "--server", "localhost:10091"}, 2, "", "write it like http://127.0.0.1:10091"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			code, stdout, stderr := command(t, "", append([]string{"trace"}, tc.args...)...)
+			require.Equal(t, tc.code, code, stderr)
+			if tc.stdout == "" {
+				require.Empty(t, stdout)
+				require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
+				require.Contains(t, stderr, tc.stderr)
+				return
+			}
+			require.True(t, strings.HasPrefix(stdout, tc.stdout), stdout)
+			require.Empty(t, stderr)
+		})
+	}
+}
+
+// A dump says the same from a file, from stdin and from where it came; manifests
+// add where the policies are.
+func TestTraceSources(t *testing.T) {
+	const question = "shop/storefront-0 -> shop/db-0:5432/TCP"
+	server := debugEndpoint(t, same)
+	resp, err := server.Client().Get(server.URL + debug.ManagerPath)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	dump, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "dump.json")
+	require.NoError(t, os.WriteFile(file, dump, 0o600))
+
+	_, asked, _ := command(t, "", "trace", question, "--server", server.URL)
+	_, read, _ := command(t, "", "trace", question, "--dump", file)
+	_, piped, _ := command(t, string(dump), "trace", question, "--dump", "-")
+	require.Equal(t, asked, read)
+	require.Equal(t, asked, piped)
+	require.NotContains(t, asked, ".yaml:")
+	_, simulated, _ := command(t, "", "trace", question, "--manifests", shop)
+	require.Contains(t, simulated, "spec.egress[0] ("+filepath.Join(shop, "21-shop-policies.yaml")+":")
+}
