@@ -74,7 +74,7 @@ type endpoint struct {
 	queued  uint64    // place in the queue of pending updates; 0: nothing pending
 	since   time.Time // when it got there
 	wished  uint64    // the transaction that last changed the wish
-	drifted bool      // somebody else changed our rules, not repaired yet
+	repair  bool      // what is queued is only due to what somebody else did in HNS
 	tries   int
 	retryAt time.Time
 	lastErr error

@@ -16,8 +16,8 @@ func (r *run) updatePods(ctx context.Context) {
 	d := r.d
 	d.mu.Lock()
 	var due []string
-	for _, ep := range d.pendingLocked() {
-		if ep.known && !ep.retryAt.After(r.started) {
+	for _, ep := range d.dueLocked(r.started) {
+		if ep.known {
 			due = append(due, ep.id)
 		}
 	}
@@ -193,7 +193,7 @@ func (d *Dataplane) wroteLocked(ep *endpoint, reached, sent []hns.ACL, err error
 	switch {
 	case err == nil:
 		ep.distrusted = false
-		d.drift.repaired(ep)
+		d.noteWriteLocked(subject{endpoint: ep.id})
 		d.appliedLocked(ep, canonical(reached))
 		return true, nil
 	case hns.EndpointGone(err):
@@ -209,6 +209,7 @@ func (d *Dataplane) wroteLocked(ep *endpoint, reached, sent []hns.ACL, err error
 			d.cache.Unknown(n)
 		}
 	}
+	d.noteWriteLocked(subject{endpoint: ep.id})
 	d.unknownLocked(ep, canonical(reached))
 	return false, err
 }
