@@ -202,6 +202,7 @@ func (d *Dataplane) wroteLocked(ep *endpoint, reached, sent []hns.ACL, err error
 	case errors.Is(err, hns.ErrInvalid) && refusedObject(err) != hns.KindEndpoint:
 		return false, d.refusedLocked(ep, sent, err)
 	}
+	d.noteWriteLocked(subject{endpoint: ep.id})
 	// Whatever was refused, the list there may not be the one we know, nor are
 	// the sets when one is missing. HNS does not say which.
 	if refusedObject(err) == hns.KindSet {
@@ -209,7 +210,6 @@ func (d *Dataplane) wroteLocked(ep *endpoint, reached, sent []hns.ACL, err error
 			d.cache.Unknown(n)
 		}
 	}
-	d.noteWriteLocked(subject{endpoint: ep.id})
 	d.unknownLocked(ep, canonical(reached))
 	return false, err
 }
