@@ -141,6 +141,9 @@ func TestEventsDuringADispute(t *testing.T) {
 	w.do("policy q", "apply", "calls ACL/Add=3")
 	require.True(t, w.report.Converged())
 	w.do("trace 10.0.0.9 -> 10.0.0.1 TCP/443 ep-1 in allow", "trace 10.0.0.9 -> 10.0.0.1 TCP/80 ep-1 in block")
+	w.do(rules.undo, "look", "fold", "delete policy x/q", "apply") // found in the transaction of the event
+	require.True(t, w.report.Converged())
+	w.do("trace 10.0.0.9 -> 10.0.0.1 TCP/443 ep-1 in block")
 }
 
 // While the repair of an endpoint waits, somebody may put it right or do more:
@@ -167,6 +170,7 @@ func TestDisputedEndpointIsReadAgain(t *testing.T) {
 			w.do("apply", "calls "+tc.calls)
 			require.True(t, w.report.Converged())
 			require.Equal(t, right, w.sim.Dump())
+			require.Equal(t, uint64(3), w.dp.Stats().DriftFound["acl"], "what comes on top is part of it")
 			if tc.found == "" {
 				require.Empty(t, w.report.Repairs, "it was not our work")
 				return
