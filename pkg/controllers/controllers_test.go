@@ -155,7 +155,7 @@ func TestRetryAfterBringsAnEmptyTransaction(t *testing.T) {
 }
 
 func TestSettledWhenOnlyHNSIsInTheWay(t *testing.T) {
-	for _, reason := range []dataplane.Reason{dataplane.ReasonHNSRejected, dataplane.ReasonHNSUnavailable} {
+	for _, reason := range []dataplane.Reason{dataplane.ReasonHNSRejected, dataplane.ReasonHNSUnavailable, dataplane.ReasonForeignWrites} {
 		r := &recorder{answer: func(int) (dataplane.Report, error) {
 			return dataplane.Report{Pending: 1, RetryAfter: time.Hour, Warnings: []dataplane.Warning{{Object: "x/a", Kind: "Pod", Reason: reason, Message: "no"}}}, nil
 		}}

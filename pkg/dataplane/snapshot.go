@@ -67,6 +67,7 @@ func (d *Dataplane) warningsLocked() []Warning {
 	for _, ep := range d.endpoints {
 		out = append(out, d.endpointWarningsLocked(ep)...)
 	}
+	out = append(out, d.disputeWarningsLocked(d.cfg.Now())...)
 	if d.sets.tries > 0 {
 		out = append(out, Warning{d.cfg.Node, "Node", ReasonHNSUnavailable, "sets could not be written or read; they are retried"})
 	}

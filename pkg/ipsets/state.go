@@ -110,7 +110,7 @@ func (c *Cache) define(s *set, n Name) (created bool) {
 func (c *Cache) rename(s *set, n Name) {
 	if s.nested() != n.Nested() {
 		s.addrs.reach(nil)
-		_ = c.reached(s, nil)
+		c.reached(s, nil)
 		s.alien = s.present
 	}
 	delete(c.byName, s.name)
@@ -216,8 +216,8 @@ func (s *set) link(nested *set, l link) {
 }
 
 // reached records the applied content of a nested set: what it contains is
-// held, what it lost is let go. It reports whether it was another before.
-func (c *Cache) reached(s *set, members []*set) (changed bool) {
+// held, what it lost is let go. It returns how many members came and went.
+func (c *Cache) reached(s *set, members []*set) (added, missing int) {
 	came, went := s.members.reach(members)
 	for _, m := range came {
 		l := m.lists[s]
@@ -234,7 +234,7 @@ func (c *Cache) reached(s *set, members []*set) (changed bool) {
 		}
 		c.refresh(m)
 	}
-	return len(came)+len(went) > 0
+	return len(came), len(went)
 }
 
 // refresh brings everything that follows from a set's state up to date: the
