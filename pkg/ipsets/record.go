@@ -158,6 +158,7 @@ func (c *Cache) apply(s *set, values []string) (changed bool) {
 			members = append(members, m)
 		}
 		changed = c.reached(s, members)
+		s.leftover = s.leftover && !changed // with these members it may be known
 	} else {
 		addrs := make([]netip.Addr, 0, len(values))
 		for _, v := range values {
