@@ -311,6 +311,7 @@ func (d *Dataplane) holdLocked(ep *endpoint, kind ipsets.RefKind, names []ipsets
 			d.releaseLocked(n, ref)
 		}
 	}
+	d.defineLeftoversLocked()
 }
 
 // namesOfLocked returns the sets that ACLs name, of those that the cache knows,

@@ -177,5 +177,6 @@ func (d *Dataplane) observeSetsLocked(sets []ipsets.Observed, skip func(ipsets.N
 		d.holdLocked(ep, ipsets.RefApplied, d.namesOfLocked(ep.applied))
 		d.pinLocked(ep)
 	}
+	d.defineLeftoversLocked() // also what nested sets turned out to contain
 	return drifted
 }

@@ -66,8 +66,7 @@ type scenario struct {
 	batch   int                     // ACLs per Add
 	splits  bool                    // the size splits changes of single objects
 	grace   time.Duration
-	gap     string // kinds of disturbances that start so are not played: a known gap
-	blind   bool   // nothing is asked during the given part
+	blind   bool // nothing is asked during the given part
 	memo    memo
 }
 
@@ -185,8 +184,6 @@ func (p *parser) line(line string, fields []string) (err error) {
 	case "batch":
 		p.sc.batch, err = strconv.Atoi(args[0])
 		p.sc.splits = len(args) > 1
-	case "gap":
-		p.sc.gap = strings.Join(args, " ")
 	case "grace":
 		p.sc.grace, err = time.ParseDuration(args[0])
 	default:
