@@ -166,7 +166,8 @@ func (r *run) network(ctx context.Context) {
 }
 
 // observeSetsLocked takes over a listing of our sets. It may show sets that
-// were not known when the rules that name them were read: those are held now.
+// were not known when the rules that name them were read: those are held now, and
+// leftovers are defined.
 // It returns those that somebody else changed. d.mu must be held.
 func (d *Dataplane) observeSetsLocked(sets []ipsets.Observed, skip func(ipsets.Name) bool) (drifted []ipsets.Name) {
 	drifted = d.cache.Observe(sets, skip)
@@ -177,6 +178,5 @@ func (d *Dataplane) observeSetsLocked(sets []ipsets.Observed, skip func(ipsets.N
 		d.holdLocked(ep, ipsets.RefApplied, d.namesOfLocked(ep.applied))
 		d.pinLocked(ep)
 	}
-	d.defineLeftoversLocked() // also what nested sets turned out to contain
 	return drifted
 }
