@@ -307,8 +307,8 @@ func (d *Dataplane) releaseLocked(n ipsets.Name, ref ipsets.Ref) {
 }
 
 // holdLocked makes the endpoint hold exactly these sets with one kind of
-// reference. The new ones are held before the old ones are let go. d.mu must be
-// held.
+// reference. The new ones are held before the old ones are let go. What rules in
+// HNS turn out to see is fed from then on. d.mu must be held.
 func (d *Dataplane) holdLocked(ep *endpoint, kind ipsets.RefKind, names []ipsets.Name) {
 	ref := ipsets.Ref{Kind: kind, Owner: ep.id}
 	was := ep.holds[kind]
@@ -328,6 +328,7 @@ func (d *Dataplane) holdLocked(ep *endpoint, kind ipsets.RefKind, names []ipsets
 			d.releaseLocked(n, ref)
 		}
 	}
+	d.defineLeftoversLocked()
 }
 
 // namesOfLocked returns the sets that ACLs name, of those that the cache knows,

@@ -170,6 +170,7 @@ func (c *Cache) apply(s *set, values []string) Drift {
 			members = append(members, m)
 		}
 		drift.Added, drift.Missing = c.reached(s, members)
+		s.leftover = s.leftover && drift.Added+drift.Missing == 0 // with these members it may be known
 	} else {
 		addrs := make([]netip.Addr, 0, len(values))
 		for _, v := range values {

@@ -67,7 +67,7 @@ func (sc *scenario) disturbances(calls []hnssim.Call) []disturbance {
 			write++
 		}
 		for _, k := range kinds {
-			if !isWrite(c.Op) && !k.reads || sc.gap != "" && strings.HasPrefix(k.name, sc.gap) {
+			if !isWrite(c.Op) && !k.reads {
 				continue
 			}
 			if k.name == "half done" && c.Op == "ACL/Update" {

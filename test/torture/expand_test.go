@@ -112,6 +112,7 @@ func expand(t tester, sc *scenario, want ending, seeds uint64) {
 		for seed := range rounds {
 			told := *sc
 			told.name = sc.name + ", " + name
+			told.splits = sc.splits || sc.batch < usualBatch // an endpoint may be born after its policies, and closes with its first batch
 			told.given, told.steps = expander(sc.given, sc.steps, rand.New(rand.NewPCG(seed, 11)))
 			r := newReplay(t, &told, nil)
 			got := r.run()

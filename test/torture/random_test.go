@@ -74,7 +74,7 @@ func drawScenario(t *rapid.T) *scenario {
 	h := &historian{
 		t: t, shared: rapid.Bool().Draw(t, "shared endpoints"), now: state{}, plug: map[string]string{}, homes: map[types.UID]netip.Addr{},
 		sc: &scenario{
-			name: "random", gap: "killed and away", memo: newMemo(), blind: true,
+			name: "random", memo: newMemo(), blind: true,
 			batch: rapid.SampledFrom([]int{1000, 10}).Draw(t, "batch"),
 			grace: rapid.SampledFrom([]time.Duration{0, 10 * time.Second}).Draw(t, "grace"),
 		},

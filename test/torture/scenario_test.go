@@ -57,6 +57,9 @@ func (s step) String() string {
 	return string(s.do)
 }
 
+// usualBatch is how many ACLs an Add takes unless a scenario says otherwise.
+const usualBatch = 30
+
 // scenario is a start, which nothing disturbs, and what happens then.
 type scenario struct {
 	name    string
@@ -66,8 +69,7 @@ type scenario struct {
 	batch   int                     // ACLs per Add
 	splits  bool                    // the size splits changes of single objects
 	grace   time.Duration
-	gap     string // kinds of disturbances that start so are not played: a known gap
-	blind   bool   // nothing is asked during the given part
+	blind   bool // nothing is asked during the given part
 	memo    memo
 }
 
@@ -112,7 +114,7 @@ type parser struct {
 
 func parse(name, text string) (*scenario, error) {
 	p := &parser{
-		sc: &scenario{name: name, memo: newMemo(), batch: 30}, born: map[types.UID]metav1.Time{},
+		sc: &scenario{name: name, memo: newMemo(), batch: usualBatch}, born: map[types.UID]metav1.Time{},
 		ports: []port{{6, 80}, {6, 81}},
 	}
 	for i, line := range strings.Split(text, "\n") {
@@ -185,8 +187,6 @@ func (p *parser) line(line string, fields []string) (err error) {
 	case "batch":
 		p.sc.batch, err = strconv.Atoi(args[0])
 		p.sc.splits = len(args) > 1
-	case "gap":
-		p.sc.gap = strings.Join(args, " ")
 	case "grace":
 		p.sc.grace, err = time.ParseDuration(args[0])
 	default:
