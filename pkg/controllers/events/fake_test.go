@@ -9,13 +9,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/zapr"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -29,7 +32,8 @@ var errDown = errors.New("connection refused")
 // world is a Recorder in a synctest bubble, with what it asks and tells.
 type world struct {
 	*Recorder
-	t *testing.T
+	t    *testing.T
+	logs *observer.ObservedLogs
 
 	mu       sync.Mutex // guards following
 	policies map[policy.Key]*networkingv1.NetworkPolicy
@@ -49,14 +53,15 @@ func run(t *testing.T, policies []string, play func(w *world)) {
 func runOn(t *testing.T, node string, policies []string, play func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
+		core, logs := observer.New(zapcore.InfoLevel)
 		w := &world{
-			t: t, policies: map[policy.Key]*networkingv1.NetworkPolicy{}, selected: map[dataplane.PodKey][]policy.Key{},
+			t: t, logs: logs, policies: map[policy.Key]*networkingv1.NetworkPolicy{}, selected: map[dataplane.PodKey][]policy.Key{},
 			answer: func(*eventsv1.Event) error { return nil }, began: time.Now(),
 		}
 		for _, name := range policies {
 			w.write(name, 1)
 		}
-		w.Recorder = New(Config{Sink: w, Node: node, Policy: w.policy, Selecting: w.selecting, Logger: klog.Logger{}})
+		w.Recorder = New(Config{Sink: w, Node: node, Policy: w.policy, Selecting: w.selecting, Logger: zapr.NewLogger(zap.New(core))})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel() // a failed test would move the bubble's clock for good
 		done := make(chan struct{})

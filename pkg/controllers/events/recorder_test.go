@@ -65,6 +65,7 @@ func TestProgrammedWhenAllHasPassed(t *testing.T) {
 		require.Equal(t, "Normal Programmed Program", fmt.Sprint(e.Type, " ", e.Reason, " ", e.Action))
 		require.Equal(t, "on node win-1: nothing of it is left out or failing any more", e.Note)
 		w.stands()
+		time.Sleep(2 * again)
 		require.Empty(t, w.took(), "once")
 		w.stands(ipv6("p", "a"))
 		require.Equal(t, []string{"Warning p IPv6Peer"}, w.took(), "it is back")
@@ -153,6 +154,22 @@ func TestServerThatIsDownGetsThemLater(t *testing.T) {
 		w.stands(ipv6("q", "a"))
 		time.Sleep(10 * time.Minute)
 		require.Equal(t, []string{"Warning q IPv6Peer"}, w.took(), "what has passed is not told")
+
+		w.answers(func(*eventsv1.Event) error { return errDown })
+		w.stands()
+		time.Sleep(5 * time.Second)
+		require.Len(t, w.took(), 3, "pauses are short again")
+		w.answers(func(*eventsv1.Event) error { return nil })
+		w.stands(ipv6("q", "b"))
+		time.Sleep(10 * time.Minute)
+		require.Equal(t, []string{"Warning q IPv6Peer"}, w.took(), "it has not passed after all")
+
+		var lines []string
+		for _, entry := range w.logs.All() {
+			lines = append(lines, entry.Message)
+		}
+		const late, sent = "telling of a policy failed, Events are late", "Events are sent again"
+		require.Equal(t, []string{late, sent, late, sent}, lines, "one line, however often")
 	})
 }
 
@@ -192,8 +209,9 @@ func TestServerThatHangs(t *testing.T) {
 	run(t, []string{"p", "q"}, func(w *world) {
 		w.answers(nil)
 		for range 100 {
-			w.stands(ipv6("p", "a"), ipv6("q", "a")) // would deadlock the bubble
+			w.stands(ipv6("p", "a"), ipv6("q", "a"))
 		}
+		require.Zero(t, time.Since(w.began))
 		require.Len(t, w.took(), 1)
 		time.Sleep(sendTimeout + 3*time.Second)
 		require.Equal(t, []string{"Warning q IPv6Peer"}, w.took(), "after the timeout the next one")
