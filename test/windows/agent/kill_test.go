@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -32,7 +33,7 @@ func TestKilledAtRandomMoments(t *testing.T) {
 		}
 	}
 
-	fresh := h.undisturbed(c.kube)
+	fresh := h.undisturbed(c.kube, ownAddr)
 	n := start(t, ownNode, h.addr, options{})
 	n.waitReady()
 	h.waitVerdicts(c.kube, ownAddr)
@@ -48,7 +49,7 @@ func TestKilledAtRandomMoments(t *testing.T) {
 // undisturbed returns an HNS with the same endpoints, programmed by an agent that
 // nobody disturbed. No other agent may run meanwhile: there is one per node, and
 // Wine is one node.
-func (h *host) undisturbed(k *kube) *host {
+func (h *host) undisturbed(k *kube, nodeAddrs ...netip.Addr) *host {
 	h.t.Helper()
 	fresh := newHost(h.t, azure())
 	for addr := range h.endpoints {
@@ -56,7 +57,7 @@ func (h *host) undisturbed(k *kube) *host {
 	}
 	n := start(h.t, ownNode, fresh.addr, options{})
 	n.waitReady()
-	fresh.waitVerdicts(k, ownAddr)
+	fresh.waitVerdicts(k, nodeAddrs...)
 	n.kill()
 	return fresh
 }
@@ -118,7 +119,7 @@ func TestKilledWhilePoliciesChange(t *testing.T) {
 	require.Positive(t, moved, "no edit meant anything")
 	n.kill()
 
-	fresh := h.undisturbed(c.kube)
+	fresh := h.undisturbed(c.kube, ownAddr)
 	n = start(t, ownNode, h.addr, options{})
 	n.waitReady()
 	h.waitState(fresh.state)

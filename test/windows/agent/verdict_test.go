@@ -5,6 +5,7 @@ package agent
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -40,10 +41,10 @@ func (h *host) known(k *kube, nodeAddrs ...netip.Addr) oracle.Cluster {
 	return c
 }
 
-// probes returns every packet between an endpoint and any pod, the node, and
-// somebody outside, in both directions.
-func (h *host) probes(c oracle.Cluster) []hnssim.Probe {
-	others := append([]netip.Addr{outside}, c.NodeAddrs...)
+// probes returns every packet between an endpoint and any pod, the node, somebody
+// outside, and more addresses, in both directions.
+func (h *host) probes(c oracle.Cluster, more ...netip.Addr) []hnssim.Probe {
+	others := slices.Concat([]netip.Addr{outside}, c.NodeAddrs, more)
 	for i := range c.Pods {
 		others = append(others, oracle.Address(&c.Pods[i]))
 	}
