@@ -50,6 +50,7 @@ type Sim struct {
 	rejectSet []func(hns.SetPolicy) bool
 	rejectACL []func(hns.ACL) bool
 	restarted chan struct{} // closed and replaced at every restart
+	watch     *watch        // nil while nobody watches
 }
 
 var _ hns.Client = (*Sim)(nil)
@@ -124,6 +125,7 @@ func (s *Sim) Restart(lose bool) {
 	}
 	clear(s.sets)
 	clear(s.names)
+	s.wrote("Restart", s.network)
 }
 
 // setsLocked returns copies of all sets, sorted by name; s.mu must be held.

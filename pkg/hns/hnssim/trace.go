@@ -34,6 +34,11 @@ const tierACL = "TierAcl"
 func (s *Sim) Trace(endpoint string, dir hns.Direction, p Packet) (Verdict, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.trace(endpoint, dir, p)
+}
+
+// trace is Trace with s.mu held.
+func (s *Sim) trace(endpoint string, dir hns.Direction, p Packet) (Verdict, error) {
 	fail := func(format string, args ...any) (Verdict, error) {
 		return Verdict{}, fmt.Errorf("hnssim: trace %s %s: %w: %s", endpoint, dir, hns.ErrInvalid, fmt.Sprintf(format, args...))
 	}
