@@ -60,6 +60,8 @@ func (w *watch) reached(sim *hnssim.Sim) {
 //
 //   - what some subset of the outstanding changes gives, each object whole, and
 //     for all packets of an endpoint in one direction the same subset;
+//   - between a pod's old and its new address, what the pod says to itself, with
+//     its rules of the one version and its labels of the other;
 //   - on an endpoint that never had rules of ours, anything may pass;
 //   - where a size limit splits the change of one object, less may pass;
 //   - nothing is asked of an endpoint without a pod of the node, as it keeps what
@@ -83,7 +85,7 @@ func (r *replay) check(at string) {
 			a := r.todo.answers(p)
 			switch {
 			case a.has(v.Allowed):
-				if r.watch.ours[e.ID] && a.ownerNow && a.ownerBefore {
+				if r.watch.ours[e.ID] && a.ownerNow && a.ownerBefore && !a.self {
 					all[p.dir].add(p, v.Allowed)
 				}
 			case v.Allowed && !r.watch.ours[e.ID]:
