@@ -83,7 +83,7 @@ func parts(given, steps []step) (node []step, events []event) {
 			events = append(events, s.events...)
 		case endpoint, noEndpoint:
 			node = append(node, s)
-		case settle, wait, observe, restart:
+		case settle, wait, observe, look, tell, hand, restart:
 		}
 	}
 	return node, events

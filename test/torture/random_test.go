@@ -30,7 +30,7 @@ func TestRandom(t *testing.T) {
 		sc := drawScenario(t)
 		undisturbed := newReplay(t, sc, nil)
 		want := undisturbed.run()
-		all := sc.disturbances(undisturbed.calls[:undisturbed.played])
+		all := undisturbed.disturbances(true)
 		if len(all) == 0 {
 			return
 		}
@@ -94,7 +94,7 @@ func drawScenario(t *rapid.T) *scenario {
 		} else {
 			*steps = append(append(*steps, h.endpoints(c)...), told)
 		}
-		if extra := rapid.SampledFrom([]action{"", "", observe, settle, restart}).Draw(t, "then"); extra != "" {
+		if extra := rapid.SampledFrom([]action{"", "", observe, look, tell, settle, restart}).Draw(t, "then"); extra != "" {
 			*steps = append(*steps, step{do: extra})
 		}
 	}

@@ -26,6 +26,8 @@ type step struct {
 	addr   netip.Addr // of an endpoint
 	bare   bool       // the CNI puts nothing on it
 	wait   time.Duration
+	what   string // somebody else's hand does
+	hand   func(*replay, hnssim.Call)
 }
 
 type action string
@@ -35,6 +37,9 @@ const (
 	settle     action = "settle"
 	wait       action = "wait"
 	observe    action = "observe" // the reconciler's round
+	look       action = "look"    // its begin
+	tell       action = "tell"    // its end
+	hand       action = "hand"    // somebody else's
 	restart    action = "restart"
 	endpoint   action = "endpoint"
 	noEndpoint action = "no-endpoint"
@@ -52,7 +57,9 @@ func (s step) String() string {
 		return fmt.Sprintf("%s %s %v", s.do, s.id, s.addr)
 	case wait:
 		return fmt.Sprintf("wait %s", s.wait)
-	case settle, observe, restart:
+	case hand:
+		return fmt.Sprintf("hand %s: %s", s.what, s.id)
+	case settle, observe, look, tell, restart:
 	}
 	return string(s.do)
 }
@@ -148,7 +155,7 @@ func (p *parser) line(line string, fields []string) (err error) {
 		p.add(step{do: apply, events: p.events})
 		p.events = nil
 		return nil
-	case settle, observe, restart:
+	case settle, observe, look, tell, restart:
 		p.add(step{do: action(fields[0])})
 		return nil
 	case wait:
@@ -163,6 +170,12 @@ func (p *parser) line(line string, fields []string) (err error) {
 	case noEndpoint:
 		p.add(step{do: noEndpoint, id: args[0]})
 		return nil
+	case hand:
+		s := step{do: hand}
+		s.what, s.id, _ = strings.Cut(strings.TrimPrefix(line, "hand "), ": ")
+		s.hand, err = handNamed(s.what)
+		p.add(s)
+		return err
 	}
 	switch fields[0] {
 	case "start":

@@ -29,10 +29,24 @@ type damage struct {
 	sets      map[string]bool // by Id
 }
 
-func (d damage) any() bool { return d.all || len(d.endpoints)+len(d.sets) > 0 }
+func (d *damage) endpoint(id string) {
+	if d.endpoints == nil {
+		d.endpoints = map[string]bool{}
+	}
+	d.endpoints[id] = true
+}
+
+func (d *damage) set(id string) {
+	if d.sets == nil {
+		d.sets = map[string]bool{}
+	}
+	d.sets[id] = true
+}
+
+func (d *damage) any() bool { return d.all || len(d.endpoints)+len(d.sets) > 0 }
 
 // hides reports whether the damage can influence an endpoint in a direction.
-func (d damage) hides(id string, dir hns.Direction, ours []hns.ACL, sets []hns.SetPolicy) bool {
+func (d *damage) hides(id string, dir hns.Direction, ours []hns.ACL, sets []hns.SetPolicy) bool {
 	if d.all || d.endpoints[id] {
 		return true
 	}
