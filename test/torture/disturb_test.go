@@ -115,6 +115,7 @@ func (r *replay) onCall(c hnssim.Call, when hnssim.When) {
 		if d != nil && n == d.call && !r.fired {
 			r.note("disturbed: %v", d)
 			r.fired = true
+			r.whole = r.whole && !d.kind.foreign
 			r.kills = 0
 			if d.kind.before != nil {
 				d.kind.before(r, c)

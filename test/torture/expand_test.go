@@ -79,11 +79,11 @@ func last(events []event) []event {
 func parts(given, steps []step) (node []step, events []event) {
 	for _, s := range slices.Concat(given, steps) {
 		switch s.do {
-		case apply:
+		case apply, inherit:
 			events = append(events, s.events...)
 		case endpoint, noEndpoint:
 			node = append(node, s)
-		case settle, wait, observe, look, tell, hand, restart:
+		case settle, wait, observe, look, tell, hand, restart, stop, left:
 		}
 	}
 	return node, events

@@ -10,25 +10,23 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 )
 
-// hand is somebody else's hand as a step: the disturbance of that name, by no call.
-func (r *replay) hand(s step) {
-	c := hnssim.Call{Target: s.id}
-	for _, set := range r.sim.Sets() {
-		if set.Name == s.id {
-			c.Sets = append(c.Sets, set)
-		}
-	}
-	r.handed = true
-	s.hand(r, c)
-}
-
-// handNamed returns the disturbance by somebody else's hand that has the name.
-func handNamed(name string) (func(*replay, hnssim.Call), error) {
+// handNamed returns the disturbance by somebody else's hand that has the name, as
+// a step: not of a call, but of an endpoint or a set.
+func handNamed(name, object string) (func(*replay), error) {
 	at := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name && k.foreign })
 	if at < 0 {
 		return nil, fmt.Errorf("nobody's hand does %q", name)
 	}
-	return kinds[at].before, nil
+	return func(r *replay) {
+		c := hnssim.Call{Target: object}
+		for _, set := range r.sim.Sets() {
+			if set.Name == object {
+				c.Sets = append(c.Sets, set)
+			}
+		}
+		r.handed = true
+		kinds[at].before(r, c)
+	}, nil
 }
 
 // half breaks the assumption that a write is atomic: only the end counts.

@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -8,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -126,8 +127,12 @@ func (r *replay) step(s step) {
 		require.NoError(r.t, r.sim.CreateEndpoint(e))
 	case noEndpoint:
 		require.NoError(r.t, r.sim.DeleteEndpoint(s.id))
-	case hand:
-		r.hand(s)
+	case hand, left:
+		s.by(r)
+	case stop:
+		r.away = true
+	case inherit:
+		r.inherit(s.events)
 	}
 }
 
@@ -159,7 +164,7 @@ func (r *replay) alone(s step) {
 		r.tell()
 	case restart:
 		r.back()
-	case apply, endpoint, noEndpoint, hand: // not of the process alone
+	case apply, endpoint, noEndpoint, hand, left, stop, inherit: // not of the process alone
 	}
 }
 
@@ -385,7 +390,7 @@ func (r *replay) ending() ending {
 			if slices.ContainsFunc(a.SetIDs(), stale) {
 				uses = wasted
 			} else {
-				e.ACLs[ep.ID] = append(e.ACLs[ep.ID], fmt.Sprintf("%+v", a))
+				e.ACLs[ep.ID] = append(e.ACLs[ep.ID], fmt.Sprintf("%+v", named(a, sets)))
 			}
 			for _, id := range a.SetIDs() {
 				uses[id] = true
@@ -419,9 +424,22 @@ func (r *replay) ending() ending {
 
 // sameAs compares with the end of the run that nothing disturbed.
 func (r *replay) sameAs(want, got ending) {
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := gocmp.Diff(want, got); diff != "" {
 		r.fail("the end differs from the undisturbed run (-undisturbed +this):\n%s", diff)
 	}
+}
+
+// named words a rule with the names of its sets: an older id ends with its set.
+func named(a hns.ACL, sets map[string]hns.SetPolicy) hns.ACL {
+	for _, field := range []*string{&a.LocalAddresses, &a.RemoteAddresses} {
+		parts := strings.Split(*field, ",")
+		for i, part := range parts {
+			parts[i] = cmp.Or(sets[part].Name, part)
+		}
+		slices.Sort(parts)
+		*field = strings.Join(parts, ",")
+	}
+	return a
 }
 
 // takeForeign takes the rules out that somebody else added: they have to be there

@@ -26,8 +26,8 @@ type step struct {
 	addr   netip.Addr // of an endpoint
 	bare   bool       // the CNI puts nothing on it
 	wait   time.Duration
-	what   string // somebody else's hand does
-	hand   func(*replay, hnssim.Call)
+	what   string        // somebody else's hand does
+	by     func(*replay) // whoever does it
 }
 
 type action string
@@ -41,25 +41,30 @@ const (
 	tell       action = "tell"    // its end
 	hand       action = "hand"    // somebody else's
 	restart    action = "restart"
+	stop       action = "stop"    // no process runs until the next step is over
+	left       action = "left"    // by Azure NPM
+	inherit    action = "inherit" // the node as Azure NPM left it
 	endpoint   action = "endpoint"
 	noEndpoint action = "no-endpoint"
 )
 
 func (s step) String() string {
 	switch s.do {
-	case apply:
+	case apply, inherit:
 		texts := make([]string, len(s.events))
 		for i, e := range s.events {
 			texts[i] = e.text
 		}
-		return "apply: " + strings.Join(texts, "; ")
+		return string(s.do) + ": " + strings.Join(texts, "; ")
 	case endpoint, noEndpoint:
 		return fmt.Sprintf("%s %s %v", s.do, s.id, s.addr)
 	case wait:
 		return fmt.Sprintf("wait %s", s.wait)
 	case hand:
 		return fmt.Sprintf("hand %s: %s", s.what, s.id)
-	case settle, observe, look, tell, restart:
+	case left:
+		return "left " + s.id
+	case settle, observe, look, tell, restart, stop:
 	}
 	return string(s.do)
 }
@@ -115,6 +120,7 @@ type parser struct {
 	born   map[types.UID]metav1.Time
 	addrs  []netip.Addr
 	ports  []port
+	ids    func(name string) string // of sets that Azure NPM left; nil: it was never here
 }
 
 func parse(name, text string) (*scenario, error) {
@@ -155,7 +161,7 @@ func (p *parser) line(line string, fields []string) (err error) {
 		p.add(step{do: apply, events: p.events})
 		p.events = nil
 		return nil
-	case settle, observe, look, tell, restart:
+	case settle, observe, look, tell, restart, stop:
 		p.add(step{do: action(fields[0])})
 		return nil
 	case wait:
@@ -172,19 +178,19 @@ func (p *parser) line(line string, fields []string) (err error) {
 		return nil
 	case hand:
 		s := step{do: hand}
-		s.what, s.id, _ = strings.Cut(strings.TrimPrefix(line, "hand "), ": ")
-		s.hand, err = handNamed(s.what)
+		s.what, s.id, _ = strings.Cut(strings.TrimPrefix(line, "hand "), ":")
+		s.id = strings.TrimSpace(s.id)
+		s.by, err = handNamed(s.what, s.id)
 		p.add(s)
 		return err
+	case left:
+		return p.left(args)
 	}
 	switch fields[0] {
 	case "start":
-		if len(p.events) > 0 {
-			p.add(step{do: apply, events: p.events})
-			p.events = nil
-		}
-		p.add(step{do: settle})
-		p.begun = true
+		p.start()
+	case "azure-npm":
+		p.ids = ids[args[0]]
 	case "ports":
 		p.ports = nil
 		for _, arg := range args {
@@ -209,6 +215,19 @@ func (p *parser) line(line string, fields []string) (err error) {
 		}
 	}
 	return err
+}
+
+// start ends the given part.
+func (p *parser) start() {
+	if p.ids != nil {
+		p.add(step{do: inherit, events: p.events})
+	} else {
+		if len(p.events) > 0 {
+			p.add(step{do: apply, events: p.events})
+		}
+		p.add(step{do: settle})
+	}
+	p.events, p.begun = nil, true
 }
 
 func (p *parser) event(line string, fields []string) (event, error) {
