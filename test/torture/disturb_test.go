@@ -61,9 +61,8 @@ func (d *disturbance) String() string {
 	return s
 }
 
-// disturbances returns what is to be done to the calls of a run: everything, or
-// of what follows upon a disturbance one way by turns.
-func (r *replay) disturbances(everything bool) []disturbance {
+// disturbances returns what is to be done to the calls of a run.
+func (r *replay) disturbances(b budget) []disturbance {
 	var out []disturbance
 	sc, write := r.sc, 0
 	for i := range r.played {
@@ -75,7 +74,7 @@ func (r *replay) disturbances(everything bool) []disturbance {
 			if !isWrite(c.Op) && !k.reads || sc.gap != "" && strings.HasPrefix(k.name, sc.gap) {
 				continue
 			}
-			if k.name == "half done" && c.Op == "ACL/Update" {
+			if (i+n)%b.nth != 0 || k.name == "half done" && c.Op == "ACL/Update" {
 				continue
 			}
 			at := i
@@ -87,7 +86,7 @@ func (r *replay) disturbances(everything bool) []disturbance {
 				d.owed = r.owed(i)
 			}
 			out = append(out, d)
-			if everything && !k.forGood {
+			if b.both && !k.forGood {
 				d.retryFirst = !d.retryFirst
 				out = append(out, d)
 			}

@@ -96,7 +96,7 @@ func TestEveryOrder(t *testing.T) {
 		t.Run(testName(sc.name), func(t *testing.T) {
 			t.Parallel()
 			want := newReplay(t, sc, nil).run()
-			expand(t, sc, want, seeds())
+			expand(t, sc, want, afford().shuffles)
 		})
 	}
 }

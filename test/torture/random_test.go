@@ -21,16 +21,16 @@ import (
 // same ones every time, unless all is asked for.
 func TestRandom(t *testing.T) {
 	t.Parallel()
-	if !full() {
+	if n := afford().histories; n != "" {
 		set(t, "rapid.seed", "4")
-		set(t, "rapid.checks", "30")
+		set(t, "rapid.checks", n)
 	}
 	t.Logf("rapid.seed %v, rapid.checks %v", flag.Lookup("rapid.seed").Value, flag.Lookup("rapid.checks").Value)
 	rapid.Check(t, func(t *rapid.T) {
 		sc := drawScenario(t)
 		undisturbed := newReplay(t, sc, nil)
 		want := undisturbed.run()
-		all := undisturbed.disturbances(true)
+		all := undisturbed.disturbances(budget{both: true, nth: 1})
 		if len(all) == 0 {
 			return
 		}

@@ -85,8 +85,11 @@ func (w *watch) reached(sim *hnssim.Sim) {
 func (r *replay) check(at string) {
 	sets := r.sim.Sets()
 	for _, e := range r.sim.Endpoints() {
-		ours, _ := hns.Endpoint{Policies: e.Policies}.Split()
-		r.watch.ours[e.ID] = r.watch.ours[e.ID] || len(ours) > 0
+		var ours []hns.ACL
+		if !r.watch.ours[e.ID] || len(r.watch.damage.sets) > 0 {
+			ours, _ = hns.Endpoint{Policies: e.Policies}.Split()
+			r.watch.ours[e.ID] = r.watch.ours[e.ID] || len(ours) > 0
+		}
 		all := map[hns.Direction]*seen{hns.In: {}, hns.Out: {}}
 		for _, p := range r.sc.packets[e.Addrs[0]] {
 			if r.watch.damage.hides(e.ID, p.dir, ours, sets) {
