@@ -43,6 +43,7 @@ type answers struct {
 	ownerBefore  bool // a pod of the node had the address when nothing was outstanding
 	ownerNow     bool // one has it now
 	self         bool // both ends are addresses of one pod, which moves
+	named        bool // to a number that an outstanding pod gives a name
 }
 
 func (a answers) has(open bool) bool { return open && a.open || !open && a.closed }
@@ -159,6 +160,7 @@ func (o *outstanding) compute(p packet) answers {
 	for key, versions := range moving {
 		meetings := p.meetings(versions)
 		a.self = a.self || len(meetings) > 0
+		a.named = a.named || p.dir == hns.Out && slices.ContainsFunc(versions, p.toNamed)
 		for _, v := range versions {
 			ways[key] = append(ways[key], one(v))
 		}
@@ -212,6 +214,15 @@ func (p packet) meetings(versions []*object) [][]*object {
 		}
 	}
 	return out
+}
+
+// toNamed reports whether the packet goes to a port of the pod that has a name.
+func (p packet) toNamed(v *object) bool {
+	return v.at(p.peer()) && slices.ContainsFunc(v.pod.Spec.Containers, func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.Ports, func(port corev1.ContainerPort) bool {
+			return port.Name != "" && uint16(port.ContainerPort) == p.DstPort
+		})
+	})
 }
 
 // relevant returns the objects that the verdict can depend on: those that stay

@@ -240,8 +240,12 @@ func (r *replay) checkErrors() {
 }
 
 // settle lets time pass until nothing is due, but for the endpoints of pods that
-// may never come.
+// may never come. While something is refused for good that does not happen.
 func (r *replay) settle() {
+	if r.stuck != nil {
+		r.wait(2 * time.Minute)
+		return
+	}
 	for range 60 {
 		r.apply(dataplane.NewTransaction())
 		after := r.report.RetryAfter

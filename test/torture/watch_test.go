@@ -76,6 +76,8 @@ func (w *watch) reached(sim *hnssim.Sim) {
 //     for all packets of an endpoint in one direction the same subset;
 //   - between a pod's old and its new address, what the pod says to itself, with
 //     its rules of the one version and its labels of the other;
+//   - a port that a rule of the endpoint knows by name may be closed although all
+//     else of the pod that serves it under a new number is there;
 //   - on an endpoint that never had rules of ours, anything may pass;
 //   - where a size limit splits the change of one object, less may pass;
 //   - nothing is asked of an endpoint without a pod of the node, as it keeps what
@@ -102,7 +104,8 @@ func (r *replay) check(at string) {
 			a := r.todo.answers(p)
 			switch {
 			case a.has(v.Allowed):
-				if r.watch.ours[e.ID] && a.ownerNow && a.ownerBefore && !a.self {
+				late := a.named && !v.Allowed // the rule for a number that comes into use
+				if r.watch.ours[e.ID] && a.ownerNow && a.ownerBefore && !a.self && !late {
 					all[p.dir].add(p, v.Allowed)
 				}
 			case v.Allowed && !r.watch.ours[e.ID]:
