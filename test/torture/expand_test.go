@@ -79,11 +79,11 @@ func last(events []event) []event {
 func parts(given, steps []step) (node []step, events []event) {
 	for _, s := range slices.Concat(given, steps) {
 		switch s.do {
-		case apply:
+		case apply, inherit:
 			events = append(events, s.events...)
 		case endpoint, noEndpoint:
 			node = append(node, s)
-		case settle, wait, observe, restart:
+		case settle, wait, observe, look, tell, hand, restart, stop, left:
 		}
 	}
 	return node, events
@@ -96,7 +96,7 @@ func TestEveryOrder(t *testing.T) {
 		t.Run(testName(sc.name), func(t *testing.T) {
 			t.Parallel()
 			want := newReplay(t, sc, nil).run()
-			expand(t, sc, want, seeds())
+			expand(t, sc, want, afford().shuffles)
 		})
 	}
 }
