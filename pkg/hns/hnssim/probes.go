@@ -34,7 +34,7 @@ type Transition struct {
 	Write    int       // its number among the writes since Watch, from 1
 	Op       string    // of the client's call, or the method with which somebody else wrote
 	Target   string    // an endpoint's ID, a set's Id, or the network's name
-	At       time.Time // right after the write
+	At       time.Time // right after the write; zero without Options.Now
 }
 
 // watch is what Watch began.
@@ -112,7 +112,10 @@ func (s *Sim) wrote(op, target string) {
 		return
 	}
 	w.writes++
-	at := time.Now()
+	var at time.Time
+	if s.now != nil {
+		at = s.now()
+	}
 	for i, now := range s.ask(w.probes) {
 		if now != w.last[i] {
 			w.seen = append(w.seen, Transition{

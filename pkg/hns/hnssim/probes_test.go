@@ -3,7 +3,6 @@ package hnssim
 import (
 	"net/netip"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -29,14 +28,6 @@ func newGate(t *testing.T) (s *Sim, friend, stranger, gone Probe) {
 	return s, Probe{"ep", hns.In, packet(t, "10.0.1.2 > 10.0.0.1 6/80")},
 		Probe{"ep", hns.In, packet(t, "10.0.1.3 > 10.0.0.1 6/80")},
 		Probe{"new", hns.In, packet(t, "10.0.1.2 > 10.0.0.3 6/80")}
-}
-
-// timeless returns the transitions without their times.
-func timeless(seen []Transition) []Transition {
-	for i := range seen {
-		seen[i].At = time.Time{}
-	}
-	return seen
 }
 
 // TestWatch has every write that there is.
@@ -164,7 +155,7 @@ func TestWatch(t *testing.T) {
 			}
 			err := test.write(t, s)
 			require.Equal(t, test.fails, err != nil, "%v", err)
-			require.Equal(t, test.want, timeless(s.Transitions()))
+			require.Equal(t, test.want, s.Transitions())
 			require.Equal(t, test.none, s.Writes() == 0)
 			require.LessOrEqual(t, s.Writes(), 1)
 		})
@@ -174,35 +165,39 @@ func TestWatch(t *testing.T) {
 // TestWatchCounts: a write has its number and its time, a new watch begins anew,
 // and without probes nobody watches.
 func TestWatchCounts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, friend, stranger, _ := newGate(t)
-		began := time.Now()
-		put := func(values ...string) {
-			time.Sleep(time.Second)
-			require.NoError(t, s.PutSet(leaf("web", values...)))
-		}
-		put("10.0.1.3", "10.0.1.2")
-		require.Zero(t, s.Writes(), "nobody watched")
-		s.Watch(friend, stranger)
-		put("10.0.1.2")
-		put("10.0.1.2")
-		put()
-		web := derivedID("web")
-		require.Equal(t, []Transition{
-			{stranger, Allowed, Denied, 1, "PutSet", web, began.Add(2 * time.Second)},
-			{friend, Allowed, Denied, 3, "PutSet", web, began.Add(4 * time.Second)},
-		}, s.Transitions())
-		require.Equal(t, 3, s.Writes())
-		require.Equal(t, []Outcome{Denied, Denied}, s.Ask(friend, stranger))
+	_, friend, stranger, _ := newGate(t)
+	var now time.Time
+	s := New(Options{Now: func() time.Time { return now }})
+	require.NoError(t, s.PutSet(leaf("web")))
+	require.NoError(t, s.CreateEndpoint(NewEndpoint{ID: "ep", Addrs: []netip.Addr{friend.Dst}}))
+	require.NoError(t, s.AddACLs(t.Context(), "ep", []hns.ACL{allow(nil)}))
+	at := func(second int64) time.Time { return time.Unix(second, 0) }
+	put := func(second int64, values ...string) {
+		t.Helper()
+		now = at(second)
+		require.NoError(t, s.PutSet(leaf("web", values...)))
+	}
+	put(1, "10.0.1.3", "10.0.1.2")
+	require.Zero(t, s.Writes(), "nobody watched")
+	s.Watch(friend, stranger)
+	put(2, "10.0.1.2")
+	put(3, "10.0.1.2")
+	put(4)
+	web := derivedID("web")
+	require.Equal(t, []Transition{
+		{stranger, Allowed, Denied, 1, "PutSet", web, at(2)},
+		{friend, Allowed, Denied, 3, "PutSet", web, at(4)},
+	}, s.Transitions())
+	require.Equal(t, 3, s.Writes())
+	require.Equal(t, []Outcome{Denied, Denied}, s.Ask(friend, stranger))
 
-		require.Equal(t, []Outcome{Denied}, s.Watch(friend))
-		put("10.0.1.3", "10.0.1.2")
-		require.Equal(t, []Transition{{friend, Denied, Allowed, 1, "PutSet", web, began.Add(5 * time.Second)}}, s.Transitions())
-		require.Empty(t, s.Watch())
-		put()
-		require.Empty(t, s.Transitions())
-		require.Zero(t, s.Writes())
-	})
+	require.Equal(t, []Outcome{Denied}, s.Watch(friend))
+	put(5, "10.0.1.3", "10.0.1.2")
+	require.Equal(t, []Transition{{friend, Denied, Allowed, 1, "PutSet", web, at(5)}}, s.Transitions())
+	require.Empty(t, s.Watch())
+	put(6)
+	require.Empty(t, s.Transitions())
+	require.Zero(t, s.Writes())
 }
 
 // What is handed out is a copy.

@@ -15,6 +15,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 )
@@ -28,6 +29,9 @@ type Options struct {
 	// Foreign are the policies that the CNI puts on every endpoint that is
 	// created without policies of its own; see DefaultForeign.
 	Foreign []hns.EndpointPolicy
+	// Now is the clock that transitions are stamped with, called with the Sim
+	// locked; nil: none.
+	Now func() time.Time
 }
 
 // networkID is the GUID of a network for which nobody gave one.
@@ -39,6 +43,7 @@ type Sim struct {
 	network string
 	id      string // of the network
 	foreign []hns.EndpointPolicy
+	now     func() time.Time // may be nil
 
 	mu        sync.Mutex // guards everything below
 	sets      map[string]*set
@@ -61,6 +66,7 @@ func New(o Options) *Sim {
 		network:   cmp.Or(o.Network, "azure"),
 		id:        cmp.Or(o.ID, networkID),
 		foreign:   clonePolicies(o.Foreign),
+		now:       o.Now,
 		sets:      map[string]*set{},
 		names:     map[string]*set{},
 		endpoints: map[string]*endpoint{},

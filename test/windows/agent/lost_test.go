@@ -69,6 +69,7 @@ func (h *host) lose(w *world, n *npm, limit time.Duration, restart func()) {
 	h.t.Logf("%d of %d probes must be denied and passed, for up to %v", open, len(all), longest.Round(time.Millisecond))
 	denied := slices.DeleteFunc(slices.Clone(was), func(o hnssim.Outcome) bool { return o == hnssim.Allowed })
 	require.Len(h.t, denied, open, "HNS lost everything")
+	require.Positive(h.t, longest)
 	require.Equal(h.t, was, h.Sim().Ask(all...))
 	require.Positive(h.t, h.writes(), "there was nothing to repair")
 	for _, x := range h.Sim().Transitions() {
