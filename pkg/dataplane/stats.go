@@ -50,7 +50,7 @@ func (d *Dataplane) Stats() Stats {
 	s := Stats{
 		Policies: len(d.policies), Pods: len(d.members.pods), Pinned: d.cache.Pinned(),
 		DriftFound: maps.Clone(d.drift.found), DriftRepaired: maps.Clone(d.drift.repaired),
-		Disputed: d.disputedLocked(now),
+		Disputed:  d.disputedLocked(now),
 		Conflicts: d.conflicts,
 	}
 	since := func(t time.Time) {
