@@ -187,6 +187,7 @@ func (p *parser) line(line string, fields []string) (err error) {
 		return err
 	case left:
 		return p.left(args)
+	case inherit: // start does it
 	}
 	switch fields[0] {
 	case "start":
