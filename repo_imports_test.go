@@ -42,6 +42,10 @@ var rooms = map[string]room{
 	"pkg/dataplane":         {ours: []string{"pkg/policy", "pkg/ipsets", "pkg/hns", "pkg/hns/versioned"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
 	"pkg/controllers":       {ours: []string{"pkg/dataplane", "pkg/policy"}, others: []string{"k8s.io/"}},
 	"pkg/explain":           {ours: []string{"pkg/dataplane", "pkg/policy", "pkg/ipsets", "pkg/hns"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
+	"pkg/controllers/events": {
+		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/policy"},
+		others: []string{"k8s.io/"},
+	},
 	"pkg/debug":             {ours: []string{"pkg/dataplane"}, others: []string{"k8s.io/klog/v2"}},
 	"pkg/metrics":           {ours: []string{"pkg/hns", "pkg/dataplane", "pkg/controllers", "pkg/policy"}, others: []string{"github.com/prometheus/client_golang/prometheus"}},
 	"pkg/nodelock":          {others: []string{"github.com/gofrs/flock", "golang.org/x/sys/windows"}},
@@ -51,7 +55,7 @@ var rooms = map[string]room{
 		others: []string{"k8s.io/"},
 	},
 	"cmd/npm": {
-		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/debug", "pkg/explain", "pkg/hns", "pkg/hns/hcsadapter", "pkg/metrics", "pkg/nodelock", "pkg/simulate"},
+		ours:   []string{"pkg/controllers", "pkg/controllers/events", "pkg/dataplane", "pkg/debug", "pkg/explain", "pkg/hns", "pkg/hns/hcsadapter", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/simulate"},
 		others: anything,
 	},
 	"test/oracle": {others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "go4.org/netipx"}},

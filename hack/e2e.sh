@@ -9,6 +9,7 @@ say() { echo "e2e: $*" >&2; }
 
 say "building npm and the suite"
 go build -o "$bin/npm" ./cmd/npm
+go build -o "$bin/teller" ./test/teller
 
 say "running the suite"
 cd test/e2e

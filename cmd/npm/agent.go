@@ -8,13 +8,16 @@ import (
 	"sync"
 	"time"
 
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
+	"github.com/winnpm/winnpm/pkg/controllers/events"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/metrics"
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // shutdownWait is how long the end waits for the worker. It gives up its call
@@ -43,6 +46,7 @@ type agent struct {
 	ctl     *controllers.Controller
 	wake    chan struct{} // has HNS read at once
 	metrics *metrics.Metrics
+	events  *events.Recorder
 }
 
 // runAgent works until ctx is done, which is no error.
@@ -55,6 +59,10 @@ func runAgent(ctx context.Context, set settings, this host, svc service, logger 
 	if err != nil {
 		return err
 	}
+	sink, err := events.ClusterSink(api)
+	if err != nil {
+		return err
+	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", set.listen)
 	if err != nil {
 		return fmt.Errorf("HTTP endpoint: %w; another address goes into --listen or ListeningAddress and ListeningPort", err)
@@ -63,7 +71,7 @@ func runAgent(ctx context.Context, set settings, this host, svc service, logger 
 	logger.Info("starting", "node", set.node, "server", api.Host, "network", set.Network, "listening", addr, "version", version())
 	logger.Info("Starting NPM HTTP API on " + addr) // runbooks search for this line
 
-	a := newAgent(set, source, this, svc, logger)
+	a := newAgent(set, source, sink, this, svc, logger)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 2)
@@ -83,7 +91,7 @@ func runAgent(ctx context.Context, set settings, this host, svc service, logger 
 }
 
 // newAgent wires the parts. It does no I/O.
-func newAgent(set settings, source controllers.Source, this host, svc service, logger klog.Logger) *agent {
+func newAgent(set settings, source controllers.Source, sink events.Sink, this host, svc service, logger klog.Logger) *agent {
 	a := &agent{set: set, host: this, svc: svc, logger: logger, wake: make(chan struct{}, 1)}
 	a.waiting.set(a.network())
 	a.metrics = metrics.New(metrics.Options{
@@ -102,12 +110,22 @@ func newAgent(set settings, source controllers.Source, this host, svc service, l
 		GracePeriod: set.reconcile, MaxBatchedACLs: set.MaxBatchedACLs, BaseACLs: base,
 		Unchecked: !set.CheckVersions,
 	})
+	a.events = events.New(events.Config{
+		Sink: sink, Node: set.node, Selecting: a.dp.Selecting, Logger: logger,
+		Policy: func(key policy.Key) (*networkingv1.NetworkPolicy, bool) { return a.ctl.Policy(key) },
+	})
 	a.ctl = controllers.New(controllers.Config{
-		Source: source, Applier: a.dp, Observer: a.dp, Wake: a.wake, OnApplied: a.metrics.Applied,
+		Source: source, Applier: a.dp, Observer: a.dp, Wake: a.wake, OnApplied: a.applied,
 		Node: set.node, RequireNodeAddr: true,
 		ApplyInterval: set.ApplyInterval, ReconcileInterval: set.reconcile, Logger: logger,
 	})
 	return a
+}
+
+// applied takes what a transaction did. It does not block.
+func (a *agent) applied(done controllers.Applied) {
+	a.metrics.Applied(done)
+	a.events.Applied(done)
 }
 
 // network is what is waited for when there is no other agent.
@@ -132,9 +150,10 @@ func (a *agent) work(ctx context.Context) error {
 		return err
 	}
 	a.waiting.set("")
-	var watch sync.WaitGroup
-	defer watch.Wait()
-	watch.Go(func() { watchHNS(ctx, a.host, a.wake, a.logger) })
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { watchHNS(ctx, a.host, a.wake, a.logger) })
+	beside.Go(func() { a.events.Run(ctx) })
 	a.ctl.Run(ctx)
 	return nil
 }

@@ -100,11 +100,23 @@ func (f *fakeService) Close() { f.set(func() { f.closed = true }) }
 // apiServer has one node, win-1, and a pod on it.
 func apiServer(t *testing.T) (kubeconfig string) {
 	t.Helper()
+	return serveAPI(t, "[]", nil)
+}
+
+// serveAPI is apiServer with a JSON list of policies; told gets what is written.
+func serveAPI(t *testing.T, policies string, told chan<- string) (kubeconfig string) {
+	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		kinds := map[string]string{"pods": "PodList", "namespaces": "NamespaceList", "nodes": "NodeList", "networkpolicies": "NetworkPolicyList"}
 		kind := kinds[filepath.Base(r.URL.Path)]
 		switch query := r.URL.Query(); {
+		case r.Method != http.MethodGet:
+			body, _ := io.ReadAll(r.Body) // what is missing is missed
+			told <- r.Method + " " + r.URL.Path + " " + string(body)
+			w.WriteHeader(http.StatusCreated)
+			_, _ = io.WriteString(w, "{}")
+			return
 		case query.Get("sendInitialEvents") != "":
 			w.WriteHeader(http.StatusUnprocessableEntity)
 			return
@@ -120,7 +132,7 @@ func apiServer(t *testing.T) (kubeconfig string) {
 		version, items := "v1", "[]"
 		switch kind {
 		case "NetworkPolicyList":
-			version = "networking.k8s.io/v1"
+			version, items = "networking.k8s.io/v1", policies
 		case "NodeList":
 			items = `[{"metadata":{"name":"win-1"},"status":{"addresses":[{"type":"InternalIP","address":"10.9.0.1"}]}}]`
 		case "PodList":

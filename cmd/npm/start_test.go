@@ -60,6 +60,20 @@ func TestStart(t *testing.T) {
 	require.True(t, fake.closed)
 }
 
+// What is left out of a policy is told on it.
+func TestStartTellsOfPolicies(t *testing.T) {
+	told := make(chan string, 1)
+	const policies = `[{"metadata":{"namespace":"x","name":"six","uid":"u6"},"spec":{"podSelector":{},"ingress":[{"from":[{"ipBlock":{"cidr":"fd00::/8"}}]}]}}]`
+	s := start(t, newFake(), "{}", "--kubeconfig", serveAPI(t, policies, told))
+	got := <-told
+	require.True(t, strings.HasPrefix(got, "POST /apis/events.k8s.io/v1/namespaces/x/events "), got)
+	for _, part := range []string{"IPv6Peer", "NetworkPolicy", "six", "u6", "win-1", "fd00::/8"} {
+		require.Contains(t, got, part)
+	}
+	s.stop()
+	require.NoError(t, <-s.ended)
+}
+
 func TestStartWaitsForTheNetwork(t *testing.T) {
 	fake := newFake()
 	fake.gone = &hns.OpError{Op: "Network/Get", Kind: hns.KindNetwork, ID: "azure", Err: hns.ErrNotFound}

@@ -86,28 +86,11 @@ func hostProcessConfig(mountPoint string) (*rest.Config, error) {
 // ClusterSource reads a live cluster: all pods, namespaces and policies, and
 // the Node called node, with "" all Nodes. It only lists and watches.
 func ClusterSource(cfg *rest.Config, node string) (Source, error) {
-	scheme := runtime.NewScheme()
-	err := errors.Join(corev1.AddToScheme(scheme), networkingv1.AddToScheme(scheme))
-	if err != nil {
-		return Source{}, fmt.Errorf("register API types: %w", err)
-	}
-	codecs := serializer.NewCodecFactory(scheme)
-	client := func(path string, gv schema.GroupVersion) (*rest.RESTClient, error) {
-		c := rest.CopyConfig(cfg)
-		c.APIPath = path
-		c.GroupVersion = &gv
-		c.NegotiatedSerializer = codecs.WithoutConversion()
-		c.ContentType = runtime.ContentTypeProtobuf
-		c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-		c.WarningHandlerWithContext = rest.NoWarnings{}
-		c.QPS = -1 // four lists and their watches, each with its own backoff
-		return rest.RESTClientFor(c)
-	}
-	core, err := client("/api", corev1.SchemeGroupVersion)
+	core, err := Client(cfg, corev1.SchemeGroupVersion, corev1.AddToScheme)
 	if err != nil {
 		return Source{}, err
 	}
-	networking, err := client("/apis", networkingv1.SchemeGroupVersion)
+	networking, err := Client(cfg, networkingv1.SchemeGroupVersion, networkingv1.AddToScheme)
 	if err != nil {
 		return Source{}, err
 	}
@@ -124,4 +107,25 @@ func ClusterSource(cfg *rest.Config, node string) (Source, error) {
 		Policies:   all(networking, "networkpolicies", fields.Everything()),
 		Nodes:      all(core, "nodes", nodes),
 	}, nil
+}
+
+// Client returns a client for one group of the API, whose types add registers.
+// It has no rate limit of its own, and does not talk to the server yet.
+func Client(cfg *rest.Config, gv schema.GroupVersion, add func(*runtime.Scheme) error) (*rest.RESTClient, error) {
+	scheme := runtime.NewScheme()
+	if err := add(scheme); err != nil {
+		return nil, fmt.Errorf("register API types of %s: %w", gv, err)
+	}
+	c := rest.CopyConfig(cfg)
+	c.APIPath = "/apis"
+	if gv.Group == "" {
+		c.APIPath = "/api"
+	}
+	c.GroupVersion = &gv
+	c.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	c.ContentType = runtime.ContentTypeProtobuf
+	c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	c.WarningHandlerWithContext = rest.NoWarnings{}
+	c.QPS = -1 // a few lists and watches with a backoff each; what writes has its own limit
+	return rest.RESTClientFor(c)
 }

@@ -108,7 +108,7 @@ func (c *Controller) Synced() <-chan struct{} { return c.synced }
 
 // Settled is closed once every object that was there at the start went through
 // the dataplane and nothing is outstanding, or only what HNS refuses or does
-// not answer.
+// not answer, or somebody else undoes.
 func (c *Controller) Settled() <-chan struct{} { return c.settled }
 
 // Run runs until ctx is done and everything it started has ended. It is called

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 func TestMain(m *testing.M) {
@@ -155,7 +156,7 @@ func TestRetryAfterBringsAnEmptyTransaction(t *testing.T) {
 }
 
 func TestSettledWhenOnlyHNSIsInTheWay(t *testing.T) {
-	for _, reason := range []dataplane.Reason{dataplane.ReasonHNSRejected, dataplane.ReasonHNSUnavailable} {
+	for _, reason := range []dataplane.Reason{dataplane.ReasonHNSRejected, dataplane.ReasonHNSUnavailable, dataplane.ReasonForeignWrites} {
 		r := &recorder{answer: func(int) (dataplane.Report, error) {
 			return dataplane.Report{Pending: 1, RetryAfter: time.Hour, Warnings: []dataplane.Warning{{Object: "x/a", Kind: "Pod", Reason: reason, Message: "no"}}}, nil
 		}}
@@ -286,6 +287,22 @@ func TestNodeAddrs(t *testing.T) {
 	node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "20.1.1.1"})
 	require.NoError(t, c.informers.nodes.store.Add(node))
 	require.Equal(t, "[10.9.0.1 10.9.0.2]", fmt.Sprint(c.nodeAddrs()))
+}
+
+func TestPolicy(t *testing.T) {
+	r, cl := &recorder{}, newCluster()
+	run(t, Config{Source: cl.source(), Applier: r}, func(t *testing.T, c *Controller) {
+		deny := policy.Key{Namespace: "x", Name: "deny"}
+		np, ok := c.Policy(deny)
+		require.True(t, ok)
+		require.Equal(t, "deny", np.Name)
+		_, ok = c.Policy(policy.Key{Namespace: "y", Name: "deny"})
+		require.False(t, ok)
+		cl.policies.remove(np)
+		synctest.Wait()
+		_, ok = c.Policy(deny)
+		require.False(t, ok, "it was deleted")
+	})
 }
 
 func requireClosed(t *testing.T, ch <-chan struct{}) {

@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/watchlist"
 	"k8s.io/klog/v2"
+
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // Source is where the objects come from. Pods, Namespaces and Policies are
@@ -74,6 +76,12 @@ func lookup[T any](i *informer, key Key) (T, bool) {
 	obj, exists, err := i.store.GetByKey(key.storeKey())
 	o, ok := obj.(T)
 	return o, exists && err == nil && ok
+}
+
+// Policy returns a NetworkPolicy as it was last seen; false when there is none.
+// It belongs to the informer and must not be changed.
+func (c *Controller) Policy(key policy.Key) (*networkingv1.NetworkPolicy, bool) {
+	return lookup[*networkingv1.NetworkPolicy](c.informers.policies, Key{Kind: KindPolicy, Namespace: key.Namespace, Name: key.Name})
 }
 
 // handler enqueues keys and does nothing else.

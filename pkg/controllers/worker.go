@@ -161,14 +161,18 @@ func (w *worker) tell(report dataplane.Report, err error) {
 	for _, e := range report.NewEndpoints { // runbooks search for this line
 		w.c.cfg.Logger.Info(fmt.Sprintf("updating endpoint cache to include %s: %s", e.Addr, e.ID))
 	}
+	for _, r := range report.Repairs { // runbooks search for this line
+		w.c.cfg.Logger.Info("repaired what somebody else changed in HNS", "kind", r.Kind, "object", r.Object, "pod", r.Pod, "found", r.Found)
+	}
 	w.c.cfg.OnApplied(applied)
 }
 
-// stopped reports whether HNS itself is why something is outstanding, so that
-// waiting for it may be in vain.
+// stopped reports whether HNS itself, or who else writes to it, is why something
+// is outstanding, so that waiting for it may be in vain.
 func stopped(r dataplane.Report) bool {
 	for _, warning := range r.Warnings {
-		if warning.Reason == dataplane.ReasonHNSRejected || warning.Reason == dataplane.ReasonHNSUnavailable {
+		switch warning.Reason {
+		case dataplane.ReasonHNSRejected, dataplane.ReasonHNSUnavailable, dataplane.ReasonForeignWrites:
 			return true
 		}
 	}

@@ -47,8 +47,8 @@ func TestCalicoBase(t *testing.T) {
 	closed := probes(w.sim, []string{"10.9.9.9", "168.63.129.16"}, 80)
 	before := verdicts(t, w.sim, closed)
 	for p, allowed := range before {
-		toNobody := p.endpoint == "nobody"
-		wireServer := p.dir == hns.Out && p.packet.Dst == mustAddr("168.63.129.16")
+		toNobody := p.Endpoint == "nobody"
+		wireServer := p.Direction == hns.Out && p.Dst == mustAddr("168.63.129.16")
 		require.Equal(t, !wireServer || toNobody, allowed, "%+v", p)
 	}
 
@@ -56,10 +56,10 @@ func TestCalicoBase(t *testing.T) {
 	require.Len(t, oursOn(t, w.sim)["ep-1"], len(dataplane.CalicoBase())+4, "node, two blocks, one rule")
 	after := verdicts(t, w.sim, closed)
 	for p, allowed := range after {
-		if p.endpoint != "ep-1" {
+		if p.Endpoint != "ep-1" {
 			require.Equal(t, before[p], allowed, "%+v", p)
 		} else {
-			fromPod := p.dir == hns.In && p.packet.Src == mustAddr("10.0.0.2")
+			fromPod := p.Direction == hns.In && p.Src == mustAddr("10.0.0.2")
 			require.Equal(t, fromPod, allowed, "%+v", p)
 		}
 	}

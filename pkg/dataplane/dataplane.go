@@ -27,6 +27,9 @@ type Config struct {
 	GracePeriod time.Duration
 	// MaxBatchedACLs is the number of ACLs in one Add; 0 means 30.
 	MaxBatchedACLs int
+	// MaxRepairs is the number of endpoints that one transaction writes only
+	// because somebody else changed them; the next goes on. 0 means 32.
+	MaxRepairs int
 	// BaseACLs are rules that every local endpoint with a pod gets, isolated or
 	// not; they have our prefix. See CalicoBase.
 	BaseACLs []hns.ACL
@@ -39,6 +42,7 @@ type Config struct {
 
 const (
 	defaultBatchedACLs = 30
+	defaultRepairs     = 32
 	keptReports        = 20
 )
 
@@ -96,14 +100,18 @@ func backoff(tries int) time.Duration {
 	return min(time.Second<<max(tries-1, 0), maxBackoff)
 }
 
-// spread is backoff of one of many objects: from the third try on it comes up to
-// a fifth earlier, by object and try, so that what failed together does not come
-// back together for good.
+// spread is backoff of one of many objects: from the third try on it comes early.
 func spread(id string, tries int) time.Duration {
 	pause := backoff(tries)
 	if tries < 3 {
 		return pause
 	}
+	return early(pause, id, tries)
+}
+
+// early takes up to a fifth off a pause, by object and try, so that what failed
+// together does not come back together for good.
+func early(pause time.Duration, id string, tries int) time.Duration {
 	h := fnv.New32a()
 	_, _ = fmt.Fprint(h, tries, id) // a hash takes everything
 	return pause - pause/5*time.Duration(h.Sum32()%1000)/1000
@@ -122,6 +130,9 @@ func (r *retry) failed(now time.Time) {
 func New(cfg Config) *Dataplane {
 	if cfg.MaxBatchedACLs == 0 {
 		cfg.MaxBatchedACLs = defaultBatchedACLs
+	}
+	if cfg.MaxRepairs == 0 {
+		cfg.MaxRepairs = defaultRepairs
 	}
 	cache := ipsets.NewCache()
 	d := &Dataplane{
@@ -205,6 +216,7 @@ func (d *Dataplane) report(r *run, tx *Transaction, plan Plan) Report {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.cfg.Now()
+	d.settleDriftLocked()
 	rep := Report{
 		Generation: d.generation,
 		Started:    r.started,
@@ -218,9 +230,10 @@ func (d *Dataplane) report(r *run, tx *Transaction, plan Plan) Report {
 		RetryAfter: d.retryAfterLocked(now),
 
 		NewEndpoints: d.found,
+		Repairs:      d.drift.repairs,
 		Unprogrammed: d.unprogrammedLocked(),
 	}
-	d.found = nil
+	d.found, d.drift.repairs = nil, nil
 	if d.cfg.DryRun {
 		rep.Plan = plan.String()
 	}
@@ -294,8 +307,8 @@ func (d *Dataplane) releaseLocked(n ipsets.Name, ref ipsets.Ref) {
 }
 
 // holdLocked makes the endpoint hold exactly these sets with one kind of
-// reference. The new ones are held before the old ones are let go. d.mu must be
-// held.
+// reference. The new ones are held before the old ones are let go. What rules in
+// HNS turn out to see is fed from then on. d.mu must be held.
 func (d *Dataplane) holdLocked(ep *endpoint, kind ipsets.RefKind, names []ipsets.Name) {
 	ref := ipsets.Ref{Kind: kind, Owner: ep.id}
 	was := ep.holds[kind]
@@ -315,6 +328,7 @@ func (d *Dataplane) holdLocked(ep *endpoint, kind ipsets.RefKind, names []ipsets
 			d.releaseLocked(n, ref)
 		}
 	}
+	d.defineLeftoversLocked()
 }
 
 // namesOfLocked returns the sets that ACLs name, of those that the cache knows,

@@ -50,7 +50,7 @@ func (d *Dataplane) renderLocked(ep *endpoint) {
 		return !slices.ContainsFunc(ep.wanted.groups, func(g group) bool { return g.key == key && g.digest == digest })
 	})
 	if !slices.Equal(before, d.wishLocked(ep)) {
-		ep.tries, ep.careful, ep.retryAt = 0, false, time.Time{} // due at once
+		ep.tries, ep.careful, ep.retryAt, ep.repair = 0, false, time.Time{}, false // due at once
 		ep.wished = d.generation
 	}
 	d.queueLocked(ep)
@@ -119,9 +119,9 @@ func (d *Dataplane) queueLocked(ep *endpoint) {
 	case pending && ep.queued == 0:
 		d.tickets++
 		ep.queued, ep.since = d.tickets, d.now
-		ep.retryAt = time.Time{}
+		ep.retryAt = d.resumeLocked(ep)
 	case !pending:
-		ep.queued, ep.tries, ep.changes, ep.lastErr, ep.careful = 0, 0, 0, nil, false
+		ep.queued, ep.tries, ep.changes, ep.lastErr, ep.careful, ep.repair = 0, 0, 0, nil, false, false
 		if ep.known() {
 			ep.writtenFor = ep.owner
 		}
@@ -225,8 +225,8 @@ func (d *Dataplane) readLocked(e hns.Endpoint) *endpoint {
 	}
 	d.addressLocked(ep, ipv4(e.Addrs))
 	ours, foreign := e.Split()
-	if ep.known() && !sameACLs(ours, ep.applied) {
-		d.drift.acls(ep)
+	if ep.known() {
+		d.foundACLsLocked(ep, ours)
 	}
 	ep.foreign = foreign
 	d.appliedLocked(ep, ours, hns.VersionOf(e.Addrs, ours, foreign))

@@ -6,8 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // TestScenario_B1_FirstFailureStopsNobody: the endpoint that comes first fails,
@@ -32,4 +34,17 @@ func TestScenario_B1_FirstFailureStopsNobody(t *testing.T) {
 			w.settle()
 		})
 	}
+}
+
+// Whoever tells of a pod that could not be programmed asks whose policies that
+// concerns.
+func TestSelecting(t *testing.T) {
+	w := newWorld(t, cPolicies)
+	web := dataplane.PodKey{Namespace: "x", Name: "p"}
+	w.do("namespace x", "policy web", "policy deny", "policy versions", "endpoint ep-1 10.0.0.1", "pod x/p 10.0.0.1 app=web", "pod x/far 10.0.0.2 app=web remote", "apply")
+	require.Equal(t, []policy.Key{{Namespace: "x", Name: "deny"}, {Namespace: "x", Name: "web"}}, w.dp.Selecting(web))
+	require.Empty(t, w.dp.Selecting(dataplane.PodKey{Namespace: "x", Name: "far"}), "not of this node")
+	require.Empty(t, w.dp.Selecting(dataplane.PodKey{Namespace: "x", Name: "none"}))
+	w.do("pod x/p 10.0.0.1 app=db", "apply")
+	require.Equal(t, []policy.Key{{Namespace: "x", Name: "deny"}}, w.dp.Selecting(web))
 }

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -47,7 +49,8 @@ type family struct {
 	blocks []netip.Prefix
 	users  map[policy.Key]*policyState
 	// numbers has every number whose set is held: true while pods serve it and
-	// the family holds it, false while only endpoints still name it.
+	// the family holds it, false while only endpoints still name it, of whatever
+	// process.
 	numbers map[uint16]bool
 }
 
@@ -132,6 +135,60 @@ func (fs *families) family(key familyKey, blocks []netip.Prefix) *family {
 	at := PodPort{Name: key.port, Protocol: key.proto}
 	fs.byPort[at] = append(fs.byPort[at], f)
 	return f
+}
+
+// define feeds the set of a number that only endpoints name. It counts as unused,
+// as one that went out of use while they named it.
+func (fs *families) define(set ipsets.Name, pods map[PodKey]*podState) {
+	key, blocks, number, ok := fs.parse(set)
+	if !ok || !fs.cache.Define(set) {
+		return
+	}
+	f := fs.family(key, blocks)
+	f.numbers[number] = false
+	for _, p := range pods {
+		if served, ok := f.number(p); ok && served == number {
+			fs.cache.AddAddr(set, p.Addr)
+		}
+	}
+	for _, ps := range f.users {
+		fs.changed(ps)
+	}
+}
+
+// parse reads a family and a number off the name of its set. Blocks that were cut
+// short are known only while a policy names them.
+func (fs *families) parse(set ipsets.Name) (key familyKey, blocks []netip.Prefix, number uint16, ok bool) {
+	text, in, _ := strings.Cut(set.Text(), "@")
+	parts := strings.Split(text, ":")
+	if len(parts) != 3 {
+		return familyKey{}, nil, 0, false
+	}
+	n, err := strconv.ParseUint(parts[2], 10, 16)
+	if err != nil {
+		return familyKey{}, nil, 0, false
+	}
+	key, number = familyKey{parts[0], policy.Protocol(parts[1]), in}, uint16(n)
+	if f := fs.byKey[key]; f != nil {
+		blocks = f.blocks
+	} else {
+		blocks = parseBlocks(in)
+	}
+	f := family{key: key}
+	return key, blocks, number, familyBlocks(blocks) == in && f.set(number) == set
+}
+
+// parseBlocks is the inverse of blockText; what is no block is left out.
+func parseBlocks(text string) []netip.Prefix {
+	var out []netip.Prefix
+	for part := range strings.SplitSeq(text, ",") {
+		if b, err := netip.ParsePrefix(part); err == nil {
+			out = append(out, b)
+		} else if a, err := netip.ParseAddr(part); err == nil {
+			out = append(out, netip.PrefixFrom(a, a.BitLen()))
+		}
+	}
+	return out
 }
 
 // leave ends a policy's use of its families.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
@@ -45,8 +46,25 @@ func newPortModel(t require.TestingT) *portModel {
 	}
 	m.dp = New(Config{Client: m.sim, Now: func() time.Time { return m.now }})
 	require.NoError(t, m.sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep", Addrs: ipv4Addrs("10.0.9.9")}))
-	m.tx.SetPod(Pod{Namespace: "x", Name: "client", UID: "client", Local: true, Addr: netip.MustParseAddr("10.0.9.9")})
+	m.client()
 	return m
+}
+
+func (m *portModel) client() {
+	m.tx.SetPod(Pod{Namespace: "x", Name: "client", UID: "client", Local: true, Addr: netip.MustParseAddr("10.0.9.9")})
+}
+
+// restart is a new process that learns of everything at once.
+func (m *portModel) restart() {
+	m.dp = New(Config{Client: m.sim, Now: func() time.Time { return m.now }})
+	m.tx = NewTransaction()
+	m.client()
+	for name, p := range m.pods {
+		m.pod(name, int(p.addr.As4()[3]), p.number)
+	}
+	for name, block := range m.policies {
+		m.namedPolicy(name, block, true)
+	}
 }
 
 // modelAddrs is the number of addresses of remote pods.
@@ -186,6 +204,15 @@ func TestFamiliesModel(t *testing.T) {
 				require.True(t, m.apply().Converged())
 				m.check()
 			},
+			"restart": func(*rapid.T) { m.restart() },
+			"restart with nothing changed": func(*rapid.T) {
+				require.True(t, m.apply().Converged())
+				m.restart()
+				report := m.apply()
+				require.Empty(t, report.Plan)
+				require.True(t, report.Converged())
+				m.check()
+			},
 		})
 	})
 }
@@ -206,6 +233,43 @@ func TestFamilyBlocks(t *testing.T) {
 	other[899] = netip.MustParsePrefix("11.0.0.0/16")
 	require.NotEqual(t, familyBlocks(long), familyBlocks(other))
 	require.Len(t, familyBlocks(other), len(familyBlocks(long)))
+}
+
+// TestFamilyOfSetName: a family and its number are read off the name of the set, of
+// many blocks only while the family is known; of any other name they are not.
+func TestFamilyOfSetName(t *testing.T) {
+	fs := func(known ...*family) *families {
+		out := &families{byKey: map[familyKey]*family{}, byPort: map[PodPort][]*family{}}
+		for _, f := range known {
+			out.family(f.key, f.blocks)
+		}
+		return out
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var blocks []netip.Prefix
+		for i := range rapid.IntRange(0, 6).Draw(t, "blocks") {
+			blocks = append(blocks, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i), 0, 0}), rapid.SampledFrom([]int{16, 31, 32}).Draw(t, "bits")))
+		}
+		f := &family{key: familyKey{"http", policy.TCP, familyBlocks(blocks)}, blocks: blocks}
+		number := rapid.Uint16().Draw(t, "number")
+		for _, known := range []*families{fs(), fs(f)} {
+			key, parts, n, ok := known.parse(f.set(number))
+			require.Equal(t, len(blocks) <= 4 || len(known.byKey) > 0, ok)
+			if ok {
+				require.Equal(t, f.key, key)
+				require.Equal(t, blocks, parts)
+				require.Equal(t, number, n)
+			}
+		}
+	})
+	for _, set := range []ipsets.Name{
+		ipsets.NamedPort("a:http", "TCP", 80), ipsets.NamedPort("http", "", 0), ipsets.NamedPortIn("", "http", "TCP", 80),
+		ipsets.NamedPortIn("10.0.0.0/8,", "http", "TCP", 80), ipsets.NamedPortIn("10.0.0.1/32", "http", "TCP", 80),
+		ipsets.NamedPortIn("10.0.0.0/16+899-00", "http", "TCP", 80), ipsets.PodLabel("a:b", "080"), ipsets.PodLabel("a:b", "x"), ipsets.PodLabelKey("http"),
+	} {
+		_, _, _, ok := fs().parse(set)
+		require.Equal(t, set == ipsets.NamedPort("http", "", 0), ok, "%s", set)
+	}
 }
 
 // TestPodPortOfOneName: of several ports with one name and protocol the first

@@ -166,9 +166,10 @@ func (r *run) network(ctx context.Context) {
 }
 
 // observeSetsLocked takes over a listing of our sets. It may show sets that
-// were not known when the rules that name them were read: those are held now.
+// were not known when the rules that name them were read: those are held now, and
+// leftovers are defined.
 // It returns those that somebody else changed. d.mu must be held.
-func (d *Dataplane) observeSetsLocked(sets []ipsets.Observed, skip func(ipsets.Name) bool) (drifted []ipsets.Name) {
+func (d *Dataplane) observeSetsLocked(sets []ipsets.Observed, skip func(ipsets.Name) bool) (drifted []ipsets.Drift) {
 	drifted = d.cache.Observe(sets, skip)
 	for _, n := range d.cache.TakeAdopted() {
 		d.renderHoldersLocked(n)

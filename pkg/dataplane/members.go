@@ -39,9 +39,20 @@ func newMembers(cache *ipsets.Cache) *members {
 
 // define holds a set for a policy and fills it when that made it.
 func (m *members) define(def policy.SetDef, ref ipsets.Ref) {
-	if !m.cache.Hold(def.Name, ref) {
-		return
+	if m.cache.Hold(def.Name, ref) {
+		m.fillDefined(def)
 	}
+}
+
+// restore defines a set that is held, and fills it when it was not defined.
+func (m *members) restore(def policy.SetDef) {
+	if m.cache.Define(def.Name) {
+		m.fillDefined(def)
+	}
+}
+
+// fillDefined takes over the definition of a new set and fills it.
+func (m *members) fillDefined(def policy.SetDef) {
 	switch def.Name.Kind() {
 	case ipsets.KindPodSelector:
 		if m.selectors[def.Namespace] == nil {

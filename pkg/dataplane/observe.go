@@ -77,7 +77,10 @@ func (d *Dataplane) foldObservationLocked(obs *Observation) {
 	}
 	d.missingLocked(obs.seen, obs.sequence)
 	sets := slices.DeleteFunc(slices.Clone(obs.sets), func(s ipsets.Observed) bool { return d.moved[s.ID] > obs.sequence })
-	drifted := d.observeSetsLocked(sets, func(n ipsets.Name) bool { return d.moved[d.idLocked(n)] > obs.sequence })
-	d.drift.sets(drifted)
+	skip := func(n ipsets.Name) bool { return d.moved[d.idLocked(n)] > obs.sequence || d.pausedLocked(n) }
+	drifted := d.observeSetsLocked(sets, skip)
+	if !d.fresh { // else nothing was known before
+		d.foundSetsLocked(drifted)
+	}
 	maps.DeleteFunc(d.moved, func(_ string, seq uint64) bool { return seq <= obs.sequence })
 }

@@ -31,10 +31,7 @@ type PodPlan struct {
 // planLocked computes the plan of the staged state; no I/O. d.mu must be held.
 func (d *Dataplane) planLocked(now time.Time) Plan {
 	p := Plan{Sets: d.cache.Plan()}
-	for _, ep := range d.pendingLocked() {
-		if ep.retryAt.After(now) {
-			continue
-		}
+	for _, ep := range d.dueLocked(now) {
 		pp := PodPlan{Endpoint: ep.id, Reread: !ep.known()}
 		if owner := d.members.byUID[ep.owner]; owner != nil {
 			pp.Pod = owner.Key()

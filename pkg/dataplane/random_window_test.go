@@ -49,9 +49,9 @@ func (w *walker) window(t *rapid.T) {
 		events = append(events, e)
 	}
 	before := w.sim.Dump()
-	states := []map[probe]bool{w.verdicts(all)}
+	states := []map[probe]bool{verdicts(w.t, w.sim, all)}
 	for _, some := range subsets(events) {
-		states = append(states, w.reached(some).verdicts(all))
+		states = append(states, verdicts(w.t, w.reached(some).sim, all))
 	}
 
 	tx := dataplane.NewTransaction()
@@ -64,18 +64,18 @@ func (w *walker) window(t *rapid.T) {
 			return
 		}
 		w.note("%s %s %+v %+v", c.Op, c.Target, c.Sets, c.ACLs)
-		for p, allowed := range w.verdicts(all) {
-			if !slices.ContainsFunc(states, func(s map[probe]bool) bool { return s[p] == allowed }) {
-				w.fail("%+v is allowed=%v, as in no state\nbefore:\n%s\nnow:", p, allowed, before)
-			}
-		}
 	})
+	w.sim.Watch(all...)
 	w.apply(tx)
+	if found := strays(w.sim.Transitions(), states); len(found) > 0 {
+		w.fail("%s\nbefore:\n%s\nnow:", strings.Join(found, "\n"), before)
+	}
+	w.sim.Watch()
 	w.sim.OnCall(nil)
 	if len(w.report.Errors) > 0 {
 		w.fail("errors: %s", strings.Join(w.report.Errors, "; "))
 	}
-	for p, allowed := range w.verdicts(all) {
+	for p, allowed := range verdicts(w.t, w.sim, all) {
 		if states[len(states)-1][p] != allowed {
 			w.fail("%+v is allowed=%v in the end", p, allowed)
 		}
@@ -108,7 +108,7 @@ func (w *walker) watched() []probe {
 	for _, ep := range w.dp.Dump().Endpoints {
 		left[ep.ID] = ep.Pod == "" && len(ep.Applied) > 0
 	}
-	return slices.DeleteFunc(probes(w.sim, walkAddrs[walkEndpoints:], walkPorts...), func(p probe) bool { return left[p.endpoint] })
+	return slices.DeleteFunc(probes(w.sim, walkAddrs[walkEndpoints:], walkPorts...), func(p probe) bool { return left[p.Endpoint] })
 }
 
 // reached is a new dataplane on a copy of the node, after the events.

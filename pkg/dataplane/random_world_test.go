@@ -278,14 +278,3 @@ func (w *walker) state() dataplane.Dump {
 	}
 	return d
 }
-
-// verdicts asks about every probe; a probe that cannot be asked fails the test.
-func (w *walker) verdicts(probes []probe) map[probe]bool {
-	out := make(map[probe]bool, len(probes))
-	for _, p := range probes {
-		v, err := w.sim.Trace(p.endpoint, p.dir, p.packet)
-		require.NoError(w.t, err)
-		out[p] = v.Allowed
-	}
-	return out
-}

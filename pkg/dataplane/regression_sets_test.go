@@ -14,12 +14,14 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// neverAllowed fails the test when the packet passes at any call from now on.
+// neverAllowed fails the test when the packet passes after any write from now on.
 func (s *script) neverAllowed(src, dst, endpoint string) {
-	s.sim.OnCall(func(c hnssim.Call, _ hnssim.When) {
-		v, err := s.sim.Trace(endpoint, hns.In, packet(src, dst, 80))
-		require.NoError(s.t, err)
-		require.False(s.t, v.Allowed, "open at %s\n%s", c.Op, s.sim.Dump())
+	s.t.Helper()
+	now := s.sim.Watch(probe{Endpoint: endpoint, Direction: hns.In, Packet: packet(src, dst, 80)})
+	require.Equal(s.t, []hnssim.Outcome{hnssim.Denied}, now)
+	s.t.Cleanup(func() {
+		require.Positive(s.t, s.sim.Writes())
+		require.Empty(s.t, s.sim.Transitions(), "%s", s.sim.Dump())
 	})
 }
 

@@ -14,13 +14,14 @@ type Reason string
 const (
 	ReasonHNSRejected    Reason = "HNSRejected"
 	ReasonHNSUnavailable Reason = "HNSUnavailable"
+	ReasonForeignWrites  Reason = "ForeignWrites"
 )
 
 // Warning is one thing that is not as the user asked: left out, or not
 // programmed yet. It stands as long as its cause does.
 type Warning struct {
 	Object  string `json:"object"` // namespace/name, or a set's name
-	Kind    string `json:"kind"`   // NetworkPolicy, Pod, Set, Node
+	Kind    string `json:"kind"`   // NetworkPolicy, Pod, Endpoint, Set, Node
 	Reason  Reason `json:"reason"`
 	Message string `json:"message"` // one line: what, where, what to do
 }
@@ -37,6 +38,8 @@ type Report struct {
 	Changes []Change `json:"changes,omitempty"`
 	// NewEndpoints were seen for the first time, once per address.
 	NewEndpoints []EndpointSeen `json:"newEndpoints,omitempty"`
+	// Repairs are what somebody else had changed, sorted.
+	Repairs []Repair `json:"repairs,omitempty"`
 	// Plan is the text of what was to be done; empty when there was nothing.
 	Plan string `json:"plan,omitempty"`
 	// Calls counts the requests by kind and verb: "SetPolicy/Add", "ACL/Update".
@@ -68,6 +71,7 @@ func (r Report) Converged() bool { return r.Pending == 0 && r.RetryAfter == 0 }
 func (r Report) clone() Report {
 	r.Changes = slices.Clone(r.Changes)
 	r.NewEndpoints = slices.Clone(r.NewEndpoints)
+	r.Repairs = slices.Clone(r.Repairs)
 	r.Calls = maps.Clone(r.Calls)
 	r.Errors = slices.Clone(r.Errors)
 	r.Warnings = slices.Clone(r.Warnings)

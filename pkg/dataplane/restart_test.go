@@ -36,9 +36,14 @@ func dWorldOn(t *testing.T, policies string, old *script) *script {
 	w := newWorld(t, policies)
 	w.sim = old.sim
 	w.dp = dataplane.New(dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock, MaxBatchedACLs: 30})
+	dObjects(w)
+	return w
+}
+
+// dObjects tells a dataplane of dWorld's pods and namespaces.
+func dObjects(w *script) {
 	w.do("namespace x team=x", "namespace y kind=evil", "namespace z",
 		"pod x/w1 10.0.0.1 app=web", "pod x/w2 10.0.0.2 app=web", "pod x/w3 10.0.0.3 app=web",
 		"pod x/api 10.0.1.1 app=api remote", "pod x/db 10.0.1.2 app=db remote",
 		"pod y/evil 10.0.1.3 app=api remote", "pod z/z 10.0.1.4 remote")
-	return w
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 )
 
@@ -24,11 +23,7 @@ func TestScenario_C1_AddressReusedOnOneEndpoint(t *testing.T) {
 		"pod x/a 10.0.0.1 app=web", "pod x/c 10.0.0.3 app=web", "pod x/api 10.0.1.1 app=api remote",
 		"policy deny", "policy web", "apply",
 		"trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in allow", "trace 10.0.1.2 -> 10.0.0.1 TCP/80 ep in block")
-	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-		v, err := w.sim.Trace("ep", hns.In, packet("10.0.1.2", "10.0.0.1", 80))
-		require.NoError(t, err)
-		require.False(t, v.Allowed, "open at %s", c.Op)
-	})
+	w.neverAllowed("10.0.1.2", "10.0.0.1", "ep")
 	w.do("advance 1s", "pod x/b 10.0.0.1 app=api", "apply", "calls ACL/Update=1 SetPolicy/Update=1",
 		"trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in block",   // A's rules are gone
 		"trace 10.0.0.1 -> 10.0.0.3 TCP/80 ep-c in allow", // and B is what it is

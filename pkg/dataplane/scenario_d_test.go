@@ -267,7 +267,7 @@ func TestScenario_D10_NamespaceLabelChange(t *testing.T) {
 	for i := range 5000 {
 		w.do(fmt.Sprintf("pod big/p%d 10.1.%d.%d remote", i, i/250, i%250+1))
 	}
-	w.do("apply", "namespace big team=big", "apply", "calls SetPolicy/Add=1 SetPolicy/Update=2",
+	w.do("apply", "namespace big team=big", "apply", "calls SetPolicy/Add=1 SetPolicy/Update=1",
 		"trace 10.1.3.3 -> 10.0.0.1 TCP/80 ep-1 in allow",
 		"namespace other team=big", "apply")
 	for range 3 {

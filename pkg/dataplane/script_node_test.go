@@ -17,7 +17,7 @@ import (
 // the hand of somebody else on the node.
 func (s *script) nodeCommand(name string, args []string) error {
 	switch name {
-	case "dataplane": // dataplane [dryrun] [batch=N] [grace=D]: a new one, on the same node
+	case "dataplane": // dataplane [dryrun] [batch=N] [repairs=N] [grace=D]: a new one, on the same node
 		return s.restart(args)
 	case "settle": // settle: apply until nothing is due, letting time pass
 		s.settle()
@@ -81,6 +81,8 @@ func (s *script) restart(args []string) error {
 			cfg.DryRun = true
 		case "batch":
 			cfg.MaxBatchedACLs, err = strconv.Atoi(value)
+		case "repairs":
+			cfg.MaxRepairs, err = strconv.Atoi(value)
 		case "grace":
 			cfg.GracePeriod, err = time.ParseDuration(value)
 		default:

@@ -39,6 +39,22 @@ func (d *Dataplane) Warnings() []Warning {
 	return d.warningsLocked()
 }
 
+// Selecting returns the policies that select a local pod, sorted. It never waits
+// for HNS.
+func (d *Dataplane) Selecting(pod PodKey) []policy.Key {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := d.members.pods[pod]
+	if p == nil {
+		return nil
+	}
+	var keys []policy.Key
+	for _, ps := range p.selected {
+		keys = append(keys, ps.Key)
+	}
+	return keys
+}
+
 func texts(addrs []netip.Addr) []string {
 	out := make([]string, len(addrs))
 	for i, a := range addrs {
@@ -68,6 +84,7 @@ func (d *Dataplane) warningsLocked() []Warning {
 	for _, ep := range d.endpoints {
 		out = append(out, d.endpointWarningsLocked(ep)...)
 	}
+	out = append(out, d.disputeWarningsLocked(d.cfg.Now())...)
 	if d.sets.tries > 0 {
 		out = append(out, Warning{d.cfg.Node, "Node", ReasonHNSUnavailable, "sets could not be written or read; they are retried"})
 	}

@@ -120,7 +120,7 @@ func (d *Dataplane) placeLocked(m *podMove) {
 	if is == nil || !is.Local || !is.claims() {
 		return
 	}
-	if was == nil || was.UID != is.UID || was.Addr != is.Addr || was.member != is.member || !was.Local {
+	if was == nil || was.UID != is.UID || was.Addr != is.Addr || was.member != is.member || !was.Local || !was.claims() {
 		// It may have an endpoint of its own, even where it loses the address.
 		d.listing.wanted, d.listing.retry = true, retry{}
 		is.relists, is.placed = 0, d.now

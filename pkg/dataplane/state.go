@@ -78,7 +78,7 @@ type endpoint struct {
 	changes int       // conflicts since it was last right
 	since   time.Time // when it got there
 	wished  uint64    // the transaction that last changed the wish
-	drifted bool      // somebody else changed our rules, not repaired yet
+	repair  bool      // what is queued is only due to what somebody else did in HNS
 	tries   int
 	retryAt time.Time
 	lastErr error

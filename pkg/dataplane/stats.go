@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
 // Stats is a snapshot in numbers, for metrics.
@@ -22,9 +20,11 @@ type Stats struct {
 	OldestPending time.Duration
 	Pinned        int // sets that a pending update may need
 	// DriftFound counts what somebody else changed of ours, by kind (set, acl);
-	// DriftRepaired what of that was written again.
+	// DriftRepaired what of that was written again: the Repairs of all reports.
 	DriftFound, DriftRepaired map[string]uint64
-	Conflicts                 Conflicts
+	// Disputed is the number of objects that somebody else keeps changing, by kind.
+	Disputed  map[string]int
+	Conflicts Conflicts
 }
 
 // Conflicts counts the writes to endpoints that somebody else came in between.
@@ -49,7 +49,8 @@ func (d *Dataplane) Stats() Stats {
 	now := d.cfg.Now()
 	s := Stats{
 		Policies: len(d.policies), Pods: len(d.members.pods), Pinned: d.cache.Pinned(),
-		DriftFound: maps.Clone(d.drift.found), DriftRepaired: maps.Clone(d.drift.fixed),
+		DriftFound: maps.Clone(d.drift.found), DriftRepaired: maps.Clone(d.drift.repaired),
+		Disputed:  d.disputedLocked(now),
 		Conflicts: d.conflicts,
 	}
 	since := func(t time.Time) {
@@ -70,51 +71,4 @@ func (d *Dataplane) Stats() Stats {
 	}
 	slices.SortFunc(s.Sets, func(a, b SetStats) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
 	return s
-}
-
-// The kinds of drift.
-const (
-	driftSet = "set"
-	driftACL = "acl"
-)
-
-// drift counts what somebody else changed of ours. Guarded by Dataplane.mu.
-type drift struct {
-	found, fixed map[string]uint64
-	open         map[ipsets.Name]bool // sets found and not written since
-}
-
-func newDrift() drift {
-	zero := func() map[string]uint64 { return map[string]uint64{driftSet: 0, driftACL: 0} }
-	return drift{found: zero(), fixed: zero(), open: map[ipsets.Name]bool{}}
-}
-
-// sets counts sets that were found changed.
-func (d drift) sets(names []ipsets.Name) {
-	for _, n := range names {
-		d.found[driftSet]++
-		d.open[n] = true
-	}
-}
-
-// repairedSet counts a written set if it had been found changed.
-func (d drift) repairedSet(n ipsets.Name) {
-	if d.open[n] {
-		delete(d.open, n)
-		d.fixed[driftSet]++
-	}
-}
-
-// acls counts an endpoint whose rules of ours were found changed.
-func (d drift) acls(ep *endpoint) {
-	d.found[driftACL]++
-	ep.drifted = true
-}
-
-// repaired counts a written endpoint if it had been found changed.
-func (d drift) repaired(ep *endpoint) {
-	if ep.drifted {
-		ep.drifted = false
-		d.fixed[driftACL]++
-	}
 }

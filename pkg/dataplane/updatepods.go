@@ -18,8 +18,8 @@ func (r *run) updatePods(ctx context.Context) {
 	d := r.d
 	d.mu.Lock()
 	var due []string
-	for _, ep := range d.pendingLocked() {
-		if ep.known() && !ep.retryAt.After(r.started) {
+	for _, ep := range d.dueLocked(r.started) {
+		if ep.known() {
 			due = append(due, ep.id)
 		}
 	}
@@ -43,6 +43,9 @@ func (d *Dataplane) failedLocked(ep *endpoint, err error, now time.Time) {
 	case ep == nil || ep.queued == 0:
 	case errors.Is(err, hns.ErrConflict):
 		ep.conflicted(err, now)
+		if again := d.resumeLocked(ep); again.After(ep.retryAt) {
+			ep.retryAt = again // somebody keeps undoing what was written
+		}
 	default:
 		ep.fail(err, now)
 		if errors.Is(err, errSetsNotReady) && !d.sets.at.IsZero() {
@@ -175,7 +178,9 @@ func (c counted) ReplacePolicies(ctx context.Context, id string, policies []hns.
 func (d *Dataplane) conflictLocked(ep *endpoint, reached []hns.ACL, c *versioned.Conflict) {
 	if c.Written {
 		d.conflicts.After++
+		d.noteWriteLocked(subject{endpoint: ep.id})
 		ep.applied = reached // what somebody else changed is the difference to this
+		ep.repair = sameACLs(reached, d.wishLocked(ep))
 	} else {
 		d.conflicts.Before++
 	}
@@ -195,7 +200,7 @@ func (d *Dataplane) wroteLocked(ep *endpoint, reached, sent []hns.ACL, version h
 	switch {
 	case err == nil:
 		ep.distrusted = false
-		d.drift.repaired(ep)
+		d.noteWriteLocked(subject{endpoint: ep.id})
 		d.appliedLocked(ep, reached, version)
 		return true, nil
 	case hns.EndpointGone(err):
@@ -209,6 +214,7 @@ func (d *Dataplane) wroteLocked(ep *endpoint, reached, sent []hns.ACL, version h
 	case errors.Is(err, hns.ErrInvalid) && refusedObject(err) != hns.KindEndpoint:
 		return false, d.refusedLocked(ep, sent, err)
 	}
+	d.noteWriteLocked(subject{endpoint: ep.id})
 	// Whatever was refused, the list there may not be the one we know, nor are
 	// the sets when one is missing. HNS does not say which.
 	if refusedObject(err) == hns.KindSet {

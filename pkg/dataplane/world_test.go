@@ -63,12 +63,7 @@ func isWrite(op string) bool {
 	return !strings.HasSuffix(op, "/Get") && !strings.HasSuffix(op, "/List")
 }
 
-// probe is one packet at one endpoint.
-type probe struct {
-	endpoint string
-	dir      hns.Direction
-	packet   hnssim.Packet
-}
+type probe = hnssim.Probe
 
 // probes returns every packet between the addresses, for a few ports, as each
 // endpoint sees it.
@@ -95,10 +90,10 @@ func probes(sim *hnssim.Sim, others []string, ports ...uint16) []probe {
 			for _, port := range ports {
 				p := hnssim.Packet{Src: src, Dst: dst, Protocol: 6, DstPort: port}
 				for _, id := range byAddr[dst] {
-					out = append(out, probe{id, hns.In, p})
+					out = append(out, probe{Endpoint: id, Direction: hns.In, Packet: p})
 				}
 				for _, id := range byAddr[src] {
-					out = append(out, probe{id, hns.Out, p})
+					out = append(out, probe{Endpoint: id, Direction: hns.Out, Packet: p})
 				}
 			}
 		}
@@ -107,39 +102,48 @@ func probes(sim *hnssim.Sim, others []string, ports ...uint16) []probe {
 }
 
 // verdicts asks the simulator about every probe.
-func verdicts(t *testing.T, sim *hnssim.Sim, probes []probe) map[probe]bool {
-	t.Helper()
+func verdicts(t require.TestingT, sim *hnssim.Sim, probes []probe) map[probe]bool {
 	out := make(map[probe]bool, len(probes))
-	for _, p := range probes {
-		v, err := sim.Trace(p.endpoint, p.dir, p.packet)
-		require.NoError(t, err, "%+v", p)
-		out[p] = v.Allowed
+	for i, outcome := range sim.Ask(probes...) {
+		require.NotEqual(t, hnssim.Unanswered, outcome, "%+v", probes[i])
+		out[probes[i]] = outcome == hnssim.Allowed
 	}
 	return out
 }
 
-// watchI4 checks after every single write that each probe's verdict is one of
-// those of the allowed states, which it gets per probe; it returns a function
-// that ends the watch and tells how many writes it saw.
+// watchI4 has the simulator ask about the probes after every single write. The
+// function that it returns ends the watch, checks that each verdict was always
+// one of those of the allowed states, and tells how many writes there were.
 func watchI4(t *testing.T, sim *hnssim.Sim, states ...map[probe]bool) (stop func() int) {
 	t.Helper()
-	writes := 0
 	all := slices.Collect(maps.Keys(states[0]))
-	sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-		if when == hnssim.Before || !isWrite(c.Op) {
-			return
-		}
-		writes++
-		for p, allowed := range verdicts(t, sim, all) {
-			ok := slices.ContainsFunc(states, func(s map[probe]bool) bool { return s[p] == allowed })
-			require.True(t, ok, "after write %d (%s %s): %+v allowed=%v, a verdict of no state\n%s",
-				writes, c.Op, c.Target, p, allowed, sim.Dump())
-		}
-	})
+	for i, outcome := range sim.Watch(all...) {
+		require.True(t, reached(states, all[i], outcome), "%+v is %v, as in no state", all[i], outcome)
+	}
 	return func() int {
-		sim.OnCall(nil)
+		t.Helper()
+		writes := sim.Writes()
+		require.Empty(t, strays(sim.Transitions(), states), sim.Dump())
+		sim.Watch()
 		return writes
 	}
+}
+
+// strays returns the transitions to a verdict that none of the states gives.
+func strays(seen []hnssim.Transition, states []map[probe]bool) []string {
+	var out []string
+	for _, x := range seen {
+		if !reached(states, x.Probe, x.To) {
+			out = append(out, fmt.Sprintf("write %d (%s %s): %+v is %v, as in no state", x.Write, x.Op, x.Target, x.Probe, x.To))
+		}
+	}
+	return out
+}
+
+// reached reports whether one of the states gives a probe this outcome.
+func reached(states []map[probe]bool, p probe, outcome hnssim.Outcome) bool {
+	return outcome != hnssim.Unanswered &&
+		slices.ContainsFunc(states, func(s map[probe]bool) bool { return s[p] == (outcome == hnssim.Allowed) })
 }
 
 // policyText returns a txtar file with a policy of namespace x.

@@ -138,7 +138,7 @@ func (d *Dataplane) recordSetsLocked(req ipsets.Request, err error) {
 	switch {
 	case err == nil:
 		for _, s := range req.Sets {
-			d.drift.repairedSet(s.Name)
+			d.noteWriteLocked(subject{set: s.Name})
 			if req.Verb == ipsets.Remove {
 				d.cache.Removed(s.Name)
 			} else {
@@ -155,6 +155,7 @@ func (d *Dataplane) recordSetsLocked(req ipsets.Request, err error) {
 		}
 	default:
 		for _, s := range req.Sets {
+			d.noteWriteLocked(subject{set: s.Name})
 			d.cache.Unknown(s.Name)
 		}
 	}

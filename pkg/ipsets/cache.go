@@ -22,6 +22,8 @@ type Cache struct {
 	late    map[*set]time.Time // needed, and dirty or unknown, since when
 	unknown map[*set]struct{}
 	adopted []Name // ids that changed, not taken yet
+
+	leftovers []Name // needed, in HNS and not defined; not taken yet
 }
 
 // NewCache returns an empty Cache.
@@ -40,9 +42,9 @@ func NewCache() *Cache {
 func (c *Cache) Advance(now time.Time) { c.now = now }
 
 // Has reports whether the set is defined, which means fed by the caller: a
-// policy mentions it, a wanted rule names it, or a defined nested set wants it;
-// once defined, any other reference keeps it so. A set that is merely in HNS is
-// not.
+// policy mentions it, a wanted rule names it, a defined nested set wants it, or
+// the caller took it for a leftover that it knows; once defined, any other
+// reference keeps it so. A set that is merely in HNS is not.
 func (c *Cache) Has(n Name) bool {
 	s := c.byName[n]
 	return s != nil && s.defined

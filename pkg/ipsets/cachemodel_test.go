@@ -53,12 +53,7 @@ func (tr *trial) addAddr(n Name, a netip.Addr) {
 }
 
 func (tr *trial) addMember(t *rapid.T, n, leaf Name) {
-	require.Equal(t, !tr.m.defined[leaf], tr.c.AddMember(n, leaf))
-	if tr.m.asks[n] == nil {
-		tr.m.asks[n] = map[Name]bool{}
-	}
-	tr.m.asks[n][leaf] = true
-	tr.m.defined[leaf] = true
+	require.Equal(t, tr.m.ask(n, leaf), tr.c.AddMember(n, leaf))
 }
 
 // send executes a request with a fault, and records it in both. It reports
@@ -135,6 +130,26 @@ func (tr *trial) observeLate() {
 	}
 }
 
+// find puts sets of an earlier process into HNS and reads them.
+func (tr *trial) find(t *rapid.T) {
+	put := func(n Name, values []string) {
+		tr.h.sets[n.ID()] = hnsSet{name: n.String(), nested: n.Nested(), values: values}
+	}
+	put(Empty(), nil)
+	for _, leaf := range modelLeaves {
+		put(leaf, []string{rapid.SampledFrom(modelAddrs).Draw(t, "value").String()})
+	}
+	for _, n := range rapid.SliceOfDistinct(rapid.SampledFrom(modelNested), rapid.ID).Draw(t, "nested") {
+		values := []string{Empty().ID()}
+		for _, leaf := range rapid.SliceOfDistinct(rapid.SampledFrom(modelLeaves), rapid.ID).Draw(t, "members") {
+			values = append(values, leaf.ID())
+		}
+		put(n, values)
+	}
+	tr.listing = tr.h.list()
+	tr.observe()
+}
+
 // use makes HNS protect what endpoints name: exactly what applied references
 // and pins stand for.
 func (tr *trial) use() {
@@ -148,15 +163,19 @@ func (tr *trial) use() {
 	}
 }
 
-// restart is a new process: it reads HNS and is told everything again.
+// restart is a new process: it reads HNS and is told everything again, or only
+// what endpoints name, when the policies went while it was away.
 func (tr *trial) restart(t *rapid.T) {
 	calm := tr.m.settled() && len(tr.m.unknown) == 0
 	old := tr.m
 	tr.c, tr.m = NewCache(), newModel()
 	tr.observe()
+	gone := rapid.Bool().Draw(t, "policies are gone")
 	for _, n := range modelAll {
 		for r := range old.refs[n] {
-			tr.hold(t, n, r)
+			if !gone || !r.Kind.defines() {
+				tr.hold(t, n, r)
+			}
 		}
 	}
 	for n := range old.asks {
@@ -184,6 +203,9 @@ func TestCacheModel(t *testing.T) {
 		someLeaf, someNested := rapid.SampledFrom(modelLeaves), rapid.SampledFrom(modelNested)
 		someAddr := rapid.SampledFrom(modelAddrs)
 		clock := time.Unix(0, 0)
+		if rapid.Bool().Draw(t, "left behind") {
+			tr.find(t)
+		}
 		pick := func(t *rapid.T, from map[Name]bool, nested bool) Name {
 			for n := range from {
 				if n.Nested() != nested {
@@ -213,7 +235,11 @@ func TestCacheModel(t *testing.T) {
 				tr.release(n, rapid.SampledFrom(slices.SortedFunc(maps.Keys(tr.m.refs[n]), compareRefs)).Draw(t, "ref"))
 			},
 			"add address": func(t *rapid.T) {
-				tr.addAddr(pick(t, tr.m.defined, false), someAddr.Draw(t, "address"))
+				n := pick(t, tr.m.defined, false)
+				if n == Empty() {
+					t.Skip("it never has one")
+				}
+				tr.addAddr(n, someAddr.Draw(t, "address"))
 			},
 			"remove address": func(t *rapid.T) {
 				n, a := someLeaf.Draw(t, "leaf"), someAddr.Draw(t, "address")
@@ -226,7 +252,13 @@ func TestCacheModel(t *testing.T) {
 			"remove member": func(t *rapid.T) {
 				n, leaf := someNested.Draw(t, "nested"), someLeaf.Draw(t, "leaf")
 				tr.c.RemoveMember(n, leaf)
-				tr.m.leave(n, leaf)
+				delete(tr.m.asks[n], leaf)
+				tr.m.drop()
+			},
+			"define leftover": func(t *rapid.T) {
+				n := pick(t, tr.m.leftovers(), rapid.Bool().Draw(t, "nested"))
+				require.True(t, tr.c.Define(n))
+				require.True(t, tr.m.define(n))
 			},
 			"apply":        func(t *rapid.T) { tr.run(t, tr.c.Plan()) },
 			"leave before": func(t *rapid.T) { tr.leave(t) },
@@ -320,7 +352,7 @@ func (tr *trial) converge(t *rapid.T) {
 	}
 	require.Nil(t, tr.c.Plan())
 	for _, n := range modelAll {
-		if !tr.m.needed(n) || !tr.m.isDefined(n) {
+		if !tr.m.needed(n) || !tr.m.defined[n] {
 			continue
 		}
 		s, there := tr.h.sets[n.ID()]

@@ -15,11 +15,11 @@ type model struct {
 	defined map[Name]bool
 	refs    map[Name]map[Ref]bool
 	addrs   map[Name]map[string]bool // of defined leaves
-	asks    map[Name]map[Name]bool   // of defined nested sets, without the filler
-	kept    map[Name]map[Name]bool   // no longer asked, but there as long as HNS has the old value
+	asks    map[Name]map[Name]bool   // of defined nested sets, with the filler
 	refused map[Name]string          // content that HNS refused, as text
 	unknown map[Name]bool
 	view    map[Name][]string // what is known to be in HNS, sorted
+	told    map[Name]bool     // leftovers, at the last check
 }
 
 var (
@@ -35,7 +35,8 @@ var (
 func newModel() *model {
 	return &model{
 		defined: map[Name]bool{}, refs: map[Name]map[Ref]bool{}, addrs: map[Name]map[string]bool{},
-		asks: map[Name]map[Name]bool{}, kept: map[Name]map[Name]bool{}, refused: map[Name]string{}, unknown: map[Name]bool{}, view: map[Name][]string{},
+		asks: map[Name]map[Name]bool{}, refused: map[Name]string{}, unknown: map[Name]bool{}, view: map[Name][]string{},
+		told: map[Name]bool{},
 	}
 }
 
@@ -44,36 +45,48 @@ func (m *model) hold(n Name, r Ref) (created bool) {
 		m.refs[n] = map[Ref]bool{}
 	}
 	m.refs[n][r] = true
-	if r.Kind == RefSelector || r.Kind == RefRule {
-		created = !m.defined[n]
-		m.defined[n] = true
+	return (r.Kind == RefSelector || r.Kind == RefRule) && m.define(n)
+}
+
+func (m *model) define(n Name) (created bool) {
+	created = !m.defined[n]
+	m.defined[n] = true
+	if created && n.Nested() {
+		m.ask(n, Empty())
 	}
 	return created
 }
 
-// leave ends that a nested set wants a leaf. A set that a rule may name keeps it
-// as long as HNS has it in there.
-func (m *model) leave(n, leaf Name) {
-	if m.asks[n][leaf] {
-		delete(m.asks[n], leaf)
-		if m.kept[n] == nil {
-			m.kept[n] = map[Name]bool{}
-		}
-		m.kept[n][leaf] = true
+func (m *model) ask(n, leaf Name) (created bool) {
+	if m.asks[n] == nil {
+		m.asks[n] = map[Name]bool{}
 	}
-	m.drop()
+	m.asks[n][leaf] = true
+	return m.define(leaf)
+}
+
+// kept reports whether a nested set that a rule may name has a leaf in HNS that
+// it does not want.
+func (m *model) kept(n, leaf Name) bool {
+	return n.Nested() && !m.asks[n][leaf] && slices.Contains(m.view[n], leaf.ID()) && m.needed(n)
+}
+
+// leftovers are the sets that rules may see and nobody defined.
+func (m *model) leftovers() map[Name]bool {
+	out := map[Name]bool{}
+	for _, n := range modelAll {
+		if _, there := m.view[n]; there && !m.unknown[n] && !m.defined[n] && m.needed(n) {
+			out[n] = true
+		}
+	}
+	return out
 }
 
 // drop undefines what nobody holds or wants, until nothing changes.
 func (m *model) drop() {
-	for n, leaves := range m.kept {
-		maps.DeleteFunc(leaves, func(leaf Name, _ bool) bool {
-			return m.asks[n][leaf] || !m.needed(n) || !slices.Contains(m.view[n], leaf.ID())
-		})
-	}
 	for again := true; again; {
 		again = false
-		for _, n := range slices.Concat(modelNested, modelLeaves) {
+		for _, n := range modelAll {
 			if m.defined[n] && len(m.refs[n]) == 0 && !m.asked(n) {
 				delete(m.defined, n)
 				delete(m.addrs, n)
@@ -85,11 +98,11 @@ func (m *model) drop() {
 	}
 }
 
-// askers are the defined nested sets that want or keep the leaf.
+// askers are the nested sets that want or keep the leaf.
 func (m *model) askers(leaf Name) []Name {
 	var out []Name
 	for _, n := range modelNested {
-		if m.defined[n] && (m.asks[n][leaf] || m.kept[n][leaf] || leaf == Empty()) {
+		if m.asks[n][leaf] || m.kept(n, leaf) {
 			out = append(out, n)
 		}
 	}
@@ -97,9 +110,6 @@ func (m *model) askers(leaf Name) []Name {
 }
 
 func (m *model) asked(leaf Name) bool { return !leaf.Nested() && len(m.askers(leaf)) > 0 }
-
-// isDefined is defined for the filler too, which nobody holds in this model.
-func (m *model) isDefined(n Name) bool { return m.defined[n] || n == Empty() && m.asked(n) }
 
 func (m *model) needed(n Name) bool {
 	for r := range m.refs[n] {
@@ -115,9 +125,8 @@ func (m *model) needed(n Name) bool {
 func (m *model) value(n Name) []string {
 	out := slices.Collect(maps.Keys(m.addrs[n]))
 	if n.Nested() {
-		out = []string{Empty().ID()}
 		for leaf := range m.asks[n] {
-			if !m.rejected(leaf) {
+			if leaf == Empty() || !m.rejected(leaf) {
 				out = append(out, leaf.ID())
 			}
 		}
@@ -141,7 +150,7 @@ func joined(values []string) string {
 
 func (m *model) dirty(n Name) bool {
 	view, there := m.view[n]
-	return m.isDefined(n) && (!there || !slices.Equal(view, m.value(n)))
+	return m.defined[n] && (!there || !slices.Equal(view, m.value(n)))
 }
 
 // blocked reports whether a nested set wants a member of which it is not known
@@ -152,15 +161,15 @@ func (m *model) blocked(n Name) bool {
 			return true
 		}
 	}
-	return n.Nested() && m.unknown[Empty()] && !slices.Contains(m.view[n], Empty().ID())
+	return false
 }
 
 func (m *model) ready(n Name) bool {
 	own := func(n Name) bool {
 		_, there := m.view[n]
-		return m.isDefined(n) && there && !m.unknown[n] && !m.dirty(n) && !m.rejected(n)
+		return m.defined[n] && there && !m.unknown[n] && !m.dirty(n) && !m.rejected(n)
 	}
-	if !own(n) || n.Nested() && !own(Empty()) {
+	if !own(n) {
 		return false
 	}
 	for leaf := range m.asks[n] {
@@ -229,11 +238,11 @@ func (m *model) wrote(r Request) {
 // check compares a Cache with the model, method by method.
 func (m *model) check(t *rapid.T, c *Cache) {
 	for _, n := range modelAll {
-		require.Equal(t, m.isDefined(n), c.Has(n), "Has %s", n)
+		require.Equal(t, m.defined[n], c.Has(n), "Has %s", n)
 		require.Equal(t, m.unknown[n], c.find(n) != nil && c.find(n).unknown, "unknown %s", n)
 		require.Equal(t, m.rejected(n), c.Rejected(n), "Rejected %s", n)
 		require.Equal(t, m.ready(n), c.Ready(n), "Ready %s", n)
-		require.Equal(t, len(m.addrs[n])+len(m.asks[n]), c.Len(n), "Len %s", n)
+		require.Equal(t, len(m.addrs[n])+max(len(m.asks[n])-1, 0), c.Len(n), "Len %s", n)
 		explicit := map[Ref]bool{}
 		for _, r := range c.Refs(n) {
 			if r.Kind != RefList {
@@ -252,16 +261,35 @@ func (m *model) check(t *rapid.T, c *Cache) {
 			require.Equal(t, in, c.Contains(n, a), "%s in %s", a, n)
 		}
 		for _, in := range modelNested {
-			asks := m.defined[in] && (m.asks[in][n] || n == Empty())
-			require.Equal(t, asks, c.HasMember(in, n), "%s in %s", n, in)
-			held := asks || slices.Contains(m.view[in], n.ID())
+			require.Equal(t, m.asks[in][n], c.HasMember(in, n), "%s in %s", n, in)
+			held := m.asks[in][n] || slices.Contains(m.view[in], n.ID())
 			require.Equal(t, held, c.Holds(n, Ref{RefList, in.String()}), "%s holds %s", in, n)
 		}
 	}
 	require.Equal(t, len(m.unknown) > 0, c.HasUnknown())
 	require.Equal(t, m.settled(), c.Settled())
 	require.Len(t, c.byName, len(c.byID), "an entry has one name and one id")
+	m.checkLeftovers(t, c)
 	m.checkPlans(t, c)
+}
+
+// checkLeftovers: what became a leftover since the last check is told once.
+func (m *model) checkLeftovers(t *rapid.T, c *Cache) {
+	is := m.leftovers()
+	told := map[Name]bool{}
+	for _, n := range c.TakeLeftovers() {
+		require.True(t, is[n], "%s is no leftover", n)
+		told[n] = true
+	}
+	for n := range is {
+		require.True(t, told[n] || m.told[n], "%s is a leftover", n)
+		if n.Nested() {
+			members, exact := c.Contained(n)
+			require.True(t, exact)
+			require.Len(t, members, len(m.view[n])-1, "without the permanent member")
+		}
+	}
+	m.told = is
 }
 
 // checkPlans compares both plans with the sets that belong in them.

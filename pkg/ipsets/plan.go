@@ -79,11 +79,7 @@ func (r Request) String() string {
 // updated, then nested sets created, then updated; each at most one request.
 // They cover the needed sets that differ from what is desired; sets with an
 // unknown outcome or refused content are left out. A request stands on the
-// success of those before it.
-//
-// A new leaf that a needed nested set in HNS is about to get is created empty
-// and filled by the update, so that what one event changes becomes visible in
-// one request. It costs the size of what it writes.
+// success of those before it. It costs the size of what it writes.
 func (c *Cache) Plan() []Request {
 	plan := []Request{{Verb: Add}, {Verb: Update}, {Verb: Add, Nested: true}, {Verb: Update, Nested: true}}
 	put := func(r *Request, v SetValue) { r.Sets = append(r.Sets, v) }
@@ -96,9 +92,6 @@ func (c *Cache) Plan() []Request {
 		case s.nested():
 			put(&nests[0], s.value(wanted))
 		case s.present:
-			put(&leaves[1], s.value(wanted))
-		case s.visible() && s.addrs.wants > 0:
-			put(&leaves[0], SetValue{ID: s.id, Name: s.name, Text: s.name.String()})
 			put(&leaves[1], s.value(wanted))
 		default:
 			put(&leaves[0], s.value(wanted))
@@ -217,17 +210,6 @@ func (s *set) filled() bool {
 func (s *set) blocked() bool {
 	for m := range s.members.all(wanted) {
 		if m.unknown && !s.members.is(m, applied) || m.filler() && m.refused {
-			return true
-		}
-	}
-	return false
-}
-
-// visible reports whether a nested set that an ACL may name is about to contain
-// the leaf.
-func (s *set) visible() bool {
-	for l, how := range s.lists {
-		if how.asked && l.needed && (l.present || l.unknown) {
 			return true
 		}
 	}

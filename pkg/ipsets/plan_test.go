@@ -87,8 +87,8 @@ func TestPlanOrder(t *testing.T) {
 	same(t, `set  delete  podlabel-app:a`, w.PlanRemovals(w.now))
 }
 
-// One event's changes become visible in one request: the new leaf of a nested
-// set in HNS is created empty and filled when the old one is emptied.
+// A leaf that HNS does not have yet is in nothing there, so its members show with
+// the nested set's Update, whatever order they come in.
 func TestNewLeafOfNestedInHNS(t *testing.T) {
 	w := newWorld(t)
 	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1})
@@ -96,46 +96,13 @@ func TestNewLeafOfNestedInHNS(t *testing.T) {
 	w.AddMember(nested, leafB)
 	w.RemoveAddr(leafA, addr1)
 	w.AddAddr(leafB, addr1)
-	plan := w.Plan()
 	same(t, `
-		set  create  podlabel-app:b
+		set  create  podlabel-app:b  10.0.0.1
 		--
 		set  update  podlabel-app:a
-		set  update  podlabel-app:b  10.0.0.1
 		--
-		nest update  nestedlabel-app:a:b  -> empty-emptyhashset podlabel-app:a podlabel-app:b`, plan)
-
-	require.NoError(t, w.hns.do(plan[0]))
-	done(w.Cache, plan[0])
-	require.False(t, w.Ready(leafB), "only its empty form is there")
-	same(t, planText(plan[1:]), w.Plan())
+		nest update  nestedlabel-app:a:b  -> empty-emptyhashset podlabel-app:a podlabel-app:b`, w.Plan())
 	w.apply()
-}
-
-// It may be there by now, so its new members must not show before their time.
-func TestNewLeafOfUnknownNested(t *testing.T) {
-	w := newWorld(t)
-	w.Hold(nested, rule)
-	w.Unknown(nested)
-	w.AddMember(nested, leafB)
-	w.AddAddr(leafB, addr1)
-	same(t, `
-		set  create  empty-emptyhashset
-		set  create  podlabel-app:b
-		--
-		set  update  podlabel-app:b  10.0.0.1`, w.Plan())
-}
-
-func TestNewLeafOfUnneededNestedIsCreatedFull(t *testing.T) {
-	w := newWorld(t)
-	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1})
-	w.apply()
-	w.Hold(nested, selector)
-	w.Release(nested, rule)
-	w.AddMember(nested, leafB)
-	w.AddAddr(leafB, addr2)
-	w.Hold(leafB, rule)
-	same(t, `set  create  podlabel-app:b  10.0.0.2`, w.Plan())
 }
 
 // Neither order of adding and removing leaves anything behind.

@@ -11,7 +11,7 @@ type Observed struct {
 
 // Wrote records that an Add or Update succeeded: HNS has exactly these values.
 // It costs their number.
-func (c *Cache) Wrote(v SetValue) { _ = c.apply(c.entry(v.Name), v.Values) }
+func (c *Cache) Wrote(v SetValue) { c.apply(c.entry(v.Name), v.Values) }
 
 // Removed records that the set is not in HNS any more. It costs its members.
 func (c *Cache) Removed(n Name) {
@@ -86,7 +86,7 @@ func (c *Cache) Refused() []Name {
 // that has its name by the predecessor's older rule keeps its id: see TakeAdopted.
 //
 // It returns the sets that are not what they were known to be, in no order.
-func (c *Cache) Observe(sets []Observed, skip func(Name) bool) (drifted []Name) {
+func (c *Cache) Observe(sets []Observed, skip func(Name) bool) (drifted []Drift) {
 	listed := make(map[string]bool, len(sets))
 	for _, nested := range []bool{false, true} { // members before what contains them
 		for _, o := range sets {
@@ -94,31 +94,36 @@ func (c *Cache) Observe(sets []Observed, skip func(Name) bool) (drifted []Name) 
 				continue
 			}
 			listed[o.ID] = true
-			if name, changed := c.observe(o, skip); changed {
-				drifted = append(drifted, name)
+			if drift := c.observe(o, skip); drift.any() {
+				drifted = append(drifted, drift)
 			}
 		}
 	}
 	for id, s := range c.byID {
 		if !listed[id] && (s.present || s.unknown) && (skip == nil || !skip(s.name)) {
 			if !s.unknown {
-				drifted = append(drifted, s.name)
+				drifted = append(drifted, Drift{Name: s.name, Gone: true})
 			}
 			c.absent(s)
 		}
 	}
+	for i, drift := range drifted {
+		s := c.byName[drift.Name]
+		drifted[i].Needed = s != nil && s.needed
+	}
 	return drifted
 }
 
-// observe takes over one set and reports whether it was known to be another.
-func (c *Cache) observe(o Observed, skip func(Name) bool) (_ Name, changed bool) {
+// observe takes over one set and returns how it differs from what it was known
+// to be.
+func (c *Cache) observe(o Observed, skip func(Name) bool) Drift {
 	name := nameOf(o)
 	s := c.byID[o.ID]
 	if s != nil && (s.name.known() || c.taken(name, s)) {
 		name = s.name
 	}
 	if skip != nil && skip(name) {
-		return name, false
+		return Drift{}
 	}
 	if s == nil {
 		if s = c.adopt(name, o.ID); s == nil {
@@ -130,50 +135,60 @@ func (c *Cache) observe(o Observed, skip func(Name) bool) (_ Name, changed bool)
 	if s.name != name {
 		c.rename(s, name)
 	}
+	var drift Drift
 	if s.nested() != o.Nested {
-		_ = c.apply(s, nil)
+		drift = c.apply(s, nil)
+		drift.Retyped = !alien
 		s.alien = true
 		c.refresh(s)
-		return name, known && !alien
+		known = known && !alien
+	} else {
+		drift = c.apply(s, o.Values)
 	}
-	changed = c.apply(s, o.Values)
-	return name, changed && known
+	if !known {
+		return Drift{}
+	}
+	drift.Name = name
+	return drift
 }
 
-// apply records what HNS holds of a set and reports whether that was another
-// before. A value that no set of ours can have makes the set differ until it is
-// written again.
-func (c *Cache) apply(s *set, values []string) (changed bool) {
-	present, alien := s.present, s.alien
-	s.present, s.unknown, s.alien = true, false, false
+// apply records what HNS holds of a set and returns how that differs from what
+// was known. A value that no set of ours can have makes the set differ until it
+// is written again.
+func (c *Cache) apply(s *set, values []string) Drift {
+	drift, strange, alien := Drift{Appeared: !s.present}, 0, s.alien
+	s.present, s.unknown = true, false
 	s.size = sizeOf(values)
 	if s.nested() {
 		members := make([]*set, 0, len(values))
 		for _, v := range values {
 			m := c.byID[v]
 			if m == nil {
-				s.alien = true
+				strange++
 				continue
 			}
 			members = append(members, m)
 		}
-		changed = c.reached(s, members)
+		drift.Added, drift.Missing = c.reached(s, members)
+		s.leftover = s.leftover && drift.Added+drift.Missing == 0 // with these members it may be known
 	} else {
 		addrs := make([]netip.Addr, 0, len(values))
 		for _, v := range values {
 			a, err := netip.ParseAddr(v)
 			if err != nil {
-				s.alien = true
+				strange++
 				continue
 			}
 			addrs = append(addrs, a)
 		}
 		came, went := s.addrs.reach(addrs)
-		changed = len(came)+len(went) > 0
+		drift.Added, drift.Missing = len(came), len(went)
 	}
-	changed = changed || !present || alien != s.alien
+	if s.alien = strange > 0; !alien {
+		drift.Added += strange
+	}
 	c.refresh(s)
-	return changed
+	return drift
 }
 
 // absent records that a set is not in HNS.
@@ -181,6 +196,6 @@ func (c *Cache) absent(s *set) {
 	s.present, s.unknown, s.alien = false, false, false
 	s.size = size{}
 	s.addrs.reach(nil)
-	_ = c.reached(s, nil)
+	c.reached(s, nil)
 	c.refresh(s)
 }

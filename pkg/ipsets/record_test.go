@@ -148,9 +148,7 @@ func TestNestedLeavesARejectedMemberOut(t *testing.T) {
 
 	w.AddAddr(leafB, addr3)
 	same(t, `
-		set  create  podlabel-app:b
-		--
-		set  update  podlabel-app:b  10.0.0.2 10.0.0.10
+		set  create  podlabel-app:b  10.0.0.2 10.0.0.10
 		--
 		nest update  nestedlabel-app:a:b  -> empty-emptyhashset podlabel-app:a podlabel-app:b`, w.Plan())
 	w.apply()
@@ -351,7 +349,7 @@ func TestListedMemberThatIsNotListed(t *testing.T) {
 	w.Observe(torn, nil)
 	w.AddMember(nested, leafB)
 	w.AddAddr(leafB, addr2)
-	require.Equal(t, "set  create  podlabel-app:b\nset  update  podlabel-app:b  10.0.0.2", planLines(w.Plan()))
+	require.Equal(t, "set  create  podlabel-app:b  10.0.0.2", planLines(w.Plan()))
 	w.RemoveMember(nested, leafB)
 	for i := range torn {
 		torn[i].Values = slices.DeleteFunc(torn[i].Values, func(v string) bool { return v == leafB.ID() })

@@ -29,12 +29,14 @@ type set struct {
 	size    size // of what HNS holds
 
 	// As last seen by refresh, which passes changes on.
-	needed  bool
-	refused bool
+	needed   bool
+	refused  bool
+	leftover bool
 }
 
-// link says how a leaf is in a nested set. A needed set keeps what it is to lose
-// until HNS has it without: so long the leaf counts, and has to be right.
+// link says how a leaf is in a nested set. A needed set keeps what it contains in
+// HNS and nobody asks for until HNS has it without: so long rules see through to
+// the leaf, which counts and has to be right.
 type link struct{ asked, applied, kept bool }
 
 func (s *set) nested() bool { return s.name.Nested() }
@@ -111,7 +113,7 @@ func (c *Cache) define(s *set, n Name) (created bool) {
 func (c *Cache) rename(s *set, n Name) {
 	if s.nested() != n.Nested() {
 		s.addrs.reach(nil)
-		_ = c.reached(s, nil)
+		c.reached(s, nil)
 		s.alien = s.present
 	}
 	delete(c.byName, s.name)
@@ -178,11 +180,22 @@ func (c *Cache) letGo(nested, leaf *set) {
 	c.undefine(leaf)
 }
 
-// kept returns the leaves that a nested set is to lose and still contains.
-func (s *set) kept() []*set {
+// keep makes a needed nested set keep a leaf that it contains, or ends that.
+func (c *Cache) keep(nested, leaf *set, yes bool) {
+	l := leaf.lists[nested]
+	l.kept = yes
+	leaf.link(nested, l)
+	leaf.asking += count(yes) - count(!yes)
+	leaf.using += count(yes) - count(!yes)
+	c.refresh(leaf)
+	c.undefine(leaf)
+}
+
+// unasked returns the leaves that HNS has in a nested set and nobody asks for.
+func (s *set) unasked() []*set {
 	var out []*set
 	for m := range s.members.all(applied) {
-		if m.lists[s].kept {
+		if !m.lists[s].asked {
 			out = append(out, m)
 		}
 	}
@@ -217,13 +230,16 @@ func (s *set) link(nested *set, l link) {
 }
 
 // reached records the applied content of a nested set: what it contains is
-// held, what it lost is let go. It reports whether it was another before.
-func (c *Cache) reached(s *set, members []*set) (changed bool) {
+// held, what it lost is let go. It returns how many members came and went.
+func (c *Cache) reached(s *set, members []*set) (added, missing int) {
 	came, went := s.members.reach(members)
 	for _, m := range came {
 		l := m.lists[s]
 		l.applied = true
 		m.link(s, l)
+		if s.needed && !l.asked {
+			c.keep(s, m, true)
+		}
 	}
 	for _, m := range went {
 		l := m.lists[s]
@@ -235,7 +251,7 @@ func (c *Cache) reached(s *set, members []*set) (changed bool) {
 		}
 		c.refresh(m)
 	}
-	return len(came)+len(went) > 0
+	return len(came), len(went)
 }
 
 // refresh brings everything that follows from a set's state up to date: the
@@ -249,14 +265,8 @@ func (c *Cache) refresh(s *set) {
 			m.using += count(needed) - count(!needed)
 			c.refresh(m)
 		}
-		for _, m := range s.kept() { // no rule names it any more
-			l := m.lists[s]
-			l.kept = false
-			m.link(s, l)
-			m.using--
-			m.asking--
-			c.refresh(m)
-			c.undefine(m)
+		for _, m := range s.unasked() { // rules see through to it from now on, or no more
+			c.keep(s, m, needed)
 		}
 	}
 	if rejected := s.rejected(); rejected != s.refused {
@@ -272,6 +282,11 @@ func (c *Cache) refresh(s *set) {
 	list(c.pending, s, s.needed && (s.unknown || s.refused || s.dirty()))
 	c.stamp(c.spare, s, s.present && !s.unknown && !s.needed)
 	c.stamp(c.late, s, s.needed && (s.unknown || s.dirty()))
+	leftover := s.needed && s.present && !s.unknown && !s.defined && s.name.known()
+	if leftover && !s.leftover {
+		c.leftovers = append(c.leftovers, s.name)
+	}
+	s.leftover = leftover
 	if !s.defined && !s.present && !s.unknown && len(s.refs)+len(s.lists) == 0 {
 		delete(c.byName, s.name)
 		delete(c.byID, s.id)

@@ -18,7 +18,7 @@ type nodeState struct {
 	staleness func() map[controllers.Kind]time.Duration
 
 	pending, oldest, pinned, bytes *prometheus.Desc
-	found, repaired                *prometheus.Desc // by kind
+	found, repaired, disputed      *prometheus.Desc // by kind
 	conflicts                      *prometheus.Desc // by when
 	sets                           *prometheus.Desc // by type
 	stale                          *prometheus.Desc // by kind
@@ -37,8 +37,9 @@ func newNodeState(o Options) *nodeState {
 		repaired: desc("npm_drift_repaired_total", "Objects of ours in HNS that somebody else changed and that were written again.", "kind"),
 		conflicts: desc("npm_hns_conflicts_total",
 			"Writes to endpoints that somebody else came in between: not made, or made and then something else was there.", "when"),
-		sets:  desc("npm_programmed_sets", "Sets of ours in HNS, by HNS's type.", "type"),
-		stale: desc("npm_informer_staleness_seconds", "Time since the API server last said something about a kind of objects.", "kind"),
+		disputed: desc("npm_disputed_objects", "Objects of ours in HNS that somebody else keeps changing, so that repair waits longer each time.", "kind"),
+		sets:     desc("npm_programmed_sets", "Sets of ours in HNS, by HNS's type.", "type"),
+		stale:    desc("npm_informer_staleness_seconds", "Time since the API server last said something about a kind of objects.", "kind"),
 	}
 }
 
@@ -48,7 +49,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (s *nodeState) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.pending, s.oldest, s.pinned, s.bytes, s.found, s.repaired, s.conflicts, s.sets, s.stale} {
+	for _, d := range []*prometheus.Desc{s.pending, s.oldest, s.pinned, s.bytes, s.found, s.repaired, s.disputed, s.conflicts, s.sets, s.stale} {
 		out <- d
 	}
 }
@@ -76,6 +77,7 @@ func (s *nodeState) Collect(out chan<- prometheus.Metric) {
 	for _, kind := range []string{"set", "acl"} {
 		counter(out, s.found, stats.DriftFound[kind], kind)
 		counter(out, s.repaired, stats.DriftRepaired[kind], kind)
+		gauge(out, s.disputed, float64(stats.Disputed[kind]), kind)
 	}
 	counter(out, s.conflicts, stats.Conflicts.Before, "before")
 	counter(out, s.conflicts, stats.Conflicts.After, "after")

@@ -79,10 +79,15 @@ func (c *compiler) selector(sel *metav1.LabelSelector, at *field.Path, consequen
 	if len(c.problems) > found {
 		return nil, false
 	}
-	slices.SortFunc(out, func(a, b labels.Requirement) int {
+	return sorted(out), true
+}
+
+// sorted puts requirements into their order, each once; it uses their memory.
+func sorted(reqs []labels.Requirement) selector {
+	slices.SortFunc(reqs, func(a, b labels.Requirement) int {
 		return cmp.Or(cmp.Compare(a.Key(), b.Key()), cmp.Compare(a.String(), b.String()))
 	})
-	return slices.CompactFunc(out, labels.Requirement.Equal), true
+	return slices.CompactFunc(reqs, labels.Requirement.Equal)
 }
 
 // requirement makes one requirement in normal form, or says what is wrong with

@@ -93,7 +93,8 @@ func agentKubeconfig(t *testing.T) string {
 	return kubeconfigOf(t, "kube-system", "azure-npm", admin.Host, admin.CAData)
 }
 
-// The ServiceAccount may read what the agent needs and nothing else.
+// The ServiceAccount may read what the agent needs and create Events, nothing
+// else.
 func TestRightsAreExact(t *testing.T) {
 	token, err := kube.CoreV1().ServiceAccounts("kube-system").CreateToken(t.Context(), "azure-npm", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	require.NoError(t, err)
@@ -128,6 +129,7 @@ func TestRightsAreExact(t *testing.T) {
 			want = append(want, verb+" "+resource)
 		}
 	}
+	want = append(want, "create events.events.k8s.io")
 	slices.Sort(want)
 	require.Equal(t, want, got)
 }

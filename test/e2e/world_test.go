@@ -72,6 +72,7 @@ func (w *world) removeNamespace(name string) {
 	require.NoError(w.t, err)
 	require.NoError(w.t, core.Pods(name).DeleteCollection(ctx, now, metav1.ListOptions{}))
 	require.NoError(w.t, w.kube.NetworkingV1().NetworkPolicies(name).DeleteCollection(ctx, now, metav1.ListOptions{}))
+	require.NoError(w.t, w.kube.EventsV1().Events(name).DeleteCollection(ctx, now, metav1.ListOptions{}))
 	require.NoError(w.t, core.ServiceAccounts(name).DeleteCollection(ctx, now, metav1.ListOptions{}))
 	namespace, err := core.Namespaces().Get(ctx, name, metav1.GetOptions{})
 	require.NoError(w.t, err)

@@ -2,10 +2,7 @@ package torture
 
 import (
 	"fmt"
-	"slices"
 	"strings"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
@@ -18,14 +15,19 @@ type kind struct {
 	foreign bool // somebody else's hand: HNS may refuse what follows
 	down    bool // the process stays away for the next step
 	early   bool // before the re-read of an Update: what comes between the two is lost
+	single  bool // of one object: the others are served all the same
+	late    bool // after the step, or the next one
+	forGood bool // until the scenario is over, and ten minutes more
 	before  func(r *replay, c hnssim.Call)
 	after   func(r *replay, c hnssim.Call)
 }
 
 // kinds are all of them.
 var kinds = []kind{
-	{name: "refused", reads: true, before: fault(hnssim.Refuse)},
-	{name: "reply lost", before: fault(hnssim.LoseReply)},
+	{name: "refused", reads: true, single: true, before: fault(hnssim.Refuse)},
+	{name: "refused for good", single: true, forGood: true, before: (*replay).stick},
+	{name: "reply lost", single: true, before: fault(hnssim.LoseReply)},
+	{name: "observed, told late", late: true, before: (*replay).look},
 	{name: "killed", after: kill(1)},
 	{name: "killed twice", after: kill(2)},
 	{name: "killed and away for a step", down: true, after: kill(1)},
@@ -41,10 +43,11 @@ var kinds = []kind{
 // disturbance is a kind at a call.
 type disturbance struct {
 	kind       kind
-	call       int    // from 0, of the steps
-	op         string // of that call in the undisturbed run
-	write      int    // from 1
-	retryFirst bool   // the next step waits until retries are done
+	call       int      // from 0, of the steps
+	op         string   // of that call in the undisturbed run
+	write      int      // from 1
+	retryFirst bool     // the next step waits until retries are done
+	owed       []string // endpoints that are written in the same transaction all the same
 }
 
 func (d *disturbance) String() string {
@@ -58,27 +61,34 @@ func (d *disturbance) String() string {
 	return s
 }
 
-// disturbances returns everything that can be done to the calls of a run.
-func (sc *scenario) disturbances(calls []hnssim.Call) []disturbance {
+// disturbances returns what is to be done to the calls of a run.
+func (r *replay) disturbances(b budget) []disturbance {
 	var out []disturbance
 	write := 0
-	for i, c := range calls {
+	for i := range r.played {
+		c := r.calls[i]
 		if isWrite(c.Op) {
 			write++
 		}
-		for _, k := range kinds {
-			if !isWrite(c.Op) && !k.reads || sc.gap != "" && strings.HasPrefix(k.name, sc.gap) {
+		for n, k := range kinds {
+			if !isWrite(c.Op) && !k.reads {
 				continue
 			}
-			if k.name == "half done" && c.Op == "ACL/Update" {
+			if (i+n)%b.nth != 0 || k.name == "half done" && c.Op == "ACL/Update" {
 				continue
 			}
 			at := i
 			if k.early && c.Op == "ACL/Update" {
 				at--
 			}
-			for _, retryFirst := range []bool{false, true} {
-				out = append(out, disturbance{kind: k, call: at, op: calls[at].Op, write: write, retryFirst: retryFirst})
+			d := disturbance{kind: k, call: at, op: r.calls[at].Op, write: write, retryFirst: !k.forGood && (i+n)%2 == 1}
+			if k.single {
+				d.owed = r.owed(i)
+			}
+			out = append(out, d)
+			if b.both && !k.forGood {
+				d.retryFirst = !d.retryFirst
+				out = append(out, d)
 			}
 		}
 	}
@@ -93,13 +103,18 @@ func (r *replay) onCall(c hnssim.Call, when hnssim.When) {
 		}
 		return
 	}
+	if r.looking {
+		return
+	}
 	n := len(r.calls)
 	d := r.disturb
 	if when == hnssim.Before {
-		r.calls = append(r.calls, c)
+		r.calls, r.applies = append(r.calls, c), append(r.applies, r.applied)
+		r.hold(c)
 		if d != nil && n == d.call && !r.fired {
 			r.note("disturbed: %v", d)
 			r.fired = true
+			r.whole = r.whole && !d.kind.foreign
 			r.kills = 0
 			if d.kind.before != nil {
 				d.kind.before(r, c)
@@ -145,114 +160,6 @@ func kill(times int) func(*replay, hnssim.Call) {
 		if r.kills < times {
 			r.kills++
 			panic(killed{})
-		}
-	}
-}
-
-// half breaks the assumption that a write is atomic: only the end counts.
-func half(r *replay, c hnssim.Call) {
-	fault(hnssim.Half)(r, c)
-	r.watch.damage.all = true
-}
-
-// loseAll is HNS that restarts and has lost everything of ours.
-func loseAll(r *replay, _ hnssim.Call) {
-	r.sim.Restart(true)
-	r.watch.damage.all = true
-}
-
-// target picks the endpoint of a call, or any.
-func (r *replay) target(c hnssim.Call) (hnssim.EndpointView, bool) {
-	if e, ok := r.sim.Endpoint(c.Target); ok {
-		return e, true
-	}
-	eps := r.sim.Endpoints()
-	if len(eps) == 0 {
-		return hnssim.EndpointView{}, false
-	}
-	return eps[r.disturb.call%len(eps)], true
-}
-
-// foreignRule is a rule of nobody we know that no packet meets.
-var foreignRule = hns.NewACLPolicy(hns.ACL{
-	ID: "other", Action: hns.Block, Direction: hns.In, RemoteAddresses: "10.8.8.8", RuleType: hns.Switch, Priority: 150,
-})
-
-func addForeign(r *replay, c hnssim.Call) {
-	e, ok := r.target(c)
-	_, others := hns.Endpoint{Policies: e.Policies}.Split()
-	if !ok || len(others) == 0 { // the first rule would close the endpoint
-		return
-	}
-	require.NoError(r.t, r.sim.SetPolicies(e.ID, append(e.Policies, foreignRule)))
-	r.foreign = append(r.foreign, e.ID)
-	r.note("a foreign rule on %s", e.ID)
-}
-
-// dropACL takes one of our rules off an endpoint.
-func dropACL(action hns.Action) func(*replay, hnssim.Call) {
-	return func(r *replay, c hnssim.Call) {
-		e, ok := r.target(c)
-		if !ok {
-			return
-		}
-		at := slices.IndexFunc(e.Policies, func(p hns.EndpointPolicy) bool {
-			a, err := p.ACL()
-			return err == nil && a.Ours() && a.Action == action
-		})
-		if at < 0 {
-			return
-		}
-		r.note("dropped on %s: %s", e.ID, e.Policies[at].Settings)
-		r.watch.damage.endpoints = map[string]bool{e.ID: true}
-		require.NoError(r.t, r.sim.SetPolicies(e.ID, slices.Delete(e.Policies, at, at+1)))
-	}
-}
-
-// victims returns the sets that somebody may lay hands on: first those of the
-// call, then all others.
-func (r *replay) victims(c hnssim.Call) []hns.SetPolicy {
-	named := map[string]bool{}
-	for _, s := range c.Sets {
-		named[s.ID] = true
-	}
-	for _, a := range c.ACLs {
-		for _, id := range a.SetIDs() {
-			named[id] = true
-		}
-	}
-	sets := r.sim.Sets()
-	slices.SortStableFunc(sets, func(a, b hns.SetPolicy) int {
-		switch {
-		case named[a.ID] == named[b.ID]:
-			return 0
-		case named[a.ID]:
-			return -1
-		}
-		return 1
-	})
-	return sets
-}
-
-func emptySet(r *replay, c hnssim.Call) {
-	for _, s := range r.victims(c) {
-		if len(s.Values) == 0 {
-			continue
-		}
-		r.note("emptied: %s", s.Name)
-		r.watch.damage.sets = map[string]bool{s.ID: true}
-		s.Values = nil
-		require.NoError(r.t, r.sim.PutSet(s))
-		return
-	}
-}
-
-func dropSet(r *replay, c hnssim.Call) {
-	for _, s := range r.victims(c) {
-		if r.sim.DropSet(s.ID) == nil { // refused while in use
-			r.note("dropped: %s", s.Name)
-			r.watch.damage.sets = map[string]bool{s.ID: true}
-			return
 		}
 	}
 }

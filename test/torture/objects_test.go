@@ -33,6 +33,25 @@ type object struct {
 	nodes []netip.Addr
 }
 
+// at reports whether the version is a pod with the address.
+func (o *object) at(addr netip.Addr) bool {
+	return o != nil && o.pod != nil && oracle.Address(o.pod) == addr
+}
+
+// moves reports whether a pod has another address in its next version.
+func (o *object) moves(next *object) bool {
+	return o != nil && next != nil && o.pod != nil && oracle.Member(o.pod) && oracle.Member(next.pod) &&
+		oracle.Address(o.pod) != oracle.Address(next.pod)
+}
+
+// left is the version before this one, of a pod that moves: it has left its old
+// address and not come at the new one.
+func (o *object) left() *object {
+	pod := o.pod.DeepCopy()
+	pod.Status.PodIP, pod.Status.PodIPs = "", nil
+	return &object{rev: -o.rev, key: o.key, pod: pod}
+}
+
 // state is what the API server has: the current version of every object.
 type state map[string]*object
 

@@ -28,12 +28,22 @@ func (p packet) own() netip.Addr {
 	return p.Src
 }
 
+// peer is the other side.
+func (p packet) peer() netip.Addr {
+	if p.dir == hns.In {
+		return p.Src
+	}
+	return p.Dst
+}
+
 // answers says which verdicts a packet may have now.
 type answers struct {
 	open, closed bool // some subset of the outstanding changes opens, closes
 	newest       bool // the verdict when all of them are done
 	ownerBefore  bool // a pod of the node had the address when nothing was outstanding
 	ownerNow     bool // one has it now
+	self         bool // both ends are addresses of one pod, which moves
+	named        bool // to a number that an outstanding pod gives a name
 }
 
 func (a answers) has(open bool) bool { return open && a.open || !open && a.closed }
@@ -65,17 +75,22 @@ func newOutstanding(m memo) *outstanding {
 	return &outstanding{now: state{}, versions: map[string][]*object{}, memo: m}
 }
 
-// change takes an event in.
+// change takes an event in. A pod with another address than before is two
+// changes: it has left the old one before it comes at the new one.
 func (o *outstanding) change(e event) {
 	before := maps.Clone(o.now)
 	for _, key := range e.apply(o.now) {
-		if before[key] == o.now[key] {
+		was, is := before[key], o.now[key]
+		if was == is {
 			continue
 		}
 		if o.versions[key] == nil {
-			o.versions[key] = []*object{before[key]}
+			o.versions[key] = []*object{was}
 		}
-		o.versions[key] = append(o.versions[key], o.now[key])
+		if was.moves(is) {
+			o.versions[key] = append(o.versions[key], is.left())
+		}
+		o.versions[key] = append(o.versions[key], is)
 	}
 	o.revs = ""
 }
@@ -128,33 +143,38 @@ func (o *outstanding) answers(p packet) answers {
 func (o *outstanding) compute(p packet) answers {
 	fixed, moving := o.relevant(p)
 	keys := slices.Sorted(maps.Keys(moving))
-	at := func(which func([]*object) *object) oracle.Cluster {
+	at := func(which func(key string) []*object) oracle.Cluster {
 		objects := slices.Clone(fixed)
 		for _, key := range keys {
-			if v := which(moving[key]); v != nil {
-				objects = append(objects, v)
-			}
+			objects = append(objects, which(key)...)
 		}
 		return cluster(objects)
 	}
 	var a answers
-	before := at(func(v []*object) *object { return v[0] })
-	now := at(func(v []*object) *object { return v[len(v)-1] })
+	before := at(func(key string) []*object { return one(moving[key][0]) })
+	now := at(func(key string) []*object { return one(moving[key][len(moving[key])-1]) })
 	a.ownerBefore, a.ownerNow = local(before, p.own()), local(now, p.own())
 	a.newest = verdict(now, p)
 	a.open, a.closed = a.newest, !a.newest
-	combinations := 1
-	for _, versions := range moving {
-		combinations *= len(versions)
+	ways, combinations := map[string][][]*object{}, 1
+	for key, versions := range moving {
+		meetings := p.meetings(versions)
+		a.self = a.self || len(meetings) > 0
+		a.named = a.named || p.dir == hns.Out && slices.ContainsFunc(versions, p.toNamed)
+		for _, v := range versions {
+			ways[key] = append(ways[key], one(v))
+		}
+		ways[key] = append(ways[key], meetings...)
+		combinations *= len(ways[key])
 	}
 	if combinations > maxCombinations {
 		panic(fmt.Sprintf("%d subsets of outstanding changes matter to %+v: make the scenario smaller", combinations, p))
 	}
 	for n := range combinations {
 		rest := n
-		c := at(func(v []*object) *object {
-			is := v[rest%len(v)]
-			rest /= len(v)
+		c := at(func(key string) []*object {
+			is := ways[key][rest%len(ways[key])]
+			rest /= len(ways[key])
 			return is
 		})
 		if a.ownerBefore && a.ownerNow && !local(c, p.own()) {
@@ -172,21 +192,50 @@ func (o *outstanding) compute(p packet) answers {
 	return a
 }
 
+// one returns the version, if there is one.
+func one(v *object) []*object {
+	if v == nil {
+		return nil
+	}
+	return []*object{v}
+}
+
+// meetings returns the pairs of versions of one pod that has both ends of the
+// packet: it leaves the one and comes at the other. At the one its rules may still
+// be those of the old version while the sets have the new one at the other: the
+// pod meets itself, whom no policy is meant to keep out.
+func (p packet) meetings(versions []*object) [][]*object {
+	var out [][]*object
+	for _, own := range versions {
+		for _, peer := range versions {
+			if own.at(p.own()) && peer.at(p.peer()) {
+				out = append(out, []*object{own, peer})
+			}
+		}
+	}
+	return out
+}
+
+// toNamed reports whether the packet goes to a port of the pod that has a name.
+func (p packet) toNamed(v *object) bool {
+	return v.at(p.peer()) && slices.ContainsFunc(v.pod.Spec.Containers, func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.Ports, func(port corev1.ContainerPort) bool {
+			return port.Name != "" && uint16(port.ContainerPort) == p.DstPort
+		})
+	})
+}
+
 // relevant returns the objects that the verdict can depend on: those that stay
 // as they are, and the versions of those that may not be there yet.
 func (o *outstanding) relevant(p packet) (fixed []*object, moving map[string][]*object) {
 	moving = map[string][]*object{}
 	spaces := map[string]bool{} // of the pods that may have one of the addresses
 	addressed := func(v *object) bool {
-		if v == nil || v.pod == nil {
+		if !v.at(p.Src) && !v.at(p.Dst) {
 			return false
 		}
-		addr := oracle.Address(v.pod)
-		if addr == p.Src || addr == p.Dst {
-			spaces[v.pod.Namespace] = true
-			return true
-		}
-		return false
+		spaces[v.pod.Namespace] = true
+		return true
 	}
 	pods := map[string]bool{}
 	for key, v := range o.now {

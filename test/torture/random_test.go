@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/test/oracle"
@@ -22,16 +21,16 @@ import (
 // same ones every time, unless all is asked for.
 func TestRandom(t *testing.T) {
 	t.Parallel()
-	if !full() {
+	if n := afford().histories; n != "" {
 		set(t, "rapid.seed", "4")
-		set(t, "rapid.checks", "30")
+		set(t, "rapid.checks", n)
 	}
 	t.Logf("rapid.seed %v, rapid.checks %v", flag.Lookup("rapid.seed").Value, flag.Lookup("rapid.checks").Value)
 	rapid.Check(t, func(t *rapid.T) {
 		sc := drawScenario(t)
 		undisturbed := newReplay(t, sc, nil)
 		want := undisturbed.run()
-		all := sc.disturbances(undisturbed.calls[:undisturbed.played])
+		all := undisturbed.disturbances(budget{both: true, nth: 1})
 		if len(all) == 0 {
 			return
 		}
@@ -63,32 +62,30 @@ type historian struct {
 	shared bool // pods with one address have one endpoint
 	rev    int
 	now    state
-	plug   map[string]string        // endpoints by what they are for
-	births int                      // of endpoints: an id never comes again
-	homes  map[types.UID]netip.Addr // the address that a pod has, for good
+	plug   map[string]string // endpoints by what they are for
+	births int               // of endpoints: an id never comes again
 	addrs  []netip.Addr
 }
 
 func drawScenario(t *rapid.T) *scenario {
 	g := gen.New(t)
 	h := &historian{
-		t: t, shared: rapid.Bool().Draw(t, "shared endpoints"), now: state{}, plug: map[string]string{}, homes: map[types.UID]netip.Addr{},
+		t: t, shared: rapid.Bool().Draw(t, "shared endpoints"), now: state{}, plug: map[string]string{},
 		sc: &scenario{
-			name: "random", gap: "killed and away", memo: newMemo(), blind: true,
+			name: "random", memo: newMemo(), blind: true,
 			batch: rapid.SampledFrom([]int{1000, 10}).Draw(t, "batch"),
 			grace: rapid.SampledFrom([]time.Duration{0, 10 * time.Second}).Draw(t, "grace"),
 		},
 	}
 	h.sc.splits = h.sc.batch < 1000
 	c := g.Cluster()
-	h.moved(c)
+	h.visit(c)
 	h.sc.given = append(h.endpoints(c), step{do: apply, events: h.events(c)}, step{do: settle})
 	steps := &h.sc.steps
 	for range rapid.IntRange(1, 3).Draw(t, "transactions") {
 		for range rapid.IntRange(1, 2).Draw(t, "changes") {
-			if m := g.Mutation(c); !h.moved(m.After) {
-				c = m.After
-			}
+			c = g.Mutation(c).After
+			h.visit(c)
 		}
 		told := step{do: apply, events: h.events(c)}
 		if rapid.Bool().Draw(t, "endpoints change later") {
@@ -97,7 +94,7 @@ func drawScenario(t *rapid.T) *scenario {
 		} else {
 			*steps = append(append(*steps, h.endpoints(c)...), told)
 		}
-		if extra := rapid.SampledFrom([]action{"", "", observe, settle, restart}).Draw(t, "then"); extra != "" {
+		if extra := rapid.SampledFrom([]action{"", "", observe, look, tell, settle, restart}).Draw(t, "then"); extra != "" {
 			*steps = append(*steps, step{do: extra})
 		}
 	}
@@ -113,25 +110,13 @@ func drawScenario(t *rapid.T) *scenario {
 	return h.sc
 }
 
-// moved reports whether a pod has another address than it had: one that changes
-// its address and so takes over another pod's endpoint is in its sets before the
-// rules of that endpoint follow, which is a known gap (docs/design.md, I4).
-func (h *historian) moved(c oracle.Cluster) bool {
-	homes := maps.Clone(h.homes)
+// visit remembers the addresses of all pods: they are to be asked about.
+func (h *historian) visit(c oracle.Cluster) {
 	for i := range c.Pods {
-		pod := &c.Pods[i]
-		addr := oracle.Address(pod)
-		if !addr.IsValid() {
-			continue
+		if addr := oracle.Address(&c.Pods[i]); addr.IsValid() {
+			h.addrs = append(h.addrs, addr)
 		}
-		if home, ok := homes[pod.UID]; ok && home != addr {
-			return true
-		}
-		homes[pod.UID] = addr
-		h.addrs = append(h.addrs, addr)
 	}
-	h.homes = homes
-	return false
 }
 
 // events returns what changed, by name, and takes the cluster over.

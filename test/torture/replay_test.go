@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -8,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -37,13 +38,21 @@ type replay struct {
 
 	began   bool          // past the given part: calls count
 	calls   []hnssim.Call // since then
+	applies []int         // the transactions that made them
+	applied int           // transactions
 	played  int           // of these, until the scenario's last step was done
 	disturb *disturbance  // nil: nothing disturbs
 	fired   bool
+	served  bool // the transaction in which it fired is over
 	kills   int
-	away    bool     // no process runs
-	doing   action   // the step
-	foreign []string // endpoints that got a foreign rule
+	away    bool                   // no process runs
+	handed  bool                   // somebody else's hand was a step
+	doing   action                 // the step
+	foreign []string               // endpoints that got a foreign rule
+	looked  *dataplane.Observation // and not told yet
+	looking bool
+	whole   bool                   // a round of the reconciler that began with nothing pending
+	stuck   func(hnssim.Call) bool // what is refused for good; nil: nothing
 	report  dataplane.Report
 	story   []string
 }
@@ -66,6 +75,7 @@ func (r *replay) start() {
 		GracePeriod: r.sc.grace, MaxBatchedACLs: r.sc.batch,
 	})
 	clear(r.watch.seen)
+	r.looked = nil
 }
 
 // run plays the scenario to its end and returns what HNS has then.
@@ -78,6 +88,7 @@ func (r *replay) run() ending {
 		r.step(s)
 	}
 	r.played = len(r.calls)
+	r.endure()
 	r.calm()
 	end := r.ending()
 	r.checkQuiet()
@@ -88,6 +99,7 @@ func (r *replay) step(s step) {
 	r.note("step %v", s)
 	r.doing = s.do
 	fired := r.fired
+	defer func() { r.after(fired) }()
 	switch s.do {
 	case apply:
 		tx := dataplane.NewTransaction()
@@ -100,7 +112,7 @@ func (r *replay) step(s step) {
 			break
 		}
 		r.back()
-	case settle, observe, wait, restart:
+	case settle, observe, look, tell, wait, restart:
 		if r.away {
 			r.now = r.now.Add(s.wait)
 			r.back()
@@ -115,8 +127,24 @@ func (r *replay) step(s step) {
 		require.NoError(r.t, r.sim.CreateEndpoint(e))
 	case noEndpoint:
 		require.NoError(r.t, r.sim.DeleteEndpoint(s.id))
+	case hand, left:
+		s.by(r)
+	case stop:
+		r.away = true
+	case inherit:
+		r.inherit(s.events)
 	}
-	if r.fired && !fired && r.disturb.retryFirst && !r.away {
+}
+
+// after ends a step; fired is whether the disturbance came before it. An
+// observation that the disturbance began is told after the next step, or when the
+// next one waits for retries, at once.
+func (r *replay) after(fired bool) {
+	retry := r.fired && !fired && r.disturb.retryFirst && !r.away
+	if r.fired && r.disturb.kind.late && (fired || retry) {
+		r.tell()
+	}
+	if retry {
 		r.settle()
 	}
 }
@@ -130,9 +158,13 @@ func (r *replay) alone(s step) {
 		r.wait(s.wait)
 	case observe:
 		r.observe()
+	case look:
+		r.look(hnssim.Call{})
+	case tell:
+		r.tell()
 	case restart:
 		r.back()
-	case apply, endpoint, noEndpoint: // not of the process alone
+	case apply, endpoint, noEndpoint, hand, left, stop, inherit: // not of the process alone
 	}
 }
 
@@ -158,6 +190,7 @@ func (r *replay) apply(tx *dataplane.Transaction) {
 				}
 			}
 		}()
+		r.applied++
 		report, err := r.dp.ApplyDataplane(r.t.Context(), tx)
 		require.NoError(r.t, err)
 		r.report = report
@@ -172,8 +205,15 @@ func (r *replay) apply(tx *dataplane.Transaction) {
 	}
 	r.note("applied: pending %d, unprogrammed %d, again in %v, errors %q", r.report.Pending, r.report.Unprogrammed, r.report.RetryAfter, r.report.Errors)
 	r.checkErrors()
+	if r.fired && !r.served {
+		r.served = true
+		r.checkServed()
+	}
 	for _, seen := range r.report.NewEndpoints {
 		r.watch.seen[seen.ID] = true
+	}
+	if r.whole && r.programmed() {
+		r.watch.damage = damage{}
 	}
 	if r.report.Unprogrammed == 0 && !r.watch.damage.any() {
 		r.todo.done()
@@ -182,10 +222,13 @@ func (r *replay) apply(tx *dataplane.Transaction) {
 	}
 }
 
+// programmed reports whether the last transaction left nothing to do.
+func (r *replay) programmed() bool { return r.report.Unprogrammed == 0 && len(r.report.Errors) == 0 }
+
 // checkErrors: HNS refuses nothing because of our order (I1). Where somebody
 // else's hand is in it, it may.
 func (r *replay) checkErrors() {
-	if r.fired && r.disturb.kind.foreign {
+	if r.handed || r.fired && r.disturb.kind.foreign {
 		return
 	}
 	for _, text := range r.report.Errors {
@@ -197,8 +240,12 @@ func (r *replay) checkErrors() {
 }
 
 // settle lets time pass until nothing is due, but for the endpoints of pods that
-// may never come.
+// may never come. While something is refused for good that does not happen.
 func (r *replay) settle() {
+	if r.stuck != nil {
+		r.wait(2 * time.Minute)
+		return
+	}
 	for range 60 {
 		r.apply(dataplane.NewTransaction())
 		after := r.report.RetryAfter
@@ -224,8 +271,11 @@ func (r *replay) wait(d time.Duration) {
 	r.now = end
 }
 
-// observe is a round of the reconciler.
+// observe is a round of the reconciler. One that finds nothing pending and leaves
+// nothing pending has repaired whatever somebody else did.
 func (r *replay) observe() {
+	r.whole = r.programmed()
+	defer func() { r.whole = false }()
 	obs, err := r.dp.Observe(r.t.Context())
 	if err != nil {
 		r.note("observe: %v", err)
@@ -244,6 +294,7 @@ func (r *replay) calm() {
 	if r.away {
 		r.back()
 	}
+	r.tell()
 	r.settle()
 	for range 2 {
 		r.now = r.now.Add(5 * time.Minute)
@@ -266,18 +317,16 @@ func (r *replay) calm() {
 }
 
 // checkQuiet: nothing changed, so nothing is written, by a new process neither
-// (I5). A new process takes away the rules of named ports that no peer uses any
-// more.
+// (I5).
 func (r *replay) checkQuiet() {
 	before := writes(r.sim)
 	r.apply(dataplane.NewTransaction())
 	if after := writes(r.sim); after != before {
 		r.fail("nothing changed, and yet it writes:\n%s", r.report.Plan)
 	}
-	stale := slices.ContainsFunc(r.sim.Sets(), func(s hns.SetPolicy) bool { return staleSet(s) })
 	r.start()
 	r.apply(r.todo.now.whole())
-	if after := writes(r.sim); after != before && !stale {
+	if after := writes(r.sim); after != before {
 		r.fail("a restart with nothing changed writes:\n%s", r.report.Plan)
 	}
 }
@@ -343,7 +392,7 @@ func (r *replay) ending() ending {
 			if slices.ContainsFunc(a.SetIDs(), stale) {
 				uses = wasted
 			} else {
-				e.ACLs[ep.ID] = append(e.ACLs[ep.ID], fmt.Sprintf("%+v", a))
+				e.ACLs[ep.ID] = append(e.ACLs[ep.ID], fmt.Sprintf("%+v", named(a, sets)))
 			}
 			for _, id := range a.SetIDs() {
 				uses[id] = true
@@ -371,23 +420,41 @@ func (r *replay) ending() ending {
 		slices.Sort(values)
 		e.Sets[s.Name] = append([]string{}, values...)
 	}
+	r.takeForeign(e)
 	return e
 }
 
-// sameAs compares with the end of the run that nothing disturbed. What somebody
-// else added has to be there still.
+// sameAs compares with the end of the run that nothing disturbed.
 func (r *replay) sameAs(want, got ending) {
+	if diff := gocmp.Diff(want, got); diff != "" {
+		r.fail("the end differs from the undisturbed run (-undisturbed +this):\n%s", diff)
+	}
+}
+
+// named words a rule with the names of its sets: an older id ends with its set.
+func named(a hns.ACL, sets map[string]hns.SetPolicy) hns.ACL {
+	for _, field := range []*string{&a.LocalAddresses, &a.RemoteAddresses} {
+		parts := strings.Split(*field, ",")
+		for i, part := range parts {
+			parts[i] = cmp.Or(sets[part].Name, part)
+		}
+		slices.Sort(parts)
+		*field = strings.Join(parts, ",")
+	}
+	return a
+}
+
+// takeForeign takes the rules out that somebody else added: they have to be there
+// still.
+func (r *replay) takeForeign(e ending) {
 	for _, id := range r.foreign {
-		texts := got.Foreign[id]
+		texts, there := e.Foreign[id]
 		at := slices.Index(texts, string(foreignRule.Settings))
-		if at < 0 && texts != nil {
+		if at < 0 && there {
 			r.fail("the foreign rule on %s is gone", id)
 		}
-		if texts != nil {
-			got.Foreign[id] = slices.Delete(texts, at, at+1)
+		if there {
+			e.Foreign[id] = slices.Delete(texts, at, at+1)
 		}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		r.fail("the end differs from the undisturbed run (-undisturbed +this):\n%s", diff)
 	}
 }

@@ -26,6 +26,8 @@ type step struct {
 	addr   netip.Addr // of an endpoint
 	bare   bool       // the CNI puts nothing on it
 	wait   time.Duration
+	what   string        // somebody else's hand does
+	by     func(*replay) // whoever does it
 }
 
 type action string
@@ -35,27 +37,40 @@ const (
 	settle     action = "settle"
 	wait       action = "wait"
 	observe    action = "observe" // the reconciler's round
+	look       action = "look"    // its begin
+	tell       action = "tell"    // its end
+	hand       action = "hand"    // somebody else's
 	restart    action = "restart"
+	stop       action = "stop"    // no process runs until the next step is over
+	left       action = "left"    // by Azure NPM
+	inherit    action = "inherit" // the node as Azure NPM left it
 	endpoint   action = "endpoint"
 	noEndpoint action = "no-endpoint"
 )
 
 func (s step) String() string {
 	switch s.do {
-	case apply:
+	case apply, inherit:
 		texts := make([]string, len(s.events))
 		for i, e := range s.events {
 			texts[i] = e.text
 		}
-		return "apply: " + strings.Join(texts, "; ")
+		return string(s.do) + ": " + strings.Join(texts, "; ")
 	case endpoint, noEndpoint:
 		return fmt.Sprintf("%s %s %v", s.do, s.id, s.addr)
 	case wait:
 		return fmt.Sprintf("wait %s", s.wait)
-	case settle, observe, restart:
+	case hand:
+		return fmt.Sprintf("hand %s: %s", s.what, s.id)
+	case left:
+		return "left " + s.id
+	case settle, observe, look, tell, restart, stop:
 	}
 	return string(s.do)
 }
+
+// usualBatch is how many ACLs an Add takes unless a scenario says otherwise.
+const usualBatch = 30
 
 // scenario is a start, which nothing disturbs, and what happens then.
 type scenario struct {
@@ -66,8 +81,7 @@ type scenario struct {
 	batch   int                     // ACLs per Add
 	splits  bool                    // the size splits changes of single objects
 	grace   time.Duration
-	gap     string // kinds of disturbances that start so are not played: a known gap
-	blind   bool   // nothing is asked during the given part
+	blind   bool // nothing is asked during the given part
 	memo    memo
 }
 
@@ -108,11 +122,12 @@ type parser struct {
 	born   map[types.UID]metav1.Time
 	addrs  []netip.Addr
 	ports  []port
+	ids    func(name string) string // of sets that Azure NPM left; nil: it was never here
 }
 
 func parse(name, text string) (*scenario, error) {
 	p := &parser{
-		sc: &scenario{name: name, memo: newMemo(), batch: 30}, born: map[types.UID]metav1.Time{},
+		sc: &scenario{name: name, memo: newMemo(), batch: usualBatch}, born: map[types.UID]metav1.Time{},
 		ports: []port{{6, 80}, {6, 81}},
 	}
 	for i, line := range strings.Split(text, "\n") {
@@ -148,7 +163,7 @@ func (p *parser) line(line string, fields []string) (err error) {
 		p.add(step{do: apply, events: p.events})
 		p.events = nil
 		return nil
-	case settle, observe, restart:
+	case settle, observe, look, tell, restart, stop:
 		p.add(step{do: action(fields[0])})
 		return nil
 	case wait:
@@ -163,15 +178,22 @@ func (p *parser) line(line string, fields []string) (err error) {
 	case noEndpoint:
 		p.add(step{do: noEndpoint, id: args[0]})
 		return nil
+	case hand:
+		s := step{do: hand}
+		s.what, s.id, _ = strings.Cut(strings.TrimPrefix(line, "hand "), ":")
+		s.id = strings.TrimSpace(s.id)
+		s.by, err = handNamed(s.what, s.id)
+		p.add(s)
+		return err
+	case left:
+		return p.left(args)
+	case inherit: // start does it
 	}
 	switch fields[0] {
 	case "start":
-		if len(p.events) > 0 {
-			p.add(step{do: apply, events: p.events})
-			p.events = nil
-		}
-		p.add(step{do: settle})
-		p.begun = true
+		p.start()
+	case "azure-npm":
+		p.ids = ids[args[0]]
 	case "ports":
 		p.ports = nil
 		for _, arg := range args {
@@ -185,8 +207,6 @@ func (p *parser) line(line string, fields []string) (err error) {
 	case "batch":
 		p.sc.batch, err = strconv.Atoi(args[0])
 		p.sc.splits = len(args) > 1
-	case "gap":
-		p.sc.gap = strings.Join(args, " ")
 	case "grace":
 		p.sc.grace, err = time.ParseDuration(args[0])
 	default:
@@ -196,6 +216,19 @@ func (p *parser) line(line string, fields []string) (err error) {
 		}
 	}
 	return err
+}
+
+// start ends the given part.
+func (p *parser) start() {
+	if p.ids != nil {
+		p.add(step{do: inherit, events: p.events})
+	} else {
+		if len(p.events) > 0 {
+			p.add(step{do: apply, events: p.events})
+		}
+		p.add(step{do: settle})
+	}
+	p.events, p.begun = nil, true
 }
 
 func (p *parser) event(line string, fields []string) (event, error) {

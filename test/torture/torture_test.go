@@ -7,6 +7,8 @@ package torture
 import (
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,8 +34,8 @@ func scenarios(t *testing.T) []*scenario {
 	return out
 }
 
-// TestEveryCall disturbs every scenario at every call in every way. In a short
-// budget the next step either waits for the retries or does not, by turns.
+// TestEveryCall disturbs every scenario at every call in every way that the budget
+// affords.
 func TestEveryCall(t *testing.T) {
 	t.Parallel()
 	for _, sc := range scenarios(t) {
@@ -41,31 +43,35 @@ func TestEveryCall(t *testing.T) {
 			t.Parallel()
 			undisturbed := newReplay(t, sc, nil)
 			want := undisturbed.run()
-			calls := undisturbed.calls[:undisturbed.played]
-			all := sc.disturbances(calls)
-			played := 0
+			all := undisturbed.disturbances(afford())
 			for i := range all {
-				if !full() && i%2 != i/2%2 {
-					continue
-				}
-				played++
 				r := newReplay(t, sc, &all[i])
 				r.sameAs(want, r.run())
 			}
-			t.Logf("%d calls, %d of %d replays", len(calls), played, len(all))
+			t.Logf("%d calls, %d replays", undisturbed.played, len(all))
 		})
 	}
 }
 
 func testName(scenario string) string { return strings.ReplaceAll(scenario, " ", "_") }
 
-// full reports whether everything is to be played, however long it takes.
-func full() bool { return os.Getenv("TORTURE") == "full" }
+// budget is how much is played.
+type budget struct {
+	both      bool   // ways to go on after a disturbance; else one by turns
+	nth       int    // of the kinds of disturbances at a call, every so many, by turns
+	shuffles  uint64 // of a scenario
+	histories string // at random, always the same ones; "": as the command line says
+}
 
-// seeds is how many shuffles of a scenario are played.
-func seeds() uint64 {
-	if full() {
-		return 300
+// afford returns the budget. There is nothing to race here, as one goroutine
+// plays: the race detector gets by with a third.
+func afford() budget {
+	info, ok := debug.ReadBuildInfo()
+	switch {
+	case os.Getenv("TORTURE") == "full":
+		return budget{both: true, nth: 1, shuffles: 300}
+	case ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}):
+		return budget{nth: 3, shuffles: 1, histories: "10"}
 	}
-	return 5
+	return budget{nth: 1, shuffles: 5, histories: "30"}
 }

@@ -29,10 +29,24 @@ type damage struct {
 	sets      map[string]bool // by Id
 }
 
-func (d damage) any() bool { return d.all || len(d.endpoints)+len(d.sets) > 0 }
+func (d *damage) endpoint(id string) {
+	if d.endpoints == nil {
+		d.endpoints = map[string]bool{}
+	}
+	d.endpoints[id] = true
+}
+
+func (d *damage) set(id string) {
+	if d.sets == nil {
+		d.sets = map[string]bool{}
+	}
+	d.sets[id] = true
+}
+
+func (d *damage) any() bool { return d.all || len(d.endpoints)+len(d.sets) > 0 }
 
 // hides reports whether the damage can influence an endpoint in a direction.
-func (d damage) hides(id string, dir hns.Direction, ours []hns.ACL, sets []hns.SetPolicy) bool {
+func (d *damage) hides(id string, dir hns.Direction, ours []hns.ACL, sets []hns.SetPolicy) bool {
 	if d.all || d.endpoints[id] {
 		return true
 	}
@@ -60,6 +74,10 @@ func (w *watch) reached(sim *hnssim.Sim) {
 //
 //   - what some subset of the outstanding changes gives, each object whole, and
 //     for all packets of an endpoint in one direction the same subset;
+//   - between a pod's old and its new address, what the pod says to itself, with
+//     its rules of the one version and its labels of the other;
+//   - a port that a rule of the endpoint knows by name may be closed although all
+//     else of the pod that serves it under a new number is there;
 //   - on an endpoint that never had rules of ours, anything may pass;
 //   - where a size limit splits the change of one object, less may pass;
 //   - nothing is asked of an endpoint without a pod of the node, as it keeps what
@@ -69,8 +87,11 @@ func (w *watch) reached(sim *hnssim.Sim) {
 func (r *replay) check(at string) {
 	sets := r.sim.Sets()
 	for _, e := range r.sim.Endpoints() {
-		ours, _ := hns.Endpoint{Policies: e.Policies}.Split()
-		r.watch.ours[e.ID] = r.watch.ours[e.ID] || len(ours) > 0
+		var ours []hns.ACL
+		if !r.watch.ours[e.ID] || len(r.watch.damage.sets) > 0 {
+			ours, _ = hns.Endpoint{Policies: e.Policies}.Split()
+			r.watch.ours[e.ID] = r.watch.ours[e.ID] || len(ours) > 0
+		}
 		all := map[hns.Direction]*seen{hns.In: {}, hns.Out: {}}
 		for _, p := range r.sc.packets[e.Addrs[0]] {
 			if r.watch.damage.hides(e.ID, p.dir, ours, sets) {
@@ -83,7 +104,8 @@ func (r *replay) check(at string) {
 			a := r.todo.answers(p)
 			switch {
 			case a.has(v.Allowed):
-				if r.watch.ours[e.ID] && a.ownerNow && a.ownerBefore {
+				late := a.named && !v.Allowed // the rule for a number that comes into use
+				if r.watch.ours[e.ID] && a.ownerNow && a.ownerBefore && !a.self && !late {
 					all[p.dir].add(p, v.Allowed)
 				}
 			case v.Allowed && !r.watch.ours[e.ID]:

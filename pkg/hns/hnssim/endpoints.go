@@ -123,12 +123,13 @@ func (s *Sim) CreateEndpoint(n NewEndpoint) error {
 	}
 	e.setPolicies(next)
 	s.endpoints[n.ID] = e
+	s.wrote("CreateEndpoint", n.ID)
 	return nil
 }
 
 // DeleteEndpoint deletes an endpoint with its policies.
 func (s *Sim) DeleteEndpoint(id string) error {
-	return s.change(id, func(e *endpoint) *refused {
+	return s.change("DeleteEndpoint", id, func(e *endpoint) *refused {
 		e.setPolicies(nil)
 		delete(s.endpoints, id)
 		return nil
@@ -137,7 +138,7 @@ func (s *Sim) DeleteEndpoint(id string) error {
 
 // SetState moves an endpoint to another state.
 func (s *Sim) SetState(id string, state EndpointState) error {
-	return s.change(id, func(e *endpoint) *refused {
+	return s.change("SetState", id, func(e *endpoint) *refused {
 		e.state = state
 		return nil
 	})
@@ -146,7 +147,7 @@ func (s *Sim) SetState(id string, state EndpointState) error {
 // SetPolicies replaces all policies of an endpoint, whatever its state, as
 // somebody else on the node would.
 func (s *Sim) SetPolicies(id string, policies []hns.EndpointPolicy) error {
-	return s.change(id, func(e *endpoint) *refused {
+	return s.change("SetPolicies", id, func(e *endpoint) *refused {
 		next, r := s.readPolicies(e, policies)
 		if r == nil {
 			e.setPolicies(next)
@@ -155,8 +156,8 @@ func (s *Sim) SetPolicies(id string, policies []hns.EndpointPolicy) error {
 	})
 }
 
-// change lets somebody else's hand change an endpoint.
-func (s *Sim) change(id string, do func(*endpoint) *refused) error {
+// change lets somebody else's hand change an endpoint; op is its method.
+func (s *Sim) change(op, id string, do func(*endpoint) *refused) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.endpoints[id]
@@ -166,6 +167,7 @@ func (s *Sim) change(id string, do func(*endpoint) *refused) error {
 	if r := do(e); r != nil {
 		return fmt.Errorf("hnssim: change endpoint %s: %w", id, r)
 	}
+	s.wrote(op, id)
 	return nil
 }
 
@@ -259,6 +261,7 @@ func (s *Sim) AddACLs(ctx context.Context, id string, acls []hns.ACL) error {
 			added = added[:len(added)/2]
 		}
 		e.setPolicies(slices.Concat(e.policies, added))
+		s.wrote(hns.OpACLAdd, id)
 		return nil
 	})
 }
@@ -280,6 +283,7 @@ func (s *Sim) ReplacePolicies(ctx context.Context, id string, policies []hns.End
 			next = next[:len(next)/2]
 		}
 		e.setPolicies(next)
+		s.wrote(hns.OpACLUpdate, id)
 		return nil
 	})
 }

@@ -281,7 +281,7 @@ func (p *parser) idsOf(names []string) ([]string, error) {
 
 // appendPolicy adds one policy to an endpoint, whatever its state.
 func (s *Sim) appendPolicy(id string, p hns.EndpointPolicy) error {
-	return s.change(id, func(e *endpoint) *refused {
+	return s.change("ParseDump", id, func(e *endpoint) *refused {
 		added, r := s.readPolicies(e, []hns.EndpointPolicy{p})
 		if r == nil {
 			e.setPolicies(slices.Concat(e.policies, added))

@@ -49,6 +49,7 @@ func (s *Sim) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPolic
 				s.putSet(c)
 			}
 		}
+		s.wrote(op, s.network)
 		return nil
 	})
 }
@@ -63,6 +64,7 @@ func (s *Sim) PutSet(p hns.SetPolicy) error {
 		return fmt.Errorf("hnssim: put set %q: %w", p.Name, r)
 	}
 	s.putSet(c)
+	s.wrote("PutSet", p.ID)
 	return nil
 }
 
@@ -79,6 +81,7 @@ func (s *Sim) DropSet(id string) error {
 		return fmt.Errorf("hnssim: drop set %q: %w", id, r)
 	}
 	s.removeSet(s.sets[id])
+	s.wrote("DropSet", id)
 	return nil
 }
 

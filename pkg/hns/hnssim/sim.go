@@ -15,6 +15,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 )
@@ -28,6 +29,9 @@ type Options struct {
 	// Foreign are the policies that the CNI puts on every endpoint that is
 	// created without policies of its own; see DefaultForeign.
 	Foreign []hns.EndpointPolicy
+	// Now is the clock that transitions are stamped with, called with the Sim
+	// locked; nil: none.
+	Now func() time.Time
 }
 
 // networkID is the GUID of a network for which nobody gave one.
@@ -39,6 +43,7 @@ type Sim struct {
 	network string
 	id      string // of the network
 	foreign []hns.EndpointPolicy
+	now     func() time.Time // may be nil
 
 	mu        sync.Mutex // guards everything below
 	sets      map[string]*set
@@ -50,6 +55,7 @@ type Sim struct {
 	rejectSet []func(hns.SetPolicy) bool
 	rejectACL []func(hns.ACL) bool
 	restarted chan struct{} // closed and replaced at every restart
+	watch     *watch        // nil while nobody watches
 }
 
 var _ hns.Client = (*Sim)(nil)
@@ -60,6 +66,7 @@ func New(o Options) *Sim {
 		network:   cmp.Or(o.Network, "azure"),
 		id:        cmp.Or(o.ID, networkID),
 		foreign:   clonePolicies(o.Foreign),
+		now:       o.Now,
 		sets:      map[string]*set{},
 		names:     map[string]*set{},
 		endpoints: map[string]*endpoint{},
@@ -124,6 +131,7 @@ func (s *Sim) Restart(lose bool) {
 	}
 	clear(s.sets)
 	clear(s.names)
+	s.wrote("Restart", s.network)
 }
 
 // setsLocked returns copies of all sets, sorted by name; s.mu must be held.

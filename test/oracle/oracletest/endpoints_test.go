@@ -58,3 +58,18 @@ func TestEndpointOfLosingClaim(t *testing.T) {
 	w.change(before, after, false, false)
 	w.compare(after, anyPort, &coverage)
 }
+
+// The same for a pod that laid no claim before: it shared the node's address, or
+// had given its own up.
+func TestEndpointOfLateLosingClaim(t *testing.T) {
+	var coverage gen.Coverage
+	w := newWorld(t, setup{})
+	winner, loser := localPod("1", "winner", "10.0.0.1", 0), localPod("2", "loser", "10.0.0.1", time.Hour)
+	idle := loser
+	idle.Status.Phase = corev1.PodSucceeded
+	before := isolated(winner, idle)
+	w.start(before, false)
+	after := isolated(winner, loser)
+	w.change(before, after, false, false)
+	w.compare(after, anyPort, &coverage)
+}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
@@ -72,8 +73,29 @@ func TestAsDeployed(t *testing.T) {
 	h.waitVerdicts(p.kube, ownAddr)
 	require.NotEmpty(t, h.ours(dbAddr))
 	require.Regexp(t, `Using config file: .*azure-npm\.json`, n.said())
+	w.policy("shop", "six", `{podSelector: {matchLabels: {app: far}}, ingress: [{from: [{ipBlock: {cidr: "fd00::/8"}}]}]}`)
+	w.waitEvent("shop", "six", "IPv6Peer")
 	require.NotContains(t, n.said(), `"level":"warn"`)
 	require.NotContains(t, n.said(), `"level":"error"`)
+}
+
+// waitEvent waits until a policy has an Event with a reason.
+func (w *world) waitEvent(namespace, policy, reason string) {
+	w.t.Helper()
+	eventually(w.t, settle, func() string {
+		answer, err := w.kube.raw(w.t.Context(), http.MethodGet, "/apis/events.k8s.io/v1/namespaces/"+namespace+"/events", nil)
+		if err != nil {
+			return err.Error()
+		}
+		var list eventsv1.EventList
+		require.NoError(w.t, json.Unmarshal(answer, &list))
+		for _, e := range list.Items {
+			if e.Regarding.Kind == "NetworkPolicy" && e.Regarding.Name == policy && e.Reason == reason {
+				return ""
+			}
+		}
+		return fmt.Sprintf("no Event %s among %s", reason, answer)
+	})
 }
 
 // rights creates what a file has of accounts, roles and bindings.

@@ -140,31 +140,6 @@ func hang(t *testing.T, proc string) {
 	require.LessOrEqual(t, n.goroutines(), goroutines+3)
 }
 
-// HNS that restarts and forgets everything is put right without any event.
-func TestScenario_B6_HNSLosesEverything(t *testing.T) {
-	begin(t)
-	h := newHost(t, azure())
-	w := shop(t, h)
-	n := start(t, ownNode, h.addr, options{})
-	n.waitReady()
-	h.waitVerdicts(w.kube, ownAddr)
-	before := h.state()
-	h.ResetCounts()
-	h.Sim().Restart(true)
-	lost := time.Now()
-	eventually(t, 3*reconcileInterval, func() string {
-		if len(h.state()) != len(before) {
-			return fmt.Sprintf("there were %d lines, there are %d", len(before), len(h.state()))
-		}
-		return ""
-	})
-	t.Logf("repaired after %v", time.Since(lost).Round(time.Millisecond))
-	require.Equal(t, before, h.state())
-	require.Positive(t, h.writes(), "there was nothing to repair")
-	n.waitReady()
-	h.waitVerdicts(w.kube, ownAddr)
-}
-
 // An HNS that ends while the agent runs, and comes back without anything of
 // ours, is filled again; until then the agent says what it lacks.
 func TestScenario_B6_HNSGoesAway(t *testing.T) {

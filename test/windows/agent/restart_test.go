@@ -4,51 +4,73 @@ package agent
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
 )
 
-// A restart with nothing changed reads and writes nothing, however npm.exe
-// ended before.
+// hurried lets a restart go through some rounds of the reconciler in a second.
+const hurriedInterval = 500 * time.Millisecond
+
+var hurried = []string{"--reconcile-interval", hurriedInterval.String()}
+
+// A restart with nothing changed reads, writes nothing and moves no verdict,
+// however npm.exe ended before.
 func TestScenario_A4_RestartsWriteNothing(t *testing.T) {
 	begin(t)
 	h := newHost(t, azure())
 	d := draw(t, h, size{namespaces: 4, pods: 40, local: 8, policies: 12})
-	n := start(t, ownNode, h.addr, options{})
+	n := start(t, ownNode, h.addr, options{flags: hurried})
 	n.waitReady()
-	h.waitVerdicts(d.kube, ownAddr)
+	sum := h.waitVerdicts(d.kube, ownAddr)
 	before := h.state()
-	for i, end := range []func(){
-		n.kill,
-		func() {
-			n.interrupt()
-			require.Zero(t, n.wait(stopped))
-		},
-	} {
-		end()
-		_, _, err := n.get("/healthz")
-		require.Error(t, err, "what has ended is npm.exe itself, not a parent of it")
-		h.ResetCounts()
-		n = start(t, ownNode, h.addr, options{})
-		n.waitReady()
-		always(t, 2*reconcileInterval, func() string {
-			if writes := h.writes(); writes > 0 {
-				return fmt.Sprintf("restart %d: %d writes: %v", i+1, writes, h.Counts())
-			}
-			return ""
-		})
+	all := h.probes(h.known(d.kube, ownAddr))
+	was := h.watch(all)
+	const kills = 10
+	for i := range kills + 1 {
+		n = n.restart(h, i < kills)
+		always(t, 2*hurriedInterval, h.touched)
 		require.Equal(t, before, h.state())
-		require.Positive(t, h.Counts()["HcnEnumerateEndpoints"])
 	}
+	t.Logf("%d probes that are allowed and %d that are denied, %d restarts: 0 writes, 0 transitions", sum.allowed, sum.denied, kills+1)
+
+	// The same probes see a change.
+	denied := all[slices.Index(was, hnssim.Denied)]
+	at := slices.IndexFunc(d.pods, func(p pod) bool { return h.endpoints[p.addr] == denied.Endpoint })
+	d.world.policy(d.pods[at].namespace, "everything", `{podSelector: {}, policyTypes: [Ingress, Egress], ingress: [{}], egress: [{}]}`)
+	h.waitVerdicts(d.kube, ownAddr)
+	require.True(t, slices.ContainsFunc(h.Sim().Transitions(), func(x hnssim.Transition) bool {
+		return x.Probe == denied && x.To == hnssim.Allowed && x.Write > 0
+	}), h.touched())
+}
+
+// restart ends npm.exe, in the hardest way or by Ctrl-C, and returns the next
+// one when it is ready. It checks that HNS was read meanwhile.
+func (n *npm) restart(h *host, hard bool) *npm {
+	n.t.Helper()
+	if hard {
+		n.kill()
+	} else {
+		n.interrupt()
+		require.Zero(n.t, n.wait(stopped))
+	}
+	_, _, err := n.get("/healthz")
+	require.Error(n.t, err, "what has ended is npm.exe itself, not a parent of it")
+	read := h.Counts()["HcnEnumerateEndpoints"]
+	next := start(n.t, ownNode, h.addr, options{flags: hurried})
+	next.waitReady()
+	require.Greater(n.t, h.Counts()["HcnEnumerateEndpoints"], read)
+	return next
 }
 
 // What was enforced stays enforced while a new agent cannot reach the API
-// server; then it catches up.
+// server. When that is back nothing is written, unless something was changed.
 func TestScenario_B3_RestartWithoutAPIServer(t *testing.T) {
 	p := begin(t)
 	h := newHost(t, azure())
@@ -56,30 +78,41 @@ func TestScenario_B3_RestartWithoutAPIServer(t *testing.T) {
 	n := start(t, ownNode, h.addr, options{})
 	n.waitReady()
 	h.waitVerdicts(w.kube, ownAddr)
-	before := h.state()
-	n.kill()
-	w.policy("shop", "far", fromFar)
-
-	p.servers.order(t, "stop")
-	up := false
+	h.watch(h.probes(h.known(w.kube, ownAddr)))
+	up := true
 	t.Cleanup(func() {
 		if !up {
 			p.servers.order(t, "start")
 		}
 	})
-	n = start(t, ownNode, h.addr, options{})
-	always(t, 2*reconcileInterval, func() string {
-		if n.check("/readyz") == "" {
-			return "the agent says that it is ready"
+	for _, changed := range []bool{false, true} {
+		n.kill()
+		if changed {
+			w.policy("shop", "far", fromFar)
 		}
-		return n.check("/healthz") + cmp.Diff(before, h.state())
-	})
-	t.Logf("/readyz: %s", n.check("/readyz"))
+		p.servers.order(t, "stop")
+		up = false
+		n = start(t, ownNode, h.addr, options{})
+		always(t, 2*reconcileInterval, func() string {
+			if n.check("/readyz") == "" {
+				return "the agent says that it is ready"
+			}
+			return n.check("/healthz") + h.touched()
+		})
+		t.Logf("/readyz: %s", n.check("/readyz"))
 
-	p.servers.order(t, "start")
-	up = true
-	h.waitVerdicts(w.kube, ownAddr)
-	n.waitReady()
+		p.servers.order(t, "start")
+		up = true
+		h.waitVerdicts(w.kube, ownAddr)
+		n.waitReady()
+		if !changed {
+			always(t, reconcileInterval, h.touched)
+		}
+	}
+	seen := h.Sim().Transitions()
+	require.Len(t, seen, 1, moves(seen))
+	require.Equal(t, hnssim.Packet{Src: farAddr, Dst: dbAddr, Protocol: 6, DstPort: 443}, seen[0].Probe.Packet)
+	require.Equal(t, hnssim.Allowed, seen[0].To)
 }
 
 // An agent that starts again and again while HNS fails leaves what is there.

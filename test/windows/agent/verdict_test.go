@@ -5,6 +5,7 @@ package agent
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -14,83 +15,92 @@ import (
 	"github.com/winnpm/winnpm/test/oracle"
 )
 
-// probe is a port that the suite asks about.
-type probe struct {
+// askedPorts are inside and outside of everything that a drawer draws.
+var askedPorts = []struct {
 	protocol corev1.Protocol
 	port     uint16
-}
-
-// probes are inside and outside of everything that a drawer draws.
-var probes = []probe{
+}{
 	{corev1.ProtocolTCP, 80}, {corev1.ProtocolTCP, 8080}, {corev1.ProtocolTCP, 8090}, {corev1.ProtocolTCP, 8091},
 	{corev1.ProtocolTCP, 443}, {corev1.ProtocolUDP, 53}, {corev1.ProtocolUDP, 5353},
 }
 
-var protocolNumbers = map[corev1.Protocol]uint8{corev1.ProtocolTCP: 6, corev1.ProtocolUDP: 17}
+var (
+	protocolNumbers = map[corev1.Protocol]uint8{corev1.ProtocolTCP: 6, corev1.ProtocolUDP: 17}
+	protocolNames   = map[uint8]corev1.Protocol{6: corev1.ProtocolTCP, 17: corev1.ProtocolUDP}
+)
 
-// tally counts verdicts.
-type tally struct{ allowed, denied int }
+// outside is an address that no pod and no node has.
+var outside = netip.MustParseAddr("172.16.5.4")
 
-// compare asks HNS and the oracle about every packet between an endpoint and
-// any pod, the node, and somebody outside, in both directions. It returns the
-// first difference.
-func (h *host) compare(c oracle.Cluster) (t tally, difference string) {
+// known is the cluster as the API server has it now.
+func (h *host) known(k *kube, nodeAddrs ...netip.Addr) oracle.Cluster {
 	h.t.Helper()
-	others := append([]netip.Addr{outside}, c.NodeAddrs...)
+	c, err := k.cluster(h.t.Context())
+	require.NoError(h.t, err)
+	c.NodeAddrs = nodeAddrs
+	return c
+}
+
+// probes returns every packet between an endpoint and any pod, the node, somebody
+// outside, and more addresses, in both directions.
+func (h *host) probes(c oracle.Cluster, more ...netip.Addr) []hnssim.Probe {
+	others := slices.Concat([]netip.Addr{outside}, c.NodeAddrs, more)
 	for i := range c.Pods {
 		others = append(others, oracle.Address(&c.Pods[i]))
 	}
+	var all []hnssim.Probe
 	for own, id := range h.endpoints {
 		for _, other := range others {
 			if other == own {
 				continue
 			}
-			for _, p := range probes {
-				for _, direction := range []hns.Direction{hns.In, hns.Out} {
-					if difference := h.compareOne(c, id, own, other, p, direction, &t); difference != "" {
-						return t, difference
-					}
-				}
+			for _, p := range askedPorts {
+				in := hnssim.Packet{Src: other, Dst: own, Protocol: protocolNumbers[p.protocol], DstPort: p.port}
+				out := in
+				out.Src, out.Dst = own, other
+				all = append(all,
+					hnssim.Probe{Endpoint: id, Direction: hns.In, Packet: in},
+					hnssim.Probe{Endpoint: id, Direction: hns.Out, Packet: out})
 			}
 		}
 	}
-	return t, ""
+	return all
 }
 
-// outside is an address that no pod and no node has.
-var outside = netip.MustParseAddr("172.16.5.4")
+// tally counts verdicts.
+type tally struct{ allowed, denied int }
 
-func (h *host) compareOne(c oracle.Cluster, id string, own, other netip.Addr, p probe, direction hns.Direction, t *tally) string {
+// compare asks HNS and the oracle about every probe. It returns the first
+// difference.
+func (h *host) compare(c oracle.Cluster) (t tally, difference string) {
 	h.t.Helper()
-	src, dst := other, own
-	if direction == hns.Out {
-		src, dst = own, other
+	all := h.probes(c)
+	for i, got := range h.Sim().Ask(all...) {
+		p := all[i]
+		require.NotEqual(h.t, hnssim.Unanswered, got, "%+v", p)
+		want, egress := oracle.Verdict(c, oracle.Endpoint{IP: p.Src}, oracle.Endpoint{IP: p.Dst}, protocolNames[p.Protocol], p.DstPort)
+		if p.Direction == hns.Out {
+			want = egress
+		}
+		if got == hnssim.Allowed {
+			t.allowed++
+		} else {
+			t.denied++
+		}
+		if want.Allowed != (got == hnssim.Allowed) {
+			now, _ := h.Sim().Trace(p.Endpoint, p.Direction, p.Packet) // it may be another one by now
+			return t, fmt.Sprintf("%s %v -> %v %d/%s: %v by HNS, now by %v; the oracle allows it: %t, by %q",
+				p.Direction, p.Src, p.Dst, p.DstPort, protocolNames[p.Protocol], got, now.Matched, want.Allowed, want.Policy)
+		}
 	}
-	got, err := h.Sim().Trace(id, direction, hnssim.Packet{Src: src, Dst: dst, Protocol: protocolNumbers[p.protocol], DstPort: p.port})
-	require.NoError(h.t, err)
-	want, egress := oracle.Verdict(c, oracle.Endpoint{IP: src}, oracle.Endpoint{IP: dst}, p.protocol, p.port)
-	if direction == hns.Out {
-		want = egress
-	}
-	if got.Allowed {
-		t.allowed++
-	} else {
-		t.denied++
-	}
-	if got.Allowed != want.Allowed {
-		return fmt.Sprintf("%s %v -> %v %d/%s: HNS allows it: %t, by %v; the oracle: %t, by %q",
-			direction, src, dst, p.port, p.protocol, got.Allowed, got.Matched, want.Allowed, want.Policy)
-	}
-	return ""
+	return t, ""
 }
 
 // waitVerdicts waits until HNS says of every packet what the oracle says about
 // the objects of the API server.
 func (h *host) waitVerdicts(k *kube, nodeAddrs ...netip.Addr) tally {
 	h.t.Helper()
-	c, err := k.cluster(h.t.Context())
-	require.NoError(h.t, err)
-	c.NodeAddrs = nodeAddrs
+	c := h.known(k, nodeAddrs...)
 	var sum tally
 	eventually(h.t, settle, func() string {
 		var difference string

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
@@ -64,7 +65,7 @@ func newNetwork(id guid, name string, settings networkSettings, foreign []hns.En
 	}
 	return &network{
 		id: id, name: name, settings: settings,
-		sim: hnssim.New(hnssim.Options{Network: name, ID: id.String(), Foreign: foreign}),
+		sim: hnssim.New(hnssim.Options{Network: name, ID: id.String(), Foreign: foreign, Now: time.Now}),
 	}
 }
 

@@ -39,6 +39,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		endpoints = append(endpoints, a)
 		return err
 	})
+	var packets []hnssim.Packet
+	flags.Func("probe", "FROM->TO:PORT/PROTO to watch; /transitions of the page shows when its verdict moves (repeatable)", func(text string) error {
+		p, err := parsePacket(text)
+		packets = append(packets, p)
+		return err
+	})
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil
 	} else if err != nil {
@@ -59,15 +65,17 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		fmt.Fprintf(out, "endpoint %s %s\n", id, a)
 	}
+	s.Sim().Watch(probes(s.Sim(), packets)...)
 	if *dump != "" {
 		page, err := net.Listen("tcp", *dump)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(out, "dump http://%s\n", page.Addr())
-		web := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprint(w, s.Sim().Dump())
-		})}
+		pages := http.NewServeMux()
+		pages.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, s.Sim().Dump()) })
+		pages.HandleFunc("/transitions", func(w http.ResponseWriter, _ *http.Request) { writeTransitions(w, s.Sim()) })
+		web := http.Server{Handler: pages}
 		go web.Serve(page) //nolint:errcheck // ends with the page's listener
 		defer web.Close()
 	}

@@ -19,7 +19,7 @@ func TestRun(t *testing.T) {
 	r, w := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(ctx, []string{"--network", "Calico", "--endpoint", "10.0.0.4", "--dump", "127.0.0.1:0"}, w)
+		ended <- run(ctx, []string{"--network", "Calico", "--endpoint", "10.0.0.4", "--probe", "10.0.0.9->10.0.0.4:80/TCP", "--dump", "127.0.0.1:0"}, w)
 		_ = w.Close()
 	}()
 	lines := bufio.NewScanner(r)
@@ -33,21 +33,28 @@ func TestRun(t *testing.T) {
 	id, addr, _ := strings.Cut(next("endpoint "), " ")
 	require.Equal(t, "10.0.0.4", addr)
 	page := next("dump ")
-	get, err := http.NewRequestWithContext(t.Context(), http.MethodGet, page, nil)
-	require.NoError(t, err)
-	get.Close = true // leave no connection behind
-	answer, err := http.DefaultClient.Do(get)
-	require.NoError(t, err)
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	require.Contains(t, string(body), "network Calico\nendpoint "+id+" addrs=10.0.0.4\n")
+	read := func(path string) string {
+		get, err := http.NewRequestWithContext(t.Context(), http.MethodGet, page+path, nil)
+		require.NoError(t, err)
+		get.Close = true // leave no connection behind
+		answer, err := http.DefaultClient.Do(get)
+		require.NoError(t, err)
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		return string(body)
+	}
+	require.Contains(t, read("/"), "network Calico\nendpoint "+id+" addrs=10.0.0.4\n")
+	require.Empty(t, read("/transitions"))
 	cancel()
 	require.NoError(t, <-ended)
 }
 
 func TestBadFlags(t *testing.T) {
-	for _, args := range [][]string{{"--endpoint", "pod"}, {"--listen", "nowhere"}, {"--more"}} {
+	for _, args := range [][]string{
+		{"--endpoint", "pod"}, {"--listen", "nowhere"}, {"--more"},
+		{"--probe", "10.0.0.9->10.0.0.4:80"}, {"--probe", "10.0.0.9->10.0.0.4/TCP"}, {"--probe", "a->10.0.0.4:80/TCP"}, {"--probe", "::1->[::2]:80/TCP"},
+	} {
 		require.Error(t, run(t.Context(), args, io.Discard), "%v", args)
 	}
 }

@@ -1,0 +1,77 @@
+package events
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	reportingController = "winnpm"
+	action              = "Program"
+
+	// What the server takes at most, in bytes.
+	maxNote     = 1024
+	maxInstance = 128
+	maxName     = 253
+)
+
+// event returns the Event of a fact. Its name is the same for whoever tells the
+// same: for what this node alone knows that is this process, for what follows
+// from the policy as it is written every process on every node.
+func (l *ledger) event(f *fact, now time.Time) *eventsv1.Event {
+	s := l.subjects[f.of]
+	where, origin, kind := "on node "+l.node, fmt.Sprint(l.node, f.since.UnixNano()), corev1.EventTypeWarning
+	switch {
+	case f.reason == reasonProgrammed:
+		kind = corev1.EventTypeNormal
+		if !s.hereOnly {
+			origin = fmt.Sprint(s.generation)
+		}
+	case f.everywhere():
+		where, origin = where+" and every other Windows node", fmt.Sprint(s.generation)
+	}
+	id := sha256.Sum256(fmt.Appendf(nil, "%q", []string{string(s.uid), origin, string(f.reason), f.message}))
+	return &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: f.of.Namespace,
+			Name:      eventName(f.of.Name, fmt.Sprintf("%x", id[:8])),
+		},
+		EventTime:           metav1.NewMicroTime(now),
+		ReportingController: reportingController,
+		ReportingInstance:   cut(l.node, maxInstance),
+		Action:              action,
+		Reason:              string(f.reason),
+		Type:                kind,
+		Note:                cut(where+": "+f.text, maxNote),
+		Regarding: corev1.ObjectReference{
+			APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "NetworkPolicy",
+			Namespace: f.of.Namespace, Name: f.of.Name, UID: s.uid,
+		},
+		Related: &corev1.ObjectReference{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Node", Name: l.node},
+	}
+}
+
+// eventName is that of the object, as is usual, and what makes it unique. A name
+// must not end in a dot before the dot that is put there.
+func eventName(object, id string) string {
+	return strings.TrimRight(cut(object, maxName-1-len(id)), ".-") + "." + id
+}
+
+// cut shortens a text to a number of bytes, between two runes.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
+}

@@ -1,0 +1,168 @@
+// Package events tells the owners of NetworkPolicies, with Kubernetes Events on
+// them, what of a policy is left out or not programmed on this node, and when
+// that has passed.
+//
+// Warnings of the dataplane stand as long as their cause does, so nothing has
+// to be kept in a queue: what stands is compared with what was told, and the
+// difference is told at the pace of a token bucket. An Event that could not be
+// sent is sent later if there is still reason to. A server that is down, slow or
+// refuses us costs nothing but Events.
+//
+// An Event has a name that follows from what it says. What is wrong with the
+// policy itself is the same on every node, and after a restart: the server takes
+// the first such Event and refuses the others, which is as good.
+package events
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/klog/v2"
+
+	"github.com/winnpm/winnpm/pkg/controllers"
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+const (
+	// A hundred nodes may have reason to tell of hundreds of policies at once.
+	perSecond = 1
+	burst     = 25
+	// sendTimeout is how long a server may take.
+	sendTimeout = 30 * time.Second
+)
+
+// Config is what a Recorder needs.
+type Config struct {
+	Sink Sink
+	Node string
+	// Policy returns a policy as it is now, which is not changed; false when
+	// there is none. It must not block.
+	Policy func(policy.Key) (*networkingv1.NetworkPolicy, bool)
+	// Selecting returns the policies that select a pod of this node. It must not
+	// block.
+	Selecting func(dataplane.PodKey) []policy.Key
+	Logger    klog.Logger
+}
+
+// Recorder sends Events while it runs.
+type Recorder struct {
+	cfg  Config // set once
+	wake chan struct{}
+
+	mu       sync.Mutex // guards following; held for no call
+	warnings []dataplane.Warning
+	fresh    bool // Run has not seen them
+
+	// What follows is Run's.
+	ledger  ledger
+	limiter flowcontrol.PassiveRateLimiter
+	backoff wait.Backoff
+	resume  time.Time // nothing is sent before, because sending failed
+	failing bool
+}
+
+// New returns a Recorder that Run starts.
+func New(cfg Config) *Recorder {
+	return &Recorder{
+		cfg: cfg, wake: make(chan struct{}, 1),
+		ledger:  ledger{node: cfg.Node, policy: cfg.Policy, subjects: map[policy.Key]*subject{}},
+		limiter: flowcontrol.NewTokenBucketPassiveRateLimiter(perSecond, burst),
+		backoff: pauses(),
+	}
+}
+
+// pauses are the times to wait after Events that could not be sent, one by one:
+// 1, 2, 4 … 300 s, and up to half as much more.
+func pauses() wait.Backoff {
+	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 5 * time.Minute}
+}
+
+// Applied takes what stands after a transaction. It never waits.
+func (r *Recorder) Applied(a controllers.Applied) {
+	if a.Err != nil { // the report may be empty, and what stood still stands
+		return
+	}
+	r.mu.Lock()
+	r.warnings, r.fresh = a.Report.Warnings, true
+	r.mu.Unlock()
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run sends Events until ctx is done. It is called once.
+func (r *Recorder) Run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.wake:
+		case <-timer.C:
+		}
+		r.look(time.Now())
+		timer.Reset(r.step(ctx))
+	}
+}
+
+// look takes over what stands.
+func (r *Recorder) look(now time.Time) {
+	r.mu.Lock()
+	warnings, fresh := r.warnings, r.fresh
+	r.fresh = false
+	r.mu.Unlock()
+	if fresh {
+		r.ledger.update(now, collect(warnings, r.cfg.Selecting))
+	}
+}
+
+// step sends one Event if it may, and returns when to come again.
+func (r *Recorder) step(ctx context.Context) time.Duration {
+	now := time.Now()
+	f := r.ledger.next()
+	if f == nil {
+		return again
+	}
+	at := f.due
+	if at.Before(r.resume) {
+		at = r.resume
+	}
+	switch {
+	case at.After(now):
+		return at.Sub(now)
+	case !r.limiter.TryAccept():
+		return time.Second / perSecond
+	}
+	r.send(ctx, f)
+	return 0
+}
+
+// send tells the server about a fact.
+func (r *Recorder) send(ctx context.Context, f *fact) {
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	err := r.cfg.Sink.Create(ctx, r.ledger.event(f, time.Now()))
+	now := time.Now()
+	if !settled(err) {
+		pause := r.backoff.Step()
+		r.resume = now.Add(pause)
+		f.due = r.resume // whatever else is due goes first then
+		if !r.failing {
+			r.cfg.Logger.Info("telling of a policy failed, Events are late", "policy", f.of.String(), "reason", f.reason, "err", err.Error(), "retryAfter", pause)
+		}
+		r.failing = true
+		return
+	}
+	r.ledger.told(f, now)
+	if r.failing {
+		r.cfg.Logger.Info("Events are sent again")
+	}
+	r.failing, r.backoff = false, pauses()
+}

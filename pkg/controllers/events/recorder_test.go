@@ -1,0 +1,280 @@
+package events
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/winnpm/winnpm/pkg/controllers"
+	"github.com/winnpm/winnpm/pkg/dataplane"
+)
+
+func TestWarningIsTold(t *testing.T) {
+	run(t, []string{"p"}, func(w *world) {
+		w.stands(ipv6("p", "spec.a: no"))
+		got := w.one()
+		want := &eventsv1.Event{
+			ObjectMeta:          metav1.ObjectMeta{Namespace: "x", Name: got.Name},
+			EventTime:           metav1.NewMicroTime(w.began),
+			ReportingController: "winnpm",
+			ReportingInstance:   "win-1",
+			Action:              "Program",
+			Reason:              "IPv6Peer",
+			Type:                "Warning",
+			Note:                "on node win-1 and every other Windows node: spec.a: no",
+			Regarding:           corev1.ObjectReference{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", Namespace: "x", Name: "p", UID: "uid-p"},
+			Related:             &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: "win-1"},
+		}
+		require.Empty(t, cmp.Diff(want, got))
+		require.Regexp(t, `^p\.[0-9a-f]{16}$`, got.Name)
+
+		w.stands(ipv6("p", "spec.a: no"))
+		require.Empty(t, w.took(), "nothing is new")
+		w.Applied(controllers.Applied{Err: errDown})
+		synctest.Wait()
+		require.Empty(t, w.took(), "a transaction that failed says nothing about warnings")
+		w.stands(ipv6("p", "spec.a: no"), ipv6("p", "spec.b: no"))
+		require.Equal(t, "on node win-1 and every other Windows node: spec.b: no", w.one().Note)
+		w.stands(rejected("p", "spec.b: no"))
+		require.Equal(t, "on node win-1: spec.b: no", w.one().Note)
+	})
+}
+
+func TestProgrammedWhenAllHasPassed(t *testing.T) {
+	run(t, []string{"p"}, func(w *world) {
+		w.stands(ipv6("p", "a"), rejected("p", "b"))
+		require.Len(t, w.took(), 2)
+		w.stands(ipv6("p", "a"))
+		require.Empty(t, w.took(), "one stands still")
+		w.stands(dataplane.Warning{Object: "win-1", Kind: "Node", Reason: dataplane.ReasonHNSUnavailable, Message: "sets"})
+		require.Empty(t, w.took(), "while HNS is away nobody knows")
+		w.stands()
+		e := w.one()
+		require.Equal(t, "Normal Programmed Program", fmt.Sprint(e.Type, " ", e.Reason, " ", e.Action))
+		require.Equal(t, "on node win-1: nothing of it is left out or failing any more", e.Note)
+		w.stands()
+		time.Sleep(2 * again)
+		require.Empty(t, w.took(), "once")
+		w.stands(ipv6("p", "a"))
+		require.Equal(t, []string{"Warning p IPv6Peer"}, w.took(), "it is back")
+	})
+}
+
+func TestNothingIsSaidOfWhatIsGone(t *testing.T) {
+	run(t, []string{"deleted", "replaced"}, func(w *world) {
+		w.stands(ipv6("deleted", "a"), ipv6("replaced", "a"), ipv6("never there", "a"))
+		require.Equal(t, []string{"Warning deleted IPv6Peer", "Warning replaced IPv6Peer"}, w.took())
+		w.remove("deleted")
+		w.replace("replaced")
+		w.stands()
+		require.Empty(t, w.took())
+		time.Sleep(2 * again)
+		require.Empty(t, w.took())
+	})
+}
+
+// A call that fails is tried again: only what goes on is news.
+func TestPodsThatFailForAMoment(t *testing.T) {
+	run(t, []string{"one", "two"}, func(w *world) {
+		w.selects("a", "one", "two")
+		w.selects("b", "one")
+		w.stands(stuck("a", "timeout"))
+		time.Sleep(patience - time.Second)
+		w.stands()
+		time.Sleep(time.Hour)
+		require.Empty(t, w.took(), "it passed in time, and nothing was told of it")
+
+		w.stands(stuck("a", "timeout"))
+		time.Sleep(patience - time.Second)
+		w.stands(stuck("a", "another timeout"), stuck("b", "timeout"))
+		require.Empty(t, w.took())
+		time.Sleep(2 * time.Second)
+		sent, _ := w.events()
+		require.Len(t, sent, 2, "one for each policy")
+		require.Equal(t, "HNSUnavailable", sent[0].Reason)
+		require.Equal(t, "on node win-1: in 2 pods, one of them: not in force for pod a: another timeout", sent[0].Note)
+		require.Equal(t, "on node win-1: not in force for pod a: another timeout", sent[1].Note)
+		time.Sleep(patience)
+		w.stands(stuck("b", "yet another"))
+		require.Equal(t, []string{"Normal two Programmed"}, w.took(), "which pods it is changes")
+		w.stands()
+		require.Equal(t, []string{"Normal one Programmed"}, w.took())
+	})
+}
+
+// Many nodes may have many warnings at once: they are told one by one, none is
+// lost, and what has passed meanwhile is not told.
+func TestManyWarningsAtOnce(t *testing.T) {
+	const many = 1000
+	var names []string
+	var warnings []dataplane.Warning
+	for i := range many {
+		names = append(names, fmt.Sprintf("p%03d", i))
+		warnings = append(warnings, ipv6(names[i], "a"))
+	}
+	run(t, names, func(w *world) {
+		w.stands(warnings...)
+		require.Len(t, w.took(), burst)
+		time.Sleep(10*time.Second + time.Millisecond)
+		require.InDelta(t, 10, len(w.took()), 1)
+		w.stands(warnings[:many-100]...)
+		time.Sleep((many - 100 - burst) * time.Second)
+		seen := len(w.took())
+		require.InDelta(t, many-100-burst-10, seen, 1, "all but those that passed")
+		time.Sleep(again / 2)
+		require.Empty(t, w.took(), "every one once")
+	})
+}
+
+func TestServerThatIsDownGetsThemLater(t *testing.T) {
+	run(t, []string{"p", "q"}, func(w *world) {
+		w.answers(func(*eventsv1.Event) error { return errDown })
+		w.stands(ipv6("p", "a"), ipv6("q", "a"))
+		time.Sleep(time.Hour)
+		tried, at := w.events()
+		require.Less(t, len(at), 25, "ever longer pauses")
+		require.Greater(t, len(at), 10)
+		for i := 1; i < len(at); i++ {
+			require.LessOrEqual(t, at[i]-at[i-1], 8*time.Minute)
+		}
+		require.Equal(t, "p q p", tried[0].Regarding.Name+" "+tried[1].Regarding.Name+" "+tried[2].Regarding.Name, "the next one may be luckier")
+		w.answers(func(*eventsv1.Event) error { return nil })
+		w.stands(ipv6("q", "a"))
+		time.Sleep(10 * time.Minute)
+		require.Equal(t, []string{"Warning q IPv6Peer"}, w.took(), "what has passed is not told")
+
+		w.answers(func(*eventsv1.Event) error { return errDown })
+		w.stands()
+		time.Sleep(5 * time.Second)
+		require.Len(t, w.took(), 3, "pauses are short again")
+		w.answers(func(*eventsv1.Event) error { return nil })
+		w.stands(ipv6("q", "b"))
+		time.Sleep(10 * time.Minute)
+		require.Equal(t, []string{"Warning q IPv6Peer"}, w.took(), "it has not passed after all")
+
+		var lines []string
+		for _, entry := range w.logs.All() {
+			lines = append(lines, entry.Message)
+		}
+		const late, sent = "telling of a policy failed, Events are late", "Events are sent again"
+		require.Equal(t, []string{late, sent, late, sent}, lines, "one line, however often")
+	})
+}
+
+// One Event that is refused for good stops no other one.
+func TestRefusedEventsAreGivenUp(t *testing.T) {
+	events := schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
+	terminating := apierrors.NewForbidden(events, "e", errDown)
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	for name, err := range map[string]error{
+		"there already": apierrors.NewAlreadyExists(events, "e"),
+		"no namespace":  apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x"),
+		"terminating":   terminating,
+		"invalid":       apierrors.NewInvalid(schema.GroupKind{Kind: "Event"}, "e", nil),
+		"bad request":   apierrors.NewBadRequest("no"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, []string{"p", "q"}, func(w *world) {
+				w.answers(func(e *eventsv1.Event) error {
+					if e.Regarding.Name == "p" {
+						return err
+					}
+					return nil
+				})
+				w.stands(ipv6("p", "a"), ipv6("q", "a"))
+				require.Equal(t, []string{"Warning p IPv6Peer", "Warning q IPv6Peer"}, w.took(), "at once")
+				time.Sleep(again / 2)
+				require.Empty(t, w.took(), "p is not tried again")
+			})
+		})
+	}
+	require.False(t, settled(apierrors.NewForbidden(events, "e", errDown)), "rights may come")
+	require.False(t, settled(apierrors.NewTooManyRequests("slow down", 1)))
+}
+
+// A server that does not answer keeps nobody waiting.
+func TestServerThatHangs(t *testing.T) {
+	run(t, []string{"p", "q"}, func(w *world) {
+		w.answers(nil)
+		for range 100 {
+			w.stands(ipv6("p", "a"), ipv6("q", "a"))
+		}
+		require.Zero(t, time.Since(w.began))
+		require.Len(t, w.took(), 1)
+		time.Sleep(sendTimeout + 3*time.Second)
+		require.Equal(t, []string{"Warning q IPv6Peer"}, w.took(), "after the timeout the next one")
+	})
+}
+
+// Servers forget Events after an hour.
+func TestWhatStandsIsToldAgain(t *testing.T) {
+	run(t, []string{"p", "q"}, func(w *world) {
+		w.stands(ipv6("p", "a"), rejected("q", "a"))
+		first, _ := w.events()
+		time.Sleep(again + time.Second)
+		second, _ := w.events()
+		require.Equal(t, names(first), names(second), "a server that has them still refuses these")
+		require.Len(t, second, 2)
+	})
+}
+
+func names(events []*eventsv1.Event) []string {
+	var out []string
+	for _, e := range events {
+		out = append(out, e.Name)
+	}
+	return out
+}
+
+// What every node has to tell has one name, so that the cluster gets it once.
+func TestNamesOfEvents(t *testing.T) {
+	name := func(node string, generation int64, after time.Duration, warning dataplane.Warning, passed bool) string {
+		var got string
+		runOn(t, node, nil, func(w *world) {
+			time.Sleep(after)
+			w.write("p", generation)
+			w.stands(warning)
+			got = w.one().Name
+			if passed {
+				w.stands()
+				got = w.one().Name
+			}
+		})
+		return got
+	}
+	for _, passed := range []bool{false, true} {
+		six := name("n1", 1, 0, ipv6("p", "a"), passed)
+		require.Equal(t, six, name("n2", 1, time.Hour, ipv6("p", "a"), passed), "any node, before or after a restart")
+		require.NotEqual(t, six, name("n1", 2, 0, ipv6("p", "a"), passed), "the policy was written anew")
+		no := name("n1", 1, 0, rejected("p", "a"), passed)
+		require.NotEqual(t, no, name("n2", 1, 0, rejected("p", "a"), passed), "each node for itself")
+		require.NotEqual(t, no, name("n1", 1, time.Hour, rejected("p", "a"), passed), "each time it happens")
+	}
+	require.NotEqual(t, name("n1", 1, 0, ipv6("p", "a"), false), name("n1", 1, 0, ipv6("p", "b"), false))
+	require.NotEqual(t, name("n1", 1, 0, ipv6("p", "a"), false), name("n1", 1, 0, ipv6("p", "a"), true))
+}
+
+func TestLimitsOfTheServer(t *testing.T) {
+	long := strings.Repeat("a", 235) + "." + strings.Repeat("b", 17)
+	runOn(t, strings.Repeat("n", 253), []string{long}, func(w *world) {
+		w.stands(rejected(long, strings.Repeat("ä", 2000)))
+		e := w.one()
+		require.Empty(t, validation.NameIsDNSSubdomain(e.Name, false), e.Name)
+		require.InDelta(t, 1023, len(e.Note), 1)
+		require.True(t, utf8.ValidString(e.Note))
+		require.Len(t, e.ReportingInstance, 128)
+		require.Equal(t, long, e.Regarding.Name)
+	})
+}

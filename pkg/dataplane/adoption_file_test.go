@@ -1,0 +1,30 @@
+package dataplane_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
+)
+
+// TestAdoptionFile keeps the cluster, its policies and what the predecessor made
+// of them in a file, from which the suite of npm.exe takes over too.
+func TestAdoptionFile(t *testing.T) {
+	archive := txtar.Archive{
+		Comment: []byte(strings.Join(adoptedCluster, "\n") + "\n"),
+		Files: append(txtar.Parse([]byte(adoptedPolicies)).Files,
+			txtar.File{Name: "today's ids", Data: []byte(adoptedNode(t, todaysID).sim.Dump())},
+			txtar.File{Name: "older ids", Data: []byte(adoptedNode(t, oldID).sim.Dump())}),
+	}
+	path := filepath.Join("testdata", "adoption", "azure-npm.txtar")
+	if *update {
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, txtar.Format(&archive), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(txtar.Format(&archive)))
+}

@@ -1,0 +1,102 @@
+package dataplane
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/ipsets"
+)
+
+// Somebody else who changes an object of ours once or twice gets it put right at
+// once. From then on he will do it again, and two programs that undo each other
+// without a pause load HNS and cut connections, so repair backs off.
+const (
+	disputedFrom = 3                // strikes
+	maxPause     = 10 * time.Minute // two intervals of the reconciler
+	amnesty      = 30 * time.Minute // strikes are forgotten that long after the last
+)
+
+// strikes are the times that somebody else was found to have changed an object.
+type strikes struct {
+	n     int
+	last  time.Time
+	until time.Time // end of the pause after the last one; in the past for none
+}
+
+// strike takes one more. The pause after it is 1, 2, 4 … s from the third on.
+func (s *strikes) strike(now time.Time, id string) {
+	s.n = s.count(now) + 1
+	s.last, s.until = now, now
+	if s.disputed(now) {
+		s.until = now.Add(pauseAfter(id, s.n))
+	}
+}
+
+// count returns how many are not forgotten.
+func (s *strikes) count(now time.Time) int {
+	if now.Sub(s.last) >= amnesty {
+		return 0
+	}
+	return s.n
+}
+
+// disputed reports whether somebody else keeps changing the object.
+func (s *strikes) disputed(now time.Time) bool { return s.count(now) >= disputedFrom }
+
+// pauseAfter returns the pause after so many strikes, at least disputedFrom.
+func pauseAfter(id string, strikes int) time.Duration {
+	doublings := min(strikes-disputedFrom, 10)
+	return early(min(time.Second<<doublings, maxPause), id, strikes)
+}
+
+// pausedLocked reports whether what is observed of a set is to be left alone: it
+// was written not long ago, and somebody else keeps undoing that. d.mu must be
+// held.
+func (d *Dataplane) pausedLocked(n ipsets.Name) bool {
+	t := d.drift.troubles[subject{set: n}]
+	return t != nil && t.until.After(d.now)
+}
+
+// resumeLocked returns when an endpoint that joins the queue is due, zero for at
+// once. Until then somebody else may do more, so it is read again before it is
+// written. d.mu must be held.
+func (d *Dataplane) resumeLocked(ep *endpoint) time.Time {
+	t := d.drift.troubles[subject{endpoint: ep.id}]
+	if !ep.repair || t == nil || !t.until.After(d.now) {
+		return time.Time{}
+	}
+	d.check[ep.id] = true
+	return t.until
+}
+
+// disputedLocked counts the disputed objects by kind. d.mu must be held.
+func (d *Dataplane) disputedLocked(now time.Time) map[string]int {
+	out := map[string]int{driftSet: 0, driftACL: 0}
+	for s, t := range d.drift.troubles {
+		if t.disputed(now) {
+			out[s.kind()]++
+		}
+	}
+	return out
+}
+
+// disputeWarningsLocked lists the disputed objects. d.mu must be held.
+func (d *Dataplane) disputeWarningsLocked(now time.Time) []Warning {
+	var out []Warning
+	for s, t := range d.drift.troubles {
+		if !t.disputed(now) {
+			continue
+		}
+		w := Warning{s.String(), "Set", ReasonForeignWrites, "the set"}
+		if s.kind() == driftACL {
+			w.Kind, w.Message = "Endpoint", fmt.Sprintf("rules on endpoint %s", s.endpoint)
+			if pod := d.podLocked(d.endpoints[s.endpoint]); pod != "" {
+				w.Kind, w.Object = "Pod", pod
+			}
+		}
+		w.Message = fmt.Sprintf("somebody else keeps changing %s: another program writes sets or rules with our prefixes, most likely azure-npm still runs on this node; "+
+			"remove it. Until then repair waits longer each time, up to %v", w.Message, maxPause)
+		out = append(out, w)
+	}
+	return out
+}

@@ -1,0 +1,248 @@
+package dataplane_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+// live lets time pass as in the worker: HNS is observed at every interval, and
+// what is due is retried. After each transaction other has his turn. It returns
+// the writes.
+func (s *script) live(lasts, every time.Duration, other func()) (writes int) {
+	s.t.Helper()
+	end, look := s.now.Add(lasts), s.now.Add(every)
+	for {
+		next := look
+		if due := s.now.Add(s.report.RetryAfter); s.report.RetryAfter > 0 && due.Before(next) {
+			next = due
+		}
+		if next.After(end) {
+			s.now = end
+			return writes
+		}
+		if s.now = next; next.Equal(look) {
+			s.do("look", "fold")
+			look = look.Add(every)
+		}
+		s.do("apply")
+		writes += s.writes()
+		other()
+	}
+}
+
+// foreignWrites returns the warnings of that reason.
+func (s *script) foreignWrites() []dataplane.Warning {
+	var out []dataplane.Warning
+	for _, w := range s.dp.Warnings() {
+		if w.Reason == dataplane.ReasonForeignWrites {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// fight is one object that another program undoes after every repair of ours.
+type fight struct {
+	kind, object, warningKind string
+	undo                      string // command
+	about                     string // in the warning
+}
+
+var fights = map[string]fight{
+	"rules": {"acl", "x/w1", "Pod", "drop-acl ep-1 azure-acl-npm-block-in", "rules on endpoint ep-1"},
+	"set":   {"set", "podlabel-app:api", "Set", "put-set podlabel-app:api IPSET 10.7.7.7", "the set"},
+}
+
+// TestScenario_B7_NoFight: another agent undoes every repair for two hours. We
+// write less and less, say so, and let nobody else wait; when he stops, our last
+// write holds and all is forgotten.
+func TestScenario_B7_NoFight(t *testing.T) {
+	for name, f := range fights {
+		for _, tc := range []struct {
+			every time.Duration
+			most  int
+		}{
+			{5 * time.Minute, 18},  // of 24: the reconciler alone is slow already
+			{10 * time.Second, 24}, // of 720
+		} {
+			t.Run(name+" "+tc.every.String(), func(t *testing.T) {
+				w := dWorld(t, policyText("p", webFromAPI)+policyText("q", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`))
+				w.do("policy p", "apply")
+				right := w.sim.Dump()
+				undo := func() {
+					if w.sim.Dump() == right {
+						w.do(f.undo)
+					}
+				}
+				undo()
+				wrong := w.sim.Dump()
+				require.NotEqual(t, right, wrong)
+
+				for range 2 { // once and twice are put right at once
+					w.do("look", "fold", "apply")
+					require.Equal(t, right, w.sim.Dump())
+					require.True(t, w.report.Converged())
+					require.Empty(t, w.foreignWrites())
+					require.Empty(t, w.dp.Stats().Disputed[f.kind])
+					undo()
+				}
+				writes := 2 + w.live(2*time.Hour-2*tc.every, tc.every, undo)
+				require.LessOrEqual(t, writes, tc.most)
+				require.Greater(t, writes, tc.most/2, "it never gives up")
+				require.Equal(t, uint64(writes), w.dp.Stats().DriftRepaired[f.kind])
+				require.Equal(t, 1, w.dp.Stats().Disputed[f.kind])
+				warnings := w.foreignWrites()
+				require.Len(t, warnings, 1)
+				require.Equal(t, []string{f.object, f.warningKind}, []string{warnings[0].Object, warnings[0].Kind})
+				require.Contains(t, warnings[0].Message, "somebody else keeps changing "+f.about+":")
+				require.Contains(t, warnings[0].Message, "azure-npm")
+				require.NotContains(t, warnings[0].Message, "\n")
+
+				last := w.live(20*time.Minute, tc.every, func() {})
+				require.LessOrEqual(t, last, 1, "the last write holds")
+				require.Equal(t, right, w.sim.Dump())
+				require.NotEmpty(t, w.foreignWrites(), "not forgotten yet")
+				require.Zero(t, w.live(35*time.Minute, tc.every, func() {}))
+				require.Empty(t, w.foreignWrites())
+				require.Equal(t, map[string]int{"set": 0, "acl": 0}, w.dp.Stats().Disputed)
+
+				w.do(f.undo, "look", "fold", "apply")
+				require.Equal(t, right, w.sim.Dump(), "a new one is put right at once")
+			})
+		}
+	}
+}
+
+// While an object is disputed and its repair waits, other objects are repaired
+// at once, and so is what an event changes, be it of the object itself.
+func TestEventsDuringADispute(t *testing.T) {
+	w := dWorld(t, policyText("p", webFromAPI)+policyText("q", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`))
+	w.do("policy p", "apply")
+	rules, set := fights["rules"], fights["set"]
+	for range 9 {
+		w.do(rules.undo, set.undo, "look", "fold", "apply")
+		w.settle()
+	}
+	w.do(rules.undo, set.undo, "look", "fold", "apply", "calls SetPolicy/Update=1") // a set waits afterwards
+	w.do(set.undo, "look", "fold", "apply", "calls")
+	require.Greater(t, w.report.RetryAfter, time.Minute*3/4, "the repair waits")
+	require.Len(t, w.foreignWrites(), 2)
+
+	w.clear("ep-2")
+	w.do("look", "fold", "apply", "calls ACL/Add=1")
+	require.Equal(t, []dataplane.Repair{{Kind: "acl", Object: "ep-2", Pod: "x/w2", Found: "2 rules missing"}}, w.report.Repairs)
+	w.do("pod x/api2 10.0.1.77 app=api remote", "apply", "calls SetPolicy/Update=1")
+	w.do("trace 10.0.1.77 -> 10.0.0.2 TCP/80 ep-2 in allow", "trace 10.7.7.7 -> 10.0.0.2 TCP/80 ep-2 in block")
+	w.do("policy q", "apply", "calls ACL/Add=3")
+	require.True(t, w.report.Converged())
+	w.do("trace 10.0.0.9 -> 10.0.0.1 TCP/443 ep-1 in allow", "trace 10.0.0.9 -> 10.0.0.1 TCP/80 ep-1 in block")
+	w.do(rules.undo, "look", "fold", "delete policy x/q", "apply") // found in the transaction of the event
+	require.True(t, w.report.Converged())
+	w.do("trace 10.0.0.9 -> 10.0.0.1 TCP/443 ep-1 in block")
+}
+
+// While the repair of an endpoint waits, somebody may put it right or do more:
+// it is read again before it is written.
+func TestDisputedEndpointIsReadAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		meanwhile, calls, found string
+	}{
+		"put right": {`foreign ep-1 ACL {"Id":"azure-acl-npm-block-in","Action":"Block","Direction":"In","Priority":3000,"RuleType":"Switch"}`, "", ""},
+		"more gone": {"drop-acl ep-1 azure-acl-x.p", "ACL/Add=1", "2 rules missing"},
+		"unchanged": {"", "ACL/Add=1", "1 rule missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := dWorld(t, policyText("p", webFromAPI))
+			w.do("policy p", "apply")
+			right := w.sim.Dump()
+			for range 2 {
+				w.do(fights["rules"].undo, "look", "fold", "apply")
+			}
+			w.do(fights["rules"].undo, "look", "fold", "apply", "calls")
+			require.Equal(t, 1, w.report.Pending)
+			w.do(strings.TrimSpace(tc.meanwhile))
+			w.now = w.now.Add(w.report.RetryAfter)
+			w.do("apply", "calls "+tc.calls)
+			require.True(t, w.report.Converged())
+			require.Equal(t, right, w.sim.Dump())
+			require.Equal(t, uint64(3), w.dp.Stats().DriftFound["acl"], "what comes on top is part of it")
+			if tc.found == "" {
+				require.Empty(t, w.report.Repairs, "it was not our work")
+				return
+			}
+			require.Equal(t, []dataplane.Repair{{Kind: "acl", Object: "ep-1", Pod: "x/w1", Found: tc.found}}, w.report.Repairs)
+		})
+	}
+}
+
+// The read before an Update finds somebody else at work too. What the event asks
+// for is done all the same.
+func TestStrikesOfTheReadBeforeAnUpdate(t *testing.T) {
+	w := dWorld(t, policyText("p", webFromAPI)+policyText("q", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`))
+	w.do("policy p", "policy q", "apply")
+	for range 3 {
+		require.Empty(t, w.foreignWrites())
+		w.do("policy p", "apply", "before Endpoint/Get ep-1 drop-acl ep-1 azure-acl-npm-block-in", "delete policy x/p", "apply", "retry 1ms", "apply")
+		require.True(t, w.report.Converged())
+		w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in block", "trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep-1 in allow")
+	}
+	require.Len(t, w.foreignWrites(), 1)
+}
+
+// Somebody undoes every write within the moment until it is read back. What the
+// event asked for was reached once; what is left is a repair, which waits longer
+// each time.
+func TestStrikesOfTheReadAfterAWrite(t *testing.T) {
+	w := dWorld(t, policyText("p", webFromAPI))
+	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
+		if isWrite(c.Op) && c.Target == "ep-1" && when == hnssim.After {
+			w.do(fights["rules"].undo)
+		}
+	})
+	w.do("policy p", "apply", "retry 1ms")
+	writes := 1 + w.live(2*time.Hour, 5*time.Minute, func() {})
+	require.LessOrEqual(t, writes, 24)
+	require.Greater(t, writes, 12, "it never gives up")
+	require.Len(t, w.foreignWrites(), 1)
+	require.Equal(t, uint64(writes), w.dp.Stats().Conflicts.After)
+	w.sim.OnCall(nil)
+	w.settle()
+	w.do("trace 10.0.0.9 -> 10.0.0.1 TCP/80 ep-1 in block")
+}
+
+// One change now and then is no fight.
+func TestStrikesAreForgotten(t *testing.T) {
+	for name, f := range fights {
+		t.Run(name, func(t *testing.T) {
+			w := dWorld(t, policyText("p", webFromAPI))
+			w.do("policy p", "apply")
+			for range 6 {
+				w.do(f.undo, "look", "fold", "apply")
+				require.True(t, w.report.Converged())
+				require.Len(t, w.report.Repairs, 1)
+				require.Empty(t, w.foreignWrites())
+				w.do("advance 30m")
+			}
+		})
+	}
+}
+
+// The state of an endpoint that is gone goes with it, also that of a dispute.
+func TestDisputedEndpointGoes(t *testing.T) {
+	w := dWorld(t, policyText("p", webFromAPI))
+	w.do("policy p", "apply")
+	for range 3 {
+		w.do(fights["rules"].undo, "look", "fold", "apply")
+	}
+	require.Len(t, w.foreignWrites(), 1)
+	w.do("no-endpoint ep-1", "delete pod x/w1", "look", "fold", "apply", "calls SetPolicy/Update=1")
+	require.True(t, w.report.Converged())
+	require.Empty(t, w.foreignWrites())
+	require.Zero(t, w.dp.Stats().Disputed["acl"])
+}

@@ -1,0 +1,297 @@
+package dataplane_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+)
+
+// leftover is a policy that goes while no process runs, and a pod that is no
+// longer in one of its sets then, and now in the others.
+type leftover struct {
+	old           string // what it allowed
+	next          string // the policy that comes instead; it mentions the others
+	before, after []string
+	set           string // what only the rules of the old policy name
+}
+
+const (
+	onlyB   = `ingress: [{from: [{podSelector: {matchLabels: {b: v1}}, namespaceSelector: {matchLabels: {is: new}}}]}]`
+	labeled = `ingress: [{from: [{podSelector: {matchExpressions: [{key: b, operator: In, values: [v1]}, %s]}}]}]`
+	spaced  = `ingress: [{from: [{podSelector: {matchLabels: {b: v1}}, namespaceSelector: {%s}}]}]`
+	served  = `policyTypes: [Egress], egress: [{to: [%s], ports: [{port: http}]}]`
+)
+
+var leftovers = map[string]leftover{
+	"namespace": {
+		old: `ingress: [{from: [{podSelector: {matchLabels: {b: v1}}}]}]`, next: onlyB, set: "ns-x",
+		before: []string{"pod x/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1 b=v1"},
+	},
+	"label key": {
+		old: fmt.Sprintf(labeled, `{key: a, operator: Exists}`), next: onlyB, set: "podlabel-a",
+		before: []string{"pod x/q 10.0.1.1 a=1"}, after: []string{"pod x/q 10.0.1.1 b=v1"},
+	},
+	"label": {
+		old: fmt.Sprintf(labeled, `{key: a, operator: In, values: [v1]}`), next: onlyB, set: "podlabel-a:v1",
+		before: []string{"pod x/q 10.0.1.1 a=v1"}, after: []string{"pod x/q 10.0.1.1 b=v1"},
+	},
+	"several values": {
+		old: fmt.Sprintf(labeled, `{key: a, operator: In, values: [v2, v1]}`), next: onlyB, set: "nestedlabel-a:v1:v2",
+		before: []string{"pod x/q 10.0.1.1 a=v2"}, after: []string{"pod x/q 10.0.1.1 a=v3 b=v1"},
+	},
+	"computed": {
+		old:    `ingress: [{from: [{namespaceSelector: {matchLabels: {team: a}}, podSelector: {matchExpressions: [{key: a, operator: NotIn, values: [v1]}]}}]}]`,
+		next:   `ingress: [{from: [{namespaceSelector: {matchLabels: {team: a}}, podSelector: {matchLabels: {is: new}}}]}]`,
+		before: []string{"pod z/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1 a=v1"}, set: "podselector-/a!=v1",
+	},
+	"computed in a namespace": {
+		old:    `ingress: [{from: [{podSelector: {matchExpressions: [{key: a, operator: DoesNotExist}]}}]}]`,
+		next:   `ingress: [{from: [{podSelector: {matchLabels: {is: new}}}]}]`,
+		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod x/q 10.0.1.1 a=1"}, set: "podselector-x/!a",
+	},
+	"namespace label": {
+		old: fmt.Sprintf(spaced, `matchLabels: {team: a}`), next: onlyB, set: "nslabel-team:a",
+		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod z/q 10.0.1.1 b=v1"},
+	},
+	"namespace label, lost": {
+		old: fmt.Sprintf(spaced, `matchLabels: {team: a}`), next: onlyB, set: "nslabel-team:a",
+		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod z/q 10.0.1.1 b=v1", "namespace y"},
+	},
+	"namespace, lost by a set that is wanted": {
+		old: fmt.Sprintf(spaced, `matchLabels: {team: a}`), next: `ingress: [{from: [{podSelector: {matchLabels: {b: v1, is: new}}, namespaceSelector: {matchLabels: {team: a}}}]}]`,
+		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod z/q 10.0.1.1 b=v1", "namespace y"}, set: "ns-y",
+	},
+	"namespace selector": {
+		old: fmt.Sprintf(spaced, `matchExpressions: [{key: team, operator: NotIn, values: [b]}]`), next: onlyB, set: "nslabel-{team!=b}",
+		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod z/q 10.0.1.1 b=v1"},
+	},
+	"all namespaces": {
+		old: fmt.Sprintf(spaced, ``), next: onlyB, set: "nslabel-all-namespaces",
+		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod unknown/q 10.0.1.1 b=v1"},
+	},
+	"named port": {
+		old: fmt.Sprintf(served, `{podSelector: {matchLabels: {b: v1}}}`), next: `policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {b: v1, is: new}}}]}]`,
+		before: []string{"pod x/q 10.0.1.1 port=http:TCP:81"}, after: []string{"pod x/q 10.0.1.1 b=v1 port=http:TCP:80"}, set: "namedport:http:TCP:81",
+	},
+	"named port of blocks": {
+		old: fmt.Sprintf(served, `{ipBlock: {cidr: 10.0.1.0/30, except: [10.0.1.2/32]}}`), next: `policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {is: new}}}]}]`,
+		before: []string{"pod x/q 10.0.1.1 port=http:TCP:81"}, after: []string{"pod x/q 10.0.1.3 port=http:TCP:81", "pod x/r 10.0.1.2 port=http:TCP:81"},
+		set: "namedport:http:TCP:81@10.0.1.0/31,10.0.1.3",
+	},
+}
+
+// leftoverWorld is a node on which nothing was applied yet.
+func leftoverWorld(t *testing.T, l leftover) *script {
+	t.Helper()
+	w := newWorld(t, policyText("old", `{podSelector: {matchLabels: {app: web}}, `+l.old+`}`)+
+		policyText("next", `{podSelector: {matchLabels: {app: web}}, `+l.next+`}`))
+	w.do("endpoint ep-1 10.0.0.1")
+	return w
+}
+
+// tell puts the whole state into the next transaction.
+func (l leftover) tell(w *script, pods []string, policies ...string) {
+	w.do("namespace x", "namespace y team=a", "namespace z team=b", "pod x/w 10.0.0.1 app=web")
+	for _, pod := range pods {
+		if strings.HasPrefix(pod, "pod ") {
+			pod += " remote"
+		}
+		w.do(pod)
+	}
+	for _, p := range policies {
+		w.do("policy " + p)
+	}
+}
+
+// reached is a node that was always in this state.
+func (l leftover) reached(t *testing.T, pods []string, policies ...string) *script {
+	t.Helper()
+	w := leftoverWorld(t, l)
+	l.tell(w, pods, policies...)
+	w.settle()
+	return w
+}
+
+// restarts are the ways in which a new process may come to know of what is there.
+var restarts = map[string]func(w *script, tell func()){
+	"at once": func(w *script, tell func()) {
+		tell()
+		w.do("fault ACL/Update * refuse", "! apply")
+	},
+	"sets later": func(w *script, tell func()) {
+		tell()
+		w.do("fault Network/Get * refuse", "! apply", "advance 1s", "fault ACL/Update * refuse", "! apply")
+	},
+	"endpoints later": func(w *script, tell func()) {
+		tell()
+		w.do("fault Endpoint/List * refuse", "! apply", "advance 1s", "fault ACL/Update * refuse", "! apply")
+	},
+	"by the reconciler": func(w *script, tell func()) {
+		tell()
+		w.do("fault Endpoint/List * refuse", "! apply", "observe", "fault ACL/Update * refuse", "! apply")
+	},
+	"an endpoint that was out of sight": func(w *script, tell func()) {
+		w.do("state ep-1 Created")
+		tell()
+		w.do("apply", "state ep-1 AttachedSharing", "advance 1s", "fault ACL/Update * refuse", "! apply")
+	},
+}
+
+// TestLeftoverSetsMove: while the Update that takes the rules of a policy away,
+// which went while no process ran, does not come through, the sets that they name
+// move on together: no packet passes that no state allows. In the end nothing is
+// left of them.
+func TestLeftoverSetsMove(t *testing.T) {
+	for name, l := range leftovers {
+		for how, restart := range restarts {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				w := l.reached(t, l.before, "old")
+				between, end := l.reached(t, l.after, "old"), l.reached(t, l.after, "next")
+				require.Contains(t, setsByName(w.sim), l.set)
+				require.NotContains(t, setsByName(end.sim), l.set)
+				w.do("dataplane grace=1m")
+				all := probes(w.sim, []string{"10.0.1.1", "10.0.1.2"}, 80, 81)
+				stop := watchI4(t, w.sim, verdicts(t, w.sim, all), verdicts(t, between.sim, all), verdicts(t, end.sim, all))
+
+				restart(w, func() { l.tell(w, l.after, "next") })
+				require.Equal(t, setsByName(between.sim)[l.set].Values, setsByName(w.sim)[l.set].Values, "as if the policy still mentioned it")
+				w.settle()
+				require.Contains(t, setsByName(w.sim), l.set, "for the grace period")
+				w.do("advance 1m", "apply")
+				require.Equal(t, w.report.Calls["SetPolicy/Remove"], w.writes())
+				require.Empty(t, cmp.Diff(end.sim.Dump(), w.sim.Dump()))
+				require.Positive(t, stop())
+			})
+		}
+	}
+}
+
+// TestLeftoverSetsAreNotWritten: nothing moved, so nothing but the rules is.
+func TestLeftoverSetsAreNotWritten(t *testing.T) {
+	for name, l := range leftovers {
+		t.Run(name, func(t *testing.T) {
+			w := l.reached(t, l.before, "old")
+			w.do("dataplane grace=1m")
+			l.tell(w, l.before)
+			w.do("apply", "calls ACL/Update=1", "dataplane grace=1m")
+			l.tell(w, l.before)
+			w.do("apply", "calls", "advance 1m", "apply")
+			w.settle()
+			require.Empty(t, w.sim.Sets())
+		})
+	}
+}
+
+// TestLeftoversOfAnOwnerlessEndpoint are fed as long as the endpoint has its
+// rules, by one process after the other.
+func TestLeftoversOfAnOwnerlessEndpoint(t *testing.T) {
+	l := leftovers["several values"]
+	w := l.reached(t, []string{"pod x/q 10.0.1.1 a=v2 b=v1"}, "old")
+	for _, addr := range []string{"10.0.1.2", "10.0.1.3"} {
+		w.do("dataplane", "namespace x", "pod x/q "+addr+" a=v2 b=v1 remote", "apply", "calls SetPolicy/Update=1",
+			"trace "+addr+" -> 10.0.0.1 TCP/80 ep-1 in allow", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in block")
+	}
+	w.do("pod x/q 10.0.1.1 a=v2 remote", "apply", "calls SetPolicy/Update=1", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in block")
+	w.do("no-endpoint ep-1", "observe", "apply", "observe", "apply")
+	require.Empty(t, w.sim.Sets())
+	require.Empty(t, w.dp.Dump().Sets)
+}
+
+// TestLeftoverWithoutThePermanentMember: a nested set of ours from which a foreign
+// hand took the permanent member is ours all the same, and gets it back.
+func TestLeftoverWithoutThePermanentMember(t *testing.T) {
+	l := leftovers["several values"]
+	w := l.reached(t, l.before, "old")
+	put := setsByName(w.sim)[l.set]
+	whole := put.Values
+	put.Values = slices.DeleteFunc(slices.Clone(whole), func(id string) bool { return id == ipsets.Empty().ID() })
+	require.Less(t, len(put.Values), len(whole))
+	require.NoError(t, w.sim.PutSet(put))
+	w.do("dataplane")
+	l.tell(w, l.before)
+	w.do("fault ACL/Update * refuse", "! apply")
+	require.Equal(t, whole, setsByName(w.sim)[l.set].Values)
+}
+
+// TestLeftoversOfThePredecessor: a nested label set of the predecessor may be
+// called as one of ours with another meaning. It keeps its members, which are fed.
+func TestLeftoversOfThePredecessor(t *testing.T) {
+	l := leftovers["several values"]
+	for _, id := range []func(ipsets.Name) string{ipsets.Name.ID, func(n ipsets.Name) string { return oldID(n.String()) }} {
+		w := leftoverWorld(t, l)
+		theirs, leaf := ipsets.NestedLabel("x/db", "app", "v2"), ipsets.PodLabel("app", "v2")
+		put := hns.SetPolicy{ID: id(theirs), Name: theirs.String(), Type: hns.NestedIPSet, Values: []string{id(ipsets.Empty()), id(leaf)}}
+		require.NoError(t, w.sim.PutSet(hns.SetPolicy{ID: id(ipsets.Empty()), Name: ipsets.Empty().String(), Type: hns.IPSet}))
+		require.NoError(t, w.sim.PutSet(hns.SetPolicy{ID: id(leaf), Name: leaf.String(), Type: hns.IPSet, Values: []string{"10.0.1.1"}}))
+		require.NoError(t, w.sim.PutSet(put))
+		w.do(`foreign ep-1 ACL {"Id":"azure-acl-x-db","Action":"Allow","Direction":"In","Priority":222,"LocalAddresses":"` + id(theirs) + `","RuleType":"Switch"}`)
+		w.do("dataplane", "namespace x", "pod x/q 10.0.1.2 app=v2 remote", "pod x/r 10.0.1.3 x/db=v2 remote", "apply", "calls SetPolicy/Update=1",
+			"trace 10.0.1.2 -> 10.0.0.1 TCP/80 ep-1 in allow")
+		require.Equal(t, put, setsByName(w.sim)[theirs.String()])
+		require.Equal(t, []string{"10.0.1.2"}, setsByName(w.sim)[leaf.String()].Values)
+		w.do("no-endpoint ep-1", "observe", "apply", "observe", "apply")
+		require.Empty(t, w.sim.Sets())
+	}
+}
+
+// unusedPort are peers of a rule with a named port; the last one has too many
+// blocks for a readable name.
+var unusedPort = map[string]string{
+	"pods":        `{podSelector: {}}`,
+	"block":       `{ipBlock: {cidr: 10.0.0.0/16}}`,
+	"addresses":   `{ipBlock: {cidr: 10.0.1.0/30, except: [10.0.1.2/32]}}`,
+	"many blocks": `{ipBlock: {cidr: 10.0.0.0/16, except: [10.0.9.9/32]}}`,
+}
+
+// TestUnusedPortAfterRestart: the rule of a number that no pod serves any more may
+// stay until the endpoint's next Update, whichever process put it there, and
+// however the new one comes to know of it: before it has read the sets it does not
+// know it for one.
+func TestUnusedPortAfterRestart(t *testing.T) {
+	for name, peer := range unusedPort {
+		for how, first := range map[string][]string{
+			"at once":         nil,
+			"sets later":      {"fault Network/Get * refuse", "fault ACL/Update * refuse", "! apply", "advance 1s"},
+			"endpoints later": {"fault Endpoint/List * refuse", "! apply", "calls", "advance 1s"},
+		} {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				l := leftover{old: fmt.Sprintf(served, peer), next: onlyB}
+				w := l.reached(t, []string{"pod x/q 10.0.1.1 port=http:TCP:80", "pod x/r 10.0.1.3 port=http:TCP:81"}, "old")
+				w.do("delete pod x/r", "apply", "calls SetPolicy/Update=1")
+				before := w.sim.Dump()
+				require.Equal(t, 2, strings.Count(before, "remote-sets="), before)
+
+				w.do("dataplane")
+				l.tell(w, []string{"pod x/q 10.0.1.1 port=http:TCP:80"}, "old")
+				w.do(append(first, "apply", "calls")...)
+				require.True(t, w.report.Converged())
+				require.Empty(t, cmp.Diff(before, w.sim.Dump()))
+
+				w.do("pod x/r 10.0.1.3 port=http:TCP:81 remote", "apply", "calls SetPolicy/Update=1", "trace 10.0.0.1 -> 10.0.1.3 TCP/81 ep-1 out allow",
+					"delete pod x/r", "apply", "calls SetPolicy/Update=1", "policy next", "delete policy x/old", "apply")
+				w.settle()
+				end := l.reached(t, []string{"pod x/q 10.0.1.1 port=http:TCP:80"}, "next")
+				require.Empty(t, cmp.Diff(end.sim.Dump(), w.sim.Dump()), "it goes with the Update")
+			})
+		}
+	}
+}
+
+// TestUnusedPortIsKnownBeforeTheUpdate: the endpoint was read before the sets, and
+// its update waits for sets that are to be made. When it goes on the number is
+// known to be unused: what is new is added, and no rule is rewritten.
+func TestUnusedPortIsKnownBeforeTheUpdate(t *testing.T) {
+	l := leftover{old: fmt.Sprintf(served, unusedPort["pods"]), next: `ingress: [{from: [{podSelector: {matchLabels: {b: v1}}}]}]`}
+	w := l.reached(t, []string{"pod x/r 10.0.1.3 port=http:TCP:81"}, "old")
+	w.do("delete pod x/r", "apply", "dataplane")
+	l.tell(w, nil, "old", "next")
+	w.do("fault Network/Get * refuse", "! apply", "calls", "advance 1s", "apply", "calls SetPolicy/Add=1 ACL/Add=1")
+	require.True(t, w.report.Converged())
+}

@@ -1,0 +1,214 @@
+package dataplane
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+)
+
+// Repair is one object of ours that somebody else had changed in HNS, and that
+// is as it should be again.
+type Repair struct {
+	Kind   string `json:"kind"`          // set, or acl: the rules of an endpoint
+	Object string `json:"object"`        // name of the set, id of the endpoint
+	Pod    string `json:"pod,omitempty"` // namespace/name of the endpoint's pod
+	Found  string `json:"found"`         // what had been changed, in a few words
+}
+
+// The kinds of drift.
+const (
+	driftSet = "set"
+	driftACL = "acl"
+)
+
+// subject is what somebody else can change: a set, or the rules of an endpoint.
+type subject struct {
+	set      ipsets.Name
+	endpoint string // GUID; "" for a set
+}
+
+func (s subject) kind() string {
+	if s.endpoint == "" {
+		return driftSet
+	}
+	return driftACL
+}
+
+// String returns the name of the set or the id of the endpoint.
+func (s subject) String() string {
+	if s.kind() == driftSet {
+		return s.set.String()
+	}
+	return s.endpoint
+}
+
+// drift is what somebody else changed of ours. Guarded by Dataplane.mu.
+type drift struct {
+	found, repaired map[string]uint64 // by kind
+	troubles        map[subject]*trouble
+	repairs         []Repair // since the last report
+}
+
+// trouble is one object with what somebody else did to it.
+type trouble struct {
+	strikes
+	open  bool      // found, and not as it should be since
+	wrote bool      // since it was found
+	found string    // in a few words
+	had   []hns.ACL // of an open endpoint: what had been there
+}
+
+func newDrift() drift {
+	zero := func() map[string]uint64 { return map[string]uint64{driftSet: 0, driftACL: 0} }
+	return drift{found: zero(), repaired: zero(), troubles: map[subject]*trouble{}}
+}
+
+// foundLocked takes that an object was found changed. d.mu must be held.
+func (d *Dataplane) foundLocked(s subject, found string, had []hns.ACL) {
+	t := d.drift.troubles[s]
+	if t == nil {
+		t = &trouble{}
+		d.drift.troubles[s] = t
+	}
+	t.strike(d.now, s.String())
+	if !t.open {
+		d.drift.found[s.kind()]++
+		t.open, t.wrote, t.had = true, false, had
+	}
+	t.found = found
+}
+
+// foundSetsLocked takes what an observation shows of sets. A set that nothing
+// needs is only removed some time, so whoever changes it or is faster has done
+// us no harm; one that he makes has to be removed. d.mu must be held.
+func (d *Dataplane) foundSetsLocked(drifted []ipsets.Drift) {
+	for _, drift := range drifted {
+		if (drift.Needed || drift.Appeared) && d.cache.Outstanding(drift.Name) {
+			d.foundLocked(subject{set: drift.Name}, setInWords(drift), nil)
+		}
+	}
+}
+
+// foundACLsLocked takes that a known endpoint was read, with these rules of ours.
+// An update that it needs from now on is a repair. An endpoint without a pod is
+// never written, so nothing is found there. d.mu must be held.
+func (d *Dataplane) foundACLsLocked(ep *endpoint, ours []hns.ACL) {
+	if ep.queued == 0 {
+		ep.repair = true
+	}
+	if sameACLs(ours, ep.applied) || !ep.updatable() {
+		return
+	}
+	s, had := subject{endpoint: ep.id}, ep.applied
+	if t := d.drift.troubles[s]; t != nil && t.open {
+		had = t.had
+	}
+	if unknown, missing := diffACLs(had, ours); len(unknown)+len(missing) > 0 {
+		d.foundLocked(s, inWords("rule", len(missing), len(unknown), "unknown"), had)
+	}
+}
+
+// noteWriteLocked notes a write that was done, or that may have been. d.mu must be
+// held.
+func (d *Dataplane) noteWriteLocked(s subject) {
+	if t := d.drift.troubles[s]; t != nil {
+		t.wrote = true
+	}
+}
+
+// settleDriftLocked ends a run: what is as it should be again counts as
+// repaired, if it was written and not put back by somebody else or no longer
+// wanted. It costs the objects that had trouble of late. d.mu must be held.
+func (d *Dataplane) settleDriftLocked() {
+	for s, t := range d.drift.troubles {
+		ep := d.endpoints[s.endpoint]
+		if t.open && !d.outstandingLocked(s) {
+			if t.wrote {
+				d.drift.repaired[s.kind()]++
+				d.drift.repairs = append(d.drift.repairs, Repair{Kind: s.kind(), Object: s.String(), Pod: d.podLocked(ep), Found: t.found})
+			}
+			t.open, t.had = false, nil
+		}
+		if !t.open && t.count(d.now) == 0 || s.kind() == driftACL && ep == nil {
+			delete(d.drift.troubles, s)
+		}
+	}
+	slices.SortFunc(d.drift.repairs, func(a, b Repair) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Object, b.Object))
+	})
+}
+
+// outstandingLocked reports whether there is something to write. d.mu must be
+// held.
+func (d *Dataplane) outstandingLocked(s subject) bool {
+	if s.kind() == driftSet {
+		return d.cache.Outstanding(s.set)
+	}
+	ep := d.endpoints[s.endpoint]
+	return ep != nil && ep.updatable() && (ep.queued > 0 || !ep.known())
+}
+
+// podLocked returns the name of the pod that an endpoint belongs to, "" for
+// none. d.mu must be held.
+func (d *Dataplane) podLocked(ep *endpoint) string {
+	if ep == nil || d.members.byUID[ep.owner] == nil {
+		return ""
+	}
+	return d.members.byUID[ep.owner].Key().String()
+}
+
+// dueLocked returns the endpoints whose update is due, in the order of the
+// queue: what events asked for, then repairs. After HNS lost everything there is
+// one for every endpoint, so a round makes some of them only, and events that
+// come meanwhile go before the rest. d.mu must be held.
+func (d *Dataplane) dueLocked(now time.Time) []*endpoint {
+	var events, repairs []*endpoint
+	for _, ep := range d.pendingLocked() {
+		switch {
+		case ep.retryAt.After(now):
+		case ep.repair:
+			repairs = append(repairs, ep)
+		default:
+			events = append(events, ep)
+		}
+	}
+	return append(events, repairs[:min(len(repairs), d.cfg.MaxRepairs)]...)
+}
+
+// setInWords says what somebody did to a set.
+func setInWords(d ipsets.Drift) string {
+	switch {
+	case d.Gone:
+		return "gone"
+	case d.Appeared:
+		return "made by somebody else"
+	case d.Retyped:
+		return "of another type"
+	}
+	return inWords("member", d.Missing, d.Added, "added")
+}
+
+// inWords is "2 members missing, 1 added".
+func inWords(noun string, missing, others int, word string) string {
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		word string
+	}{{missing, "missing"}, {others, word}} {
+		switch {
+		case part.n == 0:
+		case len(parts) > 0:
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.word))
+		case part.n == 1:
+			parts = append(parts, fmt.Sprintf("1 %s %s", noun, part.word))
+		default:
+			parts = append(parts, fmt.Sprintf("%d %ss %s", part.n, noun, part.word))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,221 @@
+package dataplane_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+// clear is somebody else who takes all our rules from an endpoint.
+func (s *script) clear(id string) {
+	s.t.Helper()
+	require.NoError(s.t, s.sim.SetPolicies(id, hnssim.DefaultForeign()))
+}
+
+// requireAgreement checks that the counters are those of the repairs so far.
+func (s *script) requireAgreement(all []dataplane.Repair) {
+	s.t.Helper()
+	want := map[string]uint64{"set": 0, "acl": 0}
+	for _, r := range all {
+		want[r.Kind]++
+	}
+	require.Equal(s.t, want, s.dp.Stats().DriftRepaired)
+}
+
+// TestScenario_B6_RepairIsBounded: HNS loses the rules of every endpoint of a
+// node. A round writes a part of them only, so that an event that comes in the
+// middle does not wait for all, and goes first.
+func TestScenario_B6_RepairIsBounded(t *testing.T) {
+	const endpoints, bound = 110, 32
+	w := newWorld(t, policyText("all", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`)+
+		policyText("odd", `{podSelector: {matchLabels: {odd: very}}, ingress: [{ports: [{port: 443}]}]}`))
+	w.do("namespace x", "policy all")
+	last := fmt.Sprintf("ep-%03d", endpoints-1)
+	for i := range endpoints {
+		w.do(fmt.Sprintf("endpoint ep-%03d 10.0.1.%d", i, i+1))
+		label := map[bool]string{true: "odd=very"}[i == endpoints-1]
+		w.do(fmt.Sprintf("pod x/w%03d 10.0.1.%d %s", i, i+1, label))
+	}
+	w.do("apply")
+	require.True(t, w.report.Converged(), "events are not bounded")
+	w.sim.Restart(true)
+	lost := len(w.dp.Stats().Sets)
+
+	var all []dataplane.Repair
+	for round, want := range []int{bound, 1 + bound, bound, endpoints - 3*bound - 1} {
+		w.do("look")
+		if round == 0 {
+			w.do("fold")
+		}
+		if round == 1 { // its endpoint is the last of those that wait
+			w.do("policy odd")
+		}
+		w.do("apply")
+		written := writtenEndpoints(w.sim)
+		require.Len(t, written, want, "round %d", round)
+		if round == 1 {
+			require.Equal(t, last, written[0], "the event goes first")
+			w.do("trace 10.0.0.9 -> 10.0.1.110 TCP/443 "+last+" in allow", "trace 10.0.0.9 -> 10.0.1.110 TCP/80 "+last+" in block")
+		}
+		if round < 3 {
+			require.Equal(t, time.Millisecond, w.report.RetryAfter, "the rest is due at once")
+		}
+		all = append(all, w.report.Repairs...)
+	}
+	require.True(t, w.report.Converged())
+	require.Len(t, all, endpoints+lost)
+	require.Equal(t, map[string]uint64{"set": uint64(lost), "acl": endpoints}, w.dp.Stats().DriftFound)
+	w.requireAgreement(all)
+	w.do("look", "fold", "apply", "calls")
+}
+
+// writtenEndpoints returns the endpoints written since the last apply began, in
+// order, each once.
+func writtenEndpoints(sim *hnssim.Sim) []string {
+	var out []string
+	for _, c := range sim.Calls() {
+		if c.Op == hns.OpACLAdd || c.Op == hns.OpACLUpdate {
+			out = append(out, c.Target)
+		}
+	}
+	return slices.Compact(out)
+}
+
+// What the bound is about is repair: while two endpoints are repaired one by one,
+// all that a policy changes is done in its own round.
+func TestMaxRepairs(t *testing.T) {
+	w := dWorld(t, policyText("p", webFromAPI)+policyText("q", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`))
+	w.do("dataplane repairs=1")
+	dObjects(w)
+	w.do("policy p", "apply")
+	w.clear("ep-1")
+	w.clear("ep-2")
+	w.do("look", "fold", "apply")
+	require.Equal(t, []string{"ep-1"}, writtenEndpoints(w.sim))
+	w.do("policy q", "apply")
+	require.ElementsMatch(t, []string{"ep-1", "ep-2", "ep-3"}, writtenEndpoints(w.sim))
+	require.True(t, w.report.Converged())
+}
+
+// TestScenario_B7_RepairIsSaidOnce: for each object one line, with what somebody
+// had done to it.
+func TestScenario_B7_RepairIsSaidOnce(t *testing.T) {
+	w := dWorld(t, policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}, namespaceSelector: {matchLabels: {team: x}}}]}]}`))
+	w.do("policy p", "apply")
+	before := w.sim.Dump()
+	w.do("drop-acl ep-1 azure-acl-npm-block-in",
+		`foreign ep-1 ACL {"Id":"azure-acl-npm-node","Action":"Allow","Direction":"In","Priority":201,"RuleType":"Switch"}`,
+		`foreign ep-2 ACL {"Id":"azure-acl-x.q","Action":"Allow","Direction":"In","Priority":222,"RuleType":"Switch"}`)
+	w.clear("ep-3")
+	w.do("put-set podlabel-app:api IPSET 10.9.9.1,10.9.9.2", "put-set nslabel-team:x NESTEDIPSET empty-emptyhashset")
+	w.do("look", "fold", "apply")
+	want := []dataplane.Repair{
+		{Kind: "acl", Object: "ep-1", Pod: "x/w1", Found: "1 rule missing, 1 unknown"},
+		{Kind: "acl", Object: "ep-2", Pod: "x/w2", Found: "1 rule unknown"},
+		{Kind: "acl", Object: "ep-3", Pod: "x/w3", Found: "2 rules missing"},
+		{Kind: "set", Object: "nslabel-team:x", Found: "1 member missing"},
+		{Kind: "set", Object: "podlabel-app:api", Found: "2 members missing, 2 added"},
+	}
+	require.Empty(t, cmp.Diff(want, w.report.Repairs))
+	w.requireAgreement(want)
+	require.Empty(t, cmp.Diff(before, w.sim.Dump()))
+	w.do("look", "fold", "apply", "calls")
+	require.Empty(t, w.report.Repairs, "said once")
+	w.requireAgreement(want)
+
+	for _, ep := range []string{"ep-1", "ep-2", "ep-3"} {
+		w.clear(ep)
+	}
+	w.do("drop-set nslabel-team:x", "look", "fold", "apply")
+	require.Contains(t, w.report.Repairs, dataplane.Repair{Kind: "set", Object: "nslabel-team:x", Found: "gone"})
+}
+
+// An endpoint is repaired when all of it is, not when the first of two requests
+// got through; what is found meanwhile is part of the same trouble.
+func TestRepairIsSaidWhenItIsDone(t *testing.T) {
+	w := dWorld(t, policyText("p", webFromAPI)+policyText("q", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`))
+	w.do("dataplane batch=1")
+	dObjects(w)
+	w.do("policy p", "policy q", "apply")
+	w.clear("ep-1")
+	w.sim.Inject(hnssim.Fault{Op: hns.OpACLAdd, Target: "ep-1", Nth: 2})
+	w.do("look", "fold", "! apply")
+	require.Len(t, writtenEndpoints(w.sim), 1)
+	require.Empty(t, w.report.Repairs)
+	require.Empty(t, w.dp.Stats().DriftRepaired["acl"])
+	w.settle()
+	want := []dataplane.Repair{{Kind: "acl", Object: "ep-1", Pod: "x/w1", Found: "3 rules missing"}}
+	require.Equal(t, want, w.report.Repairs)
+	w.requireAgreement(want)
+	require.Equal(t, map[string]uint64{"set": 0, "acl": 1}, w.dp.Stats().DriftFound)
+}
+
+// A reply that is lost does not make the repair somebody else's.
+func TestRepairWithALostReply(t *testing.T) {
+	w := dWorld(t, policyText("p", webFromAPI))
+	w.do("policy p", "apply", "put-set podlabel-app:api IPSET 10.9.9.9")
+	w.clear("ep-1")
+	w.do("fault ACL/Add ep-1 lose", "fault SetPolicy/Update * lose", "look", "fold", "! apply")
+	require.Empty(t, w.report.Repairs)
+	var all []dataplane.Repair
+	for range 3 {
+		w.now = w.now.Add(time.Second)
+		_ = w.apply()
+		all = append(all, w.report.Repairs...)
+	}
+	require.True(t, w.report.Converged())
+	require.Equal(t, []string{"set", "acl"}, []string{all[0].Kind, all[1].Kind})
+	require.Len(t, all, 2)
+	w.requireAgreement(all)
+}
+
+// What needs no write is no repair: rules that nobody wants any more, those of an
+// endpoint without a pod, and a set that nothing needs.
+func TestNothingToRepair(t *testing.T) {
+	none := map[string]uint64{"set": 0, "acl": 0}
+	w := dWorld(t, policyText("p", webFromAPI))
+	w.do("dataplane grace=5m")
+	dObjects(w)
+	w.do("policy p", "apply")
+
+	t.Run("the policy goes with the rules", func(t *testing.T) {
+		for _, ep := range []string{"ep-1", "ep-2", "ep-3"} {
+			w.clear(ep)
+		}
+		w.do("look", "fold", "delete policy x/p", "apply", "calls")
+		require.Empty(t, w.report.Repairs)
+		require.Equal(t, map[string]uint64{"set": 0, "acl": 3}, w.dp.Stats().DriftFound)
+	})
+	t.Run("a set that nothing needs", func(t *testing.T) {
+		w.do("put-set podlabel-app:api IPSET 10.9.9.9", "look", "fold", "apply", "calls")
+		w.do("drop-set podlabel-app:api", "look", "fold", "apply", "calls")
+		require.Zero(t, w.dp.Stats().DriftFound["set"])
+	})
+	t.Run("a set that somebody makes", func(t *testing.T) {
+		w.do("put-set podlabel-a:b IPSET 10.9.9.9", "look", "fold", "apply", "calls", "advance 5m", "apply", "calls SetPolicy/Remove=1")
+		require.Equal(t, []dataplane.Repair{{Kind: "set", Object: "podlabel-a:b", Found: "made by somebody else"}}, w.report.Repairs)
+		w.requireAgreement(w.report.Repairs)
+	})
+	t.Run("an endpoint without a pod", func(t *testing.T) {
+		w := dWorld(t, policyText("p", webFromAPI))
+		w.do("policy p", "apply", "delete pod x/w1", "apply")
+		w.clear("ep-1")
+		w.do("look", "fold", "apply", "calls")
+		require.Equal(t, none, w.dp.Stats().DriftFound)
+	})
+	t.Run("before anything was read", func(t *testing.T) {
+		w := dWorld(t, policyText("p", webFromAPI))
+		w.do("policy p", "apply", "dataplane", "policy p")
+		w.sim.Inject(hnssim.Fault{Op: hns.OpNetworkGet, Nth: 2})
+		w.do("look", "fold", "! apply")
+		require.Equal(t, none, w.dp.Stats().DriftFound)
+	})
+}

@@ -1,0 +1,109 @@
+package policy
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/winnpm/winnpm/pkg/ipsets"
+)
+
+// Definition reads the definition of a set off its name: the one that Compile
+// gives for it. It reports false for a name that Compile does not give. Named
+// port sets are in no Compiled and have none here; the permanent empty set has
+// one without anything in it.
+//
+// A predecessor's nested label set may bear a name of ours and mean something
+// else: it is ours if its members are.
+func Definition(n ipsets.Name) (SetDef, bool) {
+	switch n.Kind() {
+	case ipsets.KindNamespace, ipsets.KindPodLabel:
+		return SetDef{Name: n}, true
+	case ipsets.KindEmpty:
+		return SetDef{Name: n}, n == ipsets.Empty()
+	case ipsets.KindPodSelector:
+		return podSelectorDefinition(n)
+	case ipsets.KindNestedLabel:
+		return nestedLabelDefinition(n)
+	case ipsets.KindNamespaceSelector:
+		return namespaceDefinition(n)
+	case ipsets.KindNamedPort, ipsets.KindOrphan, ipsets.KindOrphanNested:
+	}
+	return SetDef{}, false
+}
+
+// podSelectorDefinition reads NAMESPACE/SELECTOR.
+func podSelectorDefinition(n ipsets.Name) (SetDef, bool) {
+	namespace, text, _ := strings.Cut(n.Text(), "/")
+	sel, ok := parseSelector(text)
+	if !ok || !sel.negative() || ipsets.PodSelector(namespace, sel.text()) != n {
+		return SetDef{}, false
+	}
+	return SetDef{Name: n, Pods: sel.matcher(), Namespace: namespace}, true
+}
+
+// nestedLabelDefinition reads KEY:VALUE:VALUE and so on. Neither keys nor values
+// have a colon.
+func nestedLabelDefinition(n ipsets.Name) (SetDef, bool) {
+	parts := strings.Split(n.Text(), ":")
+	key, values := parts[0], parts[1:]
+	if len(values) < 2 || ipsets.NestedLabel(key, values...) != n {
+		return SetDef{}, false
+	}
+	def := SetDef{Name: n}
+	for _, v := range values {
+		def.Members = append(def.Members, ipsets.PodLabel(key, v))
+	}
+	return def, true
+}
+
+// namespaceDefinition reads all-namespaces, KEY:VALUE or {SELECTOR}.
+func namespaceDefinition(n ipsets.Name) (SetDef, bool) {
+	var sel selector
+	ok := true
+	if text, braced := strings.CutPrefix(n.Text(), "{"); braced {
+		sel, ok = parseSelector(strings.TrimSuffix(text, "}"))
+	} else if n != ipsets.AllNamespaces() {
+		key, value, _ := strings.Cut(n.Text(), ":")
+		sel, ok = normalize(key, selection.In, []string{value})
+	}
+	if !ok || namespaceSet(sel) != n {
+		return SetDef{}, false
+	}
+	return SetDef{Name: n, Namespaces: sel.matcher()}, true
+}
+
+// parseSelector reads a selector's canonical text; of other texts it may report
+// false.
+func parseSelector(text string) (selector, bool) {
+	reqs, err := labels.ParseToRequirements(text)
+	if err != nil {
+		return nil, false
+	}
+	var out selector
+	for i := range reqs {
+		op := reqs[i].Operator()
+		switch op {
+		case selection.Equals:
+			op = selection.In
+		case selection.NotEquals:
+			op = selection.NotIn
+		case selection.In, selection.NotIn, selection.Exists, selection.DoesNotExist:
+		case selection.DoubleEquals, selection.GreaterThan, selection.LessThan:
+			return nil, false // never canonical
+		}
+		one, ok := normalize(reqs[i].Key(), op, reqs[i].ValuesUnsorted())
+		if !ok {
+			return nil, false
+		}
+		out = append(out, one...)
+	}
+	return sorted(out), true
+}
+
+// normalize is requirement for what has no user to complain to.
+func normalize(key string, op selection.Operator, values []string) (selector, bool) {
+	req, wrong := requirement(key, op, values)
+	return selector{req}, len(wrong) == 0
+}

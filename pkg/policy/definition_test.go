@@ -1,0 +1,115 @@
+package policy_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// TestDefinition has the kinds of names, and names that no policy gives.
+func TestDefinition(t *testing.T) {
+	for name, want := range map[ipsets.Name]string{
+		ipsets.Namespace("x"):                                "ns-x",
+		ipsets.PodLabelKey("app"):                            "podlabel-app",
+		ipsets.PodLabel("a.b/app", ""):                       "podlabel-a.b/app:",
+		ipsets.NestedLabel("app", "v2", "v1", ""):            "nestedlabel-app::v1:v2 = podlabel-app: | podlabel-app:v1 | podlabel-app:v2",
+		ipsets.AllNamespaces():                               "nslabel-all-namespaces = namespaces everything",
+		ipsets.NamespaceLabel("team", "a"):                   "nslabel-team:a = namespaces team=a",
+		ipsets.NamespaceSelector("team in (a,b),!x"):         "nslabel-{team in (a,b),!x} = namespaces team in (a,b),!x",
+		ipsets.NamespaceSelector("in in (,in,notin),!notin"): "nslabel-{in in (,in,notin),!notin} = namespaces in in (,in,notin),!notin",
+		ipsets.PodSelector("x", "app!=web"):                  `podselector-x/app!=web = pods app!=web in namespace "x"`,
+		ipsets.PodSelector("", "a.b/app notin (a,b)"):        `podselector-/a.b/app notin (a,b) = pods a.b/app notin (a,b) in namespace ""`,
+		ipsets.Empty():                                       "empty-emptyhashset",
+	} {
+		def, ok := policy.Definition(name)
+		require.True(t, ok, "%s", name)
+		require.Equal(t, "set "+want, setText(def))
+	}
+
+	for _, name := range []ipsets.Name{
+		{},
+		ipsets.NamedPort("http", "TCP", 80),
+		ipsets.NestedLabel("app", "v1"),
+		ipsets.NestedLabel("app"),
+		ipsets.NamespaceLabel("no blank", "a"),
+		ipsets.NamespaceLabel("team", "no blank"),
+		ipsets.NamespaceLabel("team:a", "b"),
+		ipsets.NamespaceSelector(""),
+		ipsets.NamespaceSelector("team=a"),
+		ipsets.NamespaceSelector("team==a,x"),
+		ipsets.NamespaceSelector("team in (a)"),
+		ipsets.NamespaceSelector("team in (b,a)"),
+		ipsets.NamespaceSelector("team,team"),
+		ipsets.NamespaceSelector("!x,team in (a,b)"),
+		ipsets.NamespaceSelector("team>5"),
+		ipsets.NamespaceSelector("team<5"),
+		ipsets.NamespaceSelector("team in ("),
+		ipsets.PodSelector("x", "app=web"),
+		ipsets.PodSelector("x", ""),
+		ipsets.PodSelector("x", "app!=web}"),
+		ipsets.PodSelector("x", "b!=c,a"),
+	} {
+		_, ok := policy.Definition(name)
+		require.False(t, ok, "%s", name)
+	}
+}
+
+// TestEveryDefinitionComesBack: the sets of any policy are defined by their
+// names.
+func TestEveryDefinitionComesBack(t *testing.T) {
+	kinds := map[ipsets.Kind]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		np := shape{}.policy(t)
+		np.Spec.PodSelector, np.Spec.PolicyTypes = metav1.LabelSelector{}, nil
+		key := pick(t, []string{"app", "in", "notin", "a.b/in", "all-namespaces", "X_y"}, "odd key")
+		value := pick(t, []string{"", "in", "notin", "exists", "x.Y-z"}, "odd value")
+		one := metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{value, "a"}[:rapid.IntRange(1, 2).Draw(t, "values")]}
+		not := one
+		not.Operator = metav1.LabelSelectorOpNotIn
+		var peers []networkingv1.NetworkPolicyPeer
+		for _, terms := range [][]metav1.LabelSelectorRequirement{{one}, {not}, {one, not}} {
+			peers = append(peers, networkingv1.NetworkPolicyPeer{
+				PodSelector:       &metav1.LabelSelector{MatchExpressions: terms},
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{key: value}, MatchExpressions: list(t, 1, func() metav1.LabelSelectorRequirement { return not })},
+			})
+		}
+		np.Spec.Ingress = append(np.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{From: peers})
+		for _, def := range policy.Compile(np).Sets {
+			kinds[def.Name.Kind()]++
+			got, ok := policy.Definition(def.Name)
+			require.True(t, ok, "%s", def.Name)
+			require.Equal(t, def, got)
+		}
+	})
+	for _, kind := range []ipsets.Kind{
+		ipsets.KindNamespace, ipsets.KindPodLabel, ipsets.KindPodSelector, ipsets.KindNestedLabel, ipsets.KindNamespaceSelector,
+	} {
+		require.Positive(t, kinds[kind], "kind %d", kind)
+	}
+}
+
+// TestDefinitionOfAnyText: whatever a foreign hand calls its sets, a definition
+// is one of exactly that name.
+func TestDefinitionOfAnyText(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[!a-c=/:(), {}in]*`)).Draw(t, "text")
+		for _, n := range []ipsets.Name{
+			ipsets.Namespace(text), ipsets.PodLabelKey(text), ipsets.PodSelector("x", text), ipsets.NestedLabel("app", text, "v"),
+			ipsets.NestedLabel(text, "v", "w"), ipsets.NamespaceSelector(text), ipsets.NamespaceLabel("app", text), ipsets.NamespaceLabel(text, "v"),
+		} {
+			if def, ok := policy.Definition(n); ok {
+				require.Equal(t, n, def.Name)
+				require.Equal(t, n.Kind() == ipsets.KindPodSelector, def.Pods != nil)
+				require.Equal(t, n.Kind() == ipsets.KindNamespaceSelector, def.Namespaces != nil)
+				require.Equal(t, n.Kind() == ipsets.KindNestedLabel, len(def.Members) > 0, fmt.Sprint(def.Members))
+			}
+		}
+	})
+}

@@ -1,0 +1,191 @@
+package e2e
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+)
+
+// What the agent does at once, and then per second.
+const (
+	eventBurst     = 25
+	eventPerSecond = 1
+)
+
+// startTeller runs the part of the agent that tells, on a node, with the rights
+// of deploy/ and through a proxy, until the test ends.
+func startTeller(t *testing.T, node string) *proxy {
+	t.Helper()
+	p := newProxy(t)
+	said := &buffer{}
+	process := exec.Command(filepath.Join(bin, "teller"), "--kubeconfig", kubeconfigOf(t, "kube-system", "azure-npm", p.url, p.ca), "--node", node)
+	process.Stderr = said
+	process.SysProcAttr = endWithParent()
+	require.NoError(t, process.Start())
+	t.Cleanup(func() {
+		_ = process.Process.Kill()
+		_ = process.Wait() // judged by what it told
+		if t.Failed() {
+			t.Logf("the teller on %s said:\n%s", node, said)
+		}
+	})
+	return p
+}
+
+// told returns how many Events went through the proxy, taken or not.
+func (p *proxy) told() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for _, e := range p.events {
+		if e.resource == "events" {
+			n++
+		}
+	}
+	return n
+}
+
+// eventsOf returns the Events of a namespace, oldest first.
+func (w *world) eventsOf(namespace string) []eventsv1.Event {
+	w.t.Helper()
+	list, err := w.kube.EventsV1().Events(namespace).List(w.t.Context(), metav1.ListOptions{})
+	require.NoError(w.t, err)
+	slices.SortFunc(list.Items, func(a, b eventsv1.Event) int { return a.EventTime.Compare(b.EventTime.Time) })
+	return list.Items
+}
+
+// waitEvents waits until a namespace has these Events: "Type policy Reason".
+func (w *world) waitEvents(namespace, want string) []eventsv1.Event {
+	w.t.Helper()
+	var items []eventsv1.Event
+	eventually(w.t, settle, func() string {
+		items = w.eventsOf(namespace)
+		var have []string
+		for _, e := range items {
+			have = append(have, fmt.Sprintf("%s %s %s", e.Type, e.Regarding.Name, e.Reason))
+		}
+		slices.Sort(have)
+		return difference(lines(want), have)
+	})
+	return items
+}
+
+// A policy that Windows cannot do in full has an Event that says so, one for the
+// whole cluster, and one more when it was mended. The rights of deploy/ are
+// enough for it.
+func TestEventsOnPolicies(t *testing.T) {
+	w := newWorld(t)
+	w.node("teller-1", "192.168.5.1")
+	w.node("teller-2", "192.168.5.2")
+	w.namespace("told", "")
+	const six = `
+podSelector: {}
+ingress:
+- from: [{ipBlock: {cidr: "fd00::/8"}}]
+`
+	w.policy("told", "six", six)
+	first := startTeller(t, "teller-1")
+	e := w.waitEvents("told", `Warning six IPv6Peer`)[0]
+	object, err := w.kube.NetworkingV1().NetworkPolicies("told").Get(t.Context(), "six", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, corev1.ObjectReference{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", Namespace: "told", Name: "six", UID: object.UID}, e.Regarding)
+	require.Equal(t, &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: "teller-1"}, e.Related)
+	require.Equal(t, "Program winnpm teller-1", e.Action+" "+e.ReportingController+" "+e.ReportingInstance)
+	for _, part := range []string{"teller-1", "spec.ingress[0].from[0].ipBlock.cidr", "fd00::/8"} {
+		require.Contains(t, e.Note, part)
+	}
+
+	t.Log("as kubectl events lists it")
+	seen, err := w.kube.CoreV1().Events("told").List(t.Context(), metav1.ListOptions{FieldSelector: fields.Set{
+		"involvedObject.kind": "NetworkPolicy", "involvedObject.name": "six", "involvedObject.uid": string(object.UID),
+	}.String()})
+	require.NoError(t, err)
+	require.Len(t, seen.Items, 1)
+	require.Equal(t, e.Note, seen.Items[0].Message)
+
+	t.Log("another node has nothing to add")
+	second := startTeller(t, "teller-2")
+	eventually(t, settle, func() string {
+		if second.told() == 0 {
+			return "the second node has not tried"
+		}
+		return ""
+	})
+	w.waitEvents("told", `Warning six IPv6Peer`)
+
+	t.Log("mended")
+	w.policy("told", "six", `{podSelector: {}}`)
+	eventually(t, settle, func() string {
+		if first.told() < 2 || second.told() < 2 {
+			return "not both nodes have told that it passed"
+		}
+		return ""
+	})
+	w.waitEvents("told", `
+		Normal six Programmed
+		Warning six IPv6Peer
+	`)
+
+	t.Log("broken as before, it is news; deleted, it is none")
+	w.policy("told", "six", six)
+	w.waitEvents("told", `
+		Normal six Programmed
+		Warning six IPv6Peer
+		Warning six IPv6Peer
+	`)
+	w.deletePolicy("told", "six")
+	w.policy("told", "last", six)
+	w.waitEvents("told", `
+		Normal six Programmed
+		Warning six IPv6Peer
+		Warning six IPv6Peer
+		Warning last IPv6Peer
+	`)
+}
+
+// A thousand warnings at once are no thousand requests at once.
+func TestManyEvents(t *testing.T) {
+	const many = 1000
+	w := newWorld(t)
+	w.node("teller-many", "192.168.5.3")
+	w.namespace("many", "")
+	for i := range many {
+		w.policy("many", fmt.Sprintf("p%d", i), `{podSelector: {}, policyTypes: [Egress], egress: [{to: [{ipBlock: {cidr: "fd00::/8"}}]}]}`)
+	}
+	p := startTeller(t, "teller-many")
+	var began time.Time // no later than the first one
+	last := time.Now()
+	eventually(t, 2*settle, func() string {
+		told := p.told()
+		if told == 0 {
+			last = time.Now()
+			return "nothing was told"
+		}
+		if began.IsZero() {
+			began = last
+		}
+		most := eventBurst + 1 + int(eventPerSecond*time.Since(began).Seconds())
+		require.LessOrEqual(t, told, most)
+		if told < eventBurst+5 {
+			return fmt.Sprintf("%d were told", told)
+		}
+		return ""
+	})
+	names := map[string]bool{}
+	for _, e := range w.eventsOf("many") {
+		require.Equal(t, "IPv6Peer", e.Reason)
+		require.True(t, strings.HasPrefix(e.Name, e.Regarding.Name+"."), e.Name)
+		names[e.Regarding.Name] = true
+	}
+	require.GreaterOrEqual(t, len(names), eventBurst, "each of another policy")
+}

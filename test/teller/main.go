@@ -1,0 +1,68 @@
+// Program teller is the part of npm start that Events come from, with the
+// simulator in place of HNS: the end-to-end suite runs it where there is no
+// Windows. It runs until Ctrl-C.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/winnpm/winnpm/pkg/controllers"
+	"github.com/winnpm/winnpm/pkg/controllers/events"
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "teller:", err)
+		os.Exit(1)
+	}
+}
+
+// run tells until ctx ends, which is no error.
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("teller", flag.ContinueOnError)
+	kubeconfig := flags.String("kubeconfig", "", "file with the cluster's address")
+	node := flags.String("node", "", "name of the node")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	api, err := controllers.RESTConfig(*kubeconfig)
+	if err != nil {
+		return err
+	}
+	source, err := controllers.ClusterSource(api, *node)
+	if err != nil {
+		return err
+	}
+	sink, err := events.ClusterSink(api)
+	if err != nil {
+		return err
+	}
+
+	dp := dataplane.New(dataplane.Config{Client: hnssim.New(hnssim.Options{}), Node: *node, Now: time.Now})
+	var recorder *events.Recorder
+	ctl := controllers.New(controllers.Config{
+		Source: source, Applier: dp, Observer: dp, Node: *node, RequireNodeAddr: true, Logger: klog.Background(),
+		OnApplied: func(done controllers.Applied) { recorder.Applied(done) },
+	})
+	recorder = events.New(events.Config{Sink: sink, Node: *node, Policy: ctl.Policy, Selecting: dp.Selecting, Logger: klog.Background()})
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { recorder.Run(ctx) })
+	ctl.Run(ctx)
+	return nil
+}

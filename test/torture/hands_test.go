@@ -1,0 +1,138 @@
+package torture
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+// handNamed returns the disturbance by somebody else's hand that has the name, as
+// a step: not of a call, but of an endpoint or a set.
+func handNamed(name, object string) (func(*replay), error) {
+	at := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name && k.foreign })
+	if at < 0 {
+		return nil, fmt.Errorf("nobody's hand does %q", name)
+	}
+	return func(r *replay) {
+		c := hnssim.Call{Target: object}
+		for _, set := range r.sim.Sets() {
+			if set.Name == object {
+				c.Sets = append(c.Sets, set)
+			}
+		}
+		r.handed = true
+		kinds[at].before(r, c)
+	}, nil
+}
+
+// half breaks the assumption that a write is atomic: only the end counts.
+func half(r *replay, c hnssim.Call) {
+	fault(hnssim.Half)(r, c)
+	r.watch.damage.all = true
+}
+
+// loseAll is HNS that restarts and has lost everything of ours.
+func loseAll(r *replay, _ hnssim.Call) {
+	r.sim.Restart(true)
+	r.watch.damage.all = true
+}
+
+// target picks the endpoint of a call, or any.
+func (r *replay) target(c hnssim.Call) (hnssim.EndpointView, bool) {
+	if e, ok := r.sim.Endpoint(c.Target); ok {
+		return e, true
+	}
+	eps := r.sim.Endpoints()
+	if len(eps) == 0 || r.disturb == nil {
+		return hnssim.EndpointView{}, false
+	}
+	return eps[r.disturb.call%len(eps)], true
+}
+
+// foreignRule is a rule of nobody we know that no packet meets.
+var foreignRule = hns.NewACLPolicy(hns.ACL{
+	ID: "other", Action: hns.Block, Direction: hns.In, RemoteAddresses: "10.8.8.8", RuleType: hns.Switch, Priority: 150,
+})
+
+func addForeign(r *replay, c hnssim.Call) {
+	e, ok := r.target(c)
+	_, others := hns.Endpoint{Policies: e.Policies}.Split()
+	if !ok || len(others) == 0 { // the first rule would close the endpoint
+		return
+	}
+	require.NoError(r.t, r.sim.SetPolicies(e.ID, append(e.Policies, foreignRule)))
+	r.foreign = append(r.foreign, e.ID)
+	r.note("a foreign rule on %s", e.ID)
+}
+
+// dropACL takes one of our rules off an endpoint.
+func dropACL(action hns.Action) func(*replay, hnssim.Call) {
+	return func(r *replay, c hnssim.Call) {
+		e, ok := r.target(c)
+		if !ok {
+			return
+		}
+		at := slices.IndexFunc(e.Policies, func(p hns.EndpointPolicy) bool {
+			a, err := p.ACL()
+			return err == nil && a.Ours() && a.Action == action
+		})
+		if at < 0 {
+			return
+		}
+		r.note("dropped on %s: %s", e.ID, e.Policies[at].Settings)
+		r.watch.damage.endpoint(e.ID)
+		require.NoError(r.t, r.sim.SetPolicies(e.ID, slices.Delete(e.Policies, at, at+1)))
+	}
+}
+
+// victims returns the sets that somebody may lay hands on: first those of the
+// call, then all others.
+func (r *replay) victims(c hnssim.Call) []hns.SetPolicy {
+	named := map[string]bool{}
+	for _, s := range c.Sets {
+		named[s.ID] = true
+	}
+	for _, a := range c.ACLs {
+		for _, id := range a.SetIDs() {
+			named[id] = true
+		}
+	}
+	sets := r.sim.Sets()
+	slices.SortStableFunc(sets, func(a, b hns.SetPolicy) int {
+		switch {
+		case named[a.ID] == named[b.ID]:
+			return 0
+		case named[a.ID]:
+			return -1
+		}
+		return 1
+	})
+	return sets
+}
+
+func emptySet(r *replay, c hnssim.Call) {
+	for _, s := range r.victims(c) {
+		if len(s.Values) == 0 {
+			continue
+		}
+		r.note("emptied: %s", s.Name)
+		r.watch.damage.set(s.ID)
+		s.Values = nil
+		require.NoError(r.t, r.sim.PutSet(s))
+		return
+	}
+}
+
+func dropSet(r *replay, c hnssim.Call) {
+	for _, s := range r.victims(c) {
+		if r.sim.DropSet(s.ID) == nil { // refused while in use
+			r.note("dropped: %s", s.Name)
+			r.watch.damage.set(s.ID)
+			return
+		}
+	}
+}
