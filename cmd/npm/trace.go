@@ -117,8 +117,9 @@ func (o *traceOptions) run(ctx context.Context, std streams, q explain.Question)
 		return nil
 	case explain.Blocked:
 		return exit{code: exitBlocked}
+	default:
+		return exit{code: exitUnknown}
 	}
-	return exit{code: exitUnknown}
 }
 
 // read returns the dump to explain.

@@ -29,14 +29,13 @@ func (c *Cache) Differences() map[string]Difference {
 	for id, s := range c.byID {
 		since, late := c.late[s]
 		differs := s.addrs.differs+s.members.differs+len(s.left) > 0 || s.alien || s.unfilled()
-		if !late && !s.unknown && !(s.present && differs) {
-			continue
+		if late || s.unknown || s.present && differs {
+			d := Difference{Unknown: s.unknown || s.alien, Since: since}
+			if s.present {
+				d.Missing, d.Surplus = s.difference()
+			}
+			out[id] = d
 		}
-		d := Difference{Unknown: s.unknown || s.alien, Since: since}
-		if s.present {
-			d.Missing, d.Surplus = s.difference()
-		}
-		out[id] = d
 	}
 	return out
 }
