@@ -1,6 +1,7 @@
 package winnpm_test
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -100,4 +101,29 @@ func parseAll(t *testing.T, contents map[string]string) []source {
 		files = append(files, s)
 	}
 	return files
+}
+
+func TestUnknownAndUnproven(t *testing.T) {
+	t.Parallel()
+	files := parseAll(t, map[string]string{
+		"pkg/a/a_test.go": "package a\nfunc TestOne() {}\nfunc TestOneMore() {}\n",
+		"pkg/b/b.go":      "package b\nfunc TestNone() {}\n",
+	})
+	repo := tree{
+		tests: testsIn(files),
+		mutants: map[string]mutant{
+			"i01-x": {"pkg/a", regexp.MustCompile("^TestOne$")}, "i02-y": {"pkg/b", regexp.MustCompile(".")},
+			"plain": {"pkg/a", regexp.MustCompile("^TestOneM")},
+		},
+		exists: func(path string) bool { return path == "pkg/a" },
+	}
+	require.Equal(t, []string{"there is no TestNone", "there is no TestTwo*", "there is no i03-*", "there is no pkg/c"},
+		repo.unknown("`TestOne` `TestNone` `TestOne*` `TestTwo*` `i01-x` `i0` `i02-*` `i03-*` `pkg/a` `pkg/c` `Tests` `a/b` `go test`\n"))
+
+	require.Empty(t, repo.unproven("| p | `TestOne*` | `i01-*`, `plain` |\n| q | `pkg/b` | `i02-*` |\n"))
+	require.Equal(t, []string{
+		"docs/guarantees.md: no row has the mutant i01-x and a test of pkg/a that catches it: ^TestOne$",
+		"docs/guarantees.md: no row has the mutant i02-y and a test of pkg/b that catches it: .",
+		"docs/guarantees.md: no row has the mutant plain and a test of pkg/a that catches it: ^TestOneM",
+	}, repo.unproven("| p | `TestOneMore`, `pkg/b` | `i01-*` |\n| q | `pkg/a` | |\n`plain`\n| r | `TestOne*` | `i02-*` |\n"))
 }

@@ -117,9 +117,10 @@ func early(pause time.Duration, id string, tries int) time.Duration {
 	return pause - pause/5*time.Duration(h.Sum32()%1000)/1000
 }
 
-// failed schedules the next try. One that came before it was due does not count.
-func (r *retry) failed(now time.Time) {
-	if r.at.After(now) {
+// failed schedules the next try of what failed now, in a run that began before.
+// One that came before it was due does not count, nor does a second one in a run.
+func (r *retry) failed(began, now time.Time) {
+	if r.at.After(began) {
 		return
 	}
 	r.tries++

@@ -49,9 +49,10 @@ func pauseAfter(id string, strikes int) time.Duration {
 	return early(min(time.Second<<doublings, maxPause), id, strikes)
 }
 
-// pausedLocked reports whether what is observed of a set is to be left alone: it
-// was written not long ago, and somebody else keeps undoing that. d.mu must be
-// held.
+// pausedLocked reports whether the members that are observed of a set are to be
+// left alone: it was written not long ago, and somebody else keeps undoing that.
+// Whether the set is there at all is taken over all the same: HNS refuses what
+// names one that is not, and to add one that is. d.mu must be held.
 func (d *Dataplane) pausedLocked(n ipsets.Name) bool {
 	t := d.drift.troubles[subject{set: n}]
 	return t != nil && t.until.After(d.now)

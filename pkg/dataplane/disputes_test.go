@@ -1,6 +1,7 @@
 package dataplane_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -245,4 +246,42 @@ func TestDisputedEndpointGoes(t *testing.T) {
 	require.True(t, w.report.Converged())
 	require.Empty(t, w.foreignWrites())
 	require.Zero(t, w.dp.Stats().Disputed["acl"])
+}
+
+// While the members of a disputed set are left alone, HNS loses everything, or
+// somebody makes a set that nothing needs, until a policy does: HNS refuses no
+// call, as whether a set is there is always taken over.
+func TestDisputedSetComesAndGoes(t *testing.T) {
+	for name, set := range map[string]string{"leaf": "podlabel-app:api", "leaf of a nested set": "ns-y", "nested": "nslabel-kind:evil"} {
+		t.Run(name, func(t *testing.T) {
+			w := dWorld(t, policyText("p", webFromAPI)+policyText("q", `{podSelector: {}, ingress: [{from: [{namespaceSelector: {matchLabels: {kind: evil}}}]}]}`))
+			undo := fmt.Sprintf("put-set %s IPSET 10.7.7.7", set)
+			if name == "nested" {
+				undo = fmt.Sprintf("put-set %s NESTEDIPSET empty-emptyhashset", set)
+			}
+			w.do("policy p", "policy q", "apply")
+			right := w.sim.Dump()
+			for range 9 {
+				w.do(undo, "look", "fold", "apply")
+			}
+			require.Len(t, w.foreignWrites(), 1)
+			require.NotEqual(t, right, w.sim.Dump(), "its repair waits")
+			w.sim.Restart(true)
+			w.do("look", "fold", "apply")
+			require.True(t, w.report.Converged())
+			require.Equal(t, right, w.sim.Dump())
+		})
+	}
+	t.Run("made", func(t *testing.T) {
+		w := dWorld(t, policyText("p", webFromAPI))
+		w.do("dataplane grace=5m")
+		dObjects(w)
+		w.do("apply")
+		for range 12 {
+			w.do("put-set podlabel-app:api IPSET 10.7.7.7", "look", "fold", "apply", "advance 5m", "apply", "calls SetPolicy/Remove=1")
+		}
+		require.Len(t, w.foreignWrites(), 1)
+		w.do("put-set podlabel-app:api IPSET 10.7.7.7", "look", "fold", "apply", "calls", "policy p", "apply", "calls ACL/Add=3 SetPolicy/Add=1 SetPolicy/Update=1")
+		require.True(t, w.report.Converged())
+	})
 }

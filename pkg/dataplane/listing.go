@@ -75,7 +75,7 @@ func (r *run) list(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.listing.err = err; err != nil {
-		d.listing.retry.failed(r.started)
+		d.listing.retry.failed(r.started, d.cfg.Now())
 		return
 	}
 	seen := make(map[string]bool, len(eps))
@@ -86,7 +86,7 @@ func (r *run) list(ctx context.Context) {
 	d.sequence++
 	d.missingLocked(seen, d.sequence)
 	if d.inheritingLocked() || len(d.waitingLocked()) > 0 || d.listing.unsettled {
-		d.listing.retry.failed(r.started)
+		d.listing.retry.failed(r.started, d.cfg.Now())
 	} else {
 		d.listing.retry = retry{}
 	}
@@ -122,7 +122,7 @@ func (r *run) get(ctx context.Context, id string) {
 		d.goneLocked(id)
 	case ep == nil:
 	case err != nil:
-		ep.fail(err, r.started)
+		ep.fail(err, d.cfg.Now())
 	default:
 		delete(d.check, id)
 		d.renderLocked(d.readLocked(e))
@@ -157,7 +157,7 @@ func (r *run) network(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil {
-		d.sets.failed(r.started)
+		d.sets.failed(r.started, d.cfg.Now())
 		return
 	}
 	d.fresh = false

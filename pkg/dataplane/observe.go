@@ -77,7 +77,14 @@ func (d *Dataplane) foldObservationLocked(obs *Observation) {
 	}
 	d.missingLocked(obs.seen, obs.sequence)
 	sets := slices.DeleteFunc(slices.Clone(obs.sets), func(s ipsets.Observed) bool { return d.moved[s.ID] > obs.sequence })
-	skip := func(n ipsets.Name) bool { return d.moved[d.idLocked(n)] > obs.sequence || d.pausedLocked(n) }
+	listed := make(map[string]bool, len(obs.sets))
+	for _, s := range obs.sets {
+		listed[s.ID] = true
+	}
+	skip := func(n ipsets.Name) bool {
+		id := d.idLocked(n)
+		return d.moved[id] > obs.sequence || d.pausedLocked(n) && listed[id] == d.cache.Present(n)
+	}
 	drifted := d.observeSetsLocked(sets, skip)
 	if !d.fresh { // else nothing was known before
 		d.foundSetsLocked(drifted)

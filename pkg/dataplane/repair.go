@@ -165,7 +165,9 @@ func (d *Dataplane) podLocked(ep *endpoint) string {
 // dueLocked returns the endpoints whose update is due, in the order of the
 // queue: what events asked for, then repairs. After HNS lost everything there is
 // one for every endpoint, so a round makes some of them only, and events that
-// come meanwhile go before the rest. d.mu must be held.
+// come meanwhile go before the rest. Of repairs those that failed go behind: their
+// pause may be shorter than a round, and then they would keep others from their
+// turn for good. d.mu must be held.
 func (d *Dataplane) dueLocked(now time.Time) []*endpoint {
 	var events, repairs []*endpoint
 	for _, ep := range d.pendingLocked() {
@@ -177,6 +179,7 @@ func (d *Dataplane) dueLocked(now time.Time) []*endpoint {
 			events = append(events, ep)
 		}
 	}
+	slices.SortStableFunc(repairs, func(a, b *endpoint) int { return a.retryAt.Compare(b.retryAt) })
 	return append(events, repairs[:min(len(repairs), d.cfg.MaxRepairs)]...)
 }
 

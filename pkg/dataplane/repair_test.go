@@ -105,6 +105,54 @@ func TestMaxRepairs(t *testing.T) {
 	require.True(t, w.report.Converged())
 }
 
+// takes lets every write last so long.
+func (s *script) takes(d time.Duration) {
+	s.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
+		if isWrite(c.Op) && when == hnssim.Before {
+			s.now = s.now.Add(d)
+		}
+	})
+}
+
+// TestRepairsThatFailGoBehind: the first two repairs of a round of two fail, which
+// takes longer than their pause. The others have their turn all the same.
+func TestRepairsThatFailGoBehind(t *testing.T) {
+	w := dWorld(t, policyText("p", webFromAPI))
+	w.do("dataplane repairs=2")
+	dObjects(w)
+	w.do("policy p", "apply")
+	for _, ep := range []string{"ep-1", "ep-2", "ep-3"} {
+		w.clear(ep)
+	}
+	w.takes(40 * time.Second)
+	for _, ep := range []string{"ep-1", "ep-2"} {
+		w.sim.Inject(hnssim.Fault{Op: hns.OpACLAdd, Target: ep, Times: -1})
+	}
+	w.do("look", "fold", "! apply")
+	require.Equal(t, []string{"ep-1", "ep-2"}, writtenEndpoints(w.sim))
+	_ = w.apply()
+	require.Equal(t, "ep-3", writtenEndpoints(w.sim)[0])
+	require.Equal(t, 2, w.report.Pending)
+}
+
+// TestPauseAfterSlowFailures: the pause begins when a write has failed. From the
+// start of its round it would be over by then, and HNS never had one.
+func TestPauseAfterSlowFailures(t *testing.T) {
+	for op, target := range map[string]string{hns.OpACLAdd: "ep-1", "SetPolicy/Add": "podlabel-app:api"} {
+		t.Run(op, func(t *testing.T) {
+			w := dWorld(t, policyText("p", webFromAPI))
+			w.do("delete pod x/w2", "delete pod x/w3", "apply", "policy p")
+			w.takes(40 * time.Second)
+			w.sim.Inject(hnssim.Fault{Op: op, Target: target, Times: -1})
+			for _, pause := range []time.Duration{1, 2, 4} {
+				_ = w.apply()
+				require.InDelta(t, pause*time.Second, w.report.RetryAfter, float64(pause*time.Second/5))
+				w.now = w.now.Add(w.report.RetryAfter)
+			}
+		})
+	}
+}
+
 // TestScenario_B7_RepairIsSaidOnce: for each object one line, with what somebody
 // had done to it.
 func TestScenario_B7_RepairIsSaidOnce(t *testing.T) {

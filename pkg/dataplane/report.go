@@ -7,7 +7,8 @@ import (
 )
 
 // Reason says what kept something from being programmed. Its values are words
-// of the contract of `npm simulate`.
+// of the contract of `npm simulate`, but for ForeignWrites: there nobody else
+// writes.
 type Reason string
 
 // The reasons of the dataplane; those of package policy go beside them.

@@ -30,7 +30,7 @@ func (r *run) updatePods(ctx context.Context) {
 		}
 		if err := r.updatePod(ctx, id); err != nil {
 			d.mu.Lock()
-			d.failedLocked(d.endpoints[id], err, r.started)
+			d.failedLocked(d.endpoints[id], err, d.cfg.Now())
 			d.mu.Unlock()
 		}
 	}

@@ -45,7 +45,7 @@ func (r *run) writeSets(ctx context.Context, plan []ipsets.Request) bool {
 		d.mu.Unlock()
 	}
 	d.mu.Lock()
-	d.sets.failed(r.started)
+	d.sets.failed(r.started, d.cfg.Now())
 	d.mu.Unlock()
 	return false
 }
@@ -58,7 +58,7 @@ func (r *run) endSets(well bool) {
 	if well && !d.fresh && !d.cache.HasUnknown() {
 		d.sets = retry{}
 	} else {
-		d.sets.failed(r.started)
+		d.sets.failed(r.started, d.cfg.Now())
 	}
 }
 

@@ -56,8 +56,8 @@ func endpoint(t testing.TB, d *dataplane.Dump, pod string) *dataplane.EndpointDu
 
 const ago = 4 * time.Minute
 
-// TestText has the answers as a person reads them.
-func TestText(t *testing.T) {
+// TestExplanations has the answers as a person reads them.
+func TestExplanations(t *testing.T) {
 	for _, tc := range []struct {
 		name, question string
 		change         func(*testing.T, *dataplane.Dump)

@@ -24,6 +24,12 @@ func (c *Cache) Programmed() []Programmed {
 	return out
 }
 
+// Present reports whether the set is in HNS, as far as known.
+func (c *Cache) Present(n Name) bool {
+	s := c.byName[n]
+	return s != nil && s.present
+}
+
 // Pinned returns the number of sets that a pending update may need, in HNS or
 // not. It costs all references.
 func (c *Cache) Pinned() int {

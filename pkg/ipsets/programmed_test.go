@@ -32,5 +32,7 @@ func TestProgrammed(t *testing.T) {
 	c.Removed(ns)
 	c.Release(ns, Ref{Kind: RefPin, Owner: "e1"})
 	require.Len(t, c.Programmed(), 1)
+	require.False(t, c.Present(ns))
+	require.True(t, c.Present(web))
 	require.Zero(t, c.Pinned())
 }
