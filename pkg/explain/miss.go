@@ -234,50 +234,84 @@ func matchesAll(reqs []labels.Requirement, set map[string]string) bool {
 	return !slices.ContainsFunc(reqs, func(r labels.Requirement) bool { return !r.Matches(labels.Set(set)) })
 }
 
-// labelMisses tries every change of one label that a requirement asks for, and
-// returns those with which all requirements hold.
+// labelMisses returns the changes of one label with which all requirements hold.
 func labelMisses(kind Kind, what, object string, set map[string]string, reqs []labels.Requirement) []Miss {
 	out := []Miss{}
-	try := func(key, value string, remove bool, wish string) {
-		changed := maps.Clone(set)
-		if changed == nil {
-			changed = map[string]string{}
-		}
-		changed[key] = value
-		if remove {
-			delete(changed, key)
-		}
-		if !matchesAll(reqs, changed) {
-			return
-		}
-		have := "no label " + key
-		was, near := set[key]
-		if near {
-			have = key + "=" + was
-		}
-		words := fmt.Sprintf("%s with label %s (it has %s)", what, wish, have)
-		if remove {
-			words = fmt.Sprintf("%s without label %s (it has %s)", what, key, have)
-		}
-		if kind == SubjectLabel {
-			words += ", so that the policy selects it"
-		}
-		out = append(out, Miss{Kind: kind, Object: object, Key: key, Value: value, Remove: remove, Words: words, near: near && !remove})
-	}
 	for _, r := range reqs {
-		if r.Matches(labels.Set(set)) {
+		key := r.Key()
+		if r.Matches(labels.Set(set)) || slices.ContainsFunc(out, func(m Miss) bool { return m.Key == key }) {
 			continue
 		}
-		switch r.Operator() {
-		case selection.In, selection.Equals, selection.DoubleEquals:
-			for _, v := range slices.Sorted(slices.Values(r.ValuesUnsorted())) {
-				try(r.Key(), v, false, r.Key()+"="+v)
-			}
-		case selection.Exists:
-			try(r.Key(), "", false, r.Key()+" of any value")
-		default:
-			try(r.Key(), "", true, "")
+		have, near := "no label "+key, false
+		if was, ok := set[key]; ok {
+			have, near = key+"="+was, true
 		}
+		for _, c := range labelChanges(key, set, reqs) {
+			words := fmt.Sprintf("%s with label %s (it has %s)", what, c.wish, have)
+			if c.remove {
+				words = fmt.Sprintf("%s without label %s (it has %s)", what, key, have)
+			}
+			if kind == SubjectLabel {
+				words += ", so that the policy selects it"
+			}
+			out = append(out, Miss{
+				Kind: kind, Object: object, Key: key, Value: c.value, Remove: c.remove, Words: words, near: near && !c.remove,
+			})
+		}
+	}
+	return out
+}
+
+// labelChange is what becomes of one label.
+type labelChange struct {
+	value  string
+	remove bool
+	wish   string // the label in words
+}
+
+// labelChanges returns the changes of the label key with which all requirements
+// hold: the values that are asked for, to be without it, or when none of these
+// does, another value.
+func labelChanges(key string, set map[string]string, reqs []labels.Requirement) []labelChange {
+	var asked, refused []string
+	for _, r := range reqs {
+		switch op := r.Operator(); {
+		case r.Key() != key:
+		case op == selection.In || op == selection.Equals || op == selection.DoubleEquals:
+			asked = append(asked, r.ValuesUnsorted()...)
+		default:
+			refused = append(refused, r.ValuesUnsorted()...)
+		}
+	}
+	var out []labelChange
+	try := func(c labelChange) {
+		changed := map[string]string{}
+		maps.Copy(changed, set)
+		changed[key] = c.value
+		if c.remove {
+			delete(changed, key)
+		}
+		if matchesAll(reqs, changed) {
+			out = append(out, c)
+		}
+	}
+	slices.Sort(asked)
+	for _, v := range slices.Compact(asked) {
+		try(labelChange{value: v, wish: key + "=" + v})
+	}
+	try(labelChange{remove: true})
+	if len(out) > 0 {
+		return out
+	}
+	slices.Sort(refused)
+	refused = slices.Compact(refused)
+	wish := key + " of any value"
+	if len(refused) > 0 {
+		wish += " but " + list(refused, "and")
+	}
+	// Of values that are too many to be refused all, one is not.
+	for n := 0; n <= len(refused) && len(out) == 0; n++ {
+		try(labelChange{value: strings.Repeat("x", n), wish: wish})
 	}
 	return out
 }
