@@ -16,7 +16,7 @@ type Observation struct {
 	sets      []ipsets.Observed
 	endpoints []hns.Endpoint
 	seen      map[string]bool // endpoints, listed or read by GUID
-	gone      []string // known endpoints that a read by GUID did not find
+	gone      []string        // known endpoints that a read by GUID did not find
 }
 
 // Observe reads the network and the endpoints, outside the door: a slow listing
