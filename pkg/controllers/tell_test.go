@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
@@ -28,4 +29,38 @@ func TestRepairsAreLogged(t *testing.T) {
 	require.Contains(t, lines[0], `"repaired what somebody else changed in HNS" kind="acl" object="ep-1" pod="x/web" found="3 rules missing, 1 unknown"`)
 	require.Contains(t, lines[1], `"repaired what somebody else changed in HNS" kind="set" object="ns-x" pod="" found="gone"`)
 	require.Equal(t, byte('I'), lines[0][0])
+}
+
+// TestWarningsAreLogged: each once when it begins to stand, and once when it has
+// passed. An apply that failed as a whole says nothing about them.
+func TestWarningsAreLogged(t *testing.T) {
+	var log bytes.Buffer
+	c := New(Config{Source: newCluster().source(), Logger: textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))})
+	w := worker{c: c}
+	one := dataplane.Warning{Object: "x/web", Kind: "NetworkPolicy", Reason: dataplane.ReasonHNSRejected, Message: "left out"}
+	two := dataplane.Warning{Object: "n1", Kind: "Node", Reason: dataplane.ReasonHNSUnavailable, Message: "retried"}
+	for _, step := range []struct {
+		stands []dataplane.Warning
+		err    error
+		want   []string
+	}{
+		{nil, nil, nil},
+		{[]dataplane.Warning{one}, nil, []string{`"not as asked" kind="NetworkPolicy" object="x/web" reason="HNSRejected" message="left out"`}},
+		{[]dataplane.Warning{one, two}, nil, []string{`"not as asked" kind="Node" object="n1" reason="HNSUnavailable" message="retried"`}},
+		{nil, errors.New("broke off"), nil},
+		{[]dataplane.Warning{two}, nil, []string{`"as asked again" kind="NetworkPolicy" object="x/web" reason="HNSRejected"`}},
+		{[]dataplane.Warning{two}, nil, nil},
+	} {
+		log.Reset()
+		w.tell(dataplane.Report{Warnings: step.stands}, step.err)
+		lines := strings.Split(strings.TrimSuffix(log.String(), "\n"), "\n")
+		if step.want == nil {
+			require.Empty(t, log.String())
+			continue
+		}
+		require.Len(t, lines, len(step.want))
+		for i, want := range step.want {
+			require.Contains(t, lines[i], want)
+		}
+	}
 }

@@ -56,7 +56,8 @@ type worker struct {
 	pending map[Key]time.Time // drained and not applied yet; when it came in, zero for no event
 	batches batches           // applied and not in HNS yet
 	last    time.Time         // start of the last transaction
-	retry   *time.Timer       // enqueues KindRetry
+	warned  map[dataplane.Warning]bool
+	retry   *time.Timer // enqueues KindRetry
 	pause   time.Duration
 	open    bool // transactions may be applied
 	settled bool
@@ -164,7 +165,26 @@ func (w *worker) tell(report dataplane.Report, err error) {
 	for _, r := range report.Repairs { // docs/operations.md has this line
 		w.c.cfg.Logger.Info("repaired what somebody else changed in HNS", "kind", r.Kind, "object", r.Object, "pod", r.Pod, "found", r.Found)
 	}
+	if err == nil {
+		w.warn(report.Warnings)
+	}
 	w.c.cfg.OnApplied(applied)
+}
+
+// warn logs a warning when it begins to stand and when it has passed.
+func (w *worker) warn(warnings []dataplane.Warning) {
+	stands := make(map[dataplane.Warning]bool, len(warnings))
+	for _, x := range warnings {
+		if stands[x] = true; !w.warned[x] {
+			w.c.cfg.Logger.Info("not as asked", "kind", x.Kind, "object", x.Object, "reason", x.Reason, "message", x.Message)
+		}
+	}
+	for x := range w.warned {
+		if !stands[x] {
+			w.c.cfg.Logger.Info("as asked again", "kind", x.Kind, "object", x.Object, "reason", x.Reason)
+		}
+	}
+	w.warned = stands
 }
 
 // stopped reports whether HNS itself, or who else writes to it, is why something

@@ -15,8 +15,8 @@ type Observation struct {
 	sequence  uint64
 	sets      []ipsets.Observed
 	endpoints []hns.Endpoint
-	seen      map[string]bool
-	gone      []string // known endpoints that a read by GUID did not find
+	seen      map[string]bool // endpoints, listed or read by GUID
+	gone      []string        // known endpoints that a read by GUID did not find
 }
 
 // Observe reads the network and the endpoints, outside the door: a slow listing
@@ -39,14 +39,18 @@ func (d *Dataplane) Observe(ctx context.Context) (*Observation, error) {
 	for _, e := range obs.endpoints {
 		obs.seen[e.ID] = true
 	}
+	empty := len(obs.endpoints) == 0
 	for _, id := range known {
 		if obs.seen[id] {
 			continue
 		}
 		// One that cannot be read is neither seen nor gone; it is read again
-		// inside the door.
-		if _, err := d.cfg.Client.GetEndpoint(ctx, id); hns.EndpointGone(err) {
+		// inside the door. So is what an empty listing lacks: HNS may just start.
+		switch e, err := d.cfg.Client.GetEndpoint(ctx, id); {
+		case hns.EndpointGone(err):
 			obs.gone = append(obs.gone, id)
+		case err == nil && !empty:
+			obs.endpoints, obs.seen[id] = append(obs.endpoints, e), true
 		}
 	}
 	return obs, nil

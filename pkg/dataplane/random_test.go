@@ -25,6 +25,8 @@ func TestRandomWalk(t *testing.T) {
 	rounds(t, func(t *testing.T, rt *rapid.T, first *string) {
 		w := newWalker(rt, t.Context(), dataplane.Config{
 			MaxBatchedACLs: rapid.SampledFrom([]int{30, 2}).Draw(rt, "batch"),
+			MaxRepairs:     rapid.SampledFrom([]int{0, 1}).Draw(rt, "repairs"),
+			Unchecked:      rapid.Bool().Draw(rt, "unchecked"),
 			GracePeriod:    rapid.SampledFrom([]time.Duration{0, 10 * time.Second}).Draw(rt, "grace"),
 		}, walkSim(), newCluster())
 		w.first = first
@@ -76,6 +78,14 @@ func (w *walker) actions() map[string]func(*rapid.T) {
 			tx := dataplane.NewTransaction()
 			w.event(t, tx)
 			w.apply(tx)
+		},
+		"process": func(t *rapid.T) { // another one, which has missed something
+			w.note("another process")
+			for range rapid.IntRange(0, 3).Draw(t, "objects") {
+				w.event(t, dataplane.NewTransaction())
+			}
+			w.dp, late = dataplane.New(w.cfg), nil
+			w.apply(w.cluster.all())
 		},
 		"nothing": func(*rapid.T) { w.apply(dataplane.NewTransaction()) },
 		"time": func(t *rapid.T) {

@@ -143,3 +143,21 @@ func TestEmptyListingIsRepeated(t *testing.T) {
 	w.settle()
 	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in block")
 }
+
+// TestHiddenEndpointsAreReadOutsideTheDoor: endpoints drop out of listings while
+// HNS restarts, and are there. The reconciler has read them one by one already:
+// an event that comes with the observation does not wait for it to be done again.
+// What the reads have shown counts.
+func TestHiddenEndpointsAreReadOutsideTheDoor(t *testing.T) {
+	w := newWorld(t, bPolicies)
+	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/w1 10.0.0.1", "pod x/w2 10.0.0.2", "policy good", "apply",
+		"state ep-1 Detached", "look", "fold", "pod x/a 10.0.1.1 app=api remote", "apply", "calls SetPolicy/Update=1")
+	require.Zero(t, w.report.Calls["Endpoint/Get"])
+
+	w.clear("ep-1")
+	w.do("look", "state ep-1 AttachedSharing", "fold", "apply", "calls ACL/Add=1")
+	require.Equal(t, 2, w.report.Calls["Endpoint/Get"], "right before the write, and right after")
+
+	w.do("state ep-1 Detached", "fault Endpoint/Get ep-1 refuse", "look", "fold", "apply", "calls")
+	require.Equal(t, 1, w.report.Calls["Endpoint/Get"], "what could not be read outside")
+}
