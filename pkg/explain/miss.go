@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -307,7 +308,11 @@ func labelChanges(key string, set map[string]string, reqs []labels.Requirement) 
 	refused = slices.Compact(refused)
 	wish := key + " of any value"
 	if len(refused) > 0 {
-		wish += " but " + list(refused, "and")
+		quoted := make([]string, len(refused))
+		for i, v := range refused {
+			quoted[i] = strconv.Quote(v)
+		}
+		wish += " but " + list(quoted, "and")
 	}
 	// Of values that are too many to be refused all, one is not.
 	for n := 0; n <= len(refused) && len(out) == 0; n++ {
