@@ -110,11 +110,7 @@ func (d *Dataplane) missingLocked(seen map[string]bool, sequence uint64) {
 // get reads one endpoint by its GUID.
 func (r *run) get(ctx context.Context, id string) {
 	d := r.d
-	var e hns.Endpoint
-	err := r.quiet(hns.OpEndpointGet, func() (err error) {
-		e, err = d.cfg.Client.GetEndpoint(ctx, id)
-		return err
-	})
+	e, err := counted{r}.GetEndpoint(ctx, id)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch ep := d.endpoints[id]; {

@@ -140,11 +140,11 @@ func (r *run) step(ctx context.Context, ep *endpoint, s step) (done bool, err er
 	w := versioned.Writer{Client: counted{r}, Unchecked: d.cfg.Unchecked}
 	d.mu.Lock()
 	from := ep.version
-	d.mu.Unlock()
 	write, reached := w.Replace, s.acls
 	if s.verb == hns.Add {
 		write, reached = w.Add, slices.Concat(ep.applied, s.acls)
 	}
+	d.mu.Unlock()
 	version, err := write(ctx, ep.id, from, s.acls)
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -71,15 +72,14 @@ func (w Writer) Add(ctx context.Context, id string, from hns.Version, acls []hns
 	if w.Unchecked {
 		return Unchecked, w.Client.AddACLs(ctx, id, acls)
 	}
-	e, err := w.before(ctx, id, from)
+	was, err := w.before(ctx, id, from)
 	if err != nil {
 		return "", err
 	}
 	if err := w.Client.AddACLs(ctx, id, acls); err != nil {
 		return "", err
 	}
-	ours, foreign := e.Split()
-	return w.after(ctx, id, hns.VersionOf(e.Addrs, slices.Concat(ours, acls), foreign))
+	return w.after(ctx, id, was.with(slices.Concat(was.ours, acls)))
 }
 
 // Replace makes acls all that the endpoint with the version from has of ours.
@@ -88,12 +88,11 @@ func (w Writer) Add(ctx context.Context, id string, from hns.Version, acls []hns
 //
 // Errors are those of hns.Client.ReplacePolicies, a *Conflict, and ErrUnread.
 func (w Writer) Replace(ctx context.Context, id string, from hns.Version, acls []hns.ACL) (hns.Version, error) {
-	e, err := w.before(ctx, id, from)
+	was, err := w.before(ctx, id, from)
 	if err != nil {
 		return "", err
 	}
-	_, foreign := e.Split()
-	policies := slices.Clone(foreign)
+	policies := slices.Clone(was.foreign)
 	for _, a := range acls {
 		policies = append(policies, hns.NewACLPolicy(a))
 	}
@@ -103,20 +102,32 @@ func (w Writer) Replace(ctx context.Context, id string, from hns.Version, acls [
 	if w.Unchecked {
 		return Unchecked, nil
 	}
-	return w.after(ctx, id, hns.VersionOf(e.Addrs, acls, foreign))
+	return w.after(ctx, id, was.with(acls))
 }
+
+// view is an endpoint as it was read, its policies decoded once.
+type view struct {
+	addrs   []netip.Addr
+	ours    []hns.ACL
+	foreign []hns.EndpointPolicy
+}
+
+// with returns the version that the endpoint has with these rules of ours.
+func (v view) with(ours []hns.ACL) hns.Version { return hns.VersionOf(v.addrs, ours, v.foreign) }
 
 // before reads the endpoint and refuses another one than from. Without a
 // version nothing is written: that would be blind.
-func (w Writer) before(ctx context.Context, id string, from hns.Version) (hns.Endpoint, error) {
+func (w Writer) before(ctx context.Context, id string, from hns.Version) (view, error) {
 	e, err := w.Client.GetEndpoint(ctx, id)
 	if err != nil {
-		return e, fmt.Errorf("%w: %w", ErrUnread, err)
+		return view{}, fmt.Errorf("%w: %w", ErrUnread, err)
 	}
-	if !w.Unchecked && e.Version() != from {
-		return e, &Conflict{Endpoint: e}
+	was := view{addrs: e.Addrs}
+	was.ours, was.foreign = e.Split()
+	if !w.Unchecked && was.with(was.ours) != from {
+		return view{}, &Conflict{Endpoint: e}
 	}
-	return e, nil
+	return was, nil
 }
 
 // after reads the endpoint and compares it with what it should be. One that
