@@ -3,22 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/url"
-	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/klog/v2"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/explain"
-	"github.com/winnpm/winnpm/pkg/simulate"
 )
 
 // Exit codes of `npm trace`, beside those for bad input and wrong usage.
@@ -29,15 +20,10 @@ const (
 	exitUnknown = 4
 )
 
-// fetchTimeout is how long an agent may take for a dump.
-const fetchTimeout = time.Minute
-
 // traceOptions are the command line of `npm trace`.
 type traceOptions struct {
-	manifests    []string
-	node         string
-	dump, server string
-	output       string
+	source
+	output string
 }
 
 func newTrace(std streams) *cobra.Command {
@@ -69,13 +55,8 @@ Exit code: 0 allowed, 3 blocked, 4 not known, 1 no dump or no such pod, 2 wrong 
 			return o.run(cmd.Context(), std, q)
 		},
 	}
-	f := cmd.Flags()
-	f.StringArrayVar(&o.manifests, "manifests", nil, "simulate the `manifests` of a folder or file; may be repeated")
-	f.StringVar(&o.node, "node", "", "with --manifests: only the pods of this `node` have endpoints (default: every pod is local)")
-	f.StringVar(&o.dump, "dump", "", "a saved dump, a `file` or - (stdin)")
-	f.StringVar(&o.server, "server", "http://"+simulate.DefaultServe, "`URL` of the agent's debug endpoint")
-	f.StringVarP(&o.output, "output", "o", "text", "text or json")
-	cmd.MarkFlagsMutuallyExclusive("manifests", "dump", "server")
+	o.flags(cmd)
+	cmd.Flags().StringVarP(&o.output, "output", "o", "text", "text or json")
 	return cmd
 }
 
@@ -83,13 +64,7 @@ func (o *traceOptions) validate() error {
 	if o.output != "text" && o.output != "json" {
 		return fmt.Errorf("-o %q: the output is text or json", o.output)
 	}
-	if o.node != "" && len(o.manifests) == 0 {
-		return errors.New("--node is for --manifests: a dump is of its own node")
-	}
-	if u, err := url.Parse(o.server); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return fmt.Errorf("--server %q: write it like http://%s", o.server, simulate.DefaultServe)
-	}
-	return nil
+	return o.source.validate()
 }
 
 // run prints the answer. What fails before that is one line, with exitNoDump.
@@ -120,58 +95,4 @@ func (o *traceOptions) run(ctx context.Context, std streams, q explain.Question)
 	default:
 		return exit{code: exitUnknown}
 	}
-}
-
-// read returns the dump to explain.
-func (o *traceOptions) read(ctx context.Context, std streams) (dataplane.Dump, explain.Places, error) {
-	switch {
-	case len(o.manifests) > 0:
-		return simulate.Snapshot(ctx, simulate.Options{
-			Manifests: o.manifests, Node: o.node, Stdin: std.in, Logger: klog.Logger{},
-		})
-	case o.dump == "-":
-		d, err := debug.ReadManager(std.in)
-		return d, nil, err
-	case o.dump != "":
-		f, err := os.Open(o.dump)
-		if err != nil {
-			return dataplane.Dump{}, nil, err
-		}
-		defer f.Close()
-		d, err := debug.ReadManager(f)
-		if err != nil {
-			err = fmt.Errorf("%s: %w", o.dump, err)
-		}
-		return d, nil, err
-	}
-	d, err := fetch(ctx, strings.TrimSuffix(o.server, "/")+debug.ManagerPath)
-	return d, nil, err
-}
-
-// fetch asks an agent for its dump.
-func fetch(ctx context.Context, url string) (dataplane.Dump, error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return dataplane.Dump{}, err
-	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
-	if err != nil {
-		return dataplane.Dump{}, fmt.Errorf("%w; is the agent running there? --dump and --manifests ask something else", err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		why, err := io.ReadAll(io.LimitReader(resp.Body, 200))
-		if err != nil {
-			why = []byte(err.Error())
-		}
-		return dataplane.Dump{}, fmt.Errorf("%s: %s: %s", url, resp.Status, why)
-	}
-	d, err := debug.ReadManager(resp.Body)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", url, err)
-	}
-	return d, err
 }

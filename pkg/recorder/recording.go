@@ -1,0 +1,153 @@
+// Package recorder is the flight recorder: it keeps the last transactions of a
+// dataplane, with what came in, what was asked of HNS and what came back, so
+// that they can be looked at and played again elsewhere.
+//
+// It sits beside the dataplane, not in it: as a wrapper of the hns.Client below
+// and of ApplyDataplane and Observe above.
+package recorder
+
+import (
+	"net/netip"
+	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// Format is the version of what a Recording is written as.
+const Format = 1
+
+// Recording is what was kept, oldest first.
+type Recording struct {
+	Format   int       `json:"format"`
+	Node     string    `json:"node"`
+	Agent    string    `json:"agent"` // version of the program
+	Taken    time.Time `json:"taken"`
+	Settings Settings  `json:"settings"`
+	// Start is the state before the first step; nil when the process began then,
+	// and nothing was known.
+	Start *dataplane.Dump `json:"start,omitempty"`
+	// Forgotten counts the steps before the first one.
+	Forgotten uint64 `json:"forgotten"`
+	Steps     []Step `json:"steps"`
+}
+
+// Settings are those of the dataplane's Config that decide what it does.
+type Settings struct {
+	Network        string        `json:"network"` // of HNS
+	GracePeriod    time.Duration `json:"gracePeriod"`
+	MaxBatchedACLs int           `json:"maxBatchedACLs"`
+	MaxRepairs     int           `json:"maxRepairs"`
+	BaseACLs       []hns.ACL     `json:"baseACLs,omitempty"`
+	Unchecked      bool          `json:"unchecked,omitempty"`
+}
+
+// The kinds of steps.
+const (
+	Transaction = "transaction" // an ApplyDataplane
+	Observation = "observation" // an Observe, which may overlap with a transaction
+)
+
+// Step is one call of the dataplane.
+type Step struct {
+	// Number counts the steps of the process from 1, in the order in which they
+	// began.
+	Number uint64        `json:"number"`
+	Kind   string        `json:"kind"`
+	Began  time.Time     `json:"began"`
+	Took   time.Duration `json:"took"` // nanoseconds
+	Events []Event       `json:"events,omitempty"`
+	// Observed is the number of the Observation that came in with a Transaction,
+	// 0 for none.
+	Observed uint64 `json:"observed,omitempty"`
+	Calls    []Call `json:"calls,omitempty"` // of HNS, in order
+	// Report is the dataplane's own word; Error is the context's.
+	Report *dataplane.Report `json:"report,omitempty"`
+	Error  string            `json:"error,omitempty"`
+}
+
+// The operations of an Event.
+const (
+	Set    = "set"
+	Delete = "delete"
+)
+
+// Event is one object that came in. Of the pointers the one of its kind is set,
+// unless the object was deleted.
+type Event struct {
+	Kind      string `json:"kind"` // pod, namespace, policy, node
+	Operation string `json:"operation"`
+	Object    string `json:"object"` // namespace/name, or name
+
+	Pod       *dataplane.Pod       `json:"pod,omitempty"`
+	Namespace *dataplane.Namespace `json:"namespace,omitempty"`
+	Policy    *Policy              `json:"policy,omitempty"`
+	NodeAddrs []netip.Addr         `json:"nodeAddresses,omitempty"`
+}
+
+// Policy is a NetworkPolicy without what nobody asks for; its annotations may
+// hold anything.
+type Policy struct {
+	Namespace string                         `json:"namespace"`
+	Name      string                         `json:"name"`
+	UID       string                         `json:"uid,omitempty"`
+	Spec      networkingv1.NetworkPolicySpec `json:"spec"`
+}
+
+// Call is one request to HNS and what came of it.
+type Call struct {
+	Op       string        `json:"op"` // as package hns names operations
+	Endpoint string        `json:"endpoint,omitempty"`
+	Began    time.Time     `json:"began"`
+	Took     time.Duration `json:"took"`
+	Error    *Error        `json:"error,omitempty"`
+
+	// What was sent.
+	Sets     []SetValue           `json:"sets,omitempty"`
+	ACLs     []hns.ACL            `json:"acls,omitempty"`
+	Policies []hns.EndpointPolicy `json:"policies,omitempty"`
+	// What was read.
+	Network   *NetworkValue   `json:"network,omitempty"`
+	Endpoints []EndpointValue `json:"endpoints,omitempty"`
+	// Cut: not all of it was kept; what is left out has a Count and a Digest.
+	Cut bool `json:"cut,omitempty"`
+}
+
+// Error is an error of a call, as far as decisions are made from it.
+type Error struct {
+	Class   string `json:"class"` // text of one of the classes of package hns
+	Op      string `json:"op,omitempty"`
+	Kind    string `json:"kind,omitempty"`
+	ID      string `json:"id,omitempty"`
+	Code    uint32 `json:"code,omitempty"` // HRESULT
+	Message string `json:"message"`
+}
+
+// SetValue is a set with its values. A long list is left out.
+type SetValue struct {
+	ID     string      `json:"id"`
+	Name   string      `json:"name,omitempty"`
+	Type   hns.SetType `json:"type,omitempty"`
+	Values []string    `json:"values"` // nil: left out
+	Count  int         `json:"count"`
+	Digest string      `json:"digest"` // of the sorted values
+}
+
+// NetworkValue is a network as it was read.
+type NetworkValue struct {
+	ID   string     `json:"id"`
+	Name string     `json:"name"`
+	Sets []SetValue `json:"sets"`
+}
+
+// EndpointValue is an endpoint as it was read. A long list of policies is left
+// out.
+type EndpointValue struct {
+	ID       string               `json:"id"`
+	Addrs    []netip.Addr         `json:"addresses"`
+	Policies []hns.EndpointPolicy `json:"policies"` // nil: left out
+	Count    int                  `json:"count"`
+	Version  hns.Version          `json:"version"` // of the whole
+}
