@@ -51,8 +51,9 @@ type Recorder struct {
 	cfg Config // set once
 
 	// door is held for a whole transaction, so that none runs while the state is
-	// taken. Taken before mu.
-	door sync.Mutex
+	// taken; it guards warnings too. Taken before mu.
+	door     sync.Mutex
+	warnings []dataplane.Warning // of the last report
 
 	mu       sync.Mutex // guards following; held for moments only
 	number   uint64     // of the last step
@@ -60,7 +61,6 @@ type Recorder struct {
 	running  []*record  // steps in progress, in their order
 	briefs   []Step     // ended ones in brief, in the order of their ends
 	observed []observed
-	warnings []dataplane.Warning // of the last report
 }
 
 // observed is an Observation that was made and has not come in. It does not keep
@@ -103,15 +103,30 @@ func (d *recorded) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction
 	events, size := eventsOf(tx)
 	rec := r.begin(Transaction, events, size, tx.Observation())
 	report, err := d.next.ApplyDataplane(context.WithValue(ctx, stepKey{}, rec), tx)
-	r.end(rec, err, &report, nil)
+	kept, size := r.keepReport(report)
+	r.end(rec, err, kept, size, nil)
 	return report, err
+}
+
+// keepReport returns a copy of a report, and about what it takes. r.door must be
+// held.
+func (r *Recorder) keepReport(report dataplane.Report) (*dataplane.Report, int) {
+	size := 0
+	if !slices.Equal(report.Warnings, r.warnings) { // they stand for long
+		r.warnings = slices.Clone(report.Warnings)
+		size = warningBytes * len(r.warnings)
+	}
+	report.Warnings = nil
+	kept := report.Clone()
+	kept.Warnings = r.warnings
+	return &kept, size + reportBytes(kept)
 }
 
 // Observe implements Dataplane.
 func (d *recorded) Observe(ctx context.Context) (*dataplane.Observation, error) {
 	rec := d.r.begin(Observation, nil, 0, nil)
 	obs, err := d.next.Observe(context.WithValue(ctx, stepKey{}, rec))
-	d.r.end(rec, err, nil, obs)
+	d.r.end(rec, err, nil, 0, obs)
 	return obs, err
 }
 
@@ -157,8 +172,8 @@ func (r *Recorder) takeObservedLocked(obs *dataplane.Observation) uint64 {
 	return number
 }
 
-// end keeps how a step ended.
-func (r *Recorder) end(rec *record, err error, report *dataplane.Report, obs *dataplane.Observation) {
+// end keeps how a step ended; size is about what the report takes.
+func (r *Recorder) end(rec *record, err error, report *dataplane.Report, size int, obs *dataplane.Observation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := &rec.step
@@ -166,18 +181,7 @@ func (r *Recorder) end(rec *record, err error, report *dataplane.Report, obs *da
 	if err != nil {
 		s.Error = err.Error()
 	}
-	size := 0
-	if report != nil {
-		kept := report.Clone()
-		if slices.Equal(kept.Warnings, r.warnings) { // they stand for long
-			kept.Warnings = r.warnings
-		} else {
-			r.warnings = kept.Warnings
-			size += warningBytes * len(kept.Warnings)
-		}
-		s.Report = &kept
-		size += reportBytes(kept)
-	}
+	s.Report = report
 	s.Calls, rec.calls = rec.callsNow(), nil
 	r.running = slices.DeleteFunc(r.running, func(o *record) bool { return o == rec })
 	if len(r.briefs) == keptBriefs {
