@@ -16,9 +16,12 @@ import (
 // ErrNoBundle is a file that no agent made, or that is not whole.
 var ErrNoBundle = errors.New("no support bundle")
 
-// What a bundle has at most; those of an agent are far below.
+// MaxSize is the number of bytes of a file from which on Read takes it for no
+// bundle. Those of an agent are far below.
+const MaxSize = 256 << 20
+
+// What is in one at most.
 const (
-	maxSize    = 256 << 20 // bytes of the file
 	maxFiles   = 64
 	maxVersion = 1 << 10          // bytes of version.txt
 	maxDump    = recorder.MaxText // bytes of dump.json, unpacked
@@ -44,8 +47,8 @@ func Read(r io.ReaderAt, size int64) (Bundle, error) {
 
 func read(r io.ReaderAt, size, maxDump int64) (Bundle, error) {
 	var b Bundle
-	if size > maxSize {
-		return b, fmt.Errorf("it is larger than %d bytes", maxSize)
+	if size > MaxSize {
+		return b, fmt.Errorf("it is larger than %d bytes", MaxSize)
 	}
 	z, err := zip.NewReader(r, size)
 	if err != nil {

@@ -74,16 +74,16 @@ func TestReadRefuses(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"nothing":            {nil, "zip: not a valid zip file"},
-		"half of it":         {good[:len(good)/2], "zip: not a valid zip file"},
-		"nothing in it":      {zipped(t), "version.txt: is not there"},
-		"a file twice":       {zipped(t, version, version), "version.txt: is there twice"},
-		"no dump":            {zipped(t, version, steps), "dump.json: is not there"},
-		"another dump":       {zipped(t, version, file{"dump.json", "{}"}, steps), "dump.json: no dump of"},
-		"no recording":       {zipped(t, version, state), "recording.json: is not there"},
-		"another recording":  {zipped(t, version, state, file{"recording.json", "{}"}), "recording.json: no recording: its format is 0"},
-		"a long version":     {zipped(t, file{"version.txt", strings.Repeat("v", 2000)}), "version.txt: is larger than 1024 bytes"},
-		"many files":         {zipped(t, make([]file, maxFiles+1)...), "it has more than 64 files"},
+		"nothing":           {nil, "zip: not a valid zip file"},
+		"half of it":        {good[:len(good)/2], "zip: not a valid zip file"},
+		"nothing in it":     {zipped(t), "version.txt: is not there"},
+		"a file twice":      {zipped(t, version, version), "version.txt: is there twice"},
+		"no dump":           {zipped(t, version, steps), "dump.json: is not there"},
+		"another dump":      {zipped(t, version, file{"dump.json", "{}"}, steps), "dump.json: no dump of"},
+		"no recording":      {zipped(t, version, state), "recording.json: is not there"},
+		"another recording": {zipped(t, version, state, file{"recording.json", "{}"}), "recording.json: no recording: its format is 0"},
+		"a long version":    {zipped(t, file{"version.txt", strings.Repeat("v", 2000)}), "version.txt: is larger than 1024 bytes"},
+		"many files":        {zipped(t, make([]file, maxFiles+1)...), "it has more than 64 files"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := read1(tc.data)
@@ -92,7 +92,7 @@ func TestReadRefuses(t *testing.T) {
 			require.Empty(t, cmp.Diff(Bundle{}, b))
 		})
 	}
-	_, err = Read(bytes.NewReader(nil), maxSize+1)
+	_, err = Read(bytes.NewReader(nil), MaxSize+1)
 	require.ErrorIs(t, err, ErrNoBundle)
 	bomb := zipped(t, version, file{"dump.json", strings.Repeat(" ", 1<<20) + dump}, steps)
 	_, err = read(bytes.NewReader(bomb), int64(len(bomb)), 1<<20)
