@@ -194,8 +194,7 @@ func (a *agent) pages() debug.Config {
 			}
 			return a.ctl.Ready()
 		},
-		Pprof:  a.set.Pprof,
-		Expose: a.set.ExposeDebug,
+		Pprof: a.set.Pprof,
 	}
 	if a.set.DebugAPI {
 		pages.Dump = a.dp.Dump

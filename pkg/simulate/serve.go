@@ -11,13 +11,10 @@ import (
 // handler is the debug endpoint of the agent, and beside it the result, with
 // the verdicts that the query asks for.
 func (s *session) handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /npm/v1/simulate", s.serveResult)
-	mux.Handle("/", debug.Handler(debug.Config{
+	return debug.Handler(debug.Config{
 		Dump: s.dataplane.Dump, Healthy: s.controller.Healthy, Ready: s.controller.Ready,
-		Expose: true, // it is where --serve says
-	}))
-	return mux
+		Pages: []debug.Page{{Path: "/npm/v1/simulate", Handler: http.HandlerFunc(s.serveResult), Heavy: true}},
+	})
 }
 
 func (s *session) serveResult(w http.ResponseWriter, r *http.Request) {
