@@ -47,6 +47,11 @@ var rooms = map[string]room{
 		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/policy"},
 		others: []string{"k8s.io/"},
 	},
+	"pkg/controllers/reviews": {
+		ours:   []string{"pkg/controllers"},
+		others: []string{"k8s.io/"},
+	},
+	"pkg/debug/access":      {others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "k8s.io/klog/v2"}},
 	"pkg/debug":             {ours: []string{"pkg/dataplane"}, others: []string{"k8s.io/klog/v2"}},
 	"pkg/metrics":           {ours: []string{"pkg/hns", "pkg/dataplane", "pkg/controllers", "pkg/policy"}, others: []string{"github.com/prometheus/client_golang/prometheus"}},
 	"pkg/nodelock":          {others: []string{"github.com/gofrs/flock", "golang.org/x/sys/windows"}},
@@ -56,7 +61,7 @@ var rooms = map[string]room{
 		others: []string{"k8s.io/"},
 	},
 	"cmd/npm": {
-		ours:   []string{"pkg/controllers", "pkg/controllers/events", "pkg/dataplane", "pkg/debug", "pkg/explain", "pkg/hns", "pkg/hns/hcsadapter", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/simulate"},
+		ours:   []string{"pkg/controllers", "pkg/controllers/events", "pkg/controllers/reviews", "pkg/dataplane", "pkg/debug", "pkg/debug/access", "pkg/explain", "pkg/hns", "pkg/hns/hcsadapter", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/simulate"},
 		others: anything,
 	},
 	"test/oracle": {others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "go4.org/netipx"}},
@@ -68,6 +73,7 @@ var never = []struct{ pkg, banned, why string }{
 	{"pkg/policy", "k8s.io/client-go", "the meaning of a policy knows no cluster"},
 	{"pkg/dataplane", "k8s.io/client-go", "controllers talk to the API server"},
 	{"pkg/debug", "k8s.io/client-go", "pages show dumps"},
+	{"pkg/debug/access", "k8s.io/client-go", "pkg/controllers/reviews asks the API server"},
 	{"pkg/explain", "k8s.io/client-go", "an explanation is of a dump"},
 	{"pkg/explain", module + "/pkg/hns/hnssim", "an explanation is of a dump"},
 	{"cmd/npm", "k8s.io/client-go/kubernetes", "it costs a minute of compiling; use a rest client"},
