@@ -31,7 +31,9 @@ type settings struct {
 	node       string
 	kubeconfig string // "" as a pod of the cluster
 	listen     string // address
-	reconcile  time.Duration
+	// listenDebug is the address of the HTTPS endpoint, when it is exposed.
+	listenDebug string
+	reconcile   time.Duration
 }
 
 // shown returns the settings in effect, as a bundle has them. Where the kubeconfig
@@ -80,25 +82,44 @@ func runAgent(ctx context.Context, set settings, this host, svc service, logger 
 	if err != nil {
 		return fmt.Errorf("HTTP endpoint: %w; another address goes into --listen or ListeningAddress and ListeningPort", err)
 	}
+	others, err := expose(ctx, set, api, logger)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
 	addr := l.Addr().String()
 	logger.Info("starting", "node", set.node, "server", api.Host, "network", set.Network, "listening", addr, "version", version())
 	logger.Info("Starting NPM HTTP API on " + addr) // runbooks search for this line
+	if others.listener != nil {
+		logger.Info("debug pages answer other machines", others.says...)
+	}
 
 	a := newAgent(set, source, sink, this, svc, logger)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ended := make(chan error, 2)
-	go func() { ended <- debug.Serve(ctx, l, debug.Handler(a.pages())) }()
-	go func() { ended <- a.work(ctx) }()
-	err = <-ended // both end with ctx, and one that ends before takes the other along
+	plain, guarded := debug.Handlers(a.pages(), others.guard)
+	parts := []func() error{
+		func() error { return a.work(ctx) },
+		func() error { return debug.Serve(ctx, l, plain) },
+	}
+	if others.listener != nil {
+		parts = append(parts, func() error { return others.serve(ctx, guarded) })
+	}
+	ended := make(chan error, len(parts))
+	for _, part := range parts {
+		go func() { ended <- part() }()
+	}
+	err = <-ended // all end with ctx, and one that ends before takes the others along
 	cancel()
 	timer := time.NewTimer(shutdownWait)
 	defer timer.Stop()
-	select {
-	case other := <-ended:
-		err = errors.Join(err, other)
-	case <-timer.C:
-		warn(logger, "HNS has not returned from a call, ending without waiting for it", "waited", shutdownWait)
+	for range parts[1:] {
+		select {
+		case other := <-ended:
+			err = errors.Join(err, other)
+		case <-timer.C:
+			warn(logger, "HNS has not returned from a call, ending without waiting for it", "waited", shutdownWait)
+			return err
+		}
 	}
 	return err
 }
@@ -214,8 +235,7 @@ func (a *agent) pages() debug.Config {
 			}
 			return a.ctl.Ready()
 		},
-		Pprof:  a.set.Pprof,
-		Expose: a.set.ExposeDebug,
+		Pprof: a.set.Pprof,
 	}
 	if a.set.DebugAPI {
 		pages.Dump = a.dp.Dump

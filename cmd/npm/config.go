@@ -33,6 +33,10 @@ func defaultConfigPath(goos string) string {
 type config struct {
 	Address        string
 	Port           int
+	DebugAddress   string // of the HTTPS endpoint
+	DebugPort      int
+	DebugCertFile  string // both or neither
+	DebugKeyFile   string
 	Network        string
 	ApplyInterval  time.Duration
 	MaxBatchedACLs int
@@ -40,7 +44,7 @@ type config struct {
 	Metrics        bool // /node-metrics and /cluster-metrics
 	DebugAPI       bool // the dump
 	Pprof          bool
-	ExposeDebug    bool // the dump and pprof answer other machines too
+	ExposeDebug    bool // the pages answer other machines too, on DebugPort
 	CheckVersions  bool // writes to endpoints are conditional on what was read
 }
 
@@ -48,6 +52,7 @@ type config struct {
 func defaultConfig() config {
 	return config{
 		Address: "0.0.0.0", Port: 10091,
+		DebugAddress: "0.0.0.0", DebugPort: 10093, // 10092 is the predecessor's
 		Network:        networkAzure,
 		ApplyInterval:  500 * time.Millisecond,
 		MaxBatchedACLs: 30,
@@ -58,6 +63,24 @@ func defaultConfig() config {
 
 // address is that of the HTTP endpoint.
 func (c config) address() string { return net.JoinHostPort(c.Address, strconv.Itoa(c.Port)) }
+
+// debugAddress is that of the HTTPS endpoint.
+func (c config) debugAddress() string {
+	return net.JoinHostPort(c.DebugAddress, strconv.Itoa(c.DebugPort))
+}
+
+// check finds what does not fit together.
+func (c config) check() error {
+	switch {
+	case c.DebugCertFile != "" && c.DebugKeyFile == "":
+		return errors.New("DebugTLSCertFile: needs DebugTLSKeyFile beside it")
+	case c.DebugKeyFile != "" && c.DebugCertFile == "":
+		return errors.New("DebugTLSKeyFile: needs DebugTLSCertFile beside it")
+	case c.ExposeDebug && c.DebugPort == c.Port:
+		return fmt.Errorf("DebugListeningPort: %d is ListeningPort; with Toggles.ExposeDebugAPI they must differ", c.Port)
+	}
+	return nil
+}
 
 // notice is one line for the log, which is there only after the configuration.
 type notice struct {
@@ -144,6 +167,9 @@ func parseConfig(data []byte) (config, []notice, error) {
 			said.keysAndValues = append([]any{"key", k.name, "value", string(e.value)}, said.keysAndValues...)
 			notices = append(notices, *said)
 		}
+	}
+	if err := cfg.check(); err != nil {
+		return config{}, nil, err
 	}
 	return cfg, notices, nil
 }

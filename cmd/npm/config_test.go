@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,8 +32,9 @@ func TestConfig(t *testing.T) {
 		{"an editor of Windows", "\xef\xbb\xbf{\r\n  \"ListeningPort\": 1\r\n}\r\n", func(c *config) { c.Port = 1 }},
 		{"all", `{"ListeningPort": 9, "ListeningAddress": "::1", "WindowsNetworkName": "Calico", "ApplyIntervalInMilliseconds": 250,
 			"MaxBatchedACLsPerPod": 7, "LogLevel": "debug", "Toggles": {"EnablePrometheusMetrics": false, "EnablePprof": false,
-			"EnableHTTPDebugAPI": false, "ExposeDebugAPI": true, "CheckEndpointVersions": false}}`, func(c *config) {
-			*c = config{Address: "::1", Port: 9, Network: "Calico", ApplyInterval: 250 * time.Millisecond, MaxBatchedACLs: 7, LogLevel: "debug", ExposeDebug: true}
+			"EnableHTTPDebugAPI": false, "ExposeDebugAPI": true, "CheckEndpointVersions": false},
+			"DebugListeningAddress": "::2", "DebugListeningPort": 10, "DebugTLSCertFile": "a.crt", "DebugTLSKeyFile": "a.key"}`, func(c *config) {
+			*c = config{Address: "::1", Port: 9, DebugAddress: "::2", DebugPort: 10, DebugCertFile: "a.crt", DebugKeyFile: "a.key", Network: "Calico", ApplyInterval: 250 * time.Millisecond, MaxBatchedACLs: 7, LogLevel: "debug", ExposeDebug: true}
 		}},
 		{"any case", `{"listeningport": 9, "TOGGLES": {"enablepprof": false}}`, func(c *config) { c.Port, c.Pprof = 9, false }},
 		{"zero is the default", `{"ApplyIntervalInMilliseconds": 0, "ApplyMaxBatches": 0, "WindowsNetworkName": "", "LogLevel": ""}`, nil},
@@ -84,32 +86,36 @@ func TestConfigNotices(t *testing.T) {
 
 func TestConfigErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                         "is empty; the least is {}",
-		" \r\n":                                    "is empty; the least is {}",
-		"{\n\"a\": 1,\n}":                          "line 3: is not JSON: invalid character '}' looking for beginning of object key string",
-		"{} {}":                                    "line 1: is not JSON: invalid character '{' after top-level value",
-		"[]":                                       "expected an object, found a list",
-		"\xff\xfe{\x00}\x00":                       "is UTF-16; save it as UTF-8",
-		`{"ListeningPort": 70000}`:                 "ListeningPort: expected a whole number from 1 to 65535, found 70000",
-		`{"ListeningPort": 0}`:                     "ListeningPort: expected a whole number from 1 to 65535, found 0",
-		`{"ListeningPort": "10091"}`:               `ListeningPort: expected a whole number from 1 to 65535, found "10091"`,
-		`{"ListeningPort": 1.5}`:                   "ListeningPort: expected a whole number from 1 to 65535, found 1.5",
-		`{"ListeningPort": 1e999}`:                 "ListeningPort: expected a whole number from 1 to 65535, found 1e999",
-		`{"listeningport": true}`:                  "ListeningPort: expected a whole number from 1 to 65535, found true",
-		`{"ListeningAddress": 5}`:                  "ListeningAddress: expected a text in quotes, found 5",
-		`{"WindowsNetworkName": {}}`:               "WindowsNetworkName: expected a text in quotes, found an object",
-		`{"ApplyIntervalInMilliseconds": -1}`:      "ApplyIntervalInMilliseconds: expected a whole number from 0 to 3600000, found -1",
-		`{"MaxBatchedACLsPerPod": 0}`:              "MaxBatchedACLsPerPod: expected a whole number from 1 to 100000, found 0",
-		`{"MaxBatchedACLsPerPod": -3}`:             "MaxBatchedACLsPerPod: expected a whole number from 1 to 100000, found -3",
-		`{"LogLevel": "loud"}`:                     `LogLevel: expected debug, info, warn or error, found "loud"`,
-		`{"LogLevel": 3}`:                          "LogLevel: expected a text in quotes, found 3",
-		`{"ResyncPeriodInMinutes": "often"}`:       `ResyncPeriodInMinutes: expected a whole number from 0 to 2147483647, found "often"`,
-		`{"Toggles": {"EnablePprof": "true"}}`:     `Toggles.EnablePprof: expected true or false, found "true"`,
-		`{"Toggles": {"EnableV2NPM": 1}}`:          "Toggles.EnableV2NPM: expected true or false, found 1",
-		`{"Transport": {"Address": []}}`:           "Transport.Address: expected a text in quotes, found a list",
-		`{"Toggles": true}`:                        "Toggles: expected an object, found true",
-		`{"ListeningPort": 1, "listeningPort": 2}`: `the key "listeningPort" is there twice, first as "ListeningPort"; leave one`,
-		`{"ListeningPort": 1, "ListeningPort": 2}`: `the key "ListeningPort" is there twice, first as "ListeningPort"; leave one`,
+		"":                          "is empty; the least is {}",
+		" \r\n":                     "is empty; the least is {}",
+		"{\n\"a\": 1,\n}":           "line 3: is not JSON: invalid character '}' looking for beginning of object key string",
+		"{} {}":                     "line 1: is not JSON: invalid character '{' after top-level value",
+		"[]":                        "expected an object, found a list",
+		"\xff\xfe{\x00}\x00":        "is UTF-16; save it as UTF-8",
+		`{"ListeningPort": 70000}`:  "ListeningPort: expected a whole number from 1 to 65535, found 70000",
+		`{"DebugListeningPort": 0}`: "DebugListeningPort: expected a whole number from 1 to 65535, found 0",
+		`{"DebugTLSCertFile": "a"}`: "DebugTLSCertFile: needs DebugTLSKeyFile beside it",
+		`{"DebugTLSKeyFile": "a"}`:  "DebugTLSKeyFile: needs DebugTLSCertFile beside it",
+		`{"ListeningPort": 10093, "Toggles": {"ExposeDebugAPI": true}}`: "DebugListeningPort: 10093 is ListeningPort; with Toggles.ExposeDebugAPI they must differ",
+		`{"ListeningPort": 0}`:                                                 "ListeningPort: expected a whole number from 1 to 65535, found 0",
+		`{"ListeningPort": "10091"}`:                                           `ListeningPort: expected a whole number from 1 to 65535, found "10091"`,
+		`{"ListeningPort": 1.5}`:                                               "ListeningPort: expected a whole number from 1 to 65535, found 1.5",
+		`{"ListeningPort": 1e999}`:                                             "ListeningPort: expected a whole number from 1 to 65535, found 1e999",
+		`{"listeningport": true}`:                                              "ListeningPort: expected a whole number from 1 to 65535, found true",
+		`{"ListeningAddress": 5}`:                                              "ListeningAddress: expected a text in quotes, found 5",
+		`{"WindowsNetworkName": {}}`:                                           "WindowsNetworkName: expected a text in quotes, found an object",
+		`{"ApplyIntervalInMilliseconds": -1}`:                                  "ApplyIntervalInMilliseconds: expected a whole number from 0 to 3600000, found -1",
+		`{"MaxBatchedACLsPerPod": 0}`:                                          "MaxBatchedACLsPerPod: expected a whole number from 1 to 100000, found 0",
+		`{"MaxBatchedACLsPerPod": -3}`:                                         "MaxBatchedACLsPerPod: expected a whole number from 1 to 100000, found -3",
+		`{"LogLevel": "loud"}`:                                                 `LogLevel: expected debug, info, warn or error, found "loud"`,
+		`{"LogLevel": 3}`:                                                      "LogLevel: expected a text in quotes, found 3",
+		`{"ResyncPeriodInMinutes": "often"}`:                                   `ResyncPeriodInMinutes: expected a whole number from 0 to 2147483647, found "often"`,
+		`{"Toggles": {"EnablePprof": "true"}}`:                                 `Toggles.EnablePprof: expected true or false, found "true"`,
+		`{"Toggles": {"EnableV2NPM": 1}}`:                                      "Toggles.EnableV2NPM: expected true or false, found 1",
+		`{"Transport": {"Address": []}}`:                                       "Transport.Address: expected a text in quotes, found a list",
+		`{"Toggles": true}`:                                                    "Toggles: expected an object, found true",
+		`{"ListeningPort": 1, "listeningPort": 2}`:                             `the key "listeningPort" is there twice, first as "ListeningPort"; leave one`,
+		`{"ListeningPort": 1, "ListeningPort": 2}`:                             `the key "ListeningPort" is there twice, first as "ListeningPort"; leave one`,
 		`{"Toggles": {"EnablePprof": true}, "toggles": {"EnablePprof": true}}`: `the key "toggles.EnablePprof" is there twice, first as "Toggles.EnablePprof"; leave one`,
 		`{"LogLevel": "` + strings.Repeat("é", 60) + `"}`:                      `LogLevel: expected debug, info, warn or error, found "` + strings.Repeat("é", 39) + "…",
 	} {
@@ -162,9 +168,29 @@ func TestNoticesKeepTheirLevel(t *testing.T) {
 	require.Contains(t, out.String(), `"msg":"heard","key":"k"`)
 }
 
-// Whatever the file holds: no panic, an error of one line, and values in range.
+// written is a file that says all that a configuration says.
+func written(t *testing.T, c config) []byte {
+	t.Helper()
+	data, err := json.Marshal(map[string]any{
+		"ListeningAddress": c.Address, "ListeningPort": c.Port,
+		"DebugListeningAddress": c.DebugAddress, "DebugListeningPort": c.DebugPort,
+		"DebugTLSCertFile": c.DebugCertFile, "DebugTLSKeyFile": c.DebugKeyFile,
+		"WindowsNetworkName": c.Network, "ApplyIntervalInMilliseconds": c.ApplyInterval.Milliseconds(),
+		"MaxBatchedACLsPerPod": c.MaxBatchedACLs, "LogLevel": c.LogLevel,
+		"Toggles": map[string]bool{
+			"EnablePrometheusMetrics": c.Metrics, "EnableHTTPDebugAPI": c.DebugAPI, "EnablePprof": c.Pprof,
+			"ExposeDebugAPI": c.ExposeDebug, "CheckEndpointVersions": c.CheckVersions,
+		},
+	})
+	require.NoError(t, err)
+	return data
+}
+
+// Whatever the file holds: no panic, an error of one line, or values in range
+// that are read the same way when they are written.
 func FuzzConfig(f *testing.F) {
-	for _, seed := range []string{`{}`, `{"ListeningPort": 1e4}`, `{"Toggles": {"EnablePprof": false}, "x": null}`, "\xef\xbb\xbf{\r\n}", `{"a": {"b": [1]}}`, `{"LogLevel": "WARN"}`, `[`, `{"":{}}`} {
+	for _, seed := range []string{`{}`, `{"ListeningPort": 1e4}`, `{"Toggles": {"EnablePprof": false}, "x": null}`, "\xef\xbb\xbf{\r\n}", `{"a": {"b": [1]}}`, `{"LogLevel": "WARN"}`, `[`, `{"":{}}`,
+		`{"DebugTLSCertFile": "a", "DebugTLSKeyFile": "b", "DebugListeningAddress": "::", "DebugListeningPort": 1}`, `{"Toggles": {"ExposeDebugAPI": true}, "WindowsNetworkName": "\ud800\n"}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -174,10 +200,15 @@ func FuzzConfig(f *testing.F) {
 			return
 		}
 		require.True(t, cfg.Port >= 1 && cfg.Port <= 65535, cfg.Port)
+		require.True(t, cfg.DebugPort >= 1 && cfg.DebugPort <= 65535, cfg.DebugPort)
+		require.Equal(t, cfg.DebugCertFile == "", cfg.DebugKeyFile == "")
 		require.Positive(t, cfg.MaxBatchedACLs)
 		require.Positive(t, cfg.ApplyInterval)
 		require.NotEmpty(t, cfg.Network)
 		require.Contains(t, []string{"debug", "info", "warn", "error"}, cfg.LogLevel)
+		again, _, err := parseConfig(written(t, cfg))
+		require.NoError(t, err)
+		require.Empty(t, cmp.Diff(cfg, again))
 	})
 }
 

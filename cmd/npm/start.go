@@ -13,8 +13,8 @@ import (
 
 // startFlags are what the command line says; it goes before the configuration.
 type startFlags struct {
-	kubeconfig, listen, level string
-	reconcile, hnsTimeout     time.Duration
+	kubeconfig, listen, listenDebug, level string
+	reconcile, hnsTimeout                  time.Duration
 }
 
 func newStart(std streams, getenv func(string) string, this host) *cobra.Command {
@@ -59,7 +59,7 @@ Exit code: 0 stopped by a signal or the service manager, 1 it cannot work,
 			}
 			set := settings{
 				config: cfg, node: node, kubeconfig: flags.kubeconfig,
-				listen: cmp.Or(flags.listen, cfg.address()), reconcile: flags.reconcile,
+				listen: cmp.Or(flags.listen, cfg.address()), listenDebug: cmp.Or(flags.listenDebug, cfg.debugAddress()), reconcile: flags.reconcile,
 			}
 			if err := runAgent(cmd.Context(), set, this, svc, logger); err != nil {
 				return fail(err)
@@ -71,6 +71,7 @@ Exit code: 0 stopped by a signal or the service manager, 1 it cannot work,
 	f := cmd.Flags()
 	f.StringVar(&flags.kubeconfig, "kubeconfig", "", "`file` with the cluster's address (default: as a pod of the cluster)")
 	f.StringVar(&flags.listen, "listen", "", "`address` of the HTTP endpoint (default: the configuration's, "+defaultConfig().address()+")")
+	f.StringVar(&flags.listenDebug, "listen-debug", "", "`address` of the HTTPS endpoint, where Toggles.ExposeDebugAPI opens it (default: the configuration's, "+defaultConfig().debugAddress()+")")
 	f.StringVar(&flags.level, "log-level", "", "off, error, warn, info or debug (default: the configuration's, "+defaultConfig().LogLevel+"); logs go to stderr")
 	f.DurationVar(&flags.reconcile, "reconcile-interval", 5*time.Minute, "`time` between two looks for drift; also how long an unused set stays")
 	f.DurationVar(&flags.hnsTimeout, "hns-timeout", 2*time.Minute, "`time` after which a call to HNS counts as hanging")

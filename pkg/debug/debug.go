@@ -3,13 +3,9 @@
 package debug
 
 import (
-	"context"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/pprof"
-	"time"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/recorder"
@@ -42,50 +38,89 @@ type Config struct {
 
 	// Pprof adds the pages of net/http/pprof.
 	Pprof bool
-	// Expose opens the dump and pprof to other machines: they tell names and
-	// addresses of the whole cluster, and a profile costs what it measures.
-	Expose bool
+	// Pages are shown beside those above.
+	Pages []Page
 }
 
-// Handler returns the endpoint, GET only: /healthz, /readyz and the metrics for
-// everybody, the dump and pprof for this machine.
-func Handler(cfg Config) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /healthz", check(cfg.Healthy))
-	mux.Handle("GET /readyz", check(cfg.Ready))
+// Page is one page of the endpoint, GET and HEAD only. Its handler may take the
+// request to be small and without a body, and has no lock while it writes:
+// clients are as slow as they please.
+type Page struct {
+	// Path is a pattern of http.ServeMux without a method: one path, or with a
+	// slash at the end all below it.
+	Path    string
+	Handler http.Handler
+	// Open lets everybody see it. The others tell names and addresses of the
+	// whole cluster.
+	Open bool
+	// Heavy pages cost memory or processor time that grows with the cluster, or
+	// hold up what they measure. Few are answered at the same time.
+	Heavy bool
+	// vital pages are never refused for load. They answer a few bytes.
+	vital bool
+}
+
+// all returns the pages that are on.
+func (cfg Config) all() []Page {
+	pages := []Page{
+		{Path: "/healthz", Handler: check(cfg.Healthy), Open: true, vital: true},
+		{Path: "/readyz", Handler: check(cfg.Ready), Open: true, vital: true},
+	}
 	if cfg.NodeMetrics != nil {
-		mux.Handle("GET "+NodeMetricsPath, cfg.NodeMetrics)
+		pages = append(pages, Page{Path: NodeMetricsPath, Handler: cfg.NodeMetrics, Open: true})
 	}
 	if cfg.ClusterMetrics != nil {
-		mux.Handle("GET "+ClusterMetricsPath, cfg.ClusterMetrics)
-	}
-
-	guard := local
-	if cfg.Expose {
-		guard = func(page http.HandlerFunc) http.Handler { return page }
+		pages = append(pages, Page{Path: ClusterMetricsPath, Handler: cfg.ClusterMetrics, Open: true})
 	}
 	if cfg.Dump != nil {
-		mux.Handle("GET "+ManagerPath, guard(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			// An error means that the client has gone: nobody is left to tell.
-			_ = writeManager(w, cfg.Dump(), cfg.transactions())
-		}))
+		pages = append(pages, Page{Path: ManagerPath, Heavy: true, Handler: http.HandlerFunc(cfg.serveManager)})
 	}
 	if cfg.Transactions != nil {
-		mux.Handle("GET "+TransactionsPath, guard(cfg.serveTransactions))
+		pages = append(pages, Page{Path: TransactionsPath, Handler: http.HandlerFunc(cfg.serveTransactions)})
 	}
 	if cfg.Dump != nil && cfg.Recording != nil {
-		mux.Handle("GET "+BundlePath, guard(cfg.serveBundle))
+		pages = append(pages, Page{Path: BundlePath, Heavy: true, Handler: http.HandlerFunc(cfg.serveBundle)})
 	}
 	if cfg.Pprof {
 		// By hand: the package's own registration is on the default mux, unguarded.
-		mux.Handle("GET /debug/pprof/", guard(pprof.Index))
-		mux.Handle("GET /debug/pprof/cmdline", guard(pprof.Cmdline))
-		mux.Handle("GET /debug/pprof/profile", guard(pprof.Profile))
-		mux.Handle("GET /debug/pprof/symbol", guard(pprof.Symbol))
-		mux.Handle("GET /debug/pprof/trace", guard(pprof.Trace))
+		for path, handler := range map[string]http.HandlerFunc{
+			"":        pprof.Index,
+			"cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
+		} {
+			pages = append(pages, Page{Path: "/debug/pprof/" + path, Heavy: true, Handler: handler})
+		}
 	}
-	return mux
+	return append(pages, cfg.Pages...)
+}
+
+// Handler returns the endpoint as it is without encryption: the open pages for
+// everybody, the others for this machine.
+func Handler(cfg Config) http.Handler {
+	plain, _ := Handlers(cfg, Local)
+	return plain
+}
+
+// Handlers returns Handler, and a second one for other machines with every page
+// behind guard. They share their limits.
+func Handlers(cfg Config, guard Guard) (plain, guarded http.Handler) {
+	here, there := http.NewServeMux(), http.NewServeMux()
+	limits := newLimits()
+	for _, page := range cfg.all() {
+		bounded := limits.bound(page)
+		there.Handle("GET "+page.Path, guard(bounded))
+		if !page.Open {
+			bounded = Local(bounded)
+		}
+		here.Handle("GET "+page.Path, bounded)
+	}
+	return small(here), small(there)
+}
+
+// serveManager answers with the dump, which it writes piece by piece.
+func (cfg Config) serveManager(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	// An error means that the client has gone: nobody is left to tell.
+	_ = writeManager(w, cfg.Dump(), cfg.transactions())
 }
 
 // check answers 200 "ok", or 503 with the reason.
@@ -97,37 +132,4 @@ func check(state func() error) http.Handler {
 		}
 		_, _ = io.WriteString(w, "ok\n") // a client that has gone is no concern
 	})
-}
-
-// Serve answers requests on l until ctx is done, then gives those in progress
-// a second to end. It closes l.
-func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	srv := newServer(ctx, h)
-	ended := make(chan error, 1)
-	stop := context.AfterFunc(ctx, func() {
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		err := srv.Shutdown(grace)
-		if err != nil {
-			err = srv.Close()
-		}
-		ended <- err
-	})
-	err := srv.Serve(l)
-	if stop() {
-		return fmt.Errorf("serve on %s: %w", l.Addr(), err) // ctx is not why it ended
-	}
-	return <-ended
-}
-
-func newServer(ctx context.Context, h http.Handler) *http.Server {
-	return &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      5 * time.Minute, // a dump of a large cluster over a slow line, a profile
-		IdleTimeout:       time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,35 +32,77 @@ func page(text string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
 }
 
-func full(expose bool) http.Handler {
-	return Handler(Config{
+func pages() Config {
+	return Config{
 		Dump: func() dataplane.Dump { return dataplane.Dump{Node: "n1"} }, Healthy: fine, Ready: fine,
-		NodeMetrics: page("node"), ClusterMetrics: page("cluster"), Pprof: true, Expose: expose,
+		NodeMetrics: page("node"), ClusterMetrics: page("cluster"), Pprof: true,
 		Transactions: func() []recorder.Step { return []recorder.Step{{Number: 7, Kind: recorder.Observation}} },
 		Recording:    func() recorder.Recording { return recorder.Recording{Format: recorder.Format} },
-	})
+		Pages:        []Page{{Path: "/more/", Handler: page("more")}},
+	}
 }
+
+func full() http.Handler { return Handler(pages()) }
 
 var (
 	guarded = []string{ManagerPath, TransactionsPath, BundlePath, "/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/symbol", "/debug/pprof/goroutine?debug=1",
-		"/debug/pprof/profile?seconds=1", "/debug/pprof/trace?seconds=0.01"}
+		"/debug/pprof/profile?seconds=1", "/debug/pprof/trace?seconds=0.01", "/more/", "/more/a"}
 	open = []string{"/healthz", "/readyz", NodeMetricsPath, ClusterMetricsPath}
 )
 
 func TestWhoMayAsk(t *testing.T) {
 	for _, path := range guarded {
-		code, _ := ask(t, full(false), path, here, "localhost:10091")
+		code, _ := ask(t, full(), path, here, "localhost:10091")
 		require.Equal(t, http.StatusOK, code, path)
-		code, body := ask(t, full(false), path, there, "10.9.0.1:10091")
+		code, body := ask(t, full(), path, there, "10.9.0.1:10091")
 		require.Equal(t, http.StatusForbidden, code, path)
-		require.Equal(t, "this page answers only on the node itself; Toggles.ExposeDebugAPI in the configuration opens it\n", body)
-		code, _ = ask(t, full(true), path, there, "win-1:10091")
-		require.Equal(t, http.StatusOK, code, path)
+		require.Equal(t, "this page answers only on the node itself; Toggles.ExposeDebugAPI in the configuration opens it over HTTPS\n", body)
 	}
 	for _, path := range open {
-		code, _ := ask(t, full(false), path, there, "win-1:10091")
+		code, _ := ask(t, full(), path, there, "win-1:10091")
 		require.Equal(t, http.StatusOK, code, path)
 	}
+}
+
+// The second handler has every page behind its guard, wherever the client is.
+func TestGuardedHandler(t *testing.T) {
+	var asked []string
+	guard := func(page http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked = append(asked, r.URL.Path)
+			if r.Header.Get("Authorization") == "" {
+				http.Error(w, "no", http.StatusUnauthorized)
+				return
+			}
+			page.ServeHTTP(w, r)
+		})
+	}
+	_, h := Handlers(pages(), guard)
+	for _, path := range slices.Concat(guarded, open) {
+		for _, from := range []string{here, there} {
+			code, _ := ask(t, h, path, from, "localhost")
+			require.Equal(t, http.StatusUnauthorized, code, path)
+		}
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+		req.RemoteAddr, req.Host = there, "win-1"
+		req.Header.Set("Authorization", "Bearer t")
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, req)
+		require.Equal(t, http.StatusOK, rec.Code, path)
+	}
+	require.Len(t, asked, 3*len(slices.Concat(guarded, open)))
+}
+
+// A token that somebody sends where there is no encryption is lost.
+func TestTokenInTheClear(t *testing.T) {
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, ManagerPath, nil)
+	req.RemoteAddr, req.Host = there, "10.9.0.1"
+	req.Header.Set("Authorization", "Bearer t0k3n")
+	rec := httptest.NewRecorder()
+	full().ServeHTTP(rec, req)
+	require.Equal(t, http.StatusForbidden, rec.Code)
+	require.Contains(t, rec.Body.String(), "the token went over the network in the clear")
+	require.NotContains(t, rec.Body.String(), "t0k3n")
 }
 
 func TestWhereClientsAre(t *testing.T) {
@@ -67,7 +110,7 @@ func TestWhereClientsAre(t *testing.T) {
 		"127.0.0.1:1": 200, "127.9.8.7:1": 200, "[::1]:1": 200, "[::ffff:127.0.0.1]:1": 200,
 		"10.0.0.1:1": 403, "[::ffff:10.0.0.1]:1": 403, "[fe80::1%eth0]:1": 403, "0.0.0.0:1": 403, "": 403, "@": 403, "localhost:1": 403,
 	} {
-		code, _ := ask(t, full(false), ManagerPath, from, "127.0.0.1")
+		code, _ := ask(t, full(), ManagerPath, from, "127.0.0.1")
 		require.Equal(t, want, code, from)
 	}
 }
@@ -79,7 +122,7 @@ func TestNamesThatAreRefused(t *testing.T) {
 		"localhost": 200, "LocalHost:10091": 200, "127.0.0.1": 200, "127.0.0.1:10091": 200, "[::1]": 200, "[::1]:10091": 200, "10.9.0.1:80": 200,
 		"evil.example": 403, "evil.example:10091": 403, "localhost.evil.example": 403, "127.0.0.1.evil.example:10091": 403, "": 403, ":10091": 403,
 	} {
-		code, _ := ask(t, full(false), ManagerPath, here, host)
+		code, _ := ask(t, full(), ManagerPath, here, host)
 		require.Equal(t, want, code, host)
 	}
 }
@@ -93,9 +136,9 @@ func TestPagesThatAreOff(t *testing.T) {
 }
 
 func TestMetricsPages(t *testing.T) {
-	_, body := ask(t, full(false), NodeMetricsPath, there, "x")
+	_, body := ask(t, full(), NodeMetricsPath, there, "x")
 	require.Equal(t, "node", body)
-	_, body = ask(t, full(false), ClusterMetricsPath, there, "x")
+	_, body = ask(t, full(), ClusterMetricsPath, there, "x")
 	require.Equal(t, "cluster", body)
 }
 

@@ -11,10 +11,9 @@ import (
 // handler is the debug endpoint of the agent, and beside it the result, with
 // the verdicts that the query asks for.
 func (s *session) handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /npm/v1/simulate", s.serveResult)
-	mux.Handle("/", debug.Handler(s.pages()))
-	return mux
+	pages := s.pages()
+	pages.Pages = append(pages.Pages, debug.Page{Path: "/npm/v1/simulate", Handler: http.HandlerFunc(s.serveResult), Heavy: true})
+	return debug.Handler(pages)
 }
 
 // pages is what the debug endpoint shows.
@@ -23,7 +22,6 @@ func (s *session) pages() debug.Config {
 		Dump: s.dataplane.Dump, Healthy: s.controller.Healthy, Ready: s.controller.Ready,
 		Transactions: s.recorder.Brief, Recording: s.recorder.Recording, Version: s.version,
 		Settings: map[string]any{"simulated": true, "node": s.node},
-		Expose:   true, // it is where --serve says
 	}
 }
 

@@ -22,13 +22,14 @@ const (
 	eventPerSecond = 1
 )
 
-// startTeller runs the part of the agent that tells, on a node, with the rights
-// of deploy/ and through a proxy, until the test ends.
-func startTeller(t *testing.T, node string) *proxy {
+// startTeller runs the parts of the agent that npm simulate has not, on a node,
+// with the rights of deploy/ and through a proxy, until the test ends.
+func startTeller(t *testing.T, node string, flags ...string) (*proxy, *buffer) {
 	t.Helper()
 	p := newProxy(t)
 	said := &buffer{}
-	process := exec.Command(filepath.Join(bin, "teller"), "--kubeconfig", kubeconfigOf(t, "kube-system", "azure-npm", p.url, p.ca), "--node", node)
+	flags = append([]string{"--kubeconfig", kubeconfigOf(t, "kube-system", "azure-npm", p.url, p.ca), "--node", node}, flags...)
+	process := exec.Command(filepath.Join(bin, "teller"), flags...)
 	process.Stderr = said
 	process.SysProcAttr = endWithParent()
 	require.NoError(t, process.Start())
@@ -39,7 +40,7 @@ func startTeller(t *testing.T, node string) *proxy {
 			t.Logf("the teller on %s said:\n%s", node, said)
 		}
 	})
-	return p
+	return p, said
 }
 
 // told returns how many Events went through the proxy, taken or not.
@@ -94,7 +95,7 @@ ingress:
 - from: [{ipBlock: {cidr: "fd00::/8"}}]
 `
 	w.policy("told", "six", six)
-	first := startTeller(t, "teller-1")
+	first, _ := startTeller(t, "teller-1")
 	e := w.waitEvents("told", `Warning six IPv6Peer`)[0]
 	object, err := w.kube.NetworkingV1().NetworkPolicies("told").Get(t.Context(), "six", metav1.GetOptions{})
 	require.NoError(t, err)
@@ -114,7 +115,7 @@ ingress:
 	require.Equal(t, e.Note, seen.Items[0].Message)
 
 	t.Log("another node has nothing to add")
-	second := startTeller(t, "teller-2")
+	second, _ := startTeller(t, "teller-2")
 	eventually(t, settle, func() string {
 		if second.told() == 0 {
 			return "the second node has not tried"
@@ -162,7 +163,7 @@ func TestManyEvents(t *testing.T) {
 	for i := range many {
 		w.policy("many", fmt.Sprintf("p%d", i), `{podSelector: {}, policyTypes: [Egress], egress: [{to: [{ipBlock: {cidr: "fd00::/8"}}]}]}`)
 	}
-	p := startTeller(t, "teller-many")
+	p, _ := startTeller(t, "teller-many")
 	var began time.Time // no later than the first one
 	last := time.Now()
 	eventually(t, 2*settle, func() string {

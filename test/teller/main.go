@@ -1,6 +1,7 @@
-// Program teller is the part of npm start that Events come from, with the
-// simulator in place of HNS: the end-to-end suite runs it where there is no
-// Windows. It runs until Ctrl-C.
+// Program teller is the parts of npm start that ask the API server for more than
+// npm simulate does, Events and the HTTPS endpoint, with the simulator in place of
+// HNS: the end-to-end suite runs it where there is no Windows. It runs until
+// Ctrl-C.
 package main
 
 import (
@@ -8,16 +9,21 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"sync"
 	"time"
 
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/controllers/events"
+	"github.com/winnpm/winnpm/pkg/controllers/reviews"
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/debug/access"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 )
 
@@ -35,6 +41,7 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("teller", flag.ContinueOnError)
 	kubeconfig := flags.String("kubeconfig", "", "file with the cluster's address")
 	node := flags.String("node", "", "name of the node")
+	expose := flags.String("expose", "", "address of the HTTPS endpoint (default: none)")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil
 	} else if err != nil {
@@ -60,9 +67,41 @@ func run(ctx context.Context, args []string) error {
 		OnApplied: func(done controllers.Applied) { recorder.Applied(done) },
 	})
 	recorder = events.New(events.Config{Sink: sink, Node: *node, Policy: ctl.Policy, Selecting: dp.Selecting, Logger: klog.Background()})
+	serve := func() error { return nil }
+	if *expose != "" {
+		pages := debug.Config{Dump: dp.Dump, Healthy: ctl.Healthy, Ready: ctl.Ready, Pprof: true}
+		if serve, err = listen(ctx, *expose, *node, api, pages); err != nil {
+			return err
+		}
+	}
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	beside.Go(func() { recorder.Run(ctx) })
+	beside.Go(func() {
+		if err := serve(); err != nil {
+			fmt.Fprintln(os.Stderr, "teller:", err)
+		}
+	})
 	ctl.Run(ctx)
 	return nil
+}
+
+// listen opens the HTTPS endpoint, says where it is and under which key, and
+// returns what serves it.
+func listen(ctx context.Context, address, node string, api *rest.Config, pages debug.Config) (serve func() error, err error) {
+	reviewer, err := reviews.New(api)
+	if err != nil {
+		return nil, err
+	}
+	certificate, pin, err := access.SelfSigned(node)
+	if err != nil {
+		return nil, err
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(os.Stderr, "exposed at https://%s %s\n", l.Addr(), pin)
+	_, guarded := debug.Handlers(pages, access.New(reviewer, klog.Background()).Page)
+	return func() error { return debug.ServeTLS(ctx, l, certificate, guarded) }, nil
 }

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/klog/v2"
+
+	"github.com/winnpm/winnpm/pkg/controllers"
+	"github.com/winnpm/winnpm/pkg/debug"
+)
+
+const exposing = `{"Toggles": {"ExposeDebugAPI": true}}`
+
+// Other machines see pages over HTTPS, with a token whose user may, under the
+// key that the log names.
+func TestStartExposed(t *testing.T) {
+	s := start(t, newFake(), exposing, "--listen-debug", "127.0.0.1:0")
+	said := s.log("debug pages answer other machines")
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
+		InsecureSkipVerify: true, MinVersion: tls.VersionTLS12,
+		VerifyConnection: func(c tls.ConnectionState) error {
+			sum := sha256.Sum256(c.PeerCertificates[0].RawSubjectPublicKeyInfo)
+			if "sha256//"+base64.StdEncoding.EncodeToString(sum[:]) != said["pinnedpubkey"] {
+				return x509.ErrUnsupportedAlgorithm
+			}
+			return nil
+		},
+	}}}
+	for _, tc := range []struct {
+		path, token string
+		code        int
+		body        string
+	}{
+		{debug.ManagerPath, "t-ann", 200, `"NodeName":"win-1"`},
+		{debug.ManagerPath, "t-eve", 401, "does not know the bearer token"},
+		{debug.ManagerPath, "", 401, "send a bearer token"},
+		{"/debug/pprof/heap", "t-ann", 403, "ann may not get /debug/pprof/heap"},
+		{"/healthz", "", 401, "send a bearer token"},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+said["listening"].(string)+tc.path, nil)
+		require.NoError(t, err)
+		if tc.token != "" {
+			req.Header.Set("Authorization", "Bearer "+tc.token)
+		}
+		resp, err := client.Do(req)
+		require.NoError(t, err)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, tc.code, resp.StatusCode, string(body))
+		require.Contains(t, string(body), tc.body)
+	}
+	require.Equal(t, "made by itself", said["certificate"])
+	require.Equal(t, true, s.log("somebody asks for a debug page")["allowed"])
+	s.stop()
+	require.NoError(t, <-s.ended)
+}
+
+func TestExposeErrors(t *testing.T) {
+	api, err := controllers.RESTConfig(apiServer(t))
+	require.NoError(t, err)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	_, noListen := net.Listen("tcp", taken.Addr().String())
+
+	set := settings{config: config{ExposeDebug: true}, node: "win-1", listenDebug: taken.Addr().String()}
+	_, err = expose(t.Context(), set, api, klog.Logger{})
+	require.EqualError(t, err, "HTTPS endpoint: "+noListen.Error()+"; another address goes into --listen-debug or DebugListeningAddress and DebugListeningPort")
+	set.DebugCertFile, set.DebugKeyFile = "none.crt", "none.key"
+	_, err = expose(t.Context(), set, api, klog.Logger{})
+	require.ErrorContains(t, err, "DebugTLSCertFile, DebugTLSKeyFile: open none.crt: ")
+
+	none, err := expose(t.Context(), settings{listenDebug: taken.Addr().String()}, api, klog.Logger{})
+	require.NoError(t, err)
+	require.Nil(t, none.listener)
+}

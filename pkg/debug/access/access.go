@@ -1,0 +1,195 @@
+// Package access lets other machines see pages of the debug endpoint when the
+// API server knows who asks and that they may, as kube-rbac-proxy does for
+// others. What it cannot find out counts as no.
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// Answers of the API server are used again for so long. A right that is
+	// taken away ends, and one that is given begins, that much later.
+	keepYes = time.Minute
+	keepNo  = 10 * time.Second
+	// most is how many answers of a kind are kept.
+	most = 512
+
+	// deadline is for both reviews of a request together.
+	deadline = 5 * time.Second
+	// atOnce is how many requests may be asking the API server.
+	atOnce     = 16
+	retryAfter = "5" // seconds
+)
+
+// Reviewer asks the API server. An error says that there is no answer.
+type Reviewer interface {
+	// Authenticate returns whose token it is; false is nobody's.
+	Authenticate(ctx context.Context, token string) (authenticationv1.UserInfo, bool, error)
+	// Authorize reports whether a user may get a path.
+	Authorize(ctx context.Context, user authenticationv1.UserInfo, path string) (bool, error)
+}
+
+// Guard keeps pages. It keeps no token: answers are found by a hash. It is safe
+// for concurrent use.
+type Guard struct {
+	reviewer Reviewer
+	logger   klog.Logger
+	asking   chan struct{} // one entry for each request that asks
+	failing  atomic.Bool   // the last review had no answer
+
+	// Apart, so that who tries tokens or paths pushes nobody else out.
+	users, strangers *cache.LRUExpireCache // by hash of the token
+	allowed, refused *cache.LRUExpireCache // by verdictKey
+}
+
+type verdictKey struct {
+	token [sha256.Size]byte
+	path  string
+}
+
+// New returns a Guard that asks reviewer. It logs each new verdict on a user,
+// and once when the API server begins to be silent and when it ends.
+func New(reviewer Reviewer, logger klog.Logger) *Guard {
+	return &Guard{
+		reviewer: reviewer, logger: logger, asking: make(chan struct{}, atOnce),
+		users: cache.NewLRUExpireCache(most), strangers: cache.NewLRUExpireCache(most),
+		allowed: cache.NewLRUExpireCache(most), refused: cache.NewLRUExpireCache(most),
+	}
+}
+
+// errBusy: too many requests are asking already.
+var errBusy = errors.New("too many requests ask at the same time")
+
+// Page shows a page to those whose bearer token is of a user that may get its
+// path, a nonResourceURL of RBAC. It answers 401 to the others without such a
+// token, 403 to other users, and 503 while the API server does not tell.
+func (g *Guard) Page(page http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token, ok := bearer(r.Header)
+		if !ok {
+			unauthorized(w, "send a bearer token of this cluster: Authorization: Bearer TOKEN")
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), deadline)
+		defer cancel()
+		key := verdictKey{sha256.Sum256([]byte(token)), r.URL.Path}
+		user, known, err := g.user(ctx, key, token)
+		may := false
+		if err == nil && known {
+			may, err = g.may(ctx, key, user)
+		}
+		switch {
+		case err != nil:
+			g.silent(r.Context(), err)
+			w.Header().Set("Retry-After", retryAfter)
+			http.Error(w, "whether you may see this page could not be asked of the API server; try again", http.StatusServiceUnavailable)
+		case !known:
+			unauthorized(w, "the API server does not know the bearer token")
+		case !may:
+			http.Error(w, fmt.Sprintf("%s may not get %s; a ClusterRole with this nonResourceURL allows it", user.Username, r.URL.Path), http.StatusForbidden)
+		default:
+			page.ServeHTTP(w, r)
+		}
+	})
+}
+
+func unauthorized(w http.ResponseWriter, why string) {
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	http.Error(w, why, http.StatusUnauthorized)
+}
+
+// bearer returns the token of a request that has exactly one.
+func bearer(h http.Header) (string, bool) {
+	values := h.Values("Authorization")
+	if len(values) != 1 {
+		return "", false
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	token = strings.TrimSpace(token)
+	return token, strings.EqualFold(scheme, "Bearer") && token != "" && !strings.ContainsAny(token, " \t")
+}
+
+// user returns whose token it is; false is nobody's.
+func (g *Guard) user(ctx context.Context, key verdictKey, token string) (authenticationv1.UserInfo, bool, error) {
+	if kept, ok := g.users.Get(key.token); ok {
+		return kept.(authenticationv1.UserInfo), true, nil
+	}
+	if _, ok := g.strangers.Get(key.token); ok {
+		return authenticationv1.UserInfo{}, false, nil
+	}
+	var user authenticationv1.UserInfo
+	var known bool
+	err := g.ask(func() (err error) {
+		user, known, err = g.reviewer.Authenticate(ctx, token)
+		return err
+	})
+	switch {
+	case err != nil:
+		return authenticationv1.UserInfo{}, false, fmt.Errorf("whose the token is: %w", err)
+	case known:
+		g.users.Add(key.token, user, keepYes)
+	default:
+		g.strangers.Add(key.token, true, keepNo)
+	}
+	return user, known, nil
+}
+
+// may reports whether a user may see a path.
+func (g *Guard) may(ctx context.Context, key verdictKey, user authenticationv1.UserInfo) (bool, error) {
+	if _, ok := g.allowed.Get(key); ok {
+		return true, nil
+	}
+	if _, ok := g.refused.Get(key); ok {
+		return false, nil
+	}
+	var may bool
+	err := g.ask(func() (err error) {
+		may, err = g.reviewer.Authorize(ctx, user, key.path)
+		return err
+	})
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("whether %s may get %s: %w", user.Username, key.path, err)
+	case may:
+		g.allowed.Add(key, true, keepYes)
+	default:
+		g.refused.Add(key, true, keepNo)
+	}
+	g.logger.Info("somebody asks for a debug page", "user", user.Username, "path", key.path, "allowed", may)
+	return may, nil
+}
+
+// ask runs one review, if there is a place for it.
+func (g *Guard) ask(review func() error) error {
+	select {
+	case g.asking <- struct{}{}:
+		defer func() { <-g.asking }()
+	default:
+		return errBusy
+	}
+	err := review()
+	if err == nil && g.failing.CompareAndSwap(true, false) {
+		g.logger.Info("the API server says again who may see debug pages")
+	}
+	return err
+}
+
+// silent logs that the API server gave no answer, unless that was said, or is
+// because the client has gone.
+func (g *Guard) silent(client context.Context, err error) {
+	if client.Err() == nil && !errors.Is(err, errBusy) && g.failing.CompareAndSwap(false, true) {
+		g.logger.Error(err, "the API server does not say who may see debug pages")
+	}
+}
