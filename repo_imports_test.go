@@ -42,6 +42,7 @@ var rooms = map[string]room{
 	"pkg/dataplane":         {ours: []string{"pkg/policy", "pkg/ipsets", "pkg/hns", "pkg/hns/versioned"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
 	"pkg/controllers":       {ours: []string{"pkg/dataplane", "pkg/policy"}, others: []string{"k8s.io/"}},
 	"pkg/explain":           {ours: []string{"pkg/dataplane", "pkg/policy", "pkg/ipsets", "pkg/hns"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
+	"pkg/matrix":            {ours: []string{"pkg/dataplane", "pkg/explain", "pkg/policy", "pkg/hns"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
 	"pkg/recorder":          {ours: []string{"pkg/dataplane", "pkg/hns"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
 	"pkg/controllers/events": {
 		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/policy"},
@@ -70,6 +71,7 @@ var never = []struct{ pkg, banned, why string }{
 	{"pkg/debug", "k8s.io/client-go", "pages show dumps"},
 	{"pkg/explain", "k8s.io/client-go", "an explanation is of a dump"},
 	{"pkg/explain", module + "/pkg/hns/hnssim", "an explanation is of a dump"},
+	{"pkg/matrix", module + "/pkg/hns/hnssim", "a matrix is of a dump"},
 	{"cmd/npm", "k8s.io/client-go/kubernetes", "it costs a minute of compiling; use a rest client"},
 	{"cmd/npm", "k8s.io/client-go/informers", "it costs a minute of compiling; use tools/cache"},
 	{"test/oracle", module + "/pkg", "an oracle that shares code shares mistakes"},
