@@ -21,6 +21,11 @@ func (c *Cluster) Classes(addrs []netip.Addr) []int {
 		c: c, acls: map[hns.ACL]int{}, fields: map[string]bool{}, sets: map[string]bool{},
 		endpoints: map[*dataplane.EndpointDump]string{}, facts: make([][]byte, len(addrs)),
 	}
+	for _, pod := range c.owners {
+		for _, ep := range c.endpointsOf(pod) {
+			k.endpoint(ep)
+		}
+	}
 	for i, a := range addrs {
 		k.sorted = append(k.sorted, located{number(a), i})
 		k.facts[i] = append(k.own(a), '\n')

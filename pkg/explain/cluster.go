@@ -72,6 +72,9 @@ func New(dump dataplane.Dump) *Cluster {
 	return c
 }
 
+// Dump returns the dump, which nobody may change.
+func (c *Cluster) Dump() *dataplane.Dump { return c.dump }
+
 // Owns returns the address that connections from and to the pod have, a pod of
 // the dump; false when they have none, or another pod's.
 func (c *Cluster) Owns(pod *dataplane.PodDump) (netip.Addr, bool) {

@@ -49,15 +49,29 @@ func (c *Cluster) Ask(q Question, places Places) (Answer, error) {
 // the Verdict of the Answer, and over what should be there. It fails with
 // ErrNoEnd for an end that cannot be asked about.
 func (c *Cluster) Verdicts(q Question) (actual, wanted Verdict, err error) {
-	from, to, err := c.ends(q)
+	egress, ingress, err := c.Halves(q)
 	if err != nil {
 		return Unknown, Unknown, err
 	}
+	actual, wanted = Join(egress, ingress)
+	return actual, wanted, nil
+}
+
+// Join returns what becomes of a connection of which both ends say this.
+func Join(egress, ingress Half) (actual, wanted Verdict) {
+	return join(egress.Actual, ingress.Actual, egress.Judged, ingress.Judged),
+		join(egress.Wanted, ingress.Wanted, egress.Judged, ingress.Judged)
+}
+
+// Halves returns what each end says. It fails with ErrNoEnd for an end that
+// cannot be asked about.
+func (c *Cluster) Halves(q Question) (egress, ingress Half, err error) {
+	from, to, err := c.ends(q)
+	if err != nil {
+		return Half{}, Half{}, err
+	}
 	packet := q.packet(from, to)
-	egress := c.word(from, to, question{hns.Out, packet})
-	ingress := c.word(to, from, question{hns.In, packet})
-	return join(egress.actual, ingress.actual, egress.judged, ingress.judged),
-		join(egress.wanted, ingress.wanted, egress.judged, ingress.judged), nil
+	return c.half(from, to, question{hns.Out, packet}), c.half(to, from, question{hns.In, packet}), nil
 }
 
 func (c *Cluster) ends(q Question) (from, to end, err error) {

@@ -81,29 +81,29 @@ func (c *Cluster) endpointsOf(pod *dataplane.PodDump) []*dataplane.EndpointDump 
 	return eps
 }
 
-// word is what one end says, without why.
-type word struct {
-	judged         bool
-	actual, wanted Verdict
+// Half is what one end says, without the words of a Side.
+type Half struct {
+	Judged         bool
+	Actual, Wanted Verdict
+	// Rules of HNS decide for Actual; none where nothing is filtered.
+	Rules []hns.ACL
 }
 
-// word is side without the words.
-func (c *Cluster) word(own, peer end, q question) word {
+// half is side without the words.
+func (c *Cluster) half(own, peer end, q question) Half {
 	if unfiltered(own, peer) != "" {
-		return word{true, Allowed, Allowed}
+		return Half{Judged: true, Actual: Allowed, Wanted: Allowed}
 	}
-	eps := c.endpointsOf(own.pod)
-	if len(eps) == 0 {
-		return word{false, Unknown, Unknown}
-	}
-	out := word{true, Allowed, Allowed}
-	for _, ep := range eps {
-		if v := c.actual(ep, q).verdict; strictness[v] > strictness[out.actual] {
-			out.actual = v
+	out := Half{Actual: Unknown, Wanted: Unknown}
+	for i, ep := range c.endpointsOf(own.pod) {
+		actual, wanted := c.actual(ep, q), c.wanted(ep, q)
+		if i == 0 || strictness[actual.verdict] > strictness[out.Actual] {
+			out.Actual, out.Rules = actual.verdict, actual.traced.Matched
 		}
-		if v := c.wanted(ep, q).verdict; strictness[v] > strictness[out.wanted] {
-			out.wanted = v
+		if i == 0 || strictness[wanted.verdict] > strictness[out.Wanted] {
+			out.Wanted = wanted.verdict
 		}
+		out.Judged = true
 	}
 	return out
 }

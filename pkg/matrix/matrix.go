@@ -40,7 +40,7 @@ type Matrix struct {
 // New returns the matrix of a dump.
 func New(d dataplane.Dump) *Matrix {
 	c := explain.New(d)
-	return &Matrix{cluster: c, workloads: workloads(&d, c), ports: ports(&d)}
+	return &Matrix{cluster: c, workloads: Workloads(c), ports: ports(&d)}
 }
 
 // Workloads returns the workloads, sorted by name. Pods in their node's network,
@@ -81,20 +81,31 @@ type member struct {
 	addr netip.Addr
 }
 
-func workloads(d *dataplane.Dump, c *explain.Cluster) []Workload {
+// Workloads returns the workloads of a cluster, sorted by name. Of several
+// clusters with the same pods, they are those that nothing in any of them tells
+// apart.
+func Workloads(cluster *explain.Cluster, others ...*explain.Cluster) []Workload {
+	d := cluster.Dump()
 	var members []member
 	var addrs []netip.Addr
 	for i := range d.Pods {
 		p := &d.Pods[i]
-		if addr, ok := c.Owns(p); ok {
+		if addr, ok := cluster.Owns(p); ok {
 			members, addrs = append(members, member{p, addr}), append(addrs, addr)
 		}
 	}
-	added := addedLabels(d)
+	added := addedLabels()
+	keys := make([]string, len(members))
+	for _, c := range append([]*explain.Cluster{cluster}, others...) {
+		keepSelected(added, c.Dump())
+		for i, class := range c.Classes(addrs) {
+			keys[i] += fmt.Sprintf("%d ", class)
+		}
+	}
 	groups := map[string][]member{}
-	for i, class := range c.Classes(addrs) {
-		key := fmt.Sprintf("%d %s", class, traits(members[i].pod, added))
-		groups[key] = append(groups[key], members[i])
+	for i, m := range members {
+		key := keys[i] + traits(m.pod, added)
+		groups[key] = append(groups[key], m)
 	}
 	out := make([]Workload, 0, len(groups))
 	for _, group := range groups {

@@ -12,10 +12,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 )
 
-// addedLabels are those that controllers put on every pod, unless a policy of
-// the dump selects by them.
-func addedLabels(d *dataplane.Dump) map[string]bool {
-	added := map[string]bool{
+// addedLabels are those that controllers put on every pod.
+func addedLabels() map[string]bool {
+	return map[string]bool{
 		appsv1.DefaultDeploymentUniqueLabelKey: true,
 		appsv1.ControllerRevisionHashLabelKey:  true,
 		appsv1.StatefulSetPodNameLabel:         true,
@@ -25,6 +24,10 @@ func addedLabels(d *dataplane.Dump) map[string]bool {
 		"controller-uid":                       true, // the same, before it had a prefix
 		batchv1.JobCompletionIndexAnnotation:   true, // a label too
 	}
+}
+
+// keepSelected takes those out that a policy of the dump selects by.
+func keepSelected(added map[string]bool, d *dataplane.Dump) {
 	for i := range d.Policies {
 		if spec := d.Policies[i].Spec; spec != nil {
 			for _, key := range selectedKeys(spec) {
@@ -32,7 +35,6 @@ func addedLabels(d *dataplane.Dump) map[string]bool {
 			}
 		}
 	}
-	return added
 }
 
 // workload makes one of pods that are alike.
