@@ -52,12 +52,16 @@ var rooms = map[string]room{
 	"pkg/metrics":           {ours: []string{"pkg/hns", "pkg/dataplane", "pkg/controllers", "pkg/policy"}, others: []string{"github.com/prometheus/client_golang/prometheus"}},
 	"pkg/nodelock":          {others: []string{"github.com/gofrs/flock", "golang.org/x/sys/windows"}},
 	"pkg/simulate/manifest": {others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/yaml"}},
+	"pkg/whatif": {
+		ours:   []string{"pkg/dataplane", "pkg/explain", "pkg/hns", "pkg/hns/hnssim", "pkg/matrix", "pkg/policy"},
+		others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "go4.org/netipx"},
+	},
 	"pkg/simulate": {
-		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/debug", "pkg/explain", "pkg/hns", "pkg/hns/hnssim", "pkg/policy", "pkg/simulate/manifest"},
+		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/debug", "pkg/explain", "pkg/hns", "pkg/hns/hnssim", "pkg/policy", "pkg/simulate/manifest", "pkg/whatif"},
 		others: []string{"k8s.io/"},
 	},
 	"cmd/npm": {
-		ours:   []string{"pkg/controllers", "pkg/controllers/events", "pkg/dataplane", "pkg/debug", "pkg/explain", "pkg/hns", "pkg/hns/hcsadapter", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/simulate"},
+		ours:   []string{"pkg/controllers", "pkg/controllers/events", "pkg/dataplane", "pkg/debug", "pkg/explain", "pkg/hns", "pkg/hns/hcsadapter", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/simulate", "pkg/simulate/manifest", "pkg/whatif"},
 		others: anything,
 	},
 	"test/oracle": {others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "go4.org/netipx"}},
@@ -71,6 +75,7 @@ var never = []struct{ pkg, banned, why string }{
 	{"pkg/debug", "k8s.io/client-go", "pages show dumps"},
 	{"pkg/explain", "k8s.io/client-go", "an explanation is of a dump"},
 	{"pkg/explain", module + "/pkg/hns/hnssim", "an explanation is of a dump"},
+	{"pkg/whatif", "k8s.io/client-go", "what if is asked of values"},
 	{"pkg/matrix", module + "/pkg/hns/hnssim", "a matrix is of a dump"},
 	{"cmd/npm", "k8s.io/client-go/kubernetes", "it costs a minute of compiling; use a rest client"},
 	{"cmd/npm", "k8s.io/client-go/informers", "it costs a minute of compiling; use tools/cache"},

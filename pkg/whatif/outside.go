@@ -124,6 +124,21 @@ func number(a netip.Addr) uint32 {
 	return binary.BigEndian.Uint32(b[:])
 }
 
+// together names several groups of addresses as one.
+func together(groups []Addresses) string {
+	var b netipx.IPSetBuilder
+	for _, g := range groups {
+		for _, text := range g.Blocks {
+			if p, err := netip.ParsePrefix(text); err == nil {
+				b.AddPrefix(p)
+			}
+		}
+	}
+	var all Addresses
+	all.describe(&b)
+	return all.Name
+}
+
 // shownBlocks keeps the name of addresses short.
 const shownBlocks = 3
 

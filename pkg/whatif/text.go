@@ -97,12 +97,22 @@ func (p Plan) textFlips(b *strings.Builder, title string, flips []Flip) {
 			fmt.Fprintf(b, "  and %d more lines; -o json has everything\n", len(rows)-i)
 			break
 		}
-		fmt.Fprintf(b, "  %s -> %s: %s\n", endsText(r.from), endsText(r.to), r.what)
+		fmt.Fprintf(b, "  %s -> %s: %s\n", p.endsText(r.from), p.endsText(r.to), r.what)
 	}
 }
 
-func endsText(names []string) string {
-	if len(names) > shownEnds {
+// endsText names workloads, or addresses as one group of them.
+func (p Plan) endsText(names []string) string {
+	var some []Addresses
+	for _, a := range p.Addresses {
+		if slices.Contains(names, a.Name) {
+			some = append(some, a)
+		}
+	}
+	switch {
+	case len(some) > 1:
+		return together(some)
+	case len(names) > shownEnds:
 		names = append(slices.Clone(names[:shownEnds-1]), fmt.Sprintf("%d others", len(names)-shownEnds+1))
 	}
 	return strings.Join(names, ", ")
