@@ -2,9 +2,7 @@ package simulate
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -44,11 +42,8 @@ func World(ctx context.Context, o Options) (whatif.World, error) {
 		if err == nil && !part.into(object) {
 			err = fmt.Errorf("%T is no such list", object)
 		}
-		if err != nil {
-			if errors.Is(err, context.DeadlineExceeded) {
-				err = fmt.Errorf("the server gave no full list within %s: %w", firstList, err)
-			}
-			return whatif.World{}, fmt.Errorf("kubeconfig %s: %w", o.Kubeconfig, err)
+		if err != nil { // of a server: what is in memory is there
+			return whatif.World{}, fmt.Errorf("kubeconfig %s: the server gave no full list: %w", o.Kubeconfig, err)
 		}
 	}
 	return l.world(o.Node), nil
@@ -79,7 +74,7 @@ func (l *lists) world(only string) whatif.World {
 		n := &l.nodes.Items[i]
 		named[n.Name] = true
 		if linux[n.Name] = n.Labels[corev1.LabelOSStable] == string(corev1.Linux); !linux[n.Name] {
-			w.Nodes = append(w.Nodes, whatif.Node{Name: n.Name, Addrs: internalIPs(n)})
+			w.Nodes = append(w.Nodes, whatif.Node{Name: n.Name, Addrs: controllers.NodeAddrs(n)})
 		}
 	}
 	for i := range l.pods.Items {
@@ -102,14 +97,4 @@ func (l *lists) world(only string) whatif.World {
 	}
 	slices.SortFunc(w.Nodes, func(a, b whatif.Node) int { return strings.Compare(a.Name, b.Name) })
 	return w
-}
-
-func internalIPs(n *corev1.Node) []netip.Addr {
-	var out []netip.Addr
-	for _, a := range n.Status.Addresses {
-		if addr, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP {
-			out = append(out, addr)
-		}
-	}
-	return out
 }

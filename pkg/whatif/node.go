@@ -56,9 +56,10 @@ type played struct {
 }
 
 // play brings the world to a node and programs it.
-func (w World) play(ctx context.Context, node string, nodeAddrs []netip.Addr, local func(Pod) bool) (*played, error) {
+func (w World) play(ctx context.Context, cfg dataplane.Config, nodeAddrs []netip.Addr, local func(Pod) bool) (*played, error) {
 	p := &played{sim: hnssim.New(hnssim.Options{})}
-	p.dp = dataplane.New(dataplane.Config{Client: p.sim, Node: node, Now: func() time.Time { return p.now }})
+	cfg.Client, cfg.Now = p.sim, func() time.Time { return p.now }
+	p.dp = dataplane.New(cfg)
 	if err := w.plug(p.sim, local); err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func (p *played) apply(ctx context.Context, tx *dataplane.Transaction) error {
 
 // changeNode says what a change would write on one node.
 func (w World) changeNode(ctx context.Context, node Node, tx *dataplane.Transaction) (NodeChange, error) {
-	p, err := w.play(ctx, node.Name, node.Addrs, func(p Pod) bool { return p.Node == node.Name })
+	p, err := w.play(ctx, dataplane.Config{Node: node.Name}, node.Addrs, func(p Pod) bool { return p.Node == node.Name })
 	if err != nil {
 		return NodeChange{}, err
 	}

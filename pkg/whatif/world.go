@@ -5,6 +5,7 @@
 package whatif
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -151,6 +152,7 @@ func (w World) whole(local func(Pod) bool, nodeAddrs []netip.Addr) *dataplane.Tr
 	for _, p := range w.Pods {
 		pod := p.Pod
 		pod.Local = local(p)
+		pod.UID = cmp.Or(pod.UID, types.UID(pod.Key().String())) // what tells pods apart
 		tx.SetPod(pod)
 	}
 	for _, ns := range w.Namespaces {

@@ -140,8 +140,8 @@ func (x planned) flips(probes []gen.Probe) {
 	}
 }
 
-// check holds a flip's policies against the oracle: each alone blocks the
-// connection, or isolates and lets it through.
+// check holds a flip's policies against the oracle: at the ends that say
+// otherwise now, those that isolate when it is blocked, or let it through.
 func (x planned) check(f *whatif.Flip, src, dst netip.Addr, probe gen.Probe) {
 	x.seen[string(f.After)]++
 	if len(f.Ports) == 1 && f.Ports[0].First > 1 {
@@ -150,17 +150,29 @@ func (x planned) check(f *whatif.Flip, src, dst netip.Addr, probe gen.Probe) {
 	if oracle.Owner(x.before, src) == nil || oracle.Owner(x.before, dst) == nil {
 		x.seen["with an address"]++
 	}
-	if f.After == explain.Blocked && len(f.By) == 0 {
-		x.w.fail(x.after, "%v -> %v %v: nobody blocks it: %+v", src, dst, probe, f)
-	}
-	for _, name := range f.By {
+	allowed := f.After == explain.Allowed
+	old, now := sidesOf(x.before, src, dst, probe), sidesOf(x.after, src, dst, probe)
+	by := map[string]bool{}
+	ofChange := map[string]bool{}
+	for _, np := range x.after.Policies {
 		alone := x.after
-		alone.Policies = slices.DeleteFunc(slices.Clone(alone.Policies), func(np networkingv1.NetworkPolicy) bool { return np.Namespace+"/"+np.Name != name })
-		ingress, egress := oracle.Verdict(alone, oracle.Endpoint{IP: src}, oracle.Endpoint{IP: dst}, probe.Protocol, probe.Port)
-		allows := f.After == explain.Allowed
-		if !(ingress.Isolated && ingress.Allowed == allows) && !(egress.Isolated && egress.Allowed == allows) {
-			x.w.fail(x.after, "%v -> %v %v: it is not %s that decides: %+v", src, dst, probe, name, f)
+		alone.Policies = []networkingv1.NetworkPolicy{np}
+		name := np.Namespace + "/" + np.Name
+		for i, side := range sidesOf(alone, src, dst, probe) {
+			if now[i].Allowed == old[i].Allowed || now[i].Allowed != allowed || !side.Isolated || allowed && !side.Allowed {
+				continue
+			}
+			by[name] = true
+			if slices.ContainsFunc(x.plan.Policies, func(c whatif.PolicyChange) bool { return c.Policy == name && c.Change != "unchanged" }) {
+				ofChange[name] = true
+			}
 		}
+	}
+	if len(ofChange) > 0 {
+		by = ofChange
+	}
+	if !slices.Equal(f.By, slices.Sorted(maps.Keys(by))) {
+		x.w.fail(x.after, "%v -> %v %v: by %v, not as the plan has it: %+v", src, dst, probe, by, f)
 	}
 }
 
@@ -282,8 +294,13 @@ func (x planned) writes(change whatif.Change) {
 }
 
 func verdictOf(c oracle.Cluster, src, dst netip.Addr, probe gen.Probe) explain.Verdict {
+	sides := sidesOf(c, src, dst, probe)
+	return verdictWord(sides[0].Allowed && sides[1].Allowed)
+}
+
+func sidesOf(c oracle.Cluster, src, dst netip.Addr, probe gen.Probe) [2]oracle.Side {
 	ingress, egress := oracle.Verdict(c, oracle.Endpoint{IP: src}, oracle.Endpoint{IP: dst}, probe.Protocol, probe.Port)
-	return verdictWord(ingress.Allowed && egress.Allowed)
+	return [2]oracle.Side{ingress, egress}
 }
 
 func protocolOf(r whatif.Range) corev1.Protocol { return corev1.Protocol(r.Protocol) }
