@@ -54,7 +54,7 @@ func (s *source) clusterFlags(cmd *cobra.Command) {
 
 func (s *source) validate() error {
 	if s.node != "" && len(s.manifests) == 0 && s.kubeconfig == "" {
-		return errors.New("--node is for --manifests: a dump is of its own node")
+		return errors.New("--node is for --manifests and clusters: a dump is of its own node")
 	}
 	if u, err := url.Parse(s.server); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return fmt.Errorf("--server %q: write it like http://%s", s.server, simulate.DefaultServe)
