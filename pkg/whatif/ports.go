@@ -104,7 +104,7 @@ func portsText(in []Range) string {
 	switch {
 	case len(rest) == 0:
 		return "all ports"
-	case len(rest) < len(in):
+	case len(rest) < len(in) && !slices.ContainsFunc(rest, Range.whole):
 		return "all but " + rangesText(rest)
 	}
 	return rangesText(in)
@@ -122,10 +122,13 @@ func rangesText(in []Range) string {
 	return strings.Join(words, ", ")
 }
 
+// whole reports whether it is all ports of the protocol.
+func (r Range) whole() bool { return r.First == 1 && r.Last == math.MaxUint16 }
+
 // String returns 80/TCP, 8000-8010/TCP or all TCP.
 func (r Range) String() string {
 	switch {
-	case r.First == 1 && r.Last == math.MaxUint16:
+	case r.whole():
 		return "all " + string(r.Protocol)
 	case r.First == r.Last:
 		return fmt.Sprintf("%d/%s", r.First, r.Protocol)
