@@ -98,7 +98,10 @@ func (s *source) world(ctx context.Context, std streams) (whatif.World, error) {
 		return simulate.World(ctx, simulate.Options{Manifests: s.manifests, Kubeconfig: s.kubeconfig, Node: s.node, Stdin: std.in})
 	}
 	d, _, err := s.read(ctx, std)
-	return whatif.FromDump(d), err
+	if err != nil {
+		return whatif.World{}, err
+	}
+	return whatif.FromDump(d)
 }
 
 // fetch lets use read what the agent answers to a path.

@@ -105,7 +105,9 @@ func TestADumpIsOfOneNode(t *testing.T) {
 			{Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: 65500},
 		}}},
 	}
-	plan, err := whatif.New(t.Context(), whatif.FromDump(d), whatif.Change{Set: []*networkingv1.NetworkPolicy{deny("x")}})
+	world, err := whatif.FromDump(d)
+	require.NoError(t, err)
+	plan, err := whatif.New(t.Context(), world, whatif.Change{Set: []*networkingv1.NetworkPolicy{deny("x")}})
 	require.NoError(t, err)
 	require.Equal(t, 1, plan.NodesSeen)
 	require.Len(t, plan.Nodes, 1)
@@ -117,6 +119,11 @@ func TestADumpIsOfOneNode(t *testing.T) {
 		require.NotEqual(t, "x/here", f.To)
 		require.Equal(t, explain.Blocked, f.After)
 	}
+}
+
+func TestADumpWithoutSpecs(t *testing.T) {
+	_, err := whatif.FromDump(dataplane.Dump{Policies: []dataplane.PolicyDump{{Policy: "x/p"}}})
+	require.ErrorIs(t, err, whatif.ErrNoSpec)
 }
 
 // TestWarnings: what the change leaves out counts, what was left out before by

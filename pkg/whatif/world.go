@@ -6,6 +6,7 @@ package whatif
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -53,20 +54,24 @@ type Node struct {
 // elsewhere is the node of the pods whose node a dump does not tell.
 const elsewhere = "(another node)"
 
-// FromDump returns the world that one node's agent knows: of other nodes it knows
-// pods alone.
-func FromDump(d dataplane.Dump) World {
+// ErrNoSpec is a dump without what policies say.
+var ErrNoSpec = errors.New("the dump does not have it: ask a newer agent")
+
+// FromDump returns the world that one node's agent knows, as it should be: of
+// other nodes it knows pods alone. It fails with ErrNoSpec when the dump has only
+// the names of policies.
+func FromDump(d dataplane.Dump) (World, error) {
 	w := World{Nodes: []Node{{Name: d.Node, Addrs: addrs(d.NodeAddrs)}}}
 	for _, ns := range d.Namespaces {
 		w.Namespaces = append(w.Namespaces, dataplane.Namespace{Name: ns.Name, Labels: ns.Labels})
 	}
 	for _, p := range d.Policies {
-		np := &networkingv1.NetworkPolicy{}
-		np.Namespace, np.Name, _ = strings.Cut(p.Policy, "/")
-		if p.Spec != nil {
-			np.Spec = *p.Spec
-			w.Policies = append(w.Policies, np)
+		if p.Spec == nil {
+			return World{}, fmt.Errorf("what NetworkPolicy %s says: %w", p.Policy, ErrNoSpec)
 		}
+		np := &networkingv1.NetworkPolicy{Spec: *p.Spec}
+		np.Namespace, np.Name, _ = strings.Cut(p.Policy, "/")
+		w.Policies = append(w.Policies, np)
 	}
 	endpoints := map[string]*dataplane.EndpointDump{}
 	for i := range d.Endpoints {
@@ -91,7 +96,7 @@ func FromDump(d dataplane.Dump) World {
 		}
 		w.Pods = append(w.Pods, pod)
 	}
-	return w
+	return w, nil
 }
 
 func podOf(p *dataplane.PodDump, addr netip.Addr) dataplane.Pod {

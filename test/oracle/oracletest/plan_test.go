@@ -48,7 +48,9 @@ func TestPlan(t *testing.T) {
 		x.numbers()
 
 		w.start(before, true)
-		fromDump, err := whatif.New(w.t.Context(), whatif.FromDump(w.dp.Dump()), change)
+		same, err := whatif.FromDump(w.dp.Dump())
+		require.NoError(w.t, err)
+		fromDump, err := whatif.New(w.t.Context(), same, change)
 		require.NoError(w.t, err)
 		x.writes(change)
 
