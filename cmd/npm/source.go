@@ -18,6 +18,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/simulate"
+	"github.com/winnpm/winnpm/pkg/whatif"
 )
 
 // fetchTimeout is how long an agent may take for an answer.
@@ -29,6 +30,7 @@ type source struct {
 	node         string
 	dump, server string
 	others       string // what else can be asked, for an error
+	kubeconfig   string // of those that ask a whole cluster
 }
 
 // flags adds those of the source to a command.
@@ -49,9 +51,19 @@ func (s *source) agentFlags(cmd *cobra.Command) {
 	s.others = "--manifests asks something else"
 }
 
+// clusterFlags adds that of a live cluster to a command that needs no dump.
+func (s *source) clusterFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&s.kubeconfig, "kubeconfig", "", "read a live cluster; `file` with its address")
+	f.Lookup("node").Usage = "with --manifests or --kubeconfig: this `node` alone is of interest (default: all that run Windows)"
+	for _, other := range []string{"manifests", "dump", "server"} {
+		cmd.MarkFlagsMutuallyExclusive("kubeconfig", other)
+	}
+}
+
 func (s *source) validate() error {
-	if s.node != "" && len(s.manifests) == 0 {
-		return errors.New("--node is for --manifests: a dump is of its own node")
+	if s.node != "" && len(s.manifests) == 0 && s.kubeconfig == "" {
+		return errors.New("--node is for --manifests and clusters: a dump is of its own node")
 	}
 	if u, err := url.Parse(s.server); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return fmt.Errorf("--server %q: write it like http://%s", s.server, simulate.DefaultServe)
@@ -90,6 +102,18 @@ func (s *source) read(ctx context.Context, std streams) (dataplane.Dump, explain
 // simulation is what --manifests asks for.
 func (s *source) simulation(std streams) simulate.Options {
 	return simulate.Options{Manifests: s.manifests, Node: s.node, Stdin: std.in, Logger: klog.Logger{}, Version: version()}
+}
+
+// world returns the cluster.
+func (s *source) world(ctx context.Context, std streams) (whatif.World, error) {
+	if len(s.manifests) > 0 || s.kubeconfig != "" {
+		return simulate.World(ctx, simulate.Options{Manifests: s.manifests, Kubeconfig: s.kubeconfig, Node: s.node, Stdin: std.in})
+	}
+	d, _, err := s.read(ctx, std)
+	if err != nil {
+		return whatif.World{}, err
+	}
+	return whatif.FromDump(d)
 }
 
 // fetch lets use read what the agent answers to a path.

@@ -242,14 +242,19 @@ func (c *Controller) transaction(keys map[Key]time.Time) *dataplane.Transaction 
 func (c *Controller) nodeAddrs() []netip.Addr {
 	var addrs []netip.Addr
 	for _, obj := range c.informers.nodes.store.List() {
-		node, ok := obj.(*corev1.Node)
-		if !ok {
-			continue
+		if node, ok := obj.(*corev1.Node); ok {
+			addrs = append(addrs, NodeAddrs(node)...)
 		}
-		for _, a := range node.Status.Addresses {
-			if addr, ok := parseIPv4(a.Address); ok && a.Type == corev1.NodeInternalIP {
-				addrs = append(addrs, addr)
-			}
+	}
+	return addrs
+}
+
+// NodeAddrs returns the IPv4 InternalIPs of a node.
+func NodeAddrs(node *corev1.Node) []netip.Addr {
+	var addrs []netip.Addr
+	for _, a := range node.Status.Addresses {
+		if addr, ok := parseIPv4(a.Address); ok && a.Type == corev1.NodeInternalIP {
+			addrs = append(addrs, addr)
 		}
 	}
 	return addrs

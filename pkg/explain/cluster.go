@@ -14,8 +14,10 @@ import (
 // knows.
 var ErrNoEnd = errors.New("cannot be asked about")
 
-// cluster is a dump with indexes.
-type cluster struct {
+// Cluster is a dump with indexes, for many questions. It keeps what it has taken
+// apart; one goroutine may use it at a time, and nobody may change the dump
+// meanwhile.
+type Cluster struct {
 	dump       *dataplane.Dump
 	pods       map[string]*dataplane.PodDump
 	owners     map[netip.Addr]*dataplane.PodDump
@@ -25,14 +27,22 @@ type cluster struct {
 	setByID    map[string]*dataplane.SetDump
 	setByName  map[string]*dataplane.SetDump
 	setNames   map[string]string // by id
+	// views are the sets as HNS has them, without and with what is not known, and
+	// as they should be; lists are the rules of endpoints in these views.
+	views [3]*view
+	lists map[listKey]parsed
 }
 
-func newCluster(d *dataplane.Dump) *cluster {
-	c := &cluster{
+// New returns the cluster of a dump.
+func New(dump dataplane.Dump) *Cluster {
+	d := &dump
+	c := &Cluster{
 		dump: d, pods: map[string]*dataplane.PodDump{}, owners: map[netip.Addr]*dataplane.PodDump{}, hosts: map[netip.Addr]*dataplane.PodDump{},
 		namespaces: map[string]map[string]string{}, endpoints: map[string]*dataplane.EndpointDump{},
 		setByID: map[string]*dataplane.SetDump{}, setByName: map[string]*dataplane.SetDump{}, setNames: map[string]string{},
+		lists: map[listKey]parsed{},
 	}
+	c.views = [...]*view{closed: newView(c, true, false), open: newView(c, true, true), wanted: newView(c, false, false)}
 	for i := range d.Pods {
 		p := &d.Pods[i]
 		c.pods[p.Pod] = p
@@ -62,6 +72,16 @@ func newCluster(d *dataplane.Dump) *cluster {
 	return c
 }
 
+// Dump returns the dump, which nobody may change.
+func (c *Cluster) Dump() *dataplane.Dump { return c.dump }
+
+// Owns returns the address that connections from and to the pod have, a pod of
+// the dump; false when they have none, or another pod's.
+func (c *Cluster) Owns(pod *dataplane.PodDump) (netip.Addr, bool) {
+	addr, err := netip.ParseAddr(pod.Addr)
+	return addr, err == nil && c.owners[addr] == pod && c.pods[pod.Pod] == pod
+}
+
 // end is one end of a connection.
 type end struct {
 	name string // as asked
@@ -74,7 +94,7 @@ type end struct {
 func (e end) noPod() string { return e.name + " is no pod that sets have" }
 
 // end finds what is asked about.
-func (c *cluster) end(name string) (end, error) {
+func (c *Cluster) end(name string) (end, error) {
 	if name == Node {
 		for _, text := range c.dump.NodeAddrs {
 			if addr, err := netip.ParseAddr(text); err == nil && addr.Is4() {
@@ -113,7 +133,7 @@ func (c *cluster) end(name string) (end, error) {
 
 // at returns the end at an address. The pod that owns it is the one there,
 // whichever was named.
-func (c *cluster) at(name string, addr netip.Addr) end {
+func (c *Cluster) at(name string, addr netip.Addr) end {
 	e := end{name: name, addr: addr, pod: c.owners[addr]}
 	host := c.hosts[addr]
 	switch {
@@ -135,7 +155,7 @@ const similarShown = 3
 
 // similar suggests pods for a name that there is not: those that begin with it,
 // as the pods of a workload do, then those of the name elsewhere.
-func (c *cluster) similar(name string) string {
+func (c *Cluster) similar(name string) string {
 	_, short, _ := strings.Cut(name, "/")
 	var begin, elsewhere []string
 	for i := range c.dump.Pods {

@@ -20,51 +20,84 @@ func (p Places) Policy(policy string) string { return p[policy] }
 // Rule returns where a rule of a policy is; "" when that is not known.
 func (p Places) Rule(policy, path string) string { return p[policy+" "+path] }
 
-// Explain answers a question from a dump, which stays as it is. It fails with
+// Explain answers one question from a dump, which stays as it is. It fails with
 // ErrNoEnd for an end that cannot be asked about.
 func Explain(d dataplane.Dump, q Question, places Places) (Answer, error) {
-	c := newCluster(&d)
-	from, err := c.end(q.From)
+	return New(d).Ask(q, places)
+}
+
+// Ask answers a question. It fails with ErrNoEnd for an end that cannot be asked
+// about.
+func (c *Cluster) Ask(q Question, places Places) (Answer, error) {
+	from, to, err := c.ends(q)
 	if err != nil {
 		return Answer{}, err
 	}
-	to, err := c.end(q.To)
-	if err != nil {
-		return Answer{}, err
-	}
-	packet := hns.Packet{Src: from.addr, Dst: to.addr, Protocol: protocolNumbers[q.Protocol], DstPort: q.Port}
+	packet := q.packet(from, to)
 	a := Answer{
 		From: q.From, To: q.To, Source: from.addr.String(), Destination: to.addr.String(),
-		Port: q.Port, Protocol: q.Protocol, Node: d.Node, Time: d.Time,
+		Port: q.Port, Protocol: q.Protocol, Node: c.dump.Node, Time: c.dump.Time,
 		Egress:  c.side(from, to, question{hns.Out, packet}, places),
 		Ingress: c.side(to, from, question{hns.In, packet}, places),
 	}
-	a.Verdict = verdict(a.Egress, a.Ingress)
+	a.Verdict = join(a.Egress.verdict(), a.Ingress.verdict(), a.Egress.Judged, a.Ingress.Judged)
 	a.Warnings = c.warnings(a)
 	return a, nil
 }
 
-// verdict joins both ends.
-func verdict(egress, ingress Side) Verdict {
-	out := Unknown
-	for _, s := range []Side{egress, ingress} {
-		if s.verdict() == Blocked {
-			return Blocked
-		}
-		if s.Judged {
-			out = Allowed
-		}
+// Verdicts answers a question without saying why: over what is in HNS, which is
+// the Verdict of the Answer, and over what should be there. It fails with
+// ErrNoEnd for an end that cannot be asked about.
+func (c *Cluster) Verdicts(q Question) (actual, wanted Verdict, err error) {
+	egress, ingress, err := c.Halves(q)
+	if err != nil {
+		return Unknown, Unknown, err
 	}
-	for _, s := range []Side{egress, ingress} {
-		if s.Judged && s.verdict() == Unknown {
-			return Unknown
-		}
+	actual, wanted = Join(egress, ingress)
+	return actual, wanted, nil
+}
+
+// Join returns what becomes of a connection of which both ends say this.
+func Join(egress, ingress Half) (actual, wanted Verdict) {
+	return join(egress.Actual, ingress.Actual, egress.Judged, ingress.Judged),
+		join(egress.Wanted, ingress.Wanted, egress.Judged, ingress.Judged)
+}
+
+// Halves returns what each end says. It fails with ErrNoEnd for an end that
+// cannot be asked about.
+func (c *Cluster) Halves(q Question) (egress, ingress Half, err error) {
+	from, to, err := c.ends(q)
+	if err != nil {
+		return Half{}, Half{}, err
 	}
-	return out
+	packet := q.packet(from, to)
+	return c.half(from, to, question{hns.Out, packet}), c.half(to, from, question{hns.In, packet}), nil
+}
+
+func (c *Cluster) ends(q Question) (from, to end, err error) {
+	if from, err = c.end(q.From); err == nil {
+		to, err = c.end(q.To)
+	}
+	return from, to, err
+}
+
+func (q Question) packet(from, to end) hns.Packet {
+	return hns.Packet{Src: from.addr, Dst: to.addr, Protocol: protocolNumbers[q.Protocol], DstPort: q.Port}
+}
+
+// join joins what both ends say; an end that is not judged says Unknown.
+func join(egress, ingress Verdict, judgedEgress, judgedIngress bool) Verdict {
+	switch {
+	case egress == Blocked || ingress == Blocked:
+		return Blocked
+	case !judgedEgress && !judgedIngress, judgedEgress && egress == Unknown, judgedIngress && ingress == Unknown:
+		return Unknown
+	}
+	return Allowed
 }
 
 // warnings returns those of the dump that may have to do with the answer.
-func (c *cluster) warnings(a Answer) []string {
+func (c *Cluster) warnings(a Answer) []string {
 	about := map[string]bool{"Node " + c.dump.Node: true}
 	for _, s := range []Side{a.Egress, a.Ingress} {
 		about["Pod "+s.Pod] = true

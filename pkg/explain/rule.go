@@ -13,7 +13,7 @@ import (
 
 // explainer explains what one endpoint says to one packet.
 type explainer struct {
-	c      *cluster
+	c      *Cluster
 	ep     *dataplane.EndpointDump
 	q      question
 	peer   end
@@ -41,7 +41,7 @@ func (x *explainer) rule(a hns.ACL, v *view) Rule {
 			}
 		}
 	}
-	r, err := hns.ParseRule(a, v.set)
+	r, err := hns.ParseRule(a, v.find)
 	if err != nil {
 		return out
 	}

@@ -18,29 +18,20 @@ func directionWord(dir hns.Direction) string {
 	return "egress"
 }
 
-// side asks the endpoints of one end. What a pod says to itself never reaches
-// the switch, and what is no pod has no endpoint.
-func (c *cluster) side(own, peer end, q question, places Places) Side {
+// side asks the endpoints of one end, and words what they say.
+func (c *Cluster) side(own, peer end, q question, places Places) Side {
 	out := Side{End: own.name, Note: own.note, Isolating: []string{}, Misses: []Miss{}}
-	open := func(why string) Side {
+	if own.pod != nil {
+		out.Pod = own.pod.Pod
+	}
+	if why := unfiltered(own, peer); why != "" {
 		out.Judged = true
 		out.Actual = &State{Verdict: Allowed, Why: why, Rules: []Rule{}, Tried: []Rule{}}
 		out.Wanted = out.Actual
 		return out
 	}
-	if own.pod == nil {
-		return open("nothing is filtered there")
-	}
-	out.Pod = own.pod.Pod
-	var eps []*dataplane.EndpointDump
-	for _, id := range own.pod.Endpoints {
-		if ep := c.endpoints[id]; ep != nil {
-			eps = append(eps, ep)
-		}
-	}
+	eps := c.endpointsOf(own.pod)
 	switch {
-	case own.addr == peer.addr:
-		return open("what a pod sends to itself does not pass the switch")
 	case !own.pod.Local:
 		out.Note = fmt.Sprintf("%s runs on another node: ask the agent there for this half", own.pod.Pod)
 		return out
@@ -63,18 +54,74 @@ func (c *cluster) side(own, peer end, q question, places Places) Side {
 	return out
 }
 
-// stricter returns the state that decides for a pod with several endpoints: one
-// that blocks does, else one that is not known.
+// unfiltered says why everything passes at an end; "" when it may not. What a
+// pod says to itself never reaches the switch, and what is no pod has no
+// endpoint.
+func unfiltered(own, peer end) string {
+	switch {
+	case own.pod == nil:
+		return "nothing is filtered there"
+	case own.addr == peer.addr:
+		return "what a pod sends to itself does not pass the switch"
+	}
+	return ""
+}
+
+// endpointsOf returns the endpoints of a pod of this node.
+func (c *Cluster) endpointsOf(pod *dataplane.PodDump) []*dataplane.EndpointDump {
+	if !pod.Local {
+		return nil
+	}
+	var eps []*dataplane.EndpointDump
+	for _, id := range pod.Endpoints {
+		if ep := c.endpoints[id]; ep != nil {
+			eps = append(eps, ep)
+		}
+	}
+	return eps
+}
+
+// Half is what one end says, without the words of a Side.
+type Half struct {
+	Judged         bool
+	Actual, Wanted Verdict
+	// Rules of HNS decide for Actual; none where nothing is filtered.
+	Rules []hns.ACL
+}
+
+// half is side without the words.
+func (c *Cluster) half(own, peer end, q question) Half {
+	if unfiltered(own, peer) != "" {
+		return Half{Judged: true, Actual: Allowed, Wanted: Allowed}
+	}
+	out := Half{Actual: Unknown, Wanted: Unknown}
+	for i, ep := range c.endpointsOf(own.pod) {
+		actual, wanted := c.actual(ep, q), c.wanted(ep, q)
+		if i == 0 || strictness[actual.verdict] > strictness[out.Actual] {
+			out.Actual, out.Rules = actual.verdict, actual.traced.Matched
+		}
+		if i == 0 || strictness[wanted.verdict] > strictness[out.Wanted] {
+			out.Wanted = wanted.verdict
+		}
+		out.Judged = true
+	}
+	return out
+}
+
+// strictness orders the verdicts of a pod's endpoints: one that blocks decides
+// for the pod, else one that is not known.
+var strictness = map[Verdict]int{Allowed: 0, Unknown: 1, Blocked: 2}
+
+// stricter returns the state that decides for a pod with several endpoints.
 func stricter(a, b *State) *State {
-	rank := map[Verdict]int{Allowed: 0, Unknown: 1, Blocked: 2}
-	if a == nil || rank[b.Verdict] > rank[a.Verdict] {
+	if a == nil || strictness[b.Verdict] > strictness[a.Verdict] {
 		return b
 	}
 	return a
 }
 
 // isolating returns the policies that isolate a pod in a direction, sorted.
-func (c *cluster) isolating(pod string, dir hns.Direction) []string {
+func (c *Cluster) isolating(pod string, dir hns.Direction) []string {
 	out := []string{}
 	for i := range c.dump.Policies {
 		p := &c.dump.Policies[i]
@@ -88,7 +135,7 @@ func (c *cluster) isolating(pod string, dir hns.Direction) []string {
 
 // pending notes that HNS is not as it should be where it matters for the side,
 // and since when.
-func (c *cluster) pending(out *Side, ep *dataplane.EndpointDump, dir hns.Direction) {
+func (c *Cluster) pending(out *Side, ep *dataplane.EndpointDump, dir hns.Direction) {
 	note := func(is bool, since time.Time) {
 		out.Pending = out.Pending || is || !since.IsZero()
 		if !since.IsZero() && (out.Since.IsZero() || since.Before(out.Since)) {

@@ -10,70 +10,81 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
+// The views of a cluster.
+const (
+	closed = iota // as HNS has the sets; what is not known has nothing in it
+	open          // as HNS has them; what is not known has everything in it
+	wanted        // as they should be
+)
+
 // view is the sets as HNS has them, or as it should.
 type view struct {
-	c      *cluster
+	c      *Cluster
 	actual bool
-	// What is not known is taken for a set of everything when open, else for one
-	// of nothing; doubt tells that this was done.
-	open  bool
-	doubt bool
-	sets  map[string]*hns.Set // by id
+	open   bool
+	sets   map[string]viewed // by id
+	leaves map[*dataplane.SetDump]*hns.Set
 }
 
-func (c *cluster) view(actual, open bool) *view {
-	return &view{c: c, actual: actual, open: open, sets: map[string]*hns.Set{}}
+func newView(c *Cluster, actual, open bool) *view {
+	return &view{c: c, actual: actual, open: open, sets: map[string]viewed{}, leaves: map[*dataplane.SetDump]*hns.Set{}}
 }
 
-// set returns the set of an id, nil when the dump has none.
-func (v *view) set(id string) *hns.Set {
-	if s := v.sets[id]; s != nil {
+// viewed is a set in a view.
+type viewed struct {
+	set   *hns.Set
+	doubt bool // something in it is not known
+}
+
+// set returns the set of an id; without any set when the dump has none.
+func (v *view) set(id string) viewed {
+	if s, ok := v.sets[id]; ok {
 		return s
 	}
-	d := v.c.setByID[id]
-	if d == nil {
-		return nil
+	var s viewed
+	if d := v.c.setByID[id]; d != nil {
+		s = v.build(d)
 	}
-	s := v.build(d)
 	v.sets[id] = s
 	return s
 }
 
+// find is set for a parser of rules.
+func (v *view) find(id string) *hns.Set { return v.set(id).set }
+
 // unknown stands for a set of which nothing is known.
-func (v *view) unknown() *hns.Set {
-	v.doubt = true
+func (v *view) unknown() viewed {
 	if v.open {
-		return &hns.Set{Type: hns.NestedIPSet} // without members it matches everything
+		return viewed{&hns.Set{Type: hns.NestedIPSet}, true} // without members it matches everything
 	}
-	return &hns.Set{Type: hns.IPSet}
+	return viewed{&hns.Set{Type: hns.IPSet}, true}
 }
 
-func (v *view) build(d *dataplane.SetDump) *hns.Set {
+func (v *view) build(d *dataplane.SetDump) viewed {
 	if v.actual && (d.Unknown || !d.InHNS) {
 		return v.unknown()
 	}
-	members := v.members(d)
 	if d.Type != string(hns.NestedIPSet) {
-		return leaf(members)
+		return viewed{set: v.leaf(d)}
 	}
-	s := &hns.Set{Type: hns.NestedIPSet}
+	out := viewed{set: &hns.Set{Type: hns.NestedIPSet}}
 	if !v.actual || !slices.Contains(d.Missing, ipsets.Empty().String()) {
-		s.Members = append(s.Members, &hns.Set{Type: hns.IPSet}) // the permanent one
+		out.set.Members = append(out.set.Members, &hns.Set{Type: hns.IPSet}) // the permanent one
 	}
-	for _, name := range members {
+	for _, name := range v.members(d) {
 		m := v.c.setByName[name]
 		switch {
 		case m == nil || m.Type == string(hns.NestedIPSet):
 			return v.unknown()
 		case v.actual && (m.Unknown || !m.InHNS):
-			if v.doubt = true; v.open {
+			if out.doubt = true; v.open {
 				return v.unknown()
 			}
 		default:
-			s.Members = append(s.Members, leaf(v.members(m)))
+			out.set.Members = append(out.set.Members, v.leaf(m))
 		}
 	}
-	return s
+	return out
 }
 
 // members returns the members of a set, without the permanent one.
@@ -81,18 +92,27 @@ func (v *view) members(d *dataplane.SetDump) []string {
 	if !v.actual {
 		return d.Members
 	}
-	out := slices.DeleteFunc(slices.Clone(d.Members), func(m string) bool { return slices.Contains(d.Missing, m) })
+	missing := make(map[string]bool, len(d.Missing))
+	for _, m := range d.Missing {
+		missing[m] = true
+	}
+	out := slices.DeleteFunc(slices.Clone(d.Members), func(m string) bool { return missing[m] })
 	return append(out, d.Surplus...)
 }
 
-func leaf(members []string) *hns.Set {
+// leaf returns an IPSET, which several may contain.
+func (v *view) leaf(d *dataplane.SetDump) *hns.Set {
+	if s := v.leaves[d]; s != nil {
+		return s
+	}
 	s := &hns.Set{Type: hns.IPSet}
-	for _, text := range members {
+	for _, text := range v.members(d) {
 		if sp, ok := hns.ParseSpan(text); ok {
 			s.Spans = append(s.Spans, sp)
 		}
 	}
 	s.Spans = s.Spans.Sorted()
+	v.leaves[d] = s
 	return s
 }
 
@@ -111,17 +131,60 @@ type question struct {
 	packet hns.Packet
 }
 
+// listKey names a list of ours at an endpoint in a view: applied, or one that
+// may be there.
+type listKey struct {
+	endpoint *dataplane.EndpointDump
+	view     int
+	maybe    int // of the views of HNS, when what is there is not known
+}
+
+// parsed is the rules of an endpoint, those of others included.
+type parsed struct {
+	acls  []hns.ACL // ours
+	rules []*hns.Rule
+	doubt bool  // something in their sets is not known
+	err   error // what they do is not known
+}
+
+// parse takes the rules of an endpoint apart, once.
+func (c *Cluster) parse(key listKey, acls []hns.ACL) parsed {
+	if l, ok := c.lists[key]; ok {
+		return l
+	}
+	v := c.views[key.view]
+	l := parsed{acls: acls}
+	for _, a := range slices.Concat(key.endpoint.ForeignRules, acls) {
+		r, err := hns.ParseRule(a, func(id string) *hns.Set {
+			s := v.set(id)
+			l.doubt = l.doubt || s.doubt
+			return s.set
+		})
+		if err != nil {
+			l.err = fmt.Errorf("what a rule does is not known: %w", err)
+			break
+		}
+		l.rules = append(l.rules, r)
+	}
+	if l.err == nil && key.endpoint.Tiered {
+		l.err = errTiered
+	}
+	c.lists[key] = l
+	return l
+}
+
 // actual decides over what is in HNS: over every list that may be there, and
 // where sets are not known over the two extremes. All must agree.
-func (c *cluster) actual(ep *dataplane.EndpointDump, q question) decision {
+func (c *Cluster) actual(ep *dataplane.EndpointDump, q question) decision {
 	lists := [][]hns.ACL{ep.Applied}
 	if !ep.Known {
 		lists = ep.Maybe
 	}
 	var first *decision
-	for _, acls := range lists {
-		for _, open := range []bool{false, true} {
-			d := c.decide(ep, acls, c.view(true, open), q)
+	for i, acls := range lists {
+		for _, in := range []int{closed, open} {
+			l := c.parse(listKey{ep, in, i}, acls)
+			d := c.decide(l, in, q)
 			if first == nil {
 				first = &d
 			}
@@ -132,33 +195,30 @@ func (c *cluster) actual(ep *dataplane.EndpointDump, q question) decision {
 				}
 				return d
 			}
-			if !d.view.doubt {
+			if !l.doubt {
 				break
 			}
 		}
 	}
 	if first == nil {
-		return decision{verdict: Unknown, reason: "what is on the endpoint is not known", view: c.view(true, false)}
+		return decision{verdict: Unknown, reason: "what is on the endpoint is not known", view: c.views[closed]}
 	}
 	return *first
 }
 
 // wanted decides over what should be in HNS.
-func (c *cluster) wanted(ep *dataplane.EndpointDump, q question) decision {
-	return c.decide(ep, ep.Wanted, c.view(false, false), q)
+func (c *Cluster) wanted(ep *dataplane.EndpointDump, q question) decision {
+	return c.decide(c.parse(listKey{ep, wanted, 0}, ep.Wanted), wanted, q)
 }
 
 var errTiered = errors.New("the endpoint has tiered rules, whose effect is not known")
 
 // decide asks the switch.
-func (c *cluster) decide(ep *dataplane.EndpointDump, acls []hns.ACL, v *view, q question) decision {
-	d := decision{acls: acls, view: v, verdict: Unknown}
-	rules, err := parseRules(slices.Concat(ep.ForeignRules, acls), v)
-	if err == nil && ep.Tiered {
-		err = errTiered
-	}
+func (c *Cluster) decide(l parsed, in int, q question) decision {
+	d := decision{acls: l.acls, view: c.views[in], verdict: Unknown}
+	err := l.err
 	if err == nil {
-		d.traced, err = hns.Decide(slices.Values(rules), q.dir, q.packet)
+		d.traced, err = hns.Decide(slices.Values(l.rules), q.dir, q.packet)
 	}
 	switch {
 	case err != nil:
@@ -169,16 +229,4 @@ func (c *cluster) decide(ep *dataplane.EndpointDump, acls []hns.ACL, v *view, q 
 		d.verdict = Blocked
 	}
 	return d
-}
-
-func parseRules(acls []hns.ACL, v *view) ([]*hns.Rule, error) {
-	out := make([]*hns.Rule, len(acls))
-	for i, a := range acls {
-		r, err := hns.ParseRule(a, v.set)
-		if err != nil {
-			return nil, fmt.Errorf("what a rule does is not known: %w", err)
-		}
-		out[i] = r
-	}
-	return out, nil
 }

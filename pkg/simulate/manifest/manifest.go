@@ -32,6 +32,8 @@ type Options struct {
 	Node string
 	// Stdin is read for the path "-".
 	Stdin io.Reader
+	// PoliciesOnly skips every other kind.
+	PoliciesOnly bool
 }
 
 // Reason says what kind of thing a warning is about. Its values are words of
@@ -56,7 +58,7 @@ type Warning struct {
 // warnings are in the order of the text. The error is an *Error, whose text is
 // one line; nothing else is returned then.
 func Load(paths []string, o Options) (Objects, []Warning, error) {
-	l := loader{seen: map[string]place{}}
+	l := loader{seen: map[string]place{}, policiesOnly: o.PoliciesOnly}
 	for _, path := range paths {
 		files, err := open(path, o.Stdin)
 		if err != nil {

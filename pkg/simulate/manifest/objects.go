@@ -19,6 +19,8 @@ type loader struct {
 	workloads []workload
 	seen      map[string]place // by kind, namespace and name
 	warnings  []Warning
+	// policiesOnly skips every other kind.
+	policiesOnly bool
 }
 
 // source is one object, not decoded yet.
@@ -89,6 +91,10 @@ func (l *loader) object(at place, tree any, version, kind string) error {
 			return nil
 		}
 	}
+	if l.policiesOnly && kind != "NetworkPolicy" {
+		l.skip(at, object, kind, "is no NetworkPolicy")
+		return nil
+	}
 	known, ok := kinds[kind]
 	if ok && version == known.version {
 		return known.read(l, source{at, kind, object})
@@ -96,11 +102,16 @@ func (l *loader) object(at place, tree any, version, kind string) error {
 	if ok && ofCluster(kind, version, known.version) {
 		return at.fail(field.NewPath("apiVersion"), "%q is not supported for this kind; use %s", version, known.version)
 	}
+	l.skip(at, object, kind, fmt.Sprintf("of %s says nothing about policies or pods here", version))
+	return nil
+}
+
+// skip notes that an object was read and does not count.
+func (l *loader) skip(at place, object map[string]any, kind, why string) {
 	l.warnings = append(l.warnings, Warning{
 		Object: fullName(object), Kind: kind, Reason: SkippedKind,
-		Message: oneLine(fmt.Sprintf("%s: kind %s of %s says nothing about policies or pods here and is skipped", at, kind, version)),
+		Message: oneLine(fmt.Sprintf("%s: kind %s %s and is skipped", at, kind, why)),
 	})
-	return nil
 }
 
 // ofCluster reports whether the version is an older or newer one of the kind

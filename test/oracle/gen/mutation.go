@@ -2,6 +2,7 @@ package gen
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,13 +18,14 @@ type Mutation struct {
 	After oracle.Cluster
 }
 
-// mutations are the kinds of changes. Each changes a cluster whose slices it
-// may edit, never the objects in them; it reports false if there was nothing
-// to change.
-var mutations = []struct {
+// mutation is one kind of change. It changes a cluster whose slices it may edit,
+// never the objects in them; it reports false if there was nothing to change.
+type mutation struct {
 	kind  string
 	apply func(*Gen, *oracle.Cluster) bool
-}{
+}
+
+var mutations = []mutation{
 	{"pod created", (*Gen).createPod},
 	{"pod relabelled", editPod((*Gen).relabel)},
 	{"policy edited", (*Gen).editPolicy},
@@ -45,12 +47,19 @@ var mutations = []struct {
 }
 
 // Mutation draws a change of the cluster.
-func (g *Gen) Mutation(c oracle.Cluster) Mutation {
+func (g *Gen) Mutation(c oracle.Cluster) Mutation { return g.mutate(c, pick(g, mutations, "mutation")) }
+
+// PolicyMutation draws a change of one of the cluster's policies.
+func (g *Gen) PolicyMutation(c oracle.Cluster) Mutation {
+	ofPolicies := slices.DeleteFunc(slices.Clone(mutations), func(m mutation) bool { return !strings.HasPrefix(m.kind, "policy ") })
+	return g.mutate(c, pick(g, ofPolicies, "mutation"))
+}
+
+func (g *Gen) mutate(c oracle.Cluster, m mutation) Mutation {
 	after := oracle.Cluster{
 		Namespaces: slices.Clone(c.Namespaces), Pods: slices.Clone(c.Pods),
 		Policies: slices.Clone(c.Policies), NodeAddrs: slices.Clone(c.NodeAddrs),
 	}
-	m := pick(g, mutations, "mutation")
 	if !m.apply(g, &after) {
 		return Mutation{Kind: "nothing new", After: after}
 	}

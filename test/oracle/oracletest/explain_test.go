@@ -58,14 +58,7 @@ func TestExplainTroubled(t *testing.T) {
 		for _, e := range events(before, after, false) {
 			e(tx)
 		}
-		for range rapid.IntRange(1, 2).Draw(t, "faults") {
-			w.sim.Inject(hnssim.Fault{
-				Op:    rapid.SampledFrom([]string{"SetPolicy/Add", "SetPolicy/Update", "ACL/Add", "ACL/Update", "Endpoint/Get"}).Draw(t, "op"),
-				Nth:   rapid.IntRange(1, 2).Draw(t, "nth"),
-				Times: -1,
-				Mode:  rapid.SampledFrom([]hnssim.Mode{hnssim.Refuse, hnssim.LoseReply}).Draw(t, "mode"),
-			})
-		}
+		w.trouble(t)
 		_, err := w.dp.ApplyDataplane(w.t.Context(), tx)
 		require.NoError(w.t, err)
 		w.explain(after, g.Probes(after, 2), func(x explained) {
@@ -85,6 +78,18 @@ func TestExplainTroubled(t *testing.T) {
 	})
 	require.Positive(t, differed, "HNS was never behind")
 	require.Positive(t, unknown, "no outcome was ever lost")
+}
+
+// trouble makes calls of HNS fail from now on.
+func (w *world) trouble(t *rapid.T) {
+	for range rapid.IntRange(1, 2).Draw(t, "faults") {
+		w.sim.Inject(hnssim.Fault{
+			Op:    rapid.SampledFrom([]string{"SetPolicy/Add", "SetPolicy/Update", "ACL/Add", "ACL/Update", "Endpoint/Get"}).Draw(t, "op"),
+			Nth:   rapid.IntRange(1, 2).Draw(t, "nth"),
+			Times: -1,
+			Mode:  rapid.SampledFrom([]hnssim.Mode{hnssim.Refuse, hnssim.LoseReply}).Draw(t, "mode"),
+		})
+	}
 }
 
 // explained is one side of one answer, with what it is held against.

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/simulate"
+	"github.com/winnpm/winnpm/pkg/simulate/manifest"
+	"github.com/winnpm/winnpm/pkg/whatif"
+)
+
+// planOptions are the command line of `npm plan`.
+type planOptions struct {
+	source
+	files  []string
+	remove bool
+	output string
+}
+
+func newPlan(std streams) *cobra.Command {
+	o := planOptions{}
+	cmd := &cobra.Command{
+		Use:   "plan -f PATH... [--delete]",
+		Short: "Say what applying or deleting NetworkPolicies would change; nothing is changed",
+		Long: `Says what applying NetworkPolicies, or with --delete deleting them, would change: which
+connections flip, on which ports and by which policy, and what would be written to
+HNS on which node. Nothing is changed anywhere.
+
+The cluster is that of manifests, of a kubeconfig, where it only lists, of a saved
+dump, or of the agent on this machine. A dump tells the writes on its own node alone.
+
+Exit code: 0 fine, 3 something of the policies cannot be expressed or programmed (see
+warnings), 1 bad input, or a policy to delete that is not there, 2 wrong usage.`,
+		Example: `  npm plan -f policy.yaml --manifests examples/shop
+  npm plan -f policy.yaml --kubeconfig ~/.kube/config
+  npm plan -f policies/ --delete --dump dump.json -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), std)
+		},
+	}
+	o.flags(cmd)
+	o.clusterFlags(cmd)
+	f := cmd.Flags()
+	f.StringArrayVarP(&o.files, "filename", "f", nil, "`PATH` of the policies: a file, a folder or - (stdin); may be repeated")
+	f.BoolVar(&o.remove, "delete", false, "plan to delete the policies of these names, rather than to apply them")
+	f.StringVarP(&o.output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+func (o *planOptions) validate() error {
+	switch {
+	case len(o.files) == 0:
+		return errors.New("nothing to plan: give -f PATH of NetworkPolicies")
+	case slices.Contains(o.files, "-") && (slices.Contains(o.manifests, "-") || o.dump == "-"):
+		return errors.New("-f - and the cluster cannot both be on stdin: put one of them into a file")
+	case o.output != "text" && o.output != "json":
+		return fmt.Errorf("-o %q: the output is text or json", o.output)
+	}
+	return o.source.validate()
+}
+
+// run prints the plan. What fails before that is one line.
+func (o *planOptions) run(ctx context.Context, std streams) error {
+	p, complete, err := o.plan(ctx, std)
+	if err == nil && o.output == "json" {
+		enc := json.NewEncoder(std.out)
+		enc.SetEscapeHTML(false)
+		err = enc.Encode(p)
+	} else if err == nil {
+		err = p.WriteText(std.out)
+	}
+	switch {
+	case err != nil:
+		return exit{simulate.ExitBadInput, fmt.Errorf("plan: %w", err)}
+	case !complete:
+		return exit{code: simulate.ExitIncomplete}
+	}
+	return nil
+}
+
+// plan reports also whether all of the policies can be programmed.
+func (o *planOptions) plan(ctx context.Context, std streams) (whatif.Plan, bool, error) {
+	objects, loaded, err := manifest.Load(o.files, manifest.Options{Stdin: std.in, PoliciesOnly: true})
+	if err != nil {
+		return whatif.Plan{}, false, err
+	}
+	if len(objects.Policies) == 0 {
+		return whatif.Plan{}, false, fmt.Errorf("%s: there is no NetworkPolicy", strings.Join(o.files, ", "))
+	}
+	change := whatif.Change{Set: objects.Policies}
+	if o.remove {
+		change = whatif.Change{}
+		for _, np := range objects.Policies {
+			change.Delete = append(change.Delete, policy.Key{Namespace: np.Namespace, Name: np.Name})
+		}
+	}
+	world, err := o.world(ctx, std)
+	if err != nil {
+		return whatif.Plan{}, false, err
+	}
+	p, err := whatif.New(ctx, world, change)
+	if missing := (whatif.NoPolicyError{}); errors.As(err, &missing) {
+		err = fmt.Errorf("%s: %w", objects.Places[missing.Key.String()], err)
+	}
+	complete := len(p.Warnings) == 0
+	for _, w := range loaded { // they do not count
+		p.Warnings = append(p.Warnings, dataplane.Warning{Object: w.Object, Kind: w.Kind, Reason: dataplane.Reason(w.Reason), Message: w.Message})
+	}
+	return p, complete, err
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/whatif"
+)
+
+// policies of which one is in the shop already, and one is new.
+const (
+	oldPolicy = `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: default-deny, namespace: shop}, spec: {podSelector: {}, policyTypes: [Ingress, Egress]}}`
+	newPolicy = `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: open, namespace: monitoring}, spec: {podSelector: {}, ingress: [{}]}}`
+	closing   = `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: closed, namespace: x}, spec: {podSelector: {}}}`
+	sixPolicy = `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: six, namespace: sandbox}, spec: {podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 'fd00::/8'}}]}]}}`
+	badPolicy = `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: bad, namespace: sandbox}, spec: {podSelector: {}, ingres: []}}`
+	aService  = `{apiVersion: v1, kind: Service, metadata: {name: web}}`
+)
+
+func TestPlan(t *testing.T) {
+	server := debugEndpoint(t, same)
+	dir := t.TempDir()
+	file := func(name string, documents ...string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(strings.Join(documents, "\n---\n")), 0o600))
+		return path
+	}
+	dump := filepath.Join(dir, "dump.json")
+	saveDump(t, server.URL, dump)
+	fresh, old, both := file("new.yaml", newPolicy), file("old.yaml", oldPolicy), file("both.yaml", aService, newPolicy)
+	gone := server.URL
+	for _, tc := range []struct {
+		name, args string
+		code       int
+		stdout     string // a part of it; "" for nothing at all
+		stderr     string // the line; "" for nothing at all
+	}{
+		{"manifests", "-f " + fresh + " --manifests " + shop, 0, "monitoring/open: new\n6 of 272 connections", ""},
+		{"an agent", "-f " + fresh + " --server " + gone, 0, "monitoring/open: new\n6 of 272 connections", ""},
+		{"a dump", "-f " + fresh + " --dump " + dump, 0, "monitoring/open: new\n6 of 272 connections", ""},
+		{"stdin", "-f - --manifests " + shop, 0, "monitoring/open: new\n", ""},
+		{"unchanged", "-f " + old + " --manifests " + shop, 0, "shop/default-deny: unchanged\nNothing changes: ", ""},
+		{"delete", "-f " + old + " --delete --manifests " + shop, 0, "shop/default-deny: deleted\n", ""},
+		{"delete what is not there", "-f " + fresh + " --delete --manifests " + shop, 1, "", "npm: plan: " + fresh + ":1: NetworkPolicy monitoring/open is not there, so there is nothing to delete; check namespace and name"},
+		{"others are skipped", "-f " + both + " --manifests " + shop, 0, "Service web: SkippedKind: " + both + " document 1: kind Service is no NetworkPolicy and is skipped", ""},
+		{"nothing else", "-f " + file("service.yaml", aService) + " --manifests " + shop, 1, "", "npm: plan: " + filepath.Join(dir, "service.yaml") + ": there is no NetworkPolicy"},
+		{"not expressible", "-f " + file("six.yaml", sixPolicy) + " --manifests " + shop, 3, "WARNINGS (1)\n  NetworkPolicy sandbox/six: IPv6Peer: ", ""},
+		{"bad input", "-f " + file("bad.yaml", badPolicy) + " --manifests " + shop, 1, "", "npm: plan: " + filepath.Join(dir, "bad.yaml") + `: document 1: NetworkPolicy sandbox/bad: spec.ingres: unknown field; did you mean ingress?`},
+		{"no policy", "--manifests " + shop, 2, "", "npm: nothing to plan: give -f PATH of NetworkPolicies"},
+		{"output", "-f x -o yaml", 2, "", `npm: -o "yaml": the output is text or json`},
+		{"stdin twice", "-f - --manifests -", 2, "", "npm: -f - and the cluster cannot both be on stdin: put one of them into a file"},
+		{"two clusters", "-f x --kubeconfig a --manifests b", 2, "", "npm: if any flags in the group [kubeconfig manifests] are set none of the others can be; [kubeconfig manifests] were all set"},
+		{"a node of a dump", "-f x --dump a --node n1", 2, "", "npm: --node is for --manifests and clusters: a dump is of its own node"},
+		{"no kubeconfig", "-f " + fresh + " --kubeconfig " + filepath.Join(dir, "none"), 1, "", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			code, stdout, stderr := command(t, newPolicy, strings.Fields("plan "+tc.args)...)
+			require.Equal(t, tc.code, code, stderr)
+			require.Contains(t, stdout, tc.stdout)
+			require.Equal(t, tc.stdout == "", stdout == "")
+			if tc.stderr != "" {
+				require.Equal(t, tc.stderr+"\n", stderr)
+			}
+			require.Equal(t, tc.code == 1 || tc.code == 2, strings.Count(stderr, "\n") == 1, stderr)
+		})
+	}
+}
+
+// saveDump does what the documentation says.
+func saveDump(t *testing.T, server, path string) {
+	t.Helper()
+	resp, err := http.Get(server + debug.ManagerPath) //nolint:noctx // of this test's own server
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, body, 0o600))
+}
+
+// TestPlanReadsAClusterOnly: of a live cluster the plan is the same, and all that
+// the API server is asked are four lists.
+func TestPlanReadsAClusterOnly(t *testing.T) {
+	var asked []string
+	items := map[string]string{
+		"pods": `{"metadata":{"name":"web","namespace":"x","uid":"1"},"spec":{"nodeName":"win-1"},"status":{"phase":"Running","podIP":"10.0.0.1"}},
+			{"metadata":{"name":"lin","namespace":"x","uid":"2"},"spec":{"nodeName":"lin-1"},"status":{"phase":"Running","podIP":"10.0.0.2"}}`,
+		"namespaces":      `{"metadata":{"name":"x"}}`,
+		"nodes":           `{"metadata":{"name":"win-1"}},{"metadata":{"name":"lin-1","labels":{"kubernetes.io/os":"linux"}}}`,
+		"networkpolicies": ``,
+	}
+	kinds := map[string]string{"pods": "PodList", "namespaces": "NamespaceList", "nodes": "NodeList", "networkpolicies": "NetworkPolicyList"}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Method+" "+r.URL.String())
+		resource := filepath.Base(r.URL.Path)
+		group := "v1"
+		if resource == "networkpolicies" {
+			group = "networking.k8s.io/v1"
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"kind":"`+kinds[resource]+`","apiVersion":"`+group+`","metadata":{"resourceVersion":"1"},"items":[`+items[resource]+`]}`)
+	}))
+	defer server.Close()
+	kubeconfig := filepath.Join(t.TempDir(), "config")
+	require.NoError(t, os.WriteFile(kubeconfig, []byte(`{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}],
+clusters: [{name: a, cluster: {server: "`+server.URL+`"}}]}`), 0o600))
+
+	code, stdout, stderr := command(t, closing, "plan", "-f", "-", "--kubeconfig", kubeconfig, "-o", "json")
+	require.Equal(t, 0, code, stderr)
+	var plan whatif.Plan
+	require.NoError(t, json.Unmarshal([]byte(stdout), &plan))
+	require.Equal(t, []int{2, 2, 1}, []int{plan.Connections, plan.Blocked, plan.NodesSeen})
+	require.Len(t, plan.Nodes, 1)
+	require.Equal(t, "win-1", plan.Nodes[0].Node)
+	require.Equal(t, []string{
+		"GET /api/v1/pods", "GET /api/v1/namespaces", "GET /apis/networking.k8s.io/v1/networkpolicies", "GET /api/v1/nodes",
+	}, asked)
+}

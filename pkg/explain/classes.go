@@ -1,0 +1,165 @@
+package explain
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// Classes gives every IPv4 address the number of its class, from 0 in order of
+// appearance. Of one class are those that nothing in the dump tells apart: each
+// has the same Verdicts with any other address, whichever end it is. The cost
+// is that of reading all rules and sets once.
+func (c *Cluster) Classes(addrs []netip.Addr) []int {
+	k := classes{
+		c: c, acls: map[hns.ACL]int{}, fields: map[string]bool{}, sets: map[string]bool{},
+		endpoints: map[*dataplane.EndpointDump]string{}, facts: make([][]byte, len(addrs)),
+	}
+	for _, pod := range c.owners {
+		for _, ep := range c.endpointsOf(pod) {
+			k.endpoint(ep)
+		}
+	}
+	for i, a := range addrs {
+		k.sorted = append(k.sorted, located{number(a), i})
+		k.facts[i] = append(k.own(a), '\n')
+	}
+	slices.SortFunc(k.sorted, func(a, b located) int { return cmp.Compare(a.addr, b.addr) })
+	for field := range k.fields {
+		k.field(field)
+	}
+	numbers := map[string]int{}
+	out := make([]int, len(addrs))
+	for i, facts := range k.facts {
+		n, ok := numbers[string(facts)]
+		if !ok {
+			n = len(numbers)
+			numbers[string(facts)] = n
+		}
+		out[i] = n
+	}
+	return out
+}
+
+// classes collects what is true of every address: which rules its endpoints
+// have, and which sets and blocks of any rule it is in.
+type classes struct {
+	c         *Cluster
+	acls      map[hns.ACL]int // a number for each rule
+	fields    map[string]bool // where they name addresses or sets
+	sets      map[string]bool // ids that are done
+	endpoints map[*dataplane.EndpointDump]string
+	sorted    []located
+	facts     [][]byte // by place
+	marks     uint32
+}
+
+// located is an address and its place in the input.
+type located struct {
+	addr  uint32
+	place int
+}
+
+func number(a netip.Addr) uint32 {
+	b := a.As4()
+	return binary.BigEndian.Uint32(b[:])
+}
+
+// own tells what the verdicts of an address as its own end follow from.
+func (k *classes) own(a netip.Addr) []byte {
+	pod := k.c.owners[a]
+	if pod == nil {
+		return nil
+	}
+	var eps []string
+	for _, ep := range k.c.endpointsOf(pod) {
+		eps = append(eps, k.endpoint(ep))
+	}
+	slices.Sort(eps)
+	return []byte("pod" + strings.Join(eps, ""))
+}
+
+// endpoint tells the rules of an endpoint apart from others, whatever their order.
+func (k *classes) endpoint(ep *dataplane.EndpointDump) string {
+	if text, ok := k.endpoints[ep]; ok {
+		return text
+	}
+	text := fmt.Appendf(nil, " endpoint %t foreign %v wanted %v", ep.Tiered, k.list(ep.ForeignRules), k.list(ep.Wanted))
+	if ep.Known {
+		text = fmt.Appendf(text, " applied %v", k.list(ep.Applied))
+	} else {
+		for _, acls := range ep.Maybe {
+			text = fmt.Appendf(text, " maybe %v", k.list(acls))
+		}
+	}
+	k.endpoints[ep] = string(text)
+	return string(text)
+}
+
+func (k *classes) list(acls []hns.ACL) []int {
+	out := make([]int, len(acls))
+	for i, a := range acls {
+		n, ok := k.acls[a]
+		if !ok {
+			n = len(k.acls)
+			k.acls[a] = n
+			k.fields[a.LocalAddresses], k.fields[a.RemoteAddresses] = true, true
+		}
+		out[i] = n
+	}
+	slices.Sort(out)
+	return out
+}
+
+// field marks the addresses in a list of blocks, or in each set of a list of
+// ids.
+func (k *classes) field(text string) {
+	var blocks hns.Spans
+	for part := range strings.SplitSeq(text, ",") {
+		if sp, ok := hns.ParseSpan(part); ok {
+			blocks = append(blocks, sp)
+		} else if !k.sets[part] {
+			k.sets[part] = true
+			k.set(part)
+		}
+	}
+	k.mark(blocks.Sorted())
+}
+
+// set marks the members of a set, as it is and as it should be. With what is not
+// known taken for everything, it has everything.
+func (k *classes) set(id string) {
+	for _, in := range []int{closed, wanted} {
+		s := k.c.views[in].set(id).set
+		switch {
+		case s == nil:
+		case s.Type == hns.IPSet:
+			k.mark(s.Spans)
+		default:
+			var all hns.Spans
+			for _, m := range s.Members {
+				all = append(all, m.Spans...)
+			}
+			k.mark(all.Sorted())
+		}
+	}
+}
+
+// mark notes of the addresses in the spans that they have one more thing in
+// common.
+func (k *classes) mark(spans hns.Spans) {
+	k.marks++
+	for _, sp := range spans {
+		i, _ := slices.BinarySearchFunc(k.sorted, sp.First, func(l located, first uint32) int { return cmp.Compare(l.addr, first) })
+		for ; i < len(k.sorted) && k.sorted[i].addr <= sp.Last; i++ {
+			at := k.sorted[i].place
+			k.facts[at] = binary.BigEndian.AppendUint32(k.facts[at], k.marks)
+		}
+	}
+}

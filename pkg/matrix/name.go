@@ -1,0 +1,108 @@
+package matrix
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+)
+
+// addedLabels are those that controllers put on every pod.
+func addedLabels() map[string]bool {
+	return map[string]bool{
+		appsv1.DefaultDeploymentUniqueLabelKey: true,
+		appsv1.ControllerRevisionHashLabelKey:  true,
+		appsv1.StatefulSetPodNameLabel:         true,
+		appsv1.PodIndexLabel:                   true,
+		"pod-template-generation":              true, // of a DaemonSet
+		batchv1.ControllerUidLabel:             true,
+		"controller-uid":                       true, // the same, before it had a prefix
+		batchv1.JobCompletionIndexAnnotation:   true, // a label too
+	}
+}
+
+// keepSelected takes those out that a policy of the dump selects by.
+func keepSelected(added map[string]bool, d *dataplane.Dump) {
+	for i := range d.Policies {
+		if spec := d.Policies[i].Spec; spec != nil {
+			for _, key := range selectedKeys(spec) {
+				delete(added, key)
+			}
+		}
+	}
+}
+
+// workload makes one of pods that are alike.
+func workload(group []member) Workload {
+	w := Workload{Namespace: namespaceOf(group[0].pod.Pod), Local: group[0].pod.Local}
+	var names []string
+	for _, m := range group {
+		w.Pods = append(w.Pods, m.pod.Pod)
+		names = append(names, ownerName(m.pod))
+	}
+	slices.Sort(w.Pods)
+	w.Name = w.Namespace + "/" + common(names)
+	return w
+}
+
+// unique numbers the workloads of one name; they are sorted.
+func unique(list []Workload) {
+	n := 1
+	for i := 1; i < len(list); i++ {
+		if list[i].Name != list[i-n].Name {
+			n = 1
+			continue
+		}
+		n++
+		list[i].Name = fmt.Sprintf("%s#%d", list[i].Name, n)
+	}
+}
+
+// ownerName is the name of what a pod was made for, as far as its labels tell
+// which part of its name was put behind that.
+func ownerName(p *dataplane.PodDump) string {
+	_, name, _ := strings.Cut(p.Pod, "/")
+	cut := func(at int) string {
+		if at > 0 {
+			return name[:at]
+		}
+		return name
+	}
+	if hash := p.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; hash != "" {
+		return cut(strings.LastIndex(name, "-"+hash+"-"))
+	}
+	for _, key := range []string{appsv1.StatefulSetPodNameLabel, appsv1.ControllerRevisionHashLabelKey, batchv1.ControllerUidLabel} {
+		if p.Labels[key] != "" {
+			return cut(strings.LastIndex(name, "-"))
+		}
+	}
+	return name
+}
+
+// common returns the parts that names have in common from the beginning, or the
+// first name when that is nothing.
+func common(names []string) string {
+	slices.Sort(names)
+	parts := strings.Split(names[0], "-")
+	for _, name := range names[1:] {
+		n := 0
+		for part := range strings.SplitSeq(name, "-") {
+			if n == len(parts) || part != parts[n] {
+				break
+			}
+			n++
+		}
+		parts = parts[:n]
+	}
+	return cmp.Or(strings.Join(parts, "-"), names[0])
+}
+
+func namespaceOf(pod string) string {
+	namespace, _, _ := strings.Cut(pod, "/")
+	return namespace
+}

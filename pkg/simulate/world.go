@@ -1,0 +1,100 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/winnpm/winnpm/pkg/controllers"
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/whatif"
+)
+
+// World reads the objects of manifests, or once those of a live cluster, where
+// it lists and nothing else. Of the nodes those are of interest that do not say
+// they run Linux: their agents are others. Of the options those count that say
+// what to simulate, and with Node that one alone is of interest.
+func World(ctx context.Context, o Options) (whatif.World, error) {
+	in, err := open(o)
+	if err != nil {
+		return whatif.World{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, firstList)
+	defer cancel()
+	var l lists
+	for _, part := range []struct {
+		from cache.ListerWatcher
+		into func(runtime.Object) bool
+	}{
+		{in.source.Pods, func(o runtime.Object) bool { return into(o, &l.pods) }},
+		{in.source.Namespaces, func(o runtime.Object) bool { return into(o, &l.namespaces) }},
+		{in.source.Policies, func(o runtime.Object) bool { return into(o, &l.policies) }},
+		{in.source.Nodes, func(o runtime.Object) bool { return into(o, &l.nodes) }},
+	} {
+		object, err := cache.ToListerWatcherWithContext(part.from).ListWithContext(ctx, metav1.ListOptions{})
+		if err == nil && !part.into(object) {
+			err = fmt.Errorf("%T is no such list", object)
+		}
+		if err != nil { // of a server: what is in memory is there
+			return whatif.World{}, fmt.Errorf("kubeconfig %s: the server gave no full list: %w", o.Kubeconfig, err)
+		}
+	}
+	return l.world(o.Node), nil
+}
+
+// lists are the objects of a cluster.
+type lists struct {
+	pods       corev1.PodList
+	namespaces corev1.NamespaceList
+	policies   networkingv1.NetworkPolicyList
+	nodes      corev1.NodeList
+}
+
+// into keeps a list of the right type.
+func into[T any](object runtime.Object, at *T) bool {
+	list, ok := any(object).(*T)
+	if ok {
+		*at = *list
+	}
+	return ok
+}
+
+func (l *lists) world(only string) whatif.World {
+	var w whatif.World
+	named := map[string]bool{}
+	linux := map[string]bool{}
+	for i := range l.nodes.Items {
+		n := &l.nodes.Items[i]
+		named[n.Name] = true
+		if linux[n.Name] = n.Labels[corev1.LabelOSStable] == string(corev1.Linux); !linux[n.Name] {
+			w.Nodes = append(w.Nodes, whatif.Node{Name: n.Name, Addrs: controllers.NodeAddrs(n)})
+		}
+	}
+	for i := range l.pods.Items {
+		p := &l.pods.Items[i]
+		w.Pods = append(w.Pods, whatif.Pod{Pod: controllers.PodFrom(p, p.Spec.NodeName), Node: p.Spec.NodeName})
+		if !named[p.Spec.NodeName] {
+			named[p.Spec.NodeName] = true
+			w.Nodes = append(w.Nodes, whatif.Node{Name: p.Spec.NodeName})
+		}
+	}
+	for i := range l.namespaces.Items {
+		ns := &l.namespaces.Items[i]
+		w.Namespaces = append(w.Namespaces, dataplane.Namespace{Name: ns.Name, Labels: ns.Labels})
+	}
+	for i := range l.policies.Items {
+		w.Policies = append(w.Policies, &l.policies.Items[i])
+	}
+	if only != "" {
+		w.Nodes = slices.DeleteFunc(w.Nodes, func(n whatif.Node) bool { return n.Name != only })
+	}
+	slices.SortFunc(w.Nodes, func(a, b whatif.Node) int { return strings.Compare(a.Name, b.Name) })
+	return w
+}

@@ -1,0 +1,239 @@
+package whatif
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/explain"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/matrix"
+)
+
+// Flip is that connections from one end to the other get another verdict.
+type Flip struct {
+	From   string          `json:"from"` // a workload, or addresses
+	To     string          `json:"to"`
+	Ports  []Range         `json:"ports"` // all of which flip so
+	Before explain.Verdict `json:"before"`
+	After  explain.Verdict `json:"after"`
+	// By are the policies that decide now: those that isolate when it is blocked,
+	// those that allow when it is allowed, or none when none isolates any more.
+	// When policies of the change are among them, those alone.
+	By []string `json:"by"`
+	// Connections are the pairs of pods that flip, or with addresses the pods.
+	Connections int `json:"connections"`
+}
+
+// end is a workload or addresses, with what stands for it.
+type end struct {
+	name    string
+	pod     string // or an address
+	pods    int    // 0: it is addresses
+	edges   [2]edges
+	changed [2]bool // its rules for a direction
+}
+
+// The directions of an end.
+const (
+	out = iota
+	in
+)
+
+// comparison is a cluster before a change and after it.
+type comparison struct {
+	before, after *explain.Cluster
+	workloads     []matrix.Workload
+	addresses     []Addresses
+	ends          []end
+	changed       map[string]bool // pods of which an endpoint gets other rules
+	touched       map[string]bool // policies of the change
+	isolating     [2]map[string][]string
+}
+
+func newComparison(before, after *explain.Cluster, policies []PolicyChange) *comparison {
+	x := &comparison{
+		before: before, after: after, workloads: matrix.Workloads(before, after), addresses: outside(before, after),
+		changed: map[string]bool{}, touched: map[string]bool{}, isolating: [2]map[string][]string{{}, {}},
+	}
+	for _, p := range policies {
+		x.touched[p.Policy] = p.Change != unchanged
+	}
+	old, now := endpointsOf(before), endpointsOf(after)
+	for _, w := range x.workloads {
+		for _, pod := range w.Pods {
+			x.changed[pod] = differ(old[pod], now[pod], nil)
+		}
+		e := end{name: w.Name, pod: w.Pods[0], pods: len(w.Pods)}
+		for side, dir := range []hns.Direction{out: hns.Out, in: hns.In} {
+			e.changed[side] = differ(old[e.pod], now[e.pod], &dir)
+			e.edges[side] = edgesOf(dir, old[e.pod], now[e.pod])
+		}
+		x.ends = append(x.ends, e)
+	}
+	for _, a := range x.addresses {
+		x.ends = append(x.ends, end{name: a.Name, pod: a.one.String()})
+	}
+	for _, p := range after.Dump().Policies {
+		for side, is := range []bool{out: p.Egress, in: p.Ingress} {
+			for _, pod := range p.Selected {
+				if is {
+					x.isolating[side][pod] = append(x.isolating[side][pod], p.Policy)
+				}
+			}
+		}
+	}
+	return x
+}
+
+// differ reports whether endpoints got other rules; of one direction, if one is
+// given.
+func differ(old, now []*dataplane.EndpointDump, dir *hns.Direction) bool {
+	rules := func(eps []*dataplane.EndpointDump) [][]hns.ACL {
+		var all [][]hns.ACL
+		for _, ep := range eps {
+			list := slices.DeleteFunc(slices.Clone(ep.Applied), func(a hns.ACL) bool { return dir != nil && a.Direction != *dir })
+			all = append(all, list)
+		}
+		return all
+	}
+	return !slices.EqualFunc(rules(old), rules(now), func(a, b []hns.ACL) bool { return missing(a, b)+missing(b, a) == 0 })
+}
+
+// edgesOf returns the edges of the rules of a direction.
+func edgesOf(dir hns.Direction, states ...[]*dataplane.EndpointDump) edges {
+	e := edges{}
+	for _, eps := range states {
+		for _, ep := range eps {
+			for _, a := range slices.Concat(ep.Applied, ep.ForeignRules) {
+				if a.Direction == dir {
+					e.add(a)
+				}
+			}
+		}
+	}
+	return e
+}
+
+// flips fills in what flips.
+func (p *Plan) flips(x *comparison) {
+	p.Workloads, p.Addresses = x.workloads, x.addresses
+	for _, w := range x.workloads {
+		p.Pods += len(w.Pods)
+	}
+	p.Connections = p.Pods * max(p.Pods-1, 0)
+	p.Flips, p.Outside = []Flip{}, []Flip{}
+	for i := range x.ends {
+		for j := range x.ends {
+			from, to := &x.ends[i], &x.ends[j]
+			if !from.changed[out] && !to.changed[in] || i == j && from.pods < 2 {
+				continue
+			}
+			flips := x.flips(from, to, i == j)
+			if from.pods == 0 || to.pods == 0 {
+				p.Outside = append(p.Outside, flips...)
+				continue
+			}
+			p.Flips = append(p.Flips, flips...)
+			p.count(flips)
+		}
+	}
+	byEnds := func(a, b Flip) int {
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+	}
+	slices.SortStableFunc(p.Flips, byEnds)
+	slices.SortStableFunc(p.Outside, byEnds)
+}
+
+// count adds the flips of one pair of workloads to the numbers.
+func (p *Plan) count(flips []Flip) {
+	if len(flips) == 0 {
+		return
+	}
+	p.Flipped += flips[0].Connections
+	if slices.ContainsFunc(flips, func(f Flip) bool { return f.After == explain.Blocked }) {
+		p.Blocked += flips[0].Connections
+	}
+	if slices.ContainsFunc(flips, func(f Flip) bool { return f.After == explain.Allowed }) {
+		p.Opened += flips[0].Connections
+	}
+}
+
+// flips compares two ends on every port.
+func (x *comparison) flips(from, to *end, within bool) []Flip {
+	var found []Flip
+	connections := max(from.pods, 1) * max(to.pods, 1)
+	source, destination := from.pod, to.pod
+	if within {
+		connections = from.pods * (from.pods - 1)
+		destination = x.second(from.name)
+	}
+	for _, r := range split(from.edges[out], to.edges[in]) {
+		q := explain.Question{From: source, To: destination, Port: r.First, Protocol: r.Protocol}
+		old, now := x.ask(x.before, q), x.ask(x.after, q)
+		if old.verdict == now.verdict {
+			continue
+		}
+		f := Flip{
+			From: from.name, To: to.name, Ports: []Range{r}, Before: old.verdict, After: now.verdict,
+			By: x.by(old, now, source, destination), Connections: connections,
+		}
+		same := func(g Flip) bool { return g.Before == f.Before && g.After == f.After && slices.Equal(g.By, f.By) }
+		if i := slices.IndexFunc(found, same); i >= 0 {
+			found[i].Ports = append(found[i].Ports, r)
+		} else {
+			found = append(found, f)
+		}
+	}
+	for i := range found {
+		found[i].Ports = joined(found[i].Ports)
+	}
+	return found
+}
+
+// second returns another pod of a workload of several.
+func (x *comparison) second(workload string) string {
+	i := slices.IndexFunc(x.workloads, func(w matrix.Workload) bool { return w.Name == workload })
+	return x.workloads[i].Pods[1]
+}
+
+// answer is the verdict of a connection and what its ends say.
+type answer struct {
+	verdict explain.Verdict
+	halves  [2]explain.Half
+}
+
+func (x *comparison) ask(c *explain.Cluster, q explain.Question) answer {
+	egress, ingress, err := c.Halves(q)
+	if err != nil { // of a pod whose name means something else
+		return answer{verdict: explain.Unknown}
+	}
+	actual, _ := explain.Join(egress, ingress)
+	return answer{actual, [2]explain.Half{out: egress, in: ingress}}
+}
+
+// by returns the policies that decide now, at the ends that decided otherwise
+// before.
+func (x *comparison) by(old, now answer, source, destination string) []string {
+	by := []string{}
+	for side, pod := range []string{out: source, in: destination} {
+		half := now.halves[side]
+		switch {
+		case half.Actual == old.halves[side].Actual || half.Actual != now.verdict:
+		case now.verdict == explain.Blocked:
+			by = append(by, x.isolating[side][pod]...)
+		default:
+			for _, a := range half.Rules {
+				if key, ok := dataplane.PolicyOfACL(a.ID); ok {
+					by = append(by, key.String())
+				}
+			}
+		}
+	}
+	slices.Sort(by)
+	by = slices.Compact(by)
+	if slices.ContainsFunc(by, func(p string) bool { return x.touched[p] }) {
+		by = slices.DeleteFunc(by, func(p string) bool { return !x.touched[p] })
+	}
+	return by
+}

@@ -1,0 +1,179 @@
+package whatif
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+// NodeChange is what one node's agent would write.
+type NodeChange struct {
+	Node string `json:"node"`
+	// Sets that come, go or get other members, sorted by name.
+	Sets []SetChange `json:"sets"`
+	// Endpoints get rules or lose some; ACLs count them over all endpoints.
+	Endpoints   int `json:"endpoints"`
+	ACLsAdded   int `json:"aclsAdded"`
+	ACLsRemoved int `json:"aclsRemoved"`
+	// Calls are the HNS requests by kind and verb, reads included; Bytes are those
+	// of the writes' content.
+	Calls map[string]int `json:"calls"`
+	Bytes int            `json:"bytes"`
+}
+
+// SetChange is one set that changes.
+type SetChange struct {
+	Name    string `json:"name"`
+	Change  string `json:"change"` // added, changed or removed
+	Joined  int    `json:"joined"` // members
+	Left    int    `json:"left"`
+	Members int    `json:"members"` // afterwards, or when it is removed before
+}
+
+// The changes of a set.
+const (
+	added   = "added"
+	changed = "changed"
+	removed = "removed"
+)
+
+// Changes reports whether anything would be written.
+func (n NodeChange) Changes() bool {
+	return len(n.Sets) > 0 || n.ACLsAdded+n.ACLsRemoved > 0
+}
+
+// played is a node with a dataplane.
+type played struct {
+	sim *hnssim.Sim
+	dp  *dataplane.Dataplane
+	now time.Time
+}
+
+// play brings the world to a node and programs it.
+func (w World) play(ctx context.Context, cfg dataplane.Config, nodeAddrs []netip.Addr, local func(Pod) bool) (*played, error) {
+	p := &played{sim: hnssim.New(hnssim.Options{})}
+	cfg.Client, cfg.Now = p.sim, func() time.Time { return p.now }
+	p.dp = dataplane.New(cfg)
+	if err := w.plug(p.sim, local); err != nil {
+		return nil, err
+	}
+	return p, p.apply(ctx, w.whole(local, nodeAddrs))
+}
+
+// mostTries is how often what HNS refuses is tried again, in parts or without
+// what it refuses.
+const mostTries = 8
+
+// apply applies a transaction, and empty ones while that helps.
+func (p *played) apply(ctx context.Context, tx *dataplane.Transaction) error {
+	for range mostTries {
+		report, err := p.dp.ApplyDataplane(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if report.Converged() {
+			return nil
+		}
+		p.now = p.now.Add(report.RetryAfter)
+		tx = dataplane.NewTransaction()
+	}
+	return nil // what is not programmed is among the warnings
+}
+
+// changeNode says what a change would write on one node.
+func (w World) changeNode(ctx context.Context, node Node, tx *dataplane.Transaction) (NodeChange, error) {
+	p, err := w.play(ctx, dataplane.Config{Node: node.Name}, node.Addrs, func(p Pod) bool { return p.Node == node.Name })
+	if err != nil {
+		return NodeChange{}, err
+	}
+	before := inHNS(p.sim)
+	p.sim.ResetCalls()
+	if err := p.apply(ctx, tx); err != nil {
+		return NodeChange{}, err
+	}
+	out := NodeChange{Node: node.Name, Calls: p.sim.Counts()}
+	for _, c := range p.sim.Calls() {
+		out.Bytes += c.Bytes
+	}
+	out.compare(before, inHNS(p.sim))
+	return out, nil
+}
+
+// state is what HNS has of ours.
+type state struct {
+	sets map[string]hns.SetPolicy // by id
+	acls map[string][]hns.ACL     // by endpoint
+}
+
+func inHNS(sim *hnssim.Sim) state {
+	s := state{sets: map[string]hns.SetPolicy{}, acls: map[string][]hns.ACL{}}
+	for _, set := range sim.Sets() {
+		s.sets[set.ID] = set
+	}
+	for _, ep := range sim.Endpoints() {
+		s.acls[ep.ID], _ = hns.Endpoint{Policies: ep.Policies}.Split()
+	}
+	return s
+}
+
+// compare notes what differs.
+func (n *NodeChange) compare(before, after state) {
+	n.Sets = []SetChange{}
+	for id, was := range before.sets {
+		is, ok := after.sets[id]
+		if !ok {
+			n.Sets = append(n.Sets, SetChange{Name: was.Name, Change: removed, Left: len(was.Values), Members: len(was.Values)})
+			continue
+		}
+		c := SetChange{Name: is.Name, Change: changed, Joined: missing(was.Values, is.Values), Left: missing(is.Values, was.Values), Members: len(is.Values)}
+		if c.Joined+c.Left > 0 {
+			n.Sets = append(n.Sets, c)
+		}
+	}
+	for id, is := range after.sets {
+		if _, ok := before.sets[id]; !ok {
+			n.Sets = append(n.Sets, SetChange{Name: is.Name, Change: added, Joined: len(is.Values), Members: len(is.Values)})
+		}
+	}
+	slices.SortFunc(n.Sets, func(a, b SetChange) int { return cmp.Compare(a.Name, b.Name) })
+	for id, is := range after.acls {
+		joined, left := missing(before.acls[id], is), missing(is, before.acls[id])
+		n.ACLsAdded, n.ACLsRemoved = n.ACLsAdded+joined, n.ACLsRemoved+left
+		if joined+left > 0 {
+			n.Endpoints++
+		}
+	}
+}
+
+// missing counts those of the second list that the first lacks.
+func missing[T comparable](from, list []T) int {
+	have := map[T]int{}
+	for _, v := range from {
+		have[v]++
+	}
+	n := 0
+	for _, v := range list {
+		if have[v]--; have[v] < 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// transaction tells a change.
+func (c Change) transaction() *dataplane.Transaction {
+	tx := dataplane.NewTransaction()
+	for _, np := range c.Set {
+		tx.SetPolicy(np)
+	}
+	for _, key := range c.Delete {
+		tx.DeletePolicy(key)
+	}
+	return tx
+}

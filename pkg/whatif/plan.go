@@ -1,0 +1,135 @@
+package whatif
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/explain"
+	"github.com/winnpm/winnpm/pkg/matrix"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// Plan is what a change would change. Lists are sorted.
+type Plan struct {
+	Policies []PolicyChange `json:"policies"`
+	// Pods own an address in the pod network. A connection is an ordered pair of
+	// them; it flips when it does on any port.
+	Pods        int `json:"pods"`
+	Connections int `json:"connections"`
+	Flipped     int `json:"flipped"`
+	Blocked     int `json:"blocked"` // on some port, and Opened on some
+	Opened      int `json:"opened"`
+	// Workloads and Addresses are the ends of flips, by name.
+	Workloads []matrix.Workload `json:"workloads"`
+	Addresses []Addresses       `json:"addresses"`
+	Flips     []Flip            `json:"flips"`   // between pods
+	Outside   []Flip            `json:"outside"` // with addresses that are no pod's
+	// Nodes are those on which something is written, of NodesSeen.
+	Nodes     []NodeChange `json:"nodes"`
+	NodesSeen int          `json:"nodesSeen"`
+	// Warnings are what of the policies cannot be expressed or programmed.
+	Warnings []dataplane.Warning `json:"warnings"`
+}
+
+// PolicyChange is what becomes of one policy.
+type PolicyChange struct {
+	Policy string `json:"policy"`
+	Change string `json:"change"` // new, changed, unchanged or deleted
+}
+
+// The changes of a policy.
+const (
+	isNew     = "new"
+	unchanged = "unchanged"
+	deleted   = "deleted"
+)
+
+// New plans a change of a world. It fails with NoPolicyError when a policy to
+// delete is not there.
+func New(ctx context.Context, w World, c Change) (Plan, error) {
+	policies, err := w.classify(c)
+	if err != nil {
+		return Plan{}, err
+	}
+	// Verdicts are of the whole cluster: every pod is on one node, whose addresses
+	// may not come in beside the policies.
+	everywhere := func(Pod) bool { return true }
+	p, err := w.play(ctx, dataplane.Config{Unchecked: true}, nil, everywhere)
+	if err != nil {
+		return Plan{}, err
+	}
+	before := explain.New(p.dp.Dump())
+	if err := p.apply(ctx, c.transaction()); err != nil {
+		return Plan{}, err
+	}
+	after := explain.New(p.dp.Dump())
+
+	plan := Plan{Policies: policies, Warnings: warnings(before.Dump().Warnings, after.Dump().Warnings, c), NodesSeen: len(w.Nodes), Nodes: []NodeChange{}}
+	x := newComparison(before, after, policies)
+	plan.flips(x)
+	for _, node := range w.Nodes {
+		if !slices.ContainsFunc(w.Pods, func(p Pod) bool { return p.Node == node.Name && x.changed[p.Key().String()] }) {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return Plan{}, err
+		}
+		n, err := w.changeNode(ctx, node, c.transaction())
+		if err != nil {
+			return Plan{}, err
+		}
+		if n.Changes() {
+			plan.Nodes = append(plan.Nodes, n)
+		}
+	}
+	slices.SortFunc(plan.Nodes, func(a, b NodeChange) int { return cmp.Compare(a.Node, b.Node) })
+	return plan, nil
+}
+
+// classify says what becomes of each policy.
+func (w World) classify(c Change) ([]PolicyChange, error) {
+	out := []PolicyChange{}
+	for _, np := range c.Set {
+		kind := isNew
+		for _, old := range w.Policies {
+			if keyOf(old) != keyOf(np) {
+				continue
+			}
+			if kind = changed; equality.Semantic.DeepEqual(old.Spec, np.Spec) {
+				kind = unchanged
+			}
+		}
+		out = append(out, PolicyChange{keyOf(np).String(), kind})
+	}
+	have := map[policy.Key]bool{}
+	for _, np := range w.Policies {
+		have[keyOf(np)] = true
+	}
+	for _, key := range c.Delete {
+		if !have[key] {
+			return nil, NoPolicyError{key}
+		}
+		out = append(out, PolicyChange{key.String(), deleted})
+	}
+	slices.SortFunc(out, func(a, b PolicyChange) int { return cmp.Compare(a.Policy, b.Policy) })
+	return out, nil
+}
+
+// warnings returns those that are about what is set, and those that are new.
+func warnings(before, after []dataplane.Warning, c Change) []dataplane.Warning {
+	set := map[string]bool{}
+	for _, np := range c.Set {
+		set[keyOf(np).String()] = true
+	}
+	out := []dataplane.Warning{}
+	for _, w := range after {
+		if w.Kind == "NetworkPolicy" && set[w.Object] || !slices.Contains(before, w) {
+			out = append(out, w)
+		}
+	}
+	return out
+}

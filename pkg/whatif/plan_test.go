@@ -1,0 +1,185 @@
+package whatif_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/explain"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/simulate"
+	"github.com/winnpm/winnpm/pkg/simulate/manifest"
+	"github.com/winnpm/winnpm/pkg/whatif"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+const shop = "../../examples/shop"
+
+// change is that of a file of policies.
+func change(t testing.TB, path string, remove bool) whatif.Change {
+	t.Helper()
+	objects, _, err := manifest.Load([]string{path}, manifest.Options{PoliciesOnly: true})
+	require.NoError(t, err)
+	if !remove {
+		return whatif.Change{Set: objects.Policies}
+	}
+	var c whatif.Change
+	for _, np := range objects.Policies {
+		c.Delete = append(c.Delete, policy.Key{Namespace: np.Namespace, Name: np.Name})
+	}
+	return c
+}
+
+// TestTexts has plans as a person reads them.
+func TestTexts(t *testing.T) {
+	for _, tc := range []struct {
+		name, path string
+		remove     bool
+	}{
+		{"checkout", "testdata/checkout.yaml", false},
+		{"nothing", shop + "/21-shop-policies.yaml", false},
+		{"delete", shop + "/21-shop-policies.yaml", true},
+		{"delete-one", shop + "/10-gateway.yaml", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			world, err := simulate.World(t.Context(), simulate.Options{Manifests: []string{shop}})
+			require.NoError(t, err)
+			plan, err := whatif.New(t.Context(), world, change(t, tc.path, tc.remove))
+			require.NoError(t, err)
+			var b strings.Builder
+			require.NoError(t, plan.WriteText(&b))
+			path := filepath.Join("testdata", tc.name+".txt")
+			if *update {
+				require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o600))
+			}
+			want, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Empty(t, gocmp.Diff(string(want), b.String()))
+			text, err := json.Marshal(plan)
+			require.NoError(t, err)
+			require.NotContains(t, string(text), "null", "a list without entries is []")
+		})
+	}
+}
+
+func TestPolicyToDeleteIsNotThere(t *testing.T) {
+	_, err := whatif.New(t.Context(), whatif.World{}, whatif.Change{Delete: []policy.Key{{Namespace: "x", Name: "p"}}})
+	require.ErrorIs(t, err, whatif.NoPolicyError{Key: policy.Key{Namespace: "x", Name: "p"}})
+	require.EqualError(t, err, "NetworkPolicy x/p is not there, so there is nothing to delete; check namespace and name")
+}
+
+// deny isolates every pod of a namespace.
+func deny(namespace string) *networkingv1.NetworkPolicy {
+	return &networkingv1.NetworkPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "deny"},
+		Spec:       networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}},
+	}
+}
+
+// TestADumpIsOfOneNode: of other nodes it tells no writes; what others put on an
+// endpoint is there in the plan, and the policies that wait for a write count as
+// they are wanted.
+func TestADumpIsOfOneNode(t *testing.T) {
+	d := dataplane.Dump{
+		Node: "n1", NodeAddrs: []string{"10.9.0.1", "bad"},
+		Pods: []dataplane.PodDump{
+			{Pod: "x/here", Addr: "10.0.0.1", Local: true, Owner: true, Endpoints: []string{"e1", "gone"}, Ports: []string{"http:80/TCP", "bad"}},
+			{Pod: "x/late", Addr: "10.0.0.2", Local: true, Owner: true},
+			{Pod: "x/there", Addr: "10.0.1.1", Owner: true},
+			{Pod: "x/loser", Addr: "10.0.1.1"},
+		},
+		Endpoints: []dataplane.EndpointDump{{ID: "e1", Pod: "x/here", Known: true, Tiered: true, ForeignRules: []hns.ACL{
+			{Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: 65500},
+		}}},
+	}
+	world, err := whatif.FromDump(d)
+	require.NoError(t, err)
+	plan, err := whatif.New(t.Context(), world, whatif.Change{Set: []*networkingv1.NetworkPolicy{deny("x")}})
+	require.NoError(t, err)
+	require.Equal(t, 1, plan.NodesSeen)
+	require.Len(t, plan.Nodes, 1)
+	require.Equal(t, 2, plan.Nodes[0].Endpoints)
+	require.Equal(t, 3, plan.Pods)
+	// What tiered rules do is not known, before and after, unless the other end blocks.
+	require.Equal(t, 4, plan.Flipped)
+	for _, f := range plan.Flips {
+		require.NotEqual(t, "x/here", f.To)
+		require.Equal(t, explain.Blocked, f.After)
+	}
+}
+
+func TestADumpWithoutSpecs(t *testing.T) {
+	_, err := whatif.FromDump(dataplane.Dump{Policies: []dataplane.PolicyDump{{Policy: "x/p"}}})
+	require.ErrorIs(t, err, whatif.ErrNoSpec)
+}
+
+// TestWarnings: what the change leaves out counts, what was left out before by
+// other policies does not.
+func TestWarnings(t *testing.T) {
+	six := func(name string) *networkingv1.NetworkPolicy {
+		np := deny("x")
+		np.Name = name
+		np.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "fd00::/8"}}}}}
+		return np
+	}
+	w := whatif.World{Policies: []*networkingv1.NetworkPolicy{six("old"), six("same")}}
+	plan, err := whatif.New(t.Context(), w, whatif.Change{Set: []*networkingv1.NetworkPolicy{six("new"), six("same")}})
+	require.NoError(t, err)
+	var about []string
+	for _, w := range plan.Warnings {
+		about = append(about, w.Object)
+	}
+	require.Equal(t, []string{"x/new", "x/same"}, about)
+	require.Equal(t, []whatif.PolicyChange{{Policy: "x/new", Change: "new"}, {Policy: "x/same", Change: "unchanged"}}, plan.Policies)
+}
+
+// large is a world of many pods, on ten nodes, in as many workloads as a policy
+// is for.
+func large(pods, each int) whatif.World {
+	w := whatif.World{Namespaces: []dataplane.Namespace{{Name: "x"}}}
+	for i := range 10 {
+		w.Nodes = append(w.Nodes, whatif.Node{Name: fmt.Sprintf("n%d", i)})
+	}
+	for i := range pods {
+		app := fmt.Sprintf("w%d", i/each)
+		w.Pods = append(w.Pods, whatif.Pod{Node: fmt.Sprintf("n%d", i%10), Pod: dataplane.Pod{
+			Namespace: "x", Name: fmt.Sprintf("%s-%d", app, i%each), Labels: map[string]string{"app": app},
+			Addr: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}),
+		}})
+	}
+	for i := range pods / each {
+		np := deny("x")
+		np.Name = fmt.Sprintf("p%d", i)
+		np.Spec.PodSelector = metav1.LabelSelector{MatchLabels: map[string]string{"app": fmt.Sprintf("w%d", i)}}
+		peer := metav1.LabelSelector{MatchLabels: map[string]string{"app": fmt.Sprintf("w%d", i/2)}}
+		np.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{PodSelector: &peer}}}}
+		w.Policies = append(w.Policies, np)
+	}
+	return w
+}
+
+// BenchmarkPlan: one policy that all of 5,000 pods in 200 workloads get.
+func BenchmarkPlan(b *testing.B) {
+	w := large(5000, 25)
+	for b.Loop() {
+		plan, err := whatif.New(b.Context(), w, whatif.Change{Set: []*networkingv1.NetworkPolicy{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "open"},
+			Spec:       networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{}}},
+		}}})
+		require.NoError(b, err)
+		require.Len(b, plan.Nodes, 10)
+	}
+}

@@ -1,0 +1,200 @@
+// Package whatif says what a change of NetworkPolicies would change: which
+// connections flip, and what would be written on which node. It runs the
+// dataplane on the simulator, before the change and after it; nothing outside is
+// touched.
+package whatif
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/explain"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// World is a cluster as it is. Whoever reads it changes nothing in it.
+type World struct {
+	Pods       []Pod
+	Namespaces []dataplane.Namespace
+	Policies   []*networkingv1.NetworkPolicy
+	// Nodes are those whose HNS is of interest.
+	Nodes []Node
+}
+
+// Pod is a pod and where it runs. Local says nothing here.
+type Pod struct {
+	dataplane.Pod
+	Node string
+	// Endpoints are what it has in HNS; none: it is given one, as azure-cni makes it.
+	Endpoints []Endpoint
+}
+
+// Endpoint is one of HNS, with what others put on it.
+type Endpoint struct {
+	ID      string
+	Foreign []hns.EndpointPolicy
+}
+
+// Node is one whose agent writes to HNS. Pods that are on no node yet are on the
+// one without a name.
+type Node struct {
+	Name  string
+	Addrs []netip.Addr
+}
+
+// elsewhere is the node of the pods whose node a dump does not tell.
+const elsewhere = "(another node)"
+
+// ErrNoSpec is a dump without what policies say.
+var ErrNoSpec = errors.New("the dump does not have it: ask a newer agent")
+
+// FromDump returns the world that one node's agent knows, as it should be: of
+// other nodes it knows pods alone. It fails with ErrNoSpec when the dump has only
+// the names of policies.
+func FromDump(d dataplane.Dump) (World, error) {
+	w := World{Nodes: []Node{{Name: d.Node, Addrs: addrs(d.NodeAddrs)}}}
+	for _, ns := range d.Namespaces {
+		w.Namespaces = append(w.Namespaces, dataplane.Namespace{Name: ns.Name, Labels: ns.Labels})
+	}
+	for _, p := range d.Policies {
+		if p.Spec == nil {
+			return World{}, fmt.Errorf("what NetworkPolicy %s says: %w", p.Policy, ErrNoSpec)
+		}
+		np := &networkingv1.NetworkPolicy{Spec: *p.Spec}
+		np.Namespace, np.Name, _ = strings.Cut(p.Policy, "/")
+		w.Policies = append(w.Policies, np)
+	}
+	endpoints := map[string]*dataplane.EndpointDump{}
+	for i := range d.Endpoints {
+		endpoints[d.Endpoints[i].ID] = &d.Endpoints[i]
+	}
+	c := explain.New(d)
+	for i := range c.Dump().Pods {
+		p := &c.Dump().Pods[i]
+		addr, ok := c.Owns(p)
+		if !ok {
+			continue // nothing is known to it
+		}
+		pod := Pod{Pod: podOf(p, addr), Node: elsewhere}
+		if p.Local {
+			pod.Node = d.Node
+		}
+		for _, id := range p.Endpoints {
+			if ep := endpoints[id]; ep != nil && p.Local {
+				pod.Endpoints = append(pod.Endpoints, endpointOf(ep))
+				delete(endpoints, id) // it has one owner
+			}
+		}
+		w.Pods = append(w.Pods, pod)
+	}
+	return w, nil
+}
+
+func podOf(p *dataplane.PodDump, addr netip.Addr) dataplane.Pod {
+	out := dataplane.Pod{UID: types.UID(p.UID), Labels: p.Labels, Addr: addr}
+	out.Namespace, out.Name, _ = strings.Cut(p.Pod, "/")
+	for _, text := range p.Ports {
+		name, rest, _ := strings.Cut(text, ":")
+		if number, protocol, err := explain.ParsePort(rest); err == nil {
+			out.Ports = append(out.Ports, dataplane.PodPort{Name: name, Protocol: protocol, Number: number})
+		}
+	}
+	return out
+}
+
+func endpointOf(ep *dataplane.EndpointDump) Endpoint {
+	out := Endpoint{ID: ep.ID, Foreign: []hns.EndpointPolicy{}}
+	for _, a := range ep.ForeignRules {
+		out.Foreign = append(out.Foreign, hns.NewACLPolicy(a))
+	}
+	if ep.Tiered {
+		out.Foreign = append(out.Foreign, hns.EndpointPolicy{Type: hns.PolicyTypeTierACL, Settings: []byte("{}")})
+	}
+	return out
+}
+
+func addrs(texts []string) []netip.Addr {
+	var out []netip.Addr
+	for _, text := range texts {
+		if addr, err := netip.ParseAddr(text); err == nil {
+			out = append(out, addr)
+		}
+	}
+	return out
+}
+
+// Change is what is to become of policies.
+type Change struct {
+	Set    []*networkingv1.NetworkPolicy
+	Delete []policy.Key
+}
+
+// NoPolicyError is a policy to delete that is not there.
+type NoPolicyError struct{ Key policy.Key }
+
+func (e NoPolicyError) Error() string {
+	return fmt.Sprintf("NetworkPolicy %s is not there, so there is nothing to delete; check namespace and name", e.Key)
+}
+
+// keyOf names a policy.
+func keyOf(np *networkingv1.NetworkPolicy) policy.Key {
+	return policy.Key{Namespace: np.Namespace, Name: np.Name}
+}
+
+// whole is the transaction that brings the world to a node; local says which
+// pods run there.
+func (w World) whole(local func(Pod) bool, nodeAddrs []netip.Addr) *dataplane.Transaction {
+	tx := dataplane.NewTransaction()
+	for _, p := range w.Pods {
+		pod := p.Pod
+		pod.Local = local(p)
+		pod.UID = cmp.Or(pod.UID, types.UID(pod.Key().String())) // what tells pods apart
+		tx.SetPod(pod)
+	}
+	for _, ns := range w.Namespaces {
+		tx.SetNamespace(ns)
+	}
+	for _, np := range w.Policies {
+		tx.SetPolicy(np)
+	}
+	tx.SetNodeAddrs(nodeAddrs)
+	return tx
+}
+
+// plug gives the pods their endpoints.
+func (w World) plug(sim *hnssim.Sim, local func(Pod) bool) error {
+	taken := map[netip.Addr]bool{}
+	for i := range w.Pods {
+		p := &w.Pods[i]
+		if !local(*p) || p.HostNetwork || p.Finished || !p.Addr.IsValid() || taken[p.Addr] && len(p.Endpoints) == 0 {
+			continue
+		}
+		taken[p.Addr] = true
+		eps := p.Endpoints
+		if len(eps) == 0 {
+			eps = []Endpoint{{ID: endpointID(p.Addr), Foreign: hnssim.DefaultForeign()}}
+		}
+		for _, ep := range eps {
+			err := sim.CreateEndpoint(hnssim.NewEndpoint{ID: ep.ID, Addrs: []netip.Addr{p.Addr}, Policies: ep.Foreign})
+			if err != nil {
+				return fmt.Errorf("endpoint %s of pod %s: %w", ep.ID, p.Key(), err)
+			}
+		}
+	}
+	return nil
+}
+
+// endpointID makes a GUID of an address.
+func endpointID(addr netip.Addr) string {
+	b := addr.As4()
+	return fmt.Sprintf("00000000-0000-4000-8000-0000%x", b)
+}

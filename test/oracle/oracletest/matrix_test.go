@@ -1,0 +1,133 @@
+package oracletest
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/explain"
+	"github.com/winnpm/winnpm/pkg/matrix"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/test/oracle"
+	"github.com/winnpm/winnpm/test/oracle/gen"
+)
+
+// TestMatrix: of a random cluster the verdict between two workloads is the
+// explanation's for every pair of their pods, also when HNS is behind or not
+// known; and every pod that owns an address is in one workload.
+func TestMatrix(t *testing.T) {
+	shared, cut := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		g := gen.New(t)
+		w := newWorld(t, drawSetup(t))
+		before := replicate(t, g.Cluster())
+		w.start(before, true)
+		after := before
+		if g.Flip("trouble") {
+			g.Some(6, "change", func() { after = g.Mutation(after).After })
+			w.plug(after, true)
+			tx := dataplane.NewTransaction()
+			for _, e := range events(before, after, false) {
+				e(tx)
+			}
+			w.trouble(t)
+			_, err := w.dp.ApplyDataplane(w.t.Context(), tx)
+			require.NoError(w.t, err)
+		}
+		dump := w.dp.Dump()
+		m := matrix.New(dump)
+		seen := map[string]int{}
+		for i, wl := range m.Workloads() {
+			for _, pod := range wl.Pods {
+				require.NotContains(w.t, seen, pod)
+				seen[pod] = i
+			}
+			if len(wl.Pods) > 1 {
+				shared++
+			}
+		}
+		for _, p := range dump.Pods {
+			if p.Owner && p.Addr != "" {
+				require.Contains(w.t, seen, p.Pod)
+			}
+		}
+		cut += strings.Count(fmt.Sprint(m.Workloads()), "#2")
+		for _, probe := range g.Probes(after, 2) {
+			for from, a := range seen {
+				for to, b := range seen {
+					if from == to && len(m.Workloads()[a].Pods) > 1 {
+						continue // Verdict is about another pod
+					}
+					answer, err := explain.Explain(dump, explain.Question{From: from, To: to, Port: probe.Port, Protocol: policy.Protocol(probe.Protocol)}, nil)
+					require.NoError(w.t, err)
+					actual, wanted := m.Verdict(a, b, probe.Port, policy.Protocol(probe.Protocol))
+					if actual != answer.Verdict || wanted != wantedOf(answer) {
+						w.fail(after, "%s -> %s %v: %s and %s of the matrix, %s and %s explained", from, to, probe, actual, wanted, answer.Verdict, wantedOf(answer))
+					}
+				}
+			}
+		}
+	})
+	require.Positive(t, shared, "no workload ever had two pods")
+	require.Positive(t, cut, "no workload was ever cut in two")
+}
+
+// replicate gives some pods of a cluster replicas: the same labels but for one
+// that a controller put there, and any address of their own.
+func replicate(t *rapid.T, c oracle.Cluster) oracle.Cluster {
+	used := map[netip.Addr]bool{}
+	for i := range c.Pods {
+		used[oracle.Address(&c.Pods[i])] = true
+	}
+	var free []netip.Addr
+	for addr := netip.MustParseAddr("10.0.0.1"); addr.Less(netip.MustParseAddr("10.0.0.29")); addr = addr.Next() {
+		if !used[addr] {
+			free = append(free, addr)
+		}
+	}
+	for _, pod := range slices.Clone(c.Pods) {
+		if !oracle.Member(&pod) {
+			continue
+		}
+		for range rapid.IntRange(0, 2).Draw(t, "replicas") {
+			i := rapid.IntRange(0, len(free)-1).Draw(t, "address of a replica")
+			replica := pod.DeepCopy()
+			replica.Name = fmt.Sprintf("%s-%d", pod.Name, len(free))
+			replica.UID += types.UID(replica.Name)
+			if replica.Labels == nil {
+				replica.Labels = map[string]string{}
+			}
+			replica.Labels["pod-template-hash"] = replica.Name
+			replica.Status.PodIP, replica.Status.PodIPs = free[i].String(), nil
+			free = slices.Delete(free, i, i+1)
+			c.Pods = append(c.Pods, *replica)
+		}
+	}
+	return c
+}
+
+// wantedOf is the verdict over what should be in HNS.
+func wantedOf(a explain.Answer) explain.Verdict {
+	out := explain.Unknown
+	for _, s := range []explain.Side{a.Egress, a.Ingress} {
+		if s.Judged && s.Wanted.Verdict == explain.Blocked {
+			return explain.Blocked
+		}
+		if s.Judged && out == explain.Unknown {
+			out = explain.Allowed
+		}
+	}
+	for _, s := range []explain.Side{a.Egress, a.Ingress} {
+		if s.Judged && s.Wanted.Verdict == explain.Unknown {
+			return explain.Unknown
+		}
+	}
+	return out
+}

@@ -1,0 +1,308 @@
+package oracletest
+
+import (
+	stdcmp "cmp"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"pgregory.net/rapid"
+
+	"github.com/winnpm/winnpm/pkg/controllers"
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/explain"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/whatif"
+	"github.com/winnpm/winnpm/test/oracle"
+	"github.com/winnpm/winnpm/test/oracle/gen"
+)
+
+// TestPlan: of a random change of the policies of a random cluster, a plan has
+// the connections that flip by the oracle, pods and addresses outside alike, on
+// every port that may matter; and the writes that an agent then makes. From a
+// dump of that agent the plan is the same.
+func TestPlan(t *testing.T) {
+	seen := map[string]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		g := gen.New(t)
+		w := newWorld(t, setup{foreign: hnssim.DefaultForeign(), shared: true})
+		before := replicate(t, g.Cluster())
+		before.NodeAddrs = nil // a node's own pods let it in whatever policies say: nothing flips there
+		after := before
+		for range rapid.IntRange(1, 3).Draw(t, "changes") {
+			after = g.PolicyMutation(after).After
+		}
+		change := changeOf(before, after)
+		plan, err := whatif.New(w.t.Context(), worldOf(before), change)
+		require.NoError(w.t, err)
+		x := planned{w: w, before: before, after: after, plan: plan, all: slices.Concat(plan.Flips, plan.Outside), seen: seen}
+		x.flips(slices.Concat(g.Probes(before, 2), g.Probes(after, 2), x.edges(t)))
+		x.numbers()
+
+		w.start(before, true)
+		same, err := whatif.FromDump(w.dp.Dump())
+		require.NoError(w.t, err)
+		fromDump, err := whatif.New(w.t.Context(), same, change)
+		require.NoError(w.t, err)
+		x.writes(change)
+
+		// Rules of one place in all plans; a dump knows of its own node's writes alone.
+		if d := cmp.Diff(plan, fromDump, cmpopts.IgnoreUnexported(whatif.Addresses{}), cmpopts.IgnoreFields(whatif.Plan{}, "Nodes", "NodesSeen")); d != "" {
+			w.fail(before, "from a dump it is another plan:\n%s", d)
+		}
+	})
+	for _, what := range []string{"blocked", "allowed", "with an address", "on some ports", "writes", "no writes"} {
+		require.Positive(t, seen[what], "never seen: %s", what)
+	}
+}
+
+// worldOf is what a plan knows of a cluster.
+func worldOf(c oracle.Cluster) whatif.World {
+	w := whatif.World{Nodes: []whatif.Node{{Name: gen.Node, Addrs: c.NodeAddrs}, {Name: "n2"}, {Name: "n3"}}}
+	for i := range c.Pods {
+		p := &c.Pods[i]
+		w.Pods = append(w.Pods, whatif.Pod{Pod: controllers.PodFrom(p, gen.Node), Node: p.Spec.NodeName})
+	}
+	for _, ns := range c.Namespaces {
+		w.Namespaces = append(w.Namespaces, dataplane.Namespace{Name: ns.Name, Labels: ns.Labels})
+	}
+	for i := range c.Policies {
+		w.Policies = append(w.Policies, &c.Policies[i])
+	}
+	return w
+}
+
+// changeOf is the way from one cluster's policies to another's.
+func changeOf(before, after oracle.Cluster) whatif.Change {
+	var c whatif.Change
+	name := func(np networkingv1.NetworkPolicy) string { return np.Namespace + "/" + np.Name }
+	diff(before.Policies, after.Policies, false, name,
+		func(np networkingv1.NetworkPolicy) { c.Set = append(c.Set, &np) },
+		func(np networkingv1.NetworkPolicy) {
+			c.Delete = append(c.Delete, policy.Key{Namespace: np.Namespace, Name: np.Name})
+		})
+	return c
+}
+
+// planned is a plan with what it is held against.
+type planned struct {
+	w             *world
+	before, after oracle.Cluster
+	plan          whatif.Plan
+	all           []whatif.Flip
+	seen          map[string]int
+}
+
+// edges draws some of the ports at which connections begin or cease to flip.
+func (x planned) edges(t *rapid.T) []gen.Probe {
+	ports := map[gen.Probe]bool{}
+	for _, f := range x.all {
+		for _, r := range f.Ports {
+			for _, port := range []uint16{r.First, r.Last, max(r.First, 2) - 1, min(r.Last, 65534) + 1} {
+				ports[gen.Probe{Protocol: protocolOf(r), Port: port}] = true
+			}
+		}
+	}
+	list := slices.SortedFunc(maps.Keys(ports), func(a, b gen.Probe) int {
+		return stdcmp.Or(stdcmp.Compare(a.Protocol, b.Protocol), stdcmp.Compare(a.Port, b.Port))
+	})
+	if len(list) == 0 {
+		return nil
+	}
+	return rapid.SliceOfN(rapid.SampledFrom(list), 1, 4).Draw(t, "edges")
+}
+
+// flips asks the oracle about every connection.
+func (x planned) flips(probes []gen.Probe) {
+	for _, src := range gen.Ends(x.before) {
+		for _, dst := range gen.Ends(x.before) {
+			if src == dst {
+				continue
+			}
+			for _, probe := range probes {
+				old, now := verdictOf(x.before, src, dst, probe), verdictOf(x.after, src, dst, probe)
+				f := x.find(src, dst, probe)
+				switch {
+				case old == now && f == nil:
+				case old == now || f == nil || f.Before != old || f.After != now:
+					x.w.fail(x.after, "%v -> %v %v: the oracle says %s -> %s, the plan %+v", src, dst, probe, old, now, f)
+				default:
+					x.check(f, src, dst, probe)
+				}
+			}
+		}
+	}
+}
+
+// check holds a flip's policies against the oracle: at the ends that say
+// otherwise now, those that isolate when it is blocked, or let it through.
+func (x planned) check(f *whatif.Flip, src, dst netip.Addr, probe gen.Probe) {
+	x.seen[string(f.After)]++
+	if len(f.Ports) == 1 && f.Ports[0].First > 1 {
+		x.seen["on some ports"]++
+	}
+	if oracle.Owner(x.before, src) == nil || oracle.Owner(x.before, dst) == nil {
+		x.seen["with an address"]++
+	}
+	allowed := f.After == explain.Allowed
+	old, now := sidesOf(x.before, src, dst, probe), sidesOf(x.after, src, dst, probe)
+	by := map[string]bool{}
+	ofChange := map[string]bool{}
+	for _, np := range x.after.Policies {
+		alone := x.after
+		alone.Policies = []networkingv1.NetworkPolicy{np}
+		name := np.Namespace + "/" + np.Name
+		for i, side := range sidesOf(alone, src, dst, probe) {
+			if now[i].Allowed == old[i].Allowed || now[i].Allowed != allowed || !side.Isolated || allowed && !side.Allowed {
+				continue
+			}
+			by[name] = true
+			if slices.ContainsFunc(x.plan.Policies, func(c whatif.PolicyChange) bool { return c.Policy == name && c.Change != "unchanged" }) {
+				ofChange[name] = true
+			}
+		}
+	}
+	if len(ofChange) > 0 {
+		by = ofChange
+	}
+	if !slices.Equal(f.By, slices.Sorted(maps.Keys(by))) {
+		x.w.fail(x.after, "%v -> %v %v: by %v, not as the plan has it: %+v", src, dst, probe, by, f)
+	}
+}
+
+// find returns the flip of a connection, nil when it does not flip.
+func (x planned) find(src, dst netip.Addr, probe gen.Probe) *whatif.Flip {
+	from, to := x.end(src), x.end(dst)
+	for _, f := range x.all {
+		covers := func(r whatif.Range) bool {
+			return protocolOf(r) == probe.Protocol && r.First <= probe.Port && probe.Port <= r.Last
+		}
+		if f.From == from && f.To == to && slices.ContainsFunc(f.Ports, covers) {
+			return &f
+		}
+	}
+	return nil
+}
+
+// end is what a plan calls an address.
+func (x planned) end(addr netip.Addr) string {
+	pod := oracle.Owner(x.before, addr)
+	for _, wl := range x.plan.Workloads {
+		if pod != nil && slices.Contains(wl.Pods, pod.Namespace+"/"+pod.Name) {
+			return wl.Name
+		}
+	}
+	for _, a := range x.plan.Addresses {
+		in := func(block string) bool { return netip.MustParsePrefix(block).Contains(addr) }
+		if pod == nil && slices.ContainsFunc(a.Blocks, in) {
+			return a.Name
+		}
+	}
+	x.w.fail(x.before, "%v is no end of the plan", addr)
+	return ""
+}
+
+// numbers counts the flips of pairs of pods once more.
+func (x planned) numbers() {
+	sizes := map[string]int{}
+	pods := 0
+	for _, wl := range x.plan.Workloads {
+		sizes[wl.Name] = len(wl.Pods)
+		pods += len(wl.Pods)
+	}
+	flipped, blocked, opened := map[[2]string]int{}, map[[2]string]int{}, map[[2]string]int{}
+	for _, f := range x.plan.Flips {
+		pairs := sizes[f.From] * sizes[f.To]
+		if f.From == f.To {
+			pairs -= sizes[f.From]
+		}
+		require.Equal(x.w.t, pairs, f.Connections)
+		key := [2]string{f.From, f.To}
+		flipped[key] = pairs
+		if f.After == explain.Blocked {
+			blocked[key] = pairs
+		} else {
+			opened[key] = pairs
+		}
+	}
+	sum := func(m map[[2]string]int) int {
+		n := 0
+		for _, pairs := range m {
+			n += pairs
+		}
+		return n
+	}
+	require.Equal(x.w.t, []int{pods, pods * max(pods-1, 0), sum(flipped), sum(blocked), sum(opened)},
+		[]int{x.plan.Pods, x.plan.Connections, x.plan.Flipped, x.plan.Blocked, x.plan.Opened})
+}
+
+// writes lets the agent of the node do what was planned.
+func (x planned) writes(change whatif.Change) {
+	before := x.w.state()
+	tx := dataplane.NewTransaction()
+	for _, np := range change.Set {
+		tx.SetPolicy(np)
+	}
+	for _, key := range change.Delete {
+		tx.DeletePolicy(key)
+	}
+	report := x.w.apply(tx)
+	require.True(x.w.t, report.Converged())
+	after := x.w.state()
+	i := slices.IndexFunc(x.plan.Nodes, func(n whatif.NodeChange) bool { return n.Node == gen.Node })
+	if i < 0 {
+		x.seen["no writes"]++
+		for op := range report.Calls {
+			require.False(x.w.t, strings.HasPrefix(op, "SetPolicy/") || strings.HasPrefix(op, "ACL/"), "%s was not planned", op)
+		}
+		return
+	}
+	x.seen["writes"]++
+	n := x.plan.Nodes[i]
+	require.Equal(x.w.t, report.Calls, n.Calls)
+	changes := map[string]string{}
+	for _, s := range n.Sets {
+		changes[s.Name] = s.Change
+	}
+	want := map[string]string{}
+	for _, id := range slices.Sorted(maps.Keys(before.Sets)) {
+		if _, ok := after.Sets[id]; !ok {
+			want[before.Sets[id].Name] = "removed"
+		}
+	}
+	for id, s := range after.Sets {
+		if old, ok := before.Sets[id]; !ok {
+			want[s.Name] = "added"
+		} else if !cmp.Equal(old, s) {
+			want[s.Name] = "changed"
+		}
+	}
+	require.Equal(x.w.t, want, changes)
+	endpoints := 0
+	for id, acls := range after.ACLs {
+		if !cmp.Equal(before.ACLs[id], acls) {
+			endpoints++
+		}
+	}
+	require.Equal(x.w.t, endpoints, n.Endpoints)
+}
+
+func verdictOf(c oracle.Cluster, src, dst netip.Addr, probe gen.Probe) explain.Verdict {
+	sides := sidesOf(c, src, dst, probe)
+	return verdictWord(sides[0].Allowed && sides[1].Allowed)
+}
+
+func sidesOf(c oracle.Cluster, src, dst netip.Addr, probe gen.Probe) [2]oracle.Side {
+	ingress, egress := oracle.Verdict(c, oracle.Endpoint{IP: src}, oracle.Endpoint{IP: dst}, probe.Protocol, probe.Port)
+	return [2]oracle.Side{ingress, egress}
+}
+
+func protocolOf(r whatif.Range) corev1.Protocol { return corev1.Protocol(r.Protocol) }
