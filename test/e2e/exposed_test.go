@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -154,7 +155,12 @@ func TestExposedPages(t *testing.T) {
 	t.Log("deploy/ alone does not let the agent ask")
 	code, body := agent.get(dump, reader())
 	require.Equal(t, http.StatusServiceUnavailable, code, body)
-	require.Contains(t, said.String(), "forbidden")
+	eventually(t, settle, func() string {
+		if !strings.Contains(said.String(), "forbidden") {
+			return "the agent does not say why"
+		}
+		return ""
+	})
 
 	more := renderExposed(t)
 	var names []string
