@@ -15,6 +15,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/controllers/events"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/debug/page"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/metrics"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -199,6 +200,9 @@ func (a *agent) pages() debug.Config {
 	}
 	if a.set.DebugAPI {
 		pages.Dump = a.dp.Dump
+		pages.Page = page.Handler(page.Config{
+			Dump: a.dp.Dump, Healthy: pages.Healthy, Ready: pages.Ready, Now: time.Now, Version: version(),
+		})
 	}
 	if a.set.Metrics {
 		pages.NodeMetrics, pages.ClusterMetrics = a.metrics.Node(), a.metrics.Cluster()

@@ -29,6 +29,8 @@ type Config struct {
 	Ready   func() error // nil: everything known is programmed
 
 	NodeMetrics, ClusterMetrics http.Handler
+	// Page answers, guarded, every path that is no other page's.
+	Page http.Handler
 
 	// Pprof adds the pages of net/http/pprof.
 	Pprof bool
@@ -38,7 +40,7 @@ type Config struct {
 }
 
 // Handler returns the endpoint, GET only: /healthz, /readyz and the metrics for
-// everybody, the dump and pprof for this machine.
+// everybody, the dump, the page and pprof for this machine.
 func Handler(cfg Config) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /healthz", check(cfg.Healthy))
@@ -60,6 +62,9 @@ func Handler(cfg Config) http.Handler {
 			// An error means that the client has gone: nobody is left to tell.
 			_ = writeManager(w, cfg.Dump())
 		}))
+	}
+	if cfg.Page != nil {
+		mux.Handle("GET /", guard(cfg.Page.ServeHTTP))
 	}
 	if cfg.Pprof {
 		// By hand: the package's own registration is on the default mux, unguarded.

@@ -67,6 +67,7 @@ type session struct {
 	dataplane  *dataplane.Dataplane
 	controller *controllers.Controller
 	loaded     []manifest.Warning
+	places     explain.Places
 }
 
 // run returns whether everything is programmed. What it starts is added to
@@ -139,7 +140,7 @@ func open(o Options) (input, error) {
 func newSession(o Options, in input) *session {
 	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
 	dp := dataplane.New(dataplane.Config{Client: sim, Node: o.Node, Now: time.Now})
-	s := &session{node: o.Node, sim: sim, kubelet: newNode(dp, sim), dataplane: dp, loaded: in.loaded}
+	s := &session{node: o.Node, sim: sim, kubelet: newNode(dp, sim), dataplane: dp, loaded: in.loaded, places: in.places}
 	s.controller = controllers.New(controllers.Config{
 		Source: in.source, Applier: s.kubelet, Observer: dp, Node: o.Node, Logger: o.Logger,
 	})

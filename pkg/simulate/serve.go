@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/debug/page"
 )
 
 // handler is the debug endpoint of the agent, and beside it the result, with
@@ -15,6 +17,10 @@ func (s *session) handler() http.Handler {
 	mux.HandleFunc("GET /npm/v1/simulate", s.serveResult)
 	mux.Handle("/", debug.Handler(debug.Config{
 		Dump: s.dataplane.Dump, Healthy: s.controller.Healthy, Ready: s.controller.Ready,
+		Page: page.Handler(page.Config{
+			Dump: s.dataplane.Dump, Healthy: s.controller.Healthy, Ready: s.controller.Ready,
+			Now: time.Now, Version: "simulation", Places: s.places,
+		}),
 		Expose: true, // it is where --serve says
 	}))
 	return mux
