@@ -42,7 +42,7 @@ export class MatrixView {
   /** update asks for what the state wants. */
   async update(state) {
     const params = { port: state.port, namespace: state.namespace, from: state.from, to: state.to };
-    for (const name of ['from', 'to', 'port']) {
+    for (const name of ['from', 'to']) {
       if (document.activeElement !== this.#controls[name]) this.#controls[name].value = state[name] ?? '';
     }
     let data;

@@ -1,9 +1,9 @@
 // The panel beside the view: a trace, a pod or a policy.
-import { Latest } from './api.js';
+import { Latest, Refused } from './api.js';
 import { announce, h, replace } from './dom.js';
 import { podRequest, policyRequest, showPod, showPolicy } from './object.js';
-import { go, shown } from './state.js';
-import { TraceForm, showTrace } from './trace.js';
+import { go, read, shown } from './state.js';
+import { TraceForm, complete, showTrace } from './trace.js';
 
 const kinds = {
   trace: { title: 'Trace', request: (name) => ['trace', { q: name }], draw: showTrace },
@@ -15,7 +15,11 @@ export class Panel {
   #latest = new Latest();
   #asked = '';
   #drawn = '';
-  #form = new TraceForm();
+  #refused = false;
+  #form = new TraceForm(() => {
+    this.#refused = false;
+    this.update(read());
+  });
   #title = h('h2');
   #body = h('div', { class: 'body' });
 
@@ -36,19 +40,25 @@ export class Panel {
     this.#asked = state.show;
     if (!how) return;
     if (opened) {
+      this.#refused = false;
       this.#title.textContent = how.title;
       this.#drawn = '';
       replace(this.#body, h('p', { class: 'dim' }, 'Asking …'));
     }
     this.#form.el.hidden = kind !== 'trace';
     if (kind === 'trace' && opened) this.#form.fill(name);
+    if (kind === 'trace' && !complete(name)) {
+      replace(this.#body, h('p', { class: 'dim' }, 'Say who connects to whom, and to which port.'));
+      return;
+    }
+    if (this.#refused) return; // it would be again
     let answer;
     try {
-      if (kind === 'trace' && !name) return replace(this.#body);
       answer = await this.#latest.ask(...how.request(name));
     } catch (err) {
       if (this.#asked === state.show) {
         this.#drawn = '';
+        this.#refused = err instanceof Refused;
         replace(this.#body, h('p', { class: 'problem', role: 'alert' }, err.message));
       }
       return;

@@ -1,6 +1,6 @@
 // The search box: pods, workloads, policies and sets by name or address.
 import { get } from './api.js';
-import { h, replace } from './dom.js';
+import { count, h, replace } from './dom.js';
 import { go, pod, policy, trace } from './state.js';
 
 const shownPerKind = 7;
@@ -9,7 +9,7 @@ const fresh = 10000; // milliseconds that an index is good for
 /** kinds are what is found, and where it leads. */
 const kinds = [
   { word: 'Pod', path: 'pods', list: 'pods', name: (x) => x.pod, also: (x) => x.address ?? '', to: (x) => ({ show: pod(x.pod) }) },
-  { word: 'Workload', path: 'workloads', list: 'workloads', name: (x) => x.name, also: (x) => `${x.pods} pods`, to: (x) => ({ view: 'matrix', namespace: '', from: x.name, to: '', show: '' }) },
+  { word: 'Workload', path: 'workloads', list: 'workloads', name: (x) => x.name, also: (x) => count(x.pods, 'pod'), to: (x) => ({ view: 'matrix', namespace: '', from: x.name, to: '', show: '' }) },
   { word: 'Policy', path: 'policies', list: 'policies', name: (x) => x.policy, also: (x) => (x.problems > 0 ? 'something is left out' : ''), to: (x) => ({ show: policy(x.policy) }) },
   { word: 'Set', path: 'sets', list: 'sets', name: (x) => x.name, also: (x) => x.id, to: (x) => ({ view: 'sets', set: x.id, name: '' }) },
 ];

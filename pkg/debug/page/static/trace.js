@@ -1,7 +1,7 @@
 // Why a connection is allowed or blocked.
 import { get } from './api.js';
 import { age, chip, clock, h, replace, verdictWords } from './dom.js';
-import { go, link, pod, policy, trace } from './state.js';
+import { go, link, pod, policy, read, trace } from './state.js';
 
 const suggested = 12;
 const shownRules = 6;
@@ -14,11 +14,14 @@ export class TraceForm {
   #list = h('datalist', { id: 'trace-ends' });
   #pods = null;
 
-  constructor() {
+  /** again is called when the same question is asked once more. */
+  constructor(again) {
     this.el = h('form', {
       class: 'question', onsubmit: (event) => {
         event.preventDefault();
-        go({ show: trace(`${this.#from.value.trim()}->${this.#to.value.trim()}:${this.#port.value.trim()}`) });
+        const show = trace(`${this.#from.value.trim()}->${this.#to.value.trim()}:${this.#port.value.trim()}`);
+        if (show === read().show) again();
+        else go({ show });
       },
     },
     labelled('From', this.#from), labelled('To', this.#to), labelled('Port', this.#port), this.#list,
@@ -31,9 +34,8 @@ export class TraceForm {
   }
 
   fill(question) {
-    const [from, rest = ''] = question.split('->');
-    const at = rest.lastIndexOf(':');
-    [this.#from.value, this.#to.value, this.#port.value] = [from, rest.slice(0, Math.max(at, 0)) || rest, at < 0 ? '' : rest.slice(at + 1)];
+    const { from, to, port } = split(question);
+    [this.#from.value, this.#to.value, this.#port.value] = [from, to, port];
   }
 
   async #suggest(text) {
@@ -41,6 +43,18 @@ export class TraceForm {
     const found = (await this.#pods).filter((p) => p.pod.includes(text)).slice(0, suggested);
     replace(this.#list, found.map((p) => h('option', { value: p.pod })));
   }
+}
+
+/** split takes FROM->TO:PORT/PROTO apart; what is not there yet is empty. */
+function split(question) {
+  const [from, rest = ''] = question.split('->');
+  const at = rest.lastIndexOf(':');
+  return at < 0 ? { from, to: rest, port: '' } : { from, to: rest.slice(0, at), port: rest.slice(at + 1) };
+}
+
+/** complete tells a question that can be asked. */
+export function complete(question) {
+  return Object.values(split(question)).every((part) => part !== '');
 }
 
 function input(id, placeholder) {
@@ -56,7 +70,7 @@ export function showTrace(a) {
   const halves = [a.egress, a.ingress].filter((s) => s.judged).length;
   return [
     h('div', { class: 'verdict', 'data-summary': `${a.from} to ${a.to}, ${a.port}/${a.protocol}: ${verdictWords[a.verdict].word}` },
-      chip(a.verdict, 'big'), h('span', { class: 'dim' }, `TCP UDP SCTP`.includes(a.protocol) ? `${a.port}/${a.protocol}` : ''),
+      chip(a.verdict, 'big'), h('span', { class: 'dim' }, `${a.port}/${a.protocol}`),
       halves === 2 ? null : h('span', { class: 'dim' }, halves === 1 ? 'this node knows one half only' : 'this node knows neither half')),
     way(a),
     side('Out of', a.egress, a.time),
