@@ -241,7 +241,7 @@ func (d *Dataplane) report(r *run, tx *Transaction, plan Plan) Report {
 	for _, err := range r.errs {
 		rep.Errors = append(rep.Errors, err.Error())
 	}
-	d.reports = append(d.reports, rep.clone())
+	d.reports = append(d.reports, rep.Clone())
 	if len(d.reports) > keptReports {
 		d.reports = slices.Delete(d.reports, 0, len(d.reports)-keptReports)
 	}

@@ -42,6 +42,7 @@ type SetDump struct {
 	Surplus []string  `json:"surplus,omitempty"`
 	Unknown bool      `json:"unknown,omitempty"` // what HNS has is not known
 	Since   time.Time `json:"since,omitzero"`    // since when it is needed and not as it should be
+	Spare   time.Time `json:"spare,omitzero"`    // since when it is in HNS and nobody needs it
 }
 
 // PendingDump is one outstanding pod update.
@@ -103,6 +104,10 @@ type PodDump struct {
 	Endpoints   []string `json:"endpoints,omitempty"`
 	// Ports are the named ones, written name:number/protocol.
 	Ports []string `json:"ports,omitempty"`
+	// What decides who owns an address, beside the address.
+	Deleting bool      `json:"deleting,omitempty"`
+	Started  time.Time `json:"started,omitzero"`
+	Created  time.Time `json:"created,omitzero"`
 }
 
 // NamespaceDump is one Namespace object.

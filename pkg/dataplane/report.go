@@ -68,8 +68,8 @@ type EndpointSeen struct {
 // Converged reports whether everything that can be programmed is.
 func (r Report) Converged() bool { return r.Pending == 0 && r.RetryAfter == 0 }
 
-// clone shares nothing with the report.
-func (r Report) clone() Report {
+// Clone returns a copy that shares nothing with the report.
+func (r Report) Clone() Report {
 	r.Changes = slices.Clone(r.Changes)
 	r.NewEndpoints = slices.Clone(r.NewEndpoints)
 	r.Repairs = slices.Clone(r.Repairs)
@@ -83,7 +83,7 @@ func (r Report) clone() Report {
 func cloneReports(in []Report) []Report {
 	out := slices.Clone(in)
 	for i := range out {
-		out[i] = out[i].clone()
+		out[i] = out[i].Clone()
 	}
 	return out
 }

@@ -138,7 +138,7 @@ func (d *Dataplane) dumpSetsLocked() []SetDump {
 		sd := SetDump{
 			ID: s.ID, Name: s.Name, Type: string(hns.IPSet), Members: append([]string{}, s.Members...),
 			Holders: []string{}, Pins: []string{}, InHNS: s.InHNS, Dirty: s.Dirty,
-			Missing: diff.Missing, Surplus: diff.Surplus, Unknown: diff.Unknown, Since: diff.Since,
+			Missing: diff.Missing, Surplus: diff.Surplus, Unknown: diff.Unknown, Since: diff.Since, Spare: s.Spare,
 		}
 		if s.Nested {
 			sd.Type = string(hns.NestedIPSet)
@@ -266,7 +266,10 @@ func (d *Dataplane) dumpPoliciesLocked() []PolicyDump {
 func (d *Dataplane) dumpPodsLocked() []PodDump {
 	out := make([]PodDump, 0, len(d.members.pods))
 	for _, p := range d.members.pods {
-		pd := PodDump{Pod: p.Key().String(), UID: string(p.UID), Labels: maps.Clone(p.Labels), Local: p.Local, Owner: p.member, HostNetwork: p.HostNetwork, Finished: p.Finished}
+		pd := PodDump{
+			Pod: p.Key().String(), UID: string(p.UID), Labels: maps.Clone(p.Labels), Local: p.Local, Owner: p.member,
+			HostNetwork: p.HostNetwork, Finished: p.Finished, Deleting: p.Deleting, Started: p.Started, Created: p.Created,
+		}
 		if p.Addr.IsValid() {
 			pd.Addr = p.Addr.String()
 		}

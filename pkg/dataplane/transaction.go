@@ -16,19 +16,19 @@ import (
 // Pod is the whole state of a pod, as far as the dataplane wants to know it.
 // The dataplane keeps values and never changes what it was given.
 type Pod struct {
-	Namespace string
-	Name      string
-	UID       types.UID
-	Labels    map[string]string
-	Addr      netip.Addr // IPv4; the zero Addr when the pod has none
-	Ports     []PodPort  // named ports; of one name and protocol only the first that resolves
+	Namespace string            `json:"namespace"`
+	Name      string            `json:"name"`
+	UID       types.UID         `json:"uid"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Addr      netip.Addr        `json:"address,omitzero"` // IPv4; the zero Addr when the pod has none
+	Ports     []PodPort         `json:"ports,omitempty"`  // named ports; of one name and protocol only the first that resolves
 
-	Local       bool // scheduled to this node
-	HostNetwork bool
-	Finished    bool // Succeeded or Failed
-	Deleting    bool // has a deletionTimestamp
-	Started     time.Time
-	Created     time.Time
+	Local       bool      `json:"local,omitempty"` // scheduled to this node
+	HostNetwork bool      `json:"hostNetwork,omitempty"`
+	Finished    bool      `json:"finished,omitempty"` // Succeeded or Failed
+	Deleting    bool      `json:"deleting,omitempty"` // has a deletionTimestamp
+	Started     time.Time `json:"started,omitzero"`
+	Created     time.Time `json:"created,omitzero"`
 }
 
 // Key returns the pod's name within the cluster.
@@ -36,9 +36,9 @@ func (p Pod) Key() PodKey { return PodKey{p.Namespace, p.Name} }
 
 // PodPort is a named container port.
 type PodPort struct {
-	Name     string
-	Protocol policy.Protocol
-	Number   uint16
+	Name     string          `json:"name"`
+	Protocol policy.Protocol `json:"protocol"`
+	Number   uint16          `json:"number"`
 }
 
 // PodKey names a pod; over time several pods (UIDs) may bear one name.
@@ -52,8 +52,8 @@ func (k PodKey) String() string { return k.Namespace + "/" + k.Name }
 
 // Namespace is the whole state of a Namespace object.
 type Namespace struct {
-	Name   string
-	Labels map[string]string
+	Name   string            `json:"name"`
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // Transaction collects the state of objects that changed. It holds whole
@@ -110,6 +110,26 @@ func (tx *Transaction) SetObservation(obs *Observation) { tx.observed = obs }
 
 // Pods returns the pods of the transaction; a nil Pod was deleted.
 func (tx *Transaction) Pods() iter.Seq2[PodKey, *Pod] { return maps.All(tx.pods) }
+
+// Namespaces returns the namespaces of the transaction; a nil one was deleted.
+func (tx *Transaction) Namespaces() iter.Seq2[string, *Namespace] { return maps.All(tx.namespaces) }
+
+// Policies returns the policies of the transaction; a nil one was deleted.
+func (tx *Transaction) Policies() iter.Seq2[policy.Key, *networkingv1.NetworkPolicy] {
+	return maps.All(tx.policies)
+}
+
+// NodeAddrs returns the addresses of the node, and whether the transaction says
+// them.
+func (tx *Transaction) NodeAddrs() ([]netip.Addr, bool) {
+	if tx.nodeAddrs == nil {
+		return nil, false
+	}
+	return slices.Clone(*tx.nodeAddrs), true
+}
+
+// Observation returns what the reconciler read, nil for nothing.
+func (tx *Transaction) Observation() *Observation { return tx.observed }
 
 // Len returns the number of objects in the transaction.
 func (tx *Transaction) Len() int {

@@ -42,3 +42,28 @@ func TestTransaction(t *testing.T) {
 	require.Equal(t, ipv4Addrs("10.1.0.5", "10.1.0.6"), *tx.nodeAddrs)
 	require.Equal(t, ipv4Addrs("10.1.0.6", "10.1.0.5", "10.1.0.6"), addrs, "the caller's list is not sorted")
 }
+
+// TestTransactionTells: what went in can be read, and reading changes nothing.
+func TestTransactionTells(t *testing.T) {
+	tx := NewTransaction()
+	_, said := tx.NodeAddrs()
+	require.False(t, said)
+	require.Nil(t, tx.Observation())
+	obs := &Observation{}
+	np := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "p"}}
+	tx.SetNamespace(Namespace{Name: "x"})
+	tx.DeleteNamespace("y")
+	tx.SetPolicy(np)
+	tx.DeletePolicy(policy.Key{Namespace: "x", Name: "q"})
+	tx.SetNodeAddrs(ipv4Addrs("10.1.0.5"))
+	tx.SetObservation(obs)
+	require.Equal(t, map[string]*Namespace{"x": {Name: "x"}, "y": nil}, maps.Collect(tx.Namespaces()))
+	require.Equal(t, map[policy.Key]*networkingv1.NetworkPolicy{{Namespace: "x", Name: "p"}: np, {Namespace: "x", Name: "q"}: nil},
+		maps.Collect(tx.Policies()))
+	require.Same(t, obs, tx.Observation())
+	addrs, said := tx.NodeAddrs()
+	require.True(t, said)
+	require.Equal(t, ipv4Addrs("10.1.0.5"), addrs)
+	addrs[0] = netip.Addr{}
+	require.Equal(t, ipv4Addrs("10.1.0.5"), *tx.nodeAddrs)
+}

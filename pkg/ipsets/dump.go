@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // SetState is a snapshot of one set.
@@ -20,6 +21,8 @@ type SetState struct {
 	Known    bool     // false: the outcome of a write is not known
 	Rejected bool     // HNS refuses what is desired
 	Dirty    bool     // needed, and HNS has something else
+	// Spare is since when it is in HNS and nobody needs it; not in the text.
+	Spare time.Time
 }
 
 // Snapshot returns all sets, by name and then id. It shares nothing with the
@@ -35,6 +38,7 @@ func (c *Cache) Snapshot() []SetState {
 			ID: s.id, Name: s.name.String(), Nested: s.nested(),
 			Members: s.shown(), Refs: s.references(),
 			InHNS: s.present, Known: !s.unknown, Rejected: s.refused, Dirty: s.needed && s.dirty(),
+			Spare: c.spare[s],
 		})
 	}
 	return out

@@ -27,11 +27,14 @@ type Recording struct {
 	Taken    time.Time `json:"taken"`
 	Settings Settings  `json:"settings"`
 	// Start is the state before the first step; nil when the process began then,
-	// and nothing was known.
+	// and nothing was known. An Observation at the head may have begun before it:
+	// it was not handed in yet when the state was taken.
 	Start *dataplane.Dump `json:"start,omitempty"`
-	// Forgotten counts the steps before the first one.
+	// Forgotten counts the steps that are not here. When it is not 0 and there is
+	// no Start, no steps are here either: the last ones were too large.
 	Forgotten uint64 `json:"forgotten"`
-	Steps     []Step `json:"steps"`
+	// Steps are in the order of their numbers. The last ones may be running.
+	Steps []Step `json:"steps"`
 }
 
 // Settings are those of the dataplane's Config that decide what it does.
@@ -42,6 +45,14 @@ type Settings struct {
 	MaxRepairs     int           `json:"maxRepairs"`
 	BaseACLs       []hns.ACL     `json:"baseACLs,omitempty"`
 	Unchecked      bool          `json:"unchecked,omitempty"`
+}
+
+// NewSettings returns those of a dataplane on a network of HNS.
+func NewSettings(network string, cfg dataplane.Config) Settings {
+	return Settings{
+		Network: network, GracePeriod: cfg.GracePeriod, MaxBatchedACLs: cfg.MaxBatchedACLs,
+		MaxRepairs: cfg.MaxRepairs, BaseACLs: cfg.BaseACLs, Unchecked: cfg.Unchecked,
+	}
 }
 
 // The kinds of steps.
@@ -57,12 +68,19 @@ type Step struct {
 	Number uint64        `json:"number"`
 	Kind   string        `json:"kind"`
 	Began  time.Time     `json:"began"`
-	Took   time.Duration `json:"took"` // nanoseconds
-	Events []Event       `json:"events,omitempty"`
+	Took   time.Duration `json:"took"` // nanoseconds, so far when it is running
+	// Running: it had not ended when this was taken. The last of its calls may be
+	// running as well.
+	Running bool    `json:"running,omitempty"`
+	Events  []Event `json:"events,omitempty"`
 	// Observed is the number of the Observation that came in with a Transaction,
 	// 0 for none.
 	Observed uint64 `json:"observed,omitempty"`
 	Calls    []Call `json:"calls,omitempty"` // of HNS, in order
+	// MoreEvents and MoreCalls are how many Brief left out: the later events, the
+	// earlier calls.
+	MoreEvents int `json:"moreEvents,omitempty"`
+	MoreCalls  int `json:"moreCalls,omitempty"`
 	// Report is the dataplane's own word; Error is the context's.
 	Report *dataplane.Report `json:"report,omitempty"`
 	Error  string            `json:"error,omitempty"`
@@ -74,10 +92,18 @@ const (
 	Delete = "delete"
 )
 
+// The kinds of objects in an Event.
+const (
+	KindPod       = "pod"
+	KindNamespace = "namespace"
+	KindPolicy    = "policy"
+	KindNode      = "node" // its addresses; Object is empty
+)
+
 // Event is one object that came in. Of the pointers the one of its kind is set,
 // unless the object was deleted.
 type Event struct {
-	Kind      string `json:"kind"` // pod, namespace, policy, node
+	Kind      string `json:"kind"`
 	Operation string `json:"operation"`
 	Object    string `json:"object"` // namespace/name, or name
 
@@ -102,7 +128,11 @@ type Call struct {
 	Endpoint string        `json:"endpoint,omitempty"`
 	Began    time.Time     `json:"began"`
 	Took     time.Duration `json:"took"`
+	Running  bool          `json:"running,omitempty"`
 	Error    *Error        `json:"error,omitempty"`
+	// Count is the number of sets, ACLs or policies that were sent, or of sets or
+	// endpoints that were read.
+	Count int `json:"count,omitempty"`
 
 	// What was sent.
 	Sets     []SetValue           `json:"sets,omitempty"`
@@ -111,8 +141,10 @@ type Call struct {
 	// What was read.
 	Network   *NetworkValue   `json:"network,omitempty"`
 	Endpoints []EndpointValue `json:"endpoints,omitempty"`
-	// Cut: not all of it was kept; what is left out has a Count and a Digest.
-	Cut bool `json:"cut,omitempty"`
+	// Cut: not all of it was kept; what is left out has a Count and a Digest, here
+	// for ACLs and policies that were sent.
+	Cut    bool   `json:"cut,omitempty"`
+	Digest string `json:"digest,omitempty"`
 }
 
 // Error is an error of a call, as far as decisions are made from it.
@@ -132,7 +164,8 @@ type SetValue struct {
 	Type   hns.SetType `json:"type,omitempty"`
 	Values []string    `json:"values"` // nil: left out
 	Count  int         `json:"count"`
-	Digest string      `json:"digest"` // of the sorted values
+	Digest string      `json:"digest,omitempty"` // of the sorted values when they are left out
+	Same   bool        `json:"same,omitempty"`   // in the text of a recording only: as that set was last read
 }
 
 // NetworkValue is a network as it was read.
@@ -149,5 +182,6 @@ type EndpointValue struct {
 	Addrs    []netip.Addr         `json:"addresses"`
 	Policies []hns.EndpointPolicy `json:"policies"` // nil: left out
 	Count    int                  `json:"count"`
-	Version  hns.Version          `json:"version"` // of the whole
+	Version  hns.Version          `json:"version"`        // of the whole
+	Same     bool                 `json:"same,omitempty"` // in the text of a recording only: as that endpoint was last read
 }

@@ -1,0 +1,301 @@
+package recorder
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// maxKept is the number of values of a set, or of policies of an endpoint, from
+// which on they are left out.
+const maxKept = 256
+
+// About how much memory things take, without their texts.
+const (
+	stepBytes     = 512
+	callBytes     = 320
+	eventBytes    = 160
+	podBytes      = 256
+	labelBytes    = 64
+	policyBytes   = 512
+	specFactor    = 4 // of a spec in memory to the same as protobuf
+	setBytes      = 160
+	valueBytes    = 32
+	aclBytes      = 320
+	settingsBytes = 48
+	endpointBytes = 192
+	warningBytes  = 256
+	errorBytes    = 256
+)
+
+func reportBytes(r dataplane.Report) int {
+	return stepBytes + errorBytes*len(r.Errors) + errorBytes*len(r.Repairs) + 128*len(r.NewEndpoints) + len(r.Plan)
+}
+
+// eventsOf returns the objects of a transaction in order, and about what they
+// take. The dataplane never changes what it was given, so they are shared.
+func eventsOf(tx *dataplane.Transaction) ([]Event, int) {
+	events := make([]Event, 0, tx.Len())
+	size := 0
+	add := func(e Event, deleted bool, bytes int) {
+		e.Operation = Set
+		if deleted {
+			e.Operation = Delete
+		}
+		events = append(events, e)
+		size += eventBytes + len(e.Object) + bytes
+	}
+	for name, ns := range tx.Namespaces() {
+		n := 0
+		if ns != nil {
+			n = labelsBytes(ns.Labels)
+		}
+		add(Event{Kind: KindNamespace, Object: name, Namespace: ns}, ns == nil, n)
+	}
+	if addrs, said := tx.NodeAddrs(); said {
+		add(Event{Kind: KindNode, NodeAddrs: addrs}, false, valueBytes*len(addrs))
+	}
+	for key, p := range tx.Pods() {
+		n := 0
+		if p != nil {
+			n = podBytes + labelsBytes(p.Labels) + valueBytes*len(p.Ports)
+		}
+		add(Event{Kind: KindPod, Object: key.String(), Pod: p}, p == nil, n)
+	}
+	for key, np := range tx.Policies() {
+		e, n := Event{Kind: KindPolicy, Object: key.String()}, 0
+		if np != nil {
+			e.Policy = &Policy{Namespace: np.Namespace, Name: np.Name, UID: string(np.UID), Spec: np.Spec}
+			n = policyBytes + specFactor*np.Spec.Size()
+		}
+		add(e, np == nil, n)
+	}
+	slices.SortFunc(events, func(a, b Event) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Object, b.Object)) })
+	return events, size
+}
+
+func labelsBytes(labels map[string]string) int {
+	n := 0
+	for k, v := range labels {
+		n += labelBytes + len(k) + len(v)
+	}
+	return n
+}
+
+// newError returns what is kept of an error, nil for none.
+func newError(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	e := &Error{Message: fmt.Sprintf("%.1000s", err.Error())}
+	for _, class := range []error{hns.ErrNotFound, hns.ErrAlreadyExists, hns.ErrInUse, hns.ErrConflict, hns.ErrInvalid, hns.ErrUnavailable} {
+		if errors.Is(err, class) {
+			e.Class = class.Error()
+			break
+		}
+	}
+	if op := (*hns.OpError)(nil); errors.As(err, &op) {
+		e.Op, e.Kind, e.ID, e.Code = op.Op, op.Kind, op.ID, op.Code
+	}
+	return e
+}
+
+// keepSets fills in what is sent. It returns about what it takes.
+func (c *Call) keepSets(sets []hns.SetPolicy) int {
+	size := 0
+	c.Count = len(sets)
+	c.Sets = make([]SetValue, len(sets))
+	for i, s := range sets {
+		v := newSetValue(s)
+		c.Sets[i] = v
+		c.Cut = c.Cut || v.Values == nil
+		size += v.size()
+	}
+	return size
+}
+
+func (c *Call) keepACLs(acls []hns.ACL) int {
+	c.Count = len(acls)
+	if len(acls) > maxKept {
+		policies := make([]hns.EndpointPolicy, len(acls))
+		for i, a := range acls {
+			policies[i] = hns.NewACLPolicy(a)
+		}
+		c.Cut, c.Digest = true, digestPolicies(policies)
+		return 0
+	}
+	c.ACLs = slices.Clone(acls)
+	size := aclBytes * len(acls)
+	for _, a := range acls {
+		size += len(a.LocalAddresses) + len(a.RemoteAddresses)
+	}
+	return size
+}
+
+func (c *Call) keepPolicies(policies []hns.EndpointPolicy) int {
+	c.Count = len(policies)
+	kept, size := clonePolicies(policies)
+	if kept == nil {
+		c.Cut, c.Digest = true, digestPolicies(policies)
+	}
+	c.Policies = kept
+	return size
+}
+
+// clonePolicies returns a copy, and about what it takes; nil when it would be
+// too long, or when it could not be written as JSON.
+func clonePolicies(policies []hns.EndpointPolicy) ([]hns.EndpointPolicy, int) {
+	if len(policies) > maxKept {
+		return nil, 0
+	}
+	out, size := make([]hns.EndpointPolicy, len(policies)), 0
+	for i, p := range policies {
+		if !json.Valid(p.Settings) {
+			return nil, 0
+		}
+		out[i] = hns.EndpointPolicy{Type: p.Type, Settings: bytes.Clone(p.Settings)}
+		size += settingsBytes + len(p.Settings)
+	}
+	return out, size
+}
+
+// digestPolicies is a digest of policies in their order.
+func digestPolicies(policies []hns.EndpointPolicy) string {
+	texts := make([]string, len(policies))
+	for i, p := range policies {
+		texts[i] = p.Type + " " + string(p.Settings)
+	}
+	return digest(texts)
+}
+
+func newSetValue(s hns.SetPolicy) SetValue {
+	v := SetValue{ID: s.ID, Name: s.Name, Type: s.Type, Count: len(s.Values)}
+	if v.Count > maxKept {
+		v.Digest = digestValues(s.Values)
+		return v
+	}
+	v.Values = append([]string{}, s.Values...)
+	return v
+}
+
+// digestValues is a digest of values in any order.
+func digestValues(values []string) string {
+	if !slices.IsSorted(values) {
+		values = slices.Sorted(slices.Values(values))
+	}
+	return digest(values)
+}
+
+func digest(texts []string) string {
+	h := sha256.New()
+	for _, text := range texts {
+		_, _ = fmt.Fprintf(h, "%d:%s\n", len(text), text) // a hash takes everything
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+func (v SetValue) size() int {
+	size := setBytes + len(v.ID) + len(v.Name)
+	for _, text := range v.Values {
+		size += valueBytes + len(text)
+	}
+	return size
+}
+
+// is reports whether the value is that of a set.
+func (v SetValue) is(s hns.SetPolicy) bool {
+	return v.ID == s.ID && v.Name == s.Name && v.Type == s.Type && v.Count == len(s.Values) &&
+		(v.Values != nil && slices.Equal(v.Values, s.Values) || v.Values == nil && v.Digest == digestValues(s.Values))
+}
+
+// is reports whether the value is that of an endpoint, byte for byte.
+func (v EndpointValue) is(e hns.Endpoint) bool {
+	if v.ID != e.ID || !slices.Equal(v.Addrs, e.Addrs) || v.Count != len(e.Policies) {
+		return false
+	}
+	if v.Policies == nil {
+		return v.Version == e.Version()
+	}
+	return slices.EqualFunc(v.Policies, e.Policies, func(a, b hns.EndpointPolicy) bool {
+		return a.Type == b.Type && bytes.Equal(a.Settings, b.Settings)
+	})
+}
+
+// seen has each set and endpoint as it was last read, so that what is read again
+// and again is in memory once.
+type seen struct {
+	mu        sync.Mutex // guards following; held for one of them at a time
+	sets      map[string]SetValue
+	endpoints map[string]EndpointValue
+}
+
+func newSeen() *seen {
+	return &seen{sets: map[string]SetValue{}, endpoints: map[string]EndpointValue{}}
+}
+
+// keepNetwork fills in what was read. It returns about what it takes.
+func (s *seen) keepNetwork(c *Call, n hns.Network) int {
+	size := 0
+	c.Count = len(n.Sets)
+	c.Network = &NetworkValue{ID: n.ID, Name: n.Name, Sets: make([]SetValue, len(n.Sets))}
+	for i, p := range n.Sets {
+		v, more := s.set(p)
+		c.Network.Sets[i] = v
+		c.Cut = c.Cut || v.Values == nil
+		size += setBytes + more
+	}
+	return size
+}
+
+func (s *seen) set(p hns.SetPolicy) (SetValue, int) {
+	s.mu.Lock()
+	was := s.sets[p.ID]
+	s.mu.Unlock()
+	if was.is(p) {
+		return was, 0
+	}
+	v := newSetValue(p)
+	s.mu.Lock()
+	s.sets[p.ID] = v
+	s.mu.Unlock()
+	return v, v.size()
+}
+
+// keepEndpoints fills in what was read. It returns about what it takes.
+func (s *seen) keepEndpoints(c *Call, list []hns.Endpoint) int {
+	size := 0
+	c.Count = len(list)
+	c.Endpoints = make([]EndpointValue, len(list))
+	for i, e := range list {
+		v, more := s.endpoint(e)
+		c.Endpoints[i] = v
+		c.Cut = c.Cut || v.Policies == nil
+		size += endpointBytes + more
+	}
+	return size
+}
+
+func (s *seen) endpoint(e hns.Endpoint) (EndpointValue, int) {
+	s.mu.Lock()
+	was := s.endpoints[e.ID]
+	s.mu.Unlock()
+	if was.ID != "" && was.is(e) {
+		return was, 0
+	}
+	v := EndpointValue{ID: e.ID, Addrs: slices.Clone(e.Addrs), Count: len(e.Policies), Version: e.Version()}
+	policies, size := clonePolicies(e.Policies)
+	v.Policies = policies
+	s.mu.Lock()
+	s.endpoints[e.ID] = v
+	s.mu.Unlock()
+	return v, endpointBytes + size
+}

@@ -1,0 +1,266 @@
+package recorder
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+	"weak"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+)
+
+// Config is what a Recorder needs.
+type Config struct {
+	// Dump returns the state of the dataplane; it is asked between two
+	// transactions, on the way into one. It must not wait for HNS.
+	Dump     func() dataplane.Dump
+	Settings Settings
+	Node     string
+	Agent    string // version of the program
+	Now      func() time.Time
+	// MaxSteps is the number of steps after which the state is taken anew; 0
+	// means 256.
+	MaxSteps int
+	// MaxBytes is the most memory that is kept, as far as it can be estimated; 0
+	// means 64 MiB. What does not fit is forgotten, the oldest first.
+	MaxBytes int
+}
+
+const (
+	defaultSteps = 256
+	defaultBytes = 64 << 20
+	leastBytes   = 1 << 20 // of a segment
+	keptBriefs   = 100
+)
+
+// Dataplane is what is recorded. Its two methods may run at the same time.
+type Dataplane interface {
+	ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (dataplane.Report, error)
+	Observe(ctx context.Context) (*dataplane.Observation, error)
+}
+
+// Recorder keeps the last steps of one dataplane. Its methods are safe for
+// concurrent use, and wait for neither HNS nor a step.
+//
+// It keeps two segments. Each begins with the state at that moment, but the
+// first of a process, which begins with nothing. A full one makes the one before
+// it go. Taking the state costs its size, so a segment is not full before it is
+// as large as that.
+type Recorder struct {
+	cfg Config // set once
+
+	// door is held for a whole transaction, so that none runs while the state is
+	// taken; it guards warnings too. Taken before mu.
+	door     sync.Mutex
+	warnings []dataplane.Warning // of the last report
+
+	mu       sync.Mutex // guards following; held for moments only
+	number   uint64     // of the last step
+	was, is  *segment   // was is nil when there is none before
+	running  []*record  // steps in progress, in their order
+	briefs   []Step     // ended ones in brief, in the order of their ends
+	observed []observed
+}
+
+// observed is an Observation that was made and has not come in. It does not keep
+// it alive.
+type observed struct {
+	is   weak.Pointer[dataplane.Observation]
+	step *record
+}
+
+// maxObserved is how many of them are remembered. One that is followed by
+// another before it comes in never does.
+const maxObserved = 2
+
+// New returns a Recorder that has seen nothing yet.
+func New(cfg Config) *Recorder {
+	if cfg.MaxSteps == 0 {
+		cfg.MaxSteps = defaultSteps
+	}
+	if cfg.MaxBytes == 0 {
+		cfg.MaxBytes = defaultBytes
+	}
+	return &Recorder{cfg: cfg, is: newSegment(nil)}
+}
+
+// Dataplane returns next, recorded. Transactions run one at a time, as they do
+// in next.
+func (r *Recorder) Dataplane(next Dataplane) Dataplane { return &recorded{r, next} }
+
+type recorded struct {
+	r    *Recorder
+	next Dataplane
+}
+
+// ApplyDataplane implements Dataplane.
+func (d *recorded) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (dataplane.Report, error) {
+	r := d.r
+	r.door.Lock()
+	defer r.door.Unlock()
+	r.checkpoint()
+	events, size := eventsOf(tx)
+	rec := r.begin(Transaction, events, size, tx.Observation())
+	report, err := d.next.ApplyDataplane(context.WithValue(ctx, stepKey{}, rec), tx)
+	kept, size := r.keepReport(report)
+	r.end(rec, err, kept, size, nil)
+	return report, err
+}
+
+// keepReport returns a copy of a report, and about what it takes. r.door must be
+// held.
+func (r *Recorder) keepReport(report dataplane.Report) (*dataplane.Report, int) {
+	size := 0
+	if !slices.Equal(report.Warnings, r.warnings) { // they stand for long
+		r.warnings = slices.Clone(report.Warnings)
+		size = warningBytes * len(r.warnings)
+	}
+	report.Warnings = nil
+	kept := report.Clone()
+	kept.Warnings = r.warnings
+	return &kept, size + reportBytes(kept)
+}
+
+// Observe implements Dataplane.
+func (d *recorded) Observe(ctx context.Context) (*dataplane.Observation, error) {
+	rec := d.r.begin(Observation, nil, 0, nil)
+	obs, err := d.next.Observe(context.WithValue(ctx, stepKey{}, rec))
+	d.r.end(rec, err, nil, 0, obs)
+	return obs, err
+}
+
+// record is a step that is kept.
+type record struct {
+	r     *Recorder
+	seg   *segment
+	step  Step    // without Calls while it runs
+	calls []*Call // while it runs
+	bytes int
+}
+
+// stepKey is where a context has the record of the step that calls are made for.
+type stepKey struct{}
+
+// begin keeps a new step.
+func (r *Recorder) begin(kind string, events []Event, size int, obs *dataplane.Observation) *record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.number++
+	rec := &record{r: r, seg: r.is, step: Step{
+		Number: r.number, Kind: kind, Began: r.cfg.Now(), Running: true, Events: events, Observed: r.takeObservedLocked(obs),
+	}}
+	r.running = append(r.running, rec)
+	r.is.add(rec)
+	r.growLocked(rec, stepBytes+size)
+	return rec
+}
+
+// takeObservedLocked returns the step that an observation was made by. r.mu must
+// be held.
+func (r *Recorder) takeObservedLocked(obs *dataplane.Observation) uint64 {
+	if obs == nil {
+		return 0
+	}
+	is := weak.Make(obs)
+	i := slices.IndexFunc(r.observed, func(o observed) bool { return o.is == is })
+	if i < 0 {
+		return 0
+	}
+	number := r.observed[i].step.step.Number
+	r.observed = slices.Delete(r.observed, i, i+1)
+	return number
+}
+
+// end keeps how a step ended; size is about what the report takes.
+func (r *Recorder) end(rec *record, err error, report *dataplane.Report, size int, obs *dataplane.Observation) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := &rec.step
+	s.Took, s.Running = r.cfg.Now().Sub(s.Began), false
+	if err != nil {
+		s.Error = err.Error()
+	}
+	s.Report = report
+	s.Calls, rec.calls = rec.callsNow(), nil
+	r.running = slices.DeleteFunc(r.running, func(o *record) bool { return o == rec })
+	if len(r.briefs) == keptBriefs {
+		r.briefs = slices.Delete(r.briefs, 0, 1)
+	}
+	r.briefs = append(r.briefs, rec.step.brief())
+	if obs != nil {
+		if len(r.observed) == maxObserved {
+			r.observed = slices.Delete(r.observed, 0, 1)
+		}
+		r.observed = append(r.observed, observed{weak.Make(obs), rec})
+	}
+	r.growLocked(rec, size)
+}
+
+// callsNow returns the calls of a running step as they are. r.mu must be held.
+func (rec *record) callsNow() []Call {
+	if len(rec.calls) == 0 {
+		return nil
+	}
+	calls := make([]Call, len(rec.calls))
+	for i, c := range rec.calls {
+		calls[i] = *c
+	}
+	return calls
+}
+
+// stepNow returns the step of a record as it is, the time that it has taken so
+// far included. r.mu must be held.
+func (rec *record) stepNow(now time.Time) Step {
+	s := rec.step
+	if !s.Running {
+		return s
+	}
+	s.Took, s.Calls = now.Sub(s.Began), rec.callsNow()
+	for i := range s.Calls {
+		if c := &s.Calls[i]; c.Running {
+			c.Took = now.Sub(c.Began)
+		}
+	}
+	return s
+}
+
+// Recording returns everything that is kept. Its values are shared with the
+// Recorder: whoever reads them must not change them.
+func (r *Recorder) Recording() Recording {
+	r.mu.Lock()
+	now := r.cfg.Now()
+	first := r.is
+	kept := slices.Clone(r.is.steps)
+	if r.was != nil {
+		first = r.was
+		kept = slices.Concat(r.was.steps, r.is.steps)
+	}
+	steps := make([]Step, 0, len(kept))
+	for _, rec := range kept {
+		steps = append(steps, rec.stepNow(now))
+	}
+	number := r.number
+	r.mu.Unlock()
+
+	slices.SortStableFunc(steps, func(a, b Step) int { return int(a.Number) - int(b.Number) })
+	steps = slices.CompactFunc(steps, func(a, b Step) bool { return a.Number == b.Number }) // one may be in both
+	return Recording{
+		Format: Format, Node: r.cfg.Node, Agent: r.cfg.Agent, Taken: now, Settings: r.cfg.Settings,
+		Start: first.unpack(), Forgotten: number - uint64(len(steps)), Steps: steps,
+	}
+}
+
+// Brief returns the last hundred steps and those in progress, without what was
+// sent and read; of many events and calls the first and the last ones.
+func (r *Recorder) Brief() []Step {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.cfg.Now()
+	steps := append(make([]Step, 0, len(r.briefs)+len(r.running)), r.briefs...)
+	for _, rec := range r.running {
+		steps = append(steps, rec.stepNow(now).brief())
+	}
+	slices.SortFunc(steps, func(a, b Step) int { return int(a.Number) - int(b.Number) })
+	return steps[max(0, len(steps)-keptBriefs):]
+}
