@@ -2,12 +2,6 @@ package page
 
 import (
 	"bytes"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -21,34 +15,13 @@ const hostile = `<img src=x onerror=hurt()><script>hurt()</script>&lt;'"`
 // of the namespace shop, labels and rules included.
 func poisoned(t *testing.T, base string) string {
 	t.Helper()
-	target, err := url.Parse(base)
-	require.NoError(t, err)
 	inJSON := []byte(strings.ReplaceAll(hostile, `"`, `\"`))
-	proxy := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(target)
-			r.Out.Header.Del("Accept-Encoding")
-		},
-		ModifyResponse: func(r *http.Response) error {
-			if r.Header.Get("Content-Type") != "application/json" {
-				return nil
-			}
-			body, err := io.ReadAll(r.Body)
-			if err != nil {
-				return err
-			}
-			for _, word := range []string{"shop", "tier", "logic"} {
-				body = bytes.ReplaceAll(body, []byte(word), inJSON)
-			}
-			r.Body = io.NopCloser(bytes.NewReader(body))
-			r.Header.Set("Content-Length", strconv.Itoa(len(body)))
-			r.Header.Del("ETag")
-			return nil
-		},
-	}
-	srv := httptest.NewServer(proxy)
-	t.Cleanup(srv.Close)
-	return srv.URL
+	return between(t, base, func(_ string, body []byte) []byte {
+		for _, word := range []string{"shop", "tier", "logic"} {
+			body = bytes.ReplaceAll(body, []byte(word), inJSON)
+		}
+		return body
+	})
 }
 
 // TestHostileNames: text that looks like markup stays text.

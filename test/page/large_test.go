@@ -54,22 +54,7 @@ func TestFiveThousandPods(t *testing.T) {
 	require.Contains(t, b.text("#tiles"), "5,000pods")
 
 	b.tabTo("el.classList.contains('grid')")
-	var took []time.Duration
-	for i := range 60 {
-		key := kb.ArrowRight
-		if i%2 == 1 {
-			key = kb.ArrowDown
-		}
-		before := b.text("#active-cell")
-		began := time.Now()
-		b.press(key)
-		// After two frames what changed has been drawn.
-		after := eval[string](b, "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(document.getElementById('active-cell').textContent))))")
-		took = append(took, time.Since(began))
-		require.NotEqual(t, before, after)
-	}
-	slices.Sort(took)
-	median := took[len(took)/2]
+	median := b.keys(60)
 	require.Less(t, median, perKey)
 	b.press(kb.PageDown, kb.PageDown, kb.End)
 	b.picture("large-light")
@@ -84,6 +69,31 @@ func TestFiveThousandPods(t *testing.T) {
 	b.tabTo("el.id === 'from'")
 	b.press(strings.Split("team-07", "")...)
 	b.wait("document.querySelector('.grid').getAttribute('aria-rowcount') === '10'")
-	t.Logf("5,000 pods, 200 × 200 workloads: first paint %s, a key %s (median of %d), search %s, filter %s",
-		painted.Round(time.Millisecond), median.Round(time.Millisecond), len(took), found.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+	t.Logf("5,000 pods, 200 × 200 workloads: first paint %s, a key %s (median), search %s, filter %s",
+		painted.Round(time.Millisecond), median.Round(time.Millisecond), found.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+}
+
+// keys moves over the matrix, and returns the median of the times from a key to
+// what it changed being painted, as the browser measures them.
+func (b *tab) keys(n int) time.Duration {
+	b.t.Helper()
+	const painted = "new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0))).then(() => document.getElementById('active-cell').textContent)"
+	eval[bool](b, `((took) => {
+		window.took = took;
+		new PerformanceObserver((list) => {
+			for (const e of list.getEntries()) if (e.name === 'keydown') took.push(e.duration);
+		}).observe({ type: 'event', durationThreshold: 16 });
+		return true;
+	})([])`)
+	for i := range n {
+		before := b.text("#active-cell")
+		b.press([]string{kb.ArrowRight, kb.ArrowDown}[i%2])
+		require.NotEqual(b.t, before, eval[string](b, painted))
+	}
+	took := eval[[]float64](b, "new Promise((done) => setTimeout(() => done(window.took), 300))")
+	for len(took) < n {
+		took = append(took, 16) // the browser does not tell of less
+	}
+	slices.Sort(took)
+	return time.Duration(took[len(took)/2] * float64(time.Millisecond))
 }

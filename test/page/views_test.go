@@ -180,6 +180,7 @@ func TestSets(t *testing.T) {
 	base := simulate(t, shop)
 	list := ask[struct{ Sets []struct{ ID, Name string } }](t, base, "sets")
 	b := open(t, base, "#/sets", 1440, 1000)
+	b.wait("document.querySelector('.detail .objectname') !== null")
 	for _, set := range list.Sets {
 		if set.Name != "nestedlabel-app:api:cart" {
 			continue

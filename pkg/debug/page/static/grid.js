@@ -2,7 +2,7 @@
 // does not matter. To the keyboard and to screen readers it is a grid with one
 // cell, the active one.
 import { cut, h } from './dom.js';
-import { drawCell, font, label, labelMax, line, names } from './paint.js';
+import { cells as pictures, font, label, labelMax, line, names } from './paint.js';
 import { colours } from './theme.js';
 
 
@@ -13,6 +13,7 @@ export class Grid {
   #active = { row: 0, col: 0 };
   #hover = null;
   #palette = null;
+  #pictures = null;
   #frame = 0;
   #size = 24;
   #left = 0;
@@ -57,7 +58,7 @@ export class Grid {
   }
 
   recolour() {
-    this.#palette = null;
+    this.#palette = this.#pictures = null;
     this.#later();
   }
 
@@ -96,6 +97,8 @@ export class Grid {
     this.#frame = 0;
     this.#palette ??= colours(names);
     const p = this.#palette;
+    if (this.#pictures?.size !== this.#size || this.#pictures.scale !== devicePixelRatio) this.#pictures = pictures(p, this.#size);
+    const picture = this.#pictures;
     const { rows, columns, cells } = this.#data;
     const size = this.#size;
     const ctx = this.#canvas.getContext('2d');
@@ -128,7 +131,7 @@ export class Grid {
     for (let row = first.row; row <= last.row; row++) {
       for (let col = first.col; col <= last.col; col++) {
         const single = rows[row].name === columns[col].name && rows[row].pods === 1;
-        drawCell(ctx, p, x(col), y(row), size, cells[row][col], single);
+        ctx.drawImage(picture[single ? '.' : cells[row][col]], x(col), y(row), size, size);
       }
     }
     ctx.strokeStyle = p.border;
@@ -240,7 +243,7 @@ export class Grid {
     this.#active = { row: Math.max(0, Math.min(lastRow, to[0])), col: Math.max(0, Math.min(lastCol, to[1])) };
     this.#reveal();
     this.#name();
-    this.#draw();
+    this.#later();
   }
 
   #reveal() {

@@ -27,13 +27,31 @@ export function label(ctx, p, workload, x, y, align, on) {
   ctx.fillText(name, start + ctx.measureText(namespace).width, y);
 }
 
-/** drawCell draws a letter of the matrix: colour, glyph, and a mark where HNS is not as it should be. */
-export function drawCell(ctx, p, x, y, size, letter, single) {
+/** kinds are the letters of cells; a dot is a pod's connection to itself. */
+const kinds = ['a', 'b', 'u', 'A', 'B', 'U', '.'];
+
+/** cells returns a picture of each kind of cell: thousands are drawn at once. */
+export function cells(p, size) {
+  const scale = devicePixelRatio;
+  const out = { size, scale };
+  for (const kind of kinds) {
+    const canvas = document.createElement('canvas');
+    canvas.width = canvas.height = Math.round(size * scale);
+    const ctx = canvas.getContext('2d');
+    ctx.scale(scale, scale);
+    drawCell(ctx, p, size, kind);
+    out[kind] = canvas;
+  }
+  return out;
+}
+
+/** drawCell draws a letter: colour, glyph, and a mark where HNS is not as it should be. */
+function drawCell(ctx, p, size, letter) {
   const gap = size > 18 ? 1.5 : 1;
-  const [left, top, edge] = [x + gap, y + gap, size - 2 * gap];
-  const mid = { x: x + size / 2, y: y + size / 2 };
+  const [left, top, edge] = [gap, gap, size - 2 * gap];
+  const mid = { x: size / 2, y: size / 2 };
   const arm = size * 0.17;
-  if (single) {
+  if (letter === '.') {
     ctx.fillStyle = p['dim-ink'];
     ctx.fillRect(mid.x - 1, mid.y - 1, 2, 2);
     return;

@@ -3,7 +3,7 @@
 import { Latest } from './api.js';
 import { clock, count, duration, h, replace, s } from './dom.js';
 import { go, read } from './state.js';
-import { failures, showStep, summary } from './step.js';
+import { callCount, failures, showStep, summary } from './step.js';
 
 const chart = { h: 220, left: 58, right: 16, top: 14, bottom: 30 };
 const barWidth = 7;
@@ -48,7 +48,7 @@ export class TimelineView {
 
   #draw(state) {
     const chosen = this.#chosen(state);
-    const key = JSON.stringify([this.#steps.map((step) => step.number), chosen?.number]);
+    const key = JSON.stringify([this.#steps.map((step) => [step.number, step.running && step.took]), chosen?.number]);
     if (key === this.#drawn) return;
     const focused = document.activeElement?.dataset?.step;
     this.#drawn = key;
@@ -77,10 +77,10 @@ export class TimelineView {
       const top = Math.min(y(step.took), base - 3);
       const at = x(Date.parse(step.began));
       return s('g', {
-        class: `bar ${step.kind} ${bad ? 'bad' : ''} ${on ? 'on' : ''}`, role: 'option', tabindex: on ? 0 : -1, 'aria-selected': String(on),
+        class: `bar ${step.kind} ${bad ? 'bad' : ''} ${on ? 'on' : ''} ${step.running ? 'running' : ''}`, role: 'option', tabindex: on ? 0 : -1, 'aria-selected': String(on),
         'data-step': step.number, 'aria-label': `step ${step.number}, ${clock(step.began)}, ${duration(step.took)}: ${summary(step)}`, onclick: () => choose(step),
       },
-      s('title', {}, `#${step.number} ${step.kind}, ${clock(step.began)}, took ${duration(step.took)}: ${summary(step)}`),
+      s('title', {}, `#${step.number} ${step.kind}${step.running ? ' (running)' : ''}, ${clock(step.began)}, took ${duration(step.took)}: ${summary(step)}`),
       s('rect', { class: 'hit', x: at - barWidth, y: chart.top, width: 2 * barWidth, height: base - chart.top }),
       s('rect', { class: 'fill', x: at - barWidth / 2, y: top, width: barWidth, height: base - top, rx: 2 }),
       bad ? s('text', { x: at, y: top - 4, 'text-anchor': 'middle' }, '✕') : null);
@@ -124,7 +124,7 @@ function table(steps, chosen) {
       const bad = failures(step).length;
       return h('tr', { class: step === chosen ? 'on' : '' },
         h('td', { class: 'num' }, h('button', { type: 'button', class: 'plain', 'aria-pressed': String(step === chosen), 'aria-label': `Step ${step.number}`, onclick: () => choose(step) }, `#${step.number}`)),
-        h('td', {}, clock(step.began)), h('td', { class: 'num' }, duration(step.took)), h('td', {}, summary(step)),
-        h('td', { class: 'num' }, step.calls?.length ?? 0), h('td', { class: bad > 0 ? 'bad' : 'dim' }, bad > 0 ? `✕ ${count(bad, 'error')}` : 'none'));
+        h('td', {}, clock(step.began)), h('td', { class: 'num' }, duration(step.took), step.running ? ' …' : ''), h('td', {}, summary(step)),
+        h('td', { class: 'num' }, callCount(step)), h('td', { class: bad > 0 ? 'bad' : 'dim' }, bad > 0 ? `✕ ${count(bad, 'error')}` : 'none'));
     })));
 }
