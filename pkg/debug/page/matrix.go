@@ -51,7 +51,16 @@ func (d *derived) lock() (m *matrix.Matrix, unlock func()) {
 type gridKey struct {
 	port                policy.Port
 	from, to, namespace string // parts of names, in lower case; a whole namespace
+	here                string // which end has to be on this node: hereFrom, hereTo or hereAny
 }
+
+// The ends of which one has to be on this node. A node decides for its own pods
+// alone: of two others it knows nothing.
+const (
+	hereFrom = "from"
+	hereTo   = "to"
+	hereAny  = "any"
+)
 
 // grid is who may connect to whom.
 type grid struct {
@@ -60,6 +69,8 @@ type grid struct {
 	Other      string          `json:"other"` // one that nothing does
 	Namespaces []string        `json:"namespaces"`
 	Workloads  int             `json:"workloads"` // without any filter
+	Here       string          `json:"here"`      // the end that is on this node
+	Elsewhere  bool            `json:"elsewhere"` // there are workloads on other nodes
 	Rows       []workloadEntry `json:"rows"`
 	Columns    []workloadEntry `json:"columns"`
 	// Cut: there are more that the filters let through.
@@ -90,12 +101,22 @@ func serveMatrix(s *snapshot, r *http.Request) (any, error) {
 	key := gridKey{
 		port: policy.Port{Protocol: protocol, First: number, Last: number},
 		from: strings.ToLower(query.Get("from")), to: strings.ToLower(query.Get("to")), namespace: query.Get("namespace"),
+		here: query.Get("here"),
+	}
+	elsewhere := slices.ContainsFunc(m.Workloads(), func(w matrix.Workload) bool { return !w.Local })
+	switch {
+	case key.here == "" && elsewhere:
+		key.here = hereTo
+	case key.here == "":
+		key.here = hereAny
+	case !slices.Contains([]string{hereFrom, hereTo, hereAny}, key.here):
+		return nil, badRequest(fmt.Errorf("%q is no end: from, to and any are", key.here))
 	}
 	if g, ok := s.derived.grids[key]; ok {
 		return g, nil
 	}
 	g := newGrid(m, key)
-	g.Ports, g.Other = ports, other
+	g.Ports, g.Other, g.Elsewhere = ports, other, elsewhere
 	for _, row := range g.Rows {
 		if err := r.Context().Err(); err != nil {
 			return nil, err
@@ -112,10 +133,10 @@ func serveMatrix(s *snapshot, r *http.Request) (any, error) {
 // newGrid returns a grid without cells.
 func newGrid(m *matrix.Matrix, key gridKey) grid {
 	all := entries(m)
-	g := grid{Port: portText(key.port), Workloads: len(all), Rows: []workloadEntry{}, Columns: []workloadEntry{}, Cells: []string{}, Namespaces: []string{}}
-	take := func(side []workloadEntry, w workloadEntry, part string) []workloadEntry {
+	g := grid{Port: portText(key.port), Workloads: len(all), Here: key.here, Rows: []workloadEntry{}, Columns: []workloadEntry{}, Cells: []string{}, Namespaces: []string{}}
+	take := func(side []workloadEntry, w workloadEntry, part, end string) []workloadEntry {
 		switch {
-		case key.namespace != "" && w.Namespace != key.namespace || !strings.Contains(strings.ToLower(w.Name), part):
+		case key.namespace != "" && w.Namespace != key.namespace || !strings.Contains(strings.ToLower(w.Name), part) || key.here == end && !w.Local:
 			return side
 		case len(side) == maxSide:
 			g.Cut = true
@@ -125,7 +146,7 @@ func newGrid(m *matrix.Matrix, key gridKey) grid {
 	}
 	for _, w := range all {
 		g.Namespaces = append(g.Namespaces, w.Namespace)
-		g.Rows, g.Columns = take(g.Rows, w, key.from), take(g.Columns, w, key.to)
+		g.Rows, g.Columns = take(g.Rows, w, key.from, hereFrom), take(g.Columns, w, key.to, hereTo)
 	}
 	slices.Sort(g.Namespaces)
 	g.Namespaces = slices.Compact(g.Namespaces)

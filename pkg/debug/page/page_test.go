@@ -97,7 +97,9 @@ func get(t *testing.T, h http.Handler, target string, header ...string) *httptes
 func TestAnswers(t *testing.T) {
 	for _, tc := range []struct{ name, path string }{
 		{"status", "status"},
-		{"matrix", "matrix"},
+		{"matrix", "matrix?here=any"},
+		{"matrix-into-this-node", "matrix"},
+		{"matrix-out-of-this-node", "matrix?here=from"},
 		{"matrix-filtered", "matrix?port=81/tcp&from=API&namespace=x"},
 		{"matrix-none", "matrix?to=nothing"},
 		{"workloads", "workloads"},
@@ -144,6 +146,7 @@ func TestRefusals(t *testing.T) {
 			http.StatusBadRequest, "x/nobody cannot be asked about: there is no such pod",
 		},
 		"matrix?port=80":     {http.StatusBadRequest, "write PORT/PROTO, like 80/TCP"},
+		"matrix?here=there":  {http.StatusBadRequest, `"there" is no end: from, to and any are`},
 		"pair?from=a&to=b":   {http.StatusNotFound, "there is no such workload any more"},
 		"sets/nothing":       {http.StatusNotFound, "there is no set nothing"},
 		"pods/x/nobody":      {http.StatusNotFound, "there is no pod x/nobody"},
@@ -163,7 +166,7 @@ func TestRefusals(t *testing.T) {
 func TestNothingKnown(t *testing.T) {
 	h := handler(dataplane.Dump{})
 	for path, want := range map[string]string{
-		"matrix":    `{"port":"80/TCP","ports":[],"other":"65535/TCP","namespaces":[],"workloads":0,"rows":[],"columns":[],"cut":false,"cells":[]}`,
+		"matrix":    `{"port":"80/TCP","ports":[],"other":"65535/TCP","namespaces":[],"workloads":0,"here":"any","elsewhere":false,"rows":[],"columns":[],"cut":false,"cells":[]}`,
 		"workloads": `{"workloads":[]}`,
 		"sets":      `{"sets":[]}`,
 		"pods":      `{"pods":[]}`,

@@ -68,7 +68,7 @@ export class Grid {
     const ctx = this.#canvas.getContext('2d');
     ctx.font = font;
     const widest = (list) => Math.ceil(Math.max(0, ...list.map((w) => ctx.measureText(cut(w.name, labelMax)).width)));
-    this.#left = widest(rows) + 22;
+    this.#left = Math.max(104, widest(rows) + 22); // the corner has words too
     this.#top = widest(columns) + 20;
     this.#size = Math.max(15, Math.min(36, Math.floor((box - this.#left - 16) / Math.max(columns.length, 1))));
     const width = this.#left + columns.length * this.#size;

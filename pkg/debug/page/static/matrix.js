@@ -7,6 +7,9 @@ import { go, read, trace } from './state.js';
 const typingPause = 150; // milliseconds
 const quickPorts = 6;
 
+/** ends are which workloads have to be on this node. */
+const ends = { to: 'into this node', from: 'out of this node', any: 'all, known or not' };
+
 /** letters are the cells of an answer. */
 const letters = { a: 'allowed', b: 'blocked', u: 'unknown' };
 
@@ -31,17 +34,19 @@ export class MatrixView {
     c.namespace = h('select', { id: 'namespace', onchange: () => go({ namespace: c.namespace.value }) });
     c.from = h('input', { id: 'from', type: 'search', placeholder: 'any workload', oninput: typed('from'), spellcheck: 'false' });
     c.to = h('input', { id: 'to', type: 'search', placeholder: 'any workload', oninput: typed('to'), spellcheck: 'false' });
+    c.here = h('select', { id: 'here', onchange: () => go({ here: c.here.value }) }, Object.entries(ends).map(([value, word]) => h('option', { value }, word)));
+    c.hereField = field('Connections', c.here);
     c.quick = h('div', { class: 'segmented', role: 'group', 'aria-label': 'Ports of policies and pods' });
     this.#grid = new Grid({ describe: (r, col) => this.#describe(r, col), open: (r, col) => this.#open(r, col) });
     this.el = h('section', { class: 'view matrix', 'aria-label': 'Matrix of workloads' },
       h('div', { class: 'controls' },
-        field('Port', c.port), c.ports, c.quick, field('Namespace', c.namespace), field('From', c.from), field('To', c.to)),
+        field('Port', c.port), c.ports, c.quick, c.hereField, field('Namespace', c.namespace), field('From', c.from), field('To', c.to)),
       this.#summary, this.#note, this.#grid.el);
   }
 
   /** update asks for what the state wants. */
   async update(state) {
-    const params = { port: state.port, namespace: state.namespace, from: state.from, to: state.to };
+    const params = { port: state.port, namespace: state.namespace, from: state.from, to: state.to, here: state.here };
     for (const name of ['from', 'to']) {
       if (document.activeElement !== this.#controls[name]) this.#controls[name].value = state[name] ?? '';
     }
@@ -71,6 +76,8 @@ export class MatrixView {
     const button = (port, word) => h('button', { type: 'button', 'aria-pressed': String(port === data.port), onclick: () => go({ port }) }, word);
     replace(c.quick, data.ports.slice(0, quickPorts).map((p) => button(p, p)), button(data.other, 'any other'));
     replace(c.namespace, h('option', { value: '' }, 'all'), data.namespaces.map((n) => h('option', { value: n }, n)));
+    c.hereField.hidden = !data.elsewhere;
+    c.here.value = data.here;
     c.namespace.value = state.namespace ?? '';
     this.#legend(data);
     const some = data.cut ? `Showing ${count(data.rows.length, 'row')} and ${count(data.columns.length, 'column')} of ${count(data.workloads, 'workload')}; the filters find the others.` : '';

@@ -14,13 +14,13 @@ export function showStatus(st) {
     badge('healthy', 'unhealthy', st.healthy), badge('ready', 'not ready', st.ready),
   ]);
   show(el('tiles'), [st.counts, work, st.warnings.length], () => [
-    tile(st.counts.pods, 'pods', `${number(st.counts.localPods)} here`),
-    tile(st.counts.endpoints, 'endpoints', 'of this node'),
-    tile(st.counts.policies, 'policies', count(st.counts.namespaces, 'namespace')),
-    tile(st.counts.sets, 'sets', `${number(st.counts.programmedSets)} in HNS`),
-    tile(st.counts.acls, 'ACLs', 'in HNS'),
+    tile(st.counts.pods, 'pod', `${number(st.counts.localPods)} here`),
+    tile(st.counts.endpoints, 'endpoint', 'of this node'),
+    tile(st.counts.policies, 'policy', count(st.counts.namespaces, 'namespace')),
+    tile(st.counts.sets, 'set', `${number(st.counts.programmedSets)} in HNS`),
+    tile(st.counts.acls, 'ACL', 'in HNS'),
     tile(work, 'pending', work === 0 ? 'HNS is up to date' : 'HNS is behind', work > 0 ? 'warn' : 'ok'),
-    tile(st.warnings.length, 'warnings', st.warnings.length === 0 ? 'nothing left out' : 'see below', st.warnings.length > 0 ? 'warn' : 'ok'),
+    tile(st.warnings.length, 'warning', st.warnings.length === 0 ? 'nothing left out' : 'see below', st.warnings.length > 0 ? 'warn' : 'ok'),
   ]);
   showAttention(st, work);
   document.title = `${st.healthy.ok && st.ready.ok ? '' : '⚠ '}WinNPM ${st.node}`.trim();
@@ -33,7 +33,7 @@ function badge(good, bad, health) {
 }
 
 function tile(n, word, note, tone = '') {
-  return h('div', { class: `tile ${tone}` }, h('div', { class: 'n' }, number(n)), h('div', { class: 'word' }, word), h('div', { class: 'under' }, note));
+  return h('div', { class: `tile ${tone}` }, h('div', { class: 'n' }, number(n)), h('div', { class: 'word' }, n === 1 || word === 'pending' ? word : word.replace(/y$/, 'ie') + 's'), h('div', { class: 'under' }, note));
 }
 
 const shownEntries = 50;

@@ -5,7 +5,7 @@ import { clock, count, duration, h, replace, s } from './dom.js';
 import { go, read } from './state.js';
 import { callCount, failures, showStep, summary } from './step.js';
 
-const chart = { h: 220, left: 58, right: 16, top: 14, bottom: 30 };
+const chart = { h: 220, left: 84, right: 16, top: 14, bottom: 30 };
 const barWidth = 7;
 const ticks = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11]; // nanoseconds
 
