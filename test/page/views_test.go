@@ -14,14 +14,35 @@ import (
 
 // matrix is an answer that the page draws.
 type matrix struct {
-	Rows, Columns []struct{ Name string }
-	Cells         []string
+	Rows, Columns []struct {
+		Name string
+		Pods int
+	}
+	Cells []string
+}
+
+// alone tells the one pod of a workload and itself.
+func (m matrix) alone(row, col int) bool {
+	return m.Rows[row].Name == m.Columns[col].Name && m.Rows[row].Pods == 1
 }
 
 var words = map[byte]string{'a': "allowed", 'b': "blocked", 'u': "unknown"}
 
 // shownWords are the page's for a verdict.
 var shownWords = map[string]string{"allowed": "✓ allowed", "blocked": "✕ blocked", "unknown": "? not known"}
+
+// paintedColours has for each cell of a matrix of $1 rows and $2 columns the
+// colour beside its glyph, empty out of sight.
+const paintedColours = `((grid) => {
+	const canvas = grid.querySelector('canvas');
+	const { data, width, height } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+	const [size, left, top] = ['size', 'left', 'top'].map((name) => Number(grid.dataset[name]));
+	const at = (row, col) => {
+		const [x, y] = [left + (col + 0.2) * size, top + (row + 0.5) * size].map((n) => Math.round(n * devicePixelRatio));
+		return x < width && y < height ? data.slice(4 * (y * width + x), 4 * (y * width + x) + 3).join() : '';
+	};
+	return Array.from({ length: $1 }, (_, row) => Array.from({ length: $2 }, (_, col) => at(row, col)));
+})(document.querySelector('.grid'))`
 
 // TestPageLoads: health, counts and matrix are there, and what is drawn is what
 // the server says.
@@ -38,8 +59,29 @@ func TestPageLoads(t *testing.T) {
 	require.Contains(t, b.text("#tiles"), "0pending")
 	m := ask[matrix](t, base, "matrix?port=80/TCP")
 	require.Equal(t, len(m.Rows), eval[int](b, "Number(document.querySelector('.grid').getAttribute('aria-rowcount'))"))
-	allowed := strings.Count(strings.Join(m.Cells, ""), "a")
+	allowed := 0
+	drawn := map[byte]string{}
+	colours := eval[[][]string](b, paintedColours, len(m.Rows), len(m.Columns))
+	for row := range m.Rows {
+		for col := range m.Columns {
+			letter := m.Cells[row][col]
+			if m.alone(row, col) {
+				continue
+			}
+			if letter == 'a' {
+				allowed++
+			}
+			colour := colours[row][col]
+			if drawn[letter] == "" {
+				drawn[letter] = colour
+			}
+			if colour != "" {
+				require.Equal(t, drawn[letter], colour, "the colour of %s to %s", m.Rows[row].Name, m.Columns[col].Name)
+			}
+		}
+	}
 	require.Positive(t, allowed)
+	require.NotEqual(t, drawn['a'], drawn['b'])
 	require.Contains(t, b.text(".legend"), "✓ "+number(allowed)+" allowed")
 	b.picture("matrix-light")
 
@@ -64,7 +106,7 @@ func TestClickExplains(t *testing.T) {
 	for row := range m.Rows {
 		for col := range m.Columns {
 			letter := m.Cells[row][col]
-			if row == col || seen[letter] && (row+col)%9 != 0 {
+			if m.alone(row, col) || seen[letter] && (row+col)%9 != 0 {
 				continue // these are enough
 			}
 			seen[letter] = true

@@ -6,6 +6,11 @@ import { cells as pictures, font, label, labelMax, line, names } from './paint.j
 import { colours } from './theme.js';
 
 
+/** alone tells the one pod of a workload and itself: no connection leaves it. */
+export function alone(from, to) {
+  return from.name === to.name && from.pods === 1;
+}
+
 export class Grid {
   #describe;
   #open;
@@ -130,8 +135,7 @@ export class Grid {
     }
     for (let row = first.row; row <= last.row; row++) {
       for (let col = first.col; col <= last.col; col++) {
-        const single = rows[row].name === columns[col].name && rows[row].pods === 1;
-        ctx.drawImage(picture[single ? '.' : cells[row][col]], x(col), y(row), size, size);
+        ctx.drawImage(picture[alone(rows[row], columns[col]) ? '.' : cells[row][col]], x(col), y(row), size, size);
       }
     }
     ctx.strokeStyle = p.border;

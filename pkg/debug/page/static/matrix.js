@@ -1,7 +1,7 @@
 // The matrix of workloads: who may connect to whom.
 import { Latest, get } from './api.js';
 import { announce, count, h, number, replace, verdictWords } from './dom.js';
-import { Grid } from './grid.js';
+import { Grid, alone } from './grid.js';
 import { go, read, trace } from './state.js';
 
 const typingPause = 150; // milliseconds
@@ -94,12 +94,11 @@ export class MatrixView {
   #legend(data) {
     const counts = { allowed: 0, blocked: 0, unknown: 0 };
     let differ = 0;
-    for (const row of data.cells) {
-      for (const letter of row) {
-        counts[letters[letter.toLowerCase()]]++;
-        if (letter < 'a') differ++;
-      }
-    }
+    data.cells.forEach((row, r) => [...row].forEach((letter, c) => {
+      if (alone(data.rows[r], data.columns[c])) return;
+      counts[letters[letter.toLowerCase()]]++;
+      if (letter < 'a') differ++;
+    }));
     replace(this.#summary,
       h('span', { class: 'dim' }, `${number(data.rows.length)} × ${number(data.columns.length)} workloads on ${data.port}; a row connects to a column:`),
       Object.entries(verdictWords).map(([verdict, v]) => h('span', { class: 'key' },
@@ -116,7 +115,7 @@ export class MatrixView {
     return {
       from: rows[r].name, to: columns[col].name, port, verdict,
       word: verdictWords[verdict].word, note: notes.filter(Boolean).join('; '),
-      self: rows[r].name === columns[col].name && rows[r].pods === 1,
+      self: alone(rows[r], columns[col]),
     };
   }
 
