@@ -136,10 +136,10 @@ func (b *tab) press(keys ...string) {
 		r, _ := utf8.DecodeRuneInString(key)
 		events := kb.Encode(r)
 		for _, e := range events {
-			switch e.Type {
-			case kb.KeyChar:
+			if e.Type == kb.KeyChar {
 				continue // the text goes with the key: who takes the key takes the text
-			case kb.KeyDown:
+			}
+			if e.Type == kb.KeyDown {
 				e.Text = textOf(events)
 			}
 			_, err := chromedp.Call(b.ctx, input.DispatchKeyEvent, *e)

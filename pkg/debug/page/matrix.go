@@ -179,6 +179,7 @@ func cellOf(actual, wanted explain.Verdict) byte {
 		letter = 'a'
 	case explain.Blocked:
 		letter = 'b'
+	case explain.Unknown:
 	}
 	if actual != wanted {
 		letter -= 'a' - 'A'
