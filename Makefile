@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: build test race lint e2e windows test-windows mutants model torture fuzz bench update verify help
+.PHONY: build test race lint e2e page windows test-windows mutants model torture fuzz bench update verify help
 
 build: ## programs of this machine into bin/
 	$(GO) build -o bin/ ./cmd/...
@@ -18,6 +18,9 @@ lint: ## golangci-lint for linux and windows
 
 e2e: ## against a real kube-apiserver and etcd
 	@hack/e2e.sh
+
+page: ## the page of the debug endpoint, in a real Chromium
+	@hack/page.sh
 
 windows: ## build, vet and compile the tests for Windows
 	@hack/windows.sh

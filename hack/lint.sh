@@ -24,7 +24,6 @@ run() { # directory, GOOS
 }
 run . linux
 run . windows
-if [ -f test/e2e/go.mod ]; then
-	run test/e2e linux
-fi
+run test/e2e linux
+run test/page linux
 exit $failed

@@ -15,6 +15,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/controllers/events"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/debug/page"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/metrics"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -241,6 +242,9 @@ func (a *agent) pages() debug.Config {
 		pages.Dump = a.dp.Dump
 		pages.Transactions, pages.Recording = a.rec.Brief, a.rec.Recording
 		pages.Version, pages.Settings = version(), a.set.shown()
+		pages.Pages = []debug.Page{{Path: "/", Handler: page.Handler(page.Config{
+			Dump: a.dp.Dump, Healthy: pages.Healthy, Ready: pages.Ready, Now: time.Now, Version: version(),
+		})}}
 	}
 	if a.set.Metrics {
 		pages.NodeMetrics, pages.ClusterMetrics = a.metrics.Node(), a.metrics.Cluster()

@@ -70,6 +70,7 @@ type session struct {
 	dataplane  *dataplane.Dataplane
 	controller *controllers.Controller
 	loaded     []manifest.Warning
+	places     explain.Places
 }
 
 // run returns whether everything is programmed. What it starts is added to
@@ -141,7 +142,7 @@ func open(o Options) (input, error) {
 
 func newSession(o Options, in input) *session {
 	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
-	s := &session{node: o.Node, version: o.Version, sim: sim, loaded: in.loaded}
+	s := &session{node: o.Node, version: o.Version, sim: sim, loaded: in.loaded, places: in.places}
 	cfg := dataplane.Config{Node: o.Node, Now: time.Now}
 	s.recorder = recorder.New(recorder.Config{
 		Dump:     func() dataplane.Dump { return s.dataplane.Dump() },

@@ -4,16 +4,16 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/debug/page"
 )
 
 // handler is the debug endpoint of the agent, and beside it the result, with
 // the verdicts that the query asks for.
 func (s *session) handler() http.Handler {
-	pages := s.pages()
-	pages.Pages = append(pages.Pages, debug.Page{Path: "/npm/v1/simulate", Handler: http.HandlerFunc(s.serveResult), Heavy: true})
-	return debug.Handler(pages)
+	return debug.Handler(s.pages())
 }
 
 // pages is what the debug endpoint shows.
@@ -22,6 +22,13 @@ func (s *session) pages() debug.Config {
 		Dump: s.dataplane.Dump, Healthy: s.controller.Healthy, Ready: s.controller.Ready,
 		Transactions: s.recorder.Brief, Recording: s.recorder.Recording, Version: s.version,
 		Settings: map[string]any{"simulated": true, "node": s.node},
+		Pages: []debug.Page{
+			{Path: "/npm/v1/simulate", Handler: http.HandlerFunc(s.serveResult), Heavy: true},
+			{Path: "/", Handler: page.Handler(page.Config{
+				Dump: s.dataplane.Dump, Healthy: s.controller.Healthy, Ready: s.controller.Ready,
+				Now: time.Now, Version: "simulation", Places: s.places,
+			})},
+		},
 	}
 }
 

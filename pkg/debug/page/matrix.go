@@ -1,0 +1,245 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/explain"
+	"github.com/winnpm/winnpm/pkg/matrix"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// maxSide is how many workloads one matrix has at most on each side; a filter
+// finds the others. maxGrids is how many of a snapshot are kept.
+const (
+	maxSide  = 250
+	maxGrids = 8
+)
+
+// derived is what is made from a dump when it is first asked for.
+type derived struct {
+	dump dataplane.Dump
+
+	namesOnce sync.Once
+	named     *names
+
+	mu     sync.Mutex // one at a time: a grid costs a core
+	matrix *matrix.Matrix
+	grids  map[gridKey]grid
+}
+
+func (d *derived) names() *names {
+	d.namesOnce.Do(func() { d.named = newNames(d.dump) })
+	return d.named
+}
+
+// lock returns the matrix, which is the caller's until unlock is called.
+func (d *derived) lock() (m *matrix.Matrix, unlock func()) {
+	d.mu.Lock()
+	if d.matrix == nil {
+		d.matrix, d.grids = matrix.New(d.dump), map[gridKey]grid{}
+	}
+	return d.matrix, d.mu.Unlock
+}
+
+// gridKey is what a grid is asked for with.
+type gridKey struct {
+	port                policy.Port
+	from, to, namespace string // parts of names, in lower case; a whole namespace
+	here                string // which end has to be on this node: hereFrom, hereTo or hereAny
+}
+
+// The ends of which one has to be on this node. A node decides for its own pods
+// alone: of two others it knows nothing.
+const (
+	hereFrom = "from"
+	hereTo   = "to"
+	hereAny  = "any"
+)
+
+// grid is who may connect to whom.
+type grid struct {
+	Port       string          `json:"port"`
+	Ports      []string        `json:"ports"` // that something mentions
+	Other      string          `json:"other"` // one that nothing does
+	Namespaces []string        `json:"namespaces"`
+	Workloads  int             `json:"workloads"` // without any filter
+	Here       string          `json:"here"`      // the end that is on this node
+	Elsewhere  bool            `json:"elsewhere"` // there are workloads on other nodes
+	Rows       []workloadEntry `json:"rows"`
+	Columns    []workloadEntry `json:"columns"`
+	// Cut: there are more that the filters let through.
+	Cut bool `json:"cut"`
+	// Cells has a text per row with a letter per column, of the words of cellOf.
+	Cells []string `json:"cells"`
+}
+
+type workloadEntry struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Pods      int    `json:"pods"`
+	Local     bool   `json:"local"`
+
+	index int
+}
+
+func serveMatrix(s *snapshot, r *http.Request) (any, error) {
+	query := r.URL.Query()
+	m, unlock := s.derived.lock()
+	defer unlock()
+	ports, other := portsOf(m)
+	text := cmp.Or(query.Get("port"), firstPort(ports))
+	number, protocol, err := explain.ParsePort(text)
+	if err != nil {
+		return nil, badRequest(err)
+	}
+	key := gridKey{
+		port: policy.Port{Protocol: protocol, First: number, Last: number},
+		from: strings.ToLower(query.Get("from")), to: strings.ToLower(query.Get("to")), namespace: query.Get("namespace"),
+		here: query.Get("here"),
+	}
+	elsewhere := slices.ContainsFunc(m.Workloads(), func(w matrix.Workload) bool { return !w.Local })
+	switch {
+	case key.here == "" && elsewhere:
+		key.here = hereTo
+	case key.here == "":
+		key.here = hereAny
+	case !slices.Contains([]string{hereFrom, hereTo, hereAny}, key.here):
+		return nil, badRequest(fmt.Errorf("%q is no end: from, to and any are", key.here))
+	}
+	if g, ok := s.derived.grids[key]; ok {
+		return g, nil
+	}
+	g := newGrid(m, key)
+	g.Ports, g.Other, g.Elsewhere = ports, other, elsewhere
+	for _, row := range g.Rows {
+		if err := r.Context().Err(); err != nil {
+			return nil, err
+		}
+		g.Cells = append(g.Cells, cells(m, row, g.Columns, key.port))
+	}
+	if len(s.derived.grids) >= maxGrids {
+		clear(s.derived.grids)
+	}
+	s.derived.grids[key] = g
+	return g, nil
+}
+
+// newGrid returns a grid without cells.
+func newGrid(m *matrix.Matrix, key gridKey) grid {
+	all := entries(m)
+	g := grid{Port: portText(key.port), Workloads: len(all), Here: key.here, Rows: []workloadEntry{}, Columns: []workloadEntry{}, Cells: []string{}, Namespaces: []string{}}
+	take := func(side []workloadEntry, w workloadEntry, part, end string) []workloadEntry {
+		switch {
+		case key.namespace != "" && w.Namespace != key.namespace || !strings.Contains(strings.ToLower(w.Name), part) || key.here == end && !w.Local:
+			return side
+		case len(side) == maxSide:
+			g.Cut = true
+			return side
+		}
+		return append(side, w)
+	}
+	for _, w := range all {
+		g.Namespaces = append(g.Namespaces, w.Namespace)
+		g.Rows, g.Columns = take(g.Rows, w, key.from, hereFrom), take(g.Columns, w, key.to, hereTo)
+	}
+	slices.Sort(g.Namespaces)
+	g.Namespaces = slices.Compact(g.Namespaces)
+	return g
+}
+
+func entries(m *matrix.Matrix) []workloadEntry {
+	out := []workloadEntry{}
+	for i, w := range m.Workloads() {
+		out = append(out, workloadEntry{w.Name, w.Namespace, len(w.Pods), w.Local, i})
+	}
+	return out
+}
+
+// cells has a letter for each connection of a row.
+func cells(m *matrix.Matrix, from workloadEntry, columns []workloadEntry, port policy.Port) string {
+	out := make([]byte, len(columns))
+	for i, to := range columns {
+		out[i] = cellOf(m.Verdict(from.index, to.index, port.First, port.Protocol))
+	}
+	return string(out)
+}
+
+// cellOf is the letter of what HNS does: a allowed, b blocked, u unknown; a
+// capital where it should do something else.
+func cellOf(actual, wanted explain.Verdict) byte {
+	letter := byte('u')
+	switch actual {
+	case explain.Allowed:
+		letter = 'a'
+	case explain.Blocked:
+		letter = 'b'
+	case explain.Unknown:
+	}
+	if actual != wanted {
+		letter -= 'a' - 'A'
+	}
+	return letter
+}
+
+// defaultPort is what a matrix is about when nobody says.
+const defaultPort = "80/TCP"
+
+func firstPort(ports []string) string {
+	if len(ports) == 0 || slices.Contains(ports, defaultPort) {
+		return defaultPort
+	}
+	return ports[0]
+}
+
+// portsOf returns the ports that something mentions, of a range its first, those
+// of TCP in front, and one that nothing does.
+func portsOf(m *matrix.Matrix) (mentioned []string, other string) {
+	all := slices.Clone(m.Ports())
+	last := len(all) - 1
+	rank := map[policy.Protocol]int{policy.TCP: 0, policy.UDP: 1, policy.SCTP: 2}
+	slices.SortStableFunc(all[:last], func(a, b policy.Port) int {
+		return cmp.Or(cmp.Compare(rank[a.Protocol], rank[b.Protocol]), cmp.Compare(a.First, b.First))
+	})
+	mentioned = []string{}
+	for _, p := range all[:last] {
+		mentioned = append(mentioned, portText(p))
+	}
+	return slices.Compact(mentioned), portText(all[last])
+}
+
+func portText(p policy.Port) string { return fmt.Sprintf("%d/%s", p.First, p.Protocol) }
+
+func listWorkloads(s *snapshot, _ *http.Request) (any, error) {
+	m, unlock := s.derived.lock()
+	defer unlock()
+	return struct {
+		Workloads []workloadEntry `json:"workloads"`
+	}{entries(m)}, nil
+}
+
+// showPair returns the pods that stand for two workloads.
+func showPair(s *snapshot, r *http.Request) (any, error) {
+	m, unlock := s.derived.lock()
+	defer unlock()
+	index := map[string]int{}
+	for _, w := range entries(m) {
+		index[w.Name] = w.index
+	}
+	from, okFrom := index[r.URL.Query().Get("from")]
+	to, okTo := index[r.URL.Query().Get("to")]
+	if !okFrom || !okTo {
+		return nil, notFound("there is no such workload any more")
+	}
+	var pair struct {
+		From string `json:"from"`
+		To   string `json:"to"`
+	}
+	pair.From, pair.To = m.Representatives(from, to)
+	return pair, nil
+}

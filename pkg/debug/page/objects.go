@@ -1,0 +1,174 @@
+package page
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/explain"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+)
+
+// podEntry is a pod in a list.
+type podEntry struct {
+	Pod   string `json:"pod"`
+	Addr  string `json:"address,omitempty"`
+	Local bool   `json:"local,omitempty"`
+}
+
+func listPods(s *snapshot, _ *http.Request) (any, error) {
+	out := make([]podEntry, 0, len(s.dump.Pods))
+	for _, p := range s.dump.Pods {
+		out = append(out, podEntry{p.Pod, p.Addr, p.Local})
+	}
+	return struct {
+		Pods []podEntry `json:"pods"`
+	}{out}, nil
+}
+
+// podDetail is a pod with what concerns it.
+type podDetail struct {
+	dataplane.PodDump
+	Ingress []string     `json:"ingress"` // policies that isolate it
+	Egress  []string     `json:"egress"`
+	Sets    []link       `json:"sets"` // that have its address
+	Rules   []ruleEntry  `json:"rules"`
+	Pending []pendingOne `json:"pending"`
+}
+
+// pendingOne is an outstanding update.
+type pendingOne struct {
+	Endpoint string `json:"endpoint,omitempty"`
+	Attempts int    `json:"attempts"`
+	Error    string `json:"error,omitempty"`
+}
+
+// ruleEntry is one of our ACLs at one endpoint.
+type ruleEntry struct {
+	Endpoint  string        `json:"endpoint"`
+	Direction hns.Direction `json:"direction"`
+	Action    hns.Action    `json:"action"`
+	Priority  uint16        `json:"priority"`
+	Policy    string        `json:"policy,omitempty"`
+	ID        string        `json:"id"`
+	Peer      string        `json:"peer"` // in words
+	Ports     string        `json:"ports"`
+	Applied   bool          `json:"applied"` // in HNS, as far as known
+	Wanted    bool          `json:"wanted"`
+}
+
+func showPod(s *snapshot, r *http.Request) (any, error) {
+	key := r.PathValue("namespace") + "/" + r.PathValue("name")
+	d := s.dump
+	i := slices.IndexFunc(d.Pods, func(p dataplane.PodDump) bool { return p.Pod == key })
+	if i < 0 {
+		return nil, notFound("there is no pod %s", key)
+	}
+	out := podDetail{PodDump: d.Pods[i], Ingress: []string{}, Egress: []string{}, Sets: []link{}, Rules: []ruleEntry{}, Pending: []pendingOne{}}
+	for _, p := range d.Policies {
+		if !slices.Contains(p.Selected, key) {
+			continue
+		}
+		if p.Ingress {
+			out.Ingress = append(out.Ingress, p.Policy)
+		}
+		if p.Egress {
+			out.Egress = append(out.Egress, p.Policy)
+		}
+	}
+	setNames := map[string]string{}
+	for _, set := range d.Sets {
+		setNames[set.ID] = set.Name
+		if out.Owner && out.Addr != "" && set.Type == string(hns.IPSet) && slices.Contains(set.Members, out.Addr) {
+			out.Sets = append(out.Sets, link{Kind: linkSet, Name: set.Name, ID: set.ID})
+		}
+	}
+	for _, ep := range d.Endpoints {
+		if slices.Contains(out.Endpoints, ep.ID) {
+			out.Rules = append(out.Rules, rulesOf(ep, setNames)...)
+		}
+	}
+	for _, p := range d.Pending {
+		if p.Pod == key {
+			out.Pending = append(out.Pending, pendingOne{p.Endpoint, p.Attempts, p.Error})
+		}
+	}
+	return out, nil
+}
+
+// rulesOf lists what an endpoint has of ours and should have, by direction and
+// priority.
+func rulesOf(ep dataplane.EndpointDump, setNames map[string]string) []ruleEntry {
+	rules := map[hns.ACL]*ruleEntry{}
+	entry := func(a hns.ACL) *ruleEntry {
+		if rules[a] == nil {
+			e := &ruleEntry{Endpoint: ep.ID, Direction: a.Direction, Action: a.Action, Priority: a.Priority, ID: a.ID, Peer: explain.PeerText(a, setNames), Ports: explain.PortsText(a)}
+			if key, ok := dataplane.PolicyOfACL(a.ID); ok {
+				e.Policy = key.String()
+			}
+			rules[a] = e
+		}
+		return rules[a]
+	}
+	for _, a := range ep.Applied {
+		entry(a).Applied = true
+	}
+	for _, a := range ep.Wanted {
+		entry(a).Wanted = true
+	}
+	var out []ruleEntry
+	for _, e := range rules {
+		out = append(out, *e)
+	}
+	slices.SortFunc(out, func(a, b ruleEntry) int {
+		return cmp.Or(cmp.Compare(a.Direction, b.Direction), cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.ID, b.ID),
+			cmp.Compare(a.Peer, b.Peer), cmp.Compare(a.Ports, b.Ports))
+	})
+	return out
+}
+
+// policyEntry is a policy in a list.
+type policyEntry struct {
+	Policy   string `json:"policy"`
+	Selected int    `json:"selected"` // local pods
+	Problems int    `json:"problems"`
+}
+
+func listPolicies(s *snapshot, _ *http.Request) (any, error) {
+	out := make([]policyEntry, 0, len(s.dump.Policies))
+	for _, p := range s.dump.Policies {
+		out = append(out, policyEntry{p.Policy, len(p.Selected), len(p.Problems)})
+	}
+	return struct {
+		Policies []policyEntry `json:"policies"`
+	}{out}, nil
+}
+
+// policyDetail is a policy with the sets that it mentions.
+type policyDetail struct {
+	dataplane.PolicyDump
+	Sets []link `json:"sets"`
+}
+
+func showPolicy(s *snapshot, r *http.Request) (any, error) {
+	key := r.PathValue("namespace") + "/" + r.PathValue("name")
+	i := slices.IndexFunc(s.dump.Policies, func(p dataplane.PolicyDump) bool { return p.Policy == key })
+	if i < 0 {
+		return nil, notFound("there is no policy %s", key)
+	}
+	out := policyDetail{s.dump.Policies[i], []link{}}
+	sets := map[string]link{}
+	for _, set := range s.dump.Sets {
+		if slices.Contains(set.Holders, ipsets.RefSelector.String()+" "+key) {
+			sets[set.ID] = link{Kind: linkSet, Name: set.Name, ID: set.ID}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(sets)) {
+		out.Sets = append(out.Sets, sets[id])
+	}
+	slices.SortStableFunc(out.Sets, func(a, b link) int { return cmp.Compare(a.Name, b.Name) })
+	return out, nil
+}

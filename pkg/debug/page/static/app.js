@@ -1,0 +1,80 @@
+// The page: which view is open, and when it asks again.
+import { Refused, get } from './api.js';
+import { clock, h, replace } from './dom.js';
+import { MatrixView } from './matrix.js';
+import { Panel } from './panel.js';
+import { initSearch } from './search.js';
+import { SetsView } from './sets.js';
+import { go, href, read } from './state.js';
+import { showStatus } from './status.js';
+import { initTheme } from './theme.js';
+import { TimelineView } from './timeline.js';
+
+/** every is how often the page asks, in milliseconds, while it can be seen. */
+const every = 5000;
+
+const el = (id) => document.getElementById(id);
+const titles = { matrix: 'Matrix', sets: 'Sets', timeline: 'Timeline' };
+const made = { matrix: () => new MatrixView(), sets: () => new SetsView(), timeline: () => new TimelineView() };
+
+const panel = new Panel(el('panel'));
+const open = {}; // views that were opened, by name
+let current = null;
+
+function route() {
+  const state = read();
+  replace(el('tabs'), Object.entries(titles).map(([view, word]) => h('a', {
+    href: href({ view, show: state.show }), 'aria-current': view === state.view ? 'page' : undefined,
+  }, word)));
+  open[state.view] ??= made[state.view]();
+  if (current !== open[state.view]) {
+    current = open[state.view];
+    replace(el('main'), current.el);
+  }
+  current.update(state);
+  panel.update(state);
+}
+
+let failedSince = null;
+
+async function poll() {
+  try {
+    showStatus(await get('status'));
+    failedSince = null;
+    el('offline').hidden = true;
+  } catch (err) {
+    failedSince ??= new Date();
+    const why = err instanceof Refused ? err.message : 'the agent does not answer';
+    el('offline').textContent = `${why}, since ${clock(failedSince)}; what is shown is older. It is asked again.`;
+    el('offline').hidden = false;
+  }
+}
+
+let timer = null;
+
+async function tick() {
+  clearTimeout(timer);
+  timer = null;
+  if (document.hidden) return;
+  await poll();
+  if (failedSince === null) {
+    current.update(read());
+    panel.update(read());
+  }
+  timer ??= setTimeout(tick, every);
+}
+
+el('skip').addEventListener('click', (event) => {
+  event.preventDefault(); // the address after # is the state
+  el('main').focus();
+});
+addEventListener('hashchange', route);
+addEventListener('popstate', route);
+document.addEventListener('visibilitychange', tick);
+document.addEventListener('keydown', (event) => {
+  if (event.key === 'Escape' && !event.defaultPrevented && read().show) go({ show: '' });
+});
+initTheme(el('theme'), () => current?.recolour?.());
+initSearch(el('search'));
+route();
+tick();

@@ -1,0 +1,131 @@
+// The matrix of workloads: who may connect to whom.
+import { Latest, get } from './api.js';
+import { announce, count, h, number, replace, verdictWords } from './dom.js';
+import { Grid, alone } from './grid.js';
+import { go, read, trace } from './state.js';
+
+const typingPause = 150; // milliseconds
+const quickPorts = 6;
+
+/** ends are which workloads have to be on this node. */
+const ends = { to: 'into this node', from: 'out of this node', any: 'all, known or not' };
+
+/** letters are the cells of an answer. */
+const letters = { a: 'allowed', b: 'blocked', u: 'unknown' };
+
+export class MatrixView {
+  #latest = new Latest();
+  #shown = '';
+  #data = null;
+  #grid;
+  #controls = {};
+  #summary = h('div', { class: 'legend' });
+  #note = h('p', { class: 'note', hidden: true });
+  #typing = null;
+
+  constructor() {
+    const c = this.#controls;
+    const typed = (name) => () => {
+      clearTimeout(this.#typing);
+      this.#typing = setTimeout(() => go({ [name]: c[name].value.trim() }, { typing: true }), typingPause);
+    };
+    c.port = h('input', { id: 'port', list: 'ports', size: 9, autocomplete: 'off', spellcheck: 'false', onchange: () => go({ port: c.port.value.trim() }) });
+    c.ports = h('datalist', { id: 'ports' });
+    c.namespace = h('select', { id: 'namespace', onchange: () => go({ namespace: c.namespace.value }) });
+    c.from = h('input', { id: 'from', type: 'search', placeholder: 'any workload', oninput: typed('from'), spellcheck: 'false' });
+    c.to = h('input', { id: 'to', type: 'search', placeholder: 'any workload', oninput: typed('to'), spellcheck: 'false' });
+    c.here = h('select', { id: 'here', onchange: () => go({ here: c.here.value }) }, Object.entries(ends).map(([value, word]) => h('option', { value }, word)));
+    c.hereField = field('Connections', c.here);
+    c.quick = h('div', { class: 'segmented', role: 'group', 'aria-label': 'Ports of policies and pods' });
+    this.#grid = new Grid({ describe: (r, col) => this.#describe(r, col), open: (r, col) => this.#open(r, col) });
+    this.el = h('section', { class: 'view matrix', 'aria-label': 'Matrix of workloads' },
+      h('div', { class: 'controls' },
+        field('Port', c.port), c.ports, c.quick, c.hereField, field('Namespace', c.namespace), field('From', c.from), field('To', c.to)),
+      this.#summary, this.#note, this.#grid.el);
+  }
+
+  /** update asks for what the state wants. */
+  async update(state) {
+    const params = { port: state.port, namespace: state.namespace, from: state.from, to: state.to, here: state.here };
+    for (const name of ['from', 'to']) {
+      if (document.activeElement !== this.#controls[name]) this.#controls[name].value = state[name] ?? '';
+    }
+    let data;
+    try {
+      data = await this.#latest.ask('matrix', params);
+    } catch (err) {
+      this.#say(err.message);
+      return;
+    }
+    if (!data) return;
+    const key = JSON.stringify(data);
+    if (key === this.#shown) return;
+    this.#shown = key;
+    this.#draw(data, state);
+  }
+
+  recolour() {
+    this.#grid.recolour();
+  }
+
+  #draw(data, state) {
+    this.#data = data;
+    const c = this.#controls;
+    if (document.activeElement !== c.port) c.port.value = data.port;
+    replace(c.ports, data.ports.map((p) => h('option', { value: p })));
+    const button = (port, word) => h('button', { type: 'button', 'aria-pressed': String(port === data.port), onclick: () => go({ port }) }, word);
+    replace(c.quick, data.ports.slice(0, quickPorts).map((p) => button(p, p)), button(data.other, 'any other'));
+    replace(c.namespace, h('option', { value: '' }, 'all'), data.namespaces.map((n) => h('option', { value: n }, n)));
+    c.hereField.hidden = !data.elsewhere;
+    c.here.value = data.here;
+    c.namespace.value = state.namespace ?? '';
+    this.#legend(data);
+    const some = data.cut ? `Showing ${count(data.rows.length, 'row')} and ${count(data.columns.length, 'column')} of ${count(data.workloads, 'workload')}; the filters find the others.` : '';
+    const none = data.rows.length * data.columns.length === 0 ? 'No workload is named so.' : '';
+    this.#say(some || none);
+    this.#grid.show(data);
+  }
+
+  #say(text) {
+    this.#note.hidden = text === '';
+    this.#note.textContent = text;
+  }
+
+  #legend(data) {
+    const counts = { allowed: 0, blocked: 0, unknown: 0 };
+    let differ = 0;
+    data.cells.forEach((row, r) => [...row].forEach((letter, c) => {
+      if (alone(data.rows[r], data.columns[c])) return;
+      counts[letters[letter.toLowerCase()]]++;
+      if (letter < 'a') differ++;
+    }));
+    replace(this.#summary,
+      h('span', { class: 'dim' }, `${number(data.rows.length)} × ${number(data.columns.length)} workloads on ${data.port}; a row connects to a column:`),
+      Object.entries(verdictWords).map(([verdict, v]) => h('span', { class: 'key' },
+        h('span', { class: `swatch ${v.tone}`, 'aria-hidden': 'true' }, v.glyph), ` ${number(counts[verdict])} ${v.word}`)),
+      h('span', { class: 'key' }, h('span', { class: 'swatch differs', 'aria-hidden': 'true' }, '◥'), ` ${number(differ)} not as it should be`));
+    announce(`${data.port}: ${counts.allowed} allowed, ${counts.blocked} blocked, ${counts.unknown} not known, ${differ} not as it should be`);
+  }
+
+  #describe(r, col) {
+    const { rows, columns, cells, port } = this.#data;
+    const letter = cells[r][col];
+    const verdict = letters[letter.toLowerCase()];
+    const notes = [letter < 'a' ? 'it should be otherwise' : '', rows[r].local || columns[col].local ? '' : 'neither end is on this node'];
+    return {
+      from: rows[r].name, to: columns[col].name, port, verdict,
+      word: verdictWords[verdict].word, note: notes.filter(Boolean).join('; '),
+      self: alone(rows[r], columns[col]),
+    };
+  }
+
+  async #open(r, col) {
+    const cell = this.#describe(r, col);
+    const pair = await get('pair', { from: cell.from, to: cell.to }).catch((err) => this.#say(err.message));
+    if (pair && read().view === 'matrix') go({ show: trace(`${pair.from}->${pair.to}:${cell.port}`) });
+  }
+}
+
+function field(label, input) {
+  return h('label', { class: 'field' }, h('span', {}, label), input);
+}

@@ -1,0 +1,45 @@
+// What is looked at, kept in the address after #: a link shows the same again.
+
+export const views = ['matrix', 'sets', 'timeline'];
+
+/** read returns the view and its parameters. */
+export function read() {
+  const [path, query = ''] = decodeHash().split('?');
+  const view = views.includes(path) ? path : views[0];
+  return { view, ...Object.fromEntries(new URLSearchParams(query)) };
+}
+
+function decodeHash() {
+  return location.hash.replace(/^#\/?/, '');
+}
+
+/** href writes a state. Parameters without value are left out. */
+export function href({ view, ...params }) {
+  const query = new URLSearchParams(Object.entries(params).filter(([, value]) => value));
+  return `#/${view}${query.size > 0 ? `?${query}` : ''}`;
+}
+
+/** link is the present state with some parameters changed. */
+export function link(change) {
+  return href({ ...read(), ...change });
+}
+
+/** go changes some parameters. Typing replaces, so that Back skips it. */
+export function go(change, { typing = false } = {}) {
+  const next = link(change);
+  if (next === location.hash) return;
+  if (typing) history.replaceState(null, '', next);
+  else history.pushState(null, '', next);
+  dispatchEvent(new Event('hashchange'));
+}
+
+/** trace, pod and policy are what the panel shows: its parameter `show`. */
+export const trace = (question) => `trace:${question}`;
+export const pod = (name) => `pod:${name}`;
+export const policy = (name) => `policy:${name}`;
+
+/** shown splits the panel's parameter. */
+export function shown(text = '') {
+  const at = text.indexOf(':');
+  return { kind: text.slice(0, Math.max(at, 0)), name: text.slice(at + 1) };
+}
