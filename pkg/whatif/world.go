@@ -63,7 +63,7 @@ var ErrNoSpec = errors.New("the dump does not have it: ask a newer agent")
 func FromDump(d dataplane.Dump) (World, error) {
 	w := World{Nodes: []Node{{Name: d.Node, Addrs: addrs(d.NodeAddrs)}}}
 	for _, ns := range d.Namespaces {
-		w.Namespaces = append(w.Namespaces, dataplane.Namespace{Name: ns.Name, Labels: ns.Labels})
+		w.Namespaces = append(w.Namespaces, dataplane.Namespace(ns))
 	}
 	for _, p := range d.Policies {
 		if p.Spec == nil {
