@@ -47,6 +47,8 @@ var rooms = map[string]room{
 		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/policy"},
 		others: []string{"k8s.io/"},
 	},
+	"pkg/agents":            {ours: []string{"pkg/controllers"}, others: []string{"k8s.io/"}},
+	"pkg/agents/agentstest": {others: []string{"k8s.io/", "github.com/gorilla/websocket", "github.com/stretchr/testify"}},
 	"pkg/debug":             {ours: []string{"pkg/dataplane"}, others: []string{"k8s.io/klog/v2"}},
 	"pkg/metrics":           {ours: []string{"pkg/hns", "pkg/dataplane", "pkg/controllers", "pkg/policy"}, others: []string{"github.com/prometheus/client_golang/prometheus"}},
 	"pkg/nodelock":          {others: []string{"github.com/gofrs/flock", "golang.org/x/sys/windows"}},
@@ -56,7 +58,7 @@ var rooms = map[string]room{
 		others: []string{"k8s.io/"},
 	},
 	"cmd/npm": {
-		ours:   []string{"pkg/controllers", "pkg/controllers/events", "pkg/dataplane", "pkg/debug", "pkg/explain", "pkg/hns", "pkg/hns/hcsadapter", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/simulate"},
+		ours:   []string{"pkg/agents", "pkg/controllers", "pkg/controllers/events", "pkg/dataplane", "pkg/debug", "pkg/explain", "pkg/hns", "pkg/hns/hcsadapter", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/simulate"},
 		others: anything,
 	},
 	"test/oracle": {others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "go4.org/netipx"}},
