@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ type source struct {
 	manifests    []string
 	node         string
 	dump, server string
+	cluster      clusterOptions
+	plugin       bool // without another source it is the cluster
 }
 
 // flags adds those of the source to a command.
@@ -41,8 +44,17 @@ func (s *source) flags(cmd *cobra.Command) {
 }
 
 func (s *source) validate() error {
+	if s.live() {
+		return nil
+	}
 	if s.node != "" && len(s.manifests) == 0 {
-		return errors.New("--node is for --manifests: a dump is of its own node")
+		return errors.New("--node is for --manifests and the agents of a cluster: a dump is of its own node")
+	}
+	if s.cluster.moved() {
+		return errors.New("--agent-namespace and --selector are for the agents of a cluster: give --kubeconfig or --context too")
+	}
+	if s.plugin && s.server == "" {
+		return nil
 	}
 	if u, err := url.Parse(s.server); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return fmt.Errorf("--server %q: write it like http://%s", s.server, simulate.DefaultServe)
@@ -73,24 +85,64 @@ func (s *source) read(ctx context.Context, std streams) (dataplane.Dump, explain
 		return d, nil, err
 	}
 	var d dataplane.Dump
-	err := s.fetch(ctx, debug.ManagerPath, func(body io.Reader) (err error) {
-		d, err = debug.ReadManager(body)
-		return err
-	})
+	err := s.fetch(ctx, debug.ManagerPath, intoDump(&d))
 	return d, nil, err
+}
+
+// intoDump reads what debug.ManagerPath answers.
+func intoDump(d *dataplane.Dump) func(io.Reader) error {
+	return func(body io.Reader) (err error) {
+		*d, err = debug.ReadManager(body)
+		return err
+	}
 }
 
 // fetch lets use read what the agent answers to a path.
 func (s *source) fetch(ctx context.Context, path string, use func(io.Reader) error) error {
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
-	defer cancel()
-	url := strings.TrimSuffix(s.server, "/") + path
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	at, err := s.endpoint(ctx)
 	if err != nil {
 		return err
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	return at.get(ctx, path, use)
+}
+
+// endpoint returns where the agent answers.
+func (s *source) endpoint(ctx context.Context) (endpoint, error) {
+	if !s.live() {
+		return endpoint{url: strings.TrimSuffix(s.server, "/"), via: &http.Transport{DisableKeepAlives: true}}, nil
+	}
+	if s.node == "" {
+		return endpoint{}, errors.New("a cluster has many agents: say with --node which one to ask")
+	}
+	cluster, err := s.cluster.open()
+	if err != nil {
+		return endpoint{}, err
+	}
+	_, at, err := findAgent(ctx, cluster, s.node)
+	return at, s.cluster.advise(err)
+}
+
+// endpoint is where an agent answers.
+type endpoint struct {
+	url  string
+	via  http.RoundTripper
+	name string // of the agent; "" where the URL says enough
+}
+
+// get lets use read what is answered to a path.
+func (e endpoint) get(ctx context.Context, path string, use func(io.Reader) error) error {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url+path, nil)
+	if err != nil {
+		return err
+	}
+	client := http.Client{Transport: e.via}
+	what := cmp.Or(e.name, e.url+path)
 	resp, err := client.Do(req)
+	if wrapped := (*url.Error)(nil); e.name != "" && errors.As(err, &wrapped) {
+		return fmt.Errorf("%s: %w; --dump asks a saved dump instead", e.name, wrapped.Err) // the URL is of no address here
+	}
 	if err != nil {
 		return fmt.Errorf("%w; is the agent running there? --dump and --manifests ask something else", err)
 	}
@@ -100,10 +152,10 @@ func (s *source) fetch(ctx context.Context, path string, use func(io.Reader) err
 		if err != nil {
 			why = []byte(err.Error())
 		}
-		return fmt.Errorf("%s: %s: %s", url, resp.Status, why)
+		return fmt.Errorf("%s: %s: %s", what, resp.Status, why)
 	}
 	if err := use(resp.Body); err != nil {
-		return fmt.Errorf("%s: %w", url, err)
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
 }
