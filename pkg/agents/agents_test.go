@@ -164,7 +164,8 @@ func forwarded(t *testing.T, change func(*agentstest.Cluster)) (body string, err
 	fake.Backends["kube-system/a:10091"] = backend.Listener.Addr().String()
 	change(fake)
 	agent := agents.Agent{Node: "win-1", Namespace: "kube-system", Name: "a", Port: 10091}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:10091/x", nil)
+	// The end of the body ends the connection, not that of a context.
+	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, "http://127.0.0.1:10091/x", nil)
 	require.NoError(t, err)
 	resp, err := open(t, fake).Transport(agent).RoundTrip(req)
 	if err != nil {

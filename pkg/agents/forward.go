@@ -41,8 +41,6 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	stop := context.AfterFunc(ctx, f.close)
 	end := func() { stop(); f.close() }
-	req = req.Clone(ctx)
-	req.Close = true // one request, one connection
 	resp, err := f.exchange(req)
 	switch {
 	case err != nil && ctx.Err() != nil:

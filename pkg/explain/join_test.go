@@ -76,8 +76,8 @@ func TestJoin(t *testing.T) {
 	}{
 		{"both-allow", allowed, nil, nil, explain.Allowed},
 		{"one-blocks", blocked, nil, nil, explain.Blocked},
-		{"late-on-one", allowed, func(n1, n2 *dataplane.Dump) {
-			n1.Time = taken.Add(time.Minute)
+		{"late-on-one", allowed, func(_, n2 *dataplane.Dump) {
+			n2.Time = taken.Add(time.Minute)
 			ep := endpoint(t, n2, "x/far")
 			ep.Applied, ep.Since = ep.Applied[:0], taken.Add(-ago)
 		}, nil, explain.Allowed},
