@@ -58,6 +58,7 @@ func (c clusterOptions) open() (*agents.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	api.Timeout = fetchTimeout // of what is looked up
 	return agents.New(api, c.namespace, c.selector)
 }
 
