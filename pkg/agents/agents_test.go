@@ -150,7 +150,7 @@ func TestFind(t *testing.T) {
 var page = strings.Repeat("0123456789abcdef", 1<<16)
 
 // forwarded asks an agent through a fake cluster.
-func forwarded(t *testing.T, change func(*agentstest.Cluster)) (body string, err error, calls []string) {
+func forwarded(t *testing.T, change func(*agentstest.Cluster)) (body string, calls []string, err error) {
 	t.Helper()
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != "127.0.0.1:10091" || r.URL.Path != "/x" {
@@ -169,11 +169,11 @@ func forwarded(t *testing.T, change func(*agentstest.Cluster)) (body string, err
 	require.NoError(t, err)
 	resp, err := open(t, fake).Transport(agent).RoundTrip(req)
 	if err != nil {
-		return "", err, fake.Calls()
+		return "", fake.Calls(), err
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	return string(text), err, fake.Calls()
+	return string(text), fake.Calls(), err
 }
 
 func TestForward(t *testing.T) {
@@ -209,7 +209,7 @@ func TestForward(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			body, err, calls := forwarded(t, tc.change)
+			body, calls, err := forwarded(t, tc.change)
 			require.Equal(t, tc.calls, calls)
 			if tc.err != "" {
 				require.EqualError(t, err, tc.err)
@@ -228,7 +228,7 @@ func TestForwardIsCut(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}))
 	t.Cleanup(backend.Close)
-	_, err, _ := forwarded(t, func(c *agentstest.Cluster) {
+	_, _, err := forwarded(t, func(c *agentstest.Cluster) {
 		c.Backends["kube-system/a:10091"] = backend.Listener.Addr().String()
 	})
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
