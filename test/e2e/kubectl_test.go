@@ -77,17 +77,23 @@ func (k *kubelet) connect(conn httpstream.Connection, streams <-chan httpstream.
 	}
 	data, reasons := byType[corev1.StreamTypeData], byType[corev1.StreamTypeError]
 	target := pod + ":" + data.Headers().Get(corev1.PortHeader)
+	backend := io.Discard
 	remote, err := net.Dial("tcp", k.backends[target])
 	if err != nil {
 		_, _ = fmt.Fprintf(reasons, "nobody listens at %s", target)
+		_ = data.Close()
+		_ = reasons.Close()
 	} else {
-		k.running.Go(func() { _, _ = io.Copy(remote, data) }) // until the client goes
-		_, _ = io.Copy(data, remote)
-		_ = remote.Close()
+		backend = remote
+		k.running.Go(func() {
+			_, _ = io.Copy(data, remote)
+			_ = data.Close()
+			_ = reasons.Close()
+		})
+		defer remote.Close()
 	}
-	_ = data.Close()
-	_ = reasons.Close()
-	<-conn.CloseChan()
+	// The API server keeps the connection for a minute after its client has gone.
+	_, _ = io.Copy(backend, data)
 }
 
 // agentPod makes the pod that stands for an agent of deploy/, which is ready.
