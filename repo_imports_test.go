@@ -54,6 +54,8 @@ var rooms = map[string]room{
 	},
 	"pkg/recorder":          {ours: []string{"pkg/dataplane", "pkg/hns"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
 	"pkg/bundle":            {ours: []string{"pkg/dataplane", "pkg/debug", "pkg/recorder"}},
+	"pkg/agents":            {ours: []string{"pkg/controllers"}, others: []string{"k8s.io/"}},
+	"pkg/agents/agentstest": {others: []string{"k8s.io/", "github.com/gorilla/websocket", "github.com/stretchr/testify"}},
 	"pkg/debug":             {ours: []string{"pkg/dataplane", "pkg/recorder"}, others: []string{"k8s.io/klog/v2"}},
 	"pkg/debug/access":      {others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "k8s.io/klog/v2"}},
 	"pkg/debug/page":        {ours: []string{"pkg/dataplane", "pkg/explain", "pkg/hns", "pkg/ipsets", "pkg/matrix", "pkg/policy"}},
@@ -65,7 +67,7 @@ var rooms = map[string]room{
 		others: []string{"k8s.io/"},
 	},
 	"cmd/npm": {
-		ours:   []string{"pkg/bundle", "pkg/controllers", "pkg/controllers/events", "pkg/controllers/reviews", "pkg/dataplane", "pkg/debug", "pkg/debug/access", "pkg/debug/page", "pkg/explain", "pkg/hns", "pkg/hns/hcsadapter", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/recorder", "pkg/simulate", "pkg/simulate/manifest", "pkg/whatif"},
+		ours:   []string{"pkg/agents", "pkg/bundle", "pkg/controllers", "pkg/controllers/events", "pkg/controllers/reviews", "pkg/dataplane", "pkg/debug", "pkg/debug/access", "pkg/debug/page", "pkg/explain", "pkg/hns", "pkg/hns/hcsadapter", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/recorder", "pkg/simulate", "pkg/simulate/manifest", "pkg/whatif"},
 		others: anything,
 	},
 	"test/oracle": {others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "go4.org/netipx"}},

@@ -23,7 +23,7 @@ type bundleOptions struct {
 	file string
 }
 
-func newSupportBundle(std streams) *cobra.Command {
+func newSupportBundle(std streams, name program) *cobra.Command {
 	o := bundleOptions{}
 	cmd := &cobra.Command{
 		Use:   "support-bundle [-o FILE]",
@@ -37,6 +37,7 @@ annotations, environments or credentials. A file that is there is not written ov
 
 Exit code: 0 the file is there, 1 it is not (one line), 2 wrong usage.`,
 		Example: `  npm support-bundle
+  npm support-bundle --kubeconfig ~/.kube/config --node win-1
   npm support-bundle --manifests examples/shop -o shop.zip`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -50,6 +51,7 @@ Exit code: 0 the file is there, 1 it is not (one line), 2 wrong usage.`,
 		},
 	}
 	o.agentFlags(cmd)
+	o.clusterFlags(cmd, name)
 	cmd.Flags().StringVarP(&o.file, "output", "o", "", "`FILE` to write (default winnpm-NODE-TIME.zip in this folder)")
 	return cmd
 }

@@ -16,7 +16,7 @@ func main() {
 	// shutdown are SIGTERM.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := underManager(ctx, func(ctx context.Context) int {
-		return run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}, os.Getenv)
+		return run(ctx, programOf(os.Args[0]), os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}, os.Getenv)
 	})
 	stop()
 	os.Exit(code)

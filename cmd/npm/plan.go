@@ -25,7 +25,7 @@ type planOptions struct {
 	output string
 }
 
-func newPlan(std streams) *cobra.Command {
+func newPlan(std streams, name program) *cobra.Command {
 	o := planOptions{}
 	cmd := &cobra.Command{
 		Use:   "plan -f PATH... [--delete]",
@@ -35,7 +35,7 @@ connections flip, on which ports and by which policy, and what would be written 
 HNS on which node. Nothing is changed anywhere.
 
 The cluster is that of manifests, of a kubeconfig, where it only lists, of a saved
-dump, or of the agent on this machine. A dump tells the writes on its own node alone.
+dump, or of the agent on this machine (kubectl npm: that of the kubeconfig). A dump tells the writes on its own node alone.
 
 Exit code: 0 fine, 3 something of the policies cannot be expressed or programmed (see
 warnings), 1 bad input, or a policy to delete that is not there, 2 wrong usage.`,
@@ -51,7 +51,7 @@ warnings), 1 bad input, or a policy to delete that is not there, 2 wrong usage.`
 		},
 	}
 	o.flags(cmd)
-	o.clusterFlags(cmd)
+	o.listFlags(cmd, name)
 	f := cmd.Flags()
 	f.StringArrayVarP(&o.files, "filename", "f", nil, "`PATH` of the policies: a file, a folder or - (stdin); may be repeated")
 	f.BoolVar(&o.remove, "delete", false, "plan to delete the policies of these names, rather than to apply them")

@@ -123,4 +123,13 @@ clusters: [{name: a, cluster: {server: "`+server.URL+`"}}]}`), 0o600))
 	require.Equal(t, []string{
 		"GET /api/v1/pods", "GET /api/v1/namespaces", "GET /apis/networking.k8s.io/v1/networkpolicies", "GET /api/v1/nodes",
 	}, asked)
+
+	// As a plugin it takes the kubeconfig of kubectl.
+	t.Setenv("KUBECONFIG", kubeconfig)
+	file := filepath.Join(t.TempDir(), "closing.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(closing), 0o600))
+	code, byPlugin, stderr := plugin(t, "plan", "-f", file, "-o", "json")
+	require.Equal(t, 0, code, stderr)
+	require.Equal(t, stdout, byPlugin)
+	require.Len(t, asked, 8)
 }

@@ -29,8 +29,8 @@ func (e exit) Unwrap() error { return e.err }
 
 // run runs a command line and returns the exit code. What cobra itself refuses
 // is wrong usage.
-func run(ctx context.Context, args []string, std streams, getenv func(string) string) int {
-	root := newRoot(std, getenv)
+func run(ctx context.Context, name program, args []string, std streams, getenv func(string) string) int {
+	root := newRoot(name, std, getenv)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
@@ -42,12 +42,12 @@ func run(ctx context.Context, args []string, std streams, getenv func(string) st
 	}
 	if e.err != nil {
 		line := strings.Join(strings.Fields(e.err.Error()), " ")
-		_, _ = fmt.Fprintln(std.err, "npm: "+line) // nobody is left to tell when stderr is closed
+		_, _ = fmt.Fprintln(std.err, string(name)+": "+line) // nobody is left to tell when stderr is closed
 	}
 	return e.code
 }
 
-func newRoot(std streams, getenv func(string) string) *cobra.Command {
+func newRoot(name program, std streams, getenv func(string) string) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "npm",
 		Short:         "Network Policy Manager for Windows Kubernetes nodes",
@@ -55,14 +55,15 @@ func newRoot(std streams, getenv func(string) string) *cobra.Command {
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return errors.New("say which command: plan, simulate, start, support-bundle, trace or version; npm --help explains them")
+			return errors.New("say which command: plan, simulate, start, support-bundle, trace or version; " + string(name) + " --help explains them")
 		},
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetIn(std.in)
 	root.SetOut(std.out)
 	root.SetErr(std.err)
-	root.AddCommand(newPlan(std), newSimulate(std), newStart(std, getenv, thisHost()), newSupportBundle(std), newTrace(std), newVersion(std))
+	root.AddCommand(newPlan(std, name), newSimulate(std), newStart(std, getenv, thisHost()), newSupportBundle(std, name), newTrace(std, name), newVersion(std))
+	name.title(root)
 	return root
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -30,7 +32,9 @@ type source struct {
 	node         string
 	dump, server string
 	others       string // what else can be asked, for an error
-	kubeconfig   string // of those that ask a whole cluster
+	cluster      clusterOptions
+	plugin       bool // without another source it is the cluster
+	lists        bool // of a cluster it wants the objects, not what agents know
 }
 
 // flags adds those of the source to a command.
@@ -51,24 +55,55 @@ func (s *source) agentFlags(cmd *cobra.Command) {
 	s.others = "--manifests asks something else"
 }
 
-// clusterFlags adds that of a live cluster to a command that needs no dump.
-func (s *source) clusterFlags(cmd *cobra.Command) {
+// listFlags adds that of a live cluster to a command that needs no dump.
+func (s *source) listFlags(cmd *cobra.Command, name program) {
 	f := cmd.Flags()
-	f.StringVar(&s.kubeconfig, "kubeconfig", "", "read a live cluster; `file` with its address")
+	f.StringVar(&s.cluster.kubeconfig, "kubeconfig", "", "read a live cluster; `file` with its address")
 	f.Lookup("node").Usage = "with --manifests or --kubeconfig: this `node` alone is of interest (default: all that run Windows)"
 	for _, other := range []string{"manifests", "dump", "server"} {
 		cmd.MarkFlagsMutuallyExclusive("kubeconfig", other)
 	}
+	s.lists = true
+	s.plug(cmd, name)
+}
+
+// plug makes the cluster the source of a plugin that is told no other.
+func (s *source) plug(cmd *cobra.Command, name program) {
+	if s.plugin = name == kubectlNPM; s.plugin {
+		server := cmd.Flags().Lookup("server")
+		s.server, server.DefValue = "", ""
+	}
 }
 
 func (s *source) validate() error {
-	if s.node != "" && len(s.manifests) == 0 && s.kubeconfig == "" {
+	if s.live() {
+		return nil
+	}
+	if s.node != "" && len(s.manifests) == 0 && s.listed() == "" {
 		return errors.New("--node is for --manifests and clusters: a dump is of its own node")
+	}
+	if !s.lists && s.cluster.moved() {
+		return errors.New("--agent-namespace and --selector are for the agents of a cluster: give --kubeconfig or --context too")
+	}
+	if s.plugin && s.server == "" {
+		return nil
 	}
 	if u, err := url.Parse(s.server); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return fmt.Errorf("--server %q: write it like http://%s", s.server, simulate.DefaultServe)
 	}
 	return nil
+}
+
+// listed returns the kubeconfig of the cluster whose objects are the source, ""
+// for another source.
+func (s *source) listed() string {
+	if s.lists && s.cluster.kubeconfig == "" && s.plugin && s.server == "" && s.dump == "" && len(s.manifests) == 0 {
+		return clientcmd.NewDefaultClientConfigLoadingRules().GetDefaultFilename()
+	}
+	if s.lists {
+		return s.cluster.kubeconfig
+	}
+	return ""
 }
 
 // read returns a dump, and where manifests have the policies.
@@ -92,11 +127,16 @@ func (s *source) read(ctx context.Context, std streams) (dataplane.Dump, explain
 		return d, nil, err
 	}
 	var d dataplane.Dump
-	err := s.fetch(ctx, debug.ManagerPath, func(body io.Reader) (err error) {
-		d, err = debug.ReadManager(body)
-		return err
-	})
+	err := s.fetch(ctx, debug.ManagerPath, intoDump(&d))
 	return d, nil, err
+}
+
+// intoDump reads what debug.ManagerPath answers.
+func intoDump(d *dataplane.Dump) func(io.Reader) error {
+	return func(body io.Reader) (err error) {
+		*d, err = debug.ReadManager(body)
+		return err
+	}
 }
 
 // simulation is what --manifests asks for.
@@ -106,8 +146,8 @@ func (s *source) simulation(std streams) simulate.Options {
 
 // world returns the cluster.
 func (s *source) world(ctx context.Context, std streams) (whatif.World, error) {
-	if len(s.manifests) > 0 || s.kubeconfig != "" {
-		return simulate.World(ctx, simulate.Options{Manifests: s.manifests, Kubeconfig: s.kubeconfig, Node: s.node, Stdin: std.in})
+	if kubeconfig := s.listed(); len(s.manifests) > 0 || kubeconfig != "" {
+		return simulate.World(ctx, simulate.Options{Manifests: s.manifests, Kubeconfig: kubeconfig, Node: s.node, Stdin: std.in})
 	}
 	d, _, err := s.read(ctx, std)
 	if err != nil {
@@ -118,17 +158,55 @@ func (s *source) world(ctx context.Context, std streams) (whatif.World, error) {
 
 // fetch lets use read what the agent answers to a path.
 func (s *source) fetch(ctx context.Context, path string, use func(io.Reader) error) error {
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
-	defer cancel()
-	url := strings.TrimSuffix(s.server, "/") + path
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	at, err := s.endpoint(ctx)
 	if err != nil {
 		return err
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
+	return at.get(ctx, path, use)
+}
+
+// endpoint returns where the agent answers.
+func (s *source) endpoint(ctx context.Context) (endpoint, error) {
+	if !s.live() {
+		return endpoint{url: strings.TrimSuffix(s.server, "/"), via: &http.Transport{DisableKeepAlives: true}, others: s.others}, nil
+	}
+	if s.node == "" {
+		return endpoint{}, errors.New("a cluster has many agents: say with --node which one to ask")
+	}
+	cluster, err := s.cluster.open()
 	if err != nil {
-		return fmt.Errorf("%w; is the agent running there? %s", err, s.others)
+		return endpoint{}, err
+	}
+	_, at, err := findAgent(ctx, cluster, s.node)
+	at.others = s.others
+	return at, s.cluster.advise(err)
+}
+
+// endpoint is where an agent answers.
+type endpoint struct {
+	url  string
+	via  http.RoundTripper
+	name string // of the agent; "" where the URL says enough
+	// others is what else can be asked, for an error.
+	others string
+}
+
+// get lets use read what is answered to a path.
+func (e endpoint) get(ctx context.Context, path string, use func(io.Reader) error) error {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url+path, nil)
+	if err != nil {
+		return err
+	}
+	client := http.Client{Transport: e.via}
+	what := cmp.Or(e.name, e.url+path)
+	resp, err := client.Do(req)
+	if wrapped := (*url.Error)(nil); e.name != "" && errors.As(err, &wrapped) {
+		return fmt.Errorf("%s: %w; %s", e.name, wrapped.Err, cmp.Or(e.others, "--dump asks a saved dump instead")) // the URL is of no address here
+	}
+	if err != nil {
+		return fmt.Errorf("%w; is the agent running there? %s", err, e.others)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
@@ -136,10 +214,10 @@ func (s *source) fetch(ctx context.Context, path string, use func(io.Reader) err
 		if err != nil {
 			why = []byte(err.Error())
 		}
-		return fmt.Errorf("%s: %s: %s", url, resp.Status, why)
+		return fmt.Errorf("%s: %s: %s", what, resp.Status, why)
 	}
 	if err := use(resp.Body); err != nil {
-		return fmt.Errorf("%s: %w", url, err)
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
 }

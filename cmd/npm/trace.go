@@ -26,7 +26,7 @@ type traceOptions struct {
 	output string
 }
 
-func newTrace(std streams) *cobra.Command {
+func newTrace(std streams, name program) *cobra.Command {
 	o := traceOptions{}
 	cmd := &cobra.Command{
 		Use:   "trace 'FROM -> TO:PORT/PROTO' | trace FROM TO:PORT/PROTO",
@@ -36,8 +36,12 @@ policy, the sets and why each end is in them or not; over what is in HNS and ove
 what should be; and which single label or port would have allowed it.
 
 An end is namespace/pod, an IPv4 address, or "node" for the node itself. The state
-is that of the agent on this machine, of a saved dump (what
+is that of an agent (npm: of the one on this machine), of a saved dump (what
 ` + debug.ManagerPath + ` answers), or of a simulation of manifests.
+
+With --kubeconfig or --context, and without any of the others as kubectl npm, the
+agents of that cluster are asked through its API server: the one on the node of
+each pod, or the one of --node.
 
 Exit code: 0 allowed, 3 blocked, 4 not known, 1 no dump or no such pod, 2 wrong usage.`,
 		Example: `  npm trace shop/storefront-0 shop/db-0:5432/TCP
@@ -56,6 +60,7 @@ Exit code: 0 allowed, 3 blocked, 4 not known, 1 no dump or no such pod, 2 wrong 
 		},
 	}
 	o.flags(cmd)
+	o.clusterFlags(cmd, name)
 	cmd.Flags().StringVarP(&o.output, "output", "o", "text", "text or json")
 	return cmd
 }
@@ -69,11 +74,7 @@ func (o *traceOptions) validate() error {
 
 // run prints the answer. What fails before that is one line, with exitNoDump.
 func (o *traceOptions) run(ctx context.Context, std streams, q explain.Question) error {
-	d, places, err := o.read(ctx, std)
-	if err != nil {
-		return exit{exitNoDump, fmt.Errorf("trace: %w", err)}
-	}
-	a, err := explain.Explain(d, q, places)
+	a, err := o.answer(ctx, std, q)
 	if err != nil {
 		return exit{exitNoDump, fmt.Errorf("trace: %w", err)}
 	}
@@ -95,4 +96,16 @@ func (o *traceOptions) run(ctx context.Context, std streams, q explain.Question)
 	default:
 		return exit{code: exitUnknown}
 	}
+}
+
+// answer asks what the source is.
+func (o *traceOptions) answer(ctx context.Context, std streams, q explain.Question) (explain.Answer, error) {
+	if o.live() {
+		return o.ask(ctx, q)
+	}
+	d, places, err := o.read(ctx, std)
+	if err != nil {
+		return explain.Answer{}, err
+	}
+	return explain.Explain(d, q, places)
 }

@@ -26,8 +26,8 @@ type Answer struct {
 	Destination string          `json:"destination"`
 	Port        uint16          `json:"port"`
 	Protocol    policy.Protocol `json:"protocol"`
-	Node        string          `json:"node"`
-	Time        time.Time       `json:"time,omitzero"` // of the dump
+	Node        string          `json:"node"`          // empty: each side has its own
+	Time        time.Time       `json:"time,omitzero"` // of the dump, or of the older of two
 	// Verdict is what HNS does now: Blocked if either end blocks, else Unknown if
 	// one end is not known or none is judged. With one end judged, Allowed speaks
 	// of this node's half alone.
@@ -42,6 +42,9 @@ type Answer struct {
 type Side struct {
 	End string `json:"end"` // as asked
 	Pod string `json:"pod"` // that owns the address; empty when none does
+	// Node and Time are those of the dump, when the other side is of another one.
+	Node string    `json:"node,omitempty"`
+	Time time.Time `json:"time,omitzero"`
 	// Judged: this node decides here. Otherwise Note says why not.
 	Judged bool   `json:"judged"`
 	Note   string `json:"note,omitempty"` // one line about the end

@@ -40,9 +40,14 @@ func (c *Cluster) Ask(q Question, places Places) (Answer, error) {
 		Egress:  c.side(from, to, question{hns.Out, packet}, places),
 		Ingress: c.side(to, from, question{hns.In, packet}, places),
 	}
-	a.Verdict = join(a.Egress.verdict(), a.Ingress.verdict(), a.Egress.Judged, a.Ingress.Judged)
+	a.Verdict = a.verdict()
 	a.Warnings = c.warnings(a)
 	return a, nil
+}
+
+// verdict joins both ends.
+func (a Answer) verdict() Verdict {
+	return join(a.Egress.verdict(), a.Ingress.verdict(), a.Egress.Judged, a.Ingress.Judged)
 }
 
 // Verdicts answers a question without saying why: over what is in HNS, which is
@@ -53,12 +58,12 @@ func (c *Cluster) Verdicts(q Question) (actual, wanted Verdict, err error) {
 	if err != nil {
 		return Unknown, Unknown, err
 	}
-	actual, wanted = Join(egress, ingress)
+	actual, wanted = Whole(egress, ingress)
 	return actual, wanted, nil
 }
 
-// Join returns what becomes of a connection of which both ends say this.
-func Join(egress, ingress Half) (actual, wanted Verdict) {
+// Whole returns what becomes of a connection of which both ends say this.
+func Whole(egress, ingress Half) (actual, wanted Verdict) {
 	return join(egress.Actual, ingress.Actual, egress.Judged, ingress.Judged),
 		join(egress.Wanted, ingress.Wanted, egress.Judged, ingress.Judged)
 }

@@ -48,18 +48,30 @@ func (a Answer) WriteText(w io.Writer) error {
 
 // half says that only one end was judged.
 func (a Answer) half(p *page) {
+	who, known := "This node knows", "one half only"
+	if a.Node == "" {
+		who = "The nodes know"
+	}
 	switch {
 	case a.Egress.Judged && a.Ingress.Judged:
-	case a.Egress.Judged || a.Ingress.Judged:
-		p.line(0, "This node knows one half only.")
-	default:
-		p.line(0, "This node knows neither half.")
+		return
+	case !a.Egress.Judged && !a.Ingress.Judged:
+		known = "neither half"
 	}
+	p.line(0, "%s %s.", who, known)
 }
 
 func (a Answer) side(p *page, s Side, word string) {
 	head := fmt.Sprintf("%s %s: ", word, s.End)
-	if !s.Judged {
+	if s.Node != "" {
+		head = fmt.Sprintf("%s %s on %s: ", word, s.End, s.Node)
+		a.Time = s.Time
+	}
+	switch {
+	case !s.Judged && s.Node != "":
+		p.line(0, "%snot judged, %s", head, s.Note)
+		return
+	case !s.Judged:
 		p.line(0, "%snot known here. %s", head, s.Note)
 		return
 	}

@@ -208,7 +208,7 @@ func (x *comparison) ask(c *explain.Cluster, q explain.Question) answer {
 	if err != nil { // of a pod whose name means something else
 		return answer{verdict: explain.Unknown}
 	}
-	actual, _ := explain.Join(egress, ingress)
+	actual, _ := explain.Whole(egress, ingress)
 	return answer{actual, [2]explain.Half{out: egress, in: ingress}}
 }
 

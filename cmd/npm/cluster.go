@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/winnpm/winnpm/pkg/agents"
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/explain"
+)
+
+// clusterOptions say which agents of which cluster a command asks.
+type clusterOptions struct {
+	kubeconfig, context string // "" as kubectl has them
+	namespace, selector string // of the agents
+}
+
+// clusterFlags lets a command ask the agents of a cluster too. It comes after
+// flags.
+func (s *source) clusterFlags(cmd *cobra.Command, name program) {
+	f := cmd.Flags()
+	f.StringVar(&s.cluster.kubeconfig, "kubeconfig", "", "ask the agents of a cluster; `file` with its address (default: as kubectl)")
+	f.StringVar(&s.cluster.context, "context", "", "ask the agents of a cluster; its `context` in the kubeconfig (default: the current one)")
+	f.StringVarP(&s.cluster.namespace, "agent-namespace", "n", agents.DefaultNamespace, "`namespace` of the agents")
+	f.StringVar(&s.cluster.selector, "selector", agents.DefaultSelector, "`labels` of the agents' pods")
+	f.Lookup("node").Usage += "; of a cluster: the agent of this node is asked"
+	s.plug(cmd, name)
+	for _, other := range []string{"manifests", "dump", "server"} {
+		if f.Lookup(other) == nil {
+			continue
+		}
+		cmd.MarkFlagsMutuallyExclusive("kubeconfig", other)
+		cmd.MarkFlagsMutuallyExclusive("context", other)
+	}
+}
+
+// live reports whether the agents of a cluster are the source.
+func (s *source) live() bool {
+	return !s.lists && len(s.manifests) == 0 && s.dump == "" && (s.plugin && s.server == "" || s.cluster.kubeconfig != "" || s.cluster.context != "")
+}
+
+// moved reports whether the agents are said to be elsewhere than usual.
+func (c clusterOptions) moved() bool {
+	usual := clusterOptions{c.kubeconfig, c.context, agents.DefaultNamespace, agents.DefaultSelector}
+	return c != usual && c != clusterOptions{}
+}
+
+func (c clusterOptions) open() (*agents.Cluster, error) {
+	api, err := agents.Config(c.kubeconfig, c.context)
+	if err != nil {
+		return nil, err
+	}
+	api.Timeout = fetchTimeout // of what is looked up
+	return agents.New(api, c.namespace, c.selector)
+}
+
+// advise adds to the error that there is no agent how to find them.
+func (c clusterOptions) advise(err error) error {
+	if errors.Is(err, agents.ErrNoAgent) {
+		return fmt.Errorf("%w: kubectl -n %s get pods -o wide -l %s shows where they are", err, c.namespace, c.selector)
+	}
+	return err
+}
+
+// ask asks the agents on the nodes of both ends, at the same time, and joins
+// what they say. A half that is not to be had is said to be unknown.
+func (s *source) ask(ctx context.Context, q explain.Question) (explain.Answer, error) {
+	cluster, err := s.cluster.open()
+	if err != nil {
+		return explain.Answer{}, err
+	}
+	from, to, err := s.nodes(ctx, cluster, q)
+	if err != nil {
+		return explain.Answer{}, err
+	}
+	if from == to {
+		a, err := askAgent(ctx, cluster, from, q)
+		return a, s.cluster.advise(err)
+	}
+	var egress, ingress explain.Answer
+	var egressErr, ingressErr error
+	var asking sync.WaitGroup
+	asking.Go(func() { egress, egressErr = askAgent(ctx, cluster, from, q) })
+	asking.Go(func() { ingress, ingressErr = askAgent(ctx, cluster, to, q) })
+	asking.Wait()
+	if egressErr != nil && ingressErr != nil {
+		return explain.Answer{}, s.cluster.advise(fmt.Errorf("%w, and %w", egressErr, ingressErr))
+	}
+	return explain.Join(orSilent(egress, egressErr, q, from), orSilent(ingress, ingressErr, q, to)), nil
+}
+
+// orSilent returns an answer, or what stands for that of a node without one.
+func orSilent(a explain.Answer, err error, q explain.Question, node string) explain.Answer {
+	switch {
+	case err == nil:
+		return a
+	case errors.Is(err, agents.ErrNoAgent):
+		return explain.Unjudged(q, node, err.Error())
+	default:
+		return explain.Unanswered(q, node, err.Error())
+	}
+}
+
+// nodes returns where a question is judged. An end that is no pod is judged
+// where the other one is.
+func (s *source) nodes(ctx context.Context, cluster *agents.Cluster, q explain.Question) (from, to string, err error) {
+	if s.node != "" {
+		return s.node, s.node, nil
+	}
+	for _, end := range []struct {
+		name string
+		node *string
+	}{{q.From, &from}, {q.To, &to}} {
+		if strings.Contains(end.name, "/") {
+			if *end.node, err = cluster.NodeOf(ctx, end.name); err != nil {
+				return "", "", err
+			}
+		}
+	}
+	switch {
+	case from == "" && to == "":
+		return "", "", errors.New("neither end is a pod: say with --node which agent to ask")
+	case from == "":
+		from = to
+	case to == "":
+		to = from
+	}
+	return from, to, nil
+}
+
+// askAgent asks the agent of a node.
+func askAgent(ctx context.Context, cluster *agents.Cluster, node string, q explain.Question) (explain.Answer, error) {
+	agent, at, err := findAgent(ctx, cluster, node)
+	if err != nil {
+		return explain.Answer{}, err
+	}
+	var d dataplane.Dump
+	if err := at.get(ctx, debug.ManagerPath, intoDump(&d)); err != nil {
+		return explain.Answer{}, err
+	}
+	a, err := explain.Explain(d, q, nil)
+	if err != nil {
+		return explain.Answer{}, fmt.Errorf("%s: %w", at.name, err)
+	}
+	if !agent.Ready {
+		a.Warnings = append(a.Warnings, fmt.Sprintf("%s is not ready, what it says may be incomplete: kubectl -n %s logs %s says why", at.name, agent.Namespace, agent.Name))
+	}
+	return a, nil
+}
+
+// findAgent returns the agent of a node, and where it answers.
+func findAgent(ctx context.Context, cluster *agents.Cluster, node string) (agents.Agent, endpoint, error) {
+	agent, err := cluster.Find(ctx, node)
+	if err != nil {
+		return agents.Agent{}, endpoint{}, err
+	}
+	return agent, endpoint{
+		// What arrives at the node itself may name an address.
+		url:  "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(int(agent.Port))),
+		via:  cluster.Transport(agent),
+		name: fmt.Sprintf("the agent %s on %s", agent, agent.Node),
+	}, nil
+}

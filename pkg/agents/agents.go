@@ -1,0 +1,168 @@
+// Package agents finds the agents of a cluster and reaches their HTTP endpoints
+// through the API server alone, as kubectl port-forward does: without a way to
+// the nodes, and with the rights of whoever asks.
+package agents
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/winnpm/winnpm/pkg/controllers"
+)
+
+// Where deploy/ has the agents.
+const (
+	DefaultNamespace = "kube-system"
+	DefaultSelector  = "k8s-app=azure-npm"
+	DefaultPort      = 10091
+)
+
+// ErrNoAgent says that a node has no agent. That is in order on a node that is
+// not Windows.
+var ErrNoAgent = errors.New("no agent")
+
+// Config reads a kubeconfig as kubectl does: the file, with "" that of the
+// environment variable KUBECONFIG or of the user; and of it a context, with ""
+// the current one. It does not talk to the server.
+func Config(kubeconfig, context string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return nil, errors.New("no kubeconfig names a cluster: give --kubeconfig FILE, or set KUBECONFIG")
+	case err != nil:
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	return cfg, nil
+}
+
+// Cluster is where the agents are.
+type Cluster struct {
+	api       *rest.Config
+	core      *rest.RESTClient
+	namespace string
+	selector  labels.Selector
+}
+
+// New returns the cluster behind an API server. Its agents are the pods of a
+// namespace with certain labels.
+func New(api *rest.Config, namespace, selector string) (*Cluster, error) {
+	parsed, err := labels.Parse(selector)
+	if err != nil {
+		return nil, fmt.Errorf("selector %q: %w", selector, err)
+	}
+	core, err := controllers.Client(api, corev1.SchemeGroupVersion, corev1.AddToScheme)
+	if err != nil {
+		return nil, err
+	}
+	return &Cluster{api: api, core: core, namespace: namespace, selector: parsed}, nil
+}
+
+// NodeOf returns the node of a pod, which is namespace/name.
+func (c *Cluster) NodeOf(ctx context.Context, pod string) (string, error) {
+	namespace, name, _ := strings.Cut(pod, "/")
+	var p corev1.Pod
+	err := c.core.Get().Namespace(namespace).Resource("pods").Name(name).Do(ctx).Into(&p)
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", fmt.Errorf("there is no pod %s in the cluster: %w", pod, err)
+	case err != nil:
+		return "", fmt.Errorf("looking for the node of %s: %w", pod, advise(err))
+	case p.Spec.NodeName == "":
+		return "", fmt.Errorf("%s is on no node yet: kubectl -n %s describe pod %s says why", pod, namespace, name)
+	}
+	return p.Spec.NodeName, nil
+}
+
+// Agent is a pod that answers for a node.
+type Agent struct {
+	Node      string
+	Namespace string
+	Name      string
+	Port      uint16 // of its HTTP endpoint
+	Ready     bool
+}
+
+func (a Agent) String() string { return a.Namespace + "/" + a.Name }
+
+// Find returns the agent of a node, the newest of those that run. It fails with
+// ErrNoAgent when the node has none.
+func (c *Cluster) Find(ctx context.Context, node string) (Agent, error) {
+	var pods corev1.PodList
+	err := c.core.Get().Namespace(c.namespace).Resource("pods").
+		Param("labelSelector", c.selector.String()).
+		Param("fieldSelector", fields.OneTermEqualSelector("spec.nodeName", node).String()).
+		Do(ctx).Into(&pods)
+	if err != nil {
+		return Agent{}, fmt.Errorf("looking for the agent on node %s: %w", node, advise(err))
+	}
+	found := slices.DeleteFunc(pods.Items, onLinux)
+	slices.SortFunc(found, func(a, b corev1.Pod) int {
+		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	if len(found) == 0 {
+		return Agent{}, fmt.Errorf("%w on node %s", ErrNoAgent, node)
+	}
+	i := slices.IndexFunc(found, func(p corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
+	if i < 0 {
+		p := found[0]
+		return Agent{}, fmt.Errorf("the agent %s/%s on node %s does not run (%s): kubectl -n %s describe pod %s says why",
+			p.Namespace, p.Name, node, cmp.Or(p.Status.Phase, corev1.PodUnknown), p.Namespace, p.Name)
+	}
+	p := found[i]
+	return Agent{Node: node, Namespace: p.Namespace, Name: p.Name, Port: port(p.Spec), Ready: ready(p.Status)}, nil
+}
+
+// onLinux tells the pods of Azure NPM on Linux nodes, which have the same labels.
+func onLinux(p corev1.Pod) bool {
+	return p.Spec.OS != nil && p.Spec.OS.Name == corev1.Linux || p.Spec.NodeSelector[corev1.LabelOSStable] == string(corev1.Linux)
+}
+
+// port is that of the readiness probe: it is the one that the manifest has to
+// name, whatever the configuration says.
+func port(spec corev1.PodSpec) uint16 {
+	for _, container := range spec.Containers {
+		probe := container.ReadinessProbe
+		if probe == nil || probe.HTTPGet == nil {
+			continue
+		}
+		want := probe.HTTPGet.Port
+		if want.Type == intstr.String {
+			for _, p := range container.Ports {
+				if p.Name == want.StrVal {
+					return uint16(p.ContainerPort)
+				}
+			}
+			continue
+		}
+		return uint16(want.IntVal)
+	}
+	return DefaultPort
+}
+
+func ready(status corev1.PodStatus) bool {
+	return slices.ContainsFunc(status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// advise adds to an error of the API server what to do.
+func advise(err error) error {
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("%w; deploy/trace has the rights that it takes", err)
+	}
+	return err
+}

@@ -1,0 +1,171 @@
+// Package agentstest has a fake API server with pods and port-forwards to what
+// stands in for agents, for tests of what asks agents.
+package agentstest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Cluster is a fake API server. Its fields are set before the first request.
+type Cluster struct {
+	Pods []corev1.Pod
+	// Backends are the host:port behind the port-forwards to a pod, by
+	// "namespace/name:port".
+	Backends map[string]string
+	// Forbidden has what nobody may do, like "list pods" or "create
+	// pods/portforward".
+	Forbidden []string
+	// NoWebSocket refuses WebSockets, as older API servers do.
+	NoWebSocket bool
+	// Kubeconfig is a file that leads here. Its context is called test.
+	Kubeconfig string
+
+	t        testing.TB
+	forwards sync.WaitGroup
+
+	mu    sync.Mutex // guards calls
+	calls []string
+}
+
+// New starts a cluster that ends with the test.
+func New(t testing.TB) *Cluster {
+	t.Helper()
+	c := &Cluster{t: t, Backends: map[string]string{}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}", c.get)
+	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods", c.list)
+	mux.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}/portforward", c.forward)
+	server := httptest.NewServer(mux)
+	t.Cleanup(func() {
+		server.Close()
+		c.forwards.Wait() // each ends with its client's connection
+	})
+	c.Kubeconfig = filepath.Join(t.TempDir(), "config")
+	require.NoError(t, os.WriteFile(c.Kubeconfig, []byte(`{apiVersion: v1, kind: Config, current-context: test, contexts: [{name: test, context: {cluster: a}}],
+  clusters: [{name: a, cluster: {server: "`+server.URL+`"}}]}`), 0o600))
+	return c
+}
+
+// Pod is a pod that runs on a node.
+func Pod(namespace, name, node string, change ...func(*corev1.Pod)) corev1.Pod {
+	p := corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       corev1.PodSpec{NodeName: node},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	for _, do := range change {
+		do(&p)
+	}
+	return p
+}
+
+// Agent is the pod of an agent, as deploy/ has it, that is ready.
+func Agent(name, node string, change ...func(*corev1.Pod)) corev1.Pod {
+	return Pod("kube-system", name, node, append([]func(*corev1.Pod){func(p *corev1.Pod) {
+		p.Labels = map[string]string{"k8s-app": "azure-npm"}
+		p.Spec.OS = &corev1.PodOS{Name: corev1.Windows}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	}}, change...)...)
+}
+
+// Calls returns the requests so far, like "get x/web", "list kube-system win-1"
+// and "websocket kube-system/npm-1:10091".
+func (c *Cluster) Calls() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.calls)
+}
+
+func (c *Cluster) called(words ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls = append(c.calls, strings.Join(words, " "))
+}
+
+func (c *Cluster) get(w http.ResponseWriter, r *http.Request) {
+	c.called("get", podName(r))
+	if c.forbids(w, "get", "pods") {
+		return
+	}
+	if p, ok := c.pod(w, r); ok {
+		p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+		c.write(w, http.StatusOK, p)
+	}
+}
+
+func (c *Cluster) list(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	withLabels, err := labels.Parse(query.Get("labelSelector"))
+	if err != nil {
+		c.refuse(w, apierrors.NewBadRequest(err.Error()))
+		return
+	}
+	on, err := fields.ParseSelector(query.Get("fieldSelector"))
+	if err != nil {
+		c.refuse(w, apierrors.NewBadRequest(err.Error()))
+		return
+	}
+	node, _ := on.RequiresExactMatch("spec.nodeName")
+	c.called("list", r.PathValue("namespace"), node)
+	if c.forbids(w, "list", "pods") {
+		return
+	}
+	found := corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
+	for _, p := range c.Pods {
+		if p.Namespace == r.PathValue("namespace") && withLabels.Matches(labels.Set(p.Labels)) && on.Matches(fields.Set{"spec.nodeName": p.Spec.NodeName}) {
+			found.Items = append(found.Items, p)
+		}
+	}
+	c.write(w, http.StatusOK, found)
+}
+
+func podName(r *http.Request) string { return r.PathValue("namespace") + "/" + r.PathValue("name") }
+
+// pod finds the pod that a request names, or says that there is none.
+func (c *Cluster) pod(w http.ResponseWriter, r *http.Request) (corev1.Pod, bool) {
+	i := slices.IndexFunc(c.Pods, func(p corev1.Pod) bool { return p.Namespace+"/"+p.Name == podName(r) })
+	if i < 0 {
+		c.refuse(w, apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, r.PathValue("name")))
+		return corev1.Pod{}, false
+	}
+	return c.Pods[i], true
+}
+
+// forbids reports whether nobody may do this, and then says so.
+func (c *Cluster) forbids(w http.ResponseWriter, verb, resource string) bool {
+	if !slices.Contains(c.Forbidden, verb+" "+resource) {
+		return false
+	}
+	c.refuse(w, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", fmt.Errorf("nobody may %s them", verb)))
+	return true
+}
+
+func (c *Cluster) refuse(w http.ResponseWriter, err *apierrors.StatusError) {
+	err.ErrStatus.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	c.write(w, int(err.ErrStatus.Code), err.ErrStatus)
+}
+
+func (c *Cluster) write(w http.ResponseWriter, code int, object any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	if err := json.NewEncoder(w).Encode(object); err != nil {
+		c.t.Errorf("fake API server: %v", err)
+	}
+}

@@ -1,0 +1,180 @@
+package agents
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
+)
+
+// maxReason is how much of what a kubelet says of a failure is told.
+const maxReason = 1 << 10
+
+// Transport sends requests to an agent, whatever host their URL names, each over
+// a port-forward of its own. Nothing listens on this machine meanwhile.
+func (c *Cluster) Transport(a Agent) http.RoundTripper { return transport{c, a} }
+
+type transport struct {
+	cluster *Cluster
+	agent   Agent
+}
+
+// RoundTrip implements http.RoundTripper. The connection ends with the body of
+// the response, or with the request's context.
+func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	f, err := t.cluster.forward(ctx, t.agent)
+	if err != nil {
+		return nil, fmt.Errorf("port-forward to %s: %w", t.agent, err)
+	}
+	stop := context.AfterFunc(ctx, f.close)
+	end := func() { stop(); f.close() }
+	resp, err := f.exchange(req)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		end()
+		return nil, context.Cause(ctx)
+	case err != nil:
+		end()
+		return nil, fmt.Errorf("port-forward to %s: %w", t.agent, err)
+	}
+	resp.Body = body{resp.Body, end}
+	return resp, nil
+}
+
+// body ends the connection with itself.
+type body struct {
+	io.ReadCloser
+	end func()
+}
+
+func (b body) Close() error {
+	err := b.ReadCloser.Close()
+	b.end()
+	return err
+}
+
+// forwarded is a connection to a port of a pod: two streams over one upgraded
+// connection to the API server, one for the bytes, one for what the kubelet has
+// to say if it cannot forward them.
+type forwarded struct {
+	data   httpstream.Stream
+	reason chan string // once, when the kubelet is done
+	close  func()      // may be called at any time, more than once
+}
+
+// forward opens a connection to an agent.
+func (c *Cluster) forward(ctx context.Context, a Agent) (*forwarded, error) {
+	conn, err := c.upgrade(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	f := &forwarded{reason: make(chan string, 1)}
+	f.close = sync.OnceFunc(func() { _ = conn.Close() }) // nothing is lost with it
+	headers := http.Header{}
+	headers.Set(corev1.PortHeader, strconv.Itoa(int(a.Port)))
+	headers.Set(corev1.PortForwardRequestIDHeader, "0")
+	headers.Set(corev1.StreamType, corev1.StreamTypeError)
+	reasons, err := conn.CreateStream(headers.Clone())
+	if err == nil {
+		_ = reasons.Close() // half: nothing is written to it
+		headers.Set(corev1.StreamType, corev1.StreamTypeData)
+		f.data, err = conn.CreateStream(headers)
+	}
+	if err != nil {
+		f.close()
+		return nil, err
+	}
+	go func() {
+		text, err := io.ReadAll(io.LimitReader(reasons, maxReason))
+		if err != nil {
+			text = nil // the connection is lost, which the data tell too
+		}
+		f.reason <- string(text)
+	}()
+	return f, nil
+}
+
+// upgrade makes a connection to the API server one for streams: through a
+// WebSocket, which every proxy lets pass, else by SPDY, which older API servers
+// know.
+func (c *Cluster) upgrade(ctx context.Context, a Agent) (httpstream.Connection, error) {
+	url := c.core.Post().Namespace(a.Namespace).Resource("pods").Name(a.Name).SubResource("portforward").URL()
+	api := rest.CopyConfig(c.api)
+	api.Wrap(func(next http.RoundTripper) http.RoundTripper { return inContext{ctx, next} })
+	tunnel, err := portforward.NewSPDYOverWebsocketDialerForStreaming(url, api)
+	if err != nil {
+		return nil, err
+	}
+	conn, _, err := tunnel.Dial(portforward.PortForwardProtocolV1Name)
+	if err == nil || !httpstream.IsUpgradeFailure(err) && !httpstream.IsHTTPSProxyError(err) {
+		return conn, err
+	}
+	through, upgrader, spdyErr := spdy.RoundTripperFor(api)
+	if spdyErr != nil {
+		return nil, spdyErr
+	}
+	conn, _, spdyErr = spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: through}, http.MethodPost, url).
+		Dial(portforward.PortForwardProtocolV1Name)
+	if spdyErr == nil {
+		return conn, nil
+	}
+	// Only the first of the two answers has a class.
+	var refused *httpstream.UpgradeFailureError
+	if status := apierrors.APIStatus(nil); errors.As(err, &refused) && errors.As(refused.Cause, &status) {
+		return nil, advise(refused.Cause)
+	}
+	return nil, spdyErr
+}
+
+// inContext gives requests a context: the dialers make them without.
+type inContext struct {
+	ctx  context.Context
+	next http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (i inContext) RoundTrip(req *http.Request) (*http.Response, error) {
+	return i.next.RoundTrip(req.WithContext(i.ctx))
+}
+
+// exchange sends a request and reads the answer up to its body.
+func (f *forwarded) exchange(req *http.Request) (*http.Response, error) {
+	if err := req.Write(f.data); err != nil {
+		return nil, f.failure(err)
+	}
+	return http.ReadResponse(bufio.NewReader(f), req)
+}
+
+// Read reads what the agent answers. Where it ends too early, the error is the
+// kubelet's.
+func (f *forwarded) Read(p []byte) (int, error) {
+	n, err := f.data.Read(p)
+	if err != nil {
+		err = f.failure(err)
+	}
+	return n, err
+}
+
+// failure returns the kubelet's reason for the end of the data, else err.
+func (f *forwarded) failure(err error) error {
+	_ = f.data.Reset() // else the kubelet may wait for more
+	text := <-f.reason // the end of the connection ends it too
+	f.reason <- text   // for who asks again
+	if text != "" {
+		return errors.New(strings.TrimSpace(text))
+	}
+	return err
+}
