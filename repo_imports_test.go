@@ -42,6 +42,7 @@ var rooms = map[string]room{
 	"pkg/dataplane":         {ours: []string{"pkg/policy", "pkg/ipsets", "pkg/hns", "pkg/hns/versioned"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
 	"pkg/controllers":       {ours: []string{"pkg/dataplane", "pkg/policy"}, others: []string{"k8s.io/"}},
 	"pkg/explain":           {ours: []string{"pkg/dataplane", "pkg/policy", "pkg/ipsets", "pkg/hns"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
+	"pkg/replay":            {ours: []string{"pkg/recorder", "pkg/dataplane", "pkg/policy", "pkg/hns", "pkg/hns/hnssim"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
 	"pkg/recorder":          {ours: []string{"pkg/dataplane", "pkg/hns"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
 	"pkg/controllers/events": {
 		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/policy"},
