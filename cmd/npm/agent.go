@@ -18,6 +18,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/metrics"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/recorder"
 )
 
 // shutdownWait is how long the end waits for the worker. It gives up its call
@@ -33,6 +34,17 @@ type settings struct {
 	reconcile  time.Duration
 }
 
+// shown returns the settings in effect, as a bundle has them. Where the kubeconfig
+// is says nothing, and what is in it is secret.
+func (s settings) shown() any {
+	return struct {
+		config
+		Node      string
+		Listen    string
+		Reconcile time.Duration
+	}{s.config, s.node, s.listen, s.reconcile}
+}
+
 // agent is one run of npm start.
 type agent struct {
 	set     settings
@@ -42,6 +54,7 @@ type agent struct {
 	logger  klog.Logger
 	waiting phase
 
+	rec     *recorder.Recorder
 	dp      *dataplane.Dataplane
 	ctl     *controllers.Controller
 	wake    chan struct{} // has HNS read at once
@@ -105,17 +118,24 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 	if set.Network == networkCalico {
 		base = dataplane.CalicoBase()
 	}
-	a.dp = dataplane.New(dataplane.Config{
-		Client: a.client, Node: set.node, Now: time.Now,
+	cfg := dataplane.Config{
+		Node: set.node, Now: time.Now,
 		GracePeriod: set.reconcile, MaxBatchedACLs: set.MaxBatchedACLs, BaseACLs: base,
 		Unchecked: !set.CheckVersions,
+	}
+	a.rec = recorder.New(recorder.Config{
+		Dump:     func() dataplane.Dump { return a.dp.Dump() },
+		Settings: recorder.NewSettings(set.Network, cfg), Node: set.node, Agent: version(), Now: time.Now,
 	})
+	cfg.Client = a.rec.Client(a.client)
+	a.dp = dataplane.New(cfg)
+	recorded := a.rec.Dataplane(a.dp)
 	a.events = events.New(events.Config{
 		Sink: sink, Node: set.node, Selecting: a.dp.Selecting, Logger: logger,
 		Policy: func(key policy.Key) (*networkingv1.NetworkPolicy, bool) { return a.ctl.Policy(key) },
 	})
 	a.ctl = controllers.New(controllers.Config{
-		Source: source, Applier: a.dp, Observer: a.dp, Wake: a.wake, OnApplied: a.applied,
+		Source: source, Applier: recorded, Observer: recorded, Wake: a.wake, OnApplied: a.applied,
 		Node: set.node, RequireNodeAddr: true,
 		ApplyInterval: set.ApplyInterval, ReconcileInterval: set.reconcile, Logger: logger,
 	})
@@ -199,6 +219,8 @@ func (a *agent) pages() debug.Config {
 	}
 	if a.set.DebugAPI {
 		pages.Dump = a.dp.Dump
+		pages.Transactions, pages.Recording = a.rec.Brief, a.rec.Recording
+		pages.Version, pages.Settings = version(), a.set.shown()
 	}
 	if a.set.Metrics {
 		pages.NodeMetrics, pages.ClusterMetrics = a.metrics.Node(), a.metrics.Cluster()

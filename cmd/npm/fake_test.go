@@ -134,9 +134,10 @@ func serveAPI(t *testing.T, policies string, told chan<- string) (kubeconfig str
 		case "NetworkPolicyList":
 			version, items = "networking.k8s.io/v1", policies
 		case "NodeList":
-			items = `[{"metadata":{"name":"win-1"},"status":{"addresses":[{"type":"InternalIP","address":"10.9.0.1"}]}}]`
+			items = `[{"metadata":{"name":"win-1","annotations":{"key":"secret-of-a-node"}},"status":{"addresses":[{"type":"InternalIP","address":"10.9.0.1"}]}}]`
 		case "PodList":
-			items = `[{"metadata":{"namespace":"x","name":"a","uid":"u"},"spec":{"nodeName":"win-1"},"status":{"phase":"Running","podIP":"10.0.0.1"}}]`
+			items = `[{"metadata":{"namespace":"x","name":"a","uid":"u","annotations":{"key":"secret-of-a-pod"}},
+				"spec":{"nodeName":"win-1","containers":[{"name":"c","env":[{"name":"KEY","value":"secret-of-a-container"}]}]},"status":{"phase":"Running","podIP":"10.0.0.1"}}]`
 		}
 		_, _ = io.WriteString(w, `{"apiVersion":"`+version+`","kind":"`+kind+`","metadata":{"resourceVersion":"1"},"items":`+items+`}`)
 	}))

@@ -7,7 +7,7 @@ import (
 )
 
 func newSimulate(std streams) *cobra.Command {
-	o := simulate.Options{Stdin: std.in, Stdout: std.out, Stderr: std.err}
+	o := simulate.Options{Stdin: std.in, Stdout: std.out, Stderr: std.err, Version: version()}
 	var level string
 	cmd := &cobra.Command{
 		Use:   "simulate (--manifests PATH)... | --kubeconfig FILE",

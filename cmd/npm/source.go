@@ -28,16 +28,25 @@ type source struct {
 	manifests    []string
 	node         string
 	dump, server string
+	others       string // what else can be asked, for an error
 }
 
 // flags adds those of the source to a command.
 func (s *source) flags(cmd *cobra.Command) {
+	s.agentFlags(cmd)
+	cmd.Flags().StringVar(&s.dump, "dump", "", "a saved dump, a `file` or - (stdin)")
+	cmd.MarkFlagsMutuallyExclusive("manifests", "dump", "server")
+	s.others = "--dump and --manifests ask something else"
+}
+
+// agentFlags adds those for an agent, running or simulated.
+func (s *source) agentFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&s.manifests, "manifests", nil, "simulate the `manifests` of a folder or file; may be repeated")
 	f.StringVar(&s.node, "node", "", "with --manifests: only the pods of this `node` have endpoints (default: every pod is local)")
-	f.StringVar(&s.dump, "dump", "", "a saved dump, a `file` or - (stdin)")
 	f.StringVar(&s.server, "server", "http://"+simulate.DefaultServe, "`URL` of the agent's debug endpoint")
-	cmd.MarkFlagsMutuallyExclusive("manifests", "dump", "server")
+	cmd.MarkFlagsMutuallyExclusive("manifests", "server")
+	s.others = "--manifests asks something else"
 }
 
 func (s *source) validate() error {
@@ -54,9 +63,7 @@ func (s *source) validate() error {
 func (s *source) read(ctx context.Context, std streams) (dataplane.Dump, explain.Places, error) {
 	switch {
 	case len(s.manifests) > 0:
-		return simulate.Snapshot(ctx, simulate.Options{
-			Manifests: s.manifests, Node: s.node, Stdin: std.in, Logger: klog.Logger{},
-		})
+		return simulate.Snapshot(ctx, s.simulation(std))
 	case s.dump == "-":
 		d, err := debug.ReadManager(std.in)
 		return d, nil, err
@@ -80,6 +87,11 @@ func (s *source) read(ctx context.Context, std streams) (dataplane.Dump, explain
 	return d, nil, err
 }
 
+// simulation is what --manifests asks for.
+func (s *source) simulation(std streams) simulate.Options {
+	return simulate.Options{Manifests: s.manifests, Node: s.node, Stdin: std.in, Logger: klog.Logger{}, Version: version()}
+}
+
 // fetch lets use read what the agent answers to a path.
 func (s *source) fetch(ctx context.Context, path string, use func(io.Reader) error) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
@@ -92,7 +104,7 @@ func (s *source) fetch(ctx context.Context, path string, use func(io.Reader) err
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
-		return fmt.Errorf("%w; is the agent running there? --dump and --manifests ask something else", err)
+		return fmt.Errorf("%w; is the agent running there? %s", err, s.others)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {

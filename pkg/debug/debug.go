@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/recorder"
 )
 
 // Where pages are, as they were with the predecessor.
@@ -29,6 +30,15 @@ type Config struct {
 	Ready   func() error // nil: everything known is programmed
 
 	NodeMetrics, ClusterMetrics http.Handler
+
+	// Transactions are the last steps in brief, Recording is all that was kept of
+	// them.
+	Transactions func() []recorder.Step
+	Recording    func() recorder.Recording
+	// Version of the program, and its Settings, are for the bundle. Settings are
+	// written as JSON: no secret may be in them.
+	Version  string
+	Settings any
 
 	// Pprof adds the pages of net/http/pprof.
 	Pprof bool
@@ -58,8 +68,14 @@ func Handler(cfg Config) http.Handler {
 		mux.Handle("GET "+ManagerPath, guard(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			// An error means that the client has gone: nobody is left to tell.
-			_ = writeManager(w, cfg.Dump())
+			_ = writeManager(w, cfg.Dump(), cfg.transactions())
 		}))
+	}
+	if cfg.Transactions != nil {
+		mux.Handle("GET "+TransactionsPath, guard(cfg.serveTransactions))
+	}
+	if cfg.Dump != nil && cfg.Recording != nil {
+		mux.Handle("GET "+BundlePath, guard(cfg.serveBundle))
 	}
 	if cfg.Pprof {
 		// By hand: the package's own registration is on the default mux, unguarded.

@@ -89,7 +89,7 @@ func TestManagerOfNothing(t *testing.T) {
 }
 
 func TestManagerEndsWithTheClient(t *testing.T) {
-	require.ErrorIs(t, writeManager(gone{}, sample()), errGone)
+	require.ErrorIs(t, writeManager(gone{}, sample(), nil), errGone)
 }
 
 var errGone = errors.New("gone")

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/recorder"
 )
 
 const (
@@ -34,11 +35,13 @@ func full(expose bool) http.Handler {
 	return Handler(Config{
 		Dump: func() dataplane.Dump { return dataplane.Dump{Node: "n1"} }, Healthy: fine, Ready: fine,
 		NodeMetrics: page("node"), ClusterMetrics: page("cluster"), Pprof: true, Expose: expose,
+		Transactions: func() []recorder.Step { return []recorder.Step{{Number: 7, Kind: recorder.Observation}} },
+		Recording:    func() recorder.Recording { return recorder.Recording{Format: recorder.Format} },
 	})
 }
 
 var (
-	guarded = []string{ManagerPath, "/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/symbol", "/debug/pprof/goroutine?debug=1",
+	guarded = []string{ManagerPath, TransactionsPath, BundlePath, "/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/symbol", "/debug/pprof/goroutine?debug=1",
 		"/debug/pprof/profile?seconds=1", "/debug/pprof/trace?seconds=0.01"}
 	open = []string{"/healthz", "/readyz", NodeMetricsPath, ClusterMetricsPath}
 )

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/recorder"
 )
 
 // podEntry is a pod as the predecessor's dump shows it.
@@ -24,8 +25,9 @@ type namespaceEntry struct {
 
 // writeManager writes a dump as one JSON object, entry by entry, so that a
 // large one is never in memory twice. NsMap, PodMap, SetMap and NodeName are the
-// predecessor's keys; the others are ours.
-func writeManager(out io.Writer, d dataplane.Dump) error {
+// predecessor's keys; the others are ours. The last transactions are there unless
+// they are nil.
+func writeManager(out io.Writer, d dataplane.Dump, transactions []recorder.Step) error {
 	w := &writer{out: bufio.NewWriter(out)}
 	w.text("{\"NodeName\":")
 	w.value(d.Node)
@@ -57,17 +59,24 @@ func writeManager(out io.Writer, d dataplane.Dump) error {
 	list(w, "nodeAddresses", d.NodeAddrs)
 	list(w, "warnings", d.Warnings)
 	list(w, "reports", d.Reports)
-	w.text("}\n")
-	if w.err != nil {
-		return w.err
+	if transactions != nil {
+		list(w, "transactions", transactions)
 	}
-	return w.out.Flush()
+	w.text("}\n")
+	return w.flush()
 }
 
 // writer keeps the first error.
 type writer struct {
 	out *bufio.Writer
 	err error
+}
+
+func (w *writer) flush() error {
+	if w.err == nil {
+		w.err = w.out.Flush()
+	}
+	return w.err
 }
 
 func (w *writer) text(s string) {
@@ -92,9 +101,15 @@ func (w *writer) entry(i int, key string, v any) {
 	w.value(v)
 }
 
-// list writes a key with a list as its value, [] when it is empty.
+// list writes one more key with a list as its value, [] when it is empty.
 func list[T any](w *writer, key string, values []T) {
-	w.text(",\"" + key + "\":[")
+	w.text(",")
+	firstList(w, key, values)
+}
+
+// firstList is list for the first key of an object.
+func firstList[T any](w *writer, key string, values []T) {
+	w.text("\"" + key + "\":[")
 	for i, v := range values {
 		if i > 0 {
 			w.text(",")

@@ -10,12 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/recorder"
 )
 
 func TestReadManager(t *testing.T) {
 	want := sample()
 	var b bytes.Buffer
-	require.NoError(t, writeManager(&b, want))
+	require.NoError(t, writeManager(&b, want, nil))
 	got, err := ReadManager(&b)
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(want, got))
@@ -42,7 +43,7 @@ func TestReadManagerRefuses(t *testing.T) {
 // is written and read the same way again.
 func FuzzReadManager(f *testing.F) {
 	var b bytes.Buffer
-	require.NoError(f, writeManager(&b, sample()))
+	require.NoError(f, writeManager(&b, sample(), []recorder.Step{{Number: 1}}))
 	f.Add(b.Bytes())
 	f.Add([]byte(`{"NodeName":"n","time":"2026-01-02T03:04:05Z","sets":[{}],"endpoints":[null]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -54,7 +55,7 @@ func FuzzReadManager(f *testing.F) {
 		}
 		write := func(d dataplane.Dump) string {
 			var out bytes.Buffer
-			if err := writeManager(&out, d); err != nil {
+			if err := writeManager(&out, d, nil); err != nil {
 				t.Skip("a year that RFC 3339 cannot write") // the only value that does not encode
 			}
 			return out.String()

@@ -257,7 +257,7 @@ func (r *Recorder) Brief() []Step {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.cfg.Now()
-	steps := slices.Clone(r.briefs)
+	steps := append(make([]Step, 0, len(r.briefs)+len(r.running)), r.briefs...)
 	for _, rec := range r.running {
 		steps = append(steps, rec.stepNow(now).brief())
 	}

@@ -26,6 +26,7 @@ type Options struct {
 	Matrix     []string // PORT/PROTO
 	Trace      []string // ns/pod->ns/pod:PORT/PROTO
 	Serve      string   // address of the debug endpoint; "" is DefaultServe
+	Version    string   // of the program, for recordings
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer

@@ -15,6 +15,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/simulate/manifest"
 )
 
@@ -62,7 +63,9 @@ func complain(w io.Writer, err error) {
 // session is one running simulation.
 type session struct {
 	node       string
+	version    string
 	sim        *hnssim.Sim
+	recorder   *recorder.Recorder
 	kubelet    *node
 	dataplane  *dataplane.Dataplane
 	controller *controllers.Controller
@@ -138,10 +141,18 @@ func open(o Options) (input, error) {
 
 func newSession(o Options, in input) *session {
 	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
-	dp := dataplane.New(dataplane.Config{Client: sim, Node: o.Node, Now: time.Now})
-	s := &session{node: o.Node, sim: sim, kubelet: newNode(dp, sim), dataplane: dp, loaded: in.loaded}
+	s := &session{node: o.Node, version: o.Version, sim: sim, loaded: in.loaded}
+	cfg := dataplane.Config{Node: o.Node, Now: time.Now}
+	s.recorder = recorder.New(recorder.Config{
+		Dump:     func() dataplane.Dump { return s.dataplane.Dump() },
+		Settings: recorder.NewSettings(hnssim.DefaultNetwork, cfg), Node: o.Node, Agent: o.Version, Now: time.Now,
+	})
+	cfg.Client = s.recorder.Client(sim)
+	s.dataplane = dataplane.New(cfg)
+	recorded := s.recorder.Dataplane(s.dataplane)
+	s.kubelet = newNode(recorded, sim)
 	s.controller = controllers.New(controllers.Config{
-		Source: in.source, Applier: s.kubelet, Observer: dp, Node: o.Node, Logger: o.Logger,
+		Source: in.source, Applier: s.kubelet, Observer: recorded, Node: o.Node, Logger: o.Logger,
 	})
 	return s
 }

@@ -13,11 +13,18 @@ import (
 func (s *session) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /npm/v1/simulate", s.serveResult)
-	mux.Handle("/", debug.Handler(debug.Config{
-		Dump: s.dataplane.Dump, Healthy: s.controller.Healthy, Ready: s.controller.Ready,
-		Expose: true, // it is where --serve says
-	}))
+	mux.Handle("/", debug.Handler(s.pages()))
 	return mux
+}
+
+// pages is what the debug endpoint shows.
+func (s *session) pages() debug.Config {
+	return debug.Config{
+		Dump: s.dataplane.Dump, Healthy: s.controller.Healthy, Ready: s.controller.Ready,
+		Transactions: s.recorder.Brief, Recording: s.recorder.Recording, Version: s.version,
+		Settings: map[string]any{"simulated": true, "node": s.node},
+		Expose:   true, // it is where --serve says
+	}
 }
 
 func (s *session) serveResult(w http.ResponseWriter, r *http.Request) {

@@ -2,19 +2,36 @@ package simulate
 
 import (
 	"context"
+	"io"
 	"sync"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/explain"
 )
 
 // Snapshot runs the program as Run does until the first convergence, and returns
 // the dump of that moment and where the manifests have the policies. Of the
 // options those count that say what to simulate.
-func Snapshot(ctx context.Context, o Options) (dataplane.Dump, explain.Places, error) {
+func Snapshot(ctx context.Context, o Options) (d dataplane.Dump, places explain.Places, err error) {
+	err = settled(ctx, o, func(s *session, in input) error {
+		d, places = s.dataplane.Dump(), in.places
+		return nil
+	})
+	return d, places, err
+}
+
+// Bundle runs the program as Snapshot does, and writes the support bundle of that
+// moment.
+func Bundle(ctx context.Context, o Options, w io.Writer) error {
+	return settled(ctx, o, func(s *session, _ input) error { return debug.WriteBundle(w, s.pages()) })
+}
+
+// settled lets use see the program at its first convergence.
+func settled(ctx context.Context, o Options, use func(*session, input) error) error {
 	in, err := open(o)
 	if err != nil {
-		return dataplane.Dump{}, nil, err
+		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -23,7 +40,7 @@ func Snapshot(ctx context.Context, o Options) (dataplane.Dump, explain.Places, e
 	s := newSession(o, in)
 	running.Go(func() { s.controller.Run(ctx) })
 	if err := s.settle(ctx, o); err != nil {
-		return dataplane.Dump{}, nil, err
+		return err
 	}
-	return s.dataplane.Dump(), in.places, nil
+	return use(s, in)
 }

@@ -22,7 +22,7 @@ import (
 
 // Options says what the simulated node looks like.
 type Options struct {
-	// Network is the name of our network; empty means "azure".
+	// Network is the name of our network; empty means DefaultNetwork.
 	Network string
 	// ID is the GUID of our network; empty means a fixed one.
 	ID string
@@ -33,6 +33,9 @@ type Options struct {
 	// locked; nil: none.
 	Now func() time.Time
 }
+
+// DefaultNetwork is the name of a network for which nobody gave one.
+const DefaultNetwork = "azure"
 
 // networkID is the GUID of a network for which nobody gave one.
 const networkID = "5c1d0d2e-7a53-4d2b-9a60-0f6c9e0f1a11"
@@ -63,7 +66,7 @@ var _ hns.Client = (*Sim)(nil)
 // New returns a node with an empty network and no endpoints.
 func New(o Options) *Sim {
 	return &Sim{
-		network:   cmp.Or(o.Network, "azure"),
+		network:   cmp.Or(o.Network, DefaultNetwork),
 		id:        cmp.Or(o.ID, networkID),
 		foreign:   clonePolicies(o.Foreign),
 		now:       o.Now,

@@ -1,0 +1,121 @@
+// Package bundle reads support bundles, which may come from anybody.
+package bundle
+
+import (
+	"archive/zip"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/recorder"
+)
+
+// ErrNoBundle is a file that no agent made, or that is not whole.
+var ErrNoBundle = errors.New("no support bundle")
+
+// MaxSize is the number of bytes of a file from which on Read takes it for no
+// bundle. Those of an agent are far below.
+const MaxSize = 256 << 20
+
+// What is in one at most.
+const (
+	maxFiles   = 64
+	maxVersion = 1 << 10          // bytes of version.txt
+	maxDump    = recorder.MaxText // bytes of dump.json, unpacked
+)
+
+// Bundle is what programs read of a support bundle.
+type Bundle struct {
+	Version   string // of the agent
+	Dump      dataplane.Dump
+	Recording recorder.Recording
+}
+
+// Read reads a bundle of so many bytes. It fails with ErrNoBundle for whatever is
+// none. What it returns need not fit together. Files that it does not know are
+// not unpacked.
+func Read(r io.ReaderAt, size int64) (Bundle, error) {
+	b, err := read(r, size, maxDump)
+	if err != nil {
+		return Bundle{}, fmt.Errorf("%w: %w", ErrNoBundle, err)
+	}
+	return b, nil
+}
+
+func read(r io.ReaderAt, size, maxDump int64) (Bundle, error) {
+	var b Bundle
+	if size > MaxSize {
+		return b, fmt.Errorf("it is larger than %d bytes", MaxSize)
+	}
+	z, err := zip.NewReader(r, size)
+	if err != nil {
+		return b, err
+	}
+	if len(z.File) > maxFiles {
+		return b, fmt.Errorf("it has more than %d files", maxFiles)
+	}
+	for _, f := range []struct {
+		name  string
+		limit int64
+		read  func(io.Reader) error
+	}{
+		{debug.BundleVersion, maxVersion, func(r io.Reader) error {
+			text, err := io.ReadAll(r)
+			b.Version = strings.TrimSpace(string(text))
+			return err
+		}},
+		{debug.BundleDump, maxDump, func(r io.Reader) (err error) {
+			b.Dump, err = debug.ReadManager(r)
+			return err
+		}},
+		{debug.BundleRecording, recorder.MaxText, func(r io.Reader) (err error) {
+			b.Recording, err = recorder.Decode(r)
+			return err
+		}},
+	} {
+		if err := readFile(z, f.name, f.limit, f.read); err != nil {
+			return b, fmt.Errorf("%s: %w", f.name, err)
+		}
+	}
+	return b, nil
+}
+
+var (
+	errMissing = errors.New("is not there")
+	errTwice   = errors.New("is there twice")
+)
+
+// readFile lets use read one file to its end, which checks its sum.
+func readFile(z *zip.Reader, name string, limit int64, use func(io.Reader) error) error {
+	var file *zip.File
+	for _, f := range z.File {
+		switch {
+		case f.Name != name:
+		case file != nil:
+			return errTwice
+		default:
+			file = f
+		}
+	}
+	if file == nil {
+		return errMissing
+	}
+	// What the file says of its size need not be true: it is counted.
+	in, err := file.Open()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	left := &io.LimitedReader{R: in, N: limit + 1}
+	err = use(left)
+	if err == nil {
+		_, err = io.Copy(io.Discard, left)
+	}
+	if left.N <= 0 {
+		return fmt.Errorf("is larger than %d bytes", limit)
+	}
+	return err
+}

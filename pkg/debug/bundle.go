@@ -1,0 +1,143 @@
+package debug
+
+import (
+	"archive/zip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime/pprof"
+	"strings"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/recorder"
+)
+
+// BundlePath answers with a support bundle: one zip file with all that an agent
+// knows.
+const BundlePath = "/npm/v1/debug/bundle"
+
+// The files of a bundle that programs read.
+const (
+	BundleVersion   = "version.txt"
+	BundleDump      = "dump.json"
+	BundleRecording = "recording.json"
+)
+
+// bundleFile is one file of a bundle.
+type bundleFile struct {
+	name, what string
+	write      func(io.Writer) error
+}
+
+// bundle lists the files of a bundle. A page that is switched off is not there.
+func (cfg Config) bundle() []bundleFile {
+	files := []bundleFile{
+		{BundleVersion, "the version of the agent", text(cfg.Version + "\n")},
+		{"config.json", "its settings in effect; times in nanoseconds", func(w io.Writer) error {
+			enc := json.NewEncoder(w)
+			enc.SetIndent("", "  ")
+			return enc.Encode(cfg.Settings)
+		}},
+		{BundleDump, "its state, as " + ManagerPath + " answers; npm trace reads it with --dump", func(w io.Writer) error {
+			return writeManager(w, cfg.Dump(), cfg.transactions())
+		}},
+		{BundleRecording, "the last transactions with every request to HNS; npm replay plays them", func(w io.Writer) error {
+			return recorder.Encode(w, cfg.Recording())
+		}},
+		{"health.txt", "what /healthz and /readyz answer", func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "healthz: %s\nreadyz: %s\n", stateText(cfg.Healthy), stateText(cfg.Ready))
+			return err
+		}},
+	}
+	for _, page := range []struct {
+		name, path string
+		handler    http.Handler
+	}{{"node-metrics.txt", NodeMetricsPath, cfg.NodeMetrics}, {"cluster-metrics.txt", ClusterMetricsPath, cfg.ClusterMetrics}} {
+		if page.handler != nil {
+			files = append(files, bundleFile{page.name, "what " + page.path + " answers", func(w io.Writer) error {
+				return answer(w, page.handler, page.path)
+			}})
+		}
+	}
+	return append(files, bundleFile{"goroutines.txt", "what every goroutine of the agent is doing", func(w io.Writer) error {
+		return pprof.Lookup("goroutine").WriteTo(w, 2) // with how long each has waited
+	}})
+}
+
+func text(s string) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := io.WriteString(w, s)
+		return err
+	}
+}
+
+func stateText(state func() error) string {
+	if err := state(); err != nil {
+		return err.Error()
+	}
+	return "ok"
+}
+
+// answer writes the body of a page.
+func answer(w io.Writer, page http.Handler, path string) error {
+	req, err := http.NewRequest(http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	to := &body{w: w, header: http.Header{}}
+	page.ServeHTTP(to, req)
+	return to.err
+}
+
+// body is an http.ResponseWriter that keeps the body alone.
+type body struct {
+	w      io.Writer
+	header http.Header
+	err    error
+}
+
+func (b *body) Header() http.Header { return b.header }
+func (b *body) WriteHeader(int)     {}
+
+func (b *body) Write(p []byte) (int, error) {
+	n, err := b.w.Write(p)
+	if b.err == nil {
+		b.err = err
+	}
+	return n, err
+}
+
+// WriteBundle writes a support bundle, file by file. It needs Dump, Recording,
+// Healthy and Ready. In it are names, labels, addresses and policies of the
+// cluster; no Secrets, annotations, environments or credentials: the agent does
+// not keep them.
+func WriteBundle(out io.Writer, cfg Config) error {
+	files := cfg.bundle()
+	var readme strings.Builder
+	readme.WriteString("What a WinNPM agent knows, for whoever has to find out what it did.\n" +
+		"Names, labels, addresses and policies of the cluster are in here: handle it as such.\n" +
+		"There are no Secrets, annotations, environments or credentials in here.\n\n")
+	for _, f := range files {
+		fmt.Fprintf(&readme, "%-20s %s\n", f.name, f.what)
+	}
+	z, now := zip.NewWriter(out), time.Now()
+	for _, f := range append([]bundleFile{{name: "README.txt", write: text(readme.String())}}, files...) {
+		w, err := z.CreateHeader(&zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: now})
+		if err != nil {
+			return err
+		}
+		if err := f.write(w); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+	}
+	return z.Close()
+}
+
+func (cfg Config) serveBundle(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/zip")
+	w.Header().Set("Content-Disposition", `attachment; filename="winnpm.zip"`)
+	if WriteBundle(w, cfg) != nil {
+		panic(http.ErrAbortHandler) // half a bundle must not look like a whole one
+	}
+}

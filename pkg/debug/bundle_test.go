@@ -1,0 +1,114 @@
+package debug
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/recorder"
+)
+
+func recorded() Config {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	steps := []recorder.Step{{Number: 1, Kind: recorder.Transaction, Began: at, Running: true, Calls: []recorder.Call{{Op: "ACL/Add", Endpoint: "e", Began: at}}}}
+	return Config{
+		Dump: sample, Healthy: func() error { return errors.New("it hangs") }, Ready: fine,
+		NodeMetrics:  page("node_metric 1\n"),
+		Transactions: func() []recorder.Step { return steps },
+		Recording: func() recorder.Recording {
+			return recorder.Recording{Format: recorder.Format, Node: "n1", Taken: at, Steps: steps}
+		},
+		Version: "v1", Settings: map[string]int{"Port": 1},
+	}
+}
+
+func TestTransactions(t *testing.T) {
+	cfg := recorded()
+	_, body := get(t, Handler(cfg), http.MethodGet, TransactionsPath)
+	var got struct{ Steps []recorder.Step }
+	require.NoError(t, json.Unmarshal([]byte(body), &got))
+	require.Empty(t, cmp.Diff(cfg.Transactions(), got.Steps))
+
+	// They are in the dump too, which is read as before.
+	_, body = get(t, Handler(cfg), http.MethodGet, ManagerPath)
+	var dump struct{ Transactions []recorder.Step }
+	require.NoError(t, json.Unmarshal([]byte(body), &dump))
+	require.Empty(t, cmp.Diff(cfg.Transactions(), dump.Transactions))
+	d, err := ReadManager(bytes.NewReader([]byte(body)))
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(sample(), d))
+
+	cfg.Transactions = func() []recorder.Step { return []recorder.Step{} }
+	_, body = get(t, Handler(cfg), http.MethodGet, TransactionsPath)
+	require.Equal(t, "{\"steps\":[]}\n", body)
+}
+
+func TestBundle(t *testing.T) {
+	cfg := recorded()
+	_, manager := get(t, Handler(cfg), http.MethodGet, ManagerPath)
+	_, body := get(t, Handler(cfg), http.MethodGet, BundlePath)
+	z, err := zip.NewReader(bytes.NewReader([]byte(body)), int64(len(body)))
+	require.NoError(t, err)
+	got := map[string]string{}
+	for _, f := range z.File {
+		r, err := f.Open()
+		require.NoError(t, err)
+		text, err := io.ReadAll(r)
+		require.NoError(t, err)
+		got[f.Name] = string(text)
+	}
+	for name := range got {
+		if name != "README.txt" {
+			require.Contains(t, got["README.txt"], "\n"+name+" ")
+		}
+	}
+	require.Contains(t, got["goroutines.txt"], "goroutine ")
+	rec, err := recorder.Decode(bytes.NewReader([]byte(got["recording.json"])))
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(cfg.Recording(), rec))
+	for _, name := range []string{"README.txt", "goroutines.txt", "recording.json"} {
+		delete(got, name)
+	}
+	require.Equal(t, map[string]string{
+		"version.txt": "v1\n", "config.json": "{\n  \"Port\": 1\n}\n", "dump.json": manager,
+		"health.txt": "healthz: it hangs\nreadyz: ok\n", "node-metrics.txt": "node_metric 1\n",
+	}, got, "a page that is off has no file")
+}
+
+// There is no page without something to show.
+func TestNoRecorder(t *testing.T) {
+	h := Handler(Config{Dump: sample, Healthy: fine, Ready: fine})
+	for _, path := range []string{TransactionsPath, BundlePath} {
+		code, _ := get(t, h, http.MethodGet, path)
+		require.Equal(t, http.StatusNotFound, code)
+	}
+	h = Handler(Config{Recording: recorded().Recording, Healthy: fine, Ready: fine})
+	code, _ := get(t, h, http.MethodGet, BundlePath)
+	require.Equal(t, http.StatusNotFound, code)
+}
+
+// Half a bundle is no answer.
+func TestBundleThatCannotBeWritten(t *testing.T) {
+	cfg := recorded()
+	cfg.Dump = func() dataplane.Dump { return dataplane.Dump{Time: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)} } // no text for it
+	server := httptest.NewServer(Handler(cfg))
+	defer server.Close()
+	resp, err := server.Client().Get(server.URL + BundlePath)
+	if err == nil {
+		_, err = io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+	}
+	require.Error(t, err)
+	require.ErrorIs(t, WriteBundle(gone{}, recorded()), errGone)
+	require.ErrorIs(t, answer(gone{}, page("text"), "/"), errGone)
+}
