@@ -58,7 +58,7 @@ var rooms = map[string]room{
 		others: []string{"k8s.io/"},
 	},
 	"cmd/npm": {
-		ours:   []string{"pkg/bundle", "pkg/controllers", "pkg/controllers/events", "pkg/dataplane", "pkg/debug", "pkg/explain", "pkg/hns", "pkg/hns/hcsadapter", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/recorder", "pkg/simulate"},
+		ours:   []string{"pkg/bundle", "pkg/controllers", "pkg/controllers/events", "pkg/dataplane", "pkg/debug", "pkg/explain", "pkg/hns", "pkg/hns/hcsadapter", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/recorder", "pkg/replay", "pkg/simulate"},
 		others: anything,
 	},
 	"test/oracle": {others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "go4.org/netipx"}},

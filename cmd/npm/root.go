@@ -55,14 +55,14 @@ func newRoot(std streams, getenv func(string) string) *cobra.Command {
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return errors.New("say which command: simulate, start, support-bundle, trace or version; npm --help explains them")
+			return errors.New("say which command: replay, simulate, start, support-bundle, trace or version; npm --help explains them")
 		},
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetIn(std.in)
 	root.SetOut(std.out)
 	root.SetErr(std.err)
-	root.AddCommand(newSimulate(std), newStart(std, getenv, thisHost()), newTrace(std), newSupportBundle(std), newVersion(std))
+	root.AddCommand(newSimulate(std), newStart(std, getenv, thisHost()), newTrace(std), newSupportBundle(std), newReplay(std), newVersion(std))
 	return root
 }
 
