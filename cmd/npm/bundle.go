@@ -89,7 +89,7 @@ func (o *bundleOptions) run(ctx context.Context, std streams) error {
 	if err := os.Rename(half.Name(), file); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(std.out, "%s  %d bytes, %d steps\n", file, size, len(b.Recording.Steps))
+	_, err = fmt.Fprintf(std.out, "%s  %d bytes\n", file, size)
 	return err
 }
 

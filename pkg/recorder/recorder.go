@@ -30,7 +30,7 @@ type Config struct {
 const (
 	defaultSteps = 256
 	defaultBytes = 64 << 20
-	leastBytes   = 1 << 20 // of a segment
+	leastBytes   = 4 << 20 // of a segment
 	keptBriefs   = 100
 )
 
