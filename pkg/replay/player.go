@@ -77,6 +77,9 @@ func (p *player) found(l *lane, r *recorder.Call, f Finding) {
 	if r != nil {
 		f.Op, f.Call = r.Op, l.place(r)
 	}
+	for i, line := range f.Lines {
+		f.Lines[i] = p.world.readable(line)
+	}
 	l.out.Findings = append(l.out.Findings, f)
 }
 
@@ -192,7 +195,7 @@ func (p *player) unrecorded(ctx context.Context, l *lane, a asked) answer {
 	case r == nil:
 		f.Text = "this build asks for " + a.words() + " besides"
 	case r.Op == a.op && r.Endpoint == a.endpoint:
-		f.Text = fmt.Sprintf("this build asks for another %s", a.words())
+		f.Text = fmt.Sprintf("this build asks for another %s%s", a.words(), inBuild)
 		f.Lines = particulars(against(r, a))
 	default:
 		f.Text = fmt.Sprintf("this build asks for %s where %s was recorded", a.words(), askedOf(r).words())
@@ -210,7 +213,9 @@ func (p *player) unrecorded(ctx context.Context, l *lane, a asked) answer {
 func against(r *recorder.Call, a asked) (missing, surplus []string) {
 	lines := func(a asked) (out []string) {
 		for _, s := range a.sets {
-			out = append(out, fmt.Sprintf("%s with %s", s.Name, count(len(s.Values), "member")))
+			if len(s.Values) == 0 {
+				out = append(out, s.Name+" without members")
+			}
 			for _, v := range s.Values {
 				out = append(out, s.Name+" "+v)
 			}

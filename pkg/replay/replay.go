@@ -53,7 +53,7 @@ func Replay(ctx context.Context, rec recorder.Recording, o Options) (*Result, er
 			l.stop()
 		}
 	}()
-	p.play(ctx)
+	p.survive(func() { p.play(ctx) })
 	if o.Dump != nil && p.result.Stopped == "" {
 		p.result.Final = p.final(*o.Dump)
 	}
@@ -89,14 +89,33 @@ func (p *player) begin() error {
 	return p.restore(*start, view)
 }
 
-// restore replaces the dataplane by one that goes on from a dump.
-func (p *player) restore(d dataplane.Dump, view dataplane.View) error {
-	dp, err := dataplane.Restore(p.config(), d, view)
+// restore replaces the dataplane by one that goes on from a dump. No dataplane has
+// made a dump that it does not survive.
+func (p *player) restore(d dataplane.Dump, view dataplane.View) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: its first state: %v", ErrRecording, r)
+		}
+	}()
+	p.dp, err = dataplane.Restore(p.config(), d, view)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrRecording, err)
+		return fmt.Errorf("%w: its first state: %w", ErrRecording, err)
 	}
-	p.dp = dp
 	return nil
+}
+
+// survive tells of what this build does not survive.
+func (p *player) survive(play func()) {
+	defer func() {
+		r := recover()
+		if r == nil {
+			return
+		}
+		out := &p.result.Steps[max(p.next-1, 0)]
+		out.Findings = append(out.Findings, Finding{Kind: Build, Text: fmt.Sprintf("this build fails: %v", r)})
+		p.result.Stopped = fmt.Sprintf("this build fails at step %d", out.Number)
+	}()
+	play()
 }
 
 // play plays all steps.
@@ -150,12 +169,7 @@ func (p *player) transact(ctx context.Context, s *recorder.Step, out *Step) bool
 	if s.Report != nil {
 		p.now = cmp.Or(s.Report.Started, s.Began)
 	}
-	report, err := p.apply(ctx, tx)
-	if err != nil {
-		p.found(l, nil, Finding{Kind: Build, Text: err.Error()})
-		p.result.Stopped = fmt.Sprintf("this build failed at step %d", s.Number)
-		return false
-	}
+	report, _ := p.dp.ApplyDataplane(ctx, tx) // the error is the context's, which was recorded
 	p.finish(ctx, l)
 	if !l.lost && !l.over && s.Report != nil {
 		p.compareReports(l, *s.Report, report)
@@ -166,17 +180,6 @@ func (p *player) transact(ctx context.Context, s *recorder.Step, out *Step) bool
 	}
 	p.rejoin()
 	return true
-}
-
-// apply applies a transaction. What this build does not survive is an error.
-func (p *player) apply(ctx context.Context, tx *dataplane.Transaction) (report dataplane.Report, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("this build fails: %v", r)
-		}
-	}()
-	report, _ = p.dp.ApplyDataplane(ctx, tx) // the error is the context's, which was recorded
-	return report, nil
 }
 
 // rejoin puts a dataplane that lost the way on it again: one that knows the same

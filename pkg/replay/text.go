@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/recorder"
@@ -37,7 +36,6 @@ func (r *Result) WriteText(w io.Writer, v View) error {
 	} else {
 		b.WriteString("it begins with a dump, which does not have everything: what may follow from that is a note\n")
 	}
-	lines := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.DiscardEmptyColumns)
 	for _, s := range r.Steps {
 		if !v.shows(s.Number) {
 			continue
@@ -46,10 +44,7 @@ func (r *Result) WriteText(w io.Writer, v View) error {
 		if n := differences(s.Findings); n > 0 {
 			verdict = count(n, "difference")
 		}
-		fmt.Fprintf(lines, "%d\t+%s\t%s\t%s\t%s\t%s\n", s.Number, seconds(s.Offset), s.Came, s.calls(), seconds(s.Took), verdict)
-		if err := lines.Flush(); err != nil {
-			return err
-		}
+		fmt.Fprintf(&b, "%d  +%s  %s  %s  %s  %s\n", s.Number, seconds(s.Offset), s.Came, s.calls(), seconds(s.Took), verdict)
 		s.writeCalls(&b, v)
 		writeFindings(&b, s.Findings, v)
 		s.writeDetail(&b)

@@ -1,10 +1,12 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
 	"net/netip"
+	"regexp"
 	"slices"
 	"time"
 
@@ -22,8 +24,9 @@ type world struct {
 	network   hns.Network // without its sets
 	sets      map[string]hns.SetPolicy
 	endpoints map[string]hns.Endpoint
-	absent    map[string]bool // endpoints that the last listing lacked
-	setsRead  bool            // before, what is there is nobody's fault
+	absent    map[string]bool   // endpoints that the last listing lacked
+	names     map[string]string // of sets, also of those that are gone
+	setsRead  bool              // before, what is there is nobody's fault
 	// vague is what a dump does not know, or only some of it: the first read of it
 	// shows it.
 	vague map[subject]bool
@@ -59,8 +62,8 @@ func newWorld() *world {
 	return &world{
 		sets: map[string]hns.SetPolicy{}, endpoints: map[string]hns.Endpoint{}, absent: map[string]bool{},
 		vague: map[subject]bool{}, partial: map[string]bool{}, doubts: map[subject][]doubt{}, wrote: map[subject]write{},
-		versions: map[string]map[hns.Version]hns.Endpoint{},
-		judge:    hnssim.New(hnssim.Options{}), judged: map[string]hns.SetPolicy{},
+		versions: map[string]map[hns.Version]hns.Endpoint{}, names: map[string]string{},
+		judge: hnssim.New(hnssim.Options{}), judged: map[string]hns.SetPolicy{},
 	}
 }
 
@@ -192,9 +195,17 @@ func (w *world) do(a asked, end time.Time) {
 		case after[i].set.Type == "":
 			delete(w.sets, s.set)
 		default:
-			w.sets[s.set] = after[i].set
+			w.sets[s.set], w.names[s.set] = after[i].set, after[i].set.Name
 		}
 	}
+}
+
+// setID is an id of ours in a text.
+var setID = regexp.MustCompile(hns.SetIDPrefix + "[0-9A-Za-z]+")
+
+// readable has the names of sets in place of their ids.
+func (w *world) readable(line string) string {
+	return setID.ReplaceAllStringFunc(line, func(id string) string { return cmp.Or(w.names[id], id) })
 }
 
 // ----- the judge -----
@@ -203,7 +214,11 @@ func (w *world) do(a asked, end time.Time) {
 func (w *world) sync(subjects []subject) {
 	var gone, nested []string
 	for _, s := range subjects {
-		switch set, there := w.sets[s.set]; {
+		set, there := w.sets[s.set]
+		if there {
+			w.names[set.ID] = set.Name
+		}
+		switch {
 		case s.endpoint != "":
 		case !there:
 			gone = append(gone, s.set)
