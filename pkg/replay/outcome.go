@@ -19,12 +19,12 @@ func (p *player) compareReports(l *lane, was, is dataplane.Report) {
 		p.found(l, nil, Finding{Kind: kind, Text: fmt.Sprintf("it ended with %s, in this build with %d", count(was.Pending, "pending pod"), is.Pending)})
 	}
 	if len(was.Errors) != len(is.Errors) {
-		p.found(l, nil, Finding{Kind: kind, Text: fmt.Sprintf("it ended with %s, in this build with %d%s", count(len(was.Errors), "error"), len(is.Errors), inBuild),
+		p.found(l, nil, Finding{Kind: kind, Text: fmt.Sprintf("it ended with %s, in this build with %d", count(len(was.Errors), "error"), len(is.Errors)), Legend: inBuild,
 			Lines: particulars(difference(was.Errors, is.Errors))})
 	}
 	missing, surplus := difference(warnings(was), warnings(is))
 	if len(missing)+len(surplus) > 0 {
-		p.found(l, nil, Finding{Kind: kind, Text: "this build ends it with other warnings" + inBuild, Lines: particulars(missing, surplus)})
+		p.found(l, nil, Finding{Kind: kind, Text: "this build ends it with other warnings", Legend: inBuild, Lines: particulars(missing, surplus)})
 	}
 }
 
@@ -49,13 +49,13 @@ func (p *player) final(was dataplane.Dump) []Finding {
 	}
 	out := []Finding{}
 	compare(setTexts(was), setTexts(is), func(name string, a, b []string) {
-		out = append(out, Finding{Kind: kind, Object: name, Text: fmt.Sprintf("set %s is another one in the dump than after this replay%s", name, inDump), Lines: particulars(difference(b, a))})
+		out = append(out, Finding{Kind: kind, Object: name, Text: fmt.Sprintf("set %s is another one in the dump than after this replay", name), Legend: inDump, Lines: particulars(difference(b, a))})
 	})
 	compare(endpointTexts(was), endpointTexts(is), func(id string, a, b []string) {
-		out = append(out, Finding{Kind: kind, Object: id, Text: fmt.Sprintf("endpoint %s is another one in the dump than after this replay%s", id, inDump), Lines: particulars(difference(b, a))})
+		out = append(out, Finding{Kind: kind, Object: id, Text: fmt.Sprintf("endpoint %s is another one in the dump than after this replay", id), Legend: inDump, Lines: particulars(difference(b, a))})
 	})
 	compare(pendingTexts(was), pendingTexts(is), func(pod string, a, b []string) {
-		out = append(out, Finding{Kind: kind, Object: pod, Text: fmt.Sprintf("pod %s is pending in the dump or after this replay, not in both%s", pod, inDump), Lines: particulars(difference(b, a))})
+		out = append(out, Finding{Kind: kind, Object: pod, Text: fmt.Sprintf("pod %s is pending in the dump or after this replay, not in both", pod), Legend: inDump, Lines: particulars(difference(b, a))})
 	})
 	return out
 }

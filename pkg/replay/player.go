@@ -195,8 +195,8 @@ func (p *player) unrecorded(ctx context.Context, l *lane, a asked) answer {
 	case r == nil:
 		f.Text = "this build asks for " + a.words() + " besides"
 	case r.Op == a.op && r.Endpoint == a.endpoint:
-		f.Text = fmt.Sprintf("this build asks for another %s%s", a.words(), inBuild)
-		f.Lines = particulars(against(r, a))
+		f.Text = "this build asks for another " + a.words()
+		f.Legend, f.Lines = inBuild, particulars(against(r, a))
 	default:
 		f.Text = fmt.Sprintf("this build asks for %s where %s was recorded", a.words(), askedOf(r).words())
 	}

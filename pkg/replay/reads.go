@@ -15,9 +15,9 @@ const maxLines = 20
 
 // What the signs of particulars mean.
 const (
-	inHNS   = " (+ is only there, - is missing there)"
-	inBuild = " (+ is this build's, - was recorded)"
-	inDump  = " (+ is in the dump, - in this build)"
+	inHNS   = "+ is only there, - is missing there"
+	inBuild = "+ is this build's, - was recorded"
+	inDump  = "+ is in the dump, - in this build"
 )
 
 // particulars renders a difference, one line each.
@@ -216,8 +216,8 @@ func (p *player) setDiffers(l *lane, r *recorder.Call, was, is hns.SetPolicy, ke
 	case !kept:
 		f.Text = fmt.Sprintf("set %s in HNS is not what our writes imply: somebody else wrote it, or HNS lost some of it; its members were too many to be kept", name)
 	default:
-		f.Text = fmt.Sprintf("set %s in HNS is not what our writes imply: somebody else wrote it, or HNS lost some of it%s", name, inHNS)
-		f.Lines = particulars(missing, surplus)
+		f.Text = fmt.Sprintf("set %s in HNS is not what our writes imply: somebody else wrote it, or HNS lost some of it", name)
+		f.Legend, f.Lines = inHNS, particulars(missing, surplus)
 	}
 	p.found(l, r, f)
 }
@@ -303,8 +303,7 @@ func (p *player) rulesDiffer(l *lane, r *recorder.Call, s subject, was, is []hns
 	f := Finding{Kind: State, Object: s.endpoint, Text: fmt.Sprintf("our rules on endpoint %s are not what our writes imply: somebody else wrote them, or HNS lost some", s.endpoint)}
 	if kept {
 		missing, surplus := difference(was, is)
-		f.Text += inHNS
-		f.Lines = particulars(rules(missing), rules(surplus))
+		f.Legend, f.Lines = inHNS, particulars(rules(missing), rules(surplus))
 	} else {
 		f.Text += "; they were too many to be kept"
 	}

@@ -75,8 +75,9 @@ type Finding struct {
 	Op     string `json:"op,omitempty"`
 	Object string `json:"object,omitempty"` // set's name, or endpoint's id
 	Text   string `json:"text"`             // one line
-	// Lines are particulars, one line each.
-	Lines []string `json:"lines,omitempty"`
+	// Lines are particulars, one line each; Legend says what their signs mean.
+	Lines  []string `json:"lines,omitempty"`
+	Legend string   `json:"legend,omitempty"`
 }
 
 // Detail is everything about one step.

@@ -157,7 +157,11 @@ func writeFindings(b *strings.Builder, findings []Finding, v View) {
 		if f.Kind == Note {
 			head = "note"
 		}
-		fmt.Fprintf(b, "    %s%s: %s\n", head, where, f.Text)
+		text := f.Text
+		if len(f.Lines) > 0 {
+			text += " (" + f.Legend + ")"
+		}
+		fmt.Fprintf(b, "    %s%s: %s\n", head, where, text)
 		for _, line := range f.Lines {
 			b.WriteString("      " + line + "\n")
 		}
