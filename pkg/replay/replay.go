@@ -204,9 +204,9 @@ func (p *player) observe(ctx context.Context) {
 	p.catchUp(ctx, s.Began)
 	p.next++
 	ctx, l := p.lane(ctx, s, out)
-	if start := p.rec.Start; start != nil && !p.began && !s.Began.After(start.Time) {
+	if p.rec.Start != nil && !p.began && p.outdated(p.next-1) {
 		l.cancel()
-		p.found(l, nil, Finding{Kind: Note, Text: "it is not played: it began before the state that the recording begins with"})
+		p.found(l, nil, Finding{Kind: Note, Text: "it is not played: a transaction came between it and the state that the recording begins with"})
 		for i := range s.Calls {
 			if r := &s.Calls[i]; r.Error != nil && !hns.EndpointGone(rebuilt(r.Error)) {
 				p.unread(l, r)
@@ -226,6 +226,26 @@ func (p *player) observe(ctx context.Context) {
 	l.stop = func() { l.over = true; stop(); l.cancel() }
 	p.flying = append(p.flying, l)
 	p.resume(ctx, l)
+}
+
+// outdated reports whether an observation that began before the first state may
+// have been followed by a transaction that is not in the recording.
+func (p *player) outdated(at int) bool {
+	began := p.rec.Steps[at].Began
+	if began.After(p.rec.Start.Time) {
+		return false
+	}
+	for ; at+1 < len(p.rec.Steps) && p.rec.Steps[at].Kind == recorder.Observation; at++ {
+		if p.rec.Steps[at+1].Number != p.rec.Steps[at].Number+1 {
+			return true
+		}
+	}
+	reports := p.rec.Start.Reports
+	if len(reports) == 0 {
+		return false
+	}
+	last := reports[len(reports)-1]
+	return last.Started.Add(last.Took).After(began)
 }
 
 // resume plays the next call of an observation.
