@@ -167,6 +167,31 @@ func (s *stage) calls(op string, edit func(*recorder.Step, int)) {
 	}
 }
 
+// overlap has events come in while HNS is read; each read takes a while before or
+// after it is done.
+func (s *stage) overlap(when hnssim.When) {
+	s.sim.OnCall(func(c hnssim.Call, at hnssim.When) {
+		if at == when && (c.Op == hns.OpNetworkGet || c.Op == hns.OpEndpointList) {
+			s.wait(10 * time.Second)
+		}
+	})
+	seen := make(chan *dataplane.Observation)
+	go func() {
+		obs, err := s.door.Observe(s.t.Context())
+		if err != nil {
+			s.t.Error(err)
+		}
+		seen <- obs
+	}()
+	s.wait(5 * time.Second)
+	s.apply(pod("other", "10.0.0.3", "api"))
+	s.wait(10 * time.Second)
+	s.apply(allow("more", "job"))
+	obs := <-seen
+	s.apply(func(tx *dataplane.Transaction) { tx.SetObservation(obs) })
+	s.reconcile()
+}
+
 // TestReplay: what a replay says of everything that may part, in its own words.
 func TestReplay(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -272,6 +297,8 @@ func TestReplay(t *testing.T) {
 				}
 			}
 		}},
+		"read-late":  {0, nil, func(s *stage) { s.overlap(hnssim.Before) }},
+		"read-early": {0, nil, func(s *stage) { s.overlap(hnssim.After) }},
 		"one-step": {0, nil, func(s *stage) {
 			s.apply(pod("other", "10.0.0.3", "api"), allow("more", "job"))
 			s.options.Detail = 2
