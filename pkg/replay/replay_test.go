@@ -243,6 +243,25 @@ func TestReplay(t *testing.T) {
 			s.sim.RejectSet(func(p hns.SetPolicy) bool { return p.Name == "podlabel-app:job" })
 			s.apply(allow("more", "job"))
 		}},
+		"refused-once": {0, []replay.Kind{replay.Answer}, func(s *stage) {
+			s.sim.Inject(hnssim.Fault{Op: hns.OpSets(hns.Add)})
+			s.apply(allow("more", "job"))
+			s.wait(time.Minute)
+			s.apply()
+		}},
+		"read-meanwhile": {0, nil, func(s *stage) {
+			s.sim.Inject(hnssim.Fault{Op: hns.OpSets(hns.Update), Mode: hnssim.Slow, Delay: 10 * time.Second})
+			done := make(chan struct{})
+			go func() {
+				s.apply(pod("other", "10.0.0.3", "api"), forget("web"))
+				close(done)
+			}()
+			s.wait(time.Second)
+			obs, err := s.door.Observe(s.t.Context()) // over before the write is done
+			require.NoError(s.t, err)
+			<-done
+			s.apply(func(tx *dataplane.Transaction) { tx.SetObservation(obs) })
+		}},
 		"hang": {0, []replay.Kind{replay.Answer}, func(s *stage) {
 			s.sim.Inject(hnssim.Fault{Op: hns.OpSets(hns.Update), Mode: hnssim.Hang})
 			s.apply(pod("other", "10.0.0.3", "api"))
