@@ -2,6 +2,8 @@ package replay
 
 import (
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -155,6 +157,13 @@ func (p *player) sawNetwork(l *lane, r *recorder.Call) hns.Network {
 		delete(w.sets, id)
 		w.settled(s)
 		moved = append(moved, s)
+	}
+	for _, doubtful := range []iter.Seq[subject]{maps.Keys(w.vague), maps.Keys(w.doubts)} {
+		for s := range doubtful {
+			if s.set != "" && !seen[s.set] && !p.overlapped(s, r) { // it is not there, and never was
+				w.settled(s)
+			}
+		}
 	}
 	w.setsRead = true
 	w.sync(moved)
