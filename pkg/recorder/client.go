@@ -40,6 +40,9 @@ func (c *client) begin(ctx context.Context, op, endpoint string, sent keep) *cal
 	defer r.mu.Unlock()
 	k.is.Began = r.cfg.Now()
 	rec.calls = append(rec.calls, k.is)
+	if rec.seg.lost {
+		*k.is = k.is.brief()
+	}
 	r.growLocked(rec, size)
 	return k
 }
@@ -51,8 +54,8 @@ func (k *call) end(err error, read keep) {
 	}
 	r := k.rec.r
 	r.mu.Lock()
-	took, seg := r.cfg.Now().Sub(k.is.Began), k.rec.seg
-	lost, result := seg.lost, *k.is
+	took, lost, seen := r.cfg.Now().Sub(k.is.Began), k.rec.seg.lost, k.rec.seg.seen
+	result := *k.is
 	r.mu.Unlock()
 
 	result.Took, result.Running, result.Error = took, false, newError(err)
@@ -61,7 +64,7 @@ func (k *call) end(err error, read keep) {
 	case err != nil:
 		size = errorBytes + len(result.Error.Message)
 	case read != nil && !lost:
-		size = read(seg.seen, &result)
+		size = read(seen, &result)
 	}
 
 	r.mu.Lock()

@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -182,7 +183,7 @@ func (r *Recorder) end(rec *record, err error, report *dataplane.Report, size in
 		s.Error = err.Error()
 	}
 	s.Report = report
-	s.Calls, rec.calls = rec.callsNow(), nil
+	s.Calls, rec.calls = copied(rec.calls), nil
 	r.running = slices.DeleteFunc(r.running, func(o *record) bool { return o == rec })
 	if len(r.briefs) == keptBriefs {
 		r.briefs = slices.Delete(r.briefs, 0, 1)
@@ -197,26 +198,25 @@ func (r *Recorder) end(rec *record, err error, report *dataplane.Report, size in
 	r.growLocked(rec, size)
 }
 
-// callsNow returns the calls of a running step as they are. r.mu must be held.
-func (rec *record) callsNow() []Call {
-	if len(rec.calls) == 0 {
-		return nil
+func copied(calls []*Call) []Call {
+	var out []Call
+	for _, c := range calls {
+		out = append(out, *c)
 	}
-	calls := make([]Call, len(rec.calls))
-	for i, c := range rec.calls {
-		calls[i] = *c
-	}
-	return calls
+	return out
 }
 
 // stepNow returns the step of a record as it is, the time that it has taken so
-// far included. r.mu must be held.
-func (rec *record) stepNow(now time.Time) Step {
+// far included, and of the calls of a running one the last ones. r.mu must be
+// held.
+func (rec *record) stepNow(now time.Time, most int) Step {
 	s := rec.step
 	if !s.Running {
 		return s
 	}
-	s.Took, s.Calls = now.Sub(s.Began), rec.callsNow()
+	calls := rec.calls[max(0, len(rec.calls)-most):]
+	s.MoreCalls = len(rec.calls) - len(calls)
+	s.Took, s.Calls = now.Sub(s.Began), copied(calls)
 	for i := range s.Calls {
 		if c := &s.Calls[i]; c.Running {
 			c.Took = now.Sub(c.Began)
@@ -238,12 +238,12 @@ func (r *Recorder) Recording() Recording {
 	}
 	steps := make([]Step, 0, len(kept))
 	for _, rec := range kept {
-		steps = append(steps, rec.stepNow(now))
+		steps = append(steps, rec.stepNow(now, len(rec.calls)))
 	}
 	number := r.number
 	r.mu.Unlock()
 
-	slices.SortStableFunc(steps, func(a, b Step) int { return int(a.Number) - int(b.Number) })
+	slices.SortStableFunc(steps, func(a, b Step) int { return cmp.Compare(a.Number, b.Number) })
 	steps = slices.CompactFunc(steps, func(a, b Step) bool { return a.Number == b.Number }) // one may be in both
 	return Recording{
 		Format: Format, Node: r.cfg.Node, Agent: r.cfg.Agent, Taken: now, Settings: r.cfg.Settings,
@@ -259,8 +259,8 @@ func (r *Recorder) Brief() []Step {
 	now := r.cfg.Now()
 	steps := append(make([]Step, 0, len(r.briefs)+len(r.running)), r.briefs...)
 	for _, rec := range r.running {
-		steps = append(steps, rec.stepNow(now).brief())
+		steps = append(steps, rec.stepNow(now, briefCalls).brief())
 	}
-	slices.SortFunc(steps, func(a, b Step) int { return int(a.Number) - int(b.Number) })
+	slices.SortFunc(steps, func(a, b Step) int { return cmp.Compare(a.Number, b.Number) })
 	return steps[max(0, len(steps)-keptBriefs):]
 }

@@ -69,6 +69,9 @@ func (r *Recorder) checkpoint() {
 		rec.seg = next
 		next.add(rec)
 		r.fitLocked(next, rec.bytes)
+		if next.lost {
+			rec.strip()
+		}
 	}
 }
 
@@ -85,7 +88,7 @@ func (r *Recorder) growLocked(rec *record, size int) {
 	rec.bytes += size
 	r.fitLocked(rec.seg, size)
 	if rec.seg.lost {
-		rec.strip()
+		rec.step, rec.bytes = rec.step.brief(), 0
 	}
 }
 
@@ -109,11 +112,9 @@ func (r *Recorder) fitLocked(seg *segment, size int) {
 
 // strip leaves of a step what Brief tells.
 func (rec *record) strip() {
-	rec.step = rec.step.brief()
-	rec.bytes = 0
-	for i, c := range rec.calls {
-		short := c.brief()
-		*rec.calls[i] = short
+	rec.step, rec.bytes = rec.step.brief(), 0
+	for _, c := range rec.calls {
+		*c = c.brief()
 	}
 }
 
