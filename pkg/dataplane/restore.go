@@ -17,7 +17,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// ErrDump: a dump does not say what a Dataplane could go on from.
+// ErrDump is that a dump does not say what a Dataplane could go on from.
 var ErrDump = errors.New("not the dump of a dataplane")
 
 // View is what HNS has of our network: our sets, and the endpoints.

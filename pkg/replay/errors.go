@@ -7,7 +7,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/recorder"
 )
 
-// ErrRecording: the recording cannot be played, as it is not one that an agent
+// ErrRecording is that a recording cannot be played, as it is not one that an agent
 // made.
 var ErrRecording = errors.New("no recording that can be played")
 

@@ -35,7 +35,7 @@ func (p *player) write(ctx context.Context, l *lane, r *recorder.Call, a asked) 
 		return err
 	case would == nil:
 		p.found(l, r, Finding{Kind: Answer, Object: a.object(), Text: fmt.Sprintf("HNS answered %q; the simulator would have done it", r.Error.Message)})
-	case class(would) != class(err):
+	case !errors.Is(would, class(err)):
 		p.found(l, r, Finding{Kind: Answer, Object: a.object(), Text: fmt.Sprintf("HNS answered %q; the simulator would have answered %q", r.Error.Message, would)})
 	}
 	if would == nil && hns.OutcomeUnknown(err) {

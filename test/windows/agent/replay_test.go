@@ -29,12 +29,12 @@ func TestFailedCallReplays(t *testing.T) {
 		fault hnsd.Fault
 		op    string
 		class error
-		notes int // that the write had been done
+		done  bool // all the same, which the replay notes
 	}{
-		{"the reply to a set write is lost", hnsd.Fault{Proc: "HcnModifyNetwork", Code: unspecified, Done: true}, hns.OpSets(hns.Add), hns.ErrUnavailable, 1},
-		{"the service is gone for a set write", hnsd.Fault{Proc: "HcnModifyNetwork", Code: noSuchService}, hns.OpSets(hns.Add), hns.ErrUnavailable, 0},
-		{"ACLs are refused", hnsd.Fault{Proc: "HcnModifyEndpoint", Code: invalidPolicy}, hns.OpACLAdd, hns.ErrInvalid, 0},
-		{"endpoints cannot be listed", hnsd.Fault{Proc: "HcnEnumerateEndpoints", Code: noSuchService}, hns.OpEndpointList, hns.ErrUnavailable, 0},
+		{"the reply to a set write is lost", hnsd.Fault{Proc: "HcnModifyNetwork", Code: unspecified, Done: true}, hns.OpSets(hns.Add), hns.ErrUnavailable, true},
+		{"the service is gone for a set write", hnsd.Fault{Proc: "HcnModifyNetwork", Code: noSuchService}, hns.OpSets(hns.Add), hns.ErrUnavailable, false},
+		{"ACLs are refused", hnsd.Fault{Proc: "HcnModifyEndpoint", Code: invalidPolicy}, hns.OpACLAdd, hns.ErrInvalid, false},
+		{"endpoints cannot be listed", hnsd.Fault{Proc: "HcnEnumerateEndpoints", Code: noSuchService}, hns.OpEndpointList, hns.ErrUnavailable, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := begin(t)
@@ -83,7 +83,7 @@ func TestFailedCallReplays(t *testing.T) {
 			require.Equal(t, replay.Answer, found[0].Kind)
 			require.Equal(t, tc.op, found[0].Op)
 			require.Contains(t, found[0].Text, fmt.Sprintf("0x%08x", tc.fault.Code))
-			require.Equal(t, tc.notes, notes)
+			require.Equal(t, tc.done, notes > 0)
 			require.Equal(t, 1, result.Differences, "the end is as in the dump")
 		})
 	}
