@@ -74,7 +74,7 @@ func (w *walker) restore() {
 	// Of a set that only rules in HNS still name, a dump does not tell what it was
 	// defined as.
 	leftover := func(s dataplane.SetDump) bool {
-		return len(s.Missing) > 0 && !slices.ContainsFunc(s.Holders, func(h string) bool { return !strings.HasPrefix(h, "applied ") })
+		return len(s.Missing)+len(s.Surplus) > 0 && !slices.ContainsFunc(s.Holders, func(h string) bool { return !strings.HasPrefix(h, "applied ") })
 	}
 	if slices.ContainsFunc(was.Sets, leftover) {
 		was.Sets, is.Sets = nil, nil
