@@ -29,8 +29,8 @@ type View struct {
 // Restore returns a Dataplane that goes on from a dump, with a view of HNS in
 // place of that of the dump: Dump.View, or what is known since. It makes no call.
 // Whatever else a Dataplane remembers begins anew: what it counted, who changed
-// what of ours before, and what a set was that only rules in HNS still name. It
-// fails with ErrDump.
+// what of ours before, what a set was that only rules in HNS still name, and which
+// numbers of named ports were in use before. It fails with ErrDump.
 func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
 	tx, err := dump.objects()
 	if err != nil {
