@@ -53,6 +53,7 @@ var rooms = map[string]room{
 		others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "go4.org/netipx"},
 	},
 	"pkg/recorder":          {ours: []string{"pkg/dataplane", "pkg/hns"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
+	"pkg/replay":            {ours: []string{"pkg/recorder", "pkg/dataplane", "pkg/policy", "pkg/hns", "pkg/hns/hnssim"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
 	"pkg/bundle":            {ours: []string{"pkg/dataplane", "pkg/debug", "pkg/recorder"}},
 	"pkg/agents":            {ours: []string{"pkg/controllers"}, others: []string{"k8s.io/"}},
 	"pkg/agents/agentstest": {others: []string{"k8s.io/", "github.com/gorilla/websocket", "github.com/stretchr/testify"}},
@@ -67,7 +68,7 @@ var rooms = map[string]room{
 		others: []string{"k8s.io/"},
 	},
 	"cmd/npm": {
-		ours:   []string{"pkg/agents", "pkg/bundle", "pkg/controllers", "pkg/controllers/events", "pkg/controllers/reviews", "pkg/dataplane", "pkg/debug", "pkg/debug/access", "pkg/debug/page", "pkg/explain", "pkg/hns", "pkg/hns/hcsadapter", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/recorder", "pkg/simulate", "pkg/simulate/manifest", "pkg/whatif"},
+		ours:   []string{"pkg/agents", "pkg/bundle", "pkg/controllers", "pkg/controllers/events", "pkg/controllers/reviews", "pkg/dataplane", "pkg/debug", "pkg/debug/access", "pkg/debug/page", "pkg/explain", "pkg/hns", "pkg/hns/hcsadapter", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/recorder", "pkg/replay", "pkg/simulate", "pkg/simulate/manifest", "pkg/whatif"},
 		others: anything,
 	},
 	"test/oracle": {others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "go4.org/netipx"}},

@@ -22,6 +22,24 @@ type Dump struct {
 	NodeAddrs  []string        `json:"nodeAddresses"`
 	Warnings   []Warning       `json:"warnings"`
 	Reports    []Report        `json:"reports"` // the last ones, oldest first
+	Due        DueDump         `json:"due"`
+}
+
+// DueDump is what waits for its time, beside pending updates.
+type DueDump struct {
+	Sets    RetryDump `json:"sets"`    // a request for sets that failed
+	Listing RetryDump `json:"listing"` // of endpoints
+	// Unread: our sets were not read yet. Unsettled: no set is deleted, as the last
+	// listing was empty and should not be.
+	Unread    bool `json:"unread,omitempty"`
+	Unsettled bool `json:"unsettled,omitempty"`
+}
+
+// RetryDump is a backoff.
+type RetryDump struct {
+	Attempts int       `json:"attempts,omitempty"`
+	At       time.Time `json:"at,omitzero"` // zero: nothing is due
+	Error    string    `json:"error,omitempty"`
 }
 
 // SetDump is one set of the cache.
@@ -43,6 +61,7 @@ type SetDump struct {
 	Unknown bool      `json:"unknown,omitempty"` // what HNS has is not known
 	Since   time.Time `json:"since,omitzero"`    // since when it is needed and not as it should be
 	Spare   time.Time `json:"spare,omitzero"`    // since when it is in HNS and nobody needs it
+	Refused bool      `json:"refused,omitempty"` // HNS refuses what is wanted
 }
 
 // PendingDump is one outstanding pod update.
@@ -76,6 +95,25 @@ type EndpointDump struct {
 	ForeignRules []hns.ACL `json:"foreignRules,omitempty"`
 	Tiered       bool      `json:"tiered,omitempty"`
 	Since        time.Time `json:"since,omitzero"` // since when an update is outstanding
+	Next         NextDump  `json:"next"`
+}
+
+// NextDump is what the next write of an endpoint depends on, and how it came to
+// it.
+type NextDump struct {
+	Version    hns.Version `json:"version,omitempty"`    // that it is planned from
+	BornFor    string      `json:"bornFor,omitempty"`    // UID of the first pod that owned it
+	WrittenFor string      `json:"writtenFor,omitempty"` // UID of the pod that it was last right for
+	Due        time.Time   `json:"due,omitzero"`         // not before
+	Attempts   int         `json:"attempts,omitempty"`   // that failed
+	Error      string      `json:"error,omitempty"`      // of the last one
+	Invalid    bool        `json:"invalid,omitempty"`    // it was an hns.ErrInvalid
+	Refused    []string    `json:"refused,omitempty"`    // policies of which HNS refuses the rules
+	Careful    bool        `json:"careful,omitempty"`    // one policy at a time
+	Distrusted bool        `json:"distrusted,omitempty"` // what was accepted before is refused
+	Repair     bool        `json:"repair,omitempty"`     // somebody else's doing
+	Conflicts  int         `json:"conflicts,omitempty"`  // in a row
+	Check      bool        `json:"check,omitempty"`      // to be read, as its pod is gone
 }
 
 // PolicyDump is one NetworkPolicy.

@@ -15,6 +15,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/recorder"
 )
 
 // walker is one random walk: a cluster, a node, and the dataplane between.
@@ -30,6 +31,8 @@ type walker struct {
 	ids     int // endpoints ever
 	base    map[string][]hns.EndpointPolicy
 	log     []string
+
+	recorder *recorder.Recorder // nil for none
 
 	first *string // failure, kept as the order of maps may hide it the next time
 
@@ -52,6 +55,14 @@ func newWalker(t require.TestingT, ctx context.Context, cfg dataplane.Config, si
 	return w
 }
 
+// door is the way into the dataplane.
+func (w *walker) door() recorder.Dataplane {
+	if w.recorder != nil {
+		return w.recorder.Dataplane(w.dp)
+	}
+	return w.dp
+}
+
 func walkSim() *hnssim.Sim { return hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()}) }
 
 func (w *walker) note(format string, args ...any) {
@@ -72,7 +83,7 @@ func (w *walker) createEndpoint(id, addr string, bare bool) {
 
 // apply hands a transaction over and checks what must always hold then.
 func (w *walker) apply(tx *dataplane.Transaction) {
-	report, err := w.dp.ApplyDataplane(w.ctx, tx)
+	report, err := w.door().ApplyDataplane(w.ctx, tx)
 	require.NoError(w.t, err)
 	w.report = report
 	w.note("apply: %v errors %q retry %s", report.Calls, report.Errors, report.RetryAfter)
@@ -227,7 +238,7 @@ func (w *walker) waiting() []string {
 
 // observe reads HNS, and says whether HNS answered.
 func (w *walker) observe() *dataplane.Observation {
-	obs, err := w.dp.Observe(w.ctx)
+	obs, err := w.door().Observe(w.ctx)
 	if err != nil && !w.faulty {
 		w.fail("observe: %v", err)
 	}
@@ -271,9 +282,10 @@ func (w *walker) restarted(sim *hnssim.Sim) *walker {
 // state is the dump without what depends on the way there.
 func (w *walker) state() dataplane.Dump {
 	d := w.dp.Dump()
-	d.Reports, d.Time = nil, time.Time{}
+	d.Reports, d.Time, d.Due = nil, time.Time{}, dataplane.DueDump{}
 	for i := range d.Endpoints {
 		ep := &d.Endpoints[i]
+		ep.Next = dataplane.NextDump{}
 		slices.SortFunc(ep.Applied, func(a, b hns.ACL) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	}
 	return d

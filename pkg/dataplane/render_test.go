@@ -116,7 +116,7 @@ func TestRenderGroup(t *testing.T) {
 				if r.unused {
 					b.WriteString("unused ")
 				}
-				fmt.Fprintln(&b, aclText(r.acl))
+				fmt.Fprintln(&b, RuleText(r.acl))
 			}
 			require.Empty(t, cmp.Diff(tc.want, b.String()))
 		})

@@ -29,7 +29,24 @@ func (d *Dataplane) Dump() Dump {
 		NodeAddrs:  texts(d.nodeAddrs),
 		Warnings:   d.warningsLocked(),
 		Reports:    cloneReports(d.reports),
+		Due:        d.dumpDueLocked(),
 	}
+}
+
+// dumpDueLocked says what waits for its time. d.mu must be held.
+func (d *Dataplane) dumpDueLocked() DueDump {
+	due := DueDump{
+		Sets:    RetryDump{Attempts: d.sets.tries, At: d.sets.at},
+		Listing: RetryDump{Attempts: d.listing.retry.tries, At: d.listing.retry.at},
+		Unread:  d.fresh, Unsettled: d.listing.unsettled,
+	}
+	if d.listing.wanted {
+		due.Listing.At = d.now
+	}
+	if d.listing.err != nil {
+		due.Listing.Error = d.listing.err.Error()
+	}
+	return due
 }
 
 // Warnings returns what stands, sorted. It never waits for HNS.
@@ -138,7 +155,8 @@ func (d *Dataplane) dumpSetsLocked() []SetDump {
 		sd := SetDump{
 			ID: s.ID, Name: s.Name, Type: string(hns.IPSet), Members: append([]string{}, s.Members...),
 			Holders: []string{}, Pins: []string{}, InHNS: s.InHNS, Dirty: s.Dirty,
-			Missing: diff.Missing, Surplus: diff.Surplus, Unknown: diff.Unknown, Since: diff.Since, Spare: s.Spare,
+			Missing: diff.Missing, Surplus: diff.Surplus, Unknown: diff.Unknown, Since: diff.Since,
+			Spare: s.Spare, Refused: s.Rejected,
 		}
 		if s.Nested {
 			sd.Type = string(hns.NestedIPSet)
@@ -207,6 +225,7 @@ func (d *Dataplane) dumpEndpointsLocked() []EndpointDump {
 			ed.Pod = p.Key().String()
 		}
 		ed.explain(ep)
+		ed.Next = ep.next(d.check[id])
 		out = append(out, ed)
 	}
 	return out
@@ -236,6 +255,22 @@ func (ed *EndpointDump) explain(ep *endpoint) {
 	if ep.queued > 0 {
 		ed.Since = ep.since
 	}
+}
+
+// next says what the next write of the endpoint depends on.
+func (ep *endpoint) next(check bool) NextDump {
+	next := NextDump{
+		Version: ep.version, BornFor: string(ep.bornFor), WrittenFor: string(ep.writtenFor), Due: ep.retryAt,
+		Careful: ep.careful, Distrusted: ep.distrusted, Repair: ep.repair, Conflicts: ep.changes, Check: check,
+		Attempts: ep.tries, Invalid: errors.Is(ep.lastErr, hns.ErrInvalid),
+	}
+	if ep.lastErr != nil {
+		next.Error = ep.lastErr.Error()
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(ep.refused), compareKeys) {
+		next.Refused = append(next.Refused, key.String())
+	}
+	return next
 }
 
 // dumpPoliciesLocked lists the policies by key. d.mu must be held.

@@ -21,7 +21,7 @@ type step struct {
 func (s step) String() string {
 	var b strings.Builder
 	for _, a := range s.acls {
-		fmt.Fprintf(&b, "  acl %s %s\n", strings.ToLower(string(s.verb)), aclText(a))
+		fmt.Fprintf(&b, "  acl %s %s\n", strings.ToLower(string(s.verb)), RuleText(a))
 	}
 	if len(s.acls) == 0 {
 		fmt.Fprintf(&b, "  acl %s to none of ours\n", strings.ToLower(string(s.verb)))
@@ -29,8 +29,8 @@ func (s step) String() string {
 	return b.String()
 }
 
-// aclText renders a rule in one line.
-func aclText(a hns.ACL) string {
+// RuleText renders a rule in one line, as plans show it.
+func RuleText(a hns.ACL) string {
 	parts := []string{fmt.Sprint(a.Priority), strings.ToLower(string(a.Action)), strings.ToLower(string(a.Direction)), a.ID}
 	for _, f := range []struct{ name, value string }{
 		{"proto", a.Protocols}, {"local", a.LocalAddresses}, {"remote", a.RemoteAddresses},

@@ -209,7 +209,7 @@ func TestPlanStepsProperties(t *testing.T) {
 			}
 			require.NotEmpty(t, s.acls)
 			for _, a := range s.acls {
-				require.Zero(t, countACLs(have)[a.Canonical()], "%s is there", aclText(a))
+				require.Zero(t, countACLs(have)[a.Canonical()], "%s is there", RuleText(a))
 				have = append(have, a)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -280,7 +281,7 @@ func TestCacheModel(t *testing.T) {
 				tr.acceptable(t, tr.c.PlanRemovals(clock))
 				states, err := ParseDump(tr.c.Dump())
 				require.NoError(t, err)
-				require.Empty(t, gocmp.Diff(tr.c.Snapshot(), states))
+				require.Empty(t, gocmp.Diff(tr.c.Snapshot(), states, cmpopts.IgnoreFields(SetState{}, "Spare"))) // not in the text
 				tr.differences(t)
 			},
 		})

@@ -1,6 +1,9 @@
 package ipsets
 
-import "net/netip"
+import (
+	"net/netip"
+	"time"
+)
 
 // Observed is a set of ours as it was read from HNS.
 type Observed struct {
@@ -27,6 +30,23 @@ func (c *Cache) Used(n Name) {
 		if _, spare := c.spare[s]; spare {
 			c.spare[s] = c.now
 		}
+	}
+}
+
+// Recall records since when a set has been spare, or needed and not as it should
+// be, in place of since it was seen so. A zero time leaves that alone.
+func (c *Cache) Recall(n Name, spare, late time.Time) {
+	s := c.find(n)
+	if s == nil {
+		return
+	}
+	recall(c.spare, s, spare)
+	recall(c.late, s, late)
+}
+
+func recall(m map[*set]time.Time, s *set, since time.Time) {
+	if _, in := m[s]; in && !since.IsZero() {
+		m[s] = since
 	}
 }
 

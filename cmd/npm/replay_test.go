@@ -1,0 +1,101 @@
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/bundle"
+	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/recorder"
+)
+
+// shopBundle writes the bundle of a simulated shop, its recording alone, and one
+// in which HNS refused something.
+func shopBundle(t *testing.T) (file, alone, refused string) {
+	t.Helper()
+	dir := t.TempDir()
+	file, alone, refused = filepath.Join(dir, "shop.zip"), filepath.Join(dir, "recording.json"), filepath.Join(dir, "refused.json")
+	code, _, stderr := command(t, "", "support-bundle", "--manifests", shop, "-o", file)
+	require.Zero(t, code, stderr)
+	z, err := zip.OpenReader(file)
+	require.NoError(t, err)
+	defer z.Close()
+	f, err := z.Open(debug.BundleRecording)
+	require.NoError(t, err)
+	text, err := io.ReadAll(f)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(alone, text, 0o600))
+
+	rec, err := recorder.Decode(bytes.NewReader(text))
+	require.NoError(t, err)
+	for i, c := range rec.Steps[0].Calls {
+		if c.Op == hns.OpSets(hns.Add) {
+			rec.Steps[0].Calls = rec.Steps[0].Calls[:i+1]
+			rec.Steps[0].Calls[i].Error = &recorder.Error{Class: hns.ErrUnavailable.Error(), Op: c.Op, Kind: hns.KindSet, Message: "HNS is away"}
+			break
+		}
+	}
+	var out bytes.Buffer
+	require.NoError(t, recorder.Encode(&out, rec))
+	require.NoError(t, os.WriteFile(refused, out.Bytes(), 0o600))
+	return file, alone, refused
+}
+
+func TestReplay(t *testing.T) {
+	file, alone, refused := shopBundle(t)
+	for _, tc := range []struct {
+		name   string
+		args   []string
+		code   int
+		stdout string // a part of it; "" for nothing at all
+		stderr string // a part of the line; "" for nothing at all
+	}{
+		{"a bundle", []string{file}, 0, "1 step, nothing parts\n", ""},
+		{"a recording", []string{alone}, 0, "1 step, nothing parts\n", ""},
+		{"in full", []string{file, "--step", "1"}, 0, "    event  set namespace shop ", ""},
+		{"every call", []string{file, "--verbose"}, 0, "    call 1  Network/Get (0)  ", ""},
+		{"JSON", []string{file, "-o", "json"}, 0, `"differences":0`, ""},
+		{"another part", []string{file, "--from", "2"}, 0, "it begins with the start of the process\n1 step, nothing parts\n", ""},
+		{"what parts", []string{refused}, exitParts, `DIFFERENCE (call 3, SetPolicy/Add): HNS answered "HNS is away"; the simulator would have done it`, ""},
+
+		{"no such step", []string{file, "--step", "7"}, 1, "", "there is no step 7; it has the steps 1 to 1"},
+		{"no file", []string{"none.zip"}, 1, "", "npm: replay: none.zip: open none.zip: no such file"},
+		{"no bundle", []string{"../../README.md"}, 1, "", "npm: replay: ../../README.md: " + recorder.ErrNoRecording.Error()},
+		{"another zip", []string{emptyZip(t)}, 1, "", bundle.ErrNoBundle.Error()},
+
+		{"nothing", nil, 2, "", "accepts 1 arg(s), received 0"},
+		{"no output", []string{file, "-o", "yaml"}, 2, "", "the output is text or json"},
+		{"backwards", []string{file, "--from", "3", "--to", "2"}, 2, "", "--to is before --from"},
+		{"a step of several", []string{file, "--from", "3", "--step", "2"}, 2, "", "none of the others can be"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			code, stdout, stderr := command(t, "", append([]string{"replay"}, tc.args...)...)
+			require.Equal(t, tc.code, code, stderr)
+			if tc.stdout == "" {
+				require.Empty(t, stdout)
+				require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
+				require.Contains(t, stderr, tc.stderr)
+				return
+			}
+			require.Contains(t, stdout, tc.stdout)
+			require.Empty(t, stderr)
+		})
+	}
+}
+
+func emptyZip(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "empty.zip")
+	var b bytes.Buffer
+	require.NoError(t, zip.NewWriter(&b).Close())
+	require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
+	return file
+}

@@ -1,0 +1,278 @@
+package dataplane
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// ErrDump is that a dump does not say what a Dataplane could go on from.
+var ErrDump = errors.New("not the dump of a dataplane")
+
+// View is what HNS has of our network: our sets, and the endpoints.
+type View struct {
+	Sets      []hns.SetPolicy
+	Endpoints []hns.Endpoint
+}
+
+// Restore returns a Dataplane that goes on from a dump, with a view of HNS in
+// place of that of the dump: Dump.View, or what is known since. It makes no call.
+// Whatever else a Dataplane remembers begins anew: what it counted, who changed
+// what of ours before, what a set was that only rules in HNS still name, and which
+// numbers of named ports were in use before. It fails with ErrDump.
+func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
+	tx, err := dump.objects()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDump, err)
+	}
+	d := New(cfg)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.now = dump.Time
+	d.cache.Advance(dump.Time)
+	if n := len(dump.Reports); n > 0 {
+		d.generation = dump.Reports[n-1].Generation
+	}
+	d.stageLocked(tx)
+	d.listing, d.sets, d.fresh = dump.Due.listing(), retry{dump.Due.Sets.Attempts, dump.Due.Sets.At}, dump.Due.Unread
+	_ = d.observeSetsLocked(observedSets(view.Sets), nil) // nothing was known that could differ
+	for _, e := range view.Endpoints {
+		d.renderLocked(d.readLocked(e))
+	}
+	for _, s := range dump.Sets {
+		n, ok := d.cache.Lookup(s.ID)
+		if !ok && s.Unknown { // nobody needs it, and it may be there
+			n, ok = ipsets.ParseName(s.Name, s.Type == string(hns.NestedIPSet))
+		}
+		if ok {
+			d.restoreSetLocked(n, s)
+		}
+	}
+	d.leaveOutLocked()
+	d.renderDirtyLocked()
+	for _, ed := range dump.Endpoints {
+		if ep := d.endpoints[ed.ID]; ep != nil {
+			d.restoreEndpointLocked(ep, ed)
+		}
+	}
+	for _, pd := range dump.Pending {
+		if ep := d.endpoints[pd.Endpoint]; ep != nil && ep.queued > 0 {
+			d.tickets++
+			ep.queued = d.tickets
+		}
+	}
+	d.found = nil // they were told
+	return d, nil
+}
+
+func (due DueDump) listing() listing {
+	l := listing{retry: retry{due.Listing.Attempts, due.Listing.At}, unsettled: due.Unsettled}
+	if due.Listing.Error != "" {
+		l.err = errors.New(due.Listing.Error)
+	}
+	return l
+}
+
+// restoreSetLocked gives a set what a dump has of it beside its content. d.mu
+// must be held.
+func (d *Dataplane) restoreSetLocked(n ipsets.Name, s SetDump) {
+	if s.Unknown {
+		d.cache.Unknown(n)
+	}
+	if s.Refused {
+		d.cache.Reject(n)
+		d.leftOut[n] = true
+	}
+	d.cache.Recall(n, s.Spare, s.Since)
+}
+
+// restoreEndpointLocked gives an endpoint what a dump has of it beside its rules.
+// d.mu must be held.
+func (d *Dataplane) restoreEndpointLocked(ep *endpoint, ed EndpointDump) {
+	next := ed.Next
+	for _, g := range ep.wanted.groups {
+		if slices.Contains(next.Refused, g.key.String()) {
+			ep.refused[g.key] = g.digest
+		}
+	}
+	ep.bornFor, ep.writtenFor = types.UID(next.BornFor), types.UID(next.WrittenFor)
+	if ed.Known {
+		ep.version = next.Version
+	} else {
+		ep.applied, ep.version, ep.attempts = nil, "", ed.Maybe
+		d.holdLocked(ep, ipsets.RefApplied, nil)
+	}
+	d.queueLocked(ep)
+	ep.writtenFor = types.UID(next.WrittenFor)
+	ep.retryAt, ep.careful, ep.distrusted, ep.repair, ep.changes = next.Due, next.Careful, next.Distrusted, next.Repair, next.Conflicts
+	ep.tries, ep.lastErr = next.Attempts, nil
+	if next.Error != "" {
+		ep.lastErr = told{next.Error, next.Invalid}
+	}
+	if ep.queued > 0 {
+		ep.since = ed.Since
+	}
+	if delete(d.check, ep.id); next.Check {
+		d.check[ep.id] = true
+	}
+}
+
+// told is an error that is known from a dump.
+type told struct {
+	text    string
+	invalid bool
+}
+
+// Error implements error.
+func (t told) Error() string { return t.text }
+
+// Is tells the one class that matters for a warning.
+func (t told) Is(target error) bool { return t.invalid && target == hns.ErrInvalid }
+
+// objects returns a transaction of everything that a dump has of the cluster.
+func (dump Dump) objects() (*Transaction, error) {
+	tx := NewTransaction()
+	for _, ns := range dump.Namespaces {
+		tx.SetNamespace(Namespace(ns))
+	}
+	for _, pd := range dump.Policies {
+		ns, name, ok := strings.Cut(pd.Policy, "/")
+		if !ok || pd.Spec == nil {
+			return nil, fmt.Errorf("policy %q without namespace or spec", pd.Policy)
+		}
+		tx.SetPolicy(&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Spec: *pd.Spec})
+	}
+	for _, pd := range dump.Pods {
+		p, err := pd.pod()
+		if err != nil {
+			return nil, fmt.Errorf("pod %q: %w", pd.Pod, err)
+		}
+		tx.SetPod(p)
+	}
+	addrs, err := parseAddrs(dump.NodeAddrs)
+	if err != nil {
+		return nil, fmt.Errorf("node: %w", err)
+	}
+	if len(addrs) > 0 {
+		tx.SetNodeAddrs(addrs)
+	}
+	return tx, nil
+}
+
+// pod is the inverse of its dump.
+func (pd PodDump) pod() (Pod, error) {
+	ns, name, ok := strings.Cut(pd.Pod, "/")
+	if !ok {
+		return Pod{}, errors.New("no namespace")
+	}
+	p := Pod{
+		Namespace: ns, Name: name, UID: types.UID(pd.UID), Labels: pd.Labels, Local: pd.Local,
+		HostNetwork: pd.HostNetwork, Finished: pd.Finished, Deleting: pd.Deleting, Started: pd.Started, Created: pd.Created,
+	}
+	if pd.Addr != "" {
+		addrs, err := parseAddrs([]string{pd.Addr})
+		if err != nil {
+			return Pod{}, err
+		}
+		p.Addr = addrs[0]
+	}
+	for _, text := range pd.Ports {
+		port, err := parsePodPort(text)
+		if err != nil {
+			return Pod{}, err
+		}
+		p.Ports = append(p.Ports, port)
+	}
+	return p, nil
+}
+
+// parsePodPort reads name:number/protocol.
+func parsePodPort(text string) (PodPort, error) {
+	name, rest, _ := strings.Cut(text, ":")
+	digits, protocol, _ := strings.Cut(rest, "/")
+	number, err := strconv.ParseUint(digits, 10, 16)
+	if err != nil {
+		return PodPort{}, fmt.Errorf("port %q: %w", text, err)
+	}
+	for _, proto := range []policy.Protocol{policy.TCP, policy.UDP, policy.SCTP} {
+		if string(proto) == protocol {
+			return PodPort{Name: name, Protocol: proto, Number: uint16(number)}, nil
+		}
+	}
+	return PodPort{}, fmt.Errorf("port %q: no such protocol", text)
+}
+
+// parseAddrs reads IPv4 addresses.
+func parseAddrs(texts []string) ([]netip.Addr, error) {
+	out := make([]netip.Addr, len(texts))
+	for i, text := range texts {
+		a, err := netip.ParseAddr(text)
+		if err != nil || !a.Is4() {
+			return nil, fmt.Errorf("%q is no IPv4 address", text)
+		}
+		out[i] = a
+	}
+	return out, nil
+}
+
+// View returns what HNS has as far as a dump knows it. Of the others' policies
+// these are the rules only; and of what is not known, what was last known. It
+// fails with ErrDump.
+func (dump Dump) View() (View, error) {
+	ids := make(map[string]string, len(dump.Sets))
+	for _, s := range dump.Sets {
+		ids[s.Name] = s.ID
+	}
+	empty := ipsets.Empty().String()
+	if ids[empty] == "" {
+		ids[empty] = ipsets.Empty().ID()
+	}
+	var v View
+	for _, s := range dump.Sets {
+		if !s.InHNS {
+			continue
+		}
+		p := hns.SetPolicy{ID: s.ID, Name: s.Name, Type: hns.SetType(s.Type)}
+		values := slices.Concat(s.Members, s.Surplus)
+		if p.Type == hns.NestedIPSet {
+			values = append(values, empty)
+		}
+		missing := make(map[string]bool, len(s.Missing))
+		for _, text := range s.Missing {
+			missing[text] = true
+		}
+		for _, text := range values {
+			if missing[text] {
+				continue
+			}
+			if id := ids[text]; p.Type == hns.NestedIPSet && id != "" {
+				text = id
+			}
+			p.Values = append(p.Values, text)
+		}
+		v.Sets = append(v.Sets, p)
+	}
+	for _, ed := range dump.Endpoints {
+		addrs, err := parseAddrs(ed.Addrs)
+		if err != nil {
+			return View{}, fmt.Errorf("%w: endpoint %s: %w", ErrDump, ed.ID, err)
+		}
+		e := hns.Endpoint{ID: ed.ID, Addrs: addrs}
+		for _, a := range slices.Concat(ed.ForeignRules, ed.Applied) {
+			e.Policies = append(e.Policies, hns.NewACLPolicy(a))
+		}
+		v.Endpoints = append(v.Endpoints, e)
+	}
+	return v, nil
+}

@@ -1,0 +1,91 @@
+package dataplane_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+)
+
+// TestRestore: a dataplane that goes on from the dump of another one dumps the
+// same, and does what the other would have done, whatever was outstanding.
+func TestRestore(t *testing.T) {
+	rounds(t, func(t *testing.T, rt *rapid.T, first *string) {
+		w := newWalker(rt, t.Context(), dataplane.Config{
+			MaxBatchedACLs: rapid.SampledFrom([]int{30, 2}).Draw(rt, "batch"),
+			Unchecked:      rapid.Bool().Draw(rt, "unchecked"),
+			GracePeriod:    rapid.SampledFrom([]time.Duration{0, 10 * time.Second}).Draw(rt, "grace"),
+		}, walkSim(), newCluster())
+		w.first = first
+		w.faulty = rapid.Bool().Draw(rt, "faults")
+		w.rejecting = rapid.Bool().Draw(rt, "rejections")
+		actions := w.actions()
+		for _, name := range []string{"process", "tamper", "look", "fold"} { // what was observed is another dataplane's
+			delete(actions, name)
+		}
+		if !w.faulty {
+			delete(actions, "fault")
+			delete(actions, "come and go")
+		}
+		if !w.rejecting {
+			delete(actions, "reject")
+		}
+		actions["restore"] = func(*rapid.T) { w.restore() }
+		rt.Repeat(actions)
+		w.restore()
+		w.calm()
+		w.compare()
+	})
+}
+
+// restore puts a dataplane that goes on from the dump in place of the walker's.
+func (w *walker) restore() {
+	w.note("restore")
+	text, err := json.Marshal(w.dp.Dump())
+	require.NoError(w.t, err)
+	var was dataplane.Dump
+	require.NoError(w.t, json.Unmarshal(text, &was))
+	view, err := was.View()
+	require.NoError(w.t, err)
+	w.dp, err = dataplane.Restore(w.cfg, was, view)
+	require.NoError(w.t, err)
+	is := w.dp.Dump()
+	was.Reports = nil
+	is.Reports = []dataplane.Report{}
+	text, err = json.Marshal(is)
+	require.NoError(w.t, err)
+	is = dataplane.Dump{}
+	require.NoError(w.t, json.Unmarshal(text, &is))
+	is.Reports = nil
+	foreign := func(w dataplane.Warning) bool { return w.Reason == dataplane.ReasonForeignWrites }
+	was.Warnings, is.Warnings = slices.DeleteFunc(was.Warnings, foreign), slices.DeleteFunc(is.Warnings, foreign)
+	for _, d := range []*dataplane.Dump{&was, &is} {
+		for i := range d.Endpoints {
+			d.Endpoints[i].Foreign = 0 // a dump counts them, and has the rules only
+		}
+	}
+	// Of a set that only rules in HNS still name, a dump does not tell what it was
+	// defined as.
+	leftover := func(s dataplane.SetDump) bool {
+		return len(s.Missing)+len(s.Surplus) > 0 && !slices.ContainsFunc(s.Holders, func(h string) bool { return !strings.HasPrefix(h, "applied ") })
+	}
+	if slices.ContainsFunc(was.Sets, leftover) {
+		was.Sets, is.Sets = nil, nil
+	}
+	// Nor of a number of a named port that nobody has any more whether its rule may stay.
+	if slices.ContainsFunc(was.Sets, func(s dataplane.SetDump) bool {
+		return strings.HasPrefix(s.Name, "namedport:") && len(s.Members) == 0
+	}) {
+		return
+	}
+	if diff := cmp.Diff(was, is); diff != "" {
+		w.fail("restored differs (-was +is):\n%s", diff)
+	}
+}

@@ -1,0 +1,340 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/recorder"
+)
+
+// player is HNS as it was recorded. It is used by one goroutine at a time.
+type player struct {
+	rec    *recorder.Recording
+	result *Result
+	world  *world
+	dp     *dataplane.Dataplane
+	now    time.Time // of the dataplane
+	loose  bool      // the dataplane does not know all that the recorded one did
+	// flying are the observations that are not over, observed those that are and
+	// that no transaction had yet.
+	flying   []*lane
+	observed map[uint64]*dataplane.Observation
+	next     int  // step that was not begun
+	began    bool // a transaction did
+	detail   uint64
+}
+
+// lane is one step that is being played: the calls of the dataplane in it
+// against those that were recorded.
+type lane struct {
+	step *recorder.Step
+	out  *Step
+	next int // first recorded call that was not played
+	asks int // calls that the dataplane may still make
+	// fork is what answers when this build has gone another way than the recorded
+	// one: nothing that it does from then on was recorded.
+	fork *hnssim.Sim
+	// lost: the dataplane does not know what the world does.
+	lost bool
+	// over: nothing more of the step was recorded, or is played.
+	over bool
+	// unsure: something that came in is not in the recording, so this build may
+	// well do something else.
+	unsure bool
+	cancel context.CancelFunc // ends the step's context
+	// Of an observation: resume lets it go on to its next call and reports whether
+	// there is one; turn is called there.
+	turn   func() bool
+	resume func() bool
+	stop   func()
+}
+
+type laneKey struct{}
+
+// ended is when a call was over.
+func ended(r *recorder.Call) time.Time { return r.Began.Add(r.Took) }
+
+// place is the place of a recorded call in its step, from 1.
+func (l *lane) place(r *recorder.Call) int {
+	for i := range l.step.Calls {
+		if r == &l.step.Calls[i] {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// found adds a finding about a recorded call, nil for none.
+func (p *player) found(l *lane, r *recorder.Call, f Finding) {
+	if f.Kind == Build && l.unsure {
+		f.Kind = Note
+	}
+	if r != nil {
+		f.Op, f.Call = r.Op, l.place(r)
+	}
+	for i, line := range f.Lines {
+		f.Lines[i] = p.world.readable(line)
+	}
+	l.out.Findings = append(l.out.Findings, f)
+}
+
+// errStopped answers the calls of a step that is given up.
+var errStopped = fmt.Errorf("%w: the replay of this step was stopped", hns.ErrUnavailable)
+
+// ask answers one call of the dataplane.
+func (p *player) ask(ctx context.Context, a asked) answer {
+	l, ok := ctx.Value(laneKey{}).(*lane)
+	if !ok {
+		panic("BUG: a call without a step")
+	}
+	if l.turn != nil && !l.turn() {
+		return answer{err: errStopped}
+	}
+	if l.over {
+		return answer{err: errStopped}
+	}
+	if l.asks--; l.asks < 0 {
+		if l.asks == -1 {
+			p.found(l, nil, Finding{Kind: Build, Text: "this build makes many more calls than were recorded; the step was stopped"})
+		}
+		return answer{err: errStopped}
+	}
+	if l.fork != nil {
+		return a.on(ctx, l.fork)
+	}
+	at := l.find(a)
+	switch {
+	case at >= 0:
+	case l.next == len(l.step.Calls) && l.step.Running: // what came next was not recorded
+		l.over = true
+		return answer{err: errStopped}
+	default:
+		return p.unrecorded(ctx, l, a)
+	}
+	for l.next < at {
+		p.skip(ctx, l)
+	}
+	r := &l.step.Calls[at]
+	if l.turn == nil { // an observation goes on when a transaction lets it
+		p.catchUp(ctx, ended(r))
+		p.now = ended(r)
+	}
+	l.next++
+	if l.next == len(l.step.Calls) && l.step.Error != "" {
+		defer l.cancel() // then the agent was told to stop
+	}
+	switch {
+	case r.Running:
+		l.over = true
+		p.found(l, r, Finding{Kind: Answer, Object: a.object(), Text: fmt.Sprintf("HNS had not answered for %v when this was recorded; the simulator would have", r.Took)})
+		return answer{err: errStopped}
+	case isRead(a.op):
+		return p.read(l, r)
+	}
+	return answer{err: p.write(ctx, l, r, a)}
+}
+
+// find returns the place of the recorded call that is this one, or -1. What may
+// come at another time is passed over.
+func (l *lane) find(a asked) int {
+	for i := l.next; i < len(l.step.Calls); i++ {
+		r := &l.step.Calls[i]
+		if a.is(r) {
+			return i
+		}
+		if !early(r.Op) {
+			break
+		}
+	}
+	return -1
+}
+
+// early reports whether a call may come in another step than it was recorded in:
+// one that looks, or removes what nobody needs.
+func early(op string) bool { return isRead(op) || op == hns.OpSets(hns.Remove) }
+
+// is reports whether a call was recorded as this one.
+func (a asked) is(r *recorder.Call) bool {
+	if a.op != r.Op || a.endpoint != r.Endpoint || len(a.sets) != len(r.Sets) {
+		return false
+	}
+	for i, s := range a.sets {
+		v := r.Sets[i]
+		if s.ID != v.ID || s.Name != v.Name || s.Type != v.Type || len(s.Values) != v.Count {
+			return false
+		}
+		if v.Values != nil && !same(s.Values, v.Values) || v.Values == nil && v.Count > 0 && recorder.DigestValues(s.Values) != v.Digest {
+			return false
+		}
+	}
+	switch {
+	case r.Digest == "":
+		return same(canonical(a.acls), canonical(r.ACLs)) && samePolicies(a.policies, r.Policies)
+	case a.op == hns.OpACLAdd:
+		return recorder.DigestACLs(a.acls) == r.Digest
+	}
+	return recorder.DigestPolicies(a.policies) == r.Digest
+}
+
+// unrecorded answers a call that was not recorded at this place.
+func (p *player) unrecorded(ctx context.Context, l *lane, a asked) answer {
+	var r *recorder.Call
+	if l.next < len(l.step.Calls) {
+		r = &l.step.Calls[l.next]
+	}
+	f := Finding{Kind: Build, Object: a.object()}
+	if p.loose && early(a.op) {
+		f.Kind = Note
+	}
+	switch {
+	case r == nil:
+		f.Text = "this build asks for " + a.words() + " besides"
+	case r.Op == a.op && r.Endpoint == a.endpoint:
+		f.Text = "this build asks for another " + a.words()
+		f.Legend, f.Lines = inBuild, particulars(against(r, a))
+	default:
+		f.Text = fmt.Sprintf("this build asks for %s where %s was recorded", a.words(), askedOf(r).words())
+	}
+	p.found(l, r, f)
+	if isRead(a.op) {
+		return p.world.read(a)
+	}
+	l.fork, l.lost = p.world.fork(), true
+	return a.on(ctx, l.fork)
+}
+
+// against returns what a recorded call had that this one has not, and the other
+// way round.
+func against(r *recorder.Call, a asked) (missing, surplus []string) {
+	lines := func(a asked) (out []string) {
+		for _, s := range a.sets {
+			if len(s.Values) == 0 {
+				out = append(out, s.Name+" without members")
+			}
+			for _, v := range s.Values {
+				out = append(out, s.Name+" "+v)
+			}
+		}
+		ours, foreign := hns.Endpoint{Policies: a.policies}.Split()
+		out = append(out, rules(canonical(slices.Concat(a.acls, ours)))...)
+		for _, other := range foreign {
+			out = append(out, other.Type+" "+string(other.Settings))
+		}
+		return out
+	}
+	return difference(lines(askedOf(r)), lines(a))
+}
+
+// words names a call for people.
+func (a asked) words() string {
+	if object := a.object(); object != "" {
+		return a.op + " " + object
+	}
+	return a.op
+}
+
+// skip takes a recorded call that this build does not make: what it read or did
+// is so all the same.
+func (p *player) skip(ctx context.Context, l *lane) {
+	r := &l.step.Calls[l.next]
+	a := askedOf(r)
+	l.next++
+	if l.fork == nil && !l.over {
+		f := Finding{Kind: Build, Object: a.object(), Text: "this build does not ask for " + a.words()}
+		if p.loose && early(r.Op) {
+			f.Kind = Note
+		}
+		p.found(l, r, f)
+	}
+	l.lost = true
+	switch {
+	case r.Running:
+	case isRead(r.Op):
+		p.read(l, r)
+	default:
+		_ = p.write(ctx, l, r, a) // the dataplane does not ask
+		for _, v := range r.Sets {
+			if v.Values == nil && v.Count > 0 {
+				p.world.vague[subject{set: v.ID}] = true
+			}
+		}
+		if r.Cut && r.Endpoint != "" {
+			p.world.vague[subject{endpoint: r.Endpoint}] = true
+		}
+	}
+}
+
+// finish plays the recorded calls that the dataplane did not ask for in a step
+// that is over.
+func (p *player) finish(ctx context.Context, l *lane) {
+	if l.fork != nil && l.next < len(l.step.Calls) {
+		p.found(l, nil, Finding{Kind: Note, Text: fmt.Sprintf("the rest of the step was not compared: %s", count(len(l.step.Calls)-l.next, "recorded call"))})
+	}
+	for l.next < len(l.step.Calls) {
+		p.skip(ctx, l)
+	}
+}
+
+// ----- hns.Client -----
+
+// client is the player as the dataplane sees it.
+type client struct{ p *player }
+
+var _ hns.Client = client{}
+
+// Network implements hns.Client.
+func (c client) Network(ctx context.Context) (hns.Network, error) {
+	out := c.p.ask(ctx, asked{op: hns.OpNetworkGet})
+	for i, s := range out.network.Sets {
+		out.network.Sets[i].Values = slices.Clone(s.Values)
+	}
+	return out.network, out.err
+}
+
+// ListEndpoints implements hns.Client.
+func (c client) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
+	out := c.p.ask(ctx, asked{op: hns.OpEndpointList})
+	for i := range out.endpoints {
+		out.endpoints[i] = cloned(out.endpoints[i])
+	}
+	return out.endpoints, out.err
+}
+
+// GetEndpoint implements hns.Client.
+func (c client) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
+	out := c.p.ask(ctx, asked{op: hns.OpEndpointGet, endpoint: id})
+	if out.err != nil {
+		return hns.Endpoint{}, out.err
+	}
+	return cloned(out.endpoints[0]), nil
+}
+
+// cloned shares nothing that the dataplane may change.
+func cloned(e hns.Endpoint) hns.Endpoint {
+	e.Addrs, e.Policies = slices.Clone(e.Addrs), slices.Clone(e.Policies)
+	return e
+}
+
+// ModifySets implements hns.Client.
+func (c client) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy) error {
+	own := slices.Clone(sets)
+	for i, s := range own {
+		own[i].Values = slices.Clone(s.Values)
+	}
+	return c.p.ask(ctx, asked{op: hns.OpSets(verb), sets: own}).err
+}
+
+// AddACLs implements hns.Client.
+func (c client) AddACLs(ctx context.Context, endpoint string, acls []hns.ACL) error {
+	return c.p.ask(ctx, asked{op: hns.OpACLAdd, endpoint: endpoint, acls: slices.Clone(acls)}).err
+}
+
+// ReplacePolicies implements hns.Client.
+func (c client) ReplacePolicies(ctx context.Context, endpoint string, policies []hns.EndpointPolicy) error {
+	return c.p.ask(ctx, asked{op: hns.OpACLUpdate, endpoint: endpoint, policies: slices.Clone(policies)}).err
+}

@@ -1,0 +1,127 @@
+package replay
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/recorder"
+)
+
+// fill puts into the world what a dump knows of HNS.
+func (w *world) fill(d dataplane.Dump, view dataplane.View) {
+	w.setsRead = !d.Due.Unread
+	for _, s := range view.Sets {
+		w.sets[s.ID] = s
+	}
+	for _, e := range view.Endpoints {
+		w.endpoints[e.ID] = e
+		w.partial[e.ID] = true
+	}
+	for _, s := range d.Sets {
+		if s.Unknown {
+			w.vague[subject{set: s.ID}] = true
+		}
+	}
+	for _, e := range d.Endpoints {
+		if !e.Known {
+			w.vague[subject{endpoint: e.ID}] = true
+		}
+	}
+	w.sync(w.all())
+}
+
+// view returns what HNS has, and has a dump agree with it: what its dataplane
+// knows then is what HNS has.
+func (w *world) view(d *dataplane.Dump) dataplane.View {
+	var v dataplane.View
+	for _, id := range sorted(w.sets) {
+		if strings.HasPrefix(id, hns.SetIDPrefix) {
+			v.Sets = append(v.Sets, w.sets[id])
+		}
+	}
+	for i := range d.Sets {
+		d.Sets[i].Unknown = w.vague[subject{set: d.Sets[i].ID}]
+	}
+	for _, e := range w.read(asked{op: hns.OpEndpointList}).endpoints {
+		v.Endpoints = append(v.Endpoints, e)
+		for i := range d.Endpoints {
+			if ed := &d.Endpoints[i]; ed.ID == e.ID && !w.vague[subject{endpoint: e.ID}] {
+				ed.Known, ed.Next.Version = true, e.Version()
+			}
+		}
+	}
+	return v
+}
+
+// check finds what no agent would have recorded, and could not be played.
+func check(rec recorder.Recording) error {
+	wrong := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s", ErrRecording, fmt.Sprintf(format, args...))
+	}
+	switch s := rec.Settings; {
+	case rec.Format != recorder.Format:
+		return wrong("its format is %d, this build reads %d", rec.Format, recorder.Format)
+	case s.MaxRepairs < 0 || s.MaxBatchedACLs < 0 || s.GracePeriod < 0:
+		return wrong("a setting is negative")
+	case rec.Start == nil && rec.Forgotten > 0:
+		return wrong("%s, and nothing to begin from", count(int(rec.Forgotten), "forgotten step"))
+	}
+	var last uint64
+	for _, s := range rec.Steps {
+		if s.Number <= last {
+			return wrong("step %d comes after step %d", s.Number, last)
+		}
+		last = s.Number
+		if err := checkStep(s); err != nil {
+			return wrong("step %d: %s", s.Number, err.Error())
+		}
+	}
+	return nil
+}
+
+func checkStep(s recorder.Step) error {
+	for _, e := range s.Events {
+		if e.Pod != nil && e.Pod.Addr.IsValid() && !e.Pod.Addr.Is4() {
+			return fmt.Errorf("pod %s has an address that is not IPv4", e.Object)
+		}
+		if _, _, ok := strings.Cut(e.Object, "/"); !ok && (e.Kind == recorder.KindPod || e.Kind == recorder.KindPolicy) {
+			return fmt.Errorf("%s %q without a namespace", e.Kind, e.Object)
+		}
+	}
+	for i, c := range s.Calls {
+		read := c.Error == nil && !c.Running
+		_, ofSets := verbs[c.Op]
+		switch {
+		case c.Took < 0 || c.Began.IsZero():
+			return fmt.Errorf("call %d has no time", i+1)
+		case c.Op == hns.OpNetworkGet && read && c.Network == nil, c.Op == hns.OpEndpointGet && read && len(c.Endpoints) != 1:
+			return fmt.Errorf("call %d has no result", i+1)
+		case !isRead(c.Op) && !ofSets && c.Op != hns.OpACLAdd && c.Op != hns.OpACLUpdate:
+			return fmt.Errorf("call %d: no such operation %q", i+1, c.Op)
+		case ofSets != (c.Endpoint == "" && !isRead(c.Op)):
+			return fmt.Errorf("call %d: %s of endpoint %q", i+1, c.Op, c.Endpoint)
+		}
+	}
+	return nil
+}
+
+// newStep begins the telling of a step.
+func newStep(s *recorder.Step, began time.Time) Step {
+	out := Step{
+		Number: s.Number, Kind: s.Kind, Offset: s.Began.Sub(began), Took: s.Took,
+		Came: came(s), Calls: make([]Call, len(s.Calls)), Findings: []Finding{},
+	}
+	for i, c := range s.Calls {
+		out.Calls[i] = Call{Op: c.Op, Endpoint: c.Endpoint, Count: c.Count, Took: c.Took}
+		if c.Error != nil {
+			out.Calls[i].Error = c.Error.Message
+		}
+		if c.Running {
+			out.Calls[i].Error = "no answer yet"
+		}
+	}
+	return out
+}

@@ -1,0 +1,416 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"net/netip"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+// subject is what a write changes: a set, or the rules of an endpoint.
+type subject struct{ set, endpoint string } // ids
+
+// world is what HNS has by what was recorded so far: what was read last, and
+// what was written since. The judge is a simulator in the same state, as near as
+// it can be brought: it does not take everything that may be on a real node.
+type world struct {
+	network   hns.Network // without its sets
+	sets      map[string]hns.SetPolicy
+	endpoints map[string]hns.Endpoint
+	absent    map[string]bool   // endpoints that the last listing lacked
+	names     map[string]string // of sets, also of those that are gone
+	setsRead  bool              // before, what is there is nobody's fault
+	// vague is what a dump does not know, or only some of it: the first read of it
+	// shows it.
+	vague map[subject]bool
+	// partial are endpoints of a dump, which does not have all that others put there.
+	partial map[string]bool
+	// doubts are the writes that failed and may have been done.
+	doubts map[subject][]doubt
+	wrote  map[subject]write // the last one that was done
+	// versions are what endpoints were read to be, for reads that were kept by
+	// their version only.
+	versions map[string]map[hns.Version]hns.Endpoint
+
+	judge  *hnssim.Sim
+	judged map[string]hns.SetPolicy // its sets
+}
+
+// doubt is what a write that failed would have led to.
+type doubt struct {
+	step  uint64
+	call  int
+	set   hns.SetPolicy // Type "": gone
+	rules []hns.ACL     // of the endpoint
+}
+
+// write is what was there before a write, for a read that overlapped with it.
+type write struct {
+	end    time.Time
+	set    hns.SetPolicy
+	before hns.Endpoint
+}
+
+func newWorld() *world {
+	return &world{
+		sets: map[string]hns.SetPolicy{}, endpoints: map[string]hns.Endpoint{}, absent: map[string]bool{},
+		vague: map[subject]bool{}, partial: map[string]bool{}, doubts: map[subject][]doubt{}, wrote: map[subject]write{},
+		versions: map[string]map[hns.Version]hns.Endpoint{}, names: map[string]string{},
+		judge: hnssim.New(hnssim.Options{}), judged: map[string]hns.SetPolicy{},
+	}
+}
+
+// asked is one call of the dataplane.
+type asked struct {
+	op       string
+	endpoint string
+	sets     []hns.SetPolicy
+	acls     []hns.ACL
+	policies []hns.EndpointPolicy
+}
+
+// answer is what a call returns.
+type answer struct {
+	network   hns.Network
+	endpoints []hns.Endpoint // one for Endpoint/Get
+	err       error
+}
+
+// verbs are the verbs of set requests by operation.
+var verbs = map[string]hns.Verb{
+	hns.OpSets(hns.Add): hns.Add, hns.OpSets(hns.Update): hns.Update, hns.OpSets(hns.Remove): hns.Remove,
+}
+
+func isRead(op string) bool {
+	return op == hns.OpNetworkGet || op == hns.OpEndpointList || op == hns.OpEndpointGet
+}
+
+// on makes the call to a client.
+func (a asked) on(ctx context.Context, c hns.Client) (out answer) {
+	ctx = context.WithoutCancel(ctx)
+	switch a.op {
+	case hns.OpNetworkGet:
+		out.network, out.err = c.Network(ctx)
+	case hns.OpEndpointList:
+		out.endpoints, out.err = c.ListEndpoints(ctx)
+	case hns.OpEndpointGet:
+		var e hns.Endpoint
+		e, out.err = c.GetEndpoint(ctx, a.endpoint)
+		out.endpoints = []hns.Endpoint{e}
+	case hns.OpACLAdd:
+		out.err = c.AddACLs(ctx, a.endpoint, a.acls)
+	case hns.OpACLUpdate:
+		out.err = c.ReplacePolicies(ctx, a.endpoint, a.policies)
+	default:
+		out.err = c.ModifySets(ctx, verbs[a.op], a.sets)
+	}
+	return out
+}
+
+// read answers a read from what is there.
+func (w *world) read(a asked) (out answer) {
+	switch a.op {
+	case hns.OpNetworkGet:
+		out.network = w.network
+		for _, id := range sorted(w.sets) {
+			out.network.Sets = append(out.network.Sets, w.sets[id])
+		}
+	case hns.OpEndpointList:
+		for _, id := range sorted(w.endpoints) {
+			if !w.absent[id] {
+				out.endpoints = append(out.endpoints, w.endpoints[id])
+			}
+		}
+	default:
+		e, ok := w.endpoints[a.endpoint]
+		if !ok {
+			out.err = &hns.OpError{Op: a.op, Kind: hns.KindEndpoint, ID: a.endpoint, Err: hns.ErrNotFound}
+		}
+		out.endpoints = []hns.Endpoint{e}
+	}
+	return out
+}
+
+// subjects are what a write is about.
+func (a asked) subjects() []subject {
+	if a.endpoint != "" {
+		return []subject{{endpoint: a.endpoint}}
+	}
+	out := make([]subject, len(a.sets))
+	for i, s := range a.sets {
+		out[i] = subject{set: s.ID}
+	}
+	return out
+}
+
+// after returns what a write leads to, subject by subject.
+func (w *world) after(a asked) []doubt {
+	switch a.op {
+	case hns.OpACLAdd:
+		ours, _ := w.endpoints[a.endpoint].Split()
+		return []doubt{{rules: append(ours, canonical(a.acls)...)}}
+	case hns.OpACLUpdate:
+		ours, _ := hns.Endpoint{Policies: a.policies}.Split()
+		return []doubt{{rules: ours}}
+	}
+	out := make([]doubt, len(a.sets))
+	for i, s := range a.sets {
+		switch _, there := w.sets[s.ID]; {
+		case verbs[a.op] == hns.Remove, verbs[a.op] == hns.Update && !there: // of a missing set: silently ignored
+		default:
+			out[i].set = s
+		}
+	}
+	return out
+}
+
+// do takes a write that was done; it ended at end.
+func (w *world) do(a asked, end time.Time) {
+	after := w.after(a)
+	for i, s := range a.subjects() {
+		w.wrote[s] = write{end: end, set: w.sets[s.set], before: w.endpoints[s.endpoint]}
+		delete(w.doubts, s)
+		switch {
+		case s.endpoint != "":
+			e, ok := w.endpoints[s.endpoint]
+			if !ok {
+				e = hns.Endpoint{ID: s.endpoint}
+			}
+			e.Policies = a.policies
+			if a.op == hns.OpACLAdd {
+				e.Policies = slices.Clone(w.endpoints[s.endpoint].Policies)
+				for _, rule := range a.acls {
+					e.Policies = append(e.Policies, hns.NewACLPolicy(rule))
+				}
+			}
+			w.endpoints[s.endpoint] = e
+			delete(w.absent, s.endpoint)
+		case after[i].set.Type == "":
+			delete(w.sets, s.set)
+		default:
+			w.sets[s.set], w.names[s.set] = after[i].set, after[i].set.Name
+		}
+	}
+}
+
+// setID is an id of ours in a text.
+var setID = regexp.MustCompile(hns.SetIDPrefix + "[0-9A-Za-z]+")
+
+// readable has the names of sets in place of their ids.
+func (w *world) readable(line string) string {
+	return setID.ReplaceAllStringFunc(line, func(id string) string { return cmp.Or(w.names[id], id) })
+}
+
+// ----- the judge -----
+
+// sync brings the judge to where the world is, for these subjects.
+func (w *world) sync(subjects []subject) {
+	var gone, nested []string
+	for _, s := range subjects {
+		set, there := w.sets[s.set]
+		if there {
+			w.names[set.ID] = set.Name
+		}
+		switch {
+		case s.endpoint != "":
+		case !there:
+			gone = append(gone, s.set)
+		case set.Type == hns.NestedIPSet:
+			nested = append(nested, s.set)
+		default:
+			w.putSet(set)
+		}
+	}
+	for _, id := range nested { // their members come first
+		w.putSet(w.sets[id])
+	}
+	w.dropSets(gone)
+	for _, s := range subjects {
+		if s.endpoint != "" {
+			w.putEndpoint(s.endpoint)
+		}
+	}
+}
+
+// putSet makes a set in the judge, or as much of it as it takes.
+func (w *world) putSet(s hns.SetPolicy) {
+	if was, there := w.judged[s.ID]; there && (was.Type != s.Type || was.Name != s.Name) {
+		w.dropSets([]string{s.ID})
+	}
+	if w.judge.PutSet(s) != nil {
+		for id, other := range w.judged {
+			if other.Name == s.Name && id != s.ID {
+				w.dropSets([]string{id})
+			}
+		}
+		s.Values = slices.DeleteFunc(slices.Clone(s.Values), func(v string) bool {
+			_, address := hns.ParseSpan(v)
+			return s.Type == hns.IPSet && !address || s.Type == hns.NestedIPSet && w.judged[v].Type != hns.IPSet
+		})
+		if w.judge.PutSet(s) != nil {
+			return
+		}
+	}
+	w.judged[s.ID] = s
+}
+
+// dropSets removes sets from the judge, also such as are in use there.
+func (w *world) dropSets(ids []string) {
+	lost := map[string]bool{}
+	for _, id := range ids {
+		if _, there := w.judged[id]; there && w.judge.DropSet(id) != nil {
+			lost[id] = true
+		} else {
+			delete(w.judged, id)
+		}
+	}
+	if len(lost) == 0 {
+		return
+	}
+	for _, e := range w.judge.Endpoints() {
+		kept := slices.DeleteFunc(slices.Clone(e.Policies), func(p hns.EndpointPolicy) bool {
+			a, err := p.ACL()
+			return err == nil && slices.ContainsFunc(a.SetIDs(), func(id string) bool { return lost[id] })
+		})
+		if len(kept) < len(e.Policies) {
+			_ = w.judge.SetPolicies(e.ID, kept) // what was there cannot be refused
+		}
+	}
+	for _, s := range w.judged {
+		if s.Type == hns.NestedIPSet && slices.ContainsFunc(s.Values, func(id string) bool { return lost[id] }) {
+			s.Values = slices.DeleteFunc(slices.Clone(s.Values), func(id string) bool { return lost[id] })
+			w.putSet(s)
+		}
+	}
+	for _, nested := range []bool{true, false} {
+		for id := range lost {
+			if (w.judged[id].Type == hns.NestedIPSet) == nested && w.judge.DropSet(id) == nil {
+				delete(w.judged, id)
+			}
+		}
+	}
+}
+
+// putEndpoint makes an endpoint in the judge as it is in the world, but for
+// policies that the judge does not take.
+func (w *world) putEndpoint(id string) {
+	e, there := w.endpoints[id]
+	if !there {
+		_ = w.judge.DeleteEndpoint(id) // or it never was there
+		return
+	}
+	if view, ok := w.judge.Endpoint(id); ok && !slices.Equal(view.Addrs, e.Addrs) {
+		_ = w.judge.DeleteEndpoint(id)
+	}
+	if _, ok := w.judge.Endpoint(id); !ok {
+		addrs := slices.DeleteFunc(slices.Clone(e.Addrs), func(a netip.Addr) bool { return !a.IsValid() })
+		err := w.judge.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: addrs, Policies: []hns.EndpointPolicy{}})
+		if err != nil {
+			return // it has no id
+		}
+	}
+	state := hnssim.AttachedSharing
+	if w.absent[id] {
+		state = hnssim.Detached
+	}
+	_ = w.judge.SetState(id, state) // it is there
+	if w.judge.SetPolicies(id, e.Policies) == nil {
+		return
+	}
+	taken := slices.DeleteFunc(slices.Clone(e.Policies), func(p hns.EndpointPolicy) bool {
+		return w.judge.SetPolicies(id, []hns.EndpointPolicy{p}) != nil
+	})
+	_ = w.judge.SetPolicies(id, taken) // each of them was taken
+}
+
+// fork returns a simulator in the state of the world, for a dataplane that goes
+// another way.
+func (w *world) fork() *hnssim.Sim {
+	f := newWorld()
+	f.sets, f.endpoints, f.absent = w.sets, w.endpoints, w.absent
+	f.judge = hnssim.New(hnssim.Options{Network: w.network.Name, ID: w.network.ID})
+	f.sync(w.all())
+	return f.judge
+}
+
+// all are the subjects of everything that is there, in order.
+func (w *world) all() []subject {
+	var out []subject
+	for _, id := range sorted(w.sets) {
+		out = append(out, subject{set: id})
+	}
+	for _, id := range sorted(w.endpoints) {
+		out = append(out, subject{endpoint: id})
+	}
+	return out
+}
+
+// ----- comparing -----
+
+func canonical(acls []hns.ACL) []hns.ACL {
+	out := make([]hns.ACL, len(acls))
+	for i, a := range acls {
+		out[i] = a.Canonical()
+	}
+	return out
+}
+
+// difference compares two lists as multisets.
+func difference[T comparable](want, have []T) (missing, surplus []T) {
+	count := map[T]int{}
+	for _, v := range have {
+		count[v]++
+	}
+	for _, v := range want {
+		if count[v]--; count[v] < 0 {
+			missing = append(missing, v)
+		}
+	}
+	clear(count)
+	for _, v := range want {
+		count[v]++
+	}
+	for _, v := range have {
+		if count[v]--; count[v] < 0 {
+			surplus = append(surplus, v)
+		}
+	}
+	return missing, surplus
+}
+
+func same[T comparable](a, b []T) bool {
+	missing, surplus := difference(a, b)
+	return len(missing)+len(surplus) == 0
+}
+
+func sameSet(a, b hns.SetPolicy) bool {
+	return a.Type == b.Type && a.Name == b.Name && same(a.Values, b.Values)
+}
+
+func samePolicies(a, b []hns.EndpointPolicy) bool {
+	return hns.VersionOf(nil, nil, a) == hns.VersionOf(nil, nil, b)
+}
+
+// class returns the class of an error, nil for none of them.
+func class(err error) error {
+	for _, c := range classes {
+		if errors.Is(err, c) {
+			return c
+		}
+	}
+	return nil
+}
+
+var classes = []error{
+	hns.ErrNotFound, hns.ErrAlreadyExists, hns.ErrInUse, hns.ErrConflict, hns.ErrInvalid, hns.ErrUnavailable,
+}
+
+// sorted returns the keys of a map in order.
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

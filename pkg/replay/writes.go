@@ -1,0 +1,124 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/recorder"
+)
+
+// write answers a write as it was recorded, and compares that with what the
+// simulator says to it.
+func (p *player) write(ctx context.Context, l *lane, r *recorder.Call, a asked) error {
+	w := p.world
+	if r.Error == nil {
+		p.written(ctx, l, r, a)
+		return nil
+	}
+	err := rebuilt(r.Error)
+	if hns.EndpointGone(err) {
+		p.gone(l, a.endpoint)
+		return err
+	}
+	if !errors.Is(err, hns.ErrInvalid) {
+		p.attached(a)
+	}
+	after := w.after(a)
+	would := w.judgment(ctx, a)
+	if would == nil {
+		w.sync(a.subjects()) // it was not done, as far as we know
+	}
+	switch unknown := hns.OutcomeUnknown(err); {
+	case !unknown && p.unjudged(a):
+		return err
+	case would == nil:
+		p.found(l, r, Finding{Kind: Answer, Object: a.object(), Text: fmt.Sprintf("HNS answered %q; the simulator would have done it", r.Error.Message)})
+	case !errors.Is(would, class(err)):
+		p.found(l, r, Finding{Kind: Answer, Object: a.object(), Text: fmt.Sprintf("HNS answered %q; the simulator would have answered %q", r.Error.Message, would)})
+	}
+	if would == nil && hns.OutcomeUnknown(err) {
+		for i, s := range a.subjects() {
+			after[i].step, after[i].call = l.step.Number, l.place(r)
+			w.doubts[s] = append(w.doubts[s], after[i])
+		}
+	}
+	return err
+}
+
+// written takes a write that HNS did.
+func (p *player) written(ctx context.Context, l *lane, r *recorder.Call, a asked) {
+	w := p.world
+	p.attached(a)
+	would := w.judgment(ctx, a)
+	if would != nil && !p.unjudged(a) {
+		p.found(l, r, Finding{Kind: Answer, Object: a.object(), Text: fmt.Sprintf("HNS did it; the simulator would have answered %q", would)})
+	}
+	for _, s := range a.subjects() {
+		delete(w.vague, s)
+	}
+	w.do(a, ended(r))
+	if would != nil {
+		w.sync(a.subjects())
+	}
+}
+
+// judgment has the judge do a write, and returns what it says.
+func (w *world) judgment(ctx context.Context, a asked) error {
+	if err := a.on(ctx, w.judge).err; err != nil {
+		return err
+	}
+	for _, s := range a.sets {
+		_, there := w.judged[s.ID]
+		switch verb := verbs[a.op]; {
+		case verb == hns.Remove:
+			delete(w.judged, s.ID)
+		case verb == hns.Add || there:
+			w.judged[s.ID] = s
+		}
+	}
+	return nil
+}
+
+// attached takes that the endpoint of a write is attached, as HNS does not say that
+// it is not.
+func (p *player) attached(a asked) {
+	if p.world.absent[a.endpoint] {
+		delete(p.world.absent, a.endpoint)
+		p.world.sync(a.subjects())
+	}
+}
+
+// unjudged reports whether a write is about something that is not known well
+// enough to say what HNS should answer.
+func (p *player) unjudged(a asked) bool {
+	for _, s := range a.subjects() {
+		if p.world.vague[s] || len(p.world.doubts[s]) > 0 {
+			return true
+		}
+	}
+	return !p.world.setsRead
+}
+
+// object is what a call is about, in a word.
+func (a asked) object() string {
+	switch {
+	case a.endpoint != "":
+		return a.endpoint
+	case len(a.sets) == 1:
+		return a.sets[0].Name
+	case len(a.sets) > 1:
+		return count(len(a.sets), "set")
+	}
+	return ""
+}
+
+// askedOf is the call that was recorded, as far as its arguments were kept.
+func askedOf(r *recorder.Call) asked {
+	a := asked{op: r.Op, endpoint: r.Endpoint, acls: r.ACLs, policies: r.Policies}
+	for _, v := range r.Sets {
+		a.sets = append(a.sets, hns.SetPolicy{ID: v.ID, Name: v.Name, Type: v.Type, Values: v.Values})
+	}
+	return a
+}
