@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
+	"github.com/winnpm/winnpm/pkg/bundle"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/explain"
@@ -40,7 +41,7 @@ type source struct {
 // flags adds those of the source to a command.
 func (s *source) flags(cmd *cobra.Command) {
 	s.agentFlags(cmd)
-	cmd.Flags().StringVar(&s.dump, "dump", "", "a saved dump, a `file` or - (stdin)")
+	cmd.Flags().StringVar(&s.dump, "dump", "", "a saved dump or support bundle, a `file`; - is a dump on stdin")
 	cmd.MarkFlagsMutuallyExclusive("manifests", "dump", "server")
 	s.others = "--dump and --manifests ask something else"
 }
@@ -115,12 +116,7 @@ func (s *source) read(ctx context.Context, std streams) (dataplane.Dump, explain
 		d, err := debug.ReadManager(std.in)
 		return d, nil, err
 	case s.dump != "":
-		f, err := os.Open(s.dump)
-		if err != nil {
-			return dataplane.Dump{}, nil, err
-		}
-		defer f.Close()
-		d, err := debug.ReadManager(f)
+		d, err := openDump(s.dump)
 		if err != nil {
 			err = fmt.Errorf("%s: %w", s.dump, err)
 		}
@@ -129,6 +125,25 @@ func (s *source) read(ctx context.Context, std streams) (dataplane.Dump, explain
 	var d dataplane.Dump
 	err := s.fetch(ctx, debug.ManagerPath, intoDump(&d))
 	return d, nil, err
+}
+
+// openDump reads the dump in a file, or in the support bundle that the file is.
+func openDump(file string) (dataplane.Dump, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return dataplane.Dump{}, err
+	}
+	defer f.Close()
+	magic := make([]byte, 2)
+	if _, err := f.ReadAt(magic, 0); err != nil || string(magic) != "PK" {
+		return debug.ReadManager(f) // which says what is wrong with it
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return dataplane.Dump{}, err
+	}
+	b, err := bundle.Read(f, info.Size())
+	return b.Dump, err
 }
 
 // intoDump reads what debug.ManagerPath answers.
