@@ -177,7 +177,7 @@ func (x *explainer) state(d decision, own end, isolating []string) *State {
 	case Unknown:
 		s.Why = d.reason
 	case Allowed:
-		x.allowed(s, own)
+		x.allowed(s, own, isolating)
 	default:
 		s.Tried = x.tried(d)
 		x.blocked(s, d, own, isolating)
@@ -186,7 +186,7 @@ func (x *explainer) state(d decision, own end, isolating []string) *State {
 }
 
 // allowed says why a connection passes.
-func (x *explainer) allowed(s *State, own end) {
+func (x *explainer) allowed(s *State, own end, isolating []string) {
 	var paths []string
 	var other *hns.ACL
 	for i, r := range s.Rules {
@@ -207,6 +207,8 @@ func (x *explainer) allowed(s *State, own end) {
 		s.Why = fmt.Sprintf("policy %s allows it", list(paths, "and policy"))
 	case other == nil:
 		s.Why = "the endpoint has no rules, so nothing is filtered"
+	case other.Priority >= hns.PriorityDefault && len(isolating) > 0:
+		s.Why = fmt.Sprintf("the rule that isolates %s for %s is not in HNS", own.pod.Pod, directionWord(x.q.dir))
 	case other.Priority >= hns.PriorityDefault:
 		s.Why = fmt.Sprintf("no policy isolates %s for %s", own.pod.Pod, directionWord(x.q.dir))
 	case other.Priority == hns.PriorityNode && other.Ours():
