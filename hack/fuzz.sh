@@ -7,7 +7,7 @@ found=0
 while IFS=: read -r file target; do
 	found=1
 	echo "fuzz: $(dirname "$file") $target"
-	go test -run='^$' -fuzz="^$target\$" -fuzztime="${FUZZTIME:-20s}" "./$(dirname "$file")"
+	go test -run='^$' -fuzz="^$target\$" -fuzztime="${FUZZTIME:-20s}" -fuzzminimizetime=5s "./$(dirname "$file")"
 done < <(grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' cmd pkg test | sed 's/func //' | sort)
 if [ $found = 0 ]; then
 	echo "fuzz: there is no fuzz target" >&2
