@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests the root module; arguments go to go test. Without arguments the oracle
-# and the disturbed scenarios, which do less under the race detector, then run
-# once more without it. The oracle prints how often every field of the API was
+# Tests the root module; arguments go to go test. Without arguments the oracle,
+# the random walks and the disturbed scenarios, which do less under the race
+# detector, then run once more without it. The oracle prints how often every field of the API was
 # generated, allowed and denied.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,5 +14,5 @@ fi
 go test $race -count=1 "$@" ./...
 if [ $# = 0 ] && [ -n "$race" ]; then
 	go test -count=1 -v ./test/oracle/oracletest
-	go test -count=1 ./test/torture
+	go test -count=1 ./pkg/dataplane ./test/torture
 fi

@@ -1,7 +1,10 @@
 package dataplane_test
 
 import (
+	"flag"
 	"fmt"
+	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -45,6 +48,20 @@ func TestRandomWalk(t *testing.T) {
 		w.compare()
 		w.clear()
 	})
+}
+
+// TestMain has random tests do a quarter under the race detector, which sees
+// little in walks of one goroutine; make test runs them in full without it.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	info, ok := debug.ReadBuildInfo()
+	checks := flag.Lookup("rapid.checks")
+	if ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) && checks.Value.String() == checks.DefValue {
+		if err := checks.Value.Set("25"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
 }
 
 // rounds runs some walks side by side. It logs the first failure, as what depends

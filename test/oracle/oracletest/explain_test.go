@@ -26,7 +26,7 @@ import (
 // TestExplain: of a random cluster an explanation says what the oracle says, by
 // the same policy; its rules are those that allow, and its changes would help.
 func TestExplain(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		g := gen.New(t)
 		w := newWorld(t, drawSetup(t))
 		c := g.Cluster()
@@ -46,7 +46,7 @@ func TestExplain(t *testing.T) {
 // does now from what it should do; it admits what it cannot know.
 func TestExplainTroubled(t *testing.T) {
 	differed, unknown := 0, 0
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		g := gen.New(t)
 		w := newWorld(t, drawSetup(t))
 		before := g.Cluster()
@@ -76,8 +76,8 @@ func TestExplainTroubled(t *testing.T) {
 			}
 		})
 	})
-	require.Positive(t, differed, "HNS was never behind")
-	require.Positive(t, unknown, "no outcome was ever lost")
+	ever(t, differed, "HNS was never behind")
+	ever(t, unknown, "no outcome was ever lost")
 }
 
 // trouble makes calls of HNS fail from now on.

@@ -43,6 +43,23 @@ func TestOracle(t *testing.T) {
 	}
 }
 
+// check is rapid.Check, which under the race detector gets by with a quarter.
+func check(t *testing.T, prop func(*rapid.T)) {
+	if checks := flag.Lookup("rapid.checks"); underRace() && checks.Value.String() == checks.DefValue {
+		require.NoError(t, checks.Value.Set("25"))
+		t.Cleanup(func() { require.NoError(t, checks.Value.Set(checks.DefValue)) })
+	}
+	rapid.Check(t, prop)
+}
+
+// ever wants what a property saw to be more than nothing, unless it did less.
+func ever(t *testing.T, seen int, never string) {
+	t.Helper()
+	if !underRace() {
+		require.Positive(t, seen, never)
+	}
+}
+
 // underRace reports whether the test was built with the race detector.
 func underRace() bool {
 	info, ok := debug.ReadBuildInfo()
