@@ -66,7 +66,7 @@ func TestTrace(t *testing.T) {
 		{"no dump", []string{allowed, "--dump", "../../README.md"}, exitNoDump, "", "../../README.md: no dump of /npm/v1/debug/manager"},
 		{"no manifests", []string{allowed, "--manifests", "none"}, exitNoDump, "", "npm: trace: none: cannot be read"},
 
-		{"no question", nil, 2, "", "npm: accepts between 1 and 2 arg(s), received 0"},
+		{"no question", nil, 2, "", "npm: trace: 0 arguments: write trace FROM TO:PORT"},
 		{"no arrow", []string{"x/web"}, 2, "", `npm: trace "x/web": write FROM->TO:PORT/PROTO`},
 		{"no output", []string{allowed, "-o", "yaml"}, 2, "", "the output is text or json"},
 		{"two sources", []string{allowed, "--dump", "-", "--manifests", shop}, 2, "", "none of the others can be"},
