@@ -61,7 +61,7 @@ func TestTrace(t *testing.T) {
 
 		{"no such pod", []string{"shop/db->shop/db-0:1/TCP", "--server", server.URL}, exitNoDump, "", "npm: trace: shop/db cannot be asked about: there is no such pod; there is shop/db-0"},
 		{"nobody there", []string{allowed, "--server", gone.URL}, exitNoDump, "", "is the agent running there? --dump and --manifests ask something else"},
-		{"another server", []string{allowed, "--server", broken.URL}, exitNoDump, "", broken.URL + debug.ManagerPath + ": 404 Not Found: 404 page not found"},
+		{"another server", []string{allowed, "--server", broken.URL}, exitNoDump, "", broken.URL + debug.ManagerPath + ": 404 Not Found: an older agent, or its Toggles.EnableHTTPDebugAPI is off"},
 		{"no file", []string{allowed, "--dump", "none"}, exitNoDump, "", "none"},
 		{"no dump", []string{allowed, "--dump", "../../README.md"}, exitNoDump, "", "../../README.md: no dump of /npm/v1/debug/manager"},
 		{"no manifests", []string{allowed, "--manifests", "none"}, exitNoDump, "", "npm: trace: none: cannot be read"},
