@@ -42,6 +42,7 @@ func TestCommandLine(t *testing.T) {
 		{"version", 0, "npm ", ""},
 		{"--help", 0, "simulate", ""},
 		{"simulate --help", 0, "--matrix PORT/PROTO", ""},
+		{"simulate --help", 0, "a browser sees the page at the address of --serve", ""},
 
 		{"simulate --manifests none --once", 1, "", "npm simulate: none: cannot be read: no such file or directory; check the path"},
 		{"simulate --kubeconfig none --once", 1, "", "npm simulate: kubeconfig none: " + noFile.Error()},
