@@ -256,7 +256,7 @@ func TestFetchCluster(t *testing.T) {
 	t.Cleanup(off.Close)
 	fake.Backends["kube-system/npm-win-2:10091"] = off.Listener.Addr().String()
 	_, err = fetch(source{node: "win-2", cluster: here})
-	require.EqualError(t, err, "the agent kube-system/npm-win-2 on win-2: 404 Not Found: 404 page not found\n")
+	require.EqualError(t, err, "the agent kube-system/npm-win-2 on win-2: 404 Not Found: an older agent, or its Toggles.EnableHTTPDebugAPI is off")
 }
 
 // TestSupportBundleCluster: the bundle of a node comes through the API server.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -41,6 +42,7 @@ func TestCommandLine(t *testing.T) {
 		{"version", 0, "npm ", ""},
 		{"--help", 0, "simulate", ""},
 		{"simulate --help", 0, "--matrix PORT/PROTO", ""},
+		{"simulate --help", 0, "a browser sees the page at the address of --serve", ""},
 
 		{"simulate --manifests none --once", 1, "", "npm simulate: none: cannot be read: no such file or directory; check the path"},
 		{"simulate --kubeconfig none --once", 1, "", "npm simulate: kubeconfig none: " + noFile.Error()},
@@ -54,6 +56,10 @@ func TestCommandLine(t *testing.T) {
 		{"simulate --once=perhaps", 2, "", `npm: invalid argument "perhaps" for "--once" flag: strconv.ParseBool: parsing "perhaps": invalid syntax`},
 		{"simulate --manifests " + shop + " --once --serve :0", 2, "", "npm simulate: --once and --serve exclude each other: --once ends where --serve would begin"},
 		{"simulate --manifests " + shop + " --log-level loud", 2, "", `npm: --log-level "loud": off, error, warn, info and debug are levels`},
+		{"trace", 2, "", "npm: trace: 0 arguments: write trace FROM TO:PORT/PROTO, like trace shop/web shop/db:5432/TCP"},
+		{"trace a/b -> c/d:80/TCP", 2, "", "npm: unknown shorthand flag: '>' in ->"},
+		{"trace a/b to c/d:80/TCP", 2, "", "npm: trace: 3 arguments: write trace FROM TO:PORT/PROTO, like trace shop/web shop/db:5432/TCP"},
+		{"replay", 2, "", "npm: replay: 0 arguments: write the file of one support bundle, like replay bundle.zip"},
 		{"start --hns-timeout 0", 2, "", "npm: --reconcile-interval and --hns-timeout must be above 0"},
 		{"start --reconcile-interval -1s", 2, "", "npm: --reconcile-interval and --hns-timeout must be above 0"},
 		{"start --log-level loud", 2, "", `npm: --log-level "loud": off, error, warn, info and debug are levels`},
@@ -73,6 +79,20 @@ func TestCommandLine(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestErrorLine: what an error quotes of others neither makes a second line nor
+// steers the terminal, and the types of this program are nobody's business.
+func TestErrorLine(t *testing.T) {
+	for stdin, want := range map[string]string{
+		"[]":                              "it is a JSON array, which does not belong there",
+		`{"NodeName":"n","pods":{"a":1}}`: "pods is a JSON object, which does not belong there",
+	} {
+		code, _, stderr := command(t, stdin, "trace", "a/b", "c/d:80/TCP", "--dump", "-")
+		require.Equal(t, exitNoDump, code)
+		require.Equal(t, "npm: trace: no dump of /npm/v1/debug/manager: "+want+"\n", stderr)
+	}
+	require.Equal(t, "a b \uFFFD[2J", line(errors.New("a\nb \x1b[2J")))
 }
 
 func TestFlagsAreNotSplitAtCommas(t *testing.T) {

@@ -44,7 +44,7 @@ BUNDLE is what npm support-bundle wrote, or recording.json of it.
 Exit code: 0 nothing parts, 3 something parts, 1 no bundle, 2 wrong usage.`,
 		Example: `  npm replay winnpm-node1-20261122T040000Z.zip
   npm replay bundle.zip --step 117`,
-		Args: cobra.ExactArgs(1),
+		Args: needs(1, 1, "the file of one support bundle, like replay bundle.zip"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.validate(); err != nil {
 				return err

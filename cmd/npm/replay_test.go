@@ -71,7 +71,7 @@ func TestReplay(t *testing.T) {
 		{"no bundle", []string{"../../README.md"}, 1, "", "npm: replay: ../../README.md: " + recorder.ErrNoRecording.Error()},
 		{"another zip", []string{emptyZip(t)}, 1, "", bundle.ErrNoBundle.Error()},
 
-		{"nothing", nil, 2, "", "accepts 1 arg(s), received 0"},
+		{"nothing", nil, 2, "", "replay: 0 arguments: write the file of one support bundle"},
 		{"no output", []string{file, "-o", "yaml"}, 2, "", "the output is text or json"},
 		{"backwards", []string{file, "--from", "3", "--to", "2"}, 2, "", "--to is before --from"},
 		{"a step of several", []string{file, "--from", "3", "--step", "2"}, 2, "", "none of the others can be"},

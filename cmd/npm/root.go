@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/simulate"
 )
 
@@ -41,10 +44,30 @@ func run(ctx context.Context, name program, args []string, std streams, getenv f
 		e = ended
 	}
 	if e.err != nil {
-		line := strings.Join(strings.Fields(e.err.Error()), " ")
-		_, _ = fmt.Fprintln(std.err, string(name)+": "+line) // nobody is left to tell when stderr is closed
+		_, _ = fmt.Fprintln(std.err, string(name)+": "+line(e.err)) // nobody is left to tell when stderr is closed
 	}
 	return e.code
+}
+
+// line is an error for a person: one line, whatever it quotes, without the types of
+// this program.
+func line(err error) string {
+	text := err.Error()
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		text = strings.ReplaceAll(text, wrong.Error(), fmt.Sprintf("%s is a JSON %s, which does not belong there", cmp.Or(strings.TrimPrefix(wrong.Field, "Dump."), "it"), wrong.Value))
+	}
+	return printable.Line(strings.Join(strings.Fields(text), " "))
+}
+
+// needs refuses a command line with less than least or more than most arguments
+// beside flags, and says how it is written.
+func needs(least, most int, like string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if least <= len(args) && len(args) <= most {
+			return nil
+		}
+		return fmt.Errorf("%s: %d arguments: write %s", cmd.Name(), len(args), like)
+	}
 }
 
 func newRoot(name program, std streams, getenv func(string) string) *cobra.Command {

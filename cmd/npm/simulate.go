@@ -14,6 +14,7 @@ func newSimulate(std streams) *cobra.Command {
 		Short: "Run the whole program on a simulated node and show what it would program",
 		Long: `Runs the whole program on a simulator instead of Windows, fed by manifests or
 read-only by a live cluster, and prints the sets and ACLs that it programs.
+Without --once it goes on, and a browser sees the page at the address of --serve.
 
 Exit code: 0 everything is programmed, 3 something was left out (see warnings),
 1 bad input, 2 wrong usage.`,

@@ -224,6 +224,9 @@ func (e endpoint) get(ctx context.Context, path string, use func(io.Reader) erro
 		return fmt.Errorf("%w; is the agent running there? %s", err, e.others)
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusNotFound {
+		return fmt.Errorf("%s: %s: an older agent, or its Toggles.EnableHTTPDebugAPI is off", what, resp.Status)
+	}
 	if resp.StatusCode != http.StatusOK {
 		why, err := io.ReadAll(io.LimitReader(resp.Body, 200))
 		if err != nil {

@@ -47,7 +47,7 @@ Exit code: 0 allowed, 3 blocked, 4 not known, 1 no dump or no such pod, 2 wrong 
 		Example: `  npm trace shop/storefront-0 shop/db-0:5432/TCP
   npm trace 'shop/storefront-0 -> shop/db-0:5432/TCP' --manifests examples/shop
   curl -s http://127.0.0.1:10091` + debug.ManagerPath + ` > dump.json; npm trace node shop/api-0:8080/TCP --dump dump.json`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: needs(1, 2, "trace FROM TO:PORT/PROTO, like trace shop/web shop/db:5432/TCP"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q, err := explain.Parse(strings.Join(args, "->"))
 			if err != nil {

@@ -61,12 +61,12 @@ func TestTrace(t *testing.T) {
 
 		{"no such pod", []string{"shop/db->shop/db-0:1/TCP", "--server", server.URL}, exitNoDump, "", "npm: trace: shop/db cannot be asked about: there is no such pod; there is shop/db-0"},
 		{"nobody there", []string{allowed, "--server", gone.URL}, exitNoDump, "", "is the agent running there? --dump and --manifests ask something else"},
-		{"another server", []string{allowed, "--server", broken.URL}, exitNoDump, "", broken.URL + debug.ManagerPath + ": 404 Not Found: 404 page not found"},
+		{"another server", []string{allowed, "--server", broken.URL}, exitNoDump, "", broken.URL + debug.ManagerPath + ": 404 Not Found: an older agent, or its Toggles.EnableHTTPDebugAPI is off"},
 		{"no file", []string{allowed, "--dump", "none"}, exitNoDump, "", "none"},
 		{"no dump", []string{allowed, "--dump", "../../README.md"}, exitNoDump, "", "../../README.md: no dump of /npm/v1/debug/manager"},
 		{"no manifests", []string{allowed, "--manifests", "none"}, exitNoDump, "", "npm: trace: none: cannot be read"},
 
-		{"no question", nil, 2, "", "npm: accepts between 1 and 2 arg(s), received 0"},
+		{"no question", nil, 2, "", "npm: trace: 0 arguments: write trace FROM TO:PORT"},
 		{"no arrow", []string{"x/web"}, 2, "", `npm: trace "x/web": write FROM->TO:PORT/PROTO`},
 		{"no output", []string{allowed, "-o", "yaml"}, 2, "", "the output is text or json"},
 		{"two sources", []string{allowed, "--dump", "-", "--manifests", shop}, 2, "", "none of the others can be"},

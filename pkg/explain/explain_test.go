@@ -65,6 +65,18 @@ func TestExplanations(t *testing.T) {
 	}{
 		{"blocked", "x/web->z/db:5432/TCP", nil},
 		{"allowed", "10.0.1.1->z/db:5432/TCP", nil},
+		{"two-allow", "10.0.1.1->z/db:5432/TCP", func(_ *testing.T, d *dataplane.Dump) {
+			for i := range d.Endpoints {
+				e := &d.Endpoints[i]
+				for _, a := range e.Applied {
+					if a.ID == "azure-acl-z.db" && a.LocalPorts == "5432" {
+						a.ID = "azure-acl-z.more"
+						e.Applied, e.Wanted = append(e.Applied, a), append(e.Wanted, a)
+						break
+					}
+				}
+			}
+		}},
 		{"port", "z/cache-0->z/db:5432/TCP", nil},
 		{"namespace", "x/web->z/cache-0:80/TCP", nil},
 		{"address", "172.20.0.1->z/db:5432/TCP", nil},

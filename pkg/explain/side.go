@@ -204,7 +204,11 @@ func (x *explainer) allowed(s *State, own end, isolating []string) {
 	paths = slices.Compact(paths)
 	switch {
 	case len(paths) > 0:
-		s.Why = fmt.Sprintf("policy %s allows it", list(paths, "and policy"))
+		verb := "allows"
+		if len(paths) > 1 {
+			verb = "allow"
+		}
+		s.Why = fmt.Sprintf("policy %s %s it", list(paths, "and policy"), verb)
 	case other == nil:
 		s.Why = "the endpoint has no rules, so nothing is filtered"
 	case other.Priority >= hns.PriorityDefault && len(isolating) > 0:

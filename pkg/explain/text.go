@@ -5,7 +5,8 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode"
+
+	"github.com/winnpm/winnpm/pkg/printable"
 )
 
 // shownRules is how many rules of a blocked connection are shown, and shownMisses
@@ -15,39 +16,25 @@ const (
 	shownMisses = 5
 )
 
-// page is text in the making. What comes from a dump may hold any character; on
-// the page every line is one that can be printed.
-type page struct{ b strings.Builder }
-
-func (p *page) line(indent int, format string, args ...any) {
-	text := strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '\uFFFD'
-	}, fmt.Sprintf(format, args...))
-	p.b.WriteString(strings.TrimRight(strings.Repeat("  ", indent)+text, " ") + "\n")
-}
-
 // WriteText writes the answer for a person: the verdict, then why, then what
 // would have allowed it.
 func (a Answer) WriteText(w io.Writer) error {
-	p := &page{}
-	p.line(0, "%s  %s -> %s:%d/%s  (%s -> %s)", strings.ToUpper(string(a.Verdict)), a.From, a.To, a.Port, a.Protocol, a.Source, a.Destination)
+	p := &printable.Page{}
+	p.Line(0, "%s  %s -> %s:%d/%s  (%s -> %s)", strings.ToUpper(string(a.Verdict)), a.From, a.To, a.Port, a.Protocol, a.Source, a.Destination)
 	a.half(p)
 	a.side(p, a.Egress, "out of")
 	a.side(p, a.Ingress, "into")
 	misses(p, a.Egress, "out of")
 	misses(p, a.Ingress, "into")
 	for _, warning := range a.Warnings {
-		p.line(0, "warning: %s", warning)
+		p.Line(0, "warning: %s", warning)
 	}
-	_, err := io.WriteString(w, p.b.String())
+	_, err := io.WriteString(w, p.String())
 	return err
 }
 
 // half says that only one end was judged.
-func (a Answer) half(p *page) {
+func (a Answer) half(p *printable.Page) {
 	who, known := "This node knows", "one half only"
 	if a.Node == "" {
 		who = "The nodes know"
@@ -58,10 +45,10 @@ func (a Answer) half(p *page) {
 	case !a.Egress.Judged && !a.Ingress.Judged:
 		known = "neither half"
 	}
-	p.line(0, "%s %s.", who, known)
+	p.Line(0, "%s %s.", who, known)
 }
 
-func (a Answer) side(p *page, s Side, word string) {
+func (a Answer) side(p *printable.Page, s Side, word string) {
 	head := fmt.Sprintf("%s %s: ", word, s.End)
 	if s.Node != "" {
 		head = fmt.Sprintf("%s %s on %s: ", word, s.End, s.Node)
@@ -69,27 +56,27 @@ func (a Answer) side(p *page, s Side, word string) {
 	}
 	switch {
 	case !s.Judged && s.Node != "":
-		p.line(0, "%snot judged, %s", head, s.Note)
+		p.Line(0, "%snot judged, %s", head, s.Note)
 		return
 	case !s.Judged:
-		p.line(0, "%snot known here. %s", head, s.Note)
+		p.Line(0, "%snot known here. %s", head, s.Note)
 		return
 	}
 	if s.Pod == "" && s.Note != "" {
-		p.line(0, "%s%s, %s", head, s.Actual.Verdict, s.Note)
+		p.Line(0, "%s%s, %s", head, s.Actual.Verdict, s.Note)
 		return
 	}
-	p.line(0, "%s%s, %s", head, verdictWord(s.Actual.Verdict), s.Actual.Why)
+	p.Line(0, "%s%s, %s", head, verdictWord(s.Actual.Verdict), s.Actual.Why)
 	if s.Note != "" {
-		p.line(1, "%s", s.Note)
+		p.Line(1, "%s", s.Note)
 	}
 	a.state(p, *s.Actual)
 	switch {
 	case s.Differs():
-		p.line(1, "It should be %s%s: %s", verdictWord(s.Wanted.Verdict), a.since(s.Since), s.Wanted.Why)
+		p.Line(1, "It should be %s%s: %s", verdictWord(s.Wanted.Verdict), a.since(s.Since), s.Wanted.Why)
 		a.state(p, *s.Wanted)
 	case s.Pending:
-		p.line(1, "HNS is not yet as it should be%s; the verdict will be the same.", a.since(s.Since))
+		p.Line(1, "HNS is not yet as it should be%s; the verdict will be the same.", a.since(s.Since))
 	}
 }
 
@@ -114,7 +101,7 @@ func (a Answer) since(t time.Time) string {
 
 // state writes the rules: those that decide, or when the connection is blocked
 // those that would allow something else.
-func (a Answer) state(p *page, s State) {
+func (a Answer) state(p *printable.Page, s State) {
 	rules := s.Rules
 	if s.Verdict == Blocked {
 		rules = s.Tried
@@ -131,35 +118,42 @@ func (a Answer) state(p *page, s State) {
 		if len(r.Lines) > 0 {
 			where += " (" + strings.Join(r.Lines, ", ") + ")"
 		}
-		p.line(1, "%s: %s", where, r.Words)
+		p.Line(1, "%s: %s", where, r.Words)
 		for _, c := range r.Checks {
 			word := "no "
 			if c.OK {
 				word = "yes"
 			}
-			p.line(2, "%s  %s: %s", word, c.What, c.Why)
+			p.Line(2, "%s  %s: %s", word, c.What, c.Why)
 		}
 	}
-	if shown > shownRules {
-		p.line(1, "and %d more rules that fit less", shown-shownRules)
+	switch more := shown - shownRules; {
+	case more == 1:
+		p.Line(1, "and 1 more rule that fits less")
+	case more > 1:
+		p.Line(1, "and %d more rules that fit less", more)
 	}
 }
 
 // misses writes what would have allowed the connection at one end.
-func misses(p *page, s Side, word string) {
+func misses(p *printable.Page, s Side, word string) {
 	if len(s.Misses) == 0 {
 		return
 	}
-	p.line(0, "One change would allow it %s %s:", word, s.End)
+	p.Line(0, "One change would allow it %s %s:", word, s.End)
 	for i, m := range s.Misses {
 		if i == shownMisses {
-			p.line(1, "or one of %d others", len(s.Misses)-i)
+			if more := len(s.Misses) - i; more == 1 {
+				p.Line(1, "or one other")
+			} else {
+				p.Line(1, "or one of %d others", more)
+			}
 			break
 		}
 		where := m.Policy + " " + m.Path
 		if m.Line != "" {
 			where += " (" + m.Line + ")"
 		}
-		p.line(1, "%s, by %s", m.Words, where)
+		p.Line(1, "%s, by %s", m.Words, where)
 	}
 }

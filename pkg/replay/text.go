@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/recorder"
 )
 
@@ -29,12 +30,12 @@ func (v View) shows(number uint64) bool {
 // WriteText writes a result for people: a line for every step, with what was
 // found beneath, and a summary at the end.
 func (r *Result) WriteText(w io.Writer, v View) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "recorded on %s by %s, taken %s\n", cmp.Or(r.Node, "an unnamed node"), cmp.Or(r.Agent, "an unknown version"), r.Taken.UTC().Format(time.RFC3339))
+	b := &printable.Page{}
+	b.Line(0, "recorded on %s by %s, taken %s", cmp.Or(r.Node, "an unnamed node"), cmp.Or(r.Agent, "an unknown version"), r.Taken.UTC().Format(time.RFC3339))
 	if r.Start {
-		b.WriteString("it begins with the start of the process\n")
+		b.Line(0, "it begins with the start of the process")
 	} else {
-		b.WriteString("it begins with a dump, which does not have everything: what may follow from that is a note\n")
+		b.Line(0, "it begins with a dump, which does not have everything: what may follow from that is a note")
 	}
 	for _, s := range r.Steps {
 		if !v.shows(s.Number) {
@@ -44,16 +45,16 @@ func (r *Result) WriteText(w io.Writer, v View) error {
 		if n := differences(s.Findings); n > 0 {
 			verdict = count(n, "difference")
 		}
-		fmt.Fprintf(&b, "%d  +%s  %s  %s  %s  %s\n", s.Number, seconds(s.Offset), s.Came, s.calls(), seconds(s.Took), verdict)
-		s.writeCalls(&b, v)
-		writeFindings(&b, s.Findings, v)
-		s.writeDetail(&b)
+		b.Line(0, "%d  +%s  %s  %s  %s  %s", s.Number, seconds(s.Offset), s.Came, s.calls(), seconds(s.Took), verdict)
+		s.writeCalls(b, v)
+		writeFindings(b, s.Findings, v)
+		s.writeDetail(b)
 	}
 	if len(r.Final) > 0 {
-		b.WriteString("at the end\n")
-		writeFindings(&b, r.Final, v)
+		b.Line(0, "at the end")
+		writeFindings(b, r.Final, v)
 	}
-	b.WriteString(r.Summary() + "\n")
+	b.Line(0, "%s", r.Summary())
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -123,30 +124,26 @@ func (s *Step) calls() string {
 	return cmp.Or(strings.Join(parts, ", "), "no call")
 }
 
-func (s *Step) writeCalls(b *strings.Builder, v View) {
+func (s *Step) writeCalls(b *printable.Page, v View) {
 	if !v.Verbose {
 		return
 	}
 	for i, c := range s.Calls {
-		fmt.Fprintf(b, "    call %d  %s", i+1, c.Op)
+		what := c.Op
 		if c.Endpoint != "" {
-			b.WriteString(" " + c.Endpoint)
+			what += " " + c.Endpoint
 		}
-		fmt.Fprintf(b, " (%d)  %s", c.Count, seconds(c.Took))
-		if c.Error != "" {
-			b.WriteString("  " + c.Error)
-		}
-		b.WriteString("\n")
+		b.Line(2, "call %d  %s (%d)  %s  %s", i+1, what, c.Count, seconds(c.Took), c.Error)
 	}
 	if s.Others > 0 {
-		fmt.Fprintf(b, "    others changed their own: %s\n", count(s.Others, "endpoint"))
+		b.Line(2, "others changed their own: %s", count(s.Others, "endpoint"))
 	}
 }
 
-func writeFindings(b *strings.Builder, findings []Finding, v View) {
+func writeFindings(b *printable.Page, findings []Finding, v View) {
 	for i, f := range findings {
 		if i == maxFindings && !v.Verbose {
-			fmt.Fprintf(b, "    … and %d more; --verbose shows them\n", len(findings)-i)
+			b.Line(2, "… and %d more; --verbose shows them", len(findings)-i)
 			return
 		}
 		where := ""
@@ -161,52 +158,52 @@ func writeFindings(b *strings.Builder, findings []Finding, v View) {
 		if len(f.Lines) > 0 {
 			text += " (" + f.Legend + ")"
 		}
-		fmt.Fprintf(b, "    %s%s: %s\n", head, where, text)
+		b.Line(2, "%s%s: %s", head, where, text)
 		for _, line := range f.Lines {
-			b.WriteString("      " + line + "\n")
+			b.Line(3, "%s", line)
 		}
 	}
 }
 
-func (s *Step) writeDetail(b *strings.Builder) {
+func (s *Step) writeDetail(b *printable.Page) {
 	d := s.Detail
 	if d == nil {
 		return
 	}
 	for _, e := range d.Recorded.Events {
-		fmt.Fprintf(b, "    event  %s %s %s%s\n", e.Operation, e.Kind, e.Object, object(e))
+		b.Line(2, "event  %s %s %s%s", e.Operation, e.Kind, e.Object, object(e))
 	}
 	for i, c := range d.Recorded.Calls {
-		fmt.Fprintf(b, "    call %d  %s %s  +%s, took %s\n", i+1, c.Op, c.Endpoint, seconds(c.Began.Sub(d.Recorded.Began)), seconds(c.Took))
+		b.Line(2, "call %d  %s %s  +%s, took %s", i+1, c.Op, c.Endpoint, seconds(c.Began.Sub(d.Recorded.Began)), seconds(c.Took))
 		for _, line := range arguments(c) {
-			b.WriteString("      " + line + "\n")
+			b.Line(3, "%s", line)
 		}
 		if c.Error != nil {
-			fmt.Fprintf(b, "      -> %s\n", c.Error.Message)
+			b.Line(3, "-> %s", c.Error.Message)
 		}
 	}
 	if r := d.Recorded.Report; r != nil {
-		fmt.Fprintf(b, "    report  %s, %s, %s\n", cmp.Or(r.Plan, "nothing to write"), count(len(r.Errors), "error"), count(r.Pending, "pending pod"))
+		b.Line(2, "report  %s, %s, %s", cmp.Or(r.Plan, "nothing to write"), count(len(r.Errors), "error"), count(r.Pending, "pending pod"))
 		for _, w := range r.Warnings {
-			fmt.Fprintf(b, "      warning %s %s %s: %s\n", w.Kind, w.Object, w.Reason, w.Message)
+			b.Line(3, "warning %s %s %s: %s", w.Kind, w.Object, w.Reason, w.Message)
 		}
 	}
-	b.WriteString("    HNS after it\n")
+	b.Line(2, "HNS after it")
 	for _, set := range d.Sets {
 		if set.Values == nil {
-			fmt.Fprintf(b, "      no set %s\n", set.Name)
+			b.Line(3, "no set %s", set.Name)
 			continue
 		}
-		fmt.Fprintf(b, "      set %s: %s\n", set.Name, strings.Join(set.Values, " "))
+		b.Line(3, "set %s: %s", set.Name, strings.Join(set.Values, " "))
 	}
 	for _, e := range d.Endpoints {
 		if !e.There {
-			fmt.Fprintf(b, "      no endpoint %s\n", e.ID)
+			b.Line(3, "no endpoint %s", e.ID)
 			continue
 		}
-		fmt.Fprintf(b, "      endpoint %s, %s of others\n", e.ID, count(e.Others, "policy"))
+		b.Line(3, "endpoint %s, %s of others", e.ID, count(e.Others, "policy"))
 		for _, rule := range e.Rules {
-			b.WriteString("        " + rule + "\n")
+			b.Line(4, "%s", rule)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/explain"
+	"github.com/winnpm/winnpm/pkg/printable"
 )
 
 // How much of a list a person is shown.
@@ -22,34 +23,35 @@ const (
 // WriteText writes the plan for a person: the numbers, what flips, and what is
 // written where.
 func (p Plan) WriteText(w io.Writer) error {
-	var b strings.Builder
-	p.textSummary(&b)
-	p.textFlips(&b, "FLIPS between pods", p.Flips)
-	p.textFlips(&b, "FLIPS with addresses outside", p.Outside)
-	p.textNodes(&b)
+	b := &printable.Page{}
+	p.textSummary(b)
+	p.textFlips(b, "FLIPS between pods", p.Flips)
+	p.textFlips(b, "FLIPS with addresses outside", p.Outside)
+	p.textNodes(b)
 	if len(p.Warnings) > 0 {
-		fmt.Fprintf(&b, "\nWARNINGS (%d)\n", len(p.Warnings))
+		b.Line(0, "")
+		b.Line(0, "WARNINGS (%d)", len(p.Warnings))
 		for _, w := range p.Warnings {
-			fmt.Fprintf(&b, "  %s %s: %s: %s\n", w.Kind, w.Object, w.Reason, w.Message)
+			b.Line(1, "%s %s: %s: %s", w.Kind, w.Object, w.Reason, w.Message)
 		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func (p Plan) textSummary(b *strings.Builder) {
+func (p Plan) textSummary(b *printable.Page) {
 	for _, c := range p.Policies {
-		fmt.Fprintf(b, "%s: %s\n", c.Policy, c.Change)
+		b.Line(0, "%s: %s", c.Policy, c.Change)
 	}
 	if len(p.Flips)+len(p.Outside)+len(p.Nodes) == 0 {
-		fmt.Fprintf(b, "Nothing changes: none of %s between %s flips, and no node is written to.\n", count(p.Connections, "connection"), count(p.Pods, "pod"))
+		b.Line(0, "Nothing changes: none of %s between %s flips, and no node is written to.", count(p.Connections, "connection"), count(p.Pods, "pod"))
 		return
 	}
 	verb := "flip"
 	if p.Flipped == 1 {
 		verb = "flips"
 	}
-	fmt.Fprintf(b, "%d of %s between %s %s: %d blocked, %d opened. %d of %s written to.\n", p.Flipped, count(p.Connections, "connection"),
+	b.Line(0, "%d of %s between %s %s: %d blocked, %d opened. %d of %s written to.", p.Flipped, count(p.Connections, "connection"),
 		count(p.Pods, "pod"), verb, p.Blocked, p.Opened, len(p.Nodes), count(p.NodesSeen, "node"))
 }
 
@@ -86,18 +88,19 @@ func (p Plan) rows(flips []Flip) []row {
 	return rows
 }
 
-func (p Plan) textFlips(b *strings.Builder, title string, flips []Flip) {
+func (p Plan) textFlips(b *printable.Page, title string, flips []Flip) {
 	if len(flips) == 0 {
 		return
 	}
 	rows := p.rows(flips)
-	fmt.Fprintf(b, "\n%s\n", title)
+	b.Line(0, "")
+	b.Line(0, "%s", title)
 	for i, r := range rows {
 		if i == shownFlips-1 && len(rows) > shownFlips {
-			fmt.Fprintf(b, "  and %d more lines; -o json has everything\n", len(rows)-i)
+			b.Line(1, "and %d more lines; -o json has everything", len(rows)-i)
 			break
 		}
-		fmt.Fprintf(b, "  %s -> %s: %s\n", p.endsText(r.from), p.endsText(r.to), r.what)
+		b.Line(1, "%s -> %s: %s", p.endsText(r.from), p.endsText(r.to), r.what)
 	}
 }
 
@@ -130,34 +133,35 @@ func (f Flip) text() string {
 	return text
 }
 
-func (p Plan) textNodes(b *strings.Builder) {
+func (p Plan) textNodes(b *printable.Page) {
 	if len(p.Nodes) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\nWRITES\n")
+	b.Line(0, "")
+	b.Line(0, "WRITES")
 	for i, n := range p.Nodes {
 		if i == shownNodes-1 && len(p.Nodes) > shownNodes {
-			fmt.Fprintf(b, "  and on %d more nodes; -o json has everything\n", len(p.Nodes)-i)
+			b.Line(1, "and on %d more nodes; -o json has everything", len(p.Nodes)-i)
 			break
 		}
 		n.text(b)
 	}
 }
 
-func (n NodeChange) text(b *strings.Builder) {
-	fmt.Fprintf(b, "  %s: %s, +%d -%d ACLs on %s\n", cmp.Or(n.Node, "pods without a node"), setsText(n.Sets), n.ACLsAdded, n.ACLsRemoved, count(n.Endpoints, "endpoint"))
+func (n NodeChange) text(b *printable.Page) {
+	b.Line(1, "%s: %s, +%d -%d ACLs on %s", cmp.Or(n.Node, "pods without a node"), setsText(n.Sets), n.ACLsAdded, n.ACLsRemoved, count(n.Endpoints, "endpoint"))
 	for i, s := range n.Sets {
 		if i == shownSets-1 && len(n.Sets) > shownSets {
-			fmt.Fprintf(b, "    and %d more sets\n", len(n.Sets)-i)
+			b.Line(2, "and %d more sets", len(n.Sets)-i)
 			break
 		}
-		fmt.Fprintf(b, "    %s\n", s.text())
+		b.Line(2, "%s", s.text())
 	}
 	var calls []string
 	for _, op := range slices.Sorted(maps.Keys(n.Calls)) {
 		calls = append(calls, fmt.Sprintf("%s %d", op, n.Calls[op]))
 	}
-	fmt.Fprintf(b, "    HNS requests: %s; %d bytes written\n", strings.Join(calls, ", "), n.Bytes)
+	b.Line(2, "HNS requests: %s; %d bytes written", strings.Join(calls, ", "), n.Bytes)
 }
 
 // setsText counts sets by what becomes of them.

@@ -11,6 +11,7 @@ import (
 	"go4.org/netipx"
 	"pgregory.net/rapid"
 
+	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/matrix"
@@ -99,4 +100,22 @@ func TestLongListsAreCut(t *testing.T) {
 	require.Contains(t, text, "    and 9 more sets\n")
 	require.Contains(t, text, "  and on 11 more nodes; -o json has everything\n")
 	require.NotContains(t, text, "n09")
+}
+
+// TestTextOfAHostileDump: what a dump says is neither a line of its own nor an
+// order to the terminal.
+func TestTextOfAHostileDump(t *testing.T) {
+	text := func(evil string) string {
+		p := Plan{Workloads: []matrix.Workload{{Name: evil, Pods: []string{evil}}}, Nodes: []NodeChange{{Node: evil, Sets: []SetChange{{Name: evil, Change: added}}}}}
+		p.Policies = []PolicyChange{{Policy: evil, Change: added}}
+		p.Flips = []Flip{{From: evil, To: evil, Before: explain.Allowed, After: explain.Blocked, By: []string{evil}}}
+		p.Warnings = []dataplane.Warning{{Object: evil, Message: evil}}
+		var b strings.Builder
+		require.NoError(t, p.WriteText(&b))
+		return b.String()
+	}
+	got := text("x\x1b[2J\nNothing changes\u202e")
+	require.Equal(t, strings.Count(text("x"), "\n"), strings.Count(got, "\n"))
+	require.NotContains(t, got, "\x1b")
+	require.NotContains(t, got, "\u202e")
 }

@@ -59,6 +59,11 @@ var badObjects = []badInput{
 		`document 1: is the string "just text", must be an object with apiVersion, kind and metadata`,
 	},
 	{
+		"prose",
+		strings.Repeat("lorem é ", 20),
+		`document 1: is the string "` + strings.Repeat("lorem é ", 7) + `lore…", must be an object with apiVersion, kind and metadata`,
+	},
+	{
 		"a list of objects",
 		"- kind: Pod\n- kind: Pod\n",
 		`document 1: is a list, must be an object with apiVersion, kind and metadata`,

@@ -186,6 +186,10 @@ func conformCustom(at place, path *field.Path, v any, t reflect.Type) error {
 	return nil
 }
 
+// shownString is how many characters of a string an error quotes: a file that is
+// no manifest is one long string.
+const shownString = 60
+
 // describe names a value as its writer knows it.
 func describe(v any) string {
 	switch v := v.(type) {
@@ -194,6 +198,9 @@ func describe(v any) string {
 	case json.Number:
 		return "the number " + v.String()
 	case string:
+		if runes := []rune(v); len(runes) > shownString {
+			v = string(runes[:shownString]) + "…"
+		}
 		return fmt.Sprintf("the string %q", v)
 	case []any:
 		return "a list"
