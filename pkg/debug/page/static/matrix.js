@@ -81,7 +81,7 @@ export class MatrixView {
     c.namespace.value = state.namespace ?? '';
     this.#legend(data);
     const some = data.cut ? `Showing ${count(data.rows.length, 'row')} and ${count(data.columns.length, 'column')} of ${count(data.workloads, 'workload')}; the filters find the others.` : '';
-    const none = data.rows.length * data.columns.length === 0 ? 'No workload is named so.' : '';
+    const none = data.rows.length * data.columns.length === 0 ? data.workloads === 0 ? 'There is no pod with an address yet.' : 'No workload is named so.' : '';
     this.#say(some || none);
     this.#grid.show(data);
   }

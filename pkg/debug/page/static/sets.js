@@ -68,7 +68,7 @@ export class SetsView {
       s.behind ? h('span', { class: 'pill warn' }, 'behind') : null,
       s.inHNS ? null : h('span', { class: 'pill' }, 'not in HNS'))))),
     more > 0 ? h('li', { class: 'dim' }, `and ${count(more, 'more', 'more')}; the filter finds them`) : null,
-    found.length === 0 ? h('li', { class: 'dim' }, 'No set is named so.') : null);
+    found.length === 0 ? h('li', { class: 'dim' }, this.#sets.length === 0 ? 'No policy needs a set.' : 'No set is named so.') : null);
   }
 
   #draw(set) {
