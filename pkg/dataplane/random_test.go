@@ -50,14 +50,14 @@ func TestRandomWalk(t *testing.T) {
 	})
 }
 
-// TestMain has random tests do a quarter under the race detector, which sees
+// TestMain has random tests do a fifth under the race detector, which sees
 // little in walks of one goroutine; make test runs them in full without it.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	info, ok := debug.ReadBuildInfo()
 	checks := flag.Lookup("rapid.checks")
 	if ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) && checks.Value.String() == checks.DefValue {
-		if err := checks.Value.Set("25"); err != nil {
+		if err := checks.Value.Set("20"); err != nil {
 			panic(err)
 		}
 	}
