@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -58,7 +59,13 @@ func TestScenario_B7_ForeignHands(t *testing.T) {
 		}))
 	})
 	survive()
-	require.Regexp(t, `npm_drift_repaired_total\{kind="acl"\} [1-9]`, n.page("/node-metrics"))
+	repaired := regexp.MustCompile(`npm_drift_repaired_total\{kind="acl"\} [1-9]`)
+	eventually(t, settle, func() string { // it is counted when the transaction has ended
+		if !repaired.MatchString(n.page("/node-metrics")) {
+			return "no repair is counted"
+		}
+		return ""
+	})
 
 	// Taking a rule away rewrites all policies of the endpoint.
 	w.deletePolicy("shop", "from-web")
