@@ -1,16 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
-	"github.com/winnpm/winnpm/pkg/bundle"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/replay"
@@ -114,21 +111,13 @@ func bounds(rec recorder.Recording) (first, last uint64) {
 
 // readRecording reads a bundle, or a recording alone, which has no dump of its
 // end.
-func readRecording(file string) (recorder.Recording, *dataplane.Dump, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return recorder.Recording{}, nil, err
+func readRecording(file string) (rec recorder.Recording, dump *dataplane.Dump, err error) {
+	b, err := openBundle(file, func(text io.Reader) (err error) {
+		rec, err = recorder.Decode(text)
+		return err
+	})
+	if b != nil {
+		rec, dump = b.Recording, &b.Dump
 	}
-	defer f.Close()
-	head := make([]byte, 2)
-	if n, err := f.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) || !bytes.Equal(head[:n], []byte("PK")) {
-		rec, err := recorder.Decode(f)
-		return rec, nil, err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return recorder.Recording{}, nil, err
-	}
-	b, err := bundle.Read(f, info.Size())
-	return b.Recording, &b.Dump, err
+	return rec, dump, err
 }

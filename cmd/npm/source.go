@@ -128,22 +128,32 @@ func (s *source) read(ctx context.Context, std streams) (dataplane.Dump, explain
 }
 
 // openDump reads the dump in a file, or in the support bundle that the file is.
-func openDump(file string) (dataplane.Dump, error) {
+func openDump(file string) (d dataplane.Dump, err error) {
+	b, err := openBundle(file, intoDump(&d))
+	if b != nil {
+		d = b.Dump
+	}
+	return d, err
+}
+
+// openBundle reads the support bundle in a file. A file that is none it lets
+// other read, which says what is wrong with it, and returns nil.
+func openBundle(file string, other func(io.Reader) error) (*bundle.Bundle, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return dataplane.Dump{}, err
+		return nil, err
 	}
 	defer f.Close()
-	magic := make([]byte, 2)
-	if _, err := f.ReadAt(magic, 0); err != nil || string(magic) != "PK" {
-		return debug.ReadManager(f) // which says what is wrong with it
+	head := make([]byte, 2) // of a zip file
+	if _, err := f.ReadAt(head, 0); err != nil || string(head) != "PK" {
+		return nil, other(f)
 	}
 	info, err := f.Stat()
 	if err != nil {
-		return dataplane.Dump{}, err
+		return nil, err
 	}
 	b, err := bundle.Read(f, info.Size())
-	return b.Dump, err
+	return &b, err
 }
 
 // intoDump reads what debug.ManagerPath answers.
