@@ -1,0 +1,2 @@
+// Package scale measures what events cost in large clusters.
+package scale
