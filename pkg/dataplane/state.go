@@ -29,7 +29,7 @@ type podState struct {
 // claims reports whether the pod lays claim to its address. Host-network pods
 // share the node's address and finished ones have given theirs up.
 func (p *podState) claims() bool {
-	return p.Addr.IsValid() && !p.HostNetwork && !p.Finished
+	return p.Addr.Is4() && !p.HostNetwork && !p.Finished
 }
 
 // policyState is a policy and what follows from it.

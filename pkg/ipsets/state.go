@@ -3,7 +3,6 @@ package ipsets
 import (
 	"fmt"
 	"iter"
-	"net/netip"
 	"time"
 )
 
@@ -19,8 +18,8 @@ type set struct {
 	asking int           // of those, defined ones that want it, or keep it
 	using  int           // of those, needed ones
 
-	addrs   tracker[netip.Addr] // of a leaf
-	members tracker[*set]       // of a nested set
+	addrs   tracker[addr] // of a leaf
+	members tracker[*set] // of a nested set
 	left    map[*set]struct{}   // wanted members that are left out because HNS refuses them
 
 	present bool // in HNS, as far as known
