@@ -15,6 +15,7 @@ import (
 type Cache struct {
 	byName map[Name]*set
 	byID   map[string]*set
+	labels map[label]Name // the defined sets of pods with a label
 	now    time.Time
 
 	pending map[*set]struct{}  // needed, and dirty, unknown or refused
@@ -31,6 +32,7 @@ func NewCache() *Cache {
 	return &Cache{
 		byName:  map[Name]*set{},
 		byID:    map[string]*set{},
+		labels:  map[label]Name{},
 		pending: map[*set]struct{}{},
 		spare:   map[*set]time.Time{},
 		late:    map[*set]time.Time{},
