@@ -56,7 +56,7 @@ type Dataplane struct {
 
 	mu         sync.Mutex // guards following; never held across an HNS call
 	cache      *ipsets.Cache
-	owners     *ipsets.Owners
+	owners     *ipsets.Owners[*podState]
 	members    *members
 	families   *families
 	policies   map[policy.Key]*policyState
@@ -139,7 +139,7 @@ func New(cfg Config) *Dataplane {
 	d := &Dataplane{
 		cfg:       cfg,
 		cache:     cache,
-		owners:    ipsets.NewOwners(),
+		owners:    ipsets.NewOwners[*podState](),
 		members:   newMembers(cache),
 		policies:  map[policy.Key]*policyState{},
 		byNS:      map[string]map[policy.Key]*policyState{},
@@ -156,7 +156,7 @@ func New(cfg Config) *Dataplane {
 	d.listing.wanted, d.fresh = true, true // the first transaction reads what is there
 	d.families = &families{
 		cache: cache, byKey: map[familyKey]*family{}, byPort: map[PodPort][]*family{},
-		release: d.releaseLocked, changed: d.renderSelectedLocked,
+		release: d.releaseLocked, changed: d.renderSelectedLocked, serving: d.members.kin.serving,
 	}
 	return d
 }

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -18,7 +16,7 @@ import (
 // must be held.
 func (d *Dataplane) ownerLocked(ep *endpoint) *podState {
 	for _, addr := range ep.addrs {
-		if p := d.members.byUID[types.UID(d.owners.Owner(addr))]; p != nil && p.Local {
+		if p := d.owners.Owner(addr); p != nil && p.Local {
 			return p
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"hash/fnv"
+	"iter"
 	"maps"
 	"net/netip"
 	"slices"
@@ -80,7 +81,11 @@ func (f *family) number(p *podState) (uint16, bool) {
 
 // port resolves a named port of the pod itself.
 func (p *podState) port(name string, proto policy.Protocol) (uint16, bool) {
-	for _, port := range p.Ports {
+	return portOf(p.Ports, name, proto)
+}
+
+func portOf(ports []PodPort, name string, proto policy.Protocol) (uint16, bool) {
+	for _, port := range ports {
 		if port.Name == name && port.Protocol == proto {
 			return port.Number, true
 		}
@@ -97,11 +102,13 @@ type families struct {
 	// release lets go of a set; changed is called for the policies of a family
 	// in which a number came into use.
 	release func(ipsets.Name, ipsets.Ref)
+	// serving yields the pods with a named port.
+	serving func(name string, proto policy.Protocol) iter.Seq[*podState]
 	changed func(*policyState)
 }
 
 // use makes a policy a user of the families of its egress rules.
-func (fs *families) use(ps *policyState, pods map[PodKey]*podState) {
+func (fs *families) use(ps *policyState) {
 	for _, rule := range ps.Rules {
 		for _, port := range rule.Ports {
 			if rule.Direction != policy.Egress || port.Name == "" {
@@ -116,7 +123,7 @@ func (fs *families) use(ps *policyState, pods map[PodKey]*podState) {
 			if !idle {
 				continue
 			}
-			for _, p := range pods {
+			for p := range fs.serving(f.key.port, f.key.proto) {
 				if number, ok := f.number(p); ok {
 					fs.join(f, number, p.Addr)
 				}
@@ -139,14 +146,14 @@ func (fs *families) family(key familyKey, blocks []netip.Prefix) *family {
 
 // define feeds the set of a number that only endpoints name. It counts as unused,
 // as one that went out of use while they named it.
-func (fs *families) define(set ipsets.Name, pods map[PodKey]*podState) {
+func (fs *families) define(set ipsets.Name) {
 	key, blocks, number, ok := fs.parse(set)
 	if !ok || !fs.cache.Define(set) {
 		return
 	}
 	f := fs.family(key, blocks)
 	f.numbers[number] = false
-	for _, p := range pods {
+	for p := range fs.serving(key.port, key.proto) {
 		if served, ok := f.number(p); ok && served == number {
 			fs.cache.AddAddr(set, p.Addr)
 		}

@@ -14,7 +14,7 @@ import (
 func (d *Dataplane) defineLeftoversLocked() {
 	for _, n := range d.cache.TakeLeftovers() {
 		if n.Kind() == ipsets.KindNamedPort {
-			d.families.define(n, d.members.pods)
+			d.families.define(n)
 		} else if def, ok := policy.Definition(n); ok && d.ours(def) {
 			d.members.restore(def)
 		}

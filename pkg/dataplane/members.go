@@ -1,9 +1,8 @@
 package dataplane
 
 import (
-	"strings"
-
-	"k8s.io/apimachinery/pkg/types"
+	"iter"
+	"slices"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -15,8 +14,7 @@ import (
 type members struct {
 	cache      *ipsets.Cache
 	pods       map[PodKey]*podState
-	byUID      map[types.UID]*podState
-	byNS       map[string]map[PodKey]*podState
+	kin        kinIndex
 	namespaces map[string]Namespace
 
 	// selectors are the computed pod sets by the namespace they look at, "" for
@@ -29,8 +27,7 @@ func newMembers(cache *ipsets.Cache) *members {
 	return &members{
 		cache:       cache,
 		pods:        map[PodKey]*podState{},
-		byUID:       map[types.UID]*podState{},
-		byNS:        map[string]map[PodKey]*podState{},
+		kin:         newKinIndex(hashPods()),
 		namespaces:  map[string]Namespace{},
 		selectors:   map[string]map[ipsets.Name]policy.LabelMatcher{},
 		nsSelectors: map[ipsets.Name]policy.LabelMatcher{},
@@ -59,6 +56,9 @@ func (m *members) fillDefined(def policy.SetDef) {
 			m.selectors[def.Namespace] = map[ipsets.Name]policy.LabelMatcher{}
 		}
 		m.selectors[def.Namespace][def.Name] = def.Pods
+		for k := range m.scope(def.Namespace) {
+			k.choose(def.Name, def.Pods)
+		}
 		m.fill(def.Name)
 	case ipsets.KindNamespaceSelector:
 		m.nsSelectors[def.Name] = def.Namespaces
@@ -88,6 +88,12 @@ func (m *members) undefine(n ipsets.Name) {
 	switch n.Kind() {
 	case ipsets.KindPodSelector:
 		for ns, sets := range m.selectors {
+			if _, ok := sets[n]; !ok {
+				continue
+			}
+			for k := range m.scope(ns) {
+				k.chosen = slices.DeleteFunc(k.chosen, func(o ipsets.Name) bool { return o == n })
+			}
 			delete(sets, n)
 			if len(sets) == 0 {
 				delete(m.selectors, ns)
@@ -99,39 +105,35 @@ func (m *members) undefine(n ipsets.Name) {
 	}
 }
 
-// fill puts every pod into a leaf that it belongs to.
+// fill puts every pod into a leaf that it belongs to; named port sets are the
+// families' own. It costs the kin there are, and the members.
 func (m *members) fill(leaf ipsets.Name) {
-	if leaf.Kind() == ipsets.KindNamespace {
-		for _, p := range m.byNS[leaf.Text()] {
+	enter := func(k *kin) {
+		for _, p := range k.pods {
 			if p.member {
 				m.cache.AddAddr(leaf, p.Addr)
 			}
 		}
+	}
+	if leaf.Kind() == ipsets.KindNamespace {
+		for k := range m.kin.in(leaf.Text()) {
+			enter(k)
+		}
 		return
 	}
-	for _, p := range m.pods {
-		if p.member && m.belongs(leaf, p) {
-			m.cache.AddAddr(leaf, p.Addr)
+	for k := range m.kin.all() {
+		if leaf.HasPodLabel(k.labels) || slices.Contains(k.chosen, leaf) {
+			enter(k)
 		}
 	}
 }
 
-// belongs reports whether a member pod is in a leaf that is no namespace set.
-func (m *members) belongs(leaf ipsets.Name, p *podState) bool {
-	switch leaf.Kind() {
-	case ipsets.KindPodLabel:
-		key, value, exact := strings.Cut(leaf.Text(), ":")
-		have, ok := p.Labels[key]
-		return ok && (!exact || have == value)
-	case ipsets.KindPodSelector:
-		for _, ns := range []string{"", p.Namespace} {
-			if match, ok := m.selectors[ns][leaf]; ok {
-				return match.Matches(p.Labels)
-			}
-		}
-	default: // namespaces and named ports are filled elsewhere
+// scope yields the kin that a computed set looks at.
+func (m *members) scope(namespace string) iter.Seq[*kin] {
+	if namespace == "" {
+		return m.kin.all()
 	}
-	return false
+	return m.kin.in(namespace)
 }
 
 // eachSet visits the leaves that the pod belongs to, of those that are held;
@@ -147,15 +149,10 @@ func (m *members) eachSet(p *podState, visit func(ipsets.Name)) {
 	}
 	held(ipsets.Namespace(p.Namespace))
 	for k, v := range p.Labels {
-		held(ipsets.PodLabelKey(k))
-		held(ipsets.PodLabel(k, v))
+		m.cache.EachPodLabel(k, v, visit)
 	}
-	for _, ns := range []string{"", p.Namespace} {
-		for n, match := range m.selectors[ns] {
-			if match.Matches(p.Labels) {
-				held(n)
-			}
-		}
+	for _, n := range p.kin.chosen {
+		held(n)
 	}
 }
 
@@ -194,25 +191,37 @@ func (m *members) deleteNamespace(name string) {
 
 // put records a pod in the indexes, in place of what its name was.
 func (m *members) put(p *podState) {
-	m.drop(p.Key())
-	m.pods[p.Key()] = p
-	m.byUID[p.UID] = p
-	if m.byNS[p.Namespace] == nil {
-		m.byNS[p.Namespace] = map[PodKey]*podState{}
+	key := p.Key()
+	was := m.pods[key]
+	m.pods[key] = p
+	if was != nil && was.kin.like(p.Pod) {
+		m.kin.replace(was, p)
+		return
 	}
-	m.byNS[p.Namespace][p.Key()] = p
+	if was != nil {
+		m.kin.remove(was)
+	}
+	if !m.kin.add(p) {
+		return
+	}
+	for _, ns := range []string{"", p.Namespace} {
+		for n, match := range m.selectors[ns] {
+			p.kin.choose(n, match)
+		}
+	}
 }
 
 // drop forgets a pod.
 func (m *members) drop(key PodKey) {
-	p := m.pods[key]
-	if p == nil {
-		return
+	if p := m.pods[key]; p != nil {
+		delete(m.pods, key)
+		m.kin.remove(p)
 	}
-	delete(m.pods, key)
-	delete(m.byUID, p.UID)
-	delete(m.byNS[key.Namespace], key)
-	if len(m.byNS[key.Namespace]) == 0 {
-		delete(m.byNS, key.Namespace)
+}
+
+// choose puts a computed set to those of the kin, if it selects them.
+func (k *kin) choose(n ipsets.Name, match policy.LabelMatcher) {
+	if match.Matches(k.labels) && !slices.Contains(k.chosen, n) {
+		k.chosen = append(k.chosen, n)
 	}
 }

@@ -33,7 +33,7 @@ func (d *Dataplane) planLocked(now time.Time) Plan {
 	p := Plan{Sets: d.cache.Plan()}
 	for _, ep := range d.dueLocked(now) {
 		pp := PodPlan{Endpoint: ep.id, Reread: !ep.known()}
-		if owner := d.members.byUID[ep.owner]; owner != nil {
+		if owner := d.local[ep.owner]; owner != nil {
 			pp.Pod = owner.Key()
 		}
 		if ep.known() {

@@ -156,10 +156,10 @@ func (d *Dataplane) outstandingLocked(s subject) bool {
 // podLocked returns the name of the pod that an endpoint belongs to, "" for
 // none. d.mu must be held.
 func (d *Dataplane) podLocked(ep *endpoint) string {
-	if ep == nil || d.members.byUID[ep.owner] == nil {
+	if ep == nil || d.local[ep.owner] == nil {
 		return ""
 	}
-	return d.members.byUID[ep.owner].Key().String()
+	return d.local[ep.owner].Key().String()
 }
 
 // dueLocked returns the endpoints whose update is due, in the order of the

@@ -62,7 +62,7 @@ func (d *Dataplane) Selecting(pod PodKey) []policy.Key {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := d.members.pods[pod]
-	if p == nil {
+	if p == nil || p.placement == nil {
 		return nil
 	}
 	var keys []policy.Key
@@ -133,7 +133,7 @@ func (d *Dataplane) endpointWarningsLocked(ep *endpoint) []Warning {
 	}
 	if ep.lastErr != nil {
 		w := Warning{ep.id, "Endpoint", ReasonHNSUnavailable, oneLine(ep.lastErr)}
-		if p := d.members.byUID[ep.owner]; p != nil {
+		if p := d.local[ep.owner]; p != nil {
 			w.Object, w.Kind = p.Key().String(), "Pod"
 		}
 		if errors.Is(ep.lastErr, hns.ErrInvalid) {
@@ -179,7 +179,7 @@ func (d *Dataplane) dumpPendingLocked() []PendingDump {
 	out := []PendingDump{}
 	for _, ep := range d.pendingLocked() {
 		pd := PendingDump{UID: string(ep.owner), Endpoint: ep.id, Attempts: ep.tries, Join: []string{}, Leave: []string{}}
-		if p := d.members.byUID[ep.owner]; p != nil {
+		if p := d.local[ep.owner]; p != nil {
 			pd.Pod = p.Key().String()
 		}
 		if ep.lastErr != nil {
@@ -221,7 +221,7 @@ func (d *Dataplane) dumpEndpointsLocked() []EndpointDump {
 			ID: id, Addrs: texts(ep.addrs), Applied: append([]hns.ACL{}, ep.applied...), Known: ep.known(),
 			Wanted: append([]hns.ACL{}, d.wishLocked(ep)...), Foreign: len(ep.foreign),
 		}
-		if p := d.members.byUID[ep.owner]; p != nil {
+		if p := d.local[ep.owner]; p != nil {
 			ed.Pod = p.Key().String()
 		}
 		ed.explain(ep)

@@ -97,7 +97,7 @@ func (d *Dataplane) stagePolicyLocked(key policy.Key, np *networkingv1.NetworkPo
 		for _, def := range is.Sets {
 			d.members.define(def, is.ref())
 		}
-		d.families.use(is, d.members.pods)
+		d.families.use(is)
 	}
 	d.indexPolicyLocked(key, is)
 	for _, p := range d.local {

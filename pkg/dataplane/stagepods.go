@@ -4,10 +4,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-
-	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
 // podMove is what a pod was and is; nil where it was not or is no more.
@@ -19,21 +15,22 @@ type podMove struct{ was, is *podState }
 // be held.
 func (d *Dataplane) stagePodsLocked(pods map[PodKey]*Pod, c changes) {
 	moves := map[PodKey]*podMove{}
-	addrs := map[netip.Addr]types.UID{} // with the owner so far
+	addrs := map[netip.Addr]*podState{} // with the owner so far
 	for key, pod := range pods {
 		was := d.members.pods[key]
-		if was == nil && pod == nil || was != nil && pod != nil && samePod(was.Pod, *pod) {
+		if was == nil && pod == nil || was != nil && pod != nil && samePod(was.Pod, pod) {
 			continue
 		}
 		c.add(changedPod, was != nil, pod != nil)
 		moves[key] = d.movePodLocked(key, was, pod, addrs)
 	}
 	for addr, before := range addrs {
-		after := types.UID(d.owners.Owner(addr))
-		for _, uid := range []types.UID{before, after} {
-			if p := d.members.byUID[uid]; p != nil && p.claims() && p.Addr == addr {
-				d.ownLocked(p, uid == after, moves)
-			}
+		after := d.owners.Owner(addr)
+		if before = d.nowLocked(before); before != nil && before != after && before.claims() && before.Addr == addr {
+			d.ownLocked(before, false, moves)
+		}
+		if after != nil {
+			d.ownLocked(after, true, moves)
 		}
 	}
 	for _, m := range moves {
@@ -51,10 +48,10 @@ func (d *Dataplane) stagePodsLocked(pods map[PodKey]*Pod, c changes) {
 
 // movePodLocked replaces one pod and its claim; nobody is a member yet. addrs
 // gets the addresses in question with their owners before. d.mu must be held.
-func (d *Dataplane) movePodLocked(key PodKey, was *podState, pod *Pod, addrs map[netip.Addr]types.UID) *podMove {
+func (d *Dataplane) movePodLocked(key PodKey, was *podState, pod *Pod, addrs map[netip.Addr]*podState) *podMove {
 	contest := func(addr netip.Addr) {
 		if _, ok := addrs[addr]; !ok {
-			addrs[addr] = types.UID(d.owners.Owner(addr))
+			addrs[addr] = d.owners.Owner(addr)
 		}
 	}
 	m := &podMove{was: was}
@@ -62,11 +59,9 @@ func (d *Dataplane) movePodLocked(key PodKey, was *podState, pod *Pod, addrs map
 		contest(was.Addr)
 	}
 	if pod != nil {
-		m.is = &podState{Pod: *pod}
-		m.is.Labels = maps.Clone(pod.Labels)
-		m.is.Ports = slices.Clone(pod.Ports)
+		m.is = &podState{Pod: pod}
 		if was != nil && was.UID == pod.UID {
-			m.is.selected, m.is.relists, m.is.placed = was.selected, was.relists, was.placed
+			m.is.placement = was.placement
 		}
 		if m.is.claims() {
 			contest(m.is.Addr)
@@ -81,11 +76,21 @@ func (d *Dataplane) movePodLocked(key PodKey, was *podState, pod *Pod, addrs map
 	}
 	d.members.put(m.is)
 	if m.is.claims() {
-		d.owners.Set(m.is.Addr, ipsets.Claim{
-			UID: string(m.is.UID), Deleting: m.is.Deleting, Started: m.is.Started, Created: m.is.Created,
-		})
+		d.owners.Set(m.is.Addr, m.is)
 	}
 	return m
+}
+
+// nowLocked returns the state that a pod has now; nil when it is no more. d.mu
+// must be held.
+func (d *Dataplane) nowLocked(p *podState) *podState {
+	if p == nil {
+		return nil
+	}
+	if is := d.members.pods[p.Key()]; is != nil && is.UID == p.UID {
+		return is
+	}
+	return nil
 }
 
 // ownLocked makes a pod a member or not. A pod that the transaction does not
@@ -101,6 +106,7 @@ func (d *Dataplane) ownLocked(p *podState, member bool, moves map[PodKey]*podMov
 	is := *p
 	is.member = member
 	d.members.put(&is)
+	d.owners.Set(is.Addr, &is)
 	moves[p.Key()] = &podMove{was: p, is: &is}
 }
 
@@ -120,6 +126,9 @@ func (d *Dataplane) placeLocked(m *podMove) {
 	if is == nil || !is.Local || !is.claims() {
 		return
 	}
+	if is.placement == nil {
+		is.placement = &placement{}
+	}
 	if was == nil || was.UID != is.UID || was.Addr != is.Addr || was.member != is.member || !was.Local || !was.claims() {
 		// It may have an endpoint of its own, even where it loses the address.
 		d.listing.wanted, d.listing.retry = true, retry{}
@@ -134,7 +143,7 @@ func (d *Dataplane) placeLocked(m *podMove) {
 }
 
 // samePod reports whether two states of a pod mean the same here.
-func samePod(a, b Pod) bool {
+func samePod(a, b *Pod) bool {
 	return a.UID == b.UID && a.Addr == b.Addr && a.Local == b.Local && a.HostNetwork == b.HostNetwork &&
 		a.Finished == b.Finished && a.Deleting == b.Deleting &&
 		a.Started.Equal(b.Started) && a.Created.Equal(b.Created) &&

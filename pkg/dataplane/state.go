@@ -15,10 +15,22 @@ import (
 
 // podState is a pod and what follows from it.
 type podState struct {
-	Pod
+	*Pod
+	*placement // of a local pod; another one has none
+	kin        *kin
+	at         int // its place among its kin
 	// member: it owns its address, so the address is in the pod's sets.
 	member bool
-	// selected are the policies that select it, sorted; local pods only.
+}
+
+// Claim says how strong the pod's claim to its address is.
+func (p *podState) Claim() ipsets.Claim {
+	return ipsets.Claim{UID: string(p.UID), Deleting: p.Deleting, Started: p.Started, Created: p.Created}
+}
+
+// placement is what only a local pod has. All states of a pod share it.
+type placement struct {
+	// selected are the policies that select the pod, sorted.
 	selected []*policyState
 	// relists counts the listings in which it had inherited endpoints only.
 	relists int
@@ -29,7 +41,7 @@ type podState struct {
 // claims reports whether the pod lays claim to its address. Host-network pods
 // share the node's address and finished ones have given theirs up.
 func (p *podState) claims() bool {
-	return p.Addr.IsValid() && !p.HostNetwork && !p.Finished
+	return p.Addr.Is4() && !p.HostNetwork && !p.Finished
 }
 
 // policyState is a policy and what follows from it.

@@ -15,6 +15,7 @@ import (
 type Cache struct {
 	byName map[Name]*set
 	byID   map[string]*set
+	labels map[label]Name // the defined sets of pods with a label
 	now    time.Time
 
 	pending map[*set]struct{}  // needed, and dirty, unknown or refused
@@ -31,6 +32,7 @@ func NewCache() *Cache {
 	return &Cache{
 		byName:  map[Name]*set{},
 		byID:    map[string]*set{},
+		labels:  map[label]Name{},
 		pending: map[*set]struct{}{},
 		spare:   map[*set]time.Time{},
 		late:    map[*set]time.Time{},
@@ -72,20 +74,22 @@ func (c *Cache) must(n Name, nested bool) *set {
 	return s
 }
 
-// AddAddr adds an address to a defined leaf.
+// AddAddr adds an IPv4 address to a defined leaf.
 func (c *Cache) AddAddr(n Name, a netip.Addr) {
 	s := c.must(n, false)
-	if s.filler() || !a.IsValid() {
+	key, ok := addrOf(a)
+	if s.filler() || !ok {
 		panic(fmt.Sprintf("BUG: address %s for %s", a, n))
 	}
-	if s.addrs.want(a, true) {
+	if s.addrs.want(key, true) {
 		c.refresh(s)
 	}
 }
 
 // RemoveAddr removes an address from a leaf; one that is not in it is no error.
 func (c *Cache) RemoveAddr(n Name, a netip.Addr) {
-	if s := c.byName[n]; s != nil && s.addrs.want(a, false) {
+	key, ok := addrOf(a)
+	if s := c.byName[n]; ok && s != nil && s.addrs.want(key, false) {
 		c.refresh(s)
 	}
 }
@@ -121,15 +125,16 @@ func (c *Cache) HasMember(nested, member Name) bool {
 // nested set wants. For a nested set it costs its members.
 func (c *Cache) Contains(n Name, a netip.Addr) bool {
 	s := c.byName[n]
-	if s == nil {
+	key, ok := addrOf(a)
+	if s == nil || !ok {
 		return false
 	}
 	for m := range s.asked() {
-		if m.addrs.is(a, wanted) {
+		if m.addrs.is(key, wanted) {
 			return true
 		}
 	}
-	return s.addrs.is(a, wanted)
+	return s.addrs.is(key, wanted)
 }
 
 // Len returns the number of desired members; the permanent member of a nested

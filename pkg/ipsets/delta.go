@@ -72,8 +72,11 @@ func (t *tracker[K]) unwant() {
 
 // reach records that exactly keys are applied, and returns which came and went.
 func (t *tracker[K]) reach(keys []K) (came, went []K) {
+	if t.bits == nil && len(keys) > 0 {
+		t.bits = make(map[K]uint8, len(keys))
+	}
 	for _, k := range keys {
-		t.mark(k, t.bits[k]|seen)
+		t.bits[k] |= seen // nothing counts it
 	}
 	for k, b := range t.bits {
 		after := b &^ (applied | seen)

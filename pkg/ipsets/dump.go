@@ -3,7 +3,6 @@ package ipsets
 import (
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,10 +51,7 @@ func (s *set) shown() []string {
 		if !s.defined {
 			bits = applied
 		}
-		for _, a := range s.addrs.sorted(bits, netip.Addr.Compare) {
-			out = append(out, a.String())
-		}
-		return out
+		return s.addrTexts(bits)
 	}
 	members := s.asked()
 	if !s.defined {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -236,10 +235,13 @@ func (s *set) value(bits uint8) SetValue {
 		}
 		return v
 	}
-	for _, a := range s.addrs.sorted(bits, netip.Addr.Compare) {
-		v.Values = append(v.Values, a.String())
-	}
+	v.Values = s.addrTexts(bits)
 	return v
+}
+
+// addrTexts returns the addresses that have any of the bits, as text in order.
+func (s *set) addrTexts(bits uint8) []string {
+	return textsOf(slices.AppendSeq(make([]addr, 0, len(s.addrs.bits)), s.addrs.all(bits)))
 }
 
 // inOrder returns the sets by name.

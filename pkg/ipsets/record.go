@@ -1,9 +1,6 @@
 package ipsets
 
-import (
-	"net/netip"
-	"time"
-)
+import "time"
 
 // Observed is a set of ours as it was read from HNS.
 type Observed struct {
@@ -192,10 +189,10 @@ func (c *Cache) apply(s *set, values []string) Drift {
 		drift.Added, drift.Missing = c.reached(s, members)
 		s.leftover = s.leftover && drift.Added+drift.Missing == 0 // with these members it may be known
 	} else {
-		addrs := make([]netip.Addr, 0, len(values))
+		addrs := make([]addr, 0, len(values))
 		for _, v := range values {
-			a, err := netip.ParseAddr(v)
-			if err != nil {
+			a, ok := parseAddr(v)
+			if !ok {
 				strange++
 				continue
 			}

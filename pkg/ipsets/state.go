@@ -3,7 +3,6 @@ package ipsets
 import (
 	"fmt"
 	"iter"
-	"net/netip"
 	"time"
 )
 
@@ -19,9 +18,9 @@ type set struct {
 	asking int           // of those, defined ones that want it, or keep it
 	using  int           // of those, needed ones
 
-	addrs   tracker[netip.Addr] // of a leaf
-	members tracker[*set]       // of a nested set
-	left    map[*set]struct{}   // wanted members that are left out because HNS refuses them
+	addrs   tracker[addr]     // of a leaf
+	members tracker[*set]     // of a nested set
+	left    map[*set]struct{} // wanted members that are left out because HNS refuses them
 
 	present bool // in HNS, as far as known
 	unknown bool // the outcome of a write is not known
@@ -102,6 +101,9 @@ func (c *Cache) define(s *set, n Name) (created bool) {
 		return false
 	}
 	s.defined = true
+	if l, ok := n.label(); ok {
+		c.labels[l] = n
+	}
 	if s.nested() {
 		c.ask(s, Empty())
 	}
@@ -132,6 +134,9 @@ func (c *Cache) undefine(s *set) {
 	s.addrs.unwant()
 	s.members.unwant()
 	s.defined = false
+	if l, ok := s.name.label(); ok {
+		delete(c.labels, l)
+	}
 	c.refresh(s)
 }
 

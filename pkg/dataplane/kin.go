@@ -1,0 +1,147 @@
+package dataplane
+
+import (
+	"hash/maphash"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// kin are the pods of one namespace with the same labels and named ports, as the
+// replicas of a workload are. What a policy asks about labels and ports is asked
+// once for all of them.
+type kin struct {
+	hash   uint64
+	labels map[string]string
+	ports  []PodPort
+	pods   []*podState   // in no order
+	chosen []ipsets.Name // the computed sets that they are in
+	next   *kin          // another one of the namespace with this hash
+}
+
+// kinIndex has the kin of all pods, by namespace and hash.
+type kinIndex struct {
+	hash func(*Pod) uint64
+	byNS map[string]map[uint64]*kin
+}
+
+func newKinIndex(hash func(*Pod) uint64) kinIndex {
+	return kinIndex{hash: hash, byNS: map[string]map[uint64]*kin{}}
+}
+
+// add puts a pod to its kin and reports whether it is the first.
+func (x kinIndex) add(p *podState) (first bool) {
+	hash := x.hash(p.Pod)
+	k := x.byNS[p.Namespace][hash]
+	for k != nil && !k.like(p.Pod) {
+		k = k.next
+	}
+	if first = k == nil; first {
+		if x.byNS[p.Namespace] == nil {
+			x.byNS[p.Namespace] = map[uint64]*kin{}
+		}
+		k = &kin{hash: hash, labels: p.Labels, ports: p.Ports, next: x.byNS[p.Namespace][hash]}
+		x.byNS[p.Namespace][hash] = k
+	}
+	p.kin, p.at = k, len(k.pods)
+	k.pods = append(k.pods, p)
+	return first
+}
+
+// remove takes a pod from its kin. The pod still says whose it was.
+func (x kinIndex) remove(p *podState) {
+	k := p.kin
+	last := k.pods[len(k.pods)-1]
+	k.pods[p.at], last.at = last, p.at
+	k.pods = slices.Delete(k.pods, len(k.pods)-1, len(k.pods))
+	if len(k.pods) > 0 {
+		return
+	}
+	same := x.byNS[p.Namespace]
+	var rest *kin // without k; their order does not matter
+	for other := same[k.hash]; other != nil; {
+		next := other.next
+		if other != k {
+			other.next, rest = rest, other
+		}
+		other = next
+	}
+	if same[k.hash] = rest; rest == nil {
+		delete(same, k.hash)
+	}
+	if len(same) == 0 {
+		delete(x.byNS, p.Namespace)
+	}
+}
+
+// replace puts the next state of a pod in the place of the last one.
+func (x kinIndex) replace(was, is *podState) {
+	is.kin, is.at = was.kin, was.at
+	is.kin.pods[is.at] = is
+}
+
+// like reports whether a pod of the namespace is kin.
+func (k *kin) like(p *Pod) bool {
+	return maps.Equal(k.labels, p.Labels) && slices.Equal(k.ports, p.Ports)
+}
+
+// hashPods returns a hash that is the same for pods that are alike, in whatever
+// order a map has their labels.
+func hashPods() func(*Pod) uint64 {
+	seed := maphash.MakeSeed()
+	return func(p *Pod) uint64 {
+		var sum uint64
+		for k, v := range p.Labels {
+			sum += maphash.Comparable(seed, [2]string{k, v})
+		}
+		for _, port := range p.Ports {
+			sum = sum*31 + maphash.Comparable(seed, port)
+		}
+		return sum
+	}
+}
+
+// all yields the kin of every namespace.
+func (x kinIndex) all() iter.Seq[*kin] {
+	return func(yield func(*kin) bool) {
+		for namespace := range x.byNS {
+			for k := range x.in(namespace) {
+				if !yield(k) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// in yields the kin of one namespace.
+func (x kinIndex) in(namespace string) iter.Seq[*kin] {
+	return func(yield func(*kin) bool) {
+		for _, k := range x.byNS[namespace] {
+			for ; k != nil; k = k.next {
+				if !yield(k) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// serving yields the pods with a named port.
+func (x kinIndex) serving(name string, proto policy.Protocol) iter.Seq[*podState] {
+	return func(yield func(*podState) bool) {
+		for k := range x.all() {
+			if _, ok := portOf(k.ports, name, proto); !ok {
+				continue
+			}
+			for _, p := range k.pods {
+				if !yield(p) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package ipsets
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// TestPodLabelSets: the sets that are visited for a label are those that are
+// defined, whatever came and went before.
+func TestPodLabelSets(t *testing.T) {
+	names := []Name{PodLabelKey("a"), PodLabel("a", ""), PodLabel("a", "x"), PodLabel("a", "y"), PodLabelKey("b"), Namespace("a")}
+	rapid.Check(t, func(t *rapid.T) {
+		c, held := NewCache(), map[Name]bool{}
+		t.Repeat(map[string]func(*rapid.T){
+			"hold": func(t *rapid.T) {
+				n := rapid.SampledFrom(names).Draw(t, "set")
+				c.Hold(n, rule)
+				held[n] = true
+			},
+			"release": func(t *rapid.T) {
+				if n := rapid.SampledFrom(names).Draw(t, "set"); held[n] {
+					c.Release(n, rule)
+					delete(held, n)
+				}
+			},
+			"": func(t *rapid.T) {
+				for _, value := range []string{"", "x", "z"} {
+					var want, got []Name
+					for n := range held {
+						if n.HasPodLabel(map[string]string{"a": value}) {
+							want = append(want, n)
+						}
+					}
+					c.EachPodLabel("a", value, func(n Name) { got = append(got, n) })
+					require.ElementsMatch(t, want, got)
+				}
+			},
+		})
+	})
+}
+
+func TestHasPodLabel(t *testing.T) {
+	pod := map[string]string{"a": "x", "empty": ""}
+	for n, want := range map[Name]bool{
+		PodLabelKey("a"): true, PodLabel("a", "x"): true, PodLabel("a", "y"): false, PodLabel("a", ""): false,
+		PodLabelKey("empty"): true, PodLabel("empty", ""): true, PodLabelKey("b"): false, PodLabel("b", ""): false,
+		Namespace("a"): false, PodSelector("", "a"): false,
+	} {
+		require.Equal(t, want, n.HasPodLabel(pod), "%s", n)
+	}
+}
