@@ -275,7 +275,7 @@ func TestFamilyOfSetName(t *testing.T) {
 // TestPodPortOfOneName: of several ports with one name and protocol the first
 // counts, for the pod itself and for its peers.
 func TestPodPortOfOneName(t *testing.T) {
-	p := &podState{Pod: Pod{Ports: []PodPort{{"http", policy.UDP, 53}, {"http", policy.TCP, 80}, {"http", policy.TCP, 81}}}, member: true}
+	p := &podState{Pod: &Pod{Ports: []PodPort{{"http", policy.UDP, 53}, {"http", policy.TCP, 80}, {"http", policy.TCP, 81}}}, member: true}
 	number, ok := p.port("http", policy.TCP)
 	require.True(t, ok)
 	require.Equal(t, uint16(80), number)

@@ -22,7 +22,7 @@ func (d *Dataplane) stagePodsLocked(pods map[PodKey]*Pod, c changes) {
 	addrs := map[netip.Addr]types.UID{} // with the owner so far
 	for key, pod := range pods {
 		was := d.members.pods[key]
-		if was == nil && pod == nil || was != nil && pod != nil && samePod(was.Pod, *pod) {
+		if was == nil && pod == nil || was != nil && pod != nil && samePod(was.Pod, pod) {
 			continue
 		}
 		c.add(changedPod, was != nil, pod != nil)
@@ -62,9 +62,7 @@ func (d *Dataplane) movePodLocked(key PodKey, was *podState, pod *Pod, addrs map
 		contest(was.Addr)
 	}
 	if pod != nil {
-		m.is = &podState{Pod: *pod}
-		m.is.Labels = maps.Clone(pod.Labels)
-		m.is.Ports = slices.Clone(pod.Ports)
+		m.is = &podState{Pod: pod}
 		if was != nil && was.UID == pod.UID {
 			m.is.selected, m.is.relists, m.is.placed = was.selected, was.relists, was.placed
 		}
@@ -134,7 +132,7 @@ func (d *Dataplane) placeLocked(m *podMove) {
 }
 
 // samePod reports whether two states of a pod mean the same here.
-func samePod(a, b Pod) bool {
+func samePod(a, b *Pod) bool {
 	return a.UID == b.UID && a.Addr == b.Addr && a.Local == b.Local && a.HostNetwork == b.HostNetwork &&
 		a.Finished == b.Finished && a.Deleting == b.Deleting &&
 		a.Started.Equal(b.Started) && a.Created.Equal(b.Created) &&

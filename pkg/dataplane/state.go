@@ -15,7 +15,7 @@ import (
 
 // podState is a pod and what follows from it.
 type podState struct {
-	Pod
+	*Pod
 	// member: it owns its address, so the address is in the pod's sets.
 	member bool
 	// selected are the policies that select it, sorted; local pods only.

@@ -14,7 +14,7 @@ import (
 )
 
 // Pod is the whole state of a pod, as far as the dataplane wants to know it.
-// The dataplane keeps values and never changes what it was given.
+// The dataplane never changes what it was given.
 type Pod struct {
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"`
@@ -77,8 +77,15 @@ func NewTransaction() *Transaction {
 	}
 }
 
-// SetPod says how a pod is now.
-func (tx *Transaction) SetPod(p Pod) { tx.pods[p.Key()] = &p }
+// SetPod says how a pod is now. It takes a copy.
+func (tx *Transaction) SetPod(p Pod) {
+	p.Labels, p.Ports = maps.Clone(p.Labels), slices.Clone(p.Ports)
+	tx.SharePod(&p)
+}
+
+// SharePod is SetPod without the copy: nobody may change the pod, its labels or
+// its ports any more. Pods may share labels and ports.
+func (tx *Transaction) SharePod(p *Pod) { tx.pods[p.Key()] = p }
 
 // DeletePod says that a pod is no more.
 func (tx *Transaction) DeletePod(key PodKey) { tx.pods[key] = nil }

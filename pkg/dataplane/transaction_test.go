@@ -67,3 +67,20 @@ func TestTransactionTells(t *testing.T) {
 	addrs[0] = netip.Addr{}
 	require.Equal(t, ipv4Addrs("10.1.0.5"), *tx.nodeAddrs)
 }
+
+// TestTransactionCopiesOrShares: a pod that is set may be changed afterwards; one
+// that is shared is in memory once.
+func TestTransactionCopiesOrShares(t *testing.T) {
+	own := Pod{Namespace: "x", Name: "own", UID: "1", Labels: map[string]string{"app": "a"}, Ports: []PodPort{{Name: "http"}}}
+	shared := &Pod{Namespace: "x", Name: "shared", UID: "2", Labels: map[string]string{"app": "a"}}
+	tx := NewTransaction()
+	tx.SetPod(own)
+	tx.SharePod(shared)
+	own.Labels["app"], own.Ports[0].Name = "b", "https"
+	d := New(Config{})
+	d.stageLocked(tx)
+	kept := d.members.pods[own.Key()]
+	require.Equal(t, map[string]string{"app": "a"}, kept.Labels)
+	require.Equal(t, "http", kept.Ports[0].Name)
+	require.Same(t, shared, d.members.pods[shared.Key()].Pod)
+}
