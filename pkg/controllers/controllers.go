@@ -74,7 +74,7 @@ type Controller struct {
 	queue     *workqueue.Typed[Key]
 	arrivals  arrivals
 
-	synced  chan struct{} // closed when every informer and its handlers are
+	synced  chan struct{} // closed when every informer is
 	settled chan struct{} // closed when the first state is programmed
 
 	status status
@@ -93,7 +93,7 @@ func New(cfg Config) *Controller {
 		synced:   make(chan struct{}),
 		settled:  make(chan struct{}),
 	}
-	c.informers = newInformers(cfg.Source, cfg.Logger, c.enqueue)
+	c.informers = newInformers(cfg.Source, cfg.Node, cfg.Logger, c.enqueue)
 	return c
 }
 
@@ -119,8 +119,8 @@ func (c *Controller) Run(ctx context.Context) {
 	defer wg.Wait()
 	defer context.AfterFunc(ctx, c.queue.ShutDown)()
 
-	for _, i := range c.informers.all() {
-		wg.Go(func() { i.controller.RunWithContext(ctx) })
+	for _, i := range c.informers.all {
+		wg.Go(func() { i.run(ctx) })
 	}
 	if c.cfg.Observer != nil {
 		wg.Go(func() { c.reconcile(ctx) })
