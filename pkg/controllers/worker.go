@@ -64,11 +64,11 @@ type worker struct {
 // collect waits for a key and for the apply interval to pass, and then takes
 // every key there is. It returns false when ctx is done.
 func (w *worker) collect(ctx context.Context) bool {
-	key, shutdown := w.c.queue.Get()
-	if shutdown {
+	select {
+	case <-ctx.Done():
 		return false
+	case <-w.c.queue.Some():
 	}
-	w.take(key)
 	interval := time.NewTimer(time.Until(w.last.Add(w.c.cfg.ApplyInterval)))
 	defer interval.Stop()
 	select {
@@ -76,22 +76,10 @@ func (w *worker) collect(ctx context.Context) bool {
 		return false
 	case <-interval.C:
 	}
-	// Nobody else takes keys, so Get does not block here.
-	for w.c.queue.Len() > 0 {
-		key, _ := w.c.queue.Get()
-		w.take(key)
+	for key, at := range w.c.queue.Take() {
+		earlier(w.pending, key, at)
 	}
 	return ctx.Err() == nil
-}
-
-// take drains a key. It is done with at once: an event that comes later must
-// enqueue it again, as the object may be read before that.
-func (w *worker) take(key Key) {
-	arrived, event := w.c.arrivals.take(key)
-	if was, ok := w.pending[key]; !ok || event && was.IsZero() {
-		w.pending[key] = arrived
-	}
-	w.c.queue.Done(key)
 }
 
 // ready reports whether transactions may be applied: at once, or when the node
@@ -138,7 +126,7 @@ func (w *worker) apply(ctx context.Context) {
 		return // what is pending stays
 	}
 	w.pause = 0
-	clear(w.pending)
+	w.pending = map[Key]time.Time{} // a map keeps the size that it had after the first list
 	if report.RetryAfter > 0 {
 		w.retry.Reset(report.RetryAfter)
 	}
