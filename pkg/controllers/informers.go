@@ -42,7 +42,7 @@ type informer struct {
 // of the kind, as the source sends it.
 func newInformer[T any](s *store[T], lw cache.ListerWatcher, example runtime.Object, logger klog.Logger) *informer {
 	kind := s.kept.kind
-	source := &tracked{kind: kind, ListerWatcher: lw, inner: cache.ToListerWatcherWithContext(lw), heard: time.Now()}
+	source := &tracked{kind: kind, ListerWatcher: lw, inner: cache.ToListerWatcherWithContext(lw), keep: s.Transformer(), heard: time.Now()}
 	reflector := cache.NewReflectorWithOptions(source, example, s, cache.ReflectorOptions{Logger: &logger, Name: kind.String()})
 	return &informer{source: source, synced: s.synced, run: reflector.RunWithContext}
 }
@@ -85,6 +85,7 @@ type tracked struct {
 	cache.ListerWatcher // without a context: the reflector asks for it and does not call it
 	kind                Kind
 	inner               cache.ListerWatcherWithContext
+	keep                cache.TransformFunc // of the store
 
 	mu    sync.Mutex // guards following
 	last  error
@@ -95,7 +96,13 @@ var _ cache.ListerWatcherWithContext = &tracked{}
 
 // ListWithContext implements cache.ListerWithContext.
 func (t *tracked) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	list, err := t.inner.ListWithContext(ctx, options)
+	var list runtime.Object
+	var err error
+	if each, ok := t.inner.(eachLister); ok {
+		list, err = listKept(ctx, each, options, t.keep)
+	} else {
+		list, err = t.inner.ListWithContext(ctx, options)
+	}
 	t.note("list", err)
 	return list, err
 }
