@@ -102,7 +102,7 @@ func ClusterSource(cfg *rest.Config, node string) (Source, error) {
 		return cache.NewListWatchFromClient(c, resource, corev1.NamespaceAll, selector)
 	}
 	return Source{
-		Pods:       all(core, "pods", fields.Everything()),
+		Pods:       newPodSource(core),
 		Namespaces: all(core, "namespaces", fields.Everything()),
 		Policies:   all(networking, "networkpolicies", fields.Everything()),
 		Nodes:      all(core, "nodes", nodes),

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -71,10 +70,9 @@ func (c *Config) setDefaults() {
 type Controller struct {
 	cfg       Config // set once
 	informers informers
-	queue     *workqueue.Typed[Key]
-	arrivals  arrivals
+	queue     *queue
 
-	synced  chan struct{} // closed when every informer and its handlers are
+	synced  chan struct{} // closed when every informer is
 	settled chan struct{} // closed when the first state is programmed
 
 	status status
@@ -87,20 +85,13 @@ type Controller struct {
 func New(cfg Config) *Controller {
 	cfg.setDefaults()
 	c := &Controller{
-		cfg:      cfg,
-		queue:    workqueue.NewTyped[Key](),
-		arrivals: arrivals{at: map[Key]time.Time{}},
-		synced:   make(chan struct{}),
-		settled:  make(chan struct{}),
+		cfg:     cfg,
+		queue:   newQueue(),
+		synced:  make(chan struct{}),
+		settled: make(chan struct{}),
 	}
-	c.informers = newInformers(cfg.Source, cfg.Logger, c.enqueue)
+	c.informers = newInformers(cfg.Source, cfg.Node, cfg.Logger, func(key Key) { c.queue.AddEvent(key, time.Now()) })
 	return c
-}
-
-// enqueue takes the key of an object that changed.
-func (c *Controller) enqueue(key Key) {
-	c.arrivals.note(key, time.Now())
-	c.queue.Add(key)
 }
 
 // Synced is closed once every object that was there at the start is known.
@@ -117,10 +108,9 @@ func (c *Controller) Run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, c.cfg.Logger)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	defer context.AfterFunc(ctx, c.queue.ShutDown)()
 
-	for _, i := range c.informers.all() {
-		wg.Go(func() { i.controller.RunWithContext(ctx) })
+	for _, i := range c.informers.all {
+		wg.Go(func() { i.run(ctx) })
 	}
 	if c.cfg.Observer != nil {
 		wg.Go(func() { c.reconcile(ctx) })

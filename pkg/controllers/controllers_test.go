@@ -285,7 +285,7 @@ func TestNodeAddrs(t *testing.T) {
 	c := New(Config{Source: newCluster().source()})
 	node := newNode("n1", "10.9.0.1", "fd00::1", "10.9.0.2", "nonsense")
 	node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "20.1.1.1"})
-	require.NoError(t, c.informers.nodes.store.Add(node))
+	require.NoError(t, c.informers.nodes.Add(node))
 	require.Equal(t, "[10.9.0.1 10.9.0.2]", fmt.Sprint(c.nodeAddrs()))
 }
 

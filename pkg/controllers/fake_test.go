@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -9,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -291,25 +291,34 @@ func inBubble(t *testing.T, cfg Config, play func(t *testing.T, c *Controller)) 
 
 	play(t, c)
 
-	for key, was := range before {
-		require.Empty(t, cmp.Diff(was.copy, was.object), "the cached object %s was changed", key)
+	for value, was := range before {
+		require.Equal(t, was, text(value), "a value of the informers was changed")
 	}
 	cancel()
 	<-done
 	require.Error(t, c.Healthy(), "a stopped worker is not healthy")
 }
 
-type cached struct{ object, copy runtime.Object }
-
-// snapshot remembers every cached object and how it looked.
-func snapshot(c *Controller) map[string]cached {
-	out := map[string]cached{}
-	for _, i := range c.informers.all() {
-		for _, obj := range i.store.List() {
-			o := obj.(runtime.Object)
-			name, _ := cache.ObjectToName(o)
-			out[i.source.kind.String()+" "+name.String()] = cached{o, o.DeepCopyObject()}
-		}
-	}
+// snapshot remembers every value that the informers keep and how it reads.
+func snapshot(c *Controller) map[any]string {
+	out := map[any]string{}
+	remember(out, c.informers.pods)
+	remember(out, c.informers.namespaces)
+	remember(out, c.informers.policies)
+	remember(out, c.informers.nodes)
 	return out
+}
+
+func remember[T any](out map[any]string, s *store[T]) {
+	for _, v := range s.all() {
+		out[v] = text(v)
+	}
+}
+
+func text(value any) string {
+	out, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return string(out)
 }

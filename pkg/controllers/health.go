@@ -86,7 +86,7 @@ func (c *Controller) Ready() error {
 // SourceError returns why the last request to the API server failed, nil when
 // none did. It never waits.
 func (c *Controller) SourceError() error {
-	for _, i := range c.informers.all() {
+	for _, i := range c.informers.all {
 		if err := i.source.lastError(); err != nil {
 			return err
 		}

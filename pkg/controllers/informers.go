@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/client-go/util/watchlist"
 	"k8s.io/klog/v2"
 
+	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
@@ -31,86 +31,52 @@ type Source struct {
 	Nodes      cache.ListerWatcher
 }
 
-// informer keeps one kind of object in a store and reports what changes.
+// informer has a store follow one source.
 type informer struct {
-	source     *tracked
-	store      cache.Store
-	controller cache.Controller
+	source *tracked
+	synced <-chan struct{} // closed when the first list is in the store and was enqueued
+	run    func(context.Context)
 }
 
-// newInformer returns an informer that is not running yet. Its handler runs in
-// the informer's own goroutine, so the informer is synced only after the
-// handler has seen the whole first list.
-func newInformer(kind Kind, lw cache.ListerWatcher, object runtime.Object, logger klog.Logger, enqueue func(Key)) *informer {
-	source := &tracked{kind: kind, ListerWatcher: lw, inner: cache.ToListerWatcherWithContext(lw), heard: time.Now()}
-	store, controller := cache.NewInformerWithOptions(cache.InformerOptions{
-		Logger:        &logger,
-		ListerWatcher: source,
-		ObjectType:    object,
-		Transform:     trim,
-		Handler:       handler(kind, enqueue),
-	})
-	return &informer{source: source, store: store, controller: controller}
+// newInformer returns an informer that is not running yet. example is an object
+// of the kind, as the source sends it.
+func newInformer[T any](s *store[T], lw cache.ListerWatcher, example runtime.Object, logger klog.Logger) *informer {
+	kind := s.kept.kind
+	source := &tracked{kind: kind, ListerWatcher: lw, inner: cache.ToListerWatcherWithContext(lw), keep: s.Transformer(), heard: time.Now()}
+	reflector := cache.NewReflectorWithOptions(source, example, s, cache.ReflectorOptions{Logger: &logger, Name: kind.String()})
+	return &informer{source: source, synced: s.synced, run: reflector.RunWithContext}
 }
 
-// informers are those of all kinds.
+// informers are those of all kinds, and what they keep.
 type informers struct {
-	pods, namespaces, policies, nodes *informer
+	pods       *store[*dataplane.Pod]
+	namespaces *store[*dataplane.Namespace]
+	policies   *store[*networkingv1.NetworkPolicy]
+	nodes      *store[*node]
+
+	all []*informer
 }
 
-func newInformers(s Source, logger klog.Logger, enqueue func(Key)) informers {
-	return informers{
-		pods:       newInformer(KindPod, s.Pods, &corev1.Pod{}, logger, enqueue),
-		namespaces: newInformer(KindNamespace, s.Namespaces, &corev1.Namespace{}, logger, enqueue),
-		policies:   newInformer(KindPolicy, s.Policies, &networkingv1.NetworkPolicy{}, logger, enqueue),
-		nodes:      newInformer(KindNode, s.Nodes, &corev1.Node{}, logger, enqueue),
+func newInformers(s Source, node string, logger klog.Logger, enqueue func(Key)) informers {
+	i := informers{
+		pods:       newStore(keptPods(node, newInterner()), enqueue),
+		namespaces: newStore(keptNamespaces(), enqueue),
+		policies:   newStore(keptPolicies(), enqueue),
+		nodes:      newStore(keptNodes(), enqueue),
 	}
-}
-
-func (i informers) all() []*informer {
-	return []*informer{i.pods, i.namespaces, i.policies, i.nodes}
-}
-
-// lookup returns the object of a key as it is now.
-func lookup[T any](i *informer, key Key) (T, bool) {
-	obj, exists, err := i.store.GetByKey(key.storeKey())
-	o, ok := obj.(T)
-	return o, exists && err == nil && ok
+	i.all = []*informer{
+		newInformer(i.pods, s.Pods, &corev1.Pod{}, logger),
+		newInformer(i.namespaces, s.Namespaces, &corev1.Namespace{}, logger),
+		newInformer(i.policies, s.Policies, &networkingv1.NetworkPolicy{}, logger),
+		newInformer(i.nodes, s.Nodes, &corev1.Node{}, logger),
+	}
+	return i
 }
 
 // Policy returns a NetworkPolicy as it was last seen; false when there is none.
 // It belongs to the informer and must not be changed.
 func (c *Controller) Policy(key policy.Key) (*networkingv1.NetworkPolicy, bool) {
-	return lookup[*networkingv1.NetworkPolicy](c.informers.policies, Key{Kind: KindPolicy, Namespace: key.Namespace, Name: key.Name})
-}
-
-// handler enqueues keys and does nothing else.
-func handler(kind Kind, enqueue func(Key)) cache.ResourceEventHandler {
-	add := func(obj any) {
-		if key, ok := keyOf(kind, obj); ok {
-			enqueue(key)
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: add,
-		UpdateFunc: func(old, obj any) {
-			// A relist reports every object; most did not change.
-			if !sameVersion(old, obj) {
-				add(obj)
-			}
-		},
-		DeleteFunc: add,
-	}
-}
-
-// sameVersion reports whether two states of an object are the same one.
-func sameVersion(a, b any) bool {
-	ma, errA := meta.Accessor(a)
-	mb, errB := meta.Accessor(b)
-	if errA != nil || errB != nil {
-		return false
-	}
-	return ma.GetResourceVersion() != "" && ma.GetResourceVersion() == mb.GetResourceVersion() && ma.GetUID() == mb.GetUID()
+	return c.informers.policies.get(cache.ObjectName(key))
 }
 
 // tracked remembers how the last request to a source ended. A watch that the
@@ -119,6 +85,7 @@ type tracked struct {
 	cache.ListerWatcher // without a context: the reflector asks for it and does not call it
 	kind                Kind
 	inner               cache.ListerWatcherWithContext
+	keep                cache.TransformFunc // of the store
 
 	mu    sync.Mutex // guards following
 	last  error
@@ -129,7 +96,13 @@ var _ cache.ListerWatcherWithContext = &tracked{}
 
 // ListWithContext implements cache.ListerWithContext.
 func (t *tracked) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	list, err := t.inner.ListWithContext(ctx, options)
+	var list runtime.Object
+	var err error
+	if each, ok := t.inner.(eachLister); ok {
+		list, err = listKept(ctx, each, options, t.keep)
+	} else {
+		list, err = t.inner.ListWithContext(ctx, options)
+	}
 	t.note("list", err)
 	return list, err
 }

@@ -1,8 +1,6 @@
 package controllers
 
-import (
-	"k8s.io/client-go/tools/cache"
-)
+import "k8s.io/client-go/tools/cache"
 
 // Kind says what a key stands for.
 type Kind uint8
@@ -43,17 +41,4 @@ type Key struct {
 	Name      string
 }
 
-// storeKey is the key's spelling in an informer's store.
-func (k Key) storeKey() string {
-	return cache.ObjectName{Namespace: k.Namespace, Name: k.Name}.String()
-}
-
-// keyOf returns the key of an object that a handler was given. Where a delete
-// was missed the handler gets a tombstone in its place, which knows the key.
-func keyOf(kind Kind, obj any) (Key, bool) {
-	name, err := cache.DeletionHandlingObjectToName(obj)
-	if err != nil {
-		return Key{}, false
-	}
-	return Key{Kind: kind, Namespace: name.Namespace, Name: name.Name}, true
-}
+func (k Key) name() cache.ObjectName { return cache.ObjectName{Namespace: k.Namespace, Name: k.Name} }

@@ -1,7 +1,6 @@
 package controllers
 
 import (
-	"sync"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -15,29 +14,6 @@ type Applied struct {
 	// before this transaction: the time since the event came in. Several events
 	// of one object between two transactions are one.
 	Programmed []time.Duration
-}
-
-// arrivals remembers when the first event came in of every key in the queue.
-type arrivals struct {
-	mu sync.Mutex // guards at; held for no call
-	at map[Key]time.Time
-}
-
-func (a *arrivals) note(key Key, now time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if _, ok := a.at[key]; !ok {
-		a.at[key] = now
-	}
-}
-
-// take forgets a key; false for one that stands for no event.
-func (a *arrivals) take(key Key) (time.Time, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	at, ok := a.at[key]
-	delete(a.at, key)
-	return at, ok
 }
 
 // batch is the events of one transaction.

@@ -8,9 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -93,61 +91,10 @@ func TestPodFrom(t *testing.T) {
 			equal := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 			require.Empty(t, cmp.Diff(want, PodFrom(object, tc.node), equal))
 
-			trimmed, err := trim(object)
-			require.NoError(t, err)
-			require.Empty(t, cmp.Diff(want, PodFrom(trimmed.(*corev1.Pod), tc.node), equal), "nothing that is read was trimmed")
+			kept, ok := keptPods(tc.node, newInterner()).of(object)
+			require.True(t, ok)
+			require.Empty(t, cmp.Diff(&want, kept, equal), "what is shared is what it was")
 			require.Empty(t, cmp.Diff(before, object), "the object was not changed")
-		})
-	}
-}
-
-func TestTrim(t *testing.T) {
-	meta := fullPod().ObjectMeta
-	meta.OwnerReferences = []metav1.OwnerReference{{Name: "owner"}}
-	for _, obj := range []metav1.ObjectMetaAccessor{
-		fullPod(),
-		&corev1.Namespace{ObjectMeta: meta},
-		newNode("n1", "10.9.0.1"),
-		&networkingv1.NetworkPolicy{ObjectMeta: meta, Spec: networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{"Egress"}}},
-	} {
-		once, err := trim(obj)
-		require.NoError(t, err)
-		m := once.(metav1.ObjectMetaAccessor).GetObjectMeta()
-		require.Equal(t, obj.GetObjectMeta().GetName(), m.GetName())
-		require.Equal(t, obj.GetObjectMeta().GetUID(), m.GetUID())
-		require.Empty(t, m.GetAnnotations())
-		require.Empty(t, m.GetManagedFields())
-		require.Empty(t, m.GetOwnerReferences())
-		twice, err := trim(once)
-		require.NoError(t, err)
-		require.Empty(t, cmp.Diff(once, twice))
-	}
-	np, err := trim(&networkingv1.NetworkPolicy{Spec: networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{"Egress"}}})
-	require.NoError(t, err)
-	require.Equal(t, []networkingv1.PolicyType{"Egress"}, np.(*networkingv1.NetworkPolicy).Spec.PolicyTypes)
-
-	tombstone := cache.DeletedFinalStateUnknown{Key: "x/a"}
-	same, err := trim(tombstone)
-	require.NoError(t, err)
-	require.Equal(t, tombstone, same)
-}
-
-func TestKeyOf(t *testing.T) {
-	for _, tc := range []struct {
-		name string
-		obj  any
-		want Key
-		ok   bool
-	}{
-		{"object", newPod("a", ""), Key{KindPod, "x", "a"}, true},
-		{"tombstone", cache.DeletedFinalStateUnknown{Key: "x/a", Obj: newPod("a", "")}, Key{KindPod, "x", "a"}, true},
-		{"tombstone without object", cache.DeletedFinalStateUnknown{Key: "x/a"}, Key{KindPod, "x", "a"}, true},
-		{"no object", "x/a", Key{}, false},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			got, ok := keyOf(KindPod, tc.obj)
-			require.Equal(t, tc.ok, ok)
-			require.Equal(t, tc.want, got)
 		})
 	}
 }

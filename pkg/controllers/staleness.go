@@ -14,7 +14,7 @@ import (
 func (c *Controller) Staleness() map[Kind]time.Duration {
 	now := time.Now()
 	out := map[Kind]time.Duration{}
-	for _, i := range c.informers.all() {
+	for _, i := range c.informers.all {
 		out[i.source.kind] = now.Sub(i.source.contact())
 	}
 	return out

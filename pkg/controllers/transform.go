@@ -1,76 +1,100 @@
 package controllers
 
 import (
+	"maps"
+	"net/netip"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
 )
 
-// trim returns the object with nothing but what is read later: a store keeps
-// every pod of the cluster, and most of a pod is of no use here. What it is
-// given stays as it is; what it returns passes a second time unchanged.
-// Anything else, a tombstone for one, comes back as it is.
-func trim(obj any) (any, error) {
-	switch o := obj.(type) {
-	case *corev1.Pod:
-		return trimPod(o), nil
-	case *corev1.Namespace:
-		return &corev1.Namespace{ObjectMeta: trimMeta(o.ObjectMeta)}, nil
-	case *corev1.Node:
-		return &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion},
-			Status:     corev1.NodeStatus{Addresses: o.Status.Addresses},
-		}, nil
-	case *networkingv1.NetworkPolicy:
-		return &networkingv1.NetworkPolicy{ObjectMeta: trimMeta(o.ObjectMeta), Spec: o.Spec}, nil
-	}
-	return obj, nil
-}
-
-func trimPod(p *corev1.Pod) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: trimMeta(p.ObjectMeta),
-		Spec: corev1.PodSpec{
-			NodeName:       p.Spec.NodeName,
-			HostNetwork:    p.Spec.HostNetwork,
-			Containers:     trimContainers(p.Spec.Containers),
-			InitContainers: trimContainers(p.Spec.InitContainers),
-		},
-		Status: corev1.PodStatus{
-			Phase:     p.Status.Phase,
-			PodIP:     p.Status.PodIP,
-			PodIPs:    p.Status.PodIPs,
-			StartTime: p.Status.StartTime,
-		},
-	}
-}
-
-func trimMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Namespace:         m.Namespace,
-		Name:              m.Name,
-		UID:               m.UID,
-		ResourceVersion:   m.ResourceVersion,
-		Generation:        m.Generation,
-		CreationTimestamp: m.CreationTimestamp,
-		DeletionTimestamp: m.DeletionTimestamp,
-		Labels:            m.Labels,
-	}
-}
-
-// trimContainers keeps the containers that name a port.
-func trimContainers(containers []corev1.Container) []corev1.Container {
-	var out []corev1.Container
-	for _, c := range containers {
-		var ports []corev1.ContainerPort
-		for _, p := range c.Ports {
-			if p.Name != "" {
-				ports = append(ports, corev1.ContainerPort{Name: p.Name, ContainerPort: p.ContainerPort, Protocol: p.Protocol})
+// keptPods keeps of a pod what the dataplane wants to know. The dataplane has
+// the same values, so a pod is in memory once. in is the caller's alone.
+func keptPods(node string, in *interner) kept[*dataplane.Pod] {
+	return kept[*dataplane.Pod]{
+		kind: KindPod,
+		of: func(obj any) (*dataplane.Pod, bool) {
+			switch o := obj.(type) {
+			case *corev1.Pod:
+				pod := PodFrom(o, node)
+				in.pod(&pod)
+				return &pod, true
+			case *dataplane.Pod:
+				return o, true
 			}
-		}
-		if len(ports) > 0 {
-			out = append(out, corev1.Container{Ports: ports, RestartPolicy: c.RestartPolicy})
-		}
+			return nil, false
+		},
+		nameOf: func(p *dataplane.Pod) cache.ObjectName { return cache.ObjectName{Namespace: p.Namespace, Name: p.Name} },
+		same:   (*dataplane.Pod).Same,
 	}
-	return out
+}
+
+func keptNamespaces() kept[*dataplane.Namespace] {
+	return kept[*dataplane.Namespace]{
+		kind: KindNamespace,
+		of: func(obj any) (*dataplane.Namespace, bool) {
+			switch o := obj.(type) {
+			case *corev1.Namespace:
+				return &dataplane.Namespace{Name: o.Name, Labels: o.Labels}, true
+			case *dataplane.Namespace:
+				return o, true
+			}
+			return nil, false
+		},
+		nameOf: func(ns *dataplane.Namespace) cache.ObjectName { return cache.ObjectName{Name: ns.Name} },
+		same:   func(a, b *dataplane.Namespace) bool { return maps.Equal(a.Labels, b.Labels) },
+	}
+}
+
+// keptPolicies keeps the objects, for who explains them, without what nobody
+// reads. The dataplane shares the Spec.
+func keptPolicies() kept[*networkingv1.NetworkPolicy] {
+	return kept[*networkingv1.NetworkPolicy]{
+		kind: KindPolicy,
+		of: func(obj any) (*networkingv1.NetworkPolicy, bool) {
+			o, ok := obj.(*networkingv1.NetworkPolicy)
+			if !ok {
+				return nil, false
+			}
+			return &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{
+				Namespace: o.Namespace, Name: o.Name, UID: o.UID,
+				ResourceVersion: o.ResourceVersion, Generation: o.Generation,
+				CreationTimestamp: o.CreationTimestamp, DeletionTimestamp: o.DeletionTimestamp, Labels: o.Labels,
+			}, Spec: o.Spec}, true
+		},
+		nameOf: func(np *networkingv1.NetworkPolicy) cache.ObjectName {
+			return cache.ObjectName{Namespace: np.Namespace, Name: np.Name}
+		},
+		same: func(a, b *networkingv1.NetworkPolicy) bool {
+			return a.ResourceVersion != "" && a.ResourceVersion == b.ResourceVersion && a.UID == b.UID
+		},
+	}
+}
+
+// node is what is kept of a Node.
+type node struct {
+	Name  string
+	Addrs []netip.Addr
+}
+
+func keptNodes() kept[*node] {
+	return kept[*node]{
+		kind: KindNode,
+		of: func(obj any) (*node, bool) {
+			switch o := obj.(type) {
+			case *corev1.Node:
+				return &node{o.Name, NodeAddrs(o)}, true
+			case *node:
+				return o, true
+			}
+			return nil, false
+		},
+		nameOf: func(n *node) cache.ObjectName { return cache.ObjectName{Name: n.Name} },
+		same:   func(a, b *node) bool { return slices.Equal(a.Addrs, b.Addrs) },
+	}
 }

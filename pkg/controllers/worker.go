@@ -7,8 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -26,12 +24,12 @@ func (c *Controller) work(ctx context.Context) {
 	c.status.begin()
 	defer c.status.end()
 
-	var synced []cache.DoneChecker
-	for _, i := range c.informers.all() {
-		synced = append(synced, i.controller.HasSyncedChecker())
-	}
-	if !cache.WaitFor(ctx, "", synced...) {
-		return
+	for _, i := range c.informers.all {
+		select {
+		case <-i.synced:
+		case <-ctx.Done():
+			return
+		}
 	}
 	close(c.synced)
 	c.queue.Add(Key{Kind: KindRetry}) // an empty cluster is worth a transaction too
@@ -66,11 +64,11 @@ type worker struct {
 // collect waits for a key and for the apply interval to pass, and then takes
 // every key there is. It returns false when ctx is done.
 func (w *worker) collect(ctx context.Context) bool {
-	key, shutdown := w.c.queue.Get()
-	if shutdown {
+	select {
+	case <-ctx.Done():
 		return false
+	case <-w.c.queue.Some():
 	}
-	w.take(key)
 	interval := time.NewTimer(time.Until(w.last.Add(w.c.cfg.ApplyInterval)))
 	defer interval.Stop()
 	select {
@@ -78,22 +76,10 @@ func (w *worker) collect(ctx context.Context) bool {
 		return false
 	case <-interval.C:
 	}
-	// Nobody else takes keys, so Get does not block here.
-	for w.c.queue.Len() > 0 {
-		key, _ := w.c.queue.Get()
-		w.take(key)
+	for key, at := range w.c.queue.Take() {
+		earlier(w.pending, key, at)
 	}
 	return ctx.Err() == nil
-}
-
-// take drains a key. It is done with at once: an event that comes later must
-// enqueue it again, as the object may be read before that.
-func (w *worker) take(key Key) {
-	arrived, event := w.c.arrivals.take(key)
-	if was, ok := w.pending[key]; !ok || event && was.IsZero() {
-		w.pending[key] = arrived
-	}
-	w.c.queue.Done(key)
 }
 
 // ready reports whether transactions may be applied: at once, or when the node
@@ -140,7 +126,7 @@ func (w *worker) apply(ctx context.Context) {
 		return // what is pending stays
 	}
 	w.pause = 0
-	clear(w.pending)
+	w.pending = map[Key]time.Time{} // a map keeps the size that it had after the first list
 	if report.RetryAfter > 0 {
 		w.retry.Reset(report.RetryAfter)
 	}
@@ -205,19 +191,19 @@ func (c *Controller) transaction(keys map[Key]time.Time) *dataplane.Transaction 
 	for key := range keys {
 		switch key.Kind {
 		case KindPod:
-			if p, ok := lookup[*corev1.Pod](c.informers.pods, key); ok {
-				tx.SetPod(PodFrom(p, c.cfg.Node))
+			if p, ok := c.informers.pods.get(key.name()); ok {
+				tx.SharePod(p)
 			} else {
 				tx.DeletePod(dataplane.PodKey{Namespace: key.Namespace, Name: key.Name})
 			}
 		case KindNamespace:
-			if ns, ok := lookup[*corev1.Namespace](c.informers.namespaces, key); ok {
-				tx.SetNamespace(dataplane.Namespace{Name: ns.Name, Labels: ns.Labels})
+			if ns, ok := c.informers.namespaces.get(key.name()); ok {
+				tx.SetNamespace(*ns)
 			} else {
 				tx.DeleteNamespace(key.Name)
 			}
 		case KindPolicy:
-			if np, ok := lookup[*networkingv1.NetworkPolicy](c.informers.policies, key); ok {
+			if np, ok := c.informers.policies.get(key.name()); ok {
 				tx.SetPolicy(np)
 			} else {
 				tx.DeletePolicy(policy.Key{Namespace: key.Namespace, Name: key.Name})
@@ -241,10 +227,8 @@ func (c *Controller) transaction(keys map[Key]time.Time) *dataplane.Transaction 
 // nodeAddrs returns the IPv4 InternalIPs of the nodes seen.
 func (c *Controller) nodeAddrs() []netip.Addr {
 	var addrs []netip.Addr
-	for _, obj := range c.informers.nodes.store.List() {
-		if node, ok := obj.(*corev1.Node); ok {
-			addrs = append(addrs, NodeAddrs(node)...)
-		}
+	for _, n := range c.informers.nodes.all() {
+		addrs = append(addrs, n.Addrs...)
 	}
 	return addrs
 }

@@ -1,9 +1,7 @@
 package dataplane
 
 import (
-	"maps"
 	"net/netip"
-	"slices"
 )
 
 // podMove is what a pod was and is; nil where it was not or is no more.
@@ -18,7 +16,7 @@ func (d *Dataplane) stagePodsLocked(pods map[PodKey]*Pod, c changes) {
 	addrs := map[netip.Addr]*podState{} // with the owner so far
 	for key, pod := range pods {
 		was := d.members.pods[key]
-		if was == nil && pod == nil || was != nil && pod != nil && samePod(was.Pod, pod) {
+		if was == nil && pod == nil || was != nil && pod != nil && was.Same(pod) {
 			continue
 		}
 		c.add(changedPod, was != nil, pod != nil)
@@ -140,12 +138,4 @@ func (d *Dataplane) placeLocked(m *podMove) {
 	d.local[is.UID] = is
 	d.selectLocked(is, nil)
 	d.renderAddrLocked(is.Addr)
-}
-
-// samePod reports whether two states of a pod mean the same here.
-func samePod(a, b *Pod) bool {
-	return a.UID == b.UID && a.Addr == b.Addr && a.Local == b.Local && a.HostNetwork == b.HostNetwork &&
-		a.Finished == b.Finished && a.Deleting == b.Deleting &&
-		a.Started.Equal(b.Started) && a.Created.Equal(b.Created) &&
-		maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Ports, b.Ports)
 }

@@ -34,6 +34,15 @@ type Pod struct {
 // Key returns the pod's name within the cluster.
 func (p Pod) Key() PodKey { return PodKey{p.Namespace, p.Name} }
 
+// Same reports whether two states of a pod of one name mean the same to the
+// dataplane.
+func (p *Pod) Same(o *Pod) bool {
+	return p.UID == o.UID && p.Addr == o.Addr && p.Local == o.Local && p.HostNetwork == o.HostNetwork &&
+		p.Finished == o.Finished && p.Deleting == o.Deleting &&
+		p.Started.Equal(o.Started) && p.Created.Equal(o.Created) &&
+		maps.Equal(p.Labels, o.Labels) && slices.Equal(p.Ports, o.Ports)
+}
+
 // PodPort is a named container port.
 type PodPort struct {
 	Name     string          `json:"name"`

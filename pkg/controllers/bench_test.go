@@ -1,0 +1,172 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+)
+
+// feed is a source of one kind that has nothing at first and then what is sent.
+type feed struct {
+	list   k8sruntime.Object
+	events chan watch.Event
+}
+
+func (f feed) IsWatchListSemanticsUnSupported() bool { return true }
+
+func (f feed) List(metav1.ListOptions) (k8sruntime.Object, error) { return f.list, nil }
+
+func (f feed) Watch(metav1.ListOptions) (watch.Interface, error) { return f, nil }
+
+func (f feed) ResultChan() <-chan watch.Event { return f.events }
+
+func (f feed) Stop() {}
+
+// BenchmarkPodEvent is from a decoded event to the end of the transaction that
+// has its pod; several thousand go into one.
+func BenchmarkPodEvent(b *testing.B) {
+	const pods = 1000
+	f := fleet{pods: pods, workloads: 100}
+	for name, change := range map[string]func(*corev1.Pod){
+		"label":     func(p *corev1.Pod) { p.Labels["version"] = "v1.2.4" },
+		"heartbeat": func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = metav1.Now() },
+	} {
+		b.Run(name, func(b *testing.B) {
+			var events [2][]watch.Event
+			for i := range pods {
+				p := f.pod(f.template(), i)
+				p.ResourceVersion = "1"
+				events[0] = append(events[0], watch.Event{Type: watch.Modified, Object: p})
+				p = p.DeepCopy()
+				p.ResourceVersion = "2"
+				change(p)
+				events[1] = append(events[1], watch.Event{Type: watch.Modified, Object: p})
+			}
+			list := metav1.ListMeta{ResourceVersion: "1"}
+			from := feed{&corev1.PodList{ListMeta: list}, make(chan watch.Event)}
+			ctx, cancel := context.WithCancel(b.Context())
+			c := New(Config{
+				Source: Source{
+					Pods: from, Namespaces: feed{list: &corev1.NamespaceList{ListMeta: list}},
+					Policies: feed{list: &networkingv1.NetworkPolicyList{ListMeta: list}}, Nodes: feed{list: &corev1.NodeList{ListMeta: list}},
+				},
+				Applier: &sink{}, ApplyInterval: 10 * time.Millisecond,
+			})
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				c.Run(ctx)
+			}()
+			<-c.Settled()
+			for _, e := range events[0] {
+				from.events <- e
+			}
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				n++
+				from.events <- events[n/pods%2][n%pods]
+			}
+			from.events <- watch.Event{Type: watch.Deleted, Object: events[0][0].Object}
+			for {
+				if _, exists := c.informers.pods.get(cache.ObjectName{Namespace: "team-00", Name: events[0][0].Object.(*corev1.Pod).Name}); !exists {
+					break
+				}
+			}
+			cancel()
+			<-done
+		})
+	}
+}
+
+// sink is an Applier that keeps the pods of the last transaction.
+type sink struct{ last *dataplane.Transaction }
+
+func (s *sink) ApplyDataplane(_ context.Context, tx *dataplane.Transaction) (dataplane.Report, error) {
+	s.last = tx
+	return dataplane.Report{}, nil
+}
+
+// memory returns the bytes that the runtime has from the system.
+func memory() uint64 {
+	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(samples)
+	return samples[0].Value.Uint64() - samples[1].Value.Uint64()
+}
+
+// BenchmarkFirstList starts a controller on an API server with many pods, to the
+// end of the first transaction. The server is in the same process and keeps no
+// pod.
+func BenchmarkFirstList(b *testing.B) {
+	f := fleet{pods: 100_000, workloads: 2000}
+	for name, streams := range map[string]bool{"streamed": true, "listed": false} {
+		b.Run(fmt.Sprintf("%s/pods=%d", name, f.pods), func(b *testing.B) {
+			for b.Loop() {
+				firstList(b, server{fleet: f, streams: streams})
+			}
+		})
+	}
+}
+
+func firstList(b *testing.B, s server) {
+	web := httptest.NewServer(s)
+	defer web.Close()
+	defer web.CloseClientConnections()
+	source, err := ClusterSource(&rest.Config{Host: web.URL}, "node-000")
+	if err != nil {
+		b.Fatal(err)
+	}
+	debug.FreeOSMemory()
+	var base runtime.MemStats
+	runtime.ReadMemStats(&base)
+	before, peak := memory(), uint64(0)
+	ctx, cancel := context.WithCancel(b.Context())
+	applier := &sink{}
+	c := New(Config{Source: source, Applier: applier, Node: "node-000", Logger: klog.Logger{}})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.Run(ctx)
+	}()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+wait:
+	for {
+		select {
+		case <-c.Settled():
+			break wait
+		case <-tick.C:
+			peak = max(peak, memory())
+		}
+	}
+	if n := applier.last.Len(); n != s.fleet.pods {
+		b.Fatal("objects in the first transaction: ", n)
+	}
+	var with, without runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&with)
+	applier.last = nil
+	runtime.GC()
+	runtime.ReadMemStats(&without)
+	cancel()
+	<-done
+	b.ReportMetric(float64(peak-before)/(1<<20), "peak-MiB")
+	b.ReportMetric(float64(with.HeapAlloc-base.HeapAlloc)/(1<<20), "live+tx-MiB")
+	b.ReportMetric(float64(without.HeapAlloc-base.HeapAlloc)/(1<<20), "live-MiB")
+}

@@ -1,0 +1,107 @@
+package controllers
+
+import (
+	"hash/maphash"
+	"maps"
+	"slices"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// interner gives equal parts of pods one place in memory. Pods of a workload
+// have the same labels and ports, and decoding makes new ones for each. It
+// remembers what was used last and no more, so what is unique to a pod costs
+// nothing beside the pod, and what nobody uses any more goes. It is not safe for
+// concurrent use.
+type interner struct {
+	seed   maphash.Seed
+	texts  recent[string]
+	labels recent[map[string]string]
+	ports  recent[[]dataplane.PodPort]
+}
+
+// recentParts is how many parts of each kind are remembered at least: more
+// workloads than these seldom change by turns, and as many again may be there.
+const recentParts = 4096
+
+func newInterner() *interner {
+	return &interner{
+		seed:   maphash.MakeSeed(),
+		texts:  recent[string]{size: recentParts},
+		labels: recent[map[string]string]{size: recentParts},
+		ports:  recent[[]dataplane.PodPort]{size: recentParts},
+	}
+}
+
+// pod replaces what a pod may share with others. What it had stays as it is.
+func (in *interner) pod(p *dataplane.Pod) {
+	p.Namespace = in.text(p.Namespace)
+	p.Labels = in.labelSet(p.Labels)
+	p.Ports = in.portList(p.Ports)
+}
+
+func (in *interner) text(s string) string {
+	return in.texts.intern(maphash.String(in.seed, s), s,
+		func(a, b string) bool { return a == b },
+		func(s string) string { return s })
+}
+
+func (in *interner) labelSet(labels map[string]string) map[string]string {
+	if len(labels) == 0 {
+		return nil
+	}
+	var hash uint64
+	for k, v := range labels { // in any order
+		hash += maphash.Comparable(in.seed, [2]string{k, v})
+	}
+	return in.labels.intern(hash, labels, maps.Equal, func(labels map[string]string) map[string]string {
+		own := make(map[string]string, len(labels))
+		for k, v := range labels {
+			own[in.text(k)] = in.text(v)
+		}
+		return own
+	})
+}
+
+func (in *interner) portList(ports []dataplane.PodPort) []dataplane.PodPort {
+	if len(ports) == 0 {
+		return nil
+	}
+	hash := uint64(len(ports))
+	for _, p := range ports {
+		hash = hash*31 + maphash.Comparable(in.seed, p)
+	}
+	return in.ports.intern(hash, ports, slices.Equal, func(ports []dataplane.PodPort) []dataplane.PodPort {
+		own := make([]dataplane.PodPort, len(ports))
+		for i, p := range ports {
+			own[i] = dataplane.PodPort{Name: in.text(p.Name), Protocol: policy.Protocol(in.text(string(p.Protocol))), Number: p.Number}
+		}
+		return own
+	})
+}
+
+// recent remembers the values that were used last: size at least, twice as many
+// at most.
+type recent[V any] struct {
+	size       int
+	young, old map[uint64]V // by hash
+}
+
+// intern returns a value that is the same as v: one that is remembered, or what
+// of makes of v. Of two values with one hash the last one is remembered.
+func (r *recent[V]) intern(hash uint64, v V, same func(a, b V) bool, of func(V) V) V {
+	if known, ok := r.young[hash]; ok && same(known, v) {
+		return known
+	}
+	if known, ok := r.old[hash]; ok && same(known, v) {
+		v = known
+	} else {
+		v = of(v)
+	}
+	if len(r.young) >= r.size || r.young == nil {
+		r.young, r.old = map[uint64]V{}, r.young
+	}
+	r.young[hash] = v
+	return v
+}

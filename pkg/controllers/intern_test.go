@@ -1,0 +1,78 @@
+package controllers
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+)
+
+// place is where a map, slice or string is in memory.
+func place(v any) uintptr {
+	if s, ok := v.(string); ok {
+		return uintptr(unsafe.Pointer(unsafe.StringData(s)))
+	}
+	return reflect.ValueOf(v).Pointer()
+}
+
+// decodedPod is a pod whose every part is its own, as a decoder makes it.
+func decodedPod(name, app, unique string) *dataplane.Pod {
+	own := func(s string) string { return string([]byte(s)) }
+	p := &dataplane.Pod{Namespace: own("x"), Name: own(name), UID: types.UID(own(name)), Labels: map[string]string{own("app"): own(app)},
+		Ports: []dataplane.PodPort{{Name: own("http"), Protocol: "TCP", Number: 80}}}
+	if unique != "" {
+		p.Labels[own("pod")] = own(unique)
+	}
+	return p
+}
+
+func TestPodsShareWhatIsEqual(t *testing.T) {
+	in := newInterner()
+	a, b, other, unique := decodedPod("a", "web", ""), decodedPod("b", "web", ""), decodedPod("c", "db", ""), decodedPod("d", "web", "d")
+	for _, p := range []*dataplane.Pod{a, b, other, unique} {
+		in.pod(p)
+	}
+	require.Equal(t, place(a.Labels), place(b.Labels))
+	require.Equal(t, place(a.Ports), place(b.Ports))
+	require.Equal(t, place(a.Namespace), place(other.Namespace))
+	require.Equal(t, map[string]string{"app": "db"}, other.Labels)
+	require.NotEqual(t, place(a.Labels), place(other.Labels))
+	require.Equal(t, place(a.Ports), place(other.Ports))
+	require.Equal(t, map[string]string{"app": "web", "pod": "d"}, unique.Labels)
+	require.Equal(t, place(a.Labels["app"]), place(unique.Labels["app"]), "a label of its own, and one that others have")
+	require.Equal(t, []dataplane.PodPort{{Name: "http", Protocol: "TCP", Number: 80}}, unique.Ports)
+}
+
+// Labels that are unique to their pods push out neither what is in use nor use
+// memory without a bound.
+func TestInternerForgets(t *testing.T) {
+	in := newInterner()
+	first := decodedPod("a", "web", "")
+	in.pod(first)
+	for i := range 5 * recentParts {
+		in.pod(decodedPod("b", fmt.Sprint("app", i), fmt.Sprint("unique", i)))
+		if i%(recentParts/2) == 0 {
+			p := decodedPod("c", "web", "")
+			in.pod(p)
+			require.Equal(t, place(first.Labels), place(p.Labels))
+		}
+		require.LessOrEqual(t, len(in.labels.young)+len(in.labels.old), 2*recentParts)
+		require.LessOrEqual(t, len(in.texts.young)+len(in.texts.old), 2*recentParts)
+	}
+	require.Greater(t, len(in.labels.old), 0)
+}
+
+// Of two values with one hash each is what it was.
+func TestInternerOfEqualHashes(t *testing.T) {
+	r := recent[string]{size: 1}
+	same := func(a, b string) bool { return a == b }
+	clone := func(s string) string { return s }
+	for _, s := range []string{"a", "b", "a", "b", "b"} {
+		require.Equal(t, s, r.intern(1, s, same, clone))
+	}
+}

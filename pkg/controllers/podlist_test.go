@@ -1,0 +1,161 @@
+package controllers
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http/httptest"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+)
+
+// encodedList is a PodList as Kubernetes itself encodes it.
+func encodedList(t *testing.T, items ...corev1.Pod) []byte {
+	t.Helper()
+	scheme := k8sruntime.NewScheme()
+	require.NoError(t, corev1.AddToScheme(scheme))
+	list := &corev1.PodList{TypeMeta: kind("v1", "PodList"), ListMeta: metav1.ListMeta{ResourceVersion: "7", Continue: "more"}, Items: items}
+	var out bytes.Buffer
+	require.NoError(t, protobuf.NewSerializer(scheme, scheme).Encode(list, &out))
+	return out.Bytes()
+}
+
+func readPods(r io.Reader) ([]corev1.Pod, metav1.ListMeta, error) {
+	var pods []corev1.Pod
+	meta, err := eachPod(bufio.NewReader(r), func(obj any) error {
+		pods = append(pods, *obj.(*corev1.Pod))
+		return nil
+	})
+	return pods, meta, err
+}
+
+func TestEachPod(t *testing.T) {
+	full := *fullPod()
+	for _, items := range [][]corev1.Pod{nil, {full}, {full, *newPod("a", "10.0.0.2"), {}}} {
+		got, meta, err := readPods(iotest.OneByteReader(bytes.NewReader(encodedList(t, items...))))
+		require.NoError(t, err)
+		require.Equal(t, metav1.ListMeta{ResourceVersion: "7", Continue: "more"}, meta)
+		require.Empty(t, cmp.Diff(items, got))
+	}
+}
+
+// A list that was cut off anywhere is an error: pods that are left out of a list
+// would count as deleted.
+func TestEachPodToTheEnd(t *testing.T) {
+	whole := encodedList(t, *newPod("a", "10.0.0.1"), *newPod("b", "10.0.0.2"))
+	pods, _, err := readPods(bytes.NewReader(whole))
+	require.NoError(t, err)
+	require.Len(t, pods, 2)
+	end := bytes.LastIndex(whole, []byte("10.0.0.2")) // what follows the list itself says nothing
+	for n := range end {
+		_, _, err := readPods(bytes.NewReader(whole[:n]))
+		require.Error(t, err, n)
+	}
+	for n := range whole {
+		broken := bytes.Clone(whole)
+		broken[n] ^= 0x55
+		_, _, _ = readPods(bytes.NewReader(broken)) // whatever it says, it comes back
+	}
+	_, _, err = readPods(bytes.NewReader([]byte("k8s\x00\x12\x08\x12\xff\xff\xff\xff\xff\xff\x01")))
+	require.EqualError(t, err, "list pods: an object of 8796093022207 bytes")
+}
+
+func TestEachPodStops(t *testing.T) {
+	enough := errors.New("enough")
+	for _, list := range [][]byte{encodedList(t, *newPod("a", "")), []byte(`{"items": [{}]}`)} {
+		_, err := eachPod(bufio.NewReader(bytes.NewReader(list)), func(any) error { return enough })
+		require.ErrorIs(t, err, enough)
+	}
+	_, _, err := readPods(bytes.NewReader([]byte(`{"items": [{}`)))
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
+
+// Over the wire, streamed and in one message, the pods are what they are, and
+// those of a workload share their labels.
+func TestFirstListOverTheWire(t *testing.T) {
+	f := fleet{pods: 300, workloads: 20}
+	for _, streams := range []bool{true, false} {
+		t.Run(fmt.Sprint("streams=", streams), func(t *testing.T) {
+			web := httptest.NewServer(server{fleet: f, streams: streams})
+			defer web.Close()
+			defer web.CloseClientConnections()
+			source, err := ClusterSource(&rest.Config{Host: web.URL}, "node-000")
+			require.NoError(t, err)
+			r := &recorder{}
+			c := New(Config{Source: source, Applier: r, Node: "node-000", Logger: klog.Logger{}})
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				c.Run(ctx)
+			}()
+			<-c.Settled()
+			cancel()
+			<-done
+
+			got := r.calls()[0].pods
+			require.Len(t, got, f.pods)
+			places := map[uintptr]bool{}
+			template := f.template()
+			for i := range f.pods {
+				want := PodFrom(f.pod(template, i), "node-000")
+				is := got[want.Key()]
+				require.True(t, is.Same(&want), "%+v\n%+v", is, want)
+				places[place(is.Labels)] = true
+			}
+			require.Len(t, places, f.workloads)
+		})
+	}
+}
+
+// paged is a source that lists in pages of one pod.
+type paged struct {
+	*apiServer
+	pods []*corev1.Pod
+}
+
+func (p paged) ListWithContext(context.Context, metav1.ListOptions) (k8sruntime.Object, error) {
+	panic("the list is never wanted whole")
+}
+
+func (p paged) WatchWithContext(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	return p.Watch(metav1.ListOptions{})
+}
+
+func (p paged) ListEach(_ context.Context, options metav1.ListOptions, yield func(any) error) (metav1.ListMeta, error) {
+	i := len(options.Continue)
+	meta := metav1.ListMeta{ResourceVersion: "7"}
+	if i+1 < len(p.pods) {
+		meta.Continue = options.Continue + "."
+	}
+	return meta, yield(p.pods[i])
+}
+
+func TestFirstListInPages(t *testing.T) {
+	cl, r := newCluster(), &recorder{}
+	source := cl.source()
+	source.Pods = paged{cl.pods, []*corev1.Pod{newPod("a", "10.0.0.1"), newPod("b", "10.0.0.2"), newPod("c", "10.0.0.3")}}
+	run(t, Config{Source: source, Applier: r}, func(t *testing.T, _ *Controller) {
+		calls := r.calls()
+		require.Len(t, calls, 1)
+		require.Len(t, calls[0].pods, 3)
+		for _, name := range []string{"a", "b", "c"} {
+			require.NotNil(t, calls[0].pods[dataplane.PodKey{Namespace: "x", Name: name}])
+		}
+	})
+}
