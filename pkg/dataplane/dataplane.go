@@ -14,6 +14,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/pieces"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
@@ -54,7 +55,11 @@ type Dataplane struct {
 	// Taken before mu.
 	door sync.Mutex
 
-	mu         sync.Mutex // guards following; never held across an HNS call
+	// walking is held for a whole walk over the state: it makes it one at a time.
+	// Taken before mu, and by no transaction.
+	walking sync.Mutex
+
+	mu         turns // guards following; never held across an HNS call
 	cache      *ipsets.Cache
 	owners     *ipsets.Owners[*podState]
 	members    *members
@@ -82,6 +87,8 @@ type Dataplane struct {
 	found      []EndpointSeen // endpoints seen for the first time, to be reported
 	drift      drift
 	conflicts  Conflicts
+
+	policyCopies pieces.Copies[policy.Key, *policyState]
 }
 
 // retry is a backoff: 1, 2, 4 … 30 s.
@@ -227,7 +234,7 @@ func (d *Dataplane) report(r *run, tx *Transaction, plan Plan) Report {
 		Plan:       plan.Summary(),
 		Calls:      r.calls,
 		Pending:    len(d.pendingLocked()) + len(d.waitingLocked()),
-		Warnings:   d.warningsLocked(),
+		Warnings:   d.standingLocked().warnings(),
 		RetryAfter: d.retryAfterLocked(now),
 
 		NewEndpoints: d.found,
@@ -335,6 +342,11 @@ func (d *Dataplane) holdLocked(ep *endpoint, kind ipsets.RefKind, names []ipsets
 // namesOfLocked returns the sets that ACLs name, of those that the cache knows,
 // each once. d.mu must be held.
 func (d *Dataplane) namesOfLocked(lists ...[]hns.ACL) []ipsets.Name {
+	return namesOf(d.cache.Lookup, lists...)
+}
+
+// namesOf returns the sets that ACLs name, of those that lookup knows, each once.
+func namesOf(lookup func(id string) (ipsets.Name, bool), lists ...[]hns.ACL) []ipsets.Name {
 	var out []ipsets.Name
 	seen := map[string]bool{}
 	for _, acls := range lists {
@@ -344,7 +356,7 @@ func (d *Dataplane) namesOfLocked(lists ...[]hns.ACL) []ipsets.Name {
 					continue
 				}
 				seen[id] = true
-				if n, ok := d.cache.Lookup(id); ok {
+				if n, ok := lookup(id); ok {
 					out = append(out, n)
 				}
 			}

@@ -1,7 +1,6 @@
 package dataplane
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
@@ -70,34 +69,13 @@ func (d *Dataplane) resumeLocked(ep *endpoint) time.Time {
 	return t.until
 }
 
-// disputedLocked counts the disputed objects by kind. d.mu must be held.
-func (d *Dataplane) disputedLocked(now time.Time) map[string]int {
-	out := map[string]int{driftSet: 0, driftACL: 0}
+// disputesLocked returns the disputed objects. d.mu must be held.
+func (d *Dataplane) disputesLocked(now time.Time) []subject {
+	var out []subject
 	for s, t := range d.drift.troubles {
 		if t.disputed(now) {
-			out[s.kind()]++
+			out = append(out, s)
 		}
-	}
-	return out
-}
-
-// disputeWarningsLocked lists the disputed objects. d.mu must be held.
-func (d *Dataplane) disputeWarningsLocked(now time.Time) []Warning {
-	var out []Warning
-	for s, t := range d.drift.troubles {
-		if !t.disputed(now) {
-			continue
-		}
-		w := Warning{s.String(), "Set", ReasonForeignWrites, "the set"}
-		if s.kind() == driftACL {
-			w.Kind, w.Message = "Endpoint", fmt.Sprintf("rules on endpoint %s", s.endpoint)
-			if pod := d.podLocked(d.endpoints[s.endpoint]); pod != "" {
-				w.Kind, w.Object = "Pod", pod
-			}
-		}
-		w.Message = fmt.Sprintf("somebody else keeps changing %s: another program writes sets or rules with our prefixes, most likely azure-npm still runs on this node; "+
-			"remove it. Until then repair waits longer each time, up to %v", w.Message, maxPause)
-		out = append(out, w)
 	}
 	return out
 }

@@ -140,9 +140,11 @@ func (d *Dataplane) pinLocked(ep *endpoint) {
 
 // pendingLocked returns the endpoints with an outstanding update, in the order
 // of the queue. d.mu must be held.
-func (d *Dataplane) pendingLocked() []*endpoint {
+func (d *Dataplane) pendingLocked() []*endpoint { return pending(d.endpoints) }
+
+func pending(endpoints map[string]*endpoint) []*endpoint {
 	var out []*endpoint
-	for _, ep := range d.endpoints {
+	for _, ep := range endpoints {
 		if ep.queued > 0 {
 			out = append(out, ep)
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/pieces"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
@@ -21,6 +22,9 @@ type members struct {
 	// all; nsSelectors are the matchers of the namespace selector sets.
 	selectors   map[string]map[ipsets.Name]policy.LabelMatcher
 	nsSelectors map[ipsets.Name]policy.LabelMatcher
+
+	podCopies       pieces.Copies[PodKey, *podState]
+	namespaceCopies pieces.Copies[string, Namespace]
 }
 
 func newMembers(cache *ipsets.Cache) *members {
@@ -169,6 +173,7 @@ func (m *members) enter(is *podState) {
 // setNamespace records a Namespace object and moves its set in and out of the
 // namespace selectors. Only nested sets change.
 func (m *members) setNamespace(ns Namespace) {
+	m.namespaceCopies.Before(ns.Name)
 	m.namespaces[ns.Name] = ns
 	leaf := ipsets.Namespace(ns.Name)
 	for n, match := range m.nsSelectors {
@@ -183,6 +188,7 @@ func (m *members) setNamespace(ns Namespace) {
 // deleteNamespace takes the namespace out of every selector: what is not known
 // is in none, not even in a negative one.
 func (m *members) deleteNamespace(name string) {
+	m.namespaceCopies.Before(name)
 	delete(m.namespaces, name)
 	for n := range m.nsSelectors {
 		m.cache.RemoveMember(n, ipsets.Namespace(name))
@@ -192,6 +198,7 @@ func (m *members) deleteNamespace(name string) {
 // put records a pod in the indexes, in place of what its name was.
 func (m *members) put(p *podState) {
 	key := p.Key()
+	m.podCopies.Before(key)
 	was := m.pods[key]
 	m.pods[key] = p
 	if was != nil && was.kin.like(p.Pod) {
@@ -214,6 +221,7 @@ func (m *members) put(p *podState) {
 // drop forgets a pod.
 func (m *members) drop(key PodKey) {
 	if p := m.pods[key]; p != nil {
+		m.podCopies.Before(key)
 		delete(m.pods, key)
 		m.kin.remove(p)
 	}

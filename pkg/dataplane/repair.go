@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
@@ -156,10 +158,19 @@ func (d *Dataplane) outstandingLocked(s subject) bool {
 // podLocked returns the name of the pod that an endpoint belongs to, "" for
 // none. d.mu must be held.
 func (d *Dataplane) podLocked(ep *endpoint) string {
-	if ep == nil || d.local[ep.owner] == nil {
+	if ep == nil {
 		return ""
 	}
-	return d.local[ep.owner].Key().String()
+	return d.podOfLocked(ep.owner)
+}
+
+// podOfLocked returns the name of the local pod with a UID, "" for none. d.mu must
+// be held.
+func (d *Dataplane) podOfLocked(uid types.UID) string {
+	if p := d.local[uid]; p != nil {
+		return p.Key().String()
+	}
+	return ""
 }
 
 // dueLocked returns the endpoints whose update is due, in the order of the

@@ -127,6 +127,7 @@ func defines(p *policyState, n ipsets.Name) bool {
 // indexPolicyLocked puts a policy into the indexes, or takes it out. d.mu must
 // be held.
 func (d *Dataplane) indexPolicyLocked(key policy.Key, is *policyState) {
+	d.policyCopies.Before(key)
 	delete(d.problems, key)
 	if is == nil {
 		delete(d.policies, key)

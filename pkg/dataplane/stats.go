@@ -5,6 +5,9 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/pieces"
 )
 
 // Stats is a snapshot in numbers, for metrics.
@@ -41,17 +44,33 @@ type SetStats struct {
 	Bytes    int // of its value
 }
 
-// Stats returns a snapshot in numbers, sets by name. It never waits for HNS and
-// costs the sets and ACLs of the node, not the pods of the cluster.
+// Stats returns a snapshot in numbers, sets by name. It never waits for HNS, holds
+// up a transaction for a piece at most, and costs the sets and ACLs of the node,
+// not the pods of the cluster.
 func (d *Dataplane) Stats() Stats {
+	d.walking.Lock()
+	defer d.walking.Unlock()
+	s, sets := d.copyStats(d.pace())
+	for _, set := range sets.Programmed() {
+		s.Sets = append(s.Sets, SetStats(set))
+	}
+	slices.SortFunc(s.Sets, func(a, b SetStats) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	return s
+}
+
+// copyStats returns the numbers of now, and the sets with their heads.
+func (d *Dataplane) copyStats(pace pieces.Pace) (Stats, *ipsets.Copying) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.cfg.Now()
 	s := Stats{
 		Policies: len(d.policies), Pods: len(d.members.pods), Pinned: d.cache.Pinned(),
 		DriftFound: maps.Clone(d.drift.found), DriftRepaired: maps.Clone(d.drift.repaired),
-		Disputed:  d.disputedLocked(now),
+		Disputed:  map[string]int{driftSet: 0, driftACL: 0},
 		Conflicts: d.conflicts,
+	}
+	for _, what := range d.disputesLocked(now) {
+		s.Disputed[what.kind()]++
 	}
 	since := func(t time.Time) {
 		s.Pending++
@@ -66,9 +85,8 @@ func (d *Dataplane) Stats() Stats {
 	for _, p := range d.waitingLocked() {
 		since(p.placed)
 	}
-	for _, set := range d.cache.Programmed() {
-		s.Sets = append(s.Sets, SetStats(set))
-	}
-	slices.SortFunc(s.Sets, func(a, b SetStats) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
-	return s
+	sets := d.cache.Begin()
+	defer sets.End()
+	sets.Heads(pace)
+	return s, sets
 }

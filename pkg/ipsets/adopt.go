@@ -28,13 +28,15 @@ func (c *Cache) adopt(n Name, id string) *set {
 	s := c.find(n)
 	switch {
 	case s == nil:
-		s = &set{name: n, id: id}
+		s = &set{head: head{name: n, id: id}}
+		c.born(s)
 		c.byName[n] = s
 	case s.id == id:
 		return s
 	case s.present || s.name != n:
 		return nil
 	default:
+		c.moved(s)
 		delete(c.byID, s.id)
 		s.id = id
 		s.addrs.forgive() // what was refused was another set

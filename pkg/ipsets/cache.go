@@ -25,6 +25,8 @@ type Cache struct {
 	adopted []Name // ids that changed, not taken yet
 
 	leftovers []Name // needed, in HNS and not defined; not taken yet
+	pinned    int    // sets with pins
+	copies    []*Copying
 }
 
 // NewCache returns an empty Cache.
@@ -82,6 +84,7 @@ func (c *Cache) AddAddr(n Name, a netip.Addr) {
 		panic(fmt.Sprintf("BUG: address %s for %s", a, n))
 	}
 	if s.addrs.want(key, true) {
+		c.noteAddr(s, key, wanted)
 		c.refresh(s)
 	}
 }
@@ -90,6 +93,7 @@ func (c *Cache) AddAddr(n Name, a netip.Addr) {
 func (c *Cache) RemoveAddr(n Name, a netip.Addr) {
 	key, ok := addrOf(a)
 	if s := c.byName[n]; ok && s != nil && s.addrs.want(key, false) {
+		c.noteAddr(s, key, wanted)
 		c.refresh(s)
 	}
 }

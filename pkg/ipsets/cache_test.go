@@ -85,7 +85,7 @@ func TestMisuseIsABug(t *testing.T) {
 	mustBug(t, "no word", func() { _ = Verb(0).String() })
 
 	other := nsX
-	c.byID[leafB.ID()] = &set{name: other, id: leafB.ID()}
+	c.byID[leafB.ID()] = &set{head: head{name: other, id: leafB.ID()}}
 	mustBug(t, "one id", func() { c.Hold(leafB, selector) })
 }
 

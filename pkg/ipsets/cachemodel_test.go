@@ -24,6 +24,7 @@ type trial struct {
 	// An earlier listing and what moved since, for a reconciler that is late.
 	listing []Observed
 	moved   map[Name]bool
+	takings []*taking
 }
 
 func newTrial() *trial {
@@ -268,11 +269,13 @@ func TestCacheModel(t *testing.T) {
 				tr.listing = tr.h.list()
 				clear(tr.moved)
 			},
-			"observe":      func(*rapid.T) { tr.observe() },
-			"observe late": func(*rapid.T) { tr.observeLate() },
-			"tamper":       func(t *rapid.T) { tr.tamper(t) },
-			"restart":      func(t *rapid.T) { tr.restart(t) },
-			"tick":         func(*rapid.T) { clock = clock.Add(time.Second); tr.c.Advance(clock) },
+			"observe":       func(*rapid.T) { tr.observe() },
+			"observe late":  func(*rapid.T) { tr.observeLate() },
+			"tamper":        func(t *rapid.T) { tr.tamper(t) },
+			"restart":       func(t *rapid.T) { tr.restart(t) },
+			"begin copy":    func(t *rapid.T) { tr.begin(t) },
+			"go on copying": func(t *rapid.T) { tr.goOn(t) },
+			"tick":          func(*rapid.T) { clock = clock.Add(time.Second); tr.c.Advance(clock) },
 			"": func(t *rapid.T) {
 				tr.m.drop()
 				tr.use()
@@ -286,6 +289,9 @@ func TestCacheModel(t *testing.T) {
 			},
 		})
 		tr.converge(t)
+		for _, tk := range tr.takings {
+			tk.check(t)
+		}
 	})
 }
 

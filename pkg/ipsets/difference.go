@@ -22,31 +22,30 @@ type Difference struct {
 }
 
 // Differences returns the sets in HNS that are not as desired, by id, and those
-// needed ones that are not there yet. It costs the sets, and the members of
-// those that differ.
-func (c *Cache) Differences() map[string]Difference {
+// needed ones that are not there yet.
+func (p *Copy) Differences() map[string]Difference {
 	out := map[string]Difference{}
-	for id, s := range c.byID {
-		since, late := c.late[s]
-		differs := s.addrs.differs+s.members.differs+len(s.left) > 0 || s.alien || s.unfilled()
-		if late || s.unknown || s.present && differs {
-			d := Difference{Unknown: s.unknown || s.alien, Since: since}
+	for i := range p.sets {
+		s := &p.sets[i]
+		left := slices.ContainsFunc(s.members, func(m mark[*set]) bool { return m.bits&leftOut != 0 })
+		if s.isLate || s.unknown || s.present && (s.alien || left || s.differs() || p.unfilled(s)) {
+			d := Difference{Unknown: s.unknown || s.alien, Since: s.late}
 			if s.present {
-				d.Missing, d.Surplus = s.difference()
+				d.Missing, d.Surplus = p.difference(s)
 			}
-			out[id] = d
+			out[s.id] = d
 		}
 	}
 	return out
 }
 
 // unfilled reports whether a nested set is in HNS without its permanent member.
-func (s *set) unfilled() bool {
-	if !s.nested() || !s.present {
+func (p *Copy) unfilled(s *portrait) bool {
+	if !s.name.Nested() || !s.present {
 		return false
 	}
-	for m := range s.members.all(applied) {
-		if m.filler() {
+	for m := range having(s.members, applied) {
+		if p.name(m) == Empty() {
 			return false
 		}
 	}
@@ -55,41 +54,30 @@ func (s *set) unfilled() bool {
 
 // difference returns the members that HNS lacks and those that it has besides, in
 // order. Of an undefined set what HNS has is what is shown.
-func (s *set) difference() (missing, surplus []string) {
-	for a, b := range s.addrs.bits {
+func (p *Copy) difference(s *portrait) (missing, surplus []string) {
+	if p.unfilled(s) {
+		missing = append(missing, Empty().String())
+	}
+	differs := func(bits uint8, text string) {
 		switch {
-		case !s.defined || !apart(b, applied):
-		case b&wanted != 0:
-			missing = append(missing, a.String())
-		default:
-			surplus = append(surplus, a.String())
+		case bits&(wanted|leftOut) != 0 && bits&applied == 0:
+			missing = append(missing, text)
+		case bits&(wanted|leftOut) == 0 && bits&applied != 0:
+			surplus = append(surplus, text)
 		}
 	}
-	if s.nested() {
-		missing, surplus = s.memberDifference()
+	if s.defined {
+		for _, m := range s.addrs {
+			differs(m.bits, m.key.String())
+		}
+		for _, m := range s.members {
+			if n := p.name(m.key); n != Empty() {
+				differs(m.bits, n.String())
+			}
+		}
 	}
 	slices.SortFunc(missing, compareTexts)
 	slices.SortFunc(surplus, compareTexts)
-	return missing, surplus
-}
-
-func (s *set) memberDifference() (missing, surplus []string) {
-	if s.unfilled() {
-		missing = append(missing, Empty().String())
-	}
-	if !s.defined {
-		return missing, nil
-	}
-	for m := range s.asked() {
-		if !s.members.is(m, applied) && !m.filler() {
-			missing = append(missing, m.name.String())
-		}
-	}
-	for m := range s.members.all(applied) {
-		if !m.lists[s].asked {
-			surplus = append(surplus, m.name.String())
-		}
-	}
 	return missing, surplus
 }
 

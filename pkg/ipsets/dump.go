@@ -24,47 +24,8 @@ type SetState struct {
 	Spare time.Time
 }
 
-// Snapshot returns all sets, by name and then id. It shares nothing with the
-// Cache.
-func (c *Cache) Snapshot() []SetState {
-	all := make(map[*set]struct{}, len(c.byID))
-	for _, s := range c.byID {
-		all[s] = struct{}{}
-	}
-	out := make([]SetState, 0, len(all))
-	for _, s := range inOrder(all) {
-		out = append(out, SetState{
-			ID: s.id, Name: s.name.String(), Nested: s.nested(),
-			Members: s.shown(), Refs: s.references(),
-			InHNS: s.present, Known: !s.unknown, Rejected: s.refused, Dirty: s.needed && s.dirty(),
-			Spare: c.spare[s],
-		})
-	}
-	return out
-}
-
-// shown returns the members of a snapshot.
-func (s *set) shown() []string {
-	var out []string
-	if !s.nested() {
-		bits := wanted
-		if !s.defined {
-			bits = applied
-		}
-		return s.addrTexts(bits)
-	}
-	members := s.asked()
-	if !s.defined {
-		members = s.members.all(applied)
-	}
-	for m := range members {
-		if !m.filler() {
-			out = append(out, m.name.String())
-		}
-	}
-	slices.Sort(out)
-	return out
-}
+// Snapshot returns all sets, by name. It shares nothing with the Cache.
+func (c *Cache) Snapshot() []SetState { return c.copied().States() }
 
 // Dump returns the snapshot as text, for people and for fixtures.
 func (c *Cache) Dump() string { return format(c.Snapshot()) }

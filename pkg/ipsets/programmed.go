@@ -8,18 +8,22 @@ type Programmed struct {
 	Bytes    int // of its value: the members and the commas between them
 }
 
-// Programmed returns the sets that are in HNS, in no order. It costs the sets
-// there are, not their members.
-func (c *Cache) Programmed() []Programmed {
+// Programmed returns the sets that were in HNS, in no order. It needs Heads only.
+func (p *Copying) Programmed() []Programmed {
 	var out []Programmed
-	for _, s := range c.byID {
-		if !s.present {
-			continue
+	for _, s := range p.sets {
+		if was, noted := p.heads[s.of]; noted {
+			if was == nil {
+				continue
+			}
+			s.face = *was
 		}
-		out = append(out, Programmed{
-			ID: s.id, Name: s.name.String(), Nested: s.nested(),
-			Entries: s.size.entries, Bytes: s.size.bytes,
-		})
+		if s.present {
+			out = append(out, Programmed{
+				ID: s.id, Name: s.name.String(), Nested: s.name.Nested(),
+				Entries: s.size.entries, Bytes: s.size.bytes,
+			})
+		}
 	}
 	return out
 }
@@ -31,24 +35,8 @@ func (c *Cache) Present(n Name) bool {
 }
 
 // Pinned returns the number of sets that a pending update may need, in HNS or
-// not. It costs all references.
-func (c *Cache) Pinned() int {
-	n := 0
-	for _, s := range c.byID {
-		n += count(s.pinned())
-	}
-	return n
-}
-
-// pinned reports whether a pending update may need the set.
-func (s *set) pinned() bool {
-	for r := range s.refs {
-		if r.Kind == RefPin {
-			return true
-		}
-	}
-	return false
-}
+// not.
+func (c *Cache) Pinned() int { return c.pinned }
 
 // size is how much HNS holds of a set.
 type size struct{ entries, bytes int }

@@ -25,6 +25,7 @@ func (c *Cache) Removed(n Name) {
 func (c *Cache) Used(n Name) {
 	if s := c.find(n); s != nil {
 		if _, spare := c.spare[s]; spare {
+			c.touch(s)
 			c.spare[s] = c.now
 		}
 	}
@@ -37,6 +38,7 @@ func (c *Cache) Recall(n Name, spare, late time.Time) {
 	if s == nil {
 		return
 	}
+	c.touch(s)
 	recall(c.spare, s, spare)
 	recall(c.late, s, late)
 }
@@ -52,6 +54,7 @@ func recall(m map[*set]time.Time, s *set, since time.Time) {
 // nested one no leaf is deleted.
 func (c *Cache) Unknown(n Name) {
 	s := c.entry(n)
+	c.touch(s)
 	s.unknown = true
 	c.refresh(s)
 }
@@ -173,6 +176,7 @@ func (c *Cache) observe(o Observed, skip func(Name) bool) Drift {
 // was known. A value that no set of ours can have makes the set differ until it
 // is written again.
 func (c *Cache) apply(s *set, values []string) Drift {
+	c.touch(s)
 	drift, strange, alien := Drift{Appeared: !s.present}, 0, s.alien
 	s.present, s.unknown = true, false
 	s.size = sizeOf(values)
@@ -198,8 +202,8 @@ func (c *Cache) apply(s *set, values []string) Drift {
 			}
 			addrs = append(addrs, a)
 		}
-		came, went := s.addrs.reach(addrs)
-		drift.Added, drift.Missing = len(came), len(went)
+		came, went := c.reachedAddrs(s, addrs)
+		drift.Added, drift.Missing = came, went
 	}
 	if s.alien = strange > 0; !alien {
 		drift.Added += strange
@@ -210,9 +214,10 @@ func (c *Cache) apply(s *set, values []string) Drift {
 
 // absent records that a set is not in HNS.
 func (c *Cache) absent(s *set) {
+	c.touch(s)
 	s.present, s.unknown, s.alien = false, false, false
 	s.size = size{}
-	s.addrs.reach(nil)
+	c.reachedAddrs(s, nil)
 	c.reached(s, nil)
 	c.refresh(s)
 }

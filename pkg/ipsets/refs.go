@@ -69,8 +69,10 @@ func (c *Cache) Hold(n Name, r Ref) (created bool) {
 		if s.refs == nil {
 			s.refs = map[Ref]struct{}{}
 		}
+		c.noteRef(s, r, false)
 		s.refs[r] = struct{}{}
 		s.direct += count(r.Kind.needs())
+		c.pin(s, count(r.Kind == RefPin))
 	}
 	if r.Kind.defines() && n.known() {
 		created = c.define(s, n)
@@ -89,10 +91,19 @@ func (c *Cache) Release(n Name, r Ref) {
 	if _, held := s.refs[r]; !held {
 		panic(fmt.Sprintf("BUG: release of %s, which is not held by %s %q", n, r.Kind, r.Owner))
 	}
+	c.noteRef(s, r, true)
 	delete(s.refs, r)
 	s.direct -= count(r.Kind.needs())
+	c.pin(s, -count(r.Kind == RefPin))
 	c.refresh(s)
 	c.undefine(s)
+}
+
+// pin counts pins of a set, and the sets that have any.
+func (c *Cache) pin(s *set, more int) {
+	c.pinned -= count(s.pins > 0)
+	s.pins += more
+	c.pinned += count(s.pins > 0)
 }
 
 // Holds reports whether the reference is held.

@@ -3,17 +3,17 @@ package ipsets
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 )
 
 // set is one set: defined, in HNS, or both.
 type set struct {
-	name    Name
-	id      string
-	defined bool // somebody wants its content; otherwise it has no desired members
+	head
 
 	refs   map[Ref]struct{}
 	direct int           // references that keep it in HNS
+	pins   int           // references of pending updates
 	lists  map[*set]link // nested sets that it is in
 	asking int           // of those, defined ones that want it, or keep it
 	using  int           // of those, needed ones
@@ -22,15 +22,24 @@ type set struct {
 	members tracker[*set]     // of a nested set
 	left    map[*set]struct{} // wanted members that are left out because HNS refuses them
 
+	leftover bool // as last seen by refresh
+}
+
+// head is what there is of a set beside its content. Whoever changes it calls
+// touch before.
+type head struct {
+	name    Name
+	id      string
+	defined bool // somebody wants its content; otherwise it has no desired members
+
 	present bool // in HNS, as far as known
 	unknown bool // the outcome of a write is not known
 	alien   bool // HNS holds values that are never ours
 	size    size // of what HNS holds
 
 	// As last seen by refresh, which passes changes on.
-	needed   bool
-	refused  bool
-	leftover bool
+	needed  bool
+	refused bool
 }
 
 // link says how a leaf is in a nested set. A needed set keeps what it contains in
@@ -83,7 +92,8 @@ func (c *Cache) entry(n Name) *set {
 	if s := c.find(n); s != nil {
 		return s
 	}
-	s := &set{name: n, id: n.ID()}
+	s := &set{head: head{name: n, id: n.ID()}}
+	c.born(s)
 	c.byName[n], c.byID[s.id] = s, s
 	return s
 }
@@ -100,6 +110,7 @@ func (c *Cache) define(s *set, n Name) (created bool) {
 	if s.defined {
 		return false
 	}
+	c.touch(s)
 	s.defined = true
 	if l, ok := n.label(); ok {
 		c.labels[l] = n
@@ -113,8 +124,9 @@ func (c *Cache) define(s *set, n Name) (created bool) {
 // rename gives an undefined entry another name. When that changes its type,
 // what HNS holds is nothing of ours.
 func (c *Cache) rename(s *set, n Name) {
+	c.touch(s)
 	if s.nested() != n.Nested() {
-		s.addrs.reach(nil)
+		c.reachedAddrs(s, nil)
 		c.reached(s, nil)
 		s.alien = s.present
 	}
@@ -131,8 +143,10 @@ func (c *Cache) undefine(s *set) {
 	for m := range s.asked() {
 		c.unask(s, m)
 	}
+	c.noteAddrs(s)
 	s.addrs.unwant()
 	s.members.unwant()
+	c.touch(s)
 	s.defined = false
 	if l, ok := s.name.label(); ok {
 		delete(c.labels, l)
@@ -155,7 +169,7 @@ func (c *Cache) ask(nested *set, member Name) (created bool) {
 	}
 	l.asked, l.kept = true, false
 	leaf.link(nested, l)
-	nested.include(leaf, !leaf.refused)
+	c.include(nested, leaf, !leaf.refused)
 	c.refresh(leaf)
 	c.refresh(nested)
 	return created
@@ -169,6 +183,7 @@ func (c *Cache) unask(nested, leaf *set) {
 	}
 	l.asked, l.kept = false, l.applied && nested.needed
 	leaf.link(nested, l)
+	c.noteMember(nested, leaf, 0)
 	nested.members.want(leaf, false)
 	delete(nested.left, leaf)
 	if !l.kept {
@@ -209,7 +224,8 @@ func (s *set) unasked() []*set {
 
 // include puts a wanted member into the value or leaves it out. The filler
 // always stays: without it the set would match everything.
-func (s *set) include(leaf *set, yes bool) {
+func (c *Cache) include(s, leaf *set, yes bool) {
+	c.noteMember(s, leaf, 0)
 	if yes || leaf.filler() {
 		s.members.want(leaf, true)
 		delete(s.left, leaf)
@@ -238,6 +254,9 @@ func (s *set) link(nested *set, l link) {
 // held, what it lost is let go. It returns how many members came and went.
 func (c *Cache) reached(s *set, members []*set) (added, missing int) {
 	came, went := s.members.reach(members)
+	for _, m := range slices.Concat(came, went) {
+		c.noteMember(s, m, applied)
+	}
 	for _, m := range came {
 		l := m.lists[s]
 		l.applied = true
@@ -264,6 +283,7 @@ func (c *Cache) reached(s *set, members []*set) (added, missing int) {
 // has a reason to be. It costs O(1) unless the set became needed or refused or
 // ceased to be; then it costs as much as the sets it is linked with are many.
 func (c *Cache) refresh(s *set) {
+	c.touch(s)
 	if needed := s.direct+s.using > 0; needed != s.needed {
 		s.needed = needed
 		for m := range s.asked() {
@@ -278,7 +298,7 @@ func (c *Cache) refresh(s *set) {
 		s.refused = rejected
 		for l, how := range s.lists {
 			if how.asked {
-				l.include(s, !rejected)
+				c.include(l, s, !rejected)
 				c.refresh(l)
 			}
 		}
@@ -293,6 +313,7 @@ func (c *Cache) refresh(s *set) {
 	}
 	s.leftover = leftover
 	if !s.defined && !s.present && !s.unknown && len(s.refs)+len(s.lists) == 0 {
+		c.moved(s)
 		delete(c.byName, s.name)
 		delete(c.byID, s.id)
 	}

@@ -1,0 +1,241 @@
+package dataplane
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// dump writes a snapshot down, after its walk. It holds no lock.
+func (s *Snapshot) dump() Dump {
+	sets := s.sets.Copy()
+	policies := map[policy.Key]*policyState{}
+	maps.Insert(policies, s.policies.All())
+	return Dump{
+		Node:       s.d.cfg.Node,
+		Time:       s.now,
+		Sets:       dumpSets(sets),
+		Pending:    s.dumpPending(sets),
+		Endpoints:  s.dumpEndpoints(sets),
+		Policies:   s.dumpPolicies(policies),
+		Pods:       s.dumpPods(),
+		Namespaces: s.dumpNamespaces(),
+		NodeAddrs:  texts(s.nodeAddrs),
+		Warnings:   s.standing(sets, policies).warnings(),
+		Reports:    cloneReports(s.reports),
+		Due:        s.due,
+	}
+}
+
+// standing is what the warnings of the snapshot are about.
+func (s *Snapshot) standing(sets *ipsets.Copy, policies map[policy.Key]*policyState) standing {
+	return standing{
+		node: s.d.cfg.Node, problems: maps.Values(policies), leftOut: s.leftOut, local: slices.Values(s.local), endpoints: s.endpoints,
+		podOf: func(uid types.UID) string { return s.names[uid] }, contains: sets.HasMember,
+		disputed: s.disputed, unwritten: s.unwritten, listingErr: s.listing,
+	}
+}
+
+func texts(addrs []netip.Addr) []string {
+	out := make([]string, len(addrs))
+	for i, a := range addrs {
+		out[i] = a.String()
+	}
+	return out
+}
+
+// dumpSets lists the sets.
+func dumpSets(sets *ipsets.Copy) []SetDump {
+	out := []SetDump{}
+	differences := sets.Differences()
+	for _, s := range sets.States() {
+		diff := differences[s.ID]
+		sd := SetDump{
+			ID: s.ID, Name: s.Name, Type: string(hns.IPSet), Members: s.Members,
+			Holders: []string{}, Pins: []string{}, InHNS: s.InHNS, Dirty: s.Dirty,
+			Missing: diff.Missing, Surplus: diff.Surplus, Unknown: diff.Unknown, Since: diff.Since,
+			Spare: s.Spare, Refused: s.Rejected,
+		}
+		if sd.Members == nil {
+			sd.Members = []string{}
+		}
+		if s.Nested {
+			sd.Type = string(hns.NestedIPSet)
+		}
+		for _, ref := range s.Refs {
+			if ref.Kind == ipsets.RefPin {
+				sd.Pins = append(sd.Pins, ref.Owner)
+			} else {
+				sd.Holders = append(sd.Holders, ref.Kind.String()+" "+ref.Owner)
+			}
+		}
+		out = append(out, sd)
+	}
+	return out
+}
+
+// dumpPending lists the outstanding updates in the order of the queue, then the
+// pods whose endpoint was not seen.
+func (s *Snapshot) dumpPending(sets *ipsets.Copy) []PendingDump {
+	out := []PendingDump{}
+	for _, ep := range pending(s.endpoints) {
+		pd := PendingDump{Pod: s.names[ep.owner], UID: string(ep.owner), Endpoint: ep.id, Attempts: ep.tries}
+		if ep.lastErr != nil {
+			pd.Error = ep.lastErr.Error()
+		}
+		pd.Join, pd.Leave = net(ep, sets)
+		out = append(out, pd)
+	}
+	for _, p := range s.waiting {
+		out = append(out, PendingDump{Pod: p.Key().String(), UID: string(p.UID), Join: []string{}, Leave: []string{}})
+	}
+	return out
+}
+
+// net returns the net difference in sets between what was last applied and what
+// is wanted.
+func net(ep *endpoint, sets *ipsets.Copy) (join, leave []string) {
+	minus := func(a, b []ipsets.Name) []string {
+		out := []string{}
+		for _, n := range a {
+			if !slices.Contains(b, n) && !slices.Contains(out, n.String()) {
+				out = append(out, n.String())
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+	applied := namesOf(sets.Lookup, ep.mayHave()...)
+	wanted := namesOf(sets.Lookup, ep.list(sets.Rejected))
+	return minus(wanted, applied), minus(applied, wanted)
+}
+
+// dumpEndpoints lists the endpoints by id.
+func (s *Snapshot) dumpEndpoints(sets *ipsets.Copy) []EndpointDump {
+	out := []EndpointDump{}
+	for _, id := range slices.Sorted(maps.Keys(s.endpoints)) {
+		ep := s.endpoints[id]
+		ed := EndpointDump{
+			ID: id, Addrs: texts(ep.addrs), Pod: s.names[ep.owner], Applied: append([]hns.ACL{}, ep.applied...), Known: ep.known(),
+			Wanted: append([]hns.ACL{}, ep.list(sets.Rejected)...), Foreign: len(ep.foreign),
+		}
+		ed.explain(ep)
+		ed.Next = ep.next(s.check[id])
+		out = append(out, ed)
+	}
+	return out
+}
+
+// explain adds what an explanation of the endpoint's rules needs.
+func (ed *EndpointDump) explain(ep *endpoint) {
+	rules := map[hns.ACL][]int{}
+	for _, g := range ep.wanted.groups {
+		for _, r := range g.rules {
+			rules[r.acl] = r.rules
+		}
+	}
+	ed.WantedRules = make([][]int, len(ed.Wanted))
+	for i, a := range ed.Wanted {
+		ed.WantedRules[i] = append([]int{}, rules[a]...)
+	}
+	for _, list := range ep.attempts {
+		ed.Maybe = append(ed.Maybe, append([]hns.ACL{}, list...))
+	}
+	for _, p := range ep.foreign {
+		ed.Tiered = ed.Tiered || p.Type == hns.PolicyTypeTierACL
+		if a, err := p.ACL(); err == nil {
+			ed.ForeignRules = append(ed.ForeignRules, a.Canonical())
+		}
+	}
+	if ep.queued > 0 {
+		ed.Since = ep.since
+	}
+}
+
+// next says what the next write of the endpoint depends on.
+func (ep *endpoint) next(check bool) NextDump {
+	next := NextDump{
+		Version: ep.version, BornFor: string(ep.bornFor), WrittenFor: string(ep.writtenFor), Due: ep.retryAt,
+		Careful: ep.careful, Distrusted: ep.distrusted, Repair: ep.repair, Conflicts: ep.changes, Check: check,
+		Attempts: ep.tries, Invalid: errors.Is(ep.lastErr, hns.ErrInvalid),
+	}
+	if ep.lastErr != nil {
+		next.Error = ep.lastErr.Error()
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(ep.refused), compareKeys) {
+		next.Refused = append(next.Refused, key.String())
+	}
+	return next
+}
+
+// dumpPolicies lists the policies by key.
+func (s *Snapshot) dumpPolicies(policies map[policy.Key]*policyState) []PolicyDump {
+	selected := map[*policyState][]string{}
+	for _, p := range s.local {
+		for _, ps := range p.selected {
+			selected[ps] = append(selected[ps], p.Key().String())
+		}
+	}
+	out := []PolicyDump{}
+	for _, key := range slices.SortedFunc(maps.Keys(policies), compareKeys) {
+		ps := policies[key]
+		pd := PolicyDump{
+			Policy: key.String(), Ingress: ps.Isolates[policy.Ingress], Egress: ps.Isolates[policy.Egress],
+			Rules: len(ps.Rules), Selected: append([]string{}, slices.Sorted(slices.Values(selected[ps]))...),
+			Spec: ps.spec,
+		}
+		for _, p := range ps.Problems {
+			pd.Problems = append(pd.Problems, fmt.Sprintf("%s: %s: %s", p.Reason, p.Field, p.Message))
+		}
+		out = append(out, pd)
+	}
+	return out
+}
+
+// dumpPods lists the pods by name.
+func (s *Snapshot) dumpPods() []PodDump {
+	at := map[netip.Addr][]string{} // endpoints by address
+	for _, id := range slices.Sorted(maps.Keys(s.endpoints)) {
+		for _, addr := range s.endpoints[id].addrs {
+			at[addr] = append(at[addr], id)
+		}
+	}
+	out := make([]PodDump, 0, s.pods.Cap())
+	for key, p := range s.pods.All() {
+		pd := PodDump{
+			Pod: key.String(), UID: string(p.UID), Labels: maps.Clone(p.Labels), Local: p.Local, Owner: p.member,
+			HostNetwork: p.HostNetwork, Finished: p.Finished, Deleting: p.Deleting, Started: p.Started, Created: p.Created,
+		}
+		if p.Addr.IsValid() {
+			pd.Addr = p.Addr.String()
+		}
+		if p.Local && p.member {
+			pd.Endpoints = slices.Clone(at[p.Addr])
+		}
+		for _, port := range p.Ports {
+			pd.Ports = append(pd.Ports, fmt.Sprintf("%s:%d/%s", port.Name, port.Number, port.Protocol))
+		}
+		out = append(out, pd)
+	}
+	slices.SortFunc(out, func(a, b PodDump) int { return cmp.Compare(a.Pod, b.Pod) })
+	return out
+}
+
+// dumpNamespaces lists the Namespace objects by name.
+func (s *Snapshot) dumpNamespaces() []NamespaceDump {
+	out := []NamespaceDump{}
+	for name, ns := range s.namespaces.All() {
+		out = append(out, NamespaceDump{Name: name, Labels: maps.Clone(ns.Labels)})
+	}
+	slices.SortFunc(out, func(a, b NamespaceDump) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}

@@ -1,0 +1,128 @@
+package dataplane
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// standing is what warnings are about: of the state as it is, or of a copy.
+type standing struct {
+	node       string
+	problems   iter.Seq[*policyState] // with something left out
+	leftOut    map[ipsets.Name]bool
+	local      iter.Seq[*podState]
+	endpoints  map[string]*endpoint
+	podOf      func(types.UID) string // "" for none
+	contains   func(nested, leaf ipsets.Name) bool
+	disputed   []subject
+	unwritten  bool  // sets could not be written or read
+	listingErr error // of the last listing
+}
+
+// standingLocked returns what warnings are about now. It is valid while d.mu is
+// held.
+func (d *Dataplane) standingLocked() standing {
+	return standing{
+		node: d.cfg.Node,
+		problems: func(yield func(*policyState) bool) {
+			for key := range d.problems {
+				if !yield(d.policies[key]) {
+					return
+				}
+			}
+		},
+		leftOut: d.leftOut, local: maps.Values(d.local), endpoints: d.endpoints,
+		podOf: d.podOfLocked, contains: d.cache.HasMember, disputed: d.disputesLocked(d.cfg.Now()),
+		unwritten: d.sets.tries > 0, listingErr: d.listing.err,
+	}
+}
+
+// warnings lists what stands, sorted.
+func (s standing) warnings() []Warning {
+	var out []Warning
+	for ps := range s.problems {
+		for _, p := range ps.Problems {
+			out = append(out, Warning{ps.Key.String(), "NetworkPolicy", Reason(p.Reason), p.Field + ": " + p.Message})
+		}
+	}
+	for n := range s.leftOut {
+		for p := range s.local {
+			for _, ps := range p.selected {
+				if s.needs(ps, n) {
+					out = append(out, Warning{ps.Key.String(), "NetworkPolicy", ReasonHNSRejected,
+						fmt.Sprintf("HNS refuses set %s: what needs it is left out until it changes", n)})
+				}
+			}
+		}
+	}
+	for _, ep := range s.endpoints {
+		out = append(out, s.ofEndpoint(ep)...)
+	}
+	for _, what := range s.disputed {
+		out = append(out, s.ofDispute(what))
+	}
+	if s.unwritten {
+		out = append(out, Warning{s.node, "Node", ReasonHNSUnavailable, "sets could not be written or read; they are retried"})
+	}
+	if s.listingErr != nil {
+		out = append(out, Warning{s.node, "Node", ReasonHNSUnavailable, oneLine(s.listingErr)})
+	}
+	slices.SortFunc(out, func(a, b Warning) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Object, b.Object),
+			cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
+	})
+	return slices.Compact(out)
+}
+
+// needs reports whether a policy mentions a set or one that contains it.
+func (s standing) needs(ps *policyState, n ipsets.Name) bool {
+	return slices.ContainsFunc(ps.Sets, func(def policy.SetDef) bool {
+		return def.Name == n || def.Name.Nested() && s.contains(def.Name, n)
+	})
+}
+
+func (s standing) ofEndpoint(ep *endpoint) []Warning {
+	var out []Warning
+	for key, digest := range ep.refused {
+		if slices.ContainsFunc(ep.wanted.groups, func(g group) bool { return g.key == key && g.digest == digest }) {
+			out = append(out, Warning{key.String(), "NetworkPolicy", ReasonHNSRejected,
+				fmt.Sprintf("HNS refuses its rules on endpoint %s: they are left out there until they change", ep.id)})
+		}
+	}
+	if ep.lastErr != nil {
+		w := Warning{ep.id, "Endpoint", ReasonHNSUnavailable, oneLine(ep.lastErr)}
+		if pod := s.podOf(ep.owner); pod != "" {
+			w.Object, w.Kind = pod, "Pod"
+		}
+		if errors.Is(ep.lastErr, hns.ErrInvalid) {
+			w.Reason = ReasonHNSRejected
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+func (s standing) ofDispute(what subject) Warning {
+	w := Warning{what.String(), "Set", ReasonForeignWrites, "the set"}
+	if what.kind() == driftACL {
+		w.Kind, w.Message = "Endpoint", fmt.Sprintf("rules on endpoint %s", what.endpoint)
+		if ep := s.endpoints[what.endpoint]; ep != nil && s.podOf(ep.owner) != "" {
+			w.Kind, w.Object = "Pod", s.podOf(ep.owner)
+		}
+	}
+	w.Message = fmt.Sprintf("somebody else keeps changing %s: another program writes sets or rules with our prefixes, most likely azure-npm still runs on this node; "+
+		"remove it. Until then repair waits longer each time, up to %v", w.Message, maxPause)
+	return w
+}
+
+func oneLine(err error) string { return fmt.Sprintf("%.300s; it is retried", err.Error()) }
