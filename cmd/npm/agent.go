@@ -146,7 +146,7 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 		Unchecked: !set.CheckVersions,
 	}
 	a.rec = recorder.New(recorder.Config{
-		Dump:     func() dataplane.Dump { return a.dp.Dump() },
+		Snapshot: func() func() dataplane.Dump { return a.dp.Snapshot().Dump },
 		Settings: recorder.NewSettings(set.Network, cfg), Node: set.node, Agent: version(), Now: time.Now,
 	})
 	cfg.Client = a.rec.Client(a.client)
@@ -194,6 +194,7 @@ func (a *agent) work(ctx context.Context) error {
 	a.waiting.set("")
 	var beside sync.WaitGroup
 	defer beside.Wait()
+	defer a.rec.Wait()
 	beside.Go(func() { watchHNS(ctx, a.host, a.wake, a.logger) })
 	beside.Go(func() { a.events.Run(ctx) })
 	a.ctl.Run(ctx)

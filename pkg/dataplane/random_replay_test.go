@@ -64,7 +64,7 @@ func TestRandomReplay(t *testing.T) {
 // record has a new dataplane that is recorded, from its start.
 func (w *walker) record(steps int) {
 	w.recorder = recorder.New(recorder.Config{
-		Dump: func() dataplane.Dump { return w.dp.Dump() }, Settings: recorder.NewSettings("azure", w.cfg),
+		Snapshot: func() func() dataplane.Dump { return w.dp.Snapshot().Dump }, Settings: recorder.NewSettings("azure", w.cfg),
 		Node: "n1", Agent: "test", Now: w.cfg.Now, MaxSteps: steps,
 	})
 	w.cfg.Client = w.recorder.Client(w.sim)

@@ -85,6 +85,9 @@ func (w *walker) createEndpoint(id, addr string, bare bool) {
 func (w *walker) apply(tx *dataplane.Transaction) {
 	report, err := w.door().ApplyDataplane(w.ctx, tx)
 	require.NoError(w.t, err)
+	if w.recorder != nil {
+		w.recorder.Wait()
+	}
 	w.report = report
 	w.note("apply: %v errors %q retry %s", report.Calls, report.Errors, report.RetryAfter)
 	w.checkErrors()

@@ -13,9 +13,10 @@ import (
 
 // Config is what a Recorder needs.
 type Config struct {
-	// Dump returns the state of the dataplane; it is asked between two
-	// transactions, on the way into one. It must not wait for HNS.
-	Dump     func() dataplane.Dump
+	// Snapshot takes the state of the dataplane. It is asked between two
+	// transactions, on the way into one, which waits for it; the dump is asked for
+	// once, beside those that follow. Neither must wait for HNS.
+	Snapshot func() (dump func() dataplane.Dump)
 	Settings Settings
 	Node     string
 	Agent    string // version of the program
@@ -46,8 +47,9 @@ type Dataplane interface {
 //
 // It keeps two segments. Each begins with the state at that moment, but the
 // first of a process, which begins with nothing. A full one makes the one before
-// it go. Taking the state costs its size, so a segment is not full before it is
-// as large as that.
+// it go. Packing the state costs its size, so a segment is not full before it is
+// as large as that; it is done beside the steps of the new segment, and while it
+// goes on no other begins. Whoever has no more steps calls Wait before the end.
 type Recorder struct {
 	cfg Config // set once
 
@@ -62,6 +64,9 @@ type Recorder struct {
 	running  []*record  // steps in progress, in their order
 	briefs   []Step     // ended ones in brief, in the order of their ends
 	observed []observed
+	packing  bool // the state at the beginning of a segment
+
+	packers sync.WaitGroup
 }
 
 // observed is an Observation that was made and has not come in. It does not keep
@@ -85,6 +90,9 @@ func New(cfg Config) *Recorder {
 	}
 	return &Recorder{cfg: cfg, is: newSegment(nil)}
 }
+
+// Wait returns when nothing is done beside steps. No step may begin meanwhile.
+func (r *Recorder) Wait() { r.packers.Wait() }
 
 // Dataplane returns next, recorded. Transactions run one at a time, as they do
 // in next.
@@ -226,15 +234,15 @@ func (rec *record) stepNow(now time.Time, most int) Step {
 }
 
 // Recording returns everything that is kept. Its values are shared with the
-// Recorder: whoever reads them must not change them.
+// Recorder: whoever reads them must not change them. It waits while the state that
+// it begins with is packed.
 func (r *Recorder) Recording() Recording {
-	r.mu.Lock()
+	first := r.lockFirst()
 	now := r.cfg.Now()
-	first := r.is
-	kept := slices.Clone(r.is.steps)
-	if r.was != nil {
-		first = r.was
-		kept = slices.Concat(r.was.steps, r.is.steps)
+	begins := first.start
+	kept := slices.Clone(first.steps)
+	if first != r.is {
+		kept = append(kept, r.is.steps...)
 	}
 	steps := make([]Step, 0, len(kept))
 	for _, rec := range kept {
@@ -247,7 +255,21 @@ func (r *Recorder) Recording() Recording {
 	steps = slices.CompactFunc(steps, func(a, b Step) bool { return a.Number == b.Number }) // one may be in both
 	return Recording{
 		Format: Format, Node: r.cfg.Node, Agent: r.cfg.Agent, Taken: now, Settings: r.cfg.Settings,
-		Start: first.unpack(), Forgotten: number - uint64(len(steps)), Steps: steps,
+		Start: begins.unpack(), Forgotten: number - uint64(len(steps)), Steps: steps,
+	}
+}
+
+// lockFirst locks r.mu and returns the first segment, the start of which is ready.
+func (r *Recorder) lockFirst() *segment {
+	for {
+		r.mu.Lock()
+		first := cmp.Or(r.was, r.is)
+		if first.start == nil || first.start.text != nil {
+			return first
+		}
+		ready := first.start.ready
+		r.mu.Unlock()
+		<-ready
 	}
 }
 

@@ -37,7 +37,7 @@ type world struct {
 
 func newWorld(t testing.TB, change func(*Config)) *world {
 	w := &world{t: t, sim: hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})}
-	cfg := Config{Dump: func() dataplane.Dump { return w.dp.Dump() }, Node: "n1", Agent: "v1", Now: time.Now}
+	cfg := Config{Snapshot: func() func() dataplane.Dump { return w.dp.Snapshot().Dump }, Node: "n1", Agent: "v1", Now: time.Now}
 	if change != nil {
 		change(&cfg)
 	}
@@ -54,6 +54,7 @@ func (w *world) apply(fill func(*dataplane.Transaction)) dataplane.Report {
 	fill(tx)
 	report, err := w.run.ApplyDataplane(w.t.Context(), tx)
 	require.NoError(w.t, err)
+	w.rec.Wait()
 	return report
 }
 
@@ -202,7 +203,7 @@ func TestRecording(t *testing.T) {
 // What the caller owns may change afterwards; what was kept does not.
 func TestRecordingSharesNothingWithCalls(t *testing.T) {
 	own := &owner{}
-	rec := New(Config{Dump: func() dataplane.Dump { return dataplane.Dump{} }, Now: time.Now})
+	rec := New(Config{Snapshot: func() func() dataplane.Dump { return func() dataplane.Dump { return dataplane.Dump{} } }, Now: time.Now})
 	client := rec.Client(own)
 	run := rec.Dataplane(steps{apply: func(ctx context.Context) error {
 		sets := []hns.SetPolicy{{ID: "s", Values: []string{"10.0.0.1"}}}

@@ -1,9 +1,6 @@
 package recorder
 
 import (
-	"bytes"
-	"compress/gzip"
-	"encoding/json"
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -11,16 +8,16 @@ import (
 
 // segment is the state at one moment and the steps since then.
 type segment struct {
-	start []byte // the state as JSON, compressed; nil: nothing was known
+	start *start // nil: nothing was known
 	steps []*record
-	bytes int  // about, start included
+	bytes int  // about, start included once it is packed
 	count int  // of steps, those that were not kept included
 	lost  bool // it does not fit: no more of it is kept
 	seen  *seen
 }
 
-func newSegment(start []byte) *segment {
-	return &segment{start: start, bytes: len(start), seen: newSeen()}
+func newSegment(begins *start) *segment {
+	return &segment{start: begins, seen: newSeen()}
 }
 
 // add takes a step, if any are kept.
@@ -36,15 +33,17 @@ func (s *segment) lose(after int) {
 	*s = segment{lost: true, count: after, seen: newSeen()}
 }
 
-// fullLocked reports whether the next step belongs into another segment. r.mu
-// must be held.
+// fullLocked reports whether the next step belongs into another segment. While
+// the state at the beginning of one is packed there is no other. r.mu must be held.
 func (r *Recorder) fullLocked() bool {
-	enough := min(max(leastBytes, len(r.is.start)), r.cfg.MaxBytes/4)
-	return r.is.count >= r.cfg.MaxSteps || r.is.bytes-len(r.is.start) >= enough
+	size := r.is.start.size()
+	enough := min(max(leastBytes, size), r.cfg.MaxBytes/4)
+	return !r.packing && (r.is.count >= r.cfg.MaxSteps || r.is.bytes-size >= enough)
 }
 
 // checkpoint begins a segment when the present one is full. No transaction may
-// be running.
+// be running. What it begins with is of now, and packed beside the steps that
+// follow.
 func (r *Recorder) checkpoint() {
 	r.mu.Lock()
 	full := r.fullLocked()
@@ -52,16 +51,15 @@ func (r *Recorder) checkpoint() {
 	if !full {
 		return
 	}
-	start, err := pack(r.cfg.Dump())
-	next := newSegment(start)
-	if err != nil || len(start) > r.cfg.MaxBytes/2 {
-		next.lose(0)
-	}
+	dump, begins := r.cfg.Snapshot(), &start{ready: make(chan struct{})}
+	next := newSegment(begins)
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.packing = true
+	r.packers.Go(func() { r.pack(next, begins, dump) })
 	r.was, r.is = r.is, next
-	if r.was.lost || next.lost { // nothing would lead from the one to the other
+	if r.was.lost { // nothing would lead from the one to the other
 		r.was = nil
 	}
 	// What was observed and has not come in belongs to what follows too.
@@ -72,6 +70,28 @@ func (r *Recorder) checkpoint() {
 		if next.lost {
 			rec.strip()
 		}
+	}
+}
+
+// pack fills in what a segment begins with. What is too large is lost, and the
+// steps with it.
+func (r *Recorder) pack(seg *segment, s *start, dump func() dataplane.Dump) {
+	text, err := pack(dump())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer close(s.ready)
+	r.packing = false
+	switch {
+	case seg.start != s: // lost meanwhile
+	case err != nil || len(text) > r.cfg.MaxBytes/2:
+		r.was = nil
+		seg.lose(seg.count)
+		for _, rec := range slices.Concat(observationsOf(r.observed), r.running) {
+			rec.strip()
+		}
+	default:
+		s.text = text
+		r.fitLocked(seg, len(text))
 	}
 }
 
@@ -116,37 +136,4 @@ func (rec *record) strip() {
 	for _, c := range rec.calls {
 		*c = c.brief()
 	}
-}
-
-// pack writes a dump as it is kept.
-func pack(d dataplane.Dump) ([]byte, error) {
-	var b bytes.Buffer
-	// The fastest level: it is made while events wait.
-	z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
-	if err != nil {
-		return nil, err
-	}
-	if err := json.NewEncoder(z).Encode(d); err != nil {
-		return nil, err
-	}
-	if err := z.Close(); err != nil {
-		return nil, err
-	}
-	return bytes.Clone(b.Bytes()), nil // without the buffer's reserve
-}
-
-// unpack reads back the state at the beginning, nil when nothing was known.
-func (s *segment) unpack() *dataplane.Dump {
-	if s.start == nil {
-		return nil
-	}
-	z, err := gzip.NewReader(bytes.NewReader(s.start))
-	if err != nil {
-		panic("BUG: what pack wrote is no gzip: " + err.Error())
-	}
-	d := &dataplane.Dump{}
-	if err := json.NewDecoder(z).Decode(d); err != nil {
-		panic("BUG: what pack wrote is no dump: " + err.Error())
-	}
-	return d
 }

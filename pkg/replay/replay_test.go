@@ -61,7 +61,7 @@ func newStage(t *testing.T, steps int) *stage {
 	s.sim = hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
 	cfg := dataplane.Config{Node: "win-1", Now: time.Now, GracePeriod: time.Minute}
 	s.rec = recorder.New(recorder.Config{
-		Dump: func() dataplane.Dump { return s.dp.Dump() }, Settings: recorder.NewSettings("azure", cfg),
+		Snapshot: func() func() dataplane.Dump { return s.dp.Snapshot().Dump }, Settings: recorder.NewSettings("azure", cfg),
 		Node: "win-1", Agent: "v1.0.0", Now: time.Now, MaxSteps: steps,
 	})
 	cfg.Client = s.rec.Client(bounded{s.sim, s})
@@ -78,6 +78,7 @@ func (s *stage) apply(events ...func(*dataplane.Transaction)) {
 	}
 	_, err := s.door.ApplyDataplane(s.t.Context(), tx)
 	require.NoError(s.t, err)
+	s.rec.Wait()
 }
 
 // reconcile has HNS read and what was read handed in.

@@ -145,7 +145,7 @@ func newSession(o Options, in input) *session {
 	s := &session{node: o.Node, version: o.Version, sim: sim, loaded: in.loaded, places: in.places}
 	cfg := dataplane.Config{Node: o.Node, Now: time.Now}
 	s.recorder = recorder.New(recorder.Config{
-		Dump:     func() dataplane.Dump { return s.dataplane.Dump() },
+		Snapshot: func() func() dataplane.Dump { return s.dataplane.Snapshot().Dump },
 		Settings: recorder.NewSettings(hnssim.DefaultNetwork, cfg), Node: o.Node, Agent: o.Version, Now: time.Now,
 	})
 	cfg.Client = s.recorder.Client(sim)
