@@ -125,9 +125,9 @@ func (d *Dataplane) needsLocked(ps *policyState, n ipsets.Name) bool {
 
 func (d *Dataplane) endpointWarningsLocked(ep *endpoint) []Warning {
 	var out []Warning
-	for _, g := range ep.wanted.groups {
-		if digest, ok := ep.refused[g.key]; ok && digest == g.digest {
-			out = append(out, Warning{g.key.String(), "NetworkPolicy", ReasonHNSRejected,
+	for key, digest := range ep.refused {
+		if ep.wanted.has(key, digest) {
+			out = append(out, Warning{key.String(), "NetworkPolicy", ReasonHNSRejected,
 				fmt.Sprintf("HNS refuses its rules on endpoint %s: they are left out there until they change", ep.id)})
 		}
 	}
