@@ -45,7 +45,7 @@ func (d *Dataplane) renderLocked(ep *endpoint) {
 	}
 	d.holdLocked(ep, ipsets.RefRule, names)
 	maps.DeleteFunc(ep.refused, func(key policy.Key, digest string) bool { // it changed, or is gone
-		return !slices.ContainsFunc(ep.wanted.groups, func(g group) bool { return g.key == key && g.digest == digest })
+		return !ep.wanted.has(key, digest)
 	})
 	if !slices.Equal(before, d.wishLocked(ep)) {
 		ep.tries, ep.careful, ep.retryAt, ep.repair = 0, false, time.Time{}, false // due at once
@@ -66,10 +66,23 @@ func (d *Dataplane) wantedLocked(p *podState) wanted {
 		for _, dir := range policy.Directions {
 			isolated[dir] = isolated[dir] || ps.Isolates[dir]
 		}
-		w.groups = append(w.groups, renderGroup(&ps.Compiled, podPorts{p, d.families}, d.idLocked))
+		w.groups = append(w.groups, d.groupLocked(ps, p))
 	}
 	w.shared = slices.Concat(d.cfg.BaseACLs, renderShared(isolated, d.nodeAddrs))
 	return w
+}
+
+// groupLocked renders a policy for a pod that it selects. What no port of a pod
+// has a part in is rendered once for all of them. d.mu must be held.
+func (d *Dataplane) groupLocked(ps *policyState, p *podState) *group {
+	if ps.group != nil {
+		return ps.group
+	}
+	g := renderGroup(&ps.Compiled, podPorts{p, d.families}, d.idLocked)
+	if !ps.namesPorts() {
+		ps.group = g
+	}
+	return g
 }
 
 // podPorts resolves named ports for one pod.
@@ -228,7 +241,7 @@ func (d *Dataplane) readLocked(e hns.Endpoint) *endpoint {
 	if ep.known() {
 		d.foundACLsLocked(ep, ours)
 	}
-	ep.foreign = foreign
+	ep.foreign, ep.open = foreign, allowAllsOf(foreign)
 	d.appliedLocked(ep, ours, hns.VersionOf(e.Addrs, ours, foreign))
 	return ep
 }

@@ -167,8 +167,14 @@ func (r *run) network(ctx context.Context) {
 // It returns those that somebody else changed. d.mu must be held.
 func (d *Dataplane) observeSetsLocked(sets []ipsets.Observed, skip func(ipsets.Name) bool) (drifted []ipsets.Drift) {
 	drifted = d.cache.Observe(sets, skip)
-	for _, n := range d.cache.TakeAdopted() {
+	adopted := d.cache.TakeAdopted()
+	for _, n := range adopted {
 		d.renderHoldersLocked(n)
+	}
+	if len(adopted) > 0 {
+		for _, ps := range d.policies {
+			ps.group = nil // it may name the id that was
+		}
 	}
 	for _, ep := range d.endpoints {
 		d.holdLocked(ep, ipsets.RefApplied, d.namesOfLocked(ep.applied))

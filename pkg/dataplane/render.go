@@ -38,15 +38,21 @@ func PolicyOfACL(id string) (policy.Key, bool) {
 // wanted is what one endpoint should have, for the pod that owns it.
 type wanted struct {
 	shared []hns.ACL // node rule and blocks; empty when nothing isolates the pod
-	groups []group   // one per policy that selects the pod, sorted by key
+	groups []*group  // one per policy that selects the pod, sorted by key
 }
 
-// group is the share of one policy.
+// has reports whether there is a group of a policy with this meaning.
+func (w *wanted) has(key policy.Key, digest string) bool {
+	return slices.ContainsFunc(w.groups, func(g *group) bool { return g.key == key && g.digest == digest })
+}
+
+// group is the share of one policy. It never changes: endpoints may share it.
 type group struct {
 	key      policy.Key
 	isolates [2]bool
 	rules    []rendered
-	digest   string // of the rules' meaning
+	served   []hns.ACL // the rules but those that are unused
+	digest   string    // of the rules' meaning
 }
 
 // rendered is one ACL with the sets that it names.
@@ -59,8 +65,12 @@ type rendered struct {
 	rules  []int // indexes of the policy's rules of its direction that it came from
 }
 
-// acls returns the group's rules that name no rejected set.
-func (g group) acls(rejected func(ipsets.Name) bool) []hns.ACL {
+// acls returns the group's rules that name no rejected set. They are not to be
+// changed.
+func (g *group) acls(rejected func(ipsets.Name) bool) []hns.ACL {
+	if !slices.ContainsFunc(g.rules, func(r rendered) bool { return slices.ContainsFunc(r.names, rejected) }) {
+		return g.served
+	}
 	var out []hns.ACL
 	for _, r := range g.rules {
 		if !r.unused && !slices.ContainsFunc(r.names, rejected) {
@@ -85,8 +95,8 @@ type servedPort struct {
 }
 
 // renderGroup turns a policy's rules into ACLs: design section 4, "ACLs".
-func renderGroup(c *policy.Compiled, ports portTable, id func(ipsets.Name) string) group {
-	g := group{key: c.Key, isolates: c.Isolates}
+func renderGroup(c *policy.Compiled, ports portTable, id func(ipsets.Name) string) *group {
+	g := &group{key: c.Key, isolates: c.Isolates}
 	seen := map[hns.ACL]int{} // its place
 	for _, rule := range c.Rules {
 		for _, r := range renderRule(rule, ports, id) {
@@ -105,6 +115,7 @@ func renderGroup(c *policy.Compiled, ports portTable, id func(ipsets.Name) strin
 	var digest strings.Builder
 	for _, r := range g.rules {
 		if !r.unused {
+			g.served = append(g.served, r.acl)
 			fmt.Fprintln(&digest, r.acl)
 		}
 	}

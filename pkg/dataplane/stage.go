@@ -102,7 +102,7 @@ func (d *Dataplane) stagePolicyLocked(key policy.Key, np *networkingv1.NetworkPo
 	d.indexPolicyLocked(key, is)
 	for _, p := range d.local {
 		if p.Namespace == key.Namespace {
-			d.selectLocked(p, was)
+			d.reselectLocked(p, key, is)
 		}
 	}
 	if was == nil {
@@ -147,10 +147,30 @@ func (d *Dataplane) indexPolicyLocked(key policy.Key, is *policyState) {
 	}
 }
 
+// reselectLocked keeps the policies that select a local pod when one of them, or
+// another one, became what it is; nil deletes it. Its endpoints are rendered again
+// when it selected the pod or does. d.mu must be held.
+func (d *Dataplane) reselectLocked(p *podState, key policy.Key, is *policyState) {
+	at, had := slices.BinarySearchFunc(p.selected, key, func(ps *policyState, key policy.Key) int {
+		return compareKeys(ps.Key, key)
+	})
+	has := is != nil && is.Subject.Matches(p.Labels)
+	switch {
+	case had && has:
+		p.selected[at] = is
+	case had:
+		p.selected = slices.Delete(p.selected, at, at+1)
+	case has:
+		p.selected = slices.Insert(p.selected, at, is)
+	default:
+		return
+	}
+	d.renderAddrLocked(p.Addr)
+}
+
 // selectLocked finds the policies that select a local pod. Its endpoints are
-// rendered again when the selection changed or had gone in it. d.mu must be
-// held.
-func (d *Dataplane) selectLocked(p *podState, gone *policyState) {
+// rendered again when these are others. d.mu must be held.
+func (d *Dataplane) selectLocked(p *podState) {
 	var selected []*policyState
 	for _, ps := range d.byNS[p.Namespace] {
 		if ps.Subject.Matches(p.Labels) {
@@ -158,7 +178,7 @@ func (d *Dataplane) selectLocked(p *podState, gone *policyState) {
 		}
 	}
 	slices.SortFunc(selected, func(a, b *policyState) int { return compareKeys(a.Key, b.Key) })
-	if !slices.Equal(selected, p.selected) || slices.Contains(p.selected, gone) {
+	if !slices.Equal(selected, p.selected) {
 		p.selected = selected
 		d.renderAddrLocked(p.Addr)
 	}

@@ -136,6 +136,6 @@ func (d *Dataplane) placeLocked(m *podMove) {
 		return
 	}
 	d.local[is.UID] = is
-	d.selectLocked(is, nil)
+	d.selectLocked(is)
 	d.renderAddrLocked(is.Addr)
 }

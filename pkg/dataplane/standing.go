@@ -94,7 +94,7 @@ func (s standing) needs(ps *policyState, n ipsets.Name) bool {
 func (s standing) ofEndpoint(ep *endpoint) []Warning {
 	var out []Warning
 	for key, digest := range ep.refused {
-		if slices.ContainsFunc(ep.wanted.groups, func(g group) bool { return g.key == key && g.digest == digest }) {
+		if ep.wanted.has(key, digest) {
 			out = append(out, Warning{key.String(), "NetworkPolicy", ReasonHNSRejected,
 				fmt.Sprintf("HNS refuses its rules on endpoint %s: they are left out there until they change", ep.id)})
 		}

@@ -50,6 +50,17 @@ type policyState struct {
 	spec *networkingv1.NetworkPolicySpec // of the object, which nobody changes
 	// families are the named port families that its egress rules use.
 	families []*family
+	// group is the policy on every endpoint; nil when it is not rendered, or is
+	// another one for each pod.
+	group *group
+}
+
+// namesPorts reports whether a rule has a named port, whose number follows from
+// pods.
+func (p *policyState) namesPorts() bool {
+	return slices.ContainsFunc(p.Rules, func(r policy.Rule) bool {
+		return slices.ContainsFunc(r.Ports, func(port policy.Port) bool { return port.Name != "" })
+	})
 }
 
 // ref is how the policy holds the sets that it mentions.
@@ -69,6 +80,7 @@ type endpoint struct {
 	// may be there.
 	version  hns.Version
 	foreign  []hns.EndpointPolicy
+	open     allowAlls // of foreign
 	applied  []hns.ACL
 	attempts [][]hns.ACL
 	moved    uint64 // the write sequence when the applied view last changed
@@ -108,14 +120,14 @@ func (ep *endpoint) updatable() bool { return ep.owner != "" }
 // list returns the complete list of our ACLs that should be on the endpoint,
 // without what HNS refuses.
 func (ep *endpoint) list(rejected func(ipsets.Name) bool) []hns.ACL {
-	var out []hns.ACL
+	out := ep.shared()
 	for _, g := range ep.wanted.groups {
 		if ep.refused[g.key] == g.digest {
 			continue
 		}
 		out = append(out, g.acls(rejected)...)
 	}
-	return slices.Concat(ep.shared(), out)
+	return out
 }
 
 // shared returns the rules that are no policy's own: node, block, and where the
@@ -124,7 +136,7 @@ func (ep *endpoint) shared() []hns.ACL {
 	if len(ep.wanted.shared) == 0 {
 		return nil
 	}
-	return slices.Concat(missingDefaults(ep.foreign, ep.wanted.shared), ep.wanted.shared)
+	return slices.Concat(missingDefaults(ep.open, ep.wanted.shared), ep.wanted.shared)
 }
 
 // mayHave returns every list of ours that may be on the endpoint.

@@ -295,6 +295,6 @@ func (d *Dataplane) refusedLocked(ep *endpoint, sent []hns.ACL, err error) error
 }
 
 // isPart reports whether the ACLs are all of one policy.
-func isPart(g group, acls []hns.ACL) bool {
+func isPart(g *group, acls []hns.ACL) bool {
 	return !slices.ContainsFunc(acls, func(a hns.ACL) bool { return a.ID != ACLID(g.key) })
 }

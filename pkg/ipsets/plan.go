@@ -3,7 +3,6 @@ package ipsets
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -106,10 +105,15 @@ func (c *Cache) Plan() []Request {
 func (c *Cache) PlanRemovals(idleBefore time.Time) []Request {
 	plan := []Request{{Verb: Remove, Nested: true}, {Verb: Remove}}
 	going := map[*set]bool{}
-	due := func(s *set) bool { return !c.spare[s].After(idleBefore) }
-	order := inOrder(c.spare)
+	due := map[*set]bool{}
+	for s, since := range c.spare {
+		if !since.After(idleBefore) {
+			due[s] = true
+		}
+	}
+	order := inOrder(due)
 	for _, s := range order {
-		if s.nested() && due(s) {
+		if s.nested() {
 			going[s] = true
 			plan[0].Sets = append(plan[0].Sets, s.value(applied))
 		}
@@ -120,7 +124,7 @@ func (c *Cache) PlanRemovals(idleBefore time.Time) []Request {
 		}
 	}
 	for _, s := range order {
-		if !s.nested() && due(s) && !s.stays(going) {
+		if !s.nested() && !s.stays(going) {
 			plan[1].Sets = append(plan[1].Sets, s.value(applied))
 		}
 	}
@@ -246,7 +250,22 @@ func (s *set) addrTexts(bits uint8) []string {
 
 // inOrder returns the sets by name.
 func inOrder[V any](sets map[*set]V) []*set {
-	return slices.SortedFunc(maps.Keys(sets), func(a, b *set) int { return Compare(a.name, b.name) })
+	type entry struct {
+		*set
+		text string // is put together for each call
+	}
+	entries := make([]entry, 0, len(sets))
+	for s := range sets {
+		entries = append(entries, entry{s, s.name.String()})
+	}
+	slices.SortFunc(entries, func(a, b entry) int {
+		return cmp.Or(strings.Compare(a.text, b.text), strings.Compare(a.name.id, b.name.id))
+	})
+	out := make([]*set, len(entries))
+	for i, e := range entries {
+		out[i] = e.set
+	}
+	return out
 }
 
 // nonEmpty drops requests without sets.

@@ -1,0 +1,45 @@
+package dataplane
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// TestGroupsAreShared: endpoints have the rules of a policy in common, unless a
+// port of a pod has a part in them.
+func TestGroupsAreShared(t *testing.T) {
+	d, tx := New(Config{Now: time.Now}), NewTransaction()
+	for i, port := range []intstr.IntOrString{intstr.FromInt32(80), intstr.FromString("http")} {
+		tx.SetPolicy(&networkingv1.NetworkPolicy{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: fmt.Sprint("p", i)},
+			Spec: networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{
+				From:  []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}},
+				Ports: []networkingv1.NetworkPolicyPort{{Port: &port}},
+			}}},
+		})
+	}
+	var endpoints []*endpoint
+	for i, addr := range ipv4Addrs("10.0.0.1", "10.0.0.2") {
+		tx.SharePod(&Pod{
+			Namespace: "x", Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(i)), Addr: addr, Local: true,
+			Ports: []PodPort{{"http", "TCP", uint16(8080 + i)}},
+		})
+		endpoints = append(endpoints, d.readLocked(hns.Endpoint{ID: fmt.Sprint("ep-", i), Addrs: ipv4Addrs(addr.String())}))
+	}
+	d.stageLocked(tx)
+	one, two := endpoints[0].wanted.groups, endpoints[1].wanted.groups
+	require.Len(t, one, 2)
+	require.Len(t, two, 2)
+	require.Same(t, one[0], two[0], "a number")
+	require.Equal(t, "8080", one[1].served[0].LocalPorts)
+	require.Equal(t, "8081", two[1].served[0].LocalPorts, "a name")
+}
