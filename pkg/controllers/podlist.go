@@ -49,7 +49,7 @@ const protobufMagic = "k8s\x00"
 func eachPod(r *bufio.Reader, yield func(any) error) (metav1.ListMeta, error) {
 	var meta metav1.ListMeta
 	if magic, err := r.Peek(len(protobufMagic)); err != nil {
-		return meta, fmt.Errorf("list pods: %w", err)
+		return meta, fmt.Errorf("list pods: %w", noEOF(err))
 	} else if string(magic) != protobufMagic {
 		return eachPodJSON(r, yield)
 	}
