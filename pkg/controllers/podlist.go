@@ -66,7 +66,7 @@ func eachPod(r *bufio.Reader, yield func(any) error) (metav1.ListMeta, error) {
 				case listMeta:
 					return meta.Unmarshal(content)
 				case item:
-					pod := &corev1.Pod{}
+					pod := &lightPod{}
 					if err := pod.Unmarshal(content); err != nil {
 						return err
 					}
