@@ -90,6 +90,10 @@ func ClusterSource(cfg *rest.Config, node string) (Source, error) {
 	if err != nil {
 		return Source{}, err
 	}
+	pods, err := Client(cfg, corev1.SchemeGroupVersion, addLightPods)
+	if err != nil {
+		return Source{}, err
+	}
 	networking, err := Client(cfg, networkingv1.SchemeGroupVersion, networkingv1.AddToScheme)
 	if err != nil {
 		return Source{}, err
@@ -102,7 +106,7 @@ func ClusterSource(cfg *rest.Config, node string) (Source, error) {
 		return cache.NewListWatchFromClient(c, resource, corev1.NamespaceAll, selector)
 	}
 	return Source{
-		Pods:       newPodSource(core),
+		Pods:       newPodSource(pods),
 		Namespaces: all(core, "namespaces", fields.Everything()),
 		Policies:   all(networking, "networkpolicies", fields.Everything()),
 		Nodes:      all(core, "nodes", nodes),

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,12 +37,12 @@ type informer struct {
 	run    func(context.Context)
 }
 
-// newInformer returns an informer that is not running yet. example is an object
-// of the kind, as the source sends it.
-func newInformer[T any](s *store[T], lw cache.ListerWatcher, example runtime.Object, logger klog.Logger) *informer {
+// newInformer returns an informer that is not running yet.
+func newInformer[T any](s *store[T], lw cache.ListerWatcher, logger klog.Logger) *informer {
 	kind := s.kept.kind
 	source := &tracked{kind: kind, ListerWatcher: lw, inner: cache.ToListerWatcherWithContext(lw), keep: s.Transformer(), heard: time.Now()}
-	reflector := cache.NewReflectorWithOptions(source, example, s, cache.ReflectorOptions{Logger: &logger, Name: kind.String()})
+	// The store knows which types it takes.
+	reflector := cache.NewReflectorWithOptions(source, nil, s, cache.ReflectorOptions{Logger: &logger, Name: kind.String(), TypeDescription: kind.String()})
 	return &informer{source: source, synced: s.synced, run: reflector.RunWithContext}
 }
 
@@ -65,10 +64,10 @@ func newInformers(s Source, node string, logger klog.Logger, enqueue func(Key)) 
 		nodes:      newStore(keptNodes(), enqueue),
 	}
 	i.all = []*informer{
-		newInformer(i.pods, s.Pods, &corev1.Pod{}, logger),
-		newInformer(i.namespaces, s.Namespaces, &corev1.Namespace{}, logger),
-		newInformer(i.policies, s.Policies, &networkingv1.NetworkPolicy{}, logger),
-		newInformer(i.nodes, s.Nodes, &corev1.Node{}, logger),
+		newInformer(i.pods, s.Pods, logger),
+		newInformer(i.namespaces, s.Namespaces, logger),
+		newInformer(i.policies, s.Policies, logger),
+		newInformer(i.nodes, s.Nodes, logger),
 	}
 	return i
 }

@@ -49,7 +49,7 @@ const protobufMagic = "k8s\x00"
 func eachPod(r *bufio.Reader, yield func(any) error) (metav1.ListMeta, error) {
 	var meta metav1.ListMeta
 	if magic, err := r.Peek(len(protobufMagic)); err != nil {
-		return meta, fmt.Errorf("list pods: %w", err)
+		return meta, fmt.Errorf("list pods: %w", noEOF(err))
 	} else if string(magic) != protobufMagic {
 		return eachPodJSON(r, yield)
 	}
@@ -66,7 +66,7 @@ func eachPod(r *bufio.Reader, yield func(any) error) (metav1.ListMeta, error) {
 				case listMeta:
 					return meta.Unmarshal(content)
 				case item:
-					pod := &corev1.Pod{}
+					pod := &lightPod{}
 					if err := pod.Unmarshal(content); err != nil {
 						return err
 					}

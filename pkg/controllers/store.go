@@ -73,7 +73,6 @@ func (s *store[T]) Add(obj any) error {
 		return nil // who has the old one need not have another
 	}
 	s.mu.Lock()
-	delete(s.values, name) // else the map keeps the old value's name in memory
 	s.values[name] = v
 	s.mu.Unlock()
 	s.changed(name)

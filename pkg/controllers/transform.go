@@ -19,15 +19,20 @@ func keptPods(node string, in *interner) kept[*dataplane.Pod] {
 	return kept[*dataplane.Pod]{
 		kind: KindPod,
 		of: func(obj any) (*dataplane.Pod, bool) {
+			var p *corev1.Pod
 			switch o := obj.(type) {
+			case *lightPod:
+				p = &o.Pod
 			case *corev1.Pod:
-				pod := PodFrom(o, node)
-				in.pod(&pod)
-				return &pod, true
+				p = o
 			case *dataplane.Pod:
 				return o, true
+			default:
+				return nil, false
 			}
-			return nil, false
+			pod := PodFrom(p, node)
+			in.pod(&pod)
+			return &pod, true
 		},
 		nameOf: func(p *dataplane.Pod) cache.ObjectName { return cache.ObjectName{Namespace: p.Namespace, Name: p.Name} },
 		same:   (*dataplane.Pod).Same,

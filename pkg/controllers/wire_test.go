@@ -24,7 +24,7 @@ type fleet struct{ pods, workloads int }
 // template returns a pod whose name, address and labels pod fills in.
 func (f fleet) template() *corev1.Pod {
 	now := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	fields := &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{` + strings.Repeat(`"f:labels":{".":{},"f:app":{}},`, 20) + `}}`)}
+	fields := metav1.NewFieldsV1(`{"f:metadata":{` + strings.Repeat(`"f:labels":{".":{},"f:app":{}},`, 20) + `"f:name":{}}}`)
 	container := corev1.Container{
 		Name: "main", Image: "registry.example.com/team/service@sha256:" + strings.Repeat("0", 64),
 		Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080, Protocol: corev1.ProtocolTCP}, {Name: "metrics", ContainerPort: 9090, Protocol: corev1.ProtocolTCP}},

@@ -1,0 +1,112 @@
+package controllers
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// lightPod is a Pod that decodes nothing but what is read of it here: most of a
+// pod is what its containers are made of and who changed which field when.
+type lightPod struct{ corev1.Pod }
+
+// addLightPods registers pods for a client that only reads them.
+func addLightPods(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypeWithName(corev1.SchemeGroupVersion.WithKind("Pod"), &lightPod{})
+	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
+	return nil
+}
+
+// wireFields are fields of a protobuf message by number, each with the fields of
+// its message that are of use; nil: all of them.
+type wireFields map[uint64]wireFields
+
+// podFields are the fields that PodFrom and a Reflector read. The numbers never
+// change.
+var podFields = func() wireFields {
+	container := wireFields{6: nil /* ports */, 24: nil /* restartPolicy */}
+	return wireFields{
+		1: { // metadata
+			1: nil /* name */, 3: nil /* namespace */, 5: nil /* uid */, 6: nil, /* resourceVersion */
+			8: nil /* creationTimestamp */, 9: nil /* deletionTimestamp */, 11: nil, /* labels */
+			12: nil, // annotations: the end of a streamed first list is one
+		},
+		2: {2: container, 20: container /* initContainers */, 10: nil /* nodeName */, 11: nil /* hostNetwork */}, // spec
+		3: {1: nil /* phase */, 6: nil /* podIP */, 7: nil /* startTime */, 12: nil /* podIPs */},                // status
+	}
+}()
+
+// Unmarshal decodes from protobuf.
+func (p *lightPod) Unmarshal(data []byte) error {
+	light, err := onlyFields(make([]byte, 0, 1024), data, podFields)
+	if err != nil {
+		return fmt.Errorf("decode a pod: %w", err)
+	}
+	return p.Pod.Unmarshal(light)
+}
+
+var errCutOff = errors.New("the message is cut off")
+
+// lengthSize is the size of the lengths that onlyFields writes: wide enough for
+// every object, and known before the content is.
+const lengthSize = 4
+
+// onlyFields appends a message with nothing but some of its fields.
+func onlyFields(out, message []byte, fields wireFields) ([]byte, error) {
+	for len(message) > 0 {
+		key, n := binary.Uvarint(message)
+		if n <= 0 {
+			return nil, errCutOff
+		}
+		keySize, size := n, 0 // of the content, with its length where it has one
+		content := message[n:]
+		switch key & 7 {
+		case 0:
+			_, size = binary.Uvarint(content)
+		case 1:
+			size = 8
+		case 2:
+			length, n := binary.Uvarint(content)
+			if n <= 0 || length > uint64(len(content)-n) {
+				return nil, errCutOff
+			}
+			size = n + int(length)
+			content = content[n:size]
+		case 5:
+			size = 4
+		default:
+			return nil, fmt.Errorf("a field is of type %d", key&7)
+		}
+		if size <= 0 || size > len(message)-keySize {
+			return nil, errCutOff
+		}
+		inner, wanted := fields[key>>3]
+		switch {
+		case !wanted:
+		case inner == nil || key&7 != 2:
+			out = append(out, message[:keySize+size]...)
+		default:
+			out = append(out, message[:keySize]...)
+			at := len(out)
+			out = append(out, make([]byte, lengthSize)...)
+			var err error
+			if out, err = onlyFields(out, content, inner); err != nil {
+				return nil, err
+			}
+			length := len(out) - at - lengthSize
+			if length >= 1<<(7*lengthSize) {
+				return nil, fmt.Errorf("a field of %d bytes", length)
+			}
+			for i := range lengthSize { // a varint may be wider than it has to be
+				out[at+i] = byte(length>>(7*i))&0x7f | 0x80
+			}
+			out[at+lengthSize-1] &= 0x7f
+		}
+		message = message[keySize+size:]
+	}
+	return out, nil
+}
