@@ -104,8 +104,8 @@ func (a *Adapter) list(ctx context.Context) ([]hns.Endpoint, error) {
 	}
 	var all []endpoint
 	for _, id := range ids {
-		switch e, err := a.readEndpoint(ctx, hns.OpEndpointList, id); {
-		case vanished(err): // whether it is gone tells a read by its ID
+		switch e, err := a.findEndpoint(ctx, hns.OpEndpointList, id); {
+		case errors.Is(err, errNoEndpoint): // it went meanwhile
 		case err != nil:
 			return nil, err
 		default:
@@ -158,7 +158,7 @@ func local(all []endpoint, network string) []hns.Endpoint {
 
 // GetEndpoint implements hns.Client.
 func (a *Adapter) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
-	e, err := a.findEndpoint(ctx, id)
+	e, err := a.findEndpoint(ctx, hns.OpEndpointGet, id)
 	if err == nil {
 		return e.decode(), nil
 	}

@@ -177,7 +177,11 @@ func (l *dlls) answer(export string, hr uintptr, record *uint16) error {
 		if number>>16 == 0x8007 {
 			number &= 0xffff
 		}
-		return &failure{code: uint32(hr), err: fmt.Errorf("%s: %w %s", export, syscall.Errno(number), said)}
+		err := fmt.Errorf("%s: %w", export, syscall.Errno(number))
+		if said != "" {
+			err = fmt.Errorf("%w: %s", err, said)
+		}
+		return &failure{code: uint32(hr), err: err}
 	case said != "":
 		return &failure{err: fmt.Errorf("%s: success with an error record: %s", export, said)}
 	}

@@ -91,19 +91,37 @@ func TestListEmpty(t *testing.T) {
 }
 
 // TestListWhileOneVanishes: one that is listed and not found when it is read is
-// left out, and costs the others nothing.
+// looked for again, then left out, and costs the others nothing.
 func TestListWhileOneVanishes(t *testing.T) {
 	for _, code := range []uint32{codeEndpointNotFound, codeElementNotFound} {
 		for _, export := range []string{"HcnOpenEndpoint", "HcnQueryEndpointProperties"} {
 			a, f, s := onFaulty(t)
 			require.NoError(t, s.sim.CreateEndpoint(hnssim.NewEndpoint{ID: "at first"}))
-			f.before = failing(export+" at first", code, always)
-			eps, err := a.ListEndpoints(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, []string{"ep"}, ids(eps))
-			require.Subset(t, f.calls, reads(kindEndpoint, "ep"))
-			require.Equal(t, 1, countOf(f.calls, "HcnOpenEndpoint at first"))
-			require.Equal(t, 1, countOf(f.calls, findNetwork)+countOf(f.calls, listState2)-countOf(f.calls, listState3))
+			for _, test := range []struct{ fails, opens, there int }{
+				{1, 2, 2}, // once only
+				{always, attempts, 1},
+				{always, 1, 1}, // and is listed no more
+			} {
+				f.calls = nil
+				left := test.fails
+				f.before = func(call string) error {
+					if left == 0 || call != export+" at first" {
+						return nil
+					}
+					left--
+					if test.opens == 1 {
+						require.NoError(t, s.sim.DeleteEndpoint("at first"))
+					}
+					return coded(code)
+				}
+				eps, err := a.ListEndpoints(t.Context())
+				require.NoError(t, err)
+				require.Len(t, eps, test.there)
+				require.Equal(t, []int{1, test.opens, 1, 1}, []int{
+					countOf(f.calls, "HcnOpenEndpoint ep"), countOf(f.calls, "HcnOpenEndpoint at first"),
+					countOf(f.calls, listState2), countOf(f.calls, listState3),
+				}, f.calls)
+			}
 		}
 	}
 }

@@ -68,31 +68,25 @@ func (a *Adapter) endpointIDs(ctx context.Context, op, filter string) ([]string,
 	return ids, err
 }
 
-// readEndpoint reads one endpoint, in whatever state it is.
-func (a *Adapter) readEndpoint(ctx context.Context, op, id string) (endpoint, error) {
-	e, err := call(ctx, a.worker, op, func() (e endpoint, err error) {
-		err = a.service.read(kindEndpoint, id, &e)
-		return e, err
-	})
-	a.forgetNetwork(err)
-	return e, err
-}
-
-// findEndpoint reads one endpoint. It is gone when HNS does not find it and does
-// not list it: codes of one call are not enough, as one of them speaks of anything.
-func (a *Adapter) findEndpoint(ctx context.Context, id string) (endpoint, error) {
-	const op = hns.OpEndpointGet
+// findEndpoint reads one endpoint, in whatever state it is. errNoEndpoint: HNS
+// does not find it and does not list it. The code of one call is not enough, as
+// one of them speaks of anything; and what is listed is looked for again.
+func (a *Adapter) findEndpoint(ctx context.Context, op, id string) (endpoint, error) {
 	var last error
 	for range attempts {
-		e, err := a.readEndpoint(ctx, op, id)
+		e, err := call(ctx, a.worker, op, func() (e endpoint, err error) {
+			err = a.service.read(kindEndpoint, id, &e)
+			return e, err
+		})
 		if !vanished(err) {
+			a.forgetNetwork(err)
 			return e, err
 		}
-		listed, lerr := a.endpointIDs(ctx, op, filter("ID", id))
-		if lerr != nil && !vanished(lerr) {
-			return endpoint{}, lerr
-		}
 		last = err
+		listed, err := a.endpointIDs(ctx, op, filter("ID", id))
+		if err != nil && !vanished(err) {
+			return endpoint{}, err
+		}
 		if !slices.ContainsFunc(listed, func(other string) bool { return strings.EqualFold(other, id) }) {
 			break
 		}
