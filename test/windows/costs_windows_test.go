@@ -57,6 +57,7 @@ func TestCostOfCalls(t *testing.T) {
 		}
 		require.NoError(t, adapter.ModifySets(t.Context(), hns.Add, more))
 		sets = append(sets, more...)
+		readAlike(t, adapter)
 		for _, op := range operations(t, c, adapter, endpoints, sets) {
 			was := measure(t, op.hcn, op.refused)
 			is := measure(t, op.ours, op.refused)
@@ -64,10 +65,44 @@ func TestCostOfCalls(t *testing.T) {
 			is.log(t, n, op.name, "adapter")
 			require.Equal(t, []int{op.hcnCalls, op.ourCalls}, []int{was.calls, is.calls}, "%s: hcn %v, adapter %v", op.name, was.Calls, is.Calls)
 			left := 0
-			if op.refused {
+			switch {
+			case op.refused:
 				left = rounds // hcn returns without closing
+			case op.ourCalls == 3 && is.Out == 0: // a write
+				const reread = `{"SchemaVersion":{"Major":2,"Minor":0}}`
+				require.Equal(t, was.In-rounds*2*len(reread), is.In, "%s: the same text is sent", op.name)
 			}
 			require.Equal(t, []int{left, 0}, []int{was.Open, is.Open}, op.name)
+		}
+	}
+}
+
+// readAlike compares what the adapter reads with what hcn reads.
+func readAlike(t *testing.T, a *hcsadapter.Adapter) {
+	t.Helper()
+	theirs, err := hcn.GetNetworkByName(networkName)
+	require.NoError(t, err)
+	ours, err := a.Network(t.Context())
+	require.NoError(t, err)
+	values := map[string]string{}
+	for _, s := range ours.Sets {
+		values[s.ID] = strings.Join(s.Values, ",")
+	}
+	require.Equal(t, setValues(t, theirs), values)
+	require.Equal(t, []string{theirs.Id, theirs.Name}, []string{ours.ID, ours.Name})
+
+	listed, err := a.ListEndpoints(t.Context())
+	require.NoError(t, err)
+	require.Len(t, listed, localPods)
+	for _, e := range listed {
+		theirs, err := hcn.GetEndpointByID(e.ID)
+		require.NoError(t, err)
+		require.Equal(t, theirs.Id, e.ID)
+		require.Equal(t, theirs.IpConfigurations, []hcn.IpConfig{ipConfig(e.Addrs[0])})
+		require.Len(t, e.Policies, len(theirs.Policies))
+		for i, p := range theirs.Policies {
+			require.Equal(t, string(p.Type), e.Policies[i].Type)
+			require.JSONEq(t, string(p.Settings), string(e.Policies[i].Settings))
 		}
 	}
 }

@@ -80,7 +80,7 @@ func (s service) ids(k kind, filter string) ([]string, error) {
 // read reads an object with all its policies.
 func (s service) read(k kind, id string, into any) error {
 	return s.with(k, id, func(h handle) error {
-		text, err := s.library.query(k, h, hcnQuery(""))
+		text, err := s.query(k, h, hcnQuery(""))
 		if err != nil {
 			return err
 		}
