@@ -144,6 +144,26 @@ func TestAnswersThatAreNoJSON(t *testing.T) {
 	}
 }
 
+// TestAnotherEndpoint: what is shown for an endpoint has to be that endpoint.
+func TestAnotherEndpoint(t *testing.T) {
+	for _, text := range []string{"{}", "null", `{"ID":"other"}`} {
+		a, f, _ := onThree(t)
+		f.library = shows{f.library, text}
+		_, err := a.GetEndpoint(t.Context(), "ep")
+		wantError(t, err, hns.ErrUnavailable, "Endpoint/Get", hns.KindEndpoint, "ep", 0)
+		_, err = a.ListEndpoints(t.Context())
+		wantError(t, err, hns.ErrUnavailable, "Endpoint/List", hns.KindNetwork, "azure", 0)
+	}
+}
+
+// shows gives one answer to every query.
+type shows struct {
+	library
+	text string
+}
+
+func (s shows) query(kind, handle, string) (string, error) { return s.text, nil }
+
 // odd gives one answer to all that is read.
 type odd struct {
 	library

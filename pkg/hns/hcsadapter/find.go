@@ -76,6 +76,9 @@ func (a *Adapter) findEndpoint(ctx context.Context, op, id string) (endpoint, er
 	for range attempts {
 		e, err := call(ctx, a.worker, op, func() (e endpoint, err error) {
 			err = a.service.read(kindEndpoint, id, &e)
+			if err == nil && !strings.EqualFold(e.ID, id) {
+				err = fmt.Errorf("HNS shows endpoint %q for %s", e.ID, id)
+			}
 			return e, err
 		})
 		if !vanished(err) {
