@@ -98,17 +98,15 @@ func sleeps(s source) []string {
 	return problems
 }
 
-// usesHcsshim keeps hcsshim in the files that are only built for Windows.
+// usesHcsshim keeps hcsshim in tests that are only built for Windows.
 func usesHcsshim(s source) []string {
 	if !slices.ContainsFunc(imports(s.file), under(hcsshim)) {
 		return nil
 	}
-	adapter := strings.HasPrefix(s.path, "pkg/hns/hcsadapter/") || strings.HasPrefix(s.path, "test/windows/")
-	windows := strings.HasSuffix(s.path, "_windows.go") || strings.HasSuffix(s.path, "_windows_test.go")
-	if adapter && windows {
+	if strings.HasPrefix(s.path, "test/windows/") && strings.HasSuffix(s.path, "_windows_test.go") {
 		return nil
 	}
-	return []string{"imports hcsshim, which belongs into *_windows.go of pkg/hns/hcsadapter"}
+	return []string{"imports hcsshim, which belongs into *_windows_test.go of test/windows"}
 }
 
 // impure refuses clocks, goroutines, locks and I/O in the pure core.

@@ -35,6 +35,7 @@ go build -o "$bin/npm" ./cmd/npm
 	export GOOS=windows GOARCH=amd64 CGO_ENABLED=0
 	go build -o "$bin/npm.exe" ./cmd/npm
 	go test -c -o "$bin/contract.exe" ./test/windows
+	go test -c -o "$bin/adapter.exe" ./pkg/hns/hcsadapter
 )
 # A DLL without the exports that everybody looks for.
 echo 'int winnpm_nothing;' | x86_64-w64-mingw32-gcc -shared -o "$bin/empty.dll" -x c -

@@ -18,14 +18,14 @@ const opVersion = "Version/Get"
 // healthy nodes.
 const defaultDeadline = 2 * time.Minute
 
-// attempts is how often a read is made in all when an endpoint vanishes in it.
+// attempts is how often an endpoint is read in all that HNS lists and does not find.
 const attempts = 5
 
 // Options says which network of this node is ours.
 type Options struct {
 	Network string // "azure" or "Calico"; case sensitive
-	// Deadline is that of one call of hcn, from its start; 0: 2 minutes. A list
-	// of n endpoints is one call, of 1+3n requests to HNS.
+	// Deadline is that of one read of an object, one enumeration or one write,
+	// from its start; 0: 2 minutes.
 	Deadline time.Duration
 }
 
@@ -45,8 +45,8 @@ type Adapter struct {
 
 var _ hns.Client = (*Adapter)(nil)
 
-func newAdapter(o Options, s service) *Adapter {
-	return &Adapter{network: o.Network, service: s, worker: newWorker(cmp.Or(o.Deadline, defaultDeadline))}
+func newAdapter(o Options, l library) *Adapter {
+	return &Adapter{network: o.Network, service: service{l}, worker: newWorker(cmp.Or(o.Deadline, defaultDeadline))}
 }
 
 // Healthy returns an error while a call to HNS is past its deadline, which says
@@ -83,8 +83,8 @@ func (a *Adapter) Network(ctx context.Context) (hns.Network, error) {
 }
 
 // ListEndpoints implements hns.Client. An endpoint that leaves state 3 for
-// state 2 within the call may be missing, as one that is being detached is:
-// whether it is gone tells a read by its ID.
+// state 2 within the call may be missing, as one that is being detached or
+// deleted is: whether it is gone tells a read by its ID.
 func (a *Adapter) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
 	out, err := a.list(ctx)
 	if err != nil {
@@ -98,22 +98,17 @@ func (a *Adapter) list(ctx context.Context) ([]hns.Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	// State cannot be read, only asked for. Endpoints come up from 2 to 3.
-	const attached, attachedSharing = 2, 3
+	ids, err := a.attached(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var all []endpoint
-	at := map[string]int{}
-	for _, state := range []int{attached, attachedSharing} {
-		found, err := a.findEndpoints(ctx, hns.OpEndpointList, filter("State", state))
-		if err != nil {
+	for _, id := range ids {
+		switch e, err := a.findEndpoint(ctx, hns.OpEndpointList, id); {
+		case errors.Is(err, errNoEndpoint): // it went meanwhile
+		case err != nil:
 			return nil, err
-		}
-		for _, e := range found {
-			key := strings.ToLower(e.id)
-			if i, twice := at[key]; twice {
-				all[i] = e
-				continue
-			}
-			at[key] = len(all)
+		default:
 			all = append(all, e)
 		}
 	}
@@ -126,14 +121,35 @@ func (a *Adapter) list(ctx context.Context) ([]hns.Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	return local(all, n.id), nil
+	return local(all, n.ID), nil
+}
+
+// attached returns the GUIDs of the endpoints that pods may have, of every
+// network. State cannot be read, only asked for; endpoints come up from 2 to 3,
+// and one that does so meanwhile is in both answers.
+func (a *Adapter) attached(ctx context.Context) ([]string, error) {
+	var all []string
+	seen := map[string]bool{}
+	for state := 2; state <= 3; state++ {
+		ids, err := a.endpointIDs(ctx, hns.OpEndpointList, filter("State", state))
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			if key := strings.ToLower(id); !seen[key] {
+				seen[key] = true
+				all = append(all, id)
+			}
+		}
+	}
+	return all, nil
 }
 
 // local returns the endpoints of a network that are not remote.
 func local(all []endpoint, network string) []hns.Endpoint {
 	var out []hns.Endpoint
 	for _, e := range all {
-		if !e.remote && strings.EqualFold(e.network, network) {
+		if !e.remote() && strings.EqualFold(e.HostComputeNetwork, network) {
 			out = append(out, e.decode())
 		}
 	}
@@ -142,7 +158,7 @@ func local(all []endpoint, network string) []hns.Endpoint {
 
 // GetEndpoint implements hns.Client.
 func (a *Adapter) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
-	e, err := a.findEndpoint(ctx, id)
+	e, err := a.findEndpoint(ctx, hns.OpEndpointGet, id)
 	if err == nil {
 		return e.decode(), nil
 	}

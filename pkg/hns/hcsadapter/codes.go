@@ -75,12 +75,3 @@ func unavailable(err error) error {
 	}
 	return as(hns.ErrUnavailable, err)
 }
-
-// hresult returns the HRESULT of an error number as hcn has it: an HRESULT of
-// Windows itself (0x8007xxxx) is cut down to its last 16 bits.
-func hresult(number uint32) uint32 {
-	if 0 < number && number <= 0xffff {
-		return 0x80070000 | number
-	}
-	return number
-}

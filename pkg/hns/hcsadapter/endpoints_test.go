@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	readState2 = `endpoints {"State":2}`
-	readState3 = `endpoints {"State":3}`
-	readEp     = `endpoints {"ID":"ep"}`
+	listState2 = `HcnEnumerateEndpoints {"State":2}`
+	listState3 = `HcnEnumerateEndpoints {"State":3}`
+	listEp     = `HcnEnumerateEndpoints {"ID":"ep"}`
 )
 
 func ids(eps []hns.Endpoint) []string {
@@ -44,23 +44,25 @@ func TestListIsOfOurNetwork(t *testing.T) {
 	eps, err := a.ListEndpoints(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"ep", "hyper-v"}, ids(eps))
-	require.Equal(t, []string{`networks {"Name":"azure"}`, readState2, readState3}, f.calls)
+	listing := slices.Concat([]string{listState2, listState3}, reads(kindEndpoint, "hyper-v", "ep", "other", "remote"))
+	require.Equal(t, slices.Concat(readsNetwork(s.id), listing), f.calls)
 
 	s.id = strings.ToLower(s.id) // a GUID is the same in either case
+	f.calls = nil
 	eps, err = a.ListEndpoints(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"ep", "hyper-v"}, ids(eps))
-	require.Len(t, f.calls, 3+2, "found without reading the network again")
+	require.Equal(t, listing, f.calls, "found without reading the network again")
 }
 
-// TestListWhileItMoves: an endpoint that comes up between the two reads is in
-// both, and listed once, as it was read last.
+// TestListWhileItMoves: an endpoint that comes up between the two enumerations is
+// in both, and read once, after them.
 func TestListWhileItMoves(t *testing.T) {
 	a, f, s := onFaulty(t)
 	require.NoError(t, s.sim.SetState("ep", hnssim.Attached))
 	nat := hns.EndpointPolicy{Type: "OutBoundNAT", Settings: []byte(`{}`)}
 	f.before = func(call string) error {
-		if call != readState3 {
+		if call != listState3 {
 			return nil
 		}
 		require.NoError(t, s.sim.SetState("ep", hnssim.AttachedSharing))
@@ -70,6 +72,7 @@ func TestListWhileItMoves(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"ep"}, ids(eps))
 	require.Equal(t, []hns.EndpointPolicy{nat}, eps[0].Policies)
+	require.Equal(t, slices.Concat(readsNetwork(s.id), []string{listState2, listState3}, reads(kindEndpoint, "ep")), f.calls)
 }
 
 func TestListEmpty(t *testing.T) {
@@ -78,78 +81,111 @@ func TestListEmpty(t *testing.T) {
 	eps, err := a.ListEndpoints(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, eps)
-	require.Len(t, f.calls, 3, "the network was just read")
+	listing := []string{listState2, listState3}
+	require.Equal(t, slices.Concat(readsNetwork(s.id), listing), f.calls, "the network was just read")
+	f.calls = nil
 	eps, err = a.ListEndpoints(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, eps)
-	require.Len(t, f.calls, 3+3, "it may be another one by now")
+	require.Equal(t, slices.Concat(listing, readsNetwork(s.id)), f.calls, "it may be another one by now")
 }
 
-// TestListWhileOneVanishes: hcn fails the whole list, which is read again.
+// TestListWhileOneVanishes: one that is listed and not found when it is read is
+// looked for again, then left out, and costs the others nothing.
 func TestListWhileOneVanishes(t *testing.T) {
 	for _, code := range []uint32{codeEndpointNotFound, codeElementNotFound} {
-		a, f, s := onFaulty(t)
-		require.NoError(t, s.sim.CreateEndpoint(hnssim.NewEndpoint{ID: "vanishing"}))
-		left := 3
-		f.before = func(call string) error {
-			if call != readState3 || left == 0 {
-				return nil
+		for _, export := range []string{"HcnOpenEndpoint", "HcnQueryEndpointProperties"} {
+			a, f, s := onFaulty(t)
+			require.NoError(t, s.sim.CreateEndpoint(hnssim.NewEndpoint{ID: "at first"}))
+			for _, test := range []struct{ fails, opens, there int }{
+				{1, 2, 2}, // once only
+				{always, attempts, 1},
+				{always, 1, 1}, // and is listed no more
+			} {
+				f.calls = nil
+				left := test.fails
+				f.before = func(call string) error {
+					if left == 0 || call != export+" at first" {
+						return nil
+					}
+					left--
+					if test.opens == 1 {
+						require.NoError(t, s.sim.DeleteEndpoint("at first"))
+					}
+					return coded(code)
+				}
+				eps, err := a.ListEndpoints(t.Context())
+				require.NoError(t, err)
+				require.Len(t, eps, test.there)
+				require.Equal(t, []int{1, test.opens, 1, 1}, []int{
+					countOf(f.calls, "HcnOpenEndpoint ep"), countOf(f.calls, "HcnOpenEndpoint at first"),
+					countOf(f.calls, listState2), countOf(f.calls, listState3),
+				}, f.calls)
 			}
-			if left--; left == 0 {
-				require.NoError(t, s.sim.DeleteEndpoint("vanishing"))
-			}
-			return coded(code)
 		}
-		eps, err := a.ListEndpoints(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, []string{"ep"}, ids(eps))
-		require.Equal(t, []string{`networks {"Name":"azure"}`, readState2, readState3, readState3, readState3, readState3}, f.calls)
 	}
 }
 
+func countOf(calls []string, call string) (n int) {
+	for _, c := range calls {
+		if c == call {
+			n++
+		}
+	}
+	return n
+}
+
 func TestListFails(t *testing.T) {
-	for name, test := range map[string]struct {
-		code  uint32
-		reads int
-	}{
-		"one vanishes each time":  {codeEndpointNotFound, attempts},
-		"or with the other code":  {codeElementNotFound, attempts},
-		"RPC is not tried again":  {codeRPC, 1},
-		"record with S_OK":        {0, 1},
-		"the network is no more":  {codeNetworkNotFound, 1},
-		"a policy, which is odd":  {codePolicyNotFound, 1},
-		"a refusal, which is odd": {codeInvalidArgument, 1},
+	for name, code := range map[string]uint32{
+		"RPC":                     codeRPC,
+		"record with S_OK":        0,
+		"the network is no more":  codeNetworkNotFound,
+		"a policy, which is odd":  codePolicyNotFound,
+		"a refusal, which is odd": codeInvalidArgument,
 	} {
-		t.Run(name, func(t *testing.T) {
-			a, f, _ := onFaulty(t)
-			f.before = failing(readState3, test.code, always)
-			_, err := a.ListEndpoints(t.Context())
-			wantError(t, err, hns.ErrUnavailable, "Endpoint/List", hns.KindNetwork, "azure", test.code)
-			require.Len(t, f.calls, 2+test.reads)
-		})
+		for _, export := range []string{listState2, listState3, "HcnOpenEndpoint", "HcnQueryEndpointProperties"} {
+			t.Run(name+" "+export, func(t *testing.T) {
+				a, f, _ := onFaulty(t)
+				f.before = failing(export, code, always)
+				_, err := a.ListEndpoints(t.Context())
+				wantError(t, err, hns.ErrUnavailable, "Endpoint/List", hns.KindNetwork, "azure", code)
+				require.Equal(t, 1, countOf(f.calls, listState2), "nothing is tried again")
+			})
+		}
 	}
 }
 
 func TestGetEndpoint(t *testing.T) {
+	const open, query = "HcnOpenEndpoint", "HcnQueryEndpointProperties"
 	for name, test := range map[string]struct {
-		code  uint32
-		times int
-		class error // nil: it is read all the same
-		reads int
+		export  string
+		code    uint32
+		times   int
+		deleted bool
+		class   error // nil: it is read all the same
+		opens   int
+		lists   int
 	}{
-		"vanished in a read, there in the next": {codeEndpointNotFound, 1, nil, 2},
-		"gone by every read":                    {codeEndpointNotFound, always, hns.ErrNotFound, attempts},
-		"gone by the other code":                {codeElementNotFound, always, hns.ErrNotFound, attempts},
-		"RPC":                                   {codeRPC, always, hns.ErrUnavailable, 1},
-		"record with S_OK":                      {0, always, hns.ErrUnavailable, 1},
-		"a policy, which is odd":                {codePolicyNotFound, always, hns.ErrUnavailable, 1},
+		"there":                                 {"", 0, 0, false, nil, 1, 0},
+		"not found, there in the next":          {open, codeEndpointNotFound, 1, false, nil, 2, 1},
+		"vanished in a read, there in the next": {query, codeElementNotFound, 1, false, nil, 2, 1},
+		"gone":                                  {open, codeEndpointNotFound, always, true, hns.ErrNotFound, 1, 1},
+		"gone by the other code":                {open, codeElementNotFound, always, true, hns.ErrNotFound, 1, 1},
+		"gone, and the listing says so too":     {"Hcn", codeElementNotFound, always, true, hns.ErrNotFound, 1, 1},
+		"gone by every read, yet listed":        {open, codeEndpointNotFound, always, false, hns.ErrNotFound, attempts, attempts},
+		"RPC":                                   {open, codeRPC, always, false, hns.ErrUnavailable, 1, 0},
+		"RPC in the read":                       {query, codeRPC, always, false, hns.ErrUnavailable, 1, 0},
+		"record with S_OK":                      {open, 0, always, false, hns.ErrUnavailable, 1, 0},
+		"a policy, which is odd":                {query, codePolicyNotFound, always, false, hns.ErrUnavailable, 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, f, _ := onFaulty(t)
-			f.before = failing("endpoints", test.code, test.times)
+			a, f, s := onFaulty(t)
+			f.before = failing(test.export, test.code, test.times)
+			if test.deleted {
+				require.NoError(t, s.sim.DeleteEndpoint("ep"))
+			}
 			e, err := a.GetEndpoint(t.Context(), "ep")
-			require.Len(t, f.calls, test.reads)
-			require.Equal(t, readEp, f.calls[0])
+			require.Equal(t, []int{test.opens, test.lists}, []int{countOf(f.calls, "HcnOpenEndpoint ep"), countOf(f.calls, listEp)}, f.calls)
 			if test.class == nil {
 				require.NoError(t, err)
 				require.Equal(t, "ep", e.ID)
@@ -159,6 +195,16 @@ func TestGetEndpoint(t *testing.T) {
 			require.Equal(t, errors.Is(test.class, hns.ErrNotFound), hns.EndpointGone(err))
 		})
 	}
+}
+
+// TestGoneUnlisted: whether an endpoint that is not found is gone is not known
+// when the listing that decides it fails.
+func TestGoneUnlisted(t *testing.T) {
+	a, f, s := onFaulty(t)
+	require.NoError(t, s.sim.DeleteEndpoint("ep"))
+	f.before = failing(listEp, codeRPC, always)
+	_, err := a.GetEndpoint(t.Context(), "ep")
+	wantError(t, err, hns.ErrUnavailable, "Endpoint/Get", hns.KindEndpoint, "ep", codeRPC)
 }
 
 // TestWriteNotFound: a code that may speak of the endpoint or of a set is
@@ -216,11 +262,21 @@ func TestWriteNotFound(t *testing.T) {
 				case complete:
 					require.NoError(t, s.sim.PutSet(leaf))
 				case unseen:
-					f.before = failing("networks", codeRPC, 1)
+					f.before = failing("HcnEnumerateNetworks", codeRPC, 1)
 				case unreadable:
-					f.before = failing("endpoints", codeRPC, 1)
+					f.before = failing("HcnOpenEndpoint", codeRPC, 1)
 				}
-				f.service = &faulty{service: s, before: failing("modify endpoint ep", test.code, 1)}
+				fail := failing("HcnModifyEndpoint ep", test.code, 1)
+				if test.endpoint == deleted {
+					fail = failing("HcnOpenEndpoint ep", test.code, 1)
+				}
+				reads := f.before
+				f.before = func(call string) error {
+					if err := fail(call); err != nil || reads == nil || strings.HasPrefix(call, "HcnOpenEndpoint") && countOf(f.calls, call) == 1 {
+						return err // the first open is that of the write
+					}
+					return reads(call)
+				}
 				wantError(t, write(a), test.want.class, op, test.want.kind, test.want.id, test.code)
 			})
 		}
@@ -260,14 +316,14 @@ func TestRefusedForAMissingSet(t *testing.T) {
 				if test.there {
 					require.NoError(t, s.sim.PutSet(leaf))
 				}
-				f.before = failing("modify", code, 1)
+				f.before = failing("HcnModify", code, 1)
 				f.calls = nil
 				err = test.write(a)
 				require.ErrorIs(t, err, test.class)
 				op, ok := errors.AsType[*hns.OpError](err)
 				require.True(t, ok)
 				require.Equal(t, []any{test.kind, code}, []any{op.Kind, op.Code})
-				require.Equal(t, test.looked, len(f.calls) == 2, f.calls)
+				require.Equal(t, test.looked, slices.Contains(f.calls, findNetwork), f.calls)
 			})
 		}
 	}
@@ -281,8 +337,8 @@ func TestWriteOfNoJSON(t *testing.T) {
 	require.Empty(t, f.calls)
 }
 
-// TestForeignSurvives: what HNS shows in a form of its own is sent back with
-// its meaning, and from then on with its bytes.
+// TestForeignSurvives: what HNS shows is sent back with its bytes, but for blanks
+// between tokens.
 func TestForeignSurvives(t *testing.T) {
 	a, _, s := onFaulty(t)
 	shown := `{ "Exceptions" : ["10.0.0.0/8"], "Name":"<a & b>", "N":1.50 }`
@@ -296,5 +352,5 @@ func TestForeignSurvives(t *testing.T) {
 	require.NoError(t, a.ReplacePolicies(t.Context(), "ep", first))
 	require.Equal(t, first, read())
 	require.Equal(t, first, s.sim.Endpoints()[0].Policies, "HNS has what was read, byte for byte")
-	require.JSONEq(t, shown, string(first[0].Settings))
+	require.Equal(t, `{"Exceptions":["10.0.0.0/8"],"Name":"<a & b>","N":1.50}`, string(first[0].Settings))
 }

@@ -15,12 +15,14 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 )
 
-// faulty fails calls and says which were made.
+// faulty fails calls and says which were made: the export, and a filter or the
+// ID of an object.
 type faulty struct {
-	service
+	library
 	calls  []string
 	before func(call string) error // not done when it fails
 	after  func(call string) error // done all the same
+	ids    map[handle]string       // of what is open
 }
 
 func (f *faulty) through(call string, do func() error) error {
@@ -37,37 +39,77 @@ func (f *faulty) through(call string, do func() error) error {
 	return err
 }
 
-func (f *faulty) networks(filter string) (out []network, err error) {
-	err = f.through("networks "+filter, func() (err error) { out, err = f.service.networks(filter); return err })
+func (f *faulty) enumerate(k kind, query string) (out string, err error) {
+	var q struct{ Filter string }
+	if err := json.Unmarshal([]byte(query), &q); err != nil {
+		return "", err
+	}
+	err = f.through(fmt.Sprintf("HcnEnumerate%ss %s", k, q.Filter), func() (err error) { out, err = f.library.enumerate(k, query); return err })
 	return out, err
 }
 
-func (f *faulty) endpoints(filter string) (out []endpoint, err error) {
-	err = f.through("endpoints "+filter, func() (err error) { out, err = f.service.endpoints(filter); return err })
+func (f *faulty) open(k kind, id string) (h handle, err error) {
+	err = f.through(fmt.Sprintf("HcnOpen%s %s", k, id), func() (err error) { h, err = f.library.open(k, id); return err })
+	if h != 0 && codeOf(err) != 0 { // a failing call opens nothing
+		return 0, errors.Join(err, f.library.close(k, h))
+	}
+	f.ids[h] = id
+	return h, err
+}
+
+func (f *faulty) query(k kind, h handle, query string) (out string, err error) {
+	err = f.through(fmt.Sprintf("HcnQuery%sProperties %s", k, f.ids[h]), func() (err error) { out, err = f.library.query(k, h, query); return err })
 	return out, err
 }
 
-func (f *faulty) modifyNetwork(id string, verb hns.Verb, settings json.RawMessage) error {
-	return f.through("modify network "+id, func() error { return f.service.modifyNetwork(id, verb, settings) })
+func (f *faulty) modify(k kind, h handle, request string) error {
+	return f.through(fmt.Sprintf("HcnModify%s %s", k, f.ids[h]), func() error { return f.library.modify(k, h, request) })
 }
 
-func (f *faulty) modifyEndpoint(id string, verb hns.Verb, settings json.RawMessage) error {
-	return f.through("modify endpoint "+id, func() error { return f.service.modifyEndpoint(id, verb, settings) })
+// close does its work whatever it says: there is no other way to close.
+func (f *faulty) close(k kind, h handle) error {
+	err := f.library.close(k, h)
+	return errors.Join(err, f.through(fmt.Sprintf("HcnClose%s %s", k, f.ids[h]), func() error { return nil }))
 }
 
-// version fails as HNSCall does: without a code.
-func (f *faulty) version() (out Version, err error) {
-	err = f.through("version", func() (err error) { out, err = f.service.version(); return err })
+func (f *faulty) hnsCall(method, path, request string) (out string, err error) {
+	err = f.through("HNSCall", func() (err error) { out, err = f.library.hnsCall(method, path, request); return err })
 	return out, err
+}
+
+const findNetwork = `HcnEnumerateNetworks {"Name":"azure"}`
+
+// opened is one use of an object.
+func opened(k kind, use, id string) []string {
+	calls := []string{"HcnOpen" + string(k), use, "HcnClose" + string(k)}
+	for i := range calls {
+		calls[i] += " " + id
+	}
+	return calls
+}
+
+// reads is a read of objects by their IDs.
+func reads(k kind, ids ...string) (calls []string) {
+	for _, id := range ids {
+		calls = append(calls, opened(k, "HcnQuery"+string(k)+"Properties", id)...)
+	}
+	return calls
+}
+
+func modifies(k kind, id string) []string { return opened(k, "HcnModify"+string(k), id) }
+
+// readsNetwork is a read of our network by its name.
+func readsNetwork(id string) []string {
+	return slices.Concat([]string{findNetwork}, reads(kindNetwork, id))
 }
 
 // onFaulty returns an adapter over a service that fails, on a simulator with the
 // endpoint ep.
-func onFaulty(t *testing.T) (*Adapter, *faulty, *simService) {
+func onFaulty(t *testing.T) (*Adapter, *faulty, *simLibrary) {
 	t.Helper()
 	a, s := onSim(t, Options{})
-	f := &faulty{service: s}
-	a.service = f
+	f := &faulty{library: s, ids: map[handle]string{}}
+	a.service = service{f}
 	require.NoError(t, s.sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
 	return a, f, s
 }
@@ -84,7 +126,7 @@ func failing(prefix string, code uint32, times int) func(string) error {
 }
 
 func coded(code uint32) error {
-	return &failure{code: code, err: fmt.Errorf("hcnCall failed in Win32: text (0x%x)", code)}
+	return &failure{code: code, err: fmt.Errorf("HcnCall: text of 0x%x", code)}
 }
 
 const (
@@ -114,15 +156,17 @@ func TestNetworkErrors(t *testing.T) {
 		"endpoint, which odd":  {codeEndpointNotFound, hns.ErrUnavailable},
 		"a code of no meaning": {0x803B0017, hns.ErrUnavailable},
 	} {
-		t.Run(name, func(t *testing.T) {
-			a, f, _ := onFaulty(t)
-			f.before = failing("networks", test.code, 1)
-			_, err := a.Network(t.Context())
-			wantError(t, err, test.class, "Network/Get", hns.KindNetwork, "azure", test.code)
-			n, err := a.Network(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, "azure", n.Name)
-		})
+		for _, export := range []string{"HcnEnumerateNetworks", "HcnOpenNetwork", "HcnQueryNetworkProperties"} {
+			t.Run(name+" "+export, func(t *testing.T) {
+				a, f, _ := onFaulty(t)
+				f.before = failing(export, test.code, 1)
+				_, err := a.Network(t.Context())
+				wantError(t, err, test.class, "Network/Get", hns.KindNetwork, "azure", test.code)
+				n, err := a.Network(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, "azure", n.Name)
+			})
+		}
 	}
 }
 
@@ -138,7 +182,7 @@ func TestNetworkNotThere(t *testing.T) {
 	wantError(t, err, hns.ErrUnavailable, "Endpoint/List", hns.KindNetwork, "azure", 0)
 	err = a.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{leaf})
 	wantError(t, err, hns.ErrUnavailable, "SetPolicy/Add", hns.KindSet, leaf.ID, 0)
-	require.Equal(t, slices.Repeat([]string{`networks {"Name":"azure"}`}, 4), f.calls, "nothing else is asked meanwhile")
+	require.Equal(t, slices.Repeat(readsNetwork(s.id), 4), f.calls, "nothing else is asked meanwhile")
 }
 
 var leaf = hns.SetPolicy{ID: "azure-npm-1", Name: "ns-x", Type: hns.IPSet, Values: []string{"10.0.0.1"}}
@@ -148,13 +192,13 @@ var leaf = hns.SetPolicy{ID: "azure-npm-1", Name: "ns-x", Type: hns.IPSet, Value
 func TestNetworkMadeAnew(t *testing.T) {
 	a, f, s := onFaulty(t)
 	require.NoError(t, a.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{leaf}))
-	require.Equal(t, []string{`networks {"Name":"azure"}`, "modify network " + s.id}, f.calls)
+	require.Equal(t, slices.Concat(readsNetwork(s.id), modifies(kindNetwork, s.id)), f.calls)
 	before := s.id
 	s.id = "00000000-0000-0000-0000-000000000002"
 	f.calls = nil
 	err := a.ModifySets(t.Context(), hns.Update, []hns.SetPolicy{leaf})
 	wantError(t, err, hns.ErrUnavailable, "SetPolicy/Update", hns.KindSet, leaf.ID, codeNetworkNotFound)
-	require.Equal(t, []string{"modify network " + before}, f.calls)
+	require.Equal(t, []string{"HcnOpenNetwork " + before}, f.calls)
 	require.NoError(t, a.ModifySets(t.Context(), hns.Update, []hns.SetPolicy{leaf}))
 
 	s.id = "00000000-0000-0000-0000-000000000003"
@@ -163,7 +207,7 @@ func TestNetworkMadeAnew(t *testing.T) {
 	require.Len(t, eps, 1, "an empty listing finds out by itself")
 	f.calls = nil
 	require.NoError(t, a.ModifySets(t.Context(), hns.Update, []hns.SetPolicy{leaf}))
-	require.Equal(t, []string{"modify network " + s.id}, f.calls)
+	require.Equal(t, modifies(kindNetwork, s.id), f.calls)
 }
 
 func TestSetErrors(t *testing.T) {
@@ -197,7 +241,7 @@ func TestSetErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, f, _ := onFaulty(t)
-			f.before = failing("modify network", test.code, 1)
+			f.before = failing("HcnModifyNetwork", test.code, 1)
 			err := a.ModifySets(t.Context(), test.verb, []hns.SetPolicy{leaf})
 			wantError(t, err, test.class, "SetPolicy/"+string(test.verb), hns.KindSet, leaf.ID, test.code)
 			err = a.ModifySets(t.Context(), test.verb, []hns.SetPolicy{leaf, {ID: "azure-npm-2", Name: "e", Type: hns.IPSet}})
@@ -206,8 +250,7 @@ func TestSetErrors(t *testing.T) {
 	}
 }
 
-// TestSetElementNotFound: the code speaks of anything, and may come after the
-// write, so it counts as a refusal only when a set is seen to be missing.
+// TestSetElementNotFound: the code speaks of anything, so it counts as a refusal only when a set is seen to be missing.
 func TestSetElementNotFound(t *testing.T) {
 	set := func(id string, members ...string) hns.SetPolicy {
 		p := hns.SetPolicy{ID: "azure-npm-" + id, Name: id, Type: hns.IPSet}
@@ -237,7 +280,7 @@ func TestSetElementNotFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, f, _ := onFaulty(t)
 			require.NoError(t, a.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{set("there"), set("too")}))
-			if fail := failing("modify network", codeElementNotFound, 1); test.done {
+			if fail := failing("HcnModifyNetwork", codeElementNotFound, 1); test.done {
 				f.after = fail
 			} else {
 				f.before = fail
@@ -252,17 +295,17 @@ func TestSetElementNotFound(t *testing.T) {
 
 // TestSetElementNotFoundElsewhere: the network has gone with all its sets.
 func TestSetElementNotFoundElsewhere(t *testing.T) {
-	for name, spoil := range map[string]func(*faulty, *simService){
-		"another network": func(_ *faulty, s *simService) { s.id = "00000000-0000-0000-0000-000000000002" },
-		"no network":      func(_ *faulty, s *simService) { s.sim = hnssim.New(hnssim.Options{Network: "other"}) },
-		"cannot be read": func(f *faulty, _ *simService) {
-			f.service = &faulty{service: f.service, before: failing("networks", codeRPC, always)}
+	for name, spoil := range map[string]func(*faulty, *simLibrary){
+		"another network": func(_ *faulty, s *simLibrary) { s.id = "00000000-0000-0000-0000-000000000002" },
+		"no network":      func(_ *faulty, s *simLibrary) { s.sim = hnssim.New(hnssim.Options{Network: "other"}) },
+		"cannot be read": func(f *faulty, _ *simLibrary) {
+			f.before = failing("HcnEnumerateNetworks", codeRPC, always)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, f, s := onFaulty(t)
 			f.before = func(call string) error {
-				if !strings.HasPrefix(call, "modify") {
+				if !strings.HasPrefix(call, "HcnModify") {
 					return nil
 				}
 				spoil(f, s)
@@ -278,24 +321,24 @@ func TestSetElementNotFoundElsewhere(t *testing.T) {
 func TestSetReadBeforeFails(t *testing.T) {
 	for _, code := range []uint32{0, codeNetworkNotFound, codePolicyNotFound, codeElementNotFound, codeInvalidArgument, codePolicyExists, codeRPC} {
 		a, f, _ := onFaulty(t)
-		f.before = failing("networks", code, 1)
+		f.before = failing("HcnEnumerateNetworks", code, 1)
 		err := a.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{leaf})
 		wantError(t, err, hns.ErrUnavailable, "SetPolicy/Add", hns.KindSet, leaf.ID, code)
-		require.Equal(t, []string{`networks {"Name":"azure"}`}, f.calls)
+		require.Equal(t, []string{findNetwork}, f.calls)
 	}
 }
 
-// TestWriteDoneThenError: the read that hcn makes after a write fails.
+// TestWriteDoneThenError: the reply to a write is lost.
 func TestWriteDoneThenError(t *testing.T) {
 	rule := hns.ACL{ID: "azure-acl-x.web", Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: 222}
 	for _, code := range []uint32{0, codeNetworkNotFound, codeRPC, 0x80070006} {
 		a, f, s := onFaulty(t)
-		f.after = failing("modify", code, 2)
+		f.after = failing("HcnModify", code, 2)
 		err := a.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{leaf})
 		wantError(t, err, hns.ErrUnavailable, "SetPolicy/Add", hns.KindSet, leaf.ID, code)
 		err = a.AddACLs(t.Context(), "ep", []hns.ACL{rule})
 		wantError(t, err, hns.ErrUnavailable, "ACL/Add", hns.KindEndpoint, "ep", code)
-		require.Equal(t, map[string]int{"Network/Get": 1, "SetPolicy/Add": 1, "ACL/Add": 1}, s.sim.Counts())
+		require.Equal(t, []int{1, 1}, []int{s.sim.Counts()["SetPolicy/Add"], s.sim.Counts()["ACL/Add"]})
 		n, err := a.Network(t.Context())
 		require.NoError(t, err)
 		require.Len(t, n.Sets, 1, "it was done")
@@ -314,13 +357,4 @@ func TestVersion(t *testing.T) {
 	_, err = a.Version(t.Context())
 	wantError(t, err, hns.ErrUnavailable, "Version/Get", hns.KindNetwork, "azure", 0)
 	require.ErrorIs(t, err, ErrMissing)
-}
-
-func TestHresult(t *testing.T) {
-	for number, want := range map[uint32]uint32{
-		0: 0, 0x490: 0x80070490, 0x7e: 0x8007007e, 0x6ba: 0x800706ba, 0xffff: 0x8007ffff,
-		0x803B0002: 0x803B0002, 0xC0370109: 0xC0370109, 0x80004005: 0x80004005,
-	} {
-		require.Equal(t, want, hresult(number), "%#x", number)
-	}
 }

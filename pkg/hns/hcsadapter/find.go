@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -25,27 +26,25 @@ func (a *Adapter) networkID(ctx context.Context) (id string, cached bool, err er
 		return id, true, nil
 	}
 	n, err := a.findNetwork(ctx)
-	return n.id, false, err
+	return n.ID, false, err
 }
 
 // findNetwork reads our network, and its ID anew: a network that was deleted
 // and made again has another one.
 func (a *Adapter) findNetwork(ctx context.Context) (network, error) {
-	found, err := call(ctx, a.worker, hns.OpNetworkGet, func() ([]network, error) {
-		return a.service.networks(filter("Name", a.network))
+	n, err := call(ctx, a.worker, hns.OpNetworkGet, func() (*network, error) {
+		return a.service.network(filter("Name", a.network), a.network)
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		a.forgetNetwork(err)
 		return network{}, err
+	case n == nil:
+		a.setID("")
+		return network{}, errNoNetwork
 	}
-	for _, n := range found {
-		if n.name == a.network {
-			a.setID(n.id)
-			return n, nil
-		}
-	}
-	a.setID("")
-	return network{}, errNoNetwork
+	a.setID(n.ID)
+	return *n, nil
 }
 
 // forgetNetwork forgets the ID of our network when an error says that the
@@ -62,34 +61,38 @@ func (a *Adapter) setID(id string) {
 	a.id = id
 }
 
-// findEndpoints reads the endpoints that match a filter. hcn fails whole when
-// one vanishes between its listing and its reading: that is tried again.
-func (a *Adapter) findEndpoints(ctx context.Context, op, filter string) ([]endpoint, error) {
-	var last error
-	for range attempts {
-		found, err := call(ctx, a.worker, op, func() ([]endpoint, error) { return a.service.endpoints(filter) })
-		if !vanished(err) {
-			a.forgetNetwork(err)
-			return found, err
-		}
-		last = err
-	}
-	return nil, fmt.Errorf("an endpoint vanished in each of %d reads: %w", attempts, last)
+// endpointIDs returns the GUIDs of the endpoints that match a filter.
+func (a *Adapter) endpointIDs(ctx context.Context, op, filter string) ([]string, error) {
+	ids, err := call(ctx, a.worker, op, func() ([]string, error) { return a.service.ids(kindEndpoint, filter) })
+	a.forgetNetwork(err)
+	return ids, err
 }
 
-// findEndpoint reads one endpoint, in whatever state it is.
-func (a *Adapter) findEndpoint(ctx context.Context, id string) (endpoint, error) {
-	found, err := a.findEndpoints(ctx, hns.OpEndpointGet, filter("ID", id))
-	if vanished(err) { // and nothing else: HNS knows its ID and says that it is gone
-		return endpoint{}, fmt.Errorf("%w: %w", errNoEndpoint, err)
-	}
-	if err != nil {
-		return endpoint{}, err
-	}
-	for _, e := range found {
-		if strings.EqualFold(e.id, id) {
-			return e, nil
+// findEndpoint reads one endpoint, in whatever state it is. errNoEndpoint: HNS
+// does not find it and does not list it. The code of one call is not enough, as
+// one of them speaks of anything; and what is listed is looked for again.
+func (a *Adapter) findEndpoint(ctx context.Context, op, id string) (endpoint, error) {
+	var last error
+	for range attempts {
+		e, err := call(ctx, a.worker, op, func() (e endpoint, err error) {
+			err = a.service.read(kindEndpoint, id, &e)
+			if err == nil && !strings.EqualFold(e.ID, id) {
+				err = fmt.Errorf("HNS shows endpoint %q for %s", e.ID, id)
+			}
+			return e, err
+		})
+		if !vanished(err) {
+			a.forgetNetwork(err)
+			return e, err
+		}
+		last = err
+		listed, err := a.endpointIDs(ctx, op, filter("ID", id))
+		if err != nil && !vanished(err) {
+			return endpoint{}, err
+		}
+		if !slices.ContainsFunc(listed, func(other string) bool { return strings.EqualFold(other, id) }) {
+			break
 		}
 	}
-	return endpoint{}, errNoEndpoint
+	return endpoint{}, fmt.Errorf("%w: %w", errNoEndpoint, last)
 }

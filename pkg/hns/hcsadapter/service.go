@@ -2,40 +2,35 @@ package hcsadapter
 
 import (
 	"encoding/json"
-
-	"github.com/winnpm/winnpm/pkg/hns"
+	"errors"
+	"fmt"
 )
 
-// service is HNS as hcn offers it. A call takes from milliseconds to minutes
-// and cannot be cancelled; the worker makes one at a time. An error that HNS
-// itself returned is a *failure.
-type service interface {
-	// networks and endpoints return what matches an HCN filter, in no order.
-	// No match is no error. They fail whole when one object vanishes meanwhile.
-	networks(filter string) ([]network, error)
-	endpoints(filter string) ([]endpoint, error)
+// library is HNS as its DLLs offer it: each method is one call of one export. A
+// call takes from milliseconds to minutes and cannot be cancelled; the worker
+// makes one at a time. An answer of HNS that is an error is a *failure.
+type library interface {
+	enumerate(k kind, query string) (ids string, err error)
+	// open returns the handle of an object, for close. One that comes with an
+	// error is open too.
+	open(k kind, id string) (handle, error)
+	query(k kind, h handle, query string) (properties string, err error)
+	modify(k kind, h handle, request string) error
+	close(k kind, h handle) error
 
-	// modifyNetwork and modifyEndpoint change policies. hcn reads the whole
-	// object again after the write, so that an error may come after it was done.
-	modifyNetwork(id string, verb hns.Verb, settings json.RawMessage) error
-	modifyEndpoint(id string, verb hns.Verb, settings json.RawMessage) error
-
-	version() (Version, error)
+	hnsCall(method, path, request string) (response string, err error)
 }
 
-// network is a network as HNS shows it.
-type network struct {
-	id, name string
-	policies []hns.EndpointPolicy // the same shape as those of an endpoint
-}
+// kind is a kind of object, as the names of the exports have it.
+type kind string
 
-// endpoint is an endpoint as HNS shows it.
-type endpoint struct {
-	id, network string // GUIDs
-	remote      bool
-	addrs       []string
-	policies    []hns.EndpointPolicy
-}
+const (
+	kindNetwork  kind = "Network"
+	kindEndpoint kind = "Endpoint"
+)
+
+// handle is an object that HNS keeps open for this process; 0 is none.
+type handle uintptr
 
 // failure is an answer of HNS that is an error.
 type failure struct {
@@ -46,5 +41,94 @@ type failure struct {
 // Error implements error.
 func (f *failure) Error() string { return f.err.Error() }
 
-// Unwrap returns what hcn made of the answer.
+// Unwrap returns what the answer says.
 func (f *failure) Unwrap() error { return f.err }
+
+// service makes requests out of calls. Nothing stays open after a request,
+// however it ends.
+type service struct{ library }
+
+// with opens an object for one use. A handle that does not close changes
+// nothing: the use has its answer, and there is no second way to close it.
+func (s service) with(k kind, id string, use func(handle) error) error {
+	h, err := s.open(k, id)
+	if h != 0 {
+		defer func() { _ = s.close(k, h) }()
+	}
+	switch {
+	case err != nil:
+		return err
+	case h == 0:
+		return fmt.Errorf("HcnOpen%s: success without a handle", k)
+	}
+	return use(h)
+}
+
+// ids returns the GUIDs of the objects that match a filter, in no order.
+func (s service) ids(k kind, filter string) ([]string, error) {
+	text, err := s.enumerate(k, hcnQuery(filter))
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	if err := json.Unmarshal([]byte(text), &ids); err != nil {
+		return nil, fmt.Errorf("HcnEnumerate%ss: %w", k, err)
+	}
+	return ids, nil
+}
+
+// read reads an object with all its policies.
+func (s service) read(k kind, id string, into any) error {
+	return s.with(k, id, func(h handle) error {
+		text, err := s.query(k, h, hcnQuery(""))
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal([]byte(text), into); err != nil {
+			return fmt.Errorf("HcnQuery%sProperties: %w", k, err)
+		}
+		return nil
+	})
+}
+
+// network reads the first network that matches a filter and has the name, which
+// HNS may compare less strictly; nil: there is none.
+func (s service) network(filter, name string) (*network, error) {
+	ids, err := s.ids(kindNetwork, filter)
+	for _, id := range ids {
+		var n network
+		if err := s.read(kindNetwork, id, &n); err != nil {
+			return nil, err
+		}
+		if n.Name == name {
+			return &n, nil
+		}
+	}
+	return nil, err
+}
+
+// change changes the policies of an object, in one Modify. Its error is of that
+// or of the open before it, never of anything after.
+func (s service) change(k kind, id string, request string) error {
+	return s.with(k, id, func(h handle) error { return s.modify(k, h, request) })
+}
+
+// version asks the older API, as there is no other way to it.
+func (s service) version() (Version, error) {
+	text, err := s.hnsCall("GET", "/globals/version", "")
+	if err != nil {
+		return Version{}, err
+	}
+	var response struct {
+		Success bool
+		Error   string
+		Output  Version
+	}
+	if err := json.Unmarshal([]byte(text), &response); err != nil {
+		return Version{}, fmt.Errorf("HNSCall: %w", err)
+	}
+	if !response.Success {
+		return Version{}, errors.New("HNSCall: " + response.Error)
+	}
+	return response.Output, nil
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -16,78 +17,130 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns/hnstest/onsim"
 )
 
-// simService is the simulator behind the interface of hcn: filters, JSON and
-// codes. It shows other networks and states too, as HNS does.
-type simService struct {
-	ctx context.Context
-	sim *hnssim.Sim
-	id  string // GUID of the network
+// simLibrary is the simulator behind the calls of the DLLs: handles, filters,
+// JSON and codes. It shows other networks and states too, as HNS does.
+type simLibrary struct {
+	ctx    context.Context
+	sim    *hnssim.Sim
+	id     string            // GUID of the network
+	handle handle            // the last one
+	opened map[handle]string // open handles: kind and ID
 }
 
-func (s *simService) networks(filter string) ([]network, error) {
-	n, err := s.sim.Network(s.ctx)
-	if err != nil {
-		return nil, answer(err)
-	}
-	var want struct{ Name string }
-	// Less strict than we are: whether HNS minds the case is not known.
-	if err := json.Unmarshal([]byte(filter), &want); err != nil || !strings.EqualFold(want.Name, n.Name) {
-		return nil, err
-	}
-	out := network{id: s.id, name: n.Name, policies: []hns.EndpointPolicy{{Type: "HostRoute", Settings: []byte(`{}`)}}}
-	var all policies
-	if err := json.Unmarshal(encodeSets(n.Sets), &all); err != nil {
-		return nil, err
-	}
-	for _, p := range all.Policies {
-		out.policies = append(out.policies, hns.EndpointPolicy{Type: p.Type, Settings: p.Settings})
-	}
-	return []network{out}, nil
-}
-
-func (s *simService) endpoints(filter string) ([]endpoint, error) {
+func (s *simLibrary) enumerate(k kind, query string) (string, error) {
+	var q struct{ Filter string }
 	var want struct {
-		State hnssim.EndpointState
-		ID    string
+		Name, ID string
+		State    hnssim.EndpointState
 	}
-	if err := json.Unmarshal([]byte(filter), &want); err != nil {
-		return nil, err
+	if err := errors.Join(json.Unmarshal([]byte(query), &q), json.Unmarshal([]byte(q.Filter), &want)); err != nil {
+		return "", err
 	}
-	var out []endpoint
+	ids := []string{}
+	if k == kindNetwork {
+		n, err := s.sim.Network(s.ctx)
+		if err != nil {
+			return "", answer(err)
+		}
+		// Less strict than we are: whether HNS minds the case is not known.
+		if strings.EqualFold(want.Name, n.Name) {
+			ids = append(ids, s.id)
+		}
+		return encode(ids)
+	}
 	for _, v := range s.sim.Endpoints() {
-		if want.ID != "" && want.ID != v.ID || want.State != 0 && want.State != v.State {
-			continue
+		if (want.ID == "" || want.ID == v.ID) && (want.State == 0 || want.State == v.State) {
+			ids = append(ids, v.ID)
 		}
-		e := endpoint{id: v.ID, remote: v.Remote, network: s.id, policies: v.Policies}
-		if v.Network != "azure" {
-			e.network = "another"
-		}
-		for _, addr := range v.Addrs {
-			e.addrs = append(e.addrs, addr.String())
-		}
-		out = append(out, e)
 	}
-	return out, nil
+	return encode(ids)
 }
 
-func (s *simService) modifyNetwork(id string, verb hns.Verb, settings json.RawMessage) error {
-	if id != s.id {
-		return &failure{code: codeNetworkNotFound, err: errors.New("no network " + id)}
+func (s *simLibrary) open(k kind, id string) (handle, error) {
+	_, there := s.sim.Endpoint(id)
+	switch {
+	case k == kindNetwork && id != s.id:
+		return 0, &failure{code: codeNetworkNotFound, err: errors.New("no network " + id)}
+	case k == kindEndpoint && !there:
+		return 0, &failure{code: codeEndpointNotFound, err: errors.New("no endpoint " + id)}
 	}
-	list, err := sent(settings)
+	s.handle++
+	s.opened[s.handle] = string(k) + " " + id
+	return s.handle, nil
+}
+
+// object returns the ID of what is open.
+func (s *simLibrary) object(k kind, h handle) (string, error) {
+	id, ok := strings.CutPrefix(s.opened[h], string(k)+" ")
+	if !ok {
+		return "", &failure{code: 0x80070006, err: fmt.Errorf("%d is no open %s", h, k)}
+	}
+	return id, nil
+}
+
+func (s *simLibrary) query(k kind, h handle, query string) (string, error) {
+	id, err := s.object(k, h)
+	if err != nil {
+		return "", err
+	}
+	if query != `{"SchemaVersion":{"Major":2,"Minor":0}}` {
+		return "", fmt.Errorf("a query of %s", query)
+	}
+	if k == kindNetwork {
+		n, err := s.sim.Network(s.ctx)
+		if err != nil {
+			return "", answer(err)
+		}
+		out := network{ID: s.id, Name: n.Name, Policies: []hns.EndpointPolicy{{Type: "HostRoute", Settings: []byte(`{}`)}}}
+		out.Policies = append(out.Policies, setPolicies(n.Sets)...)
+		return encode(out)
+	}
+	v, ok := s.sim.Endpoint(id)
+	if !ok {
+		return "", &failure{code: codeEndpointNotFound, err: errors.New("no endpoint " + id)}
+	}
+	e := endpoint{ID: v.ID, HostComputeNetwork: s.id, Policies: v.Policies}
+	if v.Remote {
+		e.Flags = remoteEndpoint
+	}
+	if v.Network != "azure" {
+		e.HostComputeNetwork = "another"
+	}
+	for _, addr := range v.Addrs {
+		e.IPConfigurations = append(e.IPConfigurations, ipConfig{addr.String()})
+	}
+	return encode(e)
+}
+
+// setPolicies returns sets as HNS shows them.
+func setPolicies(sets []hns.SetPolicy) []hns.EndpointPolicy {
+	var sent struct {
+		Settings struct{ Policies []hns.EndpointPolicy }
+	}
+	if err := json.Unmarshal([]byte(encodeSets(hns.Add, sets)), &sent); err != nil {
+		panic(err)
+	}
+	return sent.Settings.Policies
+}
+
+func (s *simLibrary) modify(k kind, h handle, text string) error {
+	id, err := s.object(k, h)
 	if err != nil {
 		return err
 	}
-	n := network{policies: list}
-	return answer(s.sim.ModifySets(s.ctx, verb, n.decode().Sets))
-}
-
-func (s *simService) modifyEndpoint(id string, verb hns.Verb, settings json.RawMessage) error {
-	list, err := sent(settings)
-	if err != nil {
-		return err
+	var sent struct {
+		ResourceType string
+		RequestType  hns.Verb
+		Settings     struct{ Policies []hns.EndpointPolicy }
 	}
-	if verb == hns.Update {
+	if err := json.Unmarshal([]byte(text), &sent); err != nil || sent.ResourceType != "Policy" {
+		return fmt.Errorf("%w in %s", err, text)
+	}
+	list := sent.Settings.Policies
+	switch {
+	case k == kindNetwork:
+		return answer(s.sim.ModifySets(s.ctx, sent.RequestType, network{Policies: list}.decode().Sets))
+	case sent.RequestType == hns.Update:
 		return answer(s.sim.ReplacePolicies(s.ctx, id, list))
 	}
 	var acls []hns.ACL
@@ -101,24 +154,17 @@ func (s *simService) modifyEndpoint(id string, verb hns.Verb, settings json.RawM
 	return answer(s.sim.AddACLs(s.ctx, id, acls))
 }
 
-func (s *simService) version() (Version, error) { return Version{Major: 15, Minor: 1}, nil }
+func (s *simLibrary) close(k kind, h handle) error {
+	_, err := s.object(k, h)
+	delete(s.opened, h)
+	return err
+}
 
-// sent returns the policies of a request as it leaves hcn, which encodes the
-// settings once more.
-func sent(settings json.RawMessage) ([]hns.EndpointPolicy, error) {
-	wire, err := json.Marshal(settings)
-	if err != nil {
-		return nil, err
+func (s *simLibrary) hnsCall(method, path, request string) (string, error) {
+	if method+path+request != "GET/globals/version" {
+		return `{"Success":false,"Error":"no such request"}`, nil
 	}
-	var request policies
-	if err := json.Unmarshal(wire, &request); err != nil {
-		return nil, err
-	}
-	var out []hns.EndpointPolicy
-	for _, p := range request.Policies {
-		out = append(out, hns.EndpointPolicy{Type: p.Type, Settings: p.Settings})
-	}
-	return out, nil
+	return `{"Success":true,"Output":{"Major":15,"Minor":1}}`, nil
 }
 
 // answer is all that HNS tells of an error: its code and a text.
@@ -129,20 +175,24 @@ func answer(err error) error {
 	return err
 }
 
-// onSim returns an adapter over the simulator.
-func onSim(t *testing.T, o Options) (*Adapter, *simService) {
+// onSim returns an adapter over the simulator. The test must leave nothing open.
+func onSim(t *testing.T, o Options) (*Adapter, *simLibrary) {
 	t.Helper()
-	s := &simService{
+	s := &simLibrary{
 		ctx: context.WithoutCancel(t.Context()),
 		sim: hnssim.New(hnssim.Options{}), id: "5C1D0D2E-7A53-4D2B-9A60-0F6C9E0F1A11",
+		opened: map[handle]string{},
 	}
 	o.Network = "azure"
 	a := newAdapter(o, s)
-	t.Cleanup(a.Close)
+	t.Cleanup(func() {
+		a.Close()
+		require.Empty(t, s.opened, "handles left open")
+	})
 	return a, s
 }
 
-// TestContract runs the contract suite through everything but hcn itself.
+// TestContract runs the contract suite through everything but the DLLs.
 func TestContract(t *testing.T) {
 	hnstest.Run(t, func(t *testing.T) (hns.Client, hnstest.Fixture) {
 		a, s := onSim(t, Options{})
@@ -205,7 +255,7 @@ func TestLikeTheSimulator(t *testing.T) {
 		"no endpoint to read": {do: func(ctx context.Context, c hns.Client) error {
 			_, err := c.GetEndpoint(ctx, "none")
 			return err
-		}, here: true},
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, s := onSim(t, Options{})

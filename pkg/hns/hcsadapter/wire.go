@@ -14,6 +14,36 @@ import (
 // policyTypeSet is the Type of a network policy that is an ip set.
 const policyTypeSet = "SetPolicy"
 
+// network is a network as HNS shows it.
+type network struct {
+	ID, Name string
+	Policies []hns.EndpointPolicy // the same shape as those of an endpoint
+}
+
+// endpoint is an endpoint as HNS shows it.
+type endpoint struct {
+	ID, HostComputeNetwork string // GUIDs
+	Flags                  uint32
+	IPConfigurations       []ipConfig `json:"IpConfigurations"`
+	Policies               []hns.EndpointPolicy
+}
+
+type ipConfig struct {
+	IPAddress string `json:"IpAddress"`
+}
+
+// remoteEndpoint is the flag of an endpoint of another node.
+const remoteEndpoint = 1
+
+func (e endpoint) remote() bool { return e.Flags&remoteEndpoint != 0 }
+
+// request changes policies.
+type request struct {
+	ResourceType string
+	RequestType  hns.Verb
+	Settings     policies
+}
+
 // policies is the Settings of a request. Without any it is {}, which is how an
 // Update clears an endpoint.
 type policies struct {
@@ -22,10 +52,10 @@ type policies struct {
 
 type policy struct {
 	Type     string
-	Settings json.RawMessage `json:",omitempty"`
+	Settings any `json:",omitempty"`
 }
 
-// setSettings is a set on the wire (hcn.SetPolicySetting, HNS_Schema.md).
+// setSettings is a set on the wire (SetPolicySetting of HNS_Schema.md).
 type setSettings struct {
 	ID     string `json:"Id"`
 	Name   string
@@ -33,35 +63,60 @@ type setSettings struct {
 	Values string
 }
 
-// encodeSets returns the Settings of a request for sets.
-func encodeSets(sets []hns.SetPolicy) json.RawMessage {
-	out := make([]hns.EndpointPolicy, len(sets))
+// encodeSets returns a request for sets.
+func encodeSets(verb hns.Verb, sets []hns.SetPolicy) string {
+	list := make([]policy, len(sets))
 	for i, s := range sets {
-		settings, err := json.Marshal(setSettings{ID: s.ID, Name: s.Name, Type: s.Type, Values: strings.Join(s.Values, ",")})
-		if err != nil {
-			panic("BUG: a set always encodes: " + err.Error())
-		}
-		out[i] = hns.EndpointPolicy{Type: policyTypeSet, Settings: settings}
+		list[i] = policy{policyTypeSet, setSettings{ID: s.ID, Name: s.Name, Type: s.Type, Values: strings.Join(s.Values, ",")}}
 	}
-	settings, err := encodePolicies(out)
+	text, err := encode(request{"Policy", verb, policies{list}})
 	if err != nil {
-		panic("BUG: an encoded set always encodes: " + err.Error())
+		panic("BUG: a set always encodes: " + err.Error())
 	}
-	return settings
+	return text
 }
 
-// encodePolicies returns the Settings of a request for endpoint policies. It
-// fails when the settings of one are no JSON.
-func encodePolicies(list []hns.EndpointPolicy) (json.RawMessage, error) {
+// encodePolicies returns a request for endpoint policies. It fails when the
+// settings of one are no JSON.
+func encodePolicies(verb hns.Verb, list []hns.EndpointPolicy) (string, error) {
 	var out policies
 	for _, p := range list {
-		out.Policies = append(out.Policies, policy{Type: p.Type, Settings: p.Settings})
+		sent := policy{Type: p.Type}
+		if len(p.Settings) > 0 {
+			sent.Settings = p.Settings
+		}
+		out.Policies = append(out.Policies, sent)
 	}
-	settings, err := json.Marshal(out)
+	text, err := encode(request{"Policy", verb, out})
 	if err != nil {
-		return nil, fmt.Errorf("encode endpoint policies: %w", err)
+		return "", fmt.Errorf("encode endpoint policies: %w", err)
 	}
-	return settings, nil
+	return text, nil
+}
+
+// encode returns JSON in which raw JSON stays as it is, but for blanks between
+// tokens.
+func encode(v any) (string, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return "", err
+	}
+	return strings.TrimSuffix(out.String(), "\n"), nil
+}
+
+// hcnQuery returns an HCN query for what a filter matches; empty: everything.
+func hcnQuery(filter string) string {
+	type version struct{ Major, Minor int }
+	text, err := json.Marshal(struct {
+		SchemaVersion version
+		Filter        string `json:",omitempty"`
+	}{version{Major: 2}, filter})
+	if err != nil {
+		panic("BUG: a query always encodes: " + err.Error())
+	}
+	return string(text)
 }
 
 // filter returns an HCN filter: a JSON object with one key.
@@ -75,8 +130,8 @@ func filter[T string | int](key string, value T) string {
 
 // decode returns the network with the sets of every owner.
 func (n network) decode() hns.Network {
-	out := hns.Network{ID: n.id, Name: n.name}
-	for _, p := range n.policies {
+	out := hns.Network{ID: n.ID, Name: n.Name}
+	for _, p := range n.Policies {
 		if p.Type != policyTypeSet {
 			continue
 		}
@@ -106,32 +161,25 @@ func (n network) lacks() func(id string) bool {
 
 // decode returns the endpoint. An address that does not parse is none.
 func (e endpoint) decode() hns.Endpoint {
-	out := hns.Endpoint{ID: e.id}
-	for _, text := range e.addrs {
-		if addr, err := netip.ParseAddr(text); err == nil {
+	out := hns.Endpoint{ID: e.ID}
+	for _, c := range e.IPConfigurations {
+		if addr, err := netip.ParseAddr(c.IPAddress); err == nil {
 			out.Addrs = append(out.Addrs, addr)
 		}
 	}
-	for _, p := range e.policies {
+	for _, p := range e.Policies {
 		out.Policies = append(out.Policies, hns.EndpointPolicy{Type: p.Type, Settings: stable(p.Settings)})
 	}
 	return out
 }
 
-// stable returns JSON in the form in which encoding/json sends it, in memory of
-// its own: without blanks between tokens, and with <, >, & and the two line
-// separators of Unicode escaped. hcn encodes every request with encoding/json,
-// which does just that to raw JSON. As it is done when reading, what a caller
-// reads is what HNS gets byte for byte when the caller sends it back, and what
-// it reads after that. Against the first spelling in HNS only those blanks and
-// escapes may differ: values, the order of keys and the spelling of numbers
-// stay.
+// stable returns JSON without blanks between tokens, in memory of its own. As a
+// request is encoded without them too, what a caller reads is what HNS gets byte
+// for byte when the caller sends it back, and what it reads after that.
 func stable(raw json.RawMessage) json.RawMessage {
-	var compact bytes.Buffer
-	if json.Compact(&compact, raw) != nil {
+	var out bytes.Buffer
+	if json.Compact(&out, raw) != nil {
 		return slices.Clone(raw) // no JSON at all, so no policy for anybody to send
 	}
-	var out bytes.Buffer
-	json.HTMLEscape(&out, compact.Bytes())
 	return out.Bytes()
 }

@@ -104,7 +104,7 @@ func (w *worker) health() error {
 
 // call has the worker do one call. Its error is in the class ErrUnavailable
 // when the caller did not get the result of do: it gave up (the context's cause
-// is wrapped), the deadline passed, a call before hangs, or do panicked.
+// is wrapped), the deadline passed, or a call before hangs.
 func call[T any](ctx context.Context, w *worker, op string, do func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -119,15 +119,8 @@ func call[T any](ctx context.Context, w *worker, op string, do func() (T, error)
 	w.mu.Unlock()
 	results := make(chan result, 1) // nobody may be there to take it
 	begin := job{op: op, run: func() {
-		var r result
-		defer func() {
-			// hcn panics on NULL where HNS owes a text.
-			if p := recover(); p != nil {
-				r = result{err: fmt.Errorf("%w: hcsshim panicked: %v", hns.ErrUnavailable, p)}
-			}
-			results <- r
-		}()
-		r.value, r.err = do()
+		value, err := do()
+		results <- result{value, err}
 	}}
 	jobs, closing := w.jobs, w.closing
 	for {

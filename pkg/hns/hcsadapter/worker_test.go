@@ -166,21 +166,6 @@ func TestWorkerHang(t *testing.T) {
 	})
 }
 
-func TestWorkerPanic(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorker(time.Minute)
-		defer w.shut()
-		_, err := call(t.Context(), w, "x", func() (int, error) {
-			panic("a NULL")
-		})
-		require.ErrorIs(t, err, hns.ErrUnavailable)
-		require.EqualError(t, err, "service unavailable: hcsshim panicked: a NULL")
-		n, err := call(t.Context(), w, "x", func() (int, error) { return 1, nil })
-		require.NoError(t, err)
-		require.Equal(t, 1, n)
-	})
-}
-
 // TestWorkerShut: the bubble fails when a goroutine is left.
 func TestWorkerShut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

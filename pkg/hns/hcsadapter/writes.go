@@ -23,7 +23,7 @@ func (a *Adapter) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetP
 	for i, s := range sets {
 		ids[i] = s.ID
 	}
-	settings := encodeSets(sets)
+	request := encodeSets(verb, sets)
 	fail := func(class error, code uint32) error {
 		return &hns.OpError{Op: op, Kind: hns.KindSet, ID: one(ids), Code: code, Err: class}
 	}
@@ -32,7 +32,7 @@ func (a *Adapter) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetP
 		return fail(unavailable(fmt.Errorf("read the network first: %w", err)), codeOf(err))
 	}
 	_, err = call(ctx, a.worker, op, func() (struct{}, error) {
-		return struct{}{}, a.service.modifyNetwork(id, verb, settings)
+		return struct{}{}, a.service.change(kindNetwork, id, request)
 	})
 	if err != nil {
 		return fail(a.setClass(ctx, verb, sets, err), codeOf(err))
@@ -40,10 +40,10 @@ func (a *Adapter) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetP
 	return nil
 }
 
-// setClass puts the error of a set write into its class. Only what HNS answers
-// to the write itself is a refusal. Whatever may as well be from the read that
-// hcn makes after it, or from a network that is gone with all its sets, leaves
-// the outcome unknown.
+// setClass puts the error of a set write into its class. A refusal is what has a
+// code that says so, of this verb. A code that may also come from a service that
+// broke off in the middle, or that says that the network is gone with all its
+// sets, leaves the outcome unknown.
 func (a *Adapter) setClass(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy, err error) error {
 	a.forgetNetwork(err)
 	switch code := codeOf(err); {
@@ -64,15 +64,15 @@ func (a *Adapter) setClass(ctx context.Context, verb hns.Verb, sets []hns.SetPol
 }
 
 // lacksSet reports whether a set that a request needs is not there, which
-// explains an "element not found": HNS says that of a network too, and it may
-// come after the write was done. A network that was made anew explains nothing,
+// explains an "element not found": HNS says that of anything, so it alone does not
+// tell that nothing was done. A network that was made anew explains nothing,
 // as all sets are gone with the old one.
 func (a *Adapter) lacksSet(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy) bool {
 	a.mu.Lock()
 	before := a.id
 	a.mu.Unlock()
 	n, err := a.findNetwork(ctx)
-	if err != nil || n.id != before {
+	if err != nil || n.ID != before {
 		return false
 	}
 	lacks := n.lacks()
@@ -119,12 +119,12 @@ type aclWrite struct {
 }
 
 func (a *Adapter) modifyEndpoint(ctx context.Context, w aclWrite, list []hns.EndpointPolicy) error {
-	settings, err := encodePolicies(list)
+	request, err := encodePolicies(w.verb, list)
 	if err != nil {
 		return w.fail(hns.KindACL, hns.ErrInvalid, err)
 	}
 	_, err = call(ctx, a.worker, w.op, func() (struct{}, error) {
-		return struct{}{}, a.service.modifyEndpoint(w.endpoint, w.verb, settings)
+		return struct{}{}, a.service.change(kindEndpoint, w.endpoint, request)
 	})
 	if err == nil {
 		return nil
@@ -147,7 +147,7 @@ func (a *Adapter) modifyEndpoint(ctx context.Context, w aclWrite, list []hns.End
 // says that it is gone, a set when one that a rule names is not there. With
 // neither the code says nothing, and the outcome is unknown.
 func (a *Adapter) whatIsMissing(ctx context.Context, w aclWrite, err error) error {
-	_, read := a.findEndpoint(ctx, w.endpoint)
+	_, read := a.findEndpoint(ctx, hns.OpEndpointGet, w.endpoint)
 	switch {
 	case errors.Is(read, errNoEndpoint):
 		return w.fail(hns.KindEndpoint, hns.ErrNotFound, err)

@@ -4,7 +4,6 @@ package agent
 
 import (
 	"fmt"
-	"net/netip"
 
 	"github.com/stretchr/testify/require"
 )
@@ -19,11 +18,10 @@ type changes struct {
 	next    int          // the next address that no pod ever had
 	events  int          // changes of objects so far
 
-	unplug func(netip.Addr) // takes an endpoint away
 }
 
 func newChanges(d *drawn, h *host) *changes {
-	return &changes{drawn: d, h: h, turn: d.policies, deleted: map[int]bool{}, next: len(d.pods), unplug: h.unplug}
+	return &changes{drawn: d, h: h, turn: d.policies, deleted: map[int]bool{}, next: len(d.pods)}
 }
 
 // step changes something.
@@ -68,7 +66,7 @@ func (c *changes) replacePod(i int) {
 	old := c.pods[i]
 	local := old.node == ownNode
 	if local {
-		c.unplug(old.addr)
+		c.h.unplug(old.addr)
 	}
 	require.NoError(c.t, c.kube.remove(c.t.Context(), pods, old.namespace, old.name))
 	at := old.addr

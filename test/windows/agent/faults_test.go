@@ -52,7 +52,10 @@ func TestFailedCalls(t *testing.T) {
 		{"0x490 although the ACLs are written", hnsd.Fault{Proc: "HcnModifyEndpoint", Code: elementNotFound, Done: true}},
 		{"the reply to a set write is lost", hnsd.Fault{Proc: "HcnModifyNetwork", Code: unspecified, Done: true}},
 		{"the service is gone for three set writes", hnsd.Fault{Proc: "HcnModifyNetwork", Code: noSuchService, Times: 3}},
-		{"the network cannot be read", hnsd.Fault{Proc: "HcnQueryNetworkProperties", Code: noSuchService, Times: 2}},
+		{"the reply to a set write is lost, and the network cannot be read", hnsd.Fault{
+			Proc: "HcnModifyNetwork", Code: unspecified, Done: true,
+			Do: func() { h.Inject(hnsd.Fault{Proc: "HcnQueryNetworkProperties", Code: noSuchService, Times: 2}) },
+		}},
 		{"endpoints cannot be listed", hnsd.Fault{Proc: "HcnEnumerateEndpoints", Code: noSuchService, Times: 2}},
 	} {
 		held := t.Run(tc.name, func(t *testing.T) {

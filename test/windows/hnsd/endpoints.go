@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/netip"
 	"strings"
-	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
@@ -102,41 +101,10 @@ func (s *Server) endpointName(id guid) string {
 }
 
 func (s *Server) openEndpoint(_ context.Context, r request) (reply, error) {
-	s.life.RLock()
-	defer s.life.RUnlock()
 	if _, _, err := s.endpoint(r.id); err != nil {
 		return reply{}, err
 	}
 	return s.opened(r, kindEndpoint, r.id), nil
-}
-
-// DeleteEndpoint takes an endpoint of the node's own network away at a moment at
-// which no client has it open, and waits for one. So no call fails on an open
-// handle, which hcsshim would leak. Sim().DeleteEndpoint does not wait.
-func (s *Server) DeleteEndpoint(ctx context.Context, id string) error {
-	g, err := parseGUID(id)
-	if err != nil {
-		return err
-	}
-	for {
-		if free, err := s.deleteUnopened(g, id); free {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(time.Millisecond):
-		}
-	}
-}
-
-func (s *Server) deleteUnopened(g guid, id string) (free bool, _ error) {
-	s.life.Lock()
-	defer s.life.Unlock()
-	if s.hasOpen(kindEndpoint, g) {
-		return false, nil
-	}
-	return true, s.own.sim.DeleteEndpoint(id)
 }
 
 func (s *Server) queryEndpoint(ctx context.Context, r request) (reply, error) {

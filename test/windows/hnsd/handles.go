@@ -45,18 +45,6 @@ func (s *Server) opened(r request, kind objectKind, id guid) reply {
 	return reply{handle: s.handles.add(handle{r.pid, kind, id})}
 }
 
-// hasOpen reports whether anybody has an object open.
-func (s *Server) hasOpen(kind objectKind, id guid) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, h := range s.handles.open {
-		if h.kind == kind && h.id == id {
-			return true
-		}
-	}
-	return false
-}
-
 // object returns what the handle of r stands for. It must be open, of the same
 // process and of this kind.
 func (s *Server) object(r request, kind objectKind) (guid, error) {

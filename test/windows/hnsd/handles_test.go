@@ -1,7 +1,6 @@
 package hnsd
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -96,33 +95,4 @@ func TestConcurrentClients(t *testing.T) {
 	require.Len(t, s.Sim().Sets(), clients*rounds)
 	require.Len(t, s.Sim().Endpoints(), clients*rounds)
 	require.Equal(t, clients*rounds, s.Counts()["HcnModifyNetwork"])
-}
-
-// An endpoint goes when nobody has it open, and not before.
-func TestDeleteEndpointWaitsForItsHandles(t *testing.T) {
-	t.Parallel()
-	s, c := start(t, Options{})
-	id := pod(t, s)
-	handle, network := c.open("Endpoint", id), c.open("Network", s.own.id)
-	gone := make(chan error, 1)
-	go func() { gone <- s.DeleteEndpoint(t.Context(), id.String()) }()
-	for range 20 {
-		c.do("HcnQueryEndpointProperties", request{handle: handle, text: [2]string{allQuery}})
-		select {
-		case err := <-gone:
-			require.FailNow(t, "deleted while it is open", "%v", err)
-		case <-time.After(tick):
-		}
-	}
-	c.do("HcnCloseEndpoint", request{handle: handle})
-	require.NoError(t, <-gone)
-	c.refused(codeEndpointNotFound, "HcnOpenEndpoint", request{id: id})
-	c.do("HcnCloseNetwork", request{handle: network})
-
-	require.ErrorIs(t, s.DeleteEndpoint(t.Context(), id.String()), hns.ErrNotFound)
-	other := pod(t, s)
-	c.open("Endpoint", other)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*tick)
-	defer cancel()
-	require.ErrorIs(t, s.DeleteEndpoint(ctx, other.String()), context.DeadlineExceeded)
 }

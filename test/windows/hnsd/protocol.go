@@ -43,11 +43,13 @@ type operation struct {
 	empty *string
 }
 
+const callHNS = "HNSCall"
+
 // ops has every export, by its number in hnsd.h.
 var ops = func() map[uint32]operation {
 	array, object := "[]", "{}"
 	return map[uint32]operation{
-		1: {"HNSCall", (*Server).hnsCall, &object},
+		1: {callHNS, (*Server).hnsCall, &object},
 
 		10: {"HcnEnumerateNetworks", (*Server).enumerateNetworks, &array},
 		11: {"HcnCreateNetwork", (*Server).createNetwork, nil},

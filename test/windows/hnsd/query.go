@@ -91,7 +91,7 @@ type policies struct {
 }
 
 // parsePolicies reads a request for policies. Settings without any policy are
-// an empty object: hcsshim leaves the list out then.
+// an empty object: clients leave the list out then.
 func parsePolicies(text string) (hns.Verb, []hns.EndpointPolicy, error) {
 	var m modification
 	if err := decode(text, &m); err != nil {
@@ -123,8 +123,12 @@ func checkKeys(settings json.RawMessage, keys ...string) error {
 	return nil
 }
 
-// hnsCall does the one request of the older API that hcn makes.
+// hnsCall does the one request of the older API that anybody makes, and one of
+// ours.
 func (s *Server) hnsCall(_ context.Context, r request) (reply, error) {
+	if r.text[0] == "GET "+SpentPath {
+		return encode(s.takeSpent(r.pid)), nil
+	}
 	if r.text[0] != "GET /globals/version" {
 		return encode(map[string]any{"Success": false, "Error": fmt.Sprintf("no such request: %s", r.text[0])}), nil
 	}

@@ -32,8 +32,6 @@ type Server struct {
 	major, minor int
 	own          *network
 
-	life sync.RWMutex // held for writing while DeleteEndpoint looks and deletes, for reading while one is opened; before mu
-
 	mu       sync.Mutex // guards following; never held during a call of the simulator
 	hidden   bool       // own is not there (yet)
 	networks []*network // in the order of their creation, own first
@@ -42,6 +40,7 @@ type Server struct {
 	handles  handleTable
 	counts   map[string]int
 	failed   map[string]int
+	spent    map[uint32]Spent // by process, since it asked
 	faults   []*armedFault
 	released chan struct{} // closed and replaced by ReleaseHangs
 	lastID   uint64        // of the GUIDs made so far
@@ -61,6 +60,7 @@ func New(o Options) *Server {
 		handles:  handleTable{open: map[uint64]handle{}},
 		counts:   map[string]int{},
 		failed:   map[string]int{},
+		spent:    map[uint32]Spent{},
 		released: make(chan struct{}),
 	}
 	s.own = newNetwork(s.newID(), cmp.Or(o.Network, "azure"), networkSettings{}, o.Foreign)
@@ -70,8 +70,8 @@ func New(o Options) *Server {
 
 // Sim returns the node's own network. Endpoints that are made there need GUIDs
 // as IDs. Its calls are those that the DLLs ask for: Query is Network/Get or
-// Endpoint/Get, also the one that hcsshim makes after every Modify, and Modify is
-// SetPolicy/Add and so on. Enumerate, Open and Close are no calls of its.
+// Endpoint/Get, and Modify is SetPolicy/Add and so on. Enumerate, Open and Close
+// are no calls of its.
 func (s *Server) Sim() *hnssim.Sim { return s.own.sim }
 
 // HideNetwork takes the node's own network away with its endpoints, as on a
@@ -112,8 +112,7 @@ func (s *Server) Counts() map[string]int {
 }
 
 // Failed returns how many of the calls in Counts were answered with a failure
-// or an error record. hcsshim takes either for an error, and never closes the
-// handle that such a call was made with.
+// or an error record.
 func (s *Server) Failed() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,21 +165,26 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) {
 		if err != nil {
 			return
 		}
-		s.countFailure(r, a)
+		s.account(r, a)
 		if _, err := conn.Write(a.encode()); err != nil {
 			return
 		}
 	}
 }
 
-// countFailure counts what Failed returns.
-func (s *Server) countFailure(r request, a reply) {
-	if int32(a.code) >= 0 && a.record == nil {
-		return
-	}
+// account counts what Failed returns and what a process has spent.
+func (s *Server) account(r request, a reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.failed[ops[r.op].name]++
+	name := ops[r.op].name
+	if int32(a.code) < 0 || a.record != nil {
+		s.failed[name]++
+	}
+	if name != callHNS {
+		spent := s.spent[r.pid]
+		spent.add(name, r, a)
+		s.spent[r.pid] = spent
+	}
 }
 
 // answer counts a call and does it, or what a fault makes of it. An error says

@@ -1,0 +1,200 @@
+package hcsadapter
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+// New returns the client of a network of this node and starts its worker, which
+// Close ends. The network need not be there yet. ErrMissing: this system has
+// no usable HNS.
+func New(o Options) (*Adapter, error) {
+	l, err := loadDLLs()
+	if err != nil {
+		return nil, err
+	}
+	return newAdapter(o, l), nil
+}
+
+// dlls are the addresses of the exports of HNS and of what frees their texts.
+type dlls struct {
+	network, endpoint exports
+	free              uintptr // CoTaskMemFree
+}
+
+// exports are those for one kind of object.
+type exports struct{ enumerate, open, query, modify, close uintptr }
+
+func loadDLLs() (*dlls, error) {
+	var l dlls
+	for _, e := range []struct {
+		kind
+		to *exports
+	}{{kindNetwork, &l.network}, {kindEndpoint, &l.endpoint}} {
+		k := string(e.kind)
+		if err := find("computenetwork.dll", map[string]*uintptr{
+			"HcnEnumerate" + k + "s": &e.to.enumerate, "HcnOpen" + k: &e.to.open, "HcnQuery" + k + "Properties": &e.to.query,
+			"HcnModify" + k: &e.to.modify, "HcnClose" + k: &e.to.close,
+		}); err != nil {
+			return nil, err
+		}
+	}
+	if err := find("ole32.dll", map[string]*uintptr{"CoTaskMemFree": &l.free}); err != nil {
+		return nil, err
+	}
+	return &l, nil
+}
+
+// find looks for exports of a DLL of the system, in its own folder only.
+func find(dll string, exports map[string]*uintptr) error {
+	library := windows.NewLazySystemDLL(dll)
+	if err := library.Load(); err != nil {
+		return fmt.Errorf("%w: load %s: %w", ErrMissing, dll, err)
+	}
+	for name, to := range exports {
+		export := library.NewProc(name)
+		if err := export.Find(); err != nil {
+			return fmt.Errorf("%w: %w", ErrMissing, err)
+		}
+		*to = export.Addr()
+	}
+	return nil
+}
+
+// invoke calls an export. What the arguments point to lies on the heap meanwhile,
+// where nothing moves.
+//
+//go:uintptrescapes
+func invoke(export uintptr, args ...uintptr) (hr uintptr) {
+	hr, _, _ = syscall.SyscallN(export, args...)
+	return hr
+}
+
+func (l *dlls) of(k kind) *exports {
+	if k == kindNetwork {
+		return &l.network
+	}
+	return &l.endpoint
+}
+
+func (l *dlls) enumerate(k kind, query string) (string, error) {
+	text, err := windows.UTF16PtrFromString(query)
+	if err != nil {
+		return "", err
+	}
+	var ids, record *uint16
+	hr := invoke(l.of(k).enumerate, uintptr(unsafe.Pointer(text)),
+		uintptr(unsafe.Pointer(&ids)), uintptr(unsafe.Pointer(&record)))
+	return l.output("HcnEnumerate"+string(k)+"s", hr, ids, record)
+}
+
+func (l *dlls) open(k kind, id string) (handle, error) {
+	guid, err := windows.GUIDFromString("{" + id + "}")
+	if err != nil {
+		return 0, fmt.Errorf("%q is no GUID: %w", id, err)
+	}
+	var h handle
+	var record *uint16
+	hr := invoke(l.of(k).open, uintptr(unsafe.Pointer(&guid)),
+		uintptr(unsafe.Pointer(&h)), uintptr(unsafe.Pointer(&record)))
+	if failed(hr) {
+		h = 0 // what a failing call leaves there is nobody's
+	}
+	return h, l.answer("HcnOpen"+string(k), hr, record)
+}
+
+func (l *dlls) query(k kind, h handle, query string) (string, error) {
+	text, err := windows.UTF16PtrFromString(query)
+	if err != nil {
+		return "", err
+	}
+	var properties, record *uint16
+	hr := invoke(l.of(k).query, uintptr(h), uintptr(unsafe.Pointer(text)),
+		uintptr(unsafe.Pointer(&properties)), uintptr(unsafe.Pointer(&record)))
+	return l.output("HcnQuery"+string(k)+"Properties", hr, properties, record)
+}
+
+func (l *dlls) modify(k kind, h handle, request string) error {
+	text, err := windows.UTF16PtrFromString(request)
+	if err != nil {
+		return err
+	}
+	var record *uint16
+	hr := invoke(l.of(k).modify, uintptr(h), uintptr(unsafe.Pointer(text)), uintptr(unsafe.Pointer(&record)))
+	return l.answer("HcnModify"+string(k), hr, record)
+}
+
+func (l *dlls) close(k kind, h handle) error {
+	hr := invoke(l.of(k).close, uintptr(h))
+	return l.answer("HcnClose"+string(k), hr, nil)
+}
+
+// hnsCall is of a DLL of its own, which nothing else needs.
+func (l *dlls) hnsCall(method, path, request string) (string, error) {
+	var export uintptr
+	if err := find("vmcompute.dll", map[string]*uintptr{"HNSCall": &export}); err != nil {
+		return "", err
+	}
+	var texts [3]*uint16
+	for i, s := range []string{method, path, request} {
+		var err error
+		if texts[i], err = windows.UTF16PtrFromString(s); err != nil {
+			return "", err
+		}
+	}
+	var response *uint16
+	hr := invoke(export, uintptr(unsafe.Pointer(texts[0])), uintptr(unsafe.Pointer(texts[1])),
+		uintptr(unsafe.Pointer(texts[2])), uintptr(unsafe.Pointer(&response)))
+	return l.output("HNSCall", hr, response, nil)
+}
+
+// output returns the text of a call that has one.
+func (l *dlls) output(export string, hr uintptr, out, record *uint16) (string, error) {
+	var text string
+	if !failed(hr) { // what a failing call leaves there is nobody's
+		text = l.take(out)
+	}
+	switch err := l.answer(export, hr, record); {
+	case err != nil:
+		return "", err
+	case out == nil:
+		return "", errors.New(export + ": success without an answer")
+	}
+	return text, nil
+}
+
+// answer returns what is an error: a failure, or success with an error record.
+func (l *dlls) answer(export string, hr uintptr, record *uint16) error {
+	said := l.take(record)
+	switch {
+	case failed(hr):
+		// The words are those of Windows, for its own codes those of the number within.
+		number := uint32(hr)
+		if number>>16 == 0x8007 {
+			number &= 0xffff
+		}
+		err := fmt.Errorf("%s: %w", export, syscall.Errno(number))
+		if said != "" {
+			err = fmt.Errorf("%w: %s", err, said)
+		}
+		return &failure{code: uint32(hr), err: err}
+	case said != "":
+		return &failure{err: fmt.Errorf("%s: success with an error record: %s", export, said)}
+	}
+	return nil
+}
+
+func failed(hr uintptr) bool { return int32(hr) < 0 }
+
+// take returns a text of HNS and frees it; "" for NULL.
+func (l *dlls) take(text *uint16) string {
+	if text == nil {
+		return ""
+	}
+	defer invoke(l.free, uintptr(unsafe.Pointer(text)))
+	return windows.UTF16PtrToString(text)
+}
