@@ -38,7 +38,7 @@ func (d *Dataplane) dumpDueLocked() DueDump {
 	due := DueDump{
 		Sets:    RetryDump{Attempts: d.sets.tries, At: d.sets.at},
 		Listing: RetryDump{Attempts: d.listing.retry.tries, At: d.listing.retry.at},
-		Unread:  d.fresh, Unsettled: d.listing.unsettled,
+		Unread:  d.fresh, Unsettled: d.listing.unsettled, Turn: d.turn,
 	}
 	if d.listing.wanted {
 		due.Listing.At = d.now
@@ -262,7 +262,10 @@ func (ep *endpoint) next(check bool) NextDump {
 	next := NextDump{
 		Version: ep.version, BornFor: string(ep.bornFor), WrittenFor: string(ep.writtenFor), Due: ep.retryAt,
 		Careful: ep.careful, Distrusted: ep.distrusted, Repair: ep.repair, Conflicts: ep.changes, Check: check,
-		Attempts: ep.tries, Invalid: errors.Is(ep.lastErr, hns.ErrInvalid),
+		Attempts: ep.tries, Invalid: errors.Is(ep.lastErr, hns.ErrInvalid), Turn: ep.queued,
+	}
+	if ep.queued > 0 && ep.changedBy != (policy.Key{}) {
+		next.ChangedBy = ep.changedBy.String()
 	}
 	if ep.lastErr != nil {
 		next.Error = ep.lastErr.Error()

@@ -21,7 +21,7 @@ func (d *Dataplane) stageLocked(tx *Transaction) changes {
 		c.add(changedNode, len(d.nodeAddrs) > 0, true)
 		d.nodeAddrs = *tx.nodeAddrs
 		for _, ep := range d.endpoints {
-			d.dirty[ep] = true
+			d.markLocked(ep, policy.Key{})
 		}
 	}
 	for name, ns := range tx.namespaces {
@@ -50,8 +50,8 @@ func (d *Dataplane) stageLocked(tx *Transaction) changes {
 	return c
 }
 
-// renderDirtyLocked renders the marked endpoints, in order: it is the order of
-// the queue. d.mu must be held.
+// renderDirtyLocked renders the marked endpoints, in order: it decides whose turn
+// comes first. d.mu must be held.
 func (d *Dataplane) renderDirtyLocked() {
 	for _, ep := range slices.SortedFunc(maps.Keys(d.dirty), func(a, b *endpoint) int { return cmp.Compare(a.id, b.id) }) {
 		d.renderLocked(ep)
@@ -81,7 +81,7 @@ func (d *Dataplane) leaveOutLocked() {
 func (d *Dataplane) renderHoldersLocked(n ipsets.Name) {
 	for _, ref := range d.cache.Refs(n) {
 		if ep := d.endpoints[ref.Owner]; ep != nil && ref.Kind == ipsets.RefRule {
-			d.dirty[ep] = true
+			d.markLocked(ep, policy.Key{})
 		}
 	}
 }
@@ -102,7 +102,7 @@ func (d *Dataplane) stagePolicyLocked(key policy.Key, np *networkingv1.NetworkPo
 	d.indexPolicyLocked(key, is)
 	for _, p := range d.local {
 		if p.Namespace == key.Namespace {
-			d.selectLocked(p, was)
+			d.selectLocked(p, key, was)
 		}
 	}
 	if was == nil {
@@ -146,10 +146,10 @@ func (d *Dataplane) indexPolicyLocked(key policy.Key, is *policyState) {
 	}
 }
 
-// selectLocked finds the policies that select a local pod. Its endpoints are
-// rendered again when the selection changed or had gone in it. d.mu must be
-// held.
-func (d *Dataplane) selectLocked(p *podState, gone *policyState) {
+// selectLocked finds the policies that select a local pod, because one changed or,
+// with the zero key, the pod. Its endpoints are rendered again when the selection
+// changed or had gone in it. d.mu must be held.
+func (d *Dataplane) selectLocked(p *podState, by policy.Key, gone *policyState) {
 	var selected []*policyState
 	for _, ps := range d.byNS[p.Namespace] {
 		if ps.Subject.Matches(p.Labels) {
@@ -159,7 +159,7 @@ func (d *Dataplane) selectLocked(p *podState, gone *policyState) {
 	slices.SortFunc(selected, func(a, b *policyState) int { return compareKeys(a.Key, b.Key) })
 	if !slices.Equal(selected, p.selected) || slices.Contains(p.selected, gone) {
 		p.selected = selected
-		d.renderAddrLocked(p.Addr)
+		d.renderAddrLocked(p.Addr, by)
 	}
 }
 
@@ -168,9 +168,9 @@ func compareKeys(a, b policy.Key) int {
 }
 
 // renderAddrLocked marks the endpoints of an address. d.mu must be held.
-func (d *Dataplane) renderAddrLocked(addr netip.Addr) {
+func (d *Dataplane) renderAddrLocked(addr netip.Addr, by policy.Key) {
 	for _, ep := range d.byAddr[addr] {
-		d.dirty[ep] = true
+		d.markLocked(ep, by)
 	}
 }
 
@@ -179,7 +179,7 @@ func (d *Dataplane) renderAddrLocked(addr netip.Addr) {
 func (d *Dataplane) renderSelectedLocked(ps *policyState) {
 	for _, p := range d.local {
 		if slices.Contains(p.selected, ps) {
-			d.renderAddrLocked(p.Addr)
+			d.renderAddrLocked(p.Addr, policy.Key{})
 		}
 	}
 }

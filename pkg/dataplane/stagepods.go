@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // podMove is what a pod was and is; nil where it was not or is no more.
@@ -111,7 +112,7 @@ func (d *Dataplane) placeLocked(m *podMove) {
 	if was != nil && was.Local && was.member {
 		delete(d.local, was.UID)
 		for _, ep := range d.byAddr[was.Addr] {
-			d.dirty[ep] = true
+			d.markLocked(ep, policy.Key{})
 			if is == nil || !is.member || is.UID != was.UID {
 				d.check[ep.id] = true // its pod is gone: is the endpoint?
 			}
@@ -129,8 +130,8 @@ func (d *Dataplane) placeLocked(m *podMove) {
 		return
 	}
 	d.local[is.UID] = is
-	d.selectLocked(is, nil)
-	d.renderAddrLocked(is.Addr)
+	d.selectLocked(is, policy.Key{}, nil)
+	d.renderAddrLocked(is.Addr, policy.Key{})
 }
 
 // samePod reports whether two states of a pod mean the same here.
