@@ -280,8 +280,8 @@ func inBubble(t *testing.T, cfg Config, play func(t *testing.T, c *Controller)) 
 	cfg.Logger = klog.Logger{}
 	c := New(cfg)
 	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel() // a failed test would move the bubble's clock for good
 	done := make(chan struct{})
+	defer func() { cancel(); <-done }() // a failed test would move the bubble's clock for good
 	go func() {
 		defer close(done)
 		c.Run(ctx)

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"slices"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -47,12 +48,12 @@ func (b *batches) add(generation uint64, pending map[Key]time.Time) {
 }
 
 // done returns how long the events took that are in HNS now: those of every
-// transaction after the one given, 0 for all.
-func (b *batches) done(unprogrammed uint64, now time.Time) []time.Duration {
+// transaction but the waiting ones.
+func (b *batches) done(waiting []dataplane.Span, now time.Time) []time.Duration {
 	var took []time.Duration
 	left := b.waiting[:0]
 	for _, w := range b.waiting {
-		if w.generation <= unprogrammed {
+		if slices.ContainsFunc(waiting, func(s dataplane.Span) bool { return s.Has(w.generation) }) {
 			left = append(left, w)
 			continue
 		}

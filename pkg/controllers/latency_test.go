@@ -25,17 +25,20 @@ func TestBatches(t *testing.T) {
 	}
 	var b batches
 	b.add(1, events(0, 1))
-	require.ElementsMatch(t, []time.Duration{5 * time.Second, 4 * time.Second}, b.done(0, at(5)))
-	require.Empty(t, b.done(0, at(6)), "told once")
+	require.ElementsMatch(t, []time.Duration{5 * time.Second, 4 * time.Second}, b.done(nil, at(5)))
+	require.Empty(t, b.done(nil, at(6)), "told once")
 
 	b.add(2, events(10))
-	require.Empty(t, b.done(2, at(11)), "not in HNS")
+	upTo := func(generation uint64) []dataplane.Span { return []dataplane.Span{{From: 0, To: generation}} }
+	require.Empty(t, b.done(upTo(2), at(11)), "not in HNS")
 	b.add(3, events(12))
-	require.Equal(t, []time.Duration{time.Second}, b.done(2, at(13)), "the later one is")
-	require.Equal(t, []time.Duration{10 * time.Second}, b.done(0, at(20)))
+	require.Equal(t, []time.Duration{time.Second}, b.done(upTo(2), at(13)), "the later one is")
+	b.add(4, events(14))
+	require.Equal(t, []time.Duration{10 * time.Second}, b.done([]dataplane.Span{{From: 0, To: 1}, {From: 3, To: 4}}, at(20)), "the earlier one is")
+	require.Equal(t, []time.Duration{7 * time.Second}, b.done(nil, at(21)))
 
-	b.add(4, events())
-	require.Empty(t, b.done(0, at(21)), "a retry is no event")
+	b.add(5, events())
+	require.Empty(t, b.done(nil, at(21)), "a retry is no event")
 	require.Empty(t, b.waiting)
 }
 
@@ -45,9 +48,9 @@ func TestBatchesAreBounded(t *testing.T) {
 	for generation := range uint64(maxUnprogrammed + 10) {
 		b.add(generation+1, map[Key]time.Time{{Kind: KindPod}: now})
 	}
-	require.Len(t, b.done(0, now), maxUnprogrammed)
+	require.Len(t, b.done(nil, now), maxUnprogrammed)
 	b.add(1, map[Key]time.Time{{Kind: KindPod}: now})
-	require.Len(t, b.done(0, now), 1, "there is room again")
+	require.Len(t, b.done(nil, now), 1, "there is room again")
 }
 
 // told records what OnApplied was told.

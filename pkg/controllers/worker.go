@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,7 +58,8 @@ type worker struct {
 	warned  map[dataplane.Warning]bool
 	retry   *time.Timer // enqueues KindRetry
 	pause   time.Duration
-	open    bool // transactions may be applied
+	first   uint64 // generation of what was there at the start
+	open    bool   // transactions may be applied
 	settled bool
 }
 
@@ -104,6 +106,12 @@ func (w *worker) ready() bool {
 	return w.open
 }
 
+// due reports whether another transaction should begin: something waits for it,
+// and the interval has passed.
+func (w *worker) due() bool {
+	return w.c.queue.Len() > 0 && time.Since(w.last) >= w.c.cfg.ApplyInterval
+}
+
 // apply hands one transaction over. A panic below must end the process: there
 // is no telling what was left half done.
 func (w *worker) apply(ctx context.Context) {
@@ -111,6 +119,7 @@ func (w *worker) apply(ctx context.Context) {
 	w.last = time.Now()
 	w.retry.Stop()
 	tx := c.transaction(w.pending)
+	tx.SetYield(func(int) bool { return w.due() })
 
 	report, err := c.cfg.Applier.ApplyDataplane(ctx, tx)
 	c.status.applied(report, err)
@@ -132,7 +141,7 @@ func (w *worker) apply(ctx context.Context) {
 	}
 	c.cfg.Logger.Info("applied", "generation", report.Generation, "objects", report.Objects, "calls", report.Calls,
 		"pending", report.Pending, "warnings", len(report.Warnings), "errors", report.Errors, "took", report.Took)
-	if !w.settled && (report.Converged() || stopped(report)) {
+	if !w.settled && w.settles(report) {
 		w.settled = true
 		close(c.settled)
 	}
@@ -143,7 +152,7 @@ func (w *worker) tell(report dataplane.Report, err error) {
 	applied := Applied{Report: report, Err: err}
 	if err == nil {
 		w.batches.add(report.Generation, w.pending)
-		applied.Programmed = w.batches.done(report.Unprogrammed, time.Now())
+		applied.Programmed = w.batches.done(report.Waiting, time.Now())
 	}
 	for _, e := range report.NewEndpoints { // runbooks search for this line
 		w.c.cfg.Logger.Info(fmt.Sprintf("updating endpoint cache to include %s: %s", e.Addr, e.ID))
@@ -171,6 +180,17 @@ func (w *worker) warn(warnings []dataplane.Warning) {
 		}
 	}
 	w.warned = stands
+}
+
+// settles reports whether nothing of what was there at the start is outstanding
+// any more. A transaction that yields leaves something for the next one, which may
+// be of later events.
+func (w *worker) settles(r dataplane.Report) bool {
+	if w.first == 0 {
+		w.first = r.Generation
+	}
+	later := r.Yielded > 0 && !slices.ContainsFunc(r.Waiting, func(s dataplane.Span) bool { return s.Has(w.first) })
+	return later || r.Converged() || stopped(r)
 }
 
 // stopped reports whether HNS itself, or who else writes to it, is why something

@@ -59,7 +59,7 @@ type Dataplane struct {
 	// Taken before mu, and by no transaction.
 	walking sync.Mutex
 
-	mu         turns // guards following; never held across an HNS call
+	mu         fairMutex // guards following; never held across an HNS call
 	cache      *ipsets.Cache
 	owners     *ipsets.Owners[*podState]
 	members    *members
@@ -70,15 +70,15 @@ type Dataplane struct {
 	nodeAddrs  []netip.Addr
 	endpoints  map[string]*endpoint
 	byAddr     map[netip.Addr][]*endpoint
-	problems   map[policy.Key]bool  // policies with something left out
-	dirty      map[*endpoint]bool   // to be rendered again
-	check      map[string]bool      // endpoints to be read: their pod is gone
-	moved      map[string]uint64    // set id, or GUID of one that is gone → write sequence of its last move
-	folded     uint64               // write sequence of the last observation
-	leftOut    map[ipsets.Name]bool // sets that HNS refused
-	sequence   uint64               // of writes
-	tickets    uint64               // of the queue of pending updates
-	generation uint64               // of transactions
+	problems   map[policy.Key]bool      // policies with something left out
+	dirty      map[*endpoint]policy.Key // to be rendered again, because of that policy or the zero key
+	check      map[string]bool          // endpoints to be read: their pod is gone
+	moved      map[string]uint64        // set id, or GUID of one that is gone → write sequence of its last move
+	folded     uint64                   // write sequence of the last observation
+	leftOut    map[ipsets.Name]bool     // sets that HNS refused
+	sequence   uint64                   // of writes
+	turn       uint64                   // of the queue of pending updates: the last that was served
+	generation uint64                   // of transactions
 	listing    listing
 	sets       retry
 	fresh      bool // our sets were not read yet
@@ -154,7 +154,7 @@ func New(cfg Config) *Dataplane {
 		endpoints: map[string]*endpoint{},
 		byAddr:    map[netip.Addr][]*endpoint{},
 		problems:  map[policy.Key]bool{},
-		dirty:     map[*endpoint]bool{},
+		dirty:     map[*endpoint]policy.Key{},
 		check:     map[string]bool{},
 		moved:     map[string]uint64{},
 		leftOut:   map[ipsets.Name]bool{},
@@ -177,7 +177,7 @@ func New(cfg Config) *Dataplane {
 func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (Report, error) {
 	d.door.Lock()
 	defer d.door.Unlock()
-	r := &run{d: d, calls: map[string]int{}, started: d.cfg.Now()}
+	r := &run{d: d, calls: map[string]int{}, started: d.cfg.Now(), yield: tx.yield}
 
 	d.mu.Lock()
 	d.generation++
@@ -207,6 +207,9 @@ type run struct {
 	changes changes
 	calls   map[string]int
 	errs    []error
+	yield   func(turns int) bool // of the transaction
+	turns   int                  // endpoints read one by one, or updated
+	yielded int                  // turns after which the rest was left; 0: never
 }
 
 // call counts one HNS request, makes it, and keeps its error.
@@ -239,7 +242,11 @@ func (d *Dataplane) report(r *run, tx *Transaction, plan Plan) Report {
 
 		NewEndpoints: d.found,
 		Repairs:      d.drift.repairs,
-		Unprogrammed: d.unprogrammedLocked(),
+		Waiting:      d.outstandingWorkLocked(),
+		Yielded:      r.yielded,
+	}
+	if n := len(rep.Waiting); n > 0 {
+		rep.Unprogrammed = rep.Waiting[n-1].To
 	}
 	d.found, d.drift.repairs = nil, nil
 	if d.cfg.DryRun {
@@ -255,20 +262,28 @@ func (d *Dataplane) report(r *run, tx *Transaction, plan Plan) Report {
 	return rep
 }
 
-// unprogrammedLocked returns the latest transaction of which something is not
-// in HNS yet, 0 for none. A pod whose endpoint was not seen does not count,
-// unless the listing failed: there is nothing to program. d.mu must be held.
-func (d *Dataplane) unprogrammedLocked() uint64 {
+// outstandingWorkLocked returns the transactions of which something is not in HNS
+// yet. A pod whose endpoint was not seen does not count, unless the listing failed:
+// there is nothing to program. d.mu must be held.
+func (d *Dataplane) outstandingWorkLocked() []Span {
 	if !d.sets.at.IsZero() || d.listing.err != nil && len(d.waitingLocked()) > 0 {
-		return d.generation
+		return []Span{{0, d.generation}}
 	}
-	var last uint64
+	var all, out []Span
 	for _, ep := range d.endpoints {
 		if ep.queued > 0 {
-			last = max(last, ep.wished)
+			all = append(all, ep.wished)
 		}
 	}
-	return last
+	slices.SortFunc(all, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
+	for _, s := range all {
+		if n := len(out); n > 0 && s.From <= out[n-1].To+1 {
+			out[n-1].To = max(out[n-1].To, s.To)
+		} else {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // retryAfterLocked returns when the next thing is due, 0 for nothing. d.mu must

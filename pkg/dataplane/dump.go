@@ -33,6 +33,8 @@ type DueDump struct {
 	// listing was empty and should not be.
 	Unread    bool `json:"unread,omitempty"`
 	Unsettled bool `json:"unsettled,omitempty"`
+	// Turn of the queue that was served last.
+	Turn uint64 `json:"turn,omitempty"`
 }
 
 // RetryDump is a backoff.
@@ -113,6 +115,8 @@ type NextDump struct {
 	Distrusted bool        `json:"distrusted,omitempty"` // what was accepted before is refused
 	Repair     bool        `json:"repair,omitempty"`     // somebody else's doing
 	Conflicts  int         `json:"conflicts,omitempty"`  // in a row
+	Turn       uint64      `json:"turn,omitempty"`       // in the queue
+	ChangedBy  string      `json:"changedBy,omitempty"`  // policy whose change it waits for
 	Check      bool        `json:"check,omitempty"`      // to be read, as its pod is gone
 }
 

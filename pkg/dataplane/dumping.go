@@ -166,7 +166,10 @@ func (ep *endpoint) next(check bool) NextDump {
 	next := NextDump{
 		Version: ep.version, BornFor: string(ep.bornFor), WrittenFor: string(ep.writtenFor), Due: ep.retryAt,
 		Careful: ep.careful, Distrusted: ep.distrusted, Repair: ep.repair, Conflicts: ep.changes, Check: check,
-		Attempts: ep.tries, Invalid: errors.Is(ep.lastErr, hns.ErrInvalid),
+		Attempts: ep.tries, Invalid: errors.Is(ep.lastErr, hns.ErrInvalid), Turn: ep.queued,
+	}
+	if ep.queued > 0 && ep.changedBy != (policy.Key{}) {
+		next.ChangedBy = ep.changedBy.String()
 	}
 	if ep.lastErr != nil {
 		next.Error = ep.lastErr.Error()

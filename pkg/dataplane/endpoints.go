@@ -49,7 +49,13 @@ func (d *Dataplane) renderLocked(ep *endpoint) {
 	})
 	if !slices.Equal(before, d.wishLocked(ep)) {
 		ep.tries, ep.careful, ep.retryAt, ep.repair = 0, false, time.Time{}, false // due at once
-		ep.wished = d.generation
+		if ep.wished.To = d.generation; ep.queued == 0 {
+			ep.wished.From = d.generation
+		}
+		if by := d.dirty[ep]; by != (policy.Key{}) {
+			ep.changedBy = by
+			ep.queued = min(ep.queued, d.nextTurnLocked(ep))
+		}
 	}
 	d.queueLocked(ep)
 }
@@ -120,19 +126,19 @@ func (d *Dataplane) stepsLocked(ep *endpoint) []step {
 	return planSteps(c)
 }
 
-// queueLocked puts an endpoint that differs from its wish at the end of the
-// queue of pending updates and pins every set that it may need; one that does
-// not differ leaves. An endpoint without an owner is only read again, never
+// queueLocked puts an endpoint that differs from its wish into the queue of
+// pending updates and pins every set that it may need; one that does not differ
+// leaves. An endpoint without an owner is only read again, never
 // written. d.mu must be held.
 func (d *Dataplane) queueLocked(ep *endpoint) {
 	pending := ep.updatable() && (!ep.known() || len(d.stepsLocked(ep)) > 0)
 	switch {
 	case pending && ep.queued == 0:
-		d.tickets++
-		ep.queued, ep.since = d.tickets, d.now
+		ep.queued, ep.since = d.nextTurnLocked(ep), d.now
 		ep.retryAt = d.resumeLocked(ep)
 	case !pending:
 		ep.queued, ep.tries, ep.changes, ep.lastErr, ep.careful, ep.repair = 0, 0, 0, nil, false, false
+		ep.changedBy = policy.Key{}
 		if ep.known() {
 			ep.writtenFor = ep.owner
 		}
@@ -149,21 +155,6 @@ func (d *Dataplane) pinLocked(ep *endpoint) {
 		pins = d.namesOfLocked(lists...)
 	}
 	d.holdLocked(ep, ipsets.RefPin, pins)
-}
-
-// pendingLocked returns the endpoints with an outstanding update, in the order
-// of the queue. d.mu must be held.
-func (d *Dataplane) pendingLocked() []*endpoint { return pending(d.endpoints) }
-
-func pending(endpoints map[string]*endpoint) []*endpoint {
-	var out []*endpoint
-	for _, ep := range endpoints {
-		if ep.queued > 0 {
-			out = append(out, ep)
-		}
-	}
-	slices.SortFunc(out, func(a, b *endpoint) int { return cmp.Compare(a.queued, b.queued) })
-	return out
 }
 
 // waitingLocked returns the local pods whose endpoint was not seen yet, by name.
@@ -229,7 +220,7 @@ func (d *Dataplane) readLocked(e hns.Endpoint) *endpoint {
 	if ep == nil {
 		ep = &endpoint{
 			id: e.ID, holds: map[ipsets.RefKind]map[ipsets.Name]bool{}, refused: map[policy.Key]string{},
-			wished: d.generation, // also when nothing of ours should be there and something is
+			wished: Span{d.generation, d.generation}, // also when nothing of ours should be there and something is
 		}
 		d.endpoints[e.ID] = ep
 		for _, addr := range ipv4(e.Addrs) {

@@ -49,8 +49,10 @@ func (r *run) read(ctx context.Context) {
 		}
 	}
 	d.mu.Unlock()
-	for _, id := range single {
-		r.get(ctx, id)
+	for i, id := range single {
+		if r.get(ctx, id); r.yields(len(single) - i - 1) {
+			return
+		}
 	}
 }
 

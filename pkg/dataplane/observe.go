@@ -7,6 +7,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // Observation is what the reconciler read from HNS, stamped with the state of
@@ -77,7 +78,7 @@ func (d *Dataplane) foldObservationLocked(obs *Observation) {
 		if ep != nil && (ep.moved > obs.sequence || ep.queued > 0 || !ep.known()) {
 			continue
 		}
-		d.dirty[d.readLocked(e)] = true
+		d.markLocked(d.readLocked(e), policy.Key{})
 	}
 	d.missingLocked(obs.seen, obs.sequence)
 	sets := slices.DeleteFunc(slices.Clone(obs.sets), func(s ipsets.Observed) bool { return d.moved[s.ID] > obs.sequence })

@@ -31,6 +31,7 @@ func TestRandomReplay(t *testing.T) {
 			GracePeriod:    rapid.SampledFrom([]time.Duration{0, 10 * time.Second}).Draw(rt, "grace"),
 		}, walkSim(), newCluster())
 		w.first = first
+		w.hasty = rapid.Bool().Draw(rt, "hasty")
 		w.faulty = rapid.Bool().Draw(rt, "faults")
 		w.rejecting = rapid.Bool().Draw(rt, "rejections")
 		tampering := rapid.Bool().Draw(rt, "foreign hands")

@@ -34,6 +34,7 @@ func TestRandomWalk(t *testing.T) {
 			GracePeriod:    rapid.SampledFrom([]time.Duration{0, 10 * time.Second}).Draw(rt, "grace"),
 		}, walkSim(), newCluster())
 		w.first = first
+		w.hasty = rapid.Bool().Draw(rt, "hasty")
 		w.faulty = rapid.Bool().Draw(rt, "faults")
 		w.rejecting = rapid.Bool().Draw(rt, "rejections")
 		tampering := rapid.Bool().Draw(rt, "foreign hands")
@@ -279,7 +280,7 @@ func (w *walker) calm() {
 		for key := range w.cluster.policies {
 			tx.DeletePolicy(key)
 		}
-		w.apply(tx)
+		w.applyWhole(tx)
 		w.apply(w.cluster.all())
 		w.settle()
 		w.rejecting = false
@@ -362,7 +363,7 @@ func (w *walker) clear() {
 	for key := range w.cluster.policies {
 		tx.DeletePolicy(key)
 	}
-	w.apply(tx)
+	w.applyWhole(tx)
 	w.now = w.now.Add(time.Hour)
 	w.settle()
 	if sets := w.dp.Dump().Sets; len(sets)+len(w.sim.Sets()) > 0 {

@@ -18,6 +18,7 @@ func TestRandomNoWindow(t *testing.T) {
 	rounds(t, func(t *testing.T, rt *rapid.T, first *string) {
 		w := newWalker(rt, t.Context(), dataplane.Config{MaxBatchedACLs: 30}, walkSim(), newCluster())
 		w.first = first
+		w.hasty = rapid.Bool().Draw(rt, "hasty")
 		w.cluster.faithful = true
 		tx := dataplane.NewTransaction()
 		for range rapid.IntRange(0, 24).Draw(rt, "objects at the start") {
@@ -28,7 +29,7 @@ func TestRandomNoWindow(t *testing.T) {
 			addr := walkAddrs[rapid.IntRange(0, walkEndpoints-1).Draw(rt, "address")]
 			w.createEndpoint(fmt.Sprint("ep-", w.ids), addr, rapid.Bool().Draw(rt, "bare"))
 		}
-		w.apply(tx)
+		w.applyWhole(tx)
 		for range rapid.IntRange(1, 4).Draw(rt, "transactions") {
 			w.window(rt)
 		}
@@ -66,7 +67,7 @@ func (w *walker) window(t *rapid.T) {
 		w.note("%s %s %+v %+v", c.Op, c.Target, c.Sets, c.ACLs)
 	})
 	w.sim.Watch(all...)
-	w.apply(tx)
+	w.applyWhole(tx)
 	if found := strays(w.sim.Transitions(), states); len(found) > 0 {
 		w.fail("%s\nbefore:\n%s\nnow:", strings.Join(found, "\n"), before)
 	}

@@ -39,6 +39,9 @@ type walker struct {
 	// What may be reported from now on.
 	faulty, rejecting, tampered, detached, halved bool
 
+	hasty bool // the next transaction is due after one to three endpoints
+	turns int  // after how many this time
+
 	// What HNS refuses now.
 	badPort, badAddr string
 }
@@ -83,6 +86,10 @@ func (w *walker) createEndpoint(id, addr string, bare bool) {
 
 // apply hands a transaction over and checks what must always hold then.
 func (w *walker) apply(tx *dataplane.Transaction) {
+	if w.hasty {
+		w.turns = w.turns%3 + 1
+		tx.SetYield(func(turns int) bool { return turns >= w.turns })
+	}
 	report, err := w.door().ApplyDataplane(w.ctx, tx)
 	require.NoError(w.t, err)
 	if w.recorder != nil {
@@ -93,6 +100,13 @@ func (w *walker) apply(tx *dataplane.Transaction) {
 	w.checkErrors()
 	w.checkForeign()
 	w.checkDump()
+}
+
+// applyWhole applies a transaction, and what it leaves to the next ones.
+func (w *walker) applyWhole(tx *dataplane.Transaction) {
+	for w.apply(tx); w.report.Yielded > 0; {
+		w.apply(dataplane.NewTransaction())
+	}
 }
 
 // checkForeign: what others put on an endpoint survives. Half an Update may lose
@@ -207,7 +221,7 @@ func (w *walker) settle() {
 	for rounds, spins := 0, 0; ; rounds++ {
 		w.apply(dataplane.NewTransaction())
 		after := w.report.RetryAfter
-		if spins++; after > time.Millisecond {
+		if spins++; after > time.Millisecond || w.report.Yielded > 0 {
 			spins = 0
 		}
 		if after == 0 || after > 20*time.Second && w.onlyWaiting() {

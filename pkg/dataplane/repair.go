@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -171,27 +170,6 @@ func (d *Dataplane) podOfLocked(uid types.UID) string {
 		return p.Key().String()
 	}
 	return ""
-}
-
-// dueLocked returns the endpoints whose update is due, in the order of the
-// queue: what events asked for, then repairs. After HNS lost everything there is
-// one for every endpoint, so a round makes some of them only, and events that
-// come meanwhile go before the rest. Of repairs those that failed go behind: their
-// pause may be shorter than a round, and then they would keep others from their
-// turn for good. d.mu must be held.
-func (d *Dataplane) dueLocked(now time.Time) []*endpoint {
-	var events, repairs []*endpoint
-	for _, ep := range d.pendingLocked() {
-		switch {
-		case ep.retryAt.After(now):
-		case ep.repair:
-			repairs = append(repairs, ep)
-		default:
-			events = append(events, ep)
-		}
-	}
-	slices.SortStableFunc(repairs, func(a, b *endpoint) int { return a.retryAt.Compare(b.retryAt) })
-	return append(events, repairs[:min(len(repairs), d.cfg.MaxRepairs)]...)
 }
 
 // setInWords says what somebody did to a set.

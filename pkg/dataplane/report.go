@@ -52,12 +52,27 @@ type Report struct {
 	// Unprogrammed is the latest generation of which something is not in HNS
 	// yet; what came in later is. 0: everything is.
 	Unprogrammed uint64 `json:"unprogrammed,omitempty"`
+	// Waiting has every generation of which something may not be in HNS yet, in
+	// order; what came in with another one is.
+	Waiting []Span `json:"waiting,omitempty"`
+	// Yielded is after how many endpoints the transaction left the others to the
+	// next one, which was due; 0: it left none.
+	Yielded int `json:"yielded,omitempty"`
 	// Warnings is everything that stands after this transaction.
 	Warnings []Warning `json:"warnings,omitempty"`
 	// RetryAfter is when an empty transaction should come at the latest;
 	// 0 means that nothing waits.
 	RetryAfter time.Duration `json:"retryAfter,omitempty"`
 }
+
+// Span is some generations in a row.
+type Span struct {
+	From uint64 `json:"from"`
+	To   uint64 `json:"to"`
+}
+
+// Has reports whether a generation is one of them.
+func (s Span) Has(generation uint64) bool { return s.From <= generation && generation <= s.To }
 
 // EndpointSeen is an endpoint with one of its addresses.
 type EndpointSeen struct {
@@ -73,6 +88,7 @@ func (r Report) Clone() Report {
 	r.Changes = slices.Clone(r.Changes)
 	r.NewEndpoints = slices.Clone(r.NewEndpoints)
 	r.Repairs = slices.Clone(r.Repairs)
+	r.Waiting = slices.Clone(r.Waiting)
 	r.Calls = maps.Clone(r.Calls)
 	r.Errors = slices.Clone(r.Errors)
 	r.Warnings = slices.Clone(r.Warnings)

@@ -66,12 +66,7 @@ func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
 			d.restoreEndpointLocked(ep, ed)
 		}
 	}
-	for _, pd := range dump.Pending {
-		if ep := d.endpoints[pd.Endpoint]; ep != nil && ep.queued > 0 {
-			d.tickets++
-			ep.queued = d.tickets
-		}
-	}
+	d.turn = dump.Due.Turn
 	d.found = nil // they were told
 	return d, nil
 }
@@ -121,7 +116,10 @@ func (d *Dataplane) restoreEndpointLocked(ep *endpoint, ed EndpointDump) {
 		ep.lastErr = told{next.Error, next.Invalid}
 	}
 	if ep.queued > 0 {
-		ep.since = ed.Since
+		ep.since, ep.queued = ed.Since, max(next.Turn, 1)
+		if ns, name, ok := strings.Cut(next.ChangedBy, "/"); ok {
+			ep.changedBy = policy.Key{Namespace: ns, Name: name}
+		}
 	}
 	if delete(d.check, ep.id); next.Check {
 		d.check[ep.id] = true

@@ -21,7 +21,7 @@ func (d *Dataplane) stageLocked(tx *Transaction) changes {
 		c.add(changedNode, len(d.nodeAddrs) > 0, true)
 		d.nodeAddrs = *tx.nodeAddrs
 		for _, ep := range d.endpoints {
-			d.dirty[ep] = true
+			d.markLocked(ep, policy.Key{})
 		}
 	}
 	for name, ns := range tx.namespaces {
@@ -50,8 +50,8 @@ func (d *Dataplane) stageLocked(tx *Transaction) changes {
 	return c
 }
 
-// renderDirtyLocked renders the marked endpoints, in order: it is the order of
-// the queue. d.mu must be held.
+// renderDirtyLocked renders the marked endpoints, in order: it decides whose turn
+// comes first. d.mu must be held.
 func (d *Dataplane) renderDirtyLocked() {
 	for _, ep := range slices.SortedFunc(maps.Keys(d.dirty), func(a, b *endpoint) int { return cmp.Compare(a.id, b.id) }) {
 		d.renderLocked(ep)
@@ -81,7 +81,7 @@ func (d *Dataplane) leaveOutLocked() {
 func (d *Dataplane) renderHoldersLocked(n ipsets.Name) {
 	for _, ref := range d.cache.Refs(n) {
 		if ep := d.endpoints[ref.Owner]; ep != nil && ref.Kind == ipsets.RefRule {
-			d.dirty[ep] = true
+			d.markLocked(ep, policy.Key{})
 		}
 	}
 }
@@ -165,7 +165,7 @@ func (d *Dataplane) reselectLocked(p *podState, key policy.Key, is *policyState)
 	default:
 		return
 	}
-	d.renderAddrLocked(p.Addr)
+	d.renderAddrLocked(p.Addr, key)
 }
 
 // selectLocked finds the policies that select a local pod. Its endpoints are
@@ -180,7 +180,7 @@ func (d *Dataplane) selectLocked(p *podState) {
 	slices.SortFunc(selected, func(a, b *policyState) int { return compareKeys(a.Key, b.Key) })
 	if !slices.Equal(selected, p.selected) {
 		p.selected = selected
-		d.renderAddrLocked(p.Addr)
+		d.renderAddrLocked(p.Addr, policy.Key{})
 	}
 }
 
@@ -189,9 +189,9 @@ func compareKeys(a, b policy.Key) int {
 }
 
 // renderAddrLocked marks the endpoints of an address. d.mu must be held.
-func (d *Dataplane) renderAddrLocked(addr netip.Addr) {
+func (d *Dataplane) renderAddrLocked(addr netip.Addr, by policy.Key) {
 	for _, ep := range d.byAddr[addr] {
-		d.dirty[ep] = true
+		d.markLocked(ep, by)
 	}
 }
 
@@ -200,7 +200,7 @@ func (d *Dataplane) renderAddrLocked(addr netip.Addr) {
 func (d *Dataplane) renderSelectedLocked(ps *policyState) {
 	for _, p := range d.local {
 		if slices.Contains(p.selected, ps) {
-			d.renderAddrLocked(p.Addr)
+			d.renderAddrLocked(p.Addr, policy.Key{})
 		}
 	}
 }

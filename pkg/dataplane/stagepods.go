@@ -2,6 +2,8 @@ package dataplane
 
 import (
 	"net/netip"
+
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // podMove is what a pod was and is; nil where it was not or is no more.
@@ -115,7 +117,7 @@ func (d *Dataplane) placeLocked(m *podMove) {
 	if was != nil && was.Local && was.member {
 		delete(d.local, was.UID)
 		for _, ep := range d.byAddr[was.Addr] {
-			d.dirty[ep] = true
+			d.markLocked(ep, policy.Key{})
 			if is == nil || !is.member || is.UID != was.UID {
 				d.check[ep.id] = true // its pod is gone: is the endpoint?
 			}
@@ -137,5 +139,5 @@ func (d *Dataplane) placeLocked(m *podMove) {
 	}
 	d.local[is.UID] = is
 	d.selectLocked(is)
-	d.renderAddrLocked(is.Addr)
+	d.renderAddrLocked(is.Addr, policy.Key{})
 }

@@ -98,14 +98,16 @@ type endpoint struct {
 	// distrusted: what was accepted before is refused now.
 	distrusted bool
 
-	queued  uint64    // place in the queue of pending updates; 0: nothing pending
-	changes int       // conflicts since it was last right
-	since   time.Time // when it got there
-	wished  uint64    // the transaction that last changed the wish
-	repair  bool      // what is queued is only due to what somebody else did in HNS
-	tries   int
-	retryAt time.Time
-	lastErr error
+	queued uint64 // turn in the queue of pending updates; 0: nothing pending
+	// changedBy is the policy whose change it waits for, the last of several.
+	changedBy policy.Key
+	changes   int       // conflicts since it was last right
+	since     time.Time // when it got there
+	wished    Span      // the transactions that changed the wish, from the first that it waits for
+	repair    bool      // what is queued is only due to what somebody else did in HNS
+	tries     int
+	retryAt   time.Time
+	lastErr   error
 
 	holds map[ipsets.RefKind]map[ipsets.Name]bool // what it holds
 }

@@ -74,6 +74,7 @@ type Transaction struct {
 	policies   map[policy.Key]*networkingv1.NetworkPolicy
 	nodeAddrs  *[]netip.Addr
 	observed   *Observation
+	yield      func(turns int) bool
 }
 
 // NewTransaction returns an empty transaction. Applying an empty one retries
@@ -123,6 +124,12 @@ func (tx *Transaction) SetNodeAddrs(addrs []netip.Addr) {
 
 // SetObservation hands over what the reconciler read from HNS.
 func (tx *Transaction) SetObservation(obs *Observation) { tx.observed = obs }
+
+// SetYield says when the next transaction is due. It is asked after each endpoint
+// that is read or updated on its own, with how many these are so far, as long as
+// others wait; once it says yes they are left to the next transaction, but for one
+// update, as every transaction gets on. nil means never.
+func (tx *Transaction) SetYield(due func(turns int) bool) { tx.yield = due }
 
 // Pods returns the pods of the transaction; a nil Pod was deleted.
 func (tx *Transaction) Pods() iter.Seq2[PodKey, *Pod] { return maps.All(tx.pods) }

@@ -12,8 +12,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// updatePods works through the queue of pending updates. One that fails stays
-// and does not stop the others; one whose sets are not ready waits for them.
+// updatePods works through the queue of pending updates, until the next
+// transaction is due. One that fails stays and does not stop the others; one whose
+// sets are not ready waits for them.
 func (r *run) updatePods(ctx context.Context) {
 	d := r.d
 	d.mu.Lock()
@@ -24,14 +25,20 @@ func (r *run) updatePods(ctx context.Context) {
 		}
 	}
 	d.mu.Unlock()
-	for _, id := range due {
+	for i, id := range due {
 		if ctx.Err() != nil {
 			return
 		}
+		d.mu.Lock()
+		d.serveLocked(id)
+		d.mu.Unlock()
 		if err := r.updatePod(ctx, id); err != nil {
 			d.mu.Lock()
 			d.failedLocked(d.endpoints[id], err, d.cfg.Now())
 			d.mu.Unlock()
+		}
+		if r.yields(len(due) - i - 1) {
+			return
 		}
 	}
 }
@@ -39,8 +46,10 @@ func (r *run) updatePods(ctx context.Context) {
 // failedLocked schedules the next try of an endpoint's update; ep may be gone, or
 // right by somebody else's doing. d.mu must be held.
 func (d *Dataplane) failedLocked(ep *endpoint, err error, now time.Time) {
+	if ep == nil || ep.queued == 0 {
+		return
+	}
 	switch {
-	case ep == nil || ep.queued == 0:
 	case errors.Is(err, hns.ErrConflict):
 		ep.conflicted(err, now)
 		if again := d.resumeLocked(ep); again.After(ep.retryAt) {
@@ -52,6 +61,7 @@ func (d *Dataplane) failedLocked(ep *endpoint, err error, now time.Time) {
 			ep.retryAt = d.sets.at
 		}
 	}
+	ep.queued = d.nextTurnLocked(ep)
 }
 
 // quietConflicts is how many conflicts in a row are nobody's concern.

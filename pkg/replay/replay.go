@@ -160,6 +160,9 @@ func (p *player) lane(ctx context.Context, s *recorder.Step, out *Step) (context
 func (p *player) transact(ctx context.Context, s *recorder.Step, out *Step) bool {
 	p.began = true
 	tx := transaction(s.Events)
+	if s.Report != nil && s.Report.Yielded > 0 {
+		tx.SetYield(func(turns int) bool { return turns >= s.Report.Yielded })
+	}
 	ctx, l := p.lane(ctx, s, out)
 	defer l.cancel()
 	if s.Observed > 0 {

@@ -1,0 +1,205 @@
+package controllers
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+const locals = 110 // pods of a full node
+
+// paced is a full node on a simulator that takes its time.
+type paced struct {
+	t     *testing.T
+	sim   *hnssim.Sim
+	cl    *cluster
+	told  told
+	delay atomic.Int64 // of every call
+	// waiting is the id of a rule that has to come to the endpoint of one.
+	waiting atomic.Pointer[string]
+}
+
+// fullNode runs a node of local pods and one more, called one. Of two policies
+// each local pod has the one that its tier says.
+func fullNode(t *testing.T, delay time.Duration, play func(n *paced)) {
+	n := &paced{t: t, sim: hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()}), cl: newCluster()}
+	n.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
+		switch {
+		case when == hnssim.Before:
+			time.Sleep(time.Duration(n.delay.Load()))
+		case c.Target == "ep-one":
+			if id := n.waiting.Load(); id != nil && slices.ContainsFunc(c.ACLs, func(a hns.ACL) bool { return a.ID == *id }) {
+				n.waiting.Store(nil)
+			}
+		}
+	})
+	for i := range locals {
+		n.local(i, "a")
+	}
+	n.cl.pods.set(newPod("one", n.endpoint("ep-one", 1, 0)))
+	n.cl.policies.remove(allowing("deny", "", ""))
+	n.cl.policies.set(allowing("a", "tier", "a", 80))
+	n.cl.policies.set(allowing("b", "tier", "b", 80))
+	dp := dataplane.New(dataplane.Config{Client: n.sim, Node: "n1", Now: time.Now})
+	run(t, Config{Source: n.cl.source(), Applier: dp, Node: "n1", OnApplied: n.told.on}, func(t *testing.T, c *Controller) {
+		n.t = t
+		requireClosed(t, c.Settled())
+		time.Sleep(time.Minute)
+		n.delay.Store(int64(delay))
+		n.sim.ResetCalls()
+		n.told.all = nil
+		play(n)
+	})
+}
+
+// endpoint gives an address its endpoint.
+func (n *paced) endpoint(id string, b, c byte) string {
+	addr := netip.AddrFrom4([4]byte{10, 0, b, c})
+	if _, ok := n.sim.Endpoint(id); !ok {
+		require.NoError(n.t, n.sim.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{addr}}))
+	}
+	return addr.String()
+}
+
+// local sets a local pod; the policy of its tier selects it.
+func (n *paced) local(i int, tier string) {
+	p := newPod(fmt.Sprintf("p%d", i), n.endpoint(fmt.Sprintf("ep-%03d", i), 0, byte(i)))
+	p.Labels = map[string]string{"tier": tier}
+	n.cl.pods.set(p)
+}
+
+// remote sets a pod of another node, which is in the set that all policies name
+// or not.
+func (n *paced) remote(i int, app string) {
+	p := newPod(fmt.Sprintf("r%d", i), fmt.Sprintf("10.1.%d.%d", i/250, i%250))
+	p.Spec.NodeName, p.Labels = "n2", map[string]string{"app": app}
+	n.cl.pods.set(p)
+}
+
+// allowing is a policy on the pods with a label: they hear those of app=api.
+func allowing(name, key, value string, ports ...int) *networkingv1.NetworkPolicy {
+	np := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: name}}
+	np.Spec.PodSelector.MatchLabels = map[string]string{key: value}
+	rule := networkingv1.NetworkPolicyIngressRule{From: []networkingv1.NetworkPolicyPeer{
+		{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "api"}}},
+	}}
+	for _, port := range ports {
+		tcp, number := corev1.ProtocolTCP, intstr.FromInt(port)
+		rule.Ports = append(rule.Ports, networkingv1.NetworkPolicyPort{Protocol: &tcp, Port: &number})
+	}
+	np.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{rule}
+	return np
+}
+
+// floods are what else goes on, a thousand times in a second.
+var floods = map[string]func(n *paced, i int){
+	"remote pods": func(n *paced, i int) { n.remote(i%300, []string{"api", "web"}[i/300%2]) },
+	"local pods":  func(n *paced, i int) { n.local(i%locals, []string{"b", "a"}[i/locals%2]) },
+	"policies on all pods": func(n *paced, i int) {
+		if i%2000 == 0 { // each one is 110 updates
+			n.cl.policies.set(allowing("a", "tier", "a", 81+i/2000))
+		}
+	},
+}
+
+// arrival is how a policy came to one pod during a flood.
+type arrival struct {
+	took  time.Duration // until its rules were on the endpoint
+	calls int           // of HNS, begun meanwhile
+}
+
+// flood lets events come, and after each lead a policy for one pod.
+func (n *paced) flood(event func(n *paced, i int), leads ...time.Duration) []arrival {
+	var out []arrival
+	i := 0
+	until := func(over func() bool) {
+		for ; !over(); i++ {
+			event(n, i)
+			time.Sleep(time.Millisecond)
+		}
+	}
+	for k, lead := range leads {
+		began := time.Now()
+		until(func() bool { return time.Since(began) >= lead })
+		began = time.Now()
+		key := policy.Key{Namespace: "x", Name: fmt.Sprintf("new%d", k)}
+		id := dataplane.ACLID(key)
+		n.waiting.Store(&id)
+		n.sim.ResetCalls()
+		n.cl.policies.set(allowing(key.Name, "app", "one", 443))
+		until(func() bool { return n.waiting.Load() == nil || time.Since(began) > 5*time.Minute })
+		a := arrival{took: time.Since(began)}
+		for _, calls := range n.sim.Counts() {
+			a.calls += calls
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// TestPolicyDuringAFlood: what a flood of other events leaves to do in HNS takes
+// up to a minute, but a policy on one pod is there after an apply interval and
+// mostCalls calls at most: at 30 ms for a call that is within two intervals.
+func TestPolicyDuringAFlood(t *testing.T) {
+	var leads []time.Duration // any moment of an interval
+	for i := range 6 {
+		leads = append(leads, time.Second+time.Duration(i)*97*time.Millisecond)
+	}
+	for name, event := range floods {
+		for delay, leads := range map[time.Duration][]time.Duration{
+			30 * time.Millisecond: leads, 200 * time.Millisecond: leads[:2], 2 * time.Second: leads[:1],
+		} {
+			t.Run(fmt.Sprintf("%s, %v", name, delay), func(t *testing.T) {
+				fullNode(t, delay, func(n *paced) {
+					arrivals := n.flood(event, leads...)
+					for _, a := range arrivals {
+						n.t.Logf("%v = %.1f intervals, %d calls", a.took, a.took.Seconds()/defaultApplyInterval.Seconds(), a.calls)
+						require.LessOrEqual(n.t, a.took, defaultApplyInterval+mostCalls*delay)
+					}
+					time.Sleep(time.Hour)
+					synctest.Wait()
+					n.requireBounded()
+					last := n.told.all[len(n.told.all)-1].Report
+					require.True(n.t, last.Converged(), "nobody starves: %d pending", last.Pending)
+				})
+			})
+		}
+	}
+}
+
+// mostCalls is what is left to do when the interval is over (sets, an endpoint,
+// removals) and then before the rules are there (sets, another endpoint, its own).
+const mostCalls = 16
+
+// requireBounded checks what a flood may cost: never more than one transaction in
+// an interval, and of sets one request per verb and type.
+func (n *paced) requireBounded() {
+	for i, a := range n.told.all {
+		sets := 0
+		for op, calls := range a.Report.Calls {
+			if strings.HasPrefix(op, "SetPolicy/") {
+				sets += calls
+			}
+		}
+		require.LessOrEqual(n.t, sets, 4)
+		if i > 0 {
+			require.GreaterOrEqual(n.t, a.Report.Started.Sub(n.told.all[i-1].Report.Started), defaultApplyInterval)
+		}
+	}
+}
