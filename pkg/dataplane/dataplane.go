@@ -59,7 +59,7 @@ type Dataplane struct {
 	// Taken before mu, and by no transaction.
 	walking sync.Mutex
 
-	mu         turns // guards following; never held across an HNS call
+	mu         fairMutex // guards following; never held across an HNS call
 	cache      *ipsets.Cache
 	owners     *ipsets.Owners[*podState]
 	members    *members

@@ -2,17 +2,17 @@ package dataplane
 
 import "sync"
 
-// turns is a mutex that nobody takes again past somebody who waits for it: who
+// fairMutex is a mutex that nobody takes again past somebody who waits for it: who
 // waits holds the place in front. A walk takes it for a piece at a time, and so a
 // transaction waits for one piece.
-type turns struct{ front, held sync.Mutex }
+type fairMutex struct{ front, held sync.Mutex }
 
 // Lock takes the mutex.
-func (m *turns) Lock() {
+func (m *fairMutex) Lock() {
 	m.front.Lock()
 	m.held.Lock()
 	m.front.Unlock()
 }
 
 // Unlock lets go of it.
-func (m *turns) Unlock() { m.held.Unlock() }
+func (m *fairMutex) Unlock() { m.held.Unlock() }

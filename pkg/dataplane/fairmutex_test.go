@@ -8,9 +8,9 @@ import (
 )
 
 // Who lets go and comes back at once is behind whoever waits.
-func TestTurns(t *testing.T) {
+func TestFairMutex(t *testing.T) {
 	for range 1000 {
-		var m turns
+		var m fairMutex
 		m.Lock()
 		waited, done := false, make(chan struct{})
 		go func() {
