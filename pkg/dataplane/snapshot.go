@@ -64,6 +64,7 @@ func (d *Dataplane) Snapshot() *Snapshot {
 	}
 	for _, p := range d.local {
 		is, placed := *p, *p.placement
+		placed.selected = slices.Clone(p.selected) // it is changed in place
 		is.placement = &placed
 		s.local = append(s.local, &is)
 	}
