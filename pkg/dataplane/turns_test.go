@@ -1,0 +1,200 @@
+package dataplane_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+const (
+	yieldEach = 1
+	never     = 1 << 20
+)
+
+// turns applies the transaction, which yields after so many endpoints.
+func (s *script) turns(n int) []string {
+	s.t.Helper()
+	s.tx.SetYield(func(turns int) bool { return turns >= n })
+	s.do("apply")
+	return writtenEndpoints(s.sim)
+}
+
+// turnsWorld is a node with pods x/w00, x/w01 … on ep-00, ep-01 …, each with its
+// name as label app, and no policy that selects one.
+func turnsWorld(t *testing.T, pods int) *script {
+	w := newWorld(t, policyText("all", `{podSelector: {}, ingress: [{ports: [{port: 80}]}]}`)+
+		policyText("v1", `{podSelector: {matchLabels: {v: "1"}}, ingress: [{ports: [{port: 81}]}]}`)+
+		policyText("one", `{podSelector: {matchLabels: {app: w09}}, ingress: [{ports: [{port: 443}]}]}`)+
+		policyText("two", `{podSelector: {matchLabels: {app: w08}}, ingress: [{ports: [{port: 443}]}]}`))
+	w.do("namespace x")
+	for i := range pods {
+		w.do(fmt.Sprintf("endpoint ep-%02d 10.0.1.%d", i, i+1))
+		w.pod0(i, "")
+	}
+	w.do("apply", "calls")
+	return w
+}
+
+func (s *script) pod0(i int, label string) {
+	s.t.Helper()
+	s.do(fmt.Sprintf("pod x/w%02d 10.0.1.%d app=w%02d %s", i, i+1, i, label))
+}
+
+// TestTransactionYields: it leaves the other endpoints to the next one, which is
+// due at once and goes on where it ended; each makes one update at least.
+func TestTransactionYields(t *testing.T) {
+	w := turnsWorld(t, 5)
+	w.do("policy all")
+	require.Equal(t, []string{"ep-00", "ep-01"}, w.turns(2))
+	require.Equal(t, 2, w.report.Yielded)
+	require.Equal(t, 3, w.report.Pending)
+	require.Equal(t, []dataplane.Span{{From: w.report.Generation, To: w.report.Generation}}, w.report.Waiting)
+	require.Equal(t, time.Millisecond, w.report.RetryAfter)
+	require.Equal(t, []string{"ep-02"}, w.turns(0))
+	require.Equal(t, []string{"ep-03", "ep-04"}, w.turns(2))
+	require.Zero(t, w.report.Yielded, "it left none")
+	require.Empty(t, w.report.Waiting)
+	require.True(t, w.report.Converged())
+}
+
+// TestWaiting: what an endpoint waits for begins with the first change that is not
+// there, however often its wish changes.
+func TestWaiting(t *testing.T) {
+	w := turnsWorld(t, 10)
+	w.do("policy all")
+	w.turns(7)
+	first := w.report.Generation
+	w.do("policy one")
+	require.Equal(t, []string{"ep-07", "ep-09"}, w.turns(2))
+	require.Equal(t, []dataplane.Span{{From: first, To: first}}, w.report.Waiting, "of the policy on one pod nothing")
+	w.do("policy v1")
+	w.pod0(8, "v=1")
+	w.sim.Inject(hnssim.Fault{Op: hns.OpACLAdd, Target: "ep-08"})
+	_ = w.apply()
+	require.Equal(t, []dataplane.Span{{From: first, To: w.report.Generation}}, w.report.Waiting)
+}
+
+// TestReadsYield: endpoints whose pod is gone are read one by one. They leave
+// room for what comes meanwhile.
+func TestReadsYield(t *testing.T) {
+	w := turnsWorld(t, 10)
+	for i := range 5 {
+		w.do(fmt.Sprintf("delete pod x/w%02d", i))
+	}
+	w.do("policy one")
+	require.Equal(t, []string{"ep-09"}, w.turns(3))
+	require.Equal(t, 3, w.report.Yielded)
+	require.Equal(t, 3+2, w.report.Calls[hns.OpEndpointGet], "two around the update")
+	require.Equal(t, time.Millisecond, w.report.RetryAfter)
+	w.turns(never)
+	require.Equal(t, 2, w.report.Calls[hns.OpEndpointGet])
+	require.True(t, w.report.Converged())
+}
+
+// TestTurnsOfCauses: a policy on one pod comes next, whatever waits: a policy on
+// all pods, or the changes of all other pods.
+func TestTurnsOfCauses(t *testing.T) {
+	t.Run("policies", func(t *testing.T) {
+		w := turnsWorld(t, 10)
+		w.do("policy all")
+		require.Equal(t, []string{"ep-00", "ep-01", "ep-02"}, w.turns(3))
+		w.do("policy one", "policy two")
+		require.Equal(t, []string{"ep-03", "ep-08", "ep-09", "ep-04"}, w.turns(4))
+		require.Equal(t, []string{"ep-05", "ep-06", "ep-07"}, w.turns(never))
+	})
+	t.Run("pods", func(t *testing.T) {
+		w := turnsWorld(t, 10)
+		w.do("policy v1", "policy all")
+		w.turns(never)
+		for i := range 10 {
+			w.pod0(i, "v=1")
+		}
+		require.Equal(t, []string{"ep-00", "ep-01"}, w.turns(2))
+		w.do("policy one")
+		require.Equal(t, []string{"ep-09", "ep-02"}, w.turns(2))
+	})
+	t.Run("a newborn endpoint", func(t *testing.T) { // it is open until then
+		w := turnsWorld(t, 9)
+		w.do("policy v1", "policy all")
+		w.turns(never)
+		for i := range 9 {
+			w.pod0(i, "v=1")
+		}
+		w.turns(2)
+		w.do("endpoint ep-09 10.0.1.10")
+		w.pod0(9, "")
+		require.Equal(t, []string{"ep-09", "ep-02"}, w.turns(2))
+	})
+	t.Run("after a restart", func(t *testing.T) { // of what was dumped
+		w := turnsWorld(t, 10)
+		w.do("policy all")
+		w.turns(3)
+		w.do("policy two")
+		w.turns(yieldEach)
+		d := w.dp.Dump()
+		view, err := d.View()
+		require.NoError(t, err)
+		w.dp, err = dataplane.Restore(dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock}, d, view)
+		require.NoError(t, err)
+		w.do("policy one")
+		require.Equal(t, []string{"ep-08", "ep-04", "ep-09", "ep-05"}, w.turns(4))
+	})
+}
+
+// TestFailedUpdateGoesBehind: an endpoint whose calls fail slowly is due again
+// before the others had their turn, and does not take it.
+func TestFailedUpdateGoesBehind(t *testing.T) {
+	w := turnsWorld(t, 4)
+	w.takes(40 * time.Second)
+	w.sim.Inject(hnssim.Fault{Op: hns.OpACLAdd, Target: "ep-00", Times: -1})
+	w.do("policy all")
+	var order []string
+	for range 4 {
+		w.tx.SetYield(func(int) bool { return true })
+		_ = w.apply()
+		order = append(order, writtenEndpoints(w.sim)...)
+	}
+	require.Equal(t, []string{"ep-00", "ep-01", "ep-02", "ep-03"}, order)
+}
+
+// TestNobodyStarves: HNS manages one endpoint in each transaction, and each brings
+// a policy on one pod and changes the one on all. Every endpoint has its turn all the same.
+func TestNobodyStarves(t *testing.T) {
+	const pods = 10
+	w := turnsWorld(t, pods)
+	var allow networkingv1.NetworkPolicy
+	require.NoError(t, yaml.UnmarshalStrict(w.file("all"), &allow))
+	rounds := map[string]int{}
+	for round := range 10 * pods {
+		w.do([]string{"policy one", "delete policy x/one", "policy two", "delete policy x/two"}[round%4])
+		np := allow.DeepCopy()
+		np.Spec.Ingress[0].Ports[0].Port = new(intstr.FromInt(1 + round))
+		w.tx.SetPolicy(np)
+		for _, ep := range w.turns(yieldEach) {
+			require.LessOrEqual(t, round-rounds[ep], 2*pods, "%s in round %d", ep, round)
+			rounds[ep] = round
+		}
+	}
+	require.Len(t, rounds, pods)
+	require.Greater(t, slices.Min(slices.Collect(values(rounds))), 7*pods, "%v", rounds)
+}
+
+func values(m map[string]int) func(func(int) bool) {
+	return func(yield func(int) bool) {
+		for _, v := range m {
+			if !yield(v) {
+				return
+			}
+		}
+	}
+}
