@@ -1,0 +1,148 @@
+package scale
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/klog/v2"
+
+	"github.com/winnpm/winnpm/pkg/controllers"
+)
+
+// agent is the controllers and the dataplane of one node on the meter, in real
+// time.
+type agent struct {
+	node   *node
+	pods   *podStream
+	c      *controllers.Controller
+	cancel context.CancelFunc
+	ended  chan struct{}
+
+	mu      sync.Mutex // guards following
+	objects int        // applied so far
+	more    chan struct{}
+}
+
+// startAgent starts a process and waits until everything is programmed.
+func startAgent(b *testing.B, w *world) *agent {
+	a := &agent{node: newNode(b, w), ended: make(chan struct{}), more: make(chan struct{}, 1)}
+	source, pods := w.source()
+	a.pods = pods
+	a.c = controllers.New(controllers.Config{
+		Source: source, Applier: a.node.dp, Node: nodeName, RequireNodeAddr: true, Logger: klog.Logger{},
+		ApplyInterval: 100 * time.Millisecond, // some hundred events in one transaction
+		OnApplied:     a.applied,
+	})
+	ctx, cancel := context.WithCancel(b.Context())
+	a.cancel = cancel
+	go func() {
+		defer close(a.ended)
+		a.c.Run(ctx)
+	}()
+	<-a.c.Settled()
+	return a
+}
+
+func (a *agent) applied(x controllers.Applied) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.objects += x.Report.Objects
+	select {
+	case a.more <- struct{}{}:
+	default:
+	}
+}
+
+// take returns how many objects were applied since the last take.
+func (a *agent) take() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.objects
+	a.objects = 0
+	return n
+}
+
+// play sends encoded pods and waits until they are applied.
+func (a *agent) play(events [][]byte) {
+	for _, encoded := range events {
+		a.pods.events <- watch.Event{Type: watch.Modified, Object: decode(encoded)}
+	}
+	for applied := 0; applied < len(events); applied += a.take() {
+		<-a.more
+	}
+}
+
+// stop ends the process.
+func (a *agent) stop() {
+	a.cancel()
+	<-a.ended
+}
+
+// agentEvents is how many events one operation has.
+const agentEvents = 390
+
+// BenchmarkAgent is the whole process but for the connection to the API server:
+// live-heap-MB and peak-heap-MB of its start, and pod events from the protobuf
+// they come in to HNS.
+func BenchmarkAgent(b *testing.B) {
+	for _, at := range []size{{1_000, 500, 0}, {20_000, 5_000, 0}, {100_000, 5_000, 0}} {
+		b.Run(at.String(), func(b *testing.B) {
+			w := newWorld(at.pods, at.policies)
+			b.Run("start", func(b *testing.B) {
+				var sum cost
+				for b.Loop() {
+					b.StopTimer()
+					top := watchPeak()
+					b.StartTimer()
+					a := startAgent(b, w)
+					b.StopTimer()
+					c := cost{peak: top.end(), live: liveHeap()}
+					a.stop()
+					a = nil
+					c.live -= liveHeap()
+					sum.add(c)
+					b.StartTimer()
+				}
+				b.ReportMetric(float64(sum.peak)/megabyte, "peak-heap-MB")
+				b.ReportMetric(float64(sum.live)/megabyte, "live-heap-MB")
+			})
+			b.Run("churn", func(b *testing.B) {
+				a := startAgent(b, w)
+				defer a.stop()
+				a.take()
+				version := 1
+				var sum cost
+				runtime.GC()
+				for b.Loop() {
+					b.StopTimer()
+					version++
+					var events [][]byte
+					near, far := w.remote()
+					for i := range agentEvents { // of a pod each, as two of one pod may be one
+						from := far
+						if i%10 == 0 {
+							from = near
+						}
+						p := w.pods[from[i]]
+						p.Labels = labelsOf(i%nearLoads + version%2)
+						events = append(events, encode(p, version))
+					}
+					a.node.meter.take()
+					b.StartTimer()
+					used := usageOf(func() { a.play(events) })
+					b.StopTimer()
+					counts, simulator := a.node.meter.take()
+					sum.add(cost{counts: counts, events: len(events), used: used.minus(simulator)})
+					b.StartTimer()
+				}
+				b.ReportMetric(float64(sum.used.cpu.Nanoseconds())/float64(sum.events), "agent-ns/event")
+				b.ReportMetric(float64(sum.used.bytes)/float64(sum.events), "B/event")
+				b.ReportMetric(float64(sum.used.objects)/float64(sum.events), "allocs/event")
+			})
+		})
+	}
+}
