@@ -86,63 +86,51 @@ func (a *agent) stop() {
 const agentEvents = 390
 
 // BenchmarkAgent is the whole process but for the connection to the API server:
-// live-heap-MB and peak-heap-MB of its start, and pod events from the protobuf
-// they come in to HNS.
+// pod events from the protobuf they come in to HNS. peak-heap-MB is that of its
+// start, live-heap-MB what it holds after it.
 func BenchmarkAgent(b *testing.B) {
 	for _, at := range []size{{1_000, 500, 0}, {20_000, 5_000, 0}, {100_000, 5_000, 0}} {
 		b.Run(at.String(), func(b *testing.B) {
 			w := newWorld(at.pods, at.policies)
-			b.Run("start", func(b *testing.B) {
-				var sum cost
-				for b.Loop() {
-					b.StopTimer()
-					top := watchPeak()
-					b.StartTimer()
-					a := startAgent(b, w)
-					b.StopTimer()
-					c := cost{peak: top.end(), live: liveHeap()}
-					a.stop()
-					a = nil
-					c.live -= liveHeap()
-					sum.add(c)
-					b.StartTimer()
-				}
-				b.ReportMetric(float64(sum.peak)/megabyte, "peak-heap-MB")
-				b.ReportMetric(float64(sum.live)/megabyte, "live-heap-MB")
-			})
-			b.Run("churn", func(b *testing.B) {
-				a := startAgent(b, w)
-				defer a.stop()
-				a.take()
-				version := 1
-				var sum cost
-				runtime.GC()
-				for b.Loop() {
-					b.StopTimer()
-					version++
-					var events [][]byte
-					near, far := w.remote()
-					for i := range agentEvents { // of a pod each, as two of one pod may be one
-						from := far
-						if i%10 == 0 {
-							from = near
-						}
-						p := w.pods[from[i]]
-						p.Labels = labelsOf(i%nearLoads + version%2)
-						events = append(events, encode(p, version))
-					}
-					a.node.meter.take()
-					b.StartTimer()
-					used := usageOf(func() { a.play(events) })
-					b.StopTimer()
-					counts, simulator := a.node.meter.take()
-					sum.add(cost{counts: counts, events: len(events), used: used.minus(simulator)})
-					b.StartTimer()
-				}
-				b.ReportMetric(float64(sum.used.cpu.Nanoseconds())/float64(sum.events), "agent-ns/event")
-				b.ReportMetric(float64(sum.used.bytes)/float64(sum.events), "B/event")
-				b.ReportMetric(float64(sum.used.objects)/float64(sum.events), "allocs/event")
-			})
+			top := watchPeak()
+			a := startAgent(b, w)
+			sum := cost{peak: top.end(), live: liveHeap()}
+			a.take()
+			version := 1
+			for b.Loop() {
+				b.StopTimer()
+				version++
+				events := w.relabels(version)
+				a.node.meter.take()
+				b.StartTimer()
+				used := usageOf(func() { a.play(events) })
+				b.StopTimer()
+				counts, simulator := a.node.meter.take()
+				sum.add(cost{counts: counts, events: len(events), used: used.minus(simulator)})
+				b.StartTimer()
+			}
+			a.stop()
+			a = nil
+			sum.live -= liveHeap()
+			runtime.KeepAlive(w) // it is no part of the agent
+			sum.report(b)
 		})
 	}
+}
+
+// relabels returns encoded pods with labels of another workload each version:
+// each pod once, as two events of one pod may become one.
+func (w *world) relabels(version int) [][]byte {
+	var events [][]byte
+	near, far := w.remote()
+	for i := range agentEvents {
+		from := far
+		if i%10 == 0 {
+			from = near
+		}
+		p := w.pods[from[i]]
+		p.Labels = labelsOf(i%nearLoads + version%2)
+		events = append(events, encode(p, version))
+	}
+	return events
 }

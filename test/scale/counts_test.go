@@ -22,7 +22,7 @@ func TestCounts(t *testing.T) {
 		// Two transactions of 500 events: one request each.
 		"Churn": {0, calls{"SetPolicy/Update": 2}, 10681, 0, 530 * time.Millisecond},
 		// However many policies use the set.
-		"OneAddressJoinsABusySet": {50, calls{"SetPolicy/Update": 1}, 238, 0, 30 * time.Millisecond},
+		"OneAddressJoinsABusySet": {20, calls{"SetPolicy/Update": 1}, 238, 0, 30 * time.Millisecond},
 		// 104 rules make four requests, with two reads each.
 		"OnePodManyPolicies": {100, calls{"Endpoint/List": 1, "SetPolicy/Add": 2, "ACL/Add": 4, "Endpoint/Get": 8}, 37949, 214088, 450 * time.Millisecond},
 		// However many pods the namespace has.

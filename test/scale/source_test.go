@@ -3,6 +3,7 @@ package scale
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -127,8 +128,8 @@ func encode(p dataplane.Pod, version int) []byte {
 			CreationTimestamp: metav1.Time{Time: start}, Annotations: map[string]string{"checksum/config": fmt.Sprintf("%064x", version)},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "workload", UID: p.UID}},
 			ManagedFields: []metav1.ManagedFieldsEntry{
-				{Manager: "kube-controller-manager", FieldsV1: &metav1.FieldsV1{Raw: make([]byte, 900)}},
-				{Manager: "kubelet", FieldsV1: &metav1.FieldsV1{Raw: make([]byte, 900)}},
+				{Manager: "kube-controller-manager", FieldsV1: metav1.NewFieldsV1(strings.Repeat("f", 900))},
+				{Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(strings.Repeat("f", 900))},
 			},
 		},
 		Spec: corev1.PodSpec{
