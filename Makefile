@@ -40,8 +40,8 @@ torture: ## every scenario, disturbed at every call of HNS, in every order
 fuzz: ## every fuzz target for a short time (FUZZTIME, default 20s)
 	@hack/fuzz.sh
 
-bench: ## every benchmark once (BENCHTIME for more)
-	$(GO) test -run='^$$' -bench=. -benchmem -benchtime=$(or $(BENCHTIME),1x) ./...
+bench: ## every benchmark once (BENCHTIME=3x COUNT=5 OUT=file to measure)
+	@hack/bench.sh
 
 update: ## write the golden files anew
 	@hack/update.sh

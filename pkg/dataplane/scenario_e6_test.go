@@ -1,7 +1,6 @@
 package dataplane_test
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -32,38 +31,4 @@ func TestScenario_E6_Restart(t *testing.T) {
 	require.Equal(t, again.report.Calls, w.sim.Counts())
 	require.Empty(t, cmp.Diff(before, w.sim.Dump()))
 	again.do("observe", "apply", "calls")
-}
-
-// BenchmarkRestart measures the first transaction on the node of E5 when nothing
-// changed; read-B is what HNS answers, as JSON, to one listing of the network and
-// one of the endpoints, which is all that E6 reads.
-func BenchmarkRestart(b *testing.B) {
-	const pods, local, policies = 20_000, 110, 500
-	w := coldStart(b, pods, local, policies)
-	w.do("apply")
-	writes := 0
-	for b.Loop() {
-		b.StopTimer()
-		again := restartOf(b, w, pods, local, policies)
-		w.sim.ResetCalls()
-		b.StartTimer()
-		report, err := again.dp.ApplyDataplane(b.Context(), again.tx)
-		if err != nil || !report.Converged() {
-			b.Fatal(err, report)
-		}
-		for op, n := range w.sim.Counts() {
-			if isWrite(op) {
-				writes += n
-			}
-		}
-	}
-	require.Zero(b, writes)
-	network, err := w.sim.Network(b.Context())
-	require.NoError(b, err)
-	endpoints, err := w.sim.ListEndpoints(b.Context())
-	require.NoError(b, err)
-	read, err := json.Marshal([]any{network, endpoints})
-	require.NoError(b, err)
-	b.ReportMetric(float64(len(read)), "read-B")
-	b.ReportMetric(float64(writes), "writes")
 }

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/winnpm/winnpm/pkg/dataplane"
 )
 
 // TestScenario_E1_OneAddressJoinsABusySet: a set used by 500 policies on 100
@@ -119,40 +117,4 @@ spec:
 		w.do(fmt.Sprintf("policy p%d", i))
 	}
 	return w
-}
-
-// BenchmarkColdStart measures staging, planning and applying E5.
-func BenchmarkColdStart(b *testing.B) {
-	for b.Loop() {
-		b.StopTimer()
-		w := coldStart(b, 20_000, 110, 500)
-		b.StartTimer()
-		report, err := w.dp.ApplyDataplane(b.Context(), w.tx)
-		if err != nil || !report.Converged() {
-			b.Fatal(err, report)
-		}
-	}
-}
-
-// BenchmarkRemotePodEvent measures one relabel on a cluster of a size: cost
-// follows the change.
-func BenchmarkRemotePodEvent(b *testing.B) {
-	for _, pods := range []int{1_000, 20_000} {
-		b.Run(fmt.Sprint(pods), func(b *testing.B) {
-			w := coldStart(b, pods, 110, 500)
-			if _, err := w.dp.ApplyDataplane(b.Context(), w.tx); err != nil {
-				b.Fatal(err)
-			}
-			i := 0
-			for b.Loop() {
-				i++
-				tx := dataplane.NewTransaction()
-				tx.SetPod(dataplane.Pod{Namespace: "ns1", Name: "extra", UID: "extra", Addr: mustAddr("11.0.0.1"),
-					Labels: map[string]string{"tier": fmt.Sprint(i % 2)}})
-				if _, err := w.dp.ApplyDataplane(b.Context(), tx); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }

@@ -1,0 +1,225 @@
+package scale
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+)
+
+// latencies of one HNS call: none, for what the agent takes itself, and one
+// that is ordinary.
+var latencies = []time.Duration{0, 30 * time.Millisecond}
+
+// BenchmarkStart is the first transaction of a process: cold on a node that has
+// nothing of ours, restart on one where everything is as it should be.
+func BenchmarkStart(b *testing.B) {
+	for _, pods := range []int{1_000, 20_000, 100_000} {
+		for _, policies := range []int{50, 500, 5_000} {
+			b.Run(size{pods, policies, 0}.String(), func(b *testing.B) {
+				w := newWorld(pods, policies)
+				var n *node
+				b.Run("cold", func(b *testing.B) {
+					benchmarkStart(b, w, func() *node {
+						n = newNode(b, w)
+						return n
+					})
+				})
+				if n == nil { // only the other one was asked for
+					n = programmed(b, w)
+				}
+				b.Run("restart", func(b *testing.B) {
+					n.t = b
+					benchmarkStart(b, w, func() *node {
+						n.restart()
+						return n
+					})
+				})
+			})
+		}
+	}
+}
+
+// benchmarkStart measures the first transaction of the node's process.
+func benchmarkStart(b *testing.B, w *world, begin func() *node) {
+	var sum cost
+	for b.Loop() {
+		b.StopTimer()
+		n := begin()
+		n.meter.latency = latencies[1]
+		c := n.start(b, w.transaction())
+		with := liveHeap()
+		n.dp = nil
+		c.live = with - liveHeap()
+		sum.add(c)
+		b.StartTimer()
+	}
+	sum.report(b)
+}
+
+// start applies the first transaction, with the timer running, and watches the
+// heap. The transaction is nobody's after it.
+func (n *node) start(b *testing.B, tx *dataplane.Transaction) cost {
+	top := watchPeak()
+	b.StartTimer()
+	c := n.cost(tx)
+	b.StopTimer()
+	c.peak = top.end()
+	return c
+}
+
+func BenchmarkChurn(b *testing.B) {
+	benchmarkEvent(b, "Churn", size{1_000, 500, 0}, size{100_000, 500, 0}, size{100_000, 5_000, 0})
+}
+
+func BenchmarkOneAddressJoinsABusySet(b *testing.B) {
+	benchmarkEvent(b, "OneAddressJoinsABusySet", size{1_000, 50, 500})
+}
+
+func BenchmarkOnePodManyPolicies(b *testing.B) {
+	benchmarkEvent(b, "OnePodManyPolicies", size{1_000, 50, 500})
+}
+
+func BenchmarkNamespaceRelabel(b *testing.B) {
+	benchmarkEvent(b, "NamespaceRelabel", size{1_000, 500, 5_000})
+}
+
+func BenchmarkPolicyEdit(b *testing.B) {
+	benchmarkEvent(b, "PolicyEdit", size{1_000, 50, 0}, size{100_000, 5_000, 0})
+}
+
+func BenchmarkBigSet(b *testing.B) {
+	benchmarkEvent(b, "BigSet", size{1_000, 50, 20_000})
+}
+
+// benchmarkEvent plays a scenario, an event in each operation.
+func benchmarkEvent(b *testing.B, name string, sizes ...size) {
+	s := scenarioNamed(name)
+	for _, at := range sizes {
+		b.Run(at.String(), func(b *testing.B) {
+			n := s.setup(b, at)
+			turn := 0
+			for _, latency := range latencies {
+				b.Run(fmt.Sprintf("latency=%s", latency), func(b *testing.B) {
+					n.t, n.meter.latency = b, latency
+					var sum cost
+					play := func() {
+						c := n.cost(s.event(n, turn)...)
+						b.StopTimer()
+						sum.add(c)
+						if s.undo != nil {
+							s.undo(n, turn)
+						}
+						turn++
+						b.StartTimer()
+					}
+					for turn%2 == 1 { // at the opposite of an event
+						play()
+					}
+					sum = cost{}
+					runtime.GC() // of what the setup left
+					for b.Loop() {
+						play()
+					}
+					sum.report(b)
+				})
+			}
+		})
+	}
+}
+
+// stagedEvents is how many events one operation of BenchmarkStageOneEvent has.
+const stagedEvents = 5_000
+
+// BenchmarkStageOneEvent applies transactions of one pod each and reports how
+// long they took by the clock of the wall, without what the simulator takes:
+// staged are those that no rule of the node is about, written have a set written.
+func BenchmarkStageOneEvent(b *testing.B) {
+	for _, at := range []size{{1_000, 500, 0}, {100_000, 5_000, 0}} {
+		b.Run(at.String(), func(b *testing.B) {
+			n := settled(b, at)
+			near, far := n.world.remote()
+			for _, kind := range []struct {
+				name  string
+				pods  []int
+				calls int
+			}{{"staged", far, 0}, {"written", near, 1}} {
+				b.Run(kind.name, func(b *testing.B) {
+					n.t = b
+					var took []time.Duration
+					runtime.GC()
+					for b.Loop() {
+						for i := range stagedEvents {
+							p := n.world.pods[kind.pods[i/2%len(kind.pods)]]
+							if i%2 == 0 { // and back
+								p.Labels = n.world.pods[kind.pods[(i/2+replicas)%len(kind.pods)]].Labels
+							}
+							tx := dataplane.NewTransaction()
+							tx.SetPod(p)
+							n.meter.take()
+							began := time.Now()
+							report, err := n.dp.ApplyDataplane(b.Context(), tx)
+							took = append(took, time.Since(began)-n.meter.spent())
+							if err != nil || !report.Converged() || len(report.Calls) != kind.calls {
+								b.Fatal(err, report)
+							}
+						}
+					}
+					slices.Sort(took)
+					b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "p50-ns/event")
+					b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "p99-ns/event")
+				})
+			}
+		})
+	}
+}
+
+// BenchmarkDumpUnderLoad applies ten seconds of churn with nobody looking, and
+// again while dumps are taken one after the other.
+func BenchmarkDumpUnderLoad(b *testing.B) {
+	for _, at := range []size{{1_000, 500, 0}, {100_000, 5_000, 0}} {
+		n := settled(b, at)
+		for _, dumps := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%s/dumps=%t", at, dumps), func(b *testing.B) {
+				stop, done := make(chan struct{}), make(chan int)
+				go func() {
+					taken := 0
+					for dumps {
+						select {
+						case <-stop:
+							done <- taken
+							return
+						default:
+							n.dp.Dump()
+							taken++
+						}
+					}
+					<-stop
+					done <- taken
+				}()
+				var longest, all time.Duration
+				applies, turn := 0, 0
+				for b.Loop() {
+					for range 10 {
+						for _, tx := range churn(n, turn) {
+							n.meter.take()
+							began := time.Now()
+							n.apply(tx)
+							took := time.Since(began) - n.meter.spent()
+							longest, all = max(longest, took), all+took
+							applies++
+						}
+						turn++
+					}
+				}
+				close(stop)
+				b.ReportMetric(float64(<-done)/float64(b.N), "dumps/op")
+				b.ReportMetric(float64(longest.Nanoseconds()), "longest-apply-ns")
+				b.ReportMetric(float64(all.Nanoseconds())/float64(applies), "mean-apply-ns")
+			})
+		}
+	}
+}

@@ -1,2 +1,0 @@
-// Package scale measures what events cost in large clusters.
-package scale

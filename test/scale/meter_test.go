@@ -1,0 +1,235 @@
+package scale
+
+import (
+	"context"
+	"encoding/json"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+// start is where every fake clock begins.
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// meter is HNS with a meter: the simulator, every call of which is counted with
+// its bytes and takes a while of fake time. What the simulator and the meter
+// themselves use is kept apart, to be taken off.
+type meter struct {
+	sim     *hnssim.Sim
+	latency time.Duration // of each call; changed between transactions only
+
+	mu    sync.Mutex // guards following
+	now   time.Time
+	calls map[string]int
+	sent  int
+	read  int
+	used  usage
+	took  time.Duration // by the clock of the wall
+}
+
+func newMeter() *meter {
+	m := &meter{now: start, calls: map[string]int{}}
+	m.sim = hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
+	return m
+}
+
+// clock reads the fake clock.
+func (m *meter) clock() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.now
+}
+
+// pass moves the fake clock.
+func (m *meter) pass(d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.now = m.now.Add(d)
+}
+
+// counts is what was asked of HNS.
+type counts struct {
+	calls      map[string]int
+	sent, read int // bytes
+}
+
+// requests returns the number of all calls.
+func (c counts) requests() int {
+	n := 0
+	for _, calls := range c.calls {
+		n += calls
+	}
+	return n
+}
+
+// take returns what was counted, and begins anew.
+func (m *meter) take() (counts, usage) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out, used := counts{m.calls, m.sent, m.read}, m.used
+	m.calls, m.sent, m.read, m.used, m.took = map[string]int{}, 0, 0, usage{}, 0
+	m.sim.ResetCalls() // it remembers what it was sent
+	return out, used
+}
+
+// spent returns how long the calls took since the last take, the metering
+// included.
+func (m *meter) spent() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.took
+}
+
+// call makes one call. do returns the documents that were sent and read.
+func (m *meter) call(op string, do func() (sent, read any)) {
+	began, beganCPU := time.Now(), cpuTime()
+	used := usageOf(func() {
+		sent, read := do()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.calls[op]++
+		m.sent += wireBytes(sent)
+		m.read += wireBytes(read)
+		m.now = m.now.Add(m.latency)
+	})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	used.cpu = cpuTime() - beganCPU
+	m.used = m.used.plus(used)
+	m.took += time.Since(began)
+}
+
+// ----- on the wire: what hcn sends and gets, without what it reads besides -----
+
+type modifyRequest struct {
+	ResourceType string
+	RequestType  hns.Verb
+	Settings     struct{ Policies []hns.EndpointPolicy }
+}
+
+type setSettings struct {
+	ID     string `json:"Id"`
+	Name   string
+	Type   hns.SetType `json:"PolicyType"`
+	Values string
+}
+
+type networkDocument struct {
+	ID, Name string
+	Policies []hns.EndpointPolicy
+}
+
+type endpointDocument struct {
+	ID               string
+	IPConfigurations []addressDocument `json:"IpConfigurations"`
+	Policies         []hns.EndpointPolicy
+}
+
+type addressDocument struct {
+	IPAddress netip.Addr `json:"IpAddress"`
+}
+
+func modify(verb hns.Verb, policies []hns.EndpointPolicy) modifyRequest {
+	r := modifyRequest{ResourceType: "Policy", RequestType: verb}
+	r.Settings.Policies = policies
+	return r
+}
+
+func setDocuments(sets []hns.SetPolicy) []hns.EndpointPolicy {
+	out := make([]hns.EndpointPolicy, len(sets))
+	for i, s := range sets {
+		out[i] = hns.EndpointPolicy{Type: "SetPolicy", Settings: marshal(setSettings{s.ID, s.Name, s.Type, strings.Join(s.Values, ",")})}
+	}
+	return out
+}
+
+func endpointDocuments(eps ...hns.Endpoint) []endpointDocument {
+	out := make([]endpointDocument, len(eps))
+	for i, e := range eps {
+		out[i] = endpointDocument{ID: e.ID, Policies: e.Policies}
+		for _, a := range e.Addrs {
+			out[i].IPConfigurations = append(out[i].IPConfigurations, addressDocument{a})
+		}
+	}
+	return out
+}
+
+func marshal(v any) []byte {
+	out, err := json.Marshal(v)
+	if err != nil {
+		panic("BUG: a document always encodes: " + err.Error())
+	}
+	return out
+}
+
+// wireBytes returns the length of a document, 0 of nil.
+func wireBytes(v any) int {
+	if v == nil {
+		return 0
+	}
+	return len(marshal(v))
+}
+
+// ----- hns.Client -----
+
+// Network implements hns.Client.
+func (m *meter) Network(ctx context.Context) (n hns.Network, err error) {
+	m.call(hns.OpNetworkGet, func() (sent, read any) {
+		n, err = m.sim.Network(ctx)
+		return nil, networkDocument{n.ID, n.Name, setDocuments(n.Sets)}
+	})
+	return n, err
+}
+
+// ListEndpoints implements hns.Client.
+func (m *meter) ListEndpoints(ctx context.Context) (eps []hns.Endpoint, err error) {
+	m.call(hns.OpEndpointList, func() (sent, read any) {
+		eps, err = m.sim.ListEndpoints(ctx)
+		return nil, endpointDocuments(eps...)
+	})
+	return eps, err
+}
+
+// GetEndpoint implements hns.Client.
+func (m *meter) GetEndpoint(ctx context.Context, id string) (e hns.Endpoint, err error) {
+	m.call(hns.OpEndpointGet, func() (sent, read any) {
+		e, err = m.sim.GetEndpoint(ctx, id)
+		return nil, endpointDocuments(e)[0]
+	})
+	return e, err
+}
+
+// ModifySets implements hns.Client.
+func (m *meter) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy) (err error) {
+	m.call(hns.OpSets(verb), func() (sent, read any) {
+		err = m.sim.ModifySets(ctx, verb, sets)
+		return modify(verb, setDocuments(sets)), nil
+	})
+	return err
+}
+
+// AddACLs implements hns.Client.
+func (m *meter) AddACLs(ctx context.Context, endpoint string, acls []hns.ACL) (err error) {
+	m.call(hns.OpACLAdd, func() (sent, read any) {
+		err = m.sim.AddACLs(ctx, endpoint, acls)
+		policies := make([]hns.EndpointPolicy, len(acls))
+		for i, a := range acls {
+			policies[i] = hns.NewACLPolicy(a)
+		}
+		return modify(hns.Add, policies), nil
+	})
+	return err
+}
+
+// ReplacePolicies implements hns.Client.
+func (m *meter) ReplacePolicies(ctx context.Context, endpoint string, policies []hns.EndpointPolicy) (err error) {
+	m.call(hns.OpACLUpdate, func() (sent, read any) {
+		err = m.sim.ReplacePolicies(ctx, endpoint, policies)
+		return modify(hns.Update, policies), nil
+	})
+	return err
+}
