@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 )
@@ -39,6 +40,25 @@ func (s podSource) ListEach(ctx context.Context, options metav1.ListOptions, yie
 	}
 	defer func() { _ = body.Close() }() // it was only read
 	return eachPod(bufio.NewReaderSize(body, 1<<16), yield)
+}
+
+// ListWithContext lists the pods whole, for who wants them all at once; of each there
+// is what PodFrom reads.
+func (s podSource) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	list := &corev1.PodList{}
+	meta, err := s.ListEach(ctx, options, func(obj any) error {
+		pod, ok := obj.(*corev1.Pod)
+		if !ok {
+			return fmt.Errorf("list pods: %T is no pod", obj)
+		}
+		list.Items = append(list.Items, *pod)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	list.ListMeta = meta
+	return list, nil
 }
 
 // protobufMagic begins what Kubernetes encodes with protobuf. A message of type
@@ -70,7 +90,7 @@ func eachPod(r *bufio.Reader, yield func(any) error) (metav1.ListMeta, error) {
 					if err := pod.Unmarshal(content); err != nil {
 						return err
 					}
-					return yield(pod)
+					return yield(&pod.Pod)
 				}
 				return nil
 			})
