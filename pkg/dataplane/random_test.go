@@ -321,6 +321,7 @@ func (w *walker) quell() {
 // compare: the node is as a new dataplane would have made it.
 func (w *walker) compare() {
 	w.dropLeft()
+	w.hasty = false // every endpoint has its Update before the next transaction
 	// Rules of unused named ports stay until the next Update: here it is.
 	for _, gone := range []bool{false, true} {
 		tx := dataplane.NewTransaction()
