@@ -50,6 +50,13 @@ func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
 	for _, e := range view.Endpoints {
 		d.renderLocked(d.readLocked(e))
 	}
+	for _, ed := range dump.Endpoints { // before the sets: what an endpoint may have makes them needed
+		if ep := d.endpoints[ed.ID]; ep != nil && !ed.Known {
+			ep.applied, ep.version, ep.attempts = nil, "", ed.Maybe
+			d.pinLocked(ep)
+			d.holdLocked(ep, ipsets.RefApplied, nil)
+		}
+	}
 	for _, s := range dump.Sets {
 		n, ok := d.cache.Lookup(s.ID)
 		if !ok && s.Unknown { // nobody needs it, and it may be there
@@ -104,9 +111,6 @@ func (d *Dataplane) restoreEndpointLocked(ep *endpoint, ed EndpointDump) {
 	ep.bornFor, ep.writtenFor = types.UID(next.BornFor), types.UID(next.WrittenFor)
 	if ed.Known {
 		ep.version = next.Version
-	} else {
-		ep.applied, ep.version, ep.attempts = nil, "", ed.Maybe
-		d.holdLocked(ep, ipsets.RefApplied, nil)
 	}
 	d.queueLocked(ep)
 	ep.writtenFor = types.UID(next.WrittenFor)

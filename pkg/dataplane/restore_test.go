@@ -12,6 +12,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 )
 
 // TestRestore: a dataplane that goes on from the dump of another one dumps the
@@ -43,6 +45,33 @@ func TestRestore(t *testing.T) {
 		w.calm()
 		w.compare()
 	})
+}
+
+// TestRestorePinned: of a set that is needed only by what an endpoint may have it is known as before since when it is
+// not as it should be, and that HNS refuses it.
+func TestRestorePinned(t *testing.T) {
+	w := newWorld(t, policyText("p", webFromAPI))
+	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1 app=web", "policy p", "apply")
+	w.sim.Inject(hnssim.Fault{Op: hns.OpACLUpdate, Mode: hnssim.LoseReply})
+	w.sim.Inject(hnssim.Fault{Op: hns.OpSets(hns.Update), Err: hns.ErrInvalid, Times: -1})
+	w.do("delete policy x/p", "pod x/a 10.0.1.1 app=api remote", "! apply", "advance 1s")
+	was := w.dp.Dump()
+	view, err := was.View()
+	require.NoError(t, err)
+	again, err := dataplane.Restore(dataplane.Config{Now: w.clock}, was, view)
+	require.NoError(t, err)
+	late := func(d dataplane.Dump) map[string]time.Duration {
+		out := map[string]time.Duration{}
+		for _, s := range d.Sets {
+			require.Empty(t, s.Holders)
+			if s.Refused {
+				out[s.Name] = w.now.Sub(s.Since)
+			}
+		}
+		return out
+	}
+	require.Equal(t, map[string]time.Duration{"ns-x": time.Second, "podlabel-app:api": time.Second}, late(was))
+	require.Equal(t, late(was), late(again.Dump()))
 }
 
 // restore puts a dataplane that goes on from the dump in place of the walker's.

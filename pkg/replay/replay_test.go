@@ -117,6 +117,10 @@ func allow(name, app string) func(*dataplane.Transaction) {
 	}
 }
 
+func leave(name string) func(*dataplane.Transaction) {
+	return func(tx *dataplane.Transaction) { tx.DeletePod(dataplane.PodKey{Namespace: "x", Name: name}) }
+}
+
 func forget(name string) func(*dataplane.Transaction) {
 	return func(tx *dataplane.Transaction) { tx.DeletePolicy(policy.Key{Namespace: "x", Name: name}) }
 }
@@ -306,6 +310,14 @@ func TestReplay(t *testing.T) {
 					{ID: s.set("podlabel-app:api").ID, Name: "podlabel-app:api", Type: hns.IPSet},
 				}})
 			})
+		}},
+		// An endpoint that is detached is still there, with rules that need their set.
+		"detached": {0, []replay.Kind{replay.Build}, func(s *stage) {
+			require.NoError(s.t, s.sim.SetState("ep-1", hnssim.Detached))
+			s.reconcile() // a listing lacks it
+			s.apply(leave("web"), forget("web"))
+			s.calls(hns.OpEndpointGet, func(step *recorder.Step, i int) { step.Calls = append(step.Calls, step.Calls[i]) })
+			s.apply(pod("other", "10.0.0.3", "api")) // of the dataplane that goes on
 		}},
 		"other-end": {0, []replay.Kind{replay.Outcome}, func(s *stage) {
 			s.apply(pod("other", "10.0.0.3", "api"))

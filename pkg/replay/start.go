@@ -45,10 +45,11 @@ func (w *world) view(d *dataplane.Dump) dataplane.View {
 	for i := range d.Sets {
 		d.Sets[i].Unknown = w.vague[subject{set: d.Sets[i].ID}]
 	}
-	for _, e := range w.read(asked{op: hns.OpEndpointList}).endpoints {
+	for _, id := range sorted(w.endpoints) { // also one that listings lack: only a read by its GUID tells that it is gone
+		e := w.endpoints[id]
 		v.Endpoints = append(v.Endpoints, e)
 		for i := range d.Endpoints {
-			if ed := &d.Endpoints[i]; ed.ID == e.ID && !w.vague[subject{endpoint: e.ID}] {
+			if ed := &d.Endpoints[i]; ed.ID == id && !w.vague[subject{endpoint: id}] {
 				ed.Known, ed.Next.Version = true, e.Version()
 			}
 		}
