@@ -2,6 +2,7 @@ package scale
 
 import (
 	"context"
+	"maps"
 	"runtime"
 	"sync"
 	"testing"
@@ -119,7 +120,8 @@ func BenchmarkAgent(b *testing.B) {
 }
 
 // relabels returns encoded pods with labels of another workload each version:
-// each pod once, as two events of one pod may become one.
+// each pod once, as two events of one pod may become one, and none as it was, as
+// that would bring nothing.
 func (w *world) relabels(version int) [][]byte {
 	var events [][]byte
 	near, far := w.remote()
@@ -129,7 +131,8 @@ func (w *world) relabels(version int) [][]byte {
 			from = near
 		}
 		p := w.pods[from[i]]
-		p.Labels = labelsOf(i%nearLoads + version%2)
+		p.Labels = maps.Clone(labelsOf(i%nearLoads + version%2))
+		p.Labels["track"] = []string{"stable", "canary"}[version%2]
 		events = append(events, encode(p, version))
 	}
 	return events
