@@ -2,7 +2,6 @@ package dataplane
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -42,13 +41,13 @@ func (r *run) read(ctx context.Context) {
 
 	d.mu.Lock()
 	var single []string
-	for _, id := range slices.Sorted(maps.Keys(d.endpoints)) {
-		ep := d.endpoints[id]
+	for id, ep := range d.endpoints {
 		if (!ep.known() || d.check[id]) && !ep.retryAt.After(r.started) {
 			single = append(single, id)
 		}
 	}
 	d.mu.Unlock()
+	slices.Sort(single)
 	for i, id := range single {
 		if r.get(ctx, id); r.yields(len(single) - i - 1) {
 			return
