@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/iotest"
 
@@ -82,18 +83,31 @@ func TestEachPodToTheEnd(t *testing.T) {
 		broken[n] ^= 0x55
 		_, _, _ = readPods(bytes.NewReader(broken)) // whatever it says, it comes back
 	}
-	_, _, err = readPods(bytes.NewReader([]byte("k8s\x00\x12\x08\x12\xff\xff\xff\xff\xff\xff\x01")))
+	_, _, err = readPods(bytes.NewReader([]byte("k8s\x00\x0a\x09\x12\x07PodList\x12\x08\x12\xff\xff\xff\xff\xff\xff\x01")))
 	require.EqualError(t, err, "list pods: an object of 8796093022207 bytes")
 }
 
 func TestEachPodStops(t *testing.T) {
 	enough := errors.New("enough")
-	for _, list := range [][]byte{encodedList(t, *newPod("a", "")), []byte(`{"items": [{}]}`)} {
+	for _, list := range [][]byte{encodedList(t, *newPod("a", "")), []byte(`{"kind": "PodList", "items": [{}]}`)} {
 		_, err := eachPod(bufio.NewReader(bytes.NewReader(list)), func(any) error { return enough })
 		require.ErrorIs(t, err, enough)
 	}
 	_, _, err := readPods(bytes.NewReader([]byte(`{"items": [{}`)))
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
+
+// Something else that comes with a 200 is not a cluster without pods.
+func TestAnswerOfAnotherKind(t *testing.T) {
+	for answer, kind := range map[string]string{
+		`{"kind": "Status", "status": "Failure"}`: "Status",
+		`{"items": []}`: "",
+		"k8s\x00\x0a\x08\x12\x06Status\x12\x02\x0a\x00": "Status",
+		"k8s\x00\x12\x02\x0a\x00":                       "",
+	} {
+		_, _, err := readPods(strings.NewReader(answer))
+		require.EqualError(t, err, fmt.Sprintf("list pods: the answer is of kind %q", kind))
+	}
 }
 
 // Over the wire, streamed and in one message, the pods are what they are, and
