@@ -88,11 +88,12 @@ func (a *Adapter) findEndpoint(ctx context.Context, op, id string) (endpoint, er
 		}
 		last = err
 		listed, err := a.endpointIDs(ctx, op, filter("ID", id))
-		if err != nil && !vanished(err) {
+		switch {
+		case vanished(err): // it may be of anything, and is no list
+		case err != nil:
 			return endpoint{}, err
-		}
-		if !slices.ContainsFunc(listed, func(other string) bool { return strings.EqualFold(other, id) }) {
-			break
+		case !slices.ContainsFunc(listed, func(other string) bool { return strings.EqualFold(other, id) }):
+			return endpoint{}, fmt.Errorf("%w: %w", errNoEndpoint, last)
 		}
 	}
 	return endpoint{}, fmt.Errorf("%w: %w", errNoEndpoint, last)
