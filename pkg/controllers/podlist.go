@@ -74,13 +74,27 @@ func eachPod(r *bufio.Reader, yield func(any) error) (metav1.ListMeta, error) {
 		return eachPodJSON(r, yield)
 	}
 	_, _ = r.Discard(len(protobufMagic)) // what was peeked at is there
-	const raw, listMeta, item = 2, 1, 2  // fields of runtime.Unknown and PodList
+	const types, raw = 1, 2              // fields of runtime.Unknown
+	const kindName = 2                   // field of runtime.TypeMeta
+	const listMeta, item = 1, 2          // fields of PodList
+	kind := ""
 	for {
 		field, size, err := delimited(r)
 		if err != nil {
 			return meta, fmt.Errorf("list pods: no list: %w", noEOF(err))
 		}
-		if field == raw {
+		switch field {
+		case types:
+			err = eachField(r, size, func(field int, content []byte) error {
+				if field == kindName {
+					kind = string(content)
+				}
+				return nil
+			})
+		case raw:
+			if err := podList(kind); err != nil {
+				return meta, err
+			}
 			err := eachField(r, size, func(field int, content []byte) error {
 				switch field {
 				case listMeta:
@@ -98,11 +112,22 @@ func eachPod(r *bufio.Reader, yield func(any) error) (metav1.ListMeta, error) {
 				return meta, fmt.Errorf("list pods: %w", noEOF(err))
 			}
 			return meta, nil // what follows says how the list is encoded: not at all
+		default:
+			_, err = io.CopyN(io.Discard, r, size)
 		}
-		if _, err := io.CopyN(io.Discard, r, size); err != nil {
+		if err != nil {
 			return meta, fmt.Errorf("list pods: %w", noEOF(err))
 		}
 	}
+}
+
+// podList returns an error for an answer of another kind. Read as a list it
+// would have no pods, and all that are there would count as deleted.
+func podList(kind string) error {
+	if kind != "PodList" {
+		return fmt.Errorf("list pods: the answer is of kind %q", kind)
+	}
+	return nil
 }
 
 // eachField reads a message of size bytes. The content is good until visit
@@ -168,6 +193,9 @@ func eachPodJSON(r io.Reader, yield func(any) error) (metav1.ListMeta, error) {
 	var list corev1.PodList
 	if err := json.NewDecoder(r).Decode(&list); err != nil {
 		return list.ListMeta, fmt.Errorf("list pods: %w", noEOF(err))
+	}
+	if err := podList(list.Kind); err != nil {
+		return list.ListMeta, err
 	}
 	for i := range list.Items {
 		if err := yield(&list.Items[i]); err != nil {

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/http/httptest"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 
@@ -82,18 +85,31 @@ func TestEachPodToTheEnd(t *testing.T) {
 		broken[n] ^= 0x55
 		_, _, _ = readPods(bytes.NewReader(broken)) // whatever it says, it comes back
 	}
-	_, _, err = readPods(bytes.NewReader([]byte("k8s\x00\x12\x08\x12\xff\xff\xff\xff\xff\xff\x01")))
+	_, _, err = readPods(bytes.NewReader([]byte("k8s\x00\x0a\x09\x12\x07PodList\x12\x08\x12\xff\xff\xff\xff\xff\xff\x01")))
 	require.EqualError(t, err, "list pods: an object of 8796093022207 bytes")
 }
 
 func TestEachPodStops(t *testing.T) {
 	enough := errors.New("enough")
-	for _, list := range [][]byte{encodedList(t, *newPod("a", "")), []byte(`{"items": [{}]}`)} {
+	for _, list := range [][]byte{encodedList(t, *newPod("a", "")), []byte(`{"kind": "PodList", "items": [{}]}`)} {
 		_, err := eachPod(bufio.NewReader(bytes.NewReader(list)), func(any) error { return enough })
 		require.ErrorIs(t, err, enough)
 	}
 	_, _, err := readPods(bytes.NewReader([]byte(`{"items": [{}`)))
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
+
+// Something else that comes with a 200 is not a cluster without pods.
+func TestAnswerOfAnotherKind(t *testing.T) {
+	for answer, kind := range map[string]string{
+		`{"kind": "Status", "status": "Failure"}`: "Status",
+		`{"items": []}`: "",
+		"k8s\x00\x0a\x08\x12\x06Status\x12\x02\x0a\x00": "Status",
+		"k8s\x00\x12\x02\x0a\x00":                       "",
+	} {
+		_, _, err := readPods(strings.NewReader(answer))
+		require.EqualError(t, err, fmt.Sprintf("list pods: the answer is of kind %q", kind))
+	}
 }
 
 // Over the wire, streamed and in one message, the pods are what they are, and
@@ -132,6 +148,71 @@ func TestFirstListOverTheWire(t *testing.T) {
 			require.Len(t, places, f.workloads)
 		})
 	}
+}
+
+// forgetful is an API server that has forgotten what was before: its first watch of
+// pods ends with that, and so does the list that asks for what is no older. Then
+// one pod is gone.
+type forgetful struct {
+	server
+	watches, lists *atomic.Int32
+}
+
+func (s forgetful) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	watches, whole := query.Get("watch") != "", query.Get("sendInitialEvents") != ""
+	switch {
+	case r.URL.Path != "/api/v1/pods" || whole:
+	case watches && s.watches.Add(1) == 1:
+		w.Header().Set("Content-Type", k8sruntime.ContentTypeProtobuf+";stream=watch")
+		frame(w, watch.Error, encodedGone())
+		return
+	case !watches && query.Get("resourceVersion") == "1000000":
+		w.Header().Set("Content-Type", k8sruntime.ContentTypeProtobuf)
+		w.WriteHeader(http.StatusGone)
+		_, _ = w.Write(encodedGone())
+		return
+	case !watches && s.lists.Add(1) > 1:
+		s.fleet.pods--
+	}
+	s.server.ServeHTTP(w, r)
+}
+
+// encodedGone is what an API server says of a history that was compacted.
+func encodedGone() []byte {
+	gone := &metav1.Status{TypeMeta: kind("v1", "Status"), Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired}
+	scheme := k8sruntime.NewScheme()
+	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
+	var out bytes.Buffer
+	if err := protobuf.NewSerializer(scheme, scheme).Encode(gone, &out); err != nil {
+		panic(err)
+	}
+	return out.Bytes()
+}
+
+// An error of a list stays what it is: a reflector that is told of a history that is
+// lost asks for any list, and what went meanwhile is deleted.
+func TestHistoryIsForgotten(t *testing.T) {
+	f := fleet{pods: 3, workloads: 1}
+	web := httptest.NewServer(forgetful{server{fleet: f}, &atomic.Int32{}, &atomic.Int32{}})
+	defer web.Close()
+	defer web.CloseClientConnections()
+	source, err := ClusterSource(&rest.Config{Host: web.URL}, "node-000")
+	require.NoError(t, err)
+	r := &recorder{}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	applied := 0
+	New(Config{Source: source, Applier: r, Node: "node-000", Logger: klog.Logger{}, OnApplied: func(Applied) {
+		if applied++; applied == 2 {
+			cancel()
+		}
+	}}).Run(ctx)
+
+	calls := r.calls()
+	require.Len(t, calls[0].pods, f.pods)
+	last := f.pod(f.template(), f.pods-1)
+	require.Equal(t, map[dataplane.PodKey]*dataplane.Pod{{Namespace: last.Namespace, Name: last.Name}: nil}, calls[1].pods)
 }
 
 // paged is a source that lists in pages of one pod.

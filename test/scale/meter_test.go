@@ -103,7 +103,7 @@ func (m *meter) call(op string, do func() (sent, read any)) {
 	m.took += time.Since(began)
 }
 
-// ----- on the wire: what hcn sends and gets, without what it reads besides -----
+// ----- on the wire: what pkg/hns/hcsadapter sends and gets, as far as it is read -----
 
 type modifyRequest struct {
 	ResourceType string

@@ -1,17 +1,13 @@
 package scale
 
 import (
-	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
-	"strings"
 	"testing"
-	"text/tabwriter"
 
 	"github.com/stretchr/testify/require"
 	"go4.org/netipx"
@@ -22,10 +18,7 @@ import (
 )
 
 // What it would save to keep a large set as a nested set of shards, for
-// docs/adr/0010-large-sets-are-not-split.md. With -split the tables of the ADR
-// are printed.
-
-var splitTables = flag.Bool("split", false, "print the tables of docs/adr/0010-large-sets-are-not-split.md")
+// docs/adr/0010-large-sets-are-not-split.md. The benchmarks report its tables.
 
 // The cluster that members come from: pods have the first addresses of the block of their node.
 const (
@@ -50,9 +43,9 @@ func (c cut) String() string {
 	case c.shards == 0:
 		return "whole"
 	case c.byNode:
-		return "by node"
+		return "by-node"
 	}
-	return "by address"
+	return "by-address"
 }
 
 // shard returns where an address belongs. It follows from the address alone: a
@@ -129,7 +122,7 @@ func (s *splitSet) toggle(a netip.Addr, in bool) bool {
 func (s *splitSet) apply(t testing.TB) {
 	for _, r := range s.cache.Plan() {
 		sets := splitRequest(r)
-		s.sent += len(splitJSON(t, splitVerb(r.Verb), sets))
+		s.sent += splitBytesOf(splitVerb(r.Verb), sets)
 		s.requests++
 		require.NoError(t, s.sim.ModifySets(t.Context(), splitVerb(r.Verb), sets))
 		for _, v := range r.Sets {
@@ -157,31 +150,9 @@ func splitRequest(r ipsets.Request) []hns.SetPolicy {
 	return out
 }
 
-// splitJSON is a Modify of the network as hcn encodes it.
-func splitJSON(t testing.TB, verb hns.Verb, sets []hns.SetPolicy) []byte {
-	type settings struct {
-		ID         string `json:"Id"`
-		Name       string
-		PolicyType hns.SetType
-		Values     string
-	}
-	type policy struct {
-		Type     string
-		Settings settings
-	}
-	type request struct {
-		ResourceType string
-		RequestType  hns.Verb
-		Settings     struct{ Policies []policy }
-	}
-	out := request{ResourceType: "Policy", RequestType: verb}
-	for _, p := range sets {
-		out.Settings.Policies = append(out.Settings.Policies,
-			policy{"SetPolicy", settings{p.ID, p.Name, p.Type, strings.Join(p.Values, ",")}})
-	}
-	text, err := json.Marshal(out)
-	require.NoError(t, err)
-	return text
+// splitBytesOf is the length of a request.
+func splitBytesOf(verb hns.Verb, sets []hns.SetPolicy) int {
+	return wireBytes(modify(verb, setDocuments(sets)))
 }
 
 // churn makes m events and applies them: uniform ones, or those of nodes whose
@@ -253,50 +224,31 @@ func splitLeaves(t testing.TB, sim *hnssim.Sim) []netip.Addr {
 	return out
 }
 
-// TestSplitTable prints what a transaction costs, for sizes, shards and loads.
-func TestSplitTable(t *testing.T) {
-	if !*splitTables {
-		t.Skip("-split prints it")
-	}
-	w := tabwriter.NewWriter(t.Output(), 0, 0, 1, ' ', 0)
-	defer func() { require.NoError(t, w.Flush()) }()
-	fmt.Fprintln(w, "members\t| shard of\t| cut\t| churn\t| tags\t| sent kB: 1 event\t| 10\t| 100\t| 500\t| in HNS")
-	for _, n := range []int{1_000, 5_000, 20_000, 100_000} {
-		for _, size := range []int{0, 250, 1_000, 5_000} {
-			if size >= n {
-				continue
-			}
-			for _, c := range splitCuts(n, size) {
-				for _, ofNodes := range []bool{false, true} {
-					splitRow(t, w, n, size, c, ofNodes)
-				}
+// splitRounds is how many transactions one operation of BenchmarkSplitChurn has:
+// few events hit now a few shards and now some more.
+const splitRounds = 8
+
+// BenchmarkSplitChurn is what a transaction sends of a set of 20,000: of single pods,
+// in shards by address, and of whole nodes, in shards by node.
+func BenchmarkSplitChurn(b *testing.B) {
+	for _, shards := range []int{0, 4, 20, 80} {
+		for _, c := range []cut{{shards: shards}, {shards: shards, byNode: true}} {
+			churn := map[bool]string{false: "pods", true: "nodes"}[c.byNode]
+			for _, m := range []int{1, 10, 100, 500} {
+				b.Run(fmt.Sprintf("shards=%d/of=%s/events=%d", shards, churn, m), func(b *testing.B) {
+					s := newSplitSet(b, 20_000, c)
+					for b.Loop() {
+						for range splitRounds {
+							s.churn(b, m, c.byNode)
+						}
+					}
+					require.Equal(b, splitRounds*b.N, s.requests)
+					b.ReportMetric(float64(s.sent)/float64(s.requests), "sent-B/transaction")
+					b.ReportMetric(float64(splitBytesOf("", s.sim.Sets())), "held-B")
+				})
 			}
 		}
 	}
-}
-
-func splitCuts(n, size int) []cut {
-	if size == 0 {
-		return []cut{{}}
-	}
-	return []cut{{shards: n / size}, {shards: n / size, byNode: true}}
-}
-
-func splitRow(t *testing.T, w *tabwriter.Writer, n, size int, c cut, ofNodes bool) {
-	const rounds = 8
-	churn := map[bool]string{false: "uniform", true: "nodes"}[ofNodes]
-	fmt.Fprintf(w, "%d\t| %d\t| %s\t| %s\t| %d\t", n, size, c, churn, max(c.shards, 1))
-	held := 0
-	for _, m := range []int{1, 10, 100, 500} {
-		s := newSplitSet(t, n, c)
-		for range rounds {
-			s.churn(t, m, ofNodes)
-		}
-		require.Equal(t, rounds, s.requests)
-		fmt.Fprintf(w, "| %.1f\t", float64(s.sent)/rounds/1000)
-		held = len(splitJSON(t, "", s.sim.Sets()))
-	}
-	fmt.Fprintf(w, "| %.1f\n", float64(held)/1000)
 }
 
 // BenchmarkSplitSet is the agent's part of one event in a set of 20,000: the
@@ -311,7 +263,7 @@ func BenchmarkSplitSet(b *testing.B) {
 				in = !in
 				s.toggle(a, in)
 				for _, r := range s.cache.Plan() {
-					s.sent += len(splitJSON(b, splitVerb(r.Verb), splitRequest(r)))
+					s.sent += splitBytesOf(splitVerb(r.Verb), splitRequest(r))
 					for _, v := range r.Sets {
 						s.cache.Wrote(v)
 					}
@@ -322,28 +274,26 @@ func BenchmarkSplitSet(b *testing.B) {
 	}
 }
 
-// TestBlocksInsteadOfAddresses prints how many values a set has when addresses that
-// fill a block are written as the block, which means the same: for sets that have a
-// share of each node's pods, on nodes that gave addresses away in order, and at random.
-func TestBlocksInsteadOfAddresses(t *testing.T) {
-	if !*splitTables {
-		t.Skip("-split prints it")
-	}
-	w := tabwriter.NewWriter(t.Output(), 0, 0, 1, ' ', 0)
-	defer func() { require.NoError(t, w.Flush()) }()
-	fmt.Fprintln(w, "share of a node's pods\t| addresses in order\t| at random")
-	for _, share := range []float64{1, 0.9, 0.5, 0.2} {
-		fmt.Fprintf(w, "%.0f %%", share*100)
-		for _, random := range []bool{false, true} {
-			addresses, blocks := splitBlocks(t, share, random)
-			fmt.Fprintf(w, "\t| %.0f %%", 100*float64(blocks)/float64(addresses))
+// BenchmarkBlocksInsteadOfAddresses reports what remains of a set's values when
+// addresses that fill a block are written as the block, which means the same: for
+// sets that have a share of each node's pods, on nodes that gave addresses away in
+// order, and at random.
+func BenchmarkBlocksInsteadOfAddresses(b *testing.B) {
+	for _, percent := range []int{100, 90, 50, 20} {
+		for _, given := range []string{"in-order", "at-random"} {
+			b.Run(fmt.Sprintf("share=%d/%s", percent, given), func(b *testing.B) {
+				var addresses, blocks int
+				for b.Loop() {
+					addresses, blocks = splitBlocks(b, percent, given == "at-random")
+				}
+				b.ReportMetric(100*float64(blocks)/float64(addresses), "percent-of-B")
+			})
 		}
-		fmt.Fprintln(w)
 	}
 }
 
 // splitBlocks returns the bytes of a set's values as addresses and as blocks.
-func splitBlocks(t *testing.T, share float64, random bool) (addresses, blocks int) {
+func splitBlocks(t testing.TB, percent int, random bool) (addresses, blocks int) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var b netipx.IPSetBuilder
 	for node := range 200 {
@@ -351,7 +301,7 @@ func splitBlocks(t *testing.T, share float64, random bool) (addresses, blocks in
 		if random {
 			given = 250
 		}
-		for _, pod := range r.Perm(given)[:int(share*splitPodsPerNode)] {
+		for _, pod := range r.Perm(given)[:percent*splitPodsPerNode/100] {
 			b.Add(splitAddr(node, pod))
 		}
 	}

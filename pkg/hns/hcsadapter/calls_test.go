@@ -144,8 +144,8 @@ func TestAnswersThatAreNoJSON(t *testing.T) {
 	}
 }
 
-// TestAnotherEndpoint: what is shown for an endpoint has to be that endpoint.
-func TestAnotherEndpoint(t *testing.T) {
+// TestAnotherObject: what is shown for an object has to be that object.
+func TestAnotherObject(t *testing.T) {
 	for _, text := range []string{"{}", "null", `{"ID":"other"}`} {
 		a, f, _ := onThree(t)
 		f.library = shows{f.library, text}
@@ -153,6 +153,8 @@ func TestAnotherEndpoint(t *testing.T) {
 		wantError(t, err, hns.ErrUnavailable, "Endpoint/Get", hns.KindEndpoint, "ep", 0)
 		_, err = a.ListEndpoints(t.Context())
 		wantError(t, err, hns.ErrUnavailable, "Endpoint/List", hns.KindNetwork, "azure", 0)
+		_, err = a.Network(t.Context())
+		wantError(t, err, hns.ErrUnavailable, "Network/Get", hns.KindNetwork, "azure", 0)
 	}
 }
 

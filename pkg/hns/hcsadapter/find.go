@@ -70,7 +70,8 @@ func (a *Adapter) endpointIDs(ctx context.Context, op, filter string) ([]string,
 
 // findEndpoint reads one endpoint, in whatever state it is. errNoEndpoint: HNS
 // does not find it and does not list it. The code of one call is not enough, as
-// one of them speaks of anything; and what is listed is looked for again.
+// one of them speaks of anything. What is listed is looked for again, and is none
+// either when no attempt finds it: nothing could be read or written of it.
 func (a *Adapter) findEndpoint(ctx context.Context, op, id string) (endpoint, error) {
 	var last error
 	for range attempts {
@@ -87,11 +88,12 @@ func (a *Adapter) findEndpoint(ctx context.Context, op, id string) (endpoint, er
 		}
 		last = err
 		listed, err := a.endpointIDs(ctx, op, filter("ID", id))
-		if err != nil && !vanished(err) {
+		switch {
+		case vanished(err): // it may be of anything, and is no list
+		case err != nil:
 			return endpoint{}, err
-		}
-		if !slices.ContainsFunc(listed, func(other string) bool { return strings.EqualFold(other, id) }) {
-			break
+		case !slices.ContainsFunc(listed, func(other string) bool { return strings.EqualFold(other, id) }):
+			return endpoint{}, fmt.Errorf("%w: %w", errNoEndpoint, last)
 		}
 	}
 	return endpoint{}, fmt.Errorf("%w: %w", errNoEndpoint, last)

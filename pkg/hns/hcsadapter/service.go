@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // library is HNS as its DLLs offer it: each method is one call of one export. A
@@ -100,7 +101,10 @@ func (s service) network(filter, name string) (*network, error) {
 		if err := s.read(kindNetwork, id, &n); err != nil {
 			return nil, err
 		}
-		if n.Name == name {
+		switch {
+		case !strings.EqualFold(n.ID, id):
+			return nil, fmt.Errorf("HNS shows network %q for %s", n.ID, id)
+		case n.Name == name:
 			return &n, nil
 		}
 	}
