@@ -73,6 +73,7 @@ type Dataplane struct {
 	problems   map[policy.Key]bool      // policies with something left out
 	dirty      map[*endpoint]policy.Key // to be rendered again, because of that policy or the zero key
 	check      map[string]bool          // endpoints to be read: their pod is gone
+	unread     string                   // endpoint at which the last transaction left off reading, "" for none
 	moved      map[string]uint64        // set id, or GUID of one that is gone → write sequence of its last move
 	folded     uint64                   // write sequence of the last observation
 	leftOut    map[ipsets.Name]bool     // sets that HNS refused

@@ -45,6 +45,16 @@ func turnsWorld(t *testing.T, pods int) *script {
 	return w
 }
 
+// restore goes on with a dataplane made of the dump of this one.
+func (s *script) restore() {
+	s.t.Helper()
+	d := s.dp.Dump()
+	view, err := d.View()
+	require.NoError(s.t, err)
+	s.dp, err = dataplane.Restore(dataplane.Config{Client: s.sim, Node: "n1", Now: s.clock}, d, view)
+	require.NoError(s.t, err)
+}
+
 func (s *script) pod0(i int, label string) {
 	s.t.Helper()
 	s.do(fmt.Sprintf("pod x/w%02d 10.0.1.%d app=w%02d %s", i, i+1, i, label))
@@ -101,6 +111,32 @@ func TestReadsYield(t *testing.T) {
 	require.True(t, w.report.Converged())
 }
 
+// TestFailedReadGoesBehind: endpoints whose reads fail slowly are due again before
+// the others were read, and do not take their turn.
+func TestFailedReadGoesBehind(t *testing.T) {
+	w := turnsWorld(t, 4)
+	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
+		if c.Op == hns.OpEndpointGet && when == hnssim.Before {
+			w.now = w.now.Add(40 * time.Second)
+		}
+	})
+	for i, ep := range []string{"ep-00", "ep-01"} {
+		w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: ep, Times: -1})
+		w.do(fmt.Sprintf("delete pod x/w%02d", i), fmt.Sprintf("delete pod x/w%02d", 2+i))
+	}
+	var order []string
+	for range 5 {
+		w.sim.ResetCalls()
+		w.tx.SetYield(func(int) bool { return true })
+		_ = w.apply()
+		for _, c := range w.sim.Calls() {
+			order = append(order, c.Target)
+		}
+		w.restore()
+	}
+	require.Equal(t, []string{"ep-00", "ep-01", "ep-02", "ep-03", "ep-00"}, order)
+}
+
 // TestTurnsOfCauses: a policy on one pod comes next, whatever waits: a policy on
 // all pods, or the changes of all other pods.
 func TestTurnsOfCauses(t *testing.T) {
@@ -141,11 +177,7 @@ func TestTurnsOfCauses(t *testing.T) {
 		w.turns(3)
 		w.do("policy two")
 		w.turns(yieldEach)
-		d := w.dp.Dump()
-		view, err := d.View()
-		require.NoError(t, err)
-		w.dp, err = dataplane.Restore(dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock}, d, view)
-		require.NoError(t, err)
+		w.restore()
 		w.do("policy one")
 		require.Equal(t, []string{"ep-08", "ep-04", "ep-09", "ep-05"}, w.turns(4))
 	})
