@@ -70,15 +70,16 @@ type Dataplane struct {
 	nodeAddrs  []netip.Addr
 	endpoints  map[string]*endpoint
 	byAddr     map[netip.Addr][]*endpoint
-	problems   map[policy.Key]bool      // policies with something left out
-	dirty      map[*endpoint]policy.Key // to be rendered again, because of that policy or the zero key
-	check      map[string]bool          // endpoints to be read: their pod is gone
-	moved      map[string]uint64        // set id, or GUID of one that is gone → write sequence of its last move
-	folded     uint64                   // write sequence of the last observation
-	leftOut    map[ipsets.Name]bool     // sets that HNS refused
-	sequence   uint64                   // of writes
-	turn       uint64                   // of the queue of pending updates: the last that was served
-	generation uint64                   // of transactions
+	problems   map[policy.Key]bool        // policies with something left out
+	dirty      map[*endpoint][]policy.Key // to be rendered again, because of policies or, without one, something else
+	check      map[string]bool            // endpoints to be read: their pod is gone
+	unread     string                     // endpoint at which the last transaction left off reading, "" for none
+	moved      map[string]uint64          // set id, or GUID of one that is gone → write sequence of its last move
+	folded     uint64                     // write sequence of the last observation
+	leftOut    map[ipsets.Name]bool       // sets that HNS refused
+	sequence   uint64                     // of writes
+	turn       uint64                     // of the queue of pending updates: the last that was served
+	generation uint64                     // of transactions
 	listing    listing
 	sets       retry
 	fresh      bool // our sets were not read yet
@@ -154,7 +155,7 @@ func New(cfg Config) *Dataplane {
 		endpoints: map[string]*endpoint{},
 		byAddr:    map[netip.Addr][]*endpoint{},
 		problems:  map[policy.Key]bool{},
-		dirty:     map[*endpoint]policy.Key{},
+		dirty:     map[*endpoint][]policy.Key{},
 		check:     map[string]bool{},
 		moved:     map[string]uint64{},
 		leftOut:   map[ipsets.Name]bool{},

@@ -35,6 +35,8 @@ type DueDump struct {
 	Unsettled bool `json:"unsettled,omitempty"`
 	// Turn of the queue that was served last.
 	Turn uint64 `json:"turn,omitempty"`
+	// Read is the endpoint at which the last transaction left off reading.
+	Read string `json:"read,omitempty"`
 }
 
 // RetryDump is a backoff.

@@ -52,8 +52,8 @@ func (d *Dataplane) renderLocked(ep *endpoint) {
 		if ep.wished.To = d.generation; ep.queued == 0 {
 			ep.wished.From = d.generation
 		}
-		if by := d.dirty[ep]; by != (policy.Key{}) {
-			ep.changedBy = by
+		if by := d.dirty[ep]; len(by) > 0 {
+			ep.changedBy = by[0]
 			ep.queued = min(ep.queued, d.nextTurnLocked(ep))
 		}
 	}

@@ -46,10 +46,17 @@ func (r *run) read(ctx context.Context) {
 			single = append(single, id)
 		}
 	}
-	d.mu.Unlock()
+	// Reading goes on where it was left: one that fails slowly is due again before
+	// the others were read.
 	slices.Sort(single)
+	at, _ := slices.BinarySearch(single, d.unread)
+	single, d.unread = slices.Concat(single[at:], single[:at]), ""
+	d.mu.Unlock()
 	for i, id := range single {
 		if r.get(ctx, id); r.yields(len(single) - i - 1) {
+			d.mu.Lock()
+			d.unread = single[i+1]
+			d.mu.Unlock()
 			return
 		}
 	}

@@ -73,7 +73,7 @@ func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
 			d.restoreEndpointLocked(ep, ed)
 		}
 	}
-	d.turn = dump.Due.Turn
+	d.turn, d.unread = dump.Due.Turn, dump.Due.Read
 	d.found = nil // they were told
 	return d, nil
 }

@@ -144,7 +144,7 @@ func (d *Dataplane) dumpDueLocked() DueDump {
 	due := DueDump{
 		Sets:    RetryDump{Attempts: d.sets.tries, At: d.sets.at},
 		Listing: RetryDump{Attempts: d.listing.retry.tries, At: d.listing.retry.at},
-		Unread:  d.fresh, Unsettled: d.listing.unsettled, Turn: d.turn,
+		Unread:  d.fresh, Unsettled: d.listing.unsettled, Turn: d.turn, Read: d.unread,
 	}
 	if d.listing.wanted {
 		due.Listing.At = d.now

@@ -53,6 +53,7 @@ func (d *Dataplane) stageLocked(tx *Transaction) changes {
 // renderDirtyLocked renders the marked endpoints, in order: it decides whose turn
 // comes first. d.mu must be held.
 func (d *Dataplane) renderDirtyLocked() {
+	d.settleCausesLocked()
 	for _, ep := range slices.SortedFunc(maps.Keys(d.dirty), func(a, b *endpoint) int { return cmp.Compare(a.id, b.id) }) {
 		d.renderLocked(ep)
 	}

@@ -77,12 +77,31 @@ func (r *run) yields(left int) bool {
 }
 
 // markLocked has an endpoint rendered again, because a policy changed or, with
-// the zero key, something else. Of several policies the first by name counts.
-// d.mu must be held.
+// the zero key, something else. d.mu must be held.
 func (d *Dataplane) markLocked(ep *endpoint, by policy.Key) {
-	none := policy.Key{}
-	if was, ok := d.dirty[ep]; !ok || by != none && (was == none || compareKeys(by, was) < 0) {
-		d.dirty[ep] = by
+	causes := d.dirty[ep]
+	if by != (policy.Key{}) {
+		causes = append(causes, by)
+	}
+	d.dirty[ep] = causes
+}
+
+// settleCausesLocked leaves of several policies the one that the fewest endpoints
+// are marked for: a policy on all pods does not make one on a single pod wait. d.mu
+// must be held.
+func (d *Dataplane) settleCausesLocked() {
+	marks := map[policy.Key]int{}
+	for _, by := range d.dirty {
+		for _, key := range by {
+			marks[key]++
+		}
+	}
+	for ep, by := range d.dirty {
+		if len(by) > 1 {
+			d.dirty[ep] = []policy.Key{slices.MinFunc(by, func(a, b policy.Key) int {
+				return cmp.Or(cmp.Compare(marks[a], marks[b]), compareKeys(a, b))
+			})}
+		}
 	}
 }
 

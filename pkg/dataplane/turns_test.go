@@ -45,6 +45,16 @@ func turnsWorld(t *testing.T, pods int) *script {
 	return w
 }
 
+// restore goes on with a dataplane made of the dump of this one.
+func (s *script) restore() {
+	s.t.Helper()
+	d := s.dp.Dump()
+	view, err := d.View()
+	require.NoError(s.t, err)
+	s.dp, err = dataplane.Restore(dataplane.Config{Client: s.sim, Node: "n1", Now: s.clock}, d, view)
+	require.NoError(s.t, err)
+}
+
 func (s *script) pod0(i int, label string) {
 	s.t.Helper()
 	s.do(fmt.Sprintf("pod x/w%02d 10.0.1.%d app=w%02d %s", i, i+1, i, label))
@@ -101,6 +111,32 @@ func TestReadsYield(t *testing.T) {
 	require.True(t, w.report.Converged())
 }
 
+// TestFailedReadGoesBehind: endpoints whose reads fail slowly are due again before
+// the others were read, and do not take their turn.
+func TestFailedReadGoesBehind(t *testing.T) {
+	w := turnsWorld(t, 4)
+	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
+		if c.Op == hns.OpEndpointGet && when == hnssim.Before {
+			w.now = w.now.Add(40 * time.Second)
+		}
+	})
+	for i, ep := range []string{"ep-00", "ep-01"} {
+		w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: ep, Times: -1})
+		w.do(fmt.Sprintf("delete pod x/w%02d", i), fmt.Sprintf("delete pod x/w%02d", 2+i))
+	}
+	var order []string
+	for range 5 {
+		w.sim.ResetCalls()
+		w.tx.SetYield(func(int) bool { return true })
+		_ = w.apply()
+		for _, c := range w.sim.Calls() {
+			order = append(order, c.Target)
+		}
+		w.restore()
+	}
+	require.Equal(t, []string{"ep-00", "ep-01", "ep-02", "ep-03", "ep-00"}, order)
+}
+
 // TestTurnsOfCauses: a policy on one pod comes next, whatever waits: a policy on
 // all pods, or the changes of all other pods.
 func TestTurnsOfCauses(t *testing.T) {
@@ -111,6 +147,11 @@ func TestTurnsOfCauses(t *testing.T) {
 		w.do("policy one", "policy two")
 		require.Equal(t, []string{"ep-03", "ep-08", "ep-09", "ep-04"}, w.turns(4))
 		require.Equal(t, []string{"ep-05", "ep-06", "ep-07"}, w.turns(never))
+	})
+	t.Run("policies that come together", func(t *testing.T) {
+		w := turnsWorld(t, 10)
+		w.do("policy all", "policy one", "policy two")
+		require.Equal(t, []string{"ep-00", "ep-08", "ep-09", "ep-01"}, w.turns(4))
 	})
 	t.Run("pods", func(t *testing.T) {
 		w := turnsWorld(t, 10)
@@ -141,11 +182,7 @@ func TestTurnsOfCauses(t *testing.T) {
 		w.turns(3)
 		w.do("policy two")
 		w.turns(yieldEach)
-		d := w.dp.Dump()
-		view, err := d.View()
-		require.NoError(t, err)
-		w.dp, err = dataplane.Restore(dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock}, d, view)
-		require.NoError(t, err)
+		w.restore()
 		w.do("policy one")
 		require.Equal(t, []string{"ep-08", "ep-04", "ep-09", "ep-05"}, w.turns(4))
 	})
@@ -168,7 +205,8 @@ func TestFailedUpdateGoesBehind(t *testing.T) {
 }
 
 // TestNobodyStarves: HNS manages one endpoint in each transaction, and each brings
-// a policy on one pod and changes the one on all. Every endpoint has its turn all the same.
+// a policy on one pod and changes the one on all. Every endpoint has its turn all the same:
+// one in each, and three causes share them.
 func TestNobodyStarves(t *testing.T) {
 	const pods = 10
 	w := turnsWorld(t, pods)
@@ -181,7 +219,7 @@ func TestNobodyStarves(t *testing.T) {
 		np.Spec.Ingress[0].Ports[0].Port = new(intstr.FromInt(1 + round))
 		w.tx.SetPolicy(np)
 		for _, ep := range w.turns(yieldEach) {
-			require.LessOrEqual(t, round-rounds[ep], 2*pods, "%s in round %d", ep, round)
+			require.LessOrEqual(t, round-rounds[ep], 3*pods, "%s in round %d", ep, round)
 			rounds[ep] = round
 		}
 	}

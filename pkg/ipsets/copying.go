@@ -113,11 +113,15 @@ func (p *Copying) Content(pace pieces.Pace) {
 		for a, bits := range s.addrs.bits {
 			b.Add(part{set: i, addr: a, bits: bits})
 		}
-		for m := range s.members.bits {
+		for m, bits := range s.members.bits {
+			if bits&(wanted|applied) == 0 { // it was refused once, which is not noted
+				b.Look()
+				continue
+			}
 			b.Add(part{set: i, member: m, bits: s.membership(m)})
 		}
 		for m := range s.left {
-			if s.members.bits[m] == 0 { // else it came already
+			if !s.members.is(m, wanted|applied) { // else it came already
 				b.Add(part{set: i, member: m, bits: leftOut})
 			}
 		}

@@ -142,3 +142,25 @@ func TestCopyMeanwhile(t *testing.T) {
 		})
 	}
 }
+
+// A member that is left out, of content that was refused with it, comes once.
+func TestCopyOfWhatIsLeftOut(t *testing.T) {
+	for more, pauses := true, 1; more; pauses++ {
+		c := NewCache()
+		nested := NestedLabel("app", "a", "b")
+		for _, n := range []Name{leafA, leafB, nested} {
+			c.Hold(n, rule)
+		}
+		c.AddMember(nested, leafA)
+		c.AddMember(nested, leafB)
+		c.AddAddr(leafA, addr1)
+		c.Reject(nested)
+		c.Reject(leafA)
+		tk := c.take(1)
+		for range pauses {
+			_, more = tk.next()
+		}
+		c.Reject(nested) // without leafA
+		tk.check(t)
+	}
+}
