@@ -66,6 +66,11 @@ func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
 			d.restoreEndpointLocked(ep, ed)
 		}
 	}
+	for _, s := range dump.Sets { // now that everybody holds again what they need
+		if n, ok := d.cache.Lookup(s.ID); ok {
+			d.cache.Recall(n, s.Spare, s.Since)
+		}
+	}
 	d.turn = dump.Due.Turn
 	d.found = nil // they were told
 	return d, nil
@@ -79,8 +84,8 @@ func (due DueDump) listing() listing {
 	return l
 }
 
-// restoreSetLocked gives a set what a dump has of it beside its content. d.mu
-// must be held.
+// restoreSetLocked gives a set what a dump has of how its writes ended. d.mu must
+// be held.
 func (d *Dataplane) restoreSetLocked(n ipsets.Name, s SetDump) {
 	if s.Unknown {
 		d.cache.Unknown(n)
@@ -89,7 +94,6 @@ func (d *Dataplane) restoreSetLocked(n ipsets.Name, s SetDump) {
 		d.cache.Reject(n)
 		d.leftOut[n] = true
 	}
-	d.cache.Recall(n, s.Spare, s.Since)
 }
 
 // restoreEndpointLocked gives an endpoint what a dump has of it beside its rules.
