@@ -53,10 +53,13 @@ func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
 	for _, s := range dump.Sets {
 		n, ok := d.cache.Lookup(s.ID)
 		if !ok && s.Unknown { // nobody needs it, and it may be there
-			n, ok = ipsets.ParseName(s.Name, s.Type == string(hns.NestedIPSet))
+			if n, ok = ipsets.ParseName(s.Name, s.Type == string(hns.NestedIPSet)); ok {
+				d.cache.Unknown(n)
+			}
 		}
-		if ok {
-			d.restoreSetLocked(n, s)
+		if ok && s.Refused {
+			d.cache.Reject(n)
+			d.leftOut[n] = true
 		}
 	}
 	d.leaveOutLocked()
@@ -66,9 +69,9 @@ func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
 			d.restoreEndpointLocked(ep, ed)
 		}
 	}
-	for _, s := range dump.Sets { // now that everybody holds again what they need
+	for _, s := range dump.Sets { // now that what is held again is defined
 		if n, ok := d.cache.Lookup(s.ID); ok {
-			d.cache.Recall(n, s.Spare, s.Since)
+			d.restoreSetLocked(n, s)
 		}
 	}
 	d.turn = dump.Due.Turn
@@ -84,16 +87,13 @@ func (due DueDump) listing() listing {
 	return l
 }
 
-// restoreSetLocked gives a set what a dump has of how its writes ended. d.mu must
-// be held.
+// restoreSetLocked gives a set what a dump has of its last write, and since when
+// it is as it is. d.mu must be held.
 func (d *Dataplane) restoreSetLocked(n ipsets.Name, s SetDump) {
 	if s.Unknown {
 		d.cache.Unknown(n)
 	}
-	if s.Refused {
-		d.cache.Reject(n)
-		d.leftOut[n] = true
-	}
+	d.cache.Recall(n, s.Spare, s.Since)
 }
 
 // restoreEndpointLocked gives an endpoint what a dump has of it beside its rules.
