@@ -60,10 +60,13 @@ func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
 	for _, s := range dump.Sets {
 		n, ok := d.cache.Lookup(s.ID)
 		if !ok && s.Unknown { // nobody needs it, and it may be there
-			n, ok = ipsets.ParseName(s.Name, s.Type == string(hns.NestedIPSet))
+			if n, ok = ipsets.ParseName(s.Name, s.Type == string(hns.NestedIPSet)); ok {
+				d.cache.Unknown(n)
+			}
 		}
-		if ok {
-			d.restoreSetLocked(n, s)
+		if ok && s.Refused {
+			d.cache.Reject(n)
+			d.leftOut[n] = true
 		}
 	}
 	d.leaveOutLocked()
@@ -71,6 +74,11 @@ func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
 	for _, ed := range dump.Endpoints {
 		if ep := d.endpoints[ed.ID]; ep != nil {
 			d.restoreEndpointLocked(ep, ed)
+		}
+	}
+	for _, s := range dump.Sets { // now that what is held again is defined
+		if n, ok := d.cache.Lookup(s.ID); ok {
+			d.restoreSetLocked(n, s)
 		}
 	}
 	d.turn, d.unread = dump.Due.Turn, dump.Due.Read
@@ -86,15 +94,11 @@ func (due DueDump) listing() listing {
 	return l
 }
 
-// restoreSetLocked gives a set what a dump has of it beside its content. d.mu
-// must be held.
+// restoreSetLocked gives a set what a dump has of its last write, and since when
+// it is as it is. d.mu must be held.
 func (d *Dataplane) restoreSetLocked(n ipsets.Name, s SetDump) {
 	if s.Unknown {
 		d.cache.Unknown(n)
-	}
-	if s.Refused {
-		d.cache.Reject(n)
-		d.leftOut[n] = true
 	}
 	d.cache.Recall(n, s.Spare, s.Since)
 }

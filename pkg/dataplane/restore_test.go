@@ -74,6 +74,27 @@ func TestRestorePinned(t *testing.T) {
 	require.Equal(t, late(was), late(again.Dump()))
 }
 
+// TestRestorePinnedSet: a set that only the pin of an endpoint keeps, of which the last
+// write has an unknown outcome, is fed as before and late since when it was.
+func TestRestorePinnedSet(t *testing.T) {
+	w := newWorld(t, policyText("p", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`))
+	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "policy p", "pod x/a 10.0.1.1 app=api remote", "apply",
+		"fault SetPolicy/Update * refuse", "fault ACL/Update * refuse",
+		"pod x/b 10.0.1.2 app=api remote", "delete policy x/p", "! apply")
+	late := w.now
+	w.do("advance 1s", "fault Network/Get * refuse", "fault Endpoint/Get * refuse", "! apply")
+	was := w.dp.Dump()
+	require.Equal(t, []string{"ep"}, was.Sets[0].Pins)
+	require.Empty(t, was.Sets[0].Holders)
+	require.Equal(t, late, was.Sets[0].Since)
+
+	view, err := was.View()
+	require.NoError(t, err)
+	w.dp, err = dataplane.Restore(dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock}, was, view)
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(was.Sets, w.dp.Dump().Sets))
+}
+
 // restore puts a dataplane that goes on from the dump in place of the walker's.
 func (w *walker) restore() {
 	w.note("restore")
