@@ -276,10 +276,11 @@ func (p *player) handIn(ctx context.Context, l *lane, tx *dataplane.Transaction)
 	obs := p.observed[l.step.Observed]
 	delete(p.observed, l.step.Observed)
 	if obs == nil {
-		p.loose, l.unsure = true, true
+		p.loose, p.blind, l.unsure = true, true, true
 		p.found(l, nil, Finding{Kind: Note, Text: fmt.Sprintf("the observation of step %d is not handed in: it is not in the recording as a whole", l.step.Observed)})
 		return
 	}
+	p.blind = false
 	tx.SetObservation(obs)
 }
 

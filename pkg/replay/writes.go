@@ -98,7 +98,8 @@ func (p *player) unjudged(a asked) bool {
 			return true
 		}
 	}
-	return !p.world.setsRead
+	_, seen := p.world.endpoints[a.endpoint]
+	return !p.world.setsRead || p.blind && a.endpoint != "" && !seen
 }
 
 // object is what a call is about, in a word.
