@@ -46,3 +46,12 @@ func (d *Dataplane) Holds() (begin, longest time.Duration) {
 	_ = s.dump()
 	return begin, longest
 }
+
+// Stage folds a transaction in, and returns how long that took.
+func (d *Dataplane) Stage(tx *Transaction) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	began := time.Now()
+	d.stageLocked(tx)
+	return time.Since(began)
+}

@@ -2,10 +2,14 @@ package dataplane_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
 )
 
 // TestScenario_E1_OneAddressJoinsABusySet: a set used by 500 policies on 100
@@ -117,4 +121,28 @@ spec:
 		w.do(fmt.Sprintf("policy p%d", i))
 	}
 	return w
+}
+
+// BenchmarkStage stages one event a time: a pod of another node becomes one of
+// another workload, and so leaves sets and joins others, or its labels are none that
+// a policy asks for.
+func BenchmarkStage(b *testing.B) {
+	for _, n := range []struct{ pods, policies int }{{1000, 500}, {100_000, 5000}} {
+		b.Run(fmt.Sprintf("pods=%d/policies=%d", n.pods, n.policies), func(b *testing.B) {
+			dp := newCrowd(b, n.pods, n.policies)
+			var took []time.Duration
+			i := 0
+			for b.Loop() {
+				i++
+				pod := crowdPod(1+i%999, i) // not local
+				pod.Labels["app"] = fmt.Sprint("app-", i%500)
+				tx := dataplane.NewTransaction()
+				tx.SetPod(pod)
+				took = append(took, dp.Stage(tx))
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "p50-ns")
+			b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "p99-ns")
+		})
+	}
 }
