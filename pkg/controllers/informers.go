@@ -97,7 +97,7 @@ var _ cache.ListerWatcherWithContext = &tracked{}
 func (t *tracked) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	var list runtime.Object
 	var err error
-	if each, ok := t.inner.(eachLister); ok {
+	if each, ok := t.inner.(podLister); ok {
 		list, err = listKept(ctx, each, options, t.keep)
 	} else {
 		list, err = t.inner.ListWithContext(ctx, options)

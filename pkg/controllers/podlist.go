@@ -26,14 +26,14 @@ type podSource struct {
 	client *rest.RESTClient
 }
 
-var _ eachLister = podSource{}
+var _ podLister = podSource{}
 
 func newPodSource(c *rest.RESTClient) podSource {
 	return podSource{cache.NewListWatchFromClient(c, "pods", metav1.NamespaceAll, fields.Everything()), c}
 }
 
-// ListEach implements eachLister.
-func (s podSource) ListEach(ctx context.Context, options metav1.ListOptions, yield func(any) error) (metav1.ListMeta, error) {
+// ListEach implements podLister.
+func (s podSource) ListEach(ctx context.Context, options metav1.ListOptions, yield func(*corev1.Pod) error) (metav1.ListMeta, error) {
 	body, err := s.client.Get().Resource("pods").VersionedParams(&options, metav1.ParameterCodec).Stream(ctx)
 	if err != nil {
 		return metav1.ListMeta{}, err
@@ -46,11 +46,7 @@ func (s podSource) ListEach(ctx context.Context, options metav1.ListOptions, yie
 // is what PodFrom reads.
 func (s podSource) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	list := &corev1.PodList{}
-	meta, err := s.ListEach(ctx, options, func(obj any) error {
-		pod, ok := obj.(*corev1.Pod)
-		if !ok {
-			return fmt.Errorf("list pods: %T is no pod", obj)
-		}
+	meta, err := s.ListEach(ctx, options, func(pod *corev1.Pod) error {
 		list.Items = append(list.Items, *pod)
 		return nil
 	})
@@ -66,7 +62,7 @@ func (s podSource) ListWithContext(ctx context.Context, options metav1.ListOptio
 const protobufMagic = "k8s\x00"
 
 // eachPod decodes a PodList. It returns an error unless the list came to its end.
-func eachPod(r *bufio.Reader, yield func(any) error) (metav1.ListMeta, error) {
+func eachPod(r *bufio.Reader, yield func(*corev1.Pod) error) (metav1.ListMeta, error) {
 	var meta metav1.ListMeta
 	if magic, err := r.Peek(len(protobufMagic)); err != nil {
 		return meta, fmt.Errorf("list pods: %w", noEOF(err))
@@ -189,7 +185,7 @@ func noEOF(err error) error {
 	return err
 }
 
-func eachPodJSON(r io.Reader, yield func(any) error) (metav1.ListMeta, error) {
+func eachPodJSON(r io.Reader, yield func(*corev1.Pod) error) (metav1.ListMeta, error) {
 	var list corev1.PodList
 	if err := json.NewDecoder(r).Decode(&list); err != nil {
 		return list.ListMeta, fmt.Errorf("list pods: %w", noEOF(err))
