@@ -19,7 +19,10 @@ type Applier interface {
 
 // Observer reads HNS for the reconciler.
 type Observer interface {
-	Observe(ctx context.Context) (*dataplane.Observation, error)
+	// NextLook says what to read next, and when: in the past for at once.
+	NextLook() (dataplane.Look, time.Time)
+	// Observe reads it. nil: there is nothing new.
+	Observe(ctx context.Context, look dataplane.Look) (*dataplane.Observation, error)
 }
 
 // Config is what a Controller needs.

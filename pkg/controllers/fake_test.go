@@ -255,7 +255,7 @@ type observer struct {
 	err   error
 }
 
-func (o observer) Observe(ctx context.Context) (*dataplane.Observation, error) {
+func (o observer) Observe(ctx context.Context, _ dataplane.Look) (*dataplane.Observation, error) {
 	select {
 	case <-time.After(o.takes):
 		return &dataplane.Observation{}, o.err

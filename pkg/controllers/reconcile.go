@@ -23,7 +23,7 @@ func (c *Controller) reconcile(ctx context.Context) {
 			pause = 0
 		}
 		next := c.cfg.ReconcileInterval
-		obs, err := c.cfg.Observer.Observe(ctx)
+		obs, err := c.cfg.Observer.Observe(ctx, dataplane.Everything())
 		switch {
 		case ctx.Err() != nil:
 			return

@@ -20,7 +20,7 @@ type observations struct {
 	err error
 }
 
-func (o *observations) Observe(context.Context) (*dataplane.Observation, error) {
+func (o *observations) Observe(context.Context, dataplane.Look) (*dataplane.Observation, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.at = append(o.at, time.Since(start))

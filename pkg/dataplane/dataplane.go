@@ -207,6 +207,7 @@ type run struct {
 	started time.Time
 	changes changes
 	calls   map[string]int
+	busy    time.Duration // of HNS
 	errs    []error
 	yield   func(turns int) bool // of the transaction
 	turns   int                  // endpoints read one by one, or updated
@@ -216,10 +217,18 @@ type run struct {
 // call counts one HNS request, makes it, and keeps its error.
 func (r *run) call(op string, do func() error) error {
 	r.calls[op]++
-	err := do()
+	err := r.timed(do)
 	if err != nil {
 		r.errs = append(r.errs, err)
 	}
+	return err
+}
+
+// timed makes a request and adds up what HNS took for it.
+func (r *run) timed(do func() error) error {
+	began := r.d.cfg.Now()
+	err := do()
+	r.busy += r.d.cfg.Now().Sub(began)
 	return err
 }
 
@@ -233,6 +242,7 @@ func (d *Dataplane) report(r *run, tx *Transaction, plan Plan) Report {
 		Generation: d.generation,
 		Started:    r.started,
 		Took:       now.Sub(r.started),
+		Busy:       r.busy,
 		Objects:    tx.Len(),
 		Changes:    r.changes.list(),
 		Plan:       plan.Summary(),

@@ -98,7 +98,7 @@ func TestObserveHoldsUpNobody(t *testing.T) {
 	began, release := w.stall("Endpoint/List", hnssim.After)
 	observed := make(chan *dataplane.Observation)
 	go func() {
-		obs, err := w.dp.Observe(t.Context())
+		obs, err := w.dp.Observe(t.Context(), dataplane.Everything())
 		if err != nil {
 			t.Error(err)
 		}
@@ -124,7 +124,7 @@ func TestCanceled(t *testing.T) {
 	require.False(t, report.Converged())
 	require.Positive(t, report.RetryAfter)
 	require.Len(t, w.dp.Dump().Policies, 1)
-	_, err = w.dp.Observe(ctx)
+	_, err = w.dp.Observe(ctx, dataplane.Everything())
 	require.ErrorIs(t, err, hns.ErrUnavailable)
 
 	w.tx = dataplane.NewTransaction()

@@ -143,7 +143,7 @@ func (ep *endpoint) fail(err error, now time.Time) {
 // quiet is call for requests whose object may be gone, which is no error.
 func (r *run) quiet(op string, do func() error) error {
 	r.calls[op]++
-	err := do()
+	err := r.timed(do)
 	if err != nil && !hns.EndpointGone(err) {
 		r.errs = append(r.errs, err)
 	}

@@ -22,8 +22,9 @@ type Observation struct {
 
 // Observe reads the network and the endpoints, outside the door: a slow listing
 // delays no event. Nothing changes until the observation comes in with a
-// transaction; what has moved since then is left alone.
-func (d *Dataplane) Observe(ctx context.Context) (*Observation, error) {
+// transaction; what has moved since then is left alone. It returns nil when a look
+// that is not at everything finds nothing new.
+func (d *Dataplane) Observe(ctx context.Context, look Look) (*Observation, error) {
 	d.mu.Lock()
 	obs := &Observation{sequence: d.sequence, seen: map[string]bool{}}
 	known := slices.Sorted(maps.Keys(d.endpoints))

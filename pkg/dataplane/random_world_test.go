@@ -255,7 +255,7 @@ func (w *walker) waiting() []string {
 
 // observe reads HNS, and says whether HNS answered.
 func (w *walker) observe() *dataplane.Observation {
-	obs, err := w.door().Observe(w.ctx)
+	obs, err := w.door().Observe(w.ctx, dataplane.Everything())
 	if err != nil && !w.faulty {
 		w.fail("observe: %v", err)
 	}

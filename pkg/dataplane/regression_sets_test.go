@@ -167,7 +167,7 @@ func TestOrphanGetsItsName(t *testing.T) {
 func TestObservationsOutOfOrder(t *testing.T) {
 	w := newWorld(t, bPolicies)
 	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "policy good", "apply")
-	old, err := w.dp.Observe(t.Context())
+	old, err := w.dp.Observe(t.Context(), dataplane.Everything())
 	require.NoError(t, err)
 	w.do("pod x/a 10.0.1.1 app=api remote", "apply", "calls SetPolicy/Update=1", "observe", "apply", "calls")
 	w.tx.SetObservation(old)

@@ -33,6 +33,8 @@ type Report struct {
 	Generation uint64        `json:"generation"`
 	Started    time.Time     `json:"started"`
 	Took       time.Duration `json:"took"` // nanoseconds
+	// Busy is how much of that HNS took.
+	Busy time.Duration `json:"busy,omitempty"`
 	// Objects is the number of object changes that came in.
 	Objects int `json:"objects"`
 	// Changes counts those that changed something, sorted.

@@ -56,7 +56,7 @@ func TestScenario_A1_EveryInterleaving(t *testing.T) {
 					hit = true
 					at++ // the observation's own calls come here too
 					var err error
-					obs, err = w.dp.Observe(t.Context())
+					obs, err = w.dp.Observe(t.Context(), dataplane.Everything())
 					require.NoError(t, err)
 					return
 				}
@@ -93,7 +93,7 @@ func TestScenario_A1_EveryInterleaving(t *testing.T) {
 				}
 				at++
 			})
-			obs, err := w.dp.Observe(t.Context())
+			obs, err := w.dp.Observe(t.Context(), dataplane.Everything())
 			require.NoError(t, err)
 			w.sim.OnCall(nil)
 			if !hit {

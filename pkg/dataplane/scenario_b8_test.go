@@ -94,7 +94,7 @@ func TestScenario_B8_PoliciesWhilePodsAreRelabelled(t *testing.T) {
 	})
 	all.Go(func() {
 		for range b8Events / 20 {
-			obs, err := w.dp.Observe(ctx)
+			obs, err := w.dp.Observe(ctx, dataplane.Everything())
 			if err != nil {
 				t.Error(err)
 			}

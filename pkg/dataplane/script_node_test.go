@@ -32,7 +32,7 @@ func (s *script) nodeCommand(name string, args []string) error {
 		s.before(args[0], strings.Trim(args[1], "*"), args[2:])
 	case "look": // look: read what HNS shows now, for a later fold
 		var err error
-		s.seen, err = s.dp.Observe(s.t.Context())
+		s.seen, err = s.dp.Observe(s.t.Context(), dataplane.Everything())
 		return err
 	case "fold": // fold: the next transaction carries what was looked at
 		s.tx.SetObservation(s.seen)

@@ -143,7 +143,7 @@ func (s *script) command(args []string) error {
 		s.now = s.now.Add(d)
 		return err
 	case "observe": // the next transaction carries what HNS shows now
-		obs, err := s.dp.Observe(s.t.Context())
+		obs, err := s.dp.Observe(s.t.Context(), dataplane.Everything())
 		s.tx.SetObservation(obs)
 		return err
 	case "apply": // apply: fails when HNS refused something

@@ -20,9 +20,20 @@ type Client interface {
 	// (State 3, or 2 on L1VH nodes) and not remote. Order is not defined.
 	ListEndpoints(ctx context.Context) ([]Endpoint, error)
 
+	// EndpointIDs enumerates the endpoints that pods of our network may have, by
+	// GUID, and reads none: two DLL calls. There may be others among them, of which
+	// GetEndpoint says ErrElsewhere. Order is not defined.
+	EndpointIDs(ctx context.Context) ([]string, error)
+
 	// GetEndpoint reads one endpoint in whatever state it is.
-	// ErrNotFound: it is gone.
+	// ErrNotFound: it is gone. ErrElsewhere: it is remote, or of another network.
 	GetEndpoint(ctx context.Context, id string) (Endpoint, error)
+
+	// Hold has the calls for one endpoint share a handle of HNS, which the first of
+	// them opens and release closes: a read, a write and a read are five DLL calls
+	// then, and nine otherwise. It makes no call itself. Nobody holds an endpoint
+	// twice; release is called once, and not while a call for it is made.
+	Hold(ctx context.Context, endpoint string) (release func())
 
 	// ModifySets sends one request for sets of one type, all or nothing.
 	// Add: ErrAlreadyExists for a set that is there, ErrNotFound for a nested

@@ -19,6 +19,11 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrUnavailable: the service hangs, is down, or the call broke off.
 	ErrUnavailable = errors.New("service unavailable")
+	// ErrUnlisted: HNS answered, with a code that is in no table of ours. A write
+	// may have been done: a read has to tell.
+	ErrUnlisted = errors.New("answered with a code of no known meaning")
+	// ErrElsewhere: the endpoint is remote, or of another network.
+	ErrElsewhere = errors.New("not a local endpoint of our network")
 )
 
 // Object kinds of an OpError.
@@ -33,6 +38,7 @@ const (
 const (
 	OpNetworkGet   = "Network/Get"
 	OpEndpointList = "Endpoint/List"
+	OpEndpointIDs  = "Endpoint/Enumerate"
 	OpEndpointGet  = "Endpoint/Get"
 	OpACLAdd       = "ACL/Add"
 	OpACLUpdate    = "ACL/Update"
@@ -74,6 +80,15 @@ func OutcomeUnknown(err error) bool {
 		}
 	}
 	return true
+}
+
+// CodeOf returns the HRESULT with which HNS answered, 0 when there is none.
+func CodeOf(err error) uint32 {
+	var op *OpError
+	if !errors.As(err, &op) {
+		return 0
+	}
+	return op.Code
 }
 
 // EndpointGone reports whether err says that the endpoint itself, not a set

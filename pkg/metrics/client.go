@@ -45,6 +45,17 @@ func (c *client) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
 	return list, err
 }
 
+// EndpointIDs implements hns.Client.
+func (c *client) EndpointIDs(ctx context.Context) ([]string, error) {
+	end := c.begin(hns.OpEndpointIDs)
+	ids, err := c.next.EndpointIDs(ctx)
+	c.m.calls.listEndpoints.observe(end(err), err != nil)
+	return ids, err
+}
+
+// Hold implements hns.Client.
+func (c *client) Hold(ctx context.Context, endpoint string) func() { return c.next.Hold(ctx, endpoint) }
+
 // GetEndpoint implements hns.Client. That the endpoint is gone is an answer,
 // and the usual one when a pod has ended: it is no failure.
 func (c *client) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {

@@ -109,7 +109,7 @@ func TestOfDataplane(t *testing.T) {
 
 	// Somebody else clears one endpoint; the simulator counts that call too.
 	require.NoError(t, a.m.Client(a.sim).ReplacePolicies(t.Context(), "ep-1", nil))
-	obs, err := a.dp.Observe(t.Context())
+	obs, err := a.dp.Observe(t.Context(), dataplane.Everything())
 	require.NoError(t, err)
 	tx = dataplane.NewTransaction()
 	tx.SetObservation(obs)

@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"context"
+	"slices"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 )
@@ -91,6 +92,20 @@ func (c *client) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
 	k.end(err, func(s *seen, to *Call) int { return s.keepEndpoints(to, list) })
 	return list, err
 }
+
+// EndpointIDs implements hns.Client.
+func (c *client) EndpointIDs(ctx context.Context) ([]string, error) {
+	k := c.begin(ctx, hns.OpEndpointIDs, "", nil)
+	ids, err := c.next.EndpointIDs(ctx)
+	k.end(err, func(_ *seen, to *Call) int {
+		to.IDs = slices.Clone(ids)
+		return len(ids) * len("00000000-0000-0000-0000-000000000000")
+	})
+	return ids, err
+}
+
+// Hold implements hns.Client.
+func (c *client) Hold(ctx context.Context, endpoint string) func() { return c.next.Hold(ctx, endpoint) }
 
 // GetEndpoint implements hns.Client.
 func (c *client) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {

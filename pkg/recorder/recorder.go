@@ -39,7 +39,8 @@ const (
 // Dataplane is what is recorded. Its two methods may run at the same time.
 type Dataplane interface {
 	ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (dataplane.Report, error)
-	Observe(ctx context.Context) (*dataplane.Observation, error)
+	Observe(ctx context.Context, look dataplane.Look) (*dataplane.Observation, error)
+	NextLook() (dataplane.Look, time.Time)
 }
 
 // Recorder keeps the last steps of one dataplane. Its methods are safe for
@@ -131,10 +132,13 @@ func (r *Recorder) keepReport(report dataplane.Report) (*dataplane.Report, int) 
 	return &kept, size + reportBytes(kept)
 }
 
+// NextLook implements Dataplane.
+func (d *recorded) NextLook() (dataplane.Look, time.Time) { return d.next.NextLook() }
+
 // Observe implements Dataplane.
-func (d *recorded) Observe(ctx context.Context) (*dataplane.Observation, error) {
+func (d *recorded) Observe(ctx context.Context, look dataplane.Look) (*dataplane.Observation, error) {
 	rec := d.r.begin(Observation, nil, 0, nil)
-	obs, err := d.next.Observe(context.WithValue(ctx, stepKey{}, rec))
+	obs, err := d.next.Observe(context.WithValue(ctx, stepKey{}, rec), look)
 	d.r.end(rec, err, nil, 0, obs)
 	return obs, err
 }

@@ -146,7 +146,7 @@ func TestRecording(t *testing.T) {
 	np := allow("p", "web", "db")
 	w.sim.Inject(hnssim.Fault{Op: hns.OpACLAdd, Mode: hnssim.LoseReply})
 	failed := w.apply(func(tx *dataplane.Transaction) { tx.SetPolicy(np) })
-	obs, err := w.run.Observe(t.Context())
+	obs, err := w.run.Observe(t.Context(), dataplane.Everything())
 	require.NoError(t, err)
 	w.apply(func(tx *dataplane.Transaction) { tx.SetObservation(obs); tx.DeletePod(web.Key()) })
 	_, err = w.rec.Client(w.sim).Network(t.Context()) // of no step
@@ -263,7 +263,7 @@ func (s steps) ApplyDataplane(ctx context.Context, _ *dataplane.Transaction) (da
 	return dataplane.Report{}, s.apply(ctx)
 }
 
-func (s steps) Observe(ctx context.Context) (*dataplane.Observation, error) {
+func (s steps) Observe(ctx context.Context, _ dataplane.Look) (*dataplane.Observation, error) {
 	return &dataplane.Observation{}, s.apply(ctx)
 }
 
@@ -326,7 +326,7 @@ func TestStepThatWasBrokenOff(t *testing.T) {
 	cancel(errors.New("the end"))
 	_, err := w.run.ApplyDataplane(ctx, dataplane.NewTransaction())
 	require.Error(t, err)
-	_, err = w.run.Observe(ctx)
+	_, err = w.run.Observe(ctx, dataplane.Everything())
 	require.Error(t, err)
 	got := w.rec.Brief()
 	require.Len(t, got, 2)

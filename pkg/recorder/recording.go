@@ -140,6 +140,7 @@ type Call struct {
 	Policies []hns.EndpointPolicy `json:"policies,omitempty"`
 	// What was read.
 	Network   *NetworkValue   `json:"network,omitempty"`
+	IDs       []string        `json:"ids,omitempty"` // GUIDs
 	Endpoints []EndpointValue `json:"endpoints,omitempty"`
 	// Cut: not all of it was kept; what is left out has a Count and a Digest, here
 	// for ACLs and policies that were sent.

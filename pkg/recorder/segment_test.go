@@ -61,9 +61,9 @@ func TestSegments(t *testing.T) {
 // An observation may come in after the state was taken: it is there then.
 func TestObservationsGoAlong(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.MaxSteps = 3 })
-	superseded, err := w.run.Observe(t.Context())
+	superseded, err := w.run.Observe(t.Context(), dataplane.Everything())
 	require.NoError(t, err)
-	obs, err := w.run.Observe(t.Context())
+	obs, err := w.run.Observe(t.Context(), dataplane.Everything())
 	require.NoError(t, err)
 	for range 9 {
 		w.apply(func(*dataplane.Transaction) {})
@@ -84,7 +84,7 @@ func TestObservationsGoAlong(t *testing.T) {
 	}
 	require.NotContains(t, numbers(w.rec.Recording().Steps), uint64(2))
 	for range 3 {
-		_, err := w.run.Observe(t.Context())
+		_, err := w.run.Observe(t.Context(), dataplane.Everything())
 		require.NoError(t, err)
 	}
 	require.Len(t, w.rec.observed, maxObserved)
@@ -161,7 +161,7 @@ func (b *busy) ApplyDataplane(ctx context.Context, _ *dataplane.Transaction) (da
 	return b.report, nil
 }
 
-func (b *busy) Observe(ctx context.Context) (*dataplane.Observation, error) {
+func (b *busy) Observe(ctx context.Context, _ dataplane.Look) (*dataplane.Observation, error) {
 	b.call(ctx)
 	return &dataplane.Observation{}, nil
 }
@@ -213,7 +213,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		switch b.rand.IntN(20) {
 		case 0:
-			obs, _ = run.Observe(t.Context())
+			obs, _ = run.Observe(t.Context(), dataplane.Everything())
 		case 1:
 			tx.SetObservation(obs)
 		}
@@ -262,7 +262,7 @@ func TestConcurrentReaders(t *testing.T) {
 	})
 	observed := make(chan *dataplane.Observation, 1)
 	loop(func() {
-		obs, err := w.run.Observe(t.Context())
+		obs, err := w.run.Observe(t.Context(), dataplane.Everything())
 		require.NoError(t, err)
 		select {
 		case observed <- obs:

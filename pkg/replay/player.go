@@ -312,6 +312,15 @@ func (c client) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
 	return out.endpoints, out.err
 }
 
+// EndpointIDs implements hns.Client.
+func (c client) EndpointIDs(ctx context.Context) ([]string, error) {
+	out := c.p.ask(ctx, asked{op: hns.OpEndpointIDs})
+	return slices.Clone(out.ids), out.err
+}
+
+// Hold implements hns.Client.
+func (c client) Hold(context.Context, string) func() { return func() {} }
+
 // GetEndpoint implements hns.Client.
 func (c client) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
 	out := c.p.ask(ctx, asked{op: hns.OpEndpointGet, endpoint: id})

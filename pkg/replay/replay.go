@@ -220,7 +220,7 @@ func (p *player) observe(ctx context.Context) {
 	dp := p.dp
 	next, stop := iter.Pull(func(yield func(struct{}) bool) {
 		l.turn = func() bool { return !l.over && yield(struct{}{}) }
-		obs, err := dp.Observe(ctx)
+		obs, err := dp.Observe(ctx, dataplane.Everything())
 		if err == nil && dp == p.dp {
 			p.observed[s.Number] = obs
 		}

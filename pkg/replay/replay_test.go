@@ -84,7 +84,7 @@ func (s *stage) apply(events ...func(*dataplane.Transaction)) {
 // reconcile has HNS read and what was read handed in.
 func (s *stage) reconcile() {
 	s.t.Helper()
-	obs, err := s.door.Observe(s.t.Context())
+	obs, err := s.door.Observe(s.t.Context(), dataplane.Everything())
 	require.NoError(s.t, err)
 	s.apply(func(tx *dataplane.Transaction) { tx.SetObservation(obs) })
 }
@@ -182,7 +182,7 @@ func (s *stage) overlap(when hnssim.When) {
 	})
 	seen := make(chan *dataplane.Observation)
 	go func() {
-		obs, err := s.door.Observe(s.t.Context())
+		obs, err := s.door.Observe(s.t.Context(), dataplane.Everything())
 		if err != nil {
 			s.t.Error(err)
 		}
@@ -262,7 +262,7 @@ func TestReplay(t *testing.T) {
 				close(done)
 			}()
 			s.wait(time.Second)
-			obs, err := s.door.Observe(s.t.Context()) // over before the write is done
+			obs, err := s.door.Observe(s.t.Context(), dataplane.Everything()) // over before the write is done
 			require.NoError(s.t, err)
 			<-done
 			s.apply(func(tx *dataplane.Transaction) { tx.SetObservation(obs) })

@@ -79,6 +79,7 @@ type asked struct {
 // answer is what a call returns.
 type answer struct {
 	network   hns.Network
+	ids       []string       // of Endpoint/Enumerate
 	endpoints []hns.Endpoint // one for Endpoint/Get
 	err       error
 }
@@ -89,7 +90,7 @@ var verbs = map[string]hns.Verb{
 }
 
 func isRead(op string) bool {
-	return op == hns.OpNetworkGet || op == hns.OpEndpointList || op == hns.OpEndpointGet
+	return op == hns.OpNetworkGet || op == hns.OpEndpointList || op == hns.OpEndpointIDs || op == hns.OpEndpointGet
 }
 
 // on makes the call to a client.
@@ -100,6 +101,8 @@ func (a asked) on(ctx context.Context, c hns.Client) (out answer) {
 		out.network, out.err = c.Network(ctx)
 	case hns.OpEndpointList:
 		out.endpoints, out.err = c.ListEndpoints(ctx)
+	case hns.OpEndpointIDs:
+		out.ids, out.err = c.EndpointIDs(ctx)
 	case hns.OpEndpointGet:
 		var e hns.Endpoint
 		e, out.err = c.GetEndpoint(ctx, a.endpoint)

@@ -194,6 +194,18 @@ func (m *meter) ListEndpoints(ctx context.Context) (eps []hns.Endpoint, err erro
 	return eps, err
 }
 
+// EndpointIDs implements hns.Client.
+func (m *meter) EndpointIDs(ctx context.Context) (ids []string, err error) {
+	m.call(hns.OpEndpointIDs, func() (sent, read any) {
+		ids, err = m.sim.EndpointIDs(ctx)
+		return nil, ids
+	})
+	return ids, err
+}
+
+// Hold implements hns.Client.
+func (m *meter) Hold(ctx context.Context, endpoint string) func() { return m.sim.Hold(ctx, endpoint) }
+
 // GetEndpoint implements hns.Client.
 func (m *meter) GetEndpoint(ctx context.Context, id string) (e hns.Endpoint, err error) {
 	m.call(hns.OpEndpointGet, func() (sent, read any) {

@@ -11,7 +11,7 @@ import (
 func (r *replay) look(hnssim.Call) {
 	r.looking = true
 	defer func() { r.looking = false }()
-	obs, err := r.dp.Observe(r.t.Context())
+	obs, err := r.dp.Observe(r.t.Context(), dataplane.Everything())
 	if err != nil {
 		r.fail("observe: %v", err)
 	}

@@ -276,7 +276,7 @@ func (r *replay) wait(d time.Duration) {
 func (r *replay) observe() {
 	r.whole = r.programmed()
 	defer func() { r.whole = false }()
-	obs, err := r.dp.Observe(r.t.Context())
+	obs, err := r.dp.Observe(r.t.Context(), dataplane.Everything())
 	if err != nil {
 		r.note("observe: %v", err)
 		return

@@ -156,6 +156,18 @@ func local(all []endpoint, network string) []hns.Endpoint {
 	return out
 }
 
+// EndpointIDs implements hns.Client.
+func (a *Adapter) EndpointIDs(ctx context.Context) ([]string, error) {
+	ids, err := a.attached(ctx)
+	if err != nil {
+		return nil, &hns.OpError{Op: hns.OpEndpointIDs, Kind: hns.KindNetwork, ID: a.network, Code: codeOf(err), Err: unavailable(err)}
+	}
+	return ids, nil
+}
+
+// Hold implements hns.Client.
+func (a *Adapter) Hold(context.Context, string) func() { return func() {} }
+
 // GetEndpoint implements hns.Client.
 func (a *Adapter) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
 	e, err := a.findEndpoint(ctx, hns.OpEndpointGet, id)

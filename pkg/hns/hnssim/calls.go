@@ -19,6 +19,7 @@ type Call struct {
 	ACLs     []hns.ACL            // ACL/Add: all; ACL/Update: ours, canonical
 	Policies []hns.EndpointPolicy // ACL/Update: all
 	Bytes    int                  // of the request's content, without escapes
+	DLLCalls int                  // calls of the DLLs that the real adapter makes for it
 	Err      error                // nil in a Before hook
 }
 
@@ -72,6 +73,7 @@ type callLog struct {
 	calls  []*Call
 	bytes  int // of calls
 	counts map[string]int
+	dll    int // calls of the DLLs
 }
 
 // What the log keeps at most. A simulated node may run for days.
@@ -85,6 +87,7 @@ func (l *callLog) add(c *Call) {
 	l.seq++
 	c.Seq = l.seq
 	l.counts[c.Op]++
+	l.dll += c.DLLCalls
 	l.calls = append(l.calls, c)
 	l.bytes += c.Bytes
 	drop := 0
@@ -103,8 +106,10 @@ func (s *Sim) call(ctx context.Context, c *Call, do func(half bool) error) error
 	}
 	c.Bytes = c.size()
 	s.mu.Lock()
+	c.DLLCalls = s.price(c)
 	s.log.add(c)
 	s.mu.Unlock()
+	hns.CountCalls(ctx, c.DLLCalls)
 	s.runHook(c, Before)
 	err := s.perform(ctx, c, do)
 	s.mu.Lock()

@@ -219,13 +219,43 @@ func (s *Sim) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
 	return out, nil
 }
 
+// EndpointIDs implements hns.Client.
+func (s *Sim) EndpointIDs(ctx context.Context) ([]string, error) {
+	var out []string
+	err := s.call(ctx, &Call{Op: hns.OpEndpointIDs, Target: s.network}, func(bool) error {
+		for _, id := range slices.Sorted(maps.Keys(s.endpoints)) {
+			if e := s.endpoints[id]; e.state.attached() && e.network == s.network {
+				out = append(out, id)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // GetEndpoint implements hns.Client.
 func (s *Sim) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
+	return s.get(ctx, id, false)
+}
+
+// QueryEndpoint is GetEndpoint that shows every endpoint of the node, as the DLLs
+// do.
+func (s *Sim) QueryEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
+	return s.get(ctx, id, true)
+}
+
+func (s *Sim) get(ctx context.Context, id string, any bool) (hns.Endpoint, error) {
 	var out hns.Endpoint
 	err := s.call(ctx, &Call{Op: hns.OpEndpointGet, Target: id}, func(bool) error {
 		e := s.endpoints[id]
-		if e == nil {
+		switch {
+		case e == nil:
 			return endpointMissing.of(id).in(hns.OpEndpointGet, id)
+		case !any && (e.remote || e.network != s.network):
+			return &hns.OpError{Op: hns.OpEndpointGet, Kind: hns.KindEndpoint, ID: id, Err: hns.ErrElsewhere}
 		}
 		out = hns.Endpoint{ID: id, Addrs: slices.Clone(e.addrs), Policies: e.read()}
 		return nil

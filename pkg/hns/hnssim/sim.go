@@ -57,8 +57,9 @@ type Sim struct {
 	faults    []*armedFault
 	rejectSet []func(hns.SetPolicy) bool
 	rejectACL []func(hns.ACL) bool
-	restarted chan struct{} // closed and replaced at every restart
-	watch     *watch        // nil while nobody watches
+	restarted chan struct{}   // closed and replaced at every restart
+	watch     *watch          // nil while nobody watches
+	held      map[string]bool // endpoints that a caller holds → a handle is open
 }
 
 var _ hns.Client = (*Sim)(nil)
@@ -75,6 +76,7 @@ func New(o Options) *Sim {
 		endpoints: map[string]*endpoint{},
 		log:       callLog{counts: map[string]int{}},
 		restarted: make(chan struct{}),
+		held:      map[string]bool{},
 	}
 }
 

@@ -107,7 +107,7 @@ func (w *world) settle(report dataplane.Report) {
 func (w *world) reconcile() {
 	for range 2 {
 		w.now = w.now.Add(reconcileInterval)
-		observation, err := w.dp.Observe(w.t.Context())
+		observation, err := w.dp.Observe(w.t.Context(), dataplane.Everything())
 		require.NoError(w.t, err)
 		tx := dataplane.NewTransaction()
 		tx.SetObservation(observation)

@@ -115,7 +115,7 @@ func (s *Server) queryEndpoint(ctx context.Context, r request) (reply, error) {
 	if _, err := parseQuery(r.text[0]); err != nil {
 		return reply{}, err
 	}
-	read, err := n.sim.GetEndpoint(ctx, e.ID)
+	read, err := n.sim.QueryEndpoint(ctx, e.ID)
 	if err != nil {
 		return reply{}, err
 	}
