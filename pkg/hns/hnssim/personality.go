@@ -1,8 +1,10 @@
 package hnssim
 
 import (
+	"maps"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -137,7 +139,10 @@ func (s *Sim) setPersonality(p Personality) {
 	if reflect.ValueOf(p).IsZero() {
 		return
 	}
-	p.Foreign = clonePolicies(p.Foreign)
+	p.Codes, p.Refuses = maps.Clone(p.Codes), slices.Clone(p.Refuses)
+	if p.Foreign != nil { // none at all is not the same as the usual ones
+		p.Foreign = clonePolicies(p.Foreign)
+	}
 	s.odd = &odd{
 		Personality: p,
 		rng:         rand.New(rand.NewPCG(p.Seed, 1)),

@@ -1,6 +1,7 @@
 package hnssim
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -21,8 +22,14 @@ func (s *Sim) plainSets(sets []hns.SetPolicy) []hns.SetPolicy {
 	out := cloneSets(sets)
 	for i, p := range out {
 		out[i].ID = plain(p.ID)
+		stored := map[string]string{} // values, by how they are shown
+		if at := s.sets[out[i].ID]; at != nil {
+			for _, v := range at.Values {
+				stored[s.odd.showAddress(v)] = v
+			}
+		}
 		for j, v := range p.Values {
-			out[i].Values[j] = plain(v)
+			out[i].Values[j] = cmp.Or(stored[v], plain(v))
 		}
 	}
 	return out
@@ -49,16 +56,23 @@ func (s *Sim) plainPolicies(e *endpoint, sent []hns.EndpointPolicy) []hns.Endpoi
 	}
 	plain := s.plainAddress()
 	var stored []hns.EndpointPolicy
+	ours := map[hns.ACL]hns.ACL{} // by how they are shown
 	for _, p := range e.policies {
 		if p.rule == nil || !p.rule.ACL.Ours() {
 			stored = append(stored, p.read)
+		} else {
+			ours[s.odd.showRule(p.rule.ACL)] = p.rule.ACL
 		}
 	}
 	out := clonePolicies(sent)
 	for i, p := range out {
 		if a, err := p.ACL(); err == nil {
-			if a = s.odd.plainRule(a, plain); a.Ours() {
-				out[i] = hns.NewACLPolicy(a)
+			known, ok := ours[a.Canonical()]
+			if !ok {
+				known = s.odd.plainRule(a, plain)
+			}
+			if known.Ours() {
+				out[i] = hns.NewACLPolicy(known)
 				continue
 			}
 		}
