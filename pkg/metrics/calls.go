@@ -93,7 +93,7 @@ func newCalls() *calls {
 	for _, f := range []family{c.listEndpoints, c.getEndpoint, c.getNetwork} {
 		f.begin()
 	}
-	operations := []string{hns.OpNetworkGet, hns.OpEndpointList, hns.OpEndpointGet, hns.OpACLAdd, hns.OpACLUpdate}
+	operations := []string{hns.OpNetworkGet, hns.OpEndpointIDs, hns.OpEndpointList, hns.OpEndpointGet, hns.OpACLAdd, hns.OpACLUpdate}
 	c.acl.begin(create)
 	c.acl.begin(update)
 	for verb, operation := range verbs {

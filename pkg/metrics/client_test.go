@@ -36,6 +36,8 @@ type stub struct {
 	takes time.Duration
 	sets  []hns.SetPolicy
 	acls  []hns.ACL
+
+	released int // endpoints that were held
 }
 
 func (s *stub) now() time.Time { return s.clock }
@@ -50,6 +52,10 @@ func (s *stub) Network(context.Context) (hns.Network, error) { return hns.Networ
 func (s *stub) ListEndpoints(context.Context) ([]hns.Endpoint, error) {
 	return []hns.Endpoint{{ID: "e"}}, s.answer()
 }
+
+func (s *stub) EndpointIDs(context.Context) ([]string, error) { return []string{"e"}, s.answer() }
+
+func (s *stub) Hold(context.Context, string) func() { return func() { s.released++ } }
 
 func (s *stub) GetEndpoint(_ context.Context, id string) (hns.Endpoint, error) {
 	return hns.Endpoint{ID: id}, s.answer()
@@ -91,6 +97,7 @@ func TestCalls(t *testing.T) {
 		"network":           {func(ctx context.Context, c hns.Client) error { _, err := c.Network(ctx); return err }, nil, "Network/Get", "", "get_network", "", false, ""},
 		"network is gone":   {func(ctx context.Context, c hns.Client) error { _, err := c.Network(ctx); return err }, hns.ErrNotFound, "Network/Get", "not_found", "get_network", "", true, ""},
 		"list":              {func(ctx context.Context, c hns.Client) error { _, err := c.ListEndpoints(ctx); return err }, hns.ErrUnavailable, "Endpoint/List", "unavailable", "list_endpoints", "", true, ""},
+		"enumerate":         {func(ctx context.Context, c hns.Client) error { _, err := c.EndpointIDs(ctx); return err }, hns.ErrUnavailable, "Endpoint/Enumerate", "unavailable", "list_endpoints", "", true, ""},
 		"endpoint":          {getEndpoint, nil, "Endpoint/Get", "", "get_endpoint", "", false, ""},
 		"endpoint is gone":  {getEndpoint, gone, "Endpoint/Get", "not_found", "get_endpoint", "", false, ""},
 		"endpoint unread":   {getEndpoint, errors.New("odd"), "Endpoint/Get", "unavailable", "get_endpoint", "", true, ""},
@@ -144,6 +151,12 @@ func TestPassesThrough(t *testing.T) {
 	require.Equal(t, hns.Network{ID: "n"}, n)
 	list, _ := c.ListEndpoints(t.Context())
 	require.Equal(t, []hns.Endpoint{{ID: "e"}}, list)
+	ids, _ := c.EndpointIDs(t.Context())
+	require.Equal(t, []string{"e"}, ids)
+	release := c.Hold(t.Context(), "x")
+	require.Zero(t, s.released)
+	release()
+	require.Equal(t, 1, s.released)
 	e, _ := c.GetEndpoint(t.Context(), "x")
 	require.Equal(t, hns.Endpoint{ID: "x"}, e)
 	sets, acls := []hns.SetPolicy{{ID: "a"}}, []hns.ACL{{ID: "b"}}

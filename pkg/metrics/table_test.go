@@ -32,7 +32,7 @@ type row struct{ name, kind, labels, help string }
 const (
 	operations = "operation=create,delete,update"
 	hadError   = "had_error=false,true"
-	hnsOps     = "operation=ACL/Add,ACL/Update,Endpoint/Get,Endpoint/List,Network/Get,SetPolicy/Add,SetPolicy/Remove,SetPolicy/Update"
+	hnsOps     = "operation=ACL/Add,ACL/Update,Endpoint/Enumerate,Endpoint/Get,Endpoint/List,Network/Get,SetPolicy/Add,SetPolicy/Remove,SetPolicy/Update"
 	hnsClasses = "class=already_exists,conflict,in_use,invalid,not_found,unavailable "
 )
 
