@@ -32,7 +32,9 @@ func lookWorld(t *testing.T, steps int, observe func(context.Context, hns.Client
 	w.endpoint("e2", "10.0.0.2")
 	rec := New(Config{Snapshot: func() func() dataplane.Dump { return func() dataplane.Dump { return dataplane.Dump{} } }, Now: time.Now, MaxSteps: steps})
 	client := rec.Client(sim)
-	l := looker{observe: func(ctx context.Context, _ dataplane.Look) (*dataplane.Observation, error) { return observe(ctx, client) }}
+	l := looker{observe: func(ctx context.Context, _ dataplane.Look) (*dataplane.Observation, error) {
+		return observe(ctx, client)
+	}}
 	l.apply = func(context.Context) error { return nil }
 	return rec, sim, rec.Dataplane(l)
 }
