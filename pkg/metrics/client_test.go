@@ -100,6 +100,8 @@ func TestCalls(t *testing.T) {
 		"enumerate":         {func(ctx context.Context, c hns.Client) error { _, err := c.EndpointIDs(ctx); return err }, hns.ErrUnavailable, "Endpoint/Enumerate", "unavailable", "list_endpoints", "", true, ""},
 		"endpoint":          {getEndpoint, nil, "Endpoint/Get", "", "get_endpoint", "", false, ""},
 		"endpoint is gone":  {getEndpoint, gone, "Endpoint/Get", "not_found", "get_endpoint", "", false, ""},
+		"not ours":          {getEndpoint, hns.ErrElsewhere, "Endpoint/Get", "elsewhere", "get_endpoint", "", false, ""},
+		"an odd answer":     {getEndpoint, hns.ErrUnlisted, "Endpoint/Get", "unlisted", "get_endpoint", "", true, ""},
 		"endpoint unread":   {getEndpoint, errors.New("odd"), "Endpoint/Get", "unavailable", "get_endpoint", "", true, ""},
 		"deadline":          {getEndpoint, context.DeadlineExceeded, "Endpoint/Get", "unavailable", "get_endpoint", "", true, ""},
 		"add sets":          {set(hns.Add, leaf), nil, "SetPolicy/Add", "", "setpolicy", `{is_nested="false",operation="create"}`, false, "npm_add_ipset_exec_time"},
@@ -166,6 +168,34 @@ func TestPassesThrough(t *testing.T) {
 	require.Same(t, &acls[0], &s.acls[0])
 }
 
+// TestDLLCalls: what each call is at the DLLs is counted for it, and once more for
+// whoever counts around.
+func TestDLLCalls(t *testing.T) {
+	t.Parallel()
+	sim := hnssim.New(hnssim.Options{})
+	require.NoError(t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: "e"}))
+	m := New(quiet())
+	before := with(read(t, m.node), "npm_hns_dll_calls_total")
+	c, around := m.Client(sim), &hns.Meter{}
+	ctx := hns.Metered(t.Context(), around)
+	_, err := c.EndpointIDs(ctx)
+	require.NoError(t, err)
+	_, err = c.GetEndpoint(ctx, "e")
+	require.NoError(t, err)
+	release := c.Hold(ctx, "e")
+	_, err = c.GetEndpoint(ctx, "e")
+	require.NoError(t, err)
+	require.ErrorIs(t, c.AddACLs(ctx, "e", nil), hns.ErrInvalid, "refused is called, too")
+	release()
+	require.Equal(t, map[string]float64{
+		`npm_hns_dll_calls_total{operation="Endpoint/Enumerate"}`: 2,
+		`npm_hns_dll_calls_total{operation="Endpoint/Get"}`:       3 + 2,
+		`npm_hns_dll_calls_total{operation="ACL/Add"}`:            1,
+		`npm_hns_dll_calls_total{operation="Endpoint/Close"}`:     1,
+	}, changed(before, with(read(t, m.node), "npm_hns_dll_calls_total")))
+	require.Equal(t, sim.DLLCalls(), around.Calls())
+}
+
 // TestBegun: a call that hangs is counted, though nobody knows yet for how long.
 func TestBegun(t *testing.T) {
 	t.Parallel()
@@ -204,8 +234,12 @@ func TestCountsAgree(t *testing.T) {
 				op = "Network/Get"
 				_, err = c.Network(ctx)
 			case 1:
-				op = "Endpoint/List"
-				_, err = c.ListEndpoints(ctx)
+				op = rapid.SampledFrom([]string{"Endpoint/List", "Endpoint/Enumerate"}).Draw(rt, "op")
+				if op == "Endpoint/List" {
+					_, err = c.ListEndpoints(ctx)
+				} else {
+					_, err = c.EndpointIDs(ctx)
+				}
 			case 2:
 				op = "Endpoint/Get"
 				_, err = c.GetEndpoint(ctx, endpoint)
