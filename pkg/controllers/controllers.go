@@ -39,8 +39,8 @@ type Config struct {
 	// RequireNodeAddr keeps everything back until the Node object has an
 	// address: without one an isolated pod's probes would be cut off.
 	RequireNodeAddr bool
-	// ApplyInterval is the least time between the starts of two transactions
-	// under load; 0 means 500 ms.
+	// ApplyInterval is the longest that HNS rests between two transactions, and how
+	// long one may go on with endpoints while another is due; 0 means 500 ms.
 	ApplyInterval time.Duration
 	// ReconcileInterval is the time from one observation to the next; 0 means
 	// 5 minutes.
@@ -74,6 +74,7 @@ type Controller struct {
 	cfg       Config // set once
 	informers informers
 	queue     *queue
+	arrivals  arrivals
 
 	synced  chan struct{} // closed when every informer is
 	settled chan struct{} // closed when the first state is programmed
@@ -88,13 +89,27 @@ type Controller struct {
 func New(cfg Config) *Controller {
 	cfg.setDefaults()
 	c := &Controller{
-		cfg:     cfg,
-		queue:   newQueue(),
-		synced:  make(chan struct{}),
-		settled: make(chan struct{}),
+		cfg:      cfg,
+		queue:    newQueue(),
+		arrivals: arrivals{},
+		synced:   make(chan struct{}),
+		settled:  make(chan struct{}),
 	}
-	c.informers = newInformers(cfg.Source, cfg.Node, cfg.Logger, func(key Key) { c.queue.AddEvent(key, time.Now()) })
+	c.informers = newInformers(cfg.Source, cfg.Node, cfg.Logger, c.event)
 	return c
+}
+
+// event takes the key of an object that changed. The informers call it, that of
+// each kind from its own goroutine.
+func (c *Controller) event(key Key) {
+	if key.Kind == KindPod {
+		p, _ := c.informers.pods.get(key.name())
+		if c.arrivals.comes(dataplane.PodKey{Namespace: key.Namespace, Name: key.Name}, p) {
+			c.queue.AddUrgent(key, time.Now())
+			return
+		}
+	}
+	c.queue.AddEvent(key, time.Now())
 }
 
 // Synced is closed once every object that was there at the start is known.

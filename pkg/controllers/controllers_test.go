@@ -66,41 +66,121 @@ func TestLoneEventIsAppliedAtOnce(t *testing.T) {
 	})
 }
 
-func TestEventsSoonAfterAnotherWaitForTheInterval(t *testing.T) {
-	r, cl := &recorder{}, newCluster()
-	run(t, Config{Source: cl.source(), Applier: r}, func(t *testing.T, _ *Controller) {
-		time.Sleep(100 * time.Millisecond)
-		cl.pods.set(newPod("a", "10.0.0.1"))
-		synctest.Wait()
-		require.Len(t, r.calls(), 1)
-		time.Sleep(defaultApplyInterval)
-		require.Len(t, r.calls(), 2)
-		require.Equal(t, defaultApplyInterval, r.calls()[1].at)
-	})
+// What comes soon after a transaction waits until HNS has rested from it.
+func TestEventsSoonAfterAnotherWait(t *testing.T) {
+	for busy, rest := range map[time.Duration]time.Duration{
+		0:                      leastRest,
+		4 * time.Millisecond:   leastRest,
+		10 * time.Millisecond:  40 * time.Millisecond,
+		100 * time.Millisecond: 400 * time.Millisecond,
+		130 * time.Millisecond: defaultApplyInterval,
+		time.Hour:              defaultApplyInterval,
+	} {
+		r, cl := &recorder{answer: keepsBusy(busy)}, newCluster()
+		run(t, Config{Source: cl.source(), Applier: r, Node: "n1"}, func(t *testing.T, _ *Controller) {
+			time.Sleep(busy + time.Millisecond)
+			cl.pods.set(newRemotePod("a", "10.0.0.1"))
+			time.Sleep(rest - 2*time.Millisecond)
+			synctest.Wait()
+			require.Len(t, r.calls(), 1)
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			require.Len(t, r.calls(), 2)
+			time.Sleep(busy + rest)
+			synctest.Wait()
+			cl.pods.set(newRemotePod("b", "10.0.0.2"))
+			synctest.Wait()
+			require.Len(t, r.calls(), 3, "at once")
+		})
+	}
 }
 
-// 5,000 pod events in one second are one transaction per apply interval.
+// keepsBusy answers for an HNS that is busy for so long with each transaction.
+func keepsBusy(busy time.Duration) func(n int) (dataplane.Report, error) {
+	return func(n int) (dataplane.Report, error) {
+		time.Sleep(busy)
+		return dataplane.Report{Generation: uint64(n), Busy: busy}, nil
+	}
+}
+
+// Of 5,000 pod events in one second HNS is busy for a fifth of that at most.
 func TestScenario_E7_BurstOfPodEvents(t *testing.T) {
-	r, cl := &recorder{}, newCluster()
-	run(t, Config{Source: cl.source(), Applier: r}, func(t *testing.T, _ *Controller) {
+	const busy = 30 * time.Millisecond
+	r, cl := &recorder{answer: keepsBusy(busy)}, newCluster()
+	run(t, Config{Source: cl.source(), Applier: r, Node: "n1"}, func(t *testing.T, _ *Controller) {
 		time.Sleep(time.Minute)
 		before := len(r.calls())
 		const events = 5000
 		for i := range events {
-			cl.pods.set(newPod(fmt.Sprintf("p%d", i), fmt.Sprintf("10.1.%d.%d", i/250, i%250)))
+			cl.pods.set(newRemotePod(fmt.Sprintf("p%d", i), fmt.Sprintf("10.1.%d.%d", i/250, i%250)))
 			time.Sleep(time.Second / events)
 		}
 		time.Sleep(time.Minute)
 		calls := r.calls()[before:]
-		require.Len(t, calls, 3, "at once, and then one per interval")
+		require.Len(t, calls, 8, "at once, and then whenever HNS has rested")
 		seen := 0
 		for i, call := range calls {
 			seen += call.len
 			if i > 0 {
-				require.GreaterOrEqual(t, call.at-calls[i-1].at, defaultApplyInterval)
+				require.Equal(t, (1+restFactor)*busy, call.at-calls[i-1].at)
 			}
 		}
 		require.Equal(t, events, seen, "every pod came, once")
+	})
+}
+
+// A pod that is new on this node may be open, so it does not wait for HNS to rest:
+// nor does one that came anew under its name or with another address. One that is
+// relabelled does.
+func TestNewPodsDoNotWaitForHNSToRest(t *testing.T) {
+	r, cl := &recorder{answer: keepsBusy(time.Second)}, newCluster()
+	run(t, Config{Source: cl.source(), Applier: r, Node: "n1"}, func(t *testing.T, c *Controller) {
+		next := func(p *corev1.Pod) time.Duration {
+			time.Sleep(time.Minute)
+			cl.nodes.set(newNode("n1", fmt.Sprintf("10.9.1.%d", len(r.calls())))) // HNS is busy
+			time.Sleep(time.Second + leastRest/2)
+			before := len(r.calls())
+			cl.pods.set(p)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			calls := r.calls()
+			require.Len(t, calls, before+1)
+			return calls[before].at - calls[before-1].at - time.Second
+		}
+		again, moved, relabelled := newPod("a", "10.0.0.1"), newPod("a", "10.0.0.2"), newPod("a", "10.0.0.2")
+		again.UID, moved.UID, relabelled.UID = "another", "another", "another"
+		relabelled.Labels = map[string]string{"app": "b"}
+		finished := newPod("a", "10.0.0.2")
+		finished.UID, finished.Status.Phase = "another", corev1.PodSucceeded
+
+		require.Equal(t, leastRest, next(newPod("a", "10.0.0.1")))
+		require.Equal(t, leastRest, next(again))
+		require.Equal(t, leastRest, next(moved))
+		require.Equal(t, defaultApplyInterval, next(relabelled))
+		require.Equal(t, defaultApplyInterval, next(newRemotePod("b", "10.0.0.3")))
+		require.Equal(t, defaultApplyInterval, next(newPod("c", "")))
+		require.Equal(t, leastRest, next(newPod("c", "10.0.0.4")), "it has got its address")
+		require.Equal(t, defaultApplyInterval, next(finished))
+		require.Len(t, c.arrivals, 1, "nobody remembers what is gone")
+	})
+}
+
+// One that comes while HNS rests ends the rest.
+func TestNewPodEndsTheRest(t *testing.T) {
+	r, cl := &recorder{answer: keepsBusy(time.Second)}, newCluster()
+	run(t, Config{Source: cl.source(), Applier: r, Node: "n1"}, func(t *testing.T, _ *Controller) {
+		cl.pods.set(newRemotePod("b", "10.0.0.3"))
+		time.Sleep(time.Second + 100*time.Millisecond)
+		synctest.Wait()
+		require.Len(t, r.calls(), 1)
+		cl.pods.set(newPod("a", "10.0.0.1"))
+		synctest.Wait()
+		require.Len(t, r.calls(), 2)
+		require.Equal(t, 2, r.calls()[1].len)
+		cl.pods.remove(newRemotePod("b", "10.0.0.3"))
+		time.Sleep(time.Second + 100*time.Millisecond)
+		synctest.Wait()
+		require.Len(t, r.calls(), 2, "once")
 	})
 }
 
@@ -129,6 +209,7 @@ func TestScenario_A3_QueueIsFreeWhileApplyHangs(t *testing.T) {
 
 		r.setHang(nil)
 		close(hang)
+		time.Sleep(leastRest)
 		synctest.Wait()
 		require.Len(t, r.calls(), 3)
 		require.Equal(t, 101, r.calls()[2].len)
@@ -181,11 +262,11 @@ func TestSettledDuringAFlood(t *testing.T) {
 		return dataplane.Report{Generation: uint64(n), Pending: 9, RetryAfter: time.Millisecond, Yielded: 5, Waiting: waiting}, nil
 	}}
 	run(t, Config{Source: newCluster().source(), Applier: r}, func(t *testing.T, c *Controller) {
-		time.Sleep(defaultApplyInterval)
+		time.Sleep(leastRest)
 		synctest.Wait()
 		require.Len(t, r.calls(), 2)
 		requireOpen(t, c.Settled())
-		time.Sleep(defaultApplyInterval)
+		time.Sleep(leastRest)
 		synctest.Wait()
 		require.Len(t, r.calls(), 3)
 		requireClosed(t, c.Settled())

@@ -186,6 +186,13 @@ func newPod(name, ip string) *corev1.Pod {
 	}
 }
 
+// newRemotePod returns a pod of another node.
+func newRemotePod(name, ip string) *corev1.Pod {
+	p := newPod(name, ip)
+	p.Spec.NodeName = "n2"
+	return p
+}
+
 func newNode(name string, ips ...string) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	for _, ip := range ips {
@@ -253,6 +260,10 @@ func (r *recorder) setHang(hang chan struct{}) {
 type observer struct {
 	takes time.Duration
 	err   error
+}
+
+func (o observer) NextLook() (dataplane.Look, time.Time) {
+	return dataplane.Everything(), time.Now().Add(5 * time.Minute)
 }
 
 func (o observer) Observe(ctx context.Context, _ dataplane.Look) (*dataplane.Observation, error) {
