@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -19,7 +20,9 @@ type Applier interface {
 
 // Observer reads HNS for the reconciler.
 type Observer interface {
-	// NextLook says what to read next, and when: in the past for at once.
+	// NextLook says what to read next, and when: in the past for at once. It is asked
+	// again after each transaction and each look, so the time stays what it is until
+	// something happens.
 	NextLook() (dataplane.Look, time.Time)
 	// Observe reads it. nil: there is nothing new.
 	Observe(ctx context.Context, look dataplane.Look) (*dataplane.Observation, error)
@@ -29,10 +32,10 @@ type Observer interface {
 type Config struct {
 	Source  Source
 	Applier Applier
-	// Observer is asked every ReconcileInterval, sooner after it failed and when
-	// Wake says so; nil means never.
+	// Observer is asked when its NextLook says, later after it failed and while
+	// transactions are due; nil means never.
 	Observer Observer
-	// Wake has an observation made at once. It is never closed; nil: never.
+	// Wake has everything observed at once. It is never closed; nil: never.
 	Wake <-chan struct{}
 	// Node is this node's name; with "" every pod is local.
 	Node string
@@ -42,9 +45,6 @@ type Config struct {
 	// ApplyInterval is the longest that HNS rests between two transactions, and how
 	// long one may go on with endpoints while another is due; 0 means 500 ms.
 	ApplyInterval time.Duration
-	// ReconcileInterval is the time from one observation to the next; 0 means
-	// 5 minutes.
-	ReconcileInterval time.Duration
 	// OnApplied is told of every transaction, by the worker: it must not block.
 	// nil: nobody is.
 	OnApplied func(Applied)
@@ -52,17 +52,11 @@ type Config struct {
 	Logger klog.Logger
 }
 
-const (
-	defaultApplyInterval     = 500 * time.Millisecond
-	defaultReconcileInterval = 5 * time.Minute
-)
+const defaultApplyInterval = 500 * time.Millisecond
 
 func (c *Config) setDefaults() {
 	if c.ApplyInterval == 0 {
 		c.ApplyInterval = defaultApplyInterval
-	}
-	if c.ReconcileInterval == 0 {
-		c.ReconcileInterval = defaultReconcileInterval
 	}
 	if c.OnApplied == nil {
 		c.OnApplied = func(Applied) {}
@@ -81,8 +75,9 @@ type Controller struct {
 
 	status status
 
-	observedMu sync.Mutex // guards following; held for no call
-	observed   *dataplane.Observation
+	observed observed
+	running  atomic.Bool   // a transaction runs, or begins
+	ended    chan struct{} // full when one has ended that the reconciler was not told of
 }
 
 // New returns a Controller that Run starts.
@@ -94,6 +89,7 @@ func New(cfg Config) *Controller {
 		arrivals: arrivals{},
 		synced:   make(chan struct{}),
 		settled:  make(chan struct{}),
+		ended:    make(chan struct{}, 1),
 	}
 	c.informers = newInformers(cfg.Source, cfg.Node, cfg.Logger, c.event)
 	return c

@@ -238,19 +238,29 @@ func TestRetryAfterBringsAnEmptyTransaction(t *testing.T) {
 
 func TestSettledWhenOnlyHNSIsInTheWay(t *testing.T) {
 	for _, reason := range []dataplane.Reason{dataplane.ReasonHNSRejected, dataplane.ReasonHNSUnavailable, dataplane.ReasonForeignWrites} {
-		r := &recorder{answer: func(int) (dataplane.Report, error) {
-			return dataplane.Report{Pending: 1, RetryAfter: time.Hour, Warnings: []dataplane.Warning{{Object: "x/a", Kind: "Pod", Reason: reason, Message: "no"}}}, nil
-		}}
+		r := warned(dataplane.Warning{Object: "x/a", Kind: "Pod", Reason: reason, Message: "no"})
 		run(t, Config{Source: newCluster().source(), Applier: r}, func(t *testing.T, c *Controller) {
 			requireClosed(t, c.Settled())
-			if reason == dataplane.ReasonHNSUnavailable {
-				require.EqualError(t, c.Ready(), "HNS does not answer: Pod x/a: no")
-			} else {
-				require.NoError(t, c.Ready())
-			}
+			require.NoError(t, c.Ready(), "the others are served")
 			require.NoError(t, c.Healthy())
 		})
 	}
+}
+
+func TestNotReadyWhileHNSDoesNotAnswer(t *testing.T) {
+	r := warned(dataplane.Warning{Object: "n1", Kind: "Node", Reason: dataplane.ReasonHNSUnavailable, Message: "no"})
+	run(t, Config{Source: newCluster().source(), Applier: r}, func(t *testing.T, c *Controller) {
+		requireClosed(t, c.Settled())
+		require.EqualError(t, c.Ready(), "HNS does not answer: Node n1: no")
+		require.NoError(t, c.Healthy())
+	})
+}
+
+// warned is an Applier that has one thing outstanding for good.
+func warned(w dataplane.Warning) *recorder {
+	return &recorder{answer: func(int) (dataplane.Report, error) {
+		return dataplane.Report{Pending: 1, RetryAfter: time.Hour, Warnings: []dataplane.Warning{w}}, nil
+	}}
 }
 
 // A flood from the start on leaves something outstanding at any moment: what was
@@ -291,28 +301,6 @@ func TestFailedApplyBringsTheSameObjectsAgain(t *testing.T) {
 		}
 		require.Equal(t, []time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second}, at)
 		require.NoError(t, c.Ready())
-	})
-}
-
-func TestObservationsDoNotHoldUpEvents(t *testing.T) {
-	r, cl := &recorder{}, newCluster()
-	run(t, Config{Source: cl.source(), Applier: r, Observer: observer{takes: time.Minute}}, func(t *testing.T, c *Controller) {
-		time.Sleep(defaultReconcileInterval + time.Second) // the observer is reading
-		cl.pods.set(newPod("a", "10.0.0.1"))
-		synctest.Wait()
-		require.Len(t, r.calls(), 2)
-		require.Equal(t, 1, r.calls()[1].len)
-		time.Sleep(time.Minute)
-		require.Len(t, r.calls(), 3, "the observation is handed over")
-		require.Nil(t, c.takeObservation(), "once")
-	})
-}
-
-func TestFailedObservationIsNotHandedOver(t *testing.T) {
-	r := &recorder{}
-	run(t, Config{Source: newCluster().source(), Applier: r, Observer: observer{err: errDown}}, func(t *testing.T, _ *Controller) {
-		time.Sleep(3 * defaultReconcileInterval)
-		require.Len(t, r.calls(), 1)
 	})
 }
 
@@ -376,8 +364,8 @@ func TestNodeAddressIsWaitedFor(t *testing.T) {
 
 func TestShutdownWhileApplyHangs(t *testing.T) {
 	r := &recorder{stuck: true}
-	run(t, Config{Source: newCluster().source(), Applier: r, Observer: observer{takes: time.Hour}}, func(t *testing.T, _ *Controller) {
-		time.Sleep(2 * defaultReconcileInterval)
+	run(t, Config{Source: newCluster().source(), Applier: r, Observer: newObserver(time.Hour)}, func(t *testing.T, _ *Controller) {
+		time.Sleep(time.Minute)
 		require.Len(t, r.calls(), 1)
 	})
 }

@@ -44,8 +44,12 @@ func (c *Controller) work(ctx context.Context) {
 	w.retry.Stop()
 	defer w.retry.Stop()
 	for w.collect(ctx) {
-		if w.ready() {
+		ready := w.ready()
+		if ready {
 			w.apply(ctx)
+		}
+		if c.running.Store(false); ready {
+			tell(c.ended)
 		}
 	}
 }
@@ -84,6 +88,7 @@ func (w *worker) collect(ctx context.Context) bool {
 			return false
 		}
 	}
+	w.c.running.Store(true)
 	for key, at := range w.c.queue.Take() {
 		earlier(w.pending, key, at)
 	}
@@ -236,8 +241,12 @@ func (c *Controller) transaction(keys map[Key]time.Time) *dataplane.Transaction 
 				tx.SetNodeAddrs(addrs)
 			}
 		case KindObservation:
-			if obs := c.takeObservation(); obs != nil {
+			obs, more := c.observed.take()
+			if obs != nil {
 				tx.SetObservation(obs)
+			}
+			if more {
+				c.queue.Add(key)
 			}
 		case KindRetry: // any transaction retries what is due
 		}
