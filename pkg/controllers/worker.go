@@ -142,8 +142,8 @@ func (w *worker) apply(ctx context.Context) {
 	}
 	w.pause = 0
 	w.pending = map[Key]time.Time{} // a map keeps the size that it had after the first list
-	if report.RetryAfter > 0 {
-		w.retry.Reset(report.RetryAfter)
+	if next := report.Next(); next > 0 {
+		w.retry.Reset(next)
 	}
 	c.cfg.Logger.Info("applied", "generation", report.Generation, "objects", report.Objects, "calls", report.Calls,
 		"pending", report.Pending, "warnings", len(report.Warnings), "errors", report.Errors, "took", report.Took)
