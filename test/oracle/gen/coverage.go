@@ -55,6 +55,9 @@ func (v *Coverage) Cluster(c oracle.Cluster) {
 		}
 	}
 	for _, addr := range Ends(c) {
+		if pod := oracle.Owner(c, addr); pod != nil && pod.Spec.NodeName == Node {
+			v.at(toItself).generated++
+		}
 		for _, feature := range addrFeatures(c, addr) {
 			v.at("from or to "+feature).generated++
 			if pod := oracle.Owner(c, addr); pod != nil && pod.Spec.NodeName == Node {
@@ -67,6 +70,9 @@ func (v *Coverage) Cluster(c oracle.Cluster) {
 // Mutation counts a change of a cluster.
 func (v *Coverage) Mutation(m Mutation) { v.at("event: "+m.Kind).generated++ }
 
+// toItself is the feature of packets that an address sends to itself.
+const toItself = "from a pod to itself"
+
 // Verdict counts what was said at one end of a packet.
 func (v *Coverage) Verdict(c oracle.Cluster, src, dst netip.Addr, probe Probe, ingress bool, side oracle.Side) {
 	if !side.Isolated {
@@ -74,6 +80,10 @@ func (v *Coverage) Verdict(c oracle.Cluster, src, dst netip.Addr, probe Probe, i
 	}
 	v.verdicts++
 	if v.verdicts%sample != 0 {
+		return
+	}
+	if src == dst {
+		v.at(toItself).count(side)
 		return
 	}
 	own, other := src, dst
@@ -195,7 +205,7 @@ func expected() []feature {
 		full(where+"pod of the node", where+"pod of a known namespace", where+"pod of a namespace without object", where+"address of two pods",
 			where+"Pending pod with address", where+"terminating pod", where+"pod with two families", where+"pod with sidecar")
 	}
-	full("from or to pod of another node", "from or to host-network pod", "from or to finished pod", "from or to no member pod", "from or to own node")
+	full("from or to pod of another node", "from or to host-network pod", "from or to finished pod", "from or to no member pod", "from or to own node", toItself)
 	silent("pod without address")
 	for _, m := range mutations {
 		silent("event: " + m.kind)
