@@ -52,6 +52,9 @@ func (v *Coverage) Cluster(c oracle.Cluster) {
 	for i := range c.Pods {
 		if !oracle.Address(&c.Pods[i]).IsValid() {
 			v.at("pod without address").generated++
+			if c.Pods[i].Status.PodIP != "" {
+				v.at("pod of IPv6 alone").generated++
+			}
 		}
 	}
 	for _, addr := range Ends(c) {
@@ -203,10 +206,10 @@ func expected() []feature {
 	}
 	for _, where := range []string{"at ", "from or to "} {
 		full(where+"pod of the node", where+"pod of a known namespace", where+"pod of a namespace without object", where+"address of two pods",
-			where+"Pending pod with address", where+"terminating pod", where+"pod with two families", where+"pod with sidecar")
+			where+"Pending pod with address", where+"terminating pod", where+"pod with two families, IPv4 first", where+"pod with two families, IPv6 first", where+"pod with sidecar")
 	}
 	full("from or to pod of another node", "from or to host-network pod", "from or to finished pod", "from or to no member pod", "from or to own node", toItself)
-	silent("pod without address")
+	silent("pod without address", "pod of IPv6 alone")
 	for _, m := range mutations {
 		silent("event: " + m.kind)
 	}

@@ -27,7 +27,7 @@ var protocolNumbers = map[corev1.Protocol]uint8{corev1.ProtocolTCP: 6, corev1.Pr
 func (w *world) compare(c oracle.Cluster, probes []gen.Probe, coverage *gen.Coverage) {
 	tracers := w.tracers()
 	for _, endpoint := range w.sim.Endpoints() {
-		own := ipv4Of(endpoint)
+		own := ipv4Of(endpoint.Addrs)
 		if !own.IsValid() {
 			ours, _ := hns.Endpoint{Policies: endpoint.Policies}.Split()
 			require.Empty(w.t, ours, "rules of IPv4 on an endpoint of IPv6 alone")
@@ -58,17 +58,6 @@ func (w *world) compareOne(c oracle.Cluster, tracers *second, endpoint string, d
 	if got, want := tracedSide(verdict), oracleSide(want, direction); got != want {
 		w.fail(c, "%s %v -> %v %d/%s at %s: HNS says %s, the oracle %s", direction, src, dst, probe.Port, probe.Protocol, endpoint, got, want)
 	}
-}
-
-// ipv4Of returns the first IPv4 address of an endpoint, the zero Addr if it has
-// none.
-func ipv4Of(e hnssim.EndpointView) netip.Addr {
-	for _, addr := range e.Addrs {
-		if addr.Is4() {
-			return addr
-		}
-	}
-	return netip.Addr{}
 }
 
 // oracleSide words the oracle's verdict, with the rule that must be the reason.
