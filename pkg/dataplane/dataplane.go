@@ -82,7 +82,9 @@ type Dataplane struct {
 	generation uint64                     // of transactions
 	listing    listing
 	sets       retry
-	fresh      bool // our sets were not read yet
+	setWork    setWork
+	refusals   map[uint32]uint64 // what HNS refused alone, by code
+	fresh      bool              // our sets were not read yet
 	reports    []Report
 	now        time.Time      // when the last transaction began
 	found      []EndpointSeen // endpoints seen for the first time, to be reported
@@ -160,6 +162,8 @@ func New(cfg Config) *Dataplane {
 		moved:     map[string]uint64{},
 		leftOut:   map[ipsets.Name]bool{},
 		drift:     newDrift(),
+		setWork:   newSetWork(),
+		refusals:  map[uint32]uint64{},
 	}
 	d.listing.wanted, d.fresh = true, true // the first transaction reads what is there
 	d.families = &families{
@@ -196,7 +200,8 @@ func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (Report
 	if !d.cfg.DryRun {
 		written := r.writeSets(ctx, plan.Sets)
 		r.updatePods(ctx)
-		r.endSets(r.removeSets(ctx) && written)
+		r.removeSets(ctx)
+		r.endSets(written)
 	}
 	return d.report(r, tx, plan), ctx.Err()
 }
@@ -212,6 +217,9 @@ type run struct {
 	yield   func(turns int) bool // of the transaction
 	turns   int                  // endpoints read one by one, or updated
 	yielded int                  // turns after which the rest was left; 0: never
+
+	searched int  // requests for suspects, and probes
+	shielded bool // newborn endpoints were isolated, as a request for sets failed
 }
 
 // call counts one HNS request, makes it, and keeps its error.
@@ -256,6 +264,7 @@ func (d *Dataplane) report(r *run, tx *Transaction, plan Plan) Report {
 		Waiting:      d.outstandingWorkLocked(),
 		Yielded:      r.yielded,
 	}
+	rep.RetryAfter, rep.Settled = d.tryAgainLocked(now, rep.RetryAfter)
 	if n := len(rep.Waiting); n > 0 {
 		rep.Unprogrammed = rep.Waiting[n-1].To
 	}
@@ -277,7 +286,7 @@ func (d *Dataplane) report(r *run, tx *Transaction, plan Plan) Report {
 // yet. A pod whose endpoint was not seen does not count, unless the listing failed:
 // there is nothing to program. d.mu must be held.
 func (d *Dataplane) outstandingWorkLocked() []Span {
-	if !d.sets.at.IsZero() || d.listing.err != nil && len(d.waitingLocked()) > 0 {
+	if !d.sets.at.IsZero() || d.setWork.due || d.setWork.held || d.listing.err != nil && len(d.waitingLocked()) > 0 {
 		return []Span{{0, d.generation}}
 	}
 	var all, out []Span
@@ -307,6 +316,9 @@ func (d *Dataplane) retryAfterLocked(now time.Time) time.Duration {
 		}
 	}
 	at(d.sets.at)
+	if d.setWork.due {
+		at(now)
+	}
 	at(d.listing.retry.at)
 	if d.listDueLocked(now) {
 		at(now)

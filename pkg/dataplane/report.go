@@ -65,6 +65,9 @@ type Report struct {
 	// RetryAfter is when an empty transaction should come at the latest;
 	// 0 means that nothing waits.
 	RetryAfter time.Duration `json:"retryAfter,omitempty"`
+	// Settled: RetryAfter is only to ask again for what HNS refused, or did not
+	// remove.
+	Settled bool `json:"settled,omitempty"`
 }
 
 // Span is some generations in a row.
@@ -83,7 +86,7 @@ type EndpointSeen struct {
 }
 
 // Converged reports whether everything that can be programmed is.
-func (r Report) Converged() bool { return r.Pending == 0 && r.RetryAfter == 0 }
+func (r Report) Converged() bool { return r.Pending == 0 && (r.RetryAfter == 0 || r.Settled) }
 
 // Clone returns a copy that shares nothing with the report.
 func (r Report) Clone() Report {
