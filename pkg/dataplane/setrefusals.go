@@ -70,7 +70,6 @@ func (r *run) refuseSets(req ipsets.Request, err error) {
 	}
 	d.leftOut[n] = true
 	d.renderHoldersLocked(n)
-	d.renderDirtyLocked()
 }
 
 // probeSets asks HNS again for the sets that it refused, each alone, when their time
@@ -105,7 +104,6 @@ func (r *run) probeSets(ctx context.Context) (accepted bool) {
 			accepted = true
 			delete(d.setWork.refused, n)
 			d.leaveOutLocked()
-			d.renderDirtyLocked()
 		}
 		d.mu.Unlock()
 	}
@@ -252,4 +250,15 @@ func (ep *endpoint) sight() ipsets.Sight {
 // step may name sets that lack him. d.mu must be held.
 func (d *Dataplane) closesLocked(steps []step, removed []hns.ACL) bool {
 	return len(steps) == 1 && steps[0].verb == hns.Update && slices.ContainsFunc(d.namesOfLocked(removed), d.cache.Stuck)
+}
+
+// wakeLocked has the endpoints that wait for sets tried in this transaction: there
+// was something to do for sets that was cut short, and it may be done. d.mu must be
+// held.
+func (d *Dataplane) wakeLocked() {
+	for _, ep := range d.endpoints {
+		if errors.Is(ep.lastErr, errSetsNotReady) {
+			ep.retryAt = time.Time{}
+		}
+	}
 }

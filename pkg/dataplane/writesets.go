@@ -27,11 +27,15 @@ func (r *run) writeSets(ctx context.Context, plan []ipsets.Request) bool {
 	if r.probeSets(ctx) {
 		well = r.planSets(ctx, r.nextSets())
 	}
+	d := r.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.renderDirtyLocked()
 	if !well {
-		d := r.d
-		d.mu.Lock()
 		d.sets.failed(r.started, d.cfg.Now())
-		d.mu.Unlock()
+	}
+	if d.setWork.due || d.setWork.held {
+		d.wakeLocked()
 	}
 	return well
 }
@@ -56,9 +60,8 @@ func (r *run) planSets(ctx context.Context, plan []ipsets.Request) bool {
 			return false
 		default:
 			r.network(ctx)
-			plan = r.nextSets()
-			switch unchanged := len(plan) > 0 && sameRequest(plan[0], req); {
-			case !unchanged:
+			switch again := r.nextSets(); {
+			case len(again) == 0 || !sameRequest(again[0], req): // something had changed
 				faults++
 				doubted = ipsets.Request{}
 			case sameRequest(doubted, req):
