@@ -139,14 +139,18 @@ type NextDump struct {
 	Attempts   int         `json:"attempts,omitempty"`   // that failed
 	Error      string      `json:"error,omitempty"`      // of the last one
 	Invalid    bool        `json:"invalid,omitempty"`    // it was an hns.ErrInvalid
-	Refused    []string    `json:"refused,omitempty"`    // policies of which HNS refuses the rules
-	Careful    bool        `json:"careful,omitempty"`    // one policy at a time
-	Distrusted bool        `json:"distrusted,omitempty"` // what was accepted before is refused
-	Repair     bool        `json:"repair,omitempty"`     // somebody else's doing
-	Conflicts  int         `json:"conflicts,omitempty"`  // in a row
-	Turn       uint64      `json:"turn,omitempty"`       // in the queue
-	ChangedBy  string      `json:"changedBy,omitempty"`  // policy whose change it waits for
-	Check      bool        `json:"check,omitempty"`      // to be read, as its pod is gone
+	Refused    []string    `json:"refused,omitempty"`    // policies of which HNS refuses the rules; "/Id" for a rule that all share
+	// Again says when HNS is asked again for what it refused.
+	Again      map[string]AgainDump `json:"again,omitempty"`
+	Careful    bool                 `json:"careful,omitempty"`    // one policy at a time
+	Distrusted bool                 `json:"distrusted,omitempty"` // what was accepted before is refused
+	Bare       bool                 `json:"bare,omitempty"`       // the shared rules are refused as they are
+	Unlisted   int                  `json:"unlisted,omitempty"`   // answers in a row with a code of no known meaning
+	Repair     bool                 `json:"repair,omitempty"`     // somebody else's doing
+	Conflicts  int                  `json:"conflicts,omitempty"`  // in a row
+	Turn       uint64               `json:"turn,omitempty"`       // in the queue
+	ChangedBy  string               `json:"changedBy,omitempty"`  // policy whose change it waits for
+	Check      bool                 `json:"check,omitempty"`      // to be read, as its pod is gone
 }
 
 // PolicyDump is one NetworkPolicy.

@@ -170,7 +170,7 @@ func (ed *EndpointDump) explain(ep *endpoint) {
 func (ep *endpoint) next(check bool) NextDump {
 	next := NextDump{
 		Version: ep.version, BornFor: string(ep.bornFor), WrittenFor: string(ep.writtenFor), Due: ep.retryAt,
-		Careful: ep.careful, Distrusted: ep.distrusted, Repair: ep.repair, Conflicts: ep.changes, Check: check,
+		Careful: ep.careful, Distrusted: ep.distrusted, Bare: ep.bare, Unlisted: ep.unlisted, Repair: ep.repair, Conflicts: ep.changes, Check: check,
 		Attempts: ep.tries, Invalid: errors.Is(ep.lastErr, hns.ErrInvalid), Turn: ep.queued,
 	}
 	if ep.queued > 0 && ep.changedBy != (policy.Key{}) {
@@ -180,7 +180,12 @@ func (ep *endpoint) next(check bool) NextDump {
 		next.Error = ep.lastErr.Error()
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(ep.refused), compareKeys) {
+		ref := ep.refused[key]
 		next.Refused = append(next.Refused, key.String())
+		if next.Again == nil {
+			next.Again = map[string]AgainDump{}
+		}
+		next.Again[key.String()] = AgainDump{At: ref.at, Attempts: ref.tries, Code: ref.code}
 	}
 	return next
 }

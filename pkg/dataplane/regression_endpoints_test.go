@@ -100,7 +100,7 @@ func TestAcceptedBeforeAndRefusedNow(t *testing.T) {
 		"trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep in block", "trace 10.0.1.1 -> 10.0.0.1 TCP/6666 ep in block")
 	require.Equal(t, []dataplane.Warning{{
 		Object: "x/bad", Kind: "NetworkPolicy", Reason: dataplane.ReasonHNSRejected,
-		Message: "HNS refuses its rules on endpoint ep: they are left out there until they change",
+		Message: "HNS refuses its rules on endpoint ep (0x803b000d HCN_E_INVALID_POLICY): they are left out there until they change or HNS takes them; it is asked again",
 	}}, w.report.Warnings)
 }
 

@@ -38,7 +38,7 @@ func TestRemovalFailsForGood(t *testing.T) {
 				require.True(t, w.report.Converged())
 				require.Zero(t, w.report.Unprogrammed)
 				require.Equal(t, []dataplane.Warning{{Object: bad, Kind: "Set", Reason: dataplane.ReasonHNSRejected,
-					Message: "HNS does not remove the set (0x80004005): nothing needs it; it is tried again"}}, w.report.Warnings)
+					Message: "HNS does not remove the set (0x80004005 E_FAIL): nothing needs it; it is tried again"}}, w.report.Warnings)
 				var pauses []time.Duration
 				for last := w.now; len(pauses) < 12; {
 					w.now = w.now.Add(w.report.RetryAfter)

@@ -120,10 +120,17 @@ func (d *Dataplane) restoreSetLocked(n ipsets.Name, s SetDump) {
 // d.mu must be held.
 func (d *Dataplane) restoreEndpointLocked(ep *endpoint, ed EndpointDump) {
 	next := ed.Next
-	for _, g := range ep.wanted.groups {
-		if slices.Contains(next.Refused, g.key.String()) {
-			ep.refused[g.key] = refusal{digest: g.digest}
+	refuse := func(key policy.Key, digest string) {
+		if slices.Contains(next.Refused, key.String()) {
+			a := next.Again[key.String()]
+			ep.refused[key] = refusal{digest, again{code: a.Code, tries: a.Attempts, at: a.At}}
 		}
+	}
+	for _, g := range ep.wanted.groups {
+		refuse(g.key, g.digest)
+	}
+	for _, a := range ep.wanted.shared {
+		refuse(ruleKey(a), ruleDigest(a))
 	}
 	ep.bornFor, ep.writtenFor = types.UID(next.BornFor), types.UID(next.WrittenFor)
 	if ed.Known {
@@ -132,6 +139,7 @@ func (d *Dataplane) restoreEndpointLocked(ep *endpoint, ed EndpointDump) {
 	d.queueLocked(ep)
 	ep.writtenFor = types.UID(next.WrittenFor)
 	ep.retryAt, ep.careful, ep.distrusted, ep.repair, ep.changes = next.Due, next.Careful, next.Distrusted, next.Repair, next.Conflicts
+	ep.bare, ep.unlisted = next.Bare, next.Unlisted
 	ep.tries, ep.lastErr = next.Attempts, nil
 	if next.Error != "" {
 		ep.lastErr = told{next.Error, next.Invalid}
