@@ -289,10 +289,10 @@ func (d *Dataplane) report(r *run, tx *Transaction, plan Plan) Report {
 }
 
 // outstandingWorkLocked returns the transactions of which something is not in HNS
-// yet. A pod whose endpoint was not seen does not count, unless the listing failed:
-// there is nothing to program. d.mu must be held.
+// yet. A pod whose endpoint was not seen does not count: there is nothing to program,
+// unless the listing failed, or what it showed is not read yet. d.mu must be held.
 func (d *Dataplane) outstandingWorkLocked() []Span {
-	if !d.sets.at.IsZero() || d.listing.err != nil && len(d.waitingLocked()) > 0 {
+	if !d.sets.at.IsZero() || (d.listing.err != nil || d.unreadLocked()) && len(d.waitingLocked()) > 0 {
 		return []Span{{0, d.generation}}
 	}
 	var all, out []Span

@@ -39,6 +39,23 @@ type newcomer struct {
 	err error // of the last read, nil before the first
 }
 
+// unreadTries is how often the read of a newcomer fails until nothing waits for it
+// any more: half a minute.
+const unreadTries = 5
+
+// unreadLocked reports whether an endpoint was enumerated a moment ago and not read
+// yet. Its rules may need sets that nothing else needs, and it may be that of a pod
+// that waits. One that cannot be read at all keeps nothing up: HNS itself refuses to
+// remove what its rules name. d.mu must be held.
+func (d *Dataplane) unreadLocked() bool {
+	for _, n := range d.newcomers {
+		if n.tries <= unreadTries {
+			return true
+		}
+	}
+	return false
+}
+
 // read brings the view of HNS up to date before planning: endpoints are
 // enumerated when a pod needs one and those that are new are read, single ones
 // are read when their state is not known or their pod is gone, and the network

@@ -171,10 +171,11 @@ func (d *Dataplane) rejectLocked(n ipsets.Name) {
 }
 
 // removalsLocked returns what phase 2 may delete: sets that nothing has needed
-// for the grace period. After a failed listing there may be endpoints that we do
-// not know of, whose rules need them. d.mu must be held.
+// for the grace period. After a failed listing, or before what it showed was read,
+// there may be endpoints that we do not know of, whose rules need them. d.mu must
+// be held.
 func (d *Dataplane) removalsLocked(now time.Time) []ipsets.Request {
-	if d.listing.unsettled || d.listing.err != nil {
+	if d.listing.unsettled || d.listing.err != nil || d.unreadLocked() {
 		return nil
 	}
 	return d.cache.PlanRemovals(now.Add(-d.cfg.GracePeriod))
