@@ -28,7 +28,7 @@ type Stats struct {
 	// Disputed is the number of objects that somebody else keeps changing, by kind.
 	Disputed  map[string]int
 	Conflicts Conflicts
-	// Refusals counts the writes that HNS refused, by its code.
+	// Refusals counts the writes that HNS answered with an error, by its code.
 	Refusals map[uint32]uint64
 }
 
@@ -69,7 +69,7 @@ func (d *Dataplane) copyStats(pace pieces.Pace) (Stats, *ipsets.Copying) {
 		Policies: len(d.policies), Pods: len(d.members.pods), Pinned: d.cache.Pinned(),
 		DriftFound: maps.Clone(d.drift.found), DriftRepaired: maps.Clone(d.drift.repaired),
 		Disputed:  map[string]int{driftSet: 0, driftACL: 0},
-		Conflicts: d.conflicts,
+		Conflicts: d.conflicts, Refusals: maps.Clone(d.refusals),
 	}
 	for _, what := range d.disputesLocked(now) {
 		s.Disputed[what.kind()]++
