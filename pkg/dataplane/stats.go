@@ -28,7 +28,8 @@ type Stats struct {
 	// Disputed is the number of objects that somebody else keeps changing, by kind.
 	Disputed  map[string]int
 	Conflicts Conflicts
-	// Refusals counts the writes that HNS answered with an error, by its code.
+	// Refusals counts, by HRESULT, the writes to endpoints that HNS refused, and the
+	// times that it refused a set alone.
 	Refusals map[uint32]uint64
 }
 
