@@ -37,6 +37,14 @@ type DueDump struct {
 	Turn uint64 `json:"turn,omitempty"`
 	// Read is the endpoint at which the last transaction left off reading.
 	Read string `json:"read,omitempty"`
+	// New are endpoints that HNS enumerates and that were not read, or could not be.
+	New []NewDump `json:"new,omitempty"`
+}
+
+// NewDump is an endpoint of which nothing is known but its GUID.
+type NewDump struct {
+	ID string `json:"id"`
+	RetryDump
 }
 
 // RetryDump is a backoff.

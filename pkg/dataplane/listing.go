@@ -24,7 +24,8 @@ type listing struct {
 }
 
 // Each pod without an endpoint of its own is looked for once a second in its first
-// minute. After that it is the look every lookEnumerate that finds it.
+// minute. After that it is the look every lookEnumerate that finds it; where nobody
+// looks, every 30 s.
 const (
 	listAgain  = time.Second
 	listsFor   = time.Minute
@@ -225,6 +226,8 @@ func (d *Dataplane) lookAgainLocked() {
 		case own:
 		case len(eps) == 0 && now.Sub(p.placed) < listsFor:
 			at(now.Add(listAgain))
+		case len(eps) == 0:
+			at(now.Add(maxBackoff))
 		case len(eps) > 0 && p.relists < maxRelists:
 			p.relists++
 			at(now.Add(backoff(p.relists)))

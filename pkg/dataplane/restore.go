@@ -82,6 +82,13 @@ func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
 		}
 	}
 	d.turn, d.unread = dump.Due.Turn, dump.Due.Read
+	for _, nd := range dump.Due.New {
+		n := &newcomer{retry: retry{nd.Attempts, nd.At}}
+		if nd.Error != "" {
+			n.err = told{text: nd.Error}
+		}
+		d.newcomers[nd.ID] = n
+	}
 	d.found = nil // they were told
 	return d, nil
 }

@@ -149,6 +149,14 @@ func (d *Dataplane) dumpDueLocked() DueDump {
 	if d.listing.wanted {
 		due.Listing.At = d.now
 	}
+	for _, id := range slices.Sorted(maps.Keys(d.newcomers)) {
+		n := d.newcomers[id]
+		nd := NewDump{ID: id, RetryDump: RetryDump{Attempts: n.tries, At: n.at}}
+		if n.err != nil {
+			nd.Error = n.err.Error()
+		}
+		due.New = append(due.New, nd)
+	}
 	if d.listing.err != nil {
 		due.Listing.Error = d.listing.err.Error()
 	}
