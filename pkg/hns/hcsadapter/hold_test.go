@@ -217,7 +217,7 @@ func TestCloseDoesWhatIsLeft(t *testing.T) {
 		cancel()
 		w.leave(ctx, job{"y", func() { left++ }})
 		w.leave(ctx, job{"y", func() { left++ }})
-			w.shut()
+		w.shut()
 		require.NoError(t, <-first)
 		synctest.Wait()
 		require.Equal(t, 2, left)
