@@ -359,8 +359,13 @@ func (d *Dataplane) probeAfterLocked(now time.Time) time.Duration {
 			continue
 		}
 		for _, ref := range ep.refused {
-			next.at(cmp.Or(ref.at, now))
+			if ref.at.After(now) {
+				next.at(ref.at)
+			}
 		}
+	}
+	if len(d.probesLocked(now)) > 0 { // what is due and cannot be tried waits for something else
+		next.at(now)
 	}
 	return next.after(now)
 }

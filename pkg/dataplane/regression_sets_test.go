@@ -182,3 +182,15 @@ func TestNodeAddressOfTheOtherFamily(t *testing.T) {
 	tx.SetNodeAddrs([]netip.Addr{mustAddr("10.1.0.4"), mustAddr("fd00::4")})
 	require.Equal(t, 1, tx.Len())
 }
+
+// TestIdsOfSetsInCapitals: HNS shows them so, rules and members too. A new process
+// knows its sets, and neither it nor a look writes anything.
+func TestIdsOfSetsInCapitals(t *testing.T) {
+	text := policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}, {namespaceSelector: {matchLabels: {kind: evil}}}]}]}`)
+	w := dWorld(t, text)
+	w.sim.SetPersonality(hnssim.Personality{Seed: 1, Spelling: hnssim.Spelling{UpperSetIDs: true}})
+	w.do("policy p", "apply", "observe", "apply", "calls")
+	again := dWorldOn(t, text, w)
+	again.do("policy p", "apply", "calls", "observe", "apply", "calls")
+	require.Empty(t, again.report.Warnings)
+}

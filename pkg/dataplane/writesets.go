@@ -231,13 +231,22 @@ func hnsSets(req ipsets.Request) []hns.SetPolicy {
 	return out
 }
 
-// observedSets returns our sets of a network.
+// observedSets returns our sets of a network. HNS may show Ids in either case; ours
+// are in lower case, as they are in rules.
 func observedSets(sets []hns.SetPolicy) []ipsets.Observed {
 	var out []ipsets.Observed
 	for _, s := range sets {
-		if strings.HasPrefix(s.ID, hns.SetIDPrefix) {
-			out = append(out, ipsets.Observed{ID: s.ID, Name: s.Name, Nested: s.Type == hns.NestedIPSet, Values: s.Values})
+		o := ipsets.Observed{ID: strings.ToLower(s.ID), Name: s.Name, Nested: s.Type == hns.NestedIPSet, Values: s.Values}
+		if !strings.HasPrefix(o.ID, hns.SetIDPrefix) {
+			continue
 		}
+		if o.Nested {
+			o.Values = make([]string, len(s.Values))
+			for i, id := range s.Values {
+				o.Values[i] = strings.ToLower(id)
+			}
+		}
+		out = append(out, o)
 	}
 	return out
 }
