@@ -17,10 +17,12 @@ var (
 	ErrConflict = errors.New("changed since it was read")
 	// ErrInvalid: HNS refuses the request as malformed or not supported.
 	ErrInvalid = errors.New("invalid")
-	// ErrUnavailable: the service hangs, is down, or the call broke off.
+	// ErrUnavailable: the service hangs or is down, the call broke off, or our
+	// network cannot be read, without which a call was not made.
 	ErrUnavailable = errors.New("service unavailable")
-	// ErrUnlisted: HNS answered, with a code that is in no table of ours. A write
-	// may have been done: a read has to tell.
+	// ErrUnlisted: HNS answered, and what it says tells us nothing: a code that is
+	// in no table of ours or does not fit the request, or no sense. A write may have
+	// been done: a read has to tell.
 	ErrUnlisted = errors.New("answered with a code of no known meaning")
 	// ErrElsewhere: the endpoint is remote, or of another network.
 	ErrElsewhere = errors.New("not a local endpoint of our network")
@@ -52,7 +54,7 @@ type OpError struct {
 	Op   string // kind and verb as counted: "SetPolicy/Add", "ACL/Update", "Endpoint/List"
 	Kind string // KindNetwork, KindEndpoint, KindSet or KindACL: what Err speaks of
 	ID   string // of the object that Err speaks of
-	Code uint32 // HRESULT, 0 when there was none
+	Code uint32 // HRESULT of HNS, see LookupCode; 0 when there was none
 	Err  error  // one of the classes, or what wraps it
 }
 
@@ -74,7 +76,7 @@ func OutcomeUnknown(err error) bool {
 	if err == nil {
 		return false
 	}
-	for _, refusal := range []error{ErrNotFound, ErrAlreadyExists, ErrInUse, ErrConflict, ErrInvalid} {
+	for _, refusal := range []error{ErrNotFound, ErrAlreadyExists, ErrInUse, ErrConflict, ErrInvalid, ErrElsewhere} {
 		if errors.Is(err, refusal) {
 			return false
 		}

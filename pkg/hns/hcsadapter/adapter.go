@@ -39,14 +39,24 @@ type Adapter struct {
 	service service
 	worker  *worker
 
-	mu sync.Mutex // guards id
-	id string     // of the network, as last read; empty: not known
+	mu       sync.Mutex // guards following
+	id       string     // of the network, as last read; empty: not known
+	observed string     // ID of the network that the next two are of
+	foreign  map[string]bool
+	narrow   narrow
+	holds    map[string]*held // by the endpoint's ID in small letters
 }
 
 var _ hns.Client = (*Adapter)(nil)
 
 func newAdapter(o Options, l library) *Adapter {
-	return &Adapter{network: o.Network, service: service{l}, worker: newWorker(cmp.Or(o.Deadline, defaultDeadline))}
+	return &Adapter{
+		network: o.Network,
+		service: service{l},
+		worker:  newWorker(cmp.Or(o.Deadline, defaultDeadline)),
+		foreign: map[string]bool{},
+		holds:   map[string]*held{},
+	}
 }
 
 // Healthy returns an error while a call to HNS is past its deadline, which says
@@ -58,12 +68,13 @@ func (a *Adapter) Healthy() error { return a.worker.health() }
 // more than once.
 func (a *Adapter) Close() { a.worker.shut() }
 
-// Version reads the version of HNS. ErrUnavailable: it could not be read;
-// ErrMissing besides: this system has nothing to ask.
+// Version reads the version of HNS. ErrUnlisted: HNS does not tell it.
+// ErrUnavailable: it could not be read; ErrMissing besides: this system has
+// nothing to ask.
 func (a *Adapter) Version(ctx context.Context) (Version, error) {
-	v, err := call(ctx, a.worker, opVersion, a.service.version)
+	v, err := call(ctx, a.worker, opVersion, a.service.counting(ctx).version)
 	if err != nil {
-		return Version{}, &hns.OpError{Op: opVersion, Kind: hns.KindNetwork, ID: a.network, Code: codeOf(err), Err: unavailable(err)}
+		return Version{}, &hns.OpError{Op: opVersion, Kind: hns.KindNetwork, ID: a.network, Code: codeOf(err), Err: unknown(err)}
 	}
 	return v, nil
 }
@@ -74,7 +85,7 @@ func (a *Adapter) Network(ctx context.Context) (hns.Network, error) {
 	if err == nil {
 		return n.decode(), nil
 	}
-	class := unavailable(err)
+	class := unknown(err)
 	switch code := codeOf(err); {
 	case errors.Is(err, errNoNetwork), code == codeNetworkNotFound, code == codeElementNotFound:
 		class = as(hns.ErrNotFound, err)
@@ -88,7 +99,7 @@ func (a *Adapter) Network(ctx context.Context) (hns.Network, error) {
 func (a *Adapter) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
 	out, err := a.list(ctx)
 	if err != nil {
-		return nil, &hns.OpError{Op: hns.OpEndpointList, Kind: hns.KindNetwork, ID: a.network, Code: codeOf(err), Err: unavailable(err)}
+		return nil, &hns.OpError{Op: hns.OpEndpointList, Kind: hns.KindNetwork, ID: a.network, Code: codeOf(err), Err: unknown(err)}
 	}
 	return out, nil
 }
@@ -96,9 +107,9 @@ func (a *Adapter) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
 func (a *Adapter) list(ctx context.Context) ([]hns.Endpoint, error) {
 	id, cached, err := a.networkID(ctx)
 	if err != nil {
-		return nil, err
+		return nil, unread(err)
 	}
-	ids, err := a.attached(ctx)
+	ids, err := a.attached(ctx, hns.OpEndpointList)
 	if err != nil {
 		return nil, err
 	}
@@ -119,30 +130,9 @@ func (a *Adapter) list(ctx context.Context) ([]hns.Endpoint, error) {
 	// Nothing is on the network that we know: there may be another one by now.
 	n, err := a.findNetwork(ctx)
 	if err != nil {
-		return nil, err
+		return nil, unread(err)
 	}
 	return local(all, n.ID), nil
-}
-
-// attached returns the GUIDs of the endpoints that pods may have, of every
-// network. State cannot be read, only asked for; endpoints come up from 2 to 3,
-// and one that does so meanwhile is in both answers.
-func (a *Adapter) attached(ctx context.Context) ([]string, error) {
-	var all []string
-	seen := map[string]bool{}
-	for state := 2; state <= 3; state++ {
-		ids, err := a.endpointIDs(ctx, hns.OpEndpointList, filter("State", state))
-		if err != nil {
-			return nil, err
-		}
-		for _, id := range ids {
-			if key := strings.ToLower(id); !seen[key] {
-				seen[key] = true
-				all = append(all, id)
-			}
-		}
-	}
-	return all, nil
 }
 
 // local returns the endpoints of a network that are not remote.
@@ -156,27 +146,22 @@ func local(all []endpoint, network string) []hns.Endpoint {
 	return out
 }
 
-// EndpointIDs implements hns.Client.
-func (a *Adapter) EndpointIDs(ctx context.Context) ([]string, error) {
-	ids, err := a.attached(ctx)
-	if err != nil {
-		return nil, &hns.OpError{Op: hns.OpEndpointIDs, Kind: hns.KindNetwork, ID: a.network, Code: codeOf(err), Err: unavailable(err)}
-	}
-	return ids, nil
-}
-
-// Hold implements hns.Client.
-func (a *Adapter) Hold(context.Context, string) func() { return func() {} }
-
 // GetEndpoint implements hns.Client.
 func (a *Adapter) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
 	e, err := a.findEndpoint(ctx, hns.OpEndpointGet, id)
 	if err == nil {
-		return e.decode(), nil
+		err = a.checkLocal(ctx, e)
 	}
-	class := unavailable(err)
-	if errors.Is(err, errNoEndpoint) {
+	var class error
+	switch {
+	case err == nil:
+		return e.decode(), nil
+	case errors.Is(err, errNoEndpoint):
 		class = as(hns.ErrNotFound, err)
+	case errors.Is(err, hns.ErrElsewhere):
+		class = err
+	default:
+		class = unknown(err)
 	}
 	return hns.Endpoint{}, &hns.OpError{Op: hns.OpEndpointGet, Kind: hns.KindEndpoint, ID: id, Code: codeOf(err), Err: class}
 }

@@ -18,12 +18,14 @@ func TestAdapterHang(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			a, s := onSim(t, Options{Deadline: given})
 			release := make(chan struct{})
-			a.service = service{&faulty{library: s, ids: map[handle]string{}, before: func(call string) error {
+			f := newFaulty(s)
+			f.before = func(call string) error {
 				if strings.HasPrefix(call, "HcnModify") {
 					<-release
 				}
 				return nil
-			}}}
+			}
+			a.service = service{f}
 			require.NoError(t, a.Healthy())
 			start := time.Now()
 			err := a.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{leaf})

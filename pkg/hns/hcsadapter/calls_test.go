@@ -1,6 +1,8 @@
 package hcsadapter
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,38 +17,54 @@ import (
 // operations are those of hns.Client, and the calls of HNS that each makes when
 // the ID of the network is known.
 func operations(network string) map[string]struct {
-	do    func(*testing.T, *Adapter) error
+	do    func(context.Context, *Adapter) error
 	calls []string
 } {
-	rule := hns.ACL{ID: "azure-acl-x.web", Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: 222}
 	type operation = struct {
-		do    func(*testing.T, *Adapter) error
+		do    func(context.Context, *Adapter) error
 		calls []string
 	}
 	return map[string]operation{
-		"Network": {func(t *testing.T, a *Adapter) error {
-			_, err := a.Network(t.Context())
+		"Network": {func(ctx context.Context, a *Adapter) error {
+			_, err := a.Network(ctx)
 			return err
 		}, readsNetwork(network)},
-		"ListEndpoints": {func(t *testing.T, a *Adapter) error {
-			_, err := a.ListEndpoints(t.Context())
+		"ListEndpoints": {func(ctx context.Context, a *Adapter) error {
+			_, err := a.ListEndpoints(ctx)
 			return err
 		}, slices.Concat([]string{listState2, listState3}, reads(kindEndpoint, "ep", "other", "too"))},
-		"GetEndpoint": {func(t *testing.T, a *Adapter) error {
-			_, err := a.GetEndpoint(t.Context(), "ep")
+		"GetEndpoint": {func(ctx context.Context, a *Adapter) error {
+			_, err := a.GetEndpoint(ctx, "ep")
 			return err
 		}, reads(kindEndpoint, "ep")},
-		"ModifySets": {func(t *testing.T, a *Adapter) error {
-			return a.ModifySets(t.Context(), hns.Update, []hns.SetPolicy{leaf})
+		"ModifySets": {func(ctx context.Context, a *Adapter) error {
+			return a.ModifySets(ctx, hns.Update, []hns.SetPolicy{leaf})
 		}, modifies(kindNetwork, network)},
-		"AddACLs": {func(t *testing.T, a *Adapter) error {
-			return a.AddACLs(t.Context(), "ep", []hns.ACL{rule})
+		"AddACLs": {func(ctx context.Context, a *Adapter) error {
+			return a.AddACLs(ctx, "ep", []hns.ACL{webRule})
 		}, modifies(kindEndpoint, "ep")},
-		"ReplacePolicies": {func(t *testing.T, a *Adapter) error {
-			return a.ReplacePolicies(t.Context(), "ep", []hns.EndpointPolicy{hns.NewACLPolicy(rule)})
+		"ReplacePolicies": {func(ctx context.Context, a *Adapter) error {
+			return a.ReplacePolicies(ctx, "ep", []hns.EndpointPolicy{hns.NewACLPolicy(webRule)})
 		}, modifies(kindEndpoint, "ep")},
-		"Version": {func(t *testing.T, a *Adapter) error {
-			_, err := a.Version(t.Context())
+		"EndpointIDs": {func(ctx context.Context, a *Adapter) error {
+			_, err := a.EndpointIDs(ctx)
+			return err
+		}, []string{listState2, listNarrow(2, network), listState3, listNarrow(3, network)}},
+		"a write between two reads": {func(ctx context.Context, a *Adapter) error {
+			defer a.Hold(ctx, "ep")()
+			_, before := a.GetEndpoint(ctx, "ep")
+			write := a.AddACLs(ctx, "ep", []hns.ACL{webRule})
+			_, after := a.GetEndpoint(ctx, "EP")
+			return errors.Join(before, write, after)
+		}, []string{
+			"HcnOpenEndpoint ep", "HcnQueryEndpointProperties ep", "HcnModifyEndpoint ep", "HcnQueryEndpointProperties ep", "HcnCloseEndpoint ep",
+		}},
+		"nothing of what is held": {func(ctx context.Context, a *Adapter) error {
+			a.Hold(ctx, "ep")()
+			return nil
+		}, nil},
+		"Version": {func(ctx context.Context, a *Adapter) error {
+			_, err := a.Version(ctx)
 			return err
 		}, []string{"HNSCall"}},
 	}
@@ -71,22 +89,24 @@ func TestCallsOfAnOperation(t *testing.T) {
 	for name, op := range operations(s.id) {
 		t.Run(name, func(t *testing.T) {
 			a, f, _ := onThree(t)
-			require.NoError(t, op.do(t, a))
-			require.Equal(t, op.calls, f.calls)
-			f.calls = nil
-			require.NoError(t, op.do(t, a))
-			require.Equal(t, op.calls, f.calls, "the second time")
+			for range 2 {
+				f.calls = nil
+				var all, own hns.Meter
+				require.NoError(t, op.do(hns.Metered(hns.Metered(t.Context(), &all), &own), a))
+				require.Equal(t, op.calls, f.calls)
+				require.Equal(t, []int{len(op.calls), len(op.calls)}, []int{all.Calls(), own.Calls()}, "counted for the context")
+			}
 		})
 	}
 }
 
 // TestNothingStaysOpen: whichever call fails, in whatever way, every handle is
-// closed, once, and a close that fails spoils nothing.
+// closed, once, and not used before that again; a close that fails spoils nothing.
 func TestNothingStaysOpen(t *testing.T) {
 	_, _, s := onThree(t)
 	for name, op := range operations(s.id) {
 		for i, failing := range op.calls {
-			for _, code := range []uint32{0, codeRPC, codeEndpointNotFound, codeNetworkNotFound, codeInvalidPolicy, codeElementNotFound} {
+			for _, code := range []uint32{0, codeRPC, codeEndpointNotFound, codeNetworkNotFound, codeInvalidPolicy, codeElementNotFound, codeUnloaded} {
 				for _, done := range []bool{false, true} {
 					t.Run(fmt.Sprintf("%s %d %#x %t", name, i, code, done), func(t *testing.T) {
 						a, f, s := onThree(t)
@@ -101,9 +121,10 @@ func TestNothingStaysOpen(t *testing.T) {
 						} else {
 							f.before = fail
 						}
-						err := op.do(t, a)
+						err := op.do(t.Context(), a)
 						require.Equal(t, failing, f.calls[i])
 						require.Empty(t, s.opened, "%v", f.calls)
+						require.Empty(t, f.misuses, "%v", f.calls)
 						if strings.HasPrefix(failing, "HcnClose") {
 							require.NoError(t, err)
 						}
@@ -120,7 +141,7 @@ func TestOpenWithoutAHandle(t *testing.T) {
 	a, f, _ := onThree(t)
 	f.library = noHandles{f.library}
 	_, err := a.GetEndpoint(t.Context(), "ep")
-	wantError(t, err, hns.ErrUnavailable, "Endpoint/Get", hns.KindEndpoint, "ep", 0)
+	wantError(t, err, hns.ErrUnlisted, "Endpoint/Get", hns.KindEndpoint, "ep", 0)
 	require.Equal(t, []string{"HcnOpenEndpoint ep"}, f.calls)
 }
 
@@ -134,13 +155,13 @@ func TestAnswersThatAreNoJSON(t *testing.T) {
 		a, f, _ := onThree(t)
 		f.library = odd{f.library, text}
 		_, err := a.Network(t.Context())
-		wantError(t, err, hns.ErrUnavailable, "Network/Get", hns.KindNetwork, "azure", 0)
+		wantError(t, err, hns.ErrUnlisted, "Network/Get", hns.KindNetwork, "azure", 0)
 		_, err = a.ListEndpoints(t.Context())
-		wantError(t, err, hns.ErrUnavailable, "Endpoint/List", hns.KindNetwork, "azure", 0)
+		wantError(t, err, hns.ErrUnlisted, "Endpoint/List", hns.KindNetwork, "azure", 0)
 		_, err = a.GetEndpoint(t.Context(), "ep")
-		wantError(t, err, hns.ErrUnavailable, "Endpoint/Get", hns.KindEndpoint, "ep", 0)
+		wantError(t, err, hns.ErrUnlisted, "Endpoint/Get", hns.KindEndpoint, "ep", 0)
 		_, err = a.Version(t.Context())
-		wantError(t, err, hns.ErrUnavailable, "Version/Get", hns.KindNetwork, "azure", 0)
+		wantError(t, err, hns.ErrUnlisted, "Version/Get", hns.KindNetwork, "azure", 0)
 	}
 }
 
@@ -150,11 +171,11 @@ func TestAnotherObject(t *testing.T) {
 		a, f, _ := onThree(t)
 		f.library = shows{f.library, text}
 		_, err := a.GetEndpoint(t.Context(), "ep")
-		wantError(t, err, hns.ErrUnavailable, "Endpoint/Get", hns.KindEndpoint, "ep", 0)
+		wantError(t, err, hns.ErrUnlisted, "Endpoint/Get", hns.KindEndpoint, "ep", 0)
 		_, err = a.ListEndpoints(t.Context())
-		wantError(t, err, hns.ErrUnavailable, "Endpoint/List", hns.KindNetwork, "azure", 0)
+		wantError(t, err, hns.ErrUnlisted, "Endpoint/List", hns.KindNetwork, "azure", 0)
 		_, err = a.Network(t.Context())
-		wantError(t, err, hns.ErrUnavailable, "Network/Get", hns.KindNetwork, "azure", 0)
+		wantError(t, err, hns.ErrUnlisted, "Network/Get", hns.KindNetwork, "azure", 0)
 	}
 }
 

@@ -11,23 +11,12 @@ import (
 // exports is not there.
 var ErrMissing = errors.New("the Host Networking Service is missing")
 
-// Codes of HNS (golang.org/x/sys/windows, zerrors_windows.go, HCN_E_*) and of
-// Windows.
+// Codes that decide which object an answer speaks of. What any other one says of
+// a call is its class in the table of hns.LookupCode.
 const (
 	codeNetworkNotFound  uint32 = 0x803B0001
 	codeEndpointNotFound uint32 = 0x803B0002
 	codePolicyNotFound   uint32 = 0x803B0008
-	codeInvalidEndpoint  uint32 = 0x803B000C
-	codeInvalidPolicy    uint32 = 0x803B000D
-	codeInvalidType      uint32 = 0x803B000E
-	codeRemoteEndpoint   uint32 = 0x803B000F
-	codePolicyExists     uint32 = 0x803B0012
-	codeUnsupported      uint32 = 0x803B0015
-	codeInvalidJSON      uint32 = 0x803B001B
-	codeInvalidReference uint32 = 0x803B001C
-	codeInvalidIP        uint32 = 0x803B001E
-	codeHasReferences    uint32 = 0x803B002C
-	codeInvalidArgument  uint32 = 0x80070057 // E_INVALIDARG
 	codeElementNotFound  uint32 = 0x80070490 // "Element not found.": of anything
 )
 
@@ -39,6 +28,9 @@ func codeOf(err error) uint32 {
 	return 0
 }
 
+// classOf returns what the code of an error says, in the table of HNS's codes.
+func classOf(err error) hns.CodeClass { return hns.LookupCode(codeOf(err)).Class }
+
 // vanished reports whether an endpoint went away while it was read. HNS has
 // been seen to answer with either code (azure-container-networking#1560,
 // antrea#2301).
@@ -47,31 +39,30 @@ func vanished(err error) bool {
 	return code == codeEndpointNotFound || code == codeElementNotFound
 }
 
-// refusesContent reports whether a code says that HNS does not accept what the
-// request contains. HCN_E_INVALID_NETWORK is not among them: it speaks of the
-// network, and a set refused for it would be left out until the set changes.
-func refusesContent(code uint32) bool {
-	switch code {
-	case codeInvalidPolicy, codeInvalidType, codeUnsupported, codeInvalidJSON,
-		codeInvalidReference, codeInvalidIP, codeInvalidArgument:
-		return true
-	}
-	return false
-}
-
-// refusesEndpoint reports whether a code says that this endpoint takes no
-// policies: it is not attached, or of another node.
-func refusesEndpoint(code uint32) bool {
-	return code == codeInvalidEndpoint || code == codeRemoteEndpoint
-}
-
 // as puts an error of a call into a class.
 func as(class, err error) error { return fmt.Errorf("%w: %w", class, err) }
 
-// unavailable puts an error into the class of calls whose outcome is unknown.
+// unavailable puts an error into the class of calls that were not made or did
+// not get through.
 func unavailable(err error) error {
 	if errors.Is(err, hns.ErrUnavailable) {
 		return err
 	}
 	return as(hns.ErrUnavailable, err)
+}
+
+// unread puts the error of a read that has to go before a call into the class
+// ErrUnavailable: whatever HNS answered is none of the call's own answers.
+func unread(err error) error { return unavailable(fmt.Errorf("read the network first: %w", err)) }
+
+// unknown puts the error of a call that is neither a refusal nor "not found" into
+// its class. ErrUnavailable: the caller has no answer, or HNS or our network is not
+// there. ErrUnlisted: HNS answered.
+func unknown(err error) error {
+	switch {
+	case errors.Is(err, hns.ErrUnavailable), errors.Is(err, ErrMissing), errors.Is(err, errNoNetwork),
+		classOf(err) == hns.BrokeOff:
+		return unavailable(err)
+	}
+	return as(hns.ErrUnlisted, err)
 }

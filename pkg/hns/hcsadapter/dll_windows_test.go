@@ -13,29 +13,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// TestCodes holds our numbers against those of Windows.
-func TestCodes(t *testing.T) {
-	for ours, theirs := range map[uint32]windows.Handle{
-		codeNetworkNotFound:  windows.HCN_E_NETWORK_NOT_FOUND,
-		codeEndpointNotFound: windows.HCN_E_ENDPOINT_NOT_FOUND,
-		codePolicyNotFound:   windows.HCN_E_POLICY_NOT_FOUND,
-		codeInvalidEndpoint:  windows.HCN_E_INVALID_ENDPOINT,
-		codeInvalidPolicy:    windows.HCN_E_INVALID_POLICY,
-		codeInvalidType:      windows.HCN_E_INVALID_POLICY_TYPE,
-		codeRemoteEndpoint:   windows.HCN_E_INVALID_REMOTE_ENDPOINT_OPERATION,
-		codePolicyExists:     windows.HCN_E_POLICY_ALREADY_EXISTS,
-		codeUnsupported:      windows.HCN_E_REQUEST_UNSUPPORTED,
-		codeInvalidJSON:      windows.HCN_E_INVALID_JSON,
-		codeInvalidReference: windows.HCN_E_INVALID_JSON_REFERENCE,
-		codeInvalidIP:        windows.HCN_E_INVALID_IP,
-		codeHasReferences:    windows.HCN_E_ENTITY_HAS_REFERENCES,
-		codeInvalidArgument:  windows.E_INVALIDARG,
-	} {
-		require.Equal(t, uint32(theirs), ours)
-	}
-	require.Equal(t, 0x80070000|uint32(windows.ERROR_NOT_FOUND), codeElementNotFound)
-}
-
 // TestWithoutHNS: a system without HNS gets an error.
 func TestWithoutHNS(t *testing.T) {
 	a, err := New(Options{Network: "azure"})

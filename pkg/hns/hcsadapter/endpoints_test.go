@@ -20,6 +20,11 @@ const (
 	listEp     = `HcnEnumerateEndpoints {"ID":"ep"}`
 )
 
+// listNarrow is an enumeration of one network only.
+func listNarrow(state int, network string) string {
+	return fmt.Sprintf(`HcnEnumerateEndpoints {"State":%d,"VirtualNetwork":"%s"}`, state, network)
+}
+
 func ids(eps []hns.Endpoint) []string {
 	var out []string
 	for _, e := range eps {
@@ -136,19 +141,22 @@ func countOf(calls []string, call string) (n int) {
 }
 
 func TestListFails(t *testing.T) {
-	for name, code := range map[string]uint32{
-		"RPC":                     codeRPC,
-		"record with S_OK":        0,
-		"the network is no more":  codeNetworkNotFound,
-		"a policy, which is odd":  codePolicyNotFound,
-		"a refusal, which is odd": codeInvalidArgument,
+	for name, test := range map[string]struct {
+		code  uint32
+		class error
+	}{
+		"RPC":                     {codeRPC, hns.ErrUnavailable},
+		"record with S_OK":        {0, hns.ErrUnlisted},
+		"the network is no more":  {codeNetworkNotFound, hns.ErrUnlisted},
+		"a policy, which is odd":  {codePolicyNotFound, hns.ErrUnlisted},
+		"a refusal, which is odd": {codeInvalidArgument, hns.ErrUnlisted},
 	} {
 		for _, export := range []string{listState2, listState3, "HcnOpenEndpoint", "HcnQueryEndpointProperties"} {
 			t.Run(name+" "+export, func(t *testing.T) {
 				a, f, _ := onFaulty(t)
-				f.before = failing(export, code, always)
+				f.before = failing(export, test.code, always)
 				_, err := a.ListEndpoints(t.Context())
-				wantError(t, err, hns.ErrUnavailable, "Endpoint/List", hns.KindNetwork, "azure", code)
+				wantError(t, err, test.class, "Endpoint/List", hns.KindNetwork, "azure", test.code)
 				require.Equal(t, 1, countOf(f.calls, listState2), "nothing is tried again")
 			})
 		}
@@ -176,8 +184,11 @@ func TestGetEndpoint(t *testing.T) {
 		"gone by every read, yet listed":        {open, codeEndpointNotFound, always, false, hns.ErrNotFound, attempts, attempts},
 		"RPC":                                   {open, codeRPC, always, false, hns.ErrUnavailable, 1, 0},
 		"RPC in the read":                       {query, codeRPC, always, false, hns.ErrUnavailable, 1, 0},
-		"record with S_OK":                      {open, 0, always, false, hns.ErrUnavailable, 1, 0},
-		"a policy, which is odd":                {query, codePolicyNotFound, always, false, hns.ErrUnavailable, 1, 0},
+		"record with S_OK":                      {open, 0, always, false, hns.ErrUnlisted, 1, 0},
+		"a policy, which is odd":                {query, codePolicyNotFound, always, false, hns.ErrUnlisted, 1, 0},
+		"a network, which is odd":               {open, codeNetworkNotFound, always, false, hns.ErrUnlisted, 1, 0},
+		"used after unload":                     {query, codeUnloaded, always, false, hns.ErrUnlisted, 1, 0},
+		"degraded":                              {open, codeDegraded, always, false, hns.ErrUnlisted, 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, f, s := onFaulty(t)
@@ -221,7 +232,7 @@ func TestWriteNotFound(t *testing.T) {
 	var (
 		gone    = want{hns.ErrNotFound, hns.KindEndpoint, "ep"}
 		noSet   = want{hns.ErrNotFound, hns.KindSet, "azure-npm-1"}
-		unknown = want{hns.ErrUnavailable, hns.KindEndpoint, "ep"}
+		unknown = want{hns.ErrUnlisted, hns.KindEndpoint, "ep"}
 	)
 	const there, deleted, unreadable, complete, unseen = "there", "deleted", "unreadable", "there, with the set", "there, without network"
 	for name, test := range map[string]struct {

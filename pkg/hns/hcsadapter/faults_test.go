@@ -23,6 +23,22 @@ type faulty struct {
 	before func(call string) error // not done when it fails
 	after  func(call string) error // done all the same
 	ids    map[handle]string       // of what is open
+	failed map[handle]bool         // handles of which a use failed
+	// misuses are uses of a handle after one that failed, and closes of what is not
+	// open.
+	misuses []string
+}
+
+// use is a use of what is open.
+func (f *faulty) use(call string, h handle, do func() error) error {
+	if f.failed[h] {
+		f.misuses = append(f.misuses, call)
+	}
+	err := f.through(call, do)
+	if err != nil {
+		f.failed[h] = true
+	}
+	return err
 }
 
 func (f *faulty) through(call string, do func() error) error {
@@ -58,17 +74,20 @@ func (f *faulty) open(k kind, id string) (h handle, err error) {
 }
 
 func (f *faulty) query(k kind, h handle, query string) (out string, err error) {
-	err = f.through(fmt.Sprintf("HcnQuery%sProperties %s", k, f.ids[h]), func() (err error) { out, err = f.library.query(k, h, query); return err })
+	err = f.use(fmt.Sprintf("HcnQuery%sProperties %s", k, f.ids[h]), h, func() (err error) { out, err = f.library.query(k, h, query); return err })
 	return out, err
 }
 
 func (f *faulty) modify(k kind, h handle, request string) error {
-	return f.through(fmt.Sprintf("HcnModify%s %s", k, f.ids[h]), func() error { return f.library.modify(k, h, request) })
+	return f.use(fmt.Sprintf("HcnModify%s %s", k, f.ids[h]), h, func() error { return f.library.modify(k, h, request) })
 }
 
 // close does its work whatever it says: there is no other way to close.
 func (f *faulty) close(k kind, h handle) error {
 	err := f.library.close(k, h)
+	if err != nil {
+		f.misuses = append(f.misuses, err.Error())
+	}
 	return errors.Join(err, f.through(fmt.Sprintf("HcnClose%s %s", k, f.ids[h]), func() error { return nil }))
 }
 
@@ -103,14 +122,22 @@ func readsNetwork(id string) []string {
 	return slices.Concat([]string{findNetwork}, reads(kindNetwork, id))
 }
 
+func newFaulty(l library) *faulty {
+	return &faulty{library: l, ids: map[handle]string{}, failed: map[handle]bool{}}
+}
+
+func newEndpoint(id string) hnssim.NewEndpoint {
+	return hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}
+}
+
 // onFaulty returns an adapter over a service that fails, on a simulator with the
 // endpoint ep.
 func onFaulty(t *testing.T) (*Adapter, *faulty, *simLibrary) {
 	t.Helper()
 	a, s := onSim(t, Options{})
-	f := &faulty{library: s, ids: map[handle]string{}}
+	f := newFaulty(s)
 	a.service = service{f}
-	require.NoError(t, s.sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
+	require.NoError(t, s.sim.CreateEndpoint(newEndpoint("ep")))
 	return a, f, s
 }
 
@@ -129,9 +156,20 @@ func coded(code uint32) error {
 	return &failure{code: code, err: fmt.Errorf("HcnCall: text of 0x%x", code)}
 }
 
+const always = -1
+
+// Codes that have their class from the table.
 const (
-	always         = -1
-	codeRPC uint32 = 0x800706BA // the RPC server is unavailable
+	codeRPC              uint32 = 0x800706BA // the RPC server is unavailable
+	codeFail             uint32 = 0x80004005 // E_FAIL
+	codeUnloaded         uint32 = 0x803B0031 // HCN_E_OBJECT_USED_AFTER_UNLOAD
+	codeDegraded         uint32 = 0x803B0017 // HCN_E_DEGRADED_OPERATION
+	codeInvalidEndpoint  uint32 = 0x803B000C
+	codeInvalidPolicy    uint32 = 0x803B000D
+	codePolicyExists     uint32 = 0x803B0012
+	codeInvalidReference uint32 = 0x803B001C
+	codeHasReferences    uint32 = 0x803B002C
+	codeInvalidArgument  uint32 = 0x80070057
 )
 
 // wantError checks what the dataplane decides by.
@@ -141,7 +179,8 @@ func wantError(t *testing.T, err, class error, op, kind, id string, code uint32)
 	require.True(t, ok, "%v", err)
 	require.ErrorIs(t, err, class)
 	require.Equal(t, []any{op, kind, id, code}, []any{got.Op, got.Kind, got.ID, got.Code})
-	require.Equal(t, errors.Is(class, hns.ErrUnavailable), hns.OutcomeUnknown(err), "%v", err)
+	lost, odd := errors.Is(class, hns.ErrUnavailable), errors.Is(class, hns.ErrUnlisted)
+	require.Equal(t, []bool{lost, odd, lost || odd}, []bool{errors.Is(err, hns.ErrUnavailable), errors.Is(err, hns.ErrUnlisted), hns.OutcomeUnknown(err)}, "%v", err)
 }
 
 func TestNetworkErrors(t *testing.T) {
@@ -151,10 +190,13 @@ func TestNetworkErrors(t *testing.T) {
 	}{
 		"not found":            {codeNetworkNotFound, hns.ErrNotFound},
 		"element not found":    {codeElementNotFound, hns.ErrNotFound},
-		"record with S_OK":     {0, hns.ErrUnavailable},
+		"record with S_OK":     {0, hns.ErrUnlisted},
 		"RPC":                  {codeRPC, hns.ErrUnavailable},
-		"endpoint, which odd":  {codeEndpointNotFound, hns.ErrUnavailable},
-		"a code of no meaning": {0x803B0017, hns.ErrUnavailable},
+		"E_FAIL":               {codeFail, hns.ErrUnlisted},
+		"endpoint, which odd":  {codeEndpointNotFound, hns.ErrUnlisted},
+		"a refusal, which odd": {codeInvalidArgument, hns.ErrUnlisted},
+		"a code of no meaning": {codeDegraded, hns.ErrUnlisted},
+		"in no table":          {0x803B0099, hns.ErrUnlisted},
 	} {
 		for _, export := range []string{"HcnEnumerateNetworks", "HcnOpenNetwork", "HcnQueryNetworkProperties"} {
 			t.Run(name+" "+export, func(t *testing.T) {
@@ -219,25 +261,39 @@ func TestSetErrors(t *testing.T) {
 		"missing":              {hns.Remove, codePolicyNotFound, hns.ErrNotFound},
 		"member missing":       {hns.Add, codePolicyNotFound, hns.ErrNotFound},
 		"element not found":    {hns.Remove, codeElementNotFound, hns.ErrNotFound},
-		"or of an IPSET":       {hns.Add, codeElementNotFound, hns.ErrUnavailable},
+		"or of an IPSET":       {hns.Add, codeElementNotFound, hns.ErrUnlisted},
 		"exists":               {hns.Add, codePolicyExists, hns.ErrAlreadyExists},
-		"exists on update":     {hns.Update, codePolicyExists, hns.ErrUnavailable},
+		"exists on update":     {hns.Update, codePolicyExists, hns.ErrUnlisted},
 		"in use":               {hns.Remove, codeHasReferences, hns.ErrInUse},
-		"in use on add":        {hns.Add, codeHasReferences, hns.ErrUnavailable},
+		"in use on add":        {hns.Add, codeHasReferences, hns.ErrUnlisted},
 		"invalid policy":       {hns.Add, codeInvalidPolicy, hns.ErrInvalid},
-		"invalid type":         {hns.Add, codeInvalidType, hns.ErrInvalid},
-		"unsupported":          {hns.Update, codeUnsupported, hns.ErrInvalid},
-		"JSON":                 {hns.Update, codeInvalidJSON, hns.ErrInvalid},
+		"invalid type":         {hns.Add, 0x803B000E, hns.ErrInvalid},
+		"unsupported":          {hns.Update, 0x803B0015, hns.ErrInvalid},
+		"mapping":              {hns.Update, 0x803B0016, hns.ErrInvalid},
+		"JSON":                 {hns.Update, 0x803B001B, hns.ErrInvalid},
 		"JSON reference":       {hns.Update, codeInvalidReference, hns.ErrInvalid},
-		"IP":                   {hns.Update, codeInvalidIP, hns.ErrInvalid},
+		"IP":                   {hns.Update, 0x803B001E, hns.ErrInvalid},
+		"port":                 {hns.Update, 0x803B002D, hns.ErrInvalid},
+		"reserved address":     {hns.Add, 0x803B002F, hns.ErrInvalid},
+		"prefix":               {hns.Add, 0x803B0030, hns.ErrInvalid},
+		"subnet":               {hns.Add, 0x803B0032, hns.ErrInvalid},
+		"IP subnet":            {hns.Add, 0x803B0033, hns.ErrInvalid},
+		"not supported":        {hns.Add, 0x80070032, hns.ErrInvalid},
+		"data":                 {hns.Add, 0x8007000D, hns.ErrInvalid},
 		"argument":             {hns.Update, codeInvalidArgument, hns.ErrInvalid},
 		"network gone":         {hns.Update, codeNetworkNotFound, hns.ErrUnavailable},
-		"network invalid":      {hns.Update, 0x803B000A, hns.ErrUnavailable},
-		"endpoint, which odd":  {hns.Update, codeEndpointNotFound, hns.ErrUnavailable},
-		"not attached, odd":    {hns.Update, codeInvalidEndpoint, hns.ErrUnavailable},
-		"record with S_OK":     {hns.Update, 0, hns.ErrUnavailable},
+		"network invalid":      {hns.Update, 0x803B000A, hns.ErrUnlisted},
+		"endpoint, which odd":  {hns.Update, codeEndpointNotFound, hns.ErrUnlisted},
+		"not attached, odd":    {hns.Update, codeInvalidEndpoint, hns.ErrUnlisted},
+		"record with S_OK":     {hns.Update, 0, hns.ErrUnlisted},
 		"RPC":                  {hns.Update, codeRPC, hns.ErrUnavailable},
-		"a code of no meaning": {hns.Update, 0x803B0017, hns.ErrUnavailable},
+		"service stops":        {hns.Update, 0x803B0020, hns.ErrUnavailable},
+		"not active":           {hns.Update, 0x80070426, hns.ErrUnavailable},
+		"E_FAIL":               {hns.Update, codeFail, hns.ErrUnlisted},
+		"access denied":        {hns.Update, 0x80070005, hns.ErrUnlisted},
+		"memory":               {hns.Update, 0x8007000E, hns.ErrUnlisted},
+		"a code of no meaning": {hns.Update, codeDegraded, hns.ErrUnlisted},
+		"in no table":          {hns.Update, 0x803B0099, hns.ErrUnlisted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, f, _ := onFaulty(t)
@@ -312,7 +368,7 @@ func TestSetElementNotFoundElsewhere(t *testing.T) {
 				return coded(codeElementNotFound)
 			}
 			err := a.ModifySets(t.Context(), hns.Remove, []hns.SetPolicy{leaf})
-			wantError(t, err, hns.ErrUnavailable, "SetPolicy/Remove", hns.KindSet, leaf.ID, codeElementNotFound)
+			wantError(t, err, hns.ErrUnlisted, "SetPolicy/Remove", hns.KindSet, leaf.ID, codeElementNotFound)
 		})
 	}
 }
@@ -331,13 +387,19 @@ func TestSetReadBeforeFails(t *testing.T) {
 // TestWriteDoneThenError: the reply to a write is lost.
 func TestWriteDoneThenError(t *testing.T) {
 	rule := hns.ACL{ID: "azure-acl-x.web", Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: 222}
-	for _, code := range []uint32{0, codeNetworkNotFound, codeRPC, 0x80070006} {
+	type classes struct{ sets, acls error }
+	for code, want := range map[uint32]classes{
+		0:                   {hns.ErrUnlisted, hns.ErrUnlisted},
+		codeNetworkNotFound: {hns.ErrUnavailable, hns.ErrUnlisted},
+		codeRPC:             {hns.ErrUnavailable, hns.ErrUnavailable},
+		0x80070006:          {hns.ErrUnlisted, hns.ErrUnlisted},
+	} {
 		a, f, s := onFaulty(t)
 		f.after = failing("HcnModify", code, 2)
 		err := a.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{leaf})
-		wantError(t, err, hns.ErrUnavailable, "SetPolicy/Add", hns.KindSet, leaf.ID, code)
+		wantError(t, err, want.sets, "SetPolicy/Add", hns.KindSet, leaf.ID, code)
 		err = a.AddACLs(t.Context(), "ep", []hns.ACL{rule})
-		wantError(t, err, hns.ErrUnavailable, "ACL/Add", hns.KindEndpoint, "ep", code)
+		wantError(t, err, want.acls, "ACL/Add", hns.KindEndpoint, "ep", code)
 		require.Equal(t, []int{1, 1}, []int{s.sim.Counts()["SetPolicy/Add"], s.sim.Counts()["ACL/Add"]})
 		n, err := a.Network(t.Context())
 		require.NoError(t, err)
@@ -357,4 +419,9 @@ func TestVersion(t *testing.T) {
 	_, err = a.Version(t.Context())
 	wantError(t, err, hns.ErrUnavailable, "Version/Get", hns.KindNetwork, "azure", 0)
 	require.ErrorIs(t, err, ErrMissing)
+	for code, class := range map[uint32]error{codeRPC: hns.ErrUnavailable, codeFail: hns.ErrUnlisted} {
+		f.before = failing("HNSCall", code, 1)
+		_, err = a.Version(t.Context())
+		wantError(t, err, class, "Version/Get", hns.KindNetwork, "azure", code)
+	}
 }

@@ -33,7 +33,7 @@ func (a *Adapter) networkID(ctx context.Context) (id string, cached bool, err er
 // and made again has another one.
 func (a *Adapter) findNetwork(ctx context.Context) (network, error) {
 	n, err := call(ctx, a.worker, hns.OpNetworkGet, func() (*network, error) {
-		return a.service.network(filter("Name", a.network), a.network)
+		return a.service.counting(ctx).network(filter("Name", a.network), a.network)
 	})
 	switch {
 	case err != nil:
@@ -55,15 +55,61 @@ func (a *Adapter) forgetNetwork(err error) {
 	}
 }
 
+// setID sets the ID of our network, "" when it is not known. What was observed of
+// a network is forgotten when there is another one.
 func (a *Adapter) setID(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.id = id
+	if id != "" && !strings.EqualFold(id, a.observed) {
+		a.observed, a.foreign, a.narrow = id, map[string]bool{}, narrow{}
+	}
+}
+
+// checkLocal returns ErrElsewhere for an endpoint that is remote or of another
+// network. ErrUnavailable: which network is ours cannot be read.
+func (a *Adapter) checkLocal(ctx context.Context, e endpoint) error {
+	if e.remote() {
+		return fmt.Errorf("%w: it is remote", hns.ErrElsewhere)
+	}
+	elsewhere := fmt.Errorf("%w: it is of network %s", hns.ErrElsewhere, e.HostComputeNetwork)
+	id, cached, err := a.networkID(ctx)
+	if err != nil {
+		return unread(err)
+	}
+	if cached && !strings.EqualFold(e.HostComputeNetwork, id) {
+		if a.isForeign(e.HostComputeNetwork) {
+			return elsewhere
+		}
+		n, err := a.findNetwork(ctx) // there may be another one by now
+		if err != nil {
+			return unread(err)
+		}
+		id = n.ID
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !strings.EqualFold(e.HostComputeNetwork, id) {
+		a.foreign[strings.ToLower(e.HostComputeNetwork)] = true
+		return elsewhere
+	}
+	a.narrow.isOurs(e.ID)
+	return nil
+}
+
+// isForeign reports whether a network was seen to be none of ours, since ours is
+// the one it is. It saves a look at ours with each endpoint of another network.
+func (a *Adapter) isForeign(network string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.foreign[strings.ToLower(network)]
 }
 
 // endpointIDs returns the GUIDs of the endpoints that match a filter.
 func (a *Adapter) endpointIDs(ctx context.Context, op, filter string) ([]string, error) {
-	ids, err := call(ctx, a.worker, op, func() ([]string, error) { return a.service.ids(kindEndpoint, filter) })
+	ids, err := call(ctx, a.worker, op, func() ([]string, error) {
+		return a.service.counting(ctx).ids(kindEndpoint, filter)
+	})
 	a.forgetNetwork(err)
 	return ids, err
 }
@@ -73,17 +119,13 @@ func (a *Adapter) endpointIDs(ctx context.Context, op, filter string) ([]string,
 // one of them speaks of anything. What is listed is looked for again, and is none
 // either when no attempt finds it: nothing could be read or written of it.
 func (a *Adapter) findEndpoint(ctx context.Context, op, id string) (endpoint, error) {
+	hold := a.holdOf(id)
 	var last error
 	for range attempts {
-		e, err := call(ctx, a.worker, op, func() (e endpoint, err error) {
-			err = a.service.read(kindEndpoint, id, &e)
-			if err == nil && !strings.EqualFold(e.ID, id) {
-				err = fmt.Errorf("HNS shows endpoint %q for %s", e.ID, id)
-			}
-			return e, err
+		e, err := call(ctx, a.worker, op, func() (endpoint, error) {
+			return a.service.counting(ctx).endpoint(id, hold)
 		})
 		if !vanished(err) {
-			a.forgetNetwork(err)
 			return e, err
 		}
 		last = err

@@ -46,22 +46,30 @@ func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
 // service makes requests out of calls. Nothing stays open after a request,
-// however it ends.
+// however it ends, but the endpoint that is held.
 type service struct{ library }
+
+// opened opens an object. Its caller closes the handle.
+func (s service) opened(k kind, id string) (handle, error) {
+	h, err := s.open(k, id)
+	switch {
+	case err != nil && h != 0:
+		_ = s.close(k, h)
+		return 0, err
+	case err == nil && h == 0:
+		return 0, fmt.Errorf("HcnOpen%s: success without a handle", k)
+	}
+	return h, err
+}
 
 // with opens an object for one use. A handle that does not close changes
 // nothing: the use has its answer, and there is no second way to close it.
 func (s service) with(k kind, id string, use func(handle) error) error {
-	h, err := s.open(k, id)
-	if h != 0 {
-		defer func() { _ = s.close(k, h) }()
-	}
-	switch {
-	case err != nil:
+	h, err := s.opened(k, id)
+	if err != nil {
 		return err
-	case h == 0:
-		return fmt.Errorf("HcnOpen%s: success without a handle", k)
 	}
+	defer func() { _ = s.close(k, h) }()
 	return use(h)
 }
 
@@ -78,18 +86,16 @@ func (s service) ids(k kind, filter string) ([]string, error) {
 	return ids, nil
 }
 
-// read reads an object with all its policies.
-func (s service) read(k kind, id string, into any) error {
-	return s.with(k, id, func(h handle) error {
-		text, err := s.query(k, h, hcnQuery(""))
-		if err != nil {
-			return err
-		}
-		if err := json.Unmarshal([]byte(text), into); err != nil {
-			return fmt.Errorf("HcnQuery%sProperties: %w", k, err)
-		}
-		return nil
-	})
+// show reads an open object with all its policies.
+func (s service) show(k kind, h handle, into any) error {
+	text, err := s.query(k, h, hcnQuery(""))
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		return fmt.Errorf("HcnQuery%sProperties: %w", k, err)
+	}
+	return nil
 }
 
 // network reads the first network that matches a filter and has the name, which
@@ -98,7 +104,7 @@ func (s service) network(filter, name string) (*network, error) {
 	ids, err := s.ids(kindNetwork, filter)
 	for _, id := range ids {
 		var n network
-		if err := s.read(kindNetwork, id, &n); err != nil {
+		if err := s.with(kindNetwork, id, func(h handle) error { return s.show(kindNetwork, h, &n) }); err != nil {
 			return nil, err
 		}
 		switch {
@@ -111,10 +117,10 @@ func (s service) network(filter, name string) (*network, error) {
 	return nil, err
 }
 
-// change changes the policies of an object, in one Modify. Its error is of that
-// or of the open before it, never of anything after.
-func (s service) change(k kind, id string, request string) error {
-	return s.with(k, id, func(h handle) error { return s.modify(k, h, request) })
+// changeNetwork changes the policies of a network, in one Modify. Its error is of
+// that or of the open before it, never of anything after.
+func (s service) changeNetwork(id, request string) error {
+	return s.with(kindNetwork, id, func(h handle) error { return s.modify(kindNetwork, h, request) })
 }
 
 // version asks the older API, as there is no other way to it.

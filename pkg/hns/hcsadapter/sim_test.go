@@ -30,8 +30,8 @@ type simLibrary struct {
 func (s *simLibrary) enumerate(k kind, query string) (string, error) {
 	var q struct{ Filter string }
 	var want struct {
-		Name, ID string
-		State    hnssim.EndpointState
+		Name, ID, VirtualNetwork string
+		State                    hnssim.EndpointState
 	}
 	if err := errors.Join(json.Unmarshal([]byte(query), &q), json.Unmarshal([]byte(q.Filter), &want)); err != nil {
 		return "", err
@@ -49,7 +49,8 @@ func (s *simLibrary) enumerate(k kind, query string) (string, error) {
 		return encode(ids)
 	}
 	for _, v := range s.sim.Endpoints() {
-		if (want.ID == "" || want.ID == v.ID) && (want.State == 0 || want.State == v.State) {
+		if (want.ID == "" || want.ID == v.ID) && (want.State == 0 || want.State == v.State) &&
+			(want.VirtualNetwork == "" || strings.EqualFold(want.VirtualNetwork, s.networkOf(v))) {
 			ids = append(ids, v.ID)
 		}
 	}
@@ -99,17 +100,23 @@ func (s *simLibrary) query(k kind, h handle, query string) (string, error) {
 	if !ok {
 		return "", &failure{code: codeEndpointNotFound, err: errors.New("no endpoint " + id)}
 	}
-	e := endpoint{ID: v.ID, HostComputeNetwork: s.id, Policies: v.Policies}
+	e := endpoint{ID: v.ID, HostComputeNetwork: s.networkOf(v), Policies: v.Policies}
 	if v.Remote {
 		e.Flags = remoteEndpoint
-	}
-	if v.Network != "azure" {
-		e.HostComputeNetwork = "another"
 	}
 	for _, addr := range v.Addrs {
 		e.IPConfigurations = append(e.IPConfigurations, ipConfig{addr.String()})
 	}
 	return encode(e)
+}
+
+// networkOf returns the ID of the network of an endpoint, which for one that is not
+// ours is the network's name.
+func (s *simLibrary) networkOf(v hnssim.EndpointView) string {
+	if v.Network != "azure" {
+		return v.Network
+	}
+	return s.id
 }
 
 // setPolicies returns sets as HNS shows them.
@@ -276,7 +283,7 @@ func TestLikeTheSimulator(t *testing.T) {
 				want.Code = 0
 			}
 			require.Equal(t, []any{want.Op, want.Kind, want.ID, want.Code}, []any{got.Op, got.Kind, got.ID, got.Code})
-			for _, class := range []error{hns.ErrNotFound, hns.ErrAlreadyExists, hns.ErrInUse, hns.ErrInvalid, hns.ErrUnavailable} {
+			for _, class := range []error{hns.ErrNotFound, hns.ErrAlreadyExists, hns.ErrInUse, hns.ErrInvalid, hns.ErrUnlisted, hns.ErrUnavailable} {
 				require.Equal(t, errors.Is(want, class), errors.Is(err, class), class)
 			}
 			require.Equal(t, hns.EndpointGone(want), hns.EndpointGone(err))

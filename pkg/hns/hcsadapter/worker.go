@@ -23,7 +23,10 @@ type worker struct {
 	closing  chan struct{}
 	once     sync.Once
 
+	wake chan struct{} // of one place: something is left
+
 	mu   sync.Mutex    // guards following
+	left []job         // to be done before the next job
 	late *lateCall     // the call past its deadline; nil: none
 	hung chan struct{} // closed when late is set, another one when it is over
 }
@@ -46,6 +49,7 @@ func newWorker(deadline time.Duration) *worker {
 		deadline: deadline,
 		jobs:     make(chan job),
 		closing:  make(chan struct{}),
+		wake:     make(chan struct{}, 1),
 		hung:     make(chan struct{}),
 	}
 	go w.loop()
@@ -57,12 +61,54 @@ func (w *worker) shut() { w.once.Do(func() { close(w.closing) }) }
 
 func (w *worker) loop() {
 	for {
+		w.tidy()
 		select {
 		case j := <-w.jobs:
 			w.perform(j)
+		case <-w.wake:
 		case <-w.closing:
+			w.tidy()
 			return
 		}
+	}
+}
+
+// tidy does what was left.
+func (w *worker) tidy() {
+	for {
+		w.mu.Lock()
+		if len(w.left) == 0 {
+			w.mu.Unlock()
+			return
+		}
+		j := w.left[0]
+		w.left = w.left[1:]
+		w.mu.Unlock()
+		w.perform(j)
+	}
+}
+
+// leave has the worker do a job as soon as it is free, and waits for that, but no
+// longer than for a call: the job stays when ctx ends or a call hangs. After shut
+// it may never be done.
+func (w *worker) leave(ctx context.Context, j job) {
+	done := make(chan struct{})
+	w.mu.Lock()
+	w.left = append(w.left, job{j.op, func() {
+		defer close(done)
+		j.run()
+	}})
+	hung := w.hung
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default: // it is told already
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+	case <-hung:
+	case <-w.closing:
 	}
 }
 

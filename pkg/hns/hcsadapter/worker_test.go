@@ -63,7 +63,7 @@ func TestWorkerReturnsWhatWasDone(t *testing.T) {
 		n, err := call(t.Context(), w, "x", func() (int, error) { return 7, nil })
 		require.NoError(t, err)
 		require.Equal(t, 7, n)
-		own := &failure{code: codeInvalidIP, err: errors.New("no")}
+		own := &failure{code: codeInvalidPolicy, err: errors.New("no")}
 		n, err = call(t.Context(), w, "x", func() (int, error) { return 7, own })
 		require.Equal(t, own, err)
 		require.Zero(t, n)

@@ -29,10 +29,10 @@ func (a *Adapter) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetP
 	}
 	id, _, err := a.networkID(ctx)
 	if err != nil {
-		return fail(unavailable(fmt.Errorf("read the network first: %w", err)), codeOf(err))
+		return fail(unread(err), codeOf(err))
 	}
 	_, err = call(ctx, a.worker, op, func() (struct{}, error) {
-		return struct{}{}, a.service.change(kindNetwork, id, request)
+		return struct{}{}, a.service.counting(ctx).changeNetwork(id, request)
 	})
 	if err != nil {
 		return fail(a.setClass(ctx, verb, sets, err), codeOf(err))
@@ -41,26 +41,27 @@ func (a *Adapter) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetP
 }
 
 // setClass puts the error of a set write into its class. A refusal is what has a
-// code that says so, of this verb. A code that may also come from a service that
-// broke off in the middle, or that says that the network is gone with all its
-// sets, leaves the outcome unknown.
+// code that says so, of this verb. A network that is gone took all its sets with
+// it, so nothing is said of these. Any other answer leaves the outcome unknown.
 func (a *Adapter) setClass(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy, err error) error {
 	a.forgetNetwork(err)
-	switch code := codeOf(err); {
-	case refusesContent(code) && sets[0].Type == hns.NestedIPSet && a.lacksSet(ctx, verb, sets):
+	switch code, class := codeOf(err), classOf(err); {
+	case class == hns.RefusesContent && sets[0].Type == hns.NestedIPSet && a.lacksSet(ctx, verb, sets):
 		return as(hns.ErrNotFound, err) // as with rules: a nested set is not at fault
-	case refusesContent(code):
+	case class == hns.RefusesContent:
 		return as(hns.ErrInvalid, err)
-	case code == codePolicyExists && verb == hns.Add:
+	case class == hns.SaysExists && verb == hns.Add:
 		return as(hns.ErrAlreadyExists, err)
-	case code == codeHasReferences && verb == hns.Remove:
+	case class == hns.SaysUsed && verb == hns.Remove:
 		return as(hns.ErrInUse, err)
 	case code == codePolicyNotFound:
 		return as(hns.ErrNotFound, err)
 	case code == codeElementNotFound && a.lacksSet(ctx, verb, sets):
 		return as(hns.ErrNotFound, err)
+	case code == codeNetworkNotFound:
+		return unavailable(err)
 	}
-	return unavailable(err)
+	return unknown(err)
 }
 
 // lacksSet reports whether a set that a request needs is not there, which
@@ -121,26 +122,27 @@ type aclWrite struct {
 func (a *Adapter) modifyEndpoint(ctx context.Context, w aclWrite, list []hns.EndpointPolicy) error {
 	request, err := encodePolicies(w.verb, list)
 	if err != nil {
-		return w.fail(hns.KindACL, hns.ErrInvalid, err)
+		return w.fail(hns.KindACL, as(hns.ErrInvalid, err))
 	}
+	hold := a.holdOf(w.endpoint)
 	_, err = call(ctx, a.worker, w.op, func() (struct{}, error) {
-		return struct{}{}, a.service.change(kindEndpoint, w.endpoint, request)
+		return struct{}{}, a.service.counting(ctx).changeEndpoint(w.endpoint, hold, request)
 	})
 	if err == nil {
 		return nil
 	}
 	a.forgetNetwork(err)
-	switch code := codeOf(err); {
-	case refusesContent(code) && a.lacksNamed(ctx, w): // which of the codes HNS has for that is not known
-		return w.fail(hns.KindSet, hns.ErrNotFound, err)
-	case refusesContent(code):
-		return w.fail(hns.KindACL, hns.ErrInvalid, err)
-	case refusesEndpoint(code):
-		return w.fail(hns.KindEndpoint, hns.ErrInvalid, err)
-	case vanished(err) || code == codePolicyNotFound:
+	switch class := classOf(err); {
+	case class == hns.RefusesContent && a.lacksNamed(ctx, w): // which of the codes HNS has for that is not known
+		return w.fail(hns.KindSet, as(hns.ErrNotFound, err))
+	case class == hns.RefusesContent:
+		return w.fail(hns.KindACL, as(hns.ErrInvalid, err))
+	case class == hns.RefusesEndpoint:
+		return w.fail(hns.KindEndpoint, as(hns.ErrInvalid, err))
+	case vanished(err), codeOf(err) == codePolicyNotFound:
 		return a.whatIsMissing(ctx, w, err)
 	}
-	return w.fail(hns.KindEndpoint, hns.ErrUnavailable, err)
+	return w.fail(hns.KindEndpoint, unknown(err))
 }
 
 // whatIsMissing decides what a "not found" speaks of: the endpoint when a read
@@ -150,11 +152,11 @@ func (a *Adapter) whatIsMissing(ctx context.Context, w aclWrite, err error) erro
 	_, read := a.findEndpoint(ctx, hns.OpEndpointGet, w.endpoint)
 	switch {
 	case errors.Is(read, errNoEndpoint):
-		return w.fail(hns.KindEndpoint, hns.ErrNotFound, err)
+		return w.fail(hns.KindEndpoint, as(hns.ErrNotFound, err))
 	case read == nil && codeOf(err) != codeEndpointNotFound && a.lacksNamed(ctx, w):
-		return w.fail(hns.KindSet, hns.ErrNotFound, err)
+		return w.fail(hns.KindSet, as(hns.ErrNotFound, err))
 	}
-	return w.fail(hns.KindEndpoint, hns.ErrUnavailable, err)
+	return w.fail(hns.KindEndpoint, unknown(err))
 }
 
 // lacksNamed reports whether a set that a rule names is not there. Rules that
@@ -178,8 +180,9 @@ func (w aclWrite) sets() []string {
 	return ids
 }
 
-// fail returns the error of the write. kind is what class speaks of.
-func (w aclWrite) fail(kind string, class, err error) error {
+// fail returns the error of the write. kind is what err, which is in a class,
+// speaks of.
+func (w aclWrite) fail(kind string, err error) error {
 	ids := []string{w.endpoint}
 	switch kind {
 	case hns.KindSet:
@@ -190,11 +193,7 @@ func (w aclWrite) fail(kind string, class, err error) error {
 			ids = append(ids, acl.ID)
 		}
 	}
-	code := codeOf(err)
-	if !errors.Is(err, class) {
-		err = as(class, err)
-	}
-	return &hns.OpError{Op: w.op, Kind: kind, ID: one(ids), Code: code, Err: err}
+	return &hns.OpError{Op: w.op, Kind: kind, ID: one(ids), Code: codeOf(err), Err: err}
 }
 
 // one returns the ID of the object that an error speaks of. HNS never says
