@@ -6,7 +6,6 @@ import "context"
 // they know sets and rules, these know exports.
 type Fault struct {
 	Proc   string // "HcnModifyEndpoint"; empty: any
-	Object string
 	Nth    int    // of the matching calls from now on; 0 and 1: the next
 	Times  int    // how many in a row; 0: one, -1: all
 	Code   uint32 // HRESULT to answer with (0: S_OK)
@@ -65,10 +64,10 @@ func (s *Server) ReleaseHangs() {
 
 // due counts the call at every fault and returns the one that takes it, or nil;
 // s.mu must be held.
-func (s *Server) due(proc, object string) *Fault {
+func (s *Server) due(proc string) *Fault {
 	var taken *Fault
 	for _, f := range s.faults {
-		if f.left == 0 || f.Proc != "" && f.Proc != proc || f.Object != "" && f.Object != object {
+		if f.left == 0 || f.Proc != "" && f.Proc != proc {
 			continue
 		}
 		f.seen++

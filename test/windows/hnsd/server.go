@@ -32,7 +32,6 @@ type Server struct {
 	major, minor int
 	own          *network
 
-	temp     temp
 	mu       sync.Mutex // guards following; never held during a call of the simulator
 	hidden   bool       // own is not there (yet)
 	networks []*network // in the order of their creation, own first
@@ -197,7 +196,7 @@ func (s *Server) answer(ctx context.Context, r request) (reply, error) {
 	}
 	s.mu.Lock()
 	s.counts[op.name]++
-	f, released := s.due(op.name, s.objectID(r)), s.released
+	f, released := s.due(op.name), s.released
 	s.mu.Unlock()
 	if f == nil {
 		return s.run(ctx, op, r), nil
@@ -207,27 +206,15 @@ func (s *Server) answer(ctx context.Context, r request) (reply, error) {
 
 // run does a call and puts its error into the reply.
 func (s *Server) run(ctx context.Context, op operation, r request) reply {
-	if a, no := s.pre(op, r); no {
-		return a
-	}
 	a, err := op.run(s, ctx, r)
 	if err != nil {
 		return refusal(err)
 	}
-	return s.post(op, a)
+	return a
 }
 
 // newID makes a GUID; s.mu must be held unless nobody else has the server.
 func (s *Server) newID() guid {
 	s.lastID++
 	return guidOf(fmt.Sprintf("hnsd %d", s.lastID))
-}
-
-func (s *Server) objectID(r request) string {
-	if r.handle != 0 {
-		if h, ok := s.handles.open[r.handle]; ok {
-			return h.id.String()
-		}
-	}
-	return r.id.String()
 }
