@@ -30,11 +30,10 @@ var unlisted = []uint32{
 	0x80070032, 0x8007000D, 0x80004005, // ERROR_NOT_SUPPORTED, ERROR_INVALID_DATA, E_FAIL
 }
 
-// refuse has HNS refuse, until Refuse(nil, 0), every request of which the text has
-// all the parts.
-func (h *host) refuse(code uint32, parts ...string) {
-	h.Refuse(func(_, text string) bool {
-		return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(text, part) })
+// refuse has HNS refuse, until it is lifted, every request that has all the parts.
+func (h *host) refuse(code uint32, parts ...string) (lift func()) {
+	return h.Refuse(func(request string) bool {
+		return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(request, part) })
 	}, code)
 }
 
@@ -104,7 +103,7 @@ func TestAnswer_RefusedRule(t *testing.T) {
 	for i, code := range unlisted {
 		t.Run(fmt.Sprintf("0x%08x", code), func(t *testing.T) {
 			port := lastPort + i
-			h.refuse(code, fmt.Sprintf(`"LocalPorts":"%d"`, port))
+			defer h.refuse(code, fmt.Sprintf(`"LocalPorts":"%d"`, port))()
 			w.guard(fmt.Sprintf("good-%d", i), fmt.Sprintf("late-%d", i), "web", 80)
 			w.guard(fmt.Sprintf("bad-%d", i), fmt.Sprintf("late-%d", i), "far", port)
 			began := time.Now()
@@ -121,7 +120,6 @@ func TestAnswer_RefusedRule(t *testing.T) {
 				closed.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), h.Failed()["HcnModifyEndpoint"])
 		})
 	}
-	h.Refuse(nil, 0)
 }
 
 // A set that HNS refuses, with whatever code, stops no other: addresses of pods
@@ -140,7 +138,7 @@ func TestAnswer_RefusedSet(t *testing.T) {
 			w.guard(peer, "db", peer, 443)
 			eventually(t, atOnce, func() string { return h.allows(h.incoming(remote, dbPod, 443)) })
 
-			h.refuse(code, "app:"+bad+`"`)
+			defer h.refuse(code, "app:"+bad+`"`)()
 			w.guard(bad, "db", bad, lastPort)
 			w.guard(app, app, "web", 80)
 			eventually(t, atOnce, func() string { return n.warned(code, bad) })
@@ -153,7 +151,6 @@ func TestAnswer_RefusedSet(t *testing.T) {
 			t.Logf("everything else is written after %v, %d requests failed", time.Since(began).Round(time.Millisecond), h.Failed()["HcnModifyNetwork"])
 		})
 	}
-	h.Refuse(nil, 0)
 }
 
 // What was refused for a moment is tried again though nothing changes.
@@ -164,14 +161,15 @@ func TestAnswer_RefusedForAMoment(t *testing.T) {
 	n := start(t, ownNode, h.addr, options{flags: calm})
 	n.waitReady()
 	const invalidPolicy, port = 0x803B000D, 8443
-	h.refuse(invalidPolicy, fmt.Sprintf(`"LocalPorts":"%d"`, port))
-	h.refuse(invalidPolicy, `app:other"`)
+	rule := h.refuse(invalidPolicy, fmt.Sprintf(`"LocalPorts":"%d"`, port))
+	set := h.refuse(invalidPolicy, `app:other"`)
 	w.pods([]pod{{namespace: "shop", name: "other", node: otherNode, addr: lateAddr, labels: map[string]string{"app": "other"}}})
 	w.guard("rule", "db", "far", port)
 	w.guard("set", "web", "other", 80)
 	eventually(t, atOnce, func() string { return n.warned(invalidPolicy, "rule") + n.warned(invalidPolicy, "other") })
 	require.NotEmpty(t, h.allows(h.incoming(farPod, dbPod, port)))
-	h.Refuse(nil, 0)
+	rule()
+	set()
 	lifted := time.Now()
 	eventually(t, aMinute, func() string {
 		return h.allows(h.incoming(farPod, dbPod, port), h.incoming(pod{addr: lateAddr}, webPod, 80))
@@ -193,7 +191,7 @@ func TestAnswer_LeavingIsRefused(t *testing.T) {
 	h.waitVerdicts(w.kube, ownAddr)
 	crossing := h.incoming(farPod, dbPod, 443)
 	h.watch([]hnssim.Probe{crossing, h.incoming(webPod, dbPod, 80)})
-	h.refuse(0x803B000D, `left:1"`, `"Update"`)
+	lift := h.refuse(0x803B000D, `left:1"`, `"Update"`)
 	require.NoError(t, w.kube.patch(t.Context(), pods, "shop", "far", "", `{"metadata":{"labels":{"left":null,"right":"1"}}}`))
 	eventually(t, atOnce, func() string {
 		if h.Failed()["HcnModifyNetwork"] < 2 {
@@ -202,7 +200,7 @@ func TestAnswer_LeavingIsRefused(t *testing.T) {
 		return ""
 	})
 	always(t, 3*time.Second, func() string { return moves(h.Sim().Transitions()) })
-	h.Refuse(nil, 0)
+	lift()
 	h.waitVerdicts(w.kube, ownAddr)
 	require.Empty(t, moves(h.Sim().Transitions()))
 }
@@ -227,7 +225,7 @@ func TestAnswer_RemovalFails(t *testing.T) {
 			n := start(t, ownNode, h.addr, options{flags: []string{"--reconcile-interval", "1s"}})
 			n.waitReady()
 			h.waitVerdicts(w.kube, ownAddr)
-			h.refuse(tc.code, `"Remove"`, tc.which)
+			defer h.refuse(tc.code, `"Remove"`, tc.which)()
 			w.deletePolicy("shop", "gone")
 			eventually(t, settle, func() string {
 				if failed := h.Failed()["HcnModifyNetwork"]; failed < 3 {
@@ -253,7 +251,6 @@ func TestAnswer_RemovalFails(t *testing.T) {
 				return n.check("/readyz")
 			})
 			t.Logf("three pods and policies: each in force within %v, %d removals failed", slowest.Round(time.Millisecond), h.Failed()["HcnModifyNetwork"])
-			h.Refuse(nil, 0)
 		})
 	}
 }

@@ -51,9 +51,9 @@ func TestAnswer_UnreadableEndpoint(t *testing.T) {
 // respell has HNS show every policy of endpoints, and every set, in a spelling
 // of its own.
 func (h *host) respell(acl, set func(map[string]any)) {
-	h.Show(func(proc, text string) string {
+	h.Show(func(_, text string) string {
 		var shown map[string]any
-		if !strings.HasPrefix(proc, "HcnQuery") || json.Unmarshal([]byte(text), &shown) != nil {
+		if json.Unmarshal([]byte(text), &shown) != nil {
 			return text
 		}
 		list, _ := shown["Policies"].([]any)
@@ -177,7 +177,7 @@ func TestAnswer_OthersAreNotTakenBack(t *testing.T) {
 			n.waitReady()
 			h.waitVerdicts(w.kube, ownAddr)
 			_, theirs := h.endpoint(dbAddr)
-			h.refuse(unlisted[i], `"Update"`, key)
+			defer h.refuse(unlisted[i], `"Update"`, key)()
 
 			require.NoError(t, w.kube.patch(t.Context(), policies, "shop", "from-web", "",
 				`{"spec":{"ingress":[{"from":[{"podSelector":{"matchLabels":{"app":"far"}}}],"ports":[{"port":8080}]}]}}`))
