@@ -101,8 +101,8 @@ func TestFaultKinds(t *testing.T) {
 	}{
 		"network": {hns.ErrNotFound, func(ctx context.Context, s *Sim) error { _, err := s.Network(ctx); return err },
 			hns.OpError{Op: "Network/Get", Kind: hns.KindNetwork, ID: "azure"}},
-		"listing": {nil, func(ctx context.Context, s *Sim) error { _, err := s.ListEndpoints(ctx); return err },
-			hns.OpError{Op: "Endpoint/List", Kind: hns.KindNetwork, ID: "azure"}},
+		"enumeration": {nil, func(ctx context.Context, s *Sim) error { _, err := s.EndpointIDs(ctx); return err },
+			hns.OpError{Op: "Endpoint/Enumerate", Kind: hns.KindNetwork, ID: "azure"}},
 		"endpoint":     {hns.ErrNotFound, read, hns.OpError{Op: "Endpoint/Get", Kind: hns.KindEndpoint, ID: "ep-1"}},
 		"rules":        {hns.ErrNotFound, add, hns.OpError{Op: "ACL/Add", Kind: hns.KindEndpoint, ID: "ep-1"}},
 		"invalid rule": {hns.ErrInvalid, add, hns.OpError{Op: "ACL/Add", Kind: hns.KindACL, ID: "ep-1"}},
@@ -130,7 +130,7 @@ func TestFaultCounting(t *testing.T) {
 	s.Inject(second)
 	require.Equal(t, []Fault{second}, s.UnusedFaults())
 	require.True(t, get("ep-1"))
-	require.True(t, get("ep-away"), "another endpoint does not count")
+	require.True(t, get("ep-new"), "another endpoint does not count")
 	require.False(t, get("ep-1"))
 	require.Equal(t, []Fault{second}, s.UnusedFaults(), "once more to come")
 	require.False(t, get("ep-1"))
@@ -248,10 +248,10 @@ func TestCallLog(t *testing.T) {
 	require.NoError(t, s.ReplacePolicies(t.Context(), "ep-1", e.Policies))
 	ours, _ := e.Split()
 	want := []Call{
-		{Seq: 1, Op: "SetPolicy/Update", Target: "azure", Sets: []hns.SetPolicy{leaf("web", "10.1.1.1"), leaf("db", "10.1.1.2")}},
-		{Seq: 2, Op: "ACL/Add", Target: "ep-1", ACLs: []hns.ACL{allow(nil)}},
-		{Seq: 3, Op: "Endpoint/Get", Target: "ep-1"},
-		{Seq: 4, Op: "ACL/Update", Target: "ep-1", ACLs: ours, Policies: e.Policies},
+		{Seq: 1, Op: "SetPolicy/Update", Target: "azure", Sets: []hns.SetPolicy{leaf("web", "10.1.1.1"), leaf("db", "10.1.1.2")}, DLLCalls: 3},
+		{Seq: 2, Op: "ACL/Add", Target: "ep-1", ACLs: []hns.ACL{allow(nil)}, DLLCalls: 3},
+		{Seq: 3, Op: "Endpoint/Get", Target: "ep-1", DLLCalls: 3},
+		{Seq: 4, Op: "ACL/Update", Target: "ep-1", ACLs: ours, Policies: e.Policies, DLLCalls: 3},
 	}
 	got := s.Calls()
 	require.Empty(t, cmp.Diff(want, got, cmpopts.IgnoreFields(Call{}, "Bytes")))

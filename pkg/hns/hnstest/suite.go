@@ -35,6 +35,12 @@ type Fixture interface {
 	DeleteEndpoint(t *testing.T, id string)
 }
 
+// Elsewhere is what a Fixture has besides when there is a second network at hand.
+type Elsewhere interface {
+	// CreateElsewhere is CreateEndpoint in another network than the client's.
+	CreateElsewhere(t *testing.T, e Endpoint) string
+}
+
 // Run runs the suite. newClient is called once per test; the clients may share
 // one network, as every test takes away what it made.
 func Run(t *testing.T, newClient func(t *testing.T) (hns.Client, Fixture)) {
@@ -61,7 +67,10 @@ func Run(t *testing.T, newClient func(t *testing.T) (hns.Client, Fixture)) {
 		{"replacing replaces everything", replaceReplaces},
 		{"foreign policies survive byte for byte", foreignSurvives},
 		{"a missing endpoint is told apart", missingEndpoint},
-		{"only attached local endpoints are listed", listing},
+		{"only attached endpoints are enumerated", enumeration},
+		{"an endpoint of another node or network is told apart", elsewhere},
+		{"what is held behaves the same", held},
+		{"what is held and gone is gone", heldAndGone},
 		{"every address of an endpoint is read", severalAddresses},
 		{"arguments and results are copies", copies},
 		{"writes read back as the version that was asked for", writesHaveVersions},

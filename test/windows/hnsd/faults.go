@@ -1,11 +1,17 @@
 package hnsd
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // Fault makes calls of the DLLs fail. The faults of the simulator work below:
 // they know sets and rules, these know exports.
 type Fault struct {
-	Proc   string // "HcnModifyEndpoint"; empty: any
+	Proc string // "HcnModifyEndpoint"; empty: any
+	// Object is the GUID of the network, endpoint or namespace that the call opens,
+	// uses or closes; empty: any, and calls of no one object.
+	Object string
 	Nth    int    // of the matching calls from now on; 0 and 1: the next
 	Times  int    // how many in a row; 0: one, -1: all
 	Code   uint32 // HRESULT to answer with (0: S_OK)
@@ -64,10 +70,14 @@ func (s *Server) ReleaseHangs() {
 
 // due counts the call at every fault and returns the one that takes it, or nil;
 // s.mu must be held.
-func (s *Server) due(proc string) *Fault {
+func (s *Server) due(proc string, r request) *Fault {
+	object := r.id
+	if h, ok := s.handles.open[r.handle]; ok {
+		object = h.id
+	}
 	var taken *Fault
 	for _, f := range s.faults {
-		if f.left == 0 || f.Proc != "" && f.Proc != proc {
+		if f.left == 0 || f.Proc != "" && f.Proc != proc || f.Object != "" && !strings.EqualFold(f.Object, object.String()) {
 			continue
 		}
 		f.seen++

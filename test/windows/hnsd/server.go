@@ -42,10 +42,13 @@ type Server struct {
 	failed   map[string]int
 	spent    map[uint32]Spent // by process, since it asked
 	faults   []*armedFault
+	habits   habits
 	released chan struct{} // closed and replaced by ReleaseHangs
 	lastID   uint64        // of the GUIDs made so far
 
 	compartments int // namespaces made so far
+
+	turn chan struct{} // of one place: taken by the call that takes its time
 }
 
 // New returns a server whose node has one network without endpoints.
@@ -62,6 +65,7 @@ func New(o Options) *Server {
 		failed:   map[string]int{},
 		spent:    map[uint32]Spent{},
 		released: make(chan struct{}),
+		turn:     make(chan struct{}, 1),
 	}
 	s.own = newNetwork(s.newID(), cmp.Or(o.Network, "azure"), networkSettings{}, o.Foreign)
 	s.networks = []*network{s.own}
@@ -187,8 +191,8 @@ func (s *Server) account(r request, a reply) {
 	}
 }
 
-// answer counts a call and does it, or what a fault makes of it. An error says
-// that ctx ended while the call hung.
+// answer counts a call, takes the time that a call takes, and does it, or what a
+// fault makes of it. An error says that ctx ended meanwhile.
 func (s *Server) answer(ctx context.Context, r request) (reply, error) {
 	op, ok := ops[r.op]
 	if !ok {
@@ -196,8 +200,11 @@ func (s *Server) answer(ctx context.Context, r request) (reply, error) {
 	}
 	s.mu.Lock()
 	s.counts[op.name]++
-	f, released := s.due(op.name), s.released
+	f, released := s.due(op.name, r), s.released
 	s.mu.Unlock()
+	if err := s.takeTime(ctx, op.name); err != nil {
+		return reply{}, err
+	}
 	if f == nil {
 		return s.run(ctx, op, r), nil
 	}
@@ -206,11 +213,15 @@ func (s *Server) answer(ctx context.Context, r request) (reply, error) {
 
 // run does a call and puts its error into the reply.
 func (s *Server) run(ctx context.Context, op operation, r request) reply {
+	h := s.current()
+	if err := h.refuses(op.name, r); err != nil {
+		return refusal(err)
+	}
 	a, err := op.run(s, ctx, r)
 	if err != nil {
 		return refusal(err)
 	}
-	return a
+	return h.spell(op.name, a)
 }
 
 // newID makes a GUID; s.mu must be held unless nobody else has the server.

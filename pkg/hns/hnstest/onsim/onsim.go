@@ -21,14 +21,28 @@ type CNI struct {
 	next int
 }
 
-var _ hnstest.Fixture = (*CNI)(nil)
+var (
+	_ hnstest.Fixture   = (*CNI)(nil)
+	_ hnstest.Elsewhere = (*CNI)(nil)
+)
 
 // CreateEndpoint implements hnstest.Fixture.
 func (c *CNI) CreateEndpoint(t *testing.T, e hnstest.Endpoint) string {
 	t.Helper()
+	return c.create(t, "", e)
+}
+
+// CreateElsewhere implements hnstest.Elsewhere.
+func (c *CNI) CreateElsewhere(t *testing.T, e hnstest.Endpoint) string {
+	t.Helper()
+	return c.create(t, "elsewhere", e)
+}
+
+func (c *CNI) create(t *testing.T, network string, e hnstest.Endpoint) string {
+	t.Helper()
 	c.next++
 	id := fmt.Sprintf("ep-%d", c.next)
-	n := hnssim.NewEndpoint{ID: id, Addrs: e.Addrs, Remote: e.Remote, Policies: e.Foreign}
+	n := hnssim.NewEndpoint{ID: id, Addrs: e.Addrs, Remote: e.Remote, Network: network, Policies: e.Foreign}
 	if e.Detached {
 		n.State = hnssim.Created
 	}

@@ -33,6 +33,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	listen := flags.String("listen", "127.0.0.1:0", "address for the DLLs")
 	network := flags.String("network", "azure", "name of the node's network")
 	dump := flags.String("dump", "", "address of a web page with the state; empty: none")
+	latency := flags.Duration("latency", 0, "time that each call of the DLLs takes")
 	var endpoints []netip.Addr
 	flags.Func("endpoint", "IP of an endpoint to create (repeatable)", func(text string) error {
 		a, err := netip.ParseAddr(text)
@@ -52,6 +53,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 
 	s := hnsd.New(hnsd.Options{Network: *network, Foreign: hnssim.DefaultForeign()})
+	s.SetLatency(*latency)
 	l, err := net.Listen("tcp", *listen)
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ func TestRun(t *testing.T) {
 	r, w := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(ctx, []string{"--network", "Calico", "--endpoint", "10.0.0.4", "--probe", "10.0.0.9->10.0.0.4:80/TCP", "--dump", "127.0.0.1:0"}, w)
+		ended <- run(ctx, []string{"--network", "Calico", "--latency", "1ms", "--endpoint", "10.0.0.4", "--probe", "10.0.0.9->10.0.0.4:80/TCP", "--dump", "127.0.0.1:0"}, w)
 		_ = w.Close()
 	}()
 	lines := bufio.NewScanner(r)
@@ -52,7 +52,7 @@ func TestRun(t *testing.T) {
 
 func TestBadFlags(t *testing.T) {
 	for _, args := range [][]string{
-		{"--endpoint", "pod"}, {"--listen", "nowhere"}, {"--more"},
+		{"--endpoint", "pod"}, {"--listen", "nowhere"}, {"--more"}, {"--latency", "soon"},
 		{"--probe", "10.0.0.9->10.0.0.4:80"}, {"--probe", "10.0.0.9->10.0.0.4/TCP"}, {"--probe", "a->10.0.0.4:80/TCP"}, {"--probe", "::1->[::2]:80/TCP"},
 	} {
 		require.Error(t, run(t.Context(), args, io.Discard), "%v", args)
