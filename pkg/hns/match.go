@@ -64,7 +64,8 @@ func (p Ports) Contain(n uint16) bool {
 	return len(p) == 0 || slices.ContainsFunc(p, func(r [2]uint16) bool { return r[0] <= n && n <= r[1] })
 }
 
-// ParsePorts reads a list of ports and ranges; false when it is malformed.
+// ParsePorts reads a list of ports and ranges as WinNPM sends them and canonical
+// rules have them; false when it is anything else.
 func ParsePorts(field string) (Ports, bool) {
 	if field == "" {
 		return nil, true
@@ -90,7 +91,8 @@ func parsePort(text string) (uint16, bool) {
 	return uint16(n), err == nil && n > 0 && strconv.FormatUint(n, 10) == text
 }
 
-// ParseProtocol reads the protocol of a rule; false when it is none.
+// ParseProtocol reads the protocol of a rule as WinNPM sends it and canonical
+// rules have it; false when it is anything else.
 func ParseProtocol(text string) (int, bool) {
 	if text == "" || text == AnyProtocol {
 		return EveryProtocol, true
@@ -99,14 +101,12 @@ func ParseProtocol(text string) (int, bool) {
 	return int(n), err == nil && strconv.FormatUint(n, 10) == text
 }
 
-// ParseRule takes an ACL apart. find returns the set of an Id, nil when there
-// is none. It fails with ErrInvalid when a field is not what HNS writes, or
-// names neither an address nor a set.
+// ParseRule takes an ACL apart, however it is spelt. find returns the set of an
+// Id, nil when there is none; our Ids come to it in lower case. It fails with
+// ErrInvalid when the meaning of a field is not known, or names neither an
+// address nor a set.
 func ParseRule(a ACL, find func(id string) *Set) (*Rule, error) {
 	a = a.Canonical()
-	if a.RuleType == "" {
-		a.RuleType = Switch // what HNS takes it for (azure-container-networking#1752)
-	}
 	r := &Rule{ACL: a}
 	var ok, okLocal, okRemote bool
 	var local, remote Ports

@@ -21,7 +21,7 @@ func TestParseRuleRefuses(t *testing.T) {
 		return nil
 	}
 	for name, a := range map[string]hns.ACL{
-		"protocol":     {Protocols: "TCP"},
+		"protocol":     {Protocols: "GRE"},
 		"protocols":    {Protocols: "6,17"},
 		"local ports":  {Protocols: "6", LocalPorts: "80-79"},
 		"remote ports": {Protocols: "6", RemotePorts: "0"},
@@ -41,6 +41,31 @@ func TestParseRuleRefuses(t *testing.T) {
 	}, r)
 }
 
+// TestParseRuleReadsEverySpelling: what is canonical is what the strict readers
+// take.
+func TestParseRuleReadsEverySpelling(t *testing.T) {
+	known := &hns.Set{Type: hns.IPSet}
+	find := func(id string) *hns.Set {
+		if id == "azure-npm-1" {
+			return known
+		}
+		return nil
+	}
+	r, err := hns.ParseRule(hns.ACL{
+		ID: "AZURE-ACL-x", Protocols: "tcp", Action: "allow", Direction: "IN", LocalAddresses: "Azure-NPM-1",
+		RemoteAddresses: "10.0.0.9/255.255.255.254, 10.0.0.10", LocalPorts: "81,80", RemotePorts: "*", RuleType: "switch",
+	}, find)
+	require.NoError(t, err)
+	require.Equal(t, &hns.Rule{
+		ACL: hns.ACL{
+			ID: "azure-acl-x", Protocols: "6", Action: hns.Allow, Direction: hns.In, LocalAddresses: "azure-npm-1",
+			RemoteAddresses: "10.0.0.8/31,10.0.0.10", LocalPorts: "80-81", RuleType: hns.Switch,
+		},
+		Protocol: 6, Local: hns.Addresses{Sets: []*hns.Set{known}},
+		Remote: hns.Addresses{Literals: hns.Spans{{0x0a000008, 0x0a00000a}}}, Ports: hns.Ports{{80, 81}},
+	}, r)
+}
+
 // TestSpans checks the search against a look at every block.
 func TestSpans(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -57,7 +82,7 @@ func TestSpans(t *testing.T) {
 		}
 		all = all.Sorted()
 		for i := 1; i < len(all); i++ {
-			require.Greater(t, all[i].First, all[i-1].Last)
+			require.Greater(t, all[i].First, all[i-1].Last+1)
 		}
 		for range 20 {
 			a := netip.AddrFrom4([4]byte{byte(rapid.SampledFrom([]int{0, 10, 255}).Draw(t, "a")), 0, 0, rapid.Byte().Draw(t, "d")})

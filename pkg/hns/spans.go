@@ -10,7 +10,7 @@ import (
 // Span is a range of IPv4 addresses as numbers, both ends included.
 type Span struct{ First, Last uint32 }
 
-// Spans are sorted by First and do not overlap, once they are Sorted.
+// Spans are sorted by First and neither overlap nor touch, once they are Sorted.
 type Spans []Span
 
 // ParseSpan reads an IPv4 address or a block without host bits, as they stand
@@ -37,12 +37,12 @@ func number(a netip.Addr) uint32 {
 	return binary.BigEndian.Uint32(b[:])
 }
 
-// Sorted sorts in place and merges what overlaps.
+// Sorted sorts in place and merges what overlaps or touches.
 func (s Spans) Sorted() Spans {
 	slices.SortFunc(s, func(a, b Span) int { return cmp.Compare(a.First, b.First) })
 	out := s[:0]
 	for _, sp := range s {
-		if n := len(out); n > 0 && sp.First <= out[n-1].Last {
+		if n := len(out); n > 0 && (sp.First <= out[n-1].Last || sp.First-1 == out[n-1].Last) {
 			out[n-1].Last = max(out[n-1].Last, sp.Last)
 			continue
 		}

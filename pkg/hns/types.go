@@ -7,7 +7,6 @@ package hns
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/netip"
 	"strings"
 )
@@ -112,31 +111,23 @@ type ACL struct {
 // AnyProtocol is how HNS reads back a rule for any protocol.
 const AnyProtocol = "256"
 
-// Canonical returns the rule with one spelling per meaning: any protocol is
-// empty. Two rules mean the same exactly when their canonical forms are equal.
-func (a ACL) Canonical() ACL {
-	if a.Protocols == AnyProtocol {
-		a.Protocols = ""
-	}
-	return a
-}
+// Ours reports whether the rule carries our Id prefix, in any letter case.
+func (a ACL) Ours() bool { return hasPrefixFold(a.ID, ACLIDPrefix) }
 
-// Ours reports whether the rule carries our Id prefix.
-func (a ACL) Ours() bool { return strings.HasPrefix(a.ID, ACLIDPrefix) }
-
-// SetIDs returns the Ids of the sets that the rule names.
+// SetIDs returns the Ids of the sets that the rule names, as a canonical rule
+// spells them.
 func (a ACL) SetIDs() []string {
 	var ids []string
 	for _, field := range []string{a.LocalAddresses, a.RemoteAddresses} {
-		if !strings.HasPrefix(field, SetIDPrefix) {
-			continue
+		if field = canonicalAddresses(field); hasPrefixFold(field, SetIDPrefix) {
+			ids = append(ids, strings.Split(field, ",")...)
 		}
-		ids = append(ids, strings.Split(field, ",")...)
 	}
 	return ids
 }
 
-// PolicyTypeACL is the Type of an endpoint policy that is an ACL.
+// PolicyTypeACL is the Type of an endpoint policy that is an ACL, in any letter
+// case.
 const PolicyTypeACL = "ACL"
 
 // EndpointPolicy is one policy of an endpoint as HNS shows it. Settings are
@@ -144,18 +135,6 @@ const PolicyTypeACL = "ACL"
 type EndpointPolicy struct {
 	Type     string          `json:"Type"`
 	Settings json.RawMessage `json:"Settings"`
-}
-
-// ACL decodes the policy. It fails when the policy is not an ACL.
-func (p EndpointPolicy) ACL() (ACL, error) {
-	var a ACL
-	if p.Type != PolicyTypeACL {
-		return a, fmt.Errorf("endpoint policy of type %q is no ACL", p.Type)
-	}
-	if err := json.Unmarshal(p.Settings, &a); err != nil {
-		return a, fmt.Errorf("decode ACL: %w", err)
-	}
-	return a, nil
 }
 
 // NewACLPolicy encodes an ACL as an endpoint policy.

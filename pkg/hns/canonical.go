@@ -1,0 +1,146 @@
+package hns
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Canonical returns the rule with one spelling per meaning: two rules mean the
+// same exactly when their canonical forms are equal. HNS shows a rule in other
+// words than it was sent in (azure-container-networking#1752), and which ones is
+// not documented, so a rule is compared by what it matches:
+//
+//   - an address field that has every IPv4 address, and a port field that has
+//     every port, is empty, as is any protocol;
+//   - literals are the fewest blocks of their union, ports the fewest ranges,
+//     both in ascending order, a protocol is a number;
+//   - Ids of our sets are in lower case, sorted, each once;
+//   - the rule type that is absent is Switch;
+//   - HNS's own words, and our Id, are in one letter case.
+//
+// A field that is none of these keeps its text, without the blanks around it, and
+// so differs from everything else. What is canonical already costs no allocation.
+func (a ACL) Canonical() ACL {
+	if a.Ours() {
+		a.ID = strings.ToLower(a.ID)
+	}
+	a.Protocols = canonicalProtocol(a.Protocols)
+	a.Action = canonicalWord(a.Action, Allow, Block)
+	a.Direction = canonicalWord(a.Direction, In, Out)
+	if a.RuleType = canonicalWord(a.RuleType, Switch, Host); a.RuleType == "" {
+		a.RuleType = Switch // what HNS takes it for (azure-container-networking#1752)
+	}
+	a.LocalAddresses = canonicalAddresses(a.LocalAddresses)
+	a.RemoteAddresses = canonicalAddresses(a.RemoteAddresses)
+	a.LocalPorts = canonicalPorts(a.LocalPorts)
+	a.RemotePorts = canonicalPorts(a.RemotePorts)
+	return a
+}
+
+// CanonicalValue returns an address or block of an IPSET as WinNPM writes it; a
+// single address has no mask. It is false when the text is neither, or a range
+// of addresses that is no block.
+func CanonicalValue(text string) (string, bool) {
+	text = strings.TrimSpace(text)
+	sp, plain, ok := readLiteral(text)
+	if !ok || isEvery(text) {
+		return "", false
+	}
+	if plain {
+		return text, true
+	}
+	value := string(appendBlocks(nil, sp))
+	if strings.Contains(value, ",") {
+		return "", false
+	}
+	return value, true
+}
+
+// SameID reports whether two Ids of endpoints or networks are the same GUID,
+// whatever the letter case and the braces around it.
+func SameID(a, b string) bool { return strings.EqualFold(bareID(a), bareID(b)) }
+
+func bareID(id string) string {
+	if inner, ok := strings.CutPrefix(id, "{"); ok && strings.HasSuffix(inner, "}") {
+		return strings.TrimSuffix(inner, "}")
+	}
+	return id
+}
+
+// hasPrefixFold is strings.HasPrefix without letter case; prefix is ASCII.
+func hasPrefixFold(text, prefix string) bool {
+	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)
+}
+
+// canonicalWord returns the word of HNS that a text is, in any letter case, or
+// the text.
+func canonicalWord[T ~string](text T, words ...T) T {
+	text = T(strings.TrimSpace(string(text)))
+	for _, w := range words {
+		if strings.EqualFold(string(text), string(w)) {
+			return w
+		}
+	}
+	return text
+}
+
+// protocolNumbers are the names of protocols that users of HNS are known to write.
+var protocolNumbers = []struct{ name, number string }{{"ICMP", "1"}, {"TCP", "6"}, {"UDP", "17"}, {"SCTP", "132"}}
+
+func canonicalProtocol(text string) string {
+	text = strings.TrimSpace(text)
+	if n, rest, plain, ok := readNumber(text, 256); ok && rest == "" {
+		switch {
+		case n == 256: // AnyProtocol
+			return ""
+		case plain:
+			return text
+		}
+		return strconv.Itoa(int(n))
+	}
+	if isEvery(text) {
+		return ""
+	}
+	for _, p := range protocolNumbers {
+		if strings.EqualFold(text, p.name) {
+			return p.number
+		}
+	}
+	return text
+}
+
+// canonicalAddresses is the canonical form of an address field.
+func canonicalAddresses(field string) string {
+	field = strings.TrimSpace(field)
+	if ids, ok := canonicalSetIDs(field); ok {
+		return ids
+	}
+	return addressField.canonical(field)
+}
+
+func canonicalPorts(field string) string { return portField.canonical(strings.TrimSpace(field)) }
+
+// canonicalSetIDs is the canonical form of a list of Ids of our sets; false when
+// something else is in it. A rule asks for all of them, so order and repetition
+// mean nothing.
+func canonicalSetIDs(field string) (string, bool) {
+	plain, last := true, ""
+	for text := range strings.SplitSeq(field, ",") {
+		id := strings.TrimSpace(text)
+		if !hasPrefixFold(id, SetIDPrefix) {
+			return "", false
+		}
+		plain = plain && len(id) == len(text) && last < id && strings.ToLower(id) == id
+		last = id
+	}
+	if plain {
+		return field, true
+	}
+	ids := strings.Split(strings.ToLower(field), ",")
+	for i, id := range ids {
+		ids[i] = strings.TrimSpace(id)
+	}
+	slices.Sort(ids)
+	return strings.Join(slices.Compact(ids), ","), true
+}
