@@ -188,6 +188,10 @@ func foreignRows(t *testing.T) []row {
 	t.Helper()
 	rule := hns.ACL{ID: "azure-acl-x.web", Action: hns.Block, Direction: hns.In, RuleType: hns.Switch, Priority: hns.PriorityBlock}
 	last := theirs(rule)
+	const scoped = `{"Action":"Block","Direction":"In","Priority":65500,"Protocols":"256","RuleType":"Switch","Scope":0,"Type":"ACL"}`
+	cut, isCut := hns.EndpointPolicy{Type: hns.PolicyTypeACL, Settings: []byte(scoped)}.Documented()
+	require.True(t, isCut)
+	everything := hcn.AclPolicySetting{Protocols: "256", Action: hcn.ActionTypeBlock, Direction: hcn.DirectionTypeIn, RuleType: hcn.RuleTypeSwitch, Priority: 65500}
 	var rows []row
 	for name, r := range map[string]struct {
 		policy  hcn.EndpointPolicyType
@@ -217,10 +221,8 @@ func foreignRows(t *testing.T) []row {
 				RemotePorts: "80", RuleType: hcn.RuleTypeSwitch, Priority: 200,
 			},
 		},
-		"ACL with Scope and Type": {
-			hcn.ACL, `{"Action":"Block","Direction":"In","Priority":65500,"Protocols":"256","RuleType":"Switch","Scope":0,"Type":"ACL"}`,
-			hcn.AclPolicySetting{Protocols: "256", Action: hcn.ActionTypeBlock, Direction: hcn.DirectionTypeIn, RuleType: hcn.RuleTypeSwitch, Priority: 65500},
-		},
+		"ACL with Scope and Type":                       {hcn.ACL, scoped, everything},
+		"ACL with Scope and Type, after it was refused": {hcn.ACL, string(cut.Settings), everything},
 		"keys in another order": {
 			hcn.OutBoundNAT, `{"Exceptions":["10.0.0.0/8"],"VirtualIP":"10.0.0.9"}`,
 			hcn.OutboundNatPolicySetting{VirtualIP: "10.0.0.9", Exceptions: []string{"10.0.0.0/8"}},
