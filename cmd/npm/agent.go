@@ -159,7 +159,7 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 	a.ctl = controllers.New(controllers.Config{
 		Source: source, Applier: recorded, Observer: recorded, Wake: a.wake, OnApplied: a.applied,
 		Node: set.node, RequireNodeAddr: true,
-		ApplyInterval: set.ApplyInterval, ReconcileInterval: set.reconcile, Logger: logger,
+		ApplyInterval: set.ApplyInterval, Logger: logger,
 	})
 	return a
 }

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -19,7 +20,9 @@ type Applier interface {
 
 // Observer reads HNS for the reconciler.
 type Observer interface {
-	// NextLook says what to read next, and when: in the past for at once.
+	// NextLook says what to read next, and when: in the past for at once. It is asked
+	// again after each transaction and each look, so the time stays what it is until
+	// something happens.
 	NextLook() (dataplane.Look, time.Time)
 	// Observe reads it. nil: there is nothing new.
 	Observe(ctx context.Context, look dataplane.Look) (*dataplane.Observation, error)
@@ -29,22 +32,19 @@ type Observer interface {
 type Config struct {
 	Source  Source
 	Applier Applier
-	// Observer is asked every ReconcileInterval, sooner after it failed and when
-	// Wake says so; nil means never.
+	// Observer is asked when its NextLook says, later after it failed and while
+	// transactions are due; nil means never.
 	Observer Observer
-	// Wake has an observation made at once. It is never closed; nil: never.
+	// Wake has everything observed at once. It is never closed; nil: never.
 	Wake <-chan struct{}
 	// Node is this node's name; with "" every pod is local.
 	Node string
 	// RequireNodeAddr keeps everything back until the Node object has an
 	// address: without one an isolated pod's probes would be cut off.
 	RequireNodeAddr bool
-	// ApplyInterval is the least time between the starts of two transactions
-	// under load; 0 means 500 ms.
+	// ApplyInterval is the longest that HNS rests between two transactions, and how
+	// long one may go on with endpoints while another is due; 0 means 500 ms.
 	ApplyInterval time.Duration
-	// ReconcileInterval is the time from one observation to the next; 0 means
-	// 5 minutes.
-	ReconcileInterval time.Duration
 	// OnApplied is told of every transaction, by the worker: it must not block.
 	// nil: nobody is.
 	OnApplied func(Applied)
@@ -52,17 +52,11 @@ type Config struct {
 	Logger klog.Logger
 }
 
-const (
-	defaultApplyInterval     = 500 * time.Millisecond
-	defaultReconcileInterval = 5 * time.Minute
-)
+const defaultApplyInterval = 500 * time.Millisecond
 
 func (c *Config) setDefaults() {
 	if c.ApplyInterval == 0 {
 		c.ApplyInterval = defaultApplyInterval
-	}
-	if c.ReconcileInterval == 0 {
-		c.ReconcileInterval = defaultReconcileInterval
 	}
 	if c.OnApplied == nil {
 		c.OnApplied = func(Applied) {}
@@ -74,27 +68,44 @@ type Controller struct {
 	cfg       Config // set once
 	informers informers
 	queue     *queue
+	arrivals  arrivals
 
 	synced  chan struct{} // closed when every informer is
 	settled chan struct{} // closed when the first state is programmed
 
 	status status
 
-	observedMu sync.Mutex // guards following; held for no call
-	observed   *dataplane.Observation
+	observed observed
+	running  atomic.Bool   // a transaction runs, or begins
+	ended    chan struct{} // full when one has ended that the reconciler was not told of
 }
 
 // New returns a Controller that Run starts.
 func New(cfg Config) *Controller {
 	cfg.setDefaults()
 	c := &Controller{
-		cfg:     cfg,
-		queue:   newQueue(),
-		synced:  make(chan struct{}),
-		settled: make(chan struct{}),
+		cfg:      cfg,
+		queue:    newQueue(),
+		arrivals: arrivals{},
+		synced:   make(chan struct{}),
+		settled:  make(chan struct{}),
+		ended:    make(chan struct{}, 1),
 	}
-	c.informers = newInformers(cfg.Source, cfg.Node, cfg.Logger, func(key Key) { c.queue.AddEvent(key, time.Now()) })
+	c.informers = newInformers(cfg.Source, cfg.Node, cfg.Logger, c.event)
 	return c
+}
+
+// event takes the key of an object that changed. The informers call it, that of
+// each kind from its own goroutine.
+func (c *Controller) event(key Key) {
+	if key.Kind == KindPod {
+		p, _ := c.informers.pods.get(key.name())
+		if c.arrivals.comes(dataplane.PodKey{Namespace: key.Namespace, Name: key.Name}, p) {
+			c.queue.AddUrgent(key, time.Now())
+			return
+		}
+	}
+	c.queue.AddEvent(key, time.Now())
 }
 
 // Synced is closed once every object that was there at the start is known.

@@ -66,41 +66,121 @@ func TestLoneEventIsAppliedAtOnce(t *testing.T) {
 	})
 }
 
-func TestEventsSoonAfterAnotherWaitForTheInterval(t *testing.T) {
-	r, cl := &recorder{}, newCluster()
-	run(t, Config{Source: cl.source(), Applier: r}, func(t *testing.T, _ *Controller) {
-		time.Sleep(100 * time.Millisecond)
-		cl.pods.set(newPod("a", "10.0.0.1"))
-		synctest.Wait()
-		require.Len(t, r.calls(), 1)
-		time.Sleep(defaultApplyInterval)
-		require.Len(t, r.calls(), 2)
-		require.Equal(t, defaultApplyInterval, r.calls()[1].at)
-	})
+// What comes soon after a transaction waits until HNS has rested from it.
+func TestEventsSoonAfterAnotherWait(t *testing.T) {
+	for busy, rest := range map[time.Duration]time.Duration{
+		0:                      leastRest,
+		4 * time.Millisecond:   leastRest,
+		10 * time.Millisecond:  40 * time.Millisecond,
+		100 * time.Millisecond: 400 * time.Millisecond,
+		130 * time.Millisecond: defaultApplyInterval,
+		time.Hour:              defaultApplyInterval,
+	} {
+		r, cl := &recorder{answer: keepsBusy(busy)}, newCluster()
+		run(t, Config{Source: cl.source(), Applier: r, Node: "n1"}, func(t *testing.T, _ *Controller) {
+			time.Sleep(busy + time.Millisecond)
+			cl.pods.set(newRemotePod("a", "10.0.0.1"))
+			time.Sleep(rest - 2*time.Millisecond)
+			synctest.Wait()
+			require.Len(t, r.calls(), 1)
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			require.Len(t, r.calls(), 2)
+			time.Sleep(busy + rest)
+			synctest.Wait()
+			cl.pods.set(newRemotePod("b", "10.0.0.2"))
+			synctest.Wait()
+			require.Len(t, r.calls(), 3, "at once")
+		})
+	}
 }
 
-// 5,000 pod events in one second are one transaction per apply interval.
+// keepsBusy answers for an HNS that is busy for so long with each transaction.
+func keepsBusy(busy time.Duration) func(n int) (dataplane.Report, error) {
+	return func(n int) (dataplane.Report, error) {
+		time.Sleep(busy)
+		return dataplane.Report{Generation: uint64(n), Busy: busy}, nil
+	}
+}
+
+// Of 5,000 pod events in one second HNS is busy for a fifth of that at most.
 func TestScenario_E7_BurstOfPodEvents(t *testing.T) {
-	r, cl := &recorder{}, newCluster()
-	run(t, Config{Source: cl.source(), Applier: r}, func(t *testing.T, _ *Controller) {
+	const busy = 30 * time.Millisecond
+	r, cl := &recorder{answer: keepsBusy(busy)}, newCluster()
+	run(t, Config{Source: cl.source(), Applier: r, Node: "n1"}, func(t *testing.T, _ *Controller) {
 		time.Sleep(time.Minute)
 		before := len(r.calls())
 		const events = 5000
 		for i := range events {
-			cl.pods.set(newPod(fmt.Sprintf("p%d", i), fmt.Sprintf("10.1.%d.%d", i/250, i%250)))
+			cl.pods.set(newRemotePod(fmt.Sprintf("p%d", i), fmt.Sprintf("10.1.%d.%d", i/250, i%250)))
 			time.Sleep(time.Second / events)
 		}
 		time.Sleep(time.Minute)
 		calls := r.calls()[before:]
-		require.Len(t, calls, 3, "at once, and then one per interval")
+		require.Len(t, calls, 8, "at once, and then whenever HNS has rested")
 		seen := 0
 		for i, call := range calls {
 			seen += call.len
 			if i > 0 {
-				require.GreaterOrEqual(t, call.at-calls[i-1].at, defaultApplyInterval)
+				require.Equal(t, (1+restFactor)*busy, call.at-calls[i-1].at)
 			}
 		}
 		require.Equal(t, events, seen, "every pod came, once")
+	})
+}
+
+// A pod that is new on this node may be open, so it does not wait for HNS to rest:
+// nor does one that came anew under its name or with another address. One that is
+// relabelled does.
+func TestNewPodsDoNotWaitForHNSToRest(t *testing.T) {
+	r, cl := &recorder{answer: keepsBusy(time.Second)}, newCluster()
+	run(t, Config{Source: cl.source(), Applier: r, Node: "n1"}, func(t *testing.T, c *Controller) {
+		next := func(p *corev1.Pod) time.Duration {
+			time.Sleep(time.Minute)
+			cl.nodes.set(newNode("n1", fmt.Sprintf("10.9.1.%d", len(r.calls())))) // HNS is busy
+			time.Sleep(time.Second + leastRest/2)
+			before := len(r.calls())
+			cl.pods.set(p)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			calls := r.calls()
+			require.Len(t, calls, before+1)
+			return calls[before].at - calls[before-1].at - time.Second
+		}
+		again, moved, relabelled := newPod("a", "10.0.0.1"), newPod("a", "10.0.0.2"), newPod("a", "10.0.0.2")
+		again.UID, moved.UID, relabelled.UID = "another", "another", "another"
+		relabelled.Labels = map[string]string{"app": "b"}
+		finished := newPod("a", "10.0.0.2")
+		finished.UID, finished.Status.Phase = "another", corev1.PodSucceeded
+
+		require.Equal(t, leastRest, next(newPod("a", "10.0.0.1")))
+		require.Equal(t, leastRest, next(again))
+		require.Equal(t, leastRest, next(moved))
+		require.Equal(t, defaultApplyInterval, next(relabelled))
+		require.Equal(t, defaultApplyInterval, next(newRemotePod("b", "10.0.0.3")))
+		require.Equal(t, defaultApplyInterval, next(newPod("c", "")))
+		require.Equal(t, leastRest, next(newPod("c", "10.0.0.4")), "it has got its address")
+		require.Equal(t, defaultApplyInterval, next(finished))
+		require.Len(t, c.arrivals, 1, "nobody remembers what is gone")
+	})
+}
+
+// One that comes while HNS rests ends the rest.
+func TestNewPodEndsTheRest(t *testing.T) {
+	r, cl := &recorder{answer: keepsBusy(time.Second)}, newCluster()
+	run(t, Config{Source: cl.source(), Applier: r, Node: "n1"}, func(t *testing.T, _ *Controller) {
+		cl.pods.set(newRemotePod("b", "10.0.0.3"))
+		time.Sleep(time.Second + 100*time.Millisecond)
+		synctest.Wait()
+		require.Len(t, r.calls(), 1)
+		cl.pods.set(newPod("a", "10.0.0.1"))
+		synctest.Wait()
+		require.Len(t, r.calls(), 2)
+		require.Equal(t, 2, r.calls()[1].len)
+		cl.pods.remove(newRemotePod("b", "10.0.0.3"))
+		time.Sleep(time.Second + 100*time.Millisecond)
+		synctest.Wait()
+		require.Len(t, r.calls(), 2, "once")
 	})
 }
 
@@ -129,6 +209,7 @@ func TestScenario_A3_QueueIsFreeWhileApplyHangs(t *testing.T) {
 
 		r.setHang(nil)
 		close(hang)
+		time.Sleep(leastRest)
 		synctest.Wait()
 		require.Len(t, r.calls(), 3)
 		require.Equal(t, 101, r.calls()[2].len)
@@ -157,19 +238,29 @@ func TestRetryAfterBringsAnEmptyTransaction(t *testing.T) {
 
 func TestSettledWhenOnlyHNSIsInTheWay(t *testing.T) {
 	for _, reason := range []dataplane.Reason{dataplane.ReasonHNSRejected, dataplane.ReasonHNSUnavailable, dataplane.ReasonForeignWrites} {
-		r := &recorder{answer: func(int) (dataplane.Report, error) {
-			return dataplane.Report{Pending: 1, RetryAfter: time.Hour, Warnings: []dataplane.Warning{{Object: "x/a", Kind: "Pod", Reason: reason, Message: "no"}}}, nil
-		}}
+		r := warned(dataplane.Warning{Object: "x/a", Kind: "Pod", Reason: reason, Message: "no"})
 		run(t, Config{Source: newCluster().source(), Applier: r}, func(t *testing.T, c *Controller) {
 			requireClosed(t, c.Settled())
-			if reason == dataplane.ReasonHNSUnavailable {
-				require.EqualError(t, c.Ready(), "HNS does not answer: Pod x/a: no")
-			} else {
-				require.NoError(t, c.Ready())
-			}
+			require.NoError(t, c.Ready(), "the others are served")
 			require.NoError(t, c.Healthy())
 		})
 	}
+}
+
+func TestNotReadyWhileHNSDoesNotAnswer(t *testing.T) {
+	r := warned(dataplane.Warning{Object: "n1", Kind: "Node", Reason: dataplane.ReasonHNSUnavailable, Message: "no"})
+	run(t, Config{Source: newCluster().source(), Applier: r}, func(t *testing.T, c *Controller) {
+		requireClosed(t, c.Settled())
+		require.EqualError(t, c.Ready(), "HNS does not answer: Node n1: no")
+		require.NoError(t, c.Healthy())
+	})
+}
+
+// warned is an Applier that has one thing outstanding for good.
+func warned(w dataplane.Warning) *recorder {
+	return &recorder{answer: func(int) (dataplane.Report, error) {
+		return dataplane.Report{Pending: 1, RetryAfter: time.Hour, Warnings: []dataplane.Warning{w}}, nil
+	}}
 }
 
 // A flood from the start on leaves something outstanding at any moment: what was
@@ -181,11 +272,11 @@ func TestSettledDuringAFlood(t *testing.T) {
 		return dataplane.Report{Generation: uint64(n), Pending: 9, RetryAfter: time.Millisecond, Yielded: 5, Waiting: waiting}, nil
 	}}
 	run(t, Config{Source: newCluster().source(), Applier: r}, func(t *testing.T, c *Controller) {
-		time.Sleep(defaultApplyInterval)
+		time.Sleep(leastRest)
 		synctest.Wait()
 		require.Len(t, r.calls(), 2)
 		requireOpen(t, c.Settled())
-		time.Sleep(defaultApplyInterval)
+		time.Sleep(leastRest)
 		synctest.Wait()
 		require.Len(t, r.calls(), 3)
 		requireClosed(t, c.Settled())
@@ -210,28 +301,6 @@ func TestFailedApplyBringsTheSameObjectsAgain(t *testing.T) {
 		}
 		require.Equal(t, []time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second}, at)
 		require.NoError(t, c.Ready())
-	})
-}
-
-func TestObservationsDoNotHoldUpEvents(t *testing.T) {
-	r, cl := &recorder{}, newCluster()
-	run(t, Config{Source: cl.source(), Applier: r, Observer: observer{takes: time.Minute}}, func(t *testing.T, c *Controller) {
-		time.Sleep(defaultReconcileInterval + time.Second) // the observer is reading
-		cl.pods.set(newPod("a", "10.0.0.1"))
-		synctest.Wait()
-		require.Len(t, r.calls(), 2)
-		require.Equal(t, 1, r.calls()[1].len)
-		time.Sleep(time.Minute)
-		require.Len(t, r.calls(), 3, "the observation is handed over")
-		require.Nil(t, c.takeObservation(), "once")
-	})
-}
-
-func TestFailedObservationIsNotHandedOver(t *testing.T) {
-	r := &recorder{}
-	run(t, Config{Source: newCluster().source(), Applier: r, Observer: observer{err: errDown}}, func(t *testing.T, _ *Controller) {
-		time.Sleep(3 * defaultReconcileInterval)
-		require.Len(t, r.calls(), 1)
 	})
 }
 
@@ -295,8 +364,8 @@ func TestNodeAddressIsWaitedFor(t *testing.T) {
 
 func TestShutdownWhileApplyHangs(t *testing.T) {
 	r := &recorder{stuck: true}
-	run(t, Config{Source: newCluster().source(), Applier: r, Observer: observer{takes: time.Hour}}, func(t *testing.T, _ *Controller) {
-		time.Sleep(2 * defaultReconcileInterval)
+	run(t, Config{Source: newCluster().source(), Applier: r, Observer: newObserver(time.Hour)}, func(t *testing.T, _ *Controller) {
+		time.Sleep(time.Minute)
 		require.Len(t, r.calls(), 1)
 	})
 }

@@ -186,6 +186,13 @@ func newPod(name, ip string) *corev1.Pod {
 	}
 }
 
+// newRemotePod returns a pod of another node.
+func newRemotePod(name, ip string) *corev1.Pod {
+	p := newPod(name, ip)
+	p.Spec.NodeName = "n2"
+	return p
+}
+
 func newNode(name string, ips ...string) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	for _, ip := range ips {
@@ -206,6 +213,7 @@ type recorder struct {
 type applied struct {
 	at   time.Duration // since the start
 	len  int
+	obs  *dataplane.Observation
 	pods map[dataplane.PodKey]*dataplane.Pod
 }
 
@@ -213,7 +221,7 @@ var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // of every synctest bub
 
 func (r *recorder) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (dataplane.Report, error) {
 	r.mu.Lock()
-	a := applied{at: time.Since(start), len: tx.Len(), pods: map[dataplane.PodKey]*dataplane.Pod{}}
+	a := applied{at: time.Since(start), len: tx.Len(), obs: tx.Observation(), pods: map[dataplane.PodKey]*dataplane.Pod{}}
 	for key, p := range tx.Pods() {
 		a.pods[key] = p
 	}
@@ -247,21 +255,6 @@ func (r *recorder) setHang(hang chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.hang = hang
-}
-
-// observer answers after a while, as HNS does.
-type observer struct {
-	takes time.Duration
-	err   error
-}
-
-func (o observer) Observe(ctx context.Context, _ dataplane.Look) (*dataplane.Observation, error) {
-	select {
-	case <-time.After(o.takes):
-		return &dataplane.Observation{}, o.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 var errDown = errors.New("connection refused")

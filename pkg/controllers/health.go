@@ -16,6 +16,7 @@ type status struct {
 	first   bool   // a transaction was applied
 	err     error  // of the last transaction
 	hns     string // what HNS did not answer in the last transaction
+	look    error  // of the last look that was not at single endpoints
 }
 
 func (s *status) begin() {
@@ -42,11 +43,27 @@ func (s *status) applied(r dataplane.Report, err error) {
 	s.err, s.hns = err, ""
 	s.first = s.first || err == nil
 	for _, w := range r.Warnings {
-		if w.Reason == dataplane.ReasonHNSUnavailable {
+		if w.Kind == warnsOfNode && w.Reason == dataplane.ReasonHNSUnavailable {
 			s.hns = fmt.Sprintf("%s %s: %s", w.Kind, w.Object, w.Message)
 			break
 		}
 	}
+}
+
+// warnsOfNode is the kind of warnings that are about HNS as a whole. One endpoint that
+// it does not write is a warning of its own: it stands until that endpoint is right,
+// which may be never, and the others are served.
+const warnsOfNode = "Node"
+
+// looked takes how a look ended. One at single endpoints says nothing of HNS as a
+// whole.
+func (s *status) looked(look dataplane.Look, err error) {
+	if !look.Enumerate && !look.Sets && !look.All {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.look = err
 }
 
 // Healthy returns nil while the worker runs; what it returns otherwise is a
@@ -62,8 +79,10 @@ func (c *Controller) Healthy() error {
 	return nil
 }
 
-// Ready returns nil while everything known is programmed and kept up to date;
-// what it returns otherwise may pass by itself. It never waits.
+// Ready returns nil while what is known is programmed and kept up to date, but for
+// single objects that HNS refuses or does not answer for, or that somebody else keeps
+// changing: warnings tell of those. What it returns otherwise may pass by itself. It
+// never waits.
 func (c *Controller) Ready() error {
 	if err := c.SourceError(); err != nil {
 		return fmt.Errorf("the API server does not answer: %w", err)
@@ -77,6 +96,8 @@ func (c *Controller) Ready() error {
 		return fmt.Errorf("the last transaction failed: %w", s.err)
 	case s.hns != "":
 		return fmt.Errorf("HNS does not answer: %s", s.hns)
+	case s.look != nil:
+		return fmt.Errorf("HNS does not answer: %w", s.look)
 	case !s.first:
 		return errors.New("not everything is known and programmed yet")
 	}

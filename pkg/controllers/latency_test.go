@@ -59,21 +59,22 @@ type told struct{ all []Applied }
 func (a *told) on(v Applied) { a.all = append(a.all, v) }
 
 // The time is from the informer's event, not from the transaction: what comes
-// soon after another waits for the interval, and that counts.
+// soon after another waits until HNS has rested, and that counts.
 func TestProgrammedCountsFromTheEvent(t *testing.T) {
 	var told told
-	r, cl := &recorder{}, newCluster()
-	run(t, Config{Source: cl.source(), Applier: r, OnApplied: told.on}, func(t *testing.T, _ *Controller) {
-		time.Sleep(100 * time.Millisecond)
-		cl.pods.set(newPod("a", "10.0.0.1"))
+	const busy = 50 * time.Millisecond
+	r, cl := &recorder{answer: keepsBusy(busy)}, newCluster()
+	run(t, Config{Source: cl.source(), Applier: r, Node: "n1", OnApplied: told.on}, func(t *testing.T, _ *Controller) {
+		time.Sleep(busy + 100*time.Millisecond)
+		cl.pods.set(newRemotePod("a", "10.0.0.1"))
 		synctest.Wait()
-		time.Sleep(100 * time.Millisecond)
-		cl.pods.set(newPod("a", "10.0.0.2"))
-		time.Sleep(defaultApplyInterval)
+		time.Sleep(50 * time.Millisecond)
+		cl.pods.set(newRemotePod("a", "10.0.0.2"))
+		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.Len(t, told.all, 2)
 		require.Len(t, told.all[0].Programmed, 3, "a namespace, a policy, a node")
-		require.Equal(t, []time.Duration{defaultApplyInterval - 100*time.Millisecond}, told.all[1].Programmed)
+		require.Equal(t, []time.Duration{restFactor*busy - 100*time.Millisecond + busy}, told.all[1].Programmed)
 	})
 }
 

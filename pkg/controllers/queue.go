@@ -8,13 +8,17 @@ import (
 // queue has the keys of what needs a sync, each once. It is taken whole, so it
 // keeps no more memory than what waits.
 type queue struct {
-	some chan struct{} // full while there are keys that nobody was told of
+	some  chan struct{} // full while there are keys that nobody was told of
+	hurry chan struct{} // the same for urgent ones
 
-	mu   sync.Mutex        // guards keys; held for no call
-	keys map[Key]time.Time // when the first event came in, zero for no event
+	mu     sync.Mutex        // guards following; held for no call
+	keys   map[Key]time.Time // when the first event came in, zero for no event
+	urgent bool              // one of them is
 }
 
-func newQueue() *queue { return &queue{some: make(chan struct{}, 1), keys: map[Key]time.Time{}} }
+func newQueue() *queue {
+	return &queue{some: make(chan struct{}, 1), hurry: make(chan struct{}, 1), keys: map[Key]time.Time{}}
+}
 
 // Add takes a key that stands for no event.
 func (q *queue) Add(key Key) { q.AddEvent(key, time.Time{}) }
@@ -24,8 +28,23 @@ func (q *queue) AddEvent(key Key, at time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	earlier(q.keys, key, at)
+	tell(q.some)
+}
+
+// AddUrgent is AddEvent for what does not wait for HNS to rest.
+func (q *queue) AddUrgent(key Key, at time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	earlier(q.keys, key, at)
+	q.urgent = true
+	tell(q.some)
+	tell(q.hurry)
+}
+
+// tell fills a channel that has room for one.
+func tell(full chan<- struct{}) {
 	select {
-	case q.some <- struct{}{}:
+	case full <- struct{}{}:
 	default:
 	}
 }
@@ -33,17 +52,29 @@ func (q *queue) AddEvent(key Key, at time.Time) {
 // Some tells once of keys that wait.
 func (q *queue) Some() <-chan struct{} { return q.some }
 
+// Hurry tells once of urgent keys that wait.
+func (q *queue) Hurry() <-chan struct{} { return q.hurry }
+
+// Urgent reports whether an urgent key waits.
+func (q *queue) Urgent() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.urgent
+}
+
 // Take returns the keys that wait, and forgets them: an event that comes later
 // brings its key again, as the object may be read before that.
 func (q *queue) Take() map[Key]time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	select {
-	case <-q.some:
-	default:
+	for _, told := range []chan struct{}{q.some, q.hurry} {
+		select {
+		case <-told:
+		default:
+		}
 	}
 	keys := q.keys
-	q.keys = map[Key]time.Time{}
+	q.keys, q.urgent = map[Key]time.Time{}, false
 	return keys
 }
 

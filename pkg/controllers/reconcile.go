@@ -2,52 +2,159 @@ package controllers
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 )
 
-// reconcile reads HNS from time to time, and when it is woken, and leaves what it
-// saw to the worker. It reads in its own goroutine, so that a slow listing
-// delays no event.
+const (
+	// lookShare bounds the part of HNS's time that looks have: after one that took a
+	// while the next begins lookShare times as long later.
+	lookShare = 9
+	// heldAtMost is how long transactions keep a look back. What is made anew in HNS
+	// has to be found during a flood of events too; a few calls in so long a time are
+	// nothing to them, and twice the time in which GUIDs are enumerated otherwise.
+	heldAtMost = 10 * time.Second
+)
+
+// reconcile reads of HNS what NextLook says, and everything when it is woken, and
+// leaves what it saw to the worker. It reads in its own goroutine, so that a slow look
+// delays no event. It begins after the first transaction, which reads by itself.
 func (c *Controller) reconcile(ctx context.Context) {
-	timer := time.NewTimer(c.cfg.ReconcileInterval)
-	defer timer.Stop()
-	var pause time.Duration // after a failure; 0: none
-	for {
+	select {
+	case <-ctx.Done():
+		return
+	case <-c.ended:
+	}
+	r := reconciler{c: c, failures: map[string]failure{}}
+	r.ask()
+	for ctx.Err() == nil {
+		timer := time.NewTimer(time.Until(r.begins(time.Now())))
 		select {
 		case <-ctx.Done():
-			return
-		case <-timer.C:
 		case <-c.cfg.Wake:
-			pause = 0
+			r.wake()
+		case <-c.ended:
+			r.ask()
+		case <-timer.C:
+			if !r.begins(time.Now()).After(time.Now()) { // else a transaction has begun
+				r.look(ctx)
+				r.ask()
+			}
 		}
-		next := c.cfg.ReconcileInterval
-		obs, err := c.cfg.Observer.Observe(ctx, dataplane.Everything())
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			// Whoever woke us did so because HNS was restarted: it may take a moment.
-			pause = min(max(2*pause, firstPause), next)
-			next = pause
-			c.cfg.Logger.Error(err, "reading HNS failed", "retryAfter", next)
-		default:
-			pause = 0
-			c.observedMu.Lock()
-			c.observed = obs
-			c.observedMu.Unlock()
-			c.queue.Add(Key{Kind: KindObservation})
-		}
-		timer.Reset(next)
+		timer.Stop()
 	}
 }
 
-// takeObservation returns the latest observation once.
-func (c *Controller) takeObservation() *dataplane.Observation {
-	c.observedMu.Lock()
-	defer c.observedMu.Unlock()
-	obs := c.observed
-	c.observed = nil
-	return obs
+// reconciler is the state of the goroutine that looks.
+type reconciler struct {
+	c        *Controller
+	next     dataplane.Look // to be made
+	at       time.Time      // when it is due
+	woken    bool           // everything is to be read, whatever NextLook says
+	held     time.Time      // since when transactions keep a look back; zero: none does
+	rested   time.Time      // when HNS has rested from the last look
+	least    time.Time      // when it has rested for leastRest
+	failures map[string]failure
 }
+
+// failure is a look that failed the last time.
+type failure struct {
+	pause time.Duration // from the last try to the next
+	until time.Time
+}
+
+// wake has everything read at once: HNS may have lost it.
+func (r *reconciler) wake() {
+	r.woken = true
+	delete(r.failures, nameOf(dataplane.Everything()))
+	r.ask()
+}
+
+// ask asks what to read next.
+func (r *reconciler) ask() {
+	if r.next, r.at = r.c.cfg.Observer.NextLook(); r.woken {
+		r.next, r.at = dataplane.Everything(), time.Time{}
+	}
+}
+
+// begins returns when the next look begins, if nothing changes until then.
+func (r *reconciler) begins(now time.Time) time.Time {
+	at := latest(r.at, r.failures[nameOf(r.next)].until)
+	if r.woken {
+		return at
+	}
+	if at = latest(at, r.least); !whole(r.next) {
+		at = latest(at, r.rested)
+	}
+	if at.After(now) {
+		r.held = time.Time{}
+		return at
+	}
+	if r.c.free() {
+		return at
+	}
+	if r.held.IsZero() {
+		r.held = now
+	}
+	if at = r.held.Add(heldAtMost); r.c.observed.full() {
+		at = latest(at, now.Add(heldAtMost)) // the end of a transaction is told
+	}
+	return at
+}
+
+// look reads HNS and hands over what is new.
+func (r *reconciler) look(ctx context.Context) {
+	c, look := r.c, r.next
+	began := time.Now()
+	obs, err := c.cfg.Observer.Observe(ctx, look)
+	if ctx.Err() != nil {
+		return
+	}
+	now := time.Now()
+	r.held, r.rested, r.least = time.Time{}, now.Add(lookShare*now.Sub(began)), now.Add(leastRest)
+	c.status.looked(look, err)
+	if err != nil {
+		c.cfg.Logger.Error(err, "reading HNS failed", "look", look, "retryAfter", r.failed(look, now))
+		return
+	}
+	delete(r.failures, nameOf(look))
+	if whole(look) {
+		r.woken = false
+	}
+	if obs != nil {
+		c.observed.put(obs, whole(look))
+		c.queue.Add(Key{Kind: KindObservation})
+	}
+}
+
+// failed returns the pause after a look that failed: 1, 2, 4 … 30 s. One that is not
+// made again for a while, as its endpoint is gone, is forgotten.
+func (r *reconciler) failed(look dataplane.Look, now time.Time) time.Duration {
+	for name, f := range r.failures {
+		if now.Sub(f.until) > 2*lastPause {
+			delete(r.failures, name)
+		}
+	}
+	pause := min(max(2*r.failures[nameOf(look)].pause, firstPause), lastPause)
+	r.failures[nameOf(look)] = failure{pause, now.Add(pause)}
+	return pause
+}
+
+// nameOf tells looks apart.
+func nameOf(look dataplane.Look) string { return fmt.Sprint(look) }
+
+// whole reports whether a look reads all there is.
+func whole(look dataplane.Look) bool { return look.Enumerate && look.Sets && look.All }
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// free reports whether HNS is free for a look: no transaction runs, and none is due.
+// The order matters: the worker says that it runs before it takes what waits.
+func (c *Controller) free() bool { return c.queue.Len() == 0 && !c.running.Load() }

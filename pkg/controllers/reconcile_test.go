@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -9,85 +10,454 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 )
 
-// observations is an Observer that notes when it is asked.
-type observations struct {
-	mu  sync.Mutex // guards following
-	at  []time.Duration
-	err error
+// observer is an Observer that looks as it is told to. Times are since the start.
+type observer struct {
+	mu    sync.Mutex     // guards following; not held while a look is made
+	next  dataplane.Look // due at
+	at    time.Duration
+	every time.Duration // at moves on by so much with each look; 0: to the next year
+	takes time.Duration
+	err   error
+	blank bool // nothing is new
+	asked int  // calls of NextLook
+	made  []made
 }
 
-func (o *observations) Observe(context.Context, dataplane.Look) (*dataplane.Observation, error) {
+// made is a look.
+type made struct {
+	at   time.Duration
+	look dataplane.Look
+	obs  *dataplane.Observation
+}
+
+func newObserver(takes time.Duration) *observer {
+	return &observer{next: endpoint("a"), takes: takes, at: year}
+}
+
+const year = 365 * 24 * time.Hour
+
+func endpoint(id string) dataplane.Look { return dataplane.Look{Endpoints: []string{id}} }
+
+func (o *observer) NextLook() (dataplane.Look, time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.at = append(o.at, time.Since(start))
-	return &dataplane.Observation{}, o.err
+	o.asked++
+	return o.next, start.Add(o.at)
 }
 
-func (o *observations) fail(err error) {
+func (o *observer) Observe(ctx context.Context, look dataplane.Look) (*dataplane.Observation, error) {
+	o.mu.Lock()
+	m := made{time.Since(start), look, &dataplane.Observation{}}
+	if o.blank {
+		m.obs = nil
+	}
+	o.made = append(o.made, m)
+	if o.err == nil && o.every > 0 {
+		o.at += o.every
+	} else if o.err == nil {
+		o.at = year
+	}
+	takes, err := o.takes, o.err
+	o.mu.Unlock()
+	select {
+	case <-time.After(takes):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m.obs, nil
+}
+
+// set has the observer's fields changed. The loop hears of it with the next event.
+func (o *observer) set(change func(o *observer)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.err = err
+	change(o)
 }
 
-func (o *observations) asked() []time.Duration {
+// looks returns what was looked at.
+func (o *observer) looks() []made {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.Clone(o.at)
+	return slices.Clone(o.made)
 }
 
-// runWoken is run for an empty cluster with a Wake of the same bubble.
-func runWoken(t *testing.T, cfg Config, play func(t *testing.T, wake chan<- struct{})) {
+// times returns when looks were made, from the given one on.
+func (o *observer) times(from int) []time.Duration {
+	var out []time.Duration
+	for _, m := range o.looks()[from:] {
+		out = append(out, m.at)
+	}
+	return out
+}
+
+// looking is a controller of an empty cluster whose events are remote pods.
+type looking struct {
+	c    *Controller
+	cl   *cluster
+	wake chan<- struct{}
+	pods int
+}
+
+func runLooking(t *testing.T, r *recorder, o *observer, play func(t *testing.T, l *looking)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		wake := make(chan struct{}, 1)
-		cfg.Source, cfg.Wake = newCluster().source(), wake
-		inBubble(t, cfg, func(t *testing.T, _ *Controller) { play(t, wake) })
+		cl := newCluster()
+		cfg := Config{Source: cl.source(), Wake: wake, Applier: r, Observer: o, Node: "n1"}
+		inBubble(t, cfg, func(t *testing.T, c *Controller) { play(t, &looking{c: c, cl: cl, wake: wake}) })
 	})
 }
 
-// Whoever is woken looks at once, and then an interval later again.
-func TestWakeObservesAtOnce(t *testing.T) {
-	r, o := &recorder{}, &observations{}
-	runWoken(t, Config{Applier: r, Observer: o}, func(t *testing.T, wake chan<- struct{}) {
-		time.Sleep(time.Minute)
-		require.Empty(t, o.asked())
-		wake <- struct{}{}
-		synctest.Wait()
-		require.Equal(t, []time.Duration{time.Minute}, o.asked())
-		require.Len(t, r.calls(), 2, "what was seen is handed over")
-		require.Equal(t, time.Minute, r.calls()[1].at)
-		time.Sleep(defaultReconcileInterval)
-		synctest.Wait()
-		require.Equal(t, []time.Duration{time.Minute, time.Minute + defaultReconcileInterval}, o.asked())
-	})
+// event has a transaction come.
+func (l *looking) event() {
+	l.pods++
+	l.cl.pods.set(newRemotePod(fmt.Sprint("r", l.pods), "10.1.0.1"))
 }
 
-// What failed is tried again after 1, 2, 4 … s, up to the interval; success and
-// a new reason begin anew.
-func TestFailedObservationsBackOff(t *testing.T) {
-	o := &observations{err: errDown}
-	runWoken(t, Config{Applier: &recorder{}, Observer: o, ReconcileInterval: 10 * time.Second}, func(t *testing.T, wake chan<- struct{}) {
-		time.Sleep(46 * time.Second)
-		require.Equal(t, seconds(10, 11, 13, 17, 25, 35, 45), o.asked())
-		wake <- struct{}{}
-		time.Sleep(2 * time.Second)
-		require.Equal(t, seconds(46, 47), o.asked()[7:])
-		o.fail(nil)
-		time.Sleep(12 * time.Second)
-		o.fail(errDown)
-		time.Sleep(11 * time.Second)
-		require.Equal(t, seconds(49, 59, 69, 70), o.asked()[9:])
-	})
+// until sleeps until a time since the start.
+func (l *looking) until(at time.Duration) {
+	time.Sleep(time.Until(start.Add(at)))
+	synctest.Wait()
 }
 
-func seconds(of ...int) []time.Duration {
+func seconds(of ...float64) []time.Duration {
 	var out []time.Duration
 	for _, s := range of {
-		out = append(out, time.Duration(s)*time.Second)
+		out = append(out, time.Duration(s*float64(time.Second)))
 	}
 	return out
+}
+
+// What is due is looked at, once, and handed over; nobody is asked while nothing
+// happens.
+func TestLooksWhenItIsDue(t *testing.T) {
+	r, o := &recorder{}, newObserver(time.Second)
+	o.at, o.next = 10*time.Second, dataplane.Look{Enumerate: true}
+	runLooking(t, r, o, func(t *testing.T, l *looking) {
+		l.until(10*time.Second - 1)
+		require.Empty(t, o.looks())
+		require.Equal(t, 1, o.asked, "nothing happened")
+		l.until(time.Hour)
+		require.Len(t, o.looks(), 1)
+		require.Equal(t, made{10 * time.Second, dataplane.Look{Enumerate: true}, o.looks()[0].obs}, o.looks()[0])
+		require.Len(t, r.calls(), 2)
+		require.Equal(t, 11*time.Second, r.calls()[1].at)
+		require.Same(t, o.looks()[0].obs, r.calls()[1].obs)
+		require.Equal(t, 3, o.asked, "after the look, and after the transaction that took it")
+	})
+}
+
+// What a transaction changes may make another look due.
+func TestAsksAgainAfterATransaction(t *testing.T) {
+	r, o := &recorder{}, newObserver(0)
+	runLooking(t, r, o, func(t *testing.T, l *looking) {
+		l.until(time.Minute)
+		o.set(func(o *observer) { o.next, o.at = endpoint("b"), 0 })
+		l.event()
+		l.until(2 * time.Minute)
+		require.Equal(t, seconds(60), o.times(0))
+		require.Equal(t, endpoint("b"), o.looks()[0].look)
+	})
+}
+
+func TestNothingNewIsNotHandedOver(t *testing.T) {
+	r, o := &recorder{}, newObserver(0)
+	o.at, o.blank = time.Second, true
+	runLooking(t, r, o, func(t *testing.T, l *looking) {
+		l.until(time.Minute)
+		require.Len(t, o.looks(), 1)
+		require.Len(t, r.calls(), 1)
+	})
+}
+
+// The first transaction reads by itself what there is. Until it could nobody looks.
+func TestLooksAfterTheFirstTransaction(t *testing.T) {
+	o := newObserver(0)
+	o.at = time.Second
+	cl := newCluster()
+	cl.nodes.set(newNode("n1"))
+	run(t, Config{Source: cl.source(), Applier: &recorder{}, Observer: o, Node: "n1", RequireNodeAddr: true}, func(t *testing.T, _ *Controller) {
+		time.Sleep(time.Minute)
+		require.Zero(t, o.asked)
+		cl.nodes.set(newNode("n1", "10.9.0.1"))
+		synctest.Wait()
+		require.Equal(t, seconds(60), o.times(0))
+	})
+}
+
+// Whoever is woken looks at everything at once: while a transaction hangs, however
+// long the last look took, and whatever failed before.
+func TestWakeLooksAtOnce(t *testing.T) {
+	r, o := &recorder{}, newObserver(10*time.Second)
+	runLooking(t, r, o, func(t *testing.T, l *looking) {
+		l.until(60 * time.Second)
+		l.wake <- struct{}{}
+		l.until(75 * time.Second)
+		hang := make(chan struct{})
+		r.setHang(hang)
+		l.event()
+		l.until(76 * time.Second)
+		l.wake <- struct{}{}
+		l.until(90 * time.Second)
+		require.Equal(t, seconds(60, 76), o.times(0))
+		require.Equal(t, dataplane.Everything(), o.looks()[0].look)
+		require.Equal(t, dataplane.Everything(), o.looks()[1].look)
+		require.Len(t, r.calls(), 3)
+		require.Same(t, o.looks()[0].obs, r.calls()[1].obs)
+
+		o.set(func(o *observer) { o.err, o.takes = errDown, 0 })
+		l.wake <- struct{}{}
+		l.until(100 * time.Second)
+		require.Equal(t, seconds(90, 91, 93, 97), o.times(2))
+		l.wake <- struct{}{}
+		l.until(102 * time.Second)
+		require.Equal(t, seconds(100, 101), o.times(6), "a new reason begins anew")
+		o.set(func(o *observer) { o.err = nil })
+		l.until(time.Hour)
+		require.Equal(t, seconds(103), o.times(8), "until it worked once")
+		require.Equal(t, dataplane.Everything(), o.looks()[8].look)
+		close(hang)
+		synctest.Wait()
+	})
+}
+
+// A look that failed is tried again after 1, 2, 4 … 30 s; another one does not wait
+// for that, and success ends it.
+func TestFailedLooksBackOff(t *testing.T) {
+	r, o := &recorder{}, newObserver(0)
+	o.at, o.err = 10*time.Second, errDown
+	runLooking(t, r, o, func(t *testing.T, l *looking) {
+		l.until(110 * time.Second)
+		require.Equal(t, seconds(10, 11, 13, 17, 25, 41, 71, 101), o.times(0))
+		require.Len(t, r.calls(), 1, "there is nothing to hand over")
+
+		o.set(func(o *observer) { o.next = endpoint("b") })
+		l.event()
+		l.until(114 * time.Second)
+		require.Equal(t, seconds(110, 111, 113), o.times(8))
+
+		o.set(func(o *observer) { o.next = endpoint("a") })
+		l.event()
+		l.until(132 * time.Second)
+		require.Equal(t, seconds(131), o.times(11), "it kept its pause")
+		o.set(func(o *observer) { o.err = nil })
+		l.until(180 * time.Second)
+		require.Equal(t, seconds(161), o.times(12))
+		o.set(func(o *observer) { o.err, o.at = errDown, 0 })
+		l.event()
+		l.until(182 * time.Second)
+		require.Equal(t, seconds(180, 181), o.times(13))
+	})
+}
+
+// Failures of endpoints that are gone are forgotten.
+func TestFailuresAreForgotten(t *testing.T) {
+	r := reconciler{failures: map[string]failure{}}
+	now := start
+	for i := range 1000 {
+		require.Equal(t, firstPause, r.failed(endpoint(fmt.Sprint(i)), now))
+		now = now.Add(time.Second)
+	}
+	require.LessOrEqual(t, len(r.failures), 63)
+}
+
+// A look waits while a transaction runs or is due.
+func TestLooksAreNotInTheWayOfEvents(t *testing.T) {
+	const busy = time.Second
+	r, o := &recorder{answer: keepsBusy(busy)}, newObserver(0)
+	o.at, o.blank = 61*time.Second, true
+	runLooking(t, r, o, func(t *testing.T, l *looking) {
+		l.until(60*time.Second + busy/2)
+		l.event()
+		l.until(60*time.Second + busy)
+		l.event() // it is due while HNS rests from the first
+		l.until(70 * time.Second)
+		require.Equal(t, seconds(0, 60.5, 62), []time.Duration{r.calls()[0].at, r.calls()[1].at, r.calls()[2].at})
+		require.Equal(t, seconds(63), o.times(0))
+
+		o.set(func(o *observer) { o.at = 0 })
+		l.event()
+		l.until(71*time.Second + time.Millisecond)
+		require.Equal(t, seconds(71), o.times(1), "it does not wait until HNS has rested")
+	})
+}
+
+// However many events come, a look waits for ten seconds at most, and then the next
+// one again.
+func TestLooksDoNotStarve(t *testing.T) {
+	r, o := &recorder{answer: keepsBusy(30 * time.Millisecond)}, newObserver(time.Millisecond)
+	o.at, o.every, o.blank = 5*time.Second, time.Second, true
+	runLooking(t, r, o, func(t *testing.T, l *looking) {
+		l.until(4 * time.Second)
+		for time.Since(start) < time.Minute {
+			l.event()
+			time.Sleep(time.Millisecond)
+		}
+		at := o.times(0)
+		require.Len(t, at, 5)
+		for i := range at {
+			since := 5 * time.Second
+			if i > 0 {
+				since = at[i-1]
+			}
+			require.InDelta(t, heldAtMost, at[i]-since, float64(50*time.Millisecond))
+		}
+		l.until(2 * time.Minute)
+		require.Greater(t, len(o.times(5)), 50, "and catches up afterwards")
+	})
+}
+
+// Looks take a tenth of HNS's time at most, however many are due; one at everything
+// does not wait for that.
+func TestLooksTakeATenth(t *testing.T) {
+	r, o := &recorder{}, newObserver(100*time.Millisecond)
+	o.at, o.every, o.blank = time.Second, time.Millisecond, true
+	runLooking(t, r, o, func(t *testing.T, l *looking) {
+		l.until(4*time.Second + time.Millisecond)
+		require.Equal(t, seconds(1, 2, 3, 4), o.times(0))
+		o.set(func(o *observer) { o.next, o.at, o.every = dataplane.Everything(), 4500*time.Millisecond, 0 })
+		l.until(4200 * time.Millisecond)
+		l.event()
+		l.until(4800 * time.Millisecond)
+		require.Equal(t, seconds(4.5), o.times(4))
+		o.set(func(o *observer) { o.next, o.at, o.takes, o.every = endpoint("a"), 0, 0, time.Millisecond })
+		l.event()
+		l.until(5590 * time.Millisecond)
+		require.Equal(t, seconds(5.5, 5.52, 5.54, 5.56, 5.58), o.times(5), "who is never content is bounded too")
+	})
+}
+
+// Observations that wait for a long transaction are handed over in order, one per
+// transaction; one at everything takes the place of those before it.
+func TestObservationsKeepTheirOrder(t *testing.T) {
+	r, o := &recorder{}, newObserver(0)
+	o.at, o.every = 5*time.Second, time.Millisecond
+	runLooking(t, r, o, func(t *testing.T, l *looking) {
+		l.until(4 * time.Second)
+		hang := make(chan struct{})
+		r.setHang(hang)
+		l.event()
+		l.until(50 * time.Second)
+		require.Equal(t, seconds(15, 25.02, 35.04, 45.06), o.times(0))
+		o.set(func(o *observer) { o.at = year })
+		r.setHang(nil)
+		close(hang)
+		l.until(60 * time.Second)
+		var got, want []*dataplane.Observation
+		for _, call := range r.calls()[2:] {
+			got = append(got, call.obs)
+		}
+		for _, look := range o.looks() {
+			want = append(want, look.obs)
+		}
+		requireSame(t, want, got)
+	})
+}
+
+func requireSame(t *testing.T, want, got []*dataplane.Observation) {
+	t.Helper()
+	require.Len(t, got, len(want))
+	for i := range want {
+		require.Same(t, want[i], got[i])
+	}
+}
+
+func TestEverythingTakesThePlaceOfWhatWaits(t *testing.T) {
+	var o observed
+	a, b, all, c := &dataplane.Observation{}, &dataplane.Observation{}, &dataplane.Observation{}, &dataplane.Observation{}
+	o.put(a, false)
+	o.put(b, false)
+	o.put(all, true)
+	o.put(c, false)
+	first, more := o.take()
+	require.Same(t, all, first)
+	require.True(t, more)
+	second, more := o.take()
+	require.Same(t, c, second)
+	require.False(t, more)
+	none, more := o.take()
+	require.Nil(t, none)
+	require.False(t, more)
+}
+
+// A transaction that hangs has a bounded number of observations wait; whoever is
+// woken looks all the same.
+func TestObservationsAreBounded(t *testing.T) {
+	r, o := &recorder{}, newObserver(0)
+	o.at, o.every = 5*time.Second, time.Millisecond
+	runLooking(t, r, o, func(t *testing.T, l *looking) {
+		l.until(4 * time.Second)
+		hang := make(chan struct{})
+		r.setHang(hang)
+		l.event()
+		l.until(time.Hour)
+		require.Len(t, o.looks(), maxObserved)
+		l.wake <- struct{}{}
+		synctest.Wait()
+		require.Len(t, o.looks(), maxObserved+1)
+		close(hang)
+		synctest.Wait()
+	})
+}
+
+// An event does not wait for a look that is slow.
+func TestLooksDoNotHoldUpEvents(t *testing.T) {
+	r, o := &recorder{}, newObserver(time.Minute)
+	o.at = 10 * time.Second
+	runLooking(t, r, o, func(t *testing.T, l *looking) {
+		l.until(11 * time.Second)
+		l.event()
+		synctest.Wait()
+		require.Len(t, r.calls(), 2)
+		l.until(80 * time.Second)
+		require.Len(t, r.calls(), 3)
+		require.Same(t, o.looks()[0].obs, r.calls()[2].obs)
+	})
+}
+
+// While HNS does not answer a look at the node the node is not ready. That a single
+// endpoint cannot be read is no reason.
+func TestReadyWhenHNSAnswers(t *testing.T) {
+	for name, look := range map[string]dataplane.Look{
+		"GUIDs": {Enumerate: true}, "sets": {Sets: true}, "everything": dataplane.Everything(), "endpoint": endpoint("a"),
+	} {
+		o := newObserver(0)
+		o.at, o.next, o.err = time.Second, look, errDown
+		runLooking(t, &recorder{}, o, func(t *testing.T, l *looking) {
+			require.NoError(t, l.c.Ready())
+			l.until(5 * time.Second)
+			require.Len(t, o.looks(), 3, name)
+			if name == "endpoint" {
+				require.NoError(t, l.c.Ready())
+				return
+			}
+			require.EqualError(t, l.c.Ready(), "HNS does not answer: connection refused", name)
+			require.NoError(t, l.c.Healthy())
+			o.set(func(o *observer) { o.err = nil })
+			l.until(time.Minute)
+			require.NoError(t, l.c.Ready(), name)
+		})
+	}
+}
+
+// A controller ends while a transaction and a look hang.
+func TestShutdownWhileALookHangs(t *testing.T) {
+	r, o := &recorder{}, newObserver(year)
+	runLooking(t, r, o, func(t *testing.T, l *looking) {
+		l.wake <- struct{}{}
+		synctest.Wait()
+		require.Len(t, o.looks(), 1)
+		r.setHang(make(chan struct{}))
+		l.cl.pods.set(&corev1.Pod{ObjectMeta: newPod("a", "").ObjectMeta})
+		l.until(time.Minute)
+		require.Len(t, r.calls(), 2)
+	})
 }

@@ -37,14 +37,19 @@ func (c *Controller) work(ctx context.Context) {
 
 	w := worker{
 		c:       c,
+		pace:    pace{interval: c.cfg.ApplyInterval},
 		pending: map[Key]time.Time{},
 		retry:   time.AfterFunc(lastPause, func() { c.queue.Add(Key{Kind: KindRetry}) }),
 	}
 	w.retry.Stop()
 	defer w.retry.Stop()
 	for w.collect(ctx) {
-		if w.ready() {
+		ready := w.ready()
+		if ready {
 			w.apply(ctx)
+		}
+		if c.running.Store(false); ready {
+			tell(c.ended)
 		}
 	}
 }
@@ -54,7 +59,7 @@ type worker struct {
 	c       *Controller
 	pending map[Key]time.Time // drained and not applied yet; when it came in, zero for no event
 	batches batches           // applied and not in HNS yet
-	last    time.Time         // start of the last transaction
+	pace    pace
 	warned  map[dataplane.Warning]bool
 	retry   *time.Timer // enqueues KindRetry
 	pause   time.Duration
@@ -63,21 +68,27 @@ type worker struct {
 	settled bool
 }
 
-// collect waits for a key and for the apply interval to pass, and then takes
-// every key there is. It returns false when ctx is done.
+// collect waits for a key and until HNS has rested, and then takes every key there
+// is. It returns false when ctx is done.
 func (w *worker) collect(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
 		return false
 	case <-w.c.queue.Some():
 	}
-	interval := time.NewTimer(time.Until(w.last.Add(w.c.cfg.ApplyInterval)))
-	defer interval.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-interval.C:
+	for rests := true; rests; {
+		rest := time.NewTimer(time.Until(w.pace.next(w.c.queue.Urgent())))
+		select {
+		case <-ctx.Done():
+		case <-rest.C:
+			rests = false
+		case <-w.c.queue.Hurry():
+		}
+		if rest.Stop(); ctx.Err() != nil {
+			return false
+		}
 	}
+	w.c.running.Store(true)
 	for key, at := range w.c.queue.Take() {
 		earlier(w.pending, key, at)
 	}
@@ -106,22 +117,17 @@ func (w *worker) ready() bool {
 	return w.open
 }
 
-// due reports whether another transaction should begin: something waits for it,
-// and the interval has passed.
-func (w *worker) due() bool {
-	return w.c.queue.Len() > 0 && time.Since(w.last) >= w.c.cfg.ApplyInterval
-}
-
 // apply hands one transaction over. A panic below must end the process: there
 // is no telling what was left half done.
 func (w *worker) apply(ctx context.Context) {
 	c := w.c
-	w.last = time.Now()
+	w.pace.begin(time.Now())
 	w.retry.Stop()
 	tx := c.transaction(w.pending)
-	tx.SetYield(func(int) bool { return w.due() })
+	tx.SetYield(func(int) bool { return w.pace.yields(c.queue.Len() > 0, c.queue.Urgent(), time.Now()) })
 
 	report, err := c.cfg.Applier.ApplyDataplane(ctx, tx)
+	w.pace.end(report.Busy, time.Now())
 	c.status.applied(report, err)
 	w.tell(report, err)
 
@@ -235,8 +241,12 @@ func (c *Controller) transaction(keys map[Key]time.Time) *dataplane.Transaction 
 				tx.SetNodeAddrs(addrs)
 			}
 		case KindObservation:
-			if obs := c.takeObservation(); obs != nil {
+			obs, more := c.observed.take()
+			if obs != nil {
 				tx.SetObservation(obs)
+			}
+			if more {
+				c.queue.Add(key)
 			}
 		case KindRetry: // any transaction retries what is due
 		}

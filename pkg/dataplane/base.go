@@ -26,48 +26,20 @@ func CalicoBase() []hns.ACL {
 // missingDefaults returns our allow-all rules for the directions for which
 // neither anybody else nor the endpoint's own shared rules give one: any first
 // ACL makes an endpoint deny by default (hcsshim#1059, Windows-Containers#616).
-func missingDefaults(foreign allowAlls, shared []hns.ACL) []hns.ACL {
+func missingDefaults(foreign hns.Defaults, shared []hns.ACL) []hns.ACL {
 	has := foreign
 	for _, a := range shared {
-		has.note(a)
+		has.Note(a)
 	}
 	var out []hns.ACL
 	for _, d := range []struct {
 		id  string
 		dir hns.Direction
 		has bool
-	}{{idAllowIn, hns.In, has.in}, {idAllowOut, hns.Out, has.out}} {
+	}{{idAllowIn, hns.In, has.In}, {idAllowOut, hns.Out, has.Out}} {
 		if !d.has {
 			out = append(out, hns.ACL{ID: d.id, Action: hns.Allow, Direction: d.dir, RuleType: hns.Switch, Priority: hns.PriorityDefault})
 		}
 	}
 	return out
-}
-
-// allowAlls are the directions in which a list has a rule that allows everything.
-type allowAlls struct{ in, out bool }
-
-// allowAllsOf returns those of policies. It decodes them: once for each read.
-func allowAllsOf(policies []hns.EndpointPolicy) allowAlls {
-	var has allowAlls
-	for _, p := range policies {
-		if a, err := p.ACL(); err == nil {
-			has.note(a)
-		}
-	}
-	return has
-}
-
-func (has *allowAlls) note(a hns.ACL) {
-	a = a.Canonical()
-	if a.Action != hns.Allow || a.RuleType != hns.Switch || a.Protocols != "" ||
-		a.LocalAddresses+a.RemoteAddresses+a.LocalPorts+a.RemotePorts != "" {
-		return
-	}
-	switch a.Direction {
-	case hns.In:
-		has.in = true
-	case hns.Out:
-		has.out = true
-	}
 }

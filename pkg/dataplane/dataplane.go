@@ -37,6 +37,9 @@ type Config struct {
 	// Unchecked turns the versions of endpoints off: writes are neither compared
 	// with what is there nor read back. See package versioned.
 	Unchecked bool
+	// LookPeriod is how long it takes until each object was looked at once; 0: a
+	// minute.
+	LookPeriod time.Duration
 	// DryRun makes ApplyDataplane stop after the plan, which the report shows.
 	DryRun bool
 }
@@ -81,6 +84,12 @@ type Dataplane struct {
 	turn       uint64                     // of the queue of pending updates: the last that was served
 	generation uint64                     // of transactions
 	listing    listing
+	newcomers  map[string]*newcomer // enumerated and not read yet
+	strangers  map[string]bool      // enumerated, and elsewhere, by GUID in lower case
+	looks      looks
+	spellings  spellings
+	cut        bool              // others' ACLs go back cut: HNS refused them as they are shown
+	refusals   map[uint32]uint64 // answers that are errors, by HRESULT
 	sets       retry
 	fresh      bool // our sets were not read yet
 	reports    []Report
@@ -143,6 +152,7 @@ func New(cfg Config) *Dataplane {
 	if cfg.MaxRepairs == 0 {
 		cfg.MaxRepairs = defaultRepairs
 	}
+	cfg.LookPeriod = cmp.Or(cfg.LookPeriod, defaultLookPeriod)
 	cache := ipsets.NewCache()
 	d := &Dataplane{
 		cfg:       cfg,
@@ -157,6 +167,10 @@ func New(cfg Config) *Dataplane {
 		problems:  map[policy.Key]bool{},
 		dirty:     map[*endpoint][]policy.Key{},
 		check:     map[string]bool{},
+		newcomers: map[string]*newcomer{},
+		strangers: map[string]bool{},
+		spellings: spellings{rules: map[hns.ACL]hns.ACL{}},
+		refusals:  map[uint32]uint64{},
 		moved:     map[string]uint64{},
 		leftOut:   map[ipsets.Name]bool{},
 		drift:     newDrift(),
@@ -311,9 +325,16 @@ func (d *Dataplane) retryAfterLocked(now time.Time) time.Duration {
 	if d.listDueLocked(now) {
 		at(now)
 	}
+	for _, n := range d.newcomers {
+		at(cmp.Or(n.at, now))
+	}
 	for id, ep := range d.endpoints {
 		if !d.cfg.DryRun && (ep.queued > 0 || !ep.known() || d.check[id]) {
 			at(cmp.Or(ep.retryAt, now))
+		} else if !d.cfg.DryRun && ep.owner != "" {
+			for _, ref := range ep.refused {
+				at(ref.at)
+			}
 		}
 	}
 	if next.IsZero() {

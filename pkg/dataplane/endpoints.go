@@ -44,11 +44,11 @@ func (d *Dataplane) renderLocked(ep *endpoint) {
 		}
 	}
 	d.holdLocked(ep, ipsets.RefRule, names)
-	maps.DeleteFunc(ep.refused, func(key policy.Key, digest string) bool { // it changed, or is gone
-		return !ep.wanted.has(key, digest)
+	maps.DeleteFunc(ep.refused, func(key policy.Key, ref refusal) bool { // it changed, or is gone
+		return !ep.wanted.has(key, ref.digest)
 	})
 	if !slices.Equal(before, d.wishLocked(ep)) {
-		ep.tries, ep.careful, ep.retryAt, ep.repair = 0, false, time.Time{}, false // due at once
+		ep.tries, ep.careful, ep.bare, ep.unlisted, ep.retryAt, ep.repair = 0, false, false, 0, time.Time{}, false // due at once
 		if ep.wished.To = d.generation; ep.queued == 0 {
 			ep.wished.From = d.generation
 		}
@@ -113,7 +113,7 @@ func (d *Dataplane) stepsLocked(ep *endpoint) []step {
 		batch:   d.cfg.MaxBatchedACLs,
 	}
 	for _, g := range ep.wanted.groups {
-		if ep.refused[g.key] == g.digest && g.digest != "" {
+		if ep.refuses(g.key, g.digest) && g.digest != "" {
 			continue
 		}
 		c.groups = append(c.groups, share{g.key, g.isolates, g.acls(d.cache.Rejected)})
@@ -137,7 +137,7 @@ func (d *Dataplane) queueLocked(ep *endpoint) {
 		ep.queued, ep.since = d.nextTurnLocked(ep), d.now
 		ep.retryAt = d.resumeLocked(ep)
 	case !pending:
-		ep.queued, ep.tries, ep.changes, ep.lastErr, ep.careful, ep.repair = 0, 0, 0, nil, false, false
+		ep.queued, ep.tries, ep.changes, ep.lastErr, ep.careful, ep.bare, ep.repair = 0, 0, 0, nil, false, false, false
 		ep.changedBy = policy.Key{}
 		if ep.known() {
 			ep.writtenFor = ep.owner
@@ -172,24 +172,9 @@ func (d *Dataplane) waitingLocked() []*podState {
 	return out
 }
 
-// maxRelists bounds the listings for a pod that has inherited endpoints only:
+// maxRelists bounds the enumerations for a pod that has inherited endpoints only:
 // at 1, 2, 4 … 30 s they cover a minute; after that its endpoint is the old one.
 const maxRelists = 6
-
-// inheritingLocked reports whether a local pod has endpoints, but none that came
-// with it, and is to be looked for again. d.mu must be held.
-func (d *Dataplane) inheritingLocked() bool {
-	again := false
-	for _, p := range d.local {
-		eps := d.byAddr[p.Addr]
-		own := slices.ContainsFunc(eps, func(ep *endpoint) bool { return ep.bornFor == p.UID })
-		if len(eps) > 0 && !own && p.relists < maxRelists {
-			p.relists++
-			again = true
-		}
-	}
-	return again
-}
 
 // appliedLocked records what is known to be on an endpoint, and the version that
 // it has with it. d.mu must be held.
@@ -219,7 +204,7 @@ func (d *Dataplane) readLocked(e hns.Endpoint) *endpoint {
 	ep := d.endpoints[e.ID]
 	if ep == nil {
 		ep = &endpoint{
-			id: e.ID, holds: map[ipsets.RefKind]map[ipsets.Name]bool{}, refused: map[policy.Key]string{},
+			id: e.ID, holds: map[ipsets.RefKind]map[ipsets.Name]bool{}, refused: map[policy.Key]refusal{},
 			wished: Span{d.generation, d.generation}, // also when nothing of ours should be there and something is
 		}
 		d.endpoints[e.ID] = ep
@@ -228,12 +213,13 @@ func (d *Dataplane) readLocked(e hns.Endpoint) *endpoint {
 		}
 	}
 	d.addressLocked(ep, ipv4(e.Addrs))
-	ours, foreign := e.Split()
+	ours, foreign := d.splitLocked(e)
 	if ep.known() {
 		d.foundACLsLocked(ep, ours)
 	}
-	ep.foreign, ep.open = foreign, allowAllsOf(foreign)
-	d.appliedLocked(ep, ours, hns.VersionOf(e.Addrs, ours, foreign))
+	ep.seen = d.cfg.Now()
+	ep.foreign, ep.open = foreign, hns.DefaultsOf(foreign)
+	d.appliedLocked(ep, ours, hns.Basis(e.Addrs, ours, ep.open))
 	return ep
 }
 

@@ -2,28 +2,46 @@ package dataplane
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// listing says when endpoints are listed inside the door. Guarded by
+// listing says when endpoints are enumerated inside the door. Guarded by
 // Dataplane.mu.
 type listing struct {
-	wanted bool // by this transaction: a new UID on an address
-	retry  retry
-	err    error // of the last listing
-	// unsettled: the last listing was empty while local pods run. Until it is
+	wanted bool  // by this transaction: a new UID on an address
+	retry  retry // while a pod looks for its endpoint, or after a failure
+	err    error // of the last one
+	// unsettled: the last enumeration was empty while local pods run. Until it is
 	// over no set is deleted.
 	unsettled bool
-	sequence  uint64 // of writes when the last listing began
+	sequence  uint64 // of writes when the last one began
 }
 
-// read brings the view of HNS up to date before planning: endpoints are listed
-// when a pod needs one, single ones are read when their state is not known or
-// their pod is gone, and the network when the outcome of a set write is not.
+// Each pod without an endpoint of its own is looked for once a second in its first
+// minute. After that it is the look every lookEnumerate that finds it.
+const (
+	listAgain  = time.Second
+	listsFor   = time.Minute
+	listFailed = 5 * time.Second // the longest pause after a failure
+)
+
+// newcomer is an endpoint that was enumerated and never read. Enumerations bound
+// their number, and reads end it: one that is elsewhere is a stranger from then on.
+type newcomer struct {
+	retry
+	err error // of the last read, nil before the first
+}
+
+// read brings the view of HNS up to date before planning: endpoints are
+// enumerated when a pod needs one and those that are new are read, single ones
+// are read when their state is not known or their pod is gone, and the network
+// when the outcome of a set write is not.
 func (r *run) read(ctx context.Context) {
 	d := r.d
 	d.mu.Lock()
@@ -36,81 +54,163 @@ func (r *run) read(ctx context.Context) {
 		r.network(ctx)
 	}
 	if list {
-		r.list(ctx)
+		r.enumerate(ctx)
 	}
-
 	d.mu.Lock()
-	var single []string
-	for id, ep := range d.endpoints {
-		if (!ep.known() || d.check[id]) && !ep.retryAt.After(r.started) {
-			single = append(single, id)
-		}
-	}
-	// Reading goes on where it was left: one that fails slowly is due again before
-	// the others were read.
-	slices.Sort(single)
-	at, _ := slices.BinarySearch(single, d.unread)
-	single, d.unread = slices.Concat(single[at:], single[:at]), ""
+	single := d.singlesLocked(r.started)
+	d.unread = ""
 	d.mu.Unlock()
 	for i, id := range single {
 		if r.get(ctx, id); r.yields(len(single) - i - 1) {
 			d.mu.Lock()
 			d.unread = single[i+1]
 			d.mu.Unlock()
-			return
+			break
 		}
 	}
-}
-
-// listDueLocked reports whether the endpoints are to be listed now. d.mu must be
-// held.
-func (d *Dataplane) listDueLocked(now time.Time) bool {
-	if d.listing.retry.at.IsZero() {
-		return d.listing.wanted || len(d.waitingLocked()) > 0
+	if list {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.lookAgainLocked()
 	}
-	return d.listing.wanted || !d.listing.retry.at.After(now)
 }
 
-// list reads the endpoints and takes all of them over. One that the listing
-// lacks is read by its GUID, as it may only have dropped out of the filter.
-func (r *run) list(ctx context.Context) {
+// singlesLocked returns the endpoints that are due to be read by their GUIDs:
+// first those that nobody has read, as pods may wait for them. Among the others
+// reading goes on where it was left: one that fails slowly is due again before the
+// others were read. d.mu must be held.
+func (d *Dataplane) singlesLocked(now time.Time) []string {
+	var fresh, known []string
+	for id, n := range d.newcomers {
+		if !n.at.After(now) {
+			fresh = append(fresh, id)
+		}
+	}
+	for id, ep := range d.endpoints {
+		if (!ep.known() || d.check[id]) && !ep.retryAt.After(now) {
+			known = append(known, id)
+		}
+	}
+	rotate := func(ids []string) []string {
+		slices.Sort(ids)
+		at, _ := slices.BinarySearch(ids, d.unread)
+		return slices.Concat(ids[at:], ids[:at])
+	}
+	// One that fails may be first for good, so those that never did go before it.
+	fresh = rotate(fresh)
+	slices.SortStableFunc(fresh, func(a, b string) int { return min(d.newcomers[a].tries, 1) - min(d.newcomers[b].tries, 1) })
+	return slices.Concat(fresh, rotate(known))
+}
+
+// listDueLocked reports whether the endpoints are to be enumerated now. d.mu must
+// be held.
+func (d *Dataplane) listDueLocked(now time.Time) bool {
+	at := d.listing.retry.at
+	return d.listing.wanted || !at.IsZero() && !at.After(now)
+}
+
+// enumerate takes over which endpoints there are. Those that are new are read
+// next, one by one, and so are those that it lacks: they may only have dropped out
+// of the filter.
+func (r *run) enumerate(ctx context.Context) {
 	d := r.d
-	var eps []hns.Endpoint
-	err := r.call(hns.OpEndpointList, func() (err error) {
-		eps, err = d.cfg.Client.ListEndpoints(ctx)
+	d.mu.Lock()
+	began := d.sequence
+	d.mu.Unlock()
+	var ids []string
+	err := r.call(hns.OpEndpointIDs, func() (err error) {
+		ids, err = d.cfg.Client.EndpointIDs(ctx)
 		return err
 	})
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.looks.enumerated = d.cfg.Now()
 	if d.listing.err = err; err != nil {
 		d.listing.retry.failed(r.started, d.cfg.Now())
+		if latest := d.cfg.Now().Add(listFailed); d.listing.retry.at.After(latest) {
+			d.listing.retry.at = latest
+		}
 		return
 	}
-	seen := make(map[string]bool, len(eps))
-	for _, e := range eps {
-		seen[e.ID] = true
-		d.renderLocked(d.readLocked(e))
-	}
+	d.enumeratedLocked(ids, began)
 	d.sequence++
-	d.missingLocked(seen, d.sequence)
-	if d.inheritingLocked() || len(d.waitingLocked()) > 0 || d.listing.unsettled {
-		d.listing.retry.failed(r.started, d.cfg.Now())
-	} else {
-		d.listing.retry = retry{}
-	}
 }
 
-// missingLocked has the endpoints that a successful listing lacks read one by
-// one, but for those that moved after sequence: only a read by the GUID tells
-// that one is gone. d.mu must be held.
-func (d *Dataplane) missingLocked(seen map[string]bool, sequence uint64) {
-	if sequence >= d.listing.sequence { // no later listing was first
+// enumeratedLocked takes over an enumeration that began at a write sequence: new
+// endpoints are newcomers, those that it lacks are checked. HNS may spell a GUID
+// in either case. d.mu must be held.
+func (d *Dataplane) enumeratedLocked(ids []string, sequence uint64) {
+	seen := make(map[string]bool, len(ids))
+	known := make(map[string]string, len(d.endpoints))
+	for id := range d.endpoints {
+		known[strings.ToLower(id)] = id
+	}
+	for id := range d.newcomers {
+		known[strings.ToLower(id)] = id
+	}
+	strangers := map[string]bool{}
+	ours := 0
+	for _, id := range ids {
+		key := strings.ToLower(id)
+		if d.strangers[key] {
+			strangers[key] = true
+			continue
+		}
+		ours++
+		if is, ok := known[key]; ok {
+			seen[is] = true
+			continue
+		}
+		if d.moved[id] > sequence { // gone since
+			continue
+		}
+		d.newcomers[id], seen[id], known[key] = &newcomer{}, true, id
+	}
+	d.strangers = strangers
+	for id := range d.newcomers {
+		if !seen[id] {
+			delete(d.newcomers, id)
+		}
+	}
+	if sequence >= d.listing.sequence { // no later one was first
 		d.listing.sequence = sequence
-		d.listing.unsettled = len(seen) == 0 && len(d.local) > 0
+		d.listing.unsettled = ours == 0 && len(d.local) > 0
 	}
 	for id, ep := range d.endpoints {
 		if !seen[id] && ep.moved <= sequence && !d.listing.unsettled {
 			d.check[id] = true
+		}
+	}
+}
+
+// lookAgainLocked says when endpoints are enumerated next for the pods that have
+// none of their own, zero for not. What newcomers turn out to be is seen then.
+// d.mu must be held.
+func (d *Dataplane) lookAgainLocked() {
+	now := d.cfg.Now()
+	if d.listing.err != nil {
+		return // it is tried again
+	}
+	if d.listing.unsettled {
+		d.listing.retry.failed(d.now, now)
+		return
+	}
+	d.listing.retry = retry{}
+	at := func(t time.Time) {
+		if is := &d.listing.retry.at; is.IsZero() || t.Before(*is) {
+			*is = t
+		}
+	}
+	for _, p := range d.local {
+		eps := d.byAddr[p.Addr]
+		own := slices.ContainsFunc(eps, func(ep *endpoint) bool { return ep.bornFor == p.UID })
+		switch {
+		case own:
+		case len(eps) == 0 && now.Sub(p.placed) < listsFor:
+			at(now.Add(listAgain))
+		case len(eps) > 0 && p.relists < maxRelists:
+			p.relists++
+			at(now.Add(backoff(p.relists)))
 		}
 	}
 }
@@ -121,14 +221,24 @@ func (r *run) get(ctx context.Context, id string) {
 	e, err := counted{r}.GetEndpoint(ctx, id)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch ep := d.endpoints[id]; {
-	case hns.EndpointGone(err):
+	ep, n := d.endpoints[id], d.newcomers[id]
+	switch {
+	case errors.Is(err, hns.ErrElsewhere):
+		d.strangers[strings.ToLower(id)] = true
+		delete(d.newcomers, id)
 		d.goneLocked(id)
-	case ep == nil:
-	case err != nil:
+	case hns.EndpointGone(err):
+		delete(d.newcomers, id)
+		d.goneLocked(id)
+	case err != nil && ep != nil:
 		ep.fail(err, d.cfg.Now())
-	default:
+	case err != nil && n != nil:
+		n.err = err
+		n.failed(r.started, d.cfg.Now())
+	case err == nil && (ep != nil || n != nil):
 		delete(d.check, id)
+		delete(d.newcomers, id)
+		e.ID = id // HNS may show it in the other case
 		d.renderLocked(d.readLocked(e))
 	}
 }
@@ -144,7 +254,7 @@ func (ep *endpoint) fail(err error, now time.Time) {
 func (r *run) quiet(op string, do func() error) error {
 	r.calls[op]++
 	err := r.timed(do)
-	if err != nil && !hns.EndpointGone(err) {
+	if err != nil && !hns.EndpointGone(err) && !errors.Is(err, hns.ErrElsewhere) {
 		r.errs = append(r.errs, err)
 	}
 	return err

@@ -1,6 +1,9 @@
 package dataplane
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Look says what an observation reads of HNS. The zero Look reads nothing.
 type Look struct {
@@ -17,8 +20,75 @@ type Look struct {
 // Everything looks at all there is.
 func Everything() Look { return Look{Enumerate: true, Sets: true, All: true} }
 
+// Each object is looked at once in a period, in place of all at once: what HNS
+// lost is found within it, and no event waits for more than one read. Endpoints
+// are enumerated more often: one that was made anew, with another GUID, is open
+// until it is found.
+const (
+	defaultLookPeriod = time.Minute
+	lookEnumerate     = 5 * time.Second
+	lookTwice         = time.Second // until the second look at a set that looks odd
+)
+
+// looks are when what was last read. Guarded by Dataplane.mu.
+type looks struct {
+	last       time.Time // the last look began
+	enumerated time.Time
+	sets       time.Time
+}
+
 // NextLook returns what is to be observed next, and when: in the past for at once.
-// It is asked again after each observation and each transaction.
+// It is asked again after each observation and each transaction. Objects take
+// turns, the one that was read longest ago first, evenly over the period.
 func (d *Dataplane) NextLook() (Look, time.Time) {
-	return Everything(), d.cfg.Now().Add(5 * time.Minute)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var oldest *endpoint
+	n := 1 // the sets
+	for id, ep := range d.endpoints {
+		if ep.queued > 0 || !ep.known() || d.check[id] {
+			continue // it is read before it is written
+		}
+		n++
+		if oldest == nil || cmp.Or(ep.seen.Compare(oldest.seen), cmp.Compare(id, oldest.id)) < 0 {
+			oldest = ep
+		}
+	}
+	// Its turn, but what was read not long ago can wait.
+	turn := func(seen time.Time) time.Time {
+		at := d.looks.last.Add(d.cfg.LookPeriod / time.Duration(n))
+		if earliest := seen.Add(d.cfg.LookPeriod / 2); at.Before(earliest) {
+			return earliest
+		}
+		return at
+	}
+	look, at := Look{Enumerate: true}, d.looks.enumerated.Add(lookEnumerate)
+	sets := turn(d.looks.sets)
+	if d.cache.Doubted() {
+		sets = d.looks.sets.Add(lookTwice)
+	}
+	if sets.Before(at) {
+		look, at = Look{Sets: true}, sets
+	}
+	if oldest != nil {
+		if t := turn(oldest.seen); t.Before(at) && (!oldest.seen.After(d.looks.sets) || look.Enumerate) {
+			look, at = Look{Endpoints: []string{oldest.id}}, t
+		}
+	}
+	return look, at
+}
+
+// lookAgeLocked returns for how long the object that was looked at longest ago
+// has not been read. d.mu must be held.
+func (d *Dataplane) lookAgeLocked(now time.Time) time.Duration {
+	var age time.Duration
+	if !d.looks.sets.IsZero() {
+		age = now.Sub(d.looks.sets)
+	}
+	for _, ep := range d.endpoints {
+		if ep.known() {
+			age = max(age, now.Sub(ep.seen))
+		}
+	}
+	return age
 }

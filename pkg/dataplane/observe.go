@@ -4,84 +4,149 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
-	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // Observation is what the reconciler read from HNS, stamped with the state of
 // the dataplane when the reading began. It is handed back in a Transaction.
 type Observation struct {
-	sequence  uint64
-	sets      []ipsets.Observed
+	sequence uint64
+	// ids are the endpoints that were enumerated, when they were.
+	ids        []string
+	enumerated bool
+	// sets are ours, when the network was read.
+	sets     []ipsets.Observed
+	setsRead bool
+	// endpoints are those that were read, and are not as they were known to be.
 	endpoints []hns.Endpoint
-	seen      map[string]bool // endpoints, listed or read by GUID
-	gone      []string        // known endpoints that a read by GUID did not find
+	// check are endpoints to be read inside the door: no read showed them here.
+	check []string
 }
 
-// Observe reads the network and the endpoints, outside the door: a slow listing
-// delays no event. Nothing changes until the observation comes in with a
-// transaction; what has moved since then is left alone. It returns nil when a look
-// that is not at everything finds nothing new.
+// Observe reads what look says, outside the door: a slow read delays no event.
+// Nothing changes until the observation comes in with a transaction; what has
+// moved since then is left alone. It returns nil when a look that is not at
+// everything finds nothing new.
 func (d *Dataplane) Observe(ctx context.Context, look Look) (*Observation, error) {
 	d.mu.Lock()
-	obs := &Observation{sequence: d.sequence, seen: map[string]bool{}}
-	known := slices.Sorted(maps.Keys(d.endpoints))
+	obs := &Observation{sequence: d.sequence}
+	d.looks.last = d.cfg.Now()
 	d.mu.Unlock()
-
-	n, err := d.cfg.Client.Network(ctx)
-	if err != nil {
-		return nil, err
+	if look.Sets {
+		n, err := d.cfg.Client.Network(ctx)
+		if err != nil {
+			return nil, err
+		}
+		obs.sets, obs.setsRead = observedSets(n.Sets), true
+		d.mu.Lock()
+		d.looks.sets = d.cfg.Now()
+		d.mu.Unlock()
 	}
-	obs.sets = observedSets(n.Sets)
-	if obs.endpoints, err = d.cfg.Client.ListEndpoints(ctx); err != nil {
-		return nil, err
+	var known []string
+	if look.Enumerate {
+		var err error
+		if obs.ids, err = d.cfg.Client.EndpointIDs(ctx); err != nil {
+			return nil, err
+		}
+		d.mu.Lock()
+		d.looks.enumerated = d.cfg.Now()
+		obs.enumerated = look.All || d.newsLocked(obs.ids)
+		known = slices.Sorted(maps.Keys(d.endpoints))
+		d.mu.Unlock()
 	}
-	for _, e := range obs.endpoints {
-		obs.seen[e.ID] = true
+	if !look.All {
+		known = look.Endpoints
 	}
-	empty := len(obs.endpoints) == 0
 	for _, id := range known {
-		if obs.seen[id] {
-			continue
+		e, err := d.cfg.Client.GetEndpoint(ctx, id)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
 		}
-		// One that cannot be read is neither seen nor gone; it is read again
-		// inside the door. So is what an empty listing lacks: HNS may just start.
-		switch e, err := d.cfg.Client.GetEndpoint(ctx, id); {
-		case hns.EndpointGone(err):
-			obs.gone = append(obs.gone, id)
-		case err == nil && !empty:
-			obs.endpoints, obs.seen[id] = append(obs.endpoints, e), true
+		d.mu.Lock()
+		switch ep := d.endpoints[id]; {
+		case ep == nil: // gone meanwhile
+		case err != nil:
+			ep.seen = d.cfg.Now()
+			obs.check = append(obs.check, id)
+		default:
+			ep.seen = d.cfg.Now()
+			e.ID = id
+			if d.differsLocked(ep, e) {
+				obs.endpoints = append(obs.endpoints, e)
+			}
 		}
+		d.mu.Unlock()
+	}
+	if !look.All && !obs.enumerated && !obs.setsRead && len(obs.endpoints)+len(obs.check) == 0 {
+		return nil, nil //nolint:nilnil // there is nothing to say, which is no error
 	}
 	return obs, nil
 }
 
+// newsLocked reports whether an enumeration has an endpoint that nobody knows, or
+// lacks one that is known. d.mu must be held.
+func (d *Dataplane) newsLocked(ids []string) bool {
+	seen := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		seen[strings.ToLower(id)] = true
+	}
+	known := func(id string) bool { return seen[strings.ToLower(id)] }
+	matched := 0
+	for id := range d.endpoints {
+		if !known(id) && !d.check[id] {
+			return true
+		}
+		matched += count(known(id))
+	}
+	for id := range d.newcomers {
+		matched += count(known(id))
+	}
+	for id := range d.strangers {
+		matched += count(seen[id])
+	}
+	return matched < len(seen)
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 // foldObservationLocked takes over what was observed, object by object, but for
-// what has moved since or has an update pending. Differences become ordinary
-// plan entries. d.mu must be held.
+// what has moved since or has an update pending. What differs of an endpoint is
+// read once more inside the door: then it is a difference, and becomes an ordinary
+// plan entry. d.mu must be held.
 func (d *Dataplane) foldObservationLocked(obs *Observation) {
+	if obs.enumerated {
+		d.enumeratedLocked(obs.ids, obs.sequence)
+	}
+	for _, e := range obs.endpoints {
+		ep := d.endpoints[e.ID]
+		if ep != nil && ep.moved <= obs.sequence && ep.queued == 0 && ep.known() && d.differsLocked(ep, e) {
+			d.check[e.ID] = true
+		}
+	}
+	for _, id := range obs.check {
+		if d.endpoints[id] != nil {
+			d.check[id] = true
+		}
+	}
+	if obs.setsRead {
+		d.foldSetsLocked(obs)
+	}
+}
+
+// foldSetsLocked takes over the sets of an observation. d.mu must be held.
+func (d *Dataplane) foldSetsLocked(obs *Observation) {
 	if obs.sequence < d.folded {
 		return // a later one came in before it
 	}
 	d.folded = obs.sequence
-	for _, id := range obs.gone {
-		if ep := d.endpoints[id]; ep != nil && ep.moved <= obs.sequence {
-			d.goneLocked(id)
-		}
-	}
-	for _, e := range obs.endpoints {
-		ep := d.endpoints[e.ID]
-		if ep == nil && d.moved[e.ID] > obs.sequence { // gone since
-			continue
-		}
-		if ep != nil && (ep.moved > obs.sequence || ep.queued > 0 || !ep.known()) {
-			continue
-		}
-		d.markLocked(d.readLocked(e), policy.Key{})
-	}
-	d.missingLocked(obs.seen, obs.sequence)
 	sets := slices.DeleteFunc(slices.Clone(obs.sets), func(s ipsets.Observed) bool { return d.moved[s.ID] > obs.sequence })
 	listed := make(map[string]bool, len(obs.sets))
 	for _, s := range obs.sets {
@@ -96,4 +161,10 @@ func (d *Dataplane) foldObservationLocked(obs *Observation) {
 		d.foundSetsLocked(drifted)
 	}
 	maps.DeleteFunc(d.moved, func(_ string, seq uint64) bool { return seq <= obs.sequence })
+}
+
+// differsLocked reports whether a read shows an endpoint otherwise than it is
+// known. d.mu must be held.
+func (d *Dataplane) differsLocked(ep *endpoint, e hns.Endpoint) bool {
+	return !ep.known() || ep.version != d.basisLocked(e)
 }

@@ -41,8 +41,12 @@ type wanted struct {
 	groups []*group  // one per policy that selects the pod, sorted by key
 }
 
-// has reports whether there is a group of a policy with this meaning.
+// has reports whether there is a group of a policy, or a shared rule, with this
+// meaning.
 func (w *wanted) has(key policy.Key, digest string) bool {
+	if key.Namespace == "" {
+		return slices.ContainsFunc(w.shared, func(a hns.ACL) bool { return ruleKey(a) == key && ruleDigest(a) == digest })
+	}
 	return slices.ContainsFunc(w.groups, func(g *group) bool { return g.key == key && g.digest == digest })
 }
 

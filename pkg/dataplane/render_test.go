@@ -166,7 +166,7 @@ func TestMissingDefaults(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var got []string
-			for _, a := range missingDefaults(allowAllsOf(tc.foreign), nil) {
+			for _, a := range missingDefaults(hns.DefaultsOf(tc.foreign), nil) {
 				require.Equal(t, hns.PriorityDefault, a.Priority)
 				got = append(got, a.ID)
 			}

@@ -109,7 +109,7 @@ func (d *Dataplane) restoreEndpointLocked(ep *endpoint, ed EndpointDump) {
 	next := ed.Next
 	for _, g := range ep.wanted.groups {
 		if slices.Contains(next.Refused, g.key.String()) {
-			ep.refused[g.key] = g.digest
+			ep.refused[g.key] = refusal{digest: g.digest}
 		}
 	}
 	ep.bornFor, ep.writtenFor = types.UID(next.BornFor), types.UID(next.WrittenFor)

@@ -93,23 +93,41 @@ func (s standing) needs(ps *policyState, n ipsets.Name) bool {
 
 func (s standing) ofEndpoint(ep *endpoint) []Warning {
 	var out []Warning
-	for key, digest := range ep.refused {
-		if ep.wanted.has(key, digest) {
+	for key, ref := range ep.refused {
+		switch {
+		case !ep.wanted.has(key, ref.digest):
+		case key.Namespace == "":
+			out = append(out, s.onEndpoint(ep, ReasonHNSRejected,
+				fmt.Sprintf("HNS refuses rule %s on endpoint %s%s: it is left out there, and tried again", key.Name, ep.id, codeText(ref.code))))
+		default:
 			out = append(out, Warning{key.String(), "NetworkPolicy", ReasonHNSRejected,
-				fmt.Sprintf("HNS refuses its rules on endpoint %s: they are left out there until they change", ep.id)})
+				fmt.Sprintf("HNS refuses its rules on endpoint %s%s: they are left out there until they change or HNS takes them; it is asked again", ep.id, codeText(ref.code))})
 		}
 	}
 	if ep.lastErr != nil {
-		w := Warning{ep.id, "Endpoint", ReasonHNSUnavailable, oneLine(ep.lastErr)}
-		if pod := s.podOf(ep.owner); pod != "" {
-			w.Object, w.Kind = pod, "Pod"
-		}
+		w := s.onEndpoint(ep, ReasonHNSUnavailable, oneLine(ep.lastErr))
 		if errors.Is(ep.lastErr, hns.ErrInvalid) {
 			w.Reason = ReasonHNSRejected
 		}
 		out = append(out, w)
 	}
 	return out
+}
+
+// onEndpoint returns a warning about an endpoint, or the pod that owns it.
+func (s standing) onEndpoint(ep *endpoint, reason Reason, message string) Warning {
+	if pod := s.podOf(ep.owner); pod != "" {
+		return Warning{pod, "Pod", reason, message}
+	}
+	return Warning{ep.id, "Endpoint", reason, message}
+}
+
+// codeText returns an HRESULT in brackets, "" for none.
+func codeText(code uint32) string {
+	if code == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (0x%08x)", code)
 }
 
 func (s standing) ofDispute(what subject) Warning {
@@ -120,8 +138,8 @@ func (s standing) ofDispute(what subject) Warning {
 			w.Kind, w.Object = "Pod", s.podOf(ep.owner)
 		}
 	}
-	w.Message = fmt.Sprintf("somebody else keeps changing %s: another program writes sets or rules with our prefixes, most likely azure-npm still runs on this node; "+
-		"remove it. Until then repair waits longer each time, up to %v", w.Message, maxPause)
+	w.Message = fmt.Sprintf("%s do not stay as they were written: another program writes sets or rules with our prefixes (azure-npm on this node is to be removed), "+
+		"or HNS loses or changes them. Until that ends repair waits longer each time, up to %v", w.Message, maxPause)
 	return w
 }
 

@@ -80,10 +80,11 @@ type endpoint struct {
 	// may be there.
 	version  hns.Version
 	foreign  []hns.EndpointPolicy
-	open     allowAlls // of foreign
+	open     hns.Defaults // of foreign
 	applied  []hns.ACL
 	attempts [][]hns.ACL
-	moved    uint64 // the write sequence when the applied view last changed
+	moved    uint64    // the write sequence when the applied view last changed
+	seen     time.Time // when it was last read
 
 	// bornFor is the first pod that owned it. Another one that gets the address
 	// has inherited the endpoint, and its own may be yet to come.
@@ -93,10 +94,12 @@ type endpoint struct {
 	writtenFor types.UID
 
 	wanted  wanted
-	refused map[policy.Key]string // digest of what HNS refuses of a policy
-	careful bool                  // the last write was refused: one policy at a time
-	// distrusted: what was accepted before is refused now.
-	distrusted bool
+	refused map[policy.Key]refusal // what HNS refuses of a policy, or of the shared rules
+	careful bool                    // the last write was refused: one policy at a time
+	// distrusted: what was accepted before is refused now. bare: the shared rules are
+	// refused as they are.
+	distrusted, bare bool
+	unlisted         int // answers in a row with a code that we do not know
 
 	queued uint64 // turn in the queue of pending updates; 0: nothing pending
 	// changedBy is the policy whose change it waits for, the last of several.
@@ -124,7 +127,7 @@ func (ep *endpoint) updatable() bool { return ep.owner != "" }
 func (ep *endpoint) list(rejected func(ipsets.Name) bool) []hns.ACL {
 	out := ep.shared()
 	for _, g := range ep.wanted.groups {
-		if ep.refused[g.key] == g.digest {
+		if ep.refuses(g.key, g.digest) {
 			continue
 		}
 		out = append(out, g.acls(rejected)...)
@@ -138,7 +141,11 @@ func (ep *endpoint) shared() []hns.ACL {
 	if len(ep.wanted.shared) == 0 {
 		return nil
 	}
-	return slices.Concat(missingDefaults(ep.open, ep.wanted.shared), ep.wanted.shared)
+	shared := ep.wanted.shared
+	if len(ep.refused) > 0 {
+		shared = slices.DeleteFunc(slices.Clone(shared), func(a hns.ACL) bool { return ep.refuses(ruleKey(a), ruleDigest(a)) })
+	}
+	return slices.Concat(missingDefaults(ep.open, shared), shared)
 }
 
 // mayHave returns every list of ours that may be on the endpoint.

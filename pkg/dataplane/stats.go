@@ -28,6 +28,8 @@ type Stats struct {
 	// Disputed is the number of objects that somebody else keeps changing, by kind.
 	Disputed  map[string]int
 	Conflicts Conflicts
+	// Refusals counts the writes that HNS refused, by its code.
+	Refusals map[uint32]uint64
 }
 
 // Conflicts counts the writes to endpoints that somebody else came in between.

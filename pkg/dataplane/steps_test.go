@@ -43,7 +43,7 @@ func testShared(groups []share, pair bool) []hns.ACL {
 	}
 	shared := renderShared(isolated, ipv4Addrs("10.1.0.4"))
 	if pair && len(shared) > 0 {
-		shared = slices.Concat(missingDefaults(allowAlls{}, nil), shared)
+		shared = slices.Concat(missingDefaults(hns.Defaults{}, nil), shared)
 	}
 	return shared
 }

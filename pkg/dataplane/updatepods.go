@@ -3,7 +3,6 @@ package dataplane
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -41,6 +40,7 @@ func (r *run) updatePods(ctx context.Context) {
 			return
 		}
 	}
+	r.probe(ctx)
 }
 
 // failedLocked schedules the next try of an endpoint's update; ep may be gone, or
@@ -60,6 +60,9 @@ func (d *Dataplane) failedLocked(ep *endpoint, err error, now time.Time) {
 		if errors.Is(err, errSetsNotReady) && !d.sets.at.IsZero() {
 			ep.retryAt = d.sets.at
 		}
+	}
+	if soon := now.Add(openPause); d.openLocked(ep) && ep.retryAt.After(soon) {
+		ep.retryAt = soon
 	}
 	ep.queued = d.nextTurnLocked(ep)
 }
@@ -84,9 +87,21 @@ func (ep *endpoint) conflicted(err error, now time.Time) {
 // errSetsNotReady: an ACL waits for a set that could not be written.
 var errSetsNotReady = errors.New("waits for a set that could not be written")
 
-// updatePod brings one endpoint to its wish. What HNS refuses of it is worked
-// around one policy at a time, with steps that are planned anew.
+// updatePod brings one endpoint to its wish, over one handle of HNS. One that was
+// never right for its pod, and that fails, gets its block whatever came in between.
 func (r *run) updatePod(ctx context.Context, id string) error {
+	defer r.d.cfg.Client.Hold(ctx, id)()
+	err := r.update(ctx, id)
+	if err != nil {
+		r.isolate(ctx, id)
+	}
+	return err
+}
+
+// update works through an endpoint's steps. What HNS refuses of it is worked around
+// one policy at a time, with steps that are planned anew; that may be long, and
+// goes on in the next transaction when that is due.
+func (r *run) update(ctx context.Context, id string) error {
 	for {
 		ep, steps, ready := r.nextSteps(id)
 		switch {
@@ -103,8 +118,20 @@ func (r *run) updatePod(ctx context.Context, id string) error {
 			if !done {
 				break
 			}
+			if r.tires(ep) {
+				return nil
+			}
 		}
 	}
+}
+
+// tires reports whether the rest of an endpoint's careful steps is left to the
+// next transaction, which is due.
+func (r *run) tires(ep *endpoint) bool {
+	r.d.mu.Lock()
+	careful := ep.careful
+	r.d.mu.Unlock()
+	return careful && r.yields(1)
 }
 
 // nextSteps plans an endpoint's update; no steps mean that it is done, or that
@@ -124,7 +151,14 @@ func (r *run) nextSteps(id string) (ep *endpoint, steps []step, ready bool) {
 	if len(steps) == 0 {
 		d.queueLocked(ep)
 	}
-	return ep, steps, d.readyLocked(ep, steps)
+	if d.readyLocked(ep, steps) {
+		return ep, steps, true
+	}
+	// A rule that goes waits for no set: what it sees may never change again.
+	if closing := d.closingStepsLocked(ep); len(closing) > 0 {
+		return ep, closing, true
+	}
+	return ep, steps, false
 }
 
 // readyLocked reports whether the sets that the steps newly name are in HNS as
@@ -147,7 +181,7 @@ func (d *Dataplane) readyLocked(ep *endpoint, steps []step) bool {
 // planned anew.
 func (r *run) step(ctx context.Context, ep *endpoint, s step) (done bool, err error) {
 	d := r.d
-	w := versioned.Writer{Client: counted{r}, Unchecked: d.cfg.Unchecked}
+	w := r.writer()
 	d.mu.Lock()
 	from := ep.version
 	write, reached := w.Replace, s.acls
@@ -155,10 +189,30 @@ func (r *run) step(ctx context.Context, ep *endpoint, s step) (done bool, err er
 		write, reached = w.Add, slices.Concat(ep.applied, s.acls)
 	}
 	d.mu.Unlock()
-	version, err := write(ctx, ep.id, from, s.acls)
+	is, err := write(ctx, ep.id, from, s.acls)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.wroteLocked(ep, canonical(reached), s.acls, version, err)
+	return d.wroteLocked(ep, canonical(reached), s.acls, is, err)
+}
+
+// writer returns what writes for the run.
+func (r *run) writer() versioned.Writer {
+	d := r.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return versioned.Writer{
+		Client: counted{r}, Unchecked: d.cfg.Unchecked, Cut: d.cut,
+		Split: func(e hns.Endpoint) ([]hns.ACL, []hns.EndpointPolicy) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return d.splitLocked(e)
+		},
+		Learn: func(was, shown hns.Endpoint, wrote []hns.ACL) bool {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return d.learnLocked(was, shown, wrote)
+		},
+	}
 }
 
 // counted are the calls of a run for one endpoint: counted, with their errors
@@ -205,13 +259,22 @@ func sameACLs(a, b []hns.ACL) bool {
 
 // wroteLocked records the outcome of an ACL write: after it the endpoint has
 // reached, with this version, if sent was accepted. d.mu must be held.
-func (d *Dataplane) wroteLocked(ep *endpoint, reached, sent []hns.ACL, version hns.Version, err error) (done bool, _ error) {
+func (d *Dataplane) wroteLocked(ep *endpoint, reached, sent []hns.ACL, is versioned.Done, err error) (done bool, _ error) {
 	var conflict *versioned.Conflict
+	var refused *versioned.Refused
+	d.countRefusalLocked(err)
 	switch {
 	case err == nil:
-		ep.distrusted = false
+		ep.distrusted, ep.unlisted = false, 0
 		d.noteWriteLocked(subject{endpoint: ep.id})
-		d.appliedLocked(ep, reached, version)
+		d.appliedLocked(ep, reached, is.Version)
+		if is.After.ID != "" {
+			_, ep.foreign = d.splitLocked(is.After)
+			ep.open, ep.seen = hns.DefaultsOf(ep.foreign), d.cfg.Now()
+		}
+		if is.Cut || is.Whole {
+			d.cut = is.Cut
+		}
 		return true, nil
 	case hns.EndpointGone(err):
 		d.goneLocked(ep.id)
@@ -221,17 +284,18 @@ func (d *Dataplane) wroteLocked(ep *endpoint, reached, sent []hns.ACL, version h
 		return false, err
 	case errors.Is(err, versioned.ErrUnread):
 		return false, err
-	case errors.Is(err, hns.ErrInvalid) && refusedObject(err) != hns.KindEndpoint:
-		return false, d.refusedLocked(ep, sent, err)
-	}
-	d.noteWriteLocked(subject{endpoint: ep.id})
-	// Whatever was refused, the list there may not be the one we know, nor are
-	// the sets when one is missing. HNS does not say which.
-	if refusedObject(err) == hns.KindSet {
+	case errors.As(err, &refused) && refusedObject(err) == hns.KindSet:
+		// The sets are not as they are thought to be. HNS does not say which.
 		for _, n := range d.namesOfLocked(sent) {
 			d.cache.Unknown(n)
 		}
+		return false, err
+	case errors.As(err, &refused) && errors.Is(err, hns.ErrInvalid) && refusedObject(err) == hns.KindEndpoint:
+		return false, err
+	case errors.As(err, &refused):
+		return false, d.refusedLocked(ep, sent, refused)
 	}
+	d.noteWriteLocked(subject{endpoint: ep.id})
 	d.unknownLocked(ep, reached)
 	return false, err
 }
@@ -252,59 +316,4 @@ func canonical(acls []hns.ACL) []hns.ACL {
 		out[i] = a.Canonical()
 	}
 	return out
-}
-
-// ----- what HNS refuses -----
-
-// carefulStepsLocked plans for an endpoint of which HNS refused something: one
-// Update with the shared rules and the policies that were accepted before, then
-// one Add for each other policy. When even that Update is refused, none counts
-// as accepted. d.mu must be held.
-func (d *Dataplane) carefulStepsLocked(ep *endpoint) []step {
-	have := countACLs(ep.applied)
-	base := slices.Clone(ep.shared())
-	var rest []step
-	for _, g := range ep.wanted.groups {
-		if ep.refused[g.key] == g.digest {
-			continue
-		}
-		acls := g.acls(d.cache.Rejected)
-		if !ep.distrusted && !slices.ContainsFunc(acls, func(a hns.ACL) bool { return have[a.Canonical()] == 0 }) {
-			base = append(base, acls...)
-		} else if added, _ := diffACLs(ep.applied, acls); len(added) > 0 {
-			rest = append(rest, step{verb: hns.Add, acls: added})
-		}
-	}
-	if added, removed := diffACLs(ep.applied, base); len(added) > 0 || len(removed) > 0 {
-		return []step{{verb: hns.Update, acls: base}}
-	}
-	return rest
-}
-
-// refusedLocked deals with an ErrInvalid: the next steps are careful; what is
-// refused then, alone, is remembered and left out until it changes. d.mu must
-// be held.
-func (d *Dataplane) refusedLocked(ep *endpoint, sent []hns.ACL, err error) error {
-	if !ep.careful {
-		ep.careful = true
-		return nil
-	}
-	for _, g := range ep.wanted.groups {
-		if ep.refused[g.key] != g.digest && len(sent) > 0 && isPart(g, sent) {
-			ep.refused[g.key] = g.digest
-			d.pinLocked(ep)
-			return nil
-		}
-	}
-	if !ep.distrusted && len(sent) > len(ep.shared()) {
-		ep.distrusted = true
-		return nil
-	}
-	ep.distrusted = false
-	return fmt.Errorf("the rules that all policies share: %w", err)
-}
-
-// isPart reports whether the ACLs are all of one policy.
-func isPart(g *group, acls []hns.ACL) bool {
-	return !slices.ContainsFunc(acls, func(a hns.ACL) bool { return a.ID != ACLID(g.key) })
 }

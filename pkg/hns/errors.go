@@ -84,6 +84,12 @@ func OutcomeUnknown(err error) bool {
 	return true
 }
 
+// Answered reports whether HNS answered a call that failed with err: a refusal, or
+// an answer that we do not know. A call that broke off was not answered.
+func Answered(err error) bool {
+	return err != nil && (errors.Is(err, ErrUnlisted) || !OutcomeUnknown(err))
+}
+
 // CodeOf returns the HRESULT with which HNS answered, 0 when there is none.
 func CodeOf(err error) uint32 {
 	var op *OpError

@@ -32,6 +32,10 @@ func yesNo(b bool) string {
 	return no
 }
 
+// opClose is the operation of closing a handle that calls shared: it is a call of
+// the DLLs and of none of them.
+const opClose = "Endpoint/Close"
+
 // unavailable is also the class of what has no class: in both cases nobody
 // knows whether the call was carried out.
 const unavailable = "unavailable"
@@ -46,6 +50,8 @@ var classes = []struct {
 	{hns.ErrInUse, "in_use"},
 	{hns.ErrConflict, "conflict"},
 	{hns.ErrInvalid, "invalid"},
+	{hns.ErrElsewhere, "elsewhere"},
+	{hns.ErrUnlisted, "unlisted"},
 	{hns.ErrUnavailable, unavailable},
 }
 
@@ -62,6 +68,7 @@ func classOf(err error) string {
 type calls struct {
 	begun  *prometheus.CounterVec // by operation
 	errors *prometheus.CounterVec // by operation and class
+	dll    *prometheus.CounterVec // by operation
 
 	listEndpoints, getEndpoint, getNetwork family
 	acl                                    family // by operation
@@ -80,7 +87,11 @@ func newCalls() *calls {
 			Name: "npm_hns_errors_total",
 			Help: "Calls of HNS that ended in an error, answers like not_found included.",
 		}, []string{"operation", "class"}),
-		listEndpoints: newFamily("list_endpoints", "listing the endpoints of the network"),
+		dll: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "npm_hns_dll_calls_total",
+			Help: "Calls of the DLLs of HNS, by the call of HNS that they were made for.",
+		}, []string{"operation"}),
+		listEndpoints: newFamily("list_endpoints", "finding the endpoints of the network"),
 		getEndpoint:   newFamily("get_endpoint", "reading one endpoint"),
 		getNetwork:    newFamily("get_network", "reading the network"),
 		acl:           newFamily("acl", "writing the ACLs of an endpoint", "operation"),
@@ -93,7 +104,7 @@ func newCalls() *calls {
 	for _, f := range []family{c.listEndpoints, c.getEndpoint, c.getNetwork} {
 		f.begin()
 	}
-	operations := []string{hns.OpNetworkGet, hns.OpEndpointList, hns.OpEndpointGet, hns.OpACLAdd, hns.OpACLUpdate}
+	operations := []string{hns.OpNetworkGet, hns.OpEndpointIDs, hns.OpEndpointList, hns.OpEndpointGet, hns.OpACLAdd, hns.OpACLUpdate}
 	c.acl.begin(create)
 	c.acl.begin(update)
 	for verb, operation := range verbs {
@@ -101,8 +112,10 @@ func newCalls() *calls {
 		c.setPolicy.begin(operation, no)
 		c.setPolicy.begin(operation, yes)
 	}
+	c.dll.WithLabelValues(opClose)
 	for _, op := range operations {
 		c.begun.WithLabelValues(op)
+		c.dll.WithLabelValues(op)
 		for _, class := range classes {
 			c.errors.WithLabelValues(op, class.name)
 		}
@@ -111,7 +124,7 @@ func newCalls() *calls {
 }
 
 func (c *calls) collectors() []prometheus.Collector {
-	out := []prometheus.Collector{c.begun, c.errors, c.addACLMillis, c.addSetMillis}
+	out := []prometheus.Collector{c.begun, c.errors, c.dll, c.addACLMillis, c.addSetMillis}
 	for _, f := range []family{c.listEndpoints, c.getEndpoint, c.getNetwork, c.acl, c.setPolicy} {
 		out = append(out, f.latency, f.failures)
 	}

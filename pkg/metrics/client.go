@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -16,12 +17,14 @@ type client struct {
 	m    *Metrics
 }
 
-// begin counts a call. What it returns is called with the call's error and
-// returns how long the call took.
-func (c *client) begin(operation string) func(error) time.Duration {
+// begin counts a call, which is made with the context that is returned. The
+// function that is returned is called with the call's error and returns how long
+// the call took.
+func (c *client) begin(ctx context.Context, operation string) (context.Context, func(error) time.Duration) {
 	c.m.calls.begun.WithLabelValues(operation).Inc()
-	start := c.m.now()
-	return func(err error) time.Duration {
+	start, meter := c.m.now(), &hns.Meter{}
+	return hns.Metered(ctx, meter), func(err error) time.Duration {
+		c.m.calls.dll.WithLabelValues(operation).Add(float64(meter.Calls()))
 		if err != nil {
 			c.m.calls.errors.WithLabelValues(operation, classOf(err)).Inc()
 		}
@@ -31,7 +34,7 @@ func (c *client) begin(operation string) func(error) time.Duration {
 
 // Network implements hns.Client.
 func (c *client) Network(ctx context.Context) (hns.Network, error) {
-	end := c.begin(hns.OpNetworkGet)
+	ctx, end := c.begin(ctx, hns.OpNetworkGet)
 	n, err := c.next.Network(ctx)
 	c.m.calls.getNetwork.observe(end(err), err != nil)
 	return n, err
@@ -39,7 +42,7 @@ func (c *client) Network(ctx context.Context) (hns.Network, error) {
 
 // ListEndpoints implements hns.Client.
 func (c *client) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
-	end := c.begin(hns.OpEndpointList)
+	ctx, end := c.begin(ctx, hns.OpEndpointList)
 	list, err := c.next.ListEndpoints(ctx)
 	c.m.calls.listEndpoints.observe(end(err), err != nil)
 	return list, err
@@ -47,28 +50,36 @@ func (c *client) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
 
 // EndpointIDs implements hns.Client.
 func (c *client) EndpointIDs(ctx context.Context) ([]string, error) {
-	end := c.begin(hns.OpEndpointIDs)
+	ctx, end := c.begin(ctx, hns.OpEndpointIDs)
 	ids, err := c.next.EndpointIDs(ctx)
 	c.m.calls.listEndpoints.observe(end(err), err != nil)
 	return ids, err
 }
 
 // Hold implements hns.Client.
-func (c *client) Hold(ctx context.Context, endpoint string) func() { return c.next.Hold(ctx, endpoint) }
+func (c *client) Hold(ctx context.Context, endpoint string) func() {
+	var meter hns.Meter
+	release := c.next.Hold(hns.Metered(ctx, &meter), endpoint)
+	return func() {
+		release()
+		c.m.calls.dll.WithLabelValues(opClose).Add(float64(meter.Calls()))
+	}
+}
 
 // GetEndpoint implements hns.Client. That the endpoint is gone is an answer,
-// and the usual one when a pod has ended: it is no failure.
+// and the usual one when a pod has ended: it is no failure. Neither is that it is
+// somebody else's.
 func (c *client) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
-	end := c.begin(hns.OpEndpointGet)
+	ctx, end := c.begin(ctx, hns.OpEndpointGet)
 	e, err := c.next.GetEndpoint(ctx, id)
-	c.m.calls.getEndpoint.observe(end(err), err != nil && !hns.EndpointGone(err))
+	c.m.calls.getEndpoint.observe(end(err), err != nil && !hns.EndpointGone(err) && !errors.Is(err, hns.ErrElsewhere))
 	return e, err
 }
 
 // ModifySets implements hns.Client.
 func (c *client) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy) error {
 	nested := len(sets) > 0 && sets[0].Type == hns.NestedIPSet // a request has sets of one type
-	end := c.begin(hns.OpSets(verb))
+	ctx, end := c.begin(ctx, hns.OpSets(verb))
 	err := c.next.ModifySets(ctx, verb, sets)
 	took := end(err)
 	c.m.calls.setPolicy.observe(took, err != nil, verbs[verb], yesNo(nested))
@@ -80,7 +91,7 @@ func (c *client) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPo
 
 // AddACLs implements hns.Client.
 func (c *client) AddACLs(ctx context.Context, endpoint string, acls []hns.ACL) error {
-	end := c.begin(hns.OpACLAdd)
+	ctx, end := c.begin(ctx, hns.OpACLAdd)
 	err := c.next.AddACLs(ctx, endpoint, acls)
 	c.m.calls.wroteACLs(end(err), err, create)
 	return err
@@ -88,7 +99,7 @@ func (c *client) AddACLs(ctx context.Context, endpoint string, acls []hns.ACL) e
 
 // ReplacePolicies implements hns.Client.
 func (c *client) ReplacePolicies(ctx context.Context, endpoint string, policies []hns.EndpointPolicy) error {
-	end := c.begin(hns.OpACLUpdate)
+	ctx, end := c.begin(ctx, hns.OpACLUpdate)
 	err := c.next.ReplacePolicies(ctx, endpoint, policies)
 	c.m.calls.wroteACLs(end(err), err, update)
 	return err

@@ -36,6 +36,8 @@ type stub struct {
 	takes time.Duration
 	sets  []hns.SetPolicy
 	acls  []hns.ACL
+
+	released int // endpoints that were held
 }
 
 func (s *stub) now() time.Time { return s.clock }
@@ -50,6 +52,10 @@ func (s *stub) Network(context.Context) (hns.Network, error) { return hns.Networ
 func (s *stub) ListEndpoints(context.Context) ([]hns.Endpoint, error) {
 	return []hns.Endpoint{{ID: "e"}}, s.answer()
 }
+
+func (s *stub) EndpointIDs(context.Context) ([]string, error) { return []string{"e"}, s.answer() }
+
+func (s *stub) Hold(context.Context, string) func() { return func() { s.released++ } }
 
 func (s *stub) GetEndpoint(_ context.Context, id string) (hns.Endpoint, error) {
 	return hns.Endpoint{ID: id}, s.answer()
@@ -91,8 +97,11 @@ func TestCalls(t *testing.T) {
 		"network":           {func(ctx context.Context, c hns.Client) error { _, err := c.Network(ctx); return err }, nil, "Network/Get", "", "get_network", "", false, ""},
 		"network is gone":   {func(ctx context.Context, c hns.Client) error { _, err := c.Network(ctx); return err }, hns.ErrNotFound, "Network/Get", "not_found", "get_network", "", true, ""},
 		"list":              {func(ctx context.Context, c hns.Client) error { _, err := c.ListEndpoints(ctx); return err }, hns.ErrUnavailable, "Endpoint/List", "unavailable", "list_endpoints", "", true, ""},
+		"enumerate":         {func(ctx context.Context, c hns.Client) error { _, err := c.EndpointIDs(ctx); return err }, hns.ErrUnavailable, "Endpoint/Enumerate", "unavailable", "list_endpoints", "", true, ""},
 		"endpoint":          {getEndpoint, nil, "Endpoint/Get", "", "get_endpoint", "", false, ""},
 		"endpoint is gone":  {getEndpoint, gone, "Endpoint/Get", "not_found", "get_endpoint", "", false, ""},
+		"not ours":          {getEndpoint, hns.ErrElsewhere, "Endpoint/Get", "elsewhere", "get_endpoint", "", false, ""},
+		"an odd answer":     {getEndpoint, hns.ErrUnlisted, "Endpoint/Get", "unlisted", "get_endpoint", "", true, ""},
 		"endpoint unread":   {getEndpoint, errors.New("odd"), "Endpoint/Get", "unavailable", "get_endpoint", "", true, ""},
 		"deadline":          {getEndpoint, context.DeadlineExceeded, "Endpoint/Get", "unavailable", "get_endpoint", "", true, ""},
 		"add sets":          {set(hns.Add, leaf), nil, "SetPolicy/Add", "", "setpolicy", `{is_nested="false",operation="create"}`, false, "npm_add_ipset_exec_time"},
@@ -144,6 +153,12 @@ func TestPassesThrough(t *testing.T) {
 	require.Equal(t, hns.Network{ID: "n"}, n)
 	list, _ := c.ListEndpoints(t.Context())
 	require.Equal(t, []hns.Endpoint{{ID: "e"}}, list)
+	ids, _ := c.EndpointIDs(t.Context())
+	require.Equal(t, []string{"e"}, ids)
+	release := c.Hold(t.Context(), "x")
+	require.Zero(t, s.released)
+	release()
+	require.Equal(t, 1, s.released)
 	e, _ := c.GetEndpoint(t.Context(), "x")
 	require.Equal(t, hns.Endpoint{ID: "x"}, e)
 	sets, acls := []hns.SetPolicy{{ID: "a"}}, []hns.ACL{{ID: "b"}}
@@ -151,6 +166,34 @@ func TestPassesThrough(t *testing.T) {
 	require.ErrorIs(t, c.AddACLs(t.Context(), "x", acls), hns.ErrConflict)
 	require.Same(t, &sets[0], &s.sets[0])
 	require.Same(t, &acls[0], &s.acls[0])
+}
+
+// TestDLLCalls: what each call is at the DLLs is counted for it, and once more for
+// whoever counts around.
+func TestDLLCalls(t *testing.T) {
+	t.Parallel()
+	sim := hnssim.New(hnssim.Options{})
+	require.NoError(t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: "e"}))
+	m := New(quiet())
+	before := with(read(t, m.node), "npm_hns_dll_calls_total")
+	c, around := m.Client(sim), &hns.Meter{}
+	ctx := hns.Metered(t.Context(), around)
+	_, err := c.EndpointIDs(ctx)
+	require.NoError(t, err)
+	_, err = c.GetEndpoint(ctx, "e")
+	require.NoError(t, err)
+	release := c.Hold(ctx, "e")
+	_, err = c.GetEndpoint(ctx, "e")
+	require.NoError(t, err)
+	require.ErrorIs(t, c.AddACLs(ctx, "e", nil), hns.ErrInvalid, "refused is called, too")
+	release()
+	require.Equal(t, map[string]float64{
+		`npm_hns_dll_calls_total{operation="Endpoint/Enumerate"}`: 2,
+		`npm_hns_dll_calls_total{operation="Endpoint/Get"}`:       3 + 2,
+		`npm_hns_dll_calls_total{operation="ACL/Add"}`:            1,
+		`npm_hns_dll_calls_total{operation="Endpoint/Close"}`:     1,
+	}, changed(before, with(read(t, m.node), "npm_hns_dll_calls_total")))
+	require.Equal(t, sim.DLLCalls(), around.Calls())
 }
 
 // TestBegun: a call that hangs is counted, though nobody knows yet for how long.
@@ -191,8 +234,12 @@ func TestCountsAgree(t *testing.T) {
 				op = "Network/Get"
 				_, err = c.Network(ctx)
 			case 1:
-				op = "Endpoint/List"
-				_, err = c.ListEndpoints(ctx)
+				op = rapid.SampledFrom([]string{"Endpoint/List", "Endpoint/Enumerate"}).Draw(rt, "op")
+				if op == "Endpoint/List" {
+					_, err = c.ListEndpoints(ctx)
+				} else {
+					_, err = c.EndpointIDs(ctx)
+				}
 			case 2:
 				op = "Endpoint/Get"
 				_, err = c.GetEndpoint(ctx, endpoint)

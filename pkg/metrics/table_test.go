@@ -32,8 +32,9 @@ type row struct{ name, kind, labels, help string }
 const (
 	operations = "operation=create,delete,update"
 	hadError   = "had_error=false,true"
-	hnsOps     = "operation=ACL/Add,ACL/Update,Endpoint/Get,Endpoint/List,Network/Get,SetPolicy/Add,SetPolicy/Remove,SetPolicy/Update"
-	hnsClasses = "class=already_exists,conflict,in_use,invalid,not_found,unavailable "
+	dllOps     = "operation=ACL/Add,ACL/Update,Endpoint/Close,Endpoint/Enumerate,Endpoint/Get,Endpoint/List,Network/Get,SetPolicy/Add,SetPolicy/Remove,SetPolicy/Update"
+	hnsOps     = "operation=ACL/Add,ACL/Update,Endpoint/Enumerate,Endpoint/Get,Endpoint/List,Network/Get,SetPolicy/Add,SetPolicy/Remove,SetPolicy/Update"
+	hnsClasses = "class=already_exists,conflict,elsewhere,in_use,invalid,not_found,unavailable,unlisted "
 )
 
 var clusterTable = []row{
@@ -59,7 +60,9 @@ var nodeTable = []row{
 	{"npm_event_to_programmed_seconds", "HISTOGRAM", "", "Time from an event of the API server until all that follows from it is in HNS."},
 	{"npm_hns_calls_total", "COUNTER", hnsOps, "Calls of HNS that were begun."},
 	{"npm_hns_conflicts_total", "COUNTER", "when=after,before", "Writes to endpoints that somebody else came in between: not made, or made and then something else was there."},
+	{"npm_hns_dll_calls_total", "COUNTER", dllOps, "Calls of the DLLs of HNS, by the call of HNS that they were made for."},
 	{"npm_hns_errors_total", "COUNTER", hnsClasses + hnsOps, "Calls of HNS that ended in an error, answers like not_found included."},
+	{"npm_hns_refusals_total", "COUNTER", "code=0x803b0030", "Writes that HNS refused, by its code; what is more than 64 codes is summed up as others."},
 	{"npm_informer_staleness_seconds", "GAUGE", "kind=namespaces,networkpolicies,nodes,pods", "Time since the API server last said something about a kind of objects."},
 	{"npm_oldest_pending_pod_update_seconds", "GAUGE", "", "Age of the oldest update of a pod that is not in HNS yet; 0 when there is none."},
 	{"npm_pending_pod_updates", "GAUGE", "", "Updates of pods that are not in HNS yet, pods without an endpoint included."},
@@ -73,18 +76,18 @@ var nodeTable = []row{
 	{"npm_windows_get_endpoint_latency_seconds", "HISTOGRAM", "", "Duration of calls for reading one endpoint, failed ones included."},
 	{"npm_windows_get_network_failure_total", "COUNTER", "", "Failed calls for reading the network."},
 	{"npm_windows_get_network_latency_seconds", "HISTOGRAM", "", "Duration of calls for reading the network, failed ones included."},
-	{"npm_windows_list_endpoints_failure_total", "COUNTER", "", "Failed calls for listing the endpoints of the network."},
-	{"npm_windows_list_endpoints_latency_seconds", "HISTOGRAM", "", "Duration of calls for listing the endpoints of the network, failed ones included."},
+	{"npm_windows_list_endpoints_failure_total", "COUNTER", "", "Failed calls for finding the endpoints of the network."},
+	{"npm_windows_list_endpoints_latency_seconds", "HISTOGRAM", "", "Duration of calls for finding the endpoints of the network, failed ones included."},
 	{"npm_windows_setpolicy_failure_total", "COUNTER", "is_nested=false,true " + operations, "Failed calls for writing sets of the network."},
 	{"npm_windows_setpolicy_latency_seconds", "HISTOGRAM", "is_nested=false,true " + operations, "Duration of calls for writing sets of the network, failed ones included."},
 }
 
-// quiet is an agent that has done nothing yet, but for one set.
+// quiet is an agent that has done nothing yet, but for one set, and one refusal.
 func quiet() Options {
 	return Options{
 		Version: "1.2.3",
 		Stats: func() dataplane.Stats {
-			return dataplane.Stats{Sets: []dataplane.SetStats{{ID: "id", Name: "ns-x"}}}
+			return dataplane.Stats{Sets: []dataplane.SetStats{{ID: "id", Name: "ns-x"}}, Refusals: map[uint32]uint64{0x803b0030: 1}}
 		},
 		Staleness: func() map[controllers.Kind]time.Duration {
 			return map[controllers.Kind]time.Duration{

@@ -8,9 +8,10 @@ import (
 
 // The most that a brief step has.
 const (
-	briefEvents = 32
-	briefCalls  = 64
-	briefErrors = 16
+	briefEvents    = 32
+	briefCalls     = 64
+	briefErrors    = 16
+	briefEndpoints = 16 // of a look
 )
 
 // brief returns the step without what was sent and read. It shares nothing that
@@ -21,6 +22,12 @@ func (s Step) brief() Step {
 	s.Events = nil
 	for _, e := range events {
 		s.Events = append(s.Events, Event{Kind: e.Kind, Operation: e.Operation, Object: e.Object})
+	}
+	if s.Look != nil {
+		look := *s.Look
+		look.Endpoints = slices.Clone(look.Endpoints[:min(len(look.Endpoints), briefEndpoints)])
+		s.MoreEndpoints += len(s.Look.Endpoints) - len(look.Endpoints)
+		s.Look = &look
 	}
 	calls := s.Calls[max(0, len(s.Calls)-briefCalls):]
 	s.MoreCalls += len(s.Calls) - len(calls)
@@ -36,7 +43,7 @@ func (s Step) brief() Step {
 
 // brief returns the call without what was sent and read.
 func (c Call) brief() Call {
-	return Call{Op: c.Op, Endpoint: c.Endpoint, Began: c.Began, Took: c.Took, Running: c.Running, Error: c.Error, Count: c.Count}
+	return Call{Op: c.Op, Endpoint: c.Endpoint, Began: c.Began, Took: c.Took, Running: c.Running, Error: c.Error, DLLCalls: c.DLLCalls, Count: c.Count}
 }
 
 // briefReport returns a report without what grows with the node.

@@ -18,23 +18,39 @@ type client struct {
 
 // call is one that is being made. It is nil for one that is not kept.
 type call struct {
-	rec *record
-	is  *Call
+	rec   *record
+	is    *Call
+	meter hns.Meter
 }
 
-// keep fills in what was sent or read, and returns about what it takes.
-type keep func(s *seen, c *Call) int
+// sent fills in what was sent, and returns about what it takes.
+type sent func(c *Call) int
 
-// begin keeps a call with what is sent; sent may be nil.
-func (c *client) begin(ctx context.Context, op, endpoint string, sent keep) *call {
+// read fills in what was read, and returns about what that takes: of its own, and
+// of what later calls share.
+type read func(s *seen, c *Call) (own, shared int)
+
+// of returns the step that a call is made for, nil for none.
+func (c *client) of(ctx context.Context) *record {
 	rec, ok := ctx.Value(stepKey{}).(*record)
 	if !ok || rec.r != c.r {
 		return nil
 	}
-	k := &call{rec, &Call{Op: op, Endpoint: endpoint, Running: true}}
+	return rec
+}
+
+// begin keeps a call with what is sent, which may be nil. The call is made with
+// the context that is returned.
+func (c *client) begin(ctx context.Context, op, endpoint string, sent sent) (context.Context, *call) {
+	rec := c.of(ctx)
+	if rec == nil {
+		return ctx, nil
+	}
+	k := &call{rec: rec, is: &Call{Op: op, Endpoint: endpoint, Running: true}}
+	ctx = hns.Metered(ctx, &k.meter)
 	size := callBytes
 	if sent != nil {
-		size += sent(nil, k.is)
+		size += sent(k.is)
 	}
 	r := c.r
 	r.mu.Lock()
@@ -45,11 +61,11 @@ func (c *client) begin(ctx context.Context, op, endpoint string, sent keep) *cal
 		*k.is = k.is.brief()
 	}
 	r.growLocked(rec, size)
-	return k
+	return ctx, k
 }
 
 // end keeps how the call ended; read may be nil.
-func (k *call) end(err error, read keep) {
+func (k *call) end(err error, read read) {
 	if k == nil {
 		return
 	}
@@ -60,12 +76,12 @@ func (k *call) end(err error, read keep) {
 	r.mu.Unlock()
 
 	result.Took, result.Running, result.Error = took, false, newError(err)
-	size := 0
+	own, shared := 0, 0
 	switch {
 	case err != nil:
-		size = errorBytes + len(result.Error.Message)
+		own = errorBytes + len(result.Error.Message)
 	case read != nil && !lost:
-		size = read(seen, &result)
+		own, shared = read(seen, &result)
 	}
 
 	r.mu.Lock()
@@ -73,51 +89,69 @@ func (k *call) end(err error, read keep) {
 	if k.rec.seg.lost {
 		result = result.brief()
 	}
+	result.DLLCalls = k.is.DLLCalls + k.meter.Calls()
 	*k.is = result
-	r.growLocked(k.rec, size)
+	k.rec.shared += shared
+	r.growLocked(k.rec, own+shared)
 }
 
 // Network implements hns.Client.
 func (c *client) Network(ctx context.Context) (hns.Network, error) {
-	k := c.begin(ctx, hns.OpNetworkGet, "", nil)
+	ctx, k := c.begin(ctx, hns.OpNetworkGet, "", nil)
 	n, err := c.next.Network(ctx)
-	k.end(err, func(s *seen, to *Call) int { return s.keepNetwork(to, n) })
+	k.end(err, func(s *seen, to *Call) (own, shared int) { return s.keepNetwork(to, n) })
 	return n, err
 }
 
 // ListEndpoints implements hns.Client.
 func (c *client) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
-	k := c.begin(ctx, hns.OpEndpointList, "", nil)
+	ctx, k := c.begin(ctx, hns.OpEndpointList, "", nil)
 	list, err := c.next.ListEndpoints(ctx)
-	k.end(err, func(s *seen, to *Call) int { return s.keepEndpoints(to, list) })
+	k.end(err, func(s *seen, to *Call) (own, shared int) { return s.keepEndpoints(to, list) })
 	return list, err
 }
 
 // EndpointIDs implements hns.Client.
 func (c *client) EndpointIDs(ctx context.Context) ([]string, error) {
-	k := c.begin(ctx, hns.OpEndpointIDs, "", nil)
+	ctx, k := c.begin(ctx, hns.OpEndpointIDs, "", nil)
 	ids, err := c.next.EndpointIDs(ctx)
-	k.end(err, func(_ *seen, to *Call) int {
-		to.IDs = slices.Clone(ids)
-		return len(ids) * len("00000000-0000-0000-0000-000000000000")
-	})
+	k.end(err, func(s *seen, to *Call) (own, shared int) { return s.keepIDs(to, ids) })
 	return ids, err
 }
 
-// Hold implements hns.Client.
-func (c *client) Hold(ctx context.Context, endpoint string) func() { return c.next.Hold(ctx, endpoint) }
+// Hold implements hns.Client. What the release of the handle takes is added to the
+// last call that shared it.
+func (c *client) Hold(ctx context.Context, endpoint string) func() {
+	rec := c.of(ctx)
+	if rec == nil {
+		return c.next.Hold(ctx, endpoint)
+	}
+	var meter hns.Meter
+	release := c.next.Hold(hns.Metered(ctx, &meter), endpoint)
+	return func() {
+		release()
+		c.r.mu.Lock()
+		defer c.r.mu.Unlock()
+		for _, k := range slices.Backward(rec.calls) {
+			if k.Endpoint == endpoint {
+				k.DLLCalls += meter.Calls()
+				return
+			}
+		}
+	}
+}
 
 // GetEndpoint implements hns.Client.
 func (c *client) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
-	k := c.begin(ctx, hns.OpEndpointGet, id, nil)
+	ctx, k := c.begin(ctx, hns.OpEndpointGet, id, nil)
 	e, err := c.next.GetEndpoint(ctx, id)
-	k.end(err, func(s *seen, to *Call) int { return s.keepEndpoints(to, []hns.Endpoint{e}) })
+	k.end(err, func(s *seen, to *Call) (own, shared int) { return s.keepEndpoints(to, []hns.Endpoint{e}) })
 	return e, err
 }
 
 // ModifySets implements hns.Client.
 func (c *client) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy) error {
-	k := c.begin(ctx, hns.OpSets(verb), "", func(_ *seen, to *Call) int { return to.keepSets(sets) })
+	ctx, k := c.begin(ctx, hns.OpSets(verb), "", func(to *Call) int { return to.keepSets(sets) })
 	err := c.next.ModifySets(ctx, verb, sets)
 	k.end(err, nil)
 	return err
@@ -125,7 +159,7 @@ func (c *client) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPo
 
 // AddACLs implements hns.Client.
 func (c *client) AddACLs(ctx context.Context, endpoint string, acls []hns.ACL) error {
-	k := c.begin(ctx, hns.OpACLAdd, endpoint, func(_ *seen, to *Call) int { return to.keepACLs(acls) })
+	ctx, k := c.begin(ctx, hns.OpACLAdd, endpoint, func(to *Call) int { return to.keepACLs(acls) })
 	err := c.next.AddACLs(ctx, endpoint, acls)
 	k.end(err, nil)
 	return err
@@ -133,7 +167,7 @@ func (c *client) AddACLs(ctx context.Context, endpoint string, acls []hns.ACL) e
 
 // ReplacePolicies implements hns.Client.
 func (c *client) ReplacePolicies(ctx context.Context, endpoint string, policies []hns.EndpointPolicy) error {
-	k := c.begin(ctx, hns.OpACLUpdate, endpoint, func(_ *seen, to *Call) int { return to.keepPolicies(policies) })
+	ctx, k := c.begin(ctx, hns.OpACLUpdate, endpoint, func(to *Call) int { return to.keepPolicies(policies) })
 	err := c.next.ReplacePolicies(ctx, endpoint, policies)
 	k.end(err, nil)
 	return err

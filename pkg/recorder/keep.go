@@ -97,7 +97,9 @@ func newError(err error) *Error {
 		return nil
 	}
 	e := &Error{Message: fmt.Sprintf("%.1000s", err.Error())}
-	for _, class := range []error{hns.ErrNotFound, hns.ErrAlreadyExists, hns.ErrInUse, hns.ErrConflict, hns.ErrInvalid, hns.ErrUnavailable} {
+	for _, class := range []error{
+		hns.ErrNotFound, hns.ErrAlreadyExists, hns.ErrInUse, hns.ErrConflict, hns.ErrInvalid, hns.ErrElsewhere, hns.ErrUnlisted, hns.ErrUnavailable,
+	} {
 		if errors.Is(err, class) {
 			e.Class = class.Error()
 			break
@@ -204,11 +206,7 @@ func digest(texts []string) string {
 }
 
 func (v SetValue) size() int {
-	size := setBytes + len(v.ID) + len(v.Name)
-	for _, text := range v.Values {
-		size += valueBytes + len(text)
-	}
-	return size
+	return setBytes + len(v.ID) + len(v.Name) + textBytes(v.Values)
 }
 
 // is reports whether the value is that of a set.
@@ -230,30 +228,30 @@ func (v EndpointValue) is(e hns.Endpoint) bool {
 	})
 }
 
-// seen has each set and endpoint as it was last read, so that what is read again
-// and again is in memory once.
+// seen has each set, each endpoint and the GUIDs as they were last read, so that
+// what is read again and again is in memory once.
 type seen struct {
 	mu        sync.Mutex // guards following; held for one of them at a time
 	sets      map[string]SetValue
 	endpoints map[string]EndpointValue
+	ids       []string
 }
 
 func newSeen() *seen {
 	return &seen{sets: map[string]SetValue{}, endpoints: map[string]EndpointValue{}}
 }
 
-// keepNetwork fills in what was read. It returns about what it takes.
-func (s *seen) keepNetwork(c *Call, n hns.Network) int {
-	size := 0
+// keepNetwork fills in what was read.
+func (s *seen) keepNetwork(c *Call, n hns.Network) (own, shared int) {
 	c.Count = len(n.Sets)
 	c.Network = &NetworkValue{ID: n.ID, Name: n.Name, Sets: make([]SetValue, len(n.Sets))}
 	for i, p := range n.Sets {
 		v, more := s.set(p)
 		c.Network.Sets[i] = v
 		c.Cut = c.Cut || v.Values == nil
-		size += setBytes + more
+		own, shared = own+setBytes, shared+more
 	}
-	return size
+	return own, shared
 }
 
 func (s *seen) set(p hns.SetPolicy) (SetValue, int) {
@@ -270,18 +268,43 @@ func (s *seen) set(p hns.SetPolicy) (SetValue, int) {
 	return v, v.size()
 }
 
-// keepEndpoints fills in what was read. It returns about what it takes.
-func (s *seen) keepEndpoints(c *Call, list []hns.Endpoint) int {
+// keepIDs fills in what was read.
+func (s *seen) keepIDs(c *Call, ids []string) (own, shared int) {
+	c.Count = len(ids)
+	if len(ids) > maxKept {
+		c.Cut, c.Digest = true, digestValues(ids)
+		return 0, 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Equal(s.ids, ids) {
+		s.ids = slices.Clone(ids)
+		shared = textBytes(ids)
+	}
+	c.IDs = s.ids
+	return 0, shared
+}
+
+// textBytes is about what texts take.
+func textBytes(texts []string) int {
 	size := 0
+	for _, text := range texts {
+		size += valueBytes + len(text)
+	}
+	return size
+}
+
+// keepEndpoints fills in what was read.
+func (s *seen) keepEndpoints(c *Call, list []hns.Endpoint) (own, shared int) {
 	c.Count = len(list)
 	c.Endpoints = make([]EndpointValue, len(list))
 	for i, e := range list {
 		v, more := s.endpoint(e)
 		c.Endpoints[i] = v
 		c.Cut = c.Cut || v.Policies == nil
-		size += endpointBytes + more
+		own, shared = own+endpointBytes, shared+more
 	}
-	return size
+	return own, shared
 }
 
 func (s *seen) endpoint(e hns.Endpoint) (EndpointValue, int) {

@@ -9,6 +9,7 @@ import (
 	"weak"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
 )
 
 // Config is what a Recorder needs.
@@ -65,7 +66,9 @@ type Recorder struct {
 	running  []*record  // steps in progress, in their order
 	briefs   []Step     // ended ones in brief, in the order of their ends
 	observed []observed
-	packing  bool // the state at the beginning of a segment
+	failed   *record // the last kept observation, when it failed
+	dropped  uint64  // steps that are not kept, as nothing follows from them
+	packing  bool    // the state at the beginning of a segment
 
 	packers sync.WaitGroup
 }
@@ -111,8 +114,8 @@ func (d *recorded) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction
 	defer r.door.Unlock()
 	r.checkpoint()
 	events, size := eventsOf(tx)
-	rec := r.begin(Transaction, events, size, tx.Observation())
-	report, err := d.next.ApplyDataplane(context.WithValue(ctx, stepKey{}, rec), tx)
+	rec := r.begin(Step{Kind: Transaction, Events: events}, size, tx.Observation())
+	report, err := d.next.ApplyDataplane(rec.context(ctx), tx)
 	kept, size := r.keepReport(report)
 	r.end(rec, err, kept, size, nil)
 	return report, err
@@ -137,8 +140,10 @@ func (d *recorded) NextLook() (dataplane.Look, time.Time) { return d.next.NextLo
 
 // Observe implements Dataplane.
 func (d *recorded) Observe(ctx context.Context, look dataplane.Look) (*dataplane.Observation, error) {
-	rec := d.r.begin(Observation, nil, 0, nil)
-	obs, err := d.next.Observe(context.WithValue(ctx, stepKey{}, rec), look)
+	kept := look
+	kept.Endpoints = slices.Clone(look.Endpoints)
+	rec := d.r.begin(Step{Kind: Observation, Look: &kept}, textBytes(kept.Endpoints), nil)
+	obs, err := d.next.Observe(rec.context(ctx), look)
 	d.r.end(rec, err, nil, 0, obs)
 	return obs, err
 }
@@ -149,20 +154,27 @@ type record struct {
 	seg   *segment
 	step  Step    // without Calls while it runs
 	calls []*Call // while it runs
+	meter hns.Meter
 	bytes int
+	// shared is how much of bytes later steps share. It stays when the step goes.
+	shared int
 }
 
 // stepKey is where a context has the record of the step that calls are made for.
 type stepKey struct{}
 
+// context returns one whose calls are made for the step.
+func (rec *record) context(ctx context.Context) context.Context {
+	return hns.Metered(context.WithValue(ctx, stepKey{}, rec), &rec.meter)
+}
+
 // begin keeps a new step.
-func (r *Recorder) begin(kind string, events []Event, size int, obs *dataplane.Observation) *record {
+func (r *Recorder) begin(s Step, size int, obs *dataplane.Observation) *record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.number++
-	rec := &record{r: r, seg: r.is, step: Step{
-		Number: r.number, Kind: kind, Began: r.cfg.Now(), Running: true, Events: events, Observed: r.takeObservedLocked(obs),
-	}}
+	s.Number, s.Began, s.Running, s.Observed = r.number, r.cfg.Now(), true, r.takeObservedLocked(obs)
+	rec := &record{r: r, seg: r.is, step: s}
 	r.running = append(r.running, rec)
 	r.is.add(rec)
 	r.growLocked(rec, stepBytes+size)
@@ -196,7 +208,12 @@ func (r *Recorder) end(rec *record, err error, report *dataplane.Report, size in
 	}
 	s.Report = report
 	s.Calls, rec.calls = copied(rec.calls), nil
+	s.DLLCalls = rec.meter.Calls()
 	r.running = slices.DeleteFunc(r.running, func(o *record) bool { return o == rec })
+	if s.Kind == Observation && r.needlessLocked(rec, obs) {
+		r.dropLocked(rec)
+		return
+	}
 	if len(r.briefs) == keptBriefs {
 		r.briefs = slices.Delete(r.briefs, 0, 1)
 	}
@@ -228,7 +245,7 @@ func (rec *record) stepNow(now time.Time, most int) Step {
 	}
 	calls := rec.calls[max(0, len(rec.calls)-most):]
 	s.MoreCalls = len(rec.calls) - len(calls)
-	s.Took, s.Calls = now.Sub(s.Began), copied(calls)
+	s.Took, s.Calls, s.DLLCalls = now.Sub(s.Began), copied(calls), rec.meter.Calls()
 	for i := range s.Calls {
 		if c := &s.Calls[i]; c.Running {
 			c.Took = now.Sub(c.Began)
@@ -252,14 +269,14 @@ func (r *Recorder) Recording() Recording {
 	for _, rec := range kept {
 		steps = append(steps, rec.stepNow(now, len(rec.calls)))
 	}
-	number := r.number
+	number, dropped := r.number, r.dropped
 	r.mu.Unlock()
 
 	slices.SortStableFunc(steps, func(a, b Step) int { return cmp.Compare(a.Number, b.Number) })
 	steps = slices.CompactFunc(steps, func(a, b Step) bool { return a.Number == b.Number }) // one may be in both
 	return Recording{
 		Format: Format, Node: r.cfg.Node, Agent: r.cfg.Agent, Taken: now, Settings: r.cfg.Settings,
-		Start: begins.unpack(), Forgotten: number - uint64(len(steps)), Steps: steps,
+		Start: begins.unpack(), Forgotten: number - dropped - uint64(len(steps)), Steps: steps,
 	}
 }
 

@@ -243,6 +243,10 @@ func (o *owner) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
 	return []hns.Endpoint{e}, err
 }
 
+func (*owner) EndpointIDs(context.Context) ([]string, error) { return []string{"e"}, nil }
+
+func (*owner) Hold(context.Context, string) func() { return func() {} }
+
 func (*owner) GetEndpoint(_ context.Context, id string) (hns.Endpoint, error) {
 	return hns.Endpoint{ID: id, Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")},
 		Policies: []hns.EndpointPolicy{{Type: "T", Settings: []byte(`{"a":1}`)}}}, nil
@@ -266,6 +270,8 @@ func (s steps) ApplyDataplane(ctx context.Context, _ *dataplane.Transaction) (da
 func (s steps) Observe(ctx context.Context, _ dataplane.Look) (*dataplane.Observation, error) {
 	return &dataplane.Observation{}, s.apply(ctx)
 }
+
+func (s steps) NextLook() (dataplane.Look, time.Time) { return dataplane.Look{}, time.Time{} }
 
 // A call that hangs is what people look for: it is there while it hangs, with how
 // long it does.

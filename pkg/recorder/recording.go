@@ -16,12 +16,13 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// Format is the version of what a Recording is written as.
-const Format = 1
+// Format is the version of what a Recording is written as. Of format 1, which
+// has neither looks nor calls of the DLLs, all is read.
+const Format = 2
 
 // Recording is what was kept, oldest first.
 type Recording struct {
-	Format   int       `json:"format"`
+	Format   int       `json:"format"` // that it was written in
 	Node     string    `json:"node"`
 	Agent    string    `json:"agent"` // version of the program
 	Taken    time.Time `json:"taken"`
@@ -30,8 +31,9 @@ type Recording struct {
 	// and nothing was known. An Observation at the head may have begun before it:
 	// it was not handed in yet when the state was taken.
 	Start *dataplane.Dump `json:"start,omitempty"`
-	// Forgotten counts the steps that are not here. When it is not 0 and there is
-	// no Start, no steps are here either: the last ones were too large.
+	// Forgotten counts the steps that are not here, but for observations from which
+	// nothing followed. When it is not 0 and there is no Start, no steps are here
+	// either: the last ones were too large.
 	Forgotten uint64 `json:"forgotten"`
 	// Steps are in the order of their numbers. The last ones may be running.
 	Steps []Step `json:"steps"`
@@ -58,13 +60,15 @@ func NewSettings(network string, cfg dataplane.Config) Settings {
 // The kinds of steps.
 const (
 	Transaction = "transaction" // an ApplyDataplane
-	Observation = "observation" // an Observe, which may overlap with a transaction
+	// Observation is an Observe, which may overlap with a transaction. One that is
+	// over and found nothing new is not kept.
+	Observation = "observation"
 )
 
 // Step is one call of the dataplane.
 type Step struct {
 	// Number counts the steps of the process from 1, in the order in which they
-	// began.
+	// began, those included that are not kept.
 	Number uint64        `json:"number"`
 	Kind   string        `json:"kind"`
 	Began  time.Time     `json:"began"`
@@ -73,14 +77,24 @@ type Step struct {
 	// running as well.
 	Running bool    `json:"running,omitempty"`
 	Events  []Event `json:"events,omitempty"`
+	// Look is what an Observation was asked to read; nil for everything, in
+	// recordings that are older.
+	Look *dataplane.Look `json:"look,omitempty"`
+	// Again counts the observations after this one that failed as it did, with the
+	// same words. They are not kept.
+	Again int `json:"again,omitempty"`
 	// Observed is the number of the Observation that came in with a Transaction,
 	// 0 for none.
 	Observed uint64 `json:"observed,omitempty"`
 	Calls    []Call `json:"calls,omitempty"` // of HNS, in order
-	// MoreEvents and MoreCalls are how many Brief left out: the later events, the
-	// earlier calls.
-	MoreEvents int `json:"moreEvents,omitempty"`
-	MoreCalls  int `json:"moreCalls,omitempty"`
+	// DLLCalls is how many calls of the DLLs of HNS all that was, so far when it is
+	// running.
+	DLLCalls int `json:"dllCalls,omitempty"`
+	// MoreEvents, MoreCalls and MoreEndpoints are how many Brief left out: the later
+	// events, the earlier calls, the later endpoints of the Look.
+	MoreEvents    int `json:"moreEvents,omitempty"`
+	MoreCalls     int `json:"moreCalls,omitempty"`
+	MoreEndpoints int `json:"moreEndpoints,omitempty"`
 	// Report is the dataplane's own word; Error is the context's.
 	Report *dataplane.Report `json:"report,omitempty"`
 	Error  string            `json:"error,omitempty"`
@@ -130,8 +144,11 @@ type Call struct {
 	Took     time.Duration `json:"took"`
 	Running  bool          `json:"running,omitempty"`
 	Error    *Error        `json:"error,omitempty"`
-	// Count is the number of sets, ACLs or policies that were sent, or of sets or
-	// endpoints that were read.
+	// DLLCalls is how many calls of the DLLs of HNS it was, once it is over. The
+	// closing of a handle that calls share is one of the last of them.
+	DLLCalls int `json:"dllCalls,omitempty"`
+	// Count is the number of sets, ACLs or policies that were sent, or of sets,
+	// endpoints or GUIDs that were read.
 	Count int `json:"count,omitempty"`
 
 	// What was sent.
@@ -140,10 +157,11 @@ type Call struct {
 	Policies []hns.EndpointPolicy `json:"policies,omitempty"`
 	// What was read.
 	Network   *NetworkValue   `json:"network,omitempty"`
-	IDs       []string        `json:"ids,omitempty"` // GUIDs
+	IDs       []string        `json:"ids,omitempty"`     // of endpoints, GUIDs
+	SameIDs   bool            `json:"sameIds,omitempty"` // in the text of a recording only: IDs are as they were last read
 	Endpoints []EndpointValue `json:"endpoints,omitempty"`
 	// Cut: not all of it was kept; what is left out has a Count and a Digest, here
-	// for ACLs and policies that were sent.
+	// for ACLs and policies that were sent, and for IDs.
 	Cut    bool   `json:"cut,omitempty"`
 	Digest string `json:"digest,omitempty"`
 }

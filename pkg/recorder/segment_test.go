@@ -166,6 +166,8 @@ func (b *busy) Observe(ctx context.Context, _ dataplane.Look) (*dataplane.Observ
 	return &dataplane.Observation{}, nil
 }
 
+func (b *busy) NextLook() (dataplane.Look, time.Time) { return dataplane.Look{}, time.Time{} }
+
 func (b *busy) call(ctx context.Context) {
 	text := fmt.Sprint(b.rand.Uint64())
 	sets := []hns.SetPolicy{{ID: text, Values: slices.Repeat([]string{text}, b.rand.IntN(20))}}

@@ -60,6 +60,13 @@ func (s *seen) shorten(c *Call) {
 		}
 		c.Network = &n
 	}
+	if len(c.IDs) > 0 {
+		if slices.Equal(s.ids, c.IDs) {
+			c.IDs, c.SameIDs = nil, true
+		} else {
+			s.ids = c.IDs
+		}
+	}
 	c.Endpoints = slices.Clone(c.Endpoints)
 	for i, v := range c.Endpoints {
 		if was, ok := s.endpoints[v.ID]; ok && was.equal(v) {
@@ -106,8 +113,8 @@ func decode(dec *json.Decoder) (Recording, error) {
 		return Recording{}, err
 	}
 	rec := h.Recording
-	if rec.Format != Format {
-		return rec, fmt.Errorf("its format is %d, this program reads %d", rec.Format, Format)
+	if rec.Format < 1 || rec.Format > Format {
+		return rec, fmt.Errorf("its format is %d, this program reads 1 to %d", rec.Format, Format)
 	}
 	last := newSeen()
 	for dec.More() {
@@ -137,6 +144,9 @@ func decode(dec *json.Decoder) (Recording, error) {
 func (s *Step) complete(last *seen) error {
 	if s.Kind != Transaction && s.Kind != Observation {
 		return fmt.Errorf("kind %q", s.Kind)
+	}
+	if s.Look != nil && s.Kind != Observation {
+		return errors.New("a look that is no observation")
 	}
 	for i, e := range s.Events {
 		if !e.complete() {
@@ -182,6 +192,14 @@ func (s *seen) restore(c *Call) error {
 			}
 			s.sets[v.ID] = c.Network.Sets[i]
 		}
+	}
+	switch {
+	case c.SameIDs && s.ids == nil:
+		return errors.New("GUIDs were not read before")
+	case c.SameIDs:
+		c.IDs, c.SameIDs = s.ids, false
+	case len(c.IDs) > 0:
+		s.ids = c.IDs
 	}
 	for i, v := range c.Endpoints {
 		was, ok := s.endpoints[v.ID]

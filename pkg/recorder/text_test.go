@@ -34,8 +34,9 @@ func full(t testing.TB) Recording {
 		Steps: []Step{
 			{Number: 7, Kind: Observation, Began: at, Took: time.Second, Calls: []Call{
 				{Op: hns.OpNetworkGet, Began: at, Count: 2, Cut: true, Network: &NetworkValue{ID: "n", Name: "azure", Sets: []SetValue{set, cut}}},
+				{Op: hns.OpEndpointIDs, Began: at, Count: 2, DLLCalls: 2, IDs: []string{"e", "f"}},
 				{Op: hns.OpEndpointList, Began: at, Count: 2, Cut: true, Endpoints: []EndpointValue{endpoint, gone}},
-			}},
+			}, Look: &dataplane.Look{Enumerate: true, Sets: true, Endpoints: []string{"e"}, All: true}, Again: 3, DLLCalls: 9},
 			{Number: 8, Kind: Transaction, Began: at, Observed: 7, Report: &dataplane.Report{Generation: 1}, Events: []Event{
 				{Kind: KindPod, Operation: Set, Object: "x/web", Pod: &web},
 				{Kind: KindNamespace, Operation: Set, Object: "x", Namespace: &dataplane.Namespace{Name: "x"}},
@@ -43,6 +44,9 @@ func full(t testing.TB) Recording {
 				{Kind: KindPolicy, Operation: Delete, Object: "x/q"},
 				{Kind: KindNode, Operation: Set, NodeAddrs: []netip.Addr{web.Addr}},
 			}, Calls: []Call{
+				{Op: hns.OpEndpointIDs, Began: at, Count: 2, IDs: []string{"e", "f"}},
+				{Op: hns.OpEndpointIDs, Began: at, Count: 1, IDs: []string{"f"}},
+				{Op: hns.OpEndpointIDs, Began: at, Count: 300, Cut: true, Digest: "d"},
 				{Op: hns.OpNetworkGet, Began: at, Network: &NetworkValue{ID: "n", Name: "azure", Sets: []SetValue{set, cut}}},
 				{Op: hns.OpEndpointGet, Endpoint: "e", Began: at, Endpoints: []EndpointValue{endpoint}},
 				{Op: hns.OpSets(hns.Add), Began: at, Sets: []SetValue{set, set}},
@@ -69,6 +73,7 @@ func TestText(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{})))
 	require.Equal(t, 3, strings.Count(text, `"same":true`), "what is as it was is written once")
+	require.Equal(t, 1, strings.Count(text, `"sameIds":true`))
 	require.Equal(t, 3, strings.Count(text, "\n"))
 	require.Empty(t, cmp.Diff(full(t), want, cmpopts.EquateComparable(netip.Addr{})), "writing changes nothing")
 
@@ -86,10 +91,10 @@ func TestDecodeRefuses(t *testing.T) {
 		"nothing":           {"", "EOF"},
 		"text":              {"no recording", "invalid character"},
 		"a dump":            {`{"NodeName":"n"}`, "unknown field"},
-		"another format":    {`{"format":2}`, "its format is 2, this program reads 1"},
+		"another format":    {`{"format":3}`, "its format is 3, this program reads 1 to 2"},
 		"half a step":       {text[:len(text)-9], "step 2: unexpected EOF"},
 		"a step less":       {lines[0] + lines[1], "it says that it has 2 steps, and has 1"},
-		"another order":     {lines[0] + lines[2] + lines[1], "step 8: call 0: set \"s\" was not read before"},
+		"another order":     {lines[0] + lines[2] + lines[1], "step 8: call 0: GUIDs were not read before"},
 		"a step twice":      {lines[0] + lines[1] + lines[1], "step 7 comes behind step 7"},
 		"something behind":  {text + "]", "after step 2"},
 		"no kind":           {head + `{"number":1}`, `step 1: kind ""`},
@@ -97,6 +102,9 @@ func TestDecodeRefuses(t *testing.T) {
 		"a deleted pod":     {head + step + `"events":[{"kind":"pod","operation":"delete","pod":{}}]}`, "event 0 is not whole"},
 		"an unknown event":  {head + step + `"events":[{"kind":"node","operation":"delete"}]}`, "event 0 is not whole"},
 		"another kind":      {head + step + `"events":[{"kind":"job","operation":"delete"}]}`, "event 0 is not whole"},
+		"a look":            {head + step + `"look":{"all":true}}`, "a look that is no observation"},
+		"GUIDs as they were": {head + step + `"calls":[{"sameIds":true}]}`,
+			`call 0: GUIDs were not read before`},
 		"an endpoint as it was": {head + step + `"calls":[{"endpoints":[{"id":"e","same":true}]}]}`,
 			`call 0: endpoint "e" was not read before`},
 	} {

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -44,7 +45,7 @@ func transaction(events []recorder.Event) *dataplane.Transaction {
 // came says what came in with a step: "2 pods, 1 policy".
 func came(s *recorder.Step) string {
 	if s.Kind == recorder.Observation {
-		return "reading HNS"
+		return looked(s)
 	}
 	var parts []string
 	for _, kind := range []string{recorder.KindPod, recorder.KindPolicy, recorder.KindNamespace, recorder.KindNode} {
@@ -69,4 +70,34 @@ func came(s *recorder.Step) string {
 		return "nothing, a retry"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// looked says what an observation was asked to read: "reading GUIDs, ep-1".
+func looked(s *recorder.Step) string {
+	text := "reading "
+	switch look := lookOf(s); {
+	case look.Enumerate && look.Sets && look.All:
+		text += "HNS"
+	default:
+		var parts []string
+		if look.Enumerate {
+			parts = append(parts, "GUIDs")
+		}
+		if look.Sets {
+			parts = append(parts, "sets")
+		}
+		switch n := len(look.Endpoints); {
+		case look.All:
+			parts = append(parts, "all endpoints")
+		case n == 1:
+			parts = append(parts, look.Endpoints[0])
+		case n > 1:
+			parts = append(parts, count(n, "endpoint"))
+		}
+		text += cmp.Or(strings.Join(parts, ", "), "nothing")
+	}
+	if s.Again > 0 {
+		text += fmt.Sprintf(", failed %s more", count(s.Again, "time"))
+	}
+	return text
 }

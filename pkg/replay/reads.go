@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -52,25 +53,65 @@ func (p *player) read(l *lane, r *recorder.Call) answer {
 	if r.Error != nil {
 		return answer{err: p.readFailed(l, r)}
 	}
-	if r.Op == hns.OpNetworkGet {
+	switch r.Op {
+	case hns.OpNetworkGet:
 		return answer{network: p.sawNetwork(l, r)}
+	case hns.OpEndpointIDs:
+		return answer{ids: p.enumerated(l, r)}
 	}
 	out := answer{endpoints: []hns.Endpoint{}}
 	for _, v := range r.Endpoints {
 		out.endpoints = append(out.endpoints, p.sawEndpoint(l, r, v))
 	}
 	if r.Op == hns.OpEndpointList {
-		p.listed(l, out.endpoints)
+		seen := map[string]bool{}
+		for _, e := range out.endpoints {
+			seen[e.ID] = true
+		}
+		p.lacks(l, seen)
 	}
 	return out
 }
 
-// readFailed takes a read that failed. An endpoint that is gone is the CNI's
-// doing.
+// enumerated takes which endpoints there are, and returns their GUIDs. Of too
+// many to be kept it is those that the world has; nobody knows whether that is
+// all, so what follows from them is no difference.
+func (p *player) enumerated(l *lane, r *recorder.Call) []string {
+	w := p.world
+	if r.Cut {
+		ids := w.ids()
+		l.unsure = l.unsure || len(ids) != r.Count || recorder.DigestValues(ids) != r.Digest
+		return ids
+	}
+	seen := map[string]bool{}
+	var moved []subject
+	for _, id := range r.IDs {
+		seen[id] = true
+		if _, ours := w.endpoints[id]; !ours {
+			w.strange[id] = true
+		} else if w.absent[id] {
+			delete(w.absent, id)
+			l.out.Others++
+			moved = append(moved, subject{endpoint: id})
+		}
+	}
+	maps.DeleteFunc(w.strange, func(id string, _ bool) bool { return !seen[id] })
+	w.sync(moved)
+	p.lacks(l, seen)
+	return r.IDs
+}
+
+// readFailed takes a read that failed. An endpoint that is gone, or belongs to
+// somebody else by now, is the CNI's doing.
 func (p *player) readFailed(l *lane, r *recorder.Call) error {
 	err := rebuilt(r.Error)
 	if r.Op == hns.OpEndpointGet && hns.EndpointGone(err) {
 		p.gone(l, r.Endpoint)
+		return err
+	}
+	if r.Op == hns.OpEndpointGet && errors.Is(err, hns.ErrElsewhere) {
+		p.gone(l, r.Endpoint)
+		p.world.strange[r.Endpoint] = true
 		return err
 	}
 	p.unread(l, r)
@@ -90,16 +131,14 @@ func (p *player) gone(l *lane, id string) {
 	}
 	delete(p.world.endpoints, id)
 	delete(p.world.absent, id)
+	delete(p.world.strange, id)
 	p.world.settled(s)
 	p.world.sync([]subject{s})
 }
 
-// listed takes which endpoints a listing lacks: they are not attached.
-func (p *player) listed(l *lane, eps []hns.Endpoint) {
-	seen := map[string]bool{}
-	for _, e := range eps {
-		seen[e.ID] = true
-	}
+// lacks takes which endpoints a listing or an enumeration lacks: they are not
+// attached.
+func (p *player) lacks(l *lane, seen map[string]bool) {
 	var moved []subject
 	for _, id := range sorted(p.world.endpoints) {
 		if !seen[id] && !p.world.absent[id] {
@@ -256,6 +295,7 @@ func (p *player) sawEndpoint(l *lane, r *recorder.Call, v recorder.EndpointValue
 		l.out.Others++
 	}
 	w.endpoints[v.ID] = is
+	delete(w.strange, v.ID)
 	if r.Op == hns.OpEndpointList { // in another state it can be read, too
 		delete(w.absent, v.ID)
 	}

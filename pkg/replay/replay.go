@@ -35,7 +35,7 @@ func Replay(ctx context.Context, rec recorder.Recording, o Options) (*Result, er
 		rec: &rec, world: newWorld(), detail: o.Detail,
 		observed: map[uint64]*dataplane.Observation{},
 		result: &Result{
-			Node: rec.Node, Agent: rec.Agent, Taken: rec.Taken, Start: rec.Start == nil,
+			Node: rec.Node, Agent: rec.Agent, Taken: rec.Taken, Start: rec.Start == nil, Older: rec.Format < recorder.Format,
 			Steps: make([]Step, len(rec.Steps)), Final: []Finding{},
 		},
 	}
@@ -53,8 +53,14 @@ func Replay(ctx context.Context, rec recorder.Recording, o Options) (*Result, er
 			l.stop()
 		}
 	}()
-	p.survive(func() { p.play(ctx) })
-	if o.Dump != nil && p.result.Stopped == "" {
+	p.survive(func() {
+		if p.result.Older {
+			p.describe(ctx)
+		} else {
+			p.play(ctx)
+		}
+	})
+	if o.Dump != nil && p.result.Stopped == "" && !p.result.Older {
 		p.result.Final = p.final(*o.Dump)
 	}
 	p.sum()
@@ -86,6 +92,9 @@ func (p *player) begin() error {
 		return fmt.Errorf("%w: %w", ErrRecording, err)
 	}
 	p.world.fill(*start, view)
+	if p.result.Older {
+		return nil
+	}
 	return p.restore(*start, view)
 }
 
@@ -220,7 +229,7 @@ func (p *player) observe(ctx context.Context) {
 	dp := p.dp
 	next, stop := iter.Pull(func(yield func(struct{}) bool) {
 		l.turn = func() bool { return !l.over && yield(struct{}{}) }
-		obs, err := dp.Observe(ctx, dataplane.Everything())
+		obs, err := dp.Observe(ctx, lookOf(s))
 		if err == nil && dp == p.dp {
 			p.observed[s.Number] = obs
 		}
@@ -231,24 +240,35 @@ func (p *player) observe(ctx context.Context) {
 	p.resume(ctx, l)
 }
 
+// lookOf is what an observation was asked to read.
+func lookOf(s *recorder.Step) dataplane.Look {
+	if s.Look == nil {
+		return dataplane.Everything()
+	}
+	look := *s.Look
+	look.Endpoints = slices.Clone(look.Endpoints)
+	return look
+}
+
 // outdated reports whether an observation that began before the first state may
 // have been followed by a transaction that is not in the recording.
 func (p *player) outdated(at int) bool {
-	began := p.rec.Steps[at].Began
-	if began.After(p.rec.Start.Time) {
-		return false
-	}
-	for ; at+1 < len(p.rec.Steps) && p.rec.Steps[at].Kind == recorder.Observation; at++ {
-		if p.rec.Steps[at+1].Number != p.rec.Steps[at].Number+1 {
-			return true
-		}
-	}
-	reports := p.rec.Start.Reports
-	if len(reports) == 0 {
+	began, reports := p.rec.Steps[at].Began, p.rec.Start.Reports
+	if began.After(p.rec.Start.Time) || len(reports) == 0 {
 		return false
 	}
 	last := reports[len(reports)-1]
-	return last.Started.Add(last.Took).After(began)
+	switch ended := last.Started.Add(last.Took); {
+	case ended.Equal(began): // which came first tell the numbers
+		for ; at+1 < len(p.rec.Steps) && p.rec.Steps[at].Kind == recorder.Observation; at++ {
+			if p.rec.Steps[at+1].Number != p.rec.Steps[at].Number+1 {
+				return true
+			}
+		}
+		return false
+	default:
+		return ended.After(began)
+	}
 }
 
 // resume plays the next call of an observation.
@@ -273,15 +293,23 @@ func (p *player) handIn(ctx context.Context, l *lane, tx *dataplane.Transaction)
 			break
 		}
 	}
-	obs := p.observed[l.step.Observed]
+	obs, played := p.observed[l.step.Observed]
 	delete(p.observed, l.step.Observed)
-	if obs == nil {
+	switch {
+	case obs != nil:
+		p.blind = false
+		tx.SetObservation(obs)
+	case played:
+		f := Finding{Kind: Build, Text: fmt.Sprintf("this build finds nothing new in what step %d read", l.step.Observed)}
+		if p.loose {
+			f.Kind = Note
+		}
+		p.found(l, nil, f)
+		l.unsure = true
+	default:
 		p.loose, p.blind, l.unsure = true, true, true
 		p.found(l, nil, Finding{Kind: Note, Text: fmt.Sprintf("the observation of step %d is not handed in: it is not in the recording as a whole", l.step.Observed)})
-		return
 	}
-	p.blind = false
-	tx.SetObservation(obs)
 }
 
 // land plays an observation to its end.

@@ -13,7 +13,10 @@ type Result struct {
 	Taken time.Time `json:"taken"`
 	Began time.Time `json:"began"` // of the first step; zero without steps
 	// Start is false when the recording begins with a dump.
-	Start bool   `json:"start"`
+	Start bool `json:"start"`
+	// Older: an older build recorded it, which read HNS in another way. Nothing is
+	// said of what this build would do.
+	Older bool   `json:"older,omitempty"`
 	Steps []Step `json:"steps"`
 	// Final are those of the state after the last step against a dump.
 	Final []Finding `json:"final"`
@@ -33,6 +36,9 @@ type Step struct {
 	Took   time.Duration `json:"took"`
 	Came   string        `json:"came"` // what came in, in words
 	Calls  []Call        `json:"calls"`
+	// DLLCalls is how many calls of the DLLs of HNS they were; 0 in recordings that
+	// are older.
+	DLLCalls int `json:"dllCalls,omitempty"`
 	// Others counts what others changed of their own: endpoints that came or went,
 	// and their policies.
 	Others   int       `json:"others,omitempty"`
@@ -45,7 +51,8 @@ type Step struct {
 type Call struct {
 	Op       string        `json:"op"`
 	Endpoint string        `json:"endpoint,omitempty"`
-	Count    int           `json:"count"` // of sets, rules or endpoints
+	Count    int           `json:"count"` // of sets, rules, endpoints or GUIDs
+	DLLCalls int           `json:"dllCalls,omitempty"`
 	Took     time.Duration `json:"took"`
 	Error    string        `json:"error,omitempty"`
 }

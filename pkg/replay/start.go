@@ -63,8 +63,8 @@ func check(rec recorder.Recording) error {
 		return fmt.Errorf("%w: %s", ErrRecording, fmt.Sprintf(format, args...))
 	}
 	switch s := rec.Settings; {
-	case rec.Format != recorder.Format:
-		return wrong("its format is %d, this build reads %d", rec.Format, recorder.Format)
+	case rec.Format < 1 || rec.Format > recorder.Format:
+		return wrong("its format is %d, this build reads 1 to %d", rec.Format, recorder.Format)
 	case s.MaxRepairs < 0 || s.MaxBatchedACLs < 0 || s.GracePeriod < 0:
 		return wrong("a setting is negative")
 	case rec.Start == nil && rec.Forgotten > 0:
@@ -113,10 +113,10 @@ func checkStep(s recorder.Step) error {
 func newStep(s *recorder.Step, began time.Time) Step {
 	out := Step{
 		Number: s.Number, Kind: s.Kind, Offset: s.Began.Sub(began), Took: s.Took,
-		Came: came(s), Calls: make([]Call, len(s.Calls)), Findings: []Finding{},
+		Came: came(s), DLLCalls: s.DLLCalls, Calls: make([]Call, len(s.Calls)), Findings: []Finding{},
 	}
 	for i, c := range s.Calls {
-		out.Calls[i] = Call{Op: c.Op, Endpoint: c.Endpoint, Count: c.Count, Took: c.Took}
+		out.Calls[i] = Call{Op: c.Op, Endpoint: c.Endpoint, Count: c.Count, DLLCalls: c.DLLCalls, Took: c.Took}
 		if c.Error != nil {
 			out.Calls[i].Error = c.Error.Message
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/recorder"
 )
@@ -36,6 +37,9 @@ func (r *Result) WriteText(w io.Writer, v View) error {
 		b.Line(0, "it begins with the start of the process")
 	} else {
 		b.Line(0, "it begins with a dump, which does not have everything: what may follow from that is a note")
+	}
+	if r.Older {
+		b.Line(0, "recorded by an older build, which read HNS in another way: what this build would do is not compared")
 	}
 	for _, s := range r.Steps {
 		if !v.shows(s.Number) {
@@ -121,6 +125,9 @@ func (s *Step) calls() string {
 	if failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d failed", failed))
 	}
+	if s.DLLCalls > 0 {
+		parts = append(parts, count(s.DLLCalls, "DLL call"))
+	}
 	return cmp.Or(strings.Join(parts, ", "), "no call")
 }
 
@@ -133,7 +140,7 @@ func (s *Step) writeCalls(b *printable.Page, v View) {
 		if c.Endpoint != "" {
 			what += " " + c.Endpoint
 		}
-		b.Line(2, "call %d  %s (%d)  %s  %s", i+1, what, c.Count, seconds(c.Took), c.Error)
+		b.Line(2, "call %d  %s (%d)  %s  %s  %s", i+1, what, c.Count, seconds(c.Took), count(c.DLLCalls, "DLL call"), c.Error)
 	}
 	if s.Others > 0 {
 		b.Line(2, "others changed their own: %s", count(s.Others, "endpoint"))
@@ -247,6 +254,13 @@ func arguments(c recorder.Call) []string {
 		for _, s := range c.Network.Sets {
 			set(s)
 		}
+	}
+	if c.Op == hns.OpEndpointIDs && c.Error == nil && !c.Running {
+		ids := strings.Join(c.IDs, " ")
+		if c.Cut {
+			ids = count(c.Count, "GUID") + ", not kept"
+		}
+		out = append(out, "endpoints: "+ids)
 	}
 	out = append(out, rules(c.ACLs)...)
 	for _, p := range c.Policies {

@@ -24,7 +24,8 @@ type world struct {
 	network   hns.Network // without its sets
 	sets      map[string]hns.SetPolicy
 	endpoints map[string]hns.Endpoint
-	absent    map[string]bool   // endpoints that the last listing lacked
+	absent    map[string]bool   // endpoints that the last listing or enumeration lacked
+	strange   map[string]bool   // enumerated and not ours, as far as is known
 	names     map[string]string // of sets, also of those that are gone
 	setsRead  bool              // before, what is there is nobody's fault
 	// vague is what a dump does not know, or only some of it: the first read of it
@@ -60,7 +61,7 @@ type write struct {
 
 func newWorld() *world {
 	return &world{
-		sets: map[string]hns.SetPolicy{}, endpoints: map[string]hns.Endpoint{}, absent: map[string]bool{},
+		sets: map[string]hns.SetPolicy{}, endpoints: map[string]hns.Endpoint{}, absent: map[string]bool{}, strange: map[string]bool{},
 		vague: map[subject]bool{}, partial: map[string]bool{}, doubts: map[subject][]doubt{}, wrote: map[subject]write{},
 		versions: map[string]map[hns.Version]hns.Endpoint{}, names: map[string]string{},
 		judge: hnssim.New(hnssim.Options{}), judged: map[string]hns.SetPolicy{},
@@ -131,12 +132,28 @@ func (w *world) read(a asked) (out answer) {
 				out.endpoints = append(out.endpoints, w.endpoints[id])
 			}
 		}
+	case hns.OpEndpointIDs:
+		out.ids = w.ids()
 	default:
 		e, ok := w.endpoints[a.endpoint]
-		if !ok {
+		switch {
+		case w.strange[a.endpoint]:
+			out.err = &hns.OpError{Op: a.op, Kind: hns.KindEndpoint, ID: a.endpoint, Err: hns.ErrElsewhere}
+		case !ok:
 			out.err = &hns.OpError{Op: a.op, Kind: hns.KindEndpoint, ID: a.endpoint, Err: hns.ErrNotFound}
 		}
 		out.endpoints = []hns.Endpoint{e}
+	}
+	return out
+}
+
+// ids are the GUIDs that an enumeration has.
+func (w *world) ids() []string {
+	out := slices.DeleteFunc(sorted(w.endpoints), func(id string) bool { return w.absent[id] })
+	for _, id := range sorted(w.strange) {
+		if _, ours := w.endpoints[id]; !ours {
+			out = append(out, id)
+		}
 	}
 	return out
 }
@@ -340,6 +357,9 @@ func (w *world) fork() *hnssim.Sim {
 	f.sets, f.endpoints, f.absent = w.sets, w.endpoints, w.absent
 	f.judge = hnssim.New(hnssim.Options{Network: w.network.Name, ID: w.network.ID})
 	f.sync(w.all())
+	for _, id := range sorted(w.strange) {
+		_ = f.judge.CreateEndpoint(hnssim.NewEndpoint{ID: id, Remote: true}) // or it is there as one of ours
+	}
 	return f.judge
 }
 
@@ -412,7 +432,7 @@ func class(err error) error {
 }
 
 var classes = []error{
-	hns.ErrNotFound, hns.ErrAlreadyExists, hns.ErrInUse, hns.ErrConflict, hns.ErrInvalid, hns.ErrUnavailable,
+	hns.ErrNotFound, hns.ErrAlreadyExists, hns.ErrInUse, hns.ErrConflict, hns.ErrInvalid, hns.ErrElsewhere, hns.ErrUnlisted, hns.ErrUnavailable,
 }
 
 // sorted returns the keys of a map in order.

@@ -23,4 +23,22 @@ func TestContract(t *testing.T) {
 		hnstest.Run(t, func(*testing.T) (hns.Client, hnstest.Fixture) { return sim, fixture })
 		require.Equal(t, empty, sim.Dump(), "the suite takes away what it made")
 	})
+	t.Run("odd where it does not matter", func(t *testing.T) {
+		hnstest.Run(t, func(*testing.T) (hns.Client, hnstest.Fixture) {
+			sim := hnssim.New(hnssim.Options{Personality: hnssim.Personality{
+				Spelling:  hnssim.Spelling{Extra: true, NoProtocol: true},
+				Endpoints: hnssim.EndpointHabits{Others: true},
+			}})
+			return sim, &onsim.CNI{Sim: sim}
+		})
+	})
+	t.Run("after a personality was lifted", func(t *testing.T) {
+		for seed := range uint64(10) {
+			sim := hnssim.New(hnssim.Options{Personality: hnssim.DrawPersonality(seed)})
+			fixture := &onsim.CNI{Sim: sim}
+			fixture.CreateEndpoint(t, hnstest.Endpoint{})
+			sim.SetPersonality(hnssim.Personality{})
+			hnstest.Run(t, func(*testing.T) (hns.Client, hnstest.Fixture) { return sim, fixture })
+		}
+	})
 }

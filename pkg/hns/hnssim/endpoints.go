@@ -65,6 +65,7 @@ type endpoint struct {
 	remote   bool
 	network  string
 	policies []policy // changed by setPolicies only
+	twin     string   // GUID of another one that goes with it, or empty
 }
 
 // setPolicies replaces the policies and moves the references to sets along.
@@ -107,7 +108,7 @@ func (s *Sim) CreateEndpoint(n NewEndpoint) error {
 	}
 	policies := n.Policies
 	if policies == nil {
-		policies = s.foreign
+		policies = s.defaults()
 	}
 	switch {
 	case n.ID == "":
@@ -123,6 +124,7 @@ func (s *Sim) CreateEndpoint(n NewEndpoint) error {
 	}
 	e.setPolicies(next)
 	s.endpoints[n.ID] = e
+	s.born(e)
 	s.wrote("CreateEndpoint", n.ID)
 	return nil
 }
@@ -130,8 +132,12 @@ func (s *Sim) CreateEndpoint(n NewEndpoint) error {
 // DeleteEndpoint deletes an endpoint with its policies.
 func (s *Sim) DeleteEndpoint(id string) error {
 	return s.change("DeleteEndpoint", id, func(e *endpoint) *refused {
-		e.setPolicies(nil)
-		delete(s.endpoints, id)
+		for _, gone := range []*endpoint{e, s.endpoints[e.twin]} {
+			if gone != nil {
+				gone.setPolicies(nil)
+				delete(s.endpoints, gone.id)
+			}
+		}
 		return nil
 	})
 }
@@ -140,6 +146,9 @@ func (s *Sim) DeleteEndpoint(id string) error {
 func (s *Sim) SetState(id string, state EndpointState) error {
 	return s.change("SetState", id, func(e *endpoint) *refused {
 		e.state = state
+		if twin := s.endpoints[e.twin]; twin != nil {
+			twin.state = state
+		}
 		return nil
 	})
 }
@@ -208,7 +217,7 @@ func (s *Sim) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
 		for _, id := range slices.Sorted(maps.Keys(s.endpoints)) {
 			e := s.endpoints[id]
 			if e.state.attached() && !e.remote && e.network == s.network {
-				out = append(out, hns.Endpoint{ID: id, Addrs: slices.Clone(e.addrs), Policies: e.read()})
+				out = append(out, s.shown(e))
 			}
 		}
 		return nil
@@ -223,9 +232,9 @@ func (s *Sim) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
 func (s *Sim) EndpointIDs(ctx context.Context) ([]string, error) {
 	var out []string
 	err := s.call(ctx, &Call{Op: hns.OpEndpointIDs, Target: s.network}, func(bool) error {
-		for _, id := range slices.Sorted(maps.Keys(s.endpoints)) {
-			if e := s.endpoints[id]; e.state.attached() && e.network == s.network {
-				out = append(out, id)
+		for _, e := range s.enumerated() {
+			if e.state.attached() && (e.network == s.network || s.odd != nil && s.odd.Endpoints.Others) {
+				out = append(out, s.odd.guid(e.id))
 			}
 		}
 		return nil
@@ -249,15 +258,20 @@ func (s *Sim) QueryEndpoint(ctx context.Context, id string) (hns.Endpoint, error
 
 func (s *Sim) get(ctx context.Context, id string, any bool) (hns.Endpoint, error) {
 	var out hns.Endpoint
-	err := s.call(ctx, &Call{Op: hns.OpEndpointGet, Target: id}, func(bool) error {
-		e := s.endpoints[id]
+	c := &Call{Op: hns.OpEndpointGet, Target: s.target(id)}
+	err := s.call(ctx, c, func(bool) error {
+		e := s.find(id)
+		if e == nil {
+			return s.coded(endpointMissing.of(id)).in(hns.OpEndpointGet, id)
+		}
+		err := s.unread(c, e)
 		switch {
-		case e == nil:
-			return endpointMissing.of(id).in(hns.OpEndpointGet, id)
+		case err != nil:
+			return err
 		case !any && (e.remote || e.network != s.network):
 			return &hns.OpError{Op: hns.OpEndpointGet, Kind: hns.KindEndpoint, ID: id, Err: hns.ErrElsewhere}
 		}
-		out = hns.Endpoint{ID: id, Addrs: slices.Clone(e.addrs), Policies: e.read()}
+		out = s.shown(e)
 		return nil
 	})
 	if err != nil {
@@ -269,13 +283,14 @@ func (s *Sim) get(ctx context.Context, id string, any bool) (hns.Endpoint, error
 // AddACLs implements hns.Client.
 func (s *Sim) AddACLs(ctx context.Context, id string, acls []hns.ACL) error {
 	acls = slices.Clone(acls)
-	return s.call(ctx, &Call{Op: hns.OpACLAdd, Target: id, ACLs: acls}, func(half bool) error {
+	c := &Call{Op: hns.OpACLAdd, Target: s.target(id), ACLs: acls}
+	return s.call(ctx, c, func(half bool) error {
 		e, r := s.writable(id)
 		if r == nil && len(acls) == 0 {
 			r = emptyRequest.of(string(hns.Add))
 		}
 		added := make([]policy, len(acls))
-		for i, a := range acls {
+		for i, a := range s.plainRules(acls) {
 			if r != nil {
 				break
 			}
@@ -284,8 +299,11 @@ func (s *Sim) AddACLs(ctx context.Context, id string, acls []hns.ACL) error {
 				added[i] = policy{read: normalised(found.ACL), rule: found}
 			}
 		}
+		if r == nil {
+			r = s.mindsRules(nil, slices.Concat(e.policies, added), len(e.policies), c.Bytes)
+		}
 		if r != nil {
-			return r.inACLs(hns.OpACLAdd, id, acls)
+			return s.coded(r).inACLs(hns.OpACLAdd, id, acls)
 		}
 		if half {
 			added = added[:len(added)/2]
@@ -299,15 +317,19 @@ func (s *Sim) AddACLs(ctx context.Context, id string, acls []hns.ACL) error {
 // ReplacePolicies implements hns.Client.
 func (s *Sim) ReplacePolicies(ctx context.Context, id string, policies []hns.EndpointPolicy) error {
 	policies = clonePolicies(policies)
-	return s.call(ctx, &Call{Op: hns.OpACLUpdate, Target: id, Policies: policies}, func(half bool) error {
+	c := &Call{Op: hns.OpACLUpdate, Target: s.target(id), Policies: policies}
+	return s.call(ctx, c, func(half bool) error {
 		e, r := s.writable(id)
 		var next []policy
 		if r == nil {
-			next, r = s.readPolicies(e, policies)
+			next, r = s.readPolicies(e, s.plainPolicies(e, policies))
+		}
+		if r == nil {
+			r = s.mindsRules(policies, next, 0, c.Bytes)
 		}
 		if r != nil {
 			ours, _ := hns.Endpoint{Policies: policies}.Split()
-			return r.inACLs(hns.OpACLUpdate, id, ours)
+			return s.coded(r).inACLs(hns.OpACLUpdate, id, ours)
 		}
 		if half {
 			next = next[:len(next)/2]
@@ -320,7 +342,7 @@ func (s *Sim) ReplacePolicies(ctx context.Context, id string, policies []hns.End
 
 // writable finds the endpoint of a write; s.mu must be held.
 func (s *Sim) writable(id string) (*endpoint, *refused) {
-	e := s.endpoints[id]
+	e := s.find(id)
 	switch {
 	case e == nil:
 		return nil, endpointMissing.of(id)
@@ -371,7 +393,7 @@ func (s *Sim) lookup(e *endpoint) lookup {
 // inACLs returns the error of a write of ACLs to an endpoint.
 func (r *refused) inACLs(op, endpoint string, acls []hns.ACL) error {
 	var ids []string
-	switch refusals[r.reason].kind {
+	switch r.kind(op) {
 	case hns.KindSet:
 		for _, a := range acls {
 			ids = append(ids, a.SetIDs()...)

@@ -1,6 +1,7 @@
 package hnssim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -29,6 +30,8 @@ type Fault struct {
 	Times  int    // how many matching calls in a row; 0: one, -1: all
 	Mode   Mode
 	Err    error // the class, or a whole *hns.OpError; nil: hns.ErrUnavailable
+	// Code is the HRESULT of an answer, in place of Err; the class follows from it.
+	Code uint32
 	// Delay is what the call takes before anything happens. When the caller
 	// gives up earlier, HNS carries on all the same, and the reply is lost.
 	Delay time.Duration
@@ -103,14 +106,20 @@ func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) er
 		return err
 	}
 	s.mu.Lock()
-	f := s.due(c)
-	if f == nil {
+	f, latency := s.due(c), s.latency(c)
+	if f == nil && latency == 0 {
 		defer s.mu.Unlock()
-		return do(false)
+		return s.oddly(c, do)
 	}
 	restarted := s.restarted
 	s.mu.Unlock()
 
+	if f == nil {
+		gaveUp := wait(ctx, c, latency)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return cmp.Or(gaveUp, s.oddly(c, do))
+	}
 	if f.Mode == Hang {
 		select {
 		case <-ctx.Done():
@@ -119,12 +128,11 @@ func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) er
 			return c.fail(fmt.Errorf("%w: the service restarted", hns.ErrUnavailable))
 		}
 	}
-	gaveUp := wait(ctx, c, f.Delay)
-	err := f.Err
-	if err == nil {
-		err = hns.ErrUnavailable
+	gaveUp := wait(ctx, c, latency+f.Delay)
+	err := c.fail(cmp.Or(f.Err, hns.ErrUnavailable))
+	if f.Code != 0 {
+		err = c.failed(f.Code)
 	}
-	err = c.fail(err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch f.Mode {

@@ -8,6 +8,7 @@ import (
 
 // Hold implements hns.Client.
 func (s *Sim) Hold(ctx context.Context, endpoint string) func() {
+	endpoint = s.target(endpoint)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, held := s.held[endpoint]; held {

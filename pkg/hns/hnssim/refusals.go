@@ -1,6 +1,7 @@
 package hnssim
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -127,27 +128,26 @@ func (r reason) of(what string) *refused { return &refused{reason: r, what: what
 type refused struct {
 	reason reason
 	what   string
+	code   uint32 // 0: that of the reason
 }
 
 // Error implements error.
 func (r *refused) Error() string {
-	f := refusals[r.reason]
-	return fmt.Sprintf("%v: %s: %s", f.class, f.text, r.what)
+	return fmt.Sprintf("%v: %s: %s", r.class(), refusals[r.reason].text, r.what)
 }
 
 // Unwrap returns the class.
-func (r *refused) Unwrap() error { return refusals[r.reason].class }
+func (r *refused) Unwrap() error { return r.class() }
 
 // in returns the error of the call op. HNS answers with a code and never says
 // which of several objects it means, so neither does the ID; the text does, for
 // whoever reads a failed test.
 func (r *refused) in(op string, ids ...string) error {
-	f := refusals[r.reason]
 	id := ""
 	if len(ids) == 1 {
 		id = ids[0]
 	} else if len(ids) > 1 {
 		id = fmt.Sprintf("one of %d", len(ids))
 	}
-	return &hns.OpError{Op: op, Kind: f.kind, ID: id, Code: f.code, Err: r}
+	return &hns.OpError{Op: op, Kind: r.kind(op), ID: id, Code: cmp.Or(r.code, refusals[r.reason].code), Err: r}
 }

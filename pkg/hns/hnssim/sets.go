@@ -30,14 +30,19 @@ type content struct {
 func (s *Sim) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy) error {
 	sets = cloneSets(sets)
 	op := hns.OpSets(verb)
-	return s.call(ctx, &Call{Op: op, Target: s.network, Sets: sets}, func(half bool) error {
-		contents, r := s.checkSets(verb, sets)
+	c := &Call{Op: op, Target: s.network, Sets: sets}
+	return s.call(ctx, c, func(half bool) error {
+		plain := s.plainSets(sets)
+		contents, r := s.checkSets(verb, plain)
+		if r == nil {
+			r = s.mindsSets(verb, plain, c.Bytes)
+		}
 		if r != nil {
 			ids := make([]string, len(sets))
 			for i, p := range sets {
 				ids[i] = p.ID
 			}
-			return r.in(op, ids...)
+			return s.coded(r).in(op, ids...)
 		}
 		if half {
 			contents = contents[:len(contents)/2]

@@ -32,6 +32,8 @@ type Options struct {
 	// Now is the clock that transitions are stamped with, called with the Sim
 	// locked; nil: none.
 	Now func() time.Time
+	// Personality is how this HNS differs from the strict one; see SetPersonality.
+	Personality Personality
 }
 
 // DefaultNetwork is the name of a network for which nobody gave one.
@@ -60,13 +62,14 @@ type Sim struct {
 	restarted chan struct{}   // closed and replaced at every restart
 	watch     *watch          // nil while nobody watches
 	held      map[string]bool // endpoints that a caller holds → a handle is open
+	odd       *odd            // nil without a personality
 }
 
 var _ hns.Client = (*Sim)(nil)
 
 // New returns a node with an empty network and no endpoints.
 func New(o Options) *Sim {
-	return &Sim{
+	s := &Sim{
 		network:   cmp.Or(o.Network, DefaultNetwork),
 		id:        cmp.Or(o.ID, networkID),
 		foreign:   clonePolicies(o.Foreign),
@@ -78,6 +81,8 @@ func New(o Options) *Sim {
 		restarted: make(chan struct{}),
 		held:      map[string]bool{},
 	}
+	s.setPersonality(o.Personality)
+	return s
 }
 
 // DefaultForeign returns what azure-cni puts on an endpoint, as HNS reads it
@@ -102,6 +107,9 @@ func (s *Sim) Network(ctx context.Context) (hns.Network, error) {
 	var out hns.Network
 	err := s.call(ctx, &Call{Op: hns.OpNetworkGet, Target: s.network}, func(bool) error {
 		out = hns.Network{ID: s.id, Name: s.network, Sets: s.setsLocked()}
+		if s.odd != nil {
+			out.Sets = s.odd.showSets(out.Sets)
+		}
 		return nil
 	})
 	if err != nil {
@@ -129,13 +137,7 @@ func (s *Sim) Restart(lose bool) {
 	if !lose {
 		return
 	}
-	for _, e := range s.endpoints {
-		e.setPolicies(slices.DeleteFunc(slices.Clone(e.policies), func(p policy) bool {
-			return p.rule != nil && (p.rule.ACL.Ours() || len(p.rule.sets()) > 0)
-		}))
-	}
-	clear(s.sets)
-	clear(s.names)
+	s.lose(slices.Collect(maps.Values(s.sets)), hns.ACL.Ours)
 	s.wrote("Restart", s.network)
 }
 

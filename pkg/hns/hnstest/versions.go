@@ -14,7 +14,7 @@ func (b *bench) version(endpoint string) hns.Version {
 	b.Helper()
 	e, err := b.client.GetEndpoint(b.ctx, endpoint)
 	require.NoError(b, err)
-	return e.Version()
+	return e.Basis()
 }
 
 // writesHaveVersions: what was written reads back as the version that was asked
@@ -34,15 +34,15 @@ func writesHaveVersions(b *bench) {
 	first := b.version(ep)
 	added, err := w.Add(b.ctx, ep, first, []hns.ACL{one})
 	require.NoError(b, err)
-	require.NotEqual(b, first, added)
-	require.Equal(b, b.version(ep), added)
-	replaced, err := w.Replace(b.ctx, ep, added, []hns.ACL{two})
+	require.NotEqual(b, first, added.Version)
+	require.Equal(b, b.version(ep), added.Version)
+	replaced, err := w.Replace(b.ctx, ep, added.Version, []hns.ACL{two})
 	require.NoError(b, err)
-	require.Equal(b, b.version(ep), replaced)
+	require.Equal(b, b.version(ep), replaced.Version)
 	b.wantRules(ep, foreign, two)
-	cleared, err := w.Replace(b.ctx, ep, replaced, nil)
+	cleared, err := w.Replace(b.ctx, ep, replaced.Version, nil)
 	require.NoError(b, err)
-	require.Equal(b, first, cleared, "the same state has the same version")
+	require.Equal(b, first, cleared.Version, "the same state has the same version")
 }
 
 // staleWriteRefused: somebody else wrote since the read.
@@ -55,14 +55,14 @@ func staleWriteRefused(b *bench) {
 	require.NoError(b, b.client.AddACLs(b.ctx, ep, []hns.ACL{theirs}))
 	w := versioned.Writer{Client: b.client}
 	for _, from := range []hns.Version{stale, ""} {
-		for _, write := range []func(context.Context, string, hns.Version, []hns.ACL) (hns.Version, error){w.Add, w.Replace} {
+		for _, write := range []func(context.Context, string, hns.Version, []hns.ACL) (versioned.Done, error){w.Add, w.Replace} {
 			_, err := write(b.ctx, ep, from, []hns.ACL{allowFrom("ours", web)})
 			require.ErrorIs(b, err, hns.ErrConflict)
 			require.False(b, hns.OutcomeUnknown(err))
 			var conflict *versioned.Conflict
 			require.ErrorAs(b, err, &conflict)
 			require.False(b, conflict.Written)
-			require.Equal(b, b.version(ep), conflict.Endpoint.Version(), "it carries what is there")
+			require.Equal(b, b.version(ep), conflict.Endpoint.Basis(), "it carries what is there")
 			b.wantRules(ep, nil, theirs)
 		}
 	}
@@ -75,7 +75,7 @@ func cameInBetween(b *bench) {
 	ep := b.endpoint()
 	theirs := allowFrom("theirs", web)
 	w := versioned.Writer{Client: thenTheirs{b.client, theirs}}
-	for i, write := range []func(context.Context, string, hns.Version, []hns.ACL) (hns.Version, error){w.Add, w.Replace} {
+	for i, write := range []func(context.Context, string, hns.Version, []hns.ACL) (versioned.Done, error){w.Add, w.Replace} {
 		mine := allowFrom([]string{"added", "replaced"}[i], web)
 		_, err := write(b.ctx, ep, b.version(ep), []hns.ACL{mine})
 		var conflict *versioned.Conflict

@@ -7,6 +7,13 @@
 // still come in: an Update then takes away what they wrote, an Add takes away
 // nothing. The second read finds whatever of it is left.
 //
+// What HNS answers to a write is an observation too: after one that it did not do,
+// whatever its code, a read tells whether that is so.
+//
+// The version is that of what a plan is made from (hns.Basis). What others have
+// may change from read to read, in meaning and in spelling: it goes back as it was
+// read right before.
+//
 // It does no more than that: what a conflict means for a plan is the caller's.
 package versioned
 
@@ -14,14 +21,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// Endpoints are the calls of an hns.Client that a Writer makes: at most one read
-// before and one after a write.
+// Endpoints are the calls of an hns.Client that a Writer makes: one read before a
+// write, and one after it, or two when the first shows something else.
 type Endpoints interface {
 	GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error)
 	AddACLs(ctx context.Context, endpoint string, acls []hns.ACL) error
@@ -38,6 +44,8 @@ type Conflict struct {
 	Endpoint hns.Endpoint
 	// Written: the write was made, and then something else was there.
 	Written bool
+	// Cause is the answer to a write that did something and failed; nil for none.
+	Cause error
 }
 
 // Error implements error.
@@ -46,11 +54,25 @@ func (c *Conflict) Error() string {
 	if c.Written {
 		when = "right after the write"
 	}
-	return fmt.Sprintf("hns: endpoint %s: %s: %v", c.Endpoint.ID, when, hns.ErrConflict)
+	s := fmt.Sprintf("hns: endpoint %s: %s: %v", c.Endpoint.ID, when, hns.ErrConflict)
+	if c.Cause != nil {
+		s += ", and it failed: " + c.Cause.Error()
+	}
+	return s
 }
 
 // Unwrap returns the class.
 func (c *Conflict) Unwrap() error { return hns.ErrConflict }
+
+// Refused is a write that HNS answered with an error and did not do: a read after
+// it shows the endpoint as it was.
+type Refused struct{ Err error }
+
+// Error implements error.
+func (r *Refused) Error() string { return "not done: " + r.Err.Error() }
+
+// Unwrap returns the answer.
+func (r *Refused) Unwrap() error { return r.Err }
 
 // Writer writes our rules to endpoints. It has no state.
 type Writer struct {
@@ -59,61 +81,143 @@ type Writer struct {
 	// after a write, and nothing is refused. An Update still reads before, as the
 	// policies of others have to be in it.
 	Unchecked bool
+	// Split parts what was read into our rules, canonical, and everybody else's
+	// policies; nil: hns.Endpoint.Split.
+	Split func(hns.Endpoint) ([]hns.ACL, []hns.EndpointPolicy)
+	// Learn is told when two reads after a write agree and show something else than
+	// was written. It reports whether Split takes that for what was written from
+	// now on. nil: never.
+	Learn func(was, shown hns.Endpoint, wrote []hns.ACL) bool
+	// Cut has an Update send the ACLs of others cut to their documented fields at
+	// first, and as they were read when that is refused; otherwise it is the other
+	// way round.
+	Cut bool
+}
+
+// Done is what a write left.
+type Done struct {
+	Version hns.Version  // that the endpoint has then
+	After   hns.Endpoint // as it was read; zero when it was not
+	// Cut: others' ACLs went back cut to their documented fields. Whole: as they were
+	// read. Neither: none of them has another field.
+	Cut, Whole bool
 }
 
 // Unchecked is the version of whatever an unchecked Writer has written.
 const Unchecked hns.Version = "unchecked"
 
-// Add appends rules to the endpoint that has the version from. It returns the
-// version that the endpoint has then.
+// Add appends rules to the endpoint that has the version from.
 //
-// Errors are those of hns.Client.AddACLs, a *Conflict, and ErrUnread.
-func (w Writer) Add(ctx context.Context, id string, from hns.Version, acls []hns.ACL) (hns.Version, error) {
+// Errors are those of hns.Client.AddACLs, of which those that HNS answered come as
+// a *Refused or a *Conflict; and ErrUnread.
+func (w Writer) Add(ctx context.Context, id string, from hns.Version, acls []hns.ACL) (Done, error) {
 	if w.Unchecked {
-		return Unchecked, w.Client.AddACLs(ctx, id, acls)
+		return Done{Version: Unchecked}, w.Client.AddACLs(ctx, id, acls)
 	}
 	was, err := w.before(ctx, id, from)
 	if err != nil {
-		return "", err
+		return Done{}, err
 	}
 	if err := w.Client.AddACLs(ctx, id, acls); err != nil {
-		return "", err
+		return Done{}, w.failed(ctx, id, was, err)
 	}
-	return w.after(ctx, id, was.with(slices.Concat(was.ours, acls)))
+	return w.after(ctx, id, was, slices.Concat(was.ours, acls))
 }
 
 // Replace makes acls all that the endpoint with the version from has of ours.
-// What others have there goes back to HNS byte for byte as it was read. It
-// returns the version that the endpoint has then.
+// What others have there goes back to HNS byte for byte as it was read, unless HNS
+// refuses that: see Cut.
 //
-// Errors are those of hns.Client.ReplacePolicies, a *Conflict, and ErrUnread.
-func (w Writer) Replace(ctx context.Context, id string, from hns.Version, acls []hns.ACL) (hns.Version, error) {
+// Errors are those of hns.Client.ReplacePolicies, of which those that HNS answered
+// come as a *Refused or a *Conflict; and ErrUnread.
+func (w Writer) Replace(ctx context.Context, id string, from hns.Version, acls []hns.ACL) (Done, error) {
 	was, err := w.before(ctx, id, from)
 	if err != nil {
-		return "", err
+		return Done{}, err
 	}
-	policies := slices.Clone(was.foreign)
-	for _, a := range acls {
-		policies = append(policies, hns.NewACLPolicy(a))
+	forms := []form{{policies: was.foreign}}
+	if cut, any := documented(was.foreign); any {
+		forms = []form{{policies: was.foreign, whole: true}, {policies: cut, cut: true}}
+		if w.Cut {
+			slices.Reverse(forms)
+		}
 	}
-	if err := w.Client.ReplacePolicies(ctx, id, policies); err != nil {
-		return "", err
+	var refused error
+	for _, f := range forms {
+		policies := slices.Clone(f.policies)
+		for _, a := range acls {
+			policies = append(policies, hns.NewACLPolicy(a))
+		}
+		err := w.Client.ReplacePolicies(ctx, id, policies)
+		if err == nil {
+			if w.Unchecked {
+				return Done{Version: Unchecked, Cut: f.cut, Whole: f.whole}, nil
+			}
+			done, err := w.after(ctx, id, was, acls)
+			done.Cut, done.Whole = f.cut, f.whole
+			return done, err
+		}
+		err = w.failed(ctx, id, was, err)
+		if _, not := errors.AsType[*Refused](err); !not {
+			return Done{}, err
+		}
+		if refused == nil {
+			refused = err // of what is sent first
+		}
 	}
-	if w.Unchecked {
-		return Unchecked, nil
+	return Done{}, refused
+}
+
+// form is one way in which others' policies go back.
+type form struct {
+	policies   []hns.EndpointPolicy
+	cut, whole bool
+}
+
+// documented returns policies with the ACLs cut to their documented fields, and
+// whether any has another one.
+func documented(policies []hns.EndpointPolicy) (out []hns.EndpointPolicy, any bool) {
+	for _, p := range policies {
+		cut, is := p.Documented()
+		any = any || is
+		out = append(out, cut)
 	}
-	return w.after(ctx, id, was.with(acls))
+	return out, any
 }
 
 // view is an endpoint as it was read, its policies decoded once.
 type view struct {
-	addrs   []netip.Addr
+	hns.Endpoint
 	ours    []hns.ACL
 	foreign []hns.EndpointPolicy
 }
 
+func (w Writer) view(e hns.Endpoint) view {
+	split := w.Split
+	if split == nil {
+		split = hns.Endpoint.Split
+	}
+	v := view{Endpoint: e}
+	v.ours, v.foreign = split(e)
+	return v
+}
+
 // with returns the version that the endpoint has with these rules of ours.
-func (v view) with(ours []hns.ACL) hns.Version { return hns.VersionOf(v.addrs, ours, v.foreign) }
+func (v view) with(ours []hns.ACL) hns.Version {
+	return hns.Basis(v.Addrs, ours, hns.DefaultsOf(v.foreign))
+}
+
+// rules returns the version of all rules that are shown, whoever they are of. The
+// bytes of others' policies may differ from read to read.
+func (v view) rules() hns.Version {
+	var all []hns.ACL
+	for _, p := range v.Policies {
+		if a, err := p.ACL(); err == nil {
+			all = append(all, a)
+		}
+	}
+	return hns.VersionOf(v.Addrs, all, nil)
+}
 
 // before reads the endpoint and refuses another one than from. Without a
 // version nothing is written: that would be blind.
@@ -122,27 +226,65 @@ func (w Writer) before(ctx context.Context, id string, from hns.Version) (view, 
 	if err != nil {
 		return view{}, fmt.Errorf("%w: %w", ErrUnread, err)
 	}
-	was := view{addrs: e.Addrs}
-	was.ours, was.foreign = e.Split()
+	was := w.view(e)
 	if !w.Unchecked && was.with(was.ours) != from {
 		return view{}, &Conflict{Endpoint: e}
 	}
 	return was, nil
 }
 
-// after reads the endpoint and compares it with what it should be. One that
-// cannot be read then has an unknown outcome, whatever the read's error; one that
-// is gone is gone.
-func (w Writer) after(ctx context.Context, id string, want hns.Version) (hns.Version, error) {
-	e, err := w.Client.GetEndpoint(ctx, id)
-	switch {
-	case hns.EndpointGone(err):
-		return "", err
-	case err != nil:
-		return "", &hns.OpError{Op: hns.OpEndpointGet, Kind: hns.KindEndpoint, ID: id,
-			Err: fmt.Errorf("%w: written, and not read after it: %v", hns.ErrUnavailable, err)} //nolint:errorlint // its class speaks of the read, not of the write
-	case e.Version() != want:
-		return "", &Conflict{Endpoint: e, Written: true}
+// failed reads the endpoint after a write that HNS answered with an error, to see
+// whether it was done all the same. A call that broke off leaves that to the
+// caller, as HNS may yet be at it.
+func (w Writer) failed(ctx context.Context, id string, was view, err error) error {
+	if hns.EndpointGone(err) || !hns.Answered(err) {
+		return err
 	}
-	return want, nil
+	if w.Unchecked {
+		return &Refused{err}
+	}
+	e, read := w.Client.GetEndpoint(ctx, id)
+	if read != nil {
+		return w.unread(id, read)
+	}
+	is := w.view(e)
+	if is.with(is.ours) != was.with(was.ours) || len(is.foreign) < len(was.foreign) {
+		return &Conflict{Endpoint: e, Written: true, Cause: err}
+	}
+	return &Refused{err}
+}
+
+// after reads the endpoint and compares it with what it should be: it has these
+// rules of ours, and no policy less of others. One that cannot be read then has an
+// unknown outcome, whatever the read's error; one that is gone is gone.
+func (w Writer) after(ctx context.Context, id string, was view, ours []hns.ACL) (Done, error) {
+	want := was.with(ours)
+	var shown view
+	for try := range 2 {
+		e, err := w.Client.GetEndpoint(ctx, id)
+		if err != nil {
+			return Done{}, w.unread(id, err)
+		}
+		is := w.view(e)
+		if is.with(is.ours) == want && len(is.foreign) >= len(was.foreign) {
+			return Done{Version: want, After: e}, nil
+		}
+		agree := try > 0 && is.rules() == shown.rules()
+		shown = is
+		if agree && w.Learn != nil && w.Learn(was.Endpoint, e, ours) {
+			if is = w.view(e); is.with(is.ours) == want {
+				return Done{Version: want, After: e}, nil
+			}
+		}
+	}
+	return Done{}, &Conflict{Endpoint: shown.Endpoint, Written: true}
+}
+
+// unread returns the error of a write after which the endpoint cannot be read.
+func (w Writer) unread(id string, read error) error {
+	if hns.EndpointGone(read) {
+		return read
+	}
+	return &hns.OpError{Op: hns.OpEndpointGet, Kind: hns.KindEndpoint, ID: id, Code: hns.CodeOf(read),
+		Err: fmt.Errorf("%w: written, and not read after it: %v", hns.ErrUnavailable, read)} //nolint:errorlint // its class speaks of the read, not of the write
 }

@@ -27,17 +27,17 @@ func start(t *testing.T) (*hnssim.Sim, hns.Version) {
 	e, err := sim.GetEndpoint(t.Context(), "ep")
 	require.NoError(t, err)
 	sim.ResetCalls()
-	return sim, e.Version()
+	return sim, e.Basis()
 }
 
 // write is Add or Replace.
-type write func(w versioned.Writer, ctx context.Context, from hns.Version) (hns.Version, error)
+type write func(w versioned.Writer, ctx context.Context, from hns.Version) (versioned.Done, error)
 
 var writes = map[string]write{
-	hns.OpACLAdd: func(w versioned.Writer, ctx context.Context, from hns.Version) (hns.Version, error) {
+	hns.OpACLAdd: func(w versioned.Writer, ctx context.Context, from hns.Version) (versioned.Done, error) {
 		return w.Add(ctx, "ep", from, []hns.ACL{rule})
 	},
-	hns.OpACLUpdate: func(w versioned.Writer, ctx context.Context, from hns.Version) (hns.Version, error) {
+	hns.OpACLUpdate: func(w versioned.Writer, ctx context.Context, from hns.Version) (versioned.Done, error) {
 		return w.Replace(ctx, "ep", from, []hns.ACL{rule})
 	},
 }
@@ -54,7 +54,7 @@ func TestCallsOfAWrite(t *testing.T) {
 			sim, _ := start(t)
 			v, err := write(versioned.Writer{Client: sim, Unchecked: true}, t.Context(), "stale")
 			require.NoError(t, err)
-			require.Equal(t, versioned.Unchecked, v)
+			require.Equal(t, versioned.Unchecked, v.Version)
 			want := map[string]int{op: 1}
 			if op == hns.OpACLUpdate {
 				want[hns.OpEndpointGet] = 1 // for the policies of others

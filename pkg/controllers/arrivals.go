@@ -1,0 +1,34 @@
+package controllers
+
+import (
+	"net/netip"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+)
+
+// arrivals knows which local pods have come with an address. It belongs to the
+// goroutine of the pods' informer.
+type arrivals map[dataplane.PodKey]identity
+
+// identity is what gives a pod of a name an endpoint of its own.
+type identity struct {
+	uid  types.UID
+	addr netip.Addr
+}
+
+// comes takes the state of a pod, nil when it is gone, and reports whether it is
+// new on this node: until its endpoint is written it is open.
+func (a arrivals) comes(key dataplane.PodKey, p *dataplane.Pod) bool {
+	if p == nil || !p.Local || p.HostNetwork || p.Finished || !p.Addr.IsValid() {
+		delete(a, key)
+		return false
+	}
+	is := identity{p.UID, p.Addr}
+	if a[key] == is {
+		return false
+	}
+	a[key] = is
+	return true
+}

@@ -1,0 +1,118 @@
+package controllers
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+// change is something that happens ten times a second.
+type change func(n *paced, i int)
+
+var changes = map[string]change{
+	"remote": func(n *paced, i int) { n.remote(i%50, []string{"web", "api"}[i/50%2]) },
+	"local":  func(n *paced, i int) { n.local(i%locals, []string{"b", "a"}[i/locals%2]) },
+}
+
+// cost is what changes cost and how late they are.
+type cost struct {
+	p50, p95 time.Duration // from the event until it is in HNS
+	share    float64       // of HNS's time
+	requests float64       // for sets, in a second
+}
+
+// costOf has something happen for a while, and then lets HNS catch up. each is what
+// a call of a DLL takes.
+func costOf(t *testing.T, each time.Duration, per int, during time.Duration, event change) (c cost) {
+	fullNode(t, 0, func(n *paced) {
+		var busy time.Duration
+		requests := 0
+		n.sim.OnCall(func(call hnssim.Call, when hnssim.When) {
+			if when == hnssim.Before {
+				if len(call.Sets) > 0 {
+					requests++
+				}
+				busy += time.Duration(call.DLLCalls) * each
+				time.Sleep(time.Duration(call.DLLCalls) * each)
+			}
+		})
+		for i := range 300 {
+			n.remote(i, "api")
+		}
+		time.Sleep(time.Hour)
+		n.told.all, busy, requests = nil, 0, 0
+		random := rand.New(rand.NewPCG(1, 2)) // not in step with the transactions
+		apart := time.Second / time.Duration(per)
+		began := time.Now()
+		for i := 0; time.Since(began) < during; i++ {
+			event(n, i)
+			time.Sleep(apart/2 + time.Duration(random.Int64N(int64(apart))))
+		}
+		elapsed := time.Since(began).Seconds()
+		c.share, c.requests = busy.Seconds()/elapsed, float64(requests)/elapsed
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		var took []time.Duration
+		for _, a := range n.told.all {
+			took = append(took, a.Programmed...)
+		}
+		slices.Sort(took)
+		require.NotEmpty(n.t, took)
+		c.p50, c.p95 = took[len(took)/2], took[len(took)*95/100]
+	})
+	t.Logf("%d a second, %v a call: p50 %v, p95 %v, %.0f %% of HNS, %.1f requests for sets a second",
+		per, each, c.p50.Round(time.Millisecond), c.p95.Round(time.Millisecond), 100*c.share, c.requests)
+	return c
+}
+
+// TestTenChangesASecond holds the figures of ADR 11: how late label changes of pods
+// of other nodes are, and what of HNS's time they take. From 200 ms a call on a fifth
+// would make every change later than the interval allows.
+func TestTenChangesASecond(t *testing.T) {
+	for each, want := range map[time.Duration]cost{
+		time.Millisecond:       {p50: 10 * time.Millisecond, p95: 150 * time.Millisecond, share: 0.2},
+		10 * time.Millisecond:  {p50: 150 * time.Millisecond, p95: 200 * time.Millisecond, share: 0.2},
+		30 * time.Millisecond:  {p50: 350 * time.Millisecond, p95: 550 * time.Millisecond, share: 0.2},
+		200 * time.Millisecond: {p50: 1200 * time.Millisecond, p95: 1700 * time.Millisecond, share: 0.56},
+		2 * time.Second:        {p50: 11 * time.Second, p95: 13 * time.Second, share: 1},
+	} {
+		t.Run(each.String(), func(t *testing.T) {
+			is := costOf(t, each, 10, max(30*time.Second, 200*each), changes["remote"])
+			require.LessOrEqual(t, is.p50, want.p50)
+			require.LessOrEqual(t, is.p95, want.p95)
+			require.LessOrEqual(t, is.share, want.share+0.01)
+		})
+	}
+}
+
+// TestLocalChangesASecond: a label change of a pod of this node has rules written.
+// It is as late as it has to be, whatever HNS's share.
+func TestLocalChangesASecond(t *testing.T) {
+	for each, p95 := range map[time.Duration]time.Duration{time.Millisecond: 150 * time.Millisecond, 10 * time.Millisecond: 1400 * time.Millisecond} {
+		t.Run(each.String(), func(t *testing.T) {
+			is := costOf(t, each, 10, 30*time.Second, changes["local"])
+			require.LessOrEqual(t, is.p95, p95)
+		})
+	}
+}
+
+// TestThousandChangesASecond: the number of events does not matter. Requests for sets
+// are bounded by what HNS takes for them, and by the least rest.
+func TestThousandChangesASecond(t *testing.T) {
+	event := func(n *paced, i int) { n.remote(i%300, []string{"web", "api"}[i/300%2]) }
+	for _, each := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond, 30 * time.Millisecond} {
+		t.Run(fmt.Sprint(each), func(t *testing.T) {
+			is := costOf(t, each, 1000, 20*time.Second, event)
+			require.LessOrEqual(t, is.share, 0.21)
+			require.LessOrEqual(t, is.requests, 1.02/leastRest.Seconds())
+			require.LessOrEqual(t, is.p95, 600*time.Millisecond)
+		})
+	}
+}

@@ -1,0 +1,126 @@
+package dataplane
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// A pod that is to be isolated and has no block yet is open. Whatever fails on the
+// way to its rules, the block is the next thing that HNS is asked for.
+
+// openPause is the longest pause between two tries for an endpoint that is open.
+const openPause = 5 * time.Second
+
+// openLocked reports whether an endpoint was never right for its pod and lacks a
+// block that it is to have, as far as is known. d.mu must be held.
+func (d *Dataplane) openLocked(ep *endpoint) bool {
+	return ep.owner != "" && ep.writtenFor != ep.owner && len(ep.unblocked(ep.shared())) > 0
+}
+
+// unblocked returns what the endpoint lacks of shared rules, when a block is among
+// it; otherwise nothing. Of an endpoint whose list is not known that is all of them.
+func (ep *endpoint) unblocked(shared []hns.ACL) []hns.ACL {
+	added, _ := diffACLs(ep.applied, shared)
+	if !slices.ContainsFunc(added, func(a hns.ACL) bool { return a.Priority == hns.PriorityBlock }) {
+		return nil
+	}
+	return added
+}
+
+// isolateNewborn gives every endpoint that is open its block, before what may take
+// long: other pods' sets are being looked through for one that HNS refuses.
+func (r *run) isolateNewborn(ctx context.Context) {
+	d := r.d
+	d.mu.Lock()
+	var open []string
+	for _, ep := range d.dueLocked(r.started) {
+		if d.openLocked(ep) {
+			open = append(open, ep.id)
+		}
+	}
+	d.mu.Unlock()
+	for _, id := range open {
+		if ctx.Err() != nil {
+			return
+		}
+		release := d.cfg.Client.Hold(ctx, id)
+		r.isolate(ctx, id)
+		release()
+	}
+}
+
+// isolate gives an endpoint that is open the rules that all policies share, and
+// when that fails those of them that are essential. It names no set and needs no
+// policy. What a write left that broke off is read first; where that cannot be read
+// either, the rules are added all the same: at the worst they are there twice, and
+// the next Update ends that. The caller holds the endpoint.
+func (r *run) isolate(ctx context.Context, id string) {
+	d := r.d
+	for _, rules := range []func(*endpoint) []hns.ACL{(*endpoint).shared, (*endpoint).core} {
+		d.mu.Lock()
+		ep := d.endpoints[id]
+		open := ep != nil && d.openLocked(ep)
+		known := open && ep.known()
+		d.mu.Unlock()
+		if !open || ctx.Err() != nil {
+			return
+		}
+		if !known {
+			r.get(ctx, id)
+		}
+		d.mu.Lock()
+		ep = d.endpoints[id]
+		var acls []hns.ACL
+		if ep != nil && d.openLocked(ep) {
+			acls, known = ep.unblocked(rules(ep)), ep.known()
+		}
+		d.mu.Unlock()
+		if len(acls) == 0 {
+			return
+		}
+		if known {
+			_, _ = r.step(ctx, ep, step{verb: hns.Add, acls: acls}) // the error of the write before it counts
+			continue
+		}
+		err := counted{r}.AddACLs(ctx, id, acls)
+		d.mu.Lock()
+		if d.endpoints[id] == ep && !hns.EndpointGone(err) {
+			d.unknownLocked(ep, slices.Concat(canonical(acls)))
+		}
+		d.mu.Unlock()
+		if err == nil {
+			return
+		}
+	}
+}
+
+// closingStepsLocked returns the Update that takes away the rules which name a set
+// that HNS refuses, when what comes in their place has to wait for other sets. It
+// is more closed than before and than what is wanted. Without it, who left that set
+// would stay in it for the rules, and could join no other. d.mu must be held.
+func (d *Dataplane) closingStepsLocked(ep *endpoint) []step {
+	wish := d.wishLocked(ep)
+	_, removed := diffACLs(ep.applied, wish)
+	going := map[hns.ACL]int{}
+	for _, a := range removed {
+		if slices.ContainsFunc(d.namesOfLocked([]hns.ACL{a}), d.cache.Rejected) {
+			going[a.Canonical()]++
+		}
+	}
+	if len(going) == 0 {
+		return nil
+	}
+	var acls []hns.ACL
+	for _, a := range ep.applied {
+		if going[a.Canonical()] > 0 {
+			going[a.Canonical()]--
+			continue
+		}
+		acls = append(acls, a)
+	}
+	missing, _ := diffACLs(acls, ep.shared())
+	return []step{{verb: hns.Update, acls: slices.Concat(acls, missing)}}
+}

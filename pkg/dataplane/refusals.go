@@ -1,0 +1,258 @@
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/versioned"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// refusal is what HNS refuses, alone: a policy's rules on an endpoint, or one of
+// the rules that policies share. There is one for each of them at most.
+type refusal struct {
+	digest string // of what was refused: what is another one is not refused
+	code   uint32 // HRESULT of the last answer
+	tries  int
+	at     time.Time // when it is tried again
+}
+
+// again returns the refusal with one more answer, and when the next try is due.
+func (r refusal) again(now time.Time, code uint32) refusal {
+	r.tries++
+	r.code, r.at = code, now.Add(refusalPause(r.tries))
+	return r
+}
+
+// refusalPause returns the pause before what was refused so many times is tried
+// again: HNS may refuse for a moment only.
+func refusalPause(tries int) time.Duration {
+	pauses := []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute}
+	return pauses[min(max(tries, 1), len(pauses))-1]
+}
+
+// refuses reports whether HNS refuses these rules of an owner.
+func (ep *endpoint) refuses(key policy.Key, digest string) bool {
+	r, ok := ep.refused[key]
+	return ok && r.digest == digest
+}
+
+// ruleKey is how a shared rule stands among the policies of an endpoint: no policy
+// is without a namespace.
+func ruleKey(a hns.ACL) policy.Key { return policy.Key{Name: a.ID} }
+
+func ruleDigest(a hns.ACL) string { return fmt.Sprintln(a) }
+
+// essential reports whether a shared rule is one without which a pod is open, or
+// cut off in the direction that nothing isolates.
+func essential(a hns.ACL) bool {
+	return a.Priority == hns.PriorityBlock || a.ID == idAllowIn || a.ID == idAllowOut
+}
+
+// core returns the shared rules that are essential.
+func (ep *endpoint) core() []hns.ACL {
+	return slices.DeleteFunc(slices.Clone(ep.shared()), func(a hns.ACL) bool { return !essential(a) })
+}
+
+// carefulStepsLocked plans for an endpoint of which HNS refused something: first
+// the shared rules and the policies that were accepted before, in one request, then
+// one Add for each other policy. When even that is refused, no policy counts as
+// accepted, and then no shared rule either but those that are essential. d.mu must
+// be held.
+func (d *Dataplane) carefulStepsLocked(ep *endpoint) []step {
+	have := countACLs(ep.applied)
+	there := func(acls []hns.ACL) bool {
+		return !slices.ContainsFunc(acls, func(a hns.ACL) bool { return have[a.Canonical()] == 0 })
+	}
+	base, shared := ep.shared(), ep.shared()
+	if ep.bare {
+		base = ep.core()
+	}
+	var rest []step
+	later := func(acls []hns.ACL) {
+		if added, _ := diffACLs(ep.applied, acls); len(added) > 0 {
+			rest = append(rest, step{verb: hns.Add, acls: added})
+		}
+	}
+	for _, a := range shared {
+		if one := []hns.ACL{a}; ep.bare && !essential(a) {
+			if there(one) {
+				base = append(base, a)
+			}
+			later(one)
+		}
+	}
+	for _, g := range ep.wanted.groups {
+		if ep.refuses(g.key, g.digest) {
+			continue
+		}
+		acls := g.acls(d.cache.Rejected)
+		if !ep.distrusted && there(acls) {
+			base = append(slices.Clip(base), acls...)
+		} else {
+			later(acls)
+		}
+	}
+	switch added, removed := diffACLs(ep.applied, base); {
+	case len(removed) > 0:
+		return []step{{verb: hns.Update, acls: base}}
+	case len(added) > 0:
+		return []step{{verb: hns.Add, acls: added}}
+	}
+	return rest
+}
+
+// refusedLocked deals with a write that HNS answered and did not do: the next steps
+// are careful; what is refused then, alone, is remembered and left out until it
+// changes or is tried again. An answer with a code that we do not know is a refusal
+// when it comes twice in a row; a pod that is open does not wait for that. d.mu
+// must be held.
+func (d *Dataplane) refusedLocked(ep *endpoint, sent []hns.ACL, err *versioned.Refused) error {
+	if errors.Is(err, hns.ErrUnlisted) && (ep.careful || !d.openLocked(ep)) {
+		if ep.unlisted++; ep.unlisted == 1 {
+			return nil
+		}
+	}
+	ep.unlisted = 0
+	if !ep.careful {
+		ep.careful = true
+		return nil
+	}
+	code := hns.CodeOf(err)
+	for _, g := range ep.wanted.groups {
+		if !ep.refuses(g.key, g.digest) && len(sent) > 0 && isPart(g, sent) {
+			d.leaveOutRulesLocked(ep, g.key, g.digest, code)
+			return nil
+		}
+	}
+	if len(sent) == 1 && !essential(sent[0]) {
+		d.leaveOutRulesLocked(ep, ruleKey(sent[0]), ruleDigest(sent[0]), code)
+		return nil
+	}
+	switch {
+	case !ep.distrusted && len(sent) > len(ep.shared()):
+		ep.distrusted = true
+		return nil
+	case !ep.bare && len(sent) > len(ep.core()):
+		ep.bare = true
+		return nil
+	}
+	ep.distrusted, ep.bare = false, false
+	return fmt.Errorf("the rules that all policies share: %w", err)
+}
+
+// leaveOutRulesLocked leaves rules out that HNS refuses. d.mu must be held.
+func (d *Dataplane) leaveOutRulesLocked(ep *endpoint, key policy.Key, digest string, code uint32) {
+	ep.refused[key] = refusal{digest: digest}.again(d.cfg.Now(), code)
+	d.pinLocked(ep)
+}
+
+// isPart reports whether the ACLs are all of one policy.
+func isPart(g *group, acls []hns.ACL) bool {
+	return !slices.ContainsFunc(acls, func(a hns.ACL) bool { return a.ID != ACLID(g.key) })
+}
+
+// probe asks HNS once more for what it refused on endpoints that wait for nothing
+// else. What it takes is there then, and wanted; what it refuses stays left out, and
+// nothing else is touched.
+func (r *run) probe(ctx context.Context) {
+	d := r.d
+	d.mu.Lock()
+	due := d.probesLocked(r.started)
+	d.mu.Unlock()
+	for i, p := range due {
+		if ctx.Err() != nil {
+			return
+		}
+		if err := r.probeOne(ctx, p); err != nil {
+			d.mu.Lock()
+			d.failedLocked(d.endpoints[p.endpoint], err, d.cfg.Now())
+			d.mu.Unlock()
+		}
+		if r.yields(len(due) - i - 1) {
+			return
+		}
+	}
+}
+
+// probing is one try of what was refused.
+type probing struct {
+	endpoint string
+	key      policy.Key
+	digest   string
+	acls     []hns.ACL
+}
+
+// probesLocked returns what is to be tried again now, in order. d.mu must be held.
+func (d *Dataplane) probesLocked(now time.Time) []probing {
+	var due []probing
+	for id, ep := range d.endpoints {
+		if ep.queued > 0 || !ep.known() || ep.owner == "" {
+			continue
+		}
+		add := func(key policy.Key, digest string, acls []hns.ACL) {
+			if !ep.refuses(key, digest) || ep.refused[key].at.After(now) || len(acls) == 0 {
+				return
+			}
+			if d.readyLocked(ep, []step{{verb: hns.Add, acls: acls}}) {
+				due = append(due, probing{id, key, digest, acls})
+			}
+		}
+		for _, a := range ep.wanted.shared {
+			add(ruleKey(a), ruleDigest(a), []hns.ACL{a})
+		}
+		for _, g := range ep.wanted.groups {
+			add(g.key, g.digest, g.acls(d.cache.Rejected))
+		}
+	}
+	slices.SortFunc(due, func(a, b probing) int { return compareProbings(a, b) })
+	return due
+}
+
+func compareProbings(a, b probing) int {
+	if a.endpoint != b.endpoint {
+		return compareKeys(policy.Key{Name: a.endpoint}, policy.Key{Name: b.endpoint})
+	}
+	return compareKeys(a.key, b.key)
+}
+
+// probeOne makes one try.
+func (r *run) probeOne(ctx context.Context, p probing) error {
+	d := r.d
+	d.mu.Lock()
+	ep := d.endpoints[p.endpoint]
+	if ep == nil || !ep.known() || ep.queued > 0 || !ep.refuses(p.key, p.digest) {
+		d.mu.Unlock()
+		return nil
+	}
+	from, reached := ep.version, canonical(slices.Concat(ep.applied, p.acls))
+	d.mu.Unlock()
+	defer d.cfg.Client.Hold(ctx, p.endpoint)()
+	is, err := r.writer().Add(ctx, p.endpoint, from, p.acls)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if ref, refused := errors.AsType[*versioned.Refused](err); refused && refusedObject(err) != hns.KindSet {
+		d.countRefusalLocked(err)
+		ep.refused[p.key] = ep.refused[p.key].again(d.cfg.Now(), hns.CodeOf(ref))
+		return nil
+	}
+	if err == nil {
+		delete(ep.refused, p.key)
+	}
+	_, err = d.wroteLocked(ep, reached, p.acls, is, err)
+	if d.endpoints[p.endpoint] == ep {
+		d.queueLocked(ep)
+	}
+	return err
+}
+
+// countRefusalLocked counts an answer by its code. d.mu must be held.
+func (d *Dataplane) countRefusalLocked(err error) {
+	if code := hns.CodeOf(err); hns.Answered(err) && code != 0 {
+		d.refusals[code]++
+	}
+}

@@ -1,0 +1,148 @@
+package dataplane
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// Spelling is how HNS shows something that we wrote in another way: two reads
+// after a write of ours that succeeded agreed on it.
+type Spelling struct {
+	Kind   string `json:"kind"`   // set, or acl
+	Object string `json:"object"` // name of the set, Id of the rule
+	Sent   string `json:"sent"`
+	Shown  string `json:"shown"`
+}
+
+// maxSpellings bounds what is learned. A tenant's rules may each be spelled in a
+// way of their own; what does not fit is written again, with longer and longer
+// pauses, as in a dispute.
+const maxSpellings = 1024
+
+// spellings are what was learned of rules. Guarded by Dataplane.mu.
+type spellings struct {
+	rules map[hns.ACL]hns.ACL // shown → sent, both canonical
+	list  []Spelling          // of rules and sets, in the order in which they were learned
+	told  int                 // of list
+}
+
+// learnLocked takes that HNS shows these rules where those were written. It
+// reports whether it can: each rule that is missing has one of its own that is
+// shown in its place, which does the same in the same direction at the same
+// priority, under the same Id or none, and of which some words cannot be read. Two
+// rules whose words can all be read and mean different things are a difference,
+// however often it is read. d.mu must be held.
+func (d *Dataplane) learnLocked(was, shown hns.Endpoint, wrote []hns.ACL) bool {
+	ours, _ := d.splitLocked(shown)
+	surplus, missing := diffACLs(wrote, ours)
+	if len(missing) == 0 {
+		return false
+	}
+	surplus = append(surplus, nameless(was, shown)...)
+	pairs := map[hns.ACL]hns.ACL{}
+	for _, m := range missing {
+		m = m.Canonical()
+		at := slices.IndexFunc(surplus, func(s hns.ACL) bool { return spells(s.Canonical(), m) })
+		if at < 0 {
+			return false
+		}
+		pairs[surplus[at].Canonical()] = m
+		surplus = slices.Delete(surplus, at, at+1)
+	}
+	if len(pairs) < len(missing) || len(d.spellings.rules)+len(pairs) > maxSpellings {
+		return false // two are shown alike: which is which would be a guess
+	}
+	for s, m := range pairs {
+		d.spellings.rules[s] = m
+		d.spellings.list = append(d.spellings.list, Spelling{Kind: driftACL, Object: m.ID, Sent: RuleText(m), Shown: RuleText(s)})
+	}
+	return true
+}
+
+// spells reports whether a rule that is shown may be another spelling of one that
+// was sent.
+func spells(shown, sent hns.ACL) bool {
+	if shown.ID == "" {
+		shown.ID = sent.ID // HNS does not echo it
+	}
+	if shown.ID != sent.ID || shown.Action != sent.Action || shown.Direction != sent.Direction || shown.Priority != sent.Priority {
+		return false
+	}
+	for _, f := range []struct{ shown, sent string }{
+		{shown.LocalAddresses, sent.LocalAddresses}, {shown.RemoteAddresses, sent.RemoteAddresses},
+	} {
+		if f.shown != f.sent && readableAddresses(f.shown) {
+			return false
+		}
+	}
+	for _, f := range []struct{ shown, sent string }{
+		{shown.LocalPorts, sent.LocalPorts}, {shown.RemotePorts, sent.RemotePorts},
+	} {
+		if _, readable := hns.ParsePorts(f.shown); f.shown != f.sent && readable {
+			return false
+		}
+	}
+	if _, readable := hns.ParseProtocol(shown.Protocols); shown.Protocols != sent.Protocols && readable {
+		return false
+	}
+	return shown.RuleType == sent.RuleType || shown.RuleType != hns.Switch && shown.RuleType != hns.Host
+}
+
+// readableAddresses reports whether a field, canonical, is of words that we know:
+// literals, or Ids of our sets.
+func readableAddresses(field string) bool {
+	known := func(id string) *hns.Set {
+		if len(id) >= len(hns.SetIDPrefix) && id[:len(hns.SetIDPrefix)] == hns.SetIDPrefix {
+			return &hns.Set{Type: hns.IPSet}
+		}
+		return nil
+	}
+	_, err := hns.ParseRule(hns.ACL{Action: hns.Allow, Direction: hns.In, LocalAddresses: field}, known)
+	return err == nil
+}
+
+// nameless returns the rules without an Id that are shown now and were not before.
+func nameless(was, shown hns.Endpoint) []hns.ACL {
+	of := func(e hns.Endpoint) (out []hns.ACL) {
+		for _, p := range e.Policies {
+			if a, err := p.ACL(); err == nil && a.ID == "" {
+				out = append(out, a.Canonical())
+			}
+		}
+		return out
+	}
+	added, _ := diffACLs(of(was), of(shown))
+	return added
+}
+
+// splitLocked parts an endpoint's policies into our rules, as we send them, and
+// everybody else's. d.mu must be held.
+func (d *Dataplane) splitLocked(e hns.Endpoint) (ours []hns.ACL, foreign []hns.EndpointPolicy) {
+	for _, p := range e.Policies {
+		a, err := p.ACL()
+		a = a.Canonical()
+		sent, learned := d.spellings.rules[a]
+		switch {
+		case err == nil && learned:
+			ours = append(ours, sent)
+		case err == nil && a.Ours():
+			ours = append(ours, a)
+		default:
+			foreign = append(foreign, p)
+		}
+	}
+	return ours, foreign
+}
+
+// basisLocked returns the version of an endpoint that was read. d.mu must be held.
+func (d *Dataplane) basisLocked(e hns.Endpoint) hns.Version {
+	ours, foreign := d.splitLocked(e)
+	return hns.Basis(e.Addrs, ours, hns.DefaultsOf(foreign))
+}
+
+// String is the spelling in one line.
+func (s Spelling) String() string {
+	return fmt.Sprintf("%s %s: sent %q, shown %q", s.Kind, s.Object, s.Sent, s.Shown)
+}

@@ -1,0 +1,56 @@
+package hns
+
+import "net/netip"
+
+// Defaults are the directions in which a list has a Switch rule that allows
+// everything. Without one any first ACL makes an endpoint deny by default
+// (hcsshim#1059, Windows-Containers#616).
+type Defaults struct{ In, Out bool }
+
+// DefaultsOf returns those of policies. It decodes them.
+func DefaultsOf(policies []EndpointPolicy) Defaults {
+	var has Defaults
+	for _, p := range policies {
+		if a, err := p.ACL(); err == nil {
+			has.Note(a)
+		}
+	}
+	return has
+}
+
+// Note adds what a rule gives.
+func (has *Defaults) Note(a ACL) {
+	a = a.Canonical()
+	layer := a.RuleType == Switch || a.RuleType == "" // what HNS takes it for (azure-container-networking#1752)
+	if a.Action != Allow || !layer || a.Protocols != "" ||
+		a.LocalAddresses+a.RemoteAddresses+a.LocalPorts+a.RemotePorts != "" {
+		return
+	}
+	switch a.Direction {
+	case In:
+		has.In = true
+	case Out:
+		has.Out = true
+	}
+}
+
+// Basis returns the basis of the endpoint as it was read.
+func (e Endpoint) Basis() Version {
+	ours, foreign := e.Split()
+	return Basis(e.Addrs, ours, DefaultsOf(foreign))
+}
+
+// Basis is the version of all that a plan for an endpoint is made from: its
+// addresses, our rules, and the defaults that others give. What else others have
+// there may change and be spelled as it likes: an Add does not touch it, and an
+// Update sends back what was read right before.
+func Basis(addrs []netip.Addr, ours []ACL, others Defaults) Version {
+	var marks []EndpointPolicy
+	if others.In {
+		marks = append(marks, EndpointPolicy{Type: "defaults in"})
+	}
+	if others.Out {
+		marks = append(marks, EndpointPolicy{Type: "defaults out"})
+	}
+	return VersionOf(addrs, ours, marks)
+}
