@@ -71,24 +71,27 @@ func TestLatencyOfANewPod(t *testing.T) {
 		n.waitReady()
 		return took
 	}
-	var single []time.Duration
-	var calls []int
-	for range 9 {
-		single = append(single, closes(1)...)
-		sum := 0
+	calls := func() (sum int) {
 		for _, count := range h.Counts() {
 			sum += count
 		}
-		calls = append(calls, sum)
+		return sum
+	}
+	var single []time.Duration
+	var each []int
+	for range 9 {
+		single = append(single, closes(1)...)
+		each = append(each, calls())
 	}
 	slices.Sort(single)
-	slices.Sort(calls)
+	slices.Sort(each)
 	ten := closes(10)
 	slices.Sort(ten)
-	t.Logf("%v a call, %d endpoints: a new isolated pod is closed after %v (p50), %v (worst of %d), %d DLL calls (p50) until all is done; ten at once after %v (p50), %v (last)",
-		callTakes, manyEndpoints, single[4].Round(time.Millisecond), single[8].Round(time.Millisecond), len(single), calls[4],
-		ten[4].Round(time.Millisecond), ten[9].Round(time.Millisecond))
+	t.Logf("%v a call, %d endpoints: a new isolated pod is closed after %v (p50), %v (worst of %d), %d DLL calls (p50) until all is done; ten at once after %v (p50), %v (last), %d calls",
+		callTakes, manyEndpoints, single[4].Round(time.Millisecond), single[8].Round(time.Millisecond), len(single), each[4],
+		ten[4].Round(time.Millisecond), ten[9].Round(time.Millisecond), calls())
 	h.SetLatency(0)
 	require.Less(t, single[4], 300*time.Millisecond, "%v", single)
-	require.Less(t, ten[9], 1500*time.Millisecond, "%v", ten)
+	require.Less(t, ten[4], 1500*time.Millisecond, "%v", ten)
+	require.Less(t, ten[9], 3*time.Second, "%v", ten)
 }
