@@ -40,11 +40,15 @@ func TestAnswer_UnreadableEndpoint(t *testing.T) {
 	for i, code := range []uint32{0x803B0031, 0x803B0017} {
 		for j, proc := range []string{"HcnOpenEndpoint", "HcnQueryEndpointProperties"} {
 			t.Run(fmt.Sprintf("0x%08x from %s", code, proc), func(t *testing.T) {
-				h.Inject(hnsd.Fault{Proc: proc, Object: h.endpoints[webAddr], Code: code, Times: 20})
+				bad, err := h.CreateEndpoint(addr(60 + 2*i + j))
+				require.NoError(t, err)
+				fault := hnsd.Fault{Proc: proc, Object: bad, Code: code, Times: -1}
+				h.Inject(fault)
 				late := w.late(h, 2*i+j)
 				began := time.Now()
 				eventually(t, atOnce, func() string { return h.denies(h.incoming(stranger, late, 80)) })
 				t.Logf("closed after %v", time.Since(began).Round(time.Millisecond))
+				require.NotContains(t, h.UnusedFaults(), fault, "nobody tried to read it")
 			})
 		}
 	}
