@@ -73,7 +73,8 @@ var rooms = map[string]room{
 		ours:   []string{"pkg/agents", "pkg/bundle", "pkg/controllers", "pkg/controllers/events", "pkg/controllers/reviews", "pkg/dataplane", "pkg/debug", "pkg/debug/access", "pkg/debug/page", "pkg/explain", "pkg/hns", "pkg/hns/hcsadapter", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/printable", "pkg/recorder", "pkg/replay", "pkg/simulate", "pkg/simulate/manifest", "pkg/whatif"},
 		others: anything,
 	},
-	"test/oracle": {others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "go4.org/netipx"}},
+	"test/oracle":        {others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "go4.org/netipx"}},
+	"test/oracle/tracer": {}, // a second opinion that shares code shares mistakes
 }
 
 // never lists what must not be linked in, however long the way to it.

@@ -42,7 +42,7 @@ func waitForNetwork(ctx context.Context, client hns.Client, network string, logg
 			return nil
 		case missing(err) != nil:
 			return missing(err)
-		case !errors.Is(err, hns.ErrNotFound) && !errors.Is(err, hns.ErrUnavailable):
+		case !errors.Is(err, hns.ErrNotFound) && !errors.Is(err, hns.ErrUnavailable) && !errors.Is(err, hns.ErrUnlisted):
 			return fmt.Errorf("HNS network %q: %w", network, err)
 		case tries == 0:
 			logger.Info("waiting for the HNS network", "network", network, "reason", err.Error(), "poll", networkPoll)

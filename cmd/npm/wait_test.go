@@ -37,7 +37,7 @@ func TestWaitForNetwork(t *testing.T) {
 		took    time.Duration
 	}{
 		{"there", nil, nil, 0},
-		{"later", []error{hns.ErrNotFound, hns.ErrUnavailable, hns.ErrNotFound}, nil, 15 * time.Second},
+		{"later", []error{hns.ErrNotFound, hns.ErrUnavailable, hns.ErrUnlisted}, nil, 15 * time.Second},
 		{"broken", []error{hns.ErrNotFound, odd}, odd, 5 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

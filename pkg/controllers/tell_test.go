@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/klog/v2/textlogger"
@@ -62,5 +63,40 @@ func TestWarningsAreLogged(t *testing.T) {
 		for i, want := range step.want {
 			require.Contains(t, lines[i], want)
 		}
+	}
+}
+
+// TestAppliedIsLogged: transactions that come soon after another are in the next line,
+// but for news.
+func TestAppliedIsLogged(t *testing.T) {
+	var log bytes.Buffer
+	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))
+	l := appliedLog{every: time.Second}
+	now := start
+	for i, step := range []struct {
+		after  time.Duration
+		report dataplane.Report
+		want   string // "" for no line
+	}{
+		{0, dataplane.Report{Objects: 1}, `generation=1 transactions=1 objects=1 calls={} pending=0`},
+		{time.Second - 1, dataplane.Report{Objects: 2, Calls: map[string]int{"ACL/Add": 1}, Took: time.Second}, ""},
+		{1, dataplane.Report{Objects: 3, Calls: map[string]int{"ACL/Add": 2}, Took: time.Second},
+			`generation=3 transactions=2 objects=5 calls={"ACL/Add":3} pending=0 warnings=0 errors=null took="2s"`},
+		{1, dataplane.Report{Pending: 1}, `generation=4 transactions=1 objects=0 calls={} pending=1`},
+		{1, dataplane.Report{Pending: 2}, ""},
+		{1, dataplane.Report{Errors: []string{"no"}, Pending: 2}, `generation=6 transactions=2 objects=0 calls={} pending=2 warnings=0 errors=["no"]`},
+		{1, dataplane.Report{}, `generation=7 transactions=1`},
+		{1, dataplane.Report{}, ""},
+		{time.Second, dataplane.Report{}, `generation=9 transactions=2`},
+	} {
+		log.Reset()
+		now = now.Add(step.after)
+		step.report.Generation = uint64(i + 1)
+		l.add(logger, step.report, now)
+		if step.want == "" {
+			require.Empty(t, log.String(), "step %d", i)
+			continue
+		}
+		require.Contains(t, log.String(), step.want, "step %d", i)
 	}
 }

@@ -38,6 +38,7 @@ func (c *Controller) work(ctx context.Context) {
 	w := worker{
 		c:       c,
 		pace:    pace{interval: c.cfg.ApplyInterval},
+		applied: appliedLog{every: c.cfg.ApplyInterval},
 		pending: map[Key]time.Time{},
 		retry:   time.AfterFunc(lastPause, func() { c.queue.Add(Key{Kind: KindRetry}) }),
 	}
@@ -60,6 +61,7 @@ type worker struct {
 	pending map[Key]time.Time // drained and not applied yet; when it came in, zero for no event
 	batches batches           // applied and not in HNS yet
 	pace    pace
+	applied appliedLog
 	warned  map[dataplane.Warning]bool
 	retry   *time.Timer // enqueues KindRetry
 	pause   time.Duration
@@ -142,11 +144,10 @@ func (w *worker) apply(ctx context.Context) {
 	}
 	w.pause = 0
 	w.pending = map[Key]time.Time{} // a map keeps the size that it had after the first list
-	if report.RetryAfter > 0 {
-		w.retry.Reset(report.RetryAfter)
+	if next := report.Next(); next > 0 {
+		w.retry.Reset(next)
 	}
-	c.cfg.Logger.Info("applied", "generation", report.Generation, "objects", report.Objects, "calls", report.Calls,
-		"pending", report.Pending, "warnings", len(report.Warnings), "errors", report.Errors, "took", report.Took)
+	w.applied.add(c.cfg.Logger, report, time.Now())
 	if !w.settled && w.settles(report) {
 		w.settled = true
 		close(c.settled)

@@ -264,6 +264,7 @@ func (d *Dataplane) report(r *run, tx *Transaction, plan Plan) Report {
 		Pending:    len(d.pendingLocked()) + len(d.waitingLocked()),
 		Warnings:   d.standingLocked().warnings(),
 		RetryAfter: d.retryAfterLocked(now),
+		ProbeAfter: d.probeAfterLocked(now),
 
 		NewEndpoints: d.found,
 		Repairs:      d.drift.repairs,
@@ -314,33 +315,59 @@ func (d *Dataplane) outstandingWorkLocked() []Span {
 // retryAfterLocked returns when the next thing is due, 0 for nothing. d.mu must
 // be held.
 func (d *Dataplane) retryAfterLocked(now time.Time) time.Duration {
-	var next time.Time
-	at := func(t time.Time) {
-		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
-			next = t
-		}
-	}
-	at(d.sets.at)
-	at(d.listing.retry.at)
-	if d.listDueLocked(now) {
-		at(now)
+	var next due
+	next.at(d.sets.at)
+	next.at(d.listing.retry.at)
+	if d.listing.wanted {
+		next.at(now)
 	}
 	for _, n := range d.newcomers {
-		at(cmp.Or(n.at, now))
+		if n.tries == 0 {
+			next.at(now)
+		}
 	}
 	for id, ep := range d.endpoints {
 		if !d.cfg.DryRun && (ep.queued > 0 || !ep.known() || d.check[id]) {
-			at(cmp.Or(ep.retryAt, now))
-		} else if !d.cfg.DryRun && ep.owner != "" {
-			for _, ref := range ep.refused {
-				at(ref.at)
-			}
+			next.at(cmp.Or(ep.retryAt, now))
 		}
 	}
-	if next.IsZero() {
+	return next.after(now)
+}
+
+// probeAfterLocked returns when HNS is asked again for what it refused or could not
+// read, 0 for nothing. d.mu must be held.
+func (d *Dataplane) probeAfterLocked(now time.Time) time.Duration {
+	var next due
+	for _, n := range d.newcomers {
+		next.at(n.retry.at)
+	}
+	for _, ep := range d.endpoints {
+		if ep.owner == "" || d.cfg.DryRun {
+			continue
+		}
+		for _, ref := range ep.refused {
+			next.at(cmp.Or(ref.at, now))
+		}
+	}
+	return next.after(now)
+}
+
+// due is the first of several times; the zero due is none.
+type due struct{ first time.Time }
+
+// at adds a time, unless it is zero.
+func (d *due) at(t time.Time) {
+	if !t.IsZero() && (d.first.IsZero() || t.Before(d.first)) {
+		d.first = t
+	}
+}
+
+// after returns how long it is until then, at least a millisecond; 0 for none.
+func (d due) after(now time.Time) time.Duration {
+	if d.first.IsZero() {
 		return 0
 	}
-	return max(next.Sub(now), time.Millisecond)
+	return max(d.first.Sub(now), time.Millisecond)
 }
 
 // ----- references -----

@@ -55,7 +55,7 @@ func answers(t *testing.T, questions ...func()) {
 // what they show is the staged state.
 func TestDumpNeverWaitsForHNS(t *testing.T) {
 	for _, op := range []string{
-		"Network/Get", "Endpoint/List", "SetPolicy/Add", "ACL/Add", // the policy comes
+		"Network/Get", "Endpoint/Enumerate", "SetPolicy/Add", "ACL/Add", // the policy comes
 		"SetPolicy/Update",                               // a pod moves
 		"Endpoint/Get", "ACL/Update", "SetPolicy/Remove", // the policy goes
 	} {
@@ -95,7 +95,7 @@ func TestDumpNeverWaitsForHNS(t *testing.T) {
 func TestObserveHoldsUpNobody(t *testing.T) {
 	w := newWorld(t, policyText("p", dumpPolicy))
 	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "apply")
-	began, release := w.stall("Endpoint/List", hnssim.After)
+	began, release := w.stall("Endpoint/Enumerate", hnssim.After)
 	observed := make(chan *dataplane.Observation)
 	go func() {
 		obs, err := w.dp.Observe(t.Context(), dataplane.Everything())

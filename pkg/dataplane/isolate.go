@@ -21,13 +21,26 @@ func (d *Dataplane) openLocked(ep *endpoint) bool {
 }
 
 // unblocked returns what the endpoint lacks of shared rules, when a block is among
-// it; otherwise nothing. Of an endpoint whose list is not known that is all of them.
+// it for a direction that nothing else of ours closes (the predecessor's blocks have
+// other Ids); otherwise nothing. Of an endpoint whose list is not known that is all
+// of them.
 func (ep *endpoint) unblocked(shared []hns.ACL) []hns.ACL {
-	added, _ := diffACLs(ep.applied, shared)
-	if !slices.ContainsFunc(added, func(a hns.ACL) bool { return a.Priority == hns.PriorityBlock }) {
+	closed := map[hns.Direction]bool{}
+	for _, a := range ep.applied {
+		closed[a.Direction] = closed[a.Direction] || blocksAll(a)
+	}
+	if !slices.ContainsFunc(shared, func(a hns.ACL) bool { return blocksAll(a) && !closed[a.Direction] }) {
 		return nil
 	}
+	added, _ := diffACLs(ep.applied, shared)
 	return added
+}
+
+// blocksAll reports whether a rule closes its direction, but for rules that come
+// before it.
+func blocksAll(a hns.ACL) bool {
+	return a.Action == hns.Block && a.RuleType == hns.Switch && a.Protocols == "" &&
+		a.LocalAddresses+a.RemoteAddresses+a.LocalPorts+a.RemotePorts == ""
 }
 
 // isolateNewborn gives every endpoint that is open its block, before what may take

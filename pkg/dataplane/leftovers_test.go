@@ -131,11 +131,11 @@ var restarts = map[string]func(w *script, tell func()){
 	},
 	"endpoints later": func(w *script, tell func()) {
 		tell()
-		w.do("fault Endpoint/List * refuse", "! apply", "advance 1s", "fault ACL/Update * refuse", "! apply")
+		w.do("fault Endpoint/Enumerate * refuse", "! apply", "advance 1s", "fault ACL/Update * refuse", "! apply")
 	},
 	"by the reconciler": func(w *script, tell func()) {
 		tell()
-		w.do("fault Endpoint/List * refuse", "! apply", "observe", "fault ACL/Update * refuse", "! apply")
+		w.do("fault Endpoint/Enumerate * refuse", "! apply", "observe", "fault ACL/Update * refuse", "! apply")
 	},
 	"an endpoint that was out of sight": func(w *script, tell func()) {
 		w.do("state ep-1 Created")
@@ -259,7 +259,7 @@ func TestUnusedPortAfterRestart(t *testing.T) {
 		for how, first := range map[string][]string{
 			"at once":         nil,
 			"sets later":      {"fault Network/Get * refuse", "fault ACL/Update * refuse", "! apply", "advance 1s"},
-			"endpoints later": {"fault Endpoint/List * refuse", "! apply", "calls", "advance 1s"},
+			"endpoints later": {"fault Endpoint/Enumerate * refuse", "! apply", "calls", "advance 1s"},
 		} {
 			t.Run(name+"/"+how, func(t *testing.T) {
 				l := leftover{old: fmt.Sprintf(served, peer), next: onlyB}

@@ -76,6 +76,8 @@ func (d *Dataplane) Observe(ctx context.Context, look Look) (*Observation, error
 			e.ID = id
 			if d.differsLocked(ep, e) {
 				obs.endpoints = append(obs.endpoints, e)
+			} else { // no plan is made from what else others have, but explanations are
+				_, ep.foreign = d.splitLocked(e)
 			}
 		}
 		d.mu.Unlock()

@@ -183,7 +183,7 @@ func (w *walker) drawFault(t *rapid.T) {
 	f := hnssim.Fault{
 		Op: rapid.SampledFrom([]string{
 			"ACL/Add", "ACL/Update", "SetPolicy/Add", "SetPolicy/Update", "SetPolicy/Remove",
-			"Endpoint/Get", "Endpoint/List", "Network/Get", "",
+			"Endpoint/Get", "Endpoint/Enumerate", "Network/Get", "",
 		}).Draw(t, "call"),
 		Mode:  rapid.SampledFrom([]hnssim.Mode{hnssim.Refuse, hnssim.LoseReply, hnssim.Half}).Draw(t, "mode"),
 		Nth:   rapid.IntRange(1, 2).Draw(t, "nth"),

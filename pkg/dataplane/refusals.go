@@ -191,7 +191,7 @@ type probing struct {
 func (d *Dataplane) probesLocked(now time.Time) []probing {
 	var due []probing
 	for id, ep := range d.endpoints {
-		if ep.queued > 0 || !ep.known() || ep.owner == "" {
+		if len(ep.refused) == 0 || ep.queued > 0 || !ep.known() || ep.owner == "" {
 			continue
 		}
 		add := func(key policy.Key, digest string, acls []hns.ACL) {

@@ -10,7 +10,7 @@ import (
 // TestRestartReadFails: a new process that cannot read the sets, or cannot list
 // the endpoints, knows too little to add or delete a set. It waits until it can.
 func TestRestartReadFails(t *testing.T) {
-	for _, op := range []string{"Network/Get", "Endpoint/List"} {
+	for _, op := range []string{"Network/Get", "Endpoint/Enumerate"} {
 		t.Run(op, func(t *testing.T) {
 			text := policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}, {namespaceSelector: {matchLabels: {kind: evil}}}]}]}`)
 			w := dWorld(t, text)

@@ -202,6 +202,7 @@ func renderPeer(rule policy.Rule, match portMatch, peer policy.Peer, id func(ips
 	for i, name := range peer.Sets {
 		ids[i] = id(name)
 	}
+	slices.Sort(ids) // as canonical rules have them
 	// With set Ids Local is the source and Remote the destination.
 	if rule.Direction == policy.Ingress {
 		acl.LocalAddresses = strings.Join(ids, ",")

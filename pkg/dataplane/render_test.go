@@ -93,8 +93,8 @@ func TestRenderGroup(t *testing.T) {
 		{
 			"a named egress port is a set and a number",
 			`{podSelector: {}, policyTypes: [Egress], egress: [{to: [{podSelector: {}}], ports: [{port: http}, {port: 80}]}]}`,
-			"222 allow out azure-acl-x.p proto=6 remote=ns-x,namedport:http:TCP:8080@ rports=8080\n" +
-				"unused 222 allow out azure-acl-x.p proto=6 remote=ns-x,namedport:http:TCP:9090@ rports=9090\n" +
+			"222 allow out azure-acl-x.p proto=6 remote=namedport:http:TCP:8080@,ns-x rports=8080\n" +
+				"unused 222 allow out azure-acl-x.p proto=6 remote=namedport:http:TCP:9090@,ns-x rports=9090\n" +
 				"222 allow out azure-acl-x.p proto=6 remote=ns-x rports=80\n",
 		},
 		{

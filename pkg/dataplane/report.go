@@ -65,6 +65,9 @@ type Report struct {
 	// RetryAfter is when an empty transaction should come at the latest;
 	// 0 means that nothing waits.
 	RetryAfter time.Duration `json:"retryAfter,omitempty"`
+	// ProbeAfter is when an empty transaction should ask HNS again for what it
+	// refused or could not read, which nothing else waits for; 0: for nothing.
+	ProbeAfter time.Duration `json:"probeAfter,omitempty"`
 }
 
 // Span is some generations in a row.
@@ -84,6 +87,14 @@ type EndpointSeen struct {
 
 // Converged reports whether everything that can be programmed is.
 func (r Report) Converged() bool { return r.Pending == 0 && r.RetryAfter == 0 }
+
+// Next is when an empty transaction should come at the latest; 0: not at all.
+func (r Report) Next() time.Duration {
+	if r.RetryAfter == 0 || r.ProbeAfter > 0 && r.ProbeAfter < r.RetryAfter {
+		return r.ProbeAfter
+	}
+	return r.RetryAfter
+}
 
 // Clone returns a copy that shares nothing with the report.
 func (r Report) Clone() Report {

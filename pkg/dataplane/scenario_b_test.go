@@ -29,14 +29,14 @@ func TestScenario_B1_OnePodFailsEveryTime(t *testing.T) {
 	require.Zero(t, w.report.Pending)
 	require.Equal(t, []dataplane.Warning{{
 		Object: "x/bad", Kind: "NetworkPolicy", Reason: dataplane.ReasonHNSRejected,
-		Message: "HNS refuses its rules on endpoint ep-1: they are left out there until they change",
+		Message: "HNS refuses its rules on endpoint ep-1 (0x803b000d): they are left out there until they change or HNS takes them; it is asked again",
 	}}, w.report.Warnings)
 	for _, n := range []string{"1", "2", "3"} {
 		to := " -> 10.0.0." + n + " TCP/"
 		w.do("trace 10.0.0.3"+to+"80 ep-"+n+" in allow", "trace 10.0.0.9"+to+"80 ep-"+n+" in block",
 			"trace 10.0.0.9"+to+"6666 ep-"+n+" in block")
 	}
-	w.do("advance 1h", "apply", "calls") // it is remembered, not tried again
+	w.do("advance 1h", "! apply", "calls ACL/Add=1", "apply", "calls") // it is remembered, and asked for again, alone
 	w.do("policy later", "apply", "calls ACL/Add=3", "trace 10.0.0.9 -> 10.0.0.1 TCP/443 ep-1 in allow")
 
 	// When it changes it is tried again.

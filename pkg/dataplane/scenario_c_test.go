@@ -59,7 +59,7 @@ func TestScenario_C2_EndpointAppearsLater(t *testing.T) {
 			w.do("endpoint ep 10.0.0.1")
 		}
 		w.do("apply")
-		lists += w.report.Calls["Endpoint/List"]
+		lists += w.report.Calls["Endpoint/Enumerate"]
 	}
 	require.LessOrEqual(t, w.now.Sub(begun).Seconds(), 70.0)
 	require.Equal(t, 6, lists, "after 1, 3, 7, 15, 31 and 61 s")
@@ -70,7 +70,7 @@ func TestScenario_C2_EndpointAppearsLater(t *testing.T) {
 func TestScenario_C3_OneListingErrorThenQuiet(t *testing.T) {
 	w := newWorld(t, cPolicies)
 	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "policy web",
-		"fault Endpoint/List * refuse", "! apply", "retry 1s")
+		"fault Endpoint/Enumerate * refuse", "! apply", "retry 1s")
 	require.NotEmpty(t, w.report.Warnings)
 	w.do("advance 1s", "apply", "calls SetPolicy/Add=1 ACL/Add=1", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in block")
 	require.True(t, w.report.Converged())

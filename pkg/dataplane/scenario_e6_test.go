@@ -27,7 +27,7 @@ func TestScenario_E6_Restart(t *testing.T) {
 	again := restartOf(t, w, pods, local, policies)
 	again.do("apply")
 	require.True(t, again.report.Converged())
-	require.Equal(t, map[string]int{"Network/Get": 1, "Endpoint/List": 1}, again.report.Calls)
+	require.Equal(t, map[string]int{"Network/Get": 1, "Endpoint/Enumerate": 1, "Endpoint/Get": 110}, again.report.Calls)
 	require.Equal(t, again.report.Calls, w.sim.Counts())
 	require.Empty(t, cmp.Diff(before, w.sim.Dump()))
 	again.do("observe", "apply", "calls")

@@ -30,7 +30,7 @@ func TestScenario_E1_OneAddressJoinsABusySet(t *testing.T) {
 		w.do(fmt.Sprintf("policy p%d", i))
 	}
 	w.do("apply", "pod x/api2 10.1.0.2 app=api remote", "apply", "calls SetPolicy/Update=1")
-	require.Zero(t, w.report.Calls["Endpoint/List"]+w.report.Calls["Endpoint/Get"]+w.report.Calls["Network/Get"])
+	require.Zero(t, w.report.Calls["Endpoint/Enumerate"]+w.report.Calls["Endpoint/Get"]+w.report.Calls["Network/Get"])
 }
 
 // TestScenario_E2_RelabelOfARemotePod: at most two requests, bytes by the sets
@@ -78,9 +78,9 @@ func TestScenario_E5_ColdStart(t *testing.T) {
 	require.LessOrEqual(t, w.report.Calls["SetPolicy/Add"]+w.report.Calls["SetPolicy/Update"], 4*(sets+999)/1000)
 	require.LessOrEqual(t, w.report.Calls["ACL/Add"], 110)
 	require.Zero(t, w.report.Calls["ACL/Update"])
-	require.Equal(t, 1, w.report.Calls["Endpoint/List"])
+	require.Equal(t, 1, w.report.Calls["Endpoint/Enumerate"])
 	require.Equal(t, 1, w.report.Calls["Network/Get"])
-	require.Equal(t, 2*w.report.Calls["ACL/Add"], w.report.Calls["Endpoint/Get"], "one before and one after each write")
+	require.Equal(t, 110+2*w.report.Calls["ACL/Add"], w.report.Calls["Endpoint/Get"], "once, and one before and one after each write")
 	require.True(t, w.report.Converged())
 	w.do("apply")
 	require.Empty(t, w.report.Calls)

@@ -138,8 +138,8 @@ func (s standing) ofDispute(what subject) Warning {
 			w.Kind, w.Object = "Pod", s.podOf(ep.owner)
 		}
 	}
-	w.Message = fmt.Sprintf("%s do not stay as they were written: another program writes sets or rules with our prefixes (azure-npm on this node is to be removed), "+
-		"or HNS loses or changes them. Until that ends repair waits longer each time, up to %v", w.Message, maxPause)
+	w.Message = fmt.Sprintf("somebody else keeps changing %s: another program writes sets or rules with our prefixes (azure-npm, if it still runs on this node: remove it), "+
+		"or HNS itself loses or changes them. Until that ends repair waits longer each time, up to %v", w.Message, maxPause)
 	return w
 }
 

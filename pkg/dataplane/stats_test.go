@@ -125,7 +125,7 @@ func TestDriftIsCountedWhoeverFindsIt(t *testing.T) {
 func TestUnprogrammedWithoutAListing(t *testing.T) {
 	w := dWorld(t, policyText("p", webFromAPI))
 	w.do("policy p", "apply", "endpoint ep-9 10.0.0.99")
-	w.sim.Inject(hnssim.Fault{Op: "Endpoint/List"})
+	w.sim.Inject(hnssim.Fault{Op: "Endpoint/Enumerate"})
 	w.do("pod x/w9 10.0.0.99 app=web", "! apply")
 	require.Equal(t, w.report.Generation, w.report.Unprogrammed)
 	w.settle()

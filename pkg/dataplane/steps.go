@@ -93,8 +93,8 @@ func (c change) additions(added []hns.ACL) []step {
 	missing := countACLs(added)
 	take := func(acls []hns.ACL) (out []hns.ACL) {
 		for _, a := range acls {
-			if missing[a] > 0 {
-				missing[a]--
+			if c := a.Canonical(); missing[c] > 0 {
+				missing[c]--
 				out = append(out, a)
 			}
 		}

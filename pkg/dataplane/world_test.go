@@ -60,7 +60,7 @@ func (s *script) writes() int {
 }
 
 func isWrite(op string) bool {
-	return !strings.HasSuffix(op, "/Get") && !strings.HasSuffix(op, "/List")
+	return !strings.HasSuffix(op, "/Get") && op != hns.OpEndpointIDs
 }
 
 type probe = hnssim.Probe

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -23,6 +24,10 @@ type player struct {
 	// blind: an observation was not handed in, and none since. What it showed of
 	// endpoints and sets is not known here.
 	blind bool
+	// newcomers are endpoints that the recorded dataplane had enumerated and not read,
+	// nobody knows why, and that this one asked for: it does not do the same until
+	// they are read.
+	newcomers map[string]bool
 	// flying are the observations that are not over, observed those that are and
 	// that no transaction had yet.
 	flying   []*lane
@@ -74,6 +79,7 @@ func (l *lane) place(r *recorder.Call) int {
 
 // found adds a finding about a recorded call, nil for none.
 func (p *player) found(l *lane, r *recorder.Call, f Finding) {
+	l.unsure = l.unsure || len(p.newcomers) > 0
 	if f.Kind == Build && l.unsure {
 		f.Kind = Note
 	}
@@ -204,11 +210,29 @@ func (p *player) unrecorded(ctx context.Context, l *lane, a asked) answer {
 		f.Text = fmt.Sprintf("this build asks for %s where %s was recorded", a.words(), askedOf(r).words())
 	}
 	p.found(l, r, f)
-	if isRead(a.op) {
+	switch {
+	case a.op == hns.OpEndpointGet && p.world.strange[a.endpoint] && p.readLater(a.endpoint):
+		p.newcomers[a.endpoint] = true
+		return answer{err: &hns.OpError{Op: a.op, Kind: hns.KindEndpoint, ID: a.endpoint, Err: hns.ErrUnavailable}}
+	case isRead(a.op):
 		return p.world.read(a)
 	}
 	l.fork, l.lost = p.world.fork(), true
 	return a.on(ctx, l.fork)
+}
+
+// readLater reports whether the recording has a call for an endpoint which shows
+// that it is not somebody else's.
+func (p *player) readLater(id string) bool {
+	for i := range p.rec.Steps {
+		for j := range p.rec.Steps[i].Calls {
+			r := &p.rec.Steps[i].Calls[j]
+			if r.Endpoint == id && (r.Error == nil || !errors.Is(rebuilt(r.Error), hns.ErrElsewhere)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // excused reports whether that a call is made, or is not, may come from what the

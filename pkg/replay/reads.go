@@ -96,6 +96,7 @@ func (p *player) enumerated(l *lane, r *recorder.Call) []string {
 		}
 	}
 	maps.DeleteFunc(w.strange, func(id string, _ bool) bool { return !seen[id] })
+	maps.DeleteFunc(p.newcomers, func(id string, _ bool) bool { return !seen[id] })
 	w.sync(moved)
 	p.lacks(l, seen)
 	return r.IDs
@@ -132,6 +133,7 @@ func (p *player) gone(l *lane, id string) {
 	delete(p.world.endpoints, id)
 	delete(p.world.absent, id)
 	delete(p.world.strange, id)
+	delete(p.newcomers, id)
 	p.world.settled(s)
 	p.world.sync([]subject{s})
 }
@@ -296,6 +298,7 @@ func (p *player) sawEndpoint(l *lane, r *recorder.Call, v recorder.EndpointValue
 	}
 	w.endpoints[v.ID] = is
 	delete(w.strange, v.ID)
+	delete(p.newcomers, v.ID)
 	if r.Op == hns.OpEndpointList { // in another state it can be read, too
 		delete(w.absent, v.ID)
 	}

@@ -33,7 +33,7 @@ func Replay(ctx context.Context, rec recorder.Recording, o Options) (*Result, er
 	}
 	p := &player{
 		rec: &rec, world: newWorld(), detail: o.Detail,
-		observed: map[uint64]*dataplane.Observation{},
+		observed: map[uint64]*dataplane.Observation{}, newcomers: map[string]bool{},
 		result: &Result{
 			Node: rec.Node, Agent: rec.Agent, Taken: rec.Taken, Start: rec.Start == nil, Older: rec.Format < recorder.Format,
 			Steps: make([]Step, len(rec.Steps)), Final: []Finding{},
@@ -201,6 +201,7 @@ func (p *player) rejoin() {
 		l.stop()
 	}
 	clear(p.observed)
+	clear(p.newcomers)
 	p.loose = true
 	d := p.dp.Dump()
 	if err := p.restore(d, p.world.view(&d)); err != nil {

@@ -51,6 +51,22 @@ type Side struct {
 // src's; the side of an address that is no member pod allows everything. A pod
 // that does not exist or has no IPv4 address has no traffic: both sides deny.
 func Verdict(c Cluster, src, dst Endpoint, protocol corev1.Protocol, port uint16) (ingress, egress Side) {
+	ingress, egress = AtSwitch(c, src, dst, protocol, port)
+	if from := address(c, src); from.IsValid() && from == address(c, dst) {
+		return toItself(ingress), toItself(egress)
+	}
+	return ingress, egress
+}
+
+// toItself is the side of an end that the traffic does not leave: a pod cannot
+// block itself.
+func toItself(s Side) Side { return Side{Allowed: true, Isolated: s.Isolated} }
+
+// AtSwitch is Verdict for a switch that the traffic passes, also what a pod sends
+// to itself: then the pod is a peer of its policies as any other. On a node it
+// does not come there, so rules in HNS that follow the policies to the letter are
+// no less right than rules that always let a pod reach itself.
+func AtSwitch(c Cluster, src, dst Endpoint, protocol corev1.Protocol, port uint16) (ingress, egress Side) {
 	from, to := address(c, src), address(c, dst)
 	if !from.IsValid() || !to.IsValid() {
 		return Side{}, Side{}
@@ -101,8 +117,6 @@ func (p packet) side(direction networkingv1.PolicyType) Side {
 	switch {
 	case len(isolating) == 0:
 		return Side{Allowed: true}
-	case p.src.addr == p.dst.addr: // a pod cannot block itself
-		return Side{Allowed: true, Isolated: true}
 	case direction == networkingv1.PolicyTypeIngress && slices.Contains(p.nodes, p.src.addr):
 		return Side{Allowed: true, Isolated: true}
 	case len(allowing) > 0:

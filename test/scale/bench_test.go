@@ -10,9 +10,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 )
 
-// latencies of one HNS call: none, for what the agent takes itself, and one
+// latencies of one call of the DLLs: none, for what the agent takes itself, and one
 // that is ordinary.
-var latencies = []time.Duration{0, 30 * time.Millisecond}
+var latencies = []time.Duration{0, 10 * time.Millisecond}
 
 // BenchmarkStart is the first transaction of a process: cold on a node that has
 // nothing of ours, restart on one where everything is as it should be.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,19 +17,24 @@ import (
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // meter is HNS with a meter: the simulator, every call of which is counted with
-// its bytes and takes a while of fake time. What the simulator and the meter
+// its bytes and takes a while of fake time for each call of the DLLs that it is. What the simulator and the meter
 // themselves use is kept apart, to be taken off.
 type meter struct {
 	sim     *hnssim.Sim
-	latency time.Duration // of each call; changed between transactions only
+	latency time.Duration // of each call of the DLLs; changed between transactions only
 
 	mu    sync.Mutex // guards following
 	now   time.Time
 	calls map[string]int
+	dll   int // calls of the DLLs
 	sent  int
 	read  int
 	used  usage
 	took  time.Duration // by the clock of the wall
+	// blocked is dll when the first block was on an endpoint, and sets how many
+	// requests for sets there had been; 0: none is.
+	blocked, sets int
+	seen          func(what string, at time.Time) // told of every read that is over; may be nil
 }
 
 func newMeter() *meter {
@@ -54,6 +60,7 @@ func (m *meter) pass(d time.Duration) {
 // counts is what was asked of HNS.
 type counts struct {
 	calls      map[string]int
+	dll        int // calls of the DLLs
 	sent, read int // bytes
 }
 
@@ -70,8 +77,9 @@ func (c counts) requests() int {
 func (m *meter) take() (counts, usage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out, used := counts{m.calls, m.sent, m.read}, m.used
-	m.calls, m.sent, m.read, m.used, m.took = map[string]int{}, 0, 0, usage{}, 0
+	out, used := counts{m.calls, m.dll, m.sent, m.read}, m.used
+	m.calls, m.dll, m.sent, m.read, m.used, m.took = map[string]int{}, 0, 0, 0, usage{}, 0
+	m.blocked, m.sets = 0, 0
 	m.sim.ResetCalls() // it remembers what it was sent
 	return out, used
 }
@@ -85,22 +93,49 @@ func (m *meter) spent() time.Duration {
 }
 
 // call makes one call. do returns the documents that were sent and read.
-func (m *meter) call(op string, do func() (sent, read any)) {
+func (m *meter) call(ctx context.Context, op string, do func(context.Context) (sent, read any)) {
 	began, beganCPU := time.Now(), cpuTime()
 	used := usageOf(func() {
-		sent, read := do()
+		var dll hns.Meter
+		sent, read := do(hns.Metered(ctx, &dll))
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.calls[op]++
 		m.sent += wireBytes(sent)
 		m.read += wireBytes(read)
-		m.now = m.now.Add(m.latency)
+		m.dllLocked(dll.Calls())
 	})
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	used.cpu = cpuTime() - beganCPU
 	m.used = m.used.plus(used)
 	m.took += time.Since(began)
+}
+
+// dllLocked takes calls of the DLLs. m.mu must be held.
+func (m *meter) dllLocked(n int) {
+	m.dll += n
+	m.now = m.now.Add(time.Duration(n) * m.latency)
+}
+
+// saw tells of a read that is over.
+func (m *meter) saw(what string) {
+	if m.seen != nil {
+		m.seen(what, m.clock())
+	}
+}
+
+// wrote takes a write of rules that was done.
+func (m *meter) wrote(acls []hns.ACL) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.blocked > 0 || !slices.ContainsFunc(acls, func(a hns.ACL) bool { return a.Priority == hns.PriorityBlock }) {
+		return
+	}
+	m.blocked = m.dll
+	for _, verb := range []hns.Verb{hns.Add, hns.Update, hns.Remove} {
+		m.sets += m.calls[hns.OpSets(verb)]
+	}
 }
 
 // ----- on the wire: what pkg/hns/hcsadapter sends and gets, as far as it is read -----
@@ -178,17 +213,20 @@ func wireBytes(v any) int {
 
 // Network implements hns.Client.
 func (m *meter) Network(ctx context.Context) (n hns.Network, err error) {
-	m.call(hns.OpNetworkGet, func() (sent, read any) {
+	m.call(ctx, hns.OpNetworkGet, func(ctx context.Context) (sent, read any) {
 		n, err = m.sim.Network(ctx)
 		return nil, networkDocument{n.ID, n.Name, setDocuments(n.Sets)}
 	})
+	m.saw(hns.OpNetworkGet)
 	return n, err
 }
 
-// ListEndpoints implements hns.Client.
+// ListEndpoints implements hns.Client. The real adapter reads each endpoint for it,
+// which the simulator does not count.
 func (m *meter) ListEndpoints(ctx context.Context) (eps []hns.Endpoint, err error) {
-	m.call(hns.OpEndpointList, func() (sent, read any) {
+	m.call(ctx, hns.OpEndpointList, func(ctx context.Context) (sent, read any) {
 		eps, err = m.sim.ListEndpoints(ctx)
+		hns.CountCalls(ctx, 3*len(eps)-1)
 		return nil, endpointDocuments(eps...)
 	})
 	return eps, err
@@ -196,28 +234,39 @@ func (m *meter) ListEndpoints(ctx context.Context) (eps []hns.Endpoint, err erro
 
 // EndpointIDs implements hns.Client.
 func (m *meter) EndpointIDs(ctx context.Context) (ids []string, err error) {
-	m.call(hns.OpEndpointIDs, func() (sent, read any) {
+	m.call(ctx, hns.OpEndpointIDs, func(ctx context.Context) (sent, read any) {
 		ids, err = m.sim.EndpointIDs(ctx)
 		return nil, ids
 	})
+	m.saw(hns.OpEndpointIDs)
 	return ids, err
 }
 
 // Hold implements hns.Client.
-func (m *meter) Hold(ctx context.Context, endpoint string) func() { return m.sim.Hold(ctx, endpoint) }
+func (m *meter) Hold(ctx context.Context, endpoint string) func() {
+	var dll hns.Meter
+	release := m.sim.Hold(hns.Metered(ctx, &dll), endpoint)
+	return func() {
+		release()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.dllLocked(dll.Calls())
+	}
+}
 
 // GetEndpoint implements hns.Client.
 func (m *meter) GetEndpoint(ctx context.Context, id string) (e hns.Endpoint, err error) {
-	m.call(hns.OpEndpointGet, func() (sent, read any) {
+	m.call(ctx, hns.OpEndpointGet, func(ctx context.Context) (sent, read any) {
 		e, err = m.sim.GetEndpoint(ctx, id)
 		return nil, endpointDocuments(e)[0]
 	})
+	m.saw(id)
 	return e, err
 }
 
 // ModifySets implements hns.Client.
 func (m *meter) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy) (err error) {
-	m.call(hns.OpSets(verb), func() (sent, read any) {
+	m.call(ctx, hns.OpSets(verb), func(ctx context.Context) (sent, read any) {
 		err = m.sim.ModifySets(ctx, verb, sets)
 		return modify(verb, setDocuments(sets)), nil
 	})
@@ -226,7 +275,7 @@ func (m *meter) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPol
 
 // AddACLs implements hns.Client.
 func (m *meter) AddACLs(ctx context.Context, endpoint string, acls []hns.ACL) (err error) {
-	m.call(hns.OpACLAdd, func() (sent, read any) {
+	m.call(ctx, hns.OpACLAdd, func(ctx context.Context) (sent, read any) {
 		err = m.sim.AddACLs(ctx, endpoint, acls)
 		policies := make([]hns.EndpointPolicy, len(acls))
 		for i, a := range acls {
@@ -234,14 +283,17 @@ func (m *meter) AddACLs(ctx context.Context, endpoint string, acls []hns.ACL) (e
 		}
 		return modify(hns.Add, policies), nil
 	})
+	m.wrote(acls)
 	return err
 }
 
 // ReplacePolicies implements hns.Client.
 func (m *meter) ReplacePolicies(ctx context.Context, endpoint string, policies []hns.EndpointPolicy) (err error) {
-	m.call(hns.OpACLUpdate, func() (sent, read any) {
+	m.call(ctx, hns.OpACLUpdate, func(ctx context.Context) (sent, read any) {
 		err = m.sim.ReplacePolicies(ctx, endpoint, policies)
 		return modify(hns.Update, policies), nil
 	})
+	ours, _ := hns.Endpoint{Policies: policies}.Split()
+	m.wrote(ours)
 	return err
 }

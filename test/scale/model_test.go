@@ -13,6 +13,15 @@ import (
 // that it makes there, and from nothing else. docs/performance.md has it in
 // words.
 
+// Calls of the DLLs. A call of its own opens a handle, uses it and closes it.
+const (
+	dllCall      = 3
+	dllNetwork   = 4 // the network is looked for by its name first
+	dllEnumerate = 2 // endpoints in state 2, and in state 3
+	dllHandle    = 2 // that calls share: to open and to close it
+	dllWrite     = 3 // with a read before and a read after, over a handle
+)
+
 // hnsState is what HNS has.
 type hnsState struct {
 	sets map[string]hns.SetPolicy // by id
@@ -33,7 +42,10 @@ func stateOf(sim *hnssim.Sim) hnsState {
 // reads is what a transaction reads before it plans.
 type reads struct {
 	network bool // the first one of a process reads the sets
-	list    bool // the first one, and one with a new pod of this node, the endpoints
+	// enumerate: the first one, and one with a new pod of this node, asks for the
+	// GUIDs of endpoints, and reads those that are unknown.
+	enumerate bool
+	unknown   []string
 }
 
 // expected returns what it costs to get from one state of HNS to another, in
@@ -42,11 +54,18 @@ func expected(before, after hnsState, r reads) counts {
 	c := counts{calls: map[string]int{}}
 	if r.network {
 		c.calls[hns.OpNetworkGet]++
+		c.dll += dllNetwork
 		c.read += networkBytes(before.sets)
 	}
-	if r.list {
-		c.calls[hns.OpEndpointList]++
-		c.read += listBytes(before.eps)
+	if r.enumerate {
+		c.calls[hns.OpEndpointIDs]++
+		c.dll += dllEnumerate
+		c.read += idsBytes(before.eps)
+		for _, id := range r.unknown {
+			c.calls[hns.OpEndpointGet]++
+			c.dll += dllCall
+			c.read += endpointBytes(before.eps[id])
+		}
 	}
 	c.ofSets(before.sets, after.sets)
 	for id, e := range after.eps {
@@ -79,6 +98,7 @@ func (c *counts) ofSets(before, after map[string]hns.SetPolicy) {
 	}
 	for r, sets := range sent {
 		c.calls[hns.OpSets(r.verb)]++
+		c.dll += dllCall
 		c.sent += requestBytes(r.verb, len(sets))
 		for _, s := range sets {
 			c.sent += setBytes(s)
@@ -92,16 +112,19 @@ func sameValues(a, b hns.SetPolicy) bool {
 }
 
 // ofEndpoint: what only adds rules goes as batches of Add, anything else as one
-// Update with everything. The endpoint is read before and after each.
+// Update with everything. The endpoint is read before and after each, all of it
+// over one handle.
 func (c *counts) ofEndpoint(before, after hns.Endpoint) {
 	if slices.EqualFunc(before.Policies, after.Policies, samePolicy) {
 		return
 	}
+	c.dll += dllHandle
 	had, _ := before.Split()
 	has, _ := after.Split()
 	if len(had) > len(has) || !slices.Equal(had, has[:len(had)]) {
 		c.calls[hns.OpEndpointGet] += 2
 		c.calls[hns.OpACLUpdate]++
+		c.dll += dllWrite
 		c.read += endpointBytes(before) + endpointBytes(after)
 		c.sent += requestBytes(hns.Update, len(after.Policies))
 		for _, p := range after.Policies {
@@ -114,6 +137,7 @@ func (c *counts) ofEndpoint(before, after hns.Endpoint) {
 		next.Policies = after.Policies[:len(before.Policies)+size]
 		c.calls[hns.OpEndpointGet] += 2
 		c.calls[hns.OpACLAdd]++
+		c.dll += dllWrite
 		c.read += endpointBytes(before) + endpointBytes(next)
 		c.sent += requestBytes(hns.Add, size)
 		for _, p := range next.Policies[len(before.Policies):] {
@@ -187,10 +211,10 @@ func networkBytes(sets map[string]hns.SetPolicy) int {
 	return n
 }
 
-func listBytes(eps map[string]hns.Endpoint) int {
+func idsBytes(eps map[string]hns.Endpoint) int {
 	n := len(`[]`) + commas(len(eps))
-	for e := range maps.Values(eps) {
-		n += endpointBytes(e)
+	for id := range maps.Keys(eps) {
+		n += len(`""`) + len(id)
 	}
 	return n
 }

@@ -41,7 +41,8 @@ func newNode(t testing.TB, w *world) *node {
 
 // plug gives an address an endpoint, as the CNI does.
 func (n *node) plug(addr netip.Addr) {
-	n.reads.list = true
+	n.reads.enumerate = true
+	n.reads.unknown = append(n.reads.unknown, endpointOf(addr))
 	require.NoError(n.t, n.meter.sim.CreateEndpoint(hnssim.NewEndpoint{ID: endpointOf(addr), Addrs: []netip.Addr{addr}}))
 }
 
@@ -53,7 +54,10 @@ func endpointOf(addr netip.Addr) string {
 
 // restart puts a new process in the place of the old one.
 func (n *node) restart() {
-	n.reads = reads{network: true, list: true}
+	n.reads = reads{network: true, enumerate: true}
+	for _, e := range n.meter.sim.Endpoints() {
+		n.reads.unknown = append(n.reads.unknown, e.ID)
+	}
 	n.dp = dataplane.New(dataplane.Config{
 		Client: n.meter, Node: "n1", Now: n.meter.clock, GracePeriod: gracePeriod, MaxBatchedACLs: batch,
 	})

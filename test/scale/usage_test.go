@@ -103,6 +103,7 @@ func (c *cost) add(o cost) {
 // join adds a part of an operation.
 func (c *cost) join(o cost) {
 	c.events += o.events
+	c.dll += o.dll
 	c.sent += o.sent
 	c.read += o.read
 	if c.calls == nil {
@@ -121,6 +122,7 @@ func (c *cost) report(b *testing.B) {
 	b.ReportAllocs() // what is reported below takes their place
 	per := func(n float64) float64 { return n / float64(c.ops) }
 	b.ReportMetric(per(float64(c.requests())), "hns-requests/op")
+	b.ReportMetric(per(float64(c.dll)), "dll-calls/op")
 	b.ReportMetric(per(float64(c.sent)), "sent-B/op")
 	b.ReportMetric(per(float64(c.read)), "read-B/op")
 	b.ReportMetric(float64(c.used.cpu.Nanoseconds())/float64(c.events), "agent-ns/event")

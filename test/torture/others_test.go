@@ -25,7 +25,7 @@ func (r *replay) owed(call int) []string {
 	for i := call + 1; i < len(r.calls) && r.applies[i] == r.applies[call]; i++ {
 		later := r.calls[i]
 		sets = append(slices.Clone(sets), later.Sets...)
-		if !onEndpoint(later) || later.Target == c.Target || c.Op == hns.OpNetworkGet || c.Op == hns.OpEndpointList {
+		if !onEndpoint(later) || later.Target == c.Target || c.Op == hns.OpNetworkGet || c.Op == hns.OpEndpointIDs {
 			continue
 		}
 		waits[later.Target] = waits[later.Target] || len(c.Sets) > 0 && slices.ContainsFunc(later.ACLs, func(a hns.ACL) bool {

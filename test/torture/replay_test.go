@@ -343,7 +343,7 @@ func writes(sim *hnssim.Sim) int {
 }
 
 func isWrite(op string) bool {
-	return !strings.HasSuffix(op, "/Get") && !strings.HasSuffix(op, "/List")
+	return !strings.HasSuffix(op, "/Get") && op != hns.OpEndpointIDs
 }
 
 func (r *replay) note(format string, args ...any) {

@@ -12,9 +12,12 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns/hnstest"
 )
 
-// networkName is that of the suite's network. Nobody else uses it: what bears
-// it is left over from a run that was killed.
-const networkName = "winnpm-contract"
+// Names of the suite's network, and of one beside it. Nobody else uses them: what
+// bears one is left over from a run that was killed.
+const (
+	networkName = "winnpm-contract"
+	otherName   = "winnpm-contract-other"
+)
 
 // realHNS reports whether HNS itself is asked. It skips the test when nobody
 // said that this system may be used.
@@ -29,6 +32,11 @@ func realHNS(t *testing.T) bool {
 	return true
 }
 
+var (
+	_ hnstest.Fixture   = (*cni)(nil)
+	_ hnstest.Elsewhere = (*cni)(nil)
+)
+
 // cni is the hand that makes endpoints: what a CNI plugin does for a pod.
 type cni struct {
 	network *hcn.HostComputeNetwork
@@ -40,46 +48,70 @@ type cni struct {
 func newCNI(t *testing.T) *cni {
 	t.Helper()
 	c := &cni{real: realHNS(t)}
-	old, err := hcn.GetNetworkByName(networkName)
-	if err == nil {
-		c.network = old
-		c.clean(t)
-	} else {
-		require.True(t, hcn.IsNotFoundError(err), "%v", err)
-	}
+	var err error
 	c.space, err = hcn.NewNamespace(hcn.NamespaceTypeHost).Create()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.space.Delete()) }) // after its endpoints
-	c.network, err = (&hcn.HostComputeNetwork{
-		Name: networkName,
-		Type: hcn.L2Bridge,
-		Ipams: []hcn.Ipam{{Type: "Static", Subnets: []hcn.Subnet{{
-			IpAddressPrefix: "10.90.0.0/16",
-			Routes:          []hcn.Route{{NextHop: "10.90.0.1", DestinationPrefix: "0.0.0.0/0"}},
-		}}}},
-		SchemaVersion: hcn.V2SchemaVersion(),
-	}).Create()
+	c.network, err = newNetwork(t, networkName, hcn.L2Bridge, "10.90.0.0/16", "10.90.0.1")
 	require.NoError(t, err)
-	t.Cleanup(func() { c.clean(t) })
 	return c
 }
 
-// clean deletes the network and what is left in it.
-func (c *cni) clean(t *testing.T) {
+// newNetwork makes a network until the test ends, in place of one of the name.
+func newNetwork(t *testing.T, name string, kind hcn.NetworkType, subnet, gateway string) (*hcn.HostComputeNetwork, error) {
 	t.Helper()
-	left, err := hcn.ListEndpointsOfNetwork(c.network.Id)
+	if old, err := hcn.GetNetworkByName(name); err == nil {
+		clean(t, old)
+	} else {
+		require.True(t, hcn.IsNotFoundError(err), "%v", err)
+	}
+	made, err := (&hcn.HostComputeNetwork{
+		Name: name,
+		Type: kind,
+		Ipams: []hcn.Ipam{{Type: "Static", Subnets: []hcn.Subnet{{
+			IpAddressPrefix: subnet,
+			Routes:          []hcn.Route{{NextHop: gateway, DestinationPrefix: "0.0.0.0/0"}},
+		}}}},
+		SchemaVersion: hcn.V2SchemaVersion(),
+	}).Create()
+	if err == nil {
+		t.Cleanup(func() { clean(t, made) })
+	}
+	return made, err
+}
+
+// clean deletes a network and what is left in it.
+func clean(t *testing.T, network *hcn.HostComputeNetwork) {
+	t.Helper()
+	left, err := hcn.ListEndpointsOfNetwork(network.Id)
 	require.NoError(t, err)
 	for _, e := range left {
 		require.NoError(t, e.Delete())
 	}
-	require.NoError(t, c.network.Delete())
+	require.NoError(t, network.Delete())
 }
 
 // CreateEndpoint implements hnstest.Fixture.
 func (c *cni) CreateEndpoint(t *testing.T, e hnstest.Endpoint) string {
 	t.Helper()
+	return c.create(t, c.network.Id, e)
+}
+
+// CreateElsewhere implements hnstest.Elsewhere.
+func (c *cni) CreateElsewhere(t *testing.T, e hnstest.Endpoint) string {
+	t.Helper()
+	other, err := newNetwork(t, otherName, hcn.NAT, "10.95.0.0/16", "10.95.0.1")
+	if err != nil && c.real {
+		t.Skipf("this HNS makes no second network: %v", err)
+	}
+	require.NoError(t, err)
+	return c.create(t, other.Id, e)
+}
+
+func (c *cni) create(t *testing.T, network string, e hnstest.Endpoint) string {
+	t.Helper()
 	settings := &hcn.HostComputeEndpoint{
-		HostComputeNetwork: c.network.Id,
+		HostComputeNetwork: network,
 		Policies:           []hcn.EndpointPolicy{},
 		SchemaVersion:      hcn.V2SchemaVersion(),
 	}

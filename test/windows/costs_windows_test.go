@@ -2,6 +2,7 @@ package windows
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"runtime"
@@ -91,10 +92,12 @@ func readAlike(t *testing.T, a *hcsadapter.Adapter) {
 	require.Equal(t, setValues(t, theirs), values)
 	require.Equal(t, []string{theirs.Id, theirs.Name}, []string{ours.ID, ours.Name})
 
-	listed, err := a.ListEndpoints(t.Context())
+	ids, err := a.EndpointIDs(t.Context())
 	require.NoError(t, err)
-	require.Len(t, listed, localPods)
-	for _, e := range listed {
+	require.Len(t, ids, localPods)
+	for _, id := range ids {
+		e, err := a.GetEndpoint(t.Context(), id)
+		require.NoError(t, err)
 		theirs, err := hcn.GetEndpointByID(e.ID)
 		require.NoError(t, err)
 		require.Equal(t, theirs.Id, e.ID)
@@ -141,6 +144,18 @@ func operations(t *testing.T, c *cni, a *hcsadapter.Adapter, endpoints []string,
 		}
 	}
 	listing := 2 + 3*localPods
+	list := func(filters ...string) error {
+		for _, filter := range filters {
+			if _, err := hcn.ListEndpointsQuery(hcn.HostComputeQuery{SchemaVersion: hcn.V2SchemaVersion(), Filter: filter}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	read := func(round int) error {
+		_, err := hcn.GetEndpointByID(endpoints[round])
+		return err
+	}
 	return []operation{
 		{"Network", func(int) error {
 			_, err := hcn.GetNetworkByName(networkName)
@@ -150,20 +165,19 @@ func operations(t *testing.T, c *cni, a *hcsadapter.Adapter, endpoints []string,
 			return err
 		}, 4, 4, false},
 		{"ListEndpoints, 110", func(int) error {
-			for _, filter := range []string{`{"State":2}`, `{"State":3}`} {
-				if _, err := hcn.ListEndpointsQuery(hcn.HostComputeQuery{SchemaVersion: hcn.V2SchemaVersion(), Filter: filter}); err != nil {
-					return err
-				}
-			}
-			return nil
+			return list(`{"State":2}`, `{"State":3}`)
 		}, func(int) error {
 			_, err := a.ListEndpoints(t.Context())
 			return err
 		}, listing, listing, false},
-		{"GetEndpoint", func(round int) error {
-			_, err := hcn.GetEndpointByID(endpoints[round])
+		// readAlike has shown that hnsd heeds a filter for one network.
+		{"EndpointIDs, 110", func(int) error {
+			return list(`{"State":2}`, `{"State":3}`)
+		}, func(int) error {
+			_, err := a.EndpointIDs(t.Context())
 			return err
-		}, func(round int) error {
+		}, listing, 2, false},
+		{"GetEndpoint", read, func(round int) error {
 			_, err := a.GetEndpoint(t.Context(), endpoints[round])
 			return err
 		}, 4, 3, false},
@@ -179,6 +193,15 @@ func operations(t *testing.T, c *cni, a *hcsadapter.Adapter, endpoints []string,
 		{"AddACLs", write(hcn.RequestTypeAdd, rule), func(round int) error {
 			return a.AddACLs(t.Context(), endpoints[round], []hns.ACL{rule})
 		}, 4, 3, false},
+		{"read, AddACLs, read, held", func(round int) error {
+			return errors.Join(read(round), write(hcn.RequestTypeAdd, rule)(round), read(round))
+		}, func(round int) error {
+			defer a.Hold(t.Context(), endpoints[round])()
+			_, before := a.GetEndpoint(t.Context(), endpoints[round])
+			added := a.AddACLs(t.Context(), endpoints[round], []hns.ACL{rule})
+			_, after := a.GetEndpoint(t.Context(), endpoints[round])
+			return errors.Join(before, added, after)
+		}, 12, 5, false},
 		// The adapter asks which of the two is missing, the endpoint or the set.
 		{"AddACLs, refused", write(hcn.RequestTypeAdd, noSet), func(round int) error {
 			return a.AddACLs(t.Context(), endpoints[round], []hns.ACL{noSet})

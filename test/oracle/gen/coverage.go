@@ -52,9 +52,15 @@ func (v *Coverage) Cluster(c oracle.Cluster) {
 	for i := range c.Pods {
 		if !oracle.Address(&c.Pods[i]).IsValid() {
 			v.at("pod without address").generated++
+			if c.Pods[i].Status.PodIP != "" {
+				v.at("pod of IPv6 alone").generated++
+			}
 		}
 	}
 	for _, addr := range Ends(c) {
+		if pod := oracle.Owner(c, addr); pod != nil && pod.Spec.NodeName == Node {
+			v.at(toItself).generated++
+		}
 		for _, feature := range addrFeatures(c, addr) {
 			v.at("from or to "+feature).generated++
 			if pod := oracle.Owner(c, addr); pod != nil && pod.Spec.NodeName == Node {
@@ -67,6 +73,9 @@ func (v *Coverage) Cluster(c oracle.Cluster) {
 // Mutation counts a change of a cluster.
 func (v *Coverage) Mutation(m Mutation) { v.at("event: "+m.Kind).generated++ }
 
+// toItself is the feature of packets that an address sends to itself.
+const toItself = "from a pod to itself"
+
 // Verdict counts what was said at one end of a packet.
 func (v *Coverage) Verdict(c oracle.Cluster, src, dst netip.Addr, probe Probe, ingress bool, side oracle.Side) {
 	if !side.Isolated {
@@ -74,6 +83,10 @@ func (v *Coverage) Verdict(c oracle.Cluster, src, dst netip.Addr, probe Probe, i
 	}
 	v.verdicts++
 	if v.verdicts%sample != 0 {
+		return
+	}
+	if src == dst {
+		v.at(toItself).count(side)
 		return
 	}
 	own, other := src, dst
@@ -193,10 +206,10 @@ func expected() []feature {
 	}
 	for _, where := range []string{"at ", "from or to "} {
 		full(where+"pod of the node", where+"pod of a known namespace", where+"pod of a namespace without object", where+"address of two pods",
-			where+"Pending pod with address", where+"terminating pod", where+"pod with two families", where+"pod with sidecar")
+			where+"Pending pod with address", where+"terminating pod", where+"pod with two families, IPv4 first", where+"pod with two families, IPv6 first", where+"pod with sidecar")
 	}
-	full("from or to pod of another node", "from or to host-network pod", "from or to finished pod", "from or to no member pod", "from or to own node")
-	silent("pod without address")
+	full("from or to pod of another node", "from or to host-network pod", "from or to finished pod", "from or to no member pod", "from or to own node", toItself)
+	silent("pod without address", "pod of IPv6 alone")
 	for _, m := range mutations {
 		silent("event: " + m.kind)
 	}

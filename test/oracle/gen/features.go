@@ -233,8 +233,12 @@ func podFeatures(c oracle.Cluster, pod *corev1.Pod) []string {
 	if pod.DeletionTimestamp != nil {
 		features = append(features, "terminating pod")
 	}
-	if len(pod.Status.PodIPs) > 1 {
-		features = append(features, "pod with two families")
+	if ips := pod.Status.PodIPs; len(ips) > 1 {
+		first := "IPv4"
+		if ips[0].IP != oracle.Address(pod).String() {
+			first = "IPv6"
+		}
+		features = append(features, "pod with two families, "+first+" first")
 	}
 	if len(pod.Spec.InitContainers) > 0 {
 		features = append(features, "pod with sidecar")

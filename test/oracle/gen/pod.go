@@ -78,19 +78,21 @@ func (g *Gen) pod(c oracle.Cluster, key types.NamespacedName) corev1.Pod {
 }
 
 // start gives the pod its address, as the kubelet reports it: alone, or as the
-// first or second of two families.
+// first or second of two families. Some pods have one of IPv6 alone, and so none
+// that counts. Pods share addresses of IPv6 now and then; one reads like IPv4.
 func (g *Gen) start(pod *corev1.Pod, addr netip.Addr) {
-	const other = "fd00::a"
+	ip := addr.String()
+	other := pick(g, []string{"fd00::a", "fd00::b", "::ffff:10.0.0.2"}, "IPv6 address")
+	families := [][]string{{ip}, {ip}, {ip, other}, {other, ip}}[g.between(0, 3, "families")]
+	if g.oneIn(16, "IPv6 alone") {
+		families = []string{other}
+	}
 	status := &pod.Status
-	switch g.between(0, 3, "families") {
-	case 0:
-		status.PodIP = addr.String()
-	case 1:
-		status.PodIP, status.PodIPs = addr.String(), []corev1.PodIP{{IP: addr.String()}}
-	case 2:
-		status.PodIP, status.PodIPs = addr.String(), []corev1.PodIP{{IP: addr.String()}, {IP: other}}
-	default:
-		status.PodIP, status.PodIPs = other, []corev1.PodIP{{IP: other}, {IP: addr.String()}}
+	status.PodIP = families[0]
+	if len(families) > 1 || g.Flip("podIPs") {
+		for _, ip := range families {
+			status.PodIPs = append(status.PodIPs, corev1.PodIP{IP: ip})
+		}
 	}
 	if !g.oneIn(4, "no start time") {
 		started := g.minute("started")

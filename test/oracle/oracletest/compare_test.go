@@ -17,32 +17,40 @@ import (
 
 var protocolNumbers = map[corev1.Protocol]uint8{corev1.ProtocolTCP: 6, corev1.ProtocolUDP: 17, corev1.ProtocolSCTP: 132}
 
-// compare asks the tracer and the oracle about every packet between an
-// endpoint of the node and any address, in both directions.
+// compare asks both tracers and the oracle about every packet between an endpoint
+// of the node and any address, in both directions.
+//
+// Also about what a pod sends to itself. That is always allowed, because it does
+// not leave the pod's network stack, and so never comes to its port of the switch.
+// If it did, the rules that are there would say what the policies say to the
+// letter: it is this that is compared.
 func (w *world) compare(c oracle.Cluster, probes []gen.Probe, coverage *gen.Coverage) {
+	tracers := w.tracers()
 	for _, endpoint := range w.sim.Endpoints() {
-		own := endpoint.Addrs[0]
+		own := ipv4Of(endpoint.Addrs)
+		if !own.IsValid() {
+			ours, _ := hns.Endpoint{Policies: endpoint.Policies}.Split()
+			require.Empty(w.t, ours, "rules of IPv4 on an endpoint of IPv6 alone")
+			continue
+		}
 		if pod := oracle.Owner(c, own); pod == nil || pod.Spec.NodeName != gen.Node {
 			continue // its address went on to another node
 		}
 		for _, other := range gen.Ends(c) {
-			if other == own {
-				continue
-			}
 			for _, probe := range probes {
-				w.compareOne(c, endpoint.ID, hns.In, other, own, probe, coverage)
-				w.compareOne(c, endpoint.ID, hns.Out, own, other, probe, coverage)
+				w.compareOne(c, tracers, endpoint.ID, hns.In, other, own, probe, coverage)
+				w.compareOne(c, tracers, endpoint.ID, hns.Out, own, other, probe, coverage)
 			}
 		}
 	}
 }
 
-func (w *world) compareOne(c oracle.Cluster, endpoint string, direction hns.Direction, src, dst netip.Addr, probe gen.Probe, coverage *gen.Coverage) {
-	verdict, err := w.sim.Trace(endpoint, direction, hnssim.Packet{
+func (w *world) compareOne(c oracle.Cluster, tracers *second, endpoint string, direction hns.Direction, src, dst netip.Addr, probe gen.Probe, coverage *gen.Coverage) {
+	verdict, err := tracers.both(w.t, endpoint, direction, hnssim.Packet{
 		Src: src, Dst: dst, Protocol: protocolNumbers[probe.Protocol], DstPort: probe.Port,
 	})
 	require.NoError(w.t, err)
-	want, egress := oracle.Verdict(c, oracle.Endpoint{IP: src}, oracle.Endpoint{IP: dst}, probe.Protocol, probe.Port)
+	want, egress := oracle.AtSwitch(c, oracle.Endpoint{IP: src}, oracle.Endpoint{IP: dst}, probe.Protocol, probe.Port)
 	if direction == hns.Out {
 		want = egress
 	}

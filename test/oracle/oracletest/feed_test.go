@@ -92,43 +92,81 @@ func (w *world) tell(list []event, size int) dataplane.Report {
 }
 
 // plug is the CNI: every pod that runs here with an address of its own has an
-// endpoint, and only such pods have. An endpoint whose address went on to a pod
-// of another node is kept, until tidy. It reports whether an address that had an
-// endpoint has a new one: coming after the news of its pod, for which the old
-// endpoint was good enough, such a one is only found by the reconciler.
+// endpoint with all addresses of the pod, and only such pods have. An endpoint
+// whose IPv4 address went on to a pod of another node is kept, until tidy. It
+// reports whether an address that had an endpoint has a new one: coming after the
+// news of its pod, for which the old endpoint was good enough, such a one is only
+// found by the reconciler.
 func (w *world) plug(c oracle.Cluster, tidy bool) (replaced bool) {
-	wanted := map[string]netip.Addr{}
+	wanted := map[string][]netip.Addr{}
 	for i := range c.Pods {
 		pod := &c.Pods[i]
-		if pod.Spec.NodeName != gen.Node || !oracle.Member(pod) {
+		addrs := addrsOf(pod)
+		if pod.Spec.NodeName != gen.Node || len(addrs) == 0 || pod.Spec.HostNetwork || finished(pod) {
 			continue
 		}
 		addr := oracle.Address(pod)
-		if tidy && oracle.Owner(c, addr).Spec.NodeName != gen.Node {
+		if tidy && addr.IsValid() && oracle.Owner(c, addr).Spec.NodeName != gen.Node {
 			continue
 		}
 		name := addr.String()
-		if !w.setup.shared {
+		if !w.setup.shared || !addr.IsValid() {
 			name += string(pod.UID)
 		}
-		wanted[guid(name)] = addr
+		if id := guid(name); wanted[id] == nil {
+			wanted[id] = addrs
+		}
 	}
 	had := map[netip.Addr]bool{}
 	for _, endpoint := range w.sim.Endpoints() {
-		had[endpoint.Addrs[0]] = true
+		had[ipv4Of(endpoint.Addrs)] = true
 		if _, ok := wanted[endpoint.ID]; !ok {
-			w.note("endpoint %s of %v goes", endpoint.ID, endpoint.Addrs[0])
+			w.note("endpoint %s of %v goes", endpoint.ID, endpoint.Addrs)
 			require.NoError(w.t, w.sim.DeleteEndpoint(endpoint.ID))
 		}
 		delete(wanted, endpoint.ID)
 	}
 	for _, id := range slices.Sorted(maps.Keys(wanted)) { // in order, or a failure would not shrink
-		addr := wanted[id]
-		replaced = replaced || had[addr]
-		w.note("endpoint %s of %v comes", id, addr)
-		require.NoError(w.t, w.sim.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{addr}}))
+		addrs := wanted[id]
+		addr := ipv4Of(addrs)
+		replaced = replaced || addr.IsValid() && had[addr]
+		w.note("endpoint %s of %v comes", id, addrs)
+		require.NoError(w.t, w.sim.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: addrs}))
 	}
 	return replaced
+}
+
+// addrsOf returns the addresses of a pod, of both families, in its order.
+func addrsOf(pod *corev1.Pod) []netip.Addr {
+	texts := []string{pod.Status.PodIP}
+	if len(pod.Status.PodIPs) > 0 {
+		texts = nil
+		for _, ip := range pod.Status.PodIPs {
+			texts = append(texts, ip.IP)
+		}
+	}
+	var addrs []netip.Addr
+	for _, text := range texts {
+		if addr, err := netip.ParseAddr(text); err == nil {
+			addrs = append(addrs, addr)
+		}
+	}
+	return addrs
+}
+
+func finished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// ipv4Of returns the first IPv4 address of an endpoint, the zero Addr if it has
+// none.
+func ipv4Of(addrs []netip.Addr) netip.Addr {
+	for _, addr := range addrs {
+		if addr.Is4() {
+			return addr
+		}
+	}
+	return netip.Addr{}
 }
 
 // guid makes an endpoint's ID of what it is for, so that it is the same in

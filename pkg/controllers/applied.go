@@ -1,0 +1,41 @@
+package controllers
+
+import (
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+)
+
+// appliedLog writes a line for what transactions did. Where HNS is fast dozens of them
+// come in a second, so that what comes soon after a line is in the next one: unless it
+// had errors, or it is over, or begins, that something is outstanding.
+type appliedLog struct {
+	every     time.Duration // one line in so long
+	last      time.Time     // the last line
+	converged bool          // as it said
+
+	transactions, objects int // since then
+	calls                 map[string]int
+	took                  time.Duration
+}
+
+// add takes one transaction.
+func (l *appliedLog) add(logger klog.Logger, r dataplane.Report, now time.Time) {
+	if l.calls == nil {
+		l.calls = map[string]int{}
+	}
+	l.transactions++
+	l.objects += r.Objects
+	l.took += r.Took
+	for op, calls := range r.Calls {
+		l.calls[op] += calls
+	}
+	if now.Sub(l.last) < l.every && len(r.Errors) == 0 && r.Converged() == l.converged {
+		return
+	}
+	logger.Info("applied", "generation", r.Generation, "transactions", l.transactions, "objects", l.objects, "calls", l.calls,
+		"pending", r.Pending, "warnings", len(r.Warnings), "errors", r.Errors, "took", l.took)
+	*l = appliedLog{every: l.every, last: now, converged: r.Converged()}
+}
