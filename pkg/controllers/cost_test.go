@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,22 +33,25 @@ type cost struct {
 // a call of a DLL takes.
 func costOf(t *testing.T, each time.Duration, per int, during time.Duration, event change) (c cost) {
 	fullNode(t, 0, func(n *paced) {
-		var busy time.Duration
-		requests := 0
+		var busy, requests atomic.Int64
 		n.sim.OnCall(func(call hnssim.Call, when hnssim.When) {
 			if when == hnssim.Before {
 				if len(call.Sets) > 0 {
-					requests++
+					requests.Add(1)
 				}
-				busy += time.Duration(call.DLLCalls) * each
-				time.Sleep(time.Duration(call.DLLCalls) * each)
+				took := time.Duration(call.DLLCalls) * each
+				busy.Add(int64(took))
+				time.Sleep(took)
 			}
 		})
 		for i := range 300 {
 			n.remote(i, "api")
 		}
 		time.Sleep(time.Hour)
-		n.told.all, busy, requests = nil, 0, 0
+		synctest.Wait()
+		n.told.all = nil
+		busy.Store(0)
+		requests.Store(0)
 		random := rand.New(rand.NewPCG(1, 2)) // not in step with the transactions
 		apart := time.Second / time.Duration(per)
 		began := time.Now()
@@ -56,7 +60,7 @@ func costOf(t *testing.T, each time.Duration, per int, during time.Duration, eve
 			time.Sleep(apart/2 + time.Duration(random.Int64N(int64(apart))))
 		}
 		elapsed := time.Since(began).Seconds()
-		c.share, c.requests = busy.Seconds()/elapsed, float64(requests)/elapsed
+		c.share, c.requests = time.Duration(busy.Load()).Seconds()/elapsed, float64(requests.Load())/elapsed
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
 		var took []time.Duration

@@ -61,6 +61,7 @@ func fullNode(t *testing.T, delay time.Duration, play func(n *paced)) {
 		n.t = t
 		requireClosed(t, c.Settled())
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		n.delay.Store(int64(delay))
 		n.sim.ResetCalls()
 		n.told.all = nil

@@ -89,6 +89,13 @@ func (o *observer) looks() []made {
 	return slices.Clone(o.made)
 }
 
+// asks returns how often it was asked what is next.
+func (o *observer) asks() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.asked
+}
+
 // times returns when looks were made, from the given one on.
 func (o *observer) times(from int) []time.Duration {
 	var out []time.Duration
@@ -144,14 +151,14 @@ func TestLooksWhenItIsDue(t *testing.T) {
 	runLooking(t, r, o, func(t *testing.T, l *looking) {
 		l.until(10*time.Second - 1)
 		require.Empty(t, o.looks())
-		require.Equal(t, 1, o.asked, "nothing happened")
+		require.Equal(t, 1, o.asks(), "nothing happened")
 		l.until(time.Hour)
 		require.Len(t, o.looks(), 1)
 		require.Equal(t, made{10 * time.Second, dataplane.Look{Enumerate: true}, o.looks()[0].obs}, o.looks()[0])
 		require.Len(t, r.calls(), 2)
 		require.Equal(t, 11*time.Second, r.calls()[1].at)
 		require.Same(t, o.looks()[0].obs, r.calls()[1].obs)
-		require.Equal(t, 3, o.asked, "after the look, and after the transaction that took it")
+		require.Equal(t, 3, o.asks(), "after the look, and after the transaction that took it")
 	})
 }
 
@@ -186,7 +193,7 @@ func TestLooksAfterTheFirstTransaction(t *testing.T) {
 	cl.nodes.set(newNode("n1"))
 	run(t, Config{Source: cl.source(), Applier: &recorder{}, Observer: o, Node: "n1", RequireNodeAddr: true}, func(t *testing.T, _ *Controller) {
 		time.Sleep(time.Minute)
-		require.Zero(t, o.asked)
+		require.Zero(t, o.asks())
 		cl.nodes.set(newNode("n1", "10.9.0.1"))
 		synctest.Wait()
 		require.Equal(t, seconds(60), o.times(0))

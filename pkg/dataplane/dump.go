@@ -29,6 +29,8 @@ type Dump struct {
 type DueDump struct {
 	Sets    RetryDump `json:"sets"`    // a request for sets that failed
 	Listing RetryDump `json:"listing"` // of endpoints
+	// Spare is the reading of sets that nobody needs, when a write of one is in doubt.
+	Spare RetryDump `json:"spare,omitzero"`
 	// Unread: our sets were not read yet. Unsettled: no set is deleted, as the last
 	// listing was empty and should not be.
 	Unread    bool `json:"unread,omitempty"`
@@ -37,6 +39,14 @@ type DueDump struct {
 	Turn uint64 `json:"turn,omitempty"`
 	// Read is the endpoint at which the last transaction left off reading.
 	Read string `json:"read,omitempty"`
+	// New are endpoints that HNS enumerates and that were not read, or could not be.
+	New []NewDump `json:"new,omitempty"`
+}
+
+// NewDump is an endpoint of which nothing is known but its GUID.
+type NewDump struct {
+	ID string `json:"id"`
+	RetryDump
 }
 
 // RetryDump is a backoff.
@@ -66,6 +76,23 @@ type SetDump struct {
 	Since   time.Time `json:"since,omitzero"`    // since when it is needed and not as it should be
 	Spare   time.Time `json:"spare,omitzero"`    // since when it is in HNS and nobody needs it
 	Refused bool      `json:"refused,omitempty"` // HNS refuses what is wanted
+
+	// Again is when HNS is asked again for what it refused, or did not remove.
+	Again *AgainDump `json:"again,omitempty"`
+	// Suspect is the group of sets of one of which HNS refuses what is wanted, 0 for
+	// none; Clings, it refuses to take out what has to go; Ending, it is not known
+	// whether the set was removed.
+	Suspect int  `json:"suspect,omitempty"`
+	Clings  bool `json:"clings,omitempty"`
+	Ending  bool `json:"ending,omitempty"`
+}
+
+// AgainDump is a try that is due though nothing changed.
+type AgainDump struct {
+	At       time.Time `json:"at"`
+	Attempts int       `json:"attempts,omitempty"`
+	Code     uint32    `json:"code,omitempty"` // HRESULT of the last one
+	Part     int       `json:"part,omitempty"` // of a removal: sets in the next request
 }
 
 // PendingDump is one outstanding pod update.

@@ -23,7 +23,7 @@ func (s *Snapshot) dump() Dump {
 	return Dump{
 		Node:       s.d.cfg.Node,
 		Time:       s.now,
-		Sets:       dumpSets(sets),
+		Sets:       dumpSets(sets, s.again),
 		Pending:    s.dumpPending(sets),
 		Endpoints:  s.dumpEndpoints(sets),
 		Policies:   s.dumpPolicies(policies),
@@ -41,7 +41,7 @@ func (s *Snapshot) standing(sets *ipsets.Copy, policies map[policy.Key]*policySt
 	return standing{
 		node: s.d.cfg.Node, problems: maps.Values(policies), leftOut: s.leftOut, local: slices.Values(s.local), endpoints: s.endpoints,
 		podOf: func(uid types.UID) string { return s.names[uid] }, contains: sets.HasMember,
-		disputed: s.disputed, unwritten: s.unwritten, listingErr: s.listing,
+		disputed: s.disputed, refusals: s.refusals, unwritten: s.unwritten, listingErr: s.listing,
 	}
 }
 
@@ -54,7 +54,7 @@ func texts(addrs []netip.Addr) []string {
 }
 
 // dumpSets lists the sets.
-func dumpSets(sets *ipsets.Copy) []SetDump {
+func dumpSets(sets *ipsets.Copy, again map[ipsets.Name]AgainDump) []SetDump {
 	out := []SetDump{}
 	differences := sets.Differences()
 	for _, s := range sets.States() {
@@ -63,7 +63,12 @@ func dumpSets(sets *ipsets.Copy) []SetDump {
 			ID: s.ID, Name: s.Name, Type: string(hns.IPSet), Members: s.Members,
 			Holders: []string{}, Pins: []string{}, InHNS: s.InHNS, Dirty: s.Dirty,
 			Missing: diff.Missing, Surplus: diff.Surplus, Unknown: diff.Unknown, Since: diff.Since,
-			Spare: s.Spare, Refused: s.Rejected,
+			Spare: s.Spare, Refused: s.Rejected, Suspect: s.Group, Clings: s.Clings, Ending: s.Ending,
+		}
+		if n, ok := sets.Lookup(s.ID); ok {
+			if a, waits := again[n]; waits {
+				sd.Again = &a
+			}
 		}
 		if sd.Members == nil {
 			sd.Members = []string{}

@@ -24,7 +24,8 @@ type listing struct {
 }
 
 // Each pod without an endpoint of its own is looked for once a second in its first
-// minute. After that it is the look every lookEnumerate that finds it.
+// minute. After that it is the look every lookEnumerate that finds it; where nobody
+// looks, every 30 s.
 const (
 	listAgain  = time.Second
 	listsFor   = time.Minute
@@ -38,6 +39,23 @@ type newcomer struct {
 	err error // of the last read, nil before the first
 }
 
+// unreadTries is how often the read of a newcomer fails until nothing waits for it
+// any more: half a minute.
+const unreadTries = 5
+
+// unreadLocked reports whether an endpoint was enumerated a moment ago and not read
+// yet. Its rules may need sets that nothing else needs, and it may be that of a pod
+// that waits. One that cannot be read at all keeps nothing up: HNS itself refuses to
+// remove what its rules name. d.mu must be held.
+func (d *Dataplane) unreadLocked() bool {
+	for _, n := range d.newcomers {
+		if n.tries <= unreadTries {
+			return true
+		}
+	}
+	return false
+}
+
 // read brings the view of HNS up to date before planning: endpoints are
 // enumerated when a pod needs one and those that are new are read, single ones
 // are read when their state is not known or their pod is gone, and the network
@@ -48,7 +66,7 @@ func (r *run) read(ctx context.Context) {
 	list := d.listDueLocked(r.started)
 	d.listing.wanted = false
 	// Sets go first, so that the rules that are read then find those they name.
-	sets := (d.fresh || d.cache.HasUnknown()) && !d.sets.at.After(r.started)
+	sets := (d.fresh || d.cache.InDoubt()) && !d.sets.at.After(r.started)
 	d.mu.Unlock()
 	if sets {
 		r.network(ctx)
@@ -208,6 +226,8 @@ func (d *Dataplane) lookAgainLocked() {
 		case own:
 		case len(eps) == 0 && now.Sub(p.placed) < listsFor:
 			at(now.Add(listAgain))
+		case len(eps) == 0:
+			at(now.Add(maxBackoff))
 		case len(eps) > 0 && p.relists < maxRelists:
 			p.relists++
 			at(now.Add(backoff(p.relists)))
@@ -260,8 +280,19 @@ func (r *run) quiet(op string, do func() error) error {
 	return err
 }
 
-// network reads the sets and takes them over.
+// network reads the sets and takes them over. A failure counts as one of the writing
+// of sets.
 func (r *run) network(ctx context.Context) {
+	d := r.d
+	if r.readSets(ctx) != nil {
+		d.mu.Lock()
+		d.sets.failed(r.started, d.cfg.Now())
+		d.mu.Unlock()
+	}
+}
+
+// readSets reads the sets and takes them over.
+func (r *run) readSets(ctx context.Context) error {
 	d := r.d
 	var n hns.Network
 	err := r.call(hns.OpNetworkGet, func() (err error) {
@@ -271,12 +302,15 @@ func (r *run) network(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil {
-		d.sets.failed(r.started, d.cfg.Now())
-		return
+		if d.cache.HasUnknown() {
+			d.setWork.read.failed(r.started, d.cfg.Now())
+		}
+		return err
 	}
 	d.fresh = false
 	_ = d.observeSetsLocked(observedSets(n.Sets), nil) // our own view was in doubt: no drift
 	d.renderDirtyLocked()
+	return nil
 }
 
 // observeSetsLocked takes over a listing of our sets. It may show sets that

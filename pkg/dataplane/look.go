@@ -32,7 +32,7 @@ const (
 
 // looks are when what was last read. Guarded by Dataplane.mu.
 type looks struct {
-	last       time.Time // the last look began
+	last       time.Time // the last look at the sets or an endpoint began
 	enumerated time.Time
 	sets       time.Time
 }

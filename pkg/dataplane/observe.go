@@ -33,7 +33,9 @@ type Observation struct {
 func (d *Dataplane) Observe(ctx context.Context, look Look) (*Observation, error) {
 	d.mu.Lock()
 	obs := &Observation{sequence: d.sequence}
-	d.looks.last = d.cfg.Now()
+	if look.Sets || look.All || len(look.Endpoints) > 0 {
+		d.looks.last = d.cfg.Now() // an enumeration takes nobody's turn
+	}
 	d.mu.Unlock()
 	if look.Sets {
 		n, err := d.cfg.Client.Network(ctx)
@@ -110,13 +112,6 @@ func (d *Dataplane) newsLocked(ids []string) bool {
 		matched += count(seen[id])
 	}
 	return matched < len(seen)
-}
-
-func count(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // foldObservationLocked takes over what was observed, object by object, but for

@@ -307,7 +307,7 @@ func (w *walker) quell() {
 			return
 		}
 		_, _ = w.sim.Network(w.ctx)
-		_, _ = w.sim.ListEndpoints(w.ctx)
+		_, _ = w.sim.EndpointIDs(w.ctx)
 		_, _ = w.sim.GetEndpoint(w.ctx, "none")
 		_ = w.sim.AddACLs(w.ctx, "none", nil)
 		_ = w.sim.ReplacePolicies(w.ctx, "none", nil)

@@ -2,9 +2,14 @@ package dataplane_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 )
 
 // TestRestartReadFails: a new process that cannot read the sets, or cannot list
@@ -23,6 +28,43 @@ func TestRestartReadFails(t *testing.T) {
 			again.do("advance 1s", "apply", "calls")
 			require.True(t, again.report.Converged())
 			require.Empty(t, cmp.Diff(before, again.sim.Dump()))
+		})
+	}
+}
+
+// TestUnreadEndpointKeepsItsSets: the policy went while no process ran, and the new
+// one cannot read an endpoint whose rules still name its sets. It deletes none of
+// them, and does not say that all is programmed. One that can never be read keeps
+// nothing up but its own sets, which HNS does not delete.
+func TestUnreadEndpointKeepsItsSets(t *testing.T) {
+	text := policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`)
+	for name, forGood := range map[string]bool{"once": false, "for good": true} {
+		t.Run(name, func(t *testing.T) {
+			w := dWorld(t, text)
+			w.do("policy p", "apply")
+			again := dWorldOn(t, text, w)
+			times := 1
+			if forGood {
+				times = -1
+			}
+			again.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "ep-1", Times: times})
+			again.do("! apply", "calls ACL/Update=2")
+			requireOnlyInjected(t, again.report, hns.OpEndpointGet)
+			require.NotZero(t, again.report.Unprogrammed)
+			if !forGood {
+				again.do("advance 1s", "apply", "calls ACL/Update=1 SetPolicy/Remove=1")
+				require.Zero(t, again.report.Unprogrammed)
+				require.Empty(t, again.sim.Sets())
+				return
+			}
+			for end := again.now.Add(2 * time.Minute); again.now.Before(end); {
+				again.now = again.now.Add(again.report.Next())
+				report, err := again.dp.ApplyDataplane(t.Context(), dataplane.NewTransaction())
+				require.NoError(t, err)
+				again.report = report
+			}
+			require.Zero(t, again.report.Unprogrammed)
+			require.NotEmpty(t, again.sim.Sets())
 		})
 	}
 }

@@ -81,7 +81,15 @@ func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
 			d.restoreSetLocked(n, s)
 		}
 	}
+	d.setWork.read = retry{dump.Due.Spare.Attempts, dump.Due.Spare.At}
 	d.turn, d.unread = dump.Due.Turn, dump.Due.Read
+	for _, nd := range dump.Due.New {
+		n := &newcomer{retry: retry{nd.Attempts, nd.At}}
+		if nd.Error != "" {
+			n.err = told{text: nd.Error}
+		}
+		d.newcomers[nd.ID] = n
+	}
 	d.found = nil // they were told
 	return d, nil
 }
@@ -97,10 +105,15 @@ func (due DueDump) listing() listing {
 // restoreSetLocked gives a set what a dump has of its last write, and since when
 // it is as it is. d.mu must be held.
 func (d *Dataplane) restoreSetLocked(n ipsets.Name, s SetDump) {
-	if s.Unknown {
+	switch {
+	case s.Unknown && s.Ending:
+		d.cache.MaybeRemoved(n)
+	case s.Unknown:
 		d.cache.Unknown(n)
 	}
 	d.cache.Recall(n, s.Spare, s.Since)
+	d.cache.Resume(n, s.Suspect, s.Clings)
+	d.restoreAgainLocked(n, s)
 }
 
 // restoreEndpointLocked gives an endpoint what a dump has of it beside its rules.

@@ -340,8 +340,11 @@ func (p *player) rulesDiffer(l *lane, r *recorder.Call, s subject, was, is []hns
 	if p.world.vague[s] {
 		return
 	}
+	may := slices.Clone(was) // what all of them may have led to
 	for _, d := range p.world.doubts[s] {
 		how := ""
+		_, added := difference(was, d.rules)
+		may = append(may, added...)
 		if same(d.rules, is) {
 			how = "had been done"
 		} else if _, other := difference(slices.Concat(was, d.rules), is); len(other) == 0 {
@@ -351,6 +354,10 @@ func (p *player) rulesDiffer(l *lane, r *recorder.Call, s subject, was, is []hns
 			p.found(l, r, Finding{Kind: Note, Object: s.endpoint, Text: fmt.Sprintf("endpoint %s: the write that failed at step %d, call %d, %s", s.endpoint, d.step, d.call, how)})
 			return
 		}
+	}
+	if _, other := difference(may, is); len(p.world.doubts[s]) > 1 && len(other) == 0 {
+		p.found(l, r, Finding{Kind: Note, Object: s.endpoint, Text: fmt.Sprintf("endpoint %s: of the %s that failed more than one had been done", s.endpoint, count(len(p.world.doubts[s]), "write"))})
+		return
 	}
 	f := Finding{Kind: State, Object: s.endpoint, Text: fmt.Sprintf("our rules on endpoint %s are not what our writes imply: somebody else wrote them, or HNS lost some", s.endpoint)}
 	if kept {

@@ -217,7 +217,6 @@ func TestCloseDoesWhatIsLeft(t *testing.T) {
 		cancel()
 		w.leave(ctx, job{"y", func() { left++ }})
 		w.leave(ctx, job{"y", func() { left++ }})
-		require.Zero(t, left)
 		w.shut()
 		require.NoError(t, <-first)
 		synctest.Wait()

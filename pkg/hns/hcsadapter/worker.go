@@ -67,7 +67,6 @@ func (w *worker) loop() {
 			w.perform(j)
 		case <-w.wake:
 		case <-w.closing:
-			w.tidy()
 			return
 		}
 	}

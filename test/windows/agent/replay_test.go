@@ -32,7 +32,7 @@ func TestFailedCallReplays(t *testing.T) {
 		class error
 		done  bool // all the same, which the replay notes
 	}{
-		{"the reply to a set write is lost", hnsd.Fault{Proc: "HcnModifyNetwork", Code: unspecified, Done: true}, setWrites, hns.ErrUnavailable, true},
+		{"the reply to a set write is lost", hnsd.Fault{Proc: "HcnModifyNetwork", Code: unspecified, Done: true}, setWrites, hns.ErrUnlisted, true},
 		{"the service is gone for a set write", hnsd.Fault{Proc: "HcnModifyNetwork", Code: noSuchService}, setWrites, hns.ErrUnavailable, false},
 		{"ACLs are refused", hnsd.Fault{Proc: "HcnModifyEndpoint", Code: invalidPolicy}, []string{hns.OpACLAdd}, hns.ErrInvalid, false},
 		{"endpoints cannot be listed", hnsd.Fault{Proc: "HcnEnumerateEndpoints", Code: noSuchService}, []string{hns.OpEndpointIDs}, hns.ErrUnavailable, false},
