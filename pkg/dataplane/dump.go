@@ -106,7 +106,8 @@ type PendingDump struct {
 	Error    string   `json:"error,omitempty"`
 }
 
-// EndpointDump is one local endpoint.
+// EndpointDump is one local endpoint. All rules are canonical, so those that mean
+// the same are equal.
 type EndpointDump struct {
 	ID      string    `json:"id"`
 	Addrs   []string  `json:"addresses"`

@@ -130,30 +130,31 @@ func (s *Snapshot) dumpEndpoints(sets *ipsets.Copy) []EndpointDump {
 	for _, id := range slices.Sorted(maps.Keys(s.endpoints)) {
 		ep := s.endpoints[id]
 		ed := EndpointDump{
-			ID: id, Addrs: texts(ep.addrs), Pod: s.names[ep.owner], Applied: append([]hns.ACL{}, ep.applied...), Known: ep.known(),
-			Wanted: append([]hns.ACL{}, ep.list(sets.Rejected)...), Foreign: len(ep.foreign),
+			ID: id, Addrs: texts(ep.addrs), Pod: s.names[ep.owner], Applied: canonical(ep.applied), Known: ep.known(),
+			Foreign: len(ep.foreign),
 		}
-		ed.explain(ep)
+		ed.explain(ep, ep.list(sets.Rejected))
 		ed.Next = ep.next(s.check[id])
 		out = append(out, ed)
 	}
 	return out
 }
 
-// explain adds what an explanation of the endpoint's rules needs.
-func (ed *EndpointDump) explain(ep *endpoint) {
+// explain adds what is wanted and what an explanation of the endpoint's rules
+// needs.
+func (ed *EndpointDump) explain(ep *endpoint, want []hns.ACL) {
 	rules := map[hns.ACL][]int{}
 	for _, g := range ep.wanted.groups {
 		for _, r := range g.rules {
 			rules[r.acl] = r.rules
 		}
 	}
-	ed.WantedRules = make([][]int, len(ed.Wanted))
-	for i, a := range ed.Wanted {
+	ed.Wanted, ed.WantedRules = canonical(want), make([][]int, len(want))
+	for i, a := range want {
 		ed.WantedRules[i] = append([]int{}, rules[a]...)
 	}
 	for _, list := range ep.attempts {
-		ed.Maybe = append(ed.Maybe, append([]hns.ACL{}, list...))
+		ed.Maybe = append(ed.Maybe, canonical(list))
 	}
 	for _, p := range ep.foreign {
 		ed.Tiered = ed.Tiered || p.Type == hns.PolicyTypeTierACL
