@@ -80,7 +80,7 @@ func (w *walker) refusedWindow(t *rapid.T) {
 	w.sim.Watch(all...)
 	w.applyWhole(tx)
 	for range rapid.IntRange(0, 6).Draw(t, "more") {
-		w.now = w.now.Add(w.report.RetryAfter)
+		w.now = w.now.Add(w.report.Next())
 		w.applyWhole(dataplane.NewTransaction())
 	}
 	w.note("HNS takes everything")

@@ -57,8 +57,8 @@ func TestSetsBackOff(t *testing.T) {
 	var waits []string
 	for range 7 {
 		_ = w.apply()
-		waits = append(waits, w.report.RetryAfter.String())
-		w.now = w.now.Add(w.report.RetryAfter)
+		waits = append(waits, w.report.Next().String())
+		w.now = w.now.Add(w.report.Next())
 	}
 	require.Equal(t, []string{"1s", "2s", "4s", "8s", "16s", "30s", "30s"}, waits)
 }

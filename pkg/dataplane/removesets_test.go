@@ -26,7 +26,7 @@ func TestRemovalFailsForGood(t *testing.T) {
 					"policy p", "apply", "delete policy x/p", "! apply")
 				for range 6 { // those that were in one request go one after the other when HNS does not answer
 					if class == hns.ErrUnavailable {
-						w.now = w.now.Add(w.report.RetryAfter)
+						w.now = w.now.Add(w.report.Next())
 						_ = w.apply()
 					}
 				}
@@ -41,7 +41,7 @@ func TestRemovalFailsForGood(t *testing.T) {
 					Message: "HNS does not remove the set (0x80004005 E_FAIL): nothing needs it; it is tried again"}}, w.report.Warnings)
 				var pauses []time.Duration
 				for last := w.now; len(pauses) < 12; {
-					w.now = w.now.Add(w.report.RetryAfter)
+					w.now = w.now.Add(w.report.Next())
 					_ = w.apply()
 					if w.report.Calls["SetPolicy/Remove"] > 0 {
 						pauses = append(pauses, w.now.Sub(last))
@@ -69,7 +69,7 @@ func TestUnknownRemovalDelaysNobody(t *testing.T) {
 	require.True(t, w.report.Converged())
 	w.do("policy later", "apply", "calls ACL/Add=1", "trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep in allow")
 	var reads []time.Duration
-	for start := w.now; w.now.Sub(start) < time.Hour; w.now = w.now.Add(max(w.report.RetryAfter, time.Second)) {
+	for start := w.now; w.now.Sub(start) < time.Hour; w.now = w.now.Add(max(w.report.Next(), time.Second)) {
 		_ = w.apply()
 		if w.report.Calls["Network/Get"] > 0 {
 			reads = append(reads, w.now.Sub(start))
@@ -97,7 +97,7 @@ func TestManyRemovalsFail(t *testing.T) {
 		_ = w.apply()
 		require.LessOrEqual(t, w.report.Calls["SetPolicy/Remove"], 65)
 		require.True(t, w.report.Converged())
-		if w.report.RetryAfter > time.Millisecond {
+		if w.report.Next() > time.Millisecond {
 			break
 		}
 	}

@@ -49,7 +49,7 @@ func TestAnyCodeIsARefusal(t *testing.T) {
 				w.do("pod x/s 10.0.1.4 b=v1 remote") // it changed: it is tried at once
 				require.Error(t, w.apply())
 				require.True(t, w.report.Converged())
-				require.Equal(t, 30*time.Second, w.report.RetryAfter)
+				require.Equal(t, 30*time.Second, w.report.Next())
 			})
 		}
 	}
@@ -93,7 +93,7 @@ func TestNoWindow_LeavingIsRefused(t *testing.T) {
 			require.Contains(t, membersOf(w, "podlabel-b:v1"), "10.0.1.3", "others join")
 			require.NotContains(t, membersOf(w, "podlabel-b:v1"), "10.0.1.1")
 			require.Contains(t, membersOf(w, "podlabel-a:v1"), "10.0.1.1")
-			require.Equal(t, time.Millisecond, w.report.RetryAfter)
+			require.Equal(t, time.Millisecond, w.report.Next())
 			require.False(t, w.report.Converged())
 			require.NotZero(t, w.report.Unprogrammed)
 			w.do("apply")
@@ -179,7 +179,7 @@ func TestSearchYields(t *testing.T) {
 				if w.report.Converged() {
 					break
 				}
-				require.Equal(t, time.Millisecond, w.report.RetryAfter, "the rest is due at once")
+				require.Equal(t, time.Millisecond, w.report.Next(), "the rest is due at once")
 			}
 			require.Less(t, requests, 2*sets+100, "it never starts over")
 			require.Len(t, w.report.Warnings, sets)
@@ -211,7 +211,7 @@ func TestSearchEndsItsTurn(t *testing.T) {
 	w.tx.SetYield(func(int) bool { return true })
 	require.Error(t, w.apply())
 	require.Equal(t, 2, writesOfSets(w.report), "the request, and one of the search")
-	require.Equal(t, time.Millisecond, w.report.RetryAfter)
+	require.Equal(t, time.Millisecond, w.report.Next())
 	w.settle()
 	require.Equal(t, []string{"x/p"}, objects(w.report))
 }
