@@ -23,6 +23,13 @@ type Dump struct {
 	Warnings   []Warning       `json:"warnings"`
 	Reports    []Report        `json:"reports"` // the last ones, oldest first
 	Due        DueDump         `json:"due"`
+	// Spellings are how HNS shows what was written, where that has to be learned.
+	Spellings []Spelling `json:"spellings,omitempty"`
+	// OthersCut: the ACLs of others go back cut to their documented fields.
+	OthersCut bool `json:"othersCut,omitempty"`
+	// LookAge is for how long the object has not been read that was looked at longest
+	// ago: how long a round of looks takes. Nanoseconds.
+	LookAge time.Duration `json:"lookAge,omitempty"`
 }
 
 // DueDump is what waits for its time, beside pending updates.
@@ -152,6 +159,9 @@ type NextDump struct {
 	Turn       uint64               `json:"turn,omitempty"`       // in the queue
 	ChangedBy  string               `json:"changedBy,omitempty"`  // policy whose change it waits for
 	Check      bool                 `json:"check,omitempty"`      // to be read, as its pod is gone
+	Exposed    bool                 `json:"exposed,omitempty"`    // it lost its block
+	Shielded   bool                 `json:"shielded,omitempty"`   // it cannot be read, and took the block
+	Absent     bool                 `json:"absent,omitempty"`     // an enumeration that was not believed lacked it
 }
 
 // PolicyDump is one NetworkPolicy.

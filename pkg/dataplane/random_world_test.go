@@ -300,7 +300,7 @@ func (w *walker) restarted(sim *hnssim.Sim) *walker {
 // state is the dump without what depends on the way there.
 func (w *walker) state() dataplane.Dump {
 	d := w.dp.Dump()
-	d.Reports, d.Time, d.Due = nil, time.Time{}, dataplane.DueDump{}
+	d.Reports, d.Time, d.Due, d.LookAge = nil, time.Time{}, dataplane.DueDump{}, 0
 	for i := range d.Endpoints {
 		ep := &d.Endpoints[i]
 		ep.Next = dataplane.NextDump{}
