@@ -90,6 +90,7 @@ type Dataplane struct {
 	found      []EndpointSeen // endpoints seen for the first time, to be reported
 	drift      drift
 	conflicts  Conflicts
+	spellings  []Spelling // how HNS shows what we sent; the last ones
 
 	policyCopies pieces.Copies[policy.Key, *policyState]
 }

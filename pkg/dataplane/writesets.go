@@ -242,8 +242,15 @@ func observedSets(sets []hns.SetPolicy) []ipsets.Observed {
 	var out []ipsets.Observed
 	for _, s := range sets {
 		if strings.HasPrefix(s.ID, hns.SetIDPrefix) {
-			out = append(out, ipsets.Observed{ID: s.ID, Name: s.Name, Nested: s.Type == hns.NestedIPSet, Values: s.Values})
+			o := ipsets.Observed{ID: s.ID, Name: s.Name, Nested: s.Type == hns.NestedIPSet, Values: make([]string, len(s.Values))}
+			for i, v := range s.Values {
+				o.Values[i] = canonicalValue(v)
+			}
+			out = append(out, o)
 		}
 	}
 	return out
 }
+
+// canonicalValue returns the value of a set as we write what it means.
+func canonicalValue(v string) string { return strings.TrimSuffix(v, "/32") }
