@@ -150,7 +150,7 @@ func (d *Dataplane) tryAgainLocked(now time.Time, after time.Duration) (_ time.D
 		}
 	}
 	if d.cfg.DryRun {
-		return after, settled
+		return after, false
 	}
 	if d.sets.at.IsZero() { // else nothing is written before
 		for _, a := range d.setWork.refused {
@@ -165,7 +165,7 @@ func (d *Dataplane) tryAgainLocked(now time.Time, after time.Duration) (_ time.D
 			at(a.at)
 		}
 	}
-	return after, settled
+	return after, settled && after > 0
 }
 
 // setWarnings is what warnings say of sets that HNS refuses, or does not remove. It
