@@ -6,6 +6,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
 // Dump is a snapshot of the dataplane's state as plain values, sorted; what the
@@ -92,6 +93,8 @@ type SetDump struct {
 	Suspect int  `json:"suspect,omitempty"`
 	Clings  bool `json:"clings,omitempty"`
 	Ending  bool `json:"ending,omitempty"`
+	// Reading is what is known of how HNS shows the members.
+	Reading ipsets.Reading `json:"reading,omitzero"`
 }
 
 // AgainDump is a try that is due though nothing changed.

@@ -325,6 +325,7 @@ func (r *run) readSets(ctx context.Context) error {
 // It returns those that somebody else changed. d.mu must be held.
 func (d *Dataplane) observeSetsLocked(sets []ipsets.Observed, skip func(ipsets.Name) bool) (drifted []ipsets.Drift) {
 	drifted = d.cache.Observe(sets, skip)
+	d.spelledLocked()
 	adopted := d.cache.TakeAdopted()
 	for _, n := range adopted {
 		d.renderHoldersLocked(n)

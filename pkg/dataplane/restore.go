@@ -119,6 +119,7 @@ func (d *Dataplane) restoreSetLocked(n ipsets.Name, s SetDump) {
 	}
 	d.cache.Recall(n, s.Spare, s.Since)
 	d.cache.Resume(n, s.Suspect, s.Clings)
+	d.cache.Reread(n, s.Reading)
 	d.restoreAgainLocked(n, s)
 }
 

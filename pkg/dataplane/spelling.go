@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 )
@@ -30,11 +31,32 @@ type spellings struct {
 	told  int                 // of list: they were in a report
 }
 
-// noteSpellingLocked keeps what was learned, to be told. d.mu must be held.
+// noteSpellingLocked keeps what was learned, to be told once for each object: a set
+// is spelled anew with every change. d.mu must be held.
 func (d *Dataplane) noteSpellingLocked(s Spelling) {
-	if len(d.spellings.list) < maxSpellings {
-		d.spellings.list = append(d.spellings.list, s)
+	list := d.spellings.list
+	at := slices.IndexFunc(list, func(o Spelling) bool { return o.Kind == s.Kind && o.Object == s.Object && o.ShownRule == nil })
+	switch {
+	case at >= 0 && s.Kind == driftSet:
+		list[at] = s
+	case len(list) < maxSpellings:
+		d.spellings.list = append(slices.Clip(list), s)
 	}
+}
+
+// spelledLocked keeps how HNS spells sets. d.mu must be held.
+func (d *Dataplane) spelledLocked() {
+	for _, s := range d.cache.TakeSpellings() {
+		d.noteSpellingLocked(Spelling{Kind: driftSet, Object: s.Name.String(), Sent: cutText(s.Sent), Shown: cutText(s.Shown)})
+	}
+}
+
+// maxSpelled bounds the text of a set that is kept, in bytes.
+const maxSpelled = 300
+
+func cutText(values []string) string {
+	text := strings.Join(values, ",")
+	return text[:min(len(text), maxSpelled)]
 }
 
 // newSpellingsLocked returns what was learned and not told yet. d.mu must be held.

@@ -237,14 +237,17 @@ func hnsSets(req ipsets.Request) []hns.SetPolicy {
 func observedSets(sets []hns.SetPolicy) []ipsets.Observed {
 	var out []ipsets.Observed
 	for _, s := range sets {
-		o := ipsets.Observed{ID: strings.ToLower(s.ID), Name: s.Name, Nested: s.Type == hns.NestedIPSet, Values: s.Values}
+		o := ipsets.Observed{ID: strings.ToLower(s.ID), Name: s.Name, Nested: s.Type == hns.NestedIPSet, Values: make([]string, len(s.Values))}
 		if !strings.HasPrefix(o.ID, hns.SetIDPrefix) {
 			continue
 		}
-		if o.Nested {
-			o.Values = make([]string, len(s.Values))
-			for i, id := range s.Values {
-				o.Values[i] = strings.ToLower(id)
+		for i, v := range s.Values {
+			if o.Nested {
+				o.Values[i] = strings.ToLower(strings.TrimSpace(v))
+			} else if value, ok := hns.CanonicalValue(v); ok {
+				o.Values[i] = value
+			} else {
+				o.Values[i] = v
 			}
 		}
 		out = append(out, o)
