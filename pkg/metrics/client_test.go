@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/hns/hnstest"
 	"github.com/winnpm/winnpm/pkg/hns/hnstest/onsim"
@@ -176,8 +177,8 @@ func TestDLLCalls(t *testing.T) {
 	require.NoError(t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: "e"}))
 	m := New(quiet())
 	before := with(read(t, m.node), "npm_hns_dll_calls_total")
-	c, around := m.Client(sim), &hns.Meter{}
-	ctx := hns.Metered(t.Context(), around)
+	c, around := m.Client(sim), &dllcalls.Meter{}
+	ctx := dllcalls.Metered(t.Context(), around)
 	_, err := c.EndpointIDs(ctx)
 	require.NoError(t, err)
 	_, err = c.GetEndpoint(ctx, "e")

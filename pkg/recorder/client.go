@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
 )
 
 // Client returns next, recorded: the calls that are made for a step are kept with
@@ -20,7 +21,7 @@ type client struct {
 type call struct {
 	rec   *record
 	is    *Call
-	meter hns.Meter
+	meter dllcalls.Meter
 }
 
 // sent fills in what was sent, and returns about what it takes.
@@ -47,7 +48,7 @@ func (c *client) begin(ctx context.Context, op, endpoint string, sent sent) (con
 		return ctx, nil
 	}
 	k := &call{rec: rec, is: &Call{Op: op, Endpoint: endpoint, Running: true}}
-	ctx = hns.Metered(ctx, &k.meter)
+	ctx = dllcalls.Metered(ctx, &k.meter)
 	size := callBytes
 	if sent != nil {
 		size += sent(k.is)
@@ -126,8 +127,8 @@ func (c *client) Hold(ctx context.Context, endpoint string) func() {
 	if rec == nil {
 		return c.next.Hold(ctx, endpoint)
 	}
-	var meter hns.Meter
-	release := c.next.Hold(hns.Metered(ctx, &meter), endpoint)
+	var meter dllcalls.Meter
+	release := c.next.Hold(dllcalls.Metered(ctx, &meter), endpoint)
 	return func() {
 		release()
 		c.r.mu.Lock()

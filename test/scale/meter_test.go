@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 )
 
@@ -96,8 +97,8 @@ func (m *meter) spent() time.Duration {
 func (m *meter) call(ctx context.Context, op string, do func(context.Context) (sent, read any)) {
 	began, beganCPU := time.Now(), cpuTime()
 	used := usageOf(func() {
-		var dll hns.Meter
-		sent, read := do(hns.Metered(ctx, &dll))
+		var dll dllcalls.Meter
+		sent, read := do(dllcalls.Metered(ctx, &dll))
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.calls[op]++
@@ -226,7 +227,7 @@ func (m *meter) Network(ctx context.Context) (n hns.Network, err error) {
 func (m *meter) ListEndpoints(ctx context.Context) (eps []hns.Endpoint, err error) {
 	m.call(ctx, hns.OpEndpointList, func(ctx context.Context) (sent, read any) {
 		eps, err = m.sim.ListEndpoints(ctx)
-		hns.CountCalls(ctx, 3*len(eps)-1)
+		dllcalls.Count(ctx, 3*len(eps)-1)
 		return nil, endpointDocuments(eps...)
 	})
 	return eps, err
@@ -244,8 +245,8 @@ func (m *meter) EndpointIDs(ctx context.Context) (ids []string, err error) {
 
 // Hold implements hns.Client.
 func (m *meter) Hold(ctx context.Context, endpoint string) func() {
-	var dll hns.Meter
-	release := m.sim.Hold(hns.Metered(ctx, &dll), endpoint)
+	var dll dllcalls.Meter
+	release := m.sim.Hold(dllcalls.Metered(ctx, &dll), endpoint)
 	return func() {
 		release()
 		m.mu.Lock()

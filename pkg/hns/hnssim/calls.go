@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
 )
 
 // Call is one request of the client.
@@ -109,7 +110,7 @@ func (s *Sim) call(ctx context.Context, c *Call, do func(half bool) error) error
 	c.DLLCalls = s.price(c)
 	s.log.add(c)
 	s.mu.Unlock()
-	hns.CountCalls(ctx, c.DLLCalls)
+	dllcalls.Count(ctx, c.DLLCalls)
 	s.runHook(c, Before)
 	err := s.perform(ctx, c, do)
 	s.mu.Lock()
