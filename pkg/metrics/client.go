@@ -41,19 +41,11 @@ func (c *client) Network(ctx context.Context) (hns.Network, error) {
 	return n, err
 }
 
-// ListEndpoints implements hns.Client.
-func (c *client) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
-	ctx, end := c.begin(ctx, hns.OpEndpointList)
-	list, err := c.next.ListEndpoints(ctx)
-	c.m.calls.listEndpoints.observe(end(err), err != nil)
-	return list, err
-}
-
 // EndpointIDs implements hns.Client.
 func (c *client) EndpointIDs(ctx context.Context) ([]string, error) {
 	ctx, end := c.begin(ctx, hns.OpEndpointIDs)
 	ids, err := c.next.EndpointIDs(ctx)
-	c.m.calls.listEndpoints.observe(end(err), err != nil)
+	c.m.calls.enumerate.observe(end(err), err != nil)
 	return ids, err
 }
 

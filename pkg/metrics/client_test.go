@@ -50,10 +50,6 @@ func (s *stub) answer() error {
 
 func (s *stub) Network(context.Context) (hns.Network, error) { return hns.Network{ID: "n"}, s.answer() }
 
-func (s *stub) ListEndpoints(context.Context) ([]hns.Endpoint, error) {
-	return []hns.Endpoint{{ID: "e"}}, s.answer()
-}
-
 func (s *stub) EndpointIDs(context.Context) ([]string, error) { return []string{"e"}, s.answer() }
 
 func (s *stub) Hold(context.Context, string) func() { return func() { s.released++ } }
@@ -97,7 +93,6 @@ func TestCalls(t *testing.T) {
 	}{
 		"network":           {func(ctx context.Context, c hns.Client) error { _, err := c.Network(ctx); return err }, nil, "Network/Get", "", "get_network", "", false, ""},
 		"network is gone":   {func(ctx context.Context, c hns.Client) error { _, err := c.Network(ctx); return err }, hns.ErrNotFound, "Network/Get", "not_found", "get_network", "", true, ""},
-		"list":              {func(ctx context.Context, c hns.Client) error { _, err := c.ListEndpoints(ctx); return err }, hns.ErrUnavailable, "Endpoint/List", "unavailable", "list_endpoints", "", true, ""},
 		"enumerate":         {func(ctx context.Context, c hns.Client) error { _, err := c.EndpointIDs(ctx); return err }, hns.ErrUnavailable, "Endpoint/Enumerate", "unavailable", "list_endpoints", "", true, ""},
 		"endpoint":          {getEndpoint, nil, "Endpoint/Get", "", "get_endpoint", "", false, ""},
 		"endpoint is gone":  {getEndpoint, gone, "Endpoint/Get", "not_found", "get_endpoint", "", false, ""},
@@ -152,8 +147,6 @@ func TestPassesThrough(t *testing.T) {
 	c := New(o).Client(s)
 	n, _ := c.Network(t.Context())
 	require.Equal(t, hns.Network{ID: "n"}, n)
-	list, _ := c.ListEndpoints(t.Context())
-	require.Equal(t, []hns.Endpoint{{ID: "e"}}, list)
 	ids, _ := c.EndpointIDs(t.Context())
 	require.Equal(t, []string{"e"}, ids)
 	release := c.Hold(t.Context(), "x")
@@ -235,12 +228,8 @@ func TestCountsAgree(t *testing.T) {
 				op = "Network/Get"
 				_, err = c.Network(ctx)
 			case 1:
-				op = rapid.SampledFrom([]string{"Endpoint/List", "Endpoint/Enumerate"}).Draw(rt, "op")
-				if op == "Endpoint/List" {
-					_, err = c.ListEndpoints(ctx)
-				} else {
-					_, err = c.EndpointIDs(ctx)
-				}
+				op = "Endpoint/Enumerate"
+				_, err = c.EndpointIDs(ctx)
 			case 2:
 				op = "Endpoint/Get"
 				_, err = c.GetEndpoint(ctx, endpoint)

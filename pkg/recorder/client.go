@@ -104,14 +104,6 @@ func (c *client) Network(ctx context.Context) (hns.Network, error) {
 	return n, err
 }
 
-// ListEndpoints implements hns.Client.
-func (c *client) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
-	ctx, k := c.begin(ctx, hns.OpEndpointList, "", nil)
-	list, err := c.next.ListEndpoints(ctx)
-	k.end(err, func(s *seen, to *Call) (own, shared int) { return s.keepEndpoints(to, list) })
-	return list, err
-}
-
 // EndpointIDs implements hns.Client.
 func (c *client) EndpointIDs(ctx context.Context) ([]string, error) {
 	ctx, k := c.begin(ctx, hns.OpEndpointIDs, "", nil)
@@ -146,7 +138,7 @@ func (c *client) Hold(ctx context.Context, endpoint string) func() {
 func (c *client) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
 	ctx, k := c.begin(ctx, hns.OpEndpointGet, id, nil)
 	e, err := c.next.GetEndpoint(ctx, id)
-	k.end(err, func(s *seen, to *Call) (own, shared int) { return s.keepEndpoints(to, []hns.Endpoint{e}) })
+	k.end(err, func(s *seen, to *Call) (own, shared int) { return s.keepEndpoint(to, e) })
 	return e, err
 }
 

@@ -222,17 +222,6 @@ func (m *meter) Network(ctx context.Context) (n hns.Network, err error) {
 	return n, err
 }
 
-// ListEndpoints implements hns.Client. The real adapter reads each endpoint for it,
-// which the simulator does not count.
-func (m *meter) ListEndpoints(ctx context.Context) (eps []hns.Endpoint, err error) {
-	m.call(ctx, hns.OpEndpointList, func(ctx context.Context) (sent, read any) {
-		eps, err = m.sim.ListEndpoints(ctx)
-		dllcalls.Count(ctx, 3*len(eps)-1)
-		return nil, endpointDocuments(eps...)
-	})
-	return eps, err
-}
-
 // EndpointIDs implements hns.Client.
 func (m *meter) EndpointIDs(ctx context.Context) (ids []string, err error) {
 	m.call(ctx, hns.OpEndpointIDs, func(ctx context.Context) (sent, read any) {

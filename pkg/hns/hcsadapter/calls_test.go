@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -30,10 +29,6 @@ func operations(network string) map[string]struct {
 			_, err := a.Network(ctx)
 			return err
 		}, readsNetwork(network)},
-		"ListEndpoints": {func(ctx context.Context, a *Adapter) error {
-			_, err := a.ListEndpoints(ctx)
-			return err
-		}, slices.Concat([]string{listState2, listState3}, reads(kindEndpoint, "ep", "other", "too"))},
 		"GetEndpoint": {func(ctx context.Context, a *Adapter) error {
 			_, err := a.GetEndpoint(ctx, "ep")
 			return err
@@ -157,8 +152,8 @@ func TestAnswersThatAreNoJSON(t *testing.T) {
 		f.library = odd{f.library, text}
 		_, err := a.Network(t.Context())
 		wantError(t, err, hns.ErrUnlisted, "Network/Get", hns.KindNetwork, "azure", 0)
-		_, err = a.ListEndpoints(t.Context())
-		wantError(t, err, hns.ErrUnlisted, "Endpoint/List", hns.KindNetwork, "azure", 0)
+		_, err = a.EndpointIDs(t.Context())
+		wantError(t, err, hns.ErrUnlisted, "Endpoint/Enumerate", hns.KindNetwork, "azure", 0)
 		_, err = a.GetEndpoint(t.Context(), "ep")
 		wantError(t, err, hns.ErrUnlisted, "Endpoint/Get", hns.KindEndpoint, "ep", 0)
 		_, err = a.Version(t.Context())
@@ -173,8 +168,6 @@ func TestAnotherObject(t *testing.T) {
 		f.library = shows{f.library, text}
 		_, err := a.GetEndpoint(t.Context(), "ep")
 		wantError(t, err, hns.ErrUnlisted, "Endpoint/Get", hns.KindEndpoint, "ep", 0)
-		_, err = a.ListEndpoints(t.Context())
-		wantError(t, err, hns.ErrUnlisted, "Endpoint/List", hns.KindNetwork, "azure", 0)
 		_, err = a.Network(t.Context())
 		wantError(t, err, hns.ErrUnlisted, "Network/Get", hns.KindNetwork, "azure", 0)
 	}

@@ -14,7 +14,7 @@ import (
 // Call is one request of the client.
 type Call struct {
 	Seq      int    // from 1, also across ResetCalls
-	Op       string // "SetPolicy/Add", "ACL/Update", "Endpoint/List" and so on
+	Op       string // "SetPolicy/Add", "ACL/Update", "Endpoint/Get" and so on
 	Target   string // the endpoint's ID, or the network's name
 	Sets     []hns.SetPolicy
 	ACLs     []hns.ACL            // ACL/Add: all; ACL/Update: ours, canonical
