@@ -88,10 +88,11 @@ type Dataplane struct {
 	strangers  map[string]bool      // enumerated, and elsewhere, by GUID in lower case
 	looks      looks
 	spellings  spellings
-	cut        bool              // others' ACLs go back cut: HNS refused them as they are shown
-	refusals   map[uint32]uint64 // answers that are errors, by HRESULT
+	cut        bool // others' ACLs go back cut: HNS refused them as they are shown
 	sets       retry
-	fresh      bool // our sets were not read yet
+	setWork    setWork
+	refusals   map[uint32]uint64 // by HRESULT
+	fresh      bool              // our sets were not read yet
 	reports    []Report
 	now        time.Time      // when the last transaction began
 	found      []EndpointSeen // endpoints seen for the first time, to be reported
@@ -170,10 +171,11 @@ func New(cfg Config) *Dataplane {
 		newcomers: map[string]*newcomer{},
 		strangers: map[string]bool{},
 		spellings: spellings{rules: map[hns.ACL]hns.ACL{}},
-		refusals:  map[uint32]uint64{},
 		moved:     map[string]uint64{},
 		leftOut:   map[ipsets.Name]bool{},
 		drift:     newDrift(),
+		setWork:   newSetWork(),
+		refusals:  map[uint32]uint64{},
 	}
 	d.listing.wanted, d.fresh = true, true // the first transaction reads what is there
 	d.families = &families{
@@ -210,7 +212,8 @@ func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (Report
 	if !d.cfg.DryRun {
 		written := r.writeSets(ctx, plan.Sets)
 		r.updatePods(ctx)
-		r.endSets(r.removeSets(ctx) && written)
+		r.removeSets(ctx)
+		r.endSets(written)
 	}
 	return d.report(r, tx, plan), ctx.Err()
 }
@@ -226,6 +229,9 @@ type run struct {
 	yield   func(turns int) bool // of the transaction
 	turns   int                  // endpoints read one by one, or updated
 	yielded int                  // turns after which the rest was left; 0: never
+
+	searched int  // requests for suspects, and probes
+	shielded bool // newborn endpoints were isolated, as a request for sets failed
 }
 
 // call counts one HNS request, makes it, and keeps its error.
@@ -292,7 +298,7 @@ func (d *Dataplane) report(r *run, tx *Transaction, plan Plan) Report {
 // yet. A pod whose endpoint was not seen does not count: there is nothing to program,
 // unless the listing failed, or what it showed is not read yet. d.mu must be held.
 func (d *Dataplane) outstandingWorkLocked() []Span {
-	if !d.sets.at.IsZero() || (d.listing.err != nil || d.unreadLocked()) && len(d.waitingLocked()) > 0 {
+	if !d.sets.at.IsZero() || d.setWork.due || d.setWork.held || (d.listing.err != nil || d.unreadLocked()) && len(d.waitingLocked()) > 0 {
 		return []Span{{0, d.generation}}
 	}
 	var all, out []Span
@@ -321,6 +327,9 @@ func (d *Dataplane) retryAfterLocked(now time.Time) time.Duration {
 	if d.listing.wanted {
 		next.at(now)
 	}
+	if d.setWork.due {
+		next.at(now)
+	}
 	for _, n := range d.newcomers {
 		if n.tries == 0 {
 			next.at(now)
@@ -338,16 +347,25 @@ func (d *Dataplane) retryAfterLocked(now time.Time) time.Duration {
 // read, 0 for nothing. d.mu must be held.
 func (d *Dataplane) probeAfterLocked(now time.Time) time.Duration {
 	var next due
+	if d.cfg.DryRun {
+		return 0
+	}
+	d.setsAgainLocked(&next)
 	for _, n := range d.newcomers {
 		next.at(n.retry.at)
 	}
 	for _, ep := range d.endpoints {
-		if ep.owner == "" || d.cfg.DryRun {
+		if ep.owner == "" {
 			continue
 		}
 		for _, ref := range ep.refused {
-			next.at(cmp.Or(ref.at, now))
+			if ref.at.After(now) {
+				next.at(ref.at)
+			}
 		}
+	}
+	if len(d.probesLocked(now)) > 0 { // what is due and cannot be tried waits for something else
+		next.at(now)
 	}
 	return next.after(now)
 }

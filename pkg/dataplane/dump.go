@@ -29,6 +29,8 @@ type Dump struct {
 type DueDump struct {
 	Sets    RetryDump `json:"sets"`    // a request for sets that failed
 	Listing RetryDump `json:"listing"` // of endpoints
+	// Spare is the reading of sets that nobody needs, when a write of one is in doubt.
+	Spare RetryDump `json:"spare,omitzero"`
 	// Unread: our sets were not read yet. Unsettled: no set is deleted, as the last
 	// listing was empty and should not be.
 	Unread    bool `json:"unread,omitempty"`
@@ -74,6 +76,23 @@ type SetDump struct {
 	Since   time.Time `json:"since,omitzero"`    // since when it is needed and not as it should be
 	Spare   time.Time `json:"spare,omitzero"`    // since when it is in HNS and nobody needs it
 	Refused bool      `json:"refused,omitempty"` // HNS refuses what is wanted
+
+	// Again is when HNS is asked again for what it refused, or did not remove.
+	Again *AgainDump `json:"again,omitempty"`
+	// Suspect is the group of sets of one of which HNS refuses what is wanted, 0 for
+	// none; Clings, it refuses to take out what has to go; Ending, it is not known
+	// whether the set was removed.
+	Suspect int  `json:"suspect,omitempty"`
+	Clings  bool `json:"clings,omitempty"`
+	Ending  bool `json:"ending,omitempty"`
+}
+
+// AgainDump is a try that is due though nothing changed.
+type AgainDump struct {
+	At       time.Time `json:"at"`
+	Attempts int       `json:"attempts,omitempty"`
+	Code     uint32    `json:"code,omitempty"` // HRESULT of the last one
+	Part     int       `json:"part,omitempty"` // of a removal: sets in the next request
 }
 
 // PendingDump is one outstanding pod update.
@@ -87,7 +106,8 @@ type PendingDump struct {
 	Error    string   `json:"error,omitempty"`
 }
 
-// EndpointDump is one local endpoint.
+// EndpointDump is one local endpoint. All rules are canonical, so those that mean
+// the same are equal.
 type EndpointDump struct {
 	ID      string    `json:"id"`
 	Addrs   []string  `json:"addresses"`
@@ -120,14 +140,18 @@ type NextDump struct {
 	Attempts   int         `json:"attempts,omitempty"`   // that failed
 	Error      string      `json:"error,omitempty"`      // of the last one
 	Invalid    bool        `json:"invalid,omitempty"`    // it was an hns.ErrInvalid
-	Refused    []string    `json:"refused,omitempty"`    // policies of which HNS refuses the rules
-	Careful    bool        `json:"careful,omitempty"`    // one policy at a time
-	Distrusted bool        `json:"distrusted,omitempty"` // what was accepted before is refused
-	Repair     bool        `json:"repair,omitempty"`     // somebody else's doing
-	Conflicts  int         `json:"conflicts,omitempty"`  // in a row
-	Turn       uint64      `json:"turn,omitempty"`       // in the queue
-	ChangedBy  string      `json:"changedBy,omitempty"`  // policy whose change it waits for
-	Check      bool        `json:"check,omitempty"`      // to be read, as its pod is gone
+	Refused    []string    `json:"refused,omitempty"`    // policies of which HNS refuses the rules; "/Id" for a rule that all share
+	// Again says when HNS is asked again for what it refused.
+	Again      map[string]AgainDump `json:"again,omitempty"`
+	Careful    bool                 `json:"careful,omitempty"`    // one policy at a time
+	Distrusted bool                 `json:"distrusted,omitempty"` // what was accepted before is refused
+	Bare       bool                 `json:"bare,omitempty"`       // the shared rules are refused as they are
+	Unlisted   int                  `json:"unlisted,omitempty"`   // answers in a row with a code of no known meaning
+	Repair     bool                 `json:"repair,omitempty"`     // somebody else's doing
+	Conflicts  int                  `json:"conflicts,omitempty"`  // in a row
+	Turn       uint64               `json:"turn,omitempty"`       // in the queue
+	ChangedBy  string               `json:"changedBy,omitempty"`  // policy whose change it waits for
+	Check      bool                 `json:"check,omitempty"`      // to be read, as its pod is gone
 }
 
 // PolicyDump is one NetworkPolicy.

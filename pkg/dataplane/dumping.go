@@ -23,7 +23,7 @@ func (s *Snapshot) dump() Dump {
 	return Dump{
 		Node:       s.d.cfg.Node,
 		Time:       s.now,
-		Sets:       dumpSets(sets),
+		Sets:       dumpSets(sets, s.again),
 		Pending:    s.dumpPending(sets),
 		Endpoints:  s.dumpEndpoints(sets),
 		Policies:   s.dumpPolicies(policies),
@@ -41,7 +41,7 @@ func (s *Snapshot) standing(sets *ipsets.Copy, policies map[policy.Key]*policySt
 	return standing{
 		node: s.d.cfg.Node, problems: maps.Values(policies), leftOut: s.leftOut, local: slices.Values(s.local), endpoints: s.endpoints,
 		podOf: func(uid types.UID) string { return s.names[uid] }, contains: sets.HasMember,
-		disputed: s.disputed, unwritten: s.unwritten, listingErr: s.listing,
+		disputed: s.disputed, refusals: s.refusals, unwritten: s.unwritten, listingErr: s.listing,
 	}
 }
 
@@ -54,7 +54,7 @@ func texts(addrs []netip.Addr) []string {
 }
 
 // dumpSets lists the sets.
-func dumpSets(sets *ipsets.Copy) []SetDump {
+func dumpSets(sets *ipsets.Copy, again map[ipsets.Name]AgainDump) []SetDump {
 	out := []SetDump{}
 	differences := sets.Differences()
 	for _, s := range sets.States() {
@@ -63,7 +63,12 @@ func dumpSets(sets *ipsets.Copy) []SetDump {
 			ID: s.ID, Name: s.Name, Type: string(hns.IPSet), Members: s.Members,
 			Holders: []string{}, Pins: []string{}, InHNS: s.InHNS, Dirty: s.Dirty,
 			Missing: diff.Missing, Surplus: diff.Surplus, Unknown: diff.Unknown, Since: diff.Since,
-			Spare: s.Spare, Refused: s.Rejected,
+			Spare: s.Spare, Refused: s.Rejected, Suspect: s.Group, Clings: s.Clings, Ending: s.Ending,
+		}
+		if n, ok := sets.Lookup(s.ID); ok {
+			if a, waits := again[n]; waits {
+				sd.Again = &a
+			}
 		}
 		if sd.Members == nil {
 			sd.Members = []string{}
@@ -125,30 +130,31 @@ func (s *Snapshot) dumpEndpoints(sets *ipsets.Copy) []EndpointDump {
 	for _, id := range slices.Sorted(maps.Keys(s.endpoints)) {
 		ep := s.endpoints[id]
 		ed := EndpointDump{
-			ID: id, Addrs: texts(ep.addrs), Pod: s.names[ep.owner], Applied: append([]hns.ACL{}, ep.applied...), Known: ep.known(),
-			Wanted: append([]hns.ACL{}, ep.list(sets.Rejected)...), Foreign: len(ep.foreign),
+			ID: id, Addrs: texts(ep.addrs), Pod: s.names[ep.owner], Applied: canonical(ep.applied), Known: ep.known(),
+			Foreign: len(ep.foreign),
 		}
-		ed.explain(ep)
+		ed.explain(ep, ep.list(sets.Rejected))
 		ed.Next = ep.next(s.check[id])
 		out = append(out, ed)
 	}
 	return out
 }
 
-// explain adds what an explanation of the endpoint's rules needs.
-func (ed *EndpointDump) explain(ep *endpoint) {
+// explain adds what is wanted and what an explanation of the endpoint's rules
+// needs.
+func (ed *EndpointDump) explain(ep *endpoint, want []hns.ACL) {
 	rules := map[hns.ACL][]int{}
 	for _, g := range ep.wanted.groups {
 		for _, r := range g.rules {
 			rules[r.acl] = r.rules
 		}
 	}
-	ed.WantedRules = make([][]int, len(ed.Wanted))
-	for i, a := range ed.Wanted {
+	ed.Wanted, ed.WantedRules = canonical(want), make([][]int, len(want))
+	for i, a := range want {
 		ed.WantedRules[i] = append([]int{}, rules[a]...)
 	}
 	for _, list := range ep.attempts {
-		ed.Maybe = append(ed.Maybe, append([]hns.ACL{}, list...))
+		ed.Maybe = append(ed.Maybe, canonical(list))
 	}
 	for _, p := range ep.foreign {
 		ed.Tiered = ed.Tiered || p.Type == hns.PolicyTypeTierACL
@@ -165,7 +171,7 @@ func (ed *EndpointDump) explain(ep *endpoint) {
 func (ep *endpoint) next(check bool) NextDump {
 	next := NextDump{
 		Version: ep.version, BornFor: string(ep.bornFor), WrittenFor: string(ep.writtenFor), Due: ep.retryAt,
-		Careful: ep.careful, Distrusted: ep.distrusted, Repair: ep.repair, Conflicts: ep.changes, Check: check,
+		Careful: ep.careful, Distrusted: ep.distrusted, Bare: ep.bare, Unlisted: ep.unlisted, Repair: ep.repair, Conflicts: ep.changes, Check: check,
 		Attempts: ep.tries, Invalid: errors.Is(ep.lastErr, hns.ErrInvalid), Turn: ep.queued,
 	}
 	if ep.queued > 0 && ep.changedBy != (policy.Key{}) {
@@ -175,7 +181,12 @@ func (ep *endpoint) next(check bool) NextDump {
 		next.Error = ep.lastErr.Error()
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(ep.refused), compareKeys) {
+		ref := ep.refused[key]
 		next.Refused = append(next.Refused, key.String())
+		if next.Again == nil {
+			next.Again = map[string]AgainDump{}
+		}
+		next.Again[key.String()] = AgainDump{At: ref.at, Attempts: ref.tries, Code: ref.code}
 	}
 	return next
 }

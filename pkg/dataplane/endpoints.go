@@ -155,6 +155,7 @@ func (d *Dataplane) pinLocked(ep *endpoint) {
 		pins = d.namesOfLocked(lists...)
 	}
 	d.holdLocked(ep, ipsets.RefPin, pins)
+	d.cache.See(ep.id, ep.sight())
 }
 
 // waitingLocked returns the local pods whose endpoint was not seen yet, by name.
@@ -262,4 +263,5 @@ func (d *Dataplane) goneLocked(id string) {
 	for kind := range ep.holds {
 		d.holdLocked(ep, kind, nil)
 	}
+	d.cache.See(id, ipsets.SeesApplied)
 }

@@ -119,7 +119,7 @@ func (d *Dataplane) closingStepsLocked(ep *endpoint) []step {
 	_, removed := diffACLs(ep.applied, wish)
 	going := map[hns.ACL]int{}
 	for _, a := range removed {
-		if slices.ContainsFunc(d.namesOfLocked([]hns.ACL{a}), d.cache.Rejected) {
+		if slices.ContainsFunc(d.namesOfLocked([]hns.ACL{a}), d.cache.Stuck) {
 			going[a.Canonical()]++
 		}
 	}

@@ -66,7 +66,7 @@ func (r *run) read(ctx context.Context) {
 	list := d.listDueLocked(r.started)
 	d.listing.wanted = false
 	// Sets go first, so that the rules that are read then find those they name.
-	sets := (d.fresh || d.cache.HasUnknown()) && !d.sets.at.After(r.started)
+	sets := (d.fresh || d.cache.InDoubt()) && !d.sets.at.After(r.started)
 	d.mu.Unlock()
 	if sets {
 		r.network(ctx)
@@ -280,8 +280,19 @@ func (r *run) quiet(op string, do func() error) error {
 	return err
 }
 
-// network reads the sets and takes them over.
+// network reads the sets and takes them over. A failure counts as one of the writing
+// of sets.
 func (r *run) network(ctx context.Context) {
+	d := r.d
+	if r.readSets(ctx) != nil {
+		d.mu.Lock()
+		d.sets.failed(r.started, d.cfg.Now())
+		d.mu.Unlock()
+	}
+}
+
+// readSets reads the sets and takes them over.
+func (r *run) readSets(ctx context.Context) error {
 	d := r.d
 	var n hns.Network
 	err := r.call(hns.OpNetworkGet, func() (err error) {
@@ -291,12 +302,15 @@ func (r *run) network(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil {
-		d.sets.failed(r.started, d.cfg.Now())
-		return
+		if d.cache.HasUnknown() {
+			d.setWork.read.failed(r.started, d.cfg.Now())
+		}
+		return err
 	}
 	d.fresh = false
 	_ = d.observeSetsLocked(observedSets(n.Sets), nil) // our own view was in doubt: no drift
 	d.renderDirtyLocked()
+	return nil
 }
 
 // observeSetsLocked takes over a listing of our sets. It may show sets that

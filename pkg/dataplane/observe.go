@@ -114,13 +114,6 @@ func (d *Dataplane) newsLocked(ids []string) bool {
 	return matched < len(seen)
 }
 
-func count(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // foldObservationLocked takes over what was observed, object by object, but for
 // what has moved since or has an update pending. What differs of an endpoint is
 // read once more inside the door: then it is a difference, and becomes an ordinary

@@ -134,7 +134,7 @@ func (w *walker) checkForeign() {
 func (w *walker) checkErrors() {
 	for _, e := range w.report.Errors {
 		switch {
-		case w.faulty && strings.Contains(e, "service unavailable"):
+		case w.faulty && (strings.Contains(e, "service unavailable") || strings.Contains(e, "of no known meaning")):
 		case w.rejecting && strings.Contains(e, "content that this node refuses"):
 		case w.detached && (strings.Contains(e, "not attached") || strings.Contains(e, "in use")):
 		case w.tampered:

@@ -16,23 +16,7 @@ import (
 // the rules that policies share. There is one for each of them at most.
 type refusal struct {
 	digest string // of what was refused: what is another one is not refused
-	code   uint32 // HRESULT of the last answer
-	tries  int
-	at     time.Time // when it is tried again
-}
-
-// again returns the refusal with one more answer, and when the next try is due.
-func (r refusal) again(now time.Time, code uint32) refusal {
-	r.tries++
-	r.code, r.at = code, now.Add(refusalPause(r.tries))
-	return r
-}
-
-// refusalPause returns the pause before what was refused so many times is tried
-// again: HNS may refuse for a moment only.
-func refusalPause(tries int) time.Duration {
-	pauses := []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute}
-	return pauses[min(max(tries, 1), len(pauses))-1]
+	again
 }
 
 // refuses reports whether HNS refuses these rules of an owner.
@@ -122,15 +106,14 @@ func (d *Dataplane) refusedLocked(ep *endpoint, sent []hns.ACL, err *versioned.R
 		ep.careful = true
 		return nil
 	}
-	code := hns.CodeOf(err)
 	for _, g := range ep.wanted.groups {
 		if !ep.refuses(g.key, g.digest) && len(sent) > 0 && isPart(g, sent) {
-			d.leaveOutRulesLocked(ep, g.key, g.digest, code)
+			d.leaveOutRulesLocked(ep, g.key, g.digest, err)
 			return nil
 		}
 	}
 	if len(sent) == 1 && !essential(sent[0]) {
-		d.leaveOutRulesLocked(ep, ruleKey(sent[0]), ruleDigest(sent[0]), code)
+		d.leaveOutRulesLocked(ep, ruleKey(sent[0]), ruleDigest(sent[0]), err)
 		return nil
 	}
 	switch {
@@ -146,8 +129,10 @@ func (d *Dataplane) refusedLocked(ep *endpoint, sent []hns.ACL, err *versioned.R
 }
 
 // leaveOutRulesLocked leaves rules out that HNS refuses. d.mu must be held.
-func (d *Dataplane) leaveOutRulesLocked(ep *endpoint, key policy.Key, digest string, code uint32) {
-	ep.refused[key] = refusal{digest: digest}.again(d.cfg.Now(), code)
+func (d *Dataplane) leaveOutRulesLocked(ep *endpoint, key policy.Key, digest string, err error) {
+	ref := refusal{digest: digest}
+	ref.failed(err, d.cfg.Now())
+	ep.refused[key] = ref
 	d.pinLocked(ep)
 }
 
@@ -237,7 +222,9 @@ func (r *run) probeOne(ctx context.Context, p probing) error {
 	defer d.mu.Unlock()
 	if ref, refused := errors.AsType[*versioned.Refused](err); refused && refusedObject(err) != hns.KindSet {
 		d.countRefusalLocked(err)
-		ep.refused[p.key] = ep.refused[p.key].again(d.cfg.Now(), hns.CodeOf(ref))
+		again := ep.refused[p.key]
+		again.failed(ref, d.cfg.Now())
+		ep.refused[p.key] = again
 		return nil
 	}
 	if err == nil {

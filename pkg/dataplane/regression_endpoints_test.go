@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -100,7 +101,7 @@ func TestAcceptedBeforeAndRefusedNow(t *testing.T) {
 		"trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep in block", "trace 10.0.1.1 -> 10.0.0.1 TCP/6666 ep in block")
 	require.Equal(t, []dataplane.Warning{{
 		Object: "x/bad", Kind: "NetworkPolicy", Reason: dataplane.ReasonHNSRejected,
-		Message: "HNS refuses its rules on endpoint ep: they are left out there until they change",
+		Message: "HNS refuses its rules on endpoint ep (0x803b000d HCN_E_INVALID_POLICY): they are left out there until they change or HNS takes them; it is asked again",
 	}}, w.report.Warnings)
 }
 
@@ -160,4 +161,22 @@ func TestHiddenEndpointsAreReadOutsideTheDoor(t *testing.T) {
 
 	w.do("state ep-1 Detached", "fault Endpoint/Get ep-1 refuse", "look", "fold", "apply", "calls")
 	require.Equal(t, 1, w.report.Calls["Endpoint/Get"], "what could not be read outside")
+}
+
+// TestProbeWaitsForSets: HNS refuses a policy's rules, and their sets cannot be
+// written when they are to be tried again. The agent does not spin.
+func TestProbeWaitsForSets(t *testing.T) {
+	text := policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 6666}]}]}`)
+	w := dWorld(t, text)
+	w.sim.RejectACL(func(a hns.ACL) bool { return a.LocalPorts == "6666" })
+	w.do("policy p", "! apply")
+	w.sim.Inject(hnssim.Fault{Op: "SetPolicy/Update", Times: -1})
+	w.do("pod x/api2 10.0.1.9 app=api remote", "! apply")
+	w.now = w.now.Add(time.Minute)
+	for range 20 {
+		report, err := w.dp.ApplyDataplane(t.Context(), dataplane.NewTransaction())
+		require.NoError(t, err)
+		require.Greater(t, report.Next(), 100*time.Millisecond)
+		w.now = w.now.Add(report.Next())
+	}
 }

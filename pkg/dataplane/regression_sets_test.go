@@ -51,23 +51,16 @@ func TestNoWindow_UnknownSet(t *testing.T) {
 // TestSetsBackOff: writes that never get through are tried after 1, 2, 4 … 30 s
 // although the sets can be read in between.
 func TestSetsBackOff(t *testing.T) {
-	for _, op := range []string{"SetPolicy/Add", "SetPolicy/Remove"} {
-		t.Run(op, func(t *testing.T) {
-			w := newWorld(t, bPolicies)
-			w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "policy good")
-			if op == "SetPolicy/Remove" {
-				w.do("apply", "delete policy x/good")
-			}
-			w.sim.Inject(hnssim.Fault{Op: op, Times: -1})
-			var waits []string
-			for range 7 {
-				_ = w.apply()
-				waits = append(waits, w.report.RetryAfter.String())
-				w.now = w.now.Add(w.report.RetryAfter)
-			}
-			require.Equal(t, []string{"1s", "2s", "4s", "8s", "16s", "30s", "30s"}, waits)
-		})
+	w := newWorld(t, bPolicies)
+	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "policy good")
+	w.sim.Inject(hnssim.Fault{Op: "SetPolicy/Add", Times: -1})
+	var waits []string
+	for range 7 {
+		_ = w.apply()
+		waits = append(waits, w.report.Next().String())
+		w.now = w.now.Add(w.report.Next())
 	}
+	require.Equal(t, []string{"1s", "2s", "4s", "8s", "16s", "30s", "30s"}, waits)
 }
 
 // TestSetInUseByOthers: a rule on an endpoint that was never listed names one of
@@ -85,10 +78,14 @@ func TestSetInUseByOthers(t *testing.T) {
 			Priority: hns.PriorityAllow, LocalAddresses: ipsets.NamespaceLabel("team", "a").ID(),
 		})},
 	}))
-	w.do("endpoint ep 10.0.0.1", "namespace x", "pod x/w 10.0.0.1", "! apply", "retry 0s")
+	w.do("endpoint ep 10.0.0.1", "namespace x", "pod x/w 10.0.0.1", "! apply", "retry 30s")
+	require.True(t, w.report.Converged())
 	require.Equal(t, []string{"nslabel-team:a", "podlabel-b"}, setNamesOf(w.sim))
+	require.Equal(t, []dataplane.Warning{{Object: "nslabel-team:a", Kind: "Set", Reason: dataplane.ReasonHNSRejected,
+		Message: "HNS does not remove the set (0x803b002c): nothing needs it; it is tried again"}}, w.report.Warnings)
 	require.NoError(t, w.sim.DeleteEndpoint("away"))
-	w.do("apply")
+	w.do("advance 29s", "apply", "calls", "advance 1s", "apply")
+	require.Empty(t, w.report.Warnings)
 	require.Empty(t, w.sim.Sets())
 }
 
@@ -184,4 +181,16 @@ func TestNodeAddressOfTheOtherFamily(t *testing.T) {
 	var tx dataplane.Transaction
 	tx.SetNodeAddrs([]netip.Addr{mustAddr("10.1.0.4"), mustAddr("fd00::4")})
 	require.Equal(t, 1, tx.Len())
+}
+
+// TestIdsOfSetsInCapitals: HNS shows them so, rules and members too. A new process
+// knows its sets, and neither it nor a look writes anything.
+func TestIdsOfSetsInCapitals(t *testing.T) {
+	text := policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}, {namespaceSelector: {matchLabels: {kind: evil}}}]}]}`)
+	w := dWorld(t, text)
+	w.sim.SetPersonality(hnssim.Personality{Seed: 1, Spelling: hnssim.Spelling{UpperSetIDs: true}})
+	w.do("policy p", "apply", "observe", "apply", "calls")
+	again := dWorldOn(t, text, w)
+	again.do("policy p", "apply", "calls", "observe", "apply", "calls")
+	require.Empty(t, again.report.Warnings)
 }

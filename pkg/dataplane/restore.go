@@ -81,6 +81,7 @@ func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
 			d.restoreSetLocked(n, s)
 		}
 	}
+	d.setWork.read = retry{dump.Due.Spare.Attempts, dump.Due.Spare.At}
 	d.turn, d.unread = dump.Due.Turn, dump.Due.Read
 	for _, nd := range dump.Due.New {
 		n := &newcomer{retry: retry{nd.Attempts, nd.At}}
@@ -104,20 +105,32 @@ func (due DueDump) listing() listing {
 // restoreSetLocked gives a set what a dump has of its last write, and since when
 // it is as it is. d.mu must be held.
 func (d *Dataplane) restoreSetLocked(n ipsets.Name, s SetDump) {
-	if s.Unknown {
+	switch {
+	case s.Unknown && s.Ending:
+		d.cache.MaybeRemoved(n)
+	case s.Unknown:
 		d.cache.Unknown(n)
 	}
 	d.cache.Recall(n, s.Spare, s.Since)
+	d.cache.Resume(n, s.Suspect, s.Clings)
+	d.restoreAgainLocked(n, s)
 }
 
 // restoreEndpointLocked gives an endpoint what a dump has of it beside its rules.
 // d.mu must be held.
 func (d *Dataplane) restoreEndpointLocked(ep *endpoint, ed EndpointDump) {
 	next := ed.Next
-	for _, g := range ep.wanted.groups {
-		if slices.Contains(next.Refused, g.key.String()) {
-			ep.refused[g.key] = refusal{digest: g.digest}
+	refuse := func(key policy.Key, digest string) {
+		if slices.Contains(next.Refused, key.String()) {
+			a := next.Again[key.String()]
+			ep.refused[key] = refusal{digest, again{code: a.Code, tries: a.Attempts, at: a.At}}
 		}
+	}
+	for _, g := range ep.wanted.groups {
+		refuse(g.key, g.digest)
+	}
+	for _, a := range ep.wanted.shared {
+		refuse(ruleKey(a), ruleDigest(a))
 	}
 	ep.bornFor, ep.writtenFor = types.UID(next.BornFor), types.UID(next.WrittenFor)
 	if ed.Known {
@@ -126,6 +139,7 @@ func (d *Dataplane) restoreEndpointLocked(ep *endpoint, ed EndpointDump) {
 	d.queueLocked(ep)
 	ep.writtenFor = types.UID(next.WrittenFor)
 	ep.retryAt, ep.careful, ep.distrusted, ep.repair, ep.changes = next.Due, next.Careful, next.Distrusted, next.Repair, next.Conflicts
+	ep.bare, ep.unlisted = next.Bare, next.Unlisted
 	ep.tries, ep.lastErr = next.Attempts, nil
 	if next.Error != "" {
 		ep.lastErr = told{next.Error, next.Invalid}

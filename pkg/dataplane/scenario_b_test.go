@@ -29,7 +29,7 @@ func TestScenario_B1_OnePodFailsEveryTime(t *testing.T) {
 	require.Zero(t, w.report.Pending)
 	require.Equal(t, []dataplane.Warning{{
 		Object: "x/bad", Kind: "NetworkPolicy", Reason: dataplane.ReasonHNSRejected,
-		Message: "HNS refuses its rules on endpoint ep-1 (0x803b000d): they are left out there until they change or HNS takes them; it is asked again",
+		Message: "HNS refuses its rules on endpoint ep-1 (0x803b000d HCN_E_INVALID_POLICY): they are left out there until they change or HNS takes them; it is asked again",
 	}}, w.report.Warnings)
 	for _, n := range []string{"1", "2", "3"} {
 		to := " -> 10.0.0." + n + " TCP/"

@@ -151,7 +151,7 @@ func (s *script) command(args []string) error {
 	case "calls": // calls [OP=n]...: writes of the last apply, all of them
 		return s.calls(args)
 	case "retry": // retry DURATION: when the next transaction is due
-		if got := s.report.RetryAfter.String(); got != args[0] {
+		if got := s.report.Next().String(); got != args[0] {
 			return fmt.Errorf("retry after %s, want %s", got, args[0])
 		}
 	case "warnings": // warnings FILE

@@ -36,6 +36,8 @@ type Snapshot struct {
 	leftOut   map[ipsets.Name]bool
 	disputed  []subject
 	reports   []Report
+	refusals  setWarnings
+	again     map[ipsets.Name]AgainDump
 	due       DueDump
 	unwritten bool
 	listing   error
@@ -55,7 +57,7 @@ func (d *Dataplane) Snapshot() *Snapshot {
 		names: map[types.UID]string{}, waiting: d.waitingLocked(), nodeAddrs: d.nodeAddrs, leftOut: maps.Clone(d.leftOut),
 		reports: slices.Clone(d.reports), due: d.dumpDueLocked(), unwritten: d.sets.tries > 0, listing: d.listing.err,
 	}
-	s.disputed = d.disputesLocked(s.now)
+	s.disputed, s.refusals, s.again = d.disputesLocked(s.now), d.setWarningsLocked(), d.dumpAgainLocked()
 	for id, ep := range d.endpoints {
 		is := *ep // its lists are replaced, not changed
 		is.refused, is.holds = maps.Clone(ep.refused), nil
@@ -144,6 +146,7 @@ func (d *Dataplane) dumpDueLocked() DueDump {
 	due := DueDump{
 		Sets:    RetryDump{Attempts: d.sets.tries, At: d.sets.at},
 		Listing: RetryDump{Attempts: d.listing.retry.tries, At: d.listing.retry.at},
+		Spare:   RetryDump{Attempts: d.setWork.read.tries, At: d.setWork.read.at},
 		Unread:  d.fresh, Unsettled: d.listing.unsettled, Turn: d.turn, Read: d.unread,
 	}
 	if d.listing.wanted {

@@ -25,6 +25,7 @@ type standing struct {
 	podOf      func(types.UID) string // "" for none
 	contains   func(nested, leaf ipsets.Name) bool
 	disputed   []subject
+	refusals   setWarnings
 	unwritten  bool  // sets could not be written or read
 	listingErr error // of the last listing
 }
@@ -43,7 +44,7 @@ func (d *Dataplane) standingLocked() standing {
 		},
 		leftOut: d.leftOut, local: maps.Values(d.local), endpoints: d.endpoints,
 		podOf: d.podOfLocked, contains: d.cache.HasMember, disputed: d.disputesLocked(d.cfg.Now()),
-		unwritten: d.sets.tries > 0, listingErr: d.listing.err,
+		refusals: d.setWarningsLocked(), unwritten: d.sets.tries > 0, listingErr: d.listing.err,
 	}
 }
 
@@ -60,7 +61,7 @@ func (s standing) warnings() []Warning {
 			for _, ps := range p.selected {
 				if s.needs(ps, n) {
 					out = append(out, Warning{ps.Key.String(), "NetworkPolicy", ReasonHNSRejected,
-						fmt.Sprintf("HNS refuses set %s: what needs it is left out until it changes", n)})
+						fmt.Sprintf("HNS refuses set %s%s: what needs it is left out until it changes, or HNS takes it", n, s.refusals.code(n))})
 				}
 			}
 		}
@@ -71,6 +72,7 @@ func (s standing) warnings() []Warning {
 	for _, what := range s.disputed {
 		out = append(out, s.ofDispute(what))
 	}
+	out = append(out, s.refusals.ofRemovals()...)
 	if s.unwritten {
 		out = append(out, Warning{s.node, "Node", ReasonHNSUnavailable, "sets could not be written or read; they are retried"})
 	}
@@ -98,10 +100,10 @@ func (s standing) ofEndpoint(ep *endpoint) []Warning {
 		case !ep.wanted.has(key, ref.digest):
 		case key.Namespace == "":
 			out = append(out, s.onEndpoint(ep, ReasonHNSRejected,
-				fmt.Sprintf("HNS refuses rule %s on endpoint %s%s: it is left out there, and tried again", key.Name, ep.id, codeText(ref.code))))
+				fmt.Sprintf("HNS refuses rule %s on endpoint %s%s: it is left out there, and tried again", key.Name, ep.id, inBrackets(ref.code))))
 		default:
 			out = append(out, Warning{key.String(), "NetworkPolicy", ReasonHNSRejected,
-				fmt.Sprintf("HNS refuses its rules on endpoint %s%s: they are left out there until they change or HNS takes them; it is asked again", ep.id, codeText(ref.code))})
+				fmt.Sprintf("HNS refuses its rules on endpoint %s%s: they are left out there until they change or HNS takes them; it is asked again", ep.id, inBrackets(ref.code))})
 		}
 	}
 	if ep.lastErr != nil {
@@ -120,14 +122,6 @@ func (s standing) onEndpoint(ep *endpoint, reason Reason, message string) Warnin
 		return Warning{pod, "Pod", reason, message}
 	}
 	return Warning{ep.id, "Endpoint", reason, message}
-}
-
-// codeText returns an HRESULT in brackets, "" for none.
-func codeText(code uint32) string {
-	if code == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (0x%08x)", code)
 }
 
 func (s standing) ofDispute(what subject) Warning {

@@ -95,7 +95,7 @@ type endpoint struct {
 
 	wanted  wanted
 	refused map[policy.Key]refusal // what HNS refuses of a policy, or of the shared rules
-	careful bool                    // the last write was refused: one policy at a time
+	careful bool                   // the last write was refused: one policy at a time
 	// distrusted: what was accepted before is refused now. bare: the shared rules are
 	// refused as they are.
 	distrusted, bare bool

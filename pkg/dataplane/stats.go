@@ -28,7 +28,8 @@ type Stats struct {
 	// Disputed is the number of objects that somebody else keeps changing, by kind.
 	Disputed  map[string]int
 	Conflicts Conflicts
-	// Refusals counts the writes that HNS refused, by its code.
+	// Refusals counts, by HRESULT, the writes to endpoints that HNS refused, and the
+	// times that it refused a set alone.
 	Refusals map[uint32]uint64
 }
 
@@ -69,7 +70,7 @@ func (d *Dataplane) copyStats(pace pieces.Pace) (Stats, *ipsets.Copying) {
 		Policies: len(d.policies), Pods: len(d.members.pods), Pinned: d.cache.Pinned(),
 		DriftFound: maps.Clone(d.drift.found), DriftRepaired: maps.Clone(d.drift.repaired),
 		Disputed:  map[string]int{driftSet: 0, driftACL: 0},
-		Conflicts: d.conflicts,
+		Conflicts: d.conflicts, Refusals: maps.Clone(d.refusals),
 	}
 	for _, what := range d.disputesLocked(now) {
 		s.Disputed[what.kind()]++

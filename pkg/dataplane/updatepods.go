@@ -172,8 +172,11 @@ func (d *Dataplane) readyLocked(ep *endpoint, steps []step) bool {
 	for _, s := range steps {
 		all = append(all, s.acls...)
 	}
-	added, _ := diffACLs(ep.applied, all)
-	return !slices.ContainsFunc(d.namesOfLocked(added), func(n ipsets.Name) bool { return !d.cache.Ready(n) })
+	added, removed := diffACLs(ep.applied, all)
+	closes := d.closesLocked(steps, removed)
+	return !slices.ContainsFunc(d.namesOfLocked(added), func(n ipsets.Name) bool {
+		return !d.cache.Ready(n) && !(closes && d.cache.Closed(n))
+	})
 }
 
 // step makes one request for an endpoint, with the version that it was planned

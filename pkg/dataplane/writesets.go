@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
@@ -15,72 +14,151 @@ import (
 // and Remove. An Update is never cut, as one event's changes belong together.
 const maxSetsPerRequest = 1000
 
-// writeSets is phase 1. A refused set is singled out and left out; any other
-// refusal means that our view is wrong: it is read again and planned once more.
-// While the outcome of a write is unknown nothing is written, as one event's
-// changes belong together, nor before our sets were read. It reports whether all
-// went well.
+// maxSearch bounds the requests for suspects, and probes, of one transaction.
+const maxSearch = 64
+
+// writeSets is phase 1. A set that HNS refuses is singled out and left out. Any other
+// answer means that our view is wrong, or that it is a refusal with a code of no known
+// meaning: what is there tells. While the outcome of a write of a needed set is
+// unknown nothing is written, as one event's changes belong together, nor before our
+// sets were read. It reports whether HNS did its part.
 func (r *run) writeSets(ctx context.Context, plan []ipsets.Request) bool {
-	const attempts = 3
+	well := r.planSets(ctx, inParts(plan))
+	if r.probeSets(ctx) {
+		well = r.planSets(ctx, r.nextSets())
+	}
 	d := r.d
-	for range attempts {
-		d.mu.Lock()
-		unknown := d.fresh || d.cache.HasUnknown()
-		d.mu.Unlock()
-		if unknown {
-			break
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.renderDirtyLocked()
+	if !well {
+		d.sets.failed(r.started, d.cfg.Now())
+	}
+	if d.setWork.due || d.setWork.held {
+		d.wakeLocked()
+	}
+	return well
+}
+
+// planSets sends plans until nothing is left that may be written now, or the search
+// for what HNS refuses is to go on in the next transaction.
+func (r *run) planSets(ctx context.Context, plan []ipsets.Request) bool {
+	const attempts = 3
+	var doubted ipsets.Request // as it was sent last, in vain, and nothing had changed
+	for faults := 0; faults < attempts; {
+		if r.inDoubt() {
+			return false
 		}
-		err := r.trySets(ctx, plan)
-		if err == nil {
+		req, err := r.trySets(ctx, plan)
+		switch {
+		case errors.Is(err, errLater):
+			return true
+		case err == nil:
+		case errors.Is(err, hns.ErrInvalid):
+			r.refuseSets(req, err)
+		case !hns.Answered(err):
+			return false
+		default:
+			r.network(ctx)
+			switch again := r.nextSets(); {
+			case len(again) == 0 || !sameRequest(again[0], req): // something had changed
+				faults++
+				doubted = ipsets.Request{}
+			case sameRequest(doubted, req):
+				r.refuseSets(req, err)
+			default:
+				doubted = req
+			}
+		}
+		if plan = r.nextSets(); len(plan) == 0 {
 			return true
 		}
-		if hns.OutcomeUnknown(err) {
-			break // HNS does not answer
-		}
-		if !errors.Is(err, hns.ErrInvalid) {
-			r.network(ctx)
-		}
-		d.mu.Lock()
-		plan = d.cache.Plan()
-		d.mu.Unlock()
 	}
-	d.mu.Lock()
-	d.sets.failed(r.started, d.cfg.Now())
-	d.mu.Unlock()
 	return false
 }
 
-// endSets ends the writing of sets of a run: with all well nothing waits.
+// errLater ends a plan in the midst of a search.
+var errLater = errors.New("the search goes on in the next transaction")
+
+func sameRequest(a, b ipsets.Request) bool {
+	return a.Verb == b.Verb && a.Nested == b.Nested && slices.EqualFunc(a.Sets, b.Sets, func(a, b ipsets.SetValue) bool {
+		return a.ID == b.ID && slices.Equal(a.Values, b.Values)
+	})
+}
+
+// inDoubt reports whether nothing may be written before the sets were read.
+func (r *run) inDoubt() bool {
+	r.d.mu.Lock()
+	defer r.d.mu.Unlock()
+	return r.d.fresh || r.d.cache.InDoubt()
+}
+
+// nextSets returns the requests that are to be sent now.
+func (r *run) nextSets() []ipsets.Request {
+	r.d.mu.Lock()
+	defer r.d.mu.Unlock()
+	return inParts(r.d.cache.Plan())
+}
+
+// inParts cuts requests that may be cut.
+func inParts(plan []ipsets.Request) []ipsets.Request {
+	var out []ipsets.Request
+	for _, req := range plan {
+		if req.Verb == ipsets.Update {
+			out = append(out, req)
+			continue
+		}
+		for part := range slices.Chunk(req.Sets, maxSetsPerRequest) {
+			cut := req
+			cut.Sets = part
+			out = append(out, cut)
+		}
+	}
+	return out
+}
+
+// endSets ends the writing of sets of a run: with all well nothing waits, but for
+// what was cut short, or could not be written before endpoints were.
 func (r *run) endSets(well bool) {
 	d := r.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if well && !d.fresh && !d.cache.HasUnknown() {
+	if well && !d.fresh && !d.cache.InDoubt() {
 		d.sets = retry{}
+		d.setWork.due = len(d.cache.Plan()) > 0
 	} else {
 		d.sets.failed(r.started, d.cfg.Now())
+		d.setWork.due = false
 	}
+	d.setWork.held = d.cache.HeldBack()
 }
 
-// trySets sends the requests in order until one fails.
-func (r *run) trySets(ctx context.Context, plan []ipsets.Request) error {
+// trySets sends the requests in order until one fails, which it returns.
+func (r *run) trySets(ctx context.Context, plan []ipsets.Request) (ipsets.Request, error) {
 	for _, req := range plan {
-		if req.Verb == ipsets.Update {
-			if err := r.sendSets(ctx, req); err != nil {
-				return err
-			}
-			continue
+		if req.Search && r.searchEnds() {
+			return req, errLater
 		}
-		for part := range slices.Chunk(req.Sets, maxSetsPerRequest) {
-			if err := r.sendSets(ctx, ipsets.Request{Verb: req.Verb, Nested: req.Nested, Sets: part}); err != nil {
-				return err
-			}
+		if err := r.sendSets(ctx, req); err != nil {
+			return req, err
 		}
 	}
-	return nil
+	return ipsets.Request{}, nil
 }
 
-// sendSets sends one request and records what came of it.
+// searchEnds counts a request of a search that is about to be sent, and reports
+// whether it is to be left to the next transaction instead: that is due, or it would
+// be one too many. The first one always goes, so that every transaction gets on.
+func (r *run) searchEnds() bool {
+	if r.searched > 0 && r.yields(1) || r.searched == maxSearch {
+		return true
+	}
+	r.searched++
+	return false
+}
+
+// sendSets sends one request and records what came of it. At the first one of phase
+// 1 that fails, pods that may be open come first.
 func (r *run) sendSets(ctx context.Context, req ipsets.Request) error {
 	d := r.d
 	err := r.call(hns.OpSets(hnsVerb(req.Verb)), func() error {
@@ -89,44 +167,11 @@ func (r *run) sendSets(ctx context.Context, req ipsets.Request) error {
 	d.mu.Lock()
 	d.recordSetsLocked(req, err)
 	d.mu.Unlock()
-	inUse := req.Verb == ipsets.Remove && errors.Is(err, hns.ErrInUse)
-	switch {
-	case len(req.Sets) > 1 && (inUse || errors.Is(err, hns.ErrInvalid)):
-		return r.halve(ctx, req)
-	case inUse:
-		return nil
+	if err != nil && req.Verb != ipsets.Remove && !r.shielded {
+		r.shielded = true
+		r.isolateNewborn(ctx)
 	}
 	return err
-}
-
-// halve finds the refused sets of a request, or those in use. For an Update
-// every set first loses what it is to lose, so that no state between is more
-// open than both ends; what has to join comes after.
-func (r *run) halve(ctx context.Context, req ipsets.Request) error {
-	half := len(req.Sets) / 2
-	parts := []ipsets.Request{
-		{Verb: req.Verb, Nested: req.Nested, Sets: req.Sets[:half]},
-		{Verb: req.Verb, Nested: req.Nested, Sets: req.Sets[half:]},
-	}
-	if req.Verb == ipsets.Update {
-		r.d.mu.Lock()
-		leaving := r.d.cache.Leaving(req)
-		r.d.mu.Unlock()
-		if len(leaving.Sets) > 0 && !slices.EqualFunc(leaving.Sets, req.Sets, sameValue) {
-			parts = append([]ipsets.Request{leaving}, parts...)
-		}
-	}
-	var result error
-	for _, part := range parts {
-		if err := r.sendSets(ctx, part); err != nil {
-			result = err
-		}
-	}
-	return result
-}
-
-func sameValue(a, b ipsets.SetValue) bool {
-	return a.ID == b.ID && slices.Equal(a.Values, b.Values)
 }
 
 // recordSetsLocked records the outcome of a set request. d.mu must be held.
@@ -136,60 +181,28 @@ func (d *Dataplane) recordSetsLocked(req ipsets.Request, err error) {
 		d.moved[s.ID] = d.sequence
 	}
 	switch {
+	case errors.Is(err, hns.ErrInvalid), req.Verb == ipsets.Remove && errors.Is(err, hns.ErrInUse):
+		return // nothing was done
+	case err == nil && req.Verb == ipsets.Remove:
+		for _, s := range req.Sets {
+			d.cache.Removed(s.Name)
+		}
 	case err == nil:
 		for _, s := range req.Sets {
-			d.noteWriteLocked(subject{set: s.Name})
-			if req.Verb == ipsets.Remove {
-				d.cache.Removed(s.Name)
-			} else {
-				d.cache.Wrote(s)
-			}
+			d.cache.Wrote(s)
 		}
-	case req.Verb == ipsets.Remove && errors.Is(err, hns.ErrInUse):
-		if len(req.Sets) == 1 { // by something that we do not know of
-			d.cache.Used(req.Sets[0].Name)
-		}
-	case errors.Is(err, hns.ErrInvalid):
-		if len(req.Sets) == 1 && (req.Verb == ipsets.Add || req.Verb == ipsets.Update && d.cache.Wants(req.Sets[0])) {
-			d.rejectLocked(req.Sets[0].Name)
+	case req.Verb == ipsets.Remove:
+		for _, s := range req.Sets {
+			d.cache.MaybeRemoved(s.Name)
 		}
 	default:
 		for _, s := range req.Sets {
-			d.noteWriteLocked(subject{set: s.Name})
 			d.cache.Unknown(s.Name)
 		}
 	}
-}
-
-// rejectLocked leaves a set out that HNS refuses, and the rules that name it
-// with it. d.mu must be held.
-func (d *Dataplane) rejectLocked(n ipsets.Name) {
-	d.cache.Reject(n)
-	d.leftOut[n] = true
-	d.renderHoldersLocked(n)
-	d.renderDirtyLocked()
-}
-
-// removalsLocked returns what phase 2 may delete: sets that nothing has needed
-// for the grace period. After a failed listing, or before what it showed was read,
-// there may be endpoints that we do not know of, whose rules need them. d.mu must
-// be held.
-func (d *Dataplane) removalsLocked(now time.Time) []ipsets.Request {
-	if d.listing.unsettled || d.listing.err != nil || d.unreadLocked() {
-		return nil
+	for _, s := range req.Sets {
+		d.noteWriteLocked(subject{set: s.Name})
 	}
-	return d.cache.PlanRemovals(now.Add(-d.cfg.GracePeriod))
-}
-
-// removeSets is phase 2. A set that is in use by something unknown stays for
-// another grace period; any other refusal means that our view is wrong, and the
-// sets are read again before the next round. It reports whether all went well.
-func (r *run) removeSets(ctx context.Context) bool {
-	d := r.d
-	d.mu.Lock()
-	plan := d.removalsLocked(r.started)
-	d.mu.Unlock()
-	return r.trySets(ctx, plan) == nil
 }
 
 // hnsVerb returns HNS's word.
@@ -218,13 +231,22 @@ func hnsSets(req ipsets.Request) []hns.SetPolicy {
 	return out
 }
 
-// observedSets returns our sets of a network.
+// observedSets returns our sets of a network. HNS may show Ids in either case; ours
+// are in lower case, as they are in rules.
 func observedSets(sets []hns.SetPolicy) []ipsets.Observed {
 	var out []ipsets.Observed
 	for _, s := range sets {
-		if strings.HasPrefix(s.ID, hns.SetIDPrefix) {
-			out = append(out, ipsets.Observed{ID: s.ID, Name: s.Name, Nested: s.Type == hns.NestedIPSet, Values: s.Values})
+		o := ipsets.Observed{ID: strings.ToLower(s.ID), Name: s.Name, Nested: s.Type == hns.NestedIPSet, Values: s.Values}
+		if !strings.HasPrefix(o.ID, hns.SetIDPrefix) {
+			continue
 		}
+		if o.Nested {
+			o.Values = make([]string, len(s.Values))
+			for i, id := range s.Values {
+				o.Values[i] = strings.ToLower(id)
+			}
+		}
+		out = append(out, o)
 	}
 	return out
 }

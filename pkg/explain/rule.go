@@ -30,6 +30,7 @@ func (x *explainer) peerAddr() netip.Addr {
 
 // rule holds one ACL against the packet. It must parse.
 func (x *explainer) rule(a hns.ACL, v *view) Rule {
+	a = a.Canonical() // a dump of another build may spell it otherwise
 	out := Rule{ACL: a, Path: []string{}, Checks: []Check{}, Words: PeerText(a, x.c.setNames) + ", " + PortsText(a)}
 	if key, ok := dataplane.PolicyOfACL(a.ID); ok {
 		out.Policy = key.String()
@@ -48,10 +49,10 @@ func (x *explainer) rule(a hns.ACL, v *view) Rule {
 	for _, field := range []struct {
 		text string
 		hns.Addresses
-	}{{a.LocalAddresses, r.Local}, {a.RemoteAddresses, r.Remote}} {
+	}{{r.ACL.LocalAddresses, r.Local}, {r.ACL.RemoteAddresses, r.Remote}} {
 		out.Checks = append(out.Checks, x.checkField(field.text, field.Addresses, v)...)
 	}
-	if a.Protocols != "" || len(r.Ports) > 0 {
+	if r.Protocol != hns.EveryProtocol || len(r.Ports) > 0 {
 		ok := r.MatchesPort(&x.q.packet)
 		out.Checks = append(out.Checks, Check{
 			What: PortsText(a), OK: ok, Why: fmt.Sprintf("the connection is to %s", x.portText()),
@@ -66,10 +67,11 @@ func (x *explainer) portText() string {
 	return fmt.Sprintf("%s %d", cmp.Or(protocolNames[fmt.Sprint(p.Protocol)], fmt.Sprint(p.Protocol)), p.DstPort)
 }
 
-// rulesOf returns the indexes of the rules that an ACL of a policy came from.
+// rulesOf returns the indexes of the rules that a canonical ACL of a policy came
+// from.
 func (x *explainer) rulesOf(a hns.ACL) []int {
 	for i, w := range x.ep.Wanted {
-		if w == a && i < len(x.ep.WantedRules) {
+		if w.Canonical() == a && i < len(x.ep.WantedRules) {
 			return x.ep.WantedRules[i]
 		}
 	}
@@ -103,6 +105,7 @@ func (x *explainer) checkField(text string, field hns.Addresses, v *view) []Chec
 			out = append(out, x.checkSet(id, field.Sets[i], v))
 		}
 	}
+	slices.SortFunc(out, func(a, b Check) int { return cmp.Compare(a.What, b.What) })
 	return out
 }
 

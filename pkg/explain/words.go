@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -35,7 +36,9 @@ func PeerText(a hns.ACL, names map[string]string) string {
 	case peer == "":
 		return word + " everyone"
 	case len(a.SetIDs()) > 0:
-		return word + " " + strings.Join(Named(strings.Split(peer, ","), names), " and ")
+		sets := Named(strings.Split(peer, ","), names)
+		slices.Sort(sets) // the ids are, which says nothing to people
+		return word + " " + strings.Join(sets, " and ")
 	}
 	blocks := strings.Split(peer, ",")
 	if len(blocks) > shownBlocks {

@@ -13,8 +13,8 @@ type Span struct{ First, Last uint32 }
 // Spans are sorted by First and neither overlap nor touch, once they are Sorted.
 type Spans []Span
 
-// ParseSpan reads an IPv4 address or a block without host bits, as they stand
-// in sets and rules.
+// ParseSpan reads an IPv4 address or a block without host bits, as WinNPM sends
+// them in sets and rules and canonical rules have them.
 func ParseSpan(text string) (Span, bool) {
 	if a, err := netip.ParseAddr(text); err == nil {
 		if !a.Is4() {

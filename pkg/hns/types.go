@@ -119,8 +119,8 @@ func (a ACL) Ours() bool { return hasPrefixFold(a.ID, ACLIDPrefix) }
 func (a ACL) SetIDs() []string {
 	var ids []string
 	for _, field := range []string{a.LocalAddresses, a.RemoteAddresses} {
-		if field = canonicalAddresses(field); hasPrefixFold(field, SetIDPrefix) {
-			ids = append(ids, strings.Split(field, ",")...)
+		if hasPrefixFold(strings.TrimSpace(field), SetIDPrefix) {
+			ids = append(ids, strings.Split(canonicalAddresses(field), ",")...)
 		}
 	}
 	return ids

@@ -65,7 +65,7 @@ func TestAdoptRandom(t *testing.T) {
 					require.Same(t, s, c.byName[s.name])
 				}
 				c.Plan()
-				c.PlanRemovals(c.now)
+				c.PlanRemovals(c.now, nil)
 				for _, n := range c.TakeAdopted() {
 					found, ok := c.Lookup(c.ID(n))
 					require.True(t, !ok || found == n)

@@ -63,7 +63,7 @@ func BenchmarkPlanOfNothing(b *testing.B) {
 		done(c, r)
 	}
 	for b.Loop() {
-		if c.Plan() != nil || c.PlanRemovals(c.now) != nil || !c.Settled() {
+		if c.Plan() != nil || c.PlanRemovals(c.now, nil) != nil || !c.Settled() {
 			b.Fatal("something differs")
 		}
 	}

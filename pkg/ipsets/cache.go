@@ -27,6 +27,10 @@ type Cache struct {
 	leftovers []Name // needed, in HNS and not defined; not taken yet
 	pinned    int    // sets with pins
 	copies    []*Copying
+
+	suspects map[*set]struct{}
+	groups   int              // of suspects there ever were
+	sights   map[string]Sight // by owner of references; the others' is SeesApplied
 }
 
 // NewCache returns an empty Cache.
@@ -39,6 +43,9 @@ func NewCache() *Cache {
 		spare:   map[*set]time.Time{},
 		late:    map[*set]time.Time{},
 		unknown: map[*set]struct{}{},
+
+		suspects: map[*set]struct{}{},
+		sights:   map[string]Sight{},
 	}
 }
 

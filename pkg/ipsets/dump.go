@@ -22,6 +22,12 @@ type SetState struct {
 	Dirty    bool     // needed, and HNS has something else
 	// Spare is since when it is in HNS and nobody needs it; not in the text.
 	Spare time.Time
+	// What a search knows; not in the text: the group of suspects, 0 for none, whether
+	// HNS refuses to take out what has to go, and whether the write of which the outcome
+	// is not known is a Remove.
+	Group  int
+	Clings bool
+	Ending bool
 }
 
 // Snapshot returns all sets, by name. It shares nothing with the Cache.

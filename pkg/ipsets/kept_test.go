@@ -30,7 +30,7 @@ func TestLeafIsKeptUntilItIsGone(t *testing.T) {
 	})
 	w.apply()
 	require.False(t, w.Has(leafA))
-	same(t, `set  delete  podlabel-app:a`, w.PlanRemovals(w.now))
+	same(t, `set  delete  podlabel-app:a`, w.PlanRemovals(w.now, nil))
 }
 
 // Nobody sees through a nested set that no rule names.
@@ -62,24 +62,20 @@ func TestUsed(t *testing.T) {
 	w.Advance(before.Add(time.Minute))
 	w.Used(nsX)
 	w.Used(nsY) // not there
-	require.Nil(t, w.PlanRemovals(before))
-	same(t, `set  delete  ns-x`, w.PlanRemovals(w.now))
+	require.Nil(t, w.PlanRemovals(before, nil))
+	same(t, `set  delete  ns-x`, w.PlanRemovals(w.now, nil))
 }
 
-func TestWantsAndRefused(t *testing.T) {
+func TestRefused(t *testing.T) {
 	w := newWorld(t)
 	w.Hold(nsX, rule)
 	w.AddAddr(nsX, addr1)
-	v := w.Plan()[0].Sets[0]
-	require.True(t, w.Wants(v))
 	w.Reject(nsX)
 	require.Equal(t, []Name{nsX}, w.Refused())
 	w.AddAddr(nsX, addr2)
-	require.False(t, w.Wants(v))
 	require.Empty(t, w.Refused())
 	w.RemoveAddr(nsX, addr2)
 	require.Equal(t, []Name{nsX}, w.Refused(), "the same content again")
 	w.Release(nsX, rule)
-	require.False(t, w.Wants(v))
 	require.Empty(t, w.Refused())
 }

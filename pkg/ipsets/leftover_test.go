@@ -46,9 +46,9 @@ func TestLeftover(t *testing.T) {
 			require.True(t, c.Has(leafA), "a pending update may need it")
 			c.Release(leafA, pin)
 			require.False(t, c.Has(leafA))
-			same(t, `set  delete  podlabel-app:a`, c.PlanRemovals(c.now))
+			same(t, `set  delete  podlabel-app:a`, c.PlanRemovals(c.now, nil))
 			mustBug(t, "nobody holds", func() { c.Define(leafA) })
-			done(c, c.PlanRemovals(c.now)[0])
+			done(c, c.PlanRemovals(c.now, nil)[0])
 			require.Empty(t, c.byID)
 		})
 	}
@@ -120,5 +120,5 @@ func TestLeftoverNested(t *testing.T) {
 	for _, n := range []Name{nested, leafA, leafB, Empty()} {
 		require.False(t, c.Has(n), "%s", n)
 	}
-	require.Len(t, c.PlanRemovals(c.now), 2)
+	require.Len(t, c.PlanRemovals(c.now, nil), 2)
 }

@@ -20,6 +20,10 @@ type model struct {
 	unknown map[Name]bool
 	view    map[Name][]string // what is known to be in HNS, sorted
 	told    map[Name]bool     // leftovers, at the last check
+
+	ending   map[Name]bool    // of unknown ones: by a Remove
+	suspects map[Name]bool    // of the Cache
+	sights   map[string]Sight // by owner
 }
 
 var (
@@ -36,7 +40,7 @@ func newModel() *model {
 	return &model{
 		defined: map[Name]bool{}, refs: map[Name]map[Ref]bool{}, addrs: map[Name]map[string]bool{},
 		asks: map[Name]map[Name]bool{}, refused: map[Name]string{}, unknown: map[Name]bool{}, view: map[Name][]string{},
-		told: map[Name]bool{},
+		told: map[Name]bool{}, ending: map[Name]bool{}, suspects: map[Name]bool{}, sights: map[string]Sight{},
 	}
 }
 
@@ -160,6 +164,9 @@ func (m *model) blocked(n Name) bool {
 		if m.unknown[leaf] && !m.rejected(leaf) && !slices.Contains(m.view[n], leaf.ID()) {
 			return true
 		}
+		if _, there := m.view[leaf]; leaf == Empty() && (m.rejected(leaf) || m.suspects[leaf] && !there) {
+			return true
+		}
 	}
 	return false
 }
@@ -184,7 +191,7 @@ func (m *model) ready(n Name) bool {
 func (m *model) planned() map[Name]bool {
 	out := map[Name]bool{}
 	for _, n := range modelAll {
-		if m.needed(n) && m.dirty(n) && !m.unknown[n] && !m.rejected(n) && !m.blocked(n) {
+		if m.needed(n) && m.dirty(n) && !m.unknown[n] && !m.rejected(n) && !m.blocked(n) && m.moves(n) {
 			out[n] = true
 		}
 	}
@@ -200,7 +207,7 @@ func (m *model) settled() bool {
 // removable are the sets that may go, whatever the grace period.
 func (m *model) removable() map[Name]bool {
 	out := map[Name]bool{}
-	anyUnknown := slices.ContainsFunc(modelNested, func(n Name) bool { return m.unknown[n] })
+	anyUnknown := slices.ContainsFunc(modelNested, func(n Name) bool { return m.unknown[n] && !m.ending[n] })
 	for _, n := range slices.Concat(modelNested, modelLeaves, []Name{Empty()}) {
 		if _, there := m.view[n]; !there || m.unknown[n] || m.needed(n) || !n.Nested() && anyUnknown {
 			continue
@@ -216,6 +223,7 @@ func (m *model) removable() map[Name]bool {
 // see takes over what HNS has.
 func (m *model) see(h *strictHNS) {
 	clear(m.unknown)
+	clear(m.ending)
 	clear(m.view)
 	for id, s := range h.sets {
 		if n := nameOf(Observed{ID: id, Name: s.name, Nested: s.nested}); n.known() {
@@ -230,6 +238,9 @@ func (m *model) wrote(r Request) {
 		if r.Verb == Remove {
 			delete(m.view, s.Name)
 		} else {
+			if m.rejected(s.Name) {
+				delete(m.refused, s.Name)
+			}
 			m.view[s.Name] = slices.Sorted(slices.Values(s.Values))
 		}
 	}
@@ -267,6 +278,13 @@ func (m *model) check(t *rapid.T, c *Cache) {
 		}
 	}
 	require.Equal(t, len(m.unknown) > 0, c.HasUnknown())
+	require.Equal(t, slices.ContainsFunc(modelAll, func(n Name) bool { return m.unknown[n] && m.needed(n) }), c.InDoubt())
+	require.Equal(t, slices.ContainsFunc(modelAll, func(n Name) bool { return m.needed(n) && len(m.back(n)) > 0 }), c.HeldBack())
+	for _, n := range modelAll {
+		require.Equal(t, m.stuck(n), c.Stuck(n), "Stuck %s", n)
+		require.False(t, c.Ready(n) && !c.Closed(n), "Ready and not Closed: %s", n)
+		require.False(t, c.Closed(n) && len(surplus(m.view[n], m.value(n))) > 0, "Closed %s", n)
+	}
 	require.Equal(t, m.settled(), c.Settled())
 	require.Len(t, c.byName, len(c.byID), "an entry has one name and one id")
 	m.checkLeftovers(t, c)
@@ -297,14 +315,19 @@ func (m *model) checkPlans(t *rapid.T, c *Cache) {
 	final := map[Name][]string{}
 	for _, r := range c.Plan() {
 		for _, s := range r.Sets {
+			require.Equal(t, m.suspects[s.Name], r.Search, "%s", s.Name)
+			require.NotContains(t, final, s.Name, "twice in a plan")
 			final[s.Name] = slices.Sorted(slices.Values(s.Values))
+			want := m.allowed(s.Name)
+			if r.Leaving {
+				require.True(t, m.suspects[s.Name])
+				want = intersection(m.view[s.Name], m.value(s.Name))
+			}
+			require.True(t, slices.Equal(want, final[s.Name]), "%s is written as %v", s.Name, s.Values)
 		}
 	}
 	require.Equal(t, m.planned(), namesOf(c.Plan()))
-	for n, v := range final {
-		require.True(t, slices.Equal(m.value(n), v), "%s is written as %v", n, v)
-	}
-	require.Equal(t, m.removable(), namesOf(c.PlanRemovals(c.now)))
+	require.Equal(t, m.removable(), namesOf(c.PlanRemovals(c.now, nil)))
 	for n := range m.view {
 		_, ok := c.Lookup(n.ID())
 		require.True(t, ok, "%s is in HNS", n)

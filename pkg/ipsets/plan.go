@@ -47,6 +47,9 @@ type Request struct {
 	Verb   Verb
 	Nested bool
 	Sets   []SetValue
+
+	Search  bool // for suspects of an earlier one that was refused, or a probe
+	Leaving bool // takes members out, and that is not all that is wanted
 }
 
 // String has one line for every set, with readable names.
@@ -76,38 +79,40 @@ func (r Request) String() string {
 // Plan returns the requests of phase 1, in order: leaves are created, then
 // updated, then nested sets created, then updated; each at most one request.
 // They cover the needed sets that differ from what is desired; sets with an
-// unknown outcome or refused content are left out. A request stands on the
-// success of those before it. It costs the size of what it writes.
+// unknown outcome or refused content are left out. Requests for suspects come last:
+// see Refuse. A member that rules see in a set that cannot lose it joins no other
+// one: see HeldBack. A request stands on the success of those before it. It costs
+// the size of what it writes.
 func (c *Cache) Plan() []Request {
 	plan := []Request{{Verb: Add}, {Verb: Update}, {Verb: Add, Nested: true}, {Verb: Update, Nested: true}}
-	put := func(r *Request, v SetValue) { r.Sets = append(r.Sets, v) }
-	leaves, nests := plan[:2], plan[2:]
+	h := c.hold()
+	skip := func(s *set) bool { return s.unknown || s.refused || !s.dirty() || s.blocked() }
 	for _, s := range inOrder(c.pending) {
-		switch {
-		case s.unknown || s.refused || !s.dirty() || s.blocked():
-		case s.nested() && s.present:
-			put(&nests[1], s.value(wanted))
-		case s.nested():
-			put(&nests[0], s.value(wanted))
-		case s.present:
-			put(&leaves[1], s.value(wanted))
-		default:
-			put(&leaves[0], s.value(wanted))
+		if s.group > 0 || skip(s) {
+			continue
 		}
+		if v, all := c.allowed(s, h); all || s.moves(v) {
+			r := &plan[2*count(s.nested())+count(s.present)]
+			r.Sets = append(r.Sets, v)
+		}
+	}
+	if len(c.suspects) > 0 {
+		plan = append(plan, c.searches(h, skip)...)
 	}
 	return nonEmpty(plan)
 }
 
 // PlanRemovals returns the requests of phase 2: nested sets first, then leaves.
 // They cover the sets in HNS that nothing has needed since idleBefore or
-// earlier, without those that a nested set which stays may contain. The second
-// request stands on the success of the first.
-func (c *Cache) PlanRemovals(idleBefore time.Time) []Request {
+// earlier, without those of skip, which may be nil, and without those that a nested
+// set which stays may contain. The second request stands on the success of the
+// first.
+func (c *Cache) PlanRemovals(idleBefore time.Time, skip func(Name) bool) []Request {
 	plan := []Request{{Verb: Remove, Nested: true}, {Verb: Remove}}
 	going := map[*set]bool{}
 	due := map[*set]bool{}
 	for s, since := range c.spare {
-		if !since.After(idleBefore) {
+		if !since.After(idleBefore) && (skip == nil || !skip(s.name)) {
 			due[s] = true
 		}
 	}
@@ -119,7 +124,7 @@ func (c *Cache) PlanRemovals(idleBefore time.Time) []Request {
 		}
 	}
 	for s := range c.unknown {
-		if s.nested() {
+		if s.nested() && !s.ending {
 			return nonEmpty(plan[:1]) // it may contain any leaf
 		}
 	}
@@ -131,43 +136,12 @@ func (c *Cache) PlanRemovals(idleBefore time.Time) []Request {
 	return nonEmpty(plan)
 }
 
-// Leaving returns the part of an Update that only takes members out: those sets
-// of it that lose some, with what they have of the requested values. Nobody
-// gains anything by it. It costs the size of the sets.
-func (c *Cache) Leaving(r Request) Request {
-	out := Request{Verb: r.Verb, Nested: r.Nested}
-	for _, v := range r.Sets {
-		s := c.find(v.Name)
-		if s == nil || s.nested() && !s.filled() {
-			continue // an empty nested set would match everything
-		}
-		kept := s.value(applied)
-		had := len(kept.Values)
-		want := make(map[string]bool, len(v.Values))
-		for _, value := range v.Values {
-			want[value] = true
-		}
-		kept.keep(want)
-		if len(kept.Values) < had || s.alien {
-			out.Sets = append(out.Sets, kept)
-		}
-	}
-	return out
-}
-
-// Wants reports whether the value is what is desired of the set now. It costs the
-// size of the set.
-func (c *Cache) Wants(v SetValue) bool {
-	s := c.byName[v.Name]
-	return s != nil && s.defined && slices.Equal(s.value(wanted).Values, v.Values)
-}
-
-// keep reduces the value to what is in a set.
-func (v *SetValue) keep(in map[string]bool) {
+// keep reduces the value to what in holds of.
+func (v *SetValue) keep(in func(value string) bool) {
 	var values []string
 	var members []Name
 	for i, value := range v.Values {
-		if in[value] {
+		if in(value) {
 			values = append(values, value)
 			if v.Members != nil {
 				members = append(members, v.Members[i])
@@ -209,10 +183,10 @@ func (s *set) filled() bool {
 }
 
 // blocked reports whether a nested set cannot be written because it is not
-// known that a member is there, or because HNS refuses the permanent one.
+// known that a member is there, or because HNS refuses the permanent one, or may.
 func (s *set) blocked() bool {
 	for m := range s.members.all(wanted) {
-		if m.unknown && !s.members.is(m, applied) || m.filler() && m.refused {
+		if m.unknown && !s.members.is(m, applied) || m.filler() && (m.refused || m.group > 0 && !m.present) {
 			return true
 		}
 	}

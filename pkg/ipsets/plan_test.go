@@ -84,7 +84,7 @@ func TestPlanOrder(t *testing.T) {
 		--
 		nest update  nestedlabel-app:a:b  -> empty-emptyhashset podlabel-app:b`, w.Plan())
 	w.apply()
-	same(t, `set  delete  podlabel-app:a`, w.PlanRemovals(w.now))
+	same(t, `set  delete  podlabel-app:a`, w.PlanRemovals(w.now, nil))
 }
 
 // A leaf that HNS does not have yet is in nothing there, so its members show with
@@ -127,7 +127,7 @@ func TestNetZero(t *testing.T) {
 			w.Observe(w.hns.list(), nil)
 			require.Nil(t, w.Plan())
 			require.True(t, w.Settled())
-			require.Nil(t, w.PlanRemovals(w.now))
+			require.Nil(t, w.PlanRemovals(w.now, nil))
 		})
 	}
 }
@@ -147,21 +147,21 @@ func TestRemovalsWaitForTheGracePeriod(t *testing.T) {
 	w.Hold(nsX, selector) // a mention is no need
 	w.AddAddr(nsX, addr2)
 
-	require.Nil(t, w.PlanRemovals(start.Add(59*time.Second)))
-	same(t, `set  delete  ns-x`, w.PlanRemovals(start.Add(time.Minute)))
+	require.Nil(t, w.PlanRemovals(start.Add(59*time.Second), nil))
+	same(t, `set  delete  ns-x`, w.PlanRemovals(start.Add(time.Minute), nil))
 	all := `
 		nest delete  nestedlabel-app:a:b
 		--
 		set  delete  empty-emptyhashset
 		set  delete  ns-x
 		set  delete  podlabel-app:a`
-	same(t, all, w.PlanRemovals(start.Add(2*time.Minute)))
+	same(t, all, w.PlanRemovals(start.Add(2*time.Minute), nil))
 
 	w.Hold(nsX, pin) // needed again: the time starts anew
 	w.Advance(start.Add(3 * time.Minute))
 	w.Release(nsX, pin)
-	require.NotContains(t, planText(w.PlanRemovals(start.Add(2*time.Minute))), "ns-x")
-	plan := w.PlanRemovals(start.Add(3 * time.Minute))
+	require.NotContains(t, planText(w.PlanRemovals(start.Add(2*time.Minute), nil)), "ns-x")
+	plan := w.PlanRemovals(start.Add(3*time.Minute), nil)
 	same(t, all, plan)
 	require.Equal(t, []string{"10.0.0.1"}, plan[1].Sets[2].Values, "the request carries what HNS has")
 	require.NoError(t, w.hns.run(w.Cache, plan))
@@ -181,7 +181,7 @@ func TestNothingNeededIsRemoved(t *testing.T) {
 			if kind != RefRule {
 				w.Release(nested, rule)
 			}
-			require.Nil(t, w.PlanRemovals(w.now))
+			require.Nil(t, w.PlanRemovals(w.now, nil))
 			require.Len(t, w.Refs(leafA), 1, "its member is held by it")
 		})
 	}
@@ -191,7 +191,7 @@ func TestNothingNeededIsRemoved(t *testing.T) {
 		w.Hold(nsX, rule)
 		w.apply()
 		w.Release(nsX, rule)
-		plan := w.PlanRemovals(w.now)
+		plan := w.PlanRemovals(w.now, nil)
 		same(t, `set  delete  ns-x`, plan)
 		require.NoError(t, w.hns.run(w.Cache, plan))
 		require.True(t, w.Has(nsX), "the policy still mentions it")
@@ -207,10 +207,10 @@ func TestContainedLeafStays(t *testing.T) {
 	w.apply()
 	w.RemoveMember(nested, leafB)
 	require.True(t, w.Holds(leafB, Ref{RefList, nested.String()}))
-	require.Nil(t, w.PlanRemovals(w.now))
+	require.Nil(t, w.PlanRemovals(w.now, nil))
 	w.apply()
 	require.Nil(t, w.Refs(leafB))
-	same(t, `set  delete  podlabel-app:b`, w.PlanRemovals(w.now))
+	same(t, `set  delete  podlabel-app:b`, w.PlanRemovals(w.now, nil))
 }
 
 func TestLeaving(t *testing.T) {
@@ -230,13 +230,25 @@ func TestLeaving(t *testing.T) {
 	w.Hold(leafB, rule)
 	plan := w.Plan()
 	require.Len(t, plan, 2)
-	require.Equal(t, "set  update  podlabel-app:a\nset  update  podlabel-app:b", w.Leaving(plan[0]).String())
-	require.Equal(t, "nest update  nestedlabel-app:a:b  -> empty-emptyhashset podlabel-app:a", w.Leaving(plan[1]).String())
-
-	require.NoError(t, w.hns.run(w.Cache, []Request{w.Leaving(plan[0]), w.Leaving(plan[1])}))
-	require.Empty(t, w.Leaving(plan[0]).Sets)
-	require.Empty(t, w.Leaving(plan[1]).Sets)
-	require.Equal(t, "nest update  nestedlabel-app:a:b  -> empty-emptyhashset ns-x podlabel-app:a", w.Plan()[1].String())
+	for _, r := range plan {
+		_, refused := w.Refuse(r)
+		require.False(t, refused)
+	}
+	require.True(t, w.Searching())
+	same(t, `
+		set  update  podlabel-app:a
+		set  update  podlabel-app:b
+		--
+		nest update  nestedlabel-app:a:b  -> empty-emptyhashset podlabel-app:a
+		--
+		set  update  ns-x  10.0.0.1
+		set  update  ns-y  10.0.0.1`, w.Plan())
+	require.NoError(t, w.hns.run(w.Cache, w.Plan()))
+	require.False(t, w.Searching())
+	same(t, `
+		set  update  podlabel-app:a  10.0.0.2 10.0.0.10
+		--
+		nest update  nestedlabel-app:a:b  -> empty-emptyhashset ns-x podlabel-app:a`, w.Plan())
 	w.apply()
 }
 
@@ -256,7 +268,9 @@ func TestLeavingNeverEmptiesANestedSet(t *testing.T) {
 	w.RemoveMember(nested, leafA)
 	plan := w.Plan()
 	same(t, `nest update  nestedlabel-app:a:b  -> empty-emptyhashset`, plan)
-	require.Empty(t, w.Leaving(plan[0]).Sets)
+	w.suspect([]*set{w.find(nested)})
+	same(t, `nest update  nestedlabel-app:a:b  -> empty-emptyhashset`, w.Plan())
+	require.False(t, w.Plan()[0].Leaving)
 }
 
 func TestReady(t *testing.T) {

@@ -34,6 +34,12 @@ func (c *Cache) Present(n Name) bool {
 	return s != nil && s.present
 }
 
+// Spare reports whether the set is in HNS, or may be, and nobody needs it.
+func (c *Cache) Spare(n Name) bool {
+	s := c.byName[n]
+	return s != nil && !s.needed && (s.present || s.unknown)
+}
+
 // Pinned returns the number of sets that a pending update may need, in HNS or
 // not.
 func (c *Cache) Pinned() int { return c.pinned }

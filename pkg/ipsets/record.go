@@ -9,9 +9,17 @@ type Observed struct {
 	Values   []string
 }
 
-// Wrote records that an Add or Update succeeded: HNS has exactly these values.
-// It costs their number.
-func (c *Cache) Wrote(v SetValue) { c.apply(c.entry(v.Name), v.Values) }
+// Wrote records that an Add or Update succeeded: HNS has exactly these values. The
+// set is no suspect any more, and not refused. It costs their number.
+func (c *Cache) Wrote(v SetValue) {
+	s := c.entry(v.Name)
+	c.clear(s)
+	if s.refused {
+		s.addrs.forgive()
+		s.members.forgive()
+	}
+	c.apply(s, v.Values)
+}
 
 // Removed records that the set is not in HNS any more. It costs its members.
 func (c *Cache) Removed(n Name) {
@@ -55,12 +63,31 @@ func recall(m map[*set]time.Time, s *set, since time.Time) {
 func (c *Cache) Unknown(n Name) {
 	s := c.entry(n)
 	c.touch(s)
-	s.unknown = true
+	s.unknown, s.ending = true, false
 	c.refresh(s)
 }
 
-// HasUnknown reports whether the outcome of any write is unknown.
+// MaybeRemoved is Unknown for a Remove: of a nested set, which may have what it had
+// or nothing, no leaf is deleted that it had.
+func (c *Cache) MaybeRemoved(n Name) {
+	c.Unknown(n)
+	c.entry(n).ending = true
+}
+
+// HasUnknown reports whether the outcome of any write is unknown, of sets that are
+// needed or of others.
 func (c *Cache) HasUnknown() bool { return len(c.unknown) > 0 }
+
+// InDoubt reports whether the outcome of a write of a needed set is unknown. It
+// costs the unknown sets.
+func (c *Cache) InDoubt() bool {
+	for s := range c.unknown {
+		if s.needed {
+			return true
+		}
+	}
+	return false
+}
 
 // Reject records that HNS refuses the content that is desired now. Plans leave
 // the set out, and nested sets leave it out of their value, while the desired
@@ -178,7 +205,7 @@ func (c *Cache) observe(o Observed, skip func(Name) bool) Drift {
 func (c *Cache) apply(s *set, values []string) Drift {
 	c.touch(s)
 	drift, strange, alien := Drift{Appeared: !s.present}, 0, s.alien
-	s.present, s.unknown = true, false
+	s.present, s.unknown, s.ending = true, false, false
 	s.size = sizeOf(values)
 	if s.nested() {
 		members := make([]*set, 0, len(values))
@@ -215,7 +242,7 @@ func (c *Cache) apply(s *set, values []string) Drift {
 // absent records that a set is not in HNS.
 func (c *Cache) absent(s *set) {
 	c.touch(s)
-	s.present, s.unknown, s.alien = false, false, false
+	s.present, s.unknown, s.alien, s.ending = false, false, false, false
 	s.size = size{}
 	c.reachedAddrs(s, nil)
 	c.reached(s, nil)

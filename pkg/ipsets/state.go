@@ -35,7 +35,11 @@ type head struct {
 	present bool // in HNS, as far as known
 	unknown bool // the outcome of a write is not known
 	alien   bool // HNS holds values that are never ours
+	ending  bool // of an unknown set: the write in doubt is a Remove
 	size    size // of what HNS holds
+
+	group  int  // of suspects; 0: it is none
+	clings bool // a suspect of which HNS refuses to take out what has to go
 
 	// As last seen by refresh, which passes changes on.
 	needed  bool
@@ -302,6 +306,9 @@ func (c *Cache) refresh(s *set) {
 				c.refresh(l)
 			}
 		}
+	}
+	if s.group > 0 && (s.refused || !s.needed || !s.unknown && !s.dirty()) {
+		c.clear(s)
 	}
 	list(c.unknown, s, s.unknown)
 	list(c.pending, s, s.needed && (s.unknown || s.refused || s.dirty()))

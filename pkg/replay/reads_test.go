@@ -152,3 +152,59 @@ func TestLookOf(t *testing.T) {
 	look.Endpoints[0] = "x"
 	require.Equal(t, "e", s.Look.Endpoints[0])
 }
+
+// TestNewcomers: an endpoint that the recorded dataplane had enumerated and read only
+// later cannot be read yet for one that asks before that; what it does until then is
+// no difference. One that is never read is somebody else's.
+func TestNewcomers(t *testing.T) {
+	p, l := reader()
+	p.loose, p.newcomers = true, map[string]bool{}
+	later := recorder.Call{Op: hns.OpEndpointGet, Endpoint: "x", Endpoints: []recorder.EndpointValue{{ID: "x", Policies: []hns.EndpointPolicy{}}}}
+	p.rec = &recorder.Recording{Steps: []recorder.Step{{Calls: []recorder.Call{*failing("y", hns.ErrElsewhere), later}}}}
+	p.read(l, enumeration("a", "b", "c", "x", "y"))
+	ask := func(id string) error {
+		return p.unrecorded(t.Context(), l, asked{op: hns.OpEndpointGet, endpoint: id}).err
+	}
+	require.ErrorIs(t, ask("y"), hns.ErrElsewhere)
+	require.Empty(t, p.newcomers)
+	require.False(t, l.unsure)
+	require.ErrorIs(t, ask("x"), hns.ErrUnavailable)
+	other := &lane{step: &recorder.Step{}, out: &Step{}}
+	p.found(other, nil, Finding{Kind: Build})
+	require.Equal(t, Note, other.out.Findings[0].Kind)
+	p.read(l, &later)
+	other = &lane{step: &recorder.Step{}, out: &Step{}}
+	p.found(other, nil, Finding{Kind: Build})
+	require.Equal(t, Build, other.out.Findings[0].Kind)
+}
+
+// TestDoubts: of several writes that failed any may have been done, and each of them
+// in part. What none of them brought is somebody else's.
+func TestDoubts(t *testing.T) {
+	rule := func(id string) hns.ACL {
+		return hns.ACL{ID: hns.ACLIDPrefix + id, Action: hns.Allow, Direction: hns.In, Priority: 222}.Canonical()
+	}
+	for name, tc := range map[string]struct {
+		has  []string
+		want Kind
+	}{
+		"the first one":       {[]string{"one"}, Note},
+		"half of the second":  {[]string{"two"}, Note},
+		"the second":          {[]string{"two", "three"}, Note},
+		"both":                {[]string{"one", "two", "three"}, Note},
+		"the first one twice": {[]string{"one", "one"}, State},
+		"another one":         {[]string{"one", "four"}, State},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, l := reader()
+			s := subject{endpoint: "a"}
+			p.world.doubts[s] = []doubt{{step: 1, call: 1, rules: []hns.ACL{rule("one")}}, {step: 1, call: 2, rules: []hns.ACL{rule("two"), rule("three")}}}
+			var is []hns.ACL
+			for _, id := range tc.has {
+				is = append(is, rule(id))
+			}
+			p.rulesDiffer(l, &recorder.Call{}, s, nil, is, true)
+			require.Equal(t, tc.want, l.out.Findings[0].Kind)
+		})
+	}
+}

@@ -50,7 +50,7 @@ func (w *world) view(d *dataplane.Dump) dataplane.View {
 		v.Endpoints = append(v.Endpoints, e)
 		for i := range d.Endpoints {
 			if ed := &d.Endpoints[i]; ed.ID == id && !w.vague[subject{endpoint: id}] {
-				ed.Known, ed.Next.Version = true, e.Version()
+				ed.Known, ed.Next.Version = true, e.Basis()
 			}
 		}
 	}

@@ -112,6 +112,6 @@ func (r *replay) inherit(events []event) {
 	r.todo.done()
 	r.away = true
 	r.check("as Azure NPM left it")
-	r.watch.reached(r.sim)
+	r.watch.reached(r.sim, cluster(r.todo.now.values()))
 	r.checkProgrammed()
 }

@@ -53,6 +53,7 @@ func (r *replay) checkServed() {
 // stick has HNS refuse a call and all of its kind from now on: writes to that
 // endpoint, or writes of sets.
 func (r *replay) stick(c hnssim.Call) {
+	r.stuckOn = c.Target
 	r.stuck = func(o hnssim.Call) bool {
 		if onEndpoint(c) {
 			return onEndpoint(o) && o.Target == c.Target
@@ -71,12 +72,14 @@ func (r *replay) hold(c hnssim.Call) {
 
 // What ten minutes of refusals may cost. Pauses of 1, 2, 4, 8, 16 and then 30 s,
 // from the third on up to a fifth shorter, make at most 30 rounds; each makes a few
-// reads and one write, of sets one in each phase. What else is due meanwhile,
-// listings above all, has the same pauses.
+// reads and one write, of sets one in each phase. Of an endpoint that is open it makes
+// three: its step, the shared rules, and those that are essential, each between
+// reads. What else is due meanwhile has the same pauses.
 const (
 	patience = 10 * time.Minute
 	maxTries = 30
-	maxCalls = 8 // for each try
+	maxOpen  = 130 // tries for an endpoint that is open: every 5 s
+	maxCalls = 10  // for each try
 )
 
 // endure lets ten minutes pass in which HNS goes on refusing: nothing spins, and
@@ -86,8 +89,12 @@ func (r *replay) endure() {
 		return
 	}
 	r.note("ten minutes of refusals")
+	most := maxTries
+	if e, ok := r.sim.Endpoint(r.stuckOn); ok && r.watch.newborn(e, cluster(r.todo.now.values())) {
+		most = maxOpen
+	}
 	first, end := len(r.calls), r.now.Add(patience)
-	for r.report.RetryAfter > 0 && !r.now.Add(r.report.RetryAfter).After(end) && len(r.calls)-first <= maxTries*maxCalls {
+	for r.report.RetryAfter > 0 && !r.now.Add(r.report.RetryAfter).After(end) && len(r.calls)-first <= most*maxCalls {
 		r.now = r.now.Add(r.report.RetryAfter)
 		r.apply(dataplane.NewTransaction())
 	}
@@ -98,7 +105,7 @@ func (r *replay) endure() {
 		}
 	}
 	tries := len(rounds)
-	if calls := len(r.calls) - first; tries > maxTries || calls > maxTries*maxCalls {
+	if calls := len(r.calls) - first; tries > most || calls > most*maxCalls {
 		r.fail("it spins: %d tries and %d calls within %v", tries, calls, patience)
 	}
 	if r.report.Unprogrammed > 0 && tries < maxTries/2 {

@@ -53,6 +53,7 @@ type replay struct {
 	looking bool
 	whole   bool                   // a round of the reconciler that began with nothing pending
 	stuck   func(hnssim.Call) bool // what is refused for good; nil: nothing
+	stuckOn string                 // an endpoint, or none
 	report  dataplane.Report
 	story   []string
 }
@@ -75,6 +76,7 @@ func (r *replay) start() {
 		GracePeriod: r.sc.grace, MaxBatchedACLs: r.sc.batch,
 	})
 	clear(r.watch.seen)
+	clear(r.watch.right)
 	r.looked = nil
 }
 
@@ -106,6 +108,9 @@ func (r *replay) step(s step) {
 		for _, e := range s.events {
 			r.todo.change(e)
 			e.tell(tx)
+		}
+		for _, e := range r.sim.Endpoints() {
+			r.watch.newborn(e, cluster(r.todo.now.values()))
 		}
 		if !r.away {
 			r.apply(tx)
@@ -218,7 +223,7 @@ func (r *replay) apply(tx *dataplane.Transaction) {
 	if r.report.Unprogrammed == 0 && !r.watch.damage.any() {
 		r.todo.done()
 		r.checkProgrammed()
-		r.watch.reached(r.sim)
+		r.watch.reached(r.sim, cluster(r.todo.now.values()))
 	}
 }
 
@@ -246,7 +251,7 @@ func (r *replay) settle() {
 		r.wait(2 * time.Minute)
 		return
 	}
-	for range 60 {
+	for range 100 { // a pod without an endpoint is looked for once a second for a minute
 		r.apply(dataplane.NewTransaction())
 		after := r.report.RetryAfter
 		if after == 0 || after > 20*time.Second && r.report.Unprogrammed == 0 && len(r.report.Errors) == 0 {
@@ -260,7 +265,7 @@ func (r *replay) settle() {
 // wait lets time pass, with the retries that fall into it.
 func (r *replay) wait(d time.Duration) {
 	end := r.now.Add(d)
-	for range 60 {
+	for range 100 {
 		after := r.report.RetryAfter
 		if after == 0 || r.now.Add(after).After(end) {
 			break

@@ -3,20 +3,24 @@ package torture
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/test/oracle"
 )
 
 // watch is what the check of I4 remembers of the endpoints.
 type watch struct {
-	seen   map[string]bool // by the process that runs now
-	ours   map[string]bool // had rules of ours once
-	before map[string]bool // had them when everything was programmed last
+	seen   map[string]bool      // by the process that runs now
+	ours   map[string]bool      // had rules of ours once
+	before map[string]bool      // had them when everything was programmed last
+	right  map[string]types.UID // the pod that they were programmed for, by the process that runs now
 	damage damage
 }
 
 func newWatch() watch {
-	return watch{seen: map[string]bool{}, ours: map[string]bool{}, before: map[string]bool{}}
+	return watch{seen: map[string]bool{}, ours: map[string]bool{}, before: map[string]bool{}, right: map[string]types.UID{}}
 }
 
 // damage is what somebody else did to ours and nobody repaired yet. Until then
@@ -63,11 +67,30 @@ func (d *damage) hides(id string, dir hns.Direction, ours []hns.ACL, sets []hns.
 }
 
 // reached remembers the node as it is when everything is programmed.
-func (w *watch) reached(sim *hnssim.Sim) {
+func (w *watch) reached(sim *hnssim.Sim, c oracle.Cluster) {
 	clear(w.before)
+	clear(w.right)
 	for _, e := range sim.Endpoints() {
 		w.before[e.ID] = w.ours[e.ID]
+		w.right[e.ID] = podOf(c, e)
 	}
+}
+
+// newborn reports whether an endpoint was never right for the pod that has it now.
+func (w *watch) newborn(e hnssim.EndpointView, c oracle.Cluster) bool {
+	if uid, ok := w.right[e.ID]; ok && uid != podOf(c, e) {
+		delete(w.right, e.ID) // it may come back
+	}
+	_, ok := w.right[e.ID]
+	return !ok
+}
+
+// podOf returns the UID of the pod that an endpoint belongs to, "" for none.
+func podOf(c oracle.Cluster, e hnssim.EndpointView) types.UID {
+	if owner := oracle.Owner(c, e.Addrs[0]); owner != nil {
+		return owner.UID
+	}
+	return ""
 }
 
 // check asks about every packet after a write (I4). What may be said:
@@ -80,13 +103,16 @@ func (w *watch) reached(sim *hnssim.Sim) {
 //     else of the pod that serves it under a new number is there;
 //   - on an endpoint that never had rules of ours, anything may pass;
 //   - where a size limit splits the change of one object, less may pass;
+//   - on an endpoint that was never right for its pod, as far as the process knows,
+//     less may pass once a call failed: its block goes first, alone;
 //   - nothing is asked of an endpoint without a pod of the node, as it keeps what
 //     it has, nor, until all is programmed, of one with leftovers of an earlier pod
 //     that was gone before anything outstanding began;
 //   - nor where somebody else's damage is not repaired yet.
 func (r *replay) check(at string) {
-	sets := r.sim.Sets()
+	sets, now := r.sim.Sets(), cluster(r.todo.now.values())
 	for _, e := range r.sim.Endpoints() {
+		blockFirst := r.fired && r.watch.newborn(e, now)
 		var ours []hns.ACL
 		if !r.watch.ours[e.ID] || len(r.watch.damage.sets) > 0 {
 			ours, _ = hns.Endpoint{Policies: e.Policies}.Split()
@@ -105,11 +131,11 @@ func (r *replay) check(at string) {
 			switch {
 			case a.has(v.Allowed):
 				late := a.named && !v.Allowed // the rule for a number that comes into use
-				if r.watch.ours[e.ID] && a.ownerNow && a.ownerBefore && !a.self && !late {
+				if r.watch.ours[e.ID] && a.ownerNow && a.ownerBefore && !a.self && !late && !blockFirst {
 					all[p.dir].add(p, v.Allowed)
 				}
 			case v.Allowed && !r.watch.ours[e.ID]:
-			case !v.Allowed && r.sc.splits:
+			case !v.Allowed && (r.sc.splits || blockFirst):
 			case !a.ownerNow || !a.ownerBefore && r.watch.before[e.ID]:
 			default:
 				r.fail("%s: on %s %s %v -> %v %d/%d is allowed=%v; allowed are open=%v closed=%v, in the end open=%v\nrules: %+v",

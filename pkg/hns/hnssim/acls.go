@@ -58,9 +58,10 @@ func readPolicy(p hns.EndpointPolicy, find lookup) (policy, *refused) {
 	return policy{read: p, rule: r}, nil
 }
 
-// readACL checks a rule and looks up what it names.
+// readACL checks a rule and looks up what it names. It takes the spellings that
+// WinNPM sends, and keeps the rule as it is spelt.
 func readACL(a hns.ACL, find lookup) (*rule, *refused) {
-	a = a.Canonical()
+	a = anyIsEmpty(a)
 	culprit := func(field string) string { return fmt.Sprintf("%q of rule %s", field, a.ID) }
 	layer := cmp.Or(a.RuleType, hns.Switch) // what HNS takes it for (azure-container-networking#1752)
 	switch {
@@ -100,12 +101,24 @@ func readACL(a hns.ACL, find lookup) (*rule, *refused) {
 	if n := listLen(a.LocalAddresses) + listLen(a.RemoteAddresses); n > hns.MaxAddressesPerACL {
 		return nil, tooManyAddresses.of(fmt.Sprintf("%d of rule %s", n, a.ID))
 	}
-	parsed, err := hns.ParseRule(a, func(id string) *hns.Set { return &find(id).match })
+	parsed, err := hns.ParseRule(a, func(id string) *hns.Set {
+		sets := r.sets()
+		return &sets[slices.IndexFunc(sets, func(at *set) bool { return strings.EqualFold(at.ID, id) })].match
+	})
 	if err != nil {
 		panic("BUG: what was checked is refused: " + err.Error())
 	}
-	r.Rule = *parsed
+	a.RuleType = layer
+	r.Rule, r.ACL = *parsed, a
 	return r, nil
+}
+
+// anyIsEmpty returns the rule with the protocol that WinNPM sends for any.
+func anyIsEmpty(a hns.ACL) hns.ACL {
+	if a.Protocols == hns.AnyProtocol {
+		a.Protocols = ""
+	}
+	return a
 }
 
 // listLen returns the number of texts in a field.

@@ -67,7 +67,7 @@ func (s *Sim) plainPolicies(e *endpoint, sent []hns.EndpointPolicy) []hns.Endpoi
 	out := clonePolicies(sent)
 	for i, p := range out {
 		if a, err := p.ACL(); err == nil {
-			known, ok := ours[a.Canonical()]
+			known, ok := ours[anyIsEmpty(a)]
 			if !ok {
 				known = s.odd.plainRule(a, plain)
 			}
@@ -173,11 +173,7 @@ var documented = map[string]bool{
 // rule the documented fields.
 func meaningOf(p hns.EndpointPolicy) string {
 	if a, err := p.ACL(); err == nil {
-		a = a.Canonical()
-		if a.RuleType == "" {
-			a.RuleType = hns.Switch
-		}
-		return "rule " + string(hns.NewACLPolicy(a).Settings)
+		return "rule " + string(hns.NewACLPolicy(a.Canonical()).Settings)
 	}
 	var value any
 	if json.Unmarshal(p.Settings, &value) != nil {

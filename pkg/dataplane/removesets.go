@@ -1,0 +1,166 @@
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+)
+
+// removal is a set that HNS did not remove when it was asked to.
+type removal struct {
+	again
+	part int // sets in the next request for it: less each time, until it is alone
+}
+
+// alone reports whether it failed by itself.
+func (m *removal) alone() bool { return m.part == 1 && m.tries > 0 }
+
+// removeSets is phase 2. What fails here concerns sets that nothing needs, so it
+// delays nobody: such a set is tried again after a pause of its own, and the others
+// go. A set that is in use by something unknown stays for another grace period at
+// least.
+func (r *run) removeSets(ctx context.Context) {
+	r.readSpare(ctx)
+	for ctx.Err() == nil {
+		req, ok := r.nextRemoval()
+		if !ok || req.Search && r.searchEnds() {
+			break
+		}
+		err := r.sendSets(ctx, req)
+		if err != nil && !r.notRemoved(ctx, req, err) {
+			break
+		}
+	}
+	r.endRemovals()
+}
+
+// readSpare reads the sets when all that is in doubt is what nobody needs.
+func (r *run) readSpare(ctx context.Context) {
+	d := r.d
+	d.mu.Lock()
+	due := d.cache.HasUnknown() && !d.cache.InDoubt() && !d.setWork.read.at.After(r.started)
+	d.mu.Unlock()
+	if due {
+		_ = r.readSets(ctx)
+	}
+}
+
+// removalsLocked returns what phase 2 may delete now: sets that nothing has needed
+// for the grace period. After a failed listing, or before what it showed was read,
+// there may be endpoints that we do not know of, whose rules need them. d.mu must
+// be held.
+func (d *Dataplane) removalsLocked(now time.Time) []ipsets.Request {
+	if d.listing.unsettled || d.listing.err != nil || d.unreadLocked() {
+		return nil
+	}
+	return d.cache.PlanRemovals(now.Add(-d.cfg.GracePeriod), func(n ipsets.Name) bool {
+		a := d.setWork.removals[n]
+		return a != nil && a.at.After(now)
+	})
+}
+
+// nextRemoval returns the next request: sets of which nothing is known together, and
+// then those that failed in ever smaller parts.
+func (r *run) nextRemoval() (ipsets.Request, bool) {
+	d := r.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	plan := d.removalsLocked(r.started)
+	if len(plan) == 0 {
+		return ipsets.Request{}, false
+	}
+	fresh, failed := plan[0], plan[0]
+	fresh.Sets, failed.Sets, failed.Search = nil, nil, true
+	part := 0
+	for _, s := range plan[0].Sets {
+		switch a := d.setWork.removals[s.Name]; {
+		case a == nil && len(fresh.Sets) < maxSetsPerRequest:
+			fresh.Sets = append(fresh.Sets, s)
+		case a != nil && (part == 0 || len(failed.Sets) < part):
+			failed.Sets = append(failed.Sets, s)
+			if part == 0 {
+				part = a.part
+			}
+		}
+	}
+	if len(fresh.Sets) > 0 {
+		return fresh, true
+	}
+	return failed, true
+}
+
+// notRemoved deals with a request that failed, and reports whether to go on. Of
+// several sets only some may be to blame.
+func (r *run) notRemoved(ctx context.Context, req ipsets.Request, err error) bool {
+	d := r.d
+	refused := errors.Is(err, hns.ErrInvalid) || errors.Is(err, hns.ErrInUse)
+	if !refused && hns.Answered(err) {
+		if r.readSets(ctx) != nil {
+			return false
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now, left := d.cfg.Now(), 0
+	for _, s := range req.Sets {
+		left += count(d.cache.Spare(s.Name))
+	}
+	if refused = refused || hns.Answered(err); refused && left < len(req.Sets) {
+		return true // our view was wrong
+	}
+	for _, s := range req.Sets {
+		a := d.setWork.removals[s.Name]
+		if a == nil {
+			a = &removal{}
+			d.setWork.removals[s.Name] = a
+		}
+		a.part = (len(req.Sets) + 1) / 2
+		switch {
+		case !refused: // HNS did not answer: not at once
+			a.failed(err, now)
+		case len(req.Sets) > 1:
+			a.at = r.started
+		default:
+			d.refusals[hns.CodeOf(err)]++
+			a.failed(err, now)
+			if errors.Is(err, hns.ErrInUse) {
+				d.cache.Used(s.Name)
+				if grace := now.Add(d.cfg.GracePeriod); a.at.Before(grace) {
+					a.at = grace
+				}
+			}
+		}
+	}
+	if !refused {
+		d.setWork.read.failed(r.started, now)
+	}
+	return refused
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// endRemovals forgets what is remembered of sets that are gone, or needed again, and
+// has those wait that could not be tried though their time had come.
+func (r *run) endRemovals() {
+	d := r.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.setWork.removals, func(n ipsets.Name, _ *removal) bool { return !d.cache.Spare(n) })
+	for _, a := range d.setWork.removals {
+		if !a.at.After(r.started) && r.searched < maxSearch && r.yielded == 0 {
+			a.wait(d.cfg.Now())
+		}
+	}
+	if !d.cache.HasUnknown() {
+		d.setWork.read = retry{}
+	}
+}

@@ -1,0 +1,244 @@
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+)
+
+// setWork is what is remembered of requests for sets that HNS did not do. Guarded by
+// Dataplane.mu.
+type setWork struct {
+	due      bool                   // something may be written at once, in the next transaction
+	held     bool                   // members wait to join sets
+	refused  map[ipsets.Name]*again // needed sets that HNS refuses
+	removals map[ipsets.Name]*removal
+	read     retry // of sets that nobody needs and of which a write is in doubt
+}
+
+func newSetWork() setWork {
+	return setWork{refused: map[ipsets.Name]*again{}, removals: map[ipsets.Name]*removal{}}
+}
+
+// again says when HNS is asked again for what it refused, though that did not
+// change: what refused it may have been of the moment.
+type again struct {
+	code  uint32 // of the last answer; 0: none
+	tries int
+	at    time.Time
+}
+
+// pauses are those after the first tries; the last one is that after all others.
+var pauses = []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute}
+
+// failed takes one more refusal.
+func (a *again) failed(err error, now time.Time) {
+	a.code = hns.CodeOf(err)
+	a.tries++
+	a.wait(now)
+}
+
+// wait begins the pause anew.
+func (a *again) wait(now time.Time) { a.at = now.Add(pauses[min(max(a.tries, 1), len(pauses))-1]) }
+
+// refuseSets records that HNS refused a request. A set that is found out is left out,
+// and the rules that name it with it.
+func (r *run) refuseSets(req ipsets.Request, err error) {
+	d := r.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n, is := d.cache.Refuse(req)
+	if !is {
+		return
+	}
+	d.refusals[hns.CodeOf(err)]++
+	now := d.cfg.Now()
+	switch a := d.setWork.refused[n]; {
+	case a == nil:
+		a = &again{}
+		a.failed(err, now)
+		d.setWork.refused[n] = a
+	case a.at.After(now): // it changed, so it was tried before its time
+		a.code = hns.CodeOf(err)
+	default:
+		a.failed(err, now)
+	}
+	d.leftOut[n] = true
+	d.renderHoldersLocked(n)
+}
+
+// probeSets asks HNS again for the sets that it refused, each alone, when their time
+// has come. It reports whether HNS took one: the rules that name it come back.
+func (r *run) probeSets(ctx context.Context) (accepted bool) {
+	for _, n := range r.dueProbes() {
+		if r.inDoubt() || ctx.Err() != nil {
+			return accepted
+		}
+		d := r.d
+		d.mu.Lock()
+		req, ok := d.cache.Probe(n)
+		d.mu.Unlock()
+		if ok && r.searchEnds() {
+			return accepted
+		}
+		var err error
+		if ok {
+			err = r.sendSets(ctx, req)
+		}
+		if err != nil && !errors.Is(err, hns.ErrInvalid) && hns.Answered(err) {
+			r.network(ctx)
+		}
+		d.mu.Lock()
+		switch a := d.setWork.refused[n]; {
+		case !ok: // it may not be written now
+			a.wait(d.cfg.Now())
+		case err != nil:
+			d.refusals[hns.CodeOf(err)]++
+			a.failed(err, d.cfg.Now())
+		default:
+			accepted = true
+			delete(d.setWork.refused, n)
+			d.leaveOutLocked()
+		}
+		d.mu.Unlock()
+	}
+	return accepted
+}
+
+// dueProbes brings what is remembered of refused sets up to date, and returns those
+// whose time has come, in its order.
+func (r *run) dueProbes() []ipsets.Name {
+	d := r.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	refused := map[ipsets.Name]bool{}
+	for _, n := range d.cache.Refused() {
+		refused[n] = true
+		if d.setWork.refused[n] == nil { // nothing needed it when it was refused
+			d.setWork.refused[n] = &again{at: r.started}
+		}
+	}
+	maps.DeleteFunc(d.setWork.refused, func(n ipsets.Name, _ *again) bool { return !refused[n] })
+	var due []ipsets.Name
+	for n, a := range d.setWork.refused {
+		if !a.at.After(r.started) {
+			due = append(due, n)
+		}
+	}
+	slices.SortFunc(due, func(a, b ipsets.Name) int {
+		if c := d.setWork.refused[a].at.Compare(d.setWork.refused[b].at); c != 0 {
+			return c
+		}
+		return ipsets.Compare(a, b)
+	})
+	return due
+}
+
+// setsAgainLocked adds when HNS is asked again for sets that it refused, did not
+// remove or did not show. d.mu must be held.
+func (d *Dataplane) setsAgainLocked(next *due) {
+	if d.sets.at.IsZero() { // else nothing is written before
+		for _, a := range d.setWork.refused {
+			next.at(a.at)
+		}
+		next.at(d.setWork.read.at)
+	}
+	if !d.listing.unsettled && d.listing.err == nil && !d.unreadLocked() { // else nothing is removed
+		for _, a := range d.setWork.removals {
+			next.at(a.at)
+		}
+	}
+}
+
+// setWarnings is what warnings say of sets that HNS refuses, or does not remove. It
+// shares nothing with the state.
+type setWarnings struct {
+	codes     map[ipsets.Name]uint32
+	unremoved map[ipsets.Name]uint32 // those that failed alone
+}
+
+// setWarningsLocked returns what stands now. d.mu must be held.
+func (d *Dataplane) setWarningsLocked() setWarnings {
+	w := setWarnings{map[ipsets.Name]uint32{}, map[ipsets.Name]uint32{}}
+	for n, a := range d.setWork.refused {
+		w.codes[n] = a.code
+	}
+	for n, a := range d.setWork.removals {
+		if a.alone() {
+			w.unremoved[n] = a.code
+		}
+	}
+	return w
+}
+
+// code is the code with which HNS refuses a set, in brackets.
+func (w setWarnings) code(n ipsets.Name) string { return inBrackets(w.codes[n]) }
+
+func (w setWarnings) ofRemovals() []Warning {
+	var out []Warning
+	for n, code := range w.unremoved {
+		out = append(out, Warning{n.String(), "Set", ReasonHNSRejected,
+			"HNS does not remove the set" + inBrackets(code) + ": nothing needs it; it is tried again"})
+	}
+	return out
+}
+
+// dumpAgainLocked returns what waits for another try. d.mu must be held.
+func (d *Dataplane) dumpAgainLocked() map[ipsets.Name]AgainDump {
+	out := map[ipsets.Name]AgainDump{}
+	for n, a := range d.setWork.refused {
+		out[n] = AgainDump{At: a.at, Attempts: a.tries, Code: a.code}
+	}
+	for n, m := range d.setWork.removals {
+		out[n] = AgainDump{At: m.at, Attempts: m.tries, Code: m.code, Part: m.part}
+	}
+	return out
+}
+
+// restoreAgainLocked is the inverse of that. d.mu must be held.
+func (d *Dataplane) restoreAgainLocked(n ipsets.Name, s SetDump) {
+	if s.Again == nil {
+		return
+	}
+	a := again{code: s.Again.Code, tries: s.Again.Attempts, at: s.Again.At}
+	if s.Again.Part > 0 {
+		d.setWork.removals[n] = &removal{a, s.Again.Part}
+	} else {
+		d.setWork.refused[n] = &a
+	}
+}
+
+// sight is what the rules of an endpoint see: those of one without a pod decide about
+// nobody.
+func (ep *endpoint) sight() ipsets.Sight {
+	switch {
+	case !ep.updatable():
+		return ipsets.SeesNothing
+	case !ep.known():
+		return ipsets.SeesPinned
+	}
+	return ipsets.SeesApplied
+}
+
+// closesLocked reports whether a step takes rules away for which others wait: they
+// name a set that cannot lose who has to leave it, so he joins no other set. Such a
+// step may name sets that lack him. d.mu must be held.
+func (d *Dataplane) closesLocked(steps []step, removed []hns.ACL) bool {
+	return len(steps) == 1 && steps[0].verb == hns.Update && slices.ContainsFunc(d.namesOfLocked(removed), d.cache.Stuck)
+}
+
+// wakeLocked has the endpoints that wait for sets tried in this transaction: there
+// was something to do for sets that was cut short, and it may be done. d.mu must be
+// held.
+func (d *Dataplane) wakeLocked() {
+	for _, ep := range d.endpoints {
+		if errors.Is(ep.lastErr, errSetsNotReady) {
+			ep.retryAt = time.Time{}
+		}
+	}
+}

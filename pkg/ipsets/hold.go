@@ -1,0 +1,196 @@
+package ipsets
+
+import (
+	"iter"
+	"slices"
+)
+
+// A member that leaves one set and joins another must not show in both: a rule that
+// asks for both sets would let in who neither before nor after is in both. In one
+// request that cannot happen. When a set cannot be brought up to date, the others
+// are written without it: then a member joins a set that rules see only once it has
+// left every set that they see, and all other members go on.
+
+// Sight is what rules of an owner of references see.
+type Sight uint8
+
+// The sights.
+const (
+	SeesApplied Sight = iota // what RefApplied names
+	SeesPinned               // and what RefPin names: which rules are there is not known
+	SeesNothing              // its rules decide about nobody
+)
+
+// See says what the rules of an owner see. SeesApplied is what holds of an owner of
+// whom nothing was said, and forgets it.
+func (c *Cache) See(owner string, what Sight) {
+	if what == SeesApplied {
+		delete(c.sights, owner)
+		return
+	}
+	c.sights[owner] = what
+}
+
+// seen reports whether rules may see the set, itself or through a nested set that
+// contains it; with wished, also through one that only wants it.
+func (c *Cache) seen(s *set, wished bool) bool {
+	for r := range s.refs {
+		switch sight := c.sights[r.Owner]; {
+		case sight == SeesNothing:
+		case r.Kind == RefApplied, r.Kind == RefPin && sight == SeesPinned:
+			return true
+		}
+	}
+	for l, how := range s.lists {
+		if (how.applied || how.asked && (wished || l.unknown)) && c.seen(l, wished) {
+			return true
+		}
+	}
+	return false
+}
+
+// stuck reports whether the set has members that have to go, and it is not known
+// that the next request takes them out.
+func (s *set) stuck() bool {
+	return (s.unknown || s.refused || s.group > 0 || s.nested() && s.blocked()) && s.surplus()
+}
+
+// surplus reports whether HNS has readable members in a defined set that nobody
+// wants there. It costs the set's members.
+func (s *set) surplus() bool {
+	if !s.defined || !s.present && !s.unknown || s.addrs.differs+s.members.differs == 0 {
+		return false
+	}
+	for range s.addrs.surplus() {
+		return true
+	}
+	for range s.members.surplus() {
+		return true
+	}
+	return false
+}
+
+// surplus yields the keys that are applied and not wanted.
+func (t *tracker[K]) surplus() iter.Seq[K] { return t.having(applied) }
+
+// joins yields the keys that are wanted and not applied.
+func (t *tracker[K]) joins() iter.Seq[K] { return t.having(wanted) }
+
+// having yields the keys that have just this one of the two bits.
+func (t *tracker[K]) having(bit uint8) iter.Seq[K] {
+	return func(yield func(K) bool) {
+		if t.differs == 0 {
+			return
+		}
+		for k, b := range t.bits {
+			if b&(wanted|applied) == bit && !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// waiting are the members that rules see in a stuck set, and that have to leave it.
+type waiting struct {
+	addrs   map[addr]struct{}
+	members map[*set]struct{}
+}
+
+// hold finds them. It costs the sets that plans are about, and the members of those
+// that are stuck.
+func (c *Cache) hold() waiting {
+	var h waiting
+	for s := range c.pending {
+		if !s.stuck() || !c.seen(s, false) {
+			continue
+		}
+		if h.addrs == nil {
+			h = waiting{map[addr]struct{}{}, map[*set]struct{}{}}
+		}
+		for a := range s.addrs.surplus() {
+			h.addrs[a] = struct{}{}
+		}
+		for m := range s.members.surplus() {
+			h.members[m] = struct{}{}
+		}
+	}
+	return h
+}
+
+// allowed returns the value that a set may have now: what is wanted of it without
+// the joins that are held back, and without members that HNS lacks while it is not
+// known whether it takes them. all reports whether it is everything that is wanted.
+func (c *Cache) allowed(s *set, h waiting) (v SetValue, all bool) {
+	back := c.back(s, h)
+	if len(c.suspects) > 0 {
+		for m := range s.members.joins() {
+			if m.group > 0 && !m.present && !m.filler() {
+				back = append(back, m.id)
+			}
+		}
+	}
+	v = s.value(wanted)
+	if len(back) == 0 {
+		return v, true
+	}
+	v.keep(func(value string) bool { return !slices.Contains(back, value) })
+	return v, false
+}
+
+// back returns the values that would join the set, and are held back.
+func (c *Cache) back(s *set, h waiting) (values []string) {
+	if len(h.addrs)+len(h.members) == 0 || !c.seen(s, true) {
+		return nil
+	}
+	for a := range h.addrs {
+		if s.addrs.bits[a]&(wanted|applied) == wanted {
+			values = append(values, a.String())
+		}
+	}
+	for m := range h.members {
+		if s.members.bits[m]&(wanted|applied) == wanted {
+			values = append(values, m.id)
+		}
+	}
+	return values
+}
+
+// HeldBack reports whether members wait to join sets until they have left others,
+// which HNS does not let them. They can once no rule sees those: see Stuck. It costs
+// the sets that plans are about, and nothing when all is well.
+func (c *Cache) HeldBack() bool {
+	h := c.hold()
+	for s := range c.pending {
+		if len(c.back(s, h)) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Stuck reports whether a needed set has members that have to go and, as far as is
+// known, cannot. It costs the set's members.
+func (c *Cache) Stuck(n Name) bool {
+	s := c.byName[n]
+	return s != nil && s.needed && s.stuck()
+}
+
+// Closed reports whether a rule that comes to name the set sees nobody there who is
+// not to be in it, though others may be missing: the set is known to be in HNS with
+// wanted members only, and of a nested set those are so too. It costs the members.
+func (c *Cache) Closed(n Name) bool {
+	s := c.byName[n]
+	if s == nil || !s.closed() || s.nested() && !s.filled() {
+		return false
+	}
+	for m := range s.members.all(applied) {
+		if !m.closed() {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *set) closed() bool {
+	return s.defined && s.present && !s.unknown && !s.alien && !s.refused && !s.surplus()
+}
