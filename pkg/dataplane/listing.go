@@ -314,6 +314,7 @@ func (r *run) readSets(ctx context.Context) error {
 		return err
 	}
 	d.fresh = false
+	d.looks.sets = d.cfg.Now()
 	_ = d.observeSetsLocked(observedSets(n.Sets), nil) // our own view was in doubt: no drift
 	d.renderDirtyLocked()
 	return nil
