@@ -232,7 +232,7 @@ func hnsSets(req ipsets.Request) []hns.SetPolicy {
 }
 
 // observedSets returns our sets of a network. HNS may show Ids in either case; ours
-// are in lower case, as they are in rules.
+// are in lower case, as they are in rules. An address may come with its mask.
 func observedSets(sets []hns.SetPolicy) []ipsets.Observed {
 	var out []ipsets.Observed
 	for _, s := range sets {
@@ -240,10 +240,14 @@ func observedSets(sets []hns.SetPolicy) []ipsets.Observed {
 		if !strings.HasPrefix(o.ID, hns.SetIDPrefix) {
 			continue
 		}
-		if o.Nested {
-			o.Values = make([]string, len(s.Values))
-			for i, id := range s.Values {
-				o.Values[i] = strings.ToLower(id)
+		o.Values = make([]string, len(s.Values))
+		for i, value := range s.Values {
+			if o.Nested {
+				o.Values[i] = strings.ToLower(value)
+			} else if canonical, ok := hns.CanonicalValue(value); ok {
+				o.Values[i] = canonical
+			} else {
+				o.Values[i] = value
 			}
 		}
 		out = append(out, o)
