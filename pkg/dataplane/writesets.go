@@ -233,7 +233,7 @@ func hnsSets(req ipsets.Request) []hns.SetPolicy {
 }
 
 // observedSets returns our sets of a network. HNS may show Ids in either case; ours
-// are in lower case, as they are in rules.
+// are in lower case, as they are in rules. An address may come with its mask.
 func observedSets(sets []hns.SetPolicy) []ipsets.Observed {
 	var out []ipsets.Observed
 	for _, s := range sets {
