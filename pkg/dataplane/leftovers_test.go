@@ -292,6 +292,6 @@ func TestUnusedPortIsKnownBeforeTheUpdate(t *testing.T) {
 	w := l.reached(t, []string{"pod x/r 10.0.1.3 port=http:TCP:81"}, "old")
 	w.do("delete pod x/r", "apply", "dataplane")
 	l.tell(w, nil, "old", "next")
-	w.do("fault Network/Get * refuse", "! apply", "calls", "advance 1s", "apply", "calls SetPolicy/Add=1 ACL/Add=1")
+	w.do("fault Network/Get * refuse", "! apply", "calls ACL/Add=1", "advance 1s", "apply", "calls SetPolicy/Add=1 ACL/Add=1")
 	require.True(t, w.report.Converged())
 }

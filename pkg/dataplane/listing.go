@@ -152,6 +152,7 @@ func (r *run) enumerate(ctx context.Context) {
 	}
 	d.enumeratedLocked(ids, began)
 	d.sequence++
+	d.listing.sequence = d.sequence
 }
 
 // enumeratedLocked takes over an enumeration that began at a write sequence: new
@@ -195,8 +196,13 @@ func (d *Dataplane) enumeratedLocked(ids []string, sequence uint64) {
 		d.listing.unsettled = ours == 0 && len(d.local) > 0
 	}
 	for id, ep := range d.endpoints {
-		if !seen[id] && ep.moved <= sequence && !d.listing.unsettled {
-			d.check[id] = true
+		switch {
+		case ep.moved > sequence:
+		case seen[id] && ep.absent, !seen[id] && !d.listing.unsettled:
+			// It may be gone, or was made anew under its GUID.
+			d.check[id], ep.absent = true, false
+		case !seen[id]:
+			ep.absent = true
 		}
 	}
 }

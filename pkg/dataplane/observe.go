@@ -22,8 +22,9 @@ type Observation struct {
 	setsRead bool
 	// endpoints are those that were read, and are not as they were known to be.
 	endpoints []hns.Endpoint
-	// check are endpoints to be read inside the door: no read showed them here.
-	check []string
+	// shown are those that a read showed, check those that none did: they are to be read
+	// inside the door.
+	shown, check []string
 }
 
 // Observe reads what look says, outside the door: a slow read delays no event.
@@ -76,6 +77,7 @@ func (d *Dataplane) Observe(ctx context.Context, look Look) (*Observation, error
 		default:
 			ep.seen = d.cfg.Now()
 			e.ID = id
+			obs.shown = append(obs.shown, id)
 			if d.differsLocked(ep, e) {
 				obs.endpoints = append(obs.endpoints, e)
 			} else { // no plan is made from what else others have, but explanations are
@@ -120,7 +122,13 @@ func (d *Dataplane) newsLocked(ids []string) bool {
 // plan entry. d.mu must be held.
 func (d *Dataplane) foldObservationLocked(obs *Observation) {
 	if obs.enumerated {
+		asked := maps.Clone(d.check)
 		d.enumeratedLocked(obs.ids, obs.sequence)
+		for _, id := range obs.shown { // it is there, though it is not listed
+			if !asked[id] {
+				delete(d.check, id)
+			}
+		}
 	}
 	for _, e := range obs.endpoints {
 		ep := d.endpoints[e.ID]

@@ -82,7 +82,7 @@ func TestSetInUseByOthers(t *testing.T) {
 	require.True(t, w.report.Converged())
 	require.Equal(t, []string{"nslabel-team:a", "podlabel-b"}, setNamesOf(w.sim))
 	require.Equal(t, []dataplane.Warning{{Object: "nslabel-team:a", Kind: "Set", Reason: dataplane.ReasonHNSRejected,
-		Message: "HNS does not remove the set (0x803b002c): nothing needs it; it is tried again"}}, w.report.Warnings)
+		Message: "HNS does not remove the set (0x803b002c HCN_E_ENTITY_HAS_REFERENCES): nothing needs it; it is tried again"}}, w.report.Warnings)
 	require.NoError(t, w.sim.DeleteEndpoint("away"))
 	w.do("advance 29s", "apply", "calls", "advance 1s", "apply")
 	require.Empty(t, w.report.Warnings)

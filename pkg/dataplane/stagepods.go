@@ -133,6 +133,9 @@ func (d *Dataplane) placeLocked(m *podMove) {
 		// It may have an endpoint of its own, even where it loses the address.
 		d.listing.wanted, d.listing.retry = true, retry{}
 		is.relists, is.placed = 0, d.now
+		for _, ep := range d.byAddr[is.Addr] {
+			d.check[ep.id] = true // what is there may have been made anew under its GUID
+		}
 	}
 	if !is.member {
 		return

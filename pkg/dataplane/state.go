@@ -85,6 +85,7 @@ type endpoint struct {
 	attempts [][]hns.ACL
 	moved    uint64    // the write sequence when the applied view last changed
 	seen     time.Time // when it was last read
+	absent   bool      // an enumeration that was not believed lacked it
 
 	// bornFor is the first pod that owned it. Another one that gets the address
 	// has inherited the endpoint, and its own may be yet to come.

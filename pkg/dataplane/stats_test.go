@@ -106,13 +106,13 @@ func TestScenario_B7_DriftIsCounted(t *testing.T) {
 	require.Equal(t, stats.DriftFound, w.dp.Stats().DriftFound)
 }
 
-// Drift that a listing for a new pod shows, or the read before an Update, is
-// counted as the reconciler's is.
+// Drift that a read for another pod with the address shows, or the read before an
+// Update, is counted as the reconciler's is.
 func TestDriftIsCountedWhoeverFindsIt(t *testing.T) {
 	w := dWorld(t, policyText("p", webFromAPI))
 	w.do("policy p", "apply")
 	require.NoError(t, w.sim.SetPolicies("ep-1", hnssim.DefaultForeign()))
-	w.do("pod x/w9 10.0.0.99 app=web", "apply")
+	w.do("pod x/w1 10.0.0.1 app=web uid=again", "apply")
 	require.Equal(t, map[string]uint64{"set": 0, "acl": 1}, w.dp.Stats().DriftFound)
 	require.Equal(t, map[string]uint64{"set": 0, "acl": 1}, w.dp.Stats().DriftRepaired)
 
