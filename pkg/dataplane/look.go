@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"time"
 )
 
@@ -35,6 +36,8 @@ type looks struct {
 	last       time.Time // the last look at the sets or an endpoint began
 	enumerated time.Time
 	sets       time.Time
+	digest     [sha256.Size]byte // of the sets that an observation brought in last
+	wrote      bool              // a request for sets was made since
 }
 
 // NextLook returns what is to be observed next, and when: in the past for at once.

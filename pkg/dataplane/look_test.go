@@ -7,8 +7,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 )
+
+// TestWhatATransactionReadCanWait: the sets and the GUIDs were read by the first
+// transaction, so neither is looked at at once.
+func TestWhatATransactionReadCanWait(t *testing.T) {
+	w := newWorld(t, "")
+	began := w.now
+	w.settle()
+	look, at := w.dp.NextLook()
+	require.Equal(t, dataplane.Look{Enumerate: true}, look)
+	require.Equal(t, 5*time.Second, at.Sub(began).Round(time.Second))
+}
 
 // Whoever has been read longest ago is next, so that everything is read within a
 // minute, however many endpoints there are, and HNS rests in between.

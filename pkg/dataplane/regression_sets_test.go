@@ -194,3 +194,14 @@ func TestIdsOfSetsInCapitals(t *testing.T) {
 	again.do("policy p", "apply", "calls", "observe", "apply", "calls")
 	require.Empty(t, again.report.Warnings)
 }
+
+// TestAddressesOfSetsWithAMask: HNS shows "10.0.0.1/32". Neither a look nor a new
+// process writes anything.
+func TestAddressesOfSetsWithAMask(t *testing.T) {
+	text := policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`)
+	w := dWorld(t, text)
+	w.sim.SetPersonality(hnssim.Personality{Seed: 1, Spelling: hnssim.Spelling{HostMask: true}})
+	w.do("policy p", "apply", "observe", "apply", "calls")
+	again := dWorldOn(t, text, w)
+	again.do("policy p", "apply", "calls")
+}

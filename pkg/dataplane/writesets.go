@@ -177,6 +177,7 @@ func (r *run) sendSets(ctx context.Context, req ipsets.Request) error {
 // recordSetsLocked records the outcome of a set request. d.mu must be held.
 func (d *Dataplane) recordSetsLocked(req ipsets.Request, err error) {
 	d.sequence++
+	d.looks.wrote = true
 	for _, s := range req.Sets {
 		d.moved[s.ID] = d.sequence
 	}
@@ -236,18 +237,17 @@ func hnsSets(req ipsets.Request) []hns.SetPolicy {
 func observedSets(sets []hns.SetPolicy) []ipsets.Observed {
 	var out []ipsets.Observed
 	for _, s := range sets {
-		o := ipsets.Observed{ID: strings.ToLower(s.ID), Name: s.Name, Nested: s.Type == hns.NestedIPSet, Values: s.Values}
+		o := ipsets.Observed{ID: strings.ToLower(s.ID), Name: s.Name, Nested: s.Type == hns.NestedIPSet, Values: make([]string, len(s.Values))}
 		if !strings.HasPrefix(o.ID, hns.SetIDPrefix) {
 			continue
 		}
-		o.Values = make([]string, len(s.Values))
-		for i, value := range s.Values {
+		for i, v := range s.Values {
 			if o.Nested {
-				o.Values[i] = strings.ToLower(value)
-			} else if canonical, ok := hns.CanonicalValue(value); ok {
-				o.Values[i] = canonical
-			} else {
+				o.Values[i] = strings.ToLower(strings.TrimSpace(v))
+			} else if value, ok := hns.CanonicalValue(v); ok {
 				o.Values[i] = value
+			} else {
+				o.Values[i] = v
 			}
 		}
 		out = append(out, o)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // addr is an IPv4 address as a number. A map of 20,000 of them takes a quarter of
@@ -19,9 +20,10 @@ func addrOf(a netip.Addr) (addr, bool) {
 	return addr(binary.BigEndian.Uint32(b[:])), true
 }
 
-// parseAddr reads a value of a leaf; false for one that is none of ours.
+// parseAddr reads a value of a leaf; false for one that is none of ours. HNS may show
+// an address with a mask of all its bits.
 func parseAddr(text string) (addr, bool) {
-	a, err := netip.ParseAddr(text)
+	a, err := netip.ParseAddr(strings.TrimSuffix(text, "/32"))
 	if err != nil {
 		return 0, false
 	}
