@@ -258,6 +258,8 @@ func (r *run) get(ctx context.Context, id string) {
 		d.goneLocked(id)
 	case err != nil && ep != nil:
 		ep.fail(err, d.cfg.Now())
+		d.soonLocked(ep)
+		r.unread = append(r.unread, id)
 	case err != nil && n != nil:
 		n.err = err
 		n.failed(r.started, d.cfg.Now())
