@@ -86,6 +86,7 @@ type endpoint struct {
 	moved    uint64    // the write sequence when the applied view last changed
 	seen     time.Time // when it was last read
 	absent   bool      // an enumeration that was not believed lacked it
+	unseen   bool      // the last one, which was believed, lacked it
 
 	// bornFor is the first pod that owned it. Another one that gets the address
 	// has inherited the endpoint, and its own may be yet to come.
