@@ -246,9 +246,9 @@ func TestNewPodDuringAFlood(t *testing.T) {
 }
 
 // mostCallsOfNew is what is left to do when a new pod comes (sets, an endpoint,
-// removals) and then before its rules are there (the listing, sets, an endpoint of
-// another cause, its own).
-const mostCallsOfNew = 10
+// removals) and then before its rules are there (the enumeration, the read of the
+// endpoint, sets, an endpoint of another cause, its own).
+const mostCallsOfNew = 11
 
 // rules returns our rules of an endpoint.
 func (n *paced) rules(id string) []hns.ACL {

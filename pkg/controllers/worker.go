@@ -164,6 +164,9 @@ func (w *worker) tell(report dataplane.Report, err error) {
 	for _, e := range report.NewEndpoints { // runbooks search for this line
 		w.c.cfg.Logger.Info(fmt.Sprintf("updating endpoint cache to include %s: %s", e.Addr, e.ID))
 	}
+	for _, s := range report.Spellings { // docs/operations.md has this line
+		w.c.cfg.Logger.Info("HNS shows in another form what was written", "kind", s.Kind, "object", s.Object, "sent", s.Sent, "shown", s.Shown)
+	}
 	for _, r := range report.Repairs { // docs/operations.md has this line
 		w.c.cfg.Logger.Info("repaired what somebody else changed in HNS", "kind", r.Kind, "object", r.Object, "pod", r.Pod, "found", r.Found)
 	}

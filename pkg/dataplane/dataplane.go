@@ -274,6 +274,7 @@ func (d *Dataplane) report(r *run, tx *Transaction, plan Plan) Report {
 
 		NewEndpoints: d.found,
 		Repairs:      d.drift.repairs,
+		Spellings:    d.newSpellingsLocked(),
 		Waiting:      d.outstandingWorkLocked(),
 		Yielded:      r.yielded,
 	}

@@ -6,6 +6,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
 // Dump is a snapshot of the dataplane's state as plain values, sorted; what the
@@ -23,6 +24,13 @@ type Dump struct {
 	Warnings   []Warning       `json:"warnings"`
 	Reports    []Report        `json:"reports"` // the last ones, oldest first
 	Due        DueDump         `json:"due"`
+	// Spellings are how HNS shows what was written, where that has to be learned.
+	Spellings []Spelling `json:"spellings,omitempty"`
+	// OthersCut: the ACLs of others go back cut to their documented fields.
+	OthersCut bool `json:"othersCut,omitempty"`
+	// LookAge is for how long the object has not been read that was looked at longest
+	// ago: how long a round of looks takes. Nanoseconds.
+	LookAge time.Duration `json:"lookAge,omitempty"`
 }
 
 // DueDump is what waits for its time, beside pending updates.
@@ -85,6 +93,8 @@ type SetDump struct {
 	Suspect int  `json:"suspect,omitempty"`
 	Clings  bool `json:"clings,omitempty"`
 	Ending  bool `json:"ending,omitempty"`
+	// Reading is what is known of how HNS shows the members.
+	Reading ipsets.Reading `json:"reading,omitzero"`
 }
 
 // AgainDump is a try that is due though nothing changed.
@@ -152,6 +162,9 @@ type NextDump struct {
 	Turn       uint64               `json:"turn,omitempty"`       // in the queue
 	ChangedBy  string               `json:"changedBy,omitempty"`  // policy whose change it waits for
 	Check      bool                 `json:"check,omitempty"`      // to be read, as its pod is gone
+	Exposed    bool                 `json:"exposed,omitempty"`    // it lost its block
+	Shielded   bool                 `json:"shielded,omitempty"`   // it cannot be read, and took the block
+	Absent     bool                 `json:"absent,omitempty"`     // an enumeration that was not believed lacked it
 }
 
 // PolicyDump is one NetworkPolicy.

@@ -33,6 +33,9 @@ func (s *Snapshot) dump() Dump {
 		Warnings:   s.standing(sets, policies).warnings(),
 		Reports:    cloneReports(s.reports),
 		Due:        s.due,
+		Spellings:  s.spellings,
+		OthersCut:  s.cut,
+		LookAge:    s.lookAge,
 	}
 }
 
@@ -63,7 +66,7 @@ func dumpSets(sets *ipsets.Copy, again map[ipsets.Name]AgainDump) []SetDump {
 			ID: s.ID, Name: s.Name, Type: string(hns.IPSet), Members: s.Members,
 			Holders: []string{}, Pins: []string{}, InHNS: s.InHNS, Dirty: s.Dirty,
 			Missing: diff.Missing, Surplus: diff.Surplus, Unknown: diff.Unknown, Since: diff.Since,
-			Spare: s.Spare, Refused: s.Rejected, Suspect: s.Group, Clings: s.Clings, Ending: s.Ending,
+			Spare: s.Spare, Refused: s.Rejected, Suspect: s.Group, Clings: s.Clings, Ending: s.Ending, Reading: s.Reading,
 		}
 		if n, ok := sets.Lookup(s.ID); ok {
 			if a, waits := again[n]; waits {
@@ -171,7 +174,8 @@ func (ed *EndpointDump) explain(ep *endpoint, want []hns.ACL) {
 func (ep *endpoint) next(check bool) NextDump {
 	next := NextDump{
 		Version: ep.version, BornFor: string(ep.bornFor), WrittenFor: string(ep.writtenFor), Due: ep.retryAt,
-		Careful: ep.careful, Distrusted: ep.distrusted, Bare: ep.bare, Unlisted: ep.unlisted, Repair: ep.repair, Conflicts: ep.changes, Check: check,
+		Careful: ep.careful, Distrusted: ep.distrusted, Bare: ep.bare, Unlisted: ep.unlisted,
+		Exposed: ep.exposed, Shielded: ep.shielded, Absent: ep.absent, Repair: ep.repair, Conflicts: ep.changes, Check: check,
 		Attempts: ep.tries, Invalid: errors.Is(ep.lastErr, hns.ErrInvalid), Turn: ep.queued,
 	}
 	if ep.queued > 0 && ep.changedBy != (policy.Key{}) {

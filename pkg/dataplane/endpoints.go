@@ -109,7 +109,7 @@ func (d *Dataplane) stepsLocked(ep *endpoint) []step {
 	c := change{
 		applied: ep.applied,
 		shared:  ep.shared(),
-		fresh:   ep.writtenFor != ep.owner,
+		fresh:   ep.newborn(),
 		batch:   d.cfg.MaxBatchedACLs,
 	}
 	for _, g := range ep.wanted.groups {
@@ -140,7 +140,7 @@ func (d *Dataplane) queueLocked(ep *endpoint) {
 		ep.queued, ep.tries, ep.changes, ep.lastErr, ep.careful, ep.bare, ep.repair = 0, 0, 0, nil, false, false, false
 		ep.changedBy = policy.Key{}
 		if ep.known() {
-			ep.writtenFor = ep.owner
+			ep.writtenFor, ep.exposed = ep.owner, false
 		}
 	}
 	d.pinLocked(ep)
@@ -218,6 +218,11 @@ func (d *Dataplane) readLocked(e hns.Endpoint) *endpoint {
 	if ep.known() {
 		d.foundACLsLocked(ep, ours)
 	}
+	if lists := ep.mayHave(); len(lists) > 0 && !lacksBlock(lists[0], ep.wanted.shared) { // as it was last known
+		ep.exposed = true
+	}
+	ep.exposed = ep.exposed && lacksBlock(ours, ep.wanted.shared)
+	ep.shielded = false
 	ep.seen = d.cfg.Now()
 	ep.foreign, ep.open = foreign, hns.DefaultsOf(foreign)
 	d.appliedLocked(ep, ours, hns.Basis(e.Addrs, ours, ep.open))

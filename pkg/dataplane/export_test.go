@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"slices"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/pieces"
@@ -54,4 +55,11 @@ func (d *Dataplane) Stage(tx *Transaction) time.Duration {
 	began := time.Now()
 	d.stageLocked(tx)
 	return time.Since(began)
+}
+
+// Spellings returns what was learned of how HNS shows what was sent.
+func (d *Dataplane) Spellings() []Spelling {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.spellings.list)
 }

@@ -14,10 +14,14 @@ import (
 // openPause is the longest pause between two tries for an endpoint that is open.
 const openPause = 5 * time.Second
 
-// openLocked reports whether an endpoint was never right for its pod and lacks a
-// block that it is to have, as far as is known. d.mu must be held.
+// newborn reports whether the endpoint was never right for its pod, or lost what
+// made it so: then the block goes first.
+func (ep *endpoint) newborn() bool { return ep.writtenFor != ep.owner || ep.exposed }
+
+// openLocked reports whether a newborn endpoint lacks a block that it is to have, as
+// far as is known. d.mu must be held.
 func (d *Dataplane) openLocked(ep *endpoint) bool {
-	return ep.owner != "" && ep.writtenFor != ep.owner && len(ep.unblocked(ep.shared())) > 0
+	return ep.owner != "" && ep.newborn() && !ep.shielded && len(ep.unblocked(ep.shared())) > 0
 }
 
 // unblocked returns what the endpoint lacks of shared rules, when a block is among
@@ -25,15 +29,20 @@ func (d *Dataplane) openLocked(ep *endpoint) bool {
 // other Ids); otherwise nothing. Of an endpoint whose list is not known that is all
 // of them.
 func (ep *endpoint) unblocked(shared []hns.ACL) []hns.ACL {
-	closed := map[hns.Direction]bool{}
-	for _, a := range ep.applied {
-		closed[a.Direction] = closed[a.Direction] || blocksAll(a)
-	}
-	if !slices.ContainsFunc(shared, func(a hns.ACL) bool { return blocksAll(a) && !closed[a.Direction] }) {
+	if !lacksBlock(ep.applied, shared) {
 		return nil
 	}
 	added, _ := diffACLs(ep.applied, shared)
 	return added
+}
+
+// lacksBlock reports whether a list leaves a direction open that shared rules close.
+func lacksBlock(list, shared []hns.ACL) bool {
+	closed := map[hns.Direction]bool{}
+	for _, a := range list {
+		closed[a.Direction] = closed[a.Direction] || blocksAll(a)
+	}
+	return slices.ContainsFunc(shared, func(a hns.ACL) bool { return blocksAll(a) && !closed[a.Direction] })
 }
 
 // blocksAll reports whether a rule closes its direction, but for rules that come
@@ -101,7 +110,8 @@ func (r *run) isolate(ctx context.Context, id string) {
 		err := counted{r}.AddACLs(ctx, id, acls)
 		d.mu.Lock()
 		if d.endpoints[id] == ep && !hns.EndpointGone(err) {
-			d.unknownLocked(ep, slices.Concat(canonical(acls)))
+			d.unknownLocked(ep, canonical(acls))
+			ep.shielded = err == nil
 		}
 		d.mu.Unlock()
 		if err == nil {

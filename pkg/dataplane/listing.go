@@ -315,6 +315,7 @@ func (r *run) readSets(ctx context.Context) error {
 		return err
 	}
 	d.fresh = false
+	d.looks.sets = d.cfg.Now()
 	_ = d.observeSetsLocked(observedSets(n.Sets), nil) // our own view was in doubt: no drift
 	d.renderDirtyLocked()
 	return nil
@@ -326,6 +327,7 @@ func (r *run) readSets(ctx context.Context) error {
 // It returns those that somebody else changed. d.mu must be held.
 func (d *Dataplane) observeSetsLocked(sets []ipsets.Observed, skip func(ipsets.Name) bool) (drifted []ipsets.Drift) {
 	drifted = d.cache.Observe(sets, skip)
+	d.spelledLocked()
 	adopted := d.cache.TakeAdopted()
 	for _, n := range adopted {
 		d.renderHoldersLocked(n)

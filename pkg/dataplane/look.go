@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"time"
 )
 
@@ -35,6 +36,8 @@ type looks struct {
 	last       time.Time // the last look at the sets or an endpoint began
 	enumerated time.Time
 	sets       time.Time
+	digest     [sha256.Size]byte // of the sets that an observation brought in last
+	wrote      bool              // a request for sets was made since
 }
 
 // NextLook returns what is to be observed next, and when: in the past for at once.
@@ -54,28 +57,28 @@ func (d *Dataplane) NextLook() (Look, time.Time) {
 			oldest = ep
 		}
 	}
-	// Its turn, but what was read not long ago can wait.
+	// Its turn, but what was read just now can wait. When all was, this comes on top
+	// of the period.
 	turn := func(seen time.Time) time.Time {
 		at := d.looks.last.Add(d.cfg.LookPeriod / time.Duration(n))
-		if earliest := seen.Add(d.cfg.LookPeriod / 2); at.Before(earliest) {
+		if earliest := seen.Add(d.cfg.LookPeriod / 10); at.Before(earliest) {
 			return earliest
 		}
 		return at
 	}
-	look, at := Look{Enumerate: true}, d.looks.enumerated.Add(lookEnumerate)
-	sets := turn(d.looks.sets)
-	if d.cache.Doubted() {
-		sets = d.looks.sets.Add(lookTwice)
+	// Who was seen longest ago is next: the sets or an endpoint.
+	next, seen := Look{Sets: true}, d.looks.sets
+	if oldest != nil && oldest.seen.Before(seen) {
+		next, seen = Look{Endpoints: []string{oldest.id}}, oldest.seen
 	}
-	if sets.Before(at) {
-		look, at = Look{Sets: true}, sets
+	at := turn(seen)
+	if twice := d.looks.sets.Add(lookTwice); d.cache.Doubted() && twice.Before(at) {
+		next, at = Look{Sets: true}, twice
 	}
-	if oldest != nil {
-		if t := turn(oldest.seen); t.Before(at) && (!oldest.seen.After(d.looks.sets) || look.Enumerate) {
-			look, at = Look{Endpoints: []string{oldest.id}}, t
-		}
+	if enumerate := d.looks.enumerated.Add(lookEnumerate); !at.Before(enumerate) {
+		return Look{Enumerate: true}, enumerate
 	}
-	return look, at
+	return next, at
 }
 
 // lookAgeLocked returns for how long the object that was looked at longest ago

@@ -2,6 +2,8 @@ package dataplane
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -40,25 +42,31 @@ func (d *Dataplane) Observe(ctx context.Context, look Look) (*Observation, error
 	d.mu.Unlock()
 	if look.Sets {
 		n, err := d.cfg.Client.Network(ctx)
+		d.mu.Lock()
+		d.looks.sets = d.cfg.Now() // also when it failed: others have their turn
+		if err == nil {
+			obs.sets = observedSets(n.Sets)
+			obs.setsRead = look.All || d.setsNewsLocked(obs)
+		}
+		d.mu.Unlock()
 		if err != nil {
 			return nil, err
 		}
-		obs.sets, obs.setsRead = observedSets(n.Sets), true
-		d.mu.Lock()
-		d.looks.sets = d.cfg.Now()
-		d.mu.Unlock()
 	}
 	var known []string
 	if look.Enumerate {
-		var err error
-		if obs.ids, err = d.cfg.Client.EndpointIDs(ctx); err != nil {
-			return nil, err
-		}
+		ids, err := d.cfg.Client.EndpointIDs(ctx)
 		d.mu.Lock()
 		d.looks.enumerated = d.cfg.Now()
-		obs.enumerated = look.All || d.newsLocked(obs.ids)
+		if err == nil {
+			obs.ids = ids
+			obs.enumerated = look.All || d.newsLocked(ids)
+		}
 		known = slices.Sorted(maps.Keys(d.endpoints))
 		d.mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
 	}
 	if !look.All {
 		known = look.Endpoints
@@ -90,6 +98,24 @@ func (d *Dataplane) Observe(ctx context.Context, look Look) (*Observation, error
 		return nil, nil //nolint:nilnil // there is nothing to say, which is no error
 	}
 	return obs, nil
+}
+
+// setsNewsLocked reports whether a read of the sets may say something new: it shows
+// others than the last one that was taken over, or they were written since, or
+// somebody else did something to one, or the cache is in doubt. d.mu must be held.
+func (d *Dataplane) setsNewsLocked(obs *Observation) bool {
+	return d.fresh || d.cache.HasUnknown() || d.cache.Doubted() || len(d.drift.troubles) > 0 ||
+		d.looks.wrote || d.looks.digest != digestSets(obs.sets)
+}
+
+// digestSets returns a digest of sets in any order.
+func digestSets(sets []ipsets.Observed) [sha256.Size]byte {
+	lines := make([]string, len(sets))
+	for i, s := range sets {
+		lines[i] = fmt.Sprintf("%q %q %t %q", s.ID, s.Name, s.Nested, s.Values)
+	}
+	slices.Sort(lines)
+	return sha256.Sum256([]byte(strings.Join(lines, "\n")))
 }
 
 // newsLocked reports whether an enumeration has an endpoint that nobody knows, or
@@ -152,6 +178,7 @@ func (d *Dataplane) foldSetsLocked(obs *Observation) {
 		return // a later one came in before it
 	}
 	d.folded = obs.sequence
+	d.looks.wrote, d.looks.digest = false, digestSets(obs.sets)
 	sets := slices.DeleteFunc(slices.Clone(obs.sets), func(s ipsets.Observed) bool { return d.moved[s.ID] > obs.sequence })
 	listed := make(map[string]bool, len(obs.sets))
 	for _, s := range obs.sets {

@@ -15,6 +15,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/recorder"
 )
 
@@ -300,7 +301,10 @@ func (w *walker) restarted(sim *hnssim.Sim) *walker {
 // state is the dump without what depends on the way there.
 func (w *walker) state() dataplane.Dump {
 	d := w.dp.Dump()
-	d.Reports, d.Time, d.Due = nil, time.Time{}, dataplane.DueDump{}
+	d.Reports, d.Time, d.Due, d.LookAge = nil, time.Time{}, dataplane.DueDump{}, 0
+	for i := range d.Sets {
+		d.Sets[i].Reading = ipsets.Reading{}
+	}
 	for i := range d.Endpoints {
 		ep := &d.Endpoints[i]
 		ep.Next = dataplane.NextDump{}

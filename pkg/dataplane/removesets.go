@@ -1,9 +1,11 @@
 package dataplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -75,21 +77,21 @@ func (r *run) nextRemoval() (ipsets.Request, bool) {
 	}
 	fresh, failed := plan[0], plan[0]
 	fresh.Sets, failed.Sets, failed.Search = nil, nil, true
-	part := 0
 	for _, s := range plan[0].Sets {
-		switch a := d.setWork.removals[s.Name]; {
-		case a == nil && len(fresh.Sets) < maxSetsPerRequest:
+		if d.setWork.removals[s.Name] == nil {
 			fresh.Sets = append(fresh.Sets, s)
-		case a != nil && (part == 0 || len(failed.Sets) < part):
+		} else {
 			failed.Sets = append(failed.Sets, s)
-			if part == 0 {
-				part = a.part
-			}
 		}
 	}
-	if len(fresh.Sets) > 0 {
+	if n := len(fresh.Sets); n > 0 {
+		fresh.Sets = fresh.Sets[:min(n, maxSetsPerRequest)]
 		return fresh, true
 	}
+	slices.SortStableFunc(failed.Sets, func(a, b ipsets.SetValue) int { // whoever failed least
+		return cmp.Compare(d.setWork.removals[a.Name].tries, d.setWork.removals[b.Name].tries)
+	})
+	failed.Sets = failed.Sets[:min(len(failed.Sets), d.setWork.removals[failed.Sets[0].Name].part)]
 	return failed, true
 }
 
@@ -155,9 +157,18 @@ func (r *run) endRemovals() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	maps.DeleteFunc(d.setWork.removals, func(n ipsets.Name, _ *removal) bool { return !d.cache.Spare(n) })
+	var waiting []*removal
+	next := r.started.Add(pauses[len(pauses)-1])
 	for _, a := range d.setWork.removals {
-		if !a.at.After(r.started) && r.searched < maxSearch && r.yielded == 0 {
-			a.wait(d.cfg.Now())
+		if !a.at.After(r.started) {
+			waiting = append(waiting, a)
+		} else if a.at.Before(next) {
+			next = a.at
+		}
+	}
+	if r.searched < maxSearch && r.yielded == 0 {
+		for _, a := range waiting { // together with the others: each request may take long
+			a.at = next
 		}
 	}
 	if !d.cache.HasUnknown() {

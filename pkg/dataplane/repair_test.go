@@ -220,8 +220,8 @@ func TestRepairWithALostReply(t *testing.T) {
 		all = append(all, w.report.Repairs...)
 	}
 	require.True(t, w.report.Converged())
-	require.Equal(t, []string{"set", "acl"}, []string{all[0].Kind, all[1].Kind})
 	require.Len(t, all, 2)
+	require.Equal(t, []string{"acl", "set"}, []string{all[0].Kind, all[1].Kind}, "the pod had lost its block, which waits for no set")
 	w.requireAgreement(all)
 }
 

@@ -43,6 +43,8 @@ type Report struct {
 	NewEndpoints []EndpointSeen `json:"newEndpoints,omitempty"`
 	// Repairs are what somebody else had changed, sorted.
 	Repairs []Repair `json:"repairs,omitempty"`
+	// Spellings are what was learned of how HNS shows what was written.
+	Spellings []Spelling `json:"spellings,omitempty"`
 	// Plan is the text of what was to be done; empty when there was nothing.
 	Plan string `json:"plan,omitempty"`
 	// Calls counts the requests by kind and verb: "SetPolicy/Add", "ACL/Update".
@@ -101,6 +103,7 @@ func (r Report) Clone() Report {
 	r.Changes = slices.Clone(r.Changes)
 	r.NewEndpoints = slices.Clone(r.NewEndpoints)
 	r.Repairs = slices.Clone(r.Repairs)
+	r.Spellings = slices.Clone(r.Spellings)
 	r.Waiting = slices.Clone(r.Waiting)
 	r.Calls = maps.Clone(r.Calls)
 	r.Errors = slices.Clone(r.Errors)

@@ -39,6 +39,12 @@ func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
 	d := New(cfg)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.cut, d.spellings.list, d.spellings.told = dump.OthersCut, slices.Clone(dump.Spellings), len(dump.Spellings)
+	for _, s := range dump.Spellings {
+		if s.SentRule != nil && s.ShownRule != nil {
+			d.spellings.rules[*s.ShownRule] = *s.SentRule
+		}
+	}
 	d.now = dump.Time
 	d.cache.Advance(dump.Time)
 	if n := len(dump.Reports); n > 0 {
@@ -113,6 +119,7 @@ func (d *Dataplane) restoreSetLocked(n ipsets.Name, s SetDump) {
 	}
 	d.cache.Recall(n, s.Spare, s.Since)
 	d.cache.Resume(n, s.Suspect, s.Clings)
+	d.cache.Reread(n, s.Reading)
 	d.restoreAgainLocked(n, s)
 }
 
@@ -140,6 +147,7 @@ func (d *Dataplane) restoreEndpointLocked(ep *endpoint, ed EndpointDump) {
 	ep.writtenFor = types.UID(next.WrittenFor)
 	ep.retryAt, ep.careful, ep.distrusted, ep.repair, ep.changes = next.Due, next.Careful, next.Distrusted, next.Repair, next.Conflicts
 	ep.bare, ep.unlisted = next.Bare, next.Unlisted
+	ep.exposed, ep.shielded, ep.absent = next.Exposed, next.Shielded, next.Absent
 	ep.tries, ep.lastErr = next.Attempts, nil
 	if next.Error != "" {
 		ep.lastErr = told{next.Error, next.Invalid}

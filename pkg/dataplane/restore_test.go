@@ -113,7 +113,7 @@ func (w *walker) restore() {
 	require.NoError(w.t, err)
 	is = dataplane.Dump{}
 	require.NoError(w.t, json.Unmarshal(text, &is))
-	is.Reports = nil
+	is.Reports, is.LookAge, was.LookAge = nil, 0, 0
 	foreign := func(w dataplane.Warning) bool { return w.Reason == dataplane.ReasonForeignWrites }
 	was.Warnings, is.Warnings = slices.DeleteFunc(was.Warnings, foreign), slices.DeleteFunc(is.Warnings, foreign)
 	for _, d := range []*dataplane.Dump{&was, &is} {

@@ -130,6 +130,18 @@ func TestNoWindow_LeavingIsInDoubt(t *testing.T) {
 	}
 }
 
+// TestNoWindow_JoiningIsInDoubt: it is not known whether a pod joined a set, and it
+// goes on to another one.
+func TestNoWindow_JoiningIsInDoubt(t *testing.T) {
+	w := newWorld(t, policyText("p", andPolicy))
+	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "policy p", "pod x/q 10.0.1.1 a=v2 b=v2 remote", "apply")
+	w.neverAllowed("10.0.1.1", "10.0.0.1", "ep")
+	w.do("fault SetPolicy/Update * lose", "pod x/q 10.0.1.1 a=v1 b=v2 remote", "! apply",
+		"pod x/q 10.0.1.1 a=v2 b=v1 remote", "apply", "calls")
+	w.settle()
+	require.Equal(t, []string{"10.0.1.1"}, membersOf(w, "podlabel-b:v1"))
+}
+
 // TestHeldBackAndNewRules: the Update that takes away the rules by which a stuck set
 // is seen brings rules that name the set which waits for that.
 func TestHeldBackAndNewRules(t *testing.T) {

@@ -41,6 +41,9 @@ type Snapshot struct {
 	due       DueDump
 	unwritten bool
 	listing   error
+	spellings []Spelling
+	cut       bool
+	lookAge   time.Duration
 }
 
 // pieceSize is how many objects a walk copies while it holds Dataplane.mu.
@@ -58,6 +61,7 @@ func (d *Dataplane) Snapshot() *Snapshot {
 		reports: slices.Clone(d.reports), due: d.dumpDueLocked(), unwritten: d.sets.tries > 0, listing: d.listing.err,
 	}
 	s.disputed, s.refusals, s.again = d.disputesLocked(s.now), d.setWarningsLocked(), d.dumpAgainLocked()
+	s.spellings, s.cut, s.lookAge = slices.Clone(d.spellings.list), d.cut, d.lookAgeLocked(s.now)
 	for id, ep := range d.endpoints {
 		is := *ep // its lists are replaced, not changed
 		is.refused, is.holds = maps.Clone(ep.refused), nil

@@ -1,8 +1,8 @@
 package dataplane
 
 import (
-	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 )
@@ -10,10 +10,13 @@ import (
 // Spelling is how HNS shows something that we wrote in another way: two reads
 // after a write of ours that succeeded agreed on it.
 type Spelling struct {
-	Kind   string `json:"kind"`   // set, or acl
-	Object string `json:"object"` // name of the set, Id of the rule
+	Kind   string `json:"kind"`   // acl, set, or others: what goes back of theirs
+	Object string `json:"object"` // Id of the rule, name of the set
 	Sent   string `json:"sent"`
 	Shown  string `json:"shown"`
+	// Of a rule, both as they are compared.
+	SentRule  *hns.ACL `json:"sentRule,omitempty"`
+	ShownRule *hns.ACL `json:"shownRule,omitempty"`
 }
 
 // maxSpellings bounds what is learned. A tenant's rules may each be spelled in a
@@ -24,8 +27,57 @@ const maxSpellings = 1024
 // spellings are what was learned of rules. Guarded by Dataplane.mu.
 type spellings struct {
 	rules map[hns.ACL]hns.ACL // shown → sent, both canonical
-	list  []Spelling          // of rules and sets, in the order in which they were learned
-	told  int                 // of list
+	list  []Spelling          // in the order in which they were learned
+	told  int                 // of list: they were in a report
+}
+
+// noteSpellingLocked keeps what was learned, to be told once for each object: a set
+// is spelled anew with every change. d.mu must be held.
+func (d *Dataplane) noteSpellingLocked(s Spelling) {
+	list := d.spellings.list
+	at := slices.IndexFunc(list, func(o Spelling) bool { return o.Kind == s.Kind && o.Object == s.Object && o.ShownRule == nil })
+	switch {
+	case at >= 0 && s.Kind == driftSet:
+		list[at] = s
+	case len(list) < maxSpellings:
+		d.spellings.list = append(slices.Clip(list), s)
+	}
+}
+
+// spelledLocked keeps how HNS spells sets. d.mu must be held.
+func (d *Dataplane) spelledLocked() {
+	for _, s := range d.cache.TakeSpellings() {
+		d.noteSpellingLocked(Spelling{Kind: driftSet, Object: s.Name.String(), Sent: cutText(s.Sent), Shown: cutText(s.Shown)})
+	}
+}
+
+// maxSpelled bounds the text of a set that is kept, in bytes.
+const maxSpelled = 300
+
+func cutText(values []string) string {
+	text := strings.Join(values, ",")
+	return text[:min(len(text), maxSpelled)]
+}
+
+// newSpellingsLocked returns what was learned and not told yet. d.mu must be held.
+func (d *Dataplane) newSpellingsLocked() []Spelling {
+	out := slices.Clone(d.spellings.list[d.spellings.told:])
+	d.spellings.told = len(d.spellings.list)
+	return out
+}
+
+// cutOthersLocked keeps how others' ACLs went back to HNS, which refused the other
+// way. d.mu must be held.
+func (d *Dataplane) cutOthersLocked(cut bool) {
+	if d.cut == cut {
+		return
+	}
+	d.cut = cut
+	s := Spelling{Kind: "others", Object: "ACLs of others", Sent: "as they were read", Shown: "refused; cut to their documented fields they are taken"}
+	if !cut {
+		s.Sent, s.Shown = "cut to their documented fields", "refused; as they were read they are taken"
+	}
+	d.noteSpellingLocked(s)
 }
 
 // learnLocked takes that HNS shows these rules where those were written. It
@@ -56,7 +108,7 @@ func (d *Dataplane) learnLocked(was, shown hns.Endpoint, wrote []hns.ACL) bool {
 	}
 	for s, m := range pairs {
 		d.spellings.rules[s] = m
-		d.spellings.list = append(d.spellings.list, Spelling{Kind: driftACL, Object: m.ID, Sent: RuleText(m), Shown: RuleText(s)})
+		d.noteSpellingLocked(Spelling{Kind: driftACL, Object: m.ID, Sent: RuleText(m), Shown: RuleText(s), SentRule: &m, ShownRule: &s})
 	}
 	return true
 }
@@ -140,9 +192,4 @@ func (d *Dataplane) splitLocked(e hns.Endpoint) (ours []hns.ACL, foreign []hns.E
 func (d *Dataplane) basisLocked(e hns.Endpoint) hns.Version {
 	ours, foreign := d.splitLocked(e)
 	return hns.Basis(e.Addrs, ours, hns.DefaultsOf(foreign))
-}
-
-// String is the spelling in one line.
-func (s Spelling) String() string {
-	return fmt.Sprintf("%s %s: sent %q, shown %q", s.Kind, s.Object, s.Sent, s.Shown)
 }

@@ -86,7 +86,10 @@ type endpoint struct {
 	moved    uint64    // the write sequence when the applied view last changed
 	seen     time.Time // when it was last read
 	absent   bool      // an enumeration that was not believed lacked it
-	unseen   bool      // the last one, which was believed, lacked it
+	// exposed: it had its block, and a read shows that it has not. shielded: it cannot
+	// be read, and HNS took the block all the same.
+	exposed, shielded bool
+	unseen            bool // the last one, which was believed, lacked it
 
 	// bornFor is the first pod that owned it. Another one that gets the address
 	// has inherited the endpoint, and its own may be yet to come.

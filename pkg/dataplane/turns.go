@@ -40,7 +40,7 @@ func (ep *endpoint) cause() cause {
 		return cause{kind: causeRepair}
 	case ep.changedBy != policy.Key{}:
 		return cause{causePolicy, ep.changedBy}
-	case ep.writtenFor != ep.owner:
+	case ep.newborn():
 		return cause{kind: causeNewborn}
 	}
 	return cause{kind: causePod}

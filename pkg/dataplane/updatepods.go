@@ -61,7 +61,7 @@ func (d *Dataplane) failedLocked(ep *endpoint, err error, now time.Time) {
 			ep.retryAt = d.sets.at
 		}
 	}
-	if soon := now.Add(openPause); d.openLocked(ep) && ep.retryAt.After(soon) {
+	if soon := now.Add(openPause); !errors.Is(err, hns.ErrConflict) && d.openLocked(ep) && ep.retryAt.After(soon) {
 		ep.retryAt = soon
 	}
 	ep.queued = d.nextTurnLocked(ep)
@@ -92,10 +92,20 @@ var errSetsNotReady = errors.New("waits for a set that could not be written")
 func (r *run) updatePod(ctx context.Context, id string) error {
 	defer r.d.cfg.Client.Hold(ctx, id)()
 	err := r.update(ctx, id)
-	if err != nil {
+	if err != nil && !r.fought(id, err) {
 		r.isolate(ctx, id)
 	}
 	return err
+}
+
+// fought reports whether somebody else undoes what is written to an endpoint that
+// was right before: its next write comes at once the first time, with the block
+// first, and then as often as for any other dispute.
+func (r *run) fought(id string, err error) bool {
+	r.d.mu.Lock()
+	defer r.d.mu.Unlock()
+	ep := r.d.endpoints[id]
+	return errors.Is(err, hns.ErrConflict) && ep != nil && ep.writtenFor == ep.owner
 }
 
 // update works through an endpoint's steps. What HNS refuses of it is worked around
@@ -276,7 +286,7 @@ func (d *Dataplane) wroteLocked(ep *endpoint, reached, sent []hns.ACL, is versio
 			ep.open, ep.seen = hns.DefaultsOf(ep.foreign), d.cfg.Now()
 		}
 		if is.Cut || is.Whole {
-			d.cut = is.Cut
+			d.cutOthersLocked(is.Cut)
 		}
 		return true, nil
 	case hns.EndpointGone(err):

@@ -177,6 +177,7 @@ func (r *run) sendSets(ctx context.Context, req ipsets.Request) error {
 // recordSetsLocked records the outcome of a set request. d.mu must be held.
 func (d *Dataplane) recordSetsLocked(req ipsets.Request, err error) {
 	d.sequence++
+	d.looks.wrote = true
 	for _, s := range req.Sets {
 		d.moved[s.ID] = d.sequence
 	}
@@ -232,18 +233,21 @@ func hnsSets(req ipsets.Request) []hns.SetPolicy {
 }
 
 // observedSets returns our sets of a network. HNS may show Ids in either case; ours
-// are in lower case, as they are in rules.
+// are in lower case, as they are in rules. An address may come with its mask.
 func observedSets(sets []hns.SetPolicy) []ipsets.Observed {
 	var out []ipsets.Observed
 	for _, s := range sets {
-		o := ipsets.Observed{ID: strings.ToLower(s.ID), Name: s.Name, Nested: s.Type == hns.NestedIPSet, Values: s.Values}
+		o := ipsets.Observed{ID: strings.ToLower(s.ID), Name: s.Name, Nested: s.Type == hns.NestedIPSet, Values: make([]string, len(s.Values))}
 		if !strings.HasPrefix(o.ID, hns.SetIDPrefix) {
 			continue
 		}
-		if o.Nested {
-			o.Values = make([]string, len(s.Values))
-			for i, id := range s.Values {
-				o.Values[i] = strings.ToLower(id)
+		for i, v := range s.Values {
+			if o.Nested {
+				o.Values[i] = strings.ToLower(strings.TrimSpace(v))
+			} else if value, ok := hns.CanonicalValue(v); ok {
+				o.Values[i] = value
+			} else {
+				o.Values[i] = v
 			}
 		}
 		out = append(out, o)

@@ -16,10 +16,6 @@ type Client interface {
 	// ErrNotFound: the network does not exist (yet).
 	Network(ctx context.Context) (Network, error)
 
-	// ListEndpoints reads the local endpoints of our network: attached
-	// (State 3, or 2 on L1VH nodes) and not remote. Order is not defined.
-	ListEndpoints(ctx context.Context) ([]Endpoint, error)
-
 	// EndpointIDs enumerates the endpoints that pods of our network may have, by
 	// GUID, and reads none: two DLL calls. There may be others among them, of which
 	// GetEndpoint says ErrElsewhere. Order is not defined.

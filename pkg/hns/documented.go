@@ -3,7 +3,6 @@ package hns
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"slices"
 	"strings"
 )
@@ -74,6 +73,9 @@ func lastIndex(fields []objectField, is func(key string) bool) int {
 // readObject returns the fields of a JSON object in their order; false when the
 // text is anything else.
 func readObject(text []byte) ([]objectField, bool) {
+	if !json.Valid(text) { // one value, and nothing after it
+		return nil, false
+	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
 		return nil, false
@@ -88,9 +90,5 @@ func readObject(text []byte) ([]objectField, bool) {
 		}
 		out = append(out, objectField{name, value})
 	}
-	if _, err := d.Token(); err != nil {
-		return nil, false
-	}
-	_, err := d.Token()
-	return out, err == io.EOF
+	return out, true
 }

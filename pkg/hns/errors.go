@@ -38,20 +38,23 @@ const (
 
 // Operations, as an OpError and whoever counts calls name them.
 const (
-	OpNetworkGet   = "Network/Get"
-	OpEndpointList = "Endpoint/List"
-	OpEndpointIDs  = "Endpoint/Enumerate"
-	OpEndpointGet  = "Endpoint/Get"
-	OpACLAdd       = "ACL/Add"
-	OpACLUpdate    = "ACL/Update"
+	OpNetworkGet  = "Network/Get"
+	OpEndpointIDs = "Endpoint/Enumerate"
+	OpEndpointGet = "Endpoint/Get"
+	OpACLAdd      = "ACL/Add"
+	OpACLUpdate   = "ACL/Update"
 )
+
+// OpEndpointList reads every local endpoint of our network at once. No Client does
+// that any more: recordings that an older build made have it.
+const OpEndpointList = "Endpoint/List"
 
 // OpSets names a request for sets.
 func OpSets(v Verb) string { return "SetPolicy/" + string(v) }
 
 // OpError says which operation failed on what, and why.
 type OpError struct {
-	Op   string // kind and verb as counted: "SetPolicy/Add", "ACL/Update", "Endpoint/List"
+	Op   string // kind and verb as counted: "SetPolicy/Add", "ACL/Update", "Endpoint/Get"
 	Kind string // KindNetwork, KindEndpoint, KindSet or KindACL: what Err speaks of
 	ID   string // of the object that Err speaks of
 	Code uint32 // HRESULT of HNS, see LookupCode; 0 when there was none

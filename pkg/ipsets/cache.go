@@ -31,6 +31,9 @@ type Cache struct {
 	suspects map[*set]struct{}
 	groups   int              // of suspects there ever were
 	sights   map[string]Sight // by owner of references; the others' is SeesApplied
+
+	doubted   map[*set]struct{} // read otherwise than written, once
+	spellings []Spelling        // learned, not taken yet
 }
 
 // NewCache returns an empty Cache.
@@ -46,6 +49,7 @@ func NewCache() *Cache {
 
 		suspects: map[*set]struct{}{},
 		sights:   map[string]Sight{},
+		doubted:  map[*set]struct{}{},
 	}
 }
 

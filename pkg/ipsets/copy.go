@@ -160,7 +160,7 @@ func (p *Copy) States() []SetState {
 			ID: s.id, Name: s.name.String(), Nested: s.name.Nested(),
 			Members: p.shown(s), Refs: s.references(in[s.of]),
 			InHNS: s.present, Known: !s.unknown, Rejected: s.refused, Dirty: s.needed && s.dirty(),
-			Spare: s.spare, Group: s.group, Clings: s.clings, Ending: s.ending,
+			Spare: s.spare, Group: s.group, Clings: s.clings, Ending: s.ending, Reading: s.reading,
 		})
 	}
 	return out

@@ -28,6 +28,8 @@ type SetState struct {
 	Group  int
 	Clings bool
 	Ending bool
+	// Reading is not in the text either.
+	Reading Reading
 }
 
 // Snapshot returns all sets, by name. It shares nothing with the Cache.

@@ -250,6 +250,3 @@ func nonEmpty(plan []Request) []Request {
 	}
 	return plan
 }
-
-// Doubted is a stand-in until the merge.
-func (c *Cache) Doubted() bool { return false }

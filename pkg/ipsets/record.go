@@ -19,6 +19,7 @@ func (c *Cache) Wrote(v SetValue) {
 		s.members.forgive()
 	}
 	c.apply(s, v.Values)
+	c.spell(s, Reading{Unread: true})
 }
 
 // Removed records that the set is not in HNS any more. It costs its members.
@@ -178,6 +179,10 @@ func (c *Cache) observe(o Observed, skip func(Name) bool) Drift {
 			s = c.entry(name)
 		}
 	}
+	if s.present && !s.unknown && s.name == name && s.nested() == o.Nested && c.respelled(s, o.Values) {
+		return Drift{}
+	}
+	c.spell(s, Reading{})
 	known, alien := !s.unknown, s.alien
 	if s.name != name {
 		c.rename(s, name)
@@ -242,6 +247,7 @@ func (c *Cache) apply(s *set, values []string) Drift {
 // absent records that a set is not in HNS.
 func (c *Cache) absent(s *set) {
 	c.touch(s)
+	c.spell(s, Reading{})
 	s.present, s.unknown, s.alien, s.ending = false, false, false, false
 	s.size = size{}
 	c.reachedAddrs(s, nil)

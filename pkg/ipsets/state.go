@@ -41,6 +41,8 @@ type head struct {
 	group  int  // of suspects; 0: it is none
 	clings bool // a suspect of which HNS refuses to take out what has to go
 
+	reading Reading
+
 	// As last seen by refresh, which passes changes on.
 	needed  bool
 	refused bool

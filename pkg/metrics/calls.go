@@ -70,9 +70,9 @@ type calls struct {
 	errors *prometheus.CounterVec // by operation and class
 	dll    *prometheus.CounterVec // by operation
 
-	listEndpoints, getEndpoint, getNetwork family
-	acl                                    family // by operation
-	setPolicy                              family // by operation, is_nested
+	enumerate, getEndpoint, getNetwork family
+	acl                                family // by operation
+	setPolicy                          family // by operation, is_nested
 
 	addACLMillis, addSetMillis prometheus.Summary
 }
@@ -91,20 +91,20 @@ func newCalls() *calls {
 			Name: "npm_hns_dll_calls_total",
 			Help: "Calls of the DLLs of HNS, by the call of HNS that they were made for.",
 		}, []string{"operation"}),
-		listEndpoints: newFamily("list_endpoints", "finding the endpoints of the network"),
-		getEndpoint:   newFamily("get_endpoint", "reading one endpoint"),
-		getNetwork:    newFamily("get_network", "reading the network"),
-		acl:           newFamily("acl", "writing the ACLs of an endpoint", "operation"),
-		setPolicy:     newFamily("setpolicy", "writing sets of the network", "operation", "is_nested"),
+		enumerate:   newFamily("list_endpoints", "finding the endpoints of the network"),
+		getEndpoint: newFamily("get_endpoint", "reading one endpoint"),
+		getNetwork:  newFamily("get_network", "reading the network"),
+		acl:         newFamily("acl", "writing the ACLs of an endpoint", "operation"),
+		setPolicy:   newFamily("setpolicy", "writing sets of the network", "operation", "is_nested"),
 		addACLMillis: newMillis("npm_add_iptables_rule_exec_time",
 			"Milliseconds of a call that writes ACLs of an endpoint."),
 		addSetMillis: newMillis("npm_add_ipset_exec_time",
 			"Milliseconds of a call that adds sets."),
 	}
-	for _, f := range []family{c.listEndpoints, c.getEndpoint, c.getNetwork} {
+	for _, f := range []family{c.enumerate, c.getEndpoint, c.getNetwork} {
 		f.begin()
 	}
-	operations := []string{hns.OpNetworkGet, hns.OpEndpointIDs, hns.OpEndpointList, hns.OpEndpointGet, hns.OpACLAdd, hns.OpACLUpdate}
+	operations := []string{hns.OpNetworkGet, hns.OpEndpointIDs, hns.OpEndpointGet, hns.OpACLAdd, hns.OpACLUpdate}
 	c.acl.begin(create)
 	c.acl.begin(update)
 	for verb, operation := range verbs {
@@ -125,7 +125,7 @@ func newCalls() *calls {
 
 func (c *calls) collectors() []prometheus.Collector {
 	out := []prometheus.Collector{c.begun, c.errors, c.dll, c.addACLMillis, c.addSetMillis}
-	for _, f := range []family{c.listEndpoints, c.getEndpoint, c.getNetwork, c.acl, c.setPolicy} {
+	for _, f := range []family{c.enumerate, c.getEndpoint, c.getNetwork, c.acl, c.setPolicy} {
 		out = append(out, f.latency, f.failures)
 	}
 	return out

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
 )
 
 // Client returns a client that measures every call of c, and passes arguments
@@ -22,8 +23,8 @@ type client struct {
 // the call took.
 func (c *client) begin(ctx context.Context, operation string) (context.Context, func(error) time.Duration) {
 	c.m.calls.begun.WithLabelValues(operation).Inc()
-	start, meter := c.m.now(), &hns.Meter{}
-	return hns.Metered(ctx, meter), func(err error) time.Duration {
+	start, meter := c.m.now(), &dllcalls.Meter{}
+	return dllcalls.Metered(ctx, meter), func(err error) time.Duration {
 		c.m.calls.dll.WithLabelValues(operation).Add(float64(meter.Calls()))
 		if err != nil {
 			c.m.calls.errors.WithLabelValues(operation, classOf(err)).Inc()
@@ -40,26 +41,18 @@ func (c *client) Network(ctx context.Context) (hns.Network, error) {
 	return n, err
 }
 
-// ListEndpoints implements hns.Client.
-func (c *client) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
-	ctx, end := c.begin(ctx, hns.OpEndpointList)
-	list, err := c.next.ListEndpoints(ctx)
-	c.m.calls.listEndpoints.observe(end(err), err != nil)
-	return list, err
-}
-
 // EndpointIDs implements hns.Client.
 func (c *client) EndpointIDs(ctx context.Context) ([]string, error) {
 	ctx, end := c.begin(ctx, hns.OpEndpointIDs)
 	ids, err := c.next.EndpointIDs(ctx)
-	c.m.calls.listEndpoints.observe(end(err), err != nil)
+	c.m.calls.enumerate.observe(end(err), err != nil)
 	return ids, err
 }
 
 // Hold implements hns.Client.
 func (c *client) Hold(ctx context.Context, endpoint string) func() {
-	var meter hns.Meter
-	release := c.next.Hold(hns.Metered(ctx, &meter), endpoint)
+	var meter dllcalls.Meter
+	release := c.next.Hold(dllcalls.Metered(ctx, &meter), endpoint)
 	return func() {
 		release()
 		c.m.calls.dll.WithLabelValues(opClose).Add(float64(meter.Calls()))

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/hns/hnstest"
 	"github.com/winnpm/winnpm/pkg/hns/hnstest/onsim"
@@ -48,10 +49,6 @@ func (s *stub) answer() error {
 }
 
 func (s *stub) Network(context.Context) (hns.Network, error) { return hns.Network{ID: "n"}, s.answer() }
-
-func (s *stub) ListEndpoints(context.Context) ([]hns.Endpoint, error) {
-	return []hns.Endpoint{{ID: "e"}}, s.answer()
-}
 
 func (s *stub) EndpointIDs(context.Context) ([]string, error) { return []string{"e"}, s.answer() }
 
@@ -96,7 +93,6 @@ func TestCalls(t *testing.T) {
 	}{
 		"network":           {func(ctx context.Context, c hns.Client) error { _, err := c.Network(ctx); return err }, nil, "Network/Get", "", "get_network", "", false, ""},
 		"network is gone":   {func(ctx context.Context, c hns.Client) error { _, err := c.Network(ctx); return err }, hns.ErrNotFound, "Network/Get", "not_found", "get_network", "", true, ""},
-		"list":              {func(ctx context.Context, c hns.Client) error { _, err := c.ListEndpoints(ctx); return err }, hns.ErrUnavailable, "Endpoint/List", "unavailable", "list_endpoints", "", true, ""},
 		"enumerate":         {func(ctx context.Context, c hns.Client) error { _, err := c.EndpointIDs(ctx); return err }, hns.ErrUnavailable, "Endpoint/Enumerate", "unavailable", "list_endpoints", "", true, ""},
 		"endpoint":          {getEndpoint, nil, "Endpoint/Get", "", "get_endpoint", "", false, ""},
 		"endpoint is gone":  {getEndpoint, gone, "Endpoint/Get", "not_found", "get_endpoint", "", false, ""},
@@ -151,8 +147,6 @@ func TestPassesThrough(t *testing.T) {
 	c := New(o).Client(s)
 	n, _ := c.Network(t.Context())
 	require.Equal(t, hns.Network{ID: "n"}, n)
-	list, _ := c.ListEndpoints(t.Context())
-	require.Equal(t, []hns.Endpoint{{ID: "e"}}, list)
 	ids, _ := c.EndpointIDs(t.Context())
 	require.Equal(t, []string{"e"}, ids)
 	release := c.Hold(t.Context(), "x")
@@ -176,8 +170,8 @@ func TestDLLCalls(t *testing.T) {
 	require.NoError(t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: "e"}))
 	m := New(quiet())
 	before := with(read(t, m.node), "npm_hns_dll_calls_total")
-	c, around := m.Client(sim), &hns.Meter{}
-	ctx := hns.Metered(t.Context(), around)
+	c, around := m.Client(sim), &dllcalls.Meter{}
+	ctx := dllcalls.Metered(t.Context(), around)
 	_, err := c.EndpointIDs(ctx)
 	require.NoError(t, err)
 	_, err = c.GetEndpoint(ctx, "e")
@@ -234,12 +228,8 @@ func TestCountsAgree(t *testing.T) {
 				op = "Network/Get"
 				_, err = c.Network(ctx)
 			case 1:
-				op = rapid.SampledFrom([]string{"Endpoint/List", "Endpoint/Enumerate"}).Draw(rt, "op")
-				if op == "Endpoint/List" {
-					_, err = c.ListEndpoints(ctx)
-				} else {
-					_, err = c.EndpointIDs(ctx)
-				}
+				op = "Endpoint/Enumerate"
+				_, err = c.EndpointIDs(ctx)
 			case 2:
 				op = "Endpoint/Get"
 				_, err = c.GetEndpoint(ctx, endpoint)

@@ -32,8 +32,8 @@ type row struct{ name, kind, labels, help string }
 const (
 	operations = "operation=create,delete,update"
 	hadError   = "had_error=false,true"
-	dllOps     = "operation=ACL/Add,ACL/Update,Endpoint/Close,Endpoint/Enumerate,Endpoint/Get,Endpoint/List,Network/Get,SetPolicy/Add,SetPolicy/Remove,SetPolicy/Update"
-	hnsOps     = "operation=ACL/Add,ACL/Update,Endpoint/Enumerate,Endpoint/Get,Endpoint/List,Network/Get,SetPolicy/Add,SetPolicy/Remove,SetPolicy/Update"
+	dllOps     = "operation=ACL/Add,ACL/Update,Endpoint/Close,Endpoint/Enumerate,Endpoint/Get,Network/Get,SetPolicy/Add,SetPolicy/Remove,SetPolicy/Update"
+	hnsOps     = "operation=ACL/Add,ACL/Update,Endpoint/Enumerate,Endpoint/Get,Network/Get,SetPolicy/Add,SetPolicy/Remove,SetPolicy/Update"
 	hnsClasses = "class=already_exists,conflict,elsewhere,in_use,invalid,not_found,unavailable,unlisted "
 )
 

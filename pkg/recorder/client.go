@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
 )
 
 // Client returns next, recorded: the calls that are made for a step are kept with
@@ -20,7 +21,7 @@ type client struct {
 type call struct {
 	rec   *record
 	is    *Call
-	meter hns.Meter
+	meter dllcalls.Meter
 }
 
 // sent fills in what was sent, and returns about what it takes.
@@ -47,7 +48,7 @@ func (c *client) begin(ctx context.Context, op, endpoint string, sent sent) (con
 		return ctx, nil
 	}
 	k := &call{rec: rec, is: &Call{Op: op, Endpoint: endpoint, Running: true}}
-	ctx = hns.Metered(ctx, &k.meter)
+	ctx = dllcalls.Metered(ctx, &k.meter)
 	size := callBytes
 	if sent != nil {
 		size += sent(k.is)
@@ -103,14 +104,6 @@ func (c *client) Network(ctx context.Context) (hns.Network, error) {
 	return n, err
 }
 
-// ListEndpoints implements hns.Client.
-func (c *client) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
-	ctx, k := c.begin(ctx, hns.OpEndpointList, "", nil)
-	list, err := c.next.ListEndpoints(ctx)
-	k.end(err, func(s *seen, to *Call) (own, shared int) { return s.keepEndpoints(to, list) })
-	return list, err
-}
-
 // EndpointIDs implements hns.Client.
 func (c *client) EndpointIDs(ctx context.Context) ([]string, error) {
 	ctx, k := c.begin(ctx, hns.OpEndpointIDs, "", nil)
@@ -126,8 +119,8 @@ func (c *client) Hold(ctx context.Context, endpoint string) func() {
 	if rec == nil {
 		return c.next.Hold(ctx, endpoint)
 	}
-	var meter hns.Meter
-	release := c.next.Hold(hns.Metered(ctx, &meter), endpoint)
+	var meter dllcalls.Meter
+	release := c.next.Hold(dllcalls.Metered(ctx, &meter), endpoint)
 	return func() {
 		release()
 		c.r.mu.Lock()
@@ -145,7 +138,7 @@ func (c *client) Hold(ctx context.Context, endpoint string) func() {
 func (c *client) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
 	ctx, k := c.begin(ctx, hns.OpEndpointGet, id, nil)
 	e, err := c.next.GetEndpoint(ctx, id)
-	k.end(err, func(s *seen, to *Call) (own, shared int) { return s.keepEndpoints(to, []hns.Endpoint{e}) })
+	k.end(err, func(s *seen, to *Call) (own, shared int) { return s.keepEndpoint(to, e) })
 	return e, err
 }
 

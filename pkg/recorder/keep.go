@@ -294,17 +294,11 @@ func textBytes(texts []string) int {
 	return size
 }
 
-// keepEndpoints fills in what was read.
-func (s *seen) keepEndpoints(c *Call, list []hns.Endpoint) (own, shared int) {
-	c.Count = len(list)
-	c.Endpoints = make([]EndpointValue, len(list))
-	for i, e := range list {
-		v, more := s.endpoint(e)
-		c.Endpoints[i] = v
-		c.Cut = c.Cut || v.Policies == nil
-		own, shared = own+endpointBytes, shared+more
-	}
-	return own, shared
+// keepEndpoint fills in what was read.
+func (s *seen) keepEndpoint(c *Call, e hns.Endpoint) (own, shared int) {
+	v, shared := s.endpoint(e)
+	c.Count, c.Endpoints, c.Cut = 1, []EndpointValue{v}, v.Policies == nil
+	return endpointBytes, shared
 }
 
 func (s *seen) endpoint(e hns.Endpoint) (EndpointValue, int) {

@@ -9,7 +9,7 @@ import (
 	"weak"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
-	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
 )
 
 // Config is what a Recorder needs.
@@ -154,7 +154,7 @@ type record struct {
 	seg   *segment
 	step  Step    // without Calls while it runs
 	calls []*Call // while it runs
-	meter hns.Meter
+	meter dllcalls.Meter
 	bytes int
 	// shared is how much of bytes later steps share. It stays when the step goes.
 	shared int
@@ -165,7 +165,7 @@ type stepKey struct{}
 
 // context returns one whose calls are made for the step.
 func (rec *record) context(ctx context.Context) context.Context {
-	return hns.Metered(context.WithValue(ctx, stepKey{}, rec), &rec.meter)
+	return dllcalls.Metered(context.WithValue(ctx, stepKey{}, rec), &rec.meter)
 }
 
 // begin keeps a new step.

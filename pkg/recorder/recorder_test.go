@@ -216,10 +216,10 @@ func TestRecordingSharesNothingWithCalls(t *testing.T) {
 		_ = client.ReplacePolicies(ctx, "e", policies)
 		n, _ := client.Network(ctx)
 		e, _ := client.GetEndpoint(ctx, "e")
-		list, _ := client.ListEndpoints(ctx)
 		sets[0].Values[0], acls[0].ID, n.Sets[0].Values[0] = "no", "no", "no"
 		e.Addrs[0] = netip.Addr{}
-		for _, p := range [][]hns.EndpointPolicy{policies, e.Policies, list[0].Policies} {
+		again, _ := client.GetEndpoint(ctx, "e")
+		for _, p := range [][]hns.EndpointPolicy{policies, e.Policies, again.Policies} {
 			copy(p[0].Settings, "garbage")
 		}
 		return nil
@@ -238,11 +238,6 @@ type owner struct{}
 
 func (*owner) Network(context.Context) (hns.Network, error) {
 	return hns.Network{Sets: []hns.SetPolicy{{ID: "s", Values: []string{"10.0.0.1"}}}}, nil
-}
-
-func (o *owner) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
-	e, err := o.GetEndpoint(ctx, "e")
-	return []hns.Endpoint{e}, err
 }
 
 func (*owner) EndpointIDs(context.Context) ([]string, error) { return []string{"e"}, nil }
@@ -408,12 +403,16 @@ func TestLongListsAreCut(t *testing.T) {
 	require.True(t, other.Cut)
 	require.NotEqual(t, sent.Digest, other.Digest)
 
-	var read Call
 	s := newSeen()
-	s.keepEndpoints(&read, []hns.Endpoint{{ID: "e", Policies: policies}, {ID: "f", Policies: []hns.EndpointPolicy{{Type: "T", Settings: []byte("no JSON")}}}})
-	require.True(t, read.Cut)
-	require.Nil(t, read.Endpoints[0].Policies)
-	require.Equal(t, maxKept+1, read.Endpoints[0].Count)
-	require.Nil(t, read.Endpoints[1].Policies, "it could not be written")
-	require.NotEmpty(t, read.Endpoints[1].Version)
+	for count, policies := range map[int][]hns.EndpointPolicy{
+		maxKept + 1: policies,
+		1:           {{Type: "T", Settings: []byte("no JSON")}}, // it could not be written
+	} {
+		var read Call
+		s.keepEndpoint(&read, hns.Endpoint{ID: "e", Policies: policies})
+		require.Equal(t, []any{1, true, 1}, []any{read.Count, read.Cut, len(read.Endpoints)})
+		require.Nil(t, read.Endpoints[0].Policies)
+		require.Equal(t, count, read.Endpoints[0].Count)
+		require.NotEmpty(t, read.Endpoints[0].Version)
+	}
 }

@@ -156,9 +156,10 @@ type Call struct {
 	ACLs     []hns.ACL            `json:"acls,omitempty"`
 	Policies []hns.EndpointPolicy `json:"policies,omitempty"`
 	// What was read.
-	Network   *NetworkValue   `json:"network,omitempty"`
-	IDs       []string        `json:"ids,omitempty"`     // of endpoints, GUIDs
-	SameIDs   bool            `json:"sameIds,omitempty"` // in the text of a recording only: IDs are as they were last read
+	Network *NetworkValue `json:"network,omitempty"`
+	IDs     []string      `json:"ids,omitempty"`     // of endpoints, GUIDs
+	SameIDs bool          `json:"sameIds,omitempty"` // in the text of a recording only: IDs are as they were last read
+	// Endpoints is one endpoint, or all there were where an older build read all at once.
 	Endpoints []EndpointValue `json:"endpoints,omitempty"`
 	// Cut: not all of it was kept; what is left out has a Count and a Digest, here
 	// for ACLs and policies that were sent, and for IDs.

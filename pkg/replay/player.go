@@ -332,15 +332,6 @@ func (c client) Network(ctx context.Context) (hns.Network, error) {
 	return out.network, out.err
 }
 
-// ListEndpoints implements hns.Client.
-func (c client) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
-	out := c.p.ask(ctx, asked{op: hns.OpEndpointList})
-	for i := range out.endpoints {
-		out.endpoints[i] = cloned(out.endpoints[i])
-	}
-	return out.endpoints, out.err
-}
-
 // EndpointIDs implements hns.Client.
 func (c client) EndpointIDs(ctx context.Context) ([]string, error) {
 	out := c.p.ask(ctx, asked{op: hns.OpEndpointIDs})
@@ -356,7 +347,7 @@ func (c client) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error
 	if out.err != nil {
 		return hns.Endpoint{}, out.err
 	}
-	return cloned(out.endpoints[0]), nil
+	return cloned(out.endpoint), nil
 }
 
 // cloned shares nothing that the dataplane may change.

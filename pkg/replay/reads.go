@@ -59,15 +59,13 @@ func (p *player) read(l *lane, r *recorder.Call) answer {
 	case hns.OpEndpointIDs:
 		return answer{ids: p.enumerated(l, r)}
 	}
-	out := answer{endpoints: []hns.Endpoint{}}
+	var out answer
+	seen := map[string]bool{}
 	for _, v := range r.Endpoints {
-		out.endpoints = append(out.endpoints, p.sawEndpoint(l, r, v))
+		out.endpoint = p.sawEndpoint(l, r, v)
+		seen[v.ID] = true
 	}
-	if r.Op == hns.OpEndpointList {
-		seen := map[string]bool{}
-		for _, e := range out.endpoints {
-			seen[e.ID] = true
-		}
+	if r.Op == hns.OpEndpointList { // of an older build: these are all
 		p.lacks(l, seen)
 	}
 	return out

@@ -176,7 +176,7 @@ func (s *stage) calls(op string, edit func(*recorder.Step, int)) {
 // after it is done.
 func (s *stage) overlap(when hnssim.When) {
 	s.sim.OnCall(func(c hnssim.Call, at hnssim.When) {
-		if at == when && (c.Op == hns.OpNetworkGet || c.Op == hns.OpEndpointList || c.Op == hns.OpEndpointIDs) {
+		if at == when && (c.Op == hns.OpNetworkGet || c.Op == hns.OpEndpointIDs) {
 			s.wait(10 * time.Second)
 		}
 	})

@@ -79,10 +79,10 @@ type asked struct {
 
 // answer is what a call returns.
 type answer struct {
-	network   hns.Network
-	ids       []string       // of Endpoint/Enumerate
-	endpoints []hns.Endpoint // one for Endpoint/Get
-	err       error
+	network  hns.Network
+	ids      []string     // of Endpoint/Enumerate
+	endpoint hns.Endpoint // of Endpoint/Get
+	err      error
 }
 
 // verbs are the verbs of set requests by operation.
@@ -100,14 +100,10 @@ func (a asked) on(ctx context.Context, c hns.Client) (out answer) {
 	switch a.op {
 	case hns.OpNetworkGet:
 		out.network, out.err = c.Network(ctx)
-	case hns.OpEndpointList:
-		out.endpoints, out.err = c.ListEndpoints(ctx)
 	case hns.OpEndpointIDs:
 		out.ids, out.err = c.EndpointIDs(ctx)
 	case hns.OpEndpointGet:
-		var e hns.Endpoint
-		e, out.err = c.GetEndpoint(ctx, a.endpoint)
-		out.endpoints = []hns.Endpoint{e}
+		out.endpoint, out.err = c.GetEndpoint(ctx, a.endpoint)
 	case hns.OpACLAdd:
 		out.err = c.AddACLs(ctx, a.endpoint, a.acls)
 	case hns.OpACLUpdate:
@@ -126,12 +122,6 @@ func (w *world) read(a asked) (out answer) {
 		for _, id := range sorted(w.sets) {
 			out.network.Sets = append(out.network.Sets, w.sets[id])
 		}
-	case hns.OpEndpointList:
-		for _, id := range sorted(w.endpoints) {
-			if !w.absent[id] {
-				out.endpoints = append(out.endpoints, w.endpoints[id])
-			}
-		}
 	case hns.OpEndpointIDs:
 		out.ids = w.ids()
 	default:
@@ -142,7 +132,7 @@ func (w *world) read(a asked) (out answer) {
 		case !ok:
 			out.err = &hns.OpError{Op: a.op, Kind: hns.KindEndpoint, ID: a.endpoint, Err: hns.ErrNotFound}
 		}
-		out.endpoints = []hns.Endpoint{e}
+		out.endpoint = e
 	}
 	return out
 }

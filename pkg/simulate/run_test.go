@@ -103,7 +103,7 @@ func TestEmptyLists(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "ns.yaml"), []byte("{apiVersion: v1, kind: Namespace, metadata: {name: x}}"), 0o600))
 	code, stdout, _ := once(t, Options{Manifests: []string{dir}, Output: "json"})
 	require.Equal(t, ExitOK, code)
-	require.JSONEq(t, `{"sets":[],"endpoints":[],"verdicts":[],"calls":{"Network/Get":1,"Endpoint/List":1},"warnings":[]}`, stdout)
+	require.JSONEq(t, `{"sets":[],"endpoints":[],"verdicts":[],"calls":{"Network/Get":1,"Endpoint/Enumerate":1},"warnings":[]}`, stdout)
 }
 
 func TestExitCodes(t *testing.T) {
@@ -267,5 +267,5 @@ func TestManyPodsAreQuick(t *testing.T) {
 	require.Equal(t, ExitOK, code)
 	require.Len(t, d.Endpoints, 2000)
 	require.Equal(t, 2000, d.Calls["ACL/Add"])
-	require.Equal(t, 1, d.Calls["Endpoint/List"])
+	require.Equal(t, 1, d.Calls["Endpoint/Enumerate"])
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 )
 
@@ -96,8 +97,8 @@ func (m *meter) spent() time.Duration {
 func (m *meter) call(ctx context.Context, op string, do func(context.Context) (sent, read any)) {
 	began, beganCPU := time.Now(), cpuTime()
 	used := usageOf(func() {
-		var dll hns.Meter
-		sent, read := do(hns.Metered(ctx, &dll))
+		var dll dllcalls.Meter
+		sent, read := do(dllcalls.Metered(ctx, &dll))
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.calls[op]++
@@ -221,17 +222,6 @@ func (m *meter) Network(ctx context.Context) (n hns.Network, err error) {
 	return n, err
 }
 
-// ListEndpoints implements hns.Client. The real adapter reads each endpoint for it,
-// which the simulator does not count.
-func (m *meter) ListEndpoints(ctx context.Context) (eps []hns.Endpoint, err error) {
-	m.call(ctx, hns.OpEndpointList, func(ctx context.Context) (sent, read any) {
-		eps, err = m.sim.ListEndpoints(ctx)
-		hns.CountCalls(ctx, 3*len(eps)-1)
-		return nil, endpointDocuments(eps...)
-	})
-	return eps, err
-}
-
 // EndpointIDs implements hns.Client.
 func (m *meter) EndpointIDs(ctx context.Context) (ids []string, err error) {
 	m.call(ctx, hns.OpEndpointIDs, func(ctx context.Context) (sent, read any) {
@@ -244,8 +234,8 @@ func (m *meter) EndpointIDs(ctx context.Context) (ids []string, err error) {
 
 // Hold implements hns.Client.
 func (m *meter) Hold(ctx context.Context, endpoint string) func() {
-	var dll hns.Meter
-	release := m.sim.Hold(hns.Metered(ctx, &dll), endpoint)
+	var dll dllcalls.Meter
+	release := m.sim.Hold(dllcalls.Metered(ctx, &dll), endpoint)
 	return func() {
 		release()
 		m.mu.Lock()

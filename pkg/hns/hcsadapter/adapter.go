@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
@@ -93,62 +92,9 @@ func (a *Adapter) Network(ctx context.Context) (hns.Network, error) {
 	return hns.Network{}, &hns.OpError{Op: hns.OpNetworkGet, Kind: hns.KindNetwork, ID: a.network, Code: codeOf(err), Err: class}
 }
 
-// ListEndpoints implements hns.Client. An endpoint that leaves state 3 for
-// state 2 within the call may be missing, as one that is being detached or
-// deleted is: whether it is gone tells a read by its ID.
-func (a *Adapter) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
-	out, err := a.list(ctx)
-	if err != nil {
-		return nil, &hns.OpError{Op: hns.OpEndpointList, Kind: hns.KindNetwork, ID: a.network, Code: codeOf(err), Err: unknown(err)}
-	}
-	return out, nil
-}
-
-func (a *Adapter) list(ctx context.Context) ([]hns.Endpoint, error) {
-	id, cached, err := a.networkID(ctx)
-	if err != nil {
-		return nil, unread(err)
-	}
-	ids, err := a.attached(ctx, hns.OpEndpointList)
-	if err != nil {
-		return nil, err
-	}
-	var all []endpoint
-	for _, id := range ids {
-		switch e, err := a.findEndpoint(ctx, hns.OpEndpointList, id); {
-		case errors.Is(err, errNoEndpoint): // it went meanwhile
-		case err != nil:
-			return nil, err
-		default:
-			all = append(all, e)
-		}
-	}
-	out := local(all, id)
-	if len(out) > 0 || !cached {
-		return out, nil
-	}
-	// Nothing is on the network that we know: there may be another one by now.
-	n, err := a.findNetwork(ctx)
-	if err != nil {
-		return nil, unread(err)
-	}
-	return local(all, n.ID), nil
-}
-
-// local returns the endpoints of a network that are not remote.
-func local(all []endpoint, network string) []hns.Endpoint {
-	var out []hns.Endpoint
-	for _, e := range all {
-		if !e.remote() && strings.EqualFold(e.HostComputeNetwork, network) {
-			out = append(out, e.decode())
-		}
-	}
-	return out
-}
-
 // GetEndpoint implements hns.Client.
 func (a *Adapter) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
-	e, err := a.findEndpoint(ctx, hns.OpEndpointGet, id)
+	e, err := a.findEndpoint(ctx, id)
 	if err == nil {
 		err = a.checkLocal(ctx, e)
 	}

@@ -35,8 +35,8 @@ func TestAdapterHang(t *testing.T) {
 			require.EqualError(t, err, "hns SetPolicy/Add: set azure-npm-1: "+late)
 			require.EqualError(t, a.Healthy(), late)
 
-			_, err = a.ListEndpoints(t.Context())
-			wantError(t, err, hns.ErrUnavailable, "Endpoint/List", hns.KindNetwork, "azure", 0)
+			_, err = a.EndpointIDs(t.Context())
+			wantError(t, err, hns.ErrUnavailable, "Endpoint/Enumerate", hns.KindNetwork, "azure", 0)
 			err = a.ModifySets(t.Context(), hns.Update, []hns.SetPolicy{leaf})
 			require.ErrorIs(t, err, hns.ErrUnavailable)
 			require.Equal(t, deadline, time.Since(start), "at once")

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 )
 
@@ -29,10 +29,6 @@ func operations(network string) map[string]struct {
 			_, err := a.Network(ctx)
 			return err
 		}, readsNetwork(network)},
-		"ListEndpoints": {func(ctx context.Context, a *Adapter) error {
-			_, err := a.ListEndpoints(ctx)
-			return err
-		}, slices.Concat([]string{listState2, listState3}, reads(kindEndpoint, "ep", "other", "too"))},
 		"GetEndpoint": {func(ctx context.Context, a *Adapter) error {
 			_, err := a.GetEndpoint(ctx, "ep")
 			return err
@@ -91,8 +87,8 @@ func TestCallsOfAnOperation(t *testing.T) {
 			a, f, _ := onThree(t)
 			for range 2 {
 				f.calls = nil
-				var all, own hns.Meter
-				require.NoError(t, op.do(hns.Metered(hns.Metered(t.Context(), &all), &own), a))
+				var all, own dllcalls.Meter
+				require.NoError(t, op.do(dllcalls.Metered(dllcalls.Metered(t.Context(), &all), &own), a))
 				require.Equal(t, op.calls, f.calls)
 				require.Equal(t, []int{len(op.calls), len(op.calls)}, []int{all.Calls(), own.Calls()}, "counted for the context")
 			}
@@ -156,8 +152,8 @@ func TestAnswersThatAreNoJSON(t *testing.T) {
 		f.library = odd{f.library, text}
 		_, err := a.Network(t.Context())
 		wantError(t, err, hns.ErrUnlisted, "Network/Get", hns.KindNetwork, "azure", 0)
-		_, err = a.ListEndpoints(t.Context())
-		wantError(t, err, hns.ErrUnlisted, "Endpoint/List", hns.KindNetwork, "azure", 0)
+		_, err = a.EndpointIDs(t.Context())
+		wantError(t, err, hns.ErrUnlisted, "Endpoint/Enumerate", hns.KindNetwork, "azure", 0)
 		_, err = a.GetEndpoint(t.Context(), "ep")
 		wantError(t, err, hns.ErrUnlisted, "Endpoint/Get", hns.KindEndpoint, "ep", 0)
 		_, err = a.Version(t.Context())
@@ -172,8 +168,6 @@ func TestAnotherObject(t *testing.T) {
 		f.library = shows{f.library, text}
 		_, err := a.GetEndpoint(t.Context(), "ep")
 		wantError(t, err, hns.ErrUnlisted, "Endpoint/Get", hns.KindEndpoint, "ep", 0)
-		_, err = a.ListEndpoints(t.Context())
-		wantError(t, err, hns.ErrUnlisted, "Endpoint/List", hns.KindNetwork, "azure", 0)
 		_, err = a.Network(t.Context())
 		wantError(t, err, hns.ErrUnlisted, "Network/Get", hns.KindNetwork, "azure", 0)
 	}

@@ -3,7 +3,6 @@ package hcsadapter
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 )
 
 const (
@@ -25,112 +23,6 @@ func listNarrow(state int, network string) string {
 	return fmt.Sprintf(`HcnEnumerateEndpoints {"State":%d,"VirtualNetwork":"%s"}`, state, network)
 }
 
-func ids(eps []hns.Endpoint) []string {
-	var out []string
-	for _, e := range eps {
-		out = append(out, e.ID)
-	}
-	slices.Sort(out)
-	return out
-}
-
-func TestListIsOfOurNetwork(t *testing.T) {
-	a, f, s := onFaulty(t)
-	for _, n := range []hnssim.NewEndpoint{
-		{ID: "hyper-v", State: hnssim.Attached},
-		{ID: "remote", Remote: true},
-		{ID: "other", Network: "nat"},
-		{ID: "created", State: hnssim.Created},
-		{ID: "degraded", State: hnssim.Degraded},
-	} {
-		n.Addrs = []netip.Addr{netip.MustParseAddr("10.0.0.2")}
-		require.NoError(t, s.sim.CreateEndpoint(n))
-	}
-	eps, err := a.ListEndpoints(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, []string{"ep", "hyper-v"}, ids(eps))
-	listing := slices.Concat([]string{listState2, listState3}, reads(kindEndpoint, "hyper-v", "ep", "other", "remote"))
-	require.Equal(t, slices.Concat(readsNetwork(s.id), listing), f.calls)
-
-	s.id = strings.ToLower(s.id) // a GUID is the same in either case
-	f.calls = nil
-	eps, err = a.ListEndpoints(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, []string{"ep", "hyper-v"}, ids(eps))
-	require.Equal(t, listing, f.calls, "found without reading the network again")
-}
-
-// TestListWhileItMoves: an endpoint that comes up between the two enumerations is
-// in both, and read once, after them.
-func TestListWhileItMoves(t *testing.T) {
-	a, f, s := onFaulty(t)
-	require.NoError(t, s.sim.SetState("ep", hnssim.Attached))
-	nat := hns.EndpointPolicy{Type: "OutBoundNAT", Settings: []byte(`{}`)}
-	f.before = func(call string) error {
-		if call != listState3 {
-			return nil
-		}
-		require.NoError(t, s.sim.SetState("ep", hnssim.AttachedSharing))
-		return s.sim.SetPolicies("ep", []hns.EndpointPolicy{nat})
-	}
-	eps, err := a.ListEndpoints(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, []string{"ep"}, ids(eps))
-	require.Equal(t, []hns.EndpointPolicy{nat}, eps[0].Policies)
-	require.Equal(t, slices.Concat(readsNetwork(s.id), []string{listState2, listState3}, reads(kindEndpoint, "ep")), f.calls)
-}
-
-func TestListEmpty(t *testing.T) {
-	a, f, s := onFaulty(t)
-	require.NoError(t, s.sim.DeleteEndpoint("ep"))
-	eps, err := a.ListEndpoints(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, eps)
-	listing := []string{listState2, listState3}
-	require.Equal(t, slices.Concat(readsNetwork(s.id), listing), f.calls, "the network was just read")
-	f.calls = nil
-	eps, err = a.ListEndpoints(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, eps)
-	require.Equal(t, slices.Concat(listing, readsNetwork(s.id)), f.calls, "it may be another one by now")
-}
-
-// TestListWhileOneVanishes: one that is listed and not found when it is read is
-// looked for again, then left out, and costs the others nothing.
-func TestListWhileOneVanishes(t *testing.T) {
-	for _, code := range []uint32{codeEndpointNotFound, codeElementNotFound} {
-		for _, export := range []string{"HcnOpenEndpoint", "HcnQueryEndpointProperties"} {
-			a, f, s := onFaulty(t)
-			require.NoError(t, s.sim.CreateEndpoint(hnssim.NewEndpoint{ID: "at first"}))
-			for _, test := range []struct{ fails, opens, there int }{
-				{1, 2, 2}, // once only
-				{always, attempts, 1},
-				{always, 1, 1}, // and is listed no more
-			} {
-				f.calls = nil
-				left := test.fails
-				f.before = func(call string) error {
-					if left == 0 || call != export+" at first" {
-						return nil
-					}
-					left--
-					if test.opens == 1 {
-						require.NoError(t, s.sim.DeleteEndpoint("at first"))
-					}
-					return coded(code)
-				}
-				eps, err := a.ListEndpoints(t.Context())
-				require.NoError(t, err)
-				require.Len(t, eps, test.there)
-				require.Equal(t, []int{1, test.opens, 1, 1}, []int{
-					countOf(f.calls, "HcnOpenEndpoint ep"), countOf(f.calls, "HcnOpenEndpoint at first"),
-					countOf(f.calls, listState2), countOf(f.calls, listState3),
-				}, f.calls)
-			}
-		}
-	}
-}
-
 func countOf(calls []string, call string) (n int) {
 	for _, c := range calls {
 		if c == call {
@@ -138,29 +30,6 @@ func countOf(calls []string, call string) (n int) {
 		}
 	}
 	return n
-}
-
-func TestListFails(t *testing.T) {
-	for name, test := range map[string]struct {
-		code  uint32
-		class error
-	}{
-		"RPC":                     {codeRPC, hns.ErrUnavailable},
-		"record with S_OK":        {0, hns.ErrUnlisted},
-		"the network is no more":  {codeNetworkNotFound, hns.ErrUnlisted},
-		"a policy, which is odd":  {codePolicyNotFound, hns.ErrUnlisted},
-		"a refusal, which is odd": {codeInvalidArgument, hns.ErrUnlisted},
-	} {
-		for _, export := range []string{listState2, listState3, "HcnOpenEndpoint", "HcnQueryEndpointProperties"} {
-			t.Run(name+" "+export, func(t *testing.T) {
-				a, f, _ := onFaulty(t)
-				f.before = failing(export, test.code, always)
-				_, err := a.ListEndpoints(t.Context())
-				wantError(t, err, test.class, "Endpoint/List", hns.KindNetwork, "azure", test.code)
-				require.Equal(t, 1, countOf(f.calls, listState2), "nothing is tried again")
-			})
-		}
-	}
 }
 
 func TestGetEndpoint(t *testing.T) {
@@ -179,7 +48,7 @@ func TestGetEndpoint(t *testing.T) {
 		"vanished in a read, there in the next": {query, codeElementNotFound, 1, false, nil, 2, 1},
 		"gone":                                  {open, codeEndpointNotFound, always, true, hns.ErrNotFound, 1, 1},
 		"gone by the other code":                {open, codeElementNotFound, always, true, hns.ErrNotFound, 1, 1},
-		"gone, and the listing says so too":     {"Hcn", codeElementNotFound, always, true, hns.ErrNotFound, attempts, attempts},
+		"gone, and the enumeration says so too": {"Hcn", codeElementNotFound, always, true, hns.ErrNotFound, attempts, attempts},
 		"all fails for a moment":                {"Hcn", codeElementNotFound, 2, false, nil, 2, 1},
 		"gone by every read, yet listed":        {open, codeEndpointNotFound, always, false, hns.ErrNotFound, attempts, attempts},
 		"RPC":                                   {open, codeRPC, always, false, hns.ErrUnavailable, 1, 0},
@@ -210,7 +79,7 @@ func TestGetEndpoint(t *testing.T) {
 }
 
 // TestGoneUnlisted: whether an endpoint that is not found is gone is not known
-// when the listing that decides it fails.
+// when the enumeration that decides it fails.
 func TestGoneUnlisted(t *testing.T) {
 	a, f, s := onFaulty(t)
 	require.NoError(t, s.sim.DeleteEndpoint("ep"))

@@ -47,14 +47,14 @@ func (a *Adapter) enumerate(ctx context.Context) ([]string, error) {
 func (a *Adapter) enumerateOf(ctx context.Context, network string) ([]string, error) {
 	switch a.verdict() {
 	case proven:
-		ids, err := a.inStates(ctx, hns.OpEndpointIDs, func(state int) string { return networkFilter(state, network) })
+		ids, err := a.inStates(ctx, func(state int) string { return networkFilter(state, network) })
 		if err == nil || !answered(err) {
 			return merged(ids), err
 		}
 	case unproven:
 		return a.tryNarrow(ctx, network)
 	}
-	return a.attached(ctx, hns.OpEndpointIDs)
+	return a.attached(ctx)
 }
 
 // tryNarrow asks both filters and believes the one without the network. What the
@@ -93,16 +93,16 @@ func (a *Adapter) verdict() verdict {
 
 // attached returns the GUIDs of the endpoints that pods may have, of every
 // network.
-func (a *Adapter) attached(ctx context.Context, op string) ([]string, error) {
-	ids, err := a.inStates(ctx, op, func(state int) string { return filter("State", state) })
+func (a *Adapter) attached(ctx context.Context) ([]string, error) {
+	ids, err := a.inStates(ctx, func(state int) string { return filter("State", state) })
 	return merged(ids), err
 }
 
 // inStates enumerates the endpoints that match a filter, by state.
-func (a *Adapter) inStates(ctx context.Context, op string, filter func(state int) string) ([][]string, error) {
+func (a *Adapter) inStates(ctx context.Context, filter func(state int) string) ([][]string, error) {
 	var out [][]string
 	for _, state := range podStates {
-		ids, err := a.endpointIDs(ctx, op, filter(state))
+		ids, err := a.endpointIDs(ctx, hns.OpEndpointIDs, filter(state))
 		if err != nil {
 			return nil, err
 		}

@@ -121,12 +121,16 @@ func TestGetWithoutNetwork(t *testing.T) {
 // TestEndpointIDsFails: an answer that is an error is one of the filter with the
 // network only if the other one works, and a call that broke off is none.
 func TestEndpointIDsFails(t *testing.T) {
-	for code, class := range map[uint32]error{codeRPC: hns.ErrUnavailable, codeFail: hns.ErrUnlisted, codeInvalidArgument: hns.ErrUnlisted, 0: hns.ErrUnlisted} {
+	for code, class := range map[uint32]error{
+		codeRPC: hns.ErrUnavailable, codeFail: hns.ErrUnlisted, codeInvalidArgument: hns.ErrUnlisted, 0: hns.ErrUnlisted,
+		codeNetworkNotFound: hns.ErrUnlisted, codePolicyNotFound: hns.ErrUnlisted, // which are odd
+	} {
 		for _, state := range []string{listState2, listState3} {
 			a, f, _ := onOthers(t)
 			f.before = failing(state, code, always)
 			_, err := a.EndpointIDs(t.Context())
 			wantError(t, err, class, "Endpoint/Enumerate", hns.KindNetwork, "azure", code)
+			require.Equal(t, 1, countOf(f.calls, state), "nothing is tried again")
 		}
 	}
 	a, f, s := onOthers(t)
@@ -236,6 +240,32 @@ func TestEndpointIDsOfANewNetwork(t *testing.T) {
 	f.before = failing("HcnEnumerateNetworks", codeFail, 1)
 	_, err = a.EndpointIDs(t.Context())
 	wantError(t, err, hns.ErrUnavailable, "Endpoint/Enumerate", hns.KindNetwork, "azure", codeFail)
+}
+
+// TestEndpointIDsEmpty: that nothing is there may be for another network, unless
+// ours was just read.
+func TestEndpointIDsEmpty(t *testing.T) {
+	a, f, s := onFaulty(t)
+	require.NoError(t, s.sim.DeleteEndpoint("ep"))
+	ids, calls := enumerates(t, a, f)
+	require.Empty(t, ids)
+	require.Equal(t, slices.Concat(readsNetwork(s.id), callsUnproven(s.id)), calls)
+	ids, calls = enumerates(t, a, f)
+	require.Empty(t, ids)
+	require.Equal(t, slices.Concat(callsUnproven(s.id), readsNetwork(s.id)), calls)
+}
+
+// TestNetworkInEitherCase: a GUID is the same in either case, so ours is not read
+// again.
+func TestNetworkInEitherCase(t *testing.T) {
+	a, f, s := onOthers(t)
+	s.id = strings.ToLower(s.id)
+	f.calls = nil
+	for _, id := range []string{"ep", "hyper-v"} {
+		_, err := a.GetEndpoint(t.Context(), id)
+		require.NoError(t, err)
+	}
+	require.Equal(t, reads(kindEndpoint, "ep", "hyper-v"), f.calls)
 }
 
 // TestEndpointIDsWhileItMoves: an endpoint that comes up meanwhile is in both

@@ -105,7 +105,8 @@ func (a *Adapter) isForeign(network string) bool {
 	return a.foreign[strings.ToLower(network)]
 }
 
-// endpointIDs returns the GUIDs of the endpoints that match a filter.
+// endpointIDs returns the GUIDs of the endpoints that match a filter, for an
+// operation.
 func (a *Adapter) endpointIDs(ctx context.Context, op, filter string) ([]string, error) {
 	ids, err := call(ctx, a.worker, op, func() ([]string, error) {
 		return a.service.counting(ctx).ids(kindEndpoint, filter)
@@ -118,18 +119,18 @@ func (a *Adapter) endpointIDs(ctx context.Context, op, filter string) ([]string,
 // does not find it and does not list it. The code of one call is not enough, as
 // one of them speaks of anything. What is listed is looked for again, and is none
 // either when no attempt finds it: nothing could be read or written of it.
-func (a *Adapter) findEndpoint(ctx context.Context, op, id string) (endpoint, error) {
+func (a *Adapter) findEndpoint(ctx context.Context, id string) (endpoint, error) {
 	hold := a.holdOf(id)
 	var last error
 	for range attempts {
-		e, err := call(ctx, a.worker, op, func() (endpoint, error) {
+		e, err := call(ctx, a.worker, hns.OpEndpointGet, func() (endpoint, error) {
 			return a.service.counting(ctx).endpoint(id, hold)
 		})
 		if !vanished(err) {
 			return e, err
 		}
 		last = err
-		listed, err := a.endpointIDs(ctx, op, filter("ID", id))
+		listed, err := a.endpointIDs(ctx, hns.OpEndpointGet, filter("ID", id))
 		switch {
 		case vanished(err): // it may be of anything, and is no list
 		case err != nil:

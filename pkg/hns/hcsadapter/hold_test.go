@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
 )
 
 const (
@@ -26,11 +27,11 @@ var webRule = hns.ACL{ID: "azure-acl-x.web", Action: hns.Allow, Direction: hns.I
 // asked.
 func TestHold(t *testing.T) {
 	a, f, s := onThree(t)
-	var holding, reading hns.Meter
-	release := a.Hold(hns.Metered(t.Context(), &holding), "ep")
+	var holding, reading dllcalls.Meter
+	release := a.Hold(dllcalls.Metered(t.Context(), &holding), "ep")
 	require.Empty(t, f.calls)
 	for range 2 {
-		_, err := a.GetEndpoint(hns.Metered(t.Context(), &reading), "ep")
+		_, err := a.GetEndpoint(dllcalls.Metered(t.Context(), &reading), "ep")
 		require.NoError(t, err)
 	}
 	_, err := a.GetEndpoint(t.Context(), "too")

@@ -149,7 +149,7 @@ func (a *Adapter) modifyEndpoint(ctx context.Context, w aclWrite, list []hns.End
 // says that it is gone, a set when one that a rule names is not there. With
 // neither the code says nothing, and the outcome is unknown.
 func (a *Adapter) whatIsMissing(ctx context.Context, w aclWrite, err error) error {
-	_, read := a.findEndpoint(ctx, hns.OpEndpointGet, w.endpoint)
+	_, read := a.findEndpoint(ctx, w.endpoint)
 	switch {
 	case errors.Is(read, errNoEndpoint):
 		return w.fail(hns.KindEndpoint, as(hns.ErrNotFound, err))

@@ -44,9 +44,9 @@ func readPolicy(p hns.EndpointPolicy, find lookup) (policy, *refused) {
 	if !isACL {
 		return policy{read: p}, nil
 	}
-	a, err := p.ACL()
-	if err != nil {
-		return policy{}, badSettings.of(err.Error())
+	var a hns.ACL // strict: what hns decodes besides is what HNS may show, not what it takes
+	if err := json.Unmarshal(p.Settings, &a); err != nil {
+		return policy{}, badSettings.of("decode ACL: " + err.Error())
 	}
 	r, refusal := readACL(a, find)
 	if refusal != nil {

@@ -8,12 +8,13 @@ import (
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
 )
 
 // Call is one request of the client.
 type Call struct {
 	Seq      int    // from 1, also across ResetCalls
-	Op       string // "SetPolicy/Add", "ACL/Update", "Endpoint/List" and so on
+	Op       string // "SetPolicy/Add", "ACL/Update", "Endpoint/Get" and so on
 	Target   string // the endpoint's ID, or the network's name
 	Sets     []hns.SetPolicy
 	ACLs     []hns.ACL            // ACL/Add: all; ACL/Update: ours, canonical
@@ -109,7 +110,7 @@ func (s *Sim) call(ctx context.Context, c *Call, do func(half bool) error) error
 	c.DLLCalls = s.price(c)
 	s.log.add(c)
 	s.mu.Unlock()
-	hns.CountCalls(ctx, c.DLLCalls)
+	dllcalls.Count(ctx, c.DLLCalls)
 	s.runHook(c, Before)
 	err := s.perform(ctx, c, do)
 	s.mu.Lock()

@@ -210,24 +210,6 @@ func (e *endpoint) view() EndpointView {
 	}
 }
 
-// ListEndpoints implements hns.Client.
-func (s *Sim) ListEndpoints(ctx context.Context) ([]hns.Endpoint, error) {
-	var out []hns.Endpoint
-	err := s.call(ctx, &Call{Op: hns.OpEndpointList, Target: s.network}, func(bool) error {
-		for _, id := range slices.Sorted(maps.Keys(s.endpoints)) {
-			e := s.endpoints[id]
-			if e.state.attached() && !e.remote && e.network == s.network {
-				out = append(out, s.shown(e))
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
 // EndpointIDs implements hns.Client.
 func (s *Sim) EndpointIDs(ctx context.Context) ([]string, error) {
 	var out []string

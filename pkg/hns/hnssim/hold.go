@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
 )
 
 // Hold implements hns.Client.
@@ -20,7 +21,7 @@ func (s *Sim) Hold(ctx context.Context, endpoint string) func() {
 		defer s.mu.Unlock()
 		if s.held[endpoint] {
 			s.log.dll++
-			hns.CountCalls(ctx, 1) // close
+			dllcalls.Count(ctx, 1) // close
 		}
 		delete(s.held, endpoint)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
 )
 
 // TestDLLCalls: what a call of the client costs at the DLLs, by the log, by the
@@ -51,8 +52,8 @@ func TestDLLCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTown(t)
-			var outer, inner hns.Meter
-			ctx := hns.Metered(hns.Metered(t.Context(), &outer), &inner)
+			var outer, inner dllcalls.Meter
+			ctx := dllcalls.Metered(dllcalls.Metered(t.Context(), &outer), &inner)
 			test.do(ctx, t, s)
 			require.Equal(t, []int{test.want, test.want, test.want}, []int{s.DLLCalls(), inner.Calls(), outer.Calls()})
 			s.ResetCalls()

@@ -227,8 +227,10 @@ func TestAnswer_RemovalFails(t *testing.T) {
 			h.waitVerdicts(w.kube, ownAddr)
 			defer h.refuse(tc.code, `"Remove"`, tc.which)()
 			w.deletePolicy("shop", "gone")
-			patience := time.After(5 * time.Second) // for one that tries again and again
+			patience, step := time.After(5*time.Second), 0 // for one that tries again and again
 			eventually(t, settle, func() string {
+				step++ // what nobody needs goes with the next event
+				w.relabelPod("far", map[string]string{"app": "far", "step": fmt.Sprint(step)})
 				if failed := h.Failed()["HcnModifyNetwork"]; failed == 0 || failed < 3 && !over(patience) {
 					return fmt.Sprintf("%d removals failed", failed)
 				}

@@ -1,4 +1,6 @@
-package hns
+// Package dllcalls counts calls of the DLLs of HNS for whoever asks by a context.
+// Package hns does not: a counter that calls share is no value.
+package dllcalls
 
 import (
 	"context"
@@ -26,9 +28,9 @@ func Metered(ctx context.Context, m *Meter) context.Context {
 	return context.WithValue(ctx, meterKey{}, &meters{m, outer})
 }
 
-// CountCalls adds n calls of the DLLs to the meters of a context. Only what makes
-// such calls, or stands in for it, counts them.
-func CountCalls(ctx context.Context, n int) {
+// Count adds n calls of the DLLs to the meters of a context. Only what makes such
+// calls, or stands in for it, counts them.
+func Count(ctx context.Context, n int) {
 	m, _ := ctx.Value(meterKey{}).(*meters)
 	for ; m != nil; m = m.outer {
 		m.calls.Add(int64(n))

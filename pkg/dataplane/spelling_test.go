@@ -1,0 +1,82 @@
+package dataplane_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+// speller is an HNS that shows the addresses in sets in its own way.
+type speller struct {
+	*hnssim.Sim
+	show func(string) string
+}
+
+func (s speller) Network(ctx context.Context) (hns.Network, error) {
+	n, err := s.Sim.Network(ctx)
+	for _, p := range n.Sets {
+		for i, v := range p.Values {
+			if p.Type == hns.IPSet {
+				p.Values[i] = s.show(v)
+			}
+		}
+	}
+	return n, err
+}
+
+// TestSetsInHNSsOwnSpelling: nothing is written because HNS shows what was sent in
+// its own way, nobody is blamed, and a new process writes each set once at most.
+func TestSetsInHNSsOwnSpelling(t *testing.T) {
+	for _, tc := range []struct {
+		show     func(string) string
+		spelling []dataplane.Spelling
+	}{
+		{func(v string) string { return v + "/32" }, nil},
+		{func(v string) string { return strings.ReplaceAll(v, "10.0.", "010.000.") }, []dataplane.Spelling{
+			{Kind: "set", Object: "ns-x", Sent: "10.0.0.1,10.0.1.1", Shown: "010.000.0.1,010.000.1.1"},
+			{Kind: "set", Object: "podlabel-app:api", Sent: "10.0.1.1", Shown: "010.000.1.1"},
+		}},
+	} {
+		w := newWorld(t, bPolicies)
+		now := w.now
+		cfg := dataplane.Config{Client: speller{w.sim, tc.show}, Node: "n1", Now: func() time.Time { return now }}
+		w.dp = dataplane.New(cfg)
+		w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "pod x/a 10.0.1.1 app=api remote", "policy good", "apply")
+		look := func() (writes int) {
+			for range 24 {
+				now = now.Add(5 * time.Minute)
+				w.do("observe", "apply")
+				writes += w.writes()
+				require.Empty(t, w.report.Warnings)
+			}
+			require.True(t, w.report.Converged())
+			return writes
+		}
+		require.Zero(t, look())
+		require.ElementsMatch(t, tc.spelling, w.dp.Spellings())
+		require.Zero(t, w.dp.Stats().DriftFound["set"])
+
+		dump := w.dp.Dump()
+		n, err := cfg.Client.Network(t.Context())
+		require.NoError(t, err)
+		view, err := dump.View()
+		require.NoError(t, err)
+		require.Len(t, n.Sets, len(view.Sets))
+		w.dp, err = dataplane.Restore(cfg, dump, view)
+		require.NoError(t, err)
+		require.Zero(t, look(), "a dataplane that goes on from a dump knows it")
+
+		w.dp = dataplane.New(cfg)
+		w.do("namespace x", "pod x/w 10.0.0.1", "pod x/a 10.0.1.1 app=api remote", "policy good", "apply")
+		require.LessOrEqual(t, w.report.Calls["SetPolicy/Update"], 1)
+		require.Zero(t, look())
+		require.Len(t, w.dp.Spellings(), len(tc.spelling))
+	}
+}
