@@ -354,7 +354,7 @@ func (d *Dataplane) probeAfterLocked(now time.Time) time.Duration {
 	}
 	d.setsAgainLocked(&next)
 	for _, n := range d.newcomers {
-		next.at(n.retry.at)
+		next.at(n.at)
 	}
 	for _, ep := range d.endpoints {
 		if ep.owner == "" {

@@ -1,6 +1,7 @@
 package dataplane_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ func TestRemovalFailsForGood(t *testing.T) {
 				w.do("namespace x", "namespace y team=a", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "pod y/a 10.0.1.1 app=api remote",
 					"policy p", "apply", "delete policy x/p", "! apply")
 				for range 6 { // those that were in one request go one after the other when HNS does not answer
-					if class == hns.ErrUnavailable {
+					if errors.Is(class, hns.ErrUnavailable) {
 						w.now = w.now.Add(w.report.Next())
 						_ = w.apply()
 					}

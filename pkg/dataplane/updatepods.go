@@ -186,7 +186,7 @@ func (d *Dataplane) readyLocked(ep *endpoint, steps []step) bool {
 	added, removed := diffACLs(ep.applied, all)
 	closes := d.closesLocked(steps, removed)
 	return !slices.ContainsFunc(d.namesOfLocked(added), func(n ipsets.Name) bool {
-		return !d.cache.Ready(n) && !(closes && d.cache.Closed(n))
+		return !d.cache.Ready(n) && (!closes || !d.cache.Closed(n))
 	})
 }
 
