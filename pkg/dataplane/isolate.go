@@ -14,6 +14,13 @@ import (
 // openPause is the longest pause between two tries for an endpoint that is open.
 const openPause = 5 * time.Second
 
+// soonLocked has an endpoint that is open tried again soon. d.mu must be held.
+func (d *Dataplane) soonLocked(ep *endpoint) {
+	if soon := d.cfg.Now().Add(openPause); d.openLocked(ep) && ep.retryAt.After(soon) {
+		ep.retryAt = soon
+	}
+}
+
 // newborn reports whether the endpoint was never right for its pod, or lost what
 // made it so: then the block goes first.
 func (ep *endpoint) newborn() bool { return ep.writtenFor != ep.owner || ep.exposed }
@@ -64,7 +71,25 @@ func (r *run) isolateNewborn(ctx context.Context) {
 		}
 	}
 	d.mu.Unlock()
-	for _, id := range open {
+	r.isolateAll(ctx, open)
+}
+
+// isolateUnread gives those that are open their block of the endpoints that could not
+// be read in this run: until they can nothing else is written to them.
+func (r *run) isolateUnread(ctx context.Context) {
+	d := r.d
+	d.mu.Lock()
+	open := slices.DeleteFunc(slices.Clone(r.unread), func(id string) bool {
+		ep := d.endpoints[id]
+		return ep == nil || !d.openLocked(ep)
+	})
+	d.mu.Unlock()
+	r.isolateAll(ctx, open)
+}
+
+func (r *run) isolateAll(ctx context.Context, ids []string) {
+	d := r.d
+	for _, id := range ids {
 		if ctx.Err() != nil {
 			return
 		}

@@ -196,6 +196,7 @@ func (d *Dataplane) enumeratedLocked(ids []string, sequence uint64) {
 		d.listing.unsettled = ours == 0 && len(d.local) > 0
 	}
 	for id, ep := range d.endpoints {
+		ep.unseen = !seen[id] && ep.moved <= sequence && !d.listing.unsettled
 		switch {
 		case ep.moved > sequence:
 		case seen[id] && ep.absent, !seen[id] && !d.listing.unsettled:
@@ -253,11 +254,13 @@ func (r *run) get(ctx context.Context, id string) {
 		d.strangers[strings.ToLower(id)] = true
 		delete(d.newcomers, id)
 		d.goneLocked(id)
-	case hns.EndpointGone(err):
+	case hns.EndpointGone(err), ep != nil && ep.unseen && hns.Answered(err):
 		delete(d.newcomers, id)
-		d.goneLocked(id)
+		d.goneLocked(id) // one that HNS does not enumerate either is gone, whatever the code
 	case err != nil && ep != nil:
 		ep.fail(err, d.cfg.Now())
+		d.soonLocked(ep)
+		r.unread = append(r.unread, id)
 	case err != nil && n != nil:
 		n.err = err
 		n.failed(r.started, d.cfg.Now())

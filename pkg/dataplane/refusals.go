@@ -229,6 +229,9 @@ func (r *run) probeOne(ctx context.Context, p probing) error {
 	}
 	if err == nil {
 		delete(ep.refused, p.key)
+	} else if again, ok := ep.refused[p.key]; ok { // it came to no answer: later, once more
+		again.wait(d.cfg.Now())
+		ep.refused[p.key] = again
 	}
 	_, err = d.wroteLocked(ep, reached, p.acls, is, err)
 	if d.endpoints[p.endpoint] == ep {

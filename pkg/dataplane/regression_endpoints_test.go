@@ -3,6 +3,7 @@ package dataplane_test
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -164,20 +165,47 @@ func TestHiddenEndpointsAreReadOutsideTheDoor(t *testing.T) {
 	require.Equal(t, 1, w.report.Calls["Endpoint/Get"], "what could not be read outside")
 }
 
-// TestProbeWaitsForSets: HNS refuses a policy's rules, and their sets cannot be
-// written when they are to be tried again. The agent does not spin.
-func TestProbeWaitsForSets(t *testing.T) {
+// TestProbeThatGetsNoAnswer: HNS refuses a policy's rules, and when they are to be
+// tried again their sets cannot be written, or the endpoint cannot be read. The agent
+// does not spin.
+func TestProbeThatGetsNoAnswer(t *testing.T) {
 	text := policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 6666}]}]}`)
-	w := dWorld(t, text)
-	w.sim.RejectACL(func(a hns.ACL) bool { return a.LocalPorts == "6666" })
-	w.do("policy p", "! apply")
-	w.sim.Inject(hnssim.Fault{Op: "SetPolicy/Update", Times: -1})
-	w.do("pod x/api2 10.0.1.9 app=api remote", "! apply")
-	w.now = w.now.Add(time.Minute)
-	for range 20 {
-		report, err := w.dp.ApplyDataplane(t.Context(), dataplane.NewTransaction())
-		require.NoError(t, err)
-		require.Greater(t, report.Next(), 100*time.Millisecond)
-		w.now = w.now.Add(report.Next())
+	for _, op := range []string{"SetPolicy/Update", hns.OpEndpointGet} {
+		t.Run(op, func(t *testing.T) {
+			w := dWorld(t, text)
+			w.sim.RejectACL(func(a hns.ACL) bool { return a.LocalPorts == "6666" })
+			w.do("policy p", "! apply", "pod x/api2 10.0.1.9 app=api remote")
+			w.sim.Inject(hnssim.Fault{Op: op, Times: -1})
+			for range 20 {
+				report, err := w.dp.ApplyDataplane(t.Context(), w.tx)
+				require.NoError(t, err)
+				require.Greater(t, report.Next(), 100*time.Millisecond)
+				w.tx = dataplane.NewTransaction()
+				w.now = w.now.Add(report.Next())
+			}
+		})
+	}
+}
+
+// TestEndpointIsGoneWhateverTheCode: HNS enumerates it no more, and answers a read
+// with a code that says nothing.
+func TestEndpointIsGoneWhateverTheCode(t *testing.T) {
+	w := newWorld(t, bPolicies)
+	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/w 10.0.0.1", "policy good", "apply", "no-endpoint ep-1")
+	w.sim.SetPersonality(hnssim.Personality{Seed: 1, Codes: map[hnssim.Answer]uint32{hnssim.EndpointMissing: 0x803B0031}})
+	w.do("observe", "! apply")
+	require.Len(t, w.dp.Dump().Endpoints, 1)
+}
+
+// TestRefusedSetOfANamedPort: no policy lists it among its sets. The warning names
+// the set and the code.
+func TestRefusedSetOfANamedPort(t *testing.T) {
+	w := dWorld(t, policyText("p", `{podSelector: {}, policyTypes: [Egress], egress: [{ports: [{port: http}]}]}`))
+	w.sim.RejectSet(func(s hns.SetPolicy) bool { return strings.HasPrefix(s.Name, "namedport:") })
+	w.do("pod x/w1 10.0.0.1 app=web port=http:TCP:80", "policy p", "! apply")
+	require.NotEmpty(t, w.report.Warnings)
+	for _, warning := range w.report.Warnings {
+		require.Equal(t, "Set", warning.Kind)
+		require.Contains(t, warning.Message, "0x803b000d")
 	}
 }

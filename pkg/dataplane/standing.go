@@ -57,6 +57,7 @@ func (s standing) warnings() []Warning {
 		}
 	}
 	for n := range s.leftOut {
+		named := len(out)
 		for p := range s.local {
 			for _, ps := range p.selected {
 				if s.needs(ps, n) {
@@ -64,6 +65,10 @@ func (s standing) warnings() []Warning {
 						fmt.Sprintf("HNS refuses set %s%s: what needs it is left out until it changes, or HNS takes it", n, s.refusals.code(n))})
 				}
 			}
+		}
+		if len(out) == named { // those of named ports are in no policy's list
+			out = append(out, Warning{n.String(), "Set", ReasonHNSRejected,
+				fmt.Sprintf("HNS refuses the set%s: what needs it is left out until it changes, or HNS takes it", s.refusals.code(n))})
 		}
 	}
 	for _, ep := range s.endpoints {

@@ -16,6 +16,7 @@ import (
 // sets are not ready waits for them.
 func (r *run) updatePods(ctx context.Context) {
 	d := r.d
+	r.isolateUnread(ctx)
 	d.mu.Lock()
 	var due []string
 	for _, ep := range d.dueLocked(r.started) {
@@ -61,8 +62,8 @@ func (d *Dataplane) failedLocked(ep *endpoint, err error, now time.Time) {
 			ep.retryAt = d.sets.at
 		}
 	}
-	if soon := now.Add(openPause); !errors.Is(err, hns.ErrConflict) && d.openLocked(ep) && ep.retryAt.After(soon) {
-		ep.retryAt = soon
+	if !errors.Is(err, hns.ErrConflict) {
+		d.soonLocked(ep)
 	}
 	ep.queued = d.nextTurnLocked(ep)
 }
