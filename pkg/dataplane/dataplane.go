@@ -351,7 +351,7 @@ func (d *Dataplane) probeAfterLocked(now time.Time) time.Duration {
 	if d.cfg.DryRun {
 		return 0
 	}
-	d.setsAgainLocked(&next)
+	d.setsAgainLocked(&next, now)
 	for _, n := range d.newcomers {
 		next.at(n.at)
 	}
