@@ -103,11 +103,12 @@ func (d *Dataplane) Observe(ctx context.Context, look Look) (*Observation, error
 }
 
 // setsNewsLocked reports whether a read of the sets may say something new: it shows
-// others than the last one that was taken over, or they were written since, or
-// somebody else did something to one, or the cache is in doubt. d.mu must be held.
+// others than the last one that was taken over, or something was written since that
+// one began, or somebody else did something to one, or the cache is in doubt. d.mu
+// must be held.
 func (d *Dataplane) setsNewsLocked(obs *Observation) bool {
 	return d.fresh || d.cache.HasUnknown() || d.cache.Doubted() || len(d.drift.troubles) > 0 ||
-		d.looks.wrote || d.looks.digest != digestSets(obs.sets)
+		len(d.moved) > 0 || d.looks.digest != digestSets(obs.sets)
 }
 
 // digestSets returns a digest of sets in any order.
@@ -185,7 +186,7 @@ func (d *Dataplane) foldSetsLocked(obs *Observation) {
 		return // a later one came in before it
 	}
 	d.folded = obs.sequence
-	d.looks.wrote, d.looks.digest = false, digestSets(obs.sets)
+	d.looks.digest = digestSets(obs.sets)
 	sets := slices.DeleteFunc(slices.Clone(obs.sets), func(s ipsets.Observed) bool { return d.moved[s.ID] > obs.sequence })
 	listed := make(map[string]bool, len(obs.sets))
 	for _, s := range obs.sets {
