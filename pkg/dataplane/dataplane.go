@@ -77,7 +77,7 @@ type Dataplane struct {
 	dirty      map[*endpoint][]policy.Key // to be rendered again, because of policies or, without one, something else
 	check      map[string]bool            // endpoints to be read: their pod is gone
 	unread     string                     // endpoint at which the last transaction left off reading, "" for none
-	moved      map[string]uint64          // set id, or GUID of one that is gone → write sequence of its last move
+	moved      map[string]uint64          // set id, or GUID of one that is gone → write sequence of its last move; a look at the sets clears it
 	folded     uint64                     // write sequence of the last observation
 	leftOut    map[ipsets.Name]bool       // sets that HNS refused
 	sequence   uint64                     // of writes
@@ -228,7 +228,6 @@ type run struct {
 	errs    []error
 	yield   func(turns int) bool // of the transaction
 	turns   int                  // endpoints read one by one, or updated
-	unread  []string             // known endpoints that could not be read
 	yielded int                  // turns after which the rest was left; 0: never
 
 	searched int  // requests for suspects, and probes
@@ -352,7 +351,7 @@ func (d *Dataplane) probeAfterLocked(now time.Time) time.Duration {
 	if d.cfg.DryRun {
 		return 0
 	}
-	d.setsAgainLocked(&next)
+	d.setsAgainLocked(&next, now)
 	for _, n := range d.newcomers {
 		next.at(n.at)
 	}

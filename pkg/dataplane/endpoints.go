@@ -187,12 +187,16 @@ func (d *Dataplane) appliedLocked(ep *endpoint, acls []hns.ACL, version hns.Vers
 }
 
 // unknownLocked records that a write has an unknown outcome: besides what may
-// have been there, any of these lists may be. Only pins hold their sets until
-// the endpoint is read. d.mu must be held.
-func (d *Dataplane) unknownLocked(ep *endpoint, lists ...[]hns.ACL) {
+// have been there, this list may be. Only pins hold its sets until the endpoint is
+// read, which may never be: a list that is tried again is there once. d.mu must be
+// held.
+func (d *Dataplane) unknownLocked(ep *endpoint, list []hns.ACL) {
 	d.sequence++
 	ep.moved = d.sequence
-	ep.attempts = append(ep.mayHave(), lists...)
+	ep.attempts = ep.mayHave()
+	if !slices.ContainsFunc(ep.attempts, func(other []hns.ACL) bool { return slices.Equal(other, list) }) {
+		ep.attempts = append(slices.Clip(ep.attempts), list)
+	}
 	ep.applied, ep.version = nil, ""
 	d.pinLocked(ep)
 	d.holdLocked(ep, ipsets.RefApplied, nil)

@@ -100,6 +100,22 @@ func TestBlockOfAnEndpointThatCannotBeRead(t *testing.T) {
 	require.Len(t, *writes, 4, "three that failed, and no second block")
 }
 
+// TestNoListIsRememberedTwice: no read succeeds, and HNS does not take the block either.
+// What may be there is bounded, however often it is tried.
+func TestNoListIsRememberedTwice(t *testing.T) {
+	w := newbornWorld(t)
+	w.sim.Inject(hnssim.Fault{Op: "Endpoint/Get", Target: "ep", Nth: 3, Times: -1, Code: 0x803B0031})
+	w.sim.Inject(hnssim.Fault{Op: "ACL/Add", Times: -1})
+	lists := map[int]bool{}
+	for began := w.now; w.now.Sub(began) < 10*time.Minute; w.now = w.now.Add(max(w.report.Next(), time.Millisecond)) {
+		_ = w.apply()
+		if w.now.Sub(began) > time.Minute {
+			lists[len(w.dp.Dump().Endpoints[0].Maybe)] = true
+		}
+	}
+	require.Len(t, lists, 1, "it grows: %v", lists)
+}
+
 // TestSharedRuleIsRefused: HNS refuses the rule for the node. The pod is isolated
 // without it, is told of, and gets it as soon as HNS takes it.
 func TestSharedRuleIsRefused(t *testing.T) {

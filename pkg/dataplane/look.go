@@ -37,7 +37,6 @@ type looks struct {
 	enumerated time.Time
 	sets       time.Time
 	digest     [sha256.Size]byte // of the sets that an observation brought in last
-	wrote      bool              // a request for sets was made since
 }
 
 // NextLook returns what is to be observed next, and when: in the past for at once.

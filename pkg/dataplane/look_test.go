@@ -95,3 +95,26 @@ func TestSetValuesWithMasks(t *testing.T) {
 	w.do("pod x/api 10.0.0.8 app=api remote", "apply")
 	require.Equal(t, 1, w.writes(), "what is really another address is")
 }
+
+// TestWriteDuringALook: a set is written while a look reads the sets, which show what
+// was there before, and HNS loses the write. The look comes in after it and says nothing
+// of that set; the next one, which shows the same again, does.
+func TestWriteDuringALook(t *testing.T) {
+	w := newWorld(t, policyText("all", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`))
+	w.do("namespace x", "policy all", "endpoint ep 10.0.0.4", "pod x/web 10.0.0.4", "pod x/api 10.0.0.9 app=api remote", "apply")
+	before := w.sim.Sets()
+	sets := dataplane.Look{Sets: true}
+	meanwhile, err := w.dp.Observe(t.Context(), sets)
+	require.NoError(t, err)
+	w.do("pod x/more 10.0.0.8 app=api remote", "apply")
+	for _, set := range before {
+		require.NoError(t, w.sim.PutSet(set))
+	}
+	w.tx.SetObservation(meanwhile)
+	w.do("apply")
+	obs, err := w.dp.Observe(t.Context(), sets)
+	require.NoError(t, err)
+	require.NotNil(t, obs, "the write is not there")
+	w.tx.SetObservation(obs)
+	w.do("apply", "trace 10.0.0.8 -> 10.0.0.4 TCP/80 ep in allow")
+}
