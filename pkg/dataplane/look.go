@@ -37,6 +37,7 @@ type looks struct {
 	enumerated time.Time
 	sets       time.Time
 	digest     [sha256.Size]byte // of the sets that an observation brought in last
+	lost       time.Time         // an endpoint was found without its block: others may be, too
 }
 
 // NextLook returns what is to be observed next, and when: in the past for at once.
@@ -57,8 +58,11 @@ func (d *Dataplane) NextLook() (Look, time.Time) {
 		}
 	}
 	// Its turn, but what was read just now can wait. When all was, this comes on top
-	// of the period.
+	// of the period. After a loss what was read before it is due: HNS may have lost more.
 	turn := func(seen time.Time) time.Time {
+		if seen.Before(d.looks.lost) {
+			return seen
+		}
 		at := d.looks.last.Add(d.cfg.LookPeriod / time.Duration(n))
 		if earliest := seen.Add(d.cfg.LookPeriod / 10); at.Before(earliest) {
 			return earliest
