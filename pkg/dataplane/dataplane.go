@@ -91,7 +91,7 @@ type Dataplane struct {
 	cut        bool // others' ACLs go back cut: HNS refused them as they are shown
 	sets       retry
 	setWork    setWork
-	refusals   map[uint32]uint64 // by HRESULT
+	refusals   map[uint32]uint64 // by HRESULT; at most maxCodes and OtherCodes
 	fresh      bool              // our sets were not read yet
 	reports    []Report
 	now        time.Time      // when the last transaction began

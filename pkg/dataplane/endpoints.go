@@ -151,8 +151,7 @@ func (d *Dataplane) queueLocked(ep *endpoint) {
 func (d *Dataplane) pinLocked(ep *endpoint) {
 	var pins []ipsets.Name
 	if ep.queued > 0 || !ep.known() {
-		lists := append(ep.mayHave(), d.wishLocked(ep))
-		pins = d.namesOfLocked(lists...)
+		pins = d.namesOfLocked(append(slices.Clip(ep.mayHave()), d.wishLocked(ep))...)
 	}
 	d.holdLocked(ep, ipsets.RefPin, pins)
 	d.cache.See(ep.id, ep.sight())

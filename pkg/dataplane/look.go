@@ -57,24 +57,20 @@ func (d *Dataplane) NextLook() (Look, time.Time) {
 			oldest = ep
 		}
 	}
-	// Its turn, but what was read just now can wait. When all was, this comes on top
-	// of the period. After a loss what was read before it is due: HNS may have lost more.
-	turn := func(seen time.Time) time.Time {
-		if seen.Before(d.looks.lost) {
-			return seen
-		}
-		at := d.looks.last.Add(d.cfg.LookPeriod / time.Duration(n))
-		if earliest := seen.Add(d.cfg.LookPeriod / 10); at.Before(earliest) {
-			return earliest
-		}
-		return at
-	}
-	// Who was seen longest ago is next: the sets or an endpoint.
+	// What was seen longest ago is next: the sets or an endpoint.
 	next, seen := Look{Sets: true}, d.looks.sets
 	if oldest != nil && oldest.seen.Before(seen) {
 		next, seen = Look{Endpoints: []string{oldest.id}}, oldest.seen
 	}
-	at := turn(seen)
+	// Its turn comes, but what was read just now can wait. When all was, this comes on
+	// top of the period. After a loss what was read before it is due at once: HNS may
+	// have lost more.
+	at := d.looks.last.Add(d.cfg.LookPeriod / time.Duration(n))
+	if earliest := seen.Add(d.cfg.LookPeriod / 10); seen.Before(d.looks.lost) {
+		at = seen
+	} else if at.Before(earliest) {
+		at = earliest
+	}
 	if twice := d.looks.sets.Add(lookTwice); d.cache.Doubted() && twice.Before(at) {
 		next, at = Look{Sets: true}, twice
 	}

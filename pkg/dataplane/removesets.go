@@ -127,7 +127,7 @@ func (r *run) notRemoved(ctx context.Context, req ipsets.Request, err error) boo
 		case len(req.Sets) > 1:
 			a.at = r.started
 		default:
-			d.refusals[hns.CodeOf(err)]++
+			d.countRefusalLocked(err)
 			a.failed(err, now)
 			if errors.Is(err, hns.ErrInUse) {
 				d.cache.Used(s.Name)
