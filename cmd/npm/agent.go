@@ -26,6 +26,10 @@ import (
 // to HNS when it is told to stop, so more means that something hangs.
 const shutdownWait = 5 * time.Second
 
+// longestLook is how long it takes at most until each object in HNS was looked at:
+// what HNS lost is put back within it, however long sets are kept that nobody needs.
+const longestLook = time.Minute
+
 // settings are what npm start was told.
 type settings struct {
 	config
@@ -143,7 +147,7 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 	cfg := dataplane.Config{
 		Node: set.node, Now: time.Now,
 		GracePeriod: set.reconcile, MaxBatchedACLs: set.MaxBatchedACLs, BaseACLs: base,
-		Unchecked: !set.CheckVersions,
+		LookPeriod: min(set.reconcile, longestLook), Unchecked: !set.CheckVersions,
 	}
 	a.rec = recorder.New(recorder.Config{
 		Snapshot: func() func() dataplane.Dump { return a.dp.Snapshot().Dump },

@@ -73,7 +73,7 @@ Exit code: 0 stopped by a signal or the service manager, 1 it cannot work,
 	f.StringVar(&flags.listen, "listen", "", "`address` of the HTTP endpoint (default: the configuration's, "+defaultConfig().address()+")")
 	f.StringVar(&flags.listenDebug, "listen-debug", "", "`address` of the HTTPS endpoint, where Toggles.ExposeDebugAPI opens it (default: the configuration's, "+defaultConfig().debugAddress()+")")
 	f.StringVar(&flags.level, "log-level", "", "off, error, warn, info or debug (default: the configuration's, "+defaultConfig().LogLevel+"); logs go to stderr")
-	f.DurationVar(&flags.reconcile, "reconcile-interval", 5*time.Minute, "`time` between two looks for drift; also how long an unused set stays")
+	f.DurationVar(&flags.reconcile, "reconcile-interval", 5*time.Minute, "how long an unused set stays; each object in HNS is looked at once in this `time`, a minute at most")
 	f.DurationVar(&flags.hnsTimeout, "hns-timeout", 2*time.Minute, "`time` after which a call to HNS counts as hanging")
 	return cmd
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 )
 
-// appliedLog writes a line for what transactions did. Where HNS is fast dozens of them
-// come in a second, so that what comes soon after a line is in the next one: unless it
-// had errors, or it is over, or begins, that something is outstanding.
+// appliedLog writes a line for what transactions did. Where HNS is fast there are dozens
+// of them in a second, so one that comes soon after a line is summed up in the next one,
+// unless it had errors, or something is outstanding that was not, or the other way round.
 type appliedLog struct {
 	every     time.Duration // one line in so long
 	last      time.Time     // the last line

@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// lookShare bounds the part of HNS's time that looks have: after one that took a
-	// while the next begins lookShare times as long later.
+	// lookShare bounds the part of HNS's time that looks have: HNS rests from a look
+	// lookShare times as long as it took, before the next one begins.
 	lookShare = 9
-	// heldAtMost is how long transactions keep a look back. What is made anew in HNS
-	// has to be found during a flood of events too; a few calls in so long a time are
-	// nothing to them, and twice the time in which GUIDs are enumerated otherwise.
+	// heldAtMost is how long transactions keep a look back: twice the time after which
+	// GUIDs are enumerated otherwise. What is made anew in HNS has to be found during a
+	// flood of events too, and a few calls in so long a time hardly delay these.
 	heldAtMost = 10 * time.Second
 )
 

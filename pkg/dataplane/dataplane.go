@@ -77,7 +77,7 @@ type Dataplane struct {
 	dirty      map[*endpoint][]policy.Key // to be rendered again, because of policies or, without one, something else
 	check      map[string]bool            // endpoints to be read: their pod is gone
 	unread     string                     // endpoint at which the last transaction left off reading, "" for none
-	moved      map[string]uint64          // set id, or GUID of one that is gone → write sequence of its last move
+	moved      map[string]uint64          // set id, or GUID of one that is gone → write sequence of its last move; a look at the sets clears it
 	folded     uint64                     // write sequence of the last observation
 	leftOut    map[ipsets.Name]bool       // sets that HNS refused
 	sequence   uint64                     // of writes
@@ -91,7 +91,7 @@ type Dataplane struct {
 	cut        bool // others' ACLs go back cut: HNS refused them as they are shown
 	sets       retry
 	setWork    setWork
-	refusals   map[uint32]uint64 // by HRESULT
+	refusals   map[uint32]uint64 // by HRESULT; at most maxCodes and OtherCodes
 	fresh      bool              // our sets were not read yet
 	reports    []Report
 	now        time.Time      // when the last transaction began
@@ -353,7 +353,7 @@ func (d *Dataplane) probeAfterLocked(now time.Time) time.Duration {
 	}
 	d.setsAgainLocked(&next, now)
 	for _, n := range d.newcomers {
-		next.at(n.retry.at)
+		next.at(n.at)
 	}
 	for _, ep := range d.endpoints {
 		if ep.owner == "" {

@@ -151,8 +151,7 @@ func (d *Dataplane) queueLocked(ep *endpoint) {
 func (d *Dataplane) pinLocked(ep *endpoint) {
 	var pins []ipsets.Name
 	if ep.queued > 0 || !ep.known() {
-		lists := append(ep.mayHave(), d.wishLocked(ep))
-		pins = d.namesOfLocked(lists...)
+		pins = d.namesOfLocked(append(slices.Clip(ep.mayHave()), d.wishLocked(ep))...)
 	}
 	d.holdLocked(ep, ipsets.RefPin, pins)
 	d.cache.See(ep.id, ep.sight())
@@ -187,12 +186,16 @@ func (d *Dataplane) appliedLocked(ep *endpoint, acls []hns.ACL, version hns.Vers
 }
 
 // unknownLocked records that a write has an unknown outcome: besides what may
-// have been there, any of these lists may be. Only pins hold their sets until
-// the endpoint is read. d.mu must be held.
-func (d *Dataplane) unknownLocked(ep *endpoint, lists ...[]hns.ACL) {
+// have been there, this list may be. Only pins hold its sets until the endpoint is
+// read, which may never be: a list that is tried again is there once. d.mu must be
+// held.
+func (d *Dataplane) unknownLocked(ep *endpoint, list []hns.ACL) {
 	d.sequence++
 	ep.moved = d.sequence
-	ep.attempts = append(ep.mayHave(), lists...)
+	ep.attempts = ep.mayHave()
+	if !slices.ContainsFunc(ep.attempts, func(other []hns.ACL) bool { return slices.Equal(other, list) }) {
+		ep.attempts = append(slices.Clip(ep.attempts), list)
+	}
 	ep.applied, ep.version = nil, ""
 	d.pinLocked(ep)
 	d.holdLocked(ep, ipsets.RefApplied, nil)
@@ -222,6 +225,9 @@ func (d *Dataplane) readLocked(e hns.Endpoint) *endpoint {
 		ep.exposed = true
 	}
 	ep.exposed = ep.exposed && lacksBlock(ours, ep.wanted.shared)
+	if now := d.cfg.Now(); ep.exposed && now.Sub(d.looks.lost) >= d.cfg.LookPeriod { // not at each blow of a dispute
+		d.looks.lost = now
+	}
 	ep.shielded = false
 	ep.seen = d.cfg.Now()
 	ep.foreign, ep.open = foreign, hns.DefaultsOf(foreign)

@@ -16,6 +16,13 @@ import (
 // openPause is the longest pause between two tries for an endpoint that is open.
 const openPause = 5 * time.Second
 
+// soonLocked has an endpoint that is open tried again soon. d.mu must be held.
+func (d *Dataplane) soonLocked(ep *endpoint) {
+	if soon := d.cfg.Now().Add(openPause); d.openLocked(ep) && ep.retryAt.After(soon) {
+		ep.retryAt = soon
+	}
+}
+
 // newborn reports whether the endpoint was never right for its pod, or lost what
 // made it so: then the block goes first.
 func (ep *endpoint) newborn() bool { return ep.writtenFor != ep.owner || ep.exposed }

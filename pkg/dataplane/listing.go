@@ -263,6 +263,7 @@ func (r *run) get(ctx context.Context, id string) (open bool) {
 		d.goneLocked(id) // one that HNS does not enumerate either is gone, whatever the code
 	case err != nil && ep != nil:
 		ep.fail(err, d.cfg.Now())
+		d.soonLocked(ep)
 		return d.openLocked(ep)
 	case err != nil && n != nil:
 		n.err = err

@@ -37,7 +37,7 @@ type looks struct {
 	enumerated time.Time
 	sets       time.Time
 	digest     [sha256.Size]byte // of the sets that an observation brought in last
-	wrote      bool              // a request for sets was made since
+	lost       time.Time         // an endpoint was found without its block: others may be, too
 }
 
 // NextLook returns what is to be observed next, and when: in the past for at once.
@@ -57,21 +57,20 @@ func (d *Dataplane) NextLook() (Look, time.Time) {
 			oldest = ep
 		}
 	}
-	// Its turn, but what was read just now can wait. When all was, this comes on top
-	// of the period.
-	turn := func(seen time.Time) time.Time {
-		at := d.looks.last.Add(d.cfg.LookPeriod / time.Duration(n))
-		if earliest := seen.Add(d.cfg.LookPeriod / 10); at.Before(earliest) {
-			return earliest
-		}
-		return at
-	}
-	// Who was seen longest ago is next: the sets or an endpoint.
+	// What was seen longest ago is next: the sets or an endpoint.
 	next, seen := Look{Sets: true}, d.looks.sets
 	if oldest != nil && oldest.seen.Before(seen) {
 		next, seen = Look{Endpoints: []string{oldest.id}}, oldest.seen
 	}
-	at := turn(seen)
+	// Its turn comes, but what was read just now can wait. When all was, this comes on
+	// top of the period. After a loss what was read before it is due at once: HNS may
+	// have lost more.
+	at := d.looks.last.Add(d.cfg.LookPeriod / time.Duration(n))
+	if earliest := seen.Add(d.cfg.LookPeriod / 10); seen.Before(d.looks.lost) {
+		at = seen
+	} else if at.Before(earliest) {
+		at = earliest
+	}
 	if twice := d.looks.sets.Add(lookTwice); d.cache.Doubted() && twice.Before(at) {
 		next, at = Look{Sets: true}, twice
 	}

@@ -10,12 +10,14 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // Observation is what the reconciler read from HNS, stamped with the state of
 // the dataplane when the reading began. It is handed back in a Transaction.
 type Observation struct {
 	sequence uint64
+	all      bool // a look at everything
 	// ids are the endpoints that were enumerated, when they were.
 	ids        []string
 	enumerated bool
@@ -35,7 +37,7 @@ type Observation struct {
 // everything finds nothing new.
 func (d *Dataplane) Observe(ctx context.Context, look Look) (*Observation, error) {
 	d.mu.Lock()
-	obs := &Observation{sequence: d.sequence}
+	obs := &Observation{sequence: d.sequence, all: look.All}
 	if look.Sets || look.All || len(look.Endpoints) > 0 {
 		d.looks.last = d.cfg.Now() // an enumeration takes nobody's turn
 	}
@@ -101,11 +103,12 @@ func (d *Dataplane) Observe(ctx context.Context, look Look) (*Observation, error
 }
 
 // setsNewsLocked reports whether a read of the sets may say something new: it shows
-// others than the last one that was taken over, or they were written since, or
-// somebody else did something to one, or the cache is in doubt. d.mu must be held.
+// others than the last one that was taken over, or something was written since that
+// one began, or somebody else did something to one, or the cache is in doubt. d.mu
+// must be held.
 func (d *Dataplane) setsNewsLocked(obs *Observation) bool {
 	return d.fresh || d.cache.HasUnknown() || d.cache.Doubted() || len(d.drift.troubles) > 0 ||
-		d.looks.wrote || d.looks.digest != digestSets(obs.sets)
+		len(d.moved) > 0 || d.looks.digest != digestSets(obs.sets)
 }
 
 // digestSets returns a digest of sets in any order.
@@ -145,7 +148,8 @@ func (d *Dataplane) newsLocked(ids []string) bool {
 // foldObservationLocked takes over what was observed, object by object, but for
 // what has moved since or has an update pending. What differs of an endpoint is
 // read once more inside the door: then it is a difference, and becomes an ordinary
-// plan entry. d.mu must be held.
+// plan entry. After a look at everything, as when HNS was restarted, all may differ:
+// there the read before its write is the second one. d.mu must be held.
 func (d *Dataplane) foldObservationLocked(obs *Observation) {
 	if obs.enumerated {
 		asked := maps.Clone(d.check)
@@ -158,7 +162,11 @@ func (d *Dataplane) foldObservationLocked(obs *Observation) {
 	}
 	for _, e := range obs.endpoints {
 		ep := d.endpoints[e.ID]
-		if ep != nil && ep.moved <= obs.sequence && ep.queued == 0 && ep.known() && d.differsLocked(ep, e) {
+		switch {
+		case ep == nil || ep.moved > obs.sequence || ep.queued > 0 || !ep.known() || !d.differsLocked(ep, e):
+		case obs.all:
+			d.markLocked(d.readLocked(e), policy.Key{})
+		default:
 			d.check[e.ID] = true
 		}
 	}
@@ -178,7 +186,7 @@ func (d *Dataplane) foldSetsLocked(obs *Observation) {
 		return // a later one came in before it
 	}
 	d.folded = obs.sequence
-	d.looks.wrote, d.looks.digest = false, digestSets(obs.sets)
+	d.looks.digest = digestSets(obs.sets)
 	sets := slices.DeleteFunc(slices.Clone(obs.sets), func(s ipsets.Observed) bool { return d.moved[s.ID] > obs.sequence })
 	listed := make(map[string]bool, len(obs.sets))
 	for _, s := range obs.sets {

@@ -1,9 +1,11 @@
 package dataplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -39,7 +41,7 @@ func essential(a hns.ACL) bool {
 
 // core returns the shared rules that are essential.
 func (ep *endpoint) core() []hns.ACL {
-	return slices.DeleteFunc(slices.Clone(ep.shared()), func(a hns.ACL) bool { return !essential(a) })
+	return slices.DeleteFunc(ep.shared(), func(a hns.ACL) bool { return !essential(a) })
 }
 
 // carefulStepsLocked plans for an endpoint of which HNS refused something: first
@@ -76,7 +78,7 @@ func (d *Dataplane) carefulStepsLocked(ep *endpoint) []step {
 		}
 		acls := g.acls(d.cache.Rejected)
 		if !ep.distrusted && there(acls) {
-			base = append(slices.Clip(base), acls...)
+			base = append(base, acls...)
 		} else {
 			later(acls)
 		}
@@ -194,15 +196,10 @@ func (d *Dataplane) probesLocked(now time.Time) []probing {
 			add(g.key, g.digest, g.acls(d.cache.Rejected))
 		}
 	}
-	slices.SortFunc(due, func(a, b probing) int { return compareProbings(a, b) })
+	slices.SortFunc(due, func(a, b probing) int {
+		return cmp.Or(cmp.Compare(a.endpoint, b.endpoint), compareKeys(a.key, b.key))
+	})
 	return due
-}
-
-func compareProbings(a, b probing) int {
-	if a.endpoint != b.endpoint {
-		return compareKeys(policy.Key{Name: a.endpoint}, policy.Key{Name: b.endpoint})
-	}
-	return compareKeys(a.key, b.key)
 }
 
 // probeOne makes one try.
@@ -222,16 +219,16 @@ func (r *run) probeOne(ctx context.Context, p probing) error {
 	defer d.mu.Unlock()
 	if ref, refused := errors.AsType[*versioned.Refused](err); refused && refusedObject(err) != hns.KindSet {
 		d.countRefusalLocked(err)
-		again := ep.refused[p.key]
-		again.failed(ref, d.cfg.Now())
-		ep.refused[p.key] = again
+		still := ep.refused[p.key]
+		still.failed(ref, d.cfg.Now())
+		ep.refused[p.key] = still
 		return nil
 	}
 	if err == nil {
 		delete(ep.refused, p.key)
-	} else if again, ok := ep.refused[p.key]; ok { // it came to no answer: later, once more
-		again.wait(d.cfg.Now())
-		ep.refused[p.key] = again
+	} else if still, ok := ep.refused[p.key]; ok { // it came to no answer: later, once more
+		still.wait(d.cfg.Now())
+		ep.refused[p.key] = still
 	}
 	_, err = d.wroteLocked(ep, reached, p.acls, is, err)
 	if d.endpoints[p.endpoint] == ep {
@@ -240,9 +237,20 @@ func (r *run) probeOne(ctx context.Context, p probing) error {
 	return err
 }
 
-// countRefusalLocked counts an answer by its code. d.mu must be held.
+// maxCodes bounds the codes that are counted apart: more than HNS documents.
+const maxCodes = 256
+
+// OtherCodes stands in Stats.Refusals for the codes that came after 256 others.
+const OtherCodes uint32 = math.MaxUint32
+
+// countRefusalLocked counts an answer by its code, if it has one. d.mu must be held.
 func (d *Dataplane) countRefusalLocked(err error) {
-	if code := hns.CodeOf(err); hns.Answered(err) && code != 0 {
-		d.refusals[code]++
+	code := hns.CodeOf(err)
+	if !hns.Answered(err) || code == 0 {
+		return
 	}
+	if _, known := d.refusals[code]; !known && len(d.refusals) >= maxCodes {
+		code = OtherCodes
+	}
+	d.refusals[code]++
 }

@@ -127,7 +127,7 @@ func (r *run) notRemoved(ctx context.Context, req ipsets.Request, err error) boo
 		case len(req.Sets) > 1:
 			a.at = r.started
 		default:
-			d.refusals[hns.CodeOf(err)]++
+			d.countRefusalLocked(err)
 			a.failed(err, now)
 			if errors.Is(err, hns.ErrInUse) {
 				d.cache.Used(s.Name)
@@ -158,7 +158,7 @@ func (r *run) endRemovals() {
 	defer d.mu.Unlock()
 	maps.DeleteFunc(d.setWork.removals, func(n ipsets.Name, _ *removal) bool { return !d.cache.Spare(n) })
 	var waiting []*removal
-	next := r.started.Add(pauses[len(pauses)-1])
+	next := r.started.Add(pauses[0])
 	for _, a := range d.setWork.removals {
 		if !a.at.After(r.started) {
 			waiting = append(waiting, a)

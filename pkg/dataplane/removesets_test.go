@@ -1,11 +1,13 @@
 package dataplane_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -25,7 +27,7 @@ func TestRemovalFailsForGood(t *testing.T) {
 				w.do("namespace x", "namespace y team=a", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "pod y/a 10.0.1.1 app=api remote",
 					"policy p", "apply", "delete policy x/p", "! apply")
 				for range 6 { // those that were in one request go one after the other when HNS does not answer
-					if class == hns.ErrUnavailable {
+					if errors.Is(class, hns.ErrUnavailable) {
 						w.now = w.now.Add(w.report.Next())
 						_ = w.apply()
 					}
@@ -104,4 +106,23 @@ func TestManyRemovalsFail(t *testing.T) {
 	require.Less(t, rounds, 10)
 	require.Len(t, w.sim.Sets(), sets)
 	require.Len(t, w.report.Warnings, sets)
+}
+
+// TestRemovalAfterAGracePeriod: two sets that nobody needs go in one request, and one
+// of them is refused with a code of no known meaning. The other goes in the same
+// transaction: neither begins another grace period.
+func TestRemovalAfterAGracePeriod(t *testing.T) {
+	w := newScript(t, txtar.Parse([]byte(policyText("gone", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: none}}}, {podSelector: {matchLabels: {app: nobody}}}]}]}`))),
+		func(c *dataplane.Config) { c.GracePeriod = time.Minute })
+	w.do("namespace x", "policy gone", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1 app=web", "apply", "delete policy x/gone", "apply", "advance 1m")
+	w.sim.Inject(hnssim.Fault{Op: "SetPolicy/Remove", Target: "podlabel-app:none", Times: -1, Code: 0x80004005})
+	w.do("! apply")
+	var left []string
+	for _, s := range w.sim.Sets() {
+		left = append(left, s.Name)
+	}
+	require.NotContains(t, left, "podlabel-app:nobody")
+	require.Contains(t, left, "podlabel-app:none")
+	require.Equal(t, 30*time.Second, w.report.Next())
+	require.True(t, w.report.Converged())
 }

@@ -56,7 +56,7 @@ func (r *run) refuseSets(req ipsets.Request, err error) {
 	if !is {
 		return
 	}
-	d.refusals[hns.CodeOf(err)]++
+	d.countRefusalLocked(err)
 	now := d.cfg.Now()
 	switch a := d.setWork.refused[n]; {
 	case a == nil:
@@ -98,7 +98,7 @@ func (r *run) probeSets(ctx context.Context) (accepted bool) {
 		case !ok: // it may not be written now
 			a.wait(d.cfg.Now())
 		case err != nil:
-			d.refusals[hns.CodeOf(err)]++
+			d.countRefusalLocked(err)
 			a.failed(err, d.cfg.Now())
 		default:
 			accepted = true

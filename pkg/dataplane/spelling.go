@@ -31,16 +31,19 @@ type spellings struct {
 	told  int                 // of list: they were in a report
 }
 
-// noteSpellingLocked keeps what was learned, to be told once for each object: a set
-// is spelled anew with every change. d.mu must be held.
+// noteSpellingLocked keeps what was learned, to be told once. A set is spelled anew
+// with every change, and told of at the first. d.mu must be held.
 func (d *Dataplane) noteSpellingLocked(s Spelling) {
 	list := d.spellings.list
-	at := slices.IndexFunc(list, func(o Spelling) bool { return o.Kind == s.Kind && o.Object == s.Object && o.ShownRule == nil })
-	switch {
-	case at >= 0 && s.Kind == driftSet:
-		list[at] = s
-	case len(list) < maxSpellings:
-		d.spellings.list = append(slices.Clip(list), s)
+	if s.Kind == driftSet {
+		same := func(o Spelling) bool { return o.Kind == s.Kind && o.Object == s.Object }
+		if at := slices.IndexFunc(list, same); at >= 0 {
+			list[at] = s
+			return
+		}
+	}
+	if len(list) < maxSpellings {
+		d.spellings.list = append(list, s)
 	}
 }
 
@@ -146,7 +149,7 @@ func spells(shown, sent hns.ACL) bool {
 // literals, or Ids of our sets.
 func readableAddresses(field string) bool {
 	known := func(id string) *hns.Set {
-		if len(id) >= len(hns.SetIDPrefix) && id[:len(hns.SetIDPrefix)] == hns.SetIDPrefix {
+		if strings.HasPrefix(id, hns.SetIDPrefix) {
 			return &hns.Set{Type: hns.IPSet}
 		}
 		return nil

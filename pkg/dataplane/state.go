@@ -141,7 +141,8 @@ func (ep *endpoint) list(rejected func(ipsets.Name) bool) []hns.ACL {
 }
 
 // shared returns the rules that are no policy's own: node, block, and where the
-// CNI gives none, the allow-all pair that any first ACL makes necessary.
+// CNI gives none, the allow-all pair that any first ACL makes necessary. The slice is
+// the caller's.
 func (ep *endpoint) shared() []hns.ACL {
 	if len(ep.wanted.shared) == 0 {
 		return nil

@@ -29,7 +29,8 @@ type Stats struct {
 	Disputed  map[string]int
 	Conflicts Conflicts
 	// Refusals counts, by HRESULT, the writes to endpoints that HNS refused, and the
-	// times that it refused a set alone.
+	// times that it refused a set alone. After 256 codes more are counted under
+	// OtherCodes.
 	Refusals map[uint32]uint64
 }
 

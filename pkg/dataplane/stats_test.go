@@ -141,3 +141,20 @@ func TestUnprogrammedLeftovers(t *testing.T) {
 	w.do("! apply")
 	require.Equal(t, w.report.Generation, w.report.Unprogrammed)
 }
+
+// TestRefusalsAreBounded: an HNS that answers every write with another code. The first
+// 256 are counted apart, the others together.
+func TestRefusalsAreBounded(t *testing.T) {
+	w := newbornWorld(t)
+	for i := range 300 {
+		w.sim.Inject(hnssim.Fault{Op: "ACL/Add", Nth: i + 1, Code: 0x80990000 + uint32(i)})
+	}
+	for len(w.sim.UnusedFaults()) > 0 {
+		_ = w.apply()
+		w.now = w.now.Add(max(w.report.Next(), time.Millisecond))
+	}
+	refusals := w.dp.Stats().Refusals
+	require.Len(t, refusals, 257)
+	require.Equal(t, uint64(300-256), refusals[dataplane.OtherCodes])
+	require.Equal(t, uint64(1), refusals[0x80990000])
+}

@@ -61,8 +61,8 @@ func (d *Dataplane) failedLocked(ep *endpoint, err error, now time.Time) {
 			ep.retryAt = d.sets.at
 		}
 	}
-	if soon := now.Add(openPause); !errors.Is(err, hns.ErrConflict) && d.openLocked(ep) && ep.retryAt.After(soon) {
-		ep.retryAt = soon
+	if !errors.Is(err, hns.ErrConflict) {
+		d.soonLocked(ep)
 	}
 	ep.queued = d.nextTurnLocked(ep)
 }
@@ -185,7 +185,7 @@ func (d *Dataplane) readyLocked(ep *endpoint, steps []step) bool {
 	added, removed := diffACLs(ep.applied, all)
 	closes := d.closesLocked(steps, removed)
 	return !slices.ContainsFunc(d.namesOfLocked(added), func(n ipsets.Name) bool {
-		return !d.cache.Ready(n) && !(closes && d.cache.Closed(n))
+		return !d.cache.Ready(n) && (!closes || !d.cache.Closed(n))
 	})
 }
 

@@ -177,7 +177,6 @@ func (r *run) sendSets(ctx context.Context, req ipsets.Request) error {
 // recordSetsLocked records the outcome of a set request. d.mu must be held.
 func (d *Dataplane) recordSetsLocked(req ipsets.Request, err error) {
 	d.sequence++
-	d.looks.wrote = true
 	for _, s := range req.Sets {
 		d.moved[s.ID] = d.sequence
 	}

@@ -57,17 +57,6 @@ func CanonicalValue(text string) (string, bool) {
 	return value, true
 }
 
-// SameID reports whether two Ids of endpoints or networks are the same GUID,
-// whatever the letter case and the braces around it.
-func SameID(a, b string) bool { return strings.EqualFold(bareID(a), bareID(b)) }
-
-func bareID(id string) string {
-	if inner, ok := strings.CutPrefix(id, "{"); ok && strings.HasSuffix(inner, "}") {
-		return strings.TrimSuffix(inner, "}")
-	}
-	return id
-}
-
 // hasPrefixFold is strings.HasPrefix without letter case; prefix is ASCII.
 func hasPrefixFold(text, prefix string) bool {
 	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)

@@ -352,7 +352,7 @@ func TestCanonicalIsTheMeaning(t *testing.T) {
 		require.Zero(t, testing.AllocsPerRun(5, func() { ca.Canonical() }), "%v", ca)
 		same := meaning(a) == meaning(b)
 		require.Equal(t, same, ca == cb, "%+v\n%+v\n%+v\n%+v", a, b, ca, cb)
-		require.Equal(t, same, hns.OursVersion(nil, []hns.ACL{a}) == hns.OursVersion(nil, []hns.ACL{b}))
+		require.Equal(t, same, hns.VersionOf(nil, []hns.ACL{a}, nil) == hns.VersionOf(nil, []hns.ACL{b}, nil))
 		if same {
 			equal++
 		} else {

@@ -159,14 +159,3 @@ func TestCanonicalValue(t *testing.T) {
 		require.Empty(t, got, text)
 	}
 }
-
-func TestSameID(t *testing.T) {
-	const id = "b7c1e6d0-6a3f-4d0e-9a58-0f0a6f1f2e3d"
-	for _, other := range []string{id, strings.ToUpper(id), "{" + id + "}", "{" + strings.ToUpper(id) + "}"} {
-		require.True(t, hns.SameID(id, other), other)
-		require.True(t, hns.SameID(other, id), other)
-	}
-	for _, other := range []string{"", "{}", id[1:], "{" + id, id + "}", "{{" + id + "}}", strings.Replace(id, "b", "c", 1)} {
-		require.False(t, hns.SameID(id, other), other)
-	}
-}

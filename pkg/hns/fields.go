@@ -41,7 +41,7 @@ func (f *listField) canonical(field string) string {
 		if !ok {
 			return field
 		}
-		plain = plain && is && len(trimmed) == len(text) && sp != f.every && !(has && f.join(last, sp))
+		plain = plain && is && len(trimmed) == len(text) && sp != f.every && (!has || !f.join(last, sp))
 		last, has = sp, true
 	}
 	if plain {

@@ -44,12 +44,6 @@ func VersionOf(addrs []netip.Addr, ours []ACL, foreign []EndpointPolicy) Version
 	return Version(hex.EncodeToString(h.Sum(nil)[:16]))
 }
 
-// OursVersion returns the version of an endpoint as far as it is ours: of its
-// addresses and our rules. What others have there does not count, so it holds
-// while they change theirs; that is enough to append, and too little to replace.
-// It never equals a version of VersionOf with policies of others.
-func OursVersion(addrs []netip.Addr, ours []ACL) Version { return VersionOf(addrs, ours, nil) }
-
 // digestText is the rule as versions see it: a field that is left out there
 // would change unnoticed.
 func (a ACL) digestText() string {

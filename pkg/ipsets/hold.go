@@ -1,9 +1,6 @@
 package ipsets
 
-import (
-	"iter"
-	"slices"
-)
+import "iter"
 
 // A member that leaves one set and joins another must not show in both: a rule that
 // asks for both sets would let in who neither before nor after is in both. In one
@@ -125,7 +122,7 @@ func (c *Cache) allowed(s *set, h waiting) (v SetValue, all bool) {
 	if len(c.suspects) > 0 {
 		for m := range s.members.joins() {
 			if m.group > 0 && !m.present && !m.filler() {
-				back = append(back, m.id)
+				back[m.id] = true
 			}
 		}
 	}
@@ -133,23 +130,24 @@ func (c *Cache) allowed(s *set, h waiting) (v SetValue, all bool) {
 	if len(back) == 0 {
 		return v, true
 	}
-	v.keep(func(value string) bool { return !slices.Contains(back, value) })
+	v.keep(func(value string) bool { return !back[value] })
 	return v, false
 }
 
 // back returns the values that would join the set, and are held back.
-func (c *Cache) back(s *set, h waiting) (values []string) {
+func (c *Cache) back(s *set, h waiting) map[string]bool {
+	values := map[string]bool{}
 	if len(h.addrs)+len(h.members) == 0 || !c.seen(s, true) {
-		return nil
+		return values
 	}
 	for a := range h.addrs {
 		if s.addrs.bits[a]&(wanted|applied) == wanted {
-			values = append(values, a.String())
+			values[a.String()] = true
 		}
 	}
 	for m := range h.members {
 		if s.members.bits[m]&(wanted|applied) == wanted {
-			values = append(values, m.id)
+			values[m.id] = true
 		}
 	}
 	return values

@@ -26,7 +26,8 @@ func (c *Cache) Refuse(r Request) (refused Name, is bool) {
 	if len(sets) == 0 {
 		return Name{}, false
 	}
-	losing, others := c.losing(r, sets)
+	h := c.hold()
+	losing, others := c.losing(r, sets, h)
 	switch {
 	case len(losing) > 0: // what they only lose is asked for before anything else
 		c.suspect(losing)
@@ -34,7 +35,7 @@ func (c *Cache) Refuse(r Request) (refused Name, is bool) {
 	case len(sets) > 1:
 		c.suspect(sets[:len(sets)/2])
 		c.suspect(sets[len(sets)/2:])
-	case r.Leaving && c.gains(sets[0]):
+	case r.Leaving && c.gains(sets[0], h):
 		if sets[0].group == 0 {
 			c.suspect(sets)
 		}
@@ -49,7 +50,7 @@ func (c *Cache) Refuse(r Request) (refused Name, is bool) {
 
 // losing divides the sets of a refused request into those that lose something and
 // the others, if to ask for the losses alone is to ask for something else.
-func (c *Cache) losing(r Request, sets []*set) (losing, others []*set) {
+func (c *Cache) losing(r Request, sets []*set, h waiting) (losing, others []*set) {
 	if r.Leaving {
 		return nil, sets
 	}
@@ -57,7 +58,7 @@ func (c *Cache) losing(r Request, sets []*set) (losing, others []*set) {
 	for _, s := range sets {
 		if s.leaves() {
 			losing = append(losing, s)
-			differs = differs || c.gains(s)
+			differs = differs || c.gains(s, h)
 		} else {
 			others = append(others, s)
 		}
@@ -76,8 +77,8 @@ func (s *set) leaves() bool {
 }
 
 // gains reports whether something may join the set now.
-func (c *Cache) gains(s *set) bool {
-	v, _ := c.allowed(s, c.hold())
+func (c *Cache) gains(s *set, h waiting) bool {
+	v, _ := c.allowed(s, h)
 	return len(v.Values) > len(s.leaving().Values)
 }
 

@@ -53,6 +53,7 @@ func (a *Adapter) enumerateOf(ctx context.Context, network string) ([]string, er
 		}
 	case unproven:
 		return a.tryNarrow(ctx, network)
+	case broken:
 	}
 	return a.attached(ctx)
 }

@@ -54,6 +54,7 @@ func (r reason) answer() (Answer, bool) {
 		return EndpointMissing, true
 	case endpointNotAttached, endpointRemote:
 		return EndpointClosed, true
+	default: // what is wrong with the content
 	}
 	switch refusals[r].kind {
 	case hns.KindSet:
@@ -91,7 +92,7 @@ func (r *refused) class() error {
 // more than was written to.
 func (r *refused) kind(op string) string {
 	f := refusals[r.reason]
-	if r.class() != f.class && slices.Contains([]string{hns.OpACLAdd, hns.OpACLUpdate}, op) {
+	if !errors.Is(r.class(), f.class) && slices.Contains([]string{hns.OpACLAdd, hns.OpACLUpdate}, op) {
 		if errors.Is(r.class(), hns.ErrInvalid) {
 			return hns.KindACL
 		}

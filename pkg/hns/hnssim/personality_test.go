@@ -89,7 +89,7 @@ func TestCodesOfAPersonality(t *testing.T) {
 				op := opError(t, err)
 				require.Equal(t, []any{w.code, w.kind, w.id}, []any{op.Code, op.Kind, op.ID})
 				for _, class := range []error{hns.ErrInvalid, hns.ErrNotFound, hns.ErrAlreadyExists, hns.ErrInUse, hns.ErrUnavailable, hns.ErrUnlisted} {
-					require.Equal(t, class == w.class, errors.Is(err, class), class)
+					require.Equal(t, errors.Is(class, w.class), errors.Is(err, class), class)
 				}
 				require.Equal(t, town, s.Dump(), "a refused request changed something")
 

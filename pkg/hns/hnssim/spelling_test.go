@@ -43,9 +43,11 @@ func shownRules(t *testing.T, s *Sim) map[string]string {
 	require.NoError(t, err)
 	out := map[string]string{}
 	for _, p := range e.Policies {
-		var fields struct{ Id string }
+		var fields struct {
+			ID string `json:"Id"`
+		}
 		require.NoError(t, json.Unmarshal(p.Settings, &fields))
-		key := strings.TrimPrefix(strings.ToLower(fields.Id), "azure-acl-x.")
+		key := strings.TrimPrefix(strings.ToLower(fields.ID), "azure-acl-x.")
 		if key == "" {
 			key = p.Type
 		}

@@ -17,7 +17,7 @@ import (
 	"strings"
 )
 
-// ErrUnknown: the facts do not tell what the switch does.
+// ErrUnknown is what Decide fails with when the facts do not tell what the switch does.
 var ErrUnknown = errors.New("what the switch does is not known")
 
 // Set is a SetPolicy of a network, in the words of the wire (Facts 2, hcsshim

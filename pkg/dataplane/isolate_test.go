@@ -1,0 +1,194 @@
+package dataplane_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+// newbornWorld has a pod whose endpoint was never written, and what a policy on it
+// needs.
+func newbornWorld(t *testing.T) *script {
+	t.Helper()
+	w := newWorld(t, policyText("p", webFromAPI)+policyText("q", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`))
+	w.do("namespace x", "node 10.1.0.4", "endpoint ep 10.0.0.4", "pod x/web 10.0.0.4 app=web",
+		"pod x/api 10.0.1.5 app=api remote", "policy p", "policy q")
+	return w
+}
+
+// stranger is a packet that the policies of newbornWorld allow nobody.
+const stranger = "trace 10.9.9.9 -> 10.0.0.4 TCP/80 ep in "
+
+// writesTo notes the writes to an endpoint: the Ids of the rules of each.
+func (s *script) writesTo(id string) *[][]string {
+	var all [][]string
+	s.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
+		if when == hnssim.Before && isWrite(c.Op) && c.Target == id {
+			var ids []string
+			for _, a := range c.ACLs {
+				ids = append(ids, a.ID)
+			}
+			all = append(all, ids)
+		}
+	})
+	return &all
+}
+
+// blockAlone is what goes to an endpoint that is open after a write that failed.
+var blockAlone = []string{"azure-acl-npm-node", "azure-acl-npm-block-in"}
+
+// TestBlockComesFirst: whatever the first write of a new pod fails with, the next one
+// is the block alone, in the same transaction.
+func TestBlockComesFirst(t *testing.T) {
+	for name, fault := range map[string]hnssim.Fault{
+		"refused":            {Code: 0x803B000D},
+		"an unlisted answer": {Code: 0x803B7777},
+		"E_FAIL":             {Code: 0x80004005},
+		"broken off":         {Err: hns.ErrUnavailable},
+		"the reply is lost":  {Mode: hnssim.LoseReply, Err: hns.ErrUnavailable},
+		"half of it is done": {Mode: hnssim.Half, Err: hns.ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newbornWorld(t)
+			writes := w.writesTo("ep")
+			fault.Op = "ACL/Add"
+			w.sim.Inject(fault)
+			_ = w.apply()
+			w.do(stranger + "block")
+			if fault.Mode == hnssim.Refuse { // else the block may be there already
+				require.Equal(t, blockAlone, (*writes)[1])
+			}
+			w.settle()
+			w.do(stranger+"block", "trace 10.0.1.5 -> 10.0.0.4 TCP/80 ep in allow")
+		})
+	}
+}
+
+// TestBlockWaitsForNoSet: no set can be written, and the pod is isolated all the same.
+func TestBlockWaitsForNoSet(t *testing.T) {
+	for _, err := range []error{hns.ErrUnavailable, hns.ErrInvalid, hns.ErrUnlisted} {
+		w := newbornWorld(t)
+		writes := w.writesTo("ep")
+		w.sim.Inject(hnssim.Fault{Op: "SetPolicy/Add", Times: -1, Err: err})
+		_ = w.apply()
+		w.do(stranger + "block")
+		require.Equal(t, blockAlone, (*writes)[0], "%v", err)
+	}
+}
+
+// TestBlockOfAnEndpointThatCannotBeRead: since its first write broke off no read
+// succeeds. HNS takes the block all the same, once.
+func TestBlockOfAnEndpointThatCannotBeRead(t *testing.T) {
+	w := newbornWorld(t)
+	writes := w.writesTo("ep")
+	w.sim.Inject(hnssim.Fault{Op: "Endpoint/Get", Target: "ep", Nth: 3, Times: -1, Code: 0x803B0031})
+	w.sim.Inject(hnssim.Fault{Op: "ACL/Add", Times: 3})
+	_ = w.apply()
+	w.do(stranger + "allow")
+	for began := w.now; w.now.Sub(began) < 10*time.Minute; w.now = w.now.Add(max(w.report.Next(), time.Millisecond)) {
+		_ = w.apply()
+		if w.now.Sub(began) > 10*time.Second {
+			w.do(stranger + "block")
+		}
+	}
+	require.Len(t, *writes, 4, "three that failed, and no second block")
+}
+
+// TestNoListIsRememberedTwice: no read succeeds, and HNS does not take the block either.
+// What may be there is bounded, however often it is tried.
+func TestNoListIsRememberedTwice(t *testing.T) {
+	w := newbornWorld(t)
+	w.sim.Inject(hnssim.Fault{Op: "Endpoint/Get", Target: "ep", Nth: 3, Times: -1, Code: 0x803B0031})
+	w.sim.Inject(hnssim.Fault{Op: "ACL/Add", Times: -1})
+	lists := map[int]bool{}
+	for began := w.now; w.now.Sub(began) < 10*time.Minute; w.now = w.now.Add(max(w.report.Next(), time.Millisecond)) {
+		_ = w.apply()
+		if w.now.Sub(began) > time.Minute {
+			lists[len(w.dp.Dump().Endpoints[0].Maybe)] = true
+		}
+	}
+	require.Len(t, lists, 1, "it grows: %v", lists)
+}
+
+// TestSharedRuleIsRefused: HNS refuses the rule for the node. The pod is isolated
+// without it, is told of, and gets it as soon as HNS takes it.
+func TestSharedRuleIsRefused(t *testing.T) {
+	w := newbornWorld(t)
+	w.sim.RejectACL(func(a hns.ACL) bool { return a.ID == "azure-acl-npm-node" })
+	_ = w.apply()
+	w.do(stranger+"block", "trace 10.0.1.5 -> 10.0.0.4 TCP/80 ep in allow", "trace 10.1.0.4 -> 10.0.0.4 TCP/80 ep in block")
+	require.True(t, w.report.Converged())
+	require.Len(t, w.report.Warnings, 1)
+	require.Equal(t, dataplane.ReasonHNSRejected, w.report.Warnings[0].Reason)
+	require.Contains(t, w.report.Warnings[0].Message, "rule azure-acl-npm-node on endpoint ep (0x803b000d HCN_E_INVALID_POLICY)")
+	w.sim.RejectACL(nil)
+	w.do("advance 30s", "apply", "calls ACL/Add=1", "trace 10.1.0.4 -> 10.0.0.4 TCP/80 ep in allow")
+	require.Empty(t, w.report.Warnings)
+}
+
+// TestAskedAgain: what was refused is asked for after 30 s, 1, 2, 5 and 10 min, and
+// then every 10 min; when HNS takes it that is all there is to it.
+func TestAskedAgain(t *testing.T) {
+	w := newbornWorld(t)
+	w.sim.RejectACL(func(a hns.ACL) bool { return a.LocalPorts == "443" })
+	_ = w.apply()
+	require.True(t, w.report.Converged())
+	var pauses []string
+	for range 7 {
+		pauses = append(pauses, w.report.Next().String())
+		require.NotEmpty(t, w.report.Warnings)
+		w.now = w.now.Add(w.report.Next())
+		_ = w.apply()
+		require.Equal(t, 1, w.writes())
+	}
+	require.Equal(t, []string{"30s", "1m0s", "2m0s", "5m0s", "10m0s", "10m0s", "10m0s"}, pauses)
+	w.sim.RejectACL(nil)
+	w.now = w.now.Add(w.report.Next())
+	w.do("apply", "calls ACL/Add=1", "trace 10.9.9.9 -> 10.0.0.4 TCP/443 ep in allow")
+	require.Empty(t, w.report.Warnings)
+	require.Zero(t, w.report.Next())
+}
+
+// TestLostBlockComesFirst: HNS loses the rules of a pod. The block is what comes
+// back first, also when the rest is refused.
+func TestLostBlockComesFirst(t *testing.T) {
+	w := newbornWorld(t)
+	w.do("apply", stranger+"block")
+	writes := w.writesTo("ep")
+	w.clear("ep")
+	w.sim.RejectACL(func(a hns.ACL) bool { return a.LocalPorts == "443" })
+	w.do("look", "fold")
+	_ = w.apply()
+	w.do(stranger+"block", "trace 10.0.1.5 -> 10.0.0.4 TCP/80 ep in allow")
+	require.Equal(t, blockAlone, (*writes)[1], "%v", *writes)
+}
+
+// TestForeignInOtherBytes: what others have is shown otherwise at each read. That
+// keeps nobody from a rule, nor from an Update.
+func TestForeignInOtherBytes(t *testing.T) {
+	w := newbornWorld(t)
+	w.do("foreign ep Other {}")
+	n := 0
+	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
+		if c.Op != hns.OpEndpointGet || when != hnssim.Before {
+			return
+		}
+		n++
+		policies := w.policiesOf("ep")
+		for i, p := range policies {
+			if p.Type == "Other" {
+				policies[i].Settings = fmt.Appendf(nil, `{"hits":%d}`, n)
+			}
+		}
+		require.NoError(t, w.sim.SetPolicies("ep", policies))
+	})
+	w.do("apply", stranger+"block", "delete policy x/p", "apply", "calls ACL/Update=1 SetPolicy/Remove=1",
+		"look", "fold", "apply", "calls", "look", "fold", "apply", "calls")
+	require.Zero(t, w.dp.Stats().Conflicts)
+}
