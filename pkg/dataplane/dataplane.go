@@ -228,7 +228,6 @@ type run struct {
 	errs    []error
 	yield   func(turns int) bool // of the transaction
 	turns   int                  // endpoints read one by one, or updated
-	unread  []string             // known endpoints that could not be read
 	yielded int                  // turns after which the rest was left; 0: never
 
 	searched int  // requests for suspects, and probes
@@ -352,7 +351,7 @@ func (d *Dataplane) probeAfterLocked(now time.Time) time.Duration {
 	if d.cfg.DryRun {
 		return 0
 	}
-	d.setsAgainLocked(&next)
+	d.setsAgainLocked(&next, now)
 	for _, n := range d.newcomers {
 		next.at(n.at)
 	}

@@ -225,6 +225,9 @@ func (d *Dataplane) readLocked(e hns.Endpoint) *endpoint {
 		ep.exposed = true
 	}
 	ep.exposed = ep.exposed && lacksBlock(ours, ep.wanted.shared)
+	if now := d.cfg.Now(); ep.exposed && now.Sub(d.looks.lost) >= d.cfg.LookPeriod { // not at each blow of a dispute
+		d.looks.lost = now
+	}
 	ep.shielded = false
 	ep.seen = d.cfg.Now()
 	ep.foreign, ep.open = foreign, hns.DefaultsOf(foreign)

@@ -2,10 +2,12 @@ package dataplane
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/versioned"
 )
 
 // A pod that is to be isolated and has no block yet is open. Whatever fails on the
@@ -71,32 +73,18 @@ func (r *run) isolateNewborn(ctx context.Context) {
 		}
 	}
 	d.mu.Unlock()
-	r.isolateAll(ctx, open)
-}
-
-// isolateUnread gives those that are open their block of the endpoints that could not
-// be read in this run: until they can nothing else is written to them.
-func (r *run) isolateUnread(ctx context.Context) {
-	d := r.d
-	d.mu.Lock()
-	open := slices.DeleteFunc(slices.Clone(r.unread), func(id string) bool {
-		ep := d.endpoints[id]
-		return ep == nil || !d.openLocked(ep)
-	})
-	d.mu.Unlock()
-	r.isolateAll(ctx, open)
-}
-
-func (r *run) isolateAll(ctx context.Context, ids []string) {
-	d := r.d
-	for _, id := range ids {
+	for _, id := range open {
 		if ctx.Err() != nil {
 			return
 		}
-		release := d.cfg.Client.Hold(ctx, id)
-		r.isolate(ctx, id)
-		release()
+		r.isolateHeld(ctx, id)
 	}
+}
+
+// isolateHeld is isolate with the endpoint held.
+func (r *run) isolateHeld(ctx context.Context, id string) {
+	defer r.d.cfg.Client.Hold(ctx, id)()
+	r.isolate(ctx, id)
 }
 
 // isolate gives an endpoint that is open the rules that all policies share, and
@@ -129,13 +117,15 @@ func (r *run) isolate(ctx context.Context, id string) {
 			return
 		}
 		if known {
-			_, _ = r.step(ctx, ep, step{verb: hns.Add, acls: acls}) // the error of the write before it counts
-			continue
+			_, err := r.step(ctx, ep, step{verb: hns.Add, acls: acls}) // the error of the write before it counts
+			if !errors.Is(err, versioned.ErrUnread) {
+				continue
+			}
 		}
 		err := counted{r}.AddACLs(ctx, id, acls)
 		d.mu.Lock()
 		if d.endpoints[id] == ep && !hns.EndpointGone(err) {
-			d.unknownLocked(ep, canonical(acls))
+			d.unknownLocked(ep, canonical(slices.Concat(ep.applied, acls)))
 			ep.shielded = err == nil
 		}
 		d.mu.Unlock()

@@ -79,7 +79,10 @@ func (r *run) read(ctx context.Context) {
 	d.unread = ""
 	d.mu.Unlock()
 	for i, id := range single {
-		if r.get(ctx, id); r.yields(len(single) - i - 1) {
+		if r.get(ctx, id) {
+			r.isolateHeld(ctx, id) // its next try is some time off
+		}
+		if r.yields(len(single) - i - 1) {
 			d.mu.Lock()
 			d.unread = single[i+1]
 			d.mu.Unlock()
@@ -242,8 +245,9 @@ func (d *Dataplane) lookAgainLocked() {
 	}
 }
 
-// get reads one endpoint by its GUID.
-func (r *run) get(ctx context.Context, id string) {
+// get reads one endpoint by its GUID. It reports whether one that is open cannot be
+// read.
+func (r *run) get(ctx context.Context, id string) (open bool) {
 	d := r.d
 	e, err := counted{r}.GetEndpoint(ctx, id)
 	d.mu.Lock()
@@ -260,7 +264,7 @@ func (r *run) get(ctx context.Context, id string) {
 	case err != nil && ep != nil:
 		ep.fail(err, d.cfg.Now())
 		d.soonLocked(ep)
-		r.unread = append(r.unread, id)
+		return d.openLocked(ep)
 	case err != nil && n != nil:
 		n.err = err
 		n.failed(r.started, d.cfg.Now())
@@ -270,6 +274,7 @@ func (r *run) get(ctx context.Context, id string) {
 		e.ID = id // HNS may show it in the other case
 		d.renderLocked(d.readLocked(e))
 	}
+	return false
 }
 
 // fail records a failed try and when the next one is due.

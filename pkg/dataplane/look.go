@@ -37,6 +37,7 @@ type looks struct {
 	enumerated time.Time
 	sets       time.Time
 	digest     [sha256.Size]byte // of the sets that an observation brought in last
+	lost       time.Time         // an endpoint was found without its block: others may be, too
 }
 
 // NextLook returns what is to be observed next, and when: in the past for at once.
@@ -62,9 +63,12 @@ func (d *Dataplane) NextLook() (Look, time.Time) {
 		next, seen = Look{Endpoints: []string{oldest.id}}, oldest.seen
 	}
 	// Its turn comes, but what was read just now can wait. When all was, this comes on
-	// top of the period.
+	// top of the period. After a loss what was read before it is due at once: HNS may
+	// have lost more.
 	at := d.looks.last.Add(d.cfg.LookPeriod / time.Duration(n))
-	if earliest := seen.Add(d.cfg.LookPeriod / 10); at.Before(earliest) {
+	if earliest := seen.Add(d.cfg.LookPeriod / 10); seen.Before(d.looks.lost) {
+		at = seen
+	} else if at.Before(earliest) {
 		at = earliest
 	}
 	if twice := d.looks.sets.Add(lookTwice); d.cache.Doubted() && twice.Before(at) {

@@ -118,3 +118,33 @@ func TestWriteDuringALook(t *testing.T) {
 	w.tx.SetObservation(obs)
 	w.do("apply", "trace 10.0.0.8 -> 10.0.0.4 TCP/80 ep in allow")
 }
+
+// TestLooksHurryAfterALoss: HNS has lost everything, in silence. The first endpoint
+// that is found without its block has all others looked at at once.
+func TestLooksHurryAfterALoss(t *testing.T) {
+	w := newWorld(t, policyText("all", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`))
+	w.do("namespace x", "policy all", "pod x/api 10.0.0.9 app=api remote")
+	for i := range 20 {
+		w.do(fmt.Sprintf("endpoint ep-%02d 10.0.1.%d", i, i+1), fmt.Sprintf("pod x/w%02d 10.0.1.%d", i, i+1))
+	}
+	w.do("apply", "advance 1m")
+	right := w.sim.Dump()
+	w.sim.LoseAll()
+	began := w.now
+	for w.sim.Dump() != right {
+		look, at := w.dp.NextLook()
+		if at.After(w.now) {
+			w.now = at
+		}
+		require.Less(t, w.now.Sub(began), 10*time.Second, "a round takes a minute")
+		obs, err := w.dp.Observe(t.Context(), look)
+		require.NoError(t, err)
+		if obs != nil {
+			w.tx.SetObservation(obs)
+			_ = w.apply()
+			w.now = w.now.Add(w.report.Next())
+		}
+	}
+	w.settle()
+	require.Equal(t, right, w.sim.Dump())
+}

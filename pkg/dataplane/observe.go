@@ -10,12 +10,14 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // Observation is what the reconciler read from HNS, stamped with the state of
 // the dataplane when the reading began. It is handed back in a Transaction.
 type Observation struct {
 	sequence uint64
+	all      bool // a look at everything
 	// ids are the endpoints that were enumerated, when they were.
 	ids        []string
 	enumerated bool
@@ -38,7 +40,7 @@ type Observation struct {
 // endpoint that cannot be read is no error: the transaction reads it again.
 func (d *Dataplane) Observe(ctx context.Context, look Look) (*Observation, error) {
 	d.mu.Lock()
-	obs := &Observation{sequence: d.sequence}
+	obs := &Observation{sequence: d.sequence, all: look.All}
 	if look.Sets || look.All || len(look.Endpoints) > 0 {
 		d.looks.last = d.cfg.Now() // an enumeration takes nobody's turn
 	}
@@ -169,7 +171,8 @@ func (d *Dataplane) newsLocked(ids []string) bool {
 // foldObservationLocked takes over what was observed, object by object, but for
 // what has moved since or has an update pending. What differs of an endpoint is
 // read once more inside the door: then it is a difference, and becomes an ordinary
-// plan entry. d.mu must be held.
+// plan entry. After a look at everything, as when HNS was restarted, all may differ:
+// there the read before its write is the second one. d.mu must be held.
 func (d *Dataplane) foldObservationLocked(obs *Observation) {
 	if obs.enumerated {
 		asked := maps.Clone(d.check)
@@ -182,7 +185,11 @@ func (d *Dataplane) foldObservationLocked(obs *Observation) {
 	}
 	for _, e := range obs.endpoints {
 		ep := d.endpoints[e.ID]
-		if ep != nil && ep.moved <= obs.sequence && ep.queued == 0 && ep.known() && d.differsLocked(ep, e) {
+		switch {
+		case ep == nil || ep.moved > obs.sequence || ep.queued > 0 || !ep.known() || !d.differsLocked(ep, e):
+		case obs.all:
+			d.markLocked(d.readLocked(e), policy.Key{})
+		default:
 			d.check[e.ID] = true
 		}
 	}

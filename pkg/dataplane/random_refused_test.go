@@ -24,7 +24,7 @@ func TestRandomNoWindowRefused(t *testing.T) {
 		w.hasty = rapid.Bool().Draw(rt, "hasty")
 		w.cluster.faithful = true
 		tx := dataplane.NewTransaction()
-		for range rapid.IntRange(8, 24).Draw(rt, "objects at the start") {
+		for range rapid.IntRange(16, 48).Draw(rt, "objects at the start") {
 			w.event(rt, tx)
 		}
 		for range rapid.IntRange(1, 3).Draw(rt, "endpoints") {
@@ -47,7 +47,7 @@ func (w *walker) refusedWindow(t *rapid.T) {
 		names = append(names, s.Name)
 	}
 	if len(names) == 0 {
-		t.Skip("no set yet")
+		return // nothing to refuse in this history
 	}
 	all := w.watched()
 	var events []event

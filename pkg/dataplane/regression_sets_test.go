@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -204,4 +205,18 @@ func TestAddressesOfSetsWithAMask(t *testing.T) {
 	w.do("policy p", "apply", "observe", "apply", "calls")
 	again := dWorldOn(t, text, w)
 	again.do("policy p", "apply", "calls")
+}
+
+// TestSpareSetsGoOnAQuietNode: nothing happens after the last event. The report asks
+// for a transaction when the grace period is over, and it removes them.
+func TestSpareSetsGoOnAQuietNode(t *testing.T) {
+	w := dWorld(t, policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`))
+	w.do("dataplane grace=10s")
+	dObjects(w)
+	w.do("policy p", "apply", "delete policy x/p", "apply", "calls ACL/Update=3")
+	require.Equal(t, 10*time.Second, w.report.Next())
+	require.True(t, w.report.Converged())
+	w.do("advance 10s", "apply", "calls SetPolicy/Remove=1")
+	require.Zero(t, w.report.Next())
+	require.Empty(t, w.sim.Sets())
 }

@@ -158,7 +158,7 @@ func (r *run) endRemovals() {
 	defer d.mu.Unlock()
 	maps.DeleteFunc(d.setWork.removals, func(n ipsets.Name, _ *removal) bool { return !d.cache.Spare(n) })
 	var waiting []*removal
-	next := r.started.Add(pauses[len(pauses)-1])
+	next := r.started.Add(pauses[0])
 	for _, a := range d.setWork.removals {
 		if !a.at.After(r.started) {
 			waiting = append(waiting, a)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -105,4 +106,23 @@ func TestManyRemovalsFail(t *testing.T) {
 	require.Less(t, rounds, 10)
 	require.Len(t, w.sim.Sets(), sets)
 	require.Len(t, w.report.Warnings, sets)
+}
+
+// TestRemovalAfterAGracePeriod: two sets that nobody needs go in one request, and one
+// of them is refused with a code of no known meaning. The other goes in the same
+// transaction: neither begins another grace period.
+func TestRemovalAfterAGracePeriod(t *testing.T) {
+	w := newScript(t, txtar.Parse([]byte(policyText("gone", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: none}}}, {podSelector: {matchLabels: {app: nobody}}}]}]}`))),
+		func(c *dataplane.Config) { c.GracePeriod = time.Minute })
+	w.do("namespace x", "policy gone", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1 app=web", "apply", "delete policy x/gone", "apply", "advance 1m")
+	w.sim.Inject(hnssim.Fault{Op: "SetPolicy/Remove", Target: "podlabel-app:none", Times: -1, Code: 0x80004005})
+	w.do("! apply")
+	var left []string
+	for _, s := range w.sim.Sets() {
+		left = append(left, s.Name)
+	}
+	require.NotContains(t, left, "podlabel-app:nobody")
+	require.Contains(t, left, "podlabel-app:none")
+	require.Equal(t, 30*time.Second, w.report.Next())
+	require.True(t, w.report.Converged())
 }

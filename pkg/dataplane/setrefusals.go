@@ -140,8 +140,9 @@ func (r *run) dueProbes() []ipsets.Name {
 }
 
 // setsAgainLocked adds when HNS is asked again for sets that it refused, did not
-// remove or did not show. d.mu must be held.
-func (d *Dataplane) setsAgainLocked(next *due) {
+// remove or did not show, and when the next one may be removed: a node on which
+// nothing else happens has no other transaction. d.mu must be held.
+func (d *Dataplane) setsAgainLocked(next *due, now time.Time) {
 	if d.sets.at.IsZero() { // else nothing is written before
 		for _, a := range d.setWork.refused {
 			next.at(a.at)
@@ -151,6 +152,9 @@ func (d *Dataplane) setsAgainLocked(next *due) {
 	if !d.listing.unsettled && d.listing.err == nil && !d.unreadLocked() { // else nothing is removed
 		for _, a := range d.setWork.removals {
 			next.at(a.at)
+		}
+		if spare := d.cache.NextSpare(now.Add(-d.cfg.GracePeriod)); !spare.IsZero() {
+			next.at(spare.Add(d.cfg.GracePeriod))
 		}
 	}
 }

@@ -16,7 +16,6 @@ import (
 // sets are not ready waits for them.
 func (r *run) updatePods(ctx context.Context) {
 	d := r.d
-	r.isolateUnread(ctx)
 	d.mu.Lock()
 	var due []string
 	for _, ep := range d.dueLocked(r.started) {

@@ -112,7 +112,7 @@ func (c *Cache) PlanRemovals(idleBefore time.Time, skip func(Name) bool) []Reque
 	going := map[*set]bool{}
 	due := map[*set]bool{}
 	for s, since := range c.spare {
-		if !since.After(idleBefore) && (skip == nil || !skip(s.name)) {
+		if !s.unknown && !since.After(idleBefore) && (skip == nil || !skip(s.name)) {
 			due[s] = true
 		}
 	}

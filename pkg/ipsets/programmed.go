@@ -1,5 +1,7 @@
 package ipsets
 
+import "time"
+
 // Programmed is one set in HNS, as far as known.
 type Programmed struct {
 	ID, Name string
@@ -38,6 +40,18 @@ func (c *Cache) Present(n Name) bool {
 func (c *Cache) Spare(n Name) bool {
 	s := c.byName[n]
 	return s != nil && !s.needed && (s.present || s.unknown)
+}
+
+// NextSpare returns the first time after t since when a set is spare, zero for none:
+// those that have been for longer are due already.
+func (c *Cache) NextSpare(t time.Time) time.Time {
+	var first time.Time
+	for _, since := range c.spare {
+		if since.After(t) && (first.IsZero() || since.Before(first)) {
+			first = since
+		}
+	}
+	return first
 }
 
 // Pinned returns the number of sets that a pending update may need, in HNS or

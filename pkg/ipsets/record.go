@@ -71,8 +71,10 @@ func (c *Cache) Unknown(n Name) {
 // MaybeRemoved is Unknown for a Remove: of a nested set, which may have what it had
 // or nothing, no leaf is deleted that it had.
 func (c *Cache) MaybeRemoved(n Name) {
-	c.Unknown(n)
-	c.entry(n).ending = true
+	s := c.entry(n)
+	c.touch(s)
+	s.unknown, s.ending = true, true
+	c.refresh(s)
 }
 
 // HasUnknown reports whether the outcome of any write is unknown, of sets that are

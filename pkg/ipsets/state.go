@@ -314,7 +314,7 @@ func (c *Cache) refresh(s *set) {
 	}
 	list(c.unknown, s, s.unknown)
 	list(c.pending, s, s.needed && (s.unknown || s.refused || s.dirty()))
-	c.stamp(c.spare, s, s.present && !s.unknown && !s.needed)
+	c.stamp(c.spare, s, s.present && !s.needed && (!s.unknown || s.ending)) // a removal in doubt begins no new time
 	c.stamp(c.late, s, s.needed && (s.unknown || s.dirty()))
 	leftover := s.needed && s.present && !s.unknown && !s.defined && s.name.known()
 	if leftover && !s.leftover {
