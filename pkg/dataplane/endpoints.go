@@ -118,7 +118,8 @@ func (d *Dataplane) stepsLocked(ep *endpoint) []step {
 		}
 		c.groups = append(c.groups, share{g.key, g.isolates, g.acls(d.cache.Rejected)})
 		for _, r := range g.rules {
-			if r.unused {
+			// One that names a set which HNS refuses does not stay: who left may still be in it.
+			if r.unused && !slices.ContainsFunc(r.names, d.cache.Rejected) {
 				c.unused = append(c.unused, r.acl)
 			}
 		}

@@ -263,3 +263,17 @@ func limit(sim *hnssim.Sim, sets int) {
 		}
 	})
 }
+
+// TestNoWindow_UnusedRuleOfARefusedSet: HNS refuses the set of a port's number that
+// its last pod leaves. The rule that names it is not needed any more and would stay
+// until the next Update; the pod is still in the set, so it goes, and the pod's new
+// number is open.
+func TestNoWindow_UnusedRuleOfARefusedSet(t *testing.T) {
+	w := newWorld(t, policyText("out", `{podSelector: {}, policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: http}]}]}`))
+	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/w 10.0.0.1 app=web port=http:TCP:80",
+		"pod x/v 10.0.0.2 app=api port=http:TCP:81", "policy out", "apply", "trace 10.0.0.1 -> 10.0.0.2 TCP/81 ep-1 out allow")
+	w.refuse("namedport:http:TCP:81", hns.ErrUnlisted, 0x80004005, hns.Update)
+	w.do("pod x/v 10.0.0.2 app=api uid=v2 port=http:TCP:80", "! apply",
+		"trace 10.0.0.1 -> 10.0.0.2 TCP/81 ep-1 out block",
+		"advance 1s", "apply", "trace 10.0.0.1 -> 10.0.0.2 TCP/80 ep-1 out allow")
+}

@@ -77,11 +77,11 @@ func (d *Dataplane) leaveOutLocked() {
 	}
 }
 
-// renderHoldersLocked marks the endpoints whose wanted rules name a set. d.mu
-// must be held.
+// renderHoldersLocked marks the endpoints whose rules name a set, wanted or there.
+// d.mu must be held.
 func (d *Dataplane) renderHoldersLocked(n ipsets.Name) {
 	for _, ref := range d.cache.Refs(n) {
-		if ep := d.endpoints[ref.Owner]; ep != nil && ref.Kind == ipsets.RefRule {
+		if ep := d.endpoints[ref.Owner]; ep != nil && (ref.Kind == ipsets.RefRule || ref.Kind == ipsets.RefApplied) {
 			d.markLocked(ep, policy.Key{})
 		}
 	}

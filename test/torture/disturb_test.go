@@ -18,6 +18,7 @@ type kind struct {
 	single  bool // of one object: the others are served all the same
 	late    bool // after the step, or the next one
 	forGood bool // until the scenario is over, and ten minutes more
+	ofSet   bool // of one of the sets that the call writes, and no other
 	before  func(r *replay, c hnssim.Call)
 	after   func(r *replay, c hnssim.Call)
 }
@@ -26,6 +27,8 @@ type kind struct {
 var kinds = []kind{
 	{name: "refused", reads: true, single: true, before: fault(hnssim.Refuse)},
 	{name: "refused for good", single: true, forGood: true, before: (*replay).stick},
+	{name: "a set refused for good", single: true, forGood: true, ofSet: true, before: stickSet(hns.ErrInvalid, 0)},
+	{name: "a set refused for good, with a code of no meaning", single: true, forGood: true, ofSet: true, before: stickSet(nil, 0x80004005)},
 	{name: "reply lost", single: true, before: fault(hnssim.LoseReply)},
 	{name: "observed, told late", late: true, before: (*replay).look},
 	{name: "killed", after: kill(1)},
@@ -47,6 +50,7 @@ type disturbance struct {
 	op         string   // of that call in the undisturbed run
 	write      int      // from 1
 	retryFirst bool     // the next step waits until retries are done
+	victim     string   // name of the set, of a kind that is of one
 	owed       []string // endpoints that are written in the same transaction all the same
 }
 
@@ -55,6 +59,9 @@ func (d *disturbance) String() string {
 		return "none"
 	}
 	s := fmt.Sprintf("%s at call %d (%s, write %d)", d.kind.name, d.call, d.op, d.write)
+	if d.victim != "" {
+		s += " " + d.victim
+	}
 	if d.retryFirst {
 		s += ", retried before the next step"
 	}
@@ -74,7 +81,7 @@ func (r *replay) disturbances(b budget) []disturbance {
 			if !isWrite(c.Op) && !k.reads {
 				continue
 			}
-			if (i+n)%b.nth != 0 || k.name == "half done" && c.Op == "ACL/Update" {
+			if (i+n)%b.nth != 0 || k.name == "half done" && c.Op == "ACL/Update" || k.ofSet && len(c.Sets) == 0 {
 				continue
 			}
 			at := i
@@ -82,7 +89,11 @@ func (r *replay) disturbances(b budget) []disturbance {
 				at--
 			}
 			d := disturbance{kind: k, call: at, op: r.calls[at].Op, write: write, retryFirst: !k.forGood && (i+n)%2 == 1}
-			if k.single {
+			switch {
+			case k.ofSet:
+				d.victim = c.Sets[(i+n)%len(c.Sets)].Name
+				d.owed = r.owedBut(i, d.victim)
+			case k.single:
 				d.owed = r.owed(i)
 			}
 			out = append(out, d)

@@ -38,6 +38,35 @@ func (r *replay) owed(call int) []string {
 	return slices.Sorted(maps.Keys(waits))
 }
 
+// owedBut returns the endpoints that are written after a call in the transaction that
+// makes it, and whose rules do not name a set, also not through a nested one: if HNS
+// refuses nothing but that they are served all the same, sets of the same request or
+// not.
+func (r *replay) owedBut(call int, victim string) []string {
+	touched := map[string]bool{}
+	for _, nested := range []bool{false, true} {
+		for _, c := range r.calls {
+			for _, s := range c.Sets {
+				touched[s.ID] = touched[s.ID] || s.Name == victim || nested && slices.ContainsFunc(s.Values, func(v string) bool { return touched[v] })
+			}
+		}
+	}
+	clean := map[string]bool{} // by endpoint
+	for i := call + 1; i < len(r.calls) && r.applies[i] == r.applies[call]; i++ {
+		c := r.calls[i]
+		if !onEndpoint(c) {
+			continue
+		}
+		names := slices.ContainsFunc(c.ACLs, func(a hns.ACL) bool {
+			return slices.ContainsFunc(a.SetIDs(), func(id string) bool { return touched[id] })
+		})
+		is, ok := clean[c.Target]
+		clean[c.Target] = (is || !ok) && !names
+	}
+	maps.DeleteFunc(clean, func(_ string, is bool) bool { return !is })
+	return slices.Sorted(maps.Keys(clean))
+}
+
 // onEndpoint reports whether a call writes rules.
 func onEndpoint(c hnssim.Call) bool { return c.Op == hns.OpACLAdd || c.Op == hns.OpACLUpdate }
 
@@ -54,6 +83,7 @@ func (r *replay) checkServed() {
 // endpoint, or writes of sets.
 func (r *replay) stick(c hnssim.Call) {
 	r.stuckOn = c.Target
+	r.refuse = hnssim.Fault{Mode: hnssim.Refuse}
 	r.stuck = func(o hnssim.Call) bool {
 		if onEndpoint(c) {
 			return onEndpoint(o) && o.Target == c.Target
@@ -63,10 +93,26 @@ func (r *replay) stick(c hnssim.Call) {
 	r.hold(c)
 }
 
+// stickSet has HNS refuse whatever writes one set from now on; the rest of the
+// request would be fine.
+func stickSet(class error, code uint32) func(*replay, hnssim.Call) {
+	return func(r *replay, c hnssim.Call) {
+		victim := r.disturb.victim
+		r.refuse = hnssim.Fault{Mode: hnssim.Refuse, Err: class, Code: code}
+		r.stuck = func(o hnssim.Call) bool {
+			return slices.ContainsFunc(o.Sets, func(s hns.SetPolicy) bool { return s.Name == victim })
+		}
+		r.refused = true
+		r.hold(c)
+	}
+}
+
 // hold refuses a call of the kind that is refused for good.
 func (r *replay) hold(c hnssim.Call) {
 	if r.stuck != nil && r.stuck(c) {
-		r.sim.Inject(hnssim.Fault{Op: c.Op, Target: c.Target, Mode: hnssim.Refuse})
+		f := r.refuse
+		f.Op, f.Target = c.Op, c.Target
+		r.sim.Inject(f)
 	}
 }
 
@@ -77,7 +123,7 @@ func (r *replay) hold(c hnssim.Call) {
 // reads. What else is due meanwhile has the same pauses.
 const (
 	patience = 10 * time.Minute
-	maxTries = 30
+	maxTries = 35  // sets that cannot be removed have pauses of their own
 	maxOpen  = 130 // tries for an endpoint that is open: every 5 s
 	maxCalls = 10  // for each try
 )
@@ -90,12 +136,12 @@ func (r *replay) endure() {
 	}
 	r.note("ten minutes of refusals")
 	most := maxTries
-	if e, ok := r.sim.Endpoint(r.stuckOn); ok && r.watch.newborn(e, cluster(r.todo.now.values())) {
+	if e, ok := r.sim.Endpoint(r.stuckOn); ok && (r.watch.newborn(e, cluster(r.todo.now.values())) || r.watch.damage.all || r.watch.damage.endpoints[e.ID]) {
 		most = maxOpen
 	}
 	first, end := len(r.calls), r.now.Add(patience)
-	for r.report.RetryAfter > 0 && !r.now.Add(r.report.RetryAfter).After(end) && len(r.calls)-first <= most*maxCalls {
-		r.now = r.now.Add(r.report.RetryAfter)
+	for r.report.Next() > 0 && !r.now.Add(r.report.Next()).After(end) && len(r.calls)-first <= most*maxCalls {
+		r.now = r.now.Add(r.report.Next())
 		r.apply(dataplane.NewTransaction())
 	}
 	rounds := map[int]bool{} // with a try
@@ -108,7 +154,11 @@ func (r *replay) endure() {
 	if calls := len(r.calls) - first; tries > most || calls > most*maxCalls {
 		r.fail("it spins: %d tries and %d calls within %v", tries, calls, patience)
 	}
-	if r.report.Unprogrammed > 0 && tries < maxTries/2 {
+	least := maxTries / 2
+	if r.refused {
+		least = 4 // after 30 s, 1, 2 and 5 min
+	}
+	if r.report.Unprogrammed > 0 && tries < least {
 		r.fail("it gives up: %d tries within %v", tries, patience)
 	}
 	r.stuck = nil

@@ -103,6 +103,7 @@ func podOf(c oracle.Cluster, e hnssim.EndpointView) types.UID {
 //     else of the pod that serves it under a new number is there;
 //   - on an endpoint that never had rules of ours, anything may pass;
 //   - where a size limit splits the change of one object, less may pass;
+//   - once HNS refused a set, less may pass: what needs it is left out;
 //   - on an endpoint that was never right for its pod, as far as the process knows,
 //     less may pass once a call failed: its block goes first, alone;
 //   - nothing is asked of an endpoint without a pod of the node, as it keeps what
@@ -131,11 +132,11 @@ func (r *replay) check(at string) {
 			switch {
 			case a.has(v.Allowed):
 				late := a.named && !v.Allowed // the rule for a number that comes into use
-				if r.watch.ours[e.ID] && a.ownerNow && a.ownerBefore && !a.self && !late && !blockFirst {
+				if r.watch.ours[e.ID] && a.ownerNow && a.ownerBefore && !a.self && !late && !blockFirst && !r.refused {
 					all[p.dir].add(p, v.Allowed)
 				}
 			case v.Allowed && !r.watch.ours[e.ID]:
-			case !v.Allowed && (r.sc.splits || blockFirst):
+			case !v.Allowed && (r.sc.splits || blockFirst || r.refused):
 			case !a.ownerNow || !a.ownerBefore && r.watch.before[e.ID]:
 			default:
 				r.fail("%s: on %s %s %v -> %v %d/%d is allowed=%v; allowed are open=%v closed=%v, in the end open=%v\nrules: %+v",
@@ -161,7 +162,7 @@ func (r *replay) checkProgrammed() {
 				r.fail("%v", err)
 			}
 			a := r.todo.answers(p)
-			if a.ownerNow && v.Allowed != a.newest && (r.watch.seen[e.ID] || !v.Allowed || r.watch.ours[e.ID]) {
+			if a.ownerNow && v.Allowed != a.newest && !(r.refused && !v.Allowed) && (r.watch.seen[e.ID] || !v.Allowed || r.watch.ours[e.ID]) {
 				r.fail("all is said to be programmed: on %s %s %v -> %v %d/%d is allowed=%v, not as the oracle says\nrules: %+v",
 					e.ID, p.dir, p.Src, p.Dst, p.Protocol, p.DstPort, v.Allowed, v.Matched)
 			}
