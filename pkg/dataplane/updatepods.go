@@ -60,9 +60,13 @@ func (d *Dataplane) failedLocked(ep *endpoint, err error, now time.Time) {
 		if errors.Is(err, errSetsNotReady) && !d.sets.at.IsZero() {
 			ep.retryAt = d.sets.at
 		}
-	}
-	if !errors.Is(err, hns.ErrConflict) {
-		d.soonLocked(ep)
+		if _, refused := errors.AsType[*versioned.Refused](err); refused && ep.tries > soonTries {
+			ask := again{tries: ep.tries - soonTries}
+			ask.wait(now)
+			ep.retryAt = ask.at
+		} else {
+			d.soonLocked(ep)
+		}
 	}
 	ep.queued = d.nextTurnLocked(ep)
 }

@@ -1,0 +1,79 @@
+package dataplane_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+// choosy is an HNS that has something against a request for rules as a whole.
+type choosy struct {
+	*hnssim.Sim
+	refuses func(op string, ours []hns.ACL) bool
+}
+
+func (c choosy) answer(op, id string, ours []hns.ACL) error {
+	if !c.refuses(op, ours) {
+		return nil
+	}
+	return &hns.OpError{Op: op, Kind: hns.KindEndpoint, ID: id, Code: 0x803B0030, Err: hns.ErrUnlisted}
+}
+
+func (c choosy) AddACLs(ctx context.Context, id string, acls []hns.ACL) error {
+	if err := c.answer(hns.OpACLAdd, id, acls); err != nil {
+		return err
+	}
+	return c.Sim.AddACLs(ctx, id, acls)
+}
+
+func (c choosy) ReplacePolicies(ctx context.Context, id string, policies []hns.EndpointPolicy) error {
+	ours, _ := hns.Endpoint{Policies: policies}.Split()
+	if err := c.answer(hns.OpACLUpdate, id, ours); err != nil {
+		return err
+	}
+	return c.Sim.ReplacePolicies(ctx, id, policies)
+}
+
+// TestWhateverClosesIt: HNS takes the block for ingress, but not beside what else is
+// to be there. The pod is closed all the same, in the first transaction, and HNS is
+// not asked for the rest for ever at the pace of a pod that is open.
+func TestWhateverClosesIt(t *testing.T) {
+	closes := func(dir hns.Direction) func(hns.ACL) bool {
+		return func(a hns.ACL) bool { return a.Action == hns.Block && a.Direction == dir }
+	}
+	for name, refuses := range map[string]func(op string, ours []hns.ACL) bool{
+		"two rules in one Add": func(op string, ours []hns.ACL) bool { return op == hns.OpACLAdd && len(ours) > 1 },
+		"any Add":              func(op string, _ []hns.ACL) bool { return op == hns.OpACLAdd },
+		"the block for egress": func(_ string, ours []hns.ACL) bool { return slices.ContainsFunc(ours, closes(hns.Out)) },
+		"rules that allow all": func(_ string, ours []hns.ACL) bool {
+			return slices.ContainsFunc(ours, func(a hns.ACL) bool { return a.Priority == hns.PriorityDefault })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, policyText("p", `{podSelector: {}, policyTypes: [Ingress, Egress], ingress: [{ports: [{port: 443}]}]}`))
+			w.dp = dataplane.New(dataplane.Config{Client: choosy{w.sim, refuses}, Node: "n1", Now: w.clock, MaxBatchedACLs: 30})
+			w.do("namespace x", "node 10.1.0.4", "endpoint ep 10.0.0.4 bare", "pod x/web 10.0.0.4", "policy p")
+			tries := 0
+			for began := w.now; w.now.Sub(began) < time.Hour; w.now = w.now.Add(max(w.report.Next(), time.Millisecond)) {
+				report, err := w.dp.ApplyDataplane(t.Context(), w.tx)
+				require.NoError(t, err)
+				w.tx, w.report = dataplane.NewTransaction(), report
+				w.do(stranger + "block")
+				tries += report.Calls[hns.OpACLAdd] + report.Calls[hns.OpACLUpdate]
+				if report.Next() == 0 {
+					break
+				}
+			}
+			require.NotEmpty(t, w.report.Warnings)
+			require.Contains(t, w.report.Warnings[0].Message, "0x803b0030")
+			require.Less(t, tries, 200, "in an hour")
+		})
+	}
+}
