@@ -123,7 +123,12 @@ func (d *Dataplane) stepsLocked(ep *endpoint) []step {
 			}
 		}
 	}
-	return planSteps(c)
+	steps := planSteps(c)
+	if len(steps) > 0 && ep.changes > quietConflicts {
+		// What was added is not shown, or not all. Another Add might be a second copy.
+		return []step{{verb: hns.Update, acls: c.want()}}
+	}
+	return steps
 }
 
 // queueLocked puts an endpoint that differs from its wish into the queue of

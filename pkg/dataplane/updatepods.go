@@ -104,12 +104,17 @@ func (r *run) updatePod(ctx context.Context, id string) error {
 
 // fought reports whether somebody else undoes what is written to an endpoint that
 // was right before: its next write comes at once the first time, with the block
-// first, and then as often as for any other dispute.
+// first, and then as often as for any other dispute. So does that of one on which HNS
+// takes everything, the block too, and never shows it: each Add more is one copy more.
 func (r *run) fought(id string, err error) bool {
 	r.d.mu.Lock()
 	defer r.d.mu.Unlock()
 	ep := r.d.endpoints[id]
-	return errors.Is(err, hns.ErrConflict) && ep != nil && ep.writtenFor == ep.owner
+	conflict, is := errors.AsType[*versioned.Conflict](err)
+	if !is || ep == nil {
+		return false
+	}
+	return ep.writtenFor == ep.owner || conflict.Written && conflict.Cause == nil && ep.changes >= quietConflicts
 }
 
 // update works through an endpoint's steps. What HNS refuses of it is worked around
