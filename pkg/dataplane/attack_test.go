@@ -77,3 +77,59 @@ func TestWhateverClosesIt(t *testing.T) {
 		})
 	}
 }
+
+// secretive is an HNS that takes rules of ours and never shows one.
+type secretive struct{ *hnssim.Sim }
+
+func (b secretive) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
+	e, err := b.Sim.GetEndpoint(ctx, id)
+	_, e.Policies = e.Split()
+	return e, err
+}
+
+// TestRulesThatAreNotShown: they do not pile up, writes are those of a dispute, and what
+// is taken away goes.
+func TestRulesThatAreNotShown(t *testing.T) {
+	w := newbornWorld(t)
+	w.dp = dataplane.New(dataplane.Config{Client: secretive{w.sim}, Node: "n1", Now: w.clock, MaxBatchedACLs: 30})
+	tries := 0
+	hour := func() {
+		tries = 0
+		for began := w.now; w.now.Sub(began) < time.Hour; w.now = w.now.Add(max(w.report.Next(), time.Millisecond)) {
+			_ = w.apply()
+			tries += w.writes()
+		}
+	}
+	hour()
+	w.do("trace 10.0.1.5 -> 10.0.0.4 TCP/80 ep in allow", stranger+"block", "delete policy x/p")
+	hour()
+	require.Less(t, tries, 20)
+	require.Less(t, len(w.policiesOf("ep")), 20)
+	w.do("trace 10.0.1.5 -> 10.0.0.4 TCP/80 ep in block", "trace 10.9.9.9 -> 10.0.0.4 TCP/443 ep in allow")
+}
+
+// moving is an HNS that says once of an endpoint that it is of another network.
+type moving struct {
+	*hnssim.Sim
+	times *int
+}
+
+func (m moving) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
+	if *m.times > 0 {
+		*m.times--
+		return hns.Endpoint{}, &hns.OpError{Op: hns.OpEndpointGet, Kind: hns.KindEndpoint, ID: id, Err: hns.ErrElsewhere}
+	}
+	return m.Sim.GetEndpoint(ctx, id)
+}
+
+// TestElsewhereForAMoment: while a pod waits, what was of another network is read once
+// more; without one it is not.
+func TestElsewhereForAMoment(t *testing.T) {
+	w := newbornWorld(t)
+	times := 1
+	w.dp = dataplane.New(dataplane.Config{Client: moving{w.sim, &times}, Node: "n1", Now: w.clock, MaxBatchedACLs: 30})
+	for began := w.now; w.now.Sub(began) < 40*time.Second; w.now = w.now.Add(max(w.report.Next(), time.Second)) {
+		_ = w.apply()
+	}
+	w.do(stranger + "block")
+}

@@ -36,7 +36,8 @@ const (
 // their number, and reads end it: one that is elsewhere is a stranger from then on.
 type newcomer struct {
 	retry
-	err error // of the last read, nil before the first
+	err       error // of the last read, nil before the first
+	elsewhere again // when it was a stranger already
 }
 
 // unreadTries is how often the read of a newcomer fails until nothing waits for it
@@ -170,12 +171,14 @@ func (d *Dataplane) enumeratedLocked(ids []string, sequence uint64) {
 	for id := range d.newcomers {
 		known[strings.ToLower(id)] = id
 	}
-	strangers := map[string]bool{}
+	strangers := map[string]again{}
+	waiting := len(d.waitingLocked()) > 0
 	ours := 0
 	for _, id := range ids {
 		key := strings.ToLower(id)
-		if d.strangers[key] {
-			strangers[key] = true
+		stranger, is := d.strangers[key]
+		if is && !(waiting && !stranger.at.After(d.cfg.Now())) { // else it may be that of the pod by now
+			strangers[key] = stranger
 			continue
 		}
 		ours++
@@ -186,7 +189,7 @@ func (d *Dataplane) enumeratedLocked(ids []string, sequence uint64) {
 		if d.moved[id] > sequence { // gone since
 			continue
 		}
-		d.newcomers[id], seen[id], known[key] = &newcomer{}, true, id
+		d.newcomers[id], seen[id], known[key] = &newcomer{elsewhere: stranger}, true, id
 	}
 	d.strangers = strangers
 	for id := range d.newcomers {
@@ -255,7 +258,12 @@ func (r *run) get(ctx context.Context, id string) (open bool) {
 	ep, n := d.endpoints[id], d.newcomers[id]
 	switch {
 	case errors.Is(err, hns.ErrElsewhere):
-		d.strangers[strings.ToLower(id)] = true
+		var stranger again
+		if n != nil {
+			stranger = n.elsewhere
+		}
+		stranger.failed(err, d.cfg.Now())
+		d.strangers[strings.ToLower(id)] = stranger
 		delete(d.newcomers, id)
 		d.goneLocked(id)
 	case hns.EndpointGone(err), ep != nil && ep.unseen && hns.Answered(err):
