@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Plays every scenario with a disturbance at every call of HNS, in every order,
-# and CHECKS (2000) random histories; arguments go to go test.
+# and CHECKS (2000) random histories, and as many on an HNS with a random
+# personality; arguments go to go test.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -10,8 +10,8 @@ import (
 // once. From then on he will do it again, and two programs that undo each other
 // without a pause load HNS and cut connections, so repair backs off.
 const (
-	disputedFrom = 3                // strikes
-	maxPause     = 10 * time.Minute // two intervals of the reconciler
+	disputedFrom = 3 // strikes
+	maxPause     = 10 * time.Minute
 	amnesty      = 30 * time.Minute // strikes are forgotten that long after the last
 )
 

@@ -44,7 +44,7 @@ func (s *Snapshot) standing(sets *ipsets.Copy, policies map[policy.Key]*policySt
 	return standing{
 		node: s.d.cfg.Node, problems: maps.Values(policies), leftOut: s.leftOut, local: slices.Values(s.local), endpoints: s.endpoints,
 		podOf: func(uid types.UID) string { return s.names[uid] }, contains: sets.HasMember,
-		disputed: s.disputed, refusals: s.refusals, unwritten: s.unwritten, listingErr: s.listing,
+		disputed: s.disputed, refusals: s.refusals, unread: s.unread, unwritten: s.unwritten, listingErr: s.listing,
 	}
 }
 

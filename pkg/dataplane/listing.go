@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/versioned"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
@@ -214,6 +215,18 @@ func (d *Dataplane) enumeratedLocked(ids []string, sequence uint64) {
 	}
 }
 
+// unreadErrsLocked returns why endpoints that are enumerated could not be read, of
+// those that never were. d.mu must be held.
+func (d *Dataplane) unreadErrsLocked() map[string]error {
+	out := map[string]error{}
+	for id, n := range d.newcomers {
+		if n.err != nil {
+			out[id] = n.err
+		}
+	}
+	return out
+}
+
 // lookAgainLocked says when endpoints are enumerated next for the pods that have
 // none of their own, zero for not. What newcomers turn out to be is seen then.
 // d.mu must be held.
@@ -285,11 +298,20 @@ func (r *run) get(ctx context.Context, id string) (open bool) {
 	return false
 }
 
+// patience is how often a write that HNS refuses as a whole is tried after 1, 2, 4 …
+// 30 s; then it is asked for again as whatever it refuses.
+const patience = 8
+
 // fail records a failed try and when the next one is due.
 func (ep *endpoint) fail(err error, now time.Time) {
 	ep.tries++
 	ep.lastErr = err
 	ep.retryAt = now.Add(spread(ep.id, ep.tries))
+	if _, refused := errors.AsType[*versioned.Refused](err); refused && ep.tries > patience {
+		again := again{tries: ep.tries - patience}
+		again.wait(now)
+		ep.retryAt = again.at
+	}
 }
 
 // quiet is call for requests whose object may be gone, which is no error.

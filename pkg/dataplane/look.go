@@ -14,7 +14,7 @@ type Look struct {
 	Sets bool `json:"sets,omitempty"`
 	// Endpoints are read one by one, by their GUIDs.
 	Endpoints []string `json:"endpoints,omitempty"`
-	// All reads every endpoint that is known or enumerated.
+	// All reads every endpoint that is known; a new one is read by the transaction.
 	All bool `json:"all,omitempty"`
 }
 

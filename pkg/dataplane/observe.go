@@ -35,6 +35,9 @@ type Observation struct {
 // Nothing changes until the observation comes in with a transaction; what has
 // moved since then is left alone. It returns nil when a look that is not at
 // everything finds nothing new.
+//
+// The error is that of Client.Network or Client.EndpointIDs, or the cause of ctx. An
+// endpoint that cannot be read is no error: the transaction reads it again.
 func (d *Dataplane) Observe(ctx context.Context, look Look) (*Observation, error) {
 	d.mu.Lock()
 	obs := &Observation{sequence: d.sequence, all: look.All}
@@ -43,63 +46,83 @@ func (d *Dataplane) Observe(ctx context.Context, look Look) (*Observation, error
 	}
 	d.mu.Unlock()
 	if look.Sets {
-		n, err := d.cfg.Client.Network(ctx)
-		d.mu.Lock()
-		d.looks.sets = d.cfg.Now() // also when it failed: others have their turn
-		if err == nil {
-			obs.sets = observedSets(n.Sets)
-			obs.setsRead = look.All || d.setsNewsLocked(obs)
-		}
-		d.mu.Unlock()
-		if err != nil {
+		if err := d.observeSets(ctx, look, obs); err != nil {
 			return nil, err
 		}
 	}
-	var known []string
 	if look.Enumerate {
-		ids, err := d.cfg.Client.EndpointIDs(ctx)
-		d.mu.Lock()
-		d.looks.enumerated = d.cfg.Now()
-		if err == nil {
-			obs.ids = ids
-			obs.enumerated = look.All || d.newsLocked(ids)
-		}
-		known = slices.Sorted(maps.Keys(d.endpoints))
-		d.mu.Unlock()
-		if err != nil {
+		if err := d.observeIDs(ctx, look, obs); err != nil {
 			return nil, err
 		}
 	}
-	if !look.All {
-		known = look.Endpoints
-	}
-	for _, id := range known {
-		e, err := d.cfg.Client.GetEndpoint(ctx, id)
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
+	ids := look.Endpoints
+	if look.All {
 		d.mu.Lock()
-		switch ep := d.endpoints[id]; {
-		case ep == nil: // gone meanwhile
-		case err != nil:
-			ep.seen = d.cfg.Now()
-			obs.check = append(obs.check, id)
-		default:
-			ep.seen = d.cfg.Now()
-			e.ID = id
-			obs.shown = append(obs.shown, id)
-			if d.differsLocked(ep, e) {
-				obs.endpoints = append(obs.endpoints, e)
-			} else { // no plan is made from what else others have, but explanations are
-				_, ep.foreign = d.splitLocked(e)
-			}
-		}
+		ids = slices.Sorted(maps.Keys(d.endpoints))
 		d.mu.Unlock()
+	}
+	for _, id := range ids {
+		if err := d.observeEndpoint(ctx, id, obs); err != nil {
+			return nil, err
+		}
 	}
 	if !look.All && !obs.enumerated && !obs.setsRead && len(obs.endpoints)+len(obs.check) == 0 {
 		return nil, nil //nolint:nilnil // there is nothing to say, which is no error
 	}
 	return obs, nil
+}
+
+// observeSets reads the sets into an observation.
+func (d *Dataplane) observeSets(ctx context.Context, look Look, obs *Observation) error {
+	n, err := d.cfg.Client.Network(ctx)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.looks.sets = d.cfg.Now() // also when it failed: others have their turn
+	if err == nil {
+		obs.sets = observedSets(n.Sets)
+		obs.setsRead = look.All || d.setsNewsLocked(obs)
+	}
+	return err
+}
+
+// observeIDs enumerates the endpoints into an observation.
+func (d *Dataplane) observeIDs(ctx context.Context, look Look, obs *Observation) error {
+	ids, err := d.cfg.Client.EndpointIDs(ctx)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.looks.enumerated = d.cfg.Now() // also when it failed
+	if err == nil {
+		obs.ids = ids
+		obs.enumerated = look.All || d.newsLocked(ids)
+	}
+	return err
+}
+
+// observeEndpoint reads an endpoint into an observation. It fails only when ctx ends.
+func (d *Dataplane) observeEndpoint(ctx context.Context, id string, obs *Observation) error {
+	e, err := d.cfg.Client.GetEndpoint(ctx, id)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ep := d.endpoints[id]
+	if ep == nil {
+		return nil // gone meanwhile
+	}
+	ep.seen = d.cfg.Now()
+	if err != nil {
+		obs.check = append(obs.check, id)
+		return nil
+	}
+	e.ID = id // HNS may show it in the other case
+	obs.shown = append(obs.shown, id)
+	if d.differsLocked(ep, e) {
+		obs.endpoints = append(obs.endpoints, e)
+	} else { // no plan is made from what else others have, but explanations are
+		_, ep.foreign = d.splitLocked(e)
+	}
+	return nil
 }
 
 // setsNewsLocked reports whether a read of the sets may say something new: it shows

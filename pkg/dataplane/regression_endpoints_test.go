@@ -228,3 +228,21 @@ func TestOpenAndUnreadable(t *testing.T) {
 	require.True(t, w.report.Converged())
 	w.do("pod x/api 10.0.1.1 app=api remote", "apply", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in allow")
 }
+
+// TestUnreadableNewcomerIsTold: HNS lists an endpoint that nobody can read. Others are
+// found, and a warning names it with the code until it can be read.
+func TestUnreadableNewcomerIsTold(t *testing.T) {
+	w := newWorld(t, bPolicies)
+	w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "ep-1", Times: 3, Code: 0x803B0031})
+	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/v 10.0.0.2", "policy good", "! apply",
+		"trace 10.0.1.1 -> 10.0.0.2 TCP/443 ep-2 in block")
+	require.Len(t, w.report.Warnings, 1)
+	require.Equal(t, "ep-1", w.report.Warnings[0].Object)
+	require.Contains(t, w.report.Warnings[0].Message, "0x803b0031")
+	for range 5 {
+		w.now = w.now.Add(w.report.Next())
+		_ = w.apply()
+	}
+	require.Empty(t, w.report.Warnings)
+	require.Len(t, w.dp.Dump().Endpoints, 2)
+}

@@ -95,7 +95,7 @@ func (r *run) probeSets(ctx context.Context) (accepted bool) {
 		}
 		d.mu.Lock()
 		switch a := d.setWork.refused[n]; {
-		case !ok: // it may not be written now
+		case !ok, err != nil && !hns.Answered(err): // it may not be written now, or came to no answer
 			a.wait(d.cfg.Now())
 		case err != nil:
 			d.countRefusalLocked(err)

@@ -39,6 +39,7 @@ type Snapshot struct {
 	refusals  setWarnings
 	again     map[ipsets.Name]AgainDump
 	due       DueDump
+	unread    map[string]error
 	unwritten bool
 	listing   error
 	spellings []Spelling
@@ -58,7 +59,7 @@ func (d *Dataplane) Snapshot() *Snapshot {
 	s := &Snapshot{
 		d: d, now: d.cfg.Now(), endpoints: make(map[string]*endpoint, len(d.endpoints)), check: maps.Clone(d.check),
 		names: map[types.UID]string{}, waiting: d.waitingLocked(), nodeAddrs: d.nodeAddrs, leftOut: maps.Clone(d.leftOut),
-		reports: slices.Clone(d.reports), due: d.dumpDueLocked(), unwritten: d.sets.tries > 0, listing: d.listing.err,
+		reports: slices.Clone(d.reports), due: d.dumpDueLocked(), unread: d.unreadErrsLocked(), unwritten: d.sets.tries > 0, listing: d.listing.err,
 	}
 	s.disputed, s.refusals, s.again = d.disputesLocked(s.now), d.setWarningsLocked(), d.dumpAgainLocked()
 	s.spellings, s.cut, s.lookAge = slices.Clone(d.spellings.list), d.cut, d.lookAgeLocked(s.now)

@@ -26,8 +26,9 @@ type standing struct {
 	contains   func(nested, leaf ipsets.Name) bool
 	disputed   []subject
 	refusals   setWarnings
-	unwritten  bool  // sets could not be written or read
-	listingErr error // of the last listing
+	unread     map[string]error // endpoints that are enumerated and were never read, and why
+	unwritten  bool             // sets could not be written or read
+	listingErr error            // of the last listing
 }
 
 // standingLocked returns what warnings are about now. It is valid while d.mu is
@@ -44,7 +45,7 @@ func (d *Dataplane) standingLocked() standing {
 		},
 		leftOut: d.leftOut, local: maps.Values(d.local), endpoints: d.endpoints,
 		podOf: d.podOfLocked, contains: d.cache.HasMember, disputed: d.disputesLocked(d.cfg.Now()),
-		refusals: d.setWarningsLocked(), unwritten: d.sets.tries > 0, listingErr: d.listing.err,
+		refusals: d.setWarningsLocked(), unread: d.unreadErrsLocked(), unwritten: d.sets.tries > 0, listingErr: d.listing.err,
 	}
 }
 
@@ -76,6 +77,10 @@ func (s standing) warnings() []Warning {
 	}
 	for _, what := range s.disputed {
 		out = append(out, s.ofDispute(what))
+	}
+	for id, err := range s.unread {
+		out = append(out, Warning{id, "Endpoint", ReasonHNSUnavailable,
+			fmt.Sprintf("HNS lists the endpoint and does not show it, so a pod may be without rules: %s", oneLine(err))})
 	}
 	out = append(out, s.refusals.ofRemovals()...)
 	if s.unwritten {

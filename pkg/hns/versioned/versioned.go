@@ -136,7 +136,7 @@ func (w Writer) Replace(ctx context.Context, id string, from hns.Version, acls [
 		return Done{}, err
 	}
 	forms := []form{{policies: was.foreign}}
-	if cut, any := documented(was.foreign); any {
+	if cut, shorter := documented(was.foreign); shorter {
 		forms = []form{{policies: was.foreign, whole: true}, {policies: cut, cut: true}}
 		if w.Cut {
 			slices.Reverse(forms)
@@ -176,13 +176,13 @@ type form struct {
 
 // documented returns policies with the ACLs cut to their documented fields, and
 // whether any has another one.
-func documented(policies []hns.EndpointPolicy) (out []hns.EndpointPolicy, any bool) {
+func documented(policies []hns.EndpointPolicy) (out []hns.EndpointPolicy, shorter bool) {
 	for _, p := range policies {
 		cut, is := p.Documented()
-		any = any || is
+		shorter = shorter || is
 		out = append(out, cut)
 	}
-	return out, any
+	return out, shorter
 }
 
 // view is an endpoint as it was read, its policies decoded once.

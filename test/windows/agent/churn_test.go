@@ -26,7 +26,7 @@ func TestAnHourOfChanges(t *testing.T) {
 	h.waitVerdicts(c.kube, ownAddr)
 
 	// What is made once, threads of Windows for one, is made in the first minutes.
-	const warm, samples, portions = 30, 30, 180
+	const warm, samples, portions = 330, 30, 180
 	var seen []sample
 	began := time.Now()
 	for i := range portions + warm {

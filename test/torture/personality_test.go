@@ -1,0 +1,217 @@
+package torture
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+// What is asked of a history on a personality.
+const (
+	// A newborn endpoint is closed after so many of its own calls: of three tries each
+	// makes three requests between two reads, when all fails, and HNS goes back on its
+	// word seventeen times at most. The most that 1,000 histories took is 14.
+	maxOwnCalls = 30
+	// And after so many of all calls, of each endpoint of the node and its sets.
+	maxCallsEach = 40
+	// An endpoint that is open is tried every 5 s, and none waits for longer than two
+	// failures in a row take. The most is 2 s.
+	maxOpenTime = 15 * time.Second
+	// Whoever HNS does not refuse is right so long after the last event: what it
+	// ignored is found by a look, which takes a minute.
+	rightAfter = 2 * time.Minute
+	maxRight   = 200 // calls until then, most of them looks
+	// What HNS refused is asked for again after 30 s, 1, 2, 5 and then every 10 min.
+	settled = 25 * time.Minute
+	maxAsks = 7 // an hour
+	// A write that HNS ignores, or does by halves, makes two more.
+	slack = 14
+)
+
+// TestPersonalities plays random histories on random personalities of HNS, which
+// are lifted in the end.
+func TestPersonalities(t *testing.T) {
+	t.Parallel()
+	if n := afford().histories; n != "" {
+		set(t, "rapid.seed", "4")
+		set(t, "rapid.checks", n)
+	}
+	t.Logf("rapid.seed %v, rapid.checks %v", flag.Lookup("rapid.seed").Value, flag.Lookup("rapid.checks").Value)
+	rapid.Check(t, func(t *rapid.T) {
+		l := newLife(t, drawScenario(t))
+		l.play(t, drawOdd(t))
+		l.sweep()
+		l.checkRight()
+		l.checkHour()
+		l.checkGaps()
+		l.checkLifted()
+	})
+}
+
+// drawOdd draws a personality, one in four of which only spells.
+func drawOdd(t *rapid.T) hnssim.Personality {
+	seed := rapid.Uint64Range(1, 1<<20).Draw(t, "personality") * 0x9E3779B9 // small ones are drawn often
+	p := hnssim.DrawPersonality(seed)
+	p.Latency = 0 // no call takes time here
+	if rapid.IntRange(0, 3).Draw(t, "only spelling") == 0 {
+		p = hnssim.Personality{Seed: seed, Spelling: p.Spelling}
+	}
+	return p
+}
+
+// harmless reports whether HNS only spells in its own way.
+func (l *life) harmless() bool {
+	return len(l.odd.Codes)+len(l.odd.Refuses) == 0 && l.odd.Endpoints == (hnssim.EndpointHabits{}) && !l.whimsical()
+}
+
+// whimsical reports whether HNS goes back on its word now and then.
+func (l *life) whimsical() bool { return l.odd.Half.Times+l.odd.Ignored.Times > 0 }
+
+// play plays the history. The personality comes at some time of its start.
+func (l *life) play(t *rapid.T, p hnssim.Personality) {
+	from := rapid.IntRange(0, len(l.sc.given)).Draw(t, "from")
+	for i, s := range slices.Concat(l.sc.given, l.sc.steps) {
+		if i == from {
+			l.become(p)
+		}
+		l.step(s)
+		l.live(rapid.SampledFrom([]time.Duration{0, 0, time.Second, 30 * time.Second, 5 * time.Minute}).Draw(t, "pause"))
+	}
+}
+
+// checkRight: what HNS does not refuse is right soon, whatever becomes of the rest,
+// and stays so.
+func (l *life) checkRight() {
+	f, first, end := l.fairly(), len(l.calls), l.now.Add(rightAfter)
+	for l.differs(f) != "" && l.now.Before(end) {
+		l.live(time.Second)
+	}
+	if d := l.differs(f); d != "" {
+		l.fail("%v after the last event, %s", rightAfter, d)
+	}
+	if calls := len(l.calls) - first; calls > maxRight {
+		l.fail("all is right after %d calls only", calls)
+	}
+	l.live(settled)
+	if d := l.differs(f); d != "" {
+		l.fail("it was right, and %v later %s", settled, d)
+	}
+}
+
+// checkHour: in an hour without any event each thing that HNS refuses is asked for
+// a few times, and nothing else is written. Whatever HNS refuses is in a warning with
+// its code.
+func (l *life) checkHour() {
+	first := len(l.calls)
+	clear(l.warned)
+	l.live(time.Hour)
+	hour := l.writesSince(first)
+	count := map[string]int{}
+	for _, c := range hour {
+		for _, set := range c.Sets {
+			count[set.Name]++
+		}
+		if onEndpoint(c.Call) {
+			count[strings.ToLower(c.Target)]++
+		}
+	}
+	for name, most := range l.allowance() {
+		if l.whimsical() {
+			most += slack
+		}
+		if count[name] > most {
+			l.fail("%d writes of %s within an hour, and not %d", count[name], name, most)
+		}
+		delete(count, name)
+	}
+	maps.DeleteFunc(count, func(_ string, n int) bool { return l.whimsical() && n <= slack })
+	if len(count) > 0 {
+		l.fail("nothing is refused of these, and yet they are written: %v", count)
+	}
+	said := strings.Join(slices.Sorted(maps.Keys(l.warned)), "\n")
+	for i, c := range hour {
+		// What HNS takes in another form is not refused.
+		again := i+1 < len(hour) && c.Op == hns.OpACLUpdate && hour[i+1].Op == c.Op && hour[i+1].Target == c.Target && hour[i+1].Err == nil
+		if code := c.code(); code != 0 && !again && !strings.Contains(said, fmt.Sprintf("0x%08x", code)) {
+			l.fail("HNS refuses %s with 0x%08x, which is in no warning:\n%s", c.Op, code, said)
+		}
+	}
+}
+
+// allowance returns how often what HNS refuses may be asked for in an hour.
+func (l *life) allowance() map[string]int {
+	out := map[string]int{}
+	d := l.dp.Dump()
+	for _, ep := range d.Endpoints {
+		out[strings.ToLower(ep.ID)] = maxAsks * len(ep.Next.Refused)
+	}
+	for _, s := range d.Sets {
+		if s.Refused || s.Again != nil {
+			out[s.Name] = maxAsks
+		}
+	}
+	return out
+}
+
+// checkGaps: no endpoint was open for long.
+func (l *life) checkGaps() {
+	all := slices.Clone(l.gaps.closed)
+	for _, g := range l.gaps.open {
+		all = append(all, g.end(l))
+	}
+	for _, g := range all {
+		if g.own > maxOwnCalls || g.calls > maxCallsEach*(1+g.endpoints) || g.took > maxOpenTime {
+			l.fail("open for too long: %v", g)
+		}
+	}
+}
+
+// checkLifted: when HNS is an ordinary one again, the node becomes what a fresh
+// process makes of it. A new process then finds nothing to do; under a spelling it
+// learns that with a write of each endpoint and each set at most, once.
+func (l *life) checkLifted() {
+	if l.harmless() {
+		for range 2 {
+			first := len(l.calls)
+			l.restart()
+			l.live(5 * time.Minute)
+			count := map[string]int{}
+			for _, c := range l.writesSince(first) {
+				for _, set := range c.Sets {
+					count[set.Name]++
+				}
+				if onEndpoint(c.Call) {
+					count[c.Target]++
+				}
+			}
+			for name, n := range count {
+				if n > 1 {
+					l.fail("a new process writes %s %d times", name, n)
+				}
+			}
+		}
+	}
+	l.become(hnssim.Personality{})
+	l.live(settled)
+	f := l.fresh()
+	if d := l.differs(f); d != "" {
+		l.fail("HNS is an ordinary one again, and %s", d)
+	}
+	if s := l.surplus(f); len(s) > 0 {
+		l.fail("HNS is an ordinary one again, and has sets that nobody needs: %v", s)
+	}
+	first := len(l.calls)
+	l.restart()
+	if n := len(l.writesSince(first)); n > 0 {
+		l.fail("a restart with nothing changed makes %d writes", n)
+	}
+}

@@ -1,0 +1,168 @@
+package torture
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+// fair is what a fresh process would make of the node, on an HNS without a
+// personality, and what of it the HNS of the history takes.
+type fair struct {
+	sets    []hns.SetPolicy
+	rules   map[string][]hns.ACL // by endpoint, canonical
+	sent    map[string][]hns.ACL // as they were sent
+	refused map[string]bool      // sets, by Id
+	partly  map[string]bool      // endpoints of which HNS refuses something
+}
+
+// fresh returns what a fresh process makes of the node. The endpoints are those that
+// are there, with what others have on them.
+func (l *life) fresh() fair {
+	sim := hnssim.New(hnssim.Options{})
+	for _, e := range l.sim.Endpoints() {
+		_, foreign := hns.Endpoint{Policies: e.Policies}.Split()
+		require.NoError(l.t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: e.ID, Addrs: e.Addrs, Policies: append([]hns.EndpointPolicy{}, foreign...)}))
+	}
+	d := l.process(sim)
+	report, err := d.ApplyDataplane(l.t.Context(), l.todo.now.whole())
+	require.NoError(l.t, err)
+	require.Empty(l.t, report.Errors)
+	f := fair{sets: sim.Sets(), rules: map[string][]hns.ACL{}, sent: map[string][]hns.ACL{}, refused: map[string]bool{}, partly: map[string]bool{}}
+	for _, e := range sim.Endpoints() {
+		f.rules[e.ID], _ = hns.Endpoint{Policies: e.Policies}.Split()
+		for _, p := range e.Policies {
+			if a, err := p.ACL(); err == nil && a.Ours() {
+				f.sent[e.ID] = append(f.sent[e.ID], a)
+			}
+		}
+	}
+	return f
+}
+
+// fairly returns fresh, with what HNS refuses of it: each set and each rule on its
+// own, what names such a set, and the whole of an endpoint.
+func (l *life) fairly() fair {
+	f := l.fresh()
+	strict := hnssim.Personality{Seed: l.odd.Seed, Refuses: l.odd.Refuses}
+	sim := hnssim.New(hnssim.Options{})
+	scarce := slices.ContainsFunc(strict.Refuses, func(r hnssim.Refusal) bool { return r.What == hnssim.SetCount && len(f.sets) > r.N })
+	for _, kind := range []hns.SetType{hns.IPSet, hns.NestedIPSet} {
+		for _, s := range f.sets {
+			if s.Type != kind {
+				continue
+			}
+			sim.SetPersonality(strict)
+			err := sim.ModifySets(l.t.Context(), hns.Add, []hns.SetPolicy{s})
+			f.refused[s.ID] = err != nil || scarce || slices.ContainsFunc(s.Values, func(v string) bool { return f.refused[v] })
+			sim.SetPersonality(hnssim.Personality{})
+			require.NoError(l.t, sim.PutSet(s))
+		}
+	}
+	sim.SetPersonality(strict)
+	for _, e := range l.sim.Endpoints() {
+		_, foreign := hns.Endpoint{Policies: e.Policies}.Split()
+		create := func() {
+			_ = sim.DeleteEndpoint(e.ID) // the first time there is none
+			require.NoError(l.t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: e.ID, Addrs: e.Addrs, Policies: append([]hns.EndpointPolicy{}, foreign...)}))
+		}
+		for _, a := range f.sent[e.ID] {
+			create()
+			refused := sim.AddACLs(l.t.Context(), e.ID, []hns.ACL{a}) != nil
+			f.partly[e.ID] = f.partly[e.ID] || refused || slices.ContainsFunc(a.SetIDs(), func(id string) bool { return f.refused[id] })
+		}
+		create()
+		cut := make([]hns.EndpointPolicy, len(foreign))
+		for i, p := range foreign {
+			cut[i], _ = p.Documented()
+		}
+		for _, a := range f.sent[e.ID] {
+			cut = append(cut, hns.NewACLPolicy(a))
+		}
+		f.partly[e.ID] = f.partly[e.ID] || sim.ReplacePolicies(l.t.Context(), e.ID, cut) != nil || l.sim.Unreadable(e.ID)
+	}
+	return f
+}
+
+// differs says how the node differs from what a fresh process makes of it, in what
+// HNS takes; "" when it does not. Rules for a named port's number that no peer uses
+// may be left, and what they name.
+func (l *life) differs(f fair) string {
+	var out []string
+	sets, byID := map[string]hns.SetPolicy{}, map[string]hns.SetPolicy{}
+	for _, s := range l.sim.Sets() {
+		sets[s.Name], byID[s.ID] = s, s
+	}
+	used, now := map[string]bool{}, cluster(l.todo.now.values())
+	for _, e := range l.sim.Endpoints() {
+		rules, _ := hns.Endpoint{Policies: e.Policies}.Split()
+		rules = slices.DeleteFunc(rules, func(a hns.ACL) bool {
+			return slices.ContainsFunc(a.SetIDs(), func(id string) bool { return staleSet(byID[id]) })
+		})
+		want := slices.DeleteFunc(slices.Clone(f.rules[e.ID]), func(a hns.ACL) bool {
+			return slices.ContainsFunc(a.SetIDs(), func(id string) bool { return staleSet(byID[id]) })
+		})
+		if f.partly[e.ID] || !local(now, e.Addrs[0]) { // without a pod it keeps what it has
+			continue
+		}
+		for _, a := range want {
+			for _, id := range a.SetIDs() {
+				used[id] = true
+			}
+		}
+		if got, want := texts(rules), texts(want); !slices.Equal(got, want) {
+			out = append(out, fmt.Sprintf("endpoint %s has\n  %s\nand should have\n  %s", e.ID, strings.Join(got, "\n  "), strings.Join(want, "\n  ")))
+		}
+	}
+	for _, s := range f.sets {
+		if f.refused[s.ID] || !used[s.ID] {
+			continue
+		}
+		got, want := slices.Sorted(slices.Values(sets[s.Name].Values)), slices.Sorted(slices.Values(s.Values))
+		if !slices.Equal(got, want) {
+			out = append(out, fmt.Sprintf("set %s has %v and should have %v", s.Name, got, want))
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+func texts(acls []hns.ACL) []string {
+	out := make([]string, len(acls))
+	for i, a := range acls {
+		out[i] = fmt.Sprintf("%+v", a)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// surplus returns the sets that a fresh process would not have.
+func (l *life) surplus(f fair) []string {
+	extra, byID := map[string]bool{}, map[string]hns.SetPolicy{}
+	for _, s := range l.sim.Sets() {
+		extra[s.Name], byID[s.ID] = !staleSet(s), s
+	}
+	for _, e := range l.sim.Endpoints() {
+		rules, _ := hns.Endpoint{Policies: e.Policies}.Split()
+		for _, a := range rules {
+			if !slices.ContainsFunc(a.SetIDs(), func(id string) bool { return staleSet(byID[id]) }) {
+				continue
+			}
+			for _, id := range a.SetIDs() {
+				for _, member := range append([]string{id}, byID[id].Values...) {
+					delete(extra, byID[member].Name)
+				}
+			}
+		}
+	}
+	for _, s := range f.sets {
+		delete(extra, s.Name)
+	}
+	maps.DeleteFunc(extra, func(_ string, is bool) bool { return !is })
+	return slices.Sorted(maps.Keys(extra))
+}
