@@ -22,6 +22,9 @@ type listing struct {
 	// over no set is deleted.
 	unsettled bool
 	sequence  uint64 // of writes when the last one began
+	// gone is when a write last found its endpoint gone, and endpoints were listed at
+	// once.
+	gone time.Time
 }
 
 // Each pod without an endpoint of its own is looked for once a second in its first
