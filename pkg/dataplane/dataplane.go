@@ -85,7 +85,7 @@ type Dataplane struct {
 	generation uint64                     // of transactions
 	listing    listing
 	newcomers  map[string]*newcomer // enumerated and not read yet
-	strangers  map[string]bool      // enumerated, and elsewhere, by GUID in lower case
+	strangers  map[string]again     // enumerated, and elsewhere, by GUID in lower case; when they are read again
 	looks      looks
 	spellings  spellings
 	cut        bool // others' ACLs go back cut: HNS refused them as they are shown
@@ -169,7 +169,7 @@ func New(cfg Config) *Dataplane {
 		dirty:     map[*endpoint][]policy.Key{},
 		check:     map[string]bool{},
 		newcomers: map[string]*newcomer{},
-		strangers: map[string]bool{},
+		strangers: map[string]again{},
 		spellings: spellings{rules: map[hns.ACL]hns.ACL{}},
 		moved:     map[string]uint64{},
 		leftOut:   map[ipsets.Name]bool{},

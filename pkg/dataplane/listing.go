@@ -171,13 +171,14 @@ func (d *Dataplane) enumeratedLocked(ids []string, sequence uint64) {
 	for id := range d.newcomers {
 		known[strings.ToLower(id)] = id
 	}
-	strangers := map[string]bool{}
+	strangers := map[string]again{}
 	ours := 0
 	for _, id := range ids {
 		key := strings.ToLower(id)
-		if d.strangers[key] {
-			strangers[key] = true
-			continue
+		if stranger, is := d.strangers[key]; is {
+			if strangers[key] = stranger; !d.strangerDueLocked(stranger) {
+				continue
+			}
 		}
 		ours++
 		if is, ok := known[key]; ok {
@@ -210,6 +211,13 @@ func (d *Dataplane) enumeratedLocked(ids []string, sequence uint64) {
 			ep.absent = true
 		}
 	}
+}
+
+// strangerDueLocked reports whether an endpoint that was elsewhere is read once more:
+// a local pod has none, and one odd read is not to keep its own from it. d.mu must be
+// held.
+func (d *Dataplane) strangerDueLocked(s again) bool {
+	return !s.at.After(d.cfg.Now()) && len(d.waitingLocked()) > 0
 }
 
 // unreadErrsLocked returns why endpoints that are enumerated could not be read, of
@@ -268,7 +276,11 @@ func (r *run) get(ctx context.Context, id string) (open bool) {
 	ep, n := d.endpoints[id], d.newcomers[id]
 	switch {
 	case errors.Is(err, hns.ErrElsewhere):
-		d.strangers[strings.ToLower(id)] = true
+		stranger := d.strangers[strings.ToLower(id)]
+		if stranger.failed(err, d.cfg.Now()); stranger.tries == 1 {
+			stranger.at = d.cfg.Now().Add(openPause)
+		}
+		d.strangers[strings.ToLower(id)] = stranger
 		delete(d.newcomers, id)
 		d.goneLocked(id)
 	case hns.EndpointGone(err), ep != nil && ep.unseen && hns.Answered(err):
@@ -284,6 +296,7 @@ func (r *run) get(ctx context.Context, id string) (open bool) {
 	case err == nil && (ep != nil || n != nil):
 		delete(d.check, id)
 		delete(d.newcomers, id)
+		delete(d.strangers, strings.ToLower(id))
 		e.ID = id // HNS may show it in the other case
 		d.renderLocked(d.readLocked(e))
 	}

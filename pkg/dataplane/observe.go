@@ -162,7 +162,10 @@ func (d *Dataplane) newsLocked(ids []string) bool {
 	for id := range d.newcomers {
 		matched += count(known(id))
 	}
-	for id := range d.strangers {
+	for id, stranger := range d.strangers {
+		if seen[id] && d.strangerDueLocked(stranger) {
+			return true
+		}
 		matched += count(seen[id])
 	}
 	return matched < len(seen)

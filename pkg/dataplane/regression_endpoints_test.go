@@ -246,3 +246,25 @@ func TestUnreadableNewcomerIsTold(t *testing.T) {
 	require.Empty(t, w.report.Warnings)
 	require.Len(t, w.dp.Dump().Endpoints, 2)
 }
+
+// TestStrangerIsReadAgain: one read says that an endpoint is elsewhere. Its pod has no
+// other, so it is read once more, and less and less often; without a pod that waits it
+// is never read.
+func TestStrangerIsReadAgain(t *testing.T) {
+	w := newWorld(t, bPolicies)
+	w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "ep-1", Err: hns.ErrElsewhere})
+	w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "ep-9", Times: -1, Err: hns.ErrElsewhere})
+	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-9 10.0.0.9", "pod x/w 10.0.0.1", "policy good", "apply",
+		"trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep-1 in allow")
+	for began := w.now; w.report.Next() > 0; w.now = w.now.Add(w.report.Next()) {
+		require.Less(t, w.now.Sub(began), 10*time.Second)
+		_ = w.apply()
+	}
+	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep-1 in block")
+	w.do("advance 1h")
+	w.sim.ResetCalls()
+	w.do("look")
+	require.Equal(t, 1, w.sim.Counts()[hns.OpEndpointGet], "ep-1 only")
+	w.do("fold", "apply")
+	require.Zero(t, w.sim.Counts()[hns.OpEndpointGet])
+}

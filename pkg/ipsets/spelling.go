@@ -1,6 +1,8 @@
 package ipsets
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net/netip"
 	"slices"
 	"strings"
@@ -22,7 +24,7 @@ type Spelling struct {
 // Reading is what is known of how HNS shows a set.
 type Reading struct {
 	Unread  bool   `json:"unread,omitempty"`  // not read since it was written
-	Shown   string `json:"shown,omitempty"`   // the difference that was read last
+	Shown   string `json:"shown,omitempty"`   // digest of the difference that was read last
 	Learned bool   `json:"learned,omitempty"` // it is how HNS spells the set
 	Doubts  int    `json:"doubts,omitempty"`  // differences so far, each another one
 }
@@ -62,7 +64,8 @@ func (c *Cache) respelled(s *set, values []string) bool {
 		return false
 	}
 	odd, is := c.odd(s, values)
-	shown := strings.Join(odd.Shown, ",") + " for " + strings.Join(odd.Sent, ",")
+	sum := sha256.Sum256([]byte(strings.Join(odd.Shown, ",") + " for " + strings.Join(odd.Sent, ",")))
+	shown := hex.EncodeToString(sum[:8]) // the text may be as long as the set
 	switch {
 	case is && was.Shown == shown:
 		if !was.Learned {

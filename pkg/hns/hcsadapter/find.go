@@ -67,10 +67,14 @@ func (a *Adapter) setID(id string) {
 }
 
 // checkLocal returns ErrElsewhere for an endpoint that is remote or of another
-// network. ErrUnavailable: which network is ours cannot be read.
+// network. ErrUnavailable: which network is ours cannot be read. One without a network
+// is being made, and a failure of its own.
 func (a *Adapter) checkLocal(ctx context.Context, e endpoint) error {
 	if e.remote() {
 		return fmt.Errorf("%w: it is remote", hns.ErrElsewhere)
+	}
+	if e.HostComputeNetwork == "" {
+		return &failure{err: fmt.Errorf("HNS shows endpoint %s without a network", e.ID)}
 	}
 	elsewhere := fmt.Errorf("%w: it is of network %s", hns.ErrElsewhere, e.HostComputeNetwork)
 	id, cached, err := a.networkID(ctx)
