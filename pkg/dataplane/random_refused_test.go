@@ -14,8 +14,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 )
 
-// TestRandomNoWindowRefused: HNS refuses sets, with codes of no known meaning too, or
-// does not answer. Nobody is let in who would not be by some of the objects, each
+// TestRandomNoWindowRefused: HNS refuses sets and rules, with codes of no known meaning
+// too, does half of what it is to add, or does not answer. Nobody is let in who would not be by some of the objects, each
 // whole, neither meanwhile nor after; and when HNS takes the sets again all is well.
 func TestRandomNoWindowRefused(t *testing.T) {
 	rounds(t, func(t *testing.T, rt *rapid.T, first *string) {
@@ -85,6 +85,7 @@ func (w *walker) refusedWindow(t *rapid.T) {
 	}
 	w.note("HNS takes everything")
 	w.sim.RejectSet(nil)
+	w.badPort = ""
 	w.quell()
 	w.now = w.now.Add(11 * time.Minute)
 	w.settle()
@@ -101,18 +102,27 @@ func (w *walker) refusedWindow(t *rapid.T) {
 	}
 }
 
-// drawRefusals makes HNS refuse some sets for good, others for a moment.
+// drawRefusals makes HNS refuse some sets and rules for good, others for a moment. That
+// an Update is done as a whole or not at all is assumed; half an Add is rules less.
 func (w *walker) drawRefusals(t *rapid.T, names []string) {
 	bad := rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 3, rapid.ID).Draw(t, "refused")
 	w.note("HNS refuses %v", bad)
 	w.sim.RejectSet(func(s hns.SetPolicy) bool { return slices.Contains(bad, s.Name) })
-	for range rapid.IntRange(0, 2).Draw(t, "faults") {
+	w.badPort = rapid.SampledFrom([]string{"", "", "80", "81", "80-81"}).Draw(t, "refused port")
+	for range rapid.IntRange(0, 3).Draw(t, "faults") {
+		op := rapid.SampledFrom([]string{
+			"SetPolicy/Add", "SetPolicy/Update", "SetPolicy/Update", "SetPolicy/Remove", "ACL/Add", "ACL/Add", "ACL/Update", "ACL/Update", "Endpoint/Get",
+		}).Draw(t, "call")
+		modes := []hnssim.Mode{hnssim.Refuse, hnssim.LoseReply}
+		if op == "ACL/Add" {
+			modes = append(modes, hnssim.Half)
+		}
 		f := hnssim.Fault{
-			Op:   rapid.SampledFrom([]string{"SetPolicy/Add", "SetPolicy/Update", "SetPolicy/Update", "SetPolicy/Remove"}).Draw(t, "call"),
-			Mode: rapid.SampledFrom([]hnssim.Mode{hnssim.Refuse, hnssim.LoseReply}).Draw(t, "mode"),
-			Nth:  rapid.IntRange(1, 3).Draw(t, "nth"), Times: rapid.IntRange(1, 4).Draw(t, "times"),
+			Op: op, Mode: rapid.SampledFrom(modes).Draw(t, "mode"),
+			Nth: rapid.IntRange(1, 3).Draw(t, "nth"), Times: rapid.IntRange(1, 4).Draw(t, "times"),
 			Err: rapid.SampledFrom([]error{hns.ErrUnavailable, hns.ErrUnlisted, hns.ErrUnlisted}).Draw(t, "error"),
 		}
+		w.cut = w.cut || op == "ACL/Update"
 		w.note("fault %+v", f)
 		w.sim.Inject(f)
 	}

@@ -39,6 +39,7 @@ type walker struct {
 
 	// What may be reported from now on.
 	faulty, rejecting, tampered, detached, halved bool
+	cut                                           bool // others' rules may have gone back without undocumented fields
 
 	hasty bool // the next transaction is due after one to three endpoints
 	turns int  // after how many this time
@@ -117,6 +118,9 @@ func (w *walker) checkForeign() {
 		var out []string
 		for _, p := range policies {
 			if isForeign(p) {
+				if w.cut {
+					p, _ = p.Documented()
+				}
 				out = append(out, fmt.Sprintf("%s %s", p.Type, p.Settings))
 			}
 		}
@@ -292,7 +296,7 @@ func (w *walker) twin() *walker {
 // restarted is a new dataplane on a node as it is.
 func (w *walker) restarted(sim *hnssim.Sim) *walker {
 	again := newWalker(w.t, w.ctx, w.cfg, sim, w.cluster.clone())
-	again.now = w.now
+	again.now, again.cut = w.now, w.cut
 	maps.Copy(again.base, w.base)
 	again.reconcile(again.cluster.all())
 	return again
