@@ -75,13 +75,9 @@ func (r *runner) unharmed(ctx context.Context, mutants []mutant) error {
 	if err := r.refresh(); err != nil {
 		return err
 	}
-	seen := map[test]bool{}
-	for _, m := range mutants {
-		if seen[m.test] {
-			continue
-		}
-		seen[m.test] = true
-		v, err := goTest(ctx, r.copy(), m.test, r.limit)
+	runs := runsOf(mutants)
+	for _, t := range runs {
+		v, err := goTest(ctx, r.copy(), t, r.limit)
 		if err != nil {
 			return err
 		}
@@ -90,11 +86,36 @@ func (r *runner) unharmed(ctx context.Context, mutants []mutant) error {
 		}
 		if v.broken != "" {
 			fmt.Fprint(r.out, v.output)
-			return fmt.Errorf("%s: %s %s without any mutant: %s", m.name, m.test.pkg, m.test.names, v.broken)
+			return fmt.Errorf("%s %s without any mutant: %s", t.pkg, t.names, v.broken)
 		}
 	}
-	fmt.Fprintf(r.out, "mutants: without any, the named tests pass (%d)\n", len(seen))
+	fmt.Fprintf(r.out, "mutants: without any, the named tests pass (%d runs)\n", len(runs))
 	return nil
+}
+
+// runsOf returns the fewest runs that have every named test: one for each package,
+// as to build and link it takes longer than its tests, and one for each name of a
+// subtest, which does not go together with others.
+func runsOf(mutants []mutant) []test {
+	var runs []test
+	seen, at := map[test]bool{}, map[string]int{} // at: the run of a package
+	for _, m := range mutants {
+		if seen[m.test] {
+			continue
+		}
+		seen[m.test] = true
+		i, together := at[m.test.pkg]
+		switch {
+		case strings.Contains(m.test.names, "/"):
+			runs = append(runs, m.test)
+		case together:
+			runs[i].names += "|" + m.test.names
+		default:
+			at[m.test.pkg] = len(runs)
+			runs = append(runs, m.test)
+		}
+	}
+	return runs
 }
 
 // one applies m to a fresh copy and runs its test. A nil error means killed.

@@ -200,3 +200,14 @@ func write(t *testing.T, file, content string) {
 	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
 	require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
 }
+
+// TestRunsOf: a package is built once for all of its tests, but for names of
+// subtests.
+func TestRunsOf(t *testing.T) {
+	of := func(pkg, names string) mutant { return mutant{test: test{pkg, names}} }
+	require.Equal(t, []test{{"./a", "^TestX$|^TestY$"}, {"./b", "^TestX$"}, {"./a", "^TestZ$/^one$"}, {"./a", "^TestZ$/^two$"}},
+		runsOf([]mutant{
+			of("./a", "^TestX$"), of("./b", "^TestX$"), of("./a", "^TestZ$/^one$"), of("./a", "^TestX$"),
+			of("./a", "^TestZ$/^two$"), of("./a", "^TestY$"), of("./a", "^TestZ$/^one$"),
+		}))
+}
