@@ -124,7 +124,12 @@ func (d *Dataplane) stepsLocked(ep *endpoint) []step {
 			}
 		}
 	}
-	return planSteps(c)
+	steps := planSteps(c)
+	if len(steps) > 0 && ep.changes > quietConflicts {
+		// What was added is not shown, or not all. Another Add might be a second copy.
+		return []step{{verb: hns.Update, acls: c.want()}}
+	}
+	return steps
 }
 
 // queueLocked puts an endpoint that differs from its wish into the queue of
@@ -229,7 +234,7 @@ func (d *Dataplane) readLocked(e hns.Endpoint) *endpoint {
 	if now := d.cfg.Now(); ep.exposed && now.Sub(d.looks.lost) >= d.cfg.LookPeriod { // not at each blow of a dispute
 		d.looks.lost = now
 	}
-	ep.shielded = false
+	ep.shielded, ep.blind = false, 0
 	ep.seen = d.cfg.Now()
 	ep.foreign, ep.open = foreign, hns.DefaultsOf(foreign)
 	d.appliedLocked(ep, ours, hns.Basis(e.Addrs, ours, ep.open))

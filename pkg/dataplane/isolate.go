@@ -16,6 +16,14 @@ import (
 // openPause is the longest pause between two tries for an endpoint that is open.
 const openPause = 5 * time.Second
 
+// soonTries is after how many tries HNS is asked no more often than for anything else
+// that it refuses: a minute at openPause.
+const soonTries = 12
+
+// maxBlind bounds the blocks that are added to an endpoint which cannot be read, when
+// HNS never says that it took one: it may have taken all of them.
+const maxBlind = 8
+
 // soonLocked has an endpoint that is open tried again soon. d.mu must be held.
 func (d *Dataplane) soonLocked(ep *endpoint) {
 	if soon := d.cfg.Now().Add(openPause); d.openLocked(ep) && ep.retryAt.After(soon) {
@@ -87,14 +95,50 @@ func (r *run) isolateHeld(ctx context.Context, id string) {
 	r.isolate(ctx, id)
 }
 
+// isolation is one way to close an endpoint.
+type isolation struct {
+	rules func(*endpoint) []hns.ACL
+	verb  hns.Verb
+}
+
+// isolations are what an endpoint that is open is given, each when the one before
+// failed, and after the first two only if HNS answers. A block without the rest closes
+// more than is asked for; with HNS against a rule of the other direction, or a pair, it
+// is what closes this one.
+var isolations = []isolation{
+	{(*endpoint).shared, hns.Add},
+	{(*endpoint).core, hns.Add},
+	{func(ep *endpoint) []hns.ACL { return ep.block(hns.In) }, hns.Add},
+	{func(ep *endpoint) []hns.ACL { return ep.block(hns.Out) }, hns.Add},
+	{(*endpoint).core, hns.Update},
+}
+
+// block returns the shared rule that closes a direction, if there is to be one.
+func (ep *endpoint) block(dir hns.Direction) []hns.ACL {
+	return slices.DeleteFunc(slices.Clone(ep.shared()), func(a hns.ACL) bool { return a.Direction != dir || !blocksAll(a) })
+}
+
+// saysOfRules reports whether an error may be HNS's word against the rules that were
+// sent, so that others may do better.
+func saysOfRules(err error) bool {
+	return hns.Answered(err) && !errors.Is(err, hns.ErrConflict) &&
+		(refusedObject(err) != hns.KindEndpoint || errors.Is(err, hns.ErrUnlisted))
+}
+
 // isolate gives an endpoint that is open the rules that all policies share, and
-// when that fails those of them that are essential. It names no set and needs no
-// policy. What a write left that broke off is read first; where that cannot be read
-// either, the rules are added all the same: at the worst they are there twice, and
-// the next Update ends that. The caller holds the endpoint.
+// when that fails those of them that are essential; then each block alone, if HNS
+// answers. It names no set and needs no policy. What a write left that broke off is
+// read first; where that cannot be read either, the rules are added all the same: at
+// the worst they are there twice, and the next Update ends that. The caller holds the
+// endpoint.
 func (r *run) isolate(ctx context.Context, id string) {
 	d := r.d
-	for _, rules := range []func(*endpoint) []hns.ACL{(*endpoint).shared, (*endpoint).core} {
+	var last []hns.ACL
+	answered := false
+	for i, way := range isolations {
+		if i > 1 && !answered {
+			return
+		}
 		d.mu.Lock()
 		ep := d.endpoints[id]
 		open := ep != nil && d.openLocked(ep)
@@ -108,25 +152,34 @@ func (r *run) isolate(ctx context.Context, id string) {
 		}
 		d.mu.Lock()
 		ep = d.endpoints[id]
-		var acls []hns.ACL
+		var acls, has []hns.ACL
 		if ep != nil && d.openLocked(ep) {
-			acls, known = ep.unblocked(rules(ep)), ep.known()
+			has, acls, known = ep.applied, ep.unblocked(way.rules(ep)), ep.known()
 		}
 		d.mu.Unlock()
-		if len(acls) == 0 {
+		switch {
+		case len(acls) == 0, way.verb == hns.Add && slices.Equal(acls, last):
+			continue
+		case way.verb == hns.Update && !known:
 			return
+		case way.verb == hns.Update:
+			acls = slices.Concat(has, acls)
 		}
+		last = acls
 		if known {
-			_, err := r.step(ctx, ep, step{verb: hns.Add, acls: acls}) // the error of the write before it counts
-			if !errors.Is(err, versioned.ErrUnread) {
+			done, err := r.step(ctx, ep, step{verb: way.verb, acls: acls}) // the error of the write before it counts
+			answered = !done && (err == nil || saysOfRules(err))
+			if way.verb == hns.Update || !errors.Is(err, versioned.ErrUnread) {
 				continue
 			}
 		}
 		err := counted{r}.AddACLs(ctx, id, acls)
+		answered = saysOfRules(err)
 		d.mu.Lock()
 		if d.endpoints[id] == ep && !hns.EndpointGone(err) {
 			d.unknownLocked(ep, canonical(slices.Concat(ep.applied, acls)))
-			ep.shielded = err == nil
+			ep.blind++
+			ep.shielded = err == nil || ep.blind >= maxBlind
 		}
 		d.mu.Unlock()
 		if err == nil {

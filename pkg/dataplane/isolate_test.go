@@ -192,3 +192,29 @@ func TestForeignInOtherBytes(t *testing.T) {
 		"look", "fold", "apply", "calls", "look", "fold", "apply", "calls")
 	require.Zero(t, w.dp.Stats().Conflicts)
 }
+
+// TestBlindBlocksAreBounded: an endpoint cannot be read, and HNS takes each block and
+// answers with an error. They do not pile up.
+func TestBlindBlocksAreBounded(t *testing.T) {
+	w := newbornWorld(t)
+	w.sim.Inject(hnssim.Fault{Op: "Endpoint/Get", Target: "ep", Nth: 2, Times: -1, Code: 0x803B0031})
+	w.sim.Inject(hnssim.Fault{Op: "ACL/Add", Target: "ep", Times: -1, Mode: hnssim.LoseReply, Code: 0x80004005})
+	for began := w.now; w.now.Sub(began) < time.Hour; w.now = w.now.Add(max(w.report.Next(), time.Millisecond)) {
+		_ = w.apply()
+	}
+	w.do(stranger + "block")
+	require.LessOrEqual(t, len(w.policiesOf("ep")), 30)
+}
+
+// TestGoneByAWriteOnly: HNS says of a write that the endpoint is gone, and goes on
+// listing and showing it. The agent does not spin.
+func TestGoneByAWriteOnly(t *testing.T) {
+	w := newbornWorld(t)
+	w.sim.Inject(hnssim.Fault{Op: "ACL/Add", Times: -1, Err: &hns.OpError{Op: "ACL/Add", Kind: hns.KindEndpoint, ID: "ep", Err: hns.ErrNotFound}})
+	rounds := 0
+	for began := w.now; w.now.Sub(began) < time.Minute; w.now = w.now.Add(max(w.report.Next(), time.Millisecond)) {
+		_ = w.apply()
+		rounds++
+	}
+	require.Less(t, rounds, 130)
+}

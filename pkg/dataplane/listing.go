@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/versioned"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
@@ -22,6 +21,9 @@ type listing struct {
 	// over no set is deleted.
 	unsettled bool
 	sequence  uint64 // of writes when the last one began
+	// gone is when a write last found its endpoint gone, and endpoints were listed at
+	// once.
+	gone time.Time
 }
 
 // Each pod without an endpoint of its own is looked for once a second in its first
@@ -303,20 +305,11 @@ func (r *run) get(ctx context.Context, id string) (open bool) {
 	return false
 }
 
-// patience is how often a write that HNS refuses as a whole is tried after 1, 2, 4 …
-// 30 s; then it is asked for again as whatever it refuses.
-const patience = 8
-
 // fail records a failed try and when the next one is due.
 func (ep *endpoint) fail(err error, now time.Time) {
 	ep.tries++
 	ep.lastErr = err
 	ep.retryAt = now.Add(spread(ep.id, ep.tries))
-	if _, refused := errors.AsType[*versioned.Refused](err); refused && ep.tries > patience {
-		again := again{tries: ep.tries - patience}
-		again.wait(now)
-		ep.retryAt = again.at
-	}
 }
 
 // quiet is call for requests whose object may be gone, which is no error.

@@ -89,6 +89,7 @@ type endpoint struct {
 	// exposed: it had its block, and a read shows that it has not. shielded: it cannot
 	// be read, and HNS took the block all the same.
 	exposed, shielded bool
+	blind             int  // blocks that were added since it was last read
 	unseen            bool // the last one, which was believed, lacked it
 
 	// bornFor is the first pod that owned it. Another one that gets the address

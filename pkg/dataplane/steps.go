@@ -53,6 +53,15 @@ type change struct {
 	batch   int       // ACLs per Add
 }
 
+// want returns all that is wanted.
+func (c change) want() (all []hns.ACL) {
+	all = append(all, c.shared...)
+	for _, g := range c.groups {
+		all = append(all, g.acls...)
+	}
+	return all
+}
+
 // share is what one policy wants on an endpoint.
 type share struct {
 	key      policy.Key
@@ -71,11 +80,7 @@ type share struct {
 // batch, together with a policy for each direction that it closes, even if that
 // makes the batch larger; otherwise in the last.
 func planSteps(c change) []step {
-	var want []hns.ACL
-	want = append(want, c.shared...)
-	for _, g := range c.groups {
-		want = append(want, g.acls...)
-	}
+	want := c.want()
 	added, removed := diffACLs(c.applied, want)
 	if len(removed) > 0 {
 		if _, essential := diffACLs(c.applied, slices.Concat(want, c.unused)); len(essential) > 0 {

@@ -60,9 +60,13 @@ func (d *Dataplane) failedLocked(ep *endpoint, err error, now time.Time) {
 		if errors.Is(err, errSetsNotReady) && !d.sets.at.IsZero() {
 			ep.retryAt = d.sets.at
 		}
-	}
-	if !errors.Is(err, hns.ErrConflict) {
-		d.soonLocked(ep)
+		if _, refused := errors.AsType[*versioned.Refused](err); refused && ep.tries > soonTries {
+			ask := again{tries: ep.tries - soonTries}
+			ask.wait(now)
+			ep.retryAt = ask.at
+		} else {
+			d.soonLocked(ep)
+		}
 	}
 	ep.queued = d.nextTurnLocked(ep)
 }
@@ -100,12 +104,17 @@ func (r *run) updatePod(ctx context.Context, id string) error {
 
 // fought reports whether somebody else undoes what is written to an endpoint that
 // was right before: its next write comes at once the first time, with the block
-// first, and then as often as for any other dispute.
+// first, and then as often as for any other dispute. So does that of one on which HNS
+// takes everything, the block too, and never shows it: each Add more is one copy more.
 func (r *run) fought(id string, err error) bool {
 	r.d.mu.Lock()
 	defer r.d.mu.Unlock()
 	ep := r.d.endpoints[id]
-	return errors.Is(err, hns.ErrConflict) && ep != nil && ep.writtenFor == ep.owner
+	conflict, is := errors.AsType[*versioned.Conflict](err)
+	if !is || ep == nil {
+		return false
+	}
+	return ep.writtenFor == ep.owner || conflict.Written && conflict.Cause == nil && ep.changes >= quietConflicts
 }
 
 // update works through an endpoint's steps. What HNS refuses of it is worked around
@@ -291,6 +300,11 @@ func (d *Dataplane) wroteLocked(ep *endpoint, reached, sent []hns.ACL, is versio
 		return true, nil
 	case hns.EndpointGone(err):
 		d.goneLocked(ep.id)
+		if now := d.cfg.Now(); now.Sub(d.listing.gone) < listAgain { // HNS may say so of one that it goes on listing
+			d.listing.wanted, d.listing.retry = false, retry{1, now.Add(listAgain)}
+		} else {
+			d.listing.gone = now
+		}
 		return false, nil
 	case errors.As(err, &conflict):
 		d.conflictLocked(ep, reached, conflict)

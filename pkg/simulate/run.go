@@ -153,7 +153,9 @@ func newSession(o Options, in input) *session {
 	recorded := s.recorder.Dataplane(s.dataplane)
 	s.kubelet = newNode(recorded, sim)
 	s.controller = controllers.New(controllers.Config{
-		Source: in.source, Applier: s.kubelet, Observer: recorded, Node: o.Node, Logger: o.Logger,
+		// Nobody else writes to a simulated node, so nobody looks at it: what is asked of
+		// HNS does not depend on how long that takes.
+		Source: in.source, Applier: s.kubelet, Node: o.Node, Logger: o.Logger,
 	})
 	return s
 }
