@@ -268,3 +268,16 @@ func TestStrangerIsReadAgain(t *testing.T) {
 	w.do("fold", "apply")
 	require.Zero(t, w.sim.Counts()[hns.OpEndpointGet])
 }
+
+// TestConflictUnderAGUIDInCapitals: HNS shows them so, and somebody takes our rules
+// away before an update. The endpoint is planned anew, and there is no second one.
+func TestConflictUnderAGUIDInCapitals(t *testing.T) {
+	w := newWorld(t, bPolicies)
+	w.sim.SetPersonality(hnssim.Personality{Seed: 1, Spelling: hnssim.Spelling{UpperGUIDs: true}})
+	w.do("namespace x", "endpoint ep-1 10.0.0.1", "pod x/w 10.0.0.1", "policy good", "apply")
+	require.NoError(t, w.sim.LoseRules("ep-1"))
+	w.do("policy later", "apply")
+	w.settle()
+	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep-1 in allow", "trace 10.0.1.1 -> 10.0.0.1 TCP/444 ep-1 in block")
+	require.Len(t, w.dp.Dump().Endpoints, 1)
+}

@@ -270,7 +270,9 @@ func (d *Dataplane) conflictLocked(ep *endpoint, reached []hns.ACL, c *versioned
 	} else {
 		d.conflicts.Before++
 	}
-	d.readLocked(c.Endpoint)
+	e := c.Endpoint
+	e.ID = ep.id // HNS may show it in the other case
+	d.readLocked(e)
 	d.renderLocked(ep)
 }
 
