@@ -273,8 +273,8 @@ func TestStrangerIsReadAgain(t *testing.T) {
 // away before an update. The endpoint is planned anew, and there is no second one.
 func TestConflictUnderAGUIDInCapitals(t *testing.T) {
 	w := newWorld(t, bPolicies)
-	w.sim.SetPersonality(hnssim.Personality{Seed: 1, Spelling: hnssim.Spelling{UpperGUIDs: true}})
 	w.do("namespace x", "endpoint ep-1 10.0.0.1", "pod x/w 10.0.0.1", "policy good", "apply")
+	w.sim.SetPersonality(hnssim.Personality{Seed: 1, Spelling: hnssim.Spelling{UpperGUIDs: true}})
 	require.NoError(t, w.sim.LoseRules("ep-1"))
 	w.do("policy later", "apply")
 	w.settle()
