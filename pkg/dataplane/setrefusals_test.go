@@ -278,10 +278,10 @@ func TestNoWindow_UnusedRuleOfARefusedSet(t *testing.T) {
 		"advance 1s", "apply", "trace 10.0.0.1 -> 10.0.0.2 TCP/80 ep-1 out allow")
 }
 
-// TestNoWindow_RulesGiveWay: the pod that cannot leave is of a namespace that comes
-// to be selected, by a rule that comes as well. The rule waits for the namespace, that
-// for the pod, and the pod for the rule that names what it cannot leave: this goes first.
-func TestNoWindow_RulesGiveWay(t *testing.T) {
+// TestNoWindow_NamespaceOfWhoCannotLeave: a pod cannot leave a set, and its namespace
+// comes to be in another one that the same rule asks for. The namespace waits until no
+// rule sees the first set.
+func TestNoWindow_NamespaceOfWhoCannotLeave(t *testing.T) {
 	w := newWorld(t, policyText("p", `{podSelector: {}, ingress: [{from: [{namespaceSelector: {matchLabels: {team: a}}, podSelector: {matchLabels: {a: v1}}}]}]}`)+
 		policyText("later", `{podSelector: {}, ingress: [{ports: [{port: 443}], from: [{namespaceSelector: {matchLabels: {team: a}}}]}]}`))
 	w.do("namespace x team=a", "namespace y", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "policy p",
