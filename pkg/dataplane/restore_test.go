@@ -122,12 +122,14 @@ func (w *walker) restore() {
 		}
 	}
 	// Of a set that only rules in HNS still name, a dump does not tell what it was
-	// defined as.
+	// defined as: nor then of a set that only that one names that HNS refuses it.
 	leftover := func(s dataplane.SetDump) bool {
 		return len(s.Missing)+len(s.Surplus) > 0 && !slices.ContainsFunc(s.Holders, func(h string) bool { return !strings.HasPrefix(h, "applied ") })
 	}
 	if slices.ContainsFunc(was.Sets, leftover) {
 		was.Sets, is.Sets = nil, nil
+		ofSet := func(w dataplane.Warning) bool { return w.Kind == "Set" }
+		was.Warnings, is.Warnings = slices.DeleteFunc(was.Warnings, ofSet), slices.DeleteFunc(is.Warnings, ofSet)
 	}
 	// Nor of a number of a named port that nobody has any more whether its rule may stay.
 	if slices.ContainsFunc(was.Sets, func(s dataplane.SetDump) bool {
