@@ -277,3 +277,22 @@ func TestNoWindow_UnusedRuleOfARefusedSet(t *testing.T) {
 		"trace 10.0.0.1 -> 10.0.0.2 TCP/81 ep-1 out block",
 		"advance 1s", "apply", "trace 10.0.0.1 -> 10.0.0.2 TCP/80 ep-1 out allow")
 }
+
+// TestNoWindow_RulesGiveWay: the pod that cannot leave is of a namespace that comes
+// to be selected, by a rule that comes as well. The rule waits for the namespace, that
+// for the pod, and the pod for the rule that names what it cannot leave: this goes first.
+func TestNoWindow_RulesGiveWay(t *testing.T) {
+	w := newWorld(t, policyText("p", `{podSelector: {}, ingress: [{from: [{namespaceSelector: {matchLabels: {team: a}}, podSelector: {matchLabels: {a: v1}}}]}]}`)+
+		policyText("later", `{podSelector: {}, ingress: [{ports: [{port: 443}], from: [{namespaceSelector: {matchLabels: {team: a}}}]}]}`))
+	w.do("namespace x team=a", "namespace y", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "policy p",
+		"pod y/q 10.0.1.1 a=v1 remote", "apply")
+	w.refuse("podlabel-a:v1", hns.ErrInvalid, 0x803B0030, hns.Add, hns.Update)
+	w.neverAllowed("10.0.1.1", "10.0.0.1", "ep")
+	w.do("pod y/q 10.0.1.1 a=v2 remote", "namespace y team=a", "policy later")
+	for range 4 {
+		_ = w.apply()
+		w.do("advance 1s")
+	}
+	require.True(t, w.report.Converged())
+	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep in allow", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in block")
+}

@@ -87,7 +87,8 @@ func (t *tracker[K]) having(bit uint8) iter.Seq[K] {
 	}
 }
 
-// waiting are the members that rules see in a stuck set, and that have to leave it.
+// waiting are the members that rules see in a stuck set, and that have to leave it:
+// with a member of a nested set, the addresses in it.
 type waiting struct {
 	addrs   map[addr]struct{}
 	members map[*set]struct{}
@@ -109,6 +110,9 @@ func (c *Cache) hold() waiting {
 		}
 		for m := range s.members.surplus() {
 			h.members[m] = struct{}{}
+			for a := range m.addrs.bits {
+				h.addrs[a] = struct{}{}
+			}
 		}
 	}
 	return h
@@ -145,12 +149,26 @@ func (c *Cache) back(s *set, h waiting) map[string]bool {
 			values[a.String()] = true
 		}
 	}
-	for m := range h.members {
-		if s.members.bits[m]&(wanted|applied) == wanted {
+	for m := range s.members.joins() {
+		if h.holds(m) {
 			values[m.id] = true
 		}
 	}
 	return values
+}
+
+// holds reports whether somebody would join with the member of a nested set who has
+// to leave another set. It costs those that wait.
+func (h waiting) holds(m *set) bool {
+	if _, ok := h.members[m]; ok {
+		return true
+	}
+	for a := range h.addrs {
+		if m.addrs.bits[a] != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // HeldBack reports whether members wait to join sets until they have left others,

@@ -40,13 +40,26 @@ func (m *model) back(n Name) []string {
 	var held []string
 	for _, s := range modelAll {
 		if m.stuck(s) && m.seen(s, false) {
-			held = append(held, surplus(m.view[s], m.value(s))...)
+			for _, v := range surplus(m.view[s], m.value(s)) {
+				held = append(append(held, v), m.within(v)...)
+			}
 		}
 	}
 	if !m.seen(n, true) {
 		return nil
 	}
-	return intersection(surplus(m.value(n), m.view[n]), held)
+	return slices.DeleteFunc(surplus(m.value(n), m.view[n]), func(v string) bool {
+		return len(intersection(append(m.within(v), v), held)) == 0
+	})
+}
+
+// within are the addresses that are or will be in the set of this ID.
+func (m *model) within(id string) []string {
+	at := slices.IndexFunc(modelAll, func(n Name) bool { return n.ID() == id })
+	if at < 0 {
+		return nil
+	}
+	return slices.Concat(m.view[modelAll[at]], m.value(modelAll[at]))
 }
 
 // allowed is what a set may be written as.
