@@ -66,7 +66,7 @@ func (d *Dataplane) carefulStepsLocked(ep *endpoint) []step {
 	}
 	for _, a := range shared {
 		if one := []hns.ACL{a}; ep.bare && !essential(a) {
-			if there(one) {
+			if !ep.distrusted && there(one) {
 				base = append(base, a)
 			}
 			later(one)
@@ -124,6 +124,9 @@ func (d *Dataplane) refusedLocked(ep *endpoint, sent []hns.ACL, err *versioned.R
 		return nil
 	case !ep.bare && len(sent) > len(ep.core()):
 		ep.bare = true
+		return nil
+	case !ep.distrusted && len(sent) > len(ep.core()):
+		ep.distrusted = true // one of the rules that all policies share was accepted before
 		return nil
 	}
 	ep.distrusted, ep.bare = false, false

@@ -90,8 +90,8 @@ func (l *life) onCall(c hnssim.Call, when hnssim.When) {
 		return
 	}
 	l.calls = append(l.calls, spoken{c, l.now})
-	if c.Op == hns.OpEndpointGet && c.Err == nil {
-		l.read[strings.ToLower(c.Target)] = true
+	if c.Op == hns.OpEndpointGet && (c.Err == nil || hns.EndpointGone(c.Err)) {
+		l.read[strings.ToLower(c.Target)] = c.Err == nil
 	}
 	if isWrite(c.Op) {
 		l.note("%s", describe(c))

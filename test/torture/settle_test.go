@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 )
@@ -86,6 +87,26 @@ func (l *life) fairly() fair {
 			cut = append(cut, hns.NewACLPolicy(a))
 		}
 		f.partly[e.ID] = f.partly[e.ID] || sim.ReplacePolicies(l.t.Context(), e.ID, cut) != nil || l.sim.Unreadable(e.ID)
+	}
+	return f
+}
+
+// but returns what a fresh process would make of the node but for what the process at
+// work still takes for refused. HNS is asked again in ten minutes at the latest.
+func (f fair) but(d dataplane.Dump) fair {
+	f.refused, f.partly = maps.Clone(f.refused), maps.Clone(f.partly)
+	for _, s := range d.Sets {
+		f.refused[s.ID] = f.refused[s.ID] || s.Refused || s.Again != nil
+	}
+	for _, ep := range d.Endpoints {
+		for id, rules := range f.rules { // HNS may show a GUID in the other case
+			if !strings.EqualFold(id, ep.ID) {
+				continue
+			}
+			f.partly[id] = f.partly[id] || len(ep.Next.Refused) > 0 || slices.ContainsFunc(rules, func(a hns.ACL) bool {
+				return slices.ContainsFunc(a.SetIDs(), func(set string) bool { return f.refused[set] })
+			})
+		}
 	}
 	return f
 }
