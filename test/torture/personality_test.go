@@ -19,7 +19,7 @@ import (
 const (
 	// A newborn endpoint is closed after so many of its own calls: of three tries each
 	// makes three requests between two reads, when all fails, and HNS goes back on its
-	// word seventeen times at most. The most that 2,000 histories took is 14.
+	// word seventeen times at most. The most that 1,000 histories took is 14.
 	maxOwnCalls = 30
 	// And after so many of all calls, of each endpoint of the node and its sets.
 	maxCallsEach = 40
