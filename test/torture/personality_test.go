@@ -203,7 +203,7 @@ func (l *life) checkLifted() {
 			}
 			most := 1
 			if l.odd.Spelling.Strange+l.odd.Spelling.StrangePorts != "" {
-				most = 4
+				most = 8
 			}
 			for name, n := range count {
 				if n > most {
