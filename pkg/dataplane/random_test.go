@@ -290,6 +290,8 @@ func (w *walker) calm() {
 
 // dropLeft deletes the endpoints without a pod, which keep what they have.
 func (w *walker) dropLeft() {
+	w.now = w.now.Add(time.Minute) // one that could not be read is read again, and known
+	w.settle()
 	for _, ep := range w.dp.Dump().Endpoints {
 		if ep.Pod == "" && ep.ID != "ep-0" {
 			if err := w.sim.DeleteEndpoint(ep.ID); err != nil {
