@@ -296,3 +296,27 @@ func TestNoWindow_NamespaceOfWhoCannotLeave(t *testing.T) {
 	require.True(t, w.report.Converged())
 	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep in allow", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in block")
 }
+
+// TestRulesGiveWayInASearch: a pod cannot leave a set, and what comes in place of the
+// rule that names it waits for a set in the midst of a search. The rule goes at once,
+// so the pod joins before the search is over.
+func TestRulesGiveWayInASearch(t *testing.T) {
+	policies := policyText("p", andPolicy) +
+		policyText("later", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {zz: v1}}}]}]}`)
+	const many = 200
+	for i := range many {
+		policies += policyText(fmt.Sprintf("bad%d", i), fmt.Sprintf(`{podSelector: {matchLabels: {none: v1}}, ingress: [{from: [{podSelector: {matchLabels: {bad%03d: v1}}}]}]}`, i))
+	}
+	w := leaver(t, policies)
+	w.refuse("podlabel-a:v1", hns.ErrInvalid, 0x803B0030, hns.Add, hns.Update)
+	w.sim.RejectSet(func(s hns.SetPolicy) bool { return strings.HasPrefix(s.Name, "podlabel-bad") })
+	w.do("pod x/q 10.0.1.1 a=v2 b=v1 remote", "endpoint other 10.0.0.2", "pod x/o 10.0.0.2 none=v1", "policy later")
+	for i := range many {
+		w.do(fmt.Sprintf("policy bad%d", i))
+	}
+	for range 3 {
+		_ = w.apply()
+	}
+	require.Contains(t, membersOf(w, "podlabel-b:v1"), "10.0.1.1")
+	require.Nil(t, membersOf(w, "podlabel-zz:v1"), "the search goes on")
+}
