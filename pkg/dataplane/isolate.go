@@ -64,10 +64,7 @@ func lacksBlock(list, shared []hns.ACL) bool {
 
 // blocksAll reports whether a rule closes its direction, but for rules that come
 // before it.
-func blocksAll(a hns.ACL) bool {
-	return a.Action == hns.Block && a.RuleType == hns.Switch && a.Protocols == "" &&
-		a.LocalAddresses+a.RemoteAddresses+a.LocalPorts+a.RemotePorts == ""
-}
+func blocksAll(a hns.ACL) bool { return a.Action == hns.Block && a.MatchesAll() }
 
 // isolateNewborn gives every endpoint that is open its block, before what may take
 // long: other pods' sets are being looked through for one that HNS refuses.

@@ -246,26 +246,22 @@ func (d *Dataplane) lookAgainLocked() {
 		d.listing.retry.failed(d.now, now)
 		return
 	}
-	d.listing.retry = retry{}
-	at := func(t time.Time) {
-		if is := &d.listing.retry.at; is.IsZero() || t.Before(*is) {
-			*is = t
-		}
-	}
+	var next due
 	for _, p := range d.local {
 		eps := d.byAddr[p.Addr]
 		own := slices.ContainsFunc(eps, func(ep *endpoint) bool { return ep.bornFor == p.UID })
 		switch {
 		case own:
 		case len(eps) == 0 && now.Sub(p.placed) < listsFor:
-			at(now.Add(listAgain))
+			next.at(now.Add(listAgain))
 		case len(eps) == 0:
-			at(now.Add(maxBackoff))
-		case len(eps) > 0 && p.relists < maxRelists:
+			next.at(now.Add(maxBackoff))
+		case p.relists < maxRelists:
 			p.relists++
-			at(now.Add(backoff(p.relists)))
+			next.at(now.Add(backoff(p.relists)))
 		}
 	}
+	d.listing.retry = retry{at: next.first}
 }
 
 // get reads one endpoint by its GUID. It reports whether one that is open cannot be

@@ -21,8 +21,9 @@ type Observation struct {
 	// ids are the endpoints that were enumerated, when they were.
 	ids        []string
 	enumerated bool
-	// sets are ours, when the network was read.
+	// sets are ours, when the network was read; digest is theirs.
 	sets     []ipsets.Observed
+	digest   [sha256.Size]byte
 	setsRead bool
 	// endpoints are those that were read, and are not as they were known to be.
 	endpoints []hns.Endpoint
@@ -75,13 +76,14 @@ func (d *Dataplane) Observe(ctx context.Context, look Look) (*Observation, error
 // observeSets reads the sets into an observation.
 func (d *Dataplane) observeSets(ctx context.Context, look Look, obs *Observation) error {
 	n, err := d.cfg.Client.Network(ctx)
+	if err == nil {
+		obs.sets = observedSets(n.Sets)
+		obs.digest = digestSets(obs.sets)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.looks.sets = d.cfg.Now() // also when it failed: others have their turn
-	if err == nil {
-		obs.sets = observedSets(n.Sets)
-		obs.setsRead = look.All || d.setsNewsLocked(obs)
-	}
+	obs.setsRead = err == nil && (look.All || d.setsNewsLocked(obs))
 	return err
 }
 
@@ -131,7 +133,7 @@ func (d *Dataplane) observeEndpoint(ctx context.Context, id string, obs *Observa
 // must be held.
 func (d *Dataplane) setsNewsLocked(obs *Observation) bool {
 	return d.fresh || d.cache.HasUnknown() || d.cache.Doubted() || len(d.drift.troubles) > 0 ||
-		len(d.moved) > 0 || d.looks.digest != digestSets(obs.sets)
+		len(d.moved) > 0 || d.looks.digest != obs.digest
 }
 
 // digestSets returns a digest of sets in any order.
@@ -212,7 +214,7 @@ func (d *Dataplane) foldSetsLocked(obs *Observation) {
 		return // a later one came in before it
 	}
 	d.folded = obs.sequence
-	d.looks.digest = digestSets(obs.sets)
+	d.looks.digest = obs.digest
 	sets := slices.DeleteFunc(slices.Clone(obs.sets), func(s ipsets.Observed) bool { return d.moved[s.ID] > obs.sequence })
 	listed := make(map[string]bool, len(obs.sets))
 	for _, s := range obs.sets {

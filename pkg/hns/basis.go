@@ -21,9 +21,7 @@ func DefaultsOf(policies []EndpointPolicy) Defaults {
 // Note adds what a rule gives.
 func (has *Defaults) Note(a ACL) {
 	a = a.Canonical()
-	layer := a.RuleType == Switch || a.RuleType == "" // what HNS takes it for (azure-container-networking#1752)
-	if a.Action != Allow || !layer || a.Protocols != "" ||
-		a.LocalAddresses+a.RemoteAddresses+a.LocalPorts+a.RemotePorts != "" {
+	if a.Action != Allow || !a.MatchesAll() {
 		return
 	}
 	switch a.Direction {

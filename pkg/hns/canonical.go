@@ -38,6 +38,13 @@ func (a ACL) Canonical() ACL {
 	return a
 }
 
+// MatchesAll reports whether a rule, canonical, is one of the Switch that matches
+// every packet of its direction.
+func (a ACL) MatchesAll() bool {
+	return a.RuleType == Switch && a.Protocols == "" &&
+		a.LocalAddresses+a.RemoteAddresses+a.LocalPorts+a.RemotePorts == ""
+}
+
 // CanonicalValue returns an address or block of an IPSET as WinNPM writes it; a
 // single address has no mask. It is false when the text is neither, or a range
 // of addresses that is no block.
