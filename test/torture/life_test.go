@@ -113,11 +113,7 @@ func (l *life) step(s step) {
 		l.gaps.learn(l.todo, s.events)
 		l.apply(tx)
 	case endpoint:
-		e := hnssim.NewEndpoint{ID: s.id, Addrs: []netip.Addr{s.addr}}
-		if s.bare {
-			e.Policies = []hns.EndpointPolicy{}
-		}
-		require.NoError(l.t, l.sim.CreateEndpoint(e))
+		require.NoError(l.t, l.sim.CreateEndpoint(s.newEndpoint()))
 	case noEndpoint:
 		require.NoError(l.t, l.sim.DeleteEndpoint(s.id))
 	case settle:

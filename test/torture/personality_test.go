@@ -1,7 +1,6 @@
 package torture
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"slices"
@@ -42,11 +41,7 @@ const (
 // are lifted in the end.
 func TestPersonalities(t *testing.T) {
 	t.Parallel()
-	if n := afford().histories; n != "" {
-		set(t, "rapid.seed", "4")
-		set(t, "rapid.checks", n)
-	}
-	t.Logf("rapid.seed %v, rapid.checks %v", flag.Lookup("rapid.seed").Value, flag.Lookup("rapid.checks").Value)
+	histories(t)
 	rapid.Check(t, func(t *rapid.T) {
 		l := newLife(t, drawScenario(t))
 		l.play(t, drawOdd(t))

@@ -21,11 +21,7 @@ import (
 // same ones every time, unless all is asked for.
 func TestRandom(t *testing.T) {
 	t.Parallel()
-	if n := afford().histories; n != "" {
-		set(t, "rapid.seed", "4")
-		set(t, "rapid.checks", n)
-	}
-	t.Logf("rapid.seed %v, rapid.checks %v", flag.Lookup("rapid.seed").Value, flag.Lookup("rapid.checks").Value)
+	histories(t)
 	rapid.Check(t, func(t *rapid.T) {
 		sc := drawScenario(t)
 		undisturbed := newReplay(t, sc, nil)
@@ -43,6 +39,17 @@ func TestRandom(t *testing.T) {
 			expand(t, sc, want, 1)
 		}
 	})
+}
+
+// histories has rapid draw as many as the test can afford, and the same ones every
+// time, unless all is asked for.
+func histories(t *testing.T) {
+	t.Helper()
+	if n := afford().histories; n != "" {
+		set(t, "rapid.seed", "4")
+		set(t, "rapid.checks", n)
+	}
+	t.Logf("rapid.seed %v, rapid.checks %v", flag.Lookup("rapid.seed").Value, flag.Lookup("rapid.checks").Value)
 }
 
 // set gives a flag of rapid a value for the test unless the command line did.

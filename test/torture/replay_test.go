@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -127,11 +126,7 @@ func (r *replay) step(s step) {
 		}
 		r.alone(s)
 	case endpoint:
-		e := hnssim.NewEndpoint{ID: s.id, Addrs: []netip.Addr{s.addr}}
-		if s.bare {
-			e.Policies = []hns.EndpointPolicy{}
-		}
-		require.NoError(r.t, r.sim.CreateEndpoint(e))
+		require.NoError(r.t, r.sim.CreateEndpoint(s.newEndpoint()))
 	case noEndpoint:
 		require.NoError(r.t, r.sim.DeleteEndpoint(s.id))
 	case hand, left:

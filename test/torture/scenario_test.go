@@ -30,6 +30,15 @@ type step struct {
 	by     func(*replay) // whoever does it
 }
 
+// newEndpoint is the endpoint of a step that makes one.
+func (s step) newEndpoint() hnssim.NewEndpoint {
+	e := hnssim.NewEndpoint{ID: s.id, Addrs: []netip.Addr{s.addr}}
+	if s.bare {
+		e.Policies = []hns.EndpointPolicy{}
+	}
+	return e
+}
+
 type action string
 
 const (
