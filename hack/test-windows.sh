@@ -8,22 +8,21 @@ say() { echo "test-windows: $*" >&2; }
 
 work=$(mktemp -d)
 export WINEPREFIX=$work/prefix WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml="
-wine=
+server=
 clean() {
-	if [ -n "$wine" ]; then
-		for server in "$(dirname "$wine")"/wineserver{64,}; do
-			if [ -x "$server" ]; then
-				"$server" -k || true # it may have ended already
-				timeout 20 "$server" -w || true
-				break
-			fi
-		done
+	if [ -n "$server" ]; then
+		"$server" -k || true # it may have ended already
+		timeout 20 "$server" -w || true
 	fi
 	rm -rf "$work"
 }
 trap clean EXIT
 
 wine=$(hack/wine.sh "$WINEPREFIX")
+for server in "$(dirname "$wine")"/wineserver{64,}; do
+	[ ! -x "$server" ] || break
+done
+"$server" -p >/dev/null 2>&1 # it stays between the tests: who starts while it ends, ends too
 servers=$(hack/e2e-build.sh)
 bin=$work/bin
 mkdir "$bin"

@@ -42,7 +42,7 @@ type Config struct {
 	// RequireNodeAddr keeps everything back until the Node object has an
 	// address: without one an isolated pod's probes would be cut off.
 	RequireNodeAddr bool
-	// ApplyInterval is the longest that HNS rests between two transactions, and how
+	// ApplyInterval is the longest that a change of rules waits for HNS to rest, and how
 	// long one may go on with endpoints while another is due; 0 means 500 ms.
 	ApplyInterval time.Duration
 	// OnApplied is told of every transaction, by the worker: it must not block.
@@ -98,14 +98,27 @@ func New(cfg Config) *Controller {
 // event takes the key of an object that changed. The informers call it, that of
 // each kind from its own goroutine.
 func (c *Controller) event(key Key) {
-	if key.Kind == KindPod {
+	c.queue.AddEvent(key, time.Now(), c.haste(key))
+}
+
+// haste returns how much haste a change of an object has. Pods of other nodes and
+// namespaces are in sets alone.
+func (c *Controller) haste(key Key) haste {
+	switch key.Kind {
+	case KindPod:
 		p, _ := c.informers.pods.get(key.name())
-		if c.arrivals.comes(dataplane.PodKey{Namespace: key.Namespace, Name: key.Name}, p) {
-			c.queue.AddUrgent(key, time.Now())
-			return
+		switch {
+		case c.arrivals.comes(dataplane.PodKey{Namespace: key.Namespace, Name: key.Name}, p):
+			return urgent
+		case p != nil && p.Local:
+			return prompt
 		}
+		return restful
+	case KindNamespace:
+		return restful
+	default:
+		return prompt
 	}
-	c.queue.AddEvent(key, time.Now())
 }
 
 // Synced is closed once every object that was there at the start is known.

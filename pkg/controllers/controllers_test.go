@@ -73,8 +73,8 @@ func TestEventsSoonAfterAnotherWait(t *testing.T) {
 		4 * time.Millisecond:   leastRest,
 		10 * time.Millisecond:  40 * time.Millisecond,
 		100 * time.Millisecond: 400 * time.Millisecond,
-		130 * time.Millisecond: defaultApplyInterval,
-		time.Hour:              defaultApplyInterval,
+		130 * time.Millisecond: 520 * time.Millisecond,
+		time.Hour:              mostRest,
 	} {
 		r, cl := &recorder{answer: keepsBusy(busy)}, newCluster()
 		run(t, Config{Source: cl.source(), Applier: r, Node: "n1"}, func(t *testing.T, _ *Controller) {
@@ -131,7 +131,7 @@ func TestScenario_E7_BurstOfPodEvents(t *testing.T) {
 
 // A pod that is new on this node may be open, so it does not wait for HNS to rest:
 // nor does one that came anew under its name or with another address. One that is
-// relabelled does.
+// relabelled does, for an interval, and one of another node until HNS has rested.
 func TestNewPodsDoNotWaitForHNSToRest(t *testing.T) {
 	r, cl := &recorder{answer: keepsBusy(time.Second)}, newCluster()
 	run(t, Config{Source: cl.source(), Applier: r, Node: "n1"}, func(t *testing.T, c *Controller) {
@@ -157,7 +157,7 @@ func TestNewPodsDoNotWaitForHNSToRest(t *testing.T) {
 		require.Equal(t, leastRest, next(again))
 		require.Equal(t, leastRest, next(moved))
 		require.Equal(t, defaultApplyInterval, next(relabelled))
-		require.Equal(t, defaultApplyInterval, next(newRemotePod("b", "10.0.0.3")))
+		require.Equal(t, restFactor*time.Second, next(newRemotePod("b", "10.0.0.3")))
 		require.Equal(t, defaultApplyInterval, next(newPod("c", "")))
 		require.Equal(t, leastRest, next(newPod("c", "10.0.0.4")), "it has got its address")
 		require.Equal(t, defaultApplyInterval, next(finished))

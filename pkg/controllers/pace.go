@@ -5,10 +5,26 @@ import "time"
 // HNS rests between two transactions restFactor times as long as the last one
 // kept it busy, so that who changes things all the time has a fifth of it; at
 // least leastRest, which is what bounds the number of transactions where HNS is
-// fast.
+// fast, and at most mostRest, so that a call that hung does not keep changes back
+// for minutes.
 const (
 	restFactor = 4
 	leastRest  = 20 * time.Millisecond
+	mostRest   = time.Minute
+)
+
+// haste says how long a change waits for HNS to rest.
+type haste uint8
+
+const (
+	// restful: until it has rested. A request for sets takes all changes that wait,
+	// so waiting makes requests fewer.
+	restful haste = iota
+	// prompt: for an apply interval at most, as what has to be written to endpoints
+	// only becomes late by waiting.
+	prompt
+	// urgent: for leastRest, as a pod may be open.
+	urgent
 )
 
 // pace says when transactions begin and end (ADR 11). It belongs to the worker's
@@ -16,9 +32,8 @@ const (
 type pace struct {
 	interval time.Duration // Config.ApplyInterval
 	began    time.Time     // the last transaction
-	rested   time.Time     // when HNS has rested from it
-	least    time.Time     // when it has rested for leastRest
-	turns    int           // endpoints of the last transaction
+	rests    [urgent + 1]time.Time
+	turns    int // endpoints of the last transaction
 }
 
 // begin notes that a transaction begins.
@@ -26,35 +41,38 @@ func (p *pace) begin(now time.Time) { p.began, p.turns = now, 0 }
 
 // yields is asked after each endpoint, while others are left, and reports whether
 // they are left to the next transaction; some says whether anything waits for that,
-// urgent whether a pod does that may be open.
-func (p *pace) yields(some, urgent bool, now time.Time) bool {
+// and most how much haste that has.
+func (p *pace) yields(some bool, most haste, now time.Time) bool {
 	p.turns++
-	return some && (urgent || now.Sub(p.began) >= p.interval)
+	return some && (most == urgent || now.Sub(p.began) >= p.interval)
 }
 
-// end takes how long a transaction kept HNS busy. The rest is an interval at most.
-// It ends an interval after the transaction began if that had several endpoints to
-// serve: requests for sets become fewer by waiting, as one takes all changes; those
-// for endpoints only become late.
+// end takes how long a transaction kept HNS busy. The next one begins an interval
+// after it began at the latest if it had endpoints to serve, as others may be left.
 func (p *pace) end(busy time.Duration, now time.Time) {
-	limit := now.Add(p.interval)
+	least := now.Add(leastRest)
+	rested := later(least, now.Add(min(restFactor*busy, mostRest)))
+	limit := later(least, now.Add(p.interval))
 	if p.turns > 0 {
-		limit = p.began.Add(p.interval)
+		limit = later(least, p.began.Add(p.interval))
+		rested = sooner(rested, limit)
 	}
-	p.least = now.Add(leastRest)
-	if p.rested = now.Add(restFactor * busy); p.rested.After(limit) {
-		p.rested = limit
-	}
-	if p.rested.Before(p.least) {
-		p.rested = p.least
-	}
+	p.rests = [...]time.Time{restful: rested, prompt: sooner(rested, limit), urgent: least}
 }
 
-// next returns when the next transaction may begin. A pod that may be open does not
-// wait for HNS to rest.
-func (p *pace) next(urgent bool) time.Time {
-	if urgent {
-		return p.least
+// next returns when the next transaction may begin, by the haste of what waits.
+func (p *pace) next(most haste) time.Time { return p.rests[most] }
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
 	}
-	return p.rested
+	return b
+}
+
+func sooner(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }

@@ -9,11 +9,11 @@ import (
 // keeps no more memory than what waits.
 type queue struct {
 	some  chan struct{} // full while there are keys that nobody was told of
-	hurry chan struct{} // the same for urgent ones
+	hurry chan struct{} // the same for those with more haste than all before
 
-	mu     sync.Mutex        // guards following; held for no call
-	keys   map[Key]time.Time // when the first event came in, zero for no event
-	urgent bool              // one of them is
+	mu   sync.Mutex        // guards following; held for no call
+	keys map[Key]time.Time // when the first event came in, zero for no event
+	most haste             // of them
 }
 
 func newQueue() *queue {
@@ -21,24 +21,18 @@ func newQueue() *queue {
 }
 
 // Add takes a key that stands for no event.
-func (q *queue) Add(key Key) { q.AddEvent(key, time.Time{}) }
+func (q *queue) Add(key Key) { q.AddEvent(key, time.Time{}, prompt) }
 
 // AddEvent takes the key of an object that changed.
-func (q *queue) AddEvent(key Key, at time.Time) {
+func (q *queue) AddEvent(key Key, at time.Time, h haste) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	earlier(q.keys, key, at)
 	tell(q.some)
-}
-
-// AddUrgent is AddEvent for what does not wait for HNS to rest.
-func (q *queue) AddUrgent(key Key, at time.Time) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	earlier(q.keys, key, at)
-	q.urgent = true
-	tell(q.some)
-	tell(q.hurry)
+	if h > q.most {
+		q.most = h
+		tell(q.hurry)
+	}
 }
 
 // tell fills a channel that has room for one.
@@ -52,14 +46,14 @@ func tell(full chan<- struct{}) {
 // Some tells once of keys that wait.
 func (q *queue) Some() <-chan struct{} { return q.some }
 
-// Hurry tells once of urgent keys that wait.
+// Hurry tells once that a key waits which has more haste than all before it.
 func (q *queue) Hurry() <-chan struct{} { return q.hurry }
 
-// Urgent reports whether an urgent key waits.
-func (q *queue) Urgent() bool {
+// Haste returns how much haste the keys that wait have.
+func (q *queue) Haste() haste {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.urgent
+	return q.most
 }
 
 // Take returns the keys that wait, and forgets them: an event that comes later
@@ -74,7 +68,7 @@ func (q *queue) Take() map[Key]time.Time {
 		}
 	}
 	keys := q.keys
-	q.keys, q.urgent = map[Key]time.Time{}, false
+	q.keys, q.most = map[Key]time.Time{}, restful
 	return keys
 }
 

@@ -79,7 +79,7 @@ func (w *worker) collect(ctx context.Context) bool {
 	case <-w.c.queue.Some():
 	}
 	for rests := true; rests; {
-		rest := time.NewTimer(time.Until(w.pace.next(w.c.queue.Urgent())))
+		rest := time.NewTimer(time.Until(w.pace.next(w.c.queue.Haste())))
 		select {
 		case <-ctx.Done():
 		case <-rest.C:
@@ -126,7 +126,7 @@ func (w *worker) apply(ctx context.Context) {
 	w.pace.begin(time.Now())
 	w.retry.Stop()
 	tx := c.transaction(w.pending)
-	tx.SetYield(func(int) bool { return w.pace.yields(c.queue.Len() > 0, c.queue.Urgent(), time.Now()) })
+	tx.SetYield(func(int) bool { return w.pace.yields(c.queue.Len() > 0, c.queue.Haste(), time.Now()) })
 
 	report, err := c.cfg.Applier.ApplyDataplane(ctx, tx)
 	w.pace.end(report.Busy, time.Now())

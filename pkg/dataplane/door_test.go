@@ -3,6 +3,7 @@ package dataplane_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -44,11 +45,17 @@ func TestScenario_A3_OneDoor(t *testing.T) {
 				return
 			}
 			go func() {
-				report, err := w.dp.ApplyDataplane(ctx, second)
-				if err != nil {
+				var report dataplane.Report
+				defer func() { done <- report }()
+				defer func() {
+					if bug := recover(); bug != nil { // the simulator's, when two come in
+						report.Errors = append(report.Errors, fmt.Sprint(bug))
+					}
+				}()
+				var err error
+				if report, err = w.dp.ApplyDataplane(ctx, second); err != nil {
 					report.Errors = append(report.Errors, err.Error())
 				}
-				done <- report
 			}()
 			for ctx.Err() == nil && overlaps.Load() == 0 && len(done) == 0 && !appliesWait() {
 				runtime.Gosched()

@@ -45,7 +45,7 @@ func operations(network string) map[string]struct {
 		"EndpointIDs": {func(ctx context.Context, a *Adapter) error {
 			_, err := a.EndpointIDs(ctx)
 			return err
-		}, []string{listState2, listNarrow(2, network), listState3, listNarrow(3, network)}},
+		}, callsWide},
 		"a write between two reads": {func(ctx context.Context, a *Adapter) error {
 			defer a.Hold(ctx, "ep")()
 			_, before := a.GetEndpoint(ctx, "ep")

@@ -13,8 +13,7 @@ import (
 var podStates = []int{2, 3}
 
 // EndpointIDs implements hns.Client. As long as narrow does not say that HNS heeds
-// a filter for our network, the endpoints of others are among them, and it takes
-// more calls.
+// a filter for our network, the endpoints of others are among them.
 func (a *Adapter) EndpointIDs(ctx context.Context) ([]string, error) {
 	ids, err := a.enumerate(ctx)
 	if err != nil {
@@ -45,15 +44,17 @@ func (a *Adapter) enumerate(ctx context.Context) ([]string, error) {
 
 // enumerateOf returns the GUIDs that pods of a network may have.
 func (a *Adapter) enumerateOf(ctx context.Context, network string) ([]string, error) {
-	switch a.verdict() {
-	case proven:
+	a.mu.Lock()
+	verdict, tells := a.narrow.verdict, a.narrow.tells()
+	a.mu.Unlock()
+	switch {
+	case verdict == proven:
 		ids, err := a.inStates(ctx, func(state int) string { return networkFilter(state, network) })
 		if err == nil || !answered(err) {
 			return merged(ids), err
 		}
-	case unproven:
+	case tells:
 		return a.tryNarrow(ctx, network)
-	case broken:
 	}
 	return a.attached(ctx)
 }
@@ -84,12 +85,6 @@ func (a *Adapter) tryNarrow(ctx context.Context, network string) ([]string, erro
 		a.narrow.listed(all, narrowed)
 	}
 	return merged(all), nil
-}
-
-func (a *Adapter) verdict() verdict {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.narrow.verdict
 }
 
 // attached returns the GUIDs of the endpoints that pods may have, of every

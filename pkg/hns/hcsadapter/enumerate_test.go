@@ -30,16 +30,23 @@ type inTest interface {
 	Context() context.Context
 }
 
-// The calls of an enumeration, by what is known of the filter with the network.
-func callsUnproven(network string) []string {
+// The calls of an enumeration: by both filters, that with the network alone, that
+// without it alone.
+func callsBoth(network string) []string {
 	return []string{listState2, listNarrow(2, network), listState3, listNarrow(3, network)}
 }
 
-func callsProven(network string) []string {
+func callsNarrow(network string) []string {
 	return []string{listNarrow(2, network), listNarrow(3, network)}
 }
 
-var callsBroken = []string{listState2, listState3}
+var callsWide = []string{listState2, listState3}
+
+// readsOurs reads the endpoint that is ours.
+func readsOurs(t inTest, a *Adapter) {
+	_, err := a.GetEndpoint(t.Context(), "ep")
+	require.NoError(t, err)
+}
 
 // onOthers returns an adapter that has read the network. Beside ep there are an
 // endpoint of Hyper-V, a remote one, and two of other networks.
@@ -68,20 +75,22 @@ func TestEndpointIDs(t *testing.T) {
 	for range 2 {
 		ids, calls := enumerates(t, a, f)
 		require.Equal(t, everyone, ids)
-		require.Equal(t, callsUnproven(s.id), calls, "until a read shows what the filter does")
+		require.Equal(t, callsWide, calls, "until a read shows one of ours")
 	}
 	for _, id := range []string{"other", "remote"} {
 		_, err := a.GetEndpoint(t.Context(), id)
 		require.ErrorIs(t, err, hns.ErrElsewhere)
 	}
 	_, calls := enumerates(t, a, f)
-	require.Equal(t, callsUnproven(s.id), calls, "those show nothing of it")
+	require.Equal(t, callsWide, calls, "those are not")
 
-	_, err := a.GetEndpoint(t.Context(), "ep")
-	require.NoError(t, err)
+	readsOurs(t, a)
 	ids, calls := enumerates(t, a, f)
+	require.Equal(t, everyone, ids)
+	require.Equal(t, callsBoth(s.id), calls)
+	ids, calls = enumerates(t, a, f)
 	require.Equal(t, []string{"ep", "hyper-v", "remote"}, ids)
-	require.Equal(t, callsProven(s.id), calls)
+	require.Equal(t, callsNarrow(s.id), calls)
 }
 
 // TestElsewhere: an endpoint of another network costs a look at ours, and others
@@ -134,12 +143,11 @@ func TestEndpointIDsFails(t *testing.T) {
 		}
 	}
 	a, f, s := onOthers(t)
+	readsOurs(t, a)
 	f.before = failing(listNarrow(3, s.id), codeRPC, 1)
 	_, err := a.EndpointIDs(t.Context())
 	wantError(t, err, hns.ErrUnavailable, "Endpoint/Enumerate", hns.KindNetwork, "azure", codeRPC)
-	_, err = a.GetEndpoint(t.Context(), "ep")
-	require.NoError(t, err)
-	enumerates(t, a, f)
+	enumerates(t, a, f) // which proves it
 	f.before = failing(listNarrow(3, s.id), codeRPC, 1)
 	_, err = a.EndpointIDs(t.Context())
 	wantError(t, err, hns.ErrUnavailable, "Endpoint/Enumerate", hns.KindNetwork, "azure", codeRPC)
@@ -150,25 +158,24 @@ func TestEndpointIDsFails(t *testing.T) {
 func TestEndpointIDsRefused(t *testing.T) {
 	for _, code := range []uint32{codeInvalidArgument, codeFail, codeNetworkNotFound} {
 		a, f, s := onOthers(t)
+		readsOurs(t, a)
 		f.before = failing(listNarrow(2, s.id), code, 1)
 		ids, calls := enumerates(t, a, f)
 		require.Len(t, ids, 5)
 		require.Equal(t, []string{listState2, listNarrow(2, s.id), listState3}, calls)
-		_, err := a.GetEndpoint(t.Context(), "ep")
-		require.NoError(t, err)
 		enumerates(t, a, f) // which proves it
 		for _, state := range podStates {
 			f.before = failing(listNarrow(state, s.id), code, 1)
 			ids, calls = enumerates(t, a, f)
 			require.Len(t, ids, 5)
-			require.Equal(t, callsBroken, calls[len(calls)-2:])
+			require.Equal(t, callsWide, calls[len(calls)-2:])
 			require.Equal(t, listNarrow(state, s.id), calls[len(calls)-3])
-			_, err = a.Network(t.Context())
+			_, err := a.Network(t.Context())
 			require.NoError(t, err)
 		}
 		ids, calls = enumerates(t, a, f)
 		require.Len(t, ids, 3)
-		require.Equal(t, callsProven(s.id), calls, "for a moment only")
+		require.Equal(t, callsNarrow(s.id), calls, "for a moment only")
 	}
 }
 
@@ -182,22 +189,23 @@ func TestEndpointIDsBroken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, f, s := onOthers(t)
 			f.library = &filters{library: s, keep: func(_ endpointFilter, id string) bool { return !omits(id) }}
-			ids, _ := enumerates(t, a, f)
+			readsOurs(t, a)
+			ids, calls := enumerates(t, a, f)
 			require.Len(t, ids, 5)
-			_, err := a.GetEndpoint(t.Context(), "ep")
-			require.NoError(t, err)
-			_, err = a.GetEndpoint(t.Context(), "hyper-v")
+			require.Equal(t, callsBoth(s.id), calls)
+			_, err := a.GetEndpoint(t.Context(), "hyper-v")
 			require.NoError(t, err)
 			for range 2 {
 				ids, calls := enumerates(t, a, f)
 				require.Len(t, ids, 5)
-				require.Equal(t, callsBroken, calls)
+				require.Equal(t, callsWide, calls)
 			}
 			s.id = "00000000-0000-0000-0000-000000000002"
 			_, err = a.Network(t.Context())
 			require.NoError(t, err)
-			_, calls := enumerates(t, a, f)
-			require.Equal(t, callsUnproven(s.id), calls)
+			readsOurs(t, a)
+			_, calls = enumerates(t, a, f)
+			require.Equal(t, callsBoth(s.id), calls)
 		})
 	}
 }
@@ -208,11 +216,10 @@ func TestEndpointIDsIgnoresState(t *testing.T) {
 	a, f, s := onOthers(t)
 	f.library = &filters{library: s, stateless: true}
 	for range 2 {
+		readsOurs(t, a)
 		ids, calls := enumerates(t, a, f)
 		require.NotContains(t, ids, "created")
-		require.Equal(t, callsUnproven(s.id), calls)
-		_, err := a.GetEndpoint(t.Context(), "ep")
-		require.NoError(t, err)
+		require.Equal(t, callsBoth(s.id), calls)
 	}
 }
 
@@ -220,25 +227,24 @@ func TestEndpointIDsIgnoresState(t *testing.T) {
 // nothing, so nothing is asked for twice.
 func TestEndpointIDsOfANewNetwork(t *testing.T) {
 	a, f, s := onOthers(t)
-	enumerates(t, a, f)
-	_, err := a.GetEndpoint(t.Context(), "ep")
-	require.NoError(t, err)
+	readsOurs(t, a)
+	enumerates(t, a, f) // which proves it
 	before := s.id
 	s.id = "00000000-0000-0000-0000-000000000002"
 	ids, calls := enumerates(t, a, f)
 	require.Len(t, ids, 5)
-	require.Equal(t, slices.Concat(callsProven(before), readsNetwork(s.id), callsUnproven(s.id)), calls)
+	require.Equal(t, slices.Concat(callsNarrow(before), readsNetwork(s.id), callsWide), calls)
 
-	_, err = a.GetEndpoint(t.Context(), "ep")
-	require.NoError(t, err)
+	readsOurs(t, a)
+	enumerates(t, a, f)
 	for _, id := range []string{"ep", "hyper-v", "remote"} {
 		require.NoError(t, s.sim.DeleteEndpoint(id))
 	}
 	ids, calls = enumerates(t, a, f)
 	require.Empty(t, ids)
-	require.Equal(t, slices.Concat(callsProven(s.id), readsNetwork(s.id)), calls)
+	require.Equal(t, slices.Concat(callsNarrow(s.id), readsNetwork(s.id)), calls)
 	f.before = failing("HcnEnumerateNetworks", codeFail, 1)
-	_, err = a.EndpointIDs(t.Context())
+	_, err := a.EndpointIDs(t.Context())
 	wantError(t, err, hns.ErrUnavailable, "Endpoint/Enumerate", hns.KindNetwork, "azure", codeFail)
 }
 
@@ -249,10 +255,10 @@ func TestEndpointIDsEmpty(t *testing.T) {
 	require.NoError(t, s.sim.DeleteEndpoint("ep"))
 	ids, calls := enumerates(t, a, f)
 	require.Empty(t, ids)
-	require.Equal(t, slices.Concat(readsNetwork(s.id), callsUnproven(s.id)), calls)
+	require.Equal(t, slices.Concat(readsNetwork(s.id), callsWide), calls)
 	ids, calls = enumerates(t, a, f)
 	require.Empty(t, ids)
-	require.Equal(t, slices.Concat(callsUnproven(s.id), readsNetwork(s.id)), calls)
+	require.Equal(t, slices.Concat(callsWide, readsNetwork(s.id)), calls)
 }
 
 // TestNetworkInEitherCase: a GUID is the same in either case, so ours is not read

@@ -20,10 +20,15 @@ type narrow struct {
 type verdict uint8
 
 const (
-	unproven verdict = iota // the other filter is asked besides, and believed
+	unproven verdict = iota // the other filter is asked, this one besides if that tells anything
 	proven                  // it is asked alone
 	broken                  // it is not asked
 )
+
+// tells reports whether an answer to the filter with the network tells anything of
+// it: that takes an endpoint which is known to be ours. The first enumeration of a
+// process knows none, so it asks the other filter alone.
+func (n *narrow) tells() bool { return n.verdict == unproven && len(n.ours) > 0 }
 
 // listed takes what the filters without and with the network returned, by State.
 // The one without is asked first, so what comes meanwhile is in the other answer

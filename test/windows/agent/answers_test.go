@@ -95,11 +95,7 @@ var (
 // other policy from it, and a warning has the code.
 func TestAnswer_RefusedRule(t *testing.T) {
 	begin(t)
-	h := newHost(t, azure())
-	w := shop(t, h)
-	n := start(t, ownNode, h.addr, options{flags: calm})
-	n.waitReady()
-	h.waitVerdicts(w.kube, ownAddr)
+	h, w, n := openShop(t, calm...)
 	for i, code := range unlisted {
 		t.Run(fmt.Sprintf("0x%08x", code), func(t *testing.T) {
 			port := lastPort + i

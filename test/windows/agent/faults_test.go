@@ -22,11 +22,7 @@ const (
 // NetworkPolicy means it.
 func TestFailedCalls(t *testing.T) {
 	begin(t)
-	h := newHost(t, azure())
-	w := shop(t, h)
-	n := start(t, ownNode, h.addr, options{flags: calm})
-	n.waitReady()
-	h.waitVerdicts(w.kube, ownAddr)
+	h, w, n := openShop(t, calm...)
 
 	const (
 		endpointNotFound = 0x803B0002
@@ -147,11 +143,7 @@ func hang(t *testing.T, proc string) {
 // ours, is filled again; until then the agent says what it lacks.
 func TestScenario_B6_HNSGoesAway(t *testing.T) {
 	begin(t)
-	h := newHost(t, azure())
-	w := shop(t, h)
-	n := start(t, ownNode, h.addr, options{})
-	n.waitReady()
-	h.waitVerdicts(w.kube, ownAddr)
+	h, w, n := openShop(t)
 	h.stop()
 	w.policy("shop", "far", fromFar)
 	eventually(t, settle, func() string {

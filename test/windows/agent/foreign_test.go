@@ -21,11 +21,7 @@ import (
 // they add stays, byte for byte.
 func TestScenario_B7_ForeignHands(t *testing.T) {
 	begin(t)
-	h := newHost(t, azure())
-	w := shop(t, h)
-	n := start(t, ownNode, h.addr, options{})
-	n.waitReady()
-	h.waitVerdicts(w.kube, ownAddr)
+	h, w, n := openShop(t)
 	before := h.state()
 	_, policies := h.endpoint(dbAddr) // ours go
 	plain := `{"Exceptions":["10.0.0.0/8"],"b":1.50e2,"a":"\u00fc","Nested":{"z":null,"y":[]}}`

@@ -98,24 +98,38 @@ func spawn(t *testing.T, node string, hnsAddr string, o options) *npm {
 	return n
 }
 
-// start spawns npm.exe and waits until it listens.
+// start spawns npm.exe and waits until it listens. Now and then Wine ends before the
+// program has begun. npm.exe never ends without a word, so one without is Wine's end.
 func start(t *testing.T, node, hnsAddr string, o options) *npm {
 	t.Helper()
-	n := spawn(t, node, hnsAddr, o)
-	eventually(t, settle, func() string {
-		select {
-		case <-n.exited:
-			require.FailNow(t, "npm.exe ended", n.said())
-		default:
+	for try := 1; ; try++ {
+		n := spawn(t, node, hnsAddr, o)
+		ended := false
+		eventually(t, settle, func() string {
+			select {
+			case <-n.exited:
+				ended = true
+				return ""
+			default:
+			}
+			if found := listening.FindStringSubmatch(n.said()); found != nil {
+				n.url = "http://" + found[1]
+				return ""
+			}
+			return "npm.exe does not say where it listens"
+		})
+		if !ended {
+			return n
 		}
-		if found := listening.FindStringSubmatch(n.said()); found != nil {
-			n.url = "http://" + found[1]
-			return ""
+		if try == mostStarts || n.said() != "" {
+			require.FailNow(t, "npm.exe ended", "%v: %s", n.cmd.ProcessState, n.said())
 		}
-		return "npm.exe does not say where it listens"
-	})
-	return n
+		t.Logf("Wine ended before npm.exe began (%v): once more", n.cmd.ProcessState)
+	}
 }
+
+// mostStarts is how often npm.exe is started until it says something.
+const mostStarts = 3
 
 var listening = regexp.MustCompile(`"listening":"([^"]+)"`)
 

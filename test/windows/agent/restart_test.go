@@ -73,11 +73,7 @@ func (n *npm) restart(h *host, hard bool) *npm {
 // server. When that is back nothing is written, unless something was changed.
 func TestScenario_B3_RestartWithoutAPIServer(t *testing.T) {
 	p := begin(t)
-	h := newHost(t, azure())
-	w := shop(t, h)
-	n := start(t, ownNode, h.addr, options{})
-	n.waitReady()
-	h.waitVerdicts(w.kube, ownAddr)
+	h, w, n := openShop(t)
 	h.watch(h.probes(h.known(w.kube, ownAddr)))
 	up := true
 	t.Cleanup(func() {
@@ -118,11 +114,7 @@ func TestScenario_B3_RestartWithoutAPIServer(t *testing.T) {
 // An agent that starts again and again while HNS fails leaves what is there.
 func TestScenario_B4_RestartsWhileHNSFails(t *testing.T) {
 	begin(t)
-	h := newHost(t, azure())
-	w := shop(t, h)
-	n := start(t, ownNode, h.addr, options{})
-	n.waitReady()
-	h.waitVerdicts(w.kube, ownAddr)
+	h, _, n := openShop(t)
 	before := h.state()
 	for _, proc := range []string{"HcnEnumerateNetworks", "HcnEnumerateEndpoints", "HcnQueryNetworkProperties", "HcnQueryEndpointProperties"} {
 		n.kill()

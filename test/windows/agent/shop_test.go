@@ -39,6 +39,18 @@ func shop(t *testing.T, h *host) *world {
 	return w
 }
 
+// openShop runs npm.exe on the shop's own node, and returns once HNS judges
+// every packet as the policies say.
+func openShop(t *testing.T, flags ...string) (*host, *world, *npm) {
+	t.Helper()
+	h := newHost(t, azure())
+	w := shop(t, h)
+	n := start(t, ownNode, h.addr, options{flags: flags})
+	n.waitReady()
+	h.waitVerdicts(w.kube, ownAddr)
+	return h, w, n
+}
+
 // local creates one more pod on the own node.
 func (w *world) local(h *host, name string, at netip.Addr) {
 	w.t.Helper()

@@ -218,11 +218,7 @@ func rulesOf(t *testing.T, list []hns.EndpointPolicy) []hns.ACL {
 // of it, is closed within seconds.
 func TestAnswer_EndpointMadeAnew(t *testing.T) {
 	begin(t)
-	h := newHost(t, azure())
-	w := shop(t, h)
-	n := start(t, ownNode, h.addr, options{flags: []string{"--reconcile-interval", never}})
-	n.waitReady()
-	h.waitVerdicts(w.kube, ownAddr)
+	h, w, _ := openShop(t, "--reconcile-interval", never)
 	h.unplug(dbAddr)
 	h.plug(dbAddr)
 	began := time.Now()
@@ -235,11 +231,7 @@ func TestAnswer_EndpointMadeAnew(t *testing.T) {
 // the minute: the rules of an endpoint and a set, then everything.
 func TestAnswer_SilentLoss(t *testing.T) {
 	begin(t)
-	h := newHost(t, azure())
-	w := shop(t, h)
-	n := start(t, ownNode, h.addr, options{flags: []string{"--reconcile-interval", never}})
-	n.waitReady()
-	h.waitVerdicts(w.kube, ownAddr)
+	h, _, n := openShop(t, "--reconcile-interval", never)
 	before := h.state()
 	for _, lost := range []struct {
 		what string

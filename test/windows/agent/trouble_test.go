@@ -61,11 +61,7 @@ func TestTroubleShows(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := begin(t)
-			h := newHost(t, azure())
-			w := shop(t, h)
-			n := start(t, ownNode, h.addr, options{})
-			n.waitReady()
-			h.waitVerdicts(w.kube, ownAddr)
+			h, w, n := openShop(t)
 			tc.trouble(h, w, n)
 			eventually(t, settle, func() string {
 				if dump := n.page("/npm/v1/debug/manager"); !strings.Contains(dump, tc.shows) {
