@@ -69,7 +69,9 @@ type Dataplane struct {
 	families   *families
 	policies   map[policy.Key]*policyState
 	byNS       map[string]map[policy.Key]*policyState // policies by namespace
-	local      map[types.UID]*podState                // local pods with an address that they own
+	local      map[types.UID]*podState                // local pods to which endpoints with their address belong
+	contested  map[netip.Addr]bool                    // addresses of those that others claim as well
+	misplaced  map[PodKey]bool                        // local pods that report an address that no pod can have
 	nodeAddrs  []netip.Addr
 	endpoints  map[string]*endpoint
 	byAddr     map[netip.Addr][]*endpoint
@@ -163,6 +165,8 @@ func New(cfg Config) *Dataplane {
 		policies:  map[policy.Key]*policyState{},
 		byNS:      map[string]map[policy.Key]*policyState{},
 		local:     map[types.UID]*podState{},
+		contested: map[netip.Addr]bool{},
+		misplaced: map[PodKey]bool{},
 		endpoints: map[string]*endpoint{},
 		byAddr:    map[netip.Addr][]*endpoint{},
 		problems:  map[policy.Key]bool{},

@@ -12,28 +12,17 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// ownerLocked returns the local pod that an endpoint belongs to, or nil. d.mu
-// must be held.
-func (d *Dataplane) ownerLocked(ep *endpoint) *podState {
-	for _, addr := range ep.addrs {
-		if p := d.owners.Owner(addr); p != nil && p.Local {
-			return p
-		}
-	}
-	return nil
-}
-
 // renderLocked computes what an endpoint should have, holds the sets that this
 // needs, and queues or unqueues the update. d.mu must be held.
 func (d *Dataplane) renderLocked(ep *endpoint) {
 	before := d.wishLocked(ep)
-	p := d.ownerLocked(ep)
+	home := d.homeLocked(ep)
 	ep.wanted = wanted{}
 	ep.owner = ""
-	if p != nil {
-		ep.owner = p.UID
-		ep.bornFor = cmp.Or(ep.bornFor, p.UID)
-		ep.wanted = d.wantedLocked(p)
+	if len(home) > 0 {
+		ep.owner = home[0].UID
+		ep.bornFor = cmp.Or(ep.bornFor, ep.owner)
+		ep.wanted = d.wantedByLocked(home)
 	}
 	var names []ipsets.Name
 	for i := range ep.wanted.groups {
@@ -273,7 +262,7 @@ func (d *Dataplane) goneLocked(id string) {
 	delete(d.endpoints, id)
 	delete(d.dirty, ep)
 	delete(d.check, id)
-	if d.ownerLocked(ep) != nil {
+	if len(d.homeLocked(ep)) > 0 {
 		d.listing.wanted, d.listing.retry = true, retry{} // its pod runs on: another endpoint may be there
 	}
 	d.addressLocked(ep, nil)

@@ -26,6 +26,7 @@ type standing struct {
 	contains   func(nested, leaf ipsets.Name) bool
 	disputed   []subject
 	refusals   setWarnings
+	addresses  []Warning        // of local pods whose address is contested, or nobody's
 	unread     map[string]error // endpoints that are enumerated and were never read, and why
 	unwritten  bool             // sets could not be written or read
 	listingErr error            // of the last listing
@@ -45,13 +46,13 @@ func (d *Dataplane) standingLocked() standing {
 		},
 		leftOut: d.leftOut, local: maps.Values(d.local), endpoints: d.endpoints,
 		podOf: d.podOfLocked, contains: d.cache.HasMember, disputed: d.disputesLocked(d.cfg.Now()),
-		refusals: d.setWarningsLocked(), unread: d.unreadErrsLocked(), unwritten: d.sets.tries > 0, listingErr: d.listing.err,
+		refusals: d.setWarningsLocked(), addresses: d.addressWarningsLocked(), unread: d.unreadErrsLocked(), unwritten: d.sets.tries > 0, listingErr: d.listing.err,
 	}
 }
 
 // warnings lists what stands, sorted.
 func (s standing) warnings() []Warning {
-	var out []Warning
+	out := slices.Clone(s.addresses)
 	for ps := range s.problems {
 		for _, p := range ps.Problems {
 			out = append(out, Warning{ps.Key.String(), "NetworkPolicy", Reason(p.Reason), p.Field + ": " + p.Message})

@@ -136,7 +136,11 @@ func TestTwoPodsWithOneAddress(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "m.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	code, d := onceJSON(t, Options{Manifests: []string{file}, Matrix: []string{"80/TCP"}})
-	require.Equal(t, ExitOK, code)
+	require.Equal(t, ExitIncomplete, code)
+	require.Len(t, d.Warnings, 1)
+	require.Equal(t, dataplane.ReasonAddressContested, d.Warnings[0].Reason)
+	require.Equal(t, "address 10.0.0.1 is claimed by default/new, default/old: it counts as that of default/new, which runs here; "+
+		"find out who reports it wrongly: kubectl get pods -A -o wide", d.Warnings[0].Message)
 	require.Len(t, d.Endpoints, 2+1)
 	require.Equal(t, []string{
 		"default/new->default/old:80/TCP allow in + out +",
