@@ -163,7 +163,7 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 	a.ctl = controllers.New(controllers.Config{
 		Source: source, Applier: recorded, Observer: recorded, Wake: a.wake, OnApplied: a.applied,
 		Node: set.node, RequireNodeAddr: true,
-		ApplyInterval: set.ApplyInterval, Logger: logger,
+		ApplyInterval: set.ApplyInterval, Budgets: set.Budgets, Logger: logger,
 	})
 	return a
 }
