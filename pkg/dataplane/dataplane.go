@@ -82,6 +82,7 @@ type Dataplane struct {
 	leftOut    map[ipsets.Name]bool       // sets that HNS refused
 	sequence   uint64                     // of writes
 	turn       uint64                     // of the queue of pending updates: the last that was served
+	lanes      map[string]lane            // of that queue, by namespace or laneRepair, laneRetry
 	generation uint64                     // of transactions
 	listing    listing
 	newcomers  map[string]*newcomer // enumerated and not read yet
@@ -168,6 +169,7 @@ func New(cfg Config) *Dataplane {
 		problems:  map[policy.Key]bool{},
 		dirty:     map[*endpoint][]policy.Key{},
 		check:     map[string]bool{},
+		lanes:     map[string]lane{},
 		newcomers: map[string]*newcomer{},
 		strangers: map[string]again{},
 		spellings: spellings{rules: map[hns.ACL]hns.ACL{}},
@@ -258,6 +260,7 @@ func (d *Dataplane) report(r *run, tx *Transaction, plan Plan) Report {
 	defer d.mu.Unlock()
 	now := d.cfg.Now()
 	d.settleDriftLocked()
+	d.forgetLanesLocked()
 	rep := Report{
 		Generation: d.generation,
 		Started:    r.started,

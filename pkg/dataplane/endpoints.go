@@ -52,9 +52,12 @@ func (d *Dataplane) renderLocked(ep *endpoint) {
 		if ep.wished.To = d.generation; ep.queued == 0 {
 			ep.wished.From = d.generation
 		}
-		if by := d.dirty[ep]; len(by) > 0 {
+		by := d.dirty[ep]
+		if len(by) > 0 {
 			ep.changedBy = by[0]
-			ep.queued = min(ep.queued, d.nextTurnLocked(ep))
+		}
+		if len(by) > 0 || d.causeLocked(ep).lane() != ep.lane {
+			d.rejoinLocked(ep)
 		}
 	}
 	d.queueLocked(ep)
@@ -140,7 +143,8 @@ func (d *Dataplane) queueLocked(ep *endpoint) {
 	pending := ep.updatable() && (!ep.known() || len(d.stepsLocked(ep)) > 0)
 	switch {
 	case pending && ep.queued == 0:
-		ep.queued, ep.since = d.nextTurnLocked(ep), d.now
+		d.joinLocked(ep)
+		ep.since = d.now
 		ep.retryAt = d.resumeLocked(ep)
 	case !pending:
 		ep.queued, ep.tries, ep.changes, ep.lastErr, ep.careful, ep.bare, ep.repair = 0, 0, 0, nil, false, false, false

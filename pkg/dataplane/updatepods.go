@@ -68,7 +68,7 @@ func (d *Dataplane) failedLocked(ep *endpoint, err error, now time.Time) {
 			d.soonLocked(ep)
 		}
 	}
-	ep.queued = d.nextTurnLocked(ep)
+	d.joinLocked(ep)
 }
 
 // quietConflicts is how many conflicts in a row are nobody's concern.
