@@ -62,6 +62,8 @@ type Dataplane struct {
 	// Taken before mu, and by no transaction.
 	walking sync.Mutex
 
+	progress *progress // of the transaction that holds door; read without a lock
+
 	mu         fairMutex // guards following; never held across an HNS call
 	cache      *ipsets.Cache
 	owners     *ipsets.Owners[*podState]
@@ -158,6 +160,7 @@ func New(cfg Config) *Dataplane {
 	cache := ipsets.NewCache()
 	d := &Dataplane{
 		cfg:       cfg,
+		progress:  newProgress(cfg.Now),
 		cache:     cache,
 		owners:    ipsets.NewOwners[*podState](),
 		members:   newMembers(cache),
@@ -197,6 +200,7 @@ func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (Report
 	d.door.Lock()
 	defer d.door.Unlock()
 	r := &run{d: d, calls: map[string]int{}, started: d.cfg.Now(), yield: tx.yield}
+	d.progress.begin()
 
 	d.mu.Lock()
 	d.generation++
@@ -207,13 +211,16 @@ func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (Report
 
 	r.read(ctx)
 
+	d.progress.note("planning", "", "", "")
 	d.mu.Lock()
 	plan := d.planLocked(r.started)
 	d.mu.Unlock()
 
 	if !d.cfg.DryRun {
+		d.progress.note("writing sets", "", "", "")
 		written := r.writeSets(ctx, plan.Sets)
 		r.updatePods(ctx)
+		d.progress.note("removing sets", "", "", "")
 		r.removeSets(ctx)
 		r.endSets(written)
 	}
@@ -239,7 +246,7 @@ type run struct {
 // call counts one HNS request, makes it, and keeps its error.
 func (r *run) call(op string, do func() error) error {
 	r.calls[op]++
-	err := r.timed(do)
+	err := r.timed(op, do)
 	if err != nil {
 		r.errs = append(r.errs, err)
 	}
@@ -247,7 +254,8 @@ func (r *run) call(op string, do func() error) error {
 }
 
 // timed makes a request and adds up what HNS took for it.
-func (r *run) timed(do func() error) error {
+func (r *run) timed(op string, do func() error) error {
+	defer r.d.progress.calls(op)()
 	began := r.d.cfg.Now()
 	err := do()
 	r.busy += r.d.cfg.Now().Sub(began)
@@ -256,6 +264,7 @@ func (r *run) timed(do func() error) error {
 
 // report ends a run.
 func (d *Dataplane) report(r *run, tx *Transaction, plan Plan) Report {
+	d.progress.note("recording", "", "", "")
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.cfg.Now()
@@ -291,6 +300,7 @@ func (d *Dataplane) report(r *run, tx *Transaction, plan Plan) Report {
 	for _, err := range r.errs {
 		rep.Errors = append(rep.Errors, err.Error())
 	}
+	rep.Longest = d.progress.end()
 	d.reports = append(d.reports, rep.Clone())
 	if len(d.reports) > keptReports {
 		d.reports = slices.Delete(d.reports, 0, len(d.reports)-keptReports)
@@ -420,6 +430,7 @@ func (d *Dataplane) holdLocked(ep *endpoint, kind ipsets.RefKind, names []ipsets
 	for _, n := range names {
 		if !is[n] && d.cache.Hold(n, ref) {
 			d.members.fill(n)
+			d.progress.piece()
 		}
 		is[n] = true
 	}

@@ -28,6 +28,8 @@ type Dump struct {
 	Spellings []Spelling `json:"spellings,omitempty"`
 	// OthersCut: the ACLs of others go back cut to their documented fields.
 	OthersCut bool `json:"othersCut,omitempty"`
+	// Transaction is where the one was that ran then.
+	Transaction *Progress `json:"transaction,omitempty"`
 	// LookAge is for how long the object has not been read that was looked at longest
 	// ago: how long a round of looks takes. Nanoseconds.
 	LookAge time.Duration `json:"lookAge,omitempty"`
@@ -171,11 +173,11 @@ type NextDump struct {
 	Conflicts  int                  `json:"conflicts,omitempty"`  // in a row
 	Turn       uint64               `json:"turn,omitempty"`       // in its lane of the queue
 	Lane       string               `json:"lane,omitempty"`
-	ChangedBy  string               `json:"changedBy,omitempty"`  // policy whose change it waits for
-	Check      bool                 `json:"check,omitempty"`      // to be read, as its pod is gone
-	Exposed    bool                 `json:"exposed,omitempty"`    // it lost its block
-	Shielded   bool                 `json:"shielded,omitempty"`   // it cannot be read, and took the block
-	Absent     bool                 `json:"absent,omitempty"`     // an enumeration that was not believed lacked it
+	ChangedBy  string               `json:"changedBy,omitempty"` // policy whose change it waits for
+	Check      bool                 `json:"check,omitempty"`     // to be read, as its pod is gone
+	Exposed    bool                 `json:"exposed,omitempty"`   // it lost its block
+	Shielded   bool                 `json:"shielded,omitempty"`  // it cannot be read, and took the block
+	Absent     bool                 `json:"absent,omitempty"`    // an enumeration that was not believed lacked it
 }
 
 // PolicyDump is one NetworkPolicy.

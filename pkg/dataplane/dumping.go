@@ -20,7 +20,13 @@ func (s *Snapshot) dump() Dump {
 	sets := s.sets.Copy()
 	policies := map[policy.Key]*policyState{}
 	maps.Insert(policies, s.policies.All())
+	var transaction *Progress
+	if s.progress.Doing != "" {
+		transaction = &s.progress
+	}
 	return Dump{
+		Transaction: transaction,
+
 		Node:       s.d.cfg.Node,
 		Time:       s.now,
 		Sets:       dumpSets(sets, s.again),

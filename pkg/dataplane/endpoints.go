@@ -26,6 +26,7 @@ func (d *Dataplane) ownerLocked(ep *endpoint) *podState {
 // renderLocked computes what an endpoint should have, holds the sets that this
 // needs, and queues or unqueues the update. d.mu must be held.
 func (d *Dataplane) renderLocked(ep *endpoint) {
+	defer d.progress.within("rendering", kindEndpoint, "", ep.id)()
 	before := d.wishLocked(ep)
 	p := d.ownerLocked(ep)
 	ep.wanted = wanted{}
@@ -87,6 +88,7 @@ func (d *Dataplane) groupLocked(ps *policyState, p *podState) *group {
 	if ps.group != nil {
 		return ps.group
 	}
+	defer d.progress.within("rendering", kindPolicy, ps.Key.Namespace, ps.Key.Name)()
 	g := renderGroup(&ps.Compiled, podPorts{p, d.families}, d.idLocked)
 	if !ps.namesPorts() {
 		ps.group = g

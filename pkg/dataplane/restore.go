@@ -101,6 +101,7 @@ func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
 		d.newcomers[nd.ID] = n
 	}
 	d.found = nil // they were told
+	d.progress.at.Store(nil)
 	return d, nil
 }
 

@@ -47,6 +47,7 @@ type Snapshot struct {
 	spellings []Spelling
 	cut       bool
 	lookAge   time.Duration
+	progress  Progress
 }
 
 // pieceSize is how many objects a walk copies while it holds Dataplane.mu.
@@ -59,7 +60,7 @@ func (d *Dataplane) Snapshot() *Snapshot {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := &Snapshot{
-		d: d, now: d.cfg.Now(), endpoints: make(map[string]*endpoint, len(d.endpoints)), check: maps.Clone(d.check), lanes: maps.Clone(d.lanes),
+		d: d, progress: d.Progress(), now: d.cfg.Now(), endpoints: make(map[string]*endpoint, len(d.endpoints)), check: maps.Clone(d.check), lanes: maps.Clone(d.lanes),
 		names: map[types.UID]string{}, waiting: d.waitingLocked(), nodeAddrs: d.nodeAddrs, leftOut: maps.Clone(d.leftOut),
 		reports: slices.Clone(d.reports), due: d.dumpDueLocked(), unread: d.unreadErrsLocked(), unwritten: d.sets.tries > 0, listing: d.listing.err,
 	}

@@ -25,6 +25,7 @@ func (d *Dataplane) stageLocked(tx *Transaction) changes {
 		}
 	}
 	for name, ns := range tx.namespaces {
+		d.progress.note("staging", kindNamespace, "", name)
 		was, known := d.members.namespaces[name]
 		if ns == nil || !known || !maps.Equal(was.Labels, ns.Labels) {
 			c.add(changedNamespace, known, ns != nil)
@@ -36,6 +37,7 @@ func (d *Dataplane) stageLocked(tx *Transaction) changes {
 		}
 	}
 	for key, np := range tx.policies {
+		d.progress.note("staging", kindPolicy, key.Namespace, key.Name)
 		c.add(changedPolicy, d.policies[key] != nil, np != nil)
 		d.stagePolicyLocked(key, np)
 	}
@@ -97,6 +99,7 @@ func (d *Dataplane) stagePolicyLocked(key policy.Key, np *networkingv1.NetworkPo
 		is = &policyState{Compiled: policy.Compile(np), spec: &np.Spec}
 		for _, def := range is.Sets {
 			d.members.define(def, is.ref())
+			d.progress.piece()
 		}
 		d.families.use(is)
 	}

@@ -28,6 +28,7 @@ func (r *run) updatePods(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		d.progress.note("updating", kindEndpoint, "", id)
 		d.mu.Lock()
 		d.serveLocked(id)
 		d.mu.Unlock()
