@@ -48,7 +48,8 @@ type config struct {
 	CheckVersions  bool // writes to endpoints are conditional on what was read
 }
 
-// defaultConfig returns the predecessor's defaults.
+// defaultConfig returns the predecessor's defaults, but for profiles: whoever works
+// on the node could take them, and they cost more than any other page.
 func defaultConfig() config {
 	return config{
 		Address: "0.0.0.0", Port: 10091,
@@ -57,7 +58,7 @@ func defaultConfig() config {
 		ApplyInterval:  500 * time.Millisecond,
 		MaxBatchedACLs: 30,
 		LogLevel:       "info",
-		Metrics:        true, DebugAPI: true, Pprof: true, CheckVersions: true,
+		Metrics:        true, DebugAPI: true, CheckVersions: true,
 	}
 }
 
