@@ -17,6 +17,7 @@ type podMove struct{ was, is *podState }
 func (d *Dataplane) stagePodsLocked(pods map[PodKey]*Pod, addrs map[netip.Addr]standingOf, c changes) {
 	moves := map[PodKey]*podMove{}
 	for key, pod := range pods {
+		d.progress.note("staging", kindPod, key.Namespace, key.Name)
 		was := d.members.pods[key]
 		if was == nil && pod == nil || was != nil && pod != nil && was.Same(pod) {
 			continue
@@ -27,15 +28,18 @@ func (d *Dataplane) stagePodsLocked(pods map[PodKey]*Pod, addrs map[netip.Addr]s
 	for addr, before := range addrs {
 		d.settleLocked(addr, before, moves)
 	}
-	for _, m := range moves {
+	for key, m := range moves {
+		d.progress.note("moving", kindPod, key.Namespace, key.Name)
 		d.members.leave(m.was)
 		d.families.leavePod(m.was, m.is)
 	}
-	for _, m := range moves {
+	for key, m := range moves {
+		d.progress.note("moving", kindPod, key.Namespace, key.Name)
 		d.members.enter(m.is)
 		d.families.enterPod(m.was, m.is)
 	}
-	for _, m := range moves {
+	for key, m := range moves {
+		d.progress.note("placing", kindPod, key.Namespace, key.Name)
 		d.placeLocked(m)
 	}
 }
