@@ -19,6 +19,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/metrics"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/recorder"
 )
 
@@ -240,6 +241,16 @@ func (a *agent) pages() debug.Config {
 				return err
 			}
 			return a.ctl.Ready()
+		},
+		Remarks: func() []string {
+			if a.waiting.get() != nil {
+				return nil
+			}
+			var lines []string
+			for _, remark := range a.ctl.Remarks() {
+				lines = append(lines, printable.Line(remark))
+			}
+			return lines
 		},
 		Node:  a.set.node,
 		Pprof: a.set.Pprof,

@@ -91,9 +91,10 @@ func (d *Dataplane) wantedByLocked(home []*podState) wanted {
 	return wanted{shared: slices.Concat(d.cfg.BaseACLs, renderShared(isolated, d.nodeAddrs))}
 }
 
-// isolated returns the directions in which a policy isolates a local pod.
+// isolated returns the directions in which a policy, or its budget, isolates a local
+// pod.
 func (p *podState) isolated() [2]bool {
-	var isolated [2]bool
+	isolated := [2]bool{p.OverBudget != "", p.OverBudget != ""}
 	for _, ps := range p.selected {
 		for _, dir := range policy.Directions {
 			isolated[dir] = isolated[dir] || ps.Isolates[dir]

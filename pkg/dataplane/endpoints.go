@@ -59,15 +59,10 @@ func (d *Dataplane) wishLocked(ep *endpoint) []hns.ACL { return ep.list(d.cache.
 
 // wantedLocked renders the policies that select a pod. d.mu must be held.
 func (d *Dataplane) wantedLocked(p *podState) wanted {
-	var w wanted
-	isolated := [2]bool{p.OverBudget != "", p.OverBudget != ""}
+	w := wanted{shared: slices.Concat(d.cfg.BaseACLs, renderShared(p.isolated(), d.nodeAddrs))}
 	for _, ps := range p.selected {
-		for _, dir := range policy.Directions {
-			isolated[dir] = isolated[dir] || ps.Isolates[dir]
-		}
 		w.groups = append(w.groups, d.groupLocked(ps, p))
 	}
-	w.shared = slices.Concat(d.cfg.BaseACLs, renderShared(isolated, d.nodeAddrs))
 	return w
 }
 

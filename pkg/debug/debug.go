@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/recorder"
@@ -27,6 +28,9 @@ type Config struct {
 	Dump    func() dataplane.Dump
 	Healthy func() error // nil: no reason to restart the process
 	Ready   func() error // nil: everything known is programmed
+	// Remarks are lines that /readyz has besides, whatever it says, safe in a terminal;
+	// nil for none.
+	Remarks func() []string
 
 	NodeMetrics, ClusterMetrics http.Handler
 
@@ -67,8 +71,8 @@ type Page struct {
 // all returns the pages that are on.
 func (cfg Config) all() []Page {
 	pages := []Page{
-		{Path: "/healthz", Handler: check(cfg.Healthy), Open: true, vital: true},
-		{Path: "/readyz", Handler: check(cfg.Ready), Open: true, vital: true},
+		{Path: "/healthz", Handler: check(cfg.Healthy, nil), Open: true, vital: true},
+		{Path: "/readyz", Handler: check(cfg.Ready, cfg.Remarks), Open: true, vital: true},
 	}
 	if cfg.NodeMetrics != nil {
 		pages = append(pages, Page{Path: NodeMetricsPath, Handler: cfg.NodeMetrics, Open: true})
@@ -157,13 +161,22 @@ func (a attended) Write(p []byte) (int, error) {
 	return a.Writer.Write(p)
 }
 
-// check answers 200 "ok", or 503 with the reason.
-func check(state func() error) http.Handler {
+// check answers 200 "ok", or 503 with the reason, and the remarks below.
+func check(state func() error, remarks func() []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if err := state(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		lines := []string{"ok"}
+		err := state()
+		if err != nil {
+			lines[0] = err.Error()
+		}
+		if remarks != nil {
+			lines = append(lines, remarks()...)
+		}
+		text := strings.Join(lines, "\n")
+		if err != nil {
+			http.Error(w, text, http.StatusServiceUnavailable)
 			return
 		}
-		_, _ = io.WriteString(w, "ok\n") // a client that has gone is no concern
+		_, _ = io.WriteString(w, text+"\n") // a client that has gone is no concern
 	})
 }

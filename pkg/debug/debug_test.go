@@ -121,6 +121,23 @@ func TestChecks(t *testing.T) {
 	}
 }
 
+// TestRemarks: they are below what /readyz says anyway, and nowhere else.
+func TestRemarks(t *testing.T) {
+	var ready error
+	h := Handler(Config{
+		Healthy: fine, Ready: func() error { return ready }, Remarks: func() []string { return []string{"one thing", "and another"} },
+	})
+	code, body := get(t, h, http.MethodGet, "/readyz")
+	require.Equal(t, 200, code)
+	require.Equal(t, "ok\none thing\nand another\n", body)
+	ready = errors.New("not yet")
+	code, body = get(t, h, http.MethodGet, "/readyz")
+	require.Equal(t, 503, code)
+	require.Equal(t, "not yet\none thing\nand another\n", body)
+	_, body = get(t, h, http.MethodGet, "/healthz")
+	require.Equal(t, "ok\n", body)
+}
+
 func TestOnlyGET(t *testing.T) {
 	for _, path := range slices.Concat(guarded, open) {
 		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {

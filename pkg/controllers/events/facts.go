@@ -37,7 +37,7 @@ func (t topic) patience() time.Duration {
 // every node has the same to tell.
 func (t topic) everywhere() bool {
 	switch t.reason {
-	case dataplane.ReasonHNSRejected, dataplane.ReasonHNSUnavailable, dataplane.ReasonForeignWrites:
+	case dataplane.ReasonHNSRejected, dataplane.ReasonHNSUnavailable, dataplane.ReasonForeignWrites, dataplane.ReasonAddressContested:
 		return false
 	}
 	return true
@@ -68,7 +68,7 @@ func collect(warnings []dataplane.Warning, selecting func(dataplane.PodKey) []po
 				}
 				pods[key][t]++
 				if n := pods[key][t]; n == 1 {
-					s.set(key, t, fmt.Sprintf("not in force for pod %s: %s", name, w.Message))
+					s.set(key, t, fmt.Sprintf("%s pod %s: %s", inWhat(w.Reason), name, w.Message))
 				}
 			}
 		case "Node":
@@ -83,6 +83,14 @@ func collect(warnings []dataplane.Warning, selecting func(dataplane.PodKey) []po
 		}
 	}
 	return s
+}
+
+// inWhat says what a warning on a pod means for the policies that select it.
+func inWhat(reason dataplane.Reason) string {
+	if reason == dataplane.ReasonAddressContested {
+		return "in doubt for"
+	}
+	return "not in force for"
 }
 
 func (s *standing) set(key policy.Key, t topic, text string) {
