@@ -135,6 +135,8 @@ func TestThievesElsewhere(t *testing.T) {
 		"pod y/t 10.0.1.1 app=api remote", "apply", to+"block",
 		"pod y/t 10.0.1.1 app=api remote deleting", "apply", to+"allow", "calls SetPolicy/Update=1",
 		"delete pod y/t", "apply", "calls", to+"allow",
+		"pod y/t 10.0.1.1 app=api remote started=-1h", "apply", to+"block", // also one with the weaker claim
+		"delete pod y/t", "apply", to+"allow",
 		"pod x/t 10.0.1.1 app=db remote", "apply", to+"block",
 		"delete pod x/t", "apply", to+"allow",
 		"pod x/t 10.0.1.1 app=db remote started=2000000h", "apply", "calls", to+"allow",
