@@ -158,7 +158,7 @@ func (d *Dataplane) dumpDueLocked() DueDump {
 		Unread:  d.fresh, Unsettled: d.listing.unsettled, Turn: d.turn, Read: d.unread,
 	}
 	for name, l := range d.lanes {
-		due.Lanes = append(due.Lanes, LaneDump{Name: name, Next: l.next, Turn: l.turn})
+		due.Lanes = append(due.Lanes, LaneDump{Name: name, Next: l.next, Order: l.order, Turn: l.turn})
 	}
 	slices.SortFunc(due.Lanes, func(a, b LaneDump) int { return cmp.Compare(a.Name, b.Name) })
 	if d.listing.wanted {
