@@ -197,10 +197,10 @@ func TestTurnsOfNamespaces(t *testing.T) {
 	for i := range pods {
 		text.WriteString(policyText(fmt.Sprintf("p%d", i), fmt.Sprintf(`{podSelector: {matchLabels: {app: w%02d}}, ingress: [{ports: [{port: 80}]}]}`, i)))
 	}
-	other := strings.ReplaceAll(policyText("other", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`), "namespace: x", "namespace: y")
+	other := strings.ReplaceAll(policyText("other", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`), "namespace: x", "namespace: z")
 	for _, restarts := range []bool{false, true} {
 		w := newWorld(t, text.String()+other)
-		w.do("namespace x", "namespace y", "endpoint ep-y 10.0.2.1", "pod y/v 10.0.2.1")
+		w.do("namespace x", "namespace z", "endpoint ep-z 10.0.2.1", "pod z/v 10.0.2.1")
 		for i := range pods {
 			w.do(fmt.Sprintf("endpoint ep-%02d 10.0.1.%d", i, i+1))
 			w.pod0(i, "")
@@ -217,7 +217,7 @@ func TestTurnsOfNamespaces(t *testing.T) {
 				w.restore()
 			}
 		}
-		require.Equal(t, []string{"ep-00", "ep-01", "ep-y", "ep-02", "ep-03", "ep-04"}, order)
+		require.Equal(t, []string{"ep-00", "ep-01", "ep-z", "ep-02", "ep-03", "ep-04"}, order)
 	}
 }
 
