@@ -237,8 +237,8 @@ func (c *Controller) transaction(keys map[Key]time.Time) *dataplane.Transaction 
 				tx.DeleteNamespace(key.Name)
 			}
 		case KindPolicy:
-			if np, ok := c.informers.policies.get(key.name()); ok {
-				tx.SetPolicy(np)
+			if kept, ok := c.informers.policies.get(key.name()); ok {
+				tx.SetPolicy(kept.object)
 			} else {
 				tx.DeletePolicy(policy.Key{Namespace: key.Namespace, Name: key.Name})
 			}

@@ -213,10 +213,13 @@ type PodDump struct {
 	Deleting bool      `json:"deleting,omitempty"`
 	Started  time.Time `json:"started,omitzero"`
 	Created  time.Time `json:"created,omitzero"`
+	// OverBudget says in what the object is over its budget.
+	OverBudget string `json:"overBudget,omitempty"`
 }
 
 // NamespaceDump is one Namespace object.
 type NamespaceDump struct {
-	Name   string            `json:"name"`
-	Labels map[string]string `json:"labels,omitempty"`
+	Name       string            `json:"name"`
+	Labels     map[string]string `json:"labels,omitempty"`
+	OverBudget string            `json:"overBudget,omitempty"` // in what the object is
 }

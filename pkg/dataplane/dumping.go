@@ -50,7 +50,7 @@ func (s *Snapshot) standing(sets *ipsets.Copy, policies map[policy.Key]*policySt
 	return standing{
 		node: s.d.cfg.Node, problems: maps.Values(policies), leftOut: s.leftOut, local: slices.Values(s.local), endpoints: s.endpoints,
 		podOf: func(uid types.UID) string { return s.names[uid] }, contains: sets.HasMember,
-		disputed: s.disputed, refusals: s.refusals, unread: s.unread, unwritten: s.unwritten, listingErr: s.listing,
+		over: s.over, disputed: s.disputed, refusals: s.refusals, unread: s.unread, unwritten: s.unwritten, listingErr: s.listing,
 	}
 }
 
@@ -241,6 +241,7 @@ func (s *Snapshot) dumpPods() []PodDump {
 		pd := PodDump{
 			Pod: key.String(), UID: string(p.UID), Labels: maps.Clone(p.Labels), Local: p.Local, Owner: p.member,
 			HostNetwork: p.HostNetwork, Finished: p.Finished, Deleting: p.Deleting, Started: p.Started, Created: p.Created,
+			OverBudget: p.OverBudget,
 		}
 		if p.Addr.IsValid() {
 			pd.Addr = p.Addr.String()
@@ -261,7 +262,7 @@ func (s *Snapshot) dumpPods() []PodDump {
 func (s *Snapshot) dumpNamespaces() []NamespaceDump {
 	out := []NamespaceDump{}
 	for name, ns := range s.namespaces.All() {
-		out = append(out, NamespaceDump{Name: name, Labels: maps.Clone(ns.Labels)})
+		out = append(out, NamespaceDump{Name: name, Labels: maps.Clone(ns.Labels), OverBudget: ns.OverBudget})
 	}
 	slices.SortFunc(out, func(a, b NamespaceDump) int { return cmp.Compare(a.Name, b.Name) })
 	return out

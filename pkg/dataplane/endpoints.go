@@ -71,7 +71,7 @@ func (d *Dataplane) wishLocked(ep *endpoint) []hns.ACL { return ep.list(d.cache.
 // wantedLocked renders the policies that select a pod. d.mu must be held.
 func (d *Dataplane) wantedLocked(p *podState) wanted {
 	var w wanted
-	var isolated [2]bool
+	isolated := [2]bool{p.OverBudget != "", p.OverBudget != ""}
 	for _, ps := range p.selected {
 		for _, dir := range policy.Directions {
 			isolated[dir] = isolated[dir] || ps.Isolates[dir]

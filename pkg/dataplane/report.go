@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // Reason says what kept something from being programmed. Its values are words
@@ -13,6 +15,8 @@ type Reason string
 
 // The reasons of the dataplane; those of package policy go beside them.
 const (
+	ReasonOverBudget = Reason(policy.ReasonOverBudget)
+
 	ReasonHNSRejected    Reason = "HNSRejected"
 	ReasonHNSUnavailable Reason = "HNSUnavailable"
 	ReasonForeignWrites  Reason = "ForeignWrites"
@@ -22,7 +26,7 @@ const (
 // programmed yet. It stands as long as its cause does.
 type Warning struct {
 	Object  string `json:"object"` // namespace/name, or a set's name
-	Kind    string `json:"kind"`   // NetworkPolicy, Pod, Endpoint, Set, Node
+	Kind    string `json:"kind"`   // NetworkPolicy, Pod, Namespace, Endpoint, Set, Node
 	Reason  Reason `json:"reason"`
 	Message string `json:"message"` // one line: what, where, what to do
 }

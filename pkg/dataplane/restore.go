@@ -219,6 +219,7 @@ func (pd PodDump) pod() (Pod, error) {
 	p := Pod{
 		Namespace: ns, Name: name, UID: types.UID(pd.UID), Labels: pd.Labels, Local: pd.Local,
 		HostNetwork: pd.HostNetwork, Finished: pd.Finished, Deleting: pd.Deleting, Started: pd.Started, Created: pd.Created,
+		OverBudget: pd.OverBudget,
 	}
 	if pd.Addr != "" {
 		addrs, err := parseAddrs([]string{pd.Addr})

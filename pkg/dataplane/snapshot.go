@@ -41,6 +41,7 @@ type Snapshot struct {
 	refusals  setWarnings
 	again     map[ipsets.Name]AgainDump
 	due       DueDump
+	over      []Warning
 	unread    map[string]error
 	unwritten bool
 	listing   error
@@ -65,6 +66,7 @@ func (d *Dataplane) Snapshot() *Snapshot {
 		reports: slices.Clone(d.reports), due: d.dumpDueLocked(), unread: d.unreadErrsLocked(), unwritten: d.sets.tries > 0, listing: d.listing.err,
 	}
 	s.disputed, s.refusals, s.again = d.disputesLocked(s.now), d.setWarningsLocked(), d.dumpAgainLocked()
+	s.over = d.members.over.warnings()
 	s.spellings, s.cut, s.lookAge = slices.Clone(d.spellings.list), d.cut, d.lookAgeLocked(s.now)
 	for id, ep := range d.endpoints {
 		is := *ep // its lists are replaced, not changed

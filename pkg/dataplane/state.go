@@ -28,6 +28,10 @@ func (p *podState) Claim() ipsets.Claim {
 	return ipsets.Claim{UID: string(p.UID), Deleting: p.Deleting, Started: p.Started, Created: p.Created}
 }
 
+// inSets reports whether the pod is in sets. One that is over its budget is in none,
+// whatever these say of pods without labels.
+func (p *podState) inSets() bool { return p.member && p.OverBudget == "" }
+
 // placement is what only a local pod has. All states of a pod share it.
 type placement struct {
 	// selected are the policies that select the pod, sorted.
