@@ -48,3 +48,11 @@ func TestExports(t *testing.T) {
 	_, passed := runTests(t, newHost(t, azure()), "adapter", "-test.run=^Test(Codes|Find|Exports|Open|NUL|Surrogates)$")
 	require.Equal(t, 6, passed)
 }
+
+// The lock of the node, and who has what, work with what Windows has for it.
+func TestNodeLock(t *testing.T) {
+	begin(t)
+	h := newHost(t, azure())
+	runTests(t, h, "nodelock")
+	runTests(t, h, "processes")
+}
