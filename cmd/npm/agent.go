@@ -178,9 +178,9 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 		Policy: func(key policy.Key) (*networkingv1.NetworkPolicy, bool) { return a.ctl.Policy(key) },
 	})
 	a.ctl = controllers.New(controllers.Config{
-		Source: source, Applier: recorded, Observer: recorded, Wake: a.wake, OnApplied: a.applied,
+		Source: source, Applier: recorded, Observer: recorded, Progress: a.dp.Progress, Wake: a.wake, OnApplied: a.applied,
 		Node: set.node, RequireNodeAddr: true,
-		ApplyInterval: set.ApplyInterval, Logger: logger,
+		ApplyInterval: set.ApplyInterval, Budgets: set.Budgets, Logger: logger,
 	})
 	return a
 }

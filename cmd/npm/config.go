@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // configEnv names the configuration file.
@@ -46,6 +48,7 @@ type config struct {
 	Pprof          bool
 	ExposeDebug    bool // the pages answer other machines too, on DebugPort
 	CheckVersions  bool // writes to endpoints are conditional on what was read
+	Budgets        policy.Budgets
 }
 
 // defaultConfig returns the predecessor's defaults, but for profiles: whoever works
@@ -59,6 +62,7 @@ func defaultConfig() config {
 		MaxBatchedACLs: 30,
 		LogLevel:       "info",
 		Metrics:        true, DebugAPI: true, CheckVersions: true,
+		Budgets: policy.DefaultBudgets(),
 	}
 }
 
