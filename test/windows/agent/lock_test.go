@@ -4,7 +4,9 @@ package agent
 
 import (
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -53,8 +55,10 @@ func heldByOlder(t *testing.T) (end func()) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stdin, err := cmd.StdinPipe() // it holds the lock until this is closed
 	require.NoError(t, err)
-	stdout, err := cmd.StdoutPipe()
+	stdout, err := os.Create(filepath.Join(t.TempDir(), "stdout"))
 	require.NoError(t, err)
+	defer stdout.Close()
+	cmd.Stdout = stdout
 	require.NoError(t, cmd.Start())
 	end = func() {
 		_ = stdin.Close() // it may have ended
@@ -62,10 +66,14 @@ func heldByOlder(t *testing.T) (end func()) {
 		_ = cmd.Wait() // "killed"
 	}
 	t.Cleanup(end)
-	said := make([]byte, len("held"))
-	_, err = stdout.Read(said)
-	require.NoError(t, err)
-	require.Equal(t, "held", string(said))
+	eventually(t, settle, func() string {
+		said, err := os.ReadFile(stdout.Name())
+		require.NoError(t, err)
+		if !strings.HasPrefix(string(said), "held") {
+			return "it says " + string(said)
+		}
+		return ""
+	})
 	return end
 }
 
