@@ -185,7 +185,8 @@ func New(cfg Config) *Dataplane {
 	d.listing.wanted, d.fresh = true, true // the first transaction reads what is there
 	d.families = &families{
 		cache: cache, byKey: map[familyKey]*family{}, byPort: map[PodPort][]*family{},
-		release: d.releaseLocked, changed: d.renderSelectedLocked, serving: d.members.kin.serving,
+		stale: map[*view]bool{}, over: map[*policyState]Warning{},
+		changed: d.renderSelectedLocked, pods: d.members.kin.serving, labels: d.members.labels,
 	}
 	return d
 }
@@ -429,7 +430,7 @@ func (d *Dataplane) holdLocked(ep *endpoint, kind ipsets.RefKind, names []ipsets
 	is := make(map[ipsets.Name]bool, len(names))
 	for _, n := range names {
 		if !is[n] && d.cache.Hold(n, ref) {
-			d.members.fill(n)
+			d.fillLocked(n)
 			d.progress.piece()
 		}
 		is[n] = true
@@ -444,6 +445,15 @@ func (d *Dataplane) holdLocked(ep *endpoint, kind ipsets.RefKind, names []ipsets
 		}
 	}
 	d.defineLeftoversLocked()
+}
+
+// fillLocked fills a set that was just defined. d.mu must be held.
+func (d *Dataplane) fillLocked(n ipsets.Name) {
+	if n.Kind() == ipsets.KindNamedPort {
+		d.families.fill(n)
+	} else {
+		d.members.fill(n)
+	}
 }
 
 // namesOfLocked returns the sets that ACLs name, of those that the cache knows,
