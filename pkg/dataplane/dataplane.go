@@ -421,6 +421,15 @@ func (d *Dataplane) releaseLocked(n ipsets.Name, ref ipsets.Ref) {
 	}
 }
 
+// fillLocked fills a set that was just defined. d.mu must be held.
+func (d *Dataplane) fillLocked(n ipsets.Name) {
+	if n.Kind() == ipsets.KindNamedPort {
+		d.families.fill(n)
+	} else {
+		d.members.fill(n)
+	}
+}
+
 // holdLocked makes the endpoint hold exactly these sets with one kind of
 // reference. The new ones are held before the old ones are let go. What rules in
 // HNS turn out to see is fed from then on. d.mu must be held.
@@ -445,15 +454,6 @@ func (d *Dataplane) holdLocked(ep *endpoint, kind ipsets.RefKind, names []ipsets
 		}
 	}
 	d.defineLeftoversLocked()
-}
-
-// fillLocked fills a set that was just defined. d.mu must be held.
-func (d *Dataplane) fillLocked(n ipsets.Name) {
-	if n.Kind() == ipsets.KindNamedPort {
-		d.families.fill(n)
-	} else {
-		d.members.fill(n)
-	}
 }
 
 // namesOfLocked returns the sets that ACLs name, of those that the cache knows,
