@@ -38,7 +38,7 @@ func (l *ledger) event(f *fact, now time.Time) *eventsv1.Event {
 	case f.everywhere():
 		where, origin = where+" and every other Windows node", fmt.Sprint(s.generation)
 	}
-	id := sha256.Sum256(fmt.Appendf(nil, "%q", []string{string(s.uid), origin, string(f.reason), f.message}))
+	id := sha256.Sum256(fmt.Appendf(nil, "%q", []string{string(s.uid), origin, string(f.reason), f.what}))
 	return &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: f.of.Namespace,
