@@ -46,7 +46,7 @@ var rooms = map[string]room{
 	"pkg/dataplane":         {ours: []string{"pkg/policy", "pkg/ipsets", "pkg/pieces", "pkg/hns", "pkg/hns/versioned"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
 	"pkg/controllers":       {ours: []string{"pkg/dataplane", "pkg/policy"}, others: []string{"k8s.io/"}},
 	"pkg/controllers/events": {
-		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/policy"},
+		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/policy", "pkg/printable"},
 		others: []string{"k8s.io/"},
 	},
 	"pkg/controllers/reviews": {ours: []string{"pkg/controllers"}, others: []string{"k8s.io/"}},
@@ -61,14 +61,14 @@ var rooms = map[string]room{
 	"pkg/bundle":            {ours: []string{"pkg/dataplane", "pkg/debug", "pkg/recorder"}},
 	"pkg/agents":            {ours: []string{"pkg/controllers"}, others: []string{"k8s.io/"}},
 	"pkg/agents/agentstest": {others: []string{"k8s.io/", "github.com/gorilla/websocket", "github.com/stretchr/testify"}},
-	"pkg/debug":             {ours: []string{"pkg/bounded", "pkg/dataplane", "pkg/recorder"}, others: []string{"k8s.io/klog/v2"}},
+	"pkg/debug":             {ours: []string{"pkg/bounded", "pkg/printable", "pkg/dataplane", "pkg/recorder"}, others: []string{"k8s.io/klog/v2"}},
 	"pkg/debug/access":      {others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "k8s.io/klog/v2"}},
 	"pkg/debug/page":        {ours: []string{"pkg/dataplane", "pkg/explain", "pkg/hns", "pkg/ipsets", "pkg/matrix", "pkg/policy"}},
 	"pkg/metrics":           {ours: []string{"pkg/hns", "pkg/hns/dllcalls", "pkg/dataplane", "pkg/controllers", "pkg/policy"}, others: []string{"github.com/prometheus/client_golang/prometheus"}},
 	"pkg/nodelock":          {others: []string{"github.com/gofrs/flock", "golang.org/x/sys/windows"}},
 	"pkg/simulate/manifest": {others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/yaml"}},
 	"pkg/simulate": {
-		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/debug", "pkg/debug/page", "pkg/explain", "pkg/hns", "pkg/hns/hnssim", "pkg/policy", "pkg/recorder", "pkg/simulate/manifest", "pkg/whatif"},
+		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/debug", "pkg/debug/page", "pkg/explain", "pkg/hns", "pkg/hns/hnssim", "pkg/policy", "pkg/printable", "pkg/recorder", "pkg/simulate/manifest", "pkg/whatif"},
 		others: []string{"k8s.io/"},
 	},
 	"cmd/npm": {

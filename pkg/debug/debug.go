@@ -8,6 +8,7 @@ import (
 	"net/http/pprof"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/recorder"
 )
 
@@ -127,7 +128,7 @@ func (cfg Config) serveManager(w http.ResponseWriter, _ *http.Request) {
 func check(state func() error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if err := state(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			http.Error(w, printable.Line(err.Error()), http.StatusServiceUnavailable) // read with curl, and in Events of the kubelet
 			return
 		}
 		_, _ = io.WriteString(w, "ok\n") // a client that has gone is no concern
