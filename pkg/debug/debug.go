@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/recorder"
 )
 
@@ -28,9 +29,8 @@ type Config struct {
 	Dump    func() dataplane.Dump
 	Healthy func() error // nil: no reason to restart the process
 	Ready   func() error // nil: everything known is programmed
-	// Remarks are lines that /readyz has besides, whatever it says, safe in a terminal;
-	// nil for none.
-	Remarks func() []string
+	// Notes are lines of /readyz about what is no reason not to be ready. nil: none.
+	Notes func() []string
 
 	NodeMetrics, ClusterMetrics http.Handler
 
@@ -72,7 +72,7 @@ type Page struct {
 func (cfg Config) all() []Page {
 	pages := []Page{
 		{Path: "/healthz", Handler: check(cfg.Healthy, nil), Open: true, vital: true},
-		{Path: "/readyz", Handler: check(cfg.Ready, cfg.Remarks), Open: true, vital: true},
+		{Path: "/readyz", Handler: check(cfg.Ready, cfg.Notes), Open: true, vital: true},
 	}
 	if cfg.NodeMetrics != nil {
 		pages = append(pages, Page{Path: NodeMetricsPath, Handler: cfg.NodeMetrics, Open: true})
@@ -161,22 +161,24 @@ func (a attended) Write(p []byte) (int, error) {
 	return a.Writer.Write(p)
 }
 
-// check answers 200 "ok", or 503 with the reason, and the remarks below.
-func check(state func() error, remarks func() []string) http.Handler {
+// check answers 200 "ok", or 503 with the reason, and the notes behind it.
+func check(state func() error, notes func() []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		lines := []string{"ok"}
-		err := state()
-		if err != nil {
-			lines[0] = err.Error()
+		code := http.StatusOK
+		if err := state(); err != nil {
+			lines[0], code = err.Error(), http.StatusServiceUnavailable
 		}
-		if remarks != nil {
-			lines = append(lines, remarks()...)
+		if notes != nil {
+			lines = append(lines, notes()...)
 		}
-		text := strings.Join(lines, "\n")
-		if err != nil {
-			http.Error(w, text, http.StatusServiceUnavailable)
-			return
+		for i := range lines { // read with curl, and in Events of the kubelet
+			lines[i] = printable.Line(lines[i])
 		}
-		_, _ = io.WriteString(w, text+"\n") // a client that has gone is no concern
+		if text := strings.Join(lines, "\n"); code == http.StatusOK {
+			_, _ = io.WriteString(w, text+"\n") // a client that has gone is no concern
+		} else {
+			http.Error(w, text, code)
+		}
 	})
 }

@@ -109,6 +109,7 @@ func TestChecks(t *testing.T) {
 	}{
 		{"healthy", nil, errors.New("not yet"), "/healthz", 200, "ok\n"},
 		{"not healthy", errors.New("the worker is not running"), nil, "/healthz", 503, "the worker is not running\n"},
+		{"not healthy because of a name", errors.New("set \x1b[2J\u202e\nok"), nil, "/healthz", 503, "set \uFFFD[2J\uFFFD\uFFFDok\n"},
 		{"ready", nil, nil, "/readyz", 200, "ok\n"},
 		{"not ready", nil, errors.New("not yet"), "/readyz", 503, "not yet\n"},
 	} {
@@ -119,23 +120,6 @@ func TestChecks(t *testing.T) {
 			require.Equal(t, tc.body, body)
 		})
 	}
-}
-
-// TestRemarks: they are below what /readyz says anyway, and nowhere else.
-func TestRemarks(t *testing.T) {
-	var ready error
-	h := Handler(Config{
-		Healthy: fine, Ready: func() error { return ready }, Remarks: func() []string { return []string{"one thing", "and another"} },
-	})
-	code, body := get(t, h, http.MethodGet, "/readyz")
-	require.Equal(t, 200, code)
-	require.Equal(t, "ok\none thing\nand another\n", body)
-	ready = errors.New("not yet")
-	code, body = get(t, h, http.MethodGet, "/readyz")
-	require.Equal(t, 503, code)
-	require.Equal(t, "not yet\none thing\nand another\n", body)
-	_, body = get(t, h, http.MethodGet, "/healthz")
-	require.Equal(t, "ok\n", body)
 }
 
 func TestOnlyGET(t *testing.T) {
