@@ -57,8 +57,9 @@ func (c *Cluster) subjects(pod *dataplane.PodDump) []string {
 	return out
 }
 
-// isolating returns the policies that isolate a pod in a direction, sorted.
-func (c *Cluster) isolating(pod *dataplane.PodDump, ingress bool) []string {
+// Isolating returns the policies that isolate a pod of the dump in a direction, sorted:
+// in doubt also those of the pods that claim its address.
+func (c *Cluster) Isolating(pod *dataplane.PodDump, ingress bool) []string {
 	out := []string{}
 	subjects := c.subjects(pod)
 	for i := range c.dump.Policies {

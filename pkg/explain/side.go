@@ -40,7 +40,7 @@ func (c *Cluster) side(own, peer end, q question, places Places) Side {
 		return out
 	}
 	out.Judged = true
-	out.Isolating = c.isolating(own.pod, q.dir == hns.In)
+	out.Isolating = c.Isolating(own.pod, q.dir == hns.In)
 	for _, ep := range eps {
 		x := &explainer{c: c, ep: ep, q: q, peer: peer, places: places}
 		actual, wanted := c.actual(ep, q), c.wanted(ep, q)

@@ -83,6 +83,11 @@ func newComparison(before, after *explain.Cluster, policies []PolicyChange) *com
 			}
 		}
 	}
+	for i := range after.Dump().Pods {
+		if p := &after.Dump().Pods[i]; p.InDoubt && p.Local {
+			x.isolating[out][p.Pod], x.isolating[in][p.Pod] = after.Isolating(p, false), after.Isolating(p, true)
+		}
+	}
 	return x
 }
 

@@ -89,6 +89,11 @@ func FromDump(d dataplane.Dump) (World, error) {
 	for i := range c.Dump().Pods {
 		p := &c.Dump().Pods[i]
 		addr, ok := c.Owns(p)
+		if p.InDoubt { // its policies decide as well
+			var err error
+			addr, err = netip.ParseAddr(p.Addr)
+			ok = err == nil
+		}
 		if !ok {
 			continue // nothing is known to it
 		}
