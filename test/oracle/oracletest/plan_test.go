@@ -35,7 +35,7 @@ func TestPlan(t *testing.T) {
 		g := gen.New(t)
 		w := newWorld(t, setup{foreign: hnssim.DefaultForeign(), shared: true})
 		before := replicate(t, g.Cluster())
-		before.Node = "" // a plan is of all nodes at once
+		before.Node = ""       // a plan is of all nodes at once
 		before.NodeAddrs = nil // a node's own pods let it in whatever policies say: nothing flips there
 		after := before
 		for range rapid.IntRange(1, 3).Draw(t, "changes") {
