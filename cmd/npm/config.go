@@ -51,7 +51,8 @@ type config struct {
 	Budgets        policy.Budgets
 }
 
-// defaultConfig returns the predecessor's defaults.
+// defaultConfig returns the predecessor's defaults, but for profiles: whoever works
+// on the node could take them, and they cost more than any other page.
 func defaultConfig() config {
 	return config{
 		Address: "0.0.0.0", Port: 10091,
@@ -60,7 +61,7 @@ func defaultConfig() config {
 		ApplyInterval:  500 * time.Millisecond,
 		MaxBatchedACLs: 30,
 		LogLevel:       "info",
-		Metrics:        true, DebugAPI: true, Pprof: true, CheckVersions: true,
+		Metrics:        true, DebugAPI: true, CheckVersions: true,
 		Budgets: policy.DefaultBudgets(),
 	}
 }

@@ -52,6 +52,9 @@ type Config struct {
 	// OnApplied is told of every transaction, by the worker: it must not block.
 	// nil: nobody is.
 	OnApplied func(Applied)
+	// Progress says where the Applier is. It waits for nothing. nil: nobody knows, and a
+	// transaction is taken to get on.
+	Progress func() dataplane.Progress
 	// Logger takes what happens.
 	Logger klog.Logger
 }

@@ -20,7 +20,13 @@ func (s *Snapshot) dump() Dump {
 	sets := s.sets.Copy()
 	policies := map[policy.Key]*policyState{}
 	maps.Insert(policies, s.policies.All())
+	var transaction *Progress
+	if s.progress.Doing != "" {
+		transaction = &s.progress
+	}
 	return Dump{
+		Transaction: transaction,
+
 		Node:       s.d.cfg.Node,
 		Time:       s.now,
 		Sets:       dumpSets(sets, s.again),
@@ -95,7 +101,7 @@ func dumpSets(sets *ipsets.Copy, again map[ipsets.Name]AgainDump) []SetDump {
 // pods whose endpoint was not seen.
 func (s *Snapshot) dumpPending(sets *ipsets.Copy) []PendingDump {
 	out := []PendingDump{}
-	for _, ep := range pending(s.endpoints) {
+	for _, ep := range pending(s.endpoints, s.lanes, s.due.Turn) {
 		pd := PendingDump{Pod: s.names[ep.owner], UID: string(ep.owner), Endpoint: ep.id, Attempts: ep.tries}
 		if ep.lastErr != nil {
 			pd.Error = ep.lastErr.Error()
@@ -178,8 +184,11 @@ func (ep *endpoint) next(check bool) NextDump {
 		Exposed: ep.exposed, Shielded: ep.shielded, Absent: ep.absent, Repair: ep.repair, Conflicts: ep.changes, Check: check,
 		Attempts: ep.tries, Invalid: errors.Is(ep.lastErr, hns.ErrInvalid), Turn: ep.queued,
 	}
-	if ep.queued > 0 && ep.changedBy != (policy.Key{}) {
-		next.ChangedBy = ep.changedBy.String()
+	if ep.queued > 0 {
+		next.Lane = ep.lane
+		if ep.changedBy != (policy.Key{}) {
+			next.ChangedBy = ep.changedBy.String()
+		}
 	}
 	if ep.lastErr != nil {
 		next.Error = ep.lastErr.Error()

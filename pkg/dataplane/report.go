@@ -66,6 +66,9 @@ type Report struct {
 	// Yielded is after how many endpoints the transaction left the others to the
 	// next one, which was due; 0: it left none.
 	Yielded int `json:"yielded,omitempty"`
+	// Longest is the work that the transaction was at for longest without getting on,
+	// calls of HNS apart, when that was a second or more.
+	Longest *Piece `json:"longest,omitempty"`
 	// Warnings is everything that stands after this transaction.
 	Warnings []Warning `json:"warnings,omitempty"`
 	// RetryAfter is when an empty transaction should come at the latest;
@@ -113,6 +116,10 @@ func (r Report) Clone() Report {
 	r.Calls = maps.Clone(r.Calls)
 	r.Errors = slices.Clone(r.Errors)
 	r.Warnings = slices.Clone(r.Warnings)
+	if r.Longest != nil {
+		longest := *r.Longest
+		r.Longest = &longest
+	}
 	return r
 }
 

@@ -25,6 +25,7 @@ func (d *Dataplane) stageLocked(tx *Transaction) changes {
 		}
 	}
 	for name, ns := range tx.namespaces {
+		d.progress.note("staging", kindNamespace, "", name)
 		was, known := d.members.namespaces[name]
 		if ns == nil || !known || !was.Same(ns) {
 			c.add(changedNamespace, known, ns != nil)
@@ -38,6 +39,7 @@ func (d *Dataplane) stageLocked(tx *Transaction) changes {
 		}
 	}
 	for key, np := range tx.policies {
+		d.progress.note("staging", kindPolicy, key.Namespace, key.Name)
 		c.add(changedPolicy, d.policies[key] != nil, np != nil)
 		d.stagePolicyLocked(key, np)
 	}
@@ -99,6 +101,7 @@ func (d *Dataplane) stagePolicyLocked(key policy.Key, np *networkingv1.NetworkPo
 		is = &policyState{Compiled: policy.Compile(np), spec: &np.Spec}
 		for _, def := range is.Sets {
 			d.members.define(def, is.ref())
+			d.progress.piece()
 		}
 		d.families.use(is)
 	}

@@ -111,7 +111,8 @@ type endpoint struct {
 	distrusted, bare bool
 	unlisted         int // answers in a row with a code that we do not know
 
-	queued uint64 // turn in the queue of pending updates; 0: nothing pending
+	queued uint64 // turn in its lane of the queue of pending updates; 0: nothing pending
+	lane   string // where it waits, while it does
 	// changedBy is the policy whose change it waits for, the last of several.
 	changedBy policy.Key
 	changes   int       // conflicts since it was last right
