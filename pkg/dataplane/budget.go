@@ -85,3 +85,16 @@ func (o *overBudget) warnings() []Warning {
 	}
 	return out
 }
+
+// overBudgetLocked counts the objects that are over a budget, by kind. d.mu must be
+// held.
+func (d *Dataplane) overBudgetLocked() map[string]int {
+	pods, namespaces := d.members.over.count()
+	out := map[string]int{"policy": 0, "pod": pods, "namespace": namespaces}
+	for key := range d.problems {
+		if slices.ContainsFunc(d.policies[key].Problems, func(p policy.Problem) bool { return p.Reason == policy.ReasonOverBudget }) {
+			out["policy"]++
+		}
+	}
+	return out
+}
