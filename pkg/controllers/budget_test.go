@@ -137,7 +137,7 @@ func TestHundredPodsCostLittle(t *testing.T) {
 	for name, pod := range map[string]*corev1.Pod{
 		"labels":         {ObjectMeta: metav1.ObjectMeta{Labels: labels}},
 		"ports":          {Spec: corev1.PodSpec{Containers: []corev1.Container{{Ports: ports}}}},
-		"fitting labels": {ObjectMeta: metav1.ObjectMeta{Labels: fitting}},
+		"fitting labels": {ObjectMeta: metav1.ObjectMeta{Name: "p0", Labels: fitting}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := heap()
@@ -148,14 +148,16 @@ func TestHundredPodsCostLittle(t *testing.T) {
 				light := &lightPod{}
 				require.NoError(t, light.Unmarshal(data))
 				light.Namespace, light.Name = "x", name
-				if light.Labels != nil {
-					light.Labels["k0"] = unique
+				if name == pod.Name {
+					for k := range light.Labels {
+						light.Labels[k] = fmt.Sprintf("%s-%-40s", unique, k)
+					}
 				}
 				require.NoError(t, s.Add(light))
 			}
 			pods, changes := 10, 0 // what is dropped is dropped, and slow to make
 			if name == "fitting labels" {
-				pods, changes = 100, 1000
+				pods, changes = 100, 1500
 			}
 			for i := range pods {
 				put(fmt.Sprint("p", i), fmt.Sprint(i))
