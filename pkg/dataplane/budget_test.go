@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -198,4 +199,65 @@ func TestNamespaceOverItsBudgetIsNoPeer(t *testing.T) {
 	w.apply("", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {}}]}]}`)
 	over("300 labels")
 	require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
+}
+
+// What the policies of a pod come to is bounded: the largest close on it, in whatever
+// order they came, the others are in force, and the pod stays isolated.
+func TestLargestPoliciesCloseOnAPod(t *testing.T) {
+	peers := func(key string, n int) string {
+		text := `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {}}`
+		for i := range n {
+			text += fmt.Sprintf(", {podSelector: {matchLabels: {%s: v%d}}}", key, i)
+		}
+		return text + "]}]}"
+	}
+	small := `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{ipBlock: {cidr: 10.0.0.2/32}}]}]}`
+	for name, specs := range map[string][]string{
+		"the largest last":  {small, peers("a", 20), peers("b", 100)},
+		"the largest first": {peers("b", 100), peers("a", 20), small},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newOverWorld(t)
+			w.dp = dataplane.New(dataplane.Config{
+				Client: w.sim, Now: func() time.Time { return time.Unix(1_700_000_000, 0) }, Budgets: policy.Budgets{ACLs: 30},
+			})
+			report := w.apply("", specs...)
+			require.Len(t, report.Warnings, 1)
+			large := fmt.Sprint("x/p", slices.IndexFunc(specs, func(s string) bool { return s == peers("b", 100) }))
+			require.Equal(t, large, report.Warnings[0].Object)
+			require.Equal(t, dataplane.ReasonOverBudget, report.Warnings[0].Reason)
+			require.Equal(t, 1, w.dp.Stats().OverBudget["policy"])
+			i := slices.IndexFunc(w.dp.Dump().Endpoints, func(e dataplane.EndpointDump) bool { return e.ID == "ep-web" })
+			require.Len(t, w.dp.Dump().Endpoints[i].Applied, 1+21+4, "the small ones, the block, the node and the allow-all pair")
+			require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
+			require.False(t, w.allows("ep-web", hns.In, "192.0.2.1", webAddr))
+
+			tx := dataplane.NewTransaction()
+			for i := range specs {
+				if id := fmt.Sprint("x/p", i); id != large {
+					tx.DeletePolicy(policy.Key{Namespace: "x", Name: fmt.Sprint("p", i)})
+				}
+			}
+			_, err := w.dp.ApplyDataplane(t.Context(), tx)
+			require.NoError(t, err)
+			require.False(t, w.allows("ep-web", hns.In, bigAddr, webAddr), "closed alone, and isolating")
+			require.False(t, w.allows("ep-web", hns.In, "192.0.2.1", webAddr))
+		})
+	}
+}
+
+// A policy whose peers and ports multiply costs a pod nothing but its isolation.
+func TestBytesOfAPod(t *testing.T) {
+	var peers, ports []string
+	for i := range 1000 {
+		peers = append(peers, fmt.Sprintf("{podSelector: {matchLabels: {a: v%d}}}", i))
+	}
+	for i := range 2500 {
+		ports = append(ports, fmt.Sprintf("{port: %d}", 2*i+1))
+	}
+	w := newOverWorld(t)
+	report := w.apply("", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [`+strings.Join(peers, ",")+`], ports: [`+strings.Join(ports, ",")+`]}]}`)
+	require.Len(t, report.Warnings, 1)
+	require.Contains(t, report.Warnings[0].Message, "MaxACLBytesPerPod")
+	require.False(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
 }

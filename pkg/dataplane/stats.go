@@ -74,7 +74,7 @@ func (d *Dataplane) copyStats(pace pieces.Pace) (Stats, *ipsets.Copying) {
 		Policies: len(d.policies), Pods: len(d.members.pods), Pinned: d.cache.Pinned(),
 		DriftFound: maps.Clone(d.drift.found), DriftRepaired: maps.Clone(d.drift.repaired),
 		Disputed:  map[string]int{driftSet: 0, driftACL: 0},
-		Conflicts: d.conflicts, Refusals: maps.Clone(d.refusals), OverBudget: d.overBudgetLocked(),
+		Conflicts: d.conflicts, Refusals: maps.Clone(d.refusals), OverBudget: d.overCountsLocked(),
 	}
 	for _, what := range d.disputesLocked(now) {
 		s.Disputed[what.kind()]++
