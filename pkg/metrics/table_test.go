@@ -65,6 +65,7 @@ var nodeTable = []row{
 	{"npm_hns_refusals_total", "COUNTER", "code=0x803b0030", "Writes that HNS refused, by its code; what is more than 64 codes is summed up as others."},
 	{"npm_informer_staleness_seconds", "GAUGE", "kind=namespaces,networkpolicies,nodes,pods", "Time since the API server last said something about a kind of objects."},
 	{"npm_oldest_pending_pod_update_seconds", "GAUGE", "", "Age of the oldest update of a pod that is not in HNS yet; 0 when there is none."},
+	{"npm_over_budget_objects", "GAUGE", "kind=namespace,pod,policy", "Objects of the cluster that are closed, as they are over a budget."},
 	{"npm_pending_pod_updates", "GAUGE", "", "Updates of pods that are not in HNS yet, pods without an endpoint included."},
 	{"npm_pinned_sets", "GAUGE", "", "Sets that are kept because a pending update of a pod may need them."},
 	{"npm_programmed_set_bytes", "GAUGE", "", "Length of the values of all sets in HNS together."},
