@@ -71,6 +71,7 @@ type Dataplane struct {
 	families   *families
 	policies   map[policy.Key]*policyState
 	byNS       map[string]map[policy.Key]*policyState // policies by namespace
+	switched   map[*policyState]struct{}              // to become active or idle, within one staging
 	local      map[types.UID]*podState                // local pods with an address that they own
 	nodeAddrs  []netip.Addr
 	endpoints  map[string]*endpoint
@@ -166,6 +167,7 @@ func New(cfg Config) *Dataplane {
 		members:   newMembers(cache),
 		policies:  map[policy.Key]*policyState{},
 		byNS:      map[string]map[policy.Key]*policyState{},
+		switched:  map[*policyState]struct{}{},
 		local:     map[types.UID]*podState{},
 		endpoints: map[string]*endpoint{},
 		byAddr:    map[netip.Addr][]*endpoint{},
@@ -185,7 +187,8 @@ func New(cfg Config) *Dataplane {
 	d.listing.wanted, d.fresh = true, true // the first transaction reads what is there
 	d.families = &families{
 		cache: cache, byKey: map[familyKey]*family{}, byPort: map[PodPort][]*family{},
-		release: d.releaseLocked, changed: d.renderSelectedLocked, serving: d.members.kin.serving,
+		release: func(n ipsets.Name, ref ipsets.Ref) { d.releaseLocked(ref, n) },
+		changed: d.renderSelectedLocked, serving: d.members.kin.serving,
 	}
 	return d
 }
@@ -407,17 +410,21 @@ func (d due) after(now time.Time) time.Duration {
 // idLocked returns a set's id. d.mu must be held.
 func (d *Dataplane) idLocked(n ipsets.Name) string { return d.cache.ID(n) }
 
-// releaseLocked lets go of a set, and of its definition when nobody is left.
+// releaseLocked lets go of sets, and of their definitions when nobody is left.
 // d.mu must be held.
-func (d *Dataplane) releaseLocked(n ipsets.Name, ref ipsets.Ref) {
-	d.cache.Release(n, ref)
-	if d.cache.Has(n) {
-		return
+func (d *Dataplane) releaseLocked(ref ipsets.Ref, names ...ipsets.Name) {
+	gone := nameSet{}
+	for _, n := range names {
+		d.cache.Release(n, ref)
+		if d.cache.Has(n) {
+			continue
+		}
+		gone[n] = true
+		if n.Kind() == ipsets.KindNamedPort {
+			d.families.forget(n)
+		}
 	}
-	d.members.undefine(n)
-	if n.Kind() == ipsets.KindNamedPort {
-		d.families.forget(n)
-	}
+	d.members.undefine(gone)
 }
 
 // holdLocked makes the endpoint hold exactly these sets with one kind of
@@ -429,20 +436,22 @@ func (d *Dataplane) holdLocked(ep *endpoint, kind ipsets.RefKind, names []ipsets
 	is := make(map[ipsets.Name]bool, len(names))
 	for _, n := range names {
 		if !is[n] && d.cache.Hold(n, ref) {
-			d.members.fill(n)
+			d.members.fill(nameSet{n: true})
 			d.progress.piece()
 		}
 		is[n] = true
 	}
 	ep.holds[kind] = is
+	var left []ipsets.Name
 	for n := range was {
 		if is[n] {
 			continue
 		}
 		if now, ok := d.cache.Lookup(d.idLocked(n)); !ok || !is[now] { // an orphan may have got its name
-			d.releaseLocked(n, ref)
+			left = append(left, n)
 		}
 	}
+	d.releaseLocked(ref, left...)
 	d.defineLeftoversLocked()
 }
 

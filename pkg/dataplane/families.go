@@ -298,15 +298,11 @@ func (fs *families) idle(f *family, number uint16) {
 }
 
 // forget drops the number whose set nobody holds any more.
-func (fs *families) forget(n ipsets.Name) {
-	for _, f := range fs.byKey {
-		for number := range f.numbers {
-			if f.set(number) == n {
-				delete(f.numbers, number)
-				fs.prune(f)
-				return
-			}
-		}
+func (fs *families) forget(set ipsets.Name) {
+	key, _, number, ok := fs.parse(set)
+	if f := fs.byKey[key]; ok && f != nil {
+		delete(f.numbers, number)
+		fs.prune(f)
 	}
 }
 
