@@ -18,7 +18,7 @@ import (
 // newPolicyState returns an idle policy.
 func newPolicyState(np *networkingv1.NetworkPolicy) *policyState {
 	ps := &policyState{Compiled: policy.Compile(np), spec: &np.Spec}
-	ps.ruleCount = len(ps.Rules)
+	ps.warnings, ps.ruleCount = problemWarnings(&ps.Compiled), len(ps.Rules)
 	ps.Rules, ps.Sets = nil, nil
 	return ps
 }

@@ -89,7 +89,7 @@ func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
 	}
 	clear(d.lanes)
 	for _, l := range dump.Due.Lanes {
-		d.lanes[l.Name] = lane{l.Next, l.Turn}
+		d.lanes[l.Name] = lane{l.Next, l.Order, l.Turn}
 	}
 	d.setWork.read = retry{dump.Due.Spare.Attempts, dump.Due.Spare.At}
 	d.turn, d.unread = dump.Due.Turn, dump.Due.Read

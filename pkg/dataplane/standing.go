@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -21,7 +22,7 @@ type standing struct {
 	leftOut    map[ipsets.Name][]policy.Key // with the policies that need it
 	endpoints  map[string]*endpoint
 	podOf      func(types.UID) string // "" for none
-	over       []Warning              // of pods and namespaces that are over a budget
+	over       []Warning              // of what is over a budget
 	disputed   []subject
 	refusals   setWarnings
 	unread     map[string]error // endpoints that are enumerated and were never read, and why
@@ -42,18 +43,22 @@ func (d *Dataplane) standingLocked() standing {
 			}
 		},
 		leftOut: d.leftOutOfLocked(), endpoints: d.endpoints,
-		podOf: d.podOfLocked, over: d.members.over.warnings(), disputed: d.disputesLocked(d.cfg.Now()),
+		podOf: d.podOfLocked, over: d.overBudgetLocked(), disputed: d.disputesLocked(d.cfg.Now()),
 		refusals: d.setWarningsLocked(), unread: d.unreadErrsLocked(), unwritten: d.sets.tries > 0, listingErr: d.listing.err,
 	}
 }
 
+// overBudgetLocked returns a warning for each kind and namespace that has objects over a
+// budget, and for each policy whose named ports are. d.mu must be held.
+func (d *Dataplane) overBudgetLocked() []Warning {
+	return slices.AppendSeq(d.members.over.warnings(), maps.Values(d.families.over))
+}
+
 // warnings lists what stands, sorted.
 func (s standing) warnings() []Warning {
-	out := s.over
+	out := slices.Clone(s.over)
 	for ps := range s.problems {
-		for _, p := range ps.Problems {
-			out = append(out, Warning{ps.Key.String(), "NetworkPolicy", Reason(p.Reason), p.Field + ": " + p.Message})
-		}
+		out = append(out, ps.warnings...)
 	}
 	for n, needing := range s.leftOut {
 		for _, key := range needing {
@@ -87,6 +92,25 @@ func (s standing) warnings() []Warning {
 			cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
 	})
 	return slices.Compact(out)
+}
+
+// problemWarnings words what could not be expressed of a policy: one warning for each
+// reason, with the first example, as there may be thousands.
+func problemWarnings(c *policy.Compiled) []Warning {
+	var out []Warning
+	told := map[policy.Reason]bool{}
+	for _, p := range c.Problems {
+		if told[p.Reason] {
+			continue
+		}
+		told[p.Reason] = true
+		text := p.Field + ": " + p.Message
+		if n := c.Found[p.Reason]; n > 1 {
+			text += fmt.Sprintf(" (the first of %d in this policy)", n)
+		}
+		out = append(out, Warning{c.Key.String(), "NetworkPolicy", Reason(p.Reason), text})
+	}
+	return out
 }
 
 // leftOutOfLocked returns the sets that are left out, each with the active policies
