@@ -84,9 +84,10 @@ type SetDump struct {
 	ID      string   `json:"id"`
 	Name    string   `json:"name"`
 	Type    string   `json:"type"`
-	Members []string `json:"members"` // wanted: addresses, or names of sets
-	Holders []string `json:"holders"` // "rule <endpoint>", "list <set>", "selector <policy>", "applied <endpoint>"
-	Pins    []string `json:"pins"`    // who pins it
+	Called  string   `json:"called,omitempty"` // in HNS, where Name is longer than sets are called
+	Members []string `json:"members"`          // wanted: addresses, or names of sets
+	Holders []string `json:"holders"`          // "rule <endpoint>", "list <set>", "selector <policy>", "applied <endpoint>"
+	Pins    []string `json:"pins"`             // who pins it
 	InHNS   bool     `json:"inHNS"`
 	Dirty   bool     `json:"dirty"` // HNS has other members, or none known
 

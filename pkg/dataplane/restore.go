@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -284,7 +285,7 @@ func (dump Dump) View() (View, error) {
 		if !s.InHNS {
 			continue
 		}
-		p := hns.SetPolicy{ID: s.ID, Name: s.Name, Type: hns.SetType(s.Type)}
+		p := hns.SetPolicy{ID: s.ID, Name: cmp.Or(s.Called, s.Name), Type: hns.SetType(s.Type)}
 		values := slices.Concat(s.Members, s.Surplus)
 		if p.Type == hns.NestedIPSet {
 			values = append(values, empty)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/recorder"
 )
 
@@ -170,6 +171,9 @@ func check(state func() error, notes func() []string) http.Handler {
 		}
 		if notes != nil {
 			lines = append(lines, notes()...)
+		}
+		for i := range lines { // read with curl, and in Events of the kubelet
+			lines[i] = printable.Line(lines[i])
 		}
 		if text := strings.Join(lines, "\n"); code == http.StatusOK {
 			_, _ = io.WriteString(w, text+"\n") // a client that has gone is no concern
