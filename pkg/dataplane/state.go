@@ -50,10 +50,14 @@ func (p *podState) claims() bool {
 	return p.Addr.Is4() && !p.HostNetwork && !p.Finished
 }
 
-// policyState is a policy and what follows from it.
+// policyState is a policy and what follows from it. While it is idle (see active.go)
+// its Rules and Sets are nil; the rest of what was compiled never changes.
 type policyState struct {
 	policy.Compiled
-	spec *networkingv1.NetworkPolicySpec // of the object, which nobody changes
+	spec      *networkingv1.NetworkPolicySpec // of the object, which nobody changes
+	ruleCount int                             // how many Rules it has, or had when active
+	selects   int                             // local pods that it selects
+	active    bool
 	// warnings are about what the text of the policy has and cannot be expressed.
 	warnings []Warning
 	// views are the named ports that its egress rules use; unviewed is the first that
