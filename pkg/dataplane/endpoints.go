@@ -70,26 +70,26 @@ func (d *Dataplane) wishLocked(ep *endpoint) []hns.ACL { return ep.list(d.cache.
 
 // wantedLocked renders the policies that select a pod. d.mu must be held.
 func (d *Dataplane) wantedLocked(p *podState) wanted {
+	p.closed = d.closedOnLocked(p)
 	var w wanted
 	isolated := [2]bool{p.OverBudget != "", p.OverBudget != ""}
-	p.closed = d.closedOnLocked(p)
 	for _, ps := range p.selected {
 		for _, dir := range policy.Directions {
 			isolated[dir] = isolated[dir] || ps.Isolates[dir]
 		}
-		g := &group{key: ps.Key, isolates: ps.Isolates} // of one that is closed
-		if !slices.Contains(p.closed, ps) {
-			g = d.groupLocked(ps, p)
-		}
-		w.groups = append(w.groups, g)
+		w.groups = append(w.groups, d.groupLocked(ps, p))
 	}
 	w.shared = slices.Concat(d.cfg.BaseACLs, renderShared(isolated, d.nodeAddrs))
 	return w
 }
 
-// groupLocked renders a policy for a pod that it selects. What no port of a pod
+// groupLocked renders a policy for a pod that it selects; one that has no room on it has
+// no rules. What no port of a pod
 // has a part in is rendered once for all of them. d.mu must be held.
 func (d *Dataplane) groupLocked(ps *policyState, p *podState) *group {
+	if slices.Contains(p.closed, ps) {
+		return &group{key: ps.Key, isolates: ps.Isolates}
+	}
 	if ps.group != nil {
 		return ps.group
 	}
