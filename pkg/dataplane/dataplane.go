@@ -40,6 +40,9 @@ type Config struct {
 	// LookPeriod is how long it takes until each object was looked at once; 0: a
 	// minute.
 	LookPeriod time.Duration
+	// Budgets bound what the policies of one pod come to in HNS. What is 0 has its
+	// default.
+	Budgets policy.Budgets
 	// DryRun makes ApplyDataplane stop after the plan, which the report shows.
 	DryRun bool
 }
@@ -157,6 +160,7 @@ func New(cfg Config) *Dataplane {
 	if cfg.MaxRepairs == 0 {
 		cfg.MaxRepairs = defaultRepairs
 	}
+	cfg.Budgets = cfg.Budgets.OrDefaults()
 	cfg.LookPeriod = cmp.Or(cfg.LookPeriod, defaultLookPeriod)
 	cache := ipsets.NewCache()
 	d := &Dataplane{

@@ -51,7 +51,8 @@ func (d *Dataplane) standingLocked() standing {
 // overBudgetLocked returns a warning for each kind and namespace that has objects over a
 // budget, and for each policy whose named ports are. d.mu must be held.
 func (d *Dataplane) overBudgetLocked() []Warning {
-	return slices.AppendSeq(d.members.over.warnings(), maps.Values(d.families.over))
+	out := slices.AppendSeq(d.members.over.warnings(), maps.Values(d.families.over))
+	return slices.AppendSeq(out, maps.Values(d.closedLocked()))
 }
 
 // warnings lists what stands, sorted.

@@ -36,6 +36,8 @@ func (p *podState) inSets() bool { return p.member && p.OverBudget == "" }
 type placement struct {
 	// selected are the policies that select the pod, sorted.
 	selected []*policyState
+	// closed are those of them that have no room on it.
+	closed []*policyState
 	// relists counts the listings in which it had inherited endpoints only.
 	relists int
 	// placed is when it became local with this address.
@@ -62,6 +64,9 @@ type policyState struct {
 	// is over the budget.
 	views    map[reach][]*view
 	unviewed string
+	// sized is what it comes to on every pod; nil when it is not known, or is something
+	// else for each.
+	sized *size
 	// group is the policy on every endpoint; nil when it is not rendered, or is
 	// another one for each pod.
 	group *group
