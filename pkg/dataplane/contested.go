@@ -20,7 +20,7 @@ const clockSkew = time.Minute
 type standingOf = ipsets.Standing[*podState]
 
 // inFutureLocked reports whether a start is later than clocks explain. Where there is no
-// clock, as in package whatif, none is. d.mu must be held.
+// clock, as in a world without a time, none is. d.mu must be held.
 func (d *Dataplane) inFutureLocked(start time.Time) bool {
 	return d.now.Year() > 1 && start.After(d.now.Add(clockSkew))
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -36,8 +35,7 @@ func TestPlan(t *testing.T) {
 		g := gen.New(t)
 		w := newWorld(t, setup{foreign: hnssim.DefaultForeign(), shared: true})
 		before := replicate(t, g.Cluster())
-		before.Now = time.Time{} // a plan has no clock
-		before.NodeAddrs = nil   // a node's own pods let it in whatever policies say: nothing flips there
+		before.NodeAddrs = nil // a node's own pods let it in whatever policies say: nothing flips there
 		after := before
 		for range rapid.IntRange(1, 3).Draw(t, "changes") {
 			after = g.PolicyMutation(after).After
@@ -68,7 +66,7 @@ func TestPlan(t *testing.T) {
 
 // worldOf is what a plan knows of a cluster.
 func worldOf(c oracle.Cluster) whatif.World {
-	w := whatif.World{Nodes: []whatif.Node{{Name: gen.Node, Addrs: c.NodeAddrs}, {Name: "n2"}, {Name: "n3"}}}
+	w := whatif.World{Now: c.Now, Nodes: []whatif.Node{{Name: gen.Node, Addrs: c.NodeAddrs}, {Name: "n2"}, {Name: "n3"}}}
 	for i := range c.Pods {
 		p := &c.Pods[i]
 		w.Pods = append(w.Pods, whatif.Pod{Pod: controllers.PodFrom(p, gen.Node), Node: p.Spec.NodeName})
