@@ -214,7 +214,7 @@ func stopped(r dataplane.Report) bool {
 		switch warning.Reason {
 		case dataplane.ReasonHNSRejected, dataplane.ReasonHNSUnavailable, dataplane.ReasonForeignWrites:
 			return true
-		case dataplane.ReasonOverBudget, dataplane.ReasonAddressContested: // what they close is programmed
+		case dataplane.ReasonOverBudget, dataplane.ReasonAddressContested: // nothing waits for these
 		}
 	}
 	return false

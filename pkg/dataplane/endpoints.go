@@ -59,6 +59,7 @@ func (d *Dataplane) wishLocked(ep *endpoint) []hns.ACL { return ep.list(d.cache.
 
 // wantedLocked renders the policies that select a pod. d.mu must be held.
 func (d *Dataplane) wantedLocked(p *podState) wanted {
+	p.closed = d.closedOnLocked(p)
 	w := wanted{shared: slices.Concat(d.cfg.BaseACLs, renderShared(p.isolated(), d.nodeAddrs))}
 	for _, ps := range p.selected {
 		w.groups = append(w.groups, d.groupLocked(ps, p))
@@ -66,9 +67,13 @@ func (d *Dataplane) wantedLocked(p *podState) wanted {
 	return w
 }
 
-// groupLocked renders a policy for a pod that it selects. What no port of a pod
+// groupLocked renders a policy for a pod that it selects; one that has no room on it has
+// no rules. What no port of a pod
 // has a part in is rendered once for all of them. d.mu must be held.
 func (d *Dataplane) groupLocked(ps *policyState, p *podState) *group {
+	if slices.Contains(p.closed, ps) {
+		return &group{key: ps.Key, isolates: ps.Isolates}
+	}
 	if ps.group != nil {
 		return ps.group
 	}

@@ -118,6 +118,9 @@ func (d *Dataplane) placeLocked(m *podMove) {
 	was, is := m.was, m.is
 	if was != nil && was.home {
 		delete(d.local, was.UID)
+		if is == nil || is.UID != was.UID || !is.Local || !is.member {
+			d.deselectLocked(was.placement)
+		}
 		for _, ep := range d.byAddr[was.Addr] {
 			d.markLocked(ep, policy.Key{})
 			if is == nil || !is.home || is.UID != was.UID {

@@ -41,6 +41,7 @@ func (t topic) everywhere() bool {
 	switch t.reason {
 	case dataplane.ReasonHNSRejected, dataplane.ReasonHNSUnavailable, dataplane.ReasonForeignWrites, dataplane.ReasonAddressContested:
 		return false
+	case dataplane.ReasonOverBudget: // where it follows from pods too, every node says it that has such pods
 	}
 	return true
 }
