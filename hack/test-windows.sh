@@ -22,7 +22,9 @@ wine=$(hack/wine.sh "$WINEPREFIX")
 for server in "$(dirname "$wine")"/wineserver{64,}; do
 	[ ! -x "$server" ] || break
 done
-"$server" -p >/dev/null 2>&1 # it stays between the tests: who starts while it ends, ends too
+# One that stays between the tests: a program that starts while it ends, ends too.
+timeout 60 "$server" -w
+"$server" -p >/dev/null 2>&1 </dev/null
 servers=$(hack/e2e-build.sh)
 bin=$work/bin
 mkdir "$bin"

@@ -29,6 +29,8 @@ func (c *Cache) Refuse(r Request) (refused Name, is bool) {
 	h := c.hold()
 	losing, others := c.losing(r, sets, h)
 	switch {
+	case len(sets) == 1 && sets[0].refused: // by Probe, once more
+		return sets[0].name, true
 	case len(losing) > 0: // what they only lose is asked for before anything else
 		c.suspect(losing)
 		c.suspect(others)
