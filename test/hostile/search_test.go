@@ -17,9 +17,9 @@ import (
 	"github.com/winnpm/winnpm/test/hostile/cluster"
 )
 
-// mostOfASearch is how many bytes of JSON an attack of the search has: what is worse
+// mostOfASearch is how many bytes an attack of the search has: what is worse
 // by its size alone the floods have.
-const mostOfASearch = 300_000
+const mostOfASearch = 150_000
 
 // attempts is how many attacks TestSearch plays: as many as HOSTILE_ATTEMPTS says.
 func attempts(t *testing.T) (n int, seed uint64) {

@@ -14,16 +14,16 @@ import (
 // namespace; or one lost node, which may write the status of its pods.
 type Attack struct {
 	Name string
-	// Says is the row of issue 14.
+	// Says is the row of issue 14, "" for none.
 	Says    string
 	Objects []Object
 }
 
-// Bytes is the length of all objects as JSON.
+// Bytes is the length of all objects on the wire, which is less than as JSON.
 func (a Attack) Bytes() int {
 	sum := 0
 	for _, o := range a.Objects {
-		sum += o.Bytes()
+		sum += o.Make().Size()
 	}
 	return sum
 }
@@ -52,20 +52,24 @@ func Attacks() []Attack {
 	}
 }
 
-// Largest is what an object may have in bytes, and MostObjects how many of them a
-// tenant writes.
+// year2999 is when nothing has started yet.
+var year2999 = time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Largest is what an object may have in bytes of JSON, and MostObjects how many of
+// them a tenant writes.
 const (
 	Largest     = 1_500_000
 	MostObjects = 100
 )
 
-// Floods returns the rows of which more makes it worse, each with MostObjects
-// objects of nearly Largest bytes.
-func Floods() []Attack {
+// Floods returns what more of makes worse, each with MostObjects objects of nearly so
+// many bytes of JSON, Largest at most. What is too large for a budget may do less than
+// what is just below it, so sizes matter.
+func Floods(bytes int) []Attack {
 	full := func(name string, of func(name string, n int) Object) Attack {
-		small, large := of(name, 1000).Bytes(), of(name, 2000).Bytes()
-		n := (Largest-small)/((large-small)/1000+1) + 1000
-		return Attack{name, "100 of 1.5 MB", many(MostObjects, func(i int) Object { return of(fmt.Sprintf("%s-%03d", name, i), n) })}
+		few, many := jsonBytes(of(name, 100).Make()), jsonBytes(of(name, 200).Make())
+		n := max(100+100*(bytes-few)/(many-few+2), 1)
+		return flood(fmt.Sprintf("%s of %d kB", name, bytes/1000), func(i int) Object { return of(fmt.Sprintf("%s-%03d", name, i), n) })
 	}
 	return []Attack{
 		full("notin", func(name string, n int) Object { return NotIn(name, "nobody", n) }),
@@ -77,16 +81,18 @@ func Floods() []Attack {
 		full("blocks", func(name string, n int) Object { return Blocks(name, "db", n, 4) }),
 		full("ipv6", func(name string, n int) Object { return Blocks(name, "db", n, 6) }),
 		full("ports", func(name string, n int) Object { return PeersByPorts(name, "db", n/4, n) }),
-		{"labels", "100 of 1.5 MB", many(MostObjects, func(i int) Object { return Labels(i, Largest-1000) })},
+		flood(fmt.Sprintf("labels of %d kB", bytes/1000), func(i int) Object { return Labels(i, bytes-1000) }),
 	}
 }
 
-// year2999 is when nothing has started yet.
-var year2999 = time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
+// flood has MostObjects objects that are alike.
+func flood(name string, of func(i int) Object) Attack {
+	return Attack{name, "", many(MostObjects, of)}
+}
 
-// Mixed is MostObjects objects of all kinds of Floods, by turns.
+// Mixed is MostObjects objects of Largest bytes, of all kinds of Floods by turns.
 func Mixed() Attack {
-	out, floods := Attack{Name: "mixed", Says: "100 of 1.5 MB, of all kinds"}, Floods()
+	out, floods := Attack{Name: "mixed"}, Floods(Largest)
 	for i := range MostObjects {
 		out.Objects = append(out.Objects, floods[i%len(floods)].Objects[i])
 	}

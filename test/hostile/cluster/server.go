@@ -38,6 +38,7 @@ type message interface {
 	metav1.Object
 	Marshal() ([]byte, error)
 	Unmarshal([]byte) error
+	Size() int
 }
 
 // empty returns a new object of the kind.
@@ -61,9 +62,6 @@ type Object struct {
 	Namespace, Name string
 	Make            func() message
 }
-
-// Bytes is the length of the object as JSON, which is what the API server limits.
-func (o Object) Bytes() int { return jsonBytes(o.Make()) }
 
 // key is unique within a kind.
 func (o Object) key() string { return o.Namespace + "/" + o.Name }

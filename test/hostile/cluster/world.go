@@ -245,7 +245,8 @@ func Moved(i int) Object {
 	}}
 }
 
-// jsonBytes returns the length of an object as JSON.
+// jsonBytes returns the length of an object as JSON, which is what the API server
+// limits.
 func jsonBytes(o message) int {
 	text, err := json.Marshal(o)
 	if err != nil {
