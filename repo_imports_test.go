@@ -42,7 +42,7 @@ var rooms = map[string]room{
 	"pkg/hns/hnstest":       {ours: []string{"pkg/hns", "pkg/hns/versioned"}, others: []string{"github.com/stretchr/testify", "github.com/google/go-cmp"}},
 	"pkg/hns/hnstest/onsim": {ours: []string{"pkg/hns", "pkg/hns/hnssim", "pkg/hns/hnstest"}, others: []string{"github.com/stretchr/testify"}},
 	"pkg/policy":            {ours: []string{"pkg/ipsets"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "go4.org/netipx"}},
-	"pkg/dataplane":         {ours: []string{"pkg/policy", "pkg/ipsets", "pkg/pieces", "pkg/hns", "pkg/hns/versioned"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
+	"pkg/dataplane":         {ours: []string{"pkg/policy", "pkg/ipsets", "pkg/pieces", "pkg/hns", "pkg/hns/versioned", "pkg/printable"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
 	"pkg/controllers":       {ours: []string{"pkg/dataplane", "pkg/policy"}, others: []string{"k8s.io/"}},
 	"pkg/controllers/events": {
 		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/policy"},

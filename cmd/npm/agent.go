@@ -161,9 +161,9 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 		Policy: func(key policy.Key) (*networkingv1.NetworkPolicy, bool) { return a.ctl.Policy(key) },
 	})
 	a.ctl = controllers.New(controllers.Config{
-		Source: source, Applier: recorded, Observer: recorded, Wake: a.wake, OnApplied: a.applied,
+		Source: source, Applier: recorded, Observer: recorded, Progress: a.dp.Progress, Wake: a.wake, OnApplied: a.applied,
 		Node: set.node, RequireNodeAddr: true,
-		ApplyInterval: set.ApplyInterval, Logger: logger,
+		ApplyInterval: set.ApplyInterval, Budgets: set.Budgets, Logger: logger,
 	})
 	return a
 }
@@ -241,15 +241,16 @@ func (a *agent) pages() debug.Config {
 			}
 			return a.ctl.Ready()
 		},
+		Node:  a.set.node,
 		Pprof: a.set.Pprof,
 	}
 	if a.set.DebugAPI {
 		pages.Dump = a.dp.Dump
 		pages.Transactions, pages.Recording = a.rec.Brief, a.rec.Recording
 		pages.Version, pages.Settings = version(), a.set.shown()
-		pages.Pages = []debug.Page{{Path: "/", Handler: page.Handler(page.Config{
+		pages.Pages = debug.Site(page.Handler(page.Config{
 			Dump: a.dp.Dump, Healthy: pages.Healthy, Ready: pages.Ready, Now: time.Now, Version: version(),
-		})}}
+		}), page.Heavy()...)
 	}
 	if a.set.Metrics {
 		pages.NodeMetrics, pages.ClusterMetrics = a.metrics.Node(), a.metrics.Cluster()

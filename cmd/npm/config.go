@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // configEnv names the configuration file.
@@ -46,9 +48,11 @@ type config struct {
 	Pprof          bool
 	ExposeDebug    bool // the pages answer other machines too, on DebugPort
 	CheckVersions  bool // writes to endpoints are conditional on what was read
+	Budgets        policy.Budgets
 }
 
-// defaultConfig returns the predecessor's defaults.
+// defaultConfig returns the predecessor's defaults, but for profiles: whoever works
+// on the node could take them, and they cost more than any other page.
 func defaultConfig() config {
 	return config{
 		Address: "0.0.0.0", Port: 10091,
@@ -57,7 +61,8 @@ func defaultConfig() config {
 		ApplyInterval:  500 * time.Millisecond,
 		MaxBatchedACLs: 30,
 		LogLevel:       "info",
-		Metrics:        true, DebugAPI: true, Pprof: true, CheckVersions: true,
+		Metrics:        true, DebugAPI: true, CheckVersions: true,
+		Budgets: policy.DefaultBudgets(),
 	}
 }
 

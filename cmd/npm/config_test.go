@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
+
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // changed returns the defaults with changes.
@@ -31,12 +33,15 @@ func TestConfig(t *testing.T) {
 		{"nothing", `{}`, nil},
 		{"an editor of Windows", "\xef\xbb\xbf{\r\n  \"ListeningPort\": 1\r\n}\r\n", func(c *config) { c.Port = 1 }},
 		{"all", `{"ListeningPort": 9, "ListeningAddress": "::1", "WindowsNetworkName": "Calico", "ApplyIntervalInMilliseconds": 250,
-			"MaxBatchedACLsPerPod": 7, "LogLevel": "debug", "Toggles": {"EnablePrometheusMetrics": false, "EnablePprof": false,
+			"MaxBatchedACLsPerPod": 7, "LogLevel": "debug", "Toggles": {"EnablePrometheusMetrics": false, "EnablePprof": true,
 			"EnableHTTPDebugAPI": false, "ExposeDebugAPI": true, "CheckEndpointVersions": false},
+			"MaxLabelsPerObject": 17, "MaxLabelBytesPerObject": 18, "MaxNamedPortsPerPod": 19, "MaxItemsPerNetPol": 20, "MaxBytesPerNetPol": 21,
+			"MaxNetPolItemsPerNamespace": 22, "MaxNetPolBytesPerNamespace": 23,
 			"DebugListeningAddress": "::2", "DebugListeningPort": 10, "DebugTLSCertFile": "a.crt", "DebugTLSKeyFile": "a.key"}`, func(c *config) {
-			*c = config{Address: "::1", Port: 9, DebugAddress: "::2", DebugPort: 10, DebugCertFile: "a.crt", DebugKeyFile: "a.key", Network: "Calico", ApplyInterval: 250 * time.Millisecond, MaxBatchedACLs: 7, LogLevel: "debug", ExposeDebug: true}
+			*c = config{Address: "::1", Port: 9, DebugAddress: "::2", DebugPort: 10, DebugCertFile: "a.crt", DebugKeyFile: "a.key", Network: "Calico", ApplyInterval: 250 * time.Millisecond, MaxBatchedACLs: 7, LogLevel: "debug", Pprof: true, ExposeDebug: true}
+			c.Budgets = policy.Budgets{Labels: 17, LabelBytes: 18, Ports: 19, Items: 20, Bytes: 21, NamespaceItems: 22, NamespaceBytes: 23}
 		}},
-		{"any case", `{"listeningport": 9, "TOGGLES": {"enablepprof": false}}`, func(c *config) { c.Port, c.Pprof = 9, false }},
+		{"any case", `{"listeningport": 9, "TOGGLES": {"enablepprof": true}}`, func(c *config) { c.Port, c.Pprof = 9, true }},
 		{"zero is the default", `{"ApplyIntervalInMilliseconds": 0, "ApplyMaxBatches": 0, "WindowsNetworkName": "", "LogLevel": ""}`, nil},
 		{"null is absent", `{"ListeningPort": null, "Toggles": null, "WindowsNetworkName": null}`, nil},
 		{"every address", `{"ListeningAddress": ""}`, func(c *config) { c.Address = "" }},
@@ -46,7 +51,7 @@ func TestConfig(t *testing.T) {
 			"ApplyMaxBatches": 100, "ApplyIntervalInMilliseconds": 500, "MaxBatchedACLsPerPod": 30, "MaxPendingNetPols": 100,
 			"Toggles": {"EnablePrometheusMetrics": true, "EnablePprof": true, "EnableHTTPDebugAPI": true, "EnableV2NPM": true, "PlaceAzureChainFirst": false,
 			"ApplyIPSetsOnNeed": false, "ApplyInBackground": true, "NetPolInBackground": true, "EnableNPMLite": false},
-			"Transport": {"Address": "0.0.0.0", "Port": 10092, "ServicePort": 9002}}`, nil},
+			"Transport": {"Address": "0.0.0.0", "Port": 10092, "ServicePort": 9002}}`, func(c *config) { c.Pprof = true }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, notices, err := parseConfig([]byte(tc.text))
@@ -105,6 +110,7 @@ func TestConfigErrors(t *testing.T) {
 		`{"ListeningAddress": 5}`:                                              "ListeningAddress: expected a text in quotes, found 5",
 		`{"WindowsNetworkName": {}}`:                                           "WindowsNetworkName: expected a text in quotes, found an object",
 		`{"ApplyIntervalInMilliseconds": -1}`:                                  "ApplyIntervalInMilliseconds: expected a whole number from 0 to 3600000, found -1",
+		`{"MaxItemsPerNetPol": 15}`:                                            "MaxItemsPerNetPol: expected a whole number from 16 to 2147483647, found 15",
 		`{"MaxBatchedACLsPerPod": 0}`:                                          "MaxBatchedACLsPerPod: expected a whole number from 1 to 100000, found 0",
 		`{"MaxBatchedACLsPerPod": -3}`:                                         "MaxBatchedACLsPerPod: expected a whole number from 1 to 100000, found -3",
 		`{"LogLevel": "loud"}`:                                                 `LogLevel: expected debug, info, warn or error, found "loud"`,
@@ -177,6 +183,9 @@ func written(t *testing.T, c config) []byte {
 		"DebugTLSCertFile": c.DebugCertFile, "DebugTLSKeyFile": c.DebugKeyFile,
 		"WindowsNetworkName": c.Network, "ApplyIntervalInMilliseconds": c.ApplyInterval.Milliseconds(),
 		"MaxBatchedACLsPerPod": c.MaxBatchedACLs, "LogLevel": c.LogLevel,
+		"MaxLabelsPerObject": c.Budgets.Labels, "MaxLabelBytesPerObject": c.Budgets.LabelBytes, "MaxNamedPortsPerPod": c.Budgets.Ports,
+		"MaxItemsPerNetPol": c.Budgets.Items, "MaxBytesPerNetPol": c.Budgets.Bytes,
+		"MaxNetPolItemsPerNamespace": c.Budgets.NamespaceItems, "MaxNetPolBytesPerNamespace": c.Budgets.NamespaceBytes,
 		"Toggles": map[string]bool{
 			"EnablePrometheusMetrics": c.Metrics, "EnableHTTPDebugAPI": c.DebugAPI, "EnablePprof": c.Pprof,
 			"ExposeDebugAPI": c.ExposeDebug, "CheckEndpointVersions": c.CheckVersions,

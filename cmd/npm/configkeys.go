@@ -45,6 +45,13 @@ var keys = []key{
 		c.MaxBatchedACLs, err = whole(v, 1, 100_000)
 		return nil, err
 	}},
+	{"MaxLabelsPerObject", budget(func(c *config) *int { return &c.Budgets.Labels })},
+	{"MaxLabelBytesPerObject", budget(func(c *config) *int { return &c.Budgets.LabelBytes })},
+	{"MaxNamedPortsPerPod", budget(func(c *config) *int { return &c.Budgets.Ports })},
+	{"MaxItemsPerNetPol", budget(func(c *config) *int { return &c.Budgets.Items })},
+	{"MaxBytesPerNetPol", budget(func(c *config) *int { return &c.Budgets.Bytes })},
+	{"MaxNetPolItemsPerNamespace", budget(func(c *config) *int { return &c.Budgets.NamespaceItems })},
+	{"MaxNetPolBytesPerNamespace", budget(func(c *config) *int { return &c.Budgets.NamespaceBytes })},
 	{"LogLevel", readLevel},
 	{"Toggles.EnablePrometheusMetrics", toggle(func(c *config) *bool { return &c.Metrics })},
 	{"Toggles.EnablePprof", toggle(func(c *config) *bool { return &c.Pprof })},
@@ -103,6 +110,15 @@ func words(at func(*config) *string) func(*config, json.RawMessage) (*notice, er
 func port(at func(*config) *int) func(*config, json.RawMessage) (*notice, error) {
 	return func(c *config, v json.RawMessage) (_ *notice, err error) {
 		*at(c), err = whole(v, 1, math.MaxUint16)
+		return nil, err
+	}
+}
+
+// budget reads a bound of pkg/policy. The least is far below any use, and there to
+// keep a slip of the pen from closing a cluster.
+func budget(at func(*config) *int) func(*config, json.RawMessage) (*notice, error) {
+	return func(c *config, v json.RawMessage) (_ *notice, err error) {
+		*at(c), err = whole(v, 16, math.MaxInt32)
 		return nil, err
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/debug"
 )
 
-const exposing = `{"Toggles": {"ExposeDebugAPI": true}}`
+const exposing = `{"Toggles": {"ExposeDebugAPI": true, "EnablePprof": true}}`
 
 // Other machines see pages over HTTPS, with a token whose user may, under the
 // key that the log names.

@@ -110,9 +110,10 @@ func TestStartSettings(t *testing.T) {
 		args         []string
 		codes        map[string]int
 	}{
-		{"defaults", "{}", nil, map[string]int{"/npm/v1/debug/manager": 200, "/debug/pprof/": 200, "/debug/pprof/goroutine?debug=1": 200,
+		{"defaults", "{}", nil, map[string]int{"/npm/v1/debug/manager": 200, "/debug/pprof/": 404, "/debug/pprof/goroutine?debug=1": 404,
 			"/node-metrics": 200, "/cluster-metrics": 200}},
-		{"pages off", `{"Toggles": {"EnablePprof": false, "EnableHTTPDebugAPI": false, "EnablePrometheusMetrics": false}}`, nil,
+		{"profiles", `{"Toggles": {"EnablePprof": true}}`, nil, map[string]int{"/debug/pprof/": 200, "/debug/pprof/goroutine?debug=1": 200}},
+		{"pages off", `{"Toggles": {"EnableHTTPDebugAPI": false, "EnablePrometheusMetrics": false}}`, nil,
 			map[string]int{"/npm/v1/debug/manager": 404, "/debug/pprof/": 404, "/node-metrics": 404, "/cluster-metrics": 404, "/healthz": 200}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -94,7 +94,7 @@ func ClusterSource(cfg *rest.Config, node string) (Source, error) {
 	if err != nil {
 		return Source{}, err
 	}
-	networking, err := Client(cfg, networkingv1.SchemeGroupVersion, networkingv1.AddToScheme)
+	policies, err := Client(cfg, networkingv1.SchemeGroupVersion, addLightPolicies)
 	if err != nil {
 		return Source{}, err
 	}
@@ -106,9 +106,9 @@ func ClusterSource(cfg *rest.Config, node string) (Source, error) {
 		return cache.NewListWatchFromClient(c, resource, corev1.NamespaceAll, selector)
 	}
 	return Source{
-		Pods:       newPodSource(pods),
+		Pods:       newItemSource(pods, podItems),
 		Namespaces: all(core, "namespaces", fields.Everything()),
-		Policies:   all(networking, "networkpolicies", fields.Everything()),
+		Policies:   newItemSource(policies, policyItems),
 		Nodes:      all(core, "nodes", nodes),
 	}, nil
 }

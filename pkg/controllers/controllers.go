@@ -9,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // Applier takes transactions. Only the worker calls it, one at a time.
@@ -45,9 +46,15 @@ type Config struct {
 	// ApplyInterval is the longest that a change of rules waits for HNS to rest, and how
 	// long one may go on with endpoints while another is due; 0 means 500 ms.
 	ApplyInterval time.Duration
+	// Budgets bound what one object, and what the policies of one namespace, may cost.
+	// What is 0 has its default.
+	Budgets policy.Budgets
 	// OnApplied is told of every transaction, by the worker: it must not block.
 	// nil: nobody is.
 	OnApplied func(Applied)
+	// Progress says where the Applier is. It waits for nothing. nil: nobody knows, and a
+	// transaction is taken to get on.
+	Progress func() dataplane.Progress
 	// Logger takes what happens.
 	Logger klog.Logger
 }
@@ -58,6 +65,7 @@ func (c *Config) setDefaults() {
 	if c.ApplyInterval == 0 {
 		c.ApplyInterval = defaultApplyInterval
 	}
+	c.Budgets = c.Budgets.OrDefaults()
 	if c.OnApplied == nil {
 		c.OnApplied = func(Applied) {}
 	}
@@ -91,7 +99,7 @@ func New(cfg Config) *Controller {
 		settled:  make(chan struct{}),
 		ended:    make(chan struct{}, 1),
 	}
-	c.informers = newInformers(cfg.Source, cfg.Node, cfg.Logger, c.event)
+	c.informers = newInformers(cfg.Source, cfg.Node, cfg.Budgets, cfg.Logger, c.event)
 	return c
 }
 

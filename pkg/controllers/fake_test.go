@@ -297,7 +297,9 @@ func snapshot(c *Controller) map[any]string {
 	out := map[any]string{}
 	remember(out, c.informers.pods)
 	remember(out, c.informers.namespaces)
-	remember(out, c.informers.policies)
+	for _, p := range c.informers.policies.all() {
+		out[p.object] = text(p.object)
+	}
 	remember(out, c.informers.nodes)
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 )
@@ -17,6 +18,49 @@ type status struct {
 	err     error  // of the last transaction
 	hns     string // what HNS did not answer in the last transaction
 	look    error  // of the last look that was not at single endpoints
+
+	// What the worker does itself, besides waiting, and since when.
+	doing dataplane.Progress
+}
+
+// A transaction gets on with each piece of work and each call of HNS. One that has
+// not for unreadyAfter is why what is known may not be programmed. After unhealthyAfter
+// something is stuck that a restart may free: no honest piece takes a second. That is
+// not said of a call of HNS: how long one may take the client says, and when it hangs.
+const (
+	unreadyAfter   = 10 * time.Second
+	unhealthyAfter = time.Minute
+)
+
+// does notes what the worker does now; "" when it waits for work.
+func (s *status) does(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.doing = dataplane.Progress{Doing: what, Since: time.Now()}
+}
+
+// progress returns where the worker is, zero while it waits for work, or works on what
+// does not say where it is. It waits for no lock that is held while anything is
+// computed.
+func (c *Controller) progress() dataplane.Progress {
+	c.status.mu.Lock()
+	own := c.status.doing
+	c.status.mu.Unlock()
+	if own.Doing == "" || c.cfg.Progress == nil {
+		return dataplane.Progress{}
+	}
+	if p := c.cfg.Progress(); p.Doing != "" && !p.Since.Before(own.Since) {
+		return p
+	}
+	return own
+}
+
+// stalled returns an error when the worker has not got on for so long.
+func stalled(p dataplane.Progress, limit time.Duration) error {
+	if took := time.Since(p.Since); p.Doing != "" && took >= limit {
+		return fmt.Errorf("a transaction has not got on for %v: %s", took.Round(time.Second), p.Doing)
+	}
+	return nil
 }
 
 func (s *status) begin() {
@@ -66,11 +110,16 @@ func (s *status) looked(look dataplane.Look, err error) {
 	s.look = err
 }
 
-// Healthy returns nil while the worker runs; what it returns otherwise is a
-// reason to restart the process. A long transaction is none: with many endpoints
+// Healthy returns nil while the worker runs and gets on; what it returns otherwise is
+// a reason to restart the process. A long transaction is none: with many endpoints
 // and a slow HNS it takes its time, and a call that hangs is the client's to
 // tell. It never waits.
 func (c *Controller) Healthy() error {
+	if p := c.progress(); !p.InHNS {
+		if err := stalled(p, unhealthyAfter); err != nil {
+			return err
+		}
+	}
 	c.status.mu.Lock()
 	defer c.status.mu.Unlock()
 	if !c.status.alive {
@@ -86,6 +135,9 @@ func (c *Controller) Healthy() error {
 func (c *Controller) Ready() error {
 	if err := c.SourceError(); err != nil {
 		return fmt.Errorf("the API server does not answer: %w", err)
+	}
+	if err := stalled(c.progress(), unreadyAfter); err != nil {
+		return err
 	}
 	c.status.mu.Lock()
 	defer c.status.mu.Unlock()

@@ -37,37 +37,47 @@ type informer struct {
 	run    func(context.Context)
 }
 
+// followed is a store behind a Reflector.
+type followed interface {
+	cache.ReflectorStore
+	cache.TransformingStore
+}
+
 // newInformer returns an informer that is not running yet.
-func newInformer[T any](s *store[T], lw cache.ListerWatcher, logger klog.Logger) *informer {
-	kind := s.kept.kind
-	source := &tracked{kind: kind, ListerWatcher: lw, inner: cache.ToListerWatcherWithContext(lw), keep: s.Transformer(), heard: time.Now()}
+func newInformer(kind Kind, s followed, synced <-chan struct{}, lw cache.ListerWatcher, logger klog.Logger) *informer {
+	source := &tracked{
+		kind: kind, ListerWatcher: lw, inner: cache.ToListerWatcherWithContext(lw), keep: s.Transformer, heard: time.Now(),
+		again: make(chan struct{}, 1),
+	}
 	// The store knows which types it takes.
 	reflector := cache.NewReflectorWithOptions(source, nil, s, cache.ReflectorOptions{Logger: &logger, Name: kind.String(), TypeDescription: kind.String()})
-	return &informer{source: source, synced: s.synced, run: reflector.RunWithContext}
+	return &informer{source: source, synced: synced, run: reflector.RunWithContext}
 }
 
 // informers are those of all kinds, and what they keep.
 type informers struct {
 	pods       *store[*dataplane.Pod]
 	namespaces *store[*dataplane.Namespace]
-	policies   *store[*networkingv1.NetworkPolicy]
+	policies   *policyStore
 	nodes      *store[*node]
 
 	all []*informer
 }
 
-func newInformers(s Source, node string, logger klog.Logger, enqueue func(Key)) informers {
+func newInformers(s Source, node string, b policy.Budgets, logger klog.Logger, enqueue func(Key)) informers {
 	i := informers{
-		pods:       newStore(keptPods(node, newInterner()), enqueue),
-		namespaces: newStore(keptNamespaces(), enqueue),
-		policies:   newStore(keptPolicies(), enqueue),
+		pods:       newStore(keptPods(node, newInterner(), b), enqueue),
+		namespaces: newStore(keptNamespaces(b), enqueue),
+		policies:   newPolicyStore(b, enqueue),
 		nodes:      newStore(keptNodes(), enqueue),
 	}
+	policies := newInformer(KindPolicy, i.policies, i.policies.synced, s.Policies, logger)
+	i.policies.again = policies.source.relist
 	i.all = []*informer{
-		newInformer(i.pods, s.Pods, logger),
-		newInformer(i.namespaces, s.Namespaces, logger),
-		newInformer(i.policies, s.Policies, logger),
-		newInformer(i.nodes, s.Nodes, logger),
+		newInformer(KindPod, i.pods, i.pods.synced, s.Pods, logger),
+		newInformer(KindNamespace, i.namespaces, i.namespaces.synced, s.Namespaces, logger),
+		policies,
+		newInformer(KindNode, i.nodes, i.nodes.synced, s.Nodes, logger),
 	}
 	return i
 }
@@ -75,7 +85,11 @@ func newInformers(s Source, node string, logger klog.Logger, enqueue func(Key)) 
 // Policy returns a NetworkPolicy as it was last seen; false when there is none.
 // It belongs to the informer and must not be changed.
 func (c *Controller) Policy(key policy.Key) (*networkingv1.NetworkPolicy, bool) {
-	return c.informers.policies.get(cache.ObjectName(key))
+	kept, ok := c.informers.policies.get(cache.ObjectName(key))
+	if !ok {
+		return nil, false
+	}
+	return kept.object, true
 }
 
 // tracked remembers how the last request to a source ended. A watch that the
@@ -84,11 +98,13 @@ type tracked struct {
 	cache.ListerWatcher // without a context: the reflector asks for it and does not call it
 	kind                Kind
 	inner               cache.ListerWatcherWithContext
-	keep                cache.TransformFunc // of the store
+	keep                func() cache.TransformFunc // of the store, for one list
+	again               chan struct{}              // full when everything is to be listed once more
 
-	mu    sync.Mutex // guards following
-	last  error
-	heard time.Time // when the server last said something; at first of the start
+	mu       sync.Mutex // guards following
+	last     error
+	heard    time.Time // when the server last said something; at first of the start
+	relisted time.Time // when relist was last heeded
 }
 
 var _ cache.ListerWatcherWithContext = &tracked{}
@@ -97,8 +113,8 @@ var _ cache.ListerWatcherWithContext = &tracked{}
 func (t *tracked) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	var list runtime.Object
 	var err error
-	if each, ok := t.inner.(podLister); ok {
-		list, err = listKept(ctx, each, options, t.keep)
+	if each, ok := t.inner.(itemLister); ok {
+		list, err = listKept(ctx, each, options, t.keep())
 	} else {
 		list, err = t.inner.ListWithContext(ctx, options)
 	}
@@ -116,7 +132,7 @@ func (t *tracked) WatchWithContext(ctx context.Context, options metav1.ListOptio
 	if err != nil {
 		return w, err
 	}
-	return newHeardWatch(w, t.hear), nil
+	return newHeardWatch(w, t), nil
 }
 
 // opaque hides what an error is. A reflector that sees a refused connection

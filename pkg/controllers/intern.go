@@ -21,16 +21,21 @@ type interner struct {
 	ports  recent[[]dataplane.PodPort]
 }
 
-// recentParts is how many parts of each kind are remembered at least: more
-// workloads than these seldom change by turns, and as many again may be there.
-const recentParts = 4096
+const (
+	// recentParts is how many parts of each kind are remembered at least: more
+	// workloads than these seldom change by turns, and as many again may be there.
+	recentParts = 4096
+	// recentBytes is what the remembered parts of a kind have in text at most, and as
+	// much again: who gives one pod new labels all the time makes new parts.
+	recentBytes = 4 << 20
+)
 
 func newInterner() *interner {
 	return &interner{
 		seed:   maphash.MakeSeed(),
-		texts:  recent[string]{size: recentParts},
-		labels: recent[map[string]string]{size: recentParts},
-		ports:  recent[[]dataplane.PodPort]{size: recentParts},
+		texts:  recent[string]{size: recentParts, cost: func(s string) int { return len(s) }},
+		labels: recent[map[string]string]{size: recentParts, cost: textOf},
+		ports:  recent[[]dataplane.PodPort]{size: recentParts, cost: func(ports []dataplane.PodPort) int { return 32 * len(ports) }},
 	}
 }
 
@@ -81,11 +86,22 @@ func (in *interner) portList(ports []dataplane.PodPort) []dataplane.PodPort {
 	})
 }
 
-// recent remembers the values that were used last: size at least, twice as many
-// at most.
+// textOf is what labels have in text.
+func textOf(labels map[string]string) int {
+	n := 0
+	for k, v := range labels {
+		n += len(k) + len(v)
+	}
+	return n
+}
+
+// recent remembers the values that were used last: size at least, or what has
+// recentBytes, and twice as many at most.
 type recent[V any] struct {
 	size       int
+	cost       func(V) int
 	young, old map[uint64]V // by hash
+	bytes      int          // of young
 }
 
 // intern returns a value that is the same as v: one that is remembered, or what
@@ -99,9 +115,10 @@ func (r *recent[V]) intern(hash uint64, v V, same func(a, b V) bool, of func(V) 
 	} else {
 		v = of(v)
 	}
-	if len(r.young) >= r.size || r.young == nil {
-		r.young, r.old = map[uint64]V{}, r.young
+	if len(r.young) >= r.size || r.young == nil || r.bytes >= recentBytes {
+		r.young, r.old, r.bytes = map[uint64]V{}, r.young, 0
 	}
 	r.young[hash] = v
+	r.bytes += r.cost(v)
 	return v
 }

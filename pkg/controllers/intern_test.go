@@ -69,7 +69,7 @@ func TestInternerForgets(t *testing.T) {
 
 // Of two values with one hash each is what it was.
 func TestInternerOfEqualHashes(t *testing.T) {
-	r := recent[string]{size: 1}
+	r := recent[string]{size: 1, cost: func(s string) int { return len(s) }}
 	same := func(a, b string) bool { return a == b }
 	clone := func(s string) string { return s }
 	for _, s := range []string{"a", "b", "a", "b", "b"} {

@@ -3,16 +3,15 @@ package controllers
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 )
 
-// podLister is a source that lists pods without ever having the whole list.
-type podLister interface {
-	// ListEach passes on every pod of a list, in the order of the list.
-	ListEach(ctx context.Context, options metav1.ListOptions, yield func(*corev1.Pod) error) (metav1.ListMeta, error)
+// itemLister is a source that lists objects without ever having the whole list.
+type itemLister interface {
+	// ListEach passes on every object of a list, in the order of the list.
+	ListEach(ctx context.Context, options metav1.ListOptions, yield func(runtime.Object) error) (metav1.ListMeta, error)
 }
 
 // keptList is a list of what a store keeps, for a Reflector, which passes it on
@@ -34,11 +33,11 @@ type keptItem struct {
 // DeepCopyObject implements runtime.Object. Nobody changes what is kept.
 func (i *keptItem) DeepCopyObject() runtime.Object { return i }
 
-// listKept lists what keep makes of each pod.
-func listKept(ctx context.Context, from podLister, options metav1.ListOptions, keep cache.TransformFunc) (runtime.Object, error) {
+// listKept lists what keep makes of each object.
+func listKept(ctx context.Context, from itemLister, options metav1.ListOptions, keep cache.TransformFunc) (runtime.Object, error) {
 	list := &keptList{}
-	meta, err := from.ListEach(ctx, options, func(pod *corev1.Pod) error {
-		value, err := keep(pod)
+	meta, err := from.ListEach(ctx, options, func(object runtime.Object) error {
+		value, err := keep(object)
 		if err == nil {
 			list.Items = append(list.Items, &keptItem{value: value})
 		}

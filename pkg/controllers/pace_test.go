@@ -31,19 +31,20 @@ type paced struct {
 	cl    *cluster
 	told  told
 	delay atomic.Int64 // of every call
-	// waiting is the id of a rule that has to come to the endpoint of one.
+	// waiting is the id of a rule that has to come to the one endpoint that gets it.
 	waiting atomic.Pointer[string]
+	tenant  string // namespace of the policies that are waited for
 }
 
 // fullNode runs a node of local pods and one more, called one. Of two policies
 // each local pod has the one that its tier says.
 func fullNode(t *testing.T, delay time.Duration, play func(n *paced)) {
-	n := &paced{t: t, sim: hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()}), cl: newCluster()}
+	n := &paced{t: t, sim: hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()}), cl: newCluster(), tenant: "x"}
 	n.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
 		switch {
 		case when == hnssim.Before:
 			time.Sleep(time.Duration(n.delay.Load()))
-		case c.Target == "ep-one":
+		default:
 			if id := n.waiting.Load(); id != nil && slices.ContainsFunc(c.ACLs, func(a hns.ACL) bool { return a.ID == *id }) {
 				n.waiting.Store(nil)
 			}
@@ -139,11 +140,13 @@ func (n *paced) flood(event func(n *paced, i int), leads ...time.Duration) []arr
 		began := time.Now()
 		until(func() bool { return time.Since(began) >= lead })
 		began = time.Now()
-		key := policy.Key{Namespace: "x", Name: fmt.Sprintf("new%d", k)}
+		key := policy.Key{Namespace: n.tenant, Name: fmt.Sprintf("new%d", k)}
 		id := dataplane.ACLID(key)
 		n.waiting.Store(&id)
 		n.sim.ResetCalls()
-		n.cl.policies.set(allowing(key.Name, "app", "one", 443))
+		np := allowing(key.Name, "app", "one", 443)
+		np.Namespace = key.Namespace
+		n.cl.policies.set(np)
 		until(func() bool { return n.waiting.Load() == nil || time.Since(began) > 5*time.Minute })
 		a := arrival{took: time.Since(began)}
 		for _, calls := range n.sim.Counts() {
@@ -182,6 +185,46 @@ func TestPolicyDuringAFlood(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestOtherTenantDuringAFlood: a tenant edits a hundred policies each second, each on a
+// pod of its own here. Another one's policy waits for one turn of his, not for a
+// hundred; and of his own policies none starves.
+func TestOtherTenantDuringAFlood(t *testing.T) {
+	const policies = 100
+	edit := func(n *paced, i int) {
+		if i%10 == 0 { // a thousand times in a second it is asked
+			k := i / 10
+			n.cl.policies.set(allowing(fmt.Sprintf("own%d", k%policies), "own", fmt.Sprint(k%policies), 81+k/policies))
+		}
+	}
+	for _, delay := range []time.Duration{10 * time.Millisecond, 30 * time.Millisecond, 200 * time.Millisecond} {
+		t.Run(delay.String(), func(t *testing.T) {
+			fullNode(t, delay, func(n *paced) {
+				for i := range policies {
+					n.cl.pods.set(labelled(newPod(fmt.Sprintf("p%d", i), n.endpoint(fmt.Sprintf("ep-%03d", i), 0, byte(i))), "own", fmt.Sprint(i)))
+				}
+				n.tenant = "y"
+				other := labelled(newPod("other", n.endpoint("ep-other", 3, 1)), "app", "one")
+				other.Namespace, other.UID = n.tenant, "other"
+				n.cl.pods.set(other)
+				time.Sleep(time.Hour)
+				for _, a := range n.flood(edit, 3*time.Second, 1097*time.Millisecond, 1331*time.Millisecond) {
+					n.t.Logf("%v = %.1f intervals, %d calls", a.took, a.took.Seconds()/defaultApplyInterval.Seconds(), a.calls)
+					require.LessOrEqual(n.t, a.took, defaultApplyInterval+mostCalls*delay)
+				}
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				require.True(n.t, n.told.all[len(n.told.all)-1].Report.Converged())
+			})
+		})
+	}
+}
+
+// labelled is a pod with one label.
+func labelled(p *corev1.Pod, key, value string) *corev1.Pod {
+	p.Labels = map[string]string{key: value}
+	return p
 }
 
 // mostCalls is what is left to do when the interval is over (sets, an endpoint,

@@ -39,7 +39,11 @@ func encodedList(t *testing.T, items ...corev1.Pod) []byte {
 
 func readPods(r io.Reader) ([]corev1.Pod, metav1.ListMeta, error) {
 	var pods []corev1.Pod
-	meta, err := eachPod(bufio.NewReader(r), func(pod *corev1.Pod) error {
+	meta, err := podItems.each(bufio.NewReader(r), func(item k8sruntime.Object) error {
+		pod, ok := podOf(item)
+		if !ok {
+			return fmt.Errorf("%T among pods", item)
+		}
 		pods = append(pods, *pod)
 		return nil
 	})
@@ -84,7 +88,7 @@ func TestEachPodToTheEnd(t *testing.T) {
 func TestEachPodStops(t *testing.T) {
 	enough := errors.New("enough")
 	for _, list := range [][]byte{encodedList(t, *newPod("a", "")), []byte(`{"kind": "PodList", "items": [{}]}`)} {
-		_, err := eachPod(bufio.NewReader(bytes.NewReader(list)), func(*corev1.Pod) error { return enough })
+		_, err := podItems.each(bufio.NewReader(bytes.NewReader(list)), func(k8sruntime.Object) error { return enough })
 		require.ErrorIs(t, err, enough)
 	}
 	_, _, err := readPods(bytes.NewReader([]byte(`{"items": [{}`)))
@@ -221,7 +225,7 @@ func (p paged) WatchWithContext(context.Context, metav1.ListOptions) (watch.Inte
 	return p.Watch(metav1.ListOptions{})
 }
 
-func (p paged) ListEach(_ context.Context, options metav1.ListOptions, yield func(*corev1.Pod) error) (metav1.ListMeta, error) {
+func (p paged) ListEach(_ context.Context, options metav1.ListOptions, yield func(k8sruntime.Object) error) (metav1.ListMeta, error) {
 	i := len(options.Continue)
 	meta := metav1.ListMeta{ResourceVersion: "7"}
 	if i+1 < len(p.pods) {

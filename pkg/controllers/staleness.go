@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -20,17 +21,39 @@ func (c *Controller) Staleness() map[Kind]time.Duration {
 	return out
 }
 
-// heardWatch passes a watch on and notes when something comes.
+// relistPause is the least time between two lists that are asked for because texts
+// that were dropped have room again: whoever brings that about does not decide how
+// often a cluster is listed.
+const relistPause = time.Minute
+
+// relist has everything listed again, soon. It never waits.
+func (t *tracked) relist() { tell(t.again) }
+
+// untilRelist returns how long it is until everything may be listed again.
+func (t *tracked) untilRelist() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return time.Until(t.relisted.Add(relistPause))
+}
+
+func (t *tracked) noteRelist() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.relisted = time.Now()
+}
+
+// heardWatch passes a watch on and notes when something comes. When everything is to
+// be listed again it ends as if the server had forgotten the history.
 type heardWatch struct {
 	watch.Interface
-	heard  func()
+	of     *tracked
 	events chan watch.Event
 	done   chan struct{} // closed by Stop
 	stop   sync.Once
 }
 
-func newHeardWatch(w watch.Interface, heard func()) *heardWatch {
-	h := &heardWatch{Interface: w, heard: heard, events: make(chan watch.Event), done: make(chan struct{})}
+func newHeardWatch(w watch.Interface, of *tracked) *heardWatch {
+	h := &heardWatch{Interface: w, of: of, events: make(chan watch.Event), done: make(chan struct{})}
 	go h.run()
 	return h
 }
@@ -38,18 +61,33 @@ func newHeardWatch(w watch.Interface, heard func()) *heardWatch {
 // run ends with the watch below, or when nobody listens any more.
 func (h *heardWatch) run() {
 	defer close(h.events)
+	again := h.of.again
+	var due <-chan time.Time
+	defer func() {
+		if due != nil {
+			h.of.relist() // the next watch does it
+		}
+	}()
 	for {
 		var event watch.Event
 		select {
 		case <-h.done:
 			return
+		case <-again:
+			again, due = nil, time.After(h.of.untilRelist())
+			continue
+		case <-due:
+			due = nil
+			h.of.noteRelist()
+			gone := apierrors.NewResourceExpired("everything is listed again: there is room for what was dropped").Status()
+			event = watch.Event{Type: watch.Error, Object: &gone}
 		case e, ok := <-h.Interface.ResultChan():
 			if !ok {
 				return
 			}
 			event = e
+			h.of.hear()
 		}
-		h.heard()
 		select {
 		case h.events <- event:
 		case <-h.done:

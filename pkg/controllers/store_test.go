@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // keys is where a store under test enqueues.
@@ -35,7 +36,7 @@ func (k *keys) take() []string {
 
 func podStore() (*store[*dataplane.Pod], *keys) {
 	k := &keys{}
-	return newStore(keptPods("n1", newInterner()), k.add), k
+	return newStore(keptPods("n1", newInterner(), policy.DefaultBudgets()), k.add), k
 }
 
 // What the dataplane does not want to know changes nothing: no key, and the
@@ -91,15 +92,15 @@ func TestStoresOfOtherKinds(t *testing.T) {
 	}
 	k := &keys{}
 
-	policies := newStore(keptPolicies(), k.add)
+	policies := newPolicyStore(policy.DefaultBudgets(), k.add)
 	np := &networkingv1.NetworkPolicy{ObjectMeta: meta, Spec: networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{"Egress"}}}
 	require.NoError(t, policies.Add(np))
 	require.NoError(t, policies.Update(np.DeepCopy()), "as a relist does")
 	require.Equal(t, []string{"networkpolicies x/a"}, k.take())
 	kept, _ := policies.get(cache.ObjectName{Namespace: "x", Name: "a"})
-	require.Equal(t, np.Spec, kept.Spec)
-	require.Empty(t, kept.Annotations)
-	require.Empty(t, kept.ManagedFields)
+	require.Equal(t, np.Spec, kept.object.Spec)
+	require.Empty(t, kept.object.Annotations)
+	require.Empty(t, kept.object.ManagedFields)
 	require.NotEmpty(t, np.Annotations, "the object is not changed")
 	np = np.DeepCopy()
 	np.ResourceVersion = "2"
@@ -107,7 +108,7 @@ func TestStoresOfOtherKinds(t *testing.T) {
 	require.Equal(t, []string{"networkpolicies x/a"}, k.take())
 
 	meta.Namespace = ""
-	namespaces := newStore(keptNamespaces(), k.add)
+	namespaces := newStore(keptNamespaces(policy.DefaultBudgets()), k.add)
 	ns := &corev1.Namespace{ObjectMeta: meta}
 	require.NoError(t, namespaces.Add(ns))
 	require.Equal(t, []string{"namespaces a"}, k.take())
@@ -137,7 +138,7 @@ func TestStoresOfOtherKinds(t *testing.T) {
 // A streamed first list comes as what is kept, not as objects.
 func TestStoreTakesWhatItsTransformerMakes(t *testing.T) {
 	k := &keys{}
-	one, other := newStore(keptPods("n1", newInterner()), k.add), newStore(keptPods("n1", newInterner()), k.add)
+	one, other := newStore(keptPods("n1", newInterner(), policy.DefaultBudgets()), k.add), newStore(keptPods("n1", newInterner(), policy.DefaultBudgets()), k.add)
 	kept, err := one.Transformer()(fullPod())
 	require.NoError(t, err)
 	require.NoError(t, one.Replace([]any{kept}, "7"))
@@ -145,9 +146,9 @@ func TestStoreTakesWhatItsTransformerMakes(t *testing.T) {
 	require.Equal(t, other.all(), one.all())
 	require.Same(t, kept, one.all()[0])
 
-	namespace, err := newStore(keptNamespaces(), k.add).Transformer()(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x"}})
+	namespace, err := newStore(keptNamespaces(policy.DefaultBudgets()), k.add).Transformer()(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x"}})
 	require.NoError(t, err)
-	require.NoError(t, newStore(keptNamespaces(), k.add).Replace([]any{namespace}, "7"))
+	require.NoError(t, newStore(keptNamespaces(policy.DefaultBudgets()), k.add).Replace([]any{namespace}, "7"))
 	n, err := newStore(keptNodes(), k.add).Transformer()(newNode("n1", "10.9.0.1"))
 	require.NoError(t, err)
 	require.NoError(t, newStore(keptNodes(), k.add).Replace([]any{n}, "7"))

@@ -125,11 +125,15 @@ func (w *worker) apply(ctx context.Context) {
 	c := w.c
 	w.pace.begin(time.Now())
 	w.retry.Stop()
+	defer c.status.does("")
+	c.status.does("reading the objects that changed")
 	tx := c.transaction(w.pending)
 	tx.SetYield(func(int) bool { return w.pace.yields(c.queue.Len() > 0, c.queue.Haste(), time.Now()) })
 
+	c.status.does("handing over what changed")
 	report, err := c.cfg.Applier.ApplyDataplane(ctx, tx)
 	w.pace.end(report.Busy, time.Now())
+	c.status.does("telling what was done")
 	c.status.applied(report, err)
 	w.tell(report, err)
 
@@ -233,8 +237,8 @@ func (c *Controller) transaction(keys map[Key]time.Time) *dataplane.Transaction 
 				tx.DeleteNamespace(key.Name)
 			}
 		case KindPolicy:
-			if np, ok := c.informers.policies.get(key.name()); ok {
-				tx.SetPolicy(np)
+			if kept, ok := c.informers.policies.get(key.name()); ok {
+				tx.SetPolicy(kept.object)
 			} else {
 				tx.DeletePolicy(policy.Key{Namespace: key.Namespace, Name: key.Name})
 			}

@@ -62,6 +62,8 @@ type Dataplane struct {
 	// Taken before mu, and by no transaction.
 	walking sync.Mutex
 
+	progress *progress // of the transaction that holds door; read without a lock
+
 	mu         fairMutex // guards following; never held across an HNS call
 	cache      *ipsets.Cache
 	owners     *ipsets.Owners[*podState]
@@ -82,6 +84,7 @@ type Dataplane struct {
 	leftOut    map[ipsets.Name]bool       // sets that HNS refused
 	sequence   uint64                     // of writes
 	turn       uint64                     // of the queue of pending updates: the last that was served
+	lanes      map[string]lane            // of that queue, by namespace or laneRepair, laneRetry
 	generation uint64                     // of transactions
 	listing    listing
 	newcomers  map[string]*newcomer // enumerated and not read yet
@@ -157,6 +160,7 @@ func New(cfg Config) *Dataplane {
 	cache := ipsets.NewCache()
 	d := &Dataplane{
 		cfg:       cfg,
+		progress:  newProgress(cfg.Now),
 		cache:     cache,
 		owners:    ipsets.NewOwners[*podState](),
 		members:   newMembers(cache),
@@ -168,6 +172,7 @@ func New(cfg Config) *Dataplane {
 		problems:  map[policy.Key]bool{},
 		dirty:     map[*endpoint][]policy.Key{},
 		check:     map[string]bool{},
+		lanes:     map[string]lane{},
 		newcomers: map[string]*newcomer{},
 		strangers: map[string]again{},
 		spellings: spellings{rules: map[hns.ACL]hns.ACL{}},
@@ -195,6 +200,7 @@ func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (Report
 	d.door.Lock()
 	defer d.door.Unlock()
 	r := &run{d: d, calls: map[string]int{}, started: d.cfg.Now(), yield: tx.yield}
+	d.progress.begin()
 
 	d.mu.Lock()
 	d.generation++
@@ -205,13 +211,16 @@ func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (Report
 
 	r.read(ctx)
 
+	d.progress.note("planning", "", "", "")
 	d.mu.Lock()
 	plan := d.planLocked(r.started)
 	d.mu.Unlock()
 
 	if !d.cfg.DryRun {
+		d.progress.note("writing sets", "", "", "")
 		written := r.writeSets(ctx, plan.Sets)
 		r.updatePods(ctx)
+		d.progress.note("removing sets", "", "", "")
 		r.removeSets(ctx)
 		r.endSets(written)
 	}
@@ -237,7 +246,7 @@ type run struct {
 // call counts one HNS request, makes it, and keeps its error.
 func (r *run) call(op string, do func() error) error {
 	r.calls[op]++
-	err := r.timed(do)
+	err := r.timed(op, do)
 	if err != nil {
 		r.errs = append(r.errs, err)
 	}
@@ -245,7 +254,8 @@ func (r *run) call(op string, do func() error) error {
 }
 
 // timed makes a request and adds up what HNS took for it.
-func (r *run) timed(do func() error) error {
+func (r *run) timed(op string, do func() error) error {
+	defer r.d.progress.calls(op)()
 	began := r.d.cfg.Now()
 	err := do()
 	r.busy += r.d.cfg.Now().Sub(began)
@@ -254,10 +264,12 @@ func (r *run) timed(do func() error) error {
 
 // report ends a run.
 func (d *Dataplane) report(r *run, tx *Transaction, plan Plan) Report {
+	d.progress.note("recording", "", "", "")
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.cfg.Now()
 	d.settleDriftLocked()
+	d.forgetLanesLocked()
 	rep := Report{
 		Generation: d.generation,
 		Started:    r.started,
@@ -288,6 +300,7 @@ func (d *Dataplane) report(r *run, tx *Transaction, plan Plan) Report {
 	for _, err := range r.errs {
 		rep.Errors = append(rep.Errors, err.Error())
 	}
+	rep.Longest = d.progress.end()
 	d.reports = append(d.reports, rep.Clone())
 	if len(d.reports) > keptReports {
 		d.reports = slices.Delete(d.reports, 0, len(d.reports)-keptReports)
@@ -417,6 +430,7 @@ func (d *Dataplane) holdLocked(ep *endpoint, kind ipsets.RefKind, names []ipsets
 	for _, n := range names {
 		if !is[n] && d.cache.Hold(n, ref) {
 			d.members.fill(n)
+			d.progress.piece()
 		}
 		is[n] = true
 	}

@@ -28,6 +28,8 @@ type Dump struct {
 	Spellings []Spelling `json:"spellings,omitempty"`
 	// OthersCut: the ACLs of others go back cut to their documented fields.
 	OthersCut bool `json:"othersCut,omitempty"`
+	// Transaction is where the one was that ran then.
+	Transaction *Progress `json:"transaction,omitempty"`
 	// LookAge is for how long the object has not been read that was looked at longest
 	// ago: how long a round of looks takes. Nanoseconds.
 	LookAge time.Duration `json:"lookAge,omitempty"`
@@ -43,12 +45,22 @@ type DueDump struct {
 	// listing was empty and should not be.
 	Unread    bool `json:"unread,omitempty"`
 	Unsettled bool `json:"unsettled,omitempty"`
-	// Turn of the queue that was served last.
-	Turn uint64 `json:"turn,omitempty"`
+	// Turn of the queue of pending updates that was served last, and the lanes of those
+	// who wait in it, by name.
+	Turn  uint64     `json:"turn,omitempty"`
+	Lanes []LaneDump `json:"lanes,omitempty"`
 	// Read is the endpoint at which the last transaction left off reading.
 	Read string `json:"read,omitempty"`
 	// New are endpoints that HNS enumerates and that were not read, or could not be.
 	New []NewDump `json:"new,omitempty"`
+}
+
+// LaneDump is who takes turns with others in the queue of pending updates: a namespace,
+// "/repair" for what somebody else changed, "/retry" for what failed.
+type LaneDump struct {
+	Name string `json:"name"`
+	Next uint64 `json:"next"`           // turn of the queue in which it is served next
+	Turn uint64 `json:"turn,omitempty"` // of its own that was served last
 }
 
 // NewDump is an endpoint of which nothing is known but its GUID.
@@ -159,12 +171,13 @@ type NextDump struct {
 	Unlisted   int                  `json:"unlisted,omitempty"`   // answers in a row with a code of no known meaning
 	Repair     bool                 `json:"repair,omitempty"`     // somebody else's doing
 	Conflicts  int                  `json:"conflicts,omitempty"`  // in a row
-	Turn       uint64               `json:"turn,omitempty"`       // in the queue
-	ChangedBy  string               `json:"changedBy,omitempty"`  // policy whose change it waits for
-	Check      bool                 `json:"check,omitempty"`      // to be read, as its pod is gone
-	Exposed    bool                 `json:"exposed,omitempty"`    // it lost its block
-	Shielded   bool                 `json:"shielded,omitempty"`   // it cannot be read, and took the block
-	Absent     bool                 `json:"absent,omitempty"`     // an enumeration that was not believed lacked it
+	Turn       uint64               `json:"turn,omitempty"`       // in its lane of the queue
+	Lane       string               `json:"lane,omitempty"`
+	ChangedBy  string               `json:"changedBy,omitempty"` // policy whose change it waits for
+	Check      bool                 `json:"check,omitempty"`     // to be read, as its pod is gone
+	Exposed    bool                 `json:"exposed,omitempty"`   // it lost its block
+	Shielded   bool                 `json:"shielded,omitempty"`  // it cannot be read, and took the block
+	Absent     bool                 `json:"absent,omitempty"`    // an enumeration that was not believed lacked it
 }
 
 // PolicyDump is one NetworkPolicy.
@@ -197,10 +210,13 @@ type PodDump struct {
 	Deleting bool      `json:"deleting,omitempty"`
 	Started  time.Time `json:"started,omitzero"`
 	Created  time.Time `json:"created,omitzero"`
+	// OverBudget says in what the object is over its budget.
+	OverBudget string `json:"overBudget,omitempty"`
 }
 
 // NamespaceDump is one Namespace object.
 type NamespaceDump struct {
-	Name   string            `json:"name"`
-	Labels map[string]string `json:"labels,omitempty"`
+	Name       string            `json:"name"`
+	Labels     map[string]string `json:"labels,omitempty"`
+	OverBudget string            `json:"overBudget,omitempty"` // in what the object is
 }

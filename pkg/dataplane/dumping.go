@@ -20,7 +20,13 @@ func (s *Snapshot) dump() Dump {
 	sets := s.sets.Copy()
 	policies := map[policy.Key]*policyState{}
 	maps.Insert(policies, s.policies.All())
+	var transaction *Progress
+	if s.progress.Doing != "" {
+		transaction = &s.progress
+	}
 	return Dump{
+		Transaction: transaction,
+
 		Node:       s.d.cfg.Node,
 		Time:       s.now,
 		Sets:       dumpSets(sets, s.again),
@@ -44,7 +50,7 @@ func (s *Snapshot) standing(sets *ipsets.Copy, policies map[policy.Key]*policySt
 	return standing{
 		node: s.d.cfg.Node, problems: maps.Values(policies), leftOut: s.leftOut, local: slices.Values(s.local), endpoints: s.endpoints,
 		podOf: func(uid types.UID) string { return s.names[uid] }, contains: sets.HasMember,
-		disputed: s.disputed, refusals: s.refusals, unread: s.unread, unwritten: s.unwritten, listingErr: s.listing,
+		over: s.over, disputed: s.disputed, refusals: s.refusals, unread: s.unread, unwritten: s.unwritten, listingErr: s.listing,
 	}
 }
 
@@ -95,7 +101,7 @@ func dumpSets(sets *ipsets.Copy, again map[ipsets.Name]AgainDump) []SetDump {
 // pods whose endpoint was not seen.
 func (s *Snapshot) dumpPending(sets *ipsets.Copy) []PendingDump {
 	out := []PendingDump{}
-	for _, ep := range pending(s.endpoints) {
+	for _, ep := range pending(s.endpoints, s.lanes, s.due.Turn) {
 		pd := PendingDump{Pod: s.names[ep.owner], UID: string(ep.owner), Endpoint: ep.id, Attempts: ep.tries}
 		if ep.lastErr != nil {
 			pd.Error = ep.lastErr.Error()
@@ -178,8 +184,11 @@ func (ep *endpoint) next(check bool) NextDump {
 		Exposed: ep.exposed, Shielded: ep.shielded, Absent: ep.absent, Repair: ep.repair, Conflicts: ep.changes, Check: check,
 		Attempts: ep.tries, Invalid: errors.Is(ep.lastErr, hns.ErrInvalid), Turn: ep.queued,
 	}
-	if ep.queued > 0 && ep.changedBy != (policy.Key{}) {
-		next.ChangedBy = ep.changedBy.String()
+	if ep.queued > 0 {
+		next.Lane = ep.lane
+		if ep.changedBy != (policy.Key{}) {
+			next.ChangedBy = ep.changedBy.String()
+		}
 	}
 	if ep.lastErr != nil {
 		next.Error = ep.lastErr.Error()
@@ -232,6 +241,7 @@ func (s *Snapshot) dumpPods() []PodDump {
 		pd := PodDump{
 			Pod: key.String(), UID: string(p.UID), Labels: maps.Clone(p.Labels), Local: p.Local, Owner: p.member,
 			HostNetwork: p.HostNetwork, Finished: p.Finished, Deleting: p.Deleting, Started: p.Started, Created: p.Created,
+			OverBudget: p.OverBudget,
 		}
 		if p.Addr.IsValid() {
 			pd.Addr = p.Addr.String()
@@ -252,7 +262,7 @@ func (s *Snapshot) dumpPods() []PodDump {
 func (s *Snapshot) dumpNamespaces() []NamespaceDump {
 	out := []NamespaceDump{}
 	for name, ns := range s.namespaces.All() {
-		out = append(out, NamespaceDump{Name: name, Labels: maps.Clone(ns.Labels)})
+		out = append(out, NamespaceDump{Name: name, Labels: maps.Clone(ns.Labels), OverBudget: ns.OverBudget})
 	}
 	slices.SortFunc(out, func(a, b NamespaceDump) int { return cmp.Compare(a.Name, b.Name) })
 	return out

@@ -26,6 +26,7 @@ func (d *Dataplane) ownerLocked(ep *endpoint) *podState {
 // renderLocked computes what an endpoint should have, holds the sets that this
 // needs, and queues or unqueues the update. d.mu must be held.
 func (d *Dataplane) renderLocked(ep *endpoint) {
+	defer d.progress.within("rendering", kindEndpoint, "", ep.id)()
 	before := d.wishLocked(ep)
 	p := d.ownerLocked(ep)
 	ep.wanted = wanted{}
@@ -52,9 +53,12 @@ func (d *Dataplane) renderLocked(ep *endpoint) {
 		if ep.wished.To = d.generation; ep.queued == 0 {
 			ep.wished.From = d.generation
 		}
-		if by := d.dirty[ep]; len(by) > 0 {
+		by := d.dirty[ep]
+		if len(by) > 0 {
 			ep.changedBy = by[0]
-			ep.queued = min(ep.queued, d.nextTurnLocked(ep))
+		}
+		if len(by) > 0 || d.causeLocked(ep).lane() != ep.lane {
+			d.rejoinLocked(ep)
 		}
 	}
 	d.queueLocked(ep)
@@ -67,7 +71,7 @@ func (d *Dataplane) wishLocked(ep *endpoint) []hns.ACL { return ep.list(d.cache.
 // wantedLocked renders the policies that select a pod. d.mu must be held.
 func (d *Dataplane) wantedLocked(p *podState) wanted {
 	var w wanted
-	var isolated [2]bool
+	isolated := [2]bool{p.OverBudget != "", p.OverBudget != ""}
 	for _, ps := range p.selected {
 		for _, dir := range policy.Directions {
 			isolated[dir] = isolated[dir] || ps.Isolates[dir]
@@ -84,6 +88,7 @@ func (d *Dataplane) groupLocked(ps *policyState, p *podState) *group {
 	if ps.group != nil {
 		return ps.group
 	}
+	defer d.progress.within("rendering", kindPolicy, ps.Key.Namespace, ps.Key.Name)()
 	g := renderGroup(&ps.Compiled, podPorts{p, d.families}, d.idLocked)
 	if !ps.namesPorts() {
 		ps.group = g
@@ -140,7 +145,8 @@ func (d *Dataplane) queueLocked(ep *endpoint) {
 	pending := ep.updatable() && (!ep.known() || len(d.stepsLocked(ep)) > 0)
 	switch {
 	case pending && ep.queued == 0:
-		ep.queued, ep.since = d.nextTurnLocked(ep), d.now
+		d.joinLocked(ep)
+		ep.since = d.now
 		ep.retryAt = d.resumeLocked(ep)
 	case !pending:
 		ep.queued, ep.tries, ep.changes, ep.lastErr, ep.careful, ep.bare, ep.repair = 0, 0, 0, nil, false, false, false

@@ -70,7 +70,7 @@ func (f *family) ref() ipsets.Ref {
 
 // number returns the number under which a member pod serves the family's port.
 func (f *family) number(p *podState) (uint16, bool) {
-	if p == nil || !p.member {
+	if p == nil || !p.inSets() {
 		return 0, false
 	}
 	if len(f.blocks) > 0 && !slices.ContainsFunc(f.blocks, func(b netip.Prefix) bool { return b.Contains(p.Addr) }) {

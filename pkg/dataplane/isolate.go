@@ -82,6 +82,7 @@ func (r *run) isolateNewborn(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		d.progress.note("isolating", kindEndpoint, "", id)
 		r.isolateHeld(ctx, id)
 	}
 }

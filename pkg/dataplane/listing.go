@@ -65,6 +65,7 @@ func (d *Dataplane) unreadLocked() bool {
 // when the outcome of a set write is not.
 func (r *run) read(ctx context.Context) {
 	d := r.d
+	d.progress.note("reading HNS", "", "", "")
 	d.mu.Lock()
 	list := d.listDueLocked(r.started)
 	d.listing.wanted = false
@@ -82,6 +83,7 @@ func (r *run) read(ctx context.Context) {
 	d.unread = ""
 	d.mu.Unlock()
 	for i, id := range single {
+		d.progress.note("reading", kindEndpoint, "", id)
 		if r.get(ctx, id) {
 			r.isolateHeld(ctx, id) // its next try is some time off
 		}
@@ -311,7 +313,7 @@ func (ep *endpoint) fail(err error, now time.Time) {
 // quiet is call for requests whose object may be gone, which is no error.
 func (r *run) quiet(op string, do func() error) error {
 	r.calls[op]++
-	err := r.timed(do)
+	err := r.timed(op, do)
 	if err != nil && !hns.EndpointGone(err) && !errors.Is(err, hns.ErrElsewhere) {
 		r.errs = append(r.errs, err)
 	}

@@ -23,6 +23,8 @@ type members struct {
 	selectors   map[string]map[ipsets.Name]policy.LabelMatcher
 	nsSelectors map[ipsets.Name]policy.LabelMatcher
 
+	over overBudget
+
 	podCopies       pieces.Copies[PodKey, *podState]
 	namespaceCopies pieces.Copies[string, Namespace]
 }
@@ -35,6 +37,7 @@ func newMembers(cache *ipsets.Cache) *members {
 		namespaces:  map[string]Namespace{},
 		selectors:   map[string]map[ipsets.Name]policy.LabelMatcher{},
 		nsSelectors: map[ipsets.Name]policy.LabelMatcher{},
+		over:        newOverBudget(),
 	}
 }
 
@@ -67,7 +70,7 @@ func (m *members) fillDefined(def policy.SetDef) {
 	case ipsets.KindNamespaceSelector:
 		m.nsSelectors[def.Name] = def.Namespaces
 		for _, ns := range m.namespaces {
-			if def.Namespaces.Matches(ns.Labels) {
+			if ns.OverBudget == "" && def.Namespaces.Matches(ns.Labels) {
 				m.join(def.Name, ipsets.Namespace(ns.Name))
 			}
 		}
@@ -114,7 +117,7 @@ func (m *members) undefine(n ipsets.Name) {
 func (m *members) fill(leaf ipsets.Name) {
 	enter := func(k *kin) {
 		for _, p := range k.pods {
-			if p.member {
+			if p.inSets() {
 				m.cache.AddAddr(leaf, p.Addr)
 			}
 		}
@@ -143,7 +146,7 @@ func (m *members) scope(namespace string) iter.Seq[*kin] {
 // eachSet visits the leaves that the pod belongs to, of those that are held;
 // named port sets are the families' own.
 func (m *members) eachSet(p *podState, visit func(ipsets.Name)) {
-	if p == nil || !p.member {
+	if p == nil || !p.inSets() {
 		return
 	}
 	held := func(n ipsets.Name) {
@@ -171,13 +174,15 @@ func (m *members) enter(is *podState) {
 }
 
 // setNamespace records a Namespace object and moves its set in and out of the
-// namespace selectors. Only nested sets change.
+// namespace selectors; of one that is over its budget the labels are not known, so
+// it is in none. Only nested sets change.
 func (m *members) setNamespace(ns Namespace) {
 	m.namespaceCopies.Before(ns.Name)
 	m.namespaces[ns.Name] = ns
+	m.over.setNamespace(ns.Name, ns.OverBudget)
 	leaf := ipsets.Namespace(ns.Name)
 	for n, match := range m.nsSelectors {
-		if match.Matches(ns.Labels) {
+		if ns.OverBudget == "" && match.Matches(ns.Labels) {
 			m.join(n, leaf)
 		} else {
 			m.cache.RemoveMember(n, leaf)
@@ -190,6 +195,7 @@ func (m *members) setNamespace(ns Namespace) {
 func (m *members) deleteNamespace(name string) {
 	m.namespaceCopies.Before(name)
 	delete(m.namespaces, name)
+	m.over.setNamespace(name, "")
 	for n := range m.nsSelectors {
 		m.cache.RemoveMember(n, ipsets.Namespace(name))
 	}
@@ -201,6 +207,7 @@ func (m *members) put(p *podState) {
 	m.podCopies.Before(key)
 	was := m.pods[key]
 	m.pods[key] = p
+	m.over.setPod(key, p.OverBudget)
 	if was != nil && was.kin.like(p.Pod) {
 		m.kin.replace(was, p)
 		return
@@ -224,6 +231,7 @@ func (m *members) drop(key PodKey) {
 		m.podCopies.Before(key)
 		delete(m.pods, key)
 		m.kin.remove(p)
+		m.over.setPod(key, "")
 	}
 }
 

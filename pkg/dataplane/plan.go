@@ -36,7 +36,7 @@ func (d *Dataplane) planLocked(now time.Time) Plan {
 		if owner := d.local[ep.owner]; owner != nil {
 			pp.Pod = owner.Key()
 		}
-		if ep.known() {
+		if d.cfg.DryRun && ep.known() { // they are planned when their turn comes, and here for the text
 			pp.steps = d.stepsLocked(ep)
 		}
 		p.Pods = append(p.Pods, pp)

@@ -158,6 +158,7 @@ func (r *run) probe(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		d.progress.note("asking again for", kindEndpoint, "", p.endpoint)
 		if err := r.probeOne(ctx, p); err != nil {
 			d.mu.Lock()
 			d.failedLocked(d.endpoints[p.endpoint], err, d.cfg.Now())

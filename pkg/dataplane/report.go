@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // Reason says what kept something from being programmed. Its values are words
@@ -13,6 +15,8 @@ type Reason string
 
 // The reasons of the dataplane; those of package policy go beside them.
 const (
+	ReasonOverBudget = Reason(policy.ReasonOverBudget)
+
 	ReasonHNSRejected    Reason = "HNSRejected"
 	ReasonHNSUnavailable Reason = "HNSUnavailable"
 	ReasonForeignWrites  Reason = "ForeignWrites"
@@ -22,7 +26,7 @@ const (
 // programmed yet. It stands as long as its cause does.
 type Warning struct {
 	Object  string `json:"object"` // namespace/name, or a set's name
-	Kind    string `json:"kind"`   // NetworkPolicy, Pod, Endpoint, Set, Node
+	Kind    string `json:"kind"`   // NetworkPolicy, Pod, Namespace, Endpoint, Set, Node
 	Reason  Reason `json:"reason"`
 	Message string `json:"message"` // one line: what, where, what to do
 }
@@ -62,6 +66,9 @@ type Report struct {
 	// Yielded is after how many endpoints the transaction left the others to the
 	// next one, which was due; 0: it left none.
 	Yielded int `json:"yielded,omitempty"`
+	// Longest is the work that the transaction was at for longest without getting on,
+	// calls of HNS apart, when that was a second or more.
+	Longest *Piece `json:"longest,omitempty"`
 	// Warnings is everything that stands after this transaction.
 	Warnings []Warning `json:"warnings,omitempty"`
 	// RetryAfter is when an empty transaction should come at the latest;
@@ -109,6 +116,10 @@ func (r Report) Clone() Report {
 	r.Calls = maps.Clone(r.Calls)
 	r.Errors = slices.Clone(r.Errors)
 	r.Warnings = slices.Clone(r.Warnings)
+	if r.Longest != nil {
+		longest := *r.Longest
+		r.Longest = &longest
+	}
 	return r
 }
 

@@ -87,6 +87,10 @@ func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
 			d.restoreSetLocked(n, s)
 		}
 	}
+	clear(d.lanes)
+	for _, l := range dump.Due.Lanes {
+		d.lanes[l.Name] = lane{l.Next, l.Turn}
+	}
 	d.setWork.read = retry{dump.Due.Spare.Attempts, dump.Due.Spare.At}
 	d.turn, d.unread = dump.Due.Turn, dump.Due.Read
 	for _, nd := range dump.Due.New {
@@ -97,6 +101,7 @@ func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
 		d.newcomers[nd.ID] = n
 	}
 	d.found = nil // they were told
+	d.progress.at.Store(nil)
 	return d, nil
 }
 
@@ -153,7 +158,7 @@ func (d *Dataplane) restoreEndpointLocked(ep *endpoint, ed EndpointDump) {
 		ep.lastErr = told{next.Error, next.Invalid}
 	}
 	if ep.queued > 0 {
-		ep.since, ep.queued = ed.Since, max(next.Turn, 1)
+		ep.since, ep.lane, ep.queued = ed.Since, next.Lane, max(next.Turn, 1)
 		if ns, name, ok := strings.Cut(next.ChangedBy, "/"); ok {
 			ep.changedBy = policy.Key{Namespace: ns, Name: name}
 		}
@@ -214,6 +219,7 @@ func (pd PodDump) pod() (Pod, error) {
 	p := Pod{
 		Namespace: ns, Name: name, UID: types.UID(pd.UID), Labels: pd.Labels, Local: pd.Local,
 		HostNetwork: pd.HostNetwork, Finished: pd.Finished, Deleting: pd.Deleting, Started: pd.Started, Created: pd.Created,
+		OverBudget: pd.OverBudget,
 	}
 	if pd.Addr != "" {
 		addrs, err := parseAddrs([]string{pd.Addr})

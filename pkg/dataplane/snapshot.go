@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"runtime"
@@ -29,6 +30,7 @@ type Snapshot struct {
 	now       time.Time
 	endpoints map[string]*endpoint
 	check     map[string]bool
+	lanes     map[string]lane
 	names     map[types.UID]string // of the pods that own endpoints
 	local     []*podState
 	waiting   []*podState
@@ -39,12 +41,14 @@ type Snapshot struct {
 	refusals  setWarnings
 	again     map[ipsets.Name]AgainDump
 	due       DueDump
+	over      []Warning
 	unread    map[string]error
 	unwritten bool
 	listing   error
 	spellings []Spelling
 	cut       bool
 	lookAge   time.Duration
+	progress  Progress
 }
 
 // pieceSize is how many objects a walk copies while it holds Dataplane.mu.
@@ -57,11 +61,12 @@ func (d *Dataplane) Snapshot() *Snapshot {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := &Snapshot{
-		d: d, now: d.cfg.Now(), endpoints: make(map[string]*endpoint, len(d.endpoints)), check: maps.Clone(d.check),
+		d: d, progress: d.Progress(), now: d.cfg.Now(), endpoints: make(map[string]*endpoint, len(d.endpoints)), check: maps.Clone(d.check), lanes: maps.Clone(d.lanes),
 		names: map[types.UID]string{}, waiting: d.waitingLocked(), nodeAddrs: d.nodeAddrs, leftOut: maps.Clone(d.leftOut),
 		reports: slices.Clone(d.reports), due: d.dumpDueLocked(), unread: d.unreadErrsLocked(), unwritten: d.sets.tries > 0, listing: d.listing.err,
 	}
 	s.disputed, s.refusals, s.again = d.disputesLocked(s.now), d.setWarningsLocked(), d.dumpAgainLocked()
+	s.over = d.members.over.warnings()
 	s.spellings, s.cut, s.lookAge = slices.Clone(d.spellings.list), d.cut, d.lookAgeLocked(s.now)
 	for id, ep := range d.endpoints {
 		is := *ep // its lists are replaced, not changed
@@ -154,6 +159,10 @@ func (d *Dataplane) dumpDueLocked() DueDump {
 		Spare:   RetryDump{Attempts: d.setWork.read.tries, At: d.setWork.read.at},
 		Unread:  d.fresh, Unsettled: d.listing.unsettled, Turn: d.turn, Read: d.unread,
 	}
+	for name, l := range d.lanes {
+		due.Lanes = append(due.Lanes, LaneDump{Name: name, Next: l.next, Turn: l.turn})
+	}
+	slices.SortFunc(due.Lanes, func(a, b LaneDump) int { return cmp.Compare(a.Name, b.Name) })
 	if d.listing.wanted {
 		due.Listing.At = d.now
 	}

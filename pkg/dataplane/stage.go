@@ -25,17 +25,21 @@ func (d *Dataplane) stageLocked(tx *Transaction) changes {
 		}
 	}
 	for name, ns := range tx.namespaces {
+		d.progress.note("staging", kindNamespace, "", name)
 		was, known := d.members.namespaces[name]
-		if ns == nil || !known || !maps.Equal(was.Labels, ns.Labels) {
+		if ns == nil || !known || !was.Same(ns) {
 			c.add(changedNamespace, known, ns != nil)
 		}
 		if ns == nil {
 			d.members.deleteNamespace(name)
 		} else {
-			d.members.setNamespace(Namespace{Name: ns.Name, Labels: maps.Clone(ns.Labels)})
+			is := *ns
+			is.Labels = maps.Clone(ns.Labels)
+			d.members.setNamespace(is)
 		}
 	}
 	for key, np := range tx.policies {
+		d.progress.note("staging", kindPolicy, key.Namespace, key.Name)
 		c.add(changedPolicy, d.policies[key] != nil, np != nil)
 		d.stagePolicyLocked(key, np)
 	}
@@ -97,6 +101,7 @@ func (d *Dataplane) stagePolicyLocked(key policy.Key, np *networkingv1.NetworkPo
 		is = &policyState{Compiled: policy.Compile(np), spec: &np.Spec}
 		for _, def := range is.Sets {
 			d.members.define(def, is.ref())
+			d.progress.piece()
 		}
 		d.families.use(is)
 	}
@@ -155,7 +160,7 @@ func (d *Dataplane) reselectLocked(p *podState, key policy.Key, is *policyState)
 	at, had := slices.BinarySearchFunc(p.selected, key, func(ps *policyState, key policy.Key) int {
 		return compareKeys(ps.Key, key)
 	})
-	has := is != nil && is.Subject.Matches(p.Labels)
+	has := is != nil && p.OverBudget == "" && is.Subject.Matches(p.Labels)
 	switch {
 	case had && has:
 		p.selected[at] = is
@@ -174,7 +179,7 @@ func (d *Dataplane) reselectLocked(p *podState, key policy.Key, is *policyState)
 func (d *Dataplane) selectLocked(p *podState) {
 	var selected []*policyState
 	for _, ps := range d.byNS[p.Namespace] {
-		if ps.Subject.Matches(p.Labels) {
+		if p.OverBudget == "" && ps.Subject.Matches(p.Labels) {
 			selected = append(selected, ps)
 		}
 	}

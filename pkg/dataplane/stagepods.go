@@ -17,6 +17,7 @@ func (d *Dataplane) stagePodsLocked(pods map[PodKey]*Pod, c changes) {
 	moves := map[PodKey]*podMove{}
 	addrs := map[netip.Addr]*podState{} // with the owner so far
 	for key, pod := range pods {
+		d.progress.note("staging", kindPod, key.Namespace, key.Name)
 		was := d.members.pods[key]
 		if was == nil && pod == nil || was != nil && pod != nil && was.Same(pod) {
 			continue
@@ -33,15 +34,18 @@ func (d *Dataplane) stagePodsLocked(pods map[PodKey]*Pod, c changes) {
 			d.ownLocked(after, true, moves)
 		}
 	}
-	for _, m := range moves {
+	for key, m := range moves {
+		d.progress.note("moving", kindPod, key.Namespace, key.Name)
 		d.members.leave(m.was)
 		d.families.leavePod(m.was, m.is)
 	}
-	for _, m := range moves {
+	for key, m := range moves {
+		d.progress.note("moving", kindPod, key.Namespace, key.Name)
 		d.members.enter(m.is)
 		d.families.enterPod(m.was, m.is)
 	}
-	for _, m := range moves {
+	for key, m := range moves {
+		d.progress.note("placing", kindPod, key.Namespace, key.Name)
 		d.placeLocked(m)
 	}
 }

@@ -24,6 +24,7 @@ type standing struct {
 	endpoints  map[string]*endpoint
 	podOf      func(types.UID) string // "" for none
 	contains   func(nested, leaf ipsets.Name) bool
+	over       []Warning // of pods and namespaces that are over a budget
 	disputed   []subject
 	refusals   setWarnings
 	unread     map[string]error // endpoints that are enumerated and were never read, and why
@@ -44,14 +45,14 @@ func (d *Dataplane) standingLocked() standing {
 			}
 		},
 		leftOut: d.leftOut, local: maps.Values(d.local), endpoints: d.endpoints,
-		podOf: d.podOfLocked, contains: d.cache.HasMember, disputed: d.disputesLocked(d.cfg.Now()),
+		podOf: d.podOfLocked, over: d.members.over.warnings(), contains: d.cache.HasMember, disputed: d.disputesLocked(d.cfg.Now()),
 		refusals: d.setWarningsLocked(), unread: d.unreadErrsLocked(), unwritten: d.sets.tries > 0, listingErr: d.listing.err,
 	}
 }
 
 // warnings lists what stands, sorted.
 func (s standing) warnings() []Warning {
-	var out []Warning
+	out := s.over
 	for ps := range s.problems {
 		for _, p := range ps.Problems {
 			out = append(out, Warning{ps.Key.String(), "NetworkPolicy", Reason(p.Reason), p.Field + ": " + p.Message})

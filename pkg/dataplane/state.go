@@ -28,6 +28,10 @@ func (p *podState) Claim() ipsets.Claim {
 	return ipsets.Claim{UID: string(p.UID), Deleting: p.Deleting, Started: p.Started, Created: p.Created}
 }
 
+// inSets reports whether the pod is in sets. One that is over its budget is in none,
+// whatever these say of pods without labels.
+func (p *podState) inSets() bool { return p.member && p.OverBudget == "" }
+
 // placement is what only a local pod has. All states of a pod share it.
 type placement struct {
 	// selected are the policies that select the pod, sorted.
@@ -107,7 +111,8 @@ type endpoint struct {
 	distrusted, bare bool
 	unlisted         int // answers in a row with a code that we do not know
 
-	queued uint64 // turn in the queue of pending updates; 0: nothing pending
+	queued uint64 // turn in its lane of the queue of pending updates; 0: nothing pending
+	lane   string // where it waits, while it does
 	// changedBy is the policy whose change it waits for, the last of several.
 	changedBy policy.Key
 	changes   int       // conflicts since it was last right

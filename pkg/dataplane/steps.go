@@ -72,7 +72,11 @@ type share struct {
 // planSteps returns the requests that turn applied into what is wanted; none
 // when they mean the same.
 //
-// Only pure additions are batched. A batch takes policies whole, so that the
+// Only pure additions are batched, up to maxAdds batches: each one reads the endpoint
+// twice, so with more of them the work would grow with the square of the rules. What
+// takes more is one Update, as any other change; on an endpoint that lacks its block
+// after the first batch, so that it is closed however long a large request takes. A
+// batch takes policies whole, so that the
 // state after each is one that some of the changes alone would give; a policy
 // that is larger than a batch is split, which leaves the state between more
 // closed. What makes an ACL harmless (allow-all pair, node rule) goes first. On
@@ -90,8 +94,19 @@ func planSteps(c change) []step {
 	if len(added) == 0 {
 		return nil
 	}
-	return c.additions(added)
+	steps := c.additions(added)
+	if len(steps) <= maxAdds {
+		return steps
+	}
+	whole := step{verb: hns.Update, acls: want}
+	if c.fresh && lacksBlock(c.applied, c.shared) {
+		return []step{steps[0], whole}
+	}
+	return []step{whole}
 }
+
+// maxAdds is how many batches of additions an endpoint is given.
+const maxAdds = 4
 
 // additions packs what is to be added into Add requests.
 func (c change) additions(added []hns.ACL) []step {

@@ -89,6 +89,21 @@ func TestPlanSteps(t *testing.T) {
 			"Add node in out b:1000 b:1001 c:1000\nAdd a:1000 a:1001 a:1002\n",
 		},
 		{
+			"four batches at most: what needs more is one Update",
+			change{applied: a.acls[:1], shared: testShared(all, false), groups: all, batch: 1},
+			"Update node in out a:1000 a:1001 a:1002 b:1000 b:1001 c:1000\n",
+		},
+		{
+			"fresh: it is closed before",
+			change{shared: testShared(all, false), groups: all, batch: 1, fresh: true},
+			"Add node in out c:1000\nUpdate node in out a:1000 a:1001 a:1002 b:1000 b:1001 c:1000\n",
+		},
+		{
+			"but once only",
+			change{applied: testShared(all, false), shared: testShared(all, false), groups: all, batch: 1, fresh: true},
+			"Update node in out a:1000 a:1001 a:1002 b:1000 b:1001 c:1000\n",
+		},
+		{
 			"a policy larger than a batch is split",
 			change{shared: testShared(all[:1], false), groups: all[:1], batch: 2},
 			"Add node\nAdd a:1000 a:1001\nAdd a:1002 in\n",
@@ -199,14 +214,17 @@ func TestPlanStepsProperties(t *testing.T) {
 
 		want := wantOf(c)
 		have := slices.Clone(c.applied)
-		for _, s := range steps {
+		for i, s := range steps {
 			if s.verb == hns.Update {
-				require.Len(t, steps, 1)
-				_, removed := diffACLs(have, slices.Concat(want, c.unused))
-				require.NotEmpty(t, removed, "an Update with nothing to take away")
+				require.Equal(t, len(steps)-1, i)
+				_, removed := diffACLs(c.applied, slices.Concat(want, c.unused))
+				if added, _ := diffACLs(c.applied, want); len(removed) == 0 { // then two batches after each other have more than one
+					require.Greater(t, len(added), maxAdds/2*max(c.batch, 1), "an Update for a few additions")
+				}
 				have = s.acls
 				continue
 			}
+			require.Zero(t, i/maxAdds, "batch %d", i)
 			require.NotEmpty(t, s.acls)
 			for _, a := range s.acls {
 				require.Zero(t, countACLs(have)[a.Canonical()], "%s is there", RuleText(a))
@@ -233,10 +251,16 @@ func checkBatches(t *rapid.T, c change, steps []step) {
 	for i, s := range steps {
 		rules := 0
 		for _, a := range s.acls {
+			if _, there := at[a]; there { // in an Update
+				continue
+			}
 			at[a] = i
 			if _, ok := PolicyOfACL(a.ID); ok {
 				rules++
 			}
+		}
+		if s.verb == hns.Update {
+			continue
 		}
 		if i == 0 && c.fresh {
 			rules -= size // one policy more, so that both directions have one

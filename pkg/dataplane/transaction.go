@@ -29,6 +29,10 @@ type Pod struct {
 	Deleting    bool      `json:"deleting,omitempty"` // has a deletionTimestamp
 	Started     time.Time `json:"started,omitzero"`
 	Created     time.Time `json:"created,omitzero"`
+
+	// OverBudget says in what the object is over its budget. Such a pod has neither
+	// labels nor ports here, is in no set, and is closed in both directions.
+	OverBudget string `json:"overBudget,omitempty"`
 }
 
 // Key returns the pod's name within the cluster.
@@ -39,7 +43,7 @@ func (p Pod) Key() PodKey { return PodKey{p.Namespace, p.Name} }
 func (p *Pod) Same(o *Pod) bool {
 	return p.UID == o.UID && p.Addr == o.Addr && p.Local == o.Local && p.HostNetwork == o.HostNetwork &&
 		p.Finished == o.Finished && p.Deleting == o.Deleting &&
-		p.Started.Equal(o.Started) && p.Created.Equal(o.Created) &&
+		p.Started.Equal(o.Started) && p.Created.Equal(o.Created) && p.OverBudget == o.OverBudget &&
 		maps.Equal(p.Labels, o.Labels) && slices.Equal(p.Ports, o.Ports)
 }
 
@@ -63,6 +67,14 @@ func (k PodKey) String() string { return k.Namespace + "/" + k.Name }
 type Namespace struct {
 	Name   string            `json:"name"`
 	Labels map[string]string `json:"labels,omitempty"`
+	// OverBudget says in what the object is over its budget. Such a namespace has no
+	// labels here and is in no set of a namespaceSelector.
+	OverBudget string `json:"overBudget,omitempty"`
+}
+
+// Same reports whether two states of a namespace of one name mean the same.
+func (ns *Namespace) Same(o *Namespace) bool {
+	return ns.OverBudget == o.OverBudget && maps.Equal(ns.Labels, o.Labels)
 }
 
 // Transaction collects the state of objects that changed. It holds whole

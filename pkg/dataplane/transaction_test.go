@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -77,7 +78,7 @@ func TestTransactionCopiesOrShares(t *testing.T) {
 	tx.SetPod(own)
 	tx.SharePod(shared)
 	own.Labels["app"], own.Ports[0].Name = "b", "https"
-	d := New(Config{})
+	d := New(Config{Now: time.Now})
 	d.stageLocked(tx)
 	kept := d.members.pods[own.Key()]
 	require.Equal(t, map[string]string{"app": "a"}, kept.Labels)

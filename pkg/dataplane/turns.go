@@ -2,22 +2,27 @@ package dataplane
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// The queue of pending updates is fair between causes: every policy that changed
-// is one, and whatever pods, namespaces and the node bring is another. Causes take
-// turns, one endpoint each, so a change of one endpoint does not wait for another
-// one of a hundred, and nothing waits for good: what joins has a later turn than
+// The queue of pending updates is fair between namespaces, and within one between
+// causes: every policy that changed is one, and whatever pods, other namespaces and
+// the node bring is another. Namespaces take turns, one endpoint each, whatever the
+// number of their policies; within a namespace its causes take turns of its own. So a
+// change of one endpoint does not wait for another one of a hundred, nor for a hundred
+// changes of another tenant. Nothing waits for good: what joins has a later turn than
 // what was served last, and every transaction serves the first of the queue.
 
 // cause is why an endpoint is in the queue.
 type cause struct {
-	kind   causeKind
-	policy policy.Key // of causePolicy
+	kind causeKind
+	// policy of causePolicy; of causeNewborn and causePod the namespace alone, that of
+	// the pod.
+	policy policy.Key
 }
 
 type causeKind uint8
@@ -32,28 +37,104 @@ const (
 	causeRetry
 )
 
-func (ep *endpoint) cause() cause {
+func (ep *endpoint) causeKind() causeKind {
 	switch {
 	case ep.tries > 0:
-		return cause{kind: causeRetry}
+		return causeRetry
 	case ep.repair:
-		return cause{kind: causeRepair}
+		return causeRepair
 	case ep.changedBy != policy.Key{}:
-		return cause{causePolicy, ep.changedBy}
+		return causePolicy
 	case ep.newborn():
-		return cause{kind: causeNewborn}
+		return causeNewborn
 	}
-	return cause{kind: causePod}
+	return causePod
 }
 
-// nextTurnLocked returns the next turn of an endpoint's cause. What failed goes
-// behind all others: its calls may take long, and its pause may be shorter. d.mu
-// must be held.
-func (d *Dataplane) nextTurnLocked(ep *endpoint) uint64 {
-	last, why := d.turn, ep.cause()
+// causeLocked returns why an endpoint is, or would be, in the queue. d.mu must be held.
+func (d *Dataplane) causeLocked(ep *endpoint) cause {
+	why := cause{kind: ep.causeKind()}
+	switch why.kind {
+	case causePolicy:
+		why.policy = ep.changedBy
+	case causeNewborn, causePod:
+		if p := d.local[ep.owner]; p != nil {
+			why.policy.Namespace = p.Namespace
+		}
+	case causeRepair, causeRetry: // no tenant's doing
+	}
+	return why
+}
+
+// lane is who takes turns with others: a namespace, by its name, or one of those
+// below, which no namespace is called. There is one for each that has endpoints in the
+// queue.
+type lane struct {
+	next uint64 // turn of the queue in which it is served next
+	turn uint64 // of its own: the last that was served
+}
+
+const (
+	laneRepair = "/repair"
+	laneRetry  = "/retry"
+)
+
+// lane returns the name of the lane in which a cause waits.
+func (c cause) lane() string {
+	switch c.kind {
+	case causeRepair:
+		return laneRepair
+	case causeRetry:
+		return laneRetry
+	default:
+		return c.policy.Namespace
+	}
+}
+
+// joinLocked gives an endpoint the next turn of its cause. d.mu must be held.
+func (d *Dataplane) joinLocked(ep *endpoint) {
+	why := d.causeLocked(ep)
+	ep.queued = 0 // for itself it does not wait
+	ep.lane = why.lane()
+	l, ok := d.lanes[ep.lane]
+	if !ok {
+		l.next = d.nextOfLaneLocked(ep.lane)
+		d.lanes[ep.lane] = l
+	}
+	last := l.turn
 	for _, other := range d.endpoints {
-		if other != ep && other.queued > last && (why.kind == causeRetry || other.cause() == why) {
+		if other.queued > last && other.lane == ep.lane && (why.kind == causeRetry || d.causeLocked(other) == why) {
 			last = other.queued
+		}
+	}
+	ep.queued = last + 1
+}
+
+// rejoinLocked has an endpoint of the queue wait for what changed its wish now: where
+// it would have had its turn before, it keeps that. d.mu must be held.
+func (d *Dataplane) rejoinLocked(ep *endpoint) {
+	if ep.queued == 0 {
+		return
+	}
+	was, turn := ep.lane, ep.queued
+	if d.joinLocked(ep); ep.lane == was {
+		ep.queued = min(ep.queued, turn)
+	}
+}
+
+// nextOfLaneLocked returns in which turn of the queue a lane is served that was served
+// now, or that joins. What failed goes behind all others: its calls may take long, and
+// its pause may be shorter. d.mu must be held.
+func (d *Dataplane) nextOfLaneLocked(name string) uint64 {
+	last := d.turn
+	if name != laneRetry {
+		return last + 1
+	}
+	waiting := map[string]uint64{}
+	for _, ep := range d.endpoints {
+		if ep.queued > 0 && ep.lane != name {
+			waiting[ep.lane]++
+			last = max(last, max(d.lanes[ep.lane].next, d.turn)+waiting[ep.lane]-1)
 		}
 	}
 	return last + 1
@@ -61,9 +142,23 @@ func (d *Dataplane) nextTurnLocked(ep *endpoint) uint64 {
 
 // serveLocked notes whose turn it is. d.mu must be held.
 func (d *Dataplane) serveLocked(id string) {
-	if ep := d.endpoints[id]; ep != nil {
-		d.turn = max(d.turn, ep.queued)
+	ep := d.endpoints[id]
+	if ep == nil || ep.queued == 0 {
+		return
 	}
+	l := d.lanes[ep.lane]
+	d.turn = max(d.turn, l.next)
+	l.turn, l.next = max(l.turn, ep.queued), d.nextOfLaneLocked(ep.lane)
+	d.lanes[ep.lane] = l
+}
+
+// forgetLanesLocked drops the lanes that nobody waits in any more. d.mu must be held.
+func (d *Dataplane) forgetLanesLocked() {
+	waits := map[string]bool{}
+	for _, ep := range d.endpoints {
+		waits[ep.lane] = waits[ep.lane] || ep.queued > 0
+	}
+	maps.DeleteFunc(d.lanes, func(name string, _ lane) bool { return !waits[name] })
 }
 
 // yields ends the turn of an endpoint that was read or written; left are those
@@ -107,19 +202,35 @@ func (d *Dataplane) settleCausesLocked() {
 
 // pendingLocked returns the endpoints with an outstanding update, in the order
 // of the queue. d.mu must be held.
-func (d *Dataplane) pendingLocked() []*endpoint { return pending(d.endpoints) }
+func (d *Dataplane) pendingLocked() []*endpoint { return pending(d.endpoints, d.lanes, d.turn) }
 
-func pending(endpoints map[string]*endpoint) []*endpoint {
+func pending(endpoints map[string]*endpoint, lanes map[string]lane, turn uint64) []*endpoint {
 	var out []*endpoint
 	for _, ep := range endpoints {
 		if ep.queued > 0 {
 			out = append(out, ep)
 		}
 	}
-	slices.SortFunc(out, func(a, b *endpoint) int {
-		return cmp.Or(cmp.Compare(a.queued, b.queued), cmp.Compare(a.cause().kind, b.cause().kind), cmp.Compare(a.id, b.id))
+	return inOrder(out, lanes, turn)
+}
+
+// inOrder sorts endpoints by their turns: those of one lane follow each other in its
+// order, one in each turn of the queue, of which turn was served last. A lane that
+// nobody of was due does not make up for what it has missed.
+func inOrder(eps []*endpoint, lanes map[string]lane, turn uint64) []*endpoint {
+	slices.SortFunc(eps, func(a, b *endpoint) int {
+		return cmp.Or(cmp.Compare(a.queued, b.queued), cmp.Compare(a.causeKind(), b.causeKind()), cmp.Compare(a.id, b.id))
 	})
-	return out
+	turns := make(map[*endpoint]uint64, len(eps))
+	taken := map[string]uint64{}
+	for _, ep := range eps {
+		turns[ep] = max(lanes[ep.lane].next, turn) + taken[ep.lane]
+		taken[ep.lane]++
+	}
+	slices.SortFunc(eps, func(a, b *endpoint) int {
+		return cmp.Or(cmp.Compare(turns[a], turns[b]), cmp.Compare(a.causeKind(), b.causeKind()), cmp.Compare(a.id, b.id))
+	})
+	return eps
 }
 
 // dueLocked returns the endpoints whose update is due, in the order of the
@@ -127,12 +238,14 @@ func pending(endpoints map[string]*endpoint) []*endpoint {
 // some of them only, and events that come meanwhile go before the rest. d.mu must
 // be held.
 func (d *Dataplane) dueLocked(now time.Time) []*endpoint {
-	var out []*endpoint
-	repairs := 0
-	for _, ep := range d.pendingLocked() {
-		if ep.retryAt.After(now) {
-			continue
+	var due, out []*endpoint
+	for _, ep := range d.endpoints {
+		if ep.queued > 0 && !ep.retryAt.After(now) {
+			due = append(due, ep)
 		}
+	}
+	repairs := 0
+	for _, ep := range inOrder(due, d.lanes, d.turn) {
 		if ep.repair {
 			if repairs == d.cfg.MaxRepairs {
 				continue

@@ -28,6 +28,7 @@ func (r *run) updatePods(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		d.progress.note("updating", kindEndpoint, "", id)
 		d.mu.Lock()
 		d.serveLocked(id)
 		d.mu.Unlock()
@@ -68,7 +69,7 @@ func (d *Dataplane) failedLocked(ep *endpoint, err error, now time.Time) {
 			d.soonLocked(ep)
 		}
 	}
-	ep.queued = d.nextTurnLocked(ep)
+	d.joinLocked(ep)
 }
 
 // quietConflicts is how many conflicts in a row are nobody's concern.
@@ -117,9 +118,10 @@ func (r *run) fought(id string, err error) bool {
 	return ep.writtenFor == ep.owner || conflict.Written && conflict.Cause == nil && ep.changes >= quietConflicts
 }
 
-// update works through an endpoint's steps. What HNS refuses of it is worked around
-// one policy at a time, with steps that are planned anew; that may be long, and
-// goes on in the next transaction when that is due.
+// update works through an endpoint's steps, maxAdds at most. What HNS refuses of it is
+// worked around one policy at a time, with steps that are planned anew; that may be
+// long. Between two steps the rest is left to the next transaction when that is due:
+// each step leaves what some of the changes alone would give (planSteps).
 func (r *run) update(ctx context.Context, id string) error {
 	for {
 		ep, steps, ready := r.nextSteps(id)
@@ -129,7 +131,7 @@ func (r *run) update(ctx context.Context, id string) error {
 		case !ready:
 			return errSetsNotReady
 		}
-		for _, s := range steps {
+		for i, s := range steps {
 			done, err := r.step(ctx, ep, s)
 			if err != nil {
 				return err
@@ -137,20 +139,30 @@ func (r *run) update(ctx context.Context, id string) error {
 			if !done {
 				break
 			}
-			if r.tires(ep) {
+			if r.tires(ep, len(steps)-i-1) {
 				return nil
 			}
 		}
 	}
 }
 
-// tires reports whether the rest of an endpoint's careful steps is left to the
-// next transaction, which is due.
-func (r *run) tires(ep *endpoint) bool {
-	r.d.mu.Lock()
-	careful := ep.careful
-	r.d.mu.Unlock()
-	return careful && r.yields(1)
+// tires reports whether the rest of an endpoint's steps is left to the next
+// transaction, which is due; left are those that are planned. After a careful one more
+// may have to be. The rest has a turn of its own.
+func (r *run) tires(ep *endpoint, left int) bool {
+	d := r.d
+	d.mu.Lock()
+	more := left > 0 || ep.careful
+	d.mu.Unlock()
+	if !more || !r.yields(1) {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if ep.queued > 0 {
+		d.joinLocked(ep)
+	}
+	return true
 }
 
 // nextSteps plans an endpoint's update; no steps mean that it is done, or that

@@ -134,10 +134,13 @@ func WriteBundle(out io.Writer, cfg Config) error {
 	return z.Close()
 }
 
-func (cfg Config) serveBundle(w http.ResponseWriter, _ *http.Request) {
+func (cfg Config) serveBundle(w http.ResponseWriter, r *http.Request) {
+	if r.Context().Err() != nil {
+		return // the client went while it waited for its place
+	}
 	w.Header().Set("Content-Type", "application/zip")
 	w.Header().Set("Content-Disposition", `attachment; filename="winnpm.zip"`)
-	if WriteBundle(w, cfg) != nil {
+	if WriteBundle(attended{r.Context(), w}, cfg) != nil {
 		panic(http.ErrAbortHandler) // half a bundle must not look like a whole one
 	}
 }

@@ -3,6 +3,7 @@
 package debug
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/pprof"
@@ -21,6 +22,8 @@ const (
 // Config is what the endpoint shows. No function may wait for HNS. A page that
 // is nil answers 404.
 type Config struct {
+	// Node is the name of the node, to which open pages answer.
+	Node    string
 	Dump    func() dataplane.Dump
 	Healthy func() error // nil: no reason to restart the process
 	Ready   func() error // nil: everything known is programmed
@@ -54,7 +57,8 @@ type Page struct {
 	// whole cluster.
 	Open bool
 	// Heavy pages cost memory or processor time that grows with the cluster, or
-	// hold up what they measure. Few are answered at the same time.
+	// hold up what they measure. Few are answered at the same time, and fewer to
+	// one client. Their handlers end soon when the request's context does.
 	Heavy bool
 	// vital pages are never refused for load. They answer a few bytes.
 	vital bool
@@ -108,19 +112,49 @@ func Handlers(cfg Config, guard Guard) (plain, guarded http.Handler) {
 	for _, page := range cfg.all() {
 		bounded := limits.bound(page)
 		there.Handle("GET "+page.Path, guard(bounded))
-		if !page.Open {
+		if page.Open {
+			bounded = ownName(cfg.Node, bounded)
+		} else {
 			bounded = Local(bounded)
 		}
 		here.Handle("GET "+page.Path, bounded)
 	}
-	return small(here), small(there)
+	return small(ownSite(here)), small(ownSite(there))
+}
+
+// Site returns the pages of one handler: that at / and all below it, of which
+// those at the paths of heavy are.
+func Site(h http.Handler, heavy ...string) []Page {
+	pages := []Page{{Path: "/", Handler: h}}
+	for _, path := range heavy {
+		pages = append(pages, Page{Path: path, Handler: h, Heavy: true})
+	}
+	return pages
 }
 
 // serveManager answers with the dump, which it writes piece by piece.
-func (cfg Config) serveManager(w http.ResponseWriter, _ *http.Request) {
+func (cfg Config) serveManager(w http.ResponseWriter, r *http.Request) {
+	if r.Context().Err() != nil {
+		return // the client went while it waited for its place
+	}
 	w.Header().Set("Content-Type", "application/json")
 	// An error means that the client has gone: nobody is left to tell.
-	_ = writeManager(w, cfg.Dump(), cfg.transactions())
+	_ = writeManager(attended{r.Context(), w}, cfg.Dump(), cfg.transactions())
+}
+
+// attended is a writer to a client. It fails as soon as the client has gone,
+// although what was sent may still be on its way.
+type attended struct {
+	client context.Context
+	io.Writer
+}
+
+// Write implements io.Writer.
+func (a attended) Write(p []byte) (int, error) {
+	if err := a.client.Err(); err != nil {
+		return 0, err
+	}
+	return a.Writer.Write(p)
 }
 
 // check answers 200 "ok", or 503 with the reason.

@@ -7,8 +7,9 @@ import (
 
 const (
 	// heavyAtOnce is how many heavy pages are answered at the same time: as many
-	// dumps may be in memory.
+	// dumps may be in memory. One client has heavyOfOne of them at most.
 	heavyAtOnce = 4
+	heavyOfOne  = 2
 	// openAtOnce are for other machines too, so they have places of their own:
 	// who reads metrics slowly keeps nobody from the pages of this machine.
 	openAtOnce  = 8
@@ -22,35 +23,47 @@ const (
 )
 
 // limits are what all pages of an endpoint share.
-type limits struct{ heavy, open, light slots }
+type limits struct {
+	heavy       *turns
+	open, light slots
+}
 
 func newLimits() limits {
-	return limits{make(slots, heavyAtOnce), make(slots, openAtOnce), make(slots, lightAtOnce)}
+	return limits{newTurns(heavyAtOnce, heavyOfOne), make(slots, openAtOnce), make(slots, lightAtOnce)}
 }
 
 // slots are places for requests in progress; it holds one entry for each.
 type slots chan struct{}
 
+// enter takes a place if there is one, until leave is called.
+func (s slots) enter(*http.Request) (leave func(), ok bool) {
+	select {
+	case s <- struct{}{}:
+		return func() { <-s }, true
+	default:
+		return nil, false
+	}
+}
+
 // bound lets a page answer when it has a place.
 func (l limits) bound(page Page) http.Handler {
-	places := l.light
+	enter := l.light.enter
 	switch {
 	case page.vital:
 		return page.Handler
 	case page.Heavy:
-		places = l.heavy
+		enter = l.heavy.enter
 	case page.Open:
-		places = l.open
+		enter = l.open.enter
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case places <- struct{}{}:
-			defer func() { <-places }()
-		default:
+		leave, ok := enter(r)
+		if !ok {
 			w.Header().Set("Retry-After", retryAfter)
 			http.Error(w, "as many requests for such pages as are allowed are in progress; ask again later", http.StatusServiceUnavailable)
 			return
 		}
+		defer leave()
 		if page.Open {
 			// An error says that there is no connection that could be slow.
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(openWriteTime))

@@ -1,11 +1,17 @@
 package debug
 
 import (
+	"context"
+	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,63 +28,146 @@ func (b blocked) ServeHTTP(http.ResponseWriter, *http.Request) {
 	<-b.release
 }
 
+// asks sends a request from the n-th client of this machine's.
+func asks(ctx context.Context, h http.Handler, path string, n int) *httptest.ResponseRecorder {
+	req := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
+	req.RemoteAddr, req.Host = fmt.Sprintf("127.0.0.%d:1", n), "localhost"
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, req)
+	return rec
+}
+
 // Each kind of page has its places, on both handlers together, and what waits
 // for one kind is in no other's way.
 func TestPlaces(t *testing.T) {
-	heavy, open, light := newBlocked(), newBlocked(), newBlocked()
-	cfg := pages()
-	cfg.Pages = []Page{
-		{Path: "/heavy", Handler: heavy, Heavy: true}, {Path: "/open", Handler: open, Open: true}, {Path: "/light", Handler: light},
-	}
-	plain, guarded := Handlers(cfg, func(page http.Handler) http.Handler { return page })
-	var running []chan int
-	begin := func(h http.Handler, path string) {
-		code := make(chan int, 1)
-		running = append(running, code)
-		go func() {
-			req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
-			req.RemoteAddr, req.Host = here, "localhost"
-			rec := httptest.NewRecorder()
-			h.ServeHTTP(rec, req)
-			code <- rec.Code
-		}()
-	}
-	for _, tc := range []struct {
-		path   string
-		page   blocked
-		most   int
-		full   string   // another page of this kind
-		others []string // still answer
-	}{
-		{"/heavy", heavy, 4, ManagerPath, []string{"/healthz", NodeMetricsPath}},
-		{"/open", open, 8, ClusterMetricsPath, []string{"/healthz"}},
-		{"/light", light, 32, "/light", []string{"/healthz", "/readyz"}},
-	} {
-		for i := range tc.most {
-			begin([]http.Handler{plain, guarded}[i%2], tc.path)
-			<-tc.page.began
+	synctest.Test(t, func(t *testing.T) {
+		heavy, open, light := newBlocked(), newBlocked(), newBlocked()
+		cfg := pages()
+		cfg.Pages = []Page{
+			{Path: "/heavy", Handler: heavy, Heavy: true}, {Path: "/open", Handler: open, Open: true}, {Path: "/light", Handler: light},
 		}
-		for _, h := range []http.Handler{plain, guarded} {
-			req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, tc.full, nil)
-			req.RemoteAddr, req.Host = here, "localhost"
-			rec := httptest.NewRecorder()
-			h.ServeHTTP(rec, req)
-			require.Equal(t, http.StatusServiceUnavailable, rec.Code, tc.path)
-			require.Equal(t, "5", rec.Header().Get("Retry-After"))
-			for _, path := range tc.others {
-				code, _ := ask(t, h, path, here, "localhost")
-				require.Equal(t, http.StatusOK, code, "%s while %s is full", path, tc.path)
+		plain, guarded := Handlers(cfg, func(page http.Handler) http.Handler { return page })
+		var running sync.WaitGroup
+		for _, tc := range []struct {
+			path   string
+			page   blocked
+			most   int
+			full   string   // another page of this kind
+			others []string // still answer
+		}{
+			{"/heavy", heavy, 4, ManagerPath, []string{"/healthz", NodeMetricsPath}},
+			{"/open", open, 8, ClusterMetricsPath, []string{"/healthz"}},
+			{"/light", light, 32, "/light", []string{"/healthz", "/readyz"}},
+		} {
+			for i := range tc.most {
+				running.Go(func() {
+					if code := asks(t.Context(), []http.Handler{plain, guarded}[i%2], tc.path, i/2).Code; code != http.StatusOK {
+						t.Errorf("%s: %d", tc.path, code)
+					}
+				})
+				<-tc.page.began
+			}
+			for _, h := range []http.Handler{plain, guarded} {
+				began := time.Now()
+				rec := asks(t.Context(), h, tc.full, 99)
+				require.LessOrEqual(t, time.Since(began), turnWait)
+				require.Equal(t, http.StatusServiceUnavailable, rec.Code, tc.path)
+				require.Equal(t, "5", rec.Header().Get("Retry-After"))
+				for _, path := range tc.others {
+					code, _ := ask(t, h, path, here, "localhost")
+					require.Equal(t, http.StatusOK, code, "%s while %s is full", path, tc.path)
+				}
 			}
 		}
-	}
-	close(heavy.release)
-	close(open.release)
-	close(light.release)
-	for _, code := range running {
-		require.Equal(t, http.StatusOK, <-code)
-	}
-	code, _ := ask(t, plain, ManagerPath, here, "localhost")
-	require.Equal(t, http.StatusOK, code, "places are given back")
+		close(heavy.release)
+		close(open.release)
+		close(light.release)
+		running.Wait()
+		code, _ := ask(t, plain, ManagerPath, here, "localhost")
+		require.Equal(t, http.StatusOK, code, "places are given back")
+	})
+}
+
+// Of heavy pages a client has two at once, and two that wait a little while; it
+// keeps nobody else from them.
+func TestOneClientHasFewHeavyPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		heavy := newBlocked()
+		cfg := pages()
+		cfg.Pages = []Page{{Path: "/heavy", Handler: heavy, Heavy: true}}
+		h := Handler(cfg)
+		ctx, leaves := context.WithCancel(t.Context())
+		codes := make(chan int, 10)
+		for range cap(codes) {
+			go func() { codes <- asks(ctx, h, "/heavy", 1).Code }()
+		}
+		<-heavy.began
+		<-heavy.began
+		synctest.Wait()
+		require.Len(t, codes, 6, "refused at once")
+		require.Equal(t, http.StatusOK, asks(t.Context(), h, ManagerPath, 2).Code)
+
+		heavy.release <- struct{}{}
+		<-heavy.began // one of those that waited
+		time.Sleep(turnWait)
+		synctest.Wait()
+		require.Len(t, codes, 8, "one was answered, one has waited long enough")
+		before := time.Now()
+		go func() { codes <- asks(ctx, h, "/heavy", 1).Code }()
+		synctest.Wait()
+		leaves()
+		synctest.Wait()
+		require.Zero(t, time.Since(before), "who has gone does not wait")
+		require.Len(t, codes, 9)
+		close(heavy.release)
+		synctest.Wait()
+		got := map[int]int{}
+		for range cap(codes) + 1 {
+			got[<-codes]++
+		}
+		require.Equal(t, map[int]int{http.StatusOK: 3, http.StatusServiceUnavailable: 8}, got)
+	})
+}
+
+// Whatever comes, waits and goes: never more at once than there are places, of
+// one client and of all, and nothing is left of them.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns(3, 2)
+		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same in every run
+		var clients sync.WaitGroup
+		served := 0
+		for range 500 {
+			time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(3000))*time.Millisecond)
+			req := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+			req.RemoteAddr = fmt.Sprintf("10.0.0.%d:1", random.IntN(4))
+			takes := time.Duration(random.IntN(2000)) * time.Millisecond
+			clients.Go(func() {
+				defer cancel()
+				leave, ok := turns.enter(req)
+				if !ok {
+					return
+				}
+				turns.mu.Lock()
+				served++
+				for client, n := range turns.running.of {
+					if n > 2 || turns.running.all > 3 {
+						t.Errorf("%d of %s, %d of all", n, client, turns.running.all)
+					}
+				}
+				turns.mu.Unlock()
+				time.Sleep(takes)
+				leave()
+			})
+		}
+		clients.Wait()
+		require.Greater(t, served, 200)
+		for _, left := range []tally{turns.running, turns.waiting} {
+			require.Zero(t, left.all)
+			require.Empty(t, left.of)
+		}
+	})
 }
 
 // Who may not see a page takes no place.

@@ -120,8 +120,8 @@ func TestSlowReaders(t *testing.T) {
 
 		slow := func(path string, n int) chan int {
 			read := make(chan int, n)
-			for range n {
-				c := p.ask(t, 1, path)
+			for i := range n {
+				c := p.ask(t, byte(3+i/heavyOfOne), path)
 				go func() {
 					defer c.Close()
 					total := 0

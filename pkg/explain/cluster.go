@@ -56,7 +56,9 @@ func New(dump dataplane.Dump) *Cluster {
 		}
 	}
 	for _, ns := range d.Namespaces {
-		c.namespaces[ns.Name] = ns.Labels
+		if ns.OverBudget == "" {
+			c.namespaces[ns.Name] = ns.Labels
+		}
 	}
 	for i := range d.Endpoints {
 		c.endpoints[d.Endpoints[i].ID] = &d.Endpoints[i]

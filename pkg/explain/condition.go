@@ -94,6 +94,9 @@ func (c *Cluster) holds(cond condition, e end) (yes, known bool, why string) {
 	if e.pod == nil {
 		return false, true, e.noPod()
 	}
+	if e.pod.OverBudget != "" {
+		return false, true, fmt.Sprintf("%s is in no set: it has %s", e.pod.Pod, e.pod.OverBudget)
+	}
 	namespace, _, _ := strings.Cut(e.pod.Pod, "/")
 	switch cond.kind {
 	case ipsets.KindNamespace:
@@ -101,7 +104,7 @@ func (c *Cluster) holds(cond condition, e end) (yes, known bool, why string) {
 	case ipsets.KindNamespaceSelector:
 		set, ok := c.namespaces[namespace]
 		if !ok {
-			return false, true, fmt.Sprintf("there is no Namespace object %s, so no namespaceSelector matches", namespace)
+			return false, true, fmt.Sprintf("there is no Namespace object %s, or it is over its budget, so no namespaceSelector matches", namespace)
 		}
 		if len(cond.reqs) == 0 {
 			return true, true, fmt.Sprintf("every pod of every namespace is, and %s is one", e.pod.Pod)

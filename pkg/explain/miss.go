@@ -25,6 +25,9 @@ import (
 func (c *Cluster) misses(own, peer end, q question, places Places) []Miss {
 	namespace, _, _ := strings.Cut(own.pod.Pod, "/")
 	out := []Miss{}
+	if own.pod.OverBudget != "" {
+		return out // no policy helps
+	}
 	for i := range c.dump.Policies {
 		p := &c.dump.Policies[i]
 		ns, name, _ := strings.Cut(p.Policy, "/")
@@ -184,8 +187,8 @@ func (s seeker) setMisses(sets []ipsets.Name) [][]Miss {
 	if len(sets) == 0 {
 		return nil
 	}
-	if s.peer.pod == nil {
-		return [][]Miss{nil} // no change makes a pod of it
+	if s.peer.pod == nil || s.peer.pod.OverBudget != "" {
+		return [][]Miss{nil} // no change makes a pod of it, or no single one puts it into a set
 	}
 	namespace, _, _ := strings.Cut(s.peer.pod.Pod, "/")
 	var onPod []labels.Requirement

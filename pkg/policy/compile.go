@@ -55,25 +55,24 @@ func (c *compiler) invalid(at *field.Path, consequence, format string, args ...a
 	})
 }
 
-// isolates tells which directions the policy is about. Without a type that is
-// known the API's default holds: ingress, and egress if there are egress rules.
+// isolates tells which directions the policy is about, and notes what else stands
+// there.
 func (c *compiler) isolates(spec *networkingv1.NetworkPolicySpec, at *field.Path) [2]bool {
-	var out [2]bool
+	excess := Excess(spec)
 	for i, t := range spec.PolicyTypes {
-		switch t {
-		case networkingv1.PolicyTypeIngress:
-			out[Ingress] = true
-		case networkingv1.PolicyTypeEgress:
-			out[Egress] = true
+		switch {
+		case t == networkingv1.PolicyTypeIngress, t == networkingv1.PolicyTypeEgress:
+		case excess != "" && i == len(spec.PolicyTypes)-1:
+			c.problems = append(c.problems, Problem{
+				Reason: ReasonOverBudget, Field: at.String(),
+				Message: excess + "; the policy isolates and allows nothing. Make it smaller, or raise that key of the configuration",
+			})
 		default:
 			c.invalid(at.Child("policyTypes").Index(i), "it is ignored",
 				"unknown policy type %q, use Ingress or Egress", t)
 		}
 	}
-	if out == [2]bool{} {
-		out[Ingress], out[Egress] = true, len(spec.Egress) > 0
-	}
-	return out
+	return directions(spec)
 }
 
 // rules compiles the rules of the directions that the policy is about; the API

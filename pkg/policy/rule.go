@@ -121,8 +121,9 @@ type Reason string
 
 // The reasons.
 const (
-	ReasonIPv6Peer Reason = "IPv6Peer"
-	ReasonInvalid  Reason = "Invalid"
+	ReasonIPv6Peer   Reason = "IPv6Peer"
+	ReasonInvalid    Reason = "Invalid"
+	ReasonOverBudget Reason = "OverBudget"
 )
 
 // Problem is one thing of a policy that was left out.

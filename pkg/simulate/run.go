@@ -155,7 +155,7 @@ func newSession(o Options, in input) *session {
 	s.controller = controllers.New(controllers.Config{
 		// Nobody else writes to a simulated node, so nobody looks at it: what is asked of
 		// HNS does not depend on how long that takes.
-		Source: in.source, Applier: s.kubelet, Node: o.Node, Logger: o.Logger,
+		Source: in.source, Applier: s.kubelet, Progress: s.dataplane.Progress, Node: o.Node, Logger: o.Logger,
 	})
 	return s
 }

@@ -22,13 +22,10 @@ func (s *session) pages() debug.Config {
 		Dump: s.dataplane.Dump, Healthy: s.controller.Healthy, Ready: s.controller.Ready,
 		Transactions: s.recorder.Brief, Recording: s.recorder.Recording, Version: s.version,
 		Settings: map[string]any{"simulated": true, "node": s.node},
-		Pages: []debug.Page{
-			{Path: "/npm/v1/simulate", Handler: http.HandlerFunc(s.serveResult), Heavy: true},
-			{Path: "/", Handler: page.Handler(page.Config{
-				Dump: s.dataplane.Dump, Healthy: s.controller.Healthy, Ready: s.controller.Ready,
-				Now: time.Now, Version: "simulation", Places: s.places,
-			})},
-		},
+		Pages: append(debug.Site(page.Handler(page.Config{
+			Dump: s.dataplane.Dump, Healthy: s.controller.Healthy, Ready: s.controller.Ready,
+			Now: time.Now, Version: "simulation", Places: s.places,
+		}), page.Heavy()...), debug.Page{Path: "/npm/v1/simulate", Handler: http.HandlerFunc(s.serveResult), Heavy: true}),
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/whatif"
 )
 
@@ -67,7 +68,7 @@ func into[T any](object runtime.Object, at *T) bool {
 }
 
 func (l *lists) world(only string) whatif.World {
-	var w whatif.World
+	w := whatif.World{Budgets: policy.DefaultBudgets()}
 	named := map[string]bool{}
 	linux := map[string]bool{}
 	for i := range l.nodes.Items {
@@ -79,15 +80,18 @@ func (l *lists) world(only string) whatif.World {
 	}
 	for i := range l.pods.Items {
 		p := &l.pods.Items[i]
-		w.Pods = append(w.Pods, whatif.Pod{Pod: controllers.PodFrom(p, p.Spec.NodeName), Node: p.Spec.NodeName})
+		pod := whatif.Pod{Pod: controllers.PodFrom(p, p.Spec.NodeName), Node: p.Spec.NodeName}
+		pod.Fit(w.Budgets)
+		w.Pods = append(w.Pods, pod)
 		if !named[p.Spec.NodeName] {
 			named[p.Spec.NodeName] = true
 			w.Nodes = append(w.Nodes, whatif.Node{Name: p.Spec.NodeName})
 		}
 	}
 	for i := range l.namespaces.Items {
-		ns := &l.namespaces.Items[i]
-		w.Namespaces = append(w.Namespaces, dataplane.Namespace{Name: ns.Name, Labels: ns.Labels})
+		ns := dataplane.Namespace{Name: l.namespaces.Items[i].Name, Labels: l.namespaces.Items[i].Labels}
+		ns.Fit(w.Budgets)
+		w.Namespaces = append(w.Namespaces, ns)
 	}
 	for i := range l.policies.Items {
 		w.Policies = append(w.Policies, &l.policies.Items[i])

@@ -55,6 +55,7 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
+	w, c = w.fit(c)
 	// Verdicts are of the whole cluster: every pod is on one node, whose addresses
 	// may not come in beside the policies.
 	everywhere := func(Pod) bool { return true }

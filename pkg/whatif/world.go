@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -26,6 +27,9 @@ type World struct {
 	Pods       []Pod
 	Namespaces []dataplane.Namespace
 	Policies   []*networkingv1.NetworkPolicy
+	// Budgets are those that policies have to keep; what is 0 has its default. Pods and
+	// namespaces keep theirs already.
+	Budgets policy.Budgets
 	// Nodes are those whose HNS is of interest.
 	Nodes []Node
 }
@@ -100,7 +104,7 @@ func FromDump(d dataplane.Dump) (World, error) {
 }
 
 func podOf(p *dataplane.PodDump, addr netip.Addr) dataplane.Pod {
-	out := dataplane.Pod{UID: types.UID(p.UID), Labels: p.Labels, Addr: addr}
+	out := dataplane.Pod{UID: types.UID(p.UID), Labels: p.Labels, Addr: addr, OverBudget: p.OverBudget}
 	out.Namespace, out.Name, _ = strings.Cut(p.Pod, "/")
 	for _, text := range p.Ports {
 		name, rest, _ := strings.Cut(text, ":")
@@ -143,6 +147,38 @@ type NoPolicyError struct{ Key policy.Key }
 
 func (e NoPolicyError) Error() string {
 	return fmt.Sprintf("NetworkPolicy %s is not there, so there is nothing to delete; check namespace and name", e.Key)
+}
+
+// fit closes what is over a budget, before the change and after it. A change may
+// close policies that it does not name, or make room for them: these are in it then.
+func (w World) fit(c Change) (World, Change) {
+	b := w.Budgets.OrDefaults()
+	named := map[policy.Key]bool{}
+	for _, key := range c.Delete {
+		named[key] = true
+	}
+	for _, np := range c.Set {
+		named[keyOf(np)] = true
+	}
+	after := slices.Clone(c.Set)
+	for _, np := range w.Policies {
+		if !named[keyOf(np)] {
+			after = append(after, np)
+		}
+	}
+	before := b.Fit(w.Policies)
+	was := map[policy.Key]*networkingv1.NetworkPolicy{}
+	for _, np := range before {
+		was[keyOf(np)] = np
+	}
+	out := Change{Delete: c.Delete}
+	for _, np := range b.Fit(after) {
+		if named[keyOf(np)] || was[keyOf(np)] != np {
+			out.Set = append(out.Set, np)
+		}
+	}
+	w.Policies = before
+	return w, out
 }
 
 // keyOf names a policy.

@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -71,7 +73,13 @@ func startExposed(t *testing.T, node string) (*proxy, *buffer, exposed) {
 		}
 		return ""
 	})
-	transport := &http.Transport{TLSClientConfig: &tls.Config{
+	// Each request comes from an address of its own: one has few tries.
+	var clients atomic.Uint32
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		n := clients.Add(1)
+		from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(n>>8), byte(n))}}
+		return from.DialContext(ctx, network, addr)
+	}, TLSClientConfig: &tls.Config{
 		MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, // the pin is checked
 		VerifyConnection: func(c tls.ConnectionState) error {
 			sum := sha256.Sum256(c.PeerCertificates[0].RawSubjectPublicKeyInfo)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -23,14 +24,19 @@ const (
 	// taken away ends, and one that is given begins, that much later.
 	keepYes = time.Minute
 	keepNo  = 10 * time.Second
+	// What was a yes is asked again for so long whatever else comes from that
+	// address.
+	keepLately = time.Hour
 	// most is how many answers of a kind are kept.
 	most = 512
 
 	// deadline is for both reviews of a request together.
 	deadline = 5 * time.Second
-	// atOnce is how many requests may be asking the API server.
-	atOnce     = 16
-	retryAfter = "5" // seconds
+	// atOnce is how many requests may be asking the API server, atOnceOfOne how many
+	// of one client.
+	atOnce      = 16
+	atOnceOfOne = 4
+	retryAfter  = "5" // seconds
 )
 
 // Reviewer asks the API server. An error says that there is no answer.
@@ -46,11 +52,13 @@ type Reviewer interface {
 type Guard struct {
 	reviewer Reviewer
 	logger   klog.Logger
-	asking   chan struct{} // one entry for each request that asks
-	failing  atomic.Bool   // the last review had no answer
+	asking   places
+	tries    *tries
+	failing  atomic.Bool // the last review had no answer
 
 	// Apart, so that who tries tokens or paths pushes nobody else out.
 	users, strangers *cache.LRUExpireCache // by hash of the token
+	lately           *cache.LRUExpireCache // what was a yes: by verdictKey, of a token without a path
 	allowed, refused *cache.LRUExpireCache // by verdictKey
 }
 
@@ -59,22 +67,33 @@ type verdictKey struct {
 	path  string
 }
 
+// request is what is asked about.
+type request struct {
+	verdictKey
+	client netip.Prefix
+}
+
 // New returns a Guard that asks reviewer. It logs each new verdict on a user,
 // and once when the API server begins to be silent and when it ends.
 func New(reviewer Reviewer, logger klog.Logger) *Guard {
 	return &Guard{
-		reviewer: reviewer, logger: logger, asking: make(chan struct{}, atOnce),
-		users: cache.NewLRUExpireCache(most), strangers: cache.NewLRUExpireCache(most),
+		reviewer: reviewer, logger: logger, asking: places{of: map[netip.Prefix]int{}}, tries: newTries(),
+		users: cache.NewLRUExpireCache(most), strangers: cache.NewLRUExpireCache(most), lately: cache.NewLRUExpireCache(most),
 		allowed: cache.NewLRUExpireCache(most), refused: cache.NewLRUExpireCache(most),
 	}
 }
 
-// errBusy: too many requests are asking already.
-var errBusy = errors.New("too many requests ask at the same time")
+var (
+	// errBusy: too many requests are asking already.
+	errBusy = errors.New("too many requests ask at the same time")
+	// errTries: too much that its address asked came to nothing.
+	errTries = errors.New("too many tries")
+)
 
 // Page shows a page to those whose bearer token is of a user that may get its
 // path, a nonResourceURL of RBAC. It answers 401 to the others without such a
-// token, 403 to other users, and 503 while the API server does not tell.
+// token, 403 to other users, 503 while the API server does not tell, and 429 to
+// an address from which too much came that was answered so.
 func (g *Guard) Page(page http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, ok := bearer(r.Header)
@@ -84,13 +103,16 @@ func (g *Guard) Page(page http.Handler) http.Handler {
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), deadline)
 		defer cancel()
-		key := verdictKey{sha256.Sum256([]byte(token)), r.URL.Path}
-		user, known, err := g.user(ctx, key, token)
+		asked := request{verdictKey{sha256.Sum256([]byte(token)), r.URL.Path}, clientOf(r.RemoteAddr)}
+		user, known, err := g.user(ctx, asked, token)
 		may := false
 		if err == nil && known {
-			may, err = g.may(ctx, key, user)
+			may, err = g.may(ctx, asked, user)
 		}
 		switch {
+		case errors.Is(err, errTries):
+			w.Header().Set("Retry-After", retryAfter)
+			http.Error(w, "too many requests from your address were refused; wait", http.StatusTooManyRequests)
 		case err != nil:
 			g.silent(r.Context(), err)
 			w.Header().Set("Retry-After", retryAfter)
@@ -122,64 +144,76 @@ func bearer(h http.Header) (string, bool) {
 }
 
 // user returns whose token it is; false is nobody's.
-func (g *Guard) user(ctx context.Context, key verdictKey, token string) (authenticationv1.UserInfo, bool, error) {
-	if kept, ok := g.users.Get(key.token); ok {
+func (g *Guard) user(ctx context.Context, asked request, token string) (authenticationv1.UserInfo, bool, error) {
+	if kept, ok := g.users.Get(asked.token); ok {
 		return kept.(authenticationv1.UserInfo), true, nil
 	}
-	if _, ok := g.strangers.Get(key.token); ok {
+	if _, ok := g.strangers.Get(asked.token); ok {
 		return authenticationv1.UserInfo{}, false, nil
 	}
 	var user authenticationv1.UserInfo
 	var known bool
-	err := g.ask(func() (err error) {
+	err := g.ask(asked.client, verdictKey{token: asked.token}, func() (_ bool, err error) {
 		user, known, err = g.reviewer.Authenticate(ctx, token)
-		return err
+		return known, err
 	})
 	switch {
 	case err != nil:
 		return authenticationv1.UserInfo{}, false, fmt.Errorf("whose the token is: %w", err)
 	case known:
-		g.users.Add(key.token, user, keepYes)
+		g.users.Add(asked.token, user, keepYes)
 	default:
-		g.strangers.Add(key.token, true, keepNo)
+		g.strangers.Add(asked.token, true, keepNo)
 	}
 	return user, known, nil
 }
 
 // may reports whether a user may see a path.
-func (g *Guard) may(ctx context.Context, key verdictKey, user authenticationv1.UserInfo) (bool, error) {
-	if _, ok := g.allowed.Get(key); ok {
+func (g *Guard) may(ctx context.Context, asked request, user authenticationv1.UserInfo) (bool, error) {
+	if _, ok := g.allowed.Get(asked.verdictKey); ok {
 		return true, nil
 	}
-	if _, ok := g.refused.Get(key); ok {
+	if _, ok := g.refused.Get(asked.verdictKey); ok {
 		return false, nil
 	}
 	var may bool
-	err := g.ask(func() (err error) {
-		may, err = g.reviewer.Authorize(ctx, user, key.path)
-		return err
+	err := g.ask(asked.client, asked.verdictKey, func() (_ bool, err error) {
+		may, err = g.reviewer.Authorize(ctx, user, asked.path)
+		return may, err
 	})
 	switch {
 	case err != nil:
-		return false, fmt.Errorf("whether %s may get %s: %w", user.Username, key.path, err)
+		return false, fmt.Errorf("whether %s may get %s: %w", user.Username, asked.path, err)
 	case may:
-		g.allowed.Add(key, true, keepYes)
+		g.allowed.Add(asked.verdictKey, true, keepYes)
 	default:
-		g.refused.Add(key, true, keepNo)
+		g.refused.Add(asked.verdictKey, true, keepNo)
 	}
-	g.logger.Info("somebody asks for a debug page", "user", user.Username, "path", key.path, "allowed", may)
+	g.logger.Info("somebody asks for a debug page", "user", user.Username, "path", asked.path, "allowed", may)
 	return may, nil
 }
 
-// ask runs one review, if there is a place for it.
-func (g *Guard) ask(review func() error) error {
-	select {
-	case g.asking <- struct{}{}:
-		defer func() { <-g.asking }()
-	default:
+// ask runs one review about key, if there is a place for it. It costs the client
+// a try, unless it comes to a yes or did so lately.
+func (g *Guard) ask(client netip.Prefix, key verdictKey, review func() (yes bool, err error)) error {
+	leave, ok := g.asking.enter(client)
+	if !ok {
 		return errBusy
 	}
-	err := review()
+	defer leave()
+	_, free := g.lately.Get(key)
+	if !free && !g.tries.take(client) {
+		return errTries
+	}
+	yes, err := review()
+	if yes && !free {
+		g.tries.back(client)
+	}
+	if yes {
+		g.lately.Add(key, true, keepLately)
+	} else if err == nil {
+		g.lately.Remove(key)
+	}
 	if err == nil && g.failing.CompareAndSwap(true, false) {
 		g.logger.Info("the API server says again who may see debug pages")
 	}

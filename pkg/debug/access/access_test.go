@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -83,7 +84,14 @@ var page = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ 
 
 func get(t *testing.T, h http.Handler, path string, authorization ...string) *httptest.ResponseRecorder {
 	t.Helper()
+	return from(t, h, "192.0.2.1", path, authorization...)
+}
+
+// from is get from an address.
+func from(t *testing.T, h http.Handler, addr, path string, authorization ...string) *httptest.ResponseRecorder {
+	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+	r.RemoteAddr = net.JoinHostPort(addr, "1")
 	r.Header["Authorization"] = authorization
 	rec := httptest.NewRecorder()
 	h.ServeHTTP(rec, r)
@@ -163,9 +171,10 @@ func TestAnswersAreBounded(t *testing.T) {
 	g := New(api, klog.Logger{})
 	h := g.Page(page)
 	require.Equal(t, 200, get(t, h, "/dump", "Bearer t-ann").Code)
-	for i := range 5 * most {
-		require.Equal(t, 401, get(t, h, "/dump", fmt.Sprintf("Bearer guess%d", i)).Code)
-		require.Equal(t, 403, get(t, h, fmt.Sprintf("/p/%d", i), "Bearer t-mob").Code)
+	for i := range 5 * most { // from as many addresses
+		addr := fmt.Sprintf("10.0.%d.%d", i/256, i%256)
+		require.Equal(t, 401, from(t, h, addr, "/dump", fmt.Sprintf("Bearer guess%d", i)).Code)
+		require.Equal(t, 403, from(t, h, addr, fmt.Sprintf("/p/%d", i), "Bearer t-mob").Code)
 	}
 	api.taken()
 	require.Equal(t, 200, get(t, h, "/dump", "Bearer t-ann").Code)
@@ -225,7 +234,8 @@ func TestFewAskAtOnce(t *testing.T) {
 		api.hang = make(chan struct{})
 		codes := make(chan int)
 		for i := range atOnce {
-			go func() { codes <- get(t, h, "/dump", fmt.Sprintf("Bearer guess%d", i)).Code }()
+			addr := fmt.Sprintf("10.0.0.%d", i/atOnceOfOne)
+			go func() { codes <- from(t, h, addr, "/dump", fmt.Sprintf("Bearer guess%d", i)).Code }()
 		}
 		synctest.Wait()
 		began := time.Now()

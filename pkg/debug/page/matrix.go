@@ -2,8 +2,10 @@ package page
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -24,13 +26,18 @@ const (
 // derived is what is made from a dump when it is first asked for.
 type derived struct {
 	dump dataplane.Dump
+	pace *pace // of grids, whatever the dump
 
 	namesOnce sync.Once
 	named     *names
 
-	mu     sync.Mutex // one at a time: a grid costs a core
+	place  chan struct{} // who is in it has what follows
 	matrix *matrix.Matrix
 	grids  map[gridKey]grid
+}
+
+func newDerived(dump dataplane.Dump, pace *pace) *derived {
+	return &derived{dump: dump, pace: pace, place: make(chan struct{}, 1), grids: map[gridKey]grid{}}
 }
 
 func (d *derived) names() *names {
@@ -38,13 +45,18 @@ func (d *derived) names() *names {
 	return d.named
 }
 
-// lock returns the matrix, which is the caller's until unlock is called.
-func (d *derived) lock() (m *matrix.Matrix, unlock func()) {
-	d.mu.Lock()
-	if d.matrix == nil {
-		d.matrix, d.grids = matrix.New(d.dump), map[gridKey]grid{}
+// lock returns the matrix, which is the caller's until unlock is called. It fails
+// only when ctx is done.
+func (d *derived) lock(ctx context.Context) (m *matrix.Matrix, unlock func(), err error) {
+	select {
+	case d.place <- struct{}{}:
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
 	}
-	return d.matrix, d.mu.Unlock
+	if d.matrix == nil {
+		d.matrix = matrix.New(d.dump)
+	}
+	return d.matrix, func() { <-d.place }, nil
 }
 
 // gridKey is what a grid is asked for with.
@@ -89,45 +101,73 @@ type workloadEntry struct {
 }
 
 func serveMatrix(s *snapshot, r *http.Request) (any, error) {
-	query := r.URL.Query()
-	m, unlock := s.derived.lock()
+	g, made, err := s.derived.grid(r, false)
+	if err != nil || made {
+		return g, err
+	}
+	end, err := s.derived.pace.begin(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	g, _, err = s.derived.grid(r, true)
+	return g, err
+}
+
+// grid returns the grid that a request asks for, and whether it is whole: one
+// that is not there is made if it is to be. That ends with the client.
+func (d *derived) grid(r *http.Request, now bool) (g grid, whole bool, err error) {
+	m, unlock, err := d.lock(r.Context())
+	if err != nil {
+		return grid{}, false, err
+	}
 	defer unlock()
 	ports, other := portsOf(m)
-	text := cmp.Or(query.Get("port"), firstPort(ports))
-	number, protocol, err := explain.ParsePort(text)
+	elsewhere := slices.ContainsFunc(m.Workloads(), func(w matrix.Workload) bool { return !w.Local })
+	key, err := keyOf(r.URL.Query(), firstPort(ports), elsewhere)
 	if err != nil {
-		return nil, badRequest(err)
+		return grid{}, false, err
+	}
+	g, whole = d.grids[key]
+	if whole || !now {
+		return g, whole, nil
+	}
+	g = newGrid(m, key)
+	g.Ports, g.Other, g.Elsewhere = ports, other, elsewhere
+	for _, row := range g.Rows {
+		if err := r.Context().Err(); err != nil {
+			return grid{}, false, err
+		}
+		g.Cells = append(g.Cells, cells(m, row, g.Columns, key.port))
+	}
+	if len(d.grids) >= maxGrids {
+		clear(d.grids)
+	}
+	d.grids[key] = g
+	return g, true, nil
+}
+
+// keyOf reads what is asked for. Without a port that is the given one; without an
+// end, the connections into this node if there are others.
+func keyOf(query url.Values, port string, elsewhere bool) (gridKey, error) {
+	number, protocol, err := explain.ParsePort(cmp.Or(query.Get("port"), port))
+	if err != nil {
+		return gridKey{}, badRequest(err)
 	}
 	key := gridKey{
 		port: policy.Port{Protocol: protocol, First: number, Last: number},
 		from: strings.ToLower(query.Get("from")), to: strings.ToLower(query.Get("to")), namespace: query.Get("namespace"),
 		here: query.Get("here"),
 	}
-	elsewhere := slices.ContainsFunc(m.Workloads(), func(w matrix.Workload) bool { return !w.Local })
 	switch {
 	case key.here == "" && elsewhere:
 		key.here = hereTo
 	case key.here == "":
 		key.here = hereAny
 	case !slices.Contains([]string{hereFrom, hereTo, hereAny}, key.here):
-		return nil, badRequest(fmt.Errorf("%q is no end: from, to and any are", key.here))
+		return gridKey{}, badRequest(fmt.Errorf("%q is no end: from, to and any are", key.here))
 	}
-	if g, ok := s.derived.grids[key]; ok {
-		return g, nil
-	}
-	g := newGrid(m, key)
-	g.Ports, g.Other, g.Elsewhere = ports, other, elsewhere
-	for _, row := range g.Rows {
-		if err := r.Context().Err(); err != nil {
-			return nil, err
-		}
-		g.Cells = append(g.Cells, cells(m, row, g.Columns, key.port))
-	}
-	if len(s.derived.grids) >= maxGrids {
-		clear(s.derived.grids)
-	}
-	s.derived.grids[key] = g
-	return g, nil
+	return key, nil
 }
 
 // newGrid returns a grid without cells.
@@ -215,8 +255,11 @@ func portsOf(m *matrix.Matrix) (mentioned []string, other string) {
 
 func portText(p policy.Port) string { return fmt.Sprintf("%d/%s", p.First, p.Protocol) }
 
-func listWorkloads(s *snapshot, _ *http.Request) (any, error) {
-	m, unlock := s.derived.lock()
+func listWorkloads(s *snapshot, r *http.Request) (any, error) {
+	m, unlock, err := s.derived.lock(r.Context())
+	if err != nil {
+		return nil, err
+	}
 	defer unlock()
 	return struct {
 		Workloads []workloadEntry `json:"workloads"`
@@ -225,7 +268,10 @@ func listWorkloads(s *snapshot, _ *http.Request) (any, error) {
 
 // showPair returns the pods that stand for two workloads.
 func showPair(s *snapshot, r *http.Request) (any, error) {
-	m, unlock := s.derived.lock()
+	m, unlock, err := s.derived.lock(r.Context())
+	if err != nil {
+		return nil, err
+	}
 	defer unlock()
 	index := map[string]int{}
 	for _, w := range entries(m) {

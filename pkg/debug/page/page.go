@@ -2,8 +2,9 @@
 // HTML, CSS and JavaScript modules, embedded, and the JSON that it asks for.
 //
 // Everything is made from a dump, which is taken at most once a second for all
-// who look. The page asks nobody but this server, and shows what comes from the
-// cluster as text only.
+// who look, and matrices one at a time: each has a fifth of a core at most. What
+// a client asks for is given up when it goes. The page asks nobody but this
+// server, and shows what comes from the cluster as text only.
 package page
 
 import (
@@ -21,6 +22,12 @@ import (
 // apiPath is where the JSON is, beside the rest of the debug endpoint.
 const apiPath = "/npm/v1/debug/"
 
+// Heavy are the paths whose answers take time that grows with the cluster's
+// workloads, rules or policies.
+func Heavy() []string {
+	return []string{apiPath + "matrix", apiPath + "workloads", apiPath + "pair", apiPath + "trace"}
+}
+
 // Config is what the page shows. No function may wait for HNS.
 type Config struct {
 	Dump    func() dataplane.Dump
@@ -34,7 +41,7 @@ type Config struct {
 // Handler returns the page at / and /ui/, and its JSON below /npm/v1/debug/; GET
 // only. It guards nothing: names and addresses of the whole cluster are in it.
 func Handler(cfg Config) http.Handler {
-	p := &server{cfg: cfg, snapshots: snapshots{dump: cfg.Dump, now: cfg.Now}}
+	p := &server{cfg: cfg, snapshots: snapshots{dump: cfg.Dump, now: cfg.Now, grids: newPace(cfg.Now)}}
 	mux := http.NewServeMux()
 	static := newFiles()
 	mux.HandleFunc("GET /{$}", static.index)
@@ -125,6 +132,9 @@ func notFound(format string, args ...any) error {
 }
 
 func reply(w http.ResponseWriter, r *http.Request, s *snapshot, make answer) {
+	if r.Context().Err() != nil {
+		return // the client went while it waited
+	}
 	body, err := make(s, r)
 	status := http.StatusOK
 	if err != nil {

@@ -11,13 +11,15 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 )
 
-// interval is how long a dump is good for.
+// interval is how long a dump is good for, at least: one that took long is used
+// for longer.
 const interval = time.Second
 
 // snapshots takes dumps, one at a time and one for all who ask meanwhile.
 type snapshots struct {
-	dump func() dataplane.Dump
-	now  func() time.Time
+	dump  func() dataplane.Dump
+	now   func() time.Time
+	grids *pace
 
 	mu     sync.Mutex
 	latest *snapshot
@@ -28,17 +30,18 @@ type snapshots struct {
 type snapshot struct {
 	dump    dataplane.Dump
 	taken   time.Time
+	took    time.Duration
 	digest  [8]byte // of all of the dump but times and reports
 	derived *derived
 }
 
-// get returns a snapshot that is at most an interval old. It fails only when ctx
-// is done.
+// get returns a snapshot that is at most an interval old, or a rest after it was
+// taken. It fails only when ctx is done.
 func (s *snapshots) get(ctx context.Context) (*snapshot, error) {
 	for {
 		s.mu.Lock()
 		latest, flight := s.latest, s.flight
-		fresh := latest != nil && s.now().Sub(latest.taken) < interval
+		fresh := latest != nil && s.now().Sub(latest.taken) < max(interval, rest(latest.took))
 		if !fresh && flight == nil {
 			s.flight = make(chan struct{})
 		}
@@ -68,12 +71,15 @@ func (s *snapshots) take(before *snapshot) *snapshot {
 		close(s.flight)
 		s.flight = nil
 	}()
+	began := s.now()
 	taken := &snapshot{dump: s.dump()}
-	taken.taken, taken.digest = s.now(), digest(taken.dump)
+	taken.digest = digest(taken.dump)
+	taken.taken = s.now()
+	taken.took = taken.taken.Sub(began)
 	if before != nil && before.digest == taken.digest {
 		taken.derived = before.derived
 	} else {
-		taken.derived = &derived{dump: taken.dump}
+		taken.derived = newDerived(taken.dump, s.grids)
 	}
 	next = taken
 	return next

@@ -46,8 +46,9 @@ type options struct {
 	env []string
 }
 
-// fast is a configuration with which changes are programmed at once.
-const fast = `{"ApplyIntervalInMilliseconds": 20}`
+// fast is a configuration with which changes are programmed at once, and with the
+// pages that tests count goroutines and bytes at.
+const fast = `{"ApplyIntervalInMilliseconds": 20, "Toggles": {"EnablePprof": true}}`
 
 // The intervals of a run, unless its flags say something else.
 const (

@@ -1,0 +1,79 @@
+package dataplane_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+// manyPeers is a policy on the pods of a label, app=web or w00, with so many rules.
+func manyPeers(name, app string, peers int) string {
+	var from strings.Builder
+	for i := range peers {
+		fmt.Fprintf(&from, "{podSelector: {matchLabels: {peer: p%d}}},", i)
+	}
+	return policyText(name, fmt.Sprintf(`{podSelector: {matchLabels: {app: %s}}, ingress: [{from: [%s]}]}`, app, from.String()))
+}
+
+// TestManyPeers: an endpoint takes a few requests, however many rules it has, and one
+// that is new is closed by the first.
+func TestManyPeers(t *testing.T) {
+	for _, peers := range []int{200, 6000} {
+		for _, running := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%d, running=%t", peers, running), func(t *testing.T) {
+				w := newWorld(t, manyPeers("p", "web", peers))
+				w.do("namespace x", "endpoint ep 10.0.0.4", "pod x/web 10.0.0.4 app=web")
+				want := map[string]int{hns.OpACLUpdate: 1, hns.OpEndpointGet: 2}
+				if running {
+					w.do("apply")
+				} else { // one read more of what is new, and the block
+					want = map[string]int{hns.OpACLAdd: 1, hns.OpACLUpdate: 1, hns.OpEndpointGet: 1 + 4}
+				}
+				all := w.writesTo("ep")
+				w.sim.ResetCalls()
+				w.do("policy p", "apply")
+				require.True(t, w.report.Converged())
+				for op, n := range want {
+					require.Equal(t, n, w.sim.Counts()[op], op)
+				}
+				require.Len(t, *all, want[hns.OpACLAdd]+1)
+				if !running {
+					require.Equal(t, []string{"azure-acl-npm-block-in"}, (*all)[0])
+				}
+				w.do("trace 10.9.9.9 -> 10.0.0.4 TCP/80 ep in block")
+			})
+		}
+	}
+}
+
+// TestTurnEndsWithinAnEndpoint: between the batches of one endpoint another one has its
+// turn, and a pod that is new is closed throughout.
+func TestTurnEndsWithinAnEndpoint(t *testing.T) {
+	w := newWorld(t, manyPeers("big", "w00", 100)+policyText("one", `{podSelector: {matchLabels: {app: w01}}, ingress: [{ports: [{port: 443}]}]}`))
+	w.do("namespace x")
+	for i := range 2 {
+		w.do(fmt.Sprintf("endpoint ep-%02d 10.0.1.%d", i, i+1))
+		w.pod0(i, "")
+	}
+	w.do("policy big")
+	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
+		if when == hnssim.After && c.Target == "ep-00" && c.Op == hns.OpACLAdd {
+			w.do("trace 10.9.9.9 -> 10.0.1.1 TCP/80 ep-00 in block")
+		}
+	})
+	require.Equal(t, []string{"ep-00"}, w.turns(3), "two turns to read, one to write")
+	require.False(t, w.report.Converged())
+	w.do("policy one")
+	var order []string
+	for range 3 {
+		order = append(order, w.turns(yieldEach)...)
+	}
+	require.Equal(t, []string{"ep-01", "ep-00", "ep-00"}, order)
+	require.Equal(t, []string{"ep-00"}, w.turns(never))
+	require.True(t, w.report.Converged())
+}

@@ -1,0 +1,55 @@
+package debug
+
+import (
+	"net/http"
+	"strings"
+)
+
+// ownSite refuses, whatever the page, what a browser asks on behalf of another
+// site, before anything is computed or counted. The other site could not read
+// the answer, but it would cost what it costs. A browser says itself for whom it
+// asks; other programs send neither of these headers.
+func ownSite(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if foreign(r) {
+			http.Error(w, "another site made the browser ask for this page; write its address into the address bar", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// foreign reports whether a request is for another origin than the one that it
+// goes to. "none" is what a person typed.
+func foreign(r *http.Request) bool {
+	for _, site := range r.Header.Values("Sec-Fetch-Site") {
+		if site != "same-origin" && site != "none" {
+			return true
+		}
+	}
+	own := "http://" + r.Host
+	if r.TLS != nil {
+		own = "https://" + r.Host
+	}
+	for _, origin := range r.Header.Values("Origin") {
+		if !strings.EqualFold(origin, own) {
+			return true
+		}
+	}
+	return false
+}
+
+// ownName lets open pages answer only to names that nobody on the internet can
+// point at this machine, or a page there would read them as its own: addresses,
+// names without a dot or of a cluster, and the node's. "" comes from no browser.
+func ownName(node string, page http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := strings.ToLower(hostname(r.Host))
+		switch {
+		case namesAddress(r.Host), !strings.Contains(name, "."), strings.HasSuffix(name, ".svc"), strings.HasSuffix(name, ".cluster.local"), strings.EqualFold(name, node):
+			page.ServeHTTP(w, r)
+		default:
+			http.Error(w, "this page does not answer to that name; ask for the address of the node", http.StatusForbidden)
+		}
+	})
+}

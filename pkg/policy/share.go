@@ -1,0 +1,69 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	networkingv1 "k8s.io/api/networking/v1"
+)
+
+// ExcessOfNamespace says why a policy is closed that is within its own budget.
+func (b Budgets) ExcessOfNamespace() string {
+	return fmt.Sprintf("it is among the largest policies of its namespace, of which %d items and %d bytes together are read at most (MaxNetPolItemsPerNamespace, MaxNetPolBytesPerNamespace)",
+		b.NamespaceItems, b.NamespaceBytes)
+}
+
+// itemBytes is about what an item takes in memory beside its text.
+const itemBytes = 64
+
+// Compare orders policies by what they cost; those of one namespace stay open in this
+// order.
+func (s Size) Compare(o Size) int {
+	return cmp.Or(cmp.Compare(s.Bytes+itemBytes*s.Items, o.Bytes+itemBytes*o.Items), cmp.Compare(s.Items, o.Items))
+}
+
+// Room reports whether policies of one namespace, of this size together, are within
+// the budget. The smallest stay open as long as there is room, so which ones close
+// depends on nothing but their texts.
+func (b Budgets) Room(sum Size) bool {
+	return sum.Items <= b.NamespaceItems && sum.Bytes <= b.NamespaceBytes
+}
+
+// Fit returns the policies of a cluster, closed where they are over a budget. The
+// objects are not changed.
+func (b Budgets) Fit(list []*networkingv1.NetworkPolicy) []*networkingv1.NetworkPolicy {
+	type place struct {
+		at   int
+		size Size
+	}
+	out := slices.Clone(list)
+	shut := func(at int, excess string) {
+		np := *out[at]
+		np.Spec = Close(&np.Spec, excess)
+		out[at] = &np
+	}
+	byNS := map[string][]place{}
+	for i, np := range list {
+		size := SizeOf(&np.Spec)
+		switch excess := b.Excess(size); {
+		case Excess(&np.Spec) != "": // by somebody before
+		case excess != "":
+			shut(i, excess)
+		default:
+			byNS[np.Namespace] = append(byNS[np.Namespace], place{i, size})
+		}
+	}
+	for _, places := range byNS {
+		slices.SortFunc(places, func(x, y place) int {
+			return cmp.Or(x.size.Compare(y.size), cmp.Compare(list[x.at].Name, list[y.at].Name))
+		})
+		var sum Size
+		for _, p := range places {
+			if sum = sum.Add(p.size); !b.Room(sum) {
+				shut(p.at, b.ExcessOfNamespace())
+			}
+		}
+	}
+	return out
+}
