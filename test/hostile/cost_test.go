@@ -14,8 +14,8 @@ import (
 
 // cost is what an attack cost the others.
 type cost struct {
-	name  string
-	bytes int // of the attack
+	name           string
+	bytes, objects int // of the attack
 
 	heap, left int64         // bytes of the agent while it stands, and when it has gone
 	cpu        time.Duration // until the agent has nothing left to do
@@ -94,7 +94,7 @@ func probes() []hnssim.Probe {
 // suffer lets an attack come, and with it a policy of the victim and a mistake of
 // its own, and returns what that cost. In the end everything has gone again.
 func (a *agent) suffer(w *waiter, attack cluster.Attack, turn int) cost {
-	c := cost{name: attack.Name, bytes: attack.Bytes(), lateTook: never, toldTook: never}
+	c := cost{name: attack.Name, bytes: attack.Bytes(), objects: len(attack.Objects), lateTook: never, toldTook: never}
 	c.opens = a.open(a.sim.Watch(probes()...))
 	before := a.liveHeap() - a.simulated()
 	a.mu.Lock()

@@ -69,7 +69,7 @@ func Floods(bytes int) []Attack {
 	full := func(name string, of func(name string, n int) Object) Attack {
 		few, many := jsonBytes(of(name, 100).Make()), jsonBytes(of(name, 200).Make())
 		n := max(100+100*(bytes-few)/(many-few+2), 1)
-		return flood(fmt.Sprintf("%s of %d kB", name, bytes/1000), func(i int) Object { return of(fmt.Sprintf("%s-%03d", name, i), n) })
+		return flood(fmt.Sprintf("flood-%s of %d kB", name, bytes/1000), func(i int) Object { return of(fmt.Sprintf("%s-%03d", name, i), n) })
 	}
 	return []Attack{
 		full("notin", func(name string, n int) Object { return NotIn(name, "nobody", n) }),
@@ -81,7 +81,7 @@ func Floods(bytes int) []Attack {
 		full("blocks", func(name string, n int) Object { return Blocks(name, "db", n, 4) }),
 		full("ipv6", func(name string, n int) Object { return Blocks(name, "db", n, 6) }),
 		full("ports", func(name string, n int) Object { return PeersByPorts(name, "db", n/4, n) }),
-		flood(fmt.Sprintf("labels of %d kB", bytes/1000), func(i int) Object { return Labels(i, bytes-1000) }),
+		flood(fmt.Sprintf("flood-labels of %d kB", bytes/1000), func(i int) Object { return Labels(i, bytes-1000) }),
 	}
 }
 
@@ -92,7 +92,7 @@ func flood(name string, of func(i int) Object) Attack {
 
 // Mixed is MostObjects objects of Largest bytes, of all kinds of Floods by turns.
 func Mixed() Attack {
-	out, floods := Attack{Name: "mixed"}, Floods(Largest)
+	out, floods := Attack{Name: "mixed of 1500 kB"}, Floods(Largest)
 	for i := range MostObjects {
 		out.Objects = append(out.Objects, floods[i%len(floods)].Objects[i])
 	}
