@@ -37,6 +37,8 @@ go build -o "$bin/npm" ./cmd/npm
 	go build -o "$bin/npm.exe" ./cmd/npm
 	go test -c -o "$bin/contract.exe" ./test/windows
 	go test -c -o "$bin/adapter.exe" ./pkg/hns/hcsadapter
+	go test -c -o "$bin/nodelock.exe" ./pkg/nodelock
+	go test -c -o "$bin/processes.exe" ./pkg/processes
 )
 # A DLL without the exports that everybody looks for.
 echo 'int winnpm_nothing;' | x86_64-w64-mingw32-gcc -shared -o "$bin/empty.dll" -x c -

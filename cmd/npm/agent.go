@@ -18,6 +18,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/debug/page"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/metrics"
+	"github.com/winnpm/winnpm/pkg/nodelock"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/recorder"
 )
@@ -60,6 +61,7 @@ type agent struct {
 	client  hns.Client // svc, measured
 	logger  klog.Logger
 	waiting phase
+	notes   notes
 
 	rec     *recorder.Recorder
 	dp      *dataplane.Dataplane
@@ -83,31 +85,24 @@ func runAgent(ctx context.Context, set settings, this host, svc service, logger 
 	if err != nil {
 		return err
 	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", set.listen)
+	others, err := expose(set, api, logger)
 	if err != nil {
-		return fmt.Errorf("HTTP endpoint: %w; another address goes into --listen or ListeningAddress and ListeningPort", err)
+		return err
 	}
-	others, err := expose(ctx, set, api, logger)
-	if err != nil {
-		return errors.Join(err, l.Close())
-	}
-	addr := l.Addr().String()
-	logger.Info("starting", "node", set.node, "server", api.Host, "network", set.Network, "listening", addr, "version", version())
-	logger.Info("Starting NPM HTTP API on " + addr) // runbooks search for this line
-	if others.listener != nil {
-		logger.Info("debug pages answer other machines", others.says...)
-	}
-
 	a := newAgent(set, source, sink, this, svc, logger)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	plain, guarded := debug.Handlers(a.pages(), others.guard)
-	parts := []func() error{
-		func() error { return a.work(ctx) },
-		func() error { return debug.Serve(ctx, l, plain) },
-	}
-	if others.listener != nil {
-		parts = append(parts, func() error { return others.serve(ctx, guarded) })
+	logger.Info("starting", "node", set.node, "server", api.Host, "network", set.Network, "version", version())
+	doors := a.doors(ctx, others)
+	parts := []func() error{func() error { return a.work(ctx) }}
+	for i, d := range doors {
+		if err := d.open(ctx); err != nil {
+			for _, open := range doors[:i] {
+				err = errors.Join(err, open.close())
+			}
+			return err
+		}
+		parts = append(parts, func() error { return d.run(ctx) })
 	}
 	ended := make(chan error, len(parts))
 	for _, part := range parts {
@@ -127,6 +122,28 @@ func runAgent(ctx context.Context, set settings, this host, svc service, logger 
 		}
 	}
 	return err
+}
+
+// doors are where the agent answers.
+func (a *agent) doors(ctx context.Context, others exposed) []*door {
+	plain, guarded := debug.Handlers(a.pages(), others.guard)
+	at := func(what, address, keys string) *door {
+		return &door{what: what, address: address, keys: keys, host: a.host, logger: a.logger, note: func(text string) { a.notes.set(what, text) }}
+	}
+	first := at("HTTP endpoint", a.set.listen, "--listen or ListeningAddress and ListeningPort")
+	first.serve = func(l net.Listener) error { return debug.Serve(ctx, l, plain) }
+	first.opened = func(addr string) {
+		a.logger.Info("Starting NPM HTTP API on "+addr, "listening", addr) // runbooks search for this line
+	}
+	if others.certificate == nil {
+		return []*door{first}
+	}
+	second := at("HTTPS endpoint", a.set.listenDebug, "--listen-debug or DebugListeningAddress and DebugListeningPort")
+	second.serve = func(l net.Listener) error { return debug.ServeTLS(ctx, l, others.certificate, guarded) }
+	second.opened = func(addr string) {
+		a.logger.Info("debug pages answer other machines", append([]any{"listening", addr}, others.says...)...)
+	}
+	return []*door{first, second}
 }
 
 // newAgent wires the parts. It does no I/O.
@@ -207,11 +224,21 @@ func (a *agent) work(ctx context.Context) error {
 
 // lock waits until no other agent of this node is at work.
 func (a *agent) lock(ctx context.Context) (unlock func(), err error) {
+	const other = "another agent on this node to end"
 	began, waited := time.Now(), false
-	unlock, err = a.host.lock(ctx, func() {
-		waited = true
-		a.waiting.set("another agent on this node to end")
-		a.logger.Info("waiting for another agent on this node to end")
+	unlock, err = a.host.lock(ctx, nodelock.Listener{
+		Waiting: func(holder string) {
+			waited = true
+			a.logger.Info("waiting for "+other, "holder", holder)
+			if holder != "" {
+				holder = ": " + holder
+			}
+			a.waiting.set(other + holder)
+		},
+		Ignored: func(by string) {
+			warn(a.logger, "the name that older agents lock is taken by somebody who is none, working without it", "by", by)
+			a.notes.set("lock", "the name that older agents lock is taken by "+by)
+		},
 	})
 	switch {
 	case err != nil:
@@ -241,6 +268,7 @@ func (a *agent) pages() debug.Config {
 			}
 			return a.ctl.Ready()
 		},
+		Notes: a.notes.list,
 		Node:  a.set.node,
 		Pprof: a.set.Pprof,
 	}

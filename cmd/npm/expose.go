@@ -1,10 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"net"
-	"net/http"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -14,16 +11,15 @@ import (
 	"github.com/winnpm/winnpm/pkg/debug/access"
 )
 
-// exposed is the HTTPS endpoint for other machines; its zero value is none.
+// exposed is the HTTPS endpoint for other machines.
 type exposed struct {
-	listener    net.Listener
 	guard       debug.Guard
-	certificate access.Certificate
-	says        []any // for the log
+	certificate access.Certificate // nil: there is no such endpoint
+	says        []any              // for the log
 }
 
-// expose begins to listen, if the configuration says so.
-func expose(ctx context.Context, set settings, api *rest.Config, logger klog.Logger) (exposed, error) {
+// expose reads what the endpoint needs, if the configuration asks for it.
+func expose(set settings, api *rest.Config, logger klog.Logger) (exposed, error) {
 	if !set.ExposeDebug {
 		return exposed{guard: debug.Local}, nil
 	}
@@ -45,14 +41,5 @@ func expose(ctx context.Context, set settings, api *rest.Config, logger klog.Log
 		}
 		says = []any{"certificate", "made by itself", "pinnedpubkey", pin}
 	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", set.listenDebug)
-	if err != nil {
-		return exposed{}, fmt.Errorf("HTTPS endpoint: %w; another address goes into --listen-debug or DebugListeningAddress and DebugListeningPort", err)
-	}
-	return exposed{l, access.New(reviewer, logger).Page, certificate, append([]any{"listening", l.Addr().String()}, says...)}, nil
-}
-
-// serve answers requests until ctx is done.
-func (e exposed) serve(ctx context.Context, h http.Handler) error {
-	return debug.ServeTLS(ctx, e.listener, e.certificate, h)
+	return exposed{access.New(reviewer, logger).Page, certificate, says}, nil
 }

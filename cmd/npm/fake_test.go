@@ -21,6 +21,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/nodelock"
 )
 
 // fakeService is the simulator as the HNS of a node.
@@ -37,6 +38,7 @@ type fakeService struct {
 
 	holders chan struct{} // one place: who is in it has the node's lock
 	lockErr error
+	ignored string // who has the name of the older lock
 	pid     uint32 // of the process behind HNS
 }
 
@@ -73,16 +75,20 @@ func (f *fakeService) Healthy() error {
 	return f.sick
 }
 
-func (f *fakeService) lock(ctx context.Context, waiting func()) (unlock func(), err error) {
+func (f *fakeService) lock(ctx context.Context, hears nodelock.Listener) (unlock func(), err error) {
 	if f.lockErr != nil {
 		return nil, f.lockErr
+	}
+	if f.ignored != "" {
+		hears.Ignored(f.ignored)
 	}
 	unlock = func() { <-f.holders }
 	select {
 	case f.holders <- struct{}{}:
 		return unlock, nil
 	default:
-		waiting()
+		hears.Waiting("")
+		hears.Waiting("process 12 (npm.exe)")
 	}
 	select {
 	case f.holders <- struct{}{}:
@@ -96,6 +102,15 @@ func (f *fakeService) hnsPID() (uint32, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.pid, nil
+}
+
+// host is a system with this HNS.
+func (f *fakeService) host() host {
+	return host{
+		connect: func(hcsadapter.Options) (service, error) { return f, nil },
+		lock:    f.lock, listen: listen, listening: func(string) string { return "process 13 (evil.exe)" },
+		hnsPID: f.hnsPID, pidPoll: 10 * time.Millisecond,
+	}
 }
 
 func (f *fakeService) Close() { f.set(func() { f.closed = true }) }
@@ -182,17 +197,25 @@ type started struct {
 	addr  string
 }
 
-// start runs npm start with a configuration until stop or the end of the test.
+// start runs npm start with a configuration until stop or the end of the test, and
+// waits until it listens.
 func start(t *testing.T, fake *fakeService, config string, args ...string) *started {
+	t.Helper()
+	s := launch(t, fake, config, args...)
+	s.log("starting")
+	s.listens()
+	return s
+}
+
+// launch is start that does not wait.
+func launch(t *testing.T, fake *fakeService, config string, args ...string) *started {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "azure-npm.json")
 	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
 	read, write := io.Pipe()
 	env := map[string]string{"HOSTNAME": "win-1", configEnv: file}
-	cmd := newStart(streams{err: write}, func(key string) string { return env[key] }, host{
-		connect: func(hcsadapter.Options) (service, error) { return fake, nil }, lock: fake.lock, hnsPID: fake.hnsPID, pidPoll: 10 * time.Millisecond,
-	})
+	cmd := newStart(streams{err: write}, func(key string) string { return env[key] }, fake.host())
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetArgs(append([]string{"--kubeconfig", apiServer(t), "--listen", "127.0.0.1:0"}, args...))
 	s := &started{t: t, stop: cancel, ended: make(chan error, 1), logs: make(chan map[string]any, 10_000)}
@@ -211,8 +234,19 @@ func start(t *testing.T, fake *fakeService, config string, args ...string) *star
 			s.logs <- entry
 		}
 	}()
-	s.addr, _ = s.log("starting")["listening"].(string)
 	return s
+}
+
+// listens waits until the HTTP endpoint is there.
+func (s *started) listens() {
+	s.t.Helper()
+	for entry := range s.logs {
+		if msg, _ := entry["msg"].(string); strings.HasPrefix(msg, "Starting NPM HTTP API on ") {
+			s.addr = strings.TrimPrefix(msg, "Starting NPM HTTP API on ")
+			return
+		}
+	}
+	require.Fail(s.t, "it ended before it listened")
 }
 
 // log returns the next line with a message, and passes over those before it.

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 	"github.com/winnpm/winnpm/pkg/nodelock"
+	"github.com/winnpm/winnpm/pkg/processes"
 )
 
 // lockName is the same for all versions and all networks: a node has one HNS.
@@ -16,7 +18,12 @@ type host struct {
 	// connect returns this node's HNS.
 	connect func(hcsadapter.Options) (service, error)
 	// lock keeps every other agent of the node out; see nodelock.Lock.
-	lock func(ctx context.Context, waiting func()) (unlock func(), err error)
+	lock func(context.Context, nodelock.Listener) (unlock func(), err error)
+	// listen listens at an address of TCP. An error of the system is an
+	// os.SyscallError; every other says that the address is none.
+	listen func(ctx context.Context, address string) (net.Listener, error)
+	// listening says which process is in the way there, "" when that is not known.
+	listening func(address string) string
 	// hnsPID returns the process id of the service behind HNS, 0 while it does
 	// not run.
 	hnsPID func() (uint32, error)
@@ -25,5 +32,8 @@ type host struct {
 }
 
 func thisHost() host {
-	return host{connect: newHNS, lock: nodelock.New(lockName).Lock, hnsPID: hnsPID, pidPoll: pidPoll}
+	return host{
+		connect: newHNS, lock: nodelock.New(lockName).Lock, listen: listen, listening: processes.Listening,
+		hnsPID: hnsPID, pidPoll: pidPoll,
+	}
 }

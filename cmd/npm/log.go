@@ -8,11 +8,14 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"k8s.io/klog/v2"
+
+	"github.com/winnpm/winnpm/pkg/printable"
 )
 
 const logOff = "off"
 
-// newLogger returns a logger of JSON lines. What libraries log, client-go
+// newLogger returns a logger of JSON lines, with names and messages of others escaped
+// so far that they can be printed. What libraries log, client-go
 // through klog and net/http through package log, goes there too.
 func newLogger(w io.Writer, level string) (klog.Logger, error) {
 	core := zapcore.NewNopCore()
@@ -23,7 +26,7 @@ func newLogger(w io.Writer, level string) (klog.Logger, error) {
 		}
 		cfg := zap.NewProductionEncoderConfig()
 		cfg.EncodeTime = zapcore.RFC3339NanoTimeEncoder
-		core = zapcore.NewCore(zapcore.NewJSONEncoder(cfg), zapcore.Lock(zapcore.AddSync(w)), at)
+		core = zapcore.NewCore(zapcore.NewJSONEncoder(cfg), zapcore.Lock(zapcore.AddSync(printable.JSON(w))), at)
 	}
 	base := zap.New(core)
 	zap.RedirectStdLog(base) // for good: the process has one logger

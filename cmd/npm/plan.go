@@ -12,6 +12,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/simulate"
 	"github.com/winnpm/winnpm/pkg/simulate/manifest"
 	"github.com/winnpm/winnpm/pkg/whatif"
@@ -75,7 +76,7 @@ func (o *planOptions) validate() error {
 func (o *planOptions) run(ctx context.Context, std streams) error {
 	p, complete, err := o.plan(ctx, std)
 	if err == nil && o.output == "json" {
-		enc := json.NewEncoder(std.out)
+		enc := json.NewEncoder(printable.JSON(std.out))
 		enc.SetEscapeHTML(false)
 		err = enc.Encode(p)
 	} else if err == nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/replay"
 	"github.com/winnpm/winnpm/pkg/simulate"
@@ -88,7 +89,7 @@ func (o *replayOptions) run(ctx context.Context, std streams, file string) error
 		return bad(err)
 	}
 	if o.output == "json" {
-		err = result.WriteJSON(std.out, o.view)
+		err = result.WriteJSON(printable.JSON(std.out), o.view)
 	} else {
 		err = result.WriteText(std.out, o.view)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -26,7 +25,6 @@ func TestStart(t *testing.T) {
 	fake := newFake()
 	require.NoError(t, fake.CreateEndpoint(hnssim.NewEndpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
 	s := start(t, fake, "{}")
-	s.log("Starting NPM HTTP API on " + s.addr)
 	require.Equal(t, "15.0", s.log("HNS")["version"])
 	s.log("node IP is 10.9.0.1")
 	s.log("updating endpoint cache to include 10.0.0.1: e1")
@@ -147,11 +145,7 @@ func TestStartErrors(t *testing.T) {
 	bad, good := filepath.Join(dir, "bad.json"), filepath.Join(dir, "good.json")
 	require.NoError(t, os.WriteFile(bad, []byte(`{"ListeningPort": 70000}`), 0o600))
 	require.NoError(t, os.WriteFile(good, []byte(`{}`), 0o600))
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer taken.Close()
 	_, noFile := os.Stat("none") // systems say it in their own words
-	_, noListen := net.Listen("tcp", taken.Addr().String())
 	kubeconfig := []string{"--kubeconfig", apiServer(t), "--listen", "127.0.0.1:0"}
 	noDLL := fmt.Errorf("%w: load computenetwork.dll: no such module", hcsadapter.ErrMissing)
 	const needs = "npm start needs Windows Server 2022 or later: the Host Networking Service is missing: load computenetwork.dll: no such module"
@@ -171,8 +165,8 @@ func TestStartErrors(t *testing.T) {
 		{"bad configuration", "win-1", bad, nil, nil, nil, bad + ": ListeningPort: expected a whole number from 1 to 65535, found 70000"},
 		{"missing DLL", "win-1", good, nil, noDLL, nil, needs},
 		{"no HNS on this system", "win-1", good, nil, errors.New("not here"), nil, "not here"},
-		{"address taken", "win-1", good, append(kubeconfig, "--listen", taken.Addr().String()), nil, nil,
-			"HTTP endpoint: " + noListen.Error() + "; another address goes into --listen or ListeningAddress and ListeningPort"},
+		{"no address", "win-1", good, append(kubeconfig, "--listen", "10091"), nil, nil,
+			"HTTP endpoint: listen tcp: address 10091: missing port in address; another address goes into --listen or ListeningAddress and ListeningPort"},
 		{"missing export", "win-1", good, kubeconfig, nil, func(f *fakeService) { f.gone = noDLL }, needs},
 		{"refused network", "win-1", good, kubeconfig, nil, func(f *fakeService) { f.gone = hns.ErrInvalid }, `HNS network "azure": invalid`},
 		{"no lock", "win-1", good, kubeconfig, nil, func(f *fakeService) { f.lockErr = errors.New("lock x: denied") },
@@ -186,13 +180,12 @@ func TestStartErrors(t *testing.T) {
 				tc.change(fake)
 			}
 			env := map[string]string{"HOSTNAME": tc.host, configEnv: tc.config}
-			cmd := newStart(streams{err: io.Discard}, func(key string) string { return env[key] }, host{
-				connect: func(o hcsadapter.Options) (service, error) {
-					require.Equal(t, hcsadapter.Options{Network: "azure", Deadline: 2 * time.Minute}, o)
-					return fake, tc.connect
-				},
-				lock: fake.lock, hnsPID: fake.hnsPID, pidPoll: 10 * time.Millisecond,
-			})
+			system := fake.host()
+			system.connect = func(o hcsadapter.Options) (service, error) {
+				require.Equal(t, hcsadapter.Options{Network: "azure", Deadline: 2 * time.Minute}, o)
+				return fake, tc.connect
+			}
+			cmd := newStart(streams{err: io.Discard}, func(key string) string { return env[key] }, system)
 			cmd.SilenceErrors, cmd.SilenceUsage = true, true
 			cmd.SetArgs(tc.args)
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

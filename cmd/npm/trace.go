@@ -10,6 +10,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/explain"
+	"github.com/winnpm/winnpm/pkg/printable"
 )
 
 // Exit codes of `npm trace`, beside those for bad input and wrong usage.
@@ -79,7 +80,7 @@ func (o *traceOptions) run(ctx context.Context, std streams, q explain.Question)
 		return exit{exitNoDump, fmt.Errorf("trace: %w", err)}
 	}
 	if o.output == "json" {
-		enc := json.NewEncoder(std.out)
+		enc := json.NewEncoder(printable.JSON(std.out))
 		enc.SetEscapeHTML(false)
 		err = enc.Encode(a)
 	} else {

@@ -110,3 +110,30 @@ func TestTraceSources(t *testing.T) {
 	_, simulated, _ := command(t, "", "trace", question, "--manifests", shop)
 	require.Contains(t, simulated, "spec.egress[0] ("+filepath.Join(shop, "21-shop-policies.yaml")+":")
 }
+
+// A server that never ends its answer, or that gives few bytes which stand for many
+// values, costs no memory, whatever command asks it: the answer is given up.
+func TestEndlessAnswer(t *testing.T) {
+	for name, tc := range map[string]struct{ head, more, want string }{
+		"objects":  {`{"NodeName":"n","endpoints":[`, strings.Repeat("{},", 1<<10), "above 500000 JSON objects; ask the agent again"},
+		"a string": {`{"NodeName":"`, strings.Repeat("x", 64<<10), "above 134217728 bytes of JSON; ask the agent again"},
+		"nothing":  {"", strings.Repeat(" ", 64<<10), "above 134217728 bytes of JSON; ask the agent again"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, err := io.WriteString(w, tc.head)
+				for err == nil {
+					_, err = io.WriteString(w, tc.more)
+				}
+			}))
+			t.Cleanup(server.Close)
+			policies := filepath.Join(shop, "21-shop-policies.yaml")
+			for _, args := range [][]string{{"trace", "a/b->c/d:1/TCP"}, {"plan", "-f", policies}} {
+				code, stdout, stderr := command(t, "", append(args, "--server", server.URL)...)
+				require.Equal(t, 1, code)
+				require.Empty(t, stdout)
+				require.Equal(t, "npm: "+args[0]+": "+server.URL+debug.ManagerPath+": no dump of "+debug.ManagerPath+": it has more in it than any agent writes, "+tc.want+"\n", stderr)
+			}
+		})
+	}
+}

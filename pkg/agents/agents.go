@@ -8,6 +8,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -49,6 +51,36 @@ func Config(kubeconfig, context string) (*rest.Config, error) {
 	return cfg, nil
 }
 
+// maxAnswer is how long an answer of the API server may be, in bytes: some pods, of
+// which none can have more than 1.5 MB.
+const maxAnswer = 32 << 20
+
+// capped refuses answers that do not end.
+type capped struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (c capped) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := c.next.RoundTrip(req)
+	if err == nil {
+		resp.Body = &cappedBody{resp.Body, maxAnswer}
+	}
+	return resp, err
+}
+
+type cappedBody struct {
+	io.ReadCloser
+	left int64
+}
+
+// Read implements io.Reader.
+func (b *cappedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, fmt.Errorf("the API server answers with more than %d bytes: is this one?", maxAnswer)
+	}
+	return n, err
+}
+
 // Cluster is where the agents are.
 type Cluster struct {
 	api       *rest.Config
@@ -64,7 +96,9 @@ func New(api *rest.Config, namespace, selector string) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("selector %q: %w", selector, err)
 	}
-	core, err := controllers.Client(api, corev1.SchemeGroupVersion, corev1.AddToScheme)
+	looks := rest.CopyConfig(api) // an upgraded connection is no answer with an end
+	looks.Wrap(func(next http.RoundTripper) http.RoundTripper { return capped{next} })
+	core, err := controllers.Client(looks, corev1.SchemeGroupVersion, corev1.AddToScheme)
 	if err != nil {
 		return nil, err
 	}

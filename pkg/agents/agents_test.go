@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/rest"
 
 	"github.com/winnpm/winnpm/pkg/agents"
 	"github.com/winnpm/winnpm/pkg/agents/agentstest"
@@ -260,4 +261,38 @@ func TestForwardEndsWithContext(t *testing.T) {
 	}
 	require.ErrorIs(t, err, iotest.ErrTimeout)
 	require.Less(t, time.Since(began), 20*time.Second)
+}
+
+// endless answers every request with bytes that never end.
+func endless(t *testing.T, head string) *httptest.Server {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_, err = io.WriteString(conn, head)
+		for part := strings.Repeat("x", 64<<10); err == nil; {
+			_, err = io.WriteString(conn, part)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+// Neither an API server nor an agent fills the memory of who asks.
+func TestEndlessAnswers(t *testing.T) {
+	api := endless(t, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n\"")
+	c, err := agents.New(&rest.Config{Host: api.URL}, agents.DefaultNamespace, agents.DefaultSelector)
+	require.NoError(t, err)
+	_, err = c.NodeOf(t.Context(), "x/web")
+	require.ErrorContains(t, err, "the API server answers with more than 33554432 bytes: is this one?")
+	_, err = c.Find(t.Context(), "win-1")
+	require.ErrorContains(t, err, "the API server answers with more than 33554432 bytes: is this one?")
+
+	_, _, err = forwarded(t, func(c *agentstest.Cluster) {
+		c.Backends["kube-system/a:10091"] = endless(t, "HTTP/1.1 200 OK\r\nX: ").Listener.Addr().String()
+	})
+	require.EqualError(t, err, "port-forward to kube-system/a: the headers of the answer are longer than 65536 bytes: this is no agent")
 }

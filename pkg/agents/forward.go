@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -19,8 +20,12 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 )
 
-// maxReason is how much of what a kubelet says of a failure is told.
-const maxReason = 1 << 10
+const (
+	// maxReason is how much of what a kubelet says of a failure is told, in bytes.
+	maxReason = 1 << 10
+	// maxHeaders is how much may come before the body of an answer, in bytes.
+	maxHeaders = 64 << 10
+)
 
 // Transport sends requests to an agent, whatever host their URL names, each over
 // a port-forward of its own. Nothing listens on this machine meanwhile.
@@ -155,7 +160,13 @@ func (f *forwarded) exchange(req *http.Request) (*http.Response, error) {
 	if err := req.Write(f.data); err != nil {
 		return nil, f.failure(err)
 	}
-	return http.ReadResponse(bufio.NewReader(f), req)
+	in := &io.LimitedReader{R: f, N: maxHeaders}
+	resp, err := http.ReadResponse(bufio.NewReader(in), req)
+	if err != nil && in.N <= 0 {
+		return nil, fmt.Errorf("the headers of the answer are longer than %d bytes: this is no agent", maxHeaders)
+	}
+	in.N = math.MaxInt64 // whoever reads the body counts it
+	return resp, err
 }
 
 // Read reads what the agent answers. Where it ends too early, the error is the

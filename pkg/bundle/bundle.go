@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -18,13 +19,13 @@ var ErrNoBundle = errors.New("no support bundle")
 
 // MaxSize is the number of bytes of a file from which on Read takes it for no
 // bundle. Those of an agent are far below.
-const MaxSize = 256 << 20
+const MaxSize = 64 << 20
 
 // What is in one at most.
 const (
 	maxFiles   = 64
-	maxVersion = 1 << 10          // bytes of version.txt
-	maxDump    = recorder.MaxText // bytes of dump.json, unpacked
+	maxList    = 256 << 10 // bytes of the zip file's own list of files, and of the search for it
+	maxVersion = 1 << 10   // bytes of version.txt
 )
 
 // Bundle is what programs read of a support bundle.
@@ -35,22 +36,26 @@ type Bundle struct {
 }
 
 // Read reads a bundle of so many bytes. It fails with ErrNoBundle for whatever is
-// none. What it returns need not fit together. Files that it does not know are
+// none, and with a bounded.ErrTooMuch besides for one with more in it than is decoded:
+// debug.DumpLimits and recorder.TextLimits. What it returns need not fit together. Files that it does not know are
 // not unpacked.
 func Read(r io.ReaderAt, size int64) (Bundle, error) {
-	b, err := read(r, size, maxDump)
+	b, err := read(r, size)
 	if err != nil {
 		return Bundle{}, fmt.Errorf("%w: %w", ErrNoBundle, err)
 	}
 	return b, nil
 }
 
-func read(r io.ReaderAt, size, maxDump int64) (Bundle, error) {
+func read(r io.ReaderAt, size int64) (Bundle, error) {
 	var b Bundle
 	if size > MaxSize {
 		return b, fmt.Errorf("it is larger than %d bytes", MaxSize)
 	}
-	z, err := zip.NewReader(r, size)
+	// The list may be as long as the file, and each entry costs some hundred bytes.
+	list := &listReader{r: r, left: maxList}
+	z, err := zip.NewReader(list, size)
+	list.left = math.MaxInt64
 	if err != nil {
 		return b, err
 	}
@@ -67,11 +72,11 @@ func read(r io.ReaderAt, size, maxDump int64) (Bundle, error) {
 			b.Version = strings.TrimSpace(string(text))
 			return err
 		}},
-		{debug.BundleDump, maxDump, func(r io.Reader) (err error) {
+		{debug.BundleDump, debug.DumpLimits.Bytes, func(r io.Reader) (err error) {
 			b.Dump, err = debug.ReadManager(r)
 			return err
 		}},
-		{debug.BundleRecording, recorder.MaxText, func(r io.Reader) (err error) {
+		{debug.BundleRecording, recorder.TextLimits.Bytes, func(r io.Reader) (err error) {
 			b.Recording, err = recorder.Decode(r)
 			return err
 		}},
@@ -81,6 +86,20 @@ func read(r io.ReaderAt, size, maxDump int64) (Bundle, error) {
 		}
 	}
 	return b, nil
+}
+
+// listReader fails when more was read than is left.
+type listReader struct {
+	r    io.ReaderAt
+	left int64
+}
+
+// ReadAt implements io.ReaderAt.
+func (l *listReader) ReadAt(p []byte, off int64) (int, error) {
+	if l.left -= int64(len(p)); l.left < 0 {
+		return 0, fmt.Errorf("its list of files is longer than %d bytes", maxList)
+	}
+	return l.r.ReadAt(p, off)
 }
 
 var (
@@ -114,7 +133,7 @@ func readFile(z *zip.Reader, name string, limit int64, use func(io.Reader) error
 	if err == nil {
 		_, err = io.Copy(io.Discard, left)
 	}
-	if left.N <= 0 {
+	if err == nil && left.N <= 0 {
 		return fmt.Errorf("is larger than %d bytes", limit)
 	}
 	return err

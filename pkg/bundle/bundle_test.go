@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"io"
 	"net/netip"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/recorder"
@@ -94,9 +96,49 @@ func TestReadRefuses(t *testing.T) {
 	}
 	_, err = Read(bytes.NewReader(nil), MaxSize+1)
 	require.ErrorIs(t, err, ErrNoBundle)
-	bomb := zipped(t, version, file{"dump.json", strings.Repeat(" ", 1<<20) + dump}, steps)
-	_, err = read(bytes.NewReader(bomb), int64(len(bomb)), 1<<20)
-	require.EqualError(t, err, "dump.json: is larger than 1048576 bytes")
+}
+
+// What packs into some kilobytes costs no gigabytes: it is counted before it is
+// decoded, and nobody waits for its end.
+func TestBombs(t *testing.T) {
+	const dump, recording = `{"NodeName":"n","time":"2026-01-02T03:04:05Z"`, `{"format":1,"steps":1}`
+	list := func(entry string, n int) string { return "[" + strings.Repeat(entry+",", n) + entry + "]" }
+	many := debug.DumpLimits.Objects
+	for name, tc := range map[string]struct{ dump, recording, want string }{
+		"structs":       {dump + `,"endpoints":` + list("{}", many), recording, "above 500000 JSON objects"},
+		"structs, deep": {dump + `,"endpoints":[{"applied":` + list("{}", many), recording, "above 500000 JSON objects"},
+		"unknown keys":  {dump + `,"x":` + list("{}", many), recording, "above 500000 JSON objects"},
+		"strings":       {dump + `,"nodeAddresses":` + list(`""`, debug.DumpLimits.Values), recording, "above 4000000 JSON values"},
+		"depth":         {dump + `,"pods":` + strings.Repeat("[", 100), recording, "above 64 levels of JSON"},
+		"steps":         {dump + "}", recording + list("{}", many), "above 500000 JSON objects"},
+		"calls":         {dump + "}", recording + `{"number":1,"kind":"transaction","calls":` + list("{}", many), "above 500000 JSON objects"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bomb := zipped(t, file{"version.txt", "v"}, file{"dump.json", tc.dump}, file{"recording.json", tc.recording})
+			require.Less(t, len(bomb), 64<<10)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := read1(bomb)
+			runtime.ReadMemStats(&after)
+			require.ErrorIs(t, err, ErrNoBundle)
+			require.ErrorIs(t, err, bounded.ErrTooMuch)
+			require.ErrorContains(t, err, tc.want)
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(100<<20), "bytes, of all that was ever in memory")
+		})
+	}
+}
+
+// The list of files of a zip file is bounded before it is read: each of its entries
+// costs some hundred bytes.
+func TestManyFiles(t *testing.T) {
+	data := zipped(t, make([]file, 60_000)...)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := read1(data)
+	runtime.ReadMemStats(&after)
+	require.ErrorIs(t, err, ErrNoBundle)
+	require.ErrorContains(t, err, "its list of files is longer than 262144 bytes")
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20))
 }
 
 // FuzzRead: whatever a file has is refused, or is a bundle that is written and

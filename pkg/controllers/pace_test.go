@@ -192,33 +192,53 @@ func TestPolicyDuringAFlood(t *testing.T) {
 // hundred; and of his own policies none starves.
 func TestOtherTenantDuringAFlood(t *testing.T) {
 	const policies = 100
-	edit := func(n *paced, i int) {
-		if i%10 == 0 { // a thousand times in a second it is asked
-			k := i / 10
+	edits := map[string]func(n *paced, k int){
+		"small": func(n *paced, k int) {
 			n.cl.policies.set(allowing(fmt.Sprintf("own%d", k%policies), "own", fmt.Sprint(k%policies), 81+k/policies))
-		}
+		},
+		"several batches, or one Update": func(n *paced, k int) {
+			np := allowing(fmt.Sprintf("own%d", k%policies), "own", fmt.Sprint(k%policies), 80)
+			peer := np.Spec.Ingress[0].From[0]
+			for i := range 60 + k/policies%2*100 {
+				peer.PodSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": fmt.Sprint("peer", i)}}
+				np.Spec.Ingress[0].From = append(np.Spec.Ingress[0].From, peer)
+			}
+			n.cl.policies.set(np)
+		},
 	}
 	for _, delay := range []time.Duration{10 * time.Millisecond, 30 * time.Millisecond, 200 * time.Millisecond} {
-		t.Run(delay.String(), func(t *testing.T) {
-			fullNode(t, delay, func(n *paced) {
-				for i := range policies {
-					n.cl.pods.set(labelled(newPod(fmt.Sprintf("p%d", i), n.endpoint(fmt.Sprintf("ep-%03d", i), 0, byte(i))), "own", fmt.Sprint(i)))
+		for name, edit := range edits {
+			otherTenant(t, fmt.Sprintf("%s, %v", name, delay), policies, delay, func(n *paced, i int) {
+				if i%10 == 0 { // a thousand times in a second it is asked
+					edit(n, i/10)
 				}
-				n.tenant = "y"
-				other := labelled(newPod("other", n.endpoint("ep-other", 3, 1)), "app", "one")
-				other.Namespace, other.UID = n.tenant, "other"
-				n.cl.pods.set(other)
-				time.Sleep(time.Hour)
-				for _, a := range n.flood(edit, 3*time.Second, 1097*time.Millisecond, 1331*time.Millisecond) {
-					n.t.Logf("%v = %.1f intervals, %d calls", a.took, a.took.Seconds()/defaultApplyInterval.Seconds(), a.calls)
-					require.LessOrEqual(n.t, a.took, defaultApplyInterval+mostCalls*delay)
-				}
-				time.Sleep(time.Hour)
-				synctest.Wait()
-				require.True(n.t, n.told.all[len(n.told.all)-1].Report.Converged())
 			})
-		})
+		}
 	}
+}
+
+// otherTenant has a tenant edit policies, each on a pod of its own, and checks how long
+// another tenant's take.
+func otherTenant(t *testing.T, name string, policies int, delay time.Duration, edit func(n *paced, i int)) {
+	t.Run(name, func(t *testing.T) {
+		fullNode(t, delay, func(n *paced) {
+			for i := range policies {
+				n.cl.pods.set(labelled(newPod(fmt.Sprintf("p%d", i), n.endpoint(fmt.Sprintf("ep-%03d", i), 0, byte(i))), "own", fmt.Sprint(i)))
+			}
+			n.tenant = "y"
+			other := labelled(newPod("other", n.endpoint("ep-other", 3, 1)), "app", "one")
+			other.Namespace, other.UID = n.tenant, "other"
+			n.cl.pods.set(other)
+			time.Sleep(time.Hour)
+			for _, a := range n.flood(edit, 3*time.Second, 1097*time.Millisecond, 1331*time.Millisecond) {
+				n.t.Logf("%v = %.1f intervals, %d calls", a.took, a.took.Seconds()/defaultApplyInterval.Seconds(), a.calls)
+				require.LessOrEqual(n.t, a.took, defaultApplyInterval+mostCalls*delay)
+			}
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			require.True(n.t, n.told.all[len(n.told.all)-1].Report.Converged())
+		})
+	})
 }
 
 // labelled is a pod with one label.

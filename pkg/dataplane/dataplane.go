@@ -185,7 +185,8 @@ func New(cfg Config) *Dataplane {
 	d.listing.wanted, d.fresh = true, true // the first transaction reads what is there
 	d.families = &families{
 		cache: cache, byKey: map[familyKey]*family{}, byPort: map[PodPort][]*family{},
-		release: d.releaseLocked, changed: d.renderSelectedLocked, serving: d.members.kin.serving,
+		stale: map[*view]bool{}, over: map[*policyState]Warning{},
+		changed: d.renderSelectedLocked, pods: d.members.kin.serving, labels: d.members.labels,
 	}
 	return d
 }
@@ -420,6 +421,15 @@ func (d *Dataplane) releaseLocked(n ipsets.Name, ref ipsets.Ref) {
 	}
 }
 
+// fillLocked fills a set that was just defined. d.mu must be held.
+func (d *Dataplane) fillLocked(n ipsets.Name) {
+	if n.Kind() == ipsets.KindNamedPort {
+		d.families.fill(n)
+	} else {
+		d.members.fill(n)
+	}
+}
+
 // holdLocked makes the endpoint hold exactly these sets with one kind of
 // reference. The new ones are held before the old ones are let go. What rules in
 // HNS turn out to see is fed from then on. d.mu must be held.
@@ -429,7 +439,7 @@ func (d *Dataplane) holdLocked(ep *endpoint, kind ipsets.RefKind, names []ipsets
 	is := make(map[ipsets.Name]bool, len(names))
 	for _, n := range names {
 		if !is[n] && d.cache.Hold(n, ref) {
-			d.members.fill(n)
+			d.fillLocked(n)
 			d.progress.piece()
 		}
 		is[n] = true

@@ -59,8 +59,11 @@ type DueDump struct {
 // "/repair" for what somebody else changed, "/retry" for what failed.
 type LaneDump struct {
 	Name string `json:"name"`
-	Next uint64 `json:"next"`           // turn of the queue in which it is served next
-	Turn uint64 `json:"turn,omitempty"` // of its own that was served last
+	// Next turn of the queue in which it is served, and the order of those that got the
+	// same.
+	Next  uint64 `json:"next"`
+	Order uint64 `json:"order"`
+	Turn  uint64 `json:"turn,omitempty"` // of its own that was served last
 }
 
 // NewDump is an endpoint of which nothing is known but its GUID.
@@ -81,9 +84,10 @@ type SetDump struct {
 	ID      string   `json:"id"`
 	Name    string   `json:"name"`
 	Type    string   `json:"type"`
-	Members []string `json:"members"` // wanted: addresses, or names of sets
-	Holders []string `json:"holders"` // "rule <endpoint>", "list <set>", "selector <policy>", "applied <endpoint>"
-	Pins    []string `json:"pins"`    // who pins it
+	Called  string   `json:"called,omitempty"` // in HNS, where Name is longer than sets are called
+	Members []string `json:"members"`          // wanted: addresses, or names of sets
+	Holders []string `json:"holders"`          // "rule <endpoint>", "list <set>", "selector <policy>", "applied <endpoint>"
+	Pins    []string `json:"pins"`             // who pins it
 	InHNS   bool     `json:"inHNS"`
 	Dirty   bool     `json:"dirty"` // HNS has other members, or none known
 

@@ -89,24 +89,24 @@ func (d *Dataplane) groupLocked(ps *policyState, p *podState) *group {
 		return ps.group
 	}
 	defer d.progress.within("rendering", kindPolicy, ps.Key.Namespace, ps.Key.Name)()
-	g := renderGroup(&ps.Compiled, podPorts{p, d.families}, d.idLocked)
+	g := renderGroup(&ps.Compiled, podPorts{p, ps}, d.idLocked)
 	if !ps.namesPorts() {
 		ps.group = g
 	}
 	return g
 }
 
-// podPorts resolves named ports for one pod.
+// podPorts resolves the named ports of one policy for one pod.
 type podPorts struct {
-	pod      *podState
-	families *families
+	pod    *podState
+	policy *policyState
 }
 
 func (t podPorts) own(name string, proto policy.Protocol) (uint16, bool) {
 	return t.pod.port(name, proto)
 }
 
-func (t podPorts) served(f familyKey) []servedPort { return t.families.served(f) }
+func (t podPorts) served(at reach) []servedPort { return t.policy.served(at) }
 
 // stepsLocked returns the requests that the endpoint's update takes. d.mu must
 // be held.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"iter"
-	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -23,11 +22,6 @@ type familyKey struct {
 	blocks string // canonical text, "" for everywhere
 }
 
-// familyOf returns the family that a named egress port of a peer belongs to.
-func familyOf(peer policy.Peer, p policy.Port) familyKey {
-	return familyKey{p.Name, p.Protocol, familyBlocks(peer.Blocks)}
-}
-
 // familyBlocks names blocks in a set's name. Many of them are cut short and
 // told apart by a hash, as the name of a set should stay readable.
 func familyBlocks(blocks []netip.Prefix) string {
@@ -43,16 +37,18 @@ func familyBlocks(blocks []netip.Prefix) string {
 	return fmt.Sprintf("%s+%d-%x", blocks[0], len(blocks)-1, h.Sum(nil))
 }
 
-// family keeps one set for every number under which a pod serves the port. It
-// lives as long as it has users or one of its sets is held.
+// family is a named port that egress rules use. It feeds one set for every number
+// that a rule names, wanted or there; the pods in it are those of the whole cluster, as
+// rules AND it with the sets of their peers. It lives as long as it has views or sets.
 type family struct {
 	key    familyKey
-	blocks []netip.Prefix
-	users  map[policy.Key]*policyState
-	// numbers has every number whose set is held: true while pods serve it and
-	// the family holds it, false while only endpoints still name it, of whatever
-	// process.
-	numbers map[uint16]bool
+	blocks []netip.Prefix // disjoint and in order
+	views  map[viewKey]*view
+	// serving counts the pods that serve the port, by namespace and number, while there
+	// are views. The pods bound it.
+	serving map[string]map[uint16]int
+	// defined are the numbers whose set is. What endpoints name bounds them.
+	defined map[uint16]bool
 }
 
 // set names the family's set for a number.
@@ -63,20 +59,21 @@ func (f *family) set(number uint16) ipsets.Name {
 	return ipsets.NamedPortIn(f.key.blocks, f.key.port, string(f.key.proto), number)
 }
 
-// ref is how the family holds the set of a number in use.
-func (f *family) ref() ipsets.Ref {
-	return ipsets.Ref{Kind: ipsets.RefSelector, Owner: fmt.Sprintf("port %s/%s@%s", f.key.port, f.key.proto, f.key.blocks)}
-}
-
 // number returns the number under which a member pod serves the family's port.
 func (f *family) number(p *podState) (uint16, bool) {
 	if p == nil || !p.inSets() {
 		return 0, false
 	}
-	if len(f.blocks) > 0 && !slices.ContainsFunc(f.blocks, func(b netip.Prefix) bool { return b.Contains(p.Addr) }) {
-		return 0, false
-	}
-	return p.port(f.key.port, f.key.proto)
+	number, ok := p.port(f.key.port, f.key.proto)
+	return number, ok && (len(f.blocks) == 0 || inBlocks(f.blocks, p.Addr))
+}
+
+// inBlocks reports whether one of the blocks, disjoint and in order, has an address.
+func inBlocks(blocks []netip.Prefix, addr netip.Addr) bool {
+	after, _ := slices.BinarySearchFunc(blocks, addr, func(b netip.Prefix, addr netip.Addr) int {
+		return cmp.Or(b.Addr().Compare(addr), -1) // one that begins with it is before it
+	})
+	return after > 0 && blocks[after-1].Contains(addr)
 }
 
 // port resolves a named port of the pod itself.
@@ -99,37 +96,14 @@ type families struct {
 	cache  *ipsets.Cache
 	byKey  map[familyKey]*family
 	byPort map[PodPort][]*family // by name and protocol; Number is 0
-	// release lets go of a set; changed is called for the policies of a family
-	// in which a number came into use.
-	release func(ipsets.Name, ipsets.Ref)
-	// serving yields the pods with a named port.
-	serving func(name string, proto policy.Protocol) iter.Seq[*podState]
+	stale  map[*view]bool        // to be settled
+	over   map[*policyState]Warning
+	// changed is called for the policies of a view in which a number came into use.
 	changed func(*policyState)
-}
-
-// use makes a policy a user of the families of its egress rules.
-func (fs *families) use(ps *policyState) {
-	for _, rule := range ps.Rules {
-		for _, port := range rule.Ports {
-			if rule.Direction != policy.Egress || port.Name == "" {
-				continue
-			}
-			f := fs.family(familyOf(rule.Peer, port), rule.Peer.Blocks)
-			idle := len(f.users) == 0
-			f.users[ps.Key] = ps
-			if !slices.Contains(ps.families, f) {
-				ps.families = append(ps.families, f)
-			}
-			if !idle {
-				continue
-			}
-			for p := range fs.serving(f.key.port, f.key.proto) {
-				if number, ok := f.number(p); ok {
-					fs.join(f, number, p.Addr)
-				}
-			}
-		}
-	}
+	// pods yields the pods with a named port.
+	pods func(name string, proto policy.Protocol) iter.Seq[*podState]
+	// labels returns those of a namespace; false when there is no such object.
+	labels func(namespace string) (map[string]string, bool)
 }
 
 // family returns the family of a key, a new one if need be.
@@ -137,29 +111,72 @@ func (fs *families) family(key familyKey, blocks []netip.Prefix) *family {
 	if f := fs.byKey[key]; f != nil {
 		return f
 	}
-	f := &family{key: key, blocks: blocks, users: map[policy.Key]*policyState{}, numbers: map[uint16]bool{}}
+	f := &family{key: key, blocks: blocks, views: map[viewKey]*view{}, defined: map[uint16]bool{}}
 	fs.byKey[key] = f
 	at := PodPort{Name: key.port, Protocol: key.proto}
 	fs.byPort[at] = append(fs.byPort[at], f)
 	return f
 }
 
-// define feeds the set of a number that only endpoints name. It counts as unused,
-// as one that went out of use while they named it.
-func (fs *families) define(set ipsets.Name) {
+// count counts the pods that serve the family's port, for its first view.
+func (fs *families) count(f *family) {
+	f.serving = map[string]map[uint16]int{}
+	for p := range fs.pods(f.key.port, f.key.proto) {
+		if number, ok := f.number(p); ok {
+			f.add(p.Namespace, number)
+		}
+	}
+}
+
+// add counts one pod more and reports whether it is the first of its namespace with
+// this number.
+func (f *family) add(namespace string, number uint16) (first bool) {
+	in := f.serving[namespace]
+	if in == nil {
+		in = map[uint16]int{}
+		f.serving[namespace] = in
+	}
+	in[number]++
+	return in[number] == 1
+}
+
+// drop counts one pod less and reports whether it was the last.
+func (f *family) drop(namespace string, number uint16) (last bool) {
+	in := f.serving[namespace]
+	if in[number]--; in[number] > 0 {
+		return false
+	}
+	if delete(in, number); len(in) == 0 {
+		delete(f.serving, namespace)
+	}
+	return true
+}
+
+// fill feeds the set of a number that was just defined, with the pods that serve it.
+func (fs *families) fill(set ipsets.Name) {
 	key, blocks, number, ok := fs.parse(set)
-	if !ok || !fs.cache.Define(set) {
-		return
+	if !ok {
+		panic(fmt.Sprintf("BUG: rules name %s, which is no family's", set))
 	}
 	f := fs.family(key, blocks)
-	f.numbers[number] = false
-	for p := range fs.serving(key.port, key.proto) {
+	f.defined[number] = true
+	for p := range fs.pods(key.port, key.proto) {
 		if served, ok := f.number(p); ok && served == number {
 			fs.cache.AddAddr(set, p.Addr)
 		}
 	}
-	for _, ps := range f.users {
-		fs.changed(ps)
+}
+
+// define feeds the set of a number that only endpoints name. It counts as unused,
+// as one that went out of use while they named it.
+func (fs *families) define(set ipsets.Name) {
+	key, _, _, ok := fs.parse(set)
+	if !ok || !fs.cache.Define(set) {
+		return
+	}
+	fs.fill(set)
+	for _, v := range fs.byKey[key].views {
+		fs.tell(v)
 	}
 }
 
@@ -182,7 +199,8 @@ func (fs *families) parse(set ipsets.Name) (key familyKey, blocks []netip.Prefix
 		blocks = parseBlocks(in)
 	}
 	f := family{key: key}
-	return key, blocks, number, familyBlocks(blocks) == in && f.set(number) == set
+	inOrder := slices.IsSortedFunc(blocks, func(a, b netip.Prefix) int { return a.Addr().Compare(b.Addr()) })
+	return key, blocks, number, inOrder && familyBlocks(blocks) == in && f.set(number) == set
 }
 
 // parseBlocks is the inverse of blockText; what is no block is left out.
@@ -198,26 +216,12 @@ func parseBlocks(text string) []netip.Prefix {
 	return out
 }
 
-// leave ends a policy's use of its families.
-func (fs *families) leave(ps *policyState) {
-	for _, f := range ps.families {
-		if f.users[ps.Key] == ps {
-			delete(f.users, ps.Key)
-		}
-		if len(f.users) > 0 {
-			continue
-		}
-		for _, number := range slices.Sorted(maps.Keys(f.numbers)) {
-			fs.idle(f, number)
-		}
-		fs.prune(f)
-	}
-	ps.families = nil
-}
-
-// prune forgets a family without users and numbers.
+// prune forgets a family without views and sets.
 func (fs *families) prune(f *family) {
-	if len(f.users) > 0 || len(f.numbers) > 0 {
+	if len(f.views) == 0 {
+		f.serving = nil
+	}
+	if len(f.views)+len(f.defined) > 0 {
 		return
 	}
 	delete(fs.byKey, f.key)
@@ -228,12 +232,19 @@ func (fs *families) prune(f *family) {
 	}
 }
 
-// leave takes a pod out of the sets of the ports that it served, but for those
+// leavePod takes a pod out of the sets of the ports that it served, but for those
 // that it goes on serving.
 func (fs *families) leavePod(was, is *podState) {
 	for _, f := range fs.of(was) {
-		if number, ok := f.number(was); ok && !f.same(was, is) {
-			fs.part(f, number, was.Addr)
+		number, ok := f.number(was)
+		if !ok || f.same(was, is) {
+			continue
+		}
+		if f.defined[number] {
+			fs.cache.RemoveAddr(f.set(number), was.Addr)
+		}
+		if f.serving != nil && f.drop(was.Namespace, number) {
+			fs.touch(f, was.Namespace)
 		}
 	}
 }
@@ -241,8 +252,15 @@ func (fs *families) leavePod(was, is *podState) {
 // enterPod puts a pod into the sets of the ports that it serves now.
 func (fs *families) enterPod(was, is *podState) {
 	for _, f := range fs.of(is) {
-		if number, ok := f.number(is); ok && !f.same(was, is) {
-			fs.join(f, number, is.Addr)
+		number, ok := f.number(is)
+		if !ok || f.same(was, is) {
+			continue
+		}
+		if f.defined[number] {
+			fs.cache.AddAddr(f.set(number), is.Addr)
+		}
+		if f.serving != nil && f.add(is.Namespace, number) {
+			fs.touch(f, is.Namespace)
 		}
 	}
 }
@@ -266,60 +284,11 @@ func (fs *families) of(p *podState) []*family {
 	return out
 }
 
-func (fs *families) join(f *family, number uint16, addr netip.Addr) {
-	set := f.set(number)
-	if len(f.users) > 0 && !f.numbers[number] {
-		f.numbers[number] = true
-		fs.cache.Hold(set, f.ref())
-		for _, ps := range f.users {
-			fs.changed(ps)
-		}
-	}
-	if fs.cache.Has(set) {
-		fs.cache.AddAddr(set, addr)
-	}
-}
-
-// part takes an address out. The last one leaves the number behind, unused,
-// until nothing names its set any more (forget).
-func (fs *families) part(f *family, number uint16, addr netip.Addr) {
-	fs.cache.RemoveAddr(f.set(number), addr)
-	if fs.cache.Len(f.set(number)) == 0 {
-		fs.idle(f, number)
-	}
-}
-
-// idle lets go of a number's set, if the family holds it.
-func (fs *families) idle(f *family, number uint16) {
-	if f.numbers[number] {
-		f.numbers[number] = false
-		fs.release(f.set(number), f.ref())
-	}
-}
-
 // forget drops the number whose set nobody holds any more.
-func (fs *families) forget(n ipsets.Name) {
-	for _, f := range fs.byKey {
-		for number := range f.numbers {
-			if f.set(number) == n {
-				delete(f.numbers, number)
-				fs.prune(f)
-				return
-			}
-		}
+func (fs *families) forget(set ipsets.Name) {
+	key, _, number, ok := fs.parse(set)
+	if f := fs.byKey[key]; ok && f != nil {
+		delete(f.defined, number)
+		fs.prune(f)
 	}
-}
-
-// served returns the family's numbers, in order.
-func (fs *families) served(key familyKey) []servedPort {
-	f := fs.byKey[key]
-	if f == nil {
-		return nil
-	}
-	out := make([]servedPort, 0, len(f.numbers))
-	for number, used := range f.numbers {
-		out = append(out, servedPort{set: f.set(number), number: number, unused: !used})
-	}
-	slices.SortFunc(out, func(a, b servedPort) int { return cmp.Compare(a.number, b.number) })
-	return out
 }

@@ -3,6 +3,7 @@ package dataplane
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
@@ -31,18 +33,41 @@ type portModel struct {
 	tx       *Transaction
 	now      time.Time
 	pods     map[string]modelPod
-	policies map[string]string // name → block, "" for everywhere
+	policies map[string]string // name → where its peers are, a key of modelPlaces
+	team     map[string]bool   // namespaces with label team=a
 }
 
 type modelPod struct {
-	addr   netip.Addr
-	number uint16 // 0: it does not serve the port
+	namespace string
+	addr      netip.Addr
+	number    uint16 // 0: it does not serve the port
+}
+
+// modelPlaces are the peers of a policy in namespace x, as text, and who is among them.
+var modelPlaces = map[string]struct {
+	peer  string
+	reach reach
+	has   func(*portModel, modelPod) bool
+}{
+	"everyone": {"", reach{own: "x"}, func(*portModel, modelPod) bool { return true }},
+	"block": {
+		"{ipBlock: {cidr: 10.0.0.0/24}}", reach{own: "x", blocks: "10.0.0.0/24"},
+		func(_ *portModel, p modelPod) bool { return netip.MustParsePrefix("10.0.0.0/24").Contains(p.addr) },
+	},
+	"own": {
+		"{podSelector: {}}", reach{own: "x", among: ipsets.Namespace("x")},
+		func(_ *portModel, p modelPod) bool { return p.namespace == "x" },
+	},
+	"team": {
+		"{namespaceSelector: {matchLabels: {team: a}}}", reach{own: "x", among: ipsets.NamespaceLabel("team", "a")},
+		func(m *portModel, p modelPod) bool { return m.team[p.namespace] },
+	},
 }
 
 func newPortModel(t require.TestingT) *portModel {
 	m := &portModel{
 		t: t, sim: hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()}), now: time.Unix(1_700_000_000, 0),
-		pods: map[string]modelPod{}, policies: map[string]string{}, tx: NewTransaction(),
+		pods: map[string]modelPod{}, policies: map[string]string{}, team: map[string]bool{"x": false}, tx: NewTransaction(),
 	}
 	m.dp = New(Config{Client: m.sim, Now: func() time.Time { return m.now }})
 	require.NoError(t, m.sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep", Addrs: ipv4Addrs("10.0.9.9")}))
@@ -59,11 +84,14 @@ func (m *portModel) restart() {
 	m.dp = New(Config{Client: m.sim, Now: func() time.Time { return m.now }})
 	m.tx = NewTransaction()
 	m.client()
-	for name, p := range m.pods {
-		m.pod(name, int(p.addr.As4()[3]), p.number)
+	for name, team := range m.team {
+		m.namespace(name, team)
 	}
-	for name, block := range m.policies {
-		m.namedPolicy(name, block, true)
+	for name, p := range m.pods {
+		m.pod(name, p.namespace, int(p.addr.As4()[3]), p.number)
+	}
+	for name, where := range m.policies {
+		m.namedPolicy(name, where, true)
 	}
 }
 
@@ -73,11 +101,24 @@ const modelAddrs = 12
 // modelAddr returns one of them; half of them are inside 10.0.0.0/24.
 func modelAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(i % 2), byte(i)}) }
 
+// namespace sets a namespace.
+func (m *portModel) namespace(name string, team bool) {
+	m.team[name] = team
+	ns := Namespace{Name: name}
+	if team {
+		ns.Labels = map[string]string{"team": "a"}
+	}
+	m.tx.SetNamespace(ns)
+}
+
 // pod sets a remote pod; i is its address.
-func (m *portModel) pod(name string, i int, number uint16) {
-	p := modelPod{modelAddr(i), number}
+func (m *portModel) pod(name, namespace string, i int, number uint16) {
+	if was, ok := m.pods[name]; ok && was.namespace != namespace {
+		m.deletePod(name)
+	}
+	p := modelPod{namespace, modelAddr(i), number}
 	m.pods[name] = p
-	pod := Pod{Namespace: "x", Name: name, UID: types.UID(name), Addr: p.addr}
+	pod := Pod{Namespace: namespace, Name: name, UID: types.UID(namespace + name), Addr: p.addr}
 	if number > 0 {
 		pod.Ports = []PodPort{{Name: "http", Protocol: policy.TCP, Number: number}, {Name: "http", Protocol: policy.UDP, Number: 53}}
 	}
@@ -85,22 +126,23 @@ func (m *portModel) pod(name string, i int, number uint16) {
 }
 
 func (m *portModel) deletePod(name string) {
+	m.tx.DeletePod(PodKey{Namespace: m.pods[name].namespace, Name: name})
 	delete(m.pods, name)
-	m.tx.DeletePod(PodKey{Namespace: "x", Name: name})
 }
 
-// namedPolicy sets or deletes a policy that allows http towards a block.
-func (m *portModel) namedPolicy(name, block string, there bool) {
+// namedPolicy sets or deletes a policy that allows http towards a place.
+func (m *portModel) namedPolicy(name, where string, there bool) {
 	if !there {
 		delete(m.policies, name)
 		m.tx.DeletePolicy(policy.Key{Namespace: "x", Name: name})
 		return
 	}
-	m.policies[name] = block
+	m.policies[name] = where
 	http := intstr.FromString("http")
 	rule := networkingv1.NetworkPolicyEgressRule{Ports: []networkingv1.NetworkPolicyPort{{Port: &http}}}
-	if block != "" {
-		rule.To = []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: block}}}
+	if peer := modelPlaces[where].peer; peer != "" {
+		rule.To = make([]networkingv1.NetworkPolicyPeer, 1)
+		require.NoError(m.t, yaml.UnmarshalStrict([]byte(peer), &rule.To[0]))
 	}
 	m.tx.SetPolicy(&networkingv1.NetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: name},
@@ -128,10 +170,9 @@ func (m *portModel) apply() Report {
 
 // allows says naively whether the client may reach an address.
 func (m *portModel) allows(dst netip.Addr, port uint16) bool {
-	for _, block := range m.policies {
+	for _, where := range m.policies {
 		for _, p := range m.pods {
-			inside := block == "" || netip.MustParsePrefix(block).Contains(p.addr)
-			if p.addr == dst && p.number > 0 && p.number == port && inside {
+			if p.addr == dst && p.number > 0 && p.number == port && modelPlaces[where].has(m, p) {
 				return true
 			}
 		}
@@ -150,53 +191,64 @@ func (m *portModel) check() {
 			require.Equal(m.t, m.allows(dst, port), v.Allowed, "%s:%d\n%s", dst, port, m.sim.Dump())
 		}
 	}
-	families := 0
-	for _, block := range []string{"", "10.0.0.0/24"} {
-		used := false
-		for _, b := range m.policies {
-			used = used || b == block
-		}
-		f := m.dp.families.byKey[familyKey{"http", policy.TCP, block}]
-		if !used {
-			require.Nil(m.t, f, "a family without users and rules is forgotten")
+	families, views := map[string]bool{}, 0
+	for where, at := range modelPlaces {
+		f := m.dp.families.byKey[familyKey{"http", policy.TCP, at.reach.blocks}]
+		if !slices.Contains(slices.Collect(maps.Values(m.policies)), where) {
+			require.True(m.t, f == nil || f.views[viewKey{at.reach, "http", policy.TCP}] == nil, "a view without users is forgotten")
 			continue
 		}
-		families++
-		numbers := map[uint16]bool{}
+		families[at.reach.blocks] = true
+		views++
+		numbers, all := map[uint16]bool{}, map[uint16]bool{}
 		for _, p := range m.pods {
-			if p.number > 0 && (block == "" || netip.MustParsePrefix(block).Contains(p.addr)) {
+			all[p.number] = all[p.number] || at.reach.blocks == "" || at.has(m, p)
+			if p.number > 0 && at.has(m, p) {
 				numbers[p.number] = true
 			}
 		}
-		for number, inUse := range f.numbers {
-			require.Equal(m.t, numbers[number], inUse, "number %d of %q", number, block)
-			require.Equal(m.t, inUse, m.dp.cache.Len(f.set(number)) > 0)
+		v := f.views[viewKey{at.reach, "http", policy.TCP}]
+		require.Equal(m.t, slices.Sorted(maps.Keys(numbers)), v.numbers, where)
+		for number := range f.defined {
+			require.Equal(m.t, all[number], m.dp.cache.Len(f.set(number)) > 0)
 			delete(numbers, number)
 		}
-		require.Empty(m.t, numbers)
+		require.Empty(m.t, numbers, "a rule needs the set of each")
 	}
-	require.Len(m.t, m.dp.families.byKey, families)
-	if families == 0 {
+	require.Len(m.t, m.dp.families.byKey, len(families), "a family without views and rules is forgotten")
+	require.Empty(m.t, m.dp.families.stale)
+	if views == 0 {
 		require.Empty(m.t, m.dp.families.byPort)
-		require.Empty(m.t, m.sim.Sets(), "no set outlives its family")
+		for _, set := range m.sim.Sets() {
+			require.NotContains(m.t, set.Name, "namedport", "no set outlives its family")
+		}
 	}
 }
 
-// TestFamiliesModel: pods come, go, move and change their number, policies come
-// and go, and after every apply each packet does as the model says.
+// TestFamiliesModel: pods come, go, move and change their number, namespaces their
+// label, policies come and go, and after every apply each packet does as the model says.
 func TestFamiliesModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newPortModel(t)
 		t.Repeat(map[string]func(*rapid.T){
 			"pod": func(t *rapid.T) {
 				i, moved := rapid.IntRange(0, 3).Draw(t, "pod"), rapid.IntRange(0, 2).Draw(t, "moved")
-				m.pod(fmt.Sprint("p", i), 3*i+moved, rapid.SampledFrom([]uint16{0, 80, 81, 82}).Draw(t, "number"))
+				namespace := rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "namespace")
+				m.pod(fmt.Sprint("p", i), namespace, 3*i+moved, rapid.SampledFrom([]uint16{0, 80, 81, 82}).Draw(t, "number"))
 			},
 			"delete pod": func(t *rapid.T) { m.deletePod(fmt.Sprint("p", rapid.IntRange(0, 3).Draw(t, "pod"))) },
+			"namespace": func(t *rapid.T) {
+				m.namespace(rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "name"), rapid.Bool().Draw(t, "team"))
+			},
+			"delete namespace": func(t *rapid.T) {
+				name := rapid.SampledFrom([]string{"y", "z"}).Draw(t, "name")
+				delete(m.team, name)
+				m.tx.DeleteNamespace(name)
+			},
 			"policy": func(t *rapid.T) {
 				m.namedPolicy(
 					rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "policy"),
-					rapid.SampledFrom([]string{"", "10.0.0.0/24"}).Draw(t, "block"),
+					rapid.SampledFrom(slices.Sorted(maps.Keys(modelPlaces))).Draw(t, "where"),
 					rapid.IntRange(0, 2).Draw(t, "there") > 0,
 				)
 			},
@@ -214,6 +266,38 @@ func TestFamiliesModel(t *testing.T) {
 				m.check()
 			},
 		})
+	})
+}
+
+// TestNumbersAreShared: whatever numbers one namespace makes up, those of the policy's
+// own namespace count, and so does the i-th of each other one as long as every namespace
+// can have i of them.
+func TestNumbersAreShared(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		number := rapid.Uint16Range(1, 200)
+		f := &family{serving: map[string]map[uint16]int{}}
+		for namespace, most := range map[string]int{"own": 20, "a": 30, "b": 30, "c": 30, "evil": 200} {
+			for _, n := range rapid.SliceOfN(number, 0, most).Draw(t, namespace) {
+				f.add(namespace, n)
+			}
+		}
+		numbers, more := (&families{}).choose(&view{key: viewKey{reach: reach{own: "own"}}, family: f})
+		all := map[uint16]bool{}
+		left := maxNumbers - len(f.serving["own"])
+		for namespace, in := range f.serving {
+			for i, n := range slices.Sorted(maps.Keys(in)) {
+				all[n] = true
+				if namespace == "own" || (i+1)*(len(f.serving)) <= left {
+					require.Contains(t, numbers, n, "number %d of %s", i, namespace)
+				}
+			}
+		}
+		require.Equal(t, len(all) > maxNumbers, more)
+		require.Len(t, numbers, min(len(all), maxNumbers))
+		require.IsIncreasing(t, append([]uint16{0}, numbers...))
+		for _, n := range numbers {
+			require.True(t, all[n])
+		}
 	})
 }
 

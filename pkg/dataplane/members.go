@@ -201,6 +201,12 @@ func (m *members) deleteNamespace(name string) {
 	}
 }
 
+// labels returns the labels of a namespace, and whether there is such an object.
+func (m *members) labels(namespace string) (map[string]string, bool) {
+	ns, known := m.namespaces[namespace]
+	return ns.Labels, known
+}
+
 // put records a pod in the indexes, in place of what its name was.
 func (m *members) put(p *podState) {
 	key := p.Key()

@@ -73,8 +73,8 @@ held: pod x/late: endpoint not seen yet
 // TestPlanIsPure: making a plan changes nothing, so the next one is the same.
 func TestPlanIsPure(t *testing.T) {
 	m := newPortModel(t)
-	m.namedPolicy("a", "10.0.0.0/24", true)
-	m.pod("p", 2, 8080)
+	m.namedPolicy("a", "block", true)
+	m.pod("p", "x", 2, 8080)
 	m.stage()
 	m.dp.mu.Lock()
 	defer m.dp.mu.Unlock()

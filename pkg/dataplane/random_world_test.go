@@ -15,6 +15,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/hns/hnstest"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/recorder"
 )
@@ -168,12 +169,7 @@ func (w *walker) checkDump() {
 			pending[p.Endpoint], quiet = true, false
 		}
 	}
-	endpoints, empty := map[string]bool{}, map[string]bool{}
-	for _, s := range d.Sets {
-		if strings.HasPrefix(s.Name, "namedport:") && len(s.Members) == 0 {
-			empty[s.ID] = true
-		}
-	}
+	endpoints, sets := map[string]bool{}, wantedSets(d)
 	for _, ep := range d.Endpoints {
 		endpoints[ep.ID] = true
 		quiet = quiet && ep.Known
@@ -182,7 +178,7 @@ func (w *walker) checkDump() {
 		}
 		wanted := canonicalRules(ep.Wanted)
 		applied := slices.DeleteFunc(slices.Clone(ep.Applied), func(a hns.ACL) bool {
-			return !slices.Contains(wanted, a) && slices.ContainsFunc(a.SetIDs(), func(id string) bool { return empty[id] })
+			return !slices.Contains(wanted, a) && hnstest.Unused(a, sets)
 		})
 		if diff := cmp.Diff(aclTexts(wanted), aclTexts(applied)); diff != "" {
 			w.fail("endpoint %s is not pending and not as wanted (-want +got):\n%s", ep.ID, diff)
@@ -202,6 +198,24 @@ func (w *walker) checkDump() {
 	if w.report.RetryAfter == 0 && (len(d.Pending) > 0 || !quiet) {
 		w.fail("something is outstanding and nothing is due: %+v", d.Pending)
 	}
+}
+
+// wantedSets returns the sets of a dump as HNS should have them, by Id.
+func wantedSets(d dataplane.Dump) map[string]hns.SetPolicy {
+	ids, out := map[string]string{}, map[string]hns.SetPolicy{}
+	for _, s := range d.Sets {
+		ids[s.Name] = s.ID
+	}
+	for _, s := range d.Sets {
+		p := hns.SetPolicy{ID: s.ID, Name: s.Name, Type: hns.SetType(s.Type), Values: slices.Clone(s.Members)}
+		for i, name := range p.Values {
+			if p.Type == hns.NestedIPSet {
+				p.Values[i] = ids[name]
+			}
+		}
+		out[s.ID] = p
+	}
+	return out
 }
 
 func prefixed(prefix string, texts []string) []string {

@@ -1,9 +1,11 @@
 package dataplane
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -56,7 +58,7 @@ type group struct {
 	isolates [2]bool
 	rules    []rendered
 	served   []hns.ACL // the rules but those that are unused
-	digest   string    // of the rules' meaning
+	digest   string    // SHA-256 of the rules' meaning; "" when nothing is served
 }
 
 // rendered is one ACL with the sets that it names.
@@ -85,131 +87,241 @@ func (g *group) acls(rejected func(ipsets.Name) bool) []hns.ACL {
 }
 
 // portTable resolves named ports. Ingress names are those of the selected pod
-// itself; egress names are served by the peers, under any number in use.
+// itself; egress names are served by the peers, under any number in use there.
 type portTable interface {
 	own(name string, proto policy.Protocol) (number uint16, ok bool)
-	served(f familyKey) []servedPort
+	served(at reach) []servedPort
 }
 
-// servedPort is one number of a named port family.
+// servedPort is one number of a named port within a reach.
 type servedPort struct {
+	port   policy.Port // with its name
 	set    ipsets.Name
 	number uint16
 	unused bool
 }
 
-// renderGroup turns a policy's rules into ACLs: design section 4, "ACLs".
+// renderGroup turns a policy's rules into ACLs: design section 4, "ACLs". Time and
+// memory are those of its peers, its ports and the ACLs: the rules of all peers of an
+// entry share the text of its ports.
 func renderGroup(c *policy.Compiled, ports portTable, id func(ipsets.Name) string) *group {
-	g := &group{key: c.Key, isolates: c.Isolates}
-	seen := map[hns.ACL]int{} // its place
-	for _, rule := range c.Rules {
-		for _, r := range renderRule(rule, ports, id) {
-			r.acl.ID = ACLID(c.Key)
-			at, twice := seen[r.acl]
-			if !twice {
-				at = len(g.rules)
-				seen[r.acl] = at
-				g.rules = append(g.rules, r)
-			}
-			if from := g.rules[at].rules; len(from) == 0 || from[len(from)-1] != rule.Index {
-				g.rules[at].rules = append(from, rule.Index)
-			}
-		}
+	r := renderer{
+		out: &group{key: c.Key, isolates: c.Isolates}, aclID: ACLID(c.Key), ports: ports, id: id,
+		seen: map[ruleID]int{}, texts: map[string]*portText{},
 	}
-	var digest strings.Builder
-	for _, r := range g.rules {
-		if !r.unused {
-			g.served = append(g.served, r.acl)
-			fmt.Fprintln(&digest, r.acl)
-		}
+	for rules := range c.ByRule() {
+		r.entry(rules)
 	}
-	g.digest = digest.String()
-	return g
+	r.finish()
+	return r.out
 }
 
-// renderRule returns the ACLs of one rule, without Id.
-func renderRule(rule policy.Rule, ports portTable, id func(ipsets.Name) string) []rendered {
-	if len(rule.Ports) == 0 {
-		return renderPeer(rule, portMatch{}, rule.Peer, id)
-	}
-	var out []rendered
-	byProtocol := map[policy.Protocol][]string{} // numbers and ranges; "" is every port
-	var order []policy.Protocol
-	add := func(p policy.Protocol, text string) {
-		if _, ok := byProtocol[p]; !ok {
-			order = append(order, p)
-		}
-		if !slices.Contains(byProtocol[p], text) {
-			byProtocol[p] = append(byProtocol[p], text)
-		}
-	}
-	for _, p := range rule.Ports {
-		switch {
-		case p.Name == "":
-			add(p.Protocol, portText(p.First, p.Last))
-		case rule.Direction == policy.Ingress:
-			if number, ok := ports.own(p.Name, p.Protocol); ok {
-				add(p.Protocol, portText(number, number))
+// renderer collects the ACLs of one policy.
+type renderer struct {
+	out   *group
+	aclID string
+	ports portTable
+	id    func(ipsets.Name) string
+	order []ruleID       // of out.rules
+	seen  map[ruleID]int // its place in out.rules
+	texts map[string]*portText
+}
+
+// ruleID is what tells one ACL of a policy from another. It costs little to compare:
+// the ports, of which there may be many, stand in it by their place.
+type ruleID struct {
+	dir   policy.Direction
+	proto string
+	ports *portText
+	peer  string
+}
+
+// portText is a port condition; of one text there is one in a renderer.
+type portText struct {
+	text   string
+	digest [sha256.Size]byte
+}
+
+// entry renders the rules of one entry of the policy's text: one peer each, the same
+// ports for all.
+func (r *renderer) entry(rules []policy.Rule) {
+	matches, named := portMatches(rules[0], r.ports), newNamedEgress(r.out.key, rules[0], r.ports)
+	for _, rule := range rules {
+		for _, s := range named.towards(rule.Peer) {
+			peer := policy.Peer{Sets: append(slices.Clone(rule.Peer.Sets), s.set)} // with blocks, the set is of those inside
+			match := portMatch{protocolNumber(s.port.Protocol), rangeText(s.number, s.number)}
+			for _, one := range r.peer(peer) {
+				r.add(rule, match, one, s.unused)
 			}
-		default:
-			for _, served := range ports.served(familyOf(rule.Peer, p)) {
-				peer := policy.Peer{Sets: append(slices.Clone(rule.Peer.Sets), served.set)}
-				match := portMatch{protocolNumber(p.Protocol), portText(served.number, served.number)}
-				for _, r := range renderPeer(rule, match, peer, id) {
-					r.unused = served.unused
-					out = append(out, r)
-				}
+		}
+		if len(matches) == 0 {
+			continue
+		}
+		for _, peer := range r.peer(rule.Peer) {
+			for _, m := range matches {
+				r.add(rule, m, peer, false)
 			}
 		}
 	}
-	for _, p := range order {
-		text := strings.Join(byProtocol[p], ",")
-		if slices.Contains(byProtocol[p], "") {
-			text = ""
-		}
-		out = append(out, renderPeer(rule, portMatch{protocolNumber(p), text}, rule.Peer, id)...)
+}
+
+// namedEgress are the named ports of an entry of spec.egress. Peers of one reach have
+// the same numbers, and what there is within it, not what is asked for, makes the work.
+type namedEgress struct {
+	own   string
+	ports portTable
+	asked map[policy.Port]bool
+	found map[reach][]servedPort
+}
+
+// newNamedEgress returns those of a rule's entry, nil for none.
+func newNamedEgress(key policy.Key, rule policy.Rule, ports portTable) *namedEgress {
+	named := namedPorts(rule.Ports)
+	if rule.Direction != policy.Egress || len(named) == 0 {
+		return nil
 	}
-	return out
+	e := &namedEgress{own: key.Namespace, ports: ports, asked: map[policy.Port]bool{}, found: map[reach][]servedPort{}}
+	for _, p := range named {
+		e.asked[p] = true
+	}
+	return e
+}
+
+// towards returns the numbers for a peer.
+func (e *namedEgress) towards(peer policy.Peer) []servedPort {
+	if e == nil {
+		return nil
+	}
+	at := reachOf(e.own, peer)
+	found, ok := e.found[at]
+	if !ok {
+		found = slices.DeleteFunc(e.ports.served(at), func(s servedPort) bool { return !e.asked[s.port] })
+		e.found[at] = found
+	}
+	return found
+}
+
+// add puts one ACL to the group; a second one that is equal adds its rule to the first.
+func (r *renderer) add(rule policy.Rule, match portMatch, peer peerText, unused bool) {
+	ports := r.texts[match.ports]
+	if ports == nil {
+		ports = &portText{match.ports, sha256.Sum256([]byte(match.ports))}
+		r.texts[match.ports] = ports
+	}
+	is := ruleID{rule.Direction, match.protocol, ports, peer.text}
+	at, twice := r.seen[is]
+	if !twice {
+		at = len(r.out.rules)
+		r.seen[is] = at
+		r.order = append(r.order, is)
+		r.out.rules = append(r.out.rules, rendered{acl: r.acl(is, peer.literals), names: peer.names, unused: unused})
+	}
+	if from := r.out.rules[at].rules; len(from) == 0 || from[len(from)-1] != rule.Index {
+		r.out.rules[at].rules = append(from, rule.Index)
+	}
+}
+
+// acl writes an ACL. With set Ids Local is the source and Remote the destination; a
+// literal is always Remote.
+func (r *renderer) acl(is ruleID, literals bool) hns.ACL {
+	acl := hns.ACL{
+		ID:        r.aclID,
+		Protocols: is.proto,
+		Action:    hns.Allow,
+		Direction: direction(is.dir),
+		RuleType:  hns.Switch,
+		Priority:  hns.PriorityAllow,
+	}
+	if is.dir == policy.Ingress {
+		acl.LocalPorts = is.ports.text
+	} else {
+		acl.RemotePorts = is.ports.text
+	}
+	if is.dir == policy.Ingress && !literals {
+		acl.LocalAddresses = is.peer
+	} else {
+		acl.RemoteAddresses = is.peer
+	}
+	return acl
+}
+
+// finish sums the group up.
+func (r *renderer) finish() {
+	g, digest := r.out, sha256.New()
+	for i, rule := range g.rules {
+		if rule.unused {
+			continue
+		}
+		g.served = append(g.served, rule.acl)
+		is := r.order[i]
+		// No field has a line feed. A hash never fails.
+		_, _ = fmt.Fprintf(digest, "%d\n%s\n%x\n%s\n", is.dir, is.proto, is.ports.digest, is.peer)
+	}
+	if len(g.served) > 0 {
+		g.digest = string(digest.Sum(nil))
+	}
 }
 
 // portMatch is the protocol and port condition of an ACL.
 type portMatch struct{ protocol, ports string }
 
-// renderPeer returns the ACLs for one peer: one with set Ids, or one for every
-// MaxAddressesPerACL literals.
-func renderPeer(rule policy.Rule, match portMatch, peer policy.Peer, id func(ipsets.Name) string) []rendered {
-	acl := hns.ACL{
-		Protocols: match.protocol,
-		Action:    hns.Allow,
-		Direction: direction(rule.Direction),
-		RuleType:  hns.Switch,
-		Priority:  hns.PriorityAllow,
+// portMatches returns the conditions that the ports of a rule make, one for each
+// protocol; named ones towards peers are not among them. None means no port.
+func portMatches(rule policy.Rule, ports portTable) []portMatch {
+	if len(rule.Ports) == 0 {
+		return []portMatch{{}}
 	}
-	if rule.Direction == policy.Ingress {
-		acl.LocalPorts = match.ports
-	} else {
-		acl.RemotePorts = match.ports
+	numbers := make([]policy.Port, 0, len(rule.Ports))
+	for _, p := range rule.Ports {
+		if p.Name == "" {
+			numbers = append(numbers, p)
+		} else if rule.Direction == policy.Ingress {
+			if number, ok := ports.own(p.Name, p.Protocol); ok {
+				numbers = append(numbers, policy.Port{Protocol: p.Protocol, First: number, Last: number})
+			}
+		}
 	}
+	var out []portMatch
+	var text []byte
+	for i, all := 0, policy.Fewest(numbers); i < len(all); i++ {
+		if text = appendRange(text, all[i].First, all[i].Last); i+1 < len(all) && all[i+1].Protocol == all[i].Protocol {
+			text = append(text, ',')
+			continue
+		}
+		out = append(out, portMatch{protocolNumber(all[i].Protocol), string(text)})
+		text = text[:0]
+	}
+	return out
+}
+
+// namedPorts returns the ports that have a name.
+func namedPorts(ports []policy.Port) []policy.Port {
+	return slices.DeleteFunc(slices.Clone(ports), func(p policy.Port) bool { return p.Name == "" })
+}
+
+// peerText is the peer of an ACL as the rule has it: Ids of sets, with their names, or
+// at most MaxAddressesPerACL literals.
+type peerText struct {
+	text     string
+	names    []ipsets.Name
+	literals bool
+}
+
+// peer writes a peer.
+func (r *renderer) peer(peer policy.Peer) []peerText {
 	if len(peer.Blocks) > 0 {
-		var out []rendered
+		var out []peerText
 		for blocks := range slices.Chunk(peer.Blocks, hns.MaxAddressesPerACL) {
-			acl.RemoteAddresses = blockText(blocks)
-			out = append(out, rendered{acl: acl})
+			out = append(out, peerText{text: blockText(blocks), literals: true})
 		}
 		return out
 	}
 	ids := make([]string, len(peer.Sets))
 	for i, name := range peer.Sets {
-		ids[i] = id(name)
+		ids[i] = r.id(name)
 	}
 	slices.Sort(ids) // as canonical rules have them
-	// With set Ids Local is the source and Remote the destination.
-	if rule.Direction == policy.Ingress {
-		acl.LocalAddresses = strings.Join(ids, ",")
-	} else {
-		acl.RemoteAddresses = strings.Join(ids, ",")
-	}
-	return []rendered{{acl: acl, names: peer.Sets}}
+	return []peerText{{text: strings.Join(ids, ","), names: peer.Sets}}
 }
 
 // renderShared returns the rules that all policies of an endpoint share.
@@ -257,15 +369,18 @@ func protocolNumber(p policy.Protocol) string {
 	panic(fmt.Sprintf("BUG: protocol %q was compiled", p))
 }
 
-// portText returns "" for every port, a number, or a range.
-func portText(first, last uint16) string {
-	switch first {
-	case 0:
-		return ""
-	case last:
-		return fmt.Sprint(first)
+// rangeText returns "" for every port, a number, or a range.
+func rangeText(first, last uint16) string { return string(appendRange(nil, first, last)) }
+
+func appendRange(text []byte, first, last uint16) []byte {
+	if first == 0 {
+		return text
 	}
-	return fmt.Sprintf("%d-%d", first, last)
+	text = strconv.AppendUint(text, uint64(first), 10)
+	if last != first {
+		text = strconv.AppendUint(append(text, '-'), uint64(last), 10)
+	}
+	return text
 }
 
 // blockText joins literals; a single address is written without a mask.

@@ -33,13 +33,12 @@ func (fakePorts) own(name string, proto policy.Protocol) (uint16, bool) {
 	return 8080, name == "http" && proto == policy.TCP
 }
 
-func (fakePorts) served(f familyKey) []servedPort {
-	if f.port != "http" {
-		return nil
-	}
+func (fakePorts) served(at reach) []servedPort {
+	http := policy.Port{Protocol: policy.TCP, Name: "http"}
 	return []servedPort{
-		{set: ipsets.NamedPortIn(f.blocks, f.port, string(f.proto), 8080), number: 8080},
-		{set: ipsets.NamedPortIn(f.blocks, f.port, string(f.proto), 9090), number: 9090, unused: true},
+		{port: policy.Port{Protocol: policy.TCP, Name: "other"}, set: ipsets.NamedPort("other", "TCP", 1), number: 1},
+		{port: http, set: ipsets.NamedPortIn(at.blocks, "http", "TCP", 8080), number: 8080},
+		{port: http, set: ipsets.NamedPortIn(at.blocks, "http", "TCP", 9090), number: 9090, unused: true},
 	}
 }
 
@@ -84,6 +83,16 @@ func TestRenderGroup(t *testing.T) {
 			"a named ingress port is the pod's own",
 			`{podSelector: {}, ingress: [{ports: [{port: http}, {port: 80}]}]}`,
 			"222 allow in azure-acl-x.p proto=6 lports=80,8080\n",
+		},
+		{
+			"what the pod's own number touches is one range",
+			`{podSelector: {}, ingress: [{ports: [{port: http}, {port: 8081, endPort: 8090}, {port: 8000, endPort: 8079}, {port: 9000}]}]}`,
+			"222 allow in azure-acl-x.p proto=6 lports=8000-8090,9000\n",
+		},
+		{
+			"one that is in a range is not named twice",
+			`{podSelector: {}, ingress: [{ports: [{port: http}, {port: 8080, endPort: 8082}]}]}`,
+			"222 allow in azure-acl-x.p proto=6 lports=8080-8082\n",
 		},
 		{
 			"one that the pod does not have removes the rule",

@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -89,7 +90,7 @@ func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
 	}
 	clear(d.lanes)
 	for _, l := range dump.Due.Lanes {
-		d.lanes[l.Name] = lane{l.Next, l.Turn}
+		d.lanes[l.Name] = lane{l.Next, l.Order, l.Turn}
 	}
 	d.setWork.read = retry{dump.Due.Spare.Attempts, dump.Due.Spare.At}
 	d.turn, d.unread = dump.Due.Turn, dump.Due.Read
@@ -284,7 +285,7 @@ func (dump Dump) View() (View, error) {
 		if !s.InHNS {
 			continue
 		}
-		p := hns.SetPolicy{ID: s.ID, Name: s.Name, Type: hns.SetType(s.Type)}
+		p := hns.SetPolicy{ID: s.ID, Name: cmp.Or(s.Called, s.Name), Type: hns.SetType(s.Type)}
 		values := slices.Concat(s.Members, s.Surplus)
 		if p.Type == hns.NestedIPSet {
 			values = append(values, empty)

@@ -14,6 +14,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/hns/hnstest"
 )
 
 // TestRestore: a dataplane that goes on from the dump of another one dumps the
@@ -131,9 +132,10 @@ func (w *walker) restore() {
 		ofSet := func(w dataplane.Warning) bool { return w.Kind == "Set" }
 		was.Warnings, is.Warnings = slices.DeleteFunc(was.Warnings, ofSet), slices.DeleteFunc(is.Warnings, ofSet)
 	}
-	// Nor of a number of a named port that nobody has any more whether its rule may stay.
-	if slices.ContainsFunc(was.Sets, func(s dataplane.SetDump) bool {
-		return strings.HasPrefix(s.Name, "namedport:") && len(s.Members) == 0
+	// Nor of a number of a named port that no peer has any more whether its rule may stay.
+	sets := wantedSets(was)
+	if slices.ContainsFunc(was.Endpoints, func(ep dataplane.EndpointDump) bool {
+		return slices.ContainsFunc(slices.Concat(slices.Concat(ep.Maybe...), ep.Applied, ep.Wanted), func(a hns.ACL) bool { return hnstest.Unused(a, sets) })
 	}) {
 		return
 	}

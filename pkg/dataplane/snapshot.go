@@ -66,7 +66,7 @@ func (d *Dataplane) Snapshot() *Snapshot {
 		reports: slices.Clone(d.reports), due: d.dumpDueLocked(), unread: d.unreadErrsLocked(), unwritten: d.sets.tries > 0, listing: d.listing.err,
 	}
 	s.disputed, s.refusals, s.again = d.disputesLocked(s.now), d.setWarningsLocked(), d.dumpAgainLocked()
-	s.over = d.members.over.warnings()
+	s.over = d.overBudgetLocked()
 	s.spellings, s.cut, s.lookAge = slices.Clone(d.spellings.list), d.cut, d.lookAgeLocked(s.now)
 	for id, ep := range d.endpoints {
 		is := *ep // its lists are replaced, not changed
@@ -160,7 +160,7 @@ func (d *Dataplane) dumpDueLocked() DueDump {
 		Unread:  d.fresh, Unsettled: d.listing.unsettled, Turn: d.turn, Read: d.unread,
 	}
 	for name, l := range d.lanes {
-		due.Lanes = append(due.Lanes, LaneDump{Name: name, Next: l.next, Turn: l.turn})
+		due.Lanes = append(due.Lanes, LaneDump{Name: name, Next: l.next, Order: l.order, Turn: l.turn})
 	}
 	slices.SortFunc(due.Lanes, func(a, b LaneDump) int { return cmp.Compare(a.Name, b.Name) })
 	if d.listing.wanted {

@@ -37,6 +37,7 @@ func (d *Dataplane) stageLocked(tx *Transaction) changes {
 			is.Labels = maps.Clone(ns.Labels)
 			d.members.setNamespace(is)
 		}
+		d.families.relabeled(name)
 	}
 	for key, np := range tx.policies {
 		d.progress.note("staging", kindPolicy, key.Namespace, key.Name)
@@ -57,6 +58,7 @@ func (d *Dataplane) stageLocked(tx *Transaction) changes {
 // renderDirtyLocked renders the marked endpoints, in order: it decides whose turn
 // comes first. d.mu must be held.
 func (d *Dataplane) renderDirtyLocked() {
+	d.families.settle()
 	d.settleCausesLocked()
 	for _, ep := range slices.SortedFunc(maps.Keys(d.dirty), func(a, b *endpoint) int { return cmp.Compare(a.id, b.id) }) {
 		d.renderLocked(ep)
@@ -99,6 +101,7 @@ func (d *Dataplane) stagePolicyLocked(key policy.Key, np *networkingv1.NetworkPo
 	var is *policyState
 	if np != nil {
 		is = &policyState{Compiled: policy.Compile(np), spec: &np.Spec}
+		is.warnings = problemWarnings(&is.Compiled)
 		for _, def := range is.Sets {
 			d.members.define(def, is.ref())
 			d.progress.piece()
@@ -148,7 +151,7 @@ func (d *Dataplane) indexPolicyLocked(key policy.Key, is *policyState) {
 		d.byNS[key.Namespace] = map[policy.Key]*policyState{}
 	}
 	d.byNS[key.Namespace][key] = is
-	if len(is.Problems) > 0 {
+	if len(is.warnings) > 0 {
 		d.problems[key] = true
 	}
 }

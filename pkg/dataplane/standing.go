@@ -24,7 +24,7 @@ type standing struct {
 	endpoints  map[string]*endpoint
 	podOf      func(types.UID) string // "" for none
 	contains   func(nested, leaf ipsets.Name) bool
-	over       []Warning // of pods and namespaces that are over a budget
+	over       []Warning // of what is over a budget
 	disputed   []subject
 	refusals   setWarnings
 	unread     map[string]error // endpoints that are enumerated and were never read, and why
@@ -45,18 +45,22 @@ func (d *Dataplane) standingLocked() standing {
 			}
 		},
 		leftOut: d.leftOut, local: maps.Values(d.local), endpoints: d.endpoints,
-		podOf: d.podOfLocked, over: d.members.over.warnings(), contains: d.cache.HasMember, disputed: d.disputesLocked(d.cfg.Now()),
+		podOf: d.podOfLocked, over: d.overBudgetLocked(), contains: d.cache.HasMember, disputed: d.disputesLocked(d.cfg.Now()),
 		refusals: d.setWarningsLocked(), unread: d.unreadErrsLocked(), unwritten: d.sets.tries > 0, listingErr: d.listing.err,
 	}
 }
 
+// overBudgetLocked returns a warning for each kind and namespace that has objects over a
+// budget, and for each policy whose named ports are. d.mu must be held.
+func (d *Dataplane) overBudgetLocked() []Warning {
+	return slices.AppendSeq(d.members.over.warnings(), maps.Values(d.families.over))
+}
+
 // warnings lists what stands, sorted.
 func (s standing) warnings() []Warning {
-	out := s.over
+	out := slices.Clone(s.over)
 	for ps := range s.problems {
-		for _, p := range ps.Problems {
-			out = append(out, Warning{ps.Key.String(), "NetworkPolicy", Reason(p.Reason), p.Field + ": " + p.Message})
-		}
+		out = append(out, ps.warnings...)
 	}
 	for n := range s.leftOut {
 		named := len(out)
@@ -95,6 +99,25 @@ func (s standing) warnings() []Warning {
 			cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
 	})
 	return slices.Compact(out)
+}
+
+// problemWarnings words what could not be expressed of a policy: one warning for each
+// reason, with the first example, as there may be thousands.
+func problemWarnings(c *policy.Compiled) []Warning {
+	var out []Warning
+	told := map[policy.Reason]bool{}
+	for _, p := range c.Problems {
+		if told[p.Reason] {
+			continue
+		}
+		told[p.Reason] = true
+		text := p.Field + ": " + p.Message
+		if n := c.Found[p.Reason]; n > 1 {
+			text += fmt.Sprintf(" (the first of %d in this policy)", n)
+		}
+		out = append(out, Warning{c.Key.String(), "NetworkPolicy", Reason(p.Reason), text})
+	}
+	return out
 }
 
 // needs reports whether a policy mentions a set or one that contains it.

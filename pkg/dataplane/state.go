@@ -52,8 +52,12 @@ func (p *podState) claims() bool {
 type policyState struct {
 	policy.Compiled
 	spec *networkingv1.NetworkPolicySpec // of the object, which nobody changes
-	// families are the named port families that its egress rules use.
-	families []*family
+	// warnings are about what the text of the policy has and cannot be expressed.
+	warnings []Warning
+	// views are the named ports that its egress rules use; unviewed is the first that
+	// is over the budget.
+	views    map[reach][]*view
+	unviewed string
 	// group is the policy on every endpoint; nil when it is not rendered, or is
 	// another one for each pod.
 	group *group
@@ -62,9 +66,21 @@ type policyState struct {
 // namesPorts reports whether a rule has a named port, whose number follows from
 // pods.
 func (p *policyState) namesPorts() bool {
-	return slices.ContainsFunc(p.Rules, func(r policy.Rule) bool {
-		return slices.ContainsFunc(r.Ports, func(port policy.Port) bool { return port.Name != "" })
-	})
+	for rules := range p.ByRule() {
+		if len(namedPorts(rules[0].Ports)) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// served returns the numbers of the policy's named ports within a reach.
+func (p *policyState) served(at reach) []servedPort {
+	var out []servedPort
+	for _, v := range p.views[at] {
+		out = append(out, v.served()...)
+	}
+	return out
 }
 
 // ref is how the policy holds the sets that it mentions.

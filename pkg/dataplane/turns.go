@@ -70,8 +70,9 @@ func (d *Dataplane) causeLocked(ep *endpoint) cause {
 // below, which no namespace is called. There is one for each that has endpoints in the
 // queue.
 type lane struct {
-	next uint64 // turn of the queue in which it is served next
-	turn uint64 // of its own: the last that was served
+	next  uint64 // turn of the queue in which it is served next
+	order uint64 // in which the lanes got these: of one turn, the first goes first
+	turn  uint64 // of its own: the last that was served
 }
 
 const (
@@ -91,17 +92,18 @@ func (c cause) lane() string {
 	}
 }
 
+// laneRank sorts lanes that have the same turn: namespaces first.
+func laneRank(name string) int { return slices.Index([]string{laneRepair, laneRetry}, name) }
+
 // joinLocked gives an endpoint the next turn of its cause. d.mu must be held.
 func (d *Dataplane) joinLocked(ep *endpoint) {
 	why := d.causeLocked(ep)
 	ep.queued = 0 // for itself it does not wait
 	ep.lane = why.lane()
-	l, ok := d.lanes[ep.lane]
-	if !ok {
-		l.next = d.nextOfLaneLocked(ep.lane)
-		d.lanes[ep.lane] = l
+	if _, ok := d.lanes[ep.lane]; !ok {
+		d.moveLaneLocked(ep.lane, 0)
 	}
-	last := l.turn
+	last := d.lanes[ep.lane].turn
 	for _, other := range d.endpoints {
 		if other.queued > last && other.lane == ep.lane && (why.kind == causeRetry || d.causeLocked(other) == why) {
 			last = other.queued
@@ -122,22 +124,22 @@ func (d *Dataplane) rejoinLocked(ep *endpoint) {
 	}
 }
 
-// nextOfLaneLocked returns in which turn of the queue a lane is served that was served
-// now, or that joins. What failed goes behind all others: its calls may take long, and
-// its pause may be shorter. d.mu must be held.
-func (d *Dataplane) nextOfLaneLocked(name string) uint64 {
-	last := d.turn
-	if name != laneRetry {
-		return last + 1
+// moveLaneLocked gives a lane that joins, or was served, the next turn of the queue;
+// turn is the last of its own. What failed goes behind all others: its calls may take
+// long, and its pause may be shorter. d.mu must be held.
+func (d *Dataplane) moveLaneLocked(name string, turn uint64) {
+	last, order := d.turn, uint64(0)
+	for _, l := range d.lanes {
+		order = max(order, l.order)
 	}
 	waiting := map[string]uint64{}
 	for _, ep := range d.endpoints {
-		if ep.queued > 0 && ep.lane != name {
+		if name == laneRetry && ep.queued > 0 && ep.lane != name {
 			waiting[ep.lane]++
 			last = max(last, max(d.lanes[ep.lane].next, d.turn)+waiting[ep.lane]-1)
 		}
 	}
-	return last + 1
+	d.lanes[name] = lane{next: last + 1, order: order + 1, turn: turn}
 }
 
 // serveLocked notes whose turn it is. d.mu must be held.
@@ -148,8 +150,7 @@ func (d *Dataplane) serveLocked(id string) {
 	}
 	l := d.lanes[ep.lane]
 	d.turn = max(d.turn, l.next)
-	l.turn, l.next = max(l.turn, ep.queued), d.nextOfLaneLocked(ep.lane)
-	d.lanes[ep.lane] = l
+	d.moveLaneLocked(ep.lane, max(l.turn, ep.queued))
 }
 
 // forgetLanesLocked drops the lanes that nobody waits in any more. d.mu must be held.
@@ -215,20 +216,24 @@ func pending(endpoints map[string]*endpoint, lanes map[string]lane, turn uint64)
 }
 
 // inOrder sorts endpoints by their turns: those of one lane follow each other in its
-// order, one in each turn of the queue, of which turn was served last. A lane that
-// nobody of was due does not make up for what it has missed.
+// order, one in each turn of the queue, of which turn was served last. Of one turn,
+// events go before repairs and these before what failed; else, who has fewer before him
+// in his lane has waited longer for it. A lane of which nobody was due does not make up
+// for what it has missed.
 func inOrder(eps []*endpoint, lanes map[string]lane, turn uint64) []*endpoint {
 	slices.SortFunc(eps, func(a, b *endpoint) int {
 		return cmp.Or(cmp.Compare(a.queued, b.queued), cmp.Compare(a.causeKind(), b.causeKind()), cmp.Compare(a.id, b.id))
 	})
-	turns := make(map[*endpoint]uint64, len(eps))
+	before := make(map[*endpoint]uint64, len(eps)) // in its lane
 	taken := map[string]uint64{}
 	for _, ep := range eps {
-		turns[ep] = max(lanes[ep.lane].next, turn) + taken[ep.lane]
+		before[ep] = taken[ep.lane]
 		taken[ep.lane]++
 	}
 	slices.SortFunc(eps, func(a, b *endpoint) int {
-		return cmp.Or(cmp.Compare(turns[a], turns[b]), cmp.Compare(a.causeKind(), b.causeKind()), cmp.Compare(a.id, b.id))
+		la, lb := lanes[a.lane], lanes[b.lane]
+		return cmp.Or(cmp.Compare(max(la.next, turn)+before[a], max(lb.next, turn)+before[b]), cmp.Compare(laneRank(a.lane), laneRank(b.lane)),
+			cmp.Compare(before[a], before[b]), cmp.Compare(la.order, lb.order), cmp.Compare(a.lane, b.lane))
 	})
 	return eps
 }

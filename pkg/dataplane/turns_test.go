@@ -3,6 +3,7 @@ package dataplane_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -186,6 +187,38 @@ func TestTurnsOfCauses(t *testing.T) {
 		w.do("policy one")
 		require.Equal(t, []string{"ep-08", "ep-04", "ep-09", "ep-05"}, w.turns(4))
 	})
+}
+
+// TestTurnsOfNamespaces: a policy of one namespace waits for one endpoint of another, not
+// for one of each of its policies; also for who goes on from a dump.
+func TestTurnsOfNamespaces(t *testing.T) {
+	const pods = 5
+	var text strings.Builder
+	for i := range pods {
+		text.WriteString(policyText(fmt.Sprintf("p%d", i), fmt.Sprintf(`{podSelector: {matchLabels: {app: w%02d}}, ingress: [{ports: [{port: 80}]}]}`, i)))
+	}
+	other := strings.ReplaceAll(policyText("other", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`), "namespace: x", "namespace: z")
+	for _, restarts := range []bool{false, true} {
+		w := newWorld(t, text.String()+other)
+		w.do("namespace x", "namespace z", "endpoint ep-z 10.0.2.1", "pod z/v 10.0.2.1")
+		for i := range pods {
+			w.do(fmt.Sprintf("endpoint ep-%02d 10.0.1.%d", i, i+1))
+			w.pod0(i, "")
+		}
+		w.do("apply")
+		for i := range pods {
+			w.do(fmt.Sprintf("policy p%d", i))
+		}
+		order := w.turns(yieldEach)
+		w.do("policy other")
+		for range pods {
+			order = append(order, w.turns(yieldEach)...)
+			if restarts {
+				w.restore()
+			}
+		}
+		require.Equal(t, []string{"ep-00", "ep-01", "ep-z", "ep-02", "ep-03", "ep-04"}, order)
+	}
 }
 
 // TestFailedUpdateGoesBehind: an endpoint whose calls fail slowly is due again

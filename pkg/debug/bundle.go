@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/recorder"
 )
 
@@ -74,7 +75,7 @@ func text(s string) func(io.Writer) error {
 
 func stateText(state func() error) string {
 	if err := state(); err != nil {
-		return err.Error()
+		return printable.Line(err.Error())
 	}
 	return "ok"
 }

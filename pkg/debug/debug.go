@@ -7,8 +7,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/recorder"
 )
 
@@ -27,6 +29,8 @@ type Config struct {
 	Dump    func() dataplane.Dump
 	Healthy func() error // nil: no reason to restart the process
 	Ready   func() error // nil: everything known is programmed
+	// Notes are lines of /readyz about what is no reason not to be ready. nil: none.
+	Notes func() []string
 
 	NodeMetrics, ClusterMetrics http.Handler
 
@@ -67,8 +71,8 @@ type Page struct {
 // all returns the pages that are on.
 func (cfg Config) all() []Page {
 	pages := []Page{
-		{Path: "/healthz", Handler: check(cfg.Healthy), Open: true, vital: true},
-		{Path: "/readyz", Handler: check(cfg.Ready), Open: true, vital: true},
+		{Path: "/healthz", Handler: check(cfg.Healthy, nil), Open: true, vital: true},
+		{Path: "/readyz", Handler: check(cfg.Ready, cfg.Notes), Open: true, vital: true},
 	}
 	if cfg.NodeMetrics != nil {
 		pages = append(pages, Page{Path: NodeMetricsPath, Handler: cfg.NodeMetrics, Open: true})
@@ -157,13 +161,24 @@ func (a attended) Write(p []byte) (int, error) {
 	return a.Writer.Write(p)
 }
 
-// check answers 200 "ok", or 503 with the reason.
-func check(state func() error) http.Handler {
+// check answers 200 "ok", or 503 with the reason, and the notes behind it.
+func check(state func() error, notes func() []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		lines := []string{"ok"}
+		code := http.StatusOK
 		if err := state(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
+			lines[0], code = err.Error(), http.StatusServiceUnavailable
 		}
-		_, _ = io.WriteString(w, "ok\n") // a client that has gone is no concern
+		if notes != nil {
+			lines = append(lines, notes()...)
+		}
+		for i := range lines { // read with curl, and in Events of the kubelet
+			lines[i] = printable.Line(lines[i])
+		}
+		if text := strings.Join(lines, "\n"); code == http.StatusOK {
+			_, _ = io.WriteString(w, text+"\n") // a client that has gone is no concern
+		} else {
+			http.Error(w, text, code)
+		}
 	})
 }

@@ -109,6 +109,7 @@ func TestChecks(t *testing.T) {
 	}{
 		{"healthy", nil, errors.New("not yet"), "/healthz", 200, "ok\n"},
 		{"not healthy", errors.New("the worker is not running"), nil, "/healthz", 503, "the worker is not running\n"},
+		{"not healthy because of a name", errors.New("set \x1b[2J\u202e\nok"), nil, "/healthz", 503, "set \uFFFD[2J\uFFFD\uFFFDok\n"},
 		{"ready", nil, nil, "/readyz", 200, "ok\n"},
 		{"not ready", nil, errors.New("not yet"), "/readyz", 503, "not yet\n"},
 	} {

@@ -3,6 +3,7 @@ package ipsets
 // HNS tells sets apart by id, but gives a name once only. A set of a known name
 // that the predecessor left under an older id can therefore neither be renamed
 // nor be made anew while a rule uses it: the Cache takes over its id instead.
+// For the same reason it goes on being called as it was when that is longer than MaxName.
 
 // ID returns the id of a set: the one that it has in HNS, also an older one, or
 // the one that it will get.
@@ -45,6 +46,19 @@ func (c *Cache) adopt(n Name, id string) *set {
 	}
 	c.byID[id] = s
 	return s
+}
+
+// call records how HNS calls a set: builds before MaxName gave names whole, and HNS
+// refuses to rename. Whatever else a set of ours is called is somebody else's doing.
+func (c *Cache) call(s *set, text string) {
+	called := ""
+	if s.name.known() && text == s.name.String() && text != s.name.Called() {
+		called = text
+	}
+	if s.called != called {
+		c.touch(s)
+		s.called = called
+	}
 }
 
 // taken reports whether a name, or the id that follows from it, is another

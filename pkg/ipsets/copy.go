@@ -1,6 +1,7 @@
 package ipsets
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 
@@ -160,10 +161,18 @@ func (p *Copy) States() []SetState {
 			ID: s.id, Name: s.name.String(), Nested: s.name.Nested(),
 			Members: p.shown(s), Refs: s.references(in[s.of]),
 			InHNS: s.present, Known: !s.unknown, Rejected: s.refused, Dirty: s.needed && s.dirty(),
-			Spare: s.spare, Group: s.group, Clings: s.clings, Ending: s.ending, Reading: s.reading,
+			Spare: s.spare, Group: s.group, Clings: s.clings, Ending: s.ending, Reading: s.reading, Called: s.calledElse(),
 		})
 	}
 	return out
+}
+
+// calledElse returns what HNS calls the set, "" where that is its name.
+func (s *portrait) calledElse() string {
+	if called := cmp.Or(s.called, s.name.Called()); called != s.name.String() {
+		return called
+	}
+	return ""
 }
 
 // references returns all references, the nested sets' included, sorted.

@@ -28,8 +28,10 @@ type SetState struct {
 	Group  int
 	Clings bool
 	Ending bool
-	// Reading is not in the text either.
+	// Reading is not in the text either, nor is what HNS calls the set, where that is not
+	// Name.
 	Reading Reading
+	Called  string
 }
 
 // Snapshot returns all sets, by name. It shares nothing with the Cache.

@@ -130,6 +130,27 @@ func (n Name) known() bool { return n.kind != KindOrphan && n.kind != KindOrphan
 // String returns the readable, prefixed name.
 func (n Name) String() string { return n.kind.prefix() + n.text }
 
+// MaxName is the length of the longest name that a set gets in HNS, in bytes. HNS
+// publishes no limit. So long is the longest name of a set of a label, podlabel- with a
+// key of 317 and a value of 63 characters, which the predecessor writes too; it has been
+// in use for years. What is longer has a selector or a list of values in it.
+const MaxName = 390
+
+// Called returns the name that a new set gets in HNS: String, or as much of it as fits,
+// and then what is unique in the id. The id follows from the whole name, so a set that is
+// read under a cut one is found by its id.
+func (n Name) Called() string {
+	text := n.String()
+	if len(text) <= MaxName || !n.known() {
+		return text
+	}
+	mark := cutMark + strings.TrimPrefix(idOf(text), idPrefix)
+	return strings.ToValidUTF8(text[:MaxName-len(mark)], "") + mark
+}
+
+// cutMark stands in no label, selector, namespace or port.
+const cutMark = "#"
+
 // idPrefix marks the sets of WinNPM and its predecessor in HNS.
 const idPrefix = "azure-npm-"
 

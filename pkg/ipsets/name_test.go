@@ -2,7 +2,9 @@ package ipsets
 
 import (
 	"regexp"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -50,6 +52,34 @@ func TestIDLength(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		require.Regexp(t, shape, Namespace(rapid.String().Draw(t, "ns")).ID())
 	})
+}
+
+// A name that is too long for HNS is cut, and stays unique; those of single labels
+// never are.
+func TestNamesAreCut(t *testing.T) {
+	key := strings.Repeat("a", 253) + "/" + strings.Repeat("b", 63)
+	value := strings.Repeat("c", 63)
+	longest := PodLabel(key, value)
+	require.Len(t, longest.String(), MaxName)
+	for _, n := range []Name{longest, NamespaceLabel(key, value), Namespace(value), NamedPortIn("10.0.0.0/8+999-"+strings.Repeat("f", 32), value[:15], "SCTP", 65535)} {
+		require.Equal(t, n.String(), n.Called())
+	}
+	seen := map[string]bool{}
+	for _, n := range []Name{
+		PodSelector("x", "a notin ("+strings.Repeat("v,", 200)+"w)"), PodSelector("x", "a notin ("+strings.Repeat("v,", 200)+"x)"),
+		NestedLabel(key, value, value[1:]), NamespaceSelector(key + "!=" + value), PodSelector("x", strings.Repeat("é", 300)), PodSelector("x", "a"+strings.Repeat("é", 300)),
+	} {
+		called := n.Called()
+		require.LessOrEqual(t, len(called), MaxName)
+		require.Greater(t, len(called), MaxName-4)
+		require.True(t, utf8.ValidString(called))
+		require.Equal(t, strings.TrimPrefix(n.ID(), idPrefix), called[strings.LastIndex(called, cutMark)+1:])
+		require.False(t, seen[called])
+		seen[called] = true
+		require.False(t, nameOf(Observed{ID: n.ID(), Name: called, Nested: n.Nested()}).known(), "it does not tell what it stands for")
+		o := Observed{ID: "azure-npm-1", Name: strings.Repeat("x", 2*MaxName)}
+		require.Equal(t, o.Name, nameOf(o).Called(), "an orphan keeps what it is called")
+	}
 }
 
 func TestOrphanNames(t *testing.T) {

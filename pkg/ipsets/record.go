@@ -189,6 +189,7 @@ func (c *Cache) observe(o Observed, skip func(Name) bool) Drift {
 	if s.name != name {
 		c.rename(s, name)
 	}
+	c.call(s, o.Name)
 	var drift Drift
 	if s.nested() != o.Nested {
 		drift = c.apply(s, nil)

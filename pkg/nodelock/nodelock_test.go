@@ -9,21 +9,35 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/processes"
 )
 
 // holds names the lock that this program holds instead of running tests.
 const holds = "NODELOCK_TEST_HOLDS"
+
+// olderPrefix is before a name of which it holds what older versions lock.
+const olderPrefix = "older:"
 
 func TestMain(m *testing.M) {
 	name := os.Getenv(holds)
 	if name == "" {
 		os.Exit(m.Run())
 	}
-	unlock, err := New(name).Lock(context.Background(), func() { fmt.Println("waits") })
+	take := New(name).Lock
+	if before, ok := strings.CutPrefix(name, olderPrefix); ok {
+		take = takeOlder(before)
+	}
+	unlock, err := take(context.Background(), Listener{
+		Waiting: func(string) { fmt.Println("waits") },
+		Ignored: func(by string) { fmt.Println("ignored: " + by) },
+	})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -61,6 +75,8 @@ func run(t *testing.T, name string) *other {
 	return o
 }
 
+func (o *other) pid() uint32 { return uint32(o.cmd.Process.Pid) }
+
 func (o *other) says(want string) {
 	o.t.Helper()
 	require.True(o.t, o.lines.Scan(), "it ended before it said %q", want)
@@ -75,7 +91,7 @@ func (o *other) kill() {
 // lockName names a lock of this test.
 func lockName(t *testing.T) string {
 	t.Helper()
-	name := fmt.Sprintf("WinNPM-test-%d-%s", os.Getpid(), t.Name())
+	name := fmt.Sprintf("WinNPM-test-%d-%s", os.Getpid(), strings.ReplaceAll(t.Name(), "/", "-"))
 	t.Cleanup(func() {
 		for _, l := range []*Lock{New(name), New(name + "-b")} {
 			_ = os.Remove(l.path()) // a file or nothing
@@ -83,6 +99,14 @@ func lockName(t *testing.T) string {
 	})
 	return name
 }
+
+// alone is for a lock that nobody else holds.
+func alone(t *testing.T) Listener {
+	return Listener{Waiting: func(holder string) { t.Error("held by", holder) }, Ignored: nobody(t)}
+}
+
+// nobody is for a lock whose older name is free.
+func nobody(t *testing.T) func(string) { return func(by string) { t.Error("ignored", by) } }
 
 // quick bounds what must not wait for anybody.
 func quick(t *testing.T) context.Context {
@@ -100,7 +124,7 @@ func TestOneProcessAtATime(t *testing.T) {
 	} {
 		first := run(t, name)
 		first.says("held")
-		waits := make(chan struct{})
+		waits := make(chan string, 1)
 		type result struct {
 			unlock func()
 			err    error
@@ -108,10 +132,12 @@ func TestOneProcessAtATime(t *testing.T) {
 		got := make(chan result, 1)
 		ctx := quick(t)
 		go func() {
-			unlock, err := New(name).Lock(ctx, func() { close(waits) })
+			unlock, err := New(name).Lock(ctx, Listener{Waiting: func(holder string) { waits <- holder }, Ignored: nobody(t)})
 			got <- result{unlock, err}
 		}()
-		<-waits
+		self, err := os.Executable()
+		require.NoError(t, err)
+		require.Equal(t, processes.Text(first.pid(), filepath.Base(self)), <-waits, what)
 		second := run(t, name)
 		second.says("waits")
 		second.kill()
@@ -128,10 +154,26 @@ func TestOneProcessAtATime(t *testing.T) {
 	}
 }
 
+// A version that knows only the older lock does not work beside us, whichever
+// comes first.
+func TestOlderVersions(t *testing.T) {
+	name := lockName(t)
+	before := run(t, olderPrefix+name)
+	before.says("held")
+	us := run(t, name)
+	us.says("waits")
+	before.kill()
+	us.says("held")
+	after := run(t, olderPrefix+name)
+	after.says("waits")
+	us.kill()
+	after.says("held")
+}
+
 func TestLockIsFreeAfterUnlock(t *testing.T) {
 	name := lockName(t)
 	for range 3 {
-		unlock, err := New(name).Lock(quick(t), func() { t.Error("nobody holds it") })
+		unlock, err := New(name).Lock(quick(t), alone(t))
 		require.NoError(t, err)
 		unlock()
 	}
@@ -141,24 +183,55 @@ func TestLockIsFreeAfterUnlock(t *testing.T) {
 // a second holder waits as well.
 func TestContextEndsTheWait(t *testing.T) {
 	name := lockName(t)
-	unlock, err := New(name).Lock(quick(t), func() { t.Error("nobody holds it") })
+	unlock, err := New(name).Lock(quick(t), alone(t))
 	require.NoError(t, err)
-	unlockB, err := New(name+"-b").Lock(quick(t), func() { t.Error("nobody holds the other") })
+	unlockB, err := New(name+"-b").Lock(quick(t), alone(t))
 	require.NoError(t, err)
 	unlockB()
 
 	enough := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	waited := 0
-	_, err = New(name).Lock(ctx, func() {
+	_, err = New(name).Lock(ctx, Listener{Ignored: nobody(t), Waiting: func(string) {
 		waited++
 		cancel(enough)
-	})
+	}})
 	require.ErrorIs(t, err, enough)
 	require.Equal(t, 1, waited)
 
 	unlock()
-	unlock, err = New(name).Lock(quick(t), func() { t.Error("who gave up holds it") })
+	unlock, err = New(name).Lock(quick(t), alone(t))
 	require.NoError(t, err)
 	unlock()
+}
+
+// A note says who holds the lock; whatever else the file has says nothing, and
+// nothing of it gets into a line as it is.
+func TestNotes(t *testing.T) {
+	for text, want := range map[string]string{
+		"12 npm.exe\x00\x00":             "process 12 (npm.exe)",
+		"12 ":                            "process 12",
+		"12":                             "process 12",
+		"12 a\nb\x1b[1m":                 "process 12 (a\uFFFDb\uFFFD[1m)",
+		"":                               "",
+		"npm.exe":                        "",
+		"-1 npm.exe":                     "",
+		"4294967296 npm.exe":             "",
+		"7 " + strings.Repeat("x", 1000): "process 7 (" + strings.Repeat("x", 64) + "…)",
+	} {
+		require.Equal(t, want, holder(strings.NewReader(text)), "%q", text)
+	}
+	require.Equal(t, uint8(0), note()[noteBytes-1])
+	require.Regexp(t, fmt.Sprintf(`^process %d \(nodelock`, os.Getpid()), holder(strings.NewReader(string(note()))))
+}
+
+// Who waits is told of each holder once, and of none that is not known after one
+// that was.
+func TestWaiterTellsWhatIsNew(t *testing.T) {
+	var told []string
+	w := waiter{Listener: Listener{Waiting: func(holder string) { told = append(told, holder) }}}
+	for _, holder := range []string{"", "", "a", "a", "", "a", "b"} {
+		w.waits(holder)
+	}
+	require.Equal(t, []string{"", "a", "b"}, told)
 }

@@ -34,6 +34,7 @@ func Compile(np *networkingv1.NetworkPolicy) Compiled {
 		Rules:    c.out,
 		Sets:     c.sortedSets(),
 		Problems: c.problems,
+		Found:    c.found,
 	}
 }
 
@@ -43,16 +44,24 @@ type compiler struct {
 	out       []Rule
 	sets      map[ipsets.Name]SetDef
 	problems  []Problem
+	found     map[Reason]int // of all problems; nil for none
+}
+
+// problem notes something that is left out, and words it if few of its reason were
+// before.
+func (c *compiler) problem(reason Reason, at *field.Path, format string, args ...any) {
+	if c.found == nil {
+		c.found = map[Reason]int{}
+	}
+	if c.found[reason]++; c.found[reason] <= MaxProblems {
+		c.problems = append(c.problems, Problem{Reason: reason, Field: at.String(), Message: fmt.Sprintf(format, args...)})
+	}
 }
 
 // invalid notes that the field at breaks the API's rules. The message says what
 // is wrong with it; consequence is what becomes of the policy.
 func (c *compiler) invalid(at *field.Path, consequence, format string, args ...any) {
-	c.problems = append(c.problems, Problem{
-		Reason:  ReasonInvalid,
-		Field:   at.String(),
-		Message: fmt.Sprintf(format, args...) + "; " + consequence,
-	})
+	c.problem(ReasonInvalid, at, "%s; %s", fmt.Sprintf(format, args...), consequence)
 }
 
 // isolates tells which directions the policy is about, and notes what else stands
@@ -63,10 +72,8 @@ func (c *compiler) isolates(spec *networkingv1.NetworkPolicySpec, at *field.Path
 		switch {
 		case t == networkingv1.PolicyTypeIngress, t == networkingv1.PolicyTypeEgress:
 		case excess != "" && i == len(spec.PolicyTypes)-1:
-			c.problems = append(c.problems, Problem{
-				Reason: ReasonOverBudget, Field: at.String(),
-				Message: excess + "; the policy isolates and allows nothing. Make it smaller, or raise that key of the configuration",
-			})
+			c.problem(ReasonOverBudget, at,
+				"%s; the policy isolates and allows nothing. Make it smaller, or raise that key of the configuration", excess)
 		default:
 			c.invalid(at.Child("policyTypes").Index(i), "it is ignored",
 				"unknown policy type %q, use Ingress or Egress", t)

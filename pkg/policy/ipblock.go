@@ -19,11 +19,7 @@ func (c *compiler) block(b *networkingv1.IPBlock, at *field.Path) []netipx.IPRan
 		return nil
 	}
 	if !cidr.Addr().Is4() {
-		c.problems = append(c.problems, Problem{
-			Reason:  ReasonIPv6Peer,
-			Field:   at.Child("cidr").String(),
-			Message: fmt.Sprintf("%q is of IPv6, which is not programmed, use IPv4; %s", b.CIDR, peerLeftOut),
-		})
+		c.problem(ReasonIPv6Peer, at.Child("cidr"), "%q is of IPv6, which is not programmed, use IPv4; %s", b.CIDR, peerLeftOut)
 		return nil
 	}
 	var set netipx.IPSetBuilder

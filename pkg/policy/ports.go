@@ -24,7 +24,7 @@ func (c *compiler) ports(list []networkingv1.NetworkPolicyPort, at *field.Path) 
 			out = append(out, p)
 		}
 	}
-	return fewest(out), len(out) > 0 || len(list) == 0
+	return Fewest(out), len(out) > 0 || len(list) == 0
 }
 
 func (c *compiler) port(p *networkingv1.NetworkPolicyPort, at *field.Path) (Port, bool) {
@@ -71,10 +71,10 @@ func (c *compiler) port(p *networkingv1.NetworkPolicyPort, at *field.Path) (Port
 
 func portNumber(n int32) bool { return n >= 1 && n <= 65535 }
 
-// fewest sorts ports and joins what overlaps or touches, so that equal meaning
+// Fewest sorts ports and joins what overlaps or touches, so that equal meaning
 // gives equal rules. What a whole protocol covers is dropped. It may use the
 // memory of ports.
-func fewest(ports []Port) []Port {
+func Fewest(ports []Port) []Port {
 	slices.SortFunc(ports, func(a, b Port) int {
 		return cmp.Or(
 			cmp.Compare(a.Protocol, b.Protocol),

@@ -4,6 +4,7 @@
 package policy
 
 import (
+	"iter"
 	"net/netip"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
@@ -51,13 +52,36 @@ type Compiled struct {
 	Subject LabelMatcher
 	// Isolates tells, by direction, whether the selected pods are isolated.
 	Isolates [2]bool
-	// Rules allow traffic; in the order of the policy's text, ingress first.
+	// Rules allow traffic; in the order of the policy's text, ingress first. Those of
+	// one entry share its Ports, so they cost its peers and its ports, not the product.
 	Rules []Rule
 	// Sets defines every set that Rules name, except the named port sets: each
 	// once, members of nested sets included, sorted by name.
 	Sets []SetDef
-	// Problems is what could not be expressed and was left out.
+	// Problems is what could not be expressed and was left out: the first of each
+	// reason, MaxProblems at most.
 	Problems []Problem
+	// Found counts what was left out, by reason, those that are not in Problems
+	// included.
+	Found map[Reason]int
+}
+
+// ByRule yields the rules of one entry of spec.ingress or spec.egress at a time: one
+// for each of its peers. They have the same Ports.
+func (c *Compiled) ByRule() iter.Seq[[]Rule] {
+	return func(yield func([]Rule) bool) {
+		rest := c.Rules
+		for len(rest) > 0 {
+			n := 1
+			for n < len(rest) && rest[n].Direction == rest[0].Direction && rest[n].Index == rest[0].Index {
+				n++
+			}
+			if !yield(rest[:n:n]) {
+				return
+			}
+			rest = rest[n:]
+		}
+	}
 }
 
 // Rule allows the traffic of one peer through some ports.
@@ -66,7 +90,8 @@ type Rule struct {
 	// Index is the rule's place in spec.ingress or spec.egress.
 	Index int
 	Peer  Peer
-	// Ports is an OR; empty means every port of every protocol.
+	// Ports is an OR; empty means every port of every protocol. They are the fewest
+	// (Fewest), and shared: nobody changes them.
 	Ports []Port
 }
 
@@ -125,6 +150,10 @@ const (
 	ReasonInvalid    Reason = "Invalid"
 	ReasonOverBudget Reason = "OverBudget"
 )
+
+// MaxProblems bounds the problems of one reason that are worded: a policy of 1.5 MB
+// may have 50,000.
+const MaxProblems = 20
 
 // Problem is one thing of a policy that was left out.
 type Problem struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 )
@@ -115,10 +116,13 @@ func TestDecodeRefuses(t *testing.T) {
 			require.Zero(t, rec)
 		})
 	}
-	_, err := decodeLimited(strings.NewReader(text), int64(len(text)-1))
+	limits := TextLimits
+	limits.Bytes = int64(len(text) - 1)
+	_, err := decodeLimited(strings.NewReader(text), limits)
 	require.ErrorIs(t, err, ErrNoRecording)
-	require.ErrorContains(t, err, "it is larger than")
-	_, err = decodeLimited(strings.NewReader(text), int64(len(text)))
+	require.ErrorIs(t, err, bounded.ErrTooMuch)
+	limits.Bytes++
+	_, err = decodeLimited(strings.NewReader(text), limits)
 	require.NoError(t, err)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/printable"
 )
 
 // grid is the matrix of one port: rows open connections to columns.
@@ -72,10 +73,10 @@ func symbol(v Verdict) byte {
 // write writes the grid, or with very many pods a summary of each row.
 func (g *grid) write(b io.Writer) {
 	names := slices.Sorted(slices.Values(g.names))
-	fmt.Fprintf(b, "\nMATRIX %d/%s: row connects to column; %s\n", g.port.number, g.port.protocol, legend)
+	say(b, "\nMATRIX %d/%s: row connects to column; %s\n", g.port.number, g.port.protocol, legend)
 	width := 0
 	for _, name := range names {
-		width = max(width, len(name))
+		width = max(width, len(printable.Line(name)))
 	}
 	if len(names) > gridColumns {
 		g.summary(b, names, width)
@@ -98,7 +99,7 @@ func (g *grid) write(b io.Writer) {
 			}
 			fmt.Fprintf(&row, "  %c", c)
 		}
-		fmt.Fprintf(b, "  %2d %-*s%s\n", i+1, width, from, strings.TrimRight(row.String(), " "))
+		say(b, "  %2d %-*s%s\n", i+1, width, from, strings.TrimRight(row.String(), " "))
 	}
 }
 
@@ -109,7 +110,7 @@ func (g *grid) summary(b io.Writer, names []string, width int) {
 		for _, c := range g.cells[g.index[from]] {
 			count[c]++
 		}
-		fmt.Fprintf(b, "  %-*s  + %d  E %d  I %d  X %d\n", width, from, count['+'], count['E'], count['I'], count['X'])
+		say(b, "  %-*s  + %d  E %d  I %d  X %d\n", width, from, count['+'], count['E'], count['I'], count['X'])
 	}
 }
 
@@ -119,13 +120,24 @@ func (v Verdict) textTrace(b io.Writer, names map[string]string) {
 	if v.Allowed {
 		word = "ALLOWED"
 	}
-	fmt.Fprintf(b, "\nTRACE %s->%s:%d/%s  %s\n", v.From, v.To, v.Port, v.Protocol, word)
-	fmt.Fprintf(b, "  egress of %s: %s\n", v.From, v.Egress.text(names, policy.Egress))
-	fmt.Fprintf(b, "  ingress of %s: %s\n", v.To, v.Ingress.text(names, policy.Ingress))
+	say(b, "\nTRACE %s->%s:%d/%s  %s\n", v.From, v.To, v.Port, v.Protocol, word)
+	v.Egress.write(b, v.From, names, policy.Egress)
+	v.Ingress.write(b, v.To, names, policy.Ingress)
 }
 
-// text says what decided at one end.
-func (s *Side) text(names map[string]string, dir policy.Direction) string {
+// write writes what decided at one end.
+func (s *Side) write(b io.Writer, of string, names map[string]string, dir policy.Direction) {
+	say(b, "  %s of %s: %s\n", dir, of, s.text(dir))
+	if s == nil {
+		return
+	}
+	for _, a := range s.Rules {
+		say(b, "    %s %s %d  %s  %s  %s\n", a.Direction, a.Action, a.Priority, explain.PeerText(a, names), explain.PortsText(a), owner(a))
+	}
+}
+
+// text says what decided at one end, in one line.
+func (s *Side) text(dir policy.Direction) string {
 	if s == nil {
 		return "on another node, not judged here"
 	}
@@ -139,9 +151,6 @@ func (s *Side) text(names map[string]string, dir policy.Direction) string {
 		text = fmt.Sprintf("denied: policy %s isolates it for %s and no rule allows this", s.Policy, dir)
 	default:
 		text = "denied by a rule of the CNI"
-	}
-	for _, a := range s.Rules {
-		text += fmt.Sprintf("\n    %s %s %d  %s  %s  %s", a.Direction, a.Action, a.Priority, explain.PeerText(a, names), explain.PortsText(a), owner(a))
 	}
 	return text
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/simulate/manifest"
 )
@@ -57,7 +58,7 @@ func Run(ctx context.Context, o Options) int {
 // complain writes one line, whatever the error has in it.
 func complain(w io.Writer, err error) {
 	// Nobody is left to tell when stderr is closed.
-	_, _ = fmt.Fprintln(w, "npm simulate: "+strings.Join(strings.Fields(err.Error()), " "))
+	_, _ = fmt.Fprintln(w, "npm simulate: "+printable.Line(strings.Join(strings.Fields(err.Error()), " ")))
 }
 
 // session is one running simulation.
@@ -96,7 +97,7 @@ func run(ctx context.Context, o Options, q questions, running *sync.WaitGroup) (
 	}
 	err = s.result(ctx, q, func(r Result) error {
 		if o.Output == "json" {
-			return r.writeJSON(o.Stdout)
+			return r.writeJSON(printable.JSON(o.Stdout))
 		}
 		return r.writeText(o.Stdout)
 	})

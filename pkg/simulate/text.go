@@ -13,6 +13,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/printable"
 )
 
 // writeText writes a result for a person: names instead of ids.
@@ -27,10 +28,29 @@ func (r Result) writeText(w io.Writer) error {
 	if len(r.Warnings) > 0 {
 		fmt.Fprintf(b, "\nWARNINGS (%d)\n", len(r.Warnings))
 		for _, w := range r.Warnings {
-			fmt.Fprintf(b, "  %s %s: %s: %s\n", w.Kind, w.Object, w.Reason, w.Message)
+			say(b, "  %s %s: %s: %s\n", w.Kind, w.Object, w.Reason, w.Message)
 		}
 	}
 	return b.Flush()
+}
+
+// say is fmt.Fprintf, which fails in a bufio.Writer's Flush only. The values may be
+// anybody's: none ends the line, or a cell of a table.
+func say(w io.Writer, format string, values ...any) {
+	for i, v := range values {
+		if _, number := v.(int); !number { // which may be a width
+			values[i] = others{v}
+		}
+	}
+	fmt.Fprintf(w, format, values...)
+}
+
+// others is a value of somebody else's, formatted as it would be otherwise.
+type others struct{ value any }
+
+// Format implements fmt.Formatter.
+func (o others) Format(f fmt.State, verb rune) {
+	_, _ = io.WriteString(f, printable.Line(fmt.Sprintf(fmt.FormatString(f, verb), o.value))) // it fails as say does
 }
 
 // textSets writes the sets as rows; members of nested sets by name.
@@ -44,7 +64,7 @@ func (r Result) textSets(b io.Writer) {
 			values = slices.Sorted(slices.Values(explain.Named(values, names)))
 		}
 		text := cmp.Or(strings.Join(values, " "), "(empty)")
-		fmt.Fprintf(t, "  %s\t%s\t%s\n", s.Name, s.Type, text)
+		say(t, "  %s\t%s\t%s\n", s.Name, s.Type, text)
 	}
 	flush(t)
 }
@@ -69,17 +89,17 @@ func (r Result) textEndpoints(b io.Writer) {
 			open = append(open, e.Pod)
 			continue
 		}
-		fmt.Fprintf(t, "  %s %s\n", e.Pod, e.IP)
+		say(t, "  %s %s\n", e.Pod, e.IP)
 		acls := slices.SortedStableFunc(slices.Values(e.ACLs), func(a, b hns.ACL) int {
 			return cmp.Or(cmp.Compare(a.Direction, b.Direction), cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.ID, b.ID))
 		})
 		for _, a := range acls {
-			fmt.Fprintf(t, "    %s\t%s\t%d\t%s\t%s\t%s\n", a.Direction, a.Action, a.Priority, explain.PeerText(a, names), explain.PortsText(a), owner(a))
+			say(t, "    %s\t%s\t%d\t%s\t%s\t%s\n", a.Direction, a.Action, a.Priority, explain.PeerText(a, names), explain.PortsText(a), owner(a))
 		}
 	}
 	flush(t)
 	if len(open) > 0 {
-		fmt.Fprintf(b, "  open, as no policy selects them: %s\n", strings.Join(open, " "))
+		say(b, "  open, as no policy selects them: %s\n", strings.Join(open, " "))
 	}
 }
 
@@ -130,7 +150,7 @@ func (r Result) textVerdicts(b io.Writer) error {
 func (r Result) textCalls(b io.Writer) {
 	fmt.Fprint(b, "\nCALLS ")
 	for _, op := range slices.Sorted(maps.Keys(r.Calls)) {
-		fmt.Fprintf(b, " %s %d", op, r.Calls[op])
+		say(b, " %s %d", op, r.Calls[op])
 	}
 	fmt.Fprintln(b)
 }

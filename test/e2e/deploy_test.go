@@ -91,9 +91,9 @@ func TestDeployIsAccepted(t *testing.T) {
 				names = append(names, strings.Join([]string{got.GetKind(), got.GetNamespace(), got.GetName()}, " "))
 			}
 			require.ElementsMatch(t, []string{
-				"ServiceAccount kube-system azure-npm",
-				"ClusterRole  azure-npm",
-				"ClusterRoleBinding  azure-npm-binding",
+				"ServiceAccount kube-system winnpm",
+				"ClusterRole  winnpm",
+				"ClusterRoleBinding  winnpm",
 				"ConfigMap kube-system azure-npm-config",
 				"DaemonSet kube-system azure-npm-win",
 				"Service kube-system npm-metrics-cluster-service",
@@ -183,7 +183,7 @@ func TestDeployProbesAreAnswered(t *testing.T) {
 	w := newWorld(t)
 	w.node("probed", "10.240.0.9")
 	p := newProxy(t)
-	a := startAgent(t, "probed", kubeconfigOf(t, "kube-system", "azure-npm", p.url, p.ca))
+	a := startAgent(t, "probed", kubeconfigOf(t, "kube-system", agentAccount, p.url, p.ca))
 	a.waitReady(settle)
 	container := into[appsv1.DaemonSet](t, render(t, overlays["azure"])["DaemonSet"]).Spec.Template.Spec.Containers[0]
 	probe := func(probe *corev1.Probe) error {

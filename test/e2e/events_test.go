@@ -28,7 +28,7 @@ func startTeller(t *testing.T, node string, flags ...string) (*proxy, *buffer) {
 	t.Helper()
 	p := newProxy(t)
 	said := &buffer{}
-	flags = append([]string{"--kubeconfig", kubeconfigOf(t, "kube-system", "azure-npm", p.url, p.ca), "--node", node}, flags...)
+	flags = append([]string{"--kubeconfig", kubeconfigOf(t, "kube-system", agentAccount, p.url, p.ca), "--node", node}, flags...)
 	process := exec.Command(filepath.Join(bin, "teller"), flags...)
 	process.Stderr = said
 	process.SysProcAttr = endWithParent()

@@ -31,7 +31,7 @@ ingress:
 		old/server->old/other:80/TCP allow
 	`
 	p := newProxy(t)
-	a := startAgent(t, "expiry-1", kubeconfigOf(t, "kube-system", "azure-npm", p.url, p.ca))
+	a := startAgent(t, "expiry-1", kubeconfigOf(t, "kube-system", agentAccount, p.url, p.ca))
 	// A watch that ends before it has delivered anything is not resumed; each
 	// of these has to deliver one event.
 	w.policy("old", "guard", fromFriends)

@@ -181,7 +181,7 @@ func TestExposedPages(t *testing.T) {
 		names = append(names, object.GetKind()+" "+object.GetName())
 	}
 	require.ElementsMatch(t, []string{
-		"ClusterRoleBinding azure-npm-auth-delegator", "ClusterRole winnpm-debug-reader", "ClusterRole winnpm-debug-profiler",
+		"ClusterRoleBinding winnpm-auth-delegator", "ClusterRole winnpm-debug-reader", "ClusterRole winnpm-debug-profiler",
 	}, names)
 
 	t.Log("who may what")
@@ -225,7 +225,7 @@ func TestExposedPages(t *testing.T) {
 // agentToken is a token of the ServiceAccount in deploy/.
 func agentToken(t *testing.T) string {
 	t.Helper()
-	request, err := kube.CoreV1().ServiceAccounts("kube-system").CreateToken(t.Context(), "azure-npm", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	request, err := kube.CoreV1().ServiceAccounts("kube-system").CreateToken(t.Context(), agentAccount, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	return request.Status.Token
 }

@@ -32,7 +32,7 @@ func TestUnusableServer(t *testing.T) {
 	t.Cleanup(stranger.Close)
 	strangerCA := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: stranger.Certificate().Raw})
 
-	account := func(url string, ca []byte) string { return kubeconfigOf(t, "kube-system", "azure-npm", url, ca) }
+	account := func(url string, ca []byte) string { return kubeconfigOf(t, "kube-system", agentAccount, url, ca) }
 	for _, c := range []struct {
 		name, kubeconfig string
 		says             []string

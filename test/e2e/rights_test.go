@@ -28,6 +28,9 @@ import (
 // rightsFile is what a user applies.
 const rightsFile = "../../deploy/base/rbac.yaml"
 
+// agentAccount is the ServiceAccount in it, of kube-system.
+const agentAccount = "winnpm"
+
 // installRights applies deploy/base/rbac.yaml.
 func installRights(ctx context.Context, kube kubernetes.Interface) error {
 	text, err := os.ReadFile(rightsFile)
@@ -90,13 +93,13 @@ func kubeconfigOf(t *testing.T, namespace, account, url string, ca []byte) strin
 
 // agentKubeconfig is the kubeconfig of the ServiceAccount in deploy/.
 func agentKubeconfig(t *testing.T) string {
-	return kubeconfigOf(t, "kube-system", "azure-npm", admin.Host, admin.CAData)
+	return kubeconfigOf(t, "kube-system", agentAccount, admin.Host, admin.CAData)
 }
 
 // The ServiceAccount may read what the agent needs and create Events, nothing
 // else.
 func TestRightsAreExact(t *testing.T) {
-	token, err := kube.CoreV1().ServiceAccounts("kube-system").CreateToken(t.Context(), "azure-npm", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := kube.CoreV1().ServiceAccounts("kube-system").CreateToken(t.Context(), agentAccount, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	config := rest.AnonymousClientConfig(admin)
 	config.BearerToken = token.Status.Token
@@ -125,7 +128,7 @@ func TestRightsAreExact(t *testing.T) {
 		"create selfsubjectrulesreviews.authorization.k8s.io",
 	}
 	for _, resource := range []string{"pods.", "nodes.", "namespaces.", "networkpolicies.networking.k8s.io"} {
-		for _, verb := range []string{"get", "list", "watch"} {
+		for _, verb := range []string{"list", "watch"} {
 			want = append(want, verb+" "+resource)
 		}
 	}

@@ -98,7 +98,7 @@ func (l *life) checkRight() {
 		l.fail("all is right after %d calls only", calls)
 	}
 	l.live(settled)
-	if slices.ContainsFunc(l.sim.Sets(), staleSet) {
+	if l.unused() {
 		f = f.but(l.dp.Dump()) // a rule that is not needed any more may be what is refused of a policy
 	}
 	if d := l.differs(f); d != "" {

@@ -14,6 +14,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/hns/hnstest"
 )
 
 // tester is what *testing.T and *rapid.T have in common.
@@ -373,25 +374,19 @@ type ending struct {
 	Foreign map[string][]string // everybody else's, by endpoint, sorted
 }
 
-// staleSet reports whether a set is of a named port's number without peers.
-func staleSet(s hns.SetPolicy) bool {
-	return strings.HasPrefix(s.Name, "namedport:") && len(s.Values) == 0
-}
-
 func (r *replay) ending() ending {
 	e := ending{Sets: map[string][]string{}, ACLs: map[string][]string{}, Foreign: map[string][]string{}}
 	sets := map[string]hns.SetPolicy{}
 	for _, s := range r.sim.Sets() {
 		sets[s.ID] = s
 	}
-	stale := func(id string) bool { return staleSet(sets[id]) }
 	used, wasted := map[string]bool{}, map[string]bool{}
 	for _, ep := range r.sim.Endpoints() {
 		ours, foreign := hns.Endpoint{Policies: ep.Policies}.Split()
 		e.ACLs[ep.ID], e.Foreign[ep.ID] = []string{}, []string{}
 		for _, a := range ours {
 			uses := used
-			if slices.ContainsFunc(a.SetIDs(), stale) {
+			if hnstest.Unused(a, sets) {
 				uses = wasted
 			} else {
 				e.ACLs[ep.ID] = append(e.ACLs[ep.ID], fmt.Sprintf("%+v", named(a, sets)))

@@ -11,6 +11,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/hns/hnstest"
 )
 
 // fair is what a fresh process would make of the node, on an HNS without a
@@ -124,10 +125,10 @@ func (l *life) differs(f fair) string {
 	for _, e := range l.sim.Endpoints() {
 		rules, _ := hns.Endpoint{Policies: e.Policies}.Split()
 		rules = slices.DeleteFunc(rules, func(a hns.ACL) bool {
-			return slices.ContainsFunc(a.SetIDs(), func(id string) bool { return staleSet(byID[id]) })
+			return hnstest.Unused(a, byID)
 		})
 		want := slices.DeleteFunc(slices.Clone(f.rules[e.ID]), func(a hns.ACL) bool {
-			return slices.ContainsFunc(a.SetIDs(), func(id string) bool { return staleSet(byID[id]) })
+			return hnstest.Unused(a, byID)
 		})
 		if f.partly[e.ID] || !local(now, e.Addrs[0]) { // without a pod it keeps what it has
 			continue
@@ -162,16 +163,28 @@ func texts(acls []hns.ACL) []string {
 	return out
 }
 
+// unused reports whether an endpoint has a rule of a number that no peer uses.
+func (l *life) unused() bool {
+	byID := map[string]hns.SetPolicy{}
+	for _, s := range l.sim.Sets() {
+		byID[s.ID] = s
+	}
+	return slices.ContainsFunc(l.sim.Endpoints(), func(e hnssim.EndpointView) bool {
+		rules, _ := hns.Endpoint{Policies: e.Policies}.Split()
+		return slices.ContainsFunc(rules, func(a hns.ACL) bool { return hnstest.Unused(a, byID) })
+	})
+}
+
 // surplus returns the sets that a fresh process would not have.
 func (l *life) surplus(f fair) []string {
 	extra, byID := map[string]bool{}, map[string]hns.SetPolicy{}
 	for _, s := range l.sim.Sets() {
-		extra[s.Name], byID[s.ID] = !staleSet(s), s
+		extra[s.Name], byID[s.ID] = true, s
 	}
 	for _, e := range l.sim.Endpoints() {
 		rules, _ := hns.Endpoint{Policies: e.Policies}.Split()
 		for _, a := range rules {
-			if !slices.ContainsFunc(a.SetIDs(), func(id string) bool { return staleSet(byID[id]) }) {
+			if !hnstest.Unused(a, byID) {
 				continue
 			}
 			for _, id := range a.SetIDs() {

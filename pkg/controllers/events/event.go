@@ -11,6 +11,8 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/winnpm/winnpm/pkg/printable"
 )
 
 const (
@@ -38,7 +40,7 @@ func (l *ledger) event(f *fact, now time.Time) *eventsv1.Event {
 	case f.everywhere():
 		where, origin = where+" and every other Windows node", fmt.Sprint(s.generation)
 	}
-	id := sha256.Sum256(fmt.Appendf(nil, "%q", []string{string(s.uid), origin, string(f.reason), f.message}))
+	id := sha256.Sum256(fmt.Appendf(nil, "%q", []string{string(s.uid), origin, string(f.reason), f.what}))
 	return &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: f.of.Namespace,
@@ -50,7 +52,7 @@ func (l *ledger) event(f *fact, now time.Time) *eventsv1.Event {
 		Action:              action,
 		Reason:              string(f.reason),
 		Type:                kind,
-		Note:                cut(where+": "+f.text, maxNote),
+		Note:                cut(printable.Line(where+": "+f.text), maxNote),
 		Regarding: corev1.ObjectReference{
 			APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "NetworkPolicy",
 			Namespace: f.of.Namespace, Name: f.of.Name, UID: s.uid,

@@ -1,7 +1,9 @@
 package events
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,17 +19,17 @@ const (
 	patience = time.Minute
 )
 
-// topic is what a fact is about. A fact of another topic is told anew.
+// topic is what a fact is about. There is one fact of a topic at a time for each
+// policy, however many warnings it stands for.
 type topic struct {
 	reason dataplane.Reason
-	// message is that of the warning; "" stands for all pods that are not
-	// programmed for the reason: which they are changes while HNS is in trouble.
-	message string
+	// pods: not the policy is at fault, but pods are not programmed that it selects.
+	pods bool
 }
 
 // patience returns how long the topic must stand until it is told.
 func (t topic) patience() time.Duration {
-	if t.message == "" || t.reason == dataplane.ReasonHNSUnavailable {
+	if t.pods || t.reason == dataplane.ReasonHNSUnavailable {
 		return patience
 	}
 	return 0
@@ -43,51 +45,75 @@ func (t topic) everywhere() bool {
 	return true
 }
 
-// standing is what there is to tell: a text by policy and topic.
+// account is what there is to tell of a topic.
+type account struct {
+	text string
+	// what identifies it, where the policy itself is at fault: other words are told
+	// anew. Which pods are not programmed changes while HNS is in trouble, and says
+	// nothing new.
+	what string
+}
+
+// standing is what there is to tell, by policy and topic.
 type standing struct {
-	texts map[policy.Key]map[topic]string
+	accounts map[policy.Key]map[topic]account
 	// away: sets cannot be written, so that nobody knows what is programmed.
 	away bool
 }
 
 // collect sorts warnings by policy. Those on a pod concern every policy that
-// selects it: each gets one fact, however many pods there are.
+// selects it. A policy gets one account of each topic, with a count: whoever writes
+// a policy may give it as many faults as fit into an object.
 func collect(warnings []dataplane.Warning, selecting func(dataplane.PodKey) []policy.Key) standing {
-	s := standing{texts: map[policy.Key]map[topic]string{}}
-	pods := map[policy.Key]map[topic]int{}
+	texts := map[policy.Key]map[topic][]string{}
+	note := func(key policy.Key, t topic, text string) {
+		if texts[key] == nil {
+			texts[key] = map[topic][]string{}
+		}
+		texts[key][t] = append(texts[key][t], text)
+	}
+	s := standing{accounts: map[policy.Key]map[topic]account{}}
 	for _, w := range warnings {
 		namespace, name, _ := strings.Cut(w.Object, "/")
 		switch w.Kind {
 		case "NetworkPolicy":
-			s.set(policy.Key{Namespace: namespace, Name: name}, topic{w.Reason, w.Message}, w.Message)
+			note(policy.Key{Namespace: namespace, Name: name}, topic{reason: w.Reason}, w.Message)
 		case "Pod":
 			for _, key := range selecting(dataplane.PodKey{Namespace: namespace, Name: name}) {
-				t := topic{reason: w.Reason}
-				if pods[key] == nil {
-					pods[key] = map[topic]int{}
-				}
-				pods[key][t]++
-				if n := pods[key][t]; n == 1 {
-					s.set(key, t, fmt.Sprintf("not in force for pod %s: %s", name, w.Message))
-				}
+				note(key, topic{w.Reason, true}, fmt.Sprintf("not in force for pod %s: %s", name, w.Message))
 			}
 		case "Node":
 			s.away = true
 		}
 	}
-	for key, topics := range pods {
-		for t, n := range topics {
-			if n > 1 {
-				s.set(key, t, fmt.Sprintf("in %d pods, one of them: %s", n, s.texts[key][t]))
-			}
+	for key, topics := range texts {
+		s.accounts[key] = map[topic]account{}
+		for t, all := range topics {
+			s.accounts[key][t] = t.account(all)
 		}
 	}
 	return s
 }
 
-func (s *standing) set(key policy.Key, t topic, text string) {
-	if s.texts[key] == nil {
-		s.texts[key] = map[topic]string{}
+// account makes one of all texts of a topic.
+func (t topic) account(texts []string) account {
+	a := account{text: texts[0]}
+	switch n := len(texts); {
+	case n > 1 && t.pods:
+		a.text = fmt.Sprintf("in %d pods, one of them: %s", n, texts[0])
+	case n > 1:
+		a.text = fmt.Sprintf("%d times, the first: %s", n, texts[0])
 	}
-	s.texts[key][t] = text
+	switch {
+	case t.pods:
+	case len(texts) == 1:
+		a.what = texts[0]
+	default:
+		h := sha256.New()
+		for _, text := range slices.Sorted(slices.Values(texts)) {
+			fmt.Fprintf(h, "%q", text)
+		}
+		a.what = fmt.Sprintf("%x", h.Sum(nil))
+	}
+	return a
 }

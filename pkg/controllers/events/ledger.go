@@ -2,6 +2,7 @@ package events
 
 import (
 	"cmp"
+	"maps"
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -10,9 +11,17 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// again is the time after which what stands is told once more: by then a server
-// has forgotten an Event, which it keeps for an hour by default.
-const again = 65 * time.Minute
+const (
+	// again is the time after which what stands is told once more: by then a server
+	// has forgotten an Event, which it keeps for an hour by default.
+	again = 65 * time.Minute
+	// pause is the time between two Events of the same topic on a policy, once there
+	// were so many, so that one that comes and goes, or is written anew all the time,
+	// has one of each topic a minute. After the calm they count anew.
+	pause = time.Minute
+	quick = 3
+	calm  = 10 * time.Minute
+)
 
 // ledger knows what stands and what of it was told. It has no lock: one
 // goroutine uses it.
@@ -20,6 +29,11 @@ type ledger struct {
 	node     string
 	policy   func(policy.Key) (*networkingv1.NetworkPolicy, bool)
 	subjects map[policy.Key]*subject
+	// turns are when each namespace of a subject was served last, in a count of those
+	// that were served. Who joins has the turn of who was served last, and so comes
+	// behind all who wait.
+	turns  map[string]uint64
+	served uint64
 }
 
 // subject is a policy of which there is, or was, something to tell.
@@ -27,17 +41,24 @@ type subject struct {
 	uid        types.UID
 	generation int64 // of what the policy says
 	facts      map[topic]*fact
+	told       map[topic]telling // since the last calm, and of what stands
 	// blamed: a warning was told, and not yet that all have passed.
 	blamed bool
 	// hereOnly: one of those warnings was of this node alone.
 	hereOnly bool
 }
 
+// telling is what was told of a topic.
+type telling struct {
+	at time.Time // the last time
+	n  int       // without a calm between them
+}
+
 // fact is one thing to tell about a policy.
 type fact struct {
 	topic
-	of    policy.Key
-	text  string
+	of policy.Key
+	account
 	since time.Time // when it began to stand
 	due   time.Time // when to tell it, for the first time or again
 }
@@ -45,11 +66,12 @@ type fact struct {
 // update takes over what stands now. A policy that is no more, or another one by
 // now, is forgotten: nobody asks for what became of it.
 func (l *ledger) update(now time.Time, s standing) {
-	for key := range s.texts {
+	for key := range s.accounts {
 		if l.subjects[key] == nil {
-			l.subjects[key] = &subject{facts: map[topic]*fact{}}
+			l.subjects[key] = newSubject("")
 		}
 	}
+	defer l.turn()
 	for key, sub := range l.subjects {
 		np, ok := l.policy(key)
 		if !ok {
@@ -57,45 +79,83 @@ func (l *ledger) update(now time.Time, s standing) {
 			continue
 		}
 		if sub.uid != np.UID {
-			*sub = subject{uid: np.UID, facts: map[topic]*fact{}}
+			*sub = *newSubject(np.UID)
 		}
 		sub.generation = np.Generation
-		sub.update(now, key, s.texts[key], s.away)
-		if len(sub.facts) == 0 && !sub.blamed {
+		sub.update(now, key, s.accounts[key], s.away)
+		if len(sub.facts)+len(sub.told) == 0 && !sub.blamed {
 			delete(l.subjects, key)
 		}
 	}
 }
 
-func (s *subject) update(now time.Time, key policy.Key, texts map[topic]string, away bool) {
+func newSubject(uid types.UID) *subject {
+	return &subject{uid: uid, facts: map[topic]*fact{}, told: map[topic]telling{}}
+}
+
+// turn gives the namespaces of subjects a turn, and forgets the others.
+func (l *ledger) turn() {
+	turns := make(map[string]uint64, len(l.turns))
+	for key := range l.subjects {
+		was, ok := l.turns[key.Namespace]
+		if !ok {
+			was = l.served
+		}
+		turns[key.Namespace] = was
+	}
+	l.turns = turns
+}
+
+func (s *subject) update(now time.Time, key policy.Key, accounts map[topic]account, away bool) {
+	maps.DeleteFunc(s.told, func(t topic, last telling) bool {
+		_, stands := accounts[t]
+		return !stands && !now.Before(last.at.Add(calm))
+	})
 	passed := topic{reason: reasonProgrammed}
 	for t := range s.facts {
-		if _, stands := texts[t]; !stands && t != passed {
+		if _, stands := accounts[t]; !stands && t != passed {
 			delete(s.facts, t)
 		}
 	}
-	for t, text := range texts {
-		if s.facts[t] == nil {
-			s.facts[t] = &fact{topic: t, of: key, since: now, due: now.Add(t.patience())}
+	for t, a := range accounts {
+		f := s.facts[t]
+		switch {
+		case f == nil:
+			f = &fact{topic: t, of: key, since: now, due: s.due(t, now.Add(t.patience()))}
+			s.facts[t] = f
+		case f.what != a.what && f.due.After(s.due(t, now)):
+			f.due = s.due(t, now)
 		}
-		s.facts[t].text = text
+		f.account = a
 	}
 	switch {
-	case len(texts) > 0 || away:
+	case len(accounts) > 0 || away:
 		delete(s.facts, passed)
 	case s.blamed && s.facts[passed] == nil:
-		s.facts[passed] = &fact{topic: passed, of: key, text: "nothing of it is left out or failing any more", since: now, due: now}
+		s.facts[passed] = &fact{
+			topic: passed, of: key, since: now, due: s.due(passed, now),
+			account: account{text: "nothing of it is left out or failing any more"},
+		}
 	}
 }
 
-// next returns the fact to tell first, nil when there is none. The one that
-// has waited longest goes first; of equals any order would do, as long as it is
-// one.
-func (l *ledger) next() *fact {
+// due returns the first time from at on at which a topic may be told.
+func (s *subject) due(t topic, at time.Time) time.Time {
+	if last := s.told[t]; last.n >= quick && at.Before(last.at.Add(pause)) {
+		return last.at.Add(pause)
+	}
+	return at
+}
+
+// next returns the fact to tell first, nil when there is none. Of those that are due
+// namespaces take turns, so that nobody waits for more Events than there are other
+// namespaces with something to tell; within one, and of those that are not due, the
+// one that waits longest goes first. Of equals any order would do, as long as it is one.
+func (l *ledger) next(now time.Time) *fact {
 	var first *fact
 	for _, s := range l.subjects {
 		for _, f := range s.facts {
-			if first == nil || f.compare(first) < 0 {
+			if first == nil || l.compare(f, first, now) < 0 {
 				first = f
 			}
 		}
@@ -103,16 +163,43 @@ func (l *ledger) next() *fact {
 	return first
 }
 
-func (f *fact) compare(g *fact) int {
+func (l *ledger) compare(f, g *fact, now time.Time) int {
+	if !f.due.After(now) && !g.due.After(now) {
+		if byTurn := cmp.Compare(l.turns[f.of.Namespace], l.turns[g.of.Namespace]); byTurn != 0 {
+			return byTurn
+		}
+	}
 	return cmp.Or(f.due.Compare(g.due), cmp.Compare(f.of.Namespace, g.of.Namespace), cmp.Compare(f.of.Name, g.of.Name),
-		cmp.Compare(f.reason, g.reason), cmp.Compare(f.message, g.message))
+		cmp.Compare(f.reason, g.reason), compareBool(f.pods, g.pods))
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// serve takes note that it was the turn of a fact's namespace.
+func (l *ledger) serve(f *fact) {
+	l.served++
+	l.turns[f.of.Namespace] = l.served
 }
 
 // told takes note that the server has the Event, or will never take it.
 func (l *ledger) told(f *fact, now time.Time) {
 	s := l.subjects[f.of]
+	last := s.told[f.topic]
+	if !now.Before(last.at.Add(calm)) {
+		last.n = 0
+	}
+	s.told[f.topic] = telling{now, last.n + 1}
 	if f.reason == reasonProgrammed {
-		delete(l.subjects, f.of)
+		delete(s.facts, f.topic)
+		s.blamed, s.hereOnly = false, false
 		return
 	}
 	s.blamed = true

@@ -4,7 +4,8 @@
 //
 // Warnings of the dataplane stand as long as their cause does, so nothing has
 // to be kept in a queue: what stands is compared with what was told, and the
-// difference is told at the pace of a token bucket. An Event that could not be
+// difference is told at the pace of a token bucket, in turns of the namespaces, and
+// for each policy about once a minute for each reason, with a count. An Event that could not be
 // sent is sent later if there is still reason to. A server that is down, slow or
 // refuses us costs nothing but Events.
 //
@@ -70,7 +71,7 @@ type Recorder struct {
 func New(cfg Config) *Recorder {
 	return &Recorder{
 		cfg: cfg, wake: make(chan struct{}, 1),
-		ledger:  ledger{node: cfg.Node, policy: cfg.Policy, subjects: map[policy.Key]*subject{}},
+		ledger:  ledger{node: cfg.Node, policy: cfg.Policy, subjects: map[policy.Key]*subject{}, turns: map[string]uint64{}},
 		limiter: flowcontrol.NewTokenBucketPassiveRateLimiter(perSecond, burst),
 		backoff: pauses(),
 	}
@@ -126,7 +127,7 @@ func (r *Recorder) look(now time.Time) {
 // step sends one Event if it may, and returns when to come again.
 func (r *Recorder) step(ctx context.Context) time.Duration {
 	now := time.Now()
-	f := r.ledger.next()
+	f := r.ledger.next(now)
 	if f == nil {
 		return again
 	}
@@ -148,6 +149,7 @@ func (r *Recorder) step(ctx context.Context) time.Duration {
 func (r *Recorder) send(ctx context.Context, f *fact) {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
+	r.ledger.serve(f)
 	err := r.cfg.Sink.Create(ctx, r.ledger.event(f, time.Now()))
 	now := time.Now()
 	if !settled(err) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnstest"
 	"github.com/winnpm/winnpm/test/oracle"
 )
 
@@ -58,12 +59,9 @@ func (s state) unneeded() []string {
 // uses any more: their rules, which match nothing, stay until the endpoint's
 // next Update, and so what else there is for their sake.
 func (s state) effective() state {
-	isStale := func(id string) bool {
-		return strings.HasPrefix(s.Sets[id].Name, "namedport:") && len(s.Sets[id].Values) == 0
-	}
 	for endpoint := range s.ACLs {
 		s.ACLs[endpoint] = slices.DeleteFunc(s.ACLs[endpoint], func(acl hns.ACL) bool {
-			return slices.ContainsFunc(acl.SetIDs(), isStale)
+			return hnstest.Unused(acl, s.Sets)
 		})
 		slices.SortFunc(s.ACLs[endpoint], func(a, b hns.ACL) int { // the order says nothing
 			return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))

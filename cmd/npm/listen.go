@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// A listener whose address is taken is tried again after these times, each twice
+// as long as the one before.
+const (
+	firstRetry = time.Second
+	lastRetry  = 30 * time.Second
+)
+
+// door is an address at which the agent answers. That somebody else has it is no
+// reason not to work: pods that start without an agent are open.
+type door struct {
+	what, address, keys string // keys say where another address goes
+	host                host
+	logger              klog.Logger
+	note                func(text string)        // of what stands; "" of nothing
+	opened              func(addr string)        // called when it listens
+	serve               func(net.Listener) error // until the end of its context
+	listener            net.Listener             // nil while the address is taken
+	taken               error                    // why
+}
+
+// open tries once. An error says that the address is none.
+func (d *door) open(ctx context.Context) error {
+	l, err := d.host.listen(ctx, d.address)
+	if system := (*os.SyscallError)(nil); err != nil && !errors.As(err, &system) {
+		return fmt.Errorf("%s: %w; another address goes into %s", d.what, err, d.keys)
+	}
+	if d.listener, d.taken = l, err; err == nil {
+		d.opened(l.Addr().String())
+	}
+	return nil
+}
+
+// run answers until ctx is done, after open was called. While the address is
+// taken it is tried again.
+func (d *door) run(ctx context.Context) error {
+	if d.listener == nil {
+		if err := d.wait(ctx); err != nil || d.listener == nil {
+			return err
+		}
+	}
+	return d.serve(d.listener)
+}
+
+// wait tries until the address is free or ctx is done.
+func (d *door) wait(ctx context.Context) error {
+	began, by := time.Now(), d.host.listening(d.address)
+	warn(d.logger, "cannot listen, working without it and trying again", "endpoint", d.what, "address", d.address, "by", by, "err", d.taken.Error(), "otherAddress", d.keys)
+	if by == "" {
+		by = d.taken.Error()
+	}
+	d.note(fmt.Sprintf("the %s does not listen at %s: %s", d.what, d.address, by))
+	defer d.note("")
+	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+		switch err := d.open(ctx); {
+		case ctx.Err() != nil && d.listener == nil:
+			return nil
+		case err != nil:
+			return err
+		case d.listener != nil:
+			d.logger.Info("listening after all", "endpoint", d.what, "address", d.address, "waited", time.Since(began))
+			return nil
+		}
+	}
+}
+
+// close gives up a listener that run was not called for.
+func (d *door) close() error {
+	if d.listener == nil {
+		return nil
+	}
+	return d.listener.Close()
+}

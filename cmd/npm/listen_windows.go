@@ -1,0 +1,29 @@
+package main
+
+import (
+	"context"
+	"net"
+	"syscall"
+
+	"golang.org/x/sys/windows"
+)
+
+// soExclusiveAddrUse is SO_EXCLUSIVEADDRUSE of winsock2.h.
+const soExclusiveAddrUse = ^windows.SO_REUSEADDR
+
+// listen listens at an address that nobody else may listen at then. Without that
+// a process of whatever rights could take one address of a port that listens on
+// all, and with it the kubelet's probes.
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	lc := net.ListenConfig{Control: func(_, _ string, socket syscall.RawConn) error {
+		var failed error
+		err := socket.Control(func(handle uintptr) {
+			failed = windows.SetsockoptInt(windows.Handle(handle), windows.SOL_SOCKET, soExclusiveAddrUse, 1)
+		})
+		if err == nil {
+			err = failed
+		}
+		return err
+	}}
+	return lc.Listen(ctx, "tcp", address)
+}

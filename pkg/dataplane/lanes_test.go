@@ -1,0 +1,96 @@
+package dataplane
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// TestLanesTakeTurns: whatever joins and whatever fails, who waits sees each other
+// namespace served once before its turn. Nobody starves, and lanes are as many as
+// namespaces that wait.
+func TestLanesTakeTurns(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := New(Config{Now: time.Now})
+		const namespaces, policies, pods = 4, 3, 5
+		for ns := range namespaces {
+			for i := range pods {
+				id := fmt.Sprintf("ep-%d-%d", ns, i)
+				uid := types.UID(id)
+				d.local[uid] = &podState{Pod: &Pod{Namespace: fmt.Sprint("ns", ns), Name: id, UID: uid}}
+				d.endpoints[id] = &endpoint{id: id, owner: uid, writtenFor: uid}
+			}
+		}
+		pick := func() *endpoint {
+			id := fmt.Sprintf("ep-%d-%d", rapid.IntRange(0, namespaces-1).Draw(t, "namespace"), rapid.IntRange(0, pods-1).Draw(t, "pod"))
+			return d.endpoints[id]
+		}
+		waits := map[string]map[string]int{} // lane → how often another one was served meanwhile
+		for range rapid.IntRange(1, 120).Draw(t, "steps") {
+			switch rapid.IntRange(0, 2).Draw(t, "what") {
+			case 0: // a change
+				ep := pick()
+				ep.tries = 0
+				ep.changedBy = policy.Key{}
+				if p := rapid.IntRange(0, policies).Draw(t, "policy"); p < policies {
+					ep.changedBy = policy.Key{Namespace: d.local[ep.owner].Namespace, Name: fmt.Sprint("p", p)}
+				}
+				if ep.queued == 0 {
+					d.joinLocked(ep)
+				} else {
+					d.rejoinLocked(ep)
+				}
+				if waits[ep.lane] == nil {
+					waits[ep.lane] = map[string]int{}
+				}
+			case 1: // a turn
+				due := d.dueLocked(time.Now())
+				if len(due) == 0 {
+					continue
+				}
+				ep := due[0]
+				d.serveLocked(ep.id)
+				lane := ep.lane
+				for other, seen := range waits {
+					if seen[lane]++; other != lane && other != laneRetry {
+						require.LessOrEqual(t, seen[lane], 1, "%q was served while %q waits", lane, other)
+					}
+				}
+				ep.queued = 0
+				if rapid.Bool().Draw(t, "fails") {
+					ep.tries++
+					d.joinLocked(ep)
+					if waits[laneRetry] == nil {
+						waits[laneRetry] = map[string]int{}
+					}
+				}
+				delete(waits, lane)
+				for _, other := range d.pendingLocked() {
+					if other.lane == lane {
+						waits[lane] = map[string]int{}
+						break
+					}
+				}
+			case 2: // the transaction ends
+				d.forgetLanesLocked()
+				require.LessOrEqual(t, len(d.lanes), namespaces+1)
+			}
+			for _, ep := range d.pendingLocked() {
+				require.Contains(t, d.lanes, ep.lane)
+			}
+		}
+		// Nothing comes any more, and nothing fails: all are served.
+		for left := len(d.pendingLocked()); left > 0; left-- {
+			ep := d.dueLocked(time.Now())[0]
+			d.serveLocked(ep.id)
+			ep.queued = 0
+		}
+		require.Empty(t, d.pendingLocked())
+	})
+}

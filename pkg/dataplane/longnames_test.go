@@ -1,0 +1,138 @@
+package dataplane_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+)
+
+// longPolicy names a set of each kind whose name may be longer than sets are called: of
+// pods that are not of many versions, of pods of one of many, and of namespaces.
+func longPolicy(t *testing.T) string {
+	t.Helper()
+	var many []string
+	for i := range 60 {
+		many = append(many, fmt.Sprintf("version-%d", i))
+	}
+	term := func(key, op string) string {
+		return fmt.Sprintf(`matchExpressions: [{key: %s, operator: %s, values: [%s]}]`, key, op, strings.Join(many, ", "))
+	}
+	return policyText("long", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {`+term("v", "NotIn")+`}}, `+
+		`{podSelector: {`+term("w", "In")+`}}, {namespaceSelector: {`+term("team", "NotIn")+`}}]}]}`)
+}
+
+// longObjects tells a dataplane of the state, and of the policies.
+func longObjects(w *script, policies ...string) {
+	w.do("namespace x team=version-1", "namespace y team=a", "pod x/web 10.0.0.1 app=web",
+		"pod x/good 10.0.1.1 v=none remote", "pod x/bad 10.0.1.2 v=version-7 remote", "pod x/two 10.0.1.3 v=version-7 w=version-9 remote",
+		"pod y/far 10.0.1.4 v=version-7 remote")
+	for _, p := range policies {
+		w.do("policy " + p)
+	}
+}
+
+const (
+	goodIn = "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in allow"
+	badOut = "trace 10.0.1.2 -> 10.0.0.1 TCP/80 ep-1 in block"
+	twoIn  = "trace 10.0.1.3 -> 10.0.0.1 TCP/80 ep-1 in allow"
+	farIn  = "trace 10.0.1.4 -> 10.0.0.1 TCP/80 ep-1 in allow"
+)
+
+// longWorld is a node where the policy is in force, in an HNS that takes no longer
+// names than the predecessor gives.
+func longWorld(t *testing.T) *script {
+	t.Helper()
+	w := newWorld(t, longPolicy(t))
+	w.sim = hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign(), Personality: hnssim.Personality{
+		Refuses: []hnssim.Refusal{{What: hnssim.NameLength, N: ipsets.MaxName, Code: 0x803b000d}},
+	}})
+	w.do("dataplane", "endpoint ep-1 10.0.0.1")
+	longObjects(w, "long")
+	w.do("apply", goodIn, badOut, twoIn, farIn)
+	return w
+}
+
+// names are those of the sets of a dump, as they are and as HNS calls them where
+// that is something else.
+func longNames(d dataplane.Dump) map[string]string {
+	out := map[string]string{}
+	for _, s := range d.Sets {
+		if s.Called != "" {
+			out[s.Name] = s.Called
+		}
+	}
+	return out
+}
+
+// TestLongNames: HNS never sees a name that is longer than MaxName; a new process finds
+// such sets again, writes nothing, and goes on with them.
+func TestLongNames(t *testing.T) {
+	w := longWorld(t)
+	require.Len(t, longNames(w.dp.Dump()), 3)
+	before := w.sim.Dump()
+	w.do("dataplane")
+	longObjects(w, "long")
+	w.do("apply", "calls")
+	require.Empty(t, cmp.Diff(before, w.sim.Dump()))
+	w.do("pod x/good 10.0.1.1 v=version-3 remote", "apply", "calls SetPolicy/Update=1", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in block")
+	w.do("namespace y team=version-2", "apply", "trace 10.0.1.4 -> 10.0.0.1 TCP/80 ep-1 in block")
+
+	w.do("delete policy x/long", "apply", "dataplane", "apply")
+	w.settle()
+	require.Empty(t, w.sim.Sets(), "what nobody names goes under the name that it has")
+}
+
+// TestLongNamesOfOlderBuilds: sets that a build before MaxName made under their whole
+// names are these sets: none is made twice, and as HNS renames none they keep them.
+func TestLongNamesOfOlderBuilds(t *testing.T) {
+	for _, id := range []func(ipsets.Name) string{ipsets.Name.ID, func(n ipsets.Name) string { return oldID(n.String()) }} {
+		w := longWorld(t)
+		text, cut := w.sim.Dump(), longNames(w.dp.Dump())
+		require.Len(t, cut, 3)
+		for name, called := range cut {
+			n, ok := ipsets.ParseName(name, !strings.HasPrefix(name, "podselector-"))
+			require.True(t, ok)
+			text = strings.ReplaceAll(strings.ReplaceAll(text, called, name), n.ID(), id(n))
+		}
+		sim, err := hnssim.ParseDump(text)
+		require.NoError(t, err)
+		w.sim = sim
+		before := sim.Dump()
+		for name := range cut {
+			n, _ := ipsets.ParseName(name, !strings.HasPrefix(name, "podselector-"))
+			require.Equal(t, id(n), setsByName(sim)[name].ID)
+		}
+		for range 2 {
+			w.do("dataplane")
+			longObjects(w, "long")
+			w.do("apply", "calls", goodIn, badOut, twoIn, farIn)
+			require.Empty(t, cmp.Diff(before, w.sim.Dump()))
+			require.Empty(t, longNames(w.dp.Dump()), "HNS calls them as they are")
+		}
+		w.do("pod x/good 10.0.1.1 v=version-3 remote", "apply", "calls SetPolicy/Update=1", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in block")
+		w.do("pod x/good 10.0.1.1 v=none remote", "apply", "calls SetPolicy/Update=1", goodIn)
+	}
+}
+
+// TestLongNamesLeftOver: of a policy that went while no process ran its cut names do not
+// tell what belongs into the sets. They keep what they have, but for the leaves of nested
+// ones, which are fed, until the rules that name them are gone, with the next Update.
+func TestLongNamesLeftOver(t *testing.T) {
+	w := longWorld(t)
+	w.do("dataplane")
+	longObjects(w)
+	w.do("fault ACL/Update * refuse", "! apply", goodIn, badOut, twoIn, farIn)
+	w.do("pod x/two 10.0.1.3 v=version-7 remote", "pod y/far 10.0.1.9 remote", "advance 10m", "fault ACL/Update * refuse", "! apply",
+		"trace 10.0.1.3 -> 10.0.0.1 TCP/80 ep-1 in block", "trace 10.0.1.9 -> 10.0.0.1 TCP/80 ep-1 in allow")
+	w.do("advance 10m")
+	w.settle()
+	w.do("advance 10m", "apply")
+	require.Empty(t, w.sim.Sets())
+}

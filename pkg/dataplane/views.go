@@ -1,0 +1,302 @@
+package dataplane
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// Budgets of named ports in egress rules. What is over them is closed, with a warning.
+const (
+	// maxNumbers is under how many numbers a named port counts within one reach; each
+	// is an ACL for each peer there. One name in one namespace has a handful.
+	maxNumbers = 64
+	// maxUnused is how many numbers that are out of use may stay in an endpoint's rules
+	// until its next Update. More of them bring one: who makes pods come and go under
+	// ever other numbers does not fill endpoints.
+	maxUnused = 64
+	// maxViews is how many views a policy has: named ports times the reaches that they
+	// are towards. Twenty namespaces with ten names each are within it; a view costs a
+	// few hundred bytes.
+	maxViews = 256
+	// maxBlockViews is how many of them are towards ipBlocks, where a named port says
+	// little. Each counts the pods that serve it anew.
+	maxBlockViews = 16
+)
+
+// reach is where the peers of an egress rule can be, as a policy sees it.
+type reach struct {
+	// own is the namespace of the policy. Its numbers come first: who owns another one
+	// cannot crowd them out.
+	own    string
+	blocks string // see familyKey
+	// among is the set of the namespaces, or of the namespace, that the peers are in; of
+	// blocks and of everyone there is none.
+	among ipsets.Name
+}
+
+// reachOf returns where a peer of a policy can be. It costs the peer's blocks.
+func reachOf(own string, peer policy.Peer) reach {
+	at := reach{own: own, blocks: familyBlocks(peer.Blocks)}
+	for _, n := range peer.Sets {
+		if n.Kind() == ipsets.KindNamespace || n.Kind() == ipsets.KindNamespaceSelector {
+			at.among = n
+		}
+	}
+	return at
+}
+
+// String words a reach for a warning.
+func (at reach) String() string {
+	switch {
+	case at.blocks != "":
+		return fmt.Sprintf("%.100s", at.blocks)
+	case at.among != ipsets.Name{}:
+		return fmt.Sprintf("%.100s", at.among)
+	}
+	return "everyone"
+}
+
+// viewKey names a view.
+type viewKey struct {
+	reach
+	port  string
+	proto policy.Protocol
+}
+
+// String words a view for a warning.
+func (key viewKey) String() string {
+	return fmt.Sprintf("%s/%s towards %s", key.port, key.proto, key.reach)
+}
+
+// view is under which numbers a named port is served within a reach. Policies of one
+// namespace share it.
+type view struct {
+	key     viewKey
+	family  *family
+	match   policy.LabelMatcher // of the namespaces of a selector; nil without one
+	users   map[policy.Key]*policyState
+	numbers []uint16 // those that count, in order
+	surplus bool     // there are more than maxNumbers
+	settled bool     // numbers was found once
+}
+
+// has reports whether pods of a namespace may be within the view's reach.
+func (fs *families) has(v *view, namespace string) bool {
+	switch v.key.among.Kind() {
+	case ipsets.KindNamespace:
+		return v.key.among.Text() == namespace
+	case ipsets.KindNamespaceSelector:
+		labels, known := fs.labels(namespace)
+		return known && v.match.Matches(labels)
+	default:
+		return true
+	}
+}
+
+// use gives a policy the views that its egress rules need, in the order of its text as
+// far as the budgets go.
+func (fs *families) use(ps *policyState) {
+	n, blocks := 0, 0
+	for rules := range ps.ByRule() {
+		named := namedPorts(rules[0].Ports)
+		if rules[0].Direction != policy.Egress || len(named) == 0 {
+			continue
+		}
+		seen := map[reach]bool{}
+		for _, rule := range rules {
+			at := reachOf(ps.Key.Namespace, rule.Peer)
+			if seen[at] {
+				continue
+			}
+			seen[at] = true
+			for _, port := range named {
+				key := viewKey{at, port.Name, port.Protocol}
+				switch {
+				case slices.ContainsFunc(ps.views[at], func(v *view) bool { return v.key == key }):
+					continue
+				case n < maxViews && (at.blocks == "" || blocks < maxBlockViews):
+					if n++; at.blocks != "" {
+						blocks++
+					}
+					fs.view(key, rule.Peer, ps)
+					continue
+				case ps.unviewed == "":
+					ps.unviewed = key.String()
+				}
+				if n == maxViews {
+					fs.warn(ps)
+					return
+				}
+			}
+		}
+	}
+	fs.warn(ps)
+}
+
+// view makes a policy a user of a view.
+func (fs *families) view(key viewKey, peer policy.Peer, ps *policyState) {
+	f := fs.family(familyKey{key.port, key.proto, key.blocks}, peer.Blocks)
+	if len(f.views) == 0 {
+		fs.count(f)
+	}
+	v := f.views[key]
+	if v == nil {
+		v = &view{key: key, family: f, users: map[policy.Key]*policyState{}}
+		if key.among.Kind() == ipsets.KindNamespaceSelector {
+			at := slices.IndexFunc(ps.Sets, func(def policy.SetDef) bool { return def.Name == key.among })
+			v.match = ps.Sets[at].Namespaces // a policy defines what its rules name
+		}
+		f.views[key] = v
+		fs.stale[v] = true
+	}
+	v.users[ps.Key] = ps
+	if ps.views == nil {
+		ps.views = map[reach][]*view{}
+	}
+	ps.views[key.reach] = append(ps.views[key.reach], v)
+}
+
+// leave ends a policy's use of its views.
+func (fs *families) leave(ps *policyState) {
+	for _, views := range ps.views {
+		for _, v := range views {
+			if v.users[ps.Key] == ps {
+				delete(v.users, ps.Key)
+			}
+			if len(v.users) == 0 {
+				delete(v.family.views, v.key)
+				delete(fs.stale, v)
+				fs.prune(v.family)
+			}
+		}
+	}
+	delete(fs.over, ps)
+	ps.views, ps.unviewed = nil, ""
+}
+
+// touch has the views of a family settled that see a namespace.
+func (fs *families) touch(f *family, namespace string) {
+	for _, v := range f.views {
+		if fs.has(v, namespace) {
+			fs.stale[v] = true
+		}
+	}
+}
+
+// relabeled has the views settled that may see a namespace from now on, or no more.
+func (fs *families) relabeled(namespace string) {
+	for _, f := range fs.byKey {
+		if f.serving[namespace] == nil {
+			continue
+		}
+		for _, v := range f.views {
+			if v.match != nil {
+				fs.stale[v] = true
+			}
+		}
+	}
+}
+
+// settle finds the numbers of the views whose pods or namespaces are others now. Rules
+// are rendered again where a number is new; one that went matches nothing.
+func (fs *families) settle() {
+	for v := range fs.stale {
+		was, surplus, settled := v.numbers, v.surplus, v.settled
+		v.numbers, v.surplus = fs.choose(v)
+		v.settled = true
+		if v.surplus != surplus {
+			for _, ps := range v.users {
+				fs.warn(ps)
+			}
+		}
+		if settled && slices.ContainsFunc(v.numbers, func(n uint16) bool { return !slices.Contains(was, n) }) {
+			fs.tell(v)
+		}
+	}
+	clear(fs.stale)
+}
+
+// choose returns the numbers of a view that count, in order, and whether there are
+// more. The policy's own namespace comes first, then each other one with one number a
+// round, the lowest first: whoever makes up numbers in a namespace takes one a round.
+func (fs *families) choose(v *view) (numbers []uint16, more bool) {
+	round := map[uint16]int{}
+	for namespace, in := range v.family.serving {
+		if !fs.has(v, namespace) {
+			continue
+		}
+		for i, n := range slices.Sorted(maps.Keys(in)) {
+			if namespace == v.key.own {
+				i = -1
+			}
+			if was, ok := round[n]; !ok || i < was {
+				round[n] = i
+			}
+		}
+	}
+	numbers = slices.SortedFunc(maps.Keys(round), func(a, b uint16) int {
+		return cmp.Or(cmp.Compare(round[a], round[b]), cmp.Compare(a, b))
+	})
+	if more = len(numbers) > maxNumbers; more {
+		numbers = slices.Clone(numbers[:maxNumbers])
+	}
+	slices.Sort(numbers)
+	return numbers, more
+}
+
+// served returns the numbers of a view, in order, and those that are out of use and
+// may stay where they are.
+func (v *view) served() []servedPort {
+	unused := slices.DeleteFunc(slices.Sorted(maps.Keys(v.family.defined)), func(n uint16) bool {
+		_, used := slices.BinarySearch(v.numbers, n)
+		return used
+	})
+	unused = unused[:min(len(unused), maxUnused)]
+	out := make([]servedPort, 0, len(v.numbers)+len(unused))
+	for _, list := range [][]uint16{v.numbers, unused} {
+		for _, n := range list {
+			port := policy.Port{Protocol: v.key.proto, Name: v.key.port}
+			out = append(out, servedPort{port: port, set: v.family.set(n), number: n, unused: len(out) >= len(v.numbers)})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b servedPort) int { return cmp.Compare(a.number, b.number) })
+	return out
+}
+
+// tell has the users of a view rendered again.
+func (fs *families) tell(v *view) {
+	for _, ps := range v.users {
+		fs.changed(ps)
+	}
+}
+
+// warn says what of a policy's named ports is over its budget, in words that are the
+// same as long as anything is: how much it is may be others' doing.
+func (fs *families) warn(ps *policyState) {
+	first := ""
+	for _, views := range ps.views {
+		for _, v := range views {
+			if text := v.key.String(); v.surplus && (first == "" || text < first) {
+				first = text
+			}
+		}
+	}
+	delete(fs.over, ps)
+	message := ""
+	switch {
+	case ps.unviewed != "":
+		message = fmt.Sprintf("its egress rules have more than %d named ports towards different namespaces, or %d towards ipBlocks: "+
+			"%s and what comes after it is left out; write numbers, or make several policies", maxViews, maxBlockViews, ps.unviewed)
+	case first != "":
+		message = fmt.Sprintf("a named port of its egress rules is served under more than %d numbers: %s; "+
+			"connections to the other numbers are blocked; write numbers, or serve the port under fewer", maxNumbers, first)
+	default:
+		return
+	}
+	fs.over[ps] = Warning{ps.Key.String(), "NetworkPolicy", ReasonOverBudget, message}
+}

@@ -1,0 +1,180 @@
+package dataplane_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// namedWorld is a node with a pod of namespace x whose policy p lets it out to the
+// named port http of a peer; "" for everyone.
+func namedWorld(t testing.TB, peer string) *script {
+	t.Helper()
+	to := ""
+	if peer != "" {
+		to = "to: [" + peer + "], "
+	}
+	w := newWorld(t, policyText("p", `{podSelector: {matchLabels: {app: web}}, policyTypes: [Egress], egress: [{`+to+`ports: [{port: http}]}]}`))
+	w.do("namespace x", "namespace y team=a", "namespace evil", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "policy p",
+		"pod x/a 10.0.1.1 port=http:TCP:60001 remote", "pod x/b 10.0.1.2 port=http:TCP:60002 remote",
+		"pod y/c 10.0.2.1 port=http:TCP:8080 remote", "pod y/d 10.0.2.2 port=http:TCP:60004 remote")
+	return w
+}
+
+// serveHTTP sets pods of a namespace that serve http, each under a number of its own,
+// from 1000 on.
+func serveHTTP(w *script, namespace string, n int) {
+	for i := range n {
+		w.tx.SetPod(dataplane.Pod{
+			Namespace: namespace, Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(namespace, i)), Addr: mustAddr(fmt.Sprintf("10.9.%d.%d", i/250, i%250+1)),
+			Ports: []dataplane.PodPort{{Name: "http", Protocol: policy.TCP, Number: uint16(1000 + i)}},
+		})
+	}
+}
+
+// rulesOfP returns the rules of policy x/p on the endpoint.
+func rulesOfP(w *script) (out []hns.ACL) {
+	ours, _ := hns.Endpoint{Policies: w.policiesOf("ep")}.Split()
+	return slices.DeleteFunc(ours, func(a hns.ACL) bool { return a.ID != "azure-acl-x.p" })
+}
+
+// overBudget returns the warnings of that reason.
+func overBudget(w *script) []dataplane.Warning {
+	return slices.DeleteFunc(w.dp.Dump().Warnings, func(one dataplane.Warning) bool { return one.Reason != dataplane.ReasonOverBudget })
+}
+
+// TestNumbersOfStrangers: a thousand pods of a namespace where the rule's peers cannot
+// be serve the port, each under another number. That changes no rule, makes no set,
+// and costs no write.
+func TestNumbersOfStrangers(t *testing.T) {
+	for peer, rules := range map[string]int{
+		`{podSelector: {}}`:                             2,
+		`{podSelector: {matchLabels: {app: db}}}`:       2,
+		`{namespaceSelector: {matchLabels: {team: a}}}`: 2,
+		`{namespaceSelector: {matchExpressions: [{key: team, operator: Exists}]}, podSelector: {}}`: 2,
+		`{ipBlock: {cidr: 10.0.2.0/24}}`: 2,
+	} {
+		t.Run(peer, func(t *testing.T) {
+			w := namedWorld(t, peer)
+			w.do("apply")
+			require.Len(t, rulesOfP(w), rules)
+			sets := len(w.dp.Dump().Sets)
+			serveHTTP(w, "evil", 1000)
+			w.do("apply", "calls")
+			require.Len(t, rulesOfP(w), rules)
+			require.Len(t, w.dp.Dump().Sets, sets)
+			require.Empty(t, overBudget(w))
+		})
+	}
+}
+
+// TestNumbersAreBounded: where strangers may be peers they take at most what is left
+// of the budget: the policy's own namespace is served first, and every other one has
+// its turn. One warning says that numbers are closed; it goes with the cause, and
+// nothing is rewritten for that.
+func TestNumbersAreBounded(t *testing.T) {
+	for _, peer := range []string{"", `{namespaceSelector: {}}`, `{ipBlock: {cidr: 10.0.0.0/8}}`} {
+		t.Run(peer, func(t *testing.T) {
+			w := namedWorld(t, peer)
+			serveHTTP(w, "evil", 1000)
+			w.do("apply", "trace 10.0.0.1 -> 10.0.1.1 TCP/60001 ep out allow", "trace 10.0.0.1 -> 10.0.1.2 TCP/60002 ep out allow",
+				"trace 10.0.0.1 -> 10.0.2.1 TCP/8080 ep out allow", "trace 10.0.0.1 -> 10.0.2.2 TCP/60004 ep out allow",
+				"trace 10.0.0.1 -> 10.9.0.1 TCP/1000 ep out allow", "trace 10.0.0.1 -> 10.9.3.1 TCP/1750 ep out block")
+			require.Len(t, rulesOfP(w), 64)
+			require.Len(t, overBudget(w), 1)
+			require.Equal(t, "x/p", overBudget(w)[0].Object)
+
+			tell := w.dp.Dump()
+			w.do("dataplane", "namespace x", "namespace y team=a", "namespace evil", "pod x/web 10.0.0.1 app=web", "policy p",
+				"pod x/a 10.0.1.1 port=http:TCP:60001 remote", "pod x/b 10.0.1.2 port=http:TCP:60002 remote",
+				"pod y/c 10.0.2.1 port=http:TCP:8080 remote", "pod y/d 10.0.2.2 port=http:TCP:60004 remote")
+			serveHTTP(w, "evil", 1000)
+			w.do("apply", "calls")
+			require.Equal(t, tell.Warnings, w.dp.Dump().Warnings)
+
+			for i := range 1000 {
+				w.tx.DeletePod(dataplane.PodKey{Namespace: "evil", Name: fmt.Sprint(i)})
+			}
+			w.do("apply")
+			require.Zero(t, w.report.Calls[hns.OpACLAdd]+w.report.Calls[hns.OpACLUpdate])
+			require.Empty(t, overBudget(w))
+		})
+	}
+}
+
+// TestNumbersFollowNamespaces: a namespace that a selector begins to match brings its
+// numbers, and one that it matches no more takes them along.
+func TestNumbersFollowNamespaces(t *testing.T) {
+	w := namedWorld(t, `{namespaceSelector: {matchLabels: {team: a}}}`)
+	w.do("pod z/q 10.0.3.1 port=http:TCP:7070 remote", "namespace z", "apply", "trace 10.0.0.1 -> 10.0.3.1 TCP/7070 ep out block")
+	require.Len(t, rulesOfP(w), 2)
+	w.do("namespace z team=a", "apply", "calls ACL/Add=1 SetPolicy/Add=1 SetPolicy/Update=1", "trace 10.0.0.1 -> 10.0.3.1 TCP/7070 ep out allow")
+	for _, gone := range []string{"namespace z team=b", "delete namespace z"} {
+		for _, to := range [][2]string{{gone, "block"}, {"namespace z team=a", "allow"}} {
+			w.do(to[0], "apply", "trace 10.0.0.1 -> 10.0.3.1 TCP/7070 ep out "+to[1])
+			require.Zero(t, w.report.Calls[hns.OpACLAdd]+w.report.Calls[hns.OpACLUpdate])
+		}
+	}
+	w.do("pod y/c 10.0.2.1 port=http:TCP:8081 remote", "apply", "delete namespace z", "apply")
+	require.Len(t, rulesOfP(w), 4, "what matches nothing stays")
+	w.do("dataplane", "namespace x", "namespace y team=a", "pod x/web 10.0.0.1 app=web", "policy p", "pod z/q 10.0.3.1 port=http:TCP:7070 remote",
+		"pod y/c 10.0.2.1 port=http:TCP:8081 remote", "pod y/d 10.0.2.2 port=http:TCP:60004 remote",
+		"pod x/a 10.0.1.1 port=http:TCP:60001 remote", "pod x/b 10.0.1.2 port=http:TCP:60002 remote", "apply", "calls")
+}
+
+// TestUnusedNumbersAreBounded: pods come and go under ever other numbers where the
+// rule's peers are. What stays in an endpoint's rules meanwhile has a bound, and an
+// Update comes for many numbers at a time.
+func TestUnusedNumbersAreBounded(t *testing.T) {
+	w := namedWorld(t, `{namespaceSelector: {}}`)
+	most, updates := 0, 0
+	const turns = 400
+	for i := range turns {
+		w.do(fmt.Sprintf("pod evil/%d 10.9.%d.%d port=http:TCP:%d remote", i, i/250, i%250+1, 1000+i))
+		if i > 0 {
+			w.do(fmt.Sprintf("delete pod evil/%d", i-1))
+		}
+		w.do("apply")
+		most = max(most, len(rulesOfP(w)))
+		updates += w.report.Calls[hns.OpACLUpdate]
+	}
+	t.Logf("at most %d rules, %d Updates", most, updates)
+	require.LessOrEqual(t, most, 5+64+1)
+	require.LessOrEqual(t, updates, turns/60)
+	w.do("apply", "calls")
+}
+
+// TestNamedPortsOfOnePolicy: what one policy asks of named ports is bounded; the rest
+// is closed, by the order of its text, with one warning.
+func TestNamedPortsOfOnePolicy(t *testing.T) {
+	for name, tc := range map[string]struct {
+		peers, rules int
+		peer         func(i int) string
+	}{
+		"namespaces": {300, 256, func(i int) string {
+			return fmt.Sprintf("{namespaceSelector: {matchExpressions: [{key: n, operator: NotIn, values: [v%d]}]}}", i)
+		}},
+		"ipBlocks": {20, 16, func(i int) string { return fmt.Sprintf("{ipBlock: {cidr: 10.0.0.0/8, except: [10.%d.0.0/16]}}", 100+i) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var rules []string
+			for i := range tc.peers {
+				rules = append(rules, fmt.Sprintf("{to: [%s], ports: [{port: http}]}", tc.peer(i)))
+			}
+			w := newWorld(t, policyText("p", `{podSelector: {}, policyTypes: [Egress], egress: [`+strings.Join(rules, ", ")+`]}`))
+			w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "pod x/a 10.0.1.1 port=http:TCP:80 remote", "policy p", "apply")
+			require.Len(t, rulesOfP(w), tc.rules)
+			require.Len(t, overBudget(w), 1)
+			w.do("delete policy x/p", "apply")
+			require.Empty(t, overBudget(w))
+		})
+	}
+}
