@@ -165,6 +165,7 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 		Node: set.node, Now: time.Now,
 		GracePeriod: set.reconcile, MaxBatchedACLs: set.MaxBatchedACLs, BaseACLs: base,
 		LookPeriod: min(set.reconcile, longestLook), Unchecked: !set.CheckVersions,
+		Budgets: set.Budgets,
 	}
 	a.rec = recorder.New(recorder.Config{
 		Snapshot: func() func() dataplane.Dump { return a.dp.Snapshot().Dump },

@@ -52,6 +52,8 @@ var keys = []key{
 	{"MaxBytesPerNetPol", budget(func(c *config) *int { return &c.Budgets.Bytes })},
 	{"MaxNetPolItemsPerNamespace", budget(func(c *config) *int { return &c.Budgets.NamespaceItems })},
 	{"MaxNetPolBytesPerNamespace", budget(func(c *config) *int { return &c.Budgets.NamespaceBytes })},
+	{"MaxACLsPerPod", budget(func(c *config) *int { return &c.Budgets.ACLs })},
+	{"MaxACLBytesPerPod", budget(func(c *config) *int { return &c.Budgets.ACLBytes })},
 	{"LogLevel", readLevel},
 	{"Toggles.EnablePrometheusMetrics", toggle(func(c *config) *bool { return &c.Metrics })},
 	{"Toggles.EnablePprof", toggle(func(c *config) *bool { return &c.Pprof })},

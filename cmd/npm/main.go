@@ -15,6 +15,9 @@ func main() {
 	// On Windows Ctrl-C and Ctrl-Break are os.Interrupt, a closed console and a
 	// shutdown are SIGTERM.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// Who computes does not look at ctx all the time, and what it computes may be
+	// anybody's: the second Ctrl-C ends the process.
+	context.AfterFunc(ctx, stop)
 	code := underManager(ctx, func(ctx context.Context) int {
 		return run(ctx, programOf(os.Args[0]), os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}, os.Getenv)
 	})

@@ -3,6 +3,7 @@ package bundle
 import (
 	"archive/zip"
 	"bytes"
+	"fmt"
 	"io"
 	"net/netip"
 	"runtime"
@@ -17,6 +18,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/recorder"
 )
 
@@ -126,6 +128,50 @@ func TestBombs(t *testing.T) {
 			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(100<<20), "bytes, of all that was ever in memory")
 		})
 	}
+}
+
+// What an agent writes in a cluster of 10,000 pods is far from every limit: the dump
+// has an eighth of each at most.
+func TestLargeClusterIsRead(t *testing.T) {
+	b := sample()
+	for i := range 10_000 {
+		pod := dataplane.PodDump{
+			Pod: fmt.Sprintf("team-%d/app-7d9c5bf9c8-%05d", i%200, i), UID: fmt.Sprintf("3b7c5c1e-0000-4000-8000-%012d", i), Addr: "10.10.10.10",
+			Labels: map[string]string{}, Ports: []string{"http:8080/TCP", "metrics:9090/TCP"},
+		}
+		for l := range 6 {
+			pod.Labels[fmt.Sprintf("app.kubernetes.io/label-%d", l)] = fmt.Sprintf("value-%d", i%100)
+		}
+		b.Dump.Pods = append(b.Dump.Pods, pod)
+	}
+	for i := range 2_000 {
+		set := dataplane.SetDump{ID: "azure-npm-5ceop0zrwrj56cyuiub5", Name: fmt.Sprintf("podlabel-app:%d", i), Type: "IPSET"}
+		for m := range 60 {
+			set.Members = append(set.Members, fmt.Sprintf("10.10.10.%d", m))
+		}
+		b.Dump.Sets = append(b.Dump.Sets, set)
+	}
+	for i := range 110 {
+		rules := make([]hns.ACL, 60)
+		for r := range rules {
+			rules[r] = hns.ACL{ID: "azure-acl-team/policy", Action: hns.Allow, Direction: hns.In, LocalAddresses: "azure-npm-5ceop0zrwrj56cyuiub5", Priority: 222}
+		}
+		b.Dump.Endpoints = append(b.Dump.Endpoints, dataplane.EndpointDump{ID: fmt.Sprint(i), Applied: rules, Wanted: rules, WantedRules: make([][]int, len(rules))})
+	}
+	data, err := write(b)
+	require.NoError(t, err)
+	got, err := read1(data)
+	require.NoError(t, err)
+	require.Equal(t, len(b.Dump.Pods), len(got.Dump.Pods))
+
+	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	require.NoError(t, err)
+	dump, err := z.Open(debug.BundleDump)
+	require.NoError(t, err)
+	defer dump.Close()
+	l := debug.DumpLimits
+	_, err = io.Copy(io.Discard, bounded.Reader(dump, bounded.Limits{Bytes: l.Bytes / 10, Objects: l.Objects / 8, Values: l.Values / 8, Depth: l.Depth / 4}))
+	require.NoError(t, err)
 }
 
 // The list of files of a zip file is bounded before it is read: each of its entries

@@ -72,7 +72,7 @@ func TestStalledTransaction(t *testing.T) {
 			compute(t, func(t *testing.T, l *laborious, c *Controller) {
 				l.takesLong(at, 5*time.Minute)
 				l.cl.policies.set(allowing("bomb", "app", "one", 80))
-				l.cl.pods.set(newPod("p", "10.0.9.9"))
+				l.cl.pods.set(newRemotePod("p", "10.0.9.9")) // a local one without endpoint would be looked for
 				time.Sleep(unreadyAfter - time.Second)
 				ready, healthy := checks(c)
 				require.Empty(t, ready)

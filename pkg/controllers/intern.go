@@ -27,7 +27,7 @@ const (
 	recentParts = 4096
 	// recentBytes is what the remembered parts of a kind have in text at most, and as
 	// much again: who gives one pod new labels all the time makes new parts.
-	recentBytes = 4 << 20
+	recentBytes = 2 << 20
 )
 
 func newInterner() *interner {

@@ -41,8 +41,8 @@ type paced struct {
 func fullNode(t *testing.T, delay time.Duration, play func(n *paced)) {
 	n := &paced{t: t, sim: hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()}), cl: newCluster(), tenant: "x"}
 	n.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-		switch {
-		case when == hnssim.Before:
+		switch when {
+		case hnssim.Before:
 			time.Sleep(time.Duration(n.delay.Load()))
 		default:
 			if id := n.waiting.Load(); id != nil && slices.ContainsFunc(c.ACLs, func(a hns.ACL) bool { return a.ID == *id }) {

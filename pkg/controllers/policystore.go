@@ -139,15 +139,13 @@ func (s *policyStore) Delete(obj any) error {
 // Replace implements cache.ReflectorStore: the list is all there is.
 func (s *policyStore) Replace(list []any, version string) error {
 	all := newShares(s.budgets)
-	again := false
 	for i := range list {
 		v, err := s.value(list[i])
 		if err != nil {
 			return err
 		}
 		list[i] = v
-		opens := all.shut(v)
-		again = again || opens
+		all.shut(v)
 	}
 	if err := s.store.Replace(list, version); err != nil {
 		return err
@@ -156,7 +154,7 @@ func (s *policyStore) Replace(list []any, version string) error {
 	for _, v := range s.all() {
 		s.shares.set(v) // of which none is to be shut any more
 	}
-	if again {
+	if all.idle() {
 		s.again()
 	}
 	return nil

@@ -123,11 +123,20 @@ func (s *shares) swap(v *keptPolicy) {
 }
 
 // shut is set for values that nobody else has yet: those that have no room are shut
-// in place. It reports whether one has room that was shut before.
-func (s *shares) shut(v *keptPolicy) (opens bool) {
-	closing, opens := s.set(v)
+// in place.
+func (s *shares) shut(v *keptPolicy) {
+	closing, _ := s.set(v)
 	for _, c := range closing {
 		*c = *c.shutting(s.budgets)
 	}
-	return opens
+}
+
+// idle reports whether any policy is shut that has room.
+func (s *shares) idle() bool {
+	for _, of := range s.byNS {
+		if slices.ContainsFunc(of.order[:of.open], func(v *keptPolicy) bool { return v.shut }) {
+			return true
+		}
+	}
+	return false
 }

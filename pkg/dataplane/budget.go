@@ -85,3 +85,23 @@ func (o *overBudget) warnings() []Warning {
 	}
 	return out
 }
+
+// overCountsLocked counts the objects that are over a budget, by kind. d.mu must be
+// held.
+func (d *Dataplane) overCountsLocked() map[string]int {
+	pods, namespaces := d.members.over.count()
+	closed := d.closedLocked()
+	policies := map[policy.Key]bool{}
+	for key := range closed {
+		policies[key] = true
+	}
+	for ps := range d.families.over {
+		policies[ps.Key] = true
+	}
+	for key := range d.problems {
+		if slices.ContainsFunc(d.policies[key].Problems, func(p policy.Problem) bool { return p.Reason == policy.ReasonOverBudget }) {
+			policies[key] = true
+		}
+	}
+	return map[string]int{"policy": len(policies), "pod": pods, "namespace": namespaces}
+}

@@ -40,6 +40,9 @@ type Config struct {
 	// LookPeriod is how long it takes until each object was looked at once; 0: a
 	// minute.
 	LookPeriod time.Duration
+	// Budgets bound what the policies of one pod come to in HNS. What is 0 has its
+	// default.
+	Budgets policy.Budgets
 	// DryRun makes ApplyDataplane stop after the plan, which the report shows.
 	DryRun bool
 }
@@ -71,6 +74,7 @@ type Dataplane struct {
 	families   *families
 	policies   map[policy.Key]*policyState
 	byNS       map[string]map[policy.Key]*policyState // policies by namespace
+	switched   map[*policyState]struct{}              // to become active or idle, within one staging
 	local      map[types.UID]*podState                // local pods with an address that they own
 	nodeAddrs  []netip.Addr
 	endpoints  map[string]*endpoint
@@ -156,6 +160,7 @@ func New(cfg Config) *Dataplane {
 	if cfg.MaxRepairs == 0 {
 		cfg.MaxRepairs = defaultRepairs
 	}
+	cfg.Budgets = cfg.Budgets.OrDefaults()
 	cfg.LookPeriod = cmp.Or(cfg.LookPeriod, defaultLookPeriod)
 	cache := ipsets.NewCache()
 	d := &Dataplane{
@@ -166,6 +171,7 @@ func New(cfg Config) *Dataplane {
 		members:   newMembers(cache),
 		policies:  map[policy.Key]*policyState{},
 		byNS:      map[string]map[policy.Key]*policyState{},
+		switched:  map[*policyState]struct{}{},
 		local:     map[types.UID]*podState{},
 		endpoints: map[string]*endpoint{},
 		byAddr:    map[netip.Addr][]*endpoint{},
@@ -408,17 +414,21 @@ func (d due) after(now time.Time) time.Duration {
 // idLocked returns a set's id. d.mu must be held.
 func (d *Dataplane) idLocked(n ipsets.Name) string { return d.cache.ID(n) }
 
-// releaseLocked lets go of a set, and of its definition when nobody is left.
+// releaseLocked lets go of sets, and of their definitions when nobody is left.
 // d.mu must be held.
-func (d *Dataplane) releaseLocked(n ipsets.Name, ref ipsets.Ref) {
-	d.cache.Release(n, ref)
-	if d.cache.Has(n) {
-		return
+func (d *Dataplane) releaseLocked(ref ipsets.Ref, names ...ipsets.Name) {
+	gone := nameSet{}
+	for _, n := range names {
+		d.cache.Release(n, ref)
+		if d.cache.Has(n) {
+			continue
+		}
+		gone[n] = true
+		if n.Kind() == ipsets.KindNamedPort {
+			d.families.forget(n)
+		}
 	}
-	d.members.undefine(n)
-	if n.Kind() == ipsets.KindNamedPort {
-		d.families.forget(n)
-	}
+	d.members.undefine(gone)
 }
 
 // fillLocked fills a set that was just defined. d.mu must be held.
@@ -426,7 +436,7 @@ func (d *Dataplane) fillLocked(n ipsets.Name) {
 	if n.Kind() == ipsets.KindNamedPort {
 		d.families.fill(n)
 	} else {
-		d.members.fill(n)
+		d.members.fill(nameSet{n: true})
 	}
 }
 
@@ -445,14 +455,16 @@ func (d *Dataplane) holdLocked(ep *endpoint, kind ipsets.RefKind, names []ipsets
 		is[n] = true
 	}
 	ep.holds[kind] = is
+	var left []ipsets.Name
 	for n := range was {
 		if is[n] {
 			continue
 		}
 		if now, ok := d.cache.Lookup(d.idLocked(n)); !ok || !is[now] { // an orphan may have got its name
-			d.releaseLocked(n, ref)
+			left = append(left, n)
 		}
 	}
+	d.releaseLocked(ref, left...)
 	d.defineLeftoversLocked()
 }
 

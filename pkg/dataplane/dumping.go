@@ -36,7 +36,7 @@ func (s *Snapshot) dump() Dump {
 		Pods:       s.dumpPods(),
 		Namespaces: s.dumpNamespaces(),
 		NodeAddrs:  texts(s.nodeAddrs),
-		Warnings:   s.standing(sets, policies).warnings(),
+		Warnings:   s.standing(policies).warnings(),
 		Reports:    cloneReports(s.reports),
 		Due:        s.due,
 		Spellings:  s.spellings,
@@ -46,11 +46,11 @@ func (s *Snapshot) dump() Dump {
 }
 
 // standing is what the warnings of the snapshot are about.
-func (s *Snapshot) standing(sets *ipsets.Copy, policies map[policy.Key]*policyState) standing {
+func (s *Snapshot) standing(policies map[policy.Key]*policyState) standing {
 	return standing{
-		node: s.d.cfg.Node, problems: maps.Values(policies), leftOut: s.leftOut, local: slices.Values(s.local), endpoints: s.endpoints,
-		podOf: func(uid types.UID) string { return s.names[uid] }, contains: sets.HasMember,
-		over: s.over, disputed: s.disputed, refusals: s.refusals, unread: s.unread, unwritten: s.unwritten, listingErr: s.listing,
+		node: s.d.cfg.Node, problems: maps.Values(policies), leftOut: s.leftOut, endpoints: s.endpoints,
+		podOf: func(uid types.UID) string { return s.names[uid] },
+		over:  s.over, disputed: s.disputed, refusals: s.refusals, unread: s.unread, unwritten: s.unwritten, listingErr: s.listing,
 	}
 }
 
@@ -217,7 +217,7 @@ func (s *Snapshot) dumpPolicies(policies map[policy.Key]*policyState) []PolicyDu
 		ps := policies[key]
 		pd := PolicyDump{
 			Policy: key.String(), Ingress: ps.Isolates[policy.Ingress], Egress: ps.Isolates[policy.Egress],
-			Rules: len(ps.Rules), Selected: append([]string{}, slices.Sorted(slices.Values(selected[ps]))...),
+			Rules: ps.ruleCount, Selected: append([]string{}, slices.Sorted(slices.Values(selected[ps]))...),
 			Spec: ps.spec,
 		}
 		for _, p := range ps.Problems {

@@ -72,11 +72,16 @@ func (d *Dataplane) wishLocked(ep *endpoint) []hns.ACL { return ep.list(d.cache.
 func (d *Dataplane) wantedLocked(p *podState) wanted {
 	var w wanted
 	isolated := [2]bool{p.OverBudget != "", p.OverBudget != ""}
+	p.closed = d.closedOnLocked(p)
 	for _, ps := range p.selected {
 		for _, dir := range policy.Directions {
 			isolated[dir] = isolated[dir] || ps.Isolates[dir]
 		}
-		w.groups = append(w.groups, d.groupLocked(ps, p))
+		g := &group{key: ps.Key, isolates: ps.Isolates} // of one that is closed
+		if !slices.Contains(p.closed, ps) {
+			g = d.groupLocked(ps, p)
+		}
+		w.groups = append(w.groups, g)
 	}
 	w.shared = slices.Concat(d.cfg.BaseACLs, renderShared(isolated, d.nodeAddrs))
 	return w

@@ -58,14 +58,14 @@ func TestKinModel(t *testing.T) {
 			"drop": func(t *rapid.T) { m.drop(key.Draw(t, "key")) },
 			"define": func(t *rapid.T) {
 				def := selector.Draw(t, "set")
-				m.define(def, ref)
+				m.define(def, ref, nameSet{})
 				defined[def.Name] = def
 			},
 			"undefine": func(t *rapid.T) {
 				n := selector.Draw(t, "set").Name
 				if _, ok := defined[n]; ok {
 					m.cache.Release(n, ref)
-					m.undefine(n)
+					m.undefine(nameSet{n: true})
 					delete(defined, n)
 				}
 			},
@@ -132,7 +132,7 @@ func TestPodEventAsksNoSelector(t *testing.T) {
 	m, asked := newMembers(ipsets.NewCache()), 0
 	define := func(n int) {
 		set := ipsets.PodSelector("", fmt.Sprint("selector-", n))
-		m.define(policy.SetDef{Name: set, Pods: counting{&asked}}, ipsets.Ref{Kind: ipsets.RefSelector, Owner: "x/p"})
+		m.define(policy.SetDef{Name: set, Pods: counting{&asked}}, ipsets.Ref{Kind: ipsets.RefSelector, Owner: "x/p"}, nameSet{})
 	}
 	for n := range 10 {
 		define(n)
@@ -171,6 +171,9 @@ func TestStagingAllocates(t *testing.T) {
 			}
 		}
 		labels := map[string]string{"app": "a", "hash": "1"}
+		here := pod(0, nil) // the policies are active, by it
+		here.Namespace, here.Local = "x", true
+		tx.SharePod(here)
 		tx.SharePod(pod(1, labels))
 		tx.SharePod(pod(21, labels))
 		tx.SharePod(pod(11, map[string]string{"app": "b"}))

@@ -90,7 +90,9 @@ var leftovers = map[string]leftover{
 // leftoverWorld is a node on which nothing was applied yet.
 func leftoverWorld(t *testing.T, l leftover) *script {
 	t.Helper()
+	idle := policyText("old", `{podSelector: {matchLabels: {app: none}}, `+l.old+`}`)
 	w := newWorld(t, policyText("old", `{podSelector: {matchLabels: {app: web}}, `+l.old+`}`)+
+		strings.Replace(idle, "-- old --", "-- idle --", 1)+
 		policyText("next", `{podSelector: {matchLabels: {app: web}}, `+l.next+`}`))
 	w.do("endpoint ep-1 10.0.0.1")
 	return w
@@ -147,28 +149,30 @@ var restarts = map[string]func(w *script, tell func()){
 // TestLeftoverSetsMove: while the Update that takes the rules of a policy away,
 // which went while no process ran, does not come through, the sets that they name
 // move on together: no packet passes that no state allows. In the end nothing is
-// left of them.
+// left of them. A policy that does not select the pod any more is like one that went.
 func TestLeftoverSetsMove(t *testing.T) {
 	for name, l := range leftovers {
 		for how, restart := range restarts {
-			t.Run(name+"/"+how, func(t *testing.T) {
-				w := l.reached(t, l.before, "old")
-				between, end := l.reached(t, l.after, "old"), l.reached(t, l.after, "next")
-				require.Contains(t, setsByName(w.sim), l.set)
-				require.NotContains(t, setsByName(end.sim), l.set)
-				w.do("dataplane grace=1m")
-				all := probes(w.sim, []string{"10.0.1.1", "10.0.1.2"}, 80, 81)
-				stop := watchI4(t, w.sim, verdicts(t, w.sim, all), verdicts(t, between.sim, all), verdicts(t, end.sim, all))
+			for now, policies := range map[string][]string{"gone": {"next"}, "idle": {"next", "idle"}} {
+				t.Run(name+"/"+how+"/"+now, func(t *testing.T) {
+					w := l.reached(t, l.before, "old")
+					between, end := l.reached(t, l.after, "old"), l.reached(t, l.after, "next")
+					require.Contains(t, setsByName(w.sim), l.set)
+					require.NotContains(t, setsByName(end.sim), l.set)
+					w.do("dataplane grace=1m")
+					all := probes(w.sim, []string{"10.0.1.1", "10.0.1.2"}, 80, 81)
+					stop := watchI4(t, w.sim, verdicts(t, w.sim, all), verdicts(t, between.sim, all), verdicts(t, end.sim, all))
 
-				restart(w, func() { l.tell(w, l.after, "next") })
-				require.Equal(t, setsByName(between.sim)[l.set].Values, setsByName(w.sim)[l.set].Values, "as if the policy still mentioned it")
-				w.settle()
-				require.Contains(t, setsByName(w.sim), l.set, "for the grace period")
-				w.do("advance 1m", "apply")
-				require.Equal(t, w.report.Calls["SetPolicy/Remove"], w.writes())
-				require.Empty(t, cmp.Diff(end.sim.Dump(), w.sim.Dump()))
-				require.Positive(t, stop())
-			})
+					restart(w, func() { l.tell(w, l.after, policies...) })
+					require.Equal(t, setsByName(between.sim)[l.set].Values, setsByName(w.sim)[l.set].Values, "as if the policy still mentioned it")
+					w.settle()
+					require.Contains(t, setsByName(w.sim), l.set, "for the grace period")
+					w.do("advance 1m", "apply")
+					require.Equal(t, w.report.Calls["SetPolicy/Remove"], w.writes())
+					require.Empty(t, cmp.Diff(end.sim.Dump(), w.sim.Dump()))
+					require.Positive(t, stop())
+				})
+			}
 		}
 	}
 }

@@ -59,7 +59,19 @@ func longWorld(t *testing.T) *script {
 	return w
 }
 
-// names are those of the sets of a dump, as they are and as HNS calls them where
+// viewed checks that a dump tells what HNS calls each set.
+func viewed(t *testing.T, w *script) {
+	t.Helper()
+	view, err := w.dp.Dump().View()
+	require.NoError(t, err)
+	is := setsByName(w.sim)
+	require.Equal(t, len(is), len(view.Sets))
+	for _, s := range view.Sets {
+		require.Equal(t, is[s.Name].ID, s.ID)
+	}
+}
+
+// longNames are those of the sets of a dump, as they are and as HNS calls them where
 // that is something else.
 func longNames(d dataplane.Dump) map[string]string {
 	out := map[string]string{}
@@ -81,6 +93,7 @@ func TestLongNames(t *testing.T) {
 	longObjects(w, "long")
 	w.do("apply", "calls")
 	require.Empty(t, cmp.Diff(before, w.sim.Dump()))
+	viewed(t, w)
 	w.do("pod x/good 10.0.1.1 v=version-3 remote", "apply", "calls SetPolicy/Update=1", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in block")
 	w.do("namespace y team=version-2", "apply", "trace 10.0.1.4 -> 10.0.0.1 TCP/80 ep-1 in block")
 
@@ -115,6 +128,7 @@ func TestLongNamesOfOlderBuilds(t *testing.T) {
 			w.do("apply", "calls", goodIn, badOut, twoIn, farIn)
 			require.Empty(t, cmp.Diff(before, w.sim.Dump()))
 			require.Empty(t, longNames(w.dp.Dump()), "HNS calls them as they are")
+			viewed(t, w)
 		}
 		w.do("pod x/good 10.0.1.1 v=version-3 remote", "apply", "calls SetPolicy/Update=1", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in block")
 		w.do("pod x/good 10.0.1.1 v=none remote", "apply", "calls SetPolicy/Update=1", goodIn)

@@ -3,6 +3,7 @@ package dataplane
 import (
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/pieces"
@@ -41,22 +42,28 @@ func newMembers(cache *ipsets.Cache) *members {
 	}
 }
 
-// define holds a set for a policy and fills it when that made it.
-func (m *members) define(def policy.SetDef, ref ipsets.Ref) {
+// nameSet is names of sets, each once.
+type nameSet map[ipsets.Name]bool
+
+// define holds a set for a policy. Leaves that this made and that are not filled yet
+// are put to made, for fill: the pods are passed once for those of many policies.
+func (m *members) define(def policy.SetDef, ref ipsets.Ref, made nameSet) {
 	if m.cache.Hold(def.Name, ref) {
-		m.fillDefined(def)
+		m.defined(def, made)
 	}
 }
 
 // restore defines a set that is held, and fills it when it was not defined.
 func (m *members) restore(def policy.SetDef) {
 	if m.cache.Define(def.Name) {
-		m.fillDefined(def)
+		made := nameSet{}
+		m.defined(def, made)
+		m.fill(made)
 	}
 }
 
-// fillDefined takes over the definition of a new set and fills it.
-func (m *members) fillDefined(def policy.SetDef) {
+// defined takes over the definition of a new set.
+func (m *members) defined(def policy.SetDef, made nameSet) {
 	switch def.Name.Kind() {
 	case ipsets.KindPodSelector:
 		if m.selectors[def.Namespace] == nil {
@@ -64,73 +71,91 @@ func (m *members) fillDefined(def policy.SetDef) {
 		}
 		m.selectors[def.Namespace][def.Name] = def.Pods
 		for k := range m.scope(def.Namespace) {
-			k.choose(def.Name, def.Pods)
+			if k.choose(def.Name, def.Pods) {
+				m.enterKin(k, def.Name)
+			}
 		}
-		m.fill(def.Name)
 	case ipsets.KindNamespaceSelector:
 		m.nsSelectors[def.Name] = def.Namespaces
 		for _, ns := range m.namespaces {
 			if ns.OverBudget == "" && def.Namespaces.Matches(ns.Labels) {
-				m.join(def.Name, ipsets.Namespace(ns.Name))
+				m.join(def.Name, ipsets.Namespace(ns.Name), made)
 			}
 		}
 	case ipsets.KindNestedLabel:
 		for _, leaf := range def.Members {
-			m.join(def.Name, leaf)
+			m.join(def.Name, leaf, made)
 		}
 	default:
-		m.fill(def.Name)
+		made[def.Name] = true
 	}
 }
 
-// join puts a leaf into a nested set and fills it when that made it.
-func (m *members) join(nested, leaf ipsets.Name) {
+// join puts a leaf into a nested set, and to made when that made it.
+func (m *members) join(nested, leaf ipsets.Name, made nameSet) {
 	if m.cache.AddMember(nested, leaf) {
-		m.fill(leaf)
+		made[leaf] = true
 	}
 }
 
-// undefine drops the definition of a set that nobody holds any more.
-func (m *members) undefine(n ipsets.Name) {
-	switch n.Kind() {
-	case ipsets.KindPodSelector:
-		for ns, sets := range m.selectors {
-			if _, ok := sets[n]; !ok {
-				continue
-			}
-			for k := range m.scope(ns) {
-				k.chosen = slices.DeleteFunc(k.chosen, func(o ipsets.Name) bool { return o == n })
-			}
-			delete(sets, n)
-			if len(sets) == 0 {
+// undefine drops the definitions of sets that nobody holds any more. It passes the
+// pods that computed ones look at once for all of them.
+func (m *members) undefine(gone nameSet) {
+	scopes := map[string]bool{} // of the computed ones
+	for n := range gone {
+		switch n.Kind() {
+		case ipsets.KindPodSelector:
+			ns, _, _ := strings.Cut(n.Text(), "/")
+			scopes[ns] = true
+			delete(m.selectors[ns], n)
+			if len(m.selectors[ns]) == 0 {
 				delete(m.selectors, ns)
 			}
+		case ipsets.KindNamespaceSelector:
+			delete(m.nsSelectors, n)
+		default: // the name is the definition
 		}
-	case ipsets.KindNamespaceSelector:
-		delete(m.nsSelectors, n)
-	default: // the name is the definition
+	}
+	for ns := range scopes {
+		for k := range m.scope(ns) {
+			k.forget(gone)
+		}
 	}
 }
 
-// fill puts every pod into a leaf that it belongs to; named port sets are the
-// families' own. It costs the kin there are, and the members.
-func (m *members) fill(leaf ipsets.Name) {
-	enter := func(k *kin) {
-		for _, p := range k.pods {
-			if p.inSets() {
-				m.cache.AddAddr(leaf, p.Addr)
-			}
+// fill puts every pod into the leaves of these that it belongs to by its namespace or
+// a label; other leaves have their own ways. It costs the kin there are, and the
+// members.
+func (m *members) fill(made nameSet) {
+	labels := false
+	for leaf := range made {
+		if leaf.Kind() != ipsets.KindNamespace {
+			labels = true
+			continue
+		}
+		for k := range m.kin.in(leaf.Text()) {
+			m.enterKin(k, leaf)
 		}
 	}
-	if leaf.Kind() == ipsets.KindNamespace {
-		for k := range m.kin.in(leaf.Text()) {
-			enter(k)
-		}
+	if !labels {
 		return
 	}
 	for k := range m.kin.all() {
-		if leaf.HasPodLabel(k.labels) || slices.Contains(k.chosen, leaf) {
-			enter(k)
+		for key, value := range k.labels {
+			m.cache.EachPodLabel(key, value, func(leaf ipsets.Name) {
+				if made[leaf] {
+					m.enterKin(k, leaf)
+				}
+			})
+		}
+	}
+}
+
+// enterKin puts the pods that are kin into a leaf.
+func (m *members) enterKin(k *kin, leaf ipsets.Name) {
+	for _, p := range k.pods {
+		if p.inSets() {
+			m.cache.AddAddr(leaf, p.Addr)
 		}
 	}
 }
@@ -180,14 +205,15 @@ func (m *members) setNamespace(ns Namespace) {
 	m.namespaceCopies.Before(ns.Name)
 	m.namespaces[ns.Name] = ns
 	m.over.setNamespace(ns.Name, ns.OverBudget)
-	leaf := ipsets.Namespace(ns.Name)
+	leaf, made := ipsets.Namespace(ns.Name), nameSet{}
 	for n, match := range m.nsSelectors {
 		if ns.OverBudget == "" && match.Matches(ns.Labels) {
-			m.join(n, leaf)
+			m.join(n, leaf, made)
 		} else {
 			m.cache.RemoveMember(n, leaf)
 		}
 	}
+	m.fill(made)
 }
 
 // deleteNamespace takes the namespace out of every selector: what is not known
@@ -241,9 +267,20 @@ func (m *members) drop(key PodKey) {
 	}
 }
 
-// choose puts a computed set to those of the kin, if it selects them.
-func (k *kin) choose(n ipsets.Name, match policy.LabelMatcher) {
-	if match.Matches(k.labels) && !slices.Contains(k.chosen, n) {
+// choose puts a computed set to those of the kin that it selects, and reports whether
+// it does. It is a new one to them.
+func (k *kin) choose(n ipsets.Name, match policy.LabelMatcher) bool {
+	selects := match.Matches(k.labels)
+	if selects {
 		k.chosen = append(k.chosen, n)
+	}
+	return selects
+}
+
+// forget takes sets from those of the kin, and gives back the memory of many.
+func (k *kin) forget(gone nameSet) {
+	k.chosen = slices.DeleteFunc(k.chosen, func(n ipsets.Name) bool { return gone[n] })
+	if 2*len(k.chosen) < cap(k.chosen) {
+		k.chosen = slices.Clip(slices.Clone(k.chosen))
 	}
 }

@@ -56,14 +56,19 @@ func TestRandomWalk(t *testing.T) {
 // little in walks of one goroutine; make test runs them in full without it.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	info, ok := debug.ReadBuildInfo()
 	checks := flag.Lookup("rapid.checks")
-	if ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) && checks.Value.String() == checks.DefValue {
+	if underRace() && checks.Value.String() == checks.DefValue {
 		if err := checks.Value.Set("20"); err != nil {
 			panic(err)
 		}
 	}
 	os.Exit(m.Run())
+}
+
+// underRace reports whether the race detector is on.
+func underRace() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 // rounds runs some walks side by side. It logs the first failure, as what depends

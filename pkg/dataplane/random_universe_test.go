@@ -136,7 +136,11 @@ func (c *cluster) drawEvent(t *rapid.T) event {
 		ns := rapid.SampledFrom(walkSpaces).Draw(t, "namespace")
 		template := rapid.IntRange(0, len(walkSpecs)-1).Draw(t, "template")
 		variant := rapid.IntRange(0, len(walkSpecs[template])-1).Draw(t, "variant")
-		return setPolicy(walkPolicy(ns, template, variant), fmt.Sprintf("policy %s/t%d variant %d", ns, template, variant))
+		np, text := walkPolicy(ns, template, variant), fmt.Sprintf("policy %s/t%d variant %d", ns, template, variant)
+		if rapid.IntRange(0, 7).Draw(t, "over") == 7 {
+			np.Spec, text = policy.Close(&np.Spec, "too much"), text+" over its budget"
+		}
+		return setPolicy(np, text)
 	case kind == "policy gone":
 		return deletePolicy(rapid.SampledFrom(sortedKeys(c.policies)).Draw(t, "policy"))
 	case kind == "pod gone":
@@ -183,7 +187,7 @@ func deletePolicy(key policy.Key) event {
 
 func drawNamespace(t *rapid.T) event {
 	ns := rapid.SampledFrom(walkSpaces).Draw(t, "namespace")
-	team := rapid.SampledFrom([]string{"a", "b", "", "gone"}).Draw(t, "team")
+	team := rapid.SampledFrom([]string{"a", "b", "", "over", "gone"}).Draw(t, "team")
 	return event{text: fmt.Sprintf("namespace %s team=%s", ns, team), apply: func(c *cluster, tx *dataplane.Transaction) {
 		if team == "gone" {
 			delete(c.spaces, ns)
@@ -191,8 +195,11 @@ func drawNamespace(t *rapid.T) event {
 			return
 		}
 		c.spaces[ns] = dataplane.Namespace{Name: ns, Labels: map[string]string{"team": team}}
-		if team == "" {
+		switch team {
+		case "":
 			c.spaces[ns] = dataplane.Namespace{Name: ns}
+		case "over":
+			c.spaces[ns] = dataplane.Namespace{Name: ns, OverBudget: "too many labels"}
 		}
 		tx.SetNamespace(c.spaces[ns])
 	}}
@@ -235,7 +242,10 @@ func (c *cluster) drawPod(t *rapid.T) event {
 	if port := rapid.SampledFrom([]uint16{0, 80, 81}).Draw(t, "http"); port > 0 {
 		p.Ports = []dataplane.PodPort{{Name: "http", Protocol: policy.TCP, Number: port}}
 	}
-	state := rapid.SampledFrom([]string{"", "", "", "", "deleting", "finished", "host"}).Draw(t, "state")
+	state := rapid.SampledFrom([]string{"", "", "", "", "deleting", "finished", "host", "over"}).Draw(t, "state")
+	if p.OverBudget = ""; state == "over" {
+		p.Labels, p.Ports, p.OverBudget = nil, nil, "too many labels"
+	}
 	p.Deleting, p.Finished, p.HostNetwork = state == "deleting", state == "finished", state == "host"
 	e := setPod(p, born, state)
 	if first != nil {

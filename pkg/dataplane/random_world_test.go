@@ -184,6 +184,10 @@ func (w *walker) checkDump() {
 			w.fail("endpoint %s is not pending and not as wanted (-want +got):\n%s", ep.ID, diff)
 		}
 	}
+	idle := map[string]bool{}
+	for _, p := range d.Policies {
+		idle[p.Policy] = len(p.Selected) == 0
+	}
 	for _, s := range d.Sets {
 		if quiet && len(s.Pins) > 0 {
 			w.fail("nothing is pending, but %s is pinned by %v", s.Name, s.Pins)
@@ -192,6 +196,9 @@ func (w *walker) checkDump() {
 			kind, owner, _ := strings.Cut(h, " ")
 			if (kind == "rule" || kind == "applied" || kind == "pin") && !endpoints[owner] {
 				w.fail("%s is held by %s, which is gone", s.Name, h)
+			}
+			if kind == "selector" && idle[owner] {
+				w.fail("%s is held by %s, which selects no pod of the node", s.Name, h)
 			}
 		}
 	}

@@ -158,7 +158,7 @@ func (d *Dataplane) restoreEndpointLocked(ep *endpoint, ed EndpointDump) {
 	if next.Error != "" {
 		ep.lastErr = told{next.Error, next.Invalid}
 	}
-	if ep.queued > 0 {
+	if ep.queued > 0 || next.Turn > 0 { // one that failed and turned out right is there until its turn
 		ep.since, ep.lane, ep.queued = ed.Since, next.Lane, max(next.Turn, 1)
 		if ns, name, ok := strings.Cut(next.ChangedBy, "/"); ok {
 			ep.changedBy = policy.Key{Namespace: ns, Name: name}

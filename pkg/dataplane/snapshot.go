@@ -35,7 +35,7 @@ type Snapshot struct {
 	local     []*podState
 	waiting   []*podState
 	nodeAddrs []netip.Addr
-	leftOut   map[ipsets.Name]bool
+	leftOut   map[ipsets.Name][]policy.Key
 	disputed  []subject
 	reports   []Report
 	refusals  setWarnings
@@ -62,7 +62,7 @@ func (d *Dataplane) Snapshot() *Snapshot {
 	defer d.mu.Unlock()
 	s := &Snapshot{
 		d: d, progress: d.Progress(), now: d.cfg.Now(), endpoints: make(map[string]*endpoint, len(d.endpoints)), check: maps.Clone(d.check), lanes: maps.Clone(d.lanes),
-		names: map[types.UID]string{}, waiting: d.waitingLocked(), nodeAddrs: d.nodeAddrs, leftOut: maps.Clone(d.leftOut),
+		names: map[types.UID]string{}, waiting: d.waitingLocked(), nodeAddrs: d.nodeAddrs, leftOut: d.leftOutOfLocked(),
 		reports: slices.Clone(d.reports), due: d.dumpDueLocked(), unread: d.unreadErrsLocked(), unwritten: d.sets.tries > 0, listing: d.listing.err,
 	}
 	s.disputed, s.refusals, s.again = d.disputesLocked(s.now), d.setWarningsLocked(), d.dumpAgainLocked()

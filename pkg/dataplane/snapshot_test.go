@@ -67,7 +67,7 @@ func crowd(pods, policies int) *dataplane.Transaction {
 
 func crowdPod(i, version int) dataplane.Pod {
 	return dataplane.Pod{
-		Namespace: fmt.Sprint("ns-", i%20), Name: fmt.Sprint("pod-", i), UID: types.UID(fmt.Sprint("uid-", i)), Local: i%1000 == 0,
+		Namespace: fmt.Sprint("ns-", i%20), Name: fmt.Sprint("pod-", i), UID: types.UID(fmt.Sprint("uid-", i)), Local: i%20 == 0 && i < 2000,
 		Addr:   netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}),
 		Labels: map[string]string{"app": fmt.Sprint("app-", i%500), "tier": fmt.Sprint(i % 3), "version": fmt.Sprint(version)},
 	}

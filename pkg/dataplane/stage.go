@@ -45,6 +45,7 @@ func (d *Dataplane) stageLocked(tx *Transaction) changes {
 		d.stagePolicyLocked(key, np)
 	}
 	d.stagePodsLocked(tx.pods, c)
+	d.activateLocked()
 	if tx.observed != nil {
 		d.foldObservationLocked(tx.observed)
 	}
@@ -93,20 +94,12 @@ func (d *Dataplane) renderHoldersLocked(n ipsets.Name) {
 	}
 }
 
-// stagePolicyLocked replaces a policy; nil deletes it. What the new one needs
-// is held before the old one lets go, so that nothing both use moves. d.mu must
-// be held.
+// stagePolicyLocked replaces a policy; nil deletes it. It is idle until activateLocked.
+// d.mu must be held.
 func (d *Dataplane) stagePolicyLocked(key policy.Key, np *networkingv1.NetworkPolicy) {
-	was := d.policies[key]
 	var is *policyState
 	if np != nil {
-		is = &policyState{Compiled: policy.Compile(np), spec: &np.Spec}
-		is.warnings = problemWarnings(&is.Compiled)
-		for _, def := range is.Sets {
-			d.members.define(def, is.ref())
-			d.progress.piece()
-		}
-		d.families.use(is)
+		is = newPolicyState(np)
 	}
 	d.indexPolicyLocked(key, is)
 	for _, p := range d.local {
@@ -114,23 +107,6 @@ func (d *Dataplane) stagePolicyLocked(key policy.Key, np *networkingv1.NetworkPo
 			d.reselectLocked(p, key, is)
 		}
 	}
-	if was == nil {
-		return
-	}
-	d.families.leave(was)
-	for _, def := range was.Sets {
-		if is == nil || !defines(is, def.Name) {
-			d.releaseLocked(def.Name, was.ref())
-		}
-	}
-}
-
-// defines reports whether a policy mentions a set. Sets are sorted by name.
-func defines(p *policyState, n ipsets.Name) bool {
-	_, ok := slices.BinarySearchFunc(p.Sets, n, func(def policy.SetDef, n ipsets.Name) int {
-		return ipsets.Compare(def.Name, n)
-	})
-	return ok
 }
 
 // indexPolicyLocked puts a policy into the indexes, or takes it out. d.mu must
@@ -164,6 +140,12 @@ func (d *Dataplane) reselectLocked(p *podState, key policy.Key, is *policyState)
 		return compareKeys(ps.Key, key)
 	})
 	has := is != nil && p.OverBudget == "" && is.Subject.Matches(p.Labels)
+	if had {
+		d.countLocked(p.selected[at], -1)
+	}
+	if has {
+		d.countLocked(is, 1)
+	}
 	switch {
 	case had && has:
 		p.selected[at] = is
@@ -188,6 +170,10 @@ func (d *Dataplane) selectLocked(p *podState) {
 	}
 	slices.SortFunc(selected, func(a, b *policyState) int { return compareKeys(a.Key, b.Key) })
 	if !slices.Equal(selected, p.selected) {
+		for _, ps := range selected {
+			d.countLocked(ps, 1)
+		}
+		d.deselectLocked(p.placement)
 		p.selected = selected
 		d.renderAddrLocked(p.Addr, policy.Key{})
 	}

@@ -120,6 +120,9 @@ func (d *Dataplane) placeLocked(m *podMove) {
 	was, is := m.was, m.is
 	if was != nil && was.Local && was.member {
 		delete(d.local, was.UID)
+		if is == nil || is.UID != was.UID || !is.Local || !is.member {
+			d.deselectLocked(was.placement)
+		}
 		for _, ep := range d.byAddr[was.Addr] {
 			d.markLocked(ep, policy.Key{})
 			if is == nil || !is.member || is.UID != was.UID {

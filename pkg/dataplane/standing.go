@@ -18,13 +18,11 @@ import (
 // standing is what warnings are about: of the state as it is, or of a copy.
 type standing struct {
 	node       string
-	problems   iter.Seq[*policyState] // with something left out
-	leftOut    map[ipsets.Name]bool
-	local      iter.Seq[*podState]
+	problems   iter.Seq[*policyState]       // with something left out
+	leftOut    map[ipsets.Name][]policy.Key // with the policies that need it
 	endpoints  map[string]*endpoint
 	podOf      func(types.UID) string // "" for none
-	contains   func(nested, leaf ipsets.Name) bool
-	over       []Warning // of what is over a budget
+	over       []Warning              // of what is over a budget
 	disputed   []subject
 	refusals   setWarnings
 	unread     map[string]error // endpoints that are enumerated and were never read, and why
@@ -44,8 +42,8 @@ func (d *Dataplane) standingLocked() standing {
 				}
 			}
 		},
-		leftOut: d.leftOut, local: maps.Values(d.local), endpoints: d.endpoints,
-		podOf: d.podOfLocked, over: d.overBudgetLocked(), contains: d.cache.HasMember, disputed: d.disputesLocked(d.cfg.Now()),
+		leftOut: d.leftOutOfLocked(), endpoints: d.endpoints,
+		podOf: d.podOfLocked, over: d.overBudgetLocked(), disputed: d.disputesLocked(d.cfg.Now()),
 		refusals: d.setWarningsLocked(), unread: d.unreadErrsLocked(), unwritten: d.sets.tries > 0, listingErr: d.listing.err,
 	}
 }
@@ -53,7 +51,8 @@ func (d *Dataplane) standingLocked() standing {
 // overBudgetLocked returns a warning for each kind and namespace that has objects over a
 // budget, and for each policy whose named ports are. d.mu must be held.
 func (d *Dataplane) overBudgetLocked() []Warning {
-	return slices.AppendSeq(d.members.over.warnings(), maps.Values(d.families.over))
+	out := slices.AppendSeq(d.members.over.warnings(), maps.Values(d.families.over))
+	return slices.AppendSeq(out, maps.Values(d.closedLocked()))
 }
 
 // warnings lists what stands, sorted.
@@ -62,17 +61,12 @@ func (s standing) warnings() []Warning {
 	for ps := range s.problems {
 		out = append(out, ps.warnings...)
 	}
-	for n := range s.leftOut {
-		named := len(out)
-		for p := range s.local {
-			for _, ps := range p.selected {
-				if s.needs(ps, n) {
-					out = append(out, Warning{ps.Key.String(), "NetworkPolicy", ReasonHNSRejected,
-						fmt.Sprintf("HNS refuses set %s%s: what needs it is left out until it changes, or HNS takes it", n, s.refusals.code(n))})
-				}
-			}
+	for n, needing := range s.leftOut {
+		for _, key := range needing {
+			out = append(out, Warning{key.String(), "NetworkPolicy", ReasonHNSRejected,
+				fmt.Sprintf("HNS refuses set %s%s: what needs it is left out until it changes, or HNS takes it", n, s.refusals.code(n))})
 		}
-		if len(out) == named { // those of named ports are in no policy's list
+		if len(needing) == 0 { // those of named ports are in no policy's list
 			out = append(out, Warning{n.String(), "Set", ReasonHNSRejected,
 				fmt.Sprintf("HNS refuses the set%s: what needs it is left out until it changes, or HNS takes it", s.refusals.code(n))})
 		}
@@ -120,11 +114,23 @@ func problemWarnings(c *policy.Compiled) []Warning {
 	return out
 }
 
-// needs reports whether a policy mentions a set or one that contains it.
-func (s standing) needs(ps *policyState, n ipsets.Name) bool {
-	return slices.ContainsFunc(ps.Sets, func(def policy.SetDef) bool {
-		return def.Name == n || def.Name.Nested() && s.contains(def.Name, n)
-	})
+// leftOutOfLocked returns the sets that are left out, each with the active policies
+// that mention it, or a set that contains it. d.mu must be held.
+func (d *Dataplane) leftOutOfLocked() map[ipsets.Name][]policy.Key {
+	out := make(map[ipsets.Name][]policy.Key, len(d.leftOut))
+	for n := range d.leftOut {
+		out[n] = nil
+		for _, p := range d.local {
+			for _, ps := range p.selected {
+				if !slices.Contains(out[n], ps.Key) && slices.ContainsFunc(ps.Sets, func(def policy.SetDef) bool {
+					return def.Name == n || def.Name.Nested() && d.cache.HasMember(def.Name, n)
+				}) {
+					out[n] = append(out[n], ps.Key)
+				}
+			}
+		}
+	}
+	return out
 }
 
 func (s standing) ofEndpoint(ep *endpoint) []Warning {

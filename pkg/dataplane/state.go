@@ -36,6 +36,8 @@ func (p *podState) inSets() bool { return p.member && p.OverBudget == "" }
 type placement struct {
 	// selected are the policies that select the pod, sorted.
 	selected []*policyState
+	// closed are those of them that have no room on it.
+	closed []*policyState
 	// relists counts the listings in which it had inherited endpoints only.
 	relists int
 	// placed is when it became local with this address.
@@ -48,16 +50,23 @@ func (p *podState) claims() bool {
 	return p.Addr.Is4() && !p.HostNetwork && !p.Finished
 }
 
-// policyState is a policy and what follows from it.
+// policyState is a policy and what follows from it. While it is idle (see active.go)
+// its Rules and Sets are nil; the rest of what was compiled never changes.
 type policyState struct {
 	policy.Compiled
-	spec *networkingv1.NetworkPolicySpec // of the object, which nobody changes
+	spec      *networkingv1.NetworkPolicySpec // of the object, which nobody changes
+	ruleCount int                             // how many Rules it has, or had when active
+	selects   int                             // local pods that it selects
+	active    bool
 	// warnings are about what the text of the policy has and cannot be expressed.
 	warnings []Warning
 	// views are the named ports that its egress rules use; unviewed is the first that
 	// is over the budget.
 	views    map[reach][]*view
 	unviewed string
+	// sized is what it comes to on every pod; nil when it is not known, or is something
+	// else for each.
+	sized *size
 	// group is the policy on every endpoint; nil when it is not rendered, or is
 	// another one for each pod.
 	group *group

@@ -28,6 +28,9 @@ type Stats struct {
 	// Disputed is the number of objects that somebody else keeps changing, by kind.
 	Disputed  map[string]int
 	Conflicts Conflicts
+	// OverBudget is the number of objects that are closed, wholly or in part, because
+	// they are over a budget, by kind: policy, pod, namespace. Of the whole cluster.
+	OverBudget map[string]int
 	// Refusals counts, by HRESULT, the writes to endpoints that HNS refused, and the
 	// times that it refused a set alone. After 256 codes more are counted under
 	// OtherCodes.
@@ -71,7 +74,7 @@ func (d *Dataplane) copyStats(pace pieces.Pace) (Stats, *ipsets.Copying) {
 		Policies: len(d.policies), Pods: len(d.members.pods), Pinned: d.cache.Pinned(),
 		DriftFound: maps.Clone(d.drift.found), DriftRepaired: maps.Clone(d.drift.repaired),
 		Disputed:  map[string]int{driftSet: 0, driftACL: 0},
-		Conflicts: d.conflicts, Refusals: maps.Clone(d.refusals),
+		Conflicts: d.conflicts, Refusals: maps.Clone(d.refusals), OverBudget: d.overCountsLocked(),
 	}
 	for _, what := range d.disputesLocked(now) {
 		s.Disputed[what.kind()]++

@@ -26,6 +26,7 @@ func TestStats(t *testing.T) {
 		Policies: 1, Pods: 7, ACLs: 9, // node, block and rule on three endpoints
 		DriftFound: map[string]uint64{"set": 0, "acl": 0}, DriftRepaired: map[string]uint64{"set": 0, "acl": 0},
 		Disputed: map[string]int{"set": 0, "acl": 0}, Refusals: map[uint32]uint64{},
+		OverBudget: map[string]int{"policy": 0, "pod": 0, "namespace": 0},
 	}
 	for _, p := range w.sim.Sets() {
 		set := dataplane.SetStats{ID: p.ID, Name: p.Name, Nested: p.Type == hns.NestedIPSet, Entries: len(p.Values)}

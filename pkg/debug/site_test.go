@@ -57,7 +57,8 @@ func TestOwnSite(t *testing.T) {
 		{"win-1:10093", "same-origin", "https://win-1:10093", true, 200},
 		{"win-1:10093", "", "http://win-1:10093", true, 403},
 		{"localhost:10091", "", "https://localhost:10091", false, 403},
-		{"localhost:10091", "same-origin", "http://evil.example", false, 403},
+		{"127.0.0.1:10091", "same-origin", "http://localhost:8080", false, 200}, // a proxy with a name of its own
+		{"localhost:10091", "cross-site", "http://localhost:10091", false, 403},
 	} {
 		plain, encrypted := Handlers(pages(), func(page http.Handler) http.Handler { return page })
 		h := plain

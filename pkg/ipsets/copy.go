@@ -103,21 +103,6 @@ func (p *Copy) Rejected(n Name) bool {
 	return ok && p.sets[i].refused
 }
 
-// HasMember reports whether a nested set wants a leaf, as Cache.HasMember does.
-// It costs the members.
-func (p *Copy) HasMember(nested, member Name) bool {
-	i, ok := p.byName[nested]
-	if !ok {
-		return false
-	}
-	for m := range p.sets[i].asked() {
-		if p.name(m) == member {
-			return true
-		}
-	}
-	return false
-}
-
 // name returns the name of a member.
 func (p *Copy) name(m *set) Name { return p.sets[p.index[m]].name }
 

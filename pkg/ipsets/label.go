@@ -23,10 +23,3 @@ func (c *Cache) EachPodLabel(key, value string, visit func(Name)) {
 		}
 	}
 }
-
-// HasPodLabel reports whether pods with these labels are in a set of a label.
-func (n Name) HasPodLabel(labels map[string]string) bool {
-	l, ok := n.label()
-	have, has := labels[l.key]
-	return ok && has && (!l.exact || have == l.value)
-}

@@ -11,7 +11,7 @@ type RefKind uint8
 
 // The kinds of references.
 const (
-	RefSelector RefKind = iota + 1 // a policy mentions the set
+	RefSelector RefKind = iota + 1 // a policy that is active here mentions the set
 	RefRule                        // the wanted ACLs of a local endpoint name it
 	RefList                        // a nested set wants it, or contains it in HNS; kept by the Cache
 	RefApplied                     // an ACL known to be on an endpoint names it

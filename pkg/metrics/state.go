@@ -24,6 +24,7 @@ type nodeState struct {
 	conflicts                      *prometheus.Desc // by when
 	refusals                       *prometheus.Desc // by code
 	sets                           *prometheus.Desc // by type
+	over                           *prometheus.Desc // by kind
 	stale                          *prometheus.Desc // by kind
 }
 
@@ -43,6 +44,7 @@ func newNodeState(o Options) *nodeState {
 		refusals: desc("npm_hns_refusals_total", "Writes that HNS refused, by its code; what is more than 64 codes is summed up as others.", "code"),
 		disputed: desc("npm_disputed_objects", "Objects of ours in HNS that somebody else keeps changing, so that repair waits longer each time.", "kind"),
 		sets:     desc("npm_programmed_sets", "Sets of ours in HNS, by HNS's type.", "type"),
+		over:     desc("npm_over_budget_objects", "Objects of the cluster that are closed, as they are over a budget.", "kind"),
 		stale:    desc("npm_informer_staleness_seconds", "Time since the API server last said something about a kind of objects.", "kind"),
 	}
 }
@@ -53,7 +55,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (s *nodeState) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.pending, s.oldest, s.pinned, s.bytes, s.found, s.repaired, s.disputed, s.conflicts, s.refusals, s.sets, s.stale} {
+	for _, d := range []*prometheus.Desc{s.pending, s.oldest, s.pinned, s.bytes, s.found, s.repaired, s.disputed, s.conflicts, s.refusals, s.sets, s.over, s.stale} {
 		out <- d
 	}
 }
@@ -82,6 +84,9 @@ func (s *nodeState) Collect(out chan<- prometheus.Metric) {
 		counter(out, s.found, stats.DriftFound[kind], kind)
 		counter(out, s.repaired, stats.DriftRepaired[kind], kind)
 		gauge(out, s.disputed, float64(stats.Disputed[kind]), kind)
+	}
+	for _, kind := range []string{"policy", "pod", "namespace"} {
+		gauge(out, s.over, float64(stats.OverBudget[kind]), kind)
 	}
 	counter(out, s.conflicts, stats.Conflicts.Before, "before")
 	counter(out, s.conflicts, stats.Conflicts.After, "after")

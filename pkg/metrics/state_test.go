@@ -34,6 +34,7 @@ func TestState(t *testing.T) {
 		Conflicts:     dataplane.Conflicts{Before: 43, After: 47},
 		Disputed:      map[string]int{"set": 43, "acl": 47},
 		Refusals:      map[uint32]uint64{0x803b0030: 53, 0x80070032: 59},
+		OverBudget:    map[string]int{"policy": 61, "pod": 67, "namespace": 71},
 	}, map[controllers.Kind]time.Duration{controllers.KindPod: time.Minute, controllers.KindPolicy: 2 * time.Second})
 
 	require.Empty(t, cmp.Diff(map[string]float64{
@@ -63,9 +64,12 @@ func TestState(t *testing.T) {
 		`npm_hns_conflicts_total{when="after"}`:                  47,
 		`npm_disputed_objects{kind="set"}`:                       43,
 		`npm_disputed_objects{kind="acl"}`:                       47,
+		`npm_over_budget_objects{kind="policy"}`:                 61,
+		`npm_over_budget_objects{kind="pod"}`:                    67,
+		`npm_over_budget_objects{kind="namespace"}`:              71,
 		`npm_informer_staleness_seconds{kind="pods"}`:            60,
 		`npm_informer_staleness_seconds{kind="networkpolicies"}`: 2,
-	}, with(read(t, m.node), "npm_pending", "npm_oldest", "npm_pinned", "npm_programmed", "npm_drift", "npm_disputed", "npm_hns_conflicts", "npm_hns_refusals", "npm_informer")))
+	}, with(read(t, m.node), "npm_pending", "npm_oldest", "npm_pinned", "npm_programmed", "npm_drift", "npm_disputed", "npm_over_budget", "npm_hns_conflicts", "npm_hns_refusals", "npm_informer")))
 }
 
 // TestSetSeries: the largest sets have a series each, the rest has one, and the

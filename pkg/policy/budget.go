@@ -30,6 +30,11 @@ type Budgets struct {
 	// a thousand policies of twenty items each. A policy that is over its own budget
 	// does not count, as nothing of it is kept.
 	NamespaceItems, NamespaceBytes int
+	// ACLs and ACLBytes bound what the policies of one pod come to in HNS. A peer is an
+	// ACL for each protocol, with all its ports; a hundred address ranges are one. What is
+	// written of a pod is one request in the end, and HNS goes through all of it for
+	// every connection: pods have tens, seldom hundreds.
+	ACLs, ACLBytes int
 }
 
 // DefaultBudgets are those that count where nobody says anything else.
@@ -38,6 +43,7 @@ func DefaultBudgets() Budgets {
 		Labels: 256, LabelBytes: 16 << 10, Ports: 1024,
 		Items: 10_000, Bytes: 256 << 10,
 		NamespaceItems: 20_000, NamespaceBytes: 2 << 20,
+		ACLs: 2000, ACLBytes: 4 << 20,
 	}
 }
 
@@ -48,6 +54,7 @@ func (b Budgets) OrDefaults() Budgets {
 		Labels: cmp.Or(b.Labels, d.Labels), LabelBytes: cmp.Or(b.LabelBytes, d.LabelBytes), Ports: cmp.Or(b.Ports, d.Ports),
 		Items: cmp.Or(b.Items, d.Items), Bytes: cmp.Or(b.Bytes, d.Bytes),
 		NamespaceItems: cmp.Or(b.NamespaceItems, d.NamespaceItems), NamespaceBytes: cmp.Or(b.NamespaceBytes, d.NamespaceBytes),
+		ACLs: cmp.Or(b.ACLs, d.ACLs), ACLBytes: cmp.Or(b.ACLBytes, d.ACLBytes),
 	}
 }
 

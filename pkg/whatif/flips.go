@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -115,8 +116,9 @@ func edgesOf(dir hns.Direction, states ...[]*dataplane.EndpointDump) edges {
 	return e
 }
 
-// flips fills in what flips.
-func (p *Plan) flips(x *comparison) {
+// flips fills in what flips. A cluster, or whoever wrote a dump, may have as many
+// questions as pairs of workloads times ports, so it ends with ctx.
+func (p *Plan) flips(ctx context.Context, x *comparison) error {
 	p.Workloads, p.Addresses = x.workloads, x.addresses
 	for _, w := range x.workloads {
 		p.Pods += len(w.Pods)
@@ -125,6 +127,9 @@ func (p *Plan) flips(x *comparison) {
 	p.Flips, p.Outside = []Flip{}, []Flip{}
 	for i := range x.ends {
 		for j := range x.ends {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			from, to := &x.ends[i], &x.ends[j]
 			if !from.changed[out] && !to.changed[in] || i == j && from.pods < 2 {
 				continue
@@ -143,6 +148,7 @@ func (p *Plan) flips(x *comparison) {
 	}
 	slices.SortStableFunc(p.Flips, byEnds)
 	slices.SortStableFunc(p.Outside, byEnds)
+	return nil
 }
 
 // count adds the flips of one pair of workloads to the numbers.

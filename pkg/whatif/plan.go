@@ -71,7 +71,9 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 
 	plan := Plan{Policies: policies, Warnings: warnings(before.Dump().Warnings, after.Dump().Warnings, c), NodesSeen: len(w.Nodes), Nodes: []NodeChange{}}
 	x := newComparison(before, after, policies)
-	plan.flips(x)
+	if err := plan.flips(ctx, x); err != nil {
+		return Plan{}, err
+	}
 	for _, node := range w.Nodes {
 		if !slices.ContainsFunc(w.Pods, func(p Pod) bool { return p.Node == node.Name && x.changed[p.Key().String()] }) {
 			continue

@@ -1,0 +1,226 @@
+package controllers
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"pgregory.net/rapid"
+
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// few are budgets that a test can exceed by hand.
+var few = policy.Budgets{Items: 6, Bytes: 200, NamespaceItems: 10, NamespaceBytes: 300}.OrDefaults()
+
+// ofRules returns a policy of so many rules.
+func ofRules(namespace, name string, rules, version int) *networkingv1.NetworkPolicy {
+	return &networkingv1.NetworkPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "u", ResourceVersion: fmt.Sprint(version)},
+		Spec:       networkingv1.NetworkPolicySpec{Ingress: make([]networkingv1.NetworkPolicyIngressRule, rules)},
+	}
+}
+
+// closedIn returns the policies of a store that are closed, and that are not.
+func closedIn(s *policyStore) (closed, open []string) {
+	for _, p := range s.all() {
+		if name := p.name().String(); policy.Excess(&p.object.Spec) != "" {
+			closed = append(closed, name)
+		} else {
+			open = append(open, name)
+		}
+	}
+	slices.Sort(closed)
+	slices.Sort(open)
+	return closed, open
+}
+
+// Whatever comes in which order, the store closes what policy.Budgets.Fit closes. When
+// it has more closed, as their text is gone, it asks for another list, and never else.
+func TestPolicyStoreModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newPolicyStore(few, func(Key) {})
+		asked := false
+		s.again = func() { asked = true }
+		world := map[string]*networkingv1.NetworkPolicy{}
+		version := 0
+		list := func() {
+			var items []any
+			keep := s.Transformer()
+			streamed := rapid.Bool().Draw(t, "streamed")
+			for _, np := range world {
+				var item any = np.DeepCopy()
+				if streamed {
+					kept, err := keep(item)
+					require.NoError(t, err)
+					item = kept
+				}
+				items = append(items, item)
+			}
+			asked = false
+			require.NoError(t, s.Replace(items, "1"))
+			require.False(t, asked, "a list says all")
+		}
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			version++
+			before := asked
+			name := fmt.Sprint("p", rapid.IntRange(0, 5).Draw(t, "name"))
+			namespace := rapid.SampledFrom([]string{"x", "y"}).Draw(t, "namespace")
+			id := namespace + "/" + name
+			switch rapid.IntRange(0, 5).Draw(t, "what") {
+			case 0:
+				list()
+			case 1:
+				if np := world[id]; np != nil {
+					delete(world, id)
+					require.NoError(t, s.Delete(np))
+				}
+			case 2:
+				if np := world[id]; np != nil {
+					require.NoError(t, s.Add(np.DeepCopy()), "once more")
+				}
+			default:
+				np := ofRules(namespace, name, rapid.IntRange(0, 8).Draw(t, "rules"), version)
+				world[id] = np
+				require.NoError(t, s.Add(np.DeepCopy()))
+			}
+			var want []string
+			var all []*networkingv1.NetworkPolicy
+			for _, np := range world {
+				all = append(all, np)
+			}
+			for _, np := range few.Fit(all) {
+				if policy.Excess(&np.Spec) != "" {
+					want = append(want, np.Namespace+"/"+np.Name)
+				}
+			}
+			slices.Sort(want)
+			closed, open := closedIn(s)
+			require.Len(t, world, len(closed)+len(open))
+			require.Subset(t, closed, want, "what is over its budget is closed")
+			if slices.Equal(closed, want) {
+				require.False(t, asked && !before, "another list would not help")
+			} else {
+				require.True(t, asked, "closed are %v, %v suffices", closed, want)
+			}
+			if asked && rapid.Bool().Draw(t, "heeded") {
+				list()
+			}
+		}
+		list()
+		require.Equal(t, len(s.all()), len(world))
+	})
+}
+
+// A policy that is within its budget decodes to what it is; one that is larger to what
+// Close makes of it, without its rules ever being decoded.
+func TestLightPolicy(t *testing.T) {
+	big := ofRules("x", "big", 300, 1)
+	big.Spec.PodSelector.MatchLabels = map[string]string{"app": "a"}
+	big.Spec.PolicyTypes = []networkingv1.PolicyType{"Egress"}
+	vast := big.DeepCopy()
+	vast.Spec.PodSelector.MatchLabels["long"] = strings.Repeat("x", 5000)
+	untyped := big.DeepCopy()
+	untyped.Spec.PolicyTypes = nil
+	typed := big.DeepCopy()
+	typed.Spec.PolicyTypes = slices.Repeat(typed.Spec.PolicyTypes, 100)
+	noise := big.DeepCopy()
+	noise.Labels, noise.Annotations = map[string]string{"a": "b"}, map[string]string{"c": "d"}
+	for _, tc := range []struct {
+		name  string
+		np    *networkingv1.NetworkPolicy
+		types int // that are kept, with the mark; 0: it is not closed
+		empty bool
+	}{
+		{"small", ofRules("x", "small", 3, 1), 0, true},
+		{"big", big, 2, false},
+		{"noise", noise, 2, false},
+		{"a subject of 5,000 bytes", vast, 2, true},
+		{"without types", untyped, 3, false},
+		{"with types of 800 bytes", typed, 3, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			data, err := tc.np.Marshal()
+			require.NoError(t, err)
+			light := &lightPolicy{}
+			require.NoError(t, light.Unmarshal(data))
+			kept, ok := keptPolicies(few).of(light)
+			require.True(t, ok)
+			require.Equal(t, tc.np.Name, kept.object.Name)
+			require.Equal(t, tc.np.ResourceVersion, kept.object.ResourceVersion)
+			require.Equal(t, tc.empty, len(kept.object.Spec.PodSelector.MatchLabels) == 0)
+			if tc.types == 0 {
+				require.Equal(t, tc.np.Spec, kept.object.Spec)
+				return
+			}
+			require.Empty(t, light.Spec.Ingress, "it was not decoded")
+			require.Len(t, kept.object.Spec.PolicyTypes, tc.types)
+			require.Zero(t, kept.size)
+		})
+	}
+	broken := &lightPolicy{spec: []byte{0x12, 0xff}}
+	broken.Name = "broken"
+	kept, _ := keptPolicies(few).of(broken)
+	require.Contains(t, policy.Excess(&kept.object.Spec), "cannot be read")
+}
+
+// A policy whose text was dropped comes back when there is room, with another list; no
+// more than one is asked for in a minute.
+func TestRoomForWhatWasDropped(t *testing.T) {
+	cl, r := newCluster(), &recorder{}
+	for i := range 3 {
+		cl.policies.set(ofRules("x", fmt.Sprint("p", i), 4, 0))
+	}
+	run(t, Config{Source: cl.source(), Applier: r, Budgets: few}, func(t *testing.T, c *Controller) {
+		shut := func() (names []string) {
+			for _, name := range []string{"p0", "p1", "p2"} {
+				if np, ok := c.Policy(policy.Key{Namespace: "x", Name: name}); ok && policy.Excess(&np.Spec) != "" {
+					require.Empty(t, np.Spec.Ingress)
+					names = append(names, name)
+				}
+			}
+			return names
+		}
+		require.Equal(t, []string{"p2"}, shut())
+		require.Equal(t, 1, cl.policies.listed())
+
+		cl.policies.remove(ofRules("x", "p0", 4, 0))
+		synctest.Wait()
+		time.Sleep(3 * time.Second) // a reflector that has to list again waits a little
+		synctest.Wait()
+		require.Empty(t, shut())
+		require.Equal(t, 2, cl.policies.listed())
+
+		for range 5 {
+			cl.policies.set(ofRules("x", "p0", 4, 0))
+			synctest.Wait()
+			cl.policies.remove(ofRules("x", "p0", 4, 0))
+			synctest.Wait()
+		}
+		time.Sleep(relistPause / 2)
+		require.Equal(t, 2, cl.policies.listed())
+		require.Equal(t, []string{"p2"}, shut())
+		time.Sleep(relistPause)
+		synctest.Wait()
+		require.Equal(t, 3, cl.policies.listed())
+		require.Empty(t, shut())
+	})
+}
+
+// Events of closed policies name them, and labels of policies, which nobody reads, are
+// not kept.
+func TestPoliciesAreKeptWithoutLabels(t *testing.T) {
+	np := ofRules("x", "p", 1, 1)
+	np.Labels = map[string]string{"k": strings.Repeat("v", 1000)}
+	kept, _ := keptPolicies(few).of(np)
+	require.Empty(t, kept.object.Labels)
+	require.NotEmpty(t, np.Labels, "the object is not changed")
+	require.Equal(t, cache.ObjectName{Namespace: "x", Name: "p"}, kept.name())
+}

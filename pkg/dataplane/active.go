@@ -1,0 +1,104 @@
+package dataplane
+
+import (
+	"slices"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// A policy is active while it selects a pod of this node (ADR 19). Only then it has
+// rules, holds its sets and uses named ports. An idle one is its text, the matcher of
+// its subject and what was left out of it: what its peers are costs this node nothing,
+// however many pods the cluster has.
+
+// newPolicyState returns an idle policy.
+func newPolicyState(np *networkingv1.NetworkPolicy) *policyState {
+	ps := &policyState{Compiled: policy.Compile(np), spec: &np.Spec}
+	ps.warnings, ps.ruleCount = problemWarnings(&ps.Compiled), len(ps.Rules)
+	ps.Rules, ps.Sets = nil, nil
+	return ps
+}
+
+// countLocked notes that a policy selects so many local pods more. d.mu must be held.
+func (d *Dataplane) countLocked(ps *policyState, more int) {
+	ps.selects += more
+	if ps.active != (ps.selects > 0) {
+		d.switched[ps] = struct{}{}
+	}
+}
+
+// deselectLocked ends that policies select a pod: it is none of this node's any more,
+// or has no address. d.mu must be held.
+func (d *Dataplane) deselectLocked(p *placement) {
+	for _, ps := range p.selected {
+		d.countLocked(ps, -1)
+	}
+	p.selected = nil
+}
+
+// activateLocked makes the policies active that came to select a local pod, and idle
+// those that select none any more, as one that was replaced. The first hold their sets,
+// full, before the others let go of theirs, and before anything is rendered. It looks
+// at these policies alone, and at the pods once for all sets that are new. d.mu must
+// be held.
+func (d *Dataplane) activateLocked() {
+	var came, went []*policyState
+	for ps := range d.switched {
+		switch {
+		case !ps.active && ps.selects > 0:
+			came = append(came, ps)
+		case ps.active && ps.selects == 0:
+			went = append(went, ps)
+		}
+	}
+	clear(d.switched)
+	made := nameSet{}
+	for _, ps := range came {
+		d.progress.note("activating", kindPolicy, ps.Key.Namespace, ps.Key.Name)
+		c := policy.Compile(&networkingv1.NetworkPolicy{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ps.Key.Namespace, Name: ps.Key.Name}, Spec: *ps.spec,
+		})
+		ps.Rules, ps.Sets, ps.active = c.Rules, c.Sets, true
+		for _, def := range ps.Sets {
+			d.members.define(def, ps.ref(), made)
+			d.progress.piece()
+		}
+	}
+	d.members.fill(made)
+	for _, ps := range came {
+		d.families.use(ps)
+	}
+	for _, ps := range went {
+		d.progress.note("retiring", kindPolicy, ps.Key.Namespace, ps.Key.Name)
+		d.retireLocked(ps)
+	}
+}
+
+// retireLocked makes a policy idle. Its sets that its successor mentions stay held,
+// by the same reference. d.mu must be held.
+func (d *Dataplane) retireLocked(ps *policyState) {
+	d.families.leave(ps)
+	sets := ps.Sets
+	ps.Rules, ps.Sets, ps.group, ps.active = nil, nil, nil, false
+	var left []ipsets.Name
+	is := d.policies[ps.Key]
+	for _, def := range sets {
+		if is == nil || !defines(is, def.Name) {
+			left = append(left, def.Name)
+		}
+	}
+	d.releaseLocked(ps.ref(), left...)
+}
+
+// defines reports whether a policy is active and mentions a set. Sets are sorted by
+// name.
+func defines(p *policyState, n ipsets.Name) bool {
+	_, ok := slices.BinarySearchFunc(p.Sets, n, func(def policy.SetDef, n ipsets.Name) int {
+		return ipsets.Compare(def.Name, n)
+	})
+	return ok
+}

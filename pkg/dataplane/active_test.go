@@ -1,0 +1,173 @@
+package dataplane_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	networkingv1 "k8s.io/api/networking/v1"
+	"pgregory.net/rapid"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// guarding are policies of one name that allow who is in two sets, or in a computed
+// one; the second is for all pods.
+var guarding = func() string {
+	const rules = `ingress: [{from: [{podSelector: {matchLabels: {b: v1}}, namespaceSelector: {matchLabels: {team: a}}}, ` +
+		`{podSelector: {matchExpressions: [{key: a, operator: NotIn, values: [v1]}]}}]}]`
+	narrow := policyText("p", `{podSelector: {matchLabels: {role: guarded}}, `+rules+`}`)
+	return narrow + "-- wide --\n" + policyText("p", `{podSelector: {}, `+rules+`}`)[len("-- p --\n"):] +
+		policyText("other", `{podSelector: {}, ingress: [{ports: [{port: 81}]}]}`)
+}()
+
+// guarded is a node with a pod that only the policy for port 81 selects, and an
+// endpoint without a pod.
+func guarded(t *testing.T) *script {
+	w := newWorld(t, guarding)
+	w.do("dataplane grace=1m", "namespace x", "namespace y team=a", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2",
+		"pod x/w 10.0.0.1", "pod x/q 10.0.1.1 remote", "pod y/r 10.0.1.2 b=v1 remote", "policy p", "policy other", "apply")
+	return w
+}
+
+// TestIdlePolicy: a policy that selects no pod of this node has no set, neither here
+// nor in HNS, and is told of all the same.
+func TestIdlePolicy(t *testing.T) {
+	w := guarded(t)
+	dump := w.dp.Dump()
+	require.Empty(t, dump.Sets)
+	require.Empty(t, w.sim.Sets())
+	at := slices.IndexFunc(dump.Policies, func(p dataplane.PolicyDump) bool { return p.Policy == "x/p" })
+	require.Equal(t, 2, dump.Policies[at].Rules)
+	require.True(t, dump.Policies[at].Ingress)
+	require.Empty(t, dump.Policies[at].Selected)
+
+	w.do("pod x/w 10.0.0.1 role=guarded", "apply")
+	require.Equal(t, []string{"rule ep-1", "selector x/p", "applied ep-1"}, holders(w, "podlabel-b:v1"))
+	require.Equal(t, []string{"10.0.1.2"}, membersOf(w, "podlabel-b:v1"))
+
+	w.do("pod x/w 10.0.0.1", "apply", "advance 1m", "apply")
+	require.Empty(t, w.dp.Dump().Sets)
+	require.Empty(t, w.sim.Sets())
+
+	bad := newWorld(t, policyText("bad", `{podSelector: {matchLabels: {app: none}}, ingress: [{from: [{ipBlock: {cidr: "2001:db8::/32"}}]}]}`))
+	bad.do("policy bad", "apply")
+	require.Len(t, bad.report.Warnings, 1, "what is wrong with it is told before it has a pod here")
+}
+
+func holders(w *script, set string) []string {
+	for _, s := range w.dp.Dump().Sets {
+		if s.Name == set {
+			return slices.SortedFunc(slices.Values(s.Holders), func(a, b string) int { return len(a) - len(b) })
+		}
+	}
+	return nil
+}
+
+// TestActivationOpensNoWindow: whatever brings a pod under an idle policy, and takes
+// it away, after each single write every verdict is the one before or the one after.
+// HNS still has the policy's sets, from when it was active before; meanwhile who is in
+// them changed, and nobody wrote that.
+func TestActivationOpensNoWindow(t *testing.T) {
+	for name, way := range map[string]struct{ there, back string }{
+		"label":    {"pod x/w 10.0.0.1 role=guarded", "pod x/w 10.0.0.1"},
+		"new pod":  {"pod x/n 10.0.0.2 role=guarded", "delete pod x/n"},
+		"selector": {"policy wide", "policy p"},
+		"policy":   {"policy wide", "delete policy x/p"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := guarded(t)
+			w.do("pod x/w 10.0.0.1 role=guarded", "apply", "pod x/w 10.0.0.1", "apply")
+			moved := []string{"pod x/q 10.0.1.1 a=v1 remote", "pod y/r 10.0.1.2 remote", "pod x/s 10.0.1.3 b=v1 remote", "namespace x team=a"}
+			w.do(append(moved, "apply", "calls")...)
+			require.NotEmpty(t, w.sim.Sets(), "for the grace period")
+
+			all := probes(w.sim, []string{"10.0.1.1", "10.0.1.2", "10.0.1.3"}, 80, 81)
+			fresh := guarded(t)
+			fresh.do(append(moved, way.there, "apply")...)
+			idle, active := verdicts(t, w.sim, all), verdicts(t, fresh.sim, all)
+			require.NotEmpty(t, cmp.Diff(idle, active))
+			stop := watchI4(t, w.sim, idle, active)
+			w.do(way.there, "apply")
+			require.Positive(t, stop())
+			require.Empty(t, cmp.Diff(active, verdicts(t, w.sim, all)))
+			require.Equal(t, []string{"10.0.1.3"}, membersOf(w, "podlabel-b:v1"))
+
+			stop = watchI4(t, w.sim, idle, active)
+			w.do(way.back, "apply", "advance 1m", "apply")
+			require.Positive(t, stop())
+			if name != "new pod" { // whose endpoint keeps what it has
+				require.Empty(t, cmp.Diff(idle, verdicts(t, w.sim, all)))
+				require.Empty(t, w.sim.Sets())
+			}
+		})
+	}
+}
+
+// TestIdlePoliciesChangeNothing: after any history HNS and the sets are as if the
+// policies that select no pod of this node had never been told of, by the same
+// requests in each transaction. So one that becomes idle is as good as deleted.
+func TestIdlePoliciesChangeNothing(t *testing.T) {
+	rounds(t, func(t *testing.T, rt *rapid.T, first *string) {
+		cfg := dataplane.Config{MaxBatchedACLs: 30}
+		w := newWalker(rt, t.Context(), cfg, walkSim(), newCluster())
+		told := newWalker(rt, t.Context(), cfg, walkSim(), newCluster()) // of active policies only
+		w.first, told.first = first, first
+		for n := range rapid.IntRange(1, 4).Draw(rt, "endpoints") {
+			addr := walkAddrs[rapid.IntRange(0, walkEndpoints-1).Draw(rt, "address")]
+			for _, each := range []*walker{w, told} {
+				each.createEndpoint(fmt.Sprint("ep-", n), addr, false)
+			}
+		}
+		knows := map[policy.Key]*networkingv1.NetworkPolicy{}
+		for range rapid.IntRange(1, 12).Draw(rt, "transactions") {
+			tx, some := dataplane.NewTransaction(), dataplane.NewTransaction()
+			for range rapid.IntRange(0, 4).Draw(rt, "objects") {
+				e := w.cluster.drawEvent(rt)
+				w.note("%s", e.text)
+				e.apply(w.cluster, tx)
+				e.apply(told.cluster, some)
+			}
+			w.apply(tx)
+			tellActive(w, knows, some)
+			told.apply(some)
+			compareWith(w, told)
+			w.now, told.now = w.now.Add(w.report.RetryAfter), told.now.Add(w.report.RetryAfter)
+		}
+	})
+}
+
+// tellActive corrects a transaction: it has those policies that came to select a local
+// pod of w, or changed, and it deletes the others. knows are those told before.
+func tellActive(w *walker, knows map[policy.Key]*networkingv1.NetworkPolicy, tx *dataplane.Transaction) {
+	active := map[string]bool{}
+	for _, p := range w.dp.Dump().Policies {
+		active[p.Policy] = len(p.Selected) > 0
+	}
+	for key, np := range w.cluster.policies {
+		switch {
+		case !active[key.String()]:
+			tx.DeletePolicy(key)
+			delete(knows, key)
+		case knows[key] != np:
+			tx.SetPolicy(np)
+			knows[key] = np
+		}
+	}
+}
+
+// compareWith fails unless two nodes are alike.
+func compareWith(w, other *walker) {
+	if diff := cmp.Diff(other.report.Calls, w.report.Calls); diff != "" {
+		w.fail("requests (-without idle policies +with them):\n%s", diff)
+	}
+	if diff := cmp.Diff(other.sim.Dump(), w.sim.Dump()); diff != "" {
+		w.fail("HNS (-without idle policies +with them):\n%s", diff)
+	}
+	if diff := cmp.Diff(other.state().Sets, w.state().Sets); diff != "" {
+		w.fail("sets (-without idle policies +with them):\n%s", diff)
+	}
+}

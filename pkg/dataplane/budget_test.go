@@ -1,0 +1,263 @@
+package dataplane_test
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	networkingv1 "k8s.io/api/networking/v1"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// judged is what every packet's verdict is when a cluster has been programmed.
+func judged(t *rapid.T, c *cluster) map[probe]bool {
+	sim := hnssim.New(hnssim.Options{})
+	for i, addr := range walkAddrs {
+		require.NoError(t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: fmt.Sprint("ep-", i), Addrs: []netip.Addr{mustAddr(addr)}}))
+	}
+	now := time.Unix(1_700_000_000, 0)
+	dp := dataplane.New(dataplane.Config{Client: sim, Now: func() time.Time { return now }})
+	tx := c.all()
+	for range 20 {
+		report, err := dp.ApplyDataplane(t.Context(), tx)
+		require.NoError(t, err)
+		require.Empty(t, report.Errors)
+		if tx = dataplane.NewTransaction(); report.Converged() {
+			break
+		}
+		now = now.Add(max(report.RetryAfter, 1))
+	}
+	return verdicts(t, sim, probes(sim, append(slices.Clone(walkNodes), "10.0.1.9", "192.0.2.1"), 80, 81))
+}
+
+// Whatever is over its budget, and however much of it: nothing is allowed that would
+// not be if there were no budgets.
+func TestClosingNeverOpens(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		whole := newCluster()
+		for range rapid.IntRange(1, 30).Draw(t, "events") {
+			whole.drawEvent(t).apply(whole, dataplane.NewTransaction())
+		}
+		for key, p := range whole.pods { // those that are drawn below are closed
+			if p.OverBudget != "" {
+				delete(whole.pods, key)
+			}
+		}
+		maps.DeleteFunc(whole.spaces, func(_ string, ns dataplane.Namespace) bool { return ns.OverBudget != "" })
+		maps.DeleteFunc(whole.policies, func(_ policy.Key, np *networkingv1.NetworkPolicy) bool { return policy.Excess(&np.Spec) != "" })
+
+		none := policy.Budgets{Labels: -1, LabelBytes: -1, Ports: -1}
+		closed := whole.clone()
+		for _, key := range sortedKeys(closed.pods) {
+			if p := closed.pods[key]; rapid.IntRange(0, 2).Draw(t, "pod") == 0 {
+				p.Fit(none)
+				closed.pods[key] = p
+			}
+		}
+		for _, name := range sortedKeys(closed.spaces) {
+			if ns := closed.spaces[name]; rapid.IntRange(0, 2).Draw(t, "namespace") == 0 {
+				ns.Fit(none)
+				closed.spaces[name] = ns
+			}
+		}
+		for _, key := range sortedKeys(closed.policies) {
+			if np := closed.policies[key].DeepCopy(); rapid.IntRange(0, 2).Draw(t, "policy") == 0 {
+				np.Spec = policy.Close(&np.Spec, "too much")
+				closed.policies[key] = np
+			}
+		}
+		without, with := judged(t, whole), judged(t, closed)
+		for p, allowed := range with {
+			require.True(t, !allowed || without[p], "%+v passes because something is over its budget", p)
+		}
+	})
+}
+
+// overWorld is a node with a pod of ordinary size and one that is over its budget.
+type overWorld struct {
+	t   *testing.T
+	sim *hnssim.Sim
+	dp  *dataplane.Dataplane
+}
+
+const webAddr, bigAddr, overNode = "10.0.0.1", "10.0.0.2", "10.9.0.1"
+
+func newOverWorld(t *testing.T) overWorld {
+	sim := hnssim.New(hnssim.Options{})
+	w := overWorld{t, sim, dataplane.New(dataplane.Config{Client: sim, Now: func() time.Time { return time.Unix(1_700_000_000, 0) }})}
+	for id, addr := range map[string]string{"ep-web": webAddr, "ep-big": bigAddr} {
+		require.NoError(t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{mustAddr(addr)}}))
+	}
+	return w
+}
+
+// apply applies a cluster: the two pods, a third one that is over its budget too, and policies.
+func (w overWorld) apply(excess string, specs ...string) dataplane.Report {
+	tx := dataplane.NewTransaction()
+	tx.SetNodeAddrs([]netip.Addr{mustAddr(overNode)})
+	tx.SetNamespace(dataplane.Namespace{Name: "x"})
+	tx.SetPod(dataplane.Pod{Namespace: "x", Name: "web", UID: "1", Addr: mustAddr(webAddr), Local: true, Labels: map[string]string{"app": "web"}})
+	tx.SetPod(dataplane.Pod{Namespace: "x", Name: "big", UID: "2", Addr: mustAddr(bigAddr), Local: true, OverBudget: excess})
+	tx.SetPod(dataplane.Pod{Namespace: "x", Name: "huge", UID: "3", Addr: mustAddr("10.0.0.3"), OverBudget: excess})
+	for i, spec := range specs {
+		np := &networkingv1.NetworkPolicy{}
+		require.NoError(w.t, yaml.UnmarshalStrict([]byte(spec), &np.Spec))
+		np.Namespace, np.Name = "x", fmt.Sprint("p", i)
+		tx.SetPolicy(np)
+	}
+	report, err := w.dp.ApplyDataplane(w.t.Context(), tx)
+	require.NoError(w.t, err)
+	require.Empty(w.t, report.Errors)
+	return report
+}
+
+func (w overWorld) allows(ep string, dir hns.Direction, src, dst string) bool {
+	v, err := w.sim.Trace(ep, dir, hnssim.Packet{Src: mustAddr(src), Dst: mustAddr(dst), Protocol: 6, DstPort: 80})
+	require.NoError(w.t, err)
+	return v.Allowed
+}
+
+// A pod that is over its budget is in no set, not even in those that a pod without
+// labels is in; blocks of addresses have it all the same.
+func TestPodOverItsBudgetIsNoPeer(t *testing.T) {
+	for spec, block := range map[string]bool{
+		`{podSelector: {}}`:       false,
+		`{namespaceSelector: {}}`: false,
+		`{podSelector: {matchExpressions: [{key: evil, operator: DoesNotExist}]}}`:                              false,
+		`{podSelector: {matchExpressions: [{key: evil, operator: NotIn, values: [a]}]}}`:                        false,
+		`{namespaceSelector: {}, podSelector: {matchExpressions: [{key: evil, operator: NotIn, values: [a]}]}}`: false,
+		`{namespaceSelector: {matchExpressions: [{key: evil, operator: DoesNotExist}]}}`:                        false,
+		`{ipBlock: {cidr: 10.0.0.0/24}}`: true,
+	} {
+		t.Run(spec, func(t *testing.T) {
+			w := newOverWorld(t)
+			on := `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [` + spec + `]}]}`
+			w.apply("", on)
+			require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr), "within its budget it is a peer")
+			w.apply("300 labels", on)
+			require.Equal(t, block, w.allows("ep-web", hns.In, bigAddr, webAddr))
+			w.apply("", on)
+			require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
+		})
+	}
+}
+
+// A pod that is over its budget is closed in both directions, without any policy and
+// whatever policies allow; the node reaches it. It is told once for a namespace, with a
+// count.
+func TestPodOverItsBudgetIsClosed(t *testing.T) {
+	for _, specs := range [][]string{nil, {`{podSelector: {}, policyTypes: [Ingress, Egress], ingress: [{}], egress: [{}]}`}} {
+		w := newOverWorld(t)
+		require.Empty(t, w.apply("", specs...).Warnings)
+		require.True(t, w.allows("ep-big", hns.In, webAddr, bigAddr) && w.allows("ep-big", hns.Out, bigAddr, "192.0.2.1"))
+		report := w.apply("300 labels", specs...)
+		require.False(t, w.allows("ep-big", hns.In, webAddr, bigAddr))
+		require.False(t, w.allows("ep-big", hns.Out, bigAddr, "192.0.2.1"))
+		require.True(t, w.allows("ep-big", hns.In, overNode, bigAddr), "the kubelet's probes")
+		require.Equal(t, []dataplane.Warning{{
+			Object: "x/big", Kind: "Pod", Reason: dataplane.ReasonOverBudget,
+			Message: "it has 300 labels: it is in no set, and closed in both directions; so are 1 more pods of the namespace",
+		}}, report.Warnings)
+		require.Equal(t, map[string]int{"policy": 0, "pod": 2, "namespace": 0}, w.dp.Stats().OverBudget)
+		require.Empty(t, w.apply("", specs...).Warnings)
+		require.True(t, w.allows("ep-big", hns.In, webAddr, bigAddr))
+	}
+}
+
+// A namespace that is over its budget is in no set of a namespaceSelector, whatever
+// that asks for; its own pods are peers of its own policies.
+func TestNamespaceOverItsBudgetIsNoPeer(t *testing.T) {
+	w := newOverWorld(t)
+	over := func(excess string) dataplane.Report {
+		tx := dataplane.NewTransaction()
+		tx.SetNamespace(dataplane.Namespace{Name: "x", OverBudget: excess})
+		report, err := w.dp.ApplyDataplane(t.Context(), tx)
+		require.NoError(t, err)
+		return report
+	}
+	w.apply("", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{namespaceSelector: {matchExpressions: [{key: evil, operator: DoesNotExist}]}}]}]}`)
+	require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
+	report := over("300 labels")
+	require.False(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
+	require.Equal(t, []dataplane.Warning{{
+		Object: "x", Kind: "Namespace", Reason: dataplane.ReasonOverBudget, Message: "it has 300 labels: no namespaceSelector matches it",
+	}}, report.Warnings)
+	require.Empty(t, over("").Warnings)
+	require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
+	over("300 labels")
+	w.apply("", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {}}]}]}`)
+	over("300 labels")
+	require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
+}
+
+// What the policies of a pod come to is bounded: the largest close on it, in whatever
+// order they came, the others are in force, and the pod stays isolated.
+func TestLargestPoliciesCloseOnAPod(t *testing.T) {
+	peers := func(key string, n int) string {
+		text := `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {}}`
+		for i := range n {
+			text += fmt.Sprintf(", {podSelector: {matchLabels: {%s: v%d}}}", key, i)
+		}
+		return text + "]}]}"
+	}
+	small := `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{ipBlock: {cidr: 10.0.0.2/32}}]}]}`
+	for name, specs := range map[string][]string{
+		"the largest last":  {small, peers("a", 20), peers("b", 100)},
+		"the largest first": {peers("b", 100), peers("a", 20), small},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newOverWorld(t)
+			w.dp = dataplane.New(dataplane.Config{
+				Client: w.sim, Now: func() time.Time { return time.Unix(1_700_000_000, 0) }, Budgets: policy.Budgets{ACLs: 30},
+			})
+			report := w.apply("", specs...)
+			require.Len(t, report.Warnings, 1)
+			large := fmt.Sprint("x/p", slices.IndexFunc(specs, func(s string) bool { return s == peers("b", 100) }))
+			require.Equal(t, large, report.Warnings[0].Object)
+			require.Equal(t, dataplane.ReasonOverBudget, report.Warnings[0].Reason)
+			require.Equal(t, 1, w.dp.Stats().OverBudget["policy"])
+			i := slices.IndexFunc(w.dp.Dump().Endpoints, func(e dataplane.EndpointDump) bool { return e.ID == "ep-web" })
+			require.Len(t, w.dp.Dump().Endpoints[i].Applied, 1+21+4, "the small ones, the block, the node and the allow-all pair")
+			require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
+			require.False(t, w.allows("ep-web", hns.In, "192.0.2.1", webAddr))
+
+			tx := dataplane.NewTransaction()
+			for i := range specs {
+				if id := fmt.Sprint("x/p", i); id != large {
+					tx.DeletePolicy(policy.Key{Namespace: "x", Name: fmt.Sprint("p", i)})
+				}
+			}
+			_, err := w.dp.ApplyDataplane(t.Context(), tx)
+			require.NoError(t, err)
+			require.False(t, w.allows("ep-web", hns.In, bigAddr, webAddr), "closed alone, and isolating")
+			require.False(t, w.allows("ep-web", hns.In, "192.0.2.1", webAddr))
+		})
+	}
+}
+
+// A policy whose peers and ports multiply costs a pod nothing but its isolation.
+func TestBytesOfAPod(t *testing.T) {
+	var peers, ports []string
+	for i := range 1000 {
+		peers = append(peers, fmt.Sprintf("{podSelector: {matchLabels: {a: v%d}}}", i))
+	}
+	for i := range 2500 {
+		ports = append(ports, fmt.Sprintf("{port: %d}", 2*i+1))
+	}
+	w := newOverWorld(t)
+	report := w.apply("", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [`+strings.Join(peers, ",")+`], ports: [`+strings.Join(ports, ",")+`]}]}`)
+	require.Len(t, report.Warnings, 1)
+	require.Contains(t, report.Warnings[0].Message, "MaxACLBytesPerPod")
+	require.False(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
+}

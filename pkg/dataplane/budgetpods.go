@@ -1,0 +1,77 @@
+package dataplane
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// What the policies of one pod come to in HNS is bounded. The largest close first, by
+// themselves, until the others fit: which ones these are follows from their texts, and
+// all that select a pod are of its own namespace. A policy that is closed on a pod
+// isolates it as ever, and has no rules there.
+
+// add returns the size of both.
+func (s size) add(o size) size { return size{s.acls + o.acls, s.bytes + o.bytes} }
+
+// within reports whether rules of this size are within the budget of one pod.
+func (s size) within(b policy.Budgets) bool { return s.acls <= b.ACLs && s.bytes <= b.ACLBytes }
+
+// sizeOn tells what the policy's rules come to on a pod. Where no port of the pod has
+// a part in it that is found once. d.mu must be held.
+func (p *policyState) sizeOn(pod *podState) size {
+	if p.sized != nil {
+		return *p.sized
+	}
+	s := sizeOf(&p.Compiled, podPorts{pod, p})
+	if !p.namesPorts() {
+		p.sized = &s
+	}
+	return s
+}
+
+// closedOnLocked returns the policies that select a pod and have no room on it, in
+// order. It costs the policies that select the pod, and the text of those whose size
+// follows from pods. d.mu must be held.
+func (d *Dataplane) closedOnLocked(p *podState) []*policyState {
+	type sized struct {
+		ps *policyState
+		size
+	}
+	all := make([]sized, len(p.selected))
+	var sum size
+	for i, ps := range p.selected {
+		all[i] = sized{ps, ps.sizeOn(p)}
+		sum = sum.add(all[i].size)
+	}
+	if sum.within(d.cfg.Budgets) {
+		return nil
+	}
+	slices.SortFunc(all, func(a, b sized) int {
+		return cmp.Or(cmp.Compare(a.bytes, b.bytes), cmp.Compare(a.acls, b.acls), compareKeys(a.ps.Key, b.ps.Key))
+	})
+	var closed []*policyState
+	sum = size{}
+	for _, s := range all {
+		if sum = sum.add(s.size); !sum.within(d.cfg.Budgets) {
+			closed = append(closed, s.ps)
+		}
+	}
+	return closed
+}
+
+// closedLocked returns a warning for each policy that has no room on some pod of this
+// node. d.mu must be held.
+func (d *Dataplane) closedLocked() map[policy.Key]Warning {
+	out := map[policy.Key]Warning{}
+	for _, p := range d.local {
+		for _, ps := range p.closed {
+			out[ps.Key] = Warning{ps.Key.String(), "NetworkPolicy", ReasonOverBudget, fmt.Sprintf(
+				"with the other policies of a pod that it selects it comes to more than %d ACLs (MaxACLsPerPod) or %d bytes (MaxACLBytesPerPod), and is among the largest: "+
+					"it isolates that pod and allows nothing. Merge peers, or give ports as ranges", d.cfg.Budgets.ACLs, d.cfg.Budgets.ACLBytes)}
+		}
+	}
+	return out
+}
