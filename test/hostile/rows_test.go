@@ -100,10 +100,14 @@ func TestNoAttack(t *testing.T) {
 	several(t, []cluster.Attack{{Name: "none"}, {Name: "none again"}})
 }
 
-// TestRows plays each row of the table that is objects.
+// TestRows plays each row of the table that is objects. cmd/npm plays the
+// others: TestBundleBomb, TestAnswerWithoutEnd, TestTerminalIsLeftAlone.
 func TestRows(t *testing.T) {
 	t.Log("\n" + tableHead)
-	for _, attack := range cluster.Attacks() {
+	for i, attack := range cluster.Attacks() {
+		if raced() && i%4 != 0 {
+			continue // make test plays all without the race detector
+		}
 		t.Run(attack.Name, func(t *testing.T) {
 			waits(t, attack.Name)
 			endless(t, longestAttack)
