@@ -269,7 +269,12 @@ func (a *agent) pages() debug.Config {
 			}
 			return a.ctl.Ready()
 		},
-		Notes: a.notes.list,
+		Notes: func() []string {
+			if a.waiting.get() != nil {
+				return a.notes.list()
+			}
+			return append(a.notes.list(), a.ctl.Remarks()...)
+		},
 		Node:  a.set.node,
 		Pprof: a.set.Pprof,
 	}

@@ -18,6 +18,7 @@ type status struct {
 	err     error  // of the last transaction
 	hns     string // what HNS did not answer in the last transaction
 	look    error  // of the last look that was not at single endpoints
+	remarks []string
 
 	// What the worker does itself, besides waiting, and since when.
 	doing dataplane.Progress
@@ -86,6 +87,9 @@ func (s *status) applied(r dataplane.Report, err error) {
 	defer s.mu.Unlock()
 	s.err, s.hns = err, ""
 	s.first = s.first || err == nil
+	if err == nil {
+		s.remarks = remarksOf(r.Warnings)
+	}
 	for _, w := range r.Warnings {
 		if w.Kind == warnsOfNode && w.Reason == dataplane.ReasonHNSUnavailable {
 			s.hns = fmt.Sprintf("%s %s: %s", w.Kind, w.Object, w.Message)

@@ -1,7 +1,11 @@
 package controllers
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -223,4 +232,83 @@ func TestPoliciesAreKeptWithoutLabels(t *testing.T) {
 	require.Empty(t, kept.object.Labels)
 	require.NotEmpty(t, np.Labels, "the object is not changed")
 	require.Equal(t, cache.ObjectName{Namespace: "x", Name: "p"}, kept.name())
+}
+
+// policyServer answers for policies as an API server does, in a list or as a stream.
+func policyServer(t *testing.T, streams bool, policies ...*networkingv1.NetworkPolicy) *httptest.Server {
+	t.Helper()
+	scheme := k8sruntime.NewScheme()
+	require.NoError(t, networkingv1.AddToScheme(scheme))
+	encoded := func(o k8sruntime.Object) []byte {
+		var out bytes.Buffer
+		require.NoError(t, protobuf.NewSerializer(scheme, scheme).Encode(o, &out))
+		return out.Bytes()
+	}
+	typed := func(np *networkingv1.NetworkPolicy) *networkingv1.NetworkPolicy {
+		np = np.DeepCopy()
+		np.TypeMeta = kind("networking.k8s.io/v1", "NetworkPolicy")
+		return np
+	}
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		query := r.URL.Query()
+		switch {
+		case query.Get("watch") == "":
+			list := &networkingv1.NetworkPolicyList{TypeMeta: kind("networking.k8s.io/v1", "NetworkPolicyList"), ListMeta: metav1.ListMeta{ResourceVersion: "7"}}
+			for _, np := range policies {
+				list.Items = append(list.Items, *np)
+			}
+			w.Header().Set("Content-Type", k8sruntime.ContentTypeProtobuf)
+			_, _ = w.Write(encoded(list))
+			return
+		case query.Get("sendInitialEvents") == "true" && !streams:
+			http.Error(w, "no", http.StatusUnprocessableEntity)
+			return
+		}
+		w.Header().Set("Content-Type", k8sruntime.ContentTypeProtobuf+";stream=watch")
+		if query.Get("sendInitialEvents") == "true" {
+			for _, np := range policies {
+				frame(w, watch.Added, encoded(typed(np)))
+			}
+			end := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}
+			frame(w, watch.Bookmark, encoded(typed(end)))
+		}
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(web.Close)
+	t.Cleanup(web.CloseClientConnections)
+	return web
+}
+
+// Over the wire, in one list and as a stream, policies are what they are, and those
+// that are over their budget closed.
+func TestPoliciesOverTheWire(t *testing.T) {
+	ok := ofRules("x", "ok", 2, 5)
+	ok.Spec.PodSelector.MatchLabels = map[string]string{"app": "a"}
+	for _, streams := range []bool{true, false} {
+		t.Run(fmt.Sprint("streams=", streams), func(t *testing.T) {
+			web := policyServer(t, streams, ok, ofRules("x", "big", 5000, 6))
+			source, err := ClusterSource(&rest.Config{Host: web.URL}, "")
+			require.NoError(t, err)
+			s := newPolicyStore(few, func(Key) {})
+			informer := newInformer(KindPolicy, s, s.synced, source.Policies, klog.Logger{})
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { defer close(done); informer.run(ctx) }()
+			<-s.synced
+			cancel()
+			<-done
+			closed, open := closedIn(s)
+			require.Equal(t, []string{"x/big"}, closed)
+			require.Equal(t, []string{"x/ok"}, open)
+			kept, _ := s.get(cache.ObjectName{Namespace: "x", Name: "ok"})
+			require.Equal(t, ok.Spec.PodSelector, kept.object.Spec.PodSelector)
+			require.Len(t, kept.object.Spec.Ingress, 2)
+			require.Equal(t, "5", kept.object.ResourceVersion)
+
+			list, err := cache.ToListerWatcherWithContext(source.Policies).ListWithContext(t.Context(), metav1.ListOptions{})
+			require.NoError(t, err)
+			require.Len(t, list.(*networkingv1.NetworkPolicyList).Items[1].Spec.Ingress, 5000, "who lists them whole has them whole")
+		})
+	}
 }

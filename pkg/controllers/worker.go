@@ -214,6 +214,7 @@ func stopped(r dataplane.Report) bool {
 		switch warning.Reason {
 		case dataplane.ReasonHNSRejected, dataplane.ReasonHNSUnavailable, dataplane.ReasonForeignWrites:
 			return true
+		case dataplane.ReasonOverBudget: // nothing waits for it
 		}
 	}
 	return false

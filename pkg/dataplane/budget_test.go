@@ -261,3 +261,34 @@ func TestBytesOfAPod(t *testing.T) {
 	require.Contains(t, report.Warnings[0].Message, "MaxACLBytesPerPod")
 	require.False(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
 }
+
+// A policy that is over its budget has one warning and counts once, and what the pod
+// may is nothing, until it is within again.
+func TestPolicyOverItsBudget(t *testing.T) {
+	w := newOverWorld(t)
+	set := func(np *networkingv1.NetworkPolicy) dataplane.Report {
+		tx := dataplane.NewTransaction()
+		tx.SetPolicy(np)
+		report, err := w.dp.ApplyDataplane(t.Context(), tx)
+		require.NoError(t, err)
+		return report
+	}
+	w.apply("")
+	np := &networkingv1.NetworkPolicy{}
+	require.NoError(t, yaml.UnmarshalStrict([]byte(`{podSelector: {matchLabels: {app: web}}, ingress: [{}]}`), &np.Spec))
+	np.Namespace, np.Name = "x", "p"
+	require.Empty(t, set(np).Warnings)
+	require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
+	closed := np.DeepCopy()
+	closed.Spec = policy.Close(&np.Spec, "it is too long")
+	require.Equal(t, []dataplane.Warning{{
+		Object: "x/p", Kind: "NetworkPolicy", Reason: dataplane.ReasonOverBudget,
+		Message: "spec: it is too long; the policy isolates and allows nothing. Make it smaller, or raise that key of the configuration",
+	}}, set(closed).Warnings)
+	require.Equal(t, 1, w.dp.Stats().OverBudget["policy"])
+	require.False(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
+	require.True(t, w.allows("ep-web", hns.Out, webAddr, bigAddr), "it was about ingress alone")
+	require.Empty(t, set(np).Warnings)
+	require.Zero(t, w.dp.Stats().OverBudget["policy"])
+	require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
+}

@@ -75,7 +75,9 @@ type Dataplane struct {
 	policies   map[policy.Key]*policyState
 	byNS       map[string]map[policy.Key]*policyState // policies by namespace
 	switched   map[*policyState]struct{}              // to become active or idle, within one staging
-	local      map[types.UID]*podState                // local pods with an address that they own
+	local      map[types.UID]*podState                // local pods to which endpoints with their address belong
+	contested  map[netip.Addr]bool                    // addresses of those that others claim as well
+	misplaced  map[PodKey]bool                        // local pods that report an address that no pod can have
 	nodeAddrs  []netip.Addr
 	endpoints  map[string]*endpoint
 	byAddr     map[netip.Addr][]*endpoint
@@ -173,6 +175,8 @@ func New(cfg Config) *Dataplane {
 		byNS:      map[string]map[policy.Key]*policyState{},
 		switched:  map[*policyState]struct{}{},
 		local:     map[types.UID]*podState{},
+		contested: map[netip.Addr]bool{},
+		misplaced: map[PodKey]bool{},
 		endpoints: map[string]*endpoint{},
 		byAddr:    map[netip.Addr][]*endpoint{},
 		problems:  map[policy.Key]bool{},

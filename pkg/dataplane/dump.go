@@ -204,6 +204,8 @@ type PodDump struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	Local  bool              `json:"local"`
 	Owner  bool              `json:"owner"` // of its address
+	// InDoubt: pods of several namespaces claim its address, so it is in no set.
+	InDoubt bool `json:"inDoubt,omitempty"`
 	// HostNetwork and Finished pods own no address and have no endpoint.
 	HostNetwork bool     `json:"hostNetwork,omitempty"`
 	Finished    bool     `json:"finished,omitempty"`

@@ -50,7 +50,7 @@ func (s *Snapshot) standing(policies map[policy.Key]*policyState) standing {
 	return standing{
 		node: s.d.cfg.Node, problems: maps.Values(policies), leftOut: s.leftOut, endpoints: s.endpoints,
 		podOf: func(uid types.UID) string { return s.names[uid] },
-		over:  s.over, disputed: s.disputed, refusals: s.refusals, unread: s.unread, unwritten: s.unwritten, listingErr: s.listing,
+		over:  s.over, disputed: s.disputed, refusals: s.refusals, addresses: s.addresses, unread: s.unread, unwritten: s.unwritten, listingErr: s.listing,
 	}
 }
 
@@ -239,14 +239,14 @@ func (s *Snapshot) dumpPods() []PodDump {
 	out := make([]PodDump, 0, s.pods.Cap())
 	for key, p := range s.pods.All() {
 		pd := PodDump{
-			Pod: key.String(), UID: string(p.UID), Labels: maps.Clone(p.Labels), Local: p.Local, Owner: p.member,
+			Pod: key.String(), UID: string(p.UID), Labels: maps.Clone(p.Labels), Local: p.Local, Owner: p.owner, InDoubt: p.inDoubt(),
 			HostNetwork: p.HostNetwork, Finished: p.Finished, Deleting: p.Deleting, Started: p.Started, Created: p.Created,
 			OverBudget: p.OverBudget,
 		}
 		if p.Addr.IsValid() {
 			pd.Addr = p.Addr.String()
 		}
-		if p.Local && p.member {
+		if p.home {
 			pd.Endpoints = slices.Clone(at[p.Addr])
 		}
 		for _, port := range p.Ports {

@@ -12,29 +12,18 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// ownerLocked returns the local pod that an endpoint belongs to, or nil. d.mu
-// must be held.
-func (d *Dataplane) ownerLocked(ep *endpoint) *podState {
-	for _, addr := range ep.addrs {
-		if p := d.owners.Owner(addr); p != nil && p.Local {
-			return p
-		}
-	}
-	return nil
-}
-
 // renderLocked computes what an endpoint should have, holds the sets that this
 // needs, and queues or unqueues the update. d.mu must be held.
 func (d *Dataplane) renderLocked(ep *endpoint) {
 	defer d.progress.within("rendering", kindEndpoint, "", ep.id)()
 	before := d.wishLocked(ep)
-	p := d.ownerLocked(ep)
+	home := d.homeLocked(ep)
 	ep.wanted = wanted{}
 	ep.owner = ""
-	if p != nil {
-		ep.owner = p.UID
-		ep.bornFor = cmp.Or(ep.bornFor, p.UID)
-		ep.wanted = d.wantedLocked(p)
+	if len(home) > 0 {
+		ep.owner = home[0].UID
+		ep.bornFor = cmp.Or(ep.bornFor, ep.owner)
+		ep.wanted = d.wantedByLocked(home)
 	}
 	var names []ipsets.Name
 	for i := range ep.wanted.groups {
@@ -70,26 +59,21 @@ func (d *Dataplane) wishLocked(ep *endpoint) []hns.ACL { return ep.list(d.cache.
 
 // wantedLocked renders the policies that select a pod. d.mu must be held.
 func (d *Dataplane) wantedLocked(p *podState) wanted {
-	var w wanted
-	isolated := [2]bool{p.OverBudget != "", p.OverBudget != ""}
 	p.closed = d.closedOnLocked(p)
+	w := wanted{shared: slices.Concat(d.cfg.BaseACLs, renderShared(p.isolated(), d.nodeAddrs))}
 	for _, ps := range p.selected {
-		for _, dir := range policy.Directions {
-			isolated[dir] = isolated[dir] || ps.Isolates[dir]
-		}
-		g := &group{key: ps.Key, isolates: ps.Isolates} // of one that is closed
-		if !slices.Contains(p.closed, ps) {
-			g = d.groupLocked(ps, p)
-		}
-		w.groups = append(w.groups, g)
+		w.groups = append(w.groups, d.groupLocked(ps, p))
 	}
-	w.shared = slices.Concat(d.cfg.BaseACLs, renderShared(isolated, d.nodeAddrs))
 	return w
 }
 
-// groupLocked renders a policy for a pod that it selects. What no port of a pod
+// groupLocked renders a policy for a pod that it selects; one that has no room on it has
+// no rules. What no port of a pod
 // has a part in is rendered once for all of them. d.mu must be held.
 func (d *Dataplane) groupLocked(ps *policyState, p *podState) *group {
+	if slices.Contains(p.closed, ps) {
+		return &group{key: ps.Key, isolates: ps.Isolates}
+	}
 	if ps.group != nil {
 		return ps.group
 	}
@@ -284,7 +268,7 @@ func (d *Dataplane) goneLocked(id string) {
 	delete(d.endpoints, id)
 	delete(d.dirty, ep)
 	delete(d.check, id)
-	if d.ownerLocked(ep) != nil {
+	if len(d.homeLocked(ep)) > 0 {
 		d.listing.wanted, d.listing.retry = true, retry{} // its pod runs on: another endpoint may be there
 	}
 	d.addressLocked(ep, nil)

@@ -251,7 +251,9 @@ func (d *Dataplane) lookAgainLocked() {
 	var next due
 	for _, p := range d.local {
 		eps := d.byAddr[p.Addr]
-		own := slices.ContainsFunc(eps, func(ep *endpoint) bool { return ep.bornFor == p.UID })
+		own := slices.ContainsFunc(eps, func(ep *endpoint) bool {
+			return ep.bornFor == p.UID || p.inDoubt() && ep.bornFor == ep.owner // they came at once
+		})
 		switch {
 		case own:
 		case len(eps) == 0 && now.Sub(p.placed) < listsFor:

@@ -20,6 +20,9 @@ const (
 	ReasonHNSRejected    Reason = "HNSRejected"
 	ReasonHNSUnavailable Reason = "HNSUnavailable"
 	ReasonForeignWrites  Reason = "ForeignWrites"
+	// ReasonAddressContested: others claim the address of a pod of the node, or it is
+	// nobody's.
+	ReasonAddressContested Reason = "AddressContested"
 )
 
 // Warning is one thing that is not as the user asked: left out, or not

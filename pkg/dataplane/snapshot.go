@@ -35,6 +35,7 @@ type Snapshot struct {
 	local     []*podState
 	waiting   []*podState
 	nodeAddrs []netip.Addr
+	addresses []Warning // of contested addresses
 	leftOut   map[ipsets.Name][]policy.Key
 	disputed  []subject
 	reports   []Report
@@ -66,7 +67,7 @@ func (d *Dataplane) Snapshot() *Snapshot {
 		reports: slices.Clone(d.reports), due: d.dumpDueLocked(), unread: d.unreadErrsLocked(), unwritten: d.sets.tries > 0, listing: d.listing.err,
 	}
 	s.disputed, s.refusals, s.again = d.disputesLocked(s.now), d.setWarningsLocked(), d.dumpAgainLocked()
-	s.over = d.overBudgetLocked()
+	s.over, s.addresses = d.overBudgetLocked(), d.addressWarningsLocked()
 	s.spellings, s.cut, s.lookAge = slices.Clone(d.spellings.list), d.cut, d.lookAgeLocked(s.now)
 	for id, ep := range d.endpoints {
 		is := *ep // its lists are replaced, not changed

@@ -17,8 +17,12 @@ import (
 // held.
 func (d *Dataplane) stageLocked(tx *Transaction) changes {
 	c := changes{}
+	addrs := map[netip.Addr]standingOf{}
 	if tx.nodeAddrs != nil && !slices.Equal(*tx.nodeAddrs, d.nodeAddrs) {
 		c.add(changedNode, len(d.nodeAddrs) > 0, true)
+		for _, addr := range slices.Concat(d.nodeAddrs, *tx.nodeAddrs) {
+			addrs[addr] = d.whoseLocked(addr)
+		}
 		d.nodeAddrs = *tx.nodeAddrs
 		for _, ep := range d.endpoints {
 			d.markLocked(ep, policy.Key{})
@@ -44,7 +48,7 @@ func (d *Dataplane) stageLocked(tx *Transaction) changes {
 		c.add(changedPolicy, d.policies[key] != nil, np != nil)
 		d.stagePolicyLocked(key, np)
 	}
-	d.stagePodsLocked(tx.pods, c)
+	d.stagePodsLocked(tx.pods, addrs, c)
 	d.activateLocked()
 	if tx.observed != nil {
 		d.foldObservationLocked(tx.observed)

@@ -3,19 +3,19 @@ package dataplane
 import (
 	"net/netip"
 
+	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // podMove is what a pod was and is; nil where it was not or is no more.
 type podMove struct{ was, is *podState }
 
-// stagePodsLocked moves pods: first all claims to addresses, then who owns
-// them, then the sets, all leaving before all entering. So an address that
-// several pods hand on ends with the right one, whatever their order. d.mu must
-// be held.
-func (d *Dataplane) stagePodsLocked(pods map[PodKey]*Pod, c changes) {
+// stagePodsLocked moves pods: first all claims to addresses, then whose they
+// are, then the sets, all leaving before all entering. So an address that
+// several pods hand on ends with the right one, whatever their order. addrs has
+// the addresses that are in question anyway, and whose they were. d.mu must be held.
+func (d *Dataplane) stagePodsLocked(pods map[PodKey]*Pod, addrs map[netip.Addr]standingOf, c changes) {
 	moves := map[PodKey]*podMove{}
-	addrs := map[netip.Addr]*podState{} // with the owner so far
 	for key, pod := range pods {
 		d.progress.note("staging", kindPod, key.Namespace, key.Name)
 		was := d.members.pods[key]
@@ -26,13 +26,7 @@ func (d *Dataplane) stagePodsLocked(pods map[PodKey]*Pod, c changes) {
 		moves[key] = d.movePodLocked(key, was, pod, addrs)
 	}
 	for addr, before := range addrs {
-		after := d.owners.Owner(addr)
-		if before = d.nowLocked(before); before != nil && before != after && before.claims() && before.Addr == addr {
-			d.ownLocked(before, false, moves)
-		}
-		if after != nil {
-			d.ownLocked(after, true, moves)
-		}
+		d.settleLocked(addr, before, moves)
 	}
 	for key, m := range moves {
 		d.progress.note("moving", kindPod, key.Namespace, key.Name)
@@ -52,10 +46,10 @@ func (d *Dataplane) stagePodsLocked(pods map[PodKey]*Pod, c changes) {
 
 // movePodLocked replaces one pod and its claim; nobody is a member yet. addrs
 // gets the addresses in question with their owners before. d.mu must be held.
-func (d *Dataplane) movePodLocked(key PodKey, was *podState, pod *Pod, addrs map[netip.Addr]*podState) *podMove {
+func (d *Dataplane) movePodLocked(key PodKey, was *podState, pod *Pod, addrs map[netip.Addr]standingOf) *podMove {
 	contest := func(addr netip.Addr) {
 		if _, ok := addrs[addr]; !ok {
-			addrs[addr] = d.owners.Owner(addr)
+			addrs[addr] = d.whoseLocked(addr)
 		}
 	}
 	m := &podMove{was: was}
@@ -63,7 +57,7 @@ func (d *Dataplane) movePodLocked(key PodKey, was *podState, pod *Pod, addrs map
 		contest(was.Addr)
 	}
 	if pod != nil {
-		m.is = &podState{Pod: pod}
+		m.is = &podState{Pod: pod, early: pod.Started.After(d.now.Add(clockSkew))}
 		if was != nil && was.UID == pod.UID {
 			m.is.placement = was.placement
 		}
@@ -74,11 +68,15 @@ func (d *Dataplane) movePodLocked(key PodKey, was *podState, pod *Pod, addrs map
 	if was != nil && was.claims() {
 		d.owners.Drop(was.Addr, string(was.UID))
 	}
+	delete(d.misplaced, key)
 	if m.is == nil {
 		d.members.drop(key)
 		return m
 	}
 	d.members.put(m.is)
+	if pod.Local && pod.Addr.Is4() && !pod.HostNetwork && !pod.Finished && !ipsets.Assignable(pod.Addr) {
+		d.misplaced[key] = true
+	}
 	if m.is.claims() {
 		d.owners.Set(m.is.Addr, m.is)
 	}
@@ -97,18 +95,18 @@ func (d *Dataplane) nowLocked(p *podState) *podState {
 	return nil
 }
 
-// ownLocked makes a pod a member or not. A pod that the transaction does not
-// name moves along when an address changes hands. d.mu must be held.
-func (d *Dataplane) ownLocked(p *podState, member bool, moves map[PodKey]*podMove) {
+// entitleLocked gives a pod what it has of its address. A pod that the transaction
+// does not name moves along when an address changes hands. d.mu must be held.
+func (d *Dataplane) entitleLocked(p *podState, owner, member, home bool, moves map[PodKey]*podMove) {
 	if m := moves[p.Key()]; m != nil {
-		m.is.member = member
+		m.is.owner, m.is.member, m.is.home = owner, member, home
 		return
 	}
-	if p.member == member {
+	if p.owner == owner && p.member == member && p.home == home {
 		return
 	}
 	is := *p
-	is.member = member
+	is.owner, is.member, is.home = owner, member, home
 	d.members.put(&is)
 	d.owners.Set(is.Addr, &is)
 	moves[p.Key()] = &podMove{was: p, is: &is}
@@ -118,14 +116,14 @@ func (d *Dataplane) ownLocked(p *podState, member bool, moves map[PodKey]*podMov
 // endpoints they own. d.mu must be held.
 func (d *Dataplane) placeLocked(m *podMove) {
 	was, is := m.was, m.is
-	if was != nil && was.Local && was.member {
+	if was != nil && was.home {
 		delete(d.local, was.UID)
 		if is == nil || is.UID != was.UID || !is.Local || !is.member {
 			d.deselectLocked(was.placement)
 		}
 		for _, ep := range d.byAddr[was.Addr] {
 			d.markLocked(ep, policy.Key{})
-			if is == nil || !is.member || is.UID != was.UID {
+			if is == nil || !is.home || is.UID != was.UID {
 				d.check[ep.id] = true // its pod is gone: is the endpoint?
 			}
 		}
@@ -136,7 +134,7 @@ func (d *Dataplane) placeLocked(m *podMove) {
 	if is.placement == nil {
 		is.placement = &placement{}
 	}
-	if was == nil || was.UID != is.UID || was.Addr != is.Addr || was.member != is.member || !was.Local || !was.claims() {
+	if was == nil || was.UID != is.UID || was.Addr != is.Addr || was.home != is.home || !was.Local || !was.claims() {
 		// It may have an endpoint of its own, even where it loses the address.
 		d.listing.wanted, d.listing.retry = true, retry{}
 		is.relists, is.placed = 0, d.now
@@ -144,7 +142,7 @@ func (d *Dataplane) placeLocked(m *podMove) {
 			d.check[ep.id] = true // what is there may have been made anew under its GUID
 		}
 	}
-	if !is.member {
+	if !is.home {
 		return
 	}
 	d.local[is.UID] = is

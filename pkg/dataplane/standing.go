@@ -25,6 +25,7 @@ type standing struct {
 	over       []Warning              // of what is over a budget
 	disputed   []subject
 	refusals   setWarnings
+	addresses  []Warning        // of local pods whose address is contested, or nobody's
 	unread     map[string]error // endpoints that are enumerated and were never read, and why
 	unwritten  bool             // sets could not be written or read
 	listingErr error            // of the last listing
@@ -44,7 +45,7 @@ func (d *Dataplane) standingLocked() standing {
 		},
 		leftOut: d.leftOutOfLocked(), endpoints: d.endpoints,
 		podOf: d.podOfLocked, over: d.overBudgetLocked(), disputed: d.disputesLocked(d.cfg.Now()),
-		refusals: d.setWarningsLocked(), unread: d.unreadErrsLocked(), unwritten: d.sets.tries > 0, listingErr: d.listing.err,
+		refusals: d.setWarningsLocked(), addresses: d.addressWarningsLocked(), unread: d.unreadErrsLocked(), unwritten: d.sets.tries > 0, listingErr: d.listing.err,
 	}
 }
 
@@ -57,7 +58,7 @@ func (d *Dataplane) overBudgetLocked() []Warning {
 
 // warnings lists what stands, sorted.
 func (s standing) warnings() []Warning {
-	out := slices.Clone(s.over)
+	out := slices.Concat(s.over, s.addresses)
 	for ps := range s.problems {
 		out = append(out, ps.warnings...)
 	}

@@ -19,13 +19,22 @@ type podState struct {
 	*placement // of a local pod; another one has none
 	kin        *kin
 	at         int // its place among its kin
-	// member: it owns its address, so the address is in the pod's sets.
+	// member: its address is its own beyond doubt, so the address is in the pod's sets.
 	member bool
+	// owner: its claim to the address is the strongest, so it is the pod that is meant
+	// by it. home: endpoints of this node with the address are its, or may be.
+	owner, home bool
+	// early: its start was in the future when it came, and counts for nothing.
+	early bool
 }
 
 // Claim says how strong the pod's claim to its address is.
 func (p *podState) Claim() ipsets.Claim {
-	return ipsets.Claim{UID: string(p.UID), Deleting: p.Deleting, Started: p.Started, Created: p.Created}
+	c := ipsets.Claim{UID: string(p.UID), Namespace: p.Namespace, Local: p.Local, Deleting: p.Deleting, Started: p.Started, Created: p.Created}
+	if p.early {
+		c.Started = time.Time{}
+	}
+	return c
 }
 
 // inSets reports whether the pod is in sets. One that is over its budget is in none,
@@ -45,9 +54,10 @@ type placement struct {
 }
 
 // claims reports whether the pod lays claim to its address. Host-network pods
-// share the node's address and finished ones have given theirs up.
+// share the node's address, finished ones have given theirs up, and some addresses
+// are nobody's.
 func (p *podState) claims() bool {
-	return p.Addr.Is4() && !p.HostNetwork && !p.Finished
+	return ipsets.Assignable(p.Addr) && !p.HostNetwork && !p.Finished
 }
 
 // policyState is a policy and what follows from it. While it is idle (see active.go)

@@ -125,6 +125,7 @@ func (c *Cluster) end(name string) (end, error) {
 	switch {
 	case p.HostNetwork:
 		e.note = fmt.Sprintf("%s uses its node's network: no policy selects it, rules know it as %s", name, addr)
+	case c.doubt(e) != "":
 	case e.pod == nil:
 		e.note = fmt.Sprintf("%s is not the owner of its address %s", name, addr)
 	case e.pod.Pod != name:
@@ -139,6 +140,8 @@ func (c *Cluster) at(name string, addr netip.Addr) end {
 	e := end{name: name, addr: addr, pod: c.owners[addr]}
 	host := c.hosts[addr]
 	switch {
+	case c.doubt(e) != "":
+		e.note = c.doubt(e)
 	case e.pod != nil && e.pod.Pod != name:
 		e.note = fmt.Sprintf("%s is pod %s", name, e.pod.Pod)
 	case e.pod != nil:

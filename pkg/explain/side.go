@@ -40,7 +40,7 @@ func (c *Cluster) side(own, peer end, q question, places Places) Side {
 		return out
 	}
 	out.Judged = true
-	out.Isolating = c.isolating(own.pod.Pod, q.dir)
+	out.Isolating = c.isolating(own.pod, q.dir == hns.In)
 	for _, ep := range eps {
 		x := &explainer{c: c, ep: ep, q: q, peer: peer, places: places}
 		actual, wanted := c.actual(ep, q), c.wanted(ep, q)
@@ -48,7 +48,7 @@ func (c *Cluster) side(own, peer end, q question, places Places) Side {
 		out.Wanted = stricter(out.Wanted, x.state(wanted, own, out.Isolating))
 		c.pending(&out, ep, q.dir)
 	}
-	if out.Wanted.Verdict == Blocked {
+	if out.Wanted.Verdict == Blocked && !own.pod.InDoubt && (peer.pod == nil || !peer.pod.InDoubt) { // no label helps
 		out.Misses = c.misses(own, peer, q, places)
 	}
 	return out
@@ -118,19 +118,6 @@ func stricter(a, b *State) *State {
 		return b
 	}
 	return a
-}
-
-// isolating returns the policies that isolate a pod in a direction, sorted.
-func (c *Cluster) isolating(pod string, dir hns.Direction) []string {
-	out := []string{}
-	for i := range c.dump.Policies {
-		p := &c.dump.Policies[i]
-		if (dir == hns.In && p.Ingress || dir == hns.Out && p.Egress) && slices.Contains(p.Selected, pod) {
-			out = append(out, p.Policy)
-		}
-	}
-	slices.Sort(out)
-	return out
 }
 
 // pending notes that HNS is not as it should be where it matters for the side,

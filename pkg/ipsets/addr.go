@@ -60,3 +60,16 @@ func textsOf(addrs []addr) []string {
 	}
 	return out
 }
+
+// nobodys are the blocks that no pod has an address of: "this network", loopback,
+// link-local, multicast and broadcast. What says otherwise is a mistake or a lie.
+var nobodys = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"),
+	netip.MustParsePrefix("224.0.0.0/4"), netip.MustParsePrefix("255.255.255.255/32"),
+}
+
+// Assignable reports whether a pod can have the address: whether it is of IPv4, and
+// not one that no machine of a network has.
+func Assignable(a netip.Addr) bool {
+	return a.Is4() && !slices.ContainsFunc(nobodys, func(b netip.Prefix) bool { return b.Contains(a) })
+}

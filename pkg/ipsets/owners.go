@@ -10,22 +10,30 @@ import (
 
 // Claim is one live pod's claim to an address. A finished pod claims nothing.
 type Claim struct {
-	UID      string
-	Deleting bool
-	Started  time.Time
-	Created  time.Time
+	UID       string
+	Namespace string
+	Local     bool // of a pod of this node
+	Deleting  bool
+	Started   time.Time // zero: it does not say, or in the future
+	Created   time.Time
 }
 
-// compareClaims puts the stronger claim first: not being deleted, then the
-// later start, then the later creation, then the greater UID.
+// compareClaims puts the stronger claim first: not being deleted, then of this
+// node, then the later start, then the later creation, then the greater UID.
 func compareClaims(a, b Claim) int {
-	if a.Deleting != b.Deleting {
-		if b.Deleting {
-			return -1
-		}
+	return cmp.Or(later(a.Deleting, b.Deleting), later(b.Local, a.Local),
+		b.Started.Compare(a.Started), b.Created.Compare(a.Created), cmp.Compare(b.UID, a.UID))
+}
+
+// later puts who is so behind who is not.
+func later(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
 		return 1
 	}
-	return cmp.Or(b.Started.Compare(a.Started), b.Created.Compare(a.Created), cmp.Compare(b.UID, a.UID))
+	return -1
 }
 
 // Claimant is who lays a claim. What it claims must not change while it does.
@@ -33,10 +41,23 @@ type Claimant interface{ Claim() Claim }
 
 // Owners decides which pod an IPv4 address belongs to. Several pods may claim an
 // address at a time; one owns it and the next one inherits. It keeps what it is
-// given, one value for a claim.
+// given, one value for a claim, so the pods of the cluster bound it.
 type Owners[P Claimant] struct {
 	first map[addr]P
 	rest  map[addr][]P // strongest first; few addresses have several claims
+}
+
+// Standing is whose an address is, as far as that can be told.
+type Standing[P Claimant] struct {
+	// Owner has the strongest claim; the zero value when nobody claims the address.
+	Owner P
+	// Doubt: pods of several namespaces claim the address and none of them gives way.
+	// Nobody can tell whose it is, so as a peer it is nobody's.
+	Doubt bool
+	// Home are the pods of this node to which endpoints with the address belong,
+	// strongest first: in doubt one of each namespace, otherwise one at most. A claim
+	// from elsewhere changes nothing here.
+	Home []P
 }
 
 // NewOwners returns an Owners without claims.
@@ -87,12 +108,52 @@ func (o *Owners[P]) Drop(a netip.Addr, uid string) {
 	}
 }
 
-// Owner returns who owns the address, or the zero value.
-func (o *Owners[P]) Owner(a netip.Addr) P {
+// Standing returns whose the address is. It costs the claims to that address.
+func (o *Owners[P]) Standing(a netip.Addr) Standing[P] {
 	key, ok := addrOf(a)
 	if !ok {
-		var nobody P
-		return nobody
+		return Standing[P]{}
 	}
-	return o.first[key]
+	owner, claimed := o.first[key]
+	if !claimed {
+		return Standing[P]{}
+	}
+	s := Standing[P]{Owner: owner}
+	best := owner.Claim()
+	if best.Local {
+		s.Home = append(s.Home, owner)
+	}
+	for _, p := range o.rest[key] {
+		c := p.Claim()
+		switch {
+		case best.Deleting || c.Deleting || c.Local != best.Local: // weaker, whoever it is
+			if c.Local && len(s.Home) == 0 {
+				s.Home = append(s.Home, p)
+			}
+		case c.Namespace != best.Namespace:
+			s.Doubt = true
+			if c.Local && !slices.ContainsFunc(s.Home, func(h P) bool { return h.Claim().Namespace == c.Namespace }) {
+				s.Home = append(s.Home, p)
+			}
+		}
+	}
+	return s
+}
+
+// Rivals returns how many pods claim the address and are not being deleted, and the
+// strongest of them, most at most.
+func (o *Owners[P]) Rivals(a netip.Addr, most int) (strongest []P, all int) {
+	key, _ := addrOf(a)
+	first, claimed := o.first[key]
+	if !claimed || first.Claim().Deleting {
+		return nil, 0
+	}
+	rest := o.rest[key]
+	live, _ := slices.BinarySearchFunc(rest, true, func(p P, _ bool) int {
+		if p.Claim().Deleting {
+			return 0
+		}
+		return -1
+	})
+	return append([]P{first}, rest[:min(live, most-1)]...), live + 1
 }

@@ -52,7 +52,7 @@ func newTransactions() *transactions {
 		}
 	}
 	for _, reason := range []string{
-		string(dataplane.ReasonHNSRejected), string(dataplane.ReasonHNSUnavailable), string(dataplane.ReasonForeignWrites),
+		string(dataplane.ReasonHNSRejected), string(dataplane.ReasonHNSUnavailable), string(dataplane.ReasonForeignWrites), string(dataplane.ReasonAddressContested),
 		string(policy.ReasonIPv6Peer), string(policy.ReasonInvalid), string(policy.ReasonOverBudget),
 	} {
 		t.reasons[reason] = true

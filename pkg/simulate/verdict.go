@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +79,31 @@ func newJudge(sim *hnssim.Sim, node string, d dataplane.Dump) *judge {
 			}
 		}
 	}
+	j.shareDoubt()
 	return j
+}
+
+// shareDoubt has pods between which nobody knows whose their address is isolated by
+// what isolates any of them, as their endpoints are.
+func (j *judge) shareDoubt() {
+	byAddr := map[string]*[2]string{}
+	for i := range j.pods {
+		p := &j.pods[i]
+		if !p.InDoubt {
+			continue
+		}
+		all := byAddr[p.Addr]
+		if all == nil {
+			all = &[2]string{}
+			byAddr[p.Addr] = all
+		}
+		for dir, first := range cmp.Or(j.isolating[p.Pod], &[2]string{}) {
+			if first != "" && (all[dir] == "" || first < all[dir]) {
+				all[dir] = first
+			}
+		}
+		j.isolating[p.Pod] = all
+	}
 }
 
 // end is one side of a connection.

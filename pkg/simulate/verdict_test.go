@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -123,6 +124,44 @@ func TestEndpointsUnderNode(t *testing.T) {
 	require.Equal(t, []string{}, pods("n3"))
 }
 
+// TestContestedAddress: pods of two namespaces report one address, and others what no
+// pod can have. Nothing is open, and each is told.
+func TestContestedAddress(t *testing.T) {
+	pod := func(namespace, name, ip string) string {
+		return `{apiVersion: v1, kind: Pod, metadata: {namespace: ` + namespace + `, name: ` + name + `, labels: {app: ` + name + `}}, spec: {containers: [{name: c, image: i}]},
+  status: {phase: Running, podIP: ` + ip + `, startTime: '2999-01-01T00:00:00Z'}}` + "\n---\n"
+	}
+	deny := func(namespace, directions string) string {
+		return `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {namespace: ` + namespace + `, name: deny}, spec: {podSelector: {}, policyTypes: [` + directions + `]}}` + "\n---\n"
+	}
+	text := pod("x", "victim", "10.0.0.1") + pod("t", "thief", "10.0.0.1") + pod("z", "other", "10.0.0.2") +
+		pod("z", "a", "127.0.0.1") + pod("z", "b", "224.0.0.1") + pod("z", "c", "0.0.0.0") + pod("z", "node", "10.9.0.1") + deny("x", "Ingress") + deny("t", "Egress") +
+		"{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {addresses: [{type: InternalIP, address: 10.9.0.1}]}}\n---\n" +
+		`{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {namespace: z, name: all}, spec: {podSelector: {matchLabels: {app: other}}, ingress: [{from: [{namespaceSelector: {}}]}]}}` + "\n"
+	file := filepath.Join(t.TempDir(), "m.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	code, d := onceJSON(t, Options{Manifests: []string{file}, Trace: []string{
+		"z/other->x/victim:80/TCP", "z/other->t/thief:80/TCP", "x/victim->8.8.8.8:80/TCP", "10.0.0.1->z/other:80/TCP", "127.0.0.1->z/other:80/TCP",
+	}})
+	require.Equal(t, ExitIncomplete, code)
+	require.Equal(t, []string{
+		"z/other->x/victim:80/TCP deny in -x/deny out +",
+		"z/other->t/thief:80/TCP deny in -x/deny out +",
+		"x/victim->8.8.8.8:80/TCP deny in + out -t/deny",
+		"10.0.0.1->z/other:80/TCP deny in -z/all out -t/deny",
+		"127.0.0.1->z/other:80/TCP deny in -z/all out +",
+	}, rows(d.Verdicts))
+	var told []string
+	for _, w := range d.Warnings {
+		require.Equal(t, dataplane.ReasonAddressContested, w.Reason)
+		told = append(told, w.Object)
+	}
+	require.ElementsMatch(t, []string{"t/thief", "z/a", "z/b", "z/c", "z/node"}, told)
+	for _, s := range d.Sets {
+		require.Subset(t, []string{"10.0.0.2"}, slices.DeleteFunc(slices.Clone(s.Values), func(v string) bool { return strings.HasPrefix(v, "azure-npm-") }), s.Name)
+	}
+}
+
 // Of two pods with one address the later one owns it; its policies hold at both
 // endpoints, whichever pod is named.
 func TestTwoPodsWithOneAddress(t *testing.T) {
@@ -136,7 +175,11 @@ func TestTwoPodsWithOneAddress(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "m.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	code, d := onceJSON(t, Options{Manifests: []string{file}, Matrix: []string{"80/TCP"}})
-	require.Equal(t, ExitOK, code)
+	require.Equal(t, ExitIncomplete, code)
+	require.Len(t, d.Warnings, 1)
+	require.Equal(t, dataplane.ReasonAddressContested, d.Warnings[0].Reason)
+	require.Equal(t, "address 10.0.0.1 is claimed by default/new, default/old: it counts as that of default/new, which runs here; "+
+		"find out who reports it wrongly: kubectl get pods -A -o wide", d.Warnings[0].Message)
 	require.Len(t, d.Endpoints, 2+1)
 	require.Equal(t, []string{
 		"default/new->default/old:80/TCP allow in + out +",

@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,30 +40,82 @@ func Address(pod *corev1.Pod) netip.Addr {
 // and has an address of its own.
 func Member(pod *corev1.Pod) bool {
 	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	return !finished && !pod.Spec.HostNetwork && Address(pod).IsValid()
+	return !finished && !pod.Spec.HostNetwork && Address(pod).IsValid() && !special(Address(pod))
 }
 
-// Owner returns the pod that the address means now, nil if it means none. It
-// is of interest while an address passes from one pod to the next.
-func Owner(c Cluster, addr netip.Addr) *corev1.Pod {
-	var best *corev1.Pod
+// special reports whether no machine can have the address.
+func special(addr netip.Addr) bool {
+	first := addr.As4()[0]
+	return first == 0 || addr.IsLoopback() || addr.IsLinkLocalUnicast() || addr.IsMulticast() || addr == netip.AddrFrom4([4]byte{255, 255, 255, 255})
+}
+
+// claimants returns the pods that have the address, if one believes them, the one
+// that is believed first. The node's own addresses are no pod's.
+func claimants(c Cluster, addr netip.Addr) []*corev1.Pod {
+	var all []*corev1.Pod
 	for i := range c.Pods {
-		pod := &c.Pods[i]
-		if Member(pod) && Address(pod) == addr && (best == nil || succeeds(pod, best)) {
-			best = pod
+		if pod := &c.Pods[i]; Member(pod) && Address(pod) == addr && !slices.Contains(c.NodeAddrs, addr) {
+			all = append(all, pod)
 		}
 	}
-	return best
+	slices.SortFunc(all, func(a, b *corev1.Pod) int {
+		if c.succeeds(a, b) {
+			return -1
+		}
+		return 1
+	})
+	return all
+}
+
+// here reports whether the pod runs on the node at which verdicts are asked for.
+func (c Cluster) here(pod *corev1.Pod) bool { return c.Node == "" || pod.Spec.NodeName == c.Node }
+
+// Owner returns the pod that is believed to have the address now, nil if there is
+// none. It is of interest while an address passes from one pod to the next.
+func Owner(c Cluster, addr netip.Addr) *corev1.Pod {
+	if all := claimants(c, addr); len(all) > 0 {
+		return all[0]
+	}
+	return nil
+}
+
+// Doubtful reports whether somebody of another namespace has the address just as
+// well: both run here, or both elsewhere, and none is being deleted. Then the
+// address means no pod to others.
+func Doubtful(c Cluster, addr netip.Addr) bool {
+	all := claimants(c, addr)
+	return len(all) > 0 && slices.ContainsFunc(all, func(pod *corev1.Pod) bool {
+		return pod.Namespace != all[0].Namespace && c.here(pod) == c.here(all[0]) && pod.DeletionTimestamp == nil && all[0].DeletionTimestamp == nil
+	})
+}
+
+// Residents returns the pods of the node that endpoints with the address may be of:
+// of those that run here the one that is believed, and where it is doubtful one of
+// each namespace. What is claimed elsewhere does not matter.
+func Residents(c Cluster, addr netip.Addr) []*corev1.Pod {
+	local := slices.DeleteFunc(claimants(c, addr), func(pod *corev1.Pod) bool { return !c.here(pod) })
+	var out []*corev1.Pod
+	for _, pod := range local {
+		again := slices.ContainsFunc(out, func(other *corev1.Pod) bool { return other.Namespace == pod.Namespace })
+		if len(out) == 0 || !again && pod.DeletionTimestamp == nil {
+			out = append(out, pod)
+		}
+	}
+	return out
 }
 
 // succeeds reports whether pod a, not b, has the address that both claim: the
-// one that is not being deleted, else the one that started later, else the one
-// that was created later, else the one with the greater UID.
-func succeeds(a, b *corev1.Pod) bool {
+// one that is not being deleted, else the one that runs here, else the one that
+// started later, else the one that was created later, else the one with the greater
+// UID.
+func (c Cluster) succeeds(a, b *corev1.Pod) bool {
 	if stays := a.DeletionTimestamp == nil; stays != (b.DeletionTimestamp == nil) {
 		return stays
 	}
-	if order := started(a).Compare(started(b)); order != 0 {
+	if c.here(a) != c.here(b) {
+		return c.here(a)
+	}
+	if order := c.started(a).Compare(c.started(b)); order != 0 {
 		return order > 0
 	}
 	if order := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); order != 0 {
@@ -71,9 +124,10 @@ func succeeds(a, b *corev1.Pod) bool {
 	return strings.Compare(string(a.UID), string(b.UID)) > 0
 }
 
-// started returns when the pod started, the zero time if it is not said.
-func started(pod *corev1.Pod) time.Time {
-	if pod.Status.StartTime == nil {
+// started returns when the pod started, the zero time if it is not said, or said of
+// the future: clocks may differ by a minute.
+func (c Cluster) started(pod *corev1.Pod) time.Time {
+	if pod.Status.StartTime == nil || !c.Now.IsZero() && pod.Status.StartTime.Sub(c.Now) > time.Minute {
 		return time.Time{}
 	}
 	return pod.Status.StartTime.Time

@@ -11,6 +11,7 @@ package oracle
 import (
 	"net/netip"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -27,6 +28,10 @@ type Cluster struct {
 	Policies   []networkingv1.NetworkPolicy
 	// NodeAddrs may reach every pod, for the kubelet's probes.
 	NodeAddrs []netip.Addr
+	// Node is the node at which verdicts are asked for; "" when all pods run there.
+	Node string
+	// Now is the time at which they are; zero when no start time is in the future.
+	Now time.Time
 }
 
 // Endpoint is one end of the traffic: a pod, or, when IP is valid, an address.
@@ -73,7 +78,7 @@ func AtSwitch(c Cluster, src, dst Endpoint, protocol corev1.Protocol, port uint1
 	}
 	p := packet{
 		namespaces: c.Namespaces, policies: c.Policies, nodes: c.NodeAddrs,
-		src: end{from, Owner(c, from)}, dst: end{to, Owner(c, to)}, protocol: protocol, port: port,
+		src: endAt(c, from), dst: endAt(c, to), protocol: protocol, port: port,
 	}
 	return p.side(networkingv1.PolicyTypeIngress), p.side(networkingv1.PolicyTypeEgress)
 }
@@ -88,10 +93,24 @@ type packet struct {
 	port       uint16
 }
 
-// end is an address with the pod that it means, nil if it means none.
+// end is an address.
 type end struct {
 	addr netip.Addr
-	pod  *corev1.Pod
+	// pod is the pod that it means to others, nil if it means none or nobody knows.
+	pod *corev1.Pod
+	// subjects are the pods whose policies filter it, several where nobody knows.
+	subjects []*corev1.Pod
+}
+
+func endAt(c Cluster, addr netip.Addr) end {
+	e := end{addr: addr, subjects: Residents(c, addr)}
+	if !Doubtful(c, addr) {
+		e.pod = Owner(c, addr)
+	}
+	if owner := Owner(c, addr); len(e.subjects) == 0 && owner != nil {
+		e.subjects = []*corev1.Pod{owner} // elsewhere
+	}
+	return e
 }
 
 // side judges the packet at its destination for Ingress, at its source for Egress.
@@ -100,19 +119,31 @@ func (p packet) side(direction networkingv1.PolicyType) Side {
 	if direction == networkingv1.PolicyTypeEgress {
 		own = p.src
 	}
-	if own.pod == nil {
-		return Side{Allowed: true}
-	}
 	var isolating, allowing []string
-	for _, np := range p.policies {
-		if !applies(np, own.pod) || !slices.Contains(policyTypes(np), direction) {
-			continue
+	isolated := 0 // subjects, in either direction
+	for _, pod := range own.subjects {
+		about := false
+		for _, np := range p.policies {
+			if !applies(np, pod) {
+				continue
+			}
+			about = true
+			if !slices.Contains(policyTypes(np), direction) {
+				continue
+			}
+			name := np.Namespace + "/" + np.Name
+			isolating = append(isolating, name)
+			own.pod = pod
+			if p.of(own, direction).allowedBy(np, direction) {
+				allowing = append(allowing, name)
+			}
 		}
-		name := np.Namespace + "/" + np.Name
-		isolating = append(isolating, name)
-		if p.allowedBy(np, direction) {
-			allowing = append(allowing, name)
+		if about {
+			isolated++
 		}
+	}
+	if isolated > 1 {
+		allowing = nil // nobody knows whose traffic it is, and they have no policy in common
 	}
 	switch {
 	case len(isolating) == 0:
@@ -124,6 +155,16 @@ func (p packet) side(direction networkingv1.PolicyType) Side {
 	default:
 		return Side{Policy: slices.Min(isolating), Isolated: true}
 	}
+}
+
+// of returns the packet with another own end.
+func (p packet) of(own end, direction networkingv1.PolicyType) packet {
+	if direction == networkingv1.PolicyTypeEgress {
+		p.src = own
+	} else {
+		p.dst = own
+	}
+	return p
 }
 
 // applies reports whether the policy is about the pod. A podSelector that

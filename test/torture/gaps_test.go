@@ -102,12 +102,13 @@ func (g *gaps) measure(l *life) {
 }
 
 func (g *gaps) measureOne(l *life, now oracle.Cluster, e hnssim.EndpointView) {
-	owner := oracle.Owner(now, e.Addrs[0])
+	home := oracle.Residents(now, e.Addrs[0])
 	was, open := g.open[e.ID]
-	if owner == nil || owner.Spec.NodeName != node || !l.read[strings.ToLower(e.ID)] {
+	if len(home) == 0 || !l.read[strings.ToLower(e.ID)] {
 		delete(g.open, e.ID)
 		return
 	}
+	owner := home[0]
 	packets := 0
 	for _, p := range g.denied(l, e, owner.UID, podName(owner.Namespace, owner.Name)+"#"+string(owner.UID)) {
 		v, err := l.sim.Trace(e.ID, p.dir, p.Packet)
@@ -171,7 +172,7 @@ func (o *outstanding) denies(p packet, uid types.UID) bool {
 			n /= len(moving[key])
 		}
 		c := cluster(objects)
-		if owner := oracle.Owner(c, p.own()); owner != nil && owner.UID == uid && verdict(c, p) {
+		if home := oracle.Residents(c, p.own()); len(home) > 0 && home[0].UID == uid && verdict(c, p) {
 			return false
 		}
 	}

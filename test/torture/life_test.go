@@ -54,7 +54,7 @@ const lookTakes = time.Millisecond
 
 func newLife(t tester, sc *scenario) *life {
 	l := &life{
-		t: t, sc: sc, now: time.Unix(1_700_000_000, 0), todo: newOutstanding(newMemo()),
+		t: t, sc: sc, now: began, todo: newOutstanding(newMemo()),
 		sim: hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()}), gaps: newGaps(), warned: map[string]bool{},
 	}
 	// A node without any endpoint is not settled.

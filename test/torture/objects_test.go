@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -21,6 +22,9 @@ import (
 
 // node is the name of the node that the scenarios play on.
 const node = gen.Node
+
+// began is when replays begin.
+var began = time.Unix(1_800_000_000, 0)
 
 // object is one version of an API object. It never changes; rev tells versions
 // apart and is unique within a scenario.
@@ -132,7 +136,7 @@ func (s state) revs() string {
 
 // cluster words objects for the oracle.
 func cluster(objects []*object) oracle.Cluster {
-	var c oracle.Cluster
+	c := oracle.Cluster{Node: node, Now: began}
 	for _, o := range objects {
 		switch {
 		case o.pod != nil:
@@ -153,12 +157,8 @@ func (s state) values() []*object {
 	return slices.SortedFunc(maps.Values(s), func(a, b *object) int { return cmp.Compare(a.key, b.key) })
 }
 
-// local reports whether the address is that of a pod of the node, which owns the
-// endpoints with it.
-func local(c oracle.Cluster, addr netip.Addr) bool {
-	owner := oracle.Owner(c, addr)
-	return owner != nil && owner.Spec.NodeName == node
-}
+// local reports whether endpoints with the address belong to a pod of the node.
+func local(c oracle.Cluster, addr netip.Addr) bool { return len(oracle.Residents(c, addr)) > 0 }
 
 // wordObject words an object for whoever reads a failure.
 func wordObject(o *object) string {

@@ -62,7 +62,7 @@ type replay struct {
 
 func newReplay(t tester, sc *scenario, d *disturbance) *replay {
 	r := &replay{
-		t: t, sc: sc, disturb: d, now: time.Unix(1_700_000_000, 0), todo: newOutstanding(sc.memo),
+		t: t, sc: sc, disturb: d, now: began, todo: newOutstanding(sc.memo),
 		sim: hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()}),
 	}
 	r.watch = newWatch()

@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -276,7 +277,7 @@ func (p *parser) event(line string, fields []string) (event, error) {
 	return e, nil
 }
 
-// pod reads ADDR|- [k=v]... [uid=U] [port=NAME:NUMBER] [remote] [host] [finished] [deleting].
+// pod reads ADDR|- [k=v]... [uid=U] [port=NAME:NUMBER] [started=DURATION] [remote] [host] [finished] [deleting].
 func (p *parser) pod(ns, name string, args []string) (*corev1.Pod, error) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: types.UID(ns + "/" + name), Labels: map[string]string{}},
@@ -286,9 +287,16 @@ func (p *parser) pod(ns, name string, args []string) (*corev1.Pod, error) {
 	if args[0] != "-" {
 		pod.Status.PodIP = p.address(args[0]).String()
 	}
+	var started *metav1.Time
 	for _, arg := range args[1:] {
 		key, value, isPair := strings.Cut(arg, "=")
 		switch {
+		case key == "started": // after the replay began
+			after, err := time.ParseDuration(value)
+			if err != nil {
+				return pod, err
+			}
+			started = &metav1.Time{Time: began.Add(after)}
 		case arg == "remote":
 			pod.Spec.NodeName = "elsewhere"
 		case arg == "host":
@@ -317,7 +325,7 @@ func (p *parser) pod(ns, name string, args []string) (*corev1.Pod, error) {
 		born = metav1.NewTime(time.Unix(1_600_000_000+60*int64(len(p.born)), 0))
 		p.born[pod.UID] = born
 	}
-	pod.CreationTimestamp, pod.Status.StartTime = born, &born
+	pod.CreationTimestamp, pod.Status.StartTime = born, cmp.Or(started, &born)
 	return pod, nil
 }
 

@@ -87,8 +87,8 @@ func (w *watch) newborn(e hnssim.EndpointView, c oracle.Cluster) bool {
 
 // podOf returns the UID of the pod that an endpoint belongs to, "" for none.
 func podOf(c oracle.Cluster, e hnssim.EndpointView) types.UID {
-	if owner := oracle.Owner(c, e.Addrs[0]); owner != nil {
-		return owner.UID
+	if home := oracle.Residents(c, e.Addrs[0]); len(home) > 0 {
+		return home[0].UID
 	}
 	return ""
 }

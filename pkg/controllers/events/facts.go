@@ -39,8 +39,9 @@ func (t topic) patience() time.Duration {
 // every node has the same to tell.
 func (t topic) everywhere() bool {
 	switch t.reason {
-	case dataplane.ReasonHNSRejected, dataplane.ReasonHNSUnavailable, dataplane.ReasonForeignWrites:
+	case dataplane.ReasonHNSRejected, dataplane.ReasonHNSUnavailable, dataplane.ReasonForeignWrites, dataplane.ReasonAddressContested:
 		return false
+	case dataplane.ReasonOverBudget: // where it follows from pods too, every node says it that has such pods
 	}
 	return true
 }
@@ -80,7 +81,7 @@ func collect(warnings []dataplane.Warning, selecting func(dataplane.PodKey) []po
 			note(policy.Key{Namespace: namespace, Name: name}, topic{reason: w.Reason}, w.Message)
 		case "Pod":
 			for _, key := range selecting(dataplane.PodKey{Namespace: namespace, Name: name}) {
-				note(key, topic{w.Reason, true}, fmt.Sprintf("not in force for pod %s: %s", name, w.Message))
+				note(key, topic{w.Reason, true}, fmt.Sprintf("%s pod %s: %s", inWhat(w.Reason), name, w.Message))
 			}
 		case "Node":
 			s.away = true
@@ -93,6 +94,14 @@ func collect(warnings []dataplane.Warning, selecting func(dataplane.PodKey) []po
 		}
 	}
 	return s
+}
+
+// inWhat says what a warning on a pod means for the policies that select it.
+func inWhat(reason dataplane.Reason) string {
+	if reason == dataplane.ReasonAddressContested {
+		return "in doubt for"
+	}
+	return "not in force for"
 }
 
 // account makes one of all texts of a topic.

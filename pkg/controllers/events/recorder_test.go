@@ -116,6 +116,22 @@ func TestPodsThatFailForAMoment(t *testing.T) {
 	})
 }
 
+// TestContestedIsTold: on the policies that select the pod, by this node, when it stands
+// for a minute. A reuse that passes is no news.
+func TestContestedIsTold(t *testing.T) {
+	run(t, []string{"one"}, func(w *world) {
+		w.selects("a", "one")
+		contested := dataplane.Warning{Object: "x/a", Kind: "Pod", Reason: dataplane.ReasonAddressContested, Message: "address 10.0.0.1 is claimed by y/t"}
+		w.stands(contested)
+		time.Sleep(patience - time.Second)
+		require.Empty(t, w.took())
+		time.Sleep(2 * time.Second)
+		require.Equal(t, "on node win-1: in doubt for pod a: address 10.0.0.1 is claimed by y/t", w.one().Note)
+		w.stands()
+		require.Equal(t, []string{"Normal one Programmed"}, w.took())
+	})
+}
+
 // Many nodes may have many warnings at once: they are told one by one, none is
 // lost, and what has passed meanwhile is not told.
 func TestManyWarningsAtOnce(t *testing.T) {

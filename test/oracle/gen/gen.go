@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -17,6 +18,9 @@ import (
 
 // Node is the node whose pods are local; the others are n2 and n3.
 const Node = "n1"
+
+// Now is a time at which pods run; what starts in the future does so long after it.
+var Now = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 
 // Gen draws the objects of one cluster and of its history. It numbers pods, so
 // that every pod it ever draws has another UID.
@@ -58,7 +62,7 @@ func addrs(first string, n int) []netip.Addr {
 // Cluster draws a cluster: up to four namespaces, some of which have no
 // object, up to nine pods and seven policies.
 func (g *Gen) Cluster() oracle.Cluster {
-	var c oracle.Cluster
+	c := oracle.Cluster{Node: Node, Now: Now}
 	for _, name := range g.namespaces {
 		if !g.oneIn(4, "namespace without object") {
 			c.Namespaces = append(c.Namespaces, g.namespace(name))

@@ -56,10 +56,9 @@ func (g *Gen) PolicyMutation(c oracle.Cluster) Mutation {
 }
 
 func (g *Gen) mutate(c oracle.Cluster, m mutation) Mutation {
-	after := oracle.Cluster{
-		Namespaces: slices.Clone(c.Namespaces), Pods: slices.Clone(c.Pods),
-		Policies: slices.Clone(c.Policies), NodeAddrs: slices.Clone(c.NodeAddrs),
-	}
+	after := c
+	after.Namespaces, after.Pods = slices.Clone(c.Namespaces), slices.Clone(c.Pods)
+	after.Policies, after.NodeAddrs = slices.Clone(c.Policies), slices.Clone(c.NodeAddrs)
 	if !m.apply(g, &after) {
 		return Mutation{Kind: "nothing new", After: after}
 	}

@@ -96,6 +96,9 @@ func (g *Gen) start(pod *corev1.Pod, addr netip.Addr) {
 	}
 	if !g.oneIn(4, "no start time") {
 		started := g.minute("started")
+		if g.oneIn(8, "starts in the future") {
+			started = metav1.NewTime(started.AddDate(973, 0, 0))
+		}
 		status.StartTime = &started
 	}
 }

@@ -234,8 +234,7 @@ func keep(spec *networkingv1.NetworkPolicySpec, path string) {
 
 // edit returns a changed copy of the cluster.
 func (x explained) edit(change func(*oracle.Cluster)) oracle.Cluster {
-	var c oracle.Cluster
-	c.NodeAddrs = x.c.NodeAddrs
+	c := oracle.Cluster{NodeAddrs: x.c.NodeAddrs, Node: x.c.Node, Now: x.c.Now}
 	for i := range x.c.Namespaces {
 		c.Namespaces = append(c.Namespaces, *x.c.Namespaces[i].DeepCopy())
 	}
@@ -305,7 +304,7 @@ func (x explained) missesHelp() {
 // helpIsKnown: every single label or port with which the oracle allows it is
 // among the changes.
 func (x explained) helpIsKnown() {
-	if x.want.Allowed {
+	if x.want.Allowed || oracle.Doubtful(x.c, x.src) || oracle.Doubtful(x.c, x.dst) { // then nothing is suggested
 		return
 	}
 	known := func(kind explain.Kind, of func(explain.Miss) bool) bool {

@@ -106,7 +106,7 @@ func (w *world) plug(c oracle.Cluster, tidy bool) (replaced bool) {
 			continue
 		}
 		addr := oracle.Address(pod)
-		if tidy && addr.IsValid() && oracle.Owner(c, addr).Spec.NodeName != gen.Node {
+		if tidy && addr.IsValid() && len(oracle.Residents(c, addr)) == 0 {
 			continue
 		}
 		name := addr.String()

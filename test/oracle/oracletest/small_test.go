@@ -19,7 +19,7 @@ import (
 // AND, nested sets with and without members, blocks, ports, and both families.
 func small(t *testing.T) oracle.Cluster {
 	t.Helper()
-	c := oracle.Cluster{NodeAddrs: []netip.Addr{netip.MustParseAddr("192.168.0.1")}}
+	c := oracle.Cluster{Node: gen.Node, NodeAddrs: []netip.Addr{netip.MustParseAddr("192.168.0.1")}}
 	for _, name := range []string{"a", "b"} {
 		c.Namespaces = append(c.Namespaces, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": name}}})
 	}

@@ -58,7 +58,7 @@ type world struct {
 func newWorld(t tester, s setup) *world {
 	w := &world{
 		t: t, setup: s, sim: hnssim.New(hnssim.Options{Foreign: s.foreign}),
-		now: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC),
+		now: gen.Now,
 	}
 	w.dp = dataplane.New(dataplane.Config{
 		Client: w.sim, Node: gen.Node, Now: func() time.Time { return w.now },

@@ -1,0 +1,26 @@
+package events
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+)
+
+// A policy that is over its budget has one Event, of which every node would say the
+// same, and one when that has passed.
+func TestOverBudgetIsTold(t *testing.T) {
+	run(t, []string{"a"}, func(w *world) {
+		over := dataplane.Warning{Object: "x/a", Kind: "NetworkPolicy", Reason: dataplane.ReasonOverBudget, Message: "spec: it is too long"}
+		w.stands(over)
+		e := w.one()
+		require.Equal(t, "OverBudget", e.Reason)
+		require.Equal(t, "a", e.Regarding.Name)
+		require.Contains(t, e.Note, "every other Windows node")
+		w.stands(over)
+		require.Empty(t, w.took())
+		w.stands()
+		require.Equal(t, []string{"Normal a Programmed"}, w.took())
+	})
+}

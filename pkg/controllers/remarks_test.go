@@ -1,0 +1,33 @@
+package controllers
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+)
+
+// TestRemarks: contested addresses are named as long as they stand, a few of them, and
+// leave the agent ready. A transaction that failed says nothing of them.
+func TestRemarks(t *testing.T) {
+	c := New(Config{Source: newCluster().source()})
+	var warnings []dataplane.Warning
+	for i := range 10 {
+		warnings = append(warnings,
+			dataplane.Warning{Object: fmt.Sprintf("x/p%d", i), Kind: "Pod", Reason: dataplane.ReasonAddressContested, Message: "it is claimed"},
+			dataplane.Warning{Object: fmt.Sprintf("x/p%d", i), Kind: "Pod", Reason: dataplane.ReasonHNSRejected, Message: "no"})
+	}
+	c.status.applied(dataplane.Report{Warnings: warnings[:2]}, nil)
+	require.Equal(t, []string{"Pod x/p0: it is claimed"}, c.Remarks())
+	require.NoError(t, c.Ready())
+	c.status.applied(dataplane.Report{}, errors.New("broke off"))
+	require.Len(t, c.Remarks(), 1)
+	c.status.applied(dataplane.Report{Warnings: warnings}, nil)
+	require.Len(t, c.Remarks(), 9)
+	require.Equal(t, "and 2 more: see the warnings of the dump", c.Remarks()[8])
+	c.status.applied(dataplane.Report{}, nil)
+	require.Empty(t, c.Remarks())
+}

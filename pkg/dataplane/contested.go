@@ -1,0 +1,150 @@
+package dataplane
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// clockSkew is how far the clock of a pod's node may be ahead of ours. A pod that
+// says that it starts later than that says nothing.
+const clockSkew = time.Minute
+
+// standingOf is whose an address is.
+type standingOf = ipsets.Standing[*podState]
+
+// inDoubt reports whether somebody else may have the address just as well.
+func (p *podState) inDoubt() bool { return !p.member && (p.owner || p.home && !p.Deleting) }
+
+// holders returns the pods that a standing gives anything.
+func holders(s standingOf) []*podState {
+	if s.Owner == nil || slices.Contains(s.Home, s.Owner) {
+		return s.Home
+	}
+	return append([]*podState{s.Owner}, s.Home...)
+}
+
+// whoseLocked returns whose an address is. The node's own ones are nobody's: a pod
+// that uses them is a host-network pod and says so. d.mu must be held.
+func (d *Dataplane) whoseLocked(addr netip.Addr) standingOf {
+	if slices.Contains(d.nodeAddrs, addr) {
+		return standingOf{}
+	}
+	return d.owners.Standing(addr)
+}
+
+// settleLocked gives the pods that claim an address what they have of it now; before
+// is whose it was. d.mu must be held.
+func (d *Dataplane) settleLocked(addr netip.Addr, before standingOf, moves map[PodKey]*podMove) {
+	after := d.whoseLocked(addr)
+	for _, p := range slices.Concat(holders(before), holders(after)) {
+		if p = d.nowLocked(p); p == nil || !p.claims() || p.Addr != addr {
+			continue
+		}
+		same := func(o *podState) bool { return o != nil && o.UID == p.UID }
+		owner := same(after.Owner)
+		d.entitleLocked(p, owner, owner && !after.Doubt, slices.ContainsFunc(after.Home, same), moves)
+	}
+	if _, rivals := d.owners.Rivals(addr, 1); rivals > 1 && len(after.Home) > 0 && !after.Home[0].Deleting {
+		d.contested[addr] = true
+	} else {
+		delete(d.contested, addr)
+	}
+}
+
+// homeLocked returns the local pods that an endpoint belongs to: one, or none, or
+// in doubt several, first the one that it is said to be of. d.mu must be held.
+func (d *Dataplane) homeLocked(ep *endpoint) []*podState {
+	for _, addr := range ep.addrs {
+		if home := d.whoseLocked(addr).Home; len(home) > 0 {
+			return home
+		}
+	}
+	return nil
+}
+
+// wantedByLocked renders what an endpoint has while it may be any of these pods', at
+// least one: what one of them is isolated in is blocked, and what is allowed is what
+// each of them allows. A pod that no policy isolates allows everything. When several
+// are isolated they have no rule in common, as they are of different namespaces, so
+// nothing is allowed but the node. d.mu must be held.
+func (d *Dataplane) wantedByLocked(home []*podState) wanted {
+	isolating := slices.DeleteFunc(slices.Clone(home), func(p *podState) bool { return p.isolated() == [2]bool{} })
+	switch len(isolating) {
+	case 0:
+		return d.wantedLocked(home[0])
+	case 1:
+		return d.wantedLocked(isolating[0])
+	}
+	var isolated [2]bool
+	for _, p := range isolating {
+		for dir, is := range p.isolated() {
+			isolated[dir] = isolated[dir] || is
+		}
+	}
+	return wanted{shared: slices.Concat(d.cfg.BaseACLs, renderShared(isolated, d.nodeAddrs))}
+}
+
+// isolated returns the directions in which a policy, or its budget, isolates a local
+// pod.
+func (p *podState) isolated() [2]bool {
+	isolated := [2]bool{p.OverBudget != "", p.OverBudget != ""}
+	for _, ps := range p.selected {
+		for _, dir := range policy.Directions {
+			isolated[dir] = isolated[dir] || ps.Isolates[dir]
+		}
+	}
+	return isolated
+}
+
+// namedRivals is how many of those who claim an address a warning names.
+const namedRivals = 4
+
+// addressWarningsLocked tells of the addresses of local pods that others claim too,
+// and of local pods with an address that is nobody's: one warning each, so the local
+// pods bound them. d.mu must be held.
+func (d *Dataplane) addressWarningsLocked() []Warning {
+	var out []Warning
+	for addr := range d.contested {
+		s := d.whoseLocked(addr)
+		follows := fmt.Sprintf("it counts as that of %s, which runs here", s.Owner.Key())
+		if s.Doubt {
+			follows = "until one is left the address is in no set, and its endpoint is blocked as the policies of each of them say"
+		}
+		out = append(out, Warning{s.Home[0].Key().String(), "Pod", ReasonAddressContested,
+			fmt.Sprintf("address %s is claimed by %s: %s; find out who reports it wrongly: kubectl get pods -A -o wide", addr, d.rivalsLocked(addr), follows)})
+	}
+	nobodys := slices.Collect(maps.Keys(d.misplaced))
+	for _, addr := range d.nodeAddrs {
+		if home := d.owners.Standing(addr).Home; len(home) > 0 {
+			nobodys = append(nobodys, home[0].Key())
+		}
+	}
+	for _, key := range nobodys {
+		out = append(out, Warning{key.String(), "Pod", ReasonAddressContested,
+			fmt.Sprintf("the pod reports address %s, which no pod can have: it is in no set and no policy is enforced on it; find out who reports it", d.members.pods[key].Addr)})
+	}
+	return out
+}
+
+// rivalsLocked names who claims an address, the strongest first. d.mu must be held.
+func (d *Dataplane) rivalsLocked(addr netip.Addr) string {
+	few, all := d.owners.Rivals(addr, namedRivals)
+	names := make([]string, len(few))
+	for i, p := range few {
+		if names[i] = p.Key().String(); !p.Local {
+			names[i] += " (on another node)"
+		}
+	}
+	text := strings.Join(names, ", ")
+	if more := all - len(few); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}

@@ -1,0 +1,234 @@
+package dataplane_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+// Namespace x: web is reached by api alone and peer by web alone; namespace z is closed.
+var theftPolicies = policyText("web", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`) +
+	policyText("peer", `{podSelector: {matchLabels: {app: peer}}, ingress: [{from: [{podSelector: {matchLabels: {app: web}}}]}]}`) +
+	strings.ReplaceAll(policyText("z", `{podSelector: {}, policyTypes: [Ingress, Egress]}`), "namespace: x", "namespace: z")
+
+const (
+	victim   = "pod x/v 10.0.0.1 app=web"
+	fromAPI  = "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in "
+	fromAny  = "trace 10.9.9.9 -> 10.0.0.1 TCP/80 ep in "
+	outToAny = "trace 10.0.0.1 -> 10.9.9.9 TCP/80 ep out "
+	toPeer   = "trace 10.0.0.1 -> 10.0.0.9 TCP/80 ep-9 in "
+)
+
+func theftWorld(t *testing.T) *script {
+	w := newWorld(t, theftPolicies)
+	w.do("namespace x", "namespace y", "namespace z", "endpoint ep 10.0.0.1", "endpoint ep-9 10.0.0.9",
+		"pod x/peer 10.0.0.9 app=peer", "pod x/api 10.0.1.1 app=api remote", "policy web", "policy peer", "policy z", "apply")
+	return w
+}
+
+// TestStolenAddress: somebody else reports the address of a pod of this node, before it,
+// after it, or at once with it, and goes again. Its endpoint is never open, and what
+// the thief has at the end is nothing.
+func TestStolenAddress(t *testing.T) {
+	for title, tc := range map[string]struct {
+		victim, thief       string
+		api, any, out, peer string // verdicts while both claim the address
+		warning             string
+		quiet               bool // the thief's coming writes nothing
+	}{
+		"a pod of another node, that starts in 200 years": {
+			thief: "pod y/t 10.0.0.1 remote started=2000000h", api: "allow", any: "block", out: "allow", peer: "allow", quiet: true,
+			warning: "claimed by x/v, y/t (on another node): it counts as that of x/v, which runs here",
+		},
+		"a pod of another node and the same namespace": {
+			thief: "pod x/t 10.0.0.1 app=api remote", api: "allow", any: "block", out: "allow", peer: "allow", quiet: true,
+			warning: "claimed by x/v, x/t (on another node): it counts as that of x/v, which runs here",
+		},
+		"a pod of another node, while the pod terminates": {
+			victim: victim + " deleting",
+			thief:  "pod y/t 10.0.0.1 remote", api: "allow", any: "block", out: "allow", peer: "block",
+		},
+		"a pod of this node, which is open": {
+			thief: "pod y/t 10.0.0.1", api: "allow", any: "block", out: "allow", peer: "block", warning: "until one is left",
+		},
+		"a pod of this node, which is closed": {
+			thief: "pod z/t 10.0.0.1", api: "block", any: "block", out: "block", peer: "block", warning: "until one is left",
+		},
+		"a pod of this node, that starts in 200 years": {
+			thief: "pod y/t 10.0.0.1 started=2000000h", api: "allow", any: "block", out: "allow", peer: "block", warning: "claimed by x/v, y/t: until one is left",
+		},
+	} {
+		victim := cmp.Or(tc.victim, victim)
+		during := []string{fromAPI + tc.api, fromAny + tc.any, outToAny + tc.out, toPeer + tc.peer}
+		alone := []string{fromAPI + "allow", fromAny + "block", outToAny + "allow", toPeer + "allow"}
+		contested := func(w *script) {
+			w.t.Helper()
+			w.do(during...)
+			var got []string
+			for _, warning := range w.report.Warnings {
+				require.Equal(w.t, dataplane.ReasonAddressContested, warning.Reason)
+				require.Equal(w.t, "Pod", warning.Kind)
+				got = append(got, warning.Message)
+			}
+			if tc.warning == "" {
+				require.Empty(w.t, got)
+			} else {
+				require.Len(w.t, got, 1)
+				require.Contains(w.t, got[0], tc.warning)
+			}
+		}
+		gone := func(w *script) {
+			w.t.Helper()
+			w.do("delete pod "+strings.Fields(tc.thief)[1], "apply")
+			w.do(alone...)
+			require.Empty(w.t, w.report.Warnings)
+		}
+		t.Run(title+", after it", func(t *testing.T) {
+			w := theftWorld(t)
+			w.do(victim, "apply")
+			w.do(alone...)
+			w.neverOpen()
+			w.do("advance 1s", tc.thief, "apply")
+			if tc.quiet {
+				require.Zero(t, w.writes())
+			}
+			contested(w)
+			gone(w)
+		})
+		t.Run(title+", before it", func(t *testing.T) {
+			w := theftWorld(t)
+			w.do("advance 1s", tc.thief, "apply", victim, "apply")
+			contested(w)
+			w.neverOpen()
+			gone(w)
+		})
+		t.Run(title+", at once", func(t *testing.T) {
+			w := theftWorld(t)
+			w.do("advance 1s", tc.thief, victim, "apply")
+			contested(w)
+			gone(w)
+		})
+		t.Run(title+", and stays", func(t *testing.T) {
+			w := theftWorld(t)
+			w.do(victim, tc.thief, "apply", "delete pod x/v", "apply")
+			require.Empty(t, w.report.Warnings)
+			w.do(toPeer + "block")
+		})
+	}
+}
+
+// TestThievesElsewhere: two pods of other nodes claim one address. Nobody can tell whose
+// it is, so as a peer it is nobody's; of one namespace the later one has it, as
+// ever.
+func TestThievesElsewhere(t *testing.T) {
+	const to = "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in "
+	w := theftWorld(t)
+	w.do(victim, "apply", to+"allow", "advance 1s",
+		"pod y/t 10.0.1.1 app=api remote", "apply", to+"block",
+		"pod y/t 10.0.1.1 app=api remote deleting", "apply", to+"allow", "calls SetPolicy/Update=1",
+		"delete pod y/t", "apply", "calls", to+"allow",
+		"pod y/t 10.0.1.1 app=api remote started=-1h", "apply", to+"block", // also one with the weaker claim
+		"delete pod y/t", "apply", to+"allow",
+		"pod x/t 10.0.1.1 app=db remote", "apply", to+"block",
+		"delete pod x/t", "apply", to+"allow",
+		"pod x/t 10.0.1.1 app=db remote started=2000000h", "apply", "calls", to+"allow",
+	)
+	require.Empty(t, w.report.Warnings, "it is no address of this node")
+}
+
+// TestSuccessor: a pod of the same namespace gets the address of one that is there
+// still. A start that clocks explain counts, one in the future does not.
+func TestSuccessor(t *testing.T) {
+	for started, verdict := range map[string]string{"30s": "allow", "2m": "block"} {
+		w := theftWorld(t)
+		w.do("advance 1s", "pod x/old 10.0.0.1 app=web", "apply", fromAny+"block", "pod x/new 10.0.0.1 app=db started="+started, "apply", fromAny+verdict)
+		require.Len(t, w.report.Warnings, 1)
+		w.do("delete pod x/old", "apply", fromAny+"allow")
+		require.Empty(t, w.report.Warnings)
+	}
+}
+
+// TestHandover: the pod that had the address is being deleted, and the next one is of
+// another namespace. It has everything at once, and the end of the first writes
+// nothing.
+func TestHandover(t *testing.T) {
+	w := theftWorld(t)
+	w.do(victim, "apply", victim+" deleting", "apply", "calls", "advance 1s",
+		"pod z/next 10.0.0.1 app=web", "apply", fromAPI+"block", outToAny+"block", toPeer+"block")
+	require.Empty(t, w.report.Warnings)
+	w.do("delete pod x/v", "apply", "calls", outToAny+"block")
+}
+
+// TestNobodysAddress: what no pod can have is in no set, whoever reports it, nor are
+// the node's own addresses, as soon as they are known. A pod of this node with such an
+// address is told of.
+func TestNobodysAddress(t *testing.T) {
+	members := func(w *script) string {
+		var out []string
+		for _, s := range w.sim.Sets() {
+			out = append(out, s.Values...)
+		}
+		return strings.Join(out, " ")
+	}
+	for _, addr := range []string{"0.0.0.0", "0.1.2.3", "127.0.0.1", "169.254.169.254", "224.0.0.1", "255.255.255.255", "10.1.0.4"} {
+		for _, where := range []string{"", " remote"} {
+			t.Run(addr+where, func(t *testing.T) {
+				w := theftWorld(t)
+				w.do(victim, "node 10.1.0.4", "apply", "pod x/t "+addr+" app=api"+where, "apply")
+				require.NotContains(t, members(w), addr)
+				for _, p := range w.dp.Dump().Pods {
+					require.False(t, p.Pod == "x/t" && p.Owner)
+				}
+				if where != "" {
+					require.Empty(t, w.report.Warnings)
+					return
+				}
+				require.Len(t, w.report.Warnings, 1)
+				require.Equal(t, "x/t", w.report.Warnings[0].Object)
+				require.Contains(t, w.report.Warnings[0].Message, addr+", which no pod can have")
+				w.do("delete pod x/t", "apply")
+				require.Empty(t, w.report.Warnings)
+			})
+		}
+	}
+	w := theftWorld(t)
+	w.do(victim, "pod x/t 10.1.0.4 app=api remote", "apply")
+	require.Contains(t, members(w), "10.1.0.4")
+	w.do("node 10.1.0.4", "apply")
+	require.NotContains(t, members(w), "10.1.0.4")
+	w.do("node 10.1.0.5", "apply")
+	require.Contains(t, members(w), "10.1.0.4")
+}
+
+// TestManyThieves: there is one warning for an address, and it names a few.
+func TestManyThieves(t *testing.T) {
+	w := theftWorld(t)
+	w.do(victim, "apply")
+	for i := range 50 {
+		w.do(fmt.Sprintf("pod y/t%d 10.0.0.1 remote", i))
+	}
+	w.do("apply")
+	require.Zero(t, w.writes())
+	require.Len(t, w.report.Warnings, 1)
+	require.Contains(t, w.report.Warnings[0].Message, " and 47 more: ")
+	require.True(t, slices.Equal(w.report.Warnings, w.dp.Dump().Warnings))
+}
+
+// neverOpen: no write lets a stranger in at the endpoint.
+func (s *script) neverOpen() {
+	s.t.Helper()
+	require.Equal(s.t, []hnssim.Outcome{hnssim.Denied}, s.sim.Watch(probe{Endpoint: "ep", Direction: hns.In, Packet: packet("10.9.9.9", "10.0.0.1", 80)}))
+	s.t.Cleanup(func() {
+		for _, x := range s.sim.Transitions() {
+			require.NotEqual(s.t, hnssim.Allowed, x.To, "%s", s.sim.Dump())
+		}
+	})
+}
