@@ -45,11 +45,12 @@ const (
 	// mostRules is how many rules an endpoint of the victim has.
 	mostRules = 12
 	// mostCPU and mostAllocated are until the agent has nothing left to do, for each
-	// byte of the attack, beside a constant. To decode an object takes a part of it.
+	// byte of the attack, beside a constant. To decode an object takes a part of it, and
+	// the simulator another one.
 	constantCPU       = 3 * time.Second
 	mostCPU           = 2 * time.Microsecond
-	constantAllocated = 100 << 20
-	mostAllocated     = 100
+	constantAllocated = 250 << 20
+	mostAllocated     = 400
 )
 
 // check holds what an attack cost against what it may.
