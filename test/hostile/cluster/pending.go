@@ -13,6 +13,8 @@ var pending = map[string]string{
 	"flood-namespaces-own": "none yet: as flood-notin-own, and what nested sets hold",
 	"flood-ports":          "none yet: 27 MB go to HNS in a minute",
 	"flood-blocks":         "none yet: a new pod is closed after twelve calls, eleven are promised",
+	"flood-peers":          "none yet: as flood-blocks",
+	"flood-pods":           "none yet: as flood-blocks",
 }
 
 // Missing returns the branch with the defence that a test or one of several attacks,
