@@ -19,6 +19,12 @@ const clockSkew = time.Minute
 // standingOf is whose an address is.
 type standingOf = ipsets.Standing[*podState]
 
+// inFutureLocked reports whether a start is later than clocks explain. Where there is no
+// clock, as in a world without a time, none is. d.mu must be held.
+func (d *Dataplane) inFutureLocked(start time.Time) bool {
+	return d.now.Year() > 1 && start.After(d.now.Add(clockSkew))
+}
+
 // inDoubt reports whether somebody else may have the address just as well.
 func (p *podState) inDoubt() bool { return !p.member && (p.owner || p.home && !p.Deleting) }
 

@@ -57,7 +57,7 @@ func (d *Dataplane) movePodLocked(key PodKey, was *podState, pod *Pod, addrs map
 		contest(was.Addr)
 	}
 	if pod != nil {
-		m.is = &podState{Pod: pod, early: pod.Started.After(d.now.Add(clockSkew))}
+		m.is = &podState{Pod: pod, early: d.inFutureLocked(pod.Started)}
 		if was != nil && was.UID == pod.UID {
 			m.is.placement = was.placement
 		}

@@ -106,10 +106,6 @@ func (p *Copy) Rejected(n Name) bool {
 // name returns the name of a member.
 func (p *Copy) name(m *set) Name { return p.sets[p.index[m]].name }
 
-// asked yields the members of a nested set that callers want, the permanent one
-// and those left out included.
-func (s *portrait) asked() iter.Seq[*set] { return having(s.members, wanted|leftOut) }
-
 // having yields the members that have any of the bits.
 func having[K comparable](marks []mark[K], bits uint8) iter.Seq[K] {
 	return func(yield func(K) bool) {

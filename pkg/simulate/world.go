@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -68,7 +69,7 @@ func into[T any](object runtime.Object, at *T) bool {
 }
 
 func (l *lists) world(only string) whatif.World {
-	w := whatif.World{Budgets: policy.DefaultBudgets()}
+	w := whatif.World{Now: time.Now(), Budgets: policy.DefaultBudgets()}
 	named := map[string]bool{}
 	linux := map[string]bool{}
 	for i := range l.nodes.Items {

@@ -57,7 +57,7 @@ type played struct {
 
 // play brings the world to a node and programs it.
 func (w World) play(ctx context.Context, cfg dataplane.Config, nodeAddrs []netip.Addr, local func(Pod) bool) (*played, error) {
-	p := &played{sim: hnssim.New(hnssim.Options{})}
+	p := &played{sim: hnssim.New(hnssim.Options{}), now: w.Now}
 	cfg.Client, cfg.Now = p.sim, func() time.Time { return p.now }
 	p.dp = dataplane.New(cfg)
 	if err := w.plug(p.sim, local); err != nil {

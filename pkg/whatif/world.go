@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,6 +33,9 @@ type World struct {
 	Budgets policy.Budgets
 	// Nodes are those whose HNS is of interest.
 	Nodes []Node
+	// Now is when the world was so. Start times later than that count for nothing; zero:
+	// all count.
+	Now time.Time
 }
 
 // Pod is a pod and where it runs. Local says nothing here.
@@ -65,7 +69,7 @@ var ErrNoSpec = errors.New("the dump does not have it: ask a newer agent")
 // other nodes it knows pods alone. It fails with ErrNoSpec when the dump has only
 // the names of policies.
 func FromDump(d dataplane.Dump) (World, error) {
-	w := World{Nodes: []Node{{Name: d.Node, Addrs: addrs(d.NodeAddrs)}}}
+	w := World{Now: d.Time, Nodes: []Node{{Name: d.Node, Addrs: addrs(d.NodeAddrs)}}}
 	for _, ns := range d.Namespaces {
 		w.Namespaces = append(w.Namespaces, dataplane.Namespace(ns))
 	}

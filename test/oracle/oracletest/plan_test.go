@@ -66,7 +66,7 @@ func TestPlan(t *testing.T) {
 
 // worldOf is what a plan knows of a cluster.
 func worldOf(c oracle.Cluster) whatif.World {
-	w := whatif.World{Nodes: []whatif.Node{{Name: gen.Node, Addrs: c.NodeAddrs}, {Name: "n2"}, {Name: "n3"}}}
+	w := whatif.World{Now: c.Now, Nodes: []whatif.Node{{Name: gen.Node, Addrs: c.NodeAddrs}, {Name: "n2"}, {Name: "n3"}}}
 	for i := range c.Pods {
 		p := &c.Pods[i]
 		w.Pods = append(w.Pods, whatif.Pod{Pod: controllers.PodFrom(p, gen.Node), Node: p.Spec.NodeName})
