@@ -22,10 +22,10 @@ type cost struct {
 	lock       time.Duration // CPU time, the longest wait for the state lock
 	allocated  uint64        // bytes, until the agent has nothing left to do
 
-	late, lateCalls int           // calls of HNS until the victim's new policy was in force
-	lateTook        time.Duration // in fake time
-	fresh           int           // calls of HNS until a new pod of the victim was closed, -1: never
-	toldTook        time.Duration // until the victim was told of its own mistake
+	lateCalls int           // calls of HNS until the victim's new policy was in force
+	lateTook  time.Duration // in fake time
+	fresh     int           // calls of HNS until a new pod of the victim was closed, -1: never
+	toldTook  time.Duration // until the victim was told of its own mistake
 
 	calls    int64 // of HNS in the first minute
 	most     int   // of them in one second
@@ -114,7 +114,7 @@ func (a *agent) suffer(w *waiter, attack cluster.Attack, turn int) cost {
 	began, calls := time.Now(), a.calls.Load()
 	a.server.Put(late, odd)
 	for a.written(lateKey, 0).IsZero() && time.Since(began) < 30*time.Second {
-		time.Sleep(callTakes)
+		a.rest(callTakes)
 	}
 	if at := a.written(lateKey, 0); !at.IsZero() {
 		c.lateTook, c.lateCalls = at.Sub(began), int(a.calls.Load()-calls)
@@ -127,7 +127,7 @@ func (a *agent) suffer(w *waiter, attack cluster.Attack, turn int) cost {
 	c.warnings, c.odd, c.rules = len(a.dp.Warnings()), a.oddMembers(), a.victimRules()
 	a.podEvents(&c, turn)
 	for a.toldOf(oddKey).IsZero() && time.Since(began) < never {
-		time.Sleep(time.Second)
+		a.rest(time.Second)
 	}
 	if at := a.toldOf(oddKey); !at.IsZero() {
 		c.toldTook = at.Sub(began)
@@ -167,7 +167,7 @@ func (a *agent) comes(c *cost, turn int) (endpoint string) {
 		return a.sim.Ask(hnssim.Probe{Endpoint: endpoint, Direction: hns.In, Packet: hnssim.Packet{Src: stranger, Dst: addr, Protocol: tcp, DstPort: 80}})[0] == hnssim.Denied
 	}
 	for !closed() && time.Since(began) < 20*time.Second {
-		time.Sleep(callTakes)
+		a.rest(callTakes)
 	}
 	if c.fresh = int(a.calls.Load() - calls); !closed() {
 		c.fresh = -1

@@ -8,7 +8,6 @@ import (
 // pending has what a defence is missing against, and the branch that brings it:
 // attacks by name, and tests. A row goes when its branch is merged.
 var pending = map[string]string{
-	"theft": "address", "nobodys": "address", "TestSearch": "address",
 	"flood-notin-own":      "none yet: nothing bounds the members of the sets of one tenant",
 	"flood-namespaces-own": "none yet: as flood-notin-own, and what nested sets hold",
 	"flood-ports":          "none yet: 27 MB go to HNS in a minute",
