@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -224,16 +223,6 @@ func allocated() uint64 {
 	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(samples)
 	return samples[0].Value.Uint64()
-}
-
-// cpuTime returns the CPU time that the process has used on all cores: what others
-// took meanwhile is not in it.
-func cpuTime() time.Duration {
-	var r syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
-		panic("BUG: the kernel always knows: " + err.Error())
-	}
-	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
 // waiter asks the dataplane for something small all the time, from outside of the
