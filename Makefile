@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: build test race lint e2e page windows test-windows mutants model torture fuzz bench update verify help
+.PHONY: build test race lint e2e page windows test-windows mutants model torture hostile fuzz bench update verify help
 
 build: ## programs of this machine into bin/
 	$(GO) build -o bin/ ./cmd/...
@@ -36,6 +36,9 @@ model: ## Spin checks the model of the transaction, and that its mutants fail
 
 torture: ## every scenario, disturbed at every call of HNS, in every order
 	@hack/torture.sh
+
+hostile: ## attacks of one tenant on the agent: all sizes, and a search for worse ones
+	@hack/hostile.sh
 
 fuzz: ## every fuzz target for a short time (FUZZTIME, default 20s)
 	@hack/fuzz.sh

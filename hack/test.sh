@@ -38,5 +38,8 @@ if [ -n "$race" ]; then
 	go test -count=1 -v ./test/oracle/oracletest "${seed[@]}" || status=$?
 	wait "$beside" || status=$?
 	cat "$said"
+	# These measure memory and CPU time, so nothing is beside them.
+	go test -count=1 ./test/hostile || status=$?
+	go test -count=1 ./cmd/npm -run '^(TestUnderAttack|TestBundleBomb|TestAnswerWithoutEnd)$' || status=$?
 fi
 exit "$status"

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Attacks the agent as one tenant can: every row, every two of them, floods of all
+# sizes, and ATTEMPTS (300) attacks of the search, others each time; arguments go to
+# go test.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+HOSTILE_ATTEMPTS=${ATTEMPTS:-300} go test -count=1 -timeout=120m -v ./test/hostile "$@"

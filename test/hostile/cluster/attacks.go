@@ -1,0 +1,220 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Attack is what one tenant writes, who may write policies and pods of one
+// namespace; or one lost node, which may write the status of its pods.
+type Attack struct {
+	Name string
+	// Says is the row of issue 14, "" for none.
+	Says    string
+	Objects []Object
+}
+
+// Bytes is the length of all objects on the wire, which is less than as JSON.
+func (a Attack) Bytes() int {
+	sum := 0
+	for _, o := range a.Objects {
+		sum += o.Make().Size()
+	}
+	return sum
+}
+
+// Attacks returns the rows of issue 14 that are objects, at the sizes that are
+// named there.
+func Attacks() []Attack {
+	return []Attack{
+		{"notin", "selects no pod, all namespaces, 400 distinct NotIn peers", []Object{NotIn("notin", "nobody", 400)}},
+		{"namespaces", "selects no pod, 1,000 distinct namespaceSelectors", []Object{NamespaceSelectors("namespaces", "nobody", 1000)}},
+		{"ports", "1,000 peers × 5,000 ports on its pods", []Object{PeersByPorts("ports", "db", 1000, 5000)}},
+		{"peers", "6,000 peers on its pods", []Object{Values("peers", "db", 6000)}},
+		{"nobody", "three policies of 0.96 MB that select nobody", []Object{
+			PodSelectors("nobody-0", "nobody", 10_000), PodSelectors("nobody-1", "nobody", 10_000), PodSelectors("nobody-2", "nobody", 10_000),
+		}},
+		{"labels", "20 pods with 1 MB of labels each", many(20, func(i int) Object { return Labels(i, 1<<20) })},
+		{"ipv6", "50,000 IPv6 peers in one policy", []Object{Blocks("ipv6", "db", 50_000, 6)}},
+		{"facts", "2,000 things wrong in one policy", []Object{Blocks("facts", "db", 2000, 6)}},
+		{"http", "1,000 pods that serve http under 1,000 numbers", many(1000, ServesHTTP)},
+		{"theft", "remote pods claim addresses of the victim's pods since 2999, one of which comes later", []Object{
+			Thief("thief", VictimAddr(0).String(), year2999), Thief("early-thief", FreshAddr, year2999),
+		}},
+		{"nobodys", "podIP 0.0.0.0, 127.0.0.1, 169.254.1.1, 224.0.0.1, the node's", many(len(NobodysAddrs), func(i int) Object {
+			return Thief(fmt.Sprintf("odd-%d", i), NobodysAddrs[i], time.Time{})
+		})},
+	}
+}
+
+// year2999 is when nothing has started yet.
+var year2999 = time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Largest is what an object may have in bytes of JSON, and MostObjects how many of
+// them a tenant writes.
+const (
+	Largest     = 1_500_000
+	MostObjects = 100
+)
+
+// Floods returns what more of makes worse, each with MostObjects objects of nearly so
+// many bytes of JSON, Largest at most. What is too large for a budget may do less than
+// what is just below it, so sizes matter.
+func Floods(bytes int) []Attack {
+	full := func(name string, of func(name string, n int) Object) Attack {
+		few, many := jsonBytes(of(name, 100).Make()), jsonBytes(of(name, 200).Make())
+		n := max(100+100*(bytes-few)/(many-few+2), 1)
+		return flood(fmt.Sprintf("flood-%s of %d kB", name, bytes/1000), func(i int) Object { return of(fmt.Sprintf("%s-%03d", name, i), n) })
+	}
+	return []Attack{
+		full("notin", func(name string, n int) Object { return NotIn(name, "nobody", n) }),
+		full("notin-own", func(name string, n int) Object { return NotIn(name, "db", n) }),
+		full("namespaces", func(name string, n int) Object { return NamespaceSelectors(name, "nobody", n) }),
+		full("namespaces-own", func(name string, n int) Object { return NamespaceSelectors(name, "db", n) }),
+		full("pods", func(name string, n int) Object { return PodSelectors(name, "db", n) }),
+		full("peers", func(name string, n int) Object { return Values(name, "db", n) }),
+		full("blocks", func(name string, n int) Object { return Blocks(name, "db", n, 4) }),
+		full("ipv6", func(name string, n int) Object { return Blocks(name, "db", n, 6) }),
+		full("ports", func(name string, n int) Object { return PeersByPorts(name, "db", n/4, n) }),
+		flood(fmt.Sprintf("flood-labels of %d kB", bytes/1000), func(i int) Object { return Labels(i, bytes-1000) }),
+	}
+}
+
+// flood has MostObjects objects that are alike.
+func flood(name string, of func(i int) Object) Attack {
+	return Attack{name, "", many(MostObjects, of)}
+}
+
+// Mixed is MostObjects objects of Largest bytes, of all kinds of Floods by turns.
+func Mixed() Attack {
+	out, floods := Attack{Name: "mixed of 1500 kB"}, Floods(Largest)
+	for i := range MostObjects {
+		out.Objects = append(out.Objects, floods[i%len(floods)].Objects[i])
+	}
+	return out
+}
+
+func many(n int, of func(i int) Object) []Object {
+	out := make([]Object, n)
+	for i := range out {
+		out[i] = of(i)
+	}
+	return out
+}
+
+// ruled is a policy of the tenant on its pods of a role, with one ingress rule.
+func ruled(name, role string, rule func() networkingv1.NetworkPolicyIngressRule) Object {
+	return ofSpec(Tenant, name, func() networkingv1.NetworkPolicySpec {
+		return networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"role": role}},
+			Ingress:     []networkingv1.NetworkPolicyIngressRule{rule()},
+		}
+	})
+}
+
+// peers is ruled with n peers.
+func peers(name, role string, n int, peer func(i int) networkingv1.NetworkPolicyPeer) Object {
+	return ruled(name, role, func() networkingv1.NetworkPolicyIngressRule {
+		var rule networkingv1.NetworkPolicyIngressRule
+		for i := range n {
+			rule.From = append(rule.From, peer(i))
+		}
+		return rule
+	})
+}
+
+// selector returns one that asks for a value of a key, or for none of it.
+func selector(key, value string, operator metav1.LabelSelectorOperator) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: operator, Values: []string{value}}}}
+}
+
+// NotIn has n peers, each of which nearly every pod of the cluster is.
+func NotIn(name, role string, n int) Object {
+	return peers(name, role, n, func(i int) networkingv1.NetworkPolicyPeer {
+		return networkingv1.NetworkPolicyPeer{
+			NamespaceSelector: &metav1.LabelSelector{}, PodSelector: selector("k", fmt.Sprintf("%s-%d", name, i), metav1.LabelSelectorOpNotIn),
+		}
+	})
+}
+
+// NamespaceSelectors has n peers, each of which nearly every namespace is.
+func NamespaceSelectors(name, role string, n int) Object {
+	return peers(name, role, n, func(i int) networkingv1.NetworkPolicyPeer {
+		return networkingv1.NetworkPolicyPeer{NamespaceSelector: selector("k", fmt.Sprintf("%s-%d", name, i), metav1.LabelSelectorOpNotIn)}
+	})
+}
+
+// Values has n peers, each a value of one label that no pod bears.
+func Values(name, role string, n int) Object {
+	return peers(name, role, n, func(i int) networkingv1.NetworkPolicyPeer {
+		return networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"k": fmt.Sprintf("%s-%d", name, i)}}}
+	})
+}
+
+// PodSelectors has n peers, each a label with a key of its own that no pod bears.
+func PodSelectors(name, role string, n int) Object {
+	return peers(name, role, n, func(i int) networkingv1.NetworkPolicyPeer {
+		return networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
+			fmt.Sprintf("%s-%d", name, i): strings.Repeat("v", 40),
+		}}}
+	})
+}
+
+// Blocks has n peers that are addresses of IPv4 or IPv6.
+func Blocks(name, role string, n, version int) Object {
+	return peers(name, role, n, func(i int) networkingv1.NetworkPolicyPeer {
+		cidr := fmt.Sprintf("172.%d.%d.%d/32", 16+i>>15, i>>7&255, 2*i&255)
+		if version == 6 {
+			cidr = fmt.Sprintf("fd00:%x:%x::/48", i>>16, i&0xffff)
+		}
+		return networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: cidr}}
+	})
+}
+
+// PeersByPorts has the n peers of Values and m ports no two of which are neighbours.
+func PeersByPorts(name, role string, n, m int) Object {
+	return ruled(name, role, func() networkingv1.NetworkPolicyIngressRule {
+		rule := Values(name, role, n).Make().(*networkingv1.NetworkPolicy).Spec.Ingress[0]
+		for i := range m {
+			rule.Ports = append(rule.Ports, networkingv1.NetworkPolicyPort{Port: new(intstr.FromInt(1 + 2*i%65534))})
+		}
+		return rule
+	})
+}
+
+// Labels is a pod with labels of so many bytes, as short ones as there are.
+func Labels(i, bytes int) Object {
+	name := fmt.Sprintf("labels-%d", i)
+	return Object{Pods, Tenant, name, func() message {
+		p := Pod{Namespace: Tenant, Name: name, Addr: tenantPodAddr(i), Labels: map[string]string{}}
+		for k := range bytes / len(`"00-00000":"",`) {
+			p.Labels[fmt.Sprintf("%02x-%05x", i, k)] = ""
+		}
+		return p.Object().Make()
+	}}
+}
+
+// tenantPodAddr is an address for one more remote pod of the tenant.
+func tenantPodAddr(i int) string { return fmt.Sprintf("10.77.%d.%d", i/250, 1+i%250) }
+
+// ServesHTTP is a pod whose port of that name has a number of its own.
+func ServesHTTP(i int) Object {
+	return Pod{
+		Namespace: Tenant, Name: fmt.Sprintf("http-%d", i), Addr: tenantPodAddr(i),
+		Labels: map[string]string{"role": "web"}, Ports: map[string]int{"http": 10_000 + i},
+	}.Object()
+}
+
+// NobodysAddrs are addresses that no pod can have.
+var NobodysAddrs = []string{"0.0.0.0", "0.1.2.3", "127.0.0.1", "169.254.1.1", "224.0.0.1", "255.255.255.255", NodeAddr}
+
+// Thief is a pod of another node that says it has an address. It bears the labels
+// of the victim's clients.
+func Thief(name, address string, started time.Time) Object {
+	return Pod{Namespace: Tenant, Name: name, Addr: address, Labels: map[string]string{"role": "web"}, Started: started}.Object()
+}

@@ -1,0 +1,256 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// The cluster: 1,000 namespaces of one workload each, whose ten pods are spread
+// over the nodes. A hundred of them have a pod on the node of the agent, victim
+// and tenant five each.
+const (
+	Node     = "n1"
+	NodeAddr = "10.4.0.4"
+	Victim   = "victim"
+	Tenant   = "tenant"
+
+	AllPods   = 10_000
+	LocalPods = 110
+
+	teams       = 998
+	replicas    = 10
+	localTeams  = 100
+	withPolicy  = 300 // teams, of which localTeams have pods on the node
+	localOfBoth = 5   // of victim and of tenant
+)
+
+// began is when every pod of the cluster was created and started.
+var began = metav1.NewTime(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) // the clock of a synctest bubble begins here
+
+// Honest returns everything that is there before the attack.
+func Honest() []Object {
+	out := []Object{node()}
+	for i := range teams + 2 {
+		out = append(out, namespace(teamName(i), i))
+		for r := range replicas {
+			out = append(out, honestPod(i, r))
+		}
+		if i < withPolicy {
+			out = append(out, honestPolicy(i))
+		}
+	}
+	return append(out,
+		policy(Victim, "isolated", `{"podSelector": {}, "policyTypes": ["Ingress", "Egress"],
+			"ingress": [{"from": [{"podSelector": {"matchLabels": {"role": "web"}}}], "ports": [{"port": 5432}]}],
+			"egress": [{"to": [{"podSelector": {"matchLabels": {"role": "web"}}}], "ports": [{"port": "http"}]}]}`),
+		policy(Tenant, "own", `{"podSelector": {"matchLabels": {"role": "db"}}, "ingress": [{"from": [{"podSelector": {}}]}]}`),
+	)
+}
+
+// teamName is the name of namespace i; the last two are victim and tenant.
+func teamName(i int) string {
+	switch i {
+	case teams:
+		return Victim
+	case teams + 1:
+		return Tenant
+	}
+	return fmt.Sprintf("team-%03d", i)
+}
+
+func node() Object {
+	return Object{Nodes, "", Node, func() message {
+		return &corev1.Node{Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: NodeAddr}}}}
+	}}
+}
+
+func namespace(name string, i int) Object {
+	return Object{Namespaces, "", name, func() message {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
+			"kubernetes.io/metadata.name": name, "division": fmt.Sprintf("d%d", i%7), "number": fmt.Sprintf("n%03d", i),
+		}}}
+	}}
+}
+
+// Addr returns the address of pod r of namespace i; all have the same length.
+func addr(i, r int) netip.Addr {
+	n := i*replicas + r
+	return netip.AddrFrom4([4]byte{10, 100, byte(100 + n/100), byte(100 + n%100)})
+}
+
+// VictimAddr and TenantAddr return the address of pod r of the ten of each. The
+// first five are on the node.
+func VictimAddr(r int) netip.Addr { return addr(teams, r) }
+
+// TenantAddr is described above.
+func TenantAddr(r int) netip.Addr { return addr(teams+1, r) }
+
+// LocalAddrs returns the addresses of the pods that are on the node.
+func LocalAddrs() []netip.Addr {
+	var out []netip.Addr
+	for i := range teams + 2 {
+		for r := range replicas {
+			if isLocal(i, r) {
+				out = append(out, addr(i, r))
+			}
+		}
+	}
+	return out
+}
+
+func isLocal(i, r int) bool { return i < localTeams && r == 0 || i >= teams && r < localOfBoth }
+
+// honestPod is pod r of namespace i. Of victim and tenant the first five are
+// databases and the others their clients.
+func honestPod(i, r int) Object {
+	role := []string{"web", "api", "db", "cache"}[i%4]
+	if i >= teams {
+		role = map[bool]string{true: "db", false: "web"}[r < localOfBoth]
+	}
+	p := Pod{
+		Namespace: teamName(i), Name: fmt.Sprintf("pod-%d", r), Addr: addr(i, r).String(), Local: isLocal(i, r),
+		Labels: map[string]string{
+			"app": fmt.Sprintf("app-%03d", i), "role": role, "version": fmt.Sprintf("v%d", i%3), "replica": fmt.Sprintf("r%d", r),
+			"pod-template-hash": fmt.Sprintf("%010x", uint64(i)*0x9e3779b97f4a7c15>>24), "app.kubernetes.io/managed-by": "Helm",
+		},
+		Ports: map[string]int{"http": 8080},
+	}
+	return p.Object()
+}
+
+// Pod is what an attack says of a pod.
+type Pod struct {
+	Namespace, Name, Addr string
+	Local                 bool
+	Labels                map[string]string
+	Ports                 map[string]int
+	Started               time.Time // zero: as the others
+}
+
+// Object returns the pod.
+func (p Pod) Object() Object {
+	return Object{Pods, p.Namespace, p.Name, func() message {
+		started := began
+		if !p.Started.IsZero() {
+			started = metav1.NewTime(p.Started)
+		}
+		out := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{UID: types.UID(p.Namespace + "/" + p.Name), Labels: p.Labels, CreationTimestamp: began},
+			Spec:       corev1.PodSpec{NodeName: "n2", Containers: []corev1.Container{{Name: "main"}}},
+			Status: corev1.PodStatus{
+				Phase: corev1.PodRunning, StartTime: &started, PodIP: p.Addr, PodIPs: []corev1.PodIP{{IP: p.Addr}},
+			},
+		}
+		if p.Local {
+			out.Spec.NodeName = Node
+		}
+		for name, number := range p.Ports {
+			out.Spec.Containers[0].Ports = append(out.Spec.Containers[0].Ports, corev1.ContainerPort{
+				Name: name, Protocol: corev1.ProtocolTCP, ContainerPort: int32(number),
+			})
+		}
+		return out
+	}}
+}
+
+// honestPolicy is what the team of namespace i wrote.
+func honestPolicy(i int) Object {
+	app := func(i int) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchLabels: map[string]string{"app": fmt.Sprintf("app-%03d", i%teams)}}
+	}
+	division := &metav1.LabelSelector{MatchLabels: map[string]string{"division": fmt.Sprintf("d%d", i%7)}}
+	roles := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: "role", Operator: metav1.LabelSelectorOpIn, Values: []string{"web", "api"}},
+	}}
+	peers := [][]networkingv1.NetworkPolicyPeer{
+		{{PodSelector: app(i)}},
+		{{NamespaceSelector: division, PodSelector: roles}},
+		{{NamespaceSelector: division}, {PodSelector: app(i)}},
+		{{IPBlock: &networkingv1.IPBlock{CIDR: "192.168.0.0/16", Except: []string{"192.168.7.0/24"}}}, {PodSelector: app(i)}},
+	}[i%4]
+	ports := []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromInt(8080))}}
+	return ofSpec(teamName(i), "team", func() networkingv1.NetworkPolicySpec {
+		return networkingv1.NetworkPolicySpec{
+			PodSelector: *app(i),
+			Ingress:     []networkingv1.NetworkPolicyIngressRule{{From: peers, Ports: ports}},
+		}
+	})
+}
+
+// ofSpec is a policy whose spec is made when it is asked for.
+func ofSpec(namespace, name string, spec func() networkingv1.NetworkPolicySpec) Object {
+	return Object{Policies, namespace, name, func() message {
+		return &networkingv1.NetworkPolicy{
+			ObjectMeta: metav1.ObjectMeta{UID: types.UID(namespace + "/" + name), CreationTimestamp: began, Generation: 1},
+			Spec:       spec(),
+		}
+	}}
+}
+
+// policy is a policy whose spec is JSON.
+func policy(namespace, name, spec string) Object {
+	return ofSpec(namespace, name, func() networkingv1.NetworkPolicySpec {
+		var out networkingv1.NetworkPolicySpec
+		if err := json.Unmarshal([]byte(spec), &out); err != nil {
+			panic("BUG: " + name + ": " + err.Error())
+		}
+		return out
+	})
+}
+
+// Late is a policy of the victim that comes while the attack goes on: it lets the
+// victim's clients reach one pod on one port more.
+func Late(i int) Object {
+	return policy(Victim, fmt.Sprintf("late-%d", i), `{"podSelector": {"matchLabels": {"replica": "r0"}},
+		"ingress": [{"from": [{"podSelector": {"matchLabels": {"role": "web"}}}], "ports": [{"port": 443}]}]}`)
+}
+
+// FreshAddr is the address of the pod that Fresh is.
+const FreshAddr = "10.88.0.1"
+
+// Fresh is a pod of the victim that begins on the node while the attack goes on,
+// under another name each time.
+func Fresh(i int) Object {
+	return Pod{
+		Namespace: Victim, Name: fmt.Sprintf("fresh-%d", i), Addr: FreshAddr, Local: true, Labels: map[string]string{"role": "db"},
+		Started: began.Add(time.Minute),
+	}.Object()
+}
+
+// Odd is a policy of the victim of which something is left out, so that there is
+// an Event to tell.
+func Odd(i int) Object {
+	return policy(Victim, fmt.Sprintf("odd-%d", i), fmt.Sprintf(`{"podSelector": {"matchLabels": {"replica": "r1"}},
+		"ingress": [{"from": [{"ipBlock": {"cidr": "fd00:%x::/32"}}]}]}`, i))
+}
+
+// Moved is an honest pod of another node that gets another label: the event of
+// every day.
+func Moved(i int) Object {
+	p := honestPod(localTeams+i%(teams-localTeams), 3)
+	return Object{Pods, p.Namespace, p.Name, func() message {
+		out := p.Make()
+		labels := out.GetLabels()
+		labels["version"] = fmt.Sprintf("moved-%d", i)
+		out.SetLabels(labels)
+		return out
+	}}
+}
+
+// jsonBytes returns the length of an object as JSON, which is what the API server
+// limits.
+func jsonBytes(o message) int {
+	text, err := json.Marshal(o)
+	if err != nil {
+		panic("BUG: an object always encodes: " + err.Error())
+	}
+	return len(text)
+}

@@ -1,0 +1,222 @@
+package hostile
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/test/hostile/cluster"
+)
+
+// cost is what an attack cost the others.
+type cost struct {
+	name           string
+	bytes, objects int // of the attack
+
+	heap, left int64         // bytes of the agent while it stands, and when it has gone
+	cpu        time.Duration // until the agent has nothing left to do
+	lock       time.Duration // CPU time, the longest wait for the state lock
+	allocated  uint64        // bytes, until the agent has nothing left to do
+
+	lateCalls int           // calls of HNS until the victim's new policy was in force
+	lateTook  time.Duration // in fake time
+	fresh     int           // calls of HNS until a new pod of the victim was closed, -1: never
+	toldTook  time.Duration // until the victim was told of its own mistake
+
+	calls    int64 // of HNS in the first minute
+	most     int   // of them in one second
+	sent     int64 // bytes
+	warnings int
+	logs     int64 // lines
+	events   int
+
+	eventCPU   time.Duration // of one pod event while the attack stands
+	eventBytes uint64        // allocated for it
+
+	rules int      // the most that an endpoint of the victim has
+	opens []string // packets to or from the victim that passed and should not
+	odd   []string // members of sets that are nobody's address
+}
+
+// never is how long what did not come took.
+const never = time.Hour
+
+// String is one row of the table.
+func (c cost) String() string {
+	const mb = 1 << 20
+	return fmt.Sprintf("| %s | %d | %+.1f | %+.1f | %.2f | %d | %.0f | %d / %s | %d | %s | %d (%d) | %.1f | %d / %d / %d | %s, %.0f | %d | %d | %d |",
+		c.name, c.bytes/1000, float64(c.heap)/mb, float64(c.left)/mb, c.cpu.Seconds(), c.lock.Milliseconds(), float64(c.allocated)/mb,
+		c.lateCalls, took(c.lateTook), c.fresh, took(c.toldTook), c.calls, c.most, float64(c.sent)/mb,
+		c.warnings, c.logs, c.events, c.eventCPU.Round(time.Microsecond), float64(c.eventBytes)/1000, c.rules, len(c.opens), len(c.odd))
+}
+
+func took(d time.Duration) string {
+	if d >= never {
+		return "never"
+	}
+	return fmt.Sprintf("%.2f s", d.Seconds())
+}
+
+// tableHead is above the rows.
+const tableHead = `| attack | kB | heap MB | left MB | CPU s | lock ms CPU | allocated MB | late: calls / time | new pod: calls | told | calls a minute (in a second) | sent MB | warnings / log lines / Events | pod event: CPU, kB | rules | opened | odd members |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|`
+
+// podEvents is how many events are played while the attack stands.
+const podEvents = 20
+
+// tcp is the number of the protocol.
+const tcp = 6
+
+// stranger is an address outside of the cluster.
+var stranger = netip.MustParseAddr("198.51.100.7")
+
+// probes are packets that must not pass: a stranger's and the tenant's to the
+// victim, on a port that nobody may use and on the one that clients may, and what
+// the victim itself must not send.
+func probes() []hnssim.Probe {
+	var out []hnssim.Probe
+	for _, from := range []netip.Addr{stranger, cluster.TenantAddr(0), cluster.TenantAddr(7)} {
+		for _, port := range []uint16{80, 5432} {
+			for pod := range 3 {
+				to := cluster.VictimAddr(pod)
+				out = append(out, hnssim.Probe{Endpoint: endpointOf(to), Direction: hns.In, Packet: hnssim.Packet{Src: from, Dst: to, Protocol: tcp, DstPort: port}},
+					hnssim.Probe{Endpoint: endpointOf(to), Direction: hns.Out, Packet: hnssim.Packet{Src: to, Dst: from, Protocol: tcp, DstPort: port}})
+			}
+		}
+	}
+	return out
+}
+
+// suffer lets an attack come, and with it a policy of the victim and a mistake of
+// its own, and returns what that cost. In the end everything has gone again.
+func (a *agent) suffer(w *waiter, attack cluster.Attack, turn int) cost {
+	c := cost{name: attack.Name, bytes: attack.Bytes(), objects: len(attack.Objects), lateTook: never, toldTook: never}
+	c.opens = a.open(a.sim.Watch(probes()...))
+	before := a.liveHeap() - a.simulated()
+	a.mu.Lock()
+	a.second, a.now, a.most, a.events = time.Time{}, 0, 0, 0
+	a.mu.Unlock()
+	a.logs.Store(0)
+	a.sent.Store(0)
+	a.calls.Store(0)
+	w.dp.Store(a.dp)
+	w.take()
+
+	late, odd := cluster.Late(turn), cluster.Odd(turn)
+	lateKey, oddKey := policy.Key{Namespace: late.Namespace, Name: late.Name}, policy.Key{Namespace: odd.Namespace, Name: odd.Name}
+	cpu, alloc := cpuTime(), allocated()
+	a.server.Put(attack.Objects...)
+	a.rest(100 * time.Millisecond) // in the midst of it
+	began, calls := time.Now(), a.calls.Load()
+	a.server.Put(late, odd)
+	for a.written(lateKey, 0).IsZero() && time.Since(began) < 30*time.Second {
+		a.rest(callTakes)
+	}
+	if at := a.written(lateKey, 0); !at.IsZero() {
+		c.lateTook, c.lateCalls = at.Sub(began), int(a.calls.Load()-calls)
+	}
+	fresh := a.comes(&c, turn)
+	a.rest(time.Minute - time.Since(began))
+	c.calls, c.sent, c.logs = a.calls.Load(), a.sent.Load(), a.logs.Load()
+	c.cpu, c.allocated = cpuTime()-cpu, allocated()-alloc
+	c.heap = a.liveHeap() - a.simulated() - before
+	c.warnings, c.odd, c.rules = len(a.dp.Warnings()), a.oddMembers(), a.victimRules()
+	a.podEvents(&c, turn)
+	for a.toldOf(oddKey).IsZero() && time.Since(began) < never {
+		a.rest(time.Second)
+	}
+	if at := a.toldOf(oddKey); !at.IsZero() {
+		c.toldTook = at.Sub(began)
+	}
+	a.mu.Lock()
+	c.most, c.events = a.most, a.events
+	a.mu.Unlock()
+	c.lock = w.take()
+
+	a.server.Undo(attack)
+	a.server.Delete(late, odd, cluster.Fresh(turn))
+	if err := a.sim.DeleteEndpoint(fresh); err != nil {
+		c.opens = append(c.opens, err.Error())
+	}
+	a.rest(20 * time.Minute) // longer than sets stay that nothing needs
+	for _, moved := range a.sim.Transitions() {
+		if moved.To != hnssim.Denied {
+			c.opens = append(c.opens, fmt.Sprintf("%s: %v -> %v %v at %s", moved.Op, moved.Probe.Src, moved.Probe.Dst, moved.To, moved.Probe.Endpoint))
+		}
+	}
+	a.sim.Watch()
+	c.left = a.liveHeap() - a.simulated() - before
+	return c
+}
+
+// comes lets a new pod of the victim begin on the node, and waits until it is
+// closed. It returns its endpoint.
+func (a *agent) comes(c *cost, turn int) (endpoint string) {
+	addr := netip.MustParseAddr(cluster.FreshAddr)
+	endpoint = fmt.Sprintf("%08x-0bad-4e00-9000-00000a580001", turn+1)
+	if err := a.sim.CreateEndpoint(hnssim.NewEndpoint{ID: endpoint, Addrs: []netip.Addr{addr}}); err != nil {
+		c.opens = append(c.opens, err.Error())
+	}
+	began, calls := time.Now(), a.calls.Load()
+	a.server.Put(cluster.Fresh(turn))
+	closed := func() bool {
+		return a.sim.Ask(hnssim.Probe{Endpoint: endpoint, Direction: hns.In, Packet: hnssim.Packet{Src: stranger, Dst: addr, Protocol: tcp, DstPort: 80}})[0] == hnssim.Denied
+	}
+	for !closed() && time.Since(began) < 20*time.Second {
+		a.rest(callTakes)
+	}
+	if c.fresh = int(a.calls.Load() - calls); !closed() {
+		c.fresh = -1
+	}
+	return endpoint
+}
+
+// open returns the probes that pass.
+func (a *agent) open(outcomes []hnssim.Outcome) []string {
+	var out []string
+	for i, o := range outcomes {
+		if p := probes()[i]; o != hnssim.Denied {
+			out = append(out, fmt.Sprintf("%v -> %v:%d is %v", p.Src, p.Dst, p.DstPort, o))
+		}
+	}
+	return out
+}
+
+// podEvents measures what an ordinary event costs while the attack stands: the median,
+// as the recorder begins a new segment now and then.
+func (a *agent) podEvents(c *cost, turn int) {
+	var took []time.Duration
+	var bytes []uint64
+	for i := range podEvents {
+		cpu, alloc := cpuTime(), allocated()
+		a.server.Put(cluster.Moved(turn*podEvents + i))
+		a.rest(100 * time.Millisecond)
+		took, bytes = append(took, cpuTime()-cpu), append(bytes, allocated()-alloc)
+	}
+	slices.Sort(took)
+	slices.Sort(bytes)
+	c.eventCPU, c.eventBytes = took[podEvents/2], bytes[podEvents/2]
+}
+
+// oddMembers returns the members of sets in HNS that are nobody's address.
+func (a *agent) oddMembers() []string {
+	return slices.DeleteFunc(a.members(), func(m string) bool { return !slices.Contains(cluster.NobodysAddrs, m) })
+}
+
+// victimRules returns the largest number of rules that an endpoint of the victim has.
+func (a *agent) victimRules() int {
+	most := 0
+	for pod := range 5 {
+		e, ok := a.sim.Endpoint(endpointOf(cluster.VictimAddr(pod)))
+		if !ok {
+			continue
+		}
+		ours, _ := hns.Endpoint{Policies: e.Policies}.Split()
+		most = max(most, len(ours))
+	}
+	return most
+}

@@ -1,0 +1,182 @@
+package hostile
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/winnpm/winnpm/test/hostile/cluster"
+)
+
+// What an attack may cost, whatever it is.
+const (
+	mostHeap = 40 << 20 // bytes of the agent
+	// mostLeft is what may be left when it has gone: the flight recorder keeps the last
+	// hundreds of transactions.
+	mostLeft = 16 << 20
+	// mostLate is how many calls of HNS there are at most before a policy of somebody
+	// else on one pod is in force, and lateLimit how long it takes.
+	mostLate  = 16
+	lateLimit = 500*time.Millisecond + mostLate*callTakes
+	// mostFresh is how many calls there are until a pod that begins on the node is
+	// closed, as pkg/controllers promises.
+	mostFresh = 11
+	// toldLimit is when somebody else was told of a mistake of their own.
+	toldLimit = time.Minute
+	// mostCalls is how many calls of HNS there are in the first minute, the looks at a
+	// quiet node (some 150) included, and mostInASecond in one of its seconds.
+	mostCalls     = 600
+	mostInASecond = 150
+	mostSent      = 4 << 20 // bytes
+	// mostWarnings is how many warnings, lines of the log and Events there are besides
+	// one for each object of the attack.
+	mostWarnings = 20
+	// mostLock is how long somebody waits for the state lock. It is CPU time of both
+	// cores, with that of the collector.
+	mostLock = 1500 * time.Millisecond
+	// mostOfAnEvent is what an event of a pod costs in allocations, and mostOfEventCPU
+	// in CPU time.
+	mostOfAnEvent  = 400_000
+	mostOfEventCPU = 10 * time.Millisecond
+	// mostRules is how many rules an endpoint of the victim has.
+	mostRules = 12
+	// mostCPU and mostAllocated are until the agent has nothing left to do, for each
+	// byte of the attack, beside a constant. To decode an object takes a part of it, and
+	// the simulator another one.
+	constantCPU       = 3 * time.Second
+	mostCPU           = 2 * time.Microsecond
+	constantAllocated = 250 << 20
+	mostAllocated     = 400
+)
+
+// check holds what an attack cost against what it may.
+func (c cost) check(t *testing.T) {
+	t.Helper()
+	assert.LessOrEqual(t, c.heap, int64(mostHeap), "bytes of the heap")
+	assert.LessOrEqual(t, c.left, int64(mostLeft), "bytes of the heap when it has gone")
+	assert.LessOrEqual(t, c.lateCalls, mostLate, "calls of HNS until somebody else's policy is in force")
+	assert.LessOrEqual(t, c.lateTook, lateLimit, "until somebody else's policy is in force")
+	assert.LessOrEqual(t, c.fresh, mostFresh, "calls of HNS until a new pod is closed")
+	assert.NotEqual(t, -1, c.fresh, "a new pod is never closed")
+	assert.LessOrEqual(t, c.toldTook, toldLimit, "until somebody else is told")
+	assert.LessOrEqual(t, c.calls, int64(mostCalls), "calls of HNS in a minute")
+	assert.LessOrEqual(t, c.most, mostInASecond, "calls of HNS in a second")
+	assert.LessOrEqual(t, c.sent, int64(mostSent), "bytes to HNS in a minute")
+	assert.LessOrEqual(t, c.warnings, mostWarnings+c.objects, "warnings")
+	assert.LessOrEqual(t, c.logs, int64(mostWarnings+c.objects), "lines of the log")
+	assert.LessOrEqual(t, c.events, mostWarnings+c.objects, "Events")
+	assert.LessOrEqual(t, c.lock, mostLock, "CPU time while somebody waits for the state lock")
+	assert.LessOrEqual(t, c.eventBytes, uint64(mostOfAnEvent), "bytes allocated for one event of a pod")
+	assert.LessOrEqual(t, c.eventCPU, mostOfEventCPU, "CPU time of one event of a pod")
+	assert.LessOrEqual(t, c.rules, mostRules, "rules of an endpoint of the victim")
+	assert.LessOrEqual(t, c.cpu, constantCPU+time.Duration(c.bytes)*mostCPU, "CPU time")
+	assert.LessOrEqual(t, c.allocated, uint64(constantAllocated+c.bytes*mostAllocated), "bytes allocated")
+	assert.Empty(t, c.opens, "packets that passed")
+	assert.Empty(t, c.odd, "members of sets that are nobody's address")
+}
+
+// waits skips a test while the defence is missing.
+func waits(t *testing.T, name string) {
+	t.Helper()
+	if branch := cluster.Missing(name); branch != "" {
+		t.Skip("the defence is not merged yet, branch " + branch)
+	}
+}
+
+// endless ends the process when an attack keeps the agent busy for so long of the
+// wall's clock: nothing can be told from within a transaction that does not end.
+func endless(t *testing.T, limit time.Duration) {
+	timer := time.AfterFunc(limit, func() { panic(fmt.Sprintf("%s: the agent is busy since %v", t.Name(), limit)) })
+	t.Cleanup(func() { timer.Stop() })
+}
+
+const longestAttack = 4 * time.Minute
+
+// TestNoAttack: the bounds are not met because nothing can meet them.
+func TestNoAttack(t *testing.T) {
+	several(t, []cluster.Attack{{Name: "none"}, {Name: "none again"}})
+}
+
+// TestRows plays each row of the table that is objects. cmd/npm plays the
+// others: TestBundleBomb, TestAnswerWithoutEnd, TestTerminalIsLeftAlone.
+func TestRows(t *testing.T) {
+	t.Log("\n" + tableHead)
+	for i, attack := range cluster.Attacks() {
+		if raced() && i%4 != 0 {
+			continue // make test plays all without the race detector
+		}
+		t.Run(attack.Name, func(t *testing.T) {
+			waits(t, attack.Name)
+			endless(t, longestAttack)
+			w := newWaiter()
+			defer w.end()
+			inBubble(t, func(a *agent) {
+				c := a.suffer(w, attack, 0)
+				t.Log("\n" + c.String())
+				c.check(t)
+			})
+		})
+	}
+}
+
+// TestPairs plays every two rows together, one pair after the other in one cluster:
+// what each leaves behind would add up.
+func TestPairs(t *testing.T) {
+	var pairs []cluster.Attack
+	all := cluster.Attacks()
+	for i, one := range all {
+		for _, two := range all[i+1:] {
+			pairs = append(pairs, cluster.Attack{Name: one.Name + "+" + two.Name, Objects: append(one.Objects[:len(one.Objects):len(one.Objects)], two.Objects...)})
+		}
+	}
+	if raced() {
+		pairs = pairs[:len(pairs)/8]
+	}
+	several(t, pairs)
+}
+
+// TestFloods plays a hundred objects of each kind that more makes worse: of a size
+// that somebody may think does no harm, and of 1.5 MB. There are more with
+// HOSTILE_ATTEMPTS, see make hostile.
+func TestFloods(t *testing.T) {
+	several(t, cluster.Floods(20_000))
+	if raced() {
+		return // the race detector takes a minute for each of the large ones
+	}
+	several(t, []cluster.Attack{cluster.Mixed()})
+	if os.Getenv("HOSTILE_ATTEMPTS") != "" {
+		several(t, append(cluster.Floods(200_000), cluster.Floods(cluster.Largest)...))
+	}
+}
+
+// several plays attacks one after the other in one cluster, and holds each against
+// the bounds. The pending ones are named.
+func several(t *testing.T, attacks []cluster.Attack) {
+	endless(t, longestAttack+time.Duration(len(attacks))*10*time.Second)
+	w := newWaiter()
+	defer w.end()
+	var costs []cost
+	var skipped []string
+	inBubble(t, func(a *agent) {
+		for i, attack := range attacks {
+			if branch := cluster.Missing(attack.Name); branch != "" {
+				skipped = append(skipped, attack.Name+" ("+branch+")")
+				continue
+			}
+			costs = append(costs, a.suffer(w, attack, i))
+			t.Log("\n" + costs[len(costs)-1].String())
+		}
+	})
+	for _, c := range costs {
+		t.Run(c.name, func(t *testing.T) { c.check(t) })
+	}
+	if len(skipped) > 0 {
+		t.Run("pending", func(t *testing.T) {
+			t.Skip("not played, the defence is not merged yet: " + strings.Join(skipped, ", "))
+		})
+	}
+}
