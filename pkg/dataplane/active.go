@@ -1,10 +1,10 @@
 package dataplane
 
 import (
+	"maps"
 	"slices"
 
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -26,7 +26,7 @@ func newPolicyState(np *networkingv1.NetworkPolicy) *policyState {
 // countLocked notes that a policy selects so many local pods more. d.mu must be held.
 func (d *Dataplane) countLocked(ps *policyState, more int) {
 	ps.selects += more
-	if ps.active != (ps.selects > 0) {
+	if ps.active != (ps.selects > 0) || d.crowds.closed[ps] {
 		d.switched[ps] = struct{}{}
 	}
 }
@@ -40,29 +40,38 @@ func (d *Dataplane) deselectLocked(p *placement) {
 	p.selected = nil
 }
 
-// activateLocked makes the policies active that came to select a local pod, and idle
-// those that select none any more, as one that was replaced. The first hold their sets,
-// full, before the others let go of theirs, and before anything is rendered. It looks
-// at these policies alone, and at the pods once for all sets that are new. d.mu must
-// be held.
-func (d *Dataplane) activateLocked() {
-	var came, went []*policyState
+// activateLocked makes the policies active that came to select a local pod, as far as
+// there is room for their sets (admitLocked), and idle those that select none any more,
+// as one that was replaced. The first hold their sets, full, before the others let go of
+// theirs, and before anything is rendered. It looks at the policies of these namespaces,
+// and at the pods once for all sets that are new; objects are the pods and namespaces
+// that the transaction changed. d.mu must be held.
+func (d *Dataplane) activateLocked(objects int) {
+	var went []*policyState
+	concerned := d.growLocked(objects)
 	for ps := range d.switched {
-		switch {
-		case !ps.active && ps.selects > 0:
-			came = append(came, ps)
-		case ps.active && ps.selects == 0:
-			went = append(went, ps)
+		if ps.selects == 0 {
+			delete(d.crowds.closed, ps)
+			if ps.active {
+				went = append(went, ps)
+			}
 		}
+		concerned[ps.Key.Namespace] = true
 	}
 	clear(d.switched)
+	var came []*policyState
+	for _, ns := range slices.Sorted(maps.Keys(concerned)) {
+		came = append(came, d.admitLocked(ns)...)
+	}
 	made := nameSet{}
 	for _, ps := range came {
 		d.progress.note("activating", kindPolicy, ps.Key.Namespace, ps.Key.Name)
-		c := policy.Compile(&networkingv1.NetworkPolicy{
-			ObjectMeta: metav1.ObjectMeta{Namespace: ps.Key.Namespace, Name: ps.Key.Name}, Spec: *ps.spec,
-		})
-		ps.Rules, ps.Sets, ps.active = c.Rules, c.Sets, true
+		if ps.Sets == nil { // it was closed until now
+			d.compileLocked(ps)
+			d.renderSelectedLocked(ps)
+		}
+		ps.active = true
+		d.crowds.sets += weighedOf(ps.Sets)
 		for _, def := range ps.Sets {
 			d.members.define(def, ps.ref(), made)
 			d.progress.piece()
@@ -83,6 +92,7 @@ func (d *Dataplane) activateLocked() {
 func (d *Dataplane) retireLocked(ps *policyState) {
 	d.families.leave(ps)
 	sets := ps.Sets
+	d.crowds.sets -= weighedOf(sets)
 	ps.Rules, ps.Sets, ps.group, ps.active = nil, nil, nil, false
 	var left []ipsets.Name
 	is := d.policies[ps.Key]

@@ -95,6 +95,9 @@ func (d *Dataplane) overCountsLocked() map[string]int {
 	for key := range closed {
 		policies[key] = true
 	}
+	for ps := range d.crowds.closed {
+		policies[ps.Key] = true
+	}
 	for ps := range d.families.over {
 		policies[ps.Key] = true
 	}

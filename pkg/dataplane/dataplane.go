@@ -75,9 +75,10 @@ type Dataplane struct {
 	policies   map[policy.Key]*policyState
 	byNS       map[string]map[policy.Key]*policyState // policies by namespace
 	switched   map[*policyState]struct{}              // to become active or idle, within one staging
-	local      map[types.UID]*podState                // local pods to which endpoints with their address belong
-	contested  map[netip.Addr]bool                    // addresses of those that others claim as well
-	misplaced  map[PodKey]bool                        // local pods that report an address that no pod can have
+	crowds     crowds
+	local      map[types.UID]*podState // local pods to which endpoints with their address belong
+	contested  map[netip.Addr]bool     // addresses of those that others claim as well
+	misplaced  map[PodKey]bool         // local pods that report an address that no pod can have
 	nodeAddrs  []netip.Addr
 	endpoints  map[string]*endpoint
 	byAddr     map[netip.Addr][]*endpoint
@@ -174,6 +175,7 @@ func New(cfg Config) *Dataplane {
 		policies:  map[policy.Key]*policyState{},
 		byNS:      map[string]map[policy.Key]*policyState{},
 		switched:  map[*policyState]struct{}{},
+		crowds:    crowds{byNS: map[string]int{}, closed: map[*policyState]bool{}},
 		local:     map[types.UID]*podState{},
 		contested: map[netip.Addr]bool{},
 		misplaced: map[PodKey]bool{},

@@ -53,7 +53,7 @@ func (d *Dataplane) standingLocked() standing {
 // budget, and for each policy whose named ports are. d.mu must be held.
 func (d *Dataplane) overBudgetLocked() []Warning {
 	out := slices.AppendSeq(d.members.over.warnings(), maps.Values(d.families.over))
-	return slices.AppendSeq(out, maps.Values(d.closedLocked()))
+	return append(slices.AppendSeq(out, maps.Values(d.closedLocked())), d.crowdedLocked()...)
 }
 
 // warnings lists what stands, sorted.

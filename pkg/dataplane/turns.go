@@ -240,8 +240,9 @@ func inOrder(eps []*endpoint, lanes map[string]lane, turn uint64) []*endpoint {
 
 // dueLocked returns the endpoints whose update is due, in the order of the
 // queue. After HNS lost everything every endpoint needs a repair, so a round makes
-// some of them only, and events that come meanwhile go before the rest. d.mu must
-// be held.
+// some of them only, and events that come meanwhile go before the rest. An endpoint
+// that is open goes before all others, once: each pod that begins is open once. d.mu
+// must be held.
 func (d *Dataplane) dueLocked(now time.Time) []*endpoint {
 	var due, out []*endpoint
 	for _, ep := range d.endpoints {
@@ -259,5 +260,7 @@ func (d *Dataplane) dueLocked(now time.Time) []*endpoint {
 		}
 		out = append(out, ep)
 	}
+	last := func(ep *endpoint) int { return count(ep.tries > 0 || !d.openLocked(ep)) }
+	slices.SortStableFunc(out, func(a, b *endpoint) int { return cmp.Compare(last(a), last(b)) })
 	return out
 }
