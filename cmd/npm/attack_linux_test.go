@@ -57,16 +57,11 @@ func TestUnderAttack(t *testing.T) {
 		attacked(t, kubeconfig)
 		return
 	}
-	waits(t)
 	if raced() {
 		t.Skip("the race detector takes several times the memory; make test runs this once more without it")
 	}
 	var rows []cluster.Object
 	for _, a := range cluster.Attacks() {
-		if branch := cluster.Missing(a.Name); branch != "" {
-			t.Logf("without %s: the defence is not merged yet, branch %s", a.Name, branch)
-			continue
-		}
 		rows = append(rows, a.Objects...)
 	}
 	server := cluster.NewServer(cluster.Honest()...)
@@ -87,14 +82,6 @@ func TestUnderAttack(t *testing.T) {
 	p.served(server, 5)
 	t.Logf("started with all that there: %d MB", p.resident()>>10)
 	p.check()
-}
-
-// waits skips a test while the defence is missing.
-func waits(t *testing.T) {
-	t.Helper()
-	if branch := cluster.Missing(t.Name()); branch != "" {
-		t.Skip("the defence is not merged yet, branch " + branch)
-	}
 }
 
 // raced reports whether this is built with the race detector.

@@ -126,7 +126,6 @@ var goals = map[string]func(c cost) float64{
 // changes the worst one so far for each goal, and plays the new one in the same
 // cluster. None may cost more than the bounds, and what it cost has to come back.
 func TestSearch(t *testing.T) {
-	waits(t, t.Name())
 	n, seed := attempts(t)
 	t.Logf("%d attempts, seed %d", n, seed)
 	endless(t, longestAttack+time.Duration(n)*20*time.Second)
