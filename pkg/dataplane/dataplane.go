@@ -40,8 +40,7 @@ type Config struct {
 	// LookPeriod is how long it takes until each object was looked at once; 0: a
 	// minute.
 	LookPeriod time.Duration
-	// Budgets bound what the policies of one pod come to in HNS. What is 0 has its
-	// default.
+	// Budgets bound what policies come to, in members and in HNS; 0 means the default.
 	Budgets policy.Budgets
 	// DryRun makes ApplyDataplane stop after the plan, which the report shows.
 	DryRun bool
