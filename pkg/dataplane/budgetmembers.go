@@ -19,9 +19,9 @@ import (
 // them. The heaviest policies close until the others fit: they isolate what they
 // select, and allow nothing.
 
-// setWeight is what a weighed set costs besides its members, in members: every pod is
+// weightOfSet is what a weighed set costs besides its members, in members: every pod is
 // asked whether it belongs to it.
-const setWeight = 256
+const weightOfSet = 256
 
 // nodeFloor is what a namespace has of its budget however many members the node has
 // for others: this part of it.
@@ -50,15 +50,15 @@ func weighedOf(defs []policy.SetDef) (n int) {
 	return n
 }
 
-// weight is what the sets of a policy weigh; it counts no further than over. Of sets
+// weight is what the sets of a policy weigh; it counts no further than limit. Of sets
 // that are not there it asks every pod that they look at, or with bound takes all of
 // them for members.
-func (m *members) weight(defs []policy.SetDef, over int, bound bool) (sum int) {
+func (m *members) weight(defs []policy.SetDef, limit int, bound bool) (sum int) {
 	for _, def := range defs {
 		if !weighed(def.Name) {
 			continue
 		}
-		sum += setWeight
+		sum += weightOfSet
 		switch nested := def.Name.Nested(); {
 		case m.cache.Has(def.Name):
 			sum += m.cache.Len(def.Name)
@@ -66,7 +66,7 @@ func (m *members) weight(defs []policy.SetDef, over int, bound bool) (sum int) {
 			sum += len(m.namespaces)
 		case nested:
 			for _, ns := range m.namespaces {
-				if def.Namespaces.Matches(ns.Labels) {
+				if ns.OverBudget == "" && def.Namespaces.Matches(ns.Labels) {
 					sum++
 				}
 			}
@@ -79,7 +79,7 @@ func (m *members) weight(defs []policy.SetDef, over int, bound bool) (sum int) {
 				}
 			}
 		}
-		if sum > over {
+		if sum > limit {
 			return sum
 		}
 	}
@@ -92,6 +92,7 @@ func (m *members) weight(defs []policy.SetDef, over int, bound bool) (sum int) {
 // active. It costs the sets of the namespace's active policies, and the pods for each
 // new set if there may not be room for all. d.mu must be held.
 func (d *Dataplane) admitLocked(namespace string) (came []*policyState) {
+	d.progress.note("weighing", kindNamespace, "", namespace)
 	limit := d.roomLocked(namespace)
 	var all, fresh []*policyState
 	sum := 0

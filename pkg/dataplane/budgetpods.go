@@ -68,6 +68,9 @@ func (d *Dataplane) closedLocked() map[policy.Key]Warning {
 	out := map[policy.Key]Warning{}
 	for _, p := range d.local {
 		for _, ps := range p.closed {
+			if _, told := out[ps.Key]; told {
+				continue
+			}
 			out[ps.Key] = Warning{ps.Key.String(), "NetworkPolicy", ReasonOverBudget, fmt.Sprintf(
 				"with the other policies of a pod that it selects it comes to more than %d ACLs (MaxACLsPerPod) or %d bytes (MaxACLBytesPerPod), and is among the largest: "+
 					"it isolates that pod and allows nothing. Merge peers, or give ports as ranges", d.cfg.Budgets.ACLs, d.cfg.Budgets.ACLBytes)}

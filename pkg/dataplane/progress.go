@@ -66,7 +66,7 @@ func (p place) String() string {
 	return printable.Line(b.String())
 }
 
-// The kinds of objects that are worked on, beside those of the API server.
+// The kinds of objects that are worked on, as Progress and warnings call them.
 const (
 	kindPolicy    = "NetworkPolicy"
 	kindPod       = "Pod"

@@ -101,7 +101,7 @@ type servedPort struct {
 	unused bool
 }
 
-// renderGroup turns a policy's rules into ACLs: design section 4, "ACLs". Time and
+// renderGroup turns a policy's rules into ACLs: design section 5. Time and
 // memory are those of its peers, its ports and the ACLs: the rules of all peers of an
 // entry share the text of its ports.
 func renderGroup(c *policy.Compiled, ports portTable, id func(ipsets.Name) string) *group {

@@ -50,7 +50,8 @@ func (d *Dataplane) standingLocked() standing {
 }
 
 // overBudgetLocked returns a warning for each kind and namespace that has objects over a
-// budget, and for each policy whose named ports are. d.mu must be held.
+// budget, and for each policy whose named ports, ACLs on a pod or members are. d.mu must
+// be held.
 func (d *Dataplane) overBudgetLocked() []Warning {
 	out := slices.AppendSeq(d.members.over.warnings(), maps.Values(d.families.over))
 	return append(slices.AppendSeq(out, maps.Values(d.closedLocked())), d.crowdedLocked()...)

@@ -15,7 +15,8 @@ import (
 // number of their policies; within a namespace its causes take turns of its own. So a
 // change of one endpoint does not wait for another one of a hundred, nor for a hundred
 // changes of another tenant. Nothing waits for good: what joins has a later turn than
-// what was served last, and every transaction serves the first of the queue.
+// what was served last, and every transaction serves the first of the queue. Before all
+// of them goes an endpoint that is open, once.
 
 // cause is why an endpoint is in the queue.
 type cause struct {

@@ -114,6 +114,10 @@ func (fs *families) use(ps *policyState) {
 				continue
 			}
 			seen[at] = true
+			if at.blocks != "" && blocks == maxBlockViews { // however many blocks and ports there are
+				ps.unviewed = cmp.Or(ps.unviewed, viewKey{at, named[0].Name, named[0].Protocol}.String())
+				continue
+			}
 			for _, port := range named {
 				key := viewKey{at, port.Name, port.Protocol}
 				switch {
