@@ -37,10 +37,10 @@ func TestConfig(t *testing.T) {
 			"EnableHTTPDebugAPI": false, "ExposeDebugAPI": true, "CheckEndpointVersions": false},
 			"MaxLabelsPerObject": 17, "MaxLabelBytesPerObject": 18, "MaxNamedPortsPerPod": 19, "MaxItemsPerNetPol": 20, "MaxBytesPerNetPol": 21,
 			"MaxNetPolItemsPerNamespace": 22, "MaxNetPolBytesPerNamespace": 23, "MaxACLsPerPod": 24, "MaxACLBytesPerPod": 25,
-			"MaxMembersPerNamespace": 26, "MaxMembers": 27,
+			"MaxMembersPerNamespace": 26,
 			"DebugListeningAddress": "::2", "DebugListeningPort": 10, "DebugTLSCertFile": "a.crt", "DebugTLSKeyFile": "a.key"}`, func(c *config) {
 			*c = config{Address: "::1", Port: 9, DebugAddress: "::2", DebugPort: 10, DebugCertFile: "a.crt", DebugKeyFile: "a.key", Network: "Calico", ApplyInterval: 250 * time.Millisecond, MaxBatchedACLs: 7, LogLevel: "debug", Pprof: true, ExposeDebug: true}
-			c.Budgets = policy.Budgets{Labels: 17, LabelBytes: 18, Ports: 19, Items: 20, Bytes: 21, NamespaceItems: 22, NamespaceBytes: 23, ACLs: 24, ACLBytes: 25, NamespaceMembers: 26, NodeMembers: 27}
+			c.Budgets = policy.Budgets{Labels: 17, LabelBytes: 18, Ports: 19, Items: 20, Bytes: 21, NamespaceItems: 22, NamespaceBytes: 23, ACLs: 24, ACLBytes: 25, NamespaceMembers: 26}
 		}},
 		{"any case", `{"listeningport": 9, "TOGGLES": {"enablepprof": true}}`, func(c *config) { c.Port, c.Pprof = 9, true }},
 		{"zero is the default", `{"ApplyIntervalInMilliseconds": 0, "ApplyMaxBatches": 0, "WindowsNetworkName": "", "LogLevel": ""}`, nil},

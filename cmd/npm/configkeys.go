@@ -55,7 +55,6 @@ var keys = []key{
 	{"MaxACLsPerPod", budget(func(c *config) *int { return &c.Budgets.ACLs })},
 	{"MaxACLBytesPerPod", budget(func(c *config) *int { return &c.Budgets.ACLBytes })},
 	{"MaxMembersPerNamespace", budget(func(c *config) *int { return &c.Budgets.NamespaceMembers })},
-	{"MaxMembers", budget(func(c *config) *int { return &c.Budgets.NodeMembers })},
 	{"LogLevel", readLevel},
 	{"Toggles.EnablePrometheusMetrics", toggle(func(c *config) *bool { return &c.Metrics })},
 	{"Toggles.EnablePprof", toggle(func(c *config) *bool { return &c.Pprof })},

@@ -69,7 +69,7 @@ func (p *lightPolicy) decoded(b policy.Budgets) (networkingv1.NetworkPolicySpec,
 	var np networkingv1.NetworkPolicy
 	if len(p.spec) <= b.Bytes+specHead {
 		if err := np.Unmarshal(p.spec); err != nil {
-			return np.Spec, policy.Size{}, fmt.Errorf("decode a policy: %w", err)
+			return closedWhole(), policy.Size{}, fmt.Errorf("decode a policy: %w", err)
 		}
 		return np.Spec, policy.SizeOf(&np.Spec), nil
 	}
@@ -83,13 +83,19 @@ func (p *lightPolicy) decoded(b policy.Budgets) (networkingv1.NetworkPolicySpec,
 			err = np.Unmarshal(content) // adds to what is there
 		}
 		if err != nil {
-			return np.Spec, size, fmt.Errorf("decode a policy: %w", err)
+			return closedWhole(), size, fmt.Errorf("decode a policy: %w", err)
 		}
 	}
 	if len(np.Spec.PolicyTypes) == 0 {
-		np.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}
+		np.Spec.PolicyTypes = closedWhole().PolicyTypes
 	}
 	return np.Spec, size, nil
+}
+
+// closedWhole isolates every pod of the namespace in both directions: what is known of
+// a policy whose text breaks off is not enough for less.
+func closedWhole() networkingv1.NetworkPolicySpec {
+	return networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}}
 }
 
 // policyItems reads policies.

@@ -66,12 +66,8 @@ func (d *Dataplane) activateLocked(objects int) {
 	made := nameSet{}
 	for _, ps := range came {
 		d.progress.note("activating", kindPolicy, ps.Key.Namespace, ps.Key.Name)
-		if ps.Sets == nil { // it was closed until now
-			d.compileLocked(ps)
-			d.renderSelectedLocked(ps)
-		}
 		ps.active = true
-		d.crowds.sets += weighedOf(ps.Sets)
+		d.crowds.count(ps, true)
 		for _, def := range ps.Sets {
 			d.members.define(def, ps.ref(), made)
 			d.progress.piece()
@@ -92,7 +88,7 @@ func (d *Dataplane) activateLocked(objects int) {
 func (d *Dataplane) retireLocked(ps *policyState) {
 	d.families.leave(ps)
 	sets := ps.Sets
-	d.crowds.sets -= weighedOf(sets)
+	d.crowds.count(ps, false)
 	ps.Rules, ps.Sets, ps.group, ps.active = nil, nil, nil, false
 	var left []ipsets.Name
 	is := d.policies[ps.Key]

@@ -16,23 +16,31 @@ import (
 // in memory and in HNS, and a selector of a few bytes may match every pod there is.
 // Weighed are the computed sets of pods and the sets of namespaces. Label and
 // namespace sets are not: all policies share them, so the labels of the pods bound
-// them. The heaviest policies close until the others fit: they isolate what they
-// select, and allow nothing.
+// them. The policies with the most weighed sets close until the others fit: they
+// isolate what they select, and allow nothing. Their order follows from their texts.
 
-// weightOfSet is what a weighed set costs besides its members, in members: every pod is
-// asked whether it belongs to it.
+// weightOfSet is what a weighed set costs besides its members, in members: every pod
+// is asked whether it belongs to it.
 const weightOfSet = 256
 
-// nodeFloor is what a namespace has of its budget however many members the node has
-// for others: this part of it.
-const nodeFloor = 40
-
-// crowds is what the members of namespaces come to.
+// crowds is what is known of the weights of policies.
 type crowds struct {
-	byNS   map[string]int        // of active policies, when they were weighed last
 	closed map[*policyState]bool // that have no room
-	sets   int                   // weighed ones of active policies
+	sets   map[string]int        // weighed ones of active policies, by namespace
+	all    int                   // of these
 	grown  int                   // members that may have come since all were weighed
+}
+
+// count notes that a policy became active, or is to be no longer.
+func (c *crowds) count(ps *policyState, more bool) {
+	n := weighedOf(ps.Sets)
+	if !more {
+		n = -n
+	}
+	c.all += n
+	if c.sets[ps.Key.Namespace] += n; c.sets[ps.Key.Namespace] == 0 {
+		delete(c.sets, ps.Key.Namespace)
+	}
 }
 
 // weighed reports whether the members of a set count.
@@ -75,7 +83,9 @@ func (m *members) weight(defs []policy.SetDef, limit int, bound bool) (sum int) 
 		default:
 			for k := range m.scope(def.Namespace) {
 				if bound || def.Pods.Matches(k.labels) {
-					sum += len(k.pods)
+					for _, p := range k.pods {
+						sum += count(bound || p.inSets())
+					}
 				}
 			}
 		}
@@ -87,71 +97,69 @@ func (m *members) weight(defs []policy.SetDef, limit int, bound bool) (sum int) 
 }
 
 // admitLocked decides which policies of a namespace that select a local pod have their
-// sets: the lightest first, as long as there is room. It compiles those that are new,
-// closes active ones that have no room any more, and returns those that are to become
-// active. It costs the sets of the namespace's active policies, and the pods for each
-// new set if there may not be room for all. d.mu must be held.
+// sets: those with the fewest weighed ones first, until the next has no room. It
+// compiles those that are new, closes active ones that have no room any more, and
+// returns those that are to become active. It costs the sets of the namespace's active
+// policies, and the pods for each new set if there may not be room for all; nothing
+// behind the first without room is weighed. d.mu must be held.
 func (d *Dataplane) admitLocked(namespace string) (came []*policyState) {
 	d.progress.note("weighing", kindNamespace, "", namespace)
-	limit := d.roomLocked(namespace)
-	var all, fresh []*policyState
-	sum := 0
+	limit := d.cfg.Budgets.NamespaceMembers
+	var all []*policyState
+	sum, exact := 0, false
 	for _, ps := range d.byNS[namespace] {
-		switch {
-		case ps.selects == 0:
+		if ps.selects == 0 {
 			continue
-		case ps.active:
-			ps.weight = d.members.weight(ps.Sets, limit, false)
-		case !d.crowds.closed[ps]:
-			d.compileLocked(ps)
-			ps.weight = d.members.weight(ps.Sets, limit, true)
-			fresh = append(fresh, ps)
 		}
 		all = append(all, ps)
-		sum += ps.weight
-	}
-	if sum > limit {
-		for _, ps := range fresh {
-			ps.weight = d.members.weight(ps.Sets, limit, false)
-			d.progress.piece()
+		if d.crowds.closed[ps] {
+			exact = true
+			continue
+		}
+		if !ps.active {
+			d.compileLocked(ps)
+			ps.weighed = weighedOf(ps.Sets)
+		}
+		if exact = exact || sum > limit; !exact {
+			sum += d.members.weight(ps.Sets, limit, !ps.active)
 		}
 	}
+	exact = exact || sum > limit
 	slices.SortFunc(all, func(a, b *policyState) int {
-		return cmp.Or(cmp.Compare(a.weight, b.weight), compareKeys(a.Key, b.Key))
+		return cmp.Or(cmp.Compare(a.weighed, b.weighed), compareKeys(a.Key, b.Key))
 	})
 	sum = 0
 	for _, ps := range all {
-		if sum += ps.weight; sum <= limit {
-			if delete(d.crowds.closed, ps); !ps.active {
-				came = append(came, ps)
+		closed := d.crowds.closed[ps]
+		if exact && sum <= limit {
+			if closed {
+				d.compileLocked(ps)
 			}
-			d.crowds.byNS[namespace] = sum
-			continue
+			sum += d.members.weight(ps.Sets, limit-sum, false)
+			d.progress.piece()
 		}
-		d.crowds.closed[ps] = true
-		if ps.active {
-			d.retireLocked(ps)
+		switch {
+		case exact && sum > limit:
+			d.closeLocked(ps)
+		case closed:
+			delete(d.crowds.closed, ps)
 			d.renderSelectedLocked(ps)
+			fallthrough
+		case !ps.active:
+			came = append(came, ps)
 		}
-		ps.Rules, ps.Sets, ps.sized = nil, nil, nil
-	}
-	if len(all) == 0 || all[0].weight > limit {
-		delete(d.crowds.byNS, namespace)
 	}
 	return came
 }
 
-// roomLocked returns what the policies of a namespace may weigh: its budget, or what
-// the node has left. A part of its budget is its own. d.mu must be held.
-func (d *Dataplane) roomLocked(namespace string) int {
-	b := d.cfg.Budgets
-	left := b.NodeMembers
-	for ns, weight := range d.crowds.byNS {
-		if ns != namespace {
-			left -= weight
-		}
+// closeLocked leaves a policy without rules and sets. d.mu must be held.
+func (d *Dataplane) closeLocked(ps *policyState) {
+	d.crowds.closed[ps] = true
+	if ps.active {
+		d.retireLocked(ps)
+		d.renderSelectedLocked(ps)
 	}
-	return min(b.NamespaceMembers, max(left, b.NamespaceMembers/nodeFloor))
+	ps.Rules, ps.Sets, ps.sized = nil, nil, nil
 }
 
 // compileLocked gives an idle policy its rules and the definitions of its sets. d.mu
@@ -165,27 +173,27 @@ func (d *Dataplane) compileLocked(ps *policyState) {
 }
 
 // growLocked notes that so many pods and namespaces may have joined sets. When that
-// may be much, it returns all namespaces with active policies, to be weighed again. d.mu
+// may be much, it returns all namespaces with weighed sets, to be weighed again. d.mu
 // must be held.
 func (d *Dataplane) growLocked(objects int) map[string]bool {
-	all := map[string]bool{}
-	if d.crowds.grown += objects * d.crowds.sets; d.crowds.grown <= d.cfg.Budgets.NamespaceMembers/4 {
-		return all
+	due := map[string]bool{}
+	if d.crowds.grown += objects * d.crowds.all; d.crowds.grown <= d.cfg.Budgets.NamespaceMembers/4 {
+		return due
 	}
 	d.crowds.grown = 0
-	for ns := range d.crowds.byNS {
-		all[ns] = true
+	for ns := range d.crowds.sets {
+		due[ns] = true
 	}
-	return all
+	return due
 }
 
 // crowdedLocked returns a warning for each policy that has no room. d.mu must be held.
 func (d *Dataplane) crowdedLocked() []Warning {
+	message := fmt.Sprintf("what its selectors match, with the other policies of its namespace, is more than %d members (MaxMembersPerNamespace): "+
+		"it isolates what it selects and allows nothing. Use matchLabels in place of matchExpressions", d.cfg.Budgets.NamespaceMembers)
 	var out []Warning
 	for ps := range d.crowds.closed {
-		out = append(out, Warning{ps.Key.String(), "NetworkPolicy", ReasonOverBudget, fmt.Sprintf(
-			"what its selectors match, with the other policies of its namespace, is more than %d members (MaxMembersPerNamespace) or than the node has room for (MaxMembers): "+
-				"it isolates what it selects and allows nothing. Use matchLabels in place of matchExpressions", d.cfg.Budgets.NamespaceMembers)})
+		out = append(out, Warning{ps.Key.String(), "NetworkPolicy", ReasonOverBudget, message})
 	}
 	return out
 }

@@ -119,14 +119,31 @@ func TestMembersOfANamespace(t *testing.T) {
 	}
 }
 
-// What all namespaces match together is bounded; each has a part of its own.
-func TestMembersOfANode(t *testing.T) {
-	w := newCrowdedWorld(t, policy.Budgets{NamespaceMembers: 40 * 700, NodeMembers: 3400})
-	w.policy("x/heavy", "web", 9)
-	require.Empty(t, w.closed())
-	w.policy("y/heavy", "web", 2)
-	require.Equal(t, []string{"y/heavy"}, w.closed())
-	w.policy("y/heavy", "web", 1)
+// Which policies stay follows from their texts: pods that come make nobody change
+// places, and when they have gone a policy that changes opens them again.
+func TestMembersOrder(t *testing.T) {
+	w := newCrowdedWorld(t, policy.Budgets{NamespaceMembers: 1250})
+	w.policy("x/light", "db", 2)
+	w.policy("x/heavy", "web", 3)
+	require.Equal(t, []string{"x/heavy"}, w.closed())
+	w.others(50, 250)
+	require.Equal(t, []string{"x/heavy", "x/light"}, w.closed(), "the heavy one does not come in on what it weighed")
+	for i := 50; i < 250; i++ {
+		w.tx.DeletePod(dataplane.PodKey{Namespace: "z", Name: fmt.Sprint("p", i)})
+	}
+	w.policy("x/touch", "db", 0)
+	require.Equal(t, []string{"x/heavy"}, w.closed())
+	require.True(t, w.lets("x/db"))
+}
+
+// Pods that are in no set weigh nothing, however many have finished.
+func TestMembersAreThoseOfSets(t *testing.T) {
+	w := newCrowdedWorld(t, policy.Budgets{NamespaceMembers: 1300})
+	for i := range 200 {
+		name := fmt.Sprint("job", i)
+		w.tx.SetPod(dataplane.Pod{Namespace: "z", Name: name, UID: types.UID(name), Addr: mustAddr(fmt.Sprintf("10.2.0.%d", i+1)), Finished: true})
+	}
+	w.policy("x/heavy", "web", 3)
 	require.Empty(t, w.closed())
 }
 

@@ -68,7 +68,7 @@ func (d *Dataplane) closedLocked() map[policy.Key]Warning {
 	out := map[policy.Key]Warning{}
 	for _, p := range d.local {
 		for _, ps := range p.closed {
-			if _, told := out[ps.Key]; told {
+			if _, told := out[ps.Key]; told || !slices.Contains(p.selected, ps) {
 				continue
 			}
 			out[ps.Key] = Warning{ps.Key.String(), "NetworkPolicy", ReasonOverBudget, fmt.Sprintf(

@@ -174,7 +174,7 @@ func New(cfg Config) *Dataplane {
 		policies:  map[policy.Key]*policyState{},
 		byNS:      map[string]map[policy.Key]*policyState{},
 		switched:  map[*policyState]struct{}{},
-		crowds:    crowds{byNS: map[string]int{}, closed: map[*policyState]bool{}},
+		crowds:    crowds{closed: map[*policyState]bool{}, sets: map[string]int{}},
 		local:     map[types.UID]*podState{},
 		contested: map[netip.Addr]bool{},
 		misplaced: map[PodKey]bool{},

@@ -3,6 +3,7 @@ package dataplane
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -239,10 +240,15 @@ func inOrder(eps []*endpoint, lanes map[string]lane, turn uint64) []*endpoint {
 	return eps
 }
 
+// maxAhead is how many turns a namespace may be ahead of who has waited longest, and
+// have its open endpoints go first all the same.
+const maxAhead = 16
+
 // dueLocked returns the endpoints whose update is due, in the order of the
 // queue. After HNS lost everything every endpoint needs a repair, so a round makes
 // some of them only, and events that come meanwhile go before the rest. An endpoint
-// that is open goes before all others, once: each pod that begins is open once. d.mu
+// that is open goes before all others, once: each pod that begins is open once. Who
+// starts pods all the time has maxAhead of them served before others that wait. d.mu
 // must be held.
 func (d *Dataplane) dueLocked(now time.Time) []*endpoint {
 	var due, out []*endpoint
@@ -261,7 +267,13 @@ func (d *Dataplane) dueLocked(now time.Time) []*endpoint {
 		}
 		out = append(out, ep)
 	}
-	last := func(ep *endpoint) int { return count(ep.tries > 0 || !d.openLocked(ep)) }
+	first := uint64(math.MaxUint64) // the turn of who has waited longest
+	for _, ep := range out {
+		first = min(first, d.lanes[ep.lane].next)
+	}
+	last := func(ep *endpoint) int {
+		return count(ep.tries > 0 || !d.openLocked(ep) || d.lanes[ep.lane].next > first+maxAhead)
+	}
 	slices.SortStableFunc(out, func(a, b *endpoint) int { return cmp.Compare(last(a), last(b)) })
 	return out
 }

@@ -269,3 +269,25 @@ func values(m map[string]int) func(func(int) bool) {
 		}
 	}
 }
+
+// TestOpenEndpointsAreAheadForAWhile: pods of one namespace that begin all the time have
+// their endpoints closed first, but keep another one from its turn for a while only.
+func TestOpenEndpointsAreAheadForAWhile(t *testing.T) {
+	w := newWorld(t, policyText("all", `{podSelector: {}, ingress: [{ports: [{port: 80}]}]}`)+
+		strings.ReplaceAll(policyText("other", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`), "namespace: x", "namespace: z"))
+	w.do("namespace x", "namespace z", "endpoint ep-z 10.0.2.1", "pod z/v 10.0.2.1", "policy all", "apply", "calls")
+	begins := func(i int) {
+		w.do(fmt.Sprintf("endpoint ep-%02d 10.0.1.%d", i, i+1))
+		w.pod0(i, "")
+	}
+	w.do("policy other")
+	begins(99) // one always waits
+	for i := range 40 {
+		begins(i)
+		if slices.Contains(w.turns(yieldEach), "ep-z") {
+			require.Greater(t, i, 5, "what is open goes first")
+			return
+		}
+	}
+	require.Fail(t, "never served")
+}

@@ -37,10 +37,9 @@ type Budgets struct {
 	ACLs, ACLBytes int
 	// NamespaceMembers bounds what the selectors of one namespace's policies match, where
 	// they are more than labels: each such selector counts as 256 members, and each pod
-	// and namespace that it matches as one. NodeMembers bounds all namespaces together. A
-	// member costs up to 100 bytes. Twenty policies that say NotIn of all pods of a large
-	// cluster are within.
-	NamespaceMembers, NodeMembers int
+	// and namespace that it matches as one. A member costs up to 100 bytes. Twenty policies
+	// that say NotIn of all pods of a large cluster are within.
+	NamespaceMembers int
 }
 
 // DefaultBudgets are those that count where nobody says anything else.
@@ -50,7 +49,7 @@ func DefaultBudgets() Budgets {
 		Items: 10_000, Bytes: 256 << 10,
 		NamespaceItems: 20_000, NamespaceBytes: 2 << 20,
 		ACLs: 2000, ACLBytes: 640 << 10,
-		NamespaceMembers: 200_000, NodeMembers: 1_000_000,
+		NamespaceMembers: 200_000,
 	}
 }
 
@@ -62,7 +61,7 @@ func (b Budgets) OrDefaults() Budgets {
 		Items: cmp.Or(b.Items, d.Items), Bytes: cmp.Or(b.Bytes, d.Bytes),
 		NamespaceItems: cmp.Or(b.NamespaceItems, d.NamespaceItems), NamespaceBytes: cmp.Or(b.NamespaceBytes, d.NamespaceBytes),
 		ACLs: cmp.Or(b.ACLs, d.ACLs), ACLBytes: cmp.Or(b.ACLBytes, d.ACLBytes),
-		NamespaceMembers: cmp.Or(b.NamespaceMembers, d.NamespaceMembers), NodeMembers: cmp.Or(b.NodeMembers, d.NodeMembers),
+		NamespaceMembers: cmp.Or(b.NamespaceMembers, d.NamespaceMembers),
 	}
 }
 
