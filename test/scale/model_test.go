@@ -111,6 +111,10 @@ func sameValues(a, b hns.SetPolicy) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a.Values)), slices.Sorted(slices.Values(b.Values)))
 }
 
+// mostAdds is how many batches an endpoint is given; what takes more is one of them on
+// a new endpoint, and one Update.
+const mostAdds = 4
+
 // ofEndpoint: what only adds rules goes as batches of Add, anything else as one
 // Update with everything. The endpoint is read before and after each, all of it
 // over one handle.
@@ -121,7 +125,7 @@ func (c *counts) ofEndpoint(before, after hns.Endpoint) {
 	c.dll += dllHandle
 	had, _ := before.Split()
 	has, _ := after.Split()
-	if len(had) > len(has) || !slices.Equal(had, has[:len(had)]) {
+	update := func() {
 		c.calls[hns.OpEndpointGet] += 2
 		c.calls[hns.OpACLUpdate]++
 		c.dll += dllWrite
@@ -130,9 +134,19 @@ func (c *counts) ofEndpoint(before, after hns.Endpoint) {
 		for _, p := range after.Policies {
 			c.sent += sentBytes(p)
 		}
+	}
+	if len(had) > len(has) || !slices.Equal(had, has[:len(had)]) {
+		update()
 		return
 	}
-	for _, size := range batches(has[len(had):]) {
+	sizes := batches(has[len(had):])
+	if len(sizes) > mostAdds {
+		defer func() { update() }() // of what the batch has left
+		if sizes = sizes[:1]; len(had) > 0 {
+			sizes = nil
+		}
+	}
+	for _, size := range sizes {
 		next := before
 		next.Policies = after.Policies[:len(before.Policies)+size]
 		c.calls[hns.OpEndpointGet] += 2
