@@ -44,11 +44,10 @@ func (d *Dataplane) deselectLocked(p *placement) {
 // there is room for their sets (admitLocked), and idle those that select none any more,
 // as one that was replaced. The first hold their sets, full, before the others let go of
 // theirs, and before anything is rendered. It looks at the policies of these namespaces,
-// and at the pods once for all sets that are new; objects are the pods and namespaces
-// that the transaction changed. d.mu must be held.
-func (d *Dataplane) activateLocked(objects int) {
+// and at the pods once for all sets that are new. d.mu must be held.
+func (d *Dataplane) activateLocked() {
 	var went []*policyState
-	concerned := d.growLocked(objects)
+	concerned := d.grownLocked()
 	for ps := range d.switched {
 		if ps.selects == 0 {
 			delete(d.crowds.closed, ps)

@@ -27,8 +27,6 @@ const weightOfSet = 256
 type crowds struct {
 	closed map[*policyState]bool // that have no room
 	sets   map[string]int        // weighed ones of active policies, by namespace
-	all    int                   // of these
-	grown  int                   // members that may have come since all were weighed
 }
 
 // count notes that a policy became active, or is to be no longer.
@@ -37,7 +35,6 @@ func (c *crowds) count(ps *policyState, more bool) {
 	if !more {
 		n = -n
 	}
-	c.all += n
 	if c.sets[ps.Key.Namespace] += n; c.sets[ps.Key.Namespace] == 0 {
 		delete(c.sets, ps.Key.Namespace)
 	}
@@ -172,15 +169,14 @@ func (d *Dataplane) compileLocked(ps *policyState) {
 	d.progress.piece()
 }
 
-// growLocked notes that so many pods and namespaces may have joined sets. When that
-// may be much, it returns all namespaces with weighed sets, to be weighed again. d.mu
-// must be held.
-func (d *Dataplane) growLocked(objects int) map[string]bool {
+// grownLocked returns the namespaces to be weighed again: all with weighed sets, when
+// many members joined such sets since the last time. d.mu must be held.
+func (d *Dataplane) grownLocked() map[string]bool {
 	due := map[string]bool{}
-	if d.crowds.grown += objects * d.crowds.all; d.crowds.grown <= d.cfg.Budgets.NamespaceMembers/4 {
+	if d.members.joined <= d.cfg.Budgets.NamespaceMembers/4 {
 		return due
 	}
-	d.crowds.grown = 0
+	d.members.joined = 0
 	for ns := range d.crowds.sets {
 		due[ns] = true
 	}

@@ -28,14 +28,6 @@ func (d *Dataplane) inFutureLocked(start time.Time) bool {
 // inDoubt reports whether somebody else may have the address just as well.
 func (p *podState) inDoubt() bool { return !p.member && (p.owner || p.home && !p.Deleting) }
 
-// holders returns the pods that a standing gives anything.
-func holders(s standingOf) []*podState {
-	if s.Owner == nil || slices.Contains(s.Home, s.Owner) {
-		return s.Home
-	}
-	return append([]*podState{s.Owner}, s.Home...)
-}
-
 // whoseLocked returns whose an address is. The node's own ones are nobody's: a pod
 // that uses them is a host-network pod and says so. d.mu must be held.
 func (d *Dataplane) whoseLocked(addr netip.Addr) standingOf {
@@ -49,15 +41,23 @@ func (d *Dataplane) whoseLocked(addr netip.Addr) standingOf {
 // is whose it was. d.mu must be held.
 func (d *Dataplane) settleLocked(addr netip.Addr, before standingOf, moves map[PodKey]*podMove) {
 	after := d.whoseLocked(addr)
-	for _, p := range slices.Concat(holders(before), holders(after)) {
+	entitle := func(p *podState) {
 		if p = d.nowLocked(p); p == nil || !p.claims() || p.Addr != addr {
-			continue
+			return
 		}
 		same := func(o *podState) bool { return o != nil && o.UID == p.UID }
 		owner := same(after.Owner)
 		d.entitleLocked(p, owner, owner && !after.Doubt, slices.ContainsFunc(after.Home, same), moves)
 	}
-	if _, rivals := d.owners.Rivals(addr, 1); rivals > 1 && len(after.Home) > 0 && !after.Home[0].Deleting {
+	for _, s := range [...]standingOf{before, after} {
+		entitle(s.Owner)
+		for _, p := range s.Home {
+			if p != s.Owner {
+				entitle(p)
+			}
+		}
+	}
+	if d.owners.Live(addr) > 1 && len(after.Home) > 0 && !after.Home[0].Deleting {
 		d.contested[addr] = true
 	} else {
 		delete(d.contested, addr)

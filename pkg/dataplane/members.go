@@ -24,7 +24,8 @@ type members struct {
 	selectors   map[string]map[ipsets.Name]policy.LabelMatcher
 	nsSelectors map[ipsets.Name]policy.LabelMatcher
 
-	over overBudget
+	over   overBudget
+	joined int // members of weighed sets that came since crowds were weighed
 
 	podCopies       pieces.Copies[PodKey, *podState]
 	namespaceCopies pieces.Copies[string, Namespace]
@@ -195,7 +196,10 @@ func (m *members) leave(was *podState) {
 
 // enter puts a pod into the sets of what it is.
 func (m *members) enter(is *podState) {
-	m.eachSet(is, func(n ipsets.Name) { m.cache.AddAddr(n, is.Addr) })
+	m.eachSet(is, func(n ipsets.Name) {
+		m.cache.AddAddr(n, is.Addr)
+		m.joined += count(weighed(n))
+	})
 }
 
 // setNamespace records a Namespace object and moves its set in and out of the
@@ -209,6 +213,7 @@ func (m *members) setNamespace(ns Namespace) {
 	for n, match := range m.nsSelectors {
 		if ns.OverBudget == "" && match.Matches(ns.Labels) {
 			m.join(n, leaf, made)
+			m.joined++
 		} else {
 			m.cache.RemoveMember(n, leaf)
 		}

@@ -2,7 +2,7 @@ package dataplane
 
 import (
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/printable"
@@ -29,13 +29,15 @@ type Piece struct {
 const slowPiece = time.Second
 
 // progress keeps where the running transaction is. That transaction's goroutine alone
-// writes it; whoever asks needs no lock, so the answer comes while one is held.
+// writes it; whoever asks waits for no work, so the answer comes while the state is
+// locked. A note allocates nothing, as each pod brings several.
 type progress struct {
 	now  func() time.Time
 	born time.Time
 
-	at    atomic.Pointer[place] // nil: no transaction runs
-	since atomic.Int64          // nanoseconds since born
+	mu    sync.Mutex // held for no call and no work; the writer reads without it
+	at    place      // zero: no transaction runs
+	since time.Duration
 
 	longest Piece // of the transaction that runs, of those that are slow
 }
@@ -78,15 +80,13 @@ func newProgress(now func() time.Time) *progress { return &progress{now: now, bo
 
 // begin notes that a transaction begins.
 func (p *progress) begin() {
+	p.goOn(place{work: "beginning"})
 	p.longest = Piece{}
-	p.since.Store(int64(p.now().Sub(p.born)))
-	p.at.Store(&place{work: "beginning"})
 }
 
 // end notes that it has ended, and returns the longest of its pieces if that was slow.
 func (p *progress) end() *Piece {
-	p.piece()
-	p.at.Store(nil)
+	p.goOn(place{})
 	if p.longest.Took == 0 {
 		return nil
 	}
@@ -96,18 +96,23 @@ func (p *progress) end() *Piece {
 
 // note notes that the transaction gets on with an object, or with work on none.
 func (p *progress) note(work, kind, namespace, name string) {
-	p.piece()
-	p.at.Store(&place{work: work, kind: kind, namespace: namespace, name: name})
+	p.goOn(place{work: work, kind: kind, namespace: namespace, name: name})
 }
 
 // piece notes that the transaction gets on with the same.
-func (p *progress) piece() {
+func (p *progress) piece() { p.goOn(p.at) }
+
+// goOn notes that a piece has ended, and at what the next one is.
+func (p *progress) goOn(next place) {
 	now := p.now().Sub(p.born)
-	at, was := p.at.Load(), time.Duration(p.since.Load())
-	if took := now - was; at != nil && at.call == "" && took >= slowPiece && took > p.longest.Took {
+	at := p.at
+	took := now - p.since
+	p.mu.Lock()
+	p.at, p.since = next, now
+	p.mu.Unlock()
+	if at != (place{}) && at.call == "" && took >= slowPiece && took > p.longest.Took {
 		p.longest = Piece{at.String(), took}
 	}
-	p.since.Store(int64(now))
 }
 
 // within is note for work in the midst of other work; the function that it returns goes
@@ -118,30 +123,26 @@ func (p *progress) within(work, kind, namespace, name string) (back func()) {
 
 // calls notes that HNS is asked; the function that it returns, that it answered.
 func (p *progress) calls(op string) (returned func()) {
-	in := place{call: op}
-	if at := p.at.Load(); at != nil {
-		in = *at
-		in.call = op
-	}
+	in := p.at
+	in.call = op
 	return p.into(in)
 }
 
 func (p *progress) into(next place) (back func()) {
-	at := p.at.Load()
-	p.piece()
-	p.at.Store(&next)
-	return func() {
-		p.piece()
-		p.at.Store(at)
-	}
+	at := p.at
+	p.goOn(next)
+	return func() { p.goOn(at) }
 }
 
 // Progress returns where the transaction is that runs. It waits for nothing, also
 // while the state is locked.
 func (d *Dataplane) Progress() Progress {
-	at := d.progress.at.Load()
-	if at == nil {
+	p := d.progress
+	p.mu.Lock()
+	at, since := p.at, p.since
+	p.mu.Unlock()
+	if at == (place{}) {
 		return Progress{}
 	}
-	return Progress{Doing: at.String(), Since: d.progress.born.Add(time.Duration(d.progress.since.Load())), InHNS: at.call != ""}
+	return Progress{Doing: at.String(), Since: p.born.Add(since), InHNS: at.call != ""}
 }

@@ -102,7 +102,7 @@ func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
 		d.newcomers[nd.ID] = n
 	}
 	d.found = nil // they were told
-	d.progress.at.Store(nil)
+	d.progress.goOn(place{})
 	return d, nil
 }
 

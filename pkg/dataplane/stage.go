@@ -49,7 +49,7 @@ func (d *Dataplane) stageLocked(tx *Transaction) changes {
 		d.stagePolicyLocked(key, np)
 	}
 	d.stagePodsLocked(tx.pods, addrs, c)
-	d.activateLocked(len(tx.pods) + len(tx.namespaces))
+	d.activateLocked()
 	if tx.observed != nil {
 		d.foldObservationLocked(tx.observed)
 	}

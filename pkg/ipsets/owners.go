@@ -140,20 +140,27 @@ func (o *Owners[P]) Standing(a netip.Addr) Standing[P] {
 	return s
 }
 
-// Rivals returns how many pods claim the address and are not being deleted, and the
-// strongest of them, most at most.
-func (o *Owners[P]) Rivals(a netip.Addr, most int) (strongest []P, all int) {
+// Live returns how many pods claim the address and are not being deleted.
+func (o *Owners[P]) Live(a netip.Addr) int {
 	key, _ := addrOf(a)
 	first, claimed := o.first[key]
 	if !claimed || first.Claim().Deleting {
-		return nil, 0
+		return 0
 	}
-	rest := o.rest[key]
-	live, _ := slices.BinarySearchFunc(rest, true, func(p P, _ bool) int {
+	live, _ := slices.BinarySearchFunc(o.rest[key], true, func(p P, _ bool) int {
 		if p.Claim().Deleting {
 			return 0
 		}
 		return -1
 	})
-	return append([]P{first}, rest[:min(live, most-1)]...), live + 1
+	return live + 1
+}
+
+// Rivals returns how many pods are Live, and the strongest of them, most at most.
+func (o *Owners[P]) Rivals(a netip.Addr, most int) (strongest []P, all int) {
+	key, _ := addrOf(a)
+	if all = o.Live(a); all == 0 {
+		return nil, 0
+	}
+	return append([]P{o.first[key]}, o.rest[key][:min(all, most)-1]...), all
 }
