@@ -46,8 +46,11 @@ func (d *Dataplane) deselectLocked(p *placement) {
 // theirs, and before anything is rendered. It looks at the policies of these namespaces,
 // and at the pods once for all sets that are new. d.mu must be held.
 func (d *Dataplane) activateLocked() {
-	var went []*policyState
 	concerned := d.grownLocked()
+	if len(concerned)+len(d.switched) == 0 {
+		return
+	}
+	var went []*policyState
 	for ps := range d.switched {
 		if ps.selects == 0 {
 			delete(d.crowds.closed, ps)

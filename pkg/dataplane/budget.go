@@ -90,11 +90,8 @@ func (o *overBudget) warnings() []Warning {
 // held.
 func (d *Dataplane) overCountsLocked() map[string]int {
 	pods, namespaces := d.members.over.count()
-	closed := d.closedLocked()
 	policies := map[policy.Key]bool{}
-	for key := range closed {
-		policies[key] = true
-	}
+	maps.Copy(policies, d.closedLocked())
 	for ps := range d.crowds.closed {
 		policies[ps.Key] = true
 	}

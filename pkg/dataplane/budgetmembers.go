@@ -185,6 +185,9 @@ func (d *Dataplane) grownLocked() map[string]bool {
 
 // crowdedLocked returns a warning for each policy that has no room. d.mu must be held.
 func (d *Dataplane) crowdedLocked() []Warning {
+	if len(d.crowds.closed) == 0 {
+		return nil
+	}
 	message := fmt.Sprintf("what its selectors match, with the other policies of its namespace, is more than %d members (MaxMembersPerNamespace): "+
 		"it isolates what it selects and allows nothing. Use matchLabels in place of matchExpressions", d.cfg.Budgets.NamespaceMembers)
 	var out []Warning

@@ -62,19 +62,30 @@ func (d *Dataplane) closedOnLocked(p *podState) []*policyState {
 	return closed
 }
 
-// closedLocked returns a warning for each policy that has no room on some pod of this
-// node. d.mu must be held.
-func (d *Dataplane) closedLocked() map[policy.Key]Warning {
-	out := map[policy.Key]Warning{}
+// closedLocked returns the policies that have no room on some pod of this node, nil for
+// none. d.mu must be held.
+func (d *Dataplane) closedLocked() map[policy.Key]bool {
+	var out map[policy.Key]bool
 	for _, p := range d.local {
 		for _, ps := range p.closed {
-			if _, told := out[ps.Key]; told || !slices.Contains(p.selected, ps) {
+			if !slices.Contains(p.selected, ps) {
 				continue
 			}
-			out[ps.Key] = Warning{ps.Key.String(), "NetworkPolicy", ReasonOverBudget, fmt.Sprintf(
-				"with the other policies of a pod that it selects it comes to more than %d ACLs (MaxACLsPerPod) or %d bytes (MaxACLBytesPerPod), and is among the largest: "+
-					"it isolates that pod and allows nothing. Merge peers, or give ports as ranges", d.cfg.Budgets.ACLs, d.cfg.Budgets.ACLBytes)}
+			if out == nil {
+				out = map[policy.Key]bool{}
+			}
+			out[ps.Key] = true
 		}
+	}
+	return out
+}
+
+// closedWarningsLocked returns a warning for each of them. d.mu must be held.
+func (d *Dataplane) closedWarningsLocked() (out []Warning) {
+	for key := range d.closedLocked() {
+		out = append(out, Warning{key.String(), kindPolicy, ReasonOverBudget, fmt.Sprintf(
+			"with the other policies of a pod that it selects it comes to more than %d ACLs (MaxACLsPerPod) or %d bytes (MaxACLBytesPerPod), and is among the largest: "+
+				"it isolates that pod and allows nothing. Merge peers, or give ports as ranges", d.cfg.Budgets.ACLs, d.cfg.Budgets.ACLBytes)})
 	}
 	return out
 }

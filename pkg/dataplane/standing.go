@@ -54,7 +54,7 @@ func (d *Dataplane) standingLocked() standing {
 // be held.
 func (d *Dataplane) overBudgetLocked() []Warning {
 	out := slices.AppendSeq(d.members.over.warnings(), maps.Values(d.families.over))
-	return append(slices.AppendSeq(out, maps.Values(d.closedLocked())), d.crowdedLocked()...)
+	return slices.Concat(out, d.closedWarningsLocked(), d.crowdedLocked())
 }
 
 // warnings lists what stands, sorted.

@@ -157,6 +157,9 @@ func (d *Dataplane) serveLocked(id string) {
 
 // forgetLanesLocked drops the lanes that nobody waits in any more. d.mu must be held.
 func (d *Dataplane) forgetLanesLocked() {
+	if len(d.lanes) == 0 {
+		return
+	}
 	waits := map[string]bool{}
 	for _, ep := range d.endpoints {
 		waits[ep.lane] = waits[ep.lane] || ep.queued > 0
