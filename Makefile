@@ -2,13 +2,16 @@
 
 GO ?= go
 
-.PHONY: build test race lint e2e page windows test-windows mutants model torture hostile fuzz bench update verify help
+.PHONY: build test deep race lint e2e page windows test-windows mutants model torture hostile fuzz bench update verify help
 
 build: ## programs of this machine into bin/
 	$(GO) build -o bin/ ./cmd/...
 
-test: ## all tests of the root module, with the race detector
+test: ## all tests of the root module, with the race detector, in three minutes
 	@hack/test.sh
+
+deep: ## what test plays a part of: every draw, order, flood and size
+	@hack/deep.sh
 
 race: ## the tests many times in random order, to shake out races
 	$(GO) test -race -shuffle=on -count=$(or $(COUNT),5) ./...

@@ -5,4 +5,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-HOSTILE_ATTEMPTS=${ATTEMPTS:-300} go test -count=1 -timeout=120m -v ./test/hostile "$@"
+WINNPM_EFFORT=full go test -count=1 -timeout=120m -v ./test/hostile "$@" -rapid.checks="${ATTEMPTS:-300}"

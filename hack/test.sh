@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Tests the root module; arguments go to go test. Without arguments the oracle,
-# the random walks and the disturbed scenarios, which do less under the race
-# detector, then run once more without it. The oracle prints how often every field of the API was
-# generated, allowed and denied.
+# Tests the root module, as much as a change needs to know in three minutes; make deep
+# plays the rest. Arguments go to go test. A package fails of which the tests take more
+# than SECONDS_OF_CPU (90) of processor time.
 #
 # With RAPID_SEED random tests draw what that seed gives, as in .ci/run, where a
 # change is to fail for what it changed. Without it every run draws anew.
@@ -18,28 +17,19 @@ if [ $# != 0 ]; then
 	exec go test $race -count=1 "$@" ./...
 fi
 
-# Only packages that draw know the flag.
-imports='{{range .TestImports}}{{.}} {{end}}{{range .XTestImports}}{{.}} {{end}}'
-mapfile -t draws < <(go list -f "{{.ImportPath}} $imports" ./... | awk '/pgregory.net\/rapid/ {print $1}')
-mapfile -t others < <(go list ./... | grep -vxF "$(printf '%s\n' "${draws[@]}")")
+# Some tests wait for what happens outside of the process: one package more than there
+# are cores keeps these busy.
+also=(-count=1 "-p=$(($(nproc) + 1))" "-exec=$PWD/hack/cpu.sh")
+export SECONDS_OF_CPU=${SECONDS_OF_CPU:-90}
 seed=()
 if [ -n "${RAPID_SEED:-}" ]; then
 	seed=("-rapid.seed=$RAPID_SEED")
 fi
+# Only packages that draw know the flag. Those are the slow ones, so they come first.
+mapfile -t draws < <(hack/packages.sh pgregory.net/rapid)
+mapfile -t others < <(go list ./... | grep -vxF "$(printf '%s\n' "${draws[@]}")")
 status=0
-go test $race -count=1 "${others[@]}" || status=$?
-go test $race -count=1 "${draws[@]}" "${seed[@]}" || status=$?
-if [ -n "$race" ]; then
-	said=$(mktemp)
-	trap 'rm -f "$said"' EXIT
-	# Beside each other: the oracle is busy on one core.
-	go test -count=1 ./pkg/dataplane ./test/torture "${seed[@]}" >"$said" 2>&1 &
-	beside=$!
-	go test -count=1 -v ./test/oracle/oracletest "${seed[@]}" || status=$?
-	wait "$beside" || status=$?
-	cat "$said"
-	# These measure memory and CPU time, so nothing is beside them.
-	go test -count=1 ./test/hostile || status=$?
-	go test -count=1 ./cmd/npm -run '^(TestUnderAttack|TestBundleBomb|TestAnswerWithoutEnd)$' || status=$?
-fi
+go test $race "${also[@]}" "${draws[@]}" "${seed[@]}" || status=$?
+go test $race "${also[@]}" "${others[@]}" || status=$?
+echo "make test: this was the quick part; make deep plays every draw, order and size"
 exit "$status"

@@ -5,4 +5,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-TORTURE=full go test -count=1 -timeout=60m -v ./test/torture "$@" -rapid.checks="${CHECKS:-2000}"
+WINNPM_EFFORT=full go test -count=1 -timeout=60m -v ./test/torture "$@" -rapid.checks="${CHECKS:-2000}"

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 const (
@@ -45,9 +46,6 @@ func TestTool(t *testing.T) {
 // more memory than it may or does not end in time.
 func tool(t *testing.T, args string) (said string, code int) {
 	t.Helper()
-	if raced() {
-		t.Skip("the race detector takes several times the memory; make test runs this once more without it")
-	}
 	self, err := os.Executable()
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), toolLimit)
@@ -70,6 +68,7 @@ var endlessLists = []string{"pods", "sets", "policies", "endpoints", "warnings",
 
 // A support bundle of some kilobytes costs no gigabytes.
 func TestBundleBomb(t *testing.T) {
+	effort.Unraced(t)
 	for _, list := range endlessLists {
 		t.Run(list, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "bundle.zip")
@@ -99,6 +98,7 @@ func TestBundleBomb(t *testing.T) {
 
 // An answer that never ends costs neither gigabytes nor minutes.
 func TestAnswerWithoutEnd(t *testing.T) {
+	effort.Unraced(t)
 	for _, list := range append(endlessLists, "spaces", "text", "deep") {
 		t.Run(list, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +25,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/test/effort"
 	"github.com/winnpm/winnpm/test/hostile/cluster"
 )
 
@@ -57,9 +57,7 @@ func TestUnderAttack(t *testing.T) {
 		attacked(t, kubeconfig)
 		return
 	}
-	if raced() {
-		t.Skip("the race detector takes several times the memory; make test runs this once more without it")
-	}
+	effort.Unraced(t)
 	var rows []cluster.Object
 	for _, a := range cluster.Attacks() {
 		rows = append(rows, a.Objects...)
@@ -82,12 +80,6 @@ func TestUnderAttack(t *testing.T) {
 	p.served(server, 5)
 	t.Logf("started with all that there: %d MB", p.resident()>>10)
 	p.check()
-}
-
-// raced reports whether this is built with the race detector.
-func raced() bool {
-	info, ok := debug.ReadBuildInfo()
-	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 // process is an npm start in a process of its own.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/simulate"
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 // debugEndpoint answers as that of an agent that has the shop.
@@ -112,12 +114,17 @@ func TestTraceSources(t *testing.T) {
 }
 
 // A server that never ends its answer, or that gives few bytes which stand for many
-// values, costs no memory, whatever command asks it: the answer is given up.
+// values, costs no memory, whatever command asks it: the answer is given up. For a
+// change it is given up after a sixteenth of the bytes.
 func TestEndlessAnswer(t *testing.T) {
+	most := debug.DumpLimits.Bytes
+	debug.DumpLimits.Bytes /= int64(effort.Of(16, 1, 1))
+	t.Cleanup(func() { debug.DumpLimits.Bytes = most })
+	tooLong := fmt.Sprintf("above %d bytes of JSON; ask the agent again", debug.DumpLimits.Bytes)
 	for name, tc := range map[string]struct{ head, more, want string }{
 		"objects":  {`{"NodeName":"n","endpoints":[`, strings.Repeat("{},", 1<<10), "above 500000 JSON objects; ask the agent again"},
-		"a string": {`{"NodeName":"`, strings.Repeat("x", 64<<10), "above 134217728 bytes of JSON; ask the agent again"},
-		"nothing":  {"", strings.Repeat(" ", 64<<10), "above 134217728 bytes of JSON; ask the agent again"},
+		"a string": {`{"NodeName":"`, strings.Repeat("x", 64<<10), tooLong},
+		"nothing":  {"", strings.Repeat(" ", 64<<10), tooLong},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

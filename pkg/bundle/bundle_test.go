@@ -20,6 +20,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/recorder"
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 func sample() Bundle {
@@ -177,7 +178,7 @@ func TestLargeClusterIsRead(t *testing.T) {
 // The list of files of a zip file is bounded before it is read: each of its entries
 // costs some hundred bytes.
 func TestManyFiles(t *testing.T) {
-	data := zipped(t, make([]file, 60_000)...)
+	data := zipped(t, make([]file, effort.Of(10_000, 60_000, 60_000))...)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	_, err := read1(data)

@@ -20,6 +20,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 const locals = 110 // pods of a full node
@@ -162,7 +163,7 @@ func (n *paced) flood(event func(n *paced, i int), leads ...time.Duration) []arr
 // mostCalls calls at most: at 30 ms for a call that is within two intervals.
 func TestPolicyDuringAFlood(t *testing.T) {
 	var leads []time.Duration // any moment of an interval
-	for i := range 6 {
+	for i := range effort.Of(2, 6, 6) {
 		leads = append(leads, time.Second+time.Duration(i)*97*time.Millisecond)
 	}
 	for name, event := range floods {
@@ -230,7 +231,8 @@ func otherTenant(t *testing.T, name string, policies int, delay time.Duration, e
 			other.Namespace, other.UID = n.tenant, "other"
 			n.cl.pods.set(other)
 			time.Sleep(time.Hour)
-			for _, a := range n.flood(edit, 3*time.Second, 1097*time.Millisecond, 1331*time.Millisecond) {
+			leads := []time.Duration{1331 * time.Millisecond, 3 * time.Second, 1097 * time.Millisecond}
+			for _, a := range n.flood(edit, leads[:effort.Of(1, 3, 3)]...) {
 				n.t.Logf("%v = %.1f intervals, %d calls", a.took, a.took.Seconds()/defaultApplyInterval.Seconds(), a.calls)
 				require.LessOrEqual(n.t, a.took, defaultApplyInterval+mostCalls*delay)
 			}
@@ -284,7 +286,7 @@ func TestNewPodDuringAFlood(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %v", name, delay), func(t *testing.T) {
 				fullNode(t, delay, func(n *paced) {
 					i := 0
-					for pod := range 8 {
+					for pod := range effort.Of(3, 8, 8) {
 						for began := time.Now(); time.Since(began) < 700*time.Millisecond+time.Duration(pod)*97*time.Millisecond; i++ {
 							event(n, i)
 							time.Sleep(time.Millisecond)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 // bombs are policies of so many terms each of which stands for every pod of a cluster,
@@ -72,7 +73,7 @@ func TestIdlePolicyCostsItsText(t *testing.T) {
 			runtime.KeepAlive(w)
 
 			t.Logf("%d B of text: %d B idle, %d B active, %d B idle again", len(text), idle, active, again)
-			if underRace() {
+			if effort.Raced() {
 				return // which has a heap of its own
 			}
 			bound := 2*len(text) + 64<<10

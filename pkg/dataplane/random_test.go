@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +19,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 // TestRandomWalk plays random events, failures and foreign hands. Whatever
@@ -52,23 +52,12 @@ func TestRandomWalk(t *testing.T) {
 	})
 }
 
-// TestMain has random tests do a fifth under the race detector, which sees
-// little in walks of one goroutine; make test runs them in full without it.
+// TestMain has random tests draw little for a change, and a fifth under the race
+// detector, which sees little in walks of one goroutine; make deep runs them in full.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	checks := flag.Lookup("rapid.checks")
-	if underRace() && checks.Value.String() == checks.DefValue {
-		if err := checks.Value.Set("20"); err != nil {
-			panic(err)
-		}
-	}
+	effort.Checks(effort.Of(5, 20, 100))
 	os.Exit(m.Run())
-}
-
-// underRace reports whether the race detector is on.
-func underRace() bool {
-	info, ok := debug.ReadBuildInfo()
-	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 // rounds runs some walks side by side. It logs the first failure, as what depends

@@ -14,13 +14,15 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 const (
 	b8Policies = 20 // each edited and deleted many times
-	b8Events   = 1000
 	b8Pods     = 8
 )
+
+var b8Events = effort.Of(200, 1000, 1000)
 
 // b8Policy is a policy in one of its versions.
 func b8Policy(t testing.TB, n, version int) *networkingv1.NetworkPolicy {

@@ -10,12 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 // TestScenario_E1_OneAddressJoinsABusySet: a set used by 500 policies on 100
 // local pods costs one set request and no ACL request.
 func TestScenario_E1_OneAddressJoinsABusySet(t *testing.T) {
-	const policies, locals = 500, 100
+	policies, locals := effort.Of(150, 500, 500), effort.Of(30, 100, 100)
 	var text strings.Builder
 	for i := range policies {
 		text.WriteString(policyText(fmt.Sprintf("p%d", i), fmt.Sprintf(

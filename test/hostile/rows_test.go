@@ -2,12 +2,12 @@ package hostile
 
 import (
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/winnpm/winnpm/test/effort"
 	"github.com/winnpm/winnpm/test/hostile/cluster"
 )
 
@@ -71,7 +71,7 @@ func (c cost) check(t *testing.T) {
 	assert.LessOrEqual(t, c.rules, mostRules, "rules of an endpoint of the victim")
 	assert.Empty(t, c.opens, "packets that passed")
 	assert.Empty(t, c.odd, "members of sets that are nobody's address")
-	if raced() {
+	if effort.Raced() {
 		return // what follows it multiplies
 	}
 	assert.LessOrEqual(t, c.lock, mostLock, "CPU time while somebody waits for the state lock")
@@ -99,10 +99,7 @@ func TestNoAttack(t *testing.T) {
 // others: TestBundleBomb, TestAnswerWithoutEnd, TestTerminalIsLeftAlone.
 func TestRows(t *testing.T) {
 	t.Log("\n" + tableHead)
-	for i, attack := range cluster.Attacks() {
-		if raced() && i%4 != 0 {
-			continue // make test plays all without the race detector
-		}
+	for _, attack := range every(effort.Of(4, 4, 1), cluster.Attacks()) {
 		t.Run(attack.Name, func(t *testing.T) {
 			endless(t, longestAttack)
 			w := newWaiter()
@@ -126,24 +123,31 @@ func TestPairs(t *testing.T) {
 			pairs = append(pairs, cluster.Attack{Name: one.Name + "+" + two.Name, Objects: append(one.Objects[:len(one.Objects):len(one.Objects)], two.Objects...)})
 		}
 	}
-	if raced() {
-		pairs = pairs[:len(pairs)/8]
-	}
-	several(t, pairs)
+	pairs = pairs[:len(pairs)/effort.Of(1, 8, 1)]
+	several(t, every(effort.Of(18, 1, 1), pairs))
 }
 
 // TestFloods plays a hundred objects of each kind that more makes worse: of a size
 // that somebody may think does no harm, and of 1.5 MB. There are more with
-// HOSTILE_ATTEMPTS, see make hostile.
+// make hostile.
 func TestFloods(t *testing.T) {
-	several(t, cluster.Floods(20_000))
-	if raced() {
+	several(t, every(effort.Of(3, 1, 1), cluster.Floods(20_000)))
+	if !effort.All() {
 		return // the race detector takes a minute for each of the large ones
 	}
 	several(t, []cluster.Attack{cluster.Mixed()})
-	if os.Getenv("HOSTILE_ATTEMPTS") != "" {
+	if effort.Now() == effort.Full {
 		several(t, append(cluster.Floods(200_000), cluster.Floods(cluster.Largest)...))
 	}
+}
+
+// every returns one of n attacks.
+func every(n int, attacks []cluster.Attack) []cluster.Attack {
+	var out []cluster.Attack
+	for i := 0; i < len(attacks); i += n {
+		out = append(out, attacks[i])
+	}
+	return out
 }
 
 // several plays attacks one after the other in one cluster, and holds each against

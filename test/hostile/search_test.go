@@ -1,19 +1,18 @@
 package hostile
 
 import (
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
-	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/winnpm/winnpm/test/effort"
 	"github.com/winnpm/winnpm/test/hostile/cluster"
 )
 
@@ -21,26 +20,13 @@ import (
 // by its size alone the floods have.
 const mostOfASearch = 150_000
 
-// attempts is how many attacks TestSearch plays: as many as HOSTILE_ATTEMPTS says.
-func attempts(t *testing.T) (n int, seed uint64) {
-	t.Helper()
-	if text := os.Getenv("HOSTILE_ATTEMPTS"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatalf("HOSTILE_ATTEMPTS: %v", err)
-		}
-		return n, rand.Uint64()
+// attempts is how many attacks TestSearch plays: in make hostile as many as the
+// command line says, others each time.
+func attempts() (n int, seed uint64) {
+	if effort.Now() == effort.Full {
+		return flag.Lookup("rapid.checks").Value.(flag.Getter).Get().(int), rand.Uint64()
 	}
-	if raced() {
-		return 3, 1
-	}
-	return 16, 1
-}
-
-// raced reports whether this is built with the race detector.
-func raced() bool {
-	info, ok := debug.ReadBuildInfo()
-	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+	return effort.Of(2, 3, 16), 1
 }
 
 // sizes draws small numbers, and now and then a large one.
@@ -126,7 +112,7 @@ var goals = map[string]func(c cost) float64{
 // changes the worst one so far for each goal, and plays the new one in the same
 // cluster. None may cost more than the bounds, and what it cost has to come back.
 func TestSearch(t *testing.T) {
-	n, seed := attempts(t)
+	n, seed := attempts()
 	t.Logf("%d attempts, seed %d", n, seed)
 	endless(t, longestAttack+time.Duration(n)*20*time.Second)
 	w := newWaiter()

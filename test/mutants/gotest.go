@@ -6,10 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 // verdict is what one run of go test came to.
@@ -29,6 +32,11 @@ func goTest(ctx context.Context, dir string, t test, limit time.Duration) (verdi
 	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-vet=off",
 		"-timeout", limit.String(), "-run", t.names, t.pkg)
 	cmd.Dir = dir
+	level := effort.Quick
+	if t.deep {
+		level = effort.Deep
+	}
+	cmd.Env = append(os.Environ(), effort.Variable+"="+string(level))
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

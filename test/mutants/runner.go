@@ -59,8 +59,8 @@ func (r *runner) play(ctx context.Context, mutants []mutant) error {
 			fmt.Fprintf(r.out, "FAIL  %-28s %s %s: %v (%.1fs)\n", m.name, m.test.pkg, m.test.names, err, took)
 			continue
 		}
-		fmt.Fprintf(r.out, "ok    %-28s killed by %s %s (%.1fs)\n",
-			m.name, m.test.pkg, strings.Join(verdict.failed, " "), took)
+		fmt.Fprintf(r.out, "ok    %-28s killed by %s %s%s (%.1fs)\n",
+			m.name, m.test.pkg, strings.Join(verdict.failed, " "), map[bool]string{true: ", deep"}[m.test.deep], took)
 	}
 	fmt.Fprintf(r.out, "mutants: %d passed, %d failed in %.0fs\n", len(mutants)-failures, failures, time.Since(start).Seconds())
 	if failures > 0 {
@@ -93,25 +93,26 @@ func (r *runner) unharmed(ctx context.Context, mutants []mutant) error {
 	return nil
 }
 
-// runsOf returns the fewest runs that have every named test: one for each package,
-// as to build and link it takes longer than its tests, and one for each name of a
-// subtest, which does not go together with others.
+// runsOf returns the fewest runs that have every named test: one for each package and
+// effort, as to build and link it takes longer than its tests, and one for each name of
+// a subtest, which does not go together with others.
 func runsOf(mutants []mutant) []test {
 	var runs []test
-	seen, at := map[test]bool{}, map[string]int{} // at: the run of a package
+	seen, at := map[test]bool{}, map[test]int{} // at: the run of a package and effort
 	for _, m := range mutants {
 		if seen[m.test] {
 			continue
 		}
 		seen[m.test] = true
-		i, together := at[m.test.pkg]
+		place := test{pkg: m.test.pkg, deep: m.test.deep}
+		i, together := at[place]
 		switch {
 		case strings.Contains(m.test.names, "/"):
 			runs = append(runs, m.test)
 		case together:
 			runs[i].names += "|" + m.test.names
 		default:
-			at[m.test.pkg] = len(runs)
+			at[place] = len(runs)
 			runs = append(runs, m.test)
 		}
 	}

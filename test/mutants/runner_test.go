@@ -25,7 +25,10 @@ func Clamp(n int) int {
 `,
 	"limit/limit_test.go": `package limit
 
-import "testing"
+import (
+	"os"
+	"testing"
+)
 
 func TestClamp(t *testing.T) {
 	t.Run("big", func(t *testing.T) {
@@ -50,6 +53,12 @@ func TestElsewhere(t *testing.T) {
 func TestSkipped(t *testing.T) { t.Skip() }
 
 func TestRed(t *testing.T) { t.Error("always") }
+
+func TestRare(t *testing.T) {
+	if os.Getenv("WINNPM_EFFORT") == "deep" && Clamp(11) != 10 {
+		t.Error("only a deep run draws 11")
+	}
+}
 `,
 }
 
@@ -69,6 +78,7 @@ func TestPlay(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		test, diff string
+		header     string // more lines of it
 		limit      time.Duration
 		out, err   string // parts of
 	}{
@@ -82,6 +92,14 @@ func TestPlay(t *testing.T) {
 		},
 		"survives": {
 			test: "TestSmall", diff: patch("return n"),
+			out: "SURVIVED", err: "1 of 1 mutants",
+		},
+		"only deep kills it": {
+			test: "TestRare", diff: patch("return n"), header: "Deep: yes\n",
+			out: "killed by ./limit TestRare, deep",
+		},
+		"a deep one that does not say so survives": {
+			test: "TestRare", diff: patch("return n"),
 			out: "SURVIVED", err: "1 of 1 mutants",
 		},
 		"does not compile": {
@@ -118,7 +136,7 @@ func TestPlay(t *testing.T) {
 			t.Parallel()
 			root := repository(t)
 			file := filepath.Join(t.TempDir(), "broken.patch")
-			write(t, file, "What it breaks.\nTest: ./limit ^"+tt.test+"$\n"+tt.diff)
+			write(t, file, "What it breaks.\nTest: ./limit ^"+tt.test+"$\n"+tt.header+tt.diff)
 			mutants, err := readMutants([]string{file})
 			require.NoError(t, err)
 
@@ -168,6 +186,7 @@ func TestReadMutantsRefuses(t *testing.T) {
 		"no test":      {"Breaks it.\n" + patch("return n"), "0 lines `Test:"},
 		"two tests":    {"Test: ./a A\nTest: ./b B\n" + patch("return n"), "2 lines `Test:"},
 		"bad regexp":   {"Test: ./limit Test(\n" + patch("return n"), "missing closing"},
+		"deep or not":  {"Test: ./limit TestClamp\nDeep: often\n" + patch("return n"), "`Deep: yes`, or none"},
 		"test in diff": {patch("return n") + "Test: ./limit TestClamp\n", "0 lines `Test:"},
 	}
 	for name, tt := range tests {
@@ -201,13 +220,15 @@ func write(t *testing.T, file, content string) {
 	require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
 }
 
-// TestRunsOf: a package is built once for all of its tests, but for names of
-// subtests.
+// TestRunsOf: a package is built once for all of its tests of one effort, but for names
+// of subtests.
 func TestRunsOf(t *testing.T) {
-	of := func(pkg, names string) mutant { return mutant{test: test{pkg, names}} }
-	require.Equal(t, []test{{"./a", "^TestX$|^TestY$"}, {"./b", "^TestX$"}, {"./a", "^TestZ$/^one$"}, {"./a", "^TestZ$/^two$"}},
+	of := func(pkg, names string) mutant { return mutant{test: test{pkg: pkg, names: names}} }
+	deep := of("./a", "^TestD$")
+	deep.test.deep = true
+	require.Equal(t, []test{{"./a", "^TestX$|^TestY$", false}, {"./b", "^TestX$", false}, {"./a", "^TestZ$/^one$", false}, {"./a", "^TestD$", true}, {"./a", "^TestZ$/^two$", false}},
 		runsOf([]mutant{
-			of("./a", "^TestX$"), of("./b", "^TestX$"), of("./a", "^TestZ$/^one$"), of("./a", "^TestX$"),
+			of("./a", "^TestX$"), of("./b", "^TestX$"), of("./a", "^TestZ$/^one$"), deep, of("./a", "^TestX$"),
 			of("./a", "^TestZ$/^two$"), of("./a", "^TestY$"), of("./a", "^TestZ$/^one$"),
 		}))
 }

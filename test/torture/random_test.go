@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"pgregory.net/rapid"
 
+	"github.com/winnpm/winnpm/test/effort"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
 )
@@ -46,20 +46,10 @@ func TestRandom(t *testing.T) {
 func histories(t *testing.T) {
 	t.Helper()
 	if n := afford().histories; n != "" {
-		set(t, "rapid.seed", "4")
-		set(t, "rapid.checks", n)
+		t.Cleanup(effort.Flag("rapid.seed", "4"))
+		t.Cleanup(effort.Flag("rapid.checks", n))
 	}
 	t.Logf("rapid.seed %v, rapid.checks %v", flag.Lookup("rapid.seed").Value, flag.Lookup("rapid.checks").Value)
-}
-
-// set gives a flag of rapid a value for the test unless the command line did.
-func set(t *testing.T, name, value string) {
-	f := flag.Lookup(name)
-	if f.Value.String() != f.DefValue {
-		return
-	}
-	require.NoError(t, f.Value.Set(value))
-	t.Cleanup(func() { require.NoError(t, f.Value.Set(f.DefValue)) })
 }
 
 // historian makes a scenario of the clusters that gen draws.

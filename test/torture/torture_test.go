@@ -5,15 +5,15 @@
 package torture
 
 import (
-	"os"
 	"path/filepath"
-	"runtime/debug"
-	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
+
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 // scenarios reads testdata.
@@ -66,12 +66,10 @@ type budget struct {
 // afford returns the budget. There is nothing to race here, as one goroutine
 // plays: the race detector gets by with a third.
 func afford() budget {
-	info, ok := debug.ReadBuildInfo()
-	switch {
-	case os.Getenv("TORTURE") == "full":
+	if effort.Now() == effort.Full {
 		return budget{both: true, nth: 1, shuffles: 300}
-	case ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}):
-		return budget{nth: 3, shuffles: 1, histories: "10"}
 	}
-	return budget{nth: 1, shuffles: 5, histories: "30"}
+	return budget{
+		nth: effort.Of(9, 3, 1), shuffles: uint64(effort.Of(1, 1, 5)), histories: strconv.Itoa(effort.Of(3, 10, 30)),
+	}
 }

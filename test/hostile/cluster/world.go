@@ -11,26 +11,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/winnpm/winnpm/test/effort"
 )
 
-// The cluster: 1,000 namespaces of one workload each, whose ten pods are spread
-// over the nodes. A hundred of them have a pod on the node of the agent, victim
-// and tenant five each.
+// The cluster: 1,000 namespaces of one workload each, 320 for a change, whose ten pods
+// are spread over the nodes. A hundred of them have a pod on the node of the agent,
+// victim and tenant five each.
 const (
 	Node     = "n1"
 	NodeAddr = "10.4.0.4"
 	Victim   = "victim"
 	Tenant   = "tenant"
 
-	AllPods   = 10_000
-	LocalPods = 110
-
-	teams       = 998
 	replicas    = 10
 	localTeams  = 100
-	withPolicy  = 300 // teams, of which localTeams have pods on the node
+	withPolicy  = 300 // namespaces, of which localTeams have pods on the node
 	localOfBoth = 5   // of victim and of tenant
 )
+
+// teams is how many namespaces there are besides those of victim and tenant.
+var teams = effort.Of(318, 998, 998)
 
 // began is when every pod of the cluster was created and started.
 var began = metav1.NewTime(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) // the clock of a synctest bubble begins here

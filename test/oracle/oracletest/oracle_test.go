@@ -2,68 +2,54 @@ package oracletest
 
 import (
 	"flag"
-	"runtime/debug"
-	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/test/effort"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
 )
 
 // What HNS does with every packet is what the oracle says, by the same policy,
 // however the dataplane came to know of the cluster. The command line's
-// -rapid.checks replaces the numbers; the race detector gets by with a tenth.
+// -rapid.checks replaces the numbers; the race detector gets by with a tenth, and a
+// change with less.
 func TestOracle(t *testing.T) {
 	var coverage gen.Coverage
 	drawn := 0
-	draw := func(name string, clusters int, prop func(*rapid.T, *gen.Coverage)) {
+	draw := func(name string, quick, clusters int, prop func(*rapid.T, *gen.Coverage)) {
 		t.Run(name, func(t *testing.T) {
 			if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
-				if underRace() {
-					clusters /= 10
-				}
-				require.NoError(t, checks.Value.Set(strconv.Itoa(clusters)))
-				t.Cleanup(func() { require.NoError(t, checks.Value.Set(checks.DefValue)) })
 				drawn++
 			}
+			t.Cleanup(effort.Checks(effort.Of(quick, clusters/10, clusters)))
 			rapid.Check(t, func(t *rapid.T) { prop(t, &coverage) })
 		})
 	}
-	draw("Whole", 1500, whole)
-	draw("Pieces", 1000, pieces)
-	draw("History", 600, history)
+	draw("Whole", 30, 1500, whole)
+	draw("Pieces", 20, 1000, pieces)
+	draw("History", 12, 600, history)
 	t.Log(coverage.Report())
-	if drawn == 3 && !t.Failed() && !testing.Short() && !underRace() {
+	if drawn == 3 && !t.Failed() && !testing.Short() && effort.All() {
 		require.Empty(t, coverage.Missing(), "never generated, allowed or denied")
 	}
 }
 
-// check is rapid.Check, which under the race detector gets by with a tenth.
+// check is rapid.Check, of less under the race detector and for a change.
 func check(t *testing.T, prop func(*rapid.T)) {
-	if checks := flag.Lookup("rapid.checks"); underRace() && checks.Value.String() == checks.DefValue {
-		require.NoError(t, checks.Value.Set("10"))
-		t.Cleanup(func() { require.NoError(t, checks.Value.Set(checks.DefValue)) })
-	}
+	t.Cleanup(effort.Checks(effort.Of(4, 10, 100)))
 	rapid.Check(t, prop)
 }
 
 // ever wants what a property saw to be more than nothing, unless it did less.
 func ever(t *testing.T, seen int, never string) {
 	t.Helper()
-	if !underRace() {
+	if effort.All() {
 		require.Positive(t, seen, never)
 	}
-}
-
-// underRace reports whether the test was built with the race detector.
-func underRace() bool {
-	info, ok := debug.ReadBuildInfo()
-	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 // whole brings a cluster in with one transaction.
