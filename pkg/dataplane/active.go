@@ -23,30 +23,30 @@ func newPolicyState(np *networkingv1.NetworkPolicy) *policyState {
 	return ps
 }
 
-// countLocked notes that a policy selects so many local pods more. d.mu must be held.
-func (d *Dataplane) countLocked(ps *policyState, more int) {
+// count notes that a policy selects so many local pods more.
+func (d *core) count(ps *policyState, more int) {
 	ps.selects += more
 	if ps.active != (ps.selects > 0) || d.crowds.closed[ps] {
 		d.switched[ps] = struct{}{}
 	}
 }
 
-// deselectLocked ends that policies select a pod: it is none of this node's any more,
-// or has no address. d.mu must be held.
-func (d *Dataplane) deselectLocked(p *placement) {
+// deselect ends that policies select a pod: it is none of this node's any more,
+// or has no address.
+func (d *core) deselect(p *placement) {
 	for _, ps := range p.selected {
-		d.countLocked(ps, -1)
+		d.count(ps, -1)
 	}
 	p.selected = nil
 }
 
-// activateLocked makes the policies active that came to select a local pod, as far as
-// there is room for their sets (admitLocked), and idle those that select none any more,
+// activate makes the policies active that came to select a local pod, as far as
+// there is room for their sets (admit), and idle those that select none any more,
 // as one that was replaced. The first hold their sets, full, before the others let go of
 // theirs, and before anything is rendered. It looks at the policies of these namespaces,
-// and at the pods once for all sets that are new. d.mu must be held.
-func (d *Dataplane) activateLocked() {
-	concerned := d.grownLocked()
+// and at the pods once for all sets that are new.
+func (d *core) activate() {
+	concerned := d.grown()
 	if len(concerned)+len(d.switched) == 0 {
 		return
 	}
@@ -63,7 +63,7 @@ func (d *Dataplane) activateLocked() {
 	clear(d.switched)
 	var came []*policyState
 	for _, ns := range slices.Sorted(maps.Keys(concerned)) {
-		came = append(came, d.admitLocked(ns)...)
+		came = append(came, d.admit(ns)...)
 	}
 	made := nameSet{}
 	for _, ps := range came {
@@ -81,13 +81,13 @@ func (d *Dataplane) activateLocked() {
 	}
 	for _, ps := range went {
 		d.progress.note("retiring", kindPolicy, ps.Key.Namespace, ps.Key.Name)
-		d.retireLocked(ps)
+		d.retire(ps)
 	}
 }
 
-// retireLocked makes a policy idle. Its sets that its successor mentions stay held,
-// by the same reference. d.mu must be held.
-func (d *Dataplane) retireLocked(ps *policyState) {
+// retire makes a policy idle. Its sets that its successor mentions stay held,
+// by the same reference.
+func (d *core) retire(ps *policyState) {
 	d.families.leave(ps)
 	sets := ps.Sets
 	d.crowds.count(ps, false)
@@ -99,7 +99,7 @@ func (d *Dataplane) retireLocked(ps *policyState) {
 			left = append(left, def.Name)
 		}
 	}
-	d.releaseLocked(ps.ref(), left...)
+	d.release(ps.ref(), left...)
 }
 
 // defines reports whether a policy is active and mentions a set. Sets are sorted by

@@ -86,12 +86,11 @@ func (o *overBudget) warnings() []Warning {
 	return out
 }
 
-// overCountsLocked counts the objects that are over a budget, by kind. d.mu must be
-// held.
-func (d *Dataplane) overCountsLocked() map[string]int {
+// overCounts counts the objects that are over a budget, by kind.
+func (d *core) overCounts() map[string]int {
 	pods, namespaces := d.members.over.count()
 	policies := map[policy.Key]bool{}
-	maps.Copy(policies, d.closedLocked())
+	maps.Copy(policies, d.closed())
 	for ps := range d.crowds.closed {
 		policies[ps.Key] = true
 	}

@@ -48,19 +48,19 @@ func pauseAfter(id string, strikes int) time.Duration {
 	return early(min(time.Second<<doublings, maxPause), id, strikes)
 }
 
-// pausedLocked reports whether the members that are observed of a set are to be
+// paused reports whether the members that are observed of a set are to be
 // left alone: it was written not long ago, and somebody else keeps undoing that.
 // Whether the set is there at all is taken over all the same: HNS refuses what
-// names one that is not, and to add one that is. d.mu must be held.
-func (d *Dataplane) pausedLocked(n ipsets.Name) bool {
+// names one that is not, and to add one that is.
+func (d *core) paused(n ipsets.Name) bool {
 	t := d.drift.troubles[subject{set: n}]
 	return t != nil && t.until.After(d.now)
 }
 
-// resumeLocked returns when an endpoint that joins the queue is due, zero for at
+// resume returns when an endpoint that joins the queue is due, zero for at
 // once. Until then somebody else may do more, so it is read again before it is
-// written. d.mu must be held.
-func (d *Dataplane) resumeLocked(ep *endpoint) time.Time {
+// written.
+func (d *core) resume(ep *endpoint) time.Time {
 	t := d.drift.troubles[subject{endpoint: ep.id}]
 	if !ep.repair || t == nil || !t.until.After(d.now) {
 		return time.Time{}
@@ -69,8 +69,8 @@ func (d *Dataplane) resumeLocked(ep *endpoint) time.Time {
 	return t.until
 }
 
-// disputesLocked returns the disputed objects. d.mu must be held.
-func (d *Dataplane) disputesLocked(now time.Time) []subject {
+// disputes returns the disputed objects.
+func (d *core) disputes(now time.Time) []subject {
 	var out []subject
 	for s, t := range d.drift.troubles {
 		if t.disputed(now) {

@@ -27,7 +27,7 @@ func (s *Snapshot) dump() Dump {
 	return Dump{
 		Transaction: transaction,
 
-		Node:       s.d.cfg.Node,
+		Node:       s.node,
 		Time:       s.now,
 		Sets:       dumpSets(sets, s.again),
 		Pending:    s.dumpPending(sets),
@@ -48,7 +48,7 @@ func (s *Snapshot) dump() Dump {
 // standing is what the warnings of the snapshot are about.
 func (s *Snapshot) standing(policies map[policy.Key]*policyState) standing {
 	return standing{
-		node: s.d.cfg.Node, problems: maps.Values(policies), leftOut: s.leftOut, endpoints: s.endpoints,
+		node: s.node, problems: maps.Values(policies), leftOut: s.leftOut, endpoints: s.endpoints,
 		podOf: func(uid types.UID) string { return s.names[uid] },
 		over:  s.over, disputed: s.disputed, refusals: s.refusals, addresses: s.addresses, unread: s.unread, unwritten: s.unwritten, listingErr: s.listing,
 	}

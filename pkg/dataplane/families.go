@@ -90,8 +90,7 @@ func portOf(ports []PodPort, name string, proto policy.Protocol) (uint16, bool) 
 	return 0, false
 }
 
-// families indexes the named ports that egress rules use. Guarded by
-// Dataplane.mu.
+// families indexes the named ports that egress rules use..
 type families struct {
 	cache  *ipsets.Cache
 	byKey  map[familyKey]*family

@@ -155,9 +155,9 @@ func (m *portModel) namedPolicy(name, where string, there bool) {
 
 // stage folds the transaction in and reads the endpoints, without any write.
 func (m *portModel) stage() {
-	m.dp.cfg.DryRun = true
+	m.dp.core.cfg.DryRun = true
 	m.apply()
-	m.dp.cfg.DryRun = false
+	m.dp.core.cfg.DryRun = false
 }
 
 func (m *portModel) apply() Report {
@@ -193,7 +193,7 @@ func (m *portModel) check() {
 	}
 	families, views := map[string]bool{}, 0
 	for where, at := range modelPlaces {
-		f := m.dp.families.byKey[familyKey{"http", policy.TCP, at.reach.blocks}]
+		f := m.dp.core.families.byKey[familyKey{"http", policy.TCP, at.reach.blocks}]
 		if !slices.Contains(slices.Collect(maps.Values(m.policies)), where) {
 			require.True(m.t, f == nil || f.views[viewKey{at.reach, "http", policy.TCP}] == nil, "a view without users is forgotten")
 			continue
@@ -210,15 +210,15 @@ func (m *portModel) check() {
 		v := f.views[viewKey{at.reach, "http", policy.TCP}]
 		require.Equal(m.t, slices.Sorted(maps.Keys(numbers)), v.numbers, where)
 		for number := range f.defined {
-			require.Equal(m.t, all[number], m.dp.cache.Len(f.set(number)) > 0)
+			require.Equal(m.t, all[number], m.dp.core.cache.Len(f.set(number)) > 0)
 			delete(numbers, number)
 		}
 		require.Empty(m.t, numbers, "a rule needs the set of each")
 	}
-	require.Len(m.t, m.dp.families.byKey, len(families), "a family without views and rules is forgotten")
-	require.Empty(m.t, m.dp.families.stale)
+	require.Len(m.t, m.dp.core.families.byKey, len(families), "a family without views and rules is forgotten")
+	require.Empty(m.t, m.dp.core.families.stale)
 	if views == 0 {
-		require.Empty(m.t, m.dp.families.byPort)
+		require.Empty(m.t, m.dp.core.families.byPort)
 		for _, set := range m.sim.Sets() {
 			require.NotContains(m.t, set.Name, "namedport", "no set outlives its family")
 		}

@@ -33,9 +33,9 @@ func TestGroupsAreShared(t *testing.T) {
 			Namespace: "x", Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(i)), Addr: addr, Local: true,
 			Ports: []PodPort{{"http", "TCP", uint16(8080 + i)}},
 		})
-		endpoints = append(endpoints, d.readLocked(hns.Endpoint{ID: fmt.Sprint("ep-", i), Addrs: ipv4Addrs(addr.String())}))
+		endpoints = append(endpoints, d.core.read(hns.Endpoint{ID: fmt.Sprint("ep-", i), Addrs: ipv4Addrs(addr.String())}))
 	}
-	d.stageLocked(tx)
+	d.core.stage(tx)
 	one, two := endpoints[0].wanted.groups, endpoints[1].wanted.groups
 	require.Len(t, one, 2)
 	require.Len(t, two, 2)

@@ -190,13 +190,13 @@ func TestStagingAllocates(t *testing.T) {
 				}}}},
 			})
 		}
-		d.stageLocked(tx)
+		d.core.stage(tx)
 		there, back := NewTransaction(), NewTransaction()
 		there.SharePod(pod(1, map[string]string{"app": "b"}))
 		back.SharePod(pod(1, labels))
 		return testing.AllocsPerRun(20, func() {
-			d.stageLocked(there)
-			d.stageLocked(back)
+			d.core.stage(there)
+			d.core.stage(back)
 		})
 	}
 	small, large := staged(5), staged(300)

@@ -1,7 +1,6 @@
 package dataplane
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -11,8 +10,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// listing says when endpoints are enumerated inside the door. Guarded by
-// Dataplane.mu.
+// listing says when endpoints are enumerated inside a transaction.
 type listing struct {
 	wanted bool  // by this transaction: a new UID on an address
 	retry  retry // while a pod looks for its endpoint, or after a failure
@@ -46,11 +44,11 @@ type newcomer struct {
 // any more: half a minute.
 const unreadTries = 5
 
-// unreadLocked reports whether an endpoint was enumerated a moment ago and not read
+// hasUnread reports whether an endpoint was enumerated a moment ago and not read
 // yet. Its rules may need sets that nothing else needs, and it may be that of a pod
 // that waits. One that cannot be read at all keeps nothing up: HNS itself refuses to
-// remove what its rules name. d.mu must be held.
-func (d *Dataplane) unreadLocked() bool {
+// remove what its rules name.
+func (d *core) hasUnread() bool {
 	for _, n := range d.newcomers {
 		if n.tries <= unreadTries {
 			return true
@@ -63,49 +61,41 @@ func (d *Dataplane) unreadLocked() bool {
 // enumerated when a pod needs one and those that are new are read, single ones
 // are read when their state is not known or their pod is gone, and the network
 // when the outcome of a set write is not.
-func (r *run) read(ctx context.Context) {
+func (r *run) read() {
 	d := r.d
 	d.progress.note("reading HNS", "", "", "")
-	d.mu.Lock()
-	list := d.listDueLocked(r.started)
+	list := d.listDue(r.started)
 	d.listing.wanted = false
 	// Sets go first, so that the rules that are read then find those they name.
 	sets := (d.fresh || d.cache.InDoubt()) && !d.sets.at.After(r.started)
-	d.mu.Unlock()
 	if sets {
-		r.network(ctx)
+		r.network()
 	}
 	if list {
-		r.enumerate(ctx)
+		r.enumerate()
 	}
-	d.mu.Lock()
-	single := d.singlesLocked(r.started)
-	d.unread = ""
-	d.mu.Unlock()
+	single := d.singles(r.started)
+	d.readFrom = ""
 	for i, id := range single {
 		d.progress.note("reading", kindEndpoint, "", id)
-		if r.get(ctx, id) {
-			r.isolateHeld(ctx, id) // its next try is some time off
+		if r.get(id) {
+			r.isolateHeld(id) // its next try is some time off
 		}
 		if r.yields(len(single) - i - 1) {
-			d.mu.Lock()
-			d.unread = single[i+1]
-			d.mu.Unlock()
+			d.readFrom = single[i+1]
 			break
 		}
 	}
 	if list {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.lookAgainLocked()
+		d.lookAgain()
 	}
 }
 
-// singlesLocked returns the endpoints that are due to be read by their GUIDs:
+// singles returns the endpoints that are due to be read by their GUIDs:
 // first those that nobody has read, as pods may wait for them. Among the others
 // reading goes on where it was left: one that fails slowly is due again before the
-// others were read. d.mu must be held.
-func (d *Dataplane) singlesLocked(now time.Time) []string {
+// others were read.
+func (d *core) singles(now time.Time) []string {
 	var fresh, known []string
 	for id, n := range d.newcomers {
 		if !n.at.After(now) {
@@ -119,7 +109,7 @@ func (d *Dataplane) singlesLocked(now time.Time) []string {
 	}
 	rotate := func(ids []string) []string {
 		slices.Sort(ids)
-		at, _ := slices.BinarySearch(ids, d.unread)
+		at, _ := slices.BinarySearch(ids, d.readFrom)
 		return slices.Concat(ids[at:], ids[:at])
 	}
 	// One that fails may be first for good, so those that never did go before it.
@@ -128,9 +118,8 @@ func (d *Dataplane) singlesLocked(now time.Time) []string {
 	return slices.Concat(fresh, rotate(known))
 }
 
-// listDueLocked reports whether the endpoints are to be enumerated now. d.mu must
-// be held.
-func (d *Dataplane) listDueLocked(now time.Time) bool {
+// listDue reports whether the endpoints are to be enumerated now.
+func (d *core) listDue(now time.Time) bool {
 	at := d.listing.retry.at
 	return d.listing.wanted || !at.IsZero() && !at.After(now)
 }
@@ -138,35 +127,28 @@ func (d *Dataplane) listDueLocked(now time.Time) bool {
 // enumerate takes over which endpoints there are. Those that are new are read
 // next, one by one, and so are those that it lacks: they may only have dropped out
 // of the filter.
-func (r *run) enumerate(ctx context.Context) {
+func (r *run) enumerate() {
 	d := r.d
-	d.mu.Lock()
 	began := d.sequence
-	d.mu.Unlock()
-	var ids []string
-	err := r.call(hns.OpEndpointIDs, func() (err error) {
-		ids, err = d.cfg.Client.EndpointIDs(ctx)
-		return err
-	})
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.looks.enumerated = d.cfg.Now()
+	res := r.ask(hns.Request{Op: hns.OpEndpointIDs})
+	ids, err := res.IDs, res.Err
+	d.looks.enumerated = d.clock
 	if d.listing.err = err; err != nil {
-		d.listing.retry.failed(r.started, d.cfg.Now())
-		if latest := d.cfg.Now().Add(listFailed); d.listing.retry.at.After(latest) {
+		d.listing.retry.failed(r.started, d.clock)
+		if latest := d.clock.Add(listFailed); d.listing.retry.at.After(latest) {
 			d.listing.retry.at = latest
 		}
 		return
 	}
-	d.enumeratedLocked(ids, began)
+	d.enumerated(ids, began)
 	d.sequence++
 	d.listing.sequence = d.sequence
 }
 
-// enumeratedLocked takes over an enumeration that began at a write sequence: new
+// enumerated takes over an enumeration that began at a write sequence: new
 // endpoints are newcomers, those that it lacks are checked. HNS may spell a GUID
-// in either case. d.mu must be held.
-func (d *Dataplane) enumeratedLocked(ids []string, sequence uint64) {
+// in either case.
+func (d *core) enumerated(ids []string, sequence uint64) {
 	seen := make(map[string]bool, len(ids))
 	known := make(map[string]string, len(d.endpoints))
 	for id := range d.endpoints {
@@ -180,7 +162,7 @@ func (d *Dataplane) enumeratedLocked(ids []string, sequence uint64) {
 	for _, id := range ids {
 		key := strings.ToLower(id)
 		if stranger, is := d.strangers[key]; is {
-			if strangers[key] = stranger; !d.strangerDueLocked(stranger) {
+			if strangers[key] = stranger; !d.strangerDue(stranger) {
 				continue
 			}
 		}
@@ -217,16 +199,18 @@ func (d *Dataplane) enumeratedLocked(ids []string, sequence uint64) {
 	}
 }
 
-// strangerDueLocked reports whether an endpoint that was elsewhere is read once more:
-// a local pod has none, and one odd read is not to keep its own from it. d.mu must be
-// held.
-func (d *Dataplane) strangerDueLocked(s again) bool {
-	return !s.at.After(d.cfg.Now()) && len(d.waitingLocked()) > 0
+// strangerDue reports whether an endpoint that was elsewhere is read once more:
+// a local pod has none, and one odd read is not to keep its own from it.
+func (d *core) strangerDue(s again) bool {
+	return !s.at.After(d.clock) && len(d.waiting()) > 0
 }
 
-// unreadErrsLocked returns why endpoints that are enumerated could not be read, of
-// those that never were. d.mu must be held.
-func (d *Dataplane) unreadErrsLocked() map[string]error {
+// unreadErrs returns why endpoints that are enumerated could not be read, of
+// those that never were.
+func (d *core) unreadErrs() map[string]error {
+	if len(d.newcomers) == 0 {
+		return nil
+	}
 	out := map[string]error{}
 	for id, n := range d.newcomers {
 		if n.err != nil {
@@ -236,11 +220,10 @@ func (d *Dataplane) unreadErrsLocked() map[string]error {
 	return out
 }
 
-// lookAgainLocked says when endpoints are enumerated next for the pods that have
+// lookAgain says when endpoints are enumerated next for the pods that have
 // none of their own, zero for not. What newcomers turn out to be is seen then.
-// d.mu must be held.
-func (d *Dataplane) lookAgainLocked() {
-	now := d.cfg.Now()
+func (d *core) lookAgain() {
+	now := d.clock
 	if d.listing.err != nil {
 		return // it is tried again
 	}
@@ -270,37 +253,36 @@ func (d *Dataplane) lookAgainLocked() {
 
 // get reads one endpoint by its GUID. It reports whether one that is open cannot be
 // read.
-func (r *run) get(ctx context.Context, id string) (open bool) {
+func (r *run) get(id string) (open bool) {
 	d := r.d
-	e, err := counted{r}.GetEndpoint(ctx, id)
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	res := r.ask(hns.Request{Op: hns.OpEndpointGet, Endpoint: id})
+	e, err := res.Endpoint, res.Err
 	ep, n := d.endpoints[id], d.newcomers[id]
 	switch {
 	case errors.Is(err, hns.ErrElsewhere):
 		stranger := d.strangers[strings.ToLower(id)]
-		if stranger.failed(err, d.cfg.Now()); stranger.tries == 1 {
-			stranger.at = d.cfg.Now().Add(openPause)
+		if stranger.failed(err, d.clock); stranger.tries == 1 {
+			stranger.at = d.clock.Add(openPause)
 		}
 		d.strangers[strings.ToLower(id)] = stranger
 		delete(d.newcomers, id)
-		d.goneLocked(id)
+		d.gone(id)
 	case hns.EndpointGone(err), ep != nil && ep.unseen && hns.Answered(err):
 		delete(d.newcomers, id)
-		d.goneLocked(id) // one that HNS does not enumerate either is gone, whatever the code
+		d.gone(id) // one that HNS does not enumerate either is gone, whatever the code
 	case err != nil && ep != nil:
-		ep.fail(err, d.cfg.Now())
-		d.soonLocked(ep)
-		return d.openLocked(ep)
+		ep.fail(err, d.clock)
+		d.soon(ep)
+		return d.open(ep)
 	case err != nil && n != nil:
 		n.err = err
-		n.failed(r.started, d.cfg.Now())
+		n.failed(r.started, d.clock)
 	case err == nil && (ep != nil || n != nil):
 		delete(d.check, id)
 		delete(d.newcomers, id)
 		delete(d.strangers, strings.ToLower(id))
 		e.ID = id // HNS may show it in the other case
-		d.renderLocked(d.readLocked(e))
+		d.render(d.read(e))
 	}
 	return false
 }
@@ -312,60 +294,43 @@ func (ep *endpoint) fail(err error, now time.Time) {
 	ep.retryAt = now.Add(spread(ep.id, ep.tries))
 }
 
-// quiet is call for requests whose object may be gone, which is no error.
-func (r *run) quiet(op string, do func() error) error {
-	r.calls[op]++
-	err := r.timed(op, do)
-	if err != nil && !hns.EndpointGone(err) && !errors.Is(err, hns.ErrElsewhere) {
-		r.errs = append(r.errs, err)
-	}
-	return err
-}
-
 // network reads the sets and takes them over. A failure counts as one of the writing
 // of sets.
-func (r *run) network(ctx context.Context) {
+func (r *run) network() {
 	d := r.d
-	if r.readSets(ctx) != nil {
-		d.mu.Lock()
-		d.sets.failed(r.started, d.cfg.Now())
-		d.mu.Unlock()
+	if r.readSets() != nil {
+		d.sets.failed(r.started, d.clock)
 	}
 }
 
 // readSets reads the sets and takes them over.
-func (r *run) readSets(ctx context.Context) error {
+func (r *run) readSets() error {
 	d := r.d
-	var n hns.Network
-	err := r.call(hns.OpNetworkGet, func() (err error) {
-		n, err = d.cfg.Client.Network(ctx)
-		return err
-	})
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	res := r.ask(hns.Request{Op: hns.OpNetworkGet})
+	err := res.Err
 	if err != nil {
 		if d.cache.HasUnknown() {
-			d.setWork.read.failed(r.started, d.cfg.Now())
+			d.setWork.read.failed(r.started, d.clock)
 		}
 		return err
 	}
 	d.fresh = false
-	d.looks.sets = d.cfg.Now()
-	_ = d.observeSetsLocked(observedSets(n.Sets), nil) // our own view was in doubt: no drift
-	d.renderDirtyLocked()
+	d.looks.sets = d.clock
+	_ = d.takeSets(observedSets(res.Network.Sets), nil) // our own view was in doubt: no drift
+	d.renderDirty()
 	return nil
 }
 
-// observeSetsLocked takes over a listing of our sets. It may show sets that
+// takeSets takes over a listing of our sets. It may show sets that
 // were not known when the rules that name them were read: those are held now, and
 // leftovers are defined.
-// It returns those that somebody else changed. d.mu must be held.
-func (d *Dataplane) observeSetsLocked(sets []ipsets.Observed, skip func(ipsets.Name) bool) (drifted []ipsets.Drift) {
+// It returns those that somebody else changed.
+func (d *core) takeSets(sets []ipsets.Observed, skip func(ipsets.Name) bool) (drifted []ipsets.Drift) {
 	drifted = d.cache.Observe(sets, skip)
-	d.spelledLocked()
+	d.spelled()
 	adopted := d.cache.TakeAdopted()
 	for _, n := range adopted {
-		d.renderHoldersLocked(n)
+		d.renderHolders(n)
 	}
 	if len(adopted) > 0 {
 		for _, ps := range d.policies {
@@ -373,8 +338,8 @@ func (d *Dataplane) observeSetsLocked(sets []ipsets.Observed, skip func(ipsets.N
 		}
 	}
 	for _, ep := range d.endpoints {
-		d.holdLocked(ep, ipsets.RefApplied, d.namesOfLocked(ep.applied))
-		d.pinLocked(ep)
+		d.hold(ep, ipsets.RefApplied, d.namesOf(ep.applied))
+		d.pin(ep)
 	}
 	return drifted
 }

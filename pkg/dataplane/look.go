@@ -31,7 +31,7 @@ const (
 	lookTwice         = time.Second // until the second look at a set that looks odd
 )
 
-// looks are when what was last read. Guarded by Dataplane.mu.
+// looks are when what was last read..
 type looks struct {
 	last       time.Time // the last look at the sets or an endpoint began
 	enumerated time.Time
@@ -43,9 +43,12 @@ type looks struct {
 // NextLook returns what is to be observed next, and when: in the past for at once.
 // It is asked again after each observation and each transaction. Objects take
 // turns, the one that was read longest ago first, evenly over the period.
-func (d *Dataplane) NextLook() (Look, time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (d *Dataplane) NextLook() (next Look, at time.Time) {
+	d.with(func(c *core) { next, at = c.nextLook() })
+	return next, at
+}
+
+func (d *core) nextLook() (Look, time.Time) {
 	var oldest *endpoint
 	n := 1 // the sets
 	for id, ep := range d.endpoints {
@@ -80,9 +83,9 @@ func (d *Dataplane) NextLook() (Look, time.Time) {
 	return next, at
 }
 
-// lookAgeLocked returns for how long the object that was looked at longest ago
-// has not been read. d.mu must be held.
-func (d *Dataplane) lookAgeLocked(now time.Time) time.Duration {
+// lookAge returns for how long the object that was looked at longest ago
+// has not been read.
+func (d *core) lookAge(now time.Time) time.Duration {
 	var age time.Duration
 	if !d.looks.sets.IsZero() {
 		age = now.Sub(d.looks.sets)

@@ -28,11 +28,11 @@ type Observation struct {
 	// endpoints are those that were read, and are not as they were known to be.
 	endpoints []hns.Endpoint
 	// shown are those that a read showed, check those that none did: they are to be read
-	// inside the door.
+	// inside a transaction.
 	shown, check []string
 }
 
-// Observe reads what look says, outside the door: a slow read delays no event.
+// Observe reads what look says, beside transactions: a slow read delays no event.
 // Nothing changes until the observation comes in with a transaction; what has
 // moved since then is left alone. It returns nil when a look that is not at
 // everything finds nothing new.
@@ -40,98 +40,96 @@ type Observation struct {
 // The error is that of Client.Network or Client.EndpointIDs, or the cause of ctx. An
 // endpoint that cannot be read is no error: the transaction reads it again.
 func (d *Dataplane) Observe(ctx context.Context, look Look) (*Observation, error) {
-	d.mu.Lock()
-	obs := &Observation{sequence: d.sequence, all: look.All}
-	if look.Sets || look.All || len(look.Endpoints) > 0 {
-		d.looks.last = d.cfg.Now() // an enumeration takes nobody's turn
-	}
-	d.mu.Unlock()
+	var obs *Observation
+	var ids []string
+	d.with(func(c *core) { obs, ids = c.beginLook(look) })
 	if look.Sets {
-		if err := d.observeSets(ctx, look, obs); err != nil {
+		n, err := d.client.Network(ctx)
+		if err == nil {
+			obs.sets = observedSets(n.Sets)
+			obs.digest = digestSets(obs.sets)
+		}
+		d.with(func(c *core) { c.sawSets(obs, err) })
+		if err != nil {
 			return nil, err
 		}
 	}
 	if look.Enumerate {
-		if err := d.observeIDs(ctx, look, obs); err != nil {
+		listed, err := d.client.EndpointIDs(ctx)
+		d.with(func(c *core) { c.sawIDs(obs, listed, err) })
+		if err != nil {
 			return nil, err
 		}
-	}
-	ids := look.Endpoints
-	if look.All {
-		d.mu.Lock()
-		ids = slices.Sorted(maps.Keys(d.endpoints))
-		d.mu.Unlock()
 	}
 	for _, id := range ids {
-		if err := d.observeEndpoint(ctx, id, obs); err != nil {
-			return nil, err
+		e, err := d.client.GetEndpoint(ctx, id)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
 		}
+		d.with(func(c *core) { c.sawEndpoint(obs, id, e, err) })
 	}
-	if !look.All && !obs.enumerated && !obs.setsRead && len(obs.endpoints)+len(obs.check) == 0 {
+	if obs.empty() {
 		return nil, nil //nolint:nilnil // there is nothing to say, which is no error
 	}
 	return obs, nil
 }
 
-// observeSets reads the sets into an observation.
-func (d *Dataplane) observeSets(ctx context.Context, look Look, obs *Observation) error {
-	n, err := d.cfg.Client.Network(ctx)
-	if err == nil {
-		obs.sets = observedSets(n.Sets)
-		obs.digest = digestSets(obs.sets)
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.looks.sets = d.cfg.Now() // also when it failed: others have their turn
-	obs.setsRead = err == nil && (look.All || d.setsNewsLocked(obs))
-	return err
+// empty reports whether an observation says nothing that is new.
+func (obs *Observation) empty() bool {
+	return !obs.all && !obs.enumerated && !obs.setsRead && len(obs.endpoints)+len(obs.check) == 0
 }
 
-// observeIDs enumerates the endpoints into an observation.
-func (d *Dataplane) observeIDs(ctx context.Context, look Look, obs *Observation) error {
-	ids, err := d.cfg.Client.EndpointIDs(ctx)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.looks.enumerated = d.cfg.Now() // also when it failed
+// beginLook begins an observation, and returns the endpoints that it reads.
+func (d *core) beginLook(look Look) (*Observation, []string) {
+	if look.Sets || look.All || len(look.Endpoints) > 0 {
+		d.looks.last = d.clock // an enumeration takes nobody's turn
+	}
+	obs, ids := &Observation{sequence: d.sequence, all: look.All}, look.Endpoints
+	if look.All {
+		ids = slices.Sorted(maps.Keys(d.endpoints))
+	}
+	return obs, ids
+}
+
+// sawSets takes a read of the sets into an observation.
+func (d *core) sawSets(obs *Observation, err error) {
+	d.looks.sets = d.clock // also when it failed: others have their turn
+	obs.setsRead = err == nil && (obs.all || d.setsNews(obs))
+}
+
+// sawIDs takes an enumeration of the endpoints into an observation.
+func (d *core) sawIDs(obs *Observation, ids []string, err error) {
+	d.looks.enumerated = d.clock // also when it failed
 	if err == nil {
 		obs.ids = ids
-		obs.enumerated = look.All || d.newsLocked(ids)
+		obs.enumerated = obs.all || d.news(ids)
 	}
-	return err
 }
 
-// observeEndpoint reads an endpoint into an observation. It fails only when ctx ends.
-func (d *Dataplane) observeEndpoint(ctx context.Context, id string, obs *Observation) error {
-	e, err := d.cfg.Client.GetEndpoint(ctx, id)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// sawEndpoint takes a read of an endpoint into an observation.
+func (d *core) sawEndpoint(obs *Observation, id string, e hns.Endpoint, err error) {
 	ep := d.endpoints[id]
 	if ep == nil {
-		return nil // gone meanwhile
+		return // gone meanwhile
 	}
-	ep.seen = d.cfg.Now()
+	ep.seen = d.clock
 	if err != nil {
 		obs.check = append(obs.check, id)
-		return nil
+		return
 	}
 	e.ID = id // HNS may show it in the other case
 	obs.shown = append(obs.shown, id)
-	if d.differsLocked(ep, e) {
+	if d.differs(ep, e) {
 		obs.endpoints = append(obs.endpoints, e)
 	} else { // no plan is made from what else others have, but explanations are
-		_, ep.foreign = d.splitLocked(e)
+		_, ep.foreign = d.split(e)
 	}
-	return nil
 }
 
-// setsNewsLocked reports whether a read of the sets may say something new: it shows
+// setsNews reports whether a read of the sets may say something new: it shows
 // others than the last one that was taken over, or something was written since that
-// one began, or somebody else did something to one, or the cache is in doubt. d.mu
-// must be held.
-func (d *Dataplane) setsNewsLocked(obs *Observation) bool {
+// one began, or somebody else did something to one, or the cache is in doubt.
+func (d *core) setsNews(obs *Observation) bool {
 	return d.fresh || d.cache.HasUnknown() || d.cache.Doubted() || len(d.drift.troubles) > 0 ||
 		len(d.moved) > 0 || d.looks.digest != obs.digest
 }
@@ -146,9 +144,9 @@ func digestSets(sets []ipsets.Observed) [sha256.Size]byte {
 	return sha256.Sum256([]byte(strings.Join(lines, "\n")))
 }
 
-// newsLocked reports whether an enumeration has an endpoint that nobody knows, or
-// lacks one that is known. d.mu must be held.
-func (d *Dataplane) newsLocked(ids []string) bool {
+// news reports whether an enumeration has an endpoint that nobody knows, or
+// lacks one that is known.
+func (d *core) news(ids []string) bool {
 	seen := make(map[string]bool, len(ids))
 	for _, id := range ids {
 		seen[strings.ToLower(id)] = true
@@ -165,7 +163,7 @@ func (d *Dataplane) newsLocked(ids []string) bool {
 		matched += count(known(id))
 	}
 	for id, stranger := range d.strangers {
-		if seen[id] && d.strangerDueLocked(stranger) {
+		if seen[id] && d.strangerDue(stranger) {
 			return true
 		}
 		matched += count(seen[id])
@@ -173,15 +171,15 @@ func (d *Dataplane) newsLocked(ids []string) bool {
 	return matched < len(seen)
 }
 
-// foldObservationLocked takes over what was observed, object by object, but for
+// foldObservation takes over what was observed, object by object, but for
 // what has moved since or has an update pending. What differs of an endpoint is
-// read once more inside the door: then it is a difference, and becomes an ordinary
+// read once more inside a transaction: then it is a difference, and becomes an ordinary
 // plan entry. After a look at everything, as when HNS was restarted, all may differ:
-// there the read before its write is the second one. d.mu must be held.
-func (d *Dataplane) foldObservationLocked(obs *Observation) {
+// there the read before its write is the second one.
+func (d *core) foldObservation(obs *Observation) {
 	if obs.enumerated {
 		asked := maps.Clone(d.check)
-		d.enumeratedLocked(obs.ids, obs.sequence)
+		d.enumerated(obs.ids, obs.sequence)
 		for _, id := range obs.shown { // it is there, though it is not listed
 			if !asked[id] {
 				delete(d.check, id)
@@ -191,9 +189,9 @@ func (d *Dataplane) foldObservationLocked(obs *Observation) {
 	for _, e := range obs.endpoints {
 		ep := d.endpoints[e.ID]
 		switch {
-		case ep == nil || ep.moved > obs.sequence || ep.queued > 0 || !ep.known() || !d.differsLocked(ep, e):
+		case ep == nil || ep.moved > obs.sequence || ep.queued > 0 || !ep.known() || !d.differs(ep, e):
 		case obs.all:
-			d.markLocked(d.readLocked(e), policy.Key{})
+			d.mark(d.read(e), policy.Key{})
 		default:
 			d.check[e.ID] = true
 		}
@@ -204,12 +202,12 @@ func (d *Dataplane) foldObservationLocked(obs *Observation) {
 		}
 	}
 	if obs.setsRead {
-		d.foldSetsLocked(obs)
+		d.foldSets(obs)
 	}
 }
 
-// foldSetsLocked takes over the sets of an observation. d.mu must be held.
-func (d *Dataplane) foldSetsLocked(obs *Observation) {
+// foldSets takes over the sets of an observation.
+func (d *core) foldSets(obs *Observation) {
 	if obs.sequence < d.folded {
 		return // a later one came in before it
 	}
@@ -221,18 +219,18 @@ func (d *Dataplane) foldSetsLocked(obs *Observation) {
 		listed[s.ID] = true
 	}
 	skip := func(n ipsets.Name) bool {
-		id := d.idLocked(n)
-		return d.moved[id] > obs.sequence || d.pausedLocked(n) && listed[id] == d.cache.Present(n)
+		id := d.id(n)
+		return d.moved[id] > obs.sequence || d.paused(n) && listed[id] == d.cache.Present(n)
 	}
-	drifted := d.observeSetsLocked(sets, skip)
+	drifted := d.takeSets(sets, skip)
 	if !d.fresh { // else nothing was known before
-		d.foundSetsLocked(drifted)
+		d.foundSets(drifted)
 	}
 	maps.DeleteFunc(d.moved, func(_ string, seq uint64) bool { return seq <= obs.sequence })
 }
 
-// differsLocked reports whether a read shows an endpoint otherwise than it is
-// known. d.mu must be held.
-func (d *Dataplane) differsLocked(ep *endpoint, e hns.Endpoint) bool {
-	return !ep.known() || ep.version != d.basisLocked(e)
+// differs reports whether a read shows an endpoint otherwise than it is
+// known.
+func (d *core) differs(ep *endpoint, e hns.Endpoint) bool {
+	return !ep.known() || ep.version != d.basis(e)
 }

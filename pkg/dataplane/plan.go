@@ -28,23 +28,23 @@ type PodPlan struct {
 	steps    []step
 }
 
-// planLocked computes the plan of the staged state; no I/O. d.mu must be held.
-func (d *Dataplane) planLocked(now time.Time) Plan {
+// plan computes the plan of the staged state; no I/O.
+func (d *core) plan(now time.Time) Plan {
 	p := Plan{Sets: d.cache.Plan()}
-	for _, ep := range d.dueLocked(now) {
+	for _, ep := range d.due(now) {
 		pp := PodPlan{Endpoint: ep.id, Reread: !ep.known()}
 		if owner := d.local[ep.owner]; owner != nil {
 			pp.Pod = owner.Key()
 		}
 		if d.cfg.DryRun && ep.known() { // they are planned when their turn comes, and here for the text
-			pp.steps = d.stepsLocked(ep)
+			pp.steps = d.steps(ep)
 		}
 		p.Pods = append(p.Pods, pp)
 	}
-	for _, pod := range d.waitingLocked() {
+	for _, pod := range d.waiting() {
 		p.Held = append(p.Held, pod.Key())
 	}
-	p.Removals = d.removalsLocked(now)
+	p.Removals = d.removals(now)
 	return p
 }
 

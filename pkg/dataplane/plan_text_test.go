@@ -78,8 +78,8 @@ func TestPlanIsPure(t *testing.T) {
 	m.stage()
 	m.dp.mu.Lock()
 	defer m.dp.mu.Unlock()
-	first := m.dp.planLocked(m.now)
+	first := m.dp.core.plan(m.now)
 	require.NotEmpty(t, first.Sets)
 	require.NotEmpty(t, first.Pods)
-	require.Equal(t, first.String(), m.dp.planLocked(m.now).String())
+	require.Equal(t, first.String(), m.dp.core.plan(m.now).String())
 }

@@ -48,7 +48,7 @@ func (s subject) String() string {
 	return s.endpoint
 }
 
-// drift is what somebody else changed of ours. Guarded by Dataplane.mu.
+// drift is what somebody else changed of ours..
 type drift struct {
 	found, repaired map[string]uint64 // by kind
 	troubles        map[subject]*trouble
@@ -69,8 +69,8 @@ func newDrift() drift {
 	return drift{found: zero(), repaired: zero(), troubles: map[subject]*trouble{}}
 }
 
-// foundLocked takes that an object was found changed. d.mu must be held.
-func (d *Dataplane) foundLocked(s subject, found string, had []hns.ACL) {
+// noteDrift takes that an object was found changed.
+func (d *core) noteDrift(s subject, found string, had []hns.ACL) {
 	t := d.drift.troubles[s]
 	if t == nil {
 		t = &trouble{}
@@ -84,21 +84,21 @@ func (d *Dataplane) foundLocked(s subject, found string, had []hns.ACL) {
 	t.found = found
 }
 
-// foundSetsLocked takes what an observation shows of sets. A set that nothing
+// foundSets takes what an observation shows of sets. A set that nothing
 // needs is only removed some time, so whoever changes it or is faster has done
-// us no harm; one that he makes has to be removed. d.mu must be held.
-func (d *Dataplane) foundSetsLocked(drifted []ipsets.Drift) {
+// us no harm; one that he makes has to be removed.
+func (d *core) foundSets(drifted []ipsets.Drift) {
 	for _, drift := range drifted {
 		if (drift.Needed || drift.Appeared) && d.cache.Outstanding(drift.Name) {
-			d.foundLocked(subject{set: drift.Name}, setInWords(drift), nil)
+			d.noteDrift(subject{set: drift.Name}, setInWords(drift), nil)
 		}
 	}
 }
 
-// foundACLsLocked takes that a known endpoint was read, with these rules of ours.
+// foundACLs takes that a known endpoint was read, with these rules of ours.
 // An update that it needs from now on is a repair. An endpoint without a pod is
-// never written, so nothing is found there. d.mu must be held.
-func (d *Dataplane) foundACLsLocked(ep *endpoint, ours []hns.ACL) {
+// never written, so nothing is found there.
+func (d *core) foundACLs(ep *endpoint, ours []hns.ACL) {
 	if ep.queued == 0 {
 		ep.repair = true
 	}
@@ -110,28 +110,27 @@ func (d *Dataplane) foundACLsLocked(ep *endpoint, ours []hns.ACL) {
 		had = t.had
 	}
 	if unknown, missing := diffACLs(had, ours); len(unknown)+len(missing) > 0 {
-		d.foundLocked(s, inWords("rule", len(missing), len(unknown), "unknown"), had)
+		d.noteDrift(s, inWords("rule", len(missing), len(unknown), "unknown"), had)
 	}
 }
 
-// noteWriteLocked notes a write that was done, or that may have been. d.mu must be
-// held.
-func (d *Dataplane) noteWriteLocked(s subject) {
+// noteWrite notes a write that was done, or that may have been.
+func (d *core) noteWrite(s subject) {
 	if t := d.drift.troubles[s]; t != nil {
 		t.wrote = true
 	}
 }
 
-// settleDriftLocked ends a run: what is as it should be again counts as
+// settleDrift ends a run: what is as it should be again counts as
 // repaired, if it was written and not put back by somebody else or no longer
-// wanted. It costs the objects that had trouble of late. d.mu must be held.
-func (d *Dataplane) settleDriftLocked() {
+// wanted. It costs the objects that had trouble of late.
+func (d *core) settleDrift() {
 	for s, t := range d.drift.troubles {
 		ep := d.endpoints[s.endpoint]
-		if t.open && !d.outstandingLocked(s) {
+		if t.open && !d.outstanding(s) {
 			if t.wrote {
 				d.drift.repaired[s.kind()]++
-				d.drift.repairs = append(d.drift.repairs, Repair{Kind: s.kind(), Object: s.String(), Pod: d.podLocked(ep), Found: t.found})
+				d.drift.repairs = append(d.drift.repairs, Repair{Kind: s.kind(), Object: s.String(), Pod: d.pod(ep), Found: t.found})
 			}
 			t.open, t.had = false, nil
 		}
@@ -144,9 +143,8 @@ func (d *Dataplane) settleDriftLocked() {
 	})
 }
 
-// outstandingLocked reports whether there is something to write. d.mu must be
-// held.
-func (d *Dataplane) outstandingLocked(s subject) bool {
+// outstanding reports whether there is something to write.
+func (d *core) outstanding(s subject) bool {
 	if s.kind() == driftSet {
 		return d.cache.Outstanding(s.set)
 	}
@@ -154,18 +152,17 @@ func (d *Dataplane) outstandingLocked(s subject) bool {
 	return ep != nil && ep.updatable() && (ep.queued > 0 || !ep.known())
 }
 
-// podLocked returns the name of the pod that an endpoint belongs to, "" for
-// none. d.mu must be held.
-func (d *Dataplane) podLocked(ep *endpoint) string {
+// pod returns the name of the pod that an endpoint belongs to, "" for
+// none.
+func (d *core) pod(ep *endpoint) string {
 	if ep == nil {
 		return ""
 	}
-	return d.podOfLocked(ep.owner)
+	return d.podOf(ep.owner)
 }
 
-// podOfLocked returns the name of the local pod with a UID, "" for none. d.mu must
-// be held.
-func (d *Dataplane) podOfLocked(uid types.UID) string {
+// podOf returns the name of the local pod with a UID, "" for none.
+func (d *core) podOf(uid types.UID) string {
 	if p := d.local[uid]; p != nil {
 		return p.Key().String()
 	}

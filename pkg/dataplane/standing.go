@@ -31,9 +31,9 @@ type standing struct {
 	listingErr error            // of the last listing
 }
 
-// standingLocked returns what warnings are about now. It is valid while d.mu is
-// held.
-func (d *Dataplane) standingLocked() standing {
+// standing returns what warnings are about now. It is valid until the
+// core goes on.
+func (d *core) standing() standing {
 	return standing{
 		node: d.cfg.Node,
 		problems: func(yield func(*policyState) bool) {
@@ -43,18 +43,17 @@ func (d *Dataplane) standingLocked() standing {
 				}
 			}
 		},
-		leftOut: d.leftOutOfLocked(), endpoints: d.endpoints,
-		podOf: d.podOfLocked, over: d.overBudgetLocked(), disputed: d.disputesLocked(d.cfg.Now()),
-		refusals: d.setWarningsLocked(), addresses: d.addressWarningsLocked(), unread: d.unreadErrsLocked(), unwritten: d.sets.tries > 0, listingErr: d.listing.err,
+		leftOut: d.leftOutOf(), endpoints: d.endpoints,
+		podOf: d.podOf, over: d.overBudget(), disputed: d.disputes(d.clock),
+		refusals: d.setWarnings(), addresses: d.addressWarnings(), unread: d.unreadErrs(), unwritten: d.sets.tries > 0, listingErr: d.listing.err,
 	}
 }
 
-// overBudgetLocked returns a warning for each kind and namespace that has objects over a
-// budget, and for each policy whose named ports, ACLs on a pod or members are. d.mu must
-// be held.
-func (d *Dataplane) overBudgetLocked() []Warning {
+// overBudget returns a warning for each kind and namespace that has objects over a
+// budget, and for each policy whose named ports, ACLs on a pod or members are.
+func (d *core) overBudget() []Warning {
 	out := slices.AppendSeq(d.members.over.warnings(), maps.Values(d.families.over))
-	return slices.Concat(out, d.closedWarningsLocked(), d.crowdedLocked())
+	return slices.Concat(out, d.closedWarnings(), d.crowded())
 }
 
 // warnings lists what stands, sorted.
@@ -116,9 +115,12 @@ func problemWarnings(c *policy.Compiled) []Warning {
 	return out
 }
 
-// leftOutOfLocked returns the sets that are left out, each with the active policies
-// that mention it, or a set that contains it. d.mu must be held.
-func (d *Dataplane) leftOutOfLocked() map[ipsets.Name][]policy.Key {
+// leftOutOf returns the sets that are left out, each with the active policies
+// that mention it, or a set that contains it.
+func (d *core) leftOutOf() map[ipsets.Name][]policy.Key {
+	if len(d.leftOut) == 0 {
+		return nil
+	}
 	out := make(map[ipsets.Name][]policy.Key, len(d.leftOut))
 	for n := range d.leftOut {
 		out[n] = nil

@@ -54,10 +54,11 @@ type SetStats struct {
 // Stats returns a snapshot in numbers, sets by name. It never waits for HNS, holds
 // up a transaction for a piece at most, and costs the sets and ACLs of the node,
 // not the pods of the cluster.
-func (d *Dataplane) Stats() Stats {
+func (d *Dataplane) Stats() (s Stats) {
 	d.walking.Lock()
 	defer d.walking.Unlock()
-	s, sets := d.copyStats(d.pace())
+	var sets *ipsets.Copying
+	d.with(func(c *core) { s, sets = c.copyStats(d.pace()) })
 	for _, set := range sets.Programmed() {
 		s.Sets = append(s.Sets, SetStats(set))
 	}
@@ -66,17 +67,15 @@ func (d *Dataplane) Stats() Stats {
 }
 
 // copyStats returns the numbers of now, and the sets with their heads.
-func (d *Dataplane) copyStats(pace pieces.Pace) (Stats, *ipsets.Copying) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now := d.cfg.Now()
+func (d *core) copyStats(pace pieces.Pace) (Stats, *ipsets.Copying) {
+	now := d.clock
 	s := Stats{
 		Policies: len(d.policies), Pods: len(d.members.pods), Pinned: d.cache.Pinned(),
 		DriftFound: maps.Clone(d.drift.found), DriftRepaired: maps.Clone(d.drift.repaired),
 		Disputed:  map[string]int{driftSet: 0, driftACL: 0},
-		Conflicts: d.conflicts, Refusals: maps.Clone(d.refusals), OverBudget: d.overCountsLocked(),
+		Conflicts: d.conflicts, Refusals: maps.Clone(d.refusals), OverBudget: d.overCounts(),
 	}
-	for _, what := range d.disputesLocked(now) {
+	for _, what := range d.disputes(now) {
 		s.Disputed[what.kind()]++
 	}
 	since := func(t time.Time) {
@@ -89,7 +88,7 @@ func (d *Dataplane) copyStats(pace pieces.Pace) (Stats, *ipsets.Copying) {
 			since(ep.since)
 		}
 	}
-	for _, p := range d.waitingLocked() {
+	for _, p := range d.waiting() {
 		since(p.placed)
 	}
 	sets := d.cache.Begin()
