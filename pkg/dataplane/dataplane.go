@@ -34,7 +34,7 @@ type Config struct {
 	LookPeriod time.Duration
 	// Budgets bound what policies come to, in members and in HNS; 0 means the default.
 	Budgets policy.Budgets
-	// DryRun makes ApplyDataplane stop after the plan, which the report shows.
+	// DryRun has ApplyDataplane read and not write: the report shows what it would.
 	DryRun bool
 }
 
@@ -98,7 +98,7 @@ func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (Report
 		var more bool
 		d.with(func(c *core) { req, more = c.Next(ctx.Err() != nil) })
 		if !more {
-			return d.core.report, ctx.Err()
+			return d.foreseen(d.core.report), ctx.Err()
 		}
 		h.share(ctx, req)
 		if req.Op == "" {
@@ -109,6 +109,18 @@ func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (Report
 		res.Took = d.now().Sub(began)
 		d.with(func(c *core) { c.Done(res) })
 	}
+}
+
+// foreseen gives the report of a dry run its plan.
+func (d *Dataplane) foreseen(r Report) Report {
+	if !d.core.cfg.DryRun {
+		return r
+	}
+	plan, err := d.Plan()
+	if r.Plan = plan.String(); err != nil {
+		r.Errors = append(r.Errors, err.Error())
+	}
+	return r
 }
 
 // with lends the core to do, which makes no call of HNS.

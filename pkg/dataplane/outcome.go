@@ -7,7 +7,7 @@ import (
 )
 
 // outcome ends a run.
-func (d *core) outcome(r *run, plan Plan) Report {
+func (d *core) outcome(r *run) Report {
 	d.progress.note("recording", "", "", "")
 	now := d.clock
 	d.settleDrift()
@@ -19,7 +19,7 @@ func (d *core) outcome(r *run, plan Plan) Report {
 		Busy:       r.busy,
 		Objects:    r.tx.Len(),
 		Changes:    r.changes.list(),
-		Plan:       plan.Summary(),
+		Plan:       r.written.String(),
 		Calls:      r.calls,
 		Pending:    len(d.pending()) + len(d.waiting()),
 		Warnings:   d.standing().warnings(),
@@ -36,9 +36,6 @@ func (d *core) outcome(r *run, plan Plan) Report {
 		rep.Unprogrammed = rep.Waiting[n-1].To
 	}
 	d.found, d.drift.repairs = nil, nil
-	if d.cfg.DryRun {
-		rep.Plan = plan.String()
-	}
 	for _, err := range r.errs {
 		rep.Errors = append(rep.Errors, err.Error())
 	}

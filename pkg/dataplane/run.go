@@ -32,6 +32,7 @@ type run struct {
 	started time.Time
 	changes changes
 	calls   map[string]int
+	written written
 	busy    time.Duration // of HNS
 	errs    []error
 	turns   int // endpoints read one by one, or updated
@@ -100,17 +101,15 @@ func (r *run) sequence(suspend func(Request) bool) {
 
 	r.read()
 
-	d.progress.note("planning", "", "", "")
-	plan := d.plan(r.started)
 	if !d.cfg.DryRun {
 		d.progress.note("writing sets", "", "", "")
-		written := r.writeSets(plan.Sets)
+		written := r.writeSets()
 		r.updatePods()
 		d.progress.note("removing sets", "", "", "")
 		r.removeSets()
 		r.endSets(written)
 	}
-	d.report = d.outcome(r, plan)
+	d.report = d.outcome(r)
 }
 
 // pause lets others look at the state.
@@ -127,6 +126,7 @@ func (r *run) suspended(req Request) {
 // no error.
 func (r *run) ask(req hns.Request) hns.Result {
 	r.calls[req.Op]++
+	r.written.note(req)
 	back := r.d.progress.calls(req.Op)
 	r.suspended(Request{Request: req, Shared: r.held != "" && r.held == req.Endpoint})
 	back()

@@ -169,7 +169,7 @@ func (d *core) dumpDue() DueDump {
 	}
 	slices.SortFunc(due.Lanes, func(a, b LaneDump) int { return cmp.Compare(a.Name, b.Name) })
 	if d.listing.wanted {
-		due.Listing.At = d.now
+		due.Listing.At = d.clock
 	}
 	for _, id := range slices.Sorted(maps.Keys(d.newcomers)) {
 		n := d.newcomers[id]

@@ -21,8 +21,8 @@ const maxSearch = 64
 // meaning: what is there tells. While the outcome of a write of a needed set is
 // unknown nothing is written, as one event's changes belong together, nor before our
 // sets were read. It reports whether HNS did its part.
-func (r *run) writeSets(plan []ipsets.Request) bool {
-	well := r.planSets(inParts(plan))
+func (r *run) writeSets() bool {
+	well := r.planSets(r.nextSets())
 	if r.probeSets() {
 		well = r.planSets(r.nextSets())
 	}
