@@ -77,7 +77,7 @@ func (d *core) activate() {
 	}
 	d.members.fill(made)
 	for _, ps := range came {
-		d.families.use(ps)
+		d.namedPorts.use(ps)
 	}
 	for _, ps := range went {
 		d.progress.note("retiring", kindPolicy, ps.Key.Namespace, ps.Key.Name)
@@ -88,7 +88,7 @@ func (d *core) activate() {
 // retire makes a policy idle. Its sets that its successor mentions stay held,
 // by the same reference.
 func (d *core) retire(ps *policyState) {
-	d.families.leave(ps)
+	d.namedPorts.leave(ps)
 	sets := ps.Sets
 	d.crowds.count(ps, false)
 	ps.Rules, ps.Sets, ps.group, ps.active = nil, nil, nil, false

@@ -94,7 +94,7 @@ func (d *core) overCounts() map[string]int {
 	for ps := range d.crowds.closed {
 		policies[ps.Key] = true
 	}
-	for ps := range d.families.over {
+	for ps := range d.namedPorts.over {
 		policies[ps.Key] = true
 	}
 	for key := range d.problems {

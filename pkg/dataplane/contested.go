@@ -17,7 +17,7 @@ import (
 const clockSkew = time.Minute
 
 // standingOf is whose an address is.
-type standingOf = ipsets.Standing[*podState]
+type ownership = ipsets.Standing[*podState]
 
 // inFuture reports whether a start is later than clocks explain. Where there is no
 // clock, as in a world without a time, none is.
@@ -30,16 +30,16 @@ func (p *podState) inDoubt() bool { return !p.member && (p.owner || p.home && !p
 
 // whose returns whose an address is. The node's own ones are nobody's: a pod
 // that uses them is a host-network pod and says so.
-func (d *core) whose(addr netip.Addr) standingOf {
+func (d *core) whose(addr netip.Addr) ownership {
 	if slices.Contains(d.nodeAddrs, addr) {
-		return standingOf{}
+		return ownership{}
 	}
 	return d.owners.Standing(addr)
 }
 
 // settle gives the pods that claim an address what they have of it now; before
 // is whose it was.
-func (d *core) settle(addr netip.Addr, before standingOf, moves map[PodKey]*podMove) {
+func (d *core) settle(addr netip.Addr, before ownership, moves map[PodKey]*podMove) {
 	after := d.whose(addr)
 	entitle := func(p *podState) {
 		if p = d.current(p); p == nil || !p.claims() || p.Addr != addr {
@@ -49,7 +49,7 @@ func (d *core) settle(addr netip.Addr, before standingOf, moves map[PodKey]*podM
 		owner := same(after.Owner)
 		d.entitle(p, owner, owner && !after.Doubt, slices.ContainsFunc(after.Home, same), moves)
 	}
-	for _, s := range [...]standingOf{before, after} {
+	for _, s := range [...]ownership{before, after} {
 		entitle(s.Owner)
 		for _, p := range s.Home {
 			if p != s.Owner {
@@ -80,13 +80,13 @@ func (d *core) home(ep *endpoint) []*podState {
 // each of them allows. A pod that no policy isolates allows everything. When several
 // are isolated they have no rule in common, as they are of different namespaces, so
 // nothing is allowed but the node.
-func (d *core) wantedBy(home []*podState) wanted {
+func (d *core) desiredBy(home []*podState) desiredRules {
 	isolating := slices.DeleteFunc(slices.Clone(home), func(p *podState) bool { return p.isolated() == [2]bool{} })
 	switch len(isolating) {
 	case 0:
-		return d.wanted(home[0])
+		return d.desiredOf(home[0])
 	case 1:
-		return d.wanted(isolating[0])
+		return d.desiredOf(isolating[0])
 	}
 	var isolated [2]bool
 	for _, p := range isolating {
@@ -94,7 +94,7 @@ func (d *core) wantedBy(home []*podState) wanted {
 			isolated[dir] = isolated[dir] || is
 		}
 	}
-	return wanted{shared: slices.Concat(d.cfg.BaseACLs, renderShared(isolated, d.nodeAddrs))}
+	return desiredRules{shared: slices.Concat(d.cfg.BaseACLs, renderShared(isolated, d.nodeAddrs))}
 }
 
 // isolated returns the directions in which a policy, or its budget, isolates a local

@@ -26,7 +26,7 @@ type core struct {
 	cache      *ipsets.Cache
 	owners     *ipsets.Owners[*podState]
 	members    *members
-	families   *families
+	namedPorts *namedPortSets
 	policies   map[policy.Key]*policyState
 	byNS       map[string]map[policy.Key]*policyState // policies by namespace
 	switched   map[*policyState]struct{}              // to become active or idle, within one staging
@@ -100,10 +100,10 @@ func newCore(cfg Config, now time.Time, notes *progress) *core {
 		refusals:  map[uint32]uint64{},
 	}
 	d.listing.wanted, d.fresh = true, true // the first transaction reads what is there
-	d.families = &families{
-		cache: cache, byKey: map[familyKey]*family{}, byPort: map[PodPort][]*family{},
+	d.namedPorts = &namedPortSets{
+		cache: cache, byKey: map[portKey]*portSets{}, byPort: map[PodPort][]*portSets{},
 		stale: map[*view]bool{}, over: map[*policyState]Warning{},
-		changed: d.renderSelected, pods: d.members.kin.serving, labels: d.members.labels,
+		changed: d.renderSelected, pods: d.members.podGroup.serving, labels: d.members.labels,
 	}
 	return d
 }

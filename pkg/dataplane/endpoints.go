@@ -16,18 +16,18 @@ import (
 // needs, and queues or unqueues the update.
 func (d *core) render(ep *endpoint) {
 	defer d.progress.within("rendering", kindEndpoint, "", ep.id)()
-	before := d.wish(ep)
+	before := d.desired(ep)
 	home := d.home(ep)
-	ep.wanted = wanted{}
+	ep.desired = desiredRules{}
 	ep.owner = ""
 	if len(home) > 0 {
 		ep.owner = home[0].UID
 		ep.bornFor = cmp.Or(ep.bornFor, ep.owner)
-		ep.wanted = d.wantedBy(home)
+		ep.desired = d.desiredBy(home)
 	}
 	var names []ipsets.Name
-	for i := range ep.wanted.groups {
-		for _, r := range ep.wanted.groups[i].rules {
+	for i := range ep.desired.groups {
+		for _, r := range ep.desired.groups[i].rules {
 			if !r.unused {
 				names = append(names, r.names...)
 			}
@@ -35,12 +35,12 @@ func (d *core) render(ep *endpoint) {
 	}
 	d.hold(ep, ipsets.RefRule, names)
 	maps.DeleteFunc(ep.refused, func(key policy.Key, ref refusal) bool { // it changed, or is gone
-		return !ep.wanted.has(key, ref.digest)
+		return !ep.desired.has(key, ref.digest)
 	})
-	if !slices.Equal(before, d.wish(ep)) {
+	if !slices.Equal(before, d.desired(ep)) {
 		ep.tries, ep.careful, ep.bare, ep.unlisted, ep.retryAt, ep.repair = 0, false, false, 0, time.Time{}, false // due at once
-		if ep.wished.To = d.generation; ep.queued == 0 {
-			ep.wished.From = d.generation
+		if ep.changedIn.To = d.generation; ep.queued == 0 {
+			ep.changedIn.From = d.generation
 		}
 		by := d.dirty[ep]
 		if len(by) > 0 {
@@ -53,13 +53,13 @@ func (d *core) render(ep *endpoint) {
 	d.queue(ep)
 }
 
-// wish returns the list that the endpoint should have now.
-func (d *core) wish(ep *endpoint) []hns.ACL { return ep.list(d.cache.Rejected) }
+// desired returns the list that the endpoint should have now.
+func (d *core) desired(ep *endpoint) []hns.ACL { return ep.list(d.cache.Rejected) }
 
-// wanted renders the policies that select a pod.
-func (d *core) wanted(p *podState) wanted {
+// desiredOf renders the policies that select a pod.
+func (d *core) desiredOf(p *podState) desiredRules {
 	p.closed = d.closedOn(p)
-	w := wanted{shared: slices.Concat(d.cfg.BaseACLs, renderShared(p.isolated(), d.nodeAddrs))}
+	w := desiredRules{shared: slices.Concat(d.cfg.BaseACLs, renderShared(p.isolated(), d.nodeAddrs))}
 	for _, ps := range p.selected {
 		w.groups = append(w.groups, d.group(ps, p))
 	}
@@ -99,12 +99,12 @@ func (t podPorts) served(at reach) []servedPort { return t.policy.served(at) }
 // steps returns the requests that the endpoint's update takes.
 func (d *core) steps(ep *endpoint) []step {
 	c := change{
-		applied: ep.applied,
+		applied: ep.actual,
 		shared:  ep.shared(),
 		fresh:   ep.newborn(),
 		batch:   d.cfg.MaxBatchedACLs,
 	}
-	for _, g := range ep.wanted.groups {
+	for _, g := range ep.desired.groups {
 		if ep.refuses(g.key, g.digest) && g.digest != "" {
 			continue
 		}
@@ -124,7 +124,7 @@ func (d *core) steps(ep *endpoint) []step {
 	return steps
 }
 
-// queue puts an endpoint that differs from its wish into the queue of
+// queue puts an endpoint that differs from what is desired into the queue of
 // pending updates and pins every set that it may need; one that does not differ
 // leaves. An endpoint without an owner is only read again, never
 // written.
@@ -146,11 +146,11 @@ func (d *core) queue(ep *endpoint) {
 }
 
 // pin pins what a pending update may need: the sets of every list that
-// may be on the endpoint and of the wanted one.
+// may be on the endpoint and of the desired one.
 func (d *core) pin(ep *endpoint) {
 	var pins []ipsets.Name
 	if ep.queued > 0 || !ep.known() {
-		pins = d.namesOf(append(slices.Clip(ep.mayHave()), d.wish(ep))...)
+		pins = d.namesOf(append(slices.Clip(ep.possible()), d.desired(ep))...)
 	}
 	d.hold(ep, ipsets.RefPin, pins)
 	d.cache.See(ep.id, ep.sight())
@@ -179,7 +179,7 @@ const maxRelists = 6
 func (d *core) applied(ep *endpoint, acls []hns.ACL, version hns.Version) {
 	d.sequence++
 	ep.moved = d.sequence
-	ep.applied, ep.version, ep.attempts = acls, version, nil
+	ep.actual, ep.version, ep.attempts = acls, version, nil
 	d.hold(ep, ipsets.RefApplied, d.namesOf(acls))
 }
 
@@ -189,11 +189,11 @@ func (d *core) applied(ep *endpoint, acls []hns.ACL, version hns.Version) {
 func (d *core) unknown(ep *endpoint, list []hns.ACL) {
 	d.sequence++
 	ep.moved = d.sequence
-	ep.attempts = ep.mayHave()
+	ep.attempts = ep.possible()
 	if !slices.ContainsFunc(ep.attempts, func(other []hns.ACL) bool { return slices.Equal(other, list) }) {
 		ep.attempts = append(slices.Clip(ep.attempts), list)
 	}
-	ep.applied, ep.version = nil, ""
+	ep.actual, ep.version = nil, ""
 	d.pin(ep)
 	d.hold(ep, ipsets.RefApplied, nil)
 }
@@ -206,7 +206,7 @@ func (d *core) read(e hns.Endpoint) *endpoint {
 	if ep == nil {
 		ep = &endpoint{
 			id: e.ID, holds: map[ipsets.RefKind]map[ipsets.Name]bool{}, refused: map[policy.Key]refusal{},
-			wished: Span{d.generation, d.generation}, // also when nothing of ours should be there and something is
+			changedIn: Span{d.generation, d.generation}, // also when nothing of ours should be there and something is
 		}
 		d.endpoints[e.ID] = ep
 		for _, addr := range ipv4(e.Addrs) {
@@ -218,11 +218,11 @@ func (d *core) read(e hns.Endpoint) *endpoint {
 	if ep.known() {
 		d.foundACLs(ep, ours)
 	}
-	if lists := ep.mayHave(); len(lists) > 0 && !lacksBlock(lists[0], ep.wanted.shared) { // as it was last known
+	if lists := ep.possible(); len(lists) > 0 && !lacksBlock(lists[0], ep.desired.shared) { // as it was last known
 		ep.exposed = true
 	}
-	ep.exposed = ep.exposed && lacksBlock(ours, ep.wanted.shared)
-	if now := d.clock; ep.exposed && now.Sub(d.looks.lost) >= d.cfg.LookPeriod { // not at each blow of a dispute
+	ep.exposed = ep.exposed && lacksBlock(ours, ep.desired.shared)
+	if now := d.clock; ep.exposed && now.Sub(d.looks.lost) >= d.cfg.LookPeriod { // not each time that somebody undoes it
 		d.looks.lost = now
 	}
 	ep.shielded, ep.blind = false, 0

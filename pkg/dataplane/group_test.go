@@ -36,7 +36,7 @@ func TestGroupsAreShared(t *testing.T) {
 		endpoints = append(endpoints, d.core.read(hns.Endpoint{ID: fmt.Sprint("ep-", i), Addrs: ipv4Addrs(addr.String())}))
 	}
 	d.core.stage(tx)
-	one, two := endpoints[0].wanted.groups, endpoints[1].wanted.groups
+	one, two := endpoints[0].desired.groups, endpoints[1].desired.groups
 	require.Len(t, one, 2)
 	require.Len(t, two, 2)
 	require.Same(t, one[0], two[0], "a number")

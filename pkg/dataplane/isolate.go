@@ -45,10 +45,10 @@ func (d *core) open(ep *endpoint) bool {
 // other Ids); otherwise nothing. Of an endpoint whose list is not known that is all
 // of them.
 func (ep *endpoint) unblocked(shared []hns.ACL) []hns.ACL {
-	if !lacksBlock(ep.applied, shared) {
+	if !lacksBlock(ep.actual, shared) {
 		return nil
 	}
-	added, _ := diffACLs(ep.applied, shared)
+	added, _ := diffACLs(ep.actual, shared)
 	return added
 }
 
@@ -146,7 +146,7 @@ func (r *run) isolate(id string) {
 		ep = d.endpoints[id]
 		var acls, has []hns.ACL
 		if ep != nil && d.open(ep) {
-			has, acls, known = ep.applied, ep.unblocked(way.rules(ep)), ep.known()
+			has, acls, known = ep.actual, ep.unblocked(way.rules(ep)), ep.known()
 		}
 		switch {
 		case len(acls) == 0, way.verb == hns.Add && slices.Equal(acls, last):
@@ -167,7 +167,7 @@ func (r *run) isolate(id string) {
 		err := r.ask(hns.Request{Op: hns.OpACLAdd, Endpoint: id, ACLs: acls}).Err
 		answered = saysOfRules(err)
 		if d.endpoints[id] == ep && !hns.EndpointGone(err) {
-			d.unknown(ep, canonical(slices.Concat(ep.applied, acls)))
+			d.unknown(ep, canonical(slices.Concat(ep.actual, acls)))
 			ep.blind++
 			ep.shielded = err == nil || ep.blind >= maxBlind
 		}
@@ -179,11 +179,11 @@ func (r *run) isolate(id string) {
 
 // closingSteps returns the Update that takes away the rules which name a set
 // that HNS refuses, when what comes in their place has to wait for other sets. It
-// is more closed than before and than what is wanted. Without it, who left that set
+// is more closed than before and than what is desired. Without it, who left that set
 // would stay in it for the rules, and could join no other.
 func (d *core) closingSteps(ep *endpoint) []step {
-	wish := d.wish(ep)
-	_, removed := diffACLs(ep.applied, wish)
+	desired := d.desired(ep)
+	_, removed := diffACLs(ep.actual, desired)
 	going := map[hns.ACL]int{}
 	for _, a := range removed {
 		if slices.ContainsFunc(d.namesOf([]hns.ACL{a}), d.cache.Stuck) {
@@ -194,7 +194,7 @@ func (d *core) closingSteps(ep *endpoint) []step {
 		return nil
 	}
 	var acls []hns.ACL
-	for _, a := range ep.applied {
+	for _, a := range ep.actual {
 		if going[a.Canonical()] > 0 {
 			going[a.Canonical()]--
 			continue

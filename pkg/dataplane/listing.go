@@ -323,7 +323,7 @@ func (r *run) readSets() error {
 
 // takeSets takes over a listing of our sets. It may show sets that
 // were not known when the rules that name them were read: those are held now, and
-// leftovers are defined.
+// orphans are defined.
 // It returns those that somebody else changed.
 func (d *core) takeSets(sets []ipsets.Observed, skip func(ipsets.Name) bool) (drifted []ipsets.Drift) {
 	drifted = d.cache.Observe(sets, skip)
@@ -338,7 +338,7 @@ func (d *core) takeSets(sets []ipsets.Observed, skip func(ipsets.Name) bool) (dr
 		}
 	}
 	for _, ep := range d.endpoints {
-		d.hold(ep, ipsets.RefApplied, d.namesOf(ep.applied))
+		d.hold(ep, ipsets.RefApplied, d.namesOf(ep.actual))
 		d.pin(ep)
 	}
 	return drifted

@@ -22,7 +22,7 @@ func (d *core) outcome(r *run) Report {
 		Plan:       r.written.String(),
 		Calls:      r.calls,
 		Pending:    len(d.pending()) + len(d.waiting()),
-		Warnings:   d.standing().warnings(),
+		Warnings:   d.activeWarnings().warnings(),
 		RetryAfter: d.retryAfter(now),
 		ProbeAfter: d.probeAfter(now),
 
@@ -57,7 +57,7 @@ func (d *core) outstandingWork() []Span {
 	var all, out []Span
 	for _, ep := range d.endpoints {
 		if ep.queued > 0 {
-			all = append(all, ep.wished)
+			all = append(all, ep.changedIn)
 		}
 	}
 	slices.SortFunc(all, func(a, b Span) int { return cmp.Compare(a.From, b.From) })

@@ -18,7 +18,7 @@ func (d *core) release(ref ipsets.Ref, names ...ipsets.Name) {
 		}
 		gone[n] = true
 		if n.Kind() == ipsets.KindNamedPort {
-			d.families.forget(n)
+			d.namedPorts.forget(n)
 		}
 	}
 	d.members.undefine(gone)
@@ -27,7 +27,7 @@ func (d *core) release(ref ipsets.Ref, names ...ipsets.Name) {
 // fill fills a set that was just defined.
 func (d *core) fill(n ipsets.Name) {
 	if n.Kind() == ipsets.KindNamedPort {
-		d.families.fill(n)
+		d.namedPorts.fill(n)
 	} else {
 		d.members.fill(nameSet{n: true})
 	}
@@ -58,7 +58,7 @@ func (d *core) hold(ep *endpoint, kind ipsets.RefKind, names []ipsets.Name) {
 		}
 	}
 	d.release(ref, left...)
-	d.defineLeftovers()
+	d.defineOrphans()
 }
 
 // namesOf returns the sets that ACLs name, of those that the cache knows,

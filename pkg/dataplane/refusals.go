@@ -48,7 +48,7 @@ func (ep *endpoint) core() []hns.ACL {
 // one Add for each other policy. When even that is refused, no policy counts as
 // accepted, and then no shared rule either but those that are essential.
 func (d *core) carefulSteps(ep *endpoint) []step {
-	have := countACLs(ep.applied)
+	have := countACLs(ep.actual)
 	there := func(acls []hns.ACL) bool {
 		return !slices.ContainsFunc(acls, func(a hns.ACL) bool { return have[a.Canonical()] == 0 })
 	}
@@ -58,7 +58,7 @@ func (d *core) carefulSteps(ep *endpoint) []step {
 	}
 	var rest []step
 	later := func(acls []hns.ACL) {
-		if added, _ := diffACLs(ep.applied, acls); len(added) > 0 {
+		if added, _ := diffACLs(ep.actual, acls); len(added) > 0 {
 			rest = append(rest, step{verb: hns.Add, acls: added})
 		}
 	}
@@ -70,7 +70,7 @@ func (d *core) carefulSteps(ep *endpoint) []step {
 			later(one)
 		}
 	}
-	for _, g := range ep.wanted.groups {
+	for _, g := range ep.desired.groups {
 		if ep.refuses(g.key, g.digest) {
 			continue
 		}
@@ -81,7 +81,7 @@ func (d *core) carefulSteps(ep *endpoint) []step {
 			later(acls)
 		}
 	}
-	switch added, removed := diffACLs(ep.applied, base); {
+	switch added, removed := diffACLs(ep.actual, base); {
 	case len(removed) > 0:
 		return []step{{verb: hns.Update, acls: base}}
 	case len(added) > 0:
@@ -105,7 +105,7 @@ func (d *core) refused(ep *endpoint, sent []hns.ACL, err *versioned.Refused) err
 		ep.careful = true
 		return nil
 	}
-	for _, g := range ep.wanted.groups {
+	for _, g := range ep.desired.groups {
 		if !ep.refuses(g.key, g.digest) && len(sent) > 0 && isPart(g, sent) {
 			d.leaveOutRules(ep, g.key, g.digest, err)
 			return nil
@@ -144,7 +144,7 @@ func isPart(g *group, acls []hns.ACL) bool {
 }
 
 // probe asks HNS once more for what it refused on endpoints that wait for nothing
-// else. What it takes is there then, and wanted; what it refuses stays left out, and
+// else. What it takes is there then, and desired; what it refuses stays left out, and
 // nothing else is touched.
 func (r *run) probe() {
 	d := r.d
@@ -186,10 +186,10 @@ func (d *core) probes(now time.Time) []probing {
 				due = append(due, probing{id, key, digest, acls})
 			}
 		}
-		for _, a := range ep.wanted.shared {
+		for _, a := range ep.desired.shared {
 			add(ruleKey(a), ruleDigest(a), []hns.ACL{a})
 		}
-		for _, g := range ep.wanted.groups {
+		for _, g := range ep.desired.groups {
 			add(g.key, g.digest, g.acls(d.cache.Rejected))
 		}
 	}
@@ -206,7 +206,7 @@ func (r *run) probeOne(p probing) error {
 	if ep == nil || !ep.known() || ep.queued > 0 || !ep.refuses(p.key, p.digest) {
 		return nil
 	}
-	from, reached := ep.version, canonical(slices.Concat(ep.applied, p.acls))
+	from, reached := ep.version, canonical(slices.Concat(ep.actual, p.acls))
 	defer r.hold(p.endpoint)()
 	is, err := r.writer().Add(p.endpoint, from, p.acls)
 	if ref, refused := errors.AsType[*versioned.Refused](err); refused && refusedObject(err) != hns.KindSet {

@@ -57,7 +57,7 @@ type drift struct {
 
 // trouble is one object with what somebody else did to it.
 type trouble struct {
-	strikes
+	flapDamping
 	open  bool      // found, and not as it should be since
 	wrote bool      // since it was found
 	found string    // in a few words
@@ -76,7 +76,7 @@ func (d *core) noteDrift(s subject, found string, had []hns.ACL) {
 		t = &trouble{}
 		d.drift.troubles[s] = t
 	}
-	t.strike(d.now, s.String())
+	t.flap(d.now, s.String())
 	if !t.open {
 		d.drift.found[s.kind()]++
 		t.open, t.wrote, t.had = true, false, had
@@ -102,10 +102,10 @@ func (d *core) foundACLs(ep *endpoint, ours []hns.ACL) {
 	if ep.queued == 0 {
 		ep.repair = true
 	}
-	if sameACLs(ours, ep.applied) || !ep.updatable() {
+	if sameACLs(ours, ep.actual) || !ep.updatable() {
 		return
 	}
-	s, had := subject{endpoint: ep.id}, ep.applied
+	s, had := subject{endpoint: ep.id}, ep.actual
 	if t := d.drift.troubles[s]; t != nil && t.open {
 		had = t.had
 	}
@@ -123,7 +123,7 @@ func (d *core) noteWrite(s subject) {
 
 // settleDrift ends a run: what is as it should be again counts as
 // repaired, if it was written and not put back by somebody else or no longer
-// wanted. It costs the objects that had trouble of late.
+// desired. It costs the objects that had trouble of late.
 func (d *core) settleDrift() {
 	for s, t := range d.drift.troubles {
 		ep := d.endpoints[s.endpoint]

@@ -26,7 +26,7 @@ const (
 )
 
 // Warning is one thing that is not as the user asked: left out, or not
-// programmed yet. It stands as long as its cause does.
+// programmed yet. It is active as long as its cause lasts.
 type Warning struct {
 	Object  string `json:"object"` // namespace/name, or a set's name
 	Kind    string `json:"kind"`   // NetworkPolicy, Pod, Namespace, Endpoint, Set, Node
@@ -73,7 +73,7 @@ type Report struct {
 	// Longest is the work that the transaction was at for longest without getting on,
 	// calls of HNS apart, when that was a second or more.
 	Longest *Piece `json:"longest,omitempty"`
-	// Warnings is everything that stands after this transaction.
+	// Warnings are those that are active after this transaction.
 	Warnings []Warning `json:"warnings,omitempty"`
 	// RetryAfter is when an empty transaction should come at the latest;
 	// 0 means that nothing waits.

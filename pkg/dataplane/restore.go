@@ -63,7 +63,7 @@ func (d *core) restore(tx *Transaction, dump Dump, view View) {
 	}
 	for _, ed := range dump.Endpoints { // before the sets: what an endpoint may have makes them needed
 		if ep := d.endpoints[ed.ID]; ep != nil && !ed.Known {
-			ep.applied, ep.version, ep.attempts = nil, "", ed.Maybe
+			ep.actual, ep.version, ep.attempts = nil, "", ed.Maybe
 			d.pin(ep)
 			d.hold(ep, ipsets.RefApplied, nil)
 		}
@@ -141,10 +141,10 @@ func (d *core) restoreEndpoint(ep *endpoint, ed EndpointDump) {
 			ep.refused[key] = refusal{digest, again{code: a.Code, tries: a.Attempts, at: a.At}}
 		}
 	}
-	for _, g := range ep.wanted.groups {
+	for _, g := range ep.desired.groups {
 		refuse(g.key, g.digest)
 	}
-	for _, a := range ep.wanted.shared {
+	for _, a := range ep.desired.shared {
 		refuse(ruleKey(a), ruleDigest(a))
 	}
 	ep.bornFor, ep.writtenFor = types.UID(next.BornFor), types.UID(next.WrittenFor)

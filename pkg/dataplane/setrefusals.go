@@ -156,7 +156,7 @@ type setWarnings struct {
 	unremoved map[ipsets.Name]uint32 // those that failed alone
 }
 
-// setWarnings returns what stands now.
+// setWarnings returns what is active now.
 func (d *core) setWarnings() setWarnings {
 	var w setWarnings
 	if len(d.setWork.refused)+len(d.setWork.removals) == 0 {

@@ -72,7 +72,7 @@ func (s *Snapshot) begin(d *core) {
 	s.check, s.lanes, s.nodeAddrs, s.reports = maps.Clone(d.check), maps.Clone(d.lanes), d.nodeAddrs, slices.Clone(d.reports)
 	s.waiting, s.leftOut, s.due, s.unread = d.waiting(), d.leftOutOf(), d.dumpDue(), d.unreadErrs()
 	s.unwritten, s.listing = d.sets.tries > 0, d.listing.err
-	s.disputed, s.refusals, s.again = d.disputes(s.now), d.setWarnings(), d.dumpAgain()
+	s.disputed, s.refusals, s.again = d.flapping(s.now), d.setWarnings(), d.dumpAgain()
 	s.over, s.addresses = d.overBudget(), d.addressWarnings()
 	s.spellings, s.cut, s.lookAge = slices.Clone(d.spellings.list), d.cut, d.lookAge(s.now)
 	s.endpoints, s.names = make(map[string]*endpoint, len(d.endpoints)), map[types.UID]string{}
@@ -135,9 +135,9 @@ func (d *Dataplane) pace() pieces.Pace {
 	}}
 }
 
-// Warnings returns what stands, sorted. It never waits for HNS.
+// Warnings returns the active warnings, sorted. It never waits for HNS.
 func (d *Dataplane) Warnings() (stand []Warning) {
-	d.with(func(c *core) { stand = c.standing().warnings() })
+	d.with(func(c *core) { stand = c.activeWarnings().warnings() })
 	return stand
 }
 

@@ -21,7 +21,7 @@ type Spelling struct {
 
 // maxSpellings bounds what is learned. A tenant's rules may each be spelled in a
 // way of their own; what does not fit is written again, with longer and longer
-// pauses, as in a dispute.
+// pauses, as for an object that somebody else keeps changing.
 const maxSpellings = 1024
 
 // spellings are what was learned of rules..

@@ -16,7 +16,7 @@ import (
 // policies go first, so that a cold start fills each set once.
 func (d *core) stage(tx *Transaction) changes {
 	c := changes{}
-	addrs := map[netip.Addr]standingOf{}
+	addrs := map[netip.Addr]ownership{}
 	if tx.nodeAddrs != nil && !slices.Equal(*tx.nodeAddrs, d.nodeAddrs) {
 		c.add(changedNode, len(d.nodeAddrs) > 0, true)
 		for _, addr := range slices.Concat(d.nodeAddrs, *tx.nodeAddrs) {
@@ -40,7 +40,7 @@ func (d *core) stage(tx *Transaction) changes {
 			is.Labels = maps.Clone(ns.Labels)
 			d.members.setNamespace(is)
 		}
-		d.families.relabeled(name)
+		d.namedPorts.relabeled(name)
 	}
 	for key, np := range tx.policies {
 		d.progress.note("staging", kindPolicy, key.Namespace, key.Name)
@@ -62,7 +62,7 @@ func (d *core) stage(tx *Transaction) changes {
 // renderDirty renders the marked endpoints, in order: it decides whose turn
 // comes first.
 func (d *core) renderDirty() {
-	d.families.settle()
+	d.namedPorts.settle()
 	if len(d.dirty) == 0 {
 		return
 	}
@@ -90,7 +90,7 @@ func (d *core) leaveOut() {
 	}
 }
 
-// renderHolders marks the endpoints whose rules name a set, wanted or there.
+// renderHolders marks the endpoints whose rules name a set, desired or actual.
 func (d *core) renderHolders(n ipsets.Name) {
 	for _, ref := range d.cache.Refs(n) {
 		if ep := d.endpoints[ref.Owner]; ep != nil && (ref.Kind == ipsets.RefRule || ref.Kind == ipsets.RefApplied) {

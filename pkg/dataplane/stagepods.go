@@ -14,7 +14,7 @@ type podMove struct{ was, is *podState }
 // are, then the sets, all leaving before all entering. So an address that
 // several pods hand on ends with the right one, whatever their order. addrs has
 // the addresses that are in question anyway, and whose they were.
-func (d *core) stagePods(pods map[PodKey]*Pod, addrs map[netip.Addr]standingOf, c changes) {
+func (d *core) stagePods(pods map[PodKey]*Pod, addrs map[netip.Addr]ownership, c changes) {
 	moves := map[PodKey]*podMove{}
 	for key, pod := range pods {
 		d.progress.note("staging", kindPod, key.Namespace, key.Name)
@@ -31,12 +31,12 @@ func (d *core) stagePods(pods map[PodKey]*Pod, addrs map[netip.Addr]standingOf, 
 	for key, m := range moves {
 		d.progress.note("moving", kindPod, key.Namespace, key.Name)
 		d.members.leave(m.was)
-		d.families.leavePod(m.was, m.is)
+		d.namedPorts.leavePod(m.was, m.is)
 	}
 	for key, m := range moves {
 		d.progress.note("moving", kindPod, key.Namespace, key.Name)
 		d.members.enter(m.is)
-		d.families.enterPod(m.was, m.is)
+		d.namedPorts.enterPod(m.was, m.is)
 	}
 	for key, m := range moves {
 		d.progress.note("placing", kindPod, key.Namespace, key.Name)
@@ -46,7 +46,7 @@ func (d *core) stagePods(pods map[PodKey]*Pod, addrs map[netip.Addr]standingOf, 
 
 // movePod replaces one pod and its claim; nobody is a member yet. addrs
 // gets the addresses in question with their owners before.
-func (d *core) movePod(key PodKey, was *podState, pod *Pod, addrs map[netip.Addr]standingOf) *podMove {
+func (d *core) movePod(key PodKey, was *podState, pod *Pod, addrs map[netip.Addr]ownership) *podMove {
 	contest := func(addr netip.Addr) {
 		if _, ok := addrs[addr]; !ok {
 			addrs[addr] = d.whose(addr)

@@ -75,7 +75,7 @@ func (d *core) copyStats(pace pieces.Pace) (Stats, *ipsets.Copying) {
 		Disputed:  map[string]int{driftSet: 0, driftACL: 0},
 		Conflicts: d.conflicts, Refusals: maps.Clone(d.refusals), OverBudget: d.overCounts(),
 	}
-	for _, what := range d.disputes(now) {
+	for _, what := range d.flapping(now) {
 		s.Disputed[what.kind()]++
 	}
 	since := func(t time.Time) {
@@ -83,7 +83,7 @@ func (d *core) copyStats(pace pieces.Pace) (Stats, *ipsets.Copying) {
 		s.OldestPending = max(s.OldestPending, now.Sub(t))
 	}
 	for _, ep := range d.endpoints {
-		s.ACLs += len(ep.applied)
+		s.ACLs += len(ep.actual)
 		if ep.queued > 0 {
 			since(ep.since)
 		}

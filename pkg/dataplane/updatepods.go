@@ -85,7 +85,7 @@ func (ep *endpoint) conflicted(err error, now time.Time) {
 // errSetsNotReady: an ACL waits for a set that could not be written.
 var errSetsNotReady = errors.New("waits for a set that could not be written")
 
-// updatePod brings one endpoint to its wish, over one handle of HNS. One that was
+// updatePod gives one endpoint its desired rules, over one handle of HNS. One that was
 // never right for its pod, and that fails, gets its block whatever came in between.
 func (r *run) updatePod(id string) error {
 	defer r.hold(id)()
@@ -98,7 +98,7 @@ func (r *run) updatePod(id string) error {
 
 // fought reports whether somebody else undoes what is written to an endpoint that
 // was right before: its next write comes at once the first time, with the block
-// first, and then as often as for any other dispute. So does that of one on which HNS
+// first, and then as often as for any other object that is changed all the time. So does that of one on which HNS
 // takes everything, the block too, and never shows it: each Add more is one copy more.
 func (r *run) fought(id string, err error) bool {
 	ep := r.d.endpoints[id]
@@ -187,7 +187,7 @@ func (d *core) ready(ep *endpoint, steps []step) bool {
 	for _, s := range steps {
 		all = append(all, s.acls...)
 	}
-	added, removed := diffACLs(ep.applied, all)
+	added, removed := diffACLs(ep.actual, all)
 	closes := d.closes(steps, removed)
 	return !slices.ContainsFunc(d.namesOf(added), func(n ipsets.Name) bool {
 		return !d.cache.Ready(n) && (!closes || !d.cache.Closed(n))
@@ -203,7 +203,7 @@ func (r *run) step(ep *endpoint, s step) (done bool, err error) {
 	from := ep.version
 	write, reached := w.Replace, s.acls
 	if s.verb == hns.Add {
-		write, reached = w.Add, slices.Concat(ep.applied, s.acls)
+		write, reached = w.Add, slices.Concat(ep.actual, s.acls)
 	}
 	is, err := write(ep.id, from, s.acls)
 	return d.wrote(ep, canonical(reached), s.acls, is, err)
@@ -216,13 +216,13 @@ func (r *run) writer() versioned.Writer {
 
 // conflict takes over what a conflict showed, in place of everything that
 // was thought of the endpoint: its list, what others have there, its addresses,
-// the references and pins, and the wish, which follows from them.
+// the references and pins, and the desired rules, which follow from them.
 func (d *core) conflict(ep *endpoint, reached []hns.ACL, c *versioned.Conflict) {
 	if c.Written {
 		d.conflicts.After++
 		d.noteWrite(subject{endpoint: ep.id})
-		ep.applied = reached // what somebody else changed is the difference to this
-		ep.repair = sameACLs(reached, d.wish(ep))
+		ep.actual = reached // what somebody else changed is the difference to this
+		ep.repair = sameACLs(reached, d.desired(ep))
 	} else {
 		d.conflicts.Before++
 	}

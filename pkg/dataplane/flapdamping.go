@@ -10,29 +10,29 @@ import (
 // once. From then on he will do it again, and two programs that undo each other
 // without a pause load HNS and cut connections, so repair backs off.
 const (
-	disputedFrom = 3 // strikes
+	disputedFrom = 3 // changes
 	maxPause     = 10 * time.Minute
-	amnesty      = 30 * time.Minute // strikes are forgotten that long after the last
+	amnesty      = 30 * time.Minute // changes are forgotten that long after the last
 )
 
-// strikes are the times that somebody else was found to have changed an object.
-type strikes struct {
+// flapDamping counts the times that somebody else was found to have changed an object.
+type flapDamping struct {
 	n     int
 	last  time.Time
 	until time.Time // end of the pause after the last one; in the past for none
 }
 
-// strike takes one more. The pause after it is 1, 2, 4 … s from the third on.
-func (s *strikes) strike(now time.Time, id string) {
+// flap takes one more. The pause after it is 1, 2, 4 … s from the third on.
+func (s *flapDamping) flap(now time.Time, id string) {
 	s.n = s.count(now) + 1
 	s.last, s.until = now, now
-	if s.disputed(now) {
+	if s.damped(now) {
 		s.until = now.Add(pauseAfter(id, s.n))
 	}
 }
 
 // count returns how many are not forgotten.
-func (s *strikes) count(now time.Time) int {
+func (s *flapDamping) count(now time.Time) int {
 	if now.Sub(s.last) >= amnesty {
 		return 0
 	}
@@ -40,12 +40,12 @@ func (s *strikes) count(now time.Time) int {
 }
 
 // disputed reports whether somebody else keeps changing the object.
-func (s *strikes) disputed(now time.Time) bool { return s.count(now) >= disputedFrom }
+func (s *flapDamping) damped(now time.Time) bool { return s.count(now) >= disputedFrom }
 
-// pauseAfter returns the pause after so many strikes, at least disputedFrom.
-func pauseAfter(id string, strikes int) time.Duration {
-	doublings := min(strikes-disputedFrom, 10)
-	return early(min(time.Second<<doublings, maxPause), id, strikes)
+// pauseAfter returns the pause after so many changes, at least disputedFrom.
+func pauseAfter(id string, flapDamping int) time.Duration {
+	doublings := min(flapDamping-disputedFrom, 10)
+	return early(min(time.Second<<doublings, maxPause), id, flapDamping)
 }
 
 // paused reports whether the members that are observed of a set are to be
@@ -69,11 +69,11 @@ func (d *core) resume(ep *endpoint) time.Time {
 	return t.until
 }
 
-// disputes returns the disputed objects.
-func (d *core) disputes(now time.Time) []subject {
+// flapping returns the objects that somebody else keeps changing.
+func (d *core) flapping(now time.Time) []subject {
 	var out []subject
 	for s, t := range d.drift.troubles {
-		if t.disputed(now) {
+		if t.damped(now) {
 			out = append(out, s)
 		}
 	}

@@ -114,7 +114,7 @@ func (d *core) join(ep *endpoint) {
 	ep.queued = last + 1
 }
 
-// rejoin has an endpoint of the queue wait for what changed its wish now: where
+// rejoin has an endpoint of the queue wait for what changed its desired rules now: where
 // it would have had its turn before, it keeps that.
 func (d *core) rejoin(ep *endpoint) {
 	if ep.queued == 0 {

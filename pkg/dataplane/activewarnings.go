@@ -15,8 +15,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// standing is what warnings are about: of the state as it is, or of a copy.
-type standing struct {
+// activeWarnings is what warnings are about: of the state as it is, or of a copy.
+type activeWarnings struct {
 	node       string
 	problems   iter.Seq[*policyState]       // with something left out
 	leftOut    map[ipsets.Name][]policy.Key // with the policies that need it
@@ -31,10 +31,10 @@ type standing struct {
 	listingErr error            // of the last listing
 }
 
-// standing returns what warnings are about now. It is valid until the
+// activeWarnings returns what warnings are about now. It is valid until the
 // core goes on.
-func (d *core) standing() standing {
-	return standing{
+func (d *core) activeWarnings() activeWarnings {
+	return activeWarnings{
 		node: d.cfg.Node,
 		problems: func(yield func(*policyState) bool) {
 			for key := range d.problems {
@@ -44,7 +44,7 @@ func (d *core) standing() standing {
 			}
 		},
 		leftOut: d.leftOutOf(), endpoints: d.endpoints,
-		podOf: d.podOf, over: d.overBudget(), disputed: d.disputes(d.clock),
+		podOf: d.podOf, over: d.overBudget(), disputed: d.flapping(d.clock),
 		refusals: d.setWarnings(), addresses: d.addressWarnings(), unread: d.unreadErrs(), unwritten: d.sets.tries > 0, listingErr: d.listing.err,
 	}
 }
@@ -52,12 +52,12 @@ func (d *core) standing() standing {
 // overBudget returns a warning for each kind and namespace that has objects over a
 // budget, and for each policy whose named ports, ACLs on a pod or members are.
 func (d *core) overBudget() []Warning {
-	out := slices.AppendSeq(d.members.over.warnings(), maps.Values(d.families.over))
+	out := slices.AppendSeq(d.members.over.warnings(), maps.Values(d.namedPorts.over))
 	return slices.Concat(out, d.closedWarnings(), d.crowded())
 }
 
-// warnings lists what stands, sorted.
-func (s standing) warnings() []Warning {
+// warnings lists them, sorted.
+func (s activeWarnings) warnings() []Warning {
 	out := slices.Concat(s.over, s.addresses)
 	for ps := range s.problems {
 		out = append(out, ps.warnings...)
@@ -137,11 +137,11 @@ func (d *core) leftOutOf() map[ipsets.Name][]policy.Key {
 	return out
 }
 
-func (s standing) ofEndpoint(ep *endpoint) []Warning {
+func (s activeWarnings) ofEndpoint(ep *endpoint) []Warning {
 	var out []Warning
 	for key, ref := range ep.refused {
 		switch {
-		case !ep.wanted.has(key, ref.digest):
+		case !ep.desired.has(key, ref.digest):
 		case key.Namespace == "":
 			out = append(out, s.onEndpoint(ep, ReasonHNSRejected,
 				fmt.Sprintf("HNS refuses rule %s on endpoint %s%s: it is left out there, and tried again", key.Name, ep.id, inBrackets(ref.code))))
@@ -161,14 +161,14 @@ func (s standing) ofEndpoint(ep *endpoint) []Warning {
 }
 
 // onEndpoint returns a warning about an endpoint, or the pod that owns it.
-func (s standing) onEndpoint(ep *endpoint, reason Reason, message string) Warning {
+func (s activeWarnings) onEndpoint(ep *endpoint, reason Reason, message string) Warning {
 	if pod := s.podOf(ep.owner); pod != "" {
 		return Warning{pod, "Pod", reason, message}
 	}
 	return Warning{ep.id, "Endpoint", reason, message}
 }
 
-func (s standing) ofDispute(what subject) Warning {
+func (s activeWarnings) ofDispute(what subject) Warning {
 	w := Warning{what.String(), "Set", ReasonForeignWrites, "the set"}
 	if what.kind() == driftACL {
 		w.Kind, w.Message = "Endpoint", fmt.Sprintf("rules on endpoint %s", what.endpoint)

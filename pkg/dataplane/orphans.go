@@ -11,10 +11,10 @@ import (
 // policy that mentioned them went while no process ran: they are fed as if it
 // still mentioned them, and move with the sets that the same rules name. What
 // ends the definition is the last reference.
-func (d *core) defineLeftovers() {
+func (d *core) defineOrphans() {
 	for _, n := range d.cache.TakeLeftovers() {
 		if n.Kind() == ipsets.KindNamedPort {
-			d.families.define(n)
+			d.namedPorts.define(n)
 		} else if def, ok := policy.Definition(n); ok && d.ours(def) {
 			d.members.restore(def)
 		}
