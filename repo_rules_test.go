@@ -28,6 +28,8 @@ func TestFileRules(t *testing.T) {
 			[]string{"imports hcsshim, which belongs into *_windows_test.go of test/windows and of the adapter"}},
 		"impure": {"pure", "pkg/ipsets/a.go", "package a\nimport (\"os\"; \"time\")\nfunc f() { go f(); time.Now() }\n",
 			[]string{"imports os in a pure package", "starts a goroutine in a pure package", "reads the clock in a pure package"}},
+		"core":     {"pure", "pkg/dataplane/a.go", "package a\nimport (\"context\"; \"sync\")\nvar _ context.Context\nvar _ sync.Mutex\n", []string{"imports context in a pure package", "imports sync in a pure package"}},
+		"shell":    {"pure", "pkg/dataplane/dataplane.go", "package a\nimport \"context\"\nvar _ context.Context\n", nil},
 		"not pure": {"pure", "pkg/hns/hnssim/a.go", "package a\nimport \"sync\"\nfunc f() { go f() }\n", nil},
 	}
 	for name, tt := range tests {

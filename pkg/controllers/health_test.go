@@ -67,7 +67,7 @@ func checks(c *Controller) (ready, healthy string) {
 // probes answer meanwhile and say where it is; when it is over all is well, and the
 // report tells of it.
 func TestStalledTransaction(t *testing.T) {
-	for _, at := range []string{"staging NetworkPolicy x/bomb", "rendering NetworkPolicy x/bomb", "staging Pod x/p", "planning", "recording"} {
+	for _, at := range []string{"staging NetworkPolicy x/bomb", "rendering NetworkPolicy x/bomb", "staging Pod x/p", "writing sets", "recording"} {
 		t.Run(at, func(t *testing.T) {
 			compute(t, func(t *testing.T, l *laborious, c *Controller) {
 				l.takesLong(at, 5*time.Minute)

@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -109,4 +110,23 @@ func defines(p *policyState, n ipsets.Name) bool {
 		return ipsets.Compare(def.Name, n)
 	})
 	return ok
+}
+
+// problemWarnings words what could not be expressed of a policy: one warning for each
+// reason, with the first example, as there may be thousands.
+func problemWarnings(c *policy.Compiled) []Warning {
+	var out []Warning
+	told := map[policy.Reason]bool{}
+	for _, p := range c.Problems {
+		if told[p.Reason] {
+			continue
+		}
+		told[p.Reason] = true
+		text := p.Field + ": " + p.Message
+		if n := c.Found[p.Reason]; n > 1 {
+			text += fmt.Sprintf(" (the first of %d in this policy)", n)
+		}
+		out = append(out, Warning{c.Key.String(), "NetworkPolicy", Reason(p.Reason), text})
+	}
+	return out
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"time"
+
+	"github.com/winnpm/winnpm/pkg/hns"
 )
 
 // retry is a backoff: 1, 2, 4 … 30 s.
@@ -66,3 +68,24 @@ func (d due) after(now time.Time) time.Duration {
 	}
 	return max(d.first.Sub(now), time.Millisecond)
 }
+
+// again says when HNS is asked again for what it refused, though that did not
+// change: what refused it may have been of the moment.
+type again struct {
+	code  uint32 // of the last answer; 0: none
+	tries int
+	at    time.Time
+}
+
+// pauses are those after the first tries; the last one is that after all others.
+var pauses = []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute}
+
+// failed takes one more refusal.
+func (a *again) failed(err error, now time.Time) {
+	a.code = hns.CodeOf(err)
+	a.tries++
+	a.wait(now)
+}
+
+// wait begins the pause anew.
+func (a *again) wait(now time.Time) { a.at = now.Add(pauses[min(max(a.tries, 1), len(pauses))-1]) }

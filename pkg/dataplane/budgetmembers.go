@@ -8,7 +8,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
@@ -38,11 +37,6 @@ func (c *crowds) count(ps *policyState, more bool) {
 	if c.sets[ps.Key.Namespace] += n; c.sets[ps.Key.Namespace] == 0 {
 		delete(c.sets, ps.Key.Namespace)
 	}
-}
-
-// weighed reports whether the members of a set count.
-func weighed(n ipsets.Name) bool {
-	return n.Kind() == ipsets.KindPodSelector || n.Kind() == ipsets.KindNamespaceSelector
 }
 
 // weighedOf returns how many sets of a policy count.

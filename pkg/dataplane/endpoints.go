@@ -246,11 +246,6 @@ func (d *core) address(ep *endpoint, addrs []netip.Addr) {
 	}
 }
 
-// ipv4 returns the IPv4 addresses of a list.
-func ipv4(addrs []netip.Addr) []netip.Addr {
-	return slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return !a.Is4() })
-}
-
 // gone drops the state of an endpoint that no longer exists.
 func (d *core) gone(id string) {
 	ep := d.endpoints[id]
@@ -271,3 +266,40 @@ func (d *core) gone(id string) {
 	}
 	d.cache.See(id, ipsets.SeesApplied)
 }
+
+// newborn reports whether the endpoint was never right for its pod, or lost what
+// made it so: then the block goes first.
+func (ep *endpoint) newborn() bool { return ep.writtenFor != ep.owner || ep.exposed }
+
+// open reports whether a newborn endpoint lacks a block that it is to have, as
+// far as is known.
+func (d *core) open(ep *endpoint) bool {
+	return ep.owner != "" && ep.newborn() && !ep.shielded && len(ep.unblocked(ep.shared())) > 0
+}
+
+// unblocked returns what the endpoint lacks of shared rules, when a block is among
+// it for a direction that nothing else of ours closes (the predecessor's blocks have
+// other Ids); otherwise nothing. Of an endpoint whose list is not known that is all
+// of them.
+func (ep *endpoint) unblocked(shared []hns.ACL) []hns.ACL {
+	if !lacksBlock(ep.actual, shared) {
+		return nil
+	}
+	added, _ := diffACLs(ep.actual, shared)
+	return added
+}
+
+// sight is what the rules of an endpoint see: those of one without a pod decide about
+// nobody.
+func (ep *endpoint) sight() ipsets.Sight {
+	switch {
+	case !ep.updatable():
+		return ipsets.SeesNothing
+	case !ep.known():
+		return ipsets.SeesPinned
+	}
+	return ipsets.SeesApplied
+}
+
+// quietConflicts is how many conflicts in a row are nobody's concern.
+const quietConflicts = 2

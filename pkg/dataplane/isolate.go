@@ -30,41 +30,6 @@ func (d *core) soon(ep *endpoint) {
 	}
 }
 
-// newborn reports whether the endpoint was never right for its pod, or lost what
-// made it so: then the block goes first.
-func (ep *endpoint) newborn() bool { return ep.writtenFor != ep.owner || ep.exposed }
-
-// open reports whether a newborn endpoint lacks a block that it is to have, as
-// far as is known.
-func (d *core) open(ep *endpoint) bool {
-	return ep.owner != "" && ep.newborn() && !ep.shielded && len(ep.unblocked(ep.shared())) > 0
-}
-
-// unblocked returns what the endpoint lacks of shared rules, when a block is among
-// it for a direction that nothing else of ours closes (the predecessor's blocks have
-// other Ids); otherwise nothing. Of an endpoint whose list is not known that is all
-// of them.
-func (ep *endpoint) unblocked(shared []hns.ACL) []hns.ACL {
-	if !lacksBlock(ep.actual, shared) {
-		return nil
-	}
-	added, _ := diffACLs(ep.actual, shared)
-	return added
-}
-
-// lacksBlock reports whether a list leaves a direction open that shared rules close.
-func lacksBlock(list, shared []hns.ACL) bool {
-	closed := map[hns.Direction]bool{}
-	for _, a := range list {
-		closed[a.Direction] = closed[a.Direction] || blocksAll(a)
-	}
-	return slices.ContainsFunc(shared, func(a hns.ACL) bool { return blocksAll(a) && !closed[a.Direction] })
-}
-
-// blocksAll reports whether a rule closes its direction, but for rules that come
-// before it.
-func blocksAll(a hns.ACL) bool { return a.Action == hns.Block && a.MatchesAll() }
-
 // isolateNewborn gives every endpoint that is open its block, before what may take
 // long: other pods' sets are being looked through for one that HNS refuses.
 func (r *run) isolateNewborn() {

@@ -13,25 +13,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// refusal is what HNS refuses, alone: a policy's rules on an endpoint, or one of
-// the rules that policies share. There is one for each of them at most.
-type refusal struct {
-	digest string // of what was refused: what is another one is not refused
-	again
-}
-
-// refuses reports whether HNS refuses these rules of an owner.
-func (ep *endpoint) refuses(key policy.Key, digest string) bool {
-	r, ok := ep.refused[key]
-	return ok && r.digest == digest
-}
-
-// ruleKey is how a shared rule stands among the policies of an endpoint: no policy
-// is without a namespace.
-func ruleKey(a hns.ACL) policy.Key { return policy.Key{Name: a.ID} }
-
-func ruleDigest(a hns.ACL) string { return fmt.Sprintln(a) }
-
 // essential reports whether a shared rule is one without which a pod is open, or
 // cut off in the direction that nothing isolates.
 func essential(a hns.ACL) bool {

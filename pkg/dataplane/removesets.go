@@ -135,13 +135,6 @@ func (r *run) notRemoved(req ipsets.Request, err error) bool {
 	return refused
 }
 
-func count(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // endRemovals forgets what is remembered of sets that are gone, or needed again, and
 // has those wait that could not be tried though their time had come.
 func (r *run) endRemovals() {

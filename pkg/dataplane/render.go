@@ -349,13 +349,6 @@ func renderShared(isolated [2]bool, nodeAddrs []netip.Addr) []hns.ACL {
 	return out
 }
 
-func direction(d policy.Direction) hns.Direction {
-	if d == policy.Ingress {
-		return hns.In
-	}
-	return hns.Out
-}
-
 // protocolNumber returns the IANA number; SCTP as Calico renders it on HNS.
 func protocolNumber(p policy.Protocol) string {
 	switch p {

@@ -12,15 +12,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// Repair is one object of ours that somebody else had changed in HNS, and that
-// is as it should be again.
-type Repair struct {
-	Kind   string `json:"kind"`          // set, or acl: the rules of an endpoint
-	Object string `json:"object"`        // name of the set, id of the endpoint
-	Pod    string `json:"pod,omitempty"` // namespace/name of the endpoint's pod
-	Found  string `json:"found"`         // what had been changed, in a few words
-}
-
 // The kinds of drift.
 const (
 	driftSet = "set"

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
@@ -134,4 +135,25 @@ func cloneReports(in []Report) []Report {
 		out[i] = out[i].Clone()
 	}
 	return out
+}
+
+// Spelling is how HNS shows something that we wrote in another way: two reads
+// after a write of ours that succeeded agreed on it.
+type Spelling struct {
+	Kind   string `json:"kind"`   // acl, set, or others: what goes back of theirs
+	Object string `json:"object"` // Id of the rule, name of the set
+	Sent   string `json:"sent"`
+	Shown  string `json:"shown"`
+	// Of a rule, both as they are compared.
+	SentRule  *hns.ACL `json:"sentRule,omitempty"`
+	ShownRule *hns.ACL `json:"shownRule,omitempty"`
+}
+
+// Repair is one object of ours that somebody else had changed in HNS, and that
+// is as it should be again.
+type Repair struct {
+	Kind   string `json:"kind"`          // set, or acl: the rules of an endpoint
+	Object string `json:"object"`        // name of the set, id of the endpoint
+	Pod    string `json:"pod,omitempty"` // namespace/name of the endpoint's pod
+	Found  string `json:"found"`         // what had been changed, in a few words
 }

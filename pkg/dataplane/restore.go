@@ -92,21 +92,26 @@ func (d *core) restore(tx *Transaction, dump Dump, view View) {
 			d.restoreSet(n, s)
 		}
 	}
+	d.restoreDue(dump.Due)
+	d.found = nil // they were told
+	d.progress.goOn(place{})
+}
+
+// restoreDue gives a core what a dump has of what waits for its time.
+func (d *core) restoreDue(due DueDump) {
 	clear(d.lanes)
-	for _, l := range dump.Due.Lanes {
+	for _, l := range due.Lanes {
 		d.lanes[l.Name] = lane{l.Next, l.Order, l.Turn}
 	}
-	d.setWork.read = retry{dump.Due.Spare.Attempts, dump.Due.Spare.At}
-	d.turn, d.readFrom = dump.Due.Turn, dump.Due.Read
-	for _, nd := range dump.Due.New {
+	d.setWork.read = retry{due.Spare.Attempts, due.Spare.At}
+	d.turn, d.readFrom = due.Turn, due.Read
+	for _, nd := range due.New {
 		n := &newcomer{retry: retry{nd.Attempts, nd.At}}
 		if nd.Error != "" {
 			n.err = told{text: nd.Error}
 		}
 		d.newcomers[nd.ID] = n
 	}
-	d.found = nil // they were told
-	d.progress.goOn(place{})
 }
 
 func (due DueDump) listing() listing {

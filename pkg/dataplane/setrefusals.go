@@ -23,27 +23,6 @@ func newSetWork() setWork {
 	return setWork{refused: map[ipsets.Name]*again{}, removals: map[ipsets.Name]*removal{}}
 }
 
-// again says when HNS is asked again for what it refused, though that did not
-// change: what refused it may have been of the moment.
-type again struct {
-	code  uint32 // of the last answer; 0: none
-	tries int
-	at    time.Time
-}
-
-// pauses are those after the first tries; the last one is that after all others.
-var pauses = []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute}
-
-// failed takes one more refusal.
-func (a *again) failed(err error, now time.Time) {
-	a.code = hns.CodeOf(err)
-	a.tries++
-	a.wait(now)
-}
-
-// wait begins the pause anew.
-func (a *again) wait(now time.Time) { a.at = now.Add(pauses[min(max(a.tries, 1), len(pauses))-1]) }
-
 // refuseSets records that HNS refused a request. A set that is found out is left out,
 // and the rules that name it with it.
 func (r *run) refuseSets(req ipsets.Request, err error) {
@@ -209,18 +188,6 @@ func (d *core) restoreAgain(n ipsets.Name, s SetDump) {
 	} else {
 		d.setWork.refused[n] = &a
 	}
-}
-
-// sight is what the rules of an endpoint see: those of one without a pod decide about
-// nobody.
-func (ep *endpoint) sight() ipsets.Sight {
-	switch {
-	case !ep.updatable():
-		return ipsets.SeesNothing
-	case !ep.known():
-		return ipsets.SeesPinned
-	}
-	return ipsets.SeesApplied
 }
 
 // closes reports whether a step takes rules away for which others wait: they

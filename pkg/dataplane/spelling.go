@@ -7,18 +7,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// Spelling is how HNS shows something that we wrote in another way: two reads
-// after a write of ours that succeeded agreed on it.
-type Spelling struct {
-	Kind   string `json:"kind"`   // acl, set, or others: what goes back of theirs
-	Object string `json:"object"` // Id of the rule, name of the set
-	Sent   string `json:"sent"`
-	Shown  string `json:"shown"`
-	// Of a rule, both as they are compared.
-	SentRule  *hns.ACL `json:"sentRule,omitempty"`
-	ShownRule *hns.ACL `json:"shownRule,omitempty"`
-}
-
 // maxSpellings bounds what is learned. A tenant's rules may each be spelled in a
 // way of their own; what does not fit is written again, with longer and longer
 // pauses, as for an object that somebody else keeps changing.

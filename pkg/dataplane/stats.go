@@ -8,6 +8,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/pieces"
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // Stats is a snapshot in numbers, for metrics.
@@ -95,4 +96,23 @@ func (d *core) copyStats(pace pieces.Pace) (Stats, *ipsets.Copying) {
 	defer sets.End()
 	sets.Heads(pace)
 	return s, sets
+}
+
+// overCounts counts the objects that are over a budget, by kind.
+func (d *core) overCounts() map[string]int {
+	pods, namespaces := d.members.over.count()
+	policies := map[policy.Key]bool{}
+	maps.Copy(policies, d.closed())
+	for ps := range d.crowds.closed {
+		policies[ps.Key] = true
+	}
+	for ps := range d.namedPorts.over {
+		policies[ps.Key] = true
+	}
+	for key := range d.problems {
+		if slices.ContainsFunc(d.policies[key].Problems, func(p policy.Problem) bool { return p.Reason == policy.ReasonOverBudget }) {
+			policies[key] = true
+		}
+	}
+	return map[string]int{"policy": len(policies), "pod": pods, "namespace": namespaces}
 }

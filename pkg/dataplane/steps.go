@@ -202,30 +202,3 @@ func (b *batcher) flush() {
 		b.open = nil
 	}
 }
-
-// diffACLs compares two lists by meaning, as multisets.
-func diffACLs(have, want []hns.ACL) (added, removed []hns.ACL) {
-	count := countACLs(have)
-	for _, a := range want {
-		if c := a.Canonical(); count[c] > 0 {
-			count[c]--
-		} else {
-			added = append(added, a)
-		}
-	}
-	for _, a := range have {
-		if c := a.Canonical(); count[c] > 0 {
-			count[c]--
-			removed = append(removed, a)
-		}
-	}
-	return added, removed
-}
-
-func countACLs(acls []hns.ACL) map[hns.ACL]int {
-	count := make(map[hns.ACL]int, len(acls))
-	for _, a := range acls {
-		count[a.Canonical()]++
-	}
-	return count
-}

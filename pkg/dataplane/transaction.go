@@ -174,3 +174,8 @@ func (tx *Transaction) Len() int {
 	}
 	return n
 }
+
+// ipv4 returns the IPv4 addresses of a list.
+func ipv4(addrs []netip.Addr) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return !a.Is4() })
+}

@@ -65,9 +65,6 @@ func (d *core) failed(ep *endpoint, err error, now time.Time) {
 	d.join(ep)
 }
 
-// quietConflicts is how many conflicts in a row are nobody's concern.
-const quietConflicts = 2
-
 // conflicted schedules the next try after a conflict: in the next round, which
 // comes at once the first time. What goes on is an error like any other.
 func (ep *endpoint) conflicted(err error, now time.Time) {
@@ -232,11 +229,6 @@ func (d *core) conflict(ep *endpoint, reached []hns.ACL, c *versioned.Conflict) 
 	d.render(ep)
 }
 
-func sameACLs(a, b []hns.ACL) bool {
-	added, removed := diffACLs(a, b)
-	return len(added)+len(removed) == 0
-}
-
 // wrote records the outcome of an ACL write: after it the endpoint has
 // reached, with this version, if sent was accepted.
 func (d *core) wrote(ep *endpoint, reached, sent []hns.ACL, is versioned.Done, err error) (done bool, _ error) {
@@ -293,12 +285,4 @@ func refusedObject(err error) string {
 		return ""
 	}
 	return op.Kind
-}
-
-func canonical(acls []hns.ACL) []hns.ACL {
-	out := make([]hns.ACL, len(acls))
-	for i, a := range acls {
-		out[i] = a.Canonical()
-	}
-	return out
 }
