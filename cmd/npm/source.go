@@ -136,8 +136,8 @@ func openDump(file string) (d dataplane.Dump, err error) {
 	return d, err
 }
 
-// openBundle reads the support bundle in a file. A file that is none it lets
-// other read, which says what is wrong with it, and returns nil.
+// openBundle reads the support bundle in a file. When the file is no zip file,
+// openBundle returns nil and the result of other, which reads the file instead.
 func openBundle(file string, other func(io.Reader) error) (*bundle.Bundle, error) {
 	f, err := os.Open(file)
 	if err != nil {

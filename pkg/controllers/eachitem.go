@@ -179,7 +179,7 @@ func delimited(r *bufio.Reader) (field int, size int64, err error) {
 		return 0, 0, err
 	}
 	if key&7 != 2 {
-		return 0, 0, fmt.Errorf("field %d is of type %d", key>>3, key&7)
+		return 0, 0, fmt.Errorf("field %d has wire type %d, want 2", key>>3, key&7)
 	}
 	n, err := binary.ReadUvarint(r)
 	if err != nil {

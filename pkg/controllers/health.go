@@ -56,10 +56,10 @@ func (c *Controller) progress() dataplane.Progress {
 	return own
 }
 
-// stalled returns an error when the worker has not got on for so long.
+// stalled returns an error when the worker has made no progress for limit or longer.
 func stalled(p dataplane.Progress, limit time.Duration) error {
 	if took := time.Since(p.Since); p.Doing != "" && took >= limit {
-		return fmt.Errorf("a transaction has not got on for %v: %s", took.Round(time.Second), p.Doing)
+		return fmt.Errorf("a transaction has made no progress for %v: %s", took.Round(time.Second), p.Doing)
 	}
 	return nil
 }

@@ -80,12 +80,12 @@ func TestStalledTransaction(t *testing.T) {
 
 				time.Sleep(2 * time.Second)
 				ready, healthy = checks(c)
-				require.Equal(t, "a transaction has not got on for 11s: "+at, ready)
+				require.Equal(t, "a transaction has made no progress for 11s: "+at, ready)
 				require.Empty(t, healthy)
 
 				time.Sleep(unhealthyAfter - unreadyAfter)
 				ready, healthy = checks(c)
-				require.Equal(t, "a transaction has not got on for 1m1s: "+at, ready)
+				require.Equal(t, "a transaction has made no progress for 1m1s: "+at, ready)
 				require.Equal(t, ready, healthy)
 
 				l.at.Store(nil)
@@ -141,7 +141,7 @@ func TestCallThatTakesLong(t *testing.T) {
 		require.Empty(t, ready+healthy)
 		time.Sleep(unreadyAfter)
 		const where = "updating endpoint ep-one, in HNS: ACL/Add"
-		require.EqualError(t, c.Ready(), "a transaction has not got on for 11s: "+where)
+		require.EqualError(t, c.Ready(), "a transaction has made no progress for 11s: "+where)
 		require.Equal(t, where, l.dp.Dump().Transaction.Doing, "the state is not locked")
 		time.Sleep(5 * time.Minute)
 		require.NoError(t, c.Healthy())

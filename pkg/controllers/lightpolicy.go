@@ -109,7 +109,7 @@ var policyItems = itemKind{
 	add: func(list, item runtime.Object) error {
 		into, ok := list.(*networkingv1.NetworkPolicyList)
 		if !ok {
-			return fmt.Errorf("%T in %T", item, list)
+			return fmt.Errorf("unexpected %T in a list of type %T", item, list)
 		}
 		switch o := item.(type) {
 		case *lightPolicy:

@@ -145,7 +145,7 @@ func (s *store[T]) value(obj any) (T, error) {
 	}
 	v, ok := s.kept.of(obj)
 	if !ok {
-		return v, fmt.Errorf("%T among %s", obj, s.kept.kind)
+		return v, fmt.Errorf("unexpected %T in the store of %s", obj, s.kept.kind)
 	}
 	return v, nil
 }

@@ -180,20 +180,20 @@ func (w *worker) tell(report dataplane.Report, err error) {
 	w.c.cfg.OnApplied(applied)
 }
 
-// warn logs a warning when it begins to stand and when it has passed.
+// warn logs each warning once when it becomes active and once when it is cleared.
 func (w *worker) warn(warnings []dataplane.Warning) {
-	stands := make(map[dataplane.Warning]bool, len(warnings))
+	active := make(map[dataplane.Warning]bool, len(warnings))
 	for _, x := range warnings {
-		if stands[x] = true; !w.warned[x] {
-			w.c.cfg.Logger.Info("not as asked", "kind", x.Kind, "object", x.Object, "reason", x.Reason, "message", x.Message)
+		if active[x] = true; !w.warned[x] {
+			w.c.cfg.Logger.Info("warning raised", "kind", x.Kind, "object", x.Object, "reason", x.Reason, "message", x.Message)
 		}
 	}
 	for x := range w.warned {
-		if !stands[x] {
-			w.c.cfg.Logger.Info("as asked again", "kind", x.Kind, "object", x.Object, "reason", x.Reason)
+		if !active[x] {
+			w.c.cfg.Logger.Info("warning cleared", "kind", x.Kind, "object", x.Object, "reason", x.Reason)
 		}
 	}
-	w.warned = stands
+	w.warned = active
 }
 
 // settles reports whether nothing of what was there at the start is outstanding

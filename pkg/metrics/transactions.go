@@ -35,7 +35,7 @@ func newTransactions() *transactions {
 		byKind: map[string]*prometheus.SummaryVec{},
 		warningGauge: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "npm_warnings",
-			Help: "What is not as users asked, and stands: left out, or not programmed yet.",
+			Help: "Active warnings: what users asked for and HNS does not have, left out or not programmed yet.",
 		}, []string{"reason"}),
 		reasons: map[string]bool{},
 	}

@@ -157,7 +157,7 @@ func (r *Recorder) send(ctx context.Context, f *fact) {
 		r.resume = now.Add(pause)
 		f.due = r.resume // whatever else is due goes first then
 		if !r.failing {
-			r.cfg.Logger.Info("telling of a policy failed, Events are late", "policy", f.of.String(), "reason", f.reason, "err", err.Error(), "retryAfter", pause)
+			r.cfg.Logger.Info("sending an Event failed, trying again", "policy", f.of.String(), "reason", f.reason, "err", err.Error(), "retryAfter", pause)
 		}
 		r.failing = true
 		return
