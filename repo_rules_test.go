@@ -130,3 +130,17 @@ func TestUnknownAndUnproven(t *testing.T) {
 		"docs/guarantees.md: no row has the mutant plain and a test of pkg/a that catches it: ^TestOneM",
 	}, repo.unproven("| p | `TestOneMore`, `pkg/b` | `i01-*` |\n| q | `pkg/a` | |\n`plain`\n| r | `TestOne*` | `i02-*` |\n"))
 }
+
+func TestUnresolved(t *testing.T) {
+	t.Parallel()
+	pages := map[string]string{
+		"docs/a.md": "# A page\n## 4. What `b` does: HNS's\n[b](b.md) [up](../README.md) [far](https://x/y) [here](#a-page) [b](b.md#top)\n```\n[no](none.md)\n```\n" +
+			"[c](c.md) [here](#a-pages) [b](b.md#bottom)\n",
+		"docs/b.md": "# Top\n```\n# bottom\n```\n",
+		"README.md": "[a](docs/a.md#4-what-b-does-hnss)",
+	}
+	repo := tree{exists: func(path string) bool { _, ok := pages[path]; return ok }}
+	require.Equal(t, []string{"a link to c.md, which is not there", "a link to #a-pages, which is not there", "a link to b.md#bottom, which is not there"},
+		repo.unresolved("docs/a.md", pages))
+	require.Empty(t, repo.unresolved("README.md", pages))
+}
