@@ -27,7 +27,7 @@ import (
 // fetchTimeout is how long an agent may take for an answer.
 const fetchTimeout = time.Minute
 
-// source is where a command gets the state from that it is about.
+// source is where a command gets its state from.
 type source struct {
 	manifests    []string
 	node         string
@@ -68,7 +68,7 @@ func (s *source) listFlags(cmd *cobra.Command, name program) {
 	s.plug(cmd, name)
 }
 
-// plug makes the cluster the source of a plugin that is told no other.
+// plug makes the cluster the source of a kubectl plugin that got no other source.
 func (s *source) plug(cmd *cobra.Command, name program) {
 	if s.plugin = name == kubectlNPM; s.plugin {
 		server := cmd.Flags().Lookup("server")

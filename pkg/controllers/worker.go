@@ -196,9 +196,8 @@ func (w *worker) warn(warnings []dataplane.Warning) {
 	w.warned = active
 }
 
-// settles reports whether nothing of what was there at the start is outstanding
-// any more. A transaction that yields leaves something for the next one, which may
-// be of later events.
+// settles reports whether everything that was there at the start is done. A transaction
+// that yields leaves something for the next one, which may be about later events.
 func (w *worker) settles(r dataplane.Report) bool {
 	if w.first == 0 {
 		w.first = r.Generation
@@ -207,8 +206,8 @@ func (w *worker) settles(r dataplane.Report) bool {
 	return later || r.Converged() || stopped(r)
 }
 
-// stopped reports whether HNS itself, or who else writes to it, is why something
-// is outstanding, so that waiting for it may be in vain.
+// stopped reports whether something is outstanding because of HNS itself, or because of
+// others who write to it. Then waiting for it may be in vain.
 func stopped(r dataplane.Report) bool {
 	for _, warning := range r.Warnings {
 		switch warning.Reason {

@@ -91,12 +91,12 @@ func (m *Metrics) Applied(a controllers.Applied) {
 	for _, since := range a.Programmed {
 		t.programmed.Observe(since.Seconds())
 	}
-	if a.Err == nil { // else the report may be empty, and what stood still stands
+	if a.Err == nil { // else the report may be empty, and all warnings are still active
 		t.setWarnings(a.Report.Warnings)
 	}
 }
 
-// setWarnings shows what stands, by reason.
+// setWarnings shows the active warnings, by reason.
 func (t *transactions) setWarnings(warnings []dataplane.Warning) {
 	counts := map[string]int{}
 	for _, w := range warnings {
