@@ -11,8 +11,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
+)
+
+// link is [text](target) in a document; heading a line that another page can link to.
+var (
+	link    = regexp.MustCompile(`\[[^\]\n]*\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
 )
 
 // quoted is what a document names as code.
@@ -47,8 +54,9 @@ func TestDocs(t *testing.T) {
 		return err == nil
 	}}
 	require.NotEmpty(t, repo.mutants)
-	for name, text := range documents(t) {
-		for _, problem := range repo.unknown(text) {
+	pages := documents(t)
+	for name, text := range pages {
+		for _, problem := range append(repo.unknown(text), repo.unresolved(name, pages)...) {
 			t.Errorf("%s: %s", name, problem)
 		}
 	}
@@ -75,6 +83,44 @@ func (r tree) unknown(document string) []string {
 		}
 	}
 	return problems
+}
+
+// unresolved wants the page, folder and heading to which a page links, unless they are
+// on another server.
+func (r tree) unresolved(page string, pages map[string]string) []string {
+	var problems []string
+	for _, match := range link.FindAllStringSubmatch(block.ReplaceAllString(pages[page], ""), -1) {
+		if strings.Contains(match[1], "://") {
+			continue
+		}
+		to, anchor, _ := strings.Cut(match[1], "#")
+		file := page
+		if to != "" {
+			file = path.Join(path.Dir(page), to)
+		}
+		if !r.exists(file) || anchor != "" && !slices.Contains(anchors(pages[file]), anchor) {
+			problems = append(problems, "a link to "+match[1]+", which is not there")
+		}
+	}
+	return problems
+}
+
+// anchors returns the names by which the headings of a page can be linked to, as
+// GitHub makes them: in lower case, with hyphens for blanks and without punctuation.
+func anchors(page string) []string {
+	var out []string
+	for _, match := range heading.FindAllStringSubmatch(block.ReplaceAllString(page, ""), -1) {
+		out = append(out, strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-', r == '_', unicode.IsLetter(r), unicode.IsDigit(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, strings.TrimSpace(match[1])))
+	}
+	return out
 }
 
 // unproven wants a row for each mutant, promise | tests | mutants, whose tests

@@ -28,8 +28,8 @@ type room struct {
 // anything is for the edges, which wire whatever they need.
 var anything = []string{""}
 
-// rooms is the table of design section 1. A package that is not here is not
-// part of the house yet: put it where it belongs, then here.
+// rooms is the picture of the packages in docs/design.md. A package that is not here
+// is not part of it yet: put it where it belongs there, then here.
 var rooms = map[string]room{
 	"pkg/pieces":            {},
 	"pkg/ipsets":            {ours: []string{"pkg/pieces"}},

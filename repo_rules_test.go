@@ -28,6 +28,8 @@ func TestFileRules(t *testing.T) {
 			[]string{"imports hcsshim, which belongs into *_windows_test.go of test/windows and of the adapter"}},
 		"impure": {"pure", "pkg/ipsets/a.go", "package a\nimport (\"os\"; \"time\")\nfunc f() { go f(); time.Now() }\n",
 			[]string{"imports os in a pure package", "starts a goroutine in a pure package", "reads the clock in a pure package"}},
+		"core":     {"pure", "pkg/dataplane/a.go", "package a\nimport (\"context\"; \"sync\")\nvar _ context.Context\nvar _ sync.Mutex\n", []string{"imports context in a pure package", "imports sync in a pure package"}},
+		"shell":    {"pure", "pkg/dataplane/dataplane.go", "package a\nimport \"context\"\nvar _ context.Context\n", nil},
 		"not pure": {"pure", "pkg/hns/hnssim/a.go", "package a\nimport \"sync\"\nfunc f() { go f() }\n", nil},
 	}
 	for name, tt := range tests {
@@ -127,4 +129,18 @@ func TestUnknownAndUnproven(t *testing.T) {
 		"docs/guarantees.md: no row has the mutant i02-y and a test of pkg/b that catches it: .",
 		"docs/guarantees.md: no row has the mutant plain and a test of pkg/a that catches it: ^TestOneM",
 	}, repo.unproven("| p | `TestOneMore`, `pkg/b` | `i01-*` |\n| q | `pkg/a` | |\n`plain`\n| r | `TestOne*` | `i02-*` |\n"))
+}
+
+func TestUnresolved(t *testing.T) {
+	t.Parallel()
+	pages := map[string]string{
+		"docs/a.md": "# A page\n## 4. What `b` does: HNS's\n[b](b.md) [up](../README.md) [far](https://x/y) [here](#a-page) [b](b.md#top)\n```\n[no](none.md)\n```\n" +
+			"[c](c.md) [here](#a-pages) [b](b.md#bottom)\n",
+		"docs/b.md": "# Top\n```\n# bottom\n```\n",
+		"README.md": "[a](docs/a.md#4-what-b-does-hnss)",
+	}
+	repo := tree{exists: func(path string) bool { _, ok := pages[path]; return ok }}
+	require.Equal(t, []string{"a link to c.md, which is not there", "a link to #a-pages, which is not there", "a link to b.md#bottom, which is not there"},
+		repo.unresolved("docs/a.md", pages))
+	require.Empty(t, repo.unresolved("README.md", pages))
 }

@@ -23,15 +23,15 @@ import (
 	"github.com/winnpm/winnpm/pkg/recorder"
 )
 
-// shutdownWait is how long the end waits for the worker. It gives up its call
-// to HNS when it is told to stop, so more means that something hangs.
+// shutdownWait is how long a stop waits for the worker. The worker gives up its call of
+// HNS when it is told to stop, so a longer wait means that something hangs.
 const shutdownWait = 5 * time.Second
 
-// longestLook is how long it takes at most until each object in HNS was looked at:
-// what HNS lost is put back within it, however long sets are kept that nobody needs.
+// longestLook is the longest time until each object in HNS is read once, however long
+// unused sets are kept. What HNS lost is repaired within it.
 const longestLook = time.Minute
 
-// settings are what npm start was told.
+// settings are the command line, the environment and the configuration of npm start.
 type settings struct {
 	config
 	node       string
@@ -124,7 +124,7 @@ func runAgent(ctx context.Context, set settings, this host, svc service, logger 
 	return err
 }
 
-// doors are where the agent answers.
+// doors returns the addresses at which the agent answers.
 func (a *agent) doors(ctx context.Context, others exposed) []*door {
 	plain, guarded := debug.Handlers(a.pages(), others.guard)
 	at := func(what, address, keys string) *door {

@@ -48,8 +48,8 @@ type seen struct {
 }
 
 // TestUnderAttack runs npm start as a process of its own, with the memory limit of its
-// container, on the simulator. The objects of issue 14 come all at once, and then a
-// hundred of 1.5 MB; a second process starts with all of them there, from an API
+// container, on the simulator. The attacks of test/hostile come all at once, and then a
+// hundred objects of 1.5 MB; a second process starts with all of them there, from an API
 // server that cannot stream lists. Neither is larger than its container, and both
 // serve the others.
 func TestUnderAttack(t *testing.T) {

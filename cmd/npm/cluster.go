@@ -70,8 +70,8 @@ func (c clusterOptions) advise(err error) error {
 	return err
 }
 
-// ask asks the agents on the nodes of both ends, at the same time, and joins
-// what they say. A half that is not to be had is said to be unknown.
+// ask asks the agents on the nodes of both ends, at the same time, and joins their
+// answers. A half without an answer is unknown.
 func (s *source) ask(ctx context.Context, q explain.Question) (explain.Answer, error) {
 	cluster, err := s.cluster.open()
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *source) ask(ctx context.Context, q explain.Question) (explain.Answer, e
 	return explain.Join(orSilent(egress, egressErr, q, from), orSilent(ingress, ingressErr, q, to)), nil
 }
 
-// orSilent returns an answer, or what stands for that of a node without one.
+// orSilent returns an answer, or a substitute for the answer of a node without one.
 func orSilent(a explain.Answer, err error, q explain.Question, node string) explain.Answer {
 	switch {
 	case err == nil:

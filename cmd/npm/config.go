@@ -20,7 +20,7 @@ import (
 // configEnv names the configuration file.
 const configEnv = "NPM_CONFIG"
 
-// maxConfigBytes is far above any configuration: a file beyond it is another.
+// maxConfigBytes is far above any configuration: a larger file is something else.
 const maxConfigBytes = 1 << 20
 
 // defaultConfigPath is where the predecessor has the file.
@@ -74,7 +74,7 @@ func (c config) debugAddress() string {
 	return net.JoinHostPort(c.DebugAddress, strconv.Itoa(c.DebugPort))
 }
 
-// check finds what does not fit together.
+// check refuses values that contradict each other.
 func (c config) check() error {
 	switch {
 	case c.DebugCertFile != "" && c.DebugKeyFile == "":
@@ -87,7 +87,7 @@ func (c config) check() error {
 	return nil
 }
 
-// notice is one line for the log, which is there only after the configuration.
+// notice is a line for the log, kept until there is a log: the configuration comes first.
 type notice struct {
 	warn          bool
 	msg           string
@@ -141,8 +141,8 @@ func readLimited(path string) ([]byte, error) {
 	return data, nil
 }
 
-// parseConfig reads the text of a configuration. Keys that are not there keep
-// their default. Windows editors' line ends and byte order mark are no matter.
+// parseConfig reads the text of a configuration. A key that is absent keeps its default.
+// The line ends and the byte order mark of Windows editors are accepted.
 func parseConfig(data []byte) (config, []notice, error) {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {

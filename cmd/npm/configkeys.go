@@ -23,9 +23,8 @@ type key struct {
 	read func(c *config, value json.RawMessage) (*notice, error)
 }
 
-// Keys of the predecessor that nothing here depends on say so when somebody set
-// them to what is not their default: its batches and background work are its
-// own way to be late, and the rest is for Linux.
+// Some keys of the predecessor have no effect here: those of its batches and background
+// work, and those for Linux. Each gives a notice when its value is not the default.
 var keys = []key{
 	{"ListeningAddress", words(func(c *config) *string { return &c.Address })}, // "" is every address
 	{"ListeningPort", port(func(c *config) *int { return &c.Port })},
@@ -117,8 +116,8 @@ func port(at func(*config) *int) func(*config, json.RawMessage) (*notice, error)
 	}
 }
 
-// budget reads a bound of pkg/policy. The least is far below any use, and there to
-// keep a slip of the pen from closing a cluster.
+// budget reads a bound of pkg/policy. The least value is far below any use. It keeps a
+// typing error from closing a cluster.
 func budget(at func(*config) *int) func(*config, json.RawMessage) (*notice, error) {
 	return func(c *config, v json.RawMessage) (_ *notice, err error) {
 		*at(c), err = whole(v, 16, math.MaxInt32)

@@ -11,27 +11,27 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// A listener whose address is taken is tried again after these times, each twice
-// as long as the one before.
+// The pauses before a taken address is tried again: the first, and the longest. Each is
+// twice as long as the one before.
 const (
 	firstRetry = time.Second
 	lastRetry  = 30 * time.Second
 )
 
-// door is an address at which the agent answers. That somebody else has it is no
-// reason not to work: pods that start without an agent are open.
+// door is an address at which the agent answers. The agent works also when another process
+// has the address: pods that start without an agent are open.
 type door struct {
-	what, address, keys string // keys say where another address goes
+	what, address, keys string // keys name the settings of the address
 	host                host
 	logger              klog.Logger
-	note                func(text string)        // of what stands; "" of nothing
+	note                func(text string)        // called with a note for operators; "" removes it
 	opened              func(addr string)        // called when it listens
 	serve               func(net.Listener) error // until the end of its context
 	listener            net.Listener             // nil while the address is taken
 	taken               error                    // why
 }
 
-// open tries once. An error says that the address is none.
+// open tries once. An error says that the address is invalid.
 func (d *door) open(ctx context.Context) error {
 	l, err := d.host.listen(ctx, d.address)
 	if system := (*os.SyscallError)(nil); err != nil && !errors.As(err, &system) {

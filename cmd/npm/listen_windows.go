@@ -11,9 +11,9 @@ import (
 // soExclusiveAddrUse is SO_EXCLUSIVEADDRUSE of winsock2.h.
 const soExclusiveAddrUse = ^windows.SO_REUSEADDR
 
-// listen listens at an address that nobody else may listen at then. Without that
-// a process of whatever rights could take one address of a port that listens on
-// all, and with it the kubelet's probes.
+// listen listens at an address exclusively. Otherwise a process without rights could
+// listen at one address of a port that the agent listens on at all addresses, and answer
+// the kubelet's probes.
 func listen(ctx context.Context, address string) (net.Listener, error) {
 	lc := net.ListenConfig{Control: func(_, _ string, socket syscall.RawConn) error {
 		var failed error

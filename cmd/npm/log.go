@@ -14,9 +14,9 @@ import (
 
 const logOff = "off"
 
-// newLogger returns a logger of JSON lines, with names and messages of others escaped
-// so far that they can be printed. What libraries log, client-go
-// through klog and net/http through package log, goes there too.
+// newLogger returns a logger of JSON lines. Names and messages of others are escaped so
+// that they can be printed. The lines of libraries go there too: those of client-go
+// through klog, and those of net/http through package log.
 func newLogger(w io.Writer, level string) (klog.Logger, error) {
 	core := zapcore.NewNopCore()
 	if level != logOff {

@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// notes are what an operator should know although the agent works, by what they
-// are about. The zero value has none.
+// notes are what an operator should know although the agent works, by subject. The zero
+// value has none.
 type notes struct {
 	mu    sync.Mutex // guards texts
 	texts map[string]string
 }
 
-// set says what stands, "" that nothing does.
+// set replaces the note about a subject; "" removes it.
 func (n *notes) set(about, text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -27,7 +27,7 @@ func (n *notes) set(about, text string) {
 	n.texts[about] = text
 }
 
-// list returns all that stands, in one order.
+// list returns all notes, sorted.
 func (n *notes) list() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

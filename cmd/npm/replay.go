@@ -15,9 +15,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/simulate"
 )
 
-// exitParts is the exit code of `npm replay` when something parts, beside those
-// for bad input and wrong usage.
-const exitParts = 3
+// exitDiffers is the exit code of `npm replay` when the replay differs from the
+// recording. Bad input and wrong usage have codes of their own.
+const exitDiffers = 3
 
 // replayOptions are the command line of `npm replay`.
 type replayOptions struct {
@@ -30,16 +30,16 @@ func newReplay(std streams) *cobra.Command {
 	o := replayOptions{}
 	cmd := &cobra.Command{
 		Use:   "replay BUNDLE",
-		Short: "Play a support bundle against the simulator, and say where they part",
+		Short: "Play a support bundle against the simulator, and list the differences",
 		Long: `Plays what an agent recorded: its transactions go through the agent of this build,
 each of its calls is answered as HNS answered then, and beside it a simulator does
-what HNS should have done. Says step by step where they part: HNS has something
+what HNS should have done. Prints the differences of each step: HNS has something
 else than our writes imply, HNS answered otherwise than the simulator would, this
 build asks for something else, or it ends in another state.
 
 BUNDLE is what npm support-bundle wrote, or recording.json of it.
 
-Exit code: 0 nothing parts, 3 something parts, 1 no bundle, 2 wrong usage.`,
+Exit code: 0 no difference, 3 differences, 1 no bundle, 2 wrong usage.`,
 		Example: `  npm replay winnpm-node1-20261122T040000Z.zip
   npm replay bundle.zip --step 117`,
 		Args: needs(1, 1, "the file of one support bundle, like replay bundle.zip"),
@@ -97,7 +97,7 @@ func (o *replayOptions) run(ctx context.Context, std streams, file string) error
 	case err != nil:
 		return bad(err)
 	case result.Differences > 0 || result.Stopped != "":
-		return exit{code: exitParts}
+		return exit{code: exitDiffers}
 	}
 	return nil
 }

@@ -58,13 +58,13 @@ func TestReplay(t *testing.T) {
 		stdout string // a part of it; "" for nothing at all
 		stderr string // a part of the line; "" for nothing at all
 	}{
-		{"a bundle", []string{file}, 0, "1 step, nothing parts\n", ""},
-		{"a recording", []string{alone}, 0, "1 step, nothing parts\n", ""},
+		{"a bundle", []string{file}, 0, "1 step, no differences\n", ""},
+		{"a recording", []string{alone}, 0, "1 step, no differences\n", ""},
 		{"in full", []string{file, "--step", "1"}, 0, "    event  set namespace shop ", ""},
 		{"every call", []string{file, "--verbose"}, 0, "    call 1  Network/Get (0)  ", ""},
 		{"JSON", []string{file, "-o", "json"}, 0, `"differences":0`, ""},
-		{"another part", []string{file, "--from", "2"}, 0, "it begins with the start of the process\n1 step, nothing parts\n", ""},
-		{"what parts", []string{refused}, exitParts, `DIFFERENCE (call 20, SetPolicy/Add): HNS answered "HNS is away"; the simulator would have done it`, ""},
+		{"another part", []string{file, "--from", "2"}, 0, "it begins with the start of the process\n1 step, no differences\n", ""},
+		{"a difference", []string{refused}, exitDiffers, `DIFFERENCE (call 20, SetPolicy/Add): HNS answered "HNS is away"; the simulator would have done it`, ""},
 
 		{"no such step", []string{file, "--step", "7"}, 1, "", "there is no step 7; it has the steps 1 to 1"},
 		{"no file", []string{"none.zip"}, 1, "", "npm: replay: none.zip: open none.zip: no such file"},

@@ -27,7 +27,7 @@ import (
 // fetchTimeout is how long an agent may take for an answer.
 const fetchTimeout = time.Minute
 
-// source is where a command gets the state from that it is about.
+// source is where a command gets its state from.
 type source struct {
 	manifests    []string
 	node         string
@@ -68,7 +68,7 @@ func (s *source) listFlags(cmd *cobra.Command, name program) {
 	s.plug(cmd, name)
 }
 
-// plug makes the cluster the source of a plugin that is told no other.
+// plug makes the cluster the source of a kubectl plugin that got no other source.
 func (s *source) plug(cmd *cobra.Command, name program) {
 	if s.plugin = name == kubectlNPM; s.plugin {
 		server := cmd.Flags().Lookup("server")
@@ -136,8 +136,8 @@ func openDump(file string) (d dataplane.Dump, err error) {
 	return d, err
 }
 
-// openBundle reads the support bundle in a file. A file that is none it lets
-// other read, which says what is wrong with it, and returns nil.
+// openBundle reads the support bundle in a file. When the file is no zip file,
+// openBundle returns nil and the result of other, which reads the file instead.
 func openBundle(file string, other func(io.Reader) error) (*bundle.Bundle, error) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -99,7 +99,7 @@ func (o *traceOptions) run(ctx context.Context, std streams, q explain.Question)
 	}
 }
 
-// answer asks what the source is.
+// answer asks the source.
 func (o *traceOptions) answer(ctx context.Context, std streams, q explain.Question) (explain.Answer, error) {
 	if o.live() {
 		return o.ask(ctx, q)

@@ -57,8 +57,8 @@ func waitForNetwork(ctx context.Context, client hns.Client, network string, logg
 	}
 }
 
-// checkVersion refuses an HNS that is known to have no ip sets. One that does
-// not tell its version is left to prove itself.
+// checkVersion refuses an HNS that is known to have no ip sets. An HNS that does not tell
+// its version is accepted: its first calls will show.
 func checkVersion(ctx context.Context, svc service, logger klog.Logger) error {
 	const least = 13 // SetPolicy needs 13.0 (hcsshim hcn/hcnglobals.go)
 	v, err := svc.Version(ctx)
@@ -78,7 +78,7 @@ func checkVersion(ctx context.Context, svc service, logger klog.Logger) error {
 	return nil
 }
 
-// missing returns what to tell when err says that there is no usable HNS.
+// missing returns the error to show when err says that there is no usable HNS.
 func missing(err error) error {
 	if !errors.Is(err, hcsadapter.ErrMissing) {
 		return nil
@@ -86,7 +86,7 @@ func missing(err error) error {
 	return fmt.Errorf("npm start needs Windows Server 2022 or later: %w", err) // the system's words end in a dot
 }
 
-// phase is what keeps the agent from working; the zero value says nothing does.
+// phase is what the agent waits for before it works; the zero value means that it works.
 type phase struct {
 	mu      sync.Mutex // guards waiting
 	waiting string

@@ -8,9 +8,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 )
 
-// appliedLog writes a line for what transactions did. Where HNS is fast there are dozens
-// of them in a second, so one that comes soon after a line is summed up in the next one,
-// unless it had errors, or something is outstanding that was not, or the other way round.
+// appliedLog writes log lines about transactions. Where HNS is fast there are dozens of
+// transactions in a second. One that comes soon after a line is summed up in the next
+// line, unless it had errors, or began or ended that something is outstanding.
 type appliedLog struct {
 	every     time.Duration // one line in so long
 	last      time.Time     // the last line

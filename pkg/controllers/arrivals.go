@@ -18,8 +18,8 @@ type identity struct {
 	addr netip.Addr
 }
 
-// comes takes the state of a pod, nil when it is gone, and reports whether it is
-// new on this node: until its endpoint is written it is open.
+// comes takes the state of a pod, nil when the pod is gone. It reports whether the pod is
+// new on this node: such a pod is open until its endpoint is written.
 func (a arrivals) comes(key dataplane.PodKey, p *dataplane.Pod) bool {
 	if p == nil || !p.Local || p.HostNetwork || p.Finished || !p.Addr.IsValid() {
 		delete(a, key)

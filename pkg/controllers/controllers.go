@@ -21,9 +21,9 @@ type Applier interface {
 
 // Observer reads HNS for the reconciler.
 type Observer interface {
-	// NextLook says what to read next, and when: in the past for at once. It is asked
-	// again after each transaction and each look, so the time stays what it is until
-	// something happens.
+	// NextLook says what to read next, and when; a time in the past means at once. It is
+	// asked again after each transaction and each look, so its answer need not change
+	// until then.
 	NextLook() (dataplane.Look, time.Time)
 	// Observe reads it. nil: there is nothing new.
 	Observe(ctx context.Context, look dataplane.Look) (*dataplane.Observation, error)
@@ -43,8 +43,9 @@ type Config struct {
 	// RequireNodeAddr keeps everything back until the Node object has an
 	// address: without one an isolated pod's probes would be cut off.
 	RequireNodeAddr bool
-	// ApplyInterval is the longest that a change of rules waits for HNS to rest, and how
-	// long one may go on with endpoints while another is due; 0 means 500 ms.
+	// ApplyInterval is how long a change of rules waits at most for HNS to rest, and how
+	// long a transaction may go on with endpoints while another one is due; 0 means 500
+	// ms.
 	ApplyInterval time.Duration
 	// Budgets bound what one object, and what the policies of one namespace, may cost.
 	// What is 0 has its default.
@@ -52,8 +53,8 @@ type Config struct {
 	// OnApplied is told of every transaction, by the worker: it must not block.
 	// nil: nobody is.
 	OnApplied func(Applied)
-	// Progress says where the Applier is. It waits for nothing. nil: nobody knows, and a
-	// transaction is taken to get on.
+	// Progress says where the Applier is. It never waits. Without it every transaction
+	// counts as one that makes progress.
 	Progress func() dataplane.Progress
 	// Logger takes what happens.
 	Logger klog.Logger
@@ -132,9 +133,9 @@ func (c *Controller) haste(key Key) haste {
 // Synced is closed once every object that was there at the start is known.
 func (c *Controller) Synced() <-chan struct{} { return c.synced }
 
-// Settled is closed once every object that was there at the start went through
-// the dataplane and nothing is outstanding, or only what HNS refuses or does
-// not answer, or somebody else undoes.
+// Settled is closed once every object that was there at the start went through the
+// dataplane. Nothing is outstanding then but what HNS refuses or does not answer, or what
+// somebody else undoes.
 func (c *Controller) Settled() <-chan struct{} { return c.settled }
 
 // Run runs until ctx is done and everything it started has ended. It is called

@@ -18,9 +18,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// itemSource lists the objects of a cluster one by one. An API server that does not
-// stream a first list as a watch answers with one message. Whole, and decoded,
-// that is several times the memory that the agent ever needs otherwise.
+// itemSource lists the objects of a cluster one by one. An API server that does not stream
+// a first list as a watch answers with one message. Decoded as a whole, that message would
+// take several times the memory that the agent needs otherwise.
 type itemSource struct {
 	*cache.ListWatch
 	client *rest.RESTClient
@@ -131,8 +131,8 @@ func (k itemKind) each(r *bufio.Reader, yield func(runtime.Object) error) (metav
 
 func (k itemKind) failed(err error) error { return fmt.Errorf("list %s: %w", k.resource, noEOF(err)) }
 
-// is returns an error for an answer of another kind. Read as a list it would have
-// no objects, and all that are there would count as deleted.
+// is returns an error for an answer of another kind. Such an answer, read as a list, would
+// have no objects, and all known objects would count as deleted.
 func (k itemKind) is(kind string) error {
 	if kind != k.list {
 		return k.failed(fmt.Errorf("the answer is of kind %q", kind))
@@ -179,7 +179,7 @@ func delimited(r *bufio.Reader) (field int, size int64, err error) {
 		return 0, 0, err
 	}
 	if key&7 != 2 {
-		return 0, 0, fmt.Errorf("field %d is of type %d", key>>3, key&7)
+		return 0, 0, fmt.Errorf("field %d has wire type %d, want 2", key>>3, key&7)
 	}
 	n, err := binary.ReadUvarint(r)
 	if err != nil {

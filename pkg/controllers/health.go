@@ -24,10 +24,11 @@ type status struct {
 	doing dataplane.Progress
 }
 
-// A transaction gets on with each piece of work and each call of HNS. One that has
-// not for unreadyAfter is why what is known may not be programmed. After unhealthyAfter
-// something is stuck that a restart may free: no honest piece takes a second. That is
-// not said of a call of HNS: how long one may take the client says, and when it hangs.
+// Each piece of work and each call of HNS is progress of a transaction. Without progress
+// for unreadyAfter the agent is not ready, as what is known may not be programmed. Without
+// progress for unhealthyAfter something is stuck that a restart may free: no ordinary
+// piece of work takes a second. The latter does not count calls of HNS: the client knows
+// how long a call may take, and says when one hangs.
 const (
 	unreadyAfter   = 10 * time.Second
 	unhealthyAfter = time.Minute
@@ -40,9 +41,9 @@ func (s *status) does(what string) {
 	s.doing = dataplane.Progress{Doing: what, Since: time.Now()}
 }
 
-// progress returns where the worker is, zero while it waits for work, or works on what
-// does not say where it is. It waits for no lock that is held while anything is
-// computed.
+// progress returns where the worker is. It is zero while the worker waits for work, or
+// while the work does not say where it is. It waits for no lock that is held during a
+// computation.
 func (c *Controller) progress() dataplane.Progress {
 	c.status.mu.Lock()
 	own := c.status.doing
@@ -56,10 +57,10 @@ func (c *Controller) progress() dataplane.Progress {
 	return own
 }
 
-// stalled returns an error when the worker has not got on for so long.
+// stalled returns an error when the worker has made no progress for limit or longer.
 func stalled(p dataplane.Progress, limit time.Duration) error {
 	if took := time.Since(p.Since); p.Doing != "" && took >= limit {
-		return fmt.Errorf("a transaction has not got on for %v: %s", took.Round(time.Second), p.Doing)
+		return fmt.Errorf("a transaction has made no progress for %v: %s", took.Round(time.Second), p.Doing)
 	}
 	return nil
 }
@@ -98,9 +99,9 @@ func (s *status) applied(r dataplane.Report, err error) {
 	}
 }
 
-// warnsOfNode is the kind of warnings that are about HNS as a whole. One endpoint that
-// it does not write is a warning of its own: it stands until that endpoint is right,
-// which may be never, and the others are served.
+// warnsOfNode is the kind of warnings that are about HNS as a whole. An endpoint that HNS
+// does not write has a warning of its own. That one is active until the endpoint is right,
+// which may be never, while the others are served.
 const warnsOfNode = "Node"
 
 // looked takes how a look ended. One at single endpoints says nothing of HNS as a
@@ -114,10 +115,9 @@ func (s *status) looked(look dataplane.Look, err error) {
 	s.look = err
 }
 
-// Healthy returns nil while the worker runs and gets on; what it returns otherwise is
-// a reason to restart the process. A long transaction is none: with many endpoints
-// and a slow HNS it takes its time, and a call that hangs is the client's to
-// tell. It never waits.
+// Healthy returns nil while the worker runs and makes progress. An error is a reason to
+// restart the process. A long transaction is none: with many endpoints and a slow HNS it
+// takes its time, and the client reports a call that hangs. Healthy never waits.
 func (c *Controller) Healthy() error {
 	if p := c.progress(); !p.InHNS {
 		if err := stalled(p, unhealthyAfter); err != nil {
@@ -132,10 +132,10 @@ func (c *Controller) Healthy() error {
 	return nil
 }
 
-// Ready returns nil while what is known is programmed and kept up to date, but for
-// single objects that HNS refuses or does not answer for, or that somebody else keeps
-// changing: warnings tell of those. What it returns otherwise may pass by itself. It
-// never waits.
+// Ready returns nil while what is known is programmed and kept up to date. Single objects
+// do not count that HNS refuses or does not answer for, or that somebody else keeps
+// changing: they have warnings. The cause of an error may pass by itself. Ready never
+// waits.
 func (c *Controller) Ready() error {
 	if err := c.SourceError(); err != nil {
 		return fmt.Errorf("the API server does not answer: %w", err)

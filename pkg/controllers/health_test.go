@@ -67,7 +67,7 @@ func checks(c *Controller) (ready, healthy string) {
 // probes answer meanwhile and say where it is; when it is over all is well, and the
 // report tells of it.
 func TestStalledTransaction(t *testing.T) {
-	for _, at := range []string{"staging NetworkPolicy x/bomb", "rendering NetworkPolicy x/bomb", "staging Pod x/p", "planning", "recording"} {
+	for _, at := range []string{"staging NetworkPolicy x/bomb", "rendering NetworkPolicy x/bomb", "staging Pod x/p", "writing sets", "recording"} {
 		t.Run(at, func(t *testing.T) {
 			compute(t, func(t *testing.T, l *laborious, c *Controller) {
 				l.takesLong(at, 5*time.Minute)
@@ -80,12 +80,12 @@ func TestStalledTransaction(t *testing.T) {
 
 				time.Sleep(2 * time.Second)
 				ready, healthy = checks(c)
-				require.Equal(t, "a transaction has not got on for 11s: "+at, ready)
+				require.Equal(t, "a transaction has made no progress for 11s: "+at, ready)
 				require.Empty(t, healthy)
 
 				time.Sleep(unhealthyAfter - unreadyAfter)
 				ready, healthy = checks(c)
-				require.Equal(t, "a transaction has not got on for 1m1s: "+at, ready)
+				require.Equal(t, "a transaction has made no progress for 1m1s: "+at, ready)
 				require.Equal(t, ready, healthy)
 
 				l.at.Store(nil)
@@ -141,7 +141,7 @@ func TestCallThatTakesLong(t *testing.T) {
 		require.Empty(t, ready+healthy)
 		time.Sleep(unreadyAfter)
 		const where = "updating endpoint ep-one, in HNS: ACL/Add"
-		require.EqualError(t, c.Ready(), "a transaction has not got on for 11s: "+where)
+		require.EqualError(t, c.Ready(), "a transaction has made no progress for 11s: "+where)
 		require.Equal(t, where, l.dp.Dump().Transaction.Doing, "the state is not locked")
 		time.Sleep(5 * time.Minute)
 		require.NoError(t, c.Healthy())

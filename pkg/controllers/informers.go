@@ -135,10 +135,10 @@ func (t *tracked) WatchWithContext(ctx context.Context, options metav1.ListOptio
 	return newHeardWatch(w, t), nil
 }
 
-// opaque hides what an error is. A reflector that sees a refused connection
-// when it streams its first list backs off in a sleep of up to a minute that no
-// context ends (reflector.go, watchList of v0.36); of any other error it tries
-// a plain list, and backs off properly after that.
+// opaque hides what an error is. When a reflector streams its first list and sees a
+// refused connection, it backs off in a sleep of up to a minute that no context ends
+// (reflector.go, watchList of v0.36). After any other error it tries a plain list, and
+// backs off properly after that.
 type opaque struct{ error }
 
 // IsWatchListSemanticsUnSupported passes on what the source says of itself.

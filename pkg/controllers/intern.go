@@ -9,11 +9,10 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// interner gives equal parts of pods one place in memory. Pods of a workload
-// have the same labels and ports, and decoding makes new ones for each. It
-// remembers what was used last and no more, so what is unique to a pod costs
-// nothing beside the pod, and what nobody uses any more goes. It is not safe for
-// concurrent use.
+// interner gives equal parts of pods one place in memory. Pods of a workload have the same
+// labels and ports, and decoding makes new ones for each pod. It remembers only what was
+// used last. So labels that are unique to a pod cost no more than the pod, and what nobody
+// uses any more is forgotten. It is not safe for concurrent use.
 type interner struct {
 	seed   maphash.Seed
 	texts  recent[string]
@@ -22,11 +21,12 @@ type interner struct {
 }
 
 const (
-	// recentParts is how many parts of each kind are remembered at least: more
-	// workloads than these seldom change by turns, and as many again may be there.
+	// recentParts is how many parts of each kind are remembered at least. Few clusters
+	// have more workloads that change alternately. Twice as many may be remembered.
 	recentParts = 4096
-	// recentBytes is what the remembered parts of a kind have in text at most, and as
-	// much again: who gives one pod new labels all the time makes new parts.
+	// recentBytes is how much text the remembered parts of a kind have at most. Twice as
+	// much may be remembered. Without the bound, one pod that gets new labels all the time
+	// would fill the memory.
 	recentBytes = 2 << 20
 )
 

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// lightPod is a Pod that decodes nothing but what is read of it here: most of a
-// pod is what its containers are made of and who changed which field when.
+// lightPod is a Pod that decodes only the fields that are read here. Most of a pod is its
+// containers and the history of its fields.
 type lightPod struct{ corev1.Pod }
 
 // addLightPods registers pods for a client that only reads them.

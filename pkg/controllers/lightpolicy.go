@@ -92,8 +92,8 @@ func (p *lightPolicy) decoded(b policy.Budgets) (networkingv1.NetworkPolicySpec,
 	return np.Spec, size, nil
 }
 
-// closedWhole isolates every pod of the namespace in both directions: what is known of
-// a policy whose text breaks off is not enough for less.
+// closedWhole isolates every pod of the namespace in both directions. The text of the
+// policy breaks off, so less would be a guess that opens.
 func closedWhole() networkingv1.NetworkPolicySpec {
 	return networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}}
 }
@@ -109,7 +109,7 @@ var policyItems = itemKind{
 	add: func(list, item runtime.Object) error {
 		into, ok := list.(*networkingv1.NetworkPolicyList)
 		if !ok {
-			return fmt.Errorf("%T in %T", item, list)
+			return fmt.Errorf("unexpected %T in a list of type %T", item, list)
 		}
 		switch o := item.(type) {
 		case *lightPolicy:

@@ -2,11 +2,9 @@ package controllers
 
 import "time"
 
-// HNS rests between two transactions restFactor times as long as the last one
-// kept it busy, so that who changes things all the time has a fifth of it; at
-// least leastRest, which is what bounds the number of transactions where HNS is
-// fast, and at most mostRest, so that a call that hung does not keep changes back
-// for minutes.
+// HNS rests between two transactions restFactor times as long as the last one kept it
+// busy, so a stream of changes gets a fifth of HNS's time. leastRest bounds the number of
+// transactions where HNS is fast. mostRest bounds the delay after a call that hung.
 const (
 	restFactor = 4
 	leastRest  = 20 * time.Millisecond
@@ -39,16 +37,17 @@ type pace struct {
 // begin notes that a transaction begins.
 func (p *pace) begin(now time.Time) { p.began, p.turns = now, 0 }
 
-// yields is asked after each endpoint, while others are left, and reports whether
-// they are left to the next transaction; some says whether anything waits for that,
-// and most how much haste that has.
+// yields is asked after each endpoint, while others are left, and reports whether they are
+// left to the next transaction. some says whether anything waits for that transaction, and
+// most how much haste it has.
 func (p *pace) yields(some bool, most haste, now time.Time) bool {
 	p.turns++
 	return some && (most == urgent || now.Sub(p.began) >= p.interval)
 }
 
-// end takes how long a transaction kept HNS busy. The next one begins an interval
-// after it began at the latest if it had endpoints to serve, as others may be left.
+// end takes how long a transaction kept HNS busy. If the transaction had endpoints to
+// serve, others may be left, so the next one begins an interval after it began at the
+// latest.
 func (p *pace) end(busy time.Duration, now time.Time) {
 	least := now.Add(leastRest)
 	rested := later(least, now.Add(min(restFactor*busy, mostRest)))

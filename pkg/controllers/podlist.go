@@ -19,7 +19,7 @@ var podItems = itemKind{
 		into, ok := list.(*corev1.PodList)
 		pod, is := podOf(item)
 		if !ok || !is {
-			return fmt.Errorf("%T in %T", item, list)
+			return fmt.Errorf("unexpected %T in a list of type %T", item, list)
 		}
 		into.Items = append(into.Items, *pod)
 		return nil

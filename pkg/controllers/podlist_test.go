@@ -42,7 +42,7 @@ func readPods(r io.Reader) ([]corev1.Pod, metav1.ListMeta, error) {
 	meta, err := podItems.each(bufio.NewReader(r), func(item k8sruntime.Object) error {
 		pod, ok := podOf(item)
 		if !ok {
-			return fmt.Errorf("%T among pods", item)
+			return fmt.Errorf("unexpected %T in a list of pods", item)
 		}
 		pods = append(pods, *pod)
 		return nil

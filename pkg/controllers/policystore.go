@@ -78,10 +78,10 @@ func keptPolicies(b policy.Budgets) kept[*keptPolicy] {
 	}
 }
 
-// policyStore is the store of policies. Those of one namespace share a budget: the
-// largest are shut until the others fit. Which ones these are follows from what is in
-// the cluster alone. The text of one that is shut is not kept, so when there is room
-// again everything is listed once more.
+// policyStore is the store of policies. The policies of one namespace share a budget: the
+// largest are closed until the others fit. Which ones these are follows from what is in
+// the cluster alone. The text of a closed policy is not kept, so when there is room again,
+// everything is listed once more.
 type policyStore struct {
 	*store[*keptPolicy]
 	budgets policy.Budgets

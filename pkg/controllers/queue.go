@@ -56,8 +56,8 @@ func (q *queue) Haste() haste {
 	return q.most
 }
 
-// Take returns the keys that wait, and forgets them: an event that comes later
-// brings its key again, as the object may be read before that.
+// Take returns the keys that wait, and forgets them. An event that comes later brings its
+// key again, as the object may have been read before it.
 func (q *queue) Take() map[Key]time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()

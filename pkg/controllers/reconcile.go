@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// lookShare bounds the part of HNS's time that looks have: HNS rests from a look
-	// lookShare times as long as it took, before the next one begins.
+	// lookShare bounds the part of HNS's time that looks have: after a look, HNS rests
+	// lookShare times as long as the look took.
 	lookShare = 9
-	// heldAtMost is how long transactions keep a look back: twice the time after which
-	// GUIDs are enumerated otherwise. What is made anew in HNS has to be found during a
-	// flood of events too, and a few calls in so long a time hardly delay these.
+	// heldAtMost is how long transactions delay a look: twice the interval at which GUIDs
+	// are enumerated otherwise. An endpoint that is made anew has to be found during a
+	// flood of events too, and a few calls in that time hardly delay the events.
 	heldAtMost = 10 * time.Second
 )
 

@@ -10,10 +10,10 @@ import (
 // node.
 const maxRemarks = 8
 
-// Remarks returns what whoever asks whether the agent is ready should know besides:
-// the addresses of pods of the node that others claim too, of the last transaction. They
-// are no reason not to be ready, as what is in doubt is closed, and whoever may report a
-// pod could otherwise stop the rollout of the agent. It never waits.
+// Remarks returns what an operator should know although the agent is ready: the contested
+// addresses of pods of the node, as of the last transaction. They do not make the agent
+// unready, as a contested address is closed. Otherwise whoever may report a pod could stop
+// the rollout of the agent. Remarks never waits.
 func (c *Controller) Remarks() []string {
 	c.status.mu.Lock()
 	defer c.status.mu.Unlock()

@@ -25,9 +25,9 @@ type share struct {
 
 func newShares(b policy.Budgets) *shares { return &shares{b, map[string]*share{}} }
 
-// set puts a policy in the place of what its name was. It returns those that are not
-// shut and have no room now, and whether one has room that is shut. It moves as many
-// pointers as there are policies in the namespace at most.
+// set replaces the policy of the same name. It returns the policies that have to close now
+// because there is no room for them, and reports whether there is room for one that is
+// closed. It moves at most as many pointers as the namespace has policies.
 func (s *shares) set(v *keptPolicy) (closing []*keptPolicy, opens bool) {
 	namespace := v.object.Namespace
 	before := 0

@@ -21,9 +21,9 @@ func (c *Controller) Staleness() map[Kind]time.Duration {
 	return out
 }
 
-// relistPause is the least time between two lists that are asked for because texts
-// that were dropped have room again: whoever brings that about does not decide how
-// often a cluster is listed.
+// relistPause is the least time between two lists that are made because there is room
+// again for texts that were dropped. A tenant can cause such lists, and must not decide
+// how often there is one.
 const relistPause = time.Minute
 
 // relist has everything listed again, soon. It never waits.
@@ -42,8 +42,8 @@ func (t *tracked) noteRelist() {
 	t.relisted = time.Now()
 }
 
-// heardWatch passes a watch on and notes when something comes. When everything is to
-// be listed again it ends as if the server had forgotten the history.
+// heardWatch passes a watch on and notes when something comes. To have everything listed
+// again, it ends as if the server had forgotten the history.
 type heardWatch struct {
 	watch.Interface
 	of     *tracked

@@ -12,19 +12,18 @@ import (
 // kept says what is kept of the objects of one kind.
 type kept[T any] struct {
 	kind Kind
-	// of returns what is kept of an object; of that again the same. false: it is
-	// no object of the kind. A reflector that streams its first list has it done
-	// to each object at once, so that the whole ones are never there together.
+	// of returns what is kept of an object. Applied to what it returned it returns the
+	// same. false: the object is of another kind. A reflector that streams its first list
+	// calls it for each object at once, so the whole objects are never in memory together.
 	of     func(obj any) (T, bool)
 	nameOf func(T) cache.ObjectName
 	// same reports whether a change from one to the other is of no interest.
 	same func(a, b T) bool
 }
 
-// store has the present state of all objects of one kind: of each object one
-// value, which nobody changes, so that who reads it may keep it. A reflector
-// feeds it. What changes is enqueued, and nothing else: most events, and nearly
-// all of a relist, say nothing new.
+// store has the present state of all objects of one kind. There is one value of each
+// object, which nobody changes, so a reader may keep it. A reflector feeds the store. Only
+// changes are enqueued: most events, and nearly all of a relist, say nothing new.
 type store[T any] struct {
 	kept    kept[T]
 	enqueue func(Key)
@@ -145,7 +144,7 @@ func (s *store[T]) value(obj any) (T, error) {
 	}
 	v, ok := s.kept.of(obj)
 	if !ok {
-		return v, fmt.Errorf("%T among %s", obj, s.kept.kind)
+		return v, fmt.Errorf("unexpected %T in the store of %s", obj, s.kept.kind)
 	}
 	return v, nil
 }

@@ -132,7 +132,7 @@ func TestStoresOfOtherKinds(t *testing.T) {
 	require.NoError(t, nodes.Update(newNode("n1", "10.9.0.2")))
 	require.Equal(t, []string{"nodes n1"}, k.take())
 
-	require.EqualError(t, nodes.Add(ns), "*v1.Namespace among nodes")
+	require.EqualError(t, nodes.Add(ns), "unexpected *v1.Namespace in the store of nodes")
 }
 
 // A streamed first list comes as what is kept, not as objects.

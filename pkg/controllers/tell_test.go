@@ -32,8 +32,8 @@ func TestRepairsAreLogged(t *testing.T) {
 	require.Equal(t, byte('I'), lines[0][0])
 }
 
-// TestWarningsAreLogged: each once when it begins to stand, and once when it has
-// passed. An apply that failed as a whole says nothing about them.
+// TestWarningsAreLogged: each warning is logged once when it becomes active and once
+// when it is cleared. An apply that failed as a whole says nothing about warnings.
 func TestWarningsAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	c := New(Config{Source: newCluster().source(), Logger: textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))})
@@ -46,10 +46,10 @@ func TestWarningsAreLogged(t *testing.T) {
 		want   []string
 	}{
 		{nil, nil, nil},
-		{[]dataplane.Warning{one}, nil, []string{`"not as asked" kind="NetworkPolicy" object="x/web" reason="HNSRejected" message="left out"`}},
-		{[]dataplane.Warning{one, two}, nil, []string{`"not as asked" kind="Node" object="n1" reason="HNSUnavailable" message="retried"`}},
+		{[]dataplane.Warning{one}, nil, []string{`"warning raised" kind="NetworkPolicy" object="x/web" reason="HNSRejected" message="left out"`}},
+		{[]dataplane.Warning{one, two}, nil, []string{`"warning raised" kind="Node" object="n1" reason="HNSUnavailable" message="retried"`}},
 		{nil, errors.New("broke off"), nil},
-		{[]dataplane.Warning{two}, nil, []string{`"as asked again" kind="NetworkPolicy" object="x/web" reason="HNSRejected"`}},
+		{[]dataplane.Warning{two}, nil, []string{`"warning cleared" kind="NetworkPolicy" object="x/web" reason="HNSRejected"`}},
 		{[]dataplane.Warning{two}, nil, nil},
 	} {
 		log.Reset()

@@ -180,25 +180,24 @@ func (w *worker) tell(report dataplane.Report, err error) {
 	w.c.cfg.OnApplied(applied)
 }
 
-// warn logs a warning when it begins to stand and when it has passed.
+// warn logs each warning once when it becomes active and once when it is cleared.
 func (w *worker) warn(warnings []dataplane.Warning) {
-	stands := make(map[dataplane.Warning]bool, len(warnings))
+	active := make(map[dataplane.Warning]bool, len(warnings))
 	for _, x := range warnings {
-		if stands[x] = true; !w.warned[x] {
-			w.c.cfg.Logger.Info("not as asked", "kind", x.Kind, "object", x.Object, "reason", x.Reason, "message", x.Message)
+		if active[x] = true; !w.warned[x] {
+			w.c.cfg.Logger.Info("warning raised", "kind", x.Kind, "object", x.Object, "reason", x.Reason, "message", x.Message)
 		}
 	}
 	for x := range w.warned {
-		if !stands[x] {
-			w.c.cfg.Logger.Info("as asked again", "kind", x.Kind, "object", x.Object, "reason", x.Reason)
+		if !active[x] {
+			w.c.cfg.Logger.Info("warning cleared", "kind", x.Kind, "object", x.Object, "reason", x.Reason)
 		}
 	}
-	w.warned = stands
+	w.warned = active
 }
 
-// settles reports whether nothing of what was there at the start is outstanding
-// any more. A transaction that yields leaves something for the next one, which may
-// be of later events.
+// settles reports whether everything that was there at the start is done. A transaction
+// that yields leaves something for the next one, which may be about later events.
 func (w *worker) settles(r dataplane.Report) bool {
 	if w.first == 0 {
 		w.first = r.Generation
@@ -207,8 +206,8 @@ func (w *worker) settles(r dataplane.Report) bool {
 	return later || r.Converged() || stopped(r)
 }
 
-// stopped reports whether HNS itself, or who else writes to it, is why something
-// is outstanding, so that waiting for it may be in vain.
+// stopped reports whether something is outstanding because of HNS itself, or because of
+// others who write to it. Then waiting for it may be in vain.
 func stopped(r dataplane.Report) bool {
 	for _, warning := range r.Warnings {
 		switch warning.Reason {

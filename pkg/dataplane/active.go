@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -23,30 +24,30 @@ func newPolicyState(np *networkingv1.NetworkPolicy) *policyState {
 	return ps
 }
 
-// countLocked notes that a policy selects so many local pods more. d.mu must be held.
-func (d *Dataplane) countLocked(ps *policyState, more int) {
+// count notes that a policy selects so many local pods more.
+func (d *core) count(ps *policyState, more int) {
 	ps.selects += more
 	if ps.active != (ps.selects > 0) || d.crowds.closed[ps] {
 		d.switched[ps] = struct{}{}
 	}
 }
 
-// deselectLocked ends that policies select a pod: it is none of this node's any more,
-// or has no address. d.mu must be held.
-func (d *Dataplane) deselectLocked(p *placement) {
+// deselect ends that policies select a pod: it is none of this node's any more,
+// or has no address.
+func (d *core) deselect(p *placement) {
 	for _, ps := range p.selected {
-		d.countLocked(ps, -1)
+		d.count(ps, -1)
 	}
 	p.selected = nil
 }
 
-// activateLocked makes the policies active that came to select a local pod, as far as
-// there is room for their sets (admitLocked), and idle those that select none any more,
+// activate makes the policies active that came to select a local pod, as far as
+// there is room for their sets (admit), and idle those that select none any more,
 // as one that was replaced. The first hold their sets, full, before the others let go of
 // theirs, and before anything is rendered. It looks at the policies of these namespaces,
-// and at the pods once for all sets that are new. d.mu must be held.
-func (d *Dataplane) activateLocked() {
-	concerned := d.grownLocked()
+// and at the pods once for all sets that are new.
+func (d *core) activate() {
+	concerned := d.grown()
 	if len(concerned)+len(d.switched) == 0 {
 		return
 	}
@@ -63,7 +64,7 @@ func (d *Dataplane) activateLocked() {
 	clear(d.switched)
 	var came []*policyState
 	for _, ns := range slices.Sorted(maps.Keys(concerned)) {
-		came = append(came, d.admitLocked(ns)...)
+		came = append(came, d.admit(ns)...)
 	}
 	made := nameSet{}
 	for _, ps := range came {
@@ -77,18 +78,18 @@ func (d *Dataplane) activateLocked() {
 	}
 	d.members.fill(made)
 	for _, ps := range came {
-		d.families.use(ps)
+		d.namedPorts.use(ps)
 	}
 	for _, ps := range went {
 		d.progress.note("retiring", kindPolicy, ps.Key.Namespace, ps.Key.Name)
-		d.retireLocked(ps)
+		d.retire(ps)
 	}
 }
 
-// retireLocked makes a policy idle. Its sets that its successor mentions stay held,
-// by the same reference. d.mu must be held.
-func (d *Dataplane) retireLocked(ps *policyState) {
-	d.families.leave(ps)
+// retire makes a policy idle. Its sets that its successor mentions stay held,
+// by the same reference.
+func (d *core) retire(ps *policyState) {
+	d.namedPorts.leave(ps)
 	sets := ps.Sets
 	d.crowds.count(ps, false)
 	ps.Rules, ps.Sets, ps.group, ps.active = nil, nil, nil, false
@@ -99,7 +100,7 @@ func (d *Dataplane) retireLocked(ps *policyState) {
 			left = append(left, def.Name)
 		}
 	}
-	d.releaseLocked(ps.ref(), left...)
+	d.release(ps.ref(), left...)
 }
 
 // defines reports whether a policy is active and mentions a set. Sets are sorted by
@@ -109,4 +110,23 @@ func defines(p *policyState, n ipsets.Name) bool {
 		return ipsets.Compare(def.Name, n)
 	})
 	return ok
+}
+
+// problemWarnings words what could not be expressed of a policy: one warning for each
+// reason, with the first example, as there may be thousands.
+func problemWarnings(c *policy.Compiled) []Warning {
+	var out []Warning
+	told := map[policy.Reason]bool{}
+	for _, p := range c.Problems {
+		if told[p.Reason] {
+			continue
+		}
+		told[p.Reason] = true
+		text := p.Field + ": " + p.Message
+		if n := c.Found[p.Reason]; n > 1 {
+			text += fmt.Sprintf(" (the first of %d in this policy)", n)
+		}
+		out = append(out, Warning{c.Key.String(), "NetworkPolicy", Reason(p.Reason), text})
+	}
+	return out
 }

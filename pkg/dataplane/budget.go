@@ -85,23 +85,3 @@ func (o *overBudget) warnings() []Warning {
 	}
 	return out
 }
-
-// overCountsLocked counts the objects that are over a budget, by kind. d.mu must be
-// held.
-func (d *Dataplane) overCountsLocked() map[string]int {
-	pods, namespaces := d.members.over.count()
-	policies := map[policy.Key]bool{}
-	maps.Copy(policies, d.closedLocked())
-	for ps := range d.crowds.closed {
-		policies[ps.Key] = true
-	}
-	for ps := range d.families.over {
-		policies[ps.Key] = true
-	}
-	for key := range d.problems {
-		if slices.ContainsFunc(d.policies[key].Problems, func(p policy.Problem) bool { return p.Reason == policy.ReasonOverBudget }) {
-			policies[key] = true
-		}
-	}
-	return map[string]int{"policy": len(policies), "pod": pods, "namespace": namespaces}
-}

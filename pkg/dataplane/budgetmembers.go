@@ -8,7 +8,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
@@ -38,11 +37,6 @@ func (c *crowds) count(ps *policyState, more bool) {
 	if c.sets[ps.Key.Namespace] += n; c.sets[ps.Key.Namespace] == 0 {
 		delete(c.sets, ps.Key.Namespace)
 	}
-}
-
-// weighed reports whether the members of a set count.
-func weighed(n ipsets.Name) bool {
-	return n.Kind() == ipsets.KindPodSelector || n.Kind() == ipsets.KindNamespaceSelector
 }
 
 // weighedOf returns how many sets of a policy count.
@@ -93,13 +87,13 @@ func (m *members) weight(defs []policy.SetDef, limit int, bound bool) (sum int) 
 	return sum
 }
 
-// admitLocked decides which policies of a namespace that select a local pod have their
+// admit decides which policies of a namespace that select a local pod have their
 // sets: those with the fewest weighed ones first, until the next has no room. It
 // compiles those that are new, closes active ones that have no room any more, and
 // returns those that are to become active. It costs the sets of the namespace's active
 // policies, and the pods for each new set if there may not be room for all; nothing
-// behind the first without room is weighed. d.mu must be held.
-func (d *Dataplane) admitLocked(namespace string) (came []*policyState) {
+// behind the first without room is weighed.
+func (d *core) admit(namespace string) (came []*policyState) {
 	d.progress.note("weighing", kindNamespace, "", namespace)
 	limit := d.cfg.Budgets.NamespaceMembers
 	var all []*policyState
@@ -114,7 +108,7 @@ func (d *Dataplane) admitLocked(namespace string) (came []*policyState) {
 			continue
 		}
 		if !ps.active {
-			d.compileLocked(ps)
+			d.compile(ps)
 			ps.weighed = weighedOf(ps.Sets)
 		}
 		if exact = exact || sum > limit; !exact {
@@ -130,17 +124,17 @@ func (d *Dataplane) admitLocked(namespace string) (came []*policyState) {
 		closed := d.crowds.closed[ps]
 		if exact && sum <= limit {
 			if closed {
-				d.compileLocked(ps)
+				d.compile(ps)
 			}
 			sum += d.members.weight(ps.Sets, limit-sum, false)
 			d.progress.piece()
 		}
 		switch {
 		case exact && sum > limit:
-			d.closeLocked(ps)
+			d.close(ps)
 		case closed:
 			delete(d.crowds.closed, ps)
-			d.renderSelectedLocked(ps)
+			d.renderSelected(ps)
 			fallthrough
 		case !ps.active:
 			came = append(came, ps)
@@ -149,19 +143,18 @@ func (d *Dataplane) admitLocked(namespace string) (came []*policyState) {
 	return came
 }
 
-// closeLocked leaves a policy without rules and sets. d.mu must be held.
-func (d *Dataplane) closeLocked(ps *policyState) {
+// close leaves a policy without rules and sets.
+func (d *core) close(ps *policyState) {
 	d.crowds.closed[ps] = true
 	if ps.active {
-		d.retireLocked(ps)
-		d.renderSelectedLocked(ps)
+		d.retire(ps)
+		d.renderSelected(ps)
 	}
 	ps.Rules, ps.Sets, ps.sized = nil, nil, nil
 }
 
-// compileLocked gives an idle policy its rules and the definitions of its sets. d.mu
-// must be held.
-func (d *Dataplane) compileLocked(ps *policyState) {
+// compile gives an idle policy its rules and the definitions of its sets.
+func (d *core) compile(ps *policyState) {
 	c := policy.Compile(&networkingv1.NetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ps.Key.Namespace, Name: ps.Key.Name}, Spec: *ps.spec,
 	})
@@ -169,9 +162,9 @@ func (d *Dataplane) compileLocked(ps *policyState) {
 	d.progress.piece()
 }
 
-// grownLocked returns the namespaces to be weighed again: all with weighed sets, when
-// many members joined such sets since the last time. d.mu must be held.
-func (d *Dataplane) grownLocked() map[string]bool {
+// grown returns the namespaces to be weighed again: all with weighed sets, when
+// many members joined such sets since the last time.
+func (d *core) grown() map[string]bool {
 	due := map[string]bool{}
 	if d.members.joined <= d.cfg.Budgets.NamespaceMembers/4 {
 		return due
@@ -183,8 +176,8 @@ func (d *Dataplane) grownLocked() map[string]bool {
 	return due
 }
 
-// crowdedLocked returns a warning for each policy that has no room. d.mu must be held.
-func (d *Dataplane) crowdedLocked() []Warning {
+// crowded returns a warning for each policy that has no room.
+func (d *core) crowded() []Warning {
 	if len(d.crowds.closed) == 0 {
 		return nil
 	}

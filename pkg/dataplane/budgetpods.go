@@ -20,7 +20,7 @@ func (s size) add(o size) size { return size{s.acls + o.acls, s.bytes + o.bytes}
 func (s size) within(b policy.Budgets) bool { return s.acls <= b.ACLs && s.bytes <= b.ACLBytes }
 
 // sizeOn tells what the policy's rules come to on a pod. Where no port of the pod has
-// a part in it that is found once. d.mu must be held.
+// a part in it that is found once.
 func (p *policyState) sizeOn(pod *podState) size {
 	if p.sized != nil {
 		return *p.sized
@@ -32,10 +32,10 @@ func (p *policyState) sizeOn(pod *podState) size {
 	return s
 }
 
-// closedOnLocked returns the policies that select a pod and have no room on it, in
+// closedOn returns the policies that select a pod and have no room on it, in
 // order. It costs the policies that select the pod, and the text of those whose size
-// follows from pods. d.mu must be held.
-func (d *Dataplane) closedOnLocked(p *podState) []*policyState {
+// follows from pods.
+func (d *core) closedOn(p *podState) []*policyState {
 	type sized struct {
 		ps *policyState
 		size
@@ -62,9 +62,9 @@ func (d *Dataplane) closedOnLocked(p *podState) []*policyState {
 	return closed
 }
 
-// closedLocked returns the policies that have no room on some pod of this node, nil for
-// none. d.mu must be held.
-func (d *Dataplane) closedLocked() map[policy.Key]bool {
+// closed returns the policies that have no room on some pod of this node, nil for
+// none.
+func (d *core) closed() map[policy.Key]bool {
 	var out map[policy.Key]bool
 	for _, p := range d.local {
 		for _, ps := range p.closed {
@@ -80,9 +80,9 @@ func (d *Dataplane) closedLocked() map[policy.Key]bool {
 	return out
 }
 
-// closedWarningsLocked returns a warning for each of them. d.mu must be held.
-func (d *Dataplane) closedWarningsLocked() (out []Warning) {
-	for key := range d.closedLocked() {
+// closedWarnings returns a warning for each of them.
+func (d *core) closedWarnings() (out []Warning) {
+	for key := range d.closed() {
 		out = append(out, Warning{key.String(), kindPolicy, ReasonOverBudget, fmt.Sprintf(
 			"with the other policies of a pod that it selects it comes to more than %d ACLs (MaxACLsPerPod) or %d bytes (MaxACLBytesPerPod), and is among the largest: "+
 				"it isolates that pod and allows nothing. Merge peers, or give ports as ranges", d.cfg.Budgets.ACLs, d.cfg.Budgets.ACLBytes)})

@@ -49,3 +49,10 @@ func (c changes) list() []Change {
 	})
 	return out
 }
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -17,39 +17,39 @@ import (
 const clockSkew = time.Minute
 
 // standingOf is whose an address is.
-type standingOf = ipsets.Standing[*podState]
+type ownership = ipsets.Standing[*podState]
 
-// inFutureLocked reports whether a start is later than clocks explain. Where there is no
-// clock, as in a world without a time, none is. d.mu must be held.
-func (d *Dataplane) inFutureLocked(start time.Time) bool {
+// inFuture reports whether a start is later than clocks explain. Where there is no
+// clock, as in a world without a time, none is.
+func (d *core) inFuture(start time.Time) bool {
 	return d.now.Year() > 1 && start.After(d.now.Add(clockSkew))
 }
 
 // inDoubt reports whether somebody else may have the address just as well.
 func (p *podState) inDoubt() bool { return !p.member && (p.owner || p.home && !p.Deleting) }
 
-// whoseLocked returns whose an address is. The node's own ones are nobody's: a pod
-// that uses them is a host-network pod and says so. d.mu must be held.
-func (d *Dataplane) whoseLocked(addr netip.Addr) standingOf {
+// whose returns whose an address is. The node's own ones are nobody's: a pod
+// that uses them is a host-network pod and says so.
+func (d *core) whose(addr netip.Addr) ownership {
 	if slices.Contains(d.nodeAddrs, addr) {
-		return standingOf{}
+		return ownership{}
 	}
 	return d.owners.Standing(addr)
 }
 
-// settleLocked gives the pods that claim an address what they have of it now; before
-// is whose it was. d.mu must be held.
-func (d *Dataplane) settleLocked(addr netip.Addr, before standingOf, moves map[PodKey]*podMove) {
-	after := d.whoseLocked(addr)
+// settle gives the pods that claim an address what they have of it now; before
+// is whose it was.
+func (d *core) settle(addr netip.Addr, before ownership, moves map[PodKey]*podMove) {
+	after := d.whose(addr)
 	entitle := func(p *podState) {
-		if p = d.nowLocked(p); p == nil || !p.claims() || p.Addr != addr {
+		if p = d.current(p); p == nil || !p.claims() || p.Addr != addr {
 			return
 		}
 		same := func(o *podState) bool { return o != nil && o.UID == p.UID }
 		owner := same(after.Owner)
-		d.entitleLocked(p, owner, owner && !after.Doubt, slices.ContainsFunc(after.Home, same), moves)
+		d.entitle(p, owner, owner && !after.Doubt, slices.ContainsFunc(after.Home, same), moves)
 	}
-	for _, s := range [...]standingOf{before, after} {
+	for _, s := range [...]ownership{before, after} {
 		entitle(s.Owner)
 		for _, p := range s.Home {
 			if p != s.Owner {
@@ -64,29 +64,29 @@ func (d *Dataplane) settleLocked(addr netip.Addr, before standingOf, moves map[P
 	}
 }
 
-// homeLocked returns the local pods that an endpoint belongs to: one, or none, or
-// in doubt several, first the one that it is said to be of. d.mu must be held.
-func (d *Dataplane) homeLocked(ep *endpoint) []*podState {
+// home returns the local pods that an endpoint belongs to: one, or none, or
+// in doubt several, first the one that it is said to be of.
+func (d *core) home(ep *endpoint) []*podState {
 	for _, addr := range ep.addrs {
-		if home := d.whoseLocked(addr).Home; len(home) > 0 {
+		if home := d.whose(addr).Home; len(home) > 0 {
 			return home
 		}
 	}
 	return nil
 }
 
-// wantedByLocked renders what an endpoint has while it may be any of these pods', at
+// wantedBy renders what an endpoint has while it may be any of these pods', at
 // least one: what one of them is isolated in is blocked, and what is allowed is what
 // each of them allows. A pod that no policy isolates allows everything. When several
 // are isolated they have no rule in common, as they are of different namespaces, so
-// nothing is allowed but the node. d.mu must be held.
-func (d *Dataplane) wantedByLocked(home []*podState) wanted {
+// nothing is allowed but the node.
+func (d *core) desiredBy(home []*podState) desiredRules {
 	isolating := slices.DeleteFunc(slices.Clone(home), func(p *podState) bool { return p.isolated() == [2]bool{} })
 	switch len(isolating) {
 	case 0:
-		return d.wantedLocked(home[0])
+		return d.desiredOf(home[0])
 	case 1:
-		return d.wantedLocked(isolating[0])
+		return d.desiredOf(isolating[0])
 	}
 	var isolated [2]bool
 	for _, p := range isolating {
@@ -94,7 +94,7 @@ func (d *Dataplane) wantedByLocked(home []*podState) wanted {
 			isolated[dir] = isolated[dir] || is
 		}
 	}
-	return wanted{shared: slices.Concat(d.cfg.BaseACLs, renderShared(isolated, d.nodeAddrs))}
+	return desiredRules{shared: slices.Concat(d.cfg.BaseACLs, renderShared(isolated, d.nodeAddrs))}
 }
 
 // isolated returns the directions in which a policy, or its budget, isolates a local
@@ -112,19 +112,19 @@ func (p *podState) isolated() [2]bool {
 // namedRivals is how many of those who claim an address a warning names.
 const namedRivals = 4
 
-// addressWarningsLocked tells of the addresses of local pods that others claim too,
+// addressWarnings tells of the addresses of local pods that others claim too,
 // and of local pods with an address that is nobody's: one warning each, so the local
-// pods bound them. d.mu must be held.
-func (d *Dataplane) addressWarningsLocked() []Warning {
+// pods bound them.
+func (d *core) addressWarnings() []Warning {
 	var out []Warning
 	for addr := range d.contested {
-		s := d.whoseLocked(addr)
+		s := d.whose(addr)
 		follows := fmt.Sprintf("it counts as that of %s, which runs here", s.Owner.Key())
 		if s.Doubt {
 			follows = "until one is left the address is in no set, and its endpoint is blocked as the policies of each of them say"
 		}
 		out = append(out, Warning{s.Home[0].Key().String(), "Pod", ReasonAddressContested,
-			fmt.Sprintf("address %s is claimed by %s: %s; find out who reports it wrongly: kubectl get pods -A -o wide", addr, d.rivalsLocked(addr), follows)})
+			fmt.Sprintf("address %s is claimed by %s: %s; find out who reports it wrongly: kubectl get pods -A -o wide", addr, d.rivals(addr), follows)})
 	}
 	nobodys := slices.Collect(maps.Keys(d.misplaced))
 	for _, addr := range d.nodeAddrs {
@@ -139,8 +139,8 @@ func (d *Dataplane) addressWarningsLocked() []Warning {
 	return out
 }
 
-// rivalsLocked names who claims an address, the strongest first. d.mu must be held.
-func (d *Dataplane) rivalsLocked(addr netip.Addr) string {
+// rivals names who claims an address, the strongest first.
+func (d *core) rivals(addr netip.Addr) string {
 	few, all := d.owners.Rivals(addr, namedRivals)
 	names := make([]string, len(few))
 	for i, p := range few {

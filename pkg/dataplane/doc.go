@@ -1,15 +1,20 @@
 // Package dataplane is the one writer of a node's HNS state.
 //
 // Whoever learns of a change puts it into a Transaction and hands it to
-// ApplyDataplane, the only door: stage (fold the change into the caches, no
-// I/O), plan (what differs, no I/O), phase 1 (create and update sets), pod
-// updates (one endpoint after the other), phase 2 (delete sets), record (what
-// was reached). The reconciler reads outside the door and repairs through it.
+// ApplyDataplane, the only way in: stage (fold the change into the caches), read (what
+// is not known), plan (what differs), phase 1 (create and update sets), endpoints (one
+// after the other), phase 2 (delete sets), record (what was reached). The reconciler
+// reads beside transactions and repairs through one.
 //
-// Two locks, taken in this order: door is held for a whole ApplyDataplane,
-// HNS calls included, and makes it the only writer; mu guards the state and is
-// never held across an HNS call, so that dumps never wait for HNS.
+// The core holds the state and is the whole transaction, and it calls nobody: Next says
+// what to ask of HNS, Done takes the answer. Dataplane is the shell around it. It makes
+// the calls, one after the other:
 //
-//	door ── stage ─ plan ─ phase 1 ─ pod updates ─ phase 2 ─ record
-//	 mu     ████    ████   ▪    ▪     ▪  ▪  ▪  ▪    ▪    ▪    ████
+//	Dataplane    Begin  Next ─ call of HNS ─ Done  Next ─ call of HNS ─ Done ... report
+//	 mu          ████   ████                 █     ████                 █
+//	 apply       ████████████████████████████████████████████████████████████████████
+//
+// Two locks, taken in this order: apply is held for a whole ApplyDataplane, and makes it
+// the only writer; mu guards the core and is never held across a call of HNS, so that
+// dumps never wait for HNS. A crash is a core that is dropped between Next and Done.
 package dataplane

@@ -85,7 +85,7 @@ type SetDump struct {
 	Name    string   `json:"name"`
 	Type    string   `json:"type"`
 	Called  string   `json:"called,omitempty"` // in HNS, where Name is longer than sets are called
-	Members []string `json:"members"`          // wanted: addresses, or names of sets
+	Members []string `json:"members"`          // desired: addresses, or names of sets
 	Holders []string `json:"holders"`          // "rule <endpoint>", "list <set>", "selector <policy>", "applied <endpoint>"
 	Pins    []string `json:"pins"`             // who pins it
 	InHNS   bool     `json:"inHNS"`
@@ -99,11 +99,11 @@ type SetDump struct {
 	Unknown bool      `json:"unknown,omitempty"` // what HNS has is not known
 	Since   time.Time `json:"since,omitzero"`    // since when it is needed and not as it should be
 	Spare   time.Time `json:"spare,omitzero"`    // since when it is in HNS and nobody needs it
-	Refused bool      `json:"refused,omitempty"` // HNS refuses what is wanted
+	Refused bool      `json:"refused,omitempty"` // HNS refuses what is desired
 
 	// Again is when HNS is asked again for what it refused, or did not remove.
 	Again *AgainDump `json:"again,omitempty"`
-	// Suspect is the group of sets of one of which HNS refuses what is wanted, 0 for
+	// Suspect is the group of sets of one of which HNS refuses what is desired, 0 for
 	// none; Clings, it refuses to take out what has to go; Ending, it is not known
 	// whether the set was removed.
 	Suspect int  `json:"suspect,omitempty"`
@@ -143,7 +143,7 @@ type EndpointDump struct {
 	Known   bool      `json:"known"`   // false: the outcome of a write is not known
 	Foreign int       `json:"foreign"` // policies of others
 
-	// WantedRules are, for every wanted ACL that belongs to a policy, the indexes
+	// WantedRules are, for every desired ACL that belongs to a policy, the indexes
 	// of the rules of its direction that it came from.
 	WantedRules [][]int `json:"wantedRules"`
 	// Maybe are the lists of ours one of which is there, when that is not known.

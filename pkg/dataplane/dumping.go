@@ -27,7 +27,7 @@ func (s *Snapshot) dump() Dump {
 	return Dump{
 		Transaction: transaction,
 
-		Node:       s.d.cfg.Node,
+		Node:       s.node,
 		Time:       s.now,
 		Sets:       dumpSets(sets, s.again),
 		Pending:    s.dumpPending(sets),
@@ -36,7 +36,7 @@ func (s *Snapshot) dump() Dump {
 		Pods:       s.dumpPods(),
 		Namespaces: s.dumpNamespaces(),
 		NodeAddrs:  texts(s.nodeAddrs),
-		Warnings:   s.standing(policies).warnings(),
+		Warnings:   s.activeWarnings(policies).warnings(),
 		Reports:    cloneReports(s.reports),
 		Due:        s.due,
 		Spellings:  s.spellings,
@@ -45,10 +45,10 @@ func (s *Snapshot) dump() Dump {
 	}
 }
 
-// standing is what the warnings of the snapshot are about.
-func (s *Snapshot) standing(policies map[policy.Key]*policyState) standing {
-	return standing{
-		node: s.d.cfg.Node, problems: maps.Values(policies), leftOut: s.leftOut, endpoints: s.endpoints,
+// activeWarnings is what the warnings of the snapshot are about.
+func (s *Snapshot) activeWarnings(policies map[policy.Key]*policyState) activeWarnings {
+	return activeWarnings{
+		node: s.node, problems: maps.Values(policies), leftOut: s.leftOut, endpoints: s.endpoints,
 		podOf: func(uid types.UID) string { return s.names[uid] },
 		over:  s.over, disputed: s.disputed, refusals: s.refusals, addresses: s.addresses, unread: s.unread, unwritten: s.unwritten, listingErr: s.listing,
 	}
@@ -116,7 +116,7 @@ func (s *Snapshot) dumpPending(sets *ipsets.Copy) []PendingDump {
 }
 
 // net returns the net difference in sets between what was last applied and what
-// is wanted.
+// is desired.
 func net(ep *endpoint, sets *ipsets.Copy) (join, leave []string) {
 	minus := func(a, b []ipsets.Name) []string {
 		out := []string{}
@@ -128,7 +128,7 @@ func net(ep *endpoint, sets *ipsets.Copy) (join, leave []string) {
 		slices.Sort(out)
 		return out
 	}
-	applied := namesOf(sets.Lookup, ep.mayHave()...)
+	applied := namesOf(sets.Lookup, ep.possible()...)
 	wanted := namesOf(sets.Lookup, ep.list(sets.Rejected))
 	return minus(wanted, applied), minus(applied, wanted)
 }
@@ -139,7 +139,7 @@ func (s *Snapshot) dumpEndpoints(sets *ipsets.Copy) []EndpointDump {
 	for _, id := range slices.Sorted(maps.Keys(s.endpoints)) {
 		ep := s.endpoints[id]
 		ed := EndpointDump{
-			ID: id, Addrs: texts(ep.addrs), Pod: s.names[ep.owner], Applied: canonical(ep.applied), Known: ep.known(),
+			ID: id, Addrs: texts(ep.addrs), Pod: s.names[ep.owner], Applied: canonical(ep.actual), Known: ep.known(),
 			Foreign: len(ep.foreign),
 		}
 		ed.explain(ep, ep.list(sets.Rejected))
@@ -149,11 +149,11 @@ func (s *Snapshot) dumpEndpoints(sets *ipsets.Copy) []EndpointDump {
 	return out
 }
 
-// explain adds what is wanted and what an explanation of the endpoint's rules
+// explain adds what is desired and what an explanation of the endpoint's rules
 // needs.
 func (ed *EndpointDump) explain(ep *endpoint, want []hns.ACL) {
 	rules := map[hns.ACL][]int{}
-	for _, g := range ep.wanted.groups {
+	for _, g := range ep.desired.groups {
 		for _, r := range g.rules {
 			rules[r.acl] = r.rules
 		}

@@ -12,65 +12,64 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// renderLocked computes what an endpoint should have, holds the sets that this
-// needs, and queues or unqueues the update. d.mu must be held.
-func (d *Dataplane) renderLocked(ep *endpoint) {
+// render computes what an endpoint should have, holds the sets that this
+// needs, and queues or unqueues the update.
+func (d *core) render(ep *endpoint) {
 	defer d.progress.within("rendering", kindEndpoint, "", ep.id)()
-	before := d.wishLocked(ep)
-	home := d.homeLocked(ep)
-	ep.wanted = wanted{}
+	before := d.desired(ep)
+	home := d.home(ep)
+	ep.desired = desiredRules{}
 	ep.owner = ""
 	if len(home) > 0 {
 		ep.owner = home[0].UID
 		ep.bornFor = cmp.Or(ep.bornFor, ep.owner)
-		ep.wanted = d.wantedByLocked(home)
+		ep.desired = d.desiredBy(home)
 	}
 	var names []ipsets.Name
-	for i := range ep.wanted.groups {
-		for _, r := range ep.wanted.groups[i].rules {
+	for i := range ep.desired.groups {
+		for _, r := range ep.desired.groups[i].rules {
 			if !r.unused {
 				names = append(names, r.names...)
 			}
 		}
 	}
-	d.holdLocked(ep, ipsets.RefRule, names)
+	d.hold(ep, ipsets.RefRule, names)
 	maps.DeleteFunc(ep.refused, func(key policy.Key, ref refusal) bool { // it changed, or is gone
-		return !ep.wanted.has(key, ref.digest)
+		return !ep.desired.has(key, ref.digest)
 	})
-	if !slices.Equal(before, d.wishLocked(ep)) {
+	if !slices.Equal(before, d.desired(ep)) {
 		ep.tries, ep.careful, ep.bare, ep.unlisted, ep.retryAt, ep.repair = 0, false, false, 0, time.Time{}, false // due at once
-		if ep.wished.To = d.generation; ep.queued == 0 {
-			ep.wished.From = d.generation
+		if ep.changedIn.To = d.generation; ep.queued == 0 {
+			ep.changedIn.From = d.generation
 		}
 		by := d.dirty[ep]
 		if len(by) > 0 {
 			ep.changedBy = by[0]
 		}
-		if len(by) > 0 || d.causeLocked(ep).lane() != ep.lane {
-			d.rejoinLocked(ep)
+		if len(by) > 0 || d.cause(ep).lane() != ep.lane {
+			d.rejoin(ep)
 		}
 	}
-	d.queueLocked(ep)
+	d.queue(ep)
 }
 
-// wishLocked returns the list that the endpoint should have now. d.mu must be
-// held.
-func (d *Dataplane) wishLocked(ep *endpoint) []hns.ACL { return ep.list(d.cache.Rejected) }
+// desired returns the list that the endpoint should have now.
+func (d *core) desired(ep *endpoint) []hns.ACL { return ep.list(d.cache.Rejected) }
 
-// wantedLocked renders the policies that select a pod. d.mu must be held.
-func (d *Dataplane) wantedLocked(p *podState) wanted {
-	p.closed = d.closedOnLocked(p)
-	w := wanted{shared: slices.Concat(d.cfg.BaseACLs, renderShared(p.isolated(), d.nodeAddrs))}
+// desiredOf renders the policies that select a pod.
+func (d *core) desiredOf(p *podState) desiredRules {
+	p.closed = d.closedOn(p)
+	w := desiredRules{shared: slices.Concat(d.cfg.BaseACLs, renderShared(p.isolated(), d.nodeAddrs))}
 	for _, ps := range p.selected {
-		w.groups = append(w.groups, d.groupLocked(ps, p))
+		w.groups = append(w.groups, d.group(ps, p))
 	}
 	return w
 }
 
-// groupLocked renders a policy for a pod that it selects; one that has no room on it has
+// group renders a policy for a pod that it selects; one that has no room on it has
 // no rules. What no port of a pod
-// has a part in is rendered once for all of them. d.mu must be held.
-func (d *Dataplane) groupLocked(ps *policyState, p *podState) *group {
+// has a part in is rendered once for all of them.
+func (d *core) group(ps *policyState, p *podState) *group {
 	if slices.Contains(p.closed, ps) {
 		return &group{key: ps.Key, isolates: ps.Isolates}
 	}
@@ -78,7 +77,7 @@ func (d *Dataplane) groupLocked(ps *policyState, p *podState) *group {
 		return ps.group
 	}
 	defer d.progress.within("rendering", kindPolicy, ps.Key.Namespace, ps.Key.Name)()
-	g := renderGroup(&ps.Compiled, podPorts{p, ps}, d.idLocked)
+	g := renderGroup(&ps.Compiled, podPorts{p, ps}, d.id)
 	if !ps.namesPorts() {
 		ps.group = g
 	}
@@ -97,16 +96,15 @@ func (t podPorts) own(name string, proto policy.Protocol) (uint16, bool) {
 
 func (t podPorts) served(at reach) []servedPort { return t.policy.served(at) }
 
-// stepsLocked returns the requests that the endpoint's update takes. d.mu must
-// be held.
-func (d *Dataplane) stepsLocked(ep *endpoint) []step {
+// steps returns the requests that the endpoint's update takes.
+func (d *core) steps(ep *endpoint) []step {
 	c := change{
-		applied: ep.applied,
+		applied: ep.actual,
 		shared:  ep.shared(),
 		fresh:   ep.newborn(),
 		batch:   d.cfg.MaxBatchedACLs,
 	}
-	for _, g := range ep.wanted.groups {
+	for _, g := range ep.desired.groups {
 		if ep.refuses(g.key, g.digest) && g.digest != "" {
 			continue
 		}
@@ -126,17 +124,17 @@ func (d *Dataplane) stepsLocked(ep *endpoint) []step {
 	return steps
 }
 
-// queueLocked puts an endpoint that differs from its wish into the queue of
+// queue puts an endpoint that differs from what is desired into the queue of
 // pending updates and pins every set that it may need; one that does not differ
 // leaves. An endpoint without an owner is only read again, never
-// written. d.mu must be held.
-func (d *Dataplane) queueLocked(ep *endpoint) {
-	pending := ep.updatable() && (!ep.known() || len(d.stepsLocked(ep)) > 0)
+// written.
+func (d *core) queue(ep *endpoint) {
+	pending := ep.updatable() && (!ep.known() || len(d.steps(ep)) > 0)
 	switch {
 	case pending && ep.queued == 0:
-		d.joinLocked(ep)
+		d.join(ep)
 		ep.since = d.now
-		ep.retryAt = d.resumeLocked(ep)
+		ep.retryAt = d.resume(ep)
 	case !pending:
 		ep.queued, ep.tries, ep.changes, ep.lastErr, ep.careful, ep.bare, ep.repair = 0, 0, 0, nil, false, false, false
 		ep.changedBy = policy.Key{}
@@ -144,23 +142,22 @@ func (d *Dataplane) queueLocked(ep *endpoint) {
 			ep.writtenFor, ep.exposed = ep.owner, false
 		}
 	}
-	d.pinLocked(ep)
+	d.pin(ep)
 }
 
-// pinLocked pins what a pending update may need: the sets of every list that
-// may be on the endpoint and of the wanted one. d.mu must be held.
-func (d *Dataplane) pinLocked(ep *endpoint) {
+// pin pins what a pending update may need: the sets of every list that
+// may be on the endpoint and of the desired one.
+func (d *core) pin(ep *endpoint) {
 	var pins []ipsets.Name
 	if ep.queued > 0 || !ep.known() {
-		pins = d.namesOfLocked(append(slices.Clip(ep.mayHave()), d.wishLocked(ep))...)
+		pins = d.namesOf(append(slices.Clip(ep.possible()), d.desired(ep))...)
 	}
-	d.holdLocked(ep, ipsets.RefPin, pins)
+	d.hold(ep, ipsets.RefPin, pins)
 	d.cache.See(ep.id, ep.sight())
 }
 
-// waitingLocked returns the local pods whose endpoint was not seen yet, by name.
-// d.mu must be held.
-func (d *Dataplane) waitingLocked() []*podState {
+// waiting returns the local pods whose endpoint was not seen yet, by name.
+func (d *core) waiting() []*podState {
 	var out []*podState
 	for _, p := range d.local {
 		if len(d.byAddr[p.Addr]) == 0 {
@@ -177,68 +174,66 @@ func (d *Dataplane) waitingLocked() []*podState {
 // at 1, 2, 4 … 30 s they cover a minute; after that its endpoint is the old one.
 const maxRelists = 6
 
-// appliedLocked records what is known to be on an endpoint, and the version that
-// it has with it. d.mu must be held.
-func (d *Dataplane) appliedLocked(ep *endpoint, acls []hns.ACL, version hns.Version) {
+// applied records what is known to be on an endpoint, and the version that
+// it has with it.
+func (d *core) applied(ep *endpoint, acls []hns.ACL, version hns.Version) {
 	d.sequence++
 	ep.moved = d.sequence
-	ep.applied, ep.version, ep.attempts = acls, version, nil
-	d.holdLocked(ep, ipsets.RefApplied, d.namesOfLocked(acls))
+	ep.actual, ep.version, ep.attempts = acls, version, nil
+	d.hold(ep, ipsets.RefApplied, d.namesOf(acls))
 }
 
-// unknownLocked records that a write has an unknown outcome: besides what may
+// unknown records that a write has an unknown outcome: besides what may
 // have been there, this list may be. Only pins hold its sets until the endpoint is
-// read, which may never be: a list that is tried again is there once. d.mu must be
-// held.
-func (d *Dataplane) unknownLocked(ep *endpoint, list []hns.ACL) {
+// read, which may never be: a list that is tried again is there once.
+func (d *core) unknown(ep *endpoint, list []hns.ACL) {
 	d.sequence++
 	ep.moved = d.sequence
-	ep.attempts = ep.mayHave()
+	ep.attempts = ep.possible()
 	if !slices.ContainsFunc(ep.attempts, func(other []hns.ACL) bool { return slices.Equal(other, list) }) {
 		ep.attempts = append(slices.Clip(ep.attempts), list)
 	}
-	ep.applied, ep.version = nil, ""
-	d.pinLocked(ep)
-	d.holdLocked(ep, ipsets.RefApplied, nil)
+	ep.actual, ep.version = nil, ""
+	d.pin(ep)
+	d.hold(ep, ipsets.RefApplied, nil)
 }
 
-// readLocked takes over what was read of an endpoint, in place of everything
+// read takes over what was read of an endpoint, in place of everything
 // that was thought of it; a new one gets a state. Where that was known, rules of
-// ours that are others now are drift. d.mu must be held.
-func (d *Dataplane) readLocked(e hns.Endpoint) *endpoint {
+// ours that are others now are drift.
+func (d *core) read(e hns.Endpoint) *endpoint {
 	ep := d.endpoints[e.ID]
 	if ep == nil {
 		ep = &endpoint{
 			id: e.ID, holds: map[ipsets.RefKind]map[ipsets.Name]bool{}, refused: map[policy.Key]refusal{},
-			wished: Span{d.generation, d.generation}, // also when nothing of ours should be there and something is
+			changedIn: Span{d.generation, d.generation}, // also when nothing of ours should be there and something is
 		}
 		d.endpoints[e.ID] = ep
 		for _, addr := range ipv4(e.Addrs) {
 			d.found = append(d.found, EndpointSeen{ID: e.ID, Addr: addr.String()})
 		}
 	}
-	d.addressLocked(ep, ipv4(e.Addrs))
-	ours, foreign := d.splitLocked(e)
+	d.address(ep, ipv4(e.Addrs))
+	ours, foreign := d.split(e)
 	if ep.known() {
-		d.foundACLsLocked(ep, ours)
+		d.foundACLs(ep, ours)
 	}
-	if lists := ep.mayHave(); len(lists) > 0 && !lacksBlock(lists[0], ep.wanted.shared) { // as it was last known
+	if lists := ep.possible(); len(lists) > 0 && !lacksBlock(lists[0], ep.desired.shared) { // as it was last known
 		ep.exposed = true
 	}
-	ep.exposed = ep.exposed && lacksBlock(ours, ep.wanted.shared)
-	if now := d.cfg.Now(); ep.exposed && now.Sub(d.looks.lost) >= d.cfg.LookPeriod { // not at each blow of a dispute
+	ep.exposed = ep.exposed && lacksBlock(ours, ep.desired.shared)
+	if now := d.clock; ep.exposed && now.Sub(d.looks.lost) >= d.cfg.LookPeriod { // not each time that somebody undoes it
 		d.looks.lost = now
 	}
 	ep.shielded, ep.blind = false, 0
-	ep.seen = d.cfg.Now()
+	ep.seen = d.clock
 	ep.foreign, ep.open = foreign, hns.DefaultsOf(foreign)
-	d.appliedLocked(ep, ours, hns.Basis(e.Addrs, ours, ep.open))
+	d.applied(ep, ours, hns.Basis(e.Addrs, ours, ep.open))
 	return ep
 }
 
-// addressLocked gives an endpoint its addresses, in place of those that it had.
-// d.mu must be held.
-func (d *Dataplane) addressLocked(ep *endpoint, addrs []netip.Addr) {
+// address gives an endpoint its addresses, in place of those that it had.
+func (d *core) address(ep *endpoint, addrs []netip.Addr) {
 	for _, addr := range ep.addrs {
 		d.byAddr[addr] = slices.DeleteFunc(d.byAddr[addr], func(o *endpoint) bool { return o == ep })
 		if len(d.byAddr[addr]) == 0 {
@@ -251,14 +246,8 @@ func (d *Dataplane) addressLocked(ep *endpoint, addrs []netip.Addr) {
 	}
 }
 
-// ipv4 returns the IPv4 addresses of a list.
-func ipv4(addrs []netip.Addr) []netip.Addr {
-	return slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return !a.Is4() })
-}
-
-// goneLocked drops the state of an endpoint that no longer exists. d.mu must be
-// held.
-func (d *Dataplane) goneLocked(id string) {
+// gone drops the state of an endpoint that no longer exists.
+func (d *core) gone(id string) {
 	ep := d.endpoints[id]
 	if ep == nil {
 		return
@@ -268,12 +257,49 @@ func (d *Dataplane) goneLocked(id string) {
 	delete(d.endpoints, id)
 	delete(d.dirty, ep)
 	delete(d.check, id)
-	if len(d.homeLocked(ep)) > 0 {
+	if len(d.home(ep)) > 0 {
 		d.listing.wanted, d.listing.retry = true, retry{} // its pod runs on: another endpoint may be there
 	}
-	d.addressLocked(ep, nil)
+	d.address(ep, nil)
 	for kind := range ep.holds {
-		d.holdLocked(ep, kind, nil)
+		d.hold(ep, kind, nil)
 	}
 	d.cache.See(id, ipsets.SeesApplied)
 }
+
+// newborn reports whether the endpoint was never right for its pod, or lost what
+// made it so: then the block goes first.
+func (ep *endpoint) newborn() bool { return ep.writtenFor != ep.owner || ep.exposed }
+
+// open reports whether a newborn endpoint lacks a block that it is to have, as
+// far as is known.
+func (d *core) open(ep *endpoint) bool {
+	return ep.owner != "" && ep.newborn() && !ep.shielded && len(ep.unblocked(ep.shared())) > 0
+}
+
+// unblocked returns what the endpoint lacks of shared rules, when a block is among
+// it for a direction that nothing else of ours closes (the predecessor's blocks have
+// other Ids); otherwise nothing. Of an endpoint whose list is not known that is all
+// of them.
+func (ep *endpoint) unblocked(shared []hns.ACL) []hns.ACL {
+	if !lacksBlock(ep.actual, shared) {
+		return nil
+	}
+	added, _ := diffACLs(ep.actual, shared)
+	return added
+}
+
+// sight is what the rules of an endpoint see: those of one without a pod decide about
+// nobody.
+func (ep *endpoint) sight() ipsets.Sight {
+	switch {
+	case !ep.updatable():
+		return ipsets.SeesNothing
+	case !ep.known():
+		return ipsets.SeesPinned
+	}
+	return ipsets.SeesApplied
+}
+
+// quietConflicts is how many conflicts in a row are nobody's concern.
+const quietConflicts = 2

@@ -17,7 +17,7 @@ func (d *Dataplane) DumpInPieces(size int, between func()) Dump {
 
 // StatsInPieces is DumpInPieces for Stats.
 func (d *Dataplane) StatsInPieces(size int, between func()) {
-	_, _ = d.copyStats(d.inPieces(size, between))
+	d.with(func(c *core) { _, _ = c.copyStats(d.inPieces(size, between)) })
 }
 
 func (d *Dataplane) inPieces(size int, between func()) pieces.Pace {
@@ -49,17 +49,17 @@ func (d *Dataplane) Holds() (begin, longest time.Duration) {
 }
 
 // Stage folds a transaction in, and returns how long that took.
-func (d *Dataplane) Stage(tx *Transaction) time.Duration {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	began := time.Now()
-	d.stageLocked(tx)
-	return time.Since(began)
+func (d *Dataplane) Stage(tx *Transaction) (took time.Duration) {
+	d.with(func(c *core) {
+		began := time.Now()
+		c.stage(tx)
+		took = time.Since(began)
+	})
+	return took
 }
 
 // Spellings returns what was learned of how HNS shows what was sent.
-func (d *Dataplane) Spellings() []Spelling {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.Clone(d.spellings.list)
+func (d *Dataplane) Spellings() (list []Spelling) {
+	d.with(func(c *core) { list = slices.Clone(c.spellings.list) })
+	return list
 }

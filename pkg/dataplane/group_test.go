@@ -33,10 +33,10 @@ func TestGroupsAreShared(t *testing.T) {
 			Namespace: "x", Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(i)), Addr: addr, Local: true,
 			Ports: []PodPort{{"http", "TCP", uint16(8080 + i)}},
 		})
-		endpoints = append(endpoints, d.readLocked(hns.Endpoint{ID: fmt.Sprint("ep-", i), Addrs: ipv4Addrs(addr.String())}))
+		endpoints = append(endpoints, d.core.read(hns.Endpoint{ID: fmt.Sprint("ep-", i), Addrs: ipv4Addrs(addr.String())}))
 	}
-	d.stageLocked(tx)
-	one, two := endpoints[0].wanted.groups, endpoints[1].wanted.groups
+	d.core.stage(tx)
+	one, two := endpoints[0].desired.groups, endpoints[1].desired.groups
 	require.Len(t, one, 2)
 	require.Len(t, two, 2)
 	require.Same(t, one[0], two[0], "a number")

@@ -1,7 +1,6 @@
 package dataplane
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"time"
@@ -24,73 +23,36 @@ const soonTries = 12
 // HNS never says that it took one: it may have taken all of them.
 const maxBlind = 8
 
-// soonLocked has an endpoint that is open tried again soon. d.mu must be held.
-func (d *Dataplane) soonLocked(ep *endpoint) {
-	if soon := d.cfg.Now().Add(openPause); d.openLocked(ep) && ep.retryAt.After(soon) {
+// soon has an endpoint that is open tried again soon.
+func (d *core) soon(ep *endpoint) {
+	if soon := d.clock.Add(openPause); d.open(ep) && ep.retryAt.After(soon) {
 		ep.retryAt = soon
 	}
 }
 
-// newborn reports whether the endpoint was never right for its pod, or lost what
-// made it so: then the block goes first.
-func (ep *endpoint) newborn() bool { return ep.writtenFor != ep.owner || ep.exposed }
-
-// openLocked reports whether a newborn endpoint lacks a block that it is to have, as
-// far as is known. d.mu must be held.
-func (d *Dataplane) openLocked(ep *endpoint) bool {
-	return ep.owner != "" && ep.newborn() && !ep.shielded && len(ep.unblocked(ep.shared())) > 0
-}
-
-// unblocked returns what the endpoint lacks of shared rules, when a block is among
-// it for a direction that nothing else of ours closes (the predecessor's blocks have
-// other Ids); otherwise nothing. Of an endpoint whose list is not known that is all
-// of them.
-func (ep *endpoint) unblocked(shared []hns.ACL) []hns.ACL {
-	if !lacksBlock(ep.applied, shared) {
-		return nil
-	}
-	added, _ := diffACLs(ep.applied, shared)
-	return added
-}
-
-// lacksBlock reports whether a list leaves a direction open that shared rules close.
-func lacksBlock(list, shared []hns.ACL) bool {
-	closed := map[hns.Direction]bool{}
-	for _, a := range list {
-		closed[a.Direction] = closed[a.Direction] || blocksAll(a)
-	}
-	return slices.ContainsFunc(shared, func(a hns.ACL) bool { return blocksAll(a) && !closed[a.Direction] })
-}
-
-// blocksAll reports whether a rule closes its direction, but for rules that come
-// before it.
-func blocksAll(a hns.ACL) bool { return a.Action == hns.Block && a.MatchesAll() }
-
 // isolateNewborn gives every endpoint that is open its block, before what may take
 // long: other pods' sets are being looked through for one that HNS refuses.
-func (r *run) isolateNewborn(ctx context.Context) {
+func (r *run) isolateNewborn() {
 	d := r.d
-	d.mu.Lock()
 	var open []string
-	for _, ep := range d.dueLocked(r.started) {
-		if d.openLocked(ep) {
+	for _, ep := range d.due(r.started) {
+		if d.open(ep) {
 			open = append(open, ep.id)
 		}
 	}
-	d.mu.Unlock()
 	for _, id := range open {
-		if ctx.Err() != nil {
+		if r.ending {
 			return
 		}
 		d.progress.note("isolating", kindEndpoint, "", id)
-		r.isolateHeld(ctx, id)
+		r.isolateHeld(id)
 	}
 }
 
 // isolateHeld is isolate with the endpoint held.
-func (r *run) isolateHeld(ctx context.Context, id string) {
-	defer r.d.cfg.Client.Hold(ctx, id)()
-	r.isolate(ctx, id)
+func (r *run) isolateHeld(id string) {
+	defer r.hold(id)()
+	r.isolate(id)
 }
 
 // isolation is one way to close an endpoint.
@@ -129,7 +91,7 @@ func saysOfRules(err error) bool {
 // read first; where that cannot be read either, the rules are added all the same: at
 // the worst they are there twice, and the next Update ends that. The caller holds the
 // endpoint.
-func (r *run) isolate(ctx context.Context, id string) {
+func (r *run) isolate(id string) {
 	d := r.d
 	var last []hns.ACL
 	answered := false
@@ -137,24 +99,20 @@ func (r *run) isolate(ctx context.Context, id string) {
 		if i > 1 && !answered {
 			return
 		}
-		d.mu.Lock()
 		ep := d.endpoints[id]
-		open := ep != nil && d.openLocked(ep)
+		open := ep != nil && d.open(ep)
 		known := open && ep.known()
-		d.mu.Unlock()
-		if !open || ctx.Err() != nil {
+		if !open || r.ending {
 			return
 		}
 		if !known {
-			r.get(ctx, id)
+			r.get(id)
 		}
-		d.mu.Lock()
 		ep = d.endpoints[id]
 		var acls, has []hns.ACL
-		if ep != nil && d.openLocked(ep) {
-			has, acls, known = ep.applied, ep.unblocked(way.rules(ep)), ep.known()
+		if ep != nil && d.open(ep) {
+			has, acls, known = ep.actual, ep.unblocked(way.rules(ep)), ep.known()
 		}
-		d.mu.Unlock()
 		switch {
 		case len(acls) == 0, way.verb == hns.Add && slices.Equal(acls, last):
 			continue
@@ -165,37 +123,35 @@ func (r *run) isolate(ctx context.Context, id string) {
 		}
 		last = acls
 		if known {
-			done, err := r.step(ctx, ep, step{verb: way.verb, acls: acls}) // the error of the write before it counts
+			done, err := r.step(ep, step{verb: way.verb, acls: acls}) // the error of the write before it counts
 			answered = !done && (err == nil || saysOfRules(err))
 			if way.verb == hns.Update || !errors.Is(err, versioned.ErrUnread) {
 				continue
 			}
 		}
-		err := counted{r}.AddACLs(ctx, id, acls)
+		err := r.ask(hns.Request{Op: hns.OpACLAdd, Endpoint: id, ACLs: acls}).Err
 		answered = saysOfRules(err)
-		d.mu.Lock()
 		if d.endpoints[id] == ep && !hns.EndpointGone(err) {
-			d.unknownLocked(ep, canonical(slices.Concat(ep.applied, acls)))
+			d.unknown(ep, canonical(slices.Concat(ep.actual, acls)))
 			ep.blind++
 			ep.shielded = err == nil || ep.blind >= maxBlind
 		}
-		d.mu.Unlock()
 		if err == nil {
 			return
 		}
 	}
 }
 
-// closingStepsLocked returns the Update that takes away the rules which name a set
+// closingSteps returns the Update that takes away the rules which name a set
 // that HNS refuses, when what comes in their place has to wait for other sets. It
-// is more closed than before and than what is wanted. Without it, who left that set
-// would stay in it for the rules, and could join no other. d.mu must be held.
-func (d *Dataplane) closingStepsLocked(ep *endpoint) []step {
-	wish := d.wishLocked(ep)
-	_, removed := diffACLs(ep.applied, wish)
+// is more closed than before and than what is desired. Without it, who left that set
+// would stay in it for the rules, and could join no other.
+func (d *core) closingSteps(ep *endpoint) []step {
+	desired := d.desired(ep)
+	_, removed := diffACLs(ep.actual, desired)
 	going := map[hns.ACL]int{}
 	for _, a := range removed {
-		if slices.ContainsFunc(d.namesOfLocked([]hns.ACL{a}), d.cache.Stuck) {
+		if slices.ContainsFunc(d.namesOf([]hns.ACL{a}), d.cache.Stuck) {
 			going[a.Canonical()]++
 		}
 	}
@@ -203,7 +159,7 @@ func (d *Dataplane) closingStepsLocked(ep *endpoint) []step {
 		return nil
 	}
 	var acls []hns.ACL
-	for _, a := range ep.applied {
+	for _, a := range ep.actual {
 		if going[a.Canonical()] > 0 {
 			going[a.Canonical()]--
 			continue

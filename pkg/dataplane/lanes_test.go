@@ -23,13 +23,13 @@ func TestLanesTakeTurns(t *testing.T) {
 			for i := range pods {
 				id := fmt.Sprintf("ep-%d-%d", ns, i)
 				uid := types.UID(id)
-				d.local[uid] = &podState{Pod: &Pod{Namespace: fmt.Sprint("ns", ns), Name: id, UID: uid}}
-				d.endpoints[id] = &endpoint{id: id, owner: uid, writtenFor: uid}
+				d.core.local[uid] = &podState{Pod: &Pod{Namespace: fmt.Sprint("ns", ns), Name: id, UID: uid}}
+				d.core.endpoints[id] = &endpoint{id: id, owner: uid, writtenFor: uid}
 			}
 		}
 		pick := func() *endpoint {
 			id := fmt.Sprintf("ep-%d-%d", rapid.IntRange(0, namespaces-1).Draw(t, "namespace"), rapid.IntRange(0, pods-1).Draw(t, "pod"))
-			return d.endpoints[id]
+			return d.core.endpoints[id]
 		}
 		waits := map[string]map[string]int{} // lane → how often another one was served meanwhile
 		for range rapid.IntRange(1, 120).Draw(t, "steps") {
@@ -39,23 +39,23 @@ func TestLanesTakeTurns(t *testing.T) {
 				ep.tries = 0
 				ep.changedBy = policy.Key{}
 				if p := rapid.IntRange(0, policies).Draw(t, "policy"); p < policies {
-					ep.changedBy = policy.Key{Namespace: d.local[ep.owner].Namespace, Name: fmt.Sprint("p", p)}
+					ep.changedBy = policy.Key{Namespace: d.core.local[ep.owner].Namespace, Name: fmt.Sprint("p", p)}
 				}
 				if ep.queued == 0 {
-					d.joinLocked(ep)
+					d.core.join(ep)
 				} else {
-					d.rejoinLocked(ep)
+					d.core.rejoin(ep)
 				}
 				if waits[ep.lane] == nil {
 					waits[ep.lane] = map[string]int{}
 				}
 			case 1: // a turn
-				due := d.dueLocked(time.Now())
+				due := d.core.due(time.Now())
 				if len(due) == 0 {
 					continue
 				}
 				ep := due[0]
-				d.serveLocked(ep.id)
+				d.core.serve(ep.id)
 				lane := ep.lane
 				for other, seen := range waits {
 					if seen[lane]++; other != lane && other != laneRetry {
@@ -65,32 +65,32 @@ func TestLanesTakeTurns(t *testing.T) {
 				ep.queued = 0
 				if rapid.Bool().Draw(t, "fails") {
 					ep.tries++
-					d.joinLocked(ep)
+					d.core.join(ep)
 					if waits[laneRetry] == nil {
 						waits[laneRetry] = map[string]int{}
 					}
 				}
 				delete(waits, lane)
-				for _, other := range d.pendingLocked() {
+				for _, other := range d.core.pending() {
 					if other.lane == lane {
 						waits[lane] = map[string]int{}
 						break
 					}
 				}
 			case 2: // the transaction ends
-				d.forgetLanesLocked()
-				require.LessOrEqual(t, len(d.lanes), namespaces+1)
+				d.core.forgetLanes()
+				require.LessOrEqual(t, len(d.core.lanes), namespaces+1)
 			}
-			for _, ep := range d.pendingLocked() {
-				require.Contains(t, d.lanes, ep.lane)
+			for _, ep := range d.core.pending() {
+				require.Contains(t, d.core.lanes, ep.lane)
 			}
 		}
 		// Nothing comes any more, and nothing fails: all are served.
-		for left := len(d.pendingLocked()); left > 0; left-- {
-			ep := d.dueLocked(time.Now())[0]
-			d.serveLocked(ep.id)
+		for left := len(d.core.pending()); left > 0; left-- {
+			ep := d.core.due(time.Now())[0]
+			d.core.serve(ep.id)
 			ep.queued = 0
 		}
-		require.Empty(t, d.pendingLocked())
+		require.Empty(t, d.core.pending())
 	})
 }

@@ -1,9 +1,11 @@
 package dataplane
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"time"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
 // Look says what an observation reads of HNS. The zero Look reads nothing.
@@ -31,7 +33,7 @@ const (
 	lookTwice         = time.Second // until the second look at a set that looks odd
 )
 
-// looks are when what was last read. Guarded by Dataplane.mu.
+// looks are when what was last read..
 type looks struct {
 	last       time.Time // the last look at the sets or an endpoint began
 	enumerated time.Time
@@ -40,57 +42,26 @@ type looks struct {
 	lost       time.Time         // an endpoint was found without its block: others may be, too
 }
 
-// NextLook returns what is to be observed next, and when: in the past for at once.
-// It is asked again after each observation and each transaction. Objects take
-// turns, the one that was read longest ago first, evenly over the period.
-func (d *Dataplane) NextLook() (Look, time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var oldest *endpoint
-	n := 1 // the sets
-	for id, ep := range d.endpoints {
-		if ep.queued > 0 || !ep.known() || d.check[id] {
-			continue // it is read before it is written
-		}
-		n++
-		if oldest == nil || cmp.Or(ep.seen.Compare(oldest.seen), cmp.Compare(id, oldest.id)) < 0 {
-			oldest = ep
-		}
-	}
-	// What was seen longest ago is next: the sets or an endpoint.
-	next, seen := Look{Sets: true}, d.looks.sets
-	if oldest != nil && oldest.seen.Before(seen) {
-		next, seen = Look{Endpoints: []string{oldest.id}}, oldest.seen
-	}
-	// Its turn comes, but what was read just now can wait. When all was, this comes on
-	// top of the period. After a loss what was read before it is due at once: HNS may
-	// have lost more.
-	at := d.looks.last.Add(d.cfg.LookPeriod / time.Duration(n))
-	if earliest := seen.Add(d.cfg.LookPeriod / 10); seen.Before(d.looks.lost) {
-		at = seen
-	} else if at.Before(earliest) {
-		at = earliest
-	}
-	if twice := d.looks.sets.Add(lookTwice); d.cache.Doubted() && twice.Before(at) {
-		next, at = Look{Sets: true}, twice
-	}
-	if enumerate := d.looks.enumerated.Add(lookEnumerate); !at.Before(enumerate) {
-		return Look{Enumerate: true}, enumerate
-	}
-	return next, at
+// Observation is what the reconciler read from HNS, stamped with the state of
+// the dataplane when the reading began. It is handed back in a Transaction.
+type Observation struct {
+	sequence uint64
+	all      bool // a look at everything
+	// ids are the endpoints that were enumerated, when they were.
+	ids        []string
+	enumerated bool
+	// sets are ours, when the network was read; digest is theirs.
+	sets     []ipsets.Observed
+	digest   [sha256.Size]byte
+	setsRead bool
+	// endpoints are those that were read, and are not as they were known to be.
+	endpoints []hns.Endpoint
+	// shown are those that a read showed, check those that none did: they are to be read
+	// inside a transaction.
+	shown, check []string
 }
 
-// lookAgeLocked returns for how long the object that was looked at longest ago
-// has not been read. d.mu must be held.
-func (d *Dataplane) lookAgeLocked(now time.Time) time.Duration {
-	var age time.Duration
-	if !d.looks.sets.IsZero() {
-		age = now.Sub(d.looks.sets)
-	}
-	for _, ep := range d.endpoints {
-		if ep.known() {
-			age = max(age, now.Sub(ep.seen))
-		}
-	}
-	return age
+// empty reports whether an observation says nothing that is new.
+func (obs *Observation) empty() bool {
+	return !obs.all && !obs.enumerated && !obs.setsRead && len(obs.endpoints)+len(obs.check) == 0
 }

@@ -12,11 +12,11 @@ import (
 
 // members knows which pod addresses are in which set. It keeps the definitions
 // of the sets that policies mention and feeds the cache; only sets that
-// somebody holds are fed. Guarded by Dataplane.mu.
+// somebody holds are fed..
 type members struct {
 	cache      *ipsets.Cache
 	pods       map[PodKey]*podState
-	kin        kinIndex
+	podGroup   podGroups
 	namespaces map[string]Namespace
 
 	// selectors are the computed pod sets by the namespace they look at, "" for
@@ -35,7 +35,7 @@ func newMembers(cache *ipsets.Cache) *members {
 	return &members{
 		cache:       cache,
 		pods:        map[PodKey]*podState{},
-		kin:         newKinIndex(hashPods()),
+		podGroup:    newPodGroups(hashPods()),
 		namespaces:  map[string]Namespace{},
 		selectors:   map[string]map[ipsets.Name]policy.LabelMatcher{},
 		nsSelectors: map[ipsets.Name]policy.LabelMatcher{},
@@ -73,7 +73,7 @@ func (m *members) defined(def policy.SetDef, made nameSet) {
 		m.selectors[def.Namespace][def.Name] = def.Pods
 		for k := range m.scope(def.Namespace) {
 			if k.choose(def.Name, def.Pods) {
-				m.enterKin(k, def.Name)
+				m.enterGroup(k, def.Name)
 			}
 		}
 	case ipsets.KindNamespaceSelector:
@@ -125,7 +125,7 @@ func (m *members) undefine(gone nameSet) {
 }
 
 // fill puts every pod into the leaves of these that it belongs to by its namespace or
-// a label; other leaves have their own ways. It costs the kin there are, and the
+// a label; other leaves have their own ways. It costs the pod groups there are, and the
 // members.
 func (m *members) fill(made nameSet) {
 	labels := false
@@ -134,26 +134,26 @@ func (m *members) fill(made nameSet) {
 			labels = true
 			continue
 		}
-		for k := range m.kin.in(leaf.Text()) {
-			m.enterKin(k, leaf)
+		for k := range m.podGroup.in(leaf.Text()) {
+			m.enterGroup(k, leaf)
 		}
 	}
 	if !labels {
 		return
 	}
-	for k := range m.kin.all() {
+	for k := range m.podGroup.all() {
 		for key, value := range k.labels {
 			m.cache.EachPodLabel(key, value, func(leaf ipsets.Name) {
 				if made[leaf] {
-					m.enterKin(k, leaf)
+					m.enterGroup(k, leaf)
 				}
 			})
 		}
 	}
 }
 
-// enterKin puts the pods that are kin into a leaf.
-func (m *members) enterKin(k *kin, leaf ipsets.Name) {
+// enterGroup puts the pods of a group into a leaf.
+func (m *members) enterGroup(k *podGroup, leaf ipsets.Name) {
 	for _, p := range k.pods {
 		if p.inSets() {
 			m.cache.AddAddr(leaf, p.Addr)
@@ -161,16 +161,16 @@ func (m *members) enterKin(k *kin, leaf ipsets.Name) {
 	}
 }
 
-// scope yields the kin that a computed set looks at.
-func (m *members) scope(namespace string) iter.Seq[*kin] {
+// scope yields the pod groups that a computed set looks at.
+func (m *members) scope(namespace string) iter.Seq[*podGroup] {
 	if namespace == "" {
-		return m.kin.all()
+		return m.podGroup.all()
 	}
-	return m.kin.in(namespace)
+	return m.podGroup.in(namespace)
 }
 
 // eachSet visits the leaves that the pod belongs to, of those that are held;
-// named port sets are the families' own.
+// named port sets are fed by namedPortSets.
 func (m *members) eachSet(p *podState, visit func(ipsets.Name)) {
 	if p == nil || !p.inSets() {
 		return
@@ -184,7 +184,7 @@ func (m *members) eachSet(p *podState, visit func(ipsets.Name)) {
 	for k, v := range p.Labels {
 		m.cache.EachPodLabel(k, v, visit)
 	}
-	for _, n := range p.kin.chosen {
+	for _, n := range p.podGroup.chosen {
 		held(n)
 	}
 }
@@ -245,19 +245,19 @@ func (m *members) put(p *podState) {
 	was := m.pods[key]
 	m.pods[key] = p
 	m.over.setPod(key, p.OverBudget)
-	if was != nil && was.kin.like(p.Pod) {
-		m.kin.replace(was, p)
+	if was != nil && was.podGroup.like(p.Pod) {
+		m.podGroup.replace(was, p)
 		return
 	}
 	if was != nil {
-		m.kin.remove(was)
+		m.podGroup.remove(was)
 	}
-	if !m.kin.add(p) {
+	if !m.podGroup.add(p) {
 		return
 	}
 	for _, ns := range []string{"", p.Namespace} {
 		for n, match := range m.selectors[ns] {
-			p.kin.choose(n, match)
+			p.podGroup.choose(n, match)
 		}
 	}
 }
@@ -267,14 +267,14 @@ func (m *members) drop(key PodKey) {
 	if p := m.pods[key]; p != nil {
 		m.podCopies.Before(key)
 		delete(m.pods, key)
-		m.kin.remove(p)
+		m.podGroup.remove(p)
 		m.over.setPod(key, "")
 	}
 }
 
-// choose puts a computed set to those of the kin that it selects, and reports whether
+// choose puts a computed set to those of the pods that it selects, and reports whether
 // it does. It is a new one to them.
-func (k *kin) choose(n ipsets.Name, match policy.LabelMatcher) bool {
+func (k *podGroup) choose(n ipsets.Name, match policy.LabelMatcher) bool {
 	selects := match.Matches(k.labels)
 	if selects {
 		k.chosen = append(k.chosen, n)
@@ -282,10 +282,15 @@ func (k *kin) choose(n ipsets.Name, match policy.LabelMatcher) bool {
 	return selects
 }
 
-// forget takes sets from those of the kin, and gives back the memory of many.
-func (k *kin) forget(gone nameSet) {
+// forget takes sets from those of the group, and gives back the memory of many.
+func (k *podGroup) forget(gone nameSet) {
 	k.chosen = slices.DeleteFunc(k.chosen, func(n ipsets.Name) bool { return gone[n] })
 	if 2*len(k.chosen) < cap(k.chosen) {
 		k.chosen = slices.Clip(slices.Clone(k.chosen))
 	}
+}
+
+// weighed reports whether the members of a set count.
+func weighed(n ipsets.Name) bool {
+	return n.Kind() == ipsets.KindPodSelector || n.Kind() == ipsets.KindNamespaceSelector
 }

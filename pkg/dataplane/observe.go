@@ -2,37 +2,10 @@ package dataplane
 
 import (
 	"context"
-	"crypto/sha256"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-
-	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/ipsets"
-	"github.com/winnpm/winnpm/pkg/policy"
+	"time"
 )
 
-// Observation is what the reconciler read from HNS, stamped with the state of
-// the dataplane when the reading began. It is handed back in a Transaction.
-type Observation struct {
-	sequence uint64
-	all      bool // a look at everything
-	// ids are the endpoints that were enumerated, when they were.
-	ids        []string
-	enumerated bool
-	// sets are ours, when the network was read; digest is theirs.
-	sets     []ipsets.Observed
-	digest   [sha256.Size]byte
-	setsRead bool
-	// endpoints are those that were read, and are not as they were known to be.
-	endpoints []hns.Endpoint
-	// shown are those that a read showed, check those that none did: they are to be read
-	// inside the door.
-	shown, check []string
-}
-
-// Observe reads what look says, outside the door: a slow read delays no event.
+// Observe reads what look says, beside transactions: a slow read delays no event.
 // Nothing changes until the observation comes in with a transaction; what has
 // moved since then is left alone. It returns nil when a look that is not at
 // everything finds nothing new.
@@ -40,199 +13,44 @@ type Observation struct {
 // The error is that of Client.Network or Client.EndpointIDs, or the cause of ctx. An
 // endpoint that cannot be read is no error: the transaction reads it again.
 func (d *Dataplane) Observe(ctx context.Context, look Look) (*Observation, error) {
-	d.mu.Lock()
-	obs := &Observation{sequence: d.sequence, all: look.All}
-	if look.Sets || look.All || len(look.Endpoints) > 0 {
-		d.looks.last = d.cfg.Now() // an enumeration takes nobody's turn
-	}
-	d.mu.Unlock()
+	var obs *Observation
+	var ids []string
+	d.with(func(c *core) { obs, ids = c.beginLook(look) })
 	if look.Sets {
-		if err := d.observeSets(ctx, look, obs); err != nil {
+		n, err := d.client.Network(ctx)
+		if err == nil {
+			obs.sets = observedSets(n.Sets)
+			obs.digest = digestSets(obs.sets)
+		}
+		d.with(func(c *core) { c.sawSets(obs, err) })
+		if err != nil {
 			return nil, err
 		}
 	}
 	if look.Enumerate {
-		if err := d.observeIDs(ctx, look, obs); err != nil {
+		listed, err := d.client.EndpointIDs(ctx)
+		d.with(func(c *core) { c.sawIDs(obs, listed, err) })
+		if err != nil {
 			return nil, err
 		}
-	}
-	ids := look.Endpoints
-	if look.All {
-		d.mu.Lock()
-		ids = slices.Sorted(maps.Keys(d.endpoints))
-		d.mu.Unlock()
 	}
 	for _, id := range ids {
-		if err := d.observeEndpoint(ctx, id, obs); err != nil {
-			return nil, err
+		e, err := d.client.GetEndpoint(ctx, id)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
 		}
+		d.with(func(c *core) { c.sawEndpoint(obs, id, e, err) })
 	}
-	if !look.All && !obs.enumerated && !obs.setsRead && len(obs.endpoints)+len(obs.check) == 0 {
+	if obs.empty() {
 		return nil, nil //nolint:nilnil // there is nothing to say, which is no error
 	}
 	return obs, nil
 }
 
-// observeSets reads the sets into an observation.
-func (d *Dataplane) observeSets(ctx context.Context, look Look, obs *Observation) error {
-	n, err := d.cfg.Client.Network(ctx)
-	if err == nil {
-		obs.sets = observedSets(n.Sets)
-		obs.digest = digestSets(obs.sets)
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.looks.sets = d.cfg.Now() // also when it failed: others have their turn
-	obs.setsRead = err == nil && (look.All || d.setsNewsLocked(obs))
-	return err
-}
-
-// observeIDs enumerates the endpoints into an observation.
-func (d *Dataplane) observeIDs(ctx context.Context, look Look, obs *Observation) error {
-	ids, err := d.cfg.Client.EndpointIDs(ctx)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.looks.enumerated = d.cfg.Now() // also when it failed
-	if err == nil {
-		obs.ids = ids
-		obs.enumerated = look.All || d.newsLocked(ids)
-	}
-	return err
-}
-
-// observeEndpoint reads an endpoint into an observation. It fails only when ctx ends.
-func (d *Dataplane) observeEndpoint(ctx context.Context, id string, obs *Observation) error {
-	e, err := d.cfg.Client.GetEndpoint(ctx, id)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	ep := d.endpoints[id]
-	if ep == nil {
-		return nil // gone meanwhile
-	}
-	ep.seen = d.cfg.Now()
-	if err != nil {
-		obs.check = append(obs.check, id)
-		return nil
-	}
-	e.ID = id // HNS may show it in the other case
-	obs.shown = append(obs.shown, id)
-	if d.differsLocked(ep, e) {
-		obs.endpoints = append(obs.endpoints, e)
-	} else { // no plan is made from what else others have, but explanations are
-		_, ep.foreign = d.splitLocked(e)
-	}
-	return nil
-}
-
-// setsNewsLocked reports whether a read of the sets may say something new: it shows
-// others than the last one that was taken over, or something was written since that
-// one began, or somebody else did something to one, or the cache is in doubt. d.mu
-// must be held.
-func (d *Dataplane) setsNewsLocked(obs *Observation) bool {
-	return d.fresh || d.cache.HasUnknown() || d.cache.Doubted() || len(d.drift.troubles) > 0 ||
-		len(d.moved) > 0 || d.looks.digest != obs.digest
-}
-
-// digestSets returns a digest of sets in any order.
-func digestSets(sets []ipsets.Observed) [sha256.Size]byte {
-	lines := make([]string, len(sets))
-	for i, s := range sets {
-		lines[i] = fmt.Sprintf("%q %q %t %q", s.ID, s.Name, s.Nested, s.Values)
-	}
-	slices.Sort(lines)
-	return sha256.Sum256([]byte(strings.Join(lines, "\n")))
-}
-
-// newsLocked reports whether an enumeration has an endpoint that nobody knows, or
-// lacks one that is known. d.mu must be held.
-func (d *Dataplane) newsLocked(ids []string) bool {
-	seen := make(map[string]bool, len(ids))
-	for _, id := range ids {
-		seen[strings.ToLower(id)] = true
-	}
-	known := func(id string) bool { return seen[strings.ToLower(id)] }
-	matched := 0
-	for id := range d.endpoints {
-		if !known(id) && !d.check[id] {
-			return true
-		}
-		matched += count(known(id))
-	}
-	for id := range d.newcomers {
-		matched += count(known(id))
-	}
-	for id, stranger := range d.strangers {
-		if seen[id] && d.strangerDueLocked(stranger) {
-			return true
-		}
-		matched += count(seen[id])
-	}
-	return matched < len(seen)
-}
-
-// foldObservationLocked takes over what was observed, object by object, but for
-// what has moved since or has an update pending. What differs of an endpoint is
-// read once more inside the door: then it is a difference, and becomes an ordinary
-// plan entry. After a look at everything, as when HNS was restarted, all may differ:
-// there the read before its write is the second one. d.mu must be held.
-func (d *Dataplane) foldObservationLocked(obs *Observation) {
-	if obs.enumerated {
-		asked := maps.Clone(d.check)
-		d.enumeratedLocked(obs.ids, obs.sequence)
-		for _, id := range obs.shown { // it is there, though it is not listed
-			if !asked[id] {
-				delete(d.check, id)
-			}
-		}
-	}
-	for _, e := range obs.endpoints {
-		ep := d.endpoints[e.ID]
-		switch {
-		case ep == nil || ep.moved > obs.sequence || ep.queued > 0 || !ep.known() || !d.differsLocked(ep, e):
-		case obs.all:
-			d.markLocked(d.readLocked(e), policy.Key{})
-		default:
-			d.check[e.ID] = true
-		}
-	}
-	for _, id := range obs.check {
-		if d.endpoints[id] != nil {
-			d.check[id] = true
-		}
-	}
-	if obs.setsRead {
-		d.foldSetsLocked(obs)
-	}
-}
-
-// foldSetsLocked takes over the sets of an observation. d.mu must be held.
-func (d *Dataplane) foldSetsLocked(obs *Observation) {
-	if obs.sequence < d.folded {
-		return // a later one came in before it
-	}
-	d.folded = obs.sequence
-	d.looks.digest = obs.digest
-	sets := slices.DeleteFunc(slices.Clone(obs.sets), func(s ipsets.Observed) bool { return d.moved[s.ID] > obs.sequence })
-	listed := make(map[string]bool, len(obs.sets))
-	for _, s := range obs.sets {
-		listed[s.ID] = true
-	}
-	skip := func(n ipsets.Name) bool {
-		id := d.idLocked(n)
-		return d.moved[id] > obs.sequence || d.pausedLocked(n) && listed[id] == d.cache.Present(n)
-	}
-	drifted := d.observeSetsLocked(sets, skip)
-	if !d.fresh { // else nothing was known before
-		d.foundSetsLocked(drifted)
-	}
-	maps.DeleteFunc(d.moved, func(_ string, seq uint64) bool { return seq <= obs.sequence })
-}
-
-// differsLocked reports whether a read shows an endpoint otherwise than it is
-// known. d.mu must be held.
-func (d *Dataplane) differsLocked(ep *endpoint, e hns.Endpoint) bool {
-	return !ep.known() || ep.version != d.basisLocked(e)
+// NextLook returns what is to be observed next, and when: in the past for at once.
+// It is asked again after each observation and each transaction. Objects take
+// turns, the one that was read longest ago first, evenly over the period.
+func (d *Dataplane) NextLook() (next Look, at time.Time) {
+	d.with(func(c *core) { next, at = c.nextLook() })
+	return next, at
 }

@@ -16,23 +16,23 @@ func TestPauseAfterStrikes(t *testing.T) {
 	start := time.Unix(1_700_000_000, 0)
 	seen := map[time.Duration]bool{}
 	for i := range 50 {
-		var s strikes
+		var s flapDamping
 		for n, want := range []time.Duration{0, 0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600, 600} {
 			want *= time.Second
-			s.strike(start, fmt.Sprint("ep-", i))
+			s.flap(start, fmt.Sprint("ep-", i))
 			pause := s.until.Sub(start)
 			require.LessOrEqual(t, pause, want, "strike %d", n+1)
 			require.GreaterOrEqual(t, pause, want*4/5, "strike %d", n+1)
-			require.Equal(t, want > 0, s.disputed(start))
+			require.Equal(t, want > 0, s.damped(start))
 			seen[pause] = true
 		}
 		for range 100 {
-			s.strike(start, "x")
+			s.flap(start, "x")
 		}
 		require.Greater(t, s.until.Sub(start), maxPause*4/5-1, "nor does it run over")
-		require.True(t, s.disputed(start.Add(amnesty-1)))
-		require.False(t, s.disputed(start.Add(amnesty)))
-		s.strike(start.Add(amnesty), "x")
+		require.True(t, s.damped(start.Add(amnesty-1)))
+		require.False(t, s.damped(start.Add(amnesty)))
+		s.flap(start.Add(amnesty), "x")
 		require.Equal(t, 1, s.n)
 	}
 	require.Greater(t, len(seen), 300)

@@ -2,99 +2,148 @@ package dataplane
 
 import (
 	"fmt"
+	"slices"
 	"strings"
-	"time"
 
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// Plan is what one transaction is about to ask of HNS. It is a value: making it
-// changes nothing.
+// Plan is what a transaction asks of HNS, in order, when each request succeeds: the
+// requests that the core gives then. It is a value.
 type Plan struct {
-	Sets []ipsets.Request // phase 1
-	Pods []PodPlan
-	// Held are the pods that wait for an endpoint.
-	Held []PodKey
-	// Removals is what phase 2 could delete now; what the pod updates set free
-	// comes on top of it.
-	Removals []ipsets.Request
+	Requests []hns.Request // reads included
+	Held     []PodKey      // pods that wait for an endpoint
+
+	sets map[string]string // names by id
+	pods map[string]string // namespace/name of the pod of an endpoint, by GUID
 }
 
-// PodPlan is what one endpoint needs.
-type PodPlan struct {
-	Pod      PodKey
-	Endpoint string
-	Reread   bool // the outcome of the last write is not known
-	steps    []step
-}
-
-// planLocked computes the plan of the staged state; no I/O. d.mu must be held.
-func (d *Dataplane) planLocked(now time.Time) Plan {
-	p := Plan{Sets: d.cache.Plan()}
-	for _, ep := range d.dueLocked(now) {
-		pp := PodPlan{Endpoint: ep.id, Reread: !ep.known()}
-		if owner := d.local[ep.owner]; owner != nil {
-			pp.Pod = owner.Key()
-		}
-		if d.cfg.DryRun && ep.known() { // they are planned when their turn comes, and here for the text
-			pp.steps = d.stepsLocked(ep)
-		}
-		p.Pods = append(p.Pods, pp)
+// PlanOf returns what a Dataplane with this state asks of HNS for a transaction, when
+// nobody else changes anything in HNS meanwhile. It plays the transaction on a copy of
+// the state, and makes no call. Endpoints that nobody has read are not in it, as what
+// they have is not known; of a write in doubt it takes that it was not done. It fails
+// with ErrDump.
+func PlanOf(cfg Config, dump Dump, tx *Transaction) (Plan, error) {
+	view, err := dump.View()
+	if err != nil {
+		return Plan{}, err
 	}
-	for _, pod := range d.waitingLocked() {
-		p.Held = append(p.Held, pod.Key())
+	cfg.DryRun = false
+	d, err := Restore(cfg, dump, view)
+	if err != nil {
+		return Plan{}, err
 	}
-	p.Removals = d.removalsLocked(now)
-	return p
+	p := Plan{sets: map[string]string{}, pods: map[string]string{}}
+	for _, s := range dump.Sets {
+		p.sets[s.ID] = s.Name
+	}
+	node := newWilling(dump, view)
+	d.with(func(c *core) {
+		c.Begin(tx)
+		for req, more := c.Next(false); more; req, more = c.Next(false) {
+			if req.Op != "" {
+				p.Requests = append(p.Requests, req.Request)
+				c.Done(Result{Result: node.do(req.Request)})
+			}
+		}
+		for id, ep := range c.endpoints {
+			p.pods[id] = c.pod(ep)
+		}
+		for _, pod := range c.waiting() {
+			p.Held = append(p.Held, pod.Key())
+		}
+	})
+	return p, nil
 }
 
-// Empty reports whether nothing is to be written.
-func (p Plan) Empty() bool { return len(p.Sets)+len(p.Pods)+len(p.Removals) == 0 }
+// Plan returns what is asked of HNS next.
+func (d *Dataplane) Plan() (Plan, error) {
+	cfg := d.core.cfg
+	cfg.Now = d.now
+	return PlanOf(cfg, d.Dump(), NewTransaction())
+}
 
-// Summary is the plan in one line of counts; empty for an empty plan.
+// Summary is the plan in one line of counts; empty for one that writes nothing.
 func (p Plan) Summary() string {
-	if p.Empty() {
-		return ""
+	var w written
+	for _, r := range p.Requests {
+		w.note(r)
 	}
-	count := map[ipsets.Verb]int{}
-	for _, reqs := range [][]ipsets.Request{p.Sets, p.Removals} {
-		for _, req := range reqs {
-			count[req.Verb] += len(req.Sets)
-		}
-	}
-	return fmt.Sprintf("sets +%d ~%d -%d, endpoints %d", count[ipsets.Add], count[ipsets.Update], count[ipsets.Remove], len(p.Pods))
+	return w.String()
 }
 
-// String is the whole plan, a line for every set and ACL.
+// String is all that the plan writes, a line for every set and ACL, and who waits.
 func (p Plan) String() string {
 	var b strings.Builder
-	section := func(title string, n int) {
-		if n > 0 {
+	section, endpoint := "", ""
+	begin := func(title string) {
+		if title != section {
 			fmt.Fprintln(&b, title)
+			section, endpoint = title, ""
 		}
 	}
-	section("phase 1", len(p.Sets))
-	for _, req := range p.Sets {
-		b.WriteString(indent(req.String()))
-	}
-	section("pods", len(p.Pods))
-	for _, pod := range p.Pods {
-		fmt.Fprintf(&b, "  %s  %s\n", pod.Pod, pod.Endpoint)
-		if pod.Reread {
-			b.WriteString("    read it again: the outcome of the last write is not known\n")
+	for _, r := range p.Requests {
+		switch {
+		case hns.ReadsOnly(r.Op):
+		case r.Verb() == hns.Remove:
+			begin("phase 2")
+			b.WriteString(indent(p.setLines(r)))
+		case r.Verb() != "":
+			begin("phase 1")
+			b.WriteString(indent(p.setLines(r)))
+		default:
+			begin("pods")
+			if r.Endpoint != endpoint {
+				endpoint = r.Endpoint
+				fmt.Fprintf(&b, "  %s  %s\n", p.pods[endpoint], endpoint)
+			}
+			b.WriteString(indent(stepOf(r).String()))
 		}
-		for _, s := range pod.steps {
-			b.WriteString(indent(s.String()))
-		}
-	}
-	section("phase 2", len(p.Removals))
-	for _, req := range p.Removals {
-		b.WriteString(indent(req.String()))
 	}
 	for _, pod := range p.Held {
 		fmt.Fprintf(&b, "held: pod %s: endpoint not seen yet\n", pod)
 	}
 	return b.String()
+}
+
+// setLines has one line for every set of a request, with readable names.
+func (p Plan) setLines(r hns.Request) string {
+	verb := map[hns.Verb]ipsets.Verb{hns.Add: ipsets.Add, hns.Update: ipsets.Update, hns.Remove: ipsets.Remove}[r.Verb()]
+	var b strings.Builder
+	for _, s := range r.Sets {
+		what, arrow, values := "set ", "", slices.Clone(s.Values)
+		if s.Type == hns.NestedIPSet {
+			what, arrow = "nest", "-> "
+			for i, id := range values {
+				if name := p.sets[id]; name != "" {
+					values[i] = name
+				}
+			}
+			slices.Sort(values)
+		}
+		p.sets[s.ID] = s.Name
+		line := fmt.Sprintf("%s %s  %s", what, verb, s.Name)
+		if verb != ipsets.Remove {
+			line += "  " + arrow + strings.Join(values, " ")
+		}
+		fmt.Fprintln(&b, strings.TrimRight(line, " "))
+	}
+	return b.String()
+}
+
+// stepOf is the step that a request for an endpoint makes.
+func stepOf(r hns.Request) step {
+	if r.Op == hns.OpACLAdd {
+		return step{hns.Add, r.ACLs}
+	}
+	s := step{verb: hns.Update}
+	for _, p := range r.Policies {
+		if a, err := p.ACL(); err == nil && a.Ours() {
+			s.acls = append(s.acls, a)
+		}
+	}
+	return s
 }
 
 // indent puts two blanks before every line and ends with a line feed.

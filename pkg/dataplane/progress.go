@@ -133,16 +133,3 @@ func (p *progress) into(next place) (back func()) {
 	p.goOn(next)
 	return func() { p.goOn(at) }
 }
-
-// Progress returns where the transaction is that runs. It waits for nothing, also
-// while the state is locked.
-func (d *Dataplane) Progress() Progress {
-	p := d.progress
-	p.mu.Lock()
-	at, since := p.at, p.since
-	p.mu.Unlock()
-	if at == (place{}) {
-		return Progress{}
-	}
-	return Progress{Doing: at.String(), Since: p.born.Add(since), InHNS: at.call != ""}
-}

@@ -2,7 +2,6 @@ package dataplane
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -13,25 +12,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns/versioned"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
-
-// refusal is what HNS refuses, alone: a policy's rules on an endpoint, or one of
-// the rules that policies share. There is one for each of them at most.
-type refusal struct {
-	digest string // of what was refused: what is another one is not refused
-	again
-}
-
-// refuses reports whether HNS refuses these rules of an owner.
-func (ep *endpoint) refuses(key policy.Key, digest string) bool {
-	r, ok := ep.refused[key]
-	return ok && r.digest == digest
-}
-
-// ruleKey is how a shared rule stands among the policies of an endpoint: no policy
-// is without a namespace.
-func ruleKey(a hns.ACL) policy.Key { return policy.Key{Name: a.ID} }
-
-func ruleDigest(a hns.ACL) string { return fmt.Sprintln(a) }
 
 // essential reports whether a shared rule is one without which a pod is open, or
 // cut off in the direction that nothing isolates.
@@ -44,13 +24,12 @@ func (ep *endpoint) core() []hns.ACL {
 	return slices.DeleteFunc(ep.shared(), func(a hns.ACL) bool { return !essential(a) })
 }
 
-// carefulStepsLocked plans for an endpoint of which HNS refused something: first
+// carefulSteps plans for an endpoint of which HNS refused something: first
 // the shared rules and the policies that were accepted before, in one request, then
 // one Add for each other policy. When even that is refused, no policy counts as
-// accepted, and then no shared rule either but those that are essential. d.mu must
-// be held.
-func (d *Dataplane) carefulStepsLocked(ep *endpoint) []step {
-	have := countACLs(ep.applied)
+// accepted, and then no shared rule either but those that are essential.
+func (d *core) carefulSteps(ep *endpoint) []step {
+	have := countACLs(ep.actual)
 	there := func(acls []hns.ACL) bool {
 		return !slices.ContainsFunc(acls, func(a hns.ACL) bool { return have[a.Canonical()] == 0 })
 	}
@@ -60,7 +39,7 @@ func (d *Dataplane) carefulStepsLocked(ep *endpoint) []step {
 	}
 	var rest []step
 	later := func(acls []hns.ACL) {
-		if added, _ := diffACLs(ep.applied, acls); len(added) > 0 {
+		if added, _ := diffACLs(ep.actual, acls); len(added) > 0 {
 			rest = append(rest, step{verb: hns.Add, acls: added})
 		}
 	}
@@ -72,7 +51,7 @@ func (d *Dataplane) carefulStepsLocked(ep *endpoint) []step {
 			later(one)
 		}
 	}
-	for _, g := range ep.wanted.groups {
+	for _, g := range ep.desired.groups {
 		if ep.refuses(g.key, g.digest) {
 			continue
 		}
@@ -83,7 +62,7 @@ func (d *Dataplane) carefulStepsLocked(ep *endpoint) []step {
 			later(acls)
 		}
 	}
-	switch added, removed := diffACLs(ep.applied, base); {
+	switch added, removed := diffACLs(ep.actual, base); {
 	case len(removed) > 0:
 		return []step{{verb: hns.Update, acls: base}}
 	case len(added) > 0:
@@ -92,13 +71,12 @@ func (d *Dataplane) carefulStepsLocked(ep *endpoint) []step {
 	return rest
 }
 
-// refusedLocked deals with a write that HNS answered and did not do: the next steps
+// refused deals with a write that HNS answered and did not do: the next steps
 // are careful; what is refused then, alone, is remembered and left out until it
 // changes or is tried again. An answer with a code that we do not know is a refusal
-// when it comes twice in a row; a pod that is open does not wait for that. d.mu
-// must be held.
-func (d *Dataplane) refusedLocked(ep *endpoint, sent []hns.ACL, err *versioned.Refused) error {
-	if errors.Is(err, hns.ErrUnlisted) && (ep.careful || !d.openLocked(ep)) {
+// when it comes twice in a row; a pod that is open does not wait for that.
+func (d *core) refused(ep *endpoint, sent []hns.ACL, err *versioned.Refused) error {
+	if errors.Is(err, hns.ErrUnlisted) && (ep.careful || !d.open(ep)) {
 		if ep.unlisted++; ep.unlisted == 1 {
 			return nil
 		}
@@ -108,14 +86,14 @@ func (d *Dataplane) refusedLocked(ep *endpoint, sent []hns.ACL, err *versioned.R
 		ep.careful = true
 		return nil
 	}
-	for _, g := range ep.wanted.groups {
+	for _, g := range ep.desired.groups {
 		if !ep.refuses(g.key, g.digest) && len(sent) > 0 && isPart(g, sent) {
-			d.leaveOutRulesLocked(ep, g.key, g.digest, err)
+			d.leaveOutRules(ep, g.key, g.digest, err)
 			return nil
 		}
 	}
 	if len(sent) == 1 && !essential(sent[0]) {
-		d.leaveOutRulesLocked(ep, ruleKey(sent[0]), ruleDigest(sent[0]), err)
+		d.leaveOutRules(ep, ruleKey(sent[0]), ruleDigest(sent[0]), err)
 		return nil
 	}
 	switch {
@@ -133,12 +111,12 @@ func (d *Dataplane) refusedLocked(ep *endpoint, sent []hns.ACL, err *versioned.R
 	return fmt.Errorf("the rules that all policies share: %w", err)
 }
 
-// leaveOutRulesLocked leaves rules out that HNS refuses. d.mu must be held.
-func (d *Dataplane) leaveOutRulesLocked(ep *endpoint, key policy.Key, digest string, err error) {
+// leaveOutRules leaves rules out that HNS refuses.
+func (d *core) leaveOutRules(ep *endpoint, key policy.Key, digest string, err error) {
 	ref := refusal{digest: digest}
-	ref.failed(err, d.cfg.Now())
+	ref.failed(err, d.clock)
 	ep.refused[key] = ref
-	d.pinLocked(ep)
+	d.pin(ep)
 }
 
 // isPart reports whether the ACLs are all of one policy.
@@ -147,22 +125,18 @@ func isPart(g *group, acls []hns.ACL) bool {
 }
 
 // probe asks HNS once more for what it refused on endpoints that wait for nothing
-// else. What it takes is there then, and wanted; what it refuses stays left out, and
+// else. What it takes is there then, and desired; what it refuses stays left out, and
 // nothing else is touched.
-func (r *run) probe(ctx context.Context) {
+func (r *run) probe() {
 	d := r.d
-	d.mu.Lock()
-	due := d.probesLocked(r.started)
-	d.mu.Unlock()
+	due := d.probes(r.started)
 	for i, p := range due {
-		if ctx.Err() != nil {
+		if r.ending {
 			return
 		}
 		d.progress.note("asking again for", kindEndpoint, "", p.endpoint)
-		if err := r.probeOne(ctx, p); err != nil {
-			d.mu.Lock()
-			d.failedLocked(d.endpoints[p.endpoint], err, d.cfg.Now())
-			d.mu.Unlock()
+		if err := r.probeOne(p); err != nil {
+			d.failed(d.endpoints[p.endpoint], err, d.clock)
 		}
 		if r.yields(len(due) - i - 1) {
 			return
@@ -178,8 +152,8 @@ type probing struct {
 	acls     []hns.ACL
 }
 
-// probesLocked returns what is to be tried again now, in order. d.mu must be held.
-func (d *Dataplane) probesLocked(now time.Time) []probing {
+// probes returns what is to be tried again now, in order.
+func (d *core) probes(now time.Time) []probing {
 	var due []probing
 	for id, ep := range d.endpoints {
 		if len(ep.refused) == 0 || ep.queued > 0 || !ep.known() || ep.owner == "" {
@@ -189,14 +163,14 @@ func (d *Dataplane) probesLocked(now time.Time) []probing {
 			if !ep.refuses(key, digest) || ep.refused[key].at.After(now) || len(acls) == 0 {
 				return
 			}
-			if d.readyLocked(ep, []step{{verb: hns.Add, acls: acls}}) {
+			if d.ready(ep, []step{{verb: hns.Add, acls: acls}}) {
 				due = append(due, probing{id, key, digest, acls})
 			}
 		}
-		for _, a := range ep.wanted.shared {
+		for _, a := range ep.desired.shared {
 			add(ruleKey(a), ruleDigest(a), []hns.ACL{a})
 		}
-		for _, g := range ep.wanted.groups {
+		for _, g := range ep.desired.groups {
 			add(g.key, g.digest, g.acls(d.cache.Rejected))
 		}
 	}
@@ -207,36 +181,31 @@ func (d *Dataplane) probesLocked(now time.Time) []probing {
 }
 
 // probeOne makes one try.
-func (r *run) probeOne(ctx context.Context, p probing) error {
+func (r *run) probeOne(p probing) error {
 	d := r.d
-	d.mu.Lock()
 	ep := d.endpoints[p.endpoint]
 	if ep == nil || !ep.known() || ep.queued > 0 || !ep.refuses(p.key, p.digest) {
-		d.mu.Unlock()
 		return nil
 	}
-	from, reached := ep.version, canonical(slices.Concat(ep.applied, p.acls))
-	d.mu.Unlock()
-	defer d.cfg.Client.Hold(ctx, p.endpoint)()
-	is, err := r.writer().Add(ctx, p.endpoint, from, p.acls)
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	from, reached := ep.version, canonical(slices.Concat(ep.actual, p.acls))
+	defer r.hold(p.endpoint)()
+	is, err := r.writer().Add(p.endpoint, from, p.acls)
 	if ref, refused := errors.AsType[*versioned.Refused](err); refused && refusedObject(err) != hns.KindSet {
-		d.countRefusalLocked(err)
+		d.countRefusal(err)
 		still := ep.refused[p.key]
-		still.failed(ref, d.cfg.Now())
+		still.failed(ref, d.clock)
 		ep.refused[p.key] = still
 		return nil
 	}
 	if err == nil {
 		delete(ep.refused, p.key)
 	} else if still, ok := ep.refused[p.key]; ok { // it came to no answer: later, once more
-		still.wait(d.cfg.Now())
+		still.wait(d.clock)
 		ep.refused[p.key] = still
 	}
-	_, err = d.wroteLocked(ep, reached, p.acls, is, err)
+	_, err = d.wrote(ep, reached, p.acls, is, err)
 	if d.endpoints[p.endpoint] == ep {
-		d.queueLocked(ep)
+		d.queue(ep)
 	}
 	return err
 }
@@ -247,8 +216,8 @@ const maxCodes = 256
 // OtherCodes stands in Stats.Refusals for the codes that came after 256 others.
 const OtherCodes uint32 = math.MaxUint32
 
-// countRefusalLocked counts an answer by its code, if it has one. d.mu must be held.
-func (d *Dataplane) countRefusalLocked(err error) {
+// countRefusal counts an answer by its code, if it has one.
+func (d *core) countRefusal(err error) {
 	code := hns.CodeOf(err)
 	if !hns.Answered(err) || code == 0 {
 		return

@@ -2,7 +2,6 @@ package dataplane
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -25,15 +24,15 @@ func (m *removal) alone() bool { return m.part == 1 && m.tries > 0 }
 // delays nobody: such a set is tried again after a pause of its own, and the others
 // go. A set that is in use by something unknown stays for another grace period at
 // least.
-func (r *run) removeSets(ctx context.Context) {
-	r.readSpare(ctx)
-	for ctx.Err() == nil {
+func (r *run) removeSets() {
+	r.readSpare()
+	for !r.ending {
 		req, ok := r.nextRemoval()
 		if !ok || req.Search && r.searchEnds() {
 			break
 		}
-		err := r.sendSets(ctx, req)
-		if err != nil && !r.notRemoved(ctx, req, err) {
+		err := r.sendSets(req)
+		if err != nil && !r.notRemoved(req, err) {
 			break
 		}
 	}
@@ -41,22 +40,19 @@ func (r *run) removeSets(ctx context.Context) {
 }
 
 // readSpare reads the sets when all that is in doubt is what nobody needs.
-func (r *run) readSpare(ctx context.Context) {
+func (r *run) readSpare() {
 	d := r.d
-	d.mu.Lock()
 	due := d.cache.HasUnknown() && !d.cache.InDoubt() && !d.setWork.read.at.After(r.started)
-	d.mu.Unlock()
 	if due {
-		_ = r.readSets(ctx)
+		_ = r.readSets()
 	}
 }
 
-// removalsLocked returns what phase 2 may delete now: sets that nothing has needed
+// removals returns what phase 2 may delete now: sets that nothing has needed
 // for the grace period. After a failed listing, or before what it showed was read,
-// there may be endpoints that we do not know of, whose rules need them. d.mu must
-// be held.
-func (d *Dataplane) removalsLocked(now time.Time) []ipsets.Request {
-	if d.listing.unsettled || d.listing.err != nil || d.unreadLocked() {
+// there may be endpoints that we do not know of, whose rules need them.
+func (d *core) removals(now time.Time) []ipsets.Request {
+	if d.listing.unsettled || d.listing.err != nil || d.hasUnread() {
 		return nil
 	}
 	return d.cache.PlanRemovals(now.Add(-d.cfg.GracePeriod), func(n ipsets.Name) bool {
@@ -69,9 +65,7 @@ func (d *Dataplane) removalsLocked(now time.Time) []ipsets.Request {
 // then those that failed in ever smaller parts.
 func (r *run) nextRemoval() (ipsets.Request, bool) {
 	d := r.d
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	plan := d.removalsLocked(r.started)
+	plan := d.removals(r.started)
 	if len(plan) == 0 {
 		return ipsets.Request{}, false
 	}
@@ -97,17 +91,15 @@ func (r *run) nextRemoval() (ipsets.Request, bool) {
 
 // notRemoved deals with a request that failed, and reports whether to go on. Of
 // several sets only some may be to blame.
-func (r *run) notRemoved(ctx context.Context, req ipsets.Request, err error) bool {
+func (r *run) notRemoved(req ipsets.Request, err error) bool {
 	d := r.d
 	refused := errors.Is(err, hns.ErrInvalid) || errors.Is(err, hns.ErrInUse)
 	if !refused && hns.Answered(err) {
-		if r.readSets(ctx) != nil {
+		if r.readSets() != nil {
 			return false
 		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now, left := d.cfg.Now(), 0
+	now, left := d.clock, 0
 	for _, s := range req.Sets {
 		left += count(d.cache.Spare(s.Name))
 	}
@@ -127,7 +119,7 @@ func (r *run) notRemoved(ctx context.Context, req ipsets.Request, err error) boo
 		case len(req.Sets) > 1:
 			a.at = r.started
 		default:
-			d.countRefusalLocked(err)
+			d.countRefusal(err)
 			a.failed(err, now)
 			if errors.Is(err, hns.ErrInUse) {
 				d.cache.Used(s.Name)
@@ -143,19 +135,10 @@ func (r *run) notRemoved(ctx context.Context, req ipsets.Request, err error) boo
 	return refused
 }
 
-func count(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // endRemovals forgets what is remembered of sets that are gone, or needed again, and
 // has those wait that could not be tried though their time had come.
 func (r *run) endRemovals() {
 	d := r.d
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	maps.DeleteFunc(d.setWork.removals, func(n ipsets.Name, _ *removal) bool { return !d.cache.Spare(n) })
 	var waiting []*removal
 	next := r.started.Add(pauses[0])

@@ -37,15 +37,15 @@ func PolicyOfACL(id string) (policy.Key, bool) {
 	return policy.Key{Namespace: ns, Name: name}, true
 }
 
-// wanted is what one endpoint should have, for the pod that owns it.
-type wanted struct {
+// desiredRules are what one endpoint should have, for the pod that owns it.
+type desiredRules struct {
 	shared []hns.ACL // node rule and blocks; empty when nothing isolates the pod
 	groups []*group  // one per policy that selects the pod, sorted by key
 }
 
 // has reports whether there is a group of a policy, or a shared rule, with this
 // meaning.
-func (w *wanted) has(key policy.Key, digest string) bool {
+func (w *desiredRules) has(key policy.Key, digest string) bool {
 	if key.Namespace == "" {
 		return slices.ContainsFunc(w.shared, func(a hns.ACL) bool { return ruleKey(a) == key && ruleDigest(a) == digest })
 	}
@@ -347,13 +347,6 @@ func renderShared(isolated [2]bool, nodeAddrs []netip.Addr) []hns.ACL {
 		out = append(out, block(idBlockOut, hns.Out))
 	}
 	return out
-}
-
-func direction(d policy.Direction) hns.Direction {
-	if d == policy.Ingress {
-		return hns.In
-	}
-	return hns.Out
 }
 
 // protocolNumber returns the IANA number; SCTP as Calico renders it on HNS.

@@ -12,15 +12,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// Repair is one object of ours that somebody else had changed in HNS, and that
-// is as it should be again.
-type Repair struct {
-	Kind   string `json:"kind"`          // set, or acl: the rules of an endpoint
-	Object string `json:"object"`        // name of the set, id of the endpoint
-	Pod    string `json:"pod,omitempty"` // namespace/name of the endpoint's pod
-	Found  string `json:"found"`         // what had been changed, in a few words
-}
-
 // The kinds of drift.
 const (
 	driftSet = "set"
@@ -48,7 +39,7 @@ func (s subject) String() string {
 	return s.endpoint
 }
 
-// drift is what somebody else changed of ours. Guarded by Dataplane.mu.
+// drift is what somebody else changed of ours..
 type drift struct {
 	found, repaired map[string]uint64 // by kind
 	troubles        map[subject]*trouble
@@ -57,7 +48,7 @@ type drift struct {
 
 // trouble is one object with what somebody else did to it.
 type trouble struct {
-	strikes
+	flapDamping
 	open  bool      // found, and not as it should be since
 	wrote bool      // since it was found
 	found string    // in a few words
@@ -69,14 +60,14 @@ func newDrift() drift {
 	return drift{found: zero(), repaired: zero(), troubles: map[subject]*trouble{}}
 }
 
-// foundLocked takes that an object was found changed. d.mu must be held.
-func (d *Dataplane) foundLocked(s subject, found string, had []hns.ACL) {
+// noteDrift takes that an object was found changed.
+func (d *core) noteDrift(s subject, found string, had []hns.ACL) {
 	t := d.drift.troubles[s]
 	if t == nil {
 		t = &trouble{}
 		d.drift.troubles[s] = t
 	}
-	t.strike(d.now, s.String())
+	t.flap(d.now, s.String())
 	if !t.open {
 		d.drift.found[s.kind()]++
 		t.open, t.wrote, t.had = true, false, had
@@ -84,54 +75,53 @@ func (d *Dataplane) foundLocked(s subject, found string, had []hns.ACL) {
 	t.found = found
 }
 
-// foundSetsLocked takes what an observation shows of sets. A set that nothing
+// foundSets takes what an observation shows of sets. A set that nothing
 // needs is only removed some time, so whoever changes it or is faster has done
-// us no harm; one that he makes has to be removed. d.mu must be held.
-func (d *Dataplane) foundSetsLocked(drifted []ipsets.Drift) {
+// us no harm; one that he makes has to be removed.
+func (d *core) foundSets(drifted []ipsets.Drift) {
 	for _, drift := range drifted {
 		if (drift.Needed || drift.Appeared) && d.cache.Outstanding(drift.Name) {
-			d.foundLocked(subject{set: drift.Name}, setInWords(drift), nil)
+			d.noteDrift(subject{set: drift.Name}, setInWords(drift), nil)
 		}
 	}
 }
 
-// foundACLsLocked takes that a known endpoint was read, with these rules of ours.
+// foundACLs takes that a known endpoint was read, with these rules of ours.
 // An update that it needs from now on is a repair. An endpoint without a pod is
-// never written, so nothing is found there. d.mu must be held.
-func (d *Dataplane) foundACLsLocked(ep *endpoint, ours []hns.ACL) {
+// never written, so nothing is found there.
+func (d *core) foundACLs(ep *endpoint, ours []hns.ACL) {
 	if ep.queued == 0 {
 		ep.repair = true
 	}
-	if sameACLs(ours, ep.applied) || !ep.updatable() {
+	if sameACLs(ours, ep.actual) || !ep.updatable() {
 		return
 	}
-	s, had := subject{endpoint: ep.id}, ep.applied
+	s, had := subject{endpoint: ep.id}, ep.actual
 	if t := d.drift.troubles[s]; t != nil && t.open {
 		had = t.had
 	}
 	if unknown, missing := diffACLs(had, ours); len(unknown)+len(missing) > 0 {
-		d.foundLocked(s, inWords("rule", len(missing), len(unknown), "unknown"), had)
+		d.noteDrift(s, inWords("rule", len(missing), len(unknown), "unknown"), had)
 	}
 }
 
-// noteWriteLocked notes a write that was done, or that may have been. d.mu must be
-// held.
-func (d *Dataplane) noteWriteLocked(s subject) {
+// noteWrite notes a write that was done, or that may have been.
+func (d *core) noteWrite(s subject) {
 	if t := d.drift.troubles[s]; t != nil {
 		t.wrote = true
 	}
 }
 
-// settleDriftLocked ends a run: what is as it should be again counts as
+// settleDrift ends a run: what is as it should be again counts as
 // repaired, if it was written and not put back by somebody else or no longer
-// wanted. It costs the objects that had trouble of late. d.mu must be held.
-func (d *Dataplane) settleDriftLocked() {
+// desired. It costs the objects that had trouble of late.
+func (d *core) settleDrift() {
 	for s, t := range d.drift.troubles {
 		ep := d.endpoints[s.endpoint]
-		if t.open && !d.outstandingLocked(s) {
+		if t.open && !d.outstanding(s) {
 			if t.wrote {
 				d.drift.repaired[s.kind()]++
-				d.drift.repairs = append(d.drift.repairs, Repair{Kind: s.kind(), Object: s.String(), Pod: d.podLocked(ep), Found: t.found})
+				d.drift.repairs = append(d.drift.repairs, Repair{Kind: s.kind(), Object: s.String(), Pod: d.pod(ep), Found: t.found})
 			}
 			t.open, t.had = false, nil
 		}
@@ -144,9 +134,8 @@ func (d *Dataplane) settleDriftLocked() {
 	})
 }
 
-// outstandingLocked reports whether there is something to write. d.mu must be
-// held.
-func (d *Dataplane) outstandingLocked(s subject) bool {
+// outstanding reports whether there is something to write.
+func (d *core) outstanding(s subject) bool {
 	if s.kind() == driftSet {
 		return d.cache.Outstanding(s.set)
 	}
@@ -154,18 +143,17 @@ func (d *Dataplane) outstandingLocked(s subject) bool {
 	return ep != nil && ep.updatable() && (ep.queued > 0 || !ep.known())
 }
 
-// podLocked returns the name of the pod that an endpoint belongs to, "" for
-// none. d.mu must be held.
-func (d *Dataplane) podLocked(ep *endpoint) string {
+// pod returns the name of the pod that an endpoint belongs to, "" for
+// none.
+func (d *core) pod(ep *endpoint) string {
 	if ep == nil {
 		return ""
 	}
-	return d.podOfLocked(ep.owner)
+	return d.podOf(ep.owner)
 }
 
-// podOfLocked returns the name of the local pod with a UID, "" for none. d.mu must
-// be held.
-func (d *Dataplane) podOfLocked(uid types.UID) string {
+// podOf returns the name of the local pod with a UID, "" for none.
+func (d *core) podOf(uid types.UID) string {
 	if p := d.local[uid]; p != nil {
 		return p.Key().String()
 	}

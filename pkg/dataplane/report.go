@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
@@ -26,7 +27,7 @@ const (
 )
 
 // Warning is one thing that is not as the user asked: left out, or not
-// programmed yet. It stands as long as its cause does.
+// programmed yet. It is active as long as its cause lasts.
 type Warning struct {
 	Object  string `json:"object"` // namespace/name, or a set's name
 	Kind    string `json:"kind"`   // NetworkPolicy, Pod, Namespace, Endpoint, Set, Node
@@ -52,7 +53,8 @@ type Report struct {
 	Repairs []Repair `json:"repairs,omitempty"`
 	// Spellings are what was learned of how HNS shows what was written.
 	Spellings []Spelling `json:"spellings,omitempty"`
-	// Plan is the text of what was to be done; empty when there was nothing.
+	// Plan counts, in one line, what HNS was asked to write; empty for nothing. In a dry
+	// run it is the text of what would be.
 	Plan string `json:"plan,omitempty"`
 	// Calls counts the requests by kind and verb: "SetPolicy/Add", "ACL/Update".
 	Calls map[string]int `json:"calls,omitempty"`
@@ -72,7 +74,7 @@ type Report struct {
 	// Longest is the work that the transaction was at for longest without getting on,
 	// calls of HNS apart, when that was a second or more.
 	Longest *Piece `json:"longest,omitempty"`
-	// Warnings is everything that stands after this transaction.
+	// Warnings are those that are active after this transaction.
 	Warnings []Warning `json:"warnings,omitempty"`
 	// RetryAfter is when an empty transaction should come at the latest;
 	// 0 means that nothing waits.
@@ -133,4 +135,25 @@ func cloneReports(in []Report) []Report {
 		out[i] = out[i].Clone()
 	}
 	return out
+}
+
+// Spelling is how HNS shows something that we wrote in another way: two reads
+// after a write of ours that succeeded agreed on it.
+type Spelling struct {
+	Kind   string `json:"kind"`   // acl, set, or others: what goes back of theirs
+	Object string `json:"object"` // Id of the rule, name of the set
+	Sent   string `json:"sent"`
+	Shown  string `json:"shown"`
+	// Of a rule, both as they are compared.
+	SentRule  *hns.ACL `json:"sentRule,omitempty"`
+	ShownRule *hns.ACL `json:"shownRule,omitempty"`
+}
+
+// Repair is one object of ours that somebody else had changed in HNS, and that
+// is as it should be again.
+type Repair struct {
+	Kind   string `json:"kind"`          // set, or acl: the rules of an endpoint
+	Object string `json:"object"`        // name of the set, id of the endpoint
+	Pod    string `json:"pod,omitempty"` // namespace/name of the endpoint's pod
+	Found  string `json:"found"`         // what had been changed, in a few words
 }

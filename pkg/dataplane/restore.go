@@ -38,8 +38,12 @@ func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
 		return nil, fmt.Errorf("%w: %w", ErrDump, err)
 	}
 	d := New(cfg)
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.with(func(c *core) { c.restore(tx, dump, view) })
+	return d, nil
+}
+
+// restore makes a core that knows nothing go on from a dump, whose objects tx has.
+func (d *core) restore(tx *Transaction, dump Dump, view View) {
 	d.cut, d.spellings.list, d.spellings.told = dump.OthersCut, slices.Clone(dump.Spellings), len(dump.Spellings)
 	for _, s := range dump.Spellings {
 		if s.SentRule != nil && s.ShownRule != nil {
@@ -51,17 +55,17 @@ func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
 	if n := len(dump.Reports); n > 0 {
 		d.generation = dump.Reports[n-1].Generation
 	}
-	d.stageLocked(tx)
+	d.stage(tx)
 	d.listing, d.sets, d.fresh = dump.Due.listing(), retry{dump.Due.Sets.Attempts, dump.Due.Sets.At}, dump.Due.Unread
-	_ = d.observeSetsLocked(observedSets(view.Sets), nil) // nothing was known that could differ
+	_ = d.takeSets(observedSets(view.Sets), nil) // nothing was known that could differ
 	for _, e := range view.Endpoints {
-		d.renderLocked(d.readLocked(e))
+		d.render(d.read(e))
 	}
 	for _, ed := range dump.Endpoints { // before the sets: what an endpoint may have makes them needed
 		if ep := d.endpoints[ed.ID]; ep != nil && !ed.Known {
-			ep.applied, ep.version, ep.attempts = nil, "", ed.Maybe
-			d.pinLocked(ep)
-			d.holdLocked(ep, ipsets.RefApplied, nil)
+			ep.actual, ep.version, ep.attempts = nil, "", ed.Maybe
+			d.pin(ep)
+			d.hold(ep, ipsets.RefApplied, nil)
 		}
 	}
 	for _, s := range dump.Sets {
@@ -76,34 +80,38 @@ func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
 			d.leftOut[n] = true
 		}
 	}
-	d.leaveOutLocked()
-	d.renderDirtyLocked()
+	d.leaveOut()
+	d.renderDirty()
 	for _, ed := range dump.Endpoints {
 		if ep := d.endpoints[ed.ID]; ep != nil {
-			d.restoreEndpointLocked(ep, ed)
+			d.restoreEndpoint(ep, ed)
 		}
 	}
 	for _, s := range dump.Sets { // now that what is held again is defined
 		if n, ok := d.cache.Lookup(s.ID); ok {
-			d.restoreSetLocked(n, s)
+			d.restoreSet(n, s)
 		}
 	}
+	d.restoreDue(dump.Due)
+	d.found = nil // they were told
+	d.progress.goOn(place{})
+}
+
+// restoreDue gives a core what a dump has of what waits for its time.
+func (d *core) restoreDue(due DueDump) {
 	clear(d.lanes)
-	for _, l := range dump.Due.Lanes {
+	for _, l := range due.Lanes {
 		d.lanes[l.Name] = lane{l.Next, l.Order, l.Turn}
 	}
-	d.setWork.read = retry{dump.Due.Spare.Attempts, dump.Due.Spare.At}
-	d.turn, d.unread = dump.Due.Turn, dump.Due.Read
-	for _, nd := range dump.Due.New {
+	d.setWork.read = retry{due.Spare.Attempts, due.Spare.At}
+	d.turn, d.readFrom = due.Turn, due.Read
+	for _, nd := range due.New {
 		n := &newcomer{retry: retry{nd.Attempts, nd.At}}
 		if nd.Error != "" {
 			n.err = told{text: nd.Error}
 		}
 		d.newcomers[nd.ID] = n
 	}
-	d.found = nil // they were told
-	d.progress.goOn(place{})
-	return d, nil
 }
 
 func (due DueDump) listing() listing {
@@ -114,9 +122,9 @@ func (due DueDump) listing() listing {
 	return l
 }
 
-// restoreSetLocked gives a set what a dump has of its last write, and since when
-// it is as it is. d.mu must be held.
-func (d *Dataplane) restoreSetLocked(n ipsets.Name, s SetDump) {
+// restoreSet gives a set what a dump has of its last write, and since when
+// it is as it is.
+func (d *core) restoreSet(n ipsets.Name, s SetDump) {
 	switch {
 	case s.Unknown && s.Ending:
 		d.cache.MaybeRemoved(n)
@@ -126,12 +134,11 @@ func (d *Dataplane) restoreSetLocked(n ipsets.Name, s SetDump) {
 	d.cache.Recall(n, s.Spare, s.Since)
 	d.cache.Resume(n, s.Suspect, s.Clings)
 	d.cache.Reread(n, s.Reading)
-	d.restoreAgainLocked(n, s)
+	d.restoreAgain(n, s)
 }
 
-// restoreEndpointLocked gives an endpoint what a dump has of it beside its rules.
-// d.mu must be held.
-func (d *Dataplane) restoreEndpointLocked(ep *endpoint, ed EndpointDump) {
+// restoreEndpoint gives an endpoint what a dump has of it beside its rules.
+func (d *core) restoreEndpoint(ep *endpoint, ed EndpointDump) {
 	next := ed.Next
 	refuse := func(key policy.Key, digest string) {
 		if slices.Contains(next.Refused, key.String()) {
@@ -139,17 +146,17 @@ func (d *Dataplane) restoreEndpointLocked(ep *endpoint, ed EndpointDump) {
 			ep.refused[key] = refusal{digest, again{code: a.Code, tries: a.Attempts, at: a.At}}
 		}
 	}
-	for _, g := range ep.wanted.groups {
+	for _, g := range ep.desired.groups {
 		refuse(g.key, g.digest)
 	}
-	for _, a := range ep.wanted.shared {
+	for _, a := range ep.desired.shared {
 		refuse(ruleKey(a), ruleDigest(a))
 	}
 	ep.bornFor, ep.writtenFor = types.UID(next.BornFor), types.UID(next.WrittenFor)
 	if ed.Known {
 		ep.version = next.Version
 	}
-	d.queueLocked(ep)
+	d.queue(ep)
 	ep.writtenFor = types.UID(next.WrittenFor)
 	ep.retryAt, ep.careful, ep.distrusted, ep.repair, ep.changes = next.Due, next.Careful, next.Distrusted, next.Repair, next.Conflicts
 	ep.bare, ep.unlisted = next.Bare, next.Unlisted

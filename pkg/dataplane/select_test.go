@@ -30,7 +30,7 @@ func TestSelectionModel(t *testing.T) {
 					Namespace: "x", Name: fmt.Sprint(n), UID: types.UID(fmt.Sprint(n)), Local: true,
 					Addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(n)}), Labels: map[string]string{"app": app.Draw(t, "app")},
 				})
-				d.stageLocked(tx)
+				d.core.stage(tx)
 			},
 			"policy": func(t *rapid.T) {
 				tx := NewTransaction()
@@ -40,17 +40,17 @@ func TestSelectionModel(t *testing.T) {
 						MatchLabels: map[string]string{"app": app.Draw(t, "app")},
 					}},
 				})
-				d.stageLocked(tx)
+				d.core.stage(tx)
 			},
 			"delete": func(t *rapid.T) {
 				tx := NewTransaction()
 				tx.DeletePolicy(policy.Key{Namespace: "x", Name: name.Draw(t, "name")})
-				d.stageLocked(tx)
+				d.core.stage(tx)
 			},
 			"": func(t *rapid.T) {
-				for _, p := range d.local {
+				for _, p := range d.core.local {
 					kept := slices.Clone(p.selected)
-					d.selectLocked(p)
+					d.core.findSelecting(p)
 					require.True(t, slices.Equal(p.selected, kept))
 				}
 			},

@@ -1,7 +1,6 @@
 package dataplane
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -11,8 +10,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// setWork is what is remembered of requests for sets that HNS did not do. Guarded by
-// Dataplane.mu.
+// setWork is what is remembered of requests for sets that HNS did not do..
 type setWork struct {
 	due      bool                   // something may be written at once, in the next transaction
 	held     bool                   // members wait to join sets
@@ -25,39 +23,16 @@ func newSetWork() setWork {
 	return setWork{refused: map[ipsets.Name]*again{}, removals: map[ipsets.Name]*removal{}}
 }
 
-// again says when HNS is asked again for what it refused, though that did not
-// change: what refused it may have been of the moment.
-type again struct {
-	code  uint32 // of the last answer; 0: none
-	tries int
-	at    time.Time
-}
-
-// pauses are those after the first tries; the last one is that after all others.
-var pauses = []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute}
-
-// failed takes one more refusal.
-func (a *again) failed(err error, now time.Time) {
-	a.code = hns.CodeOf(err)
-	a.tries++
-	a.wait(now)
-}
-
-// wait begins the pause anew.
-func (a *again) wait(now time.Time) { a.at = now.Add(pauses[min(max(a.tries, 1), len(pauses))-1]) }
-
 // refuseSets records that HNS refused a request. A set that is found out is left out,
 // and the rules that name it with it.
 func (r *run) refuseSets(req ipsets.Request, err error) {
 	d := r.d
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	n, is := d.cache.Refuse(req)
 	if !is {
 		return
 	}
-	d.countRefusalLocked(err)
-	now := d.cfg.Now()
+	d.countRefusal(err)
+	now := d.clock
 	switch a := d.setWork.refused[n]; {
 	case a == nil:
 		a = &again{}
@@ -69,43 +44,39 @@ func (r *run) refuseSets(req ipsets.Request, err error) {
 		a.failed(err, now)
 	}
 	d.leftOut[n] = true
-	d.renderHoldersLocked(n)
+	d.renderHolders(n)
 }
 
 // probeSets asks HNS again for the sets that it refused, each alone, when their time
 // has come. It reports whether HNS took one: the rules that name it come back.
-func (r *run) probeSets(ctx context.Context) (accepted bool) {
+func (r *run) probeSets() (accepted bool) {
 	for _, n := range r.dueProbes() {
-		if r.inDoubt() || ctx.Err() != nil {
+		if r.inDoubt() || r.ending {
 			return accepted
 		}
 		d := r.d
-		d.mu.Lock()
 		req, ok := d.cache.Probe(n)
-		d.mu.Unlock()
 		if ok && r.searchEnds() {
 			return accepted
 		}
 		var err error
 		if ok {
-			err = r.sendSets(ctx, req)
+			err = r.sendSets(req)
 		}
 		if err != nil && !errors.Is(err, hns.ErrInvalid) && hns.Answered(err) {
-			r.network(ctx)
+			r.network()
 		}
-		d.mu.Lock()
 		switch a := d.setWork.refused[n]; {
 		case !ok, err != nil && !hns.Answered(err): // it may not be written now, or came to no answer
-			a.wait(d.cfg.Now())
+			a.wait(d.clock)
 		case err != nil:
-			d.countRefusalLocked(err)
-			a.failed(err, d.cfg.Now())
+			d.countRefusal(err)
+			a.failed(err, d.clock)
 		default:
 			accepted = true
 			delete(d.setWork.refused, n)
-			d.leaveOutLocked()
+			d.leaveOut()
 		}
-		d.mu.Unlock()
 	}
 	return accepted
 }
@@ -114,8 +85,6 @@ func (r *run) probeSets(ctx context.Context) (accepted bool) {
 // whose time has come, in its order.
 func (r *run) dueProbes() []ipsets.Name {
 	d := r.d
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	refused := map[ipsets.Name]bool{}
 	for _, n := range d.cache.Refused() {
 		refused[n] = true
@@ -139,17 +108,17 @@ func (r *run) dueProbes() []ipsets.Name {
 	return due
 }
 
-// setsAgainLocked adds when HNS is asked again for sets that it refused, did not
+// setsAgain adds when HNS is asked again for sets that it refused, did not
 // remove or did not show, and when the next one may be removed: a node on which
-// nothing else happens has no other transaction. d.mu must be held.
-func (d *Dataplane) setsAgainLocked(next *due, now time.Time) {
+// nothing else happens has no other transaction.
+func (d *core) setsAgain(next *due, now time.Time) {
 	if d.sets.at.IsZero() { // else nothing is written before
 		for _, a := range d.setWork.refused {
 			next.at(a.at)
 		}
 		next.at(d.setWork.read.at)
 	}
-	if !d.listing.unsettled && d.listing.err == nil && !d.unreadLocked() { // else nothing is removed
+	if !d.listing.unsettled && d.listing.err == nil && !d.hasUnread() { // else nothing is removed
 		for _, a := range d.setWork.removals {
 			next.at(a.at)
 		}
@@ -166,9 +135,13 @@ type setWarnings struct {
 	unremoved map[ipsets.Name]uint32 // those that failed alone
 }
 
-// setWarningsLocked returns what stands now. d.mu must be held.
-func (d *Dataplane) setWarningsLocked() setWarnings {
-	w := setWarnings{map[ipsets.Name]uint32{}, map[ipsets.Name]uint32{}}
+// setWarnings returns what is active now.
+func (d *core) setWarnings() setWarnings {
+	var w setWarnings
+	if len(d.setWork.refused)+len(d.setWork.removals) == 0 {
+		return w
+	}
+	w = setWarnings{map[ipsets.Name]uint32{}, map[ipsets.Name]uint32{}}
 	for n, a := range d.setWork.refused {
 		w.codes[n] = a.code
 	}
@@ -192,8 +165,8 @@ func (w setWarnings) ofRemovals() []Warning {
 	return out
 }
 
-// dumpAgainLocked returns what waits for another try. d.mu must be held.
-func (d *Dataplane) dumpAgainLocked() map[ipsets.Name]AgainDump {
+// dumpAgain returns what waits for another try.
+func (d *core) dumpAgain() map[ipsets.Name]AgainDump {
 	out := map[ipsets.Name]AgainDump{}
 	for n, a := range d.setWork.refused {
 		out[n] = AgainDump{At: a.at, Attempts: a.tries, Code: a.code}
@@ -204,8 +177,8 @@ func (d *Dataplane) dumpAgainLocked() map[ipsets.Name]AgainDump {
 	return out
 }
 
-// restoreAgainLocked is the inverse of that. d.mu must be held.
-func (d *Dataplane) restoreAgainLocked(n ipsets.Name, s SetDump) {
+// restoreAgain is the inverse of that.
+func (d *core) restoreAgain(n ipsets.Name, s SetDump) {
 	if s.Again == nil {
 		return
 	}
@@ -217,29 +190,16 @@ func (d *Dataplane) restoreAgainLocked(n ipsets.Name, s SetDump) {
 	}
 }
 
-// sight is what the rules of an endpoint see: those of one without a pod decide about
-// nobody.
-func (ep *endpoint) sight() ipsets.Sight {
-	switch {
-	case !ep.updatable():
-		return ipsets.SeesNothing
-	case !ep.known():
-		return ipsets.SeesPinned
-	}
-	return ipsets.SeesApplied
-}
-
-// closesLocked reports whether a step takes rules away for which others wait: they
+// closes reports whether a step takes rules away for which others wait: they
 // name a set that cannot lose who has to leave it, so he joins no other set. Such a
-// step may name sets that lack him. d.mu must be held.
-func (d *Dataplane) closesLocked(steps []step, removed []hns.ACL) bool {
-	return len(steps) == 1 && steps[0].verb == hns.Update && slices.ContainsFunc(d.namesOfLocked(removed), d.cache.Stuck)
+// step may name sets that lack him.
+func (d *core) closes(steps []step, removed []hns.ACL) bool {
+	return len(steps) == 1 && steps[0].verb == hns.Update && slices.ContainsFunc(d.namesOf(removed), d.cache.Stuck)
 }
 
-// wakeLocked has the endpoints that wait for sets tried in this transaction: there
-// was something to do for sets that was cut short, and it may be done. d.mu must be
-// held.
-func (d *Dataplane) wakeLocked() {
+// wake has the endpoints that wait for sets tried in this transaction: there
+// was something to do for sets that was cut short, and it may be done.
+func (d *core) wake() {
 	for _, ep := range d.endpoints {
 		if errors.Is(ep.lastErr, errSetsNotReady) {
 			ep.retryAt = time.Time{}

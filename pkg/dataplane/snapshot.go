@@ -27,6 +27,7 @@ type Snapshot struct {
 	sets       *ipsets.Copying
 
 	// What is the node's own is small, and copied at once.
+	node      string
 	now       time.Time
 	endpoints map[string]*endpoint
 	check     map[string]bool
@@ -52,28 +53,34 @@ type Snapshot struct {
 	progress  Progress
 }
 
-// pieceSize is how many objects a walk copies while it holds Dataplane.mu.
+// pieceSize is how many objects a walk copies while it holds mu.
 const pieceSize = 512
 
 // Snapshot takes the state as it is now. It never waits for HNS and costs the
 // endpoints of the node. The caller asks it for its Dump, once: until then what
 // changes is noted.
 func (d *Dataplane) Snapshot() *Snapshot {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	s := &Snapshot{
-		d: d, progress: d.Progress(), now: d.cfg.Now(), endpoints: make(map[string]*endpoint, len(d.endpoints)), check: maps.Clone(d.check), lanes: maps.Clone(d.lanes),
-		names: map[types.UID]string{}, waiting: d.waitingLocked(), nodeAddrs: d.nodeAddrs, leftOut: d.leftOutOfLocked(),
-		reports: slices.Clone(d.reports), due: d.dumpDueLocked(), unread: d.unreadErrsLocked(), unwritten: d.sets.tries > 0, listing: d.listing.err,
-	}
-	s.disputed, s.refusals, s.again = d.disputesLocked(s.now), d.setWarningsLocked(), d.dumpAgainLocked()
-	s.over, s.addresses = d.overBudgetLocked(), d.addressWarningsLocked()
-	s.spellings, s.cut, s.lookAge = slices.Clone(d.spellings.list), d.cut, d.lookAgeLocked(s.now)
+	s := &Snapshot{d: d, progress: d.Progress()}
+	d.with(s.begin)
+	return s
+}
+
+// begin takes what is the node's own, and begins the copies of what grows with the
+// cluster.
+func (s *Snapshot) begin(d *core) {
+	s.node, s.now = d.cfg.Node, d.clock
+	s.check, s.lanes, s.nodeAddrs, s.reports = maps.Clone(d.check), maps.Clone(d.lanes), d.nodeAddrs, slices.Clone(d.reports)
+	s.waiting, s.leftOut, s.due, s.unread = d.waiting(), d.leftOutOf(), d.dumpDue(), d.unreadErrs()
+	s.unwritten, s.listing = d.sets.tries > 0, d.listing.err
+	s.disputed, s.refusals, s.again = d.flapping(s.now), d.setWarnings(), d.dumpAgain()
+	s.over, s.addresses = d.overBudget(), d.addressWarnings()
+	s.spellings, s.cut, s.lookAge = slices.Clone(d.spellings.list), d.cut, d.lookAge(s.now)
+	s.endpoints, s.names = make(map[string]*endpoint, len(d.endpoints)), map[types.UID]string{}
 	for id, ep := range d.endpoints {
 		is := *ep // its lists are replaced, not changed
 		is.refused, is.holds = maps.Clone(ep.refused), nil
 		s.endpoints[id] = &is
-		s.names[ep.owner] = d.podOfLocked(ep.owner)
+		s.names[ep.owner] = d.podOf(ep.owner)
 	}
 	for _, p := range d.local {
 		is, placed := *p, *p.placement
@@ -85,7 +92,6 @@ func (d *Dataplane) Snapshot() *Snapshot {
 	s.namespaces = d.members.namespaceCopies.Begin(d.members.namespaces)
 	s.policies = d.policyCopies.Begin(d.policies)
 	s.sets = d.cache.Begin()
-	return s
 }
 
 // Dump returns the state of the moment at which the snapshot was taken. It may be
@@ -109,17 +115,17 @@ func (d *Dataplane) Dump() Dump {
 
 // walk copies what grows with the cluster.
 func (s *Snapshot) walk(pace pieces.Pace) {
-	s.d.mu.Lock()
-	defer s.d.mu.Unlock()
-	s.pods.Walk(pace)
-	s.policies.Walk(pace)
-	s.namespaces.Walk(pace)
-	s.sets.Heads(pace)
-	s.sets.Content(pace)
-	s.sets.End()
+	s.d.with(func(*core) {
+		s.pods.Walk(pace)
+		s.policies.Walk(pace)
+		s.namespaces.Walk(pace)
+		s.sets.Heads(pace)
+		s.sets.Content(pace)
+		s.sets.End()
+	})
 }
 
-// pace is how a walk holds d.mu.
+// pace is how a walk holds mu.
 func (d *Dataplane) pace() pieces.Pace {
 	return pieces.Pace{Size: pieceSize, Pause: func(work func()) {
 		d.mu.Unlock()
@@ -129,43 +135,41 @@ func (d *Dataplane) pace() pieces.Pace {
 	}}
 }
 
-// Warnings returns what stands, sorted. It never waits for HNS.
-func (d *Dataplane) Warnings() []Warning {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.standingLocked().warnings()
+// Warnings returns the active warnings, sorted. It never waits for HNS.
+func (d *Dataplane) Warnings() (stand []Warning) {
+	d.with(func(c *core) { stand = c.activeWarnings().warnings() })
+	return stand
 }
 
 // Selecting returns the policies that select a local pod, sorted. It never waits
 // for HNS.
-func (d *Dataplane) Selecting(pod PodKey) []policy.Key {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	p := d.members.pods[pod]
-	if p == nil || p.placement == nil {
-		return nil
-	}
-	var keys []policy.Key
-	for _, ps := range p.selected {
-		keys = append(keys, ps.Key)
-	}
+func (d *Dataplane) Selecting(pod PodKey) (keys []policy.Key) {
+	d.with(func(c *core) {
+		p := c.members.pods[pod]
+		if p == nil || p.placement == nil {
+			return
+		}
+		for _, ps := range p.selected {
+			keys = append(keys, ps.Key)
+		}
+	})
 	return keys
 }
 
-// dumpDueLocked says what waits for its time. d.mu must be held.
-func (d *Dataplane) dumpDueLocked() DueDump {
+// dumpDue says what waits for its time.
+func (d *core) dumpDue() DueDump {
 	due := DueDump{
 		Sets:    RetryDump{Attempts: d.sets.tries, At: d.sets.at},
 		Listing: RetryDump{Attempts: d.listing.retry.tries, At: d.listing.retry.at},
 		Spare:   RetryDump{Attempts: d.setWork.read.tries, At: d.setWork.read.at},
-		Unread:  d.fresh, Unsettled: d.listing.unsettled, Turn: d.turn, Read: d.unread,
+		Unread:  d.fresh, Unsettled: d.listing.unsettled, Turn: d.turn, Read: d.readFrom,
 	}
 	for name, l := range d.lanes {
 		due.Lanes = append(due.Lanes, LaneDump{Name: name, Next: l.next, Order: l.order, Turn: l.turn})
 	}
 	slices.SortFunc(due.Lanes, func(a, b LaneDump) int { return cmp.Compare(a.Name, b.Name) })
 	if d.listing.wanted {
-		due.Listing.At = d.now
+		due.Listing.At = d.clock
 	}
 	for _, id := range slices.Sorted(maps.Keys(d.newcomers)) {
 		n := d.newcomers[id]

@@ -7,33 +7,21 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// Spelling is how HNS shows something that we wrote in another way: two reads
-// after a write of ours that succeeded agreed on it.
-type Spelling struct {
-	Kind   string `json:"kind"`   // acl, set, or others: what goes back of theirs
-	Object string `json:"object"` // Id of the rule, name of the set
-	Sent   string `json:"sent"`
-	Shown  string `json:"shown"`
-	// Of a rule, both as they are compared.
-	SentRule  *hns.ACL `json:"sentRule,omitempty"`
-	ShownRule *hns.ACL `json:"shownRule,omitempty"`
-}
-
 // maxSpellings bounds what is learned. A tenant's rules may each be spelled in a
 // way of their own; what does not fit is written again, with longer and longer
-// pauses, as in a dispute.
+// pauses, as for an object that somebody else keeps changing.
 const maxSpellings = 1024
 
-// spellings are what was learned of rules. Guarded by Dataplane.mu.
+// spellings are what was learned of rules..
 type spellings struct {
 	rules map[hns.ACL]hns.ACL // shown → sent, both canonical
 	list  []Spelling          // in the order in which they were learned
 	told  int                 // of list: they were in a report
 }
 
-// noteSpellingLocked keeps what was learned, to be told once. A set is spelled anew
-// with every change, and told of at the first. d.mu must be held.
-func (d *Dataplane) noteSpellingLocked(s Spelling) {
+// noteSpelling keeps what was learned, to be told once. A set is spelled anew
+// with every change, and told of at the first.
+func (d *core) noteSpelling(s Spelling) {
 	list := d.spellings.list
 	if s.Kind == driftSet {
 		same := func(o Spelling) bool { return o.Kind == s.Kind && o.Object == s.Object }
@@ -47,10 +35,10 @@ func (d *Dataplane) noteSpellingLocked(s Spelling) {
 	}
 }
 
-// spelledLocked keeps how HNS spells sets. d.mu must be held.
-func (d *Dataplane) spelledLocked() {
+// spelled keeps how HNS spells sets.
+func (d *core) spelled() {
 	for _, s := range d.cache.TakeSpellings() {
-		d.noteSpellingLocked(Spelling{Kind: driftSet, Object: s.Name.String(), Sent: cutText(s.Sent), Shown: cutText(s.Shown)})
+		d.noteSpelling(Spelling{Kind: driftSet, Object: s.Name.String(), Sent: cutText(s.Sent), Shown: cutText(s.Shown)})
 	}
 }
 
@@ -62,16 +50,16 @@ func cutText(values []string) string {
 	return text[:min(len(text), maxSpelled)]
 }
 
-// newSpellingsLocked returns what was learned and not told yet. d.mu must be held.
-func (d *Dataplane) newSpellingsLocked() []Spelling {
+// newSpellings returns what was learned and not told yet.
+func (d *core) newSpellings() []Spelling {
 	out := slices.Clone(d.spellings.list[d.spellings.told:])
 	d.spellings.told = len(d.spellings.list)
 	return out
 }
 
-// cutOthersLocked keeps how others' ACLs went back to HNS, which refused the other
-// way. d.mu must be held.
-func (d *Dataplane) cutOthersLocked(cut bool) {
+// cutOthers keeps how others' ACLs went back to HNS, which refused the other
+// way.
+func (d *core) cutOthers(cut bool) {
 	if d.cut == cut {
 		return
 	}
@@ -80,17 +68,17 @@ func (d *Dataplane) cutOthersLocked(cut bool) {
 	if !cut {
 		s.Sent, s.Shown = "cut to their documented fields", "refused; as they were read they are taken"
 	}
-	d.noteSpellingLocked(s)
+	d.noteSpelling(s)
 }
 
-// learnLocked takes that HNS shows these rules where those were written. It
+// learn takes that HNS shows these rules where those were written. It
 // reports whether it can: each rule that is missing has one of its own that is
 // shown in its place, which does the same in the same direction at the same
 // priority, under the same Id or none, and of which some words cannot be read. Two
 // rules whose words can all be read and mean different things are a difference,
-// however often it is read. d.mu must be held.
-func (d *Dataplane) learnLocked(was, shown hns.Endpoint, wrote []hns.ACL) bool {
-	ours, _ := d.splitLocked(shown)
+// however often it is read.
+func (d *core) learn(was, shown hns.Endpoint, wrote []hns.ACL) bool {
+	ours, _ := d.split(shown)
 	surplus, missing := diffACLs(wrote, ours)
 	if len(missing) == 0 {
 		return false
@@ -111,7 +99,7 @@ func (d *Dataplane) learnLocked(was, shown hns.Endpoint, wrote []hns.ACL) bool {
 	}
 	for s, m := range pairs {
 		d.spellings.rules[s] = m
-		d.noteSpellingLocked(Spelling{Kind: driftACL, Object: m.ID, Sent: RuleText(m), Shown: RuleText(s), SentRule: &m, ShownRule: &s})
+		d.noteSpelling(Spelling{Kind: driftACL, Object: m.ID, Sent: RuleText(m), Shown: RuleText(s), SentRule: &m, ShownRule: &s})
 	}
 	return true
 }
@@ -172,9 +160,9 @@ func nameless(was, shown hns.Endpoint) []hns.ACL {
 	return added
 }
 
-// splitLocked parts an endpoint's policies into our rules, as we send them, and
-// everybody else's. d.mu must be held.
-func (d *Dataplane) splitLocked(e hns.Endpoint) (ours []hns.ACL, foreign []hns.EndpointPolicy) {
+// split parts an endpoint's policies into our rules, as we send them, and
+// everybody else's.
+func (d *core) split(e hns.Endpoint) (ours []hns.ACL, foreign []hns.EndpointPolicy) {
 	for _, p := range e.Policies {
 		a, err := p.ACL()
 		a = a.Canonical()
@@ -191,8 +179,8 @@ func (d *Dataplane) splitLocked(e hns.Endpoint) (ours []hns.ACL, foreign []hns.E
 	return ours, foreign
 }
 
-// basisLocked returns the version of an endpoint that was read. d.mu must be held.
-func (d *Dataplane) basisLocked(e hns.Endpoint) hns.Version {
-	ours, foreign := d.splitLocked(e)
+// basis returns the version of an endpoint that was read.
+func (d *core) basis(e hns.Endpoint) hns.Version {
+	ours, foreign := d.split(e)
 	return hns.Basis(e.Addrs, ours, hns.DefaultsOf(foreign))
 }

@@ -12,20 +12,19 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// stageLocked folds a transaction into the caches; no I/O. Namespaces and
-// policies go first, so that a cold start fills each set once. d.mu must be
-// held.
-func (d *Dataplane) stageLocked(tx *Transaction) changes {
+// stage folds a transaction into the caches; no I/O. Namespaces and
+// policies go first, so that a cold start fills each set once.
+func (d *core) stage(tx *Transaction) changes {
 	c := changes{}
-	addrs := map[netip.Addr]standingOf{}
+	addrs := map[netip.Addr]ownership{}
 	if tx.nodeAddrs != nil && !slices.Equal(*tx.nodeAddrs, d.nodeAddrs) {
 		c.add(changedNode, len(d.nodeAddrs) > 0, true)
 		for _, addr := range slices.Concat(d.nodeAddrs, *tx.nodeAddrs) {
-			addrs[addr] = d.whoseLocked(addr)
+			addrs[addr] = d.whose(addr)
 		}
 		d.nodeAddrs = *tx.nodeAddrs
 		for _, ep := range d.endpoints {
-			d.markLocked(ep, policy.Key{})
+			d.mark(ep, policy.Key{})
 		}
 	}
 	for name, ns := range tx.namespaces {
@@ -41,81 +40,81 @@ func (d *Dataplane) stageLocked(tx *Transaction) changes {
 			is.Labels = maps.Clone(ns.Labels)
 			d.members.setNamespace(is)
 		}
-		d.families.relabeled(name)
+		d.namedPorts.relabeled(name)
 	}
 	for key, np := range tx.policies {
 		d.progress.note("staging", kindPolicy, key.Namespace, key.Name)
 		c.add(changedPolicy, d.policies[key] != nil, np != nil)
-		d.stagePolicyLocked(key, np)
+		d.stagePolicy(key, np)
 	}
-	d.stagePodsLocked(tx.pods, addrs, c)
-	d.activateLocked()
+	d.stagePods(tx.pods, addrs, c)
+	d.activate()
 	if tx.observed != nil {
-		d.foldObservationLocked(tx.observed)
+		d.foldObservation(tx.observed)
 	}
-	d.leaveOutLocked()
-	d.renderDirtyLocked()
-	d.leaveOutLocked() // of what is needed only now
-	d.renderDirtyLocked()
+	d.leaveOut()
+	d.renderDirty()
+	d.leaveOut() // of what is needed only now
+	d.renderDirty()
 	return c
 }
 
-// renderDirtyLocked renders the marked endpoints, in order: it decides whose turn
-// comes first. d.mu must be held.
-func (d *Dataplane) renderDirtyLocked() {
-	d.families.settle()
-	d.settleCausesLocked()
+// renderDirty renders the marked endpoints, in order: it decides whose turn
+// comes first.
+func (d *core) renderDirty() {
+	d.namedPorts.settle()
+	if len(d.dirty) == 0 {
+		return
+	}
+	d.settleCauses()
 	for _, ep := range slices.SortedFunc(maps.Keys(d.dirty), func(a, b *endpoint) int { return cmp.Compare(a.id, b.id) }) {
-		d.renderLocked(ep)
+		d.render(ep)
 	}
 	clear(d.dirty)
 }
 
-// leaveOutLocked finds the sets whose content became one that HNS refused, or
-// is no longer: the rules that name them go, or come back. d.mu must be held.
-func (d *Dataplane) leaveOutLocked() {
+// leaveOut finds the sets whose content became one that HNS refused, or
+// is no longer: the rules that name them go, or come back.
+func (d *core) leaveOut() {
 	for _, n := range d.cache.Refused() {
 		if !d.leftOut[n] {
 			d.leftOut[n] = true
-			d.renderHoldersLocked(n)
+			d.renderHolders(n)
 		}
 	}
 	for n := range d.leftOut {
 		if !d.cache.Rejected(n) {
 			delete(d.leftOut, n)
-			d.renderHoldersLocked(n)
+			d.renderHolders(n)
 		}
 	}
 }
 
-// renderHoldersLocked marks the endpoints whose rules name a set, wanted or there.
-// d.mu must be held.
-func (d *Dataplane) renderHoldersLocked(n ipsets.Name) {
+// renderHolders marks the endpoints whose rules name a set, desired or actual.
+func (d *core) renderHolders(n ipsets.Name) {
 	for _, ref := range d.cache.Refs(n) {
 		if ep := d.endpoints[ref.Owner]; ep != nil && (ref.Kind == ipsets.RefRule || ref.Kind == ipsets.RefApplied) {
-			d.markLocked(ep, policy.Key{})
+			d.mark(ep, policy.Key{})
 		}
 	}
 }
 
-// stagePolicyLocked replaces a policy; nil deletes it. It is idle until activateLocked.
-// d.mu must be held.
-func (d *Dataplane) stagePolicyLocked(key policy.Key, np *networkingv1.NetworkPolicy) {
+// stagePolicy replaces a policy; nil deletes it. It is idle until activate.
+func (d *core) stagePolicy(key policy.Key, np *networkingv1.NetworkPolicy) {
 	var is *policyState
 	if np != nil {
 		is = newPolicyState(np)
 	}
-	d.indexPolicyLocked(key, is)
+	d.indexPolicy(key, is)
 	for _, p := range d.local {
 		if p.Namespace == key.Namespace {
-			d.reselectLocked(p, key, is)
+			d.reselect(p, key, is)
 		}
 	}
 }
 
-// indexPolicyLocked puts a policy into the indexes, or takes it out. d.mu must
-// be held.
-func (d *Dataplane) indexPolicyLocked(key policy.Key, is *policyState) {
+// indexPolicy puts a policy into the indexes, or takes it out.
+func (d *core) indexPolicy(key policy.Key, is *policyState) {
 	d.policyCopies.Before(key)
 	delete(d.problems, key)
 	if is == nil {
@@ -136,19 +135,19 @@ func (d *Dataplane) indexPolicyLocked(key policy.Key, is *policyState) {
 	}
 }
 
-// reselectLocked keeps the policies that select a local pod when one of them, or
+// reselect keeps the policies that select a local pod when one of them, or
 // another one, became what it is; nil deletes it. Its endpoints are rendered again
-// when it selected the pod or does. d.mu must be held.
-func (d *Dataplane) reselectLocked(p *podState, key policy.Key, is *policyState) {
+// when it selected the pod or does.
+func (d *core) reselect(p *podState, key policy.Key, is *policyState) {
 	at, had := slices.BinarySearchFunc(p.selected, key, func(ps *policyState, key policy.Key) int {
 		return compareKeys(ps.Key, key)
 	})
 	has := is != nil && p.OverBudget == "" && is.Subject.Matches(p.Labels)
 	if had {
-		d.countLocked(p.selected[at], -1)
+		d.count(p.selected[at], -1)
 	}
 	if has {
-		d.countLocked(is, 1)
+		d.count(is, 1)
 	}
 	switch {
 	case had && has:
@@ -160,12 +159,12 @@ func (d *Dataplane) reselectLocked(p *podState, key policy.Key, is *policyState)
 	default:
 		return
 	}
-	d.renderAddrLocked(p.Addr, key)
+	d.renderAddr(p.Addr, key)
 }
 
-// selectLocked finds the policies that select a local pod. Its endpoints are
-// rendered again when these are others. d.mu must be held.
-func (d *Dataplane) selectLocked(p *podState) {
+// findSelecting finds the policies that select a local pod. Its endpoints are
+// rendered again when these are others.
+func (d *core) findSelecting(p *podState) {
 	var selected []*policyState
 	for _, ps := range d.byNS[p.Namespace] {
 		if p.OverBudget == "" && ps.Subject.Matches(p.Labels) {
@@ -175,11 +174,11 @@ func (d *Dataplane) selectLocked(p *podState) {
 	slices.SortFunc(selected, func(a, b *policyState) int { return compareKeys(a.Key, b.Key) })
 	if !slices.Equal(selected, p.selected) {
 		for _, ps := range selected {
-			d.countLocked(ps, 1)
+			d.count(ps, 1)
 		}
-		d.deselectLocked(p.placement)
+		d.deselect(p.placement)
 		p.selected = selected
-		d.renderAddrLocked(p.Addr, policy.Key{})
+		d.renderAddr(p.Addr, policy.Key{})
 	}
 }
 
@@ -187,19 +186,18 @@ func compareKeys(a, b policy.Key) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// renderAddrLocked marks the endpoints of an address. d.mu must be held.
-func (d *Dataplane) renderAddrLocked(addr netip.Addr, by policy.Key) {
+// renderAddr marks the endpoints of an address.
+func (d *core) renderAddr(addr netip.Addr, by policy.Key) {
 	for _, ep := range d.byAddr[addr] {
-		d.markLocked(ep, by)
+		d.mark(ep, by)
 	}
 }
 
-// renderSelectedLocked marks the endpoints of the pods that a policy selects.
-// d.mu must be held.
-func (d *Dataplane) renderSelectedLocked(ps *policyState) {
+// renderSelected marks the endpoints of the pods that a policy selects.
+func (d *core) renderSelected(ps *policyState) {
 	for _, p := range d.local {
 		if slices.Contains(p.selected, ps) {
-			d.renderAddrLocked(p.Addr, policy.Key{})
+			d.renderAddr(p.Addr, policy.Key{})
 		}
 	}
 }

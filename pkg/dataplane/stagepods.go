@@ -10,11 +10,11 @@ import (
 // podMove is what a pod was and is; nil where it was not or is no more.
 type podMove struct{ was, is *podState }
 
-// stagePodsLocked moves pods: first all claims to addresses, then whose they
+// stagePods moves pods: first all claims to addresses, then whose they
 // are, then the sets, all leaving before all entering. So an address that
 // several pods hand on ends with the right one, whatever their order. addrs has
-// the addresses that are in question anyway, and whose they were. d.mu must be held.
-func (d *Dataplane) stagePodsLocked(pods map[PodKey]*Pod, addrs map[netip.Addr]standingOf, c changes) {
+// the addresses that are in question anyway, and whose they were.
+func (d *core) stagePods(pods map[PodKey]*Pod, addrs map[netip.Addr]ownership, c changes) {
 	moves := map[PodKey]*podMove{}
 	for key, pod := range pods {
 		d.progress.note("staging", kindPod, key.Namespace, key.Name)
@@ -23,33 +23,33 @@ func (d *Dataplane) stagePodsLocked(pods map[PodKey]*Pod, addrs map[netip.Addr]s
 			continue
 		}
 		c.add(changedPod, was != nil, pod != nil)
-		moves[key] = d.movePodLocked(key, was, pod, addrs)
+		moves[key] = d.movePod(key, was, pod, addrs)
 	}
 	for addr, before := range addrs {
-		d.settleLocked(addr, before, moves)
+		d.settle(addr, before, moves)
 	}
 	for key, m := range moves {
 		d.progress.note("moving", kindPod, key.Namespace, key.Name)
 		d.members.leave(m.was)
-		d.families.leavePod(m.was, m.is)
+		d.namedPorts.leavePod(m.was, m.is)
 	}
 	for key, m := range moves {
 		d.progress.note("moving", kindPod, key.Namespace, key.Name)
 		d.members.enter(m.is)
-		d.families.enterPod(m.was, m.is)
+		d.namedPorts.enterPod(m.was, m.is)
 	}
 	for key, m := range moves {
 		d.progress.note("placing", kindPod, key.Namespace, key.Name)
-		d.placeLocked(m)
+		d.place(m)
 	}
 }
 
-// movePodLocked replaces one pod and its claim; nobody is a member yet. addrs
-// gets the addresses in question with their owners before. d.mu must be held.
-func (d *Dataplane) movePodLocked(key PodKey, was *podState, pod *Pod, addrs map[netip.Addr]standingOf) *podMove {
+// movePod replaces one pod and its claim; nobody is a member yet. addrs
+// gets the addresses in question with their owners before.
+func (d *core) movePod(key PodKey, was *podState, pod *Pod, addrs map[netip.Addr]ownership) *podMove {
 	contest := func(addr netip.Addr) {
 		if _, ok := addrs[addr]; !ok {
-			addrs[addr] = d.whoseLocked(addr)
+			addrs[addr] = d.whose(addr)
 		}
 	}
 	m := &podMove{was: was}
@@ -57,7 +57,7 @@ func (d *Dataplane) movePodLocked(key PodKey, was *podState, pod *Pod, addrs map
 		contest(was.Addr)
 	}
 	if pod != nil {
-		m.is = &podState{Pod: pod, early: d.inFutureLocked(pod.Started)}
+		m.is = &podState{Pod: pod, early: d.inFuture(pod.Started)}
 		if was != nil && was.UID == pod.UID {
 			m.is.placement = was.placement
 		}
@@ -83,9 +83,8 @@ func (d *Dataplane) movePodLocked(key PodKey, was *podState, pod *Pod, addrs map
 	return m
 }
 
-// nowLocked returns the state that a pod has now; nil when it is no more. d.mu
-// must be held.
-func (d *Dataplane) nowLocked(p *podState) *podState {
+// now returns the state that a pod has now; nil when it is no more.
+func (d *core) current(p *podState) *podState {
 	if p == nil {
 		return nil
 	}
@@ -95,9 +94,9 @@ func (d *Dataplane) nowLocked(p *podState) *podState {
 	return nil
 }
 
-// entitleLocked gives a pod what it has of its address. A pod that the transaction
-// does not name moves along when an address changes hands. d.mu must be held.
-func (d *Dataplane) entitleLocked(p *podState, owner, member, home bool, moves map[PodKey]*podMove) {
+// entitle gives a pod what it has of its address. A pod that the transaction
+// does not name moves along when an address changes hands.
+func (d *core) entitle(p *podState, owner, member, home bool, moves map[PodKey]*podMove) {
 	if m := moves[p.Key()]; m != nil {
 		m.is.owner, m.is.member, m.is.home = owner, member, home
 		return
@@ -112,17 +111,17 @@ func (d *Dataplane) entitleLocked(p *podState, owner, member, home bool, moves m
 	moves[p.Key()] = &podMove{was: p, is: &is}
 }
 
-// placeLocked keeps the local pods: which policies select them and which
-// endpoints they own. d.mu must be held.
-func (d *Dataplane) placeLocked(m *podMove) {
+// place keeps the local pods: which policies select them and which
+// endpoints they own.
+func (d *core) place(m *podMove) {
 	was, is := m.was, m.is
 	if was != nil && was.home {
 		delete(d.local, was.UID)
 		if is == nil || is.UID != was.UID || !is.Local || !is.member {
-			d.deselectLocked(was.placement)
+			d.deselect(was.placement)
 		}
 		for _, ep := range d.byAddr[was.Addr] {
-			d.markLocked(ep, policy.Key{})
+			d.mark(ep, policy.Key{})
 			if is == nil || !is.home || is.UID != was.UID {
 				d.check[ep.id] = true // its pod is gone: is the endpoint?
 			}
@@ -146,6 +145,6 @@ func (d *Dataplane) placeLocked(m *podMove) {
 		return
 	}
 	d.local[is.UID] = is
-	d.selectLocked(is)
-	d.renderAddrLocked(is.Addr, policy.Key{})
+	d.findSelecting(is)
+	d.renderAddr(is.Addr, policy.Key{})
 }

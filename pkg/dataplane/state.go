@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -17,8 +18,8 @@ import (
 type podState struct {
 	*Pod
 	*placement // of a local pod; another one has none
-	kin        *kin
-	at         int // its place among its kin
+	podGroup   *podGroup
+	at         int // its place in its group
 	// member: its address is its own beyond doubt, so the address is in the pod's sets.
 	member bool
 	// owner: its claim to the address is the strongest, so it is the pod that is meant
@@ -109,21 +110,21 @@ func (p *policyState) ref() ipsets.Ref {
 }
 
 // endpoint is one local HNS endpoint. Applied state belongs to its GUID; the
-// wish belongs to the pod that owns its address.
+// desired rules belong to the pod that owns its address.
 type endpoint struct {
 	id    string
 	addrs []netip.Addr
 	owner types.UID // of the pod that owns it now; "" when no pod does
 
 	// As last known: what a write is planned from. Without a version a write has
-	// an unknown outcome: then applied is empty and attempts has every list that
+	// an unknown outcome: then actual is empty and attempts has every list that
 	// may be there.
 	version  hns.Version
 	foreign  []hns.EndpointPolicy
 	open     hns.Defaults // of foreign
-	applied  []hns.ACL
+	actual   []hns.ACL
 	attempts [][]hns.ACL
-	moved    uint64    // the write sequence when the applied view last changed
+	moved    uint64    // the write sequence when the actual view last changed
 	seen     time.Time // when it was last read
 	absent   bool      // an enumeration that was not believed lacked it
 	// exposed: it had its block, and a read shows that it has not. shielded: it cannot
@@ -139,7 +140,7 @@ type endpoint struct {
 	// long as that is not its owner, the block rule goes first.
 	writtenFor types.UID
 
-	wanted  wanted
+	desired desiredRules
 	refused map[policy.Key]refusal // what HNS refuses of a policy, or of the shared rules
 	careful bool                   // the last write was refused: one policy at a time
 	// distrusted: what was accepted before is refused now. bare: the shared rules are
@@ -153,7 +154,7 @@ type endpoint struct {
 	changedBy policy.Key
 	changes   int       // conflicts since it was last right
 	since     time.Time // when it got there
-	wished    Span      // the transactions that changed the wish, from the first that it waits for
+	changedIn Span      // the transactions that changed the desired rules, from the first that it waits for
 	repair    bool      // what is queued is only due to what somebody else did in HNS
 	tries     int
 	retryAt   time.Time
@@ -166,14 +167,14 @@ type endpoint struct {
 // is written: that would be blind.
 func (ep *endpoint) known() bool { return ep.version != "" }
 
-// updatable reports whether there is a wish for the endpoint.
+// updatable reports whether rules are desired for the endpoint.
 func (ep *endpoint) updatable() bool { return ep.owner != "" }
 
 // list returns the complete list of our ACLs that should be on the endpoint,
 // without what HNS refuses.
 func (ep *endpoint) list(rejected func(ipsets.Name) bool) []hns.ACL {
 	out := ep.shared()
-	for _, g := range ep.wanted.groups {
+	for _, g := range ep.desired.groups {
 		if ep.refuses(g.key, g.digest) {
 			continue
 		}
@@ -186,10 +187,10 @@ func (ep *endpoint) list(rejected func(ipsets.Name) bool) []hns.ACL {
 // CNI gives none, the allow-all pair that any first ACL makes necessary. The slice is
 // the caller's.
 func (ep *endpoint) shared() []hns.ACL {
-	if len(ep.wanted.shared) == 0 {
+	if len(ep.desired.shared) == 0 {
 		return nil
 	}
-	shared := ep.wanted.shared
+	shared := ep.desired.shared
 	if len(ep.refused) > 0 {
 		shared = slices.DeleteFunc(slices.Clone(shared), func(a hns.ACL) bool { return ep.refuses(ruleKey(a), ruleDigest(a)) })
 	}
@@ -197,9 +198,28 @@ func (ep *endpoint) shared() []hns.ACL {
 }
 
 // mayHave returns every list of ours that may be on the endpoint.
-func (ep *endpoint) mayHave() [][]hns.ACL {
+func (ep *endpoint) possible() [][]hns.ACL {
 	if ep.known() {
-		return [][]hns.ACL{ep.applied}
+		return [][]hns.ACL{ep.actual}
 	}
 	return ep.attempts
 }
+
+// refusal is what HNS refuses, alone: a policy's rules on an endpoint, or one of
+// the rules that policies share. There is one for each of them at most.
+type refusal struct {
+	digest string // of what was refused: what is another one is not refused
+	again
+}
+
+// refuses reports whether HNS refuses these rules of an owner.
+func (ep *endpoint) refuses(key policy.Key, digest string) bool {
+	r, ok := ep.refused[key]
+	return ok && r.digest == digest
+}
+
+// ruleKey is how a shared rule stands among the policies of an endpoint: no policy
+// is without a namespace.
+func ruleKey(a hns.ACL) policy.Key { return policy.Key{Name: a.ID} }
+
+func ruleDigest(a hns.ACL) string { return fmt.Sprintln(a) }

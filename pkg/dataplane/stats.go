@@ -8,6 +8,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/pieces"
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // Stats is a snapshot in numbers, for metrics.
@@ -54,10 +55,11 @@ type SetStats struct {
 // Stats returns a snapshot in numbers, sets by name. It never waits for HNS, holds
 // up a transaction for a piece at most, and costs the sets and ACLs of the node,
 // not the pods of the cluster.
-func (d *Dataplane) Stats() Stats {
+func (d *Dataplane) Stats() (s Stats) {
 	d.walking.Lock()
 	defer d.walking.Unlock()
-	s, sets := d.copyStats(d.pace())
+	var sets *ipsets.Copying
+	d.with(func(c *core) { s, sets = c.copyStats(d.pace()) })
 	for _, set := range sets.Programmed() {
 		s.Sets = append(s.Sets, SetStats(set))
 	}
@@ -66,17 +68,15 @@ func (d *Dataplane) Stats() Stats {
 }
 
 // copyStats returns the numbers of now, and the sets with their heads.
-func (d *Dataplane) copyStats(pace pieces.Pace) (Stats, *ipsets.Copying) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now := d.cfg.Now()
+func (d *core) copyStats(pace pieces.Pace) (Stats, *ipsets.Copying) {
+	now := d.clock
 	s := Stats{
 		Policies: len(d.policies), Pods: len(d.members.pods), Pinned: d.cache.Pinned(),
 		DriftFound: maps.Clone(d.drift.found), DriftRepaired: maps.Clone(d.drift.repaired),
 		Disputed:  map[string]int{driftSet: 0, driftACL: 0},
-		Conflicts: d.conflicts, Refusals: maps.Clone(d.refusals), OverBudget: d.overCountsLocked(),
+		Conflicts: d.conflicts, Refusals: maps.Clone(d.refusals), OverBudget: d.overCounts(),
 	}
-	for _, what := range d.disputesLocked(now) {
+	for _, what := range d.flapping(now) {
 		s.Disputed[what.kind()]++
 	}
 	since := func(t time.Time) {
@@ -84,16 +84,35 @@ func (d *Dataplane) copyStats(pace pieces.Pace) (Stats, *ipsets.Copying) {
 		s.OldestPending = max(s.OldestPending, now.Sub(t))
 	}
 	for _, ep := range d.endpoints {
-		s.ACLs += len(ep.applied)
+		s.ACLs += len(ep.actual)
 		if ep.queued > 0 {
 			since(ep.since)
 		}
 	}
-	for _, p := range d.waitingLocked() {
+	for _, p := range d.waiting() {
 		since(p.placed)
 	}
 	sets := d.cache.Begin()
 	defer sets.End()
 	sets.Heads(pace)
 	return s, sets
+}
+
+// overCounts counts the objects that are over a budget, by kind.
+func (d *core) overCounts() map[string]int {
+	pods, namespaces := d.members.over.count()
+	policies := map[policy.Key]bool{}
+	maps.Copy(policies, d.closed())
+	for ps := range d.crowds.closed {
+		policies[ps.Key] = true
+	}
+	for ps := range d.namedPorts.over {
+		policies[ps.Key] = true
+	}
+	for key := range d.problems {
+		if slices.ContainsFunc(d.policies[key].Problems, func(p policy.Problem) bool { return p.Reason == policy.ReasonOverBudget }) {
+			policies[key] = true
+		}
+	}
+	return map[string]int{"policy": len(policies), "pod": pods, "namespace": namespaces}
 }

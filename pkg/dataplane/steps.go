@@ -46,14 +46,14 @@ func RuleText(a hns.ACL) string {
 // change is what planSteps has to bridge for one endpoint.
 type change struct {
 	applied []hns.ACL // ours, known to be there
-	shared  []hns.ACL // wanted, no policy's own
-	groups  []share   // wanted, by policy
+	shared  []hns.ACL // desired, no policy's own
+	groups  []share   // desired, by policy
 	unused  []hns.ACL // need not be there, but may stay
 	fresh   bool      // never written for the pod that owns it now
 	batch   int       // ACLs per Add
 }
 
-// want returns all that is wanted.
+// want returns all that is desired.
 func (c change) want() (all []hns.ACL) {
 	all = append(all, c.shared...)
 	for _, g := range c.groups {
@@ -69,7 +69,7 @@ type share struct {
 	acls     []hns.ACL
 }
 
-// planSteps returns the requests that turn applied into what is wanted; none
+// planSteps returns the requests that turn applied into what is desired; none
 // when they mean the same.
 //
 // Only pure additions are batched, up to maxAdds batches: each one reads the endpoint
@@ -201,31 +201,4 @@ func (b *batcher) flush() {
 		b.steps = append(b.steps, step{verb: hns.Add, acls: slices.Clone(b.open)})
 		b.open = nil
 	}
-}
-
-// diffACLs compares two lists by meaning, as multisets.
-func diffACLs(have, want []hns.ACL) (added, removed []hns.ACL) {
-	count := countACLs(have)
-	for _, a := range want {
-		if c := a.Canonical(); count[c] > 0 {
-			count[c]--
-		} else {
-			added = append(added, a)
-		}
-	}
-	for _, a := range have {
-		if c := a.Canonical(); count[c] > 0 {
-			count[c]--
-			removed = append(removed, a)
-		}
-	}
-	return added, removed
-}
-
-func countACLs(acls []hns.ACL) map[hns.ACL]int {
-	count := make(map[hns.ACL]int, len(acls))
-	for _, a := range acls {
-		count[a.Canonical()]++
-	}
-	return count
 }

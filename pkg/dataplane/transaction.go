@@ -140,7 +140,8 @@ func (tx *Transaction) SetObservation(obs *Observation) { tx.observed = obs }
 // SetYield says when the next transaction is due. It is asked after each endpoint
 // that is read or updated on its own, with how many these are so far, as long as
 // others wait; once it says yes they are left to the next transaction, but for one
-// update, as every transaction gets on. nil means never.
+// update, as every transaction gets on. nil means never. due may not call the Dataplane,
+// whose state is locked then.
 func (tx *Transaction) SetYield(due func(turns int) bool) { tx.yield = due }
 
 // Pods returns the pods of the transaction; a nil Pod was deleted.
@@ -173,4 +174,9 @@ func (tx *Transaction) Len() int {
 		n++
 	}
 	return n
+}
+
+// ipv4 returns the IPv4 addresses of a list.
+func ipv4(addrs []netip.Addr) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return !a.Is4() })
 }

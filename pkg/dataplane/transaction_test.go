@@ -79,9 +79,9 @@ func TestTransactionCopiesOrShares(t *testing.T) {
 	tx.SharePod(shared)
 	own.Labels["app"], own.Ports[0].Name = "b", "https"
 	d := New(Config{Now: time.Now})
-	d.stageLocked(tx)
-	kept := d.members.pods[own.Key()]
+	d.core.stage(tx)
+	kept := d.core.members.pods[own.Key()]
 	require.Equal(t, map[string]string{"app": "a"}, kept.Labels)
 	require.Equal(t, "http", kept.Ports[0].Name)
-	require.Same(t, shared, d.members.pods[shared.Key()].Pod)
+	require.Same(t, shared, d.core.members.pods[shared.Key()].Pod)
 }

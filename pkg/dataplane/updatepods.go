@@ -1,7 +1,6 @@
 package dataplane
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"time"
@@ -14,46 +13,40 @@ import (
 // updatePods works through the queue of pending updates, until the next
 // transaction is due. One that fails stays and does not stop the others; one whose
 // sets are not ready waits for them.
-func (r *run) updatePods(ctx context.Context) {
+func (r *run) updatePods() {
 	d := r.d
-	d.mu.Lock()
 	var due []string
-	for _, ep := range d.dueLocked(r.started) {
+	for _, ep := range d.due(r.started) {
 		if ep.known() {
 			due = append(due, ep.id)
 		}
 	}
-	d.mu.Unlock()
 	for i, id := range due {
-		if ctx.Err() != nil {
+		if r.ending {
 			return
 		}
 		d.progress.note("updating", kindEndpoint, "", id)
-		d.mu.Lock()
-		d.serveLocked(id)
-		d.mu.Unlock()
-		if err := r.updatePod(ctx, id); err != nil {
-			d.mu.Lock()
-			d.failedLocked(d.endpoints[id], err, d.cfg.Now())
-			d.mu.Unlock()
+		d.serve(id)
+		if err := r.updatePod(id); err != nil {
+			d.failed(d.endpoints[id], err, d.clock)
 		}
 		if r.yields(len(due) - i - 1) {
 			return
 		}
 	}
-	r.probe(ctx)
+	r.probe()
 }
 
-// failedLocked schedules the next try of an endpoint's update; ep may be gone, or
-// right by somebody else's doing. d.mu must be held.
-func (d *Dataplane) failedLocked(ep *endpoint, err error, now time.Time) {
+// failed schedules the next try of an endpoint's update; ep may be gone, or
+// right by somebody else's doing.
+func (d *core) failed(ep *endpoint, err error, now time.Time) {
 	if ep == nil || ep.queued == 0 {
 		return
 	}
 	switch {
 	case errors.Is(err, hns.ErrConflict):
 		ep.conflicted(err, now)
-		if again := d.resumeLocked(ep); again.After(ep.retryAt) {
+		if again := d.resume(ep); again.After(ep.retryAt) {
 			ep.retryAt = again // somebody keeps undoing what was written
 		}
 	default:
@@ -66,14 +59,11 @@ func (d *Dataplane) failedLocked(ep *endpoint, err error, now time.Time) {
 			ask.wait(now)
 			ep.retryAt = ask.at
 		} else {
-			d.soonLocked(ep)
+			d.soon(ep)
 		}
 	}
-	d.joinLocked(ep)
+	d.join(ep)
 }
-
-// quietConflicts is how many conflicts in a row are nobody's concern.
-const quietConflicts = 2
 
 // conflicted schedules the next try after a conflict: in the next round, which
 // comes at once the first time. What goes on is an error like any other.
@@ -92,24 +82,22 @@ func (ep *endpoint) conflicted(err error, now time.Time) {
 // errSetsNotReady: an ACL waits for a set that could not be written.
 var errSetsNotReady = errors.New("waits for a set that could not be written")
 
-// updatePod brings one endpoint to its wish, over one handle of HNS. One that was
+// updatePod gives one endpoint its desired rules, over one handle of HNS. One that was
 // never right for its pod, and that fails, gets its block whatever came in between.
-func (r *run) updatePod(ctx context.Context, id string) error {
-	defer r.d.cfg.Client.Hold(ctx, id)()
-	err := r.update(ctx, id)
+func (r *run) updatePod(id string) error {
+	defer r.hold(id)()
+	err := r.update(id)
 	if err != nil && !r.fought(id, err) {
-		r.isolate(ctx, id)
+		r.isolate(id)
 	}
 	return err
 }
 
 // fought reports whether somebody else undoes what is written to an endpoint that
 // was right before: its next write comes at once the first time, with the block
-// first, and then as often as for any other dispute. So does that of one on which HNS
+// first, and then as often as for any other object that is changed all the time. So does that of one on which HNS
 // takes everything, the block too, and never shows it: each Add more is one copy more.
 func (r *run) fought(id string, err error) bool {
-	r.d.mu.Lock()
-	defer r.d.mu.Unlock()
 	ep := r.d.endpoints[id]
 	conflict, is := errors.AsType[*versioned.Conflict](err)
 	if !is || ep == nil {
@@ -122,7 +110,7 @@ func (r *run) fought(id string, err error) bool {
 // worked around one policy at a time, with steps that are planned anew; that may be
 // long. Between two steps the rest is left to the next transaction when that is due:
 // each step leaves what some of the changes alone would give (planSteps).
-func (r *run) update(ctx context.Context, id string) error {
+func (r *run) update(id string) error {
 	for {
 		ep, steps, ready := r.nextSteps(id)
 		switch {
@@ -132,7 +120,7 @@ func (r *run) update(ctx context.Context, id string) error {
 			return errSetsNotReady
 		}
 		for i, s := range steps {
-			done, err := r.step(ctx, ep, s)
+			done, err := r.step(ep, s)
 			if err != nil {
 				return err
 			}
@@ -151,16 +139,12 @@ func (r *run) update(ctx context.Context, id string) error {
 // may have to be. The rest has a turn of its own.
 func (r *run) tires(ep *endpoint, left int) bool {
 	d := r.d
-	d.mu.Lock()
 	more := left > 0 || ep.careful
-	d.mu.Unlock()
 	if !more || !r.yields(1) {
 		return false
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	if ep.queued > 0 {
-		d.joinLocked(ep)
+		d.join(ep)
 	}
 	return true
 }
@@ -169,33 +153,30 @@ func (r *run) tires(ep *endpoint, left int) bool {
 // nothing can be done now.
 func (r *run) nextSteps(id string) (ep *endpoint, steps []step, ready bool) {
 	d := r.d
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	ep = d.endpoints[id]
 	if ep == nil || ep.queued == 0 || !ep.known() {
 		return ep, nil, true
 	}
-	steps = d.stepsLocked(ep)
+	steps = d.steps(ep)
 	if ep.careful {
-		steps = d.carefulStepsLocked(ep)
+		steps = d.carefulSteps(ep)
 	}
 	if len(steps) == 0 {
-		d.queueLocked(ep)
+		d.queue(ep)
 	}
-	if d.readyLocked(ep, steps) {
+	if d.ready(ep, steps) {
 		return ep, steps, true
 	}
 	// A rule that goes waits for no set: what it sees may never change again.
-	if closing := d.closingStepsLocked(ep); len(closing) > 0 {
+	if closing := d.closingSteps(ep); len(closing) > 0 {
 		return ep, closing, true
 	}
 	return ep, steps, false
 }
 
-// readyLocked reports whether the sets that the steps newly name are in HNS as
+// ready reports whether the sets that the steps newly name are in HNS as
 // they should be: a rule must never see one set as it was and another as it is.
-// d.mu must be held.
-func (d *Dataplane) readyLocked(ep *endpoint, steps []step) bool {
+func (d *core) ready(ep *endpoint, steps []step) bool {
 	if d.cache.Settled() {
 		return true
 	}
@@ -203,9 +184,9 @@ func (d *Dataplane) readyLocked(ep *endpoint, steps []step) bool {
 	for _, s := range steps {
 		all = append(all, s.acls...)
 	}
-	added, removed := diffACLs(ep.applied, all)
-	closes := d.closesLocked(steps, removed)
-	return !slices.ContainsFunc(d.namesOfLocked(added), func(n ipsets.Name) bool {
+	added, removed := diffACLs(ep.actual, all)
+	closes := d.closes(steps, removed)
+	return !slices.ContainsFunc(d.namesOf(added), func(n ipsets.Name) bool {
 		return !d.cache.Ready(n) && (!closes || !d.cache.Closed(n))
 	})
 }
@@ -213,131 +194,86 @@ func (d *Dataplane) readyLocked(ep *endpoint, steps []step) bool {
 // step makes one request for an endpoint, with the version that it was planned
 // from, and records what is there then. done is false when the rest has to be
 // planned anew.
-func (r *run) step(ctx context.Context, ep *endpoint, s step) (done bool, err error) {
+func (r *run) step(ep *endpoint, s step) (done bool, err error) {
 	d := r.d
 	w := r.writer()
-	d.mu.Lock()
 	from := ep.version
 	write, reached := w.Replace, s.acls
 	if s.verb == hns.Add {
-		write, reached = w.Add, slices.Concat(ep.applied, s.acls)
+		write, reached = w.Add, slices.Concat(ep.actual, s.acls)
 	}
-	d.mu.Unlock()
-	is, err := write(ctx, ep.id, from, s.acls)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.wroteLocked(ep, canonical(reached), s.acls, is, err)
+	is, err := write(ep.id, from, s.acls)
+	return d.wrote(ep, canonical(reached), s.acls, is, err)
 }
 
 // writer returns what writes for the run.
 func (r *run) writer() versioned.Writer {
-	d := r.d
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return versioned.Writer{
-		Client: counted{r}, Unchecked: d.cfg.Unchecked, Cut: d.cut,
-		Split: func(e hns.Endpoint) ([]hns.ACL, []hns.EndpointPolicy) {
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			return d.splitLocked(e)
-		},
-		Learn: func(was, shown hns.Endpoint, wrote []hns.ACL) bool {
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			return d.learnLocked(was, shown, wrote)
-		},
-	}
+	return versioned.Writer{Ask: r.ask, Unchecked: r.d.cfg.Unchecked, Cut: r.d.cut, Split: r.d.split, Learn: r.d.learn}
 }
 
-// counted are the calls of a run for one endpoint: counted, with their errors
-// kept.
-type counted struct{ r *run }
-
-func (c counted) GetEndpoint(ctx context.Context, id string) (e hns.Endpoint, err error) {
-	err = c.r.quiet(hns.OpEndpointGet, func() (err error) {
-		e, err = c.r.d.cfg.Client.GetEndpoint(ctx, id)
-		return err
-	})
-	return e, err
-}
-
-func (c counted) AddACLs(ctx context.Context, id string, acls []hns.ACL) error {
-	return c.r.quiet(hns.OpACLAdd, func() error { return c.r.d.cfg.Client.AddACLs(ctx, id, acls) })
-}
-
-func (c counted) ReplacePolicies(ctx context.Context, id string, policies []hns.EndpointPolicy) error {
-	return c.r.quiet(hns.OpACLUpdate, func() error { return c.r.d.cfg.Client.ReplacePolicies(ctx, id, policies) })
-}
-
-// conflictLocked takes over what a conflict showed, in place of everything that
+// conflict takes over what a conflict showed, in place of everything that
 // was thought of the endpoint: its list, what others have there, its addresses,
-// the references and pins, and the wish, which follows from them. d.mu must be
-// held.
-func (d *Dataplane) conflictLocked(ep *endpoint, reached []hns.ACL, c *versioned.Conflict) {
+// the references and pins, and the desired rules, which follow from them.
+func (d *core) conflict(ep *endpoint, reached []hns.ACL, c *versioned.Conflict) {
 	if c.Written {
 		d.conflicts.After++
-		d.noteWriteLocked(subject{endpoint: ep.id})
-		ep.applied = reached // what somebody else changed is the difference to this
-		ep.repair = sameACLs(reached, d.wishLocked(ep))
+		d.noteWrite(subject{endpoint: ep.id})
+		ep.actual = reached // what somebody else changed is the difference to this
+		ep.repair = sameACLs(reached, d.desired(ep))
 	} else {
 		d.conflicts.Before++
 	}
 	e := c.Endpoint
 	e.ID = ep.id // HNS may show it in the other case
-	d.readLocked(e)
-	d.renderLocked(ep)
+	d.read(e)
+	d.render(ep)
 }
 
-func sameACLs(a, b []hns.ACL) bool {
-	added, removed := diffACLs(a, b)
-	return len(added)+len(removed) == 0
-}
-
-// wroteLocked records the outcome of an ACL write: after it the endpoint has
-// reached, with this version, if sent was accepted. d.mu must be held.
-func (d *Dataplane) wroteLocked(ep *endpoint, reached, sent []hns.ACL, is versioned.Done, err error) (done bool, _ error) {
+// wrote records the outcome of an ACL write: after it the endpoint has
+// reached, with this version, if sent was accepted.
+func (d *core) wrote(ep *endpoint, reached, sent []hns.ACL, is versioned.Done, err error) (done bool, _ error) {
 	var conflict *versioned.Conflict
 	var refused *versioned.Refused
-	d.countRefusalLocked(err)
+	d.countRefusal(err)
 	switch {
 	case err == nil:
 		ep.distrusted, ep.unlisted = false, 0
-		d.noteWriteLocked(subject{endpoint: ep.id})
-		d.appliedLocked(ep, reached, is.Version)
+		d.noteWrite(subject{endpoint: ep.id})
+		d.applied(ep, reached, is.Version)
 		if is.After.ID != "" {
-			_, ep.foreign = d.splitLocked(is.After)
-			ep.open, ep.seen = hns.DefaultsOf(ep.foreign), d.cfg.Now()
+			_, ep.foreign = d.split(is.After)
+			ep.open, ep.seen = hns.DefaultsOf(ep.foreign), d.clock
 		}
 		if is.Cut || is.Whole {
-			d.cutOthersLocked(is.Cut)
+			d.cutOthers(is.Cut)
 		}
 		return true, nil
 	case hns.EndpointGone(err):
-		d.goneLocked(ep.id)
-		if now := d.cfg.Now(); now.Sub(d.listing.gone) < listAgain { // HNS may say so of one that it goes on listing
+		d.gone(ep.id)
+		if now := d.clock; now.Sub(d.listing.gone) < listAgain { // HNS may say so of one that it goes on listing
 			d.listing.wanted, d.listing.retry = false, retry{1, now.Add(listAgain)}
 		} else {
 			d.listing.gone = now
 		}
 		return false, nil
 	case errors.As(err, &conflict):
-		d.conflictLocked(ep, reached, conflict)
+		d.conflict(ep, reached, conflict)
 		return false, err
 	case errors.Is(err, versioned.ErrUnread):
 		return false, err
 	case errors.As(err, &refused) && refusedObject(err) == hns.KindSet:
 		// The sets are not as they are thought to be. HNS does not say which.
-		for _, n := range d.namesOfLocked(sent) {
+		for _, n := range d.namesOf(sent) {
 			d.cache.Unknown(n)
 		}
 		return false, err
 	case errors.As(err, &refused) && errors.Is(err, hns.ErrInvalid) && refusedObject(err) == hns.KindEndpoint:
 		return false, err
 	case errors.As(err, &refused):
-		return false, d.refusedLocked(ep, sent, refused)
+		return false, d.refused(ep, sent, refused)
 	}
-	d.noteWriteLocked(subject{endpoint: ep.id})
-	d.unknownLocked(ep, reached)
+	d.noteWrite(subject{endpoint: ep.id})
+	d.unknown(ep, reached)
 	return false, err
 }
 
@@ -349,12 +285,4 @@ func refusedObject(err error) string {
 		return ""
 	}
 	return op.Kind
-}
-
-func canonical(acls []hns.ACL) []hns.ACL {
-	out := make([]hns.ACL, len(acls))
-	for i, a := range acls {
-		out[i] = a.Canonical()
-	}
-	return out
 }

@@ -41,7 +41,7 @@ type reach struct {
 
 // reachOf returns where a peer of a policy can be. It costs the peer's blocks.
 func reachOf(own string, peer policy.Peer) reach {
-	at := reach{own: own, blocks: familyBlocks(peer.Blocks)}
+	at := reach{own: own, blocks: blocksInName(peer.Blocks)}
 	for _, n := range peer.Sets {
 		if n.Kind() == ipsets.KindNamespace || n.Kind() == ipsets.KindNamespaceSelector {
 			at.among = n
@@ -76,17 +76,17 @@ func (key viewKey) String() string {
 // view is under which numbers a named port is served within a reach. Policies of one
 // namespace share it.
 type view struct {
-	key     viewKey
-	family  *family
-	match   policy.LabelMatcher // of the namespaces of a selector; nil without one
-	users   map[policy.Key]*policyState
-	numbers []uint16 // those that count, in order
-	surplus bool     // there are more than maxNumbers
-	settled bool     // numbers was found once
+	key      viewKey
+	portSets *portSets
+	match    policy.LabelMatcher // of the namespaces of a selector; nil without one
+	users    map[policy.Key]*policyState
+	numbers  []uint16 // those that count, in order
+	surplus  bool     // there are more than maxNumbers
+	settled  bool     // numbers was found once
 }
 
 // has reports whether pods of a namespace may be within the view's reach.
-func (fs *families) has(v *view, namespace string) bool {
+func (fs *namedPortSets) has(v *view, namespace string) bool {
 	switch v.key.among.Kind() {
 	case ipsets.KindNamespace:
 		return v.key.among.Text() == namespace
@@ -100,7 +100,7 @@ func (fs *families) has(v *view, namespace string) bool {
 
 // use gives a policy the views that its egress rules need, in the order of its text as
 // far as the budgets go.
-func (fs *families) use(ps *policyState) {
+func (fs *namedPortSets) use(ps *policyState) {
 	n, blocks := 0, 0
 	for rules := range ps.ByRule() {
 		named := namedPorts(rules[0].Ports)
@@ -143,14 +143,14 @@ func (fs *families) use(ps *policyState) {
 }
 
 // view makes a policy a user of a view.
-func (fs *families) view(key viewKey, peer policy.Peer, ps *policyState) {
-	f := fs.family(familyKey{key.port, key.proto, key.blocks}, peer.Blocks)
+func (fs *namedPortSets) view(key viewKey, peer policy.Peer, ps *policyState) {
+	f := fs.portSets(portKey{key.port, key.proto, key.blocks}, peer.Blocks)
 	if len(f.views) == 0 {
 		fs.count(f)
 	}
 	v := f.views[key]
 	if v == nil {
-		v = &view{key: key, family: f, users: map[policy.Key]*policyState{}}
+		v = &view{key: key, portSets: f, users: map[policy.Key]*policyState{}}
 		if key.among.Kind() == ipsets.KindNamespaceSelector {
 			at := slices.IndexFunc(ps.Sets, func(def policy.SetDef) bool { return def.Name == key.among })
 			v.match = ps.Sets[at].Namespaces // a policy defines what its rules name
@@ -166,16 +166,16 @@ func (fs *families) view(key viewKey, peer policy.Peer, ps *policyState) {
 }
 
 // leave ends a policy's use of its views.
-func (fs *families) leave(ps *policyState) {
+func (fs *namedPortSets) leave(ps *policyState) {
 	for _, views := range ps.views {
 		for _, v := range views {
 			if v.users[ps.Key] == ps {
 				delete(v.users, ps.Key)
 			}
 			if len(v.users) == 0 {
-				delete(v.family.views, v.key)
+				delete(v.portSets.views, v.key)
 				delete(fs.stale, v)
-				fs.prune(v.family)
+				fs.prune(v.portSets)
 			}
 		}
 	}
@@ -183,8 +183,8 @@ func (fs *families) leave(ps *policyState) {
 	ps.views, ps.unviewed = nil, ""
 }
 
-// touch has the views of a family settled that see a namespace.
-func (fs *families) touch(f *family, namespace string) {
+// touch has the views of a named port settled that see a namespace.
+func (fs *namedPortSets) touch(f *portSets, namespace string) {
 	for _, v := range f.views {
 		if fs.has(v, namespace) {
 			fs.stale[v] = true
@@ -193,7 +193,7 @@ func (fs *families) touch(f *family, namespace string) {
 }
 
 // relabeled has the views settled that may see a namespace from now on, or no more.
-func (fs *families) relabeled(namespace string) {
+func (fs *namedPortSets) relabeled(namespace string) {
 	for _, f := range fs.byKey {
 		if f.serving[namespace] == nil {
 			continue
@@ -208,7 +208,7 @@ func (fs *families) relabeled(namespace string) {
 
 // settle finds the numbers of the views whose pods or namespaces are others now. Rules
 // are rendered again where a number is new; one that went matches nothing.
-func (fs *families) settle() {
+func (fs *namedPortSets) settle() {
 	for v := range fs.stale {
 		was, surplus, settled := v.numbers, v.surplus, v.settled
 		v.numbers, v.surplus = fs.choose(v)
@@ -228,9 +228,9 @@ func (fs *families) settle() {
 // choose returns the numbers of a view that count, in order, and whether there are
 // more. The policy's own namespace comes first, then each other one with one number a
 // round, the lowest first: whoever makes up numbers in a namespace takes one a round.
-func (fs *families) choose(v *view) (numbers []uint16, more bool) {
+func (fs *namedPortSets) choose(v *view) (numbers []uint16, more bool) {
 	round := map[uint16]int{}
-	for namespace, in := range v.family.serving {
+	for namespace, in := range v.portSets.serving {
 		if !fs.has(v, namespace) {
 			continue
 		}
@@ -256,7 +256,7 @@ func (fs *families) choose(v *view) (numbers []uint16, more bool) {
 // served returns the numbers of a view, in order, and those that are out of use and
 // may stay where they are.
 func (v *view) served() []servedPort {
-	unused := slices.DeleteFunc(slices.Sorted(maps.Keys(v.family.defined)), func(n uint16) bool {
+	unused := slices.DeleteFunc(slices.Sorted(maps.Keys(v.portSets.defined)), func(n uint16) bool {
 		_, used := slices.BinarySearch(v.numbers, n)
 		return used
 	})
@@ -265,7 +265,7 @@ func (v *view) served() []servedPort {
 	for _, list := range [][]uint16{v.numbers, unused} {
 		for _, n := range list {
 			port := policy.Port{Protocol: v.key.proto, Name: v.key.port}
-			out = append(out, servedPort{port: port, set: v.family.set(n), number: n, unused: len(out) >= len(v.numbers)})
+			out = append(out, servedPort{port: port, set: v.portSets.set(n), number: n, unused: len(out) >= len(v.numbers)})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b servedPort) int { return cmp.Compare(a.number, b.number) })
@@ -273,7 +273,7 @@ func (v *view) served() []servedPort {
 }
 
 // tell has the users of a view rendered again.
-func (fs *families) tell(v *view) {
+func (fs *namedPortSets) tell(v *view) {
 	for _, ps := range v.users {
 		fs.changed(ps)
 	}
@@ -281,7 +281,7 @@ func (fs *families) tell(v *view) {
 
 // warn says what of a policy's named ports is over its budget, in words that are the
 // same as long as anything is: how much it is may be others' doing.
-func (fs *families) warn(ps *policyState) {
+func (fs *namedPortSets) warn(ps *policyState) {
 	first := ""
 	for _, views := range ps.views {
 		for _, v := range views {

@@ -1,7 +1,6 @@
 package dataplane
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -22,34 +21,32 @@ const maxSearch = 64
 // meaning: what is there tells. While the outcome of a write of a needed set is
 // unknown nothing is written, as one event's changes belong together, nor before our
 // sets were read. It reports whether HNS did its part.
-func (r *run) writeSets(ctx context.Context, plan []ipsets.Request) bool {
-	well := r.planSets(ctx, inParts(plan))
-	if r.probeSets(ctx) {
-		well = r.planSets(ctx, r.nextSets())
+func (r *run) writeSets() bool {
+	well := r.planSets(r.nextSets())
+	if r.probeSets() {
+		well = r.planSets(r.nextSets())
 	}
 	d := r.d
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.renderDirtyLocked()
+	d.renderDirty()
 	if !well {
-		d.sets.failed(r.started, d.cfg.Now())
+		d.sets.failed(r.started, d.clock)
 	}
 	if d.setWork.due || d.setWork.held {
-		d.wakeLocked()
+		d.wake()
 	}
 	return well
 }
 
 // planSets sends plans until nothing is left that may be written now, or the search
 // for what HNS refuses is to go on in the next transaction.
-func (r *run) planSets(ctx context.Context, plan []ipsets.Request) bool {
+func (r *run) planSets(plan []ipsets.Request) bool {
 	const attempts = 3
 	var doubted ipsets.Request // as it was sent last, in vain, and nothing had changed
 	for faults := 0; faults < attempts; {
 		if r.inDoubt() {
 			return false
 		}
-		req, err := r.trySets(ctx, plan)
+		req, err := r.trySets(plan)
 		switch {
 		case errors.Is(err, errLater):
 			return true
@@ -59,7 +56,7 @@ func (r *run) planSets(ctx context.Context, plan []ipsets.Request) bool {
 		case !hns.Answered(err):
 			return false
 		default:
-			r.network(ctx)
+			r.network()
 			switch again := r.nextSets(); {
 			case len(again) == 0 || !sameRequest(again[0], req): // something had changed
 				faults++
@@ -88,15 +85,11 @@ func sameRequest(a, b ipsets.Request) bool {
 
 // inDoubt reports whether nothing may be written before the sets were read.
 func (r *run) inDoubt() bool {
-	r.d.mu.Lock()
-	defer r.d.mu.Unlock()
 	return r.d.fresh || r.d.cache.InDoubt()
 }
 
 // nextSets returns the requests that are to be sent now.
 func (r *run) nextSets() []ipsets.Request {
-	r.d.mu.Lock()
-	defer r.d.mu.Unlock()
 	return inParts(r.d.cache.Plan())
 }
 
@@ -121,25 +114,23 @@ func inParts(plan []ipsets.Request) []ipsets.Request {
 // what was cut short, or could not be written before endpoints were.
 func (r *run) endSets(well bool) {
 	d := r.d
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	if well && !d.fresh && !d.cache.InDoubt() {
 		d.sets = retry{}
 		d.setWork.due = len(d.cache.Plan()) > 0
 	} else {
-		d.sets.failed(r.started, d.cfg.Now())
+		d.sets.failed(r.started, d.clock)
 		d.setWork.due = false
 	}
 	d.setWork.held = d.cache.HeldBack()
 }
 
 // trySets sends the requests in order until one fails, which it returns.
-func (r *run) trySets(ctx context.Context, plan []ipsets.Request) (ipsets.Request, error) {
+func (r *run) trySets(plan []ipsets.Request) (ipsets.Request, error) {
 	for _, req := range plan {
 		if req.Search && r.searchEnds() {
 			return req, errLater
 		}
-		if err := r.sendSets(ctx, req); err != nil {
+		if err := r.sendSets(req); err != nil {
 			return req, err
 		}
 	}
@@ -159,23 +150,19 @@ func (r *run) searchEnds() bool {
 
 // sendSets sends one request and records what came of it. At the first one of phase
 // 1 that fails, pods that may be open come first.
-func (r *run) sendSets(ctx context.Context, req ipsets.Request) error {
+func (r *run) sendSets(req ipsets.Request) error {
 	d := r.d
-	err := r.call(hns.OpSets(hnsVerb(req.Verb)), func() error {
-		return d.cfg.Client.ModifySets(ctx, hnsVerb(req.Verb), hnsSets(req))
-	})
-	d.mu.Lock()
-	d.recordSetsLocked(req, err)
-	d.mu.Unlock()
+	err := r.ask(hns.Request{Op: hns.OpSets(hnsVerb(req.Verb)), Sets: hnsSets(req)}).Err
+	d.recordSets(req, err)
 	if err != nil && req.Verb != ipsets.Remove && !r.shielded {
 		r.shielded = true
-		r.isolateNewborn(ctx)
+		r.isolateNewborn()
 	}
 	return err
 }
 
-// recordSetsLocked records the outcome of a set request. d.mu must be held.
-func (d *Dataplane) recordSetsLocked(req ipsets.Request, err error) {
+// recordSets records the outcome of a set request.
+func (d *core) recordSets(req ipsets.Request, err error) {
 	d.sequence++
 	for _, s := range req.Sets {
 		d.moved[s.ID] = d.sequence
@@ -201,7 +188,7 @@ func (d *Dataplane) recordSetsLocked(req ipsets.Request, err error) {
 		}
 	}
 	for _, s := range req.Sets {
-		d.noteWriteLocked(subject{set: s.Name})
+		d.noteWrite(subject{set: s.Name})
 	}
 }
 

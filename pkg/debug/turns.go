@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// turnWait is how long a request waits for a place. A page in a browser ends
-	// its last question and asks the next one in the same moment, and the end may
-	// be noticed after the beginning.
+	// turnWait is how long a request waits for a place. A page in a browser ends its last
+	// request and sends the next one in the same moment, and the server may notice the end
+	// after the beginning.
 	turnWait = 2 * time.Second
 	// waitingOfOne is how many requests of one client wait, and waitingAtOnce of all.
 	waitingOfOne  = 2
 	waitingAtOnce = 16
 )
 
-// turns are places for heavy pages, of which each client has few: who asks for
-// many at once waits for itself. All who ask from this machine are one client.
+// turns are places for heavy pages. Each client has few of them, so a client that sends
+// many requests at once waits for itself. All clients on this machine are one.
 type turns struct {
 	most, ofOne int
 

@@ -29,7 +29,7 @@ const (
 )
 
 // prefix is the readable start of a set's name, as users of the predecessor
-// know them from vfpctrl (surfaces of the predecessor; ipsets/ipset.go).
+// know them from vfpctrl (azure-container-networking, npm/pkg/dataplane/ipsets/ipset.go).
 func (k Kind) prefix() string {
 	switch k {
 	case KindNamespace:

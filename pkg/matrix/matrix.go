@@ -1,6 +1,6 @@
-// Package matrix says, from a dump alone, which workloads may connect to which:
-// pods that nothing tells apart are one, so that a cluster of thousands of pods
-// is a matrix of hundreds of workloads.
+// Package matrix says, from a dump alone, which workloads may connect to which. Pods that
+// no rule tells apart are one workload, so a cluster of thousands of pods is a matrix of
+// hundreds of workloads.
 package matrix
 
 import (

@@ -59,9 +59,9 @@ func (c *client) Hold(ctx context.Context, endpoint string) func() {
 	}
 }
 
-// GetEndpoint implements hns.Client. That the endpoint is gone is an answer,
-// and the usual one when a pod has ended: it is no failure. Neither is that it is
-// somebody else's.
+// GetEndpoint implements hns.Client. An endpoint that is gone is an answer and no failure:
+// it is the usual answer after a pod has ended. Nor is an endpoint of another network or
+// node a failure.
 func (c *client) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
 	ctx, end := c.begin(ctx, hns.OpEndpointGet)
 	e, err := c.next.GetEndpoint(ctx, id)

@@ -35,7 +35,7 @@ func newTransactions() *transactions {
 		byKind: map[string]*prometheus.SummaryVec{},
 		warningGauge: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "npm_warnings",
-			Help: "What is not as users asked, and stands: left out, or not programmed yet.",
+			Help: "Active warnings: what users asked for and HNS does not have, left out or not programmed yet.",
 		}, []string{"reason"}),
 		reasons: map[string]bool{},
 	}
@@ -91,12 +91,12 @@ func (m *Metrics) Applied(a controllers.Applied) {
 	for _, since := range a.Programmed {
 		t.programmed.Observe(since.Seconds())
 	}
-	if a.Err == nil { // else the report may be empty, and what stood still stands
+	if a.Err == nil { // else the report may be empty, and all warnings are still active
 		t.setWarnings(a.Report.Warnings)
 	}
 }
 
-// setWarnings shows what stands, by reason.
+// setWarnings shows the active warnings, by reason.
 func (t *transactions) setWarnings(warnings []dataplane.Warning) {
 	counts := map[string]int{}
 	for _, w := range warnings {

@@ -14,8 +14,8 @@ const (
 	briefEndpoints = 16 // of a look
 )
 
-// brief returns the step without what was sent and read. It shares nothing that
-// is large. Made from what is brief already it is the same.
+// brief returns the step without what was sent and read. It shares nothing large with the
+// step. The brief of a brief is the same.
 func (s Step) brief() Step {
 	events := s.Events[:min(len(s.Events), briefEvents)]
 	s.MoreEvents += len(s.Events) - len(events)

@@ -6,9 +6,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 )
 
-// HNS is looked at about once a second, and mostly nothing is new. Such looks
-// would push out what people look for, so they are not kept when they are over;
-// neither are those that only say once more how they failed.
+// HNS is read about once a second, and mostly nothing is new. Such looks would push out
+// the steps that people look for, so they are dropped when they are over. A look that
+// fails just as the last one did is dropped too.
 
 // needlessLocked reports whether an observation that is over is not to be kept;
 // obs is what it returned. r.mu must be held.

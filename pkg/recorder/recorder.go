@@ -55,8 +55,8 @@ type Dataplane interface {
 type Recorder struct {
 	cfg Config // set once
 
-	// door is held for a whole transaction, so that none runs while the state is
-	// taken; it guards warnings too. Taken before mu.
+	// door is held for a whole transaction, so that none runs while the snapshot is taken.
+	// It guards warnings too. It is taken before mu.
 	door     sync.Mutex
 	warnings []dataplane.Warning // of the last report
 

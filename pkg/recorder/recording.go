@@ -27,13 +27,13 @@ type Recording struct {
 	Agent    string    `json:"agent"` // version of the program
 	Taken    time.Time `json:"taken"`
 	Settings Settings  `json:"settings"`
-	// Start is the state before the first step; nil when the process began then,
-	// and nothing was known. An Observation at the head may have begun before it:
-	// it was not handed in yet when the state was taken.
+	// Start is the state before the first step; nil when the recording begins with the
+	// process, which knew nothing then. The first Observation may have begun before Start,
+	// when it had not come in yet as the state was taken.
 	Start *dataplane.Dump `json:"start,omitempty"`
-	// Forgotten counts the steps that are not here, but for observations from which
-	// nothing followed. When it is not 0 and there is no Start, no steps are here
-	// either: the last ones were too large.
+	// Forgotten counts the steps that are missing, without observations that had no
+	// consequence. When it is not 0 and there is no Start, there are no steps either: the
+	// last ones were too large.
 	Forgotten uint64 `json:"forgotten"`
 	// Steps are in the order of their numbers. The last ones may be running.
 	Steps []Step `json:"steps"`
@@ -161,8 +161,8 @@ type Call struct {
 	SameIDs bool          `json:"sameIds,omitempty"` // in the text of a recording only: IDs are as they were last read
 	// Endpoints is one endpoint, or all there were where an older build read all at once.
 	Endpoints []EndpointValue `json:"endpoints,omitempty"`
-	// Cut: not all of it was kept; what is left out has a Count and a Digest, here
-	// for ACLs and policies that were sent, and for IDs.
+	// Cut: not all of it was kept. What was left out has a Count and a Digest, here for
+	// ACLs and policies that were sent, and for IDs.
 	Cut    bool   `json:"cut,omitempty"`
 	Digest string `json:"digest,omitempty"`
 }

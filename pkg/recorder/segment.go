@@ -33,17 +33,16 @@ func (s *segment) lose(after int) {
 	*s = segment{lost: true, count: after, seen: newSeen()}
 }
 
-// fullLocked reports whether the next step belongs into another segment. While
-// the state at the beginning of one is packed there is no other. r.mu must be held.
+// fullLocked reports whether the next step belongs to another segment. There is no other
+// while the state at the beginning of this one is being packed. r.mu must be held.
 func (r *Recorder) fullLocked() bool {
 	size := r.is.start.size()
 	enough := min(max(leastBytes, size), r.cfg.MaxBytes/4)
 	return !r.packing && (r.is.count >= r.cfg.MaxSteps || r.is.bytes-size >= enough)
 }
 
-// checkpoint begins a segment when the present one is full. No transaction may
-// be running. What it begins with is of now, and packed beside the steps that
-// follow.
+// checkpoint begins a segment when the present one is full. No transaction may be running.
+// The snapshot is taken now, and packed beside the steps that follow.
 func (r *Recorder) checkpoint() {
 	r.mu.Lock()
 	full := r.fullLocked()

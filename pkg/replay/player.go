@@ -96,22 +96,22 @@ func (p *player) found(l *lane, r *recorder.Call, f Finding) {
 var errStopped = fmt.Errorf("%w: the replay of this step was stopped", hns.ErrUnavailable)
 
 // ask answers one call of the dataplane.
-func (p *player) ask(ctx context.Context, a asked) answer {
+func (p *player) ask(ctx context.Context, a asked) hns.Result {
 	l, ok := ctx.Value(laneKey{}).(*lane)
 	if !ok {
 		panic("BUG: a call without a step")
 	}
 	if l.turn != nil && !l.turn() {
-		return answer{err: errStopped}
+		return hns.Result{Err: errStopped}
 	}
 	if l.over {
-		return answer{err: errStopped}
+		return hns.Result{Err: errStopped}
 	}
 	if l.asks--; l.asks < 0 {
 		if l.asks == -1 {
 			p.found(l, nil, Finding{Kind: Build, Text: "this build makes many more calls than were recorded; the step was stopped"})
 		}
-		return answer{err: errStopped}
+		return hns.Result{Err: errStopped}
 	}
 	if l.fork != nil {
 		return a.on(ctx, l.fork)
@@ -121,7 +121,7 @@ func (p *player) ask(ctx context.Context, a asked) answer {
 	case at >= 0:
 	case l.next == len(l.step.Calls) && l.step.Running: // what came next was not recorded
 		l.over = true
-		return answer{err: errStopped}
+		return hns.Result{Err: errStopped}
 	default:
 		return p.unrecorded(ctx, l, a)
 	}
@@ -141,11 +141,11 @@ func (p *player) ask(ctx context.Context, a asked) answer {
 	case r.Running:
 		l.over = true
 		p.found(l, r, Finding{Kind: Answer, Object: a.object(), Text: fmt.Sprintf("HNS had not answered for %v when this was recorded; the simulator would have", r.Took)})
-		return answer{err: errStopped}
-	case isRead(a.op):
+		return hns.Result{Err: errStopped}
+	case hns.ReadsOnly(a.Op):
 		return p.read(l, r)
 	}
-	return answer{err: p.write(ctx, l, r, a)}
+	return hns.Result{Err: p.write(ctx, l, r, a)}
 }
 
 // find returns the place of the recorded call that is this one, or -1. What may
@@ -165,14 +165,14 @@ func (l *lane) find(a asked) int {
 
 // early reports whether a call may come in another step than it was recorded in:
 // one that looks, or removes what nobody needs.
-func early(op string) bool { return isRead(op) || op == hns.OpSets(hns.Remove) }
+func early(op string) bool { return hns.ReadsOnly(op) || op == hns.OpSets(hns.Remove) }
 
 // is reports whether a call was recorded as this one.
 func (a asked) is(r *recorder.Call) bool {
-	if a.op != r.Op || a.endpoint != r.Endpoint || len(a.sets) != len(r.Sets) {
+	if a.Op != r.Op || a.Endpoint != r.Endpoint || len(a.Sets) != len(r.Sets) {
 		return false
 	}
-	for i, s := range a.sets {
+	for i, s := range a.Sets {
 		v := r.Sets[i]
 		if s.ID != v.ID || s.Name != v.Name || s.Type != v.Type || len(s.Values) != v.Count {
 			return false
@@ -183,27 +183,27 @@ func (a asked) is(r *recorder.Call) bool {
 	}
 	switch {
 	case r.Digest == "":
-		return same(canonical(a.acls), canonical(r.ACLs)) && samePolicies(a.policies, r.Policies)
-	case a.op == hns.OpACLAdd:
-		return recorder.DigestACLs(a.acls) == r.Digest
+		return same(canonical(a.ACLs), canonical(r.ACLs)) && samePolicies(a.Policies, r.Policies)
+	case a.Op == hns.OpACLAdd:
+		return recorder.DigestACLs(a.ACLs) == r.Digest
 	}
-	return recorder.DigestPolicies(a.policies) == r.Digest
+	return recorder.DigestPolicies(a.Policies) == r.Digest
 }
 
 // unrecorded answers a call that was not recorded at this place.
-func (p *player) unrecorded(ctx context.Context, l *lane, a asked) answer {
+func (p *player) unrecorded(ctx context.Context, l *lane, a asked) hns.Result {
 	var r *recorder.Call
 	if l.next < len(l.step.Calls) {
 		r = &l.step.Calls[l.next]
 	}
 	f := Finding{Kind: Build, Object: a.object()}
-	if p.excused(a.op) {
+	if p.excused(a.Op) {
 		f.Kind = Note
 	}
 	switch {
 	case r == nil:
 		f.Text = "this build asks for " + a.words() + " besides"
-	case r.Op == a.op && r.Endpoint == a.endpoint:
+	case r.Op == a.Op && r.Endpoint == a.Endpoint:
 		f.Text = "this build asks for another " + a.words()
 		f.Legend, f.Lines = inBuild, particulars(against(r, a))
 	default:
@@ -211,10 +211,10 @@ func (p *player) unrecorded(ctx context.Context, l *lane, a asked) answer {
 	}
 	p.found(l, r, f)
 	switch {
-	case a.op == hns.OpEndpointGet && p.world.strange[a.endpoint] && p.readLater(a.endpoint):
-		p.newcomers[a.endpoint] = true
-		return answer{err: &hns.OpError{Op: a.op, Kind: hns.KindEndpoint, ID: a.endpoint, Err: hns.ErrUnavailable}}
-	case isRead(a.op):
+	case a.Op == hns.OpEndpointGet && p.world.strange[a.Endpoint] && p.readLater(a.Endpoint):
+		p.newcomers[a.Endpoint] = true
+		return hns.Result{Err: &hns.OpError{Op: a.Op, Kind: hns.KindEndpoint, ID: a.Endpoint, Err: hns.ErrUnavailable}}
+	case hns.ReadsOnly(a.Op):
 		return p.world.read(a)
 	}
 	l.fork, l.lost = p.world.fork(), true
@@ -243,7 +243,7 @@ func (p *player) excused(op string) bool { return p.blind || p.loose && early(op
 // way round.
 func against(r *recorder.Call, a asked) (missing, surplus []string) {
 	lines := func(a asked) (out []string) {
-		for _, s := range a.sets {
+		for _, s := range a.Sets {
 			if len(s.Values) == 0 {
 				out = append(out, s.Name+" without members")
 			}
@@ -251,8 +251,8 @@ func against(r *recorder.Call, a asked) (missing, surplus []string) {
 				out = append(out, s.Name+" "+v)
 			}
 		}
-		ours, foreign := hns.Endpoint{Policies: a.policies}.Split()
-		out = append(out, rules(canonical(slices.Concat(a.acls, ours)))...)
+		ours, foreign := hns.Endpoint{Policies: a.Policies}.Split()
+		out = append(out, rules(canonical(slices.Concat(a.ACLs, ours)))...)
 		for _, other := range foreign {
 			out = append(out, other.Type+" "+string(other.Settings))
 		}
@@ -264,9 +264,9 @@ func against(r *recorder.Call, a asked) (missing, surplus []string) {
 // words names a call for people.
 func (a asked) words() string {
 	if object := a.object(); object != "" {
-		return a.op + " " + object
+		return a.Op + " " + object
 	}
-	return a.op
+	return a.Op
 }
 
 // skip takes a recorded call that this build does not make: what it read or did
@@ -290,7 +290,7 @@ func (p *player) skip(ctx context.Context, l *lane) {
 	l.lost = true
 	switch {
 	case r.Running:
-	case isRead(r.Op):
+	case hns.ReadsOnly(r.Op):
 		p.read(l, r)
 	default:
 		_ = p.write(ctx, l, r, a) // the dataplane does not ask
@@ -325,17 +325,17 @@ var _ hns.Client = client{}
 
 // Network implements hns.Client.
 func (c client) Network(ctx context.Context) (hns.Network, error) {
-	out := c.p.ask(ctx, asked{op: hns.OpNetworkGet})
-	for i, s := range out.network.Sets {
-		out.network.Sets[i].Values = slices.Clone(s.Values)
+	out := c.p.ask(ctx, asked{hns.Request{Op: hns.OpNetworkGet}})
+	for i, s := range out.Network.Sets {
+		out.Network.Sets[i].Values = slices.Clone(s.Values)
 	}
-	return out.network, out.err
+	return out.Network, out.Err
 }
 
 // EndpointIDs implements hns.Client.
 func (c client) EndpointIDs(ctx context.Context) ([]string, error) {
-	out := c.p.ask(ctx, asked{op: hns.OpEndpointIDs})
-	return slices.Clone(out.ids), out.err
+	out := c.p.ask(ctx, asked{hns.Request{Op: hns.OpEndpointIDs}})
+	return slices.Clone(out.IDs), out.Err
 }
 
 // Hold implements hns.Client.
@@ -343,11 +343,11 @@ func (c client) Hold(context.Context, string) func() { return func() {} }
 
 // GetEndpoint implements hns.Client.
 func (c client) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
-	out := c.p.ask(ctx, asked{op: hns.OpEndpointGet, endpoint: id})
-	if out.err != nil {
-		return hns.Endpoint{}, out.err
+	out := c.p.ask(ctx, asked{hns.Request{Op: hns.OpEndpointGet, Endpoint: id}})
+	if out.Err != nil {
+		return hns.Endpoint{}, out.Err
 	}
-	return cloned(out.endpoint), nil
+	return cloned(out.Endpoint), nil
 }
 
 // cloned shares nothing that the dataplane may change.
@@ -362,15 +362,15 @@ func (c client) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPol
 	for i, s := range own {
 		own[i].Values = slices.Clone(s.Values)
 	}
-	return c.p.ask(ctx, asked{op: hns.OpSets(verb), sets: own}).err
+	return c.p.ask(ctx, asked{hns.Request{Op: hns.OpSets(verb), Sets: own}}).Err
 }
 
 // AddACLs implements hns.Client.
 func (c client) AddACLs(ctx context.Context, endpoint string, acls []hns.ACL) error {
-	return c.p.ask(ctx, asked{op: hns.OpACLAdd, endpoint: endpoint, acls: slices.Clone(acls)}).err
+	return c.p.ask(ctx, asked{hns.Request{Op: hns.OpACLAdd, Endpoint: endpoint, ACLs: slices.Clone(acls)}}).Err
 }
 
 // ReplacePolicies implements hns.Client.
 func (c client) ReplacePolicies(ctx context.Context, endpoint string, policies []hns.EndpointPolicy) error {
-	return c.p.ask(ctx, asked{op: hns.OpACLUpdate, endpoint: endpoint, policies: slices.Clone(policies)}).err
+	return c.p.ask(ctx, asked{hns.Request{Op: hns.OpACLUpdate, Endpoint: endpoint, Policies: slices.Clone(policies)}}).Err
 }

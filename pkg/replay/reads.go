@@ -49,20 +49,20 @@ func rules(acls []hns.ACL) []string {
 }
 
 // read answers a read as it was recorded, and takes what it shows.
-func (p *player) read(l *lane, r *recorder.Call) answer {
+func (p *player) read(l *lane, r *recorder.Call) hns.Result {
 	if r.Error != nil {
-		return answer{err: p.readFailed(l, r)}
+		return hns.Result{Err: p.readFailed(l, r)}
 	}
 	switch r.Op {
 	case hns.OpNetworkGet:
-		return answer{network: p.sawNetwork(l, r)}
+		return hns.Result{Network: p.sawNetwork(l, r)}
 	case hns.OpEndpointIDs:
-		return answer{ids: p.enumerated(l, r)}
+		return hns.Result{IDs: p.enumerated(l, r)}
 	}
-	var out answer
+	var out hns.Result
 	seen := map[string]bool{}
 	for _, v := range r.Endpoints {
-		out.endpoint = p.sawEndpoint(l, r, v)
+		out.Endpoint = p.sawEndpoint(l, r, v)
 		seen[v.ID] = true
 	}
 	if r.Op == hns.OpEndpointList { // of an older build: these are all

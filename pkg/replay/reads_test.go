@@ -37,18 +37,18 @@ func failing(id string, class error) *recorder.Call {
 // once more than the recorded one.
 func TestEnumerations(t *testing.T) {
 	p, l := reader()
-	require.Equal(t, []string{"b", "a", "x"}, p.read(l, enumeration("b", "a", "x")).ids, "as it was recorded")
+	require.Equal(t, []string{"b", "a", "x"}, p.read(l, enumeration("b", "a", "x")).IDs, "as it was recorded")
 	require.Equal(t, map[string]bool{"c": true}, p.world.absent)
-	require.Equal(t, []string{"a", "b", "x"}, p.world.read(asked{op: hns.OpEndpointIDs}).ids)
+	require.Equal(t, []string{"a", "b", "x"}, p.world.read(asked{hns.Request{Op: hns.OpEndpointIDs}}).IDs)
 	require.Equal(t, 1, l.out.Others)
 
 	// Of x nobody knows whose it is. It is another network's, cannot be read, or is ours.
 	_, err := p.world.fork().GetEndpoint(t.Context(), "x")
 	require.ErrorIs(t, err, hns.ErrElsewhere)
-	require.ErrorIs(t, p.world.read(asked{op: hns.OpEndpointGet, endpoint: "x"}).err, hns.ErrElsewhere)
-	require.ErrorIs(t, p.read(l, failing("x", hns.ErrElsewhere)).err, hns.ErrElsewhere)
+	require.ErrorIs(t, p.world.read(asked{hns.Request{Op: hns.OpEndpointGet, Endpoint: "x"}}).Err, hns.ErrElsewhere)
+	require.ErrorIs(t, p.read(l, failing("x", hns.ErrElsewhere)).Err, hns.ErrElsewhere)
 	require.Empty(t, l.out.Findings, "the simulator answers that too")
-	require.ErrorIs(t, p.read(l, failing("x", hns.ErrUnlisted)).err, hns.ErrUnlisted)
+	require.ErrorIs(t, p.read(l, failing("x", hns.ErrUnlisted)).Err, hns.ErrUnlisted)
 	require.Equal(t, Answer, l.out.Findings[0].Kind)
 	p.read(l, &recorder.Call{Op: hns.OpEndpointGet, Endpoint: "x", Endpoints: []recorder.EndpointValue{{ID: "x", Policies: []hns.EndpointPolicy{}}}})
 	require.Empty(t, p.world.strange)
@@ -76,7 +76,7 @@ func TestEnumerationThatWasCut(t *testing.T) {
 	p, l := reader()
 	p.read(l, &recorder.Call{Op: hns.OpEndpointIDs, Cut: true, Count: 3, Digest: recorder.DigestValues([]string{"c", "b", "a"})})
 	require.False(t, l.unsure)
-	ids := p.read(l, &recorder.Call{Op: hns.OpEndpointIDs, Cut: true, Count: 3, Digest: recorder.DigestValues([]string{"c", "b", "x"})}).ids
+	ids := p.read(l, &recorder.Call{Op: hns.OpEndpointIDs, Cut: true, Count: 3, Digest: recorder.DigestValues([]string{"c", "b", "x"})}).IDs
 	require.Equal(t, []string{"a", "b", "c"}, ids)
 	require.True(t, l.unsure)
 	require.Empty(t, p.world.absent)
@@ -163,7 +163,7 @@ func TestNewcomers(t *testing.T) {
 	p.rec = &recorder.Recording{Steps: []recorder.Step{{Calls: []recorder.Call{*failing("y", hns.ErrElsewhere), later}}}}
 	p.read(l, enumeration("a", "b", "c", "x", "y"))
 	ask := func(id string) error {
-		return p.unrecorded(t.Context(), l, asked{op: hns.OpEndpointGet, endpoint: id}).err
+		return p.unrecorded(t.Context(), l, asked{hns.Request{Op: hns.OpEndpointGet, Endpoint: id}}).Err
 	}
 	require.ErrorIs(t, ask("y"), hns.ErrElsewhere)
 	require.Empty(t, p.newcomers)

@@ -94,15 +94,15 @@ func checkStep(s recorder.Step) error {
 	}
 	for i, c := range s.Calls {
 		read := c.Error == nil && !c.Running
-		_, ofSets := verbs[c.Op]
+		ofSets := (hns.Request{Op: c.Op}).Verb() != ""
 		switch {
 		case c.Took < 0 || c.Began.IsZero():
 			return fmt.Errorf("call %d has no time", i+1)
 		case c.Op == hns.OpNetworkGet && read && c.Network == nil, c.Op == hns.OpEndpointGet && read && len(c.Endpoints) != 1:
 			return fmt.Errorf("call %d has no result", i+1)
-		case !isRead(c.Op) && !ofSets && c.Op != hns.OpACLAdd && c.Op != hns.OpACLUpdate:
+		case !hns.ReadsOnly(c.Op) && !ofSets && c.Op != hns.OpACLAdd && c.Op != hns.OpACLUpdate:
 			return fmt.Errorf("call %d: no such operation %q", i+1, c.Op)
-		case ofSets != (c.Endpoint == "" && !isRead(c.Op)):
+		case ofSets != (c.Endpoint == "" && !hns.ReadsOnly(c.Op)):
 			return fmt.Errorf("call %d: %s of endpoint %q", i+1, c.Op, c.Endpoint)
 		}
 	}

@@ -77,7 +77,7 @@ func (r *Result) Summary() string {
 	text := count(len(r.Steps), "step") + ", "
 	switch {
 	case r.Differences == 0:
-		text += "nothing parts"
+		text += "no differences"
 	case r.First == 0:
 		text += count(r.Differences, "difference") + ", at the end"
 	default:

@@ -23,7 +23,7 @@ func TestTextOfAHostileBundle(t *testing.T) {
 		require.NoError(t, r.WriteText(&b, replay.View{Verbose: true}))
 		return b.String()
 	}
-	got := text("x\x1b[2J\nnothing parts\u202e")
+	got := text("x\x1b[2J\nno differences\u202e")
 	require.Equal(t, strings.Count(text("x"), "\n"), strings.Count(got, "\n"))
 	require.NotContains(t, got, "\x1b")
 	require.NotContains(t, got, "\u202e")

@@ -69,70 +69,32 @@ func newWorld() *world {
 }
 
 // asked is one call of the dataplane.
-type asked struct {
-	op       string
-	endpoint string
-	sets     []hns.SetPolicy
-	acls     []hns.ACL
-	policies []hns.EndpointPolicy
-}
+type asked struct{ hns.Request }
 
-// answer is what a call returns.
-type answer struct {
-	network  hns.Network
-	ids      []string     // of Endpoint/Enumerate
-	endpoint hns.Endpoint // of Endpoint/Get
-	err      error
-}
-
-// verbs are the verbs of set requests by operation.
-var verbs = map[string]hns.Verb{
-	hns.OpSets(hns.Add): hns.Add, hns.OpSets(hns.Update): hns.Update, hns.OpSets(hns.Remove): hns.Remove,
-}
-
-func isRead(op string) bool {
-	return op == hns.OpNetworkGet || op == hns.OpEndpointList || op == hns.OpEndpointIDs || op == hns.OpEndpointGet
-}
-
-// on makes the call to a client.
-func (a asked) on(ctx context.Context, c hns.Client) (out answer) {
-	ctx = context.WithoutCancel(ctx)
-	switch a.op {
-	case hns.OpNetworkGet:
-		out.network, out.err = c.Network(ctx)
-	case hns.OpEndpointIDs:
-		out.ids, out.err = c.EndpointIDs(ctx)
-	case hns.OpEndpointGet:
-		out.endpoint, out.err = c.GetEndpoint(ctx, a.endpoint)
-	case hns.OpACLAdd:
-		out.err = c.AddACLs(ctx, a.endpoint, a.acls)
-	case hns.OpACLUpdate:
-		out.err = c.ReplacePolicies(ctx, a.endpoint, a.policies)
-	default:
-		out.err = c.ModifySets(ctx, verbs[a.op], a.sets)
-	}
-	return out
+// on makes the call to a client, also when the context is over.
+func (a asked) on(ctx context.Context, c hns.Client) hns.Result {
+	return a.Do(context.WithoutCancel(ctx), c)
 }
 
 // read answers a read from what is there.
-func (w *world) read(a asked) (out answer) {
-	switch a.op {
+func (w *world) read(a asked) (out hns.Result) {
+	switch a.Op {
 	case hns.OpNetworkGet:
-		out.network = w.network
+		out.Network = w.network
 		for _, id := range sorted(w.sets) {
-			out.network.Sets = append(out.network.Sets, w.sets[id])
+			out.Network.Sets = append(out.Network.Sets, w.sets[id])
 		}
 	case hns.OpEndpointIDs:
-		out.ids = w.ids()
+		out.IDs = w.ids()
 	default:
-		e, ok := w.endpoints[a.endpoint]
+		e, ok := w.endpoints[a.Endpoint]
 		switch {
-		case w.strange[a.endpoint]:
-			out.err = &hns.OpError{Op: a.op, Kind: hns.KindEndpoint, ID: a.endpoint, Err: hns.ErrElsewhere}
+		case w.strange[a.Endpoint]:
+			out.Err = &hns.OpError{Op: a.Op, Kind: hns.KindEndpoint, ID: a.Endpoint, Err: hns.ErrElsewhere}
 		case !ok:
-			out.err = &hns.OpError{Op: a.op, Kind: hns.KindEndpoint, ID: a.endpoint, Err: hns.ErrNotFound}
+			out.Err = &hns.OpError{Op: a.Op, Kind: hns.KindEndpoint, ID: a.Endpoint, Err: hns.ErrNotFound}
 		}
-		out.endpoint = e
+		out.Endpoint = e
 	}
 	return out
 }
@@ -150,11 +112,11 @@ func (w *world) ids() []string {
 
 // subjects are what a write is about.
 func (a asked) subjects() []subject {
-	if a.endpoint != "" {
-		return []subject{{endpoint: a.endpoint}}
+	if a.Endpoint != "" {
+		return []subject{{endpoint: a.Endpoint}}
 	}
-	out := make([]subject, len(a.sets))
-	for i, s := range a.sets {
+	out := make([]subject, len(a.Sets))
+	for i, s := range a.Sets {
 		out[i] = subject{set: s.ID}
 	}
 	return out
@@ -162,18 +124,18 @@ func (a asked) subjects() []subject {
 
 // after returns what a write leads to, subject by subject.
 func (w *world) after(a asked) []doubt {
-	switch a.op {
+	switch a.Op {
 	case hns.OpACLAdd:
-		ours, _ := w.endpoints[a.endpoint].Split()
-		return []doubt{{rules: append(ours, canonical(a.acls)...)}}
+		ours, _ := w.endpoints[a.Endpoint].Split()
+		return []doubt{{rules: append(ours, canonical(a.ACLs)...)}}
 	case hns.OpACLUpdate:
-		ours, _ := hns.Endpoint{Policies: a.policies}.Split()
+		ours, _ := hns.Endpoint{Policies: a.Policies}.Split()
 		return []doubt{{rules: ours}}
 	}
-	out := make([]doubt, len(a.sets))
-	for i, s := range a.sets {
+	out := make([]doubt, len(a.Sets))
+	for i, s := range a.Sets {
 		switch _, there := w.sets[s.ID]; {
-		case verbs[a.op] == hns.Remove, verbs[a.op] == hns.Update && !there: // of a missing set: silently ignored
+		case a.Verb() == hns.Remove, a.Verb() == hns.Update && !there: // of a missing set: silently ignored
 		default:
 			out[i].set = s
 		}
@@ -193,10 +155,10 @@ func (w *world) do(a asked, end time.Time) {
 			if !ok {
 				e = hns.Endpoint{ID: s.endpoint}
 			}
-			e.Policies = a.policies
-			if a.op == hns.OpACLAdd {
+			e.Policies = a.Policies
+			if a.Op == hns.OpACLAdd {
 				e.Policies = slices.Clone(w.endpoints[s.endpoint].Policies)
-				for _, rule := range a.acls {
+				for _, rule := range a.ACLs {
 					e.Policies = append(e.Policies, hns.NewACLPolicy(rule))
 				}
 			}

@@ -19,7 +19,7 @@ func (p *player) write(ctx context.Context, l *lane, r *recorder.Call, a asked) 
 	}
 	err := rebuilt(r.Error)
 	if hns.EndpointGone(err) {
-		p.gone(l, a.endpoint)
+		p.gone(l, a.Endpoint)
 		return err
 	}
 	if !errors.Is(err, hns.ErrInvalid) {
@@ -68,12 +68,12 @@ func (p *player) written(ctx context.Context, l *lane, r *recorder.Call, a asked
 
 // judgment has the judge do a write, and returns what it says.
 func (w *world) judgment(ctx context.Context, a asked) error {
-	if err := a.on(ctx, w.judge).err; err != nil {
+	if err := a.on(ctx, w.judge).Err; err != nil {
 		return err
 	}
-	for _, s := range a.sets {
+	for _, s := range a.Sets {
 		_, there := w.judged[s.ID]
-		switch verb := verbs[a.op]; {
+		switch verb := a.Verb(); {
 		case verb == hns.Remove:
 			delete(w.judged, s.ID)
 		case verb == hns.Add || there:
@@ -86,8 +86,8 @@ func (w *world) judgment(ctx context.Context, a asked) error {
 // attached takes that the endpoint of a write is attached, as HNS does not say that
 // it is not.
 func (p *player) attached(a asked) {
-	if p.world.absent[a.endpoint] {
-		delete(p.world.absent, a.endpoint)
+	if p.world.absent[a.Endpoint] {
+		delete(p.world.absent, a.Endpoint)
 		p.world.sync(a.subjects())
 	}
 }
@@ -100,28 +100,28 @@ func (p *player) unjudged(a asked) bool {
 			return true
 		}
 	}
-	_, seen := p.world.endpoints[a.endpoint]
-	return !p.world.setsRead || p.blind && (a.endpoint == "" || !seen)
+	_, seen := p.world.endpoints[a.Endpoint]
+	return !p.world.setsRead || p.blind && (a.Endpoint == "" || !seen)
 }
 
 // object is what a call is about, in a word.
 func (a asked) object() string {
 	switch {
-	case a.endpoint != "":
-		return a.endpoint
-	case len(a.sets) == 1:
-		return a.sets[0].Name
-	case len(a.sets) > 1:
-		return count(len(a.sets), "set")
+	case a.Endpoint != "":
+		return a.Endpoint
+	case len(a.Sets) == 1:
+		return a.Sets[0].Name
+	case len(a.Sets) > 1:
+		return count(len(a.Sets), "set")
 	}
 	return ""
 }
 
 // askedOf is the call that was recorded, as far as its arguments were kept.
 func askedOf(r *recorder.Call) asked {
-	a := asked{op: r.Op, endpoint: r.Endpoint, acls: r.ACLs, policies: r.Policies}
+	a := asked{hns.Request{Op: r.Op, Endpoint: r.Endpoint, ACLs: r.ACLs, Policies: r.Policies}}
 	for _, v := range r.Sets {
-		a.sets = append(a.sets, hns.SetPolicy{ID: v.ID, Name: v.Name, Type: v.Type, Values: v.Values})
+		a.Sets = append(a.Sets, hns.SetPolicy{ID: v.ID, Name: v.Name, Type: v.Type, Values: v.Values})
 	}
 	return a
 }

@@ -18,9 +18,9 @@ type Flip struct {
 	Ports  []Range         `json:"ports"` // all of which flip so
 	Before explain.Verdict `json:"before"`
 	After  explain.Verdict `json:"after"`
-	// By are the policies that decide now: those that isolate when it is blocked,
-	// those that allow when it is allowed, or none when none isolates any more.
-	// When policies of the change are among them, those alone.
+	// By are the policies that decide after the change: those that isolate when the
+	// connection is blocked, those that allow it when it is allowed, and none when none
+	// isolates any more. When policies of the change are among them, By has those alone.
 	By []string `json:"by"`
 	// Connections are the pairs of pods that flip, or with addresses the pods.
 	Connections int `json:"connections"`

@@ -1,5 +1,5 @@
 // Package hostile attacks a whole agent as one tenant, or one lost node, can: it
-// has the rows of issue 14, every two of them together, and a search for worse
+// plays each known attack, every two of them together, and a search for worse
 // ones. What it asks is what the attack costs the others: memory, requests to HNS,
 // and the time until another tenant's policy is in force. It knows nothing of how
 // the agent defends itself. README.md has the figures.

@@ -10,7 +10,7 @@
 #ifdef BUDGET
 byte budget = BUDGET;
 #define trouble(c) (c) && budget > 0 -> budget--
-ltl converges { <>[] (hacl[0] == want[0] && hacl[1] == want[1] && hset == (want[0] | want[1])) }
+ltl converges { <>[] (hacl[0] == desired[0] && hacl[1] == desired[1] && hset == (desired[0] | desired[1])) }
 #else
 #define trouble(c) (c)
 #endif
@@ -18,7 +18,7 @@ ltl converges { <>[] (hacl[0] == want[0] && hacl[1] == want[1] && hset == (want[
 /* ----- what outlives a crash; the endpoints are 0 and 1 ----- */
 byte hset;    /* HNS: the sets there */
 byte hacl[2]; /* HNS: the sets that our ACLs on the endpoint name */
-byte want[2]; /* API server: the sets that the endpoint's wanted ACLs name */
+byte desired[2]; /* API server: the sets that the endpoint's desired ACLs name */
 
 /* ----- the memory of the process ----- */
 bool fresh;      /* d.fresh: our sets were not read yet */
@@ -26,7 +26,7 @@ bool listed;     /* the endpoints were listed: d.endpoints has them */
 byte present;    /* set.present: in HNS as far as known */
 byte unsure;     /* set.unknown: the last write has an unknown outcome */
 bool known[2];   /* ep.known: what is on the endpoint is known */
-byte applied[2]; /* ep.applied; 0 while that is not known */
+byte actual[2]; /* ep.actual; 0 while that is not known */
 byte tries[2];   /* ep.attempts: the sets of every list that may be there then */
 bool killed;     /* the process was killed, the next one starts */
 
@@ -41,22 +41,22 @@ byte obs, oset, oacl[2], omoved;
 #endif
 
 /* ----- references: ipsets.RefKind and what follows from them ----- */
-#define mayHave(e) (known[e] -> applied[e] : tries[e])
-#define pending(e) (listed && (!known[e] || applied[e] != want[e])) /* ep.queued */
-#define promise(e) (pending(e) -> mayHave(e) | want[e] : 0)
+#define possible(e) (known[e] -> actual[e] : tries[e])
+#define pending(e) (listed && (!known[e] || actual[e] != desired[e])) /* ep.queued */
+#define promise(e) (pending(e) -> possible(e) | desired[e] : 0)
 #ifdef NO_PINS
 #define pin(e) 0
 #else
 #define pin(e) promise(e)
 #endif
-#define rules (listed -> want[0] | want[1] : 0)
-#define firm  (rules | applied[0] | applied[1])
+#define rules (listed -> desired[0] | desired[1] : 0)
+#define firm  (rules | actual[0] | actual[1])
 #define spare (present & ~unsure & ~(firm | pin(0) | pin(1)))
 
 /* ----- the promises -----
  * I1, what HNS insists on: 1 no Add of a set that is there, 2 no ACL names a
  * missing set, 3 no Remove of a missing set, 4 none of a set in use. I2: 5 no
- * deletion of what a pending update may need, 6 nor of what is wanted.
+ * deletion of what a pending update may need, 6 nor of what is desired.
  * With ONLY=n just n is checked. Place n must be reached, or all this proves
  * nothing: with REACH=n the model must fail there. */
 #define check(n, c) assert((ONLY && ONLY != n) || (c))
@@ -71,11 +71,11 @@ inline deleteSets(mask) {
 	check(3, (mask & ~hset) == 0);
 	check(4, (mask & (hacl[0] | hacl[1])) == 0);
 	check(5, (mask & (promise(0) | promise(1))) == 0);
-	check(6, (mask & (want[0] | want[1])) == 0);
+	check(6, (mask & (desired[0] | desired[1])) == 0);
 	outcome(hset = hset & ~mask)
 }
 
-inline recordSets() { /* recordSetsLocked: what was missing is there, or the reverse */
+inline recordSets() { /* recordSets: what was missing is there, or the reverse */
 	moved(req);
 	if :: ok -> present = present ^ req :: else -> unsure = unsure | req fi;
 	req = 0; ok = false
@@ -85,16 +85,16 @@ inline recordSets() { /* recordSetsLocked: what was missing is there, or the rev
 inline foldEndpoint(e) {
 	if
 	:: stale(4 << e) || pending(e) ->
-		reach(1, !pending(e) && oacl[e] != applied[e])
+		reach(1, !pending(e) && oacl[e] != actual[e])
 	:: else ->
-		reach(2, listed && oacl[e] != applied[e]);
-		applied[e] = oacl[e]; known[e] = true; tries[e] = 0
+		reach(2, listed && oacl[e] != actual[e]);
+		actual[e] = oacl[e]; known[e] = true; tries[e] = 0
 	fi
 }
 
 inline dropObservation() { obs = 0; oset = 0; oacl[0] = 0; oacl[1] = 0; omoved = 0 }
 
-inline fold() { /* foldObservationLocked */
+inline fold() { /* foldObservation */
 	foldEndpoint(0); foldEndpoint(1);
 	present = (present & stale(3)) | (oset & ~stale(3));
 	unsure = unsure & stale(3);
@@ -102,9 +102,9 @@ inline fold() { /* foldObservationLocked */
 	dropObservation()
 }
 
-inline readEndpoint(e) { applied[e] = hacl[e]; known[e] = true; tries[e] = 0; moved(4 << e) }
+inline readEndpoint(e) { actual[e] = hacl[e]; known[e] = true; tries[e] = 0; moved(4 << e) }
 inline get(e) { if :: listed && !known[e] -> if :: readEndpoint(e) :: trouble(true) fi :: else fi }
-#define change(e, s) if :: true :: trouble(true); want[e] = want[e] ^ s fi
+#define change(e, s) if :: true :: trouble(true); desired[e] = desired[e] ^ s fi
 
 inline stageAndRead() {
 	if :: obs == 3 -> fold() :: else fi;
@@ -137,23 +137,23 @@ inline writeSets() {
 }
 
 /* ----- pod updates ----- */
-#define additions(e) ((applied[e] & ~want[e]) == 0)
-#define newNames(e) (want[e] & ~applied[e])
+#define additions(e) ((actual[e] & ~desired[e]) == 0)
+#define newNames(e) (desired[e] & ~actual[e])
 #ifdef NO_READY
 #define ready(e) true
 #else
-#define ready(e) ((newNames(e) & (~present | unsure)) == 0) /* readyLocked */
+#define ready(e) ((newNames(e) & (~present | unsure)) == 0) /* ready */
 #endif
 #define due(e) (pending(e) && known[e] && ready(e))
 
 inline updatePod(e) {
 	if /* an Update takes another look, and is planned anew from what it finds */
-	:: atomic { due(e) && !additions(e) && hacl[e] != applied[e] -> readEndpoint(e) }
+	:: atomic { due(e) && !additions(e) && hacl[e] != actual[e] -> readEndpoint(e) }
 	:: else
 	fi;
 	if
 	:: atomic { due(e) ->
-		req = (additions(e) -> newNames(e) : want[e]);
+		req = (additions(e) -> newNames(e) : desired[e]);
 		check(2, (req & ~hset) == 0);
 		outcome(hacl[e] = (additions(e) -> hacl[e] | req : req)) };
 	   atomic {
@@ -162,8 +162,8 @@ inline updatePod(e) {
 		ok = true;
 #endif
 		if
-		:: ok -> applied[e] = want[e]
-		:: else -> tries[e] = applied[e] | want[e]; applied[e] = 0; known[e] = false /* unknownLocked */
+		:: ok -> actual[e] = desired[e]
+		:: else -> tries[e] = actual[e] | desired[e]; actual[e] = 0; known[e] = false /* unknown */
 		fi;
 		req = 0; ok = false }
 	:: atomic { trouble(due(e)) } /* it backs off */
@@ -192,7 +192,7 @@ inline removeSets() {
 }
 
 /* ----- the processes ----- */
-proctype Worker() { /* whoever holds the door */
+proctype Worker() { /* whoever holds the apply lock */
 start:
 	{	do
 		:: atomic { stageAndRead() };
@@ -203,7 +203,7 @@ start:
 	} unless { atomic { killed -> killed = false; goto start } }
 }
 
-proctype Reconciler() { /* Observe, outside the door */
+proctype Reconciler() { /* Observe, outside the apply lock */
 	byte idle; /* NO_DOOR: it deletes by itself what it saw idle */
 	do
 	:: atomic { obs == 0 -> obs = 1 }
@@ -218,15 +218,15 @@ proctype Reconciler() { /* Observe, outside the door */
 
 inline forget() {
 	fresh = true; listed = false; present = 0; unsure = 0;
-	known[0] = false; applied[0] = 0; tries[0] = 0;
-	known[1] = false; applied[1] = 0; tries[1] = 0;
+	known[0] = false; actual[0] = 0; tries[0] = 0;
+	known[1] = false; actual[1] = 0; tries[1] = 0;
 	dropObservation(); req = 0; ok = false
 }
 
 proctype Others() { /* somebody kills the process, or takes our ACLs away */
 	do
 	:: atomic { trouble(!killed);
-		reach(6, pending(0) && known[0] && (want[0] & present & ~applied[0]));
+		reach(6, pending(0) && known[0] && (desired[0] & present & ~actual[0]));
 		forget(); killed = true }
 	:: atomic { trouble(hacl[0] != 0); hacl[0] = 0 }
 	:: atomic { trouble(hacl[1] != 0); hacl[1] = 0 }
@@ -238,9 +238,9 @@ init { /* a process starts on a node as any history left it */
 	atomic {
 		select(hset : 0 .. 3);
 		select(any : 0 .. 3); hacl[0] = hset & any;
-		select(any : 0 .. 3); want[0] = any;
+		select(any : 0 .. 3); desired[0] = any;
 		select(any : 0 .. 1); hacl[1] = hset & any;
-		select(any : 0 .. 1); want[1] = any; any = 0;
+		select(any : 0 .. 1); desired[1] = any; any = 0;
 		forget();
 #ifndef NO_RECONCILER
 		run Reconciler();

@@ -25,9 +25,9 @@ const (
 	maxName     = 253
 )
 
-// event returns the Event of a fact. Its name is the same for whoever tells the
-// same: for what this node alone knows that is this process, for what follows
-// from the policy as it is written every process on every node.
+// event returns the Event of a fact. Its name is the same for everybody who says the same:
+// this process, where this node alone knows the fact, and all processes on all nodes,
+// where it follows from the policy as it is written.
 func (l *ledger) event(f *fact, now time.Time) *eventsv1.Event {
 	s := l.subjects[f.of]
 	where, origin, kind := "on node "+l.node, fmt.Sprint(l.node, f.since.UnixNano()), corev1.EventTypeWarning

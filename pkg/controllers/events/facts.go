@@ -14,20 +14,20 @@ import (
 const (
 	// reasonProgrammed is that of the Event which says that all warnings passed.
 	reasonProgrammed dataplane.Reason = "Programmed"
-	// patience is how long something must have failed that is tried again: one
-	// failed call is no news.
+	// patience is how long a retried failure has to last until it is sent: one failed call
+	// is no news.
 	patience = time.Minute
 )
 
-// topic is what a fact is about. There is one fact of a topic at a time for each
-// policy, however many warnings it stands for.
+// topic is what a fact is about. A policy has one fact of a topic at a time, for all its
+// warnings of that topic.
 type topic struct {
 	reason dataplane.Reason
 	// pods: not the policy is at fault, but pods are not programmed that it selects.
 	pods bool
 }
 
-// patience returns how long the topic must stand until it is told.
+// patience returns how long the topic has to be active until it is sent.
 func (t topic) patience() time.Duration {
 	if t.pods || t.reason == dataplane.ReasonHNSUnavailable {
 		return patience
@@ -35,8 +35,8 @@ func (t topic) patience() time.Duration {
 	return 0
 }
 
-// everywhere reports whether a warning follows from the policy alone, so that
-// every node has the same to tell.
+// everywhere reports whether a warning follows from the policy alone, so that every node
+// sends the same.
 func (t topic) everywhere() bool {
 	switch t.reason {
 	case dataplane.ReasonHNSRejected, dataplane.ReasonHNSUnavailable, dataplane.ReasonForeignWrites, dataplane.ReasonAddressContested:
@@ -46,25 +46,25 @@ func (t topic) everywhere() bool {
 	return true
 }
 
-// account is what there is to tell of a topic.
+// account is what there is to send of a topic.
 type account struct {
 	text string
-	// what identifies it, where the policy itself is at fault: other words are told
-	// anew. Which pods are not programmed changes while HNS is in trouble, and says
-	// nothing new.
+	// what identifies the account where the policy itself is at fault: a changed text is
+	// sent anew. It is empty where pods are not programmed, as the list of such pods
+	// changes while HNS is in trouble, and is no news.
 	what string
 }
 
-// standing is what there is to tell, by policy and topic.
+// standing is the active warnings, by policy and topic.
 type standing struct {
 	accounts map[policy.Key]map[topic]account
-	// away: sets cannot be written, so that nobody knows what is programmed.
+	// away: sets cannot be written, so nobody knows what is programmed.
 	away bool
 }
 
-// collect sorts warnings by policy. Those on a pod concern every policy that
-// selects it. A policy gets one account of each topic, with a count: whoever writes
-// a policy may give it as many faults as fit into an object.
+// collect sorts warnings by policy. A warning on a pod concerns every policy that selects
+// the pod. A policy gets one account of each topic, with a count, as whoever writes a
+// policy may give it as many faults as fit into an object.
 func collect(warnings []dataplane.Warning, selecting func(dataplane.PodKey) []policy.Key) standing {
 	texts := map[policy.Key]map[topic][]string{}
 	note := func(key policy.Key, t topic, text string) {

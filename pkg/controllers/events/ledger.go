@@ -12,26 +12,26 @@ import (
 )
 
 const (
-	// again is the time after which what stands is told once more: by then a server
-	// has forgotten an Event, which it keeps for an hour by default.
+	// again is the time after which the Event of an active warning is sent once more. By
+	// default a server forgets Events after an hour.
 	again = 65 * time.Minute
-	// pause is the time between two Events of the same topic on a policy, once there
-	// were so many, so that one that comes and goes, or is written anew all the time,
-	// has one of each topic a minute. After the calm they count anew.
+	// pause is the time between two Events of the same topic on a policy, after the first
+	// quick ones. So a warning that comes and goes, or changes all the time, sends one
+	// Event of each topic a minute. After the calm the count starts anew.
 	pause = time.Minute
 	quick = 3
 	calm  = 10 * time.Minute
 )
 
-// ledger knows what stands and what of it was told. It has no lock: one
+// ledger knows the active warnings, and which of them were sent. It has no lock: one
 // goroutine uses it.
 type ledger struct {
 	node     string
 	policy   func(policy.Key) (*networkingv1.NetworkPolicy, bool)
 	subjects map[policy.Key]*subject
-	// turns are when each namespace of a subject was served last, in a count of those
-	// that were served. Who joins has the turn of who was served last, and so comes
-	// behind all who wait.
+	// turns says when each namespace of a subject was served last, as a count of all that
+	// were served. A new namespace gets the count of the one that was served last, so it
+	// comes behind all that wait.
 	turns  map[string]uint64
 	served uint64
 }
@@ -63,8 +63,8 @@ type fact struct {
 	due   time.Time // when to tell it, for the first time or again
 }
 
-// update takes over what stands now. A policy that is no more, or another one by
-// now, is forgotten: nobody asks for what became of it.
+// update takes over the warnings that are active now. A policy that was deleted, or made
+// anew under its name, is forgotten: nobody asks for what became of it.
 func (l *ledger) update(now time.Time, s standing) {
 	for key := range s.accounts {
 		if l.subjects[key] == nil {
@@ -93,7 +93,7 @@ func newSubject(uid types.UID) *subject {
 	return &subject{uid: uid, facts: map[topic]*fact{}, told: map[topic]telling{}}
 }
 
-// turn gives the namespaces of subjects a turn, and forgets the others.
+// turn gives each namespace of the subjects a place in the round, and forgets all others.
 func (l *ledger) turn() {
 	turns := make(map[string]uint64, len(l.turns))
 	for key := range l.subjects {
@@ -147,10 +147,11 @@ func (s *subject) due(t topic, at time.Time) time.Time {
 	return at
 }
 
-// next returns the fact to tell first, nil when there is none. Of those that are due
-// namespaces take turns, so that nobody waits for more Events than there are other
-// namespaces with something to tell; within one, and of those that are not due, the
-// one that waits longest goes first. Of equals any order would do, as long as it is one.
+// next returns the fact to send first, nil when there is none. Among facts that are due
+// the namespaces are served round robin, so no namespace waits for more Events than there
+// are other namespaces with something to send. Within a namespace, and among facts that
+// are not due, the one that has waited longest goes first. The last comparisons only make
+// the order unique.
 func (l *ledger) next(now time.Time) *fact {
 	var first *fact
 	for _, s := range l.subjects {
@@ -183,13 +184,13 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// serve takes note that it was the turn of a fact's namespace.
+// serve notes that a fact's namespace was served.
 func (l *ledger) serve(f *fact) {
 	l.served++
 	l.turns[f.of.Namespace] = l.served
 }
 
-// told takes note that the server has the Event, or will never take it.
+// told notes that the server has the Event, or will never take it.
 func (l *ledger) told(f *fact, now time.Time) {
 	s := l.subjects[f.of]
 	last := s.told[f.topic]

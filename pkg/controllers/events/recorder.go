@@ -1,17 +1,16 @@
-// Package events tells the owners of NetworkPolicies, with Kubernetes Events on
-// them, what of a policy is left out or not programmed on this node, and when
-// that has passed.
+// Package events sends Kubernetes Events on NetworkPolicies. They tell the owners what of
+// a policy is left out or not programmed on this node, and when that has passed.
 //
-// Warnings of the dataplane stand as long as their cause does, so nothing has
-// to be kept in a queue: what stands is compared with what was told, and the
-// difference is told at the pace of a token bucket, in turns of the namespaces, and
-// for each policy about once a minute for each reason, with a count. An Event that could not be
-// sent is sent later if there is still reason to. A server that is down, slow or
-// refuses us costs nothing but Events.
+// A warning of the dataplane is active as long as its cause lasts, so no queue is needed:
+// the active warnings are compared with what was sent. The difference goes out at the pace
+// of a token bucket, round robin over the namespaces, and for each policy about once a
+// minute for each reason, with a count. An Event that could not be sent is sent later if
+// its cause is still there. A server that is down or slow, or refuses the Events, affects
+// nothing else.
 //
-// An Event has a name that follows from what it says. What is wrong with the
-// policy itself is the same on every node, and after a restart: the server takes
-// the first such Event and refuses the others, which is as good.
+// The name of an Event follows from what it says. What is wrong with the policy itself is
+// the same on every node, and after a restart: the server takes the first such Event and
+// refuses the others, which serves as well.
 package events
 
 import (
@@ -83,9 +82,9 @@ func pauses() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 5 * time.Minute}
 }
 
-// Applied takes what stands after a transaction. It never waits.
+// Applied takes the active warnings after a transaction. It never waits.
 func (r *Recorder) Applied(a controllers.Applied) {
-	if a.Err != nil { // the report may be empty, and what stood still stands
+	if a.Err != nil { // the report may be empty, and all warnings are still active
 		return
 	}
 	r.mu.Lock()
@@ -157,7 +156,7 @@ func (r *Recorder) send(ctx context.Context, f *fact) {
 		r.resume = now.Add(pause)
 		f.due = r.resume // whatever else is due goes first then
 		if !r.failing {
-			r.cfg.Logger.Info("telling of a policy failed, Events are late", "policy", f.of.String(), "reason", f.reason, "err", err.Error(), "retryAfter", pause)
+			r.cfg.Logger.Info("sending an Event failed, trying again", "policy", f.of.String(), "reason", f.reason, "err", err.Error(), "retryAfter", pause)
 		}
 		r.failing = true
 		return

@@ -186,7 +186,7 @@ func TestServerThatIsDownGetsThemLater(t *testing.T) {
 		for _, entry := range w.logs.All() {
 			lines = append(lines, entry.Message)
 		}
-		const late, sent = "telling of a policy failed, Events are late", "Events are sent again"
+		const late, sent = "sending an Event failed, trying again", "Events are sent again"
 		require.Equal(t, []string{late, sent, late, sent}, lines, "one line, however often")
 	})
 }

@@ -16,9 +16,9 @@ type Sink interface {
 	Create(ctx context.Context, event *eventsv1.Event) error
 }
 
-// cluster is the Sink of an API server. The recorder of client-go is none for
-// us: it links all of client-go/kubernetes, makes one Event of two with
-// different notes, and does not say which ones it lost.
+// cluster is the Sink of an API server. The recorder of client-go does not fit: it links
+// all of client-go/kubernetes, merges two Events with different notes, and does not say
+// which ones it lost.
 type cluster struct{ client *rest.RESTClient }
 
 // ClusterSink writes Events of the group events.k8s.io to a cluster. It only

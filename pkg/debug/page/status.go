@@ -52,7 +52,8 @@ type behindEntry struct {
 	Since   time.Time `json:"since,omitzero"`
 }
 
-// warningEntry says also since when a warning stands, as far as reports go back.
+// warningEntry is a warning with the time since when it is active, as far as reports go
+// back.
 type warningEntry struct {
 	dataplane.Warning
 	Since  time.Time `json:"since,omitzero"`

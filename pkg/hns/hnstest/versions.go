@@ -29,18 +29,18 @@ func writesHaveVersions(b *bench) {
 	one, two := allowFrom("one", web), allowFrom("two", web)
 	one.Protocols = ""
 	one.LocalPorts = ""
-	w := versioned.Writer{Client: b.client}
+	w := versioned.Writer{Ask: hns.Asking(b.ctx, b.client)}
 
 	first := b.version(ep)
-	added, err := w.Add(b.ctx, ep, first, []hns.ACL{one})
+	added, err := w.Add(ep, first, []hns.ACL{one})
 	require.NoError(b, err)
 	require.NotEqual(b, first, added.Version)
 	require.Equal(b, b.version(ep), added.Version)
-	replaced, err := w.Replace(b.ctx, ep, added.Version, []hns.ACL{two})
+	replaced, err := w.Replace(ep, added.Version, []hns.ACL{two})
 	require.NoError(b, err)
 	require.Equal(b, b.version(ep), replaced.Version)
 	b.wantRules(ep, foreign, two)
-	cleared, err := w.Replace(b.ctx, ep, replaced.Version, nil)
+	cleared, err := w.Replace(ep, replaced.Version, nil)
 	require.NoError(b, err)
 	require.Equal(b, first, cleared.Version, "the same state has the same version")
 }
@@ -53,10 +53,10 @@ func staleWriteRefused(b *bench) {
 	stale := b.version(ep)
 	theirs := allowFrom("theirs", web)
 	require.NoError(b, b.client.AddACLs(b.ctx, ep, []hns.ACL{theirs}))
-	w := versioned.Writer{Client: b.client}
+	w := versioned.Writer{Ask: hns.Asking(b.ctx, b.client)}
 	for _, from := range []hns.Version{stale, ""} {
-		for _, write := range []func(context.Context, string, hns.Version, []hns.ACL) (versioned.Done, error){w.Add, w.Replace} {
-			_, err := write(b.ctx, ep, from, []hns.ACL{allowFrom("ours", web)})
+		for _, write := range []func(string, hns.Version, []hns.ACL) (versioned.Done, error){w.Add, w.Replace} {
+			_, err := write(ep, from, []hns.ACL{allowFrom("ours", web)})
 			require.ErrorIs(b, err, hns.ErrConflict)
 			require.False(b, hns.OutcomeUnknown(err))
 			var conflict *versioned.Conflict
@@ -74,10 +74,10 @@ func cameInBetween(b *bench) {
 	b.modify(hns.Add, web)
 	ep := b.endpoint()
 	theirs := allowFrom("theirs", web)
-	w := versioned.Writer{Client: thenTheirs{b.client, theirs}}
-	for i, write := range []func(context.Context, string, hns.Version, []hns.ACL) (versioned.Done, error){w.Add, w.Replace} {
+	w := versioned.Writer{Ask: hns.Asking(b.ctx, thenTheirs{b.client, theirs})}
+	for i, write := range []func(string, hns.Version, []hns.ACL) (versioned.Done, error){w.Add, w.Replace} {
 		mine := allowFrom([]string{"added", "replaced"}[i], web)
-		_, err := write(b.ctx, ep, b.version(ep), []hns.ACL{mine})
+		_, err := write(ep, b.version(ep), []hns.ACL{mine})
 		var conflict *versioned.Conflict
 		require.ErrorAs(b, err, &conflict)
 		require.True(b, conflict.Written)

@@ -22,7 +22,7 @@ func TestRefusalIsAnObservation(t *testing.T) {
 				t.Run(fmt.Sprintf("%s %08x %t", op, code, done), func(t *testing.T) {
 					sim, from := start(t)
 					sim.Inject(hnssim.Fault{Op: op, Mode: mode, Code: code})
-					_, err := write(versioned.Writer{Client: sim}, t.Context(), from)
+					_, err := write(versioned.Writer{Ask: hns.Asking(t.Context(), sim)}, from)
 					require.Equal(t, map[string]int{hns.OpEndpointGet: 2, op: 1}, sim.Counts())
 					if !done {
 						var refused *versioned.Refused
@@ -82,7 +82,7 @@ func TestTwoReadsTell(t *testing.T) {
 				client := &shower{Sim: sim, priorities: tc.shown}
 				asked, spelt := 0, false
 				w := versioned.Writer{
-					Client: client,
+					Ask: hns.Asking(t.Context(), client),
 					Learn: func(was, shown hns.Endpoint, wrote []hns.ACL) bool {
 						asked++
 						spelt = tc.learns
@@ -99,7 +99,7 @@ func TestTwoReadsTell(t *testing.T) {
 						return ours, foreign
 					},
 				}
-				done, err := write(w, t.Context(), from)
+				done, err := write(w, from)
 				require.Equal(t, tc.reads, client.reads)
 				require.Equal(t, tc.learned, asked)
 				if tc.fails {
@@ -137,7 +137,7 @@ func TestOthersGoBackCut(t *testing.T) {
 			e, err := sim.GetEndpoint(t.Context(), "ep")
 			require.NoError(t, err)
 			sim.ResetCalls()
-			done, err := versioned.Writer{Client: sim, Cut: tc.cut}.Replace(t.Context(), "ep", e.Basis(), []hns.ACL{rule})
+			done, err := versioned.Writer{Ask: hns.Asking(t.Context(), sim), Cut: tc.cut}.Replace("ep", e.Basis(), []hns.ACL{rule})
 			require.NoError(t, err)
 			require.Equal(t, tc.updates, sim.Counts()[hns.OpACLUpdate])
 			require.Equal(t, []bool{tc.isCut, !tc.isCut}, []bool{done.Cut, done.Whole})

@@ -18,21 +18,12 @@
 package versioned
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 )
-
-// Endpoints are the calls of an hns.Client that a Writer makes: one read before a
-// write, and one after it, or two when the first shows something else.
-type Endpoints interface {
-	GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error)
-	AddACLs(ctx context.Context, endpoint string, acls []hns.ACL) error
-	ReplacePolicies(ctx context.Context, endpoint string, policies []hns.EndpointPolicy) error
-}
 
 // ErrUnread is why a write was not made: the endpoint could not be read before.
 // It goes together with the class of the read's error.
@@ -76,7 +67,9 @@ func (r *Refused) Unwrap() error { return r.Err }
 
 // Writer writes our rules to endpoints. It has no state.
 type Writer struct {
-	Client Endpoints
+	// Ask makes a request: one read of an endpoint before a write, and one after it, or
+	// two when the first shows something else.
+	Ask func(hns.Request) hns.Result
 	// Unchecked leaves the versions out of account: no read before an Add, none
 	// after a write, and nothing is refused. An Update still reads before, as the
 	// policies of others have to be in it.
@@ -103,6 +96,13 @@ type Done struct {
 	Cut, Whole bool
 }
 
+func (w Writer) read(id string) (hns.Endpoint, error) {
+	is := w.Ask(hns.Request{Op: hns.OpEndpointGet, Endpoint: id})
+	return is.Endpoint, is.Err
+}
+
+func (w Writer) write(r hns.Request) error { return w.Ask(r).Err }
+
 // Unchecked is the version of whatever an unchecked Writer has written.
 const Unchecked hns.Version = "unchecked"
 
@@ -110,18 +110,18 @@ const Unchecked hns.Version = "unchecked"
 //
 // Errors are those of hns.Client.AddACLs, of which those that HNS answered come as
 // a *Refused or a *Conflict; and ErrUnread.
-func (w Writer) Add(ctx context.Context, id string, from hns.Version, acls []hns.ACL) (Done, error) {
+func (w Writer) Add(id string, from hns.Version, acls []hns.ACL) (Done, error) {
 	if w.Unchecked {
-		return Done{Version: Unchecked}, w.Client.AddACLs(ctx, id, acls)
+		return Done{Version: Unchecked}, w.write(hns.Request{Op: hns.OpACLAdd, Endpoint: id, ACLs: acls})
 	}
-	was, err := w.before(ctx, id, from)
+	was, err := w.before(id, from)
 	if err != nil {
 		return Done{}, err
 	}
-	if err := w.Client.AddACLs(ctx, id, acls); err != nil {
-		return Done{}, w.failed(ctx, id, was, err)
+	if err := w.write(hns.Request{Op: hns.OpACLAdd, Endpoint: id, ACLs: acls}); err != nil {
+		return Done{}, w.failed(id, was, err)
 	}
-	return w.after(ctx, id, was, slices.Concat(was.ours, acls))
+	return w.after(id, was, slices.Concat(was.ours, acls))
 }
 
 // Replace makes acls all that the endpoint with the version from has of ours.
@@ -130,8 +130,8 @@ func (w Writer) Add(ctx context.Context, id string, from hns.Version, acls []hns
 //
 // Errors are those of hns.Client.ReplacePolicies, of which those that HNS answered
 // come as a *Refused or a *Conflict; and ErrUnread.
-func (w Writer) Replace(ctx context.Context, id string, from hns.Version, acls []hns.ACL) (Done, error) {
-	was, err := w.before(ctx, id, from)
+func (w Writer) Replace(id string, from hns.Version, acls []hns.ACL) (Done, error) {
+	was, err := w.before(id, from)
 	if err != nil {
 		return Done{}, err
 	}
@@ -148,16 +148,16 @@ func (w Writer) Replace(ctx context.Context, id string, from hns.Version, acls [
 		for _, a := range acls {
 			policies = append(policies, hns.NewACLPolicy(a))
 		}
-		err := w.Client.ReplacePolicies(ctx, id, policies)
+		err := w.write(hns.Request{Op: hns.OpACLUpdate, Endpoint: id, Policies: policies})
 		if err == nil {
 			if w.Unchecked {
 				return Done{Version: Unchecked, Cut: f.cut, Whole: f.whole}, nil
 			}
-			done, err := w.after(ctx, id, was, acls)
+			done, err := w.after(id, was, acls)
 			done.Cut, done.Whole = f.cut, f.whole
 			return done, err
 		}
-		err = w.failed(ctx, id, was, err)
+		err = w.failed(id, was, err)
 		if _, not := errors.AsType[*Refused](err); !not {
 			return Done{}, err
 		}
@@ -221,8 +221,8 @@ func (v view) rules() hns.Version {
 
 // before reads the endpoint and refuses another one than from. Without a
 // version nothing is written: that would be blind.
-func (w Writer) before(ctx context.Context, id string, from hns.Version) (view, error) {
-	e, err := w.Client.GetEndpoint(ctx, id)
+func (w Writer) before(id string, from hns.Version) (view, error) {
+	e, err := w.read(id)
 	if err != nil {
 		return view{}, fmt.Errorf("%w: %w", ErrUnread, err)
 	}
@@ -236,14 +236,14 @@ func (w Writer) before(ctx context.Context, id string, from hns.Version) (view, 
 // failed reads the endpoint after a write that HNS answered with an error, to see
 // whether it was done all the same. A call that broke off leaves that to the
 // caller, as HNS may yet be at it.
-func (w Writer) failed(ctx context.Context, id string, was view, err error) error {
+func (w Writer) failed(id string, was view, err error) error {
 	if hns.EndpointGone(err) || !hns.Answered(err) {
 		return err
 	}
 	if w.Unchecked {
 		return &Refused{err}
 	}
-	e, read := w.Client.GetEndpoint(ctx, id)
+	e, read := w.read(id)
 	if read != nil {
 		return w.unread(id, read)
 	}
@@ -257,11 +257,11 @@ func (w Writer) failed(ctx context.Context, id string, was view, err error) erro
 // after reads the endpoint and compares it with what it should be: it has these
 // rules of ours, and no policy less of others. One that cannot be read then has an
 // unknown outcome, whatever the read's error; one that is gone is gone.
-func (w Writer) after(ctx context.Context, id string, was view, ours []hns.ACL) (Done, error) {
+func (w Writer) after(id string, was view, ours []hns.ACL) (Done, error) {
 	want := was.with(ours)
 	var shown view
 	for try := range 2 {
-		e, err := w.Client.GetEndpoint(ctx, id)
+		e, err := w.read(id)
 		if err != nil {
 			return Done{}, w.unread(id, err)
 		}

@@ -1,7 +1,6 @@
 package versioned_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -31,14 +30,14 @@ func start(t *testing.T) (*hnssim.Sim, hns.Version) {
 }
 
 // write is Add or Replace.
-type write func(w versioned.Writer, ctx context.Context, from hns.Version) (versioned.Done, error)
+type write func(w versioned.Writer, from hns.Version) (versioned.Done, error)
 
 var writes = map[string]write{
-	hns.OpACLAdd: func(w versioned.Writer, ctx context.Context, from hns.Version) (versioned.Done, error) {
-		return w.Add(ctx, "ep", from, []hns.ACL{rule})
+	hns.OpACLAdd: func(w versioned.Writer, from hns.Version) (versioned.Done, error) {
+		return w.Add("ep", from, []hns.ACL{rule})
 	},
-	hns.OpACLUpdate: func(w versioned.Writer, ctx context.Context, from hns.Version) (versioned.Done, error) {
-		return w.Replace(ctx, "ep", from, []hns.ACL{rule})
+	hns.OpACLUpdate: func(w versioned.Writer, from hns.Version) (versioned.Done, error) {
+		return w.Replace("ep", from, []hns.ACL{rule})
 	},
 }
 
@@ -46,13 +45,13 @@ func TestCallsOfAWrite(t *testing.T) {
 	for op, write := range writes {
 		t.Run(op, func(t *testing.T) {
 			sim, from := start(t)
-			_, err := write(versioned.Writer{Client: sim}, t.Context(), from)
+			_, err := write(versioned.Writer{Ask: hns.Asking(t.Context(), sim)}, from)
 			require.NoError(t, err)
 			require.Equal(t, map[string]int{hns.OpEndpointGet: 2, op: 1}, sim.Counts())
 		})
 		t.Run(op+" unchecked", func(t *testing.T) {
 			sim, _ := start(t)
-			v, err := write(versioned.Writer{Client: sim, Unchecked: true}, t.Context(), "stale")
+			v, err := write(versioned.Writer{Ask: hns.Asking(t.Context(), sim), Unchecked: true}, "stale")
 			require.NoError(t, err)
 			require.Equal(t, versioned.Unchecked, v.Version)
 			want := map[string]int{op: 1}
@@ -83,7 +82,7 @@ func TestErrorsOfAWrite(t *testing.T) {
 			t.Run(fmt.Sprint(op, " ", name), func(t *testing.T) {
 				sim, from := start(t)
 				sim.Inject(test.fault)
-				v, err := write(versioned.Writer{Client: sim}, t.Context(), from)
+				v, err := write(versioned.Writer{Ask: hns.Asking(t.Context(), sim)}, from)
 				require.Error(t, err)
 				require.Empty(t, v)
 				require.Equal(t, test.unread, errors.Is(err, versioned.ErrUnread))
@@ -102,6 +101,6 @@ func TestErrorsOfAWrite(t *testing.T) {
 // TestConflictText: one line for whoever reads a log.
 func TestConflictText(t *testing.T) {
 	sim, _ := start(t)
-	_, err := versioned.Writer{Client: sim}.Add(t.Context(), "ep", "", []hns.ACL{rule})
+	_, err := versioned.Writer{Ask: hns.Asking(t.Context(), sim)}.Add("ep", "", []hns.ACL{rule})
 	require.EqualError(t, err, "hns: endpoint ep: before the write: changed since it was read")
 }

@@ -14,7 +14,7 @@ import (
 // namespace; or one lost node, which may write the status of its pods.
 type Attack struct {
 	Name string
-	// Says is the row of issue 14, "" for none.
+	// Says is the attack in words; "" for floods and for attacks that a search draws.
 	Says    string
 	Objects []Object
 }
@@ -28,8 +28,8 @@ func (a Attack) Bytes() int {
 	return sum
 }
 
-// Attacks returns the rows of issue 14 that are objects, at the sizes that are
-// named there.
+// Attacks returns the known attacks that are objects, at the sizes that their words
+// name.
 func Attacks() []Attack {
 	return []Attack{
 		{"notin", "selects no pod, all namespaces, 400 distinct NotIn peers", []Object{NotIn("notin", "nobody", 400)}},

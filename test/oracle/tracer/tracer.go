@@ -2,9 +2,9 @@
 // goes by what HNS shows, the settings of an endpoint's policies and the values of
 // the network's sets, and by nothing that the agent thinks of it.
 //
-// It is a second opinion on hns.Decide: written from the facts about HNS (Facts
-// N.N in the comments: hns-facts.md, with the source that it gives), without a line
-// of pkg/hns, and deliberately naive. What the facts do not tell is an error.
+// It is a second opinion on hns.Decide: written from the facts about HNS alone, without
+// a line of pkg/hns, and deliberately naive. Facts N.N in the comments are rows of
+// README.md, each with its source. What the facts do not tell is an error.
 package tracer
 
 import (

@@ -29,7 +29,7 @@ func TestKinModel(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		m := newMembers(ipsets.NewCache())
-		m.kin = newKinIndex(hashes[rapid.SampledFrom(slices.Sorted(maps.Keys(hashes))).Draw(t, "hash")])
+		m.podGroup = newPodGroups(hashes[rapid.SampledFrom(slices.Sorted(maps.Keys(hashes))).Draw(t, "hash")])
 		namespace := rapid.SampledFrom([]string{"x", "y"})
 		key := rapid.Custom(func(t *rapid.T) PodKey {
 			return PodKey{namespace.Draw(t, "namespace"), fmt.Sprint("p", rapid.IntRange(0, 4).Draw(t, "pod"))}
@@ -80,15 +80,15 @@ type appIsNot string
 func (n appIsNot) Matches(labels map[string]string) bool { return labels["app"] != string(n) }
 
 func checkKin(t *rapid.T, m *members, defined map[ipsets.Name]policy.SetDef) {
-	seen := map[*podState]*kin{}
-	for ns := range m.kin.byNS {
-		require.NotEmpty(t, m.kin.byNS[ns])
-		for k := range m.kin.in(ns) {
-			require.NotEmpty(t, k.pods, "kin without pods")
+	seen := map[*podState]*podGroup{}
+	for ns := range m.podGroup.byNS {
+		require.NotEmpty(t, m.podGroup.byNS[ns])
+		for k := range m.podGroup.in(ns) {
+			require.NotEmpty(t, k.pods, "podGroup without pods")
 			for i, p := range k.pods {
 				require.Nil(t, seen[p], "twice")
 				require.Equal(t, ns, p.Namespace)
-				require.Same(t, k, p.kin)
+				require.Same(t, k, p.podGroup)
 				require.Equal(t, i, p.at)
 				require.True(t, k.like(p.Pod))
 				seen[p] = k
@@ -111,7 +111,7 @@ func checkKin(t *rapid.T, m *members, defined map[ipsets.Name]policy.SetDef) {
 		}
 	}
 	serving := 0
-	for p := range m.kin.serving("http", policy.TCP) {
+	for p := range m.podGroup.serving("http", policy.TCP) {
 		require.NotEmpty(t, p.Ports)
 		serving++
 	}
@@ -190,13 +190,13 @@ func TestStagingAllocates(t *testing.T) {
 				}}}},
 			})
 		}
-		d.stageLocked(tx)
+		d.core.stage(tx)
 		there, back := NewTransaction(), NewTransaction()
 		there.SharePod(pod(1, map[string]string{"app": "b"}))
 		back.SharePod(pod(1, labels))
 		return testing.AllocsPerRun(20, func() {
-			d.stageLocked(there)
-			d.stageLocked(back)
+			d.core.stage(there)
+			d.core.stage(back)
 		})
 	}
 	small, large := staged(5), staged(300)

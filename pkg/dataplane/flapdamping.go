@@ -10,29 +10,29 @@ import (
 // once. From then on he will do it again, and two programs that undo each other
 // without a pause load HNS and cut connections, so repair backs off.
 const (
-	disputedFrom = 3 // strikes
+	disputedFrom = 3 // changes
 	maxPause     = 10 * time.Minute
-	amnesty      = 30 * time.Minute // strikes are forgotten that long after the last
+	amnesty      = 30 * time.Minute // changes are forgotten that long after the last
 )
 
-// strikes are the times that somebody else was found to have changed an object.
-type strikes struct {
+// flapDamping counts the times that somebody else was found to have changed an object.
+type flapDamping struct {
 	n     int
 	last  time.Time
 	until time.Time // end of the pause after the last one; in the past for none
 }
 
-// strike takes one more. The pause after it is 1, 2, 4 … s from the third on.
-func (s *strikes) strike(now time.Time, id string) {
+// flap takes one more. The pause after it is 1, 2, 4 … s from the third on.
+func (s *flapDamping) flap(now time.Time, id string) {
 	s.n = s.count(now) + 1
 	s.last, s.until = now, now
-	if s.disputed(now) {
+	if s.damped(now) {
 		s.until = now.Add(pauseAfter(id, s.n))
 	}
 }
 
 // count returns how many are not forgotten.
-func (s *strikes) count(now time.Time) int {
+func (s *flapDamping) count(now time.Time) int {
 	if now.Sub(s.last) >= amnesty {
 		return 0
 	}
@@ -40,27 +40,27 @@ func (s *strikes) count(now time.Time) int {
 }
 
 // disputed reports whether somebody else keeps changing the object.
-func (s *strikes) disputed(now time.Time) bool { return s.count(now) >= disputedFrom }
+func (s *flapDamping) damped(now time.Time) bool { return s.count(now) >= disputedFrom }
 
-// pauseAfter returns the pause after so many strikes, at least disputedFrom.
-func pauseAfter(id string, strikes int) time.Duration {
-	doublings := min(strikes-disputedFrom, 10)
-	return early(min(time.Second<<doublings, maxPause), id, strikes)
+// pauseAfter returns the pause after so many changes, at least disputedFrom.
+func pauseAfter(id string, flapDamping int) time.Duration {
+	doublings := min(flapDamping-disputedFrom, 10)
+	return early(min(time.Second<<doublings, maxPause), id, flapDamping)
 }
 
-// pausedLocked reports whether the members that are observed of a set are to be
+// paused reports whether the members that are observed of a set are to be
 // left alone: it was written not long ago, and somebody else keeps undoing that.
 // Whether the set is there at all is taken over all the same: HNS refuses what
-// names one that is not, and to add one that is. d.mu must be held.
-func (d *Dataplane) pausedLocked(n ipsets.Name) bool {
+// names one that is not, and to add one that is.
+func (d *core) paused(n ipsets.Name) bool {
 	t := d.drift.troubles[subject{set: n}]
 	return t != nil && t.until.After(d.now)
 }
 
-// resumeLocked returns when an endpoint that joins the queue is due, zero for at
+// resume returns when an endpoint that joins the queue is due, zero for at
 // once. Until then somebody else may do more, so it is read again before it is
-// written. d.mu must be held.
-func (d *Dataplane) resumeLocked(ep *endpoint) time.Time {
+// written.
+func (d *core) resume(ep *endpoint) time.Time {
 	t := d.drift.troubles[subject{endpoint: ep.id}]
 	if !ep.repair || t == nil || !t.until.After(d.now) {
 		return time.Time{}
@@ -69,11 +69,11 @@ func (d *Dataplane) resumeLocked(ep *endpoint) time.Time {
 	return t.until
 }
 
-// disputesLocked returns the disputed objects. d.mu must be held.
-func (d *Dataplane) disputesLocked(now time.Time) []subject {
+// flapping returns the objects that somebody else keeps changing.
+func (d *core) flapping(now time.Time) []subject {
 	var out []subject
 	for s, t := range d.drift.troubles {
-		if t.disputed(now) {
+		if t.damped(now) {
 			out = append(out, s)
 		}
 	}

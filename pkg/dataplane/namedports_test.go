@@ -155,9 +155,9 @@ func (m *portModel) namedPolicy(name, where string, there bool) {
 
 // stage folds the transaction in and reads the endpoints, without any write.
 func (m *portModel) stage() {
-	m.dp.cfg.DryRun = true
+	m.dp.core.cfg.DryRun = true
 	m.apply()
-	m.dp.cfg.DryRun = false
+	m.dp.core.cfg.DryRun = false
 }
 
 func (m *portModel) apply() Report {
@@ -191,14 +191,14 @@ func (m *portModel) check() {
 			require.Equal(m.t, m.allows(dst, port), v.Allowed, "%s:%d\n%s", dst, port, m.sim.Dump())
 		}
 	}
-	families, views := map[string]bool{}, 0
+	namedPorts, views := map[string]bool{}, 0
 	for where, at := range modelPlaces {
-		f := m.dp.families.byKey[familyKey{"http", policy.TCP, at.reach.blocks}]
+		f := m.dp.core.namedPorts.byKey[portKey{"http", policy.TCP, at.reach.blocks}]
 		if !slices.Contains(slices.Collect(maps.Values(m.policies)), where) {
 			require.True(m.t, f == nil || f.views[viewKey{at.reach, "http", policy.TCP}] == nil, "a view without users is forgotten")
 			continue
 		}
-		families[at.reach.blocks] = true
+		namedPorts[at.reach.blocks] = true
 		views++
 		numbers, all := map[uint16]bool{}, map[uint16]bool{}
 		for _, p := range m.pods {
@@ -210,17 +210,17 @@ func (m *portModel) check() {
 		v := f.views[viewKey{at.reach, "http", policy.TCP}]
 		require.Equal(m.t, slices.Sorted(maps.Keys(numbers)), v.numbers, where)
 		for number := range f.defined {
-			require.Equal(m.t, all[number], m.dp.cache.Len(f.set(number)) > 0)
+			require.Equal(m.t, all[number], m.dp.core.cache.Len(f.set(number)) > 0)
 			delete(numbers, number)
 		}
 		require.Empty(m.t, numbers, "a rule needs the set of each")
 	}
-	require.Len(m.t, m.dp.families.byKey, len(families), "a family without views and rules is forgotten")
-	require.Empty(m.t, m.dp.families.stale)
+	require.Len(m.t, m.dp.core.namedPorts.byKey, len(namedPorts), "a portSets without views and rules is forgotten")
+	require.Empty(m.t, m.dp.core.namedPorts.stale)
 	if views == 0 {
-		require.Empty(m.t, m.dp.families.byPort)
+		require.Empty(m.t, m.dp.core.namedPorts.byPort)
 		for _, set := range m.sim.Sets() {
-			require.NotContains(m.t, set.Name, "namedport", "no set outlives its family")
+			require.NotContains(m.t, set.Name, "namedport", "no set outlives its portSets")
 		}
 	}
 }
@@ -275,13 +275,13 @@ func TestFamiliesModel(t *testing.T) {
 func TestNumbersAreShared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.Uint16Range(1, 200)
-		f := &family{serving: map[string]map[uint16]int{}}
+		f := &portSets{serving: map[string]map[uint16]int{}}
 		for namespace, most := range map[string]int{"own": 20, "a": 30, "b": 30, "c": 30, "evil": 200} {
 			for _, n := range rapid.SliceOfN(number, 0, most).Draw(t, namespace) {
 				f.add(namespace, n)
 			}
 		}
-		numbers, more := (&families{}).choose(&view{key: viewKey{reach: reach{own: "own"}}, family: f})
+		numbers, more := (&namedPortSets{}).choose(&view{key: viewKey{reach: reach{own: "own"}}, portSets: f})
 		all := map[uint16]bool{}
 		left := maxNumbers - len(f.serving["own"])
 		for namespace, in := range f.serving {
@@ -309,23 +309,23 @@ func TestFamilyBlocks(t *testing.T) {
 		}
 		return out
 	}
-	require.Empty(t, familyBlocks(nil))
-	require.Equal(t, "10.0.0.0/16,10.1.0.0/16,10.2.0.0/16,10.3.0.0/16", familyBlocks(prefixes(4)))
+	require.Empty(t, blocksInName(nil))
+	require.Equal(t, "10.0.0.0/16,10.1.0.0/16,10.2.0.0/16,10.3.0.0/16", blocksInName(prefixes(4)))
 	long := prefixes(900)
-	require.Regexp(t, `^10\.0\.0\.0/16\+899-[0-9a-f]{32}$`, familyBlocks(long))
+	require.Regexp(t, `^10\.0\.0\.0/16\+899-[0-9a-f]{32}$`, blocksInName(long))
 	other := slices.Clone(long)
 	other[899] = netip.MustParsePrefix("11.0.0.0/16")
-	require.NotEqual(t, familyBlocks(long), familyBlocks(other))
-	require.Len(t, familyBlocks(other), len(familyBlocks(long)))
+	require.NotEqual(t, blocksInName(long), blocksInName(other))
+	require.Len(t, blocksInName(other), len(blocksInName(long)))
 }
 
 // TestFamilyOfSetName: a family and its number are read off the name of the set, of
 // many blocks only while the family is known; of any other name they are not.
 func TestFamilyOfSetName(t *testing.T) {
-	fs := func(known ...*family) *families {
-		out := &families{byKey: map[familyKey]*family{}, byPort: map[PodPort][]*family{}}
+	fs := func(known ...*portSets) *namedPortSets {
+		out := &namedPortSets{byKey: map[portKey]*portSets{}, byPort: map[PodPort][]*portSets{}}
 		for _, f := range known {
-			out.family(f.key, f.blocks)
+			out.portSets(f.key, f.blocks)
 		}
 		return out
 	}
@@ -334,9 +334,9 @@ func TestFamilyOfSetName(t *testing.T) {
 		for i := range rapid.IntRange(0, 6).Draw(t, "blocks") {
 			blocks = append(blocks, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i), 0, 0}), rapid.SampledFrom([]int{16, 31, 32}).Draw(t, "bits")))
 		}
-		f := &family{key: familyKey{"http", policy.TCP, familyBlocks(blocks)}, blocks: blocks}
+		f := &portSets{key: portKey{"http", policy.TCP, blocksInName(blocks)}, blocks: blocks}
 		number := rapid.Uint16().Draw(t, "number")
-		for _, known := range []*families{fs(), fs(f)} {
+		for _, known := range []*namedPortSets{fs(), fs(f)} {
 			key, parts, n, ok := known.parse(f.set(number))
 			require.Equal(t, len(blocks) <= 4 || len(known.byKey) > 0, ok)
 			if ok {
@@ -366,7 +366,7 @@ func TestPodPortOfOneName(t *testing.T) {
 	_, ok = p.port("https", policy.TCP)
 	require.False(t, ok)
 
-	f := &family{key: familyKey{port: "http", proto: policy.TCP}}
+	f := &portSets{key: portKey{port: "http", proto: policy.TCP}}
 	number, ok = f.number(p)
 	require.True(t, ok)
 	require.Empty(t, cmp.Diff(uint16(80), number))

@@ -53,8 +53,8 @@ func (ep *endpoint) causeKind() causeKind {
 	return causePod
 }
 
-// causeLocked returns why an endpoint is, or would be, in the queue. d.mu must be held.
-func (d *Dataplane) causeLocked(ep *endpoint) cause {
+// cause returns why an endpoint is, or would be, in the queue.
+func (d *core) cause(ep *endpoint) cause {
 	why := cause{kind: ep.causeKind()}
 	switch why.kind {
 	case causePolicy:
@@ -97,39 +97,39 @@ func (c cause) lane() string {
 // laneRank sorts lanes that have the same turn: namespaces first.
 func laneRank(name string) int { return slices.Index([]string{laneRepair, laneRetry}, name) }
 
-// joinLocked gives an endpoint the next turn of its cause. d.mu must be held.
-func (d *Dataplane) joinLocked(ep *endpoint) {
-	why := d.causeLocked(ep)
+// join gives an endpoint the next turn of its cause.
+func (d *core) join(ep *endpoint) {
+	why := d.cause(ep)
 	ep.queued = 0 // for itself it does not wait
 	ep.lane = why.lane()
 	if _, ok := d.lanes[ep.lane]; !ok {
-		d.moveLaneLocked(ep.lane, 0)
+		d.moveLane(ep.lane, 0)
 	}
 	last := d.lanes[ep.lane].turn
 	for _, other := range d.endpoints {
-		if other.queued > last && other.lane == ep.lane && (why.kind == causeRetry || d.causeLocked(other) == why) {
+		if other.queued > last && other.lane == ep.lane && (why.kind == causeRetry || d.cause(other) == why) {
 			last = other.queued
 		}
 	}
 	ep.queued = last + 1
 }
 
-// rejoinLocked has an endpoint of the queue wait for what changed its wish now: where
-// it would have had its turn before, it keeps that. d.mu must be held.
-func (d *Dataplane) rejoinLocked(ep *endpoint) {
+// rejoin has an endpoint of the queue wait for what changed its desired rules now: where
+// it would have had its turn before, it keeps that.
+func (d *core) rejoin(ep *endpoint) {
 	if ep.queued == 0 {
 		return
 	}
 	was, turn := ep.lane, ep.queued
-	if d.joinLocked(ep); ep.lane == was {
+	if d.join(ep); ep.lane == was {
 		ep.queued = min(ep.queued, turn)
 	}
 }
 
-// moveLaneLocked gives a lane that joins, or was served, the next turn of the queue;
+// moveLane gives a lane that joins, or was served, the next turn of the queue;
 // turn is the last of its own. What failed goes behind all others: its calls may take
-// long, and its pause may be shorter. d.mu must be held.
-func (d *Dataplane) moveLaneLocked(name string, turn uint64) {
+// long, and its pause may be shorter.
+func (d *core) moveLane(name string, turn uint64) {
 	last, order := d.turn, uint64(0)
 	for _, l := range d.lanes {
 		order = max(order, l.order)
@@ -144,19 +144,19 @@ func (d *Dataplane) moveLaneLocked(name string, turn uint64) {
 	d.lanes[name] = lane{next: last + 1, order: order + 1, turn: turn}
 }
 
-// serveLocked notes whose turn it is. d.mu must be held.
-func (d *Dataplane) serveLocked(id string) {
+// serve notes whose turn it is.
+func (d *core) serve(id string) {
 	ep := d.endpoints[id]
 	if ep == nil || ep.queued == 0 {
 		return
 	}
 	l := d.lanes[ep.lane]
 	d.turn = max(d.turn, l.next)
-	d.moveLaneLocked(ep.lane, max(l.turn, ep.queued))
+	d.moveLane(ep.lane, max(l.turn, ep.queued))
 }
 
-// forgetLanesLocked drops the lanes that nobody waits in any more. d.mu must be held.
-func (d *Dataplane) forgetLanesLocked() {
+// forgetLanes drops the lanes that nobody waits in any more.
+func (d *core) forgetLanes() {
 	if len(d.lanes) == 0 {
 		return
 	}
@@ -171,15 +171,15 @@ func (d *Dataplane) forgetLanesLocked() {
 // that wait for theirs. It reports whether they are left to the next transaction.
 func (r *run) yields(left int) bool {
 	r.turns++
-	if r.yielded == 0 && left > 0 && r.yield != nil && r.yield(r.turns) {
+	if r.yielded == 0 && left > 0 && r.tx.yield != nil && r.tx.yield(r.turns) {
 		r.yielded = r.turns
 	}
 	return r.yielded > 0
 }
 
-// markLocked has an endpoint rendered again, because a policy changed or, with
-// the zero key, something else. d.mu must be held.
-func (d *Dataplane) markLocked(ep *endpoint, by policy.Key) {
+// mark has an endpoint rendered again, because a policy changed or, with
+// the zero key, something else.
+func (d *core) mark(ep *endpoint, by policy.Key) {
 	causes := d.dirty[ep]
 	if by != (policy.Key{}) {
 		causes = append(causes, by)
@@ -187,10 +187,9 @@ func (d *Dataplane) markLocked(ep *endpoint, by policy.Key) {
 	d.dirty[ep] = causes
 }
 
-// settleCausesLocked leaves of several policies the one that the fewest endpoints
-// are marked for: a policy on all pods does not make one on a single pod wait. d.mu
-// must be held.
-func (d *Dataplane) settleCausesLocked() {
+// settleCauses leaves of several policies the one that the fewest endpoints
+// are marked for: a policy on all pods does not make one on a single pod wait.
+func (d *core) settleCauses() {
 	marks := map[policy.Key]int{}
 	for _, by := range d.dirty {
 		for _, key := range by {
@@ -206,9 +205,9 @@ func (d *Dataplane) settleCausesLocked() {
 	}
 }
 
-// pendingLocked returns the endpoints with an outstanding update, in the order
-// of the queue. d.mu must be held.
-func (d *Dataplane) pendingLocked() []*endpoint { return pending(d.endpoints, d.lanes, d.turn) }
+// pending returns the endpoints with an outstanding update, in the order
+// of the queue.
+func (d *core) pending() []*endpoint { return pending(d.endpoints, d.lanes, d.turn) }
 
 func pending(endpoints map[string]*endpoint, lanes map[string]lane, turn uint64) []*endpoint {
 	var out []*endpoint
@@ -247,13 +246,12 @@ func inOrder(eps []*endpoint, lanes map[string]lane, turn uint64) []*endpoint {
 // have its open endpoints go first all the same.
 const maxAhead = 16
 
-// dueLocked returns the endpoints whose update is due, in the order of the
+// due returns the endpoints whose update is due, in the order of the
 // queue. After HNS lost everything every endpoint needs a repair, so a round makes
 // some of them only, and events that come meanwhile go before the rest. An endpoint
 // that is open goes before all others, once: each pod that begins is open once. Who
-// starts pods all the time has maxAhead of them served before others that wait. d.mu
-// must be held.
-func (d *Dataplane) dueLocked(now time.Time) []*endpoint {
+// starts pods all the time has maxAhead of them served before others that wait.
+func (d *core) due(now time.Time) []*endpoint {
 	var due, out []*endpoint
 	for _, ep := range d.endpoints {
 		if ep.queued > 0 && !ep.retryAt.After(now) {
@@ -275,7 +273,7 @@ func (d *Dataplane) dueLocked(now time.Time) []*endpoint {
 		first = min(first, d.lanes[ep.lane].next)
 	}
 	last := func(ep *endpoint) int {
-		return count(ep.tries > 0 || !d.openLocked(ep) || d.lanes[ep.lane].next > first+maxAhead)
+		return count(ep.tries > 0 || !d.open(ep) || d.lanes[ep.lane].next > first+maxAhead)
 	}
 	slices.SortStableFunc(out, func(a, b *endpoint) int { return cmp.Compare(last(a), last(b)) })
 	return out

@@ -10,30 +10,30 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// kin are the pods of one namespace with the same labels and named ports, as the
+// podGroup has the pods of one namespace with the same labels and named ports, as the
 // replicas of a workload are. What a policy asks about labels and ports is asked
 // once for all of them.
-type kin struct {
+type podGroup struct {
 	hash   uint64
 	labels map[string]string
 	ports  []PodPort
 	pods   []*podState   // in no order
 	chosen []ipsets.Name // the computed sets that they are in
-	next   *kin          // another one of the namespace with this hash
+	next   *podGroup     // another one of the namespace with this hash
 }
 
-// kinIndex has the kin of all pods, by namespace and hash.
-type kinIndex struct {
+// podGroups has the groups of all pods, by namespace and hash.
+type podGroups struct {
 	hash func(*Pod) uint64
-	byNS map[string]map[uint64]*kin
+	byNS map[string]map[uint64]*podGroup
 }
 
-func newKinIndex(hash func(*Pod) uint64) kinIndex {
-	return kinIndex{hash: hash, byNS: map[string]map[uint64]*kin{}}
+func newPodGroups(hash func(*Pod) uint64) podGroups {
+	return podGroups{hash: hash, byNS: map[string]map[uint64]*podGroup{}}
 }
 
-// add puts a pod to its kin and reports whether it is the first.
-func (x kinIndex) add(p *podState) (first bool) {
+// add puts a pod into its group and reports whether it is the first.
+func (x podGroups) add(p *podState) (first bool) {
 	hash := x.hash(p.Pod)
 	k := x.byNS[p.Namespace][hash]
 	for k != nil && !k.like(p.Pod) {
@@ -41,19 +41,19 @@ func (x kinIndex) add(p *podState) (first bool) {
 	}
 	if first = k == nil; first {
 		if x.byNS[p.Namespace] == nil {
-			x.byNS[p.Namespace] = map[uint64]*kin{}
+			x.byNS[p.Namespace] = map[uint64]*podGroup{}
 		}
-		k = &kin{hash: hash, labels: p.Labels, ports: p.Ports, next: x.byNS[p.Namespace][hash]}
+		k = &podGroup{hash: hash, labels: p.Labels, ports: p.Ports, next: x.byNS[p.Namespace][hash]}
 		x.byNS[p.Namespace][hash] = k
 	}
-	p.kin, p.at = k, len(k.pods)
+	p.podGroup, p.at = k, len(k.pods)
 	k.pods = append(k.pods, p)
 	return first
 }
 
-// remove takes a pod from its kin. The pod still says whose it was.
-func (x kinIndex) remove(p *podState) {
-	k := p.kin
+// remove takes a pod out of its group. The pod still says whose it was.
+func (x podGroups) remove(p *podState) {
+	k := p.podGroup
 	last := k.pods[len(k.pods)-1]
 	k.pods[p.at], last.at = last, p.at
 	k.pods = slices.Delete(k.pods, len(k.pods)-1, len(k.pods))
@@ -61,7 +61,7 @@ func (x kinIndex) remove(p *podState) {
 		return
 	}
 	same := x.byNS[p.Namespace]
-	var rest *kin // without k; their order does not matter
+	var rest *podGroup // without k; their order does not matter
 	for other := same[k.hash]; other != nil; {
 		next := other.next
 		if other != k {
@@ -78,13 +78,13 @@ func (x kinIndex) remove(p *podState) {
 }
 
 // replace puts the next state of a pod in the place of the last one.
-func (x kinIndex) replace(was, is *podState) {
-	is.kin, is.at = was.kin, was.at
-	is.kin.pods[is.at] = is
+func (x podGroups) replace(was, is *podState) {
+	is.podGroup, is.at = was.podGroup, was.at
+	is.podGroup.pods[is.at] = is
 }
 
-// like reports whether a pod of the namespace is kin.
-func (k *kin) like(p *Pod) bool {
+// like reports whether a pod of the namespace belongs to the group.
+func (k *podGroup) like(p *Pod) bool {
 	return maps.Equal(k.labels, p.Labels) && slices.Equal(k.ports, p.Ports)
 }
 
@@ -104,9 +104,9 @@ func hashPods() func(*Pod) uint64 {
 	}
 }
 
-// all yields the kin of every namespace.
-func (x kinIndex) all() iter.Seq[*kin] {
-	return func(yield func(*kin) bool) {
+// all yields the groups of every namespace.
+func (x podGroups) all() iter.Seq[*podGroup] {
+	return func(yield func(*podGroup) bool) {
 		for namespace := range x.byNS {
 			for k := range x.in(namespace) {
 				if !yield(k) {
@@ -117,9 +117,9 @@ func (x kinIndex) all() iter.Seq[*kin] {
 	}
 }
 
-// in yields the kin of one namespace.
-func (x kinIndex) in(namespace string) iter.Seq[*kin] {
-	return func(yield func(*kin) bool) {
+// in yields the groups of one namespace.
+func (x podGroups) in(namespace string) iter.Seq[*podGroup] {
+	return func(yield func(*podGroup) bool) {
 		for _, k := range x.byNS[namespace] {
 			for ; k != nil; k = k.next {
 				if !yield(k) {
@@ -131,7 +131,7 @@ func (x kinIndex) in(namespace string) iter.Seq[*kin] {
 }
 
 // serving yields the pods with a named port.
-func (x kinIndex) serving(name string, proto policy.Protocol) iter.Seq[*podState] {
+func (x podGroups) serving(name string, proto policy.Protocol) iter.Seq[*podState] {
 	return func(yield func(*podState) bool) {
 		for k := range x.all() {
 			if _, ok := portOf(k.ports, name, proto); !ok {

@@ -15,8 +15,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// standing is what warnings are about: of the state as it is, or of a copy.
-type standing struct {
+// activeWarnings is what warnings are about: of the state as it is, or of a copy.
+type activeWarnings struct {
 	node       string
 	problems   iter.Seq[*policyState]       // with something left out
 	leftOut    map[ipsets.Name][]policy.Key // with the policies that need it
@@ -31,10 +31,10 @@ type standing struct {
 	listingErr error            // of the last listing
 }
 
-// standingLocked returns what warnings are about now. It is valid while d.mu is
-// held.
-func (d *Dataplane) standingLocked() standing {
-	return standing{
+// activeWarnings returns what warnings are about now. It is valid until the
+// core goes on.
+func (d *core) activeWarnings() activeWarnings {
+	return activeWarnings{
 		node: d.cfg.Node,
 		problems: func(yield func(*policyState) bool) {
 			for key := range d.problems {
@@ -43,22 +43,21 @@ func (d *Dataplane) standingLocked() standing {
 				}
 			}
 		},
-		leftOut: d.leftOutOfLocked(), endpoints: d.endpoints,
-		podOf: d.podOfLocked, over: d.overBudgetLocked(), disputed: d.disputesLocked(d.cfg.Now()),
-		refusals: d.setWarningsLocked(), addresses: d.addressWarningsLocked(), unread: d.unreadErrsLocked(), unwritten: d.sets.tries > 0, listingErr: d.listing.err,
+		leftOut: d.leftOutOf(), endpoints: d.endpoints,
+		podOf: d.podOf, over: d.overBudget(), disputed: d.flapping(d.clock),
+		refusals: d.setWarnings(), addresses: d.addressWarnings(), unread: d.unreadErrs(), unwritten: d.sets.tries > 0, listingErr: d.listing.err,
 	}
 }
 
-// overBudgetLocked returns a warning for each kind and namespace that has objects over a
-// budget, and for each policy whose named ports, ACLs on a pod or members are. d.mu must
-// be held.
-func (d *Dataplane) overBudgetLocked() []Warning {
-	out := slices.AppendSeq(d.members.over.warnings(), maps.Values(d.families.over))
-	return slices.Concat(out, d.closedWarningsLocked(), d.crowdedLocked())
+// overBudget returns a warning for each kind and namespace that has objects over a
+// budget, and for each policy whose named ports, ACLs on a pod or members are.
+func (d *core) overBudget() []Warning {
+	out := slices.AppendSeq(d.members.over.warnings(), maps.Values(d.namedPorts.over))
+	return slices.Concat(out, d.closedWarnings(), d.crowded())
 }
 
-// warnings lists what stands, sorted.
-func (s standing) warnings() []Warning {
+// warnings lists them, sorted.
+func (s activeWarnings) warnings() []Warning {
 	out := slices.Concat(s.over, s.addresses)
 	for ps := range s.problems {
 		out = append(out, ps.warnings...)
@@ -97,28 +96,12 @@ func (s standing) warnings() []Warning {
 	return slices.Compact(out)
 }
 
-// problemWarnings words what could not be expressed of a policy: one warning for each
-// reason, with the first example, as there may be thousands.
-func problemWarnings(c *policy.Compiled) []Warning {
-	var out []Warning
-	told := map[policy.Reason]bool{}
-	for _, p := range c.Problems {
-		if told[p.Reason] {
-			continue
-		}
-		told[p.Reason] = true
-		text := p.Field + ": " + p.Message
-		if n := c.Found[p.Reason]; n > 1 {
-			text += fmt.Sprintf(" (the first of %d in this policy)", n)
-		}
-		out = append(out, Warning{c.Key.String(), "NetworkPolicy", Reason(p.Reason), text})
+// leftOutOf returns the sets that are left out, each with the active policies
+// that mention it, or a set that contains it.
+func (d *core) leftOutOf() map[ipsets.Name][]policy.Key {
+	if len(d.leftOut) == 0 {
+		return nil
 	}
-	return out
-}
-
-// leftOutOfLocked returns the sets that are left out, each with the active policies
-// that mention it, or a set that contains it. d.mu must be held.
-func (d *Dataplane) leftOutOfLocked() map[ipsets.Name][]policy.Key {
 	out := make(map[ipsets.Name][]policy.Key, len(d.leftOut))
 	for n := range d.leftOut {
 		out[n] = nil
@@ -135,11 +118,11 @@ func (d *Dataplane) leftOutOfLocked() map[ipsets.Name][]policy.Key {
 	return out
 }
 
-func (s standing) ofEndpoint(ep *endpoint) []Warning {
+func (s activeWarnings) ofEndpoint(ep *endpoint) []Warning {
 	var out []Warning
 	for key, ref := range ep.refused {
 		switch {
-		case !ep.wanted.has(key, ref.digest):
+		case !ep.desired.has(key, ref.digest):
 		case key.Namespace == "":
 			out = append(out, s.onEndpoint(ep, ReasonHNSRejected,
 				fmt.Sprintf("HNS refuses rule %s on endpoint %s%s: it is left out there, and tried again", key.Name, ep.id, inBrackets(ref.code))))
@@ -159,14 +142,14 @@ func (s standing) ofEndpoint(ep *endpoint) []Warning {
 }
 
 // onEndpoint returns a warning about an endpoint, or the pod that owns it.
-func (s standing) onEndpoint(ep *endpoint, reason Reason, message string) Warning {
+func (s activeWarnings) onEndpoint(ep *endpoint, reason Reason, message string) Warning {
 	if pod := s.podOf(ep.owner); pod != "" {
 		return Warning{pod, "Pod", reason, message}
 	}
 	return Warning{ep.id, "Endpoint", reason, message}
 }
 
-func (s standing) ofDispute(what subject) Warning {
+func (s activeWarnings) ofDispute(what subject) Warning {
 	w := Warning{what.String(), "Set", ReasonForeignWrites, "the set"}
 	if what.kind() == driftACL {
 		w.Kind, w.Message = "Endpoint", fmt.Sprintf("rules on endpoint %s", what.endpoint)

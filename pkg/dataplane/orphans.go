@@ -7,14 +7,14 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// defineLeftoversLocked defines the sets that only rules in HNS name, since the
+// defineLeftovers defines the sets that only rules in HNS name, since the
 // policy that mentioned them went while no process ran: they are fed as if it
 // still mentioned them, and move with the sets that the same rules name. What
-// ends the definition is the last reference. d.mu must be held.
-func (d *Dataplane) defineLeftoversLocked() {
+// ends the definition is the last reference.
+func (d *core) defineOrphans() {
 	for _, n := range d.cache.TakeLeftovers() {
 		if n.Kind() == ipsets.KindNamedPort {
-			d.families.define(n)
+			d.namedPorts.define(n)
 		} else if def, ok := policy.Definition(n); ok && d.ours(def) {
 			d.members.restore(def)
 		}
@@ -24,7 +24,7 @@ func (d *Dataplane) defineLeftoversLocked() {
 // ours reports whether HNS has in a set what the definition of its name says. A
 // nested label set of the predecessor may bear a name of ours: its members are
 // others. Ours are fixed, and the permanent one may be missing.
-func (d *Dataplane) ours(def policy.SetDef) bool {
+func (d *core) ours(def policy.SetDef) bool {
 	if def.Name.Kind() != ipsets.KindNestedLabel {
 		return true
 	}

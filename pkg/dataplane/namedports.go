@@ -16,7 +16,7 @@ import (
 
 // familyKey names a named port as egress rules use it: towards the pods that
 // serve it, or with an ipBlock towards those inside the block.
-type familyKey struct {
+type portKey struct {
 	port   string
 	proto  policy.Protocol
 	blocks string // canonical text, "" for everywhere
@@ -24,7 +24,7 @@ type familyKey struct {
 
 // familyBlocks names blocks in a set's name. Many of them are cut short and
 // told apart by a hash, as the name of a set should stay readable.
-func familyBlocks(blocks []netip.Prefix) string {
+func blocksInName(blocks []netip.Prefix) string {
 	if len(blocks) == 0 {
 		return ""
 	}
@@ -37,11 +37,11 @@ func familyBlocks(blocks []netip.Prefix) string {
 	return fmt.Sprintf("%s+%d-%x", blocks[0], len(blocks)-1, h.Sum(nil))
 }
 
-// family is a named port that egress rules use. It feeds one set for every number
-// that a rule names, wanted or there; the pods in it are those of the whole cluster, as
+// portSets are the sets of a named port that egress rules use: it feeds one set for every number
+// that a rule names, desired or there; the pods in it are those of the whole cluster, as
 // rules AND it with the sets of their peers. It lives as long as it has views or sets.
-type family struct {
-	key    familyKey
+type portSets struct {
+	key    portKey
 	blocks []netip.Prefix // disjoint and in order
 	views  map[viewKey]*view
 	// serving counts the pods that serve the port, by namespace and number, while there
@@ -51,16 +51,16 @@ type family struct {
 	defined map[uint16]bool
 }
 
-// set names the family's set for a number.
-func (f *family) set(number uint16) ipsets.Name {
+// set names the set for a number.
+func (f *portSets) set(number uint16) ipsets.Name {
 	if f.key.blocks == "" {
 		return ipsets.NamedPort(f.key.port, string(f.key.proto), number)
 	}
 	return ipsets.NamedPortIn(f.key.blocks, f.key.port, string(f.key.proto), number)
 }
 
-// number returns the number under which a member pod serves the family's port.
-func (f *family) number(p *podState) (uint16, bool) {
+// number returns the number under which a member pod serves the port.
+func (f *portSets) number(p *podState) (uint16, bool) {
 	if p == nil || !p.inSets() {
 		return 0, false
 	}
@@ -90,13 +90,12 @@ func portOf(ports []PodPort, name string, proto policy.Protocol) (uint16, bool) 
 	return 0, false
 }
 
-// families indexes the named ports that egress rules use. Guarded by
-// Dataplane.mu.
-type families struct {
+// namedPortSets indexes the named ports that egress rules use.
+type namedPortSets struct {
 	cache  *ipsets.Cache
-	byKey  map[familyKey]*family
-	byPort map[PodPort][]*family // by name and protocol; Number is 0
-	stale  map[*view]bool        // to be settled
+	byKey  map[portKey]*portSets
+	byPort map[PodPort][]*portSets // by name and protocol; Number is 0
+	stale  map[*view]bool          // to be settled
 	over   map[*policyState]Warning
 	// changed is called for the policies of a view in which a number came into use.
 	changed func(*policyState)
@@ -106,20 +105,20 @@ type families struct {
 	labels func(namespace string) (map[string]string, bool)
 }
 
-// family returns the family of a key, a new one if need be.
-func (fs *families) family(key familyKey, blocks []netip.Prefix) *family {
+// portSets returns the sets of a key, new ones if need be.
+func (fs *namedPortSets) portSets(key portKey, blocks []netip.Prefix) *portSets {
 	if f := fs.byKey[key]; f != nil {
 		return f
 	}
-	f := &family{key: key, blocks: blocks, views: map[viewKey]*view{}, defined: map[uint16]bool{}}
+	f := &portSets{key: key, blocks: blocks, views: map[viewKey]*view{}, defined: map[uint16]bool{}}
 	fs.byKey[key] = f
 	at := PodPort{Name: key.port, Protocol: key.proto}
 	fs.byPort[at] = append(fs.byPort[at], f)
 	return f
 }
 
-// count counts the pods that serve the family's port, for its first view.
-func (fs *families) count(f *family) {
+// count counts the pods that serve the port, for its first view.
+func (fs *namedPortSets) count(f *portSets) {
 	f.serving = map[string]map[uint16]int{}
 	for p := range fs.pods(f.key.port, f.key.proto) {
 		if number, ok := f.number(p); ok {
@@ -130,7 +129,7 @@ func (fs *families) count(f *family) {
 
 // add counts one pod more and reports whether it is the first of its namespace with
 // this number.
-func (f *family) add(namespace string, number uint16) (first bool) {
+func (f *portSets) add(namespace string, number uint16) (first bool) {
 	in := f.serving[namespace]
 	if in == nil {
 		in = map[uint16]int{}
@@ -141,7 +140,7 @@ func (f *family) add(namespace string, number uint16) (first bool) {
 }
 
 // drop counts one pod less and reports whether it was the last.
-func (f *family) drop(namespace string, number uint16) (last bool) {
+func (f *portSets) drop(namespace string, number uint16) (last bool) {
 	in := f.serving[namespace]
 	if in[number]--; in[number] > 0 {
 		return false
@@ -153,12 +152,12 @@ func (f *family) drop(namespace string, number uint16) (last bool) {
 }
 
 // fill feeds the set of a number that was just defined, with the pods that serve it.
-func (fs *families) fill(set ipsets.Name) {
+func (fs *namedPortSets) fill(set ipsets.Name) {
 	key, blocks, number, ok := fs.parse(set)
 	if !ok {
-		panic(fmt.Sprintf("BUG: rules name %s, which is no family's", set))
+		panic(fmt.Sprintf("BUG: rules name %s, which is no portSets's", set))
 	}
-	f := fs.family(key, blocks)
+	f := fs.portSets(key, blocks)
 	f.defined[number] = true
 	for p := range fs.pods(key.port, key.proto) {
 		if served, ok := f.number(p); ok && served == number {
@@ -169,7 +168,7 @@ func (fs *families) fill(set ipsets.Name) {
 
 // define feeds the set of a number that only endpoints name. It counts as unused,
 // as one that went out of use while they named it.
-func (fs *families) define(set ipsets.Name) {
+func (fs *namedPortSets) define(set ipsets.Name) {
 	key, _, _, ok := fs.parse(set)
 	if !ok || !fs.cache.Define(set) {
 		return
@@ -180,27 +179,27 @@ func (fs *families) define(set ipsets.Name) {
 	}
 }
 
-// parse reads a family and a number off the name of its set. Blocks that were cut
+// parse reads a named port and a number off the name of its set. Blocks that were cut
 // short are known only while a policy names them.
-func (fs *families) parse(set ipsets.Name) (key familyKey, blocks []netip.Prefix, number uint16, ok bool) {
+func (fs *namedPortSets) parse(set ipsets.Name) (key portKey, blocks []netip.Prefix, number uint16, ok bool) {
 	text, in, _ := strings.Cut(set.Text(), "@")
 	parts := strings.Split(text, ":")
 	if len(parts) != 3 {
-		return familyKey{}, nil, 0, false
+		return portKey{}, nil, 0, false
 	}
 	n, err := strconv.ParseUint(parts[2], 10, 16)
 	if err != nil {
-		return familyKey{}, nil, 0, false
+		return portKey{}, nil, 0, false
 	}
-	key, number = familyKey{parts[0], policy.Protocol(parts[1]), in}, uint16(n)
+	key, number = portKey{parts[0], policy.Protocol(parts[1]), in}, uint16(n)
 	if f := fs.byKey[key]; f != nil {
 		blocks = f.blocks
 	} else {
 		blocks = parseBlocks(in)
 	}
-	f := family{key: key}
+	f := portSets{key: key}
 	inOrder := slices.IsSortedFunc(blocks, func(a, b netip.Prefix) int { return a.Addr().Compare(b.Addr()) })
-	return key, blocks, number, inOrder && familyBlocks(blocks) == in && f.set(number) == set
+	return key, blocks, number, inOrder && blocksInName(blocks) == in && f.set(number) == set
 }
 
 // parseBlocks is the inverse of blockText; what is no block is left out.
@@ -216,8 +215,8 @@ func parseBlocks(text string) []netip.Prefix {
 	return out
 }
 
-// prune forgets a family without views and sets.
-func (fs *families) prune(f *family) {
+// prune forgets a named port without views and sets.
+func (fs *namedPortSets) prune(f *portSets) {
 	if len(f.views) == 0 {
 		f.serving = nil
 	}
@@ -226,7 +225,7 @@ func (fs *families) prune(f *family) {
 	}
 	delete(fs.byKey, f.key)
 	at := PodPort{Name: f.key.port, Protocol: f.key.proto}
-	fs.byPort[at] = slices.DeleteFunc(fs.byPort[at], func(o *family) bool { return o == f })
+	fs.byPort[at] = slices.DeleteFunc(fs.byPort[at], func(o *portSets) bool { return o == f })
 	if len(fs.byPort[at]) == 0 {
 		delete(fs.byPort, at)
 	}
@@ -234,7 +233,7 @@ func (fs *families) prune(f *family) {
 
 // leavePod takes a pod out of the sets of the ports that it served, but for those
 // that it goes on serving.
-func (fs *families) leavePod(was, is *podState) {
+func (fs *namedPortSets) leavePod(was, is *podState) {
 	for _, f := range fs.of(was) {
 		number, ok := f.number(was)
 		if !ok || f.same(was, is) {
@@ -250,7 +249,7 @@ func (fs *families) leavePod(was, is *podState) {
 }
 
 // enterPod puts a pod into the sets of the ports that it serves now.
-func (fs *families) enterPod(was, is *podState) {
+func (fs *namedPortSets) enterPod(was, is *podState) {
 	for _, f := range fs.of(is) {
 		number, ok := f.number(is)
 		if !ok || f.same(was, is) {
@@ -266,18 +265,18 @@ func (fs *families) enterPod(was, is *podState) {
 }
 
 // same reports whether a pod serves the port as it did.
-func (f *family) same(was, is *podState) bool {
+func (f *portSets) same(was, is *podState) bool {
 	before, had := f.number(was)
 	after, has := f.number(is)
 	return had && has && before == after && was.Addr == is.Addr
 }
 
-// of returns the families that a port of the pod may belong to; p may be nil.
-func (fs *families) of(p *podState) []*family {
+// of returns the named ports that a port of the pod may belong to; p may be nil.
+func (fs *namedPortSets) of(p *podState) []*portSets {
 	if p == nil {
 		return nil
 	}
-	var out []*family
+	var out []*portSets
 	for _, port := range p.Ports {
 		out = append(out, fs.byPort[PodPort{Name: port.Name, Protocol: port.Protocol}]...)
 	}
@@ -285,7 +284,7 @@ func (fs *families) of(p *podState) []*family {
 }
 
 // forget drops the number whose set nobody holds any more.
-func (fs *families) forget(set ipsets.Name) {
+func (fs *namedPortSets) forget(set ipsets.Name) {
 	key, _, number, ok := fs.parse(set)
 	if f := fs.byKey[key]; ok && f != nil {
 		delete(f.defined, number)

@@ -1,0 +1,169 @@
+package dataplane
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// foldObservation takes over what was observed, object by object, but for
+// what has moved since or has an update pending. What differs of an endpoint is
+// read once more inside a transaction: then it is a difference, and becomes an ordinary
+// plan entry. After a look at everything, as when HNS was restarted, all may differ:
+// there the read before its write is the second one.
+func (d *core) foldObservation(obs *Observation) {
+	if obs.enumerated {
+		asked := maps.Clone(d.check)
+		d.enumerated(obs.ids, obs.sequence)
+		for _, id := range obs.shown { // it is there, though it is not listed
+			if !asked[id] {
+				delete(d.check, id)
+			}
+		}
+	}
+	for _, e := range obs.endpoints {
+		ep := d.endpoints[e.ID]
+		switch {
+		case ep == nil || ep.moved > obs.sequence || ep.queued > 0 || !ep.known() || !d.differs(ep, e):
+		case obs.all:
+			d.mark(d.read(e), policy.Key{})
+		default:
+			d.check[e.ID] = true
+		}
+	}
+	for _, id := range obs.check {
+		if d.endpoints[id] != nil {
+			d.check[id] = true
+		}
+	}
+	if obs.setsRead {
+		d.foldSets(obs)
+	}
+}
+
+// foldSets takes over the sets of an observation.
+func (d *core) foldSets(obs *Observation) {
+	if obs.sequence < d.folded {
+		return // a later one came in before it
+	}
+	d.folded = obs.sequence
+	d.looks.digest = obs.digest
+	sets := slices.DeleteFunc(slices.Clone(obs.sets), func(s ipsets.Observed) bool { return d.moved[s.ID] > obs.sequence })
+	listed := make(map[string]bool, len(obs.sets))
+	for _, s := range obs.sets {
+		listed[s.ID] = true
+	}
+	skip := func(n ipsets.Name) bool {
+		id := d.id(n)
+		return d.moved[id] > obs.sequence || d.paused(n) && listed[id] == d.cache.Present(n)
+	}
+	drifted := d.takeSets(sets, skip)
+	if !d.fresh { // else nothing was known before
+		d.foundSets(drifted)
+	}
+	maps.DeleteFunc(d.moved, func(_ string, seq uint64) bool { return seq <= obs.sequence })
+}
+
+// differs reports whether a read shows an endpoint otherwise than it is
+// known.
+func (d *core) differs(ep *endpoint, e hns.Endpoint) bool {
+	return !ep.known() || ep.version != d.basis(e)
+}
+
+// news reports whether an enumeration has an endpoint that nobody knows, or
+// lacks one that is known.
+func (d *core) news(ids []string) bool {
+	seen := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		seen[strings.ToLower(id)] = true
+	}
+	known := func(id string) bool { return seen[strings.ToLower(id)] }
+	matched := 0
+	for id := range d.endpoints {
+		if !known(id) && !d.check[id] {
+			return true
+		}
+		matched += count(known(id))
+	}
+	for id := range d.newcomers {
+		matched += count(known(id))
+	}
+	for id, stranger := range d.strangers {
+		if seen[id] && d.strangerDue(stranger) {
+			return true
+		}
+		matched += count(seen[id])
+	}
+	return matched < len(seen)
+}
+
+// setsNews reports whether a read of the sets may say something new: it shows
+// others than the last one that was taken over, or something was written since that
+// one began, or somebody else did something to one, or the cache is in doubt.
+func (d *core) setsNews(obs *Observation) bool {
+	return d.fresh || d.cache.HasUnknown() || d.cache.Doubted() || len(d.drift.troubles) > 0 ||
+		len(d.moved) > 0 || d.looks.digest != obs.digest
+}
+
+// digestSets returns a digest of sets in any order.
+func digestSets(sets []ipsets.Observed) [sha256.Size]byte {
+	lines := make([]string, len(sets))
+	for i, s := range sets {
+		lines[i] = fmt.Sprintf("%q %q %t %q", s.ID, s.Name, s.Nested, s.Values)
+	}
+	slices.Sort(lines)
+	return sha256.Sum256([]byte(strings.Join(lines, "\n")))
+}
+
+// beginLook begins an observation, and returns the endpoints that it reads.
+func (d *core) beginLook(look Look) (*Observation, []string) {
+	if look.Sets || look.All || len(look.Endpoints) > 0 {
+		d.looks.last = d.clock // an enumeration takes nobody's turn
+	}
+	obs, ids := &Observation{sequence: d.sequence, all: look.All}, look.Endpoints
+	if look.All {
+		ids = slices.Sorted(maps.Keys(d.endpoints))
+	}
+	return obs, ids
+}
+
+// sawSets takes a read of the sets into an observation.
+func (d *core) sawSets(obs *Observation, err error) {
+	d.looks.sets = d.clock // also when it failed: others have their turn
+	obs.setsRead = err == nil && (obs.all || d.setsNews(obs))
+}
+
+// sawIDs takes an enumeration of the endpoints into an observation.
+func (d *core) sawIDs(obs *Observation, ids []string, err error) {
+	d.looks.enumerated = d.clock // also when it failed
+	if err == nil {
+		obs.ids = ids
+		obs.enumerated = obs.all || d.news(ids)
+	}
+}
+
+// sawEndpoint takes a read of an endpoint into an observation.
+func (d *core) sawEndpoint(obs *Observation, id string, e hns.Endpoint, err error) {
+	ep := d.endpoints[id]
+	if ep == nil {
+		return // gone meanwhile
+	}
+	ep.seen = d.clock
+	if err != nil {
+		obs.check = append(obs.check, id)
+		return
+	}
+	e.ID = id // HNS may show it in the other case
+	obs.shown = append(obs.shown, id)
+	if d.differs(ep, e) {
+		obs.endpoints = append(obs.endpoints, e)
+	} else { // no plan is made from what else others have, but explanations are
+		_, ep.foreign = d.split(e)
+	}
+}

@@ -1,0 +1,269 @@
+package dataplane
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/ipsets"
+)
+
+func (d *core) nextLook() (Look, time.Time) {
+	var oldest *endpoint
+	n := 1 // the sets
+	for id, ep := range d.endpoints {
+		if ep.queued > 0 || !ep.known() || d.check[id] {
+			continue // it is read before it is written
+		}
+		n++
+		if oldest == nil || cmp.Or(ep.seen.Compare(oldest.seen), cmp.Compare(id, oldest.id)) < 0 {
+			oldest = ep
+		}
+	}
+	// What was seen longest ago is next: the sets or an endpoint.
+	next, seen := Look{Sets: true}, d.looks.sets
+	if oldest != nil && oldest.seen.Before(seen) {
+		next, seen = Look{Endpoints: []string{oldest.id}}, oldest.seen
+	}
+	// Its turn comes, but what was read just now can wait. When all was, this comes on
+	// top of the period. After a loss what was read before it is due at once: HNS may
+	// have lost more.
+	at := d.looks.last.Add(d.cfg.LookPeriod / time.Duration(n))
+	if earliest := seen.Add(d.cfg.LookPeriod / 10); seen.Before(d.looks.lost) {
+		at = seen
+	} else if at.Before(earliest) {
+		at = earliest
+	}
+	if twice := d.looks.sets.Add(lookTwice); d.cache.Doubted() && twice.Before(at) {
+		next, at = Look{Sets: true}, twice
+	}
+	if enumerate := d.looks.enumerated.Add(lookEnumerate); !at.Before(enumerate) {
+		return Look{Enumerate: true}, enumerate
+	}
+	return next, at
+}
+
+// lookAge returns for how long the object that was looked at longest ago
+// has not been read.
+func (d *core) lookAge(now time.Time) time.Duration {
+	var age time.Duration
+	if !d.looks.sets.IsZero() {
+		age = now.Sub(d.looks.sets)
+	}
+	for _, ep := range d.endpoints {
+		if ep.known() {
+			age = max(age, now.Sub(ep.seen))
+		}
+	}
+	return age
+}
+
+// listing says when endpoints are enumerated inside a transaction.
+type listing struct {
+	wanted bool  // by this transaction: a new UID on an address
+	retry  retry // while a pod looks for its endpoint, or after a failure
+	err    error // of the last one
+	// unsettled: the last enumeration was empty while local pods run. Until it is
+	// over no set is deleted.
+	unsettled bool
+	sequence  uint64 // of writes when the last one began
+	// gone is when a write last found its endpoint gone, and endpoints were listed at
+	// once.
+	gone time.Time
+}
+
+// Each pod without an endpoint of its own is looked for once a second in its first
+// minute. After that it is the look every lookEnumerate that finds it; where nobody
+// looks, every 30 s.
+const (
+	listAgain  = time.Second
+	listsFor   = time.Minute
+	listFailed = 5 * time.Second // the longest pause after a failure
+)
+
+// newcomer is an endpoint that was enumerated and never read. Enumerations bound
+// their number, and reads end it: one that is elsewhere is a stranger from then on.
+type newcomer struct {
+	retry
+	err error // of the last read, nil before the first
+}
+
+// unreadTries is how often the read of a newcomer fails until nothing waits for it
+// any more: half a minute.
+const unreadTries = 5
+
+// hasUnread reports whether an endpoint was enumerated a moment ago and not read
+// yet. Its rules may need sets that nothing else needs, and it may be that of a pod
+// that waits. One that cannot be read at all keeps nothing up: HNS itself refuses to
+// remove what its rules name.
+func (d *core) hasUnread() bool {
+	for _, n := range d.newcomers {
+		if n.tries <= unreadTries {
+			return true
+		}
+	}
+	return false
+}
+
+// singles returns the endpoints that are due to be read by their GUIDs:
+// first those that nobody has read, as pods may wait for them. Among the others
+// reading goes on where it was left: one that fails slowly is due again before the
+// others were read.
+func (d *core) singles(now time.Time) []string {
+	var fresh, known []string
+	for id, n := range d.newcomers {
+		if !n.at.After(now) {
+			fresh = append(fresh, id)
+		}
+	}
+	for id, ep := range d.endpoints {
+		if (!ep.known() || d.check[id]) && !ep.retryAt.After(now) {
+			known = append(known, id)
+		}
+	}
+	rotate := func(ids []string) []string {
+		slices.Sort(ids)
+		at, _ := slices.BinarySearch(ids, d.readFrom)
+		return slices.Concat(ids[at:], ids[:at])
+	}
+	// One that fails may be first for good, so those that never did go before it.
+	fresh = rotate(fresh)
+	slices.SortStableFunc(fresh, func(a, b string) int { return min(d.newcomers[a].tries, 1) - min(d.newcomers[b].tries, 1) })
+	return slices.Concat(fresh, rotate(known))
+}
+
+// listDue reports whether the endpoints are to be enumerated now.
+func (d *core) listDue(now time.Time) bool {
+	at := d.listing.retry.at
+	return d.listing.wanted || !at.IsZero() && !at.After(now)
+}
+
+// enumerated takes over an enumeration that began at a write sequence: new
+// endpoints are newcomers, those that it lacks are checked. HNS may spell a GUID
+// in either case.
+func (d *core) enumerated(ids []string, sequence uint64) {
+	seen := make(map[string]bool, len(ids))
+	known := make(map[string]string, len(d.endpoints))
+	for id := range d.endpoints {
+		known[strings.ToLower(id)] = id
+	}
+	for id := range d.newcomers {
+		known[strings.ToLower(id)] = id
+	}
+	strangers := map[string]again{}
+	ours := 0
+	for _, id := range ids {
+		key := strings.ToLower(id)
+		if stranger, is := d.strangers[key]; is {
+			if strangers[key] = stranger; !d.strangerDue(stranger) {
+				continue
+			}
+		}
+		ours++
+		if is, ok := known[key]; ok {
+			seen[is] = true
+			continue
+		}
+		if d.moved[id] > sequence { // gone since
+			continue
+		}
+		d.newcomers[id], seen[id], known[key] = &newcomer{}, true, id
+	}
+	d.strangers = strangers
+	for id := range d.newcomers {
+		if !seen[id] {
+			delete(d.newcomers, id)
+		}
+	}
+	if sequence >= d.listing.sequence { // no later one was first
+		d.listing.sequence = sequence
+		d.listing.unsettled = ours == 0 && len(d.local) > 0
+	}
+	for id, ep := range d.endpoints {
+		ep.unseen = !seen[id] && ep.moved <= sequence && !d.listing.unsettled
+		switch {
+		case ep.moved > sequence:
+		case seen[id] && ep.absent, !seen[id] && !d.listing.unsettled:
+			// It may be gone, or was made anew under its GUID.
+			d.check[id], ep.absent = true, false
+		case !seen[id]:
+			ep.absent = true
+		}
+	}
+}
+
+// strangerDue reports whether an endpoint that was elsewhere is read once more:
+// a local pod has none, and one odd read is not to keep its own from it.
+func (d *core) strangerDue(s again) bool {
+	return !s.at.After(d.clock) && len(d.waiting()) > 0
+}
+
+// unreadErrs returns why endpoints that are enumerated could not be read, of
+// those that never were.
+func (d *core) unreadErrs() map[string]error {
+	if len(d.newcomers) == 0 {
+		return nil
+	}
+	out := map[string]error{}
+	for id, n := range d.newcomers {
+		if n.err != nil {
+			out[id] = n.err
+		}
+	}
+	return out
+}
+
+// lookAgain says when endpoints are enumerated next for the pods that have
+// none of their own, zero for not. What newcomers turn out to be is seen then.
+func (d *core) lookAgain() {
+	now := d.clock
+	if d.listing.err != nil {
+		return // it is tried again
+	}
+	if d.listing.unsettled {
+		d.listing.retry.failed(d.now, now)
+		return
+	}
+	var next due
+	for _, p := range d.local {
+		eps := d.byAddr[p.Addr]
+		own := slices.ContainsFunc(eps, func(ep *endpoint) bool {
+			return ep.bornFor == p.UID || p.inDoubt() && ep.bornFor == ep.owner // they came at once
+		})
+		switch {
+		case own:
+		case len(eps) == 0 && now.Sub(p.placed) < listsFor:
+			next.at(now.Add(listAgain))
+		case len(eps) == 0:
+			next.at(now.Add(maxBackoff))
+		case p.relists < maxRelists:
+			p.relists++
+			next.at(now.Add(backoff(p.relists)))
+		}
+	}
+	d.listing.retry = retry{at: next.first}
+}
+
+// takeSets takes over a listing of our sets. It may show sets that
+// were not known when the rules that name them were read: those are held now, and
+// orphans are defined.
+// It returns those that somebody else changed.
+func (d *core) takeSets(sets []ipsets.Observed, skip func(ipsets.Name) bool) (drifted []ipsets.Drift) {
+	drifted = d.cache.Observe(sets, skip)
+	d.spelled()
+	adopted := d.cache.TakeAdopted()
+	for _, n := range adopted {
+		d.renderHolders(n)
+	}
+	if len(adopted) > 0 {
+		for _, ps := range d.policies {
+			ps.group = nil // it may name the id that was
+		}
+	}
+	for _, ep := range d.endpoints {
+		d.hold(ep, ipsets.RefApplied, d.namesOf(ep.actual))
+		d.pin(ep)
+	}
+	return drifted
+}

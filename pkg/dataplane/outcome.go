@@ -1,0 +1,123 @@
+package dataplane
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// outcome ends a run.
+func (d *core) outcome(r *run) Report {
+	d.progress.note("recording", "", "", "")
+	now := d.clock
+	d.settleDrift()
+	d.forgetLanes()
+	rep := Report{
+		Generation: d.generation,
+		Started:    r.started,
+		Took:       now.Sub(r.started),
+		Busy:       r.busy,
+		Objects:    r.tx.Len(),
+		Changes:    r.changes.list(),
+		Plan:       r.written.String(),
+		Calls:      r.calls,
+		Pending:    len(d.pending()) + len(d.waiting()),
+		Warnings:   d.activeWarnings().warnings(),
+		RetryAfter: d.retryAfter(now),
+		ProbeAfter: d.probeAfter(now),
+
+		NewEndpoints: d.found,
+		Repairs:      d.drift.repairs,
+		Spellings:    d.newSpellings(),
+		Waiting:      d.outstandingWork(),
+		Yielded:      r.yielded,
+	}
+	if n := len(rep.Waiting); n > 0 {
+		rep.Unprogrammed = rep.Waiting[n-1].To
+	}
+	d.found, d.drift.repairs = nil, nil
+	for _, err := range r.errs {
+		rep.Errors = append(rep.Errors, err.Error())
+	}
+	rep.Longest = d.progress.end()
+	d.reports = append(d.reports, rep.Clone())
+	if len(d.reports) > keptReports {
+		d.reports = slices.Delete(d.reports, 0, len(d.reports)-keptReports)
+	}
+	return rep
+}
+
+// outstandingWork returns the transactions of which something is not in HNS
+// yet. A pod whose endpoint was not seen does not count: there is nothing to program,
+// unless the listing failed, or what it showed is not read yet.
+func (d *core) outstandingWork() []Span {
+	if !d.sets.at.IsZero() || d.setWork.due || d.setWork.held || (d.listing.err != nil || d.hasUnread()) && len(d.waiting()) > 0 {
+		return []Span{{0, d.generation}}
+	}
+	var all, out []Span
+	for _, ep := range d.endpoints {
+		if ep.queued > 0 {
+			all = append(all, ep.changedIn)
+		}
+	}
+	slices.SortFunc(all, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
+	for _, s := range all {
+		if n := len(out); n > 0 && s.From <= out[n-1].To+1 {
+			out[n-1].To = max(out[n-1].To, s.To)
+		} else {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// retryAfter returns when the next thing is due, 0 for nothing.
+func (d *core) retryAfter(now time.Time) time.Duration {
+	var next due
+	next.at(d.sets.at)
+	next.at(d.listing.retry.at)
+	if d.listing.wanted {
+		next.at(now)
+	}
+	if d.setWork.due {
+		next.at(now)
+	}
+	for _, n := range d.newcomers {
+		if n.tries == 0 {
+			next.at(now)
+		}
+	}
+	for id, ep := range d.endpoints {
+		if !d.cfg.DryRun && (ep.queued > 0 || !ep.known() || d.check[id]) {
+			next.at(cmp.Or(ep.retryAt, now))
+		}
+	}
+	return next.after(now)
+}
+
+// probeAfter returns when HNS is asked again for what it refused or could not
+// read, 0 for nothing.
+func (d *core) probeAfter(now time.Time) time.Duration {
+	var next due
+	if d.cfg.DryRun {
+		return 0
+	}
+	d.setsAgain(&next, now)
+	for _, n := range d.newcomers {
+		next.at(n.at)
+	}
+	for _, ep := range d.endpoints {
+		if ep.owner == "" {
+			continue
+		}
+		for _, ref := range ep.refused {
+			if ref.at.After(now) {
+				next.at(ref.at)
+			}
+		}
+	}
+	if len(d.probes(now)) > 0 { // what is due and cannot be tried waits for something else
+		next.at(now)
+	}
+	return next.after(now)
+}

@@ -1,0 +1,143 @@
+package dataplane_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// TestRandomPlan: in random worlds, also after failures, the plan of a transaction is
+// what it asks of HNS, request by request.
+func TestRandomPlan(t *testing.T) {
+	compared, writes := 0, 0
+	t.Run("walks", func(t *testing.T) {
+		rapid.Check(t, func(rt *rapid.T) {
+			w := newWalker(rt, t.Context(), dataplane.Config{
+				MaxBatchedACLs: rapid.SampledFrom([]int{30, 2}).Draw(rt, "batch"),
+				MaxRepairs:     rapid.SampledFrom([]int{0, 1}).Draw(rt, "repairs"),
+				GracePeriod:    rapid.SampledFrom([]time.Duration{0, 10 * time.Second}).Draw(rt, "grace"),
+			}, walkSim(), newCluster())
+			w.hasty = rapid.Bool().Draw(rt, "hasty")
+			w.faulty = rapid.Bool().Draw(rt, "faults")
+			all := w.actions()
+			actions := map[string]func(*rapid.T){"time": all["time"], "endpoint": func(t *rapid.T) {
+				w.drawAttached(t)
+				w.reconcile(dataplane.NewTransaction())
+				w.reconcile(dataplane.NewTransaction()) // what is new is read, and seen
+			}}
+			if w.faulty {
+				actions["fault"] = all["fault"]
+			}
+			actions["events"] = func(t *rapid.T) {
+				tx := dataplane.NewTransaction()
+				for range rapid.IntRange(0, 4).Draw(t, "objects") {
+					w.event(t, tx)
+				}
+				n, compares := w.foresee(tx)
+				writes += n
+				compared += compares
+			}
+			rt.Repeat(actions)
+		})
+	})
+	t.Logf("%d transactions with %d writes were as planned", compared, writes)
+	require.Greater(t, writes, compared/10)
+}
+
+// drawAttached makes an endpoint, or deletes one. One that is not attached is
+// enumerated or not as HNS likes, which no plan knows.
+func (w *walker) drawAttached(t *rapid.T) {
+	if eps := w.sim.Endpoints(); len(eps) > 0 && rapid.Bool().Draw(t, "delete") {
+		ep := rapid.SampledFrom(eps).Draw(t, "endpoint")
+		w.note("delete %s", ep.ID)
+		require.NoError(w.t, w.sim.DeleteEndpoint(ep.ID))
+		return
+	}
+	w.ids++
+	addr := walkAddrs[rapid.IntRange(0, walkEndpoints-1).Draw(t, "address")]
+	w.createEndpoint(fmt.Sprint("ep-", w.ids), addr, rapid.Bool().Draw(t, "bare"))
+}
+
+// foresee applies a transaction and holds it against its plan, if nothing that the
+// dataplane does not know comes in between: it returns how many writes there were, and
+// how many transactions were compared.
+func (w *walker) foresee(tx *dataplane.Transaction) (writes, compared int) {
+	dump := w.dp.Dump()
+	knows := len(w.sim.UnusedFaults()) == 0 && len(dump.Due.New) == 0 && len(dump.Endpoints) == len(w.sim.Endpoints())
+	for _, ed := range dump.Endpoints {
+		knows = knows && ed.Known
+	}
+	for _, s := range dump.Sets {
+		knows = knows && !s.Unknown
+	}
+	before := len(w.sim.Calls())
+	if !knows {
+		w.apply(tx)
+		return 0, 0
+	}
+	turns := w.turns%3 + 1 // as apply will set it
+	if w.hasty {
+		tx.SetYield(func(done int) bool { return done >= turns })
+	}
+	plan, err := dataplane.PlanOf(w.cfg, dump, tx)
+	require.NoError(w.t, err)
+	w.apply(tx)
+	var want, got []string
+	for _, r := range plan.Requests {
+		want = append(want, inText(r))
+		writes += count(!hns.ReadsOnly(r.Op))
+	}
+	for _, c := range w.sim.Calls()[before:] {
+		if c.Err != nil && !hns.ReadsOnly(c.Op) {
+			return 0, 0 // the simulator refuses what is named by an endpoint that is not attached
+		}
+		got = append(got, inText(hns.Request{Op: c.Op, Endpoint: c.Target, Sets: c.Sets, ACLs: c.ACLs, Policies: c.Policies}))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.fail("the plan is not what runs (-plan +calls):\n%s", diff)
+	}
+	return writes, 1
+}
+
+// inText is a request in one line, with our rules alone: the others' go back as they
+// were read.
+func inText(r hns.Request) string {
+	var b strings.Builder
+	b.WriteString(r.Op)
+	if r.Op != hns.OpNetworkGet && r.Op != hns.OpEndpointIDs && r.Verb() == "" {
+		b.WriteString(" " + r.Endpoint)
+	}
+	for _, s := range r.Sets {
+		values := slices.Sorted(slices.Values(s.Values))
+		fmt.Fprintf(&b, " %s=%s%v", s.ID, s.Name, values)
+	}
+	acls := r.ACLs
+	if r.Op == hns.OpACLUpdate {
+		acls = nil
+		for _, p := range r.Policies {
+			if a, err := p.ACL(); err == nil && a.Ours() {
+				acls = append(acls, a)
+			}
+		}
+	}
+	for _, a := range acls {
+		fmt.Fprintf(&b, " [%s]", dataplane.RuleText(a.Canonical()))
+	}
+	return b.String()
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

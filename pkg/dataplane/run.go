@@ -1,0 +1,85 @@
+package dataplane
+
+import (
+	"errors"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// Request is what the core wants asked of HNS next. One without an Op asks for
+// nothing: it only lets others look at the state before the transaction goes on.
+type Request struct {
+	hns.Request
+	// Shared: this request and those that follow it for the same endpoint share a handle
+	// of HNS.
+	Shared bool
+}
+
+// Result is what came of a Request.
+type Result struct {
+	hns.Result
+	Took time.Duration // of HNS
+}
+
+// run is one transaction on its way: what it asked of HNS and what came back. Its
+// methods are the transaction, written as one sequence of calls. The sequence runs as a
+// coroutine of whoever calls Next: ask suspends it until Done has the result.
+type run struct {
+	d       *core
+	tx      *Transaction
+	started time.Time
+	changes changes
+	calls   map[string]int
+	written written
+	busy    time.Duration // of HNS
+	errs    []error
+	turns   int // endpoints read one by one, or updated
+	yielded int // turns after which the rest was left; 0: never
+
+	searched int  // requests for suspects, and probes
+	shielded bool // newborn endpoints were isolated, as a request for sets failed
+
+	next    func() (Request, bool) // resumes the sequence
+	stop    func()                 // drops it
+	suspend func(Request) bool     // false: it was dropped
+	result  Result                 // of the last request
+	held    string                 // endpoint whose requests share a handle, "" for none
+	ending  bool                   // no more may be begun
+	dropped bool
+}
+
+// errDropped ends a sequence that was dropped.
+var errDropped = errors.New("the transaction was dropped")
+
+// pause lets others look at the state.
+func (r *run) pause() { r.suspended(Request{}) }
+
+func (r *run) suspended(req Request) {
+	if !r.suspend(req) {
+		r.dropped = true
+		panic(errDropped)
+	}
+}
+
+// ask has a request made, counts it, and keeps its error. An endpoint that is gone is
+// no error.
+func (r *run) ask(req hns.Request) hns.Result {
+	r.calls[req.Op]++
+	r.written.note(req)
+	back := r.d.progress.calls(req.Op)
+	r.suspended(Request{Request: req, Shared: r.held != "" && r.held == req.Endpoint})
+	back()
+	res := r.result
+	r.busy += res.Took
+	if err := res.Err; err != nil && !hns.EndpointGone(err) && !errors.Is(err, hns.ErrElsewhere) {
+		r.errs = append(r.errs, err)
+	}
+	return res.Result
+}
+
+// hold has the requests for an endpoint share a handle of HNS until release.
+func (r *run) hold(endpoint string) (release func()) {
+	r.held = endpoint
+	return func() { r.held = "" }
+}
