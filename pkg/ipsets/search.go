@@ -133,10 +133,6 @@ func (c *Cache) Resume(n Name, group int, clings bool) {
 	c.refresh(s)
 }
 
-// Searching reports whether there are suspects: Plan has more to ask than it would
-// otherwise.
-func (c *Cache) Searching() bool { return len(c.suspects) > 0 }
-
 // searches returns the requests for the suspects, without those of skip: what they
 // lose first, and then what has nothing to lose, group by group.
 func (c *Cache) searches(h waiting, skip func(*set) bool) []Request {
