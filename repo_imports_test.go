@@ -67,13 +67,14 @@ var rooms = map[string]room{
 	"pkg/metrics":           {ours: []string{"pkg/hns", "pkg/hns/dllcalls", "pkg/dataplane", "pkg/controllers", "pkg/policy"}, others: []string{"github.com/prometheus/client_golang/prometheus"}},
 	"pkg/nodelock":          {ours: []string{"pkg/processes"}, others: []string{"github.com/gofrs/flock", "golang.org/x/sys/windows"}},
 	"pkg/processes":         {ours: []string{"pkg/printable"}, others: []string{"golang.org/x/sys/windows"}},
-	"pkg/simulate/manifest": {others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/yaml"}},
+	"pkg/similar":           {},
+	"pkg/simulate/manifest": {ours: []string{"pkg/similar"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/yaml"}},
 	"pkg/simulate": {
 		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/debug", "pkg/debug/page", "pkg/explain", "pkg/hns", "pkg/hns/hnssim", "pkg/policy", "pkg/printable", "pkg/recorder", "pkg/simulate/manifest", "pkg/whatif"},
 		others: []string{"k8s.io/"},
 	},
 	"cmd/npm": {
-		ours:   []string{"pkg/agents", "pkg/bundle", "pkg/controllers", "pkg/controllers/events", "pkg/controllers/reviews", "pkg/dataplane", "pkg/debug", "pkg/debug/access", "pkg/debug/page", "pkg/explain", "pkg/hns", "pkg/hns/hcsadapter", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/printable", "pkg/processes", "pkg/recorder", "pkg/replay", "pkg/simulate", "pkg/simulate/manifest", "pkg/whatif"},
+		ours:   []string{"pkg/agents", "pkg/bundle", "pkg/controllers", "pkg/controllers/events", "pkg/controllers/reviews", "pkg/dataplane", "pkg/debug", "pkg/debug/access", "pkg/debug/page", "pkg/explain", "pkg/hns", "pkg/hns/hcsadapter", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/printable", "pkg/processes", "pkg/recorder", "pkg/replay", "pkg/similar", "pkg/simulate", "pkg/simulate/manifest", "pkg/whatif"},
 		others: anything,
 	},
 	"test/oracle":        {others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "go4.org/netipx"}},
