@@ -162,13 +162,25 @@ func (c *Cluster) pending(out *Side, ep *dataplane.EndpointDump, dir hns.Directi
 				continue
 			}
 			note(differs(s), s.Since)
-			for _, m := range slices.Concat(s.Members, s.Surplus) {
-				if leaf := c.setByName[m]; leaf != nil && s.Type == string(hns.NestedIPSet) {
-					note(differs(leaf), leaf.Since)
-				}
+			for _, leaf := range c.leavesOf(s) {
+				note(differs(leaf), leaf.Since)
 			}
 		}
 	}
+}
+
+// leavesOf returns the sets in a nested set, as it is and as it should be.
+func (c *Cluster) leavesOf(s *dataplane.SetDump) []*dataplane.SetDump {
+	if s.Type != string(hns.NestedIPSet) {
+		return nil
+	}
+	var out []*dataplane.SetDump
+	for _, m := range slices.Concat(s.Members, s.Surplus) {
+		if leaf := c.setByName[m]; leaf != nil {
+			out = append(out, leaf)
+		}
+	}
+	return out
 }
 
 // differs reports whether HNS has something else than it should.

@@ -43,17 +43,8 @@ type judge struct {
 // all answers every question, in order.
 func (j judge) all(ctx context.Context, q questions) iter.Seq2[Verdict, error] {
 	return func(yield func(Verdict, error) bool) {
-		if len(q.matrix) > 0 {
-			ends, err := j.population()
-			if err != nil {
-				yield(Verdict{}, err)
-				return
-			}
-			for _, p := range q.matrix {
-				if !j.matrix(ctx, ends, p, yield) {
-					return
-				}
-			}
+		if len(q.matrix) > 0 && !j.matrices(ctx, q.matrix, yield) {
+			return
 		}
 		for _, probe := range q.trace {
 			from, to, err := j.ends(probe)
@@ -107,6 +98,20 @@ func (j judge) population() ([]explain.End, error) {
 		ends = append(ends, e)
 	}
 	return ends, nil
+}
+
+// matrices answers for every port and reports whether to go on.
+func (j judge) matrices(ctx context.Context, ports []port, yield func(Verdict, error) bool) bool {
+	ends, err := j.population()
+	if err != nil {
+		return yield(Verdict{}, err)
+	}
+	for _, p := range ports {
+		if !j.matrix(ctx, ends, p, yield) {
+			return false
+		}
+	}
+	return true
 }
 
 // matrix answers for every ordered pair and reports whether to go on.
