@@ -58,7 +58,7 @@ var rooms = map[string]room{
 	},
 	"pkg/recorder":          {ours: []string{"pkg/bounded", "pkg/dataplane", "pkg/hns", "pkg/hns/dllcalls"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
 	"pkg/replay":            {ours: []string{"pkg/recorder", "pkg/dataplane", "pkg/policy", "pkg/hns", "pkg/hns/hnssim", "pkg/printable"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
-	"pkg/bundle":            {ours: []string{"pkg/dataplane", "pkg/debug", "pkg/recorder"}},
+	"pkg/bundle":            {ours: []string{"pkg/bounded", "pkg/dataplane", "pkg/debug", "pkg/recorder"}},
 	"pkg/agents":            {ours: []string{"pkg/controllers"}, others: []string{"k8s.io/"}},
 	"pkg/agents/agentstest": {others: []string{"k8s.io/", "github.com/gorilla/websocket", "github.com/stretchr/testify"}},
 	"pkg/debug":             {ours: []string{"pkg/bounded", "pkg/printable", "pkg/dataplane", "pkg/recorder"}, others: []string{"k8s.io/klog/v2"}},
