@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"reflect"
 	"runtime"
 	"strconv"
 	"time"
@@ -31,40 +32,62 @@ func defaultConfigPath(goos string) string {
 	return "/etc/azure/azure-vnet/azure-npm.json"
 }
 
-// config is what the configuration file says.
+// config is what the configuration file says. Of each key a field's tags say all:
+//
+//	key          its name, with the object that it is in
+//	default      the value when it is absent: the predecessor's, but for profiles:
+//	             whoever works on the node could take them, and they cost more than
+//	             any other page
+//	least, most  the bounds of a number; of a struct, those of its fields
+//	unset        a value that counts as absent
+//	oneof        the texts that there are, in small letters; any case is read
+//	known        texts that mean something exactly so, not in another case
 type config struct {
-	Address        string
-	Port           int
-	DebugAddress   string // of the HTTPS endpoint
-	DebugPort      int
-	DebugCertFile  string // both or neither
-	DebugKeyFile   string
-	Network        string
-	ApplyInterval  time.Duration
-	MaxBatchedACLs int
-	LogLevel       string
-	Metrics        bool // /node-metrics and /cluster-metrics
-	DebugAPI       bool // the dump
-	Pprof          bool
-	ExposeDebug    bool // the pages answer other machines too, on DebugPort
-	CheckVersions  bool // writes to endpoints are conditional on what was read
-	Budgets        policy.Budgets
+	Address       string `key:"ListeningAddress" default:"0.0.0.0"` // "" is every address
+	Port          int    `key:"ListeningPort" default:"10091" least:"1" most:"65535"`
+	DebugAddress  string `key:"DebugListeningAddress" default:"0.0.0.0"`                   // of the HTTPS endpoint
+	DebugPort     int    `key:"DebugListeningPort" default:"10093" least:"1" most:"65535"` // 10092 is the predecessor's
+	DebugCertFile string `key:"DebugTLSCertFile"`                                          // both or neither
+	DebugKeyFile  string `key:"DebugTLSKeyFile"`
+	// Network is that of HNS, which compares names exactly.
+	Network        string        `key:"WindowsNetworkName" default:"azure" unset:"" known:"azure Calico"`
+	ApplyInterval  time.Duration `key:"ApplyIntervalInMilliseconds" default:"500" least:"0" most:"3600000" unset:"0"`
+	MaxBatchedACLs int           `key:"MaxBatchedACLsPerPod" default:"30" least:"1" most:"100000"`
+	LogLevel       string        `key:"LogLevel" default:"info" unset:"" oneof:"debug info warn error"`
+	Metrics        bool          `key:"Toggles.EnablePrometheusMetrics" default:"true"` // /node-metrics and /cluster-metrics
+	DebugAPI       bool          `key:"Toggles.EnableHTTPDebugAPI" default:"true"`      // the dump
+	Pprof          bool          `key:"Toggles.EnablePprof" default:"false"`
+	ExposeDebug    bool          `key:"Toggles.ExposeDebugAPI" default:"false"`       // the pages answer other machines too, on DebugPort
+	CheckVersions  bool          `key:"Toggles.CheckEndpointVersions" default:"true"` // writes to endpoints are conditional on what was read
+	// Budgets have keys of their own. The least is far below any use, and there to keep
+	// a slip of the pen from closing a cluster.
+	Budgets policy.Budgets `least:"16" most:"2147483647"`
 }
 
-// defaultConfig returns the predecessor's defaults, but for profiles: whoever works
-// on the node could take them, and they cost more than any other page.
-func defaultConfig() config {
-	return config{
-		Address: "0.0.0.0", Port: 10091,
-		DebugAddress: "0.0.0.0", DebugPort: 10093, // 10092 is the predecessor's
-		Network:        networkAzure,
-		ApplyInterval:  500 * time.Millisecond,
-		MaxBatchedACLs: 30,
-		LogLevel:       "info",
-		Metrics:        true, DebugAPI: true, CheckVersions: true,
-		Budgets: policy.DefaultBudgets(),
-	}
+// idle are the keys of the predecessor that nothing here depends on. Its batches and
+// background work are its own way to be late, and the rest is for Linux. A value that is
+// not the default is told.
+type idle struct {
+	ApplyMaxBatches      int    `key:"ApplyMaxBatches" default:"100" unset:"0"`
+	ResyncPeriod         int    `key:"ResyncPeriodInMinutes" default:"15"`
+	MaxPendingNetPols    int    `key:"MaxPendingNetPols" default:"100"`
+	NetPolInterval       int    `key:"NetPolInvervalInMilliseconds" default:"500"` // the predecessor's spelling
+	TransportAddress     string `key:"Transport.Address" default:"0.0.0.0" unset:""`
+	TransportPort        int    `key:"Transport.Port" default:"10092"`
+	TransportServicePort int    `key:"Transport.ServicePort" default:"9002"`
+	V2                   bool   `key:"Toggles.EnableV2NPM" default:"true"`
+	AzureChainFirst      bool   `key:"Toggles.PlaceAzureChainFirst" default:"false"`
+	IPSetsOnNeed         bool   `key:"Toggles.ApplyIPSetsOnNeed" default:"false"`
+	ApplyInBackground    bool   `key:"Toggles.ApplyInBackground" default:"true"`
+	NetPolInBackground   bool   `key:"Toggles.NetPolInBackground" default:"true"`
+	Lite                 bool   `key:"Toggles.EnableNPMLite" default:"false"`
 }
+
+// networkCalico is a network whose pods get Calico's base rules.
+const networkCalico = "Calico"
+
+// defaultConfig is what a file without any key says.
+func defaultConfig() config { return defaults().config }
 
 // address is that of the HTTP endpoint.
 func (c config) address() string { return net.JoinHostPort(c.Address, strconv.Itoa(c.Port)) }
@@ -152,7 +175,7 @@ func parseConfig(data []byte) (config, []notice, error) {
 	if err != nil {
 		return config{}, nil, err
 	}
-	cfg := defaultConfig()
+	var all, usual = defaults(), defaults()
 	var notices []notice
 	for _, e := range entries {
 		k, ok := findKey(e.path)
@@ -164,17 +187,21 @@ func parseConfig(data []byte) (config, []notice, error) {
 			notices = append(notices, n)
 			continue
 		}
-		said, err := k.read(&cfg, e.value)
+		meant, err := k.read(reflect.ValueOf(&all).Elem().FieldByIndex(k.field), e.value)
 		if err != nil {
 			return config{}, nil, fmt.Errorf("%s: %w", k.name, err)
 		}
-		if said != nil {
-			said.keysAndValues = append([]any{"key", k.name, "value", string(e.value)}, said.keysAndValues...)
-			notices = append(notices, *said)
+		at := []any{"key", k.name, "value", string(e.value)}
+		switch {
+		case meant != "":
+			notices = append(notices, notice{warn: true, msg: "names of HNS networks are case sensitive", keysAndValues: append(at, "didYouMean", meant)})
+		case all.idle != usual.idle:
+			all.idle = usual.idle
+			notices = append(notices, notice{msg: "this configuration key has no counterpart here, it changes nothing", keysAndValues: at})
 		}
 	}
-	if err := cfg.check(); err != nil {
+	if err := all.check(); err != nil {
 		return config{}, nil, err
 	}
-	return cfg, notices, nil
+	return all.config, notices, nil
 }

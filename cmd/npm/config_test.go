@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -235,4 +237,58 @@ func TestConfigOfDeploy(t *testing.T) {
 		require.Empty(t, notices)
 		require.Empty(t, cmp.Diff(changed(func(c *config) { c.Network = tc.network }), cfg))
 	}
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "none"
+	}
+	return text
+}
+
+// TestConfigKeys: the tags are what they should be, and docs/operations.md names each key
+// with its default.
+func TestConfigKeys(t *testing.T) {
+	text, err := os.ReadFile("../../docs/operations.md")
+	require.NoError(t, err)
+	_, section, _ := strings.Cut(string(text), "\n## Configuration\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	rows, rest, _ := strings.Cut(section, "\n\nThese have no counterpart.")
+	documented := map[string]string{} // default, by key
+	for _, row := range strings.Split(rows, "\n") {
+		cells := strings.Split(row, "|")
+		if len(cells) < 4 || !strings.Contains(cells[1], "`") {
+			continue
+		}
+		names, values := strings.Split(cells[1], ","), strings.Split(cells[2], ",")
+		for i, name := range names {
+			documented[strings.Trim(name, " `")] = strings.Trim(values[min(i, len(values)-1)], " `")
+		}
+	}
+	tags := regexp.MustCompile(`^(key|default|least|most|unset|oneof|known)$`)
+	is := reflect.ValueOf(defaults())
+	for _, k := range keys {
+		for _, tag := range regexp.MustCompile(`(\w+):"`).FindAllStringSubmatch(string(k.tag), -1) {
+			require.Regexp(t, tags, tag[1], k.name)
+		}
+		require.Less(t, k.least, k.most, k.name)
+		value := is.FieldByIndex(k.field)
+		usual := fmt.Sprint(value.Interface())
+		if d, ok := value.Interface().(time.Duration); ok {
+			usual = fmt.Sprint(d.Milliseconds())
+		}
+		if want, ok := k.tag.Lookup("default"); ok {
+			require.Equal(t, want, usual, k.name)
+		}
+		if k.field[0] == 1 { // idle
+			_, last, _ := strings.Cut(k.name, ".")
+			require.True(t, strings.Contains(rest, "`"+k.name+"`") || strings.Contains(rest, "`."+last+"`") || strings.HasPrefix(k.name, "Transport."), k.name)
+			continue
+		}
+		want, ok := documented[k.name]
+		require.True(t, ok, k.name)
+		require.Equal(t, want, orNone(usual), k.name)
+		delete(documented, k.name)
+	}
+	require.Empty(t, documented)
 }

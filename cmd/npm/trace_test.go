@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/simulate"
@@ -117,10 +118,10 @@ func TestTraceSources(t *testing.T) {
 // values, costs no memory, whatever command asks it: the answer is given up. For a
 // change it is given up after a sixteenth of the bytes.
 func TestEndlessAnswer(t *testing.T) {
-	most := debug.DumpLimits.Bytes
-	debug.DumpLimits.Bytes /= int64(effort.Of(16, 1, 1))
-	t.Cleanup(func() { debug.DumpLimits.Bytes = most })
-	tooLong := fmt.Sprintf("above %d bytes of JSON; ask the agent again", debug.DumpLimits.Bytes)
+	most := bounded.OfAnAgent.Bytes
+	bounded.OfAnAgent.Bytes /= int64(effort.Of(16, 1, 1))
+	t.Cleanup(func() { bounded.OfAnAgent.Bytes = most })
+	tooLong := fmt.Sprintf("above %d bytes of JSON; ask the agent again", bounded.OfAnAgent.Bytes)
 	for name, tc := range map[string]struct{ head, more, want string }{
 		"objects":  {`{"NodeName":"n","endpoints":[`, strings.Repeat("{},", 1<<10), "above 500000 JSON objects; ask the agent again"},
 		"a string": {`{"NodeName":"`, strings.Repeat("x", 64<<10), tooLong},

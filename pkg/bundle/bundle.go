@@ -9,6 +9,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/recorder"
@@ -37,7 +38,7 @@ type Bundle struct {
 
 // Read reads a bundle of so many bytes. It fails with ErrNoBundle for whatever is
 // none, and with a bounded.ErrTooMuch besides for one with more in it than is decoded:
-// debug.DumpLimits and recorder.TextLimits. What it returns need not fit together. Files that it does not know are
+// bounded.OfAnAgent. What it returns need not fit together. Files that it does not know are
 // not unpacked.
 func Read(r io.ReaderAt, size int64) (Bundle, error) {
 	b, err := read(r, size)
@@ -72,11 +73,11 @@ func read(r io.ReaderAt, size int64) (Bundle, error) {
 			b.Version = strings.TrimSpace(string(text))
 			return err
 		}},
-		{debug.BundleDump, debug.DumpLimits.Bytes, func(r io.Reader) (err error) {
+		{debug.BundleDump, bounded.OfAnAgent.Bytes, func(r io.Reader) (err error) {
 			b.Dump, err = debug.ReadManager(r)
 			return err
 		}},
-		{debug.BundleRecording, recorder.TextLimits.Bytes, func(r io.Reader) (err error) {
+		{debug.BundleRecording, bounded.OfAnAgent.Bytes, func(r io.Reader) (err error) {
 			b.Recording, err = recorder.Decode(r)
 			return err
 		}},

@@ -106,12 +106,12 @@ func TestReadRefuses(t *testing.T) {
 func TestBombs(t *testing.T) {
 	const dump, recording = `{"NodeName":"n","time":"2026-01-02T03:04:05Z"`, `{"format":1,"steps":1}`
 	list := func(entry string, n int) string { return "[" + strings.Repeat(entry+",", n) + entry + "]" }
-	many := debug.DumpLimits.Objects
+	many := bounded.OfAnAgent.Objects
 	for name, tc := range map[string]struct{ dump, recording, want string }{
 		"structs":       {dump + `,"endpoints":` + list("{}", many), recording, "above 500000 JSON objects"},
 		"structs, deep": {dump + `,"endpoints":[{"applied":` + list("{}", many), recording, "above 500000 JSON objects"},
 		"unknown keys":  {dump + `,"x":` + list("{}", many), recording, "above 500000 JSON objects"},
-		"strings":       {dump + `,"nodeAddresses":` + list(`""`, debug.DumpLimits.Values), recording, "above 4000000 JSON values"},
+		"strings":       {dump + `,"nodeAddresses":` + list(`""`, bounded.OfAnAgent.Values), recording, "above 4000000 JSON values"},
 		"depth":         {dump + `,"pods":` + strings.Repeat("[", 100), recording, "above 64 levels of JSON"},
 		"steps":         {dump + "}", recording + list("{}", many), "above 500000 JSON objects"},
 		"calls":         {dump + "}", recording + `{"number":1,"kind":"transaction","calls":` + list("{}", many), "above 500000 JSON objects"},
@@ -170,7 +170,7 @@ func TestLargeClusterIsRead(t *testing.T) {
 	dump, err := z.Open(debug.BundleDump)
 	require.NoError(t, err)
 	defer dump.Close()
-	l := debug.DumpLimits
+	l := bounded.OfAnAgent
 	_, err = io.Copy(io.Discard, bounded.Reader(dump, bounded.Limits{Bytes: l.Bytes / 10, Objects: l.Objects / 8, Values: l.Values / 8, Depth: l.Depth / 4}))
 	require.NoError(t, err)
 }

@@ -84,7 +84,6 @@ func (k itemKind) each(r *bufio.Reader, yield func(runtime.Object) error) (metav
 	_, _ = r.Discard(len(protobufMagic)) // what was peeked at is there
 	const types, raw = 1, 2              // fields of runtime.Unknown
 	const kindName = 2                   // field of runtime.TypeMeta
-	const listMeta, item = 1, 2          // fields of every list
 	kind := ""
 	for {
 		field, size, err := delimited(r)
@@ -100,26 +99,11 @@ func (k itemKind) each(r *bufio.Reader, yield func(runtime.Object) error) (metav
 				return nil
 			})
 		case raw:
+			// What follows says how the list is encoded: not at all.
 			if err := k.is(kind); err != nil {
 				return list, err
 			}
-			err := eachField(r, size, func(field int, content []byte) error {
-				switch field {
-				case listMeta:
-					return list.Unmarshal(content)
-				case item:
-					object, err := k.item(content)
-					if err != nil {
-						return err
-					}
-					return yield(object)
-				}
-				return nil
-			})
-			if err != nil {
-				return list, k.failed(err)
-			}
-			return list, nil // what follows says how the list is encoded: not at all
+			return k.eachOf(r, size, yield)
 		default:
 			_, err = io.CopyN(io.Discard, r, size)
 		}
@@ -127,6 +111,28 @@ func (k itemKind) each(r *bufio.Reader, yield func(runtime.Object) error) (metav
 			return list, k.failed(err)
 		}
 	}
+}
+
+// eachOf decodes what a list has of its own, which is that long.
+func (k itemKind) eachOf(r *bufio.Reader, size int64, yield func(runtime.Object) error) (list metav1.ListMeta, err error) {
+	const listMeta, item = 1, 2 // fields of every list
+	err = eachField(r, size, func(field int, content []byte) error {
+		switch field {
+		case listMeta:
+			return list.Unmarshal(content)
+		case item:
+			object, err := k.item(content)
+			if err != nil {
+				return err
+			}
+			return yield(object)
+		}
+		return nil
+	})
+	if err != nil {
+		return list, k.failed(err)
+	}
+	return list, nil
 }
 
 func (k itemKind) failed(err error) error { return fmt.Errorf("list %s: %w", k.resource, noEOF(err)) }

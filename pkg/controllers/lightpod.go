@@ -62,27 +62,10 @@ func onlyFields(out, message []byte, fields wireFields) ([]byte, error) {
 		if n <= 0 {
 			return nil, errCutOff
 		}
-		keySize, size := n, 0 // of the content, with its length where it has one
-		content := message[n:]
-		switch key & 7 {
-		case 0:
-			_, size = binary.Uvarint(content)
-		case 1:
-			size = 8
-		case 2:
-			length, n := binary.Uvarint(content)
-			if n <= 0 || length > uint64(len(content)-n) {
-				return nil, errCutOff
-			}
-			size = n + int(length)
-			content = content[n:size]
-		case 5:
-			size = 4
-		default:
-			return nil, fmt.Errorf("a field is of type %d", key&7)
-		}
-		if size <= 0 || size > len(message)-keySize {
-			return nil, errCutOff
+		keySize := n
+		size, content, err := fieldOf(key&7, message[n:])
+		if err != nil {
+			return nil, err
 		}
 		inner, wanted := fields[key>>3]
 		switch {
@@ -93,20 +76,53 @@ func onlyFields(out, message []byte, fields wireFields) ([]byte, error) {
 			out = append(out, message[:keySize]...)
 			at := len(out)
 			out = append(out, make([]byte, lengthSize)...)
-			var err error
 			if out, err = onlyFields(out, content, inner); err != nil {
 				return nil, err
 			}
-			length := len(out) - at - lengthSize
-			if length >= 1<<(7*lengthSize) {
-				return nil, fmt.Errorf("a field of %d bytes", length)
+			if err := putLength(out[at:]); err != nil {
+				return nil, err
 			}
-			for i := range lengthSize { // a varint may be wider than it has to be
-				out[at+i] = byte(length>>(7*i))&0x7f | 0x80
-			}
-			out[at+lengthSize-1] &= 0x7f
 		}
 		message = message[keySize+size:]
 	}
 	return out, nil
+}
+
+// fieldOf returns how many bytes a field of a wire type is after its key, and what is
+// in it where that has a length before it.
+func fieldOf(wire uint64, rest []byte) (size int, content []byte, err error) {
+	switch wire {
+	case 0:
+		_, size = binary.Uvarint(rest)
+	case 1:
+		size = 8
+	case 2:
+		length, n := binary.Uvarint(rest)
+		if n <= 0 || length > uint64(len(rest)-n) {
+			return 0, nil, errCutOff
+		}
+		size = n + int(length)
+		return size, rest[n:size], nil
+	case 5:
+		size = 4
+	default:
+		return 0, nil, fmt.Errorf("a field is of type %d", wire)
+	}
+	if size <= 0 || size > len(rest) {
+		return 0, nil, errCutOff
+	}
+	return size, nil, nil
+}
+
+// putLength writes how long a message is into the room before it.
+func putLength(message []byte) error {
+	length := len(message) - lengthSize
+	if length >= 1<<(7*lengthSize) {
+		return fmt.Errorf("a field of %d bytes", length)
+	}
+	for i := range lengthSize { // a varint may be wider than it has to be
+		message[i] = byte(length>>(7*i))&0x7f | 0x80
+	}
+	message[lengthSize-1] &= 0x7f
+	return nil
 }

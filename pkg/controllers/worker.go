@@ -223,43 +223,48 @@ func stopped(r dataplane.Report) bool {
 func (c *Controller) transaction(keys map[Key]time.Time) *dataplane.Transaction {
 	tx := dataplane.NewTransaction()
 	for key := range keys {
-		switch key.Kind {
-		case KindPod:
-			if p, ok := c.informers.pods.get(key.name()); ok {
-				tx.SharePod(p)
-			} else {
-				tx.DeletePod(dataplane.PodKey{Namespace: key.Namespace, Name: key.Name})
-			}
-		case KindNamespace:
-			if ns, ok := c.informers.namespaces.get(key.name()); ok {
-				tx.SetNamespace(*ns)
-			} else {
-				tx.DeleteNamespace(key.Name)
-			}
-		case KindPolicy:
-			if kept, ok := c.informers.policies.get(key.name()); ok {
-				tx.SetPolicy(kept.object)
-			} else {
-				tx.DeletePolicy(policy.Key{Namespace: key.Namespace, Name: key.Name})
-			}
-		case KindNode:
-			// A node that registers anew keeps the addresses that it had:
-			// without any its pods' probes would fail.
-			if addrs := c.nodeAddrs(); len(addrs) > 0 || !c.cfg.RequireNodeAddr {
-				tx.SetNodeAddrs(addrs)
-			}
-		case KindObservation:
-			obs, more := c.observed.take()
-			if obs != nil {
-				tx.SetObservation(obs)
-			}
-			if more {
-				c.queue.Add(key)
-			}
-		case KindRetry: // any transaction retries what is due
-		}
+		c.read(tx, key)
 	}
 	return tx
+}
+
+// read puts the present state of what a key names into a transaction.
+func (c *Controller) read(tx *dataplane.Transaction, key Key) {
+	switch key.Kind {
+	case KindPod:
+		if p, ok := c.informers.pods.get(key.name()); ok {
+			tx.SharePod(p)
+		} else {
+			tx.DeletePod(dataplane.PodKey{Namespace: key.Namespace, Name: key.Name})
+		}
+	case KindNamespace:
+		if ns, ok := c.informers.namespaces.get(key.name()); ok {
+			tx.SetNamespace(*ns)
+		} else {
+			tx.DeleteNamespace(key.Name)
+		}
+	case KindPolicy:
+		if kept, ok := c.informers.policies.get(key.name()); ok {
+			tx.SetPolicy(kept.object)
+		} else {
+			tx.DeletePolicy(policy.Key{Namespace: key.Namespace, Name: key.Name})
+		}
+	case KindNode:
+		// A node that registers anew keeps the addresses that it had:
+		// without any its pods' probes would fail.
+		if addrs := c.nodeAddrs(); len(addrs) > 0 || !c.cfg.RequireNodeAddr {
+			tx.SetNodeAddrs(addrs)
+		}
+	case KindObservation:
+		obs, more := c.observed.take()
+		if obs != nil {
+			tx.SetObservation(obs)
+		}
+		if more {
+			c.queue.Add(key)
+		}
+	case KindRetry: // any transaction retries what is due
+	}
 }
 
 // nodeAddrs returns the IPv4 InternalIPs of the nodes seen.

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -31,6 +32,9 @@ type Cluster struct {
 	// as they should be; lists are the rules of endpoints in these views.
 	views [3]*view
 	lists map[listKey]parsed
+	// isolating has the policies that isolate in each direction, by pod; nil until
+	// somebody asks.
+	isolating *[2]map[string][]string
 }
 
 // New returns the cluster of a dump.
@@ -84,26 +88,33 @@ func (c *Cluster) Owns(pod *dataplane.PodDump) (netip.Addr, bool) {
 	return addr, err == nil && c.owners[addr] == pod && c.pods[pod.Pod] == pod
 }
 
-// end is one end of a connection.
-type end struct {
-	name string // as asked
+// End is one end of a connection.
+type End struct {
+	Name string // as asked
 	addr netip.Addr
 	pod  *dataplane.PodDump // that owns addr; nil when none does
-	note string
+	// named is the pod that was asked about by its name; nil for an address.
+	named *dataplane.PodDump
+	note  string
 }
 
-// noPod says why the end is in no set.
-func (e end) noPod() string { return e.name + " is no pod that sets have" }
+// Pod returns the pod whose traffic it is: the one that owns the address or, when
+// none does, the one that was named; nil when there is neither.
+func (e End) Pod() *dataplane.PodDump { return cmp.Or(e.pod, e.named) }
 
-// end finds what is asked about.
-func (c *Cluster) end(name string) (end, error) {
+// noPod says why the end is in no set.
+func (e End) noPod() string { return e.Name + " is no pod that sets have" }
+
+// End finds what is asked about: namespace/name of a pod, an address, or Node. It
+// fails with ErrNoEnd for what cannot be asked about.
+func (c *Cluster) End(name string) (End, error) {
 	if name == Node {
 		for _, text := range c.dump.NodeAddrs {
 			if addr, err := netip.ParseAddr(text); err == nil && addr.Is4() {
 				return c.at(name, addr), nil
 			}
 		}
-		return end{}, fmt.Errorf("the node %w: no address of it is known", ErrNoEnd)
+		return End{}, fmt.Errorf("the node %w: no address of it is known", ErrNoEnd)
 	}
 	if addr, err := netip.ParseAddr(name); err == nil {
 		return c.at(name, addr), nil
@@ -111,17 +122,18 @@ func (c *Cluster) end(name string) (end, error) {
 	p, ok := c.pods[name]
 	switch {
 	case !ok:
-		return end{}, fmt.Errorf("%s %w: there is no such pod%s", name, ErrNoEnd, c.similar(name))
+		return End{}, fmt.Errorf("%s %w: there is no such pod%s", name, ErrNoEnd, c.similar(name))
 	case p.Finished:
-		return end{}, fmt.Errorf("%s %w: the pod has finished, its address is given up", name, ErrNoEnd)
+		return End{}, fmt.Errorf("%s %w: the pod has finished, its address is given up", name, ErrNoEnd)
 	case p.Addr == "":
-		return end{}, fmt.Errorf("%s %w: the pod has no IPv4 address yet", name, ErrNoEnd)
+		return End{}, fmt.Errorf("%s %w: the pod has no IPv4 address yet", name, ErrNoEnd)
 	}
 	addr, err := netip.ParseAddr(p.Addr)
 	if err != nil || !addr.Is4() {
-		return end{}, fmt.Errorf("%s %w: its address %q is none", name, ErrNoEnd, p.Addr)
+		return End{}, fmt.Errorf("%s %w: its address %q is none", name, ErrNoEnd, p.Addr)
 	}
 	e := c.at(name, addr)
+	e.named = p
 	switch {
 	case p.HostNetwork:
 		e.note = fmt.Sprintf("%s uses its node's network: no policy selects it, rules know it as %s", name, addr)
@@ -136,8 +148,8 @@ func (c *Cluster) end(name string) (end, error) {
 
 // at returns the end at an address. The pod that owns it is the one there,
 // whichever was named.
-func (c *Cluster) at(name string, addr netip.Addr) end {
-	e := end{name: name, addr: addr, pod: c.owners[addr]}
+func (c *Cluster) at(name string, addr netip.Addr) End {
+	e := End{Name: name, addr: addr, pod: c.owners[addr]}
 	host := c.hosts[addr]
 	switch {
 	case c.doubt(e) != "":

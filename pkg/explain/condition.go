@@ -90,7 +90,7 @@ func (c condition) onNamespace() bool { return c.kind == ipsets.KindNamespaceSel
 
 // holds reports whether a pod is what the condition asks for, and what of it
 // says so; known is false when that cannot be told.
-func (c *Cluster) holds(cond condition, e end) (yes, known bool, why string) {
+func (c *Cluster) holds(cond condition, e End) (yes, known bool, why string) {
 	if e.pod == nil {
 		return false, true, e.noPod()
 	}
@@ -129,7 +129,7 @@ func (c *Cluster) holds(cond condition, e end) (yes, known bool, why string) {
 
 // holdsPort is holds for a named port. A block that the name has cut short tells
 // nothing.
-func (c *Cluster) holdsPort(cond condition, e end) (yes, known bool, why string) {
+func (c *Cluster) holdsPort(cond condition, e End) (yes, known bool, why string) {
 	name, _, _ := strings.Cut(cond.port, ":")
 	var serves []string
 	for _, port := range e.pod.Ports {

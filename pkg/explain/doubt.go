@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // namedRivals is how many pods that claim an address are named.
@@ -26,7 +27,7 @@ func (c *Cluster) rivals(pod *dataplane.PodDump) []*dataplane.PodDump {
 
 // doubt says of an end that nobody can tell whose its address is, and what follows;
 // "" when that is known.
-func (c *Cluster) doubt(e end) string {
+func (c *Cluster) doubt(e End) string {
 	if e.pod == nil || !e.pod.InDoubt {
 		return ""
 	}
@@ -60,15 +61,32 @@ func (c *Cluster) subjects(pod *dataplane.PodDump) []string {
 // Isolating returns the policies that isolate a pod of the dump in a direction, sorted:
 // in doubt also those of the pods that claim its address.
 func (c *Cluster) Isolating(pod *dataplane.PodDump, ingress bool) []string {
+	if c.isolating == nil {
+		c.isolating = isolating(c.dump.Policies)
+	}
+	dir := policy.Egress
+	if ingress {
+		dir = policy.Ingress
+	}
 	out := []string{}
-	subjects := c.subjects(pod)
-	for i := range c.dump.Policies {
-		p := &c.dump.Policies[i]
-		about := func(pod string) bool { return slices.Contains(p.Selected, pod) }
-		if (ingress && p.Ingress || !ingress && p.Egress) && slices.ContainsFunc(subjects, about) {
-			out = append(out, p.Policy)
-		}
+	for _, subject := range c.subjects(pod) {
+		out = append(out, c.isolating[dir][subject]...)
 	}
 	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// isolating returns the policies that isolate in each direction, by pod.
+func isolating(policies []dataplane.PolicyDump) *[2]map[string][]string {
+	out := &[2]map[string][]string{{}, {}}
+	for _, p := range policies {
+		for dir, is := range [2]bool{policy.Ingress: p.Ingress, policy.Egress: p.Egress} {
+			for _, pod := range p.Selected {
+				if is {
+					out[dir][pod] = append(out[dir][pod], p.Policy)
+				}
+			}
+		}
+	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // Places tells where manifests have policies and their rules, as file:line; by
@@ -33,12 +34,12 @@ func (c *Cluster) Ask(q Question, places Places) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	packet := q.packet(from, to)
+	p := packet(from, to, q.Port, q.Protocol)
 	a := Answer{
 		From: q.From, To: q.To, Source: from.addr.String(), Destination: to.addr.String(),
 		Port: q.Port, Protocol: q.Protocol, Node: c.dump.Node, Time: c.dump.Time,
-		Egress:  c.side(from, to, question{hns.Out, packet}, places),
-		Ingress: c.side(to, from, question{hns.In, packet}, places),
+		Egress:  c.side(from, to, question{hns.Out, p}, places),
+		Ingress: c.side(to, from, question{hns.In, p}, places),
 	}
 	a.Verdict = a.verdict()
 	a.Warnings = c.warnings(a)
@@ -75,19 +76,25 @@ func (c *Cluster) Halves(q Question) (egress, ingress Half, err error) {
 	if err != nil {
 		return Half{}, Half{}, err
 	}
-	packet := q.packet(from, to)
-	return c.half(from, to, question{hns.Out, packet}), c.half(to, from, question{hns.In, packet}), nil
+	egress, ingress = c.Between(from, to, q.Port, q.Protocol)
+	return egress, ingress, nil
 }
 
-func (c *Cluster) ends(q Question) (from, to end, err error) {
-	if from, err = c.end(q.From); err == nil {
-		to, err = c.end(q.To)
+// Between returns what each of two ends says to a connection to a port.
+func (c *Cluster) Between(from, to End, port uint16, protocol policy.Protocol) (egress, ingress Half) {
+	p := packet(from, to, port, protocol)
+	return c.half(from, to, question{hns.Out, p}), c.half(to, from, question{hns.In, p})
+}
+
+func (c *Cluster) ends(q Question) (from, to End, err error) {
+	if from, err = c.End(q.From); err == nil {
+		to, err = c.End(q.To)
 	}
 	return from, to, err
 }
 
-func (q Question) packet(from, to end) hns.Packet {
-	return hns.Packet{Src: from.addr, Dst: to.addr, Protocol: protocolNumbers[q.Protocol], DstPort: q.Port}
+func packet(from, to End, port uint16, protocol policy.Protocol) hns.Packet {
+	return hns.Packet{Src: from.addr, Dst: to.addr, Protocol: protocolNumbers[protocol], DstPort: port}
 }
 
 // join joins what both ends say; an end that is not judged says Unknown.

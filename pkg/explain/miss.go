@@ -22,7 +22,7 @@ import (
 
 // misses returns the single changes with which a rule would allow the
 // connection at its end own.
-func (c *Cluster) misses(own, peer end, q question, places Places) []Miss {
+func (c *Cluster) misses(own, peer End, q question, places Places) []Miss {
 	namespace, _, _ := strings.Cut(own.pod.Pod, "/")
 	out := []Miss{}
 	if own.pod.OverBudget != "" {
@@ -75,7 +75,7 @@ func compareMisses(a, b Miss) int {
 // seeker looks for what a policy's rules lack.
 type seeker struct {
 	c         *Cluster
-	own, peer end
+	own, peer End
 	q         question
 	subject   *metav1.LabelSelector
 	selects   bool

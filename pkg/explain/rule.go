@@ -16,7 +16,7 @@ type explainer struct {
 	c      *Cluster
 	ep     *dataplane.EndpointDump
 	q      question
-	peer   end
+	peer   End
 	places Places
 }
 

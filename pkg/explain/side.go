@@ -19,8 +19,8 @@ func directionWord(dir hns.Direction) string {
 }
 
 // side asks the endpoints of one end, and words what they say.
-func (c *Cluster) side(own, peer end, q question, places Places) Side {
-	out := Side{End: own.name, Note: own.note, Isolating: []string{}, Misses: []Miss{}}
+func (c *Cluster) side(own, peer End, q question, places Places) Side {
+	out := Side{End: own.Name, Note: own.note, Isolating: []string{}, Misses: []Miss{}}
 	if own.pod != nil {
 		out.Pod = own.pod.Pod
 	}
@@ -57,7 +57,7 @@ func (c *Cluster) side(own, peer end, q question, places Places) Side {
 // unfiltered says why everything passes at an end; "" when it may not. What a
 // pod says to itself never reaches the switch, and what is no pod has no
 // endpoint.
-func unfiltered(own, peer end) string {
+func unfiltered(own, peer End) string {
 	switch {
 	case own.pod == nil:
 		return "nothing is filtered there"
@@ -87,14 +87,36 @@ type Half struct {
 	Actual, Wanted Verdict
 	// Rules of HNS decide for Actual; none where nothing is filtered.
 	Rules []hns.ACL
+
+	own End
+	dir hns.Direction
+}
+
+// Policies returns those that decide for Actual, sorted: those that allow, or when it
+// is blocked those that isolate the pod; none when no policy did.
+func (c *Cluster) Policies(h Half) []string {
+	var out []string
+	switch {
+	case h.own.pod == nil:
+	case h.Actual == Blocked:
+		return c.Isolating(h.own.pod, h.dir == hns.In)
+	case h.Actual == Allowed:
+		for _, a := range h.Rules {
+			if key, ok := dataplane.PolicyOfACL(a.ID); ok {
+				out = append(out, key.String())
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // half is side without the words.
-func (c *Cluster) half(own, peer end, q question) Half {
+func (c *Cluster) half(own, peer End, q question) Half {
 	if unfiltered(own, peer) != "" {
-		return Half{Judged: true, Actual: Allowed, Wanted: Allowed}
+		return Half{Judged: true, Actual: Allowed, Wanted: Allowed, own: own, dir: q.dir}
 	}
-	out := Half{Actual: Unknown, Wanted: Unknown}
+	out := Half{Actual: Unknown, Wanted: Unknown, own: own, dir: q.dir}
 	for i, ep := range c.endpointsOf(own.pod) {
 		actual, wanted := c.actual(ep, q), c.wanted(ep, q)
 		if i == 0 || strictness[actual.verdict] > strictness[out.Actual] {
@@ -140,13 +162,25 @@ func (c *Cluster) pending(out *Side, ep *dataplane.EndpointDump, dir hns.Directi
 				continue
 			}
 			note(differs(s), s.Since)
-			for _, m := range slices.Concat(s.Members, s.Surplus) {
-				if leaf := c.setByName[m]; leaf != nil && s.Type == string(hns.NestedIPSet) {
-					note(differs(leaf), leaf.Since)
-				}
+			for _, leaf := range c.leavesOf(s) {
+				note(differs(leaf), leaf.Since)
 			}
 		}
 	}
+}
+
+// leavesOf returns the sets in a nested set, as it is and as it should be.
+func (c *Cluster) leavesOf(s *dataplane.SetDump) []*dataplane.SetDump {
+	if s.Type != string(hns.NestedIPSet) {
+		return nil
+	}
+	var out []*dataplane.SetDump
+	for _, m := range slices.Concat(s.Members, s.Surplus) {
+		if leaf := c.setByName[m]; leaf != nil {
+			out = append(out, leaf)
+		}
+	}
+	return out
 }
 
 // differs reports whether HNS has something else than it should.
@@ -155,7 +189,7 @@ func differs(s *dataplane.SetDump) bool {
 }
 
 // state words a decision.
-func (x *explainer) state(d decision, own end, isolating []string) *State {
+func (x *explainer) state(d decision, own End, isolating []string) *State {
 	s := &State{Verdict: d.verdict, Rules: []Rule{}, Tried: []Rule{}}
 	for _, a := range d.traced.Matched {
 		s.Rules = append(s.Rules, x.rule(a, d.view))
@@ -173,7 +207,7 @@ func (x *explainer) state(d decision, own end, isolating []string) *State {
 }
 
 // allowed says why a connection passes.
-func (x *explainer) allowed(s *State, own end, isolating []string) {
+func (x *explainer) allowed(s *State, own End, isolating []string) {
 	var paths []string
 	var other *hns.ACL
 	for i, r := range s.Rules {
@@ -218,7 +252,7 @@ func (r Rule) name() string {
 }
 
 // blocked says why a connection does not pass.
-func (x *explainer) blocked(s *State, d decision, own end, isolating []string) {
+func (x *explainer) blocked(s *State, d decision, own End, isolating []string) {
 	if len(isolating) > 0 {
 		s.Policy = isolating[0]
 	}

@@ -150,12 +150,13 @@ func (c *Cache) Observe(sets []Observed, skip func(Name) bool) (drifted []Drift)
 		}
 	}
 	for id, s := range c.byID {
-		if !listed[id] && (s.present || s.unknown) && (skip == nil || !skip(s.name)) {
-			if !s.unknown {
-				drifted = append(drifted, Drift{Name: s.name, Gone: true})
-			}
-			c.absent(s)
+		if listed[id] || !s.present && !s.unknown || skip != nil && skip(s.name) {
+			continue
 		}
+		if !s.unknown {
+			drifted = append(drifted, Drift{Name: s.name, Gone: true})
+		}
+		c.absent(s)
 	}
 	for i, drift := range drifted {
 		s := c.byName[drift.Name]

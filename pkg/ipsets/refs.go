@@ -106,19 +106,6 @@ func (c *Cache) pin(s *set, more int) {
 	c.pinned += count(s.pins > 0)
 }
 
-// Holds reports whether the reference is held.
-func (c *Cache) Holds(n Name, r Ref) bool {
-	s := c.find(n)
-	if s == nil {
-		return false
-	}
-	if r.Kind == RefList {
-		return slices.Contains(s.references(), r)
-	}
-	_, held := s.refs[r]
-	return held
-}
-
 // Refs returns who holds the set, sorted; nil for nobody.
 func (c *Cache) Refs(n Name) []Ref {
 	s := c.find(n)

@@ -133,10 +133,6 @@ func (c *Cache) Resume(n Name, group int, clings bool) {
 	c.refresh(s)
 }
 
-// Searching reports whether there are suspects: Plan has more to ask than it would
-// otherwise.
-func (c *Cache) Searching() bool { return len(c.suspects) > 0 }
-
 // searches returns the requests for the suspects, without those of skip: what they
 // lose first, and then what has nothing to lose, group by group.
 func (c *Cache) searches(h waiting, skip func(*set) bool) []Request {
@@ -149,26 +145,34 @@ func (c *Cache) searches(h waiting, skip func(*set) bool) []Request {
 	}
 	var leaving, out []Request
 	for _, id := range slices.Sorted(maps.Keys(groups)) {
-		parts := []Request{{Verb: Update, Leaving: true}, {Verb: Add}, {Verb: Update}}
+		suspects := inOrder(groups[id])
 		for _, nested := range []bool{false, true} {
-			for i := range parts {
-				parts[i].Nested, parts[i].Search, parts[i].Sets = nested, true, nil
-			}
-			for _, s := range inOrder(groups[id]) {
-				if s.nested() != nested || skip(s) {
-					continue
-				}
-				if s.leaves() {
-					parts[0].Sets = append(parts[0].Sets, s.leaving())
-				} else if v, all := c.allowed(s, h); all || s.moves(v) {
-					at := 1 + count(s.present)
-					parts[at].Sets = append(parts[at].Sets, v)
-				}
-			}
+			parts := c.search(suspects, nested, h, skip)
 			leaving, out = append(leaving, parts[0]), append(out, parts[1:]...)
 		}
 	}
 	return append(leaving, out...)
+}
+
+// search returns the requests for the suspects of one group and type: what they lose,
+// what begins, and what changes.
+func (c *Cache) search(suspects []*set, nested bool, h waiting, skip func(*set) bool) [3]Request {
+	parts := [...]Request{{Verb: Update, Leaving: true}, {Verb: Add}, {Verb: Update}}
+	for i := range parts {
+		parts[i].Nested, parts[i].Search = nested, true
+	}
+	for _, s := range suspects {
+		if s.nested() != nested || skip(s) {
+			continue
+		}
+		if s.leaves() {
+			parts[0].Sets = append(parts[0].Sets, s.leaving())
+		} else if v, all := c.allowed(s, h); all || s.moves(v) {
+			at := 1 + count(s.present)
+			parts[at].Sets = append(parts[at].Sets, v)
+		}
+	}
+	return parts
 }
 
 // moves reports whether writing the value changes anything.

@@ -292,23 +292,10 @@ func (c *Cache) reached(s *set, members []*set) (added, missing int) {
 func (c *Cache) refresh(s *set) {
 	c.touch(s)
 	if needed := s.direct+s.using > 0; needed != s.needed {
-		s.needed = needed
-		for m := range s.asked() {
-			m.using += count(needed) - count(!needed)
-			c.refresh(m)
-		}
-		for _, m := range s.unasked() { // rules see through to it from now on, or no more
-			c.keep(s, m, needed)
-		}
+		c.need(s, needed)
 	}
 	if rejected := s.rejected(); rejected != s.refused {
-		s.refused = rejected
-		for l, how := range s.lists {
-			if how.asked {
-				c.include(l, s, !rejected)
-				c.refresh(l)
-			}
-		}
+		c.refuse(s, rejected)
 	}
 	if s.group > 0 && (s.refused || !s.needed || !s.unknown && !s.dirty()) {
 		c.clear(s)
@@ -326,6 +313,29 @@ func (c *Cache) refresh(s *set) {
 		c.moved(s)
 		delete(c.byName, s.name)
 		delete(c.byID, s.id)
+	}
+}
+
+// need makes a set needed, or no more, and with it what is in it.
+func (c *Cache) need(s *set, needed bool) {
+	s.needed = needed
+	for m := range s.asked() {
+		m.using += count(needed) - count(!needed)
+		c.refresh(m)
+	}
+	for _, m := range s.unasked() { // rules see through to it from now on, or no more
+		c.keep(s, m, needed)
+	}
+}
+
+// refuse makes a set refused, or no more, and so no member of what it should be in.
+func (c *Cache) refuse(s *set, refused bool) {
+	s.refused = refused
+	for l, how := range s.lists {
+		if how.asked {
+			c.include(l, s, !refused)
+			c.refresh(l)
+		}
 	}
 }
 

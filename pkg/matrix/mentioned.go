@@ -59,11 +59,7 @@ func ports(d *dataplane.Dump) []policy.Port {
 	}
 	for i := range d.Policies {
 		if spec := d.Policies[i].Spec; spec != nil {
-			for _, r := range policy.Compile(&networkingv1.NetworkPolicy{Spec: *spec}).Rules {
-				for _, p := range r.Ports {
-					seen[p] = p.First > 0
-				}
-			}
+			ofPolicy(spec, seen)
 		}
 	}
 	for i := range d.Endpoints {
@@ -84,6 +80,15 @@ func ports(d *dataplane.Dump) []policy.Port {
 		return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.First, b.First), cmp.Compare(a.Last, b.Last))
 	})
 	return append(out, other(out))
+}
+
+// ofPolicy notes the ports of a policy's rules, those that have a number.
+func ofPolicy(spec *networkingv1.NetworkPolicySpec, seen map[policy.Port]bool) {
+	for _, r := range policy.Compile(&networkingv1.NetworkPolicy{Spec: *spec}).Rules {
+		for _, p := range r.Ports {
+			seen[p] = p.First > 0
+		}
+	}
 }
 
 // ofRule notes the destination ports of a rule.

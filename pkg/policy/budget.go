@@ -12,34 +12,39 @@ import (
 // Budgets bound what the objects of others may cost. A Kubernetes object of 1.5 MB
 // is legal, and whoever may write one may write a hundred. What is over its budget
 // closes: it allows nothing, and belongs to nothing that a rule allows. A field that
-// is 0 stands for its default. docs/security.md has them for the reader.
+// is 0 stands for its default. The tag is the key of the configuration that sets it;
+// docs/security.md has them for the reader.
 type Budgets struct {
 	// Labels and LabelBytes bound the labels of one pod or Namespace, keys and values
 	// together. Workloads have some twenty labels, with generators some fifty; a label
 	// is 380 bytes at most.
-	Labels, LabelBytes int
+	Labels     int `key:"MaxLabelsPerObject"`
+	LabelBytes int `key:"MaxLabelBytesPerObject"`
 	// Ports bound the named ports of one pod. A media server that names a range of
 	// ports one by one has some hundreds.
-	Ports int
+	Ports int `key:"MaxNamedPortsPerPod"`
 	// Items and Bytes bound one policy's text (Size). What kubectl apply writes is
 	// below: it puts the object as JSON, which is longer, into an annotation, and
 	// these have 256 KiB together. The address ranges of a large cloud are some
 	// thousand items.
-	Items, Bytes int
+	Items int `key:"MaxItemsPerNetPol"`
+	Bytes int `key:"MaxBytesPerNetPol"`
 	// NamespaceItems and NamespaceBytes bound the policies of one namespace together:
 	// a thousand policies of twenty items each. A policy that is over its own budget
 	// does not count, as nothing of it is kept.
-	NamespaceItems, NamespaceBytes int
+	NamespaceItems int `key:"MaxNetPolItemsPerNamespace"`
+	NamespaceBytes int `key:"MaxNetPolBytesPerNamespace"`
 	// ACLs and ACLBytes bound what the policies of one pod come to in HNS. A peer is an
 	// ACL for each protocol, with all its ports; a hundred address ranges are one. What is
 	// written of a pod is one request in the end, and HNS goes through all of it for
 	// every connection: pods have tens, seldom hundreds.
-	ACLs, ACLBytes int
+	ACLs     int `key:"MaxACLsPerPod"`
+	ACLBytes int `key:"MaxACLBytesPerPod"`
 	// NamespaceMembers bounds what the selectors of one namespace's policies match, where
 	// they are more than labels: each such selector counts as 256 members, and each pod
 	// and namespace that it matches as one. A member costs up to 100 bytes. Twenty policies
 	// that say NotIn of all pods of a large cluster are within.
-	NamespaceMembers int
+	NamespaceMembers int `key:"MaxMembersPerNamespace"`
 }
 
 // DefaultBudgets are those that count where nobody says anything else.

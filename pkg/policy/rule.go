@@ -104,9 +104,6 @@ type Peer struct {
 	Blocks []netip.Prefix
 }
 
-// Everyone reports whether the peer is not restricted.
-func (p Peer) Everyone() bool { return len(p.Sets) == 0 && len(p.Blocks) == 0 }
-
 // Protocol of a port. Its values are the API's own words.
 type Protocol string
 

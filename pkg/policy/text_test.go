@@ -47,7 +47,7 @@ func ruleText(r policy.Rule) string {
 
 func peerText(p policy.Peer) string {
 	switch {
-	case p.Everyone():
+	case len(p.Sets) == 0 && len(p.Blocks) == 0:
 		return "everyone"
 	case len(p.Sets) > 0 && len(p.Blocks) > 0:
 		return "BOTH SETS AND BLOCKS"

@@ -15,11 +15,6 @@ import (
 // ErrNoRecording is text that is not what Encode writes.
 var ErrNoRecording = errors.New("no recording")
 
-// TextLimits are what a text has at most that Decode takes. What a Recorder has of a
-// node in a cluster of 10,000 pods after its start is 7 MB, 80,000 objects and 360,000
-// values; it never keeps more than 64 MiB.
-var TextLimits = bounded.Limits{Bytes: 128 << 20, Objects: 500_000, Values: 4_000_000, Depth: 64}
-
 // header is the first line of a recording's text: all but the steps, which
 // follow one by one.
 type header struct {
@@ -92,9 +87,9 @@ func (v EndpointValue) equal(o EndpointValue) bool {
 
 // Decode reads back what Encode wrote, to the end of r. It fails with
 // ErrNoRecording for anything else, and with a bounded.ErrTooMuch for what is above
-// TextLimits. Of what it returns every field is there
+// bounded.OfAnAgent. Of what it returns every field is there
 // that its kind needs; it need not fit together otherwise.
-func Decode(r io.Reader) (Recording, error) { return decodeLimited(r, TextLimits) }
+func Decode(r io.Reader) (Recording, error) { return decodeLimited(r, bounded.OfAnAgent) }
 
 func decodeLimited(r io.Reader, limits bounded.Limits) (Recording, error) {
 	dec := json.NewDecoder(bounded.Reader(r, limits))

@@ -116,7 +116,7 @@ func TestDecodeRefuses(t *testing.T) {
 			require.Zero(t, rec)
 		})
 	}
-	limits := TextLimits
+	limits := bounded.OfAnAgent
 	limits.Bytes = int64(len(text) - 1)
 	_, err := decodeLimited(strings.NewReader(text), limits)
 	require.ErrorIs(t, err, ErrNoRecording)

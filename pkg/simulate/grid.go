@@ -53,7 +53,7 @@ func (g *grid) cell(from, to string) byte {
 	return 0
 }
 
-const legend = "+ allowed, E the sender's policies deny, I the receiver's do, X both do"
+const legend = "+ allowed, E the sender's policies block, I the receiver's do, X both do"
 
 // symbol is a verdict in one letter.
 func symbol(v Verdict) byte {
@@ -116,11 +116,11 @@ func (g *grid) summary(b io.Writer, names []string, width int) {
 
 // textTrace writes one traced verdict with what decided.
 func (v Verdict) textTrace(b io.Writer, names map[string]string) {
-	word := "DENIED"
+	word := explain.Blocked
 	if v.Allowed {
-		word = "ALLOWED"
+		word = explain.Allowed
 	}
-	say(b, "\nTRACE %s->%s:%d/%s  %s\n", v.From, v.To, v.Port, v.Protocol, word)
+	say(b, "\nTRACE %s->%s:%d/%s  %s\n", v.From, v.To, v.Port, v.Protocol, strings.ToUpper(string(word)))
 	v.Egress.write(b, v.From, names, policy.Egress)
 	v.Ingress.write(b, v.To, names, policy.Ingress)
 }
@@ -148,9 +148,9 @@ func (s *Side) text(dir policy.Direction) string {
 	case s.Allowed:
 		text = "allowed, no policy decides"
 	case s.Policy != "":
-		text = fmt.Sprintf("denied: policy %s isolates it for %s and no rule allows this", s.Policy, dir)
+		text = fmt.Sprintf("BLOCKED: policy %s isolates it for %s and no rule allows this", s.Policy, dir)
 	default:
-		text = "denied by a rule of the CNI"
+		text = "BLOCKED by a rule of the CNI"
 	}
 	return text
 }

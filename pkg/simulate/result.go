@@ -43,7 +43,7 @@ type Endpoint struct {
 }
 
 // newResult reads the simulator. Nothing may change while the result is in use.
-func newResult(ctx context.Context, sim *hnssim.Sim, j *judge, q questions, d dataplane.Dump, loaded []manifest.Warning) Result {
+func newResult(ctx context.Context, sim *hnssim.Sim, j judge, q questions, d dataplane.Dump, loaded []manifest.Warning) Result {
 	r := Result{
 		Sets:      []Set{},
 		Endpoints: []Endpoint{},

@@ -203,7 +203,7 @@ func (s *session) result(ctx context.Context, q questions, use func(Result) erro
 	s.kubelet.mu.Lock()
 	defer s.kubelet.mu.Unlock()
 	d := s.dataplane.Dump()
-	j := newJudge(s.sim, s.node, d)
+	j := judge{explain.New(d), s.node}
 	if err := j.check(q); err != nil {
 		return err
 	}

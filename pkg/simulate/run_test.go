@@ -142,9 +142,9 @@ func TestExitCodes(t *testing.T) {
 		{"missing path", Options{Manifests: []string{dir + "/none"}}, ExitBadInput, dir + "/none"},
 		{"no kubeconfig", Options{Kubeconfig: dir + "/none"}, ExitBadInput, "kubeconfig " + dir + "/none: stat " + dir + "/none: no such file or directory"},
 		{"trace of nobody", Options{Manifests: []string{small}, Trace: []string{"x/web->x/nobody:1/TCP"}}, ExitBadInput,
-			"trace x/web->x/nobody: x/nobody: no such pod; check namespace and name"},
+			"trace x/web->x/nobody: x/nobody cannot be asked about: there is no such pod"},
 		{"trace of a finished pod", Options{Manifests: []string{small}, Trace: []string{"x/job->x/web:1/TCP"}}, ExitBadInput,
-			"trace x/job->x/web: x/job: no such pod: it has finished"},
+			"trace x/job->x/web: x/job cannot be asked about: the pod has finished, its address is given up"},
 
 		{"nothing to read", Options{}, ExitUsage, "nothing to simulate: give --manifests PATH or --kubeconfig FILE"},
 		{"both sources", Options{Manifests: []string{small}, Kubeconfig: "f"}, ExitUsage, "--manifests and --kubeconfig exclude each other: give one of them"},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/debug/page"
+	"github.com/winnpm/winnpm/pkg/explain"
 )
 
 // handler is the debug endpoint of the agent, and beside it the result, with
@@ -40,7 +41,7 @@ func (s *session) serveResult(w http.ResponseWriter, r *http.Request) {
 	var body bytes.Buffer
 	err = s.result(r.Context(), q, func(r Result) error { return r.writeJSON(&body) })
 	switch {
-	case errors.Is(err, errNoPod):
+	case errors.Is(err, explain.ErrNoEnd):
 		http.Error(w, err.Error(), http.StatusBadRequest)
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)

@@ -69,7 +69,7 @@ func TestServe(t *testing.T) {
 		require.Equal(t, "--matrix \"80\": write PORT/PROTO, like 80/TCP\n", body)
 		status, body = get("/npm/v1/simulate?trace=" + url.QueryEscape("a/b->1.1.1.1:5432/TCP"))
 		require.Equal(t, http.StatusBadRequest, status)
-		require.Equal(t, "trace a/b->1.1.1.1: a/b: no such pod; check namespace and name\n", body)
+		require.Equal(t, "trace a/b->1.1.1.1: a/b cannot be asked about: there is no such pod\n", body)
 
 		cancel()
 		require.Equal(t, tc.code, <-code)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -191,18 +192,16 @@ func TestTwoPodsWithOneAddress(t *testing.T) {
 	}, rows(d.Verdicts))
 }
 
-// The order of rules at an endpoint is that of the writes; a pod with two
-// endpoints is open where both are.
+// A pod with two endpoints is open where both are; what is not known of one is no
+// verdict.
 func TestSide(t *testing.T) {
-	acl := func(id string, action hns.Action, priority uint16) hns.EndpointPolicy {
-		return hns.NewACLPolicy(hns.ACL{ID: hns.ACLIDPrefix + id, Action: action, Direction: hns.In, RuleType: hns.Switch, Priority: priority})
+	acl := func(id string, action hns.Action, priority uint16) hns.ACL {
+		return hns.ACL{ID: hns.ACLIDPrefix + id, Action: action, Direction: hns.In, RuleType: hns.Switch, Priority: priority}
 	}
 	b, a, c := acl("x.b", hns.Allow, 222), acl("x.a", hns.Allow, 222), acl("x.c", hns.Allow, 222)
 	block := acl("npm-block-in", hns.Block, 3000)
-	addr := netip.MustParseAddr("10.0.0.1")
-	sim := hnssim.New(hnssim.Options{})
-	for id, policies := range map[string][]hns.EndpointPolicy{"open": {b, block, a, c}, "shut": {block}} {
-		require.NoError(t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{addr}, Policies: policies}))
+	endpoint := func(id string, acls ...hns.ACL) dataplane.EndpointDump {
+		return dataplane.EndpointDump{ID: id, Known: true, Applied: acls, Wanted: acls}
 	}
 	for _, tc := range []struct {
 		endpoints []string
@@ -212,30 +211,66 @@ func TestSide(t *testing.T) {
 		{[]string{"shut"}, "-x/p"},
 		{[]string{"open", "shut"}, "-x/p"},
 		{[]string{"shut", "open"}, "-x/p"},
-		{nil, "+"},
+		{[]string{"open", "unread"}, ""},
+		{[]string{"unread", "shut"}, "-x/p"},
+		{nil, ""},
 	} {
-		j := newJudge(sim, "", dataplane.Dump{
-			Pods:     []dataplane.PodDump{{Pod: "x/pod", Addr: "10.0.0.1", Local: true, Owner: true, Endpoints: tc.endpoints}},
-			Policies: []dataplane.PolicyDump{{Policy: "x/e", Egress: true, Selected: []string{"x/pod"}}, {Policy: "x/p", Ingress: true, Selected: []string{"x/pod"}}, {Policy: "x/q", Ingress: true, Selected: []string{"x/pod"}}},
-		})
-		var got []string
+		j := judge{explain.New(dataplane.Dump{
+			Pods:      []dataplane.PodDump{{Pod: "x/pod", Addr: "10.0.0.1", Local: true, Owner: true, Endpoints: tc.endpoints}},
+			Endpoints: []dataplane.EndpointDump{endpoint("open", b, block, a, c), endpoint("shut", block), {ID: "unread"}},
+			Policies:  []dataplane.PolicyDump{{Policy: "x/e", Egress: true, Selected: []string{"x/pod"}}, {Policy: "x/p", Ingress: true, Selected: []string{"x/pod"}}, {Policy: "x/q", Ingress: true, Selected: []string{"x/pod"}}},
+		}), ""}
 		for v, err := range j.all(t.Context(), questions{trace: []probe{{"8.8.8.8", "x/pod", port{80, policy.TCP}}}}) {
+			if tc.want == "" {
+				require.EqualError(t, err, "x/pod: what HNS has there is not known", tc.endpoints)
+				continue
+			}
 			require.NoError(t, err)
-			got = append(got, row(v))
+			word := map[byte]string{'+': "allow", '-': "deny"}[tc.want[0]]
+			require.Equal(t, "8.8.8.8->x/pod:80/TCP "+word+" in "+tc.want+" out +", row(v))
 		}
-		word := map[byte]string{'+': "allow", '-': "deny"}[tc.want[0]]
-		require.Equal(t, []string{"8.8.8.8->x/pod:80/TCP " + word + " in " + tc.want + " out +"}, got)
 	}
 }
 
-// An endpoint that goes while its pod is asked about is an error, not a verdict.
-func TestVerdictOfAGoneEndpoint(t *testing.T) {
-	j := newJudge(hnssim.New(hnssim.Options{}), "", dataplane.Dump{
-		Pods: []dataplane.PodDump{{Pod: "x/pod", Addr: "10.0.0.1", Local: true, Owner: true, Endpoints: []string{"gone"}}},
+// TestVerdictsAreTheSimulators: what is answered from the dump is what the simulator
+// does with the packets.
+func TestVerdictsAreTheSimulators(t *testing.T) {
+	traced, blocked := 0, 0
+	o := Options{Manifests: []string{"../explain/testdata/cluster.yaml"}}
+	err := settled(t.Context(), o, func(s *session, _ input) error {
+		d := s.dataplane.Dump()
+		pods := map[string]dataplane.PodDump{}
+		for _, p := range d.Pods {
+			pods[p.Pod] = p
+		}
+		decide := func(pod string, dir hns.Direction, packet hnssim.Packet) bool {
+			allowed := true
+			for _, id := range pods[pod].Endpoints {
+				v, err := s.sim.Trace(id, dir, packet)
+				require.NoError(t, err)
+				allowed = allowed && v.Allowed
+				traced++
+			}
+			return allowed
+		}
+		j := judge{explain.New(d), ""}
+		for v, err := range j.all(t.Context(), questions{matrix: []port{{80, policy.TCP}, {5432, policy.TCP}, {53, policy.UDP}}}) {
+			require.NoError(t, err)
+			packet := hnssim.Packet{
+				Src: netip.MustParseAddr(pods[v.From].Addr), Dst: netip.MustParseAddr(pods[v.To].Addr), DstPort: v.Port,
+				Protocol: map[policy.Protocol]uint8{policy.TCP: 6, policy.UDP: 17}[v.Protocol],
+			}
+			require.Equal(t, decide(v.To, hns.In, packet), v.Ingress.Allowed, row(v))
+			require.Equal(t, decide(v.From, hns.Out, packet), v.Egress.Allowed, row(v))
+			if !v.Allowed {
+				blocked++
+			}
+		}
+		return nil
 	})
-	for _, err := range j.all(t.Context(), questions{trace: []probe{{"8.8.8.8", "x/pod", port{80, policy.TCP}}}}) {
-		require.ErrorIs(t, err, hns.ErrNotFound)
-	}
+	require.NoError(t, err)
+	require.Greater(t, traced, 50)
+	require.Positive(t, blocked)
 }
 
 func TestGridOfManyPodsIsASummary(t *testing.T) {

@@ -49,13 +49,12 @@ type comparison struct {
 	ends          []end
 	changed       map[string]bool // pods of which an endpoint gets other rules
 	touched       map[string]bool // policies of the change
-	isolating     [2]map[string][]string
 }
 
 func newComparison(before, after *explain.Cluster, policies []PolicyChange) *comparison {
 	x := &comparison{
 		before: before, after: after, workloads: matrix.Workloads(before, after), addresses: outside(before, after),
-		changed: map[string]bool{}, touched: map[string]bool{}, isolating: [2]map[string][]string{{}, {}},
+		changed: map[string]bool{}, touched: map[string]bool{},
 	}
 	for _, p := range policies {
 		x.touched[p.Policy] = p.Change != unchanged
@@ -74,20 +73,6 @@ func newComparison(before, after *explain.Cluster, policies []PolicyChange) *com
 	}
 	for _, a := range x.addresses {
 		x.ends = append(x.ends, end{name: a.Name, pod: a.one.String()})
-	}
-	for _, p := range after.Dump().Policies {
-		for side, is := range []bool{out: p.Egress, in: p.Ingress} {
-			for _, pod := range p.Selected {
-				if is {
-					x.isolating[side][pod] = append(x.isolating[side][pod], p.Policy)
-				}
-			}
-		}
-	}
-	for i := range after.Dump().Pods {
-		if p := &after.Dump().Pods[i]; p.InDoubt && p.Local {
-			x.isolating[out][p.Pod], x.isolating[in][p.Pod] = after.Isolating(p, false), after.Isolating(p, true)
-		}
 	}
 	return x
 }
@@ -187,7 +172,7 @@ func (x *comparison) flips(from, to *end, within bool) []Flip {
 		}
 		f := Flip{
 			From: from.name, To: to.name, Ports: []Range{r}, Before: old.verdict, After: now.verdict,
-			By: x.by(old, now, source, destination), Connections: connections,
+			By: x.by(old, now), Connections: connections,
 		}
 		same := func(g Flip) bool { return g.Before == f.Before && g.After == f.After && slices.Equal(g.By, f.By) }
 		if i := slices.IndexFunc(found, same); i >= 0 {
@@ -225,20 +210,11 @@ func (x *comparison) ask(c *explain.Cluster, q explain.Question) answer {
 
 // by returns the policies that decide now, at the ends that decided otherwise
 // before.
-func (x *comparison) by(old, now answer, source, destination string) []string {
+func (x *comparison) by(old, now answer) []string {
 	by := []string{}
-	for side, pod := range []string{out: source, in: destination} {
-		half := now.halves[side]
-		switch {
-		case half.Actual == old.halves[side].Actual || half.Actual != now.verdict:
-		case now.verdict == explain.Blocked:
-			by = append(by, x.isolating[side][pod]...)
-		default:
-			for _, a := range half.Rules {
-				if key, ok := dataplane.PolicyOfACL(a.ID); ok {
-					by = append(by, key.String())
-				}
-			}
+	for side, half := range now.halves {
+		if half.Actual != old.halves[side].Actual && half.Actual == now.verdict {
+			by = append(by, x.after.Policies(half)...)
 		}
 	}
 	slices.Sort(by)

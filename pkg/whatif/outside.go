@@ -29,26 +29,7 @@ const space = uint64(1) << 32
 // say of them. What rules of others, like the CNI's, tell apart is not: they
 // stay as they are.
 func outside(clusters ...*explain.Cluster) []Addresses {
-	at := []uint64{0, space}
-	var foreign hns.Spans
-	pods := map[uint32]bool{}
-	for _, c := range clusters {
-		d := c.Dump()
-		for i := range d.Endpoints {
-			for _, sp := range spans(d.Endpoints[i].Applied) {
-				at = append(at, uint64(sp.First), uint64(sp.Last)+1)
-			}
-			foreign = append(foreign, spans(d.Endpoints[i].ForeignRules)...)
-		}
-		for i := range d.Pods {
-			if addr, ok := c.Owns(&d.Pods[i]); ok {
-				pods[number(addr)] = true
-			}
-		}
-	}
-	foreign = foreign.Sorted()
-	slices.Sort(at)
-	at = slices.Compact(at)
+	at, foreign, pods := edgesOfAll(clusters)
 	var from, to []uint64
 	var some []netip.Addr
 	for i := range at[1:] {
@@ -82,6 +63,28 @@ func outside(clusters ...*explain.Cluster) []Addresses {
 		out[i].describe(sets[i])
 	}
 	return out
+}
+
+// edgesOfAll returns where rules of policies begin and end, the addresses that rules of
+// others name, and those of pods.
+func edgesOfAll(clusters []*explain.Cluster) (at []uint64, foreign hns.Spans, pods map[uint32]bool) {
+	at, pods = []uint64{0, space}, map[uint32]bool{}
+	for _, c := range clusters {
+		d := c.Dump()
+		for i := range d.Endpoints {
+			for _, sp := range spans(d.Endpoints[i].Applied) {
+				at = append(at, uint64(sp.First), uint64(sp.Last)+1)
+			}
+			foreign = append(foreign, spans(d.Endpoints[i].ForeignRules)...)
+		}
+		for i := range d.Pods {
+			if addr, ok := c.Owns(&d.Pods[i]); ok {
+				pods[number(addr)] = true
+			}
+		}
+	}
+	slices.Sort(at)
+	return slices.Compact(at), foreign.Sorted(), pods
 }
 
 // nobody finds an address, below end, that is neither a pod's nor known to rules

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -60,17 +61,11 @@ func (l *loader) object(at place, tree any, version, kind string) error {
 	if !ok {
 		return at.fail(nil, "is %s, must be an object with apiVersion, kind and metadata", describe(tree))
 	}
-	for _, key := range []string{"apiVersion", "kind"} {
-		word, given := object[key]
-		if _, ok := word.(string); given && word != nil && !ok {
-			return at.fail(field.NewPath(key), "is %s, must be a string", describe(word))
-		}
+	if err := readWord(at, object, "apiVersion", &version); err != nil {
+		return err
 	}
-	if s, _ := object["apiVersion"].(string); s != "" {
-		version = s
-	}
-	if s, _ := object["kind"].(string); s != "" {
-		kind = s
+	if err := readWord(at, object, "kind", &kind); err != nil {
+		return err
 	}
 	if kind == "" {
 		return at.fail(field.NewPath("kind"), "is missing; say which kind of object this is")
@@ -103,6 +98,17 @@ func (l *loader) object(at place, tree any, version, kind string) error {
 		return at.fail(field.NewPath("apiVersion"), "%q is not supported for this kind; use %s", version, known.version)
 	}
 	l.skip(at, object, kind, fmt.Sprintf("of %s says nothing about policies or pods here", version))
+	return nil
+}
+
+// readWord reads a string of an object, where it has one.
+func readWord(at place, object map[string]any, key string, to *string) error {
+	word := object[key]
+	s, ok := word.(string)
+	if word != nil && !ok {
+		return at.fail(field.NewPath(key), "is %s, must be a string", describe(word))
+	}
+	*to = cmp.Or(s, *to)
 	return nil
 }
 

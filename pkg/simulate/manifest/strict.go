@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/winnpm/winnpm/pkg/similar"
 )
 
 // decode fills the object that into points to with a tree. It refuses what an
@@ -103,25 +105,10 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 
 // advise says what to do about an unknown field.
 func advise(name string, fields map[string]reflect.Type) string {
-	for _, known := range slices.Sorted(maps.Keys(fields)) {
-		if strings.EqualFold(known, name) || near(known, name) {
-			return fmt.Sprintf("did you mean %s?", known)
-		}
+	if known := similar.Name(name, slices.Sorted(maps.Keys(fields))); known != "" {
+		return fmt.Sprintf("did you mean %s?", known)
 	}
 	return "correct its name or place, or remove it"
-}
-
-// near reports whether a and b differ in one place, by two letters at most.
-func near(a, b string) bool {
-	n := 0
-	for n < min(len(a), len(b)) && a[n] == b[n] {
-		n++
-	}
-	same := n
-	for a, b = a[n:], b[n:]; a != "" && b != "" && a[len(a)-1] == b[len(b)-1]; same++ {
-		a, b = a[:len(a)-1], b[:len(b)-1]
-	}
-	return same >= 3 && len(a) <= 2 && len(b) <= 2
 }
 
 func conformMap(at place, path *field.Path, v any, t reflect.Type) error {

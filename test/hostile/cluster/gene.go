@@ -97,18 +97,7 @@ func (g *PolicyGene) object(name string) Object {
 			spec.PodSelector.MatchLabels = map[string]string{"role": g.Role}
 		}
 		for r := range g.Rules {
-			var all []networkingv1.NetworkPolicyPeer
-			for _, word := range PeerWords {
-				for i := range g.Peers[word] {
-					all = append(all, g.peer(word, fmt.Sprintf("%s-%d", name, (r*g.Peers[word]+i)/max(g.Same, 1)), r*g.Peers[word]+i))
-				}
-			}
-			var ports []networkingv1.NetworkPolicyPort
-			for _, word := range PortWords {
-				for i := range g.Ports[word] {
-					ports = append(ports, port(word, r*g.Ports[word]+i))
-				}
-			}
+			all, ports := g.peers(name, r), g.ports(r)
 			if g.Egress {
 				spec.Egress = append(spec.Egress, networkingv1.NetworkPolicyEgressRule{To: all, Ports: ports})
 			} else {
@@ -120,6 +109,27 @@ func (g *PolicyGene) object(name string) Object {
 		}
 		return spec
 	})
+}
+
+// peers returns those of a rule, by its number.
+func (g *PolicyGene) peers(name string, rule int) (all []networkingv1.NetworkPolicyPeer) {
+	for _, word := range PeerWords {
+		for i := range g.Peers[word] {
+			n := rule*g.Peers[word] + i
+			all = append(all, g.peer(word, fmt.Sprintf("%s-%d", name, n/max(g.Same, 1)), n))
+		}
+	}
+	return all
+}
+
+// ports returns those of a rule, by its number.
+func (g *PolicyGene) ports(rule int) (all []networkingv1.NetworkPolicyPort) {
+	for _, word := range PortWords {
+		for i := range g.Ports[word] {
+			all = append(all, port(word, rule*g.Ports[word]+i))
+		}
+	}
+	return all
 }
 
 // peer returns one of a word; value is what it asks for.

@@ -6,38 +6,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
-// SetState is a snapshot of one set.
-type SetState struct {
-	ID       string
-	Name     string
-	Nested   bool
-	Members  []string // desired, readable, in order, without the permanent one; of an undefined set what HNS has
-	Refs     []Ref    // sorted
-	InHNS    bool     // as far as known
-	Known    bool     // false: the outcome of a write is not known
-	Rejected bool     // HNS refuses what is desired
-	Dirty    bool     // needed, and HNS has something else
-	// Spare is since when it is in HNS and nobody needs it; not in the text.
-	Spare time.Time
-	// What a search knows; not in the text: the group of suspects, 0 for none, whether
-	// HNS refuses to take out what has to go, and whether the write of which the outcome
-	// is not known is a Remove.
-	Group  int
-	Clings bool
-	Ending bool
-	// Reading is not in the text either, nor is what HNS calls the set, where that is not
-	// Name.
-	Reading Reading
-	Called  string
-}
-
-// Snapshot returns all sets, by name. It shares nothing with the Cache.
-func (c *Cache) Snapshot() []SetState { return c.copied().States() }
-
-// Dump returns the snapshot as text, for people and for fixtures.
+// Dump returns the snapshot as text, for tests. What a search knows, Spare, Reading and
+// Called are not in it.
 func (c *Cache) Dump() string { return format(c.Snapshot()) }
 
 // Lines of a dump, in this order; the text up to the end of the line follows.
