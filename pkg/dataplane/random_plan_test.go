@@ -13,6 +13,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 // TestRandomPlan: in random worlds, also after failures, the plan of a transaction is
@@ -50,7 +51,9 @@ func TestRandomPlan(t *testing.T) {
 		})
 	})
 	t.Logf("%d transactions with %d writes were as planned", compared, writes)
-	require.Greater(t, writes, compared/10)
+	if effort.Now() != effort.Quick { // a change may draw too few to see a write
+		require.Greater(t, writes, compared/10)
+	}
 }
 
 // drawAttached makes an endpoint, or deletes one. One that is not attached is
