@@ -87,5 +87,12 @@ func (a *again) failed(err error, now time.Time) {
 	a.wait(now)
 }
 
+// notBefore puts the next try off to a time, if it would come earlier.
+func (a *again) notBefore(at time.Time) {
+	if a.at.Before(at) {
+		a.at = at
+	}
+}
+
 // wait begins the pause anew.
 func (a *again) wait(now time.Time) { a.at = now.Add(pauses[min(max(a.tries, 1), len(pauses))-1]) }

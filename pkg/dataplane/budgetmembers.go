@@ -57,34 +57,37 @@ func (m *members) weight(defs []policy.SetDef, limit int, bound bool) (sum int) 
 		if !weighed(def.Name) {
 			continue
 		}
-		sum += weightOfSet
-		switch nested := def.Name.Nested(); {
-		case m.cache.Has(def.Name):
-			sum += m.cache.Len(def.Name)
-		case nested && bound:
-			sum += len(m.namespaces)
-		case nested:
-			for _, ns := range m.namespaces {
-				if ns.OverBudget == "" && def.Namespaces.Matches(ns.Labels) {
-					sum++
-				}
-			}
-		case bound && def.Namespace == "":
-			sum += len(m.pods)
-		default:
-			for k := range m.scope(def.Namespace) {
-				if bound || def.Pods.Matches(k.labels) {
-					for _, p := range k.pods {
-						sum += count(bound || p.inSets())
-					}
-				}
-			}
-		}
-		if sum > limit {
+		if sum += weightOfSet + m.membersOf(def, bound); sum > limit {
 			return sum
 		}
 	}
 	return sum
+}
+
+// membersOf counts the members that a set has or would have; bound is as in weight.
+func (m *members) membersOf(def policy.SetDef, bound bool) (n int) {
+	switch nested := def.Name.Nested(); {
+	case m.cache.Has(def.Name):
+		return m.cache.Len(def.Name)
+	case nested && bound:
+		return len(m.namespaces)
+	case nested:
+		for _, ns := range m.namespaces {
+			n += count(ns.OverBudget == "" && def.Namespaces.Matches(ns.Labels))
+		}
+		return n
+	case bound && def.Namespace == "":
+		return len(m.pods)
+	}
+	for k := range m.scope(def.Namespace) {
+		if !bound && !def.Pods.Matches(k.labels) {
+			continue
+		}
+		for _, p := range k.pods {
+			n += count(bound || p.inSets())
+		}
+	}
+	return n
 }
 
 // admit decides which policies of a namespace that select a local pod have their
@@ -96,30 +99,8 @@ func (m *members) weight(defs []policy.SetDef, limit int, bound bool) (sum int) 
 func (d *core) admit(namespace string) (came []*policyState) {
 	d.progress.note("weighing", kindNamespace, "", namespace)
 	limit := d.cfg.Budgets.NamespaceMembers
-	var all []*policyState
-	sum, exact := 0, false
-	for _, ps := range d.byNS[namespace] {
-		if ps.selects == 0 {
-			continue
-		}
-		all = append(all, ps)
-		if d.crowds.closed[ps] {
-			exact = true
-			continue
-		}
-		if !ps.active {
-			d.compile(ps)
-			ps.weighed = weighedOf(ps.Sets)
-		}
-		if exact = exact || sum > limit; !exact {
-			sum += d.members.weight(ps.Sets, limit, !ps.active)
-		}
-	}
-	exact = exact || sum > limit
-	slices.SortFunc(all, func(a, b *policyState) int {
-		return cmp.Or(cmp.Compare(a.weighed, b.weighed), compareKeys(a.Key, b.Key))
-	})
-	sum = 0
+	all, exact := d.candidates(namespace, limit)
+	sum := 0
 	for _, ps := range all {
 		closed := d.crowds.closed[ps]
 		if exact && sum <= limit {
@@ -141,6 +122,34 @@ func (d *core) admit(namespace string) (came []*policyState) {
 		}
 	}
 	return came
+}
+
+// candidates returns the policies of a namespace that select a local pod, those with the
+// fewest weighed sets first, and whether they are to be weighed exactly: there may not be
+// room for all, or there was not before.
+func (d *core) candidates(namespace string, limit int) (all []*policyState, exact bool) {
+	sum := 0
+	for _, ps := range d.byNS[namespace] {
+		if ps.selects == 0 {
+			continue
+		}
+		all = append(all, ps)
+		if d.crowds.closed[ps] {
+			exact = true
+			continue
+		}
+		if !ps.active {
+			d.compile(ps)
+			ps.weighed = weighedOf(ps.Sets)
+		}
+		if exact = exact || sum > limit; !exact {
+			sum += d.members.weight(ps.Sets, limit, !ps.active)
+		}
+	}
+	slices.SortFunc(all, func(a, b *policyState) int {
+		return cmp.Or(cmp.Compare(a.weighed, b.weighed), compareKeys(a.Key, b.Key))
+	})
+	return all, exact || sum > limit
 }
 
 // close leaves a policy without rules and sets.

@@ -96,50 +96,56 @@ func (r *run) isolate(id string) {
 	var last []hns.ACL
 	answered := false
 	for i, way := range isolations {
-		if i > 1 && !answered {
-			return
-		}
 		ep := d.endpoints[id]
-		open := ep != nil && d.open(ep)
-		known := open && ep.known()
-		if !open || r.ending {
+		if i > 1 && !answered || ep == nil || !d.open(ep) || r.ending {
 			return
 		}
-		if !known {
+		if !ep.known() {
 			r.get(id)
 		}
-		ep = d.endpoints[id]
-		var acls, has []hns.ACL
-		if ep != nil && d.open(ep) {
-			has, acls, known = ep.actual, ep.unblocked(way.rules(ep)), ep.known()
+		if ep = d.endpoints[id]; ep == nil || !d.open(ep) {
+			continue
 		}
+		acls := ep.unblocked(way.rules(ep))
 		switch {
 		case len(acls) == 0, way.verb == hns.Add && slices.Equal(acls, last):
 			continue
-		case way.verb == hns.Update && !known:
+		case way.verb == hns.Update && !ep.known():
 			return
 		case way.verb == hns.Update:
-			acls = slices.Concat(has, acls)
+			acls = slices.Concat(ep.actual, acls)
 		}
 		last = acls
-		if known {
-			done, err := r.step(ep, step{verb: way.verb, acls: acls}) // the error of the write before it counts
-			answered = !done && (err == nil || saysOfRules(err))
-			if way.verb == hns.Update || !errors.Is(err, versioned.ErrUnread) {
-				continue
-			}
-		}
-		err := r.ask(hns.Request{Op: hns.OpACLAdd, Endpoint: id, ACLs: acls}).Err
-		answered = saysOfRules(err)
-		if d.endpoints[id] == ep && !hns.EndpointGone(err) {
-			d.unknown(ep, canonical(slices.Concat(ep.actual, acls)))
-			ep.blind++
-			ep.shielded = err == nil || ep.blind >= maxBlind
-		}
-		if err == nil {
+		var blind bool
+		if answered, blind = r.try(ep, step{verb: way.verb, acls: acls}); blind {
 			return
 		}
 	}
+}
+
+// try is one way to close an endpoint. It reports whether HNS answered what may be its
+// word against the rules, and whether it took them though the endpoint cannot be read.
+func (r *run) try(ep *endpoint, s step) (answered, blind bool) {
+	if ep.known() {
+		done, err := r.step(ep, s) // the error of the write before it counts
+		if s.verb == hns.Update || !errors.Is(err, versioned.ErrUnread) {
+			return !done && (err == nil || saysOfRules(err)), false
+		}
+	}
+	err := r.addBlind(ep, s.acls)
+	return saysOfRules(err), err == nil
+}
+
+// addBlind adds rules to an endpoint that cannot be read, which may be gone from our
+// state by now.
+func (r *run) addBlind(ep *endpoint, acls []hns.ACL) error {
+	err := r.ask(hns.Request{Op: hns.OpACLAdd, Endpoint: ep.id, ACLs: acls}).Err
+	if r.d.endpoints[ep.id] == ep && !hns.EndpointGone(err) {
+		r.d.unknown(ep, canonical(slices.Concat(ep.actual, acls)))
+		ep.blind++
+		ep.shielded = err == nil || ep.blind >= maxBlind
+	}
+	return err
 }
 
 // closingSteps returns the Update that takes away the rules which name a set

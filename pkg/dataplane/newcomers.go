@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -143,7 +144,30 @@ func (d *core) listDue(now time.Time) bool {
 // endpoints are newcomers, those that it lacks are checked. HNS may spell a GUID
 // in either case.
 func (d *core) enumerated(ids []string, sequence uint64) {
-	seen := make(map[string]bool, len(ids))
+	seen, ours := d.meet(ids, sequence)
+	maps.DeleteFunc(d.newcomers, func(id string, _ *newcomer) bool { return !seen[id] })
+	if sequence >= d.listing.sequence { // no later one was first
+		d.listing.sequence = sequence
+		d.listing.unsettled = ours == 0 && len(d.local) > 0
+	}
+	for id, ep := range d.endpoints {
+		ep.unseen = !seen[id] && ep.moved <= sequence && !d.listing.unsettled
+		switch {
+		case ep.moved > sequence:
+		case seen[id] && ep.absent, !seen[id] && !d.listing.unsettled:
+			// It may be gone, or was made anew under its GUID.
+			d.check[id], ep.absent = true, false
+		case !seen[id]:
+			ep.absent = true
+		}
+	}
+}
+
+// meet takes over which endpoints are there: it returns those that we know, by the GUIDs
+// under which we do, new ones included, and how many may be ours. Strangers that are not
+// enumerated any more are forgotten.
+func (d *core) meet(ids []string, sequence uint64) (seen map[string]bool, ours int) {
+	seen = make(map[string]bool, len(ids))
 	known := make(map[string]string, len(d.endpoints))
 	for id := range d.endpoints {
 		known[strings.ToLower(id)] = id
@@ -152,7 +176,6 @@ func (d *core) enumerated(ids []string, sequence uint64) {
 		known[strings.ToLower(id)] = id
 	}
 	strangers := map[string]again{}
-	ours := 0
 	for _, id := range ids {
 		key := strings.ToLower(id)
 		if stranger, is := d.strangers[key]; is {
@@ -171,26 +194,7 @@ func (d *core) enumerated(ids []string, sequence uint64) {
 		d.newcomers[id], seen[id], known[key] = &newcomer{}, true, id
 	}
 	d.strangers = strangers
-	for id := range d.newcomers {
-		if !seen[id] {
-			delete(d.newcomers, id)
-		}
-	}
-	if sequence >= d.listing.sequence { // no later one was first
-		d.listing.sequence = sequence
-		d.listing.unsettled = ours == 0 && len(d.local) > 0
-	}
-	for id, ep := range d.endpoints {
-		ep.unseen = !seen[id] && ep.moved <= sequence && !d.listing.unsettled
-		switch {
-		case ep.moved > sequence:
-		case seen[id] && ep.absent, !seen[id] && !d.listing.unsettled:
-			// It may be gone, or was made anew under its GUID.
-			d.check[id], ep.absent = true, false
-		case !seen[id]:
-			ep.absent = true
-		}
-	}
+	return seen, ours
 }
 
 // strangerDue reports whether an endpoint that was elsewhere is read once more:

@@ -94,10 +94,8 @@ func (r *run) nextRemoval() (ipsets.Request, bool) {
 func (r *run) notRemoved(req ipsets.Request, err error) bool {
 	d := r.d
 	refused := errors.Is(err, hns.ErrInvalid) || errors.Is(err, hns.ErrInUse)
-	if !refused && hns.Answered(err) {
-		if r.readSets() != nil {
-			return false
-		}
+	if !refused && hns.Answered(err) && r.readSets() != nil {
+		return false
 	}
 	now, left := d.clock, 0
 	for _, s := range req.Sets {
@@ -123,9 +121,7 @@ func (r *run) notRemoved(req ipsets.Request, err error) bool {
 			a.failed(err, now)
 			if errors.Is(err, hns.ErrInUse) {
 				d.cache.Used(s.Name)
-				if grace := now.Add(d.cfg.GracePeriod); a.at.Before(grace) {
-					a.at = grace
-				}
+				a.notBefore(now.Add(d.cfg.GracePeriod))
 			}
 		}
 	}

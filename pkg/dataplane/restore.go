@@ -44,12 +44,8 @@ func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
 
 // restore makes a core that knows nothing go on from a dump, whose objects tx has.
 func (d *core) restore(tx *Transaction, dump Dump, view View) {
-	d.cut, d.spellings.list, d.spellings.told = dump.OthersCut, slices.Clone(dump.Spellings), len(dump.Spellings)
-	for _, s := range dump.Spellings {
-		if s.SentRule != nil && s.ShownRule != nil {
-			d.spellings.rules[*s.ShownRule] = *s.SentRule
-		}
-	}
+	d.cut = dump.OthersCut
+	d.restoreSpellings(dump.Spellings)
 	d.now = dump.Time
 	d.cache.Advance(dump.Time)
 	if n := len(dump.Reports); n > 0 {
@@ -69,16 +65,7 @@ func (d *core) restore(tx *Transaction, dump Dump, view View) {
 		}
 	}
 	for _, s := range dump.Sets {
-		n, ok := d.cache.Lookup(s.ID)
-		if !ok && s.Unknown { // nobody needs it, and it may be there
-			if n, ok = ipsets.ParseName(s.Name, s.Type == string(hns.NestedIPSet)); ok {
-				d.cache.Unknown(n)
-			}
-		}
-		if ok && s.Refused {
-			d.cache.Reject(n)
-			d.leftOut[n] = true
-		}
+		d.restoreRefused(s)
 	}
 	d.leaveOut()
 	d.renderDirty()
@@ -95,6 +82,30 @@ func (d *core) restore(tx *Transaction, dump Dump, view View) {
 	d.restoreDue(dump.Due)
 	d.found = nil // they were told
 	d.progress.goOn(place{})
+}
+
+// restoreSpellings gives a core what was learned of how HNS shows rules.
+func (d *core) restoreSpellings(learned []Spelling) {
+	d.spellings.list, d.spellings.told = slices.Clone(learned), len(learned)
+	for _, s := range learned {
+		if s.SentRule != nil && s.ShownRule != nil {
+			d.spellings.rules[*s.ShownRule] = *s.SentRule
+		}
+	}
+}
+
+// restoreRefused leaves a set out that HNS refuses, and knows of one that may be there.
+func (d *core) restoreRefused(s SetDump) {
+	n, ok := d.cache.Lookup(s.ID)
+	if !ok && s.Unknown { // nobody needs it, and it may be there
+		if n, ok = ipsets.ParseName(s.Name, s.Type == string(hns.NestedIPSet)); ok {
+			d.cache.Unknown(n)
+		}
+	}
+	if ok && s.Refused {
+		d.cache.Reject(n)
+		d.leftOut[n] = true
+	}
 }
 
 // restoreDue gives a core what a dump has of what waits for its time.
@@ -289,28 +300,9 @@ func (dump Dump) View() (View, error) {
 	}
 	var v View
 	for _, s := range dump.Sets {
-		if !s.InHNS {
-			continue
+		if s.InHNS {
+			v.Sets = append(v.Sets, s.view(ids))
 		}
-		p := hns.SetPolicy{ID: s.ID, Name: cmp.Or(s.Called, s.Name), Type: hns.SetType(s.Type)}
-		values := slices.Concat(s.Members, s.Surplus)
-		if p.Type == hns.NestedIPSet {
-			values = append(values, empty)
-		}
-		missing := make(map[string]bool, len(s.Missing))
-		for _, text := range s.Missing {
-			missing[text] = true
-		}
-		for _, text := range values {
-			if missing[text] {
-				continue
-			}
-			if id := ids[text]; p.Type == hns.NestedIPSet && id != "" {
-				text = id
-			}
-			p.Values = append(p.Values, text)
-		}
-		v.Sets = append(v.Sets, p)
 	}
 	for _, ed := range dump.Endpoints {
 		addrs, err := parseAddrs(ed.Addrs)
@@ -324,4 +316,27 @@ func (dump Dump) View() (View, error) {
 		v.Endpoints = append(v.Endpoints, e)
 	}
 	return v, nil
+}
+
+// view returns a set as HNS has it; ids are those of all sets, by name.
+func (s SetDump) view(ids map[string]string) hns.SetPolicy {
+	p := hns.SetPolicy{ID: s.ID, Name: cmp.Or(s.Called, s.Name), Type: hns.SetType(s.Type)}
+	values := slices.Concat(s.Members, s.Surplus)
+	if p.Type == hns.NestedIPSet {
+		values = append(values, ipsets.Empty().String())
+	}
+	missing := make(map[string]bool, len(s.Missing))
+	for _, text := range s.Missing {
+		missing[text] = true
+	}
+	for _, text := range values {
+		if missing[text] {
+			continue
+		}
+		if id := ids[text]; p.Type == hns.NestedIPSet && id != "" {
+			text = id
+		}
+		p.Values = append(p.Values, text)
+	}
+	return p
 }

@@ -138,17 +138,7 @@ func (c change) additions(added []hns.ACL) []step {
 	if c.fresh {
 		b.open = append(b.open, blocks...)
 		blocks = nil
-		for _, d := range policy.Directions {
-			at := smallest(groups, d)
-			if !closes[direction(d)] || at < 0 || len(groups[at].acls) > b.size {
-				continue
-			}
-			b.open = append(b.open, groups[at].acls...)
-			if groups[at].isolates[policy.Egress] {
-				closes[hns.Out] = false // this one serves both
-			}
-			groups = slices.Delete(groups, at, at+1)
-		}
+		groups = b.serve(groups, closes)
 	}
 	for _, g := range groups {
 		b.add(g.acls)
@@ -174,6 +164,23 @@ type batcher struct {
 	size  int
 	open  []hns.ACL
 	steps []step
+}
+
+// serve puts, for each direction that blocks close, the smallest policy that isolates it
+// into the open request, if it is no larger than one. It returns the other policies.
+func (b *batcher) serve(groups []share, closes map[hns.Direction]bool) []share {
+	for _, d := range policy.Directions {
+		at := smallest(groups, d)
+		if !closes[direction(d)] || at < 0 || len(groups[at].acls) > b.size {
+			continue
+		}
+		b.open = append(b.open, groups[at].acls...)
+		if groups[at].isolates[policy.Egress] {
+			closes[hns.Out] = false // this one serves both
+		}
+		groups = slices.Delete(groups, at, at+1)
+	}
+	return groups
 }
 
 // add puts a policy's rules into one request if they fit into any.

@@ -101,7 +101,7 @@ func (fs *namedPortSets) has(v *view, namespace string) bool {
 // use gives a policy the views that its egress rules need, in the order of its text as
 // far as the budgets go.
 func (fs *namedPortSets) use(ps *policyState) {
-	n, blocks := 0, 0
+	var room viewRoom
 	for rules := range ps.ByRule() {
 		named := namedPorts(rules[0].Ports)
 		if rules[0].Direction != policy.Egress || len(named) == 0 {
@@ -114,32 +114,47 @@ func (fs *namedPortSets) use(ps *policyState) {
 				continue
 			}
 			seen[at] = true
-			if at.blocks != "" && blocks == maxBlockViews { // however many blocks and ports there are
-				ps.unviewed = cmp.Or(ps.unviewed, viewKey{at, named[0].Name, named[0].Protocol}.String())
-				continue
-			}
-			for _, port := range named {
-				key := viewKey{at, port.Name, port.Protocol}
-				switch {
-				case slices.ContainsFunc(ps.views[at], func(v *view) bool { return v.key == key }):
-					continue
-				case n < maxViews && (at.blocks == "" || blocks < maxBlockViews):
-					if n++; at.blocks != "" {
-						blocks++
-					}
-					fs.view(key, rule.Peer, ps)
-					continue
-				case ps.unviewed == "":
-					ps.unviewed = key.String()
-				}
-				if n == maxViews {
-					fs.warn(ps)
-					return
-				}
+			if !fs.useAt(ps, at, rule.Peer, named, &room) {
+				fs.warn(ps)
+				return
 			}
 		}
 	}
 	fs.warn(ps)
+}
+
+// viewRoom counts the views of a policy, and those of them within blocks.
+type viewRoom struct{ all, blocks int }
+
+// has reports whether there is room for one more view.
+func (r viewRoom) has(at reach) bool {
+	return r.all < maxViews && (at.blocks == "" || r.blocks < maxBlockViews)
+}
+
+// useAt gives a policy the views of named ports within one reach, and reports whether
+// there is room for any more.
+func (fs *namedPortSets) useAt(ps *policyState, at reach, peer policy.Peer, named []policy.Port, room *viewRoom) (more bool) {
+	if at.blocks != "" && room.blocks == maxBlockViews { // however many blocks and ports there are
+		ps.unviewed = cmp.Or(ps.unviewed, viewKey{at, named[0].Name, named[0].Protocol}.String())
+		return true
+	}
+	for _, port := range named {
+		key := viewKey{at, port.Name, port.Protocol}
+		if slices.ContainsFunc(ps.views[at], func(v *view) bool { return v.key == key }) {
+			continue
+		}
+		if room.has(at) {
+			room.all++
+			room.blocks += count(at.blocks != "")
+			fs.view(key, peer, ps)
+			continue
+		}
+		ps.unviewed = cmp.Or(ps.unviewed, key.String())
+		if room.all == maxViews {
+			return false
+		}
+	}
+	return true
 }
 
 // view makes a policy a user of a view.

@@ -3,7 +3,6 @@ package replay
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -197,11 +196,9 @@ func (p *player) sawNetwork(l *lane, r *recorder.Call) hns.Network {
 		w.settled(s)
 		moved = append(moved, s)
 	}
-	for _, doubtful := range []iter.Seq[subject]{maps.Keys(w.vague), maps.Keys(w.doubts)} {
-		for s := range doubtful {
-			if s.set != "" && !seen[s.set] && !p.overlapped(s, r) { // it is not there, and never was
-				w.settled(s)
-			}
+	for _, s := range slices.AppendSeq(slices.Collect(maps.Keys(w.vague)), maps.Keys(w.doubts)) {
+		if s.set != "" && !seen[s.set] && !p.overlapped(s, r) { // it is not there, and never was
+			w.settled(s)
 		}
 	}
 	w.setsRead = true

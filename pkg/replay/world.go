@@ -255,17 +255,22 @@ func (w *world) dropSets(ids []string) {
 			_ = w.judge.SetPolicies(e.ID, kept) // what was there cannot be refused
 		}
 	}
+	w.shrinkLists(lost)
+	for _, of := range []hns.SetType{hns.NestedIPSet, hns.IPSet} {
+		for id := range lost {
+			if w.judged[id].Type == of && w.judge.DropSet(id) == nil {
+				delete(w.judged, id)
+			}
+		}
+	}
+}
+
+// shrinkLists takes sets out of the lists of the judge.
+func (w *world) shrinkLists(lost map[string]bool) {
 	for _, s := range w.judged {
 		if s.Type == hns.NestedIPSet && slices.ContainsFunc(s.Values, func(id string) bool { return lost[id] }) {
 			s.Values = slices.DeleteFunc(slices.Clone(s.Values), func(id string) bool { return lost[id] })
 			w.putSet(s)
-		}
-	}
-	for _, nested := range []bool{true, false} {
-		for id := range lost {
-			if (w.judged[id].Type == hns.NestedIPSet) == nested && w.judge.DropSet(id) == nil {
-				delete(w.judged, id)
-			}
 		}
 	}
 }

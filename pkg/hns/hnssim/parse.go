@@ -213,20 +213,9 @@ func (p *parser) finish() (*Sim, error) {
 		return nil, fmt.Errorf("no network")
 	}
 	s := New(Options{Network: p.network, Foreign: DefaultForeign()})
-	for _, nested := range []bool{false, true} {
-		for _, set := range p.sets {
-			if (set.Type == hns.NestedIPSet) != nested {
-				continue
-			}
-			if nested {
-				var err error
-				if set.Values, err = p.idsOf(set.Values); err != nil {
-					return nil, fmt.Errorf("line %d: %w", set.line, err)
-				}
-			}
-			if err := s.PutSet(set.SetPolicy); err != nil {
-				return nil, fmt.Errorf("line %d: %w", set.line, err)
-			}
+	for _, nested := range []bool{false, true} { // lists name what is there
+		if err := p.putSets(s, nested); err != nil {
+			return nil, err
 		}
 	}
 	for _, e := range p.eps {
@@ -246,6 +235,26 @@ func (p *parser) finish() (*Sim, error) {
 		}
 	}
 	return s, nil
+}
+
+// putSets makes the lists, or all other sets.
+func (p *parser) putSets(s *Sim, nested bool) error {
+	for _, set := range p.sets {
+		if (set.Type == hns.NestedIPSet) != nested {
+			continue
+		}
+		var err error
+		if nested {
+			set.Values, err = p.idsOf(set.Values)
+		}
+		if err == nil {
+			err = s.PutSet(set.SetPolicy)
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", set.line, err)
+		}
+	}
+	return nil
 }
 
 // resolve returns the policy with Ids instead of names.
