@@ -2,6 +2,7 @@ package dataplane_test
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"runtime"
 	"strings"
@@ -96,10 +97,14 @@ func TestIdlePolicyEvent(t *testing.T) {
 		set, del := dataplane.NewTransaction(), dataplane.NewTransaction()
 		set.SetPolicy(np)
 		del.DeletePolicy(policy.Key{Namespace: "ns-1", Name: "bomb"})
-		return testing.AllocsPerRun(20, func() {
-			w.dp.Stage(set)
-			w.dp.Stage(del)
-		})
+		fewest := math.Inf(1) // pools of the library forget now and then, under the race detector often
+		for range 5 {
+			fewest = min(fewest, testing.AllocsPerRun(20, func() {
+				w.dp.Stage(set)
+				w.dp.Stage(del)
+			}))
+		}
+		return fewest
 	}
 	none, many := staged(dataplane.NewTransaction()), staged(cluster10k())
 	t.Logf("%.0f allocations among no pods, %.0f among 10,000", none, many)
