@@ -16,7 +16,7 @@ import (
 // says that it starts later than that says nothing.
 const clockSkew = time.Minute
 
-// standingOf is whose an address is.
+// ownership is whose an address is.
 type ownership = ipsets.Standing[*podState]
 
 // inFuture reports whether a start is later than clocks explain. Where there is no
@@ -75,7 +75,7 @@ func (d *core) home(ep *endpoint) []*podState {
 	return nil
 }
 
-// wantedBy renders what an endpoint has while it may be any of these pods', at
+// desiredBy renders what an endpoint has while it may be any of these pods', at
 // least one: what one of them is isolated in is blocked, and what is allowed is what
 // each of them allows. A pod that no policy isolates allows everything. When several
 // are isolated they have no rule in common, as they are of different namespaces, so

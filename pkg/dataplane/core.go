@@ -21,7 +21,7 @@ type core struct {
 	progress *progress // of the transaction that runs; read without a lock
 	run      *run      // nil: no transaction runs
 	report   Report    // of the last one that ended
-	clock    time.Time // set by Dataplane.with
+	clock    time.Time // when the core was borrowed last; it does not go on meanwhile
 
 	cache      *ipsets.Cache
 	owners     *ipsets.Owners[*podState]

@@ -54,6 +54,7 @@ func New(cfg Config) *Dataplane {
 func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (Report, error) {
 	d.apply.Lock()
 	defer d.apply.Unlock()
+	d.progress.begin()
 	d.with(func(c *core) { c.Begin(tx) })
 	defer d.with((*core).Drop) // it has ended, unless the client panics
 	h := handle{client: d.client}
@@ -63,29 +64,24 @@ func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (Report
 		var more bool
 		d.with(func(c *core) { req, more = c.Next(ctx.Err() != nil) })
 		if !more {
-			return d.foreseen(d.core.report), ctx.Err()
+			return d.core.report, ctx.Err()
 		}
 		h.share(ctx, req)
 		if req.Op == "" {
 			continue
 		}
-		began := d.now()
-		res := Result{Result: req.Do(ctx, d.client)}
-		res.Took = d.now().Sub(began)
+		res := d.ask(ctx, req.Request)
 		d.with(func(c *core) { c.Done(res) })
 	}
 }
 
-// foreseen gives the report of a dry run its plan.
-func (d *Dataplane) foreseen(r Report) Report {
-	if !d.core.cfg.DryRun {
-		return r
-	}
-	plan, err := d.Plan()
-	if r.Plan = plan.String(); err != nil {
-		r.Errors = append(r.Errors, err.Error())
-	}
-	return r
+// ask makes a request. While it does, a transaction waits for HNS, and only then.
+func (d *Dataplane) ask(ctx context.Context, req hns.Request) Result {
+	defer d.progress.calls(req.Op)()
+	began := d.now()
+	res := Result{Result: req.Do(ctx, d.client)}
+	res.Took = d.now().Sub(began)
+	return res
 }
 
 // with lends the core to do, which makes no call of HNS.

@@ -54,6 +54,24 @@ func TestSharedHandle(t *testing.T) {
 	}
 }
 
+// TestCorePanics: a panic within the core reaches the caller with the stack that it had,
+// though the core runs as a coroutine.
+func TestCorePanics(t *testing.T) {
+	d := New(Config{Client: panicker{}, Now: time.Now})
+	d.core.members = nil
+	tx := NewTransaction()
+	tx.SetNamespace(Namespace{Name: "x"})
+	defer func() {
+		err, is := recover().(error)
+		require.True(t, is)
+		var bug runtime.Error
+		require.ErrorAs(t, err, &bug)
+		require.Contains(t, err.Error(), "(*core).stage(")
+		require.NotZero(t, d.Progress(), "it says where it was")
+	}()
+	_, _ = d.ApplyDataplane(t.Context(), tx)
+}
+
 // panicker is a client with a bug.
 type panicker struct{ hns.Client }
 

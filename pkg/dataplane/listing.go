@@ -8,10 +8,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// read brings the view of HNS up to date before planning: endpoints are
-// enumerated when a pod needs one and those that are new are read, single ones
-// are read when their state is not known or their pod is gone, and the network
-// when the outcome of a set write is not.
+// read asks for what is not known: the sets, then which endpoints there are, then single
+// endpoints.
 func (r *run) read() {
 	d := r.d
 	d.progress.note("reading HNS", "", "", "")
@@ -29,7 +27,7 @@ func (r *run) read() {
 	d.readFrom = ""
 	for i, id := range single {
 		d.progress.note("reading", kindEndpoint, "", id)
-		if r.get(id) {
+		if r.get(id) && !d.cfg.DryRun {
 			r.isolateHeld(id) // its next try is some time off
 		}
 		if r.yields(len(single) - i - 1) {

@@ -33,7 +33,7 @@ const (
 	lookTwice         = time.Second // until the second look at a set that looks odd
 )
 
-// looks are when what was last read..
+// looks are when what was last read.
 type looks struct {
 	last       time.Time // the last look at the sets or an endpoint began
 	enumerated time.Time

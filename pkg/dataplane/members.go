@@ -12,7 +12,7 @@ import (
 
 // members knows which pod addresses are in which set. It keeps the definitions
 // of the sets that policies mention and feeds the cache; only sets that
-// somebody holds are fed..
+// somebody holds are fed.
 type members struct {
 	cache      *ipsets.Cache
 	pods       map[PodKey]*podState

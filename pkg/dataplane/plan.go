@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
@@ -22,14 +23,18 @@ type Plan struct {
 // PlanOf returns what a Dataplane with this state asks of HNS for a transaction, when
 // nobody else changes anything in HNS meanwhile. It plays the transaction on a copy of
 // the state, and makes no call. Endpoints that nobody has read are not in it, as what
-// they have is not known; of a write in doubt it takes that it was not done. It fails
-// with ErrDump.
+// they have is not known; of a write in doubt it takes that it was not done, and an observation of tx is left out.
+// It is of one transaction: what that leaves to the next is not in it. It plays at the time
+// that cfg.Now says, without it at that of the dump. It fails with ErrDump.
 func PlanOf(cfg Config, dump Dump, tx *Transaction) (Plan, error) {
 	view, err := dump.View()
 	if err != nil {
 		return Plan{}, err
 	}
 	cfg.DryRun = false
+	if cfg.Now == nil {
+		cfg.Now = func() time.Time { return dump.Time }
+	}
 	d, err := Restore(cfg, dump, view)
 	if err != nil {
 		return Plan{}, err
@@ -40,10 +45,20 @@ func PlanOf(cfg Config, dump Dump, tx *Transaction) (Plan, error) {
 	}
 	node := newWilling(dump, view)
 	d.with(func(c *core) {
-		c.Begin(tx)
+		for id, ep := range c.endpoints { // nobody else writes meanwhile
+			if ep.known() {
+				ep.version = c.basis(node.endpoints[id])
+			}
+		}
+		seen := *tx
+		seen.observed = nil // it is stamped with the writes of another process
+		c.Begin(&seen)
 		for req, more := c.Next(false); more; req, more = c.Next(false) {
 			if req.Op != "" {
 				p.Requests = append(p.Requests, req.Request)
+				for _, s := range req.Sets {
+					p.sets[s.ID] = s.Name
+				}
 				c.Done(Result{Result: node.do(req.Request)})
 			}
 		}
@@ -57,7 +72,7 @@ func PlanOf(cfg Config, dump Dump, tx *Transaction) (Plan, error) {
 	return p, nil
 }
 
-// Plan returns what is asked of HNS next.
+// Plan returns what is asked of HNS next. It costs a dump, and a copy of the state.
 func (d *Dataplane) Plan() (Plan, error) {
 	cfg := d.core.cfg
 	cfg.Now = d.now
@@ -122,7 +137,6 @@ func (p Plan) setLines(r hns.Request) string {
 			}
 			slices.Sort(values)
 		}
-		p.sets[s.ID] = s.Name
 		line := fmt.Sprintf("%s %s  %s", what, verb, s.Name)
 		if verb != ipsets.Remove {
 			line += "  " + arrow + strings.Join(values, " ")

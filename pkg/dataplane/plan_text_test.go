@@ -44,7 +44,7 @@ func TestPlanText(t *testing.T) {
 					{Op: hns.OpSets(hns.Remove), Sets: []hns.SetPolicy{old}},
 				},
 				Held: []PodKey{{Namespace: "x", Name: "late"}},
-				sets: map[string]string{"0": "empty-emptyhashset"},
+				sets: map[string]string{"0": "empty-emptyhashset", "1": "ns-x"},
 				pods: map[string]string{"ep-7": "x/web", "ep-8": "x/db", "ep-9": "x/api"},
 			},
 			`phase 1

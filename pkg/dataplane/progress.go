@@ -28,7 +28,7 @@ type Piece struct {
 // slowPiece is how long a piece takes that a report tells of.
 const slowPiece = time.Second
 
-// progress keeps where the running transaction is. That transaction's goroutine alone
+// progress keeps where the running transaction is. Only the transaction that runs
 // writes it; whoever asks waits for no work, so the answer comes while the state is
 // locked. A note allocates nothing, as each pod brings several.
 type progress struct {

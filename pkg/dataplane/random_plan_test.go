@@ -2,6 +2,7 @@ package dataplane_test
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/test/effort"
 )
 
@@ -66,8 +68,13 @@ func (w *walker) drawAttached(t *rapid.T) {
 		return
 	}
 	w.ids++
-	addr := walkAddrs[rapid.IntRange(0, walkEndpoints-1).Draw(t, "address")]
-	w.createEndpoint(fmt.Sprint("ep-", w.ids), addr, rapid.Bool().Draw(t, "bare"))
+	id, addrs := fmt.Sprint("ep-", w.ids), []netip.Addr{netip.MustParseAddr(walkAddrs[rapid.IntRange(0, walkEndpoints-1).Draw(t, "address")])}
+	if rapid.Bool().Draw(t, "dual stack") {
+		addrs = append(addrs, netip.MustParseAddr("fd00::1"))
+	}
+	w.base[id] = hnssim.DefaultForeign()
+	w.note("endpoint %s %v", id, addrs)
+	require.NoError(w.t, w.sim.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: addrs}))
 }
 
 // foresee applies a transaction and holds it against its plan, if nothing that the

@@ -141,6 +141,7 @@ func (r *run) probe() {
 		if r.yields(len(due) - i - 1) {
 			return
 		}
+		r.pause()
 	}
 }
 

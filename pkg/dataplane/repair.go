@@ -39,7 +39,7 @@ func (s subject) String() string {
 	return s.endpoint
 }
 
-// drift is what somebody else changed of ours..
+// drift is what somebody else changed of ours.
 type drift struct {
 	found, repaired map[string]uint64 // by kind
 	troubles        map[subject]*trouble

@@ -53,8 +53,8 @@ type Report struct {
 	Repairs []Repair `json:"repairs,omitempty"`
 	// Spellings are what was learned of how HNS shows what was written.
 	Spellings []Spelling `json:"spellings,omitempty"`
-	// Plan counts, in one line, what HNS was asked to write; empty for nothing. In a dry
-	// run it is the text of what would be.
+	// Plan counts, in one line, the objects that HNS was asked to write, done or not;
+	// empty for none.
 	Plan string `json:"plan,omitempty"`
 	// Calls counts the requests by kind and verb: "SetPolicy/Add", "ACL/Update".
 	Calls map[string]int `json:"calls,omitempty"`

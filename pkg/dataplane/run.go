@@ -52,7 +52,8 @@ type run struct {
 // errDropped ends a sequence that was dropped.
 var errDropped = errors.New("the transaction was dropped")
 
-// pause lets others look at the state.
+// pause ends a stretch in which nobody else sees the state. Whoever adds one that has no
+// request and grows with what tenants write ends it here.
 func (r *run) pause() { r.suspended(Request{}) }
 
 func (r *run) suspended(req Request) {
@@ -67,18 +68,18 @@ func (r *run) suspended(req Request) {
 func (r *run) ask(req hns.Request) hns.Result {
 	r.calls[req.Op]++
 	r.written.note(req)
-	back := r.d.progress.calls(req.Op)
 	r.suspended(Request{Request: req, Shared: r.held != "" && r.held == req.Endpoint})
-	back()
 	res := r.result
 	r.busy += res.Took
-	if err := res.Err; err != nil && !hns.EndpointGone(err) && !errors.Is(err, hns.ErrElsewhere) {
+	gone := req.Endpoint != "" && (hns.EndpointGone(res.Err) || errors.Is(res.Err, hns.ErrElsewhere))
+	if err := res.Err; err != nil && !gone {
 		r.errs = append(r.errs, err)
 	}
 	return res.Result
 }
 
-// hold has the requests for an endpoint share a handle of HNS until release.
+// hold has the requests for an endpoint share a handle of HNS until release. The shell
+// closes it when the next request does not share it, and at the end.
 func (r *run) hold(endpoint string) (release func()) {
 	r.held = endpoint
 	return func() { r.held = "" }

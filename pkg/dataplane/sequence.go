@@ -1,7 +1,9 @@
 package dataplane
 
 import (
+	"fmt"
 	"iter"
+	"runtime/debug"
 )
 
 // Begin starts a transaction. The one before it has ended, or was dropped.
@@ -37,13 +39,12 @@ func (d *core) Drop() {
 // sequence is the whole transaction.
 func (r *run) sequence(suspend func(Request) bool) {
 	defer func() {
-		if r.dropped {
-			_ = recover() // errDropped
+		if p := recover(); p != nil && !r.dropped {
+			panic(&crash{p, debug.Stack()})
 		}
 	}()
 	d := r.d
 	r.suspend = suspend
-	d.progress.begin()
 	d.generation++
 	d.now = r.started
 	d.cache.Advance(r.started)
@@ -60,5 +61,22 @@ func (r *run) sequence(suspend func(Request) bool) {
 		r.removeSets()
 		r.endSets(written)
 	}
+	r.pause()
 	d.report = d.outcome(r)
+}
+
+// crash is a panic of the sequence, with the stack that it had: the coroutine has another
+// one than whoever called Next.
+type crash struct {
+	value any
+	stack []byte
+}
+
+// Error implements error.
+func (c *crash) Error() string { return fmt.Sprintf("%v\n\n%s", c.value, c.stack) }
+
+// Unwrap returns the value, if it is an error.
+func (c *crash) Unwrap() error {
+	err, _ := c.value.(error)
+	return err
 }

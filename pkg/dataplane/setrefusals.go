@@ -10,7 +10,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// setWork is what is remembered of requests for sets that HNS did not do..
+// setWork is what is remembered of requests for sets that HNS did not do.
 type setWork struct {
 	due      bool                   // something may be written at once, in the next transaction
 	held     bool                   // members wait to join sets

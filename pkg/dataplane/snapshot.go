@@ -136,9 +136,9 @@ func (d *Dataplane) pace() pieces.Pace {
 }
 
 // Warnings returns the active warnings, sorted. It never waits for HNS.
-func (d *Dataplane) Warnings() (stand []Warning) {
-	d.with(func(c *core) { stand = c.activeWarnings().warnings() })
-	return stand
+func (d *Dataplane) Warnings() (active []Warning) {
+	d.with(func(c *core) { active = c.activeWarnings().warnings() })
+	return active
 }
 
 // Selecting returns the policies that select a local pod, sorted. It never waits

@@ -12,7 +12,7 @@ import (
 // pauses, as for an object that somebody else keeps changing.
 const maxSpellings = 1024
 
-// spellings are what was learned of rules..
+// spellings are what was learned of rules.
 type spellings struct {
 	rules map[hns.ACL]hns.ACL // shown → sent, both canonical
 	list  []Spelling          // in the order in which they were learned

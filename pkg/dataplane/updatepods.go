@@ -33,6 +33,7 @@ func (r *run) updatePods() {
 		if r.yields(len(due) - i - 1) {
 			return
 		}
+		r.pause() // many may wait for sets, and ask for nothing
 	}
 	r.probe()
 }
@@ -95,8 +96,9 @@ func (r *run) updatePod(id string) error {
 
 // fought reports whether somebody else undoes what is written to an endpoint that
 // was right before: its next write comes at once the first time, with the block
-// first, and then as often as for any other object that is changed all the time. So does that of one on which HNS
-// takes everything, the block too, and never shows it: each Add more is one copy more.
+// first, and then as often as for any other object that is changed all the time. The
+// same goes for an endpoint on which HNS takes every write and shows none: each Add more
+// is one copy more.
 func (r *run) fought(id string, err error) bool {
 	ep := r.d.endpoints[id]
 	conflict, is := errors.AsType[*versioned.Conflict](err)
