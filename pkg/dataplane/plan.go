@@ -43,33 +43,36 @@ func PlanOf(cfg Config, dump Dump, tx *Transaction) (Plan, error) {
 	for _, s := range dump.Sets {
 		p.sets[s.ID] = s.Name
 	}
-	node := newWilling(dump, view)
-	d.with(func(c *core) {
-		for id, ep := range c.endpoints { // nobody else writes meanwhile
-			if ep.known() {
-				ep.version = c.basis(node.endpoints[id])
-			}
-		}
-		seen := *tx
-		seen.observed = nil // it is stamped with the writes of another process
-		c.Begin(&seen)
-		for req, more := c.Next(false); more; req, more = c.Next(false) {
-			if req.Op != "" {
-				p.Requests = append(p.Requests, req.Request)
-				for _, s := range req.Sets {
-					p.sets[s.ID] = s.Name
-				}
-				c.Done(Result{Result: node.do(req.Request)})
-			}
-		}
-		for id, ep := range c.endpoints {
-			p.pods[id] = c.pod(ep)
-		}
-		for _, pod := range c.waiting() {
-			p.Held = append(p.Held, pod.Key())
-		}
-	})
+	d.with(func(c *core) { c.play(tx, newWilling(dump, view), &p) })
 	return p, nil
+}
+
+// play runs a transaction to its end against a node, and fills in its plan.
+func (d *core) play(tx *Transaction, node *willing, p *Plan) {
+	for id, ep := range d.endpoints { // nobody else writes meanwhile
+		if ep.known() {
+			ep.version = d.basis(node.endpoints[id])
+		}
+	}
+	seen := *tx
+	seen.observed = nil // it is stamped with the writes of another process
+	d.Begin(&seen)
+	for req, more := d.Next(false); more; req, more = d.Next(false) {
+		if req.Op == "" {
+			continue
+		}
+		p.Requests = append(p.Requests, req.Request)
+		for _, s := range req.Sets {
+			p.sets[s.ID] = s.Name
+		}
+		d.Done(Result{Result: node.do(req.Request)})
+	}
+	for id, ep := range d.endpoints {
+		p.pods[id] = d.pod(ep)
+	}
+	for _, pod := range d.waiting() {
+		p.Held = append(p.Held, pod.Key())
+	}
 }
 
 // Plan returns what is asked of HNS next. It costs a dump, and a copy of the state.
