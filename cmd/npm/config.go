@@ -59,14 +59,14 @@ type config struct {
 	Pprof          bool          `key:"Toggles.EnablePprof" default:"false"`
 	ExposeDebug    bool          `key:"Toggles.ExposeDebugAPI" default:"false"`       // the pages answer other machines too, on DebugPort
 	CheckVersions  bool          `key:"Toggles.CheckEndpointVersions" default:"true"` // writes to endpoints are conditional on what was read
-	// Budgets have keys of their own. The least is far below any use, and there to keep
-	// a slip of the pen from closing a cluster.
+	// Budgets have keys of their own. The least value is far below any use. It keeps a
+	// typing error from closing a cluster.
 	Budgets policy.Budgets `least:"16" most:"2147483647"`
 }
 
-// idle are the keys of the predecessor that nothing here depends on. Its batches and
-// background work are its own way to be late, and the rest is for Linux. A value that is
-// not the default is told.
+// idle are the keys of the predecessor that have no effect here: those of its batches and
+// background work, and those for Linux. Each gives a notice when its value is not the
+// default.
 type idle struct {
 	ApplyMaxBatches      int    `key:"ApplyMaxBatches" default:"100" unset:"0"`
 	ResyncPeriod         int    `key:"ResyncPeriodInMinutes" default:"15"`

@@ -1,11 +1,13 @@
 package dataplane
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
@@ -166,4 +168,78 @@ func (d *core) sawEndpoint(obs *Observation, id string, e hns.Endpoint, err erro
 	} else { // no plan is made from what else others have, but explanations are
 		_, ep.foreign = d.split(e)
 	}
+}
+
+// nextLook is NextLook.
+func (d *core) nextLook() (Look, time.Time) {
+	var oldest *endpoint
+	n := 1 // the sets
+	for id, ep := range d.endpoints {
+		if ep.queued > 0 || !ep.known() || d.check[id] {
+			continue // it is read before it is written
+		}
+		n++
+		if oldest == nil || cmp.Or(ep.seen.Compare(oldest.seen), cmp.Compare(id, oldest.id)) < 0 {
+			oldest = ep
+		}
+	}
+	// What was seen longest ago is next: the sets or an endpoint.
+	next, seen := Look{Sets: true}, d.looks.sets
+	if oldest != nil && oldest.seen.Before(seen) {
+		next, seen = Look{Endpoints: []string{oldest.id}}, oldest.seen
+	}
+	// Its turn comes, but what was read just now can wait. When all was, this comes on
+	// top of the period. After a loss what was read before it is due at once: HNS may
+	// have lost more.
+	at := d.looks.last.Add(d.cfg.LookPeriod / time.Duration(n))
+	if earliest := seen.Add(d.cfg.LookPeriod / 10); seen.Before(d.looks.lost) {
+		at = seen
+	} else if at.Before(earliest) {
+		at = earliest
+	}
+	if twice := d.looks.sets.Add(lookTwice); d.cache.Doubted() && twice.Before(at) {
+		next, at = Look{Sets: true}, twice
+	}
+	if enumerate := d.looks.enumerated.Add(lookEnumerate); !at.Before(enumerate) {
+		return Look{Enumerate: true}, enumerate
+	}
+	return next, at
+}
+
+// lookAge returns for how long the object that was looked at longest ago
+// has not been read.
+func (d *core) lookAge(now time.Time) time.Duration {
+	var age time.Duration
+	if !d.looks.sets.IsZero() {
+		age = now.Sub(d.looks.sets)
+	}
+	for _, ep := range d.endpoints {
+		if ep.known() {
+			age = max(age, now.Sub(ep.seen))
+		}
+	}
+	return age
+}
+
+// takeSets takes over a listing of our sets. It may show sets that
+// were not known when the rules that name them were read: those are held now, and
+// orphans are defined.
+// It returns those that somebody else changed.
+func (d *core) takeSets(sets []ipsets.Observed, skip func(ipsets.Name) bool) (drifted []ipsets.Drift) {
+	drifted = d.cache.Observe(sets, skip)
+	d.spelled()
+	adopted := d.cache.TakeAdopted()
+	for _, n := range adopted {
+		d.renderHolders(n)
+	}
+	if len(adopted) > 0 {
+		for _, ps := range d.policies {
+			ps.group = nil // it may name the id that was
+		}
+	}
+	for _, ep := range d.endpoints {
+		d.hold(ep, ipsets.RefApplied, d.namesOf(ep.actual))
+		d.pin(ep)
+	}
+	return drifted
 }

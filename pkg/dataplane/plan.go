@@ -22,10 +22,12 @@ type Plan struct {
 
 // PlanOf returns what a Dataplane with this state asks of HNS for a transaction, when
 // nobody else changes anything in HNS meanwhile. It plays the transaction on a copy of
-// the state, and makes no call. Endpoints that nobody has read are not in it, as what
-// they have is not known; of a write in doubt it takes that it was not done, and an observation of tx is left out.
-// It is of one transaction: what that leaves to the next is not in it. It plays at the time
-// that cfg.Now says, without it at that of the dump. It fails with ErrDump.
+// the state, and makes no call.
+//
+// Endpoints that nobody has read are not in it, as what they have is not known. Of a
+// write in doubt it takes that it was not done. An observation of tx is left out. The plan
+// is of one transaction: what that leaves to the next is not in it. The time is that of
+// cfg.Now, without it that of the dump. It fails with ErrDump.
 func PlanOf(cfg Config, dump Dump, tx *Transaction) (Plan, error) {
 	view, err := dump.View()
 	if err != nil {

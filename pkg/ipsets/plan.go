@@ -52,30 +52,6 @@ type Request struct {
 	Leaving bool // takes members out, and that is not all that is wanted
 }
 
-// String has one line for every set, with readable names.
-func (r Request) String() string {
-	what, lines := "set ", make([]string, 0, len(r.Sets))
-	if r.Nested {
-		what = "nest"
-	}
-	for _, s := range r.Sets {
-		values, arrow := s.Values, ""
-		if r.Nested {
-			values, arrow = make([]string, len(s.Members)), "-> "
-			for i, m := range s.Members {
-				values[i] = m.String()
-			}
-			slices.Sort(values)
-		}
-		line := fmt.Sprintf("%s %s  %s", what, r.Verb, s.Text)
-		if r.Verb != Remove {
-			line += "  " + arrow + strings.Join(values, " ")
-		}
-		lines = append(lines, strings.TrimRight(line, " "))
-	}
-	return strings.Join(lines, "\n")
-}
-
 // Plan returns the requests of phase 1, in order: leaves are created, then
 // updated, then nested sets created, then updated; each at most one request.
 // They cover the needed sets that differ from what is desired; sets with an

@@ -1,7 +1,9 @@
 package ipsets
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -308,4 +310,28 @@ func TestPlanIsAValue(t *testing.T) {
 	require.Equal(t, before, w.Dump())
 	w.AddAddr(nsX, addr2)
 	require.Equal(t, text, planText(plan))
+}
+
+// String has one line for every set, with readable names.
+func (r Request) String() string {
+	what, lines := "set ", make([]string, 0, len(r.Sets))
+	if r.Nested {
+		what = "nest"
+	}
+	for _, s := range r.Sets {
+		values, arrow := s.Values, ""
+		if r.Nested {
+			values, arrow = make([]string, len(s.Members)), "-> "
+			for i, m := range s.Members {
+				values[i] = m.String()
+			}
+			slices.Sort(values)
+		}
+		line := fmt.Sprintf("%s %s  %s", what, r.Verb, s.Text)
+		if r.Verb != Remove {
+			line += "  " + arrow + strings.Join(values, " ")
+		}
+		lines = append(lines, strings.TrimRight(line, " "))
+	}
+	return strings.Join(lines, "\n")
 }
