@@ -9,6 +9,7 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/policy"
 )
@@ -77,6 +78,16 @@ func (ns *Namespace) Same(o *Namespace) bool {
 	return ns.OverBudget == o.OverBudget && maps.Equal(ns.Labels, o.Labels)
 }
 
+// Node is a node of the cluster, as ClusterNetworkPolicies have it for a peer.
+type Node struct {
+	Name   string            `json:"name"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Addrs  []netip.Addr      `json:"addresses,omitempty"` // of status.addresses, IPv4
+	// OverBudget says in what the object is over its budget. Such a node has no labels
+	// here.
+	OverBudget string `json:"overBudget,omitempty"`
+}
+
 // Transaction collects the state of objects that changed. It holds whole
 // states: of several calls for one object the last one counts. It is built by
 // one goroutine and not used any more once it was applied.
@@ -84,7 +95,9 @@ type Transaction struct {
 	pods       map[PodKey]*Pod // nil: deleted
 	namespaces map[string]*Namespace
 	policies   map[policy.Key]*networkingv1.NetworkPolicy
-	nodeAddrs  *[]netip.Addr
+	clusters   map[string]*v1alpha2.ClusterNetworkPolicy
+	nodes      map[string]*Node // of the cluster
+	nodeAddrs  *[]netip.Addr    // of this node
 	observed   *Observation
 	yield      func(turns int) bool
 }
@@ -96,6 +109,8 @@ func NewTransaction() *Transaction {
 		pods:       map[PodKey]*Pod{},
 		namespaces: map[string]*Namespace{},
 		policies:   map[policy.Key]*networkingv1.NetworkPolicy{},
+		clusters:   map[string]*v1alpha2.ClusterNetworkPolicy{},
+		nodes:      map[string]*Node{},
 	}
 }
 
@@ -126,6 +141,20 @@ func (tx *Transaction) SetPolicy(np *networkingv1.NetworkPolicy) {
 // DeletePolicy says that a policy is no more.
 func (tx *Transaction) DeletePolicy(key policy.Key) { tx.policies[key] = nil }
 
+// SetClusterPolicy says how a ClusterNetworkPolicy is now. The object is not changed.
+func (tx *Transaction) SetClusterPolicy(cnp *v1alpha2.ClusterNetworkPolicy) {
+	tx.clusters[cnp.Name] = cnp
+}
+
+// DeleteClusterPolicy says that a ClusterNetworkPolicy is no more.
+func (tx *Transaction) DeleteClusterPolicy(name string) { tx.clusters[name] = nil }
+
+// SetNode says how a node of the cluster is now.
+func (tx *Transaction) SetNode(n Node) { tx.nodes[n.Name] = &n }
+
+// DeleteNode says that a node is no more.
+func (tx *Transaction) DeleteNode(name string) { tx.nodes[name] = nil }
+
 // SetNodeAddrs says which addresses the node has (all InternalIPs; those that
 // are not IPv4 are left out). Traffic from them reaches every isolated pod, for
 // the kubelet's probes.
@@ -155,6 +184,15 @@ func (tx *Transaction) Policies() iter.Seq2[policy.Key, *networkingv1.NetworkPol
 	return maps.All(tx.policies)
 }
 
+// ClusterPolicies returns the ClusterNetworkPolicies of the transaction; a nil one was
+// deleted.
+func (tx *Transaction) ClusterPolicies() iter.Seq2[string, *v1alpha2.ClusterNetworkPolicy] {
+	return maps.All(tx.clusters)
+}
+
+// Nodes returns the nodes of the transaction; a nil one was deleted.
+func (tx *Transaction) Nodes() iter.Seq2[string, *Node] { return maps.All(tx.nodes) }
+
 // NodeAddrs returns the addresses of the node, and whether the transaction says
 // them.
 func (tx *Transaction) NodeAddrs() ([]netip.Addr, bool) {
@@ -169,7 +207,7 @@ func (tx *Transaction) Observation() *Observation { return tx.observed }
 
 // Len returns the number of objects in the transaction.
 func (tx *Transaction) Len() int {
-	n := len(tx.pods) + len(tx.namespaces) + len(tx.policies)
+	n := len(tx.pods) + len(tx.namespaces) + len(tx.policies) + len(tx.clusters) + len(tx.nodes)
 	if tx.nodeAddrs != nil {
 		n++
 	}

@@ -24,6 +24,10 @@ const (
 	KindEmpty                             // leaf: the permanent empty member of every nested set
 	KindNestedLabel                       // nested: pods with one of several values of a label
 	KindNamespaceSelector                 // nested: the namespaces that a selector matches
+	KindNodes                             // leaf: the addresses of the nodes that a selector matches
+	KindInBlocks                          // leaf: the addresses that we know of inside blocks
+	KindDoubt                             // nested: the addresses that may belong to any pod set
+	KindDoubtAddrs                        // leaf: those of them that no namespace says
 	KindOrphan                            // leaf of our prefix in HNS that no name here gives
 	KindOrphanNested                      // nested set of our prefix in HNS that no name here gives
 )
@@ -46,6 +50,14 @@ func (k Kind) prefix() string {
 		return "nestedlabel-"
 	case KindNamespaceSelector:
 		return "nslabel-"
+	case KindNodes:
+		return "nodes-"
+	case KindInBlocks:
+		return "inblocks-"
+	case KindDoubt:
+		return "doubt-"
+	case KindDoubtAddrs:
+		return "doubtaddresses-"
 	case KindOrphan, KindOrphanNested:
 		return ""
 	}
@@ -54,12 +66,13 @@ func (k Kind) prefix() string {
 
 // Nested reports whether sets of the kind hold sets.
 func (k Kind) Nested() bool {
-	return k == KindNestedLabel || k == KindNamespaceSelector || k == KindOrphanNested
+	return k == KindNestedLabel || k == KindNamespaceSelector || k == KindDoubt || k == KindOrphanNested
 }
 
 // Name identifies a set. It is comparable; the zero Name is no set.
 type Name struct {
 	kind Kind
+	deny bool // of a deny twin
 	text string
 	id   string // of an orphan, as read; the id of others follows from the name
 }
@@ -115,6 +128,41 @@ func NamespaceSelector(selector string) Name {
 	return Name{kind: KindNamespaceSelector, text: "{" + selector + "}"}
 }
 
+// Nodes names the set of the addresses of the nodes that a selector matches. The
+// selector is in its canonical text.
+func Nodes(selector string) Name { return Name{kind: KindNodes, text: selector} }
+
+// InBlocks names the set of the addresses of pods and nodes inside one of some blocks.
+// The blocks are in their canonical text.
+func InBlocks(blocks string) Name { return Name{kind: KindInBlocks, text: blocks} }
+
+// Doubt names the set of the addresses that may belong to any pod set. Only rules that
+// deny name it.
+func Doubt() Name { return Name{kind: KindDoubt, text: "all", deny: true} }
+
+// DoubtAddrs names the member of Doubt that no namespace gives.
+func DoubtAddrs() Name { return Name{kind: KindDoubtAddrs, text: "all", deny: true} }
+
+// denyMark stands before the name of a deny twin. No kind's prefix begins with it.
+const denyMark = "deny-"
+
+// Deny returns the deny twin of a set: it has the same definition, and rules that deny
+// name it. It gains members before others lose them (ADR 24).
+func (n Name) Deny() Name {
+	n.deny = true
+	return n
+}
+
+// Denies reports whether the set is a deny twin.
+func (n Name) Denies() bool { return n.deny }
+
+// Twin returns the other set of the same definition: of a deny twin the one that rules
+// which allow name, and the other way round.
+func (n Name) Twin() Name {
+	n.deny = !n.deny
+	return n
+}
+
 // Kind returns what the set stands for.
 func (n Name) Kind() Kind { return n.kind }
 
@@ -128,7 +176,12 @@ func (n Name) Text() string { return n.text }
 func (n Name) known() bool { return n.kind != KindOrphan && n.kind != KindOrphanNested }
 
 // String returns the readable, prefixed name.
-func (n Name) String() string { return n.kind.prefix() + n.text }
+func (n Name) String() string {
+	if n.deny {
+		return denyMark + n.kind.prefix() + n.text
+	}
+	return n.kind.prefix() + n.text
+}
 
 // MaxName is the length of the longest name that a set gets in HNS, in bytes. HNS
 // publishes no limit. So long is the longest name of a set of a label, podlabel- with a
@@ -186,9 +239,10 @@ func oldIDOf(name string) string {
 
 // ParseName reads a readable, prefixed name back; false when it is none of ours.
 func ParseName(text string, nested bool) (Name, bool) {
+	text, deny := strings.CutPrefix(text, denyMark)
 	for kind := KindNamespace; kind < KindOrphan; kind++ {
 		if rest, ok := strings.CutPrefix(text, kind.prefix()); ok && kind.Nested() == nested {
-			return Name{kind: kind, text: rest}, true
+			return Name{kind: kind, deny: deny, text: rest}, true
 		}
 	}
 	return Name{}, false

@@ -28,7 +28,7 @@ func Definition(n ipsets.Name) (SetDef, bool) {
 		return nestedLabelDefinition(n)
 	case ipsets.KindNamespaceSelector:
 		return namespaceDefinition(n)
-	case ipsets.KindNamedPort, ipsets.KindOrphan, ipsets.KindOrphanNested:
+	case ipsets.KindNamedPort, ipsets.KindNodes, ipsets.KindInBlocks, ipsets.KindDoubt, ipsets.KindDoubtAddrs, ipsets.KindOrphan, ipsets.KindOrphanNested:
 	}
 	return SetDef{}, false
 }
