@@ -37,15 +37,16 @@ const (
 type Cluster struct {
 	Name     string
 	Tier     Tier // Admin or Baseline
-	Priority int32
+	Priority int32 // 0 to 1000, or PriorityUnknown
 	// Namespaces matches the labels of the Namespace objects, and Pods those of the
 	// pods in them, that the policy selects. A malformed selector matches everything,
 	// and the rules are Deny then.
 	Namespaces, Pods LabelMatcher
 	// Rules are in the order of the policy's text, ingress first.
 	Rules []ClusterRule
-	// Sets defines every set that Rules name, as Compiled.Sets does, the deny twins of
-	// the sets of rules that are not Accept among them.
+	// Sets defines every set that Rules name, as Compiled.Sets does. Rules have the plain
+	// names. What a rule that is not Deny names is here under that name, and what one that
+	// is not Accept names as its deny twin, with Doubt if it is a set of pods.
 	Sets []SetDef
 	// Problems and Found are as those of Compiled.
 	Problems []Problem
@@ -58,10 +59,11 @@ type ClusterRule struct {
 	// Index is the rule's place in spec.ingress or spec.egress.
 	Index  int
 	Name   string // as the user calls it; may be ""
-	Action Action
+	Action Action // Deny instead of Pass where the rule closes
 	// Peers are an OR. A rule without any matches nothing; one that matches everyone
 	// has the peer without a field.
 	Peers []Peer
-	// Ports is as that of Rule: empty means everything, ICMP included.
+	// Ports is as that of Rule: empty means everything, ICMP included. A name stands there
+	// once for each protocol. It may stand beside Blocks and nodes.
 	Ports []Port
 }

@@ -17,7 +17,7 @@ import (
 // validation of today's API servers, as old objects of live clusters are.
 func Compile(np *networkingv1.NetworkPolicy) Compiled {
 	spec := field.NewPath("spec")
-	c := compiler{namespace: np.Namespace, sets: map[ipsets.Name]SetDef{}}
+	c := compiler{namespace: np.Namespace, malformed: ReasonInvalid, sets: map[ipsets.Name]SetDef{}}
 
 	subject, ok := c.selector(&np.Spec.PodSelector, spec.Child("podSelector"),
 		"every pod of the namespace is isolated and the rules are left out")
@@ -41,6 +41,7 @@ func Compile(np *networkingv1.NetworkPolicy) Compiled {
 // compiler collects what Compile finds on its way through one policy.
 type compiler struct {
 	namespace string
+	malformed Reason // of a malformed selector
 	out       []Rule
 	sets      map[ipsets.Name]SetDef
 	problems  []Problem

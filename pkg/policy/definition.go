@@ -1,22 +1,41 @@
 package policy
 
 import (
+	"net/netip"
 	"strings"
 
+	"go4.org/netipx"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// Definition reads the definition of a set off its name: the one that Compile
-// gives for it. It reports false for a name that Compile does not give. Named
-// port sets are in no Compiled and have none here; the permanent empty set has
-// one without anything in it.
+// Definition reads the definition of a set off its name: the one that Compile,
+// CompileCluster or InBlocks gives for it, or that of its deny twin. It reports false
+// for a name that none of them gives. Named port sets are in no Compiled and have none
+// here; the permanent empty set has one without anything in it, and so have the two
+// sets of addresses in doubt.
 //
 // A predecessor's nested label set may bear a name of ours and mean something
 // else: it is ours if its members are.
 func Definition(n ipsets.Name) (SetDef, bool) {
+	switch n.Kind() {
+	case ipsets.KindDoubt:
+		return SetDef{Name: n}, n == ipsets.Doubt()
+	case ipsets.KindDoubtAddrs:
+		return SetDef{Name: n}, n == ipsets.DoubtAddrs()
+	default:
+		if !n.Denies() {
+			return definition(n)
+		}
+		def, ok := definition(n.Twin())
+		return def.Deny(), ok && n.Kind() != ipsets.KindEmpty
+	}
+}
+
+// definition is Definition of a set that rules which allow name.
+func definition(n ipsets.Name) (SetDef, bool) {
 	switch n.Kind() {
 	case ipsets.KindNamespace, ipsets.KindPodLabel:
 		return SetDef{Name: n}, true
@@ -28,7 +47,12 @@ func Definition(n ipsets.Name) (SetDef, bool) {
 		return nestedLabelDefinition(n)
 	case ipsets.KindNamespaceSelector:
 		return namespaceDefinition(n)
-	case ipsets.KindNamedPort, ipsets.KindNodes, ipsets.KindInBlocks, ipsets.KindDoubt, ipsets.KindDoubtAddrs, ipsets.KindOrphan, ipsets.KindOrphanNested:
+	case ipsets.KindNodes:
+		sel, ok := parseSelector(n.Text())
+		return SetDef{Name: n, Nodes: sel.matcher()}, ok && ipsets.Nodes(sel.text()) == n
+	case ipsets.KindInBlocks:
+		return inBlocksDefinition(n)
+	case ipsets.KindNamedPort, ipsets.KindDoubt, ipsets.KindDoubtAddrs, ipsets.KindOrphan, ipsets.KindOrphanNested:
 	}
 	return SetDef{}, false
 }
@@ -72,6 +96,35 @@ func namespaceDefinition(n ipsets.Name) (SetDef, bool) {
 		return SetDef{}, false
 	}
 	return SetDef{Name: n, Namespaces: sel.matcher()}, true
+}
+
+// InBlocks defines the set of the addresses that we know inside one of blocks, for rules
+// that allow. It is in no Compiled or Cluster: pkg/tiers finds out which are needed.
+func InBlocks(blocks []netip.Prefix) SetDef {
+	var set netipx.IPSetBuilder
+	for _, b := range blocks {
+		set.AddPrefix(b)
+	}
+	fewest := mustSet(&set).Prefixes()
+	parts := make([]string, len(fewest))
+	for i, b := range fewest {
+		parts[i] = b.String()
+	}
+	return SetDef{Name: ipsets.InBlocks(strings.Join(parts, ",")), Blocks: fewest}
+}
+
+// inBlocksDefinition reads BLOCK,BLOCK and so on.
+func inBlocksDefinition(n ipsets.Name) (SetDef, bool) {
+	var blocks []netip.Prefix
+	for text := range strings.SplitSeq(n.Text(), ",") {
+		b, err := netip.ParsePrefix(text)
+		if err != nil || !b.Addr().Is4() {
+			return SetDef{}, false
+		}
+		blocks = append(blocks, b)
+	}
+	def := InBlocks(blocks)
+	return def, def.Name == n
 }
 
 // parseSelector reads a selector's canonical text; of other texts it may report

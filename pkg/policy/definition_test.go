@@ -1,7 +1,6 @@
 package policy_test
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,6 +26,16 @@ func TestDefinition(t *testing.T) {
 		ipsets.PodSelector("x", "app!=web"):                  `podselector-x/app!=web = pods app!=web in namespace "x"`,
 		ipsets.PodSelector("", "a.b/app notin (a,b)"):        `podselector-/a.b/app notin (a,b) = pods a.b/app notin (a,b) in namespace ""`,
 		ipsets.Empty():                                       "empty-emptyhashset",
+		ipsets.Nodes(""):                                     "nodes- = nodes everything",
+		ipsets.Nodes("role=worker,zone notin (a,b)"):         "nodes-role=worker,zone notin (a,b) = nodes role=worker,zone notin (a,b)",
+		ipsets.InBlocks("10.0.0.0/8,12.0.0.1/32"):            "inblocks-10.0.0.0/8,12.0.0.1/32 = inside 10.0.0.0/8 | 12.0.0.1/32",
+		ipsets.InBlocks("10.0.0.0/8").Deny():                 "deny-inblocks-10.0.0.0/8 = inside 10.0.0.0/8",
+		ipsets.Namespace("x").Deny():                         "deny-ns-x",
+		ipsets.NamespaceLabel("team", "a").Deny():            "deny-nslabel-team:a = namespaces team=a",
+		ipsets.NestedLabel("app", "v2", "v1").Deny():         "deny-nestedlabel-app:v1:v2 = deny-podlabel-app:v1 | deny-podlabel-app:v2",
+		ipsets.PodSelector("", "app!=web").Deny():            `deny-podselector-/app!=web = pods app!=web in namespace ""`,
+		ipsets.Doubt():                                       "deny-doubt-all",
+		ipsets.DoubtAddrs():                                  "deny-doubtaddresses-all",
 	} {
 		def, ok := policy.Definition(name)
 		require.True(t, ok, "%s", name)
@@ -55,6 +64,18 @@ func TestDefinition(t *testing.T) {
 		ipsets.PodSelector("x", ""),
 		ipsets.PodSelector("x", "app!=web}"),
 		ipsets.PodSelector("x", "b!=c,a"),
+		ipsets.PodSelector("x", "b!=c,a").Deny(),
+		ipsets.NamedPort("http", "TCP", 80).Deny(),
+		ipsets.Empty().Deny(),
+		ipsets.Doubt().Twin(),
+		ipsets.DoubtAddrs().Twin(),
+		ipsets.Nodes("b,a"),
+		ipsets.InBlocks(""),
+		ipsets.InBlocks("10.0.0.1/8"),
+		ipsets.InBlocks("12.0.0.0/8,10.0.0.0/8"),
+		ipsets.InBlocks("10.0.0.0/8,10.1.0.0/16"),
+		ipsets.InBlocks("10.0.0.0/8,11.0.0.0/8"),
+		ipsets.InBlocks("fd00::/8"),
 	} {
 		_, ok := policy.Definition(name)
 		require.False(t, ok, "%s", name)
@@ -95,20 +116,37 @@ func TestEveryDefinitionComesBack(t *testing.T) {
 	}
 }
 
+// TestEveryDefinitionOfAClusterComesBack: so are those of any cluster policy, twins too.
+func TestEveryDefinitionOfAClusterComesBack(t *testing.T) {
+	kinds := map[ipsets.Kind]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		for _, def := range policy.CompileCluster(shape{}.clusterPolicy(t)).Sets {
+			kinds[def.Name.Kind()]++
+			got, ok := policy.Definition(def.Name)
+			require.True(t, ok, "%s", def.Name)
+			require.Equal(t, def, got)
+		}
+	})
+	for _, kind := range []ipsets.Kind{
+		ipsets.KindPodLabel, ipsets.KindPodSelector, ipsets.KindNestedLabel, ipsets.KindNamespaceSelector, ipsets.KindNodes, ipsets.KindDoubt,
+	} {
+		require.Positive(t, kinds[kind], "kind %d", kind)
+	}
+}
+
 // TestDefinitionOfAnyText: whatever a foreign hand calls its sets, a definition
 // is one of exactly that name.
 func TestDefinitionOfAnyText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[!a-c=/:(), {}in]*`)).Draw(t, "text")
+		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[!a-c=/:(), {}in]*`), rapid.StringMatching(`([0-2]\.0\.0\.0/[78],?){0,3}`)).Draw(t, "text")
 		for _, n := range []ipsets.Name{
 			ipsets.Namespace(text), ipsets.PodLabelKey(text), ipsets.PodSelector("x", text), ipsets.NestedLabel("app", text, "v"),
 			ipsets.NestedLabel(text, "v", "w"), ipsets.NamespaceSelector(text), ipsets.NamespaceLabel("app", text), ipsets.NamespaceLabel(text, "v"),
+			ipsets.Nodes(text), ipsets.InBlocks(text), ipsets.InBlocks(text).Deny(), ipsets.NestedLabel("app", text, "v").Deny(), ipsets.PodSelector("x", text).Deny(),
 		} {
 			if def, ok := policy.Definition(n); ok {
 				require.Equal(t, n, def.Name)
-				require.Equal(t, n.Kind() == ipsets.KindPodSelector, def.Pods != nil)
-				require.Equal(t, n.Kind() == ipsets.KindNamespaceSelector, def.Namespaces != nil)
-				require.Equal(t, n.Kind() == ipsets.KindNestedLabel, len(def.Members) > 0, fmt.Sprint(def.Members))
+				require.True(t, fits(def), setText(def))
 			}
 		}
 	})

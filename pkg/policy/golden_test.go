@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
 	networkingv1 "k8s.io/api/networking/v1"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -20,14 +21,27 @@ var update = flag.Bool("update", false, "rewrite the want parts of testdata")
 
 // TestGolden compiles the policies of each archive: name.yaml in, name.want out.
 func TestGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
+	golden(t, "testdata/*.txtar", func(data string) string { return text(policy.Compile(parse(t, data))) })
+}
+
+// TestGoldenCluster does the same for ClusterNetworkPolicies.
+func TestGoldenCluster(t *testing.T) {
+	golden(t, "testdata/cluster/*.txtar", func(data string) string {
+		var cnp v1alpha2.ClusterNetworkPolicy
+		require.NoError(t, yaml.UnmarshalStrict([]byte(data), &cnp))
+		return clusterText(policy.CompileCluster(&cnp))
+	})
+}
+
+func golden(t *testing.T, pattern string, compile func(data string) string) {
+	files, err := filepath.Glob(pattern)
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			archive, err := txtar.ParseFile(file)
 			require.NoError(t, err)
-			got := compileArchive(t, archive)
+			got := compileArchive(archive, compile)
 			if *update {
 				require.NoError(t, os.WriteFile(file, txtar.Format(got), 0o644))
 			}
@@ -38,14 +52,14 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-func compileArchive(t *testing.T, archive *txtar.Archive) *txtar.Archive {
+func compileArchive(archive *txtar.Archive, compile func(data string) string) *txtar.Archive {
 	out := &txtar.Archive{Comment: archive.Comment}
 	for _, f := range archive.Files {
 		name, isPolicy := strings.CutSuffix(f.Name, ".yaml")
 		if !isPolicy {
 			continue
 		}
-		want := txtar.File{Name: name + ".want", Data: []byte(text(policy.Compile(parse(t, string(f.Data)))))}
+		want := txtar.File{Name: name + ".want", Data: []byte(compile(string(f.Data)))}
 		out.Files = append(out.Files, f, want)
 	}
 	return out

@@ -17,6 +17,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
+// icmp is the protocol of a packet without ports; no policy names it.
+const icmp corev1.Protocol = "ICMP"
+
 var protocols = []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
 
 // other is the far side of a packet and the packet's way in there.
@@ -24,6 +27,7 @@ type other struct {
 	namespace       string
 	namespaceLabels map[string]string
 	labels          map[string]string
+	nodeLabels      map[string]string
 	addr            netip.Addr
 	protocol        corev1.Protocol
 	port            int32
@@ -41,7 +45,7 @@ func drawOther(t *rapid.T) other {
 		return out
 	}
 	return other{
-		namespace: pick(t, namespaces, "namespace"), namespaceLabels: draw(), labels: draw(),
+		namespace: pick(t, namespaces, "namespace"), namespaceLabels: draw(), labels: draw(), nodeLabels: draw(),
 		addr:     netip.MustParseAddr(address(rapid.IntRange(0, 20).Draw(t, "addr"))),
 		protocol: pick(t, protocols, "protocol"),
 		port:     rapid.Int32Range(1, 10).Draw(t, "port"),
@@ -163,6 +167,8 @@ func setHolds(c policy.Compiled, name ipsets.Name, o other) bool {
 		return slices.ContainsFunc(def.Members, func(m ipsets.Name) bool { return setHolds(c, m, o) })
 	case ipsets.KindNamespaceSelector:
 		return def.Namespaces.Matches(o.namespaceLabels)
+	case ipsets.KindNodes:
+		return def.Nodes.Matches(o.nodeLabels)
 	default:
 		panic("not a set of a policy: " + name.String())
 	}

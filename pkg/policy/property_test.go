@@ -86,7 +86,7 @@ type failer interface {
 }
 
 func checkWellFormed(t failer, c policy.Compiled) {
-	named := map[ipsets.Name]bool{}
+	var named []ipsets.Name
 	rules := map[string]bool{}
 	for _, r := range c.Rules {
 		if !c.Isolates[r.Direction] {
@@ -97,33 +97,51 @@ func checkWellFormed(t failer, c policy.Compiled) {
 		} else {
 			rules[line] = true
 		}
-		for _, name := range r.Peer.Sets {
-			named[name] = true
-		}
+		named = append(named, r.Peer.Sets...)
 	}
-	for i, s := range c.Sets {
-		if i > 0 && ipsets.Compare(c.Sets[i-1].Name, s.Name) >= 0 {
-			t.Fatalf("sets are not sorted or one is twice:\n%s", text(c))
+	checkSets(t, named, c.Sets, text(c))
+	checkProblems(t, c.Problems)
+}
+
+// checkSets: what rules name is defined, and nothing else.
+func checkSets(t failer, names []ipsets.Name, sets []policy.SetDef, all string) {
+	named := map[ipsets.Name]bool{}
+	for _, n := range names {
+		named[n] = true
+	}
+	for i, s := range sets {
+		if i > 0 && ipsets.Compare(sets[i-1].Name, s.Name) >= 0 {
+			t.Fatalf("sets are not sorted or one is twice:\n%s", all)
 		}
-		if (len(s.Members) > 0) != (s.Name.Kind() == ipsets.KindNestedLabel) ||
-			(s.Pods != nil) != (s.Name.Kind() == ipsets.KindPodSelector) ||
-			(s.Namespaces != nil) != (s.Name.Kind() == ipsets.KindNamespaceSelector) {
+		if !fits(s) {
 			t.Fatalf("the definition does not fit the kind: %s", setText(s))
 		}
 		for _, m := range s.Members {
 			named[m] = true
 		}
 	}
-	for _, s := range c.Sets {
+	for _, s := range sets {
 		if !named[s.Name] {
-			t.Fatalf("nobody names set %s:\n%s", s.Name, text(c))
+			t.Fatalf("nobody names set %s:\n%s", s.Name, all)
 		}
 		delete(named, s.Name)
 	}
 	if len(named) > 0 {
-		t.Fatalf("named and not defined: %v\n%s", named, text(c))
+		t.Fatalf("named and not defined: %v\n%s", named, all)
 	}
-	for _, p := range c.Problems {
+}
+
+// fits reports whether a definition has what its kind has, and nothing else.
+func fits(s policy.SetDef) bool {
+	return (len(s.Members) > 0) == (s.Name.Kind() == ipsets.KindNestedLabel) &&
+		(s.Pods != nil) == (s.Name.Kind() == ipsets.KindPodSelector) &&
+		(s.Namespaces != nil) == (s.Name.Kind() == ipsets.KindNamespaceSelector) &&
+		(s.Nodes != nil) == (s.Name.Kind() == ipsets.KindNodes) &&
+		(len(s.Blocks) > 0) == (s.Name.Kind() == ipsets.KindInBlocks)
+}
+
+func checkProblems(t failer, problems []policy.Problem) {
+	for _, p := range problems {
 		if line := p.Field + p.Message; p.Field == "" || p.Message == "" || strings.ContainsAny(line, "\r\n") {
 			t.Fatalf("a problem is no line: %q", line)
 		}

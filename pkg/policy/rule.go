@@ -1,11 +1,12 @@
-// Package policy gives one NetworkPolicy its meaning: which pods it selects,
-// which ip sets its peers need, and which rules it makes. The result depends
+// Package policy gives one NetworkPolicy or ClusterNetworkPolicy its meaning: which pods
+// it selects, which ip sets its peers need, and which rules it makes. The result depends
 // on the policy alone: no cluster state, no HNS word.
 package policy
 
 import (
 	"iter"
 	"net/netip"
+	"slices"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
@@ -135,6 +136,20 @@ type SetDef struct {
 	Namespaces LabelMatcher
 	// Members are the fixed members of a KindNestedLabel set.
 	Members []ipsets.Name
+	// Nodes matches the Node objects of a KindNodes set.
+	Nodes LabelMatcher
+	// Blocks hold the addresses of a KindInBlocks set: the fewest prefixes, sorted.
+	Blocks []netip.Prefix
+}
+
+// Deny returns the definition of the deny twin. The members of a twin are twins.
+func (d SetDef) Deny() SetDef {
+	d.Name = d.Name.Deny()
+	d.Members = slices.Clone(d.Members)
+	for i := range d.Members {
+		d.Members[i] = d.Members[i].Deny()
+	}
+	return d
 }
 
 // Reason says why something was left out. Its values are words of the
@@ -146,6 +161,9 @@ const (
 	ReasonIPv6Peer   Reason = "IPv6Peer"
 	ReasonInvalid    Reason = "Invalid"
 	ReasonOverBudget Reason = "OverBudget"
+	// ReasonUnsupportedPeer is of a ClusterNetworkPolicy: a part of a kind that we do not
+	// know or cannot program, so that the rule closes.
+	ReasonUnsupportedPeer Reason = "UnsupportedPeer"
 )
 
 // MaxProblems bounds the problems of one reason that are worded: a policy of 1.5 MB

@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -52,12 +53,12 @@ var operators = map[metav1.LabelSelectorOperator]selection.Operator{
 // reports false and notes each malformed part, with the consequence.
 func (c *compiler) selector(sel *metav1.LabelSelector, at *field.Path, consequence string) (selector, bool) {
 	var out selector
-	found := c.found[ReasonInvalid]
+	found := c.found[c.malformed]
 	// Sorted, because the order of problems must not be that of a map.
 	for _, key := range slices.Sorted(maps.Keys(sel.MatchLabels)) {
 		req, wrong := requirement(key, selection.In, []string{sel.MatchLabels[key]})
 		for _, e := range wrong {
-			c.invalid(at.Child("matchLabels"), consequence, "%s", e.ErrorBody())
+			c.wrongSelector(at.Child("matchLabels"), consequence, "%s", e.ErrorBody())
 		}
 		out = append(out, req)
 	}
@@ -65,21 +66,25 @@ func (c *compiler) selector(sel *metav1.LabelSelector, at *field.Path, consequen
 		here := at.Child("matchExpressions").Index(i)
 		op, ok := operators[expr.Operator]
 		if !ok {
-			c.invalid(here.Child("operator"), consequence,
+			c.wrongSelector(here.Child("operator"), consequence,
 				"unknown operator %q, use In, NotIn, Exists or DoesNotExist", expr.Operator)
 			continue
 		}
 		req, wrong := requirement(expr.Key, op, expr.Values)
 		for _, e := range wrong {
 			// Package labels adds the key to the path of a value; the API does not.
-			c.invalid(here.Child(strings.TrimSuffix(e.Field, "["+expr.Key+"]")), consequence, "%s", e.ErrorBody())
+			c.wrongSelector(here.Child(strings.TrimSuffix(e.Field, "["+expr.Key+"]")), consequence, "%s", e.ErrorBody())
 		}
 		out = append(out, req)
 	}
-	if c.found[ReasonInvalid] > found {
+	if c.found[c.malformed] > found {
 		return nil, false
 	}
 	return sorted(out), true
+}
+
+func (c *compiler) wrongSelector(at *field.Path, consequence, format string, args ...any) {
+	c.problem(c.malformed, at, "%s; %s", fmt.Sprintf(format, args...), consequence)
 }
 
 // sorted puts requirements into their order, each once; it uses their memory.

@@ -21,13 +21,47 @@ func text(c policy.Compiled) string {
 	for _, r := range c.Rules {
 		fmt.Fprintln(&b, ruleText(r))
 	}
-	for _, s := range c.Sets {
-		fmt.Fprintln(&b, setText(s))
-	}
-	for _, p := range c.Problems {
-		fmt.Fprintf(&b, "problem %s %s: %s\n", p.Reason, p.Field, p.Message)
-	}
+	setsAndProblems(&b, c.Sets, c.Problems)
 	return b.String()
+}
+
+func setsAndProblems(b *strings.Builder, sets []policy.SetDef, problems []policy.Problem) {
+	for _, s := range sets {
+		fmt.Fprintln(b, setText(s))
+	}
+	for _, p := range problems {
+		fmt.Fprintf(b, "problem %s %s: %s\n", p.Reason, p.Field, p.Message)
+	}
+}
+
+// clusterText writes everything that is in a Cluster, one fact a line.
+func clusterText(c policy.Cluster) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %d %s\n", c.Tier, c.Priority, c.Name)
+	fmt.Fprintf(&b, "subject %s in namespaces %s\n", matcherText(c.Pods), matcherText(c.Namespaces))
+	for _, r := range c.Rules {
+		fmt.Fprintln(&b, clusterRuleText(r))
+	}
+	setsAndProblems(&b, c.Sets, c.Problems)
+	return b.String()
+}
+
+func clusterRuleText(r policy.ClusterRule) string {
+	word := "from"
+	if r.Direction == policy.Egress {
+		word = "to"
+	}
+	out := fmt.Sprintf("%s %s[%d] %q %s", r.Action, r.Direction, r.Index, r.Name, word)
+	if len(r.Peers) == 0 {
+		out += " nobody"
+	}
+	for i, p := range r.Peers {
+		if i > 0 {
+			out += ","
+		}
+		out += " " + peerText(p)
+	}
+	return out + " ports " + portsText(r.Ports)
 }
 
 func matcherText(m policy.LabelMatcher) string {
@@ -89,6 +123,12 @@ func setText(s policy.SetDef) string {
 	}
 	if s.Namespaces != nil {
 		out += " = namespaces " + matcherText(s.Namespaces)
+	}
+	if s.Nodes != nil {
+		out += " = nodes " + matcherText(s.Nodes)
+	}
+	if s.Blocks != nil {
+		out += " = inside " + join(s.Blocks, " | ")
 	}
 	if s.Members != nil {
 		out += " = " + join(s.Members, " | ")
