@@ -69,6 +69,7 @@ func (tr *trial) send(t *rapid.T, r Request, fault string) bool {
 		return false
 	}
 	tr.m.apart(t, r)
+	tr.m.together(t, r)
 	if fault == "" || fault == "reply lost" {
 		err := tr.h.do(r)
 		require.NotErrorIs(t, err, errOrder)
@@ -216,7 +217,24 @@ func (tr *trial) restart(t *rapid.T) {
 	}
 }
 
-func TestCacheModel(t *testing.T) {
+func TestCacheModel(t *testing.T) { checkCacheModel(t) }
+
+// TestCacheModelOfDenyTwins is TestCacheModel of sets that rules which deny name.
+func TestCacheModelOfDenyTwins(t *testing.T) {
+	leaves, nested, all := modelLeaves, modelNested, modelAll
+	t.Cleanup(func() { modelLeaves, modelNested, modelAll = leaves, nested, all })
+	twins := func(names []Name) (out []Name) {
+		for _, n := range names {
+			out = append(out, n.Deny())
+		}
+		return out
+	}
+	modelLeaves, modelNested = twins(leaves), twins(nested)
+	modelAll = slices.Concat(modelLeaves, modelNested, []Name{Empty()})
+	checkCacheModel(t)
+}
+
+func checkCacheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := newTrial()
 		someLeaf, someNested := rapid.SampledFrom(modelLeaves), rapid.SampledFrom(modelNested)

@@ -100,7 +100,15 @@ func (p *Copy) Lookup(id string) (Name, bool) {
 // Cache.Rejected does.
 func (p *Copy) Rejected(n Name) bool {
 	i, ok := p.byName[n]
-	return ok && p.sets[i].refused
+	if !ok {
+		return false
+	}
+	for range having(p.sets[i].members, leftOut) {
+		if n.Denies() {
+			return true
+		}
+	}
+	return p.sets[i].refused
 }
 
 // name returns the name of a member.

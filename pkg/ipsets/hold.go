@@ -94,25 +94,38 @@ type waiting struct {
 	members map[*set]struct{}
 }
 
-// hold finds them. It costs the sets that plans are about, and the members of those
-// that are stuck.
-func (c *Cache) hold() waiting {
-	var h waiting
-	for s := range c.pending {
-		if !s.stuck() || !c.seen(s, false) {
-			continue
-		}
-		if h.addrs == nil {
-			h = waiting{map[addr]struct{}{}, map[*set]struct{}{}}
-		}
-		for a := range s.addrs.surplus() {
+// add makes addresses and members wait.
+func (h *waiting) add(addrs iter.Seq[addr], members iter.Seq[*set]) {
+	if h.addrs == nil {
+		*h = waiting{map[addr]struct{}{}, map[*set]struct{}{}}
+	}
+	for a := range addrs {
+		h.addrs[a] = struct{}{}
+	}
+	for m := range members {
+		h.members[m] = struct{}{}
+		for a := range m.addrs.bits {
 			h.addrs[a] = struct{}{}
 		}
-		for m := range s.members.surplus() {
-			h.members[m] = struct{}{}
-			for a := range m.addrs.bits {
-				h.addrs[a] = struct{}{}
+	}
+}
+
+// waits are those who have to leave a set before they may join another, and those who
+// have to join a deny twin before they may leave another.
+type waits struct{ leaving, joining waiting }
+
+// hold finds them. It costs the sets that plans are about, and the members of those
+// that are stuck.
+func (c *Cache) hold() waits {
+	var h waits
+	for s := range c.pending {
+		switch {
+		case s.name.Denies():
+			if s.lacking() && c.seen(s, true) {
+				h.joining.add(s.addrs.joins(), s.members.joins())
 			}
+		case s.stuck() && c.seen(s, false):
+			h.leaving.add(s.addrs.surplus(), s.members.surplus())
 		}
 	}
 	return h
@@ -121,25 +134,47 @@ func (c *Cache) hold() waiting {
 // allowed returns the value that a set may have now: what is wanted of it without
 // the joins that are held back, and without members that HNS lacks while it is not
 // known whether it takes them. all reports whether it is everything that is wanted.
-func (c *Cache) allowed(s *set, h waiting) (v SetValue, all bool) {
-	back := c.back(s, h)
-	if len(c.suspects) > 0 {
-		for m := range s.members.joins() {
-			if m.group > 0 && !m.present && !m.filler() {
-				back[m.id] = true
+func (c *Cache) allowed(s *set, h waits) (v SetValue, all bool) {
+	without, bits := c.back(s, h), uint8(wanted)
+	all = len(without) == 0
+	if s.name.Denies() && !all {
+		stays := without
+		without, bits = map[string]bool{}, wanted|applied
+		for value := range s.gone() {
+			if !stays[value] {
+				without[value] = true
 			}
 		}
 	}
-	v = s.value(wanted)
-	if len(back) == 0 {
-		return v, true
+	if len(c.suspects) > 0 {
+		for m := range s.members.joins() {
+			if m.untried() {
+				without[m.id], all = true, false
+			}
+		}
 	}
-	v.keep(func(value string) bool { return !back[value] })
-	return v, false
+	v = s.value(bits)
+	if len(without) > 0 {
+		v.keep(func(value string) bool { return !without[value] })
+	}
+	return v, all
 }
 
-// back returns the values that would join the set, and are held back.
-func (c *Cache) back(s *set, h waiting) map[string]bool {
+// untried reports whether HNS has not got the leaf, and it is not known whether it
+// takes it.
+func (s *set) untried() bool { return s.group > 0 && !s.present && !s.filler() }
+
+// back returns the values that would join the set, or of a deny twin leave it, and are
+// held back.
+func (c *Cache) back(s *set, h waits) map[string]bool {
+	if s.name.Denies() {
+		return c.staying(s, h.joining)
+	}
+	return c.away(s, h.leaving)
+}
+
+// away is back for a set that rules which allow name.
+func (c *Cache) away(s *set, h waiting) map[string]bool {
 	values := map[string]bool{}
 	if len(h.addrs)+len(h.members) == 0 || !c.seen(s, true) {
 		return values

@@ -251,7 +251,7 @@ func (m *model) check(t *rapid.T, c *Cache) {
 	for _, n := range modelAll {
 		require.Equal(t, m.defined[n], c.Has(n), "Has %s", n)
 		require.Equal(t, m.unknown[n], c.find(n) != nil && c.find(n).unknown, "unknown %s", n)
-		require.Equal(t, m.rejected(n), c.Rejected(n), "Rejected %s", n)
+		require.Equal(t, m.rejects(n), c.Rejected(n), "Rejected %s", n)
 		require.Equal(t, m.ready(n), c.Ready(n), "Ready %s", n)
 		require.Equal(t, len(m.addrs[n])+max(len(m.asks[n])-1, 0), c.Len(n), "Len %s", n)
 		explicit := map[Ref]bool{}
@@ -284,6 +284,9 @@ func (m *model) check(t *rapid.T, c *Cache) {
 		require.Equal(t, m.stuck(n), c.Stuck(n), "Stuck %s", n)
 		require.False(t, c.Ready(n) && !c.Closed(n), "Ready and not Closed: %s", n)
 		require.False(t, c.Closed(n) && len(surplus(m.view[n], m.value(n))) > 0, "Closed %s", n)
+		if n.Denies() {
+			require.Equal(t, m.covers(n), c.Covers(n), "Covers %s", n)
+		}
 	}
 	require.Equal(t, m.settled(), c.Settled())
 	require.Len(t, c.byName, len(c.byID), "an entry has one name and one id")

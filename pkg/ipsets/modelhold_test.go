@@ -1,6 +1,7 @@
 package ipsets
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/stretchr/testify/require"
@@ -35,11 +36,54 @@ func (m *model) stuck(n Name) bool {
 		(m.unknown[n] || m.rejected(n) || m.suspects[n] || n.Nested() && m.blocked(n))
 }
 
+// lacking are the deny twins that cannot gain what has to come.
+func (m *model) lacking(n Name) bool {
+	if !n.Denies() || !m.needed(n) || !m.defined[n] {
+		return false
+	}
+	joins := surplus(m.value(n), m.view[n])
+	if m.unknown[n] || m.rejected(n) || m.suspects[n] || n.Nested() && m.blocked(n) {
+		return len(joins) > 0
+	}
+	return len(intersection(joins, m.untried(n))) > 0
+}
+
+// untried are the members of a nested set that HNS lacks and may refuse.
+func (m *model) untried(n Name) (ids []string) {
+	for leaf := range m.asks[n] {
+		if _, there := m.view[leaf]; m.suspects[leaf] && !there && leaf != Empty() && !slices.Contains(m.view[n], leaf.ID()) {
+			ids = append(ids, leaf.ID())
+		}
+	}
+	return ids
+}
+
+// staying are the values that a deny twin keeps until others have got them.
+func (m *model) staying(n Name) []string {
+	var waiting []string
+	for _, s := range modelAll {
+		if m.lacking(s) && m.seen(s, true) {
+			for _, v := range surplus(m.value(s), m.view[s]) {
+				waiting = append(append(waiting, v), m.within(v)...)
+			}
+		}
+	}
+	if !m.defined[n] || !m.seen(n, true) {
+		return nil
+	}
+	return slices.DeleteFunc(surplus(m.view[n], m.value(n)), func(v string) bool {
+		return len(intersection(append(m.within(v), v), waiting)) == 0
+	})
+}
+
 // back are the values that a set has to wait for.
 func (m *model) back(n Name) []string {
+	if n.Denies() {
+		return m.staying(n)
+	}
 	var held []string
 	for _, s := range modelAll {
-		if m.stuck(s) && m.seen(s, false) {
+		if !s.Denies() && m.stuck(s) && m.seen(s, false) {
 			for _, v := range surplus(m.view[s], m.value(s)) {
 				held = append(append(held, v), m.within(v)...)
 			}
@@ -65,20 +109,18 @@ func (m *model) within(id string) []string {
 // allowed is what a set may be written as.
 func (m *model) allowed(n Name) []string {
 	out := surplus(m.value(n), m.back(n))
-	if n.Nested() {
-		for leaf := range m.asks[n] {
-			_, there := m.view[leaf]
-			if m.suspects[leaf] && !there && leaf != Empty() && !slices.Contains(m.view[n], leaf.ID()) {
-				out = surplus(out, []string{leaf.ID()})
-			}
-		}
+	if n.Denies() {
+		out = slices.Sorted(slices.Values(slices.Concat(m.value(n), m.back(n))))
 	}
-	return out
+	return surplus(out, m.untried(n))
 }
 
 // moves reports whether writing that changes anything.
 func (m *model) moves(n Name) bool {
 	view, there := m.view[n]
+	if n.Denies() {
+		return !there || !slices.Equal(view, m.allowed(n))
+	}
 	return !there || len(surplus(view, m.value(n)))+len(surplus(m.allowed(n), view)) > 0
 }
 
@@ -93,6 +135,9 @@ func (m *model) apart(t *rapid.T, r Request) {
 		after[s.Name] = s.Values
 	}
 	for _, s := range r.Sets {
+		if s.Name.Denies() {
+			continue
+		}
 		for _, v := range surplus(s.Values, m.view[s.Name]) {
 			for _, other := range modelAll {
 				have, written := after[other]
@@ -105,4 +150,55 @@ func (m *model) apart(t *rapid.T, r Request) {
 			}
 		}
 	}
+}
+
+// together: nobody leaves a deny twin that rules see while another one that they see
+// still has to get him, unless both is one request.
+func (m *model) together(t *rapid.T, r Request) {
+	if r.Verb != Update {
+		return
+	}
+	after := map[Name][]string{}
+	for _, s := range r.Sets {
+		after[s.Name] = s.Values
+	}
+	for _, s := range r.Sets {
+		if !s.Name.Denies() || !m.seen(s.Name, false) {
+			continue
+		}
+		for _, v := range surplus(m.view[s.Name], s.Values) {
+			for _, other := range modelAll {
+				have, written := after[other]
+				if !written {
+					have = m.view[other]
+				}
+				if other.Denies() && m.needed(other) && m.defined[other] && m.seen(other, false) {
+					require.NotContains(t, surplus(m.value(other), have), v, "%s leaves %s and is not in %s", v, s.Name, other)
+				}
+			}
+		}
+	}
+}
+
+// rejects reports whether nobody may rely on a set.
+func (m *model) rejects(n Name) bool {
+	left := func(leaf Name) bool { return leaf != Empty() && m.rejected(leaf) }
+	return m.rejected(n) || n.Denies() && slices.ContainsFunc(slices.Collect(maps.Keys(m.asks[n])), left)
+}
+
+// covers reports whether a deny twin is known to have everybody.
+func (m *model) covers(n Name) bool {
+	own := func(n Name) bool {
+		_, there := m.view[n]
+		return m.defined[n] && there && !m.unknown[n] && !m.rejects(n) && len(surplus(m.value(n), m.view[n])) == 0
+	}
+	if !own(n) {
+		return false
+	}
+	for leaf := range m.asks[n] {
+		if !own(leaf) {
+			return false
+		}
+	}
+	return true
 }

@@ -109,11 +109,14 @@ func (c *Cache) Reject(n Name) {
 	c.refresh(s)
 }
 
-// Rejected reports whether HNS refused the content that is desired now.
+// Rejected reports whether HNS refused the content that is desired now. Of a deny twin
+// that is nested every member counts: what is left out of it nobody would deny.
 func (c *Cache) Rejected(n Name) bool {
 	s := c.byName[n]
-	return s != nil && s.refused
+	return s != nil && s.rejects()
 }
+
+func (s *set) rejects() bool { return s.refused || s.name.Denies() && len(s.left) > 0 }
 
 // Refused returns the needed sets that are Rejected, in no order. It costs the
 // sets that plans are about.

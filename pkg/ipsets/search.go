@@ -52,7 +52,7 @@ func (c *Cache) Refuse(r Request) (refused Name, is bool) {
 
 // losing divides the sets of a refused request into those that lose something and
 // the others, if to ask for the losses alone is to ask for something else.
-func (c *Cache) losing(r Request, sets []*set, h waiting) (losing, others []*set) {
+func (c *Cache) losing(r Request, sets []*set, h waits) (losing, others []*set) {
 	if r.Leaving {
 		return nil, sets
 	}
@@ -74,12 +74,13 @@ func (c *Cache) losing(r Request, sets []*set, h waiting) (losing, others []*set
 // leaves reports whether a set can be written with what it has to lose taken out,
 // and nothing else: it loses something, and HNS did not refuse that. A nested set
 // without the permanent member cannot, as an empty one matches everything.
+// Deny twins gain before they lose, so they are written as they should be.
 func (s *set) leaves() bool {
-	return s.present && !s.unknown && !s.clings && (s.alien || s.surplus()) && (!s.nested() || s.filled())
+	return !s.name.Denies() && s.present && !s.unknown && !s.clings && (s.alien || s.surplus()) && (!s.nested() || s.filled())
 }
 
 // gains reports whether something may join the set now.
-func (c *Cache) gains(s *set, h waiting) bool {
+func (c *Cache) gains(s *set, h waits) bool {
 	v, _ := c.allowed(s, h)
 	return len(v.Values) > len(s.leaving().Values)
 }
@@ -135,7 +136,7 @@ func (c *Cache) Resume(n Name, group int, clings bool) {
 
 // searches returns the requests for the suspects, without those of skip: what they
 // lose first, and then what has nothing to lose, group by group.
-func (c *Cache) searches(h waiting, skip func(*set) bool) []Request {
+func (c *Cache) searches(h waits, skip func(*set) bool) []Request {
 	groups := map[int]map[*set]struct{}{}
 	for s := range c.suspects {
 		if groups[s.group] == nil {
@@ -156,7 +157,7 @@ func (c *Cache) searches(h waiting, skip func(*set) bool) []Request {
 
 // search returns the requests for the suspects of one group and type: what they lose,
 // what begins, and what changes.
-func (c *Cache) search(suspects []*set, nested bool, h waiting, skip func(*set) bool) [3]Request {
+func (c *Cache) search(suspects []*set, nested bool, h waits, skip func(*set) bool) [3]Request {
 	parts := [...]Request{{Verb: Update, Leaving: true}, {Verb: Add}, {Verb: Update}}
 	for i := range parts {
 		parts[i].Nested, parts[i].Search = nested, true
@@ -177,6 +178,9 @@ func (c *Cache) search(suspects []*set, nested bool, h waiting, skip func(*set) 
 
 // moves reports whether writing the value changes anything.
 func (s *set) moves(v SetValue) bool {
+	if s.name.Denies() {
+		return !s.present || s.alien || !slices.Equal(v.Values, s.value(applied).Values)
+	}
 	return !s.present || s.alien || s.surplus() || len(v.Values) > len(s.leaving().Values)
 }
 

@@ -1,0 +1,93 @@
+package ipsets
+
+import "iter"
+
+// The mirror of hold.go, for deny twins: a member that leaves one and joins another has
+// to show in one of them all the time, as a rule that denies would let through whom
+// neither before nor after it lets through. So a member leaves a deny twin that rules see
+// only once it has joined every other one that they see.
+
+// lacking reports whether a deny twin has members that have to come, and it is not known
+// that the next request puts them in. It costs the members.
+func (s *set) lacking() bool {
+	if !s.defined {
+		return false
+	}
+	sure := !s.unknown && !s.refused && s.group == 0 && !(s.nested() && s.blocked())
+	for m := range s.members.joins() {
+		if !sure || m.untried() {
+			return true
+		}
+	}
+	if !sure {
+		for range s.addrs.joins() {
+			return true
+		}
+	}
+	return false
+}
+
+// gone yields the values that HNS has in a set and that nobody wants there.
+func (s *set) gone() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for a := range s.addrs.surplus() {
+			if !yield(a.String()) {
+				return
+			}
+		}
+		for m := range s.members.surplus() {
+			if !yield(m.id) {
+				return
+			}
+		}
+	}
+}
+
+// staying returns the values that would leave a deny twin, and are held back.
+func (c *Cache) staying(s *set, h waiting) map[string]bool {
+	values := map[string]bool{}
+	if len(h.addrs)+len(h.members) == 0 || !s.present || !c.seen(s, true) {
+		return values
+	}
+	for a := range s.addrs.surplus() {
+		if _, waits := h.addrs[a]; waits {
+			values[a.String()] = true
+		}
+	}
+	for m := range s.members.surplus() {
+		if h.holds(m) {
+			values[m.id] = true
+		}
+	}
+	return values
+}
+
+// Covers reports whether a rule that comes to name a deny twin sees everybody there who
+// is to be in it, though others may be there too: the set is known to be in HNS with
+// every member that is wanted, none left out, and of a nested set those are so too. It
+// is Closed for rules that deny, and costs the members.
+func (c *Cache) Covers(n Name) bool {
+	s := c.byName[n]
+	if s == nil || !s.covers() {
+		return false
+	}
+	for m := range s.members.all(wanted) {
+		if !m.covers() {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *set) covers() bool {
+	if !s.defined || !s.present || s.unknown || s.rejects() {
+		return false
+	}
+	for range s.addrs.joins() {
+		return false
+	}
+	for range s.members.joins() {
+		return false
+	}
+	return true
+}
