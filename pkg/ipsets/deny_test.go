@@ -1,0 +1,114 @@
+package ipsets
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// denying is a world with the deny twins of two leaves, which a rule names; one of them
+// has an address.
+func denying(t *testing.T) *world {
+	w := newWorld(t)
+	for _, n := range []Name{leafA.Deny(), leafB.Deny()} {
+		w.Hold(n, rule)
+		w.Hold(n, Ref{RefApplied, "ep"})
+	}
+	w.AddAddr(leafA.Deny(), addr1)
+	w.apply()
+	return w
+}
+
+// What moves from one twin to another does so in one request, when that can be.
+func TestDenyTwinsMoveAtOnce(t *testing.T) {
+	w := denying(t)
+	w.RemoveAddr(leafA.Deny(), addr1)
+	w.AddAddr(leafB.Deny(), addr1)
+	same(t, `
+		set  update  deny-podlabel-app:a
+		set  update  deny-podlabel-app:b  10.0.0.1`, w.Plan())
+	w.apply()
+}
+
+// A twin that cannot gain keeps the others from losing: whoever is to be denied is
+// denied all the time.
+func TestDenyTwinsGrowFirst(t *testing.T) {
+	for name, trouble := range map[string]func(*world){
+		"refused": func(w *world) { w.Reject(leafB.Deny()) },
+		"unknown": func(w *world) { w.Unknown(leafB.Deny()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := denying(t)
+			w.AddAddr(leafA.Deny(), addr3)
+			w.apply()
+			w.RemoveAddr(leafA.Deny(), addr1)
+			w.RemoveAddr(leafA.Deny(), addr3)
+			w.AddAddr(leafA.Deny(), addr2)
+			w.AddAddr(leafB.Deny(), addr1)
+			trouble(w)
+			same(t, `
+		set  update  deny-podlabel-app:a  10.0.0.1 10.0.0.2`, w.Plan())
+			require.True(t, w.HeldBack())
+		})
+	}
+}
+
+// Twins and the sets that rules which allow name have nothing to do with each other:
+// there a member leaves first.
+func TestDenyTwinsHoldOnlyEachOther(t *testing.T) {
+	w := denying(t)
+	for _, n := range []Name{leafA, leafB} {
+		w.Hold(n, rule)
+		w.Hold(n, Ref{RefApplied, "ep"})
+	}
+	w.AddAddr(leafA, addr1)
+	w.apply()
+	for _, n := range []Name{leafA, leafA.Deny()} {
+		w.RemoveAddr(n, addr1)
+	}
+	for _, n := range []Name{leafB, leafB.Deny()} {
+		w.AddAddr(n, addr1)
+	}
+	w.Reject(leafB.Deny())
+	same(t, `
+		set  update  podlabel-app:a
+		set  update  podlabel-app:b  10.0.0.1`, w.Plan())
+}
+
+// Of twins that HNS refuses together, what they lose is not asked for first.
+func TestDenyTwinsNeverLoseFirst(t *testing.T) {
+	w := denying(t)
+	w.RemoveAddr(leafA.Deny(), addr1)
+	w.AddAddr(leafA.Deny(), addr2)
+	w.AddAddr(leafB.Deny(), addr3)
+	w.Refuse(w.Plan()[0])
+	same(t, `
+		set  update  deny-podlabel-app:a  10.0.0.2
+		--
+		set  update  deny-podlabel-app:b  10.0.0.10`, w.Plan())
+}
+
+// A nested twin without a member that HNS refuses denies too little: rules are not to
+// rely on it.
+func TestNestedDenyTwinsAreWhole(t *testing.T) {
+	for _, n := range []Name{nested, nested.Deny()} {
+		w := newWorld(t)
+		leaf := leafA
+		if n.Denies() {
+			leaf = leafA.Deny()
+		}
+		w.Hold(n, rule)
+		w.AddMember(n, leaf)
+		w.AddAddr(leaf, addr1)
+		w.apply()
+		require.True(t, w.Covers(n))
+		require.True(t, w.Closed(n))
+		w.AddAddr(leaf, addr2)
+		require.False(t, w.Covers(n), "somebody is missing")
+		require.True(t, w.Closed(n))
+		w.Reject(leaf)
+		require.Equal(t, n.Denies(), w.Rejected(n))
+		require.Equal(t, n.Denies(), w.copied().Rejected(n))
+		require.Equal(t, !n.Denies(), w.Covers(n))
+	}
+}
