@@ -98,7 +98,7 @@ func (o *planOptions) plan(ctx context.Context, std streams) (whatif.Plan, bool,
 		return whatif.Plan{}, false, err
 	}
 	if len(objects.Policies) == 0 {
-		return whatif.Plan{}, false, fmt.Errorf("%s: there is no NetworkPolicy", strings.Join(o.files, ", "))
+		return whatif.Plan{}, false, fmt.Errorf("%s: there is no NetworkPolicy or ClusterNetworkPolicy", strings.Join(o.files, ", "))
 	}
 	change := whatif.Change{Set: objects.Policies}
 	if o.remove {

@@ -24,6 +24,7 @@ func (l *loader) finish(node string) (Objects, error) {
 	}
 	byName(o.Pods)
 	byName(o.Policies)
+	byName(o.ClusterPolicies)
 	l.mentioned()
 	byName(o.Namespaces)
 
@@ -35,7 +36,10 @@ func (l *loader) finish(node string) (Objects, error) {
 		identify("Node", n)
 	}
 	for _, np := range o.Policies {
-		identify("NetworkPolicy", np)
+		identify(namespacedKind, np)
+	}
+	for _, cnp := range o.ClusterPolicies {
+		identify(clusterKind, cnp)
 	}
 	hosts := internalIPs(o.Nodes)
 	addrs := newAddresses(*o)

@@ -22,6 +22,9 @@ func FuzzLoad(f *testing.F) {
 	for _, c := range slices.Concat(badObjects, badPolicies) {
 		f.Add([]byte(c.text))
 	}
+	for _, c := range clusterCases(f) {
+		f.Add([]byte(c.Policy))
+	}
 	f.Add([]byte(twoNodes + pod("{}")))
 	f.Add([]byte(deployment("{replicas: 3}")))
 	f.Add([]byte("a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"))
@@ -67,6 +70,11 @@ func FuzzLoad(f *testing.F) {
 			place, ok := o.Places[np.Namespace+"/"+np.Name]
 			if line, err := strconv.Atoi(strings.TrimPrefix(place, "stdin:")); ok && (err != nil || line < 1 || line > bytes.Count(text, []byte("\n"))+1) {
 				t.Fatalf("policy %s/%s is at %q", np.Namespace, np.Name, place)
+			}
+		}
+		for _, p := range o.ClusterPolicies {
+			if p.Namespace != "" || p.UID == "" || p.Spec.Tier == "" {
+				t.Fatalf("incomplete policy %s", p.Name)
 			}
 		}
 	})

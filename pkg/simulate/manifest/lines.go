@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strconv"
 
-	networkingv1 "k8s.io/api/networking/v1"
 	yaml3 "sigs.k8s.io/yaml/goyaml.v3"
 )
 
@@ -74,8 +73,9 @@ func part(at *node, step any) *node {
 
 var itemIndex = regexp.MustCompile(`items\[(\d+)\]`)
 
-// notePlaces notes where a policy and its rules are.
-func (l *loader) notePlaces(at place, np *networkingv1.NetworkPolicy) {
+// notePlaces notes where a policy and its rules are; ingress and egress say how
+// many it has.
+func (l *loader) notePlaces(at place, name string, ingress, egress int) {
 	if at.lines == nil {
 		return
 	}
@@ -90,15 +90,14 @@ func (l *loader) notePlaces(at place, np *networkingv1.NetworkPolicy) {
 	if l.objects.Places == nil {
 		l.objects.Places = map[string]string{}
 	}
-	name := np.Namespace + "/" + np.Name
 	note := func(key string, steps ...any) {
 		l.objects.Places[key] = fmt.Sprintf("%s:%d", at.file, at.lines.of(append(object, steps...)...))
 	}
 	note(name)
-	for i := range np.Spec.Ingress {
+	for i := range ingress {
 		note(fmt.Sprintf("%s spec.ingress[%d]", name, i), "spec", "ingress", i)
 	}
-	for i := range np.Spec.Egress {
+	for i := range egress {
 		note(fmt.Sprintf("%s spec.egress[%d]", name, i), "spec", "egress", i)
 	}
 }

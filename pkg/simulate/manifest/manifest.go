@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
 // Objects is what the manifests say, each kind sorted by namespace and name.
@@ -20,8 +21,11 @@ type Objects struct {
 	// Pods holds those of the manifests and those of the workloads.
 	Pods     []*corev1.Pod
 	Policies []*networkingv1.NetworkPolicy
+	// ClusterPolicies are those of every tier.
+	ClusterPolicies []*v1alpha2.ClusterNetworkPolicy
 	// Places says where the policies and their rules are, as file:line; by
-	// "namespace/name" and "namespace/name spec.ingress[0]".
+	// "namespace/name" and "namespace/name spec.ingress[0]", or with
+	// "ClusterNetworkPolicy/name".
 	Places map[string]string
 }
 
@@ -32,7 +36,7 @@ type Options struct {
 	Node string
 	// Stdin is read for the path "-".
 	Stdin io.Reader
-	// PoliciesOnly skips every other kind.
+	// PoliciesOnly skips what is neither a NetworkPolicy nor a ClusterNetworkPolicy.
 	PoliciesOnly bool
 }
 
@@ -44,6 +48,7 @@ type Reason string
 const (
 	SkippedKind    Reason = "SkippedKind"
 	HostBitsMasked Reason = "HostBitsMasked"
+	NotEnforced    Reason = "NotEnforced"
 )
 
 // Warning is about something that was read and does not count as it stands.

@@ -16,12 +16,11 @@ import (
 
 // loader collects what the documents say.
 type loader struct {
-	objects   Objects
-	workloads []workload
-	seen      map[string]place // by kind, namespace and name
-	warnings  []Warning
-	// policiesOnly skips every other kind.
-	policiesOnly bool
+	objects      Objects
+	workloads    []workload
+	seen         map[string]place // by kind, namespace and name
+	warnings     []Warning
+	policiesOnly bool // as Options.PoliciesOnly
 }
 
 // source is one object, not decoded yet.
@@ -36,15 +35,16 @@ var kinds = map[string]struct {
 	version string
 	read    func(*loader, source) error
 }{
-	"Namespace":     {"v1", (*loader).namespace},
-	"Node":          {"v1", (*loader).node},
-	"Pod":           {"v1", (*loader).pod},
-	"NetworkPolicy": {"networking.k8s.io/v1", (*loader).policy},
-	"Deployment":    {"apps/v1", (*loader).deployment},
-	"ReplicaSet":    {"apps/v1", (*loader).replicaSet},
-	"StatefulSet":   {"apps/v1", (*loader).statefulSet},
-	"DaemonSet":     {"apps/v1", (*loader).daemonSet},
-	"Job":           {"batch/v1", (*loader).job},
+	"Namespace":    {"v1", (*loader).namespace},
+	"Node":         {"v1", (*loader).node},
+	"Pod":          {"v1", (*loader).pod},
+	namespacedKind: {"networking.k8s.io/v1", (*loader).policy},
+	clusterKind:    {"policy.networking.k8s.io/v1alpha2", (*loader).clusterPolicy},
+	"Deployment":   {"apps/v1", (*loader).deployment},
+	"ReplicaSet":   {"apps/v1", (*loader).replicaSet},
+	"StatefulSet":  {"apps/v1", (*loader).statefulSet},
+	"DaemonSet":    {"apps/v1", (*loader).daemonSet},
+	"Job":          {"batch/v1", (*loader).job},
 }
 
 func (l *loader) file(f file) error {
@@ -86,18 +86,20 @@ func (l *loader) object(at place, tree any, version, kind string) error {
 			return nil
 		}
 	}
-	if l.policiesOnly && kind != "NetworkPolicy" {
-		l.skip(at, object, kind, "is no NetworkPolicy")
-		return nil
-	}
 	known, ok := kinds[kind]
-	if ok && version == known.version {
+	isPolicy := strings.HasSuffix(kind, namespacedKind)
+	switch {
+	case l.policiesOnly && !isPolicy:
+		l.skip(at, object, kind, "is no NetworkPolicy or ClusterNetworkPolicy")
+	case ok && version == known.version:
 		return known.read(l, source{at, kind, object})
-	}
-	if ok && ofCluster(kind, version, known.version) {
+	case ok && ofCluster(kind, version, known.version):
 		return at.fail(field.NewPath("apiVersion"), "%q is not supported for this kind; use %s", version, known.version)
+	case isPolicy:
+		l.unenforced(at, object, version, kind)
+	default:
+		l.skip(at, object, kind, fmt.Sprintf("of %s says nothing about policies or pods here", version))
 	}
-	l.skip(at, object, kind, fmt.Sprintf("of %s says nothing about policies or pods here", version))
 	return nil
 }
 
@@ -120,9 +122,22 @@ func (l *loader) skip(at place, object map[string]any, kind, why string) {
 	})
 }
 
+// unenforced notes a policy that nothing here enforces: one of another project, or
+// of a kind that came before ClusterNetworkPolicy.
+func (l *loader) unenforced(at place, object map[string]any, version, kind string) {
+	advice := "say the same with NetworkPolicy or ClusterNetworkPolicy"
+	if kind == "AdminNetworkPolicy" || kind == "BaselineAdminNetworkPolicy" {
+		advice = "use ClusterNetworkPolicy of " + kinds[clusterKind].version
+	}
+	l.warnings = append(l.warnings, Warning{
+		Object: fullName(object), Kind: kind, Reason: NotEnforced,
+		Message: oneLine(fmt.Sprintf("%s: kind %s of %s is not enforced; %s", at, kind, version, advice)),
+	})
+}
+
 // ofCluster reports whether the version is an older or newer one of the kind
 // known here, not that of a custom resource which has the same name. For
-// policies no difference is made, because skipping one would open.
+// NetworkPolicies no difference is made, because skipping one would open.
 func ofCluster(kind, version, known string) bool {
 	group, _, _ := strings.Cut(version, "/")
 	ours, _, _ := strings.Cut(known, "/")
@@ -132,7 +147,7 @@ func ofCluster(kind, version, known string) bool {
 	if !strings.Contains(known, "/") {
 		ours = ""
 	}
-	return group == ours || group == "extensions" || kind == "NetworkPolicy"
+	return group == ours || group == "extensions" || kind == namespacedKind
 }
 
 func (l *loader) list(at place, items []any, version, kind string) error {
@@ -220,7 +235,7 @@ func (l *loader) policy(s source) error {
 		return err
 	}
 	l.objects.Policies = append(l.objects.Policies, np)
-	l.notePlaces(s.place, np)
+	l.notePlaces(s.place, np.Namespace+"/"+np.Name, len(np.Spec.Ingress), len(np.Spec.Egress))
 	return l.checkPolicy(s.place, np)
 }
 

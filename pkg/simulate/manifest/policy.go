@@ -13,6 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+// namespacedKind is the kind of a NetworkPolicy.
+const namespacedKind = "NetworkPolicy"
+
 // policyChecker refuses in one policy what the validation of the API server
 // refuses, and fills in its defaults.
 type policyChecker struct {
@@ -20,13 +23,18 @@ type policyChecker struct {
 	masked func(at *field.Path, from, to string)
 }
 
-func (l *loader) checkPolicy(at place, np *networkingv1.NetworkPolicy) error {
-	c := policyChecker{at, func(path *field.Path, from, to string) {
+// noteMasked returns what notes that host bits of an object's networks are masked.
+func (l *loader) noteMasked(object, kind string) func(at *field.Path, from, to string) {
+	return func(path *field.Path, from, to string) {
 		l.warnings = append(l.warnings, Warning{
-			Object: np.Namespace + "/" + np.Name, Kind: "NetworkPolicy", Reason: HostBitsMasked,
+			Object: object, Kind: kind, Reason: HostBitsMasked,
 			Message: oneLine(fmt.Sprintf("%s: %q has bits behind its mask; %s is used", path, from, to)),
 		})
-	}}
+	}
+}
+
+func (l *loader) checkPolicy(at place, np *networkingv1.NetworkPolicy) error {
+	c := policyChecker{at, l.noteMasked(np.Namespace+"/"+np.Name, namespacedKind)}
 	spec := field.NewPath("spec")
 	if err := checkSelector(at, &np.Spec.PodSelector, spec.Child("podSelector")); err != nil {
 		return err
