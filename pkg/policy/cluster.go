@@ -36,7 +36,7 @@ const (
 // Cluster is the meaning of one ClusterNetworkPolicy. It is immutable.
 type Cluster struct {
 	Name     string
-	Tier     Tier // Admin or Baseline
+	Tier     Tier  // Admin or Baseline
 	Priority int32 // 0 to 1000, or PriorityUnknown
 	// Namespaces matches the labels of the Namespace objects, and Pods those of the
 	// pods in them, that the policy selects. A malformed selector matches everything,
