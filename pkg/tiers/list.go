@@ -41,7 +41,7 @@ func List[From any](admin, tail []Rule[From], limits Limits) Result[From] {
 
 // maxSteps bounds what List looks at of pairs of atoms. What takes more is far over the
 // limits, or empty for the most part.
-const maxSteps = 1 << 20
+const maxSteps = 1 << 19
 
 // parts is what a list is made of.
 type parts[From any] struct {

@@ -19,8 +19,8 @@ const (
 	open     = "Accept default: *\n"
 )
 
-// TestList has the cases of ADR 24.
-func TestList(t *testing.T) {
+// TestTiers has the cases of ADR 24.
+func TestTiers(t *testing.T) {
 	tests := []struct{ name, admin, tail, want string }{
 		{
 			"nothing but the default", "", open,
@@ -175,27 +175,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestDisjoint: sets of which the names say that they share no pod make no line, and no
-// Pass is needed for them.
-func TestDisjoint(t *testing.T) {
-	for pass, deny := range map[string]string{
-		"ns-x": "ns-y", "podlabel-app:a": "podlabel-app:b", "nestedlabel-app:a:b": "nestedlabel-app:c:d", "podlabel-app:c": "nestedlabel-app:a:b", "nslabel-team:a": "nslabel-team:b",
-	} {
-		got := tiers.List(rulesOf(t, "Pass p: "+pass+"\nAccept d: "+deny), rulesOf(t, isolated), wide)
-		require.NotContains(t, textOf(got.Lines), "via p", "%s %s", pass, deny)
-	}
-	for pass, deny := range map[string]string{
-		"ns-x": "podlabel-app:x", "podlabel-app": "podlabel-app:b", "podlabel-app:a": "podlabel-tier:b", "nestedlabel-app:a:b": "nestedlabel-app:b:c",
-		"nslabel-{team!=a}": "nslabel-team:a", "nslabel-all-namespaces": "nslabel-team:a", "podlabel-team:a": "nslabel-team:b", "nodes-role=a": "nodes-role=b",
-		"nslabel-{team in (a,b),x in (y:c)}": "nslabel-{team in (a,b),x in (z:d)}",
-	} {
-		got := tiers.List(rulesOf(t, "Pass p: "+strings.ReplaceAll(pass, " ", "_")+"\nAccept d: "+strings.ReplaceAll(deny, " ", "_")), rulesOf(t, isolated), wide)
-		require.Contains(t, textOf(got.Lines), "via p", "%s %s", pass, deny)
-	}
-}
-
-// TestLimits: beyond its limits a list denies what it would pass on, and then everything.
-func TestLimits(t *testing.T) {
+// TestTiersLimits: beyond its limits a list denies what it would pass on, and then everything.
+func TestTiersLimits(t *testing.T) {
 	const admin = "Pass p: 10.0.0.0/8\nPass q: 11.0.0.0/8 | 12.0.0.0/8\nPass r: 1.0.0.0/8\nAccept a: 10.0.0.0/7"
 	const tail = "Accept web: TCP/80\nAccept dns: UDP/53\nDeny isolate: *"
 	whole := tiers.List(rulesOf(t, admin), rulesOf(t, tail), wide)

@@ -1,12 +1,9 @@
 package tiers
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
-
-	"go4.org/netipx"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -23,11 +20,13 @@ func meet(a, b Atom) (Atom, bool) {
 	if out.Blocks, ok = meetBlocks(a.Blocks, b.Blocks); !ok {
 		return Atom{}, false
 	}
-	out.Sets = slices.Clone(a.Sets)
 	for _, n := range b.Sets {
 		if slices.ContainsFunc(a.Sets, func(m ipsets.Name) bool { return disjoint(m, n) }) {
 			return Atom{}, false
 		}
+	}
+	out.Sets = slices.Clone(a.Sets)
+	for _, n := range b.Sets {
 		if !slices.Contains(out.Sets, n) {
 			out.Sets = append(out.Sets, n)
 		}
@@ -62,6 +61,8 @@ func meetPorts(a, b []policy.Port) ([]policy.Port, bool) {
 	return policy.Fewest(out), len(out) > 0
 }
 
+// meetBlocks takes the smaller one of each two that overlap. What comes out is sorted and
+// the fewest again: of two prefixes, one contains the other or they share nothing.
 func meetBlocks(a, b []netip.Prefix) ([]netip.Prefix, bool) {
 	switch {
 	case everyone(a):
@@ -69,27 +70,20 @@ func meetBlocks(a, b []netip.Prefix) ([]netip.Prefix, bool) {
 	case everyone(b):
 		return a, true
 	}
-	set := setOf(a)
-	set.Intersect(mustSet(setOf(b)))
-	out := mustSet(set).Prefixes()
+	var out []netip.Prefix
+	for len(a) > 0 && len(b) > 0 {
+		switch p, q := a[0], b[0]; {
+		case p.Overlaps(q) && p.Bits() >= q.Bits():
+			out, a = append(out, p), a[1:]
+		case p.Overlaps(q):
+			out, b = append(out, q), b[1:]
+		case p.Addr().Less(q.Addr()):
+			a = a[1:]
+		default:
+			b = b[1:]
+		}
+	}
 	return out, len(out) > 0
-}
-
-func setOf(blocks []netip.Prefix) *netipx.IPSetBuilder {
-	var out netipx.IPSetBuilder
-	for _, b := range blocks {
-		out.AddPrefix(b)
-	}
-	return &out
-}
-
-// mustSet builds a set of valid prefixes; that cannot fail.
-func mustSet(b *netipx.IPSetBuilder) *netipx.IPSet {
-	set, err := b.IPSet()
-	if err != nil {
-		panic(fmt.Sprintf("BUG: blocks: %v", err))
-	}
-	return set
 }
 
 // disjoint reports whether no address can belong to both sets, as an address belongs to

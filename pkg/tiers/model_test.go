@@ -16,11 +16,11 @@ import (
 	"github.com/winnpm/winnpm/test/effort"
 )
 
-// TestModel plays all packets of a small world against the list of random rules and
+// TestTiersModel plays all packets of a small world against the list of random rules and
 // against a naive reading of the rules. With sets that are exact both agree. With plain
 // sets that lack members, deny twins that have too many and addresses in doubt, and where
 // the limits turn a Pass into a Deny, no packet is allowed that the rules deny.
-func TestModel(t *testing.T) {
+func TestTiersModel(t *testing.T) {
 	t.Cleanup(effort.Checks(effort.Of(1500, 4000, 40_000)))
 	seen := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {

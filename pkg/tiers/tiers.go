@@ -19,10 +19,11 @@ type Atom struct {
 	// names Doubt or a deny twin counts where the rule blocks, and is left out where it
 	// allows.
 	Sets []ipsets.Name
-	// Blocks: one of them must contain the peer. None means everyone.
+	// Blocks: one of them must contain the peer. None means everyone. They are the fewest,
+	// sorted, as those of a policy.Peer.
 	Blocks []netip.Prefix
-	// Ports: one of them must match; none means everything, ICMP included. They have
-	// numbers, no names.
+	// Ports: one of them must match; none means everything, ICMP included. They are the
+	// fewest and have numbers, no names.
 	Ports []policy.Port
 }
 
