@@ -118,10 +118,10 @@ func textOf(lines []tiers.Line[string]) string {
 }
 
 func portText(p policy.Port) string {
-	switch {
-	case p.First == 0:
+	switch p.First {
+	case 0:
 		return fmt.Sprintf("%s/*", p.Protocol)
-	case p.First == p.Last:
+	case p.Last:
 		return fmt.Sprintf("%s/%d", p.Protocol, p.First)
 	}
 	return fmt.Sprintf("%s/%d-%d", p.Protocol, p.First, p.Last)
