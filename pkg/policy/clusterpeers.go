@@ -25,14 +25,12 @@ func (c *clusterCompiler) clusterPeers(list []v1alpha2.ClusterNetworkPolicyEgres
 	for i := range list {
 		p, here := &list[i], at.Index(i)
 		var one candidate
-		good := true
+		good := false
 		switch fields := fieldsOf(p); {
 		case fields == 0:
 			c.unsupported(here, action, "the peer has no field that is known, use namespaces, pods, nodes or networks")
-			good = false
 		case fields > 1:
 			c.unsupported(here, action, "the peer has %d fields, make as many peers of them", fields)
-			good = false
 		case p.Networks != nil:
 			ranges, readable := c.networks(p.Networks, here.Child("networks"), action)
 			good = readable

@@ -1,0 +1,246 @@
+package tiers_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/tiers"
+)
+
+// wide lets any list of these tests be whole.
+var wide = tiers.Limits{ACLs: 1000, Bytes: 1000, Cost: func(tiers.Atom) (int, int) { return 1, 1 }}
+
+const (
+	isolated = "Accept web: ns-x TCP/80\nDeny isolate: *\n"
+	open     = "Accept default: *\n"
+)
+
+// TestTiers has the cases of ADR 24.
+func TestTiers(t *testing.T) {
+	tests := []struct{ name, admin, tail, want string }{
+		{
+			"nothing but the default", "", open,
+			"allow tail 0 * by default",
+		},
+		{
+			"a tail without an end is closed", "", "Accept web: ns-x",
+			"allow tail 0 ns-x by web\nblock tail 1 *",
+		},
+		{
+			"accept, deny and the NetworkPolicies", "Accept a: ns-y\nDeny d: ns-z TCP/80", isolated,
+			`allow 0 ns-y by a
+			block 1 deny-ns-z TCP/80 by d
+			block 1 deny-doubt-all TCP/80 by d
+			allow tail 0 ns-x TCP/80 by web
+			block tail 1 * by isolate`,
+		},
+		{
+			"one number for each run, and a rule without atoms is none",
+			"Deny a: 10.0.0.0/8\nDeny b: 11.0.0.0/8\nAccept none: -\nDeny c: 12.0.0.0/8\nAccept e: 13.0.0.0/8\nDeny f: 14.0.0.0/8", open,
+			`block 0 10.0.0.0/8 by a
+			block 0 11.0.0.0/8 by b
+			block 0 12.0.0.0/8 by c
+			allow 1 13.0.0.0/8 by e
+			block 2 14.0.0.0/8 by f
+			allow tail 0 * by default`,
+		},
+		{
+			"after a rule for everything nothing is reached", "Accept a: ns-x\nDeny all: ns-y | *\nAccept b: *", open,
+			`allow 0 ns-x by a
+			block 1 * by all`,
+		},
+		{
+			"a Pass of everything cuts the tier", "Deny d: 10.0.0.0/8\nPass p: ns-x | *\nDeny e: *", isolated,
+			`block 0 10.0.0.0/8 by d
+			allow tail 0 ns-x TCP/80 by web via p
+			block tail 1 * by isolate via p`,
+		},
+		{
+			"a Pass that no later rule overlaps goes", "Pass p: 10.0.0.0/8 TCP/80\nDeny d: 10.0.0.0/8 TCP/81 | 10.0.0.0/8 UDP/80 | 11.0.0.0/8", open,
+			`block 0 10.0.0.0/8 TCP/81 by d
+			block 0 10.0.0.0/8 UDP/80 by d
+			block 0 11.0.0.0/8 by d
+			allow tail 0 * by default`,
+		},
+		{
+			"a Pass before other Passes only goes", "Pass p: ns-x\nPass q: *", open,
+			"allow tail 0 * by default via q",
+		},
+		{
+			"the ports of a Pass count", "Pass p: 10.0.0.0/8 TCP/80\nDeny d: 10.0.0.0/8 TCP/1-100", open,
+			`allow 0 10.0.0.0/8 TCP/80 by default via p
+			block 1 10.0.0.0/8 TCP/1-100 by d
+			allow tail 0 * by default`,
+		},
+		{
+			"a Pass before the isolation of NetworkPolicies", "Pass p: podlabel-app:a\nAccept a: *", isolated,
+			`allow 0 podlabel-app:a ns-x TCP/80 by web via p
+			block 1 deny-podlabel-app:a by isolate via p
+			block 1 deny-doubt-all by isolate via p
+			allow 2 * by a`,
+		},
+		{
+			"a Pass is met with each rule of the tail", "Pass p: ns-x TCP/1-100 | 10.0.0.0/8\nDeny d: *",
+			"Accept b1: podlabel-app:a TCP/80-200 | ns-y\nDeny b2: 10.1.0.0/16 | 0.0.0.0/1 UDP/53\nPass b3: TCP/9\nDeny b4: *",
+			`allow 0 ns-x podlabel-app:a TCP/80-100 by b1 via p
+			allow 0 podlabel-app:a 10.0.0.0/8 TCP/80-200 by b1 via p
+			allow 0 ns-y 10.0.0.0/8 by b1 via p
+			block 1 deny-ns-x 10.1.0.0/16 TCP/1-100 by b2 via p
+			block 1 deny-doubt-all 10.1.0.0/16 TCP/1-100 by b2 via p
+			block 1 10.1.0.0/16 by b2 via p
+			block 1 10.0.0.0/8 UDP/53 by b2 via p
+			allow 2 ns-x TCP/9 via p b3
+			allow 2 10.0.0.0/8 TCP/9 via p b3
+			block 3 deny-ns-x TCP/1-100 by b4 via p
+			block 3 deny-doubt-all TCP/1-100 by b4 via p
+			block 3 10.0.0.0/8 by b4 via p
+			block 3 * by d`,
+		},
+		{
+			"only the atoms that overlap are passed on", "Pass p: ns-x | ns-y TCP/80 | 10.0.0.0/8 TCP/80\nDeny d: ns-x UDP/*", open,
+			`allow 0 ns-x by default via p
+			block 1 deny-ns-x UDP/* by d
+			block 1 deny-doubt-all UDP/* by d
+			allow tail 0 * by default`,
+		},
+		{
+			"a Pass of Baseline allows", "", "Pass p: ns-x\nDeny d: *",
+			"allow tail 0 ns-x via p\nblock tail 1 * by d",
+		},
+		{
+			"what the tail decided of a Pass goes no further", "Pass p: ns-x TCP/80 | ns-x\nDeny d: *", "Accept web: ns-x TCP/*\nDeny isolate: *",
+			`allow 0 ns-x TCP/80 by web via p
+			allow 0 ns-x TCP/* by web via p
+			block 1 deny-ns-x by isolate via p
+			block 1 deny-doubt-all by isolate via p
+			block 1 * by d`,
+		},
+		{
+			"equal atoms of a run are one", "Deny a: ns-x TCP/80 | ns-x podlabel-app:a | podlabel-app:a ns-x\nDeny b: ns-x TCP/80\nAccept c: 10.0.0.0/8\nDeny d: ns-x TCP/80", open,
+			`block 0 deny-ns-x TCP/80 by a
+			block 0 deny-doubt-all TCP/80 by a
+			block 0 deny-ns-x deny-podlabel-app:a by a
+			block 0 deny-doubt-all by a
+			allow 1 10.0.0.0/8 by c
+			block 2 deny-ns-x TCP/80 by d
+			block 2 deny-doubt-all TCP/80 by d
+			allow tail 0 * by default`,
+		},
+		{
+			"nodes are in no doubt", "Deny d: nodes-role=worker | nodes-role=worker ns-x", open,
+			`block 0 deny-nodes-role=worker by d
+			block 0 deny-nodes-role=worker deny-ns-x by d
+			block 0 deny-doubt-all deny-nodes-role=worker by d
+			allow tail 0 * by default`,
+		},
+		{
+			"what may be is blocked and never allowed", "Accept a: deny-doubt-all TCP/*\nPass p: deny-doubt-all TCP/* | deny-ns-x\nDeny d: *", "Accept web: *",
+			"block 0 * by d",
+		},
+		{
+			"what may be is passed to what blocks", "Pass p: deny-doubt-all TCP/*\nAccept a: *", "Accept web: TCP/80 | deny-doubt-all TCP/*\nDeny isolate: *",
+			`block 0 deny-doubt-all TCP/* by isolate via p
+			allow 1 * by a`,
+		},
+		{
+			"sets of other values share no pod", "Pass p: ns-x | podlabel-app:a | nslabel-team:a\nDeny d: ns-y | nestedlabel-app:b:c | nslabel-team:b", open,
+			`allow 0 ns-x by default via p
+			allow 0 podlabel-app:a by default via p
+			allow 0 nslabel-team:a by default via p
+			block 1 deny-ns-y by d
+			block 1 deny-doubt-all by d
+			block 1 deny-nestedlabel-app:b:c by d
+			block 1 deny-nslabel-team:b by d
+			allow tail 0 * by default`,
+		},
+		{
+			"all addresses are everyone", "Pass p: ns-x\nDeny d: 0.0.0.0/0", open,
+			`allow 0 ns-x by default via p
+			block 1 0.0.0.0/0 by d`,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := tiers.List(rulesOf(t, tt.admin), rulesOf(t, tt.tail), wide)
+			if diff := cmp.Diff(trimmed(tt.want), textOf(got.Lines)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			require.Empty(t, got.Denied)
+			require.False(t, got.Over)
+		})
+	}
+}
+
+// TestTiersLimits: beyond its limits a list denies what it would pass on, and then everything.
+func TestTiersLimits(t *testing.T) {
+	const admin = "Pass p: 10.0.0.0/8\nPass q: 11.0.0.0/8 | 12.0.0.0/8\nPass r: 1.0.0.0/8\nAccept a: 10.0.0.0/7"
+	const tail = "Accept web: TCP/80\nAccept dns: UDP/53\nDeny isolate: *"
+	whole := tiers.List(rulesOf(t, admin), rulesOf(t, tail), wide)
+	require.Len(t, whole.Lines, 10)
+	exact := wide
+	exact.ACLs, exact.Bytes = 10, 10
+	require.Equal(t, whole, tiers.List(rulesOf(t, admin), rulesOf(t, tail), exact))
+
+	const denied = `block 0 10.0.0.0/8 by p
+		block 0 11.0.0.0/8 by q
+		allow 1 10.0.0.0/7 by a
+		allow tail 0 TCP/80 by web
+		allow tail 0 UDP/53 by dns
+		block tail 1 * by isolate`
+	for _, limits := range []tiers.Limits{
+		{ACLs: 9, Bytes: 10, Cost: wide.Cost}, {ACLs: 10, Bytes: 9, Cost: wide.Cost}, {ACLs: 6, Bytes: 6, Cost: wide.Cost},
+	} {
+		got := tiers.List(rulesOf(t, admin), rulesOf(t, tail), limits)
+		require.Equal(t, trimmed(denied), textOf(got.Lines))
+		require.Equal(t, []string{"p", "q"}, got.Denied)
+		require.False(t, got.Over)
+	}
+
+	for _, limits := range []tiers.Limits{{ACLs: 5, Bytes: 10, Cost: wide.Cost}, {ACLs: 10, Bytes: 5, Cost: wide.Cost}} {
+		got := tiers.List(rulesOf(t, admin), rulesOf(t, tail), limits)
+		require.Equal(t, "block tail 0 *\n", textOf(got.Lines))
+		require.True(t, got.Over)
+	}
+}
+
+// TestWorkIsBounded: pairs that come to nothing cost no ACLs, so it is their number that
+// is bounded.
+func TestWorkIsBounded(t *testing.T) {
+	var admin, tail strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&admin, "Pass p%d: 10.0.%d.%d/32\n", i, i/250, i%250)
+		fmt.Fprintf(&tail, "Accept t%d: 11.0.%d.%d/32\n", i, i/250, i%250)
+	}
+	large := tiers.Limits{ACLs: 10_000, Bytes: 10_000, Cost: wide.Cost}
+	got := tiers.List(rulesOf(t, admin.String()+"Accept a: *"), rulesOf(t, tail.String()), large)
+	require.Len(t, got.Denied, 1000)
+	require.Len(t, got.Lines, 1001)
+}
+
+// TestInside: a line with sets and blocks names one set more, of its own polarity.
+func TestInside(t *testing.T) {
+	got := tiers.List(rulesOf(t, "Accept a: ns-x 10.0.0.0/8 12.0.0.0/8\nDeny d: ns-x 10.0.0.0/8\nDeny e: ns-x\nDeny f: 10.0.0.0/8"), nil, wide)
+	var names []string
+	for i := range got.Lines {
+		if def, ok := got.Lines[i].Inside(); ok {
+			names = append(names, def.Name.String())
+			require.Equal(t, got.Lines[i].Atom.Blocks, def.Blocks)
+		} else {
+			names = append(names, "")
+		}
+	}
+	require.Equal(t, []string{"inblocks-10.0.0.0/8,12.0.0.0/8", "deny-inblocks-10.0.0.0/8", "deny-inblocks-10.0.0.0/8", "", "", "", ""}, names)
+}
+
+// TestRulesStay: List changes nothing of what it is given.
+func TestRulesStay(t *testing.T) {
+	const admin, tail = "Pass p: ns-x TCP/80 TCP/90 | *\nDeny d: ns-x", "Pass b: ns-y 10.0.0.0/8\nDeny isolate: ns-x TCP/80-90 | *\nAccept a: *"
+	rules, rest := rulesOf(t, admin), rulesOf(t, tail)
+	tiers.List(rules, rest, wide)
+	require.Equal(t, rulesOf(t, admin), rules)
+	require.Equal(t, rulesOf(t, tail), rest)
+}
