@@ -28,19 +28,19 @@ var layers = map[string]struct {
 		receivers: []string{"core", "run"},
 		files: []string{
 			// values: what comes in, what goes out, and what needs no state
-			"acls backoff changes codes config dump fairmutex look progress report steps transaction written",
+			"acls backoff changes codes config dump dumpclusters fairmutex look progress report steps transaction written",
 			// objects and what follows from one of them
-			"base budget members namedports podgroups render size state views",
+			"base budget clusterstate compromises members namedports podgroups render size state tierrules views",
 			// what others do to our objects
 			"flapdamping repair spelling",
 			// what should be, and what waits: folding in, rendering, the queue
-			"active budgetmembers budgetpods contested endpoints fairqueue fold newcomers orphans references stage stagepods",
+			"active budgetmembers budgetpods clusters contested endpoints fairqueue fold newcomers orphans references stage stagepods tierinput tierlist tiersteps",
 			// what HNS is asked
-			"isolate listing refusals removesets run setrefusals updatepods writesets",
+			"isolate listing refusals removesets run setrefusals tierrefusals updatepods writesets",
 			// the transaction as a whole, and what came of it
 			"activewarnings outcome sequence",
 			// the core from outside: the shell, dumps, plans
-			"core dataplane doc dumping observe plan restore snapshot stats willing",
+			"core dataplane doc dumping dumpingclusters observe plan restore snapshot stats willing",
 		},
 	},
 }

@@ -19,7 +19,7 @@ import (
 // newPolicyState returns an idle policy.
 func newPolicyState(np *networkingv1.NetworkPolicy) *policyState {
 	ps := &policyState{Compiled: policy.Compile(np), spec: &np.Spec}
-	ps.warnings, ps.ruleCount = problemWarnings(&ps.Compiled), len(ps.Rules)
+	ps.warnings, ps.ruleCount = wordProblems(ps.Key.String(), kindPolicy, ps.Problems, ps.Found), len(ps.Rules)
 	ps.Rules, ps.Sets = nil, nil
 	return ps
 }
@@ -38,7 +38,10 @@ func (d *core) deselect(p *placement) {
 	for _, ps := range p.selected {
 		d.count(ps, -1)
 	}
-	p.selected = nil
+	for _, s := range p.clusters {
+		d.countCluster(s.policy, -1)
+	}
+	p.selected, p.clusters = nil, nil
 }
 
 // activate makes the policies active that came to select a local pod, as far as
@@ -96,37 +99,37 @@ func (d *core) retire(ps *policyState) {
 	var left []ipsets.Name
 	is := d.policies[ps.Key]
 	for _, def := range sets {
-		if is == nil || !defines(is, def.Name) {
+		if is == nil || !defined(is.Sets, def.Name) {
 			left = append(left, def.Name)
 		}
 	}
 	d.release(ps.ref(), left...)
 }
 
-// defines reports whether a policy is active and mentions a set. Sets are sorted by
-// name.
-func defines(p *policyState, n ipsets.Name) bool {
-	_, ok := slices.BinarySearchFunc(p.Sets, n, func(def policy.SetDef, n ipsets.Name) int {
+// defined reports whether a set is among definitions, which are sorted by name. An idle
+// policy has none.
+func defined(defs []policy.SetDef, n ipsets.Name) bool {
+	_, ok := slices.BinarySearchFunc(defs, n, func(def policy.SetDef, n ipsets.Name) int {
 		return ipsets.Compare(def.Name, n)
 	})
 	return ok
 }
 
-// problemWarnings words what could not be expressed of a policy: one warning for each
-// reason, with the first example, as there may be thousands.
-func problemWarnings(c *policy.Compiled) []Warning {
+// wordProblems words what could not be expressed of an object: one warning for each
+// reason, with the first example, as there may be thousands. found counts them.
+func wordProblems(object, kind string, problems []policy.Problem, found map[policy.Reason]int) []Warning {
 	var out []Warning
 	told := map[policy.Reason]bool{}
-	for _, p := range c.Problems {
+	for _, p := range problems {
 		if told[p.Reason] {
 			continue
 		}
 		told[p.Reason] = true
 		text := p.Field + ": " + p.Message
-		if n := c.Found[p.Reason]; n > 1 {
+		if n := found[p.Reason]; n > 1 {
 			text += fmt.Sprintf(" (the first of %d in this policy)", n)
 		}
-		out = append(out, Warning{c.Key.String(), "NetworkPolicy", Reason(p.Reason), text})
+		out = append(out, Warning{object, kind, Reason(p.Reason), text})
 	}
 	return out
 }

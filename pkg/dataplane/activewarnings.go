@@ -23,6 +23,7 @@ type activeWarnings struct {
 	endpoints  map[string]*endpoint
 	podOf      func(types.UID) string // "" for none
 	over       []Warning              // of what is over a budget
+	clusters   []Warning              // of what the texts of ClusterNetworkPolicies have
 	disputed   []subject
 	refusals   setWarnings
 	addresses  []Warning        // of local pods whose address is contested, or nobody's
@@ -44,7 +45,7 @@ func (d *core) activeWarnings() activeWarnings {
 			}
 		},
 		leftOut: d.leftOutOf(), endpoints: d.endpoints,
-		podOf: d.podOf, over: d.overBudget(), disputed: d.flapping(d.clock),
+		podOf: d.podOf, over: d.overBudget(), clusters: d.clusterWarnings(), disputed: d.flapping(d.clock),
 		refusals: d.setWarnings(), addresses: d.addressWarnings(), unread: d.unreadErrs(), unwritten: d.sets.tries > 0, listingErr: d.listing.err,
 	}
 }
@@ -53,19 +54,20 @@ func (d *core) activeWarnings() activeWarnings {
 // budget, and for each policy whose named ports, ACLs on a pod or members are.
 func (d *core) overBudget() []Warning {
 	out := slices.AppendSeq(d.members.over.warnings(), maps.Values(d.namedPorts.over))
-	return slices.Concat(out, d.closedWarnings(), d.crowded())
+	return slices.Concat(out, d.closedWarnings(), d.crowded(), d.tierWarnings())
 }
 
 // warnings lists them, sorted.
 func (s activeWarnings) warnings() []Warning {
-	out := slices.Concat(s.over, s.addresses)
+	out := slices.Concat(s.over, s.addresses, s.clusters)
 	for ps := range s.problems {
 		out = append(out, ps.warnings...)
 	}
 	for n, needing := range s.leftOut {
 		for _, key := range needing {
-			out = append(out, Warning{key.String(), "NetworkPolicy", ReasonHNSRejected,
-				fmt.Sprintf("HNS refuses set %s%s: what needs it is left out until it changes, or HNS takes it", n, s.refusals.code(n))})
+			object, kind := objectOf(key)
+			out = append(out, Warning{object, kind, ReasonHNSRejected,
+				fmt.Sprintf("HNS refuses set %s%s: what needs it is %s until it changes, or HNS takes it", n, s.refusals.code(n), insteadOfSet(key))})
 		}
 		if len(needing) == 0 { // those of named ports are in no policy's list
 			out = append(out, Warning{n.String(), "Set", ReasonHNSRejected,
@@ -107,15 +109,34 @@ func (d *core) leftOutOf() map[ipsets.Name][]policy.Key {
 		out[n] = nil
 		for _, p := range d.local {
 			for _, ps := range p.selected {
-				if !slices.Contains(out[n], ps.Key) && slices.ContainsFunc(ps.Sets, func(def policy.SetDef) bool {
-					return def.Name == n || def.Name.Nested() && d.cache.HasMember(def.Name, n)
-				}) {
+				if !slices.Contains(out[n], ps.Key) && d.needs(ps.Sets, n) {
 					out[n] = append(out[n], ps.Key)
+				}
+			}
+			for _, s := range p.clusters {
+				if key := ClusterKey(s.policy.Name); !slices.Contains(out[n], key) && d.needs(s.policy.Sets, n) {
+					out[n] = append(out[n], key)
 				}
 			}
 		}
 	}
 	return out
+}
+
+// needs reports whether a set is among definitions, or in one of them.
+func (d *core) needs(defs []policy.SetDef, n ipsets.Name) bool {
+	return slices.ContainsFunc(defs, func(def policy.SetDef) bool {
+		return def.Name == n || def.Name.Nested() && d.cache.HasMember(def.Name, n)
+	})
+}
+
+// insteadOfSet says what becomes of the rules of a policy that need a set which HNS
+// refuses.
+func insteadOfSet(key policy.Key) string {
+	if _, is := clusterName(key); is {
+		return "left out where it accepts, and where it denies matches every peer,"
+	}
+	return "left out"
 }
 
 func (s activeWarnings) ofEndpoint(ep *endpoint) []Warning {
@@ -131,12 +152,44 @@ func (s activeWarnings) ofEndpoint(ep *endpoint) []Warning {
 				fmt.Sprintf("HNS refuses its rules on endpoint %s%s: they are left out there until they change or HNS takes them; it is asked again", ep.id, inBrackets(ref.code))})
 		}
 	}
+	out = append(out, s.compromises(ep)...)
 	if ep.lastErr != nil {
 		w := s.onEndpoint(ep, ReasonHNSUnavailable, oneLine(ep.lastErr))
 		if errors.Is(ep.lastErr, hns.ErrInvalid) {
 			w.Reason = ReasonHNSRejected
 		}
 		out = append(out, w)
+	}
+	return out
+}
+
+// compromises tells of the rules of a list of tiers that HNS refuses: one warning for
+// each policy, with the code of one of them.
+func (s activeWarnings) compromises(ep *endpoint) (out []Warning) {
+	if len(ep.compromises) == 0 || ep.desired.tiers == nil {
+		return nil
+	}
+	refused, codes := map[policy.Key]int{}, map[policy.Key]uint32{}
+	seen := map[hns.ACL]bool{}
+	for _, r := range ep.desired.tiers.rules {
+		c, is := ep.compromises[condition(r.acl)]
+		if is && !seen[r.acl] {
+			seen[r.acl] = true
+			refused[r.owner()]++
+			codes[r.owner()] = max(codes[r.owner()], c.code)
+		}
+	}
+	for _, a := range ep.desired.shared {
+		if c, is := ep.compromises[condition(a)]; is {
+			out = append(out, s.onEndpoint(ep, ReasonHNSRejected,
+				fmt.Sprintf("HNS refuses rule %s on endpoint %s%s: it is left out there, and tried again", a.ID, ep.id, inBrackets(c.code))))
+		}
+	}
+	for key, n := range refused {
+		object, kind := objectOf(key)
+		out = append(out, Warning{object, kind, ReasonHNSRejected, fmt.Sprintf(
+			"HNS refuses %d of its rules on endpoint %s%s: there those that accept are left out, and those that deny match more, until they change or HNS takes them; it is asked again",
+			n, ep.id, inBrackets(codes[key]))})
 	}
 	return out
 }

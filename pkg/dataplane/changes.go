@@ -9,17 +9,18 @@ import (
 // deleted. An object that comes again as it was is not counted, but a policy,
 // which is not compared.
 type Change struct {
-	Kind      string `json:"kind"`      // pod, namespace, policy, node
+	Kind      string `json:"kind"`      // pod, namespace, policy, clusterpolicy, node
 	Operation string `json:"operation"` // create, update, delete
 	Count     int    `json:"count"`
 }
 
 // The kinds of objects in a Change.
 const (
-	changedPod       = "pod"
-	changedNamespace = "namespace"
-	changedPolicy    = "policy"
-	changedNode      = "node" // its addresses
+	changedPod           = "pod"
+	changedNamespace     = "namespace"
+	changedPolicy        = "policy"
+	changedNode          = "node" // its addresses
+	changedClusterPolicy = "clusterpolicy"
 )
 
 // changes counts them; the Count of its keys is 0.

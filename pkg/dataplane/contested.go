@@ -81,6 +81,9 @@ func (d *core) home(ep *endpoint) []*podState {
 // are isolated they have no rule in common, as they are of different namespaces, so
 // nothing is allowed but the node.
 func (d *core) desiredBy(home []*podState) desiredRules {
+	if slices.ContainsFunc(home, (*podState).tiered) {
+		return d.tieredBy(home)
+	}
 	isolating := slices.DeleteFunc(slices.Clone(home), func(p *podState) bool { return p.isolated() == [2]bool{} })
 	switch len(isolating) {
 	case 0:

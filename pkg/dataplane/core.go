@@ -31,38 +31,41 @@ type core struct {
 	byNS       map[string]map[policy.Key]*policyState // policies by namespace
 	switched   map[*policyState]struct{}              // to become active or idle, within one staging
 	crowds     crowds
-	local      map[types.UID]*podState // local pods to which endpoints with their address belong
-	contested  map[netip.Addr]bool     // addresses of those that others claim as well
-	misplaced  map[PodKey]bool         // local pods that report an address that no pod can have
-	nodeAddrs  []netip.Addr
-	endpoints  map[string]*endpoint
-	byAddr     map[netip.Addr][]*endpoint
-	problems   map[policy.Key]bool        // policies with something left out
-	dirty      map[*endpoint][]policy.Key // to be rendered again, because of policies or, without one, something else
-	check      map[string]bool            // endpoints to be read: their pod is gone
-	readFrom   string                     // endpoint at which the last transaction left off reading, "" for none
-	moved      map[string]uint64          // set id, or GUID of one that is gone → write sequence of its last move; a look at the sets clears it
-	folded     uint64                     // write sequence of the last observation
-	leftOut    map[ipsets.Name]bool       // sets that HNS refused
-	sequence   uint64                     // of writes
-	turn       uint64                     // of the queue of pending updates: the last that was served
-	lanes      map[string]lane            // of that queue, by namespace or laneRepair, laneRetry
-	generation uint64                     // of transactions
-	listing    listing
-	newcomers  map[string]*newcomer // enumerated and not read yet
-	strangers  map[string]again     // enumerated, and elsewhere, by GUID in lower case; when they are read again
-	looks      looks
-	spellings  spellings
-	cut        bool // others' ACLs go back cut: HNS refused them as they are shown
-	sets       retry
-	setWork    setWork
-	refusals   map[uint32]uint64 // by HRESULT; at most maxCodes and OtherCodes
-	fresh      bool              // our sets were not read yet
-	reports    []Report
-	now        time.Time      // when the last transaction began
-	found      []EndpointSeen // endpoints seen for the first time, to be reported
-	drift      drift
-	conflicts  Conflicts
+	clusters   map[string]*clusterState
+	// switchedClusters may become active or idle, within one staging.
+	switchedClusters map[*clusterState]struct{}
+	local            map[types.UID]*podState // local pods to which endpoints with their address belong
+	contested        map[netip.Addr]bool     // addresses of those that others claim as well
+	misplaced        map[PodKey]bool         // local pods that report an address that no pod can have
+	nodeAddrs        []netip.Addr
+	endpoints        map[string]*endpoint
+	byAddr           map[netip.Addr][]*endpoint
+	problems         map[policy.Key]bool        // policies with something left out
+	dirty            map[*endpoint][]policy.Key // to be rendered again, because of policies or, without one, something else
+	check            map[string]bool            // endpoints to be read: their pod is gone
+	readFrom         string                     // endpoint at which the last transaction left off reading, "" for none
+	moved            map[string]uint64          // set id, or GUID of one that is gone → write sequence of its last move; a look at the sets clears it
+	folded           uint64                     // write sequence of the last observation
+	leftOut          map[ipsets.Name]bool       // sets that HNS refused
+	sequence         uint64                     // of writes
+	turn             uint64                     // of the queue of pending updates: the last that was served
+	lanes            map[string]lane            // of that queue, by namespace or laneRepair, laneRetry
+	generation       uint64                     // of transactions
+	listing          listing
+	newcomers        map[string]*newcomer // enumerated and not read yet
+	strangers        map[string]again     // enumerated, and elsewhere, by GUID in lower case; when they are read again
+	looks            looks
+	spellings        spellings
+	cut              bool // others' ACLs go back cut: HNS refused them as they are shown
+	sets             retry
+	setWork          setWork
+	refusals         map[uint32]uint64 // by HRESULT; at most maxCodes and OtherCodes
+	fresh            bool              // our sets were not read yet
+	reports          []Report
+	now              time.Time      // when the last transaction began
+	found            []EndpointSeen // endpoints seen for the first time, to be reported
+	drift            drift
+	conflicts        Conflicts
 
 	policyCopies pieces.Copies[policy.Key, *policyState]
 }
@@ -71,33 +74,35 @@ type core struct {
 func newCore(cfg Config, now time.Time, notes *progress) *core {
 	cache := ipsets.NewCache()
 	d := &core{
-		cfg:       cfg,
-		progress:  notes,
-		clock:     now,
-		cache:     cache,
-		owners:    ipsets.NewOwners[*podState](),
-		members:   newMembers(cache),
-		policies:  map[policy.Key]*policyState{},
-		byNS:      map[string]map[policy.Key]*policyState{},
-		switched:  map[*policyState]struct{}{},
-		crowds:    crowds{closed: map[*policyState]bool{}, sets: map[string]int{}},
-		local:     map[types.UID]*podState{},
-		contested: map[netip.Addr]bool{},
-		misplaced: map[PodKey]bool{},
-		endpoints: map[string]*endpoint{},
-		byAddr:    map[netip.Addr][]*endpoint{},
-		problems:  map[policy.Key]bool{},
-		dirty:     map[*endpoint][]policy.Key{},
-		check:     map[string]bool{},
-		lanes:     map[string]lane{},
-		newcomers: map[string]*newcomer{},
-		strangers: map[string]again{},
-		spellings: spellings{rules: map[hns.ACL]hns.ACL{}},
-		moved:     map[string]uint64{},
-		leftOut:   map[ipsets.Name]bool{},
-		drift:     newDrift(),
-		setWork:   newSetWork(),
-		refusals:  map[uint32]uint64{},
+		cfg:              cfg,
+		progress:         notes,
+		clock:            now,
+		cache:            cache,
+		owners:           ipsets.NewOwners[*podState](),
+		members:          newMembers(cache),
+		policies:         map[policy.Key]*policyState{},
+		byNS:             map[string]map[policy.Key]*policyState{},
+		switched:         map[*policyState]struct{}{},
+		clusters:         map[string]*clusterState{},
+		switchedClusters: map[*clusterState]struct{}{},
+		crowds:           crowds{closed: map[*policyState]bool{}, sets: map[string]int{}},
+		local:            map[types.UID]*podState{},
+		contested:        map[netip.Addr]bool{},
+		misplaced:        map[PodKey]bool{},
+		endpoints:        map[string]*endpoint{},
+		byAddr:           map[netip.Addr][]*endpoint{},
+		problems:         map[policy.Key]bool{},
+		dirty:            map[*endpoint][]policy.Key{},
+		check:            map[string]bool{},
+		lanes:            map[string]lane{},
+		newcomers:        map[string]*newcomer{},
+		strangers:        map[string]again{},
+		spellings:        spellings{rules: map[hns.ACL]hns.ACL{}},
+		moved:            map[string]uint64{},
+		leftOut:          map[ipsets.Name]bool{},
+		drift:            newDrift(),
+		setWork:          newSetWork(),
+		refusals:         map[uint32]uint64{},
 	}
 	d.listing.wanted, d.fresh = true, true // the first transaction reads what is there
 	d.namedPorts = &namedPortSets{

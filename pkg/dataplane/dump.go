@@ -12,18 +12,21 @@ import (
 // Dump is a snapshot of the dataplane's state as plain values, sorted; what the
 // debug endpoint shows and what explanations are made from.
 type Dump struct {
-	Node       string          `json:"node"`
-	Time       time.Time       `json:"time,omitzero"` // when it was taken
-	Sets       []SetDump       `json:"sets"`
-	Pending    []PendingDump   `json:"pending"`
-	Endpoints  []EndpointDump  `json:"endpoints"`
-	Policies   []PolicyDump    `json:"policies"`
-	Pods       []PodDump       `json:"pods"`
-	Namespaces []NamespaceDump `json:"namespaces"`
-	NodeAddrs  []string        `json:"nodeAddresses"`
-	Warnings   []Warning       `json:"warnings"`
-	Reports    []Report        `json:"reports"` // the last ones, oldest first
-	Due        DueDump         `json:"due"`
+	Node      string         `json:"node"`
+	Time      time.Time      `json:"time,omitzero"` // when it was taken
+	Sets      []SetDump      `json:"sets"`
+	Pending   []PendingDump  `json:"pending"`
+	Endpoints []EndpointDump `json:"endpoints"`
+	Policies  []PolicyDump   `json:"policies"`
+	// ClusterPolicies are the tiers around Policies, Nodes what they may have for a peer.
+	ClusterPolicies []ClusterPolicyDump `json:"clusterPolicies,omitempty"`
+	Nodes           []Node              `json:"nodes,omitempty"`
+	Pods            []PodDump           `json:"pods"`
+	Namespaces      []NamespaceDump     `json:"namespaces"`
+	NodeAddrs       []string            `json:"nodeAddresses"`
+	Warnings        []Warning           `json:"warnings"`
+	Reports         []Report            `json:"reports"` // the last ones, oldest first
+	Due             DueDump             `json:"due"`
 	// Spellings are how HNS shows what was written, where that has to be learned.
 	Spellings []Spelling `json:"spellings,omitempty"`
 	// OthersCut: the ACLs of others go back cut to their documented fields.
@@ -146,6 +149,9 @@ type EndpointDump struct {
 	// WantedRules are, for every desired ACL that belongs to a policy, the indexes
 	// of the rules of its direction that it came from.
 	WantedRules [][]int `json:"wantedRules"`
+	// Tiers are, for every desired ACL of an endpoint that a ClusterNetworkPolicy
+	// selects, what it came from; nil of another one.
+	Tiers []TierRuleDump `json:"tiers,omitempty"`
 	// Maybe are the lists of ours one of which is there, when that is not known.
 	Maybe [][]hns.ACL `json:"maybe,omitempty"`
 	// ForeignRules are the ACLs among the policies of others; Tiered, there are
@@ -172,16 +178,20 @@ type NextDump struct {
 	Careful    bool                 `json:"careful,omitempty"`    // one policy at a time
 	Distrusted bool                 `json:"distrusted,omitempty"` // what was accepted before is refused
 	Bare       bool                 `json:"bare,omitempty"`       // the shared rules are refused as they are
-	Unlisted   int                  `json:"unlisted,omitempty"`   // answers in a row with a code of no known meaning
-	Repair     bool                 `json:"repair,omitempty"`     // somebody else's doing
-	Conflicts  int                  `json:"conflicts,omitempty"`  // in a row
-	Turn       uint64               `json:"turn,omitempty"`       // in its lane of the queue
-	Lane       string               `json:"lane,omitempty"`
-	ChangedBy  string               `json:"changedBy,omitempty"` // policy whose change it waits for
-	Check      bool                 `json:"check,omitempty"`     // to be read, as its pod is gone
-	Exposed    bool                 `json:"exposed,omitempty"`   // it lost its block
-	Shielded   bool                 `json:"shielded,omitempty"`  // it cannot be read, and took the block
-	Absent     bool                 `json:"absent,omitempty"`    // an enumeration that was not believed lacked it
+	// Trial is how many rules of a list of tiers are tried next, and Compromises are
+	// those that HNS refuses.
+	Trial       int              `json:"trial,omitempty"`
+	Compromises []CompromiseDump `json:"compromises,omitempty"`
+	Unlisted    int              `json:"unlisted,omitempty"`  // answers in a row with a code of no known meaning
+	Repair      bool             `json:"repair,omitempty"`    // somebody else's doing
+	Conflicts   int              `json:"conflicts,omitempty"` // in a row
+	Turn        uint64           `json:"turn,omitempty"`      // in its lane of the queue
+	Lane        string           `json:"lane,omitempty"`
+	ChangedBy   string           `json:"changedBy,omitempty"` // policy whose change it waits for
+	Check       bool             `json:"check,omitempty"`     // to be read, as its pod is gone
+	Exposed     bool             `json:"exposed,omitempty"`   // it lost its block
+	Shielded    bool             `json:"shielded,omitempty"`  // it cannot be read, and took the block
+	Absent      bool             `json:"absent,omitempty"`    // an enumeration that was not believed lacked it
 }
 
 // PolicyDump is one NetworkPolicy.

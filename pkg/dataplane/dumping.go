@@ -27,21 +27,22 @@ func (s *Snapshot) dump() Dump {
 	return Dump{
 		Transaction: transaction,
 
-		Node:       s.node,
-		Time:       s.now,
-		Sets:       dumpSets(sets, s.again),
-		Pending:    s.dumpPending(sets),
-		Endpoints:  s.dumpEndpoints(sets),
-		Policies:   s.dumpPolicies(policies),
-		Pods:       s.dumpPods(),
-		Namespaces: s.dumpNamespaces(),
-		NodeAddrs:  texts(s.nodeAddrs),
-		Warnings:   s.activeWarnings(policies).warnings(),
-		Reports:    cloneReports(s.reports),
-		Due:        s.due,
-		Spellings:  s.spellings,
-		OthersCut:  s.cut,
-		LookAge:    s.lookAge,
+		Node:            s.node,
+		Time:            s.now,
+		Sets:            dumpSets(sets, s.again),
+		Pending:         s.dumpPending(sets),
+		Endpoints:       s.dumpEndpoints(sets),
+		Policies:        s.dumpPolicies(policies),
+		ClusterPolicies: s.dumpClusters(),
+		Pods:            s.dumpPods(),
+		Namespaces:      s.dumpNamespaces(),
+		NodeAddrs:       texts(s.nodeAddrs),
+		Warnings:        s.activeWarnings(policies).warnings(),
+		Reports:         cloneReports(s.reports),
+		Due:             s.due,
+		Spellings:       s.spellings,
+		OthersCut:       s.cut,
+		LookAge:         s.lookAge,
 	}
 }
 
@@ -50,7 +51,7 @@ func (s *Snapshot) activeWarnings(policies map[policy.Key]*policyState) activeWa
 	return activeWarnings{
 		node: s.node, problems: maps.Values(policies), leftOut: s.leftOut, endpoints: s.endpoints,
 		podOf: func(uid types.UID) string { return s.names[uid] },
-		over:  s.over, disputed: s.disputed, refusals: s.refusals, addresses: s.addresses, unread: s.unread, unwritten: s.unwritten, listingErr: s.listing,
+		over:  s.over, clusters: s.clusterWarnings, disputed: s.disputed, refusals: s.refusals, addresses: s.addresses, unread: s.unread, unwritten: s.unwritten, listingErr: s.listing,
 	}
 }
 
@@ -142,7 +143,11 @@ func (s *Snapshot) dumpEndpoints(sets *ipsets.Copy) []EndpointDump {
 			ID: id, Addrs: texts(ep.addrs), Pod: s.names[ep.owner], Applied: canonical(ep.actual), Known: ep.known(),
 			Foreign: len(ep.foreign),
 		}
-		ed.explain(ep, ep.list(sets.Rejected))
+		want := ep.list(sets.Rejected)
+		ed.explain(ep, want)
+		if ep.desired.tiers != nil {
+			ed.explainTiers(ep, want, ep.tierRules(sets.Rejected))
+		}
 		ed.Next = ep.next(s.check[id])
 		out = append(out, ed)
 	}
@@ -180,7 +185,7 @@ func (ed *EndpointDump) explain(ep *endpoint, want []hns.ACL) {
 func (ep *endpoint) next(check bool) NextDump {
 	next := NextDump{
 		Version: ep.version, BornFor: string(ep.bornFor), WrittenFor: string(ep.writtenFor), Due: ep.retryAt,
-		Careful: ep.careful, Distrusted: ep.distrusted, Bare: ep.bare, Unlisted: ep.unlisted,
+		Careful: ep.careful, Trial: ep.trial, Compromises: ep.dumpCompromises(), Distrusted: ep.distrusted, Bare: ep.bare, Unlisted: ep.unlisted,
 		Exposed: ep.exposed, Shielded: ep.shielded, Absent: ep.absent, Repair: ep.repair, Conflicts: ep.changes, Check: check,
 		Attempts: ep.tries, Invalid: errors.Is(ep.lastErr, hns.ErrInvalid), Turn: ep.queued,
 	}

@@ -33,12 +33,16 @@ func (d *core) render(ep *endpoint) {
 			}
 		}
 	}
+	if ep.desired.tiers != nil {
+		names = ep.desired.tiers.names()
+	}
 	d.hold(ep, ipsets.RefRule, names)
 	maps.DeleteFunc(ep.refused, func(key policy.Key, ref refusal) bool { // it changed, or is gone
 		return !ep.desired.has(key, ref.digest)
 	})
+	d.forgetCompromises(ep)
 	if !slices.Equal(before, d.desired(ep)) {
-		ep.tries, ep.careful, ep.bare, ep.unlisted, ep.retryAt, ep.repair = 0, false, false, 0, time.Time{}, false // due at once
+		ep.tries, ep.careful, ep.trial, ep.bare, ep.unlisted, ep.retryAt, ep.repair = 0, false, 0, false, 0, time.Time{}, false // due at once
 		if ep.changedIn.To = d.generation; ep.queued == 0 {
 			ep.changedIn.From = d.generation
 		}
@@ -98,6 +102,9 @@ func (t podPorts) served(at reach) []servedPort { return t.policy.served(at) }
 
 // steps returns the requests that the endpoint's update takes.
 func (d *core) steps(ep *endpoint) []step {
+	if ep.desired.tiers != nil {
+		return d.tierSteps(ep)
+	}
 	c := change{
 		applied: ep.actual,
 		shared:  ep.shared(),
@@ -136,7 +143,7 @@ func (d *core) queue(ep *endpoint) {
 		ep.since = d.now
 		ep.retryAt = d.resume(ep)
 	case !pending:
-		ep.queued, ep.tries, ep.changes, ep.lastErr, ep.careful, ep.bare, ep.repair = 0, 0, 0, nil, false, false, false
+		ep.queued, ep.tries, ep.changes, ep.lastErr, ep.careful, ep.trial, ep.bare, ep.repair = 0, 0, 0, nil, false, 0, false, false
 		ep.changedBy = policy.Key{}
 		if ep.known() {
 			ep.writtenFor, ep.exposed = ep.owner, false
@@ -205,7 +212,8 @@ func (d *core) read(e hns.Endpoint) *endpoint {
 	ep := d.endpoints[e.ID]
 	if ep == nil {
 		ep = &endpoint{
-			id: e.ID, holds: map[ipsets.RefKind]map[ipsets.Name]bool{}, refused: map[policy.Key]refusal{},
+			id: e.ID, holds: map[ipsets.RefKind]map[ipsets.Name]bool{},
+			refused: map[policy.Key]refusal{}, compromises: map[hns.ACL]compromise{},
 			changedIn: Span{d.generation, d.generation}, // also when nothing of ours should be there and something is
 		}
 		d.endpoints[e.ID] = ep
@@ -218,10 +226,10 @@ func (d *core) read(e hns.Endpoint) *endpoint {
 	if ep.known() {
 		d.foundACLs(ep, ours)
 	}
-	if lists := ep.possible(); len(lists) > 0 && !lacksBlock(lists[0], ep.desired.shared) { // as it was last known
+	if lists := ep.possible(); len(lists) > 0 && !d.lacksBlock(ep, lists[0]) { // as it was last known
 		ep.exposed = true
 	}
-	ep.exposed = ep.exposed && lacksBlock(ours, ep.desired.shared)
+	ep.exposed = ep.exposed && d.lacksBlock(ep, ours)
 	if now := d.clock; ep.exposed && now.Sub(d.looks.lost) >= d.cfg.LookPeriod { // not each time that somebody undoes it
 		d.looks.lost = now
 	}
@@ -274,15 +282,24 @@ func (ep *endpoint) newborn() bool { return ep.writtenFor != ep.owner || ep.expo
 // open reports whether a newborn endpoint lacks a block that it is to have, as
 // far as is known.
 func (d *core) open(ep *endpoint) bool {
-	return ep.owner != "" && ep.newborn() && !ep.shielded && len(ep.unblocked(ep.shared())) > 0
+	return ep.owner != "" && ep.newborn() && !ep.shielded && len(d.unblocked(ep, ep.shield())) > 0
+}
+
+// lacksBlock reports whether a list leaves a direction open that the endpoint's desired
+// rules close.
+func (d *core) lacksBlock(ep *endpoint, list []hns.ACL) bool {
+	if ep.desired.tiers != nil {
+		return d.leavesOpen(ep, list, ep.shield())
+	}
+	return lacksBlock(list, ep.desired.shared)
 }
 
 // unblocked returns what the endpoint lacks of shared rules, when a block is among
 // it for a direction that nothing else of ours closes (the predecessor's blocks have
 // other Ids); otherwise nothing. Of an endpoint whose list is not known that is all
 // of them.
-func (ep *endpoint) unblocked(shared []hns.ACL) []hns.ACL {
-	if !lacksBlock(ep.actual, shared) {
+func (d *core) unblocked(ep *endpoint, shared []hns.ACL) []hns.ACL {
+	if !d.leavesOpen(ep, ep.actual, shared) {
 		return nil
 	}
 	added, _ := diffACLs(ep.actual, shared)

@@ -59,6 +59,12 @@ func (d *core) cause(ep *endpoint) cause {
 	switch why.kind {
 	case causePolicy:
 		why.policy = ep.changedBy
+		if _, is := clusterName(why.policy); is { // each of its endpoints has its turn among those of its namespace
+			why.policy.Namespace = ""
+			if p := d.local[ep.owner]; p != nil {
+				why.policy.Namespace = p.Namespace
+			}
+		}
 	case causeNewborn, causePod:
 		if p := d.local[ep.owner]; p != nil {
 			why.policy.Namespace = p.Namespace

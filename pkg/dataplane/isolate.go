@@ -3,6 +3,7 @@ package dataplane
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -66,7 +67,7 @@ type isolation struct {
 // more than is asked for; with HNS against a rule of the other direction, or a pair, it
 // is what closes this one.
 var isolations = []isolation{
-	{(*endpoint).shared, hns.Add},
+	{(*endpoint).shield, hns.Add},
 	{(*endpoint).core, hns.Add},
 	{func(ep *endpoint) []hns.ACL { return ep.block(hns.In) }, hns.Add},
 	{func(ep *endpoint) []hns.ACL { return ep.block(hns.Out) }, hns.Add},
@@ -75,7 +76,7 @@ var isolations = []isolation{
 
 // block returns the shared rule that closes a direction, if there is to be one.
 func (ep *endpoint) block(dir hns.Direction) []hns.ACL {
-	return slices.DeleteFunc(slices.Clone(ep.shared()), func(a hns.ACL) bool { return a.Direction != dir || !blocksAll(a) })
+	return slices.DeleteFunc(slices.Clone(ep.shield()), func(a hns.ACL) bool { return a.Direction != dir || !blocksAll(a) })
 }
 
 // saysOfRules reports whether an error may be HNS's word against the rules that were
@@ -106,7 +107,7 @@ func (r *run) isolate(id string) {
 		if ep = d.endpoints[id]; ep == nil || !d.open(ep) {
 			continue
 		}
-		acls := ep.unblocked(way.rules(ep))
+		acls := d.unblocked(ep, way.rules(ep))
 		switch {
 		case len(acls) == 0, way.verb == hns.Add && slices.Equal(acls, last):
 			continue
@@ -149,7 +150,8 @@ func (r *run) addBlind(ep *endpoint, acls []hns.ACL) error {
 }
 
 // closingSteps returns the Update that takes away the rules which name a set
-// that HNS refuses, when what comes in their place has to wait for other sets. It
+// that HNS refuses, when what comes in their place has to wait for other sets; a rule
+// that blocks stays without the set. It
 // is more closed than before and than what is desired. Without it, who left that set
 // would stay in it for the rules, and could join no other.
 func (d *core) closingSteps(ep *endpoint) []step {
@@ -168,10 +170,26 @@ func (d *core) closingSteps(ep *endpoint) []step {
 	for _, a := range ep.actual {
 		if going[a.Canonical()] > 0 {
 			going[a.Canonical()]--
-			continue
+			if a.Action == hns.Allow {
+				continue
+			}
+			a = d.unstuck(a)
 		}
 		acls = append(acls, a)
 	}
 	missing, _ := diffACLs(acls, ep.shared())
 	return []step{{verb: hns.Update, acls: slices.Concat(acls, missing)}}
+}
+
+// unstuck returns a rule that blocks without the sets that HNS refuses: it matches more.
+func (d *core) unstuck(a hns.ACL) hns.ACL {
+	strip := func(field string) string {
+		ids := strings.Split(field, ",")
+		return strings.Join(slices.DeleteFunc(ids, func(id string) bool {
+			n, known := d.cache.Lookup(id)
+			return known && d.cache.Stuck(n)
+		}), ",")
+	}
+	a.LocalAddresses, a.RemoteAddresses = strip(a.LocalAddresses), strip(a.RemoteAddresses)
+	return a
 }

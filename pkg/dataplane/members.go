@@ -57,10 +57,15 @@ func (m *members) define(def policy.SetDef, ref ipsets.Ref, made nameSet) {
 // restore defines a set that is held, and fills it when it was not defined.
 func (m *members) restore(def policy.SetDef) {
 	if m.cache.Define(def.Name) {
-		made := nameSet{}
-		m.defined(def, made)
-		m.fill(made)
+		m.fillNew(def)
 	}
+}
+
+// fillNew fills a set that is new in the cache.
+func (m *members) fillNew(def policy.SetDef) {
+	made := nameSet{}
+	m.defined(def, made)
+	m.fill(made)
 }
 
 // defined takes over the definition of a new set.

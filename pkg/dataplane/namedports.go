@@ -47,11 +47,31 @@ type portSets struct {
 	// serving counts the pods that serve the port, by namespace and number, while there
 	// are views. The pods bound it.
 	serving map[string]map[uint16]int
-	// defined are the numbers whose set is. What endpoints name bounds them.
-	defined map[uint16]bool
+	// defined are the numbers whose set is, and whether it is the deny twin. What
+	// endpoints name bounds them.
+	defined map[setNumber]bool
 }
 
-// set names the set for a number.
+// setNumber tells the sets of a named port apart.
+type setNumber struct {
+	number uint16
+	denies bool
+}
+
+// sets yields the sets for a number that are defined.
+func (f *portSets) sets(number uint16) iter.Seq[ipsets.Name] {
+	return func(yield func(ipsets.Name) bool) {
+		set := f.set(number)
+		if f.defined[setNumber{number, false}] && !yield(set) {
+			return
+		}
+		if f.defined[setNumber{number, true}] {
+			yield(set.Deny())
+		}
+	}
+}
+
+// set names the set for a number; its deny twin is another one.
 func (f *portSets) set(number uint16) ipsets.Name {
 	if f.key.blocks == "" {
 		return ipsets.NamedPort(f.key.port, string(f.key.proto), number)
@@ -110,7 +130,7 @@ func (fs *namedPortSets) portSets(key portKey, blocks []netip.Prefix) *portSets 
 	if f := fs.byKey[key]; f != nil {
 		return f
 	}
-	f := &portSets{key: key, blocks: blocks, views: map[viewKey]*view{}, defined: map[uint16]bool{}}
+	f := &portSets{key: key, blocks: blocks, views: map[viewKey]*view{}, defined: map[setNumber]bool{}}
 	fs.byKey[key] = f
 	at := PodPort{Name: key.port, Protocol: key.proto}
 	fs.byPort[at] = append(fs.byPort[at], f)
@@ -158,7 +178,7 @@ func (fs *namedPortSets) fill(set ipsets.Name) {
 		panic(fmt.Sprintf("BUG: rules name %s, which is no portSets's", set))
 	}
 	f := fs.portSets(key, blocks)
-	f.defined[number] = true
+	f.defined[setNumber{number, set.Denies()}] = true
 	for p := range fs.pods(key.port, key.proto) {
 		if served, ok := f.number(p); ok && served == number {
 			fs.cache.AddAddr(set, p.Addr)
@@ -199,7 +219,7 @@ func (fs *namedPortSets) parse(set ipsets.Name) (key portKey, blocks []netip.Pre
 	}
 	f := portSets{key: key}
 	inOrder := slices.IsSortedFunc(blocks, func(a, b netip.Prefix) int { return a.Addr().Compare(b.Addr()) })
-	return key, blocks, number, inOrder && blocksInName(blocks) == in && f.set(number) == set
+	return key, blocks, number, inOrder && blocksInName(blocks) == in && (f.set(number) == set || f.set(number).Deny() == set)
 }
 
 // parseBlocks is the inverse of blockText; what is no block is left out.
@@ -239,8 +259,8 @@ func (fs *namedPortSets) leavePod(was, is *podState) {
 		if !ok || f.same(was, is) {
 			continue
 		}
-		if f.defined[number] {
-			fs.cache.RemoveAddr(f.set(number), was.Addr)
+		for set := range f.sets(number) {
+			fs.cache.RemoveAddr(set, was.Addr)
 		}
 		if f.serving != nil && f.drop(was.Namespace, number) {
 			fs.touch(f, was.Namespace)
@@ -255,8 +275,8 @@ func (fs *namedPortSets) enterPod(was, is *podState) {
 		if !ok || f.same(was, is) {
 			continue
 		}
-		if f.defined[number] {
-			fs.cache.AddAddr(f.set(number), is.Addr)
+		for set := range f.sets(number) {
+			fs.cache.AddAddr(set, is.Addr)
 		}
 		if f.serving != nil && f.add(is.Namespace, number) {
 			fs.touch(f, is.Namespace)
@@ -287,7 +307,7 @@ func (fs *namedPortSets) of(p *podState) []*portSets {
 func (fs *namedPortSets) forget(set ipsets.Name) {
 	key, _, number, ok := fs.parse(set)
 	if f := fs.byKey[key]; ok && f != nil {
-		delete(f.defined, number)
+		delete(f.defined, setNumber{number, set.Denies()})
 		fs.prune(f)
 	}
 }

@@ -209,7 +209,8 @@ func (m *portModel) check() {
 		}
 		v := f.views[viewKey{at.reach, "http", policy.TCP}]
 		require.Equal(m.t, slices.Sorted(maps.Keys(numbers)), v.numbers, where)
-		for number := range f.defined {
+		for defined := range f.defined {
+			number := defined.number
 			require.Equal(m.t, all[number], m.dp.core.cache.Len(f.set(number)) > 0)
 			delete(numbers, number)
 		}

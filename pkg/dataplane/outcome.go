@@ -115,8 +115,13 @@ func (d *core) probeAfter(now time.Time) time.Duration {
 				next.at(ref.at)
 			}
 		}
+		for _, c := range ep.compromises {
+			if c.at.After(now) {
+				next.at(c.at)
+			}
+		}
 	}
-	if len(d.probes(now)) > 0 { // what is due and cannot be tried waits for something else
+	if len(d.probes(now))+len(d.tierProbes(now)) > 0 { // what is due and cannot be tried waits for something else
 		next.at(now)
 	}
 	return next.after(now)

@@ -70,10 +70,11 @@ func (p place) String() string {
 
 // The kinds of objects that are worked on, as Progress and warnings call them.
 const (
-	kindPolicy    = "NetworkPolicy"
-	kindPod       = "Pod"
-	kindNamespace = "Namespace"
-	kindEndpoint  = "endpoint"
+	kindPolicy        = "NetworkPolicy"
+	kindClusterPolicy = "ClusterNetworkPolicy"
+	kindPod           = "Pod"
+	kindNamespace     = "Namespace"
+	kindEndpoint      = "endpoint"
 )
 
 func newProgress(now func() time.Time) *progress { return &progress{now: now, born: now()} }

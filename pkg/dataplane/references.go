@@ -28,6 +28,8 @@ func (d *core) release(ref ipsets.Ref, names ...ipsets.Name) {
 func (d *core) fill(n ipsets.Name) {
 	if n.Kind() == ipsets.KindNamedPort {
 		d.namedPorts.fill(n)
+	} else if def, is := inside(n); is { // only rules name it
+		d.members.fillNew(def)
 	} else {
 		d.members.fill(nameSet{n: true})
 	}

@@ -16,12 +16,12 @@ import (
 // essential reports whether a shared rule is one without which a pod is open, or
 // cut off in the direction that nothing isolates.
 func essential(a hns.ACL) bool {
-	return a.Priority == hns.PriorityBlock || a.ID == idAllowIn || a.ID == idAllowOut
+	return a.ID == idBlockIn || a.ID == idBlockOut || a.ID == idAllowIn || a.ID == idAllowOut
 }
 
 // core returns the shared rules that are essential.
 func (ep *endpoint) core() []hns.ACL {
-	return slices.DeleteFunc(ep.shared(), func(a hns.ACL) bool { return !essential(a) })
+	return slices.DeleteFunc(ep.shield(), func(a hns.ACL) bool { return !essential(a) })
 }
 
 // carefulSteps plans for an endpoint of which HNS refused something: first
@@ -29,6 +29,9 @@ func (ep *endpoint) core() []hns.ACL {
 // one Add for each other policy. When even that is refused, no policy counts as
 // accepted, and then no shared rule either but those that are essential.
 func (d *core) carefulSteps(ep *endpoint) []step {
+	if ep.desired.tiers != nil {
+		return d.carefulTiers(ep)
+	}
 	have := countACLs(ep.actual)
 	there := func(acls []hns.ACL) bool {
 		return !slices.ContainsFunc(acls, func(a hns.ACL) bool { return have[a.Canonical()] == 0 })
@@ -86,6 +89,9 @@ func (d *core) refused(ep *endpoint, sent []hns.ACL, err *versioned.Refused) err
 		ep.careful = true
 		return nil
 	}
+	if ep.desired.tiers != nil {
+		return d.refusedTiers(ep, sent, err)
+	}
 	for _, g := range ep.desired.groups {
 		if !ep.refuses(g.key, g.digest) && len(sent) > 0 && isPart(g, sent) {
 			d.leaveOutRules(ep, g.key, g.digest, err)
@@ -129,19 +135,30 @@ func isPart(g *group, acls []hns.ACL) bool {
 // nothing else is touched.
 func (r *run) probe() {
 	d := r.d
-	due := d.probes(r.started)
-	for i, p := range due {
+	due, tiers := d.probes(r.started), d.tierProbes(r.started)
+	ask := func(endpoint string, left int, probe func() error) (more bool) {
 		if r.ending {
-			return
+			return false
 		}
-		d.progress.note("asking again for", kindEndpoint, "", p.endpoint)
-		if err := r.probeOne(p); err != nil {
-			d.failed(d.endpoints[p.endpoint], err, d.clock)
+		d.progress.note("asking again for", kindEndpoint, "", endpoint)
+		if err := probe(); err != nil {
+			d.failed(d.endpoints[endpoint], err, d.clock)
 		}
-		if r.yields(len(due) - i - 1) {
-			return
+		if r.yields(left) {
+			return false
 		}
 		r.pause()
+		return true
+	}
+	for i, p := range due {
+		if !ask(p.endpoint, len(due)+len(tiers)-i-1, func() error { return r.probeOne(p) }) {
+			return
+		}
+	}
+	for i, p := range tiers {
+		if !ask(p.endpoint, len(tiers)-i-1, func() error { return r.probeTier(p) }) {
+			return
+		}
 	}
 }
 

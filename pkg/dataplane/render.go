@@ -41,6 +41,9 @@ func PolicyOfACL(id string) (policy.Key, bool) {
 type desiredRules struct {
 	shared []hns.ACL // node rule and blocks; empty when nothing isolates the pod
 	groups []*group  // one per policy that selects the pod, sorted by key
+	// tiers has in place of blocks and groups what an endpoint has whose pod a
+	// ClusterNetworkPolicy selects; nil of another one.
+	tiers *tierList
 }
 
 // has reports whether there is a group of a policy, or a shared rule, with this
@@ -232,17 +235,22 @@ func (r *renderer) acl(is ruleID, literals bool) hns.ACL {
 		RuleType:  hns.Switch,
 		Priority:  hns.PriorityAllow,
 	}
-	if is.dir == policy.Ingress {
-		acl.LocalPorts = is.ports.text
-	} else {
-		acl.RemotePorts = is.ports.text
-	}
-	if is.dir == policy.Ingress && !literals {
-		acl.LocalAddresses = is.peer
-	} else {
-		acl.RemoteAddresses = is.peer
-	}
+	meet(&acl, is.ports.text, is.peer, literals)
 	return acl
+}
+
+// meet gives an ACL of a direction the conditions for ports and peer.
+func meet(acl *hns.ACL, ports, peer string, literals bool) {
+	if acl.Direction == hns.In {
+		acl.LocalPorts = ports
+	} else {
+		acl.RemotePorts = ports
+	}
+	if acl.Direction == hns.In && !literals {
+		acl.LocalAddresses = peer
+	} else {
+		acl.RemoteAddresses = peer
+	}
 }
 
 // finish sums the group up.
@@ -271,19 +279,31 @@ func portMatches(rule policy.Rule, ports portTable) []portMatch {
 	if len(rule.Ports) == 0 {
 		return []portMatch{{}}
 	}
-	numbers := make([]policy.Port, 0, len(rule.Ports))
-	for _, p := range rule.Ports {
+	return matchesOf(numbered(rule.Direction, rule.Ports, ports.own))
+}
+
+// numbered returns the ports that have a number: their own, or on ingress the one that
+// the selected pod itself serves the name under.
+func numbered(dir policy.Direction, ports []policy.Port, own func(name string, proto policy.Protocol) (uint16, bool)) []policy.Port {
+	numbers := make([]policy.Port, 0, len(ports))
+	for _, p := range ports {
 		if p.Name == "" {
 			numbers = append(numbers, p)
-		} else if rule.Direction == policy.Ingress {
-			if number, ok := ports.own(p.Name, p.Protocol); ok {
+		} else if dir == policy.Ingress {
+			if number, ok := own(p.Name, p.Protocol); ok {
 				numbers = append(numbers, policy.Port{Protocol: p.Protocol, First: number, Last: number})
 			}
 		}
 	}
+	return policy.Fewest(numbers)
+}
+
+// matchesOf returns the conditions that ports with numbers, the fewest, make: one for
+// each protocol.
+func matchesOf(all []policy.Port) []portMatch {
 	var out []portMatch
 	var text []byte
-	for i, all := 0, policy.Fewest(numbers); i < len(all); i++ {
+	for i := 0; i < len(all); i++ {
 		if text = appendRange(text, all[i].First, all[i].Last); i+1 < len(all) && all[i+1].Protocol == all[i].Protocol {
 			text = append(text, ',')
 			continue
@@ -308,7 +328,9 @@ type peerText struct {
 }
 
 // peer writes a peer.
-func (r *renderer) peer(peer policy.Peer) []peerText {
+func (r *renderer) peer(peer policy.Peer) []peerText { return peerTexts(peer, r.id) }
+
+func peerTexts(peer policy.Peer, id func(ipsets.Name) string) []peerText {
 	if len(peer.Blocks) > 0 {
 		var out []peerText
 		for blocks := range slices.Chunk(peer.Blocks, hns.MaxAddressesPerACL) {
@@ -318,7 +340,7 @@ func (r *renderer) peer(peer policy.Peer) []peerText {
 	}
 	ids := make([]string, len(peer.Sets))
 	for i, name := range peer.Sets {
-		ids[i] = r.id(name)
+		ids[i] = id(name)
 	}
 	slices.Sort(ids) // as canonical rules have them
 	return []peerText{{text: strings.Join(ids, ","), names: peer.Sets}}
@@ -331,22 +353,27 @@ func renderShared(isolated [2]bool, nodeAddrs []netip.Addr) []hns.ACL {
 		return hns.ACL{ID: id, Action: hns.Block, Direction: dir, RuleType: hns.Switch, Priority: hns.PriorityBlock}
 	}
 	if isolated[policy.Ingress] {
-		if len(nodeAddrs) > 0 {
-			texts := make([]string, len(nodeAddrs))
-			for i, a := range nodeAddrs {
-				texts[i] = a.String()
-			}
-			out = append(out, hns.ACL{
-				ID: idNode, Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch,
-				Priority: hns.PriorityNode, RemoteAddresses: strings.Join(texts, ","),
-			})
-		}
-		out = append(out, block(idBlockIn, hns.In))
+		out = append(renderNode(nodeAddrs), block(idBlockIn, hns.In))
 	}
 	if isolated[policy.Egress] {
 		out = append(out, block(idBlockOut, hns.Out))
 	}
 	return out
+}
+
+// renderNode returns the rule that lets the node in, none when it has no address.
+func renderNode(nodeAddrs []netip.Addr) []hns.ACL {
+	if len(nodeAddrs) == 0 {
+		return nil
+	}
+	texts := make([]string, len(nodeAddrs))
+	for i, a := range nodeAddrs {
+		texts[i] = a.String()
+	}
+	return []hns.ACL{{
+		ID: idNode, Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch,
+		Priority: hns.PriorityNode, RemoteAddresses: strings.Join(texts, ","),
+	}}
 }
 
 // protocolNumber returns the IANA number; SCTP as Calico renders it on HNS.

@@ -30,7 +30,7 @@ const (
 // programmed yet. It is active as long as its cause lasts.
 type Warning struct {
 	Object  string `json:"object"` // namespace/name, or a set's name
-	Kind    string `json:"kind"`   // NetworkPolicy, Pod, Namespace, Endpoint, Set, Node
+	Kind    string `json:"kind"`   // NetworkPolicy, ClusterNetworkPolicy, Pod, Namespace, Endpoint, Set, Node
 	Reason  Reason `json:"reason"`
 	Message string `json:"message"` // one line: what, where, what to do
 }

@@ -163,6 +163,7 @@ func (d *core) restoreEndpoint(ep *endpoint, ed EndpointDump) {
 	for _, a := range ep.desired.shared {
 		refuse(ruleKey(a), ruleDigest(a))
 	}
+	ep.restoreCompromises(next)
 	ep.bornFor, ep.writtenFor = types.UID(next.BornFor), types.UID(next.WrittenFor)
 	if ed.Known {
 		ep.version = next.Version
@@ -211,6 +212,12 @@ func (dump Dump) objects() (*Transaction, error) {
 			return nil, fmt.Errorf("policy %q without namespace or spec", pd.Policy)
 		}
 		tx.SetPolicy(&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Spec: *pd.Spec})
+	}
+	for _, pd := range dump.ClusterPolicies {
+		if pd.Name == "" || pd.Spec == nil {
+			return nil, fmt.Errorf("ClusterNetworkPolicy %q without name or spec", pd.Name)
+		}
+		tx.SetClusterPolicy(pd.object())
 	}
 	for _, pd := range dump.Pods {
 		p, err := pd.pod()

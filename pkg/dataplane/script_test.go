@@ -18,6 +18,7 @@ import (
 	"golang.org/x/tools/txtar"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -111,7 +112,13 @@ func (s *script) command(args []string) error {
 			return err
 		}
 		s.tx.SetPolicy(&np)
-	case "delete": // delete pod NS/NAME | namespace NAME | policy NS/NAME
+	case "cluster": // cluster FILE: a ClusterNetworkPolicy
+		var cnp v1alpha2.ClusterNetworkPolicy
+		if err := yaml.UnmarshalStrict(s.file(args[0]), &cnp); err != nil {
+			return err
+		}
+		s.tx.SetClusterPolicy(&cnp)
+	case "delete": // delete pod NS/NAME | namespace NAME | policy NS/NAME | cluster NAME
 		ns, obj, _ := strings.Cut(args[1], "/")
 		switch args[0] {
 		case "pod":
@@ -120,6 +127,8 @@ func (s *script) command(args []string) error {
 			s.tx.DeleteNamespace(args[1])
 		case "policy":
 			s.tx.DeletePolicy(policy.Key{Namespace: ns, Name: obj})
+		case "cluster":
+			s.tx.DeleteClusterPolicy(args[1])
 		}
 	case "node": // node ADDR...
 		var addrs []netip.Addr

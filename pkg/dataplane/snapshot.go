@@ -27,30 +27,32 @@ type Snapshot struct {
 	sets       *ipsets.Copying
 
 	// What is the node's own is small, and copied at once.
-	node      string
-	now       time.Time
-	endpoints map[string]*endpoint
-	check     map[string]bool
-	lanes     map[string]lane
-	names     map[types.UID]string // of the pods that own endpoints
-	local     []*podState
-	waiting   []*podState
-	nodeAddrs []netip.Addr
-	addresses []Warning // of contested addresses
-	leftOut   map[ipsets.Name][]policy.Key
-	disputed  []subject
-	reports   []Report
-	refusals  setWarnings
-	again     map[ipsets.Name]AgainDump
-	due       DueDump
-	over      []Warning
-	unread    map[string]error
-	unwritten bool
-	listing   error
-	spellings []Spelling
-	cut       bool
-	lookAge   time.Duration
-	progress  Progress
+	node            string
+	now             time.Time
+	endpoints       map[string]*endpoint
+	check           map[string]bool
+	lanes           map[string]lane
+	names           map[types.UID]string // of the pods that own endpoints
+	local           []*podState
+	waiting         []*podState
+	clusters        []*clusterState
+	clusterWarnings []Warning
+	nodeAddrs       []netip.Addr
+	addresses       []Warning // of contested addresses
+	leftOut         map[ipsets.Name][]policy.Key
+	disputed        []subject
+	reports         []Report
+	refusals        setWarnings
+	again           map[ipsets.Name]AgainDump
+	due             DueDump
+	over            []Warning
+	unread          map[string]error
+	unwritten       bool
+	listing         error
+	spellings       []Spelling
+	cut             bool
+	lookAge         time.Duration
+	progress        Progress
 }
 
 // pieceSize is how many objects a walk copies while it holds mu.
@@ -74,17 +76,18 @@ func (s *Snapshot) begin(d *core) {
 	s.unwritten, s.listing = d.sets.tries > 0, d.listing.err
 	s.disputed, s.refusals, s.again = d.flapping(s.now), d.setWarnings(), d.dumpAgain()
 	s.over, s.addresses = d.overBudget(), d.addressWarnings()
+	s.clusters, s.clusterWarnings = slices.Collect(maps.Values(d.clusters)), d.clusterWarnings()
 	s.spellings, s.cut, s.lookAge = slices.Clone(d.spellings.list), d.cut, d.lookAge(s.now)
 	s.endpoints, s.names = make(map[string]*endpoint, len(d.endpoints)), map[types.UID]string{}
 	for id, ep := range d.endpoints {
 		is := *ep // its lists are replaced, not changed
-		is.refused, is.holds = maps.Clone(ep.refused), nil
+		is.refused, is.compromises, is.holds = maps.Clone(ep.refused), maps.Clone(ep.compromises), nil
 		s.endpoints[id] = &is
 		s.names[ep.owner] = d.podOf(ep.owner)
 	}
 	for _, p := range d.local {
 		is, placed := *p, *p.placement
-		placed.selected = slices.Clone(p.selected) // it is changed in place
+		placed.selected, placed.clusters = slices.Clone(p.selected), slices.Clone(p.clusters) // they are changed in place
 		is.placement = &placed
 		s.local = append(s.local, &is)
 	}

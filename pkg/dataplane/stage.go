@@ -41,14 +41,22 @@ func (d *core) stage(tx *Transaction) changes {
 			d.members.setNamespace(is)
 		}
 		d.namedPorts.relabeled(name)
+		d.relabeledSubjects(name)
 	}
 	for key, np := range tx.policies {
 		d.progress.note("staging", kindPolicy, key.Namespace, key.Name)
 		c.add(changedPolicy, d.policies[key] != nil, np != nil)
 		d.stagePolicy(key, np)
 	}
+	for name, cnp := range tx.clusters {
+		d.progress.note("staging", kindClusterPolicy, "", name)
+		c.add(changedClusterPolicy, d.clusters[name] != nil, cnp != nil)
+		d.stageCluster(name, cnp)
+	}
 	d.stagePods(tx.pods, addrs, c)
+	went := d.activateClusters()
 	d.activate()
+	d.retireClusters(went)
 	if tx.observed != nil {
 		d.foldObservation(tx.observed)
 	}
@@ -196,7 +204,7 @@ func (d *core) renderAddr(addr netip.Addr, by policy.Key) {
 // renderSelected marks the endpoints of the pods that a policy selects.
 func (d *core) renderSelected(ps *policyState) {
 	for _, p := range d.local {
-		if slices.Contains(p.selected, ps) {
+		if slices.Contains(p.selected, ps) || slices.ContainsFunc(p.clusters, func(s subjection) bool { return s.policy.named == ps }) {
 			d.renderAddr(p.Addr, policy.Key{})
 		}
 	}

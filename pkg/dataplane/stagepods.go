@@ -146,5 +146,6 @@ func (d *core) place(m *podMove) {
 	}
 	d.local[is.UID] = is
 	d.findSelecting(is)
+	d.findClusters(is)
 	d.renderAddr(is.Addr, policy.Key{})
 }

@@ -48,6 +48,9 @@ type placement struct {
 	selected []*policyState
 	// closed are those of them that have no room on it.
 	closed []*policyState
+	// clusters are the ClusterNetworkPolicies that select the pod, or may, in the order
+	// in which they have their say.
+	clusters []subjection
 	// relists counts the listings in which it had inherited endpoints only.
 	relists int
 	// placed is when it became local with this address.
@@ -99,9 +102,23 @@ func (p *policyState) namesPorts() bool {
 func (p *policyState) served(at reach) []servedPort {
 	var out []servedPort
 	for _, v := range p.views[at] {
-		out = append(out, v.served()...)
+		out = append(out, v.served(func(denies bool) bool { return !denies })...)
 	}
 	return out
+}
+
+// cluster reports whether it stands for a ClusterNetworkPolicy's named ports.
+func (p *policyState) cluster() bool {
+	_, is := clusterName(p.Key)
+	return is
+}
+
+// own is the namespace of the policy, "" for a ClusterNetworkPolicy.
+func (p *policyState) own() string {
+	if p.cluster() {
+		return ""
+	}
+	return p.Key.Namespace
 }
 
 // ref is how the policy holds the sets that it mentions.
@@ -147,6 +164,10 @@ type endpoint struct {
 	// refused as they are.
 	distrusted, bare bool
 	unlisted         int // answers in a row with a code that we do not know
+	// compromises are what HNS refuses of a list of tiers, by rule; trial is how many
+	// rules that are not there go into the next careful request.
+	compromises map[hns.ACL]compromise
+	trial       int
 
 	queued uint64 // turn in its lane of the queue of pending updates; 0: nothing pending
 	lane   string // where it waits, while it does
@@ -173,6 +194,9 @@ func (ep *endpoint) updatable() bool { return ep.owner != "" }
 // list returns the complete list of our ACLs that should be on the endpoint,
 // without what HNS refuses.
 func (ep *endpoint) list(rejected func(ipsets.Name) bool) []hns.ACL {
+	if ep.desired.tiers != nil {
+		return ep.listTiers(ep.tierRules(rejected))
+	}
 	out := ep.shared()
 	for _, g := range ep.desired.groups {
 		if ep.refuses(g.key, g.digest) {
@@ -187,7 +211,7 @@ func (ep *endpoint) list(rejected func(ipsets.Name) bool) []hns.ACL {
 // CNI gives none, the allow-all pair that any first ACL makes necessary. The slice is
 // the caller's.
 func (ep *endpoint) shared() []hns.ACL {
-	if len(ep.desired.shared) == 0 {
+	if len(ep.desired.shared) == 0 && ep.desired.tiers == nil {
 		return nil
 	}
 	shared := ep.desired.shared

@@ -129,6 +129,9 @@ func (r *run) update(id string) error {
 			if !done {
 				break
 			}
+			if ep.careful {
+				ep.trial = max(1, 2*ep.trial)
+			}
 			if r.tires(ep, len(steps)-i-1) {
 				return nil
 			}

@@ -109,7 +109,7 @@ func (fs *namedPortSets) use(ps *policyState) {
 		}
 		seen := map[reach]bool{}
 		for _, rule := range rules {
-			at := reachOf(ps.Key.Namespace, rule.Peer)
+			at := reachOf(ps.own(), rule.Peer)
 			if seen[at] {
 				continue
 			}
@@ -231,6 +231,9 @@ func (fs *namedPortSets) settle() {
 		if v.surplus != surplus {
 			for _, ps := range v.users {
 				fs.warn(ps)
+				if ps.cluster() {
+					fs.changed(ps) // what it denies is no longer a matter of numbers, or is again
+				}
 			}
 		}
 		if settled && slices.ContainsFunc(v.numbers, func(n uint16) bool { return !slices.Contains(was, n) }) {
@@ -269,12 +272,16 @@ func (fs *namedPortSets) choose(v *view) (numbers []uint16, more bool) {
 }
 
 // served returns the numbers of a view, in order, and those that are out of use and
-// may stay where they are.
-func (v *view) served() []servedPort {
-	unused := slices.DeleteFunc(slices.Sorted(maps.Keys(v.portSets.defined)), func(n uint16) bool {
-		_, used := slices.BinarySearch(v.numbers, n)
-		return used
-	})
+// may stay where they are: while a set for them is defined, of those twins that count.
+func (v *view) served(counts func(denies bool) bool) []servedPort {
+	var unused []uint16
+	for n := range v.portSets.defined {
+		if _, used := slices.BinarySearch(v.numbers, n.number); counts(n.denies) && !used {
+			unused = append(unused, n.number)
+		}
+	}
+	slices.Sort(unused)
+	unused = slices.Compact(unused)
 	unused = unused[:min(len(unused), maxUnused)]
 	out := make([]servedPort, 0, len(v.numbers)+len(unused))
 	for _, list := range [][]uint16{v.numbers, unused} {
@@ -306,16 +313,21 @@ func (fs *namedPortSets) warn(ps *policyState) {
 		}
 	}
 	delete(fs.over, ps)
+	unviewed, surplus := "is left out", "connections to the other numbers are blocked"
+	if ps.cluster() {
+		unviewed, surplus = "is accepted nowhere, and denied on all ports", "the others are not accepted, and what is denied or passed is denied on all ports"
+	}
 	message := ""
 	switch {
 	case ps.unviewed != "":
 		message = fmt.Sprintf("its egress rules have more than %d named ports towards different namespaces, or %d towards ipBlocks: "+
-			"%s and what comes after it is left out; write numbers, or make several policies", maxViews, maxBlockViews, ps.unviewed)
+			"%s and what comes after it %s; write numbers, or make several policies", maxViews, maxBlockViews, ps.unviewed, unviewed)
 	case first != "":
 		message = fmt.Sprintf("a named port of its egress rules is served under more than %d numbers: %s; "+
-			"connections to the other numbers are blocked; write numbers, or serve the port under fewer", maxNumbers, first)
+			"%s; write numbers, or serve the port under fewer", maxNumbers, first, surplus)
 	default:
 		return
 	}
-	fs.over[ps] = Warning{ps.Key.String(), "NetworkPolicy", ReasonOverBudget, message}
+	object, kind := objectOf(ps.Key)
+	fs.over[ps] = Warning{object, kind, ReasonOverBudget, message}
 }

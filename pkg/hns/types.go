@@ -83,8 +83,11 @@ const (
 const (
 	PriorityInfrastructure uint16 = 200
 	PriorityNode           uint16 = 201
+	PriorityShield         uint16 = 202 // blocks before everything but the node
 	PriorityAllow          uint16 = 222
+	PriorityTiers          uint16 = 1000 // the first of an ordered list, before its tail
 	PriorityBlock          uint16 = 3000
+	PriorityTail           uint16 = 60000 // the first of the tail of an ordered list
 	PriorityDefault        uint16 = 65499 // ours; the CNI's own is 65500
 )
 

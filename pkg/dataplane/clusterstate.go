@@ -1,0 +1,108 @@
+package dataplane
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// clusterState is a ClusterNetworkPolicy and what follows from it. Cluster admins alone
+// make them: there are some tens, a thousand at most, and what one comes to is bounded
+// (policy.ClusterItems). So an idle one keeps its rules, but no sets in the cache.
+type clusterState struct {
+	policy.Cluster
+	spec    *v1alpha2.ClusterNetworkPolicySpec // of the object, which nobody changes
+	selects int                                // local pods that it selects, or may select
+	active  bool                               // it selects one, and holds its sets
+	// named are its egress rules with named ports, as those of a NetworkPolicy of which
+	// it uses views; nil without any.
+	named *policyState
+	// warnings are about what the text of the policy has and cannot be expressed.
+	warnings []Warning
+}
+
+// subjection is that a ClusterNetworkPolicy selects a local pod.
+type subjection struct {
+	policy *clusterState
+	// maybe: the namespace of the pod is not known, so neither is whether the policy
+	// selects it.
+	maybe bool
+}
+
+// clusterNamespace stands in a Key for the namespace of a ClusterNetworkPolicy. The name
+// beside it begins with a dot, as no name of an object does.
+const clusterNamespace = "cluster"
+
+// ClusterKey names a ClusterNetworkPolicy where policies have keys.
+func ClusterKey(name string) policy.Key {
+	return policy.Key{Namespace: clusterNamespace, Name: "." + name}
+}
+
+// clusterName is the inverse of ClusterKey; false for the key of a NetworkPolicy.
+func clusterName(key policy.Key) (string, bool) {
+	name, is := strings.CutPrefix(key.Name, ".")
+	return name, is && key.Namespace == clusterNamespace
+}
+
+// ClusterACLID is the Id of the rules of a ClusterNetworkPolicy.
+func ClusterACLID(name string) string { return ACLID(ClusterKey(name)) }
+
+// ClusterPolicyOfACL returns the ClusterNetworkPolicy that a rule's Id names; false for
+// other rules.
+func ClusterPolicyOfACL(id string) (name string, ok bool) {
+	return strings.CutPrefix(id, hns.ACLIDPrefix+clusterNamespace+"..")
+}
+
+// objectOf returns how warnings call the policy of a key, and its kind.
+func objectOf(key policy.Key) (object, kind string) {
+	if name, is := clusterName(key); is {
+		return name, kindClusterPolicy
+	}
+	return key.String(), kindPolicy
+}
+
+// ref is how the policy holds the sets that it mentions.
+func (cs *clusterState) ref() ipsets.Ref {
+	return ipsets.Ref{Kind: ipsets.RefSelector, Owner: ClusterKey(cs.Name).String()}
+}
+
+// compareClusters sorts policies by when they have their say.
+func compareClusters(a, b *clusterState) int {
+	return cmp.Or(cmp.Compare(a.Tier, b.Tier), cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Name, b.Name))
+}
+
+// tiered reports whether a ClusterNetworkPolicy with rules selects the pod.
+func (p *podState) tiered() bool {
+	return p.placement != nil && slices.ContainsFunc(p.clusters, func(s subjection) bool { return len(s.policy.Rules) > 0 })
+}
+
+// namedOf returns the egress rules of a policy that have named ports, as a
+// NetworkPolicy that can use views; nil for none. Its sets are those that the rules
+// name, whether they are defined for these or only as deny twins.
+func namedOf(c *policy.Cluster) *policyState {
+	ps := &policyState{Compiled: policy.Compiled{Key: ClusterKey(c.Name)}}
+	for _, r := range c.Rules {
+		if r.Direction != policy.Egress || len(namedPorts(r.Ports)) == 0 {
+			continue
+		}
+		for _, peer := range r.Peers {
+			ps.Rules = append(ps.Rules, policy.Rule{Direction: r.Direction, Index: r.Index, Peer: peer, Ports: r.Ports})
+		}
+	}
+	if len(ps.Rules) == 0 {
+		return nil
+	}
+	for _, def := range c.Sets {
+		if def.Name.Denies() {
+			def.Name = def.Name.Twin()
+		}
+		ps.Sets = append(ps.Sets, def)
+	}
+	return ps
+}

@@ -1,0 +1,143 @@
+package dataplane
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+)
+
+// What HNS refuses of a list of tiers. A rule that allows is left out. One that blocks
+// is never: in its place stands one that matches more, in the end everything of its
+// direction.
+
+// compromise is what stands in place of a rule that HNS refuses.
+type compromise struct {
+	form int // of forms; of a rule that allows it means nothing
+	again
+}
+
+// forms returns what can stand in place of a rule that blocks: itself, and rules that
+// match more and more.
+func forms(a hns.ACL) []hns.ACL {
+	out := []hns.ACL{a}
+	add := func(a hns.ACL) {
+		if a != out[len(out)-1] {
+			out = append(out, a)
+		}
+	}
+	a.LocalPorts, a.RemotePorts = "", ""
+	add(a)
+	a.Protocols = ""
+	add(a)
+	a.LocalAddresses, a.RemoteAddresses = "", ""
+	add(a)
+	return out
+}
+
+// condition is what a rule means wherever it stands: what HNS refuses of it.
+func condition(a hns.ACL) hns.ACL {
+	a.ID, a.Priority = "", 0
+	return a.Canonical()
+}
+
+// tierRules returns the rules that should be on an endpoint with a list of tiers, in
+// order, as far as HNS takes them and their sets. What comes after a rule that blocks
+// everything is never reached, and is not among them.
+func (ep *endpoint) tierRules(rejected func(ipsets.Name) bool) []tierRule {
+	var out []tierRule
+	ended := map[hns.Direction]bool{}
+	for r := range ep.asked(rejected) {
+		if ended[r.acl.Direction] {
+			continue
+		}
+		if len(ep.compromises) > 0 {
+			if c, is := ep.compromises[condition(r.acl)]; is {
+				if !r.isBlock() {
+					continue
+				}
+				r.acl = forms(r.acl)[c.form]
+			}
+		}
+		ended[r.acl.Direction] = r.blocksAll()
+		out = append(out, r)
+	}
+	return out
+}
+
+// asked yields the rules that should be there as far as their sets are, whatever HNS
+// refuses of them.
+func (ep *endpoint) asked(rejected func(ipsets.Name) bool) iter.Seq[tierRule] {
+	return func(yield func(tierRule) bool) {
+		for _, a := range ep.desired.shared {
+			if !yield(tierRule{acl: a, asked: a, shared: true}) {
+				return
+			}
+		}
+		for _, r := range ep.desired.tiers.as(rejected) {
+			if r.asked = r.acl; !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// listTiers returns the complete list of our ACLs with these rules, each once, and with
+// the allow-all pair where nobody else gives one.
+func (ep *endpoint) listTiers(rules []tierRule) []hns.ACL {
+	out := missingDefaults(ep.open, ep.desired.shared)
+	seen := map[hns.ACL]bool{} // rules that lost a condition may be equal
+	for _, r := range rules {
+		if !seen[r.acl] {
+			seen[r.acl] = true
+			out = append(out, r.acl)
+		}
+	}
+	return out
+}
+
+// shield returns the rules that close the endpoint in every direction in which
+// something is to be blocked. They name no set and no policy.
+func (ep *endpoint) shield() []hns.ACL {
+	out := ep.shared()
+	if ep.desired.tiers == nil {
+		return out
+	}
+	blocks := ep.desired.tiers.blocks()
+	for _, a := range []hns.ACL{{ID: idBlockIn, Direction: hns.In}, {ID: idBlockOut, Direction: hns.Out}} {
+		if blocks[a.Direction] {
+			a.Action, a.RuleType, a.Priority = hns.Block, hns.Switch, hns.PriorityShield
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// covered reports the directions of which a list has every rule that blocks of others,
+// or one that blocks everything.
+func covered(list []hns.ACL, rules []tierRule) map[hns.Direction]bool {
+	have := countACLs(list)
+	out := map[hns.Direction]bool{hns.In: true, hns.Out: true}
+	for _, r := range rules {
+		if r.isBlock() && have[r.acl.Canonical()] == 0 {
+			out[r.acl.Direction] = false
+		}
+	}
+	for _, a := range list {
+		out[a.Direction] = out[a.Direction] || blocksAll(a)
+	}
+	return out
+}
+
+// blocksFirst returns the places of rules, those of rules that block first.
+func blocksFirst(rules []tierRule, of func(tierRule) bool) (at []int) {
+	for _, block := range []bool{true, false} {
+		for i, r := range rules {
+			if r.isBlock() == block && of(r) {
+				at = append(at, i)
+			}
+		}
+	}
+	return slices.Clip(at)
+}

@@ -1,0 +1,43 @@
+package dataplane
+
+import (
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// ClusterPolicyDump is one ClusterNetworkPolicy.
+type ClusterPolicyDump struct {
+	Name     string   `json:"name"`
+	Selected []string `json:"selected"` // local pods
+	Problems []string `json:"problems,omitempty"`
+	// Spec is the object's; whoever reads it must not change it.
+	Spec *v1alpha2.ClusterNetworkPolicySpec `json:"spec,omitempty"`
+}
+
+// TierRuleDump is what a rule of an endpoint that a ClusterNetworkPolicy selects came
+// from.
+type TierRuleDump struct {
+	TierSource
+	// Passed are the rules that passed the connection on, in order.
+	Passed []TierSource `json:"passed,omitempty"`
+	// Asked is the rule that HNS refuses, where another one stands for it.
+	Asked *hns.ACL `json:"asked,omitempty"`
+}
+
+// TierSource is a rule of a policy. Of the block that NetworkPolicies share, and of our
+// rules for the node and for everybody, it has no policy.
+type TierSource struct {
+	Tier   string `json:"tier,omitempty"`   // Admin, NetworkPolicy or Baseline
+	Policy string `json:"policy,omitempty"` // namespace/name, or the name of a ClusterNetworkPolicy
+	Rule   int    `json:"rule"`             // its place in its direction
+	Name   string `json:"name,omitempty"`
+}
+
+// CompromiseDump is a rule of a list of tiers that HNS refuses.
+type CompromiseDump struct {
+	Rule hns.ACL `json:"rule"` // without Id and priority
+	// Form is how much more matches what stands for it; a rule that allows is left out.
+	Form int `json:"form"`
+	AgainDump
+}

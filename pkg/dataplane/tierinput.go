@@ -1,0 +1,156 @@
+package dataplane
+
+import (
+	"slices"
+
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/tiers"
+)
+
+// What package tiers makes a list of: the rules that are about one pod, with numbers
+// for its named ports.
+
+type inputRule = tiers.Rule[source]
+
+// clusterRules returns the rules of one tier and direction that are about a pod, in
+// order. With silent those that accept are left out. Of a policy that may select the
+// pod, and may not, they are left out as well, and what passes denies.
+func (p *podState) clusterRules(tier policy.Tier, dir policy.Direction, silent bool) (out []inputRule) {
+	for _, s := range p.clusters {
+		if s.policy.Tier != tier {
+			continue
+		}
+		for _, r := range s.policy.Rules {
+			switch {
+			case r.Direction != dir, r.Action == policy.Accept && (silent || s.maybe):
+				continue
+			case r.Action == policy.Pass && s.maybe:
+				r.Action = policy.Deny
+			}
+			out = append(out, s.policy.about(p, r)...)
+		}
+	}
+	return out
+}
+
+// about returns a rule of the policy for a pod: itself, and where it has named ports of
+// others what follows from these.
+func (cs *clusterState) about(p *podState, r policy.ClusterRule) []inputRule {
+	from := source{tier: cs.Tier, key: ClusterKey(cs.Name), index: r.Index, name: r.Name}
+	whole := inputRule{Action: r.Action, From: from}
+	ports := numbered(r.Direction, r.Ports, p.port)
+	if len(r.Ports) == 0 || len(ports) > 0 {
+		for _, peer := range r.Peers {
+			whole.Atoms = append(whole.Atoms, tiers.Atom{Sets: peer.Sets, Blocks: peer.Blocks, Ports: ports})
+		}
+	}
+	named := namedPorts(r.Ports)
+	if r.Direction != policy.Egress || len(named) == 0 {
+		return []inputRule{whole}
+	}
+	unused, closed := inputRule{Action: r.Action, From: from}, inputRule{Action: policy.Deny, From: from}
+	unused.From.unused = true
+	for _, peer := range r.Peers {
+		for _, port := range named {
+			served, all := cs.served(peer, port, r.Action)
+			for _, s := range served {
+				rule := &whole
+				if s.unused {
+					rule = &unused
+				}
+				rule.Atoms = append(rule.Atoms, tiers.Atom{
+					Sets:   append(slices.Clone(peer.Sets), s.set),
+					Blocks: nil, // the set is of those inside
+					Ports:  []policy.Port{{Protocol: port.Protocol, First: s.number, Last: s.number}},
+				})
+			}
+			if !all && r.Action != policy.Accept {
+				closed.Atoms = append(closed.Atoms, tiers.Atom{Sets: peer.Sets, Blocks: peer.Blocks, Ports: []policy.Port{{Protocol: port.Protocol}}})
+			}
+		}
+	}
+	return slices.DeleteFunc([]inputRule{whole, unused, closed}, func(rule inputRule) bool { return len(rule.Atoms) == 0 })
+}
+
+// served returns the numbers under which a peer serves a named port, and whether these
+// are all. Their sets have plain names.
+func (cs *clusterState) served(peer policy.Peer, port policy.Port, action policy.Action) (out []servedPort, all bool) {
+	if cs.named == nil {
+		return nil, false
+	}
+	at := reachOf(cs.named.own(), peer)
+	for _, v := range cs.named.views[at] {
+		if v.key.port == port.Name && v.key.proto == port.Protocol {
+			return v.served(twinsOf(action)), !v.surplus
+		}
+	}
+	return nil, false
+}
+
+// twinsOf tells which sets the rules of an action may name: plain ones, deny twins, or
+// both.
+func twinsOf(action policy.Action) func(denies bool) bool {
+	return func(denies bool) bool {
+		return action == policy.Pass || denies == (action == policy.Deny)
+	}
+}
+
+// tail returns what follows the Admin tier in a direction: the NetworkPolicies of a pod
+// that they isolate, with a block of everything, or the Baseline tier.
+func (p *podState) tail(dir policy.Direction, silent bool) (out []inputRule) {
+	if !p.isolated()[dir] {
+		return append(p.clusterRules(policy.Baseline, dir, silent), inputRule{Action: policy.Accept, Atoms: []tiers.Atom{{}}})
+	}
+	for _, ps := range p.selected {
+		if slices.Contains(p.closed, ps) {
+			continue
+		}
+		for rules := range ps.ByRule() {
+			if rules[0].Direction == dir {
+				out = append(out, ps.about(p, rules)...)
+			}
+		}
+	}
+	return append(out, inputRule{Action: policy.Deny, Atoms: []tiers.Atom{{}}, From: source{tier: policy.Namespaced}})
+}
+
+// about returns the rules of one entry of a NetworkPolicy for a pod that it selects.
+func (p *policyState) about(pod *podState, rules []policy.Rule) []inputRule {
+	from := source{tier: policy.Namespaced, key: p.Key, index: rules[0].Index}
+	whole, unused := inputRule{Action: policy.Accept, From: from}, inputRule{Action: policy.Accept, From: from}
+	unused.From.unused = true
+	ports, named := numbered(rules[0].Direction, rules[0].Ports, pod.port), newNamedEgress(p.Key, rules[0], podPorts{pod, p})
+	for _, r := range rules {
+		if len(r.Ports) == 0 || len(ports) > 0 {
+			whole.Atoms = append(whole.Atoms, tiers.Atom{Sets: r.Peer.Sets, Blocks: r.Peer.Blocks, Ports: ports})
+		}
+		for _, s := range named.towards(r.Peer) {
+			rule := &whole
+			if s.unused {
+				rule = &unused
+			}
+			rule.Atoms = append(rule.Atoms, tiers.Atom{
+				Sets:  append(slices.Clone(r.Peer.Sets), s.set),
+				Ports: []policy.Port{{Protocol: s.port.Protocol, First: s.number, Last: s.number}},
+			})
+		}
+	}
+	return slices.DeleteFunc([]inputRule{whole, unused}, func(rule inputRule) bool { return len(rule.Atoms) == 0 })
+}
+
+// tieredIn reports whether a ClusterNetworkPolicy that selects the pod has a rule of a
+// direction.
+func (p *podState) tieredIn(dir policy.Direction) bool {
+	return slices.ContainsFunc(p.clusters, func(s subjection) bool {
+		return slices.ContainsFunc(s.policy.Rules, func(r policy.ClusterRule) bool { return r.Direction == dir })
+	})
+}
+
+// inside returns the definition of a set of the addresses in blocks.
+func inside(n ipsets.Name) (policy.SetDef, bool) {
+	if n.Kind() != ipsets.KindInBlocks {
+		return policy.SetDef{}, false
+	}
+	return policy.Definition(n)
+}

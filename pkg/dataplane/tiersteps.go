@@ -1,0 +1,61 @@
+package dataplane
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// An endpoint with a list of tiers is written whole, in one request: of a list by halves
+// a rule might allow what one that is missing would have blocked before.
+
+// tierSteps returns the requests that the endpoint's update takes. Where rules only come,
+// and fit into one Add, it is an Add; any other change is one Update. On an endpoint that
+// is open a list that takes more than one Add may take long: it is closed before.
+func (d *core) tierSteps(ep *endpoint) []step {
+	rejected := d.cache.Rejected
+	want := ep.list(rejected)
+	added, removed := diffACLs(ep.actual, want)
+	if len(removed) > 0 {
+		_, removed = diffACLs(ep.actual, slices.Concat(want, ep.desired.tiers.spare(rejected)))
+	}
+	whole := step{verb: hns.Update, acls: want}
+	switch {
+	case len(removed) > 0, len(added) > 0 && ep.changes > quietConflicts:
+		return []step{whole}
+	case len(added) == 0:
+		return nil
+	case len(added) <= max(d.cfg.MaxBatchedACLs, 1):
+		return []step{{verb: hns.Add, acls: added}}
+	}
+	if shield := ep.shield(); d.open(ep) {
+		missing, _ := diffACLs(ep.actual, shield)
+		return []step{{verb: hns.Add, acls: missing}, whole}
+	}
+	return []step{whole}
+}
+
+// leavesOpen reports whether a list leaves a direction open that shared rules close. One
+// with a list of tiers is closed as far as it should be by the rules of that, too.
+func (d *core) leavesOpen(ep *endpoint, list, shared []hns.ACL) bool {
+	if ep.desired.tiers == nil {
+		return lacksBlock(list, shared)
+	}
+	closed := covered(list, ep.tierRules(d.cache.Rejected))
+	return slices.ContainsFunc(shared, func(a hns.ACL) bool { return blocksAll(a) && !closed[a.Direction] })
+}
+
+// forgetCompromises drops what HNS refuses of rules that are not desired any more.
+func (d *core) forgetCompromises(ep *endpoint) {
+	if len(ep.compromises) == 0 {
+		return
+	}
+	desired := map[hns.ACL]bool{}
+	if ep.desired.tiers != nil {
+		for r := range ep.asked(d.cache.Rejected) {
+			desired[condition(r.acl)] = true
+		}
+	}
+	maps.DeleteFunc(ep.compromises, func(a hns.ACL, _ compromise) bool { return !desired[a] })
+}
