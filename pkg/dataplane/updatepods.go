@@ -180,7 +180,8 @@ func (r *run) nextSteps(id string) (ep *endpoint, steps []step, ready bool) {
 }
 
 // ready reports whether the sets that the steps newly name are in HNS as
-// they should be: a rule must never see one set as it was and another as it is.
+// they should be: a rule must never see one set as it was and another as it is. A rule
+// that denies may see more in its sets than is wanted there.
 func (d *core) ready(ep *endpoint, steps []step) bool {
 	if d.cache.Settled() {
 		return true
@@ -192,6 +193,9 @@ func (d *core) ready(ep *endpoint, steps []step) bool {
 	added, removed := diffACLs(ep.actual, all)
 	closes := d.closes(steps, removed)
 	return !slices.ContainsFunc(d.namesOf(added), func(n ipsets.Name) bool {
+		if n.Denies() {
+			return !d.cache.Ready(n) && !d.cache.Covers(n)
+		}
 		return !d.cache.Ready(n) && (!closes || !d.cache.Closed(n))
 	})
 }

@@ -172,7 +172,8 @@ func (o *outstanding) denies(p packet, uid types.UID) bool {
 			n /= len(moving[key])
 		}
 		c := cluster(objects)
-		if home := oracle.Residents(c, p.own()); len(home) > 0 && home[0].UID == uid && verdict(c, p) {
+		allowed, _ := verdict(c, p)
+		if home := oracle.Residents(c, p.own()); len(home) > 0 && home[0].UID == uid && allowed {
 			return false
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -34,6 +35,7 @@ type object struct {
 	pod   *corev1.Pod
 	ns    *corev1.Namespace
 	np    *networkingv1.NetworkPolicy
+	cnp   *v1alpha2.ClusterNetworkPolicy
 	nodes []netip.Addr
 }
 
@@ -68,6 +70,7 @@ type event struct {
 
 func nsKey(name string) string          { return "namespace " + name }
 func policyName(ns, name string) string { return "policy " + ns + "/" + name }
+func clusterName(name string) string { return "cluster " + name }
 func podName(ns, name string) string    { return "pod " + ns + "/" + name }
 
 // nameOf returns the name that events have for an object.
@@ -109,6 +112,10 @@ func (e event) tell(tx *dataplane.Transaction) {
 		tx.DeletePolicy(policy.Key{Namespace: ns, Name: name})
 	case kind == "policy":
 		tx.SetPolicy(e.is.np)
+	case kind == "cluster" && e.is == nil:
+		tx.DeleteClusterPolicy(ns)
+	case kind == "cluster":
+		tx.SetClusterPolicy(e.is.cnp)
 	case e.is == nil:
 		tx.DeletePod(dataplane.PodKey{Namespace: ns, Name: name})
 	default:
@@ -145,6 +152,8 @@ func cluster(objects []*object) oracle.Cluster {
 			c.Namespaces = append(c.Namespaces, *o.ns)
 		case o.np != nil:
 			c.Policies = append(c.Policies, *o.np)
+		case o.cnp != nil:
+			c.ClusterPolicies = append(c.ClusterPolicies, *o.cnp)
 		default:
 			c.NodeAddrs = o.nodes
 		}
@@ -170,11 +179,17 @@ func wordObject(o *object) string {
 	case o.ns != nil:
 		return fmt.Sprint(o.ns.Labels)
 	case o.np != nil:
-		text, err := json.Marshal(o.np.Spec)
-		if err != nil {
-			return err.Error()
-		}
-		return string(text)
+		return wordSpec(o.np.Spec)
+	case o.cnp != nil:
+		return wordSpec(o.cnp.Spec)
 	}
 	return fmt.Sprint(o.nodes)
+}
+
+func wordSpec(spec any) string {
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
 }

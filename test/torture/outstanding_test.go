@@ -40,6 +40,7 @@ func (p packet) peer() netip.Addr {
 type answers struct {
 	open, closed bool // some subset of the outstanding changes opens, closes
 	newest       bool // the verdict when all of them are done
+	doubt        bool // then to block is right, too
 	ownerBefore  bool // a pod of the node had the address when nothing was outstanding
 	ownerNow     bool // one has it now
 	self         bool // both ends are addresses of one pod, which moves
@@ -154,8 +155,8 @@ func (o *outstanding) compute(p packet) answers {
 	before := at(func(key string) []*object { return one(moving[key][0]) })
 	now := at(func(key string) []*object { return one(moving[key][len(moving[key])-1]) })
 	a.ownerBefore, a.ownerNow = local(before, p.own()), local(now, p.own())
-	a.newest = verdict(now, p)
-	a.open, a.closed = a.newest, !a.newest
+	a.newest, a.doubt = verdict(now, p)
+	a.open, a.closed = a.newest, !a.newest || a.doubt
 	ways, combinations := map[string][][]*object{}, 1
 	for key, versions := range moving {
 		meetings := p.meetings(versions)
@@ -180,11 +181,8 @@ func (o *outstanding) compute(p packet) answers {
 		if a.ownerBefore && a.ownerNow && !local(c, p.own()) {
 			continue
 		}
-		if verdict(c, p) {
-			a.open = true
-		} else {
-			a.closed = true
-		}
+		allowed, doubt := verdict(c, p)
+		a.open, a.closed = a.open || allowed, a.closed || !allowed || doubt
 		if a.open && a.closed {
 			break
 		}
@@ -256,6 +254,8 @@ func (o *outstanding) relevant(p packet) (fixed []*object, moving map[string][]*
 			return spaces[v.ns.Name]
 		case v.np != nil:
 			return spaces[v.np.Namespace]
+		case v.cnp != nil:
+			return true
 		default:
 			return p.dir == hns.In
 		}
@@ -339,7 +339,8 @@ func (o *outstanding) explains(s seen) bool {
 // givenBy reports whether the oracle says everything that was seen.
 func (s seen) givenBy(c oracle.Cluster) bool {
 	for i, p := range s.packets {
-		if verdict(c, p) != (s.passed[i] == '+') {
+		passed := s.passed[i] == '+'
+		if allowed, doubt := verdict(c, p); allowed != passed && (passed || !doubt) {
 			return false
 		}
 	}
@@ -348,11 +349,12 @@ func (s seen) givenBy(c oracle.Cluster) bool {
 
 var protocols = map[uint8]corev1.Protocol{6: corev1.ProtocolTCP, 17: corev1.ProtocolUDP, 132: corev1.ProtocolSCTP}
 
-// verdict is the oracle's word on the side of the packet's endpoint.
-func verdict(c oracle.Cluster, p packet) bool {
-	in, out := oracle.Verdict(c, oracle.Endpoint{IP: p.Src}, oracle.Endpoint{IP: p.Dst}, protocols[p.Protocol], p.DstPort)
-	if p.dir == hns.In {
-		return in.Allowed
+// verdict is the oracle's word on the side of the packet's endpoint. In doubt to block is
+// right, whatever it is.
+func verdict(c oracle.Cluster, p packet) (allowed, doubt bool) {
+	side, out := oracle.Verdict(c, oracle.Endpoint{IP: p.Src}, oracle.Endpoint{IP: p.Dst}, protocols[p.Protocol], p.DstPort)
+	if p.dir == hns.Out {
+		side = out
 	}
-	return out.Allowed
+	return side.Allowed, side.Doubt
 }

@@ -158,7 +158,7 @@ func (h *historian) events(c oracle.Cluster) []event {
 
 func sameObject(a, b *object) bool {
 	return equality.Semantic.DeepEqual(a.pod, b.pod) && equality.Semantic.DeepEqual(a.ns, b.ns) &&
-		equality.Semantic.DeepEqual(a.np, b.np) && slices.Equal(a.nodes, b.nodes)
+		equality.Semantic.DeepEqual(a.np, b.np) && equality.Semantic.DeepEqual(a.cnp, b.cnp) && slices.Equal(a.nodes, b.nodes)
 }
 
 // endpoints is the CNI: every pod that runs here with an address of its own has

@@ -13,6 +13,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -266,6 +267,14 @@ func (p *parser) event(line string, fields []string) (event, error) {
 		}
 		e.name = policyName(ns, name)
 		e.is = &object{rev: p.rev, key: e.name, np: np}
+	case "cluster":
+		cnp := &v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: ns}}
+		_, spec, _ := strings.Cut(line, "{")
+		if err := yaml.UnmarshalStrict([]byte("{"+spec), &cnp.Spec); err != nil {
+			return e, err
+		}
+		e.name = clusterName(ns)
+		e.is = &object{rev: p.rev, key: e.name, cnp: cnp}
 	case "pod":
 		pod, err := p.pod(ns, name, args[1:])
 		e.name = podName(ns, name)
