@@ -98,9 +98,13 @@ func (d *core) leaveOut() {
 	}
 }
 
-// renderHolders marks the endpoints whose rules name a set, desired or actual.
+// renderHolders marks the endpoints whose rules name a set, desired or actual, or a deny
+// twin with that set in it, which is rejected when one of its members is.
 func (d *core) renderHolders(n ipsets.Name) {
 	for _, ref := range d.cache.Refs(n) {
+		if in, ok := ipsets.ParseName(ref.Owner, true); ref.Kind == ipsets.RefList && ok && in.Denies() {
+			d.renderHolders(in)
+		}
 		if ep := d.endpoints[ref.Owner]; ep != nil && (ref.Kind == ipsets.RefRule || ref.Kind == ipsets.RefApplied) {
 			d.mark(ep, policy.Key{})
 		}
