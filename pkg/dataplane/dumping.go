@@ -34,6 +34,7 @@ func (s *Snapshot) dump() Dump {
 		Endpoints:       s.dumpEndpoints(sets),
 		Policies:        s.dumpPolicies(policies),
 		ClusterPolicies: s.dumpClusters(),
+		Nodes:           listNodes(s.nodes),
 		Pods:            s.dumpPods(),
 		Namespaces:      s.dumpNamespaces(),
 		NodeAddrs:       texts(s.nodeAddrs),

@@ -24,6 +24,10 @@ type members struct {
 	selectors   map[string]map[ipsets.Name]policy.LabelMatcher
 	nsSelectors map[ipsets.Name]policy.LabelMatcher
 
+	cluster clusterNodes
+	// doubting: somebody holds Doubt (doubt.go).
+	doubting bool
+
 	over   overBudget
 	joined int // members of weighed sets that came since crowds were weighed
 
@@ -39,6 +43,7 @@ func newMembers(cache *ipsets.Cache) *members {
 		namespaces:  map[string]Namespace{},
 		selectors:   map[string]map[ipsets.Name]policy.LabelMatcher{},
 		nsSelectors: map[ipsets.Name]policy.LabelMatcher{},
+		cluster:     newClusterNodes(),
 		over:        newOverBudget(),
 	}
 }
@@ -85,13 +90,21 @@ func (m *members) defined(def policy.SetDef, made nameSet) {
 		m.nsSelectors[def.Name] = def.Namespaces
 		for _, ns := range m.namespaces {
 			if ns.OverBudget == "" && def.Namespaces.Matches(ns.Labels) {
-				m.join(def.Name, ipsets.Namespace(ns.Name), made)
+				m.join(def.Name, ofSame(def.Name, ipsets.Namespace(ns.Name)), made)
 			}
 		}
 	case ipsets.KindNestedLabel:
 		for _, leaf := range def.Members {
 			m.join(def.Name, leaf, made)
 		}
+	case ipsets.KindNodes:
+		m.cluster.sets[def.Name] = &nodeSet{match: def.Nodes}
+		m.fillNodes(def.Name, m.cluster.sets[def.Name])
+	case ipsets.KindInBlocks:
+		m.cluster.blocks[def.Name] = def.Blocks
+		m.fillBlocks(def.Name, def.Blocks)
+	case ipsets.KindDoubt:
+		m.doubtAll(made)
 	default:
 		made[def.Name] = true
 	}
@@ -119,6 +132,12 @@ func (m *members) undefine(gone nameSet) {
 			}
 		case ipsets.KindNamespaceSelector:
 			delete(m.nsSelectors, n)
+		case ipsets.KindNodes:
+			delete(m.cluster.sets, n)
+		case ipsets.KindInBlocks:
+			delete(m.cluster.blocks, n)
+		case ipsets.KindDoubt:
+			m.doubting = false
 		default: // the name is the definition
 		}
 	}
@@ -135,12 +154,15 @@ func (m *members) undefine(gone nameSet) {
 func (m *members) fill(made nameSet) {
 	labels := false
 	for leaf := range made {
-		if leaf.Kind() != ipsets.KindNamespace {
+		switch leaf.Kind() {
+		case ipsets.KindNamespace:
+			for k := range m.podGroup.in(leaf.Text()) {
+				m.enterGroup(k, leaf)
+			}
+		case ipsets.KindDoubtAddrs:
+			m.fillDoubt()
+		default:
 			labels = true
-			continue
-		}
-		for k := range m.podGroup.in(leaf.Text()) {
-			m.enterGroup(k, leaf)
 		}
 	}
 	if !labels {
@@ -177,7 +199,7 @@ func (m *members) scope(namespace string) iter.Seq[*podGroup] {
 // eachSet visits the leaves that the pod belongs to, of those that are held;
 // named port sets are fed by namedPortSets.
 func (m *members) eachSet(p *podState, visit func(ipsets.Name)) {
-	if p == nil || !p.inSets() {
+	if p == nil {
 		return
 	}
 	held := func(n ipsets.Name) {
@@ -185,7 +207,15 @@ func (m *members) eachSet(p *podState, visit func(ipsets.Name)) {
 			visit(n)
 		}
 	}
+	m.eachBlockSet(p, visit)
+	if p.doubtful() {
+		held(ipsets.DoubtAddrs())
+	}
+	if !p.inSets() {
+		return
+	}
 	held(ipsets.Namespace(p.Namespace))
+	held(ipsets.Namespace(p.Namespace).Deny())
 	for k, v := range p.Labels {
 		m.cache.EachPodLabel(k, v, visit)
 	}
@@ -196,7 +226,11 @@ func (m *members) eachSet(p *podState, visit func(ipsets.Name)) {
 
 // leave takes a pod out of the sets of what it was.
 func (m *members) leave(was *podState) {
-	m.eachSet(was, func(n ipsets.Name) { m.cache.RemoveAddr(n, was.Addr) })
+	m.eachSet(was, func(n ipsets.Name) {
+		if n.Kind() != ipsets.KindInBlocks || m.cluster.addrs[was.Addr] == 0 {
+			m.cache.RemoveAddr(n, was.Addr)
+		}
+	})
 }
 
 // enter puts a pod into the sets of what it is.
@@ -214,8 +248,9 @@ func (m *members) setNamespace(ns Namespace) {
 	m.namespaceCopies.Before(ns.Name)
 	m.namespaces[ns.Name] = ns
 	m.over.setNamespace(ns.Name, ns.OverBudget)
-	leaf, made := ipsets.Namespace(ns.Name), nameSet{}
+	made := nameSet{}
 	for n, match := range m.nsSelectors {
+		leaf := ofSame(n, ipsets.Namespace(ns.Name))
 		if ns.OverBudget == "" && match.Matches(ns.Labels) {
 			m.join(n, leaf, made)
 			m.joined++
@@ -224,6 +259,7 @@ func (m *members) setNamespace(ns Namespace) {
 		}
 	}
 	m.fill(made)
+	m.doubt(ns.Name)
 }
 
 // deleteNamespace takes the namespace out of every selector: what is not known
@@ -233,8 +269,9 @@ func (m *members) deleteNamespace(name string) {
 	delete(m.namespaces, name)
 	m.over.setNamespace(name, "")
 	for n := range m.nsSelectors {
-		m.cache.RemoveMember(n, ipsets.Namespace(name))
+		m.cache.RemoveMember(n, ofSame(n, ipsets.Namespace(name)))
 	}
+	m.doubt(name)
 }
 
 // labels returns the labels of a namespace, and whether there is such an object.
@@ -265,6 +302,7 @@ func (m *members) put(p *podState) {
 			p.podGroup.choose(n, match)
 		}
 	}
+	m.doubt(p.Namespace)
 }
 
 // drop forgets a pod.
@@ -274,6 +312,7 @@ func (m *members) drop(key PodKey) {
 		delete(m.pods, key)
 		m.podGroup.remove(p)
 		m.over.setPod(key, "")
+		m.doubt(key.Namespace)
 	}
 }
 

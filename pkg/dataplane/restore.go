@@ -213,6 +213,9 @@ func (dump Dump) objects() (*Transaction, error) {
 		}
 		tx.SetPolicy(&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Spec: *pd.Spec})
 	}
+	for _, n := range dump.Nodes {
+		tx.SetNode(n)
+	}
 	for _, pd := range dump.ClusterPolicies {
 		if pd.Name == "" || pd.Spec == nil {
 			return nil, fmt.Errorf("ClusterNetworkPolicy %q without name or spec", pd.Name)

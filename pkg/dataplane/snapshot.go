@@ -35,6 +35,7 @@ type Snapshot struct {
 	names           map[types.UID]string // of the pods that own endpoints
 	local           []*podState
 	waiting         []*podState
+	nodes           []*Node // of the cluster
 	clusters        []*clusterState
 	clusterWarnings []Warning
 	nodeAddrs       []netip.Addr
@@ -76,6 +77,7 @@ func (s *Snapshot) begin(d *core) {
 	s.unwritten, s.listing = d.sets.tries > 0, d.listing.err
 	s.disputed, s.refusals, s.again = d.flapping(s.now), d.setWarnings(), d.dumpAgain()
 	s.over, s.addresses = d.overBudget(), d.addressWarnings()
+	s.nodes = slices.Collect(maps.Values(d.members.cluster.nodes))
 	s.clusters, s.clusterWarnings = slices.Collect(maps.Values(d.clusters)), d.clusterWarnings()
 	s.spellings, s.cut, s.lookAge = slices.Clone(d.spellings.list), d.cut, d.lookAge(s.now)
 	s.endpoints, s.names = make(map[string]*endpoint, len(d.endpoints)), map[types.UID]string{}

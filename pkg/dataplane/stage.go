@@ -27,6 +27,11 @@ func (d *core) stage(tx *Transaction) changes {
 			d.mark(ep, policy.Key{})
 		}
 	}
+	for name, n := range tx.nodes {
+		_, known := d.members.cluster.nodes[name]
+		c.add(changedNode, known, n != nil)
+	}
+	d.members.setNodes(tx.nodes)
 	for name, ns := range tx.namespaces {
 		d.progress.note("staging", kindNamespace, "", name)
 		was, known := d.members.namespaces[name]

@@ -16,7 +16,9 @@ type Cache struct {
 	byName map[Name]*set
 	byID   map[string]*set
 	labels map[label]Name // the defined sets of pods with a label
-	now    time.Time
+	// denyLabels counts the deny twins among labels.
+	denyLabels int
+	now        time.Time
 
 	pending map[*set]struct{}  // needed, and dirty, unknown or refused
 	spare   map[*set]time.Time // in HNS and not needed, since when

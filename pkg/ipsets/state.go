@@ -121,6 +121,7 @@ func (c *Cache) define(s *set, n Name) (created bool) {
 	s.defined = true
 	if l, ok := n.label(); ok {
 		c.labels[l] = n
+		c.denyLabels += count(l.denies)
 	}
 	if s.nested() {
 		c.ask(s, Empty())
@@ -157,6 +158,7 @@ func (c *Cache) undefine(s *set) {
 	s.defined = false
 	if l, ok := s.name.label(); ok {
 		delete(c.labels, l)
+		c.denyLabels -= count(l.denies)
 	}
 	c.refresh(s)
 }
