@@ -30,7 +30,7 @@ var layers = map[string]struct {
 			// values: what comes in, what goes out, and what needs no state
 			"acls backoff changes codes config dump dumpclusters fairmutex look progress report steps transaction written",
 			// objects and what follows from one of them
-			"base budget clusterstate compromises doubt doubt members namedports nodesets nodesets podgroups render size state tierrules views",
+			"base budget clusterstate compromises doubt members namedports nodesets podgroups render size state tierrules views",
 			// what others do to our objects
 			"flapdamping repair spelling",
 			// what should be, and what waits: folding in, rendering, the queue

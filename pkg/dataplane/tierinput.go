@@ -51,6 +51,14 @@ func (cs *clusterState) about(p *podState, r policy.ClusterRule) []inputRule {
 	}
 	unused, closed := inputRule{Action: r.Action, From: from}, inputRule{Action: policy.Deny, From: from}
 	unused.From.unused = true
+	if r.Action != policy.Accept { // to which numbers an address in doubt gives the name, nobody knows
+		doubt := tiers.Atom{Sets: []ipsets.Name{ipsets.Doubt()}}
+		for _, port := range named {
+			doubt.Ports = append(doubt.Ports, policy.Port{Protocol: port.Protocol})
+		}
+		doubt.Ports = policy.Fewest(doubt.Ports)
+		closed.Atoms = append(closed.Atoms, doubt)
+	}
 	for _, peer := range r.Peers {
 		for _, port := range named {
 			served, all := cs.served(peer, port, r.Action)

@@ -73,10 +73,12 @@ func (p packet) about(pod *corev1.Pod) (found []v1alpha2.ClusterNetworkPolicy) {
 // network. A selector that is none selects everything.
 func (p packet) isSubject(s v1alpha2.ClusterNetworkPolicySubject, pod *corev1.Pod) truth {
 	switch {
+	case malformedSubject(s):
+		return yes
 	case s.Namespaces != nil && s.Pods == nil:
 		return p.inNamespaces(s.Namespaces, pod.Namespace, yes)
 	case s.Pods != nil && s.Namespaces == nil:
-		if _, err := metav1.LabelSelectorAsSelector(&s.Pods.PodSelector); err == nil && !matches(&s.Pods.PodSelector, pod.Labels) {
+		if !matches(&s.Pods.PodSelector, pod.Labels) {
 			return no
 		}
 		return p.inNamespaces(&s.Pods.NamespaceSelector, pod.Namespace, yes)
