@@ -30,7 +30,7 @@ func TestRandomReplay(t *testing.T) {
 			Unchecked:      rapid.Bool().Draw(rt, "unchecked"),
 			GracePeriod:    rapid.SampledFrom([]time.Duration{0, 10 * time.Second}).Draw(rt, "grace"),
 		}, walkSim(), newCluster())
-		w.first = first
+		w.first, w.cluster.untiered = first, true
 		w.hasty = rapid.Bool().Draw(rt, "hasty")
 		w.faulty = rapid.Bool().Draw(rt, "faults")
 		w.rejecting = rapid.Bool().Draw(rt, "rejections")

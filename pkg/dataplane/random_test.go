@@ -271,9 +271,7 @@ func (w *walker) calm() {
 	if w.rejecting { // what was refused is remembered until it changes
 		w.dropLeft()
 		tx := dataplane.NewTransaction()
-		for key := range w.cluster.policies {
-			tx.DeletePolicy(key)
-		}
+		w.cluster.forgetPolicies(tx)
 		w.applyWhole(tx)
 		w.apply(w.cluster.all())
 		w.settle()
@@ -357,9 +355,7 @@ func (w *walker) compare() {
 func (w *walker) clear() {
 	w.note("clear")
 	tx := dataplane.NewTransaction()
-	for key := range w.cluster.policies {
-		tx.DeletePolicy(key)
-	}
+	w.cluster.forgetPolicies(tx)
 	w.applyWhole(tx)
 	w.now = w.now.Add(time.Hour)
 	w.settle()

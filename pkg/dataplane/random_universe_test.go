@@ -11,6 +11,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -75,15 +76,46 @@ func walkPolicy(ns string, template, variant int) *networkingv1.NetworkPolicy {
 	return np
 }
 
+// walkTiers are ClusterNetworkPolicies by template and variant.
+var walkTiers = [][]string{
+	{
+		`{tier: Admin, priority: 5, subject: {namespaces: {}}, ingress: [{action: Pass, from: [{namespaces: {matchLabels: {team: a}}}], protocols: [{tcp: {destinationPort: {number: 80}}}]}, {action: Deny, from: [{namespaces: {}}]}]}`,
+		`{tier: Admin, priority: 5, subject: {namespaces: {}}, ingress: [{action: Deny, from: [{namespaces: {matchLabels: {team: a}}}], protocols: [{tcp: {destinationPort: {number: 80}}}]}, {action: Accept, from: [{namespaces: {}}]}]}`,
+		`{tier: Admin, priority: 7, subject: {namespaces: {matchLabels: {team: a}}}, ingress: [{action: Pass, from: [{namespaces: {}}]}, {action: Deny, from: [{namespaces: {}}]}]}`,
+	},
+	{
+		`{tier: Admin, priority: 6, subject: {pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: web}}}}, egress: [{action: Deny, to: [{pods: {namespaceSelector: {matchLabels: {team: b}}, podSelector: {matchLabels: {app: api}}}}]}, {action: Accept, to: [{networks: [10.0.1.0/24]}], protocols: [{tcp: {destinationPort: {range: {start: 80, end: 81}}}}]}]}`,
+		`{tier: Admin, priority: 4, subject: {pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: web}}}}, ingress: [{action: Deny, from: [{pods: {namespaceSelector: {}, podSelector: {matchExpressions: [{key: ver, operator: In, values: [v1, v2]}]}}}], protocols: [{destinationNamedPort: http}]}], egress: [{action: Accept, to: [{networks: [10.0.0.0/24]}]}, {action: Deny, to: [{networks: [10.0.0.0/16]}]}]}`,
+		`{tier: Admin, priority: 6, subject: {namespaces: {}}, egress: [{action: Pass, to: [{networks: [10.0.0.0/24]}]}, {action: Deny, to: [{pods: {namespaceSelector: {}, podSelector: {matchExpressions: [{key: app, operator: NotIn, values: [db]}]}}}]}]}`,
+	},
+	{
+		`{tier: Baseline, priority: 5, subject: {namespaces: {}}, ingress: [{action: Accept, from: [{namespaces: {matchLabels: {team: a}}}]}, {action: Deny, from: [{namespaces: {}}], protocols: [{tcp: {destinationPort: {number: 81}}}]}]}`,
+		`{tier: Baseline, priority: 5, subject: {namespaces: {matchExpressions: [{key: team, operator: NotIn, values: [b]}]}}, ingress: [{action: Deny, from: [{namespaces: {}}]}], egress: [{action: Pass, to: [{namespaces: {matchLabels: {team: b}}}]}, {action: Deny, to: [{networks: [0.0.0.0/0]}]}]}`,
+		`{tier: Baseline, priority: 3, subject: {namespaces: {}}, ingress: [{action: Accept, from: [{namespaces: {}}]}]}`,
+	},
+}
+
+// walkTier returns a ClusterNetworkPolicy of the universe.
+func walkTier(template, variant int) *v1alpha2.ClusterNetworkPolicy {
+	cnp := &v1alpha2.ClusterNetworkPolicy{}
+	if err := yaml.UnmarshalStrict([]byte(walkTiers[template][variant]), &cnp.Spec); err != nil {
+		panic(err)
+	}
+	cnp.Name = fmt.Sprintf("c%d", template)
+	return cnp
+}
+
 // cluster is what the API server has: the truth that a walk changes.
 type cluster struct {
 	pods     map[dataplane.PodKey]dataplane.Pod
 	spaces   map[string]dataplane.Namespace
 	policies map[policy.Key]*networkingv1.NetworkPolicy
+	tiers    map[string]*v1alpha2.ClusterNetworkPolicy
 	nodes    []netip.Addr
 	born     int // pods ever
-	// faithful: a pod that has an address keeps it.
-	faithful bool
+	// faithful: a pod that has an address keeps it. untiered: it has no
+	// ClusterNetworkPolicies.
+	faithful, untiered bool
 }
 
 func newCluster() *cluster {
@@ -91,13 +123,14 @@ func newCluster() *cluster {
 		pods:     map[dataplane.PodKey]dataplane.Pod{},
 		spaces:   map[string]dataplane.Namespace{},
 		policies: map[policy.Key]*networkingv1.NetworkPolicy{},
+		tiers:    map[string]*v1alpha2.ClusterNetworkPolicy{},
 	}
 }
 
 func (c *cluster) clone() *cluster {
 	return &cluster{
 		pods: maps.Clone(c.pods), spaces: maps.Clone(c.spaces),
-		policies: maps.Clone(c.policies), nodes: c.nodes, born: c.born, faithful: c.faithful,
+		policies: maps.Clone(c.policies), tiers: maps.Clone(c.tiers), nodes: c.nodes, born: c.born, faithful: c.faithful, untiered: c.untiered,
 	}
 }
 
@@ -113,8 +146,21 @@ func (c *cluster) all() *dataplane.Transaction {
 	for _, np := range c.policies {
 		tx.SetPolicy(np)
 	}
+	for _, cnp := range c.tiers {
+		tx.SetClusterPolicy(cnp)
+	}
 	tx.SetNodeAddrs(c.nodes)
 	return tx
+}
+
+// forgetPolicies deletes all policies in a transaction.
+func (c *cluster) forgetPolicies(tx *dataplane.Transaction) {
+	for key := range c.policies {
+		tx.DeletePolicy(key)
+	}
+	for name := range c.tiers {
+		tx.DeleteClusterPolicy(name)
+	}
 }
 
 // event is one changed object. Another pod of the same name is two: the old one
@@ -128,7 +174,11 @@ type event struct {
 
 // drawEvent draws a change of one object.
 func (c *cluster) drawEvent(t *rapid.T) event {
-	kind := rapid.SampledFrom([]string{"pod", "policy", "pod", "policy", "namespace", "namespace", "pod gone", "policy gone", "node"}).Draw(t, "object")
+	kinds := []string{"pod", "policy", "pod", "policy", "namespace", "namespace", "pod gone", "policy gone", "node", "tier", "tier", "tier gone"}
+	if c.untiered {
+		kinds = kinds[:9]
+	}
+	kind := rapid.SampledFrom(kinds).Draw(t, "object")
 	switch {
 	case kind == "pod" || kind == "pod gone" && len(c.pods) == 0:
 		return c.drawPod(t)
@@ -141,6 +191,20 @@ func (c *cluster) drawEvent(t *rapid.T) event {
 			np.Spec, text = policy.Close(&np.Spec, "too much"), text+" over its budget"
 		}
 		return setPolicy(np, text)
+	case kind == "tier" || kind == "tier gone" && len(c.tiers) == 0:
+		template := rapid.IntRange(0, len(walkTiers)-1).Draw(t, "template")
+		variant := rapid.IntRange(0, len(walkTiers[template])-1).Draw(t, "variant")
+		return event{text: fmt.Sprintf("tier c%d variant %d", template, variant), apply: func(c *cluster, tx *dataplane.Transaction) {
+			cnp := walkTier(template, variant)
+			c.tiers[cnp.Name] = cnp
+			tx.SetClusterPolicy(cnp)
+		}}
+	case kind == "tier gone":
+		name := rapid.SampledFrom(sortedKeys(c.tiers)).Draw(t, "tier")
+		return event{text: "delete tier " + name, apply: func(c *cluster, tx *dataplane.Transaction) {
+			delete(c.tiers, name)
+			tx.DeleteClusterPolicy(name)
+		}}
 	case kind == "policy gone":
 		return deletePolicy(rapid.SampledFrom(sortedKeys(c.policies)).Draw(t, "policy"))
 	case kind == "pod gone":

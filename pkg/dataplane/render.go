@@ -27,11 +27,11 @@ const (
 // the policy can be read off unambiguously.
 func ACLID(key policy.Key) string { return hns.ACLIDPrefix + key.Namespace + "." + key.Name }
 
-// PolicyOfACL returns the policy that an allow rule's Id names; false for the
-// rules that belong to no policy.
+// PolicyOfACL returns the NetworkPolicy that a rule's Id names; false for the
+// rules that belong to none.
 func PolicyOfACL(id string) (policy.Key, bool) {
 	ns, name, ok := strings.Cut(strings.TrimPrefix(id, hns.ACLIDPrefix), ".")
-	if !ok || !strings.HasPrefix(id, hns.ACLIDPrefix) {
+	if !ok || !strings.HasPrefix(id, hns.ACLIDPrefix) || strings.HasPrefix(name, ".") {
 		return policy.Key{}, false
 	}
 	return policy.Key{Namespace: ns, Name: name}, true
