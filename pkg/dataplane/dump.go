@@ -12,18 +12,21 @@ import (
 // Dump is a snapshot of the dataplane's state as plain values, sorted; what the
 // debug endpoint shows and what explanations are made from.
 type Dump struct {
-	Node       string          `json:"node"`
-	Time       time.Time       `json:"time,omitzero"` // when it was taken
-	Sets       []SetDump       `json:"sets"`
-	Pending    []PendingDump   `json:"pending"`
-	Endpoints  []EndpointDump  `json:"endpoints"`
-	Policies   []PolicyDump    `json:"policies"`
-	Pods       []PodDump       `json:"pods"`
-	Namespaces []NamespaceDump `json:"namespaces"`
-	NodeAddrs  []string        `json:"nodeAddresses"`
-	Warnings   []Warning       `json:"warnings"`
-	Reports    []Report        `json:"reports"` // the last ones, oldest first
-	Due        DueDump         `json:"due"`
+	Node      string         `json:"node"`
+	Time      time.Time      `json:"time,omitzero"` // when it was taken
+	Sets      []SetDump      `json:"sets"`
+	Pending   []PendingDump  `json:"pending"`
+	Endpoints []EndpointDump `json:"endpoints"`
+	Policies  []PolicyDump   `json:"policies"`
+	// ClusterPolicies are the tiers around Policies, Nodes what they may have for a peer.
+	ClusterPolicies []ClusterPolicyDump `json:"clusterPolicies,omitempty"`
+	Nodes           []Node              `json:"nodes,omitempty"`
+	Pods            []PodDump           `json:"pods"`
+	Namespaces      []NamespaceDump     `json:"namespaces"`
+	NodeAddrs       []string            `json:"nodeAddresses"`
+	Warnings        []Warning           `json:"warnings"`
+	Reports         []Report            `json:"reports"` // the last ones, oldest first
+	Due             DueDump             `json:"due"`
 	// Spellings are how HNS shows what was written, where that has to be learned.
 	Spellings []Spelling `json:"spellings,omitempty"`
 	// OthersCut: the ACLs of others go back cut to their documented fields.
