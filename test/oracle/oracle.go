@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
 // Cluster is everything that a verdict depends on. Names are unique within a
@@ -26,6 +27,9 @@ type Cluster struct {
 	Namespaces []corev1.Namespace
 	Pods       []corev1.Pod
 	Policies   []networkingv1.NetworkPolicy
+	// ClusterPolicies are the tiers around Policies, Nodes what they may have for a peer.
+	ClusterPolicies []v1alpha2.ClusterNetworkPolicy
+	Nodes           []corev1.Node
 	// NodeAddrs may reach every pod, for the kubelet's probes.
 	NodeAddrs []netip.Addr
 	// Node is the node at which verdicts are asked for; "" when all pods run there.
@@ -47,8 +51,26 @@ type Side struct {
 	// it is denied, the first that isolates. It is empty when nothing isolates
 	// and when the traffic needs no policy's permission.
 	Policy string
-	// Isolated reports whether any policy isolates this end in this direction.
+	// Isolated reports whether any NetworkPolicy isolates this end in this direction.
 	Isolated bool
+	// Tier, Rule and RuleName are of the rule of a ClusterNetworkPolicy that decided:
+	// Policy is its name then. Passed are the rules that passed the traffic on before.
+	Tier     v1alpha2.Tier
+	Rule     int
+	RuleName string
+	Passed   []PassedBy
+	// Tiered reports whether a ClusterNetworkPolicy is about this end, in any direction.
+	Tiered bool
+	// Doubt: nobody knows whether some rule means the traffic. Then Allowed says whether
+	// it is right to allow it; to deny it is right in any case.
+	Doubt bool
+}
+
+// PassedBy is a rule that passed traffic on to the next tier.
+type PassedBy struct {
+	Policy string
+	Tier   v1alpha2.Tier
+	Rule   int
 }
 
 // Verdict tells what happens to new connections from src to a port of dst: the
@@ -65,7 +87,7 @@ func Verdict(c Cluster, src, dst Endpoint, protocol corev1.Protocol, port uint16
 
 // toItself is the side of an end that the traffic does not leave: a pod cannot
 // block itself.
-func toItself(s Side) Side { return Side{Allowed: true, Isolated: s.Isolated} }
+func toItself(s Side) Side { return Side{Allowed: true, Isolated: s.Isolated, Tiered: s.Tiered} }
 
 // AtSwitch is Verdict for a switch that the traffic passes, also what a pod sends
 // to itself: then the pod is a peer of its policies as any other. On a node it
@@ -79,8 +101,9 @@ func AtSwitch(c Cluster, src, dst Endpoint, protocol corev1.Protocol, port uint1
 	p := packet{
 		namespaces: c.Namespaces, policies: c.Policies, nodes: c.NodeAddrs,
 		src: endAt(c, from), dst: endAt(c, to), protocol: protocol, port: port,
+		clusterPolicies: c.ClusterPolicies, clusterNodes: c.Nodes,
 	}
-	return p.side(networkingv1.PolicyTypeIngress), p.side(networkingv1.PolicyTypeEgress)
+	return p.judged(networkingv1.PolicyTypeIngress), p.judged(networkingv1.PolicyTypeEgress)
 }
 
 // packet opens a connection. It knows addresses only, as the network does.
@@ -91,6 +114,9 @@ type packet struct {
 	src, dst   end
 	protocol   corev1.Protocol
 	port       uint16
+
+	clusterPolicies []v1alpha2.ClusterNetworkPolicy
+	clusterNodes    []corev1.Node
 }
 
 // end is an address.
@@ -98,13 +124,15 @@ type end struct {
 	addr netip.Addr
 	// pod is the pod that it means to others, nil if it means none or nobody knows.
 	pod *corev1.Pod
+	// doubtful: several pods have it, and nobody knows which it means.
+	doubtful bool
 	// subjects are the pods whose policies filter it, several where nobody knows.
 	subjects []*corev1.Pod
 }
 
 func endAt(c Cluster, addr netip.Addr) end {
 	e := end{addr: addr, subjects: Residents(c, addr)}
-	if !Doubtful(c, addr) {
+	if e.doubtful = Doubtful(c, addr); !e.doubtful {
 		e.pod = Owner(c, addr)
 	}
 	if owner := Owner(c, addr); len(e.subjects) == 0 && owner != nil {
@@ -113,7 +141,8 @@ func endAt(c Cluster, addr netip.Addr) end {
 	return e
 }
 
-// side judges the packet at its destination for Ingress, at its source for Egress.
+// side is what NetworkPolicies say, as if there were no other: at the destination for
+// Ingress, at the source for Egress.
 func (p packet) side(direction networkingv1.PolicyType) Side {
 	own := p.dst
 	if direction == networkingv1.PolicyTypeEgress {

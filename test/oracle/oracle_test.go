@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"fmt"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -85,8 +86,17 @@ func say(s Side) string {
 	switch {
 	case s.Policy != "":
 		word += " by " + s.Policy
-	case s.Isolated:
+	case s.Isolated && !s.Tiered:
 		word += " although isolated"
+	}
+	if len(s.Passed) > 0 {
+		word += " passed by"
+	}
+	for _, p := range s.Passed {
+		word += fmt.Sprintf(" %s[%d]", strings.TrimPrefix(p.Policy, "ClusterNetworkPolicy/"), p.Rule)
+	}
+	if s.Doubt {
+		word += " in doubt"
 	}
 	return word
 }

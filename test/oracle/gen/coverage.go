@@ -78,7 +78,7 @@ const toItself = "from a pod to itself"
 
 // Verdict counts what was said at one end of a packet.
 func (v *Coverage) Verdict(c oracle.Cluster, src, dst netip.Addr, probe Probe, ingress bool, side oracle.Side) {
-	if !side.Isolated {
+	if !side.Isolated || side.Tiered { // of tiers their own test knows
 		return
 	}
 	v.verdicts++
@@ -104,6 +104,7 @@ func (v *Coverage) Verdict(c oracle.Cluster, src, dst netip.Addr, probe Probe, i
 			continue
 		}
 		alone := c
+		alone.ClusterPolicies = nil
 		alone.Policies = []networkingv1.NetworkPolicy{a.policy}
 		in, out := oracle.Verdict(alone, oracle.Endpoint{IP: src}, oracle.Endpoint{IP: dst}, probe.Protocol, probe.Port)
 		if !ingress {

@@ -28,12 +28,20 @@ type Gen struct {
 	t          *rapid.T
 	serial     int
 	namespaces []string // that objects of this cluster are in
+	tiers      bool
 }
 
 // New returns a generator for one run of a property.
 func New(t *rapid.T) *Gen {
 	g := &Gen{t: t}
 	g.namespaces = namespaces[:g.between(1, len(namespaces), "namespaces")]
+	return g
+}
+
+// NewTiered returns a generator of clusters with nodes and ClusterNetworkPolicies.
+func NewTiered(t *rapid.T) *Gen {
+	g := New(t)
+	g.tiers = true
 	return g
 }
 
@@ -75,6 +83,9 @@ func (g *Gen) Cluster() oracle.Cluster {
 		}
 	})
 	c.NodeAddrs = g.nodeAddrs()
+	if g.tiers {
+		g.addTiers(&c)
+	}
 	return c
 }
 

@@ -46,8 +46,14 @@ var mutations = []mutation{
 	{"nothing new", func(*Gen, *oracle.Cluster) bool { return true }},
 }
 
-// Mutation draws a change of the cluster.
-func (g *Gen) Mutation(c oracle.Cluster) Mutation { return g.mutate(c, pick(g, mutations, "mutation")) }
+// Mutation draws a change of the cluster. With tiers every second one is of the objects
+// that make them.
+func (g *Gen) Mutation(c oracle.Cluster) Mutation {
+	if g.tiers && g.Flip("of the tiers") {
+		return g.mutate(c, pick(g, tierMutations, "mutation"))
+	}
+	return g.mutate(c, pick(g, mutations, "mutation"))
+}
 
 // PolicyMutation draws a change of one of the cluster's policies.
 func (g *Gen) PolicyMutation(c oracle.Cluster) Mutation {
@@ -59,6 +65,7 @@ func (g *Gen) mutate(c oracle.Cluster, m mutation) Mutation {
 	after := c
 	after.Namespaces, after.Pods = slices.Clone(c.Namespaces), slices.Clone(c.Pods)
 	after.Policies, after.NodeAddrs = slices.Clone(c.Policies), slices.Clone(c.NodeAddrs)
+	after.ClusterPolicies, after.Nodes = slices.Clone(c.ClusterPolicies), slices.Clone(c.Nodes)
 	if !m.apply(g, &after) {
 		return Mutation{Kind: "nothing new", After: after}
 	}

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/test/oracle"
 )
@@ -28,6 +29,14 @@ func (g *Gen) Probes(c oracle.Cluster, n int) []Probe {
 		}
 		for _, rule := range np.Spec.Egress {
 			candidates = append(candidates, edges(rule.Ports)...)
+		}
+	}
+	for _, cnp := range c.ClusterPolicies {
+		for _, rule := range cnp.Spec.Ingress {
+			candidates = append(candidates, clusterEdges(rule.Protocols)...)
+		}
+		for _, rule := range cnp.Spec.Egress {
+			candidates = append(candidates, clusterEdges(rule.Protocols)...)
 		}
 	}
 	for _, pod := range c.Pods {
@@ -69,6 +78,32 @@ func edges(ports []networkingv1.NetworkPolicyPort) []Probe {
 			if 0 < number && number <= 65535 {
 				probes = append(probes, Probe{protocol, uint16(number)})
 			}
+		}
+	}
+	return probes
+}
+
+// clusterEdges is edges of the ports of a ClusterNetworkPolicy.
+func clusterEdges(all []v1alpha2.ClusterNetworkPolicyProtocol) (probes []Probe) {
+	add := func(protocol corev1.Protocol, port *v1alpha2.Port) {
+		numbers := []int32{port.Number}
+		if port.Range != nil {
+			numbers = []int32{port.Range.Start - 1, port.Range.Start, port.Range.End, port.Range.End + 1}
+		}
+		for _, number := range numbers {
+			if 0 < number && number <= 65535 {
+				probes = append(probes, Probe{protocol, uint16(number)})
+			}
+		}
+	}
+	for _, x := range all {
+		switch {
+		case x.TCP != nil:
+			add(corev1.ProtocolTCP, x.TCP.DestinationPort)
+		case x.UDP != nil:
+			add(corev1.ProtocolUDP, x.UDP.DestinationPort)
+		case x.SCTP != nil:
+			add(corev1.ProtocolSCTP, x.SCTP.DestinationPort)
 		}
 	}
 	return probes

@@ -1,6 +1,7 @@
 package oracletest
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -55,9 +56,32 @@ func (w *world) compareOne(c oracle.Cluster, tracers *second, endpoint string, d
 		want = egress
 	}
 	coverage.Verdict(c, src, dst, probe, direction == hns.In, want)
+	if want.Tiered {
+		w.compareTiers(c, want, verdict, fmt.Sprintf("%s %v -> %v %d/%s at %s", direction, src, dst, probe.Port, probe.Protocol, endpoint))
+		return
+	}
 	if got, want := tracedSide(verdict), oracleSide(want, direction); got != want {
 		w.fail(c, "%s %v -> %v %d/%s at %s: HNS says %s, the oracle %s", direction, src, dst, probe.Port, probe.Protocol, endpoint, got, want)
 	}
+}
+
+// compareTiers holds a verdict against the oracle's where a ClusterNetworkPolicy is about
+// the endpoint. What is in doubt may be denied.
+func (w *world) compareTiers(c oracle.Cluster, want oracle.Side, got hnssim.Verdict, packet string) {
+	word := func(allowed bool) string {
+		if allowed {
+			return "allowed"
+		}
+		return "denied"
+	}
+	w.tiers[fmt.Sprintf("%s by %s", word(want.Allowed), cmp.Or(string(want.Tier), "another"))]++
+	if len(want.Passed) > 0 {
+		w.tiers["passed, then "+word(want.Allowed)]++
+	}
+	if got.Allowed == want.Allowed || want.Doubt && !got.Allowed {
+		return
+	}
+	w.fail(c, "%s: HNS says %s by %+v, the oracle %+v", packet, word(got.Allowed), got.Matched, want)
 }
 
 // oracleSide words the oracle's verdict, with the rule that must be the reason.

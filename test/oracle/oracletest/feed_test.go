@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -49,10 +50,31 @@ func events(before, after oracle.Cluster, all bool) []event {
 		key := policy.Key{Namespace: np.Namespace, Name: np.Name}
 		list = append(list, func(tx *dataplane.Transaction) { tx.DeletePolicy(key) })
 	})
+	clusterPolicies := func(cnp v1alpha2.ClusterNetworkPolicy) string { return cnp.Name }
+	diff(before.ClusterPolicies, after.ClusterPolicies, all, clusterPolicies, func(cnp v1alpha2.ClusterNetworkPolicy) {
+		list = append(list, func(tx *dataplane.Transaction) { tx.SetClusterPolicy(&cnp) })
+	}, func(cnp v1alpha2.ClusterNetworkPolicy) {
+		list = append(list, func(tx *dataplane.Transaction) { tx.DeleteClusterPolicy(cnp.Name) })
+	})
+	nodes := func(n corev1.Node) string { return n.Name }
+	diff(before.Nodes, after.Nodes, all, nodes, func(n corev1.Node) {
+		list = append(list, func(tx *dataplane.Transaction) { tx.SetNode(nodeFrom(n)) })
+	}, func(n corev1.Node) {
+		list = append(list, func(tx *dataplane.Transaction) { tx.DeleteNode(n.Name) })
+	})
 	if all || !slices.Equal(before.NodeAddrs, after.NodeAddrs) {
 		list = append(list, func(tx *dataplane.Transaction) { tx.SetNodeAddrs(after.NodeAddrs) })
 	}
 	return list
+}
+
+// nodeFrom is what the dataplane is told of a node.
+func nodeFrom(n corev1.Node) dataplane.Node {
+	out := dataplane.Node{Name: n.Name, Labels: n.Labels}
+	for _, a := range n.Status.Addresses {
+		out.Addrs = append(out.Addrs, netip.MustParseAddr(a.Address))
+	}
+	return out
 }
 
 // diff calls set for every object of after that is new or changed (or all of

@@ -20,13 +20,13 @@ import (
 func TestOracle(t *testing.T) {
 	var coverage gen.Coverage
 	drawn := 0
-	draw := func(name string, quick, clusters int, prop func(*rapid.T, *gen.Coverage)) {
+	draw := func(name string, quick, clusters int, prop property) {
 		t.Run(name, func(t *testing.T) {
 			if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
 				drawn++
 			}
 			t.Cleanup(effort.Checks(effort.Of(quick, clusters/10, clusters)))
-			rapid.Check(t, func(t *rapid.T) { prop(t, &coverage) })
+			rapid.Check(t, func(t *rapid.T) { prop(gen.New(t), newWorld(t, drawSetup(t)), t, &coverage) })
 		})
 	}
 	draw("Whole", 30, 1500, whole)
@@ -37,6 +37,9 @@ func TestOracle(t *testing.T) {
 		require.Empty(t, coverage.Missing(), "never generated, allowed or denied")
 	}
 }
+
+// property brings what a generator draws into a world, and holds it against the oracle.
+type property func(*gen.Gen, *world, *rapid.T, *gen.Coverage)
 
 // check is rapid.Check, of less under the race detector and for a change.
 func check(t *testing.T, prop func(*rapid.T)) {
@@ -53,9 +56,7 @@ func ever(t *testing.T, seen int, never string) {
 }
 
 // whole brings a cluster in with one transaction.
-func whole(t *rapid.T, coverage *gen.Coverage) {
-	g := gen.New(t)
-	w := newWorld(t, drawSetup(t))
+func whole(g *gen.Gen, w *world, t *rapid.T, coverage *gen.Coverage) {
 	c := g.Cluster()
 	coverage.Cluster(c)
 	w.start(c, false)
@@ -64,9 +65,7 @@ func whole(t *rapid.T, coverage *gen.Coverage) {
 
 // pieces brings a cluster in object by object in any order, in transactions of
 // any size; endpoints come before, between or after them.
-func pieces(t *rapid.T, coverage *gen.Coverage) {
-	g := gen.New(t)
-	w := newWorld(t, drawSetup(t))
+func pieces(g *gen.Gen, w *world, t *rapid.T, coverage *gen.Coverage) {
 	c := g.Cluster()
 	coverage.Cluster(c)
 	list := shuffled(t, events(oracle.Cluster{}, c, true))
@@ -81,9 +80,7 @@ func pieces(t *rapid.T, coverage *gen.Coverage) {
 }
 
 // history lets a cluster change for a while.
-func history(t *rapid.T, coverage *gen.Coverage) {
-	g := gen.New(t)
-	w := newWorld(t, drawSetup(t))
+func history(g *gen.Gen, w *world, t *rapid.T, coverage *gen.Coverage) {
 	c := g.Cluster()
 	coverage.Cluster(c)
 	w.start(c, false)

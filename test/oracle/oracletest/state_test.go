@@ -118,12 +118,21 @@ func describe(c oracle.Cluster) string {
 			fmt.Fprintln(&b, "  container", container.Name, container.Ports)
 		}
 	}
-	for _, np := range c.Policies {
-		spec, err := yaml.Marshal(np.Spec)
+	for _, n := range c.Nodes {
+		fmt.Fprintln(&b, "node", n.Name, n.Labels, n.Status.Addresses)
+	}
+	text := func(what, name string, spec any) {
+		out, err := yaml.Marshal(spec)
 		if err != nil {
-			spec = []byte(err.Error())
+			out = []byte(err.Error())
 		}
-		fmt.Fprintf(&b, "policy %s/%s\n%s", np.Namespace, np.Name, spec)
+		fmt.Fprintf(&b, "%s %s\n%s", what, name, out)
+	}
+	for _, np := range c.Policies {
+		text("policy", np.Namespace+"/"+np.Name, np.Spec)
+	}
+	for _, cnp := range c.ClusterPolicies {
+		text("cluster policy", cnp.Name, cnp.Spec)
 	}
 	return b.String()
 }

@@ -52,13 +52,14 @@ type world struct {
 	sim   *hnssim.Sim
 	dp    *dataplane.Dataplane
 	now   time.Time
-	story []string // what happened, for whoever reads a failure
+	story []string       // what happened, for whoever reads a failure
+	tiers map[string]int // verdicts of endpoints that have tiers, by what decided
 }
 
 func newWorld(t tester, s setup) *world {
 	w := &world{
 		t: t, setup: s, sim: hnssim.New(hnssim.Options{Foreign: s.foreign}),
-		now: gen.Now,
+		now: gen.Now, tiers: map[string]int{},
 	}
 	w.dp = dataplane.New(dataplane.Config{
 		Client: w.sim, Node: gen.Node, Now: func() time.Time { return w.now },

@@ -1,0 +1,324 @@
+package oracle
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
+)
+
+// truth is what is known of a statement.
+type truth int
+
+const (
+	no truth = iota
+	maybe
+	yes
+)
+
+func known3(is bool) truth {
+	if is {
+		return yes
+	}
+	return no
+}
+
+// judged is what all tiers say at the destination for Ingress, at the source for Egress.
+func (p packet) judged(direction networkingv1.PolicyType) Side {
+	own := p.dst
+	if direction == networkingv1.PolicyTypeEgress {
+		own = p.src
+	}
+	plain := p.side(direction)
+	var all []Side
+	for _, pod := range own.subjects {
+		if len(p.about(pod)) > 0 {
+			all = append(all, p.tiers(pod, own, direction))
+		}
+	}
+	if len(all) == 0 {
+		return plain
+	}
+	if direction == networkingv1.PolicyTypeIngress && slices.Contains(p.nodes, p.src.addr) {
+		return Side{Allowed: true, Isolated: plain.Isolated, Tiered: true}
+	}
+	if len(own.subjects) > 1 { // nobody knows whose traffic it is: all of them have to agree
+		all = append(all, plain)
+		for _, one := range all {
+			if !one.Allowed {
+				one.Doubt, one.Tiered = true, true
+				return one
+			}
+		}
+		all[0].Doubt = true
+	}
+	return all[0]
+}
+
+// about returns the ClusterNetworkPolicies whose subject the pod is, or may be.
+func (p packet) about(pod *corev1.Pod) (found []v1alpha2.ClusterNetworkPolicy) {
+	for _, cnp := range p.clusterPolicies {
+		if p.isSubject(cnp.Spec.Subject, pod) != no {
+			found = append(found, cnp)
+		}
+	}
+	return found
+}
+
+// isSubject reports whether a policy is about a pod, which is none of the host's
+// network. A selector that is none selects everything.
+func (p packet) isSubject(s v1alpha2.ClusterNetworkPolicySubject, pod *corev1.Pod) truth {
+	switch {
+	case s.Namespaces != nil && s.Pods == nil:
+		return p.inNamespaces(s.Namespaces, pod.Namespace, yes)
+	case s.Pods != nil && s.Namespaces == nil:
+		if _, err := metav1.LabelSelectorAsSelector(&s.Pods.PodSelector); err == nil && !matches(&s.Pods.PodSelector, pod.Labels) {
+			return no
+		}
+		return p.inNamespaces(&s.Pods.NamespaceSelector, pod.Namespace, yes)
+	}
+	return yes
+}
+
+// inNamespaces reports whether a selector matches a namespace: maybe, when it has no
+// object. malformed is the answer of a selector that is none.
+func (p packet) inNamespaces(selector *metav1.LabelSelector, name string, malformed truth) truth {
+	if _, err := metav1.LabelSelectorAsSelector(selector); err != nil {
+		return malformed
+	}
+	if !slices.ContainsFunc(p.namespaces, func(ns corev1.Namespace) bool { return ns.Name == name }) {
+		return maybe
+	}
+	return known3(p.namespaceMatches(selector, name))
+}
+
+// said is a rule of a ClusterNetworkPolicy at work.
+type said struct {
+	policy string
+	tier   v1alpha2.Tier
+	index  int
+	name   string
+	action v1alpha2.ClusterNetworkPolicyRuleAction
+	match  truth
+}
+
+// tiers asks one tier after the other about a pod's traffic.
+func (p packet) tiers(pod *corev1.Pod, own end, direction networkingv1.PolicyType) Side {
+	own.pod = pod
+	at := p.of(own, direction)
+	s := at.tier(at.rules(pod, direction, v1alpha2.AdminTier), nil, func(passed []PassedBy) Side {
+		one := own
+		one.subjects = []*corev1.Pod{pod}
+		if plain := at.of(one, direction).side(direction); plain.Isolated {
+			plain.Passed = passed
+			return plain
+		}
+		return at.tier(at.rules(pod, direction, v1alpha2.BaselineTier), passed, func(passed []PassedBy) Side {
+			return Side{Allowed: true, Passed: passed}
+		})
+	})
+	s.Tiered = true
+	return s
+}
+
+// tier goes through the rules of one tier, in order; next is what follows the tier.
+func (p packet) tier(rules []said, passed []PassedBy, next func([]PassedBy) Side) Side {
+	doubt := false
+	for _, r := range rules {
+		by := Side{Policy: r.policy, Tier: r.tier, Rule: r.index, RuleName: r.name, Passed: passed, Doubt: doubt || r.match == maybe}
+		through := append(slices.Clone(passed), PassedBy{r.policy, r.tier, r.index})
+		switch {
+		case r.match == no:
+			continue
+		case r.action == v1alpha2.ClusterNetworkPolicyRuleActionDeny:
+			return by
+		case r.match == yes && r.action == v1alpha2.ClusterNetworkPolicyRuleActionAccept:
+			by.Allowed = true
+			return by
+		case r.match == yes: // Pass
+			s := next(through)
+			s.Doubt = s.Doubt || doubt
+			return s
+		case r.action == v1alpha2.ClusterNetworkPolicyRuleActionPass:
+			if s := next(through); !s.Allowed {
+				s.Doubt = true
+				return s
+			}
+		}
+		doubt = true
+	}
+	s := next(passed)
+	s.Doubt = s.Doubt || doubt
+	return s
+}
+
+// rules returns the rules of a tier that a pod is subject to, in order: by priority,
+// then by name of the policy, then as they are written.
+func (p packet) rules(pod *corev1.Pod, direction networkingv1.PolicyType, tier v1alpha2.Tier) (all []said) {
+	policies := slices.DeleteFunc(p.about(pod), func(cnp v1alpha2.ClusterNetworkPolicy) bool { return cnp.Spec.Tier != tier })
+	slices.SortFunc(policies, func(a, b v1alpha2.ClusterNetworkPolicy) int {
+		return cmp.Or(cmp.Compare(a.Spec.Priority, b.Spec.Priority), cmp.Compare(a.Name, b.Name))
+	})
+	for _, cnp := range policies {
+		for _, r := range p.ofPolicy(cnp, direction) {
+			if p.isSubject(cnp.Spec.Subject, pod) == maybe || malformedSubject(cnp.Spec.Subject) {
+				switch {
+				case r.action == v1alpha2.ClusterNetworkPolicyRuleActionAccept:
+					continue
+				case r.match == yes:
+					r.match = maybe
+				}
+				r.action = v1alpha2.ClusterNetworkPolicyRuleActionDeny
+			}
+			r.policy, r.tier = "ClusterNetworkPolicy/"+cnp.Name, tier
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+func malformedSubject(s v1alpha2.ClusterNetworkPolicySubject) bool {
+	bad := func(selector *metav1.LabelSelector) bool {
+		_, err := metav1.LabelSelectorAsSelector(selector)
+		return err != nil
+	}
+	return s.Namespaces != nil && bad(s.Namespaces) || s.Pods != nil && (bad(&s.Pods.NamespaceSelector) || bad(&s.Pods.PodSelector))
+}
+
+// ofPolicy holds the packet against each rule of a policy.
+func (p packet) ofPolicy(cnp v1alpha2.ClusterNetworkPolicy, direction networkingv1.PolicyType) (all []said) {
+	if direction == networkingv1.PolicyTypeIngress {
+		for i, r := range cnp.Spec.Ingress {
+			var peers []anyPeer
+			for _, from := range r.From {
+				peers = append(peers, anyPeer{namespaces: from.Namespaces, pods: from.Pods})
+			}
+			all = append(all, p.said(i, r.Name, r.Action, peers, r.Protocols, p.src))
+		}
+		return all
+	}
+	for i, r := range cnp.Spec.Egress {
+		var peers []anyPeer
+		for _, to := range r.To {
+			peers = append(peers, anyPeer{to.Namespaces, to.Pods, to.Nodes, to.Networks, to.DomainNames})
+		}
+		all = append(all, p.said(i, r.Name, r.Action, peers, r.Protocols, p.dst))
+	}
+	return all
+}
+
+// anyPeer is a peer of either direction.
+type anyPeer struct {
+	namespaces *metav1.LabelSelector
+	pods       *v1alpha2.NamespacedPod
+	nodes      *metav1.LabelSelector
+	networks   []v1alpha2.CIDR
+	domains    []v1alpha2.DomainName
+}
+
+// said holds the packet against one rule. A rule with a part that cannot be read, or is
+// not known, accepts nothing, and denies everything where it would deny or pass. Names
+// of domains are known, and mean nobody to an Accept.
+func (p packet) said(index int, name string, action v1alpha2.ClusterNetworkPolicyRuleAction, peers []anyPeer, protocols []v1alpha2.ClusterNetworkPolicyProtocol, e end) said {
+	r := said{index: index, name: name, action: action}
+	accepts := action == v1alpha2.ClusterNetworkPolicyRuleActionAccept
+	unread := slices.ContainsFunc(peers, unreadable) || slices.ContainsFunc(protocols, func(x v1alpha2.ClusterNetworkPolicyProtocol) bool {
+		return x.TCP == nil && x.UDP == nil && x.SCTP == nil && x.DestinationNamedPort == ""
+	})
+	domains := slices.ContainsFunc(peers, func(x anyPeer) bool { return x.domains != nil })
+	switch {
+	case unread && accepts:
+		return r
+	case (unread || domains) && !accepts:
+		r.action, r.match = v1alpha2.ClusterNetworkPolicyRuleActionDeny, yes
+		return r
+	}
+	for _, peer := range peers {
+		r.match = max(r.match, p.isPeer(peer, e))
+	}
+	if len(protocols) > 0 {
+		meant := no
+		for _, x := range protocols {
+			meant = max(meant, p.inProtocol(x))
+		}
+		r.match = min(r.match, meant)
+	}
+	return r
+}
+
+// unreadable reports whether a peer has no field that is known, or a selector that is
+// none.
+func unreadable(peer anyPeer) bool {
+	bad := func(selector *metav1.LabelSelector) bool {
+		_, err := metav1.LabelSelectorAsSelector(selector)
+		return selector != nil && err != nil
+	}
+	if peer.pods != nil && (bad(&peer.pods.NamespaceSelector) || bad(&peer.pods.PodSelector)) {
+		return true
+	}
+	empty := peer.namespaces == nil && peer.pods == nil && peer.nodes == nil && peer.networks == nil && peer.domains == nil
+	return empty || bad(peer.namespaces) || bad(peer.nodes)
+}
+
+// isPeer reports whether a peer means the end. Whose address is in doubt may be any pod.
+func (p packet) isPeer(peer anyPeer, e end) truth {
+	switch {
+	case peer.networks != nil:
+		return known3(slices.ContainsFunc(peer.networks, func(cidr v1alpha2.CIDR) bool {
+			prefix, err := netip.ParsePrefix(string(cidr))
+			return err == nil && prefix.Masked().Contains(e.addr)
+		}))
+	case peer.nodes != nil:
+		return known3(slices.ContainsFunc(p.clusterNodes, func(n corev1.Node) bool {
+			return matches(peer.nodes, n.Labels) && slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool {
+				return a.Address == e.addr.String()
+			})
+		}))
+	case peer.domains != nil:
+		return no
+	case e.doubtful:
+		return maybe
+	case e.pod == nil:
+		return no
+	case peer.namespaces != nil:
+		return p.inNamespaces(peer.namespaces, e.pod.Namespace, no)
+	}
+	in := p.inNamespaces(&peer.pods.NamespaceSelector, e.pod.Namespace, no)
+	if in == yes && !matches(&peer.pods.PodSelector, e.pod.Labels) {
+		return no
+	}
+	return in // of a namespace that is not known any pod may be meant
+}
+
+// inProtocol reports whether one entry of protocols means the packet. Which ports an
+// address in doubt gives names to, nobody knows.
+func (p packet) inProtocol(x v1alpha2.ClusterNetworkPolicyProtocol) truth {
+	to := func(protocol corev1.Protocol, port *v1alpha2.Port) truth {
+		switch {
+		case p.protocol != protocol:
+			return no
+		case port == nil:
+			return yes
+		case port.Range != nil:
+			return known3(port.Range.Start <= int32(p.port) && int32(p.port) <= port.Range.End)
+		}
+		return known3(port.Number == int32(p.port))
+	}
+	switch {
+	case x.TCP != nil:
+		return to(corev1.ProtocolTCP, x.TCP.DestinationPort)
+	case x.UDP != nil:
+		return to(corev1.ProtocolUDP, x.UDP.DestinationPort)
+	case x.SCTP != nil:
+		return to(corev1.ProtocolSCTP, x.SCTP.DestinationPort)
+	case !known(p.protocol):
+		return no
+	case p.dst.doubtful && p.dst.pod == nil:
+		return maybe
+	}
+	return known3(p.toNamedPort(x.DestinationNamedPort))
+}
