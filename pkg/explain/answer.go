@@ -77,9 +77,7 @@ func (s Side) verdict() Verdict {
 type State struct {
 	Verdict Verdict `json:"verdict"`
 	Why     string  `json:"why"` // one sentence
-	// Policy is the first, by namespace/name, of those that allow the connection,
-	// or when it is blocked of those that isolate the pod; empty when no policy did.
-	Policy string `json:"policy"`
+	Decider
 	// Rules decide: all that match with the best priority.
 	Rules []Rule `json:"rules"`
 	// Tried are the rules of policies that would allow something else, those that

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // ErrNoEnd is a question about an end that has no traffic, as far as the dump
@@ -35,6 +37,11 @@ type Cluster struct {
 	// isolating has the policies that isolate in each direction, by pod; nil until
 	// somebody asks.
 	isolating *[2]map[string][]string
+	// clusters are the ClusterNetworkPolicies in the order of their say; subjectRules are
+	// their rules by pod, and conditions what sets of pods ask for.
+	clusters     []*policy.Cluster
+	subjectRules map[subjectKey][]tierRule
+	conditions   map[ipsets.Name]condition
 }
 
 // New returns the cluster of a dump.
@@ -44,7 +51,8 @@ func New(dump dataplane.Dump) *Cluster {
 		dump: d, pods: map[string]*dataplane.PodDump{}, owners: map[netip.Addr]*dataplane.PodDump{}, hosts: map[netip.Addr]*dataplane.PodDump{},
 		namespaces: map[string]map[string]string{}, endpoints: map[string]*dataplane.EndpointDump{},
 		setByID: map[string]*dataplane.SetDump{}, setByName: map[string]*dataplane.SetDump{}, setNames: map[string]string{},
-		lists: map[listKey]parsed{},
+		lists: map[listKey]parsed{}, clusters: compileClusters(dump.ClusterPolicies),
+		subjectRules: map[subjectKey][]tierRule{}, conditions: map[ipsets.Name]condition{},
 	}
 	c.views = [...]*view{closed: newView(c, true, false), open: newView(c, true, true), wanted: newView(c, false, false)}
 	for i := range d.Pods {

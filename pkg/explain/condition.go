@@ -1,8 +1,10 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -50,6 +52,10 @@ func conditionOf(set string, nested bool) (condition, bool) {
 		}
 	case ipsets.KindNamedPort:
 		ok = c.namedPort(n.Text())
+	case ipsets.KindInBlocks:
+		c.block = n.Text()
+	case ipsets.KindNodes:
+		c.reqs, ok = parseSelector(n.Text())
 	default:
 	}
 	return c, ok
@@ -91,6 +97,9 @@ func (c condition) onNamespace() bool { return c.kind == ipsets.KindNamespaceSel
 // holds reports whether a pod is what the condition asks for, and what of it
 // says so; known is false when that cannot be told.
 func (c *Cluster) holds(cond condition, e End) (yes, known bool, why string) {
+	if cond.ofAddress() {
+		return c.holdsAddress(cond, e)
+	}
 	if e.pod == nil {
 		return false, true, e.noPod()
 	}
@@ -127,6 +136,45 @@ func (c *Cluster) holds(cond condition, e End) (yes, known bool, why string) {
 	}
 }
 
+// ofAddress reports whether the condition is one of addresses, whether they are pods' or
+// not.
+func (c condition) ofAddress() bool {
+	return c.kind == ipsets.KindInBlocks || c.kind == ipsets.KindNodes || c.kind == ipsets.KindDoubt
+}
+
+// holdsAddress is holds for a condition of addresses.
+func (c *Cluster) holdsAddress(cond condition, e End) (yes, known bool, why string) {
+	switch cond.kind {
+	case ipsets.KindInBlocks:
+		yes, known = inBlocks(e.addr, cond.block)
+		return yes, known, fmt.Sprintf("the address is %s", e.addr)
+	case ipsets.KindNodes:
+		return c.isNode(cond.reqs, e.addr)
+	default:
+		if c.unclear(e) {
+			return true, true, fmt.Sprintf("nobody knows to which sets %s belongs", e.pod.Pod)
+		}
+		return false, true, "it is known to which sets the address belongs"
+	}
+}
+
+// isNode is holds for the addresses of nodes with some labels.
+func (c *Cluster) isNode(reqs []labels.Requirement, addr netip.Addr) (yes, known bool, why string) {
+	for _, n := range c.dump.Nodes {
+		switch {
+		case !slices.Contains(n.Addrs, addr):
+		case n.OverBudget != "":
+			return false, false, ""
+		default:
+			yes, why = facts("node "+n.Name, n.Labels, reqs)
+			if yes || len(reqs) == 0 {
+				return true, true, fmt.Sprintf("%s is node %s", addr, n.Name)
+			}
+		}
+	}
+	return false, true, cmp.Or(why, fmt.Sprintf("%s is no node", addr))
+}
+
 // holdsPort is holds for a named port. A block that the name has cut short tells
 // nothing.
 func (c *Cluster) holdsPort(cond condition, e End) (yes, known bool, why string) {
@@ -147,19 +195,31 @@ func (c *Cluster) holdsPort(cond condition, e End) (yes, known bool, why string)
 	if !yes || cond.block == "" {
 		return yes, true, why
 	}
-	for text := range strings.SplitSeq(cond.block, ",") {
-		p, err := netip.ParsePrefix(text)
-		if addr, errAddr := netip.ParseAddr(text); errAddr == nil {
-			p, err = netip.PrefixFrom(addr, addr.BitLen()), nil
-		}
-		if err != nil {
-			return false, false, ""
-		}
-		if p.Contains(e.addr) {
-			return true, true, why
-		}
+	switch inside, known := inBlocks(e.addr, cond.block); {
+	case !known:
+		return false, false, ""
+	case inside:
+		return true, true, why
 	}
 	return false, true, fmt.Sprintf("%s has %s, which is not in %s", e.pod.Pod, e.addr, cond.block)
+}
+
+// inBlocks reports whether one of the blocks, joined by commas, contains an address;
+// known is false when the text does not say.
+func inBlocks(addr netip.Addr, blocks string) (inside, known bool) {
+	for text := range strings.SplitSeq(blocks, ",") {
+		p, err := netip.ParsePrefix(text)
+		if single, errAddr := netip.ParseAddr(text); errAddr == nil {
+			p, err = netip.PrefixFrom(single, single.BitLen()), nil
+		}
+		if err != nil {
+			return false, false
+		}
+		if p.Contains(addr) {
+			return true, true
+		}
+	}
+	return false, true
 }
 
 // facts holds requirements against labels and says what the labels are: of all

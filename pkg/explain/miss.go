@@ -25,8 +25,11 @@ import (
 func (c *Cluster) misses(own, peer End, q question, places Places) []Miss {
 	namespace, _, _ := strings.Cut(own.pod.Pod, "/")
 	out := []Miss{}
-	if own.pod.OverBudget != "" {
+	switch {
+	case own.pod.OverBudget != "":
 		return out // no policy helps
+	case len(c.tierRules(own.pod, q.dir)) > 0:
+		return c.tierMisses(own, peer, q, places)
 	}
 	for i := range c.dump.Policies {
 		p := &c.dump.Policies[i]
@@ -84,32 +87,40 @@ type seeker struct {
 // rule returns the changes that make a rule allow the packet: none when it does,
 // or when more than one thing is in the way.
 func (s seeker) rule(r policy.Rule) []Miss {
-	var found [][]Miss // one list for each thing in the way; an empty one cannot be changed
-	if !s.selects {
-		found = append(found, s.subjectMisses())
-	}
-	if !s.allowsPort(r.Ports) {
-		found = append(found, s.portMiss(r.Ports))
-	}
-	if len(r.Peer.Blocks) > 0 && !slices.ContainsFunc(r.Peer.Blocks, func(b netip.Prefix) bool { return b.Contains(s.peer.addr) }) {
-		found = append(found, s.blockMiss(r.Peer.Blocks))
-	}
-	found = append(found, s.setMisses(r.Peer.Sets)...)
+	found := s.inTheWay(r)
 	if len(found) != 1 {
 		return nil
 	}
 	return found[0]
 }
 
-// allowsPort reports whether one of the ports is the packet's.
-func (s seeker) allowsPort(ports []policy.Port) bool {
+// matches reports whether a rule allows the packet.
+func (s seeker) matches(r policy.Rule) bool { return len(s.inTheWay(r)) == 0 }
+
+// inTheWay returns a list of changes for each thing that keeps a rule from allowing the
+// packet; an empty one for what cannot be changed.
+func (s seeker) inTheWay(r policy.Rule) (found [][]Miss) {
+	if !s.selects {
+		found = append(found, s.subjectMisses())
+	}
+	if !anyPort(r.Ports, s.destination(), s.q.packet) {
+		found = append(found, s.portMiss(r.Ports))
+	}
+	if len(r.Peer.Blocks) > 0 && !slices.ContainsFunc(r.Peer.Blocks, func(b netip.Prefix) bool { return b.Contains(s.peer.addr) }) {
+		found = append(found, s.blockMiss(r.Peer.Blocks))
+	}
+	return append(found, s.setMisses(r.Peer.Sets)...)
+}
+
+// anyPort reports whether one of the ports is the packet's, whose destination is a pod,
+// or none. No ports are every port.
+func anyPort(ports []policy.Port, pod *dataplane.PodDump, packet hns.Packet) bool {
 	return len(ports) == 0 || slices.ContainsFunc(ports, func(p policy.Port) bool {
-		if protocolNumbers[p.Protocol] != s.q.packet.Protocol {
+		if protocolNumbers[p.Protocol] != packet.Protocol {
 			return false
 		}
-		port := s.q.packet.DstPort
+		port := packet.DstPort
 		if p.Name != "" {
-			pod := s.destination()
 			return pod != nil && slices.Contains(pod.Ports, fmt.Sprintf("%s:%d/%s", p.Name, port, p.Protocol))
 		}
 		return p.First == 0 || p.First <= port && port <= p.Last

@@ -32,8 +32,7 @@ func (x *explainer) peerAddr() netip.Addr {
 func (x *explainer) rule(a hns.ACL, v *view) Rule {
 	a = a.Canonical() // a dump of another build may spell it otherwise
 	out := Rule{ACL: a, Path: []string{}, Checks: []Check{}, Words: PeerText(a, x.c.setNames) + ", " + PortsText(a)}
-	if key, ok := dataplane.PolicyOfACL(a.ID); ok {
-		out.Policy = key.String()
+	if out.Policy = policyOf(a.ID); out.Policy != "" {
 		for _, i := range x.rulesOf(a) {
 			path := rulePath(a.Direction, i)
 			out.Path = append(out.Path, path)
@@ -162,7 +161,7 @@ func (x *explainer) sinceText(d *dataplane.SetDump) string {
 func (x *explainer) tried(d decision) []Rule {
 	out := []Rule{}
 	for _, a := range d.acls {
-		if _, ok := dataplane.PolicyOfACL(a.ID); !ok || a.Direction != x.q.dir || a.Action != hns.Allow || a.RuleType == hns.Host {
+		if policyOf(a.ID) == "" || a.Direction != x.q.dir || a.Action != hns.Allow || a.RuleType == hns.Host {
 			continue
 		}
 		out = append(out, x.rule(a, d.view))

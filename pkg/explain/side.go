@@ -88,35 +88,51 @@ type Half struct {
 	// Rules of HNS decide for Actual; none where nothing is filtered.
 	Rules []hns.ACL
 
-	own End
-	dir hns.Direction
+	own, peer End
+	q         question
 }
 
 // Policies returns those that decide for Actual, sorted: those that allow, or when it
-// is blocked those that isolate the pod; none when no policy did.
+// is blocked those that isolate the pod; none when no policy did. Of several
+// ClusterNetworkPolicies only one decides.
 func (c *Cluster) Policies(h Half) []string {
-	var out []string
+	d := c.Decider(h)
 	switch {
-	case h.own.pod == nil:
+	case d.Policy == "" || d.Rule != nil:
+		return nonEmpty(d.Policy)
 	case h.Actual == Blocked:
-		return c.Isolating(h.own.pod, h.dir == hns.In)
-	case h.Actual == Allowed:
-		for _, a := range h.Rules {
-			if key, ok := dataplane.PolicyOfACL(a.ID); ok {
-				out = append(out, key.String())
-			}
-		}
+		return c.Isolating(h.own.pod, h.q.dir == hns.In)
+	}
+	var out []string
+	for _, a := range h.Rules {
+		out = append(out, nonEmpty(policyOf(a.ID))...)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
+// nonEmpty returns a list of a name, without any when it is empty.
+func nonEmpty(name string) []string {
+	if name == "" {
+		return nil
+	}
+	return []string{name}
+}
+
+// Decider returns what decides for Actual.
+func (c *Cluster) Decider(h Half) Decider {
+	if h.own.pod == nil || unfiltered(h.own, h.peer) != "" {
+		return Decider{}
+	}
+	return c.decider(h.own, h.peer, h.q, h.Actual, h.Rules)
+}
+
 // half is side without the words.
 func (c *Cluster) half(own, peer End, q question) Half {
 	if unfiltered(own, peer) != "" {
-		return Half{Judged: true, Actual: Allowed, Wanted: Allowed, own: own, dir: q.dir}
+		return Half{Judged: true, Actual: Allowed, Wanted: Allowed, own: own, peer: peer, q: q}
 	}
-	out := Half{Actual: Unknown, Wanted: Unknown, own: own, dir: q.dir}
+	out := Half{Actual: Unknown, Wanted: Unknown, own: own, peer: peer, q: q}
 	for i, ep := range c.endpointsOf(own.pod) {
 		actual, wanted := c.actual(ep, q), c.wanted(ep, q)
 		if i == 0 || strictness[actual.verdict] > strictness[out.Actual] {
@@ -194,15 +210,21 @@ func (x *explainer) state(d decision, own End, isolating []string) *State {
 	for _, a := range d.traced.Matched {
 		s.Rules = append(s.Rules, x.rule(a, d.view))
 	}
-	switch d.verdict {
-	case Unknown:
+	if d.verdict == Unknown {
 		s.Why = d.reason
-	case Allowed:
+		return s
+	}
+	s.Decider = x.c.decider(own, x.peer, x.q, d.verdict, d.traced.Matched)
+	switch {
+	case s.Rule != nil:
+		s.Why = s.ruleText(d.verdict)
+	case d.verdict == Allowed:
 		x.allowed(s, own, isolating)
 	default:
 		s.Tried = x.tried(d)
 		x.blocked(s, d, own, isolating)
 	}
+	s.Why = passedText(s.Passed) + s.Why
 	return s
 }
 
@@ -211,13 +233,9 @@ func (x *explainer) allowed(s *State, own End, isolating []string) {
 	var paths []string
 	var other *hns.ACL
 	for i, r := range s.Rules {
-		switch {
-		case r.Policy == "":
+		if r.Policy == "" {
 			other = &s.Rules[i].ACL
-		case s.Policy == "" || r.Policy < s.Policy:
-			s.Policy = r.Policy
-		}
-		if r.Policy != "" {
+		} else {
 			paths = append(paths, r.name())
 		}
 	}
@@ -253,9 +271,6 @@ func (r Rule) name() string {
 
 // blocked says why a connection does not pass.
 func (x *explainer) blocked(s *State, d decision, own End, isolating []string) {
-	if len(isolating) > 0 {
-		s.Policy = isolating[0]
-	}
 	word := directionWord(x.q.dir)
 	none := "none of their rules allows this"
 	if len(isolating) == 1 {
@@ -264,16 +279,24 @@ func (x *explainer) blocked(s *State, d decision, own End, isolating []string) {
 	switch {
 	case d.traced.Default && len(isolating) == 0:
 		s.Why = "no rule of the endpoint matches, and HNS blocks what no rule matches"
-	case len(isolating) > 0 && (d.traced.Default || s.Rules[0].ACL.Priority == hns.PriorityBlock && s.Rules[0].ACL.Ours()):
+	case len(isolating) > 0 && (d.traced.Default || isolates(s.Rules[0].ACL)):
 		verb := "isolates"
 		kind := "policy"
 		if len(isolating) > 1 {
 			verb, kind = "isolate", "policies"
 		}
 		s.Why = fmt.Sprintf("%s %s %s %s for %s, and %s", kind, list(isolating, "and"), verb, own.pod.Pod, word, none)
-	case s.Rules[0].ACL.Priority == hns.PriorityBlock && s.Rules[0].ACL.Ours():
+	case s.Policy != "" && s.Tier == "":
+		s.Why = fmt.Sprintf("a rule of %s is in HNS that should not decide this", s.Policy)
+	case isolates(s.Rules[0].ACL):
 		s.Why = fmt.Sprintf("a block rule is in HNS, but no policy isolates %s for %s any more", own.pod.Pod, word)
 	default:
 		s.Why = fmt.Sprintf("rule %s (priority %d), no policy's, blocks it", cmp.Or(s.Rules[0].ACL.ID, "without id"), s.Rules[0].ACL.Priority)
 	}
+}
+
+// isolates reports whether a rule is ours, and blocks a direction for all policies that
+// isolate the pod.
+func isolates(a hns.ACL) bool {
+	return a.Ours() && policyOf(a.ID) == "" && a.Action == hns.Block && a.MatchesAll()
 }

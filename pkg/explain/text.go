@@ -150,10 +150,17 @@ func misses(p *printable.Page, s Side, word string) {
 			}
 			break
 		}
-		where := m.Policy + " " + m.Path
-		if m.Line != "" {
-			where += " (" + m.Line + ")"
-		}
-		p.Line(1, "%s, by %s", m.Words, where)
+		p.Line(1, "%s, %s", m.Words, m.by())
 	}
+}
+
+// by says which rule would allow the connection then.
+func (m Miss) by() string {
+	switch {
+	case m.Policy == "":
+		return "as no rule would block it"
+	case m.Line != "":
+		return fmt.Sprintf("by %s %s (%s)", m.Policy, m.Path, m.Line)
+	}
+	return fmt.Sprintf("by %s %s", m.Policy, m.Path)
 }

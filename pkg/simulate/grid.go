@@ -143,6 +143,10 @@ func (s *Side) text(dir policy.Direction) string {
 	}
 	var text string
 	switch {
+	case s.Rule != nil && s.Allowed:
+		text = "allowed by " + s.Text()
+	case s.Rule != nil:
+		text = "BLOCKED by " + s.Text()
 	case s.Allowed && s.Policy != "":
 		text = "allowed by policy " + s.Policy
 	case s.Allowed:

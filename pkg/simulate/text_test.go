@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
@@ -22,7 +23,7 @@ func TestTextsOfOthers(t *testing.T) {
 		ID: "azure-acl-" + evil, Action: hns.Action(evil), Direction: hns.Direction(evil), Protocols: evil, LocalAddresses: evil,
 		RemoteAddresses: evil, LocalPorts: evil, RemotePorts: evil, RuleType: hns.RuleType(evil), Priority: 222,
 	}
-	side := &Side{Policy: evil, Rules: []hns.ACL{acl}}
+	side := &Side{Decider: explain.Decider{Policy: evil}, Rules: []hns.ACL{acl}}
 	verdict := Verdict{From: "from" + evil, To: "to" + evil, Protocol: policy.Protocol(evil), Ingress: side, Egress: side}
 	traced := verdict
 	traced.traced = true

@@ -27,9 +27,7 @@ type Verdict struct {
 // Side is the verdict at one end.
 type Side struct {
 	Allowed bool `json:"allowed"`
-	// Policy is the first, by namespace/name, of those that allow the packet, or
-	// when it is denied of those that isolate the pod; "" when no policy did.
-	Policy string `json:"policy"`
+	explain.Decider
 	// Rules are the rules that decided.
 	Rules []hns.ACL `json:"-"`
 }
@@ -167,9 +165,5 @@ func (j judge) side(e explain.End, half explain.Half) (*Side, error) {
 	case half.Actual == explain.Unknown:
 		return nil, fmt.Errorf("%s: what HNS has there is not known", e.Name)
 	}
-	side := &Side{Allowed: half.Actual == explain.Allowed, Rules: half.Rules}
-	if by := j.cluster.Policies(half); len(by) > 0 {
-		side.Policy = by[0]
-	}
-	return side, nil
+	return &Side{Allowed: half.Actual == explain.Allowed, Decider: j.cluster.Decider(half), Rules: half.Rules}, nil
 }

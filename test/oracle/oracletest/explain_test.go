@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -40,6 +41,50 @@ func TestExplain(t *testing.T) {
 			x.helpIsKnown()
 		})
 	})
+}
+
+// TestExplainTiers: with tiers an explanation names the rule that decided and those that
+// passed the connection on, and its changes would help.
+func TestExplainTiers(t *testing.T) {
+	seen := map[string]int{}
+	check(t, func(t *rapid.T) {
+		g := gen.NewTiered(t)
+		w := newWorld(t, drawSetup(t))
+		c := g.Cluster()
+		w.start(c, true)
+		w.explain(c, g.Probes(c, 3), func(x explained) {
+			x.tiersAsOracle(x.side.Actual)
+			x.tiersAsOracle(x.side.Wanted)
+			seen["tier "+x.side.Wanted.Tier]++
+			seen["change"] += len(x.side.Misses)
+			x.missesHelp()
+		})
+	})
+	for _, what := range []string{"tier Admin", "tier NetworkPolicy", "tier Baseline", "change"} {
+		ever(t, seen[what], "never "+what)
+	}
+}
+
+// tiersAsOracle wants the oracle's decision, where it knows one.
+func (x explained) tiersAsOracle(s *explain.State) {
+	want := explain.Decider{Policy: x.want.Policy, Tier: string(x.want.Tier), RuleName: x.want.RuleName}
+	switch {
+	case x.want.Doubt:
+		if s.Verdict == explain.Allowed && !x.want.Allowed {
+			x.fail("explained as allowed, the oracle says %+v", x.want)
+		}
+		return
+	case want.Tier != "":
+		want.Rule = &x.want.Rule
+	case want.Policy != "":
+		want.Tier = "NetworkPolicy"
+	}
+	for _, p := range x.want.Passed {
+		want.Passed = append(want.Passed, explain.Passed{Policy: p.Policy, Tier: string(p.Tier), Rule: p.Rule})
+	}
+	if diff := cmp.Diff(want, s.Decider); s.Verdict != verdictWord(x.want.Allowed) || diff != "" {
+		x.fail("explained as %s, the oracle says %+v: %s", s.Verdict, x.want, diff)
+	}
 }
 
 // TestExplainTroubled: when calls of HNS fail, an explanation tells what HNS
@@ -244,6 +289,7 @@ func (x explained) edit(change func(*oracle.Cluster)) oracle.Cluster {
 	for i := range x.c.Policies {
 		c.Policies = append(c.Policies, *x.c.Policies[i].DeepCopy())
 	}
+	c.ClusterPolicies, c.Nodes = x.c.ClusterPolicies, x.c.Nodes
 	change(&c)
 	return c
 }

@@ -1,0 +1,334 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// Decider is what decided at one end: the first rule of the tiers that matches.
+type Decider struct {
+	// Policy is namespace/name of a NetworkPolicy: the first of those that allow, or when
+	// it is blocked of those that isolate the pod; or ClusterNetworkPolicy/name. Empty
+	// when no policy did.
+	Policy string `json:"policy"`
+	Tier   string `json:"tier,omitempty"` // Admin, NetworkPolicy or Baseline; empty when no policy did
+	// Rule is the place of the rule of a ClusterNetworkPolicy in its direction, from 0;
+	// nil for others. RuleName is its name, if it has one.
+	Rule     *int   `json:"rule,omitempty"`
+	RuleName string `json:"ruleName,omitempty"`
+	// Passed are the rules that passed the connection on before, in order.
+	Passed []Passed `json:"passed,omitempty"`
+}
+
+// Passed is a rule of a ClusterNetworkPolicy that passed a connection on to the next
+// tier.
+type Passed struct {
+	Policy string `json:"policy"`
+	Tier   string `json:"tier"`
+	Rule   int    `json:"rule"`
+}
+
+// clusterPrefix stands before the name of a ClusterNetworkPolicy.
+const clusterPrefix = "ClusterNetworkPolicy/"
+
+// tierRule is one rule of a ClusterNetworkPolicy that is about a pod.
+type tierRule struct {
+	policy.ClusterRule
+	of *policy.Cluster
+}
+
+// decider returns the rule as what decided.
+func (r tierRule) decider(passed []Passed) Decider {
+	at := r.Index
+	return Decider{Policy: clusterPrefix + r.of.Name, Tier: r.of.Tier.String(), Rule: &at, RuleName: r.Name, Passed: passed}
+}
+
+// compileClusters compiles the ClusterNetworkPolicies of a dump, in the order in which
+// they have their say.
+func compileClusters(dumped []dataplane.ClusterPolicyDump) []*policy.Cluster {
+	var out []*policy.Cluster
+	for _, d := range dumped {
+		if d.Spec != nil {
+			compiled := policy.CompileCluster(&v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: d.Name}, Spec: *d.Spec})
+			out = append(out, &compiled)
+		}
+	}
+	slices.SortFunc(out, func(a, b *policy.Cluster) int {
+		return cmp.Or(cmp.Compare(a.Tier, b.Tier), cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// tierRules returns the rules that a pod is subject to in a direction, those of the Admin
+// tier first. What may select it counts as the dataplane counts it (ADR 24).
+func (c *Cluster) tierRules(pod *dataplane.PodDump, dir hns.Direction) []tierRule {
+	if len(c.clusters) == 0 || pod.HostNetwork {
+		return nil
+	}
+	key := subjectKey{pod, dir}
+	if rules, ok := c.subjectRules[key]; ok {
+		return rules
+	}
+	var out []tierRule
+	namespace, _, _ := strings.Cut(pod.Pod, "/")
+	labels, known := c.namespaces[namespace]
+	for _, p := range c.clusters {
+		if !p.Pods.Matches(pod.Labels) || known && !p.Namespaces.Matches(labels) {
+			continue
+		}
+		for _, r := range p.Rules {
+			if (r.Direction == policy.Ingress) != (dir == hns.In) || !known && r.Action == policy.Accept {
+				continue
+			}
+			if !known {
+				r.Action = policy.Deny
+			}
+			out = append(out, tierRule{r, p})
+		}
+	}
+	c.subjectRules[key] = out
+	return out
+}
+
+// subjectKey names the rules of a pod in one direction.
+type subjectKey struct {
+	pod *dataplane.PodDump
+	dir hns.Direction
+}
+
+// stage is how far a connection came through the tiers of one end.
+type stage struct {
+	// rule decided, unless it is nil: then the NetworkPolicies do when namespaced, else
+	// nobody does.
+	rule       *tierRule
+	namespaced bool
+	passed     []Passed
+}
+
+// allows reports whether the verdict can be this stage's.
+func (s stage) allows(v Verdict) bool {
+	switch {
+	case s.rule != nil:
+		return (v == Allowed) == (s.rule.Action == policy.Accept)
+	case s.namespaced:
+		return true
+	}
+	return v == Allowed
+}
+
+// stage holds a connection against the rules of the tiers. A rule of which nobody can
+// say whether it matches decides when it is a Deny.
+func (c *Cluster) stage(own, peer End, q question, isolated bool) stage {
+	var s stage
+	rules := c.tierRules(own.pod, q.dir)
+	admin := slices.IndexFunc(rules, func(r tierRule) bool { return r.of.Tier != policy.Admin })
+	if admin < 0 {
+		admin = len(rules)
+	}
+	if s.through(c, rules[:admin], own, peer, q) {
+		return s
+	}
+	if isolated {
+		s.namespaced = true
+		return s
+	}
+	s.through(c, rules[admin:], own, peer, q)
+	return s
+}
+
+// through goes through the rules of one tier and reports whether one decided.
+func (s *stage) through(c *Cluster, rules []tierRule, own, peer End, q question) bool {
+	for i, r := range rules {
+		m := c.meets(r.ClusterRule, own, peer, q)
+		switch {
+		case m == no || m == maybe && r.Action != policy.Deny:
+			continue
+		case r.Action == policy.Pass:
+			s.passed = append(s.passed, Passed{Policy: clusterPrefix + r.of.Name, Tier: r.of.Tier.String(), Rule: r.Index})
+			return false
+		}
+		s.rule = &rules[i]
+		return true
+	}
+	return false
+}
+
+// truth is what is known of a condition.
+type truth uint8
+
+const (
+	no truth = iota
+	maybe
+	yes
+)
+
+// meets reports whether a rule matches a connection.
+func (c *Cluster) meets(r policy.ClusterRule, own, peer End, q question) truth {
+	who := no
+	for _, p := range r.Peers {
+		who = max(who, c.isPeer(p, peer))
+	}
+	destination := peer.pod
+	if q.dir == hns.In {
+		destination = own.pod
+	}
+	if !anyPort(r.Ports, destination, q.packet) {
+		return no
+	}
+	return who
+}
+
+// isPeer reports whether an end is a peer of a rule: maybe, when it is not known to which
+// sets it belongs.
+func (c *Cluster) isPeer(p policy.Peer, e End) truth {
+	if len(p.Blocks) > 0 {
+		if slices.ContainsFunc(p.Blocks, func(b netip.Prefix) bool { return b.Contains(e.addr) }) {
+			return yes
+		}
+		return no
+	}
+	for _, name := range p.Sets {
+		cond, ok := c.condition(name)
+		if !ok || !cond.ofAddress() && c.unclear(e) {
+			return maybe
+		}
+		switch is, known, _ := c.holds(cond, e); {
+		case !known:
+			return maybe
+		case !is:
+			return no
+		}
+	}
+	return yes
+}
+
+// condition is conditionOf, once for each name.
+func (c *Cluster) condition(name ipsets.Name) (condition, bool) {
+	cond, ok := c.conditions[name]
+	if !ok {
+		if cond, ok = conditionOf(name.String(), name.Nested()); ok {
+			c.conditions[name] = cond
+		}
+	}
+	return cond, ok
+}
+
+// unclear reports whether nobody knows to which sets of pods an end belongs.
+func (c *Cluster) unclear(e End) bool {
+	if e.pod == nil {
+		return false
+	}
+	namespace, _, _ := strings.Cut(e.pod.Pod, "/")
+	_, known := c.namespaces[namespace]
+	return !known || e.pod.InDoubt || e.pod.OverBudget != ""
+}
+
+// decider returns what decided for a verdict at an end that has the pod's endpoints;
+// rules of HNS are those that matched.
+func (c *Cluster) decider(own, peer End, q question, verdict Verdict, rules []hns.ACL) Decider {
+	isolating := c.Isolating(own.pod, q.dir == hns.In)
+	if len(c.tierRules(own.pod, q.dir)) == 0 || own.pod.InDoubt {
+		return namespaced(verdict, rules, isolating, nil)
+	}
+	if slices.ContainsFunc(rules, func(a hns.ACL) bool { return a.Ours() && a.Priority == hns.PriorityNode }) {
+		return Decider{}
+	}
+	s := c.stage(own, peer, q, len(isolating) > 0)
+	switch {
+	case !s.allows(verdict):
+		return byRule(rules)
+	case s.rule != nil:
+		return s.rule.decider(s.passed)
+	case s.namespaced:
+		return namespaced(verdict, rules, isolating, s.passed)
+	}
+	return Decider{Passed: s.passed}
+}
+
+// namespaced is the decider where NetworkPolicies had the say.
+func namespaced(verdict Verdict, rules []hns.ACL, isolating []string, passed []Passed) Decider {
+	d := Decider{Passed: passed}
+	switch {
+	case verdict == Blocked && len(isolating) > 0:
+		d.Policy = isolating[0]
+	case verdict == Allowed:
+		d.Policy = byRule(rules).Policy
+	}
+	if d.Policy != "" {
+		d.Tier = policy.Namespaced.String()
+	}
+	return d
+}
+
+// byRule is the decider as far as the rules of HNS name it: the first policy. It stands
+// for rules that are not as they should be.
+func byRule(rules []hns.ACL) Decider {
+	var out Decider
+	for _, a := range rules {
+		name := policyOf(a.ID)
+		if name != "" && (out.Policy == "" || name < out.Policy) {
+			out.Policy = name
+		}
+	}
+	return out
+}
+
+// policyOf returns the policy that the Id of one of our rules names, "" for none.
+func policyOf(id string) string {
+	if name, ok := dataplane.ClusterPolicyOfACL(id); ok {
+		return clusterPrefix + name
+	}
+	if key, ok := dataplane.PolicyOfACL(id); ok {
+		return key.String()
+	}
+	return ""
+}
+
+// ruleText says what the rule of a ClusterNetworkPolicy does.
+func (d Decider) ruleText(v Verdict) string {
+	switch {
+	case v == Allowed && d.Tier == policy.Admin.String():
+		return d.Text() + ", accepts it"
+	case v == Allowed:
+		return d.Text() + ", allows it"
+	case d.Tier == policy.Admin.String():
+		return d.Text() + ", denies it, and no NetworkPolicy can change that"
+	}
+	return d.Text() + ", denies it, as no NetworkPolicy isolates the pod"
+}
+
+// Text names what decided in a sentence: the policy, and of a ClusterNetworkPolicy the
+// rule and the tier.
+func (d Decider) Text() string {
+	if d.Rule == nil {
+		return d.Policy
+	}
+	text := fmt.Sprintf("rule %d", *d.Rule)
+	if d.RuleName != "" {
+		text += fmt.Sprintf(" (%s)", d.RuleName)
+	}
+	return fmt.Sprintf("%s of %s, tier %s", text, d.Policy, d.Tier)
+}
+
+// passedText says which rules passed a connection on, "" for none.
+func passedText(passed []Passed) string {
+	if len(passed) == 0 {
+		return ""
+	}
+	var rules []string
+	for _, p := range passed {
+		rules = append(rules, fmt.Sprintf("rule %d of %s, tier %s", p.Rule, p.Policy, p.Tier))
+	}
+	return list(rules, "and then") + " passed it on; "
+}
