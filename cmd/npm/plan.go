@@ -30,10 +30,10 @@ func newPlan(std streams, name program) *cobra.Command {
 	o := planOptions{}
 	cmd := &cobra.Command{
 		Use:   "plan -f PATH... [--delete]",
-		Short: "Say what applying or deleting NetworkPolicies would change; nothing is changed",
-		Long: `Says what applying NetworkPolicies, or with --delete deleting them, would change: which
-connections flip, on which ports and by which policy, and what would be written to
-HNS on which node. Nothing is changed anywhere.
+		Short: "Say what applying or deleting policies would change; nothing is changed",
+		Long: `Says what applying NetworkPolicies or ClusterNetworkPolicies, or with --delete
+deleting them, would change: which connections flip, on which ports and by which policy,
+and what would be written to HNS on which node. Nothing is changed anywhere.
 
 The cluster is that of manifests, of a kubeconfig, where it only lists, of a saved
 dump, or of the agent on this machine (kubectl npm: that of the kubeconfig). A dump tells the writes on its own node alone.
@@ -63,7 +63,7 @@ warnings), 1 bad input, or a policy to delete that is not there, 2 wrong usage.`
 func (o *planOptions) validate() error {
 	switch {
 	case len(o.files) == 0:
-		return errors.New("nothing to plan: give -f PATH of NetworkPolicies")
+		return errors.New("nothing to plan: give -f PATH of policies")
 	case slices.Contains(o.files, "-") && (slices.Contains(o.manifests, "-") || o.dump == "-"):
 		return errors.New("-f - and the cluster cannot both be on stdin: put one of them into a file")
 	case o.output != "text" && o.output != "json":
@@ -97,12 +97,15 @@ func (o *planOptions) plan(ctx context.Context, std streams) (whatif.Plan, bool,
 	if err != nil {
 		return whatif.Plan{}, false, err
 	}
-	if len(objects.Policies) == 0 {
+	if len(objects.Policies)+len(objects.ClusterPolicies) == 0 {
 		return whatif.Plan{}, false, fmt.Errorf("%s: there is no NetworkPolicy or ClusterNetworkPolicy", strings.Join(o.files, ", "))
 	}
-	change := whatif.Change{Set: objects.Policies}
+	change := whatif.Change{Set: objects.Policies, SetCluster: objects.ClusterPolicies}
 	if o.remove {
 		change = whatif.Change{}
+		for _, cnp := range objects.ClusterPolicies {
+			change.DeleteCluster = append(change.DeleteCluster, cnp.Name)
+		}
 		for _, np := range objects.Policies {
 			change.Delete = append(change.Delete, policy.Key{Namespace: np.Namespace, Name: np.Name})
 		}
@@ -113,10 +116,11 @@ func (o *planOptions) plan(ctx context.Context, std streams) (whatif.Plan, bool,
 	}
 	p, err := whatif.New(ctx, world, change)
 	if missing := (whatif.NoPolicyError{}); errors.As(err, &missing) {
-		err = fmt.Errorf("%s: %w", objects.Places[missing.Key.String()], err)
+		err = fmt.Errorf("%s: %w", objects.Places[missing.Policy], err)
 	}
 	complete := len(p.Warnings) == 0
-	for _, w := range loaded { // they do not count
+	for _, w := range loaded { // what is skipped or masked does not count
+		complete = complete && w.Reason != manifest.NotEnforced
 		p.Warnings = append(p.Warnings, dataplane.Warning{Object: w.Object, Kind: w.Kind, Reason: dataplane.Reason(w.Reason), Message: w.Message})
 	}
 	return p, complete, err

@@ -23,6 +23,9 @@ const (
 	closing   = `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: closed, namespace: x}, spec: {podSelector: {}}}`
 	sixPolicy = `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: six, namespace: sandbox}, spec: {podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 'fd00::/8'}}]}]}}`
 	badPolicy = `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: bad, namespace: sandbox}, spec: {podSelector: {}, ingres: []}}`
+	adminDeny = `{apiVersion: policy.networking.k8s.io/v1alpha2, kind: ClusterNetworkPolicy, metadata: {name: no-toolbox}, spec: {tier: Admin, priority: 1, subject: {namespaces: {}}}}`
+	badAdmin  = `{apiVersion: policy.networking.k8s.io/v1alpha2, kind: ClusterNetworkPolicy, metadata: {name: bad}, spec: {tier: Admin, subject: {namespaces: {}}}}`
+	older     = `{apiVersion: policy.networking.k8s.io/v1alpha1, kind: AdminNetworkPolicy, metadata: {name: older}}`
 	aService  = `{apiVersion: v1, kind: Service, metadata: {name: web}}`
 )
 
@@ -54,8 +57,12 @@ func TestPlan(t *testing.T) {
 		{"others are skipped", "-f " + both + " --manifests " + shop, 0, "Service web: SkippedKind: " + both + " document 1: kind Service is no NetworkPolicy or ClusterNetworkPolicy and is skipped", ""},
 		{"nothing else", "-f " + file("service.yaml", aService) + " --manifests " + shop, 1, "", "npm: plan: " + filepath.Join(dir, "service.yaml") + ": there is no NetworkPolicy or ClusterNetworkPolicy"},
 		{"not expressible", "-f " + file("six.yaml", sixPolicy) + " --manifests " + shop, 3, "WARNINGS (1)\n  NetworkPolicy sandbox/six: IPv6Peer: ", ""},
+		{"a cluster policy", "-f " + file("admin.yaml", adminDeny) + " --manifests " + shop, 0, "ClusterNetworkPolicy/no-toolbox: new\n", ""},
+		{"delete a cluster policy that is not there", "-f " + file("admin.yaml", adminDeny) + " --delete --manifests " + shop, 1, "", "npm: plan: " + filepath.Join(dir, "admin.yaml") + ":1: ClusterNetworkPolicy no-toolbox is not there, so there is nothing to delete; check its name"},
+		{"a bad cluster policy", "-f " + file("bad-admin.yaml", badAdmin) + " --manifests " + shop, 1, "", "npm: plan: " + filepath.Join(dir, "bad-admin.yaml") + ": document 1: ClusterNetworkPolicy bad: spec.priority: is missing; give a number from 0 to 1000"},
+		{"not enforced", "-f " + file("older.yaml", older, newPolicy) + " --manifests " + shop, 3, "WARNINGS (1)\n  AdminNetworkPolicy older: NotEnforced: ", ""},
 		{"bad input", "-f " + file("bad.yaml", badPolicy) + " --manifests " + shop, 1, "", "npm: plan: " + filepath.Join(dir, "bad.yaml") + `: document 1: NetworkPolicy sandbox/bad: spec.ingres: unknown field; did you mean ingress?`},
-		{"no policy", "--manifests " + shop, 2, "", "npm: nothing to plan: give -f PATH of NetworkPolicies"},
+		{"no policy", "--manifests " + shop, 2, "", "npm: nothing to plan: give -f PATH of policies"},
 		{"output", "-f x -o yaml", 2, "", `npm: -o "yaml": the output is text or json`},
 		{"stdin twice", "-f - --manifests -", 2, "", "npm: -f - and the cluster cannot both be on stdin: put one of them into a file"},
 		{"two clusters", "-f x --kubeconfig a --manifests b", 2, "", "npm: if any flags in the group [kubeconfig manifests] are set none of the others can be; [kubeconfig manifests] were all set"},

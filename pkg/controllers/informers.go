@@ -28,7 +28,21 @@ type Source struct {
 	Namespaces cache.ListerWatcher
 	Policies   cache.ListerWatcher
 	Nodes      cache.ListerWatcher
+
+	// ClusterPolicies are the ClusterNetworkPolicies; nil: there are none. A list may
+	// fail with ErrNoKind.
+	ClusterPolicies cache.ListerWatcher
+	// AllNodes are those of the whole cluster. They are watched while a
+	// ClusterNetworkPolicy has nodes as peers; nil only where ClusterPolicies is.
+	AllNodes cache.ListerWatcher
+	// Older finds policies of versions that are not programmed, as warnings. What it may
+	// not list it does not find; nil: nobody looks.
+	Older func(ctx context.Context) []dataplane.Warning
 }
+
+// ErrNoKind is that the API server says that it has no ClusterNetworkPolicies: their CRD
+// is not there. No other error says so.
+var ErrNoKind = errors.New("the API server has no such kind of objects")
 
 // informer has a store follow one source.
 type informer struct {

@@ -165,15 +165,3 @@ func missing[T comparable](from, list []T) int {
 	}
 	return n
 }
-
-// transaction tells a change.
-func (c Change) transaction() *dataplane.Transaction {
-	tx := dataplane.NewTransaction()
-	for _, np := range c.Set {
-		tx.SetPolicy(np)
-	}
-	for _, key := range c.Delete {
-		tx.DeletePolicy(key)
-	}
-	return tx
-}

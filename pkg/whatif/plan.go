@@ -5,12 +5,9 @@ import (
 	"context"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/matrix"
-	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // Plan is what a change would change. Lists are sorted.
@@ -34,19 +31,6 @@ type Plan struct {
 	// Warnings are what of the policies cannot be expressed or programmed.
 	Warnings []dataplane.Warning `json:"warnings"`
 }
-
-// PolicyChange is what becomes of one policy.
-type PolicyChange struct {
-	Policy string `json:"policy"`
-	Change string `json:"change"` // new, changed, unchanged or deleted
-}
-
-// The changes of a policy.
-const (
-	isNew     = "new"
-	unchanged = "unchanged"
-	deleted   = "deleted"
-)
 
 // New plans a change of a world. It fails with NoPolicyError when a policy to
 // delete is not there.
@@ -91,48 +75,4 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 	}
 	slices.SortFunc(plan.Nodes, func(a, b NodeChange) int { return cmp.Compare(a.Node, b.Node) })
 	return plan, nil
-}
-
-// classify says what becomes of each policy.
-func (w World) classify(c Change) ([]PolicyChange, error) {
-	out := []PolicyChange{}
-	for _, np := range c.Set {
-		kind := isNew
-		for _, old := range w.Policies {
-			if keyOf(old) != keyOf(np) {
-				continue
-			}
-			if kind = changed; equality.Semantic.DeepEqual(old.Spec, np.Spec) {
-				kind = unchanged
-			}
-		}
-		out = append(out, PolicyChange{keyOf(np).String(), kind})
-	}
-	have := map[policy.Key]bool{}
-	for _, np := range w.Policies {
-		have[keyOf(np)] = true
-	}
-	for _, key := range c.Delete {
-		if !have[key] {
-			return nil, NoPolicyError{key}
-		}
-		out = append(out, PolicyChange{key.String(), deleted})
-	}
-	slices.SortFunc(out, func(a, b PolicyChange) int { return cmp.Compare(a.Policy, b.Policy) })
-	return out, nil
-}
-
-// warnings returns those that are about what is set, and those that are new.
-func warnings(before, after []dataplane.Warning, c Change) []dataplane.Warning {
-	set := map[string]bool{}
-	for _, np := range c.Set {
-		set[keyOf(np).String()] = true
-	}
-	out := []dataplane.Warning{}
-	for _, w := range after {
-		if w.Kind == "NetworkPolicy" && set[w.Object] || !slices.Contains(before, w) {
-			out = append(out, w)
-		}
-	}
-	return out
 }

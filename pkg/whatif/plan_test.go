@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/explain"
@@ -34,9 +35,12 @@ func change(t testing.TB, path string, remove bool) whatif.Change {
 	objects, _, err := manifest.Load([]string{path}, manifest.Options{PoliciesOnly: true})
 	require.NoError(t, err)
 	if !remove {
-		return whatif.Change{Set: objects.Policies}
+		return whatif.Change{Set: objects.Policies, SetCluster: objects.ClusterPolicies}
 	}
 	var c whatif.Change
+	for _, cnp := range objects.ClusterPolicies {
+		c.DeleteCluster = append(c.DeleteCluster, cnp.Name)
+	}
 	for _, np := range objects.Policies {
 		c.Delete = append(c.Delete, policy.Key{Namespace: np.Namespace, Name: np.Name})
 	}
@@ -77,8 +81,37 @@ func TestTexts(t *testing.T) {
 
 func TestPolicyToDeleteIsNotThere(t *testing.T) {
 	_, err := whatif.New(t.Context(), whatif.World{}, whatif.Change{Delete: []policy.Key{{Namespace: "x", Name: "p"}}})
-	require.ErrorIs(t, err, whatif.NoPolicyError{Key: policy.Key{Namespace: "x", Name: "p"}})
+	require.ErrorIs(t, err, whatif.NoPolicyError{Policy: "x/p"})
 	require.EqualError(t, err, "NetworkPolicy x/p is not there, so there is nothing to delete; check namespace and name")
+	_, err = whatif.New(t.Context(), whatif.World{}, whatif.Change{DeleteCluster: []string{"p"}})
+	require.EqualError(t, err, "ClusterNetworkPolicy p is not there, so there is nothing to delete; check its name")
+}
+
+// Policies of all tiers are changed alike.
+func TestChangesOfClusterPolicies(t *testing.T) {
+	cnp := func(name string, priority int32) *v1alpha2.ClusterNetworkPolicy {
+		return &v1alpha2.ClusterNetworkPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       v1alpha2.ClusterNetworkPolicySpec{Tier: v1alpha2.AdminTier, Priority: priority},
+		}
+	}
+	w := whatif.World{
+		ClusterPolicies: []*v1alpha2.ClusterNetworkPolicy{cnp("same", 1), cnp("other", 1), cnp("gone", 1)},
+		Policies:        []*networkingv1.NetworkPolicy{deny("x")},
+	}
+	plan, err := whatif.New(t.Context(), w, whatif.Change{
+		SetCluster:    []*v1alpha2.ClusterNetworkPolicy{cnp("same", 1), cnp("other", 2), cnp("fresh", 1)},
+		DeleteCluster: []string{"gone"},
+		Delete:        []policy.Key{{Namespace: "x", Name: "deny"}},
+	})
+	require.NoError(t, err)
+	require.Equal(t, []whatif.PolicyChange{
+		{Policy: "ClusterNetworkPolicy/fresh", Change: "new"},
+		{Policy: "ClusterNetworkPolicy/gone", Change: "deleted"},
+		{Policy: "ClusterNetworkPolicy/other", Change: "changed"},
+		{Policy: "ClusterNetworkPolicy/same", Change: "unchanged"},
+		{Policy: "x/deny", Change: "deleted"},
+	}, plan.Policies)
 }
 
 // deny isolates every pod of a namespace.

@@ -1,4 +1,4 @@
-// Package whatif says what a change of NetworkPolicies would change: which
+// Package whatif says what a change of policies, of any tier, would change: which
 // connections flip, and what would be written on which node. It runs the
 // dataplane on the simulator, before the change and after it; nothing outside is
 // touched.
@@ -9,12 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/explain"
@@ -28,6 +28,10 @@ type World struct {
 	Pods       []Pod
 	Namespaces []dataplane.Namespace
 	Policies   []*networkingv1.NetworkPolicy
+	// ClusterPolicies are the tiers around Policies, and Peers all nodes of the cluster:
+	// what these may have for a peer.
+	ClusterPolicies []*v1alpha2.ClusterNetworkPolicy
+	Peers           []dataplane.Node
 	// Budgets are those that policies have to keep; what is 0 has its default. Pods and
 	// namespaces keep theirs already.
 	Budgets policy.Budgets
@@ -145,56 +149,6 @@ func addrs(texts []string) []netip.Addr {
 	return out
 }
 
-// Change is what is to become of policies.
-type Change struct {
-	Set    []*networkingv1.NetworkPolicy
-	Delete []policy.Key
-}
-
-// NoPolicyError is a policy to delete that is not there.
-type NoPolicyError struct{ Key policy.Key }
-
-func (e NoPolicyError) Error() string {
-	return fmt.Sprintf("NetworkPolicy %s is not there, so there is nothing to delete; check namespace and name", e.Key)
-}
-
-// fit closes what is over a budget, before the change and after it. A change may
-// close policies that it does not name, or make room for them: these are in it then.
-func (w World) fit(c Change) (World, Change) {
-	b := w.Budgets.OrDefaults()
-	named := map[policy.Key]bool{}
-	for _, key := range c.Delete {
-		named[key] = true
-	}
-	for _, np := range c.Set {
-		named[keyOf(np)] = true
-	}
-	after := slices.Clone(c.Set)
-	for _, np := range w.Policies {
-		if !named[keyOf(np)] {
-			after = append(after, np)
-		}
-	}
-	before := b.Fit(w.Policies)
-	was := map[policy.Key]*networkingv1.NetworkPolicy{}
-	for _, np := range before {
-		was[keyOf(np)] = np
-	}
-	out := Change{Delete: c.Delete}
-	for _, np := range b.Fit(after) {
-		if named[keyOf(np)] || was[keyOf(np)] != np {
-			out.Set = append(out.Set, np)
-		}
-	}
-	w.Policies = before
-	return w, out
-}
-
-// keyOf names a policy.
-func keyOf(np *networkingv1.NetworkPolicy) policy.Key {
-	return policy.Key{Namespace: np.Namespace, Name: np.Name}
-}
-
 // whole is the transaction that brings the world to a node; local says which
 // pods run there.
 func (w World) whole(local func(Pod) bool, nodeAddrs []netip.Addr) *dataplane.Transaction {
@@ -210,6 +164,12 @@ func (w World) whole(local func(Pod) bool, nodeAddrs []netip.Addr) *dataplane.Tr
 	}
 	for _, np := range w.Policies {
 		tx.SetPolicy(np)
+	}
+	for _, cnp := range w.ClusterPolicies {
+		tx.SetClusterPolicy(cnp)
+	}
+	for _, n := range w.Peers {
+		tx.SetNode(n)
 	}
 	tx.SetNodeAddrs(nodeAddrs)
 	return tx

@@ -166,3 +166,17 @@ func TestExampleLimits(t *testing.T) {
 	require.Equal(t, []string{"limits/client@", "limits/server@"}, podNames(o.Pods))
 	require.Len(t, o.Policies, 2)
 }
+
+// The example has both tiers and every action, besides NetworkPolicies.
+func TestExampleTiers(t *testing.T) {
+	o := loadExample(t, "tiers", manifest.Options{})
+	require.Equal(t, []string{"lab/board@", "lab/notebook@", "monitoring/scraper@", "shop/db@", "shop/web@"}, podNames(o.Pods))
+	require.Len(t, o.Policies, 3)
+	used := map[string]int{}
+	for _, p := range o.ClusterPolicies {
+		for _, r := range p.Spec.Ingress {
+			used[string(p.Spec.Tier)+" "+string(r.Action)]++
+		}
+	}
+	require.Equal(t, map[string]int{"Admin Accept": 1, "Admin Pass": 1, "Admin Deny": 1, "Baseline Accept": 1, "Baseline Deny": 1}, used)
+}

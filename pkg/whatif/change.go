@@ -1,0 +1,176 @@
+package whatif
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// Change is what is to become of policies.
+type Change struct {
+	Set    []*networkingv1.NetworkPolicy
+	Delete []policy.Key
+	// SetCluster and DeleteCluster, by name, are about ClusterNetworkPolicies.
+	SetCluster    []*v1alpha2.ClusterNetworkPolicy
+	DeleteCluster []string
+}
+
+// NoPolicyError is a policy to delete that is not there.
+type NoPolicyError struct {
+	Policy string // namespace/name or ClusterNetworkPolicy/name
+}
+
+func (e NoPolicyError) Error() string {
+	if name, ok := strings.CutPrefix(e.Policy, clusterPrefix); ok {
+		return fmt.Sprintf("ClusterNetworkPolicy %s is not there, so there is nothing to delete; check its name", name)
+	}
+	return fmt.Sprintf("NetworkPolicy %s is not there, so there is nothing to delete; check namespace and name", e.Policy)
+}
+
+// clusterPrefix begins what a ClusterNetworkPolicy is called among policies of all
+// tiers. No namespace is called so.
+const clusterPrefix = "ClusterNetworkPolicy/"
+
+// PolicyChange is what becomes of one policy.
+type PolicyChange struct {
+	Policy string `json:"policy"` // namespace/name or ClusterNetworkPolicy/name
+	Change string `json:"change"` // new, changed, unchanged or deleted
+}
+
+// The changes of a policy.
+const (
+	isNew     = "new"
+	unchanged = "unchanged"
+	deleted   = "deleted"
+)
+
+// classify says what becomes of each policy.
+func (w World) classify(c Change) ([]PolicyChange, error) {
+	have, set := map[string]any{}, map[string]any{}
+	for _, np := range w.Policies {
+		have[keyOf(np).String()] = np.Spec
+	}
+	for _, cnp := range w.ClusterPolicies {
+		have[clusterPrefix+cnp.Name] = cnp.Spec
+	}
+	for _, np := range c.Set {
+		set[keyOf(np).String()] = np.Spec
+	}
+	for _, cnp := range c.SetCluster {
+		set[clusterPrefix+cnp.Name] = cnp.Spec
+	}
+	out := []PolicyChange{}
+	for name, spec := range set {
+		kind := isNew
+		if old, ok := have[name]; ok {
+			if kind = changed; equality.Semantic.DeepEqual(old, spec) {
+				kind = unchanged
+			}
+		}
+		out = append(out, PolicyChange{name, kind})
+	}
+	for _, name := range c.deletes() {
+		if _, ok := have[name]; !ok {
+			return nil, NoPolicyError{name}
+		}
+		out = append(out, PolicyChange{name, deleted})
+	}
+	slices.SortFunc(out, func(a, b PolicyChange) int { return cmp.Compare(a.Policy, b.Policy) })
+	return out, nil
+}
+
+// deletes names the policies to delete.
+func (c Change) deletes() []string {
+	var out []string
+	for _, key := range c.Delete {
+		out = append(out, key.String())
+	}
+	for _, name := range c.DeleteCluster {
+		out = append(out, clusterPrefix+name)
+	}
+	return out
+}
+
+// fit closes what is over a budget, before the change and after it. A change may
+// close policies that it does not name, or make room for them: these are in it then.
+// A ClusterNetworkPolicy has a budget of its own, which its compilation keeps.
+func (w World) fit(c Change) (World, Change) {
+	b := w.Budgets.OrDefaults()
+	named := map[policy.Key]bool{}
+	for _, key := range c.Delete {
+		named[key] = true
+	}
+	for _, np := range c.Set {
+		named[keyOf(np)] = true
+	}
+	after := slices.Clone(c.Set)
+	for _, np := range w.Policies {
+		if !named[keyOf(np)] {
+			after = append(after, np)
+		}
+	}
+	before := b.Fit(w.Policies)
+	was := map[policy.Key]*networkingv1.NetworkPolicy{}
+	for _, np := range before {
+		was[keyOf(np)] = np
+	}
+	out := c
+	out.Set = nil
+	for _, np := range b.Fit(after) {
+		if named[keyOf(np)] || was[keyOf(np)] != np {
+			out.Set = append(out.Set, np)
+		}
+	}
+	w.Policies = before
+	return w, out
+}
+
+// keyOf names a policy.
+func keyOf(np *networkingv1.NetworkPolicy) policy.Key {
+	return policy.Key{Namespace: np.Namespace, Name: np.Name}
+}
+
+// transaction tells a change.
+func (c Change) transaction() *dataplane.Transaction {
+	tx := dataplane.NewTransaction()
+	for _, np := range c.Set {
+		tx.SetPolicy(np)
+	}
+	for _, key := range c.Delete {
+		tx.DeletePolicy(key)
+	}
+	for _, cnp := range c.SetCluster {
+		tx.SetClusterPolicy(cnp)
+	}
+	for _, name := range c.DeleteCluster {
+		tx.DeleteClusterPolicy(name)
+	}
+	return tx
+}
+
+// warnings returns those that are about what is set, and those that are new.
+func warnings(before, after []dataplane.Warning, c Change) []dataplane.Warning {
+	type object struct{ kind, name string }
+	set := map[object]bool{}
+	for _, np := range c.Set {
+		set[object{"NetworkPolicy", keyOf(np).String()}] = true
+	}
+	for _, cnp := range c.SetCluster {
+		set[object{"ClusterNetworkPolicy", cnp.Name}] = true
+	}
+	out := []dataplane.Warning{}
+	for _, w := range after {
+		if set[object{w.Kind, w.Object}] || !slices.Contains(before, w) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
