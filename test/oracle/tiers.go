@@ -297,7 +297,8 @@ func (p packet) isPeer(peer anyPeer, e end) truth {
 }
 
 // inProtocol reports whether one entry of protocols means the packet. Which ports an
-// address in doubt gives names to, nobody knows.
+// address in doubt gives names to nobody knows, and who is of a namespace that is not
+// known may count as one.
 func (p packet) inProtocol(x v1alpha2.ClusterNetworkPolicyProtocol) truth {
 	to := func(protocol corev1.Protocol, port *v1alpha2.Port) truth {
 		switch {
@@ -319,7 +320,7 @@ func (p packet) inProtocol(x v1alpha2.ClusterNetworkPolicyProtocol) truth {
 		return to(corev1.ProtocolSCTP, x.SCTP.DestinationPort)
 	case !known(p.protocol):
 		return no
-	case p.dst.doubtful && p.dst.pod == nil:
+	case p.dst.doubtful && p.dst.pod == nil, p.dst.pod != nil && p.inNamespaces(&metav1.LabelSelector{}, p.dst.pod.Namespace, no) == maybe:
 		return maybe
 	}
 	return known3(p.toNamedPort(x.DestinationNamedPort))
