@@ -251,7 +251,7 @@ func labelMisses(kind Kind, what, object string, set map[string]string, reqs []l
 			have, near = key+"="+was, true
 		}
 		for _, c := range labelChanges(key, set, reqs) {
-			words := fmt.Sprintf("%s with label %s (it has %s)", what, c.wish, have)
+			words := fmt.Sprintf("%s with label %s (it has %s)", what, c.words, have)
 			if c.remove {
 				words = fmt.Sprintf("%s without label %s (it has %s)", what, key, have)
 			}
@@ -270,7 +270,7 @@ func labelMisses(kind Kind, what, object string, set map[string]string, reqs []l
 type labelChange struct {
 	value  string
 	remove bool
-	wish   string // the label in words
+	words  string // the label in words
 }
 
 // labelChanges returns the changes of the label key with which all requirements
@@ -301,7 +301,7 @@ func labelChanges(key string, set map[string]string, reqs []labels.Requirement) 
 	}
 	slices.Sort(asked)
 	for _, v := range slices.Compact(asked) {
-		try(labelChange{value: v, wish: key + "=" + v})
+		try(labelChange{value: v, words: key + "=" + v})
 	}
 	try(labelChange{remove: true})
 	if len(out) > 0 {
@@ -309,17 +309,17 @@ func labelChanges(key string, set map[string]string, reqs []labels.Requirement) 
 	}
 	slices.Sort(refused)
 	refused = slices.Compact(refused)
-	wish := key + " of any value"
+	words := key + " of any value"
 	if len(refused) > 0 {
 		quoted := make([]string, len(refused))
 		for i, v := range refused {
 			quoted[i] = strconv.Quote(v)
 		}
-		wish += " but " + list(quoted, "and")
+		words += " but " + list(quoted, "and")
 	}
 	// Of values that are too many to be refused all, one is not.
 	for n := 0; n <= len(refused) && len(out) == 0; n++ {
-		try(labelChange{value: strings.Repeat("x", n), wish: wish})
+		try(labelChange{value: strings.Repeat("x", n), words: words})
 	}
 	return out
 }

@@ -55,10 +55,10 @@ type Dataplane interface {
 type Recorder struct {
 	cfg Config // set once
 
-	// door is held for a whole transaction, so that none runs while the snapshot is taken.
+	// applyLock is held for a whole transaction, so that none runs while the snapshot is taken.
 	// It guards warnings too. It is taken before mu.
-	door     sync.Mutex
-	warnings []dataplane.Warning // of the last report
+	applyLock sync.Mutex
+	warnings  []dataplane.Warning // of the last report
 
 	mu       sync.Mutex // guards following; held for moments only
 	number   uint64     // of the last step
@@ -110,8 +110,8 @@ type recorded struct {
 // ApplyDataplane implements Dataplane.
 func (d *recorded) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (dataplane.Report, error) {
 	r := d.r
-	r.door.Lock()
-	defer r.door.Unlock()
+	r.applyLock.Lock()
+	defer r.applyLock.Unlock()
 	r.checkpoint()
 	events, size := eventsOf(tx)
 	rec := r.begin(Step{Kind: Transaction, Events: events}, size, tx.Observation())
@@ -121,7 +121,7 @@ func (d *recorded) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction
 	return report, err
 }
 
-// keepReport returns a copy of a report, and about what it takes. r.door must be
+// keepReport returns a copy of a report, and about what it takes. r.applyLock must be
 // held.
 func (r *Recorder) keepReport(report dataplane.Report) (*dataplane.Report, int) {
 	size := 0

@@ -17,7 +17,7 @@ func (p *player) describe(ctx context.Context) {
 	var all []moment
 	for i := range p.rec.Steps {
 		s := &p.rec.Steps[i]
-		ctx, l := p.lane(ctx, s, &p.result.Steps[i])
+		ctx, l := p.playback(ctx, s, &p.result.Steps[i])
 		l.cancel()
 		l.over = true
 		for j := range s.Calls {

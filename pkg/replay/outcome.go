@@ -10,7 +10,7 @@ import (
 )
 
 // compareReports compares how a step ended with how this build ends it.
-func (p *player) compareReports(l *lane, was, is dataplane.Report) {
+func (p *player) compareReports(l *playback, was, is dataplane.Report) {
 	kind := Outcome
 	if p.loose || l.unsure {
 		kind = Note
@@ -126,7 +126,7 @@ func pendingTexts(d dataplane.Dump) texts {
 }
 
 // tell ends the telling of a step.
-func (p *player) tell(l *lane) {
+func (p *player) tell(l *playback) {
 	if l.step.Number != p.detail {
 		return
 	}

@@ -24,22 +24,22 @@ type player struct {
 	// blind: an observation was not handed in, and none since. What it showed of
 	// endpoints and sets is not known here.
 	blind bool
-	// newcomers are endpoints that the recorded dataplane had enumerated and not read,
+	// unreadYet are endpoints that the recorded dataplane had enumerated and not read,
 	// nobody knows why, and that this one asked for: it does not do the same until
 	// they are read.
-	newcomers map[string]bool
+	unreadYet map[string]bool
 	// flying are the observations that are not over, observed those that are and
 	// that no transaction had yet.
-	flying   []*lane
+	flying   []*playback
 	observed map[uint64]*dataplane.Observation
 	next     int  // step that was not begun
 	began    bool // a transaction did
 	detail   uint64
 }
 
-// lane is one step that is being played: the calls of the dataplane in it
+// playback is one step that is being played: the calls of the dataplane in it
 // against those that were recorded.
-type lane struct {
+type playback struct {
 	step *recorder.Step
 	out  *Step
 	next int // first recorded call that was not played
@@ -56,19 +56,19 @@ type lane struct {
 	unsure bool
 	cancel context.CancelFunc // ends the step's context
 	// Of an observation: resume lets it go on to its next call and reports whether
-	// there is one; turn is called there.
-	turn   func() bool
+	// there is one; wait pauses it before the call.
+	wait   func() bool
 	resume func() bool
 	stop   func()
 }
 
-type laneKey struct{}
+type playbackKey struct{}
 
 // ended is when a call was over.
 func ended(r *recorder.Call) time.Time { return r.Began.Add(r.Took) }
 
 // place is the place of a recorded call in its step, from 1.
-func (l *lane) place(r *recorder.Call) int {
+func (l *playback) place(r *recorder.Call) int {
 	for i := range l.step.Calls {
 		if r == &l.step.Calls[i] {
 			return i + 1
@@ -78,8 +78,8 @@ func (l *lane) place(r *recorder.Call) int {
 }
 
 // found adds a finding about a recorded call, nil for none.
-func (p *player) found(l *lane, r *recorder.Call, f Finding) {
-	l.unsure = l.unsure || len(p.newcomers) > 0
+func (p *player) found(l *playback, r *recorder.Call, f Finding) {
+	l.unsure = l.unsure || len(p.unreadYet) > 0
 	if f.Kind == Build && l.unsure {
 		f.Kind = Note
 	}
@@ -97,11 +97,11 @@ var errStopped = fmt.Errorf("%w: the replay of this step was stopped", hns.ErrUn
 
 // ask answers one call of the dataplane.
 func (p *player) ask(ctx context.Context, a asked) hns.Result {
-	l, ok := ctx.Value(laneKey{}).(*lane)
+	l, ok := ctx.Value(playbackKey{}).(*playback)
 	if !ok {
 		panic("BUG: a call without a step")
 	}
-	if l.turn != nil && !l.turn() {
+	if l.wait != nil && !l.wait() {
 		return hns.Result{Err: errStopped}
 	}
 	if l.over {
@@ -129,7 +129,7 @@ func (p *player) ask(ctx context.Context, a asked) hns.Result {
 		p.skip(ctx, l)
 	}
 	r := &l.step.Calls[at]
-	if l.turn == nil { // an observation goes on when a transaction lets it
+	if l.wait == nil { // an observation goes on when a transaction lets it
 		p.catchUp(ctx, ended(r))
 		p.now = ended(r)
 	}
@@ -150,7 +150,7 @@ func (p *player) ask(ctx context.Context, a asked) hns.Result {
 
 // find returns the place of the recorded call that is this one, or -1. What may
 // come at another time is passed over.
-func (l *lane) find(a asked) int {
+func (l *playback) find(a asked) int {
 	for i := l.next; i < len(l.step.Calls); i++ {
 		r := &l.step.Calls[i]
 		if a.is(r) {
@@ -191,7 +191,7 @@ func (a asked) is(r *recorder.Call) bool {
 }
 
 // unrecorded answers a call that was not recorded at this place.
-func (p *player) unrecorded(ctx context.Context, l *lane, a asked) hns.Result {
+func (p *player) unrecorded(ctx context.Context, l *playback, a asked) hns.Result {
 	var r *recorder.Call
 	if l.next < len(l.step.Calls) {
 		r = &l.step.Calls[l.next]
@@ -212,7 +212,7 @@ func (p *player) unrecorded(ctx context.Context, l *lane, a asked) hns.Result {
 	p.found(l, r, f)
 	switch {
 	case a.Op == hns.OpEndpointGet && p.world.strange[a.Endpoint] && p.readLater(a.Endpoint):
-		p.newcomers[a.Endpoint] = true
+		p.unreadYet[a.Endpoint] = true
 		return hns.Result{Err: &hns.OpError{Op: a.Op, Kind: hns.KindEndpoint, ID: a.Endpoint, Err: hns.ErrUnavailable}}
 	case hns.ReadsOnly(a.Op):
 		return p.world.read(a)
@@ -271,7 +271,7 @@ func (a asked) words() string {
 
 // skip takes a recorded call that this build does not make: what it read or did
 // is so all the same.
-func (p *player) skip(ctx context.Context, l *lane) {
+func (p *player) skip(ctx context.Context, l *playback) {
 	r := &l.step.Calls[l.next]
 	a := askedOf(r)
 	l.next++
@@ -307,7 +307,7 @@ func (p *player) skip(ctx context.Context, l *lane) {
 
 // finish plays the recorded calls that the dataplane did not ask for in a step
 // that is over.
-func (p *player) finish(ctx context.Context, l *lane) {
+func (p *player) finish(ctx context.Context, l *playback) {
 	if l.fork != nil && l.next < len(l.step.Calls) {
 		p.found(l, nil, Finding{Kind: Note, Text: fmt.Sprintf("the rest of the step was not compared: %s", count(len(l.step.Calls)-l.next, "recorded call"))})
 	}

@@ -48,7 +48,7 @@ func rules(acls []hns.ACL) []string {
 }
 
 // read answers a read as it was recorded, and takes what it shows.
-func (p *player) read(l *lane, r *recorder.Call) hns.Result {
+func (p *player) read(l *playback, r *recorder.Call) hns.Result {
 	if r.Error != nil {
 		return hns.Result{Err: p.readFailed(l, r)}
 	}
@@ -73,7 +73,7 @@ func (p *player) read(l *lane, r *recorder.Call) hns.Result {
 // enumerated takes which endpoints there are, and returns their GUIDs. Of too
 // many to be kept it is those that the world has; nobody knows whether that is
 // all, so what follows from them is no difference.
-func (p *player) enumerated(l *lane, r *recorder.Call) []string {
+func (p *player) enumerated(l *playback, r *recorder.Call) []string {
 	w := p.world
 	if r.Cut {
 		ids := w.ids()
@@ -93,7 +93,7 @@ func (p *player) enumerated(l *lane, r *recorder.Call) []string {
 		}
 	}
 	maps.DeleteFunc(w.strange, func(id string, _ bool) bool { return !seen[id] })
-	maps.DeleteFunc(p.newcomers, func(id string, _ bool) bool { return !seen[id] })
+	maps.DeleteFunc(p.unreadYet, func(id string, _ bool) bool { return !seen[id] })
 	w.sync(moved)
 	p.lacks(l, seen)
 	return r.IDs
@@ -101,7 +101,7 @@ func (p *player) enumerated(l *lane, r *recorder.Call) []string {
 
 // readFailed takes a read that failed. An endpoint that is gone, or belongs to
 // somebody else by now, is the CNI's doing.
-func (p *player) readFailed(l *lane, r *recorder.Call) error {
+func (p *player) readFailed(l *playback, r *recorder.Call) error {
 	err := rebuilt(r.Error)
 	if r.Op == hns.OpEndpointGet && hns.EndpointGone(err) {
 		p.gone(l, r.Endpoint)
@@ -117,12 +117,12 @@ func (p *player) readFailed(l *lane, r *recorder.Call) error {
 }
 
 // unread says that a read failed.
-func (p *player) unread(l *lane, r *recorder.Call) {
+func (p *player) unread(l *playback, r *recorder.Call) {
 	p.found(l, r, Finding{Kind: Answer, Object: r.Endpoint, Text: fmt.Sprintf("HNS answered %q; the simulator would have read it", r.Error.Message)})
 }
 
 // gone takes that an endpoint is no more.
-func (p *player) gone(l *lane, id string) {
+func (p *player) gone(l *playback, id string) {
 	s := subject{endpoint: id}
 	if _, there := p.world.endpoints[id]; there {
 		l.out.Others++
@@ -130,14 +130,14 @@ func (p *player) gone(l *lane, id string) {
 	delete(p.world.endpoints, id)
 	delete(p.world.absent, id)
 	delete(p.world.strange, id)
-	delete(p.newcomers, id)
+	delete(p.unreadYet, id)
 	p.world.settled(s)
 	p.world.sync([]subject{s})
 }
 
 // lacks takes which endpoints a listing or an enumeration lacks: they are not
 // attached.
-func (p *player) lacks(l *lane, seen map[string]bool) {
+func (p *player) lacks(l *playback, seen map[string]bool) {
 	var moved []subject
 	for _, id := range sorted(p.world.endpoints) {
 		if !seen[id] && !p.world.absent[id] {
@@ -159,7 +159,7 @@ func (w *world) settled(s subject) {
 }
 
 // sawNetwork takes a network as it was read.
-func (p *player) sawNetwork(l *lane, r *recorder.Call) hns.Network {
+func (p *player) sawNetwork(l *playback, r *recorder.Call) hns.Network {
 	w := p.world
 	w.network = hns.Network{ID: r.Network.ID, Name: r.Network.Name}
 	out := w.network
@@ -233,7 +233,7 @@ func (w *world) setOf(v recorder.SetValue) (s hns.SetPolicy, kept bool) {
 
 // setDiffers says that a set is not what was thought, unless there is a reason.
 // A Type of "" is a set that is not there.
-func (p *player) setDiffers(l *lane, r *recorder.Call, was, is hns.SetPolicy, kept bool) {
+func (p *player) setDiffers(l *playback, r *recorder.Call, was, is hns.SetPolicy, kept bool) {
 	id, name := was.ID, was.Name
 	if id == "" {
 		id, name = is.ID, is.Name
@@ -268,7 +268,7 @@ func (p *player) setDiffers(l *lane, r *recorder.Call, was, is hns.SetPolicy, ke
 }
 
 // sawEndpoint takes an endpoint as it was read.
-func (p *player) sawEndpoint(l *lane, r *recorder.Call, v recorder.EndpointValue) hns.Endpoint {
+func (p *player) sawEndpoint(l *playback, r *recorder.Call, v recorder.EndpointValue) hns.Endpoint {
 	w := p.world
 	s := subject{endpoint: v.ID}
 	was, there := w.endpoints[v.ID]
@@ -293,7 +293,7 @@ func (p *player) sawEndpoint(l *lane, r *recorder.Call, v recorder.EndpointValue
 	}
 	w.endpoints[v.ID] = is
 	delete(w.strange, v.ID)
-	delete(p.newcomers, v.ID)
+	delete(p.unreadYet, v.ID)
 	if r.Op == hns.OpEndpointList { // in another state it can be read, too
 		delete(w.absent, v.ID)
 	}
@@ -331,7 +331,7 @@ func (w *world) endpointOf(v recorder.EndpointValue) (e hns.Endpoint, kept bool)
 
 // rulesDiffer says that our rules on an endpoint are not what was thought,
 // unless there is a reason.
-func (p *player) rulesDiffer(l *lane, r *recorder.Call, s subject, was, is []hns.ACL, kept bool) {
+func (p *player) rulesDiffer(l *playback, r *recorder.Call, s subject, was, is []hns.ACL, kept bool) {
 	if p.world.vague[s] {
 		return
 	}

@@ -33,7 +33,7 @@ func Replay(ctx context.Context, rec recorder.Recording, o Options) (*Result, er
 	}
 	p := &player{
 		rec: &rec, world: newWorld(), detail: o.Detail,
-		observed: map[uint64]*dataplane.Observation{}, newcomers: map[string]bool{},
+		observed: map[uint64]*dataplane.Observation{}, unreadYet: map[string]bool{},
 		result: &Result{
 			Node: rec.Node, Agent: rec.Agent, Taken: rec.Taken, Start: rec.Start == nil, Older: rec.Format < recorder.Format,
 			Steps: make([]Step, len(rec.Steps)), Final: []Finding{},
@@ -153,11 +153,11 @@ func (p *player) play(ctx context.Context) {
 	}
 }
 
-// lane begins a step.
-func (p *player) lane(ctx context.Context, s *recorder.Step, out *Step) (context.Context, *lane) {
-	l := &lane{step: s, out: out}
+// playback begins a step.
+func (p *player) playback(ctx context.Context, s *recorder.Step, out *Step) (context.Context, *playback) {
+	l := &playback{step: s, out: out}
 	l.asks = 10*len(s.Calls) + 20*len(p.world.endpoints) + 1000
-	ctx, l.cancel = context.WithCancel(context.WithValue(context.WithoutCancel(ctx), laneKey{}, l))
+	ctx, l.cancel = context.WithCancel(context.WithValue(context.WithoutCancel(ctx), playbackKey{}, l))
 	if len(s.Calls) == 0 && s.Error != "" {
 		l.cancel()
 	}
@@ -170,9 +170,9 @@ func (p *player) transact(ctx context.Context, s *recorder.Step, out *Step) bool
 	p.began = true
 	tx := transaction(s.Events)
 	if s.Report != nil && s.Report.Yielded > 0 {
-		tx.SetYield(func(turns int) bool { return turns >= s.Report.Yielded })
+		tx.SetYield(func(served int) bool { return served >= s.Report.Yielded })
 	}
-	ctx, l := p.lane(ctx, s, out)
+	ctx, l := p.playback(ctx, s, out)
 	defer l.cancel()
 	if s.Observed > 0 {
 		p.handIn(ctx, l, tx)
@@ -201,7 +201,7 @@ func (p *player) rejoin() {
 		l.stop()
 	}
 	clear(p.observed)
-	clear(p.newcomers)
+	clear(p.unreadYet)
 	p.loose = true
 	d := p.dp.Dump()
 	if err := p.restore(d, p.world.view(&d)); err != nil {
@@ -211,12 +211,12 @@ func (p *player) rejoin() {
 
 // ----- observations -----
 
-// observe begins the next step, an observation. It goes on when it is its turn.
+// observe begins the next step, an observation. resume plays its calls when they were over in the recording.
 func (p *player) observe(ctx context.Context) {
 	s, out := &p.rec.Steps[p.next], &p.result.Steps[p.next]
 	p.catchUp(ctx, s.Began)
 	p.next++
-	ctx, l := p.lane(ctx, s, out)
+	ctx, l := p.playback(ctx, s, out)
 	if p.rec.Start != nil && !p.began && p.outdated(p.next-1) {
 		l.cancel()
 		p.found(l, nil, Finding{Kind: Note, Text: "it is not played: a transaction came between it and the state that the recording begins with"})
@@ -229,7 +229,7 @@ func (p *player) observe(ctx context.Context) {
 	}
 	dp := p.dp
 	next, stop := iter.Pull(func(yield func(struct{}) bool) {
-		l.turn = func() bool { return !l.over && yield(struct{}{}) }
+		l.wait = func() bool { return !l.over && yield(struct{}{}) }
 		obs, err := dp.Observe(ctx, lookOf(s))
 		if err == nil && dp == p.dp {
 			p.observed[s.Number] = obs
@@ -273,13 +273,13 @@ func (p *player) outdated(at int) bool {
 }
 
 // resume plays the next call of an observation.
-func (p *player) resume(ctx context.Context, l *lane) {
+func (p *player) resume(ctx context.Context, l *playback) {
 	switch {
 	case !l.over && l.resume():
 	case l.over && l.next < len(l.step.Calls):
 		p.skip(ctx, l)
 	default:
-		p.flying = slices.DeleteFunc(p.flying, func(o *lane) bool { return o == l })
+		p.flying = slices.DeleteFunc(p.flying, func(o *playback) bool { return o == l })
 		l.stop()
 		p.finish(ctx, l)
 		p.tell(l)
@@ -287,7 +287,7 @@ func (p *player) resume(ctx context.Context, l *lane) {
 }
 
 // handIn gives a transaction the observation that came in with it.
-func (p *player) handIn(ctx context.Context, l *lane, tx *dataplane.Transaction) {
+func (p *player) handIn(ctx context.Context, l *playback, tx *dataplane.Transaction) {
 	for _, other := range p.flying {
 		if other.step.Number == l.step.Observed {
 			p.land(ctx, other)
@@ -314,7 +314,7 @@ func (p *player) handIn(ctx context.Context, l *lane, tx *dataplane.Transaction)
 }
 
 // land plays an observation to its end.
-func (p *player) land(ctx context.Context, l *lane) {
+func (p *player) land(ctx context.Context, l *playback) {
 	for slices.Contains(p.flying, l) {
 		p.resume(ctx, l)
 	}
@@ -324,7 +324,7 @@ func (p *player) land(ctx context.Context, l *lane) {
 // had begun before it, in the order of time.
 func (p *player) catchUp(ctx context.Context, now time.Time) {
 	for {
-		var first *lane
+		var first *playback
 		for _, l := range p.flying {
 			if !l.due().After(now) && (first == nil || l.due().Before(first.due())) {
 				first = l
@@ -345,7 +345,7 @@ func (p *player) catchUp(ctx context.Context, now time.Time) {
 }
 
 // due is when the next call of an observation was over.
-func (l *lane) due() time.Time {
+func (l *playback) due() time.Time {
 	if l.next < len(l.step.Calls) {
 		return ended(&l.step.Calls[l.next])
 	}

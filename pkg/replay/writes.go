@@ -11,7 +11,7 @@ import (
 
 // write answers a write as it was recorded, and compares that with what the
 // simulator says to it.
-func (p *player) write(ctx context.Context, l *lane, r *recorder.Call, a asked) error {
+func (p *player) write(ctx context.Context, l *playback, r *recorder.Call, a asked) error {
 	w := p.world
 	if r.Error == nil {
 		p.written(ctx, l, r, a)
@@ -50,7 +50,7 @@ func (p *player) write(ctx context.Context, l *lane, r *recorder.Call, a asked) 
 }
 
 // written takes a write that HNS did.
-func (p *player) written(ctx context.Context, l *lane, r *recorder.Call, a asked) {
+func (p *player) written(ctx context.Context, l *playback, r *recorder.Call, a asked) {
 	w := p.world
 	p.attached(a)
 	would := w.judgment(ctx, a)

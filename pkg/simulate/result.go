@@ -76,12 +76,12 @@ func newResult(ctx context.Context, sim *hnssim.Sim, j judge, q questions, d dat
 }
 
 // warnings joins those of the loader and those of the dataplane.
-func warnings(loaded []manifest.Warning, standing []dataplane.Warning) []dataplane.Warning {
+func warnings(loaded []manifest.Warning, active []dataplane.Warning) []dataplane.Warning {
 	out := []dataplane.Warning{}
 	for _, w := range loaded {
 		out = append(out, dataplane.Warning{Object: w.Object, Kind: w.Kind, Reason: dataplane.Reason(w.Reason), Message: w.Message})
 	}
-	return append(out, standing...)
+	return append(out, active...)
 }
 
 // complete reports whether everything that was asked for is programmed. What
