@@ -124,9 +124,9 @@ func (s seeker) destination() *dataplane.PodDump {
 	return s.peer.pod
 }
 
-// portMiss names the ports that the rule allows. A named one is what the
-// destination names so; when nothing else is left and it names none, it would
-// have to.
+// portMiss returns the ports that the rule allows. A named port is the number that the
+// destination gives it. When the rule has only names, and the destination none of them, the
+// change is to name a port.
 func (s seeker) portMiss(ports []policy.Port) []Miss {
 	var numbers []policy.Port
 	var texts, unnamed []string
@@ -165,7 +165,8 @@ func (s seeker) portMiss(ports []policy.Port) []Miss {
 	}}
 }
 
-// blockMiss names the addresses that the rule is for; a pod has no choice.
+// blockMiss returns the addresses that the rule is for; nothing for a pod, which cannot
+// choose its address.
 func (s seeker) blockMiss(blocks []netip.Prefix) []Miss {
 	if s.peer.pod != nil {
 		return nil
@@ -266,7 +267,7 @@ func labelMisses(kind Kind, what, object string, set map[string]string, reqs []l
 	return out
 }
 
-// labelChange is what becomes of one label.
+// labelChange is one change of a label.
 type labelChange struct {
 	value  string
 	remove bool
@@ -317,7 +318,7 @@ func labelChanges(key string, set map[string]string, reqs []labels.Requirement) 
 		}
 		words += " but " + list(quoted, "and")
 	}
-	// Of values that are too many to be refused all, one is not.
+	// More values than the requirements refuse: at least one of them is accepted.
 	for n := 0; n <= len(refused) && len(out) == 0; n++ {
 		try(labelChange{value: strings.Repeat("x", n), words: words})
 	}

@@ -28,7 +28,7 @@ func (p *player) compareReports(l *playback, was, is dataplane.Report) {
 	}
 }
 
-// warnings are those of a report, without what is worded by HNS.
+// warnings returns those of a report without the words of HNS.
 func warnings(r dataplane.Report) []string {
 	out := make([]string, len(r.Warnings))
 	for i, w := range r.Warnings {
@@ -125,7 +125,7 @@ func pendingTexts(d dataplane.Dump) texts {
 	return out
 }
 
-// tell ends the telling of a step.
+// tell adds the Detail to a step that has been played, if it was asked for.
 func (p *player) tell(l *playback) {
 	if l.step.Number != p.detail {
 		return

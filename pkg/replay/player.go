@@ -13,7 +13,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/recorder"
 )
 
-// player is HNS as it was recorded. It is used by one goroutine at a time.
+// player answers a dataplane as HNS did when it was recorded. One goroutine at a time uses
+// it.
 type player struct {
 	rec    *recorder.Recording
 	result *Result
@@ -21,12 +22,12 @@ type player struct {
 	dp     *dataplane.Dataplane
 	now    time.Time // of the dataplane
 	loose  bool      // the dataplane does not know all that the recorded one did
-	// blind: an observation was not handed in, and none since. What it showed of
-	// endpoints and sets is not known here.
+	// blind: the last observation could not be handed in, so what it showed of endpoints
+	// and sets is not known here.
 	blind bool
-	// unreadYet are endpoints that the recorded dataplane had enumerated and not read,
-	// nobody knows why, and that this one asked for: it does not do the same until
-	// they are read.
+	// unreadYet are endpoints that this dataplane asked for, and that the recorded one had
+	// enumerated and not read; the recording does not say why. Until they are read, the two
+	// may do different things.
 	unreadYet map[string]bool
 	// flying are the observations that are not over, observed those that are and
 	// that no transaction had yet.
@@ -44,10 +45,9 @@ type playback struct {
 	out  *Step
 	next int // first recorded call that was not played
 	asks int // calls that the dataplane may still make
-	// fork is what answers when this build has gone another way than the recorded
-	// one: nothing that it does from then on was recorded.
+	// fork answers once this build has made a write that was not recorded; nil before.
 	fork *hnssim.Sim
-	// lost: the dataplane does not know what the world does.
+	// lost: the dataplane wrote to the fork, so it does not know what the world has.
 	lost bool
 	// over: nothing more of the step was recorded, or is played.
 	over bool
@@ -148,8 +148,8 @@ func (p *player) ask(ctx context.Context, a asked) hns.Result {
 	return hns.Result{Err: p.write(ctx, l, r, a)}
 }
 
-// find returns the place of the recorded call that is this one, or -1. What may
-// come at another time is passed over.
+// find returns the place of the recorded call that is this one, or -1. It passes over calls
+// that may come in another step.
 func (l *playback) find(a asked) int {
 	for i := l.next; i < len(l.step.Calls); i++ {
 		r := &l.step.Calls[i]
@@ -235,8 +235,8 @@ func (p *player) readLater(id string) bool {
 	return false
 }
 
-// excused reports whether that a call is made, or is not, may come from what the
-// recording does not have.
+// excused reports whether an additional or a missing call may be due to something that is
+// not in the recording.
 func (p *player) excused(op string) bool { return p.blind || p.loose && early(op) }
 
 // against returns what a recorded call had that this one has not, and the other
@@ -269,8 +269,8 @@ func (a asked) words() string {
 	return a.Op
 }
 
-// skip takes a recorded call that this build does not make: what it read or did
-// is so all the same.
+// skip plays a recorded call that this build does not make: HNS was read or written all the
+// same.
 func (p *player) skip(ctx context.Context, l *playback) {
 	r := &l.step.Calls[l.next]
 	a := askedOf(r)

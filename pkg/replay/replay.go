@@ -13,15 +13,15 @@ import (
 	"github.com/winnpm/winnpm/pkg/recorder"
 )
 
-// maxLost is in how many steps a build may go another way before the replay is
-// given up: it is of another program then.
+// maxLost is the number of steps in which this build may go another way. With more the
+// replay stops: the recording is of a program that differs too much.
 const maxLost = 100
 
 // Options say what else to do.
 type Options struct {
 	// Dump is the state after the last step, to be compared; nil for none.
 	Dump *dataplane.Dump
-	// Detail is the number of a step to be told in full; 0 for none.
+	// Detail is the number of the step that gets a Detail; 0 for none.
 	Detail uint64
 }
 
@@ -98,8 +98,8 @@ func (p *player) begin() error {
 	return p.restore(*start, view)
 }
 
-// restore replaces the dataplane by one that goes on from a dump. No dataplane has
-// made a dump that it does not survive.
+// restore replaces the dataplane by one that goes on from a dump. A panic means that no
+// dataplane made the dump.
 func (p *player) restore(d dataplane.Dump, view dataplane.View) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -113,7 +113,7 @@ func (p *player) restore(d dataplane.Dump, view dataplane.View) (err error) {
 	return nil
 }
 
-// survive tells of what this build does not survive.
+// survive calls play, and makes a finding of a panic.
 func (p *player) survive(play func()) {
 	defer func() {
 		r := recover()
@@ -164,8 +164,8 @@ func (p *player) playback(ctx context.Context, s *recorder.Step, out *Step) (con
 	return ctx, l
 }
 
-// transact plays a transaction. It reports whether the dataplane lost the way
-// and had to be put on it again.
+// transact plays a transaction. It reports whether the dataplane went another way and had
+// to be replaced.
 func (p *player) transact(ctx context.Context, s *recorder.Step, out *Step) bool {
 	p.began = true
 	tx := transaction(s.Events)
@@ -194,8 +194,8 @@ func (p *player) transact(ctx context.Context, s *recorder.Step, out *Step) bool
 	return true
 }
 
-// rejoin puts a dataplane that lost the way on it again: one that knows the same
-// objects, and what HNS has.
+// rejoin replaces a dataplane that went another way by one that knows the same objects, and
+// what HNS has.
 func (p *player) rejoin() {
 	for _, l := range p.flying { // what they read was for the other one
 		l.stop()
@@ -211,7 +211,8 @@ func (p *player) rejoin() {
 
 // ----- observations -----
 
-// observe begins the next step, an observation. resume plays its calls when they were over in the recording.
+// observe begins the next step, an observation. Its calls are played by resume, at the
+// times at which they were over.
 func (p *player) observe(ctx context.Context) {
 	s, out := &p.rec.Steps[p.next], &p.result.Steps[p.next]
 	p.catchUp(ctx, s.Began)
@@ -260,7 +261,7 @@ func (p *player) outdated(at int) bool {
 	}
 	last := reports[len(reports)-1]
 	switch ended := last.Started.Add(last.Took); {
-	case ended.Equal(began): // which came first tell the numbers
+	case ended.Equal(began): // the numbers tell which came first
 		for ; at+1 < len(p.rec.Steps) && p.rec.Steps[at].Kind == recorder.Observation; at++ {
 			if p.rec.Steps[at+1].Number != p.rec.Steps[at].Number+1 {
 				return true
@@ -286,7 +287,7 @@ func (p *player) resume(ctx context.Context, l *playback) {
 	}
 }
 
-// handIn gives a transaction the observation that came in with it.
+// handIn gives a transaction the observation that it was recorded with.
 func (p *player) handIn(ctx context.Context, l *playback, tx *dataplane.Transaction) {
 	for _, other := range p.flying {
 		if other.step.Number == l.step.Observed {

@@ -33,7 +33,7 @@ type Set struct {
 	Values []string    `json:"values"`
 }
 
-// Endpoint is an endpoint with its rules: ours, and as read everybody else's.
+// Endpoint is an endpoint with our rules, and those of others as HNS shows them.
 type Endpoint struct {
 	ID      string            `json:"id"`
 	Pod     string            `json:"pod"`

@@ -166,7 +166,7 @@ func missing[T comparable](from, list []T) int {
 	return n
 }
 
-// transaction tells a change.
+// transaction returns the transaction that makes the change.
 func (c Change) transaction() *dataplane.Transaction {
 	tx := dataplane.NewTransaction()
 	for _, np := range c.Set {

@@ -33,12 +33,12 @@ type World struct {
 	Budgets policy.Budgets
 	// Nodes are those whose HNS is of interest.
 	Nodes []Node
-	// Now is when the world was so. Start times later than that count for nothing; zero:
-	// all count.
+	// Now is the time of this state. Later start times are ignored; with the zero time,
+	// none is.
 	Now time.Time
 }
 
-// Pod is a pod and where it runs. Local says nothing here.
+// Pod is a pod and where it runs. Its field Local is not used.
 type Pod struct {
 	dataplane.Pod
 	Node string
@@ -62,7 +62,7 @@ type Node struct {
 // elsewhere is the node of the pods whose node a dump does not tell.
 const elsewhere = "(another node)"
 
-// ErrNoSpec is a dump without what policies say.
+// ErrNoSpec says that a dump does not have the specs of policies.
 var ErrNoSpec = errors.New("the dump does not have it: ask a newer agent")
 
 // FromDump returns the world that one node's agent knows, as it should be: of
@@ -95,7 +95,7 @@ func FromDump(d dataplane.Dump) (World, error) {
 			ok = err == nil
 		}
 		if !ok {
-			continue // nothing is known to it
+			continue // it has no traffic of its own
 		}
 		pod := Pod{Pod: podOf(p, addr), Node: elsewhere}
 		if p.Local {
@@ -145,13 +145,13 @@ func addrs(texts []string) []netip.Addr {
 	return out
 }
 
-// Change is what is to become of policies.
+// Change says which policies to set and which to delete.
 type Change struct {
 	Set    []*networkingv1.NetworkPolicy
 	Delete []policy.Key
 }
 
-// NoPolicyError is a policy to delete that is not there.
+// NoPolicyError says that a policy to delete is not there.
 type NoPolicyError struct{ Key policy.Key }
 
 func (e NoPolicyError) Error() string {
