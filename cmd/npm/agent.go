@@ -93,11 +93,11 @@ func runAgent(ctx context.Context, set settings, this host, svc service, logger 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	logger.Info("starting", "node", set.node, "server", api.Host, "network", set.Network, "version", version())
-	doors := a.doors(ctx, others)
+	listeners := a.listeners(ctx, others)
 	parts := []func() error{func() error { return a.work(ctx) }}
-	for i, d := range doors {
+	for i, d := range listeners {
 		if err := d.open(ctx); err != nil {
-			for _, open := range doors[:i] {
+			for _, open := range listeners[:i] {
 				err = errors.Join(err, open.close())
 			}
 			return err
@@ -124,11 +124,11 @@ func runAgent(ctx context.Context, set settings, this host, svc service, logger 
 	return err
 }
 
-// doors returns the addresses at which the agent answers.
-func (a *agent) doors(ctx context.Context, others exposed) []*door {
+// listeners returns the addresses at which the agent answers.
+func (a *agent) listeners(ctx context.Context, others exposed) []*listener {
 	plain, guarded := debug.Handlers(a.pages(), others.guard)
-	at := func(what, address, keys string) *door {
-		return &door{what: what, address: address, keys: keys, host: a.host, logger: a.logger, note: func(text string) { a.notes.set(what, text) }}
+	at := func(what, address, keys string) *listener {
+		return &listener{what: what, address: address, keys: keys, host: a.host, logger: a.logger, note: func(text string) { a.notes.set(what, text) }}
 	}
 	first := at("HTTP endpoint", a.set.listen, "--listen or ListeningAddress and ListeningPort")
 	first.serve = func(l net.Listener) error { return debug.Serve(ctx, l, plain) }
@@ -136,14 +136,14 @@ func (a *agent) doors(ctx context.Context, others exposed) []*door {
 		a.logger.Info("Starting NPM HTTP API on "+addr, "listening", addr) // runbooks search for this line
 	}
 	if others.certificate == nil {
-		return []*door{first}
+		return []*listener{first}
 	}
 	second := at("HTTPS endpoint", a.set.listenDebug, "--listen-debug or DebugListeningAddress and DebugListeningPort")
 	second.serve = func(l net.Listener) error { return debug.ServeTLS(ctx, l, others.certificate, guarded) }
 	second.opened = func(addr string) {
 		a.logger.Info("debug pages answer other machines", append([]any{"listening", addr}, others.says...)...)
 	}
-	return []*door{first, second}
+	return []*listener{first, second}
 }
 
 // newAgent wires the parts. It does no I/O.

@@ -18,9 +18,9 @@ const (
 	lastRetry  = 30 * time.Second
 )
 
-// door is an address at which the agent answers. The agent works also when another process
+// listener is an address at which the agent answers. The agent works also when another process
 // has the address: pods that start without an agent are open.
-type door struct {
+type listener struct {
 	what, address, keys string // keys name the settings of the address
 	host                host
 	logger              klog.Logger
@@ -32,7 +32,7 @@ type door struct {
 }
 
 // open tries once. An error says that the address is invalid.
-func (d *door) open(ctx context.Context) error {
+func (d *listener) open(ctx context.Context) error {
 	l, err := d.host.listen(ctx, d.address)
 	if system := (*os.SyscallError)(nil); err != nil && !errors.As(err, &system) {
 		return fmt.Errorf("%s: %w; another address goes into %s", d.what, err, d.keys)
@@ -45,7 +45,7 @@ func (d *door) open(ctx context.Context) error {
 
 // run answers until ctx is done, after open was called. While the address is
 // taken it is tried again.
-func (d *door) run(ctx context.Context) error {
+func (d *listener) run(ctx context.Context) error {
 	if d.listener == nil {
 		if err := d.wait(ctx); err != nil || d.listener == nil {
 			return err
@@ -55,7 +55,7 @@ func (d *door) run(ctx context.Context) error {
 }
 
 // wait tries until the address is free or ctx is done.
-func (d *door) wait(ctx context.Context) error {
+func (d *listener) wait(ctx context.Context) error {
 	began, by := time.Now(), d.host.listening(d.address)
 	warn(d.logger, "cannot listen, working without it and trying again", "endpoint", d.what, "address", d.address, "by", by, "err", d.taken.Error(), "otherAddress", d.keys)
 	if by == "" {
@@ -84,7 +84,7 @@ func (d *door) wait(ctx context.Context) error {
 }
 
 // close gives up a listener that run was not called for.
-func (d *door) close() error {
+func (d *listener) close() error {
 	if d.listener == nil {
 		return nil
 	}

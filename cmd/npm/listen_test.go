@@ -22,7 +22,7 @@ var errTaken = &net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("b
 
 // A taken address is tried again less and less often, for as long as it takes,
 // and the log says once that it is taken and who has it.
-func TestDoorTriesAgain(t *testing.T) {
+func TestListenerTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		logger, err := newLogger(&log, "info")
@@ -30,7 +30,7 @@ func TestDoorTriesAgain(t *testing.T) {
 		began, tries, said, served := time.Now(), 0, []string{}, 0
 		free, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
-		d := &door{
+		d := &listener{
 			what: "HTTP endpoint", address: "0.0.0.0:10091", keys: "--listen", logger: logger,
 			host: host{
 				listening: func(address string) string { return "process 13 (evil.exe), of " + address },
@@ -59,12 +59,12 @@ func TestDoorTriesAgain(t *testing.T) {
 }
 
 // The wait ends with the program, and an address that is none is an error.
-func TestDoorThatNeverOpens(t *testing.T) {
+func TestListenerWithoutAnAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		fails := error(errTaken)
-		d := &door{what: "HTTP endpoint", keys: "--listen", note: func(string) {}, host: host{
+		d := &listener{what: "HTTP endpoint", keys: "--listen", note: func(string) {}, host: host{
 			listening: func(string) string { return "" },
 			listen:    func(context.Context, string) (net.Listener, error) { return nil, fails },
 		}}

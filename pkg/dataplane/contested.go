@@ -17,7 +17,7 @@ import (
 const clockSkew = time.Minute
 
 // ownership is whose an address is.
-type ownership = ipsets.Standing[*podState]
+type ownership = ipsets.Ownership[*podState]
 
 // inFuture reports whether a start is later than clocks explain. Where there is no
 // clock, as in a world without a time, none is.
@@ -34,7 +34,7 @@ func (d *core) whose(addr netip.Addr) ownership {
 	if slices.Contains(d.nodeAddrs, addr) {
 		return ownership{}
 	}
-	return d.owners.Standing(addr)
+	return d.owners.Ownership(addr)
 }
 
 // settle gives the pods that claim an address what they have of it now; before
@@ -131,7 +131,7 @@ func (d *core) addressWarnings() []Warning {
 	}
 	nobodys := slices.Collect(maps.Keys(d.misplaced))
 	for _, addr := range d.nodeAddrs {
-		if home := d.owners.Standing(addr).Home; len(home) > 0 {
+		if home := d.owners.Ownership(addr).Home; len(home) > 0 {
 			nobodys = append(nobodys, home[0].Key())
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // still mentioned them, and move with the sets that the same rules name. What
 // ends the definition is the last reference.
 func (d *core) defineOrphans() {
-	for _, n := range d.cache.TakeLeftovers() {
+	for _, n := range d.cache.TakeOrphans() {
 		if n.Kind() == ipsets.KindNamedPort {
 			d.namedPorts.define(n)
 		} else if def, ok := policy.Definition(n); ok && d.ours(def) {

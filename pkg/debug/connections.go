@@ -17,7 +17,7 @@ const connectionsAtOnce = 128
 // comes, one gives way on which no page is being answered: the oldest of the
 // client that has most of them. So who holds connections open, or sends headers
 // slowly, is in nobody's way, the kubelet's least of all; a listener that let
-// newcomers wait would be.
+// new ones wait would be.
 type crowd struct {
 	net.Listener
 	most int
@@ -41,18 +41,18 @@ func (c *crowd) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	from, _ := netip.ParseAddrPort(inner.RemoteAddr().String()) // all others are one client
-	newcomer := &conn{Conn: inner, crowd: c, from: from.Addr()}
-	if leaves := c.add(newcomer); leaves != nil {
+	joined := &conn{Conn: inner, crowd: c, from: from.Addr()}
+	if leaves := c.add(joined); leaves != nil {
 		_ = leaves.Close() // its reader sees it
 	}
-	return newcomer, nil
+	return joined, nil
 }
 
-// add returns who gives way for a newcomer, which may be the newcomer itself.
-func (c *crowd) add(newcomer *conn) *conn {
+// add returns which connection gives way for a new one, and that may be the new one.
+func (c *crowd) add(joined *conn) *conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.conns = append(c.conns, newcomer)
+	c.conns = append(c.conns, joined)
 	if len(c.conns) <= c.most {
 		return nil
 	}

@@ -38,7 +38,7 @@ type Answer struct {
 	Warnings []string `json:"warnings"`
 }
 
-// Side is the word of one end.
+// Side is what one end of a connection says.
 type Side struct {
 	End string `json:"end"` // as asked
 	Pod string `json:"pod"` // that owns the address; empty when none does
@@ -48,13 +48,14 @@ type Side struct {
 	// Judged: this node decides here. Otherwise Note says why not.
 	Judged bool   `json:"judged"`
 	Note   string `json:"note,omitempty"` // one line about the end
-	// Actual is over what is in HNS, as far as known, Wanted over what should be.
-	// They are nil where nothing is judged.
+	// Actual is the verdict of what HNS has, as far as that is known, and Wanted that of
+	// what it should have. Both are nil where nothing is judged.
 	Actual *State `json:"actual,omitempty"`
 	Wanted *State `json:"wanted,omitempty"`
 	// Isolating are the policies that isolate the pod in this direction.
 	Isolating []string `json:"isolating"`
-	// Pending: HNS is not as it should be where it matters here, Since then.
+	// Pending: what HNS has differs from what it should have, where that matters here.
+	// Since says since when.
 	Pending bool      `json:"pending"`
 	Since   time.Time `json:"since,omitzero"`
 	// Misses are the single changes that would have allowed what is to be blocked,
@@ -73,19 +74,19 @@ func (s Side) verdict() Verdict {
 	return s.Actual.Verdict
 }
 
-// State is one end over one state of HNS.
+// State is what one end says by one state of HNS, the actual or the desired one.
 type State struct {
 	Verdict Verdict `json:"verdict"`
 	Why     string  `json:"why"` // one sentence
 	Decider
 	// Rules decide: all that match with the best priority.
 	Rules []Rule `json:"rules"`
-	// Tried are the rules of policies that would allow something else, those that
-	// fail least first; of a blocked connection only.
+	// Tried are, for a blocked connection, the allow rules of policies in its direction.
+	// Those with the fewest conditions that fail come first.
 	Tried []Rule `json:"tried"`
 }
 
-// Rule is one ACL held against the connection.
+// Rule is one ACL compared with the connection.
 type Rule struct {
 	ACL    hns.ACL `json:"acl"`
 	Policy string  `json:"policy"` // empty: no policy's
@@ -113,9 +114,9 @@ const (
 	PodLabel       Kind = "podLabel"       // of the other end
 	NamespaceLabel Kind = "namespaceLabel" // of the other end's namespace
 	PortNumber     Kind = "port"           // that is connected to
-	PortName       Kind = "portName"       // the destination would have to name a port so
+	PortName       Kind = "portName"       // that a port of the destination would need
 	SubjectLabel   Kind = "subjectLabel"   // of this end's pod, so that the policy selects it
-	OtherNamespace Kind = "namespace"      // the other end would have to be in
+	OtherNamespace Kind = "namespace"      // that the other end would have to be in
 	Address        Kind = "address"        // of the other end, which is no pod
 )
 
@@ -124,12 +125,11 @@ const (
 type Miss struct {
 	Kind   Kind   `json:"kind"`
 	Object string `json:"object,omitempty"` // the pod or namespace to change
-	// Label is what a label would have to be: Key=Value, or without Key when
-	// Remove is true.
+	// Key and Value are the label that is needed. With Remove, no label may have that Key.
 	Key    string `json:"key,omitempty"`
 	Value  string `json:"value,omitempty"`
 	Remove bool   `json:"remove,omitempty"`
-	// Ports are those that the rule allows, of a PortNumber.
+	// Ports, of a Miss of kind PortNumber, are those that the rule allows.
 	Ports  []policy.Port `json:"ports,omitempty"`
 	Policy string        `json:"policy"`
 	Path   string        `json:"path"`

@@ -12,10 +12,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// Classes gives every IPv4 address the number of its class, from 0 in order of
-// appearance. Of one class are those that nothing in the dump tells apart: each
-// has the same Verdicts with any other address, whichever end it is. The cost
-// is that of reading all rules and sets once.
+// Classes gives every IPv4 address the number of its class, from 0 in order of appearance.
+// Addresses are of one class when nothing in the dump tells them apart: each has the same
+// Verdicts with any other address, whichever end it is. It reads all rules and sets once.
 func (c *Cluster) Classes(addrs []netip.Addr) []int {
 	k := classes{
 		c: c, acls: map[hns.ACL]int{}, fields: map[string]bool{}, sets: map[string]bool{},
@@ -71,7 +70,8 @@ func number(a netip.Addr) uint32 {
 	return binary.BigEndian.Uint32(b[:])
 }
 
-// own tells what the verdicts of an address as its own end follow from.
+// own returns what decides at an address itself: the rules of its pod's endpoints; nil
+// without a pod.
 func (k *classes) own(a netip.Addr) []byte {
 	pod := k.c.owners[a]
 	if pod == nil {
@@ -85,7 +85,7 @@ func (k *classes) own(a netip.Addr) []byte {
 	return []byte("pod" + strings.Join(eps, ""))
 }
 
-// endpoint tells the rules of an endpoint apart from others, whatever their order.
+// endpoint returns a text that is the same for endpoints with the same rules in any order.
 func (k *classes) endpoint(ep *dataplane.EndpointDump) string {
 	if text, ok := k.endpoints[ep]; ok {
 		return text
@@ -132,8 +132,8 @@ func (k *classes) field(text string) {
 	k.mark(blocks.Sorted())
 }
 
-// set marks the members of a set, as it is and as it should be. With what is not
-// known taken for everything, it has everything.
+// set marks the members that a set has, and those that it should have. A set that is not
+// known counts as having every address.
 func (k *classes) set(id string) {
 	for _, in := range []int{closed, wanted} {
 		s := k.c.views[in].set(id).set
@@ -151,8 +151,7 @@ func (k *classes) set(id string) {
 	}
 }
 
-// mark notes of the addresses in the spans that they have one more thing in
-// common.
+// mark gives the addresses in the spans one more fact in common.
 func (k *classes) mark(spans hns.Spans) {
 	k.marks++
 	for _, sp := range spans {

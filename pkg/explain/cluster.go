@@ -13,8 +13,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// ErrNoEnd is a question about an end that has no traffic, as far as the dump
-// knows.
+// ErrNoEnd says that a question names an end that has no traffic, as far as the dump knows.
 var ErrNoEnd = errors.New("cannot be asked about")
 
 // Cluster is a dump with indexes, for many questions. It keeps what it has taken
@@ -78,7 +77,7 @@ func New(dump dataplane.Dump) *Cluster {
 	for i := range d.Sets {
 		s := &d.Sets[i]
 		c.setByID[s.ID], c.setNames[s.ID] = s, s.Name
-		// Of two sets of one name the one that somebody holds is meant.
+		// Of two sets of one name, take the one that something refers to.
 		if other := c.setByName[s.Name]; other == nil || len(other.Holders) == 0 {
 			c.setByName[s.Name] = s
 		}
@@ -89,8 +88,8 @@ func New(dump dataplane.Dump) *Cluster {
 // Dump returns the dump, which nobody may change.
 func (c *Cluster) Dump() *dataplane.Dump { return c.dump }
 
-// Owns returns the address that connections from and to the pod have, a pod of
-// the dump; false when they have none, or another pod's.
+// Owns returns the address of a pod of the dump; false when it has none, or when another
+// pod owns it.
 func (c *Cluster) Owns(pod *dataplane.PodDump) (netip.Addr, bool) {
 	addr, err := netip.ParseAddr(pod.Addr)
 	return addr, err == nil && c.owners[addr] == pod && c.pods[pod.Pod] == pod

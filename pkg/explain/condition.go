@@ -94,8 +94,8 @@ func (c *condition) namedPort(text string) bool {
 // onNamespace reports whether the condition is on labels of the namespace.
 func (c condition) onNamespace() bool { return c.kind == ipsets.KindNamespaceSelector }
 
-// holds reports whether a pod is what the condition asks for, and what of it
-// says so; known is false when that cannot be told.
+// holds reports whether a pod meets the condition, and why; known is false when the dump
+// does not tell.
 func (c *Cluster) holds(cond condition, e End) (yes, known bool, why string) {
 	if cond.ofAddress() {
 		return c.holdsAddress(cond, e)
@@ -222,8 +222,8 @@ func inBlocks(addr netip.Addr, blocks string) (inside, known bool) {
 	return false, true
 }
 
-// facts holds requirements against labels and says what the labels are: of all
-// requirements when they hold, otherwise of those that fail.
+// facts reports whether labels meet requirements, and puts the labels in words: those of
+// all requirements, or when some fail, of the failing ones.
 func facts(subject string, set map[string]string, reqs []labels.Requirement) (bool, string) {
 	var holding, failing []string
 	for _, r := range reqs {

@@ -51,9 +51,9 @@ func (a Answer) verdict() Verdict {
 	return join(a.Egress.verdict(), a.Ingress.verdict(), a.Egress.Judged, a.Ingress.Judged)
 }
 
-// Verdicts answers a question without saying why: over what is in HNS, which is
-// the Verdict of the Answer, and over what should be there. It fails with
-// ErrNoEnd for an end that cannot be asked about.
+// Verdicts answers a question without reasons: actual by what HNS has, which is the Verdict
+// of the Answer, and wanted by what it should have. It fails with ErrNoEnd for an end that
+// cannot be asked about.
 func (c *Cluster) Verdicts(q Question) (actual, wanted Verdict, err error) {
 	egress, ingress, err := c.Halves(q)
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *Cluster) Verdicts(q Question) (actual, wanted Verdict, err error) {
 	return actual, wanted, nil
 }
 
-// Whole returns what becomes of a connection of which both ends say this.
+// Whole joins what both ends of a connection say into its verdicts.
 func Whole(egress, ingress Half) (actual, wanted Verdict) {
 	return join(egress.Actual, ingress.Actual, egress.Judged, ingress.Judged),
 		join(egress.Wanted, ingress.Wanted, egress.Judged, ingress.Judged)

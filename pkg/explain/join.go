@@ -41,13 +41,13 @@ func half(a Answer, s Side) Side {
 	return s
 }
 
-// Unanswered stands, in Join, for the answer of a node that judges its end, but
-// whose word is not to be had: the verdict there is Unknown.
+// Unanswered takes the place, in Join, of the answer of a node that judges its end and
+// could not be asked. The verdict there is Unknown.
 func Unanswered(q Question, node, why string) Answer {
 	return silent(q, node, Side{Judged: true, Actual: unknownState(why), Wanted: unknownState(why)})
 }
 
-// Unjudged stands, in Join, for the answer of a node that judges nothing.
+// Unjudged takes the place, in Join, of the answer of a node that judges nothing.
 func Unjudged(q Question, node, why string) Answer {
 	return silent(q, node, Side{Note: why})
 }

@@ -135,9 +135,9 @@ func (s seeker) destination() *dataplane.PodDump {
 	return s.peer.pod
 }
 
-// portMiss names the ports that the rule allows. A named one is what the
-// destination names so; when nothing else is left and it names none, it would
-// have to.
+// portMiss returns the ports that the rule allows. A named port is the number that the
+// destination gives it. When the rule has only names, and the destination none of them, the
+// change is to name a port.
 func (s seeker) portMiss(ports []policy.Port) []Miss {
 	var numbers []policy.Port
 	var texts, unnamed []string
@@ -176,7 +176,8 @@ func (s seeker) portMiss(ports []policy.Port) []Miss {
 	}}
 }
 
-// blockMiss names the addresses that the rule is for; a pod has no choice.
+// blockMiss returns the addresses that the rule is for; nothing for a pod, which cannot
+// choose its address.
 func (s seeker) blockMiss(blocks []netip.Prefix) []Miss {
 	if s.peer.pod != nil {
 		return nil
@@ -262,7 +263,7 @@ func labelMisses(kind Kind, what, object string, set map[string]string, reqs []l
 			have, near = key+"="+was, true
 		}
 		for _, c := range labelChanges(key, set, reqs) {
-			words := fmt.Sprintf("%s with label %s (it has %s)", what, c.wish, have)
+			words := fmt.Sprintf("%s with label %s (it has %s)", what, c.words, have)
 			if c.remove {
 				words = fmt.Sprintf("%s without label %s (it has %s)", what, key, have)
 			}
@@ -277,11 +278,11 @@ func labelMisses(kind Kind, what, object string, set map[string]string, reqs []l
 	return out
 }
 
-// labelChange is what becomes of one label.
+// labelChange is one change of a label.
 type labelChange struct {
 	value  string
 	remove bool
-	wish   string // the label in words
+	words  string // the label in words
 }
 
 // labelChanges returns the changes of the label key with which all requirements
@@ -312,7 +313,7 @@ func labelChanges(key string, set map[string]string, reqs []labels.Requirement) 
 	}
 	slices.Sort(asked)
 	for _, v := range slices.Compact(asked) {
-		try(labelChange{value: v, wish: key + "=" + v})
+		try(labelChange{value: v, words: key + "=" + v})
 	}
 	try(labelChange{remove: true})
 	if len(out) > 0 {
@@ -320,17 +321,17 @@ func labelChanges(key string, set map[string]string, reqs []labels.Requirement) 
 	}
 	slices.Sort(refused)
 	refused = slices.Compact(refused)
-	wish := key + " of any value"
+	words := key + " of any value"
 	if len(refused) > 0 {
 		quoted := make([]string, len(refused))
 		for i, v := range refused {
 			quoted[i] = strconv.Quote(v)
 		}
-		wish += " but " + list(quoted, "and")
+		words += " but " + list(quoted, "and")
 	}
-	// Of values that are too many to be refused all, one is not.
+	// More values than the requirements refuse: at least one of them is accepted.
 	for n := 0; n <= len(refused) && len(out) == 0; n++ {
-		try(labelChange{value: strings.Repeat("x", n), wish: wish})
+		try(labelChange{value: strings.Repeat("x", n), words: words})
 	}
 	return out
 }

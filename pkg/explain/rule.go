@@ -28,7 +28,7 @@ func (x *explainer) peerAddr() netip.Addr {
 	return x.q.packet.Dst
 }
 
-// rule holds one ACL against the packet. It must parse.
+// rule compares one ACL with the packet. The ACL must parse.
 func (x *explainer) rule(a hns.ACL, v *view) Rule {
 	a = a.Canonical() // a dump of another build may spell it otherwise
 	out := Rule{ACL: a, Path: []string{}, Checks: []Check{}, Words: PeerText(a, x.c.setNames) + ", " + PortsText(a)}
@@ -85,7 +85,7 @@ func rulePath(dir hns.Direction, i int) string {
 	return fmt.Sprintf("spec.egress[%d]", i)
 }
 
-// checkField holds one address field against the packet.
+// checkField compares one address field with the packet.
 func (x *explainer) checkField(text string, field hns.Addresses, v *view) []Check {
 	switch {
 	case len(field.Literals) > 0:

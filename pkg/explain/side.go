@@ -185,7 +185,7 @@ func (c *Cluster) pending(out *Side, ep *dataplane.EndpointDump, dir hns.Directi
 	}
 }
 
-// leavesOf returns the sets in a nested set, as it is and as it should be.
+// leavesOf returns the sets that a nested set has or should have.
 func (c *Cluster) leavesOf(s *dataplane.SetDump) []*dataplane.SetDump {
 	if s.Type != string(hns.NestedIPSet) {
 		return nil

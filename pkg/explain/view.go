@@ -49,7 +49,7 @@ func (v *view) set(id string) viewed {
 	return s
 }
 
-// find is set for a parser of rules.
+// find returns a set to the parser of rules.
 func (v *view) find(id string) *hns.Set { return v.set(id).set }
 
 // unknown stands for a set of which nothing is known.

@@ -37,7 +37,7 @@ func PeerText(a hns.ACL, names map[string]string) string {
 		return word + " everyone"
 	case len(a.SetIDs()) > 0:
 		sets := Named(strings.Split(peer, ","), names)
-		slices.Sort(sets) // the ids are, which says nothing to people
+		slices.Sort(sets) // by name: the order of ids says nothing to people
 		return word + " " + strings.Join(sets, " and ")
 	}
 	blocks := strings.Split(peer, ",")

@@ -38,10 +38,9 @@ func (e Endpoint) Basis() Version {
 	return Basis(e.Addrs, ours, DefaultsOf(foreign))
 }
 
-// Basis is the version of all that a plan for an endpoint is made from: its
-// addresses, our rules, and the defaults that others give. What else others have
-// there may change and be spelled as it likes: an Add does not touch it, and an
-// Update sends back what was read right before.
+// Basis is the version of all that a plan for an endpoint is made from: its addresses, our
+// rules, and the defaults that others give. Whatever else others have there may change: an
+// Add does not touch it, and an Update sends back what was read right before.
 func Basis(addrs []netip.Addr, ours []ACL, others Defaults) Version {
 	var marks []EndpointPolicy
 	if others.In {

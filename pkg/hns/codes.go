@@ -30,10 +30,9 @@ type Code struct {
 	Source string
 }
 
-// LookupCode returns what is known of an HRESULT; of one that is in no table the
-// zero Code, which is Unlisted. A code may say what it says of another object than
-// the one that was asked for: the class alone decides nothing but RefusesContent
-// and BrokeOff.
+// LookupCode returns what is known of an HRESULT; for one in no table the zero Code, which
+// is Unlisted. A code may be about another object than the one that was asked for, so a
+// class other than RefusesContent and BrokeOff decides nothing by itself.
 func LookupCode(code uint32) Code { return codes[code] }
 
 // Where names are from.
@@ -42,10 +41,9 @@ const (
 	winHeader = "winerror.h"
 )
 
-// codes has every code of HCN and GCN, and those of Windows that HNS passes on.
-// Of what merely might be a refusal of content the class is Unlisted: a read tells
-// then, whereas a false refusal leaves something out, and a false BrokeOff tries
-// one thing again and again.
+// codes has every code of HCN and GCN, and those of Windows that HNS passes on. A code that
+// only might refuse content is Unlisted: then a read decides. A wrong RefusesContent would
+// leave something out, and a wrong BrokeOff would try one thing again and again.
 var codes = map[uint32]Code{
 	0x803B0001: {"HCN_E_NETWORK_NOT_FOUND", SaysMissing, hcnHeader},
 	0x803B0002: {"HCN_E_ENDPOINT_NOT_FOUND", SaysMissing, hcnHeader + "; azure-container-networking#1560"},

@@ -20,9 +20,9 @@ var (
 	// ErrUnavailable: the service hangs or is down, the call broke off, or our
 	// network cannot be read, without which a call was not made.
 	ErrUnavailable = errors.New("service unavailable")
-	// ErrUnlisted: HNS answered, and what it says tells us nothing: a code that is
-	// in no table of ours or does not fit the request, or no sense. A write may have
-	// been done: a read has to tell.
+	// ErrUnlisted: HNS gave an answer that decides nothing: a code that is in no table of
+	// ours or does not fit the request, or a text that makes no sense. A write may have
+	// been done, and only a read can tell.
 	ErrUnlisted = errors.New("answered with a code of no known meaning")
 	// ErrElsewhere: the endpoint is remote, or of another network.
 	ErrElsewhere = errors.New("not a local endpoint of our network")

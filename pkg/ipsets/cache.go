@@ -26,9 +26,9 @@ type Cache struct {
 	unknown map[*set]struct{}
 	adopted []Name // ids that changed, not taken yet
 
-	leftovers []Name // needed, in HNS and not defined; not taken yet
-	pinned    int    // sets with pins
-	copies    []*Copying
+	orphans []Name // needed, in HNS and not defined; not taken yet
+	pinned  int    // sets with pins
+	copies  []*Copying
 
 	suspects map[*set]struct{}
 	groups   int              // of suspects there ever were
@@ -60,7 +60,7 @@ func (c *Cache) Advance(now time.Time) { c.now = now }
 
 // Has reports whether the set is defined, which means fed by the caller: a
 // policy mentions it, a wanted rule names it, a defined nested set wants it, or
-// the caller took it for a leftover that it knows; once defined, any other
+// the caller took it for an orphan that it knows; once defined, any other
 // reference keeps it so. A set that is merely in HNS is not.
 func (c *Cache) Has(n Name) bool {
 	s := c.byName[n]

@@ -292,8 +292,8 @@ func checkCacheModel(t *testing.T) {
 				delete(tr.m.asks[n], leaf)
 				tr.m.drop()
 			},
-			"define leftover": func(t *rapid.T) {
-				n := pick(t, tr.m.leftovers(), rapid.Bool().Draw(t, "nested"))
+			"define orphan": func(t *rapid.T) {
+				n := pick(t, tr.m.orphans(), rapid.Bool().Draw(t, "nested"))
 				require.True(t, tr.c.Define(n))
 				require.True(t, tr.m.define(n))
 			},

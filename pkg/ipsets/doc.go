@@ -13,8 +13,8 @@
 // it contains it in HNS. A set is needed while a rule, wanted or applied, a pin
 // or a needed nested set wants it in HNS; only needed sets are written. What is
 // in HNS but not defined is an orphan: references keep it there as it is, and
-// without them it is deleted. An orphan of a known name that is needed is a
-// leftover: the caller is told, and may define it.
+// without them it is deleted. The caller is told of an
+// orphan of a known name that is needed, and may define it.
 //
 // The package is pure: no I/O, no clock, no goroutine. A Cache is not safe for
 // concurrent use; its owner locks.

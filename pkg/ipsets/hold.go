@@ -29,8 +29,8 @@ func (c *Cache) See(owner string, what Sight) {
 }
 
 // seen reports whether rules may see the set, itself or through a nested set that
-// contains it; with wished, also through one that only wants it.
-func (c *Cache) seen(s *set, wished bool) bool {
+// contains it; with desired, also through one that only wants it.
+func (c *Cache) seen(s *set, desired bool) bool {
 	for r := range s.refs {
 		switch sight := c.sights[r.Owner]; {
 		case sight == SeesNothing:
@@ -39,7 +39,7 @@ func (c *Cache) seen(s *set, wished bool) bool {
 		}
 	}
 	for l, how := range s.lists {
-		if (how.applied || how.asked && (wished || l.unknown)) && c.seen(l, wished) {
+		if (how.applied || how.asked && (desired || l.unknown)) && c.seen(l, desired) {
 			return true
 		}
 	}

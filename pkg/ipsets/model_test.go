@@ -19,7 +19,7 @@ type model struct {
 	refused map[Name]string          // content that HNS refused, as text
 	unknown map[Name]bool
 	view    map[Name][]string // what is known to be in HNS, sorted
-	told    map[Name]bool     // leftovers, at the last check
+	told    map[Name]bool     // orphans, at the last check
 
 	ending   map[Name]bool    // of unknown ones: by a Remove
 	suspects map[Name]bool    // of the Cache
@@ -75,8 +75,8 @@ func (m *model) kept(n, leaf Name) bool {
 	return n.Nested() && !m.asks[n][leaf] && slices.Contains(m.view[n], leaf.ID()) && m.needed(n)
 }
 
-// leftovers are the sets that rules may see and nobody defined.
-func (m *model) leftovers() map[Name]bool {
+// orphans are the sets that rules may see and nobody defined.
+func (m *model) orphans() map[Name]bool {
 	out := map[Name]bool{}
 	for _, n := range modelAll {
 		if _, there := m.view[n]; there && !m.unknown[n] && !m.defined[n] && m.needed(n) {
@@ -290,20 +290,20 @@ func (m *model) check(t *rapid.T, c *Cache) {
 	}
 	require.Equal(t, m.settled(), c.Settled())
 	require.Len(t, c.byName, len(c.byID), "an entry has one name and one id")
-	m.checkLeftovers(t, c)
+	m.checkOrphans(t, c)
 	m.checkPlans(t, c)
 }
 
-// checkLeftovers: what became a leftover since the last check is told once.
-func (m *model) checkLeftovers(t *rapid.T, c *Cache) {
-	is := m.leftovers()
+// checkOrphans: what became an orphan since the last check is told once.
+func (m *model) checkOrphans(t *rapid.T, c *Cache) {
+	is := m.orphans()
 	told := map[Name]bool{}
-	for _, n := range c.TakeLeftovers() {
-		require.True(t, is[n], "%s is no leftover", n)
+	for _, n := range c.TakeOrphans() {
+		require.True(t, is[n], "%s is no orphan", n)
 		told[n] = true
 	}
 	for n := range is {
-		require.True(t, told[n] || m.told[n], "%s is a leftover", n)
+		require.True(t, told[n] || m.told[n], "%s is an orphan", n)
 		if n.Nested() {
 			members, exact := c.Contained(n)
 			require.True(t, exact)

@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// seen reports whether rules may see a set; with wished, also through a nested set
+// seen reports whether rules may see a set; with desired, also through a nested set
 // that only wants it.
-func (m *model) seen(n Name, wished bool) bool {
+func (m *model) seen(n Name, desired bool) bool {
 	for r := range m.refs[n] {
 		sight := m.sights[r.Owner]
 		if sight != SeesNothing && (r.Kind == RefApplied || r.Kind == RefPin && sight == SeesPinned) {
@@ -18,8 +18,8 @@ func (m *model) seen(n Name, wished bool) bool {
 		}
 	}
 	return !n.Nested() && slices.ContainsFunc(modelNested, func(in Name) bool {
-		contains := slices.Contains(m.view[in], n.ID()) || m.asks[in][n] && (wished || m.unknown[in])
-		return contains && m.seen(in, wished)
+		contains := slices.Contains(m.view[in], n.ID()) || m.asks[in][n] && (desired || m.unknown[in])
+		return contains && m.seen(in, desired)
 	})
 }
 

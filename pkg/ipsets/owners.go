@@ -47,8 +47,8 @@ type Owners[P Claimant] struct {
 	rest  map[addr][]P // strongest first; few addresses have several claims
 }
 
-// Standing is whose an address is, as far as that can be told.
-type Standing[P Claimant] struct {
+// Ownership is whose an address is, as far as that can be told.
+type Ownership[P Claimant] struct {
 	// Owner has the strongest claim; the zero value when nobody claims the address.
 	Owner P
 	// Doubt: pods of several namespaces claim the address and none of them gives way.
@@ -108,17 +108,17 @@ func (o *Owners[P]) Drop(a netip.Addr, uid string) {
 	}
 }
 
-// Standing returns whose the address is. It costs the claims to that address.
-func (o *Owners[P]) Standing(a netip.Addr) Standing[P] {
+// Ownership returns whose the address is. It costs the claims to that address.
+func (o *Owners[P]) Ownership(a netip.Addr) Ownership[P] {
 	key, ok := addrOf(a)
 	if !ok {
-		return Standing[P]{}
+		return Ownership[P]{}
 	}
 	owner, claimed := o.first[key]
 	if !claimed {
-		return Standing[P]{}
+		return Ownership[P]{}
 	}
-	s := Standing[P]{Owner: owner}
+	s := Ownership[P]{Owner: owner}
 	best := owner.Claim()
 	if best.Local {
 		s.Home = append(s.Home, owner)

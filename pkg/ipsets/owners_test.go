@@ -29,22 +29,22 @@ func TestOwnerOrder(t *testing.T) {
 				for _, c := range order {
 					o.Set(addr1, plain(c))
 				}
-				require.Equal(t, tc.stronger.UID, o.Standing(addr1).Owner.UID)
-				require.False(t, o.Standing(addr1).Doubt)
-				require.Empty(t, o.Standing(addr2))
+				require.Equal(t, tc.stronger.UID, o.Ownership(addr1).Owner.UID)
+				require.False(t, o.Ownership(addr1).Doubt)
+				require.Empty(t, o.Ownership(addr2))
 				o.Drop(addr1, tc.stronger.UID)
-				require.Equal(t, tc.weaker.UID, o.Standing(addr1).Owner.UID, "the next one inherits")
+				require.Equal(t, tc.weaker.UID, o.Ownership(addr1).Owner.UID, "the next one inherits")
 				o.Drop(addr1, tc.weaker.UID)
-				require.Empty(t, o.Standing(addr1))
+				require.Empty(t, o.Ownership(addr1))
 				require.Empty(t, len(o.first)+len(o.rest), "an address without claims is forgotten")
 			}
 		})
 	}
 }
 
-// TestStanding: whose an address is when several claim it, in every order of the
+// TestOwnership: whose an address is when several claim it, in every order of the
 // claims.
-func TestStanding(t *testing.T) {
+func TestOwnership(t *testing.T) {
 	early, late := time.Unix(1, 0), time.Unix(2, 0)
 	victim := Claim{UID: "v", Namespace: "a", Local: true, Started: early}
 	leaving := Claim{UID: "v", Namespace: "a", Local: true, Deleting: true, Started: early}
@@ -79,7 +79,7 @@ func TestStanding(t *testing.T) {
 					for i := range tc.claims {
 						o.Set(addr1, plain(tc.claims[(first+i*max(step, 1))%len(tc.claims)]))
 					}
-					s := o.Standing(addr1)
+					s := o.Ownership(addr1)
 					require.Equal(t, tc.owner, s.Owner.UID)
 					require.Equal(t, tc.doubt, s.Doubt)
 					require.Equal(t, tc.home, uids(s.Home))
@@ -121,7 +121,7 @@ func TestOwnersModel(t *testing.T) {
 			"": func(t *rapid.T) {
 				key, _ := addrOf(addr1)
 				require.Equal(t, len(claims), len(o.first)+len(o.rest[key]))
-				s := o.Standing(addr1)
+				s := o.Ownership(addr1)
 				owner, has := claims[s.Owner.UID]
 				require.Equal(t, len(claims) > 0, has)
 				best, doubt := map[string]Claim{}, false // the strongest local one that stays, by namespace

@@ -230,7 +230,7 @@ func (c *Cache) apply(s *set, values []string) Drift {
 			members = append(members, m)
 		}
 		drift.Added, drift.Missing = c.reached(s, members)
-		s.leftover = s.leftover && drift.Added+drift.Missing == 0 // with these members it may be known
+		s.orphaned = s.orphaned && drift.Added+drift.Missing == 0 // with these members it may be known
 	} else {
 		addrs := make([]addr, 0, len(values))
 		for _, v := range values {

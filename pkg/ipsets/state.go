@@ -22,7 +22,7 @@ type set struct {
 	members tracker[*set]     // of a nested set
 	left    map[*set]struct{} // wanted members that are left out because HNS refuses them
 
-	leftover bool // as last seen by refresh
+	orphaned bool // as last seen by refresh
 }
 
 // head is what there is of a set beside its content. Whoever changes it calls
@@ -306,11 +306,11 @@ func (c *Cache) refresh(s *set) {
 	list(c.pending, s, s.needed && (s.unknown || s.refused || s.dirty()))
 	c.stamp(c.spare, s, s.present && !s.needed && (!s.unknown || s.ending)) // a removal in doubt begins no new time
 	c.stamp(c.late, s, s.needed && (s.unknown || s.dirty()))
-	leftover := s.needed && s.present && !s.unknown && !s.defined && s.name.known()
-	if leftover && !s.leftover {
-		c.leftovers = append(c.leftovers, s.name)
+	orphaned := s.needed && s.present && !s.unknown && !s.defined && s.name.known()
+	if orphaned && !s.orphaned {
+		c.orphans = append(c.orphans, s.name)
 	}
-	s.leftover = leftover
+	s.orphaned = orphaned
 	if !s.defined && !s.present && !s.unknown && len(s.refs)+len(s.lists) == 0 {
 		c.moved(s)
 		delete(c.byName, s.name)

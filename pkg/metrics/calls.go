@@ -70,9 +70,9 @@ type calls struct {
 	errors *prometheus.CounterVec // by operation and class
 	dll    *prometheus.CounterVec // by operation
 
-	enumerate, getEndpoint, getNetwork family
-	acl                                family // by operation
-	setPolicy                          family // by operation, is_nested
+	enumerate, getEndpoint, getNetwork timed
+	acl                                timed // by operation
+	setPolicy                          timed // by operation, is_nested
 
 	addACLMillis, addSetMillis prometheus.Summary
 }
@@ -91,17 +91,17 @@ func newCalls() *calls {
 			Name: "npm_hns_dll_calls_total",
 			Help: "Calls of the DLLs of HNS, by the call of HNS that they were made for.",
 		}, []string{"operation"}),
-		enumerate:   newFamily("list_endpoints", "finding the endpoints of the network"),
-		getEndpoint: newFamily("get_endpoint", "reading one endpoint"),
-		getNetwork:  newFamily("get_network", "reading the network"),
-		acl:         newFamily("acl", "writing the ACLs of an endpoint", "operation"),
-		setPolicy:   newFamily("setpolicy", "writing sets of the network", "operation", "is_nested"),
+		enumerate:   newTimed("list_endpoints", "finding the endpoints of the network"),
+		getEndpoint: newTimed("get_endpoint", "reading one endpoint"),
+		getNetwork:  newTimed("get_network", "reading the network"),
+		acl:         newTimed("acl", "writing the ACLs of an endpoint", "operation"),
+		setPolicy:   newTimed("setpolicy", "writing sets of the network", "operation", "is_nested"),
 		addACLMillis: newMillis("npm_add_iptables_rule_exec_time",
 			"Milliseconds of a call that writes ACLs of an endpoint."),
 		addSetMillis: newMillis("npm_add_ipset_exec_time",
 			"Milliseconds of a call that adds sets."),
 	}
-	for _, f := range []family{c.enumerate, c.getEndpoint, c.getNetwork} {
+	for _, f := range []timed{c.enumerate, c.getEndpoint, c.getNetwork} {
 		f.begin()
 	}
 	operations := []string{hns.OpNetworkGet, hns.OpEndpointIDs, hns.OpEndpointGet, hns.OpACLAdd, hns.OpACLUpdate}
@@ -125,20 +125,20 @@ func newCalls() *calls {
 
 func (c *calls) collectors() []prometheus.Collector {
 	out := []prometheus.Collector{c.begun, c.errors, c.dll, c.addACLMillis, c.addSetMillis}
-	for _, f := range []family{c.enumerate, c.getEndpoint, c.getNetwork, c.acl, c.setPolicy} {
+	for _, f := range []timed{c.enumerate, c.getEndpoint, c.getNetwork, c.acl, c.setPolicy} {
 		out = append(out, f.latency, f.failures)
 	}
 	return out
 }
 
-// family is what the predecessor measured of one kind of call.
-type family struct {
+// timed is what the predecessor measured of one kind of call.
+type timed struct {
 	latency  *prometheus.HistogramVec
 	failures *prometheus.CounterVec
 }
 
-func newFamily(name, doing string, labels ...string) family {
-	return family{
+func newTimed(name, doing string, labels ...string) timed {
+	return timed{
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "npm_windows_" + name + "_latency_seconds",
 			Help:    "Duration of calls for " + doing + ", failed ones included.",
@@ -152,13 +152,13 @@ func newFamily(name, doing string, labels ...string) family {
 }
 
 // begin makes both series of some labels, at 0.
-func (f family) begin(labels ...string) {
+func (f timed) begin(labels ...string) {
 	f.latency.WithLabelValues(labels...)
 	f.failures.WithLabelValues(labels...)
 }
 
 // observe takes one call that has ended.
-func (f family) observe(took time.Duration, failed bool, labels ...string) {
+func (f timed) observe(took time.Duration, failed bool, labels ...string) {
 	f.latency.WithLabelValues(labels...).Observe(took.Seconds())
 	if failed {
 		f.failures.WithLabelValues(labels...).Inc()

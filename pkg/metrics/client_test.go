@@ -86,7 +86,7 @@ func TestCalls(t *testing.T) {
 		err       error
 		operation string
 		class     string // of the error
-		family    string
+		metric    string
 		labels    string
 		failed    bool
 		millis    string // the summary that moves too
@@ -120,14 +120,14 @@ func TestCalls(t *testing.T) {
 
 			want := map[string]float64{
 				`npm_hns_calls_total{operation="` + test.operation + `"}`:             1,
-				"npm_windows_" + test.family + "_latency_seconds_count" + test.labels: 1,
-				"npm_windows_" + test.family + "_latency_seconds_sum" + test.labels:   0.5,
+				"npm_windows_" + test.metric + "_latency_seconds_count" + test.labels: 1,
+				"npm_windows_" + test.metric + "_latency_seconds_sum" + test.labels:   0.5,
 			}
 			if test.class != "" {
 				want[`npm_hns_errors_total{class="`+test.class+`",operation="`+test.operation+`"}`] = 1
 			}
 			if test.failed {
-				want["npm_windows_"+test.family+"_failure_total"+test.labels] = 1
+				want["npm_windows_"+test.metric+"_failure_total"+test.labels] = 1
 			}
 			if test.millis != "" {
 				want[test.millis+"_count"], want[test.millis+"_sum"] = 1, 500

@@ -20,7 +20,7 @@ type nodeState struct {
 	staleness func() map[controllers.Kind]time.Duration
 
 	pending, oldest, pinned, bytes *prometheus.Desc
-	found, repaired, disputed      *prometheus.Desc // by kind
+	found, repaired, damped        *prometheus.Desc // by kind
 	conflicts                      *prometheus.Desc // by when
 	refusals                       *prometheus.Desc // by code
 	sets                           *prometheus.Desc // by type
@@ -42,7 +42,7 @@ func newNodeState(o Options) *nodeState {
 		conflicts: desc("npm_hns_conflicts_total",
 			"Writes to endpoints that somebody else came in between: not made, or made and then something else was there.", "when"),
 		refusals: desc("npm_hns_refusals_total", "Writes that HNS refused, by its code; what is more than 64 codes is summed up as others.", "code"),
-		disputed: desc("npm_disputed_objects", "Objects of ours in HNS that somebody else keeps changing, so that repair waits longer each time.", "kind"),
+		damped:   desc("npm_disputed_objects", "Objects of ours in HNS that somebody else keeps changing, so that repair waits longer each time.", "kind"),
 		sets:     desc("npm_programmed_sets", "Sets of ours in HNS, by HNS's type.", "type"),
 		over:     desc("npm_over_budget_objects", "Objects of the cluster that are closed, as they are over a budget.", "kind"),
 		stale:    desc("npm_informer_staleness_seconds", "Time since the API server last said something about a kind of objects.", "kind"),
@@ -55,7 +55,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (s *nodeState) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.pending, s.oldest, s.pinned, s.bytes, s.found, s.repaired, s.disputed, s.conflicts, s.refusals, s.sets, s.over, s.stale} {
+	for _, d := range []*prometheus.Desc{s.pending, s.oldest, s.pinned, s.bytes, s.found, s.repaired, s.damped, s.conflicts, s.refusals, s.sets, s.over, s.stale} {
 		out <- d
 	}
 }
@@ -83,7 +83,7 @@ func (s *nodeState) Collect(out chan<- prometheus.Metric) {
 	for _, kind := range []string{"set", "acl"} {
 		counter(out, s.found, stats.DriftFound[kind], kind)
 		counter(out, s.repaired, stats.DriftRepaired[kind], kind)
-		gauge(out, s.disputed, float64(stats.Disputed[kind]), kind)
+		gauge(out, s.damped, float64(stats.Disputed[kind]), kind)
 	}
 	for _, kind := range []string{"policy", "pod", "namespace"} {
 		gauge(out, s.over, float64(stats.OverBudget[kind]), kind)

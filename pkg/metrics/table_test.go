@@ -101,14 +101,14 @@ func quiet() Options {
 
 func gather(t *testing.T, g prometheus.Gatherer) []*dto.MetricFamily {
 	t.Helper()
-	families, err := g.Gather()
+	metrics, err := g.Gather()
 	require.NoError(t, err)
-	return families
+	return metrics
 }
 
 var goVersion = regexp.MustCompile(`^goversion=go\S+`)
 
-// rowOf reads a family back. Every combination of the labels' values must have
+// rowOf reads a metric back. Every combination of the labels' values must have
 // a series.
 func rowOf(t *testing.T, f *dto.MetricFamily) row {
 	t.Helper()

@@ -92,16 +92,16 @@ var getExtendedTCPTable = windows.NewLazySystemDLL("iphlpapi.dll").NewProc("GetE
 // tcpTableOwnerPIDListener is TCP_TABLE_OWNER_PID_LISTENER of iprtrmib.h.
 const tcpTableOwnerPIDListener = 3
 
-// tcpTable returns the listeners of a family, as Windows lays them out: their
+// tcpTable returns the listeners of an address family, AF_INET or AF_INET6, as Windows lays them out: their
 // number, then rows of 32-bit words.
-func tcpTable(family uint32) []uint32 {
+func tcpTable(af uint32) []uint32 {
 	if getExtendedTCPTable.Find() != nil {
 		return nil
 	}
 	size := uint32(16 << 10)
 	for range 5 { // it may grow between two calls
 		words := make([]uint32, (size+3)/4)
-		code, _, _ := getExtendedTCPTable.Call(uintptr(unsafe.Pointer(&words[0])), uintptr(unsafe.Pointer(&size)), 0, uintptr(family), tcpTableOwnerPIDListener, 0)
+		code, _, _ := getExtendedTCPTable.Call(uintptr(unsafe.Pointer(&words[0])), uintptr(unsafe.Pointer(&size)), 0, uintptr(af), tcpTableOwnerPIDListener, 0)
 		switch {
 		case code == 0:
 			return words

@@ -47,18 +47,18 @@ type Dataplane interface {
 // Recorder keeps the last steps of one dataplane. Its methods are safe for
 // concurrent use, and wait for neither HNS nor a step.
 //
-// It keeps two segments. Each begins with the state at that moment, but the
-// first of a process, which begins with nothing. A full one makes the one before
-// it go. Packing the state costs its size, so a segment is not full before it is
-// as large as that; it is done beside the steps of the new segment, and while it
-// goes on no other begins. Whoever has no more steps calls Wait before the end.
+// It keeps two segments. Each begins with the state at that moment; the first one of a
+// process begins with nothing. When one is full, a new one begins and the oldest is
+// dropped. Packing the state takes memory and time in proportion to its size, so a segment
+// is not full before it is as large as that. The state is packed while steps go on, and no
+// other segment begins until that is done. The owner calls Wait after the last step.
 type Recorder struct {
 	cfg Config // set once
 
-	// door is held for a whole transaction, so that none runs while the snapshot is taken.
+	// applyLock is held for a whole transaction, so that none runs while the snapshot is taken.
 	// It guards warnings too. It is taken before mu.
-	door     sync.Mutex
-	warnings []dataplane.Warning // of the last report
+	applyLock sync.Mutex
+	warnings  []dataplane.Warning // of the last report
 
 	mu       sync.Mutex // guards following; held for moments only
 	number   uint64     // of the last step
@@ -73,15 +73,15 @@ type Recorder struct {
 	packers sync.WaitGroup
 }
 
-// observed is an Observation that was made and has not come in. It does not keep
-// it alive.
+// observed is an Observation that was made and not handed in yet. It does not keep the
+// Observation alive.
 type observed struct {
 	is   weak.Pointer[dataplane.Observation]
 	step *record
 }
 
-// maxObserved is how many of them are remembered. One that is followed by
-// another before it comes in never does.
+// maxObserved is how many of them are remembered. When a later one is handed in first, an
+// earlier one never is.
 const maxObserved = 2
 
 // New returns a Recorder that has seen nothing yet.
@@ -95,7 +95,7 @@ func New(cfg Config) *Recorder {
 	return &Recorder{cfg: cfg, is: newSegment(nil)}
 }
 
-// Wait returns when nothing is done beside steps. No step may begin meanwhile.
+// Wait returns when no state is being packed. No step may begin meanwhile.
 func (r *Recorder) Wait() { r.packers.Wait() }
 
 // Dataplane returns next, recorded. Transactions run one at a time, as they do
@@ -110,8 +110,8 @@ type recorded struct {
 // ApplyDataplane implements Dataplane.
 func (d *recorded) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (dataplane.Report, error) {
 	r := d.r
-	r.door.Lock()
-	defer r.door.Unlock()
+	r.applyLock.Lock()
+	defer r.applyLock.Unlock()
 	r.checkpoint()
 	events, size := eventsOf(tx)
 	rec := r.begin(Step{Kind: Transaction, Events: events}, size, tx.Observation())
@@ -121,11 +121,11 @@ func (d *recorded) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction
 	return report, err
 }
 
-// keepReport returns a copy of a report, and about what it takes. r.door must be
+// keepReport returns a copy of a report, and about what it takes. r.applyLock must be
 // held.
 func (r *Recorder) keepReport(report dataplane.Report) (*dataplane.Report, int) {
 	size := 0
-	if !slices.Equal(report.Warnings, r.warnings) { // they stand for long
+	if !slices.Equal(report.Warnings, r.warnings) { // a warning is active for long
 		r.warnings = slices.Clone(report.Warnings)
 		size = warningBytes * len(r.warnings)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// Format is the version of what a Recording is written as. Of format 1, which
-// has neither looks nor calls of the DLLs, all is read.
+// Format is the version of what a Recording is written as. Format 1, which has neither
+// looks nor calls of the DLLs, can be read too.
 const Format = 2
 
 // Recording is what was kept, oldest first.
@@ -95,7 +95,8 @@ type Step struct {
 	MoreEvents    int `json:"moreEvents,omitempty"`
 	MoreCalls     int `json:"moreCalls,omitempty"`
 	MoreEndpoints int `json:"moreEndpoints,omitempty"`
-	// Report is the dataplane's own word; Error is the context's.
+	// Report is what the dataplane returned. Error is the text of its error, which is the
+	// context's.
 	Report *dataplane.Report `json:"report,omitempty"`
 	Error  string            `json:"error,omitempty"`
 }
@@ -127,8 +128,7 @@ type Event struct {
 	NodeAddrs []netip.Addr         `json:"nodeAddresses,omitempty"`
 }
 
-// Policy is a NetworkPolicy without what nobody asks for; its annotations may
-// hold anything.
+// Policy is a NetworkPolicy without its other metadata: annotations may hold anything.
 type Policy struct {
 	Namespace string                         `json:"namespace"`
 	Name      string                         `json:"name"`
@@ -167,7 +167,7 @@ type Call struct {
 	Digest string `json:"digest,omitempty"`
 }
 
-// Error is an error of a call, as far as decisions are made from it.
+// Error has of a call's error what decisions are made from.
 type Error struct {
 	Class   string `json:"class"` // text of one of the classes of package hns
 	Op      string `json:"op,omitempty"`

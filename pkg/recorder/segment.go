@@ -58,10 +58,10 @@ func (r *Recorder) checkpoint() {
 	r.packing = true
 	r.packers.Go(func() { r.pack(next, begins, dump) })
 	r.was, r.is = r.is, next
-	if r.was.lost { // nothing would lead from the one to the other
+	if r.was.lost { // the steps between the two states are missing
 		r.was = nil
 	}
-	// What was observed and has not come in belongs to what follows too.
+	// An observation that was not handed in yet belongs to both segments.
 	for _, rec := range slices.Concat(observationsOf(r.observed), r.running) {
 		rec.seg = next
 		next.add(rec)

@@ -1,17 +1,15 @@
-// Package replay plays a recording again: the dataplane of this build gets what
-// came in, call by call it is answered as HNS answered then, and beside it the
-// simulator is brought to where those answers should have led. Where the two
-// part, it says so.
+// Package replay plays a recording again. The dataplane of this build gets the recorded
+// events, and its calls get the recorded answers of HNS. A simulator is kept in the state
+// that these answers should have led to. The package reports every difference.
 //
-// Four things are told apart. HNS has something else than our writes imply:
-// somebody else wrote, or HNS lost it. HNS answered otherwise than the simulator
-// would. This build does something else than the one that was recorded. And the
-// same steps ended in another state. After each the play goes on from what was
-// recorded, so that one difference does not bring forth others.
+// There are four kinds of differences. HNS has something else than our writes imply:
+// somebody else wrote, or HNS lost it. HNS answered otherwise than the simulator would.
+// This build does something else than the recorded one did. And the same steps ended in
+// another state. After each difference the replay goes on from what was recorded, so that
+// one does not cause others.
 //
-// A recording that does not reach back to the start of its process begins with a
-// dump, which does not have everything: what may follow from that is a note, not
-// a difference.
+// A recording that does not reach back to the start of its process begins with a dump,
+// which is not complete. Whatever may follow from that is a note, not a difference.
 //
 // Nothing depends on the time of the day or on the order of maps: the same
 // recording gives the same result.

@@ -7,12 +7,10 @@ import (
 	"github.com/winnpm/winnpm/pkg/recorder"
 )
 
-// ErrRecording is that a recording cannot be played, as it is not one that an agent
-// made.
+// ErrRecording says that a recording cannot be played: no agent makes such a one.
 var ErrRecording = errors.New("no recording that can be played")
 
-// answered is an error of a call as it was recorded: its text is the recorded
-// one, and what is decided by its class is decided as then.
+// answered is the recorded error of a call. It has the recorded text and class.
 type answered struct {
 	text string
 	op   *hns.OpError

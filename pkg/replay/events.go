@@ -14,7 +14,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/recorder"
 )
 
-// transaction is the one that the events were taken from.
+// transaction returns the transaction that was recorded as these events.
 func transaction(events []recorder.Event) *dataplane.Transaction {
 	tx := dataplane.NewTransaction()
 	for _, e := range events {

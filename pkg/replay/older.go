@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// describe tells of a recording of an older build, which read HNS in another way:
-// what HNS had and how it answered, in the order of time. The dataplane of this
-// build has no part in it, as it would ask for something else at every step.
+// describe fills in the result for a recording of an older build, which read HNS in another
+// way: what HNS had and how it answered, in the order of time. It does not run the
+// dataplane of this build, which would ask for something else at every step.
 func (p *player) describe(ctx context.Context) {
 	type moment struct {
 		at time.Time
@@ -17,7 +17,7 @@ func (p *player) describe(ctx context.Context) {
 	var all []moment
 	for i := range p.rec.Steps {
 		s := &p.rec.Steps[i]
-		ctx, l := p.lane(ctx, s, &p.result.Steps[i])
+		ctx, l := p.playback(ctx, s, &p.result.Steps[i])
 		l.cancel()
 		l.over = true
 		for j := range s.Calls {

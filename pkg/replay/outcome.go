@@ -10,7 +10,7 @@ import (
 )
 
 // compareReports compares how a step ended with how this build ends it.
-func (p *player) compareReports(l *lane, was, is dataplane.Report) {
+func (p *player) compareReports(l *playback, was, is dataplane.Report) {
 	kind := Outcome
 	if p.loose || l.unsure {
 		kind = Note
@@ -28,7 +28,7 @@ func (p *player) compareReports(l *lane, was, is dataplane.Report) {
 	}
 }
 
-// warnings are those of a report, without what is worded by HNS.
+// warnings returns those of a report without the words of HNS.
 func warnings(r dataplane.Report) []string {
 	out := make([]string, len(r.Warnings))
 	for i, w := range r.Warnings {
@@ -125,8 +125,8 @@ func pendingTexts(d dataplane.Dump) texts {
 	return out
 }
 
-// tell ends the telling of a step.
-func (p *player) tell(l *lane) {
+// tell adds the Detail to a step that has been played, if it was asked for.
+func (p *player) tell(l *playback) {
 	if l.step.Number != p.detail {
 		return
 	}

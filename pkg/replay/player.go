@@ -13,7 +13,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/recorder"
 )
 
-// player is HNS as it was recorded. It is used by one goroutine at a time.
+// player answers a dataplane as HNS did when it was recorded. One goroutine at a time uses
+// it.
 type player struct {
 	rec    *recorder.Recording
 	result *Result
@@ -21,33 +22,32 @@ type player struct {
 	dp     *dataplane.Dataplane
 	now    time.Time // of the dataplane
 	loose  bool      // the dataplane does not know all that the recorded one did
-	// blind: an observation was not handed in, and none since. What it showed of
-	// endpoints and sets is not known here.
+	// blind: the last observation could not be handed in, so what it showed of endpoints
+	// and sets is not known here.
 	blind bool
-	// newcomers are endpoints that the recorded dataplane had enumerated and not read,
-	// nobody knows why, and that this one asked for: it does not do the same until
-	// they are read.
-	newcomers map[string]bool
+	// unreadYet are endpoints that this dataplane asked for, and that the recorded one had
+	// enumerated and not read; the recording does not say why. Until they are read, the two
+	// may do different things.
+	unreadYet map[string]bool
 	// flying are the observations that are not over, observed those that are and
 	// that no transaction had yet.
-	flying   []*lane
+	flying   []*playback
 	observed map[uint64]*dataplane.Observation
 	next     int  // step that was not begun
 	began    bool // a transaction did
 	detail   uint64
 }
 
-// lane is one step that is being played: the calls of the dataplane in it
+// playback is one step that is being played: the calls of the dataplane in it
 // against those that were recorded.
-type lane struct {
+type playback struct {
 	step *recorder.Step
 	out  *Step
 	next int // first recorded call that was not played
 	asks int // calls that the dataplane may still make
-	// fork is what answers when this build has gone another way than the recorded
-	// one: nothing that it does from then on was recorded.
+	// fork answers once this build has made a write that was not recorded; nil before.
 	fork *hnssim.Sim
-	// lost: the dataplane does not know what the world does.
+	// lost: the dataplane wrote to the fork, so it does not know what the world has.
 	lost bool
 	// over: nothing more of the step was recorded, or is played.
 	over bool
@@ -56,19 +56,19 @@ type lane struct {
 	unsure bool
 	cancel context.CancelFunc // ends the step's context
 	// Of an observation: resume lets it go on to its next call and reports whether
-	// there is one; turn is called there.
-	turn   func() bool
+	// there is one; wait pauses it before the call.
+	wait   func() bool
 	resume func() bool
 	stop   func()
 }
 
-type laneKey struct{}
+type playbackKey struct{}
 
 // ended is when a call was over.
 func ended(r *recorder.Call) time.Time { return r.Began.Add(r.Took) }
 
 // place is the place of a recorded call in its step, from 1.
-func (l *lane) place(r *recorder.Call) int {
+func (l *playback) place(r *recorder.Call) int {
 	for i := range l.step.Calls {
 		if r == &l.step.Calls[i] {
 			return i + 1
@@ -78,8 +78,8 @@ func (l *lane) place(r *recorder.Call) int {
 }
 
 // found adds a finding about a recorded call, nil for none.
-func (p *player) found(l *lane, r *recorder.Call, f Finding) {
-	l.unsure = l.unsure || len(p.newcomers) > 0
+func (p *player) found(l *playback, r *recorder.Call, f Finding) {
+	l.unsure = l.unsure || len(p.unreadYet) > 0
 	if f.Kind == Build && l.unsure {
 		f.Kind = Note
 	}
@@ -97,11 +97,11 @@ var errStopped = fmt.Errorf("%w: the replay of this step was stopped", hns.ErrUn
 
 // ask answers one call of the dataplane.
 func (p *player) ask(ctx context.Context, a asked) hns.Result {
-	l, ok := ctx.Value(laneKey{}).(*lane)
+	l, ok := ctx.Value(playbackKey{}).(*playback)
 	if !ok {
 		panic("BUG: a call without a step")
 	}
-	if l.turn != nil && !l.turn() {
+	if l.wait != nil && !l.wait() {
 		return hns.Result{Err: errStopped}
 	}
 	if l.over {
@@ -129,7 +129,7 @@ func (p *player) ask(ctx context.Context, a asked) hns.Result {
 		p.skip(ctx, l)
 	}
 	r := &l.step.Calls[at]
-	if l.turn == nil { // an observation goes on when a transaction lets it
+	if l.wait == nil { // an observation goes on when a transaction lets it
 		p.catchUp(ctx, ended(r))
 		p.now = ended(r)
 	}
@@ -148,9 +148,9 @@ func (p *player) ask(ctx context.Context, a asked) hns.Result {
 	return hns.Result{Err: p.write(ctx, l, r, a)}
 }
 
-// find returns the place of the recorded call that is this one, or -1. What may
-// come at another time is passed over.
-func (l *lane) find(a asked) int {
+// find returns the place of the recorded call that is this one, or -1. It passes over calls
+// that may come in another step.
+func (l *playback) find(a asked) int {
 	for i := l.next; i < len(l.step.Calls); i++ {
 		r := &l.step.Calls[i]
 		if a.is(r) {
@@ -191,7 +191,7 @@ func (a asked) is(r *recorder.Call) bool {
 }
 
 // unrecorded answers a call that was not recorded at this place.
-func (p *player) unrecorded(ctx context.Context, l *lane, a asked) hns.Result {
+func (p *player) unrecorded(ctx context.Context, l *playback, a asked) hns.Result {
 	var r *recorder.Call
 	if l.next < len(l.step.Calls) {
 		r = &l.step.Calls[l.next]
@@ -212,7 +212,7 @@ func (p *player) unrecorded(ctx context.Context, l *lane, a asked) hns.Result {
 	p.found(l, r, f)
 	switch {
 	case a.Op == hns.OpEndpointGet && p.world.strange[a.Endpoint] && p.readLater(a.Endpoint):
-		p.newcomers[a.Endpoint] = true
+		p.unreadYet[a.Endpoint] = true
 		return hns.Result{Err: &hns.OpError{Op: a.Op, Kind: hns.KindEndpoint, ID: a.Endpoint, Err: hns.ErrUnavailable}}
 	case hns.ReadsOnly(a.Op):
 		return p.world.read(a)
@@ -235,8 +235,8 @@ func (p *player) readLater(id string) bool {
 	return false
 }
 
-// excused reports whether that a call is made, or is not, may come from what the
-// recording does not have.
+// excused reports whether an additional or a missing call may be due to something that is
+// not in the recording.
 func (p *player) excused(op string) bool { return p.blind || p.loose && early(op) }
 
 // against returns what a recorded call had that this one has not, and the other
@@ -269,9 +269,9 @@ func (a asked) words() string {
 	return a.Op
 }
 
-// skip takes a recorded call that this build does not make: what it read or did
-// is so all the same.
-func (p *player) skip(ctx context.Context, l *lane) {
+// skip plays a recorded call that this build does not make: HNS was read or written all the
+// same.
+func (p *player) skip(ctx context.Context, l *playback) {
 	r := &l.step.Calls[l.next]
 	a := askedOf(r)
 	l.next++
@@ -307,7 +307,7 @@ func (p *player) skip(ctx context.Context, l *lane) {
 
 // finish plays the recorded calls that the dataplane did not ask for in a step
 // that is over.
-func (p *player) finish(ctx context.Context, l *lane) {
+func (p *player) finish(ctx context.Context, l *playback) {
 	if l.fork != nil && l.next < len(l.step.Calls) {
 		p.found(l, nil, Finding{Kind: Note, Text: fmt.Sprintf("the rest of the step was not compared: %s", count(len(l.step.Calls)-l.next, "recorded call"))})
 	}

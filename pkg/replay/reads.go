@@ -47,8 +47,8 @@ func rules(acls []hns.ACL) []string {
 	return out
 }
 
-// read answers a read as it was recorded, and takes what it shows.
-func (p *player) read(l *lane, r *recorder.Call) hns.Result {
+// read answers a read as it was recorded, and brings the world up to date.
+func (p *player) read(l *playback, r *recorder.Call) hns.Result {
 	if r.Error != nil {
 		return hns.Result{Err: p.readFailed(l, r)}
 	}
@@ -70,10 +70,10 @@ func (p *player) read(l *lane, r *recorder.Call) hns.Result {
 	return out
 }
 
-// enumerated takes which endpoints there are, and returns their GUIDs. Of too
-// many to be kept it is those that the world has; nobody knows whether that is
-// all, so what follows from them is no difference.
-func (p *player) enumerated(l *lane, r *recorder.Call) []string {
+// enumerated notes which endpoints there are, and returns their GUIDs. When there were too
+// many to be recorded, it returns those of the world. If these are not the recorded ones,
+// what follows is no difference.
+func (p *player) enumerated(l *playback, r *recorder.Call) []string {
 	w := p.world
 	if r.Cut {
 		ids := w.ids()
@@ -93,15 +93,15 @@ func (p *player) enumerated(l *lane, r *recorder.Call) []string {
 		}
 	}
 	maps.DeleteFunc(w.strange, func(id string, _ bool) bool { return !seen[id] })
-	maps.DeleteFunc(p.newcomers, func(id string, _ bool) bool { return !seen[id] })
+	maps.DeleteFunc(p.unreadYet, func(id string, _ bool) bool { return !seen[id] })
 	w.sync(moved)
 	p.lacks(l, seen)
 	return r.IDs
 }
 
-// readFailed takes a read that failed. An endpoint that is gone, or belongs to
-// somebody else by now, is the CNI's doing.
-func (p *player) readFailed(l *lane, r *recorder.Call) error {
+// readFailed brings the world up to date after a read that failed. An endpoint that is
+// gone, or belongs to somebody else by now, is the CNI's doing.
+func (p *player) readFailed(l *playback, r *recorder.Call) error {
 	err := rebuilt(r.Error)
 	if r.Op == hns.OpEndpointGet && hns.EndpointGone(err) {
 		p.gone(l, r.Endpoint)
@@ -116,13 +116,13 @@ func (p *player) readFailed(l *lane, r *recorder.Call) error {
 	return err
 }
 
-// unread says that a read failed.
-func (p *player) unread(l *lane, r *recorder.Call) {
+// unread adds the finding that a read failed.
+func (p *player) unread(l *playback, r *recorder.Call) {
 	p.found(l, r, Finding{Kind: Answer, Object: r.Endpoint, Text: fmt.Sprintf("HNS answered %q; the simulator would have read it", r.Error.Message)})
 }
 
-// gone takes that an endpoint is no more.
-func (p *player) gone(l *lane, id string) {
+// gone removes an endpoint from the world.
+func (p *player) gone(l *playback, id string) {
 	s := subject{endpoint: id}
 	if _, there := p.world.endpoints[id]; there {
 		l.out.Others++
@@ -130,14 +130,13 @@ func (p *player) gone(l *lane, id string) {
 	delete(p.world.endpoints, id)
 	delete(p.world.absent, id)
 	delete(p.world.strange, id)
-	delete(p.newcomers, id)
+	delete(p.unreadYet, id)
 	p.world.settled(s)
 	p.world.sync([]subject{s})
 }
 
-// lacks takes which endpoints a listing or an enumeration lacks: they are not
-// attached.
-func (p *player) lacks(l *lane, seen map[string]bool) {
+// lacks notes the endpoints that a listing or an enumeration lacks: they are not attached.
+func (p *player) lacks(l *playback, seen map[string]bool) {
 	var moved []subject
 	for _, id := range sorted(p.world.endpoints) {
 		if !seen[id] && !p.world.absent[id] {
@@ -149,7 +148,7 @@ func (p *player) lacks(l *lane, seen map[string]bool) {
 	p.world.sync(moved)
 }
 
-// settled: what was doubtful of a subject was read.
+// settled forgets the doubts about a subject that was read.
 func (w *world) settled(s subject) {
 	delete(w.vague, s)
 	delete(w.doubts, s)
@@ -158,8 +157,8 @@ func (w *world) settled(s subject) {
 	}
 }
 
-// sawNetwork takes a network as it was read.
-func (p *player) sawNetwork(l *lane, r *recorder.Call) hns.Network {
+// sawNetwork compares the world with a network that was read, and brings it up to date.
+func (p *player) sawNetwork(l *playback, r *recorder.Call) hns.Network {
 	w := p.world
 	w.network = hns.Network{ID: r.Network.ID, Name: r.Network.Name}
 	out := w.network
@@ -212,9 +211,9 @@ func (p *player) overlapped(s subject, r *recorder.Call) bool {
 	return r.Began.Before(p.world.wrote[s].end)
 }
 
-// setOf returns a set as it was read. Of one that was not kept it is what the
-// world has when that is it; else something that is not that, as nobody knows
-// what it was, and kept is false.
+// setOf returns a set as it was read. If its values were too many to be recorded, it
+// returns those that the world has when their digest is the same. Otherwise nobody knows
+// the values: they are others than the world has, and kept is false.
 func (w *world) setOf(v recorder.SetValue) (s hns.SetPolicy, kept bool) {
 	s = hns.SetPolicy{ID: v.ID, Name: v.Name, Type: v.Type, Values: v.Values}
 	if v.Values != nil || v.Count == 0 {
@@ -231,9 +230,9 @@ func (w *world) setOf(v recorder.SetValue) (s hns.SetPolicy, kept bool) {
 	return s, false
 }
 
-// setDiffers says that a set is not what was thought, unless there is a reason.
-// A Type of "" is a set that is not there.
-func (p *player) setDiffers(l *lane, r *recorder.Call, was, is hns.SetPolicy, kept bool) {
+// setDiffers adds the finding that a set is not what our writes imply, unless something
+// explains it. A Type of "" is a set that is not there.
+func (p *player) setDiffers(l *playback, r *recorder.Call, was, is hns.SetPolicy, kept bool) {
 	id, name := was.ID, was.Name
 	if id == "" {
 		id, name = is.ID, is.Name
@@ -267,8 +266,8 @@ func (p *player) setDiffers(l *lane, r *recorder.Call, was, is hns.SetPolicy, ke
 	p.found(l, r, f)
 }
 
-// sawEndpoint takes an endpoint as it was read.
-func (p *player) sawEndpoint(l *lane, r *recorder.Call, v recorder.EndpointValue) hns.Endpoint {
+// sawEndpoint compares the world with an endpoint that was read, and brings it up to date.
+func (p *player) sawEndpoint(l *playback, r *recorder.Call, v recorder.EndpointValue) hns.Endpoint {
 	w := p.world
 	s := subject{endpoint: v.ID}
 	was, there := w.endpoints[v.ID]
@@ -293,7 +292,7 @@ func (p *player) sawEndpoint(l *lane, r *recorder.Call, v recorder.EndpointValue
 	}
 	w.endpoints[v.ID] = is
 	delete(w.strange, v.ID)
-	delete(p.newcomers, v.ID)
+	delete(p.unreadYet, v.ID)
 	if r.Op == hns.OpEndpointList { // in another state it can be read, too
 		delete(w.absent, v.ID)
 	}
@@ -329,9 +328,9 @@ func (w *world) endpointOf(v recorder.EndpointValue) (e hns.Endpoint, kept bool)
 	return e, false
 }
 
-// rulesDiffer says that our rules on an endpoint are not what was thought,
-// unless there is a reason.
-func (p *player) rulesDiffer(l *lane, r *recorder.Call, s subject, was, is []hns.ACL, kept bool) {
+// rulesDiffer adds the finding that our rules on an endpoint are not what our writes imply,
+// unless something explains it.
+func (p *player) rulesDiffer(l *playback, r *recorder.Call, s subject, was, is []hns.ACL, kept bool) {
 	if p.world.vague[s] {
 		return
 	}

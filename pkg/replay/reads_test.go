@@ -14,13 +14,13 @@ import (
 
 // reader is a player that is given reads, with three endpoints that were read
 // before.
-func reader() (*player, *lane) {
+func reader() (*player, *playback) {
 	p := &player{world: newWorld()}
 	for i, id := range []string{"a", "b", "c"} {
 		p.world.endpoints[id] = hns.Endpoint{ID: id, Addrs: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})}}
 	}
 	p.world.sync(p.world.all())
-	return p, &lane{step: &recorder.Step{}, out: &Step{}}
+	return p, &playback{step: &recorder.Step{}, out: &Step{}}
 }
 
 func enumeration(ids ...string) *recorder.Call {
@@ -153,12 +153,12 @@ func TestLookOf(t *testing.T) {
 	require.Equal(t, "e", s.Look.Endpoints[0])
 }
 
-// TestNewcomers: an endpoint that the recorded dataplane had enumerated and read only
+// TestUnreadEndpointOfTheRecording: an endpoint that the recorded dataplane had enumerated and read only
 // later cannot be read yet for one that asks before that; what it does until then is
 // no difference. One that is never read is somebody else's.
-func TestNewcomers(t *testing.T) {
+func TestUnreadEndpointOfTheRecording(t *testing.T) {
 	p, l := reader()
-	p.loose, p.newcomers = true, map[string]bool{}
+	p.loose, p.unreadYet = true, map[string]bool{}
 	later := recorder.Call{Op: hns.OpEndpointGet, Endpoint: "x", Endpoints: []recorder.EndpointValue{{ID: "x", Policies: []hns.EndpointPolicy{}}}}
 	p.rec = &recorder.Recording{Steps: []recorder.Step{{Calls: []recorder.Call{*failing("y", hns.ErrElsewhere), later}}}}
 	p.read(l, enumeration("a", "b", "c", "x", "y"))
@@ -166,14 +166,14 @@ func TestNewcomers(t *testing.T) {
 		return p.unrecorded(t.Context(), l, asked{hns.Request{Op: hns.OpEndpointGet, Endpoint: id}}).Err
 	}
 	require.ErrorIs(t, ask("y"), hns.ErrElsewhere)
-	require.Empty(t, p.newcomers)
+	require.Empty(t, p.unreadYet)
 	require.False(t, l.unsure)
 	require.ErrorIs(t, ask("x"), hns.ErrUnavailable)
-	other := &lane{step: &recorder.Step{}, out: &Step{}}
+	other := &playback{step: &recorder.Step{}, out: &Step{}}
 	p.found(other, nil, Finding{Kind: Build})
 	require.Equal(t, Note, other.out.Findings[0].Kind)
 	p.read(l, &later)
-	other = &lane{step: &recorder.Step{}, out: &Step{}}
+	other = &playback{step: &recorder.Step{}, out: &Step{}}
 	p.found(other, nil, Finding{Kind: Build})
 	require.Equal(t, Build, other.out.Findings[0].Kind)
 }

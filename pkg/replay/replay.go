@@ -13,15 +13,15 @@ import (
 	"github.com/winnpm/winnpm/pkg/recorder"
 )
 
-// maxLost is in how many steps a build may go another way before the replay is
-// given up: it is of another program then.
+// maxLost is the number of steps in which this build may go another way. With more the
+// replay stops: the recording is of a program that differs too much.
 const maxLost = 100
 
 // Options say what else to do.
 type Options struct {
 	// Dump is the state after the last step, to be compared; nil for none.
 	Dump *dataplane.Dump
-	// Detail is the number of a step to be told in full; 0 for none.
+	// Detail is the number of the step that gets a Detail; 0 for none.
 	Detail uint64
 }
 
@@ -33,7 +33,7 @@ func Replay(ctx context.Context, rec recorder.Recording, o Options) (*Result, er
 	}
 	p := &player{
 		rec: &rec, world: newWorld(), detail: o.Detail,
-		observed: map[uint64]*dataplane.Observation{}, newcomers: map[string]bool{},
+		observed: map[uint64]*dataplane.Observation{}, unreadYet: map[string]bool{},
 		result: &Result{
 			Node: rec.Node, Agent: rec.Agent, Taken: rec.Taken, Start: rec.Start == nil, Older: rec.Format < recorder.Format,
 			Steps: make([]Step, len(rec.Steps)), Final: []Finding{},
@@ -98,8 +98,8 @@ func (p *player) begin() error {
 	return p.restore(*start, view)
 }
 
-// restore replaces the dataplane by one that goes on from a dump. No dataplane has
-// made a dump that it does not survive.
+// restore replaces the dataplane by one that goes on from a dump. A panic means that no
+// dataplane made the dump.
 func (p *player) restore(d dataplane.Dump, view dataplane.View) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -113,7 +113,7 @@ func (p *player) restore(d dataplane.Dump, view dataplane.View) (err error) {
 	return nil
 }
 
-// survive tells of what this build does not survive.
+// survive calls play, and makes a finding of a panic.
 func (p *player) survive(play func()) {
 	defer func() {
 		r := recover()
@@ -153,26 +153,26 @@ func (p *player) play(ctx context.Context) {
 	}
 }
 
-// lane begins a step.
-func (p *player) lane(ctx context.Context, s *recorder.Step, out *Step) (context.Context, *lane) {
-	l := &lane{step: s, out: out}
+// playback begins a step.
+func (p *player) playback(ctx context.Context, s *recorder.Step, out *Step) (context.Context, *playback) {
+	l := &playback{step: s, out: out}
 	l.asks = 10*len(s.Calls) + 20*len(p.world.endpoints) + 1000
-	ctx, l.cancel = context.WithCancel(context.WithValue(context.WithoutCancel(ctx), laneKey{}, l))
+	ctx, l.cancel = context.WithCancel(context.WithValue(context.WithoutCancel(ctx), playbackKey{}, l))
 	if len(s.Calls) == 0 && s.Error != "" {
 		l.cancel()
 	}
 	return ctx, l
 }
 
-// transact plays a transaction. It reports whether the dataplane lost the way
-// and had to be put on it again.
+// transact plays a transaction. It reports whether the dataplane went another way and had
+// to be replaced.
 func (p *player) transact(ctx context.Context, s *recorder.Step, out *Step) bool {
 	p.began = true
 	tx := transaction(s.Events)
 	if s.Report != nil && s.Report.Yielded > 0 {
-		tx.SetYield(func(turns int) bool { return turns >= s.Report.Yielded })
+		tx.SetYield(func(served int) bool { return served >= s.Report.Yielded })
 	}
-	ctx, l := p.lane(ctx, s, out)
+	ctx, l := p.playback(ctx, s, out)
 	defer l.cancel()
 	if s.Observed > 0 {
 		p.handIn(ctx, l, tx)
@@ -194,14 +194,14 @@ func (p *player) transact(ctx context.Context, s *recorder.Step, out *Step) bool
 	return true
 }
 
-// rejoin puts a dataplane that lost the way on it again: one that knows the same
-// objects, and what HNS has.
+// rejoin replaces a dataplane that went another way by one that knows the same objects, and
+// what HNS has.
 func (p *player) rejoin() {
 	for _, l := range p.flying { // what they read was for the other one
 		l.stop()
 	}
 	clear(p.observed)
-	clear(p.newcomers)
+	clear(p.unreadYet)
 	p.loose = true
 	d := p.dp.Dump()
 	if err := p.restore(d, p.world.view(&d)); err != nil {
@@ -211,12 +211,13 @@ func (p *player) rejoin() {
 
 // ----- observations -----
 
-// observe begins the next step, an observation. It goes on when it is its turn.
+// observe begins the next step, an observation. Its calls are played by resume, at the
+// times at which they were over.
 func (p *player) observe(ctx context.Context) {
 	s, out := &p.rec.Steps[p.next], &p.result.Steps[p.next]
 	p.catchUp(ctx, s.Began)
 	p.next++
-	ctx, l := p.lane(ctx, s, out)
+	ctx, l := p.playback(ctx, s, out)
 	if p.rec.Start != nil && !p.began && p.outdated(p.next-1) {
 		l.cancel()
 		p.found(l, nil, Finding{Kind: Note, Text: "it is not played: a transaction came between it and the state that the recording begins with"})
@@ -229,7 +230,7 @@ func (p *player) observe(ctx context.Context) {
 	}
 	dp := p.dp
 	next, stop := iter.Pull(func(yield func(struct{}) bool) {
-		l.turn = func() bool { return !l.over && yield(struct{}{}) }
+		l.wait = func() bool { return !l.over && yield(struct{}{}) }
 		obs, err := dp.Observe(ctx, lookOf(s))
 		if err == nil && dp == p.dp {
 			p.observed[s.Number] = obs
@@ -260,7 +261,7 @@ func (p *player) outdated(at int) bool {
 	}
 	last := reports[len(reports)-1]
 	switch ended := last.Started.Add(last.Took); {
-	case ended.Equal(began): // which came first tell the numbers
+	case ended.Equal(began): // the numbers tell which came first
 		for ; at+1 < len(p.rec.Steps) && p.rec.Steps[at].Kind == recorder.Observation; at++ {
 			if p.rec.Steps[at+1].Number != p.rec.Steps[at].Number+1 {
 				return true
@@ -273,21 +274,21 @@ func (p *player) outdated(at int) bool {
 }
 
 // resume plays the next call of an observation.
-func (p *player) resume(ctx context.Context, l *lane) {
+func (p *player) resume(ctx context.Context, l *playback) {
 	switch {
 	case !l.over && l.resume():
 	case l.over && l.next < len(l.step.Calls):
 		p.skip(ctx, l)
 	default:
-		p.flying = slices.DeleteFunc(p.flying, func(o *lane) bool { return o == l })
+		p.flying = slices.DeleteFunc(p.flying, func(o *playback) bool { return o == l })
 		l.stop()
 		p.finish(ctx, l)
 		p.tell(l)
 	}
 }
 
-// handIn gives a transaction the observation that came in with it.
-func (p *player) handIn(ctx context.Context, l *lane, tx *dataplane.Transaction) {
+// handIn gives a transaction the observation that it was recorded with.
+func (p *player) handIn(ctx context.Context, l *playback, tx *dataplane.Transaction) {
 	for _, other := range p.flying {
 		if other.step.Number == l.step.Observed {
 			p.land(ctx, other)
@@ -314,7 +315,7 @@ func (p *player) handIn(ctx context.Context, l *lane, tx *dataplane.Transaction)
 }
 
 // land plays an observation to its end.
-func (p *player) land(ctx context.Context, l *lane) {
+func (p *player) land(ctx context.Context, l *playback) {
 	for slices.Contains(p.flying, l) {
 		p.resume(ctx, l)
 	}
@@ -324,7 +325,7 @@ func (p *player) land(ctx context.Context, l *lane) {
 // had begun before it, in the order of time.
 func (p *player) catchUp(ctx context.Context, now time.Time) {
 	for {
-		var first *lane
+		var first *playback
 		for _, l := range p.flying {
 			if !l.due().After(now) && (first == nil || l.due().Before(first.due())) {
 				first = l
@@ -345,7 +346,7 @@ func (p *player) catchUp(ctx context.Context, now time.Time) {
 }
 
 // due is when the next call of an observation was over.
-func (l *lane) due() time.Time {
+func (l *playback) due() time.Time {
 	if l.next < len(l.step.Calls) {
 		return ended(&l.step.Calls[l.next])
 	}

@@ -31,17 +31,17 @@ var update = flag.Bool("update", false, "write the golden files")
 
 // stage is a node whose dataplane is recorded, in a bubble of time.
 type stage struct {
-	t       *testing.T
-	sim     *hnssim.Sim
-	rec     *recorder.Recorder
-	dp      *dataplane.Dataplane
-	door    recorder.Dataplane
-	timeout time.Duration // of a call
-	edit    func(*recorder.Recording)
-	dump    func(*dataplane.Dump)
-	options replay.Options
-	view    replay.View
-	taken   *recorder.Recording // before the end
+	t        *testing.T
+	sim      *hnssim.Sim
+	rec      *recorder.Recorder
+	dp       *dataplane.Dataplane
+	recorded recorder.Dataplane
+	timeout  time.Duration // of a call
+	edit     func(*recorder.Recording)
+	dump     func(*dataplane.Dump)
+	options  replay.Options
+	view     replay.View
+	taken    *recorder.Recording // before the end
 }
 
 // bounded gives up calls that take too long, as the real client does.
@@ -66,7 +66,7 @@ func newStage(t *testing.T, steps int) *stage {
 	})
 	cfg.Client = s.rec.Client(bounded{s.sim, s})
 	s.dp = dataplane.New(cfg)
-	s.door = s.rec.Dataplane(s.dp)
+	s.recorded = s.rec.Dataplane(s.dp)
 	return s
 }
 
@@ -76,7 +76,7 @@ func (s *stage) apply(events ...func(*dataplane.Transaction)) {
 	for _, e := range events {
 		e(tx)
 	}
-	_, err := s.door.ApplyDataplane(s.t.Context(), tx)
+	_, err := s.recorded.ApplyDataplane(s.t.Context(), tx)
 	require.NoError(s.t, err)
 	s.rec.Wait()
 }
@@ -84,7 +84,7 @@ func (s *stage) apply(events ...func(*dataplane.Transaction)) {
 // reconcile has HNS read and what was read handed in.
 func (s *stage) reconcile() {
 	s.t.Helper()
-	obs, err := s.door.Observe(s.t.Context(), dataplane.Everything())
+	obs, err := s.recorded.Observe(s.t.Context(), dataplane.Everything())
 	require.NoError(s.t, err)
 	s.apply(func(tx *dataplane.Transaction) { tx.SetObservation(obs) })
 }
@@ -182,7 +182,7 @@ func (s *stage) overlap(when hnssim.When) {
 	})
 	seen := make(chan *dataplane.Observation)
 	go func() {
-		obs, err := s.door.Observe(s.t.Context(), dataplane.Everything())
+		obs, err := s.recorded.Observe(s.t.Context(), dataplane.Everything())
 		if err != nil {
 			s.t.Error(err)
 		}
@@ -262,7 +262,7 @@ func TestReplay(t *testing.T) {
 				close(done)
 			}()
 			s.wait(time.Second)
-			obs, err := s.door.Observe(s.t.Context(), dataplane.Everything()) // over before the write is done
+			obs, err := s.recorded.Observe(s.t.Context(), dataplane.Everything()) // over before the write is done
 			require.NoError(s.t, err)
 			<-done
 			s.apply(func(tx *dataplane.Transaction) { tx.SetObservation(obs) })

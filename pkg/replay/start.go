@@ -33,8 +33,8 @@ func (w *world) fill(d dataplane.Dump, view dataplane.View) {
 	w.sync(w.all())
 }
 
-// view returns what HNS has, and has a dump agree with it: what its dataplane
-// knows then is what HNS has.
+// view returns what HNS has, and changes a dump so that a dataplane made from it knows just
+// that.
 func (w *world) view(d *dataplane.Dump) dataplane.View {
 	var v dataplane.View
 	for _, id := range sorted(w.sets) {
@@ -57,7 +57,7 @@ func (w *world) view(d *dataplane.Dump) dataplane.View {
 	return v
 }
 
-// check finds what no agent would have recorded, and could not be played.
+// check fails with ErrRecording for what no agent records and what cannot be played.
 func check(rec recorder.Recording) error {
 	wrong := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s", ErrRecording, fmt.Sprintf(format, args...))
@@ -109,7 +109,7 @@ func checkStep(s recorder.Step) error {
 	return nil
 }
 
-// newStep begins the telling of a step.
+// newStep returns the Step of a Result for a recorded step that has not been played.
 func newStep(s *recorder.Step, began time.Time) Step {
 	out := Step{
 		Number: s.Number, Kind: s.Kind, Offset: s.Began.Sub(began), Took: s.Took,

@@ -27,9 +27,9 @@ type world struct {
 	absent    map[string]bool   // endpoints that the last listing or enumeration lacked
 	strange   map[string]bool   // enumerated and not ours, as far as is known
 	names     map[string]string // of sets, also of those that are gone
-	setsRead  bool              // before, what is there is nobody's fault
-	// vague is what a dump does not know, or only some of it: the first read of it
-	// shows it.
+	setsRead  bool              // before that nobody knows which sets there are
+	// vague are the subjects that the dump at the start does not have, or only in part. The
+	// first read of one ends that.
 	vague map[subject]bool
 	// partial are endpoints of a dump, which does not have all that others put there.
 	partial map[string]bool
@@ -143,7 +143,7 @@ func (w *world) after(a asked) []doubt {
 	return out
 }
 
-// do takes a write that was done; it ended at end.
+// do applies a write that HNS did; it ended at end.
 func (w *world) do(a asked, end time.Time) {
 	after := w.after(a)
 	for i, s := range a.subjects() {
@@ -175,14 +175,14 @@ func (w *world) do(a asked, end time.Time) {
 // setID is an id of ours in a text.
 var setID = regexp.MustCompile(hns.SetIDPrefix + "[0-9A-Za-z]+")
 
-// readable has the names of sets in place of their ids.
+// readable replaces the ids of sets by their names.
 func (w *world) readable(line string) string {
 	return setID.ReplaceAllStringFunc(line, func(id string) string { return cmp.Or(w.names[id], id) })
 }
 
 // ----- the judge -----
 
-// sync brings the judge to where the world is, for these subjects.
+// sync gives the judge the world's state of these subjects.
 func (w *world) sync(subjects []subject) {
 	var gone, nested []string
 	for _, s := range subjects {

@@ -11,7 +11,7 @@ import (
 
 // write answers a write as it was recorded, and compares that with what the
 // simulator says to it.
-func (p *player) write(ctx context.Context, l *lane, r *recorder.Call, a asked) error {
+func (p *player) write(ctx context.Context, l *playback, r *recorder.Call, a asked) error {
 	w := p.world
 	if r.Error == nil {
 		p.written(ctx, l, r, a)
@@ -49,8 +49,8 @@ func (p *player) write(ctx context.Context, l *lane, r *recorder.Call, a asked) 
 	return err
 }
 
-// written takes a write that HNS did.
-func (p *player) written(ctx context.Context, l *lane, r *recorder.Call, a asked) {
+// written applies a write that HNS did, and compares that with what the simulator says.
+func (p *player) written(ctx context.Context, l *playback, r *recorder.Call, a asked) {
 	w := p.world
 	p.attached(a)
 	would := w.judgment(ctx, a)
@@ -83,8 +83,8 @@ func (w *world) judgment(ctx context.Context, a asked) error {
 	return nil
 }
 
-// attached takes that the endpoint of a write is attached, as HNS does not say that
-// it is not.
+// attached notes that the endpoint of a write is attached: HNS does not answer that it is
+// gone.
 func (p *player) attached(a asked) {
 	if p.world.absent[a.Endpoint] {
 		delete(p.world.absent, a.Endpoint)

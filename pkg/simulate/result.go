@@ -33,7 +33,7 @@ type Set struct {
 	Values []string    `json:"values"`
 }
 
-// Endpoint is an endpoint with its rules: ours, and as read everybody else's.
+// Endpoint is an endpoint with our rules, and those of others as HNS shows them.
 type Endpoint struct {
 	ID      string            `json:"id"`
 	Pod     string            `json:"pod"`
@@ -76,12 +76,12 @@ func newResult(ctx context.Context, sim *hnssim.Sim, j judge, q questions, d dat
 }
 
 // warnings joins those of the loader and those of the dataplane.
-func warnings(loaded []manifest.Warning, standing []dataplane.Warning) []dataplane.Warning {
+func warnings(loaded []manifest.Warning, active []dataplane.Warning) []dataplane.Warning {
 	out := []dataplane.Warning{}
 	for _, w := range loaded {
 		out = append(out, dataplane.Warning{Object: w.Object, Kind: w.Kind, Reason: dataplane.Reason(w.Reason), Message: w.Message})
 	}
-	return append(out, standing...)
+	return append(out, active...)
 }
 
 // complete reports whether everything that was asked for is programmed. What

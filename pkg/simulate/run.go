@@ -154,8 +154,8 @@ func newSession(o Options, in input) *session {
 	recorded := s.recorder.Dataplane(s.dataplane)
 	s.kubelet = newNode(recorded, sim)
 	s.controller = controllers.New(controllers.Config{
-		// Nobody else writes to a simulated node, so nobody looks at it: what is asked of
-		// HNS does not depend on how long that takes.
+		// Nobody else writes to a simulated node, so there are no looks. So the calls of
+		// HNS do not depend on how long anything takes.
 		Source: in.source, Applier: s.kubelet, Progress: s.dataplane.Progress, Node: o.Node, Logger: o.Logger,
 	})
 	return s

@@ -10,9 +10,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/explain"
 )
 
-// Snapshot runs the program as Run does until the first convergence, and returns
-// the dump of that moment and where the manifests have the policies. Of the
-// options those count that say what to simulate.
+// Snapshot runs the program as Run does until the first convergence, and returns the dump
+// of that moment and where the manifests have the policies. It uses only the options that
+// say what to simulate.
 func Snapshot(ctx context.Context, o Options) (d dataplane.Dump, places explain.Places, err error) {
 	err = settled(ctx, o, func(s *session, in input) error {
 		d, places = s.dataplane.Dump(), in.places

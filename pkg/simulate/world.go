@@ -19,10 +19,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/whatif"
 )
 
-// World reads the objects of manifests, or once those of a live cluster, where
-// it lists and nothing else. Of the nodes those are of interest that do not say
-// they run Linux: their agents are others. Of the options those count that say
-// what to simulate, and with Node that one alone is of interest.
+// World reads the objects of manifests, or lists those of a live cluster once. Nodes that
+// say they run Linux are left out, as other agents serve them; with Options.Node, all but
+// that one are. It uses only the options that say what to simulate.
 func World(ctx context.Context, o Options) (whatif.World, error) {
 	in, err := open(o)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/matrix"
 )
 
-// Flip is that connections from one end to the other get another verdict.
+// Flip is a change of the verdict of connections from one end to the other.
 type Flip struct {
 	From   string          `json:"from"` // a workload, or addresses
 	To     string          `json:"to"`
@@ -22,7 +22,7 @@ type Flip struct {
 	// connection is blocked, those that allow it when it is allowed, and none when none
 	// isolates any more. When policies of the change are among them, By has those alone.
 	By []string `json:"by"`
-	// Connections are the pairs of pods that flip, or with addresses the pods.
+	// Connections is the number of pairs of pods that flip; with addresses, of pods.
 	Connections int `json:"connections"`
 }
 
@@ -106,8 +106,8 @@ func edgesOf(dir hns.Direction, states ...[]*dataplane.EndpointDump) edges {
 	return e
 }
 
-// flips fills in what flips. A cluster, or whoever wrote a dump, may have as many
-// questions as pairs of workloads times ports, so it ends with ctx.
+// flips fills in what flips. There may be as many questions as pairs of workloads times
+// ports, so it ends with ctx.
 func (p *Plan) flips(ctx context.Context, x *comparison) error {
 	p.Workloads, p.Addresses = x.workloads, x.addresses
 	for _, w := range x.workloads {

@@ -25,9 +25,9 @@ type Addresses struct {
 // space is the number of IPv4 addresses.
 const space = uint64(1) << 32
 
-// outside groups the addresses that are no pod's by what the rules of policies
-// say of them. What rules of others, like the CNI's, tell apart is not: they
-// stay as they are.
+// outside groups the addresses that are no pod's by what the rules of policies say of them.
+// Rules of others, like the CNI's, do not divide the groups: a change leaves them as they
+// are.
 func outside(clusters ...*explain.Cluster) []Addresses {
 	at, foreign, pods := edgesOfAll(clusters)
 	var from, to []uint64

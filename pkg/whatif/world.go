@@ -37,12 +37,12 @@ type World struct {
 	Budgets policy.Budgets
 	// Nodes are those whose HNS is of interest.
 	Nodes []Node
-	// Now is when the world was so. Start times later than that count for nothing; zero:
-	// all count.
+	// Now is the time of this state. Later start times are ignored; with the zero time,
+	// none is.
 	Now time.Time
 }
 
-// Pod is a pod and where it runs. Local says nothing here.
+// Pod is a pod and where it runs. Its field Local is not used.
 type Pod struct {
 	dataplane.Pod
 	Node string
@@ -66,7 +66,7 @@ type Node struct {
 // elsewhere is the node of the pods whose node a dump does not tell.
 const elsewhere = "(another node)"
 
-// ErrNoSpec is a dump without what policies say.
+// ErrNoSpec says that a dump does not have the specs of policies.
 var ErrNoSpec = errors.New("the dump does not have it: ask a newer agent")
 
 // FromDump returns the world that one node's agent knows, as it should be: of
@@ -99,7 +99,7 @@ func FromDump(d dataplane.Dump) (World, error) {
 			ok = err == nil
 		}
 		if !ok {
-			continue // nothing is known to it
+			continue // it has no traffic of its own
 		}
 		pod := Pod{Pod: podOf(p, addr), Node: elsewhere}
 		if p.Local {

@@ -1,7 +1,7 @@
-// Package oracle evaluates NetworkPolicy the way the API's own documentation
-// words it: object by object, packet by packet, without sets, ids, priorities
-// or caches. It is deliberately naive and slow, so that a reader can hold it
-// against the documentation; tests hold the dataplane against it.
+// Package oracle evaluates NetworkPolicy the way the API's own documentation words it:
+// object by object, packet by packet, without sets, ids, priorities or caches. It is
+// deliberately naive and slow, so that a reader can compare it with the documentation;
+// tests compare the dataplane with it.
 //
 // What the API server would refuse can still come from an older cluster. Here
 // it fails closed: a malformed part allows nothing, and a policy that does not
@@ -73,10 +73,10 @@ type PassedBy struct {
 	Rule   int
 }
 
-// Verdict tells what happens to new connections from src to a port of dst: the
-// traffic flows when both sides allow it. Ingress is dst's word, egress is
-// src's; the side of an address that is no member pod allows everything. A pod
-// that does not exist or has no IPv4 address has no traffic: both sides deny.
+// Verdict tells what happens to new connections from src to a port of dst: the traffic
+// flows when both sides allow it. Ingress is what dst says, egress what src says; the side
+// of an address that is no member pod allows everything. A pod that does not exist or has
+// no IPv4 address has no traffic: both sides deny.
 func Verdict(c Cluster, src, dst Endpoint, protocol corev1.Protocol, port uint16) (ingress, egress Side) {
 	ingress, egress = AtSwitch(c, src, dst, protocol, port)
 	if from := address(c, src); from.IsValid() && from == address(c, dst) {
@@ -89,10 +89,10 @@ func Verdict(c Cluster, src, dst Endpoint, protocol corev1.Protocol, port uint16
 // block itself.
 func toItself(s Side) Side { return Side{Allowed: true, Isolated: s.Isolated, Tiered: s.Tiered} }
 
-// AtSwitch is Verdict for a switch that the traffic passes, also what a pod sends
-// to itself: then the pod is a peer of its policies as any other. On a node it
-// does not come there, so rules in HNS that follow the policies to the letter are
-// no less right than rules that always let a pod reach itself.
+// AtSwitch is Verdict for a switch that sees all traffic, also what a pod sends to itself:
+// there the pod is a peer of its policies as any other. On a node such traffic does not
+// reach the switch. So rules in HNS may follow the policies to the letter, or always let a
+// pod reach itself.
 func AtSwitch(c Cluster, src, dst Endpoint, protocol corev1.Protocol, port uint16) (ingress, egress Side) {
 	from, to := address(c, src), address(c, dst)
 	if !from.IsValid() || !to.IsValid() {

@@ -60,8 +60,8 @@ func benchmarkStart(b *testing.B, w *world, begin func() *node) {
 	sum.report(b)
 }
 
-// start applies the first transaction, with the timer running, and watches the
-// heap. The transaction is nobody's after it.
+// start applies the first transaction, with the timer running, and watches the heap. The
+// caller must not use the transaction after that.
 func (n *node) start(b *testing.B, tx *dataplane.Transaction) cost {
 	top := watchPeak()
 	b.StartTimer()

@@ -9,8 +9,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 )
 
-// TestCounts: what each scenario asks of HNS. node.cost compares that with the
-// cost model as well, and it is the same in a cluster of five times the size.
+// TestCounts: each scenario makes so many requests of HNS, also in a cluster of five times
+// the size. node.cost compares them with the cost model as well.
 func TestCounts(t *testing.T) {
 	type calls = map[string]int
 	tests := map[string]struct {

@@ -113,7 +113,7 @@ func TestDLLCallsOfARestart(t *testing.T) {
 func TestDLLCallsOfTheRollingLook(t *testing.T) {
 	const (
 		minutes    = 10
-		late       = 1.1  // how much longer a turn may take, as looks take turns
+		late       = 1.1  // how much longer a round may take, as looks wait for one another
 		edge       = 0.03 // of the budget: looks at the edges of the time
 		enumerates = 5 * time.Second
 	)

@@ -17,9 +17,9 @@ import (
 // start is where every fake clock begins.
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// meter is HNS with a meter: the simulator, every call of which is counted with
-// its bytes and takes a while of fake time for each call of the DLLs that it is. What the simulator and the meter
-// themselves use is kept apart, to be taken off.
+// meter is the simulator with a meter. It counts every call with its bytes, and lets fake
+// time pass for each call of the DLLs. What the simulator and the meter themselves use is
+// counted apart, so that it can be subtracted.
 type meter struct {
 	sim     *hnssim.Sim
 	latency time.Duration // of each call of the DLLs; changed between transactions only

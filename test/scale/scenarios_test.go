@@ -14,9 +14,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 )
 
-// A scenario is an event on a node where everything is programmed. The event
-// comes again and again: two turns are the event and its opposite, and cost the
-// same, or undo makes it undone.
+// A scenario is an event on a node where everything is programmed. It happens again and
+// again: an event and its opposite alternate and cost the same, or undo reverts each.
 type scenario struct {
 	name  string
 	setup func(t testing.TB, s size) *node

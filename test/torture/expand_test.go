@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// expanders tell the same story in other ways. What HNS has in the end is the
-// same, however the events came (I11).
+// expanders return variants of a scenario: its events in other orders and transactions.
+// What HNS has in the end must be the same (I11).
 var expanders = map[string]func(given, steps []step, rnd *rand.Rand) (g, s []step){
 	"reversed": eachApply(func(events []event) [][]event {
 		events = last(events)

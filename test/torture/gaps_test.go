@@ -13,9 +13,9 @@ import (
 	"github.com/winnpm/winnpm/test/oracle"
 )
 
-// gaps are the times in which an endpoint let something through that its pod's
-// policies deny, whatever of the changes has reached HNS. They begin when the agent
-// knows both, the pod from an event and the endpoint from a read.
+// gaps are the times in which an endpoint let a packet through that its pod's policies deny
+// with every subset of the outstanding changes. They begin when the agent knows both, the
+// pod from an event and the endpoint from a read.
 type gaps struct {
 	ever   *outstanding            // every version that there ever was
 	births map[string]*outstanding // by key of the pod: since it came
@@ -131,8 +131,8 @@ func (g *gaps) measureOne(l *life, now oracle.Cluster, e hnssim.EndpointView) {
 // perDirection is how many packets are asked about at an endpoint in a direction.
 const perDirection = 4
 
-// denied returns packets that an endpoint of a pod must not let through, whatever
-// of the changes has reached HNS.
+// denied returns packets that an endpoint of a pod must not let through with any subset of
+// the outstanding changes.
 func (g *gaps) denied(l *life, e hnssim.EndpointView, uid types.UID, key string) []packet {
 	birth := g.births[key]
 	at := e.ID + " " + key + " " + birth.fingerprint()

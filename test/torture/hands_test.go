@@ -89,8 +89,8 @@ func dropACL(action hns.Action) func(*replay, hnssim.Call) {
 	}
 }
 
-// victims returns the sets that somebody may lay hands on: first those of the
-// call, then all others.
+// victims returns the sets that somebody else may change: first those of the call, then all
+// others.
 func (r *replay) victims(c hnssim.Call) []hns.SetPolicy {
 	named := map[string]bool{}
 	for _, s := range c.Sets {

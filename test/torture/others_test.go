@@ -11,10 +11,10 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 )
 
-// owed returns the endpoints that are written after a call in the transaction
-// that makes it, and have nothing to do with its object: whatever becomes of the
-// call, they are served in that transaction (I9). Of a set those that name no set
-// that it or a later request of the transaction writes, nor any nested one.
+// owed returns the endpoints that a transaction writes after a call and that have nothing
+// to do with the call's object. That transaction serves them whatever becomes of the call
+// (I9). For a write of sets they are those whose rules name no nested set, and no set that
+// this or a later request of the transaction writes.
 func (r *replay) owed(call int) []string {
 	c := r.calls[call]
 	leaves, sets := map[string]bool{}, c.Sets
@@ -38,10 +38,9 @@ func (r *replay) owed(call int) []string {
 	return slices.Sorted(maps.Keys(waits))
 }
 
-// owedBut returns the endpoints that are written after a call in the transaction that
-// makes it, and whose rules do not name a set, also not through a nested one: if HNS
-// refuses nothing but that they are served all the same, sets of the same request or
-// not.
+// owedBut returns the endpoints that a transaction writes after a call, and whose rules do
+// not name the victim, directly or through a nested set. If HNS refuses only that set, the
+// transaction serves them, also those that need other sets of the same request.
 func (r *replay) owedBut(call int, victim string) []string {
 	touched := map[string]bool{}
 	for _, nested := range []bool{false, true} {
@@ -79,8 +78,8 @@ func (r *replay) checkServed() {
 	}
 }
 
-// stick has HNS refuse a call and all of its kind from now on: writes to that
-// endpoint, or writes of sets.
+// stick makes HNS refuse a call and all later ones of its kind: writes to that endpoint, or
+// writes of sets.
 func (r *replay) stick(c hnssim.Call) {
 	r.stuckOn = c.Target
 	r.refuse = hnssim.Fault{Mode: hnssim.Refuse}
@@ -93,8 +92,8 @@ func (r *replay) stick(c hnssim.Call) {
 	r.hold(c)
 }
 
-// stickSet has HNS refuse whatever writes one set from now on; the rest of the
-// request would be fine.
+// stickSet makes HNS refuse every later request that writes one set; the rest of the
+// request is valid.
 func stickSet(class error, code uint32) func(*replay, hnssim.Call) {
 	return func(r *replay, c hnssim.Call) {
 		victim := r.disturb.victim

@@ -25,9 +25,9 @@ const (
 	// An endpoint that is open is tried every 5 s, and none waits for longer than two
 	// failures in a row take. The most is 2 s.
 	maxOpenTime = 15 * time.Second
-	// Whoever HNS does not refuse is right so long after the last event: what it
-	// ignored is found by a look, which takes a minute. What it refused before, as it was
-	// then, takes ten.
+	// What HNS does not refuse is right this long after the last event: a look, which takes
+	// a minute, finds what HNS ignored. What HNS refused in an earlier form takes ten
+	// minutes.
 	rightAfter = 2 * time.Minute
 	maxRight   = 200 // calls until then, most of them looks
 	// What HNS refused is asked for again after 30 s, 1, 2, 5 and then every 10 min.

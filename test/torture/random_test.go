@@ -41,8 +41,8 @@ func TestRandom(t *testing.T) {
 	})
 }
 
-// histories has rapid draw as many as the test can afford, and the same ones every
-// time, unless all is asked for.
+// histories makes rapid draw as many histories as the budget allows, the same ones every
+// time unless all are asked for.
 func histories(t *testing.T) {
 	t.Helper()
 	if n := afford().histories; n != "" {

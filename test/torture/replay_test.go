@@ -228,8 +228,7 @@ func (r *replay) apply(tx *dataplane.Transaction) {
 // programmed reports whether the last transaction left nothing to do.
 func (r *replay) programmed() bool { return r.report.Unprogrammed == 0 && len(r.report.Errors) == 0 }
 
-// checkErrors: HNS refuses nothing because of our order (I1). Where somebody
-// else's hand is in it, it may.
+// checkErrors: HNS refuses nothing because of our order (I1), unless somebody else wrote.
 func (r *replay) checkErrors() {
 	if r.handed || r.fired && r.disturb.kind.foreign {
 		return
@@ -319,8 +318,7 @@ func (r *replay) calm() {
 	r.checkProgrammed()
 }
 
-// checkQuiet: nothing changed, so nothing is written, by a new process neither
-// (I5).
+// checkQuiet: nothing changed, so nothing is written, not by a new process either (I5).
 func (r *replay) checkQuiet() {
 	before := writes(r.sim)
 	r.apply(dataplane.NewTransaction())

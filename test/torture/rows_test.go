@@ -7,9 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// rows are the scenarios that an agent of this kind fails in, in the field. Each
-// is in testdata, under its name, or another test has it: then this says why it
-// cannot be one here, and which.
+// rows are the scenarios of docs/scenarios.md. Each has a file of its name in testdata. For
+// one that cannot be played here, this says why and which test has it.
 var rows = []struct{ row, elsewhere string }{
 	{"A1", ""}, // the last pod of a set that a rule still names
 	{"A2", ""}, // a set leaves and comes back before the update got through

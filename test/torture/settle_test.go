@@ -92,8 +92,8 @@ func (l *life) fairly() fair {
 	return f
 }
 
-// but returns what a fresh process would make of the node but for what the process at
-// work still takes for refused. HNS is asked again in ten minutes at the latest.
+// but returns f without what the running process still takes for refused. That process asks
+// HNS again within ten minutes.
 func (f fair) but(d dataplane.Dump) fair {
 	f.refused, f.partly = maps.Clone(f.refused), maps.Clone(f.partly)
 	for _, s := range d.Sets {

@@ -1,7 +1,7 @@
-// Package torture plays scenarios and disturbs them at every call of HNS: an
-// error, a lost reply, a killed process, somebody else's hand. After each single
-// write every packet is asked about (I4), and in the end the node is as if
-// nothing had happened.
+// Package torture plays scenarios and disturbs them at every call of HNS: an error, a lost
+// reply, a killed process, somebody else's hand. After each write it compares the verdict
+// of every packet with the oracle (I4), and in the end the node has to be as if nothing had
+// happened.
 package torture
 
 import (
@@ -57,8 +57,8 @@ func testName(scenario string) string { return strings.ReplaceAll(scenario, " ",
 
 // budget is how much is played.
 type budget struct {
-	both      bool   // ways to go on after a disturbance; else one by turns
-	nth       int    // of the kinds of disturbances at a call, every so many, by turns
+	both      bool   // ways to go on after a disturbance; else they alternate
+	nth       int    // one in so many of the kinds of disturbances, beginning with another one at each call
 	shuffles  uint64 // of a scenario
 	histories string // at random, always the same ones; "": as the command line says
 }

@@ -13,14 +13,14 @@ import (
 func TestOverBudgetIsTold(t *testing.T) {
 	run(t, []string{"a"}, func(w *world) {
 		over := dataplane.Warning{Object: "x/a", Kind: "NetworkPolicy", Reason: dataplane.ReasonOverBudget, Message: "spec: it is too long"}
-		w.stands(over)
+		w.activate(over)
 		e := w.one()
 		require.Equal(t, "OverBudget", e.Reason)
 		require.Equal(t, "a", e.Regarding.Name)
 		require.Contains(t, e.Note, "every other Windows node")
-		w.stands(over)
+		w.activate(over)
 		require.Empty(t, w.took())
-		w.stands()
+		w.activate()
 		require.Equal(t, []string{"Normal a Programmed"}, w.took())
 	})
 }

@@ -55,8 +55,8 @@ type account struct {
 	what string
 }
 
-// standing is the active warnings, by policy and topic.
-type standing struct {
+// activeWarnings is the active warnings, by policy and topic.
+type activeWarnings struct {
 	accounts map[policy.Key]map[topic]account
 	// away: sets cannot be written, so nobody knows what is programmed.
 	away bool
@@ -65,7 +65,7 @@ type standing struct {
 // collect sorts warnings by policy. A warning on a pod concerns every policy that selects
 // the pod. A policy gets one account of each topic, with a count, as whoever writes a
 // policy may give it as many faults as fit into an object.
-func collect(warnings []dataplane.Warning, selecting func(dataplane.PodKey) []policy.Key) standing {
+func collect(warnings []dataplane.Warning, selecting func(dataplane.PodKey) []policy.Key) activeWarnings {
 	texts := map[policy.Key]map[topic][]string{}
 	note := func(key policy.Key, t topic, text string) {
 		if texts[key] == nil {
@@ -73,7 +73,7 @@ func collect(warnings []dataplane.Warning, selecting func(dataplane.PodKey) []po
 		}
 		texts[key][t] = append(texts[key][t], text)
 	}
-	s := standing{accounts: map[policy.Key]map[topic]account{}}
+	s := activeWarnings{accounts: map[policy.Key]map[topic]account{}}
 	for _, w := range warnings {
 		namespace, name, _ := strings.Cut(w.Object, "/")
 		switch w.Kind {

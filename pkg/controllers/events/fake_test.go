@@ -144,9 +144,9 @@ func (w *world) answers(answer func(*eventsv1.Event) error) {
 	w.answer = answer
 }
 
-// stands hands over a transaction after which these warnings stand, and returns
+// activate hands over a transaction after which these warnings are active, and returns
 // when what could be told at once is told.
-func (w *world) stands(warnings ...dataplane.Warning) {
+func (w *world) activate(warnings ...dataplane.Warning) {
 	w.Applied(controllers.Applied{Report: dataplane.Report{Warnings: warnings}})
 	synctest.Wait()
 }

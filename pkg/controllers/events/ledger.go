@@ -29,11 +29,11 @@ type ledger struct {
 	node     string
 	policy   func(policy.Key) (*networkingv1.NetworkPolicy, bool)
 	subjects map[policy.Key]*subject
-	// turns says when each namespace of a subject was served last, as a count of all that
+	// lastServed says when each namespace of a subject was served last, as a count of all that
 	// were served. A new namespace gets the count of the one that was served last, so it
 	// comes behind all that wait.
-	turns  map[string]uint64
-	served uint64
+	lastServed map[string]uint64
+	served     uint64
 }
 
 // subject is a policy of which there is, or was, something to tell.
@@ -41,7 +41,7 @@ type subject struct {
 	uid        types.UID
 	generation int64 // of what the policy says
 	facts      map[topic]*fact
-	told       map[topic]telling // since the last calm, and of what stands
+	told       map[topic]telling // since the last calm, and of what is active
 	// blamed: a warning was told, and not yet that all have passed.
 	blamed bool
 	// hereOnly: one of those warnings was of this node alone.
@@ -59,19 +59,19 @@ type fact struct {
 	topic
 	of policy.Key
 	account
-	since time.Time // when it began to stand
+	since time.Time // when it became active
 	due   time.Time // when to tell it, for the first time or again
 }
 
 // update takes over the warnings that are active now. A policy that was deleted, or made
 // anew under its name, is forgotten: nobody asks for what became of it.
-func (l *ledger) update(now time.Time, s standing) {
+func (l *ledger) update(now time.Time, s activeWarnings) {
 	for key := range s.accounts {
 		if l.subjects[key] == nil {
 			l.subjects[key] = newSubject("")
 		}
 	}
-	defer l.turn()
+	defer l.keepPlaces()
 	for key, sub := range l.subjects {
 		np, ok := l.policy(key)
 		if !ok {
@@ -93,27 +93,27 @@ func newSubject(uid types.UID) *subject {
 	return &subject{uid: uid, facts: map[topic]*fact{}, told: map[topic]telling{}}
 }
 
-// turn gives each namespace of the subjects a place in the round, and forgets all others.
-func (l *ledger) turn() {
-	turns := make(map[string]uint64, len(l.turns))
+// keepPlaces gives each namespace of the subjects a place in the round, and forgets all others.
+func (l *ledger) keepPlaces() {
+	kept := make(map[string]uint64, len(l.lastServed))
 	for key := range l.subjects {
-		was, ok := l.turns[key.Namespace]
+		was, ok := l.lastServed[key.Namespace]
 		if !ok {
 			was = l.served
 		}
-		turns[key.Namespace] = was
+		kept[key.Namespace] = was
 	}
-	l.turns = turns
+	l.lastServed = kept
 }
 
 func (s *subject) update(now time.Time, key policy.Key, accounts map[topic]account, away bool) {
 	maps.DeleteFunc(s.told, func(t topic, last telling) bool {
-		_, stands := accounts[t]
-		return !stands && !now.Before(last.at.Add(calm))
+		_, active := accounts[t]
+		return !active && !now.Before(last.at.Add(calm))
 	})
 	passed := topic{reason: reasonProgrammed}
 	for t := range s.facts {
-		if _, stands := accounts[t]; !stands && t != passed {
+		if _, active := accounts[t]; !active && t != passed {
 			delete(s.facts, t)
 		}
 	}
@@ -166,8 +166,8 @@ func (l *ledger) next(now time.Time) *fact {
 
 func (l *ledger) compare(f, g *fact, now time.Time) int {
 	if !f.due.After(now) && !g.due.After(now) {
-		if byTurn := cmp.Compare(l.turns[f.of.Namespace], l.turns[g.of.Namespace]); byTurn != 0 {
-			return byTurn
+		if byRound := cmp.Compare(l.lastServed[f.of.Namespace], l.lastServed[g.of.Namespace]); byRound != 0 {
+			return byRound
 		}
 	}
 	return cmp.Or(f.due.Compare(g.due), cmp.Compare(f.of.Namespace, g.of.Namespace), cmp.Compare(f.of.Name, g.of.Name),
@@ -187,7 +187,7 @@ func compareBool(a, b bool) int {
 // serve notes that a fact's namespace was served.
 func (l *ledger) serve(f *fact) {
 	l.served++
-	l.turns[f.of.Namespace] = l.served
+	l.lastServed[f.of.Namespace] = l.served
 }
 
 // told notes that the server has the Event, or will never take it.

@@ -70,7 +70,7 @@ type Recorder struct {
 func New(cfg Config) *Recorder {
 	return &Recorder{
 		cfg: cfg, wake: make(chan struct{}, 1),
-		ledger:  ledger{node: cfg.Node, policy: cfg.Policy, subjects: map[policy.Key]*subject{}, turns: map[string]uint64{}},
+		ledger:  ledger{node: cfg.Node, policy: cfg.Policy, subjects: map[policy.Key]*subject{}, lastServed: map[string]uint64{}},
 		limiter: flowcontrol.NewTokenBucketPassiveRateLimiter(perSecond, burst),
 		backoff: pauses(),
 	}
@@ -112,7 +112,7 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// look takes over what stands.
+// look takes over the active warnings.
 func (r *Recorder) look(now time.Time) {
 	r.mu.Lock()
 	warnings, fresh := r.warnings, r.fresh

@@ -23,7 +23,7 @@ import (
 
 func TestWarningIsTold(t *testing.T) {
 	run(t, []string{"p"}, func(w *world) {
-		w.stands(ipv6("p", "spec.a: no"))
+		w.activate(ipv6("p", "spec.a: no"))
 		got := w.one()
 		want := &eventsv1.Event{
 			ObjectMeta:          metav1.ObjectMeta{Namespace: "x", Name: got.Name},
@@ -40,47 +40,47 @@ func TestWarningIsTold(t *testing.T) {
 		require.Empty(t, cmp.Diff(want, got))
 		require.Regexp(t, `^p\.[0-9a-f]{16}$`, got.Name)
 
-		w.stands(ipv6("p", "spec.a: no"))
+		w.activate(ipv6("p", "spec.a: no"))
 		require.Empty(t, w.took(), "nothing is new")
 		w.Applied(controllers.Applied{Err: errDown})
 		synctest.Wait()
 		require.Empty(t, w.took(), "a transaction that failed says nothing about warnings")
-		w.stands(ipv6("p", "spec.a: no"), ipv6("p", "spec.b: no"))
+		w.activate(ipv6("p", "spec.a: no"), ipv6("p", "spec.b: no"))
 		require.Equal(t, "on node win-1 and every other Windows node: 2 times, the first: spec.a: no", w.one().Note)
-		w.stands(ipv6("p", "spec.b: no"), ipv6("p", "spec.a: no"))
+		w.activate(ipv6("p", "spec.b: no"), ipv6("p", "spec.a: no"))
 		require.Empty(t, w.took(), "in another order they are the same")
-		w.stands(rejected("p", "spec.b: no"))
+		w.activate(rejected("p", "spec.b: no"))
 		require.Equal(t, "on node win-1: spec.b: no", w.one().Note)
 	})
 }
 
 func TestProgrammedWhenAllHasPassed(t *testing.T) {
 	run(t, []string{"p"}, func(w *world) {
-		w.stands(ipv6("p", "a"), rejected("p", "b"))
+		w.activate(ipv6("p", "a"), rejected("p", "b"))
 		require.Len(t, w.took(), 2)
-		w.stands(ipv6("p", "a"))
+		w.activate(ipv6("p", "a"))
 		require.Empty(t, w.took(), "one stands still")
-		w.stands(dataplane.Warning{Object: "win-1", Kind: "Node", Reason: dataplane.ReasonHNSUnavailable, Message: "sets"})
+		w.activate(dataplane.Warning{Object: "win-1", Kind: "Node", Reason: dataplane.ReasonHNSUnavailable, Message: "sets"})
 		require.Empty(t, w.took(), "while HNS is away nobody knows")
-		w.stands()
+		w.activate()
 		e := w.one()
 		require.Equal(t, "Normal Programmed Program", fmt.Sprint(e.Type, " ", e.Reason, " ", e.Action))
 		require.Equal(t, "on node win-1: nothing of it is left out or failing any more", e.Note)
-		w.stands()
+		w.activate()
 		time.Sleep(2 * again)
 		require.Empty(t, w.took(), "once")
-		w.stands(ipv6("p", "a"))
+		w.activate(ipv6("p", "a"))
 		require.Equal(t, []string{"Warning p IPv6Peer"}, w.took(), "it is back")
 	})
 }
 
 func TestNothingIsSaidOfWhatIsGone(t *testing.T) {
 	run(t, []string{"deleted", "replaced"}, func(w *world) {
-		w.stands(ipv6("deleted", "a"), ipv6("replaced", "a"), ipv6("never there", "a"))
+		w.activate(ipv6("deleted", "a"), ipv6("replaced", "a"), ipv6("never there", "a"))
 		require.Equal(t, []string{"Warning deleted IPv6Peer", "Warning replaced IPv6Peer"}, w.took())
 		w.remove("deleted")
 		w.replace("replaced")
-		w.stands()
+		w.activate()
 		require.Empty(t, w.took())
 		time.Sleep(2 * again)
 		require.Empty(t, w.took())
@@ -92,15 +92,15 @@ func TestPodsThatFailForAMoment(t *testing.T) {
 	run(t, []string{"one", "two"}, func(w *world) {
 		w.selects("a", "one", "two")
 		w.selects("b", "one")
-		w.stands(stuck("a", "timeout"))
+		w.activate(stuck("a", "timeout"))
 		time.Sleep(patience - time.Second)
-		w.stands()
+		w.activate()
 		time.Sleep(time.Hour)
 		require.Empty(t, w.took(), "it passed in time, and nothing was told of it")
 
-		w.stands(stuck("a", "timeout"))
+		w.activate(stuck("a", "timeout"))
 		time.Sleep(patience - time.Second)
-		w.stands(stuck("a", "another timeout"), stuck("b", "timeout"))
+		w.activate(stuck("a", "another timeout"), stuck("b", "timeout"))
 		require.Empty(t, w.took())
 		time.Sleep(2 * time.Second)
 		sent, _ := w.events()
@@ -109,9 +109,9 @@ func TestPodsThatFailForAMoment(t *testing.T) {
 		require.Equal(t, "on node win-1: in 2 pods, one of them: not in force for pod a: another timeout", sent[0].Note)
 		require.Equal(t, "on node win-1: not in force for pod a: another timeout", sent[1].Note)
 		time.Sleep(patience)
-		w.stands(stuck("b", "yet another"))
+		w.activate(stuck("b", "yet another"))
 		require.Equal(t, []string{"Normal two Programmed"}, w.took(), "which pods it is changes")
-		w.stands()
+		w.activate()
 		require.Equal(t, []string{"Normal one Programmed"}, w.took())
 	})
 }
@@ -122,12 +122,12 @@ func TestContestedIsTold(t *testing.T) {
 	run(t, []string{"one"}, func(w *world) {
 		w.selects("a", "one")
 		contested := dataplane.Warning{Object: "x/a", Kind: "Pod", Reason: dataplane.ReasonAddressContested, Message: "address 10.0.0.1 is claimed by y/t"}
-		w.stands(contested)
+		w.activate(contested)
 		time.Sleep(patience - time.Second)
 		require.Empty(t, w.took())
 		time.Sleep(2 * time.Second)
 		require.Equal(t, "on node win-1: in doubt for pod a: address 10.0.0.1 is claimed by y/t", w.one().Note)
-		w.stands()
+		w.activate()
 		require.Equal(t, []string{"Normal one Programmed"}, w.took())
 	})
 }
@@ -143,11 +143,11 @@ func TestManyWarningsAtOnce(t *testing.T) {
 		warnings = append(warnings, ipv6(names[i], "a"))
 	}
 	run(t, names, func(w *world) {
-		w.stands(warnings...)
+		w.activate(warnings...)
 		require.Len(t, w.took(), burst)
 		time.Sleep(10*time.Second + time.Millisecond)
 		require.InDelta(t, 10, len(w.took()), 1)
-		w.stands(warnings[:many-100]...)
+		w.activate(warnings[:many-100]...)
 		time.Sleep((many - 100 - burst) * time.Second)
 		seen := len(w.took())
 		require.InDelta(t, many-100-burst-10, seen, 1, "all but those that passed")
@@ -159,7 +159,7 @@ func TestManyWarningsAtOnce(t *testing.T) {
 func TestServerThatIsDownGetsThemLater(t *testing.T) {
 	run(t, []string{"p", "q"}, func(w *world) {
 		w.answers(func(*eventsv1.Event) error { return errDown })
-		w.stands(ipv6("p", "a"), ipv6("q", "a"))
+		w.activate(ipv6("p", "a"), ipv6("q", "a"))
 		time.Sleep(time.Hour)
 		tried, at := w.events()
 		require.Less(t, len(at), 25, "ever longer pauses")
@@ -169,16 +169,16 @@ func TestServerThatIsDownGetsThemLater(t *testing.T) {
 		}
 		require.Equal(t, "p q p", tried[0].Regarding.Name+" "+tried[1].Regarding.Name+" "+tried[2].Regarding.Name, "the next one may be luckier")
 		w.answers(func(*eventsv1.Event) error { return nil })
-		w.stands(ipv6("q", "a"))
+		w.activate(ipv6("q", "a"))
 		time.Sleep(10 * time.Minute)
 		require.Equal(t, []string{"Warning q IPv6Peer"}, w.took(), "what has passed is not told")
 
 		w.answers(func(*eventsv1.Event) error { return errDown })
-		w.stands()
+		w.activate()
 		time.Sleep(5 * time.Second)
 		require.Len(t, w.took(), 3, "pauses are short again")
 		w.answers(func(*eventsv1.Event) error { return nil })
-		w.stands(ipv6("q", "b"))
+		w.activate(ipv6("q", "b"))
 		time.Sleep(10 * time.Minute)
 		require.Equal(t, []string{"Warning q IPv6Peer"}, w.took(), "it has not passed after all")
 
@@ -211,7 +211,7 @@ func TestRefusedEventsAreGivenUp(t *testing.T) {
 					}
 					return nil
 				})
-				w.stands(ipv6("p", "a"), ipv6("q", "a"))
+				w.activate(ipv6("p", "a"), ipv6("q", "a"))
 				require.Equal(t, []string{"Warning p IPv6Peer", "Warning q IPv6Peer"}, w.took(), "at once")
 				time.Sleep(again / 2)
 				require.Empty(t, w.took(), "p is not tried again")
@@ -227,7 +227,7 @@ func TestServerThatHangs(t *testing.T) {
 	run(t, []string{"p", "q"}, func(w *world) {
 		w.answers(nil)
 		for range 100 {
-			w.stands(ipv6("p", "a"), ipv6("q", "a"))
+			w.activate(ipv6("p", "a"), ipv6("q", "a"))
 		}
 		require.Zero(t, time.Since(w.began))
 		require.Len(t, w.took(), 1)
@@ -237,9 +237,9 @@ func TestServerThatHangs(t *testing.T) {
 }
 
 // Servers forget Events after an hour.
-func TestWhatStandsIsToldAgain(t *testing.T) {
+func TestActiveWarningIsToldAgain(t *testing.T) {
 	run(t, []string{"p", "q"}, func(w *world) {
-		w.stands(ipv6("p", "a"), rejected("q", "a"))
+		w.activate(ipv6("p", "a"), rejected("q", "a"))
 		first, _ := w.events()
 		time.Sleep(again + time.Second)
 		second, _ := w.events()
@@ -263,10 +263,10 @@ func TestNamesOfEvents(t *testing.T) {
 		runOn(t, node, nil, func(w *world) {
 			time.Sleep(after)
 			w.write("p", generation)
-			w.stands(warning)
+			w.activate(warning)
 			got = w.one().Name
 			if passed {
-				w.stands()
+				w.activate()
 				got = w.one().Name
 			}
 		})
@@ -287,7 +287,7 @@ func TestNamesOfEvents(t *testing.T) {
 func TestLimitsOfTheServer(t *testing.T) {
 	long := strings.Repeat("a", 235) + "." + strings.Repeat("b", 17)
 	runOn(t, strings.Repeat("n", 253), []string{long}, func(w *world) {
-		w.stands(rejected(long, strings.Repeat("ä", 2000)))
+		w.activate(rejected(long, strings.Repeat("ä", 2000)))
 		e := w.one()
 		require.Empty(t, validation.NameIsDNSSubdomain(e.Name, false), e.Name)
 		require.InDelta(t, 1023, len(e.Note), 1)

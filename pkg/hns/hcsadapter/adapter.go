@@ -17,7 +17,7 @@ const opVersion = "Version/Get"
 // healthy nodes.
 const defaultDeadline = 2 * time.Minute
 
-// attempts is how often an endpoint is read in all that HNS lists and does not find.
+// attempts is the number of reads of an endpoint that HNS lists and does not find.
 const attempts = 5
 
 // Options says which network of this node is ours.

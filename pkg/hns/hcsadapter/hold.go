@@ -56,9 +56,8 @@ func (a *Adapter) holdOf(id string) *held {
 	return hold
 }
 
-// withEndpoint opens an endpoint for one use, or uses the handle that is held. Of
-// a use that failed it is not known whether the handle is still good, so that one
-// is closed, and the next use opens another.
+// withEndpoint opens an endpoint for one use, or uses the handle that is held. After a use
+// that failed the handle may be bad, so it is closed and the next use opens another.
 func (s service) withEndpoint(id string, hold *held, use func(handle) error) error {
 	if hold == nil {
 		return s.with(kindEndpoint, id, use)

@@ -13,9 +13,8 @@ const (
 	codeAfterUnload uint32 = 0x803B0031 // HCN_E_OBJECT_USED_AFTER_UNLOAD
 )
 
-// classOf returns the class of an answer with a code, as a client takes it that
-// asked for something to which HNS may say refused. A code that speaks of another
-// object than that says nothing.
+// classOf returns the class that a client gives an answer with a code; refused is the class
+// of a refusal of its request. A code about another object decides nothing.
 func classOf(code uint32, refused error) error {
 	says := hns.ErrUnlisted
 	switch hns.LookupCode(code).Class {
@@ -73,9 +72,8 @@ func (s *Sim) coded(r *refused) *refused {
 	return r
 }
 
-// class returns what a client takes the refusal for. A rule or a nested set that
-// HNS calls malformed is looked at by whoever asked: when a set is missing it is
-// that.
+// class returns the class that a client gives the refusal. When HNS calls a rule or a
+// nested set malformed, the client looks whether a set is missing: then that is the class.
 func (r *refused) class() error {
 	f := refusals[r.reason]
 	if r.code == 0 || r.code == f.code {

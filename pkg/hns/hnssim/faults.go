@@ -165,7 +165,7 @@ func wait(ctx context.Context, c *Call, d time.Duration) error {
 	}
 }
 
-// due counts the call at every fault and returns the one that takes it, or nil;
+// due counts the call for every fault and returns the fault that applies to it, or nil;
 // s.mu must be held.
 func (s *Sim) due(c *Call) *Fault {
 	var taken *Fault

@@ -44,8 +44,8 @@ func (f Refusal) as(r reason, what string) *refused {
 	return out
 }
 
-// mindsSets returns what this HNS has against a request that every HNS takes, nil
-// when nothing; s.mu must be held.
+// mindsSets returns why this HNS refuses a request that the strict one takes; nil when it
+// takes it too; s.mu must be held.
 func (s *Sim) mindsSets(verb hns.Verb, sets []hns.SetPolicy, size int) *refused {
 	if s.odd == nil {
 		return nil
@@ -81,9 +81,9 @@ func (f Refusal) mindsSet(p hns.SetPolicy) bool {
 	}
 }
 
-// mindsRules returns what this HNS has against a write of rules that every HNS
-// takes, nil when nothing; s.mu must be held. sent are the policies of an Update,
-// next all that the endpoint would have, from first on those that were sent.
+// mindsRules returns why this HNS refuses a write of rules that the strict one takes; nil
+// when it takes it too; s.mu must be held. sent are the policies of an Update, next all
+// that the endpoint would have, from first on those that were sent.
 func (s *Sim) mindsRules(sent []hns.EndpointPolicy, next []policy, first, size int) *refused {
 	if s.odd == nil {
 		return nil

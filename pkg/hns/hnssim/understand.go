@@ -9,9 +9,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// HNS takes back what it shows, and keeps it as it was first written: lifting a
-// personality shows the node as a plain one would have it. Capitals are taken for
-// the letters of what is stored, or else for small ones.
+// HNS takes back what it shows, and keeps it as it was first written: lifting a personality
+// shows the node as a plain one would have it. Capitals are read as the letters of what is
+// stored, or else as small ones.
 
 // plainSets returns sets without the words of HNS; s.mu must be held.
 func (s *Sim) plainSets(sets []hns.SetPolicy) []hns.SetPolicy {

@@ -27,8 +27,8 @@ func enumeration(b *bench) {
 	require.NotContains(b, b.enumerated(), one)
 }
 
-// elsewhere: what no pod of our network has is not to be had, whether it is
-// enumerated or not.
+// elsewhere: an endpoint that no pod of our network has cannot be read or written, whether
+// it is enumerated or not.
 func elsewhere(b *bench) {
 	one := b.endpoint()
 	for name, create := range map[string]func(*testing.T) string{

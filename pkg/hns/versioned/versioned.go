@@ -7,14 +7,14 @@
 // still come in: an Update then takes away what they wrote, an Add takes away
 // nothing. The second read finds whatever of it is left.
 //
-// What HNS answers to a write is an observation too: after one that it did not do,
-// whatever its code, a read tells whether that is so.
+// An error of HNS, whatever its code, does not prove that a write was not done: the read
+// after it does.
 //
 // The version is that of what a plan is made from (hns.Basis). What others have
 // may change from read to read, in meaning and in spelling: it goes back as it was
 // read right before.
 //
-// It does no more than that: what a conflict means for a plan is the caller's.
+// What a conflict means for a plan is for the caller to decide.
 package versioned
 
 import (
@@ -33,7 +33,7 @@ var ErrUnread = errors.New("the endpoint could not be read before the write")
 type Conflict struct {
 	// Endpoint is what it is, as the read that found out shows it.
 	Endpoint hns.Endpoint
-	// Written: the write was made, and then something else was there.
+	// Written: the write was made, and the read after it shows something else.
 	Written bool
 	// Cause is the answer to a write that did something and failed; nil for none.
 	Cause error
@@ -233,9 +233,9 @@ func (w Writer) before(id string, from hns.Version) (view, error) {
 	return was, nil
 }
 
-// failed reads the endpoint after a write that HNS answered with an error, to see
-// whether it was done all the same. A call that broke off leaves that to the
-// caller, as HNS may yet be at it.
+// failed reads the endpoint after a write that HNS answered with an error, to see whether
+// it was done all the same. After a call that broke off it reads nothing, as HNS may still
+// be working on it: the caller has to.
 func (w Writer) failed(id string, was view, err error) error {
 	if hns.EndpointGone(err) || !hns.Answered(err) {
 		return err
@@ -254,9 +254,9 @@ func (w Writer) failed(id string, was view, err error) error {
 	return &Refused{err}
 }
 
-// after reads the endpoint and compares it with what it should be: it has these
-// rules of ours, and no policy less of others. One that cannot be read then has an
-// unknown outcome, whatever the read's error; one that is gone is gone.
+// after reads the endpoint and compares it with what it should be: it has these rules of
+// ours, and no policy less of others. When the endpoint cannot be read, the outcome of the
+// write is unknown, whatever the read's error, unless that says that the endpoint is gone.
 func (w Writer) after(id string, was view, ours []hns.ACL) (Done, error) {
 	want := was.with(ours)
 	var shown view

@@ -83,14 +83,14 @@ func (g *Gen) pod(c oracle.Cluster, key types.NamespacedName) corev1.Pod {
 func (g *Gen) start(pod *corev1.Pod, addr netip.Addr) {
 	ip := addr.String()
 	other := pick(g, []string{"fd00::a", "fd00::b", "::ffff:10.0.0.2"}, "IPv6 address")
-	families := [][]string{{ip}, {ip}, {ip, other}, {other, ip}}[g.between(0, 3, "families")]
+	addrs := [][]string{{ip}, {ip}, {ip, other}, {other, ip}}[g.between(0, 3, "addresses")]
 	if g.oneIn(16, "IPv6 alone") {
-		families = []string{other}
+		addrs = []string{other}
 	}
 	status := &pod.Status
-	status.PodIP = families[0]
-	if len(families) > 1 || g.Flip("podIPs") {
-		for _, ip := range families {
+	status.PodIP = addrs[0]
+	if len(addrs) > 1 || g.Flip("podIPs") {
+		for _, ip := range addrs {
 			status.PodIPs = append(status.PodIPs, corev1.PodIP{IP: ip})
 		}
 	}

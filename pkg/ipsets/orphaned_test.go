@@ -11,7 +11,7 @@ func leftBehind(t *testing.T, found ...Observed) *Cache {
 	t.Helper()
 	c := NewCache()
 	require.Len(t, c.Observe(found, nil), len(found))
-	require.Empty(t, c.TakeLeftovers(), "no rule names them")
+	require.Empty(t, c.TakeOrphans(), "no rule names them")
 	return c
 }
 
@@ -19,16 +19,16 @@ func asFound(n Name, values ...string) Observed {
 	return Observed{ID: n.ID(), Name: n.String(), Nested: n.Nested(), Values: values}
 }
 
-// TestLeftover: a set that only rules in HNS name is told once, fed when it is
+// TestOrphanIsToldOnce: a set that only rules in HNS name is told once, fed when it is
 // defined, and gone with its last reference.
-func TestLeftover(t *testing.T) {
+func TestOrphanIsToldOnce(t *testing.T) {
 	for name, found := range map[string]Observed{"today's id": asFound(leafA, "10.0.0.1"), "older id": oldOf(leafA, "10.0.0.1")} {
 		t.Run(name, func(t *testing.T) {
 			c := leftBehind(t, found)
 			c.Hold(leafA, onEP)
 			c.Hold(leafA, pin)
-			require.Equal(t, []Name{leafA}, c.TakeLeftovers())
-			require.Empty(t, c.TakeLeftovers())
+			require.Equal(t, []Name{leafA}, c.TakeOrphans())
+			require.Empty(t, c.TakeOrphans())
 			require.Nil(t, c.Plan(), "nobody says what belongs into it")
 
 			require.True(t, c.Define(leafA))
@@ -54,36 +54,36 @@ func TestLeftover(t *testing.T) {
 	}
 }
 
-// TestLeftoverIsNoMore: what is let go or defined before it is taken is none.
-func TestLeftoverIsNoMore(t *testing.T) {
+// TestOrphanIsNoMore: what is let go or defined before it is taken is none.
+func TestOrphanIsNoMore(t *testing.T) {
 	c := leftBehind(t, asFound(leafA), asFound(leafB))
 	c.Hold(leafA, onEP)
 	c.Hold(leafB, onEP)
 	c.Release(leafA, onEP)
 	c.Hold(leafB, rule)
-	require.Empty(t, c.TakeLeftovers())
+	require.Empty(t, c.TakeOrphans())
 }
 
-// TestLeftoverWithUnknownOutcome waits until it is known to be there.
-func TestLeftoverWithUnknownOutcome(t *testing.T) {
+// TestOrphanWithUnknownOutcome waits until it is known to be there.
+func TestOrphanWithUnknownOutcome(t *testing.T) {
 	c := leftBehind(t, asFound(nsX))
 	c.Unknown(nsX)
 	c.Hold(nsX, onEP)
-	require.Empty(t, c.TakeLeftovers())
+	require.Empty(t, c.TakeOrphans())
 	c.Observe([]Observed{asFound(nsX)}, nil)
-	require.Equal(t, []Name{nsX}, c.TakeLeftovers())
+	require.Equal(t, []Name{nsX}, c.TakeOrphans())
 }
 
-// TestLeftoverNested: rules see through a nested set to its leaves, also while
+// TestOrphanNested: rules see through a nested set to its leaves, also while
 // nobody knows what belongs into it, and as long as HNS has them in there.
-func TestLeftoverNested(t *testing.T) {
+func TestOrphanNested(t *testing.T) {
 	found := []Observed{
 		asFound(Empty()), asFound(leafA, "10.0.0.1"), asFound(leafB), {ID: idPrefix + "cidr", Name: "cidr-x", Values: []string{"10.9.0.0/16"}},
 		asFound(nested, Empty().ID(), leafA.ID(), idPrefix+"cidr"),
 	}
 	c := leftBehind(t, found...)
 	c.Hold(nested, onEP)
-	require.ElementsMatch(t, []Name{nested, leafA, Empty()}, c.TakeLeftovers())
+	require.ElementsMatch(t, []Name{nested, leafA, Empty()}, c.TakeOrphans())
 	members, exact := c.Contained(nested)
 	require.True(t, exact)
 	require.ElementsMatch(t, []Name{leafA, orphan(found[3])}, members)
@@ -96,9 +96,9 @@ func TestLeftoverNested(t *testing.T) {
 	t.Run("other members", func(t *testing.T) {
 		found[1].Values, found[4].Values = []string{"10.0.0.2"}, []string{leafA.ID(), leafB.ID()}
 		c.Observe(found, nil)
-		require.ElementsMatch(t, []Name{nested, leafB}, c.TakeLeftovers(), "they may tell what it is")
+		require.ElementsMatch(t, []Name{nested, leafB}, c.TakeOrphans(), "they may tell what it is")
 		c.Observe(found, nil)
-		require.Empty(t, c.TakeLeftovers())
+		require.Empty(t, c.TakeOrphans())
 	})
 	t.Run("what it is to lose", func(t *testing.T) {
 		require.True(t, c.Define(nested))

@@ -36,13 +36,13 @@ func TestManyFaultsOfOnePolicy(t *testing.T) {
 	}
 	run(t, []string{"bad"}, func(w *world) {
 		w.writeIn("y", "victim")
-		w.stands(append(warnings, in("y", rejected("victim", "a")))...)
+		w.activate(append(warnings, in("y", rejected("victim", "a")))...)
 		require.ElementsMatch(t, []string{"Warning bad IPv6Peer", "Warning bad HNSRejected", "Warning victim HNSRejected"}, w.took())
 		time.Sleep(again / 2)
 		require.Empty(t, w.took())
 
 		for i := range 300 { // every second it is another fault
-			w.stands(ipv6("bad", fmt.Sprint(i)), in("y", rejected("victim", "a")))
+			w.activate(ipv6("bad", fmt.Sprint(i)), in("y", rejected("victim", "a")))
 			time.Sleep(time.Second)
 		}
 		require.InDelta(t, quick+300/60, len(w.took()), 1)
@@ -54,24 +54,24 @@ func TestManyFaultsOfOnePolicy(t *testing.T) {
 func TestFlappingPolicy(t *testing.T) {
 	run(t, []string{"p"}, func(w *world) {
 		for range 150 {
-			w.stands(ipv6("p", "a"))
+			w.activate(ipv6("p", "a"))
 			time.Sleep(time.Second)
-			w.stands()
+			w.activate()
 			time.Sleep(time.Second)
 		}
 		require.InDelta(t, 2*(quick+300/60), len(w.took()), 2)
-		w.stands()
+		w.activate()
 		time.Sleep(2 * calm)
-		w.stands()
+		w.activate()
 		require.Empty(t, w.ledger.subjects, "nothing is kept of it")
-		require.Empty(t, w.ledger.turns)
+		require.Empty(t, w.ledger.lastServed)
 	})
 }
 
-// Namespaces take turns: however many policies the others have something to tell of,
+// Namespaces are served round robin: however many policies the others have something to tell of,
 // an Event waits for one of each other namespace, at one a second. Before, it waited
 // for all 2,000: 33 minutes.
-func TestTurnsOfNamespaces(t *testing.T) {
+func TestNamespacesAreServedRoundRobin(t *testing.T) {
 	const many, others = 2000, 5
 	run(t, nil, func(w *world) {
 		var warnings []dataplane.Warning
@@ -82,7 +82,7 @@ func TestTurnsOfNamespaces(t *testing.T) {
 				warnings = append(warnings, in(fmt.Sprint("flood", n), ipv6(name, "a")))
 			}
 		}
-		w.stands(warnings...)
+		w.activate(warnings...)
 		sent, _ := w.events()
 		require.Len(t, sent, burst, "nothing is left of the bucket")
 		by := map[string]int{}
@@ -98,7 +98,7 @@ func TestTurnsOfNamespaces(t *testing.T) {
 			warnings = append(warnings, in("y", ipv6("victim", fmt.Sprint(i))))
 			w.events()
 			began := time.Since(w.began)
-			w.stands(warnings...)
+			w.activate(warnings...)
 			time.Sleep((others + 2) * time.Second)
 			sent, at := w.events()
 			waited := -time.Second
@@ -115,22 +115,22 @@ func TestTurnsOfNamespaces(t *testing.T) {
 }
 
 // Who leaves and comes back does not come before those who wait.
-func TestComingBackIsNoTurn(t *testing.T) {
+func TestComingBackGainsNothing(t *testing.T) {
 	run(t, nil, func(w *world) {
 		var warnings []dataplane.Warning
 		for i := range 100 {
 			w.writeIn("y", fmt.Sprint("p", i))
 			warnings = append(warnings, in("y", ipv6(fmt.Sprint("p", i), "a")))
 		}
-		w.stands(warnings...)
+		w.activate(warnings...)
 		w.events()
 		for i := range 100 { // a new policy of the other namespace, and none of the old ones
 			name := fmt.Sprint("q", i)
 			w.writeIn("x", name)
-			w.stands(append([]dataplane.Warning{ipv6(name, "a")}, warnings...)...)
+			w.activate(append([]dataplane.Warning{ipv6(name, "a")}, warnings...)...)
 			time.Sleep(500 * time.Millisecond)
 			w.remove(name)
-			w.stands(warnings...)
+			w.activate(warnings...)
 			time.Sleep(500 * time.Millisecond)
 		}
 		sent, _ := w.events()

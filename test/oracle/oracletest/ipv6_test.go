@@ -14,10 +14,10 @@ import (
 	"github.com/winnpm/winnpm/test/oracle/gen"
 )
 
-// TestOtherFamily: HNS has for a cluster what it has for the same without any
+// TestIPv6ChangesNothing: HNS has for a cluster what it has for the same without any
 // address of IPv6: these never come into sets and rules, and an endpoint that has
 // one is that of its IPv4 address, in whatever order they are.
-func TestOtherFamily(t *testing.T) {
+func TestIPv6ChangesNothing(t *testing.T) {
 	two, alone := 0, 0
 	check(t, func(t *rapid.T) {
 		g := gen.New(t)
@@ -60,9 +60,9 @@ func withoutIPv6(c oracle.Cluster) oracle.Cluster {
 	return c
 }
 
-// TestPodOfTwoFamilies: an address of IPv6 is none of a pod's, in whatever place,
+// TestPodWithIPv6: an address of IPv6 is none of a pod's, in whatever place,
 // and not when it has one of IPv4 in it.
-func TestPodOfTwoFamilies(t *testing.T) {
+func TestPodWithIPv6(t *testing.T) {
 	for _, test := range []struct {
 		podIP  string
 		podIPs []string

@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// A leftover is a set that rules in HNS see and that nobody asks for: of a policy
+// An orphan, here, is a set that rules in HNS see and that nobody asks for: of a policy
 // that went while no process ran. Its content is wanted by nobody, and yet it has
 // to move along with the sets that the same rules name. Its name may tell what
 // belongs into it: then the caller defines it.
 
-// TakeLeftovers returns the sets that became leftovers since the last call, in no
+// TakeOrphans returns the sets that became orphans since the last call, in no
 // order: needed, known to be in HNS, of a known name and not defined. A nested one
 // comes again when HNS has other members in it.
-func (c *Cache) TakeLeftovers() []Name {
-	out := slices.DeleteFunc(c.leftovers, func(n Name) bool {
+func (c *Cache) TakeOrphans() []Name {
+	out := slices.DeleteFunc(c.orphans, func(n Name) bool {
 		s := c.byName[n]
-		return s == nil || !s.leftover
+		return s == nil || !s.orphaned
 	})
-	c.leftovers = nil
+	c.orphans = nil
 	return out
 }
 
