@@ -259,12 +259,11 @@ func relabels(kind Kind, what, object string, set map[string]string, reqs []labe
 			if has && v == was {
 				continue
 			}
-			wish := key + "=" + v
+			label := key + "=" + v
 			if v == other {
-				wish = cmp.Or(strings.Join(values, ", "), "none")
-				wish = fmt.Sprintf("%s of another value than %s", key, wish)
+				label = fmt.Sprintf("%s of another value than %s", key, cmp.Or(strings.Join(values, ", "), "none"))
 			}
-			out = append(out, Miss{Kind: kind, Object: object, Key: key, Value: v, Words: fmt.Sprintf("%s with label %s (it has %s)", what, wish, have), near: has})
+			out = append(out, Miss{Kind: kind, Object: object, Key: key, Value: v, Words: fmt.Sprintf("%s with label %s (it has %s)", what, label, have), near: has})
 		}
 	}
 	return out

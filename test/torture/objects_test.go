@@ -70,7 +70,7 @@ type event struct {
 
 func nsKey(name string) string          { return "namespace " + name }
 func policyName(ns, name string) string { return "policy " + ns + "/" + name }
-func clusterName(name string) string { return "cluster " + name }
+func clusterName(name string) string    { return "cluster " + name }
 func podName(ns, name string) string    { return "pod " + ns + "/" + name }
 
 // nameOf returns the name that events have for an object.
