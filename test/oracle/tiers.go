@@ -199,7 +199,7 @@ func (p packet) ofPolicy(cnp v1alpha2.ClusterNetworkPolicy, direction networking
 			for _, from := range r.From {
 				peers = append(peers, anyPeer{namespaces: from.Namespaces, pods: from.Pods})
 			}
-			all = append(all, p.said(i, r.Name, r.Action, peers, r.Protocols, p.src))
+			all = append(all, p.said(i, r.Name, r.Action, peers, r.Protocols, p.src, false))
 		}
 		return all
 	}
@@ -208,7 +208,7 @@ func (p packet) ofPolicy(cnp v1alpha2.ClusterNetworkPolicy, direction networking
 		for _, to := range r.To {
 			peers = append(peers, anyPeer{to.Namespaces, to.Pods, to.Nodes, to.Networks, to.DomainNames})
 		}
-		all = append(all, p.said(i, r.Name, r.Action, peers, r.Protocols, p.dst))
+		all = append(all, p.said(i, r.Name, r.Action, peers, r.Protocols, p.dst, true))
 	}
 	return all
 }
@@ -224,8 +224,8 @@ type anyPeer struct {
 
 // said holds the packet against one rule. A rule with a part that cannot be read, or is
 // not known, accepts nothing, and denies everything where it would deny or pass. Names
-// of domains are known, and mean nobody to an Accept.
-func (p packet) said(index int, name string, action v1alpha2.ClusterNetworkPolicyRuleAction, peers []anyPeer, protocols []v1alpha2.ClusterNetworkPolicyProtocol, e end) said {
+// of domains are known, and mean nobody to an Accept. peerServes: e is the destination.
+func (p packet) said(index int, name string, action v1alpha2.ClusterNetworkPolicyRuleAction, peers []anyPeer, protocols []v1alpha2.ClusterNetworkPolicyProtocol, e end, peerServes bool) said {
 	r := said{index: index, name: name, action: action}
 	accepts := action == v1alpha2.ClusterNetworkPolicyRuleActionAccept
 	unread := slices.ContainsFunc(peers, unreadable) || slices.ContainsFunc(protocols, func(x v1alpha2.ClusterNetworkPolicyProtocol) bool {
@@ -245,7 +245,7 @@ func (p packet) said(index int, name string, action v1alpha2.ClusterNetworkPolic
 	if len(protocols) > 0 {
 		meant := no
 		for _, x := range protocols {
-			meant = max(meant, p.inProtocol(x))
+			meant = max(meant, p.inProtocol(x, peerServes))
 		}
 		r.match = min(r.match, meant)
 	}
@@ -296,10 +296,10 @@ func (p packet) isPeer(peer anyPeer, e end) truth {
 	return in // of a namespace that is not known any pod may be meant
 }
 
-// inProtocol reports whether one entry of protocols means the packet. Which ports an
-// address in doubt gives names to nobody knows, and who is of a namespace that is not
-// known may count as one.
-func (p packet) inProtocol(x v1alpha2.ClusterNetworkPolicyProtocol) truth {
+// inProtocol reports whether one entry of protocols means the packet. When the peer serves
+// it and its address is in doubt, nobody knows which ports it gives names to; who is of a
+// namespace that is not known may count as one of these.
+func (p packet) inProtocol(x v1alpha2.ClusterNetworkPolicyProtocol, peerServes bool) truth {
 	to := func(protocol corev1.Protocol, port *v1alpha2.Port) truth {
 		switch {
 		case p.protocol != protocol:
@@ -320,7 +320,7 @@ func (p packet) inProtocol(x v1alpha2.ClusterNetworkPolicyProtocol) truth {
 		return to(corev1.ProtocolSCTP, x.SCTP.DestinationPort)
 	case !known(p.protocol):
 		return no
-	case p.dst.doubtful && p.dst.pod == nil, p.dst.pod != nil && p.inNamespaces(&metav1.LabelSelector{}, p.dst.pod.Namespace, no) == maybe:
+	case peerServes && (p.dst.doubtful || p.dst.pod != nil && p.inNamespaces(&metav1.LabelSelector{}, p.dst.pod.Namespace, no) == maybe):
 		return maybe
 	}
 	return known3(p.toNamedPort(x.DestinationNamedPort))
