@@ -220,9 +220,13 @@ func (c *Cache) HeldBack() bool {
 }
 
 // Stuck reports whether a needed set has members that have to go and, as far as is
-// known, cannot. It costs the set's members.
+// known, cannot; of a deny twin, whether HNS refuses members that have to come. It costs
+// the set's members.
 func (c *Cache) Stuck(n Name) bool {
 	s := c.byName[n]
+	if n.Denies() {
+		return s != nil && s.needed && s.rejects()
+	}
 	return s != nil && s.needed && s.stuck()
 }
 
