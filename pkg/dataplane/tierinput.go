@@ -49,8 +49,7 @@ func (cs *clusterState) about(p *podState, r policy.ClusterRule) []inputRule {
 	if r.Direction != policy.Egress || len(named) == 0 {
 		return []inputRule{whole}
 	}
-	unused, closed := inputRule{Action: r.Action, From: from}, inputRule{Action: policy.Deny, From: from}
-	unused.From.unused = true
+	closed := inputRule{Action: policy.Deny, From: from}
 	if r.Action != policy.Accept { // to which numbers an address in doubt gives the name, nobody knows
 		doubt := tiers.Atom{Sets: []ipsets.Name{ipsets.Doubt()}}
 		for _, port := range named {
@@ -62,12 +61,8 @@ func (cs *clusterState) about(p *podState, r policy.ClusterRule) []inputRule {
 	for _, peer := range r.Peers {
 		for _, port := range named {
 			served, all := cs.served(peer, port, r.Action)
-			for _, s := range served {
-				rule := &whole
-				if s.unused {
-					rule = &unused
-				}
-				rule.Atoms = append(rule.Atoms, tiers.Atom{
+			for _, s := range inUse(served) {
+				whole.Atoms = append(whole.Atoms, tiers.Atom{
 					Sets:   append(slices.Clone(peer.Sets), s.set),
 					Blocks: nil, // the set is of those inside
 					Ports:  []policy.Port{{Protocol: port.Protocol, First: s.number, Last: s.number}},
@@ -78,7 +73,7 @@ func (cs *clusterState) about(p *podState, r policy.ClusterRule) []inputRule {
 			}
 		}
 	}
-	return slices.DeleteFunc([]inputRule{whole, unused, closed}, func(rule inputRule) bool { return len(rule.Atoms) == 0 })
+	return slices.DeleteFunc([]inputRule{whole, closed}, func(rule inputRule) bool { return len(rule.Atoms) == 0 })
 }
 
 // served returns the numbers under which a peer serves a named port, and whether these
@@ -125,26 +120,26 @@ func (p *podState) tail(dir policy.Direction, silent bool) (out []inputRule) {
 
 // about returns the rules of one entry of a NetworkPolicy for a pod that it selects.
 func (p *policyState) about(pod *podState, rules []policy.Rule) []inputRule {
-	from := source{tier: policy.Namespaced, key: p.Key, index: rules[0].Index}
-	whole, unused := inputRule{Action: policy.Accept, From: from}, inputRule{Action: policy.Accept, From: from}
-	unused.From.unused = true
+	whole := inputRule{Action: policy.Accept, From: source{tier: policy.Namespaced, key: p.Key, index: rules[0].Index}}
 	ports, named := numbered(rules[0].Direction, rules[0].Ports, pod.port), newNamedEgress(p.Key, rules[0], podPorts{pod, p})
 	for _, r := range rules {
 		if len(r.Ports) == 0 || len(ports) > 0 {
 			whole.Atoms = append(whole.Atoms, tiers.Atom{Sets: r.Peer.Sets, Blocks: r.Peer.Blocks, Ports: ports})
 		}
-		for _, s := range named.towards(r.Peer) {
-			rule := &whole
-			if s.unused {
-				rule = &unused
-			}
-			rule.Atoms = append(rule.Atoms, tiers.Atom{
+		for _, s := range inUse(named.towards(r.Peer)) {
+			whole.Atoms = append(whole.Atoms, tiers.Atom{
 				Sets:  append(slices.Clone(r.Peer.Sets), s.set),
 				Ports: []policy.Port{{Protocol: s.port.Protocol, First: s.number, Last: s.number}},
 			})
 		}
 	}
-	return slices.DeleteFunc([]inputRule{whole, unused}, func(rule inputRule) bool { return len(rule.Atoms) == 0 })
+	return slices.DeleteFunc([]inputRule{whole}, func(rule inputRule) bool { return len(rule.Atoms) == 0 })
+}
+
+// inUse returns the numbers that some pod serves. The others stay nowhere in an ordered
+// list: their place in it would have a priority, which is to follow from what there is.
+func inUse(served []servedPort) []servedPort {
+	return slices.DeleteFunc(slices.Clone(served), func(s servedPort) bool { return s.unused })
 }
 
 // tieredIn reports whether a ClusterNetworkPolicy that selects the pod has a rule of a

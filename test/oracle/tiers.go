@@ -35,19 +35,18 @@ func (p packet) judged(direction networkingv1.PolicyType) Side {
 	}
 	plain := p.side(direction)
 	var all []Side
+	tiered := false
 	for _, pod := range own.subjects {
-		if len(p.about(pod)) > 0 {
-			all = append(all, p.tiers(pod, own, direction))
-		}
+		all = append(all, p.tiers(pod, own, direction))
+		tiered = tiered || len(p.about(pod)) > 0
 	}
-	if len(all) == 0 {
+	if !tiered {
 		return plain
 	}
 	if direction == networkingv1.PolicyTypeIngress && slices.Contains(p.nodes, p.src.addr) {
 		return Side{Allowed: true, Isolated: plain.Isolated, Tiered: true}
 	}
-	if len(own.subjects) > 1 { // nobody knows whose traffic it is: all of them have to agree
-		all = append(all, plain)
+	if len(all) > 1 { // nobody knows whose traffic it is: all of them have to agree
 		for _, one := range all {
 			if !one.Allowed {
 				one.Doubt, one.Tiered = true, true
