@@ -47,6 +47,7 @@ type core struct {
 	moved            map[string]uint64          // set id, or GUID of one that is gone → write sequence of its last move; a look at the sets clears it
 	folded           uint64                     // write sequence of the last observation
 	leftOut          map[ipsets.Name]bool       // sets that HNS refused
+	lacking          nameSet                    // nested deny twins that lack one of these
 	sequence         uint64                     // of writes
 	turn             uint64                     // of the queue of pending updates: the last that was served
 	lanes            map[string]lane            // of that queue, by namespace or laneRepair, laneRetry

@@ -159,7 +159,7 @@ func (d *core) closingSteps(ep *endpoint) []step {
 	_, removed := diffACLs(ep.actual, desired)
 	going := map[hns.ACL]int{}
 	for _, a := range removed {
-		if slices.ContainsFunc(d.namesOf([]hns.ACL{a}), d.cache.Stuck) {
+		if slices.ContainsFunc(d.namesOf([]hns.ACL{a}), d.stuck) {
 			going[a.Canonical()]++
 		}
 	}
@@ -187,7 +187,7 @@ func (d *core) unstuck(a hns.ACL) hns.ACL {
 		ids := strings.Split(field, ",")
 		return strings.Join(slices.DeleteFunc(ids, func(id string) bool {
 			n, known := d.cache.Lookup(id)
-			return known && d.cache.Stuck(n)
+			return known && d.stuck(n)
 		}), ",")
 	}
 	a.LocalAddresses, a.RemoteAddresses = strip(a.LocalAddresses), strip(a.RemoteAddresses)

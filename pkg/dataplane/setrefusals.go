@@ -45,6 +45,7 @@ func (r *run) refuseSets(req ipsets.Request, err error) {
 	}
 	d.leftOut[n] = true
 	d.renderHolders(n)
+	d.leaveOutTwins()
 }
 
 // probeSets asks HNS again for the sets that it refused, each alone, when their time
@@ -190,11 +191,21 @@ func (d *core) restoreAgain(n ipsets.Name, s SetDump) {
 	}
 }
 
+// stuck reports whether others wait for a set that cannot lose who has to leave it, or of
+// deny twins for one that HNS refuses who has to join it. While it is not known what is
+// in a deny twin its rules stay: it is asked for again.
+func (d *core) stuck(n ipsets.Name) bool {
+	if n.Denies() {
+		return d.cache.Rejected(n)
+	}
+	return d.cache.Stuck(n)
+}
+
 // closes reports whether a step takes rules away for which others wait: they
 // name a set that cannot lose who has to leave it, so he joins no other set. Such a
 // step may name sets that lack him.
 func (d *core) closes(steps []step, removed []hns.ACL) bool {
-	return len(steps) == 1 && steps[0].verb == hns.Update && slices.ContainsFunc(d.namesOf(removed), d.cache.Stuck)
+	return len(steps) == 1 && steps[0].verb == hns.Update && slices.ContainsFunc(d.namesOf(removed), d.stuck)
 }
 
 // wake has the endpoints that wait for sets tried in this transaction: there

@@ -101,15 +101,40 @@ func (d *core) leaveOut() {
 			d.renderHolders(n)
 		}
 	}
+	if len(d.leftOut)+len(d.lacking) > 0 {
+		d.leaveOutTwins()
+	}
 }
 
-// renderHolders marks the endpoints whose rules name a set, desired or actual, or a deny
-// twin with that set in it, which is rejected when one of its members is.
+// leaveOutTwins finds the nested deny twins that came to lack a member which HNS refuses,
+// or lack none any more: rules that name them lose the condition, or get it back. It
+// costs the sets that HNS refuses, and who holds them.
+func (d *core) leaveOutTwins() {
+	lacking := nameSet{}
+	for n := range d.leftOut {
+		for _, ref := range d.cache.Refs(n) {
+			in, ok := ipsets.ParseName(ref.Owner, true)
+			if ref.Kind == ipsets.RefList && ok && in.Denies() && d.cache.Rejected(in) {
+				lacking[in] = true
+			}
+		}
+	}
+	for n := range lacking {
+		if !d.lacking[n] {
+			d.renderHolders(n)
+		}
+	}
+	for n := range d.lacking {
+		if !lacking[n] {
+			d.renderHolders(n)
+		}
+	}
+	d.lacking = lacking
+}
+
+// renderHolders marks the endpoints whose rules name a set, desired or actual.
 func (d *core) renderHolders(n ipsets.Name) {
 	for _, ref := range d.cache.Refs(n) {
-		if in, ok := ipsets.ParseName(ref.Owner, true); ref.Kind == ipsets.RefList && ok && in.Denies() {
-			d.renderHolders(in)
-		}
 		if ep := d.endpoints[ref.Owner]; ep != nil && (ref.Kind == ipsets.RefRule || ref.Kind == ipsets.RefApplied) {
 			d.mark(ep, policy.Key{})
 		}
