@@ -221,16 +221,27 @@ func TestCacheModel(t *testing.T) { checkCacheModel(t) }
 
 // TestCacheModelOfDenyTwins is TestCacheModel of sets that rules which deny name.
 func TestCacheModelOfDenyTwins(t *testing.T) {
-	leaves, nested, all := modelLeaves, modelNested, modelAll
-	t.Cleanup(func() { modelLeaves, modelNested, modelAll = leaves, nested, all })
 	twins := func(names []Name) (out []Name) {
 		for _, n := range names {
 			out = append(out, n.Deny())
 		}
 		return out
 	}
-	modelLeaves, modelNested = twins(leaves), twins(nested)
-	modelAll = slices.Concat(modelLeaves, modelNested, []Name{Empty()})
+	checkCacheModelOf(t, twins(modelLeaves), twins(modelNested))
+}
+
+// TestCacheModelOfBoth is TestCacheModel of some of both, so that an address moves
+// between sets that allow and sets that deny, too: neither waits for the other.
+func TestCacheModelOfBoth(t *testing.T) {
+	checkCacheModelOf(t, []Name{leafA, leafA.Deny(), leafB, leafB.Deny(), nsX}, []Name{nested, nested.Deny(), spaces.Deny()})
+}
+
+// checkCacheModelOf is checkCacheModel of these sets in place of the usual ones.
+func checkCacheModelOf(t *testing.T, leaves, nested []Name) {
+	oldLeaves, oldNested, oldAll := modelLeaves, modelNested, modelAll
+	t.Cleanup(func() { modelLeaves, modelNested, modelAll = oldLeaves, oldNested, oldAll })
+	modelLeaves, modelNested = leaves, nested
+	modelAll = slices.Concat(leaves, nested, []Name{Empty()})
 	checkCacheModel(t)
 }
 

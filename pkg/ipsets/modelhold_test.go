@@ -144,7 +144,7 @@ func (m *model) apart(t *rapid.T, r Request) {
 				if !written {
 					have = m.view[other]
 				}
-				if m.seen(s.Name, false) && m.needed(other) && m.defined[other] && m.seen(other, false) {
+				if !other.Denies() && m.seen(s.Name, false) && m.needed(other) && m.defined[other] && m.seen(other, false) {
 					require.NotContains(t, surplus(have, m.value(other)), v, "%s joins %s and is in %s", v, s.Name, other)
 				}
 			}

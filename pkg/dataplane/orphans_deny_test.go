@@ -1,0 +1,128 @@
+package dataplane_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+)
+
+// denyLeftover is a set that only rules in HNS name, of a ClusterNetworkPolicy that went
+// while no process ran, and what belongs into it before and after.
+type denyLeftover struct {
+	policies      string   // the files of the world
+	names         []string // of the policies
+	before, after []string // the pods and namespaces
+	role          string   // of the node 10.1.0.1 after; before it is db
+	set           string
+}
+
+// nextTier is what comes instead: it denies nobody, and mentions a set that is new.
+var nextTier = clusterText("next", `{tier: Baseline, priority: 9, subject: {namespaces: {}}, ingress: [{action: Accept, from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {is: new}}}}]}]}`)
+
+// denies is a ClusterNetworkPolicy with one rule that denies.
+func denies(rule string) (policies string, names []string) {
+	return clusterText("old", `{tier: Admin, priority: 1, subject: {namespaces: {}}, `+rule+`}`), []string{"old"}
+}
+
+// fromPods is one that denies what comes from pods that a selector matches.
+func fromPods(selector string) (policies string, names []string) {
+	return denies(`ingress: [{action: Deny, from: [{pods: {namespaceSelector: {matchLabels: {team: a}}, podSelector: {` + selector + `}}}]}]`)
+}
+
+// fromSpaces is one that denies what comes from namespaces that a selector matches.
+func fromSpaces(selector string) (policies string, names []string) {
+	return denies(`ingress: [{action: Deny, from: [{namespaces: {` + selector + `}}]}]`)
+}
+
+// denyLeftovers returns one case for each kind of set.
+func denyLeftovers() map[string]denyLeftover {
+	out := map[string]denyLeftover{}
+	add := func(title string, l denyLeftover, policies string, names []string) {
+		l.policies, l.names = policies, names
+		out[title] = l
+	}
+	with := func(policies string, names []string) func(title string, l denyLeftover) {
+		return func(title string, l denyLeftover) { add(title, l, policies, names) }
+	}
+	with(fromPods(`matchExpressions: [{key: a, operator: Exists}]`))("label key", denyLeftover{
+		before: []string{"pod y/q 10.0.1.1 a=1"}, after: []string{"pod y/r 10.0.1.2 a=2"}, set: "deny-podlabel-a"})
+	with(fromPods(`matchLabels: {a: v1}`))("label", denyLeftover{
+		before: []string{"pod y/q 10.0.1.1 a=v1"}, after: []string{"pod y/r 10.0.1.2 a=v1"}, set: "deny-podlabel-a:v1"})
+	with(fromPods(`matchExpressions: [{key: a, operator: In, values: [v2, v1]}]`))("several values", denyLeftover{
+		before: []string{"pod y/q 10.0.1.1 a=v2"}, after: []string{"pod y/q 10.0.1.1 a=v3"}, set: "deny-podlabel-a:v2"})
+	with(fromPods(`matchExpressions: [{key: a, operator: NotIn, values: [v1]}]`))("computed", denyLeftover{
+		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1 a=v1"}, set: "deny-podselector-/a!=v1"})
+	with(fromSpaces(`matchLabels: {team: a}`))("namespace label", denyLeftover{
+		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1", "namespace y"}, set: "deny-nslabel-team:a"})
+	with(fromSpaces(`matchLabels: {team: a}`))("namespace", denyLeftover{
+		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.2"}, set: "deny-ns-y"})
+	with(fromSpaces(`matchExpressions: [{key: team, operator: NotIn, values: [b]}]`))("namespace selector", denyLeftover{
+		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1", "namespace y team=b"}, set: "deny-nslabel-{team!=b}"})
+	with(fromSpaces(``))("all namespaces", denyLeftover{
+		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1", "namespace v"}, set: "deny-nslabel-all-namespaces"})
+	with(fromSpaces(`matchLabels: {team: a}`))("doubt", denyLeftover{
+		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1", "pod unknown/q 10.0.1.2"}, set: doubtSet})
+	with(fromSpaces(`matchLabels: {team: a}`))("addresses in doubt", denyLeftover{
+		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1", "pod z/q 10.0.1.1"}, set: doubtAddrs})
+	with(denies(`egress: [{action: Deny, to: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {b: v1}}}}], protocols: [{destinationNamedPort: http}]}]`))("named port", denyLeftover{
+		before: []string{"pod y/q 10.0.1.1 b=v1 port=http:TCP:81"}, after: []string{"pod y/q 10.0.1.1 b=v1 port=http:TCP:80"}, set: "deny-namedport:http:TCP:81"})
+	add("denied nodes", denyLeftover{role: "web", set: dbNodes}, nodeTiers, []string{"nodes"})
+	add("accepted nodes", denyLeftover{role: "web", set: webNodes}, nodeTiers, []string{"nodes"})
+	add("denied in a block", denyLeftover{before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1", "pod y/r 10.0.1.2"}, set: denyBlock}, blockTiers, []string{"admin", "base"})
+	add("accepted in a block", denyLeftover{before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1", "pod z/q 10.0.1.1"}, set: plainBlock}, blockTiers, []string{"admin", "base"})
+	return out
+}
+
+// tell puts the whole state into the next transaction.
+func (l denyLeftover) tell(w *script, objects []string, role string, policies ...string) {
+	w.do("namespace x", "namespace y team=a", "namespace z team=b", "pod x/w 10.0.0.1 app=web")
+	for _, o := range objects {
+		if strings.HasPrefix(o, "pod ") {
+			o += " remote"
+		}
+		w.do(o)
+	}
+	w.tx.SetNode(nodeOf("n1", role, "10.1.0.1"))
+	for _, p := range policies {
+		w.do("cluster " + p)
+	}
+}
+
+// reached is a node that was always in this state.
+func (l denyLeftover) reached(t *testing.T, objects []string, role string, policies ...string) *script {
+	t.Helper()
+	w := newWorld(t, l.policies+nextTier)
+	w.do("endpoint ep-1 10.0.0.1")
+	l.tell(w, objects, role, policies...)
+	w.settle()
+	return w
+}
+
+// TestLeftoverDenySetsMove is TestLeftoverSetsMove for ClusterNetworkPolicies: what only
+// rules in HNS name goes on having who belongs there, in doubt or not, until the rules go.
+func TestLeftoverDenySetsMove(t *testing.T) {
+	for title, l := range denyLeftovers() {
+		role := l.role
+		if role == "" {
+			role = "db"
+		}
+		for how, restart := range restarts {
+			t.Run(title+"/"+how, func(t *testing.T) {
+				w := l.reached(t, l.before, "db", l.names...)
+				between, end := l.reached(t, l.after, role, l.names...), l.reached(t, l.after, role, "next")
+				require.NotNil(t, w.has(l.set))
+				require.NotEqual(t, w.has(l.set), between.has(l.set), "it changes")
+				w.do("dataplane")
+				all := probes(w.sim, []string{"10.0.1.1", "10.0.1.2", "10.1.0.1"}, 80, 81)
+				stop := watchI4(t, w.sim, verdicts(t, w.sim, all), verdicts(t, between.sim, all), verdicts(t, end.sim, all))
+				restart(w, func() { l.tell(w, l.after, role, "next") })
+				require.ElementsMatch(t, between.has(l.set), w.has(l.set), "as if the policy still mentioned it")
+				w.settle()
+				require.Empty(t, cmp.Diff(end.sim.Dump(), w.sim.Dump()))
+				require.Positive(t, stop())
+			})
+		}
+	}
+}
