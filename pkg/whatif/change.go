@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -97,6 +98,27 @@ func (c Change) deletes() []string {
 		out = append(out, clusterPrefix+name)
 	}
 	return out
+}
+
+// ErrNoNodes is a change that is about nodes, in a world that does not know them.
+var ErrNoNodes = errors.New("it has nodes as peers, and the dump does not say which there are: no policy of its cluster asked for them; " +
+	"take the cluster of --kubeconfig or --manifests")
+
+// checkPeers fails with ErrNoNodes.
+func (w World) checkPeers(c Change) error {
+	for _, cnp := range c.SetCluster {
+		if w.PeersUnknown && namesNodes(cnp) {
+			return fmt.Errorf("ClusterNetworkPolicy %s: %w", cnp.Name, ErrNoNodes)
+		}
+	}
+	return nil
+}
+
+// namesNodes reports whether a policy has nodes as peers.
+func namesNodes(cnp *v1alpha2.ClusterNetworkPolicy) bool {
+	return slices.ContainsFunc(cnp.Spec.Egress, func(r v1alpha2.ClusterNetworkPolicyEgressRule) bool {
+		return slices.ContainsFunc(r.To, func(p v1alpha2.ClusterNetworkPolicyEgressPeer) bool { return p.Nodes != nil })
+	})
 }
 
 // fit closes what is over a budget, before the change and after it. A change may

@@ -33,10 +33,13 @@ type Plan struct {
 }
 
 // New plans a change of a world. It fails with NoPolicyError when a policy to
-// delete is not there.
+// delete is not there, and with ErrNoNodes when it cannot know what a policy means.
 func New(ctx context.Context, w World, c Change) (Plan, error) {
 	policies, err := w.classify(c)
 	if err != nil {
+		return Plan{}, err
+	}
+	if err := w.checkPeers(c); err != nil {
 		return Plan{}, err
 	}
 	w, c = w.fit(c)

@@ -57,6 +57,7 @@ func TestTexts(t *testing.T) {
 		{"nothing", shop + "/21-shop-policies.yaml", false},
 		{"delete", shop + "/21-shop-policies.yaml", true},
 		{"delete-one", shop + "/10-gateway.yaml", true},
+		{"admin", "../../examples/plan/sandbox.yaml", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			world, err := simulate.World(t.Context(), simulate.Options{Manifests: []string{shop}})
@@ -152,6 +153,32 @@ func TestADumpIsOfOneNode(t *testing.T) {
 		require.NotEqual(t, "x/here", f.To)
 		require.Equal(t, explain.Blocked, f.After)
 	}
+}
+
+// A dump knows the nodes of its cluster when one of its policies asks for them.
+func TestNodesOfADump(t *testing.T) {
+	nodes := []v1alpha2.ClusterNetworkPolicyEgressRule{{Action: "Deny", To: []v1alpha2.ClusterNetworkPolicyEgressPeer{{Nodes: &metav1.LabelSelector{}}}}}
+	asks := &v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "asks"}, Spec: v1alpha2.ClusterNetworkPolicySpec{Tier: "Admin", Egress: nodes}}
+	change := whatif.Change{SetCluster: []*v1alpha2.ClusterNetworkPolicy{asks}}
+	d := dataplane.Dump{Node: "n1"}
+	w, err := whatif.FromDump(d)
+	require.NoError(t, err)
+	_, err = whatif.New(t.Context(), w, change)
+	require.ErrorIs(t, err, whatif.ErrNoNodes)
+
+	d.ClusterPolicies = []dataplane.ClusterPolicyDump{{Name: "other", Spec: &asks.Spec}}
+	d.Nodes = []dataplane.Node{{Name: "n1"}}
+	w, err = whatif.FromDump(d)
+	require.NoError(t, err)
+	require.Equal(t, d.Nodes, w.Peers)
+	require.Equal(t, asks.Spec, w.ClusterPolicies[0].Spec)
+	plan, err := whatif.New(t.Context(), w, change)
+	require.NoError(t, err)
+	require.Equal(t, []whatif.PolicyChange{{Policy: "ClusterNetworkPolicy/asks", Change: "new"}}, plan.Policies)
+
+	d.ClusterPolicies[0].Spec = nil
+	_, err = whatif.FromDump(d)
+	require.EqualError(t, err, "what ClusterNetworkPolicy other says: the dump does not have it: ask a newer agent")
 }
 
 func TestADumpWithoutSpecs(t *testing.T) {

@@ -18,6 +18,7 @@ const (
 	shownEnds  = 3
 	shownSets  = 12
 	shownNodes = 10
+	shownName  = 60 // characters of the name of a set, which lists blocks
 )
 
 // WriteText writes the plan for a person: the numbers, what flips, and what is
@@ -180,13 +181,17 @@ func setsText(sets []SetChange) string {
 }
 
 func (s SetChange) text() string {
+	name := s.Name
+	if runes := []rune(name); len(runes) > shownName {
+		name = string(runes[:shownName-1]) + "…"
+	}
 	switch s.Change {
 	case added:
-		return fmt.Sprintf("+ %s  %s", s.Name, count(s.Members, "member"))
+		return fmt.Sprintf("+ %s  %s", name, count(s.Members, "member"))
 	case removed:
-		return fmt.Sprintf("- %s  %s", s.Name, count(s.Members, "member"))
+		return fmt.Sprintf("- %s  %s", name, count(s.Members, "member"))
 	}
-	return fmt.Sprintf("~ %s  +%d -%d members", s.Name, s.Joined, s.Left)
+	return fmt.Sprintf("~ %s  +%d -%d members", name, s.Joined, s.Left)
 }
 
 // count says how many there are of something.

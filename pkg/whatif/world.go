@@ -29,9 +29,10 @@ type World struct {
 	Namespaces []dataplane.Namespace
 	Policies   []*networkingv1.NetworkPolicy
 	// ClusterPolicies are the tiers around Policies, and Peers all nodes of the cluster:
-	// what these may have for a peer.
+	// what these may have for a peer. PeersUnknown: nobody knows which there are.
 	ClusterPolicies []*v1alpha2.ClusterNetworkPolicy
 	Peers           []dataplane.Node
+	PeersUnknown    bool
 	// Budgets are those that policies have to keep; what is 0 has its default. Pods and
 	// namespaces keep theirs already.
 	Budgets policy.Budgets
@@ -70,8 +71,8 @@ const elsewhere = "(another node)"
 var ErrNoSpec = errors.New("the dump does not have it: ask a newer agent")
 
 // FromDump returns the world that one node's agent knows, as it should be: of
-// other nodes it knows pods alone. It fails with ErrNoSpec when the dump has only
-// the names of policies.
+// other nodes it knows pods alone, and as peers only when one of its policies asks
+// for them. It fails with ErrNoSpec when the dump has only the names of policies.
 func FromDump(d dataplane.Dump) (World, error) {
 	w := World{Now: d.Time, Nodes: []Node{{Name: d.Node, Addrs: addrs(d.NodeAddrs)}}}
 	for _, ns := range d.Namespaces {
@@ -84,6 +85,16 @@ func FromDump(d dataplane.Dump) (World, error) {
 		np := &networkingv1.NetworkPolicy{Spec: *p.Spec}
 		np.Namespace, np.Name, _ = strings.Cut(p.Policy, "/")
 		w.Policies = append(w.Policies, np)
+	}
+	w.Peers, w.PeersUnknown = d.Nodes, true
+	for _, p := range d.ClusterPolicies {
+		if p.Spec == nil {
+			return World{}, fmt.Errorf("what ClusterNetworkPolicy %s says: %w", p.Name, ErrNoSpec)
+		}
+		cnp := &v1alpha2.ClusterNetworkPolicy{Spec: *p.Spec}
+		cnp.Name = p.Name
+		w.ClusterPolicies = append(w.ClusterPolicies, cnp)
+		w.PeersUnknown = w.PeersUnknown && !namesNodes(cnp)
 	}
 	endpoints := map[string]*dataplane.EndpointDump{}
 	for i := range d.Endpoints {
