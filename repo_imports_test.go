@@ -45,7 +45,7 @@ var rooms = map[string]room{
 	"pkg/policy":            {ours: []string{"pkg/ipsets"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2", "go4.org/netipx"}},
 	"pkg/tiers":             {ours: []string{"pkg/policy", "pkg/ipsets"}},
 	"pkg/dataplane":         {ours: []string{"pkg/policy", "pkg/tiers", "pkg/ipsets", "pkg/pieces", "pkg/hns", "pkg/hns/versioned", "pkg/printable"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
-	"pkg/controllers":       {ours: []string{"pkg/dataplane", "pkg/policy"}, others: []string{"k8s.io/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
+	"pkg/controllers":       {ours: []string{"pkg/bounded", "pkg/dataplane", "pkg/policy"}, others: []string{"k8s.io/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
 	"pkg/controllers/events": {
 		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/policy", "pkg/printable"},
 		others: []string{"k8s.io/"},

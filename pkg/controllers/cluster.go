@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/cert"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
 // RESTConfig reads a kubeconfig file, or with "" what a pod finds in its
@@ -84,7 +85,8 @@ func hostProcessConfig(mountPoint string) (*rest.Config, error) {
 }
 
 // ClusterSource reads a live cluster: all pods, namespaces and policies, and
-// the Node called node, with "" all Nodes. It only lists and watches.
+// the Node called node, with "" all Nodes. It only lists and watches, and asks which kinds
+// the server has.
 func ClusterSource(cfg *rest.Config, node string) (Source, error) {
 	core, err := Client(cfg, corev1.SchemeGroupVersion, corev1.AddToScheme)
 	if err != nil {
@@ -95,6 +97,10 @@ func ClusterSource(cfg *rest.Config, node string) (Source, error) {
 		return Source{}, err
 	}
 	policies, err := Client(cfg, networkingv1.SchemeGroupVersion, addLightPolicies)
+	if err != nil {
+		return Source{}, err
+	}
+	clusters, err := Client(cfg, v1alpha2.SchemeGroupVersion, addLightClusters)
 	if err != nil {
 		return Source{}, err
 	}
@@ -110,6 +116,10 @@ func ClusterSource(cfg *rest.Config, node string) (Source, error) {
 		Namespaces: all(core, "namespaces", fields.Everything()),
 		Policies:   newItemSource(policies, policyItems),
 		Nodes:      all(core, "nodes", nodes),
+
+		ClusterPolicies: newClusterSource(clusters),
+		AllNodes:        all(core, "nodes", fields.Everything()),
+		Older:           olderPolicies(cfg),
 	}, nil
 }
 

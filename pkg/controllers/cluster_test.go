@@ -26,6 +26,9 @@ type webServer struct {
 }
 
 func (s *webServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if answersNoKind(w, r) {
+		return
+	}
 	s.mu.Lock()
 	s.paths[r.URL.Path] = r.URL.Query().Get("fieldSelector")
 	s.mu.Unlock()

@@ -76,6 +76,7 @@ func (c *Config) setDefaults() {
 type Controller struct {
 	cfg       Config // set once
 	informers informers
+	nodes     *nodeWatch // of the cluster
 	queue     *queue
 	arrivals  arrivals
 
@@ -101,12 +102,17 @@ func New(cfg Config) *Controller {
 		ended:    make(chan struct{}, 1),
 	}
 	c.informers = newInformers(cfg.Source, cfg.Node, cfg.Budgets, cfg.Logger, c.event)
+	c.nodes = newNodeWatch(cfg.Source.AllNodes, cfg.Budgets, cfg.Logger, c.event, c.queue)
 	return c
 }
 
 // event takes the key of an object that changed. The informers call it, that of
 // each kind from its own goroutine.
 func (c *Controller) event(key Key) {
+	if key.Kind == KindClusterPolicy {
+		p, ok := c.informers.clusters.get(key.name())
+		c.nodes.want(key.Name, ok && p.nodes)
+	}
 	c.queue.AddEvent(key, time.Now(), c.haste(key))
 }
 
@@ -123,7 +129,7 @@ func (c *Controller) haste(key Key) haste {
 			return prompt
 		}
 		return restful
-	case KindNamespace:
+	case KindNamespace, KindClusterNode:
 		return restful
 	default:
 		return prompt
@@ -147,6 +153,10 @@ func (c *Controller) Run(ctx context.Context) {
 
 	for _, i := range c.informers.all {
 		wg.Go(func() { i.run(ctx) })
+	}
+	wg.Go(func() { c.nodes.run(ctx) })
+	if c.cfg.Source.Older != nil {
+		wg.Go(func() { c.findOlder(ctx) })
 	}
 	if c.cfg.Observer != nil {
 		wg.Go(func() { c.reconcile(ctx) })

@@ -33,6 +33,7 @@ type itemKind struct {
 	list     string                                       // kind of a list of them
 	whole    func() runtime.Object                        // a list without any
 	item     func(content []byte) (runtime.Object, error) // decodes one from protobuf
+	json     func(content []byte) (runtime.Object, error) // decodes one from JSON; nil: lists of JSON are decoded whole
 	add      func(list, item runtime.Object) error        // puts one into such a list
 }
 
@@ -205,8 +206,12 @@ func noEOF(err error) error {
 	return err
 }
 
-// eachJSON reads a list of a server that has no protobuf. It is decoded whole.
+// eachJSON reads a list of a server that has no protobuf. It is decoded whole, or of a kind
+// that never has protobuf object by object.
 func (k itemKind) eachJSON(r io.Reader, yield func(runtime.Object) error) (metav1.ListMeta, error) {
+	if k.json != nil {
+		return k.eachOfJSON(json.NewDecoder(r), yield)
+	}
 	var read metav1.ListMeta
 	list := k.whole()
 	if err := json.NewDecoder(r).Decode(list); err != nil {
@@ -219,4 +224,65 @@ func (k itemKind) eachJSON(r io.Reader, yield func(runtime.Object) error) (metav
 		read.ResourceVersion, read.Continue = of.GetResourceVersion(), of.GetContinue()
 	}
 	return read, meta.EachListItem(list, yield)
+}
+
+// eachOfJSON reads a list whose objects it decodes one by one. The kind of the list may
+// come after them, so what was passed on counts only when there is no error.
+func (k itemKind) eachOfJSON(d *json.Decoder, yield func(runtime.Object) error) (metav1.ListMeta, error) {
+	var list metav1.ListMeta
+	kind := ""
+	err := eachEntry(d, '{', func(name string) error {
+		switch name {
+		case "kind":
+			return d.Decode(&kind)
+		case "metadata":
+			return d.Decode(&list)
+		case "items":
+			return eachEntry(d, '[', func(string) error {
+				var content json.RawMessage
+				if err := d.Decode(&content); err != nil {
+					return err
+				}
+				object, err := k.json(content)
+				if err != nil {
+					return err
+				}
+				return yield(object)
+			})
+		}
+		var ignored json.RawMessage
+		return d.Decode(&ignored)
+	})
+	if err != nil {
+		return list, k.failed(err)
+	}
+	return list, k.is(kind)
+}
+
+// eachEntry reads an object, whose names it passes on, or a list. visit reads the value. null
+// is neither, and has no entries.
+func eachEntry(d *json.Decoder, open json.Delim, visit func(name string) error) error {
+	switch begin, err := d.Token(); {
+	case err != nil:
+		return err
+	case begin == nil:
+		return nil
+	case begin != open:
+		return fmt.Errorf("%v where %v begins", begin, open)
+	}
+	for d.More() {
+		name := ""
+		if open == '{' {
+			token, err := d.Token()
+			if err != nil {
+				return err
+			}
+			name, _ = token.(string) // the decoder takes no other name
+		}
+		if err := visit(name); err != nil {
+			return err
+		}
+	}
+	_, err := d.Token()
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 )
@@ -53,6 +55,11 @@ func serve[T runtime.Object](newList func() runtime.Object, objects ...T) *apiSe
 		s.set(o)
 	}
 	return s
+}
+
+// newEmpty returns what makes an empty list of the server's type.
+func (s *apiServer) newEmpty() func() runtime.Object {
+	return func() runtime.Object { return s.newList(nil) }
 }
 
 func (s *apiServer) IsWatchListSemanticsUnSupported() bool { return true }
@@ -215,13 +222,19 @@ type applied struct {
 	len  int
 	obs  *dataplane.Observation
 	pods map[dataplane.PodKey]*dataplane.Pod
+
+	clusters map[string]*v1alpha2.ClusterNetworkPolicy
+	nodes    map[string]*dataplane.Node
 }
 
 var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // of every synctest bubble
 
 func (r *recorder) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (dataplane.Report, error) {
 	r.mu.Lock()
-	a := applied{at: time.Since(start), len: tx.Len(), obs: tx.Observation(), pods: map[dataplane.PodKey]*dataplane.Pod{}}
+	a := applied{
+		at: time.Since(start), len: tx.Len(), obs: tx.Observation(), pods: map[dataplane.PodKey]*dataplane.Pod{},
+		clusters: maps.Collect(tx.ClusterPolicies()), nodes: maps.Collect(tx.Nodes()),
+	}
 	for key, p := range tx.Pods() {
 		a.pods[key] = p
 	}
@@ -301,6 +314,9 @@ func snapshot(c *Controller) map[any]string {
 		out[p.object] = text(p.object)
 	}
 	remember(out, c.informers.nodes)
+	for _, p := range c.informers.clusters.all() {
+		out[p.object] = text(p.object)
+	}
 	return out
 }
 

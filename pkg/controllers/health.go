@@ -19,6 +19,7 @@ type status struct {
 	hns     string // what HNS did not answer in the last transaction
 	look    error  // of the last look that was not at single endpoints
 	remarks []string
+	older   []string // remarks on policies of older versions
 
 	// What the worker does itself, besides waiting, and since when.
 	doing dataplane.Progress
@@ -81,6 +82,16 @@ func (s *status) setWaiting(waiting bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting = waiting
+}
+
+// setOlder takes the warnings of policies of older versions.
+func (s *status) setOlder(found []dataplane.Warning) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.older = nil
+	for _, w := range found {
+		s.older = append(s.older, fmt.Sprintf("%s %s: %s", w.Kind, w.Object, w.Message))
+	}
 }
 
 func (s *status) applied(r dataplane.Report, err error) {
@@ -168,5 +179,5 @@ func (c *Controller) SourceError() error {
 			return err
 		}
 	}
-	return nil
+	return c.nodes.lastError()
 }

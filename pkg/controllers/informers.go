@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/watchlist"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -63,6 +64,9 @@ func newInformer(kind Kind, s followed, synced <-chan struct{}, lw cache.ListerW
 		kind: kind, ListerWatcher: lw, inner: cache.ToListerWatcherWithContext(lw), keep: s.Transformer, heard: time.Now(),
 		again: make(chan struct{}, 1),
 	}
+	if lacks, ok := lw.(mayLack); ok {
+		source.inner = &optional{mayLack: lacks, logger: logger}
+	}
 	// The store knows which types it takes.
 	reflector := cache.NewReflectorWithOptions(source, nil, s, cache.ReflectorOptions{Logger: &logger, Name: kind.String(), TypeDescription: kind.String()})
 	return &informer{source: source, synced: synced, run: reflector.RunWithContext}
@@ -74,6 +78,7 @@ type informers struct {
 	namespaces *store[*dataplane.Namespace]
 	policies   *policyStore
 	nodes      *store[*node]
+	clusters   *store[*keptCluster]
 
 	all []*informer
 }
@@ -84,6 +89,7 @@ func newInformers(s Source, node string, b policy.Budgets, logger klog.Logger, e
 		namespaces: newStore(keptNamespaces(b), enqueue),
 		policies:   newPolicyStore(b, enqueue),
 		nodes:      newStore(keptNodes(), enqueue),
+		clusters:   newStore(keptClusters(), enqueue),
 	}
 	policies := newInformer(KindPolicy, i.policies, i.policies.synced, s.Policies, logger)
 	i.policies.again = policies.source.relist
@@ -93,6 +99,9 @@ func newInformers(s Source, node string, b policy.Budgets, logger klog.Logger, e
 		policies,
 		newInformer(KindNode, i.nodes, i.nodes.synced, s.Nodes, logger),
 	}
+	if s.ClusterPolicies != nil {
+		i.all = append(i.all, newInformer(KindClusterPolicy, i.clusters, i.clusters.synced, s.ClusterPolicies, logger))
+	}
 	return i
 }
 
@@ -100,6 +109,16 @@ func newInformers(s Source, node string, b policy.Budgets, logger klog.Logger, e
 // It belongs to the informer and must not be changed.
 func (c *Controller) Policy(key policy.Key) (*networkingv1.NetworkPolicy, bool) {
 	kept, ok := c.informers.policies.get(cache.ObjectName(key))
+	if !ok {
+		return nil, false
+	}
+	return kept.object, true
+}
+
+// ClusterPolicy returns a ClusterNetworkPolicy as it was last seen; false when there is
+// none. It belongs to the informer and must not be changed.
+func (c *Controller) ClusterPolicy(name string) (*v1alpha2.ClusterNetworkPolicy, bool) {
+	kept, ok := c.informers.clusters.get(cache.ObjectName{Name: name})
 	if !ok {
 		return nil, false
 	}

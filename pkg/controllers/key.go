@@ -10,7 +10,9 @@ const (
 	KindPod Kind = iota + 1
 	KindNamespace
 	KindPolicy
-	KindNode
+	KindNode // this one
+	KindClusterPolicy
+	KindClusterNode // of all nodes
 	KindObservation // the reconciler has read HNS
 	KindRetry       // what was put off is due
 )
@@ -26,6 +28,10 @@ func (k Kind) String() string {
 		return "networkpolicies"
 	case KindNode:
 		return "nodes"
+	case KindClusterPolicy:
+		return clusterResource
+	case KindClusterNode:
+		return "all nodes"
 	case KindObservation:
 		return "observation"
 	case KindRetry:

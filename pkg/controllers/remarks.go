@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 )
@@ -10,14 +11,15 @@ import (
 // node.
 const maxRemarks = 8
 
-// Remarks returns what an operator should know although the agent is ready: the contested
-// addresses of pods of the node, as of the last transaction. They do not make the agent
+// Remarks returns what an operator should know although the agent is ready: the policies of
+// older versions, of which nothing is programmed, and the contested addresses of pods of the
+// node, as of the last transaction. These do not make the agent
 // unready, as a contested address is closed. Otherwise whoever may report a pod could stop
 // the rollout of the agent. Remarks never waits.
 func (c *Controller) Remarks() []string {
 	c.status.mu.Lock()
 	defer c.status.mu.Unlock()
-	return c.status.remarks
+	return slices.Concat(c.status.remarks, c.status.older)
 }
 
 // remarksOf words warnings for Remarks.

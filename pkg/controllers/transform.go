@@ -1,6 +1,8 @@
 package controllers
 
 import (
+	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -75,4 +77,51 @@ func keptNodes() kept[*node] {
 		nameOf: func(n *node) cache.ObjectName { return cache.ObjectName{Name: n.Name} },
 		same:   func(a, b *node) bool { return slices.Equal(a.Addrs, b.Addrs) },
 	}
+}
+
+// maxNodeAddrs bounds the addresses that are read of a Node. Nodes have two or three of
+// them; a kubelet could report thousands, and claim those of others.
+const maxNodeAddrs = 64
+
+// keptClusterNodes keeps of the nodes of the cluster what a ClusterNetworkPolicy asks for.
+// Of status.addresses those count that are addresses, of whatever type. A heartbeat
+// changes nothing of that.
+func keptClusterNodes(b policy.Budgets) kept[*dataplane.Node] {
+	return kept[*dataplane.Node]{
+		kind: KindClusterNode,
+		of: func(obj any) (*dataplane.Node, bool) {
+			switch o := obj.(type) {
+			case *corev1.Node:
+				n := ClusterNode(o, b)
+				return &n, true
+			case *dataplane.Node:
+				return o, true
+			}
+			return nil, false
+		},
+		nameOf: func(n *dataplane.Node) cache.ObjectName { return cache.ObjectName{Name: n.Name} },
+		same: func(a, b *dataplane.Node) bool {
+			return a.OverBudget == b.OverBudget && maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Addrs, b.Addrs)
+		},
+	}
+}
+
+// ClusterNode returns what a ClusterNetworkPolicy asks of a Node. One that is over its
+// budget has no labels, and the first addresses.
+func ClusterNode(o *corev1.Node, b policy.Budgets) dataplane.Node {
+	n := dataplane.Node{Name: o.Name, Labels: o.Labels, OverBudget: b.ExcessOfLabels(o.Labels)}
+	for _, a := range o.Status.Addresses {
+		addr, ok := parseIPv4(a.Address)
+		switch {
+		case !ok || slices.Contains(n.Addrs, addr):
+		case len(n.Addrs) == maxNodeAddrs:
+			n.OverBudget = fmt.Sprintf("more than %d addresses, of which no more are read", maxNodeAddrs)
+		default:
+			n.Addrs = append(n.Addrs, addr)
+		}
+	}
+	if n.OverBudget != "" {
+		n.Labels = nil
+	}
+	return n
 }

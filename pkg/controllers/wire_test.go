@@ -105,6 +105,7 @@ type server struct {
 func (s server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	switch {
+	case answersNoKind(w, r):
 	case query.Get("watch") == "":
 		w.Header().Set("Content-Type", k8sruntime.ContentTypeProtobuf)
 		s.list(w, r.URL.Path)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -31,6 +32,9 @@ func (c *Controller) work(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+	}
+	if !c.nodes.settle(ctx) {
+		return
 	}
 	close(c.synced)
 	c.queue.Add(Key{Kind: KindRetry}) // an empty cluster is worth a transaction too
@@ -255,6 +259,14 @@ func (c *Controller) read(tx *dataplane.Transaction, key Key) {
 		if addrs := c.nodeAddrs(); len(addrs) > 0 || !c.cfg.RequireNodeAddr {
 			tx.SetNodeAddrs(addrs)
 		}
+	case KindClusterPolicy:
+		c.readCluster(tx, key.Name)
+	case KindClusterNode:
+		if n, ok := c.nodes.get(key.Name); ok {
+			tx.SetNode(*n)
+		} else {
+			tx.DeleteNode(key.Name)
+		}
 	case KindObservation:
 		obs, more := c.observed.take()
 		if obs != nil {
@@ -264,6 +276,27 @@ func (c *Controller) read(tx *dataplane.Transaction, key Key) {
 			c.queue.Add(key)
 		}
 	case KindRetry: // any transaction retries what is due
+	}
+}
+
+// readCluster puts the present state of a ClusterNetworkPolicy into a transaction. One with
+// nodes as peers is left as it was as long as it may wait for them, and its key comes
+// again. After that the rules that name them are closed.
+func (c *Controller) readCluster(tx *dataplane.Transaction, name string) {
+	kept, ok := c.informers.clusters.get(cache.ObjectName{Name: name})
+	switch {
+	case !ok:
+		tx.DeleteClusterPolicy(name)
+	case !kept.nodes:
+		tx.SetClusterPolicy(kept.object)
+	default:
+		switch c.nodes.state() {
+		case nodesKnown:
+			tx.SetClusterPolicy(kept.object)
+		case nodesMissing:
+			tx.SetClusterPolicy(withoutNodes(kept.object))
+		case nodesAwaited:
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -29,7 +30,7 @@ func CompileCluster(cnp *v1alpha2.ClusterNetworkPolicy) Cluster {
 	c := clusterCompiler{compiler: compiler{malformed: ReasonUnsupportedPeer, sets: map[ipsets.Name]SetDef{}}}
 	out := Cluster{Name: cnp.Name}
 	out.Tier, out.Priority = c.place(&cnp.Spec, spec)
-	if excess := sizeOfCluster(&cnp.Spec).excess(); excess != "" {
+	if excess := cmp.Or(closedCluster(&cnp.Spec), sizeOfCluster(&cnp.Spec).excess()); excess != "" {
 		out.Namespaces, out.Pods = c.tooLarge(&cnp.Spec, spec, excess)
 	} else {
 		out.Namespaces, out.Pods = c.subject(&cnp.Spec.Subject, spec.Child("subject"))

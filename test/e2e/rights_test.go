@@ -127,12 +127,13 @@ func TestRightsAreExact(t *testing.T) {
 		"create selfsubjectreviews.authentication.k8s.io",
 		"create selfsubjectrulesreviews.authorization.k8s.io",
 	}
-	for _, resource := range []string{"pods.", "nodes.", "namespaces.", "networkpolicies.networking.k8s.io"} {
+	for _, resource := range []string{"pods.", "nodes.", "namespaces.", "networkpolicies.networking.k8s.io", "clusternetworkpolicies.policy.networking.k8s.io"} {
 		for _, verb := range []string{"list", "watch"} {
 			want = append(want, verb+" "+resource)
 		}
 	}
-	want = append(want, "create events.events.k8s.io")
+	want = append(want, "create events.events.k8s.io",
+		"list adminnetworkpolicies.policy.networking.k8s.io", "list baselineadminnetworkpolicies.policy.networking.k8s.io")
 	slices.Sort(want)
 	require.Equal(t, want, got)
 }

@@ -1,0 +1,114 @@
+package controllers
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
+)
+
+const clusterResource = "clusternetworkpolicies"
+
+// clusterSource lists and watches ClusterNetworkPolicies of a cluster that may not have
+// their CRD.
+type clusterSource struct{ itemSource }
+
+var _ mayLack = clusterSource{}
+
+func newClusterSource(c *rest.RESTClient) clusterSource {
+	return clusterSource{newItemSource(c, clusterItems)}
+}
+
+// IsWatchListSemanticsUnSupported makes a reflector list first: what the server says to a
+// list tells whether it has the kind.
+func (clusterSource) IsWatchListSemanticsUnSupported() bool { return true }
+
+// ListEach implements itemLister. It fails with ErrNoKind when the server says so.
+func (s clusterSource) ListEach(ctx context.Context, options metav1.ListOptions, yield func(runtime.Object) error) (metav1.ListMeta, error) {
+	list, err := s.itemSource.ListEach(ctx, options, yield)
+	return list, s.meant(ctx, err)
+}
+
+// ListWithContext lists the objects whole. It fails with ErrNoKind when the server says so.
+func (s clusterSource) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	list, err := s.itemSource.ListWithContext(ctx, options)
+	return list, s.meant(ctx, err)
+}
+
+// meant returns what the error of a list means. A server says "not found" of a kind that it
+// does not have, and "forbidden" of every kind that one has no right to, whether it has it
+// or not. So its list of kinds is asked, for which nobody needs a right of his own. When
+// not even that one may be read, "not found" has to do.
+func (s clusterSource) meant(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsNotFound(err):
+		if has, asked := s.has(ctx); asked == nil && has || asked != nil && !apierrors.IsForbidden(asked) {
+			return fmt.Errorf("%w, but the API server does not say that it has no such kind", err)
+		}
+		return fmt.Errorf("%w: %w", ErrNoKind, err)
+	case apierrors.IsForbidden(err):
+		if has, asked := s.has(ctx); asked == nil && !has {
+			return fmt.Errorf("%w: %w", ErrNoKind, err)
+		}
+		return fmt.Errorf("%w; give the agent the rights of deploy/base/rbac.yaml", err)
+	}
+	return err
+}
+
+// StillAbsent implements mayLack. It is one request, which reads no object.
+func (s clusterSource) StillAbsent(ctx context.Context) bool {
+	_, err := s.kinds(ctx)
+	return apierrors.IsNotFound(err)
+}
+
+// has reports whether the server says that it has the kind.
+func (s clusterSource) has(ctx context.Context) (bool, error) {
+	kinds, err := s.kinds(ctx)
+	if err == nil {
+		return slices.ContainsFunc(kinds.APIResources, func(r metav1.APIResource) bool { return r.Name == clusterResource }), nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return false, err
+	}
+	// Whatever stands before the server may say "not found", too. A list of all groups
+	// only the server has.
+	var groups metav1.APIGroupList
+	if err := s.get(ctx, &groups, "/apis"); err != nil {
+		return false, err
+	}
+	if groups.Kind != "APIGroupList" {
+		return false, fmt.Errorf("/apis answers with the kind %q", groups.Kind)
+	}
+	gv := v1alpha2.SchemeGroupVersion
+	return slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool {
+		return g.Name == gv.Group && slices.ContainsFunc(g.Versions, func(v metav1.GroupVersionForDiscovery) bool { return v.Version == gv.Version })
+	}), nil
+}
+
+// kinds returns the kinds of the API's version that the server has.
+func (s clusterSource) kinds(ctx context.Context) (kinds metav1.APIResourceList, err error) {
+	err = s.get(ctx, &kinds, "/apis", v1alpha2.SchemeGroupVersion.Group, v1alpha2.SchemeGroupVersion.Version)
+	if err == nil && kinds.Kind != "APIResourceList" {
+		err = fmt.Errorf("the list of kinds is of kind %q", kinds.Kind)
+	}
+	return kinds, err
+}
+
+// get reads what a path answers, as JSON.
+func (s clusterSource) get(ctx context.Context, into any, path ...string) error {
+	body, err := s.client.Get().AbsPath(path...).SetHeader("Accept", runtime.ContentTypeJSON).Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = body.Close() }() // it was only read
+	return json.NewDecoder(bufio.NewReader(body)).Decode(into)
+}

@@ -1,0 +1,195 @@
+package controllers
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
+
+	"github.com/winnpm/winnpm/pkg/bounded"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// lightCluster is a ClusterNetworkPolicy without what nobody reads: annotations, labels,
+// the history of its fields, its status. Its spec is counted before it is decoded. The
+// API server sends such objects as JSON alone.
+type lightCluster struct{ v1alpha2.ClusterNetworkPolicy }
+
+// addLightClusters registers ClusterNetworkPolicies for a client that only reads them.
+func addLightClusters(scheme *runtime.Scheme) error {
+	gv := v1alpha2.SchemeGroupVersion
+	scheme.AddKnownTypeWithName(gv.WithKind("ClusterNetworkPolicy"), &lightCluster{})
+	metav1.AddToGroupVersion(scheme, gv)
+	return nil
+}
+
+// DeepCopyObject implements runtime.Object.
+func (p *lightCluster) DeepCopyObject() runtime.Object {
+	return &lightCluster{*p.DeepCopy()}
+}
+
+// lightMeta are the fields of metadata that somebody reads.
+type lightMeta struct {
+	Name              string       `json:"name"`
+	UID               types.UID    `json:"uid"`
+	ResourceVersion   string       `json:"resourceVersion"`
+	Generation        int64        `json:"generation"`
+	CreationTimestamp metav1.Time  `json:"creationTimestamp"`
+	DeletionTimestamp *metav1.Time `json:"deletionTimestamp"`
+}
+
+// UnmarshalJSON implements json.Unmarshaler. A spec that cannot be decoded closes: one
+// bad object must not keep all others from being read.
+func (p *lightCluster) UnmarshalJSON(data []byte) error {
+	var whole struct {
+		metav1.TypeMeta
+		Metadata lightMeta       `json:"metadata"`
+		Spec     json.RawMessage `json:"spec"`
+	}
+	if err := json.Unmarshal(data, &whole); err != nil {
+		return fmt.Errorf("decode a ClusterNetworkPolicy: %w", err)
+	}
+	m := whole.Metadata
+	p.ClusterNetworkPolicy = v1alpha2.ClusterNetworkPolicy{TypeMeta: whole.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+		Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
+		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp,
+	}}
+	if len(whole.Spec) > 0 { // a bookmark has none
+		p.Spec = clusterSpec(whole.Spec)
+	}
+	return nil
+}
+
+// clusterLimits are above what the CRD takes, but for selectors, which it does not bound.
+// pkg/policy counts what is decoded once more, in its own units.
+var clusterLimits = bounded.Limits{Bytes: policy.ClusterBytes, Objects: policy.ClusterItems, Values: 4 * policy.ClusterItems, Depth: 32}
+
+// clusterSpec decodes a spec. What is over a limit, or no spec, is closed: it has its
+// subject when that is of ordinary size, and denies everything of a direction in which it
+// does more than accept.
+func clusterSpec(text []byte) v1alpha2.ClusterNetworkPolicySpec {
+	var spec v1alpha2.ClusterNetworkPolicySpec
+	err := json.NewDecoder(bounded.Reader(bytes.NewReader(text), clusterLimits)).Decode(&spec)
+	switch {
+	case err == nil:
+		return spec
+	case errors.Is(err, bounded.ErrTooMuch):
+		return closedSpec(text, fmt.Sprintf("its spec has %d bytes and more in it than %d bytes or %d fields of JSON, of which no more is read",
+			len(text), clusterLimits.Bytes, clusterLimits.Values))
+	default:
+		return closedSpec(text, fmt.Sprintf("its spec cannot be read (%v)", err))
+	}
+}
+
+// closedSpec decodes of a spec what CloseCluster keeps. Each rule takes a few bytes then,
+// whatever is in it.
+func closedSpec(text []byte, excess string) v1alpha2.ClusterNetworkPolicySpec {
+	type rule struct {
+		Action v1alpha2.ClusterNetworkPolicyRuleAction `json:"action"`
+	}
+	var head struct {
+		Tier     v1alpha2.Tier   `json:"tier"`
+		Priority int32           `json:"priority"`
+		Subject  json.RawMessage `json:"subject"`
+		Ingress  []rule          `json:"ingress"`
+		Egress   []rule          `json:"egress"`
+	}
+	deny := rule{v1alpha2.ClusterNetworkPolicyRuleActionDeny}
+	if json.Unmarshal(text, &head) != nil { // what it says is anybody's guess
+		head.Tier, head.Subject, head.Ingress, head.Egress = v1alpha2.AdminTier, nil, []rule{deny}, []rule{deny}
+	}
+	spec := v1alpha2.ClusterNetworkPolicySpec{Tier: head.Tier, Priority: head.Priority}
+	if n := len(head.Subject); n > policy.SubjectBytes || json.Unmarshal(head.Subject, &spec.Subject) != nil {
+		spec.Subject = v1alpha2.ClusterNetworkPolicySubject{} // every pod
+	}
+	for _, r := range head.Ingress {
+		spec.Ingress = append(spec.Ingress, v1alpha2.ClusterNetworkPolicyIngressRule{Action: r.Action})
+	}
+	for _, r := range head.Egress {
+		spec.Egress = append(spec.Egress, v1alpha2.ClusterNetworkPolicyEgressRule{Action: r.Action})
+	}
+	return policy.CloseCluster(&spec, excess)
+}
+
+// clusterItems reads ClusterNetworkPolicies.
+var clusterItems = itemKind{
+	resource: clusterResource, list: "ClusterNetworkPolicyList",
+	whole: func() runtime.Object { return &v1alpha2.ClusterNetworkPolicyList{} },
+	json: func(content []byte) (runtime.Object, error) {
+		p := &lightCluster{}
+		return p, p.UnmarshalJSON(content)
+	},
+	add: func(list, item runtime.Object) error {
+		into, ok := list.(*v1alpha2.ClusterNetworkPolicyList)
+		p, is := item.(*lightCluster)
+		if !ok || !is {
+			return fmt.Errorf("unexpected %T in a list of type %T", item, list)
+		}
+		into.Items = append(into.Items, p.ClusterNetworkPolicy)
+		return nil
+	},
+}
+
+// keptCluster is a ClusterNetworkPolicy without what nobody reads.
+type keptCluster struct {
+	object *v1alpha2.ClusterNetworkPolicy
+	nodes  bool // nodes are a peer of it
+}
+
+// keptClusters says what is kept of ClusterNetworkPolicies.
+func keptClusters() kept[*keptCluster] {
+	return kept[*keptCluster]{
+		kind: KindClusterPolicy,
+		of: func(obj any) (*keptCluster, bool) {
+			var object *v1alpha2.ClusterNetworkPolicy
+			switch o := obj.(type) {
+			case *keptCluster:
+				return o, true
+			case *lightCluster:
+				object = &o.ClusterNetworkPolicy
+			case *v1alpha2.ClusterNetworkPolicy:
+				object = o
+			default:
+				return nil, false
+			}
+			return &keptCluster{nodes: namesNodes(object), object: &v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{
+				Name: object.Name, UID: object.UID, ResourceVersion: object.ResourceVersion, Generation: object.Generation,
+				CreationTimestamp: object.CreationTimestamp, DeletionTimestamp: object.DeletionTimestamp,
+			}, Spec: object.Spec}}, true
+		},
+		nameOf: func(p *keptCluster) cache.ObjectName { return cache.ObjectName{Name: p.object.Name} },
+		same:   sameCluster,
+	}
+}
+
+// sameCluster reports whether two states of a policy of one name say the same. The
+// generation counts the changes of the spec: those of status, which each implementation
+// may write, bring no key.
+func sameCluster(a, b *keptCluster) bool {
+	x, y := a.object, b.object
+	if x.UID != y.UID {
+		return false
+	}
+	if x.Generation != 0 || y.Generation != 0 {
+		return x.Generation == y.Generation
+	}
+	return x.ResourceVersion != "" && x.ResourceVersion == y.ResourceVersion
+}
+
+// namesNodes reports whether nodes are a peer of a policy.
+func namesNodes(cnp *v1alpha2.ClusterNetworkPolicy) bool {
+	for i := range cnp.Spec.Egress {
+		for j := range cnp.Spec.Egress[i].To {
+			if cnp.Spec.Egress[i].To[j].Nodes != nil {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,214 @@
+package controllers
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// nodesPatience is how long a ClusterNetworkPolicy waits for the first list of the nodes
+// that it names, as it was before. A list takes less than a second.
+const nodesPatience = 10 * time.Second
+
+// nodesState says what is known of the nodes of the cluster.
+type nodesState uint8
+
+const (
+	nodesAwaited nodesState = iota // their first list is on its way
+	nodesMissing                   // it takes too long
+	nodesKnown
+)
+
+// nodeWatch follows the nodes of the cluster while a ClusterNetworkPolicy has nodes as
+// peers, and only then: there are as many as agents, and each agent would read all.
+type nodeWatch struct {
+	source  cache.ListerWatcher
+	budgets policy.Budgets
+	logger  klog.Logger
+	enqueue func(Key)
+	queue   *queue
+	changed chan struct{} // full when wanting became true or false
+
+	mu      sync.Mutex // guards following; held for no call
+	wanting map[string]bool
+	is      nodesState
+	decided chan struct{} // closed when is not nodesAwaited
+	store   *store[*dataplane.Node]
+	tracked *tracked // nil while nobody wants nodes
+}
+
+func newNodeWatch(source cache.ListerWatcher, b policy.Budgets, logger klog.Logger, enqueue func(Key), q *queue) *nodeWatch {
+	w := &nodeWatch{source: source, budgets: b, logger: logger, enqueue: enqueue, queue: q, changed: make(chan struct{}, 1), wanting: map[string]bool{}}
+	w.reset()
+	return w
+}
+
+// reset forgets all nodes. It returns the store that had them.
+func (w *nodeWatch) reset() *store[*dataplane.Node] {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	was := w.store
+	w.is, w.decided, w.tracked = nodesAwaited, make(chan struct{}), nil
+	w.store = newStore(keptClusterNodes(w.budgets), w.enqueue)
+	return was
+}
+
+// want says whether a policy has nodes as peers.
+func (w *nodeWatch) want(policy string, wants bool) {
+	w.mu.Lock()
+	before := len(w.wanting) > 0
+	if delete(w.wanting, policy); wants {
+		w.wanting[policy] = true
+	}
+	after := len(w.wanting) > 0
+	w.mu.Unlock()
+	if before != after {
+		tell(w.changed)
+	}
+}
+
+func (w *nodeWatch) wanted() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.wanting) > 0
+}
+
+func (w *nodeWatch) state() nodesState {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.is
+}
+
+// get returns a node of the cluster; false when there is none, or nobody wants any.
+func (w *nodeWatch) get(name string) (*dataplane.Node, bool) {
+	w.mu.Lock()
+	s := w.store
+	w.mu.Unlock()
+	return s.get(cache.ObjectName{Name: name})
+}
+
+// lastError returns why the last request for nodes failed, nil when none did.
+func (w *nodeWatch) lastError() error {
+	w.mu.Lock()
+	t := w.tracked
+	w.mu.Unlock()
+	if t == nil {
+		return nil
+	}
+	return t.lastError()
+}
+
+// settle waits until nobody wants nodes, they are known, or they are missing. It returns
+// false when ctx is done.
+func (w *nodeWatch) settle(ctx context.Context) bool {
+	w.mu.Lock()
+	wanted, decided := len(w.wanting) > 0, w.decided
+	w.mu.Unlock()
+	if !wanted {
+		return ctx.Err() == nil
+	}
+	select {
+	case <-decided:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// run follows the nodes whenever somebody wants them, until ctx is done.
+func (w *nodeWatch) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.changed:
+		}
+		if w.wanted() {
+			w.follow(ctx)
+		}
+	}
+}
+
+// follow follows the nodes until nobody wants them any more, and then forgets them.
+func (w *nodeWatch) follow(ctx context.Context) {
+	ctx, stop := context.WithCancel(ctx)
+	w.mu.Lock()
+	i := newInformer(KindClusterNode, w.store, w.store.synced, w.source, w.logger)
+	w.tracked = i.source
+	w.mu.Unlock()
+	var running sync.WaitGroup
+	running.Go(func() { i.run(ctx) })
+
+	late := time.NewTimer(nodesPatience)
+	defer late.Stop()
+	synced := i.synced
+	for done := false; !done; {
+		select {
+		case <-synced:
+			synced = nil
+			w.decide(nodesKnown)
+		case <-late.C:
+			w.decide(nodesMissing)
+		case <-w.changed:
+			done = !w.wanted()
+		case <-ctx.Done():
+			done = true
+		}
+	}
+	stop()
+	running.Wait()
+	for _, n := range w.reset().all() {
+		w.enqueue(Key{Kind: KindClusterNode, Name: n.Name})
+	}
+}
+
+// decide has the policies that name nodes applied: with the nodes, which were enqueued
+// before, or without. What is known stays known.
+func (w *nodeWatch) decide(is nodesState) {
+	w.mu.Lock()
+	if w.is == nodesKnown {
+		w.mu.Unlock()
+		return
+	}
+	if w.is == nodesAwaited {
+		close(w.decided)
+	}
+	w.is = is
+	var names []string
+	for name := range w.wanting {
+		names = append(names, name)
+	}
+	w.mu.Unlock()
+	if is == nodesMissing {
+		w.logger.Info("the nodes of the cluster are not known, what names them is closed", "waited", nodesPatience, "policies", len(names))
+	}
+	for _, name := range names {
+		w.queue.Add(Key{Kind: KindClusterPolicy, Name: name})
+	}
+}
+
+// withoutNodes returns a policy whose peers of nodes cannot be read: a rule that has one
+// matches nothing when it accepts, and denies everything of its direction otherwise. The
+// policy's warning quotes the text.
+func withoutNodes(cnp *v1alpha2.ClusterNetworkPolicy) *v1alpha2.ClusterNetworkPolicy {
+	out := cnp.DeepCopy()
+	unknown := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+		Key: "nodes", Operator: "the nodes of the cluster are not known: the agent's log and /readyz say why",
+	}}}
+	for i := range out.Spec.Egress {
+		for j := range out.Spec.Egress[i].To {
+			if p := &out.Spec.Egress[i].To[j]; p.Nodes != nil {
+				p.Nodes = unknown
+			}
+		}
+	}
+	return out
+}
