@@ -273,7 +273,7 @@ func (a *agent) pages() debug.Config {
 			if a.waiting.get() != nil {
 				return a.notes.list()
 			}
-			return append(a.notes.list(), a.ctl.Remarks()...)
+			return append(a.notes.list(), a.ctl.Notes()...)
 		},
 		Node:  a.set.node,
 		Pprof: a.set.Pprof,

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/test/effort"
+	"github.com/winnpm/winnpm/test/process"
 )
 
 func sample() Bundle {
@@ -119,14 +119,13 @@ func TestBombs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bomb := zipped(t, file{"version.txt", "v"}, file{"dump.json", tc.dump}, file{"recording.json", tc.recording})
 			require.Less(t, len(bomb), 64<<10)
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
+			before := process.Allocated()
 			_, err := read1(bomb)
-			runtime.ReadMemStats(&after)
+			after := process.Allocated()
 			require.ErrorIs(t, err, ErrNoBundle)
 			require.ErrorIs(t, err, bounded.ErrTooMuch)
 			require.ErrorContains(t, err, tc.want)
-			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(100<<20), "bytes, of all that was ever in memory")
+			require.Less(t, after-before, uint64(100<<20), "bytes, of all that was ever in memory")
 		})
 	}
 }
@@ -179,13 +178,12 @@ func TestLargeClusterIsRead(t *testing.T) {
 // costs some hundred bytes.
 func TestManyFiles(t *testing.T) {
 	data := zipped(t, make([]file, effort.Of(10_000, 60_000, 60_000))...)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
+	before := process.Allocated()
 	_, err := read1(data)
-	runtime.ReadMemStats(&after)
+	after := process.Allocated()
 	require.ErrorIs(t, err, ErrNoBundle)
 	require.ErrorContains(t, err, "its list of files is longer than 262144 bytes")
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20))
+	require.Less(t, after-before, uint64(8<<20))
 }
 
 // FuzzRead: whatever a file has is refused, or is a bundle that is written and

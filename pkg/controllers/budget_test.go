@@ -15,19 +15,11 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/test/effort"
+	"github.com/winnpm/winnpm/test/process"
 )
 
 // largest is what an API server takes of one object, in bytes.
 const largest = 3 << 19
-
-// heap is what is in memory and in use.
-func heap() int {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC() // what the first one found to have no finalizer any more
-	runtime.ReadMemStats(&m)
-	return int(m.HeapAlloc)
-}
 
 // hostile are texts of policies that cost much in memory for their size: of one item
 // each, by its number.
@@ -106,7 +98,7 @@ func TestHundredPoliciesCostLittle(t *testing.T) {
 				data, err := (&networkingv1.NetworkPolicy{Spec: *tc.spec}).Marshal()
 				require.NoError(t, err)
 				tc.spec = nil
-				before := heap()
+				before := process.Live()
 				s := newPolicyStore(b, func(Key) {})
 				keep := s.Transformer()
 				var list []any
@@ -118,12 +110,12 @@ func TestHundredPoliciesCostLittle(t *testing.T) {
 					require.NoError(t, err)
 					list = append(list, kept)
 				}
-				listed := heap() - before
+				listed := process.Live() - before
 				require.NoError(t, s.Replace(list, "1"))
 				clear(list)
-				kept := heap() - before
+				kept := process.Live() - before
 				t.Logf("%d x %d bytes: %d bytes while they are listed, %d bytes for good", tc.policies, len(data), listed, kept)
-				require.Less(t, max(listed, kept), 12<<20)
+				require.Less(t, max(listed, kept), int64(12<<20))
 				require.Len(t, s.all(), tc.policies)
 				runtime.KeepAlive(s)
 				runtime.KeepAlive(data)
@@ -151,7 +143,7 @@ func TestHundredPodsCostLittle(t *testing.T) {
 		"fitting labels": {ObjectMeta: metav1.ObjectMeta{Name: "p0", Labels: fitting}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := heap()
+			before := process.Live()
 			s := newStore(keptPods("n1", newInterner(), policy.DefaultBudgets()), func(Key) {})
 			data, err := pod.Marshal()
 			require.NoError(t, err)
@@ -173,14 +165,14 @@ func TestHundredPodsCostLittle(t *testing.T) {
 			for i := range pods {
 				put(fmt.Sprint("p", i), fmt.Sprint(i))
 			}
-			kept := heap() - before
+			kept := process.Live() - before
 			for i := range changes {
 				put("p0", fmt.Sprint("again ", i))
 			}
-			changed := heap() - before
+			changed := process.Live() - before
 			t.Logf("%d bytes, and after many changes %d", kept, changed)
-			require.Less(t, kept, 4<<20)
-			require.Less(t, changed, 20<<20)
+			require.Less(t, kept, int64(4<<20))
+			require.Less(t, changed, int64(20<<20))
 			p := s.all()[0]
 			require.Equal(t, changes == 0, p.OverBudget != "")
 			require.True(t, p.OverBudget == "" || len(p.Labels) == 0 && len(p.Ports) == 0)

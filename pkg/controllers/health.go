@@ -18,8 +18,8 @@ type status struct {
 	err     error  // of the last transaction
 	hns     string // what HNS did not answer in the last transaction
 	look    error  // of the last look that was not at single endpoints
-	remarks []string
-	older   []string // remarks on policies of older versions
+	notes   []string
+	older   []string // notes on policies of older versions
 
 	// What the worker does itself, besides waiting, and since when.
 	doing dataplane.Progress
@@ -100,7 +100,7 @@ func (s *status) applied(r dataplane.Report, err error) {
 	s.err, s.hns = err, ""
 	s.first = s.first || err == nil
 	if err == nil {
-		s.remarks = remarksOf(r.Warnings)
+		s.notes = notesOf(r.Warnings)
 	}
 	for _, w := range r.Warnings {
 		if w.Kind == warnsOfNode && w.Reason == dataplane.ReasonHNSUnavailable {

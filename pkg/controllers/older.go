@@ -65,7 +65,7 @@ func olderPolicies(cfg *rest.Config) func(context.Context) []dataplane.Warning {
 const reasonNotEnforced dataplane.Reason = "NotEnforced"
 
 // findOlder looks for policies of older versions until ctx is done. Each kind is logged
-// when it is found first, and is among the remarks while there are such objects.
+// when it is found first, and is among the notes while there are such objects.
 func (c *Controller) findOlder(ctx context.Context) {
 	told := map[string]bool{}
 	for {

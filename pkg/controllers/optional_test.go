@@ -328,12 +328,12 @@ func TestOlderIsToldOnce(t *testing.T) {
 	asked := 0
 	source.Older = func(context.Context) []dataplane.Warning { asked++; return found }
 	run(t, Config{Source: source, Applier: r}, func(t *testing.T, c *Controller) {
-		require.Equal(t, []string{"AdminNetworkPolicy a: no"}, c.Remarks())
+		require.Equal(t, []string{"AdminNetworkPolicy a: no"}, c.Notes())
 		require.NoError(t, c.Ready())
 		found = nil
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
-		require.Empty(t, c.Remarks())
+		require.Empty(t, c.Notes())
 		require.LessOrEqual(t, asked, 25)
 	})
 }

@@ -24,12 +24,12 @@ const (
 
 // limits are what all pages of an endpoint share.
 type limits struct {
-	heavy       *turns
+	heavy       *fairPlaces
 	open, light slots
 }
 
 func newLimits() limits {
-	return limits{newTurns(heavyAtOnce, heavyOfOne), make(slots, openAtOnce), make(slots, lightAtOnce)}
+	return limits{newFairPlaces(heavyAtOnce, heavyOfOne), make(slots, openAtOnce), make(slots, lightAtOnce)}
 }
 
 // slots are places for requests in progress; it holds one entry for each.

@@ -70,7 +70,7 @@ func TestPlaces(t *testing.T) {
 			for _, h := range []http.Handler{plain, guarded} {
 				began := time.Now()
 				rec := asks(t.Context(), h, tc.full, 99)
-				require.LessOrEqual(t, time.Since(began), turnWait)
+				require.LessOrEqual(t, time.Since(began), placeWait)
 				require.Equal(t, http.StatusServiceUnavailable, rec.Code, tc.path)
 				require.Equal(t, "5", rec.Header().Get("Retry-After"))
 				for _, path := range tc.others {
@@ -109,7 +109,7 @@ func TestOneClientHasFewHeavyPages(t *testing.T) {
 
 		heavy.release <- struct{}{}
 		<-heavy.began // one of those that waited
-		time.Sleep(turnWait)
+		time.Sleep(placeWait)
 		synctest.Wait()
 		require.Len(t, codes, 8, "one was answered, one has waited long enough")
 		before := time.Now()
@@ -131,42 +131,49 @@ func TestOneClientHasFewHeavyPages(t *testing.T) {
 
 // Whatever comes, waits and goes: never more at once than there are places, of
 // one client and of all, and nothing is left of them.
-func TestTurns(t *testing.T) {
+func TestFairPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns(3, 2)
+		fair := newFairPlaces(3, 2)
 		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same in every run
 		var clients sync.WaitGroup
-		served := 0
+		served, running := 0, map[int]int{}
+		var mu sync.Mutex // guards them
+		count := func(client, n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			served += max(n, 0)
+			running[client] += n
+			all := 0
+			for client, n := range running {
+				if all += n; n > 2 || all > 3 {
+					t.Errorf("%d of %d, %d of all", n, client, all)
+				}
+			}
+		}
 		for range 500 {
 			time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(3000))*time.Millisecond)
 			req := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
-			req.RemoteAddr = fmt.Sprintf("10.0.0.%d:1", random.IntN(4))
+			client := random.IntN(4)
+			req.RemoteAddr = fmt.Sprintf("10.0.0.%d:1", client)
 			takes := time.Duration(random.IntN(2000)) * time.Millisecond
 			clients.Go(func() {
 				defer cancel()
-				leave, ok := turns.enter(req)
+				leave, ok := fair.enter(req)
 				if !ok {
 					return
 				}
-				turns.mu.Lock()
-				served++
-				for client, n := range turns.running.of {
-					if n > 2 || turns.running.all > 3 {
-						t.Errorf("%d of %s, %d of all", n, client, turns.running.all)
-					}
-				}
-				turns.mu.Unlock()
+				count(client, 1)
 				time.Sleep(takes)
+				count(client, -1)
 				leave()
 			})
 		}
 		clients.Wait()
 		require.Greater(t, served, 200)
-		for _, left := range []tally{turns.running, turns.waiting} {
-			require.Zero(t, left.all)
-			require.Empty(t, left.of)
-		}
+		untouched := newFairPlaces(3, 2)
+		require.Equal(t, untouched.running, fair.running)
+		require.Equal(t, untouched.waiting, fair.waiting)
 	})
 }
 

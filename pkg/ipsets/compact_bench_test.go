@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+
+	"github.com/winnpm/winnpm/test/process"
 )
 
 // The candidates for the members of a set, for docs/adr/0008-compact-sets.md: each
@@ -122,9 +124,9 @@ func compact[K any](b *testing.B, c candidate[K]) {
 		return set
 	}
 	b.Run("fill", func(b *testing.B) {
-		before := live()
+		before := process.Live()
 		set := fill()
-		size := live() - before
+		size := process.Live() - before
 		runtime.KeepAlive(set)
 		for b.Loop() {
 			fill()
@@ -144,12 +146,4 @@ func compact[K any](b *testing.B, c candidate[K]) {
 			set.reach(set.list())
 		}
 	})
-}
-
-// live returns the bytes on the heap that something still needs.
-func live() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }

@@ -9,8 +9,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"runtime"
-	"runtime/metrics"
 	"slices"
 	"strings"
 	"sync"
@@ -33,6 +31,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/test/hostile/cluster"
+	"github.com/winnpm/winnpm/test/process"
 )
 
 // callTakes is how long a call of HNS takes, in the time of the bubble.
@@ -194,11 +193,7 @@ func (a *agent) toldOf(key policy.Key) time.Time {
 // simulator's log of calls is not among them.
 func (a *agent) liveHeap() int64 {
 	a.sim.ResetCalls()
-	runtime.GC()
-	runtime.GC() // what pools had
-	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	metrics.Read(samples)
-	return int64(samples[0].Value.Uint64())
+	return process.Live()
 }
 
 // simulated returns about how many bytes of the heap are what the simulated HNS has.
@@ -216,13 +211,6 @@ func (a *agent) simulated() int64 {
 		}
 	}
 	return int64(sum)
-}
-
-// allocated returns how many bytes were ever allocated.
-func allocated() uint64 {
-	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(samples)
-	return samples[0].Value.Uint64()
 }
 
 // waiter asks the dataplane for something small all the time, from outside of the
@@ -247,9 +235,9 @@ func newWaiter() *waiter {
 			case <-tick.C:
 			}
 			if dp := w.dp.Load(); dp != nil {
-				began := cpuTime()
+				began := process.CPU()
 				dp.Selecting(dataplane.PodKey{Namespace: cluster.Victim, Name: "pod-0"})
-				w.longest.Store(max(w.longest.Load(), int64(cpuTime()-began)))
+				w.longest.Store(max(w.longest.Load(), int64(process.CPU()-began)))
 			}
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/test/hostile/cluster"
+	"github.com/winnpm/winnpm/test/process"
 )
 
 // cost is what an attack cost the others.
@@ -108,7 +109,7 @@ func (a *agent) suffer(w *waiter, attack cluster.Attack, turn int) cost {
 
 	late, odd := cluster.Late(turn), cluster.Odd(turn)
 	lateKey, oddKey := policy.Key{Namespace: late.Namespace, Name: late.Name}, policy.Key{Namespace: odd.Namespace, Name: odd.Name}
-	cpu, alloc := cpuTime(), allocated()
+	cpu, alloc := process.CPU(), process.Allocated()
 	a.server.Put(attack.Objects...)
 	a.rest(100 * time.Millisecond) // in the midst of it
 	began, calls := time.Now(), a.calls.Load()
@@ -122,7 +123,7 @@ func (a *agent) suffer(w *waiter, attack cluster.Attack, turn int) cost {
 	fresh := a.comes(&c, turn)
 	a.rest(time.Minute - time.Since(began))
 	c.calls, c.sent, c.logs = a.calls.Load(), a.sent.Load(), a.logs.Load()
-	c.cpu, c.allocated = cpuTime()-cpu, allocated()-alloc
+	c.cpu, c.allocated = process.CPU()-cpu, process.Allocated()-alloc
 	c.heap = a.liveHeap() - a.simulated() - before
 	c.warnings, c.odd, c.rules = len(a.dp.Warnings()), a.oddMembers(), a.victimRules()
 	a.podEvents(&c, turn)
@@ -192,10 +193,10 @@ func (a *agent) podEvents(c *cost, turn int) {
 	var took []time.Duration
 	var bytes []uint64
 	for i := range podEvents {
-		cpu, alloc := cpuTime(), allocated()
+		cpu, alloc := process.CPU(), process.Allocated()
 		a.server.Put(cluster.Moved(turn*podEvents + i))
 		a.rest(100 * time.Millisecond)
-		took, bytes = append(took, cpuTime()-cpu), append(bytes, allocated()-alloc)
+		took, bytes = append(took, process.CPU()-cpu), append(bytes, process.Allocated()-alloc)
 	}
 	slices.Sort(took)
 	slices.Sort(bytes)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
+	"github.com/winnpm/winnpm/test/process"
 )
 
 // agent is the controllers and the dataplane of one node on the meter, in real
@@ -95,7 +96,7 @@ func BenchmarkAgent(b *testing.B) {
 			w := newWorld(at.pods, at.policies)
 			top := watchPeak()
 			a := startAgent(b, w)
-			sum := cost{peak: top.end(), live: liveHeap()}
+			sum := cost{peak: top.end(), live: process.Live()}
 			a.take()
 			version := 1
 			for b.Loop() {
@@ -112,7 +113,7 @@ func BenchmarkAgent(b *testing.B) {
 			}
 			a.stop()
 			a = nil
-			sum.live -= liveHeap()
+			sum.live -= process.Live()
 			runtime.KeepAlive(w) // it is no part of the agent
 			sum.report(b)
 		})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/test/process"
 )
 
 // latencies of one call of the DLLs: none, for what the agent takes itself, and one
@@ -51,9 +52,9 @@ func benchmarkStart(b *testing.B, w *world, begin func() *node) {
 		n := begin()
 		n.meter.latency = latencies[1]
 		c := n.start(b, w.transaction())
-		with := liveHeap()
+		with := process.Live()
 		n.dp = nil
-		c.live = with - liveHeap()
+		c.live = with - process.Live()
 		sum.add(c)
 		b.StartTimer()
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/test/process"
 )
 
 // start is where every fake clock begins.
@@ -95,7 +96,7 @@ func (m *meter) spent() time.Duration {
 
 // call makes one call. do returns the documents that were sent and read.
 func (m *meter) call(ctx context.Context, op string, do func(context.Context) (sent, read any)) {
-	began, beganCPU := time.Now(), cpuTime()
+	began, beganCPU := time.Now(), process.CPU()
 	used := usageOf(func() {
 		var dll dllcalls.Meter
 		sent, read := do(dllcalls.Metered(ctx, &dll))
@@ -108,7 +109,7 @@ func (m *meter) call(ctx context.Context, op string, do func(context.Context) (s
 	})
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	used.cpu = cpuTime() - beganCPU
+	used.cpu = process.CPU() - beganCPU
 	m.used = m.used.plus(used)
 	m.took += time.Since(began)
 }

@@ -2,9 +2,10 @@ package scale
 
 import (
 	"runtime"
-	"runtime/metrics"
 	"testing"
 	"time"
+
+	"github.com/winnpm/winnpm/test/process"
 )
 
 // usage is what a piece of work took from this process: CPU time on all cores,
@@ -28,25 +29,11 @@ func (u usage) minus(o usage) usage {
 func usageOf(work func()) usage {
 	var before, after runtime.MemStats // package runtime/metrics is some small objects behind
 	runtime.ReadMemStats(&before)
-	began := cpuTime()
+	began := process.CPU()
 	work()
-	took := cpuTime() - began
+	took := process.CPU() - began
 	runtime.ReadMemStats(&after)
 	return usage{took, after.Mallocs - before.Mallocs, after.TotalAlloc - before.TotalAlloc}
-}
-
-// heapNow returns the bytes of objects on the heap, dead ones that were not
-// collected yet included.
-func heapNow() int64 {
-	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	metrics.Read(samples)
-	return int64(samples[0].Value.Uint64())
-}
-
-// liveHeap returns the bytes of objects that something still needs.
-func liveHeap() int64 {
-	runtime.GC()
-	return heapNow()
 }
 
 // peak watches the heap.
@@ -57,13 +44,13 @@ type peak struct {
 
 // watchPeak begins to watch the heap, from what is on it now.
 func watchPeak() *peak {
-	p := &peak{before: liveHeap(), stop: make(chan struct{}), done: make(chan struct{})}
+	p := &peak{before: process.Live(), stop: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
 		tick := time.NewTicker(5 * time.Millisecond)
 		defer tick.Stop()
 		for {
-			p.most = max(p.most, heapNow())
+			p.most = max(p.most, process.Heap())
 			select {
 			case <-tick.C:
 			case <-p.stop:
@@ -78,7 +65,7 @@ func watchPeak() *peak {
 func (p *peak) end() int64 {
 	close(p.stop)
 	<-p.done
-	return max(p.most, heapNow()) - p.before
+	return max(p.most, process.Heap()) - p.before
 }
 
 const megabyte = 1 << 20

@@ -52,7 +52,7 @@ type Reviewer interface {
 type Guard struct {
 	reviewer Reviewer
 	logger   klog.Logger
-	asking   places
+	asking   *asking
 	tries    *tries
 	failing  atomic.Bool // the last review had no answer
 
@@ -77,7 +77,7 @@ type request struct {
 // and once when the API server begins to be silent and when it ends.
 func New(reviewer Reviewer, logger klog.Logger) *Guard {
 	return &Guard{
-		reviewer: reviewer, logger: logger, asking: places{of: map[netip.Prefix]int{}}, tries: newTries(),
+		reviewer: reviewer, logger: logger, asking: newAsking(), tries: newTries(),
 		users: cache.NewLRUExpireCache(most), strangers: cache.NewLRUExpireCache(most), lately: cache.NewLRUExpireCache(most),
 		allowed: cache.NewLRUExpireCache(most), refused: cache.NewLRUExpireCache(most),
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/cache"
+
+	"github.com/winnpm/winnpm/pkg/debug/places"
 )
 
 const (
@@ -68,28 +70,24 @@ func clientOf(remote string) netip.Prefix {
 	return client
 }
 
-// places are for requests that ask the API server. One client has few of them.
-type places struct {
-	mu  sync.Mutex // guards following
-	all int
-	of  map[netip.Prefix]int
+// asking are the requests that ask the API server.
+type asking struct {
+	mu     sync.Mutex // guards following
+	places *places.Places[netip.Prefix]
 }
 
+func newAsking() *asking { return &asking{places: places.New[netip.Prefix](atOnce, atOnceOfOne)} }
+
 // enter takes a place if there is one, until leave is called.
-func (p *places) enter(client netip.Prefix) (leave func(), ok bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.all >= atOnce || p.of[client] >= atOnceOfOne {
+func (a *asking) enter(client netip.Prefix) (leave func(), ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.places.Take(client) {
 		return nil, false
 	}
-	p.all++
-	p.of[client]++
 	return func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.all--
-		if p.of[client]--; p.of[client] == 0 {
-			delete(p.of, client)
-		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.places.Free(client)
 	}, true
 }

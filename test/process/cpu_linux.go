@@ -1,13 +1,13 @@
-package hostile
+package process
 
 import (
 	"syscall"
 	"time"
 )
 
-// cpuTime returns the CPU time that the process has used on all cores: what others
-// took meanwhile is not in it.
-func cpuTime() time.Duration {
+// CPU returns the CPU time that this process has used on all cores. What other
+// processes take meanwhile is not in it.
+func CPU() time.Duration {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
 		panic("BUG: the kernel always knows: " + err.Error())

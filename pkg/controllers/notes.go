@@ -7,29 +7,29 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 )
 
-// maxRemarks bounds the remarks: whoever reports pods can make one for each pod of the
+// maxNotes bounds the notes: whoever reports pods can make one for each pod of the
 // node.
-const maxRemarks = 8
+const maxNotes = 8
 
-// Remarks returns what an operator should know although the agent is ready: the policies of
+// Notes returns what an operator should know although the agent is ready: the policies of
 // older versions, of which nothing is programmed, and the contested addresses of pods of the
 // node, as of the last transaction. These do not make the agent
 // unready, as a contested address is closed. Otherwise whoever may report a pod could stop
-// the rollout of the agent. Remarks never waits.
-func (c *Controller) Remarks() []string {
+// the rollout of the agent. Notes never waits.
+func (c *Controller) Notes() []string {
 	c.status.mu.Lock()
 	defer c.status.mu.Unlock()
-	return slices.Concat(c.status.remarks, c.status.older)
+	return slices.Concat(c.status.notes, c.status.older)
 }
 
-// remarksOf words warnings for Remarks.
-func remarksOf(warnings []dataplane.Warning) []string {
+// notesOf returns the notes that warnings give.
+func notesOf(warnings []dataplane.Warning) []string {
 	var out []string
 	more := 0
 	for _, w := range warnings {
 		switch {
 		case w.Reason != dataplane.ReasonAddressContested:
-		case len(out) == maxRemarks:
+		case len(out) == maxNotes:
 			more++
 		default:
 			out = append(out, fmt.Sprintf("%s %s: %s", w.Kind, w.Object, w.Message))

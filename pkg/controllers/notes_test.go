@@ -10,9 +10,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 )
 
-// TestRemarks: contested addresses are named as long as they stand, a few of them, and
+// TestNotes: contested addresses are named as long as they stand, a few of them, and
 // leave the agent ready. A transaction that failed says nothing of them.
-func TestRemarks(t *testing.T) {
+func TestNotes(t *testing.T) {
 	c := New(Config{Source: newCluster().source()})
 	var warnings []dataplane.Warning
 	for i := range 10 {
@@ -21,13 +21,13 @@ func TestRemarks(t *testing.T) {
 			dataplane.Warning{Object: fmt.Sprintf("x/p%d", i), Kind: "Pod", Reason: dataplane.ReasonHNSRejected, Message: "no"})
 	}
 	c.status.applied(dataplane.Report{Warnings: warnings[:2]}, nil)
-	require.Equal(t, []string{"Pod x/p0: it is claimed"}, c.Remarks())
+	require.Equal(t, []string{"Pod x/p0: it is claimed"}, c.Notes())
 	require.NoError(t, c.Ready())
 	c.status.applied(dataplane.Report{}, errors.New("broke off"))
-	require.Len(t, c.Remarks(), 1)
+	require.Len(t, c.Notes(), 1)
 	c.status.applied(dataplane.Report{Warnings: warnings}, nil)
-	require.Len(t, c.Remarks(), 9)
-	require.Equal(t, "and 2 more: see the warnings of the dump", c.Remarks()[8])
+	require.Len(t, c.Notes(), 9)
+	require.Equal(t, "and 2 more: see the warnings of the dump", c.Notes()[8])
 	c.status.applied(dataplane.Report{}, nil)
-	require.Empty(t, c.Remarks())
+	require.Empty(t, c.Notes())
 }

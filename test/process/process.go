@@ -1,0 +1,28 @@
+// Package process says what the process of a test has used: CPU time and memory.
+package process
+
+import (
+	"runtime"
+	"runtime/metrics"
+)
+
+// Heap returns the bytes of objects on the heap, including dead ones that were not
+// collected yet.
+func Heap() int64 { return int64(read("/memory/classes/heap/objects:bytes")) } //nolint:gosec // memory is smaller
+
+// Live returns the bytes of objects on the heap that something still needs. It runs the
+// garbage collector.
+func Live() int64 {
+	runtime.GC()
+	runtime.GC() // for what pools and finalizers kept in the first one
+	return Heap()
+}
+
+// Allocated returns the bytes that were ever allocated on the heap.
+func Allocated() uint64 { return read("/gc/heap/allocs:bytes") }
+
+func read(name string) uint64 {
+	samples := []metrics.Sample{{Name: name}}
+	metrics.Read(samples)
+	return samples[0].Value.Uint64()
+}
