@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: build test deep race lint e2e page windows test-windows mutants model torture hostile fuzz bench update verify help
+.PHONY: build test deep race lint e2e page windows test-windows conformance mutants model torture hostile fuzz bench update verify help
 
 build: ## programs of this machine into bin/
 	$(GO) build -o bin/ ./cmd/...
@@ -21,6 +21,9 @@ lint: ## golangci-lint for linux and windows
 
 e2e: ## against a real kube-apiserver and etcd
 	@hack/e2e.sh
+
+conformance: ## the official suite of ClusterNetworkPolicy, unmodified
+	@hack/conformance.sh
 
 page: ## the page of the debug endpoint, in a real Chromium
 	@hack/page.sh

@@ -26,4 +26,5 @@ run . linux
 run . windows
 run test/e2e linux
 run test/page linux
+run test/conformance linux
 exit $failed

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/winnpm/winnpm/test/servers"
 )
 
 // programs is what hack/test-windows.sh has built, and the servers that all
@@ -16,7 +18,7 @@ type programs struct {
 	bin        string // folder of the programs
 	wine       string // the loader of Windows programs
 	prefix     string // Wine's folder with system32
-	servers    *servers
+	servers    *servers.Servers
 	kubeconfig string // the administrator's
 	kube       *kube
 }
@@ -47,11 +49,11 @@ func runAll(m *testing.M) (int, error) {
 		}
 	}
 	var err error
-	if p.servers, err = startServers(filepath.Join(p.bin, "apiserver-up")); err != nil {
+	if p.servers, err = servers.Start(filepath.Join(p.bin, "apiserver-up")); err != nil {
 		return 0, err
 	}
-	defer p.servers.close()
-	p.kubeconfig = p.servers.kubeconfig
+	defer p.servers.Close()
+	p.kubeconfig = p.servers.Kubeconfig
 	if p.kube, err = newKube(p.kubeconfig); err != nil {
 		return 0, err
 	}

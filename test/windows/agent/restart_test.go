@@ -78,7 +78,7 @@ func TestScenario_B3_RestartWithoutAPIServer(t *testing.T) {
 	up := true
 	t.Cleanup(func() {
 		if !up {
-			p.servers.order(t, "start")
+			require.NoError(t, p.servers.Order("start"))
 		}
 	})
 	for _, changed := range []bool{false, true} {
@@ -86,7 +86,7 @@ func TestScenario_B3_RestartWithoutAPIServer(t *testing.T) {
 		if changed {
 			w.policy("shop", "far", fromFar)
 		}
-		p.servers.order(t, "stop")
+		require.NoError(t, p.servers.Order("stop"))
 		up = false
 		n = start(t, ownNode, h.addr, options{})
 		always(t, 2*reconcileInterval, func() string {
@@ -97,7 +97,7 @@ func TestScenario_B3_RestartWithoutAPIServer(t *testing.T) {
 		})
 		t.Logf("/readyz: %s", n.check("/readyz"))
 
-		p.servers.order(t, "start")
+		require.NoError(t, p.servers.Order("start"))
 		up = true
 		h.waitVerdicts(w.kube, ownAddr)
 		n.waitReady()
