@@ -111,10 +111,10 @@ func (c *cluster) filter(pod *corev1.Pod, dir hns.Direction, p hns.Packet) (bool
 	}
 	var rules []string
 	for _, acl := range verdict.Matched {
-		rules = append(rules, acl.ID)
+		rules = append(rules, fmt.Sprint(acl.Priority, " ", acl.Action, " ", acl.ID))
 	}
 	c.log(fmt.Sprintf("%s at %s, %v to %v, protocol %d, port %d", dir, pod.Name, p.Src, p.Dst, p.Protocol, p.DstPort),
-		fmt.Sprintf("allowed: %v by %q", verdict.Allowed, rules))
+		fmt.Sprintf("allowed is %v, by %q", verdict.Allowed, rules))
 	return verdict.Allowed, nil
 }
 
@@ -124,7 +124,7 @@ func (c *cluster) log(question, verdict string) {
 	defer c.mu.Unlock()
 	if c.verdicts[question] != verdict {
 		c.verdicts[question] = verdict
-		c.t.Log(question, verdict)
+		c.t.Logf("%s: %s", question, verdict)
 	}
 }
 
