@@ -109,7 +109,7 @@ func newCore(cfg Config, now time.Time, notes *progress) *core {
 	d.namedPorts = &namedPortSets{
 		cache: cache, byKey: map[portKey]*portSets{}, byPort: map[PodPort][]*portSets{},
 		stale: map[*view]bool{}, over: map[*policyState]Warning{},
-		changed: d.renderSelected, pods: d.members.podGroup.serving, labels: d.members.labels,
+		changed: d.renderSelected, fewer: d.renderTiered, pods: d.members.podGroup.serving, labels: d.members.labels,
 	}
 	return d
 }

@@ -117,8 +117,9 @@ type namedPortSets struct {
 	byPort map[PodPort][]*portSets // by name and protocol; Number is 0
 	stale  map[*view]bool          // to be settled
 	over   map[*policyState]Warning
-	// changed is called for the policies of a view in which a number came into use.
-	changed func(*policyState)
+	// changed is called for the policies of a view in which a number came into use, fewer
+	// for those of one in which a number is out of use: of a list of tiers its rules go.
+	changed, fewer func(*policyState)
 	// pods yields the pods with a named port.
 	pods func(name string, proto policy.Protocol) iter.Seq[*podState]
 	// labels returns those of a namespace; false when there is no such object.

@@ -236,9 +236,15 @@ func (d *core) renderAddr(addr netip.Addr, by policy.Key) {
 }
 
 // renderSelected marks the endpoints of the pods that a policy selects.
-func (d *core) renderSelected(ps *policyState) {
+func (d *core) renderSelected(ps *policyState) { d.renderIf(ps, func(*podState) bool { return true }) }
+
+// renderTiered marks those of them that have a list of tiers.
+func (d *core) renderTiered(ps *policyState) { d.renderIf(ps, (*podState).tiered) }
+
+func (d *core) renderIf(ps *policyState, when func(*podState) bool) {
 	for _, p := range d.local {
-		if slices.Contains(p.selected, ps) || slices.ContainsFunc(p.clusters, func(s subjection) bool { return s.policy.named == ps }) {
+		selects := slices.Contains(p.selected, ps) || slices.ContainsFunc(p.clusters, func(s subjection) bool { return s.policy.named == ps })
+		if selects && when(p) {
 			d.renderAddr(p.Addr, policy.Key{})
 		}
 	}

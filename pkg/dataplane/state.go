@@ -102,7 +102,7 @@ func (p *policyState) namesPorts() bool {
 func (p *policyState) served(at reach) []servedPort {
 	var out []servedPort
 	for _, v := range p.views[at] {
-		out = append(out, v.served(func(denies bool) bool { return !denies })...)
+		out = append(out, v.served()...)
 	}
 	return out
 }

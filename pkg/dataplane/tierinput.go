@@ -50,7 +50,7 @@ func (cs *clusterState) about(p *podState, r policy.ClusterRule) []inputRule {
 		return []inputRule{whole}
 	}
 	closed := inputRule{Action: policy.Deny, From: from}
-	if r.Action != policy.Accept { // to which numbers an address in doubt gives the name, nobody knows
+	if r.Action != policy.Accept { // under which numbers an address in doubt serves the name, nobody knows
 		doubt := tiers.Atom{Sets: []ipsets.Name{ipsets.Doubt()}}
 		for _, port := range named {
 			doubt.Ports = append(doubt.Ports, policy.Port{Protocol: port.Protocol})
@@ -60,43 +60,43 @@ func (cs *clusterState) about(p *podState, r policy.ClusterRule) []inputRule {
 	}
 	for _, peer := range r.Peers {
 		for _, port := range named {
-			served, all := cs.served(peer, port, r.Action)
-			for _, s := range inUse(served) {
-				whole.Atoms = append(whole.Atoms, tiers.Atom{
-					Sets:   append(slices.Clone(peer.Sets), s.set),
-					Blocks: nil, // the set is of those inside
-					Ports:  []policy.Port{{Protocol: port.Protocol, First: s.number, Last: s.number}},
-				})
-			}
+			served, all := cs.served(peer, port)
+			whole.Atoms = append(whole.Atoms, atomsOf(peer, served)...)
 			if !all && r.Action != policy.Accept {
 				closed.Atoms = append(closed.Atoms, tiers.Atom{Sets: peer.Sets, Blocks: peer.Blocks, Ports: []policy.Port{{Protocol: port.Protocol}}})
 			}
 		}
 	}
-	return slices.DeleteFunc([]inputRule{whole, closed}, func(rule inputRule) bool { return len(rule.Atoms) == 0 })
+	return []inputRule{whole, closed}
+}
+
+// atomsOf returns the traffic to the pods of a peer under the numbers that they serve.
+// Where the peer is blocks, the sets are of those inside.
+func atomsOf(peer policy.Peer, served []servedPort) (out []tiers.Atom) {
+	for _, s := range served {
+		if !s.unused {
+			out = append(out, tiers.Atom{
+				Sets:  append(slices.Clone(peer.Sets), s.set),
+				Ports: []policy.Port{{Protocol: s.port.Protocol, First: s.number, Last: s.number}},
+			})
+		}
+	}
+	return out
 }
 
 // served returns the numbers under which a peer serves a named port, and whether these
 // are all. Their sets have plain names.
-func (cs *clusterState) served(peer policy.Peer, port policy.Port, action policy.Action) (out []servedPort, all bool) {
+func (cs *clusterState) served(peer policy.Peer, port policy.Port) (out []servedPort, all bool) {
 	if cs.named == nil {
 		return nil, false
 	}
 	at := reachOf(cs.named.own(), peer)
 	for _, v := range cs.named.views[at] {
 		if v.key.port == port.Name && v.key.proto == port.Protocol {
-			return v.served(twinsOf(action)), !v.surplus
+			return v.served(), !v.surplus
 		}
 	}
 	return nil, false
-}
-
-// twinsOf tells which sets the rules of an action may name: plain ones, deny twins, or
-// both.
-func twinsOf(action policy.Action) func(denies bool) bool {
-	return func(denies bool) bool {
-		return action == policy.Pass || denies == (action == policy.Deny)
-	}
 }
 
 // tail returns what follows the Admin tier in a direction: the NetworkPolicies of a pod
@@ -111,35 +111,24 @@ func (p *podState) tail(dir policy.Direction, silent bool) (out []inputRule) {
 		}
 		for rules := range ps.ByRule() {
 			if rules[0].Direction == dir {
-				out = append(out, ps.about(p, rules)...)
+				out = append(out, ps.about(p, rules))
 			}
 		}
 	}
 	return append(out, inputRule{Action: policy.Deny, Atoms: []tiers.Atom{{}}, From: source{tier: policy.Namespaced}})
 }
 
-// about returns the rules of one entry of a NetworkPolicy for a pod that it selects.
-func (p *policyState) about(pod *podState, rules []policy.Rule) []inputRule {
-	whole := inputRule{Action: policy.Accept, From: source{tier: policy.Namespaced, key: p.Key, index: rules[0].Index}}
+// about returns one entry of a NetworkPolicy for a pod that it selects.
+func (p *policyState) about(pod *podState, rules []policy.Rule) inputRule {
+	out := inputRule{Action: policy.Accept, From: source{tier: policy.Namespaced, key: p.Key, index: rules[0].Index}}
 	ports, named := numbered(rules[0].Direction, rules[0].Ports, pod.port), newNamedEgress(p.Key, rules[0], podPorts{pod, p})
 	for _, r := range rules {
 		if len(r.Ports) == 0 || len(ports) > 0 {
-			whole.Atoms = append(whole.Atoms, tiers.Atom{Sets: r.Peer.Sets, Blocks: r.Peer.Blocks, Ports: ports})
+			out.Atoms = append(out.Atoms, tiers.Atom{Sets: r.Peer.Sets, Blocks: r.Peer.Blocks, Ports: ports})
 		}
-		for _, s := range inUse(named.towards(r.Peer)) {
-			whole.Atoms = append(whole.Atoms, tiers.Atom{
-				Sets:  append(slices.Clone(r.Peer.Sets), s.set),
-				Ports: []policy.Port{{Protocol: s.port.Protocol, First: s.number, Last: s.number}},
-			})
-		}
+		out.Atoms = append(out.Atoms, atomsOf(r.Peer, named.towards(r.Peer))...)
 	}
-	return slices.DeleteFunc([]inputRule{whole}, func(rule inputRule) bool { return len(rule.Atoms) == 0 })
-}
-
-// inUse returns the numbers that some pod serves. The others stay nowhere in an ordered
-// list: their place in it would have a priority, which is to follow from what there is.
-func inUse(served []servedPort) []servedPort {
-	return slices.DeleteFunc(slices.Clone(served), func(s servedPort) bool { return s.unused })
+	return out
 }
 
 // tieredIn reports whether a ClusterNetworkPolicy that selects the pod has a rule of a

@@ -118,8 +118,8 @@ func (p *podState) idBytes() int {
 func (d *core) plainRules(p *podState, dir policy.Direction) (out []tierRule) {
 	for _, ps := range p.selected {
 		for _, r := range d.group(ps, p).rules {
-			if r.acl.Direction == direction(dir) {
-				from := source{tier: policy.Namespaced, key: ps.Key, index: r.rules[0], unused: r.unused}
+			if r.acl.Direction == direction(dir) && !r.unused {
+				from := source{tier: policy.Namespaced, key: ps.Key, index: r.rules[0]}
 				out = append(out, tierRule{acl: r.acl, names: r.names, from: from})
 			}
 		}

@@ -14,7 +14,8 @@ import (
 // An endpoint whose pod a ClusterNetworkPolicy selects has one ordered list for each
 // direction (ADR 24). A direction in which none of these policies has a rule keeps the
 // rules that it would have without them: an allow and a block have other numbers there,
-// too. So a policy about ingress changes nothing of egress.
+// too. So a policy about ingress changes nothing of egress. A number of a named port that
+// no pod serves any more has no rule in a list, as it would make runs of its own.
 
 // source is what a rule of a list came from. The zero one is the end of the list.
 type source struct {
@@ -22,8 +23,6 @@ type source struct {
 	key   policy.Key // of the policy; the zero key for the block that all NetworkPolicies share
 	index int        // of the rule in its direction
 	name  string     // of the rule
-	// unused: a named port number that no pod serves any more, as that of rendered.
-	unused bool
 }
 
 // tierRule is one ACL of a list.
@@ -54,12 +53,6 @@ func (r tierRule) isBlock() bool { return r.acl.Action == hns.Block && !r.shared
 // blocksAll reports whether what comes after the rule is never reached.
 func (r tierRule) blocksAll() bool { return r.isBlock() && r.acl.MatchesAll() }
 
-// unused reports whether the rule matches nothing; where it is on an endpoint it may
-// stay until the next Update.
-func (r tierRule) unused() bool {
-	return r.from.unused || slices.ContainsFunc(r.via, func(s source) bool { return s.unused })
-}
-
 // tierList are the rules of both directions, each in order. It never changes.
 type tierList struct {
 	rules []tierRule
@@ -73,9 +66,6 @@ type tierList struct {
 func (l *tierList) as(rejected func(ipsets.Name) bool) []tierRule {
 	out := make([]tierRule, 0, len(l.rules))
 	for _, r := range l.rules {
-		if r.unused() {
-			continue
-		}
 		if slices.ContainsFunc(r.names, rejected) {
 			if r.acl.Action == hns.Allow {
 				continue
@@ -83,16 +73,6 @@ func (l *tierList) as(rejected func(ipsets.Name) bool) []tierRule {
 			r = r.without(rejected)
 		}
 		out = append(out, r)
-	}
-	return out
-}
-
-// spare returns the ACLs that need not be there, but may stay.
-func (l *tierList) spare(rejected func(ipsets.Name) bool) (out []hns.ACL) {
-	for _, r := range l.rules {
-		if r.unused() && !slices.ContainsFunc(r.names, rejected) {
-			out = append(out, r.acl)
-		}
 	}
 	return out
 }
@@ -121,9 +101,7 @@ func setText(ids []string) string {
 // names returns the sets that the rules of a list name.
 func (l *tierList) names() (out []ipsets.Name) {
 	for _, r := range l.rules {
-		if !r.unused() {
-			out = append(out, r.names...)
-		}
+		out = append(out, r.names...)
 	}
 	return out
 }

@@ -14,12 +14,8 @@ import (
 // and fit into one Add, it is an Add; any other change is one Update. On an endpoint that
 // is open a list that takes more than one Add may take long: it is closed before.
 func (d *core) tierSteps(ep *endpoint) []step {
-	rejected := d.cache.Rejected
-	want := ep.list(rejected)
+	want := d.desired(ep)
 	added, removed := diffACLs(ep.actual, want)
-	if len(removed) > 0 {
-		_, removed = diffACLs(ep.actual, slices.Concat(want, ep.desired.tiers.spare(rejected)))
-	}
 	whole := step{verb: hns.Update, acls: want}
 	switch {
 	case len(removed) > 0, len(added) > 0 && ep.changes > quietConflicts:

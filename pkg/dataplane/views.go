@@ -231,13 +231,15 @@ func (fs *namedPortSets) settle() {
 		if v.surplus != surplus {
 			for _, ps := range v.users {
 				fs.warn(ps)
-				if ps.cluster() {
-					fs.changed(ps) // what it denies is no longer a matter of numbers, or is again
-				}
+				fs.fewer(ps) // what is denied is no longer a matter of numbers, or is again
 			}
 		}
 		if settled && slices.ContainsFunc(v.numbers, func(n uint16) bool { return !slices.Contains(was, n) }) {
 			fs.tell(v)
+		} else if settled && len(v.numbers) < len(was) {
+			for _, ps := range v.users {
+				fs.fewer(ps)
+			}
 		}
 	}
 	clear(fs.stale)
@@ -272,16 +274,15 @@ func (fs *namedPortSets) choose(v *view) (numbers []uint16, more bool) {
 }
 
 // served returns the numbers of a view, in order, and those that are out of use and
-// may stay where they are: while a set for them is defined, of those twins that count.
-func (v *view) served(counts func(denies bool) bool) []servedPort {
+// may stay where they are.
+func (v *view) served() []servedPort {
 	var unused []uint16
 	for n := range v.portSets.defined {
-		if _, used := slices.BinarySearch(v.numbers, n.number); counts(n.denies) && !used {
+		if _, used := slices.BinarySearch(v.numbers, n.number); !n.denies && !used {
 			unused = append(unused, n.number)
 		}
 	}
 	slices.Sort(unused)
-	unused = slices.Compact(unused)
 	unused = unused[:min(len(unused), maxUnused)]
 	out := make([]servedPort, 0, len(v.numbers)+len(unused))
 	for _, list := range [][]uint16{v.numbers, unused} {
