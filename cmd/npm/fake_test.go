@@ -115,7 +115,7 @@ func (f *fakeService) host() host {
 
 func (f *fakeService) Close() { f.set(func() { f.closed = true }) }
 
-// apiServer has one node, win-1, and a pod on it.
+// apiServer has one node, win-1, and a pod on it, and no ClusterNetworkPolicies.
 func apiServer(t *testing.T) (kubeconfig string) {
 	t.Helper()
 	return serveAPI(t, "[]", nil)
@@ -129,6 +129,12 @@ func serveAPI(t *testing.T, policies string, told chan<- string) (kubeconfig str
 		kinds := map[string]string{"pods": "PodList", "namespaces": "NamespaceList", "nodes": "NodeList", "networkpolicies": "NetworkPolicyList"}
 		kind := kinds[filepath.Base(r.URL.Path)]
 		switch query := r.URL.Query(); {
+		case r.URL.Path == "/apis":
+			_, _ = io.WriteString(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
+			return
+		case strings.HasPrefix(r.URL.Path, "/apis/policy.networking.k8s.io/"):
+			http.NotFound(w, r)
+			return
 		case r.Method != http.MethodGet:
 			body, _ := io.ReadAll(r.Body) // what is missing is missed
 			if answer := review(filepath.Base(r.URL.Path), string(body)); answer != "" {

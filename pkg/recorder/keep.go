@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
+
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 )
@@ -28,6 +30,7 @@ const (
 	labelBytes    = 64
 	policyBytes   = 512
 	specFactor    = 4 // of a spec in memory to the same as protobuf
+	clusterFactor = 2 // of a ClusterNetworkPolicy in memory to the same as JSON
 	setBytes      = 160
 	valueBytes    = 32
 	aclBytes      = 320
@@ -79,8 +82,33 @@ func eventsOf(tx *dataplane.Transaction) ([]Event, int) {
 		}
 		add(e, np == nil, n)
 	}
+	for name, cnp := range tx.ClusterPolicies() {
+		e, n := Event{Kind: KindClusterPolicy, Object: name}, 0
+		if cnp != nil {
+			e.ClusterPolicy = &ClusterPolicy{Name: cnp.Name, UID: string(cnp.UID), Spec: cnp.Spec}
+			n = policyBytes + clusterFactor*textOf(cnp.Spec)
+		}
+		add(e, cnp == nil, n)
+	}
+	for name, node := range tx.Nodes() {
+		n := 0
+		if node != nil {
+			n = labelsBytes(node.Labels) + valueBytes*len(node.Addrs)
+		}
+		add(Event{Kind: KindClusterNode, Object: name, ClusterNode: node}, node == nil, n)
+	}
 	slices.SortFunc(events, func(a, b Event) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Object, b.Object)) })
 	return events, size
+}
+
+// textOf returns the size of a spec as JSON. Whoever writes such policies is no tenant, so
+// there are few of them.
+func textOf(spec v1alpha2.ClusterNetworkPolicySpec) int {
+	text, err := json.Marshal(spec)
+	if err != nil { // a spec is strings and numbers
+		return 0
+	}
+	return len(text)
 }
 
 func labelsBytes(labels map[string]string) int {

@@ -18,6 +18,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -137,11 +138,20 @@ func TestRecording(t *testing.T) {
 	w.endpoint("e2", "10.0.0.2")
 	node := []netip.Addr{netip.MustParseAddr("10.9.0.1")}
 	web, db := pod("web", "10.0.0.1", "web"), pod("db", "10.0.0.2", "db")
+	other := dataplane.Node{Name: "n2", Labels: map[string]string{"a": "b"}, Addrs: []netip.Addr{netip.MustParseAddr("10.9.0.2")}}
+	cnp := &v1alpha2.ClusterNetworkPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "c", UID: "uid-c", Annotations: map[string]string{"secret": "of an object"}},
+		Spec:       v1alpha2.ClusterNetworkPolicySpec{Tier: v1alpha2.BaselineTier, Priority: 3, Subject: v1alpha2.ClusterNetworkPolicySubject{Namespaces: &metav1.LabelSelector{MatchLabels: map[string]string{"no": "where"}}}},
+	}
 	w.apply(func(tx *dataplane.Transaction) {
 		tx.SetNamespace(dataplane.Namespace{Name: "x", Labels: map[string]string{"team": "t"}})
 		tx.SetNodeAddrs(node)
 		tx.SetPod(web)
 		tx.SetPod(db)
+		tx.SetClusterPolicy(cnp)
+		tx.DeleteClusterPolicy("gone")
+		tx.SetNode(other)
+		tx.DeleteNode("gone")
 	})
 	np := allow("p", "web", "db")
 	w.sim.Inject(hnssim.Fault{Op: hns.OpACLAdd, Mode: hnssim.LoseReply})
@@ -160,6 +170,10 @@ func TestRecording(t *testing.T) {
 	require.Len(t, rec.Steps, 4)
 	equate := cmpopts.EquateComparable(netip.Addr{})
 	require.Empty(t, cmp.Diff([]Event{
+		{Kind: KindClusterNode, Operation: Delete, Object: "gone"},
+		{Kind: KindClusterNode, Operation: Set, Object: "n2", ClusterNode: &other},
+		{Kind: KindClusterPolicy, Operation: Set, Object: "c", ClusterPolicy: &ClusterPolicy{Name: "c", UID: "uid-c", Spec: cnp.Spec}},
+		{Kind: KindClusterPolicy, Operation: Delete, Object: "gone"},
 		{Kind: KindNamespace, Operation: Set, Object: "x", Namespace: &dataplane.Namespace{Name: "x", Labels: map[string]string{"team": "t"}}},
 		{Kind: KindNode, Operation: Set, NodeAddrs: node},
 		{Kind: KindPod, Operation: Set, Object: "x/db", Pod: &db},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -113,6 +114,9 @@ const (
 	KindNamespace = "namespace"
 	KindPolicy    = "policy"
 	KindNode      = "node" // its addresses; Object is empty
+
+	KindClusterPolicy = "clusterPolicy"
+	KindClusterNode   = "clusterNode" // a node of the cluster, for ClusterNetworkPolicies
 )
 
 // Event is one object that came in. Of the pointers the one of its kind is set,
@@ -126,6 +130,9 @@ type Event struct {
 	Namespace *dataplane.Namespace `json:"namespace,omitempty"`
 	Policy    *Policy              `json:"policy,omitempty"`
 	NodeAddrs []netip.Addr         `json:"nodeAddresses,omitempty"`
+
+	ClusterPolicy *ClusterPolicy  `json:"clusterPolicy,omitempty"`
+	ClusterNode   *dataplane.Node `json:"clusterNode,omitempty"`
 }
 
 // Policy is a NetworkPolicy without its other metadata: annotations may hold anything.
@@ -134,6 +141,13 @@ type Policy struct {
 	Name      string                         `json:"name"`
 	UID       string                         `json:"uid,omitempty"`
 	Spec      networkingv1.NetworkPolicySpec `json:"spec"`
+}
+
+// ClusterPolicy is a ClusterNetworkPolicy without what nobody asks for.
+type ClusterPolicy struct {
+	Name string                            `json:"name"`
+	UID  string                            `json:"uid,omitempty"`
+	Spec v1alpha2.ClusterNetworkPolicySpec `json:"spec"`
 }
 
 // Call is one request to HNS and what came of it.

@@ -159,6 +159,7 @@ func (s *Step) complete(last *seen) error {
 func (e Event) complete() bool {
 	has := map[string]bool{
 		KindPod: e.Pod != nil, KindNamespace: e.Namespace != nil, KindPolicy: e.Policy != nil, KindNode: e.Operation == Set,
+		KindClusterPolicy: e.ClusterPolicy != nil, KindClusterNode: e.ClusterNode != nil,
 	}
 	if _, ok := has[e.Kind]; !ok || e.Operation != Set && e.Operation != Delete {
 		return false

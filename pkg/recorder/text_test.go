@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -44,6 +46,14 @@ func full(t testing.TB) Recording {
 				{Kind: KindPolicy, Operation: Set, Object: "x/p", Policy: &Policy{Namespace: "x", Name: "p", Spec: np.Spec}},
 				{Kind: KindPolicy, Operation: Delete, Object: "x/q"},
 				{Kind: KindNode, Operation: Set, NodeAddrs: []netip.Addr{web.Addr}},
+				{Kind: KindClusterPolicy, Operation: Set, Object: "c", ClusterPolicy: &ClusterPolicy{Name: "c", UID: "u", Spec: v1alpha2.ClusterNetworkPolicySpec{
+					Tier: v1alpha2.AdminTier, Egress: []v1alpha2.ClusterNetworkPolicyEgressRule{{
+						Action: v1alpha2.ClusterNetworkPolicyRuleActionDeny, To: []v1alpha2.ClusterNetworkPolicyEgressPeer{{Nodes: &metav1.LabelSelector{}}},
+					}},
+				}}},
+				{Kind: KindClusterPolicy, Operation: Delete, Object: "d"},
+				{Kind: KindClusterNode, Operation: Set, Object: "n2", ClusterNode: &dataplane.Node{Name: "n2", Labels: map[string]string{"a": "b"}, Addrs: []netip.Addr{web.Addr}}},
+				{Kind: KindClusterNode, Operation: Delete, Object: "n3"},
 			}, Calls: []Call{
 				{Op: hns.OpEndpointIDs, Began: at, Count: 2, IDs: []string{"e", "f"}},
 				{Op: hns.OpEndpointIDs, Began: at, Count: 1, IDs: []string{"f"}},

@@ -8,6 +8,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -31,10 +32,20 @@ func transaction(events []recorder.Event) *dataplane.Transaction {
 				ObjectMeta: metav1.ObjectMeta{Namespace: e.Policy.Namespace, Name: e.Policy.Name, UID: types.UID(e.Policy.UID)},
 				Spec:       e.Policy.Spec,
 			})
+		case e.ClusterPolicy != nil:
+			tx.SetClusterPolicy(&v1alpha2.ClusterNetworkPolicy{
+				ObjectMeta: metav1.ObjectMeta{Name: e.ClusterPolicy.Name, UID: types.UID(e.ClusterPolicy.UID)}, Spec: e.ClusterPolicy.Spec,
+			})
+		case e.ClusterNode != nil:
+			tx.SetNode(*e.ClusterNode)
 		case e.Kind == recorder.KindPod:
 			tx.DeletePod(dataplane.PodKey{Namespace: ns, Name: name})
 		case e.Kind == recorder.KindNamespace:
 			tx.DeleteNamespace(e.Object)
+		case e.Kind == recorder.KindClusterPolicy:
+			tx.DeleteClusterPolicy(e.Object)
+		case e.Kind == recorder.KindClusterNode:
+			tx.DeleteNode(e.Object)
 		default:
 			tx.DeletePolicy(policy.Key{Namespace: ns, Name: name})
 		}
@@ -48,19 +59,22 @@ func came(s *recorder.Step) string {
 		return looked(s)
 	}
 	var parts []string
-	for _, kind := range []string{recorder.KindPod, recorder.KindPolicy, recorder.KindNamespace, recorder.KindNode} {
+	for _, of := range []struct{ kind, noun string }{
+		{recorder.KindPod, "pod"}, {recorder.KindPolicy, "policy"}, {recorder.KindClusterPolicy, "cluster policy"},
+		{recorder.KindNamespace, "namespace"}, {recorder.KindClusterNode, "node"}, {recorder.KindNode, ""},
+	} {
 		n := 0
 		for _, e := range s.Events {
-			if e.Kind == kind {
+			if e.Kind == of.kind {
 				n++
 			}
 		}
 		switch {
 		case n == 0:
-		case kind == recorder.KindNode:
+		case of.kind == recorder.KindNode:
 			parts = append(parts, "node addresses")
 		default:
-			parts = append(parts, count(n, kind))
+			parts = append(parts, count(n, of.noun))
 		}
 	}
 	if s.Observed > 0 {

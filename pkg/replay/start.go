@@ -2,6 +2,8 @@ package replay
 
 import (
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,6 +89,9 @@ func checkStep(s recorder.Step) error {
 	for _, e := range s.Events {
 		if e.Pod != nil && e.Pod.Addr.IsValid() && !e.Pod.Addr.Is4() {
 			return fmt.Errorf("pod %s has an address that is not IPv4", e.Object)
+		}
+		if e.ClusterNode != nil && slices.ContainsFunc(e.ClusterNode.Addrs, func(a netip.Addr) bool { return !a.Is4() }) {
+			return fmt.Errorf("node %s has an address that is not IPv4", e.Object)
 		}
 		if _, _, ok := strings.Cut(e.Object, "/"); !ok && (e.Kind == recorder.KindPod || e.Kind == recorder.KindPolicy) {
 			return fmt.Errorf("%s %q without a namespace", e.Kind, e.Object)
