@@ -10,6 +10,7 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/controllers/events"
@@ -176,7 +177,8 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 	recorded := a.rec.Dataplane(a.dp)
 	a.events = events.New(events.Config{
 		Sink: sink, Node: set.node, Selecting: a.dp.Selecting, Logger: logger,
-		Policy: func(key policy.Key) (*networkingv1.NetworkPolicy, bool) { return a.ctl.Policy(key) },
+		Policy:        func(key policy.Key) (*networkingv1.NetworkPolicy, bool) { return a.ctl.Policy(key) },
+		ClusterPolicy: func(name string) (*v1alpha2.ClusterNetworkPolicy, bool) { return a.ctl.ClusterPolicy(name) },
 	})
 	a.ctl = controllers.New(controllers.Config{
 		Source: source, Applier: recorded, Observer: recorded, Progress: a.dp.Progress, Wake: a.wake, OnApplied: a.applied,

@@ -13,10 +13,12 @@ import (
 
 // Stats is a snapshot in numbers, for metrics.
 type Stats struct {
-	Policies int // of the whole cluster
-	Pods     int // of the whole cluster
-	ACLs     int // ours, known to be on endpoints
-	Sets     []SetStats
+	Policies int // NetworkPolicies of the whole cluster
+	// ClusterPolicies counts the ClusterNetworkPolicies of the cluster by tier.
+	ClusterPolicies map[policy.Tier]int
+	Pods            int // of the whole cluster
+	ACLs            int // ours, known to be on endpoints
+	Sets            []SetStats
 	// Pending is the number of pod updates that are outstanding, those of pods
 	// included whose endpoint was not seen; OldestPending is for how long the
 	// first of them has been.
@@ -73,8 +75,12 @@ func (d *core) copyStats(pace pieces.Pace) (Stats, *ipsets.Copying) {
 	s := Stats{
 		Policies: len(d.policies), Pods: len(d.members.pods), Pinned: d.cache.Pinned(),
 		DriftFound: maps.Clone(d.drift.found), DriftRepaired: maps.Clone(d.drift.repaired),
-		Disputed:  map[string]int{driftSet: 0, driftACL: 0},
-		Conflicts: d.conflicts, Refusals: maps.Clone(d.refusals), OverBudget: d.overCounts(),
+		Disputed:        map[string]int{driftSet: 0, driftACL: 0},
+		ClusterPolicies: map[policy.Tier]int{},
+		Conflicts:       d.conflicts, Refusals: maps.Clone(d.refusals), OverBudget: d.overCounts(),
+	}
+	for _, cs := range d.clusters {
+		s.ClusterPolicies[cs.Tier]++
 	}
 	for _, what := range d.flapping(now) {
 		s.Disputed[what.kind()]++

@@ -10,6 +10,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 const webFromAPI = `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`
@@ -23,7 +24,7 @@ func TestStats(t *testing.T) {
 	got := w.dp.Stats()
 
 	want := dataplane.Stats{
-		Policies: 1, Pods: 7, ACLs: 9, // node, block and rule on three endpoints
+		Policies: 1, ClusterPolicies: map[policy.Tier]int{}, Pods: 7, ACLs: 9, // node, block and rule on three endpoints
 		DriftFound: map[string]uint64{"set": 0, "acl": 0}, DriftRepaired: map[string]uint64{"set": 0, "acl": 0},
 		Disputed: map[string]int{"set": 0, "acl": 0}, Refusals: map[uint32]uint64{},
 		OverBudget: map[string]int{"policy": 0, "pod": 0, "namespace": 0},

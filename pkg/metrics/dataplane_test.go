@@ -49,7 +49,10 @@ func (a *agent) apply(tx *dataplane.Transaction) dataplane.Report {
 // wantTruth holds what is shown of the state against what is in HNS.
 func (a *agent) wantTruth(policies, pods float64) {
 	a.t.Helper()
-	want := map[string]float64{"npm_num_policies": policies, "npm_pods_watched": pods, "npm_num_ipsets": 0, "npm_num_ipset_entries": 0}
+	want := map[string]float64{
+		"npm_num_policies": policies, "npm_pods_watched": pods, "npm_num_ipsets": 0, "npm_num_ipset_entries": 0,
+		`npm_num_cluster_policies{tier="Admin"}`: 0, `npm_num_cluster_policies{tier="Baseline"}`: 0,
+	}
 	bytes := 0.
 	for _, set := range a.sim.Sets() {
 		want["npm_num_ipsets"]++

@@ -12,6 +12,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // nodeState shows the dataplane and the informers as they are at the scrape.
@@ -113,6 +114,7 @@ type clusterState struct {
 	stats func() dataplane.Stats
 
 	policies, acls, sets, entries, pods *prometheus.Desc
+	clusters                            *prometheus.Desc // by tier
 	perSet                              *prometheus.Desc // by set_name and set_hash
 }
 
@@ -121,6 +123,7 @@ func newClusterState(o Options) *clusterState {
 		stats: o.Stats,
 
 		policies: desc("npm_num_policies", "NetworkPolicy objects of the cluster."),
+		clusters: desc("npm_num_cluster_policies", "ClusterNetworkPolicy objects of the cluster.", "tier"),
 		acls:     desc("npm_num_iptables_rules", "ACLs of ours that are on endpoints of this node."),
 		sets:     desc("npm_num_ipsets", "Sets of ours in HNS on this node."),
 		entries:  desc("npm_num_ipset_entries", "Entries of all sets of ours in HNS on this node."),
@@ -132,7 +135,7 @@ func newClusterState(o Options) *clusterState {
 
 // Describe implements prometheus.Collector.
 func (s *clusterState) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.policies, s.acls, s.sets, s.entries, s.pods, s.perSet} {
+	for _, d := range []*prometheus.Desc{s.policies, s.clusters, s.acls, s.sets, s.entries, s.pods, s.perSet} {
 		out <- d
 	}
 }
@@ -157,6 +160,9 @@ func (s *clusterState) Collect(out chan<- prometheus.Metric) {
 		entries += set.Entries
 	}
 	gauge(out, s.policies, float64(stats.Policies))
+	for _, tier := range []policy.Tier{policy.Admin, policy.Baseline} {
+		gauge(out, s.clusters, float64(stats.ClusterPolicies[tier]), tier.String())
+	}
 	gauge(out, s.acls, float64(stats.ACLs))
 	gauge(out, s.sets, float64(len(stats.Sets)))
 	gauge(out, s.entries, float64(entries))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // of returns the metrics of a fixed state.
@@ -23,7 +24,7 @@ func of(stats dataplane.Stats, stale map[controllers.Kind]time.Duration) *Metric
 func TestState(t *testing.T) {
 	t.Parallel()
 	m := of(dataplane.Stats{
-		Policies: 2, Pods: 3, ACLs: 5, Pending: 7, OldestPending: 1500 * time.Millisecond, Pinned: 11,
+		Policies: 2, ClusterPolicies: map[policy.Tier]int{policy.Admin: 73}, Pods: 3, ACLs: 5, Pending: 7, OldestPending: 1500 * time.Millisecond, Pinned: 11,
 		Sets: []dataplane.SetStats{
 			{ID: "azure-npm-1", Name: "ns-x", Entries: 13, Bytes: 17},
 			{ID: "azure-npm-2", Name: "nslabel-a", Nested: true, Entries: 19, Bytes: 23},
@@ -38,11 +39,13 @@ func TestState(t *testing.T) {
 	}, map[controllers.Kind]time.Duration{controllers.KindPod: time.Minute, controllers.KindPolicy: 2 * time.Second})
 
 	require.Empty(t, cmp.Diff(map[string]float64{
-		"npm_num_policies":       2,
-		"npm_num_iptables_rules": 5,
-		"npm_num_ipsets":         3,
-		"npm_num_ipset_entries":  32,
-		"npm_pods_watched":       3,
+		"npm_num_policies":                                               2,
+		`npm_num_cluster_policies{tier="Admin"}`:                         73,
+		`npm_num_cluster_policies{tier="Baseline"}`:                      0,
+		"npm_num_iptables_rules":                                         5,
+		"npm_num_ipsets":                                                 3,
+		"npm_num_ipset_entries":                                          32,
+		"npm_pods_watched":                                               3,
 		`npm_ipset_counts{set_hash="azure-npm-1",set_name="ns-x"}`:       13,
 		`npm_ipset_counts{set_hash="azure-npm-2",set_name="nslabel-a"}`:  19,
 		`npm_ipset_counts{set_hash="azure-npm-3",set_name="podlabel-a"}`: 0,

@@ -39,6 +39,7 @@ const (
 
 var clusterTable = []row{
 	{"npm_ipset_counts", "GAUGE", "set_hash=id set_name=ns-x", "Entries of one set in HNS; what the largest 500 leave is summed up under the name others."},
+	{"npm_num_cluster_policies", "GAUGE", "tier=Admin,Baseline", "ClusterNetworkPolicy objects of the cluster."},
 	{"npm_num_ipset_entries", "GAUGE", "", "Entries of all sets of ours in HNS on this node."},
 	{"npm_num_ipsets", "GAUGE", "", "Sets of ours in HNS on this node."},
 	{"npm_num_iptables_rules", "GAUGE", "", "ACLs of ours that are on endpoints of this node."},
@@ -70,7 +71,7 @@ var nodeTable = []row{
 	{"npm_pinned_sets", "GAUGE", "", "Sets that are kept because a pending update of a pod may need them."},
 	{"npm_programmed_set_bytes", "GAUGE", "", "Length of the values of all sets in HNS together."},
 	{"npm_programmed_sets", "GAUGE", "type=IPSET,NESTEDIPSET", "Sets of ours in HNS, by HNS's type."},
-	{"npm_warnings", "GAUGE", "reason=AddressContested,ForeignWrites,HNSRejected,HNSUnavailable,IPv6Peer,Invalid,OverBudget", "Active warnings: what users asked for and HNS does not have, left out or not programmed yet."},
+	{"npm_warnings", "GAUGE", "reason=AddressContested,ForeignWrites,HNSRejected,HNSUnavailable,IPv6Peer,Invalid,OverBudget,UnsupportedPeer", "Active warnings: what users asked for and HNS does not have, left out or not programmed yet."},
 	{"npm_windows_acl_failure_total", "COUNTER", "operation=create,update", "Failed calls for writing the ACLs of an endpoint."},
 	{"npm_windows_acl_latency_seconds", "HISTOGRAM", "operation=create,update", "Duration of calls for writing the ACLs of an endpoint, failed ones included."},
 	{"npm_windows_get_endpoint_failure_total", "COUNTER", "", "Failed calls for reading one endpoint."},

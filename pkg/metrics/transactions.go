@@ -53,7 +53,7 @@ func newTransactions() *transactions {
 	}
 	for _, reason := range []string{
 		string(dataplane.ReasonHNSRejected), string(dataplane.ReasonHNSUnavailable), string(dataplane.ReasonForeignWrites), string(dataplane.ReasonAddressContested),
-		string(policy.ReasonIPv6Peer), string(policy.ReasonInvalid), string(policy.ReasonOverBudget),
+		string(policy.ReasonIPv6Peer), string(policy.ReasonInvalid), string(policy.ReasonOverBudget), string(policy.ReasonUnsupportedPeer),
 	} {
 		t.reasons[reason] = true
 	}

@@ -11,7 +11,9 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
+	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/printable"
 )
 
@@ -40,10 +42,19 @@ func (l *ledger) event(f *fact, now time.Time) *eventsv1.Event {
 	case f.everywhere():
 		where, origin = where+" and every other Windows node", fmt.Sprint(s.generation)
 	}
+	regarding := corev1.ObjectReference{
+		APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "NetworkPolicy",
+		Namespace: f.of.Namespace, Name: f.of.Name, UID: s.uid,
+	}
+	namespace := f.of.Namespace
+	if namespace == "" {
+		regarding.APIVersion, regarding.Kind = v1alpha2.SchemeGroupVersion.String(), "ClusterNetworkPolicy"
+		namespace = metav1.NamespaceDefault // where the API wants Events on what has no namespace
+	}
 	id := sha256.Sum256(fmt.Appendf(nil, "%q", []string{string(s.uid), origin, string(f.reason), f.what}))
 	return &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: f.of.Namespace,
+			Namespace: namespace,
 			Name:      eventName(f.of.Name, fmt.Sprintf("%x", id[:8])),
 		},
 		EventTime:           metav1.NewMicroTime(now),
@@ -53,12 +64,17 @@ func (l *ledger) event(f *fact, now time.Time) *eventsv1.Event {
 		Reason:              string(f.reason),
 		Type:                kind,
 		Note:                cut(printable.Line(where+": "+f.text), maxNote),
-		Regarding: corev1.ObjectReference{
-			APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "NetworkPolicy",
-			Namespace: f.of.Namespace, Name: f.of.Name, UID: s.uid,
-		},
-		Related: &corev1.ObjectReference{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Node", Name: l.node},
+		Regarding:           regarding,
+		Related:             &corev1.ObjectReference{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Node", Name: l.node},
 	}
+}
+
+// nameOf returns what a log calls a policy.
+func nameOf(key policy.Key) string {
+	if key.Namespace == "" {
+		return "ClusterNetworkPolicy/" + key.Name
+	}
+	return key.String()
 }
 
 // eventName is that of the object, as is usual, and what makes it unique. A name

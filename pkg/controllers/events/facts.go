@@ -79,6 +79,8 @@ func collect(warnings []dataplane.Warning, selecting func(dataplane.PodKey) []po
 		switch w.Kind {
 		case "NetworkPolicy":
 			note(policy.Key{Namespace: namespace, Name: name}, topic{reason: w.Reason}, w.Message)
+		case "ClusterNetworkPolicy":
+			note(policy.Key{Name: w.Object}, topic{reason: w.Reason}, w.Message)
 		case "Pod":
 			for _, key := range selecting(dataplane.PodKey{Namespace: namespace, Name: name}) {
 				note(key, topic{w.Reason, true}, fmt.Sprintf("%s pod %s: %s", inWhat(w.Reason), name, w.Message))

@@ -19,6 +19,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -37,6 +38,7 @@ type world struct {
 
 	mu       sync.Mutex // guards following
 	policies map[policy.Key]*networkingv1.NetworkPolicy
+	clusters map[string]*v1alpha2.ClusterNetworkPolicy
 	selected map[dataplane.PodKey][]policy.Key
 	sent     []*eventsv1.Event // what Create was called with
 	at       []time.Duration   // when, since the start
@@ -61,7 +63,7 @@ func runOn(t *testing.T, node string, policies []string, play func(w *world)) {
 		for _, name := range policies {
 			w.write(name, 1)
 		}
-		w.Recorder = New(Config{Sink: w, Node: node, Policy: w.policy, Selecting: w.selecting, Logger: zapr.NewLogger(zap.New(core))})
+		w.Recorder = New(Config{Sink: w, Node: node, Policy: w.policy, ClusterPolicy: w.cluster, Selecting: w.selecting, Logger: zapr.NewLogger(zap.New(core))})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel() // a failed test would move the bubble's clock for good
 		done := make(chan struct{})
@@ -107,6 +109,13 @@ func (w *world) policy(k policy.Key) (*networkingv1.NetworkPolicy, bool) {
 	defer w.mu.Unlock()
 	np, ok := w.policies[k]
 	return np, ok
+}
+
+func (w *world) cluster(name string) (*v1alpha2.ClusterNetworkPolicy, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	cnp, ok := w.clusters[name]
+	return cnp, ok
 }
 
 func (w *world) selecting(pod dataplane.PodKey) []policy.Key {

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"time"
 
-	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -26,8 +26,9 @@ const (
 // ledger knows the active warnings, and which of them were sent. It has no lock: one
 // goroutine uses it.
 type ledger struct {
-	node     string
-	policy   func(policy.Key) (*networkingv1.NetworkPolicy, bool)
+	node string
+	// policy returns the object of a policy; false when there is none.
+	policy   func(policy.Key) (metav1.Object, bool)
 	subjects map[policy.Key]*subject
 	// lastServed says when each namespace of a subject was served last, as a count of all that
 	// were served. A new namespace gets the count of the one that was served last, so it
@@ -78,10 +79,10 @@ func (l *ledger) update(now time.Time, s activeWarnings) {
 			delete(l.subjects, key)
 			continue
 		}
-		if sub.uid != np.UID {
-			*sub = *newSubject(np.UID)
+		if sub.uid != np.GetUID() {
+			*sub = *newSubject(np.GetUID())
 		}
-		sub.generation = np.Generation
+		sub.generation = np.GetGeneration()
 		sub.update(now, key, s.accounts[key], s.away)
 		if len(sub.facts)+len(sub.told) == 0 && !sub.blamed {
 			delete(l.subjects, key)

@@ -1,4 +1,4 @@
-// Package events sends Kubernetes Events on NetworkPolicies. They tell the owners what of
+// Package events sends Kubernetes Events on NetworkPolicies and ClusterNetworkPolicies. They tell the owners what of
 // a policy is left out or not programmed on this node, and when that has passed.
 //
 // A warning of the dataplane is active as long as its cause lasts, so no queue is needed:
@@ -19,9 +19,11 @@ import (
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -43,6 +45,8 @@ type Config struct {
 	// Policy returns a policy as it is now, which is not changed; false when
 	// there is none. It must not block.
 	Policy func(policy.Key) (*networkingv1.NetworkPolicy, bool)
+	// ClusterPolicy is the same for ClusterNetworkPolicies.
+	ClusterPolicy func(name string) (*v1alpha2.ClusterNetworkPolicy, bool)
 	// Selecting returns the policies that select a pod of this node. It must not
 	// block.
 	Selecting func(dataplane.PodKey) []policy.Key
@@ -70,10 +74,18 @@ type Recorder struct {
 func New(cfg Config) *Recorder {
 	return &Recorder{
 		cfg: cfg, wake: make(chan struct{}, 1),
-		ledger:  ledger{node: cfg.Node, policy: cfg.Policy, subjects: map[policy.Key]*subject{}, lastServed: map[string]uint64{}},
+		ledger:  ledger{node: cfg.Node, policy: cfg.object, subjects: map[policy.Key]*subject{}, lastServed: map[string]uint64{}},
 		limiter: flowcontrol.NewTokenBucketPassiveRateLimiter(perSecond, burst),
 		backoff: pauses(),
 	}
+}
+
+// object returns the object of a policy.
+func (c *Config) object(key policy.Key) (metav1.Object, bool) {
+	if key.Namespace == "" {
+		return c.ClusterPolicy(key.Name)
+	}
+	return c.Policy(key)
 }
 
 // pauses are the times to wait after Events that could not be sent, one by one:
@@ -156,7 +168,7 @@ func (r *Recorder) send(ctx context.Context, f *fact) {
 		r.resume = now.Add(pause)
 		f.due = r.resume // whatever else is due goes first then
 		if !r.failing {
-			r.cfg.Logger.Info("sending an Event failed, trying again", "policy", f.of.String(), "reason", f.reason, "err", err.Error(), "retryAfter", pause)
+			r.cfg.Logger.Info("sending an Event failed, trying again", "policy", nameOf(f.of), "reason", f.reason, "err", err.Error(), "retryAfter", pause)
 		}
 		r.failing = true
 		return

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -51,6 +52,25 @@ func TestWarningIsTold(t *testing.T) {
 		require.Empty(t, w.took(), "in another order they are the same")
 		w.activate(rejected("p", "spec.b: no"))
 		require.Equal(t, "on node win-1: spec.b: no", w.one().Note)
+	})
+}
+
+// TestWarningOfAClusterPolicyIsTold: it is about an object without a namespace, and cannot be
+// taken for one about a NetworkPolicy of the same name.
+func TestWarningOfAClusterPolicyIsTold(t *testing.T) {
+	run(t, []string{"p"}, func(w *world) {
+		w.clusters = map[string]*v1alpha2.ClusterNetworkPolicy{"p": {ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "uid-c", Generation: 1}}}
+		broken := dataplane.Warning{Object: "p", Kind: "ClusterNetworkPolicy", Reason: "UnsupportedPeer", Message: "spec.a: no"}
+		w.activate(broken)
+		got := w.one()
+		require.Equal(t, "default", got.Namespace)
+		require.Equal(t, corev1.ObjectReference{APIVersion: "policy.networking.k8s.io/v1alpha2", Kind: "ClusterNetworkPolicy", Name: "p", UID: "uid-c"}, got.Regarding)
+		require.Equal(t, "UnsupportedPeer", got.Reason)
+		w.activate(broken, ipv6("p", "spec.a: no"))
+		require.Equal(t, "NetworkPolicy", w.one().Regarding.Kind)
+		w.activate(ipv6("p", "spec.a: no"))
+		passed := w.one()
+		require.Equal(t, []string{"Programmed", "ClusterNetworkPolicy"}, []string{passed.Reason, passed.Regarding.Kind})
 	})
 }
 

@@ -43,6 +43,9 @@ func (h HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusCreated)
 		_, _ = io.WriteString(w, "{}") // a client that has gone is no concern
+	case r.URL.Path == "/apis": // which says that there are no ClusterNetworkPolicies
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
 	case !known:
 		http.NotFound(w, r)
 	case query.Get("watch") == "":
