@@ -93,33 +93,58 @@ func saveDump(t *testing.T, server, path string) {
 	require.NoError(t, os.WriteFile(path, body, 0o600))
 }
 
-// TestPlanReadsAClusterOnly: of a live cluster the plan is the same, and all that
-// the API server is asked are four lists.
-func TestPlanReadsAClusterOnly(t *testing.T) {
-	var asked []string
-	items := map[string]string{
+// listKinds are the kinds of lists and their versions, by what paths call them.
+var listKinds = map[string][2]string{
+	"pods": {"PodList", "v1"}, "namespaces": {"NamespaceList", "v1"}, "nodes": {"NodeList", "v1"},
+	"networkpolicies":        {"NetworkPolicyList", "networking.k8s.io/v1"},
+	"clusternetworkpolicies": {"ClusterNetworkPolicyList", "policy.networking.k8s.io/v1alpha2"},
+}
+
+// listServer serves lists of the items of each kind; a kind without an entry is not
+// there. It returns a kubeconfig, and what was asked.
+func listServer(t *testing.T, items map[string]string) (kubeconfig string, asked *[]string) {
+	t.Helper()
+	asked = new([]string)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		*asked = append(*asked, r.Method+" "+r.URL.String())
+		w.Header().Set("Content-Type", "application/json")
+		resource := filepath.Base(r.URL.Path)
+		list, ok := items[resource]
+		switch {
+		case r.URL.Path == "/apis":
+			_, _ = io.WriteString(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
+		case !ok:
+			http.NotFound(w, r)
+		default:
+			kind := listKinds[resource]
+			_, _ = io.WriteString(w, `{"kind":"`+kind[0]+`","apiVersion":"`+kind[1]+`","metadata":{"resourceVersion":"1"},"items":[`+list+`]}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	kubeconfig = filepath.Join(t.TempDir(), "config")
+	require.NoError(t, os.WriteFile(kubeconfig, []byte(`{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}],
+clusters: [{name: a, cluster: {server: "`+server.URL+`"}}]}`), 0o600))
+	return kubeconfig, asked
+}
+
+// twoPods is a cluster of two pods, one on a Linux node.
+func twoPods() map[string]string {
+	return map[string]string{
 		"pods": `{"metadata":{"name":"web","namespace":"x","uid":"1"},"spec":{"nodeName":"win-1"},"status":{"phase":"Running","podIP":"10.0.0.1"}},
 			{"metadata":{"name":"lin","namespace":"x","uid":"2"},"spec":{"nodeName":"lin-1"},"status":{"phase":"Running","podIP":"10.0.0.2"}}`,
 		"namespaces":      `{"metadata":{"name":"x"}}`,
 		"nodes":           `{"metadata":{"name":"win-1"}},{"metadata":{"name":"lin-1","labels":{"kubernetes.io/os":"linux"}}}`,
 		"networkpolicies": ``,
 	}
-	kinds := map[string]string{"pods": "PodList", "namespaces": "NamespaceList", "nodes": "NodeList", "networkpolicies": "NetworkPolicyList"}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked = append(asked, r.Method+" "+r.URL.String())
-		resource := filepath.Base(r.URL.Path)
-		group := "v1"
-		if resource == "networkpolicies" {
-			group = "networking.k8s.io/v1"
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"kind":"`+kinds[resource]+`","apiVersion":"`+group+`","metadata":{"resourceVersion":"1"},"items":[`+items[resource]+`]}`)
-	}))
-	defer server.Close()
-	kubeconfig := filepath.Join(t.TempDir(), "config")
-	require.NoError(t, os.WriteFile(kubeconfig, []byte(`{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}],
-clusters: [{name: a, cluster: {server: "`+server.URL+`"}}]}`), 0o600))
+}
 
+// TestPlanReadsAClusterOnly: of a live cluster the plan is the same, and all that
+// the API server is asked are five lists.
+func TestPlanReadsAClusterOnly(t *testing.T) {
+	items := twoPods()
+	// It selects nothing, and is there to be read.
+	items["clusternetworkpolicies"] = `{"metadata":{"name":"open"},"spec":{"tier":"Admin","priority":1,"subject":{"namespaces":{"matchLabels":{"a":"b"}}}}}`
+	kubeconfig, asked := listServer(t, items)
 	code, stdout, stderr := command(t, closing, "plan", "-f", "-", "--kubeconfig", kubeconfig, "-o", "json")
 	require.Equal(t, 0, code, stderr)
 	var plan whatif.Plan
@@ -128,8 +153,9 @@ clusters: [{name: a, cluster: {server: "`+server.URL+`"}}]}`), 0o600))
 	require.Len(t, plan.Nodes, 1)
 	require.Equal(t, "win-1", plan.Nodes[0].Node)
 	require.Equal(t, []string{
-		"GET /api/v1/pods", "GET /api/v1/namespaces", "GET /apis/networking.k8s.io/v1/networkpolicies", "GET /api/v1/nodes",
-	}, asked)
+		"GET /api/v1/pods", "GET /api/v1/namespaces", "GET /apis/networking.k8s.io/v1/networkpolicies",
+		"GET /apis/policy.networking.k8s.io/v1alpha2/clusternetworkpolicies", "GET /api/v1/nodes",
+	}, *asked)
 
 	// As a plugin it takes the kubeconfig of kubectl.
 	t.Setenv("KUBECONFIG", kubeconfig)
@@ -138,5 +164,31 @@ clusters: [{name: a, cluster: {server: "`+server.URL+`"}}]}`), 0o600))
 	code, byPlugin, stderr := plugin(t, "plan", "-f", file, "-o", "json")
 	require.Equal(t, 0, code, stderr)
 	require.Equal(t, stdout, byPlugin)
-	require.Len(t, asked, 8)
+	require.Len(t, *asked, 10)
+}
+
+// The ClusterNetworkPolicies of a cluster are in the plan of a change of them. A
+// cluster without the kind has none.
+func TestPlanOfClusterPolicies(t *testing.T) {
+	const shut = `{"metadata":{"name":"shut"},"spec":{"tier":"Admin","priority":1,"subject":{"namespaces":{}},"ingress":[{"action":"Deny","from":[{"namespaces":{}}]}]}}`
+	object := `{"apiVersion":"policy.networking.k8s.io/v1alpha2","kind":"ClusterNetworkPolicy",` + shut[1:]
+	for _, c := range []struct {
+		name, list, want string
+		has              bool
+	}{
+		{"there", shut, "ClusterNetworkPolicy/shut: unchanged\nNothing changes: ", true},
+		{"none", "", "ClusterNetworkPolicy/shut: new\n2 of 2 connections between 2 pods flip: 2 blocked, 0 opened.", true},
+		{"no kind", "", "ClusterNetworkPolicy/shut: new\n2 of 2 connections between 2 pods flip: 2 blocked, 0 opened.", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			items := twoPods()
+			if c.has {
+				items["clusternetworkpolicies"] = c.list
+			}
+			kubeconfig, _ := listServer(t, items)
+			code, stdout, stderr := command(t, object, "plan", "-f", "-", "--kubeconfig", kubeconfig)
+			require.Equal(t, 0, code, stderr)
+			require.Contains(t, stdout, c.want)
+		})
+	}
 }

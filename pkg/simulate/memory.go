@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/simulate/manifest"
@@ -32,7 +33,7 @@ func (m memory) Watch(metav1.ListOptions) (watch.Interface, error) {
 // silent watch has no initial events.
 func (m memory) IsWatchListSemanticsUnSupported() bool { return true }
 
-// memorySource serves manifests; with a node, that one alone of the Nodes.
+// memorySource serves manifests; with a node, that one alone of Source.Nodes.
 func memorySource(o manifest.Objects, node string) controllers.Source {
 	meta := metav1.ListMeta{ResourceVersion: "1"}
 	pods := &corev1.PodList{ListMeta: meta}
@@ -47,11 +48,19 @@ func memorySource(o manifest.Objects, node string) controllers.Source {
 	for _, np := range o.Policies {
 		policies.Items = append(policies.Items, *np)
 	}
-	nodes := &corev1.NodeList{ListMeta: meta}
+	clusters := &v1alpha2.ClusterNetworkPolicyList{ListMeta: meta}
+	for _, cnp := range o.ClusterPolicies {
+		clusters.Items = append(clusters.Items, *cnp)
+	}
+	all, nodes := &corev1.NodeList{ListMeta: meta}, &corev1.NodeList{ListMeta: meta}
 	for _, n := range o.Nodes {
+		all.Items = append(all.Items, *n)
 		if node == "" || n.Name == node {
 			nodes.Items = append(nodes.Items, *n)
 		}
 	}
-	return controllers.Source{Pods: memory{pods}, Namespaces: memory{namespaces}, Policies: memory{policies}, Nodes: memory{nodes}}
+	return controllers.Source{
+		Pods: memory{pods}, Namespaces: memory{namespaces}, Policies: memory{policies}, Nodes: memory{nodes},
+		ClusterPolicies: memory{clusters}, AllNodes: memory{all},
+	}
 }

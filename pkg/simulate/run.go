@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -72,6 +73,8 @@ type session struct {
 	controller *controllers.Controller
 	loaded     []manifest.Warning
 	places     explain.Places
+
+	older []dataplane.Warning // about what a live cluster has; guarded by kubelet.mu
 }
 
 // run returns whether everything is programmed. What it starts is added to
@@ -95,6 +98,7 @@ func run(ctx context.Context, o Options, q questions, running *sync.WaitGroup) (
 	if err := s.settle(ctx, o); err != nil {
 		return false, err
 	}
+	s.findOlder(ctx, in.source)
 	err = s.result(ctx, q, func(r Result) error {
 		if o.Output == "json" {
 			return r.writeJSON(printable.JSON(o.Stdout))
@@ -112,7 +116,7 @@ func run(ctx context.Context, o Options, q questions, running *sync.WaitGroup) (
 			return false, err
 		}
 	}
-	return complete(warnings(s.loaded, s.dataplane.Warnings())), nil
+	return complete(warnings(s.loaded, slices.Concat(s.older, s.dataplane.Warnings()))), nil
 }
 
 // input is where the objects come from.
@@ -198,11 +202,25 @@ func (s *session) settle(ctx context.Context, o Options) error {
 	}
 }
 
+// findOlder looks once for policies of older versions, which nothing enforces.
+func (s *session) findOlder(ctx context.Context, in controllers.Source) {
+	if in.Older == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, firstList)
+	defer cancel()
+	found := in.Older(ctx)
+	s.kubelet.mu.Lock()
+	defer s.kubelet.mu.Unlock()
+	s.older = found
+}
+
 // result lets use read the present state, which does not move meanwhile.
 func (s *session) result(ctx context.Context, q questions, use func(Result) error) error {
 	s.kubelet.mu.Lock()
 	defer s.kubelet.mu.Unlock()
 	d := s.dataplane.Dump()
+	d.Warnings = slices.Concat(s.older, d.Warnings)
 	j := judge{explain.New(d), s.node}
 	if err := j.check(q); err != nil {
 		return err

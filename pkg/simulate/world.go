@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -37,10 +39,14 @@ func World(ctx context.Context, o Options) (whatif.World, error) {
 		{in.source.Pods, func(o runtime.Object) bool { return into(o, &l.pods) }},
 		{in.source.Namespaces, func(o runtime.Object) bool { return into(o, &l.namespaces) }},
 		{in.source.Policies, func(o runtime.Object) bool { return into(o, &l.policies) }},
-		{in.source.Nodes, func(o runtime.Object) bool { return into(o, &l.nodes) }},
+		{in.source.ClusterPolicies, func(o runtime.Object) bool { return into(o, &l.clusters) }},
+		{in.source.AllNodes, func(o runtime.Object) bool { return into(o, &l.nodes) }},
 	} {
 		object, err := cache.ToListerWatcherWithContext(part.from).ListWithContext(ctx, metav1.ListOptions{})
-		if err == nil && !part.into(object) {
+		switch {
+		case errors.Is(err, controllers.ErrNoKind): // a cluster without it has none
+			err = nil
+		case err == nil && !part.into(object):
 			err = fmt.Errorf("%T is no such list", object)
 		}
 		if err != nil { // of a server: what is in memory is there
@@ -56,6 +62,7 @@ type lists struct {
 	namespaces corev1.NamespaceList
 	policies   networkingv1.NetworkPolicyList
 	nodes      corev1.NodeList
+	clusters   v1alpha2.ClusterNetworkPolicyList
 }
 
 // into keeps a list of the right type.
@@ -73,6 +80,7 @@ func (l *lists) world(only string) whatif.World {
 	linux := map[string]bool{}
 	for i := range l.nodes.Items {
 		n := &l.nodes.Items[i]
+		w.Peers = append(w.Peers, controllers.ClusterNode(n, w.Budgets))
 		named[n.Name] = true
 		if linux[n.Name] = n.Labels[corev1.LabelOSStable] == string(corev1.Linux); !linux[n.Name] {
 			w.Nodes = append(w.Nodes, whatif.Node{Name: n.Name, Addrs: controllers.NodeAddrs(n)})
@@ -95,6 +103,9 @@ func (l *lists) world(only string) whatif.World {
 	}
 	for i := range l.policies.Items {
 		w.Policies = append(w.Policies, &l.policies.Items[i])
+	}
+	for i := range l.clusters.Items {
+		w.ClusterPolicies = append(w.ClusterPolicies, &l.clusters.Items[i])
 	}
 	if only != "" {
 		w.Nodes = slices.DeleteFunc(w.Nodes, func(n whatif.Node) bool { return n.Name != only })

@@ -86,15 +86,8 @@ func FromDump(d dataplane.Dump) (World, error) {
 		np.Namespace, np.Name, _ = strings.Cut(p.Policy, "/")
 		w.Policies = append(w.Policies, np)
 	}
-	w.Peers, w.PeersUnknown = d.Nodes, true
-	for _, p := range d.ClusterPolicies {
-		if p.Spec == nil {
-			return World{}, fmt.Errorf("what ClusterNetworkPolicy %s says: %w", p.Name, ErrNoSpec)
-		}
-		cnp := &v1alpha2.ClusterNetworkPolicy{Spec: *p.Spec}
-		cnp.Name = p.Name
-		w.ClusterPolicies = append(w.ClusterPolicies, cnp)
-		w.PeersUnknown = w.PeersUnknown && !namesNodes(cnp)
+	if err := w.tiersOf(d); err != nil {
+		return World{}, err
 	}
 	endpoints := map[string]*dataplane.EndpointDump{}
 	for i := range d.Endpoints {
@@ -125,6 +118,21 @@ func FromDump(d dataplane.Dump) (World, error) {
 		w.Pods = append(w.Pods, pod)
 	}
 	return w, nil
+}
+
+// tiersOf takes the ClusterNetworkPolicies of a dump, and the nodes if it has them.
+func (w *World) tiersOf(d dataplane.Dump) error {
+	w.Peers, w.PeersUnknown = d.Nodes, true
+	for _, p := range d.ClusterPolicies {
+		if p.Spec == nil {
+			return fmt.Errorf("what ClusterNetworkPolicy %s says: %w", p.Name, ErrNoSpec)
+		}
+		cnp := &v1alpha2.ClusterNetworkPolicy{Spec: *p.Spec}
+		cnp.Name = p.Name
+		w.ClusterPolicies = append(w.ClusterPolicies, cnp)
+		w.PeersUnknown = w.PeersUnknown && !namesNodes(cnp)
+	}
+	return nil
 }
 
 func podOf(p *dataplane.PodDump, addr netip.Addr) dataplane.Pod {
