@@ -22,6 +22,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/nodelock"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/recorder"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // shutdownWait is how long a stop waits for the worker. The worker gives up its call of
@@ -154,7 +155,7 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 	a.metrics = metrics.New(metrics.Options{
 		Version: version(), Now: time.Now,
 		// What they read is made below, of what is made here.
-		Stats:     func() dataplane.Stats { return a.dp.Stats() },
+		Stats:     func() state.Stats { return a.dp.Stats() },
 		Staleness: func() map[controllers.Kind]time.Duration { return a.ctl.Staleness() },
 	})
 	a.client = a.metrics.Client(svc)
@@ -169,7 +170,7 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 		Budgets: set.Budgets,
 	}
 	a.rec = recorder.New(recorder.Config{
-		Snapshot: func() func() dataplane.Dump { return a.dp.Snapshot().Dump },
+		Snapshot: func() func() state.Dump { return a.dp.Snapshot().Dump },
 		Settings: recorder.NewSettings(set.Network, cfg), Node: set.node, Agent: version(), Now: time.Now,
 	})
 	cfg.Client = a.rec.Client(a.client)

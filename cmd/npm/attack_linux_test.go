@@ -21,10 +21,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/effort"
 	"github.com/winnpm/winnpm/test/hostile/cluster"
 )
@@ -147,7 +147,7 @@ func (p *process) until(is func() bool) {
 func (p *process) served(server *cluster.Server, turn int) {
 	p.t.Helper()
 	late := cluster.Late(turn)
-	began, id := time.Now(), dataplane.ACLID(policy.Key{Namespace: late.Namespace, Name: late.Name})
+	began, id := time.Now(), state.ACLID(policy.Key{Namespace: late.Namespace, Name: late.Name})
 	server.Put(late)
 	p.until(func() bool { return slices.Contains(p.last.Rules, id) })
 	p.t.Logf("policy %d of the victim was in force after %v", turn, time.Since(began).Round(time.Millisecond))

@@ -17,10 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/bundle"
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/recorder"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // bundleServer answers with the bundle of an agent on a node.
@@ -29,7 +29,7 @@ func bundleServer(t *testing.T, node string) *httptest.Server {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	fine := func() error { return nil }
 	server := httptest.NewServer(debug.Handler(debug.Config{
-		Dump: func() dataplane.Dump { return dataplane.Dump{Node: node, Time: at} },
+		Dump: func() state.Dump { return state.Dump{Node: node, Time: at} },
 		Recording: func() recorder.Recording {
 			return recorder.Recording{Format: recorder.Format, Node: node, Taken: at}
 		},

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/winnpm/winnpm/pkg/agents"
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/explain"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // clusterOptions say which agents of which cluster a command asks.
@@ -142,7 +142,7 @@ func askAgent(ctx context.Context, cluster *agents.Cluster, node string, q expla
 	if err != nil {
 		return explain.Answer{}, err
 	}
-	var d dataplane.Dump
+	var d state.Dump
 	if err := at.get(ctx, debug.ManagerPath, intoDump(&d)); err != nil {
 		return explain.Answer{}, err
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/agents/agentstest"
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/simulate"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // twoNodes has a client and a database on nodes of their own, a policy at each
@@ -54,7 +54,7 @@ func fakeCluster(t *testing.T) *agentstest.Cluster {
 		d, _, err := simulate.Snapshot(t.Context(), simulate.Options{Manifests: []string{file}, Node: node})
 		require.NoError(t, err)
 		// Not exposed: the agent answers to its own node only.
-		server := httptest.NewServer(debug.Handler(debug.Config{Dump: func() dataplane.Dump { return d }}))
+		server := httptest.NewServer(debug.Handler(debug.Config{Dump: func() state.Dump { return d }}))
 		t.Cleanup(server.Close)
 		fake.Backends["kube-system/npm-"+node+":10091"] = server.Listener.Addr().String()
 	}

@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/simulate"
 	"github.com/winnpm/winnpm/pkg/simulate/manifest"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/pkg/whatif"
 )
 
@@ -121,7 +121,7 @@ func (o *planOptions) plan(ctx context.Context, std streams) (whatif.Plan, bool,
 	complete := len(p.Warnings) == 0
 	for _, w := range loaded { // what is skipped or masked does not count
 		complete = complete && w.Reason != manifest.NotEnforced
-		p.Warnings = append(p.Warnings, dataplane.Warning{Object: w.Object, Kind: w.Kind, Reason: dataplane.Reason(w.Reason), Message: w.Message})
+		p.Warnings = append(p.Warnings, state.Warning{Object: w.Object, Kind: w.Kind, Reason: state.Reason(w.Reason), Message: w.Message})
 	}
 	return p, complete, err
 }

@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/replay"
 	"github.com/winnpm/winnpm/pkg/simulate"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // exitDiffers is the exit code of `npm replay` when the replay differs from the
@@ -112,7 +112,7 @@ func bounds(rec recorder.Recording) (first, last uint64) {
 
 // readRecording reads a bundle, or a recording alone, which has no dump of its
 // end.
-func readRecording(file string) (rec recorder.Recording, dump *dataplane.Dump, err error) {
+func readRecording(file string) (rec recorder.Recording, dump *state.Dump, err error) {
 	b, err := openBundle(file, func(text io.Reader) (err error) {
 		rec, err = recorder.Decode(text)
 		return err

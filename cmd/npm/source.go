@@ -17,10 +17,10 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/bundle"
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/simulate"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/pkg/whatif"
 )
 
@@ -108,7 +108,7 @@ func (s *source) listed() string {
 }
 
 // read returns a dump, and where manifests have the policies.
-func (s *source) read(ctx context.Context, std streams) (dataplane.Dump, explain.Places, error) {
+func (s *source) read(ctx context.Context, std streams) (state.Dump, explain.Places, error) {
 	switch {
 	case len(s.manifests) > 0:
 		return simulate.Snapshot(ctx, s.simulation(std))
@@ -122,13 +122,13 @@ func (s *source) read(ctx context.Context, std streams) (dataplane.Dump, explain
 		}
 		return d, nil, err
 	}
-	var d dataplane.Dump
+	var d state.Dump
 	err := s.fetch(ctx, debug.ManagerPath, intoDump(&d))
 	return d, nil, err
 }
 
 // openDump reads the dump in a file, or in the support bundle that the file is.
-func openDump(file string) (d dataplane.Dump, err error) {
+func openDump(file string) (d state.Dump, err error) {
 	b, err := openBundle(file, intoDump(&d))
 	if b != nil {
 		d = b.Dump
@@ -157,7 +157,7 @@ func openBundle(file string, other func(io.Reader) error) (*bundle.Bundle, error
 }
 
 // intoDump reads what debug.ManagerPath answers.
-func intoDump(d *dataplane.Dump) func(io.Reader) error {
+func intoDump(d *state.Dump) func(io.Reader) error {
 	return func(body io.Reader) (err error) {
 		*d, err = debug.ReadManager(body)
 		return err

@@ -13,28 +13,28 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/bounded"
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/simulate"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/effort"
 )
 
 // debugEndpoint answers as that of an agent that has the shop.
-func debugEndpoint(t *testing.T, change func(*dataplane.Dump)) *httptest.Server {
+func debugEndpoint(t *testing.T, change func(*state.Dump)) *httptest.Server {
 	t.Helper()
 	d, _, err := simulate.Snapshot(t.Context(), simulate.Options{Manifests: []string{shop}})
 	require.NoError(t, err)
 	change(&d)
-	server := httptest.NewServer(debug.Handler(debug.Config{Dump: func() dataplane.Dump { return d }}))
+	server := httptest.NewServer(debug.Handler(debug.Config{Dump: func() state.Dump { return d }}))
 	t.Cleanup(server.Close)
 	return server
 }
 
-func same(*dataplane.Dump) {}
+func same(*state.Dump) {}
 
 func TestTrace(t *testing.T) {
 	server := debugEndpoint(t, same)
-	unknown := debugEndpoint(t, func(d *dataplane.Dump) {
+	unknown := debugEndpoint(t, func(d *state.Dump) {
 		for i := range d.Endpoints {
 			d.Endpoints[i].Known = false
 		}

@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/bounded"
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/recorder"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // ErrNoBundle is a file that no agent made, or that is not whole.
@@ -32,7 +32,7 @@ const (
 // Bundle is what programs read of a support bundle.
 type Bundle struct {
 	Version   string // of the agent
-	Dump      dataplane.Dump
+	Dump      state.Dump
 	Recording recorder.Recording
 }
 

@@ -15,10 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/bounded"
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/recorder"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/effort"
 	"github.com/winnpm/winnpm/test/process"
 )
@@ -27,7 +27,7 @@ func sample() Bundle {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	return Bundle{
 		Version:   "v1",
-		Dump:      dataplane.Dump{Node: "n1", Time: at, Pods: []dataplane.PodDump{{Pod: "x/a"}}},
+		Dump:      state.Dump{Node: "n1", Time: at, Pods: []state.Pod{{Pod: "x/a"}}},
 		Recording: recorder.Recording{Format: recorder.Format, Node: "n1", Taken: at, Steps: []recorder.Step{{Number: 1, Kind: recorder.Transaction, Began: at}}},
 	}
 }
@@ -36,7 +36,7 @@ func sample() Bundle {
 func write(b Bundle) ([]byte, error) {
 	var out bytes.Buffer
 	err := debug.WriteBundle(&out, debug.Config{
-		Dump: func() dataplane.Dump { return b.Dump }, Recording: func() recorder.Recording { return b.Recording },
+		Dump: func() state.Dump { return b.Dump }, Recording: func() recorder.Recording { return b.Recording },
 		Healthy: func() error { return nil }, Ready: func() error { return nil }, Version: b.Version,
 	})
 	return out.Bytes(), err
@@ -135,7 +135,7 @@ func TestBombs(t *testing.T) {
 func TestLargeClusterIsRead(t *testing.T) {
 	b := sample()
 	for i := range 10_000 {
-		pod := dataplane.PodDump{
+		pod := state.Pod{
 			Pod: fmt.Sprintf("team-%d/app-7d9c5bf9c8-%05d", i%200, i), UID: fmt.Sprintf("3b7c5c1e-0000-4000-8000-%012d", i), Addr: "10.10.10.10",
 			Labels: map[string]string{}, Ports: []string{"http:8080/TCP", "metrics:9090/TCP"},
 		}
@@ -145,7 +145,7 @@ func TestLargeClusterIsRead(t *testing.T) {
 		b.Dump.Pods = append(b.Dump.Pods, pod)
 	}
 	for i := range 2_000 {
-		set := dataplane.SetDump{ID: "azure-npm-5ceop0zrwrj56cyuiub5", Name: fmt.Sprintf("podlabel-app:%d", i), Type: "IPSET"}
+		set := state.Set{ID: "azure-npm-5ceop0zrwrj56cyuiub5", Name: fmt.Sprintf("podlabel-app:%d", i), Type: "IPSET"}
 		for m := range 60 {
 			set.Members = append(set.Members, fmt.Sprintf("10.10.10.%d", m))
 		}
@@ -156,7 +156,7 @@ func TestLargeClusterIsRead(t *testing.T) {
 		for r := range rules {
 			rules[r] = hns.ACL{ID: "azure-acl-team/policy", Action: hns.Allow, Direction: hns.In, LocalAddresses: "azure-npm-5ceop0zrwrj56cyuiub5", Priority: 222}
 		}
-		b.Dump.Endpoints = append(b.Dump.Endpoints, dataplane.EndpointDump{ID: fmt.Sprint(i), Applied: rules, Wanted: rules, WantedRules: make([][]int, len(rules))})
+		b.Dump.Endpoints = append(b.Dump.Endpoints, state.Endpoint{ID: fmt.Sprint(i), Applied: rules, Wanted: rules, WantedRules: make([][]int, len(rules))})
 	}
 	data, err := write(b)
 	require.NoError(t, err)

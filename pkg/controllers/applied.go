@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // appliedLog writes log lines about transactions. Where HNS is fast there are dozens of
@@ -22,7 +22,7 @@ type appliedLog struct {
 }
 
 // add takes one transaction.
-func (l *appliedLog) add(logger klog.Logger, r dataplane.Report, now time.Time) {
+func (l *appliedLog) add(logger klog.Logger, r state.Report, now time.Time) {
 	if l.calls == nil {
 		l.calls = map[string]int{}
 	}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // feed is a source of one kind that has nothing at first and then what is sent.
@@ -98,9 +99,9 @@ func BenchmarkPodEvent(b *testing.B) {
 // sink is an Applier that keeps the pods of the last transaction.
 type sink struct{ last *dataplane.Transaction }
 
-func (s *sink) ApplyDataplane(_ context.Context, tx *dataplane.Transaction) (dataplane.Report, error) {
+func (s *sink) ApplyDataplane(_ context.Context, tx *dataplane.Transaction) (state.Report, error) {
 	s.last = tx
-	return dataplane.Report{}, nil
+	return state.Report{}, nil
 }
 
 // memory returns the bytes that the runtime has from the system.

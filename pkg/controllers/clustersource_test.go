@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 const (
@@ -235,7 +235,7 @@ func TestOlderPolicies(t *testing.T) {
 			defer server.Close()
 			var got []string
 			for _, w := range olderPolicies(&rest.Config{Host: server.URL})(t.Context()) {
-				require.Equal(t, dataplane.Reason("NotEnforced"), w.Reason)
+				require.Equal(t, state.Reason("NotEnforced"), w.Reason)
 				_, tier, _ := strings.Cut(w.Message, "of tier ")
 				got = append(got, fmt.Sprintf("%s %s tier %s", w.Kind, w.Object, strings.TrimSuffix(tier, " of each")))
 			}

@@ -10,13 +10,14 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Applier takes transactions. Only the worker calls it, one at a time.
 type Applier interface {
 	// ApplyDataplane programs what a transaction changes. After an error the
 	// same objects come again.
-	ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (dataplane.Report, error)
+	ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (state.Report, error)
 }
 
 // Observer reads HNS for the reconciler.
@@ -55,7 +56,7 @@ type Config struct {
 	OnApplied func(Applied)
 	// Progress says where the Applier is. It never waits. Without it every transaction
 	// counts as one that makes progress.
-	Progress func() dataplane.Progress
+	Progress func() state.Progress
 	// Logger takes what happens.
 	Logger klog.Logger
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 func TestMain(m *testing.M) {
@@ -96,10 +97,10 @@ func TestEventsSoonAfterAnotherWait(t *testing.T) {
 }
 
 // keepsBusy answers for an HNS that is busy for so long with each transaction.
-func keepsBusy(busy time.Duration) func(n int) (dataplane.Report, error) {
-	return func(n int) (dataplane.Report, error) {
+func keepsBusy(busy time.Duration) func(n int) (state.Report, error) {
+	return func(n int) (state.Report, error) {
 		time.Sleep(busy)
-		return dataplane.Report{Generation: uint64(n), Busy: busy}, nil
+		return state.Report{Generation: uint64(n), Busy: busy}, nil
 	}
 }
 
@@ -218,11 +219,11 @@ func TestScenario_A3_QueueIsFreeWhileApplyHangs(t *testing.T) {
 }
 
 func TestRetryAfterBringsAnEmptyTransaction(t *testing.T) {
-	r := &recorder{answer: func(n int) (dataplane.Report, error) {
+	r := &recorder{answer: func(n int) (state.Report, error) {
 		if n < 3 {
-			return dataplane.Report{Pending: 1, RetryAfter: 4 * time.Second}, nil
+			return state.Report{Pending: 1, RetryAfter: 4 * time.Second}, nil
 		}
-		return dataplane.Report{}, nil
+		return state.Report{}, nil
 	}}
 	run(t, Config{Source: newCluster().source(), Applier: r}, func(t *testing.T, c *Controller) {
 		requireOpen(t, c.Settled())
@@ -237,8 +238,8 @@ func TestRetryAfterBringsAnEmptyTransaction(t *testing.T) {
 }
 
 func TestSettledWhenOnlyHNSIsInTheWay(t *testing.T) {
-	for _, reason := range []dataplane.Reason{dataplane.ReasonHNSRejected, dataplane.ReasonHNSUnavailable, dataplane.ReasonForeignWrites} {
-		r := warned(dataplane.Warning{Object: "x/a", Kind: "Pod", Reason: reason, Message: "no"})
+	for _, reason := range []state.Reason{state.ReasonHNSRejected, state.ReasonHNSUnavailable, state.ReasonForeignWrites} {
+		r := warned(state.Warning{Object: "x/a", Kind: "Pod", Reason: reason, Message: "no"})
 		run(t, Config{Source: newCluster().source(), Applier: r}, func(t *testing.T, c *Controller) {
 			requireClosed(t, c.Settled())
 			require.NoError(t, c.Ready(), "the others are served")
@@ -248,7 +249,7 @@ func TestSettledWhenOnlyHNSIsInTheWay(t *testing.T) {
 }
 
 func TestNotReadyWhileHNSDoesNotAnswer(t *testing.T) {
-	r := warned(dataplane.Warning{Object: "n1", Kind: "Node", Reason: dataplane.ReasonHNSUnavailable, Message: "no"})
+	r := warned(state.Warning{Object: "n1", Kind: "Node", Reason: state.ReasonHNSUnavailable, Message: "no"})
 	run(t, Config{Source: newCluster().source(), Applier: r}, func(t *testing.T, c *Controller) {
 		requireClosed(t, c.Settled())
 		require.EqualError(t, c.Ready(), "HNS does not answer: Node n1: no")
@@ -257,19 +258,19 @@ func TestNotReadyWhileHNSDoesNotAnswer(t *testing.T) {
 }
 
 // warned is an Applier that has one thing outstanding for good.
-func warned(w dataplane.Warning) *recorder {
-	return &recorder{answer: func(int) (dataplane.Report, error) {
-		return dataplane.Report{Pending: 1, RetryAfter: time.Hour, Warnings: []dataplane.Warning{w}}, nil
+func warned(w state.Warning) *recorder {
+	return &recorder{answer: func(int) (state.Report, error) {
+		return state.Report{Pending: 1, RetryAfter: time.Hour, Warnings: []state.Warning{w}}, nil
 	}}
 }
 
 // A flood from the start on leaves something outstanding at any moment: what was
 // there before it counts.
 func TestSettledDuringAFlood(t *testing.T) {
-	r := &recorder{answer: func(n int) (dataplane.Report, error) {
+	r := &recorder{answer: func(n int) (state.Report, error) {
 		done := max(0, n-2) // two transactions later
-		waiting := []dataplane.Span{{From: uint64(done) + 1, To: uint64(n)}}
-		return dataplane.Report{Generation: uint64(n), Pending: 9, RetryAfter: time.Millisecond, Yielded: 5, Waiting: waiting}, nil
+		waiting := []state.Span{{From: uint64(done) + 1, To: uint64(n)}}
+		return state.Report{Generation: uint64(n), Pending: 9, RetryAfter: time.Millisecond, Yielded: 5, Waiting: waiting}, nil
 	}}
 	run(t, Config{Source: newCluster().source(), Applier: r}, func(t *testing.T, c *Controller) {
 		time.Sleep(leastRest)
@@ -284,11 +285,11 @@ func TestSettledDuringAFlood(t *testing.T) {
 }
 
 func TestFailedApplyBringsTheSameObjectsAgain(t *testing.T) {
-	r := &recorder{answer: func(n int) (dataplane.Report, error) {
+	r := &recorder{answer: func(n int) (state.Report, error) {
 		if n <= 3 {
-			return dataplane.Report{}, errDown
+			return state.Report{}, errDown
 		}
-		return dataplane.Report{}, nil
+		return state.Report{}, nil
 	}}
 	run(t, Config{Source: newCluster(newPod("a", "10.0.0.1")).source(), Applier: r}, func(t *testing.T, c *Controller) {
 		require.ErrorIs(t, c.Ready(), errDown)

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // apiServer is a list-watch over objects of one type. Its watchers can be cut
@@ -212,9 +213,9 @@ func newNode(name string, ips ...string) *corev1.Node {
 type recorder struct {
 	mu      sync.Mutex // guards following; not held while hang lasts
 	applied []applied
-	answer  func(n int) (dataplane.Report, error) // of the n-th call, from 1
-	hang    chan struct{}                         // a call waits until it is closed
-	stuck   bool                                  // every call waits for ctx
+	answer  func(n int) (state.Report, error) // of the n-th call, from 1
+	hang    chan struct{}                     // a call waits until it is closed
+	stuck   bool                              // every call waits for ctx
 }
 
 type applied struct {
@@ -224,12 +225,12 @@ type applied struct {
 	pods map[dataplane.PodKey]*dataplane.Pod
 
 	clusters map[string]*v1alpha2.ClusterNetworkPolicy
-	nodes    map[string]*dataplane.Node
+	nodes    map[string]*state.Node
 }
 
 var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // of every synctest bubble
 
-func (r *recorder) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (dataplane.Report, error) {
+func (r *recorder) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (state.Report, error) {
 	r.mu.Lock()
 	a := applied{
 		at: time.Since(start), len: tx.Len(), obs: tx.Observation(), pods: map[dataplane.PodKey]*dataplane.Pod{},
@@ -243,19 +244,19 @@ func (r *recorder) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction
 	r.mu.Unlock()
 	if r.stuck {
 		<-ctx.Done()
-		return dataplane.Report{}, ctx.Err()
+		return state.Report{}, ctx.Err()
 	}
 	if hang != nil {
 		select {
 		case <-hang:
 		case <-ctx.Done():
-			return dataplane.Report{}, ctx.Err()
+			return state.Report{}, ctx.Err()
 		}
 	}
 	if r.answer != nil {
 		return r.answer(n)
 	}
-	return dataplane.Report{Generation: uint64(n)}, nil
+	return state.Report{Generation: uint64(n)}, nil
 }
 
 func (r *recorder) calls() []applied {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // status is what the worker says of itself.
@@ -22,7 +23,7 @@ type status struct {
 	older   []string // notes on policies of older versions
 
 	// What the worker does itself, besides waiting, and since when.
-	doing dataplane.Progress
+	doing state.Progress
 }
 
 // Each piece of work and each call of HNS is progress of a transaction. Without progress
@@ -39,18 +40,18 @@ const (
 func (s *status) does(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.doing = dataplane.Progress{Doing: what, Since: time.Now()}
+	s.doing = state.Progress{Doing: what, Since: time.Now()}
 }
 
 // progress returns where the worker is. It is zero while the worker waits for work, or
 // while the work does not say where it is. It waits for no lock that is held during a
 // computation.
-func (c *Controller) progress() dataplane.Progress {
+func (c *Controller) progress() state.Progress {
 	c.status.mu.Lock()
 	own := c.status.doing
 	c.status.mu.Unlock()
 	if own.Doing == "" || c.cfg.Progress == nil {
-		return dataplane.Progress{}
+		return state.Progress{}
 	}
 	if p := c.cfg.Progress(); p.Doing != "" && !p.Since.Before(own.Since) {
 		return p
@@ -59,7 +60,7 @@ func (c *Controller) progress() dataplane.Progress {
 }
 
 // stalled returns an error when the worker has made no progress for limit or longer.
-func stalled(p dataplane.Progress, limit time.Duration) error {
+func stalled(p state.Progress, limit time.Duration) error {
 	if took := time.Since(p.Since); p.Doing != "" && took >= limit {
 		return fmt.Errorf("a transaction has made no progress for %v: %s", took.Round(time.Second), p.Doing)
 	}
@@ -85,7 +86,7 @@ func (s *status) setWaiting(waiting bool) {
 }
 
 // setOlder takes the warnings of policies of older versions.
-func (s *status) setOlder(found []dataplane.Warning) {
+func (s *status) setOlder(found []state.Warning) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.older = nil
@@ -94,7 +95,7 @@ func (s *status) setOlder(found []dataplane.Warning) {
 	}
 }
 
-func (s *status) applied(r dataplane.Report, err error) {
+func (s *status) applied(r state.Report, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.err, s.hns = err, ""
@@ -103,7 +104,7 @@ func (s *status) applied(r dataplane.Report, err error) {
 		s.notes = notesOf(r.Warnings)
 	}
 	for _, w := range r.Warnings {
-		if w.Kind == warnsOfNode && w.Reason == dataplane.ReasonHNSUnavailable {
+		if w.Kind == warnsOfNode && w.Reason == state.ReasonHNSUnavailable {
 			s.hns = fmt.Sprintf("%s %s: %s", w.Kind, w.Object, w.Message)
 			break
 		}

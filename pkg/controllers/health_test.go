@@ -13,6 +13,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // laborious is a dataplane that computes for long.
@@ -94,7 +95,7 @@ func TestStalledTransaction(t *testing.T) {
 				ready, healthy = checks(c)
 				require.Empty(t, ready+healthy)
 				require.Zero(t, l.dp.Progress())
-				longest := func(reports []dataplane.Report) (out []dataplane.Piece) {
+				longest := func(reports []state.Report) (out []state.Piece) {
 					for _, r := range reports {
 						if r.Longest != nil {
 							out = append(out, *r.Longest)
@@ -102,7 +103,7 @@ func TestStalledTransaction(t *testing.T) {
 					}
 					return out
 				}
-				require.Equal(t, []dataplane.Piece{{Doing: at, Took: 5 * time.Minute}}, longest(l.dp.Dump().Reports))
+				require.Equal(t, []state.Piece{{Doing: at, Took: 5 * time.Minute}}, longest(l.dp.Dump().Reports))
 			})
 		})
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Source is where the objects come from. Pods, Namespaces and Policies are
@@ -38,7 +39,7 @@ type Source struct {
 	AllNodes cache.ListerWatcher
 	// Older finds policies of versions that are not programmed, as warnings. What it may
 	// not list it does not find; nil: nobody looks.
-	Older func(ctx context.Context) []dataplane.Warning
+	Older func(ctx context.Context) []state.Warning
 }
 
 // ErrNoKind is that the API server says that it has no ClusterNetworkPolicies: their CRD

@@ -4,12 +4,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Applied is what one transaction did, for whoever measures.
 type Applied struct {
-	Report dataplane.Report
+	Report state.Report
 	Err    error // of the whole transaction: what it holds comes again
 	// Programmed has one entry for each event that is in HNS now and was not
 	// before this transaction: the time since the event came in. Several events
@@ -49,11 +49,11 @@ func (b *batches) add(generation uint64, pending map[Key]time.Time) {
 
 // done returns how long the events took that are in HNS now: those of every
 // transaction but the waiting ones.
-func (b *batches) done(waiting []dataplane.Span, now time.Time) []time.Duration {
+func (b *batches) done(waiting []state.Span, now time.Time) []time.Duration {
 	var took []time.Duration
 	left := b.waiting[:0]
 	for _, w := range b.waiting {
-		if slices.ContainsFunc(waiting, func(s dataplane.Span) bool { return s.Has(w.generation) }) {
+		if slices.ContainsFunc(waiting, func(s state.Span) bool { return s.Has(w.generation) }) {
 			left = append(left, w)
 			continue
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // An event counts as programmed when its transaction has nothing outstanding;
@@ -29,12 +29,12 @@ func TestBatches(t *testing.T) {
 	require.Empty(t, b.done(nil, at(6)), "told once")
 
 	b.add(2, events(10))
-	upTo := func(generation uint64) []dataplane.Span { return []dataplane.Span{{From: 0, To: generation}} }
+	upTo := func(generation uint64) []state.Span { return []state.Span{{From: 0, To: generation}} }
 	require.Empty(t, b.done(upTo(2), at(11)), "not in HNS")
 	b.add(3, events(12))
 	require.Equal(t, []time.Duration{time.Second}, b.done(upTo(2), at(13)), "the later one is")
 	b.add(4, events(14))
-	require.Equal(t, []time.Duration{10 * time.Second}, b.done([]dataplane.Span{{From: 0, To: 1}, {From: 3, To: 4}}, at(20)), "the earlier one is")
+	require.Equal(t, []time.Duration{10 * time.Second}, b.done([]state.Span{{From: 0, To: 1}, {From: 3, To: 4}}, at(20)), "the earlier one is")
 	require.Equal(t, []time.Duration{7 * time.Second}, b.done(nil, at(21)))
 
 	b.add(5, events())
@@ -82,11 +82,11 @@ func TestProgrammedCountsFromTheEvent(t *testing.T) {
 func TestProgrammedAfterAnError(t *testing.T) {
 	var told told
 	broken := errors.New("broken")
-	r, cl := &recorder{answer: func(n int) (dataplane.Report, error) {
+	r, cl := &recorder{answer: func(n int) (state.Report, error) {
 		if n == 2 {
-			return dataplane.Report{}, broken
+			return state.Report{}, broken
 		}
-		return dataplane.Report{Generation: uint64(n)}, nil
+		return state.Report{Generation: uint64(n)}, nil
 	}}, newCluster()
 	run(t, Config{Source: cl.source(), Applier: r, OnApplied: told.on}, func(t *testing.T, _ *Controller) {
 		time.Sleep(10 * time.Second)

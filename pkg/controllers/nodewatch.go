@@ -10,8 +10,8 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // nodesPatience is how long a ClusterNetworkPolicy waits for the first list of the nodes
@@ -41,7 +41,7 @@ type nodeWatch struct {
 	wanting map[string]bool
 	is      nodesState
 	decided chan struct{} // closed when is not nodesAwaited
-	store   *store[*dataplane.Node]
+	store   *store[*state.Node]
 	tracked *tracked // nil while nobody wants nodes
 }
 
@@ -52,7 +52,7 @@ func newNodeWatch(source cache.ListerWatcher, b policy.Budgets, logger klog.Logg
 }
 
 // reset forgets all nodes. It returns the store that had them.
-func (w *nodeWatch) reset() *store[*dataplane.Node] {
+func (w *nodeWatch) reset() *store[*state.Node] {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	was := w.store
@@ -88,7 +88,7 @@ func (w *nodeWatch) state() nodesState {
 }
 
 // get returns a node of the cluster; false when there is none, or nobody wants any.
-func (w *nodeWatch) get(name string) (*dataplane.Node, bool) {
+func (w *nodeWatch) get(name string) (*state.Node, bool) {
 	w.mu.Lock()
 	s := w.store
 	w.mu.Unlock()

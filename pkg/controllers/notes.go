@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // maxNotes bounds the notes: whoever reports pods can make one for each pod of the
@@ -23,12 +23,12 @@ func (c *Controller) Notes() []string {
 }
 
 // notesOf returns the notes that warnings give.
-func notesOf(warnings []dataplane.Warning) []string {
+func notesOf(warnings []state.Warning) []string {
 	var out []string
 	more := 0
 	for _, w := range warnings {
 		switch {
-		case w.Reason != dataplane.ReasonAddressContested:
+		case w.Reason != state.ReasonAddressContested:
 		case len(out) == maxNotes:
 			more++
 		default:

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // olderVersion is the version of the API before ClusterNetworkPolicy. Nothing of it is
@@ -32,8 +32,8 @@ const lookForOlder = time.Hour
 // olderPolicies returns what finds out whether a cluster has such objects. It lists one of
 // each kind, as no more than its name. A server without the kind has none, and one that
 // does not let us list it is not asked twice in a round: nobody needs the right.
-func olderPolicies(cfg *rest.Config) func(context.Context) []dataplane.Warning {
-	return func(ctx context.Context) []dataplane.Warning {
+func olderPolicies(cfg *rest.Config) func(context.Context) []state.Warning {
+	return func(ctx context.Context) []state.Warning {
 		c, err := Client(cfg, olderVersion, func(scheme *runtime.Scheme) error {
 			metav1.AddToGroupVersion(scheme, olderVersion)
 			return nil
@@ -41,7 +41,7 @@ func olderPolicies(cfg *rest.Config) func(context.Context) []dataplane.Warning {
 		if err != nil {
 			return nil
 		}
-		var out []dataplane.Warning
+		var out []state.Warning
 		for _, k := range olderKinds {
 			body, err := c.Get().Resource(k.resource).Param("limit", "1").
 				SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").DoRaw(ctx)
@@ -52,7 +52,7 @@ func olderPolicies(cfg *rest.Config) func(context.Context) []dataplane.Warning {
 			if json.Unmarshal(body, &list) != nil || len(list.Items) == 0 {
 				continue
 			}
-			out = append(out, dataplane.Warning{
+			out = append(out, state.Warning{
 				Object: list.Items[0].Name, Kind: k.kind, Reason: reasonNotEnforced,
 				Message: fmt.Sprintf("policies of %s are not programmed on this node, make a ClusterNetworkPolicy (%s) of tier %s of each", olderVersion, v1alpha2.SchemeGroupVersion, k.tier),
 			})
@@ -62,7 +62,7 @@ func olderPolicies(cfg *rest.Config) func(context.Context) []dataplane.Warning {
 }
 
 // reasonNotEnforced is that of policies of which nothing is programmed.
-const reasonNotEnforced dataplane.Reason = "NotEnforced"
+const reasonNotEnforced state.Reason = "NotEnforced"
 
 // findOlder looks for policies of older versions until ctx is done. Each kind is logged
 // when it is found first, and is among the notes while there are such objects.

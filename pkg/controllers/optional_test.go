@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // crdServer is an API server whose ClusterNetworkPolicies come and go.
@@ -245,7 +245,7 @@ func TestNodesAreWatchedWhileNamed(t *testing.T) {
 		crd.set(newClusterPolicy("a", true))
 		quiet()
 		require.Equal(t, 1, all.listed())
-		seen := map[string]*dataplane.Node{}
+		seen := map[string]*state.Node{}
 		for _, call := range r.calls() {
 			for name, n := range call.nodes {
 				seen[name] = n
@@ -271,7 +271,7 @@ func TestNodesAreWatchedWhileNamed(t *testing.T) {
 				seen[name] = n
 			}
 		}
-		require.Equal(t, map[string]*dataplane.Node{"n1": nil, "n2": nil}, seen)
+		require.Equal(t, map[string]*state.Node{"n1": nil, "n2": nil}, seen)
 		all.set(newNode("n3", "10.9.0.3"))
 		quiet()
 		require.Equal(t, 1, all.listed())
@@ -324,9 +324,9 @@ func TestNodesThatAreMissing(t *testing.T) {
 func TestOlderIsToldOnce(t *testing.T) {
 	cl, r := newCluster(), &recorder{}
 	source := cl.source()
-	found := []dataplane.Warning{{Object: "a", Kind: "AdminNetworkPolicy", Reason: reasonNotEnforced, Message: "no"}}
+	found := []state.Warning{{Object: "a", Kind: "AdminNetworkPolicy", Reason: reasonNotEnforced, Message: "no"}}
 	asked := 0
-	source.Older = func(context.Context) []dataplane.Warning { asked++; return found }
+	source.Older = func(context.Context) []state.Warning { asked++; return found }
 	run(t, Config{Source: source, Applier: r}, func(t *testing.T, c *Controller) {
 		require.Equal(t, []string{"AdminNetworkPolicy a: no"}, c.Notes())
 		require.NoError(t, c.Ready())

@@ -20,6 +20,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/effort"
 )
 
@@ -142,7 +143,7 @@ func (n *paced) flood(event func(n *paced, i int), leads ...time.Duration) []arr
 		until(func() bool { return time.Since(began) >= lead })
 		began = time.Now()
 		key := policy.Key{Namespace: n.tenant, Name: fmt.Sprintf("new%d", k)}
-		id := dataplane.ACLID(key)
+		id := state.ACLID(key)
 		n.waiting.Store(&id)
 		n.sim.ResetCalls()
 		np := allowing(key.Name, "app", "one", 443)

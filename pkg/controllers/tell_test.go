@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/klog/v2/textlogger"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // A repair is a line of the log, with what was repaired and what had been done
@@ -19,9 +19,9 @@ func TestRepairsAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	c := New(Config{Source: newCluster().source(), Logger: textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))})
 	w := worker{c: c}
-	w.tell(dataplane.Report{}, nil)
+	w.tell(state.Report{}, nil)
 	require.Empty(t, log.String())
-	w.tell(dataplane.Report{Repairs: []dataplane.Repair{
+	w.tell(state.Report{Repairs: []state.Repair{
 		{Kind: "acl", Object: "ep-1", Pod: "x/web", Found: "3 rules missing, 1 unknown"},
 		{Kind: "set", Object: "ns-x", Found: "gone"},
 	}}, nil)
@@ -38,22 +38,22 @@ func TestWarningsAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	c := New(Config{Source: newCluster().source(), Logger: textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))})
 	w := worker{c: c}
-	one := dataplane.Warning{Object: "x/web", Kind: "NetworkPolicy", Reason: dataplane.ReasonHNSRejected, Message: "left out"}
-	two := dataplane.Warning{Object: "n1", Kind: "Node", Reason: dataplane.ReasonHNSUnavailable, Message: "retried"}
+	one := state.Warning{Object: "x/web", Kind: "NetworkPolicy", Reason: state.ReasonHNSRejected, Message: "left out"}
+	two := state.Warning{Object: "n1", Kind: "Node", Reason: state.ReasonHNSUnavailable, Message: "retried"}
 	for _, step := range []struct {
-		stands []dataplane.Warning
+		stands []state.Warning
 		err    error
 		want   []string
 	}{
 		{nil, nil, nil},
-		{[]dataplane.Warning{one}, nil, []string{`"warning raised" kind="NetworkPolicy" object="x/web" reason="HNSRejected" message="left out"`}},
-		{[]dataplane.Warning{one, two}, nil, []string{`"warning raised" kind="Node" object="n1" reason="HNSUnavailable" message="retried"`}},
+		{[]state.Warning{one}, nil, []string{`"warning raised" kind="NetworkPolicy" object="x/web" reason="HNSRejected" message="left out"`}},
+		{[]state.Warning{one, two}, nil, []string{`"warning raised" kind="Node" object="n1" reason="HNSUnavailable" message="retried"`}},
 		{nil, errors.New("broke off"), nil},
-		{[]dataplane.Warning{two}, nil, []string{`"warning cleared" kind="NetworkPolicy" object="x/web" reason="HNSRejected"`}},
-		{[]dataplane.Warning{two}, nil, nil},
+		{[]state.Warning{two}, nil, []string{`"warning cleared" kind="NetworkPolicy" object="x/web" reason="HNSRejected"`}},
+		{[]state.Warning{two}, nil, nil},
 	} {
 		log.Reset()
-		w.tell(dataplane.Report{Warnings: step.stands}, step.err)
+		w.tell(state.Report{Warnings: step.stands}, step.err)
 		lines := strings.Split(strings.TrimSuffix(log.String(), "\n"), "\n")
 		if step.want == nil {
 			require.Empty(t, log.String())
@@ -75,19 +75,19 @@ func TestAppliedIsLogged(t *testing.T) {
 	now := start
 	for i, step := range []struct {
 		after  time.Duration
-		report dataplane.Report
+		report state.Report
 		want   string // "" for no line
 	}{
-		{0, dataplane.Report{Objects: 1}, `generation=1 transactions=1 objects=1 calls={} pending=0`},
-		{time.Second - 1, dataplane.Report{Objects: 2, Calls: map[string]int{"ACL/Add": 1}, Took: time.Second}, ""},
-		{1, dataplane.Report{Objects: 3, Calls: map[string]int{"ACL/Add": 2}, Took: time.Second},
+		{0, state.Report{Objects: 1}, `generation=1 transactions=1 objects=1 calls={} pending=0`},
+		{time.Second - 1, state.Report{Objects: 2, Calls: map[string]int{"ACL/Add": 1}, Took: time.Second}, ""},
+		{1, state.Report{Objects: 3, Calls: map[string]int{"ACL/Add": 2}, Took: time.Second},
 			`generation=3 transactions=2 objects=5 calls={"ACL/Add":3} pending=0 warnings=0 errors=null took="2s"`},
-		{1, dataplane.Report{Pending: 1}, `generation=4 transactions=1 objects=0 calls={} pending=1`},
-		{1, dataplane.Report{Pending: 2}, ""},
-		{1, dataplane.Report{Errors: []string{"no"}, Pending: 2}, `generation=6 transactions=2 objects=0 calls={} pending=2 warnings=0 errors=["no"]`},
-		{1, dataplane.Report{}, `generation=7 transactions=1`},
-		{1, dataplane.Report{}, ""},
-		{time.Second, dataplane.Report{}, `generation=9 transactions=2`},
+		{1, state.Report{Pending: 1}, `generation=4 transactions=1 objects=0 calls={} pending=1`},
+		{1, state.Report{Pending: 2}, ""},
+		{1, state.Report{Errors: []string{"no"}, Pending: 2}, `generation=6 transactions=2 objects=0 calls={} pending=2 warnings=0 errors=["no"]`},
+		{1, state.Report{}, `generation=7 transactions=1`},
+		{1, state.Report{}, ""},
+		{time.Second, state.Report{}, `generation=9 transactions=2`},
 	} {
 		log.Reset()
 		now = now.Add(step.after)

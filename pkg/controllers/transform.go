@@ -11,6 +11,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // keptPods keeps of a pod what the dataplane wants to know. The dataplane has
@@ -86,21 +87,21 @@ const maxNodeAddrs = 64
 // keptClusterNodes keeps of the nodes of the cluster what a ClusterNetworkPolicy asks for.
 // Of status.addresses those count that are addresses, of whatever type. A heartbeat
 // changes nothing of that.
-func keptClusterNodes(b policy.Budgets) kept[*dataplane.Node] {
-	return kept[*dataplane.Node]{
+func keptClusterNodes(b policy.Budgets) kept[*state.Node] {
+	return kept[*state.Node]{
 		kind: KindClusterNode,
-		of: func(obj any) (*dataplane.Node, bool) {
+		of: func(obj any) (*state.Node, bool) {
 			switch o := obj.(type) {
 			case *corev1.Node:
 				n := ClusterNode(o, b)
 				return &n, true
-			case *dataplane.Node:
+			case *state.Node:
 				return o, true
 			}
 			return nil, false
 		},
-		nameOf: func(n *dataplane.Node) cache.ObjectName { return cache.ObjectName{Name: n.Name} },
-		same: func(a, b *dataplane.Node) bool {
+		nameOf: func(n *state.Node) cache.ObjectName { return cache.ObjectName{Name: n.Name} },
+		same: func(a, b *state.Node) bool {
 			return a.OverBudget == b.OverBudget && maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Addrs, b.Addrs)
 		},
 	}
@@ -108,8 +109,8 @@ func keptClusterNodes(b policy.Budgets) kept[*dataplane.Node] {
 
 // ClusterNode returns what a ClusterNetworkPolicy asks of a Node. One that is over its
 // budget has no labels, and the first addresses.
-func ClusterNode(o *corev1.Node, b policy.Budgets) dataplane.Node {
-	n := dataplane.Node{Name: o.Name, Labels: o.Labels, OverBudget: b.ExcessOfLabels(o.Labels)}
+func ClusterNode(o *corev1.Node, b policy.Budgets) state.Node {
+	n := state.Node{Name: o.Name, Labels: o.Labels, OverBudget: b.ExcessOfLabels(o.Labels)}
 	for _, a := range o.Status.Addresses {
 		addr, ok := parseIPv4(a.Address)
 		switch {

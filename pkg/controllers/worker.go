@@ -12,6 +12,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Pauses after an ApplyDataplane that failed as a whole: 1, 2, 4 … 30 s.
@@ -66,7 +67,7 @@ type worker struct {
 	batches batches           // applied and not in HNS yet
 	pace    pace
 	applied appliedLog
-	warned  map[dataplane.Warning]bool
+	warned  map[state.Warning]bool
 	retry   *time.Timer // enqueues KindRetry
 	pause   time.Duration
 	first   uint64 // generation of what was there at the start
@@ -163,7 +164,7 @@ func (w *worker) apply(ctx context.Context) {
 }
 
 // tell passes on what a transaction did.
-func (w *worker) tell(report dataplane.Report, err error) {
+func (w *worker) tell(report state.Report, err error) {
 	applied := Applied{Report: report, Err: err}
 	if err == nil {
 		w.batches.add(report.Generation, w.pending)
@@ -185,8 +186,8 @@ func (w *worker) tell(report dataplane.Report, err error) {
 }
 
 // warn logs each warning once when it becomes active and once when it is cleared.
-func (w *worker) warn(warnings []dataplane.Warning) {
-	active := make(map[dataplane.Warning]bool, len(warnings))
+func (w *worker) warn(warnings []state.Warning) {
+	active := make(map[state.Warning]bool, len(warnings))
 	for _, x := range warnings {
 		if active[x] = true; !w.warned[x] {
 			w.c.cfg.Logger.Info("warning raised", "kind", x.Kind, "object", x.Object, "reason", x.Reason, "message", x.Message)
@@ -202,22 +203,22 @@ func (w *worker) warn(warnings []dataplane.Warning) {
 
 // settles reports whether everything that was there at the start is done. A transaction
 // that yields leaves something for the next one, which may be about later events.
-func (w *worker) settles(r dataplane.Report) bool {
+func (w *worker) settles(r state.Report) bool {
 	if w.first == 0 {
 		w.first = r.Generation
 	}
-	later := r.Yielded > 0 && !slices.ContainsFunc(r.Waiting, func(s dataplane.Span) bool { return s.Has(w.first) })
+	later := r.Yielded > 0 && !slices.ContainsFunc(r.Waiting, func(s state.Span) bool { return s.Has(w.first) })
 	return later || r.Converged() || stopped(r)
 }
 
 // stopped reports whether something is outstanding because of HNS itself, or because of
 // others who write to it. Then waiting for it may be in vain.
-func stopped(r dataplane.Report) bool {
+func stopped(r state.Report) bool {
 	for _, warning := range r.Warnings {
 		switch warning.Reason {
-		case dataplane.ReasonHNSRejected, dataplane.ReasonHNSUnavailable, dataplane.ReasonForeignWrites:
+		case state.ReasonHNSRejected, state.ReasonHNSUnavailable, state.ReasonForeignWrites:
 			return true
-		case dataplane.ReasonOverBudget, dataplane.ReasonAddressContested: // nothing waits for these
+		case state.ReasonOverBudget, state.ReasonAddressContested: // nothing waits for these
 		}
 	}
 	return false

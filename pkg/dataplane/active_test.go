@@ -12,6 +12,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // guarding are policies of one name that allow who is in two sets, or in a computed
@@ -40,7 +41,7 @@ func TestIdlePolicy(t *testing.T) {
 	dump := w.dp.Dump()
 	require.Empty(t, dump.Sets)
 	require.Empty(t, w.sim.Sets())
-	at := slices.IndexFunc(dump.Policies, func(p dataplane.PolicyDump) bool { return p.Policy == "x/p" })
+	at := slices.IndexFunc(dump.Policies, func(p state.Policy) bool { return p.Policy == "x/p" })
 	require.Equal(t, 2, dump.Policies[at].Rules)
 	require.True(t, dump.Policies[at].Ingress)
 	require.Empty(t, dump.Policies[at].Selected)

@@ -13,6 +13,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // activeWarnings is what warnings are about: of the state as it is, or of a copy.
@@ -22,11 +23,11 @@ type activeWarnings struct {
 	leftOut    map[ipsets.Name][]policy.Key // with the policies that need it
 	endpoints  map[string]*endpoint
 	podOf      func(types.UID) string // "" for none
-	over       []Warning              // of what is over a budget
-	clusters   []Warning              // of what the texts of ClusterNetworkPolicies have
+	over       []state.Warning        // of what is over a budget
+	clusters   []state.Warning        // of what the texts of ClusterNetworkPolicies have
 	disputed   []subject
 	refusals   setWarnings
-	addresses  []Warning        // of local pods whose address is contested, or nobody's
+	addresses  []state.Warning  // of local pods whose address is contested, or nobody's
 	unread     map[string]error // endpoints that are enumerated and were never read, and why
 	unwritten  bool             // sets could not be written or read
 	listingErr error            // of the last listing
@@ -52,13 +53,13 @@ func (d *core) activeWarnings() activeWarnings {
 
 // overBudget returns a warning for each kind and namespace that has objects over a
 // budget, and for each policy whose named ports, ACLs on a pod or members are.
-func (d *core) overBudget() []Warning {
+func (d *core) overBudget() []state.Warning {
 	out := slices.AppendSeq(d.members.over.warnings(), maps.Values(d.namedPorts.over))
 	return slices.Concat(out, d.closedWarnings(), d.crowded(), d.tierWarnings())
 }
 
 // warnings lists them, sorted.
-func (s activeWarnings) warnings() []Warning {
+func (s activeWarnings) warnings() []state.Warning {
 	out := slices.Concat(s.over, s.addresses, s.clusters)
 	for ps := range s.problems {
 		out = append(out, ps.warnings...)
@@ -66,12 +67,12 @@ func (s activeWarnings) warnings() []Warning {
 	for n, needing := range s.leftOut {
 		for _, key := range needing {
 			object, kind := objectOf(key)
-			out = append(out, Warning{object, kind, ReasonHNSRejected,
-				fmt.Sprintf("HNS refuses set %s%s: what needs it is %s until it changes, or HNS takes it", n, s.refusals.code(n), insteadOfSet(key))})
+			out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.ReasonHNSRejected,
+				Message: fmt.Sprintf("HNS refuses set %s%s: what needs it is %s until it changes, or HNS takes it", n, s.refusals.code(n), insteadOfSet(key))})
 		}
 		if len(needing) == 0 { // those of named ports are in no policy's list
-			out = append(out, Warning{n.String(), "Set", ReasonHNSRejected,
-				fmt.Sprintf("HNS refuses the set%s: what needs it is left out until it changes, or HNS takes it", s.refusals.code(n))})
+			out = append(out, state.Warning{Object: n.String(), Kind: "Set", Reason: state.ReasonHNSRejected,
+				Message: fmt.Sprintf("HNS refuses the set%s: what needs it is left out until it changes, or HNS takes it", s.refusals.code(n))})
 		}
 	}
 	for _, ep := range s.endpoints {
@@ -81,17 +82,17 @@ func (s activeWarnings) warnings() []Warning {
 		out = append(out, s.ofDispute(what))
 	}
 	for id, err := range s.unread {
-		out = append(out, Warning{id, "Endpoint", ReasonHNSUnavailable,
-			fmt.Sprintf("HNS lists the endpoint and does not show it, so a pod may be without rules: %s", oneLine(err))})
+		out = append(out, state.Warning{Object: id, Kind: "Endpoint", Reason: state.ReasonHNSUnavailable,
+			Message: fmt.Sprintf("HNS lists the endpoint and does not show it, so a pod may be without rules: %s", oneLine(err))})
 	}
 	out = append(out, s.refusals.ofRemovals()...)
 	if s.unwritten {
-		out = append(out, Warning{s.node, "Node", ReasonHNSUnavailable, "sets could not be written or read; they are retried"})
+		out = append(out, state.Warning{Object: s.node, Kind: "Node", Reason: state.ReasonHNSUnavailable, Message: "sets could not be written or read; they are retried"})
 	}
 	if s.listingErr != nil {
-		out = append(out, Warning{s.node, "Node", ReasonHNSUnavailable, oneLine(s.listingErr)})
+		out = append(out, state.Warning{Object: s.node, Kind: "Node", Reason: state.ReasonHNSUnavailable, Message: oneLine(s.listingErr)})
 	}
-	slices.SortFunc(out, func(a, b Warning) int {
+	slices.SortFunc(out, func(a, b state.Warning) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Object, b.Object),
 			cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
 	})
@@ -114,7 +115,7 @@ func (d *core) leftOutOf() map[ipsets.Name][]policy.Key {
 				}
 			}
 			for _, s := range p.clusters {
-				if key := ClusterKey(s.policy.Name); !slices.Contains(out[n], key) && d.needs(s.policy.Sets, n) {
+				if key := state.ClusterKey(s.policy.Name); !slices.Contains(out[n], key) && d.needs(s.policy.Sets, n) {
 					out[n] = append(out[n], key)
 				}
 			}
@@ -133,30 +134,30 @@ func (d *core) needs(defs []policy.SetDef, n ipsets.Name) bool {
 // insteadOfSet says what becomes of the rules of a policy that need a set which HNS
 // refuses.
 func insteadOfSet(key policy.Key) string {
-	if _, is := clusterName(key); is {
+	if _, is := state.ClusterName(key); is {
 		return "left out where it accepts, and where it denies matches every peer,"
 	}
 	return "left out"
 }
 
-func (s activeWarnings) ofEndpoint(ep *endpoint) []Warning {
-	var out []Warning
+func (s activeWarnings) ofEndpoint(ep *endpoint) []state.Warning {
+	var out []state.Warning
 	for key, ref := range ep.refused {
 		switch {
 		case !ep.desired.has(key, ref.digest):
 		case key.Namespace == "":
-			out = append(out, s.onEndpoint(ep, ReasonHNSRejected,
+			out = append(out, s.onEndpoint(ep, state.ReasonHNSRejected,
 				fmt.Sprintf("HNS refuses rule %s on endpoint %s%s: it is left out there, and tried again", key.Name, ep.id, inBrackets(ref.code))))
 		default:
-			out = append(out, Warning{key.String(), "NetworkPolicy", ReasonHNSRejected,
-				fmt.Sprintf("HNS refuses its rules on endpoint %s%s: they are left out there until they change or HNS takes them; it is asked again", ep.id, inBrackets(ref.code))})
+			out = append(out, state.Warning{Object: key.String(), Kind: "NetworkPolicy", Reason: state.ReasonHNSRejected,
+				Message: fmt.Sprintf("HNS refuses its rules on endpoint %s%s: they are left out there until they change or HNS takes them; it is asked again", ep.id, inBrackets(ref.code))})
 		}
 	}
 	out = append(out, s.compromises(ep)...)
 	if ep.lastErr != nil {
-		w := s.onEndpoint(ep, ReasonHNSUnavailable, oneLine(ep.lastErr))
+		w := s.onEndpoint(ep, state.ReasonHNSUnavailable, oneLine(ep.lastErr))
 		if errors.Is(ep.lastErr, hns.ErrInvalid) {
-			w.Reason = ReasonHNSRejected
+			w.Reason = state.ReasonHNSRejected
 		}
 		out = append(out, w)
 	}
@@ -165,7 +166,7 @@ func (s activeWarnings) ofEndpoint(ep *endpoint) []Warning {
 
 // compromises tells of the rules of a list of tiers that HNS refuses: one warning for
 // each policy, with the code of one of them.
-func (s activeWarnings) compromises(ep *endpoint) (out []Warning) {
+func (s activeWarnings) compromises(ep *endpoint) (out []state.Warning) {
 	if len(ep.compromises) == 0 || ep.desired.tiers == nil {
 		return nil
 	}
@@ -181,13 +182,13 @@ func (s activeWarnings) compromises(ep *endpoint) (out []Warning) {
 	}
 	for _, a := range ep.desired.shared {
 		if c, is := ep.compromises[condition(a)]; is {
-			out = append(out, s.onEndpoint(ep, ReasonHNSRejected,
+			out = append(out, s.onEndpoint(ep, state.ReasonHNSRejected,
 				fmt.Sprintf("HNS refuses rule %s on endpoint %s%s: it is left out there, and tried again", a.ID, ep.id, inBrackets(c.code))))
 		}
 	}
 	for key, n := range refused {
 		object, kind := objectOf(key)
-		out = append(out, Warning{object, kind, ReasonHNSRejected, fmt.Sprintf(
+		out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.ReasonHNSRejected, Message: fmt.Sprintf(
 			"HNS refuses %d of its rules on endpoint %s%s: there those that accept are left out, and those that deny match more, until they change or HNS takes them; it is asked again",
 			n, ep.id, inBrackets(codes[key]))})
 	}
@@ -195,15 +196,15 @@ func (s activeWarnings) compromises(ep *endpoint) (out []Warning) {
 }
 
 // onEndpoint returns a warning about an endpoint, or the pod that owns it.
-func (s activeWarnings) onEndpoint(ep *endpoint, reason Reason, message string) Warning {
+func (s activeWarnings) onEndpoint(ep *endpoint, reason state.Reason, message string) state.Warning {
 	if pod := s.podOf(ep.owner); pod != "" {
-		return Warning{pod, "Pod", reason, message}
+		return state.Warning{Object: pod, Kind: "Pod", Reason: reason, Message: message}
 	}
-	return Warning{ep.id, "Endpoint", reason, message}
+	return state.Warning{Object: ep.id, Kind: "Endpoint", Reason: reason, Message: message}
 }
 
-func (s activeWarnings) ofDispute(what subject) Warning {
-	w := Warning{what.String(), "Set", ReasonForeignWrites, "the set"}
+func (s activeWarnings) ofDispute(what subject) state.Warning {
+	w := state.Warning{Object: what.String(), Kind: "Set", Reason: state.ReasonForeignWrites, Message: "the set"}
 	if what.kind() == driftACL {
 		w.Kind, w.Message = "Endpoint", fmt.Sprintf("rules on endpoint %s", what.endpoint)
 		if ep := s.endpoints[what.endpoint]; ep != nil && s.podOf(ep.owner) != "" {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Fit takes its labels and ports from a pod that has more of them than the budgets
@@ -69,19 +70,19 @@ func (o *overBudget) count() (pods, namespaces int) {
 
 // warnings returns one warning for each kind and namespace. It costs the objects that
 // are over their budget.
-func (o *overBudget) warnings() []Warning {
-	var out []Warning
+func (o *overBudget) warnings() []state.Warning {
+	var out []state.Warning
 	for ns, of := range o.pods {
 		name := slices.Min(slices.Collect(maps.Keys(of)))
 		message := fmt.Sprintf("it has %s: it is in no set, and closed in both directions", of[name])
 		if n := len(of) - 1; n > 0 {
 			message += fmt.Sprintf("; so are %d more pods of the namespace", n)
 		}
-		out = append(out, Warning{PodKey{ns, name}.String(), "Pod", ReasonOverBudget, message})
+		out = append(out, state.Warning{Object: PodKey{ns, name}.String(), Kind: "Pod", Reason: state.ReasonOverBudget, Message: message})
 	}
 	for ns, excess := range o.namespaces {
-		out = append(out, Warning{ns, "Namespace", ReasonOverBudget,
-			fmt.Sprintf("it has %s: no namespaceSelector matches it", excess)})
+		out = append(out, state.Warning{Object: ns, Kind: "Namespace", Reason: state.ReasonOverBudget,
+			Message: fmt.Sprintf("it has %s: no namespaceSelector matches it", excess)})
 	}
 	return out
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // judged is what every packet's verdict is when a cluster has been programmed.
@@ -104,7 +105,7 @@ func newOverWorld(t *testing.T) overWorld {
 }
 
 // apply applies a cluster: the two pods, a third one that is over its budget too, and policies.
-func (w overWorld) apply(excess string, specs ...string) dataplane.Report {
+func (w overWorld) apply(excess string, specs ...string) state.Report {
 	tx := dataplane.NewTransaction()
 	tx.SetNodeAddrs([]netip.Addr{mustAddr(overNode)})
 	tx.SetNamespace(dataplane.Namespace{Name: "x"})
@@ -166,8 +167,8 @@ func TestPodOverItsBudgetIsClosed(t *testing.T) {
 		require.False(t, w.allows("ep-big", hns.In, webAddr, bigAddr))
 		require.False(t, w.allows("ep-big", hns.Out, bigAddr, "192.0.2.1"))
 		require.True(t, w.allows("ep-big", hns.In, overNode, bigAddr), "the kubelet's probes")
-		require.Equal(t, []dataplane.Warning{{
-			Object: "x/big", Kind: "Pod", Reason: dataplane.ReasonOverBudget,
+		require.Equal(t, []state.Warning{{
+			Object: "x/big", Kind: "Pod", Reason: state.ReasonOverBudget,
 			Message: "it has 300 labels: it is in no set, and closed in both directions; so are 1 more pods of the namespace",
 		}}, report.Warnings)
 		require.Equal(t, map[string]int{"policy": 0, "pod": 2, "namespace": 0}, w.dp.Stats().OverBudget)
@@ -180,7 +181,7 @@ func TestPodOverItsBudgetIsClosed(t *testing.T) {
 // that asks for; its own pods are peers of its own policies.
 func TestNamespaceOverItsBudgetIsNoPeer(t *testing.T) {
 	w := newOverWorld(t)
-	over := func(excess string) dataplane.Report {
+	over := func(excess string) state.Report {
 		tx := dataplane.NewTransaction()
 		tx.SetNamespace(dataplane.Namespace{Name: "x", OverBudget: excess})
 		report, err := w.dp.ApplyDataplane(t.Context(), tx)
@@ -191,8 +192,8 @@ func TestNamespaceOverItsBudgetIsNoPeer(t *testing.T) {
 	require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
 	report := over("300 labels")
 	require.False(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
-	require.Equal(t, []dataplane.Warning{{
-		Object: "x", Kind: "Namespace", Reason: dataplane.ReasonOverBudget, Message: "it has 300 labels: no namespaceSelector matches it",
+	require.Equal(t, []state.Warning{{
+		Object: "x", Kind: "Namespace", Reason: state.ReasonOverBudget, Message: "it has 300 labels: no namespaceSelector matches it",
 	}}, report.Warnings)
 	require.Empty(t, over("").Warnings)
 	require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
@@ -226,9 +227,9 @@ func TestLargestPoliciesCloseOnAPod(t *testing.T) {
 			require.Len(t, report.Warnings, 1)
 			large := fmt.Sprint("x/p", slices.IndexFunc(specs, func(s string) bool { return s == peers("b", 100) }))
 			require.Equal(t, large, report.Warnings[0].Object)
-			require.Equal(t, dataplane.ReasonOverBudget, report.Warnings[0].Reason)
+			require.Equal(t, state.ReasonOverBudget, report.Warnings[0].Reason)
 			require.Equal(t, 1, w.dp.Stats().OverBudget["policy"])
-			i := slices.IndexFunc(w.dp.Dump().Endpoints, func(e dataplane.EndpointDump) bool { return e.ID == "ep-web" })
+			i := slices.IndexFunc(w.dp.Dump().Endpoints, func(e state.Endpoint) bool { return e.ID == "ep-web" })
 			require.Len(t, w.dp.Dump().Endpoints[i].Applied, 1+21+4, "the small ones, the block, the node and the allow-all pair")
 			require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
 			require.False(t, w.allows("ep-web", hns.In, "192.0.2.1", webAddr))
@@ -267,7 +268,7 @@ func TestBytesOfAPod(t *testing.T) {
 // may is nothing, until it is within again.
 func TestPolicyOverItsBudget(t *testing.T) {
 	w := newOverWorld(t)
-	set := func(np *networkingv1.NetworkPolicy) dataplane.Report {
+	set := func(np *networkingv1.NetworkPolicy) state.Report {
 		tx := dataplane.NewTransaction()
 		tx.SetPolicy(np)
 		report, err := w.dp.ApplyDataplane(t.Context(), tx)
@@ -282,8 +283,8 @@ func TestPolicyOverItsBudget(t *testing.T) {
 	require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
 	closed := np.DeepCopy()
 	closed.Spec = policy.Close(&np.Spec, "it is too long")
-	require.Equal(t, []dataplane.Warning{{
-		Object: "x/p", Kind: "NetworkPolicy", Reason: dataplane.ReasonOverBudget,
+	require.Equal(t, []state.Warning{{
+		Object: "x/p", Kind: "NetworkPolicy", Reason: state.ReasonOverBudget,
 		Message: "spec: it is too long; the policy isolates and allows nothing. Make it smaller, or raise that key of the configuration",
 	}}, set(closed).Warnings)
 	require.Equal(t, 1, w.dp.Stats().OverBudget["policy"])

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // What the selectors of one namespace's policies match is bounded, as each member is
@@ -186,15 +187,15 @@ func (d *core) grown() map[string]bool {
 }
 
 // crowded returns a warning for each policy that has no room.
-func (d *core) crowded() []Warning {
+func (d *core) crowded() []state.Warning {
 	if len(d.crowds.closed) == 0 {
 		return nil
 	}
 	message := fmt.Sprintf("what its selectors match, with the other policies of its namespace, is more than %d members (MaxMembersPerNamespace): "+
 		"it isolates what it selects and allows nothing. Use matchLabels in place of matchExpressions", d.cfg.Budgets.NamespaceMembers)
-	var out []Warning
+	var out []state.Warning
 	for ps := range d.crowds.closed {
-		out = append(out, Warning{ps.Key.String(), "NetworkPolicy", ReasonOverBudget, message})
+		out = append(out, state.Warning{Object: ps.Key.String(), Kind: "NetworkPolicy", Reason: state.ReasonOverBudget, Message: message})
 	}
 	return out
 }

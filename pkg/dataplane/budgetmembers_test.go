@@ -16,6 +16,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // crowdedWorld is a node with the pods x/web, x/db and y/web, and 50 pods of other nodes
@@ -72,7 +73,7 @@ func (w *crowdedWorld) closed() (out []string) {
 	require.True(w.t, report.Converged(), "%v", report.Errors)
 	w.tx = dataplane.NewTransaction()
 	for _, warning := range report.Warnings {
-		require.Equal(w.t, dataplane.ReasonOverBudget, warning.Reason)
+		require.Equal(w.t, state.ReasonOverBudget, warning.Reason)
 		require.Contains(w.t, warning.Message, "(MaxMembersPerNamespace)")
 		out = append(out, warning.Object)
 	}

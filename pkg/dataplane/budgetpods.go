@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // What the policies of one pod come to in HNS is bounded. The largest close first, by
@@ -81,9 +82,9 @@ func (d *core) closed() map[policy.Key]bool {
 }
 
 // closedWarnings returns a warning for each of them.
-func (d *core) closedWarnings() (out []Warning) {
+func (d *core) closedWarnings() (out []state.Warning) {
 	for key := range d.closed() {
-		out = append(out, Warning{key.String(), kindPolicy, ReasonOverBudget, fmt.Sprintf(
+		out = append(out, state.Warning{Object: key.String(), Kind: kindPolicy, Reason: state.ReasonOverBudget, Message: fmt.Sprintf(
 			"with the other policies of a pod that it selects it comes to more than %d ACLs (MaxACLsPerPod) or %d bytes (MaxACLBytesPerPod), and is among the largest: "+
 				"it isolates that pod and allows nothing. Merge peers, or give ports as ranges", d.cfg.Budgets.ACLs, d.cfg.Budgets.ACLBytes)})
 	}

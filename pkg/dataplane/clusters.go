@@ -7,6 +7,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // newClusterState returns an idle policy.
@@ -41,7 +42,7 @@ func (d *core) stageCluster(name string, cnp *v1alpha2.ClusterNetworkPolicy) {
 			p.clusters = slices.Insert(p.clusters, to, s)
 		}
 		if at >= 0 || selects {
-			d.renderAddr(p.Addr, ClusterKey(name))
+			d.renderAddr(p.Addr, state.ClusterKey(name))
 		}
 	}
 }
@@ -152,7 +153,7 @@ func (d *core) retireClusters(went []*clusterState) {
 }
 
 // clusterWarnings returns what the texts of the policies have and cannot be expressed.
-func (d *core) clusterWarnings() (out []Warning) {
+func (d *core) clusterWarnings() (out []state.Warning) {
 	for _, cs := range d.clusters {
 		out = append(out, cs.warnings...)
 	}

@@ -3,13 +3,12 @@ package dataplane
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // clusterState is a ClusterNetworkPolicy and what follows from it. Cluster admins alone
@@ -24,7 +23,7 @@ type clusterState struct {
 	// it uses views; nil without any.
 	named *policyState
 	// warnings are about what the text of the policy has and cannot be expressed.
-	warnings []Warning
+	warnings []state.Warning
 }
 
 // subjection is that a ClusterNetworkPolicy selects a local pod.
@@ -35,33 +34,9 @@ type subjection struct {
 	maybe bool
 }
 
-// clusterNamespace stands in a Key for the namespace of a ClusterNetworkPolicy. The name
-// beside it begins with a dot, as no name of an object does.
-const clusterNamespace = "cluster"
-
-// ClusterKey names a ClusterNetworkPolicy where policies have keys.
-func ClusterKey(name string) policy.Key {
-	return policy.Key{Namespace: clusterNamespace, Name: "." + name}
-}
-
-// clusterName is the inverse of ClusterKey; false for the key of a NetworkPolicy.
-func clusterName(key policy.Key) (string, bool) {
-	name, is := strings.CutPrefix(key.Name, ".")
-	return name, is && key.Namespace == clusterNamespace
-}
-
-// ClusterACLID is the Id of the rules of a ClusterNetworkPolicy.
-func ClusterACLID(name string) string { return ACLID(ClusterKey(name)) }
-
-// ClusterPolicyOfACL returns the ClusterNetworkPolicy that a rule's Id names; false for
-// other rules.
-func ClusterPolicyOfACL(id string) (name string, ok bool) {
-	return strings.CutPrefix(id, hns.ACLIDPrefix+clusterNamespace+"..")
-}
-
 // objectOf returns how warnings call the policy of a key, and its kind.
 func objectOf(key policy.Key) (object, kind string) {
-	if name, is := clusterName(key); is {
+	if name, is := state.ClusterName(key); is {
 		return name, kindClusterPolicy
 	}
 	return key.String(), kindPolicy
@@ -69,7 +44,7 @@ func objectOf(key policy.Key) (object, kind string) {
 
 // ref is how the policy holds the sets that it mentions.
 func (cs *clusterState) ref() ipsets.Ref {
-	return ipsets.Ref{Kind: ipsets.RefSelector, Owner: ClusterKey(cs.Name).String()}
+	return ipsets.Ref{Kind: ipsets.RefSelector, Owner: state.ClusterKey(cs.Name).String()}
 }
 
 // compareClusters sorts policies by when they have their say.
@@ -86,7 +61,7 @@ func (p *podState) tiered() bool {
 // NetworkPolicy that can use views; nil for none. Its sets are those that the rules
 // name, whether they are defined for these or only as deny twins.
 func namedOf(c *policy.Cluster) *policyState {
-	ps := &policyState{Compiled: policy.Compiled{Key: ClusterKey(c.Name)}}
+	ps := &policyState{Compiled: policy.Compiled{Key: state.ClusterKey(c.Name)}}
 	for _, r := range c.Rules {
 		if r.Direction != policy.Egress || len(namedPorts(r.Ports)) == 0 {
 			continue

@@ -10,6 +10,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // clockSkew is how far the clock of a pod's node may be ahead of ours. A pod that
@@ -118,16 +119,16 @@ const namedRivals = 4
 // addressWarnings tells of the addresses of local pods that others claim too,
 // and of local pods with an address that is nobody's: one warning each, so the local
 // pods bound them.
-func (d *core) addressWarnings() []Warning {
-	var out []Warning
+func (d *core) addressWarnings() []state.Warning {
+	var out []state.Warning
 	for addr := range d.contested {
 		s := d.whose(addr)
 		follows := fmt.Sprintf("it counts as that of %s, which runs here", s.Owner.Key())
 		if s.Doubt {
 			follows = "until one is left the address is in no set, and its endpoint is blocked as the policies of each of them say"
 		}
-		out = append(out, Warning{s.Home[0].Key().String(), "Pod", ReasonAddressContested,
-			fmt.Sprintf("address %s is claimed by %s: %s; find out who reports it wrongly: kubectl get pods -A -o wide", addr, d.rivals(addr), follows)})
+		out = append(out, state.Warning{Object: s.Home[0].Key().String(), Kind: "Pod", Reason: state.ReasonAddressContested,
+			Message: fmt.Sprintf("address %s is claimed by %s: %s; find out who reports it wrongly: kubectl get pods -A -o wide", addr, d.rivals(addr), follows)})
 	}
 	nobodys := slices.Collect(maps.Keys(d.misplaced))
 	for _, addr := range d.nodeAddrs {
@@ -136,8 +137,8 @@ func (d *core) addressWarnings() []Warning {
 		}
 	}
 	for _, key := range nobodys {
-		out = append(out, Warning{key.String(), "Pod", ReasonAddressContested,
-			fmt.Sprintf("the pod reports address %s, which no pod can have: it is in no set and no policy is enforced on it; find out who reports it", d.members.pods[key].Addr)})
+		out = append(out, state.Warning{Object: key.String(), Kind: "Pod", Reason: state.ReasonAddressContested,
+			Message: fmt.Sprintf("the pod reports address %s, which no pod can have: it is in no set and no policy is enforced on it; find out who reports it", d.members.pods[key].Addr)})
 	}
 	return out
 }

@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Namespace x: web is reached by api alone and peer by web alone; namespace z is closed.
@@ -74,7 +74,7 @@ func TestStolenAddress(t *testing.T) {
 			w.do(during...)
 			var got []string
 			for _, warning := range w.report.Warnings {
-				require.Equal(w.t, dataplane.ReasonAddressContested, warning.Reason)
+				require.Equal(w.t, state.ReasonAddressContested, warning.Reason)
 				require.Equal(w.t, "Pod", warning.Kind)
 				got = append(got, warning.Message)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/pieces"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // core is what should be on the node, what is known to be there, and the transaction
@@ -17,11 +18,11 @@ import (
 // what to ask of HNS, Done takes the answer. It is not safe for concurrent use;
 // Dataplane guards it.
 type core struct {
-	cfg      Config    // set once, without a client and a clock
-	progress *progress // of the transaction that runs; read without a lock
-	run      *run      // nil: no transaction runs
-	report   Report    // of the last one that ended
-	clock    time.Time // when the core was borrowed last; it does not go on meanwhile
+	cfg      Config       // set once, without a client and a clock
+	progress *progress    // of the transaction that runs; read without a lock
+	run      *run         // nil: no transaction runs
+	report   state.Report // of the last one that ended
+	clock    time.Time    // when the core was borrowed last; it does not go on meanwhile
 
 	cache      *ipsets.Cache
 	owners     *ipsets.Owners[*podState]
@@ -62,11 +63,11 @@ type core struct {
 	setWork          setWork
 	refusals         map[uint32]uint64 // by HRESULT; at most maxCodes and OtherCodes
 	fresh            bool              // our sets were not read yet
-	reports          []Report
-	now              time.Time      // when the last transaction began
-	found            []EndpointSeen // endpoints seen for the first time, to be reported
+	reports          []state.Report
+	now              time.Time            // when the last transaction began
+	found            []state.EndpointSeen // endpoints seen for the first time, to be reported
 	drift            drift
-	conflicts        Conflicts
+	conflicts        state.Conflicts
 
 	policyCopies pieces.Copies[policy.Key, *policyState]
 }
@@ -108,7 +109,7 @@ func newCore(cfg Config, now time.Time, notes *progress) *core {
 	d.listing.wanted, d.fresh = true, true // the first transaction reads what is there
 	d.namedPorts = &namedPortSets{
 		cache: cache, byKey: map[portKey]*portSets{}, byPort: map[PodPort][]*portSets{},
-		stale: map[*view]bool{}, over: map[*policyState]Warning{},
+		stale: map[*view]bool{}, over: map[*policyState]state.Warning{},
 		changed: d.renderSelected, fewer: d.renderTiered, pods: d.members.podGroup.serving, labels: d.members.labels,
 	}
 	return d

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Dataplane programs one node. Its methods are safe for concurrent use. It is a shell:
@@ -51,7 +52,7 @@ func New(cfg Config) *Dataplane {
 // What HNS refuses or does not answer is in the report, stays staged, and is
 // tried again by a later transaction, an empty one after Report.RetryAfter at
 // the latest. The error is ctx's; the transaction is staged even then.
-func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (Report, error) {
+func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (state.Report, error) {
 	d.apply.Lock()
 	defer d.apply.Unlock()
 	d.progress.begin()
@@ -119,13 +120,13 @@ func (h *handle) release() {
 
 // Progress returns where the transaction is that runs. It waits for nothing, also
 // while the state is locked.
-func (d *Dataplane) Progress() Progress {
+func (d *Dataplane) Progress() state.Progress {
 	p := d.progress
 	p.mu.Lock()
 	at, since := p.at, p.since
 	p.mu.Unlock()
 	if at == (place{}) {
-		return Progress{}
+		return state.Progress{}
 	}
-	return Progress{Doing: at.String(), Since: p.born.Add(since), InHNS: at.call != ""}
+	return state.Progress{Doing: at.String(), Since: p.born.Add(since), InHNS: at.call != ""}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // TestScenario_A3_OneDoor: a second caller comes in the middle of an apply, at
@@ -32,7 +33,7 @@ func TestScenario_A3_OneDoor(t *testing.T) {
 		w.do("policy web", "node 10.1.0.4")
 
 		var at, inside, overlaps atomic.Int32
-		done := make(chan dataplane.Report, 1)
+		done := make(chan state.Report, 1)
 		w.sim.OnCall(func(_ hnssim.Call, when hnssim.When) {
 			if when == hnssim.After {
 				inside.Add(-1)
@@ -45,7 +46,7 @@ func TestScenario_A3_OneDoor(t *testing.T) {
 				return
 			}
 			go func() {
-				var report dataplane.Report
+				var report state.Report
 				defer func() { done <- report }()
 				defer func() {
 					if bug := recover(); bug != nil { // the simulator's, when two come in

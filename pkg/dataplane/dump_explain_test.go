@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // explained is a policy two of whose rules make one ACL, and another direction
@@ -61,11 +61,11 @@ func TestDumpExplains(t *testing.T) {
 }
 
 // rulesOf names the wanted ACLs and says which rules they came from.
-func rulesOf(ep dataplane.EndpointDump) map[string][]int {
+func rulesOf(ep state.Endpoint) map[string][]int {
 	out := map[string][]int{}
 	for i, a := range ep.Wanted {
 		name := a.ID
-		if key, ok := dataplane.PolicyOfACL(a.ID); ok {
+		if key, ok := state.PolicyOfACL(a.ID); ok {
 			name = key.Namespace + "." + key.Name + " " + string(a.Direction)
 			switch {
 			case a.Direction == hns.Out:
@@ -80,7 +80,7 @@ func rulesOf(ep dataplane.EndpointDump) map[string][]int {
 	return out
 }
 
-func setOf(t *testing.T, d dataplane.Dump, name string) dataplane.SetDump {
+func setOf(t *testing.T, d state.Dump, name string) state.Set {
 	t.Helper()
 	for _, s := range d.Sets {
 		if s.Name == name {
@@ -88,5 +88,5 @@ func setOf(t *testing.T, d dataplane.Dump, name string) dataplane.SetDump {
 		}
 	}
 	t.Fatalf("no set %s", name)
-	return dataplane.SetDump{}
+	return state.Set{}
 }

@@ -13,18 +13,19 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // dump writes a snapshot down, after its walk. It holds no lock.
-func (s *Snapshot) dump() Dump {
+func (s *Snapshot) dump() state.Dump {
 	sets := s.sets.Copy()
 	policies := map[policy.Key]*policyState{}
 	maps.Insert(policies, s.policies.All())
-	var transaction *Progress
+	var transaction *state.Progress
 	if s.progress.Doing != "" {
 		transaction = &s.progress
 	}
-	return Dump{
+	return state.Dump{
 		Transaction: transaction,
 
 		Node:            s.node,
@@ -65,12 +66,12 @@ func texts(addrs []netip.Addr) []string {
 }
 
 // dumpSets lists the sets.
-func dumpSets(sets *ipsets.Copy, again map[ipsets.Name]AgainDump) []SetDump {
-	out := []SetDump{}
+func dumpSets(sets *ipsets.Copy, again map[ipsets.Name]state.Again) []state.Set {
+	out := []state.Set{}
 	differences := sets.Differences()
 	for _, s := range sets.States() {
 		diff := differences[s.ID]
-		sd := SetDump{
+		sd := state.Set{
 			ID: s.ID, Name: s.Name, Type: string(hns.IPSet), Members: s.Members,
 			Holders: []string{}, Pins: []string{}, InHNS: s.InHNS, Dirty: s.Dirty,
 			Missing: diff.Missing, Surplus: diff.Surplus, Unknown: diff.Unknown, Since: diff.Since,
@@ -101,10 +102,10 @@ func dumpSets(sets *ipsets.Copy, again map[ipsets.Name]AgainDump) []SetDump {
 
 // dumpPending lists the outstanding updates in the order of the queue, then the
 // pods whose endpoint was not seen.
-func (s *Snapshot) dumpPending(sets *ipsets.Copy) []PendingDump {
-	out := []PendingDump{}
+func (s *Snapshot) dumpPending(sets *ipsets.Copy) []state.Pending {
+	out := []state.Pending{}
 	for _, ep := range pending(s.endpoints, s.lanes, s.due.Turn) {
-		pd := PendingDump{Pod: s.names[ep.owner], UID: string(ep.owner), Endpoint: ep.id, Attempts: ep.tries}
+		pd := state.Pending{Pod: s.names[ep.owner], UID: string(ep.owner), Endpoint: ep.id, Attempts: ep.tries}
 		if ep.lastErr != nil {
 			pd.Error = ep.lastErr.Error()
 		}
@@ -112,7 +113,7 @@ func (s *Snapshot) dumpPending(sets *ipsets.Copy) []PendingDump {
 		out = append(out, pd)
 	}
 	for _, p := range s.waiting {
-		out = append(out, PendingDump{Pod: p.Key().String(), UID: string(p.UID), Join: []string{}, Leave: []string{}})
+		out = append(out, state.Pending{Pod: p.Key().String(), UID: string(p.UID), Join: []string{}, Leave: []string{}})
 	}
 	return out
 }
@@ -136,18 +137,18 @@ func net(ep *endpoint, sets *ipsets.Copy) (join, leave []string) {
 }
 
 // dumpEndpoints lists the endpoints by id.
-func (s *Snapshot) dumpEndpoints(sets *ipsets.Copy) []EndpointDump {
-	out := []EndpointDump{}
+func (s *Snapshot) dumpEndpoints(sets *ipsets.Copy) []state.Endpoint {
+	out := []state.Endpoint{}
 	for _, id := range slices.Sorted(maps.Keys(s.endpoints)) {
 		ep := s.endpoints[id]
-		ed := EndpointDump{
+		ed := state.Endpoint{
 			ID: id, Addrs: texts(ep.addrs), Pod: s.names[ep.owner], Applied: canonical(ep.actual), Known: ep.known(),
 			Foreign: len(ep.foreign),
 		}
 		want := ep.list(sets.Rejected)
-		ed.explain(ep, want)
+		explain(&ed, ep, want)
 		if ep.desired.tiers != nil {
-			ed.explainTiers(ep, want, ep.tierRules(sets.Rejected))
+			explainTiers(&ed, ep, want, ep.tierRules(sets.Rejected))
 		}
 		ed.Next = ep.next(s.check[id])
 		out = append(out, ed)
@@ -157,7 +158,7 @@ func (s *Snapshot) dumpEndpoints(sets *ipsets.Copy) []EndpointDump {
 
 // explain adds what is desired and what an explanation of the endpoint's rules
 // needs.
-func (ed *EndpointDump) explain(ep *endpoint, want []hns.ACL) {
+func explain(ed *state.Endpoint, ep *endpoint, want []hns.ACL) {
 	rules := map[hns.ACL][]int{}
 	for _, g := range ep.desired.groups {
 		for _, r := range g.rules {
@@ -183,15 +184,15 @@ func (ed *EndpointDump) explain(ep *endpoint, want []hns.ACL) {
 }
 
 // next says what the next write of the endpoint depends on.
-func (ep *endpoint) next(check bool) NextDump {
-	next := NextDump{
+func (ep *endpoint) next(check bool) state.Next {
+	next := state.Next{
 		Version: ep.version, BornFor: string(ep.bornFor), WrittenFor: string(ep.writtenFor), Due: ep.retryAt,
 		Careful: ep.careful, Trial: ep.trial, Compromises: ep.dumpCompromises(), Distrusted: ep.distrusted, Bare: ep.bare, Unlisted: ep.unlisted,
 		Exposed: ep.exposed, Shielded: ep.shielded, Absent: ep.absent, Repair: ep.repair, Conflicts: ep.changes, Check: check,
 		Attempts: ep.tries, Invalid: errors.Is(ep.lastErr, hns.ErrInvalid), Turn: ep.queued,
 	}
 	if ep.queued > 0 {
-		next.Lane = ep.lane
+		next.Queue = ep.lane
 		if ep.changedBy != (policy.Key{}) {
 			next.ChangedBy = ep.changedBy.String()
 		}
@@ -203,25 +204,25 @@ func (ep *endpoint) next(check bool) NextDump {
 		ref := ep.refused[key]
 		next.Refused = append(next.Refused, key.String())
 		if next.Again == nil {
-			next.Again = map[string]AgainDump{}
+			next.Again = map[string]state.Again{}
 		}
-		next.Again[key.String()] = AgainDump{At: ref.at, Attempts: ref.tries, Code: ref.code}
+		next.Again[key.String()] = state.Again{At: ref.at, Attempts: ref.tries, Code: ref.code}
 	}
 	return next
 }
 
 // dumpPolicies lists the policies by key.
-func (s *Snapshot) dumpPolicies(policies map[policy.Key]*policyState) []PolicyDump {
+func (s *Snapshot) dumpPolicies(policies map[policy.Key]*policyState) []state.Policy {
 	selected := map[*policyState][]string{}
 	for _, p := range s.local {
 		for _, ps := range p.selected {
 			selected[ps] = append(selected[ps], p.Key().String())
 		}
 	}
-	out := []PolicyDump{}
+	out := []state.Policy{}
 	for _, key := range slices.SortedFunc(maps.Keys(policies), compareKeys) {
 		ps := policies[key]
-		pd := PolicyDump{
+		pd := state.Policy{
 			Policy: key.String(), Ingress: ps.Isolates[policy.Ingress], Egress: ps.Isolates[policy.Egress],
 			Rules: ps.ruleCount, Selected: append([]string{}, slices.Sorted(slices.Values(selected[ps]))...),
 			Spec: ps.spec,
@@ -235,16 +236,16 @@ func (s *Snapshot) dumpPolicies(policies map[policy.Key]*policyState) []PolicyDu
 }
 
 // dumpPods lists the pods by name.
-func (s *Snapshot) dumpPods() []PodDump {
+func (s *Snapshot) dumpPods() []state.Pod {
 	at := map[netip.Addr][]string{} // endpoints by address
 	for _, id := range slices.Sorted(maps.Keys(s.endpoints)) {
 		for _, addr := range s.endpoints[id].addrs {
 			at[addr] = append(at[addr], id)
 		}
 	}
-	out := make([]PodDump, 0, s.pods.Cap())
+	out := make([]state.Pod, 0, s.pods.Cap())
 	for key, p := range s.pods.All() {
-		pd := PodDump{
+		pd := state.Pod{
 			Pod: key.String(), UID: string(p.UID), Labels: maps.Clone(p.Labels), Local: p.Local, Owner: p.owner, InDoubt: p.inDoubt(),
 			HostNetwork: p.HostNetwork, Finished: p.Finished, Deleting: p.Deleting, Started: p.Started, Created: p.Created,
 			OverBudget: p.OverBudget,
@@ -260,16 +261,25 @@ func (s *Snapshot) dumpPods() []PodDump {
 		}
 		out = append(out, pd)
 	}
-	slices.SortFunc(out, func(a, b PodDump) int { return cmp.Compare(a.Pod, b.Pod) })
+	slices.SortFunc(out, func(a, b state.Pod) int { return cmp.Compare(a.Pod, b.Pod) })
 	return out
 }
 
 // dumpNamespaces lists the Namespace objects by name.
-func (s *Snapshot) dumpNamespaces() []NamespaceDump {
-	out := []NamespaceDump{}
+func (s *Snapshot) dumpNamespaces() []state.Namespace {
+	out := []state.Namespace{}
 	for name, ns := range s.namespaces.All() {
-		out = append(out, NamespaceDump{Name: name, Labels: maps.Clone(ns.Labels), OverBudget: ns.OverBudget})
+		out = append(out, state.Namespace{Name: name, Labels: maps.Clone(ns.Labels), OverBudget: ns.OverBudget})
 	}
-	slices.SortFunc(out, func(a, b NamespaceDump) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b state.Namespace) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// cloneReports copies reports, and what they hold.
+func cloneReports(in []state.Report) []state.Report {
+	out := slices.Clone(in)
+	for i := range out {
+		out[i] = out[i].Clone()
+	}
 	return out
 }

@@ -9,32 +9,33 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // dumpClusters lists the ClusterNetworkPolicies by name.
-func (s *Snapshot) dumpClusters() []ClusterPolicyDump {
+func (s *Snapshot) dumpClusters() []state.ClusterPolicy {
 	selected := map[*clusterState][]string{}
 	for _, p := range s.local {
 		for _, by := range p.clusters {
 			selected[by.policy] = append(selected[by.policy], p.Key().String())
 		}
 	}
-	var out []ClusterPolicyDump
+	var out []state.ClusterPolicy
 	for _, cs := range s.clusters {
-		pd := ClusterPolicyDump{Name: cs.Name, Selected: append([]string{}, slices.Sorted(slices.Values(selected[cs]))...), Spec: cs.spec}
+		pd := state.ClusterPolicy{Name: cs.Name, Selected: append([]string{}, slices.Sorted(slices.Values(selected[cs]))...), Spec: cs.spec}
 		for _, p := range cs.Problems {
 			pd.Problems = append(pd.Problems, fmt.Sprintf("%s: %s: %s", p.Reason, p.Field, p.Message))
 		}
 		out = append(out, pd)
 	}
-	slices.SortFunc(out, func(a, b ClusterPolicyDump) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b state.ClusterPolicy) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 
 // dump says what a rule came from.
-func (s source) dump() TierSource {
-	out := TierSource{Tier: s.tier.String(), Rule: s.index, Name: s.name}
-	if name, is := clusterName(s.key); is {
+func (s source) dump() state.TierSource {
+	out := state.TierSource{Tier: s.tier.String(), Rule: s.index, Name: s.name}
+	if name, is := state.ClusterName(s.key); is {
 		out.Policy = name
 	} else if s.key.Name != "" {
 		out.Policy = s.key.String()
@@ -43,14 +44,14 @@ func (s source) dump() TierSource {
 }
 
 // explainTiers says what each of the rules that are desired came from.
-func (ed *EndpointDump) explainTiers(ep *endpoint, want []hns.ACL, rules []tierRule) {
+func explainTiers(ed *state.Endpoint, ep *endpoint, want []hns.ACL, rules []tierRule) {
 	from := map[hns.ACL]tierRule{}
 	for _, r := range slices.Backward(rules) { // of equal rules the first one decides
 		from[r.acl] = r
 	}
 	for _, a := range want {
 		r, is := from[a]
-		td := TierRuleDump{TierSource: r.from.dump()}
+		td := state.TierRule{TierSource: r.from.dump()}
 		for _, by := range r.via {
 			td.Passed = append(td.Passed, by.dump())
 		}
@@ -63,23 +64,23 @@ func (ed *EndpointDump) explainTiers(ep *endpoint, want []hns.ACL, rules []tierR
 }
 
 // dumpCompromises lists what HNS refuses of a list of tiers.
-func (ep *endpoint) dumpCompromises() (out []CompromiseDump) {
+func (ep *endpoint) dumpCompromises() (out []state.Compromise) {
 	for rule, c := range ep.compromises {
-		out = append(out, CompromiseDump{Rule: rule, Form: c.form, AgainDump: AgainDump{At: c.at, Attempts: c.tries, Code: c.code}})
+		out = append(out, state.Compromise{Rule: rule, Form: c.form, Again: state.Again{At: c.at, Attempts: c.tries, Code: c.code}})
 	}
-	slices.SortFunc(out, func(a, b CompromiseDump) int { return cmp.Compare(RuleText(a.Rule), RuleText(b.Rule)) })
+	slices.SortFunc(out, func(a, b state.Compromise) int { return cmp.Compare(RuleText(a.Rule), RuleText(b.Rule)) })
 	return out
 }
 
 // restoreCompromises is the inverse of that.
-func (ep *endpoint) restoreCompromises(next NextDump) {
+func (ep *endpoint) restoreCompromises(next state.Next) {
 	ep.trial = next.Trial
 	for _, cd := range next.Compromises {
 		ep.compromises[cd.Rule] = compromise{form: cd.Form, again: again{code: cd.Code, tries: cd.Attempts, at: cd.At}}
 	}
 }
 
-// object returns the policy that was dumped.
-func (pd ClusterPolicyDump) object() *v1alpha2.ClusterNetworkPolicy {
+// objectOfDump returns the policy that was dumped.
+func objectOfDump(pd state.ClusterPolicy) *v1alpha2.ClusterNetworkPolicy {
 	return &v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: pd.Name}, Spec: *pd.Spec}
 }

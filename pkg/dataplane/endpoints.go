@@ -10,6 +10,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // render computes what an endpoint should have, holds the sets that this
@@ -214,11 +215,11 @@ func (d *core) read(e hns.Endpoint) *endpoint {
 		ep = &endpoint{
 			id: e.ID, holds: map[ipsets.RefKind]map[ipsets.Name]bool{},
 			refused: map[policy.Key]refusal{}, compromises: map[hns.ACL]compromise{},
-			changedIn: Span{d.generation, d.generation}, // also when nothing of ours should be there and something is
+			changedIn: state.Span{From: d.generation, To: d.generation}, // also when nothing of ours should be there and something is
 		}
 		d.endpoints[e.ID] = ep
 		for _, addr := range ipv4(e.Addrs) {
-			d.found = append(d.found, EndpointSeen{ID: e.ID, Addr: addr.String()})
+			d.found = append(d.found, state.EndpointSeen{ID: e.ID, Addr: addr.String()})
 		}
 	}
 	d.address(ep, ipv4(e.Addrs))

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/pieces"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // DumpInPieces returns a dump for which so many objects are copied at a time, and
 // between is called after each piece. It may dump as well.
-func (d *Dataplane) DumpInPieces(size int, between func()) Dump {
+func (d *Dataplane) DumpInPieces(size int, between func()) state.Dump {
 	s := d.Snapshot()
 	s.walk(d.inPieces(size, between))
 	return s.dump()
@@ -59,7 +60,7 @@ func (d *Dataplane) Stage(tx *Transaction) (took time.Duration) {
 }
 
 // Spellings returns what was learned of how HNS shows what was sent.
-func (d *Dataplane) Spellings() (list []Spelling) {
+func (d *Dataplane) Spellings() (list []state.Spelling) {
 	d.with(func(c *core) { list = slices.Clone(c.spellings.list) })
 	return list
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // The queue of pending updates is fair between namespaces, and within one between
@@ -59,7 +60,7 @@ func (d *core) cause(ep *endpoint) cause {
 	switch why.kind {
 	case causePolicy:
 		why.policy = ep.changedBy
-		if _, is := clusterName(why.policy); is { // each of its endpoints has its turn among those of its namespace
+		if _, is := state.ClusterName(why.policy); is { // each of its endpoints has its turn among those of its namespace
 			why.policy.Namespace = ""
 			if p := d.local[ep.owner]; p != nil {
 				why.policy.Namespace = p.Namespace

@@ -15,6 +15,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 const (
@@ -50,7 +51,7 @@ func turnsWorld(t *testing.T, pods int) *script {
 func (s *script) restore() {
 	s.t.Helper()
 	d := s.dp.Dump()
-	view, err := d.View()
+	view, err := dataplane.ViewOf(d)
 	require.NoError(s.t, err)
 	s.dp, err = dataplane.Restore(dataplane.Config{Client: s.sim, Node: "n1", Now: s.clock}, d, view)
 	require.NoError(s.t, err)
@@ -69,7 +70,7 @@ func TestTransactionYields(t *testing.T) {
 	require.Equal(t, []string{"ep-00", "ep-01"}, w.turns(2))
 	require.Equal(t, 2, w.report.Yielded)
 	require.Equal(t, 3, w.report.Pending)
-	require.Equal(t, []dataplane.Span{{From: w.report.Generation, To: w.report.Generation}}, w.report.Waiting)
+	require.Equal(t, []state.Span{{From: w.report.Generation, To: w.report.Generation}}, w.report.Waiting)
 	require.Equal(t, time.Millisecond, w.report.RetryAfter)
 	require.Equal(t, []string{"ep-02"}, w.turns(0))
 	require.Equal(t, []string{"ep-03", "ep-04"}, w.turns(2))
@@ -87,12 +88,12 @@ func TestWaiting(t *testing.T) {
 	first := w.report.Generation
 	w.do("policy one")
 	require.Equal(t, []string{"ep-07", "ep-09"}, w.turns(2))
-	require.Equal(t, []dataplane.Span{{From: first, To: first}}, w.report.Waiting, "of the policy on one pod nothing")
+	require.Equal(t, []state.Span{{From: first, To: first}}, w.report.Waiting, "of the policy on one pod nothing")
 	w.do("policy v1")
 	w.pod0(8, "v=1")
 	w.sim.Inject(hnssim.Fault{Op: hns.OpACLAdd, Target: "ep-08"})
 	_ = w.apply()
-	require.Equal(t, []dataplane.Span{{From: first, To: w.report.Generation}}, w.report.Waiting)
+	require.Equal(t, []state.Span{{From: first, To: w.report.Generation}}, w.report.Waiting)
 }
 
 // TestReadsYield: endpoints whose pod is gone are read one by one. They leave

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // live lets time pass as in the worker: HNS is observed at every interval, and
@@ -38,10 +38,10 @@ func (s *script) live(lasts, every time.Duration, other func()) (writes int) {
 }
 
 // foreignWrites returns the warnings of that reason.
-func (s *script) foreignWrites() []dataplane.Warning {
-	var out []dataplane.Warning
+func (s *script) foreignWrites() []state.Warning {
+	var out []state.Warning
 	for _, w := range s.dp.Warnings() {
-		if w.Reason == dataplane.ReasonForeignWrites {
+		if w.Reason == state.ReasonForeignWrites {
 			out = append(out, w)
 		}
 	}
@@ -90,14 +90,14 @@ func TestScenario_B7_NoFight(t *testing.T) {
 					require.Equal(t, right, w.sim.Dump())
 					require.True(t, w.report.Converged())
 					require.Empty(t, w.foreignWrites())
-					require.Empty(t, w.dp.Stats().Disputed[f.kind])
+					require.Empty(t, w.dp.Stats().Damped[f.kind])
 					undo()
 				}
 				writes := 2 + w.live(2*time.Hour-2*tc.every, tc.every, undo)
 				require.LessOrEqual(t, writes, tc.most)
 				require.Greater(t, writes, tc.most/2, "it never gives up")
 				require.Equal(t, uint64(writes), w.dp.Stats().DriftRepaired[f.kind])
-				require.Equal(t, 1, w.dp.Stats().Disputed[f.kind])
+				require.Equal(t, 1, w.dp.Stats().Damped[f.kind])
 				warnings := w.foreignWrites()
 				require.Len(t, warnings, 1)
 				require.Equal(t, []string{f.object, f.warningKind}, []string{warnings[0].Object, warnings[0].Kind})
@@ -111,7 +111,7 @@ func TestScenario_B7_NoFight(t *testing.T) {
 				require.NotEmpty(t, w.foreignWrites(), "not forgotten yet")
 				require.Zero(t, w.live(35*time.Minute, tc.every, func() {}))
 				require.Empty(t, w.foreignWrites())
-				require.Equal(t, map[string]int{"set": 0, "acl": 0}, w.dp.Stats().Disputed)
+				require.Equal(t, map[string]int{"set": 0, "acl": 0}, w.dp.Stats().Damped)
 
 				w.do(f.undo, "look", "fold", "apply")
 				require.Equal(t, right, w.sim.Dump(), "a new one is put right at once")
@@ -137,7 +137,7 @@ func TestEventsDuringADispute(t *testing.T) {
 
 	w.clear("ep-2")
 	w.do("look", "fold", "apply", "calls ACL/Add=1")
-	require.Equal(t, []dataplane.Repair{{Kind: "acl", Object: "ep-2", Pod: "x/w2", Found: "2 rules missing"}}, w.report.Repairs)
+	require.Equal(t, []state.Repair{{Kind: "acl", Object: "ep-2", Pod: "x/w2", Found: "2 rules missing"}}, w.report.Repairs)
 	w.do("pod x/api2 10.0.1.77 app=api remote", "apply", "calls SetPolicy/Update=1")
 	w.do("trace 10.0.1.77 -> 10.0.0.2 TCP/80 ep-2 in allow", "trace 10.7.7.7 -> 10.0.0.2 TCP/80 ep-2 in block")
 	w.do("policy q", "apply", "calls ACL/Add=3")
@@ -177,7 +177,7 @@ func TestDisputedEndpointIsReadAgain(t *testing.T) {
 				require.Empty(t, w.report.Repairs, "it was not our work")
 				return
 			}
-			require.Equal(t, []dataplane.Repair{{Kind: "acl", Object: "ep-1", Pod: "x/w1", Found: tc.found}}, w.report.Repairs)
+			require.Equal(t, []state.Repair{{Kind: "acl", Object: "ep-1", Pod: "x/w1", Found: tc.found}}, w.report.Repairs)
 		})
 	}
 }
@@ -245,7 +245,7 @@ func TestDisputedEndpointGoes(t *testing.T) {
 	w.do("no-endpoint ep-1", "delete pod x/w1", "look", "fold", "apply", "calls SetPolicy/Update=1")
 	require.True(t, w.report.Converged())
 	require.Empty(t, w.foreignWrites())
-	require.Zero(t, w.dp.Stats().Disputed["acl"])
+	require.Zero(t, w.dp.Stats().Damped["acl"])
 }
 
 // While the members of a disputed set are left alone, HNS loses everything, or

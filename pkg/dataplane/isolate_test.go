@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // newbornWorld has a pod whose endpoint was never written, and what a policy on it
@@ -125,7 +125,7 @@ func TestSharedRuleIsRefused(t *testing.T) {
 	w.do(stranger+"block", "trace 10.0.1.5 -> 10.0.0.4 TCP/80 ep in allow", "trace 10.1.0.4 -> 10.0.0.4 TCP/80 ep in block")
 	require.True(t, w.report.Converged())
 	require.Len(t, w.report.Warnings, 1)
-	require.Equal(t, dataplane.ReasonHNSRejected, w.report.Warnings[0].Reason)
+	require.Equal(t, state.ReasonHNSRejected, w.report.Warnings[0].Reason)
 	require.Contains(t, w.report.Warnings[0].Message, "rule azure-acl-npm-node on endpoint ep (0x803b000d HCN_E_INVALID_POLICY)")
 	w.sim.RejectACL(nil)
 	w.do("advance 30s", "apply", "calls ACL/Add=1", "trace 10.1.0.4 -> 10.0.0.4 TCP/80 ep in allow")

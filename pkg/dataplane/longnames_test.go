@@ -11,6 +11,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // longPolicy names a set of each kind whose name may be longer than sets are called: of
@@ -62,7 +63,7 @@ func longWorld(t *testing.T) *script {
 // viewed checks that a dump tells what HNS calls each set.
 func viewed(t *testing.T, w *script) {
 	t.Helper()
-	view, err := w.dp.Dump().View()
+	view, err := dataplane.ViewOf(w.dp.Dump())
 	require.NoError(t, err)
 	is := setsByName(w.sim)
 	require.Equal(t, len(is), len(view.Sets))
@@ -73,7 +74,7 @@ func viewed(t *testing.T, w *script) {
 
 // longNames are those of the sets of a dump, as they are and as HNS calls them where
 // that is something else.
-func longNames(d dataplane.Dump) map[string]string {
+func longNames(d state.Dump) map[string]string {
 	out := map[string]string{}
 	for _, s := range d.Sets {
 		if s.Called != "" {

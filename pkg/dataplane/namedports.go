@@ -12,6 +12,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // familyKey names a named port as egress rules use it: towards the pods that
@@ -116,7 +117,7 @@ type namedPortSets struct {
 	byKey  map[portKey]*portSets
 	byPort map[PodPort][]*portSets // by name and protocol; Number is 0
 	stale  map[*view]bool          // to be settled
-	over   map[*policyState]Warning
+	over   map[*policyState]state.Warning
 	// changed is called for the policies of a view in which a number came into use, fewer
 	// for those of one in which a number is out of use: of a list of tiers its rules go.
 	changed, fewer func(*policyState)

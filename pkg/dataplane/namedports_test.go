@@ -22,6 +22,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // portModel is a local client pod, policies that let it out through the named
@@ -160,7 +161,7 @@ func (m *portModel) stage() {
 	m.dp.core.cfg.DryRun = false
 }
 
-func (m *portModel) apply() Report {
+func (m *portModel) apply() state.Report {
 	report, err := m.dp.ApplyDataplane(context.Background(), m.tx)
 	require.NoError(m.t, err)
 	require.Empty(m.t, report.Errors)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // clusterNodes are the nodes of the cluster, which ClusterNetworkPolicies have as peers,
@@ -14,7 +15,7 @@ import (
 // we know of inside blocks. The API server's administrator makes nodes; rules that are
 // active here make the sets.
 type clusterNodes struct {
-	nodes map[string]*Node
+	nodes map[string]*state.Node
 	addrs map[netip.Addr]int // how many nodes have an address
 	// sets are those of KindNodes, blocks those of KindInBlocks.
 	sets   map[ipsets.Name]*nodeSet
@@ -29,7 +30,7 @@ type nodeSet struct {
 
 func newClusterNodes() clusterNodes {
 	return clusterNodes{
-		nodes: map[string]*Node{}, addrs: map[netip.Addr]int{},
+		nodes: map[string]*state.Node{}, addrs: map[netip.Addr]int{},
 		sets: map[ipsets.Name]*nodeSet{}, blocks: map[ipsets.Name][]netip.Prefix{},
 	}
 }
@@ -37,12 +38,12 @@ func newClusterNodes() clusterNodes {
 // setNodes takes over how nodes are now; nil deletes one. It costs all nodes for each set
 // of nodes, once in a transaction that has any: they seldom get other labels or
 // addresses.
-func (m *members) setNodes(changed map[string]*Node) {
+func (m *members) setNodes(changed map[string]*state.Node) {
 	if len(changed) == 0 {
 		return
 	}
 	touched := map[netip.Addr]bool{}
-	count := func(n *Node, more int) {
+	count := func(n *state.Node, more int) {
 		if n == nil {
 			return
 		}
@@ -139,11 +140,11 @@ func (m *members) podAt(a netip.Addr, denies bool) bool {
 }
 
 // listNodes returns nodes by name.
-func listNodes(nodes []*Node) []Node {
-	var out []Node
+func listNodes(nodes []*state.Node) []state.Node {
+	var out []state.Node
 	for _, n := range nodes {
 		out = append(out, *n)
 	}
-	slices.SortFunc(out, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b state.Node) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }

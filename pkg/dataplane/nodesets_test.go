@@ -7,11 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // nodeOf returns a node with a role.
-func nodeOf(name, role string, addrs ...string) dataplane.Node {
-	n := dataplane.Node{Name: name, Labels: map[string]string{"role": role}}
+func nodeOf(name, role string, addrs ...string) state.Node {
+	n := state.Node{Name: name, Labels: map[string]string{"role": role}}
 	for _, a := range addrs {
 		n.Addrs = append(n.Addrs, netip.MustParseAddr(a))
 	}

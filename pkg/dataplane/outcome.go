@@ -4,15 +4,17 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // outcome ends a run.
-func (d *core) outcome(r *run) Report {
+func (d *core) outcome(r *run) state.Report {
 	d.progress.note("recording", "", "", "")
 	now := d.clock
 	d.settleDrift()
 	d.forgetLanes()
-	rep := Report{
+	rep := state.Report{
 		Generation: d.generation,
 		Started:    r.started,
 		Took:       now.Sub(r.started),
@@ -50,17 +52,17 @@ func (d *core) outcome(r *run) Report {
 // outstandingWork returns the transactions of which something is not in HNS
 // yet. A pod whose endpoint was not seen does not count: there is nothing to program,
 // unless the listing failed, or what it showed is not read yet.
-func (d *core) outstandingWork() []Span {
+func (d *core) outstandingWork() []state.Span {
 	if !d.sets.at.IsZero() || d.setWork.due || d.setWork.held || (d.listing.err != nil || d.hasUnread()) && len(d.waiting()) > 0 {
-		return []Span{{0, d.generation}}
+		return []state.Span{{From: 0, To: d.generation}}
 	}
-	var all, out []Span
+	var all, out []state.Span
 	for _, ep := range d.endpoints {
 		if ep.queued > 0 {
 			all = append(all, ep.changedIn)
 		}
 	}
-	slices.SortFunc(all, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
+	slices.SortFunc(all, func(a, b state.Span) int { return cmp.Compare(a.From, b.From) })
 	for _, s := range all {
 		if n := len(out); n > 0 && s.From <= out[n-1].To+1 {
 			out[n-1].To = max(out[n-1].To, s.To)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Plan is what a transaction asks of HNS, in order, when each request succeeds: the
@@ -28,8 +29,8 @@ type Plan struct {
 // write in doubt it takes that it was not done. An observation of tx is left out. The plan
 // is of one transaction: what that leaves to the next is not in it. The time is that of
 // cfg.Now, without it that of the dump. It fails with ErrDump.
-func PlanOf(cfg Config, dump Dump, tx *Transaction) (Plan, error) {
-	view, err := dump.View()
+func PlanOf(cfg Config, dump state.Dump, tx *Transaction) (Plan, error) {
+	view, err := ViewOf(dump)
 	if err != nil {
 		return Plan{}, err
 	}

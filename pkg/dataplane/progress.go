@@ -6,24 +6,8 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/printable"
+	"github.com/winnpm/winnpm/pkg/state"
 )
-
-// Progress is where a transaction is. A zero one says that none runs.
-type Progress struct {
-	// Doing says in a few words on what it is, printable in one line.
-	Doing string `json:"doing"`
-	// Since is when it last got on: a piece of work, or a call of HNS, began or ended.
-	Since time.Time `json:"since"`
-	// InHNS: a call of HNS has not returned. How long it may take is the client's to
-	// say.
-	InHNS bool `json:"inHNS,omitempty"`
-}
-
-// Piece is work between two moments at which a transaction got on.
-type Piece struct {
-	Doing string        `json:"doing"`
-	Took  time.Duration `json:"took"` // nanoseconds
-}
 
 // slowPiece is how long a piece takes that a report tells of.
 const slowPiece = time.Second
@@ -39,7 +23,7 @@ type progress struct {
 	at    place      // zero: no transaction runs
 	since time.Duration
 
-	longest Piece // of the transaction that runs, of those that are slow
+	longest state.Piece // of the transaction that runs, of those that are slow
 }
 
 // place is what a transaction works on. It never changes.
@@ -82,11 +66,11 @@ func newProgress(now func() time.Time) *progress { return &progress{now: now, bo
 // begin notes that a transaction begins.
 func (p *progress) begin() {
 	p.goOn(place{work: "beginning"})
-	p.longest = Piece{}
+	p.longest = state.Piece{}
 }
 
 // end notes that it has ended, and returns the longest of its pieces if that was slow.
-func (p *progress) end() *Piece {
+func (p *progress) end() *state.Piece {
 	p.goOn(place{})
 	if p.longest.Took == 0 {
 		return nil
@@ -112,7 +96,7 @@ func (p *progress) goOn(next place) {
 	p.at, p.since = next, now
 	p.mu.Unlock()
 	if at != (place{}) && at.call == "" && took >= slowPiece && took > p.longest.Took {
-		p.longest = Piece{at.String(), took}
+		p.longest = state.Piece{Doing: at.String(), Took: took}
 	}
 }
 

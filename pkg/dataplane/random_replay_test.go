@@ -17,6 +17,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/replay"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // TestRandomReplay: a random history that was recorded plays to its end as it
@@ -65,7 +66,7 @@ func TestRandomReplay(t *testing.T) {
 // record has a new dataplane that is recorded, from its start.
 func (w *walker) record(steps int) {
 	w.recorder = recorder.New(recorder.Config{
-		Snapshot: func() func() dataplane.Dump { return w.dp.Snapshot().Dump }, Settings: recorder.NewSettings("azure", w.cfg),
+		Snapshot: func() func() state.Dump { return w.dp.Snapshot().Dump }, Settings: recorder.NewSettings("azure", w.cfg),
 		Node: "n1", Agent: "test", Now: w.cfg.Now, MaxSteps: steps,
 	})
 	w.cfg.Client = w.recorder.Client(w.sim)

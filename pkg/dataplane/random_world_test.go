@@ -18,6 +18,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns/hnstest"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/recorder"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // walker is one random walk: a cluster, a node, and the dataplane between.
@@ -29,7 +30,7 @@ type walker struct {
 	dp      *dataplane.Dataplane
 	cfg     dataplane.Config
 	now     time.Time
-	report  dataplane.Report
+	report  state.Report
 	ids     int // endpoints ever
 	base    map[string][]hns.EndpointPolicy
 	log     []string
@@ -208,7 +209,7 @@ func (w *walker) checkDump() {
 }
 
 // wantedSets returns the sets of a dump as HNS should have them, by Id.
-func wantedSets(d dataplane.Dump) map[string]hns.SetPolicy {
+func wantedSets(d state.Dump) map[string]hns.SetPolicy {
 	ids, out := map[string]string{}, map[string]hns.SetPolicy{}
 	for _, s := range d.Sets {
 		ids[s.Name] = s.ID
@@ -266,7 +267,7 @@ func (w *walker) onlyWaiting() bool {
 	d := w.dp.Dump()
 	waiting := len(w.waiting())
 	return len(w.report.Errors) == 0 && waiting > 0 && w.report.Pending == waiting &&
-		!slices.ContainsFunc(d.Endpoints, func(ep dataplane.EndpointDump) bool { return !ep.Known })
+		!slices.ContainsFunc(d.Endpoints, func(ep state.Endpoint) bool { return !ep.Known })
 }
 
 // waiting returns the pods whose endpoint was not seen.
@@ -324,15 +325,15 @@ func (w *walker) restarted(sim *hnssim.Sim) *walker {
 }
 
 // state is the dump without what depends on the way there.
-func (w *walker) state() dataplane.Dump {
+func (w *walker) state() state.Dump {
 	d := w.dp.Dump()
-	d.Reports, d.Time, d.Due, d.LookAge = nil, time.Time{}, dataplane.DueDump{}, 0
+	d.Reports, d.Time, d.Due, d.LookAge = nil, time.Time{}, state.Due{}, 0
 	for i := range d.Sets {
 		d.Sets[i].Reading = ipsets.Reading{}
 	}
 	for i := range d.Endpoints {
 		ep := &d.Endpoints[i]
-		ep.Next = dataplane.NextDump{}
+		ep.Next = state.Next{}
 		slices.SortFunc(ep.Applied, func(a, b hns.ACL) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	}
 	return d

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/versioned"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // essential reports whether a shared rule is one without which a pod is open, or
@@ -127,7 +127,7 @@ func (d *core) leaveOutRules(ep *endpoint, key policy.Key, digest string, err er
 
 // isPart reports whether the ACLs are all of one policy.
 func isPart(g *group, acls []hns.ACL) bool {
-	return !slices.ContainsFunc(acls, func(a hns.ACL) bool { return a.ID != ACLID(g.key) })
+	return !slices.ContainsFunc(acls, func(a hns.ACL) bool { return a.ID != state.ACLID(g.key) })
 }
 
 // probe asks HNS once more for what it refused on endpoints that wait for nothing
@@ -231,9 +231,6 @@ func (r *run) probeOne(p probing) error {
 // maxCodes bounds the codes that are counted apart: more than HNS documents.
 const maxCodes = 256
 
-// OtherCodes stands in Stats.Refusals for the codes that came after 256 others.
-const OtherCodes uint32 = math.MaxUint32
-
 // countRefusal counts an answer by its code, if it has one.
 func (d *core) countRefusal(err error) {
 	code := hns.CodeOf(err)
@@ -241,7 +238,7 @@ func (d *core) countRefusal(err error) {
 		return
 	}
 	if _, known := d.refusals[code]; !known && len(d.refusals) >= maxCodes {
-		code = OtherCodes
+		code = state.OtherCodes
 	}
 	d.refusals[code]++
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // TestEndpointReplacedInAWrite: the endpoint of a running pod is gone when it is
@@ -65,13 +66,13 @@ func TestSomebodyKeepsChangingAnEndpoint(t *testing.T) {
 	w.do("advance 1s", "apply", "calls", "retry 1s")
 	require.NotEmpty(t, w.report.Warnings)
 	w.do("advance 1s", "apply", "calls", "retry 2s")
-	require.Equal(t, dataplane.Conflicts{Before: 4}, w.dp.Stats().Conflicts)
+	require.Equal(t, state.Conflicts{Before: 4}, w.dp.Stats().Conflicts)
 	require.Equal(t, 4, changes, "one read for each try")
 	w.sim.OnCall(nil)
 	w.settle()
 	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep-1 in block")
 	require.Len(t, w.report.Warnings, 1)
-	require.Equal(t, dataplane.ReasonForeignWrites, w.report.Warnings[0].Reason, "it were rules with our prefix")
+	require.Equal(t, state.ReasonForeignWrites, w.report.Warnings[0].Reason, "it were rules with our prefix")
 }
 
 // TestEndpointIsAnotherPodsBeforeItsUpdate: the read right before an Update shows
@@ -101,8 +102,8 @@ func TestAcceptedBeforeAndRefusedNow(t *testing.T) {
 	w.sim.RejectACL(func(a hns.ACL) bool { return a.LocalPorts == "6666" })
 	w.do("delete policy x/later", "! apply", "retry 30s",
 		"trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep in block", "trace 10.0.1.1 -> 10.0.0.1 TCP/6666 ep in block")
-	require.Equal(t, []dataplane.Warning{{
-		Object: "x/bad", Kind: "NetworkPolicy", Reason: dataplane.ReasonHNSRejected,
+	require.Equal(t, []state.Warning{{
+		Object: "x/bad", Kind: "NetworkPolicy", Reason: state.ReasonHNSRejected,
 		Message: "HNS refuses its rules on endpoint ep (0x803b000d HCN_E_INVALID_POLICY): they are left out there until they change or HNS takes them; it is asked again",
 	}}, w.report.Warnings)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // neverAllowed fails the test when the packet passes after any write from now on.
@@ -82,7 +83,7 @@ func TestSetInUseByOthers(t *testing.T) {
 	w.do("endpoint ep 10.0.0.1", "namespace x", "pod x/w 10.0.0.1", "! apply", "retry 30s")
 	require.True(t, w.report.Converged())
 	require.Equal(t, []string{"nslabel-team:a", "podlabel-b"}, setNamesOf(w.sim))
-	require.Equal(t, []dataplane.Warning{{Object: "nslabel-team:a", Kind: "Set", Reason: dataplane.ReasonHNSRejected,
+	require.Equal(t, []state.Warning{{Object: "nslabel-team:a", Kind: "Set", Reason: state.ReasonHNSRejected,
 		Message: "HNS does not remove the set (0x803b002c HCN_E_ENTITY_HAS_REFERENCES): nothing needs it; it is tried again"}}, w.report.Warnings)
 	require.NoError(t, w.sim.DeleteEndpoint("away"))
 	w.do("advance 29s", "apply", "calls", "advance 1s", "apply")
@@ -150,7 +151,7 @@ func TestOrphanGetsItsName(t *testing.T) {
 		})}}))
 	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "apply", "policy good", "apply")
 	held := func() {
-		at := slices.IndexFunc(w.dp.Dump().Sets, func(s dataplane.SetDump) bool { return s.ID == id })
+		at := slices.IndexFunc(w.dp.Dump().Sets, func(s state.Set) bool { return s.ID == id })
 		require.Contains(t, w.dp.Dump().Sets[at].Holders, "applied left")
 	}
 	held()

@@ -12,6 +12,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // TestRemovalFailsForGood: HNS never removes one set, whatever it answers. The others
@@ -39,7 +40,7 @@ func TestRemovalFailsForGood(t *testing.T) {
 				require.Equal(t, want, setNamesOf(w.sim))
 				require.True(t, w.report.Converged())
 				require.Zero(t, w.report.Unprogrammed)
-				require.Equal(t, []dataplane.Warning{{Object: bad, Kind: "Set", Reason: dataplane.ReasonHNSRejected,
+				require.Equal(t, []state.Warning{{Object: bad, Kind: "Set", Reason: state.ReasonHNSRejected,
 					Message: "HNS does not remove the set (0x80004005 E_FAIL): nothing needs it; it is tried again"}}, w.report.Warnings)
 				var pauses []time.Duration
 				for last := w.now; len(pauses) < 12; {

@@ -11,6 +11,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // The Ids of our rules that belong to no policy. A policy's Id has a dot and a
@@ -22,20 +23,6 @@ const (
 	idAllowIn  = hns.ACLIDPrefix + "npm-allow-in"
 	idAllowOut = hns.ACLIDPrefix + "npm-allow-out"
 )
-
-// ACLID is the Id of the allow rules of a policy. Namespaces have no dot, so
-// the policy can be read off unambiguously.
-func ACLID(key policy.Key) string { return hns.ACLIDPrefix + key.Namespace + "." + key.Name }
-
-// PolicyOfACL returns the NetworkPolicy that a rule's Id names; false for the
-// rules that belong to none.
-func PolicyOfACL(id string) (policy.Key, bool) {
-	ns, name, ok := strings.Cut(strings.TrimPrefix(id, hns.ACLIDPrefix), ".")
-	if !ok || !strings.HasPrefix(id, hns.ACLIDPrefix) || strings.HasPrefix(name, ".") {
-		return policy.Key{}, false
-	}
-	return policy.Key{Namespace: ns, Name: name}, true
-}
 
 // desiredRules are what one endpoint should have, for the pod that owns it.
 type desiredRules struct {
@@ -109,7 +96,7 @@ type servedPort struct {
 // entry share the text of its ports.
 func renderGroup(c *policy.Compiled, ports portTable, id func(ipsets.Name) string) *group {
 	r := renderer{
-		out: &group{key: c.Key, isolates: c.Isolates}, aclID: ACLID(c.Key), ports: ports, id: id,
+		out: &group{key: c.Key, isolates: c.Isolates}, aclID: state.ACLID(c.Key), ports: ports, id: id,
 		seen: map[ruleID]int{}, texts: map[string]*portText{},
 	}
 	for rules := range c.ByRule() {

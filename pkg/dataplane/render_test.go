@@ -15,6 +15,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 func ipv4Addrs(texts ...string) []netip.Addr {
@@ -191,12 +192,12 @@ func TestACLIDRoundTrip(t *testing.T) {
 			Namespace: rapid.StringMatching(`[a-z0-9]([-a-z0-9]{0,10}[a-z0-9])?`).Draw(t, "namespace"),
 			Name:      rapid.StringMatching(`[a-z0-9]([-.a-z0-9]{0,10}[a-z0-9])?`).Draw(t, "name"),
 		}
-		got, ok := PolicyOfACL(ACLID(key))
+		got, ok := state.PolicyOfACL(state.ACLID(key))
 		require.True(t, ok)
 		require.Equal(t, key, got)
 	})
 	for _, id := range []string{idNode, idBlockIn, idBlockOut, idAllowIn, idAllowOut, "", "calico.x", "azure-acl-"} {
-		_, ok := PolicyOfACL(id)
+		_, ok := state.PolicyOfACL(id)
 		require.False(t, ok, id)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // The kinds of drift.
@@ -43,7 +44,7 @@ func (s subject) String() string {
 type drift struct {
 	found, repaired map[string]uint64 // by kind
 	troubles        map[subject]*trouble
-	repairs         []Repair // since the last report
+	repairs         []state.Repair // since the last report
 }
 
 // trouble is one object with what somebody else did to it.
@@ -121,7 +122,7 @@ func (d *core) settleDrift() {
 		if t.open && !d.outstanding(s) {
 			if t.wrote {
 				d.drift.repaired[s.kind()]++
-				d.drift.repairs = append(d.drift.repairs, Repair{Kind: s.kind(), Object: s.String(), Pod: d.pod(ep), Found: t.found})
+				d.drift.repairs = append(d.drift.repairs, state.Repair{Kind: s.kind(), Object: s.String(), Pod: d.pod(ep), Found: t.found})
 			}
 			t.open, t.had = false, nil
 		}
@@ -129,7 +130,7 @@ func (d *core) settleDrift() {
 			delete(d.drift.troubles, s)
 		}
 	}
-	slices.SortFunc(d.drift.repairs, func(a, b Repair) int {
+	slices.SortFunc(d.drift.repairs, func(a, b state.Repair) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Object, b.Object))
 	})
 }

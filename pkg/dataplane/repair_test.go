@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // clear is somebody else who takes all our rules from an endpoint.
@@ -21,7 +21,7 @@ func (s *script) clear(id string) {
 }
 
 // requireAgreement checks that the counters are those of the repairs so far.
-func (s *script) requireAgreement(all []dataplane.Repair) {
+func (s *script) requireAgreement(all []state.Repair) {
 	s.t.Helper()
 	want := map[string]uint64{"set": 0, "acl": 0}
 	for _, r := range all {
@@ -49,7 +49,7 @@ func TestScenario_B6_RepairIsBounded(t *testing.T) {
 	w.sim.Restart(true)
 	lost := len(w.dp.Stats().Sets)
 
-	var all []dataplane.Repair
+	var all []state.Repair
 	for round, want := range []int{bound, 1 + bound, bound, endpoints - 3*bound - 1} {
 		w.do("look")
 		if round == 0 {
@@ -165,7 +165,7 @@ func TestScenario_B7_RepairIsSaidOnce(t *testing.T) {
 	w.clear("ep-3")
 	w.do("put-set podlabel-app:api IPSET 10.9.9.1,10.9.9.2", "put-set nslabel-team:x NESTEDIPSET empty-emptyhashset")
 	w.do("look", "fold", "apply")
-	want := []dataplane.Repair{
+	want := []state.Repair{
 		{Kind: "acl", Object: "ep-1", Pod: "x/w1", Found: "1 rule missing, 1 unknown"},
 		{Kind: "acl", Object: "ep-2", Pod: "x/w2", Found: "1 rule unknown"},
 		{Kind: "acl", Object: "ep-3", Pod: "x/w3", Found: "2 rules missing"},
@@ -183,7 +183,7 @@ func TestScenario_B7_RepairIsSaidOnce(t *testing.T) {
 		w.clear(ep)
 	}
 	w.do("drop-set nslabel-team:x", "look", "fold", "apply")
-	require.Contains(t, w.report.Repairs, dataplane.Repair{Kind: "set", Object: "nslabel-team:x", Found: "gone"})
+	require.Contains(t, w.report.Repairs, state.Repair{Kind: "set", Object: "nslabel-team:x", Found: "gone"})
 }
 
 // An endpoint is repaired when all of it is, not when the first of two requests
@@ -200,7 +200,7 @@ func TestRepairIsSaidWhenItIsDone(t *testing.T) {
 	require.Empty(t, w.report.Repairs)
 	require.Empty(t, w.dp.Stats().DriftRepaired["acl"])
 	w.settle()
-	want := []dataplane.Repair{{Kind: "acl", Object: "ep-1", Pod: "x/w1", Found: "3 rules missing"}}
+	want := []state.Repair{{Kind: "acl", Object: "ep-1", Pod: "x/w1", Found: "3 rules missing"}}
 	require.Equal(t, want, w.report.Repairs)
 	w.requireAgreement(want)
 	require.Equal(t, map[string]uint64{"set": 0, "acl": 1}, w.dp.Stats().DriftFound)
@@ -213,7 +213,7 @@ func TestRepairWithALostReply(t *testing.T) {
 	w.clear("ep-1")
 	w.do("fault ACL/Add ep-1 lose", "fault SetPolicy/Update * lose", "look", "fold", "! apply")
 	require.Empty(t, w.report.Repairs)
-	var all []dataplane.Repair
+	var all []state.Repair
 	for range 3 {
 		w.now = w.now.Add(time.Second)
 		_ = w.apply()
@@ -249,7 +249,7 @@ func TestNothingToRepair(t *testing.T) {
 	})
 	t.Run("a set that somebody makes", func(t *testing.T) {
 		w.do("put-set podlabel-a:b IPSET 10.9.9.9", "look", "fold", "apply", "calls", "advance 5m", "apply", "calls SetPolicy/Remove=1")
-		require.Equal(t, []dataplane.Repair{{Kind: "set", Object: "podlabel-a:b", Found: "made by somebody else"}}, w.report.Repairs)
+		require.Equal(t, []state.Repair{{Kind: "set", Object: "podlabel-a:b", Found: "made by somebody else"}}, w.report.Repairs)
 		w.requireAgreement(w.report.Repairs)
 	})
 	t.Run("an endpoint without a pod", func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // ErrDump is that a dump does not say what a Dataplane could go on from.
@@ -32,8 +33,8 @@ type View struct {
 // Whatever else a Dataplane remembers begins anew: what it counted, who changed
 // what of ours before, what a set was that only rules in HNS still name, and which
 // numbers of named ports were in use before. It fails with ErrDump.
-func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
-	tx, err := dump.objects()
+func Restore(cfg Config, dump state.Dump, view View) (*Dataplane, error) {
+	tx, err := objectsOf(dump)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDump, err)
 	}
@@ -43,7 +44,7 @@ func Restore(cfg Config, dump Dump, view View) (*Dataplane, error) {
 }
 
 // restore makes a core that knows nothing go on from a dump, whose objects tx has.
-func (d *core) restore(tx *Transaction, dump Dump, view View) {
+func (d *core) restore(tx *Transaction, dump state.Dump, view View) {
 	d.cut = dump.OthersCut
 	d.restoreSpellings(dump.Spellings)
 	d.now = dump.Time
@@ -52,7 +53,7 @@ func (d *core) restore(tx *Transaction, dump Dump, view View) {
 		d.generation = dump.Reports[n-1].Generation
 	}
 	d.stage(tx)
-	d.listing, d.sets, d.fresh = dump.Due.listing(), retry{dump.Due.Sets.Attempts, dump.Due.Sets.At}, dump.Due.Unread
+	d.listing, d.sets, d.fresh = listingOf(dump.Due), retry{dump.Due.Sets.Attempts, dump.Due.Sets.At}, dump.Due.Unread
 	_ = d.takeSets(observedSets(view.Sets), nil) // nothing was known that could differ
 	for _, e := range view.Endpoints {
 		d.render(d.read(e))
@@ -85,7 +86,7 @@ func (d *core) restore(tx *Transaction, dump Dump, view View) {
 }
 
 // restoreSpellings gives a core what was learned of how HNS shows rules.
-func (d *core) restoreSpellings(learned []Spelling) {
+func (d *core) restoreSpellings(learned []state.Spelling) {
 	d.spellings.list, d.spellings.told = slices.Clone(learned), len(learned)
 	for _, s := range learned {
 		if s.SentRule != nil && s.ShownRule != nil {
@@ -95,7 +96,7 @@ func (d *core) restoreSpellings(learned []Spelling) {
 }
 
 // restoreRefused leaves a set out that HNS refuses, and knows of one that may be there.
-func (d *core) restoreRefused(s SetDump) {
+func (d *core) restoreRefused(s state.Set) {
 	n, ok := d.cache.Lookup(s.ID)
 	if !ok && s.Unknown { // nobody needs it, and it may be there
 		if n, ok = ipsets.ParseName(s.Name, s.Type == string(hns.NestedIPSet)); ok {
@@ -109,9 +110,9 @@ func (d *core) restoreRefused(s SetDump) {
 }
 
 // restoreDue gives a core what a dump has of what waits for its time.
-func (d *core) restoreDue(due DueDump) {
+func (d *core) restoreDue(due state.Due) {
 	clear(d.lanes)
-	for _, l := range due.Lanes {
+	for _, l := range due.Queues {
 		d.lanes[l.Name] = lane{l.Next, l.Order, l.Turn}
 	}
 	d.setWork.read = retry{due.Spare.Attempts, due.Spare.At}
@@ -125,7 +126,8 @@ func (d *core) restoreDue(due DueDump) {
 	}
 }
 
-func (due DueDump) listing() listing {
+// listingOf returns the listing of endpoints that a dump says is due.
+func listingOf(due state.Due) listing {
 	l := listing{retry: retry{due.Listing.Attempts, due.Listing.At}, unsettled: due.Unsettled}
 	if due.Listing.Error != "" {
 		l.err = errors.New(due.Listing.Error)
@@ -135,7 +137,7 @@ func (due DueDump) listing() listing {
 
 // restoreSet gives a set what a dump has of its last write, and since when
 // it is as it is.
-func (d *core) restoreSet(n ipsets.Name, s SetDump) {
+func (d *core) restoreSet(n ipsets.Name, s state.Set) {
 	switch {
 	case s.Unknown && s.Ending:
 		d.cache.MaybeRemoved(n)
@@ -149,7 +151,7 @@ func (d *core) restoreSet(n ipsets.Name, s SetDump) {
 }
 
 // restoreEndpoint gives an endpoint what a dump has of it beside its rules.
-func (d *core) restoreEndpoint(ep *endpoint, ed EndpointDump) {
+func (d *core) restoreEndpoint(ep *endpoint, ed state.Endpoint) {
 	next := ed.Next
 	refuse := func(key policy.Key, digest string) {
 		if slices.Contains(next.Refused, key.String()) {
@@ -178,7 +180,7 @@ func (d *core) restoreEndpoint(ep *endpoint, ed EndpointDump) {
 		ep.lastErr = told{next.Error, next.Invalid}
 	}
 	if ep.queued > 0 || next.Turn > 0 { // one that failed and turned out right is there until its turn
-		ep.since, ep.lane, ep.queued = ed.Since, next.Lane, max(next.Turn, 1)
+		ep.since, ep.lane, ep.queued = ed.Since, next.Queue, max(next.Turn, 1)
 		if ns, name, ok := strings.Cut(next.ChangedBy, "/"); ok {
 			ep.changedBy = policy.Key{Namespace: ns, Name: name}
 		}
@@ -200,8 +202,8 @@ func (t told) Error() string { return t.text }
 // Is tells the one class that matters for a warning.
 func (t told) Is(target error) bool { return t.invalid && target == hns.ErrInvalid }
 
-// objects returns a transaction of everything that a dump has of the cluster.
-func (dump Dump) objects() (*Transaction, error) {
+// objectsOf returns a transaction of everything that a dump has of the cluster.
+func objectsOf(dump state.Dump) (*Transaction, error) {
 	tx := NewTransaction()
 	for _, ns := range dump.Namespaces {
 		tx.SetNamespace(Namespace(ns))
@@ -220,10 +222,10 @@ func (dump Dump) objects() (*Transaction, error) {
 		if pd.Name == "" || pd.Spec == nil {
 			return nil, fmt.Errorf("ClusterNetworkPolicy %q without name or spec", pd.Name)
 		}
-		tx.SetClusterPolicy(pd.object())
+		tx.SetClusterPolicy(objectOfDump(pd))
 	}
 	for _, pd := range dump.Pods {
-		p, err := pd.pod()
+		p, err := podOf(pd)
 		if err != nil {
 			return nil, fmt.Errorf("pod %q: %w", pd.Pod, err)
 		}
@@ -239,8 +241,8 @@ func (dump Dump) objects() (*Transaction, error) {
 	return tx, nil
 }
 
-// pod is the inverse of its dump.
-func (pd PodDump) pod() (Pod, error) {
+// podOf is the inverse of dumping a pod.
+func podOf(pd state.Pod) (Pod, error) {
 	ns, name, ok := strings.Cut(pd.Pod, "/")
 	if !ok {
 		return Pod{}, errors.New("no namespace")
@@ -296,10 +298,10 @@ func parseAddrs(texts []string) ([]netip.Addr, error) {
 	return out, nil
 }
 
-// View returns what HNS has as far as a dump knows it. Of the others' policies
+// ViewOf returns what HNS has as far as a dump knows it. Of the others' policies
 // these are the rules only; and of what is not known, what was last known. It
 // fails with ErrDump.
-func (dump Dump) View() (View, error) {
+func ViewOf(dump state.Dump) (View, error) {
 	ids := make(map[string]string, len(dump.Sets))
 	for _, s := range dump.Sets {
 		ids[s.Name] = s.ID
@@ -311,7 +313,7 @@ func (dump Dump) View() (View, error) {
 	var v View
 	for _, s := range dump.Sets {
 		if s.InHNS {
-			v.Sets = append(v.Sets, s.view(ids))
+			v.Sets = append(v.Sets, setOf(s, ids))
 		}
 	}
 	for _, ed := range dump.Endpoints {
@@ -328,8 +330,8 @@ func (dump Dump) View() (View, error) {
 	return v, nil
 }
 
-// view returns a set as HNS has it; ids are those of all sets, by name.
-func (s SetDump) view(ids map[string]string) hns.SetPolicy {
+// setOf returns a set as HNS has it; ids are those of all sets, by name.
+func setOf(s state.Set, ids map[string]string) hns.SetPolicy {
 	p := hns.SetPolicy{ID: s.ID, Name: cmp.Or(s.Called, s.Name), Type: hns.SetType(s.Type)}
 	values := slices.Concat(s.Members, s.Surplus)
 	if p.Type == hns.NestedIPSet {

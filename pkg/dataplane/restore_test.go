@@ -16,6 +16,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/hns/hnstest"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // TestRestore: a dataplane that goes on from the dump of another one dumps the
@@ -58,11 +59,11 @@ func TestRestorePinned(t *testing.T) {
 	w.sim.Inject(hnssim.Fault{Op: hns.OpSets(hns.Update), Err: hns.ErrInvalid, Times: -1})
 	w.do("delete policy x/p", "pod x/a 10.0.1.1 app=api remote", "! apply", "advance 1s")
 	was := w.dp.Dump()
-	view, err := was.View()
+	view, err := dataplane.ViewOf(was)
 	require.NoError(t, err)
 	again, err := dataplane.Restore(dataplane.Config{Now: w.clock}, was, view)
 	require.NoError(t, err)
-	late := func(d dataplane.Dump) map[string]time.Duration {
+	late := func(d state.Dump) map[string]time.Duration {
 		out := map[string]time.Duration{}
 		for _, s := range d.Sets {
 			require.Empty(t, s.Holders)
@@ -90,7 +91,7 @@ func TestRestorePinnedSet(t *testing.T) {
 	require.Empty(t, was.Sets[0].Holders)
 	require.Equal(t, late, was.Sets[0].Since)
 
-	view, err := was.View()
+	view, err := dataplane.ViewOf(was)
 	require.NoError(t, err)
 	w.dp, err = dataplane.Restore(dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock}, was, view)
 	require.NoError(t, err)
@@ -102,40 +103,40 @@ func (w *walker) restore() {
 	w.note("restore")
 	text, err := json.Marshal(w.dp.Dump())
 	require.NoError(w.t, err)
-	var was dataplane.Dump
+	var was state.Dump
 	require.NoError(w.t, json.Unmarshal(text, &was))
-	view, err := was.View()
+	view, err := dataplane.ViewOf(was)
 	require.NoError(w.t, err)
 	w.dp, err = dataplane.Restore(w.cfg, was, view)
 	require.NoError(w.t, err)
 	is := w.dp.Dump()
 	was.Reports = nil
-	is.Reports = []dataplane.Report{}
+	is.Reports = []state.Report{}
 	text, err = json.Marshal(is)
 	require.NoError(w.t, err)
-	is = dataplane.Dump{}
+	is = state.Dump{}
 	require.NoError(w.t, json.Unmarshal(text, &is))
 	is.Reports, is.LookAge, was.LookAge = nil, 0, 0
-	foreign := func(w dataplane.Warning) bool { return w.Reason == dataplane.ReasonForeignWrites }
+	foreign := func(w state.Warning) bool { return w.Reason == state.ReasonForeignWrites }
 	was.Warnings, is.Warnings = slices.DeleteFunc(was.Warnings, foreign), slices.DeleteFunc(is.Warnings, foreign)
-	for _, d := range []*dataplane.Dump{&was, &is} {
+	for _, d := range []*state.Dump{&was, &is} {
 		for i := range d.Endpoints {
 			d.Endpoints[i].Foreign = 0 // a dump counts them, and has the rules only
 		}
 	}
 	// Of a set that only rules in HNS still name, a dump does not tell what it was
 	// defined as: nor then of a set that only that one names that HNS refuses it.
-	leftover := func(s dataplane.SetDump) bool {
+	leftover := func(s state.Set) bool {
 		return len(s.Missing)+len(s.Surplus) > 0 && !slices.ContainsFunc(s.Holders, func(h string) bool { return !strings.HasPrefix(h, "applied ") })
 	}
 	if slices.ContainsFunc(was.Sets, leftover) {
 		was.Sets, is.Sets = nil, nil
-		ofSet := func(w dataplane.Warning) bool { return w.Kind == "Set" }
+		ofSet := func(w state.Warning) bool { return w.Kind == "Set" }
 		was.Warnings, is.Warnings = slices.DeleteFunc(was.Warnings, ofSet), slices.DeleteFunc(is.Warnings, ofSet)
 	}
 	// Nor of a number of a named port that no peer has any more whether its rule may stay.
 	sets := wantedSets(was)
-	if slices.ContainsFunc(was.Endpoints, func(ep dataplane.EndpointDump) bool {
+	if slices.ContainsFunc(was.Endpoints, func(ep state.Endpoint) bool {
 		return slices.ContainsFunc(slices.Concat(slices.Concat(ep.Maybe...), ep.Applied, ep.Wanted), func(a hns.ACL) bool { return hnstest.Unused(a, sets) })
 	}) {
 		return

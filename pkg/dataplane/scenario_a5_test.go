@@ -14,6 +14,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // a5Policies share no set; the second one is about to go.
@@ -98,7 +99,7 @@ func TestScenario_A5_ConflictOnce(t *testing.T) {
 	requireViews(t, w)
 	w.do("apply", "calls ACL/Update=1 SetPolicy/Remove=1")
 	require.True(t, w.report.Converged())
-	require.Equal(t, dataplane.Conflicts{Before: 1}, w.dp.Stats().Conflicts)
+	require.Equal(t, state.Conflicts{Before: 1}, w.dp.Stats().Conflicts)
 	requireViews(t, w)
 	policies := w.policiesOf("ep-1")
 	require.True(t, slices.ContainsFunc(policies, func(p hns.EndpointPolicy) bool { return string(p.Settings) == `{"b": 1,  "a":"1"}` }))
@@ -154,7 +155,7 @@ func TestScenario_A5_AfterTheWrite(t *testing.T) {
 	w.do("apply", "calls ACL/Add=1", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in allow")
 	requireViews(t, w)
 	stats := w.dp.Stats()
-	require.Equal(t, dataplane.Conflicts{After: 1}, stats.Conflicts)
+	require.Equal(t, state.Conflicts{After: 1}, stats.Conflicts)
 	require.Equal(t, uint64(1), stats.DriftRepaired["acl"])
 }
 
@@ -219,7 +220,7 @@ func TestScenario_A5_DumpIsASnapshot(t *testing.T) {
 }
 
 // deface overwrites everything in a dump that could be shared.
-func deface(d dataplane.Dump, s dataplane.Stats) {
+func deface(d state.Dump, s state.Stats) {
 	for _, set := range d.Sets {
 		for _, list := range [][]string{set.Members, set.Holders, set.Pins} {
 			blank(list)

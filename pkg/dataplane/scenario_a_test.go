@@ -10,6 +10,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // a1Policies: k1 lets pods with label pod2 into x/a; k2 selects by pod2 itself
@@ -154,7 +155,7 @@ func TestScenario_A1_UnknownOutcome(t *testing.T) {
 
 // requireOnlyInjected checks that HNS refused nothing because of our order: the
 // injected fault says that the service is unavailable, a refusal something else.
-func requireOnlyInjected(t *testing.T, r dataplane.Report, at string) {
+func requireOnlyInjected(t *testing.T, r state.Report, at string) {
 	t.Helper()
 	for _, err := range r.Errors {
 		require.Contains(t, err, hns.ErrUnavailable.Error(), at)

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 var bPolicies = policyText("good", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 80}]}]}`) +
@@ -27,8 +27,8 @@ func TestScenario_B1_OnePodFailsEveryTime(t *testing.T) {
 		"pod x/odd 10.0.0.1 app=odd", "pod x/web 10.0.0.2 app=web", "pod x/api 10.0.0.3 app=api",
 		"policy good", "policy bad", "! apply")
 	require.Zero(t, w.report.Pending)
-	require.Equal(t, []dataplane.Warning{{
-		Object: "x/bad", Kind: "NetworkPolicy", Reason: dataplane.ReasonHNSRejected,
+	require.Equal(t, []state.Warning{{
+		Object: "x/bad", Kind: "NetworkPolicy", Reason: state.ReasonHNSRejected,
 		Message: "HNS refuses its rules on endpoint ep-1 (0x803b000d HCN_E_INVALID_POLICY): they are left out there until they change or HNS takes them; it is asked again",
 	}}, w.report.Warnings)
 	for _, n := range []string{"1", "2", "3"} {
@@ -91,7 +91,7 @@ func TestScenario_B2_HNSRejectsOneSet(t *testing.T) {
 			w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in allow", "trace 10.0.1.9 -> 10.0.0.1 TCP/80 ep in block")
 			require.NotEmpty(t, w.report.Warnings)
 			for _, warning := range w.report.Warnings {
-				require.Equal(t, dataplane.ReasonHNSRejected, warning.Reason)
+				require.Equal(t, state.ReasonHNSRejected, warning.Reason)
 			}
 			switch rejected {
 			case "podlabel-app:evil":
@@ -142,7 +142,7 @@ func TestScenario_B2_UpdateRefused(t *testing.T) {
 }
 
 // objects returns the objects of a report's warnings.
-func objects(r dataplane.Report) []string {
+func objects(r state.Report) []string {
 	var out []string
 	for _, w := range r.Warnings {
 		out = append(out, w.Object)

@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // dWorld is three local web pods and some peers.
@@ -198,10 +198,10 @@ func TestScenario_D7_EditCannotBeExpressed(t *testing.T) {
 	good := policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{ipBlock: {cidr: 10.0.1.0/24}}]}]}`)
 	for name, tc := range map[string]struct {
 		spec   string
-		reason dataplane.Reason
+		reason state.Reason
 	}{
 		"IPv6 peer":      {`{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{ipBlock: {cidr: "2001:db8::/32"}}]}]}`, "IPv6Peer"},
-		"refused by HNS": {`{podSelector: {matchLabels: {app: web}}, ingress: [{ports: [{protocol: SCTP, port: 80}]}]}`, dataplane.ReasonHNSRejected},
+		"refused by HNS": {`{podSelector: {matchLabels: {app: web}}, ingress: [{ports: [{protocol: SCTP, port: 80}]}]}`, state.ReasonHNSRejected},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := dWorld(t, good)

@@ -25,6 +25,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected files of the scripts")
@@ -60,7 +61,7 @@ type script struct {
 	dp      *dataplane.Dataplane
 	tx      *dataplane.Transaction
 	now     time.Time
-	report  dataplane.Report
+	report  state.Report
 	seen    *dataplane.Observation // what look saw
 	armed   bool                   // a command waits for a call
 	born    int                    // for creation times: later lines are later pods
@@ -328,7 +329,7 @@ func labels(args []string) map[string]string {
 }
 
 // setsText renders the sets of a dump with their holders.
-func setsText(d dataplane.Dump) string {
+func setsText(d state.Dump) string {
 	var b strings.Builder
 	for _, s := range d.Sets {
 		fmt.Fprintf(&b, "%s %v hns=%v dirty=%v\n", s.Name, s.Members, s.InHNS, s.Dirty)

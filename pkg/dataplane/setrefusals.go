@@ -8,6 +8,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // setWork is what is remembered of requests for sets that HNS did not do.
@@ -157,29 +158,29 @@ func (d *core) setWarnings() setWarnings {
 // code is the code with which HNS refuses a set, in brackets.
 func (w setWarnings) code(n ipsets.Name) string { return inBrackets(w.codes[n]) }
 
-func (w setWarnings) ofRemovals() []Warning {
-	var out []Warning
+func (w setWarnings) ofRemovals() []state.Warning {
+	var out []state.Warning
 	for n, code := range w.unremoved {
-		out = append(out, Warning{n.String(), "Set", ReasonHNSRejected,
-			"HNS does not remove the set" + inBrackets(code) + ": nothing needs it; it is tried again"})
+		out = append(out, state.Warning{Object: n.String(), Kind: "Set", Reason: state.ReasonHNSRejected,
+			Message: "HNS does not remove the set" + inBrackets(code) + ": nothing needs it; it is tried again"})
 	}
 	return out
 }
 
 // dumpAgain returns what waits for another try.
-func (d *core) dumpAgain() map[ipsets.Name]AgainDump {
-	out := map[ipsets.Name]AgainDump{}
+func (d *core) dumpAgain() map[ipsets.Name]state.Again {
+	out := map[ipsets.Name]state.Again{}
 	for n, a := range d.setWork.refused {
-		out[n] = AgainDump{At: a.at, Attempts: a.tries, Code: a.code}
+		out[n] = state.Again{At: a.at, Attempts: a.tries, Code: a.code}
 	}
 	for n, m := range d.setWork.removals {
-		out[n] = AgainDump{At: m.at, Attempts: m.tries, Code: m.code, Part: m.part}
+		out[n] = state.Again{At: m.at, Attempts: m.tries, Code: m.code, Part: m.part}
 	}
 	return out
 }
 
 // restoreAgain is the inverse of that.
-func (d *core) restoreAgain(n ipsets.Name, s SetDump) {
+func (d *core) restoreAgain(n ipsets.Name, s state.Set) {
 	if s.Again == nil {
 		return
 	}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // refuse makes HNS refuse every request with a set, with this answer.
@@ -40,7 +40,7 @@ func TestAnyCodeIsARefusal(t *testing.T) {
 				require.Error(t, w.apply())
 				w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in allow", "trace 10.9.9.9 -> 10.0.0.1 TCP/80 ep in block")
 				require.True(t, w.report.Converged())
-				require.Equal(t, []dataplane.Warning{{Object: "x/bad", Kind: "NetworkPolicy", Reason: dataplane.ReasonHNSRejected,
+				require.Equal(t, []state.Warning{{Object: "x/bad", Kind: "NetworkPolicy", Reason: state.ReasonHNSRejected,
 					Message: fmt.Sprintf("HNS refuses set podlabel-b:v1 (%s): what needs it is left out until it changes, or HNS takes it", strings.TrimSpace(fmt.Sprintf("0x%08x %s", code, hns.LookupCode(code).Name)))}}, w.report.Warnings)
 				require.Equal(t, map[uint32]uint64{code: 1}, w.dp.Stats().Refusals)
 
@@ -210,7 +210,7 @@ func TestSearchYields(t *testing.T) {
 	}
 }
 
-func writesOfSets(report dataplane.Report) int {
+func writesOfSets(report state.Report) int {
 	return report.Calls["SetPolicy/Add"] + report.Calls["SetPolicy/Update"]
 }
 

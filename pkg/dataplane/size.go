@@ -3,6 +3,7 @@ package dataplane
 import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // size is what the rules of a policy come to on one endpoint: an upper bound, which
@@ -24,7 +25,7 @@ const (
 // policy's peers and ports, and the numbers of its named ports.
 func sizeOf(c *policy.Compiled, ports portTable) size {
 	var s size
-	perACL := bytesPerACL + len(ACLID(c.Key))
+	perACL := bytesPerACL + len(state.ACLID(c.Key))
 	for rules := range c.ByRule() {
 		matches, named := portMatches(rules[0], ports), newNamedEgress(c.Key, rules[0], ports)
 		text := 0

@@ -13,6 +13,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/pieces"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Snapshot is the state of a Dataplane at one moment. What grows with the cluster
@@ -35,25 +36,25 @@ type Snapshot struct {
 	names           map[types.UID]string // of the pods that own endpoints
 	local           []*podState
 	waiting         []*podState
-	nodes           []*Node // of the cluster
+	nodes           []*state.Node // of the cluster
 	clusters        []*clusterState
-	clusterWarnings []Warning
+	clusterWarnings []state.Warning
 	nodeAddrs       []netip.Addr
-	addresses       []Warning // of contested addresses
+	addresses       []state.Warning // of contested addresses
 	leftOut         map[ipsets.Name][]policy.Key
 	disputed        []subject
-	reports         []Report
+	reports         []state.Report
 	refusals        setWarnings
-	again           map[ipsets.Name]AgainDump
-	due             DueDump
-	over            []Warning
+	again           map[ipsets.Name]state.Again
+	due             state.Due
+	over            []state.Warning
 	unread          map[string]error
 	unwritten       bool
 	listing         error
-	spellings       []Spelling
+	spellings       []state.Spelling
 	cut             bool
 	lookAge         time.Duration
-	progress        Progress
+	progress        state.Progress
 }
 
 // pieceSize is how many objects a walk copies while it holds mu.
@@ -102,7 +103,7 @@ func (s *Snapshot) begin(d *core) {
 // Dump returns the state of the moment at which the snapshot was taken. It may be
 // called once. It never waits for HNS, and holds up a transaction for a piece at
 // most.
-func (s *Snapshot) Dump() Dump {
+func (s *Snapshot) Dump() state.Dump {
 	s.d.walking.Lock()
 	s.walk(s.d.pace())
 	s.d.walking.Unlock()
@@ -110,7 +111,7 @@ func (s *Snapshot) Dump() Dump {
 }
 
 // Dump returns a snapshot of the whole state, as Snapshot and its Dump do.
-func (d *Dataplane) Dump() Dump {
+func (d *Dataplane) Dump() state.Dump {
 	d.walking.Lock() // first, so that it is of now
 	s := d.Snapshot()
 	s.walk(d.pace())
@@ -141,7 +142,7 @@ func (d *Dataplane) pace() pieces.Pace {
 }
 
 // Warnings returns the active warnings, sorted. It never waits for HNS.
-func (d *Dataplane) Warnings() (active []Warning) {
+func (d *Dataplane) Warnings() (active []state.Warning) {
 	d.with(func(c *core) { active = c.activeWarnings().warnings() })
 	return active
 }
@@ -162,23 +163,23 @@ func (d *Dataplane) Selecting(pod PodKey) (keys []policy.Key) {
 }
 
 // dumpDue says what waits for its time.
-func (d *core) dumpDue() DueDump {
-	due := DueDump{
-		Sets:    RetryDump{Attempts: d.sets.tries, At: d.sets.at},
-		Listing: RetryDump{Attempts: d.listing.retry.tries, At: d.listing.retry.at},
-		Spare:   RetryDump{Attempts: d.setWork.read.tries, At: d.setWork.read.at},
+func (d *core) dumpDue() state.Due {
+	due := state.Due{
+		Sets:    state.Retry{Attempts: d.sets.tries, At: d.sets.at},
+		Listing: state.Retry{Attempts: d.listing.retry.tries, At: d.listing.retry.at},
+		Spare:   state.Retry{Attempts: d.setWork.read.tries, At: d.setWork.read.at},
 		Unread:  d.fresh, Unsettled: d.listing.unsettled, Turn: d.turn, Read: d.readFrom,
 	}
 	for name, l := range d.lanes {
-		due.Lanes = append(due.Lanes, LaneDump{Name: name, Next: l.next, Order: l.order, Turn: l.turn})
+		due.Queues = append(due.Queues, state.Queue{Name: name, Next: l.next, Order: l.order, Turn: l.turn})
 	}
-	slices.SortFunc(due.Lanes, func(a, b LaneDump) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(due.Queues, func(a, b state.Queue) int { return cmp.Compare(a.Name, b.Name) })
 	if d.listing.wanted {
 		due.Listing.At = d.clock
 	}
 	for _, id := range slices.Sorted(maps.Keys(d.newcomers)) {
 		n := d.newcomers[id]
-		nd := NewDump{ID: id, RetryDump: RetryDump{Attempts: n.tries, At: n.at}}
+		nd := state.Unread{ID: id, Retry: state.Retry{Attempts: n.tries, At: n.at}}
 		if n.err != nil {
 			nd.Error = n.err.Error()
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // dumpBeside takes a dump while other actions happen between its pieces. It is of
@@ -121,7 +122,7 @@ func TestDumpIsBoundedInAFlood(t *testing.T) {
 		require.NoError(t, err)
 		pauses++
 	})
-	require.Empty(t, cmp.Diff(want, got, cmpopts.IgnoreFields(dataplane.Dump{}, "Time", "LookAge")))
+	require.Empty(t, cmp.Diff(want, got, cmpopts.IgnoreFields(state.Dump{}, "Time", "LookAge")))
 	t.Logf("%d objects in %d pieces", objects, pauses)
 	require.GreaterOrEqual(t, pauses, objects/size)
 	require.LessOrEqual(t, pauses, objects/size+20, "no piece comes again")

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // maxSpellings bounds what is learned. A tenant's rules may each be spelled in a
@@ -15,16 +16,16 @@ const maxSpellings = 1024
 // spellings are what was learned of rules.
 type spellings struct {
 	rules map[hns.ACL]hns.ACL // shown → sent, both canonical
-	list  []Spelling          // in the order in which they were learned
+	list  []state.Spelling    // in the order in which they were learned
 	told  int                 // of list: they were in a report
 }
 
 // noteSpelling keeps what was learned, to be told once. A set is spelled anew
 // with every change, and told of at the first.
-func (d *core) noteSpelling(s Spelling) {
+func (d *core) noteSpelling(s state.Spelling) {
 	list := d.spellings.list
 	if s.Kind == driftSet {
-		same := func(o Spelling) bool { return o.Kind == s.Kind && o.Object == s.Object }
+		same := func(o state.Spelling) bool { return o.Kind == s.Kind && o.Object == s.Object }
 		if at := slices.IndexFunc(list, same); at >= 0 {
 			list[at] = s
 			return
@@ -38,7 +39,7 @@ func (d *core) noteSpelling(s Spelling) {
 // spelled keeps how HNS spells sets.
 func (d *core) spelled() {
 	for _, s := range d.cache.TakeSpellings() {
-		d.noteSpelling(Spelling{Kind: driftSet, Object: s.Name.String(), Sent: cutText(s.Sent), Shown: cutText(s.Shown)})
+		d.noteSpelling(state.Spelling{Kind: driftSet, Object: s.Name.String(), Sent: cutText(s.Sent), Shown: cutText(s.Shown)})
 	}
 }
 
@@ -51,7 +52,7 @@ func cutText(values []string) string {
 }
 
 // newSpellings returns what was learned and not told yet.
-func (d *core) newSpellings() []Spelling {
+func (d *core) newSpellings() []state.Spelling {
 	out := slices.Clone(d.spellings.list[d.spellings.told:])
 	d.spellings.told = len(d.spellings.list)
 	return out
@@ -64,7 +65,7 @@ func (d *core) cutOthers(cut bool) {
 		return
 	}
 	d.cut = cut
-	s := Spelling{Kind: "others", Object: "ACLs of others", Sent: "as they were read", Shown: "refused; cut to their documented fields they are taken"}
+	s := state.Spelling{Kind: "others", Object: "ACLs of others", Sent: "as they were read", Shown: "refused; cut to their documented fields they are taken"}
 	if !cut {
 		s.Sent, s.Shown = "cut to their documented fields", "refused; as they were read they are taken"
 	}
@@ -99,7 +100,7 @@ func (d *core) learn(was, shown hns.Endpoint, wrote []hns.ACL) bool {
 	}
 	for s, m := range pairs {
 		d.spellings.rules[s] = m
-		d.noteSpelling(Spelling{Kind: driftACL, Object: m.ID, Sent: RuleText(m), Shown: RuleText(s), SentRule: &m, ShownRule: &s})
+		d.noteSpelling(state.Spelling{Kind: driftACL, Object: m.ID, Sent: RuleText(m), Shown: RuleText(s), SentRule: &m, ShownRule: &s})
 	}
 	return true
 }

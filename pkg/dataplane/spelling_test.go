@@ -11,6 +11,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // speller is an HNS that shows the addresses in sets in its own way.
@@ -36,10 +37,10 @@ func (s speller) Network(ctx context.Context) (hns.Network, error) {
 func TestSetsInHNSsOwnSpelling(t *testing.T) {
 	for _, tc := range []struct {
 		show     func(string) string
-		spelling []dataplane.Spelling
+		spelling []state.Spelling
 	}{
 		{func(v string) string { return v + "/32" }, nil},
-		{func(v string) string { return strings.ReplaceAll(v, "10.0.", "010.000.") }, []dataplane.Spelling{
+		{func(v string) string { return strings.ReplaceAll(v, "10.0.", "010.000.") }, []state.Spelling{
 			{Kind: "set", Object: "ns-x", Sent: "10.0.0.1,10.0.1.1", Shown: "010.000.0.1,010.000.1.1"},
 			{Kind: "set", Object: "podlabel-app:api", Sent: "10.0.1.1", Shown: "010.000.1.1"},
 		}},
@@ -66,7 +67,7 @@ func TestSetsInHNSsOwnSpelling(t *testing.T) {
 		dump := w.dp.Dump()
 		n, err := cfg.Client.Network(t.Context())
 		require.NoError(t, err)
-		view, err := dump.View()
+		view, err := dataplane.ViewOf(dump)
 		require.NoError(t, err)
 		require.Len(t, n.Sets, len(view.Sets))
 		w.dp, err = dataplane.Restore(cfg, dump, view)

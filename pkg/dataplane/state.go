@@ -12,6 +12,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // podState is a pod and what follows from it.
@@ -74,7 +75,7 @@ type policyState struct {
 	weighed   int                             // sets that count, found when it was compiled (budgetmembers.go)
 	active    bool
 	// warnings are about what the text of the policy has and cannot be expressed.
-	warnings []Warning
+	warnings []state.Warning
 	// views are the named ports that its egress rules use; unviewed is the first that
 	// is over the budget.
 	views    map[reach][]*view
@@ -109,7 +110,7 @@ func (p *policyState) served(at reach) []servedPort {
 
 // cluster reports whether it stands for a ClusterNetworkPolicy's named ports.
 func (p *policyState) cluster() bool {
-	_, is := clusterName(p.Key)
+	_, is := state.ClusterName(p.Key)
 	return is
 }
 
@@ -173,10 +174,10 @@ type endpoint struct {
 	lane   string // where it waits, while it does
 	// changedBy is the policy whose change it waits for, the last of several.
 	changedBy policy.Key
-	changes   int       // conflicts since it was last right
-	since     time.Time // when it got there
-	changedIn Span      // the transactions that changed the desired rules, from the first that it waits for
-	repair    bool      // what is queued is only due to what somebody else did in HNS
+	changes   int        // conflicts since it was last right
+	since     time.Time  // when it got there
+	changedIn state.Span // the transactions that changed the desired rules, from the first that it waits for
+	repair    bool       // what is queued is only due to what somebody else did in HNS
 	tries     int
 	retryAt   time.Time
 	lastErr   error

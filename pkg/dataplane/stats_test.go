@@ -7,10 +7,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 const webFromAPI = `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`
@@ -23,14 +23,14 @@ func TestStats(t *testing.T) {
 	w.do("node 10.1.0.4", "policy p", "apply")
 	got := w.dp.Stats()
 
-	want := dataplane.Stats{
+	want := state.Stats{
 		Policies: 1, ClusterPolicies: map[policy.Tier]int{}, Pods: 7, ACLs: 9, // node, block and rule on three endpoints
 		DriftFound: map[string]uint64{"set": 0, "acl": 0}, DriftRepaired: map[string]uint64{"set": 0, "acl": 0},
-		Disputed: map[string]int{"set": 0, "acl": 0}, Refusals: map[uint32]uint64{},
+		Damped: map[string]int{"set": 0, "acl": 0}, Refusals: map[uint32]uint64{},
 		OverBudget: map[string]int{"policy": 0, "pod": 0, "namespace": 0},
 	}
 	for _, p := range w.sim.Sets() {
-		set := dataplane.SetStats{ID: p.ID, Name: p.Name, Nested: p.Type == hns.NestedIPSet, Entries: len(p.Values)}
+		set := state.SetStats{ID: p.ID, Name: p.Name, Nested: p.Type == hns.NestedIPSet, Entries: len(p.Values)}
 		for i, v := range p.Values {
 			set.Bytes += min(i, 1) + len(v)
 		}
@@ -64,17 +64,17 @@ func TestStatsOfAFailure(t *testing.T) {
 
 func TestChanges(t *testing.T) {
 	w := newWorld(t, policyText("p", webFromAPI))
-	change := func(kind, operation string, n int) dataplane.Change {
-		return dataplane.Change{Kind: kind, Operation: operation, Count: n}
+	change := func(kind, operation string, n int) state.Change {
+		return state.Change{Kind: kind, Operation: operation, Count: n}
 	}
 	w.do("endpoint ep-1 10.0.0.1", "node 10.1.0.4", "namespace x team=x", "pod x/a 10.0.0.1 app=web", "pod x/b 10.0.0.2 remote", "policy p", "apply")
-	require.Equal(t, []dataplane.Change{
+	require.Equal(t, []state.Change{
 		change("namespace", "create", 1), change("node", "create", 1), change("pod", "create", 2), change("policy", "create", 1),
 	}, w.report.Changes)
-	require.Equal(t, []dataplane.EndpointSeen{{ID: "ep-1", Addr: "10.0.0.1"}}, w.report.NewEndpoints)
+	require.Equal(t, []state.EndpointSeen{{ID: "ep-1", Addr: "10.0.0.1"}}, w.report.NewEndpoints)
 
 	w.do("node 10.1.0.5", "namespace x team=y", "pod x/a 10.0.0.1 app=api", "delete pod x/b", "policy p", "apply")
-	require.Equal(t, []dataplane.Change{
+	require.Equal(t, []state.Change{
 		change("namespace", "update", 1), change("node", "update", 1), change("pod", "delete", 1), change("pod", "update", 1), change("policy", "update", 1),
 	}, w.report.Changes)
 	require.Empty(t, w.report.NewEndpoints, "told once")
@@ -157,6 +157,6 @@ func TestRefusalsAreBounded(t *testing.T) {
 	}
 	refusals := w.dp.Stats().Refusals
 	require.Len(t, refusals, 257)
-	require.Equal(t, uint64(300-256), refusals[dataplane.OtherCodes])
+	require.Equal(t, uint64(300-256), refusals[state.OtherCodes])
 	require.Equal(t, uint64(1), refusals[0x80990000])
 }

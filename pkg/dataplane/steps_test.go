@@ -12,6 +12,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // testShare is a policy with n rules of a direction.
@@ -21,7 +22,7 @@ func testShare(name string, n int, dirs ...policy.Direction) share {
 		s.isolates[d] = true
 	}
 	for i := range n {
-		a := hns.ACL{ID: ACLID(s.key), Protocols: "6", Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: hns.PriorityAllow}
+		a := hns.ACL{ID: state.ACLID(s.key), Protocols: "6", Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: hns.PriorityAllow}
 		if d := dirs[i%len(dirs)]; d == policy.Egress {
 			a.Direction = hns.Out
 			a.RemotePorts = fmt.Sprint(1000 + i)
@@ -255,7 +256,7 @@ func checkBatches(t *rapid.T, c change, steps []step) {
 				continue
 			}
 			at[a] = i
-			if _, ok := PolicyOfACL(a.ID); ok {
+			if _, ok := state.PolicyOfACL(a.ID); ok {
 				rules++
 			}
 		}

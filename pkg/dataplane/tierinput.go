@@ -5,6 +5,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/pkg/tiers"
 )
 
@@ -37,7 +38,7 @@ func (p *podState) clusterRules(tier policy.Tier, dir policy.Direction, silent b
 // about returns a rule of the policy for a pod: itself, and where it has named ports of
 // others what follows from these.
 func (cs *clusterState) about(p *podState, r policy.ClusterRule) []inputRule {
-	from := source{tier: cs.Tier, key: ClusterKey(cs.Name), index: r.Index, name: r.Name}
+	from := source{tier: cs.Tier, key: state.ClusterKey(cs.Name), index: r.Index, name: r.Name}
 	whole := inputRule{Action: r.Action, From: from}
 	ports := numbered(r.Direction, r.Ports, p.port)
 	if len(r.Ports) == 0 || len(ports) > 0 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/pkg/tiers"
 )
 
@@ -71,7 +72,7 @@ func (d *core) listTiers(p *podState, room room) (out *tierList, over bool) {
 	}
 	if silent {
 		for _, s := range p.clusters {
-			out.silent = append(out.silent, ClusterKey(s.policy.Name))
+			out.silent = append(out.silent, state.ClusterKey(s.policy.Name))
 		}
 	}
 	return out, over
@@ -105,10 +106,10 @@ func (p *podState) share(limits tiers.Limits, silent bool) (out [2]tiers.Result[
 func (p *podState) idBytes() int {
 	longest := len(idBlockOut)
 	for _, ps := range p.selected {
-		longest = max(longest, len(ACLID(ps.Key)))
+		longest = max(longest, len(state.ACLID(ps.Key)))
 	}
 	for _, s := range p.clusters {
-		longest = max(longest, len(ClusterACLID(s.policy.Name)))
+		longest = max(longest, len(state.ClusterACLID(s.policy.Name)))
 	}
 	return longest
 }
@@ -190,7 +191,7 @@ func cmpDirection(a, b hns.ACL) int {
 
 // tierWarnings returns a warning for each ClusterNetworkPolicy of which some pod of this
 // node has less than it asks for, as there is no room.
-func (d *core) tierWarnings() (out []Warning) {
+func (d *core) tierWarnings() (out []state.Warning) {
 	denied, silent := map[policy.Key]bool{}, map[policy.Key]bool{}
 	for _, ep := range d.endpoints {
 		if l := ep.desired.tiers; l != nil {
@@ -204,7 +205,7 @@ func (d *core) tierWarnings() (out []Warning) {
 	}
 	warn := func(key policy.Key, what string) {
 		object, kind := objectOf(key)
-		out = append(out, Warning{object, kind, ReasonOverBudget, fmt.Sprintf(
+		out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.ReasonOverBudget, Message: fmt.Sprintf(
 			"with the other policies of a pod that it selects it comes to more than %d ACLs (MaxACLsPerPod) or %d bytes (MaxACLBytesPerPod): "+
 				"%s there. Make fewer rules, or order them so that less is passed", d.cfg.Budgets.ACLs, d.cfg.Budgets.ACLBytes, what)})
 	}

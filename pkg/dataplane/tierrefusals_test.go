@@ -12,6 +12,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // tierText returns a txtar file with a ClusterNetworkPolicy.
@@ -83,7 +84,7 @@ func TestRefusedTierRules(t *testing.T) {
 			require.Equal(t, test.want, w.in(peers, ports...), w.sim.Dump())
 			require.Len(t, report.Warnings, test.warnings, "%+v", report.Warnings)
 			for _, warning := range report.Warnings {
-				require.Equal(t, dataplane.ReasonHNSRejected, warning.Reason)
+				require.Equal(t, state.ReasonHNSRejected, warning.Reason)
 			}
 			require.Less(t, report.Calls["ACL/Update"]+report.Calls["ACL/Add"], 40)
 

@@ -8,6 +8,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/pkg/tiers"
 )
 
@@ -146,7 +147,7 @@ func renderLines(dir policy.Direction, lines []tiers.Line[source], id func(ipset
 			r.acl.Action = hns.Block
 		}
 		if r.owner() != (policy.Key{}) {
-			r.acl.ID = ACLID(r.owner())
+			r.acl.ID = state.ACLID(r.owner())
 		}
 		peer := policy.Peer{Sets: l.Atom.Sets, Blocks: l.Atom.Blocks}
 		if def, is := l.Inside(); is {

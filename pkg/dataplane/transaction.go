@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Pod is the whole state of a pod, as far as the dataplane wants to know it.
@@ -78,16 +79,6 @@ func (ns *Namespace) Same(o *Namespace) bool {
 	return ns.OverBudget == o.OverBudget && maps.Equal(ns.Labels, o.Labels)
 }
 
-// Node is a node of the cluster, as ClusterNetworkPolicies have it for a peer.
-type Node struct {
-	Name   string            `json:"name"`
-	Labels map[string]string `json:"labels,omitempty"`
-	Addrs  []netip.Addr      `json:"addresses,omitempty"` // of status.addresses, IPv4
-	// OverBudget says in what the object is over its budget. Such a node has no labels
-	// here.
-	OverBudget string `json:"overBudget,omitempty"`
-}
-
 // Transaction collects the state of objects that changed. It holds whole
 // states: of several calls for one object the last one counts. It is built by
 // one goroutine and not used any more once it was applied.
@@ -96,8 +87,8 @@ type Transaction struct {
 	namespaces map[string]*Namespace
 	policies   map[policy.Key]*networkingv1.NetworkPolicy
 	clusters   map[string]*v1alpha2.ClusterNetworkPolicy
-	nodes      map[string]*Node // of the cluster
-	nodeAddrs  *[]netip.Addr    // of this node
+	nodes      map[string]*state.Node // of the cluster
+	nodeAddrs  *[]netip.Addr          // of this node
 	observed   *Observation
 	yield      func(turns int) bool
 }
@@ -110,7 +101,7 @@ func NewTransaction() *Transaction {
 		namespaces: map[string]*Namespace{},
 		policies:   map[policy.Key]*networkingv1.NetworkPolicy{},
 		clusters:   map[string]*v1alpha2.ClusterNetworkPolicy{},
-		nodes:      map[string]*Node{},
+		nodes:      map[string]*state.Node{},
 	}
 }
 
@@ -150,7 +141,7 @@ func (tx *Transaction) SetClusterPolicy(cnp *v1alpha2.ClusterNetworkPolicy) {
 func (tx *Transaction) DeleteClusterPolicy(name string) { tx.clusters[name] = nil }
 
 // SetNode says how a node of the cluster is now.
-func (tx *Transaction) SetNode(n Node) { tx.nodes[n.Name] = &n }
+func (tx *Transaction) SetNode(n state.Node) { tx.nodes[n.Name] = &n }
 
 // DeleteNode says that a node is no more.
 func (tx *Transaction) DeleteNode(name string) { tx.nodes[name] = nil }
@@ -191,7 +182,7 @@ func (tx *Transaction) ClusterPolicies() iter.Seq2[string, *v1alpha2.ClusterNetw
 }
 
 // Nodes returns the nodes of the transaction; a nil one was deleted.
-func (tx *Transaction) Nodes() iter.Seq2[string, *Node] { return maps.All(tx.nodes) }
+func (tx *Transaction) Nodes() iter.Seq2[string, *state.Node] { return maps.All(tx.nodes) }
 
 // NodeAddrs returns the addresses of the node, and whether the transaction says
 // them.

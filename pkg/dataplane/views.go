@@ -8,6 +8,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Budgets of named ports in egress rules. What is over them is closed, with a warning.
@@ -330,5 +331,5 @@ func (fs *namedPortSets) warn(ps *policyState) {
 		return
 	}
 	object, kind := objectOf(ps.Key)
-	fs.over[ps] = Warning{object, kind, ReasonOverBudget, message}
+	fs.over[ps] = state.Warning{Object: object, Kind: kind, Reason: state.ReasonOverBudget, Message: message}
 }

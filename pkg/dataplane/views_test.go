@@ -12,6 +12,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // namedWorld is a node with a pod of namespace x whose policy p lets it out to the
@@ -47,8 +48,8 @@ func rulesOfP(w *script) (out []hns.ACL) {
 }
 
 // overBudget returns the warnings of that reason.
-func overBudget(w *script) []dataplane.Warning {
-	return slices.DeleteFunc(w.dp.Dump().Warnings, func(one dataplane.Warning) bool { return one.Reason != dataplane.ReasonOverBudget })
+func overBudget(w *script) []state.Warning {
+	return slices.DeleteFunc(w.dp.Dump().Warnings, func(one state.Warning) bool { return one.Reason != state.ReasonOverBudget })
 }
 
 // TestNumbersOfStrangers: a thousand pods of a namespace where the rule's peers cannot

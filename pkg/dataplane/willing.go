@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // willing is an HNS that does whatever it is asked to, with a state of its own: what a
@@ -15,7 +16,7 @@ type willing struct {
 	hidden    map[string]bool // endpoints that are not enumerated
 }
 
-func newWilling(dump Dump, view View) *willing {
+func newWilling(dump state.Dump, view View) *willing {
 	w := &willing{map[string]hns.SetPolicy{}, map[string]hns.Endpoint{}, map[string]bool{}}
 	for _, s := range view.Sets {
 		w.sets[s.ID] = s

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/recorder"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 func recorded() Config {
@@ -100,7 +100,7 @@ func TestNoRecorder(t *testing.T) {
 // Half a bundle is no answer.
 func TestBundleThatCannotBeWritten(t *testing.T) {
 	cfg := recorded()
-	cfg.Dump = func() dataplane.Dump { return dataplane.Dump{Time: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)} } // no text for it
+	cfg.Dump = func() state.Dump { return state.Dump{Time: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)} } // no text for it
 	server := httptest.NewServer(Handler(cfg))
 	defer server.Close()
 	resp, err := server.Client().Get(server.URL + BundlePath)

@@ -9,9 +9,9 @@ import (
 	"net/http/pprof"
 	"strings"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/recorder"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Where pages are, as they were with the predecessor.
@@ -26,7 +26,7 @@ const (
 type Config struct {
 	// Node is the name of the node, to which open pages answer.
 	Node    string
-	Dump    func() dataplane.Dump
+	Dump    func() state.Dump
 	Healthy func() error // nil: no reason to restart the process
 	Ready   func() error // nil: everything known is programmed
 	// Notes are lines of /readyz about what is no reason not to be ready. nil: none.

@@ -13,26 +13,26 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func sample() dataplane.Dump {
-	return dataplane.Dump{
+func sample() state.Dump {
+	return state.Dump{
 		Node: "n1", Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-		Sets: []dataplane.SetDump{
+		Sets: []state.Set{
 			{ID: "azure-npm-1", Name: "ns-x", Type: "IPSET", Members: []string{"10.0.0.1"}, Holders: []string{"rule e1"}, Pins: []string{"e1"}, InHNS: true},
 			{ID: "azure-npm-2", Name: "podlabel-a:b", Type: "IPSET", Members: []string{}, Holders: []string{}, Pins: []string{}},
 		},
-		Pending:    []dataplane.PendingDump{{Pod: "x/a", UID: "u", Join: []string{"ns-x"}, Leave: []string{}}},
-		Endpoints:  []dataplane.EndpointDump{{ID: "e1", Addrs: []string{"10.0.0.1"}, Pod: "x/a", Known: true}},
-		Policies:   []dataplane.PolicyDump{{Policy: "x/p", Ingress: true, Selected: []string{"x/a"}}},
-		Pods:       []dataplane.PodDump{{Pod: "x/a", UID: "u", Addr: "10.0.0.1", Labels: map[string]string{"a": "<b>"}, Local: true, Owner: true}, {Pod: "x/b"}},
-		Namespaces: []dataplane.NamespaceDump{{Name: "x", Labels: map[string]string{"team": "t"}}},
+		Pending:    []state.Pending{{Pod: "x/a", UID: "u", Join: []string{"ns-x"}, Leave: []string{}}},
+		Endpoints:  []state.Endpoint{{ID: "e1", Addrs: []string{"10.0.0.1"}, Pod: "x/a", Known: true}},
+		Policies:   []state.Policy{{Policy: "x/p", Ingress: true, Selected: []string{"x/a"}}},
+		Pods:       []state.Pod{{Pod: "x/a", UID: "u", Addr: "10.0.0.1", Labels: map[string]string{"a": "<b>"}, Local: true, Owner: true}, {Pod: "x/b"}},
+		Namespaces: []state.Namespace{{Name: "x", Labels: map[string]string{"team": "t"}}},
 		NodeAddrs:  []string{"10.9.0.1"},
-		Warnings:   []dataplane.Warning{{Object: "x/p", Kind: "NetworkPolicy", Reason: dataplane.ReasonHNSRejected, Message: "no"}},
-		Reports:    []dataplane.Report{{Generation: 1}, {Generation: 2}},
+		Warnings:   []state.Warning{{Object: "x/p", Kind: "NetworkPolicy", Reason: state.ReasonHNSRejected, Message: "no"}},
+		Reports:    []state.Report{{Generation: 1}, {Generation: 2}},
 	}
 }
 
@@ -49,7 +49,7 @@ func fine() error { return nil }
 
 func TestManager(t *testing.T) {
 	want := sample()
-	h := Handler(Config{Dump: func() dataplane.Dump { return want }, Healthy: fine, Ready: fine})
+	h := Handler(Config{Dump: func() state.Dump { return want }, Healthy: fine, Ready: fine})
 	code, body := get(t, h, http.MethodGet, ManagerPath)
 	require.Equal(t, http.StatusOK, code)
 
@@ -72,13 +72,13 @@ func TestManager(t *testing.T) {
 	require.Equal(t, "10.0.0.1", predecessor.PodMap["x/a"].PodIP)
 	require.Equal(t, map[string]string{"a": "<b>"}, predecessor.PodMap["x/a"].Labels)
 
-	got := dataplane.Dump{Node: "n1"} // the one field that is under another key
+	got := state.Dump{Node: "n1"} // the one field that is under another key
 	require.NoError(t, json.Unmarshal([]byte(body), &got))
 	require.Empty(t, cmp.Diff(want, got), "all of the dump is there")
 }
 
 func TestManagerOfNothing(t *testing.T) {
-	h := Handler(Config{Dump: func() dataplane.Dump { return dataplane.Dump{} }, Healthy: fine, Ready: fine})
+	h := Handler(Config{Dump: func() state.Dump { return state.Dump{} }, Healthy: fine, Ready: fine})
 	_, body := get(t, h, http.MethodGet, ManagerPath)
 	require.JSONEq(t, `{"NodeName":"","NsMap":{},"PodMap":{},"SetMap":{},"sets":[],"pending":[],"endpoints":[],"policies":[],
 		"pods":[],"namespaces":[],"nodeAddresses":[],"warnings":[],"reports":[]}`, body)
@@ -97,7 +97,7 @@ func (gone) Write([]byte) (int, error) { return 0, errGone }
 func TestChecks(t *testing.T) {
 	var healthy, ready error
 	h := Handler(Config{
-		Dump:    func() dataplane.Dump { panic("a check needs no dump") },
+		Dump:    func() state.Dump { panic("a check needs no dump") },
 		Healthy: func() error { return healthy }, Ready: func() error { return ready },
 	})
 	for _, tc := range []struct {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/recorder"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 const (
@@ -34,7 +34,7 @@ func page(text string) http.Handler {
 
 func pages() Config {
 	return Config{
-		Dump: func() dataplane.Dump { return dataplane.Dump{Node: "n1"} }, Healthy: fine, Ready: fine,
+		Dump: func() state.Dump { return state.Dump{Node: "n1"} }, Healthy: fine, Ready: fine,
 		NodeMetrics: page("node"), ClusterMetrics: page("cluster"), Pprof: true,
 		Transactions: func() []recorder.Step { return []recorder.Step{{Number: 7, Kind: recorder.Observation}} },
 		Recording:    func() recorder.Recording { return recorder.Recording{Format: recorder.Format} },

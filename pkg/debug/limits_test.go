@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // blocked is a page that answers when it is told to.
@@ -179,9 +179,9 @@ func TestFairPlaces(t *testing.T) {
 
 // Who may not see a page takes no place.
 func TestRefusalTakesNoPlace(t *testing.T) {
-	h := Handler(Config{Healthy: fine, Ready: fine, Dump: func() dataplane.Dump {
+	h := Handler(Config{Healthy: fine, Ready: fine, Dump: func() state.Dump {
 		t.Error("the dump was made")
-		return dataplane.Dump{}
+		return state.Dump{}
 	}})
 	for range 3 * heavyAtOnce {
 		code, _ := ask(t, h, ManagerPath, there, "localhost")

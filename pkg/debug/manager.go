@@ -6,8 +6,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/recorder"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // podEntry is a pod as the predecessor's dump shows it.
@@ -27,7 +27,7 @@ type namespaceEntry struct {
 // large one is never in memory twice. NsMap, PodMap, SetMap and NodeName are the
 // predecessor's keys; the others are ours. The last transactions are there unless
 // they are nil.
-func writeManager(out io.Writer, d dataplane.Dump, transactions []recorder.Step) error {
+func writeManager(out io.Writer, d state.Dump, transactions []recorder.Step) error {
 	w := &writer{out: bufio.NewWriter(out)}
 	w.text("{\"NodeName\":")
 	w.value(d.Node)

@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"github.com/winnpm/winnpm/pkg/bounded"
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // ErrNoDump is text that ManagerPath does not answer with.
@@ -17,22 +17,22 @@ var ErrNoDump = errors.New("no dump of " + ManagerPath)
 // ErrNoDump for anything else, the dump of an agent that says less included, and
 // with a bounded.ErrTooMuch for one above bounded.OfAnAgent. What it returns need not fit
 // together.
-func ReadManager(r io.Reader) (dataplane.Dump, error) {
+func ReadManager(r io.Reader) (state.Dump, error) {
 	var m struct {
 		NodeName *string
-		dataplane.Dump
+		state.Dump
 	}
 	in := json.NewDecoder(bounded.Reader(r, bounded.OfAnAgent))
 	if err := in.Decode(&m); err != nil {
-		return dataplane.Dump{}, fmt.Errorf("%w: %w", ErrNoDump, err)
+		return state.Dump{}, fmt.Errorf("%w: %w", ErrNoDump, err)
 	}
 	switch _, err := in.Token(); {
 	case !errors.Is(err, io.EOF):
-		return dataplane.Dump{}, fmt.Errorf("%w: there is something behind it", ErrNoDump)
+		return state.Dump{}, fmt.Errorf("%w: there is something behind it", ErrNoDump)
 	case m.NodeName == nil:
-		return dataplane.Dump{}, fmt.Errorf("%w: it has no NodeName", ErrNoDump)
+		return state.Dump{}, fmt.Errorf("%w: it has no NodeName", ErrNoDump)
 	case m.Time.IsZero():
-		return dataplane.Dump{}, fmt.Errorf("%w: it has no time, as those of older agents, which do not say enough", ErrNoDump)
+		return state.Dump{}, fmt.Errorf("%w: it has no time, as those of older agents, which do not say enough", ErrNoDump)
 	}
 	m.Node = *m.NodeName
 	return m.Dump, nil

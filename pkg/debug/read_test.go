@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/recorder"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 func TestReadManager(t *testing.T) {
@@ -50,10 +50,10 @@ func FuzzReadManager(f *testing.F) {
 		d, err := ReadManager(bytes.NewReader(data))
 		if err != nil {
 			require.True(t, errors.Is(err, ErrNoDump))
-			require.Equal(t, dataplane.Dump{}, d)
+			require.Equal(t, state.Dump{}, d)
 			return
 		}
-		write := func(d dataplane.Dump) string {
+		write := func(d state.Dump) string {
 			var out bytes.Buffer
 			if err := writeManager(&out, d, nil); err != nil {
 				t.Skip("a year that RFC 3339 cannot write") // the only value that does not encode

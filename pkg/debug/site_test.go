@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // What a browser asks on behalf of another site is refused, whichever page it
@@ -17,9 +17,9 @@ import (
 func TestOtherSites(t *testing.T) {
 	cfg := pages()
 	dumps := 0
-	cfg.Dump = func() dataplane.Dump {
+	cfg.Dump = func() state.Dump {
 		dumps++
-		return dataplane.Dump{}
+		return state.Dump{}
 	}
 	plain, encrypted := Handlers(cfg, func(page http.Handler) http.Handler {
 		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the guard was asked") })

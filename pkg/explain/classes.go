@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Classes gives every IPv4 address the number of its class, from 0 in order of appearance.
@@ -18,7 +18,7 @@ import (
 func (c *Cluster) Classes(addrs []netip.Addr) []int {
 	k := classes{
 		c: c, acls: map[hns.ACL]int{}, fields: map[string]bool{}, sets: map[string]bool{},
-		endpoints: map[*dataplane.EndpointDump]string{}, facts: make([][]byte, len(addrs)),
+		endpoints: map[*state.Endpoint]string{}, facts: make([][]byte, len(addrs)),
 	}
 	for _, pod := range c.owners {
 		for _, ep := range c.endpointsOf(pod) {
@@ -53,7 +53,7 @@ type classes struct {
 	acls      map[hns.ACL]int // a number for each rule
 	fields    map[string]bool // where they name addresses or sets
 	sets      map[string]bool // ids that are done
-	endpoints map[*dataplane.EndpointDump]string
+	endpoints map[*state.Endpoint]string
 	sorted    []located
 	facts     [][]byte // by place
 	marks     uint32
@@ -86,7 +86,7 @@ func (k *classes) own(a netip.Addr) []byte {
 }
 
 // endpoint returns a text that is the same for endpoints with the same rules in any order.
-func (k *classes) endpoint(ep *dataplane.EndpointDump) string {
+func (k *classes) endpoint(ep *state.Endpoint) string {
 	if text, ok := k.endpoints[ep]; ok {
 		return text
 	}

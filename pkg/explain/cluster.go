@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // ErrNoEnd says that a question names an end that has no traffic, as far as the dump knows.
@@ -20,14 +20,14 @@ var ErrNoEnd = errors.New("cannot be asked about")
 // apart; one goroutine may use it at a time, and nobody may change the dump
 // meanwhile.
 type Cluster struct {
-	dump       *dataplane.Dump
-	pods       map[string]*dataplane.PodDump
-	owners     map[netip.Addr]*dataplane.PodDump
-	hosts      map[netip.Addr]*dataplane.PodDump // one of the pods in a node's network
+	dump       *state.Dump
+	pods       map[string]*state.Pod
+	owners     map[netip.Addr]*state.Pod
+	hosts      map[netip.Addr]*state.Pod // one of the pods in a node's network
 	namespaces map[string]map[string]string
-	endpoints  map[string]*dataplane.EndpointDump
-	setByID    map[string]*dataplane.SetDump
-	setByName  map[string]*dataplane.SetDump
+	endpoints  map[string]*state.Endpoint
+	setByID    map[string]*state.Set
+	setByName  map[string]*state.Set
 	setNames   map[string]string // by id
 	// views are the sets as HNS has them, without and with what is not known, and
 	// as they should be; lists are the rules of endpoints in these views.
@@ -44,12 +44,12 @@ type Cluster struct {
 }
 
 // New returns the cluster of a dump.
-func New(dump dataplane.Dump) *Cluster {
+func New(dump state.Dump) *Cluster {
 	d := &dump
 	c := &Cluster{
-		dump: d, pods: map[string]*dataplane.PodDump{}, owners: map[netip.Addr]*dataplane.PodDump{}, hosts: map[netip.Addr]*dataplane.PodDump{},
-		namespaces: map[string]map[string]string{}, endpoints: map[string]*dataplane.EndpointDump{},
-		setByID: map[string]*dataplane.SetDump{}, setByName: map[string]*dataplane.SetDump{}, setNames: map[string]string{},
+		dump: d, pods: map[string]*state.Pod{}, owners: map[netip.Addr]*state.Pod{}, hosts: map[netip.Addr]*state.Pod{},
+		namespaces: map[string]map[string]string{}, endpoints: map[string]*state.Endpoint{},
+		setByID: map[string]*state.Set{}, setByName: map[string]*state.Set{}, setNames: map[string]string{},
 		lists: map[listKey]parsed{}, clusters: compileClusters(dump.ClusterPolicies),
 		subjectRules: map[subjectKey][]tierRule{}, conditions: map[ipsets.Name]condition{},
 	}
@@ -86,11 +86,11 @@ func New(dump dataplane.Dump) *Cluster {
 }
 
 // Dump returns the dump, which nobody may change.
-func (c *Cluster) Dump() *dataplane.Dump { return c.dump }
+func (c *Cluster) Dump() *state.Dump { return c.dump }
 
 // Owns returns the address of a pod of the dump; false when it has none, or when another
 // pod owns it.
-func (c *Cluster) Owns(pod *dataplane.PodDump) (netip.Addr, bool) {
+func (c *Cluster) Owns(pod *state.Pod) (netip.Addr, bool) {
 	addr, err := netip.ParseAddr(pod.Addr)
 	return addr, err == nil && c.owners[addr] == pod && c.pods[pod.Pod] == pod
 }
@@ -99,15 +99,15 @@ func (c *Cluster) Owns(pod *dataplane.PodDump) (netip.Addr, bool) {
 type End struct {
 	Name string // as asked
 	addr netip.Addr
-	pod  *dataplane.PodDump // that owns addr; nil when none does
+	pod  *state.Pod // that owns addr; nil when none does
 	// named is the pod that was asked about by its name; nil for an address.
-	named *dataplane.PodDump
+	named *state.Pod
 	note  string
 }
 
 // Pod returns the pod whose traffic it is: the one that owns the address or, when
 // none does, the one that was named; nil when there is neither.
-func (e End) Pod() *dataplane.PodDump { return cmp.Or(e.pod, e.named) }
+func (e End) Pod() *state.Pod { return cmp.Or(e.pod, e.named) }
 
 // noPod says why the end is in no set.
 func (e End) noPod() string { return e.Name + " is no pod that sets have" }

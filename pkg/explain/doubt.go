@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // namedRivals is how many pods that claim an address are named.
@@ -14,8 +14,8 @@ const namedRivals = 4
 
 // rivals returns the pods that claim the address of a pod and do not give way, with
 // that pod, sorted.
-func (c *Cluster) rivals(pod *dataplane.PodDump) []*dataplane.PodDump {
-	var out []*dataplane.PodDump
+func (c *Cluster) rivals(pod *state.Pod) []*state.Pod {
+	var out []*state.Pod
 	for i := range c.dump.Pods {
 		p := &c.dump.Pods[i]
 		if p.Addr == pod.Addr && !p.Finished && !p.HostNetwork && !p.Deleting {
@@ -45,7 +45,7 @@ func (c *Cluster) doubt(e End) string {
 
 // subjects returns the pods whose policies decide at the endpoints of a pod: itself,
 // and in doubt every other one to which they may belong.
-func (c *Cluster) subjects(pod *dataplane.PodDump) []string {
+func (c *Cluster) subjects(pod *state.Pod) []string {
 	if !pod.InDoubt {
 		return []string{pod.Pod}
 	}
@@ -60,7 +60,7 @@ func (c *Cluster) subjects(pod *dataplane.PodDump) []string {
 
 // Isolating returns the policies that isolate a pod of the dump in a direction, sorted:
 // in doubt also those of the pods that claim its address.
-func (c *Cluster) Isolating(pod *dataplane.PodDump, ingress bool) []string {
+func (c *Cluster) Isolating(pod *state.Pod, ingress bool) []string {
 	if c.isolating == nil {
 		c.isolating = isolating(c.dump.Policies)
 	}
@@ -77,7 +77,7 @@ func (c *Cluster) Isolating(pod *dataplane.PodDump, ingress bool) []string {
 }
 
 // isolating returns the policies that isolate in each direction, by pod.
-func isolating(policies []dataplane.PolicyDump) *[2]map[string][]string {
+func isolating(policies []state.Policy) *[2]map[string][]string {
 	out := &[2]map[string][]string{{}, {}}
 	for _, p := range policies {
 		for dir, is := range [2]bool{policy.Ingress: p.Ingress, policy.Egress: p.Egress} {

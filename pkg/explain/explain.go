@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Places tells where manifests have policies and their rules, as file:line; by
@@ -23,7 +23,7 @@ func (p Places) Rule(policy, path string) string { return p[policy+" "+path] }
 
 // Explain answers one question from a dump, which stays as it is. It fails with
 // ErrNoEnd for an end that cannot be asked about.
-func Explain(d dataplane.Dump, q Question, places Places) (Answer, error) {
+func Explain(d state.Dump, q Question, places Places) (Answer, error) {
 	return New(d).Ask(q, places)
 }
 

@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/simulate"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 var taken = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // snapshot returns the dump of testdata/cluster.yaml, as node n1 sees it.
-func snapshot(t testing.TB) (dataplane.Dump, explain.Places) {
+func snapshot(t testing.TB) (state.Dump, explain.Places) {
 	t.Helper()
 	d, places, err := simulate.Snapshot(t.Context(), simulate.Options{Manifests: []string{"testdata/cluster.yaml"}, Node: "n1"})
 	require.NoError(t, err)
@@ -33,7 +33,7 @@ func snapshot(t testing.TB) (dataplane.Dump, explain.Places) {
 	return d, places
 }
 
-func set(t testing.TB, d *dataplane.Dump, name string) *dataplane.SetDump {
+func set(t testing.TB, d *state.Dump, name string) *state.Set {
 	t.Helper()
 	for i := range d.Sets {
 		if d.Sets[i].Name == name {
@@ -44,7 +44,7 @@ func set(t testing.TB, d *dataplane.Dump, name string) *dataplane.SetDump {
 	return nil
 }
 
-func endpoint(t testing.TB, d *dataplane.Dump, pod string) *dataplane.EndpointDump {
+func endpoint(t testing.TB, d *state.Dump, pod string) *state.Endpoint {
 	t.Helper()
 	for i := range d.Endpoints {
 		if d.Endpoints[i].Pod == pod {
@@ -61,11 +61,11 @@ const ago = 4 * time.Minute
 func TestExplanations(t *testing.T) {
 	for _, tc := range []struct {
 		name, question string
-		change         func(*testing.T, *dataplane.Dump)
+		change         func(*testing.T, *state.Dump)
 	}{
 		{"blocked", "x/web->z/db:5432/TCP", nil},
 		{"allowed", "10.0.1.1->z/db:5432/TCP", nil},
-		{"two-allow", "10.0.1.1->z/db:5432/TCP", func(_ *testing.T, d *dataplane.Dump) {
+		{"two-allow", "10.0.1.1->z/db:5432/TCP", func(_ *testing.T, d *state.Dump) {
 			for i := range d.Endpoints {
 				e := &d.Endpoints[i]
 				for _, a := range e.Applied {
@@ -85,78 +85,78 @@ func TestExplanations(t *testing.T) {
 		{"to-node", "z/db->node:443/TCP", nil},
 		{"host-network", "x/host->z/db:5432/TCP", nil},
 		{"another-node", "x/web->x/far:80/TCP", nil},
-		{"two-other-nodes", "x/far->10.0.1.2:80/TCP", func(_ *testing.T, d *dataplane.Dump) {
-			d.Pods = append(d.Pods, dataplane.PodDump{Pod: "x/farther", Addr: "10.0.1.2", Owner: true})
+		{"two-other-nodes", "x/far->10.0.1.2:80/TCP", func(_ *testing.T, d *state.Dump) {
+			d.Pods = append(d.Pods, state.Pod{Pod: "x/farther", Addr: "10.0.1.2", Owner: true})
 		}},
 		{"itself", "z/db->z/db:5432/TCP", nil},
-		{"no-endpoint", "x/far->x/web:80/TCP", func(_ *testing.T, d *dataplane.Dump) {
+		{"no-endpoint", "x/far->x/web:80/TCP", func(_ *testing.T, d *state.Dump) {
 			for i := range d.Pods {
 				d.Pods[i].Endpoints = nil
 			}
 		}},
-		{"shared-address", "x/old->z/db:5432/TCP", func(_ *testing.T, d *dataplane.Dump) {
-			d.Pods = append(d.Pods, dataplane.PodDump{Pod: "x/old", Addr: "10.0.0.1", Local: true})
+		{"shared-address", "x/old->z/db:5432/TCP", func(_ *testing.T, d *state.Dump) {
+			d.Pods = append(d.Pods, state.Pod{Pod: "x/old", Addr: "10.0.0.1", Local: true})
 		}},
-		{"set-is-late", "x/far->z/db:5432/TCP", func(t *testing.T, d *dataplane.Dump) {
+		{"set-is-late", "x/far->z/db:5432/TCP", func(t *testing.T, d *state.Dump) {
 			s := set(t, d, "podlabel-app:web")
 			s.Missing, s.Surplus, s.Dirty, s.Since = []string{"10.0.1.1"}, []string{"10.0.0.1"}, true, taken.Add(-ago)
-			d.Warnings = []dataplane.Warning{
-				{Object: "n1", Kind: "Node", Reason: dataplane.ReasonHNSUnavailable, Message: "sets could not be written"},
-				{Object: "a/other", Kind: "NetworkPolicy", Reason: dataplane.ReasonHNSRejected, Message: "of no interest"},
+			d.Warnings = []state.Warning{
+				{Object: "n1", Kind: "Node", Reason: state.ReasonHNSUnavailable, Message: "sets could not be written"},
+				{Object: "a/other", Kind: "NetworkPolicy", Reason: state.ReasonHNSRejected, Message: "of no interest"},
 			}
 		}},
-		{"set-is-late-and-open", "x/web->z/db:5432/TCP", func(t *testing.T, d *dataplane.Dump) {
+		{"set-is-late-and-open", "x/web->z/db:5432/TCP", func(t *testing.T, d *state.Dump) {
 			s := set(t, d, "podlabel-app:web")
 			s.Missing, s.Surplus, s.Dirty, s.Since = []string{"10.0.1.1"}, []string{"10.0.0.1"}, true, taken.Add(-ago)
 		}},
-		{"set-is-unknown", "x/web->z/db:5432/TCP", func(t *testing.T, d *dataplane.Dump) {
+		{"set-is-unknown", "x/web->z/db:5432/TCP", func(t *testing.T, d *state.Dump) {
 			s := set(t, d, "podlabel-app:web")
 			s.Unknown, s.Since = true, taken.Add(-ago)
 		}},
-		{"set-is-unfilled", "8.8.8.8->z/cache-0:5432/TCP", func(t *testing.T, d *dataplane.Dump) {
+		{"set-is-unfilled", "8.8.8.8->z/cache-0:5432/TCP", func(t *testing.T, d *state.Dump) {
 			s := set(t, d, "nslabel-team:blue")
 			s.Missing, s.Dirty, s.Since = []string{"empty-emptyhashset"}, true, taken.Add(-ago)
 		}},
-		{"rules-are-late", "x/web->z/db:5432/TCP", func(t *testing.T, d *dataplane.Dump) {
+		{"rules-are-late", "x/web->z/db:5432/TCP", func(t *testing.T, d *state.Dump) {
 			ep := endpoint(t, d, "z/db")
 			ep.Applied, ep.Since = []hns.ACL{}, taken.Add(-ago)
 		}},
-		{"rules-are-late-elsewhere", "x/far->z/db:5432/TCP", func(t *testing.T, d *dataplane.Dump) {
+		{"rules-are-late-elsewhere", "x/far->z/db:5432/TCP", func(t *testing.T, d *state.Dump) {
 			endpoint(t, d, "z/db").Since = taken.Add(-ago)
 		}},
-		{"rules-are-unknown", "x/web->z/db:5432/TCP", func(t *testing.T, d *dataplane.Dump) {
+		{"rules-are-unknown", "x/web->z/db:5432/TCP", func(t *testing.T, d *state.Dump) {
 			ep := endpoint(t, d, "z/db")
 			ep.Known, ep.Applied, ep.Maybe, ep.Since = false, []hns.ACL{}, [][]hns.ACL{{}, ep.Wanted}, taken.Add(-ago)
 		}},
-		{"rules-are-unknown-and-agree", "x/far->z/db:5432/TCP", func(t *testing.T, d *dataplane.Dump) {
+		{"rules-are-unknown-and-agree", "x/far->z/db:5432/TCP", func(t *testing.T, d *state.Dump) {
 			ep := endpoint(t, d, "z/db")
 			ep.Known, ep.Applied, ep.Maybe, ep.Since = false, []hns.ACL{}, [][]hns.ACL{{}, ep.Wanted}, taken.Add(-ago)
 		}},
-		{"policy-is-gone", "10.0.1.1->z/db:5432/TCP", func(t *testing.T, d *dataplane.Dump) {
+		{"policy-is-gone", "10.0.1.1->z/db:5432/TCP", func(t *testing.T, d *state.Dump) {
 			ep := endpoint(t, d, "z/db")
 			ep.Wanted, ep.WantedRules, ep.Since = []hns.ACL{}, [][]int{}, taken.Add(-ago)
 			d.Policies = nil
 		}},
-		{"block-of-nobody", "x/web->z/db:5432/TCP", func(t *testing.T, d *dataplane.Dump) {
+		{"block-of-nobody", "x/web->z/db:5432/TCP", func(t *testing.T, d *state.Dump) {
 			ep := endpoint(t, d, "z/db")
 			ep.Wanted, ep.WantedRules, ep.Since = []hns.ACL{}, [][]int{}, taken.Add(-ago)
 			d.Policies = nil
 		}},
 		{"foreign-rule", "x/web->168.63.129.16:80/TCP", nil},
-		{"no-default", "x/web->8.8.8.8:80/TCP", func(t *testing.T, d *dataplane.Dump) {
+		{"no-default", "x/web->8.8.8.8:80/TCP", func(t *testing.T, d *state.Dump) {
 			ep := endpoint(t, d, "x/web")
 			ep.ForeignRules = ep.ForeignRules[:1]
 			ep.ForeignRules[0].Direction = hns.In
 		}},
-		{"bare", "x/web->8.8.8.8:80/TCP", func(t *testing.T, d *dataplane.Dump) { endpoint(t, d, "x/web").ForeignRules = nil }},
-		{"tiered", "x/web->8.8.8.8:80/TCP", func(t *testing.T, d *dataplane.Dump) { endpoint(t, d, "x/web").Tiered = true }},
-		{"strange-set", "x/web->z/db:5432/TCP", func(t *testing.T, d *dataplane.Dump) {
+		{"bare", "x/web->8.8.8.8:80/TCP", func(t *testing.T, d *state.Dump) { endpoint(t, d, "x/web").ForeignRules = nil }},
+		{"tiered", "x/web->8.8.8.8:80/TCP", func(t *testing.T, d *state.Dump) { endpoint(t, d, "x/web").Tiered = true }},
+		{"strange-set", "x/web->z/db:5432/TCP", func(t *testing.T, d *state.Dump) {
 			ep := endpoint(t, d, "z/db")
 			ep.Applied = append(ep.Applied, hns.ACL{
 				ID: "azure-acl-z.db", Action: hns.Allow, Direction: hns.In, Priority: 222, LocalAddresses: "azure-npm-strange",
 			})
 		}},
-		{"another-value", "x/web->z/db:5432/TCP", func(_ *testing.T, d *dataplane.Dump) {
+		{"another-value", "x/web->z/db:5432/TCP", func(_ *testing.T, d *state.Dump) {
 			for _, p := range d.Policies {
 				if p.Policy == "z/db" { // no value is asked for, and to be without is no way either
 					p.Spec.Ingress[0].From[0].PodSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
@@ -166,7 +166,7 @@ func TestExplanations(t *testing.T) {
 				}
 			}
 		}},
-		{"hostile", "x/web->z/db:5432/TCP", func(_ *testing.T, d *dataplane.Dump) {
+		{"hostile", "x/web->z/db:5432/TCP", func(_ *testing.T, d *state.Dump) {
 			for i := range d.Pods {
 				if d.Pods[i].Pod == "x/web" {
 					d.Pods[i].Labels = map[string]string{"app": "\x1b[2Jallowed\nALLOWED"}
@@ -219,9 +219,9 @@ func TestNoEnd(t *testing.T) {
 		require.ErrorIs(t, err, explain.ErrNoEnd)
 		require.EqualError(t, err, want)
 	}
-	_, err := explain.Explain(dataplane.Dump{NodeAddrs: []string{"fd00::1", "x"}}, explain.Question{From: explain.Node, To: "10.0.0.1"}, nil)
+	_, err := explain.Explain(state.Dump{NodeAddrs: []string{"fd00::1", "x"}}, explain.Question{From: explain.Node, To: "10.0.0.1"}, nil)
 	require.EqualError(t, err, "the node cannot be asked about: no address of it is known")
-	_, err = explain.Explain(dataplane.Dump{Pods: []dataplane.PodDump{{Pod: "x/web", Addr: "fd00::1"}}}, explain.Question{From: "10.0.0.1", To: "x/web"}, nil)
+	_, err = explain.Explain(state.Dump{Pods: []state.Pod{{Pod: "x/web", Addr: "fd00::1"}}}, explain.Question{From: "10.0.0.1", To: "x/web"}, nil)
 	require.EqualError(t, err, `x/web cannot be asked about: its address "fd00::1" is none`)
 }
 

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/explain"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // FuzzParse: a question that is understood is written and read the same way again.
@@ -63,7 +63,7 @@ func FuzzExplain(f *testing.F) {
 
 // answers checks what must hold of the answer from any dump, and reports whether
 // there was one.
-func answers(t require.TestingT, d dataplane.Dump, q explain.Question) bool {
+func answers(t require.TestingT, d state.Dump, q explain.Question) bool {
 	a, err := explain.Explain(d, q, nil)
 	if err != nil {
 		require.ErrorIs(t, err, explain.ErrNoEnd)
@@ -97,7 +97,7 @@ func TestCorruptedDump(t *testing.T) {
 		}
 		text, err := json.Marshal(tree)
 		require.NoError(t, err)
-		var d dataplane.Dump
+		var d state.Dump
 		if json.Unmarshal(text, &d) != nil {
 			return // of another type: it would not be read
 		}

@@ -9,14 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/simulate"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // dumpOf is what a node of the two says; "" says what one that has all pods
 // would.
-func dumpOf(t testing.TB, node string) dataplane.Dump {
+func dumpOf(t testing.TB, node string) state.Dump {
 	t.Helper()
 	d, _, err := simulate.Snapshot(t.Context(), simulate.Options{Manifests: []string{"testdata/cluster.yaml", "testdata/far.yaml"}, Node: node})
 	require.NoError(t, err)
@@ -24,7 +24,7 @@ func dumpOf(t testing.TB, node string) dataplane.Dump {
 	return d
 }
 
-func answer(t testing.TB, d dataplane.Dump, q explain.Question) explain.Answer {
+func answer(t testing.TB, d state.Dump, q explain.Question) explain.Answer {
 	t.Helper()
 	a, err := explain.Explain(d, q, nil)
 	require.NoError(t, err)
@@ -70,13 +70,13 @@ func TestJoin(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		q       explain.Question
-		change  func(n1, n2 *dataplane.Dump)
+		change  func(n1, n2 *state.Dump)
 		egress  func(explain.Question) explain.Answer // nil: n2's
 		verdict explain.Verdict
 	}{
 		{"both-allow", allowed, nil, nil, explain.Allowed},
 		{"one-blocks", blocked, nil, nil, explain.Blocked},
-		{"late-on-one", allowed, func(_, n2 *dataplane.Dump) {
+		{"late-on-one", allowed, func(_, n2 *state.Dump) {
 			n2.Time = taken.Add(time.Minute)
 			ep := endpoint(t, n2, "x/far")
 			ep.Applied, ep.Since = ep.Applied[:0], taken.Add(-ago)
@@ -84,7 +84,7 @@ func TestJoin(t *testing.T) {
 		{"no-answer", allowed, nil, func(q explain.Question) explain.Answer { return explain.Unanswered(q, "n2", why) }, explain.Unknown},
 		{"no-answer-blocked", blocked, nil, func(q explain.Question) explain.Answer { return explain.Unanswered(q, "n2", why) }, explain.Blocked},
 		{"no-agent", allowed, nil, func(q explain.Question) explain.Answer { return explain.Unjudged(q, "n2", "no agent on node n2") }, explain.Allowed},
-		{"two-addresses", blocked, func(_, n2 *dataplane.Dump) {
+		{"two-addresses", blocked, func(_, n2 *state.Dump) {
 			for i := range n2.Pods {
 				if n2.Pods[i].Pod == "z/db" {
 					n2.Pods[i].Addr = "10.0.0.77"

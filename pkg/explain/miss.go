@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // misses returns the single changes with which a rule would allow the
@@ -114,7 +114,7 @@ func (s seeker) inTheWay(r policy.Rule) (found [][]Miss) {
 
 // anyPort reports whether one of the ports is the packet's, whose destination is a pod,
 // or none. No ports are every port.
-func anyPort(ports []policy.Port, pod *dataplane.PodDump, packet hns.Packet) bool {
+func anyPort(ports []policy.Port, pod *state.Pod, packet hns.Packet) bool {
 	return len(ports) == 0 || slices.ContainsFunc(ports, func(p policy.Port) bool {
 		if protocolNumbers[p.Protocol] != packet.Protocol {
 			return false
@@ -128,7 +128,7 @@ func anyPort(ports []policy.Port, pod *dataplane.PodDump, packet hns.Packet) boo
 }
 
 // destination is the pod that is connected to; nil when it is none.
-func (s seeker) destination() *dataplane.PodDump {
+func (s seeker) destination() *state.Pod {
 	if s.q.dir == hns.In {
 		return s.own.pod
 	}

@@ -7,14 +7,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // explainer explains what one endpoint says to one packet.
 type explainer struct {
 	c      *Cluster
-	ep     *dataplane.EndpointDump
+	ep     *state.Endpoint
 	q      question
 	peer   End
 	places Places
@@ -149,7 +149,7 @@ func (x *explainer) checkSet(id string, s *hns.Set, v *view) Check {
 }
 
 // sinceText says since when a set is not as it should be.
-func (x *explainer) sinceText(d *dataplane.SetDump) string {
+func (x *explainer) sinceText(d *state.Set) string {
 	if d == nil || d.Since.IsZero() {
 		return ""
 	}

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // directionWord is the API's word.
@@ -68,11 +68,11 @@ func unfiltered(own, peer End) string {
 }
 
 // endpointsOf returns the endpoints of a pod of this node.
-func (c *Cluster) endpointsOf(pod *dataplane.PodDump) []*dataplane.EndpointDump {
+func (c *Cluster) endpointsOf(pod *state.Pod) []*state.Endpoint {
 	if !pod.Local {
 		return nil
 	}
-	var eps []*dataplane.EndpointDump
+	var eps []*state.Endpoint
 	for _, id := range pod.Endpoints {
 		if ep := c.endpoints[id]; ep != nil {
 			eps = append(eps, ep)
@@ -160,7 +160,7 @@ func stricter(a, b *State) *State {
 
 // pending notes that HNS is not as it should be where it matters for the side,
 // and since when.
-func (c *Cluster) pending(out *Side, ep *dataplane.EndpointDump, dir hns.Direction) {
+func (c *Cluster) pending(out *Side, ep *state.Endpoint, dir hns.Direction) {
 	note := func(is bool, since time.Time) {
 		out.Pending = out.Pending || is || !since.IsZero()
 		if !since.IsZero() && (out.Since.IsZero() || since.Before(out.Since)) {
@@ -186,11 +186,11 @@ func (c *Cluster) pending(out *Side, ep *dataplane.EndpointDump, dir hns.Directi
 }
 
 // leavesOf returns the sets that a nested set has or should have.
-func (c *Cluster) leavesOf(s *dataplane.SetDump) []*dataplane.SetDump {
+func (c *Cluster) leavesOf(s *state.Set) []*state.Set {
 	if s.Type != string(hns.NestedIPSet) {
 		return nil
 	}
-	var out []*dataplane.SetDump
+	var out []*state.Set
 	for _, m := range slices.Concat(s.Members, s.Surplus) {
 		if leaf := c.setByName[m]; leaf != nil {
 			out = append(out, leaf)
@@ -200,7 +200,7 @@ func (c *Cluster) leavesOf(s *dataplane.SetDump) []*dataplane.SetDump {
 }
 
 // differs reports whether HNS has something else than it should.
-func differs(s *dataplane.SetDump) bool {
+func differs(s *state.Set) bool {
 	return s.Unknown || len(s.Missing)+len(s.Surplus) > 0
 }
 

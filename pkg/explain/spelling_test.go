@@ -8,9 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // respelt is the rule as HNS might show it.
@@ -73,7 +73,7 @@ func TestSpellingMeansNothing(t *testing.T) {
 	}
 }
 
-func written(t *testing.T, d dataplane.Dump, question string, places explain.Places) string {
+func written(t *testing.T, d state.Dump, question string, places explain.Places) string {
 	t.Helper()
 	q, err := explain.Parse(question)
 	require.NoError(t, err)

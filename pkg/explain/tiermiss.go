@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Where tiers are about a pod, a change that makes one rule match may make another one
@@ -56,7 +56,7 @@ func (c *Cluster) tierMisses(own, peer End, q question, places Places) []Miss {
 	return slices.CompactFunc(out, func(a, b Miss) bool { return a.Words == b.Words })
 }
 
-func (c *Cluster) tenantPolicies(pod *dataplane.PodDump) (out []tenantPolicy) {
+func (c *Cluster) tenantPolicies(pod *state.Pod) (out []tenantPolicy) {
 	namespace, _, _ := strings.Cut(pod.Pod, "/")
 	for i := range c.dump.Policies {
 		p := &c.dump.Policies[i]
@@ -139,7 +139,7 @@ func (s supposed) with(m Miss) supposed {
 func (s supposed) candidates() func(func(Miss) bool) {
 	return func(yield func(Miss) bool) {
 		pods, namespaces, subject := s.asked()
-		namespace := func(pod *dataplane.PodDump) string { ns, _, _ := strings.Cut(pod.Pod, "/"); return ns }
+		namespace := func(pod *state.Pod) string { ns, _, _ := strings.Cut(pod.Pod, "/"); return ns }
 		var all []Miss
 		for _, n := range s.numbers() {
 			p := policy.Port{Protocol: protocolOf(s.q.packet.Protocol), First: n, Last: n}

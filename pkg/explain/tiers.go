@@ -10,10 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Decider is what decided at one end: the first rule of the tiers that matches.
@@ -56,7 +56,7 @@ func (r tierRule) decider(passed []Passed) Decider {
 
 // compileClusters compiles the ClusterNetworkPolicies of a dump, in the order in which
 // they have their say.
-func compileClusters(dumped []dataplane.ClusterPolicyDump) []*policy.Cluster {
+func compileClusters(dumped []state.ClusterPolicy) []*policy.Cluster {
 	var out []*policy.Cluster
 	for _, d := range dumped {
 		if d.Spec != nil {
@@ -72,7 +72,7 @@ func compileClusters(dumped []dataplane.ClusterPolicyDump) []*policy.Cluster {
 
 // tierRules returns the rules that a pod is subject to in a direction, those of the Admin
 // tier first. What may select it counts as the dataplane counts it (ADR 24).
-func (c *Cluster) tierRules(pod *dataplane.PodDump, dir hns.Direction) []tierRule {
+func (c *Cluster) tierRules(pod *state.Pod, dir hns.Direction) []tierRule {
 	if len(c.clusters) == 0 || pod.HostNetwork {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (c *Cluster) tierRules(pod *dataplane.PodDump, dir hns.Direction) []tierRul
 
 // subjectKey names the rules of a pod in one direction.
 type subjectKey struct {
-	pod *dataplane.PodDump
+	pod *state.Pod
 	dir hns.Direction
 }
 
@@ -286,10 +286,10 @@ func byRule(rules []hns.ACL) Decider {
 
 // policyOf returns the policy that the Id of one of our rules names, "" for none.
 func policyOf(id string) string {
-	if name, ok := dataplane.ClusterPolicyOfACL(id); ok {
+	if name, ok := state.ClusterPolicyOfACL(id); ok {
 		return clusterPrefix + name
 	}
-	if key, ok := dataplane.PolicyOfACL(id); ok {
+	if key, ok := state.PolicyOfACL(id); ok {
 		return key.String()
 	}
 	return ""

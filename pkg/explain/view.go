@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // The views of a cluster.
@@ -23,11 +23,11 @@ type view struct {
 	actual bool
 	open   bool
 	sets   map[string]viewed // by id
-	leaves map[*dataplane.SetDump]*hns.Set
+	leaves map[*state.Set]*hns.Set
 }
 
 func newView(c *Cluster, actual, open bool) *view {
-	return &view{c: c, actual: actual, open: open, sets: map[string]viewed{}, leaves: map[*dataplane.SetDump]*hns.Set{}}
+	return &view{c: c, actual: actual, open: open, sets: map[string]viewed{}, leaves: map[*state.Set]*hns.Set{}}
 }
 
 // viewed is a set in a view.
@@ -60,7 +60,7 @@ func (v *view) unknown() viewed {
 	return viewed{&hns.Set{Type: hns.IPSet}, true}
 }
 
-func (v *view) build(d *dataplane.SetDump) viewed {
+func (v *view) build(d *state.Set) viewed {
 	if v.actual && (d.Unknown || !d.InHNS) {
 		return v.unknown()
 	}
@@ -88,7 +88,7 @@ func (v *view) build(d *dataplane.SetDump) viewed {
 }
 
 // members returns the members of a set, without the permanent one.
-func (v *view) members(d *dataplane.SetDump) []string {
+func (v *view) members(d *state.Set) []string {
 	if !v.actual {
 		return d.Members
 	}
@@ -101,7 +101,7 @@ func (v *view) members(d *dataplane.SetDump) []string {
 }
 
 // leaf returns an IPSET, which several may contain.
-func (v *view) leaf(d *dataplane.SetDump) *hns.Set {
+func (v *view) leaf(d *state.Set) *hns.Set {
 	if s := v.leaves[d]; s != nil {
 		return s
 	}
@@ -134,7 +134,7 @@ type question struct {
 // listKey names a list of ours at an endpoint in a view: applied, or one that
 // may be there.
 type listKey struct {
-	endpoint *dataplane.EndpointDump
+	endpoint *state.Endpoint
 	view     int
 	maybe    int // of the views of HNS, when what is there is not known
 }
@@ -175,7 +175,7 @@ func (c *Cluster) parse(key listKey, acls []hns.ACL) parsed {
 
 // actual decides over what is in HNS: over every list that may be there, and
 // where sets are not known over the two extremes. All must agree.
-func (c *Cluster) actual(ep *dataplane.EndpointDump, q question) decision {
+func (c *Cluster) actual(ep *state.Endpoint, q question) decision {
 	lists := [][]hns.ACL{ep.Applied}
 	if !ep.Known {
 		lists = ep.Maybe
@@ -207,7 +207,7 @@ func (c *Cluster) actual(ep *dataplane.EndpointDump, q question) decision {
 }
 
 // wanted decides over what should be in HNS.
-func (c *Cluster) wanted(ep *dataplane.EndpointDump, q question) decision {
+func (c *Cluster) wanted(ep *state.Endpoint, q question) decision {
 	return c.decide(c.parse(listKey{ep, wanted, 0}, ep.Wanted), wanted, q)
 }
 

@@ -11,9 +11,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Workload is a group of pods of one namespace whose names begin alike, with the
@@ -38,7 +38,7 @@ type Matrix struct {
 }
 
 // New returns the matrix of a dump.
-func New(d dataplane.Dump) *Matrix {
+func New(d state.Dump) *Matrix {
 	c := explain.New(d)
 	return &Matrix{cluster: c, workloads: Workloads(c), ports: ports(&d)}
 }
@@ -77,7 +77,7 @@ func (m *Matrix) Ports() []policy.Port { return m.ports }
 
 // member is a pod of a workload in the making.
 type member struct {
-	pod  *dataplane.PodDump
+	pod  *state.Pod
 	addr netip.Addr
 }
 
@@ -117,7 +117,7 @@ func Workloads(cluster *explain.Cluster, others ...*explain.Cluster) []Workload 
 }
 
 // traits tells pods apart by what a person sees of them.
-func traits(p *dataplane.PodDump, added map[string]bool) string {
+func traits(p *state.Pod, added map[string]bool) string {
 	labels := map[string]string{}
 	for key, value := range p.Labels {
 		if !added[key] {

@@ -10,16 +10,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/matrix"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // pod returns one of this node that owns its address.
-func pod(name, addr string, labels map[string]string) dataplane.PodDump {
-	return dataplane.PodDump{Pod: name, Addr: addr, Labels: labels, Local: true, Owner: true}
+func pod(name, addr string, labels map[string]string) state.Pod {
+	return state.Pod{Pod: name, Addr: addr, Labels: labels, Local: true, Owner: true}
 }
 
 func labels(pairs ...string) map[string]string {
@@ -30,7 +30,7 @@ func labels(pairs ...string) map[string]string {
 	return out
 }
 
-func grouped(d dataplane.Dump) map[string][]string {
+func grouped(d state.Dump) map[string][]string {
 	out := map[string][]string{}
 	for _, w := range matrix.New(d).Workloads() {
 		out[w.Name] = w.Pods
@@ -40,7 +40,7 @@ func grouped(d dataplane.Dump) map[string][]string {
 
 func TestWorkloadsAreNamedAfterTheirOwners(t *testing.T) {
 	const hash = "pod-template-hash"
-	d := dataplane.Dump{Pods: []dataplane.PodDump{
+	d := state.Dump{Pods: []state.Pod{
 		pod("x/web-7f-a1", "10.0.0.1", labels("app", "web", hash, "7f")),
 		pod("x/web-7f-b2", "10.0.0.2", labels("app", "web", hash, "7f")),
 		pod("x/web-8e-c3", "10.0.0.3", labels("app", "web", hash, "8e")),
@@ -70,7 +70,7 @@ func TestWorkloadsAreNamedAfterTheirOwners(t *testing.T) {
 	}, grouped(d))
 
 	// A policy that asks for what a controller put there tells the pods apart.
-	d.Policies = []dataplane.PolicyDump{{Policy: "x/p", Spec: &networkingv1.NetworkPolicySpec{
+	d.Policies = []state.Policy{{Policy: "x/p", Spec: &networkingv1.NetworkPolicySpec{
 		PodSelector: metav1.LabelSelector{MatchLabels: labels(hash, "7f")},
 	}}}
 	require.Equal(t, []string{"x/web-8e-c3"}, grouped(d)["x/web#2"])
@@ -81,19 +81,19 @@ func TestWorkloadsAreNamedAfterTheirOwners(t *testing.T) {
 func TestWhoIsInNoWorkload(t *testing.T) {
 	host, done, none, late, six := pod("x/host", "10.9.0.1", nil), pod("x/done", "10.0.0.2", nil), pod("x/none", "", nil), pod("x/late", "10.0.0.1", nil), pod("x/six", "fd00::1", nil)
 	host.HostNetwork, done.Finished, late.Owner = true, true, false
-	require.Equal(t, map[string][]string{"x/web": {"x/web"}}, grouped(dataplane.Dump{
-		Pods: []dataplane.PodDump{host, done, none, late, six, pod("x/web", "10.0.0.1", nil)},
+	require.Equal(t, map[string][]string{"x/web": {"x/web"}}, grouped(state.Dump{
+		Pods: []state.Pod{host, done, none, late, six, pod("x/web", "10.0.0.1", nil)},
 	}))
 }
 
 // TestABlockCutsAWorkload, and what is in HNS does, where it is behind.
 func TestABlockCutsAWorkload(t *testing.T) {
-	d := dataplane.Dump{}
+	d := state.Dump{}
 	for i := range 8 {
 		d.Pods = append(d.Pods, pod(fmt.Sprintf("x/web-%d", i), fmt.Sprintf("10.0.0.%d", i), labels("app", "web")))
 	}
 	require.Len(t, grouped(d), 1)
-	d.Endpoints = []dataplane.EndpointDump{{ID: "e", Known: true, Wanted: []hns.ACL{{RemoteAddresses: "10.0.0.4/30,10.0.0.1"}}}}
+	d.Endpoints = []state.Endpoint{{ID: "e", Known: true, Wanted: []hns.ACL{{RemoteAddresses: "10.0.0.4/30,10.0.0.1"}}}}
 	d.Pods[7].Endpoints = []string{"e"} // and so another end than the others
 	require.Equal(t, map[string][]string{
 		"x/web":   {"x/web-0", "x/web-2", "x/web-3"},
@@ -101,7 +101,7 @@ func TestABlockCutsAWorkload(t *testing.T) {
 		"x/web-7": {"x/web-7"},
 	}, grouped(d))
 	d.Endpoints[0].Wanted = []hns.ACL{{LocalAddresses: "azure-npm-1"}}
-	d.Sets = []dataplane.SetDump{{ID: "azure-npm-1", Name: "podlabel-app:web", Type: "IPSET", InHNS: true, Members: []string{"10.0.0.0", "10.0.0.1", "10.0.0.2"}, Missing: []string{"10.0.0.2"}}}
+	d.Sets = []state.Set{{ID: "azure-npm-1", Name: "podlabel-app:web", Type: "IPSET", InHNS: true, Members: []string{"10.0.0.0", "10.0.0.1", "10.0.0.2"}, Missing: []string{"10.0.0.2"}}}
 	require.Equal(t, map[string][]string{
 		"x/web":   {"x/web-0", "x/web-1"},
 		"x/web#2": {"x/web-3", "x/web-4", "x/web-5", "x/web-6"},
@@ -115,22 +115,22 @@ func TestRulesTellPodsApart(t *testing.T) {
 	a, b := []hns.ACL{{ID: "a"}}, []hns.ACL{{ID: "b"}, {ID: "a"}}
 	swapped := []hns.ACL{{ID: "a"}, {ID: "b"}}
 	for _, tc := range []struct {
-		one, other dataplane.EndpointDump
+		one, other state.Endpoint
 		same       bool
 	}{
-		{dataplane.EndpointDump{Known: true, Applied: b}, dataplane.EndpointDump{Known: true, Applied: swapped}, true},
-		{dataplane.EndpointDump{Known: true, Applied: a}, dataplane.EndpointDump{Known: true, Applied: b}, false},
-		{dataplane.EndpointDump{Known: true, Wanted: a}, dataplane.EndpointDump{Known: true, Wanted: b}, false},
-		{dataplane.EndpointDump{Known: true, ForeignRules: a}, dataplane.EndpointDump{Known: true, ForeignRules: b}, false},
-		{dataplane.EndpointDump{Known: true, Tiered: true}, dataplane.EndpointDump{Known: true}, false},
-		{dataplane.EndpointDump{Known: true}, dataplane.EndpointDump{}, false},
-		{dataplane.EndpointDump{Maybe: [][]hns.ACL{a, b}}, dataplane.EndpointDump{Maybe: [][]hns.ACL{a}}, false},
-		{dataplane.EndpointDump{Maybe: [][]hns.ACL{a, b}}, dataplane.EndpointDump{Maybe: [][]hns.ACL{a, swapped}}, true},
+		{state.Endpoint{Known: true, Applied: b}, state.Endpoint{Known: true, Applied: swapped}, true},
+		{state.Endpoint{Known: true, Applied: a}, state.Endpoint{Known: true, Applied: b}, false},
+		{state.Endpoint{Known: true, Wanted: a}, state.Endpoint{Known: true, Wanted: b}, false},
+		{state.Endpoint{Known: true, ForeignRules: a}, state.Endpoint{Known: true, ForeignRules: b}, false},
+		{state.Endpoint{Known: true, Tiered: true}, state.Endpoint{Known: true}, false},
+		{state.Endpoint{Known: true}, state.Endpoint{}, false},
+		{state.Endpoint{Maybe: [][]hns.ACL{a, b}}, state.Endpoint{Maybe: [][]hns.ACL{a}}, false},
+		{state.Endpoint{Maybe: [][]hns.ACL{a, b}}, state.Endpoint{Maybe: [][]hns.ACL{a, swapped}}, true},
 	} {
 		tc.one.ID, tc.other.ID = "1", "2"
-		d := dataplane.Dump{
-			Pods:      []dataplane.PodDump{pod("x/web-1", "10.0.0.1", nil), pod("x/web-2", "10.0.0.2", nil)},
-			Endpoints: []dataplane.EndpointDump{tc.one, tc.other},
+		d := state.Dump{
+			Pods:      []state.Pod{pod("x/web-1", "10.0.0.1", nil), pod("x/web-2", "10.0.0.2", nil)},
+			Endpoints: []state.Endpoint{tc.one, tc.other},
 		}
 		d.Pods[0].Endpoints, d.Pods[1].Endpoints = []string{"1"}, []string{"2"}
 		require.Equal(t, tc.same, len(grouped(d)) == 1, "%+v", tc)
@@ -143,13 +143,13 @@ func TestPorts(t *testing.T) {
 	web.Ports = []string{"http:8080/TCP", "dns:53/UDP", "bad", ":0/TCP"}
 	last, number, protocol := int32(65535), intstr.FromInt32(65000), networkingv1.PolicyTypeEgress
 	name := intstr.FromString("http")
-	d := dataplane.Dump{
-		Pods: []dataplane.PodDump{web},
-		Policies: []dataplane.PolicyDump{{Policy: "x/p"}, {Policy: "x/q", Spec: &networkingv1.NetworkPolicySpec{
+	d := state.Dump{
+		Pods: []state.Pod{web},
+		Policies: []state.Policy{{Policy: "x/p"}, {Policy: "x/q", Spec: &networkingv1.NetworkPolicySpec{
 			PolicyTypes: []networkingv1.PolicyType{protocol},
 			Egress:      []networkingv1.NetworkPolicyEgressRule{{Ports: []networkingv1.NetworkPolicyPort{{Port: &number, EndPort: &last}, {Port: &name}}}},
 		}}},
-		Endpoints: []dataplane.EndpointDump{{
+		Endpoints: []state.Endpoint{{
 			Applied: []hns.ACL{{Direction: hns.In, LocalPorts: "80,90-91", Protocols: "6"}, {Direction: hns.In, RemotePorts: "7", Protocols: "6"}},
 			Maybe:   [][]hns.ACL{{{Direction: hns.Out, RemotePorts: "9", Protocols: "17"}, {Direction: hns.Out, RemotePorts: "x", Protocols: "17"}, {RemotePorts: "5"}}},
 		}},
@@ -159,12 +159,12 @@ func TestPorts(t *testing.T) {
 		{Protocol: tcp, First: 65000, Last: 65535}, {Protocol: udp, First: 9, Last: 9}, {Protocol: udp, First: 53, Last: 53},
 		{Protocol: tcp, First: 64999, Last: 64999},
 	}, matrix.New(d).Ports())
-	require.Equal(t, []policy.Port{{Protocol: tcp, First: 65535, Last: 65535}}, matrix.New(dataplane.Dump{}).Ports())
+	require.Equal(t, []policy.Port{{Protocol: tcp, First: 65535, Last: 65535}}, matrix.New(state.Dump{}).Ports())
 }
 
 // TestRepresentatives: within a workload it is about two of its pods.
 func TestRepresentatives(t *testing.T) {
-	m := matrix.New(dataplane.Dump{Pods: []dataplane.PodDump{
+	m := matrix.New(state.Dump{Pods: []state.Pod{
 		pod("x/a-0", "10.0.0.1", nil), pod("x/a-1", "10.0.0.2", nil), pod("y/b", "10.0.0.3", nil),
 	}})
 	for _, tc := range []struct {
@@ -183,12 +183,12 @@ func TestRepresentatives(t *testing.T) {
 }
 
 // big is a cluster of workloads with 25 pods each, and three policies for each.
-func big(pods int) dataplane.Dump {
+func big(pods int) state.Dump {
 	const each = 25
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same in every run
-	d := dataplane.Dump{}
+	d := state.Dump{}
 	for w := range pods / each {
-		set := dataplane.SetDump{ID: fmt.Sprintf("azure-npm-%d", w), Name: fmt.Sprintf("podlabel-app:w%d", w), Type: "IPSET", InHNS: true}
+		set := state.Set{ID: fmt.Sprintf("azure-npm-%d", w), Name: fmt.Sprintf("podlabel-app:w%d", w), Type: "IPSET", InHNS: true}
 		var acls []hns.ACL
 		for range 20 {
 			acls = append(acls, hns.ACL{
@@ -203,7 +203,7 @@ func big(pods int) dataplane.Dump {
 			p.Endpoints = []string{fmt.Sprintf("e%d", n)}
 			set.Members = append(set.Members, p.Addr)
 			d.Pods = append(d.Pods, p)
-			d.Endpoints = append(d.Endpoints, dataplane.EndpointDump{ID: p.Endpoints[0], Pod: p.Pod, Known: true, Applied: acls, Wanted: acls})
+			d.Endpoints = append(d.Endpoints, state.Endpoint{ID: p.Endpoints[0], Pod: p.Pod, Known: true, Applied: acls, Wanted: acls})
 		}
 		d.Sets = append(d.Sets, set)
 	}

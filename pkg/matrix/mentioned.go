@@ -9,10 +9,10 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // selectedKeys returns the labels of pods that a policy asks for.
@@ -47,7 +47,7 @@ func selectedKeys(spec *networkingv1.NetworkPolicySpec) []string {
 var protocols = map[string]policy.Protocol{"6": policy.TCP, "17": policy.UDP, "132": policy.SCTP}
 
 // ports returns what Matrix.Ports does.
-func ports(d *dataplane.Dump) []policy.Port {
+func ports(d *state.Dump) []policy.Port {
 	seen := map[policy.Port]bool{}
 	for i := range d.Pods {
 		for _, text := range d.Pods[i].Ports {

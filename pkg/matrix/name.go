@@ -9,7 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // addedLabels are those that controllers put on every pod.
@@ -27,7 +27,7 @@ func addedLabels() map[string]bool {
 }
 
 // keepSelected takes those out that a policy of the dump selects by.
-func keepSelected(added map[string]bool, d *dataplane.Dump) {
+func keepSelected(added map[string]bool, d *state.Dump) {
 	for i := range d.Policies {
 		if spec := d.Policies[i].Spec; spec != nil {
 			for _, key := range selectedKeys(spec) {
@@ -65,7 +65,7 @@ func unique(list []Workload) {
 
 // ownerName is the name of what a pod was made for, as far as its labels tell
 // which part of its name was put behind that.
-func ownerName(p *dataplane.PodDump) string {
+func ownerName(p *state.Pod) string {
 	_, name, _ := strings.Cut(p.Pod, "/")
 	cut := func(at int) string {
 		if at > 0 {

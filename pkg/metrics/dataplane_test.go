@@ -18,6 +18,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // agent is a dataplane that is measured, on a simulated node.
@@ -32,14 +33,14 @@ type agent struct {
 func newAgent(t *testing.T) *agent {
 	a := &agent{t: t, sim: hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()}), now: time.Unix(1_800_000_000, 0)}
 	o := quiet()
-	o.Stats = func() dataplane.Stats { return a.dp.Stats() }
+	o.Stats = func() state.Stats { return a.dp.Stats() }
 	a.m = New(o)
 	a.dp = dataplane.New(dataplane.Config{Client: a.m.Client(a.sim), Now: func() time.Time { return a.now }})
 	return a
 }
 
 // apply hands a transaction over and does what the worker does after it.
-func (a *agent) apply(tx *dataplane.Transaction) dataplane.Report {
+func (a *agent) apply(tx *dataplane.Transaction) state.Report {
 	report, err := a.dp.ApplyDataplane(a.t.Context(), tx)
 	require.NoError(a.t, err)
 	a.m.Applied(controllers.Applied{Report: report})

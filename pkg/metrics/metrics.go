@@ -16,14 +16,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Options is what New needs, all of it. The functions are called concurrently,
 // by scrapes, and must not wait for HNS.
 type Options struct {
 	Version   string // of this program
-	Stats     func() dataplane.Stats
+	Stats     func() state.Stats
 	Staleness func() map[controllers.Kind]time.Duration
 	Now       func() time.Time
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // nodeState shows the dataplane and the informers as they are at the scrape.
 type nodeState struct {
-	stats     func() dataplane.Stats
+	stats     func() state.Stats
 	staleness func() map[controllers.Kind]time.Duration
 
 	pending, oldest, pinned, bytes *prometheus.Desc
@@ -84,7 +84,7 @@ func (s *nodeState) Collect(out chan<- prometheus.Metric) {
 	for _, kind := range []string{"set", "acl"} {
 		counter(out, s.found, stats.DriftFound[kind], kind)
 		counter(out, s.repaired, stats.DriftRepaired[kind], kind)
-		gauge(out, s.damped, float64(stats.Disputed[kind]), kind)
+		gauge(out, s.damped, float64(stats.Damped[kind]), kind)
 	}
 	for _, kind := range []string{"policy", "pod", "namespace"} {
 		gauge(out, s.over, float64(stats.OverBudget[kind]), kind)
@@ -111,7 +111,7 @@ func (s *nodeState) Collect(out chan<- prometheus.Metric) {
 // clusterState shows what was made of the objects of the cluster, as it is at
 // the scrape.
 type clusterState struct {
-	stats func() dataplane.Stats
+	stats func() state.Stats
 
 	policies, acls, sets, entries, pods *prometheus.Desc
 	clusters                            *prometheus.Desc // by tier
@@ -170,7 +170,7 @@ func (s *clusterState) Collect(out chan<- prometheus.Metric) {
 
 	own := stats.Sets
 	if len(own) > maxSetSeries {
-		own = slices.SortedFunc(slices.Values(own), func(a, b dataplane.SetStats) int {
+		own = slices.SortedFunc(slices.Values(own), func(a, b state.SetStats) int {
 			return cmp.Or(cmp.Compare(b.Entries, a.Entries), cmp.Compare(a.ID, b.ID))
 		})[:maxSetSeries]
 	}

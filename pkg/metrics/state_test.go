@@ -9,31 +9,31 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // of returns the metrics of a fixed state.
-func of(stats dataplane.Stats, stale map[controllers.Kind]time.Duration) *Metrics {
+func of(stats state.Stats, stale map[controllers.Kind]time.Duration) *Metrics {
 	o := quiet()
-	o.Stats = func() dataplane.Stats { return stats }
+	o.Stats = func() state.Stats { return stats }
 	o.Staleness = func() map[controllers.Kind]time.Duration { return stale }
 	return New(o)
 }
 
 func TestState(t *testing.T) {
 	t.Parallel()
-	m := of(dataplane.Stats{
+	m := of(state.Stats{
 		Policies: 2, ClusterPolicies: map[policy.Tier]int{policy.Admin: 73}, Pods: 3, ACLs: 5, Pending: 7, OldestPending: 1500 * time.Millisecond, Pinned: 11,
-		Sets: []dataplane.SetStats{
+		Sets: []state.SetStats{
 			{ID: "azure-npm-1", Name: "ns-x", Entries: 13, Bytes: 17},
 			{ID: "azure-npm-2", Name: "nslabel-a", Nested: true, Entries: 19, Bytes: 23},
 			{ID: "azure-npm-3", Name: "podlabel-a"},
 		},
 		DriftFound:    map[string]uint64{"set": 29, "acl": 31},
 		DriftRepaired: map[string]uint64{"set": 37, "acl": 41},
-		Conflicts:     dataplane.Conflicts{Before: 43, After: 47},
-		Disputed:      map[string]int{"set": 43, "acl": 47},
+		Conflicts:     state.Conflicts{Before: 43, After: 47},
+		Damped:        map[string]int{"set": 43, "acl": 47},
 		Refusals:      map[uint32]uint64{0x803b0030: 53, 0x80070032: 59},
 		OverBudget:    map[string]int{"policy": 61, "pod": 67, "namespace": 71},
 	}, map[controllers.Kind]time.Duration{controllers.KindPod: time.Minute, controllers.KindPolicy: 2 * time.Second})
@@ -82,11 +82,11 @@ func TestSetSeries(t *testing.T) {
 	for _, n := range []int{0, maxSetSeries, maxSetSeries + 1, 3 * maxSetSeries} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
-			var stats dataplane.Stats
+			var stats state.Stats
 			total := 0.
 			for i := range n { // in the order of names, not of sizes
 				entries := (i*7919)%n + 1 // 1 to n, each once: 7919 is a prime that divides no n
-				stats.Sets = append(stats.Sets, dataplane.SetStats{ID: fmt.Sprintf("id-%04d", i), Name: fmt.Sprintf("ns-%04d", i), Entries: entries})
+				stats.Sets = append(stats.Sets, state.SetStats{ID: fmt.Sprintf("id-%04d", i), Name: fmt.Sprintf("ns-%04d", i), Entries: entries})
 				total += float64(entries)
 			}
 			series := with(read(t, of(stats, nil).cluster), "npm_ipset_counts")
@@ -107,11 +107,11 @@ func TestSetSeries(t *testing.T) {
 // TestSetSeriesStay: of sets of one size the same have a series at every scrape.
 func TestSetSeriesStay(t *testing.T) {
 	t.Parallel()
-	var stats, turned dataplane.Stats
+	var stats, turned state.Stats
 	for i := range 2 * maxSetSeries {
-		set := dataplane.SetStats{ID: fmt.Sprintf("id-%04d", i), Name: fmt.Sprintf("ns-%04d", i), Entries: 1}
+		set := state.SetStats{ID: fmt.Sprintf("id-%04d", i), Name: fmt.Sprintf("ns-%04d", i), Entries: 1}
 		stats.Sets = append(stats.Sets, set)
-		turned.Sets = append([]dataplane.SetStats{set}, turned.Sets...)
+		turned.Sets = append([]state.SetStats{set}, turned.Sets...)
 	}
 	require.Empty(t, cmp.Diff(read(t, of(stats, nil).cluster), read(t, of(turned, nil).cluster)))
 	require.Equal(t, fmt.Sprintf("id-%04d", 2*maxSetSeries-1), turned.Sets[0].ID, "the caller's slice keeps its order")
@@ -121,7 +121,7 @@ func TestSetSeriesStay(t *testing.T) {
 func TestRefusalSeriesAreBounded(t *testing.T) {
 	t.Parallel()
 	for n, rest := range map[int]float64{0: 0, maxCodeSeries: 0, maxCodeSeries + 3: 3 * 5} {
-		stats := dataplane.Stats{Refusals: map[uint32]uint64{}}
+		stats := state.Stats{Refusals: map[uint32]uint64{}}
 		for i := range n {
 			stats.Refusals[uint32(i)] = 5
 		}
@@ -135,7 +135,7 @@ func TestRefusalSeriesAreBounded(t *testing.T) {
 // known labels has its series.
 func TestNoStateYet(t *testing.T) {
 	t.Parallel()
-	series := with(read(t, of(dataplane.Stats{}, nil).node), "npm_drift", "npm_hns_conflicts", "npm_programmed_sets")
+	series := with(read(t, of(state.Stats{}, nil).node), "npm_drift", "npm_hns_conflicts", "npm_programmed_sets")
 	require.Len(t, series, 8)
 	for name, v := range series {
 		require.Zero(t, v, name)

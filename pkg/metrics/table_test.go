@@ -20,7 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -88,8 +88,8 @@ var nodeTable = []row{
 func quiet() Options {
 	return Options{
 		Version: "1.2.3",
-		Stats: func() dataplane.Stats {
-			return dataplane.Stats{Sets: []dataplane.SetStats{{ID: "id", Name: "ns-x"}}, Refusals: map[uint32]uint64{0x803b0030: 1}}
+		Stats: func() state.Stats {
+			return state.Stats{Sets: []state.SetStats{{ID: "id", Name: "ns-x"}}, Refusals: map[uint32]uint64{0x803b0030: 1}}
 		},
 		Staleness: func() map[controllers.Kind]time.Duration {
 			return map[controllers.Kind]time.Duration{

@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // transactions are the metrics of what the worker does. One transaction handles
@@ -52,7 +52,7 @@ func newTransactions() *transactions {
 		}
 	}
 	for _, reason := range []string{
-		string(dataplane.ReasonHNSRejected), string(dataplane.ReasonHNSUnavailable), string(dataplane.ReasonForeignWrites), string(dataplane.ReasonAddressContested),
+		string(state.ReasonHNSRejected), string(state.ReasonHNSUnavailable), string(state.ReasonForeignWrites), string(state.ReasonAddressContested),
 		string(policy.ReasonIPv6Peer), string(policy.ReasonInvalid), string(policy.ReasonOverBudget), string(policy.ReasonUnsupportedPeer),
 	} {
 		t.reasons[reason] = true
@@ -97,7 +97,7 @@ func (m *Metrics) Applied(a controllers.Applied) {
 }
 
 // setWarnings shows the active warnings, by reason.
-func (t *transactions) setWarnings(warnings []dataplane.Warning) {
+func (t *transactions) setWarnings(warnings []state.Warning) {
 	counts := map[string]int{}
 	for _, w := range warnings {
 		counts[string(w.Reason)]++

@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 func sampleApplied() controllers.Applied {
 	return controllers.Applied{
-		Report: dataplane.Report{
+		Report: state.Report{
 			Took: 250 * time.Millisecond,
-			Changes: []dataplane.Change{
+			Changes: []state.Change{
 				{Kind: "namespace", Operation: "update", Count: 1},
 				{Kind: "node", Operation: "create", Count: 1},
 				{Kind: "pod", Operation: "create", Count: 4},
@@ -24,7 +24,7 @@ func sampleApplied() controllers.Applied {
 				{Kind: "policy", Operation: "delete", Count: 8},
 				{Kind: "policy", Operation: "update", Count: 2},
 			},
-			Warnings: []dataplane.Warning{{Reason: "Invalid"}, {Reason: "HNSRejected"}, {Reason: "Invalid"}},
+			Warnings: []state.Warning{{Reason: "Invalid"}, {Reason: "HNSRejected"}, {Reason: "Invalid"}},
 		},
 		Programmed: []time.Duration{time.Second, 1500 * time.Millisecond},
 	}
@@ -80,11 +80,11 @@ func TestApplied(t *testing.T) {
 func TestWarningsEnd(t *testing.T) {
 	t.Parallel()
 	m := New(quiet())
-	apply := func(err error, reasons ...dataplane.Reason) map[string]float64 {
+	apply := func(err error, reasons ...state.Reason) map[string]float64 {
 		var a controllers.Applied
 		a.Err = err
 		for _, r := range reasons {
-			a.Report.Warnings = append(a.Report.Warnings, dataplane.Warning{Reason: r})
+			a.Report.Warnings = append(a.Report.Warnings, state.Warning{Reason: r})
 		}
 		m.Applied(a)
 		return changed(read(t, New(quiet()).node), with(read(t, m.node), "npm_warnings"))

@@ -3,7 +3,7 @@ package recorder
 import (
 	"slices"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // The most that a brief step has.
@@ -47,7 +47,7 @@ func (c Call) brief() Call {
 }
 
 // briefReport returns a report without what grows with the node.
-func briefReport(r dataplane.Report) *dataplane.Report {
+func briefReport(r state.Report) *state.Report {
 	r.Warnings, r.NewEndpoints, r.Repairs = nil, nil, nil
 	r.Errors = slices.Clone(r.Errors[:min(len(r.Errors), briefErrors)])
 	return &r

@@ -15,6 +15,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // maxKept is the number of values of a set, or of policies of an endpoint, from
@@ -40,7 +41,7 @@ const (
 	errorBytes    = 256
 )
 
-func reportBytes(r dataplane.Report) int {
+func reportBytes(r state.Report) int {
 	return stepBytes + errorBytes*len(r.Errors) + errorBytes*len(r.Repairs) + 128*len(r.NewEndpoints) + len(r.Plan)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // looker is a dataplane whose looks end as a test says.
@@ -30,7 +31,7 @@ func lookWorld(t *testing.T, steps int, observe func(context.Context, hns.Client
 	w := &world{t: t, sim: sim}
 	w.endpoint("e1", "10.0.0.1")
 	w.endpoint("e2", "10.0.0.2")
-	rec := New(Config{Snapshot: func() func() dataplane.Dump { return func() dataplane.Dump { return dataplane.Dump{} } }, Now: time.Now, MaxSteps: steps})
+	rec := New(Config{Snapshot: func() func() state.Dump { return func() state.Dump { return state.Dump{} } }, Now: time.Now, MaxSteps: steps})
 	client := rec.Client(sim)
 	l := looker{observe: func(ctx context.Context, _ dataplane.Look) (*dataplane.Observation, error) {
 		return observe(ctx, client)

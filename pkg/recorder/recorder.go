@@ -10,6 +10,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Config is what a Recorder needs.
@@ -17,7 +18,7 @@ type Config struct {
 	// Snapshot takes the state of the dataplane. It is asked between two
 	// transactions, on the way into one, which waits for it; the dump is asked for
 	// once, beside those that follow. Neither must wait for HNS.
-	Snapshot func() (dump func() dataplane.Dump)
+	Snapshot func() (dump func() state.Dump)
 	Settings Settings
 	Node     string
 	Agent    string // version of the program
@@ -39,7 +40,7 @@ const (
 
 // Dataplane is what is recorded. Its two methods may run at the same time.
 type Dataplane interface {
-	ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (dataplane.Report, error)
+	ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (state.Report, error)
 	Observe(ctx context.Context, look dataplane.Look) (*dataplane.Observation, error)
 	NextLook() (dataplane.Look, time.Time)
 }
@@ -58,7 +59,7 @@ type Recorder struct {
 	// applyLock is held for a whole transaction, so that none runs while the snapshot is taken.
 	// It guards warnings too. It is taken before mu.
 	applyLock sync.Mutex
-	warnings  []dataplane.Warning // of the last report
+	warnings  []state.Warning // of the last report
 
 	mu       sync.Mutex // guards following; held for moments only
 	number   uint64     // of the last step
@@ -108,7 +109,7 @@ type recorded struct {
 }
 
 // ApplyDataplane implements Dataplane.
-func (d *recorded) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (dataplane.Report, error) {
+func (d *recorded) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (state.Report, error) {
 	r := d.r
 	r.applyLock.Lock()
 	defer r.applyLock.Unlock()
@@ -123,7 +124,7 @@ func (d *recorded) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction
 
 // keepReport returns a copy of a report, and about what it takes. r.applyLock must be
 // held.
-func (r *Recorder) keepReport(report dataplane.Report) (*dataplane.Report, int) {
+func (r *Recorder) keepReport(report state.Report) (*state.Report, int) {
 	size := 0
 	if !slices.Equal(report.Warnings, r.warnings) { // a warning is active for long
 		r.warnings = slices.Clone(report.Warnings)
@@ -198,7 +199,7 @@ func (r *Recorder) takeObservedLocked(obs *dataplane.Observation) uint64 {
 }
 
 // end keeps how a step ended; size is about what the report takes.
-func (r *Recorder) end(rec *record, err error, report *dataplane.Report, size int, obs *dataplane.Observation) {
+func (r *Recorder) end(rec *record, err error, report *state.Report, size int, obs *dataplane.Observation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := &rec.step

@@ -23,6 +23,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,7 +39,7 @@ type world struct {
 
 func newWorld(t testing.TB, change func(*Config)) *world {
 	w := &world{t: t, sim: hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})}
-	cfg := Config{Snapshot: func() func() dataplane.Dump { return w.dp.Snapshot().Dump }, Node: "n1", Agent: "v1", Now: time.Now}
+	cfg := Config{Snapshot: func() func() state.Dump { return w.dp.Snapshot().Dump }, Node: "n1", Agent: "v1", Now: time.Now}
 	if change != nil {
 		change(&cfg)
 	}
@@ -49,7 +50,7 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 }
 
 // apply applies one transaction.
-func (w *world) apply(fill func(*dataplane.Transaction)) dataplane.Report {
+func (w *world) apply(fill func(*dataplane.Transaction)) state.Report {
 	w.t.Helper()
 	tx := dataplane.NewTransaction()
 	fill(tx)
@@ -138,7 +139,7 @@ func TestRecording(t *testing.T) {
 	w.endpoint("e2", "10.0.0.2")
 	node := []netip.Addr{netip.MustParseAddr("10.9.0.1")}
 	web, db := pod("web", "10.0.0.1", "web"), pod("db", "10.0.0.2", "db")
-	other := dataplane.Node{Name: "n2", Labels: map[string]string{"a": "b"}, Addrs: []netip.Addr{netip.MustParseAddr("10.9.0.2")}}
+	other := state.Node{Name: "n2", Labels: map[string]string{"a": "b"}, Addrs: []netip.Addr{netip.MustParseAddr("10.9.0.2")}}
 	cnp := &v1alpha2.ClusterNetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "c", UID: "uid-c", Annotations: map[string]string{"secret": "of an object"}},
 		Spec:       v1alpha2.ClusterNetworkPolicySpec{Tier: v1alpha2.BaselineTier, Priority: 3, Subject: v1alpha2.ClusterNetworkPolicySubject{Namespaces: &metav1.LabelSelector{MatchLabels: map[string]string{"no": "where"}}}},
@@ -219,7 +220,7 @@ func TestRecording(t *testing.T) {
 // What the caller owns may change afterwards; what was kept does not.
 func TestRecordingSharesNothingWithCalls(t *testing.T) {
 	own := &owner{}
-	rec := New(Config{Snapshot: func() func() dataplane.Dump { return func() dataplane.Dump { return dataplane.Dump{} } }, Now: time.Now})
+	rec := New(Config{Snapshot: func() func() state.Dump { return func() state.Dump { return state.Dump{} } }, Now: time.Now})
 	client := rec.Client(own)
 	run := rec.Dataplane(steps{apply: func(ctx context.Context) error {
 		sets := []hns.SetPolicy{{ID: "s", Values: []string{"10.0.0.1"}}}
@@ -274,8 +275,8 @@ type steps struct {
 	apply func(context.Context) error
 }
 
-func (s steps) ApplyDataplane(ctx context.Context, _ *dataplane.Transaction) (dataplane.Report, error) {
-	return dataplane.Report{}, s.apply(ctx)
+func (s steps) ApplyDataplane(ctx context.Context, _ *dataplane.Transaction) (state.Report, error) {
+	return state.Report{}, s.apply(ctx)
 }
 
 func (s steps) Observe(ctx context.Context, _ dataplane.Look) (*dataplane.Observation, error) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Format is the version of what a Recording is written as. Format 1, which has neither
@@ -31,7 +32,7 @@ type Recording struct {
 	// Start is the state before the first step; nil when the recording begins with the
 	// process, which knew nothing then. The first Observation may have begun before Start,
 	// when it had not come in yet as the state was taken.
-	Start *dataplane.Dump `json:"start,omitempty"`
+	Start *state.Dump `json:"start,omitempty"`
 	// Forgotten counts the steps that are missing, without observations that had no
 	// consequence. When it is not 0 and there is no Start, there are no steps either: the
 	// last ones were too large.
@@ -98,8 +99,8 @@ type Step struct {
 	MoreEndpoints int `json:"moreEndpoints,omitempty"`
 	// Report is what the dataplane returned. Error is the text of its error, which is the
 	// context's.
-	Report *dataplane.Report `json:"report,omitempty"`
-	Error  string            `json:"error,omitempty"`
+	Report *state.Report `json:"report,omitempty"`
+	Error  string        `json:"error,omitempty"`
 }
 
 // The operations of an Event.
@@ -131,8 +132,8 @@ type Event struct {
 	Policy    *Policy              `json:"policy,omitempty"`
 	NodeAddrs []netip.Addr         `json:"nodeAddresses,omitempty"`
 
-	ClusterPolicy *ClusterPolicy  `json:"clusterPolicy,omitempty"`
-	ClusterNode   *dataplane.Node `json:"clusterNode,omitempty"`
+	ClusterPolicy *ClusterPolicy `json:"clusterPolicy,omitempty"`
+	ClusterNode   *state.Node    `json:"clusterNode,omitempty"`
 }
 
 // Policy is a NetworkPolicy without its other metadata: annotations may hold anything.

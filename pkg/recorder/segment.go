@@ -3,7 +3,7 @@ package recorder
 import (
 	"slices"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // segment is the state at one moment and the steps since then.
@@ -74,7 +74,7 @@ func (r *Recorder) checkpoint() {
 
 // pack fills in what a segment begins with. What is too large is lost, and the
 // steps with it.
-func (r *Recorder) pack(seg *segment, s *start, dump func() dataplane.Dump) {
+func (r *Recorder) pack(seg *segment, s *start, dump func() state.Dump) {
 	text, err := pack(dump())
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/process"
 )
 
@@ -152,10 +153,10 @@ func TestTooLarge(t *testing.T) {
 type busy struct {
 	client hns.Client
 	rand   *rand.Rand
-	report dataplane.Report
+	report state.Report
 }
 
-func (b *busy) ApplyDataplane(ctx context.Context, _ *dataplane.Transaction) (dataplane.Report, error) {
+func (b *busy) ApplyDataplane(ctx context.Context, _ *dataplane.Transaction) (state.Report, error) {
 	for range b.rand.IntN(4) {
 		b.call(ctx)
 	}
@@ -190,9 +191,9 @@ func TestMemoryIsBounded(t *testing.T) {
 	const limit = 4 << 20
 	seed := rapid.Uint64().Example()
 	t.Logf("seed %d", seed)
-	b := &busy{rand: rand.New(rand.NewPCG(seed, 0)), report: dataplane.Report{Errors: []string{"e"}, Warnings: make([]dataplane.Warning, 10)}}
-	d := dataplane.Dump{Pods: make([]dataplane.PodDump, 10)}
-	rec := New(Config{Snapshot: func() func() dataplane.Dump { return func() dataplane.Dump { return d } }, Now: time.Now, MaxBytes: limit})
+	b := &busy{rand: rand.New(rand.NewPCG(seed, 0)), report: state.Report{Errors: []string{"e"}, Warnings: make([]state.Warning, 10)}}
+	d := state.Dump{Pods: make([]state.Pod, 10)}
+	rec := New(Config{Snapshot: func() func() state.Dump { return func() state.Dump { return d } }, Now: time.Now, MaxBytes: limit})
 	b.client = rec.Client(&owner{})
 	run := rec.Dataplane(b)
 	began, most := process.Live(), int64(0)
@@ -306,7 +307,7 @@ func TestCostOfAStep(t *testing.T) {
 
 // BenchmarkStep is what a step with one event costs beside the dataplane's own.
 func BenchmarkStep(b *testing.B) {
-	rec := New(Config{Snapshot: func() func() dataplane.Dump { return func() dataplane.Dump { return dataplane.Dump{} } }, Now: time.Now})
+	rec := New(Config{Snapshot: func() func() state.Dump { return func() state.Dump { return state.Dump{} } }, Now: time.Now})
 	client := rec.Client(&owner{})
 	run := rec.Dataplane(steps{apply: func(ctx context.Context) error {
 		_, _ = client.GetEndpoint(ctx, "e")

@@ -7,7 +7,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // start is the state at the beginning of a segment.
@@ -30,7 +30,7 @@ const packed = 256
 
 // pack writes a dump as it is kept: first without its long lists, then these, in
 // parts. An empty part ends a list.
-func pack(d dataplane.Dump) ([]byte, error) {
+func pack(d state.Dump) ([]byte, error) {
 	var b bytes.Buffer
 	// The fastest level: there are few cores, and events want them.
 	z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
@@ -66,7 +66,7 @@ func packList[T any](to *json.Encoder, list []T, err *error) {
 }
 
 // unpack reads back the state, nil when nothing was known. It must be ready.
-func (s *start) unpack() *dataplane.Dump {
+func (s *start) unpack() *state.Dump {
 	if s == nil {
 		return nil
 	}
@@ -81,9 +81,9 @@ func (s *start) unpack() *dataplane.Dump {
 	return d
 }
 
-func unpack(text io.Reader) (*dataplane.Dump, error) {
+func unpack(text io.Reader) (*state.Dump, error) {
 	from := json.NewDecoder(text)
-	d := &dataplane.Dump{}
+	d := &state.Dump{}
 	err := from.Decode(d)
 	unpackList(from, &d.Sets, &err)
 	unpackList(from, &d.Endpoints, &err)

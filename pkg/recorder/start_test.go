@@ -10,6 +10,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // gated returns a world in which no state is packed before the gate opens.
@@ -17,9 +18,9 @@ func gated(t *testing.T, change func(*Config)) (w *world, apply func(name string
 	gate := make(chan struct{})
 	w = newWorld(t, func(c *Config) {
 		c.MaxSteps = 4
-		c.Snapshot = func() func() dataplane.Dump {
+		c.Snapshot = func() func() state.Dump {
 			dump := w.dp.Snapshot().Dump
-			return func() dataplane.Dump {
+			return func() state.Dump {
 				<-gate
 				return dump()
 			}
@@ -98,13 +99,13 @@ func TestLostWhileTheStateIsPacked(t *testing.T) {
 }
 
 func TestPack(t *testing.T) {
-	for _, d := range []dataplane.Dump{
+	for _, d := range []state.Dump{
 		{},
-		{Node: "n", Sets: []dataplane.SetDump{}, Pods: []dataplane.PodDump{}, Policies: []dataplane.PolicyDump{}, Endpoints: []dataplane.EndpointDump{}},
+		{Node: "n", Sets: []state.Set{}, Pods: []state.Pod{}, Policies: []state.Policy{}, Endpoints: []state.Endpoint{}},
 		{
-			Node: "n", Sets: make([]dataplane.SetDump, packed), Pods: make([]dataplane.PodDump, 2*packed+1),
-			Policies:  []dataplane.PolicyDump{{Policy: "x/p", Spec: &networkingv1.NetworkPolicySpec{}}, {Policy: "x/q"}},
-			Endpoints: []dataplane.EndpointDump{{ID: "e"}},
+			Node: "n", Sets: make([]state.Set, packed), Pods: make([]state.Pod, 2*packed+1),
+			Policies:  []state.Policy{{Policy: "x/p", Spec: &networkingv1.NetworkPolicySpec{}}, {Policy: "x/q"}},
+			Endpoints: []state.Endpoint{{ID: "e"}},
 		},
 	} {
 		text, err := pack(d)

@@ -17,12 +17,13 @@ import (
 	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // full is a recording with something in every field.
 func full(t testing.TB) Recording {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
-	d := dataplane.Dump{Node: "n1", Time: at, Pods: []dataplane.PodDump{{Pod: "x/a"}}}
+	d := state.Dump{Node: "n1", Time: at, Pods: []state.Pod{{Pod: "x/a"}}}
 	web := pod("web", "10.0.0.1", "web")
 	web.Created = at
 	np := allow("p", "db", "web")
@@ -40,7 +41,7 @@ func full(t testing.TB) Recording {
 				{Op: hns.OpEndpointIDs, Began: at, Count: 2, DLLCalls: 2, IDs: []string{"e", "f"}},
 				{Op: hns.OpEndpointList, Began: at, Count: 2, Cut: true, Endpoints: []EndpointValue{endpoint, gone}},
 			}, Look: &dataplane.Look{Enumerate: true, Sets: true, Endpoints: []string{"e"}, All: true}, Again: 3, DLLCalls: 9},
-			{Number: 8, Kind: Transaction, Began: at, Observed: 7, Report: &dataplane.Report{Generation: 1}, Events: []Event{
+			{Number: 8, Kind: Transaction, Began: at, Observed: 7, Report: &state.Report{Generation: 1}, Events: []Event{
 				{Kind: KindPod, Operation: Set, Object: "x/web", Pod: &web},
 				{Kind: KindNamespace, Operation: Set, Object: "x", Namespace: &dataplane.Namespace{Name: "x"}},
 				{Kind: KindPolicy, Operation: Set, Object: "x/p", Policy: &Policy{Namespace: "x", Name: "p", Spec: np.Spec}},
@@ -52,7 +53,7 @@ func full(t testing.TB) Recording {
 					}},
 				}}},
 				{Kind: KindClusterPolicy, Operation: Delete, Object: "d"},
-				{Kind: KindClusterNode, Operation: Set, Object: "n2", ClusterNode: &dataplane.Node{Name: "n2", Labels: map[string]string{"a": "b"}, Addrs: []netip.Addr{web.Addr}}},
+				{Kind: KindClusterNode, Operation: Set, Object: "n2", ClusterNode: &state.Node{Name: "n2", Labels: map[string]string{"a": "b"}, Addrs: []netip.Addr{web.Addr}}},
 				{Kind: KindClusterNode, Operation: Delete, Object: "n3"},
 			}, Calls: []Call{
 				{Op: hns.OpEndpointIDs, Began: at, Count: 2, IDs: []string{"e", "f"}},

@@ -10,10 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/replay"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // FuzzReplay: whatever can be read as a recording ends, and ends in a result or
@@ -32,7 +32,7 @@ func FuzzReplay(f *testing.F) {
 		if err != nil {
 			return
 		}
-		d := dataplane.Dump{Node: rec.Node}
+		d := state.Dump{Node: rec.Node}
 		result, err := replay.Replay(t.Context(), rec, replay.Options{Dump: &d, Detail: 2})
 		if err != nil {
 			require.ErrorIs(t, err, replay.ErrRecording)

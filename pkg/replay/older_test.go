@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/replay"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // TestOlder: a recording of format 1, which an older build made, is read and told,
@@ -22,7 +22,7 @@ func TestOlder(t *testing.T) {
 			rec, err := recorder.Decode(bytes.NewReader(file))
 			require.NoError(t, err)
 			require.Equal(t, 1, rec.Format)
-			result, err := replay.Replay(t.Context(), rec, replay.Options{Dump: &dataplane.Dump{Node: "another"}, Detail: 5})
+			result, err := replay.Replay(t.Context(), rec, replay.Options{Dump: &state.Dump{Node: "another"}, Detail: 5})
 			require.NoError(t, err)
 			require.True(t, result.Older)
 			require.Empty(t, result.Final)

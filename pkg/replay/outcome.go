@@ -7,10 +7,11 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // compareReports compares how a step ended with how this build ends it.
-func (p *player) compareReports(l *playback, was, is dataplane.Report) {
+func (p *player) compareReports(l *playback, was, is state.Report) {
 	kind := Outcome
 	if p.loose || l.unsure {
 		kind = Note
@@ -29,7 +30,7 @@ func (p *player) compareReports(l *playback, was, is dataplane.Report) {
 }
 
 // warnings returns those of a report without the words of HNS.
-func warnings(r dataplane.Report) []string {
+func warnings(r state.Report) []string {
 	out := make([]string, len(r.Warnings))
 	for i, w := range r.Warnings {
 		out[i] = fmt.Sprintf("%s %s %s", w.Kind, w.Object, w.Reason)
@@ -38,7 +39,7 @@ func warnings(r dataplane.Report) []string {
 }
 
 // final compares the state after the last step with a dump of the agent.
-func (p *player) final(was dataplane.Dump) []Finding {
+func (p *player) final(was state.Dump) []Finding {
 	is := p.dp.Dump()
 	if len(was.Reports) > 0 && len(is.Reports) > 0 && was.Reports[len(was.Reports)-1].Generation != is.Reports[len(is.Reports)-1].Generation || was.Node != is.Node {
 		return []Finding{{Kind: Note, Text: "the dump is of another moment than the end of the recording; they were not compared"}}
@@ -80,7 +81,7 @@ func compare(was, is texts, differs func(object string, was, is []string)) {
 	}
 }
 
-func setTexts(d dataplane.Dump) texts {
+func setTexts(d state.Dump) texts {
 	out := texts{}
 	for _, s := range d.Sets {
 		lines := []string{fmt.Sprintf("id %s, in HNS %t, as it should be there %t", s.ID, s.InHNS, !s.Dirty)}
@@ -98,7 +99,7 @@ func setTexts(d dataplane.Dump) texts {
 	return out
 }
 
-func endpointTexts(d dataplane.Dump) texts {
+func endpointTexts(d state.Dump) texts {
 	out := texts{}
 	for _, e := range d.Endpoints {
 		lines := []string{fmt.Sprintf("pod %q, addresses %s, known %t", e.Pod, strings.Join(e.Addrs, " "), e.Known)}
@@ -113,7 +114,7 @@ func endpointTexts(d dataplane.Dump) texts {
 	return out
 }
 
-func pendingTexts(d dataplane.Dump) texts {
+func pendingTexts(d state.Dump) texts {
 	out := texts{}
 	for _, p := range d.Pending {
 		name := p.Pod

@@ -10,6 +10,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/recorder"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // reader is a player that is given reads, with three endpoints that were read
@@ -107,13 +108,13 @@ func TestOutdated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &player{rec: &recorder.Recording{
-				Start: &dataplane.Dump{Time: at(20)},
+				Start: &state.Dump{Time: at(20)},
 				Steps: []recorder.Step{
 					{Number: 3, Kind: recorder.Observation, Began: at(tc.began)}, {Number: tc.next, Kind: recorder.Transaction, Began: at(40)},
 				},
 			}}
 			if tc.last > 0 {
-				p.rec.Start.Reports = []dataplane.Report{{Started: at(tc.last - 2), Took: 2 * time.Second}}
+				p.rec.Start.Reports = []state.Report{{Started: at(tc.last - 2), Took: 2 * time.Second}}
 			}
 			require.Equal(t, tc.want, p.outdated(0))
 		})

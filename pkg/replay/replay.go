@@ -11,6 +11,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/recorder"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // maxLost is the number of steps in which this build may go another way. With more the
@@ -20,7 +21,7 @@ const maxLost = 100
 // Options say what else to do.
 type Options struct {
 	// Dump is the state after the last step, to be compared; nil for none.
-	Dump *dataplane.Dump
+	Dump *state.Dump
 	// Detail is the number of the step that gets a Detail; 0 for none.
 	Detail uint64
 }
@@ -87,7 +88,7 @@ func (p *player) begin() error {
 	}
 	p.loose = true
 	p.now = start.Time
-	view, err := start.View()
+	view, err := dataplane.ViewOf(*start)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrRecording, err)
 	}
@@ -100,7 +101,7 @@ func (p *player) begin() error {
 
 // restore replaces the dataplane by one that goes on from a dump. A panic means that no
 // dataplane made the dump.
-func (p *player) restore(d dataplane.Dump, view dataplane.View) (err error) {
+func (p *player) restore(d state.Dump, view dataplane.View) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%w: its first state: %v", ErrRecording, r)

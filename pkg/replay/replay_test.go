@@ -25,6 +25,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/replay"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -38,7 +39,7 @@ type stage struct {
 	recorded recorder.Dataplane
 	timeout  time.Duration // of a call
 	edit     func(*recorder.Recording)
-	dump     func(*dataplane.Dump)
+	dump     func(*state.Dump)
 	options  replay.Options
 	view     replay.View
 	taken    *recorder.Recording // before the end
@@ -61,7 +62,7 @@ func newStage(t *testing.T, steps int) *stage {
 	s.sim = hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
 	cfg := dataplane.Config{Node: "win-1", Now: time.Now, GracePeriod: time.Minute}
 	s.rec = recorder.New(recorder.Config{
-		Snapshot: func() func() dataplane.Dump { return s.dp.Snapshot().Dump }, Settings: recorder.NewSettings("azure", cfg),
+		Snapshot: func() func() state.Dump { return s.dp.Snapshot().Dump }, Settings: recorder.NewSettings("azure", cfg),
 		Node: "win-1", Agent: "v1.0.0", Now: time.Now, MaxSteps: steps,
 	})
 	cfg.Client = s.rec.Client(bounded{s.sim, s})
@@ -321,7 +322,7 @@ func TestReplay(t *testing.T) {
 		}},
 		"other-end": {0, []replay.Kind{replay.Outcome}, func(s *stage) {
 			s.apply(pod("other", "10.0.0.3", "api"))
-			s.dump = func(d *dataplane.Dump) {
+			s.dump = func(d *state.Dump) {
 				for i := range d.Sets {
 					if d.Sets[i].Name == "podlabel-app:api" {
 						d.Sets[i].Members = []string{"10.0.0.2"}

@@ -10,10 +10,11 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/recorder"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // fill puts into the world what a dump knows of HNS.
-func (w *world) fill(d dataplane.Dump, view dataplane.View) {
+func (w *world) fill(d state.Dump, view dataplane.View) {
 	w.setsRead = !d.Due.Unread
 	for _, s := range view.Sets {
 		w.sets[s.ID] = s
@@ -37,7 +38,7 @@ func (w *world) fill(d dataplane.Dump, view dataplane.View) {
 
 // view returns what HNS has, and changes a dump so that a dataplane made from it knows just
 // that.
-func (w *world) view(d *dataplane.Dump) dataplane.View {
+func (w *world) view(d *state.Dump) dataplane.View {
 	var v dataplane.View
 	for _, id := range sorted(w.sets) {
 		if strings.HasPrefix(id, hns.SetIDPrefix) {

@@ -10,6 +10,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // node plays the kubelet and the CNI: before a transaction goes on, the
@@ -29,12 +30,12 @@ func newNode(next controllers.Applier, sim *hnssim.Sim) *node {
 }
 
 // ApplyDataplane implements controllers.Applier.
-func (n *node) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (dataplane.Report, error) {
+func (n *node) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (state.Report, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for key, pod := range tx.Pods() {
 		if err := n.play(key, pod); err != nil {
-			return dataplane.Report{}, fmt.Errorf("endpoint of pod %s: %w", key, err)
+			return state.Report{}, fmt.Errorf("endpoint of pod %s: %w", key, err)
 		}
 	}
 	return n.next.ApplyDataplane(ctx, tx)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // passed is an Applier that remembers which endpoints there were when a
@@ -19,12 +20,12 @@ type passed struct {
 	seen []string
 }
 
-func (p *passed) ApplyDataplane(context.Context, *dataplane.Transaction) (dataplane.Report, error) {
+func (p *passed) ApplyDataplane(context.Context, *dataplane.Transaction) (state.Report, error) {
 	p.seen = nil
 	for _, e := range p.sim.Endpoints() {
 		p.seen = append(p.seen, e.Addrs[0].String()+" "+e.ID)
 	}
-	return dataplane.Report{}, nil
+	return state.Report{}, nil
 }
 
 func TestNodePlaysTheCNI(t *testing.T) {

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/simulate/manifest"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Result is what is in the simulated HNS at one moment.
@@ -22,7 +22,7 @@ type Result struct {
 	Endpoints []Endpoint
 	Verdicts  iter.Seq2[Verdict, error] // computed as they are read
 	Calls     map[string]int
-	Warnings  []dataplane.Warning
+	Warnings  []state.Warning
 }
 
 // Set is a set of HNS.
@@ -43,7 +43,7 @@ type Endpoint struct {
 }
 
 // newResult reads the simulator. Nothing may change while the result is in use.
-func newResult(ctx context.Context, sim *hnssim.Sim, j judge, q questions, d dataplane.Dump, loaded []manifest.Warning) Result {
+func newResult(ctx context.Context, sim *hnssim.Sim, j judge, q questions, d state.Dump, loaded []manifest.Warning) Result {
 	r := Result{
 		Sets:      []Set{},
 		Endpoints: []Endpoint{},
@@ -76,19 +76,19 @@ func newResult(ctx context.Context, sim *hnssim.Sim, j judge, q questions, d dat
 }
 
 // warnings joins those of the loader and those of the dataplane.
-func warnings(loaded []manifest.Warning, active []dataplane.Warning) []dataplane.Warning {
-	out := []dataplane.Warning{}
+func warnings(loaded []manifest.Warning, active []state.Warning) []state.Warning {
+	out := []state.Warning{}
 	for _, w := range loaded {
-		out = append(out, dataplane.Warning{Object: w.Object, Kind: w.Kind, Reason: dataplane.Reason(w.Reason), Message: w.Message})
+		out = append(out, state.Warning{Object: w.Object, Kind: w.Kind, Reason: state.Reason(w.Reason), Message: w.Message})
 	}
 	return append(out, active...)
 }
 
 // complete reports whether everything that was asked for is programmed. What
 // the loader has to say does not count.
-func complete(warnings []dataplane.Warning) bool {
-	return !slices.ContainsFunc(warnings, func(w dataplane.Warning) bool {
-		return w.Reason != dataplane.Reason(manifest.SkippedKind) && w.Reason != dataplane.Reason(manifest.HostBitsMasked)
+func complete(warnings []state.Warning) bool {
+	return !slices.ContainsFunc(warnings, func(w state.Warning) bool {
+		return w.Reason != state.Reason(manifest.SkippedKind) && w.Reason != state.Reason(manifest.HostBitsMasked)
 	})
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/simulate/manifest"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Exit codes of `npm simulate`.
@@ -74,7 +75,7 @@ type session struct {
 	loaded     []manifest.Warning
 	places     explain.Places
 
-	older []dataplane.Warning // about what a live cluster has; guarded by kubelet.mu
+	older []state.Warning // about what a live cluster has; guarded by kubelet.mu
 }
 
 // run returns whether everything is programmed. What it starts is added to
@@ -150,7 +151,7 @@ func newSession(o Options, in input) *session {
 	s := &session{node: o.Node, version: o.Version, sim: sim, loaded: in.loaded, places: in.places}
 	cfg := dataplane.Config{Node: o.Node, Now: time.Now}
 	s.recorder = recorder.New(recorder.Config{
-		Snapshot: func() func() dataplane.Dump { return s.dataplane.Snapshot().Dump },
+		Snapshot: func() func() state.Dump { return s.dataplane.Snapshot().Dump },
 		Settings: recorder.NewSettings(hnssim.DefaultNetwork, cfg), Node: o.Node, Agent: o.Version, Now: time.Now,
 	})
 	cfg.Client = s.recorder.Client(sim)

@@ -21,8 +21,8 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/simulate/manifest"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -36,11 +36,11 @@ const small = "testdata/small.yaml"
 
 // document is a result as a script reads it.
 type document struct {
-	Sets      []Set               `json:"sets"`
-	Endpoints []Endpoint          `json:"endpoints"`
-	Verdicts  []Verdict           `json:"verdicts"`
-	Calls     map[string]int      `json:"calls"`
-	Warnings  []dataplane.Warning `json:"warnings"`
+	Sets      []Set           `json:"sets"`
+	Endpoints []Endpoint      `json:"endpoints"`
+	Verdicts  []Verdict       `json:"verdicts"`
+	Calls     map[string]int  `json:"calls"`
+	Warnings  []state.Warning `json:"warnings"`
 }
 
 // once runs with --once and returns what it printed.
@@ -223,7 +223,7 @@ func TestWarningsOfTheLoaderCome(t *testing.T) {
 	require.Equal(t, ExitOK, code)
 	require.Len(t, d.Warnings, 1)
 	require.Equal(t, "Service", d.Warnings[0].Kind)
-	require.Equal(t, dataplane.Reason(manifest.SkippedKind), d.Warnings[0].Reason)
+	require.Equal(t, state.Reason(manifest.SkippedKind), d.Warnings[0].Reason)
 }
 
 // A server that never gives a list ends the command after 15 seconds.

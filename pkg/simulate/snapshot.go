@@ -5,15 +5,15 @@ import (
 	"io"
 	"sync"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/explain"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Snapshot runs the program as Run does until the first convergence, and returns the dump
 // of that moment and where the manifests have the policies. It uses only the options that
 // say what to simulate.
-func Snapshot(ctx context.Context, o Options) (d dataplane.Dump, places explain.Places, err error) {
+func Snapshot(ctx context.Context, o Options) (d state.Dump, places explain.Places, err error) {
 	err = settled(ctx, o, func(s *session, in input) error {
 		d, places = s.dataplane.Dump(), in.places
 		return nil

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/printable"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // writeText writes a result for a person: names instead of ids.
@@ -105,7 +105,7 @@ func (r Result) textEndpoints(b io.Writer) {
 
 // owner says whose rule it is.
 func owner(a hns.ACL) string {
-	if key, ok := dataplane.PolicyOfACL(a.ID); ok {
+	if key, ok := state.PolicyOfACL(a.ID); ok {
 		return key.String()
 	}
 	if !a.Ours() {

@@ -9,10 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Names come from manifests, which are checked, or from any API server, which are not:
@@ -34,7 +34,7 @@ func TestTextsOfOthers(t *testing.T) {
 			_ = yield(verdict, nil) && yield(traced, nil)
 		},
 		Calls:    map[string]int{evil: 1},
-		Warnings: []dataplane.Warning{{Object: evil, Kind: evil, Reason: dataplane.Reason(evil), Message: evil}},
+		Warnings: []state.Warning{{Object: evil, Kind: evil, Reason: state.Reason(evil), Message: evil}},
 	}
 	var out bytes.Buffer
 	require.NoError(t, r.writeText(&out))

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/simulate/manifest"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 const tiers = "../../examples/tiers"
@@ -94,7 +94,7 @@ func TestWorldHasTiers(t *testing.T) {
 		w, err := World(t.Context(), Options{Manifests: []string{tiers}, Node: node})
 		require.NoError(t, err)
 		require.Len(t, w.ClusterPolicies, 3)
-		require.Equal(t, []dataplane.Node{{
+		require.Equal(t, []state.Node{{
 			Name: "win-1", Labels: map[string]string{"kubernetes.io/os": "windows"}, Addrs: []netip.Addr{netip.MustParseAddr("10.240.0.4")},
 		}}, w.Peers)
 	}
@@ -102,13 +102,13 @@ func TestWorldHasTiers(t *testing.T) {
 
 // Policies of the older version are found in a live cluster, and count.
 func TestOlderPoliciesOfACluster(t *testing.T) {
-	older := dataplane.Warning{Object: "a", Kind: "AdminNetworkPolicy", Reason: dataplane.Reason(manifest.NotEnforced), Message: "m"}
+	older := state.Warning{Object: "a", Kind: "AdminNetworkPolicy", Reason: state.Reason(manifest.NotEnforced), Message: "m"}
 	source := memorySource(manifest.Objects{}, "")
-	source.Older = func(context.Context) []dataplane.Warning { return []dataplane.Warning{older} }
+	source.Older = func(context.Context) []state.Warning { return []state.Warning{older} }
 	s := newSession(Options{}, input{source: source})
 	s.findOlder(t.Context(), source)
 	require.NoError(t, s.result(t.Context(), questions{}, func(r Result) error {
-		require.Equal(t, []dataplane.Warning{older}, r.Warnings)
+		require.Equal(t, []state.Warning{older}, r.Warnings)
 		return nil
 	}))
 	require.False(t, complete(warnings(s.loaded, s.older)))

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Verdict says whether one end may open a connection to another.
@@ -137,7 +137,7 @@ func (j judge) judged(from, to explain.End) bool {
 	return j.node == "" || local(from.Pod()) || local(to.Pod())
 }
 
-func local(p *dataplane.PodDump) bool { return p != nil && p.Local }
+func local(p *state.Pod) bool { return p != nil && p.Local }
 
 // verdict asks both ends.
 func (j judge) verdict(from, to explain.End, p port) (Verdict, error) {

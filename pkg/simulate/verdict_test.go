@@ -11,11 +11,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // row is a verdict in one line.
@@ -154,7 +154,7 @@ func TestContestedAddress(t *testing.T) {
 	}, rows(d.Verdicts))
 	var told []string
 	for _, w := range d.Warnings {
-		require.Equal(t, dataplane.ReasonAddressContested, w.Reason)
+		require.Equal(t, state.ReasonAddressContested, w.Reason)
 		told = append(told, w.Object)
 	}
 	require.ElementsMatch(t, []string{"t/thief", "z/a", "z/b", "z/c", "z/node"}, told)
@@ -178,7 +178,7 @@ func TestTwoPodsWithOneAddress(t *testing.T) {
 	code, d := onceJSON(t, Options{Manifests: []string{file}, Matrix: []string{"80/TCP"}})
 	require.Equal(t, ExitIncomplete, code)
 	require.Len(t, d.Warnings, 1)
-	require.Equal(t, dataplane.ReasonAddressContested, d.Warnings[0].Reason)
+	require.Equal(t, state.ReasonAddressContested, d.Warnings[0].Reason)
 	require.Equal(t, "address 10.0.0.1 is claimed by default/new, default/old: it counts as that of default/new, which runs here; "+
 		"find out who reports it wrongly: kubectl get pods -A -o wide", d.Warnings[0].Message)
 	require.Len(t, d.Endpoints, 2+1)
@@ -200,8 +200,8 @@ func TestSide(t *testing.T) {
 	}
 	b, a, c := acl("x.b", hns.Allow, 222), acl("x.a", hns.Allow, 222), acl("x.c", hns.Allow, 222)
 	block := acl("npm-block-in", hns.Block, 3000)
-	endpoint := func(id string, acls ...hns.ACL) dataplane.EndpointDump {
-		return dataplane.EndpointDump{ID: id, Known: true, Applied: acls, Wanted: acls}
+	endpoint := func(id string, acls ...hns.ACL) state.Endpoint {
+		return state.Endpoint{ID: id, Known: true, Applied: acls, Wanted: acls}
 	}
 	for _, tc := range []struct {
 		endpoints []string
@@ -215,10 +215,10 @@ func TestSide(t *testing.T) {
 		{[]string{"unread", "shut"}, "-x/p"},
 		{nil, ""},
 	} {
-		j := judge{explain.New(dataplane.Dump{
-			Pods:      []dataplane.PodDump{{Pod: "x/pod", Addr: "10.0.0.1", Local: true, Owner: true, Endpoints: tc.endpoints}},
-			Endpoints: []dataplane.EndpointDump{endpoint("open", b, block, a, c), endpoint("shut", block), {ID: "unread"}},
-			Policies:  []dataplane.PolicyDump{{Policy: "x/e", Egress: true, Selected: []string{"x/pod"}}, {Policy: "x/p", Ingress: true, Selected: []string{"x/pod"}}, {Policy: "x/q", Ingress: true, Selected: []string{"x/pod"}}},
+		j := judge{explain.New(state.Dump{
+			Pods:      []state.Pod{{Pod: "x/pod", Addr: "10.0.0.1", Local: true, Owner: true, Endpoints: tc.endpoints}},
+			Endpoints: []state.Endpoint{endpoint("open", b, block, a, c), endpoint("shut", block), {ID: "unread"}},
+			Policies:  []state.Policy{{Policy: "x/e", Egress: true, Selected: []string{"x/pod"}}, {Policy: "x/p", Ingress: true, Selected: []string{"x/pod"}}, {Policy: "x/q", Ingress: true, Selected: []string{"x/pod"}}},
 		}), ""}
 		for v, err := range j.all(t.Context(), questions{trace: []probe{{"8.8.8.8", "x/pod", port{80, policy.TCP}}}}) {
 			if tc.want == "" {
@@ -239,7 +239,7 @@ func TestVerdictsAreTheSimulators(t *testing.T) {
 	o := Options{Manifests: []string{"../explain/testdata/cluster.yaml"}}
 	err := settled(t.Context(), o, func(s *session, _ input) error {
 		d := s.dataplane.Dump()
-		pods := map[string]dataplane.PodDump{}
+		pods := map[string]state.Pod{}
 		for _, p := range d.Pods {
 			pods[p.Pod] = p
 		}

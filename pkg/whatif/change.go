@@ -13,6 +13,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Change is what is to become of policies.
@@ -179,7 +180,7 @@ func (c Change) transaction() *dataplane.Transaction {
 }
 
 // warnings returns those that are about what is set, and those that are new.
-func warnings(before, after []dataplane.Warning, c Change) []dataplane.Warning {
+func warnings(before, after []state.Warning, c Change) []state.Warning {
 	type object struct{ kind, name string }
 	set := map[object]bool{}
 	for _, np := range c.Set {
@@ -188,7 +189,7 @@ func warnings(before, after []dataplane.Warning, c Change) []dataplane.Warning {
 	for _, cnp := range c.SetCluster {
 		set[object{"ClusterNetworkPolicy", cnp.Name}] = true
 	}
-	out := []dataplane.Warning{}
+	out := []state.Warning{}
 	for _, w := range after {
 		if set[object{w.Kind, w.Object}] || !slices.Contains(before, w) {
 			out = append(out, w)

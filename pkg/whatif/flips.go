@@ -5,10 +5,10 @@ import (
 	"context"
 	"slices"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/matrix"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Flip is a change of the verdict of connections from one end to the other.
@@ -79,8 +79,8 @@ func newComparison(before, after *explain.Cluster, policies []PolicyChange) *com
 
 // differ reports whether endpoints got other rules; of one direction, if one is
 // given.
-func differ(old, now []*dataplane.EndpointDump, dir *hns.Direction) bool {
-	rules := func(eps []*dataplane.EndpointDump) [][]hns.ACL {
+func differ(old, now []*state.Endpoint, dir *hns.Direction) bool {
+	rules := func(eps []*state.Endpoint) [][]hns.ACL {
 		var all [][]hns.ACL
 		for _, ep := range eps {
 			list := slices.DeleteFunc(slices.Clone(ep.Applied), func(a hns.ACL) bool { return dir != nil && a.Direction != *dir })
@@ -92,7 +92,7 @@ func differ(old, now []*dataplane.EndpointDump, dir *hns.Direction) bool {
 }
 
 // edgesOf returns the edges of the rules of a direction.
-func edgesOf(dir hns.Direction, states ...[]*dataplane.EndpointDump) edges {
+func edgesOf(dir hns.Direction, states ...[]*state.Endpoint) edges {
 	e := edges{}
 	for _, eps := range states {
 		for _, ep := range eps {

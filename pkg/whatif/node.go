@@ -105,14 +105,14 @@ func (w World) changeNode(ctx context.Context, node Node, tx *dataplane.Transact
 	return out, nil
 }
 
-// state is what HNS has of ours.
-type state struct {
+// hnsState is what HNS has of ours.
+type hnsState struct {
 	sets map[string]hns.SetPolicy // by id
 	acls map[string][]hns.ACL     // by endpoint
 }
 
-func inHNS(sim *hnssim.Sim) state {
-	s := state{sets: map[string]hns.SetPolicy{}, acls: map[string][]hns.ACL{}}
+func inHNS(sim *hnssim.Sim) hnsState {
+	s := hnsState{sets: map[string]hns.SetPolicy{}, acls: map[string][]hns.ACL{}}
 	for _, set := range sim.Sets() {
 		s.sets[set.ID] = set
 	}
@@ -123,7 +123,7 @@ func inHNS(sim *hnssim.Sim) state {
 }
 
 // compare notes what differs.
-func (n *NodeChange) compare(before, after state) {
+func (n *NodeChange) compare(before, after hnsState) {
 	n.Sets = []SetChange{}
 	for id, was := range before.sets {
 		is, ok := after.sets[id]

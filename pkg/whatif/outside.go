@@ -9,9 +9,9 @@ import (
 
 	"go4.org/netipx"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Addresses are some that are no pod's, which no policy tells apart.
@@ -187,8 +187,8 @@ func blocksText(blocks []netip.Prefix) string {
 }
 
 // endpointsOf returns the endpoints of a pod.
-func endpointsOf(c *explain.Cluster) map[string][]*dataplane.EndpointDump {
-	out := map[string][]*dataplane.EndpointDump{}
+func endpointsOf(c *explain.Cluster) map[string][]*state.Endpoint {
+	out := map[string][]*state.Endpoint{}
 	d := c.Dump()
 	for i := range d.Endpoints {
 		ep := &d.Endpoints[i]

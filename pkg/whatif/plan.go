@@ -8,6 +8,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/matrix"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Plan is what a change would change. Lists are sorted.
@@ -29,7 +30,7 @@ type Plan struct {
 	Nodes     []NodeChange `json:"nodes"`
 	NodesSeen int          `json:"nodesSeen"`
 	// Warnings are what of the policies cannot be expressed or programmed.
-	Warnings []dataplane.Warning `json:"warnings"`
+	Warnings []state.Warning `json:"warnings"`
 }
 
 // New plans a change of a world. It fails with NoPolicyError when a policy to

@@ -22,6 +22,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/simulate"
 	"github.com/winnpm/winnpm/pkg/simulate/manifest"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/pkg/whatif"
 )
 
@@ -127,15 +128,15 @@ func deny(namespace string) *networkingv1.NetworkPolicy {
 // endpoint is there in the plan, and the policies that wait for a write count as
 // they are wanted.
 func TestADumpIsOfOneNode(t *testing.T) {
-	d := dataplane.Dump{
+	d := state.Dump{
 		Node: "n1", NodeAddrs: []string{"10.9.0.1", "bad"},
-		Pods: []dataplane.PodDump{
+		Pods: []state.Pod{
 			{Pod: "x/here", Addr: "10.0.0.1", Local: true, Owner: true, Endpoints: []string{"e1", "gone"}, Ports: []string{"http:80/TCP", "bad"}},
 			{Pod: "x/late", Addr: "10.0.0.2", Local: true, Owner: true},
 			{Pod: "x/there", Addr: "10.0.1.1", Owner: true},
 			{Pod: "x/loser", Addr: "10.0.1.1"},
 		},
-		Endpoints: []dataplane.EndpointDump{{ID: "e1", Pod: "x/here", Known: true, Tiered: true, ForeignRules: []hns.ACL{
+		Endpoints: []state.Endpoint{{ID: "e1", Pod: "x/here", Known: true, Tiered: true, ForeignRules: []hns.ACL{
 			{Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: 65500},
 		}}},
 	}
@@ -160,14 +161,14 @@ func TestNodesOfADump(t *testing.T) {
 	nodes := []v1alpha2.ClusterNetworkPolicyEgressRule{{Action: "Deny", To: []v1alpha2.ClusterNetworkPolicyEgressPeer{{Nodes: &metav1.LabelSelector{}}}}}
 	asks := &v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "asks"}, Spec: v1alpha2.ClusterNetworkPolicySpec{Tier: "Admin", Egress: nodes}}
 	change := whatif.Change{SetCluster: []*v1alpha2.ClusterNetworkPolicy{asks}}
-	d := dataplane.Dump{Node: "n1"}
+	d := state.Dump{Node: "n1"}
 	w, err := whatif.FromDump(d)
 	require.NoError(t, err)
 	_, err = whatif.New(t.Context(), w, change)
 	require.ErrorIs(t, err, whatif.ErrNoNodes)
 
-	d.ClusterPolicies = []dataplane.ClusterPolicyDump{{Name: "other", Spec: &asks.Spec}}
-	d.Nodes = []dataplane.Node{{Name: "n1"}}
+	d.ClusterPolicies = []state.ClusterPolicy{{Name: "other", Spec: &asks.Spec}}
+	d.Nodes = []state.Node{{Name: "n1"}}
 	w, err = whatif.FromDump(d)
 	require.NoError(t, err)
 	require.Equal(t, d.Nodes, w.Peers)
@@ -182,7 +183,7 @@ func TestNodesOfADump(t *testing.T) {
 }
 
 func TestADumpWithoutSpecs(t *testing.T) {
-	_, err := whatif.FromDump(dataplane.Dump{Policies: []dataplane.PolicyDump{{Policy: "x/p"}}})
+	_, err := whatif.FromDump(state.Dump{Policies: []state.Policy{{Policy: "x/p"}}})
 	require.ErrorIs(t, err, whatif.ErrNoSpec)
 }
 

@@ -11,11 +11,11 @@ import (
 	"go4.org/netipx"
 	"pgregory.net/rapid"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/matrix"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 func TestPortsText(t *testing.T) {
@@ -109,7 +109,7 @@ func TestTextOfAHostileDump(t *testing.T) {
 		p := Plan{Workloads: []matrix.Workload{{Name: evil, Pods: []string{evil}}}, Nodes: []NodeChange{{Node: evil, Sets: []SetChange{{Name: evil, Change: added}}}}}
 		p.Policies = []PolicyChange{{Policy: evil, Change: added}}
 		p.Flips = []Flip{{From: evil, To: evil, Before: explain.Allowed, After: explain.Blocked, By: []string{evil}}}
-		p.Warnings = []dataplane.Warning{{Object: evil, Message: evil}}
+		p.Warnings = []state.Warning{{Object: evil, Message: evil}}
 		var b strings.Builder
 		require.NoError(t, p.WriteText(&b))
 		return b.String()

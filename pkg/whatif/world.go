@@ -21,6 +21,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // World is a cluster as it is. Whoever reads it changes nothing in it.
@@ -31,7 +32,7 @@ type World struct {
 	// ClusterPolicies are the tiers around Policies, and Peers all nodes of the cluster:
 	// what these may have for a peer. PeersUnknown: nobody knows which there are.
 	ClusterPolicies []*v1alpha2.ClusterNetworkPolicy
-	Peers           []dataplane.Node
+	Peers           []state.Node
 	PeersUnknown    bool
 	// Budgets are those that policies have to keep; what is 0 has its default. Pods and
 	// namespaces keep theirs already.
@@ -73,7 +74,7 @@ var ErrNoSpec = errors.New("the dump does not have it: ask a newer agent")
 // FromDump returns the world that one node's agent knows, as it should be: of
 // other nodes it knows pods alone, and as peers only when one of its policies asks
 // for them. It fails with ErrNoSpec when the dump has only the names of policies.
-func FromDump(d dataplane.Dump) (World, error) {
+func FromDump(d state.Dump) (World, error) {
 	w := World{Now: d.Time, Nodes: []Node{{Name: d.Node, Addrs: addrs(d.NodeAddrs)}}}
 	for _, ns := range d.Namespaces {
 		w.Namespaces = append(w.Namespaces, dataplane.Namespace(ns))
@@ -89,7 +90,7 @@ func FromDump(d dataplane.Dump) (World, error) {
 	if err := w.tiersOf(d); err != nil {
 		return World{}, err
 	}
-	endpoints := map[string]*dataplane.EndpointDump{}
+	endpoints := map[string]*state.Endpoint{}
 	for i := range d.Endpoints {
 		endpoints[d.Endpoints[i].ID] = &d.Endpoints[i]
 	}
@@ -121,7 +122,7 @@ func FromDump(d dataplane.Dump) (World, error) {
 }
 
 // tiersOf takes the ClusterNetworkPolicies of a dump, and the nodes if it has them.
-func (w *World) tiersOf(d dataplane.Dump) error {
+func (w *World) tiersOf(d state.Dump) error {
 	w.Peers, w.PeersUnknown = d.Nodes, true
 	for _, p := range d.ClusterPolicies {
 		if p.Spec == nil {
@@ -135,7 +136,7 @@ func (w *World) tiersOf(d dataplane.Dump) error {
 	return nil
 }
 
-func podOf(p *dataplane.PodDump, addr netip.Addr) dataplane.Pod {
+func podOf(p *state.Pod, addr netip.Addr) dataplane.Pod {
 	out := dataplane.Pod{UID: types.UID(p.UID), Labels: p.Labels, Addr: addr, OverBudget: p.OverBudget}
 	out.Namespace, out.Name, _ = strings.Cut(p.Pod, "/")
 	for _, text := range p.Ports {
@@ -147,7 +148,7 @@ func podOf(p *dataplane.PodDump, addr netip.Addr) dataplane.Pod {
 	return out
 }
 
-func endpointOf(ep *dataplane.EndpointDump) Endpoint {
+func endpointOf(ep *state.Endpoint) Endpoint {
 	out := Endpoint{ID: ep.ID, Foreign: []hns.EndpointPolicy{}}
 	for _, a := range ep.ForeignRules {
 		out.Foreign = append(out.Foreign, hns.NewACLPolicy(a))

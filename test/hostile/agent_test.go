@@ -30,6 +30,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/recorder"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hostile/cluster"
 	"github.com/winnpm/winnpm/test/process"
 )
@@ -98,7 +99,7 @@ func (a *agent) run(ctx context.Context, running *sync.WaitGroup) {
 	logger := zapr.NewLogger(zap.New(lines))
 	cfg := dataplane.Config{Node: cluster.Node, Now: time.Now, GracePeriod: 5 * time.Minute}
 	a.rec = recorder.New(recorder.Config{
-		Snapshot: func() func() dataplane.Dump { return a.dp.Snapshot().Dump },
+		Snapshot: func() func() state.Dump { return a.dp.Snapshot().Dump },
 		Settings: recorder.NewSettings(hnssim.DefaultNetwork, cfg), Node: cluster.Node, Now: time.Now,
 	})
 	cfg.Client = a.rec.Client(a.sim)
@@ -180,7 +181,7 @@ func (a *agent) Create(_ context.Context, e *eventsv1.Event) error {
 func (a *agent) written(key policy.Key, pod int) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.after[endpointOf(cluster.VictimAddr(pod))+" "+dataplane.ACLID(key)]
+	return a.after[endpointOf(cluster.VictimAddr(pod))+" "+state.ACLID(key)]
 }
 
 func (a *agent) toldOf(key policy.Key) time.Time {

@@ -13,6 +13,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // What an HNS may answer, one thing at a time. Each of these left a pod open, or
@@ -84,7 +85,7 @@ func TestOneOfTwoPoliciesIsRefused(t *testing.T) {
 			first := len(l.calls)
 			l.live(30 * time.Minute)
 			require.Less(t, l.failedWrites(first), 10)
-			require.True(t, slices.ContainsFunc(l.report.Warnings, func(w dataplane.Warning) bool {
+			require.True(t, slices.ContainsFunc(l.report.Warnings, func(w state.Warning) bool {
 				return w.Object == "x/bad" && strings.Contains(w.Message, fmt.Sprintf("0x%08x", code))
 			}), "%v", l.report.Warnings)
 			l.checkGaps()
@@ -121,7 +122,7 @@ func TestOneSetIsRefused(t *testing.T) {
 				require.False(t, l.passes(id, hns.In, "10.0.1.1", addr, 80), id)
 				require.True(t, l.passes(id, hns.In, "10.0.1.2", addr, 80), id)
 			}
-			require.True(t, slices.ContainsFunc(l.report.Warnings, func(w dataplane.Warning) bool {
+			require.True(t, slices.ContainsFunc(l.report.Warnings, func(w state.Warning) bool {
 				return w.Object == "x/odd" && strings.Contains(w.Message, fmt.Sprintf("0x%08x", code))
 			}), "%v", l.report.Warnings)
 		})

@@ -13,6 +13,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // life is a history on an HNS with a personality. Time passes as it does for the
@@ -29,7 +30,7 @@ type life struct {
 	gaps   *gaps
 	calls  []spoken
 	read   map[string]bool // endpoints that the process has read, in lower case
-	report dataplane.Report
+	report state.Report
 	asked  time.Time              // when the report came
 	looked *dataplane.Observation // and not told yet
 	failed map[string]setback     // looks, by what they read

@@ -58,8 +58,8 @@ func (o *object) left() *object {
 	return &object{rev: -o.rev, key: o.key, pod: pod}
 }
 
-// state is what the API server has: the current version of every object.
-type state map[string]*object
+// apiObjects is what the API server has: the current version of every object.
+type apiObjects map[string]*object
 
 // event is what an informer reports: one object is so now, or is gone.
 type event struct {
@@ -81,7 +81,7 @@ func nameOf(key string) string {
 
 // apply changes the state and returns the keys of what changed. A pod under the
 // name of another one is two changes: the old one goes, the new one comes.
-func (e event) apply(s state) []string {
+func (e event) apply(s apiObjects) []string {
 	var changed []string
 	for key := range s {
 		if nameOf(key) == e.name && (e.is == nil || key != e.is.key) {
@@ -124,7 +124,7 @@ func (e event) tell(tx *dataplane.Transaction) {
 }
 
 // whole returns the first transaction of a process: everything there is.
-func (s state) whole() *dataplane.Transaction {
+func (s apiObjects) whole() *dataplane.Transaction {
 	tx := dataplane.NewTransaction()
 	for _, key := range slices.Sorted(maps.Keys(s)) {
 		event{name: nameOf(key), is: s[key]}.tell(tx)
@@ -133,7 +133,7 @@ func (s state) whole() *dataplane.Transaction {
 }
 
 // revs names the versions of a state.
-func (s state) revs() string {
+func (s apiObjects) revs() string {
 	var b strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(s)) {
 		fmt.Fprintf(&b, "%d ", s[key].rev)
@@ -162,7 +162,7 @@ func cluster(objects []*object) oracle.Cluster {
 }
 
 // values returns the objects of a state in order.
-func (s state) values() []*object {
+func (s apiObjects) values() []*object {
 	return slices.SortedFunc(maps.Values(s), func(a, b *object) int { return cmp.Compare(a.key, b.key) })
 }
 

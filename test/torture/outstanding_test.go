@@ -56,7 +56,7 @@ const maxCombinations = 1 << 14
 // have reached yet: for every object that changed since all was programmed its
 // versions, the first one from then; nil where there was none.
 type outstanding struct {
-	now      state
+	now      apiObjects
 	versions map[string][]*object
 	memo     memo
 	revs     string // cached; "" when stale
@@ -73,7 +73,7 @@ func newMemo() memo {
 }
 
 func newOutstanding(m memo) *outstanding {
-	return &outstanding{now: state{}, versions: map[string][]*object{}, memo: m}
+	return &outstanding{now: apiObjects{}, versions: map[string][]*object{}, memo: m}
 }
 
 // change takes an event in. A pod with another address than before is two

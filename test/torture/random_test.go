@@ -58,7 +58,7 @@ type historian struct {
 	sc     *scenario
 	shared bool // pods with one address have one endpoint
 	rev    int
-	now    state
+	now    apiObjects
 	plug   map[string]string // endpoints by what they are for
 	births int               // of endpoints: an id never comes again
 	addrs  []netip.Addr
@@ -67,7 +67,7 @@ type historian struct {
 func drawScenario(t *rapid.T) *scenario {
 	g := gen.New(t)
 	h := &historian{
-		t: t, shared: rapid.Bool().Draw(t, "shared endpoints"), now: state{}, plug: map[string]string{},
+		t: t, shared: rapid.Bool().Draw(t, "shared endpoints"), now: apiObjects{}, plug: map[string]string{},
 		sc: &scenario{
 			name: "random", memo: newMemo(), blind: true,
 			batch: rapid.SampledFrom([]int{1000, 10}).Draw(t, "batch"),
@@ -118,7 +118,7 @@ func (h *historian) visit(c oracle.Cluster) {
 
 // events returns what changed, by name, and takes the cluster over.
 func (h *historian) events(c oracle.Cluster) []event {
-	next := state{}
+	next := apiObjects{}
 	put := func(o *object) {
 		if was := h.now[o.key]; was != nil && sameObject(was, o) {
 			o = was

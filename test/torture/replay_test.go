@@ -15,6 +15,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/hns/hnstest"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // tester is what *testing.T and *rapid.T have in common.
@@ -56,7 +57,7 @@ type replay struct {
 	stuckOn string                 // an endpoint, or none
 	refuse  hnssim.Fault           // how
 	refused bool                   // HNS refused content: what needs it is left out, and closed
-	report  dataplane.Report
+	report  state.Report
 	story   []string
 }
 

@@ -8,10 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/hns/hnstest"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // fair is what a fresh process would make of the node, on an HNS without a
@@ -94,7 +94,7 @@ func (l *life) fairly() fair {
 
 // but returns f without what the running process still takes for refused. That process asks
 // HNS again within ten minutes.
-func (f fair) but(d dataplane.Dump) fair {
+func (f fair) but(d state.Dump) fair {
 	f.refused, f.partly = maps.Clone(f.refused), maps.Clone(f.partly)
 	for _, s := range d.Sets {
 		f.refused[s.ID] = f.refused[s.ID] || s.Refused || s.Again != nil

@@ -5,14 +5,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // A policy that is over its budget has one Event, of which every node would say the
 // same, and one when that has passed.
 func TestOverBudgetIsTold(t *testing.T) {
 	run(t, []string{"a"}, func(w *world) {
-		over := dataplane.Warning{Object: "x/a", Kind: "NetworkPolicy", Reason: dataplane.ReasonOverBudget, Message: "spec: it is too long"}
+		over := state.Warning{Object: "x/a", Kind: "NetworkPolicy", Reason: state.ReasonOverBudget, Message: "spec: it is too long"}
 		w.activate(over)
 		e := w.one()
 		require.Equal(t, "OverBudget", e.Reason)

@@ -9,11 +9,12 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 const (
 	// reasonProgrammed is that of the Event which says that all warnings passed.
-	reasonProgrammed dataplane.Reason = "Programmed"
+	reasonProgrammed state.Reason = "Programmed"
 	// patience is how long a retried failure has to last until it is sent: one failed call
 	// is no news.
 	patience = time.Minute
@@ -22,14 +23,14 @@ const (
 // topic is what a fact is about. A policy has one fact of a topic at a time, for all its
 // warnings of that topic.
 type topic struct {
-	reason dataplane.Reason
+	reason state.Reason
 	// pods: not the policy is at fault, but pods are not programmed that it selects.
 	pods bool
 }
 
 // patience returns how long the topic has to be active until it is sent.
 func (t topic) patience() time.Duration {
-	if t.pods || t.reason == dataplane.ReasonHNSUnavailable {
+	if t.pods || t.reason == state.ReasonHNSUnavailable {
 		return patience
 	}
 	return 0
@@ -39,9 +40,9 @@ func (t topic) patience() time.Duration {
 // sends the same.
 func (t topic) everywhere() bool {
 	switch t.reason {
-	case dataplane.ReasonHNSRejected, dataplane.ReasonHNSUnavailable, dataplane.ReasonForeignWrites, dataplane.ReasonAddressContested:
+	case state.ReasonHNSRejected, state.ReasonHNSUnavailable, state.ReasonForeignWrites, state.ReasonAddressContested:
 		return false
-	case dataplane.ReasonOverBudget: // where it follows from pods too, every node says it that has such pods
+	case state.ReasonOverBudget: // where it follows from pods too, every node says it that has such pods
 	}
 	return true
 }
@@ -65,7 +66,7 @@ type activeWarnings struct {
 // collect sorts warnings by policy. A warning on a pod concerns every policy that selects
 // the pod. A policy gets one account of each topic, with a count, as whoever writes a
 // policy may give it as many faults as fit into an object.
-func collect(warnings []dataplane.Warning, selecting func(dataplane.PodKey) []policy.Key) activeWarnings {
+func collect(warnings []state.Warning, selecting func(dataplane.PodKey) []policy.Key) activeWarnings {
 	texts := map[policy.Key]map[topic][]string{}
 	note := func(key policy.Key, t topic, text string) {
 		if texts[key] == nil {
@@ -99,8 +100,8 @@ func collect(warnings []dataplane.Warning, selecting func(dataplane.PodKey) []po
 }
 
 // inWhat says what a warning on a pod means for the policies that select it.
-func inWhat(reason dataplane.Reason) string {
-	if reason == dataplane.ReasonAddressContested {
+func inWhat(reason state.Reason) string {
+	if reason == state.ReasonAddressContested {
 		return "in doubt for"
 	}
 	return "not in force for"

@@ -24,6 +24,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -155,8 +156,8 @@ func (w *world) answers(answer func(*eventsv1.Event) error) {
 
 // activate hands over a transaction after which these warnings are active, and returns
 // when what could be told at once is told.
-func (w *world) activate(warnings ...dataplane.Warning) {
-	w.Applied(controllers.Applied{Report: dataplane.Report{Warnings: warnings}})
+func (w *world) activate(warnings ...state.Warning) {
+	w.Applied(controllers.Applied{Report: state.Report{Warnings: warnings}})
 	synctest.Wait()
 }
 
@@ -188,16 +189,16 @@ func (w *world) one() *eventsv1.Event {
 }
 
 // ipv6 is a warning that follows from the policy alone.
-func ipv6(name, message string) dataplane.Warning {
-	return dataplane.Warning{Object: "x/" + name, Kind: "NetworkPolicy", Reason: dataplane.Reason(policy.ReasonIPv6Peer), Message: message}
+func ipv6(name, message string) state.Warning {
+	return state.Warning{Object: "x/" + name, Kind: "NetworkPolicy", Reason: state.Reason(policy.ReasonIPv6Peer), Message: message}
 }
 
 // rejected is one that only this node has.
-func rejected(name, message string) dataplane.Warning {
-	return dataplane.Warning{Object: "x/" + name, Kind: "NetworkPolicy", Reason: dataplane.ReasonHNSRejected, Message: message}
+func rejected(name, message string) state.Warning {
+	return state.Warning{Object: "x/" + name, Kind: "NetworkPolicy", Reason: state.ReasonHNSRejected, Message: message}
 }
 
 // stuck is one about a pod.
-func stuck(pod, message string) dataplane.Warning {
-	return dataplane.Warning{Object: "x/" + pod, Kind: "Pod", Reason: dataplane.ReasonHNSUnavailable, Message: message}
+func stuck(pod, message string) state.Warning {
+	return state.Warning{Object: "x/" + pod, Kind: "Pod", Reason: state.ReasonHNSUnavailable, Message: message}
 }

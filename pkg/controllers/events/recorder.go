@@ -28,6 +28,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 const (
@@ -59,7 +60,7 @@ type Recorder struct {
 	wake chan struct{}
 
 	mu       sync.Mutex // guards following; held for no call
-	warnings []dataplane.Warning
+	warnings []state.Warning
 	fresh    bool // Run has not seen them
 
 	// What follows is Run's.

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 func TestWarningIsTold(t *testing.T) {
@@ -60,7 +60,7 @@ func TestWarningIsTold(t *testing.T) {
 func TestWarningOfAClusterPolicyIsTold(t *testing.T) {
 	run(t, []string{"p"}, func(w *world) {
 		w.clusters = map[string]*v1alpha2.ClusterNetworkPolicy{"p": {ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "uid-c", Generation: 1}}}
-		broken := dataplane.Warning{Object: "p", Kind: "ClusterNetworkPolicy", Reason: "UnsupportedPeer", Message: "spec.a: no"}
+		broken := state.Warning{Object: "p", Kind: "ClusterNetworkPolicy", Reason: "UnsupportedPeer", Message: "spec.a: no"}
 		w.activate(broken)
 		got := w.one()
 		require.Equal(t, "default", got.Namespace)
@@ -80,7 +80,7 @@ func TestProgrammedWhenAllHasPassed(t *testing.T) {
 		require.Len(t, w.took(), 2)
 		w.activate(ipv6("p", "a"))
 		require.Empty(t, w.took(), "one stands still")
-		w.activate(dataplane.Warning{Object: "win-1", Kind: "Node", Reason: dataplane.ReasonHNSUnavailable, Message: "sets"})
+		w.activate(state.Warning{Object: "win-1", Kind: "Node", Reason: state.ReasonHNSUnavailable, Message: "sets"})
 		require.Empty(t, w.took(), "while HNS is away nobody knows")
 		w.activate()
 		e := w.one()
@@ -141,7 +141,7 @@ func TestPodsThatFailForAMoment(t *testing.T) {
 func TestContestedIsTold(t *testing.T) {
 	run(t, []string{"one"}, func(w *world) {
 		w.selects("a", "one")
-		contested := dataplane.Warning{Object: "x/a", Kind: "Pod", Reason: dataplane.ReasonAddressContested, Message: "address 10.0.0.1 is claimed by y/t"}
+		contested := state.Warning{Object: "x/a", Kind: "Pod", Reason: state.ReasonAddressContested, Message: "address 10.0.0.1 is claimed by y/t"}
 		w.activate(contested)
 		time.Sleep(patience - time.Second)
 		require.Empty(t, w.took())
@@ -157,7 +157,7 @@ func TestContestedIsTold(t *testing.T) {
 func TestManyWarningsAtOnce(t *testing.T) {
 	const many = 1000
 	var names []string
-	var warnings []dataplane.Warning
+	var warnings []state.Warning
 	for i := range many {
 		names = append(names, fmt.Sprintf("p%03d", i))
 		warnings = append(warnings, ipv6(names[i], "a"))
@@ -278,7 +278,7 @@ func names(events []*eventsv1.Event) []string {
 
 // What every node has to tell has one name, so that the cluster gets it once.
 func TestNamesOfEvents(t *testing.T) {
-	name := func(node string, generation int64, after time.Duration, warning dataplane.Warning, passed bool) string {
+	name := func(node string, generation int64, after time.Duration, warning state.Warning, passed bool) string {
 		var got string
 		runOn(t, node, nil, func(w *world) {
 			time.Sleep(after)

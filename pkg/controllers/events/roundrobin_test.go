@@ -10,8 +10,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // writeIn creates a policy in a namespace.
@@ -22,7 +22,7 @@ func (w *world) writeIn(namespace, name string) {
 }
 
 // in moves a warning to another namespace.
-func in(namespace string, warning dataplane.Warning) dataplane.Warning {
+func in(namespace string, warning state.Warning) state.Warning {
 	warning.Object = namespace + warning.Object[1:]
 	return warning
 }
@@ -30,7 +30,7 @@ func in(namespace string, warning dataplane.Warning) dataplane.Warning {
 // Whoever writes a policy may give it as many faults as fit into an object: that is
 // one Event with a count, and no other tenant waits for more than one token.
 func TestManyFaultsOfOnePolicy(t *testing.T) {
-	var warnings []dataplane.Warning
+	var warnings []state.Warning
 	for i := range 2000 {
 		warnings = append(warnings, ipv6("bad", fmt.Sprintf("spec.ingress[0].from[%d]: no", i)), rejected("bad", fmt.Sprintf("%d: no", i)))
 	}
@@ -74,7 +74,7 @@ func TestFlappingPolicy(t *testing.T) {
 func TestNamespacesAreServedRoundRobin(t *testing.T) {
 	const many, others = 2000, 5
 	run(t, nil, func(w *world) {
-		var warnings []dataplane.Warning
+		var warnings []state.Warning
 		for n := range others {
 			for i := range many / others {
 				name := fmt.Sprintf("p%03d", i)
@@ -117,7 +117,7 @@ func TestNamespacesAreServedRoundRobin(t *testing.T) {
 // Who leaves and comes back does not come before those who wait.
 func TestComingBackGainsNothing(t *testing.T) {
 	run(t, nil, func(w *world) {
-		var warnings []dataplane.Warning
+		var warnings []state.Warning
 		for i := range 100 {
 			w.writeIn("y", fmt.Sprint("p", i))
 			warnings = append(warnings, in("y", ipv6(fmt.Sprint("p", i), "a")))
@@ -127,7 +127,7 @@ func TestComingBackGainsNothing(t *testing.T) {
 		for i := range 100 { // a new policy of the other namespace, and none of the old ones
 			name := fmt.Sprint("q", i)
 			w.writeIn("x", name)
-			w.activate(append([]dataplane.Warning{ipv6(name, "a")}, warnings...)...)
+			w.activate(append([]state.Warning{ipv6(name, "a")}, warnings...)...)
 			time.Sleep(500 * time.Millisecond)
 			w.remove(name)
 			w.activate(warnings...)

@@ -13,15 +13,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // crowded is a dump of so many workloads of one pod each, all of this node.
-func crowded(workloads int) dataplane.Dump {
-	d := dataplane.Dump{}
+func crowded(workloads int) state.Dump {
+	d := state.Dump{}
 	for i := range workloads {
-		d.Pods = append(d.Pods, dataplane.PodDump{Pod: fmt.Sprintf("x/w%d", i), Addr: fmt.Sprintf("10.0.%d.%d", i/250, i%250), Labels: map[string]string{"app": fmt.Sprint(i)}, Local: true, Owner: true})
+		d.Pods = append(d.Pods, state.Pod{Pod: fmt.Sprintf("x/w%d", i), Addr: fmt.Sprintf("10.0.%d.%d", i/250, i%250), Labels: map[string]string{"app": fmt.Sprint(i)}, Local: true, Owner: true})
 	}
 	return d
 }
@@ -108,7 +108,7 @@ func TestPace(t *testing.T) {
 func TestDumpsOfABigCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dumps := 0
-		h := Handler(Config{Now: time.Now, Healthy: func() error { return nil }, Ready: func() error { return nil }, Dump: func() dataplane.Dump {
+		h := Handler(Config{Now: time.Now, Healthy: func() error { return nil }, Ready: func() error { return nil }, Dump: func() state.Dump {
 			dumps++
 			time.Sleep(time.Second)
 			return behind()
@@ -127,7 +127,7 @@ func TestDumpsOfABigCluster(t *testing.T) {
 func TestTenMatrices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now, most, all, dumps atomic.Int64
-		inner := Handler(Config{Now: time.Now, Healthy: func() error { return nil }, Ready: func() error { return nil }, Dump: func() dataplane.Dump {
+		inner := Handler(Config{Now: time.Now, Healthy: func() error { return nil }, Ready: func() error { return nil }, Dump: func() state.Dump {
 			dumps.Add(1)
 			return crowded(20)
 		}})

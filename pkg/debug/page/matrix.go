@@ -10,10 +10,10 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/matrix"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // maxSide is how many workloads one matrix has at most on each side; a filter
@@ -25,7 +25,7 @@ const (
 
 // derived is what is made from a dump when it is first asked for.
 type derived struct {
-	dump dataplane.Dump
+	dump state.Dump
 	pace *pace // of grids, whatever the dump
 
 	namesOnce sync.Once
@@ -36,7 +36,7 @@ type derived struct {
 	grids  map[gridKey]grid
 }
 
-func newDerived(dump dataplane.Dump, pace *pace) *derived {
+func newDerived(dump state.Dump, pace *pace) *derived {
 	return &derived{dump: dump, pace: pace, place: make(chan struct{}, 1), grids: map[gridKey]grid{}}
 }
 

@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // podEntry is a pod in a list.
@@ -31,7 +31,7 @@ func listPods(s *snapshot, _ *http.Request) (any, error) {
 
 // podDetail is a pod with what concerns it.
 type podDetail struct {
-	dataplane.PodDump
+	state.Pod
 	Ingress []string     `json:"ingress"` // policies that isolate it
 	Egress  []string     `json:"egress"`
 	Sets    []link       `json:"sets"` // that have its address
@@ -63,11 +63,11 @@ type ruleEntry struct {
 func showPod(s *snapshot, r *http.Request) (any, error) {
 	key := r.PathValue("namespace") + "/" + r.PathValue("name")
 	d := s.dump
-	i := slices.IndexFunc(d.Pods, func(p dataplane.PodDump) bool { return p.Pod == key })
+	i := slices.IndexFunc(d.Pods, func(p state.Pod) bool { return p.Pod == key })
 	if i < 0 {
 		return nil, notFound("there is no pod %s", key)
 	}
-	out := podDetail{PodDump: d.Pods[i], Ingress: []string{}, Egress: []string{}, Sets: []link{}, Rules: []ruleEntry{}, Pending: []pendingOne{}}
+	out := podDetail{Pod: d.Pods[i], Ingress: []string{}, Egress: []string{}, Sets: []link{}, Rules: []ruleEntry{}, Pending: []pendingOne{}}
 	for _, p := range d.Policies {
 		if !slices.Contains(p.Selected, key) {
 			continue
@@ -101,12 +101,12 @@ func showPod(s *snapshot, r *http.Request) (any, error) {
 
 // rulesOf lists what an endpoint has of ours and should have, by direction and
 // priority.
-func rulesOf(ep dataplane.EndpointDump, setNames map[string]string) []ruleEntry {
+func rulesOf(ep state.Endpoint, setNames map[string]string) []ruleEntry {
 	rules := map[hns.ACL]*ruleEntry{}
 	entry := func(a hns.ACL) *ruleEntry {
 		if rules[a] == nil {
 			e := &ruleEntry{Endpoint: ep.ID, Direction: a.Direction, Action: a.Action, Priority: a.Priority, ID: a.ID, Peer: explain.PeerText(a, setNames), Ports: explain.PortsText(a)}
-			if key, ok := dataplane.PolicyOfACL(a.ID); ok {
+			if key, ok := state.PolicyOfACL(a.ID); ok {
 				e.Policy = key.String()
 			}
 			rules[a] = e
@@ -149,13 +149,13 @@ func listPolicies(s *snapshot, _ *http.Request) (any, error) {
 
 // policyDetail is a policy with the sets that it mentions.
 type policyDetail struct {
-	dataplane.PolicyDump
+	state.Policy
 	Sets []link `json:"sets"`
 }
 
 func showPolicy(s *snapshot, r *http.Request) (any, error) {
 	key := r.PathValue("namespace") + "/" + r.PathValue("name")
-	i := slices.IndexFunc(s.dump.Policies, func(p dataplane.PolicyDump) bool { return p.Policy == key })
+	i := slices.IndexFunc(s.dump.Policies, func(p state.Policy) bool { return p.Policy == key })
 	if i < 0 {
 		return nil, notFound("there is no policy %s", key)
 	}

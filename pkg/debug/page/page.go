@@ -15,8 +15,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/explain"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // apiPath is where the JSON is, beside the rest of the debug endpoint.
@@ -30,7 +30,7 @@ func Heavy() []string {
 
 // Config is what the page shows. No function may wait for HNS.
 type Config struct {
-	Dump    func() dataplane.Dump
+	Dump    func() state.Dump
 	Healthy func() error // nil: no reason to restart the process
 	Ready   func() error // nil: everything known is programmed
 	Now     func() time.Time

@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -31,18 +31,18 @@ var taken = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 // behind is a node with something of everything: web may be reached from api by
 // HNS's present rules and from nobody by the wanted ones, a set lacks a member
 // and is pinned, a pod waits for its endpoint.
-func behind() dataplane.Dump {
+func behind() state.Dump {
 	rule := hns.ACL{ID: "azure-acl-x.web", Protocols: "6", Action: hns.Allow, Direction: hns.In, LocalAddresses: "azure-npm-api", LocalPorts: "80", RuleType: hns.Switch, Priority: 222}
 	block := hns.ACL{ID: "azure-acl-npm-block-in", Action: hns.Block, Direction: hns.In, RuleType: hns.Switch, Priority: 3000}
 	open := []hns.ACL{
 		{Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: 65500},
 		{Action: hns.Allow, Direction: hns.Out, RuleType: hns.Switch, Priority: 65500},
 	}
-	warning := dataplane.Warning{Object: "x/web", Kind: "NetworkPolicy", Reason: dataplane.ReasonHNSRejected, Message: "no"}
+	warning := state.Warning{Object: "x/web", Kind: "NetworkPolicy", Reason: state.ReasonHNSRejected, Message: "no"}
 	since := taken.Add(-4 * time.Minute)
-	return dataplane.Dump{
+	return state.Dump{
 		Node: "n1", Time: taken,
-		Sets: []dataplane.SetDump{
+		Sets: []state.Set{
 			{
 				ID: "azure-npm-api", Name: "podlabel-app:api", Type: string(hns.IPSet), Members: []string{"10.0.0.2", "10.0.0.9"},
 				Holders: []string{"selector x/web", "list nestedlabel-app:api:b", "applied e1", "selector port http/TCP@"}, Pins: []string{"e1", "e9"},
@@ -50,34 +50,34 @@ func behind() dataplane.Dump {
 			},
 			{ID: "azure-npm-nest", Name: "nestedlabel-app:api:b", Type: string(hns.NestedIPSet), Members: []string{"podlabel-app:api"}, Holders: []string{"rule e1"}, Pins: []string{}, Unknown: true, Missing: []string{"empty-emptyhashset"}},
 		},
-		Pending: []dataplane.PendingDump{
+		Pending: []state.Pending{
 			{Pod: "x/web", UID: "u1", Endpoint: "e1", Join: []string{}, Leave: []string{"podlabel-app:api"}, Attempts: 3, Error: "HNS\nis down"},
 			{Pod: "x/late", UID: "u3", Join: []string{}, Leave: []string{}},
 		},
-		Endpoints: []dataplane.EndpointDump{
+		Endpoints: []state.Endpoint{
 			{ID: "e1", Addrs: []string{"10.0.0.1"}, Pod: "x/web", Applied: []hns.ACL{rule, block}, Wanted: []hns.ACL{block}, WantedRules: [][]int{{}}, Known: true, ForeignRules: open, Since: since},
 			{ID: "e2", Addrs: []string{"10.0.0.2"}, Pod: "x/api", Applied: []hns.ACL{}, Wanted: []hns.ACL{}, Known: true, ForeignRules: open},
 		},
-		Policies: []dataplane.PolicyDump{{Policy: "x/web", Ingress: true, Selected: []string{"x/web"}, Problems: []string{"Invalid: spec: no"}}},
-		Pods: []dataplane.PodDump{
+		Policies: []state.Policy{{Policy: "x/web", Ingress: true, Selected: []string{"x/web"}, Problems: []string{"Invalid: spec: no"}}},
+		Pods: []state.Pod{
 			{Pod: "x/api", UID: "u2", Addr: "10.0.0.2", Labels: map[string]string{"app": "api"}, Local: true, Owner: true, Endpoints: []string{"e2"}},
 			{Pod: "x/late", UID: "u3", Addr: "10.0.0.3", Local: true, Owner: true},
 			{Pod: "x/web", UID: "u1", Addr: "10.0.0.1", Labels: map[string]string{"app": "web"}, Local: true, Owner: true, Endpoints: []string{"e1"}, Ports: []string{"http:80/TCP"}},
 			{Pod: "y/far", UID: "u4", Addr: "10.0.1.1", Owner: true},
 		},
-		Namespaces: []dataplane.NamespaceDump{{Name: "x"}, {Name: "y"}},
-		Warnings:   []dataplane.Warning{warning},
-		Reports: []dataplane.Report{
+		Namespaces: []state.Namespace{{Name: "x"}, {Name: "y"}},
+		Warnings:   []state.Warning{warning},
+		Reports: []state.Report{
 			{Generation: 7, Started: since.Add(-time.Hour)},
-			{Generation: 8, Started: since, Warnings: []dataplane.Warning{warning}},
-			{Generation: 9, Started: taken.Add(-time.Second), Warnings: []dataplane.Warning{warning}},
+			{Generation: 8, Started: since, Warnings: []state.Warning{warning}},
+			{Generation: 9, Started: taken.Add(-time.Second), Warnings: []state.Warning{warning}},
 		},
 	}
 }
 
-func handler(d dataplane.Dump) http.Handler {
+func handler(d state.Dump) http.Handler {
 	return Handler(Config{
-		Dump: func() dataplane.Dump { return d }, Healthy: func() error { return nil }, Ready: func() error { return errors.New("two\n  things wait") },
+		Dump: func() state.Dump { return d }, Healthy: func() error { return nil }, Ready: func() error { return errors.New("two\n  things wait") },
 		Now: func() time.Time { return taken }, Version: "v1", Places: explain.Places{"x/web": "a.yaml:1"},
 	})
 }
@@ -164,7 +164,7 @@ func TestRefusals(t *testing.T) {
 
 // TestNothingKnown: the dump of an agent that has just begun.
 func TestNothingKnown(t *testing.T) {
-	h := handler(dataplane.Dump{})
+	h := handler(state.Dump{})
 	for path, want := range map[string]string{
 		"matrix":    `{"port":"80/TCP","ports":[],"other":"65535/TCP","namespaces":[],"workloads":0,"here":"any","elsewhere":false,"rows":[],"columns":[],"cut":false,"cells":[]}`,
 		"workloads": `{"workloads":[]}`,

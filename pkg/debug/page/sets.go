@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // setEntry is a set in numbers.
@@ -25,7 +25,7 @@ type setEntry struct {
 	Since   time.Time `json:"since,omitzero"`
 }
 
-func entryOf(s dataplane.SetDump) setEntry {
+func entryOf(s state.Set) setEntry {
 	return setEntry{
 		ID: s.ID, Name: s.Name, Nested: s.Type == string(hns.NestedIPSet),
 		Members: len(s.Members), Holders: len(s.Holders), Pins: len(s.Pins), InHNS: s.InHNS,
@@ -75,7 +75,7 @@ func listSets(s *snapshot, _ *http.Request) (any, error) {
 
 func showSet(s *snapshot, r *http.Request) (any, error) {
 	id := r.PathValue("id")
-	i := slices.IndexFunc(s.dump.Sets, func(set dataplane.SetDump) bool { return set.ID == id })
+	i := slices.IndexFunc(s.dump.Sets, func(set state.Set) bool { return set.ID == id })
 	if i < 0 {
 		return nil, notFound("there is no set %s", id)
 	}
@@ -91,7 +91,7 @@ type names struct {
 	sets map[string]string // ids by name
 }
 
-func newNames(d dataplane.Dump) *names {
+func newNames(d state.Dump) *names {
 	n := &names{pods: map[string]string{}, own: map[string]string{}, sets: map[string]string{}}
 	for _, ep := range d.Endpoints {
 		n.pods[ep.ID] = ep.Pod
@@ -114,7 +114,7 @@ func newNames(d dataplane.Dump) *names {
 var pinRole = ipsets.RefPin.String()
 
 // holders returns who holds or pins a set, each once.
-func (n *names) holders(s dataplane.SetDump) []link {
+func (n *names) holders(s state.Set) []link {
 	out := []link{}
 	add := func(role string, l link) {
 		i := slices.IndexFunc(out, func(o link) bool { return o.Kind == l.Kind && o.Name == l.Name && o.ID == l.ID })
@@ -153,7 +153,7 @@ func (n *names) endpoint(id string) link {
 }
 
 // members returns what a set has or should have.
-func (n *names) members(s dataplane.SetDump) []link {
+func (n *names) members(s state.Set) []link {
 	out := make([]link, 0, len(s.Members)+len(s.Surplus))
 	missing := map[string]bool{}
 	for _, m := range s.Missing {

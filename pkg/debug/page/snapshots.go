@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // interval is how long a dump is good for, at least: one that took long is used
@@ -17,7 +17,7 @@ const interval = time.Second
 
 // snapshots takes dumps, one at a time and one for all who ask meanwhile.
 type snapshots struct {
-	dump  func() dataplane.Dump
+	dump  func() state.Dump
 	now   func() time.Time
 	grids *pace
 
@@ -28,7 +28,7 @@ type snapshots struct {
 
 // snapshot is a dump that is not changed any more. Handlers share it.
 type snapshot struct {
-	dump    dataplane.Dump
+	dump    state.Dump
 	taken   time.Time
 	took    time.Duration
 	digest  [8]byte // of all of the dump but times and reports
@@ -86,7 +86,7 @@ func (s *snapshots) take(before *snapshot) *snapshot {
 }
 
 // digest tells dumps apart that say different things.
-func digest(d dataplane.Dump) [8]byte {
+func digest(d state.Dump) [8]byte {
 	sum := sha256.New()
 	out := json.NewEncoder(sum)
 	_ = out.Encode([]any{d.Node, d.NodeAddrs, d.Warnings, d.Pending}) // a hash takes everything

@@ -11,18 +11,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // TestOneDumpForAll: however many ask, a dump is taken at most once a second,
 // and what was made from it holds until something changes.
 func TestOneDumpForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dumps, state := 0, behind()
-		s := &snapshots{now: time.Now, dump: func() dataplane.Dump {
+		dumps, was := 0, behind()
+		s := &snapshots{now: time.Now, dump: func() state.Dump {
 			dumps++
 			time.Sleep(100 * time.Millisecond)
-			d := state
+			d := was
 			d.Time = time.Now()
 			return d
 		}}
@@ -52,8 +52,8 @@ func TestOneDumpForAll(t *testing.T) {
 		require.NotEqual(t, first[0].dump.Time, second[0].dump.Time)
 		require.Same(t, first[0].derived, second[0].derived, "time alone is no change")
 
-		state = behind()
-		state.Pods = state.Pods[1:]
+		was = behind()
+		was.Pods = was.Pods[1:]
 		time.Sleep(interval)
 		third := ask()
 		require.NotSame(t, second[0].derived, third[0].derived)
@@ -64,7 +64,7 @@ func TestOneDumpForAll(t *testing.T) {
 // TestAClientThatGoes does not wait for a dump, nor does anybody for it.
 func TestAClientThatGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &snapshots{now: time.Now, dump: func() dataplane.Dump {
+		s := &snapshots{now: time.Now, dump: func() state.Dump {
 			time.Sleep(time.Minute)
 			return behind()
 		}}
@@ -88,7 +88,7 @@ func TestAClientThatGoes(t *testing.T) {
 func TestADumpThatPanics(t *testing.T) {
 	broken := errors.New("broken")
 	bad := true
-	s := &snapshots{now: time.Now, dump: func() dataplane.Dump {
+	s := &snapshots{now: time.Now, dump: func() state.Dump {
 		if bad {
 			panic(broken)
 		}
@@ -103,19 +103,19 @@ func TestADumpThatPanics(t *testing.T) {
 
 // TestUnchanged: who has an answer of the same state gets none again.
 func TestUnchanged(t *testing.T) {
-	now, state := taken, behind()
+	now, was := taken, behind()
 	h := Handler(Config{
-		Dump: func() dataplane.Dump { return state }, Now: func() time.Time { return now },
+		Dump: func() state.Dump { return was }, Now: func() time.Time { return now },
 		Healthy: func() error { return nil }, Ready: func() error { return nil },
 	})
 	path := apiPath + "matrix?port=80/TCP"
 	tag := get(t, h, path).Header().Get("ETag")
 	require.NotEmpty(t, tag)
 	require.NotEqual(t, tag, get(t, h, apiPath+"matrix?port=81/TCP").Header().Get("ETag"))
-	now, state.Time = now.Add(time.Minute), now.Add(time.Minute)
+	now, was.Time = now.Add(time.Minute), now.Add(time.Minute)
 	require.Equal(t, http.StatusNotModified, get(t, h, path, "If-None-Match", tag).Code)
 	now = now.Add(time.Minute)
-	state.Endpoints[0].Applied = nil
+	was.Endpoints[0].Applied = nil
 	changed := get(t, h, path, "If-None-Match", tag)
 	require.Equal(t, http.StatusOK, changed.Code)
 	require.NotEqual(t, tag, changed.Header().Get("ETag"))

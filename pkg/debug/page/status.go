@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // status is how the agent is, and what it has not done yet.
@@ -39,7 +39,7 @@ type counts struct {
 }
 
 type pendingEntry struct {
-	dataplane.PendingDump
+	state.Pending
 	Since time.Time `json:"since,omitzero"`
 }
 
@@ -55,7 +55,7 @@ type behindEntry struct {
 // warningEntry is a warning with the time since when it is active, as far as reports go
 // back.
 type warningEntry struct {
-	dataplane.Warning
+	state.Warning
 	Since  time.Time `json:"since,omitzero"`
 	Longer bool      `json:"longer,omitempty"` // perhaps longer than that
 }
@@ -92,7 +92,7 @@ func healthOf(check func() error) health {
 	return health{OK: true}
 }
 
-func count(d dataplane.Dump) counts {
+func count(d state.Dump) counts {
 	c := counts{Pods: len(d.Pods), Endpoints: len(d.Endpoints), Namespaces: len(d.Namespaces), Policies: len(d.Policies), Sets: len(d.Sets)}
 	for _, p := range d.Pods {
 		if p.Local {
@@ -111,7 +111,7 @@ func count(d dataplane.Dump) counts {
 }
 
 // warned finds the first of the last reports that all have a warning.
-func warned(w dataplane.Warning, reports []dataplane.Report) warningEntry {
+func warned(w state.Warning, reports []state.Report) warningEntry {
 	out := warningEntry{Warning: w}
 	for i, r := range slices.Backward(reports) {
 		if !slices.Contains(r.Warnings, w) {

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
 )
@@ -111,7 +111,7 @@ func tracedSide(v hnssim.Verdict) string {
 			continue
 		}
 		name := acl.ID
-		if key, ok := dataplane.PolicyOfACL(acl.ID); ok {
+		if key, ok := state.PolicyOfACL(acl.ID); ok {
 			name = key.String()
 		}
 		if first == "" || name < first {

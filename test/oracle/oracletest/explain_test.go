@@ -20,6 +20,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
 )
@@ -142,7 +143,7 @@ type explained struct {
 	w        *world
 	tracers  *second
 	c        oracle.Cluster
-	dump     dataplane.Dump
+	dump     state.Dump
 	side     explain.Side
 	dir      hns.Direction
 	own      *corev1.Pod

@@ -17,6 +17,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
 )
@@ -69,8 +70,8 @@ func events(before, after oracle.Cluster, all bool) []event {
 }
 
 // nodeFrom is what the dataplane is told of a node.
-func nodeFrom(n corev1.Node) dataplane.Node {
-	out := dataplane.Node{Name: n.Name, Labels: n.Labels}
+func nodeFrom(n corev1.Node) state.Node {
+	out := state.Node{Name: n.Name, Labels: n.Labels}
 	for _, a := range n.Status.Addresses {
 		out.Addrs = append(out.Addrs, netip.MustParseAddr(a.Address))
 	}
@@ -99,8 +100,8 @@ func diff[T any](before, after []T, all bool, key func(T) string, set, drop func
 }
 
 // tell applies events in transactions of the given size.
-func (w *world) tell(list []event, size int) dataplane.Report {
-	var report dataplane.Report
+func (w *world) tell(list []event, size int) state.Report {
+	var report state.Report
 	for len(list) > 0 {
 		tx := dataplane.NewTransaction()
 		n := min(size, len(list))

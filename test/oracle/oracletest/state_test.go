@@ -15,14 +15,14 @@ import (
 	"github.com/winnpm/winnpm/test/oracle"
 )
 
-// state is what there is in HNS, in the words of the simulator's sets and ACLs.
-type state struct {
+// hnsState is what there is in HNS, in the words of the simulator's sets and ACLs.
+type hnsState struct {
 	Sets map[string]hns.SetPolicy // by Id
 	ACLs map[string][]hns.ACL     // of ours, by endpoint
 }
 
-func (w *world) state() state {
-	s := state{Sets: map[string]hns.SetPolicy{}, ACLs: map[string][]hns.ACL{}}
+func (w *world) state() hnsState {
+	s := hnsState{Sets: map[string]hns.SetPolicy{}, ACLs: map[string][]hns.ACL{}}
 	for _, set := range w.sim.Sets() {
 		s.Sets[set.ID] = set
 	}
@@ -34,7 +34,7 @@ func (w *world) state() state {
 
 // unneeded returns the Ids of sets that no ACL names, directly or as the
 // member of a set.
-func (s state) unneeded() []string {
+func (s hnsState) unneeded() []string {
 	needed := map[string]bool{}
 	for _, acls := range s.ACLs {
 		for _, acl := range acls {
@@ -58,7 +58,7 @@ func (s state) unneeded() []string {
 // effective returns the state without the numbers of named ports that no peer
 // uses any more: their rules, which match nothing, stay until the endpoint's
 // next Update, and so what else there is for their sake.
-func (s state) effective() state {
+func (s hnsState) effective() hnsState {
 	for endpoint := range s.ACLs {
 		s.ACLs[endpoint] = slices.DeleteFunc(s.ACLs[endpoint], func(acl hns.ACL) bool {
 			return hnstest.Unused(acl, s.Sets)

@@ -16,6 +16,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
 )
@@ -80,7 +81,7 @@ func (w *world) fail(c oracle.Cluster, format string, args ...any) {
 
 // apply hands a transaction over. Nothing fails in this world, so no request
 // may be refused, unless its endpoint went away in the meantime.
-func (w *world) apply(tx *dataplane.Transaction) dataplane.Report {
+func (w *world) apply(tx *dataplane.Transaction) state.Report {
 	report, err := w.dp.ApplyDataplane(w.t.Context(), tx)
 	require.NoError(w.t, err)
 	for _, call := range w.sim.Calls() {
@@ -95,7 +96,7 @@ func (w *world) apply(tx *dataplane.Transaction) dataplane.Report {
 
 // settle applies empty transactions when the last report asks for them, until
 // nothing is outstanding.
-func (w *world) settle(report dataplane.Report) {
+func (w *world) settle(report state.Report) {
 	for range 20 {
 		if report.Converged() {
 			return

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Limits of the rows of this file and those beside it: HNS answers what no table
@@ -58,7 +58,7 @@ func (h *host) answers(want hnssim.Outcome, probes []hnssim.Probe) string {
 func (n *npm) warned(code uint32, object string) string {
 	n.t.Helper()
 	all := n.dump().Warnings
-	if slices.ContainsFunc(all, func(w dataplane.Warning) bool {
+	if slices.ContainsFunc(all, func(w state.Warning) bool {
 		return strings.Contains(w.Object+" "+w.Message, object) &&
 			strings.Contains(strings.ToLower(w.Message), fmt.Sprintf("0x%08x", code))
 	}) {

@@ -22,8 +22,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // npm is a running "npm.exe start".
@@ -202,9 +202,9 @@ func (n *npm) page(path string) string {
 }
 
 // dump returns what npm.exe knows.
-func (n *npm) dump() dataplane.Dump {
+func (n *npm) dump() state.Dump {
 	n.t.Helper()
-	var d dataplane.Dump
+	var d state.Dump
 	require.NoError(n.t, json.Unmarshal([]byte(n.page(debug.ManagerPath)), &d))
 	return d
 }

@@ -14,9 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
 )
 
@@ -135,7 +135,7 @@ func TestAnswer_Spelling(t *testing.T) {
 			return n.check("/readyz")
 		})
 		for _, warning := range n.dump().Warnings {
-			require.NotContains(t, []dataplane.Reason{dataplane.ReasonForeignWrites, dataplane.ReasonHNSUnavailable}, warning.Reason, "%v", warning)
+			require.NotContains(t, []state.Reason{state.ReasonForeignWrites, state.ReasonHNSUnavailable}, warning.Reason, "%v", warning)
 		}
 	}
 	quiet(8 * time.Second) // 16 rounds of the reconciler

@@ -1,4 +1,4 @@
-package dataplane
+package state
 
 import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
@@ -6,8 +6,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// ClusterPolicyDump is one ClusterNetworkPolicy.
-type ClusterPolicyDump struct {
+// ClusterPolicy is one ClusterNetworkPolicy.
+type ClusterPolicy struct {
 	Name     string   `json:"name"`
 	Selected []string `json:"selected"` // local pods
 	Problems []string `json:"problems,omitempty"`
@@ -15,9 +15,9 @@ type ClusterPolicyDump struct {
 	Spec *v1alpha2.ClusterNetworkPolicySpec `json:"spec,omitempty"`
 }
 
-// TierRuleDump is what a rule of an endpoint that a ClusterNetworkPolicy selects came
+// TierRule is what a rule of an endpoint that a ClusterNetworkPolicy selects came
 // from.
-type TierRuleDump struct {
+type TierRule struct {
 	TierSource
 	// Passed are the rules that passed the connection on, in order.
 	Passed []TierSource `json:"passed,omitempty"`
@@ -34,10 +34,10 @@ type TierSource struct {
 	Name   string `json:"name,omitempty"`
 }
 
-// CompromiseDump is a rule of a list of tiers that HNS refuses.
-type CompromiseDump struct {
+// Compromise is a rule of a list of tiers that HNS refuses.
+type Compromise struct {
 	Rule hns.ACL `json:"rule"` // without Id and priority
 	// Form is how much more matches what stands for it; a rule that allows is left out.
 	Form int `json:"form"`
-	AgainDump
+	Again
 }

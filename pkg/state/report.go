@@ -1,4 +1,4 @@
-package dataplane
+package state
 
 import (
 	"maps"
@@ -128,15 +128,6 @@ func (r Report) Clone() Report {
 	return r
 }
 
-// cloneReports copies reports, and what they hold.
-func cloneReports(in []Report) []Report {
-	out := slices.Clone(in)
-	for i := range out {
-		out[i] = out[i].Clone()
-	}
-	return out
-}
-
 // Spelling is how HNS shows something that we wrote in another way: two reads
 // after a write of ours that succeeded agreed on it.
 type Spelling struct {
@@ -156,4 +147,13 @@ type Repair struct {
 	Object string `json:"object"`        // name of the set, id of the endpoint
 	Pod    string `json:"pod,omitempty"` // namespace/name of the endpoint's pod
 	Found  string `json:"found"`         // what had been changed, in a few words
+}
+
+// Change counts the objects of one kind that a transaction created, updated or
+// deleted. An object that comes again as it was is not counted, but a policy,
+// which is not compared.
+type Change struct {
+	Kind      string `json:"kind"`      // pod, namespace, policy, clusterpolicy, node
+	Operation string `json:"operation"` // create, update, delete
+	Count     int    `json:"count"`
 }

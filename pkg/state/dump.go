@@ -1,4 +1,4 @@
-package dataplane
+package state
 
 import (
 	"time"
@@ -12,21 +12,21 @@ import (
 // Dump is a snapshot of the dataplane's state as plain values, sorted; what the
 // debug endpoint shows and what explanations are made from.
 type Dump struct {
-	Node      string         `json:"node"`
-	Time      time.Time      `json:"time,omitzero"` // when it was taken
-	Sets      []SetDump      `json:"sets"`
-	Pending   []PendingDump  `json:"pending"`
-	Endpoints []EndpointDump `json:"endpoints"`
-	Policies  []PolicyDump   `json:"policies"`
+	Node      string     `json:"node"`
+	Time      time.Time  `json:"time,omitzero"` // when it was taken
+	Sets      []Set      `json:"sets"`
+	Pending   []Pending  `json:"pending"`
+	Endpoints []Endpoint `json:"endpoints"`
+	Policies  []Policy   `json:"policies"`
 	// ClusterPolicies are the tiers around Policies, Nodes what they may have for a peer.
-	ClusterPolicies []ClusterPolicyDump `json:"clusterPolicies,omitempty"`
-	Nodes           []Node              `json:"nodes,omitempty"`
-	Pods            []PodDump           `json:"pods"`
-	Namespaces      []NamespaceDump     `json:"namespaces"`
-	NodeAddrs       []string            `json:"nodeAddresses"`
-	Warnings        []Warning           `json:"warnings"`
-	Reports         []Report            `json:"reports"` // the last ones, oldest first
-	Due             DueDump             `json:"due"`
+	ClusterPolicies []ClusterPolicy `json:"clusterPolicies,omitempty"`
+	Nodes           []Node          `json:"nodes,omitempty"`
+	Pods            []Pod           `json:"pods"`
+	Namespaces      []Namespace     `json:"namespaces"`
+	NodeAddrs       []string        `json:"nodeAddresses"`
+	Warnings        []Warning       `json:"warnings"`
+	Reports         []Report        `json:"reports"` // the last ones, oldest first
+	Due             Due             `json:"due"`
 	// Spellings are how HNS shows what was written, where that has to be learned.
 	Spellings []Spelling `json:"spellings,omitempty"`
 	// OthersCut: the ACLs of others go back cut to their documented fields.
@@ -38,29 +38,29 @@ type Dump struct {
 	LookAge time.Duration `json:"lookAge,omitempty"`
 }
 
-// DueDump is what waits for its time, beside pending updates.
-type DueDump struct {
-	Sets    RetryDump `json:"sets"`    // a request for sets that failed
-	Listing RetryDump `json:"listing"` // of endpoints
+// Due is what waits for its time, beside pending updates.
+type Due struct {
+	Sets    Retry `json:"sets"`    // a request for sets that failed
+	Listing Retry `json:"listing"` // of endpoints
 	// Spare is the reading of sets that nobody needs, when a write of one is in doubt.
-	Spare RetryDump `json:"spare,omitzero"`
+	Spare Retry `json:"spare,omitzero"`
 	// Unread: our sets were not read yet. Unsettled: no set is deleted, as the last
 	// listing was empty and should not be.
 	Unread    bool `json:"unread,omitempty"`
 	Unsettled bool `json:"unsettled,omitempty"`
-	// Turn of the queue of pending updates that was served last, and the lanes of those
+	// Turn of the queue of pending updates that was served last, and the queues of those
 	// who wait in it, by name.
-	Turn  uint64     `json:"turn,omitempty"`
-	Lanes []LaneDump `json:"lanes,omitempty"`
+	Turn   uint64  `json:"turn,omitempty"`
+	Queues []Queue `json:"lanes,omitempty"`
 	// Read is the endpoint at which the last transaction left off reading.
 	Read string `json:"read,omitempty"`
 	// New are endpoints that HNS enumerates and that were not read, or could not be.
-	New []NewDump `json:"new,omitempty"`
+	New []Unread `json:"new,omitempty"`
 }
 
-// LaneDump is who takes turns with others in the queue of pending updates: a namespace,
-// "/repair" for what somebody else changed, "/retry" for what failed.
-type LaneDump struct {
+// Queue is one of the queues that the fair queue of pending updates serves: of a namespace,
+// of "/repair" for what somebody else changed, of "/retry" for what failed.
+type Queue struct {
 	Name string `json:"name"`
 	// Next turn of the queue in which it is served, and the order of those that got the
 	// same.
@@ -69,21 +69,21 @@ type LaneDump struct {
 	Turn  uint64 `json:"turn,omitempty"` // of its own that was served last
 }
 
-// NewDump is an endpoint of which nothing is known but its GUID.
-type NewDump struct {
+// Unread is an endpoint of which nothing is known but its GUID.
+type Unread struct {
 	ID string `json:"id"`
-	RetryDump
+	Retry
 }
 
-// RetryDump is a backoff.
-type RetryDump struct {
+// Retry is a backoff.
+type Retry struct {
 	Attempts int       `json:"attempts,omitempty"`
 	At       time.Time `json:"at,omitzero"` // zero: nothing is due
 	Error    string    `json:"error,omitempty"`
 }
 
-// SetDump is one set of the cache.
-type SetDump struct {
+// Set is one set of the cache.
+type Set struct {
 	ID      string   `json:"id"`
 	Name    string   `json:"name"`
 	Type    string   `json:"type"`
@@ -105,7 +105,7 @@ type SetDump struct {
 	Refused bool      `json:"refused,omitempty"` // HNS refuses what is desired
 
 	// Again is when HNS is asked again for what it refused, or did not remove.
-	Again *AgainDump `json:"again,omitempty"`
+	Again *Again `json:"again,omitempty"`
 	// Suspect is the group of sets of one of which HNS refuses what is desired, 0 for
 	// none; Clings, it refuses to take out what has to go; Ending, it is not known
 	// whether the set was removed.
@@ -116,16 +116,16 @@ type SetDump struct {
 	Reading ipsets.Reading `json:"reading,omitzero"`
 }
 
-// AgainDump is a try that is due though nothing changed.
-type AgainDump struct {
+// Again is a try that is due though nothing changed.
+type Again struct {
 	At       time.Time `json:"at"`
 	Attempts int       `json:"attempts,omitempty"`
 	Code     uint32    `json:"code,omitempty"` // HRESULT of the last one
 	Part     int       `json:"part,omitempty"` // of a removal: sets in the next request
 }
 
-// PendingDump is one outstanding pod update.
-type PendingDump struct {
+// Pending is one outstanding pod update.
+type Pending struct {
 	Pod      string   `json:"pod"`
 	UID      string   `json:"uid"`
 	Endpoint string   `json:"endpoint,omitempty"` // empty: none seen yet
@@ -135,9 +135,9 @@ type PendingDump struct {
 	Error    string   `json:"error,omitempty"`
 }
 
-// EndpointDump is one local endpoint. All rules are canonical, so those that mean
+// Endpoint is one local endpoint. All rules are canonical, so those that mean
 // the same are equal.
-type EndpointDump struct {
+type Endpoint struct {
 	ID      string    `json:"id"`
 	Addrs   []string  `json:"addresses"`
 	Pod     string    `json:"pod,omitempty"`
@@ -151,7 +151,7 @@ type EndpointDump struct {
 	WantedRules [][]int `json:"wantedRules"`
 	// Tiers are, for every desired ACL of an endpoint that a ClusterNetworkPolicy
 	// selects, what it came from; nil of another one.
-	Tiers []TierRuleDump `json:"tiers,omitempty"`
+	Tiers []TierRule `json:"tiers,omitempty"`
 	// Maybe are the lists of ours one of which is there, when that is not known.
 	Maybe [][]hns.ACL `json:"maybe,omitempty"`
 	// ForeignRules are the ACLs among the policies of others; Tiered, there are
@@ -159,12 +159,12 @@ type EndpointDump struct {
 	ForeignRules []hns.ACL `json:"foreignRules,omitempty"`
 	Tiered       bool      `json:"tiered,omitempty"`
 	Since        time.Time `json:"since,omitzero"` // since when an update is outstanding
-	Next         NextDump  `json:"next"`
+	Next         Next      `json:"next"`
 }
 
-// NextDump is what the next write of an endpoint depends on, and how it came to
+// Next is what the next write of an endpoint depends on, and how it came to
 // it.
-type NextDump struct {
+type Next struct {
 	Version    hns.Version `json:"version,omitempty"`    // that it is planned from
 	BornFor    string      `json:"bornFor,omitempty"`    // UID of the first pod that owned it
 	WrittenFor string      `json:"writtenFor,omitempty"` // UID of the pod that it was last right for
@@ -174,28 +174,28 @@ type NextDump struct {
 	Invalid    bool        `json:"invalid,omitempty"`    // it was an hns.ErrInvalid
 	Refused    []string    `json:"refused,omitempty"`    // policies of which HNS refuses the rules; "/Id" for a rule that all share
 	// Again says when HNS is asked again for what it refused.
-	Again      map[string]AgainDump `json:"again,omitempty"`
-	Careful    bool                 `json:"careful,omitempty"`    // one policy at a time
-	Distrusted bool                 `json:"distrusted,omitempty"` // what was accepted before is refused
-	Bare       bool                 `json:"bare,omitempty"`       // the shared rules are refused as they are
+	Again      map[string]Again `json:"again,omitempty"`
+	Careful    bool             `json:"careful,omitempty"`    // one policy at a time
+	Distrusted bool             `json:"distrusted,omitempty"` // what was accepted before is refused
+	Bare       bool             `json:"bare,omitempty"`       // the shared rules are refused as they are
 	// Trial is how many rules of a list of tiers are tried next, and Compromises are
 	// those that HNS refuses.
-	Trial       int              `json:"trial,omitempty"`
-	Compromises []CompromiseDump `json:"compromises,omitempty"`
-	Unlisted    int              `json:"unlisted,omitempty"`  // answers in a row with a code of no known meaning
-	Repair      bool             `json:"repair,omitempty"`    // somebody else's doing
-	Conflicts   int              `json:"conflicts,omitempty"` // in a row
-	Turn        uint64           `json:"turn,omitempty"`      // in its lane of the queue
-	Lane        string           `json:"lane,omitempty"`
-	ChangedBy   string           `json:"changedBy,omitempty"` // policy whose change it waits for
-	Check       bool             `json:"check,omitempty"`     // to be read, as its pod is gone
-	Exposed     bool             `json:"exposed,omitempty"`   // it lost its block
-	Shielded    bool             `json:"shielded,omitempty"`  // it cannot be read, and took the block
-	Absent      bool             `json:"absent,omitempty"`    // an enumeration that was not believed lacked it
+	Trial       int          `json:"trial,omitempty"`
+	Compromises []Compromise `json:"compromises,omitempty"`
+	Unlisted    int          `json:"unlisted,omitempty"`  // answers in a row with a code of no known meaning
+	Repair      bool         `json:"repair,omitempty"`    // somebody else's doing
+	Conflicts   int          `json:"conflicts,omitempty"` // in a row
+	Turn        uint64       `json:"turn,omitempty"`      // in its Queue
+	Queue       string       `json:"lane,omitempty"`
+	ChangedBy   string       `json:"changedBy,omitempty"` // policy whose change it waits for
+	Check       bool         `json:"check,omitempty"`     // to be read, as its pod is gone
+	Exposed     bool         `json:"exposed,omitempty"`   // it lost its block
+	Shielded    bool         `json:"shielded,omitempty"`  // it cannot be read, and took the block
+	Absent      bool         `json:"absent,omitempty"`    // an enumeration that was not believed lacked it
 }
 
-// PolicyDump is one NetworkPolicy.
-type PolicyDump struct {
+// Policy is one NetworkPolicy.
+type Policy struct {
 	Policy   string   `json:"policy"`  // namespace/name
 	Ingress  bool     `json:"ingress"` // isolates for ingress
 	Egress   bool     `json:"egress"`
@@ -206,8 +206,8 @@ type PolicyDump struct {
 	Spec *networkingv1.NetworkPolicySpec `json:"spec,omitempty"`
 }
 
-// PodDump is one pod of the cluster.
-type PodDump struct {
+// Pod is one pod of the cluster.
+type Pod struct {
 	Pod    string            `json:"pod"`
 	UID    string            `json:"uid"`
 	Addr   string            `json:"address,omitempty"`
@@ -230,8 +230,8 @@ type PodDump struct {
 	OverBudget string `json:"overBudget,omitempty"`
 }
 
-// NamespaceDump is one Namespace object.
-type NamespaceDump struct {
+// Namespace is one Namespace object.
+type Namespace struct {
 	Name       string            `json:"name"`
 	Labels     map[string]string `json:"labels,omitempty"`
 	OverBudget string            `json:"overBudget,omitempty"` // in what the object is

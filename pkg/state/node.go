@@ -1,0 +1,13 @@
+package state
+
+import "net/netip"
+
+// Node is a node of the cluster, as ClusterNetworkPolicies have it for a peer.
+type Node struct {
+	Name   string            `json:"name"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Addrs  []netip.Addr      `json:"addresses,omitempty"` // of status.addresses, IPv4
+	// OverBudget says in what the object is over its budget. Such a node has no labels
+	// here.
+	OverBudget string `json:"overBudget,omitempty"`
+}

@@ -1,0 +1,46 @@
+package state
+
+import (
+	"strings"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// ACLID is the Id of the allow rules of a policy. Namespaces have no dot, so
+// the policy can be read off unambiguously.
+func ACLID(key policy.Key) string { return hns.ACLIDPrefix + key.Namespace + "." + key.Name }
+
+// PolicyOfACL returns the NetworkPolicy that a rule's Id names; false for the
+// rules that belong to none.
+func PolicyOfACL(id string) (policy.Key, bool) {
+	ns, name, ok := strings.Cut(strings.TrimPrefix(id, hns.ACLIDPrefix), ".")
+	if !ok || !strings.HasPrefix(id, hns.ACLIDPrefix) || strings.HasPrefix(name, ".") {
+		return policy.Key{}, false
+	}
+	return policy.Key{Namespace: ns, Name: name}, true
+}
+
+// clusterNamespace stands in a Key for the namespace of a ClusterNetworkPolicy. The name
+// beside it begins with a dot, as no name of an object does.
+const clusterNamespace = "cluster"
+
+// ClusterKey names a ClusterNetworkPolicy where policies have keys.
+func ClusterKey(name string) policy.Key {
+	return policy.Key{Namespace: clusterNamespace, Name: "." + name}
+}
+
+// ClusterName is the inverse of ClusterKey; false for the key of a NetworkPolicy.
+func ClusterName(key policy.Key) (string, bool) {
+	name, is := strings.CutPrefix(key.Name, ".")
+	return name, is && key.Namespace == clusterNamespace
+}
+
+// ClusterACLID is the Id of the rules of a ClusterNetworkPolicy.
+func ClusterACLID(name string) string { return ACLID(ClusterKey(name)) }
+
+// ClusterPolicyOfACL returns the ClusterNetworkPolicy that a rule's Id names; false for
+// other rules.
+func ClusterPolicyOfACL(id string) (name string, ok bool) {
+	return strings.CutPrefix(id, hns.ACLIDPrefix+clusterNamespace+"..")
+}
