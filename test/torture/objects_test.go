@@ -36,7 +36,8 @@ type object struct {
 	ns    *corev1.Namespace
 	np    *networkingv1.NetworkPolicy
 	cnp   *v1alpha2.ClusterNetworkPolicy
-	nodes []netip.Addr
+	nodes []netip.Addr // of this node
+	peer  *corev1.Node // of the cluster
 }
 
 // at reports whether the version is a pod with the address.
@@ -71,6 +72,7 @@ type event struct {
 func nsKey(name string) string          { return "namespace " + name }
 func policyName(ns, name string) string { return "policy " + ns + "/" + name }
 func clusterName(name string) string    { return "cluster " + name }
+func peerName(name string) string       { return "peer " + name }
 func podName(ns, name string) string    { return "pod " + ns + "/" + name }
 
 // nameOf returns the name that events have for an object.
@@ -116,6 +118,14 @@ func (e event) tell(tx *dataplane.Transaction) {
 		tx.DeleteClusterPolicy(ns)
 	case kind == "cluster":
 		tx.SetClusterPolicy(e.is.cnp)
+	case kind == "peer" && e.is == nil:
+		tx.DeleteNode(ns)
+	case kind == "peer":
+		n := dataplane.Node{Name: ns, Labels: e.is.peer.Labels}
+		for _, a := range e.is.peer.Status.Addresses {
+			n.Addrs = append(n.Addrs, netip.MustParseAddr(a.Address))
+		}
+		tx.SetNode(n)
 	case e.is == nil:
 		tx.DeletePod(dataplane.PodKey{Namespace: ns, Name: name})
 	default:
@@ -154,6 +164,8 @@ func cluster(objects []*object) oracle.Cluster {
 			c.Policies = append(c.Policies, *o.np)
 		case o.cnp != nil:
 			c.ClusterPolicies = append(c.ClusterPolicies, *o.cnp)
+		case o.peer != nil:
+			c.Nodes = append(c.Nodes, *o.peer)
 		default:
 			c.NodeAddrs = o.nodes
 		}
@@ -182,6 +194,8 @@ func wordObject(o *object) string {
 		return wordSpec(o.np.Spec)
 	case o.cnp != nil:
 		return wordSpec(o.cnp.Spec)
+	case o.peer != nil:
+		return fmt.Sprint(o.peer.Labels, o.peer.Status.Addresses)
 	}
 	return fmt.Sprint(o.nodes)
 }

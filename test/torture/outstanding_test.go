@@ -255,7 +255,9 @@ func (o *outstanding) relevant(p packet) (fixed []*object, moving map[string][]*
 		case v.np != nil:
 			return spaces[v.np.Namespace]
 		case v.cnp != nil:
-			return true
+			return p.dir == hns.In && len(v.cnp.Spec.Ingress) > 0 || p.dir == hns.Out && len(v.cnp.Spec.Egress) > 0
+		case v.peer != nil:
+			return slices.ContainsFunc(v.peer.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Address == p.peer().String() })
 		default:
 			return p.dir == hns.In
 		}

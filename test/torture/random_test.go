@@ -66,6 +66,9 @@ type historian struct {
 
 func drawScenario(t *rapid.T) *scenario {
 	g := gen.New(t)
+	if rapid.Bool().Draw(t, "tiers") {
+		g = gen.NewTiered(t)
+	}
 	h := &historian{
 		t: t, shared: rapid.Bool().Draw(t, "shared endpoints"), now: apiObjects{}, plug: map[string]string{},
 		sc: &scenario{
@@ -137,6 +140,12 @@ func (h *historian) events(c oracle.Cluster) []event {
 	for _, pod := range c.Pods {
 		put(&object{key: podName(pod.Namespace, pod.Name) + "#" + string(pod.UID), pod: &pod})
 	}
+	for _, cnp := range c.ClusterPolicies {
+		put(&object{key: clusterName(cnp.Name), cnp: &cnp})
+	}
+	for _, n := range c.Nodes {
+		put(&object{key: peerName(n.Name), peer: &n})
+	}
 	put(&object{key: "node", nodes: c.NodeAddrs})
 	var out []event
 	told := map[string]bool{}
@@ -158,7 +167,7 @@ func (h *historian) events(c oracle.Cluster) []event {
 
 func sameObject(a, b *object) bool {
 	return equality.Semantic.DeepEqual(a.pod, b.pod) && equality.Semantic.DeepEqual(a.ns, b.ns) &&
-		equality.Semantic.DeepEqual(a.np, b.np) && equality.Semantic.DeepEqual(a.cnp, b.cnp) && slices.Equal(a.nodes, b.nodes)
+		equality.Semantic.DeepEqual(a.np, b.np) && equality.Semantic.DeepEqual(a.cnp, b.cnp) && equality.Semantic.DeepEqual(a.peer, b.peer) && slices.Equal(a.nodes, b.nodes)
 }
 
 // endpoints is the CNI: every pod that runs here with an address of its own has

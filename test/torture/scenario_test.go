@@ -267,6 +267,11 @@ func (p *parser) event(line string, fields []string) (event, error) {
 		}
 		e.name = policyName(ns, name)
 		e.is = &object{rev: p.rev, key: e.name, np: np}
+	case "peer":
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: ns, Labels: pairs(args[2:])}}
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: p.address(args[1]).String()}}
+		e.name = peerName(ns)
+		e.is = &object{rev: p.rev, key: e.name, peer: n}
 	case "cluster":
 		cnp := &v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: ns}}
 		_, spec, _ := strings.Cut(line, "{")
