@@ -105,6 +105,9 @@ func (r Result) textEndpoints(b io.Writer) {
 
 // owner says whose rule it is.
 func owner(a hns.ACL) string {
+	if name, ok := state.ClusterPolicyOfACL(a.ID); ok {
+		return "ClusterNetworkPolicy/" + name
+	}
 	if key, ok := state.PolicyOfACL(a.ID); ok {
 		return key.String()
 	}
