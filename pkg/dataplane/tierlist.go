@@ -172,7 +172,7 @@ func (d *core) tieredBy(home []*podState) desiredRules {
 	}
 	slices.SortStableFunc(all.rules, func(a, b tierRule) int { return cmpDirection(a.acl, b.acl) })
 	w := desiredRules{shared: slices.Clone(d.cfg.BaseACLs), tiers: all}
-	if all.blocks()[hns.In] {
+	if slices.ContainsFunc(all.rules, func(r tierRule) bool { return r.acl.Direction == hns.In }) { // so the node needs nobody's leave
 		w.shared = append(w.shared, renderNode(d.nodeAddrs)...)
 	}
 	return w
