@@ -17,6 +17,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
 )
@@ -121,7 +122,7 @@ func (e event) tell(tx *dataplane.Transaction) {
 	case kind == "peer" && e.is == nil:
 		tx.DeleteNode(ns)
 	case kind == "peer":
-		n := dataplane.Node{Name: ns, Labels: e.is.peer.Labels}
+		n := state.Node{Name: ns, Labels: e.is.peer.Labels}
 		for _, a := range e.is.peer.Status.Addresses {
 			n.Addrs = append(n.Addrs, netip.MustParseAddr(a.Address))
 		}
