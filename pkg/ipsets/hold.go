@@ -220,13 +220,10 @@ func (c *Cache) HeldBack() bool {
 }
 
 // Stuck reports whether a needed set has members that have to go and, as far as is
-// known, cannot; of a deny twin, whether HNS refuses members that have to come. It costs
-// the set's members.
+// known, cannot. Nobody waits for a deny twin to lose members: see Rejected. It costs the
+// set's members.
 func (c *Cache) Stuck(n Name) bool {
 	s := c.byName[n]
-	if n.Denies() {
-		return s != nil && s.needed && s.rejects()
-	}
 	return s != nil && s.needed && s.stuck()
 }
 
