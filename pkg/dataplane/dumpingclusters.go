@@ -65,7 +65,7 @@ func (ed *EndpointDump) explainTiers(ep *endpoint, want []hns.ACL, rules []tierR
 // dumpCompromises lists what HNS refuses of a list of tiers.
 func (ep *endpoint) dumpCompromises() (out []CompromiseDump) {
 	for rule, c := range ep.compromises {
-		out = append(out, CompromiseDump{Rule: rule, Form: c.form, AgainDump: AgainDump{At: c.at, Attempts: c.tries, Code: c.code}})
+		out = append(out, CompromiseDump{Rule: rule, Form: c.form, Alone: c.alone, AgainDump: AgainDump{At: c.at, Attempts: c.tries, Code: c.code}})
 	}
 	slices.SortFunc(out, func(a, b CompromiseDump) int { return cmp.Compare(RuleText(a.Rule), RuleText(b.Rule)) })
 	return out
@@ -75,7 +75,7 @@ func (ep *endpoint) dumpCompromises() (out []CompromiseDump) {
 func (ep *endpoint) restoreCompromises(next NextDump) {
 	ep.trial = next.Trial
 	for _, cd := range next.Compromises {
-		ep.compromises[cd.Rule] = compromise{form: cd.Form, again: again{code: cd.Code, tries: cd.Attempts, at: cd.At}}
+		ep.compromises[cd.Rule] = compromise{form: cd.Form, alone: cd.Alone, again: again{code: cd.Code, tries: cd.Attempts, at: cd.At}}
 	}
 }
 
