@@ -15,6 +15,9 @@ import (
 // compromise is what stands in place of a rule that HNS refuses.
 type compromise struct {
 	form int // of forms; of a rule that allows it means nothing
+	// alone is how often HNS was asked again for this rule without the others that it
+	// refuses.
+	alone int
 	again
 }
 

@@ -66,7 +66,7 @@ func explainTiers(ed *state.Endpoint, ep *endpoint, want []hns.ACL, rules []tier
 // dumpCompromises lists what HNS refuses of a list of tiers.
 func (ep *endpoint) dumpCompromises() (out []state.Compromise) {
 	for rule, c := range ep.compromises {
-		out = append(out, state.Compromise{Rule: rule, Form: c.form, Again: state.Again{At: c.at, Attempts: c.tries, Code: c.code}})
+		out = append(out, state.Compromise{Rule: rule, Form: c.form, Alone: c.alone, Again: state.Again{At: c.at, Attempts: c.tries, Code: c.code}})
 	}
 	slices.SortFunc(out, func(a, b state.Compromise) int { return cmp.Compare(RuleText(a.Rule), RuleText(b.Rule)) })
 	return out
@@ -76,7 +76,7 @@ func (ep *endpoint) dumpCompromises() (out []state.Compromise) {
 func (ep *endpoint) restoreCompromises(next state.Next) {
 	ep.trial = next.Trial
 	for _, cd := range next.Compromises {
-		ep.compromises[cd.Rule] = compromise{form: cd.Form, again: again{code: cd.Code, tries: cd.Attempts, at: cd.At}}
+		ep.compromises[cd.Rule] = compromise{form: cd.Form, alone: cd.Alone, again: again{code: cd.Code, tries: cd.Attempts, at: cd.At}}
 	}
 }
 

@@ -156,7 +156,7 @@ func (r *run) probe() {
 		}
 	}
 	for i, p := range tiers {
-		if !ask(p.endpoint, len(tiers)-i-1, func() error { return r.probeTier(p) }) {
+		if !ask(p.endpoint, len(tiers)-i-1, func() error { return r.probeTiers(p) }) {
 			return
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -111,70 +112,96 @@ func (d *core) compromise(ep *endpoint, r tierRule, err *versioned.Refused) {
 	d.pin(ep)
 }
 
-// tierProbe is one try of a rule that was refused.
+// tierProbe is a try of rules of one endpoint that were refused, by their conditions.
 type tierProbe struct {
 	endpoint string
-	rule     hns.ACL // its condition
-	at       time.Time
+	rules    []hns.ACL
 }
 
-// tierProbes returns the rules of lists that are to be tried again now, in order. The
-// rules that HNS refused bound them.
+// tierProbes returns the endpoints with rules that are to be tried again now, in order.
 func (d *core) tierProbes(now time.Time) []tierProbe {
 	var due []tierProbe
 	for id, ep := range d.endpoints {
 		if len(ep.compromises) == 0 || ep.queued > 0 || !ep.known() || ep.owner == "" {
 			continue
 		}
-		for rule, c := range ep.compromises {
-			if !c.at.After(now) && d.ready(ep, []step{{verb: hns.Update, acls: d.without(ep, rule)}}) {
-				due = append(due, tierProbe{id, rule, c.at})
-			}
+		p, some := tierProbe{endpoint: id, rules: slices.Collect(maps.Keys(ep.compromises))}, false
+		for _, c := range ep.compromises {
+			some = some || !c.at.After(now)
+		}
+		if some && d.ready(ep, []step{{verb: hns.Update, acls: d.with(ep, p.rules)}}) {
+			slices.SortFunc(p.rules, func(a, b hns.ACL) int {
+				return cmp.Or(cmp.Compare(ep.compromises[a].alone, ep.compromises[b].alone), cmp.Compare(RuleText(a), RuleText(b)))
+			})
+			due = append(due, p)
 		}
 	}
-	slices.SortFunc(due, func(a, b tierProbe) int {
-		return cmp.Or(cmp.Compare(a.endpoint, b.endpoint), a.at.Compare(b.at), cmp.Compare(RuleText(a.rule), RuleText(b.rule)))
-	})
+	slices.SortFunc(due, func(a, b tierProbe) int { return cmp.Compare(a.endpoint, b.endpoint) })
 	return due
 }
 
-// without returns the list that the endpoint should have if HNS took a rule.
-func (d *core) without(ep *endpoint, rule hns.ACL) []hns.ACL {
-	c := ep.compromises[rule]
-	delete(ep.compromises, rule)
-	defer func() { ep.compromises[rule] = c }()
+// with returns the list that the endpoint should have if HNS took some rules.
+func (d *core) with(ep *endpoint, rules []hns.ACL) []hns.ACL {
+	was := ep.compromises
+	ep.compromises = maps.Clone(was)
+	defer func() { ep.compromises = was }()
+	for _, rule := range rules {
+		delete(ep.compromises, rule)
+	}
 	return d.desired(ep)
 }
 
-// probeTier makes one try: the list with the true rule.
-func (r *run) probeTier(p tierProbe) error {
-	d := r.d
-	ep := d.endpoints[p.endpoint]
-	if ep == nil || !ep.known() || ep.queued > 0 {
-		return nil
-	}
-	c, still := ep.compromises[p.rule]
-	if !still {
-		return nil
-	}
-	list := d.without(ep, p.rule)
+// probeTiers asks for all rules of an endpoint when one of them is due, and when HNS
+// refuses that for the one that was asked for least: two requests in a pause, whatever HNS
+// refuses.
+func (r *run) probeTiers(p tierProbe) error {
 	defer r.hold(p.endpoint)()
-	is, err := r.writer().Replace(p.endpoint, ep.version, list)
-	if ref, refused := errors.AsType[*versioned.Refused](err); refused && refusedObject(err) != hns.KindSet {
-		d.countRefusal(err)
-		c.failed(ref, d.clock)
-		ep.compromises[p.rule] = c
-		return nil
+	for _, rules := range [][]hns.ACL{p.rules, p.rules[:1]} {
+		done, err := r.probeRules(p.endpoint, rules)
+		if done || err != nil || len(p.rules) == 1 {
+			return err
+		}
 	}
-	if err == nil {
-		delete(ep.compromises, p.rule)
-	} else { // it came to no answer: later, once more
-		c.wait(d.clock)
-		ep.compromises[p.rule] = c
+	return nil
+}
+
+// probeRules makes one try: the list with the true rules. done is false when HNS refused
+// it.
+func (r *run) probeRules(id string, rules []hns.ACL) (done bool, err error) {
+	d := r.d
+	ep := d.endpoints[id]
+	if ep == nil || !ep.known() || ep.queued > 0 {
+		return true, nil
+	}
+	list := d.with(ep, rules)
+	is, err := r.writer().Replace(id, ep.version, list)
+	ref, refused := errors.AsType[*versioned.Refused](err)
+	refused = refused && refusedObject(err) != hns.KindSet
+	for _, rule := range rules {
+		switch c, still := ep.compromises[rule]; {
+		case !still:
+			continue
+		case err == nil:
+			delete(ep.compromises, rule)
+			continue
+		case refused && c.at.After(d.clock): // with the others it was a moment ago
+			c.alone++
+			ep.compromises[rule] = c
+		case refused:
+			c.failed(ref, d.clock)
+			ep.compromises[rule] = c
+		default: // it came to no answer: later, once more
+			c.wait(d.clock)
+			ep.compromises[rule] = c
+		}
+	}
+	if refused {
+		d.countRefusal(err)
+		return false, nil
 	}
 	_, err = d.wrote(ep, canonical(list), list, is, err)
-	if d.endpoints[p.endpoint] == ep {
+	if d.endpoints[id] == ep {
 		d.queue(ep)
 	}
-	return err
+	return true, err
 }

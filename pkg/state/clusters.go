@@ -39,5 +39,7 @@ type Compromise struct {
 	Rule hns.ACL `json:"rule"` // without Id and priority
 	// Form is how much more matches what stands for it; a rule that allows is left out.
 	Form int `json:"form"`
+	// Alone is how often HNS was asked again for it without the others.
+	Alone int `json:"alone,omitempty"`
 	Again
 }

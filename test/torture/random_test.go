@@ -66,8 +66,9 @@ type historian struct {
 
 func drawScenario(t *rapid.T) *scenario {
 	g := gen.New(t)
+	transactions := 3
 	if rapid.Bool().Draw(t, "tiers") {
-		g = gen.NewTiered(t)
+		g, transactions = gen.NewTiered(t), 2 // every ClusterNetworkPolicy matters to every packet
 	}
 	h := &historian{
 		t: t, shared: rapid.Bool().Draw(t, "shared endpoints"), now: apiObjects{}, plug: map[string]string{},
@@ -82,7 +83,7 @@ func drawScenario(t *rapid.T) *scenario {
 	h.visit(c)
 	h.sc.given = append(h.endpoints(c), step{do: apply, events: h.events(c)}, step{do: settle})
 	steps := &h.sc.steps
-	for range rapid.IntRange(1, 3).Draw(t, "transactions") {
+	for range rapid.IntRange(1, transactions).Draw(t, "transactions") {
 		for range rapid.IntRange(1, 2).Draw(t, "changes") {
 			c = g.Mutation(c).After
 			h.visit(c)

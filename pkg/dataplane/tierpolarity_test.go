@@ -1,0 +1,174 @@
+package dataplane_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// TestRefusedSetsOfTiers: HNS refuses a set when it is made, when it changes, or a member
+// of one. A rule that accepts by it is left out, and one that denies matches every peer
+// through its ports; when HNS takes the set both are as they should be, without an event.
+func TestRefusedSetsOfTiers(t *testing.T) {
+	const list = `{tier: Admin, priority: 5, subject: {namespaces: {}}, ingress: [
+  {action: Accept, from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: api}}}}], protocols: [{tcp: {destinationPort: {number: 80}}}]},
+  {action: Deny, from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: db}}}}], protocols: [{tcp: {destinationPort: {range: {start: 80, end: 81}}}}]},
+  {action: Deny, from: [{namespaces: {matchLabels: {team: yy}}}], protocols: [{tcp: {destinationPort: {number: 82}}}]},
+  {action: Deny, from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: api}}}}], protocols: [{tcp: {destinationPort: {range: {start: 80, end: 81}}}}]}]}`
+	api, db, other := "10.0.2.1", "10.0.2.2", "10.0.2.3"
+	peers := []string{api, db, other, "10.0.1.1"}
+	truth := "allow block allow block block allow allow allow allow allow allow block"
+	for name, test := range map[string]struct {
+		refuse string
+		late   bool // it was taken before, and is refused as it changes
+		want   string
+	}{
+		"made, of an Accept":          {"podlabel-app:api", false, "block block allow block block allow allow allow allow allow allow block"},
+		"made, of a Deny":             {"deny-podlabel-app:db", false, "allow block allow block block allow block block allow block block block"},
+		"made, nested, of a Deny":     {"deny-nslabel-team:yy", false, "allow block block block block block allow allow block allow allow block"},
+		"made, a member, of a Deny":   {"deny-ns-y", false, "allow block block block block block allow allow block allow allow block"},
+		"changed, of a Deny":          {"deny-podlabel-app:db", true, "allow block allow block block allow block block allow block block block"},
+		"changed, a member of a Deny": {"deny-ns-y", true, "allow block block block block block allow allow block allow allow block"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, tierText("c", list))
+			w.do("namespace x team=xx", "namespace y team=yy", "namespace z team=zz", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1",
+				"pod z/api 10.0.2.1 app=api remote", "pod z/other 10.0.2.3 remote", "apply")
+			refuse := func() {
+				w.sim.RejectSet(func(s hns.SetPolicy) bool { return s.Name == test.refuse })
+			}
+			if !test.late {
+				refuse()
+			}
+			w.do("cluster c")
+			apply(w)
+			if test.late {
+				refuse()
+			}
+			w.do("pod y/p 10.0.1.1 remote", "pod z/db 10.0.2.2 app=db remote")
+			apply(w)
+			require.Equal(t, test.want, w.in(peers, 80, 81, 82), w.sim.Dump())
+			require.True(t, slices.ContainsFunc(w.report.Warnings, func(warning state.Warning) bool {
+				return warning.Object == "c" && warning.Kind == "ClusterNetworkPolicy" && warning.Reason == state.ReasonHNSRejected
+			}), "%+v", w.report.Warnings)
+			w.sim.RejectSet(nil)
+			for range 3 {
+				w.now = w.now.Add(11 * time.Minute)
+				apply(w)
+			}
+			require.Equal(t, truth, w.in(peers, 80, 81, 82))
+			require.Empty(t, w.report.Warnings)
+		})
+	}
+}
+
+// apply applies the transaction, whatever HNS refuses.
+func apply(w *script) {
+	report, err := w.dp.ApplyDataplane(w.t.Context(), w.tx)
+	require.NoError(w.t, err)
+	w.tx, w.report = dataplane.NewTransaction(), report
+}
+
+// TestTiersAreWrittenWhole: with small batches a list comes, changes and goes in one
+// Update each, and after every write each packet has the verdict of before or after.
+func TestTiersAreWrittenWhole(t *testing.T) {
+	w := newScript(t, newWorld(t, policyText("p", `{podSelector: {}, ingress: [{from: [{namespaceSelector: {}}]}]}`)+
+		tierText("c", `{tier: Admin, priority: 5, subject: {namespaces: {}}, ingress: [
+  {action: Accept, from: [{namespaces: {matchLabels: {team: yy}}}], protocols: [{tcp: {destinationPort: {number: 80}}}]},
+  {action: Deny, from: [{namespaces: {matchLabels: {team: yy}}}]},
+  {action: Accept, from: [{namespaces: {}}], protocols: [{tcp: {destinationPort: {number: 81}}}]},
+  {action: Deny, from: [{namespaces: {matchLabels: {team: zz}}}]}]}`)).archive, func(c *dataplane.Config) { c.MaxBatchedACLs = 2 })
+	w.do("namespace x team=xx", "namespace y team=yy", "namespace z team=zz", "node 10.0.0.100", "endpoint ep 10.0.0.1",
+		"pod x/w 10.0.0.1", "pod y/p 10.0.1.1 remote", "pod z/q 10.0.2.1 remote", "apply")
+	all := probes(w.sim, []string{"10.0.1.1", "10.0.2.1", "10.0.0.100", "10.0.9.9"}, 80, 81, 82)
+	states := []map[probe]bool{verdicts(t, w.sim, all)}
+	seen := func(change string) {
+		w.sim.Watch(all...)
+		w.do(change, "apply")
+		states = append(states, verdicts(t, w.sim, all))
+		require.Empty(t, strays(w.sim.Transitions(), states[len(states)-2:]), change)
+		w.sim.Watch()
+		require.Equal(t, 1, w.report.Calls["ACL/Update"]+w.report.Calls["ACL/Add"], change)
+	}
+	seen("cluster c")
+	require.Equal(t, 1, w.report.Calls["ACL/Update"], "it takes more than one Add")
+	seen("policy p")
+	seen("delete policy x/p")
+	seen("delete cluster c")
+}
+
+// TestShieldBeforeALongList: a list that takes more than one request comes to a pod that
+// was just born when it is closed: nothing passes that its rules deny.
+func TestShieldBeforeALongList(t *testing.T) {
+	w := newScript(t, newWorld(t, tierText("c", `{tier: Admin, priority: 5, subject: {namespaces: {}}, ingress: [
+  {action: Accept, from: [{namespaces: {matchLabels: {team: yy}}}], protocols: [{tcp: {destinationPort: {number: 80}}}]}, {action: Deny, from: [{namespaces: {}}]}]}`)).archive,
+		func(c *dataplane.Config) { c.MaxBatchedACLs = 2 })
+	w.do("namespace x team=xx", "namespace y team=yy", "node 10.0.0.100", "endpoint ep 10.0.0.1", "pod y/p 10.0.1.1 remote", "cluster c", "apply")
+	w.do("pod x/w 10.0.0.1")
+	var first []hns.ACL
+	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
+		if when == hnssim.After && isWrite(c.Op) && first == nil && c.Target == "ep" {
+			first = w.rulesOf("ep")
+		}
+	})
+	w.do("apply", "calls ACL/Add=1 ACL/Update=1 SetPolicy/Add=2")
+	require.Equal(t, "201 allow in azure-acl-npm-node remote=10.0.0.100\n202 block in azure-acl-npm-block-in", ruleTexts(first))
+	require.Equal(t, "allow block", w.in([]string{"10.0.1.1"}, 80, 81))
+	require.False(t, slices.ContainsFunc(w.rulesOf("ep"), func(a hns.ACL) bool { return a.Priority == hns.PriorityShield }))
+}
+
+func ruleTexts(acls []hns.ACL) string {
+	var out []string
+	for _, a := range acls {
+		out = append(out, dataplane.RuleText(a))
+	}
+	return strings.Join(out, "\n")
+}
+
+// TestTiersThatComeToNothing: what ends as it was costs no write: a policy that goes and
+// comes back in one transaction or in another form that means the same, and a namespace
+// that loses a label which no policy asks for.
+func TestTiersThatComeToNothing(t *testing.T) {
+	w := tierWorld(t, tierText("c", `{`+fromBoth+`, ingress: [{action: Deny, from: [{namespaces: {matchLabels: {team: yy}}}]}]}`)+
+		strings.Replace(tierText("c", `{`+fromBoth+`, ingress: [{action: Deny, from: [{pods: {namespaceSelector: {matchLabels: {team: yy}}, podSelector: {}}}]}]}`), "-- c --", "-- same --", 1))
+	w.do("cluster c", "apply", "delete cluster c", "cluster c", "apply", "calls", "cluster same", "apply", "calls",
+		"namespace y team=yy other=z", "apply", "calls", "delete cluster c", "fault ACL/Update ep refuse", "! apply", "cluster c", "advance 1m", "apply", "calls")
+}
+
+// TestTierDump: the dump says of each rule what it came from.
+func TestTierDump(t *testing.T) {
+	w := tierWorld(t, policyText("p", `{podSelector: {}, ingress: [{from: [{namespaceSelector: {}}]}]}`)+
+		tierText("c", `{`+fromBoth+`, ingress: [
+  {name: first, action: Accept, from: [{namespaces: {matchLabels: {team: zz}}}], protocols: [{tcp: {destinationPort: {number: 80}}}]},
+  {name: second, action: Pass, from: [{namespaces: {matchLabels: {team: yy}}}]},
+  {name: third, action: Deny, from: [{namespaces: {}}]}]}`))
+	w.do("policy p", "cluster c", "apply")
+	dump := w.dp.Dump()
+	require.Len(t, dump.ClusterPolicies, 1)
+	require.Equal(t, []string{"x/w"}, dump.ClusterPolicies[0].Selected)
+	ep := dump.Endpoints[0]
+	require.Len(t, ep.Tiers, len(ep.Wanted))
+	var got []string
+	for i, a := range ep.Wanted {
+		text := fmt.Sprintf("%d %s: %s %s %d %s", a.Priority, a.Action, ep.Tiers[i].Tier, ep.Tiers[i].Policy, ep.Tiers[i].Rule, ep.Tiers[i].Name)
+		for _, by := range ep.Tiers[i].Passed {
+			text += " passed by " + by.Name
+		}
+		if !slices.Contains(got, text) {
+			got = append(got, text)
+		}
+	}
+	require.Equal(t, []string{
+		"201 Allow:   0 ", "1000 Allow: Admin c 0 first", "1000 Allow: NetworkPolicy x/p 0  passed by second", "1001 Block: NetworkPolicy  0  passed by second",
+		"1001 Block: Admin c 2 third", "60000 Allow: NetworkPolicy x/p 0 ", "60001 Block: NetworkPolicy  0 ",
+	}, got)
+}
