@@ -48,7 +48,7 @@ var rooms = map[string]room{
 	"pkg/controllers":       {ours: []string{"pkg/bounded", "pkg/dataplane", "pkg/policy"}, others: []string{"k8s.io/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
 	"pkg/controllers/events": {
 		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/policy", "pkg/printable"},
-		others: []string{"k8s.io/"},
+		others: []string{"k8s.io/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"},
 	},
 	"pkg/controllers/reviews": {ours: []string{"pkg/controllers"}, others: []string{"k8s.io/"}},
 	"pkg/explain":             {ours: []string{"pkg/dataplane", "pkg/policy", "pkg/ipsets", "pkg/hns", "pkg/printable"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
