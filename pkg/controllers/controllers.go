@@ -110,11 +110,11 @@ func New(cfg Config) *Controller {
 // event takes the key of an object that changed. The informers call it, that of
 // each kind from its own goroutine.
 func (c *Controller) event(key Key) {
-	if key.Kind == KindClusterPolicy {
+	c.queue.AddEvent(key, time.Now(), c.haste(key))
+	if key.Kind == KindClusterPolicy { // after its key: nodes go with the policy that named them, or later
 		p, ok := c.informers.clusters.get(key.name())
 		c.nodes.want(key.Name, ok && p.nodes)
 	}
-	c.queue.AddEvent(key, time.Now(), c.haste(key))
 }
 
 // haste returns how much haste a change of an object has. Pods of other nodes and

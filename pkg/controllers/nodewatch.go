@@ -40,51 +40,37 @@ type nodeWatch struct {
 	mu      sync.Mutex // guards following; held for no call
 	wanting map[string]bool
 	is      nodesState
-	decided chan struct{} // closed when is not nodesAwaited
+	decided chan struct{} // closed when it is not nodesAwaited any more, or nobody wants nodes
 	store   *store[*state.Node]
 	tracked *tracked // nil while nobody wants nodes
 }
 
 func newNodeWatch(source cache.ListerWatcher, b policy.Budgets, logger klog.Logger, enqueue func(Key), q *queue) *nodeWatch {
-	w := &nodeWatch{source: source, budgets: b, logger: logger, enqueue: enqueue, queue: q, changed: make(chan struct{}, 1), wanting: map[string]bool{}}
-	w.reset()
-	return w
+	return &nodeWatch{
+		source: source, budgets: b, logger: logger, enqueue: enqueue, queue: q, changed: make(chan struct{}, 1),
+		wanting: map[string]bool{}, decided: make(chan struct{}), store: newStore(keptClusterNodes(b), enqueue),
+	}
 }
 
-// reset forgets all nodes. It returns the store that had them.
-func (w *nodeWatch) reset() *store[*state.Node] {
+// want says whether a policy has nodes as peers. It returns what is known of them: as long
+// as the policy wants them, what is known is not forgotten.
+func (w *nodeWatch) want(policy string, wants bool) nodesState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	was := w.store
-	w.is, w.decided, w.tracked = nodesAwaited, make(chan struct{}), nil
-	w.store = newStore(keptClusterNodes(w.budgets), w.enqueue)
-	return was
-}
-
-// want says whether a policy has nodes as peers.
-func (w *nodeWatch) want(policy string, wants bool) {
-	w.mu.Lock()
 	before := len(w.wanting) > 0
 	if delete(w.wanting, policy); wants {
 		w.wanting[policy] = true
 	}
-	after := len(w.wanting) > 0
-	w.mu.Unlock()
-	if before != after {
+	if before != (len(w.wanting) > 0) {
 		tell(w.changed)
 	}
+	return w.is
 }
 
 func (w *nodeWatch) wanted() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.wanting) > 0
-}
-
-func (w *nodeWatch) state() nodesState {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.is
 }
 
 // get returns a node of the cluster; false when there is none, or nobody wants any.
@@ -109,17 +95,18 @@ func (w *nodeWatch) lastError() error {
 // settle waits until nobody wants nodes, they are known, or they are missing. It returns
 // false when ctx is done.
 func (w *nodeWatch) settle(ctx context.Context) bool {
-	w.mu.Lock()
-	wanted, decided := len(w.wanting) > 0, w.decided
-	w.mu.Unlock()
-	if !wanted {
-		return ctx.Err() == nil
-	}
-	select {
-	case <-decided:
-		return true
-	case <-ctx.Done():
-		return false
+	for {
+		w.mu.Lock()
+		waits, decided := len(w.wanting) > 0 && w.is == nodesAwaited, w.decided
+		w.mu.Unlock()
+		if !waits {
+			return ctx.Err() == nil
+		}
+		select {
+		case <-decided:
+		case <-ctx.Done():
+			return false
+		}
 	}
 }
 
@@ -131,13 +118,14 @@ func (w *nodeWatch) run(ctx context.Context) {
 			return
 		case <-w.changed:
 		}
-		if w.wanted() {
+		for w.wanted() && ctx.Err() == nil {
 			w.follow(ctx)
+			w.forget()
 		}
 	}
 }
 
-// follow follows the nodes until nobody wants them any more, and then forgets them.
+// follow follows the nodes until nobody wants them any more.
 func (w *nodeWatch) follow(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	w.mu.Lock()
@@ -165,7 +153,24 @@ func (w *nodeWatch) follow(ctx context.Context) {
 	}
 	stop()
 	running.Wait()
-	for _, n := range w.reset().all() {
+}
+
+// forget forgets all nodes, unless somebody wants them again: what a policy in force
+// names must not go.
+func (w *nodeWatch) forget() {
+	w.mu.Lock()
+	if len(w.wanting) > 0 {
+		w.mu.Unlock()
+		return
+	}
+	was := w.store
+	if w.is == nodesAwaited {
+		close(w.decided)
+	}
+	w.is, w.decided, w.tracked = nodesAwaited, make(chan struct{}), nil
+	w.store = newStore(keptClusterNodes(w.budgets), w.enqueue)
+	w.mu.Unlock()
+	for _, n := range was.all() {
 		w.enqueue(Key{Kind: KindClusterNode, Name: n.Name})
 	}
 }

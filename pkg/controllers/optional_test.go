@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/state"
@@ -324,16 +326,43 @@ func TestNodesThatAreMissing(t *testing.T) {
 func TestOlderIsToldOnce(t *testing.T) {
 	cl, r := newCluster(), &recorder{}
 	source := cl.source()
-	found := []state.Warning{{Object: "a", Kind: "AdminNetworkPolicy", Reason: reasonNotEnforced, Message: "no"}}
-	asked := 0
-	source.Older = func(context.Context) []state.Warning { asked++; return found }
+	var found, asked atomic.Int32
+	found.Store(1)
+	source.Older = func(context.Context) []state.Warning {
+		asked.Add(1)
+		return []state.Warning{{Object: "a", Kind: "AdminNetworkPolicy", Reason: reasonNotEnforced, Message: "no"}}[:found.Load()]
+	}
 	run(t, Config{Source: source, Applier: r}, func(t *testing.T, c *Controller) {
 		require.Equal(t, []string{"AdminNetworkPolicy a: no"}, c.Notes())
 		require.NoError(t, c.Ready())
-		found = nil
+		found.Store(0)
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
 		require.Empty(t, c.Notes())
-		require.LessOrEqual(t, asked, 25)
+		require.LessOrEqual(t, asked.Load(), int32(25))
 	})
+}
+
+// TestNodesAreNotForgottenTooSoon: a policy that names nodes and is applied while the watch
+// of another one's nodes ends keeps them.
+func TestNodesAreNotForgottenTooSoon(t *testing.T) {
+	var enqueued []Key
+	w := newNodeWatch(nil, few, klog.Logger{}, func(key Key) { enqueued = append(enqueued, key) }, newQueue())
+	require.Equal(t, nodesAwaited, w.want("a", true))
+	require.NoError(t, w.store.Replace([]any{newNode("n1", "10.9.0.1")}, ""))
+	w.decide(nodesKnown)
+	enqueued = nil
+
+	w.want("a", false) // its watch ends
+	require.Equal(t, nodesKnown, w.want("b", true), "b may be applied with what is known")
+	w.forget()
+	require.Empty(t, enqueued)
+	_, known := w.get("n1")
+	require.True(t, known)
+	require.Equal(t, nodesKnown, w.want("b", true))
+
+	w.want("b", false)
+	w.forget()
+	require.Equal(t, []Key{{Kind: KindClusterNode, Name: "n1"}}, enqueued)
+	require.Equal(t, nodesAwaited, w.want("c", true), "c waits for another list")
 }

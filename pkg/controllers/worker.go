@@ -285,19 +285,14 @@ func (c *Controller) read(tx *dataplane.Transaction, key Key) {
 // again. After that the rules that name them are closed.
 func (c *Controller) readCluster(tx *dataplane.Transaction, name string) {
 	kept, ok := c.informers.clusters.get(cache.ObjectName{Name: name})
+	nodes := c.nodes.want(name, ok && kept.nodes)
 	switch {
 	case !ok:
 		tx.DeleteClusterPolicy(name)
-	case !kept.nodes:
+	case !kept.nodes, nodes == nodesKnown:
 		tx.SetClusterPolicy(kept.object)
-	default:
-		switch c.nodes.state() {
-		case nodesKnown:
-			tx.SetClusterPolicy(kept.object)
-		case nodesMissing:
-			tx.SetClusterPolicy(withoutNodes(kept.object))
-		case nodesAwaited:
-		}
+	case nodes == nodesMissing:
+		tx.SetClusterPolicy(withoutNodes(kept.object))
 	}
 }
 

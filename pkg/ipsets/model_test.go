@@ -281,7 +281,7 @@ func (m *model) check(t *rapid.T, c *Cache) {
 	require.Equal(t, slices.ContainsFunc(modelAll, func(n Name) bool { return m.unknown[n] && m.needed(n) }), c.InDoubt())
 	require.Equal(t, slices.ContainsFunc(modelAll, func(n Name) bool { return m.needed(n) && len(m.back(n)) > 0 }), c.HeldBack())
 	for _, n := range modelAll {
-		require.Equal(t, !n.Denies() && m.stuck(n) || n.Denies() && m.needed(n) && m.rejects(n), c.Stuck(n), "Stuck %s", n)
+		require.Equal(t, m.stuck(n), c.Stuck(n), "Stuck %s", n)
 		require.False(t, c.Ready(n) && !c.Closed(n), "Ready and not Closed: %s", n)
 		require.False(t, c.Closed(n) && len(surplus(m.view[n], m.value(n))) > 0, "Closed %s", n)
 		if n.Denies() {
