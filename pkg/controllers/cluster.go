@@ -100,7 +100,7 @@ func ClusterSource(cfg *rest.Config, node string) (Source, error) {
 	if err != nil {
 		return Source{}, err
 	}
-	clusters, err := Client(cfg, v1alpha2.SchemeGroupVersion, addLightClusters)
+	clusters, err := Client(cfg, v1alpha2.GroupVersion, addLightClusters)
 	if err != nil {
 		return Source{}, err
 	}

@@ -88,7 +88,7 @@ func (s clusterSource) has(ctx context.Context) (bool, error) {
 	if groups.Kind != "APIGroupList" {
 		return false, fmt.Errorf("/apis answers with the kind %q", groups.Kind)
 	}
-	gv := v1alpha2.SchemeGroupVersion
+	gv := v1alpha2.GroupVersion
 	return slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool {
 		return g.Name == gv.Group && slices.ContainsFunc(g.Versions, func(v metav1.GroupVersionForDiscovery) bool { return v.Version == gv.Version })
 	}), nil
@@ -96,7 +96,7 @@ func (s clusterSource) has(ctx context.Context) (bool, error) {
 
 // kinds returns the kinds of the API's version that the server has.
 func (s clusterSource) kinds(ctx context.Context) (kinds metav1.APIResourceList, err error) {
-	err = s.get(ctx, &kinds, "/apis", v1alpha2.SchemeGroupVersion.Group, v1alpha2.SchemeGroupVersion.Version)
+	err = s.get(ctx, &kinds, "/apis", v1alpha2.GroupVersion.Group, v1alpha2.GroupVersion.Version)
 	if err == nil && kinds.Kind != "APIResourceList" {
 		err = fmt.Errorf("the list of kinds is of kind %q", kinds.Kind)
 	}

@@ -23,7 +23,7 @@ type lightCluster struct{ v1alpha2.ClusterNetworkPolicy }
 
 // addLightClusters registers ClusterNetworkPolicies for a client that only reads them.
 func addLightClusters(scheme *runtime.Scheme) error {
-	gv := v1alpha2.SchemeGroupVersion
+	gv := v1alpha2.GroupVersion
 	scheme.AddKnownTypeWithName(gv.WithKind("ClusterNetworkPolicy"), &lightCluster{})
 	metav1.AddToGroupVersion(scheme, gv)
 	return nil

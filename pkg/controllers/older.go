@@ -54,7 +54,7 @@ func olderPolicies(cfg *rest.Config) func(context.Context) []state.Warning {
 			}
 			out = append(out, state.Warning{
 				Object: list.Items[0].Name, Kind: k.kind, Reason: reasonNotEnforced,
-				Message: fmt.Sprintf("policies of %s are not programmed on this node, make a ClusterNetworkPolicy (%s) of tier %s of each", olderVersion, v1alpha2.SchemeGroupVersion, k.tier),
+				Message: fmt.Sprintf("policies of %s are not programmed on this node, make a ClusterNetworkPolicy (%s) of tier %s of each", olderVersion, v1alpha2.GroupVersion, k.tier),
 			})
 		}
 		return out

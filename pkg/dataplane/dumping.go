@@ -148,7 +148,7 @@ func (s *Snapshot) dumpEndpoints(sets *ipsets.Copy) []state.Endpoint {
 		want := ep.list(sets.Rejected)
 		explain(&ed, ep, want)
 		if ep.desired.tiers != nil {
-			explainTiers(&ed, ep, want, ep.tierRules(sets.Rejected))
+			explainTiers(&ed, want, ep.tierRules(sets.Rejected))
 		}
 		ed.Next = ep.next(s.check[id])
 		out = append(out, ed)

@@ -44,7 +44,7 @@ func (s source) dump() state.TierSource {
 }
 
 // explainTiers says what each of the rules that are desired came from.
-func explainTiers(ed *state.Endpoint, ep *endpoint, want []hns.ACL, rules []tierRule) {
+func explainTiers(ed *state.Endpoint, want []hns.ACL, rules []tierRule) {
 	from := map[hns.ACL]tierRule{}
 	for _, r := range slices.Backward(rules) { // of equal rules the first one decides
 		from[r.acl] = r

@@ -99,10 +99,15 @@ func setText(ids []string) string {
 	return strings.Join(slices.Sorted(slices.Values(ids)), ",")
 }
 
-// names returns the sets that the rules of a list name.
+// names returns the sets that the rules of a list name, but for those that are never
+// reached.
 func (l *tierList) names() (out []ipsets.Name) {
+	ended := map[hns.Direction]bool{}
 	for _, r := range l.rules {
-		out = append(out, r.names...)
+		if !ended[r.acl.Direction] {
+			ended[r.acl.Direction] = r.blocksAll()
+			out = append(out, r.names...)
+		}
 	}
 	return out
 }
@@ -137,18 +142,7 @@ func renderLines(dir policy.Direction, lines []tiers.Line[source], id func(ipset
 		if !l.Block && l.Tail && l.From == (source{}) && len(l.Atom.Sets)+len(l.Atom.Blocks)+len(l.Atom.Ports) == 0 {
 			continue
 		}
-		r := tierRule{from: l.From, via: l.Via, acl: hns.ACL{
-			ID: idOfBlock(dir), Action: hns.Allow, Direction: direction(dir), RuleType: hns.Switch, Priority: hns.PriorityTiers + uint16(l.Run),
-		}}
-		if l.Tail {
-			r.acl.Priority = hns.PriorityTail + uint16(l.Run)
-		}
-		if l.Block {
-			r.acl.Action = hns.Block
-		}
-		if r.owner() != (policy.Key{}) {
-			r.acl.ID = state.ACLID(r.owner())
-		}
+		r := ruleOfLine(dir, l)
 		peer := policy.Peer{Sets: l.Atom.Sets, Blocks: l.Atom.Blocks}
 		if def, is := l.Inside(); is {
 			peer = policy.Peer{Sets: append(slices.Clone(l.Atom.Sets), def.Name)}
@@ -171,6 +165,23 @@ func renderLines(dir policy.Direction, lines []tiers.Line[source], id func(ipset
 		}
 	}
 	return out
+}
+
+// ruleOfLine is the rule of a line as far as it says nothing of peers and ports.
+func ruleOfLine(dir policy.Direction, l tiers.Line[source]) tierRule {
+	r := tierRule{from: l.From, via: l.Via, acl: hns.ACL{
+		ID: idOfBlock(dir), Action: hns.Allow, Direction: direction(dir), RuleType: hns.Switch, Priority: hns.PriorityTiers + uint16(l.Run),
+	}}
+	if l.Tail {
+		r.acl.Priority = hns.PriorityTail + uint16(l.Run)
+	}
+	if l.Block {
+		r.acl.Action = hns.Block
+	}
+	if r.owner() != (policy.Key{}) {
+		r.acl.ID = state.ACLID(r.owner())
+	}
+	return r
 }
 
 // idOfBlock is the Id of a block at the end, which no policy has by itself.

@@ -164,7 +164,24 @@ func (s supposed) candidates() func(func(Miss) bool) {
 
 // asked returns what the selectors of the tiers ask of pods, namespaces and subjects.
 func (s supposed) asked() (pods, namespaces, subject []labels.Requirement) {
-	peer := func(p policy.Peer) {
+	var peers []policy.Peer
+	for _, p := range s.policies {
+		subject = append(subject, termsOf(p.subject)...)
+		for _, r := range p.Rules {
+			peers = append(peers, r.Peer)
+		}
+	}
+	for _, p := range s.c.clusters {
+		for _, r := range p.Rules {
+			peers = append(peers, r.Peers...)
+		}
+	}
+	for _, p := range s.c.dump.ClusterPolicies {
+		if p.Spec != nil && p.Spec.Subject.Pods != nil {
+			subject = append(subject, termsOf(&p.Spec.Subject.Pods.PodSelector)...)
+		}
+	}
+	for _, p := range peers {
 		for _, name := range p.Sets {
 			if cond, ok := s.c.condition(name); ok && cond.onNamespace() {
 				namespaces = append(namespaces, cond.reqs...)
@@ -173,33 +190,17 @@ func (s supposed) asked() (pods, namespaces, subject []labels.Requirement) {
 			}
 		}
 	}
-	of := func(selector *metav1.LabelSelector) []labels.Requirement {
-		sel, err := metav1.LabelSelectorAsSelector(selector)
-		if err != nil || selector == nil {
-			return nil
-		}
-		reqs, _ := sel.Requirements()
-		return reqs
-	}
-	for _, p := range s.policies {
-		subject = append(subject, of(p.subject)...)
-		for _, r := range p.Rules {
-			peer(r.Peer)
-		}
-	}
-	for _, p := range s.c.clusters {
-		for _, r := range p.Rules {
-			for _, one := range r.Peers {
-				peer(one)
-			}
-		}
-	}
-	for _, p := range s.c.dump.ClusterPolicies {
-		if p.Spec != nil && p.Spec.Subject.Pods != nil {
-			subject = append(subject, of(&p.Spec.Subject.Pods.PodSelector)...)
-		}
-	}
 	return pods, namespaces, subject
+}
+
+// termsOf returns the terms of a selector; none of one that cannot be read.
+func termsOf(selector *metav1.LabelSelector) []labels.Requirement {
+	sel, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil || selector == nil {
+		return nil
+	}
+	reqs, _ := sel.Requirements()
+	return reqs
 }
 
 // numbers returns the ports of the connection's protocol at which a rule begins or ends,

@@ -13,7 +13,7 @@ func (s *set) lacking() bool {
 	if !s.defined {
 		return false
 	}
-	sure := !s.unknown && !s.refused && s.group == 0 && !(s.nested() && s.blocked())
+	sure := !s.unknown && !s.refused && s.group == 0 && (!s.nested() || !s.blocked())
 	for m := range s.members.joins() {
 		if !sure || m.untried() {
 			return true

@@ -48,7 +48,7 @@ func (l *ledger) event(f *fact, now time.Time) *eventsv1.Event {
 	}
 	namespace := f.of.Namespace
 	if namespace == "" {
-		regarding.APIVersion, regarding.Kind = v1alpha2.SchemeGroupVersion.String(), "ClusterNetworkPolicy"
+		regarding.APIVersion, regarding.Kind = v1alpha2.GroupVersion.String(), "ClusterNetworkPolicy"
 		namespace = metav1.NamespaceDefault // where the API wants Events on what has no namespace
 	}
 	id := sha256.Sum256(fmt.Appendf(nil, "%q", []string{string(s.uid), origin, string(f.reason), f.what}))
