@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/cert"
-	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
 // RESTConfig reads a kubeconfig file, or with "" what a pod finds in its
@@ -100,7 +99,7 @@ func ClusterSource(cfg *rest.Config, node string) (Source, error) {
 	if err != nil {
 		return Source{}, err
 	}
-	clusters, err := Client(cfg, v1alpha2.GroupVersion, addLightClusters)
+	clusters, err := Client(cfg, clusterVersion, addLightClusters)
 	if err != nil {
 		return Source{}, err
 	}

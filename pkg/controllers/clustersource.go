@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
 const clusterResource = "clusternetworkpolicies"
@@ -88,7 +87,7 @@ func (s clusterSource) has(ctx context.Context) (bool, error) {
 	if groups.Kind != "APIGroupList" {
 		return false, fmt.Errorf("/apis answers with the kind %q", groups.Kind)
 	}
-	gv := v1alpha2.GroupVersion
+	gv := clusterVersion
 	return slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool {
 		return g.Name == gv.Group && slices.ContainsFunc(g.Versions, func(v metav1.GroupVersionForDiscovery) bool { return v.Version == gv.Version })
 	}), nil
@@ -96,7 +95,7 @@ func (s clusterSource) has(ctx context.Context) (bool, error) {
 
 // kinds returns the kinds of the API's version that the server has.
 func (s clusterSource) kinds(ctx context.Context) (kinds metav1.APIResourceList, err error) {
-	err = s.get(ctx, &kinds, "/apis", v1alpha2.GroupVersion.Group, v1alpha2.GroupVersion.Version)
+	err = s.get(ctx, &kinds, "/apis", clusterVersion.Group, clusterVersion.Version)
 	if err == nil && kinds.Kind != "APIResourceList" {
 		err = fmt.Errorf("the list of kinds is of kind %q", kinds.Kind)
 	}

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
@@ -21,11 +22,13 @@ import (
 // API server sends such objects as JSON alone.
 type lightCluster struct{ v1alpha2.ClusterNetworkPolicy }
 
+// clusterVersion is the version of ClusterNetworkPolicy that is read.
+var clusterVersion = schema.GroupVersion(v1alpha2.GroupVersion)
+
 // addLightClusters registers ClusterNetworkPolicies for a client that only reads them.
 func addLightClusters(scheme *runtime.Scheme) error {
-	gv := v1alpha2.GroupVersion
-	scheme.AddKnownTypeWithName(gv.WithKind("ClusterNetworkPolicy"), &lightCluster{})
-	metav1.AddToGroupVersion(scheme, gv)
+	scheme.AddKnownTypeWithName(clusterVersion.WithKind("ClusterNetworkPolicy"), &lightCluster{})
+	metav1.AddToGroupVersion(scheme, clusterVersion)
 	return nil
 }
 
