@@ -31,10 +31,12 @@ func TestRandomReplay(t *testing.T) {
 			Unchecked:      rapid.Bool().Draw(rt, "unchecked"),
 			GracePeriod:    rapid.SampledFrom([]time.Duration{0, 10 * time.Second}).Draw(rt, "grace"),
 		}, walkSim(), newCluster())
-		w.first, w.cluster.untiered = first, true
+		w.first = first
 		w.hasty = rapid.Bool().Draw(rt, "hasty")
 		w.faulty = rapid.Bool().Draw(rt, "faults")
 		w.rejecting = rapid.Bool().Draw(rt, "rejections")
+		// A dump does not say what HNS refused of a list of tiers.
+		w.cluster.untiered = w.rejecting
 		tampering := rapid.Bool().Draw(rt, "foreign hands")
 		w.record(rapid.SampledFrom([]int{0, 4}).Draw(rt, "steps"))
 		actions := w.actions()
