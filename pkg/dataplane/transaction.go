@@ -100,8 +100,6 @@ func NewTransaction() *Transaction {
 		pods:       map[PodKey]*Pod{},
 		namespaces: map[string]*Namespace{},
 		policies:   map[policy.Key]*networkingv1.NetworkPolicy{},
-		clusters:   map[string]*v1alpha2.ClusterNetworkPolicy{},
-		nodes:      map[string]*state.Node{},
 	}
 }
 
@@ -134,17 +132,25 @@ func (tx *Transaction) DeletePolicy(key policy.Key) { tx.policies[key] = nil }
 
 // SetClusterPolicy says how a ClusterNetworkPolicy is now. The object is not changed.
 func (tx *Transaction) SetClusterPolicy(cnp *v1alpha2.ClusterNetworkPolicy) {
-	tx.clusters[cnp.Name] = cnp
+	put(&tx.clusters, cnp.Name, cnp)
 }
 
 // DeleteClusterPolicy says that a ClusterNetworkPolicy is no more.
-func (tx *Transaction) DeleteClusterPolicy(name string) { tx.clusters[name] = nil }
+func (tx *Transaction) DeleteClusterPolicy(name string) { put(&tx.clusters, name, nil) }
 
 // SetNode says how a node of the cluster is now.
-func (tx *Transaction) SetNode(n state.Node) { tx.nodes[n.Name] = &n }
+func (tx *Transaction) SetNode(n state.Node) { put(&tx.nodes, n.Name, &n) }
 
 // DeleteNode says that a node is no more.
-func (tx *Transaction) DeleteNode(name string) { tx.nodes[name] = nil }
+func (tx *Transaction) DeleteNode(name string) { put(&tx.nodes, name, nil) }
+
+// put makes a map with its first object: few transactions have any of these kinds.
+func put[T any](m *map[string]*T, name string, object *T) {
+	if *m == nil {
+		*m = map[string]*T{}
+	}
+	(*m)[name] = object
+}
 
 // SetNodeAddrs says which addresses the node has (all InternalIPs; those that
 // are not IPv4 are left out). Traffic from them reaches every isolated pod, for
