@@ -188,7 +188,7 @@ func (s *session) settle(ctx context.Context, o Options) error {
 	case <-s.controller.Synced():
 	case <-limit:
 		reason := s.controller.SourceError()
-		if reason == nil {
+		if late, is := errors.AsType[net.Error](reason); reason == nil || is && late.Timeout() {
 			reason = errors.New("no answer")
 		}
 		return fmt.Errorf("kubeconfig %s: the server gave no full list within %s: %w", o.Kubeconfig, firstList, reason)
