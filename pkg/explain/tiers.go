@@ -183,7 +183,13 @@ func (c *Cluster) meets(r policy.ClusterRule, own, peer End, q question) truth {
 	if q.dir == hns.In {
 		destination = own.pod
 	}
-	if !anyPort(r.Ports, destination, q.packet) {
+	switch {
+	case anyPort(r.Ports, destination, q.packet):
+	case q.dir == hns.Out && c.unclear(peer) && slices.ContainsFunc(r.Ports, func(p policy.Port) bool { // nobody knows which ports it names
+		return p.Name != "" && protocolNumbers[p.Protocol] == q.packet.Protocol
+	}):
+		return min(who, maybe)
+	default:
 		return no
 	}
 	return who
