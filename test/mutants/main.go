@@ -1,4 +1,4 @@
-// Command mutants breaks a copy of the repository with one patch at a time and
+// Command mutants breaks copies of the repository, each with one patch at a time, and
 // requires that the test named in the patch notices. README.md has the format.
 package main
 
@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 )
 
 func main() {
@@ -41,7 +42,7 @@ func run(ctx context.Context) error {
 	if len(mutants) == 0 {
 		return errors.New("no *.patch in test/mutants, nothing was proven")
 	}
-	r, err := newRunner(ctx, root, os.Stdout)
+	r, err := newRunner(ctx, root, min(runtime.NumCPU(), len(mutants)), os.Stdout)
 	if err != nil {
 		return err
 	}

@@ -8,23 +8,26 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// runner plays mutants, one at a time, on a copy of a repository. The copy
+// runner plays mutants, one at a time in each of its copies of a repository. A copy
 // stays in one place, so the build cache serves what a patch leaves alone.
 type runner struct {
-	root  string
-	tmp   string   // removed by the caller
-	files []string // of root, relative
+	tmp   string // has the copies, removed by the caller
+	trees []tree
 	out   io.Writer
 	limit time.Duration // of one test binary
 }
 
-// newRunner lists what the copy consists of: what git tracks and what it
-// would, so that uncommitted work is tested as it is.
-func newRunner(ctx context.Context, root string, out io.Writer) (*runner, error) {
+// newRunner returns a runner with the given number of copies. It lists what a copy
+// consists of: what git tracks and what it would, so that uncommitted work is tested
+// as it is.
+func newRunner(ctx context.Context, root string, copies int, out io.Writer) (*runner, error) {
 	// The owner of the clone may be another user than the one CI runs as.
 	list, err := command(ctx, root, "git", "-c", "safe.directory=*",
 		"ls-files", "-z", "--cached", "--others", "--exclude-standard")
@@ -36,10 +39,14 @@ func newRunner(ctx context.Context, root string, out io.Writer) (*runner, error)
 		return nil, err
 	}
 	files := strings.FieldsFunc(list, func(r rune) bool { return r == 0 })
-	return &runner{root: root, tmp: tmp, files: files, out: out, limit: timeout}, nil
+	r := &runner{tmp: tmp, out: out, limit: timeout}
+	for i := range copies {
+		r.trees = append(r.trees, tree{root: root, files: files, dir: filepath.Join(tmp, strconv.Itoa(i), "tree")})
+	}
+	return r, nil
 }
 
-// play plays all mutants, prints a line for each and a sum, and fails unless
+// play plays all mutants, prints a line for each as it ends and a sum, and fails unless
 // every one was killed by its test.
 func (r *runner) play(ctx context.Context, mutants []mutant) error {
 	start := time.Now()
@@ -47,20 +54,28 @@ func (r *runner) play(ctx context.Context, mutants []mutant) error {
 		return err
 	}
 	failures := 0
-	for _, m := range mutants {
-		begin := time.Now()
-		verdict, err := r.one(ctx, m)
+	var mu sync.Mutex // of failures and out
+	r.each(len(mutants), func(in tree, i int) {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return
 		}
+		m, begin := mutants[i], time.Now()
+		verdict, err := r.one(ctx, in, m)
 		took := time.Since(begin).Seconds()
-		if err != nil {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
 			failures++
 			fmt.Fprintf(r.out, "FAIL  %-28s %s %s: %v (%.1fs)\n", m.name, m.test.pkg, m.test.names, err, took)
-			continue
+		default:
+			fmt.Fprintf(r.out, "ok    %-28s killed by %s %s%s (%.1fs)\n",
+				m.name, m.test.pkg, strings.Join(verdict.failed, " "), map[bool]string{true: ", deep"}[m.test.deep], took)
 		}
-		fmt.Fprintf(r.out, "ok    %-28s killed by %s %s%s (%.1fs)\n",
-			m.name, m.test.pkg, strings.Join(verdict.failed, " "), map[bool]string{true: ", deep"}[m.test.deep], took)
+	})
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	fmt.Fprintf(r.out, "mutants: %d passed, %d failed in %.0fs\n", len(mutants)-failures, failures, time.Since(start).Seconds())
 	if failures > 0 {
@@ -69,25 +84,49 @@ func (r *runner) play(ctx context.Context, mutants []mutant) error {
 	return nil
 }
 
-// unharmed checks that every named test passes on the copy as it is; without
+// each calls do for 0 to n-1, in every copy at once, and returns when all are done.
+func (r *runner) each(n int, do func(in tree, i int)) {
+	var next atomic.Int64
+	var working sync.WaitGroup
+	for _, in := range r.trees {
+		working.Go(func() {
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				do(in, int(i))
+			}
+		})
+	}
+	working.Wait()
+}
+
+// unharmed checks that every named test passes on the copies as they are; without
 // that its failure would prove nothing.
 func (r *runner) unharmed(ctx context.Context, mutants []mutant) error {
-	if err := r.refresh(); err != nil {
-		return err
-	}
-	runs := runsOf(mutants)
-	for _, t := range runs {
-		v, err := goTest(ctx, r.copy(), t, r.limit)
-		if err != nil {
+	for _, in := range r.trees {
+		if err := in.refresh(); err != nil {
 			return err
 		}
+	}
+	runs := runsOf(mutants)
+	failed := make([]error, len(runs))
+	var mu sync.Mutex // of out
+	r.each(len(runs), func(in tree, i int) {
+		t := runs[i]
+		v, err := goTest(ctx, in.dir, t, r.limit)
 		if v.broken == "" && len(v.failed) > 0 {
 			v.broken = strings.Join(v.failed, " ") + " failed"
 		}
-		if v.broken != "" {
+		switch {
+		case err != nil:
+			failed[i] = err
+		case v.broken != "":
+			mu.Lock()
+			defer mu.Unlock()
 			fmt.Fprint(r.out, v.output)
-			return fmt.Errorf("%s %s without any mutant: %s", t.pkg, t.names, v.broken)
+			failed[i] = fmt.Errorf("%s %s without any mutant: %s", t.pkg, t.names, v.broken)
 		}
+	})
+	if err := errors.Join(failed...); err != nil {
+		return err
 	}
 	fmt.Fprintf(r.out, "mutants: without any, the named tests pass (%d runs)\n", len(runs))
 	return nil
@@ -119,15 +158,15 @@ func runsOf(mutants []mutant) []test {
 	return runs
 }
 
-// one applies m to a fresh copy and runs its test. A nil error means killed.
-func (r *runner) one(ctx context.Context, m mutant) (verdict, error) {
-	if err := r.refresh(); err != nil {
+// one applies m to a copy, made fresh, and runs its test. A nil error means killed.
+func (r *runner) one(ctx context.Context, in tree, m mutant) (verdict, error) {
+	if err := in.refresh(); err != nil {
 		return verdict{}, err
 	}
-	if _, err := command(ctx, r.copy(), "git", "apply", "--recount", m.path); err != nil {
+	if _, err := command(ctx, in.dir, "git", "apply", "--recount", m.path); err != nil {
 		return verdict{}, fmt.Errorf("the patch no longer applies: %w", err)
 	}
-	v, err := goTest(ctx, r.copy(), m.test, r.limit)
+	v, err := goTest(ctx, in.dir, m.test, r.limit)
 	switch {
 	case err != nil:
 		return v, err
@@ -137,42 +176,6 @@ func (r *runner) one(ctx context.Context, m mutant) (verdict, error) {
 		return v, errors.New("SURVIVED, the test passes")
 	}
 	return v, nil
-}
-
-// copy is where the copy is; a folder of its own, so that git finds no
-// repository around it.
-func (r *runner) copy() string { return filepath.Join(r.tmp, "tree") }
-
-// refresh makes the copy equal to the repository again, without what tests
-// leave behind: a saved counterexample of one mutant must not kill the next.
-func (r *runner) refresh() error {
-	if err := os.RemoveAll(r.copy()); err != nil {
-		return err
-	}
-	for _, file := range r.files {
-		from, to := filepath.Join(r.root, file), filepath.Join(r.copy(), file)
-		info, err := os.Lstat(from)
-		if errors.Is(err, os.ErrNotExist) {
-			continue // tracked, but deleted in the work tree
-		}
-		if err != nil {
-			return err
-		}
-		if !info.Mode().IsRegular() {
-			continue
-		}
-		content, err := os.ReadFile(from)
-		if err != nil {
-			return err
-		}
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(to, content, info.Mode().Perm()); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // command runs one program in dir and returns what it printed; the error

@@ -141,7 +141,7 @@ func TestPlay(t *testing.T) {
 			require.NoError(t, err)
 
 			var out strings.Builder
-			r, err := newRunner(t.Context(), root, &out)
+			r, err := newRunner(t.Context(), root, 1, &out)
 			require.NoError(t, err)
 			defer os.RemoveAll(r.tmp)
 			if tt.limit > 0 {
@@ -159,24 +159,48 @@ func TestPlay(t *testing.T) {
 	}
 }
 
+// Copies share nothing but the repository: each mutant is played once, in one of them.
+func TestPlayInCopies(t *testing.T) {
+	t.Parallel()
+	root, dir := repository(t), t.TempDir()
+	var files []string
+	for name, replacement := range map[string]string{"more": "return n", "less": "return 9", "none": "return 0", "equal": "return 5 + 5"} {
+		file := filepath.Join(dir, name+".patch")
+		write(t, file, "What it breaks.\nTest: ./limit ^TestClamp$\n"+patch(replacement))
+		files = append(files, file)
+	}
+	mutants, err := readMutants(files)
+	require.NoError(t, err)
+	var out strings.Builder
+	r, err := newRunner(t.Context(), root, 3, &out)
+	require.NoError(t, err)
+	defer os.RemoveAll(r.tmp)
+
+	require.ErrorContains(t, r.play(t.Context(), mutants), "1 of 4 mutants")
+	require.Contains(t, out.String(), "3 passed, 1 failed")
+	for _, name := range []string{"ok    more ", "ok    less ", "ok    none ", "FAIL  equal "} {
+		require.Equal(t, 1, strings.Count(out.String(), name), out.String())
+	}
+}
+
 // One mutant must not see what the one before it changed or left behind.
 func TestPlayRestores(t *testing.T) {
 	t.Parallel()
 	root := repository(t)
 	var out strings.Builder
-	r, err := newRunner(t.Context(), root, &out)
+	r, err := newRunner(t.Context(), root, 1, &out)
 	require.NoError(t, err)
 	defer os.RemoveAll(r.tmp)
-	require.NoError(t, r.refresh())
-	write(t, filepath.Join(r.copy(), "limit", "limit.go"), "package other\n")
-	write(t, filepath.Join(r.copy(), "limit", "testdata", "left.fail"), "seed\n")
-	require.NoError(t, r.refresh())
+	require.NoError(t, r.trees[0].refresh())
+	write(t, filepath.Join(r.trees[0].dir, "limit", "limit.go"), "package other\n")
+	write(t, filepath.Join(r.trees[0].dir, "limit", "testdata", "left.fail"), "seed\n")
+	require.NoError(t, r.trees[0].refresh())
 
-	content, err := os.ReadFile(filepath.Join(r.copy(), "limit", "limit.go"))
+	content, err := os.ReadFile(filepath.Join(r.trees[0].dir, "limit", "limit.go"))
 	require.NoError(t, err)
 	require.Equal(t, sample["limit/limit.go"], string(content))
-	require.NoDirExists(t, filepath.Join(r.copy(), "limit", "testdata"))
-	require.NoFileExists(t, filepath.Join(r.copy(), "ignored.out"), "what git ignores is not copied")
+	require.NoDirExists(t, filepath.Join(r.trees[0].dir, "limit", "testdata"))
+	require.NoFileExists(t, filepath.Join(r.trees[0].dir, "ignored.out"), "what git ignores is not copied")
 }
 
 func TestReadMutantsRefuses(t *testing.T) {
