@@ -21,9 +21,10 @@ import (
 // planOptions are the command line of `npm plan`.
 type planOptions struct {
 	source
-	files  []string
-	remove bool
-	output string
+	files    []string
+	remove   bool
+	requests bool
+	output   string
 }
 
 func newPlan(std streams, name program) *cobra.Command {
@@ -42,6 +43,7 @@ Exit code: 0 fine, 3 something of the policies cannot be expressed or programmed
 warnings), 1 bad input, or a policy to delete that is not there, 2 wrong usage.`,
 		Example: `  npm plan -f policy.yaml --manifests examples/shop
   npm plan -f policy.yaml --kubeconfig ~/.kube/config
+  npm plan -f policy.yaml --manifests examples/shop --requests
   npm plan -f policies/ --delete --dump dump.json -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -56,6 +58,7 @@ warnings), 1 bad input, or a policy to delete that is not there, 2 wrong usage.`
 	f := cmd.Flags()
 	f.StringArrayVarP(&o.files, "filename", "f", nil, "`PATH` of the policies: a file, a folder or - (stdin); may be repeated")
 	f.BoolVar(&o.remove, "delete", false, "plan to delete the policies of these names, rather than to apply them")
+	f.BoolVar(&o.requests, "requests", false, "list what is written to HNS, request by request, in the order that never opens a gap")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	return cmd
 }
@@ -110,6 +113,7 @@ func (o *planOptions) plan(ctx context.Context, std streams) (whatif.Plan, bool,
 			change.Delete = append(change.Delete, policy.Key{Namespace: np.Namespace, Name: np.Name})
 		}
 	}
+	change.Requests = o.requests
 	world, err := o.world(ctx, std)
 	if err != nil {
 		return whatif.Plan{}, false, err

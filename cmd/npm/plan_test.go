@@ -54,6 +54,7 @@ func TestPlan(t *testing.T) {
 		{"unchanged", "-f " + old + " --manifests " + shop, 0, "shop/default-deny: unchanged\nNothing changes: ", ""},
 		{"delete", "-f " + old + " --delete --manifests " + shop, 0, "shop/default-deny: deleted\n", ""},
 		{"delete what is not there", "-f " + fresh + " --delete --manifests " + shop, 1, "", "npm: plan: " + fresh + ":1: NetworkPolicy monitoring/open is not there, so there is nothing to delete; check namespace and name"},
+		{"requests", "-f " + fresh + " --requests --manifests " + shop, 0, "bytes written\n      pods\n        monitoring/agent-0  0000", ""},
 		{"others are skipped", "-f " + both + " --manifests " + shop, 0, "Service web: SkippedKind: " + both + " document 1: kind Service is no NetworkPolicy or ClusterNetworkPolicy and is skipped", ""},
 		{"nothing else", "-f " + file("service.yaml", aService) + " --manifests " + shop, 1, "", "npm: plan: " + filepath.Join(dir, "service.yaml") + ": there is no NetworkPolicy or ClusterNetworkPolicy"},
 		{"not expressible", "-f " + file("six.yaml", sixPolicy) + " --manifests " + shop, 3, "WARNINGS (1)\n  NetworkPolicy sandbox/six: IPv6Peer: ", ""},

@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -94,7 +95,8 @@ func (p Plan) Summary() string {
 	return w.String()
 }
 
-// String is all that the plan writes, a line for every set and ACL, and who waits.
+// String is all that the plan writes, a line for every set and ACL, and who waits. Sets
+// have their names in it, where these are known.
 func (p Plan) String() string {
 	var b strings.Builder
 	section, endpoint := "", ""
@@ -119,7 +121,7 @@ func (p Plan) String() string {
 				endpoint = r.Endpoint
 				fmt.Fprintf(&b, "  %s  %s\n", p.pods[endpoint], endpoint)
 			}
-			b.WriteString(indent(stepOf(r).String()))
+			b.WriteString(indent(p.stepOf(r).String()))
 		}
 	}
 	for _, pod := range p.Held {
@@ -152,18 +154,31 @@ func (p Plan) setLines(r hns.Request) string {
 	return b.String()
 }
 
-// stepOf is the step that a request for an endpoint makes.
-func stepOf(r hns.Request) step {
-	if r.Op == hns.OpACLAdd {
-		return step{hns.Add, r.ACLs}
+// stepOf is the step that a request for an endpoint makes, with readable names.
+func (p Plan) stepOf(r hns.Request) step {
+	s := step{hns.Add, slices.Clone(r.ACLs)}
+	if r.Op == hns.OpACLUpdate {
+		s.verb = hns.Update
 	}
-	s := step{verb: hns.Update}
-	for _, p := range r.Policies {
-		if a, err := p.ACL(); err == nil && a.Ours() {
+	for _, policy := range r.Policies {
+		if a, err := policy.ACL(); err == nil && a.Ours() {
 			s.acls = append(s.acls, a)
 		}
 	}
+	for i := range s.acls {
+		s.acls[i].LocalAddresses = p.named(s.acls[i].LocalAddresses)
+		s.acls[i].RemoteAddresses = p.named(s.acls[i].RemoteAddresses)
+	}
 	return s
+}
+
+// named is the addresses of an ACL with the names of sets in the place of their ids.
+func (p Plan) named(addresses string) string {
+	parts := strings.Split(addresses, ",")
+	for i, part := range parts {
+		parts[i] = cmp.Or(p.sets[part], part)
+	}
+	return strings.Join(parts, ",")
 }
 
 // indent puts two blanks before every line and ends with a line feed.

@@ -15,7 +15,7 @@ func TestPlanText(t *testing.T) {
 	nest := hns.SetPolicy{ID: "2", Name: "nslabel-all-namespaces", Type: hns.NestedIPSet, Values: []string{"1", "0"}}
 	old := hns.SetPolicy{ID: "3", Name: "podlabel-app:old", Type: hns.IPSet}
 	allow := hns.ACL{ID: "azure-acl-x.web", Protocols: "6", Action: hns.Allow, Direction: hns.In, LocalAddresses: "a,b", LocalPorts: "80", Priority: 222}
-	out := hns.ACL{ID: "azure-acl-x.out", Action: hns.Block, Direction: hns.Out, RemoteAddresses: "10.0.0.0/8", RemotePorts: "1-9", Priority: 3000}
+	out := hns.ACL{ID: "azure-acl-x.out", Action: hns.Block, Direction: hns.Out, RemoteAddresses: "10.0.0.0/8,1", RemotePorts: "1-9", Priority: 3000}
 	theirs := hns.ACL{ID: "theirs", Action: hns.Allow, Direction: hns.Out, Priority: 10}
 
 	for _, tc := range []struct {
@@ -53,7 +53,7 @@ func TestPlanText(t *testing.T) {
 pods
   x/web  ep-7
     acl add 222 allow in azure-acl-x.web proto=6 local=a,b lports=80
-    acl add 3000 block out azure-acl-x.out remote=10.0.0.0/8 rports=1-9
+    acl add 3000 block out azure-acl-x.out remote=10.0.0.0/8,ns-x rports=1-9
   x/db  ep-8
     acl update to none of ours
   x/api  ep-9

@@ -23,6 +23,8 @@ type Change struct {
 	// SetCluster and DeleteCluster, by name, are about ClusterNetworkPolicies.
 	SetCluster    []*v1alpha2.ClusterNetworkPolicy
 	DeleteCluster []string
+	// Requests has every write of every node listed, in order.
+	Requests bool
 }
 
 // NoPolicyError is a policy to delete that is not there.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -25,6 +26,9 @@ type NodeChange struct {
 	// of the writes' content.
 	Calls map[string]int `json:"calls"`
 	Bytes int            `json:"bytes"`
+	// Requests are the writes in their order, a line for every set and ACL, when they
+	// were asked for.
+	Requests []string `json:"requests,omitempty"`
 }
 
 // SetChange is one set that changes.
@@ -87,17 +91,26 @@ func (p *played) apply(ctx context.Context, tx *dataplane.Transaction) error {
 }
 
 // changeNode says what a change would write on one node.
-func (w World) changeNode(ctx context.Context, node Node, tx *dataplane.Transaction) (NodeChange, error) {
-	p, err := w.play(ctx, dataplane.Config{Node: node.Name}, node.Addrs, func(p Pod) bool { return p.Node == node.Name })
+func (w World) changeNode(ctx context.Context, node Node, c Change) (NodeChange, error) {
+	cfg := dataplane.Config{Node: node.Name}
+	p, err := w.play(ctx, cfg, node.Addrs, func(p Pod) bool { return p.Node == node.Name })
 	if err != nil {
 		return NodeChange{}, err
 	}
+	out := NodeChange{Node: node.Name}
+	if c.Requests {
+		requests, err := dataplane.PlanOf(cfg, p.dp.Dump(), c.transaction())
+		if err != nil {
+			return NodeChange{}, err
+		}
+		out.Requests = strings.Split(strings.TrimSuffix(requests.String(), "\n"), "\n")
+	}
 	before := inHNS(p.sim)
 	p.sim.ResetCalls()
-	if err := p.apply(ctx, tx); err != nil {
+	if err := p.apply(ctx, c.transaction()); err != nil {
 		return NodeChange{}, err
 	}
-	out := NodeChange{Node: node.Name, Calls: p.sim.Counts()}
+	out.Calls = p.sim.Counts()
 	for _, c := range p.sim.Calls() {
 		out.Bytes += c.Bytes
 	}

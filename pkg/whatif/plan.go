@@ -69,7 +69,7 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 		if err := ctx.Err(); err != nil {
 			return Plan{}, err
 		}
-		n, err := w.changeNode(ctx, node, c.transaction())
+		n, err := w.changeNode(ctx, node, c)
 		if err != nil {
 			return Plan{}, err
 		}

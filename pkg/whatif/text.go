@@ -163,6 +163,9 @@ func (n NodeChange) text(b *printable.Page) {
 		calls = append(calls, fmt.Sprintf("%s %d", op, n.Calls[op]))
 	}
 	b.Line(2, "HNS requests: %s; %d bytes written", strings.Join(calls, ", "), n.Bytes)
+	for _, line := range n.Requests {
+		b.Line(3, "%s", line)
+	}
 }
 
 // setsText counts sets by what becomes of them.
