@@ -15,6 +15,7 @@ import (
 type startFlags struct {
 	kubeconfig, listen, listenDebug, level string
 	reconcile, hnsTimeout                  time.Duration
+	dryRun                                 bool
 }
 
 func newStart(std streams, getenv func(string) string, this host) *cobra.Command {
@@ -25,6 +26,10 @@ func newStart(std streams, getenv func(string) string, this host) *cobra.Command
 		Long: `Programs this node until stopped. The environment names the node (HOSTNAME) and
 the configuration file (` + configEnv + `, JSON). While another agent programs the
 node it waits.
+
+With --dry-run it only looks, beside whichever agent programs the node: it writes nothing
+to HNS or the cluster, is never ready, and logs what it would write (at level debug, line
+by line).
 
 Exit code: 0 stopped by a signal or the service manager, 1 it cannot work,
 2 wrong usage.`,
@@ -60,6 +65,7 @@ Exit code: 0 stopped by a signal or the service manager, 1 it cannot work,
 			set := settings{
 				config: cfg, node: node, kubeconfig: flags.kubeconfig,
 				listen: cmp.Or(flags.listen, cfg.address()), listenDebug: cmp.Or(flags.listenDebug, cfg.debugAddress()), reconcile: flags.reconcile,
+				dryRun: flags.dryRun,
 			}
 			if err := runAgent(cmd.Context(), set, this, svc, logger); err != nil {
 				return fail(err)
@@ -74,6 +80,7 @@ Exit code: 0 stopped by a signal or the service manager, 1 it cannot work,
 	f.StringVar(&flags.listenDebug, "listen-debug", "", "`address` of the HTTPS endpoint, where Toggles.ExposeDebugAPI opens it (default: the configuration's, "+defaultConfig().debugAddress()+")")
 	f.StringVar(&flags.level, "log-level", "", "off, error, warn, info or debug (default: the configuration's, "+defaultConfig().LogLevel+"); logs go to stderr")
 	f.DurationVar(&flags.reconcile, "reconcile-interval", 5*time.Minute, "how long an unused set stays; each object in HNS is looked at once in this `time`, a minute at most")
+	f.BoolVar(&flags.dryRun, "dry-run", false, "write nothing; log what would be written")
 	f.DurationVar(&flags.hnsTimeout, "hns-timeout", 2*time.Minute, "`time` after which a call to HNS counts as hanging")
 	return cmd
 }
