@@ -28,7 +28,7 @@ var layers = map[string]struct {
 		receivers: []string{"core", "run"},
 		files: []string{
 			// values: what comes in, what goes out, and what needs no state
-			"acls backoff changes codes config fairmutex look progress steps transaction written",
+			"acls backoff changes codes config look progress steps transaction written",
 			// objects and what follows from one of them
 			"base budget clusterstate compromises doubt members namedports nodesets podgroups render size state tierrules views",
 			// what others do to our objects

@@ -118,7 +118,7 @@ func usesHcsshim(s source) []string {
 
 // shell are the files of pkg/dataplane that make calls, hold locks and read the clock
 // for the core.
-var shell = []string{"dataplane.go", "observe.go", "fairmutex.go", "progress.go"}
+var shell = []string{"dataplane.go", "observe.go", "progress.go"}
 
 // impure refuses clocks, goroutines, locks and I/O in the pure core. That of the
 // dataplane waits for nobody either, so it has no context.

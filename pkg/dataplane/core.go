@@ -8,7 +8,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
-	"github.com/winnpm/winnpm/pkg/pieces"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -68,8 +67,6 @@ type core struct {
 	found            []state.EndpointSeen // endpoints seen for the first time, to be reported
 	drift            drift
 	conflicts        state.Conflicts
-
-	policyCopies pieces.Copies[policy.Key, *policyState]
 }
 
 // newCore returns a core that knows nothing yet.

@@ -20,13 +20,9 @@ type Dataplane struct {
 	// before mu.
 	apply sync.Mutex
 
-	// walking is held for a whole walk over the state: it makes it one at a time.
-	// Taken before mu, and by no transaction.
-	walking sync.Mutex
-
 	progress *progress // of the transaction that holds apply; read without a lock
 
-	mu   fairMutex // guards core; never held across a call of HNS
+	mu   sync.Mutex // guards core; never held across a call of HNS
 	core *core
 }
 

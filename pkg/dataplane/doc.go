@@ -14,8 +14,8 @@
 //	 mu          ████   ████                 █     ████                 █
 //	 apply       ████████████████████████████████████████████████████████████████████
 //
-// Three locks. apply is held for a whole ApplyDataplane, and makes it the only writer;
-// walking for a whole walk over the state; mu, taken after either, guards the core and is
+// Two locks. apply is held for a whole ApplyDataplane, and makes it the only writer;
+// mu, taken after it, guards the core and is
 // never held across a call of HNS, so that dumps never wait for HNS. A stretch under mu ends
 // at a request, or at a pause of the transaction. A crash is a core that is dropped between Next and Done.
 package dataplane

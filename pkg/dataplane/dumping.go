@@ -16,11 +16,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// dump writes a snapshot down, after its walk. It holds no lock.
-func (s *Snapshot) dump() state.Dump {
-	sets := s.sets.Copy()
-	policies := map[policy.Key]*policyState{}
-	maps.Insert(policies, s.policies.All())
+// Dump returns the state of the moment at which the snapshot was taken. It holds no lock.
+func (s *Snapshot) Dump() state.Dump {
 	var transaction *state.Progress
 	if s.progress.Doing != "" {
 		transaction = &s.progress
@@ -30,16 +27,16 @@ func (s *Snapshot) dump() state.Dump {
 
 		Node:            s.node,
 		Time:            s.now,
-		Sets:            dumpSets(sets, s.again),
-		Pending:         s.dumpPending(sets),
-		Endpoints:       s.dumpEndpoints(sets),
-		Policies:        s.dumpPolicies(policies),
+		Sets:            dumpSets(s.sets, s.again),
+		Pending:         s.dumpPending(s.sets),
+		Endpoints:       s.dumpEndpoints(s.sets),
+		Policies:        s.dumpPolicies(s.policies),
 		ClusterPolicies: s.dumpClusters(),
 		Nodes:           listNodes(s.nodes),
 		Pods:            s.dumpPods(),
 		Namespaces:      s.dumpNamespaces(),
 		NodeAddrs:       texts(s.nodeAddrs),
-		Warnings:        s.activeWarnings(policies).warnings(),
+		Warnings:        s.activeWarnings(s.policies).warnings(),
 		Reports:         cloneReports(s.reports),
 		Due:             s.due,
 		Spellings:       s.spellings,
@@ -243,8 +240,8 @@ func (s *Snapshot) dumpPods() []state.Pod {
 			at[addr] = append(at[addr], id)
 		}
 	}
-	out := make([]state.Pod, 0, s.pods.Cap())
-	for key, p := range s.pods.All() {
+	out := make([]state.Pod, 0, len(s.pods))
+	for key, p := range s.pods {
 		pd := state.Pod{
 			Pod: key.String(), UID: string(p.UID), Labels: maps.Clone(p.Labels), Local: p.Local, Owner: p.owner, InDoubt: p.inDoubt(),
 			HostNetwork: p.HostNetwork, Finished: p.Finished, Deleting: p.Deleting, Started: p.Started, Created: p.Created,
@@ -268,7 +265,7 @@ func (s *Snapshot) dumpPods() []state.Pod {
 // dumpNamespaces lists the Namespace objects by name.
 func (s *Snapshot) dumpNamespaces() []state.Namespace {
 	out := []state.Namespace{}
-	for name, ns := range s.namespaces.All() {
+	for name, ns := range s.namespaces {
 		out = append(out, state.Namespace{Name: name, Labels: maps.Clone(ns.Labels), OverBudget: ns.OverBudget})
 	}
 	slices.SortFunc(out, func(a, b state.Namespace) int { return cmp.Compare(a.Name, b.Name) })

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
-	"github.com/winnpm/winnpm/pkg/pieces"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
@@ -30,9 +29,6 @@ type members struct {
 
 	over   overBudget
 	joined int // members of weighed sets that came since crowds were weighed
-
-	podCopies       pieces.Copies[PodKey, *podState]
-	namespaceCopies pieces.Copies[string, Namespace]
 }
 
 func newMembers(cache *ipsets.Cache) *members {
@@ -245,7 +241,6 @@ func (m *members) enter(is *podState) {
 // namespace selectors; of one that is over its budget the labels are not known, so
 // it is in none. Only nested sets change.
 func (m *members) setNamespace(ns Namespace) {
-	m.namespaceCopies.Before(ns.Name)
 	m.namespaces[ns.Name] = ns
 	m.over.setNamespace(ns.Name, ns.OverBudget)
 	made := nameSet{}
@@ -265,7 +260,6 @@ func (m *members) setNamespace(ns Namespace) {
 // deleteNamespace takes the namespace out of every selector: what is not known
 // is in none, not even in a negative one.
 func (m *members) deleteNamespace(name string) {
-	m.namespaceCopies.Before(name)
 	delete(m.namespaces, name)
 	m.over.setNamespace(name, "")
 	for n := range m.nsSelectors {
@@ -283,7 +277,6 @@ func (m *members) labels(namespace string) (map[string]string, bool) {
 // put records a pod in the indexes, in place of what its name was.
 func (m *members) put(p *podState) {
 	key := p.Key()
-	m.podCopies.Before(key)
 	was := m.pods[key]
 	m.pods[key] = p
 	m.over.setPod(key, p.OverBudget)
@@ -308,7 +301,6 @@ func (m *members) put(p *podState) {
 // drop forgets a pod.
 func (m *members) drop(key PodKey) {
 	if p := m.pods[key]; p != nil {
-		m.podCopies.Before(key)
 		delete(m.pods, key)
 		m.podGroup.remove(p)
 		m.over.setPod(key, "")

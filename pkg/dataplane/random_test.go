@@ -39,7 +39,7 @@ func TestRandomWalk(t *testing.T) {
 		w.rejecting = rapid.Bool().Draw(rt, "rejections")
 		tampering := rapid.Bool().Draw(rt, "foreign hands")
 		actions := w.actions()
-		actions["dump"] = w.dumpBeside(actions)
+		actions["dump"] = w.snapshotBefore(actions)
 		for name, on := range map[string]bool{"fault": w.faulty, "come and go": w.faulty, "reject": w.rejecting, "tamper": tampering} {
 			if !on {
 				delete(actions, name)

@@ -1,6 +1,7 @@
 package dataplane_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -22,9 +23,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// dumpBeside takes a dump while other actions happen between its pieces. It is of
-// the moment at which it was asked for.
-func (w *walker) dumpBeside(actions map[string]func(*rapid.T)) func(*rapid.T) {
+// snapshotBefore takes a snapshot before other actions, and its dump after them. It is of
+// the moment at which it was taken.
+func (w *walker) snapshotBefore(actions map[string]func(*rapid.T)) func(*rapid.T) {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(actions)) {
 		if name != "" && name != "process" {
@@ -32,19 +33,15 @@ func (w *walker) dumpBeside(actions map[string]func(*rapid.T)) func(*rapid.T) {
 		}
 	}
 	return func(t *rapid.T) {
-		w.note("dump")
-		want, dp := w.dp.Dump(), w.dp
-		pauses, every := 0, rapid.IntRange(1, 12).Draw(t, "pieces between")
-		got := dp.DumpInPieces(rapid.IntRange(1, 12).Draw(t, "size"), func() {
-			if pauses++; pauses%every != 0 || pauses > 6*every {
-				return
-			}
-			if do := actions[rapid.SampledFrom(names).Draw(t, "beside")]; do != nil {
+		w.note("snapshot")
+		want, s := w.dp.Dump(), w.dp.Snapshot()
+		for range rapid.IntRange(1, 6).Draw(t, "actions") {
+			if do := actions[rapid.SampledFrom(names).Draw(t, "action")]; do != nil {
 				do(t)
 			}
-		})
-		w.note("dump ends")
-		if diff := cmp.Diff(want, got); diff != "" {
+		}
+		w.note("its dump")
+		if diff := cmp.Diff(want, s.Dump()); diff != "" {
 			w.fail("the dump is not of when it was asked for (-want +got):\n%s", diff)
 		}
 	}
@@ -96,73 +93,71 @@ func newCrowd(t testing.TB, pods, policies int) *dataplane.Dataplane {
 	return dp
 }
 
-// While a flood of events comes in, nobody waits for more than a piece, and the
-// dump comes to an end: it is of the moment before.
-func TestDumpIsBoundedInAFlood(t *testing.T) {
-	const size, pods, policies = 100, 3000, 300
-	dp := newCrowd(t, pods, policies)
-	want := dp.Dump()
-	objects := len(want.Pods) + len(want.Policies) + len(want.Namespaces)
-	for _, s := range want.Sets {
-		objects += 2 + len(s.Members) + len(s.Holders)
-	}
-	pauses := 0
-	got := dp.DumpInPieces(size, func() {
-		tx := dataplane.NewTransaction()
-		for i := range 50 { // each of them in large sets
-			tx.SetPod(crowdPod((50*pauses+i)%pods, 1+pauses))
-		}
-		for i := range 5 {
-			tx.DeletePod(crowdPod(pods-1-5*pauses-i, 0).Key())
-			tx.SetPod(crowdPod(pods+5*pauses+i, 0))
-		}
-		tx.DeletePolicy(policy.Key{Namespace: fmt.Sprint("ns-", pauses%20), Name: fmt.Sprint("policy-", pauses)})
-		tx.SetPolicy(crowdPolicy(policies + pauses))
-		_, err := dp.ApplyDataplane(t.Context(), tx)
-		require.NoError(t, err)
-		pauses++
-	})
-	require.Empty(t, cmp.Diff(want, got, cmpopts.IgnoreFields(state.Dump{}, "Time", "LookAge")))
-	t.Logf("%d objects in %d pieces", objects, pauses)
-	require.GreaterOrEqual(t, pauses, objects/size)
-	require.LessOrEqual(t, pauses, objects/size+20, "no piece comes again")
-
-	pauses = 0
-	dp.StatsInPieces(size, func() { pauses++ })
-	require.GreaterOrEqual(t, pauses, len(dp.Dump().Sets)/size)
+// TestSnapshotIsOfItsMoment: the dump of a snapshot knows nothing of what came after it.
+func TestSnapshotIsOfItsMoment(t *testing.T) {
+	dp := newCrowd(t, 100, 20)
+	want, s := dp.Dump(), dp.Snapshot()
+	tx := dataplane.NewTransaction()
+	tx.DeletePod(crowdPod(7, 0).Key())
+	tx.SetPod(crowdPod(0, 1))
+	tx.SetPod(crowdPod(100, 0))
+	tx.DeletePolicy(policy.Key{Namespace: "ns-0", Name: "policy-0"})
+	tx.SetNamespace(dataplane.Namespace{Name: "ns-1"})
+	_, err := dp.ApplyDataplane(t.Context(), tx)
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(want, s.Dump(), cmpopts.IgnoreFields(state.Dump{}, "Time", "LookAge")))
 }
 
-// What is copied at once is the node's own.
-func TestSnapshotCostsTheNode(t *testing.T) {
-	allocs := func(pods int) float64 {
-		dp := newCrowd(t, pods, 10)
-		tx := dataplane.NewTransaction()
-		for i := range pods {
-			if p := crowdPod(i, 0); p.Local && i > 0 {
-				tx.DeletePod(p.Key())
+// While a flood of events comes in, the dump of a snapshot is of the moment before.
+func TestSnapshotInAFlood(t *testing.T) {
+	const pods, policies = 3000, 300
+	dp := newCrowd(t, pods, policies)
+	want, s := dp.Dump(), dp.Snapshot()
+	flooded := make(chan error)
+	go func() {
+		for n := range 40 {
+			tx := dataplane.NewTransaction()
+			for i := range 50 { // each of them in large sets
+				tx.SetPod(crowdPod((50*n+i)%pods, 1+n))
+			}
+			for i := range 5 {
+				tx.DeletePod(crowdPod(pods-1-5*n-i, 0).Key())
+				tx.SetPod(crowdPod(pods+5*n+i, 0))
+			}
+			tx.DeletePolicy(policy.Key{Namespace: fmt.Sprint("ns-", n%20), Name: fmt.Sprint("policy-", n)})
+			tx.SetPolicy(crowdPolicy(policies + n))
+			if _, err := dp.ApplyDataplane(context.Background(), tx); err != nil {
+				flooded <- err
+				return
 			}
 		}
-		_, err := dp.ApplyDataplane(t.Context(), tx)
-		require.NoError(t, err)
-		return testing.AllocsPerRun(20, func() { dp.Snapshot() })
+		flooded <- nil
+	}()
+	for range 3 { // beside the flood, for the race detector
+		require.Empty(t, cmp.Diff(want, s.Dump(), cmpopts.IgnoreFields(state.Dump{}, "Time", "LookAge")))
 	}
-	require.InDelta(t, allocs(10), allocs(3000), 2)
+	require.NoError(t, <-flooded)
+	require.Empty(t, cmp.Diff(want, s.Dump(), cmpopts.IgnoreFields(state.Dump{}, "Time", "LookAge")))
+	require.NotEmpty(t, cmp.Diff(want.Pods, dp.Dump().Pods))
 }
 
-// BenchmarkDump is what a dump costs, and for how long it holds the lock: when it
-// begins, and for the longest piece.
+// BenchmarkDump is what a dump costs, and for how long a snapshot holds the lock: in the
+// median and at most.
 func BenchmarkDump(b *testing.B) {
 	for _, n := range []struct{ pods, policies int }{{1000, 50}, {20_000, 500}, {100_000, 5000}} {
 		b.Run(fmt.Sprintf("pods=%d/policies=%d", n.pods, n.policies), func(b *testing.B) {
 			dp := newCrowd(b, n.pods, n.policies)
-			var begin, longest time.Duration
+			var held []time.Duration
 			b.ReportAllocs()
 			for b.Loop() {
-				first, piece := dp.Holds()
-				begin, longest = max(begin, first), max(longest, piece)
+				at := time.Now()
+				s := dp.Snapshot()
+				held = append(held, time.Since(at))
+				_ = s.Dump()
 			}
-			b.ReportMetric(float64(begin.Nanoseconds()), "begin-ns")
-			b.ReportMetric(float64(longest.Nanoseconds()), "longest-ns")
+			slices.Sort(held)
+			b.ReportMetric(float64(held[len(held)/2].Nanoseconds()), "held-ns")
+			b.ReportMetric(float64(held[len(held)-1].Nanoseconds()), "longest-ns")
 		})
 	}
 }

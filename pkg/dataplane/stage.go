@@ -157,7 +157,6 @@ func (d *core) stagePolicy(key policy.Key, np *networkingv1.NetworkPolicy) {
 
 // indexPolicy puts a policy into the indexes, or takes it out.
 func (d *core) indexPolicy(key policy.Key, is *policyState) {
-	d.policyCopies.Before(key)
 	delete(d.problems, key)
 	if is == nil {
 		delete(d.policies, key)

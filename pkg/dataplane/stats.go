@@ -7,28 +7,24 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
-	"github.com/winnpm/winnpm/pkg/pieces"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Stats returns a snapshot in numbers, sets by name. It never waits for HNS, holds
-// up a transaction for a piece at most, and costs the sets and ACLs of the node,
-// not the pods of the cluster.
+// Stats returns a snapshot in numbers, sets by name. It never waits for HNS, and costs
+// the sets and ACLs of the node, not the pods of the cluster.
 func (d *Dataplane) Stats() (s state.Stats) {
-	d.walking.Lock()
-	defer d.walking.Unlock()
-	var sets *ipsets.Copying
-	d.with(func(c *core) { s, sets = c.copyStats(d.pace()) })
-	for _, set := range sets.Programmed() {
+	var sets []ipsets.Programmed
+	d.with(func(c *core) { s, sets = c.stats(), c.cache.Programmed() })
+	for _, set := range sets {
 		s.Sets = append(s.Sets, state.SetStats(set))
 	}
 	slices.SortFunc(s.Sets, func(a, b state.SetStats) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
 	return s
 }
 
-// copyStats returns the numbers of now, and the sets with their heads.
-func (d *core) copyStats(pace pieces.Pace) (state.Stats, *ipsets.Copying) {
+// stats returns the numbers of now, without the sets.
+func (d *core) stats() state.Stats {
 	now := d.clock
 	s := state.Stats{
 		Policies: len(d.policies), Pods: len(d.members.pods), Pinned: d.cache.Pinned(),
@@ -56,10 +52,7 @@ func (d *core) copyStats(pace pieces.Pace) (state.Stats, *ipsets.Copying) {
 	for _, p := range d.waiting() {
 		since(p.placed)
 	}
-	sets := d.cache.Begin()
-	defer sets.End()
-	sets.Heads(pace)
-	return s, sets
+	return s
 }
 
 // overCounts counts the objects that are over a budget, by kind.

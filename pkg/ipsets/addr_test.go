@@ -51,7 +51,7 @@ func TestOnlyIPv4(t *testing.T) {
 	c.RemoveAddr(leafA, six)
 	require.Equal(t, 1, c.Len(leafA))
 	c.Observe([]Observed{{ID: leafA.ID(), Name: leafA.String(), Values: []string{addr1.String(), six.String()}}}, nil)
-	require.True(t, c.copied().Differences()[leafA.ID()].Unknown)
+	require.True(t, c.Copy().Differences()[leafA.ID()].Unknown)
 	require.Equal(t, []string{addr1.String()}, c.Plan()[0].Sets[0].Values)
 }
 

@@ -30,14 +30,12 @@ func (c *Cache) adopt(n Name, id string) *set {
 	switch {
 	case s == nil:
 		s = &set{head: head{name: n, id: id}}
-		c.born(s)
 		c.byName[n] = s
 	case s.id == id:
 		return s
 	case s.present || s.name != n:
 		return nil
 	default:
-		c.moved(s)
 		delete(c.byID, s.id)
 		s.id = id
 		s.addrs.forgive() // what was refused was another set
@@ -56,7 +54,6 @@ func (c *Cache) call(s *set, text string) {
 		called = text
 	}
 	if s.called != called {
-		c.touch(s)
 		s.called = called
 	}
 }

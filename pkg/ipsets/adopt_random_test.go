@@ -53,7 +53,7 @@ func TestAdoptRandom(t *testing.T) {
 				for _, o := range reality {
 					ids = append(ids, o.ID)
 				}
-				for _, p := range programmed(c) {
+				for _, p := range c.Programmed() {
 					known = append(known, p.ID)
 				}
 				require.ElementsMatch(t, ids, known)

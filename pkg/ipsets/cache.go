@@ -28,7 +28,6 @@ type Cache struct {
 
 	orphans []Name // needed, in HNS and not defined; not taken yet
 	pinned  int    // sets with pins
-	copies  []*Copying
 
 	suspects map[*set]struct{}
 	groups   int              // of suspects there ever were
@@ -97,7 +96,6 @@ func (c *Cache) AddAddr(n Name, a netip.Addr) {
 		panic(fmt.Sprintf("BUG: address %s for %s", a, n))
 	}
 	if s.addrs.want(key, true) {
-		c.noteAddr(s, key, wanted)
 		c.refresh(s)
 	}
 }
@@ -106,7 +104,6 @@ func (c *Cache) AddAddr(n Name, a netip.Addr) {
 func (c *Cache) RemoveAddr(n Name, a netip.Addr) {
 	key, ok := addrOf(a)
 	if s := c.byName[n]; ok && s != nil && s.addrs.want(key, false) {
-		c.noteAddr(s, key, wanted)
 		c.refresh(s)
 	}
 }

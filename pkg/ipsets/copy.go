@@ -3,9 +3,9 @@ package ipsets
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"slices"
-
-	"github.com/winnpm/winnpm/pkg/pieces"
+	"time"
 )
 
 // Copy is the state of a Cache at one moment. It shares nothing with the Cache.
@@ -16,75 +16,72 @@ type Copy struct {
 	byID   map[string]int
 }
 
-// Copy returns what was copied, after End. It needs the Cache no more.
-func (p *Copying) Copy() *Copy {
-	out := &Copy{
-		sets:   make([]portrait, 0, len(p.sets)),
-		index:  make(map[*set]int, len(p.sets)),
-		byName: make(map[Name]int, len(p.sets)),
-		byID:   make(map[string]int, len(p.sets)),
+// portrait is a set as it was.
+type portrait struct {
+	of *set
+	head
+	late    time.Time // since when, if isLate
+	isLate  bool
+	spare   time.Time
+	addrs   []mark[addr]
+	members []mark[*set]
+	refs    []Ref
+}
+
+// mark is what is known of a member.
+type mark[K comparable] struct {
+	key  K
+	bits uint8
+}
+
+// leftOut marks a wanted member that is left out.
+const leftOut uint8 = 1 << 7
+
+// Copy returns the Cache as it is now, in a time that grows with all members and
+// references: milliseconds among 100,000 pods (ADR 26).
+func (c *Cache) Copy() *Copy {
+	p := &Copy{
+		sets:   make([]portrait, 0, len(c.byID)),
+		index:  make(map[*set]int, len(c.byID)),
+		byName: make(map[Name]int, len(c.byID)),
+		byID:   make(map[string]int, len(c.byID)),
 	}
-	for _, s := range p.sets {
-		if was, noted := p.heads[s.of]; noted {
-			if was == nil {
-				continue
-			}
-			s.face = *was
+	for _, s := range c.byID {
+		p.sets = append(p.sets, c.portrait(s))
+	}
+	slices.SortFunc(p.sets, func(a, b portrait) int { return Compare(a.name, b.name) })
+	for i := range p.sets {
+		s := &p.sets[i]
+		p.index[s.of], p.byName[s.name], p.byID[s.id] = i, i, i
+	}
+	return p
+}
+
+func (c *Cache) portrait(s *set) portrait {
+	late, isLate := c.late[s]
+	p := portrait{
+		of: s, head: s.head, spare: c.spare[s], late: late, isLate: isLate,
+		addrs:   make([]mark[addr], 0, len(s.addrs.bits)),
+		members: make([]mark[*set], 0, len(s.members.bits)),
+		refs:    slices.Collect(maps.Keys(s.refs)),
+	}
+	for a, bits := range s.addrs.bits {
+		p.addrs = append(p.addrs, mark[addr]{a, bits})
+	}
+	for m, bits := range s.members.bits {
+		if _, left := s.left[m]; left {
+			bits |= leftOut
 		}
-		s.addrs = before(s.addrs, p.addrs[s.of])
-		s.members = before(s.members, p.members[s.of])
-		s.refs = held(s.refs, p.refs[s.of])
-		out.sets = append(out.sets, s)
-	}
-	slices.SortFunc(out.sets, func(a, b portrait) int { return Compare(a.name, b.name) })
-	for i := range out.sets {
-		s := &out.sets[i]
-		out.index[s.of], out.byName[s.name], out.byID[s.id] = i, i, i
-	}
-	return out
-}
-
-// before returns members as they were: of what was noted the first counts.
-func before[K comparable](copied, noted []mark[K]) []mark[K] {
-	if len(noted) == 0 {
-		return copied
-	}
-	was := make(map[K]uint8, len(noted))
-	for _, m := range slices.Backward(noted) {
-		was[m.key] = m.bits
-	}
-	copied = slices.DeleteFunc(copied, func(m mark[K]) bool { _, is := was[m.key]; return is })
-	for k, bits := range was {
-		copied = append(copied, mark[K]{k, bits})
-	}
-	return copied
-}
-
-// held is before for references; it returns those that were held.
-func held(copied, noted []hold) []hold {
-	if len(noted) == 0 {
-		return copied
-	}
-	was := make(map[Ref]bool, len(noted))
-	for _, h := range slices.Backward(noted) {
-		was[h.ref] = h.held
-	}
-	copied = slices.DeleteFunc(copied, func(h hold) bool { _, is := was[h.ref]; return is })
-	for ref, yes := range was {
-		if yes {
-			copied = append(copied, hold{ref, true})
+		if bits&(wanted|applied|leftOut) != 0 { // else it was refused once, no more
+			p.members = append(p.members, mark[*set]{m, bits})
 		}
 	}
-	return copied
-}
-
-// copied returns a copy that is made at once.
-func (c *Cache) copied() *Copy {
-	p := c.Begin()
-	defer p.End()
-	p.Heads(pieces.AtOnce())
-	p.Content(pieces.AtOnce())
-	return p.Copy()
+	for m := range s.left {
+		if _, known := s.members.bits[m]; !known {
+			p.members = append(p.members, mark[*set]{m, leftOut})
+		}
+	}
+	return p
 }
 
 // Lookup returns the name of the set with an id, as Cache.Lookup does.
@@ -170,10 +167,7 @@ func (s *portrait) references(in []Ref) []Ref {
 		return nil
 	}
 	out := make([]Ref, 0, len(s.refs)+len(in))
-	for _, h := range s.refs {
-		out = append(out, h.ref)
-	}
-	out = append(out, in...)
+	out = append(append(out, s.refs...), in...)
 	slices.SortFunc(out, compareRefs)
 	return out
 }

@@ -108,7 +108,7 @@ func TestNestedDenyTwinsAreWhole(t *testing.T) {
 		require.True(t, w.Closed(n))
 		w.Reject(leaf)
 		require.Equal(t, n.Denies(), w.Rejected(n))
-		require.Equal(t, n.Denies(), w.copied().Rejected(n))
+		require.Equal(t, n.Denies(), w.Copy().Rejected(n))
 		require.Equal(t, !n.Denies(), w.Covers(n))
 	}
 }

@@ -13,7 +13,7 @@ import (
 // differences checks that what HNS is known to hold can be told from a snapshot
 // and its differences: of every set whose outcomes are known.
 func (tr *trial) differences(t *rapid.T) {
-	all := tr.c.copied().Differences()
+	all := tr.c.Copy().Differences()
 	for _, s := range tr.c.Snapshot() {
 		d, differs := all[s.ID]
 		delete(all, s.ID)
@@ -58,24 +58,24 @@ func TestDifferences(t *testing.T) {
 	one, two := netip.MustParseAddr("10.0.0.9"), netip.MustParseAddr("10.0.0.10")
 	c.Hold(leafA, Ref{RefRule, "ep"})
 	c.AddAddr(leafA, one)
-	require.Equal(t, map[string]Difference{leafA.ID(): {Since: at(1)}}, c.copied().Differences(), "it is not there yet")
+	require.Equal(t, map[string]Difference{leafA.ID(): {Since: at(1)}}, c.Copy().Differences(), "it is not there yet")
 
 	c.Observe([]Observed{{ID: leafA.ID(), Name: leafA.String(), Values: []string{one.String()}}}, nil)
-	require.Empty(t, c.copied().Differences())
+	require.Empty(t, c.Copy().Differences())
 	c.Advance(at(2))
 	c.AddAddr(leafA, two)
 	c.Advance(at(3))
 	c.RemoveAddr(leafA, one)
 	require.Equal(t, map[string]Difference{
 		leafA.ID(): {Missing: []string{two.String()}, Surplus: []string{one.String()}, Since: at(2)},
-	}, c.copied().Differences(), "since it began to differ")
+	}, c.Copy().Differences(), "since it began to differ")
 
 	c.Observe([]Observed{{ID: leafA.ID(), Name: leafA.String(), Values: []string{one.String(), two.String(), "10.0.0.0/8"}}}, nil)
 	require.Equal(t, map[string]Difference{
 		leafA.ID(): {Surplus: []string{one.String()}, Unknown: true, Since: at(2)},
-	}, c.copied().Differences(), "a value that is never ours")
+	}, c.Copy().Differences(), "a value that is never ours")
 	c.Observe([]Observed{{ID: leafA.ID(), Name: leafA.String(), Values: []string{two.String()}}}, nil)
-	require.Empty(t, c.copied().Differences())
+	require.Empty(t, c.Copy().Differences())
 }
 
 // A nested set of a predecessor may lack the permanent member: it matches
@@ -83,7 +83,7 @@ func TestDifferences(t *testing.T) {
 func TestDifferenceOfAnUnfilledSet(t *testing.T) {
 	c := NewCache()
 	c.Observe([]Observed{{ID: nested.ID(), Name: nested.String(), Nested: true}}, nil)
-	require.Equal(t, map[string]Difference{nested.ID(): {Missing: []string{Empty().String()}}}, c.copied().Differences())
+	require.Equal(t, map[string]Difference{nested.ID(): {Missing: []string{Empty().String()}}}, c.Copy().Differences())
 }
 
 func TestParseName(t *testing.T) {
@@ -112,11 +112,11 @@ func TestDifferenceOfNestedSets(t *testing.T) {
 	}
 	c.Observe(listed, nil)
 	c.Hold(nested, Ref{RefSelector, "p"})
-	require.Equal(t, map[string]Difference{nested.ID(): {Surplus: []string{leafA.String()}}}, c.copied().Differences(), "nobody needs it")
+	require.Equal(t, map[string]Difference{nested.ID(): {Surplus: []string{leafA.String()}}}, c.Copy().Differences(), "nobody needs it")
 
 	c.AddMember(nested, leafA)
 	c.AddMember(nested, leafB)
 	c.Hold(nested, Ref{RefRule, "ep"})
 	c.Reject(leafB)
-	require.Equal(t, []string{leafB.String()}, c.copied().Differences()[nested.ID()].Missing)
+	require.Equal(t, []string{leafB.String()}, c.Copy().Differences()[nested.ID()].Missing)
 }

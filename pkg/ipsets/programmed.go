@@ -10,16 +10,10 @@ type Programmed struct {
 	Bytes    int // of its value: the members and the commas between them
 }
 
-// Programmed returns the sets that were in HNS, in no order. It needs Heads only.
-func (p *Copying) Programmed() []Programmed {
+// Programmed returns the sets that are in HNS, in no order.
+func (c *Cache) Programmed() []Programmed {
 	var out []Programmed
-	for _, s := range p.sets {
-		if was, noted := p.heads[s.of]; noted {
-			if was == nil {
-				continue
-			}
-			s.face = *was
-		}
+	for _, s := range c.byID {
 		if s.present {
 			out = append(out, Programmed{
 				ID: s.id, Name: s.name.String(), Nested: s.name.Nested(),

@@ -7,17 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/winnpm/winnpm/pkg/pieces"
 )
-
-// programmed returns the sets in HNS.
-func programmed(c *Cache) []Programmed {
-	p := c.Begin()
-	defer p.End()
-	p.Heads(pieces.AtOnce())
-	return p.Programmed()
-}
 
 func TestProgrammed(t *testing.T) {
 	c := NewCache()
@@ -27,12 +17,12 @@ func TestProgrammed(t *testing.T) {
 	}
 	c.Hold(ns, Ref{Kind: RefPin, Owner: "e1"})
 	c.AddAddr(ns, netip.MustParseAddr("10.0.0.1"))
-	require.Empty(t, programmed(c), "wanted is not programmed")
+	require.Empty(t, c.Programmed(), "wanted is not programmed")
 	require.Equal(t, 1, c.Pinned())
 
 	c.Wrote(SetValue{Name: ns, ID: ns.ID(), Values: []string{"10.0.0.1", "10.0.0.12"}})
 	c.Wrote(SetValue{Name: web, ID: web.ID()})
-	got := programmed(c)
+	got := c.Programmed()
 	slices.SortFunc(got, func(a, b Programmed) int { return cmp.Compare(a.Name, b.Name) })
 	require.Equal(t, []Programmed{
 		{ID: ns.ID(), Name: "ns-x", Entries: 2, Bytes: len("10.0.0.1,10.0.0.12")},
@@ -41,7 +31,7 @@ func TestProgrammed(t *testing.T) {
 
 	c.Removed(ns)
 	c.Release(ns, Ref{Kind: RefPin, Owner: "e1"})
-	require.Len(t, programmed(c), 1)
+	require.Len(t, c.Programmed(), 1)
 	require.False(t, c.Present(ns))
 	require.True(t, c.Present(web))
 	require.Zero(t, c.Pinned())

@@ -34,7 +34,6 @@ func (c *Cache) Removed(n Name) {
 func (c *Cache) Used(n Name) {
 	if s := c.find(n); s != nil {
 		if _, spare := c.spare[s]; spare {
-			c.touch(s)
 			c.spare[s] = c.now
 		}
 	}
@@ -47,7 +46,6 @@ func (c *Cache) Recall(n Name, spare, late time.Time) {
 	if s == nil {
 		return
 	}
-	c.touch(s)
 	recall(c.spare, s, spare)
 	recall(c.late, s, late)
 }
@@ -63,7 +61,6 @@ func recall(m map[*set]time.Time, s *set, since time.Time) {
 // nested one no leaf is deleted.
 func (c *Cache) Unknown(n Name) {
 	s := c.entry(n)
-	c.touch(s)
 	s.unknown, s.ending = true, false
 	c.refresh(s)
 }
@@ -72,7 +69,6 @@ func (c *Cache) Unknown(n Name) {
 // or nothing, no leaf is deleted that it had.
 func (c *Cache) MaybeRemoved(n Name) {
 	s := c.entry(n)
-	c.touch(s)
 	s.unknown, s.ending = true, true
 	c.refresh(s)
 }
@@ -215,7 +211,6 @@ func (c *Cache) observe(o Observed, skip func(Name) bool) Drift {
 // was known. A value that no set of ours can have makes the set differ until it
 // is written again.
 func (c *Cache) apply(s *set, values []string) Drift {
-	c.touch(s)
 	drift, strange, alien := Drift{Appeared: !s.present}, 0, s.alien
 	s.present, s.unknown, s.ending = true, false, false
 	s.size = sizeOf(values)
@@ -241,8 +236,8 @@ func (c *Cache) apply(s *set, values []string) Drift {
 			}
 			addrs = append(addrs, a)
 		}
-		came, went := c.reachedAddrs(s, addrs)
-		drift.Added, drift.Missing = came, went
+		came, went := s.addrs.reach(addrs)
+		drift.Added, drift.Missing = len(came), len(went)
 	}
 	if s.alien = strange > 0; !alien {
 		drift.Added += strange
@@ -253,11 +248,10 @@ func (c *Cache) apply(s *set, values []string) Drift {
 
 // absent records that a set is not in HNS.
 func (c *Cache) absent(s *set) {
-	c.touch(s)
 	c.spell(s, Reading{})
 	s.present, s.unknown, s.alien, s.ending = false, false, false, false
 	s.size = size{}
-	c.reachedAddrs(s, nil)
+	s.addrs.reach(nil)
 	c.reached(s, nil)
 	c.refresh(s)
 }

@@ -69,7 +69,6 @@ func (c *Cache) Hold(n Name, r Ref) (created bool) {
 		if s.refs == nil {
 			s.refs = map[Ref]struct{}{}
 		}
-		c.noteRef(s, r, false)
 		s.refs[r] = struct{}{}
 		s.direct += count(r.Kind.needs())
 		c.pin(s, count(r.Kind == RefPin))
@@ -91,7 +90,6 @@ func (c *Cache) Release(n Name, r Ref) {
 	if _, held := s.refs[r]; !held {
 		panic(fmt.Sprintf("BUG: release of %s, which is not held by %s %q", n, r.Kind, r.Owner))
 	}
-	c.noteRef(s, r, true)
 	delete(s.refs, r)
 	s.direct -= count(r.Kind.needs())
 	c.pin(s, -count(r.Kind == RefPin))

@@ -41,7 +41,6 @@ func (c *Cache) Refuse(r Request) (refused Name, is bool) {
 		if sets[0].group == 0 {
 			c.suspect(sets)
 		}
-		c.touch(sets[0])
 		sets[0].clings = true
 	default:
 		c.Reject(sets[0].name)
@@ -106,7 +105,6 @@ func (c *Cache) suspect(sets []*set) {
 	}
 	c.groups++
 	for _, s := range sets {
-		c.touch(s)
 		s.group = c.groups
 		c.suspects[s] = struct{}{}
 	}
@@ -114,7 +112,6 @@ func (c *Cache) suspect(sets []*set) {
 
 // clear ends that a set is a suspect.
 func (c *Cache) clear(s *set) {
-	c.touch(s)
 	s.group, s.clings = 0, false
 	delete(c.suspects, s)
 }
@@ -127,7 +124,6 @@ func (c *Cache) Resume(n Name, group int, clings bool) {
 	if s == nil || group == 0 {
 		return
 	}
-	c.touch(s)
 	s.group, s.clings = group, clings
 	c.suspects[s] = struct{}{}
 	c.groups = max(c.groups, group)

@@ -26,4 +26,4 @@ type SetState struct {
 }
 
 // Snapshot returns all sets, by name. It shares nothing with the Cache.
-func (c *Cache) Snapshot() []SetState { return c.copied().States() }
+func (c *Cache) Snapshot() []SetState { return c.Copy().States() }

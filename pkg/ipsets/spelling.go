@@ -37,7 +37,6 @@ func (r Reading) doubted() bool { return r.Shown != "" && !r.Learned }
 // spell records what is known of how HNS shows the set.
 func (c *Cache) spell(s *set, is Reading) {
 	if s.reading != is {
-		c.touch(s)
 		s.reading = is
 	}
 	list(c.doubted, s, is.doubted())

@@ -3,7 +3,6 @@ package ipsets
 import (
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 )
 
@@ -100,7 +99,6 @@ func (c *Cache) entry(n Name) *set {
 		return s
 	}
 	s := &set{head: head{name: n, id: n.ID()}}
-	c.born(s)
 	c.byName[n], c.byID[s.id] = s, s
 	return s
 }
@@ -117,7 +115,6 @@ func (c *Cache) define(s *set, n Name) (created bool) {
 	if s.defined {
 		return false
 	}
-	c.touch(s)
 	s.defined = true
 	if l, ok := n.label(); ok {
 		c.labels[l] = n
@@ -132,9 +129,8 @@ func (c *Cache) define(s *set, n Name) (created bool) {
 // rename gives an undefined entry another name. When that changes its type,
 // what HNS holds is nothing of ours.
 func (c *Cache) rename(s *set, n Name) {
-	c.touch(s)
 	if s.nested() != n.Nested() {
-		c.reachedAddrs(s, nil)
+		s.addrs.reach(nil)
 		c.reached(s, nil)
 		s.alien = s.present
 	}
@@ -151,10 +147,8 @@ func (c *Cache) undefine(s *set) {
 	for m := range s.asked() {
 		c.unask(s, m)
 	}
-	c.noteAddrs(s)
 	s.addrs.unwant()
 	s.members.unwant()
-	c.touch(s)
 	s.defined = false
 	if l, ok := s.name.label(); ok {
 		delete(c.labels, l)
@@ -192,7 +186,6 @@ func (c *Cache) unask(nested, leaf *set) {
 	}
 	l.asked, l.kept = false, l.applied && nested.needed
 	leaf.link(nested, l)
-	c.noteMember(nested, leaf, 0)
 	nested.members.want(leaf, false)
 	delete(nested.left, leaf)
 	if !l.kept {
@@ -234,7 +227,6 @@ func (s *set) unasked() []*set {
 // include puts a wanted member into the value or leaves it out. The filler
 // always stays: without it the set would match everything.
 func (c *Cache) include(s, leaf *set, yes bool) {
-	c.noteMember(s, leaf, 0)
 	if yes || leaf.filler() {
 		s.members.want(leaf, true)
 		delete(s.left, leaf)
@@ -263,9 +255,6 @@ func (s *set) link(nested *set, l link) {
 // held, what it lost is let go. It returns how many members came and went.
 func (c *Cache) reached(s *set, members []*set) (added, missing int) {
 	came, went := s.members.reach(members)
-	for _, m := range slices.Concat(came, went) {
-		c.noteMember(s, m, applied)
-	}
 	for _, m := range came {
 		l := m.lists[s]
 		l.applied = true
@@ -292,7 +281,6 @@ func (c *Cache) reached(s *set, members []*set) (added, missing int) {
 // has a reason to be. It costs O(1) unless the set became needed or refused or
 // ceased to be; then it costs as much as the sets it is linked with are many.
 func (c *Cache) refresh(s *set) {
-	c.touch(s)
 	if needed := s.direct+s.using > 0; needed != s.needed {
 		c.need(s, needed)
 	}
@@ -312,7 +300,6 @@ func (c *Cache) refresh(s *set) {
 	}
 	s.orphaned = orphaned
 	if !s.defined && !s.present && !s.unknown && len(s.refs)+len(s.lists) == 0 {
-		c.moved(s)
 		delete(c.byName, s.name)
 		delete(c.byID, s.id)
 	}
