@@ -7,6 +7,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -120,7 +121,16 @@ func TestEveryDefinitionComesBack(t *testing.T) {
 func TestEveryDefinitionOfAClusterComesBack(t *testing.T) {
 	kinds := map[ipsets.Kind]int{}
 	rapid.Check(t, func(t *rapid.T) {
-		for _, def := range policy.CompileCluster(shape{}.clusterPolicy(t)).Sets {
+		cnp := shape{}.clusterPolicy(t)
+		if len(cnp.Spec.Egress) > 0 { // several values of a label are seldom drawn
+			p := shape{}.namespacedPod(t)
+			p.PodSelector.MatchExpressions = append(p.PodSelector.MatchExpressions, metav1.LabelSelectorRequirement{
+				Key: "several", Operator: metav1.LabelSelectorOpIn, Values: []string{"a", "b"},
+			})
+			r := &cnp.Spec.Egress[0]
+			r.To = append(r.To, v1alpha2.ClusterNetworkPolicyEgressPeer{Pods: p})
+		}
+		for _, def := range policy.CompileCluster(cnp).Sets {
 			kinds[def.Name.Kind()]++
 			got, ok := policy.Definition(def.Name)
 			require.True(t, ok, "%s", def.Name)
