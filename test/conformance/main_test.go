@@ -4,16 +4,13 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/test/servers"
 )
@@ -58,17 +55,9 @@ func runAll(m *testing.M) (int, error) {
 }
 
 // installClusterPolicies gives the server the CRD that the suite was made for, of its
-// own module: that of the experimental channel.
+// own module.
 func installClusterPolicies(ctx context.Context) error {
-	dir, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/network-policy-api").Output()
-	if err != nil {
-		return fmt.Errorf("looking for the module of the CRD: %w", err)
-	}
-	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "config", "crd", "experimental", "policy.networking.k8s.io_clusternetworkpolicies.yaml"))
-	if err != nil {
-		return err
-	}
-	crd, err := yaml.YAMLToJSON(text)
+	crd, err := servers.ClusterPolicyCRD()
 	if err != nil {
 		return err
 	}
