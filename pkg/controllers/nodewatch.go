@@ -5,10 +5,8 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -198,22 +196,4 @@ func (w *nodeWatch) decide(is nodesState) {
 	for _, name := range names {
 		w.queue.Add(Key{Kind: KindClusterPolicy, Name: name})
 	}
-}
-
-// withoutNodes returns a policy whose peers of nodes cannot be read: a rule that has one
-// matches nothing when it accepts, and denies everything of its direction otherwise. The
-// policy's warning quotes the text.
-func withoutNodes(cnp *v1alpha2.ClusterNetworkPolicy) *v1alpha2.ClusterNetworkPolicy {
-	out := cnp.DeepCopy()
-	unknown := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
-		Key: "nodes", Operator: "the nodes of the cluster are not known: the agent's log and /readyz say why",
-	}}}
-	for i := range out.Spec.Egress {
-		for j := range out.Spec.Egress[i].To {
-			if p := &out.Spec.Egress[i].To[j]; p.Nodes != nil {
-				p.Nodes = unknown
-			}
-		}
-	}
-	return out
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
+	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -284,7 +285,7 @@ func TestNodesAreWatchedWhileNamed(t *testing.T) {
 // TestNodesThatAreMissing: while the nodes cannot be listed, a policy that names them waits,
 // ten seconds at most, and is closed then until they are known.
 func TestNodesThatAreMissing(t *testing.T) {
-	closed := withoutNodes(newClusterPolicy("a", true)).Spec
+	closed := policy.WithoutNodes(newClusterPolicy("a", true)).Spec
 	for _, atStart := range []bool{true, false} {
 		t.Run(fmt.Sprint("at start=", atStart), func(t *testing.T) {
 			cl, r := newCluster(), &recorder{}

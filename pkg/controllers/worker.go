@@ -218,7 +218,7 @@ func stopped(r state.Report) bool {
 		switch warning.Reason {
 		case state.ReasonHNSRejected, state.ReasonHNSUnavailable, state.ReasonForeignWrites:
 			return true
-		case state.ReasonOverBudget, state.ReasonAddressContested: // nothing waits for these
+		case state.ReasonOverBudget, state.ReasonAddressContested, state.ReasonNodesUnknown: // nothing waits for these
 		}
 	}
 	return false
@@ -292,7 +292,7 @@ func (c *Controller) readCluster(tx *dataplane.Transaction, name string) {
 	case !kept.nodes, nodes == nodesKnown:
 		tx.SetClusterPolicy(kept.object)
 	case nodes == nodesMissing:
-		tx.SetClusterPolicy(withoutNodes(kept.object))
+		tx.SetClusterPolicy(policy.WithoutNodes(kept.object))
 	}
 }
 

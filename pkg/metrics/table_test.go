@@ -71,7 +71,7 @@ var nodeTable = []row{
 	{"npm_pinned_sets", "GAUGE", "", "Sets that are kept because a pending update of a pod may need them."},
 	{"npm_programmed_set_bytes", "GAUGE", "", "Length of the values of all sets in HNS together."},
 	{"npm_programmed_sets", "GAUGE", "type=IPSET,NESTEDIPSET", "Sets of ours in HNS, by HNS's type."},
-	{"npm_warnings", "GAUGE", "reason=AddressContested,ForeignWrites,HNSRejected,HNSUnavailable,IPv6Peer,Invalid,OverBudget,UnsupportedPeer", "Active warnings: what users asked for and HNS does not have, left out or not programmed yet."},
+	{"npm_warnings", "GAUGE", "reason=AddressContested,ForeignWrites,HNSRejected,HNSUnavailable,IPv6Peer,Invalid,NodesUnknown,OverBudget,UnsupportedPeer", "Active warnings: what users asked for and HNS does not have, left out or not programmed yet."},
 	{"npm_windows_acl_failure_total", "COUNTER", "operation=create,update", "Failed calls for writing the ACLs of an endpoint."},
 	{"npm_windows_acl_latency_seconds", "HISTOGRAM", "operation=create,update", "Duration of calls for writing the ACLs of an endpoint, failed ones included."},
 	{"npm_windows_get_endpoint_failure_total", "COUNTER", "", "Failed calls for reading one endpoint."},

@@ -53,7 +53,7 @@ func newTransactions() *transactions {
 	}
 	for _, reason := range []string{
 		string(state.ReasonHNSRejected), string(state.ReasonHNSUnavailable), string(state.ReasonForeignWrites), string(state.ReasonAddressContested),
-		string(policy.ReasonIPv6Peer), string(policy.ReasonInvalid), string(policy.ReasonOverBudget), string(policy.ReasonUnsupportedPeer),
+		string(policy.ReasonIPv6Peer), string(policy.ReasonInvalid), string(policy.ReasonOverBudget), string(policy.ReasonUnsupportedPeer), string(policy.ReasonNodesUnknown),
 	} {
 		t.reasons[reason] = true
 	}

@@ -66,10 +66,14 @@ func fieldsOf(p *v1alpha2.ClusterNetworkPolicyEgressPeer) (n int) {
 }
 
 // selected compiles a peer that selectors give: the sets that contain exactly those. It
-// reports false if a selector is malformed.
+// reports false if a selector is malformed, or nobody knows what it selects.
 func (c *clusterCompiler) selected(p *v1alpha2.ClusterNetworkPolicyEgressPeer, at *field.Path, action Action) (candidate, bool) {
 	var out candidate
-	if p.Nodes != nil {
+	switch {
+	case p.Nodes != nil && withoutNodes(p.Nodes):
+		c.problem(ReasonNodesUnknown, at.Child("nodes"), "%s here yet, the agent's log and /readyz say why; until they are, %s", nodesUnknown, closes(action))
+		return out, false
+	case p.Nodes != nil:
 		sel, ok := c.selector(p.Nodes, at.Child("nodes"), closes(action))
 		out.need(SetDef{Name: ipsets.Nodes(sel.text()), Nodes: sel.matcher()})
 		return out, ok

@@ -164,6 +164,9 @@ const (
 	// ReasonUnsupportedPeer is of a ClusterNetworkPolicy: a part of a kind that we do not
 	// know or cannot program, so that the rule closes.
 	ReasonUnsupportedPeer Reason = "UnsupportedPeer"
+	// ReasonNodesUnknown is of a ClusterNetworkPolicy from WithoutNodes: a rule closes for
+	// want of the nodes that it names.
+	ReasonNodesUnknown Reason = "NodesUnknown"
 )
 
 // MaxProblems bounds the problems of one reason that are worded: a policy of 1.5 MB

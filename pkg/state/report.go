@@ -10,13 +10,14 @@ import (
 )
 
 // Reason says what kept something from being programmed. Its values are words
-// of the contract of `npm simulate`, but for ForeignWrites: there nobody else
-// writes.
+// of the contract of `npm simulate`, but for ForeignWrites and NodesUnknown: there
+// nobody else writes, and all nodes are known.
 type Reason string
 
 // The reasons of the dataplane; those of package policy go beside them.
 const (
-	ReasonOverBudget = Reason(policy.ReasonOverBudget)
+	ReasonOverBudget   = Reason(policy.ReasonOverBudget)
+	ReasonNodesUnknown = Reason(policy.ReasonNodesUnknown)
 
 	ReasonHNSRejected    Reason = "HNSRejected"
 	ReasonHNSUnavailable Reason = "HNSUnavailable"

@@ -40,7 +40,8 @@ func (t topic) patience() time.Duration {
 // sends the same.
 func (t topic) everywhere() bool {
 	switch t.reason {
-	case state.ReasonHNSRejected, state.ReasonHNSUnavailable, state.ReasonForeignWrites, state.ReasonAddressContested:
+	case state.ReasonHNSRejected, state.ReasonHNSUnavailable, state.ReasonForeignWrites, state.ReasonAddressContested,
+		state.ReasonNodesUnknown: // by this node's agent
 		return false
 	case state.ReasonOverBudget: // where it follows from pods too, every node says it that has such pods
 	}

@@ -74,6 +74,22 @@ func TestWarningOfAClusterPolicyIsTold(t *testing.T) {
 	})
 }
 
+// TestNodesUnknownIsOfThisNode: whether the nodes of the cluster are known is a matter of each
+// agent, so each says it of its own node.
+func TestNodesUnknownIsOfThisNode(t *testing.T) {
+	names := map[string]bool{}
+	for _, node := range []string{"win-1", "win-2"} {
+		runOn(t, node, nil, func(w *world) {
+			w.clusters = map[string]*v1alpha2.ClusterNetworkPolicy{"p": {ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "uid-c", Generation: 1}}}
+			w.activate(state.Warning{Object: "p", Kind: "ClusterNetworkPolicy", Reason: state.ReasonNodesUnknown, Message: "spec.a: no"})
+			got := w.one()
+			require.Equal(t, "on node "+node+": spec.a: no", got.Note)
+			names[got.Name] = true
+		})
+	}
+	require.Len(t, names, 2, "an Event for each")
+}
+
 func TestProgrammedWhenAllHasPassed(t *testing.T) {
 	run(t, []string{"p"}, func(w *world) {
 		w.activate(ipv6("p", "a"), rejected("p", "b"))
