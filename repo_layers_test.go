@@ -28,13 +28,13 @@ var layers = map[string]struct {
 		receivers: []string{"core", "run"},
 		files: []string{
 			// values: what comes in, what goes out, and what needs no state
-			"acls backoff changes codes config look progress steps transaction written",
+			"acls backoff changes codes config endpointstate look progress steps transaction written",
 			// objects and what follows from one of them
 			"base budget clusterstate compromises doubt members namedports nodesets podgroups render size state tierrules views",
 			// what others do to our objects
 			"flapdamping repair spelling",
 			// what should be, and what waits: folding in, rendering, the queue
-			"active budgetmembers budgetpods clusters contested endpoints fairqueue fold newcomers orphans references stage stagepods tierinput tierlist tiersteps",
+			"active budgetmembers budgetpods clusters contested endpoints fairqueue fold orphans references stage stagepods tierinput tierlist tiersteps unread",
 			// what HNS is asked
 			"isolate listing refusals removesets run setrefusals tierrefusals updatepods writesets",
 			// the transaction as a whole, and what came of it

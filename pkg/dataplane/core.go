@@ -42,7 +42,6 @@ type core struct {
 	byAddr           map[netip.Addr][]*endpoint
 	problems         map[policy.Key]bool        // policies with something left out
 	dirty            map[*endpoint][]policy.Key // to be rendered again, because of policies or, without one, something else
-	check            map[string]bool            // endpoints to be read: their pod is gone
 	readFrom         string                     // endpoint at which the last transaction left off reading, "" for none
 	moved            map[string]uint64          // set id, or GUID of one that is gone → write sequence of its last move; a look at the sets clears it
 	folded           uint64                     // write sequence of the last observation
@@ -53,8 +52,8 @@ type core struct {
 	lanes            map[string]lane            // of that queue, by namespace or laneRepair, laneRetry
 	generation       uint64                     // of transactions
 	listing          listing
-	newcomers        map[string]*newcomer // enumerated and not read yet
-	strangers        map[string]again     // enumerated, and elsewhere, by GUID in lower case; when they are read again
+	unread           map[string]*unreadEndpoint // enumerated and not read yet
+	strangers        map[string]again           // enumerated, and elsewhere, by GUID in lower case; when they are read again
 	looks            looks
 	spellings        spellings
 	cut              bool // others' ACLs go back cut: HNS refused them as they are shown
@@ -92,9 +91,8 @@ func newCore(cfg Config, now time.Time, notes *progress) *core {
 		byAddr:           map[netip.Addr][]*endpoint{},
 		problems:         map[policy.Key]bool{},
 		dirty:            map[*endpoint][]policy.Key{},
-		check:            map[string]bool{},
 		lanes:            map[string]lane{},
-		newcomers:        map[string]*newcomer{},
+		unread:           map[string]*unreadEndpoint{},
 		strangers:        map[string]again{},
 		spellings:        spellings{rules: map[hns.ACL]hns.ACL{}},
 		moved:            map[string]uint64{},

@@ -147,7 +147,7 @@ func (s *Snapshot) dumpEndpoints(sets *ipsets.Copy) []state.Endpoint {
 		if ep.desired.tiers != nil {
 			explainTiers(&ed, want, ep.tierRules(sets.Rejected))
 		}
-		ed.Next = ep.next(s.check[id])
+		ed.Next = ep.next()
 		out = append(out, ed)
 	}
 	return out
@@ -175,20 +175,20 @@ func explain(ed *state.Endpoint, ep *endpoint, want []hns.ACL) {
 			ed.ForeignRules = append(ed.ForeignRules, a.Canonical())
 		}
 	}
-	if ep.queued > 0 {
+	if ep.pending() {
 		ed.Since = ep.since
 	}
 }
 
 // next says what the next write of the endpoint depends on.
-func (ep *endpoint) next(check bool) state.Next {
+func (ep *endpoint) next() state.Next {
 	next := state.Next{
 		Version: ep.version, BornFor: string(ep.bornFor), WrittenFor: string(ep.writtenFor), Due: ep.retryAt,
-		Careful: ep.careful, Trial: ep.trial, Compromises: ep.dumpCompromises(), Distrusted: ep.distrusted, Bare: ep.bare, Unlisted: ep.unlisted,
-		Exposed: ep.exposed, Shielded: ep.shielded, Absent: ep.absent, Repair: ep.repair, Conflicts: ep.changes, Check: check,
-		Attempts: ep.tries, Invalid: errors.Is(ep.lastErr, hns.ErrInvalid), Turn: ep.queued,
+		Careful: ep.state.careful(), Trial: ep.trial, Compromises: ep.dumpCompromises(), Distrusted: ep.distrusted, Bare: ep.state.update == updateBare, Unlisted: ep.unlisted,
+		Exposed: ep.exposed, Shielded: ep.state.rules == rulesShielded, Absent: ep.state.listed == listedMissed, Repair: ep.repair, Conflicts: ep.changes, Check: ep.state.check,
+		Attempts: ep.tries, Invalid: errors.Is(ep.lastErr, hns.ErrInvalid), Turn: ep.turn,
 	}
-	if ep.queued > 0 {
+	if ep.pending() {
 		next.Queue = ep.lane
 		if ep.changedBy != (policy.Key{}) {
 			next.ChangedBy = ep.changedBy.String()

@@ -43,8 +43,9 @@ func (d *core) render(ep *endpoint) {
 	})
 	d.forgetCompromises(ep)
 	if !slices.Equal(before, d.desired(ep)) {
-		ep.tries, ep.careful, ep.trial, ep.bare, ep.unlisted, ep.retryAt, ep.repair = 0, false, 0, false, 0, time.Time{}, false // due at once
-		if ep.changedIn.To = d.generation; ep.queued == 0 {
+		ep.tries, ep.trial, ep.unlisted, ep.retryAt, ep.repair = 0, 0, 0, time.Time{}, false // due at once
+		ep.state.replan()
+		if ep.changedIn.To = d.generation; !ep.pending() {
 			ep.changedIn.From = d.generation
 		}
 		by := d.dirty[ep]
@@ -139,12 +140,13 @@ func (d *core) steps(ep *endpoint) []step {
 func (d *core) queue(ep *endpoint) {
 	pending := ep.updatable() && (!ep.known() || len(d.steps(ep)) > 0)
 	switch {
-	case pending && ep.queued == 0:
+	case pending && !ep.pending():
 		d.join(ep)
 		ep.since = d.now
 		ep.retryAt = d.resume(ep)
 	case !pending:
-		ep.queued, ep.tries, ep.changes, ep.lastErr, ep.careful, ep.trial, ep.bare, ep.repair = 0, 0, 0, nil, false, 0, false, false
+		ep.leave()
+		ep.tries, ep.changes, ep.lastErr, ep.trial, ep.repair = 0, 0, nil, 0, false
 		ep.changedBy = policy.Key{}
 		if ep.known() {
 			ep.writtenFor, ep.exposed = ep.owner, false
@@ -157,7 +159,7 @@ func (d *core) queue(ep *endpoint) {
 // may be on the endpoint and of the desired one.
 func (d *core) pin(ep *endpoint) {
 	var pins []ipsets.Name
-	if ep.queued > 0 || !ep.known() {
+	if ep.pending() || !ep.known() {
 		pins = d.namesOf(append(slices.Clip(ep.possible()), d.desired(ep))...)
 	}
 	d.hold(ep, ipsets.RefPin, pins)
@@ -202,6 +204,7 @@ func (d *core) unknown(ep *endpoint, list []hns.ACL) {
 		ep.attempts = append(slices.Clip(ep.attempts), list)
 	}
 	ep.actual, ep.version = nil, ""
+	ep.state.brokeOff()
 	d.pin(ep)
 	d.hold(ep, ipsets.RefApplied, nil)
 }
@@ -234,7 +237,8 @@ func (d *core) read(e hns.Endpoint) *endpoint {
 	if now := d.clock; ep.exposed && now.Sub(d.looks.lost) >= d.cfg.LookPeriod { // not each time that somebody undoes it
 		d.looks.lost = now
 	}
-	ep.shielded, ep.blind = false, 0
+	ep.state.read()
+	ep.blind = 0
 	ep.seen = d.clock
 	ep.foreign, ep.open = foreign, hns.DefaultsOf(foreign)
 	d.applied(ep, ours, hns.Basis(e.Addrs, ours, ep.open))
@@ -265,7 +269,6 @@ func (d *core) gone(id string) {
 	d.moved[id] = d.sequence
 	delete(d.endpoints, id)
 	delete(d.dirty, ep)
-	delete(d.check, id)
 	if len(d.home(ep)) > 0 {
 		d.listing.wanted, d.listing.retry = true, retry{} // its pod runs on: another endpoint may be there
 	}
@@ -283,7 +286,7 @@ func (ep *endpoint) newborn() bool { return ep.writtenFor != ep.owner || ep.expo
 // open reports whether a newborn endpoint lacks a block that it is to have, as
 // far as is known.
 func (d *core) open(ep *endpoint) bool {
-	return ep.owner != "" && ep.newborn() && !ep.shielded && len(d.unblocked(ep, ep.shield())) > 0
+	return ep.owner != "" && ep.newborn() && ep.state.rules != rulesShielded && len(d.unblocked(ep, ep.shield())) > 0
 }
 
 // lacksBlock reports whether a list leaves a direction open that the endpoint's desired

@@ -107,29 +107,30 @@ func laneRank(name string) int { return slices.Index([]string{laneRepair, laneRe
 // join gives an endpoint the next turn of its cause.
 func (d *core) join(ep *endpoint) {
 	why := d.cause(ep)
-	ep.queued = 0 // for itself it does not wait
+	ep.turn = 0 // for itself it does not wait
 	ep.lane = why.lane()
 	if _, ok := d.lanes[ep.lane]; !ok {
 		d.moveLane(ep.lane, 0)
 	}
 	last := d.lanes[ep.lane].turn
 	for _, other := range d.endpoints {
-		if other.queued > last && other.lane == ep.lane && (why.kind == causeRetry || d.cause(other) == why) {
-			last = other.queued
+		if other.turn > last && other.lane == ep.lane && (why.kind == causeRetry || d.cause(other) == why) {
+			last = other.turn
 		}
 	}
-	ep.queued = last + 1
+	ep.turn = last + 1
+	ep.state.join()
 }
 
 // rejoin has an endpoint of the queue wait for what changed its desired rules now: where
 // it would have had its turn before, it keeps that.
 func (d *core) rejoin(ep *endpoint) {
-	if ep.queued == 0 {
+	if !ep.pending() {
 		return
 	}
-	was, turn := ep.lane, ep.queued
+	was, turn := ep.lane, ep.turn
 	if d.join(ep); ep.lane == was {
-		ep.queued = min(ep.queued, turn)
+		ep.turn = min(ep.turn, turn)
 	}
 }
 
@@ -143,7 +144,7 @@ func (d *core) moveLane(name string, turn uint64) {
 	}
 	waiting := map[string]uint64{}
 	for _, ep := range d.endpoints {
-		if name == laneRetry && ep.queued > 0 && ep.lane != name {
+		if name == laneRetry && ep.pending() && ep.lane != name {
 			waiting[ep.lane]++
 			last = max(last, max(d.lanes[ep.lane].next, d.turn)+waiting[ep.lane]-1)
 		}
@@ -154,12 +155,12 @@ func (d *core) moveLane(name string, turn uint64) {
 // serve notes whose turn it is.
 func (d *core) serve(id string) {
 	ep := d.endpoints[id]
-	if ep == nil || ep.queued == 0 {
+	if ep == nil || !ep.pending() {
 		return
 	}
 	l := d.lanes[ep.lane]
 	d.turn = max(d.turn, l.next)
-	d.moveLane(ep.lane, max(l.turn, ep.queued))
+	d.moveLane(ep.lane, max(l.turn, ep.turn))
 }
 
 // forgetLanes drops the lanes that nobody waits in any more.
@@ -169,7 +170,7 @@ func (d *core) forgetLanes() {
 	}
 	waits := map[string]bool{}
 	for _, ep := range d.endpoints {
-		waits[ep.lane] = waits[ep.lane] || ep.queued > 0
+		waits[ep.lane] = waits[ep.lane] || ep.pending()
 	}
 	maps.DeleteFunc(d.lanes, func(name string, _ lane) bool { return !waits[name] })
 }
@@ -219,7 +220,7 @@ func (d *core) pending() []*endpoint { return pending(d.endpoints, d.lanes, d.tu
 func pending(endpoints map[string]*endpoint, lanes map[string]lane, turn uint64) []*endpoint {
 	var out []*endpoint
 	for _, ep := range endpoints {
-		if ep.queued > 0 {
+		if ep.pending() {
 			out = append(out, ep)
 		}
 	}
@@ -233,7 +234,7 @@ func pending(endpoints map[string]*endpoint, lanes map[string]lane, turn uint64)
 // for what it has missed.
 func inOrder(eps []*endpoint, lanes map[string]lane, turn uint64) []*endpoint {
 	slices.SortFunc(eps, func(a, b *endpoint) int {
-		return cmp.Or(cmp.Compare(a.queued, b.queued), cmp.Compare(a.causeKind(), b.causeKind()), cmp.Compare(a.id, b.id))
+		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.causeKind(), b.causeKind()), cmp.Compare(a.id, b.id))
 	})
 	before := make(map[*endpoint]uint64, len(eps)) // in its lane
 	taken := map[string]uint64{}
@@ -261,7 +262,7 @@ const maxAhead = 16
 func (d *core) due(now time.Time) []*endpoint {
 	var due, out []*endpoint
 	for _, ep := range d.endpoints {
-		if ep.queued > 0 && !ep.retryAt.After(now) {
+		if ep.pending() && !ep.retryAt.After(now) {
 			due = append(due, ep)
 		}
 	}

@@ -65,7 +65,7 @@ func (d *core) resume(ep *endpoint) time.Time {
 	if !ep.repair || t == nil || !t.until.After(d.now) {
 		return time.Time{}
 	}
-	d.check[ep.id] = true
+	ep.state.check = true
 	return t.until
 }
 

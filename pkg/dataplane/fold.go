@@ -21,27 +21,30 @@ import (
 // there the read before its write is the second one.
 func (d *core) foldObservation(obs *Observation) {
 	if obs.enumerated {
-		asked := maps.Clone(d.check)
+		asked := map[string]bool{}
+		for id, ep := range d.endpoints {
+			asked[id] = ep.state.check
+		}
 		d.enumerated(obs.ids, obs.sequence)
 		for _, id := range obs.shown { // it is there, though it is not listed
-			if !asked[id] {
-				delete(d.check, id)
+			if ep := d.endpoints[id]; ep != nil {
+				ep.state.check = ep.state.check && asked[id]
 			}
 		}
 	}
 	for _, e := range obs.endpoints {
 		ep := d.endpoints[e.ID]
 		switch {
-		case ep == nil || ep.moved > obs.sequence || ep.queued > 0 || !ep.known() || !d.differs(ep, e):
+		case ep == nil || ep.moved > obs.sequence || ep.pending() || !ep.known() || !d.differs(ep, e):
 		case obs.all:
 			d.mark(d.read(e), policy.Key{})
 		default:
-			d.check[e.ID] = true
+			ep.state.check = true
 		}
 	}
 	for _, id := range obs.check {
-		if d.endpoints[id] != nil {
-			d.check[id] = true
+		if ep := d.endpoints[id]; ep != nil {
+			ep.state.check = true
 		}
 	}
 	if obs.setsRead {
@@ -87,13 +90,13 @@ func (d *core) news(ids []string) bool {
 	}
 	known := func(id string) bool { return seen[strings.ToLower(id)] }
 	matched := 0
-	for id := range d.endpoints {
-		if !known(id) && !d.check[id] {
+	for id, ep := range d.endpoints {
+		if !known(id) && !ep.state.check {
 			return true
 		}
 		matched += count(known(id))
 	}
-	for id := range d.newcomers {
+	for id := range d.unread {
 		matched += count(known(id))
 	}
 	for id, stranger := range d.strangers {
@@ -175,7 +178,7 @@ func (d *core) nextLook() (Look, time.Time) {
 	var oldest *endpoint
 	n := 1 // the sets
 	for id, ep := range d.endpoints {
-		if ep.queued > 0 || !ep.known() || d.check[id] {
+		if ep.pending() || !ep.known() || ep.state.check {
 			continue // it is read before it is written
 		}
 		n++

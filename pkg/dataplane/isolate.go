@@ -144,7 +144,9 @@ func (r *run) addBlind(ep *endpoint, acls []hns.ACL) error {
 	if r.d.endpoints[ep.id] == ep && !hns.EndpointGone(err) {
 		r.d.unknown(ep, canonical(slices.Concat(ep.actual, acls)))
 		ep.blind++
-		ep.shielded = err == nil || ep.blind >= maxBlind
+		if err == nil || ep.blind >= maxBlind {
+			ep.state.shield()
+		}
 	}
 	return err
 }

@@ -41,7 +41,7 @@ func TestLanesTakeTurns(t *testing.T) {
 				if p := rapid.IntRange(0, policies).Draw(t, "policy"); p < policies {
 					ep.changedBy = policy.Key{Namespace: d.core.local[ep.owner].Namespace, Name: fmt.Sprint("p", p)}
 				}
-				if ep.queued == 0 {
+				if !ep.pending() {
 					d.core.join(ep)
 				} else {
 					d.core.rejoin(ep)
@@ -62,7 +62,7 @@ func TestLanesTakeTurns(t *testing.T) {
 						require.LessOrEqual(t, seen[lane], 1, "%q was served while %q waits", lane, other)
 					}
 				}
-				ep.queued = 0
+				ep.leave()
 				if rapid.Bool().Draw(t, "fails") {
 					ep.tries++
 					d.core.join(ep)
@@ -89,7 +89,7 @@ func TestLanesTakeTurns(t *testing.T) {
 		for left := len(d.core.pending()); left > 0; left-- {
 			ep := d.core.due(time.Now())[0]
 			d.core.serve(ep.id)
-			ep.queued = 0
+			ep.leave()
 		}
 		require.Empty(t, d.core.pending())
 	})

@@ -67,7 +67,7 @@ func (r *run) get(id string) (open bool) {
 	d := r.d
 	res := r.ask(hns.Request{Op: hns.OpEndpointGet, Endpoint: id})
 	e, err := res.Endpoint, res.Err
-	ep, n := d.endpoints[id], d.newcomers[id]
+	ep, n := d.endpoints[id], d.unread[id]
 	switch {
 	case errors.Is(err, hns.ErrElsewhere):
 		stranger := d.strangers[strings.ToLower(id)]
@@ -75,10 +75,10 @@ func (r *run) get(id string) (open bool) {
 			stranger.at = d.clock.Add(openPause)
 		}
 		d.strangers[strings.ToLower(id)] = stranger
-		delete(d.newcomers, id)
+		delete(d.unread, id)
 		d.gone(id)
-	case hns.EndpointGone(err), ep != nil && ep.unseen && hns.Answered(err):
-		delete(d.newcomers, id)
+	case hns.EndpointGone(err), ep != nil && ep.state.listed == listedLacked && hns.Answered(err):
+		delete(d.unread, id)
 		d.gone(id) // one that HNS does not enumerate either is gone, whatever the code
 	case err != nil && ep != nil:
 		ep.fail(err, d.clock)
@@ -88,11 +88,12 @@ func (r *run) get(id string) (open bool) {
 		n.err = err
 		n.failed(r.started, d.clock)
 	case err == nil && (ep != nil || n != nil):
-		delete(d.check, id)
-		delete(d.newcomers, id)
+		delete(d.unread, id)
 		delete(d.strangers, strings.ToLower(id))
 		e.ID = id // HNS may show it in the other case
-		d.render(d.read(e))
+		ep = d.read(e)
+		ep.state.check = false
+		d.render(ep)
 	}
 	return false
 }

@@ -58,7 +58,7 @@ func (d *core) outstandingWork() []state.Span {
 	}
 	var all, out []state.Span
 	for _, ep := range d.endpoints {
-		if ep.queued > 0 {
+		if ep.pending() {
 			all = append(all, ep.changedIn)
 		}
 	}
@@ -84,13 +84,13 @@ func (d *core) retryAfter(now time.Time) time.Duration {
 	if d.setWork.due {
 		next.at(now)
 	}
-	for _, n := range d.newcomers {
+	for _, n := range d.unread {
 		if n.tries == 0 {
 			next.at(now)
 		}
 	}
-	for id, ep := range d.endpoints {
-		if !d.cfg.DryRun && (ep.queued > 0 || !ep.known() || d.check[id]) {
+	for _, ep := range d.endpoints {
+		if !d.cfg.DryRun && (ep.pending() || !ep.known() || ep.state.check) {
 			next.at(cmp.Or(ep.retryAt, now))
 		}
 	}
@@ -105,7 +105,7 @@ func (d *core) probeAfter(now time.Time) time.Duration {
 		return 0
 	}
 	d.setsAgain(&next, now)
-	for _, n := range d.newcomers {
+	for _, n := range d.unread {
 		next.at(n.at)
 	}
 	for _, ep := range d.endpoints {

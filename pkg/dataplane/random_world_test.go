@@ -104,6 +104,7 @@ func (w *walker) apply(tx *dataplane.Transaction) {
 	w.checkErrors()
 	w.checkForeign()
 	w.checkDump()
+	require.Empty(w.t, w.dp.Contradictions())
 }
 
 // applyWhole applies a transaction, and what it leaves to the next ones.

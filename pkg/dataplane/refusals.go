@@ -37,7 +37,7 @@ func (d *core) carefulSteps(ep *endpoint) []step {
 		return !slices.ContainsFunc(acls, func(a hns.ACL) bool { return have[a.Canonical()] == 0 })
 	}
 	base, shared := ep.shared(), ep.shared()
-	if ep.bare {
+	if ep.state.update == updateBare {
 		base = ep.core()
 	}
 	var rest []step
@@ -47,7 +47,7 @@ func (d *core) carefulSteps(ep *endpoint) []step {
 		}
 	}
 	for _, a := range shared {
-		if one := []hns.ACL{a}; ep.bare && !essential(a) {
+		if one := []hns.ACL{a}; ep.state.update == updateBare && !essential(a) {
 			if !ep.distrusted && there(one) {
 				base = append(base, a)
 			}
@@ -79,14 +79,14 @@ func (d *core) carefulSteps(ep *endpoint) []step {
 // changes or is tried again. An answer with a code that we do not know is a refusal
 // when it comes twice in a row; a pod that is open does not wait for that.
 func (d *core) refused(ep *endpoint, sent []hns.ACL, err *versioned.Refused) error {
-	if errors.Is(err, hns.ErrUnlisted) && (ep.careful || !d.open(ep)) {
+	if errors.Is(err, hns.ErrUnlisted) && (ep.state.careful() || !d.open(ep)) {
 		if ep.unlisted++; ep.unlisted == 1 {
 			return nil
 		}
 	}
 	ep.unlisted = 0
-	if !ep.careful {
-		ep.careful = true
+	if !ep.state.careful() {
+		ep.state.refuse()
 		return nil
 	}
 	if ep.desired.tiers != nil {
@@ -106,14 +106,15 @@ func (d *core) refused(ep *endpoint, sent []hns.ACL, err *versioned.Refused) err
 	case !ep.distrusted && len(sent) > len(ep.shared()):
 		ep.distrusted = true
 		return nil
-	case !ep.bare && len(sent) > len(ep.core()):
-		ep.bare = true
+	case ep.state.update != updateBare && len(sent) > len(ep.core()):
+		ep.state.strip()
 		return nil
 	case !ep.distrusted && len(sent) > len(ep.core()):
 		ep.distrusted = true // one of the rules that all policies share was accepted before
 		return nil
 	}
-	ep.distrusted, ep.bare = false, false
+	ep.distrusted = false
+	ep.state.restart()
 	return fmt.Errorf("the rules that all policies share: %w", err)
 }
 
@@ -174,7 +175,7 @@ type probing struct {
 func (d *core) probes(now time.Time) []probing {
 	var due []probing
 	for id, ep := range d.endpoints {
-		if len(ep.refused) == 0 || ep.queued > 0 || !ep.known() || ep.owner == "" {
+		if len(ep.refused) == 0 || ep.pending() || !ep.known() || ep.owner == "" {
 			continue
 		}
 		add := func(key policy.Key, digest string, acls []hns.ACL) {
@@ -202,7 +203,7 @@ func (d *core) probes(now time.Time) []probing {
 func (r *run) probeOne(p probing) error {
 	d := r.d
 	ep := d.endpoints[p.endpoint]
-	if ep == nil || !ep.known() || ep.queued > 0 || !ep.refuses(p.key, p.digest) {
+	if ep == nil || !ep.known() || ep.pending() || !ep.refuses(p.key, p.digest) {
 		return nil
 	}
 	from, reached := ep.version, canonical(slices.Concat(ep.actual, p.acls))

@@ -91,7 +91,7 @@ func (d *core) foundSets(drifted []ipsets.Drift) {
 // An update that it needs from now on is a repair. An endpoint without a pod is
 // never written, so nothing is found there.
 func (d *core) foundACLs(ep *endpoint, ours []hns.ACL) {
-	if ep.queued == 0 {
+	if !ep.pending() {
 		ep.repair = true
 	}
 	if sameACLs(ours, ep.actual) || !ep.updatable() {
@@ -141,7 +141,7 @@ func (d *core) outstanding(s subject) bool {
 		return d.cache.Outstanding(s.set)
 	}
 	ep := d.endpoints[s.endpoint]
-	return ep != nil && ep.updatable() && (ep.queued > 0 || !ep.known())
+	return ep != nil && ep.updatable() && (ep.pending() || !ep.known())
 }
 
 // pod returns the name of the pod that an endpoint belongs to, "" for

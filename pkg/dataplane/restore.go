@@ -61,6 +61,7 @@ func (d *core) restore(tx *Transaction, dump state.Dump, view View) {
 	for _, ed := range dump.Endpoints { // before the sets: what an endpoint may have makes them needed
 		if ep := d.endpoints[ed.ID]; ep != nil && !ed.Known {
 			ep.actual, ep.version, ep.attempts = nil, "", ed.Maybe
+			ep.state.brokeOff()
 			d.pin(ep)
 			d.hold(ep, ipsets.RefApplied, nil)
 		}
@@ -118,11 +119,11 @@ func (d *core) restoreDue(due state.Due) {
 	d.setWork.read = retry{due.Spare.Attempts, due.Spare.At}
 	d.turn, d.readFrom = due.Turn, due.Read
 	for _, nd := range due.New {
-		n := &newcomer{retry: retry{nd.Attempts, nd.At}}
+		n := &unreadEndpoint{retry: retry{nd.Attempts, nd.At}}
 		if nd.Error != "" {
 			n.err = told{text: nd.Error}
 		}
-		d.newcomers[nd.ID] = n
+		d.unread[nd.ID] = n
 	}
 }
 
@@ -172,22 +173,20 @@ func (d *core) restoreEndpoint(ep *endpoint, ed state.Endpoint) {
 	}
 	d.queue(ep)
 	ep.writtenFor = types.UID(next.WrittenFor)
-	ep.retryAt, ep.careful, ep.distrusted, ep.repair, ep.changes = next.Due, next.Careful, next.Distrusted, next.Repair, next.Conflicts
-	ep.bare, ep.unlisted = next.Bare, next.Unlisted
-	ep.exposed, ep.shielded, ep.absent = next.Exposed, next.Shielded, next.Absent
+	ep.retryAt, ep.distrusted, ep.repair, ep.changes = next.Due, next.Distrusted, next.Repair, next.Conflicts
+	ep.unlisted, ep.exposed = next.Unlisted, next.Exposed
 	ep.tries, ep.lastErr = next.Attempts, nil
 	if next.Error != "" {
 		ep.lastErr = told{next.Error, next.Invalid}
 	}
-	if ep.queued > 0 || next.Turn > 0 { // one that failed and turned out right is there until its turn
-		ep.since, ep.lane, ep.queued = ed.Since, next.Queue, max(next.Turn, 1)
+	if ep.pending() || next.Turn > 0 { // one that failed and turned out right is there until its turn
+		ep.since, ep.lane, ep.turn = ed.Since, next.Queue, max(next.Turn, 1)
+		ep.state.join()
 		if ns, name, ok := strings.Cut(next.ChangedBy, "/"); ok {
 			ep.changedBy = policy.Key{Namespace: ns, Name: name}
 		}
 	}
-	if delete(d.check, ep.id); next.Check {
-		d.check[ep.id] = true
-	}
+	ep.state.recall(next)
 }
 
 // told is an error that is known from a dump.

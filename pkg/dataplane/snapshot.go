@@ -25,7 +25,6 @@ type Snapshot struct {
 	node            string
 	now             time.Time
 	endpoints       map[string]*endpoint
-	check           map[string]bool
 	lanes           map[string]lane
 	names           map[types.UID]string // of the pods that own endpoints
 	local           []*podState
@@ -65,7 +64,7 @@ func (d *Dataplane) Dump() state.Dump { return d.Snapshot().Dump() }
 // take copies the state.
 func (s *Snapshot) take(d *core) {
 	s.node, s.now = d.cfg.Node, d.clock
-	s.check, s.lanes, s.nodeAddrs, s.reports = maps.Clone(d.check), maps.Clone(d.lanes), d.nodeAddrs, slices.Clone(d.reports)
+	s.lanes, s.nodeAddrs, s.reports = maps.Clone(d.lanes), d.nodeAddrs, slices.Clone(d.reports)
 	s.waiting, s.leftOut, s.due, s.unread = d.waiting(), d.leftOutOf(), d.dumpDue(), d.unreadErrs()
 	s.unwritten, s.listing = d.sets.tries > 0, d.listing.err
 	s.disputed, s.refusals, s.again = d.flapping(s.now), d.setWarnings(), d.dumpAgain()
@@ -126,8 +125,8 @@ func (d *core) dumpDue() state.Due {
 	if d.listing.wanted {
 		due.Listing.At = d.clock
 	}
-	for _, id := range slices.Sorted(maps.Keys(d.newcomers)) {
-		n := d.newcomers[id]
+	for _, id := range slices.Sorted(maps.Keys(d.unread)) {
+		n := d.unread[id]
 		nd := state.Unread{ID: id, Retry: state.Retry{Attempts: n.tries, At: n.at}}
 		if n.err != nil {
 			nd.Error = n.err.Error()

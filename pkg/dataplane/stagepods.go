@@ -123,7 +123,7 @@ func (d *core) place(m *podMove) {
 		for _, ep := range d.byAddr[was.Addr] {
 			d.mark(ep, policy.Key{})
 			if is == nil || !is.home || is.UID != was.UID {
-				d.check[ep.id] = true // its pod is gone: is the endpoint?
+				ep.state.check = true // its pod is gone: is the endpoint?
 			}
 		}
 	}
@@ -138,7 +138,7 @@ func (d *core) place(m *podMove) {
 		d.listing.wanted, d.listing.retry = true, retry{}
 		is.relists, is.placed = 0, d.now
 		for _, ep := range d.byAddr[is.Addr] {
-			d.check[ep.id] = true // what is there may have been made anew under its GUID
+			ep.state.check = true // what is there may have been made anew under its GUID
 		}
 	}
 	if !is.home {

@@ -133,10 +133,10 @@ type endpoint struct {
 	id    string
 	addrs []netip.Addr
 	owner types.UID // of the pod that owns it now; "" when no pod does
+	state endpointState
 
-	// As last known: what a write is planned from. Without a version a write has
-	// an unknown outcome: then actual is empty and attempts has every list that
-	// may be there.
+	// As last known: what a write is planned from. After a write with an unknown outcome
+	// there is no version, actual is empty, and attempts has every list that may be there.
 	version  hns.Version
 	foreign  []hns.EndpointPolicy
 	open     hns.Defaults // of foreign
@@ -144,12 +144,10 @@ type endpoint struct {
 	attempts [][]hns.ACL
 	moved    uint64    // the write sequence when the actual view last changed
 	seen     time.Time // when it was last read
-	absent   bool      // an enumeration that was not believed lacked it
-	// exposed: it had its block, and a read shows that it has not. shielded: it cannot
-	// be read, and HNS took the block all the same.
-	exposed, shielded bool
-	blind             int  // blocks that were added since it was last read
-	unseen            bool // the last one, which was believed, lacked it
+	// exposed: it had its block, and a read shows that it has not. It is apart from state,
+	// as it outlasts writes that break off, until the endpoint is right.
+	exposed bool
+	blind   int // blocks that were added since it was last read
 
 	// bornFor is the first pod that owned it. Another one that gets the address
 	// has inherited the endpoint, and its own may be yet to come.
@@ -160,34 +158,44 @@ type endpoint struct {
 
 	desired desiredRules
 	refused map[policy.Key]refusal // what HNS refuses of a policy, or of the shared rules
-	careful bool                   // the last write was refused: one policy at a time
-	// distrusted: what was accepted before is refused now. bare: the shared rules are
-	// refused as they are.
-	distrusted, bare bool
-	unlisted         int // answers in a row with a code that we do not know
+	// distrusted: what was accepted before is refused now. It is apart from state, as it
+	// outlasts what is desired, until HNS takes a write or refuses even the least.
+	distrusted bool
+	unlisted   int // answers in a row with a code that we do not know
 	// compromises are what HNS refuses of a list of tiers, by rule; trial is how many
 	// rules that are not there go into the next careful request.
 	compromises map[hns.ACL]compromise
 	trial       int
 
-	queued uint64 // turn in its lane of the queue of pending updates; 0: nothing pending
-	lane   string // where it waits, while it does
+	turn uint64 // in its lane of the queue of pending updates; 0: it is settled
+	lane string // where it waits, while it does
 	// changedBy is the policy whose change it waits for, the last of several.
 	changedBy policy.Key
 	changes   int        // conflicts since it was last right
 	since     time.Time  // when it got there
 	changedIn state.Span // the transactions that changed the desired rules, from the first that it waits for
-	repair    bool       // what is queued is only due to what somebody else did in HNS
-	tries     int
-	retryAt   time.Time
-	lastErr   error
+	// repair: what is pending is only due to what somebody else did in HNS. It is apart
+	// from state, as it is why the endpoint waits, and known before it does.
+	repair  bool
+	tries   int
+	retryAt time.Time
+	lastErr error
 
 	holds map[ipsets.RefKind]map[ipsets.Name]bool // what it holds
 }
 
 // known reports whether the outcome of every write is known. Until it is, nothing
 // is written: that would be blind.
-func (ep *endpoint) known() bool { return ep.version != "" }
+func (ep *endpoint) known() bool { return ep.state.rules == rulesKnown }
+
+// pending reports whether the endpoint waits in the queue of pending updates.
+func (ep *endpoint) pending() bool { return ep.state.update != updateSettled }
+
+// leave takes the endpoint out of the queue.
+func (ep *endpoint) leave() {
+	ep.turn = 0
+	ep.state.settle()
+}
 
 // updatable reports whether rules are desired for the endpoint.
 func (ep *endpoint) updatable() bool { return ep.owner != "" }

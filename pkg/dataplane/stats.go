@@ -45,7 +45,7 @@ func (d *core) stats() state.Stats {
 	}
 	for _, ep := range d.endpoints {
 		s.ACLs += len(ep.actual)
-		if ep.queued > 0 {
+		if ep.pending() {
 			since(ep.since)
 		}
 	}

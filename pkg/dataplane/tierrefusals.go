@@ -122,7 +122,7 @@ type tierProbe struct {
 func (d *core) tierProbes(now time.Time) []tierProbe {
 	var due []tierProbe
 	for id, ep := range d.endpoints {
-		if len(ep.compromises) == 0 || ep.queued > 0 || !ep.known() || ep.owner == "" {
+		if len(ep.compromises) == 0 || ep.pending() || !ep.known() || ep.owner == "" {
 			continue
 		}
 		p, some := tierProbe{endpoint: id, rules: slices.Collect(maps.Keys(ep.compromises))}, false
@@ -170,7 +170,7 @@ func (r *run) probeTiers(p tierProbe) error {
 func (r *run) probeRules(id string, rules []hns.ACL) (done bool, err error) {
 	d := r.d
 	ep := d.endpoints[id]
-	if ep == nil || !ep.known() || ep.queued > 0 {
+	if ep == nil || !ep.known() || ep.pending() {
 		return true, nil
 	}
 	list := d.with(ep, rules)

@@ -41,7 +41,7 @@ func (r *run) updatePods() {
 // failed schedules the next try of an endpoint's update; ep may be gone, or
 // right by somebody else's doing.
 func (d *core) failed(ep *endpoint, err error, now time.Time) {
-	if ep == nil || ep.queued == 0 {
+	if ep == nil || !ep.pending() {
 		return
 	}
 	switch {
@@ -129,7 +129,7 @@ func (r *run) update(id string) error {
 			if !done {
 				break
 			}
-			if ep.careful {
+			if ep.state.careful() {
 				ep.trial = max(1, 2*ep.trial)
 			}
 			if r.tires(ep, len(steps)-i-1) {
@@ -144,11 +144,11 @@ func (r *run) update(id string) error {
 // may have to be. The rest has a turn of its own.
 func (r *run) tires(ep *endpoint, left int) bool {
 	d := r.d
-	more := left > 0 || ep.careful
+	more := left > 0 || ep.state.careful()
 	if !more || !r.yields(1) {
 		return false
 	}
-	if ep.queued > 0 {
+	if ep.pending() {
 		d.join(ep)
 	}
 	return true
@@ -159,11 +159,11 @@ func (r *run) tires(ep *endpoint, left int) bool {
 func (r *run) nextSteps(id string) (ep *endpoint, steps []step, ready bool) {
 	d := r.d
 	ep = d.endpoints[id]
-	if ep == nil || ep.queued == 0 || !ep.known() {
+	if ep == nil || !ep.pending() || !ep.known() {
 		return ep, nil, true
 	}
 	steps = d.steps(ep)
-	if ep.careful {
+	if ep.state.careful() {
 		steps = d.carefulSteps(ep)
 	}
 	if len(steps) == 0 {
@@ -246,6 +246,7 @@ func (d *core) wrote(ep *endpoint, reached, sent []hns.ACL, is versioned.Done, e
 	d.countRefusal(err)
 	switch {
 	case err == nil:
+		ep.state.wrote()
 		ep.distrusted, ep.unlisted = false, 0
 		d.noteWrite(subject{endpoint: ep.id})
 		d.applied(ep, reached, is.Version)

@@ -22,12 +22,12 @@ byte desired[2]; /* API server: the sets that the endpoint's desired ACLs name *
 
 /* ----- the memory of the process ----- */
 bool fresh;      /* d.fresh: our sets were not read yet */
-bool listed;     /* the endpoints were listed: d.endpoints has them */
 byte present;    /* set.present: in HNS as far as known */
 byte unsure;     /* set.unknown: the last write has an unknown outcome */
-bool known[2];   /* ep.known: what is on the endpoint is known */
+mtype = { unread, known, unknown } /* rulesState; the first reads are of both endpoints */
+mtype rules[2]; /* ep.state.rules */
 byte actual[2]; /* ep.actual; 0 while that is not known */
-byte tries[2];   /* ep.attempts: the sets of every list that may be there then */
+byte attempts[2]; /* ep.attempts: the sets of every list that may be there then */
 bool killed;     /* the process was killed, the next one starts */
 
 /* The observation. obs: 0 none, 1 stamped, 2 sets read, 3 complete. In place of
@@ -41,17 +41,20 @@ byte obs, oset, oacl[2], omoved;
 #endif
 
 /* ----- references: ipsets.RefKind and what follows from them ----- */
-#define possible(e) (known[e] -> actual[e] : tries[e])
-#define pending(e) (listed && (!known[e] || actual[e] != desired[e])) /* ep.queued */
+#define listed (rules[0] != unread) /* d.endpoints has them */
+#define possible(e) (rules[e] == known -> actual[e] : attempts[e])
+/* updateState: what differs, or may, waits */
+#define settled(e) (rules[e] == known && actual[e] == desired[e])
+#define pending(e) (rules[e] != unread && !settled(e))
 #define promise(e) (pending(e) -> possible(e) | desired[e] : 0)
 #ifdef NO_PINS
 #define pin(e) 0
 #else
 #define pin(e) promise(e)
 #endif
-#define rules (listed -> desired[0] | desired[1] : 0)
-#define firm  (rules | actual[0] | actual[1])
-#define spare (present & ~unsure & ~(firm | pin(0) | pin(1)))
+#define needed (listed -> desired[0] | desired[1] : 0)
+#define firm   (needed | actual[0] | actual[1])
+#define spare  (present & ~unsure & ~(firm | pin(0) | pin(1)))
 
 /* ----- the promises -----
  * I1, what HNS insists on: 1 no Add of a set that is there, 2 no ACL names a
@@ -87,8 +90,8 @@ inline foldEndpoint(e) {
 	:: stale(4 << e) || pending(e) ->
 		reach(1, !pending(e) && oacl[e] != actual[e])
 	:: else ->
-		reach(2, listed && oacl[e] != actual[e]);
-		actual[e] = oacl[e]; known[e] = true; tries[e] = 0
+		reach(2, rules[e] != unread && oacl[e] != actual[e]);
+		actual[e] = oacl[e]; rules[e] = known; attempts[e] = 0
 	fi
 }
 
@@ -98,12 +101,11 @@ inline fold() { /* foldObservation */
 	foldEndpoint(0); foldEndpoint(1);
 	present = (present & stale(3)) | (oset & ~stale(3));
 	unsure = unsure & stale(3);
-	listed = true;
 	dropObservation()
 }
 
-inline readEndpoint(e) { actual[e] = hacl[e]; known[e] = true; tries[e] = 0; moved(4 << e) }
-inline get(e) { if :: listed && !known[e] -> if :: readEndpoint(e) :: trouble(true) fi :: else fi }
+inline readEndpoint(e) { actual[e] = hacl[e]; rules[e] = known; attempts[e] = 0; moved(4 << e) }
+inline get(e) { if :: rules[e] == unknown -> if :: readEndpoint(e) :: trouble(true) fi :: else fi }
 #define change(e, s) if :: true :: trouble(true); desired[e] = desired[e] ^ s fi
 
 inline stageAndRead() {
@@ -111,7 +113,7 @@ inline stageAndRead() {
 	change(0, 1); change(0, 2); change(1, 1);
 	if :: fresh || unsure -> if :: present = hset; unsure = 0; fresh = false :: trouble(true) fi :: else fi;
 	if /* all endpoints: after a start, and whenever something calls for it */
-	:: readEndpoint(0); readEndpoint(1); listed = true
+	:: readEndpoint(0); readEndpoint(1)
 	:: trouble(!listed)
 	:: listed
 	fi;
@@ -120,9 +122,9 @@ inline stageAndRead() {
 
 /* ----- phase 1: an unknown outcome stops all writing of sets ----- */
 #ifdef NO_SETS_READ
-#define missing (unsure -> 0 : rules & ~present)
+#define missing (unsure -> 0 : needed & ~present)
 #else
-#define missing (unsure || fresh -> 0 : rules & ~present)
+#define missing (unsure || fresh -> 0 : needed & ~present)
 #endif
 
 inline writeSets() {
@@ -144,7 +146,7 @@ inline writeSets() {
 #else
 #define ready(e) ((newNames(e) & (~present | unsure)) == 0) /* ready */
 #endif
-#define due(e) (pending(e) && known[e] && ready(e))
+#define due(e) (pending(e) && rules[e] == known && ready(e))
 
 inline updatePod(e) {
 	if /* an Update takes another look, and is planned anew from what it finds */
@@ -163,11 +165,11 @@ inline updatePod(e) {
 #endif
 		if
 		:: ok -> actual[e] = desired[e]
-		:: else -> tries[e] = actual[e] | desired[e]; actual[e] = 0; known[e] = false /* unknown */
+		:: else -> attempts[e] = actual[e] | desired[e]; actual[e] = 0; rules[e] = unknown /* brokeOff */
 		fi;
 		req = 0; ok = false }
 	:: atomic { trouble(due(e)) } /* it backs off */
-	:: atomic { !due(e) -> reach(3, pending(e) && known[e] && (newNames(e) & unsure)) }
+	:: atomic { !due(e) -> reach(3, pending(e) && rules[e] == known && (newNames(e) & unsure)) }
 	fi
 }
 
@@ -181,7 +183,7 @@ inline updatePod(e) {
 inline removeSets() {
 	if
 	:: atomic { deletable ->
-		reach(4, pending(0) && !known[0]); /* while the outcome of an update is unknown */
+		reach(4, rules[0] == unknown); /* while the outcome of an update is unknown */
 		req = deletable;
 		if :: true :: trouble(true); req = req & 1 :: trouble(true); req = req & 2 fi; /* grace period */
 		deleteSets(req) };
@@ -217,16 +219,16 @@ proctype Reconciler() { /* Observe, outside the apply lock */
 }
 
 inline forget() {
-	fresh = true; listed = false; present = 0; unsure = 0;
-	known[0] = false; actual[0] = 0; tries[0] = 0;
-	known[1] = false; actual[1] = 0; tries[1] = 0;
+	fresh = true; present = 0; unsure = 0;
+	rules[0] = unread; actual[0] = 0; attempts[0] = 0;
+	rules[1] = unread; actual[1] = 0; attempts[1] = 0;
 	dropObservation(); req = 0; ok = false
 }
 
 proctype Others() { /* somebody kills the process, or takes our ACLs away */
 	do
 	:: atomic { trouble(!killed);
-		reach(6, pending(0) && known[0] && (desired[0] & present & ~actual[0]));
+		reach(6, pending(0) && rules[0] == known && (desired[0] & present & ~actual[0]));
 		forget(); killed = true }
 	:: atomic { trouble(hacl[0] != 0); hacl[0] = 0 }
 	:: atomic { trouble(hacl[1] != 0); hacl[1] = 0 }

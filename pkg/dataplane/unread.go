@@ -30,14 +30,14 @@ const (
 	listFailed = 5 * time.Second // the longest pause after a failure
 )
 
-// newcomer is an endpoint that was enumerated and never read. Enumerations bound
+// unreadEndpoint is one that was enumerated and never read. Enumerations bound
 // their number, and reads end it: one that is elsewhere is a stranger from then on.
-type newcomer struct {
+type unreadEndpoint struct {
 	retry
 	err error // of the last read, nil before the first
 }
 
-// unreadTries is how often the read of a newcomer fails until nothing waits for it
+// unreadTries is how often the read of an unread endpoint fails until nothing waits for it
 // any more: half a minute.
 const unreadTries = 5
 
@@ -46,7 +46,7 @@ const unreadTries = 5
 // that waits. One that cannot be read at all keeps nothing up: HNS itself refuses to
 // remove what its rules name.
 func (d *core) hasUnread() bool {
-	for _, n := range d.newcomers {
+	for _, n := range d.unread {
 		if n.tries <= unreadTries {
 			return true
 		}
@@ -60,13 +60,13 @@ func (d *core) hasUnread() bool {
 // others were read.
 func (d *core) singles(now time.Time) []string {
 	var fresh, known []string
-	for id, n := range d.newcomers {
+	for id, n := range d.unread {
 		if !n.at.After(now) {
 			fresh = append(fresh, id)
 		}
 	}
 	for id, ep := range d.endpoints {
-		if (!ep.known() || d.check[id]) && !ep.retryAt.After(now) {
+		if (!ep.known() || ep.state.check) && !ep.retryAt.After(now) {
 			known = append(known, id)
 		}
 	}
@@ -77,7 +77,7 @@ func (d *core) singles(now time.Time) []string {
 	}
 	// One that fails may be first for good, so those that never did go before it.
 	fresh = rotate(fresh)
-	slices.SortStableFunc(fresh, func(a, b string) int { return min(d.newcomers[a].tries, 1) - min(d.newcomers[b].tries, 1) })
+	slices.SortStableFunc(fresh, func(a, b string) int { return min(d.unread[a].tries, 1) - min(d.unread[b].tries, 1) })
 	return slices.Concat(fresh, rotate(known))
 }
 
@@ -88,24 +88,20 @@ func (d *core) listDue(now time.Time) bool {
 }
 
 // enumerated takes over an enumeration that began at a write sequence: new
-// endpoints are newcomers, those that it lacks are checked. HNS may spell a GUID
+// endpoints are unread, those that it lacks are checked. HNS may spell a GUID
 // in either case.
 func (d *core) enumerated(ids []string, sequence uint64) {
 	seen, ours := d.meet(ids, sequence)
-	maps.DeleteFunc(d.newcomers, func(id string, _ *newcomer) bool { return !seen[id] })
+	maps.DeleteFunc(d.unread, func(id string, _ *unreadEndpoint) bool { return !seen[id] })
 	if sequence >= d.listing.sequence { // no later one was first
 		d.listing.sequence = sequence
 		d.listing.unsettled = ours == 0 && len(d.local) > 0
 	}
 	for id, ep := range d.endpoints {
-		ep.unseen = !seen[id] && ep.moved <= sequence && !d.listing.unsettled
-		switch {
-		case ep.moved > sequence:
-		case seen[id] && ep.absent, !seen[id] && !d.listing.unsettled:
-			// It may be gone, or was made anew under its GUID.
-			d.check[id], ep.absent = true, false
-		case !seen[id]:
-			ep.absent = true
+		if ep.moved > sequence {
+			ep.state.outran()
+		} else {
+			ep.state.enumerated(seen[id], !d.listing.unsettled)
 		}
 	}
 }
@@ -119,7 +115,7 @@ func (d *core) meet(ids []string, sequence uint64) (seen map[string]bool, ours i
 	for id := range d.endpoints {
 		known[strings.ToLower(id)] = id
 	}
-	for id := range d.newcomers {
+	for id := range d.unread {
 		known[strings.ToLower(id)] = id
 	}
 	strangers := map[string]again{}
@@ -138,7 +134,7 @@ func (d *core) meet(ids []string, sequence uint64) (seen map[string]bool, ours i
 		if d.moved[id] > sequence { // gone since
 			continue
 		}
-		d.newcomers[id], seen[id], known[key] = &newcomer{}, true, id
+		d.unread[id], seen[id], known[key] = &unreadEndpoint{}, true, id
 	}
 	d.strangers = strangers
 	return seen, ours
@@ -153,11 +149,11 @@ func (d *core) strangerDue(s again) bool {
 // unreadErrs returns why endpoints that are enumerated could not be read, of
 // those that never were.
 func (d *core) unreadErrs() map[string]error {
-	if len(d.newcomers) == 0 {
+	if len(d.unread) == 0 {
 		return nil
 	}
 	out := map[string]error{}
-	for id, n := range d.newcomers {
+	for id, n := range d.unread {
 		if n.err != nil {
 			out[id] = n.err
 		}
@@ -166,7 +162,7 @@ func (d *core) unreadErrs() map[string]error {
 }
 
 // lookAgain says when endpoints are enumerated next for the pods that have
-// none of their own, zero for not. What newcomers turn out to be is seen then.
+// none of their own, zero for not. What unread ones turn out to be is seen then.
 func (d *core) lookAgain() {
 	now := d.clock
 	if d.listing.err != nil {
