@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"time"
 
@@ -35,43 +36,7 @@ Exit code: 0 stopped by a signal or the service manager, 1 it cannot work,
 2 wrong usage.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if flags.reconcile <= 0 || flags.hnsTimeout <= 0 {
-				return errors.New("--reconcile-interval and --hns-timeout must be above 0")
-			}
-			fail := func(err error) error { return exit{code: simulate.ExitBadInput, err: err} }
-			cfg, notices, err := loadConfig(getenv(configEnv))
-			if err != nil {
-				return fail(err)
-			}
-			logger, err := newLogger(std.err, cmp.Or(flags.level, cfg.LogLevel))
-			if err != nil {
-				return err
-			}
-			for _, n := range notices {
-				n.log(logger)
-			}
-			svc, err := this.connect(hcsadapter.Options{Network: cfg.Network, Deadline: flags.hnsTimeout})
-			switch {
-			case missing(err) != nil:
-				return fail(missing(err))
-			case err != nil:
-				return fail(err)
-			}
-			defer svc.Close()
-			node := getenv("HOSTNAME")
-			if node == "" {
-				return fail(errors.New("the environment does not name the node: set HOSTNAME to spec.nodeName"))
-			}
-			set := settings{
-				config: cfg, node: node, kubeconfig: flags.kubeconfig,
-				listen: cmp.Or(flags.listen, cfg.address()), listenDebug: cmp.Or(flags.listenDebug, cfg.debugAddress()), reconcile: flags.reconcile,
-				dryRun: flags.dryRun,
-			}
-			if err := runAgent(cmd.Context(), set, this, svc, logger); err != nil {
-				return fail(err)
-			}
-			logger.Info("stopped")
-			return nil
+			return flags.run(cmd.Context(), std, getenv, this)
 		},
 	}
 	f := cmd.Flags()
@@ -83,4 +48,45 @@ Exit code: 0 stopped by a signal or the service manager, 1 it cannot work,
 	f.BoolVar(&flags.dryRun, "dry-run", false, "write nothing; log what would be written")
 	f.DurationVar(&flags.hnsTimeout, "hns-timeout", 2*time.Minute, "`time` after which a call to HNS counts as hanging")
 	return cmd
+}
+
+// run programs the node until ctx is done.
+func (flags startFlags) run(ctx context.Context, std streams, getenv func(string) string, this host) error {
+	if flags.reconcile <= 0 || flags.hnsTimeout <= 0 {
+		return errors.New("--reconcile-interval and --hns-timeout must be above 0")
+	}
+	fail := func(err error) error { return exit{code: simulate.ExitBadInput, err: err} }
+	cfg, notices, err := loadConfig(getenv(configEnv))
+	if err != nil {
+		return fail(err)
+	}
+	logger, err := newLogger(std.err, cmp.Or(flags.level, cfg.LogLevel))
+	if err != nil {
+		return err
+	}
+	for _, n := range notices {
+		n.log(logger)
+	}
+	svc, err := this.connect(hcsadapter.Options{Network: cfg.Network, Deadline: flags.hnsTimeout})
+	switch {
+	case missing(err) != nil:
+		return fail(missing(err))
+	case err != nil:
+		return fail(err)
+	}
+	defer svc.Close()
+	node := getenv("HOSTNAME")
+	if node == "" {
+		return fail(errors.New("the environment does not name the node: set HOSTNAME to spec.nodeName"))
+	}
+	set := settings{
+		config: cfg, node: node, kubeconfig: flags.kubeconfig,
+		listen: cmp.Or(flags.listen, cfg.address()), listenDebug: cmp.Or(flags.listenDebug, cfg.debugAddress()), reconcile: flags.reconcile,
+		dryRun: flags.dryRun,
+	}
+	if err := runAgent(ctx, set, this, svc, logger); err != nil {
+		return fail(err)
+	}
+	logger.Info("stopped")
+	return nil
 }
