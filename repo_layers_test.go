@@ -28,9 +28,9 @@ var layers = map[string]struct {
 		receivers: []string{"core", "run"},
 		files: []string{
 			// values: what comes in, what goes out, and what needs no state
-			"acls backoff changes codes config endpointstate look progress steps transaction written",
+			"backoff changes codes config endpointstate look progress transaction written",
 			// objects and what follows from one of them
-			"base budget clusterstate compromises doubt members namedports nodesets podgroups render size state tierrules views",
+			"budget clusterstate compromises doubt members namedports nodesets podgroups render size state tierrules views",
 			// what others do to our objects
 			"flapdamping repair spelling",
 			// what should be, and what waits: folding in, rendering, the queue

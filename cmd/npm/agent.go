@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/controllers/events"
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -165,7 +166,7 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 	a.client = a.metrics.Client(svc)
 	var base []hns.ACL
 	if set.Network == networkCalico {
-		base = dataplane.CalicoBase()
+		base = acl.CalicoBase()
 	}
 	cfg := dataplane.Config{
 		Node: set.node, Now: time.Now,

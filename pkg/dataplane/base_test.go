@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
@@ -17,7 +18,7 @@ import (
 func calicoWorld(t *testing.T) *script {
 	w := newWorld(t, policyText("p", `{podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress, Egress], ingress: [{from: [{podSelector: {}}]}]}`))
 	w.sim = hnssim.New(hnssim.Options{Network: "Calico"})
-	w.dp = dataplane.New(dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock, BaseACLs: dataplane.CalicoBase()})
+	w.dp = dataplane.New(dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock, BaseACLs: acl.CalicoBase()})
 	w.do("endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "endpoint nobody 10.0.0.9",
 		"node 10.1.0.4", "pod x/w1 10.0.0.1 app=web", "pod x/w2 10.0.0.2")
 	return w
@@ -40,8 +41,8 @@ func TestCalicoBase(t *testing.T) {
 	w := calicoWorld(t)
 	w.do("apply", "calls ACL/Add=2")
 	on := oursOn(t, w.sim)
-	require.Empty(t, cmp.Diff(canonicalRules(dataplane.CalicoBase()), on["ep-1"]))
-	require.Empty(t, cmp.Diff(canonicalRules(dataplane.CalicoBase()), on["ep-2"]))
+	require.Empty(t, cmp.Diff(canonicalRules(acl.CalicoBase()), on["ep-1"]))
+	require.Empty(t, cmp.Diff(canonicalRules(acl.CalicoBase()), on["ep-2"]))
 	require.Empty(t, on["nobody"])
 
 	closed := probes(w.sim, []string{"10.9.9.9", "168.63.129.16"}, 80)
@@ -53,7 +54,7 @@ func TestCalicoBase(t *testing.T) {
 	}
 
 	w.do("policy p", "apply", "calls ACL/Add=1 SetPolicy/Add=1")
-	require.Len(t, oursOn(t, w.sim)["ep-1"], len(dataplane.CalicoBase())+4, "node, two blocks, one rule")
+	require.Len(t, oursOn(t, w.sim)["ep-1"], len(acl.CalicoBase())+4, "node, two blocks, one rule")
 	after := verdicts(t, w.sim, closed)
 	for p, allowed := range after {
 		if p.Endpoint != "ep-1" {
@@ -64,7 +65,7 @@ func TestCalicoBase(t *testing.T) {
 		}
 	}
 
-	restarted := dataplane.New(dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock, BaseACLs: dataplane.CalicoBase()})
+	restarted := dataplane.New(dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock, BaseACLs: acl.CalicoBase()})
 	dump := w.sim.Dump()
 	w.dp = restarted
 	w.do("node 10.1.0.4", "policy p", "pod x/w1 10.0.0.1 app=web", "pod x/w2 10.0.0.2", "apply", "calls")
@@ -78,10 +79,10 @@ func TestCalicoBaseComesWithTheIsolation(t *testing.T) {
 	w.do("policy p", "apply")
 	for _, c := range w.sim.Calls() {
 		if c.Op == "ACL/Add" && c.Target == "ep-1" {
-			require.Len(t, c.ACLs, len(dataplane.CalicoBase())+4)
+			require.Len(t, c.ACLs, len(acl.CalicoBase())+4)
 		}
 	}
-	require.Len(t, oursOn(t, w.sim)["ep-1"], len(dataplane.CalicoBase())+4)
+	require.Len(t, oursOn(t, w.sim)["ep-1"], len(acl.CalicoBase())+4)
 }
 
 // The rules are what the predecessor has, so that replacing it costs nothing:
@@ -94,7 +95,7 @@ func TestCalicoBaseOnTheWire(t *testing.T) {
 		`{"Id":"azure-acl-baseallowinhost","Action":"Allow","Direction":"In","RuleType":"Host"}`,
 		`{"Id":"azure-acl-baseallowouthost","Action":"Allow","Direction":"Out","RuleType":"Host"}`,
 	}
-	for i, a := range dataplane.CalicoBase() {
+	for i, a := range acl.CalicoBase() {
 		got, err := json.Marshal(a)
 		require.NoError(t, err)
 		require.Equal(t, want[i], string(got))

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
@@ -89,7 +90,7 @@ func (ep *endpoint) asked(rejected func(ipsets.Name) bool) iter.Seq[tierRule] {
 // listTiers returns the complete list of our ACLs with these rules, each once, and with
 // the allow-all pair where nobody else gives one.
 func (ep *endpoint) listTiers(rules []tierRule) []hns.ACL {
-	out := missingDefaults(ep.open, ep.desired.shared)
+	out := acl.MissingDefaults(ep.open, ep.desired.shared)
 	seen := map[hns.ACL]bool{} // rules that lost a condition may be equal
 	for _, r := range rules {
 		if !seen[r.acl] {
@@ -108,7 +109,7 @@ func (ep *endpoint) shield() []hns.ACL {
 		return out
 	}
 	blocks := ep.desired.tiers.blocks()
-	for _, a := range []hns.ACL{{ID: idBlockIn, Direction: hns.In}, {ID: idBlockOut, Direction: hns.Out}} {
+	for _, a := range []hns.ACL{{ID: acl.IDBlockIn, Direction: hns.In}, {ID: acl.IDBlockOut, Direction: hns.Out}} {
 		if blocks[a.Direction] {
 			a.Action, a.RuleType, a.Priority = hns.Block, hns.Switch, hns.PriorityShield
 			out = append(out, a)
@@ -120,7 +121,7 @@ func (ep *endpoint) shield() []hns.ACL {
 // covered reports the directions of which a list has every rule that blocks of others,
 // or one that blocks everything.
 func covered(list []hns.ACL, rules []tierRule) map[hns.Direction]bool {
-	have := countACLs(list)
+	have := acl.Count(list)
 	out := map[hns.Direction]bool{hns.In: true, hns.Out: true}
 	for _, r := range rules {
 		if r.isBlock() && have[r.acl.Canonical()] == 0 {
@@ -128,7 +129,7 @@ func covered(list []hns.ACL, rules []tierRule) map[hns.Direction]bool {
 		}
 	}
 	for _, a := range list {
-		out[a.Direction] = out[a.Direction] || blocksAll(a)
+		out[a.Direction] = out[a.Direction] || acl.BlocksAll(a)
 	}
 	return out
 }

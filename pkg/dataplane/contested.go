@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -98,7 +99,7 @@ func (d *core) desiredBy(home []*podState) desiredRules {
 			isolated[dir] = isolated[dir] || is
 		}
 	}
-	return desiredRules{shared: slices.Concat(d.cfg.BaseACLs, renderShared(isolated, d.nodeAddrs))}
+	return desiredRules{shared: slices.Concat(d.cfg.BaseACLs, acl.Shared(isolated, d.nodeAddrs))}
 }
 
 // isolated returns the directions in which a policy, or its budget, isolates a local

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -139,7 +140,7 @@ func (s *Snapshot) dumpEndpoints(sets *ipsets.Copy) []state.Endpoint {
 	for _, id := range slices.Sorted(maps.Keys(s.endpoints)) {
 		ep := s.endpoints[id]
 		ed := state.Endpoint{
-			ID: id, Addrs: texts(ep.addrs), Pod: s.names[ep.owner], Applied: canonical(ep.actual), Known: ep.known(),
+			ID: id, Addrs: texts(ep.addrs), Pod: s.names[ep.owner], Applied: acl.Canonical(ep.actual), Known: ep.known(),
 			Foreign: len(ep.foreign),
 		}
 		want := ep.list(sets.Rejected)
@@ -162,12 +163,12 @@ func explain(ed *state.Endpoint, ep *endpoint, want []hns.ACL) {
 			rules[r.acl] = r.rules
 		}
 	}
-	ed.Wanted, ed.WantedRules = canonical(want), make([][]int, len(want))
+	ed.Wanted, ed.WantedRules = acl.Canonical(want), make([][]int, len(want))
 	for i, a := range want {
 		ed.WantedRules[i] = append([]int{}, rules[a]...)
 	}
 	for _, list := range ep.attempts {
-		ed.Maybe = append(ed.Maybe, canonical(list))
+		ed.Maybe = append(ed.Maybe, acl.Canonical(list))
 	}
 	for _, p := range ep.foreign {
 		ed.Tiered = ed.Tiered || p.Type == hns.PolicyTypeTierACL

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -68,7 +69,7 @@ func (ep *endpoint) dumpCompromises() (out []state.Compromise) {
 	for rule, c := range ep.compromises {
 		out = append(out, state.Compromise{Rule: rule, Form: c.form, Alone: c.alone, Again: state.Again{At: c.at, Attempts: c.tries, Code: c.code}})
 	}
-	slices.SortFunc(out, func(a, b state.Compromise) int { return cmp.Compare(RuleText(a.Rule), RuleText(b.Rule)) })
+	slices.SortFunc(out, func(a, b state.Compromise) int { return cmp.Compare(acl.RuleText(a.Rule), acl.RuleText(b.Rule)) })
 	return out
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -65,7 +66,7 @@ func (d *core) desired(ep *endpoint) []hns.ACL { return ep.list(d.cache.Rejected
 // desiredOf renders the policies that select a pod.
 func (d *core) desiredOf(p *podState) desiredRules {
 	p.closed = d.closedOn(p)
-	w := desiredRules{shared: slices.Concat(d.cfg.BaseACLs, renderShared(p.isolated(), d.nodeAddrs))}
+	w := desiredRules{shared: slices.Concat(d.cfg.BaseACLs, acl.Shared(p.isolated(), d.nodeAddrs))}
 	for _, ps := range p.selected {
 		w.groups = append(w.groups, d.group(ps, p))
 	}
@@ -103,32 +104,32 @@ func (t podPorts) own(name string, proto policy.Protocol) (uint16, bool) {
 func (t podPorts) served(at reach) []servedPort { return t.policy.served(at) }
 
 // steps returns the requests that the endpoint's update takes.
-func (d *core) steps(ep *endpoint) []step {
+func (d *core) steps(ep *endpoint) []acl.Step {
 	if ep.desired.tiers != nil {
 		return d.tierSteps(ep)
 	}
-	c := change{
-		applied: ep.actual,
-		shared:  ep.shared(),
-		fresh:   ep.newborn(),
-		batch:   d.cfg.MaxBatchedACLs,
+	c := acl.Change{
+		Applied: ep.actual,
+		Shared:  ep.shared(),
+		Fresh:   ep.newborn(),
+		Batch:   d.cfg.MaxBatchedACLs,
 	}
 	for _, g := range ep.desired.groups {
 		if ep.refuses(g.key, g.digest) && g.digest != "" {
 			continue
 		}
-		c.groups = append(c.groups, share{g.key, g.isolates, g.acls(d.cache.Rejected)})
+		c.Groups = append(c.Groups, acl.Share{Key: g.key, Isolates: g.isolates, ACLs: g.acls(d.cache.Rejected)})
 		for _, r := range g.rules {
 			// One that names a set which HNS refuses does not stay: who left may still be in it.
 			if r.unused && !slices.ContainsFunc(r.names, d.cache.Rejected) {
-				c.unused = append(c.unused, r.acl)
+				c.Unused = append(c.Unused, r.acl)
 			}
 		}
 	}
-	steps := planSteps(c)
+	steps := acl.Plan(c)
 	if len(steps) > 0 && ep.changes > quietConflicts {
 		// What was added is not shown, or not all. Another Add might be a second copy.
-		return []step{{verb: hns.Update, acls: c.want()}}
+		return []acl.Step{{Verb: hns.Update, ACLs: c.Desired()}}
 	}
 	return steps
 }
@@ -295,7 +296,7 @@ func (d *core) lacksBlock(ep *endpoint, list []hns.ACL) bool {
 	if ep.desired.tiers != nil {
 		return d.leavesOpen(ep, list, ep.shield())
 	}
-	return lacksBlock(list, ep.desired.shared)
+	return acl.LacksBlock(list, ep.desired.shared)
 }
 
 // unblocked returns what the endpoint lacks of shared rules, when a block is among
@@ -306,7 +307,7 @@ func (d *core) unblocked(ep *endpoint, shared []hns.ACL) []hns.ACL {
 	if !d.leavesOpen(ep, ep.actual, shared) {
 		return nil
 	}
-	added, _ := diffACLs(ep.actual, shared)
+	added, _ := acl.Diff(ep.actual, shared)
 	return added
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/versioned"
 )
@@ -76,7 +77,7 @@ var isolations = []isolation{
 
 // block returns the shared rule that closes a direction, if there is to be one.
 func (ep *endpoint) block(dir hns.Direction) []hns.ACL {
-	return slices.DeleteFunc(slices.Clone(ep.shield()), func(a hns.ACL) bool { return a.Direction != dir || !blocksAll(a) })
+	return slices.DeleteFunc(slices.Clone(ep.shield()), func(a hns.ACL) bool { return a.Direction != dir || !acl.BlocksAll(a) })
 }
 
 // saysOfRules reports whether an error may be HNS's word against the rules that were
@@ -118,7 +119,7 @@ func (r *run) isolate(id string) {
 		}
 		last = acls
 		var blind bool
-		if answered, blind = r.try(ep, step{verb: way.verb, acls: acls}); blind {
+		if answered, blind = r.try(ep, acl.Step{Verb: way.verb, ACLs: acls}); blind {
 			return
 		}
 	}
@@ -126,14 +127,14 @@ func (r *run) isolate(id string) {
 
 // try is one way to close an endpoint. It reports whether HNS answered what may be its
 // word against the rules, and whether it took them though the endpoint cannot be read.
-func (r *run) try(ep *endpoint, s step) (answered, blind bool) {
+func (r *run) try(ep *endpoint, s acl.Step) (answered, blind bool) {
 	if ep.known() {
 		done, err := r.step(ep, s) // the error of the write before it counts
-		if s.verb == hns.Update || !errors.Is(err, versioned.ErrUnread) {
+		if s.Verb == hns.Update || !errors.Is(err, versioned.ErrUnread) {
 			return !done && (err == nil || saysOfRules(err)), false
 		}
 	}
-	err := r.addBlind(ep, s.acls)
+	err := r.addBlind(ep, s.ACLs)
 	return saysOfRules(err), err == nil
 }
 
@@ -142,7 +143,7 @@ func (r *run) try(ep *endpoint, s step) (answered, blind bool) {
 func (r *run) addBlind(ep *endpoint, acls []hns.ACL) error {
 	err := r.ask(hns.Request{Op: hns.OpACLAdd, Endpoint: ep.id, ACLs: acls}).Err
 	if r.d.endpoints[ep.id] == ep && !hns.EndpointGone(err) {
-		r.d.unknown(ep, canonical(slices.Concat(ep.actual, acls)))
+		r.d.unknown(ep, acl.Canonical(slices.Concat(ep.actual, acls)))
 		ep.blind++
 		if err == nil || ep.blind >= maxBlind {
 			ep.state.shield()
@@ -156,9 +157,9 @@ func (r *run) addBlind(ep *endpoint, acls []hns.ACL) error {
 // that blocks stays without the set. It
 // is more closed than before and than what is desired. Without it, who left that set
 // would stay in it for the rules, and could join no other.
-func (d *core) closingSteps(ep *endpoint) []step {
+func (d *core) closingSteps(ep *endpoint) []acl.Step {
 	desired := d.desired(ep)
-	_, removed := diffACLs(ep.actual, desired)
+	_, removed := acl.Diff(ep.actual, desired)
 	going := map[hns.ACL]int{}
 	for _, a := range removed {
 		if slices.ContainsFunc(d.namesOf([]hns.ACL{a}), d.stuck) {
@@ -179,8 +180,8 @@ func (d *core) closingSteps(ep *endpoint) []step {
 		}
 		acls = append(acls, a)
 	}
-	missing, _ := diffACLs(acls, ep.shared())
-	return []step{{verb: hns.Update, acls: slices.Concat(acls, missing)}}
+	missing, _ := acl.Diff(acls, ep.shared())
+	return []acl.Step{{Verb: hns.Update, ACLs: slices.Concat(acls, missing)}}
 }
 
 // unstuck returns a rule that blocks without the sets that HNS refuses: it matches more.

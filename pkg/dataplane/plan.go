@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -155,19 +156,19 @@ func (p Plan) setLines(r hns.Request) string {
 }
 
 // stepOf is the step that a request for an endpoint makes, with readable names.
-func (p Plan) stepOf(r hns.Request) step {
-	s := step{hns.Add, slices.Clone(r.ACLs)}
+func (p Plan) stepOf(r hns.Request) acl.Step {
+	s := acl.Step{Verb: hns.Add, ACLs: slices.Clone(r.ACLs)}
 	if r.Op == hns.OpACLUpdate {
-		s.verb = hns.Update
+		s.Verb = hns.Update
 	}
 	for _, policy := range r.Policies {
 		if a, err := policy.ACL(); err == nil && a.Ours() {
-			s.acls = append(s.acls, a)
+			s.ACLs = append(s.ACLs, a)
 		}
 	}
-	for i := range s.acls {
-		s.acls[i].LocalAddresses = p.named(s.acls[i].LocalAddresses)
-		s.acls[i].RemoteAddresses = p.named(s.acls[i].RemoteAddresses)
+	for i := range s.ACLs {
+		s.ACLs[i].LocalAddresses = p.named(s.ACLs[i].LocalAddresses)
+		s.ACLs[i].RemoteAddresses = p.named(s.ACLs[i].RemoteAddresses)
 	}
 	return s
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
@@ -167,7 +168,7 @@ func inText(r hns.Request) string {
 		}
 	}
 	for _, a := range acls {
-		fmt.Fprintf(&b, " [%s]", dataplane.RuleText(a.Canonical()))
+		fmt.Fprintf(&b, " [%s]", acl.RuleText(a.Canonical()))
 	}
 	return b.String()
 }

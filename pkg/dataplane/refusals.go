@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/versioned"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -16,7 +17,7 @@ import (
 // essential reports whether a shared rule is one without which a pod is open, or
 // cut off in the direction that nothing isolates.
 func essential(a hns.ACL) bool {
-	return a.ID == idBlockIn || a.ID == idBlockOut || a.ID == idAllowIn || a.ID == idAllowOut
+	return a.ID == acl.IDBlockIn || a.ID == acl.IDBlockOut || a.ID == acl.IDAllowIn || a.ID == acl.IDAllowOut
 }
 
 // core returns the shared rules that are essential.
@@ -28,11 +29,11 @@ func (ep *endpoint) core() []hns.ACL {
 // the shared rules and the policies that were accepted before, in one request, then
 // one Add for each other policy. When even that is refused, no policy counts as
 // accepted, and then no shared rule either but those that are essential.
-func (d *core) carefulSteps(ep *endpoint) []step {
+func (d *core) carefulSteps(ep *endpoint) []acl.Step {
 	if ep.desired.tiers != nil {
 		return d.carefulTiers(ep)
 	}
-	have := countACLs(ep.actual)
+	have := acl.Count(ep.actual)
 	there := func(acls []hns.ACL) bool {
 		return !slices.ContainsFunc(acls, func(a hns.ACL) bool { return have[a.Canonical()] == 0 })
 	}
@@ -40,10 +41,10 @@ func (d *core) carefulSteps(ep *endpoint) []step {
 	if ep.state.update == updateBare {
 		base = ep.core()
 	}
-	var rest []step
+	var rest []acl.Step
 	later := func(acls []hns.ACL) {
-		if added, _ := diffACLs(ep.actual, acls); len(added) > 0 {
-			rest = append(rest, step{verb: hns.Add, acls: added})
+		if added, _ := acl.Diff(ep.actual, acls); len(added) > 0 {
+			rest = append(rest, acl.Step{Verb: hns.Add, ACLs: added})
 		}
 	}
 	for _, a := range shared {
@@ -65,11 +66,11 @@ func (d *core) carefulSteps(ep *endpoint) []step {
 			later(acls)
 		}
 	}
-	switch added, removed := diffACLs(ep.actual, base); {
+	switch added, removed := acl.Diff(ep.actual, base); {
 	case len(removed) > 0:
-		return []step{{verb: hns.Update, acls: base}}
+		return []acl.Step{{Verb: hns.Update, ACLs: base}}
 	case len(added) > 0:
-		return []step{{verb: hns.Add, acls: added}}
+		return []acl.Step{{Verb: hns.Add, ACLs: added}}
 	}
 	return rest
 }
@@ -182,7 +183,7 @@ func (d *core) probes(now time.Time) []probing {
 			if !ep.refuses(key, digest) || ep.refused[key].at.After(now) || len(acls) == 0 {
 				return
 			}
-			if d.ready(ep, []step{{verb: hns.Add, acls: acls}}) {
+			if d.ready(ep, []acl.Step{{Verb: hns.Add, ACLs: acls}}) {
 				due = append(due, probing{id, key, digest, acls})
 			}
 		}
@@ -206,7 +207,7 @@ func (r *run) probeOne(p probing) error {
 	if ep == nil || !ep.known() || ep.pending() || !ep.refuses(p.key, p.digest) {
 		return nil
 	}
-	from, reached := ep.version, canonical(slices.Concat(ep.actual, p.acls))
+	from, reached := ep.version, acl.Canonical(slices.Concat(ep.actual, p.acls))
 	defer r.hold(p.endpoint)()
 	is, err := r.writer().Add(p.endpoint, from, p.acls)
 	if ref, refused := errors.AsType[*versioned.Refused](err); refused && refusedObject(err) != hns.KindSet {

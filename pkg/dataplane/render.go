@@ -8,20 +8,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
-)
-
-// The Ids of our rules that belong to no policy. A policy's Id has a dot and a
-// namespace has none, so no policy can bear one of these.
-const (
-	idNode     = hns.ACLIDPrefix + "npm-node"
-	idBlockIn  = hns.ACLIDPrefix + "npm-block-in"
-	idBlockOut = hns.ACLIDPrefix + "npm-block-out"
-	idAllowIn  = hns.ACLIDPrefix + "npm-allow-in"
-	idAllowOut = hns.ACLIDPrefix + "npm-allow-out"
 )
 
 // desiredRules are what one endpoint should have, for the pod that owns it.
@@ -218,7 +209,7 @@ func (r *renderer) acl(is ruleID, literals bool) hns.ACL {
 		ID:        r.aclID,
 		Protocols: is.proto,
 		Action:    hns.Allow,
-		Direction: direction(is.dir),
+		Direction: acl.DirectionOf(is.dir),
 		RuleType:  hns.Switch,
 		Priority:  hns.PriorityAllow,
 	}
@@ -331,36 +322,6 @@ func peerTexts(peer policy.Peer, id func(ipsets.Name) string) []peerText {
 	}
 	slices.Sort(ids) // as canonical rules have them
 	return []peerText{{text: strings.Join(ids, ","), names: peer.Sets}}
-}
-
-// renderShared returns the rules that all policies of an endpoint share.
-func renderShared(isolated [2]bool, nodeAddrs []netip.Addr) []hns.ACL {
-	var out []hns.ACL
-	block := func(id string, dir hns.Direction) hns.ACL {
-		return hns.ACL{ID: id, Action: hns.Block, Direction: dir, RuleType: hns.Switch, Priority: hns.PriorityBlock}
-	}
-	if isolated[policy.Ingress] {
-		out = append(renderNode(nodeAddrs), block(idBlockIn, hns.In))
-	}
-	if isolated[policy.Egress] {
-		out = append(out, block(idBlockOut, hns.Out))
-	}
-	return out
-}
-
-// renderNode returns the rule that lets the node in, none when it has no address.
-func renderNode(nodeAddrs []netip.Addr) []hns.ACL {
-	if len(nodeAddrs) == 0 {
-		return nil
-	}
-	texts := make([]string, len(nodeAddrs))
-	for i, a := range nodeAddrs {
-		texts[i] = a.String()
-	}
-	return []hns.ACL{{
-		ID: idNode, Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch,
-		Priority: hns.PriorityNode, RemoteAddresses: strings.Join(texts, ","),
-	}}
 }
 
 // protocolNumber returns the IANA number; SCTP as Calico renders it on HNS.

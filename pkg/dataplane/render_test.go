@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -126,7 +127,7 @@ func TestRenderGroup(t *testing.T) {
 				if r.unused {
 					b.WriteString("unused ")
 				}
-				fmt.Fprintln(&b, RuleText(r.acl))
+				fmt.Fprintln(&b, acl.RuleText(r.acl))
 			}
 			require.Empty(t, cmp.Diff(tc.want, b.String()))
 		})
@@ -153,38 +154,6 @@ func TestRenderManyLiterals(t *testing.T) {
 	require.Len(t, seen, len(peers))
 }
 
-// TestMissingDefaults: what counts as somebody else's allow-all.
-func TestMissingDefaults(t *testing.T) {
-	both := []string{idAllowIn, idAllowOut}
-	acl := func(text string) hns.EndpointPolicy {
-		return hns.EndpointPolicy{Type: hns.PolicyTypeACL, Settings: []byte(text)}
-	}
-	for _, tc := range []struct {
-		name    string
-		foreign []hns.EndpointPolicy
-		want    []string
-	}{
-		{"nothing", nil, both},
-		{"allow in", []hns.EndpointPolicy{acl(`{"Action":"Allow","Direction":"In","RuleType":"Switch","Priority":65500}`)}, []string{idAllowOut}},
-		{"allow out, any protocol spelled out", []hns.EndpointPolicy{acl(`{"Action":"Allow","Direction":"Out","RuleType":"Switch","Protocols":"256"}`)}, []string{idAllowIn}},
-		{"block", []hns.EndpointPolicy{acl(`{"Action":"Block","Direction":"In","RuleType":"Switch"}`)}, both},
-		{"host", []hns.EndpointPolicy{acl(`{"Action":"Allow","Direction":"In","RuleType":"Host"}`)}, both},
-		{"one protocol", []hns.EndpointPolicy{acl(`{"Action":"Allow","Direction":"In","RuleType":"Switch","Protocols":"6"}`)}, both},
-		{"one peer", []hns.EndpointPolicy{acl(`{"Action":"Allow","Direction":"In","RuleType":"Switch","RemoteAddresses":"10.0.0.1"}`)}, both},
-		{"one port", []hns.EndpointPolicy{acl(`{"Action":"Allow","Direction":"In","RuleType":"Switch","Protocols":"","LocalPorts":"80"}`)}, both},
-		{"no ACL", []hns.EndpointPolicy{{Type: "OutBoundNAT", Settings: []byte(`{}`)}, acl(`not JSON`)}, both},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			var got []string
-			for _, a := range missingDefaults(hns.DefaultsOf(tc.foreign), nil) {
-				require.Equal(t, hns.PriorityDefault, a.Priority)
-				got = append(got, a.ID)
-			}
-			require.Equal(t, tc.want, got)
-		})
-	}
-}
-
 // TestACLIDRoundTrip: no policy's Id reads as another's or as a shared rule's.
 func TestACLIDRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -196,7 +165,7 @@ func TestACLIDRoundTrip(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, key, got)
 	})
-	for _, id := range []string{idNode, idBlockIn, idBlockOut, idAllowIn, idAllowOut, "", "calico.x", "azure-acl-"} {
+	for _, id := range []string{acl.IDNode, acl.IDBlockIn, acl.IDBlockOut, acl.IDAllowIn, acl.IDAllowOut, "", "calico.x", "azure-acl-"} {
 		_, ok := state.PolicyOfACL(id)
 		require.False(t, ok, id)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -94,14 +95,14 @@ func (d *core) foundACLs(ep *endpoint, ours []hns.ACL) {
 	if !ep.pending() {
 		ep.repair = true
 	}
-	if sameACLs(ours, ep.actual) || !ep.updatable() {
+	if acl.Same(ours, ep.actual) || !ep.updatable() {
 		return
 	}
 	s, had := subject{endpoint: ep.id}, ep.actual
 	if t := d.drift.troubles[s]; t != nil && t.open {
 		had = t.had
 	}
-	if unknown, missing := diffACLs(had, ours); len(unknown)+len(missing) > 0 {
+	if unknown, missing := acl.Diff(had, ours); len(unknown)+len(missing) > 0 {
 		d.noteDrift(s, inWords("rule", len(missing), len(unknown), "unknown"), had)
 	}
 }

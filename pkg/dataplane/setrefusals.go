@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -205,8 +206,8 @@ func (d *core) stuck(n ipsets.Name) bool {
 // closes reports whether a step takes rules away for which others wait: they
 // name a set that cannot lose who has to leave it, so he joins no other set. Such a
 // step may name sets that lack him.
-func (d *core) closes(steps []step, removed []hns.ACL) bool {
-	return len(steps) == 1 && steps[0].verb == hns.Update && slices.ContainsFunc(d.namesOf(removed), d.stuck)
+func (d *core) closes(steps []acl.Step, removed []hns.ACL) bool {
+	return len(steps) == 1 && steps[0].Verb == hns.Update && slices.ContainsFunc(d.namesOf(removed), d.stuck)
 }
 
 // wake has the endpoints that wait for sets tried in this transaction: there

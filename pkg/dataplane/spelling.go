@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -80,7 +81,7 @@ func (d *core) cutOthers(cut bool) {
 // however often it is read.
 func (d *core) learn(was, shown hns.Endpoint, wrote []hns.ACL) bool {
 	ours, _ := d.split(shown)
-	surplus, missing := diffACLs(wrote, ours)
+	surplus, missing := acl.Diff(wrote, ours)
 	if len(missing) == 0 {
 		return false
 	}
@@ -100,7 +101,7 @@ func (d *core) learn(was, shown hns.Endpoint, wrote []hns.ACL) bool {
 	}
 	for s, m := range pairs {
 		d.spellings.rules[s] = m
-		d.noteSpelling(state.Spelling{Kind: driftACL, Object: m.ID, Sent: RuleText(m), Shown: RuleText(s), SentRule: &m, ShownRule: &s})
+		d.noteSpelling(state.Spelling{Kind: driftACL, Object: m.ID, Sent: acl.RuleText(m), Shown: acl.RuleText(s), SentRule: &m, ShownRule: &s})
 	}
 	return true
 }
@@ -157,7 +158,7 @@ func nameless(was, shown hns.Endpoint) []hns.ACL {
 		}
 		return out
 	}
-	added, _ := diffACLs(of(was), of(shown))
+	added, _ := acl.Diff(of(was), of(shown))
 	return added
 }
 

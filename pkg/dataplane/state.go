@@ -9,6 +9,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -227,7 +228,7 @@ func (ep *endpoint) shared() []hns.ACL {
 	if len(ep.refused) > 0 {
 		shared = slices.DeleteFunc(slices.Clone(shared), func(a hns.ACL) bool { return ep.refuses(ruleKey(a), ruleDigest(a)) })
 	}
-	return slices.Concat(missingDefaults(ep.open, shared), shared)
+	return slices.Concat(acl.MissingDefaults(ep.open, shared), shared)
 }
 
 // mayHave returns every list of ours that may be on the endpoint.

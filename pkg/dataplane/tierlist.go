@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -104,7 +105,7 @@ func (p *podState) share(limits tiers.Limits, silent bool) (out [2]tiers.Result[
 
 // idBytes is the length of the longest Id that a rule of the pod may have.
 func (p *podState) idBytes() int {
-	longest := len(idBlockOut)
+	longest := len(acl.IDBlockOut)
 	for _, ps := range p.selected {
 		longest = max(longest, len(state.ACLID(ps.Key)))
 	}
@@ -119,7 +120,7 @@ func (p *podState) idBytes() int {
 func (d *core) plainRules(p *podState, dir policy.Direction) (out []tierRule) {
 	for _, ps := range p.selected {
 		for _, r := range d.group(ps, p).rules {
-			if r.acl.Direction == direction(dir) && !r.unused {
+			if r.acl.Direction == acl.DirectionOf(dir) && !r.unused {
 				from := source{tier: policy.Namespaced, key: ps.Key, index: r.rules[0]}
 				out = append(out, tierRule{acl: r.acl, names: r.names, from: from})
 			}
@@ -127,7 +128,7 @@ func (d *core) plainRules(p *podState, dir policy.Direction) (out []tierRule) {
 	}
 	var isolated [2]bool
 	isolated[dir] = p.isolated()[dir]
-	for _, a := range renderShared(isolated, nil) {
+	for _, a := range acl.Shared(isolated, nil) {
 		out = append(out, tierRule{acl: a, from: source{tier: policy.Namespaced}})
 	}
 	return out
@@ -173,7 +174,7 @@ func (d *core) tieredBy(home []*podState) desiredRules {
 	slices.SortStableFunc(all.rules, func(a, b tierRule) int { return cmpDirection(a.acl, b.acl) })
 	w := desiredRules{shared: slices.Clone(d.cfg.BaseACLs), tiers: all}
 	if slices.ContainsFunc(all.rules, func(r tierRule) bool { return r.acl.Direction == hns.In }) { // so the node needs nobody's leave
-		w.shared = append(w.shared, renderNode(d.nodeAddrs)...)
+		w.shared = append(w.shared, acl.Node(d.nodeAddrs)...)
 	}
 	return w
 }

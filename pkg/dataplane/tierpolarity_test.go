@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
@@ -129,7 +130,7 @@ func TestShieldBeforeALongList(t *testing.T) {
 func ruleTexts(acls []hns.ACL) string {
 	var out []string
 	for _, a := range acls {
-		out = append(out, dataplane.RuleText(a))
+		out = append(out, acl.RuleText(a))
 	}
 	return strings.Join(out, "\n")
 }

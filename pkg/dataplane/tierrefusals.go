@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/versioned"
 )
@@ -22,7 +23,7 @@ import (
 
 // trial is a list on the way to the one that HNS takes.
 type trial struct {
-	step
+	acl.Step
 	// tried are the rules of which it is not known whether HNS takes them, and that are
 	// in the list.
 	tried []tierRule
@@ -31,22 +32,22 @@ type trial struct {
 // nextTrial returns the next list; false when all that can be there is.
 func (d *core) nextTrial(ep *endpoint) (trial, bool) {
 	rules := ep.tierRules(d.cache.Rejected)
-	have := countACLs(ep.actual)
+	have := acl.Count(ep.actual)
 	units := blocksFirst(rules, func(r tierRule) bool { // nothing can stand for a block of everything
 		return !r.blocksAll() && (ep.distrusted || have[r.acl.Canonical()] == 0)
 	})
 	for few := ep.trial; ; few = max(1, 2*few) {
 		few = min(few, len(units))
 		list := ep.listTiers(park(rules, units[few:]))
-		t := trial{step: step{verb: hns.Update, acls: list}}
+		t := trial{Step: acl.Step{Verb: hns.Update, ACLs: list}}
 		for _, at := range units[:few] {
 			t.tried = append(t.tried, rules[at])
 		}
-		switch added, removed := diffACLs(ep.actual, list); {
+		switch added, removed := acl.Diff(ep.actual, list); {
 		case len(removed) > 0:
 			return t, true
 		case len(added) > 0:
-			t.step = step{verb: hns.Add, acls: added}
+			t.Step = acl.Step{Verb: hns.Add, ACLs: added}
 			return t, true
 		case few == len(units):
 			return t, false
@@ -77,9 +78,9 @@ func park(rules []tierRule, wait []int) (out []tierRule) {
 
 // carefulTiers plans for an endpoint with a list of tiers of which HNS refused
 // something.
-func (d *core) carefulTiers(ep *endpoint) []step {
+func (d *core) carefulTiers(ep *endpoint) []acl.Step {
 	if t, more := d.nextTrial(ep); more {
-		return []step{t.step}
+		return []acl.Step{t.Step}
 	}
 	return nil
 }
@@ -88,7 +89,7 @@ func (d *core) carefulTiers(ep *endpoint) []step {
 func (d *core) refusedTiers(ep *endpoint, sent []hns.ACL, err *versioned.Refused) error {
 	t, more := d.nextTrial(ep)
 	switch {
-	case !more || !sameACLs(sent, t.acls): // it was what closes the endpoint
+	case !more || !acl.Same(sent, t.ACLs): // it was what closes the endpoint
 	case len(t.tried) > 1:
 		ep.trial = len(t.tried) / 2
 		return nil
@@ -129,9 +130,9 @@ func (d *core) tierProbes(now time.Time) []tierProbe {
 		for _, c := range ep.compromises {
 			some = some || !c.at.After(now)
 		}
-		if some && d.ready(ep, []step{{verb: hns.Update, acls: d.with(ep, p.rules)}}) {
+		if some && d.ready(ep, []acl.Step{{Verb: hns.Update, ACLs: d.with(ep, p.rules)}}) {
 			slices.SortFunc(p.rules, func(a, b hns.ACL) int {
-				return cmp.Or(cmp.Compare(ep.compromises[a].alone, ep.compromises[b].alone), cmp.Compare(RuleText(a), RuleText(b)))
+				return cmp.Or(cmp.Compare(ep.compromises[a].alone, ep.compromises[b].alone), cmp.Compare(acl.RuleText(a), acl.RuleText(b)))
 			})
 			due = append(due, p)
 		}
@@ -199,7 +200,7 @@ func (r *run) probeRules(id string, rules []hns.ACL) (done bool, err error) {
 		d.countRefusal(err)
 		return false, nil
 	}
-	_, err = d.wrote(ep, canonical(list), list, is, err)
+	_, err = d.wrote(ep, acl.Canonical(list), list, is, err)
 	if d.endpoints[id] == ep {
 		d.queue(ep)
 	}

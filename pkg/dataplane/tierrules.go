@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -170,7 +171,7 @@ func renderLines(dir policy.Direction, lines []tiers.Line[source], id func(ipset
 // ruleOfLine is the rule of a line as far as it says nothing of peers and ports.
 func ruleOfLine(dir policy.Direction, l tiers.Line[source]) tierRule {
 	r := tierRule{from: l.From, via: l.Via, acl: hns.ACL{
-		ID: idOfBlock(dir), Action: hns.Allow, Direction: direction(dir), RuleType: hns.Switch, Priority: hns.PriorityTiers + uint16(l.Run),
+		ID: acl.IDOfBlock(dir), Action: hns.Allow, Direction: acl.DirectionOf(dir), RuleType: hns.Switch, Priority: hns.PriorityTiers + uint16(l.Run),
 	}}
 	if l.Tail {
 		r.acl.Priority = hns.PriorityTail + uint16(l.Run)
@@ -182,14 +183,6 @@ func ruleOfLine(dir policy.Direction, l tiers.Line[source]) tierRule {
 		r.acl.ID = state.ACLID(r.owner())
 	}
 	return r
-}
-
-// idOfBlock is the Id of a block at the end, which no policy has by itself.
-func idOfBlock(dir policy.Direction) string {
-	if dir == policy.Ingress {
-		return idBlockIn
-	}
-	return idBlockOut
 }
 
 // maxRuns bounds the runs of a list, as each has a priority: of the tail there are

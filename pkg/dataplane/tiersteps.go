@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
@@ -13,33 +14,33 @@ import (
 // tierSteps returns the requests that the endpoint's update takes. Where rules only come,
 // and fit into one Add, it is an Add; any other change is one Update. On an endpoint that
 // is open a list that takes more than one Add may take long: it is closed before.
-func (d *core) tierSteps(ep *endpoint) []step {
+func (d *core) tierSteps(ep *endpoint) []acl.Step {
 	want := d.desired(ep)
-	added, removed := diffACLs(ep.actual, want)
-	whole := step{verb: hns.Update, acls: want}
+	added, removed := acl.Diff(ep.actual, want)
+	whole := acl.Step{Verb: hns.Update, ACLs: want}
 	switch {
 	case len(removed) > 0, len(added) > 0 && ep.changes > quietConflicts:
-		return []step{whole}
+		return []acl.Step{whole}
 	case len(added) == 0:
 		return nil
 	case len(added) <= max(d.cfg.MaxBatchedACLs, 1):
-		return []step{{verb: hns.Add, acls: added}}
+		return []acl.Step{{Verb: hns.Add, ACLs: added}}
 	}
 	if shield := ep.shield(); d.open(ep) {
-		missing, _ := diffACLs(ep.actual, shield)
-		return []step{{verb: hns.Add, acls: missing}, whole}
+		missing, _ := acl.Diff(ep.actual, shield)
+		return []acl.Step{{Verb: hns.Add, ACLs: missing}, whole}
 	}
-	return []step{whole}
+	return []acl.Step{whole}
 }
 
 // leavesOpen reports whether a list leaves a direction open that shared rules close. One
 // with a list of tiers is closed as far as it should be by the rules of that, too.
 func (d *core) leavesOpen(ep *endpoint, list, shared []hns.ACL) bool {
 	if ep.desired.tiers == nil {
-		return lacksBlock(list, shared)
+		return acl.LacksBlock(list, shared)
 	}
 	closed := covered(list, ep.tierRules(d.cache.Rejected))
-	return slices.ContainsFunc(shared, func(a hns.ACL) bool { return blocksAll(a) && !closed[a.Direction] })
+	return slices.ContainsFunc(shared, func(a hns.ACL) bool { return acl.BlocksAll(a) && !closed[a.Direction] })
 }
 
 // forgetCompromises drops what HNS refuses of rules that are not desired any more.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/versioned"
 	"github.com/winnpm/winnpm/pkg/ipsets"
@@ -108,10 +109,10 @@ func (r *run) fought(id string, err error) bool {
 	return ep.writtenFor == ep.owner || conflict.Written && conflict.Cause == nil && ep.changes >= quietConflicts
 }
 
-// update works through an endpoint's steps, maxAdds at most. What HNS refuses of it is
+// update works through an endpoint's steps, acl.MaxAdds at most. What HNS refuses of it is
 // worked around one policy at a time, with steps that are planned anew; that may be
 // long. Between two steps the rest is left to the next transaction when that is due:
-// each step leaves what some of the changes alone would give (planSteps).
+// each step leaves what some of the changes alone would give (acl.Plan).
 func (r *run) update(id string) error {
 	for {
 		ep, steps, ready := r.nextSteps(id)
@@ -156,7 +157,7 @@ func (r *run) tires(ep *endpoint, left int) bool {
 
 // nextSteps plans an endpoint's update; no steps mean that it is done, or that
 // nothing can be done now.
-func (r *run) nextSteps(id string) (ep *endpoint, steps []step, ready bool) {
+func (r *run) nextSteps(id string) (ep *endpoint, steps []acl.Step, ready bool) {
 	d := r.d
 	ep = d.endpoints[id]
 	if ep == nil || !ep.pending() || !ep.known() {
@@ -182,15 +183,15 @@ func (r *run) nextSteps(id string) (ep *endpoint, steps []step, ready bool) {
 // ready reports whether the sets that the steps newly name are in HNS as
 // they should be: a rule must never see one set as it was and another as it is. A rule
 // that denies may see more in its sets than is wanted there.
-func (d *core) ready(ep *endpoint, steps []step) bool {
+func (d *core) ready(ep *endpoint, steps []acl.Step) bool {
 	if d.cache.Settled() {
 		return true
 	}
 	var all []hns.ACL
 	for _, s := range steps {
-		all = append(all, s.acls...)
+		all = append(all, s.ACLs...)
 	}
-	added, removed := diffACLs(ep.actual, all)
+	added, removed := acl.Diff(ep.actual, all)
 	closes := d.closes(steps, removed)
 	return !slices.ContainsFunc(d.namesOf(added), func(n ipsets.Name) bool {
 		if n.Denies() {
@@ -203,16 +204,16 @@ func (d *core) ready(ep *endpoint, steps []step) bool {
 // step makes one request for an endpoint, with the version that it was planned
 // from, and records what is there then. done is false when the rest has to be
 // planned anew.
-func (r *run) step(ep *endpoint, s step) (done bool, err error) {
+func (r *run) step(ep *endpoint, s acl.Step) (done bool, err error) {
 	d := r.d
 	w := r.writer()
 	from := ep.version
-	write, reached := w.Replace, s.acls
-	if s.verb == hns.Add {
-		write, reached = w.Add, slices.Concat(ep.actual, s.acls)
+	write, reached := w.Replace, s.ACLs
+	if s.Verb == hns.Add {
+		write, reached = w.Add, slices.Concat(ep.actual, s.ACLs)
 	}
-	is, err := write(ep.id, from, s.acls)
-	return d.wrote(ep, canonical(reached), s.acls, is, err)
+	is, err := write(ep.id, from, s.ACLs)
+	return d.wrote(ep, acl.Canonical(reached), s.ACLs, is, err)
 }
 
 // writer returns what writes for the run.
@@ -228,7 +229,7 @@ func (d *core) conflict(ep *endpoint, reached []hns.ACL, c *versioned.Conflict) 
 		d.conflicts.After++
 		d.noteWrite(subject{endpoint: ep.id})
 		ep.actual = reached // what somebody else changed is the difference to this
-		ep.repair = sameACLs(reached, d.desired(ep))
+		ep.repair = acl.Same(reached, d.desired(ep))
 	} else {
 		d.conflicts.Before++
 	}

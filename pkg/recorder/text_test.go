@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -33,7 +34,7 @@ func full(t testing.TB) Recording {
 		Policies: []hns.EndpointPolicy{{Type: "T", Settings: []byte(`{"a":"<&>","n":1.50}`)}}}
 	gone := EndpointValue{ID: "f", Addrs: []netip.Addr{}, Count: 300, Version: "w"}
 	return Recording{
-		Format: Format, Node: "n1", Agent: "v1", Taken: at, Settings: NewSettings("azure", dataplane.Config{BaseACLs: dataplane.CalicoBase(), GracePeriod: time.Minute}),
+		Format: Format, Node: "n1", Agent: "v1", Taken: at, Settings: NewSettings("azure", dataplane.Config{BaseACLs: acl.CalicoBase(), GracePeriod: time.Minute}),
 		Start: &d, Forgotten: 6,
 		Steps: []Step{
 			{Number: 7, Kind: Observation, Began: at, Took: time.Second, Calls: []Call{

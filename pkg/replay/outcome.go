@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -104,10 +104,10 @@ func endpointTexts(d state.Dump) texts {
 	for _, e := range d.Endpoints {
 		lines := []string{fmt.Sprintf("pod %q, addresses %s, known %t", e.Pod, strings.Join(e.Addrs, " "), e.Known)}
 		for _, a := range e.Applied {
-			lines = append(lines, "has "+dataplane.RuleText(a))
+			lines = append(lines, "has "+acl.RuleText(a))
 		}
 		for _, a := range e.Wanted {
-			lines = append(lines, "should have "+dataplane.RuleText(a))
+			lines = append(lines, "should have "+acl.RuleText(a))
 		}
 		out[e.ID] = lines
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/recorder"
 )
@@ -42,7 +42,7 @@ func particulars(missing, surplus []string) []string {
 func rules(acls []hns.ACL) []string {
 	out := make([]string, len(acls))
 	for i, a := range acls {
-		out[i] = dataplane.RuleText(a)
+		out[i] = acl.RuleText(a)
 	}
 	return out
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
@@ -26,7 +26,7 @@ func TestCalicoNetwork(t *testing.T) {
 	})
 	n.waitReady()
 	h.waitVerdicts(w.kube, ownAddr)
-	base := dataplane.CalicoBase()
+	base := acl.CalicoBase()
 	require.NotEmpty(t, base)
 	for _, local := range []netip.Addr{webAddr, dbAddr} {
 		ours := h.ours(local)

@@ -1,7 +1,8 @@
-package dataplane
+package acl
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -16,45 +17,45 @@ import (
 )
 
 // testShare is a policy with n rules of a direction.
-func testShare(name string, n int, dirs ...policy.Direction) share {
-	s := share{key: policy.Key{Namespace: "x", Name: name}}
+func testShare(name string, n int, dirs ...policy.Direction) Share {
+	s := Share{Key: policy.Key{Namespace: "x", Name: name}}
 	for _, d := range dirs {
-		s.isolates[d] = true
+		s.Isolates[d] = true
 	}
 	for i := range n {
-		a := hns.ACL{ID: state.ACLID(s.key), Protocols: "6", Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: hns.PriorityAllow}
+		a := hns.ACL{ID: state.ACLID(s.Key), Protocols: "6", Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: hns.PriorityAllow}
 		if d := dirs[i%len(dirs)]; d == policy.Egress {
 			a.Direction = hns.Out
 			a.RemotePorts = fmt.Sprint(1000 + i)
 		} else {
 			a.LocalPorts = fmt.Sprint(1000 + i)
 		}
-		s.acls = append(s.acls, a)
+		s.ACLs = append(s.ACLs, a)
 	}
 	return s
 }
 
 // testShared is what the policies of an endpoint share.
-func testShared(groups []share, pair bool) []hns.ACL {
+func testShared(groups []Share, pair bool) []hns.ACL {
 	var isolated [2]bool
 	for _, g := range groups {
 		for _, d := range policy.Directions {
-			isolated[d] = isolated[d] || g.isolates[d]
+			isolated[d] = isolated[d] || g.Isolates[d]
 		}
 	}
-	shared := renderShared(isolated, ipv4Addrs("10.1.0.4"))
+	shared := Shared(isolated, []netip.Addr{netip.MustParseAddr("10.1.0.4")})
 	if pair && len(shared) > 0 {
-		shared = slices.Concat(missingDefaults(hns.Defaults{}, nil), shared)
+		shared = slices.Concat(MissingDefaults(hns.Defaults{}, nil), shared)
 	}
 	return shared
 }
 
 // short renders steps: one line each, rules by the last part of their Id.
-func short(steps []step) string {
+func short(steps []Step) string {
 	var b strings.Builder
 	for _, s := range steps {
-		b.WriteString(string(s.verb))
-		for _, a := range s.acls {
+		b.WriteString(string(s.Verb))
+		for _, a := range s.ACLs {
 			fmt.Fprintf(&b, " %s", a.ID[strings.LastIndexAny(a.ID, "-.")+1:])
 			if a.LocalPorts+a.RemotePorts != "" {
 				fmt.Fprintf(&b, ":%s", a.LocalPorts+a.RemotePorts)
@@ -68,137 +69,137 @@ func short(steps []step) string {
 func TestPlanSteps(t *testing.T) {
 	in, out := policy.Ingress, policy.Egress
 	a, b, c := testShare("a", 3, in), testShare("b", 2, in), testShare("c", 1, out)
-	all := []share{a, b, c}
-	want := slices.Concat(testShared(all, true), a.acls, b.acls, c.acls)
+	all := []Share{a, b, c}
+	want := slices.Concat(testShared(all, true), a.ACLs, b.ACLs, c.ACLs)
 	stale := testShare("z", 1, in)
 
 	for _, tc := range []struct {
-		name   string
-		change change
-		want   string
+		name    string
+		Change  Change
+		Desired string
 	}{
-		{"nothing is wanted and there", change{}, ""},
-		{"everything is there", change{applied: want, shared: testShared(all, true), groups: all}, ""},
+		{"nothing is wanted and there", Change{}, ""},
+		{"everything is there", Change{Applied: want, Shared: testShared(all, true), Groups: all}, ""},
 		{
 			"running: the block goes last",
-			change{shared: testShared(all, false), groups: all, batch: 3},
+			Change{Shared: testShared(all, false), Groups: all, Batch: 3},
 			"Add node\nAdd a:1000 a:1001 a:1002\nAdd b:1000 b:1001 c:1000 in out\n",
 		},
 		{
 			"fresh: the block goes first, with the smallest policy for each direction",
-			change{shared: testShared(all, false), groups: all, batch: 6, fresh: true},
+			Change{Shared: testShared(all, false), Groups: all, Batch: 6, Fresh: true},
 			"Add node in out b:1000 b:1001 c:1000\nAdd a:1000 a:1001 a:1002\n",
 		},
 		{
 			"four batches at most: what needs more is one Update",
-			change{applied: a.acls[:1], shared: testShared(all, false), groups: all, batch: 1},
+			Change{Applied: a.ACLs[:1], Shared: testShared(all, false), Groups: all, Batch: 1},
 			"Update node in out a:1000 a:1001 a:1002 b:1000 b:1001 c:1000\n",
 		},
 		{
 			"fresh: it is closed before",
-			change{shared: testShared(all, false), groups: all, batch: 1, fresh: true},
+			Change{Shared: testShared(all, false), Groups: all, Batch: 1, Fresh: true},
 			"Add node in out c:1000\nUpdate node in out a:1000 a:1001 a:1002 b:1000 b:1001 c:1000\n",
 		},
 		{
 			"but once only",
-			change{applied: testShared(all, false), shared: testShared(all, false), groups: all, batch: 1, fresh: true},
+			Change{Applied: testShared(all, false), Shared: testShared(all, false), Groups: all, Batch: 1, Fresh: true},
 			"Update node in out a:1000 a:1001 a:1002 b:1000 b:1001 c:1000\n",
 		},
 		{
 			"a policy larger than a batch is split",
-			change{shared: testShared(all[:1], false), groups: all[:1], batch: 2},
+			Change{Shared: testShared(all[:1], false), Groups: all[:1], Batch: 2},
 			"Add node\nAdd a:1000 a:1001\nAdd a:1002 in\n",
 		},
 		{
 			"the allow-all pair goes first",
-			change{shared: testShared(all, true), groups: all, batch: 5},
+			Change{Shared: testShared(all, true), Groups: all, Batch: 5},
 			"Add in out node\nAdd a:1000 a:1001 a:1002 b:1000 b:1001\nAdd c:1000 in out\n",
 		},
 		{
 			"only what is missing is added",
-			change{applied: slices.Concat(testShared(all, false), a.acls[:2], c.acls), shared: testShared(all, false), groups: all, batch: 9},
+			Change{Applied: slices.Concat(testShared(all, false), a.ACLs[:2], c.ACLs), Shared: testShared(all, false), Groups: all, Batch: 9},
 			"Add a:1002 b:1000 b:1001\n",
 		},
 		{
 			"something has to go: one Update, whatever its size",
-			change{applied: slices.Concat(a.acls, stale.acls), shared: testShared(all, false), groups: all, batch: 2},
+			Change{Applied: slices.Concat(a.ACLs, stale.ACLs), Shared: testShared(all, false), Groups: all, Batch: 2},
 			"Update node in out a:1000 a:1001 a:1002 b:1000 b:1001 c:1000\n",
 		},
 		{
 			"a rule that is there twice has to go",
-			change{applied: slices.Concat(want, a.acls[:1]), shared: testShared(all, true), groups: all, batch: 30},
+			Change{Applied: slices.Concat(want, a.ACLs[:1]), Shared: testShared(all, true), Groups: all, Batch: 30},
 			"Update in out node in out a:1000 a:1001 a:1002 b:1000 b:1001 c:1000\n",
 		},
 		{
 			"the last policy goes",
-			change{applied: want},
+			Change{Applied: want},
 			"Update\n",
 		},
 		{
 			"an unused number may stay",
-			change{applied: slices.Concat(want, stale.acls), shared: testShared(all, true), groups: all, unused: stale.acls},
+			Change{Applied: slices.Concat(want, stale.ACLs), Shared: testShared(all, true), Groups: all, Unused: stale.ACLs},
 			"",
 		},
 		{
 			"and does not stand in the way of an Add",
-			change{applied: slices.Concat(a.acls, stale.acls), groups: all[:2], unused: stale.acls, batch: 30},
+			Change{Applied: slices.Concat(a.ACLs, stale.ACLs), Groups: all[:2], Unused: stale.ACLs, Batch: 30},
 			"Add b:1000 b:1001\n",
 		},
 		{
 			"but goes with an Update",
-			change{applied: slices.Concat(b.acls, stale.acls), groups: all[:1], unused: stale.acls, batch: 30},
+			Change{Applied: slices.Concat(b.ACLs, stale.ACLs), Groups: all[:1], Unused: stale.ACLs, Batch: 30},
 			"Update a:1000 a:1001 a:1002\n",
 		},
 		{
 			"a batch of nothing is a batch of one",
-			change{groups: all[1:2]},
+			Change{Groups: all[1:2]},
 			"Add b:1000\nAdd b:1001\n",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			require.Equal(t, tc.want, short(planSteps(tc.change)))
+			require.Equal(t, tc.Desired, short(Plan(tc.Change)))
 		})
 	}
 }
 
 // genChange draws policies, what they share, and something that may be applied:
 // parts of what is wanted, rules of before, some twice, some unused.
-func genChange() *rapid.Generator[change] {
-	return rapid.Custom(func(t *rapid.T) change {
-		c := change{
-			batch: rapid.IntRange(0, 9).Draw(t, "batch"),
-			fresh: rapid.Bool().Draw(t, "fresh"),
+func genChange() *rapid.Generator[Change] {
+	return rapid.Custom(func(t *rapid.T) Change {
+		c := Change{
+			Batch: rapid.IntRange(0, 9).Draw(t, "batch"),
+			Fresh: rapid.Bool().Draw(t, "fresh"),
 		}
 		for i := range rapid.IntRange(0, 6).Draw(t, "policies") {
 			dirs := rapid.SampledFrom([][]policy.Direction{
 				{policy.Ingress}, {policy.Egress}, {policy.Ingress, policy.Egress},
 			}).Draw(t, "dirs")
-			c.groups = append(c.groups, testShare(fmt.Sprint("p", i), rapid.IntRange(0, 12).Draw(t, "rules"), dirs...))
+			c.Groups = append(c.Groups, testShare(fmt.Sprint("p", i), rapid.IntRange(0, 12).Draw(t, "rules"), dirs...))
 		}
-		c.shared = testShared(c.groups, rapid.Bool().Draw(t, "pair"))
+		c.Shared = testShared(c.Groups, rapid.Bool().Draw(t, "pair"))
 		stale := testShare("stale", 3, policy.Egress)
-		c.unused = stale.acls[:rapid.IntRange(0, 2).Draw(t, "unused")]
+		c.Unused = stale.ACLs[:rapid.IntRange(0, 2).Draw(t, "unused")]
 
 		pool := wantOf(c)
 		if rapid.Bool().Draw(t, "leftovers") {
-			pool = append(slices.Concat(pool, pool), stale.acls...)
+			pool = append(slices.Concat(pool, pool), stale.ACLs...)
 		} else {
-			pool = append(pool, c.unused...)
+			pool = append(pool, c.Unused...)
 		}
 		for _, a := range pool {
 			if rapid.IntRange(0, 3).Draw(t, "applied") == 0 {
-				c.applied = append(c.applied, a)
+				c.Applied = append(c.Applied, a)
 			}
 		}
-		c.applied = rapid.Permutation(c.applied).Draw(t, "order")
+		c.Applied = rapid.Permutation(c.Applied).Draw(t, "order")
 		return c
 	})
 }
 
-func wantOf(c change) []hns.ACL {
-	want := slices.Clone(c.shared)
-	for _, g := range c.groups {
-		want = append(want, g.acls...)
+func wantOf(c Change) []hns.ACL {
+	want := slices.Clone(c.Shared)
+	for _, g := range c.Groups {
+		want = append(want, g.ACLs...)
 	}
 	return want
 }
@@ -209,49 +210,49 @@ func TestPlanStepsProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := genChange().Draw(t, "change")
 		before := fmt.Sprintf("%+v", c)
-		steps := planSteps(c)
+		steps := Plan(c)
 		require.Equal(t, before, fmt.Sprintf("%+v", c), "the change is not written to")
-		require.Equal(t, short(steps), short(planSteps(c)))
+		require.Equal(t, short(steps), short(Plan(c)))
 
 		want := wantOf(c)
-		have := slices.Clone(c.applied)
+		have := slices.Clone(c.Applied)
 		for i, s := range steps {
-			if s.verb == hns.Update {
+			if s.Verb == hns.Update {
 				require.Equal(t, len(steps)-1, i)
-				_, removed := diffACLs(c.applied, slices.Concat(want, c.unused))
-				if added, _ := diffACLs(c.applied, want); len(removed) == 0 { // then two batches after each other have more than one
-					require.Greater(t, len(added), maxAdds/2*max(c.batch, 1), "an Update for a few additions")
+				_, removed := Diff(c.Applied, slices.Concat(want, c.Unused))
+				if added, _ := Diff(c.Applied, want); len(removed) == 0 { // then two batches after each other have more than one
+					require.Greater(t, len(added), MaxAdds/2*max(c.Batch, 1), "an Update for a few additions")
 				}
-				have = s.acls
+				have = s.ACLs
 				continue
 			}
-			require.Zero(t, i/maxAdds, "batch %d", i)
-			require.NotEmpty(t, s.acls)
-			for _, a := range s.acls {
-				require.Zero(t, countACLs(have)[a.Canonical()], "%s is there", RuleText(a))
+			require.Zero(t, i/MaxAdds, "batch %d", i)
+			require.NotEmpty(t, s.ACLs)
+			for _, a := range s.ACLs {
+				require.Zero(t, Count(have)[a.Canonical()], "%s is there", RuleText(a))
 				have = append(have, a)
 			}
 		}
-		added, removed := diffACLs(have, want)
+		added, removed := Diff(have, want)
 		require.Empty(t, added)
-		if len(steps) > 0 && steps[0].verb == hns.Update {
+		if len(steps) > 0 && steps[0].Verb == hns.Update {
 			require.Empty(t, removed)
 		}
-		_, essential := diffACLs(removed, c.unused)
+		_, essential := Diff(removed, c.Unused)
 		require.Empty(t, essential)
-		if len(steps) > 0 && steps[0].verb == hns.Add {
+		if len(steps) > 0 && steps[0].Verb == hns.Add {
 			checkBatches(t, c, steps)
 		}
 	})
 }
 
 // checkBatches checks how additions are cut.
-func checkBatches(t *rapid.T, c change, steps []step) {
-	size := max(c.batch, 1)
+func checkBatches(t *rapid.T, c Change, steps []Step) {
+	size := max(c.Batch, 1)
 	at := map[hns.ACL]int{} // the step that adds it
 	for i, s := range steps {
 		rules := 0
-		for _, a := range s.acls {
+		for _, a := range s.ACLs {
 			if _, there := at[a]; there { // in an Update
 				continue
 			}
@@ -260,72 +261,72 @@ func checkBatches(t *rapid.T, c change, steps []step) {
 				rules++
 			}
 		}
-		if s.verb == hns.Update {
+		if s.Verb == hns.Update {
 			continue
 		}
-		if i == 0 && c.fresh {
+		if i == 0 && c.Fresh {
 			rules -= size // one policy more, so that both directions have one
 		}
 		require.LessOrEqual(t, rules, size)
 	}
 	smallest := map[policy.Direction]int{}
-	for _, g := range c.groups {
-		missing, _ := diffACLs(c.applied, g.acls)
+	for _, g := range c.Groups {
+		missing, _ := Diff(c.Applied, g.ACLs)
 		for i, a := range missing {
 			if len(missing) <= size {
-				require.Equal(t, at[missing[0]], at[a], "policy %s is cut", g.key)
+				require.Equal(t, at[missing[0]], at[a], "policy %s is cut", g.Key)
 			} else if i > 0 {
 				require.GreaterOrEqual(t, at[a], at[missing[i-1]])
 			}
 		}
 		for _, d := range policy.Directions {
-			if least, ok := smallest[d]; g.isolates[d] && (!ok || len(missing) < least) {
+			if least, ok := smallest[d]; g.Isolates[d] && (!ok || len(missing) < least) {
 				smallest[d] = len(missing)
 			}
 		}
 	}
-	missing, _ := diffACLs(c.applied, c.shared)
+	missing, _ := Diff(c.Applied, c.Shared)
 	fits := true
 	for _, a := range missing {
 		if a.Action == hns.Allow {
 			require.Zero(t, at[a], "%s is late", a.ID)
 			continue
 		}
-		if !c.fresh {
+		if !c.Fresh {
 			require.Equal(t, len(steps)-1, at[a], "the block is early on a running endpoint")
 			continue
 		}
 		require.Zero(t, at[a], "the block is late on a fresh endpoint")
 		for _, d := range policy.Directions {
-			if direction(d) == a.Direction {
+			if DirectionOf(d) == a.Direction {
 				fits = fits && smallest[d] <= size
 			}
 		}
 	}
-	if c.fresh && fits {
+	if c.Fresh && fits {
 		requireOneWhole(t, c, missing, at)
 	}
 }
 
 // requireOneWhole checks that the first request has one whole policy for every
 // direction that it closes.
-func requireOneWhole(t *rapid.T, c change, shared []hns.ACL, at map[hns.ACL]int) {
+func requireOneWhole(t *rapid.T, c Change, shared []hns.ACL, at map[hns.ACL]int) {
 	for _, block := range shared {
 		if block.Action != hns.Block {
 			continue
 		}
-		require.True(t, slices.ContainsFunc(c.groups, func(g share) bool {
-			missing, _ := diffACLs(c.applied, g.acls)
-			isolates := g.isolates[policy.Ingress] && block.Direction == hns.In || g.isolates[policy.Egress] && block.Direction == hns.Out
+		require.True(t, slices.ContainsFunc(c.Groups, func(g Share) bool {
+			missing, _ := Diff(c.Applied, g.ACLs)
+			isolates := g.Isolates[policy.Ingress] && block.Direction == hns.In || g.Isolates[policy.Egress] && block.Direction == hns.Out
 			return isolates && !slices.ContainsFunc(missing, func(a hns.ACL) bool { return at[a] > 0 })
-		}), "%s without a whole policy:\n%s", block.ID, short(planSteps(c)))
+		}), "%s without a whole policy:\n%s", block.ID, short(Plan(c)))
 	}
 }
 
 func TestDiffACLs(t *testing.T) {
 	a, b := hns.ACL{ID: "a"}, hns.ACL{ID: "b"}
 	spelled := hns.ACL{ID: "a", Protocols: hns.AnyProtocol}
-	added, removed := diffACLs([]hns.ACL{spelled, b, b}, []hns.ACL{a, a, b})
+	added, removed := Diff([]hns.ACL{spelled, b, b}, []hns.ACL{a, a, b})
 	require.Empty(t, cmp.Diff([]hns.ACL{a}, added), "one a is there, under another spelling")
 	require.Empty(t, cmp.Diff([]hns.ACL{b}, removed), "one b is too many")
 }

@@ -1,4 +1,4 @@
-package dataplane
+package acl
 
 import (
 	"fmt"
@@ -9,22 +9,22 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// step is one HNS request for an endpoint. For Add, acls are what is added; for
+// Step is one HNS request for an endpoint. For Add, ACLs are what is added; for
 // Update they are the complete list of ours, the others' policies come from the
 // read right before.
-type step struct {
-	verb hns.Verb
-	acls []hns.ACL
+type Step struct {
+	Verb hns.Verb
+	ACLs []hns.ACL
 }
 
 // String renders the step as the plan shows it.
-func (s step) String() string {
+func (s Step) String() string {
 	var b strings.Builder
-	for _, a := range s.acls {
-		fmt.Fprintf(&b, "  acl %s %s\n", strings.ToLower(string(s.verb)), RuleText(a))
+	for _, a := range s.ACLs {
+		fmt.Fprintf(&b, "  acl %s %s\n", strings.ToLower(string(s.Verb)), RuleText(a))
 	}
-	if len(s.acls) == 0 {
-		fmt.Fprintf(&b, "  acl %s to none of ours\n", strings.ToLower(string(s.verb)))
+	if len(s.ACLs) == 0 {
+		fmt.Fprintf(&b, "  acl %s to none of ours\n", strings.ToLower(string(s.Verb)))
 	}
 	return b.String()
 }
@@ -43,74 +43,73 @@ func RuleText(a hns.ACL) string {
 	return strings.Join(parts, " ")
 }
 
-// change is what planSteps has to bridge for one endpoint.
-type change struct {
-	applied []hns.ACL // ours, known to be there
-	shared  []hns.ACL // desired, no policy's own
-	groups  []share   // desired, by policy
-	unused  []hns.ACL // need not be there, but may stay
-	fresh   bool      // never written for the pod that owns it now
-	batch   int       // ACLs per Add
+// Change is what Plan has to bridge for one endpoint.
+type Change struct {
+	Applied []hns.ACL // ours, known to be there
+	Shared  []hns.ACL // desired, no policy's own
+	Groups  []Share   // desired, by policy
+	Unused  []hns.ACL // need not be there, but may stay
+	Fresh   bool      // never written for the pod that owns it now
+	Batch   int       // ACLs per Add
 }
 
-// want returns all that is desired.
-func (c change) want() (all []hns.ACL) {
-	all = append(all, c.shared...)
-	for _, g := range c.groups {
-		all = append(all, g.acls...)
+// Desired returns all that is desired.
+func (c Change) Desired() (all []hns.ACL) {
+	all = append(all, c.Shared...)
+	for _, g := range c.Groups {
+		all = append(all, g.ACLs...)
 	}
 	return all
 }
 
-// share is what one policy wants on an endpoint.
-type share struct {
-	key      policy.Key
-	isolates [2]bool
-	acls     []hns.ACL
+// Share is what one policy wants on an endpoint.
+type Share struct {
+	Key      policy.Key
+	Isolates [2]bool
+	ACLs     []hns.ACL
 }
 
-// planSteps returns the requests that turn applied into what is desired; none
+// Plan returns the requests that turn Applied into what is desired; none
 // when they mean the same.
 //
-// Only pure additions are batched, up to maxAdds batches: each one reads the endpoint
+// Only pure additions are batched, up to MaxAdds batches: each one reads the endpoint
 // twice, so with more of them the work would grow with the square of the rules. What
 // takes more is one Update, as any other change; on an endpoint that lacks its block
 // after the first batch, so that it is closed however long a large request takes. A
-// batch takes policies whole, so that the
-// state after each is one that some of the changes alone would give; a policy
-// that is larger than a batch is split, which leaves the state between more
+// batch takes policies whole, so that the state after each is one that some of the
+// changes alone would give; a policy that is larger than a batch is split, which leaves the state between more
 // closed. What makes an ACL harmless (allow-all pair, node rule) goes first. On
 // an endpoint that was never written for its pod the block goes in the first
 // batch, together with a policy for each direction that it closes, even if that
 // makes the batch larger; otherwise in the last.
-func planSteps(c change) []step {
-	want := c.want()
-	added, removed := diffACLs(c.applied, want)
+func Plan(c Change) []Step {
+	want := c.Desired()
+	added, removed := Diff(c.Applied, want)
 	if len(removed) > 0 {
-		if _, essential := diffACLs(c.applied, slices.Concat(want, c.unused)); len(essential) > 0 {
-			return []step{{verb: hns.Update, acls: want}}
+		if _, essential := Diff(c.Applied, slices.Concat(want, c.Unused)); len(essential) > 0 {
+			return []Step{{Verb: hns.Update, ACLs: want}}
 		}
 	}
 	if len(added) == 0 {
 		return nil
 	}
 	steps := c.additions(added)
-	if len(steps) <= maxAdds {
+	if len(steps) <= MaxAdds {
 		return steps
 	}
-	whole := step{verb: hns.Update, acls: want}
-	if c.fresh && lacksBlock(c.applied, c.shared) {
-		return []step{steps[0], whole}
+	whole := Step{Verb: hns.Update, ACLs: want}
+	if c.Fresh && LacksBlock(c.Applied, c.Shared) {
+		return []Step{steps[0], whole}
 	}
-	return []step{whole}
+	return []Step{whole}
 }
 
-// maxAdds is how many batches of additions an endpoint is given.
-const maxAdds = 4
+// MaxAdds is how many batches of additions an endpoint is given.
+const MaxAdds = 4
 
 // additions packs what is to be added into Add requests.
-func (c change) additions(added []hns.ACL) []step {
-	missing := countACLs(added)
+func (c Change) additions(added []hns.ACL) []Step {
+	missing := Count(added)
 	take := func(acls []hns.ACL) (out []hns.ACL) {
 		for _, a := range acls {
 			if c := a.Canonical(); missing[c] > 0 {
@@ -122,7 +121,7 @@ func (c change) additions(added []hns.ACL) []step {
 	}
 	var first, blocks []hns.ACL
 	closes := map[hns.Direction]bool{}
-	for _, a := range take(c.shared) {
+	for _, a := range take(c.Shared) {
 		if a.Priority == hns.PriorityBlock {
 			blocks = append(blocks, a)
 			closes[a.Direction] = true
@@ -130,18 +129,18 @@ func (c change) additions(added []hns.ACL) []step {
 			first = append(first, a)
 		}
 	}
-	groups := make([]share, len(c.groups))
-	for i, g := range c.groups {
-		groups[i] = share{g.key, g.isolates, take(g.acls)}
+	groups := make([]Share, len(c.Groups))
+	for i, g := range c.Groups {
+		groups[i] = Share{g.Key, g.Isolates, take(g.ACLs)}
 	}
-	b := batcher{size: max(c.batch, 1), open: first}
-	if c.fresh {
+	b := batcher{size: max(c.Batch, 1), open: first}
+	if c.Fresh {
 		b.open = append(b.open, blocks...)
 		blocks = nil
 		groups = b.serve(groups, closes)
 	}
 	for _, g := range groups {
-		b.add(g.acls)
+		b.add(g.ACLs)
 	}
 	b.last(blocks)
 	return b.steps
@@ -149,10 +148,10 @@ func (c change) additions(added []hns.ACL) []step {
 
 // smallest returns the place of the smallest policy that isolates a direction,
 // or -1.
-func smallest(groups []share, d policy.Direction) int {
+func smallest(groups []Share, d policy.Direction) int {
 	best := -1
 	for i, g := range groups {
-		if g.isolates[d] && (best < 0 || len(g.acls) < len(groups[best].acls)) {
+		if g.Isolates[d] && (best < 0 || len(g.ACLs) < len(groups[best].ACLs)) {
 			best = i
 		}
 	}
@@ -163,19 +162,19 @@ func smallest(groups []share, d policy.Direction) int {
 type batcher struct {
 	size  int
 	open  []hns.ACL
-	steps []step
+	steps []Step
 }
 
 // serve puts, for each direction that blocks close, the smallest policy that isolates it
 // into the open request, if it is no larger than one. It returns the other policies.
-func (b *batcher) serve(groups []share, closes map[hns.Direction]bool) []share {
+func (b *batcher) serve(groups []Share, closes map[hns.Direction]bool) []Share {
 	for _, d := range policy.Directions {
 		at := smallest(groups, d)
-		if !closes[direction(d)] || at < 0 || len(groups[at].acls) > b.size {
+		if !closes[DirectionOf(d)] || at < 0 || len(groups[at].ACLs) > b.size {
 			continue
 		}
-		b.open = append(b.open, groups[at].acls...)
-		if groups[at].isolates[policy.Egress] {
+		b.open = append(b.open, groups[at].ACLs...)
+		if groups[at].Isolates[policy.Egress] {
 			closes[hns.Out] = false // this one serves both
 		}
 		groups = slices.Delete(groups, at, at+1)
@@ -205,7 +204,7 @@ func (b *batcher) last(blocks []hns.ACL) {
 
 func (b *batcher) flush() {
 	if len(b.open) > 0 {
-		b.steps = append(b.steps, step{verb: hns.Add, acls: slices.Clone(b.open)})
+		b.steps = append(b.steps, Step{Verb: hns.Add, ACLs: slices.Clone(b.open)})
 		b.open = nil
 	}
 }

@@ -1,0 +1,99 @@
+package acl
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// The Ids of our rules that belong to no policy. A policy's Id has a dot and a
+// namespace has none, so no policy can bear one of these.
+const (
+	IDNode     = hns.ACLIDPrefix + "npm-node"
+	IDBlockIn  = hns.ACLIDPrefix + "npm-block-in"
+	IDBlockOut = hns.ACLIDPrefix + "npm-block-out"
+	IDAllowIn  = hns.ACLIDPrefix + "npm-allow-in"
+	IDAllowOut = hns.ACLIDPrefix + "npm-allow-out"
+)
+
+// Shared returns the rules that all policies of an endpoint share.
+func Shared(isolated [2]bool, nodeAddrs []netip.Addr) []hns.ACL {
+	var out []hns.ACL
+	block := func(id string, dir hns.Direction) hns.ACL {
+		return hns.ACL{ID: id, Action: hns.Block, Direction: dir, RuleType: hns.Switch, Priority: hns.PriorityBlock}
+	}
+	if isolated[policy.Ingress] {
+		out = append(Node(nodeAddrs), block(IDBlockIn, hns.In))
+	}
+	if isolated[policy.Egress] {
+		out = append(out, block(IDBlockOut, hns.Out))
+	}
+	return out
+}
+
+// Node returns the rule that lets the node in, none when it has no address.
+func Node(nodeAddrs []netip.Addr) []hns.ACL {
+	if len(nodeAddrs) == 0 {
+		return nil
+	}
+	texts := make([]string, len(nodeAddrs))
+	for i, a := range nodeAddrs {
+		texts[i] = a.String()
+	}
+	return []hns.ACL{{
+		ID: IDNode, Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch,
+		Priority: hns.PriorityNode, RemoteAddresses: strings.Join(texts, ","),
+	}}
+}
+
+// IDOfBlock is the Id of a block at the end, which no policy has by itself.
+func IDOfBlock(dir policy.Direction) string {
+	if dir == policy.Ingress {
+		return IDBlockIn
+	}
+	return IDBlockOut
+}
+
+// CalicoBase returns the rules that every local endpoint of a network named
+// Calico needs, as the predecessor has them (azure-container-networking
+// policymanager_windows.go:31-88): Calico's CNI gives an endpoint no way out of
+// default deny once it has an ACL, and none past the wire server's block. The
+// Host rules are those of the other layer, where no priority is allowed.
+func CalicoBase() []hns.ACL {
+	allow := func(name string, dir hns.Direction, layer hns.RuleType, priority uint16) hns.ACL {
+		return hns.ACL{ID: hns.ACLIDPrefix + name, Action: hns.Allow, Direction: dir, RuleType: layer, Priority: priority}
+	}
+	return []hns.ACL{
+		{
+			ID: hns.ACLIDPrefix + "baseazurewireserver", Action: hns.Block, Direction: hns.Out, Protocols: "6",
+			RemoteAddresses: "168.63.129.16/32", RemotePorts: "80", RuleType: hns.Switch, Priority: hns.PriorityInfrastructure,
+		},
+		allow("baseallowinswitch", hns.In, hns.Switch, hns.PriorityDefault),
+		allow("baseallowoutswitch", hns.Out, hns.Switch, hns.PriorityDefault),
+		allow("baseallowinhost", hns.In, hns.Host, 0),
+		allow("baseallowouthost", hns.Out, hns.Host, 0),
+	}
+}
+
+// MissingDefaults returns our allow-all rules for the directions for which
+// neither anybody else nor the endpoint's own shared rules give one: any first
+// ACL makes an endpoint deny by default (hcsshim#1059, Windows-Containers#616).
+func MissingDefaults(foreign hns.Defaults, shared []hns.ACL) []hns.ACL {
+	has := foreign
+	for _, a := range shared {
+		has.Note(a)
+	}
+	var out []hns.ACL
+	for _, d := range []struct {
+		id  string
+		dir hns.Direction
+		has bool
+	}{{IDAllowIn, hns.In, has.In}, {IDAllowOut, hns.Out, has.Out}} {
+		if !d.has {
+			out = append(out, hns.ACL{ID: d.id, Action: hns.Allow, Direction: d.dir, RuleType: hns.Switch, Priority: hns.PriorityDefault})
+		}
+	}
+	return out
+}
