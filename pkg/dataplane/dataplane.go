@@ -63,6 +63,11 @@ func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (state.
 		if !more {
 			return d.core.report, ctx.Err()
 		}
+		if req.Turns > 0 {
+			res := tx.turn(req)
+			d.with(func(c *core) { c.Done(res) })
+			continue
+		}
 		h.share(ctx, req)
 		if req.Op == "" {
 			continue

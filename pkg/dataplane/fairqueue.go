@@ -175,16 +175,6 @@ func (d *core) forgetLanes() {
 	maps.DeleteFunc(d.lanes, func(name string, _ lane) bool { return !waits[name] })
 }
 
-// yields ends the turn of an endpoint that was read or written; left are those
-// that wait for theirs. It reports whether they are left to the next transaction.
-func (r *run) yields(left int) bool {
-	r.turns++
-	if r.yielded == 0 && left > 0 && r.tx.yield != nil && r.tx.yield(r.turns) {
-		r.yielded = r.turns
-	}
-	return r.yielded > 0
-}
-
 // mark has an endpoint rendered again, because a policy changed or, with
 // the zero key, something else.
 func (d *core) mark(ep *endpoint, by policy.Key) {

@@ -63,6 +63,9 @@ func (d *core) play(tx *Transaction, node *willing, p *Plan) {
 	seen.observed = nil // it is stamped with the writes of another process
 	d.Begin(&seen)
 	for req, more := d.Next(false); more; req, more = d.Next(false) {
+		if req.Turns > 0 {
+			d.Done(tx.turn(req))
+		}
 		if req.Op == "" {
 			continue
 		}

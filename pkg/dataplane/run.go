@@ -7,21 +7,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// Request is what the core wants asked of HNS next. One without an Op asks for
-// nothing: it only lets others look at the state before the transaction goes on.
-type Request struct {
-	hns.Request
-	// Shared: this request and those that follow it for the same endpoint share a handle
-	// of HNS.
-	Shared bool
-}
-
-// Result is what came of a Request.
-type Result struct {
-	hns.Result
-	Took time.Duration // of HNS
-}
-
 // run is one transaction on its way: what it asked of HNS and what came back. Its
 // methods are the transaction, written as one sequence of calls. The sequence runs as a
 // coroutine of whoever calls Next: ask suspends it until Done has the result.
@@ -83,4 +68,17 @@ func (r *run) ask(req hns.Request) hns.Result {
 func (r *run) hold(endpoint string) (release func()) {
 	r.held = endpoint
 	return func() { r.held = "" }
+}
+
+// yields ends the turn of an endpoint that was read or written; left are those
+// that wait for theirs. It reports whether they are left to the next transaction.
+func (r *run) yields(left int) bool {
+	r.turns++
+	if r.yielded == 0 && left > 0 && r.tx.yield != nil {
+		r.suspended(Request{Turns: r.turns})
+		if r.result.Yield {
+			r.yielded = r.turns
+		}
+	}
+	return r.yielded > 0
 }

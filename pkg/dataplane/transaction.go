@@ -166,9 +166,11 @@ func (tx *Transaction) SetObservation(obs *Observation) { tx.observed = obs }
 // SetYield says when the next transaction is due. It is asked after each endpoint
 // that is read or updated on its own, with how many these are so far, as long as
 // others wait; once it says yes they are left to the next transaction, but for one
-// update, as every transaction gets on. nil means never. due may not call the Dataplane,
-// whose state is locked then.
+// update, as every transaction gets on. nil means never.
 func (tx *Transaction) SetYield(due func(turns int) bool) { tx.yield = due }
+
+// turn answers a request with Turns.
+func (tx *Transaction) turn(req Request) Result { return Result{Yield: tx.yield(req.Turns)} }
 
 // Pods returns the pods of the transaction; a nil Pod was deleted.
 func (tx *Transaction) Pods() iter.Seq2[PodKey, *Pod] { return maps.All(tx.pods) }
