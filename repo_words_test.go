@@ -45,10 +45,6 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// mayKeepNames is the folder that TestNames leaves out for now:
-// the package is being divided, and its names change with that.
-const mayKeepNames = "pkg/dataplane/"
-
 // TestNames: no file and nothing that is declared, in tests as well, has a name with a
 // word that the glossary replaces.
 func TestNames(t *testing.T) {
@@ -60,9 +56,6 @@ func TestNames(t *testing.T) {
 	}
 	unwanted := anyOf(words)
 	for _, s := range sources(t) {
-		if strings.HasPrefix(s.path, mayKeepNames) {
-			continue
-		}
 		for _, name := range append(declared(s.file), strings.TrimSuffix(path.Base(s.path), ".go")) {
 			if word := unwanted.FindString(spoken(name)); word != "" {
 				t.Errorf("%s: the name %s has %q in it; docs/glossary.md has the word to use", s.path, name, word)

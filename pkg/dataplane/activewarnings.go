@@ -25,7 +25,7 @@ type activeWarnings struct {
 	podOf      func(types.UID) string // "" for none
 	over       []state.Warning        // of what is over a budget
 	clusters   []state.Warning        // of what the texts of ClusterNetworkPolicies have
-	disputed   []subject
+	flapping   []subject
 	refusals   setWarnings
 	addresses  []state.Warning  // of local pods whose address is contested, or nobody's
 	unread     map[string]error // endpoints that are enumerated and were never read, and why
@@ -46,7 +46,7 @@ func (d *core) activeWarnings() activeWarnings {
 			}
 		},
 		leftOut: d.leftOutOf(), endpoints: d.endpoints,
-		podOf: d.podOf, over: d.overBudget(), clusters: d.clusterWarnings(), disputed: d.flapping(d.clock),
+		podOf: d.podOf, over: d.overBudget(), clusters: d.clusterWarnings(), flapping: d.flapping(d.clock),
 		refusals: d.setWarnings(), addresses: d.addressWarnings(), unread: d.unreadErrs(), unwritten: d.sets.tries > 0, listingErr: d.listing.err,
 	}
 }
@@ -78,8 +78,8 @@ func (s activeWarnings) warnings() []state.Warning {
 	for _, ep := range s.endpoints {
 		out = append(out, s.ofEndpoint(ep)...)
 	}
-	for _, what := range s.disputed {
-		out = append(out, s.ofDispute(what))
+	for _, what := range s.flapping {
+		out = append(out, s.ofFlapping(what))
 	}
 	for id, err := range s.unread {
 		out = append(out, state.Warning{Object: id, Kind: "Endpoint", Reason: state.ReasonHNSUnavailable,
@@ -203,7 +203,7 @@ func (s activeWarnings) onEndpoint(ep *endpoint, reason state.Reason, message st
 	return state.Warning{Object: ep.id, Kind: "Endpoint", Reason: reason, Message: message}
 }
 
-func (s activeWarnings) ofDispute(what subject) state.Warning {
+func (s activeWarnings) ofFlapping(what subject) state.Warning {
 	w := state.Warning{Object: what.String(), Kind: "Set", Reason: state.ReasonForeignWrites, Message: "the set"}
 	if what.kind() == driftACL {
 		w.Kind, w.Message = "Endpoint", fmt.Sprintf("rules on endpoint %s", what.endpoint)

@@ -179,7 +179,7 @@ func TestAdoption(t *testing.T) {
 			require.Equal(t, "sets +1 ~0 -0, endpoints 2", w.report.Plan)
 			requireOnce(t, w.sim.Calls())
 			w.do("advance 59s", "apply", "calls", "observe", "apply", "calls", "advance 2s", "apply")
-			requireLeftoversOnly(t, w.sim.Calls(), had, setsByName(fresh.sim))
+			requireOrphansOnly(t, w.sim.Calls(), had, setsByName(fresh.sim))
 			w.do("advance 2m", "apply", "calls")
 			require.Positive(t, stop())
 			require.Empty(t, gocmp.Diff(fresh.sim.Dump(), withoutIDs.ReplaceAllString(w.sim.Dump(), "")), "as if we had always been here")
@@ -319,9 +319,9 @@ func requireOnce(t *testing.T, calls []hnssim.Call) {
 	require.Equal(t, map[string]int{"ep-web": 1, "ep-db": 1}, written)
 }
 
-// requireLeftoversOnly checks that exactly the sets that we do not want are
+// requireOrphansOnly checks that exactly the sets that we do not want are
 // removed, nested ones first.
-func requireLeftoversOnly(t *testing.T, calls []hnssim.Call, had, want map[string]hns.SetPolicy) {
+func requireOrphansOnly(t *testing.T, calls []hnssim.Call, had, want map[string]hns.SetPolicy) {
 	t.Helper()
 	var removed []hns.SetPolicy
 	for _, c := range calls {
@@ -331,15 +331,15 @@ func requireLeftoversOnly(t *testing.T, calls []hnssim.Call, had, want map[strin
 		}
 	}
 	require.True(t, slices.IsSortedFunc(removed, func(a, b hns.SetPolicy) int { return cmp.Compare(b.Type, a.Type) }))
-	var names, leftovers []string
+	var names, orphans []string
 	for _, s := range removed {
 		names = append(names, s.Name)
 	}
 	for name := range had {
 		if _, wanted := want[name]; !wanted {
-			leftovers = append(leftovers, name)
+			orphans = append(orphans, name)
 		}
 	}
-	require.ElementsMatch(t, leftovers, names)
+	require.ElementsMatch(t, orphans, names)
 	require.NotEmpty(t, names)
 }

@@ -49,7 +49,7 @@ type core struct {
 	lacking          nameSet                    // nested deny twins that lack one of these
 	sequence         uint64                     // of writes
 	turn             uint64                     // of the queue of pending updates: the last that was served
-	lanes            map[string]lane            // of that queue, by namespace or laneRepair, laneRetry
+	subqueues        map[string]subqueue        // of that queue, by namespace or queueOfRepairs, queueOfRetries
 	generation       uint64                     // of transactions
 	listing          listing
 	unread           map[string]*unreadEndpoint // enumerated and not read yet
@@ -91,7 +91,7 @@ func newCore(cfg Config, now time.Time, notes *progress) *core {
 		byAddr:           map[netip.Addr][]*endpoint{},
 		problems:         map[policy.Key]bool{},
 		dirty:            map[*endpoint][]policy.Key{},
-		lanes:            map[string]lane{},
+		subqueues:        map[string]subqueue{},
 		unread:           map[string]*unreadEndpoint{},
 		strangers:        map[string]again{},
 		spellings:        spellings{rules: map[hns.ACL]hns.ACL{}},

@@ -51,7 +51,7 @@ func (s *Snapshot) activeWarnings(policies map[policy.Key]*policyState) activeWa
 	return activeWarnings{
 		node: s.node, problems: maps.Values(policies), leftOut: s.leftOut, endpoints: s.endpoints,
 		podOf: func(uid types.UID) string { return s.names[uid] },
-		over:  s.over, clusters: s.clusterWarnings, disputed: s.disputed, refusals: s.refusals, addresses: s.addresses, unread: s.unread, unwritten: s.unwritten, listingErr: s.listing,
+		over:  s.over, clusters: s.clusterWarnings, flapping: s.flapping, refusals: s.refusals, addresses: s.addresses, unread: s.unread, unwritten: s.unwritten, listingErr: s.listing,
 	}
 }
 
@@ -102,7 +102,7 @@ func dumpSets(sets *ipsets.Copy, again map[ipsets.Name]state.Again) []state.Set 
 // pods whose endpoint was not seen.
 func (s *Snapshot) dumpPending(sets *ipsets.Copy) []state.Pending {
 	out := []state.Pending{}
-	for _, ep := range pending(s.endpoints, s.lanes, s.due.Turn) {
+	for _, ep := range pending(s.endpoints, s.subqueues, s.due.Turn) {
 		pd := state.Pending{Pod: s.names[ep.owner], UID: string(ep.owner), Endpoint: ep.id, Attempts: ep.tries}
 		if ep.lastErr != nil {
 			pd.Error = ep.lastErr.Error()
@@ -190,7 +190,7 @@ func (ep *endpoint) next() state.Next {
 		Attempts: ep.tries, Invalid: errors.Is(ep.lastErr, hns.ErrInvalid), Turn: ep.turn,
 	}
 	if ep.pending() {
-		next.Queue = ep.lane
+		next.Queue = ep.subqueue
 		if ep.changedBy != (policy.Key{}) {
 			next.ChangedBy = ep.changedBy.String()
 		}

@@ -53,7 +53,7 @@ func (d *core) render(ep *endpoint) {
 		if len(by) > 0 {
 			ep.changedBy = by[0]
 		}
-		if len(by) > 0 || d.cause(ep).lane() != ep.lane {
+		if len(by) > 0 || d.cause(ep).subqueue() != ep.subqueue {
 			d.rejoin(ep)
 		}
 	}

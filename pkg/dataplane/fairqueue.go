@@ -75,46 +75,48 @@ func (d *core) cause(ep *endpoint) cause {
 	return why
 }
 
-// lane is who takes turns with others: a namespace, by its name, or one of those
+// subqueue is who takes turns with others: a namespace, by its name, or one of those
 // below, which no namespace is called. There is one for each that has endpoints in the
 // queue.
-type lane struct {
+type subqueue struct {
 	next  uint64 // turn of the queue in which it is served next
-	order uint64 // in which the lanes got these: of one turn, the first goes first
+	order uint64 // in which the subqueues got these: of one turn, the first goes first
 	turn  uint64 // of its own: the last that was served
 }
 
 const (
-	laneRepair = "/repair"
-	laneRetry  = "/retry"
+	queueOfRepairs = "/repair"
+	queueOfRetries = "/retry"
 )
 
-// lane returns the name of the lane in which a cause waits.
-func (c cause) lane() string {
+// subqueue returns the name of the subqueue in which a cause waits.
+func (c cause) subqueue() string {
 	switch c.kind {
 	case causeRepair:
-		return laneRepair
+		return queueOfRepairs
 	case causeRetry:
-		return laneRetry
+		return queueOfRetries
 	default:
 		return c.policy.Namespace
 	}
 }
 
-// laneRank sorts lanes that have the same turn: namespaces first.
-func laneRank(name string) int { return slices.Index([]string{laneRepair, laneRetry}, name) }
+// subqueueRank sorts subqueues that have the same turn: namespaces first.
+func subqueueRank(name string) int {
+	return slices.Index([]string{queueOfRepairs, queueOfRetries}, name)
+}
 
 // join gives an endpoint the next turn of its cause.
 func (d *core) join(ep *endpoint) {
 	why := d.cause(ep)
 	ep.turn = 0 // for itself it does not wait
-	ep.lane = why.lane()
-	if _, ok := d.lanes[ep.lane]; !ok {
-		d.moveLane(ep.lane, 0)
+	ep.subqueue = why.subqueue()
+	if _, ok := d.subqueues[ep.subqueue]; !ok {
+		d.moveSubqueue(ep.subqueue, 0)
 	}
-	last := d.lanes[ep.lane].turn
+	last := d.subqueues[ep.subqueue].turn
 	for _, other := range d.endpoints {
-		if other.turn > last && other.lane == ep.lane && (why.kind == causeRetry || d.cause(other) == why) {
+		if other.turn > last && other.subqueue == ep.subqueue && (why.kind == causeRetry || d.cause(other) == why) {
 			last = other.turn
 		}
 	}
@@ -128,28 +130,28 @@ func (d *core) rejoin(ep *endpoint) {
 	if !ep.pending() {
 		return
 	}
-	was, turn := ep.lane, ep.turn
-	if d.join(ep); ep.lane == was {
+	was, turn := ep.subqueue, ep.turn
+	if d.join(ep); ep.subqueue == was {
 		ep.turn = min(ep.turn, turn)
 	}
 }
 
-// moveLane gives a lane that joins, or was served, the next turn of the queue;
+// moveSubqueue gives a subqueue that joins, or was served, the next turn of the queue;
 // turn is the last of its own. What failed goes behind all others: its calls may take
 // long, and its pause may be shorter.
-func (d *core) moveLane(name string, turn uint64) {
+func (d *core) moveSubqueue(name string, turn uint64) {
 	last, order := d.turn, uint64(0)
-	for _, l := range d.lanes {
+	for _, l := range d.subqueues {
 		order = max(order, l.order)
 	}
 	waiting := map[string]uint64{}
 	for _, ep := range d.endpoints {
-		if name == laneRetry && ep.pending() && ep.lane != name {
-			waiting[ep.lane]++
-			last = max(last, max(d.lanes[ep.lane].next, d.turn)+waiting[ep.lane]-1)
+		if name == queueOfRetries && ep.pending() && ep.subqueue != name {
+			waiting[ep.subqueue]++
+			last = max(last, max(d.subqueues[ep.subqueue].next, d.turn)+waiting[ep.subqueue]-1)
 		}
 	}
-	d.lanes[name] = lane{next: last + 1, order: order + 1, turn: turn}
+	d.subqueues[name] = subqueue{next: last + 1, order: order + 1, turn: turn}
 }
 
 // serve notes whose turn it is.
@@ -158,21 +160,21 @@ func (d *core) serve(id string) {
 	if ep == nil || !ep.pending() {
 		return
 	}
-	l := d.lanes[ep.lane]
+	l := d.subqueues[ep.subqueue]
 	d.turn = max(d.turn, l.next)
-	d.moveLane(ep.lane, max(l.turn, ep.turn))
+	d.moveSubqueue(ep.subqueue, max(l.turn, ep.turn))
 }
 
-// forgetLanes drops the lanes that nobody waits in any more.
-func (d *core) forgetLanes() {
-	if len(d.lanes) == 0 {
+// forgetSubqueues drops the subqueues that nobody waits in any more.
+func (d *core) forgetSubqueues() {
+	if len(d.subqueues) == 0 {
 		return
 	}
 	waits := map[string]bool{}
 	for _, ep := range d.endpoints {
-		waits[ep.lane] = waits[ep.lane] || ep.pending()
+		waits[ep.subqueue] = waits[ep.subqueue] || ep.pending()
 	}
-	maps.DeleteFunc(d.lanes, func(name string, _ lane) bool { return !waits[name] })
+	maps.DeleteFunc(d.subqueues, func(name string, _ subqueue) bool { return !waits[name] })
 }
 
 // mark has an endpoint rendered again, because a policy changed or, with
@@ -205,37 +207,37 @@ func (d *core) settleCauses() {
 
 // pending returns the endpoints with an outstanding update, in the order
 // of the queue.
-func (d *core) pending() []*endpoint { return pending(d.endpoints, d.lanes, d.turn) }
+func (d *core) pending() []*endpoint { return pending(d.endpoints, d.subqueues, d.turn) }
 
-func pending(endpoints map[string]*endpoint, lanes map[string]lane, turn uint64) []*endpoint {
+func pending(endpoints map[string]*endpoint, subqueues map[string]subqueue, turn uint64) []*endpoint {
 	var out []*endpoint
 	for _, ep := range endpoints {
 		if ep.pending() {
 			out = append(out, ep)
 		}
 	}
-	return inOrder(out, lanes, turn)
+	return inOrder(out, subqueues, turn)
 }
 
-// inOrder sorts endpoints by their turns: those of one lane follow each other in its
+// inOrder sorts endpoints by their turns: those of one subqueue follow each other in its
 // order, one in each turn of the queue, of which turn was served last. Of one turn,
 // events go before repairs and these before what failed; else, who has fewer before him
-// in his lane has waited longer for it. A lane of which nobody was due does not make up
+// in his subqueue has waited longer for it. A subqueue of which nobody was due does not make up
 // for what it has missed.
-func inOrder(eps []*endpoint, lanes map[string]lane, turn uint64) []*endpoint {
+func inOrder(eps []*endpoint, subqueues map[string]subqueue, turn uint64) []*endpoint {
 	slices.SortFunc(eps, func(a, b *endpoint) int {
 		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.causeKind(), b.causeKind()), cmp.Compare(a.id, b.id))
 	})
-	before := make(map[*endpoint]uint64, len(eps)) // in its lane
+	before := make(map[*endpoint]uint64, len(eps)) // in its subqueue
 	taken := map[string]uint64{}
 	for _, ep := range eps {
-		before[ep] = taken[ep.lane]
-		taken[ep.lane]++
+		before[ep] = taken[ep.subqueue]
+		taken[ep.subqueue]++
 	}
 	slices.SortFunc(eps, func(a, b *endpoint) int {
-		la, lb := lanes[a.lane], lanes[b.lane]
-		return cmp.Or(cmp.Compare(max(la.next, turn)+before[a], max(lb.next, turn)+before[b]), cmp.Compare(laneRank(a.lane), laneRank(b.lane)),
-			cmp.Compare(before[a], before[b]), cmp.Compare(la.order, lb.order), cmp.Compare(a.lane, b.lane))
+		la, lb := subqueues[a.subqueue], subqueues[b.subqueue]
+		return cmp.Or(cmp.Compare(max(la.next, turn)+before[a], max(lb.next, turn)+before[b]), cmp.Compare(subqueueRank(a.subqueue), subqueueRank(b.subqueue)),
+			cmp.Compare(before[a], before[b]), cmp.Compare(la.order, lb.order), cmp.Compare(a.subqueue, b.subqueue))
 	})
 	return eps
 }
@@ -257,7 +259,7 @@ func (d *core) due(now time.Time) []*endpoint {
 		}
 	}
 	repairs := 0
-	for _, ep := range inOrder(due, d.lanes, d.turn) {
+	for _, ep := range inOrder(due, d.subqueues, d.turn) {
 		if ep.repair {
 			if repairs == d.cfg.MaxRepairs {
 				continue
@@ -268,10 +270,10 @@ func (d *core) due(now time.Time) []*endpoint {
 	}
 	first := uint64(math.MaxUint64) // the turn of who has waited longest
 	for _, ep := range out {
-		first = min(first, d.lanes[ep.lane].next)
+		first = min(first, d.subqueues[ep.subqueue].next)
 	}
 	last := func(ep *endpoint) int {
-		return count(ep.tries > 0 || !d.open(ep) || d.lanes[ep.lane].next > first+maxAhead)
+		return count(ep.tries > 0 || !d.open(ep) || d.subqueues[ep.subqueue].next > first+maxAhead)
 	}
 	slices.SortStableFunc(out, func(a, b *endpoint) int { return cmp.Compare(last(a), last(b)) })
 	return out

@@ -10,9 +10,9 @@ import (
 // once. From then on he will do it again, and two programs that undo each other
 // without a pause load HNS and cut connections, so repair backs off.
 const (
-	disputedFrom = 3 // changes
-	maxPause     = 10 * time.Minute
-	amnesty      = 30 * time.Minute // changes are forgotten that long after the last
+	dampedFrom = 3 // changes
+	maxPause   = 10 * time.Minute
+	amnesty    = 30 * time.Minute // changes are forgotten that long after the last
 )
 
 // flapDamping counts the times that somebody else was found to have changed an object.
@@ -40,11 +40,11 @@ func (s *flapDamping) count(now time.Time) int {
 }
 
 // disputed reports whether somebody else keeps changing the object.
-func (s *flapDamping) damped(now time.Time) bool { return s.count(now) >= disputedFrom }
+func (s *flapDamping) damped(now time.Time) bool { return s.count(now) >= dampedFrom }
 
-// pauseAfter returns the pause after so many changes, at least disputedFrom.
+// pauseAfter returns the pause after so many changes, at least dampedFrom.
 func pauseAfter(id string, flapDamping int) time.Duration {
-	doublings := min(flapDamping-disputedFrom, 10)
+	doublings := min(flapDamping-dampedFrom, 10)
 	return early(min(time.Second<<doublings, maxPause), id, flapDamping)
 }
 

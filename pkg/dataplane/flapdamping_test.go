@@ -122,7 +122,7 @@ func TestScenario_B7_NoFight(t *testing.T) {
 
 // While an object is disputed and its repair waits, other objects are repaired
 // at once, and so is what an event changes, be it of the object itself.
-func TestEventsDuringADispute(t *testing.T) {
+func TestEventsWhileDamped(t *testing.T) {
 	w := dWorld(t, policyText("p", webFromAPI)+policyText("q", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`))
 	w.do("policy p", "apply")
 	rules, set := fights["rules"], fights["set"]
@@ -150,7 +150,7 @@ func TestEventsDuringADispute(t *testing.T) {
 
 // While the repair of an endpoint waits, somebody may put it right or do more:
 // it is read again before it is written.
-func TestDisputedEndpointIsReadAgain(t *testing.T) {
+func TestDampedEndpointIsReadAgain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		meanwhile, calls, found string
 	}{
@@ -184,7 +184,7 @@ func TestDisputedEndpointIsReadAgain(t *testing.T) {
 
 // The read before an Update finds somebody else at work too. What the event asks
 // for is done all the same.
-func TestStrikesOfTheReadBeforeAnUpdate(t *testing.T) {
+func TestFlapsOfTheReadBeforeAnUpdate(t *testing.T) {
 	w := dWorld(t, policyText("p", webFromAPI)+policyText("q", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`))
 	w.do("policy p", "policy q", "apply")
 	for range 3 {
@@ -199,7 +199,7 @@ func TestStrikesOfTheReadBeforeAnUpdate(t *testing.T) {
 // Somebody undoes every write within the moment until it is read back. What the
 // event asked for was reached once; what is left is a repair, which waits longer
 // each time.
-func TestStrikesOfTheReadAfterAWrite(t *testing.T) {
+func TestFlapsOfTheReadAfterAWrite(t *testing.T) {
 	w := dWorld(t, policyText("p", webFromAPI))
 	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
 		if isWrite(c.Op) && c.Target == "ep-1" && when == hnssim.After {
@@ -218,7 +218,7 @@ func TestStrikesOfTheReadAfterAWrite(t *testing.T) {
 }
 
 // One change now and then is no fight.
-func TestStrikesAreForgotten(t *testing.T) {
+func TestFlapsAreForgotten(t *testing.T) {
 	for name, f := range fights {
 		t.Run(name, func(t *testing.T) {
 			w := dWorld(t, policyText("p", webFromAPI))
@@ -235,7 +235,7 @@ func TestStrikesAreForgotten(t *testing.T) {
 }
 
 // The state of an endpoint that is gone goes with it, also that of a dispute.
-func TestDisputedEndpointGoes(t *testing.T) {
+func TestDampedEndpointGoes(t *testing.T) {
 	w := dWorld(t, policyText("p", webFromAPI))
 	w.do("policy p", "apply")
 	for range 3 {
@@ -251,7 +251,7 @@ func TestDisputedEndpointGoes(t *testing.T) {
 // While the members of a disputed set are left alone, HNS loses everything, or
 // somebody makes a set that nothing needs, until a policy does: HNS refuses no
 // call, as whether a set is there is always taken over.
-func TestDisputedSetComesAndGoes(t *testing.T) {
+func TestDampedSetComesAndGoes(t *testing.T) {
 	for name, set := range map[string]string{"leaf": "podlabel-app:api", "leaf of a nested set": "ns-y", "nested": "nslabel-kind:evil"} {
 		t.Run(name, func(t *testing.T) {
 			w := dWorld(t, policyText("p", webFromAPI)+policyText("q", `{podSelector: {}, ingress: [{from: [{namespaceSelector: {matchLabels: {kind: evil}}}]}]}`))

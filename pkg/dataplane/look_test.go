@@ -24,7 +24,7 @@ func TestWhatATransactionReadCanWait(t *testing.T) {
 
 // Whoever has been read longest ago is next, so that everything is read within a
 // minute, however many endpoints there are, and HNS rests in between.
-func TestLooksTakeTurns(t *testing.T) {
+func TestLooksAlternate(t *testing.T) {
 	for _, endpoints := range []int{0, 1, 2, 3, 10, 110} {
 		t.Run(fmt.Sprint(endpoints), func(t *testing.T) {
 			w := newWorld(t, policyText("all", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`))

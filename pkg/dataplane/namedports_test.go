@@ -227,9 +227,9 @@ func (m *portModel) check() {
 	}
 }
 
-// TestFamiliesModel: pods come, go, move and change their number, namespaces their
+// TestNamedPortSetsModel: pods come, go, move and change their number, namespaces their
 // label, policies come and go, and after every apply each packet does as the model says.
-func TestFamiliesModel(t *testing.T) {
+func TestNamedPortSetsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newPortModel(t)
 		t.Repeat(map[string]func(*rapid.T){
@@ -303,8 +303,8 @@ func TestNumbersAreShared(t *testing.T) {
 	})
 }
 
-// TestFamilyBlocks: many blocks are cut short in a name but still told apart.
-func TestFamilyBlocks(t *testing.T) {
+// TestNamedPortBlocks: many blocks are cut short in a name but still told apart.
+func TestNamedPortBlocks(t *testing.T) {
 	prefixes := func(n int) (out []netip.Prefix) {
 		for i := range n {
 			out = append(out, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i), 0, 0}), 16))
@@ -321,9 +321,9 @@ func TestFamilyBlocks(t *testing.T) {
 	require.Len(t, blocksInName(other), len(blocksInName(long)))
 }
 
-// TestFamilyOfSetName: a family and its number are read off the name of the set, of
+// TestNamedPortSetName: a family and its number are read off the name of the set, of
 // many blocks only while the family is known; of any other name they are not.
-func TestFamilyOfSetName(t *testing.T) {
+func TestNamedPortSetName(t *testing.T) {
 	fs := func(known ...*portSets) *namedPortSets {
 		out := &namedPortSets{byKey: map[portKey]*portSets{}, byPort: map[PodPort][]*portSets{}}
 		for _, f := range known {

@@ -51,9 +51,9 @@ func TestPodThatComesWhileSetsWait(t *testing.T) {
 	w.do("trace 10.9.9.9 -> 10.0.0.5 TCP/80 ep-2 in block")
 }
 
-// TestNewcomerThatCannotBeRead: one of three new endpoints cannot be read. The other
+// TestUnreadEndpointThatCannotBeRead: one of three new endpoints cannot be read. The other
 // two are programmed in the same transaction.
-func TestNewcomerThatCannotBeRead(t *testing.T) {
+func TestUnreadEndpointThatCannotBeRead(t *testing.T) {
 	w := newbornWorld(t)
 	w.do("endpoint a 10.0.0.1", "pod x/a 10.0.0.1", "endpoint z 10.0.0.9", "pod x/z 10.0.0.9")
 	w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "a", Times: -1, Code: 0x803B0031})

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// denyLeftover is a set that only rules in HNS name, of a ClusterNetworkPolicy that went
+// denyOrphan is a set that only rules in HNS name, of a ClusterNetworkPolicy that went
 // while no process ran, and what belongs into it before and after.
-type denyLeftover struct {
+type denyOrphan struct {
 	policies      string   // the files of the world
 	names         []string // of the policies
 	before, after []string // the pods and namespaces
@@ -36,47 +36,47 @@ func fromSpaces(selector string) (policies string, names []string) {
 	return denies(`ingress: [{action: Deny, from: [{namespaces: {` + selector + `}}]}]`)
 }
 
-// denyLeftovers returns one case for each kind of set.
-func denyLeftovers() map[string]denyLeftover {
-	out := map[string]denyLeftover{}
-	add := func(title string, l denyLeftover, policies string, names []string) {
+// denyOrphans returns one case for each kind of set.
+func denyOrphans() map[string]denyOrphan {
+	out := map[string]denyOrphan{}
+	add := func(title string, l denyOrphan, policies string, names []string) {
 		l.policies, l.names = policies, names
 		out[title] = l
 	}
-	with := func(policies string, names []string) func(title string, l denyLeftover) {
-		return func(title string, l denyLeftover) { add(title, l, policies, names) }
+	with := func(policies string, names []string) func(title string, l denyOrphan) {
+		return func(title string, l denyOrphan) { add(title, l, policies, names) }
 	}
-	with(fromPods(`matchExpressions: [{key: a, operator: Exists}]`))("label key", denyLeftover{
+	with(fromPods(`matchExpressions: [{key: a, operator: Exists}]`))("label key", denyOrphan{
 		before: []string{"pod y/q 10.0.1.1 a=1"}, after: []string{"pod y/r 10.0.1.2 a=2"}, set: "deny-podlabel-a"})
-	with(fromPods(`matchLabels: {a: v1}`))("label", denyLeftover{
+	with(fromPods(`matchLabels: {a: v1}`))("label", denyOrphan{
 		before: []string{"pod y/q 10.0.1.1 a=v1"}, after: []string{"pod y/r 10.0.1.2 a=v1"}, set: "deny-podlabel-a:v1"})
-	with(fromPods(`matchExpressions: [{key: a, operator: In, values: [v2, v1]}]`))("several values", denyLeftover{
+	with(fromPods(`matchExpressions: [{key: a, operator: In, values: [v2, v1]}]`))("several values", denyOrphan{
 		before: []string{"pod y/q 10.0.1.1 a=v2"}, after: []string{"pod y/q 10.0.1.1 a=v3"}, set: "deny-podlabel-a:v2"})
-	with(fromPods(`matchExpressions: [{key: a, operator: NotIn, values: [v1]}]`))("computed", denyLeftover{
+	with(fromPods(`matchExpressions: [{key: a, operator: NotIn, values: [v1]}]`))("computed", denyOrphan{
 		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1 a=v1"}, set: "deny-podselector-/a!=v1"})
-	with(fromSpaces(`matchLabels: {team: a}`))("namespace label", denyLeftover{
+	with(fromSpaces(`matchLabels: {team: a}`))("namespace label", denyOrphan{
 		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1", "namespace y"}, set: "deny-nslabel-team:a"})
-	with(fromSpaces(`matchLabels: {team: a}`))("namespace", denyLeftover{
+	with(fromSpaces(`matchLabels: {team: a}`))("namespace", denyOrphan{
 		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.2"}, set: "deny-ns-y"})
-	with(fromSpaces(`matchExpressions: [{key: team, operator: NotIn, values: [b]}]`))("namespace selector", denyLeftover{
+	with(fromSpaces(`matchExpressions: [{key: team, operator: NotIn, values: [b]}]`))("namespace selector", denyOrphan{
 		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1", "namespace y team=b"}, set: "deny-nslabel-{team!=b}"})
-	with(fromSpaces(``))("all namespaces", denyLeftover{
+	with(fromSpaces(``))("all namespaces", denyOrphan{
 		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1", "namespace v"}, set: "deny-nslabel-all-namespaces"})
-	with(fromSpaces(`matchLabels: {team: a}`))("doubt", denyLeftover{
+	with(fromSpaces(`matchLabels: {team: a}`))("doubt", denyOrphan{
 		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1", "pod unknown/q 10.0.1.2"}, set: doubtSet})
-	with(fromSpaces(`matchLabels: {team: a}`))("addresses in doubt", denyLeftover{
+	with(fromSpaces(`matchLabels: {team: a}`))("addresses in doubt", denyOrphan{
 		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1", "pod z/q 10.0.1.1"}, set: doubtAddrs})
-	with(denies(`egress: [{action: Deny, to: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {b: v1}}}}], protocols: [{destinationNamedPort: http}]}]`))("named port", denyLeftover{
+	with(denies(`egress: [{action: Deny, to: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {b: v1}}}}], protocols: [{destinationNamedPort: http}]}]`))("named port", denyOrphan{
 		before: []string{"pod y/q 10.0.1.1 b=v1 port=http:TCP:81"}, after: []string{"pod y/q 10.0.1.1 b=v1 port=http:TCP:80"}, set: "deny-namedport:http:TCP:81"})
-	add("denied nodes", denyLeftover{role: "web", set: dbNodes}, nodeTiers, []string{"nodes"})
-	add("accepted nodes", denyLeftover{role: "web", set: webNodes}, nodeTiers, []string{"nodes"})
-	add("denied in a block", denyLeftover{before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1", "pod y/r 10.0.1.2"}, set: denyBlock}, blockTiers, []string{"admin", "base"})
-	add("accepted in a block", denyLeftover{before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1", "pod z/q 10.0.1.1"}, set: plainBlock}, blockTiers, []string{"admin", "base"})
+	add("denied nodes", denyOrphan{role: "web", set: dbNodes}, nodeTiers, []string{"nodes"})
+	add("accepted nodes", denyOrphan{role: "web", set: webNodes}, nodeTiers, []string{"nodes"})
+	add("denied in a block", denyOrphan{before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1", "pod y/r 10.0.1.2"}, set: denyBlock}, blockTiers, []string{"admin", "base"})
+	add("accepted in a block", denyOrphan{before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1", "pod z/q 10.0.1.1"}, set: plainBlock}, blockTiers, []string{"admin", "base"})
 	return out
 }
 
 // tell puts the whole state into the next transaction.
-func (l denyLeftover) tell(w *script, objects []string, role string, policies ...string) {
+func (l denyOrphan) tell(w *script, objects []string, role string, policies ...string) {
 	w.do("namespace x", "namespace y team=a", "namespace z team=b", "pod x/w 10.0.0.1 app=web")
 	for _, o := range objects {
 		if strings.HasPrefix(o, "pod ") {
@@ -91,7 +91,7 @@ func (l denyLeftover) tell(w *script, objects []string, role string, policies ..
 }
 
 // reached is a node that was always in this state.
-func (l denyLeftover) reached(t *testing.T, objects []string, role string, policies ...string) *script {
+func (l denyOrphan) reached(t *testing.T, objects []string, role string, policies ...string) *script {
 	t.Helper()
 	w := newWorld(t, l.policies+nextTier)
 	w.do("endpoint ep-1 10.0.0.1")
@@ -100,10 +100,10 @@ func (l denyLeftover) reached(t *testing.T, objects []string, role string, polic
 	return w
 }
 
-// TestLeftoverDenySetsMove is TestLeftoverSetsMove for ClusterNetworkPolicies: what only
+// TestOrphanedDenySetsMove is TestOrphanedSetsMove for ClusterNetworkPolicies: what only
 // rules in HNS name goes on having who belongs there, in doubt or not, until the rules go.
-func TestLeftoverDenySetsMove(t *testing.T) {
-	for title, l := range denyLeftovers() {
+func TestOrphanedDenySetsMove(t *testing.T) {
+	for title, l := range denyOrphans() {
 		role := l.role
 		if role == "" {
 			role = "db"

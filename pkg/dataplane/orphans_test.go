@@ -13,9 +13,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// leftover is a policy that goes while no process runs, and a pod that is no
+// orphan is a policy that goes while no process runs, and a pod that is no
 // longer in one of its sets then, and now in the others.
-type leftover struct {
+type orphan struct {
 	old           string // what it allowed
 	next          string // the policy that comes instead; it mentions the others
 	before, after []string
@@ -29,7 +29,7 @@ const (
 	served  = `policyTypes: [Egress], egress: [{to: [%s], ports: [{port: http}]}]`
 )
 
-var leftovers = map[string]leftover{
+var orphans = map[string]orphan{
 	"namespace": {
 		old: `ingress: [{from: [{podSelector: {matchLabels: {b: v1}}}]}]`, next: onlyB, set: "ns-x",
 		before: []string{"pod x/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1 b=v1"},
@@ -87,8 +87,8 @@ var leftovers = map[string]leftover{
 	},
 }
 
-// leftoverWorld is a node on which nothing was applied yet.
-func leftoverWorld(t *testing.T, l leftover) *script {
+// orphanWorld is a node on which nothing was applied yet.
+func orphanWorld(t *testing.T, l orphan) *script {
 	t.Helper()
 	idle := policyText("old", `{podSelector: {matchLabels: {app: none}}, `+l.old+`}`)
 	w := newWorld(t, policyText("old", `{podSelector: {matchLabels: {app: web}}, `+l.old+`}`)+
@@ -99,7 +99,7 @@ func leftoverWorld(t *testing.T, l leftover) *script {
 }
 
 // tell puts the whole state into the next transaction.
-func (l leftover) tell(w *script, pods []string, policies ...string) {
+func (l orphan) tell(w *script, pods []string, policies ...string) {
 	w.do("namespace x", "namespace y team=a", "namespace z team=b", "pod x/w 10.0.0.1 app=web")
 	for _, pod := range pods {
 		if strings.HasPrefix(pod, "pod ") {
@@ -113,9 +113,9 @@ func (l leftover) tell(w *script, pods []string, policies ...string) {
 }
 
 // reached is a node that was always in this state.
-func (l leftover) reached(t *testing.T, pods []string, policies ...string) *script {
+func (l orphan) reached(t *testing.T, pods []string, policies ...string) *script {
 	t.Helper()
-	w := leftoverWorld(t, l)
+	w := orphanWorld(t, l)
 	l.tell(w, pods, policies...)
 	w.settle()
 	return w
@@ -146,12 +146,12 @@ var restarts = map[string]func(w *script, tell func()){
 	},
 }
 
-// TestLeftoverSetsMove: while the Update that takes the rules of a policy away,
+// TestOrphanedSetsMove: while the Update that takes the rules of a policy away,
 // which went while no process ran, does not come through, the sets that they name
 // move on together: no packet passes that no state allows. In the end nothing is
 // left of them. A policy that does not select the pod any more is like one that went.
-func TestLeftoverSetsMove(t *testing.T) {
-	for name, l := range leftovers {
+func TestOrphanedSetsMove(t *testing.T) {
+	for name, l := range orphans {
 		for how, restart := range restarts {
 			for now, policies := range map[string][]string{"gone": {"next"}, "idle": {"next", "idle"}} {
 				t.Run(name+"/"+how+"/"+now, func(t *testing.T) {
@@ -177,9 +177,9 @@ func TestLeftoverSetsMove(t *testing.T) {
 	}
 }
 
-// TestLeftoverSetsAreNotWritten: nothing moved, so nothing but the rules is.
-func TestLeftoverSetsAreNotWritten(t *testing.T) {
-	for name, l := range leftovers {
+// TestOrphanedSetsAreNotWritten: nothing moved, so nothing but the rules is.
+func TestOrphanedSetsAreNotWritten(t *testing.T) {
+	for name, l := range orphans {
 		t.Run(name, func(t *testing.T) {
 			w := l.reached(t, l.before, "old")
 			w.do("dataplane grace=1m")
@@ -193,10 +193,10 @@ func TestLeftoverSetsAreNotWritten(t *testing.T) {
 	}
 }
 
-// TestLeftoversOfAnOwnerlessEndpoint are fed as long as the endpoint has its
+// TestOrphansOfAnOwnerlessEndpoint are fed as long as the endpoint has its
 // rules, by one process after the other.
-func TestLeftoversOfAnOwnerlessEndpoint(t *testing.T) {
-	l := leftovers["several values"]
+func TestOrphansOfAnOwnerlessEndpoint(t *testing.T) {
+	l := orphans["several values"]
 	w := l.reached(t, []string{"pod x/q 10.0.1.1 a=v2 b=v1"}, "old")
 	for _, addr := range []string{"10.0.1.2", "10.0.1.3"} {
 		w.do("dataplane", "namespace x", "pod x/q "+addr+" a=v2 b=v1 remote", "apply", "calls SetPolicy/Update=1",
@@ -208,10 +208,10 @@ func TestLeftoversOfAnOwnerlessEndpoint(t *testing.T) {
 	require.Empty(t, w.dp.Dump().Sets)
 }
 
-// TestLeftoverWithoutThePermanentMember: a nested set of ours from which a foreign
+// TestOrphanWithoutThePermanentMember: a nested set of ours from which a foreign
 // hand took the permanent member is ours all the same, and gets it back.
-func TestLeftoverWithoutThePermanentMember(t *testing.T) {
-	l := leftovers["several values"]
+func TestOrphanWithoutThePermanentMember(t *testing.T) {
+	l := orphans["several values"]
 	w := l.reached(t, l.before, "old")
 	put := setsByName(w.sim)[l.set]
 	whole := put.Values
@@ -224,12 +224,12 @@ func TestLeftoverWithoutThePermanentMember(t *testing.T) {
 	require.Equal(t, whole, setsByName(w.sim)[l.set].Values)
 }
 
-// TestLeftoversOfThePredecessor: a nested label set of the predecessor may be
+// TestOrphansOfThePredecessor: a nested label set of the predecessor may be
 // called as one of ours with another meaning. It keeps its members, which are fed.
-func TestLeftoversOfThePredecessor(t *testing.T) {
-	l := leftovers["several values"]
+func TestOrphansOfThePredecessor(t *testing.T) {
+	l := orphans["several values"]
 	for _, id := range []func(ipsets.Name) string{ipsets.Name.ID, func(n ipsets.Name) string { return oldID(n.String()) }} {
-		w := leftoverWorld(t, l)
+		w := orphanWorld(t, l)
 		theirs, leaf := ipsets.NestedLabel("x/db", "app", "v2"), ipsets.PodLabel("app", "v2")
 		put := hns.SetPolicy{ID: id(theirs), Name: theirs.String(), Type: hns.NestedIPSet, Values: []string{id(ipsets.Empty()), id(leaf)}}
 		require.NoError(t, w.sim.PutSet(hns.SetPolicy{ID: id(ipsets.Empty()), Name: ipsets.Empty().String(), Type: hns.IPSet}))
@@ -266,7 +266,7 @@ func TestUnusedPortAfterRestart(t *testing.T) {
 			"endpoints later": {"fault Endpoint/Enumerate * refuse", "! apply", "calls", "advance 1s"},
 		} {
 			t.Run(name+"/"+how, func(t *testing.T) {
-				l := leftover{old: fmt.Sprintf(served, peer), next: onlyB}
+				l := orphan{old: fmt.Sprintf(served, peer), next: onlyB}
 				w := l.reached(t, []string{"pod x/q 10.0.1.1 port=http:TCP:80", "pod x/r 10.0.1.3 port=http:TCP:81"}, "old")
 				w.do("delete pod x/r", "apply", "calls SetPolicy/Update=1")
 				before := w.sim.Dump()
@@ -292,7 +292,7 @@ func TestUnusedPortAfterRestart(t *testing.T) {
 // its update waits for sets that are to be made. When it goes on the number is
 // known to be unused: what is new is added, and no rule is rewritten.
 func TestUnusedPortIsKnownBeforeTheUpdate(t *testing.T) {
-	l := leftover{old: fmt.Sprintf(served, unusedPort["pods"]), next: `ingress: [{from: [{podSelector: {matchLabels: {b: v1}}}]}]`}
+	l := orphan{old: fmt.Sprintf(served, unusedPort["pods"]), next: `ingress: [{from: [{podSelector: {matchLabels: {b: v1}}}]}]`}
 	w := l.reached(t, []string{"pod x/r 10.0.1.3 port=http:TCP:81"}, "old")
 	w.do("delete pod x/r", "apply", "dataplane")
 	l.tell(w, nil, "old", "next")

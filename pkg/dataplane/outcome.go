@@ -13,7 +13,7 @@ func (d *core) outcome(r *run) state.Report {
 	d.progress.note("recording", "", "", "")
 	now := d.clock
 	d.settleDrift()
-	d.forgetLanes()
+	d.forgetSubqueues()
 	rep := state.Report{
 		Generation: d.generation,
 		Started:    r.started,

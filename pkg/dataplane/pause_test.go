@@ -12,7 +12,7 @@ import (
 
 // The pause after a strike doubles from the third on, to ten minutes, and comes
 // up to a fifth early, so that many objects do not come back together.
-func TestPauseAfterStrikes(t *testing.T) {
+func TestPauseAfterFlaps(t *testing.T) {
 	start := time.Unix(1_700_000_000, 0)
 	seen := map[time.Duration]bool{}
 	for i := range 50 {

@@ -18,10 +18,10 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// TestKinModel: after any history each pod is once in the index, with those that
+// TestPodGroupsModel: after any history each pod is once in the index, with those that
 // are like it and nobody else, and computed sets are known to the kin that they
 // select; also when different kin have one hash.
-func TestKinModel(t *testing.T) {
+func TestPodGroupsModel(t *testing.T) {
 	hashes := map[string]func(*Pod) uint64{
 		"hashed": hashPods(),
 		"one":    func(*Pod) uint64 { return 1 },
@@ -69,7 +69,7 @@ func TestKinModel(t *testing.T) {
 					delete(defined, n)
 				}
 			},
-			"": func(t *rapid.T) { checkKin(t, m, defined) },
+			"": func(t *rapid.T) { checkPodGroups(t, m, defined) },
 		})
 	})
 }
@@ -79,7 +79,7 @@ type appIsNot string
 
 func (n appIsNot) Matches(labels map[string]string) bool { return labels["app"] != string(n) }
 
-func checkKin(t *rapid.T, m *members, defined map[ipsets.Name]policy.SetDef) {
+func checkPodGroups(t *rapid.T, m *members, defined map[ipsets.Name]policy.SetDef) {
 	seen := map[*podState]*podGroup{}
 	for ns := range m.podGroup.byNS {
 		require.NotEmpty(t, m.podGroup.byNS[ns])

@@ -63,7 +63,7 @@ func newWalker(t require.TestingT, ctx context.Context, cfg dataplane.Config, si
 }
 
 // door is the way into the dataplane.
-func (w *walker) door() recorder.Dataplane {
+func (w *walker) applyLock() recorder.Dataplane {
 	if w.recorder != nil {
 		return w.recorder.Dataplane(w.dp)
 	}
@@ -94,7 +94,7 @@ func (w *walker) apply(tx *dataplane.Transaction) {
 		w.turns = w.turns%3 + 1
 		tx.SetYield(func(turns int) bool { return turns >= w.turns })
 	}
-	report, err := w.door().ApplyDataplane(w.ctx, tx)
+	report, err := w.applyLock().ApplyDataplane(w.ctx, tx)
 	require.NoError(w.t, err)
 	if w.recorder != nil {
 		w.recorder.Wait()
@@ -284,7 +284,7 @@ func (w *walker) waiting() []string {
 
 // observe reads HNS, and says whether HNS answered.
 func (w *walker) observe() *dataplane.Observation {
-	obs, err := w.door().Observe(w.ctx, dataplane.Everything())
+	obs, err := w.applyLock().Observe(w.ctx, dataplane.Everything())
 	if err != nil && !w.faulty {
 		w.fail("observe: %v", err)
 	}

@@ -159,11 +159,11 @@ func TestEmptyListingIsRepeated(t *testing.T) {
 	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in block")
 }
 
-// TestHiddenEndpointsAreReadOutsideTheDoor: endpoints drop out of listings while
+// TestHiddenEndpointsAreReadOutsideTheApplyLock: endpoints drop out of listings while
 // HNS restarts, and are there. The reconciler has read them one by one already:
 // an event that comes with the observation does not wait for it to be done again.
 // What the reads have shown counts.
-func TestHiddenEndpointsAreReadOutsideTheDoor(t *testing.T) {
+func TestHiddenEndpointsAreReadOutsideTheApplyLock(t *testing.T) {
 	w := newWorld(t, bPolicies)
 	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/w1 10.0.0.1", "pod x/w2 10.0.0.2", "policy good", "apply",
 		"state ep-1 Detached", "look", "fold", "pod x/a 10.0.1.1 app=api remote", "apply", "calls SetPolicy/Update=1")
@@ -241,9 +241,9 @@ func TestOpenAndUnreadable(t *testing.T) {
 	w.do("pod x/api 10.0.1.1 app=api remote", "apply", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in allow")
 }
 
-// TestUnreadableNewcomerIsTold: HNS lists an endpoint that nobody can read. Others are
+// TestUnreadableEndpointIsTold: HNS lists an endpoint that nobody can read. Others are
 // found, and a warning names it with the code until it can be read.
-func TestUnreadableNewcomerIsTold(t *testing.T) {
+func TestUnreadableEndpointIsTold(t *testing.T) {
 	w := newWorld(t, bPolicies)
 	w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "ep-1", Times: 3, Code: 0x803B0031})
 	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/v 10.0.0.2", "policy good", "! apply",

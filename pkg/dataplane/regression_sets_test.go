@@ -173,9 +173,9 @@ func TestObservationsOutOfOrder(t *testing.T) {
 	w.do("apply", "calls")
 }
 
-// TestNodeAddressOfTheOtherFamily: HNS takes no IPv6 in a rule; the node's IPv4
+// TestNodeAddressOfIPv6: HNS takes no IPv6 in a rule; the node's IPv4
 // addresses count all the same.
-func TestNodeAddressOfTheOtherFamily(t *testing.T) {
+func TestNodeAddressOfIPv6(t *testing.T) {
 	w := newWorld(t, bPolicies)
 	w.do("node fd00::4 10.1.0.4", "namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "policy good", "apply",
 		"trace 10.1.0.4 -> 10.0.0.1 TCP/81 ep in allow")

@@ -11,7 +11,7 @@ import (
 )
 
 // TestRestartWritesNothing: a new process that finds everything as it should be
-// writes nothing; one that finds leftovers deletes just these, once no rule
+// writes nothing; one that finds orphans deletes just these, once no rule
 // names them.
 func TestRestartWritesNothing(t *testing.T) {
 	text := policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}, {namespaceSelector: {matchLabels: {kind: evil}}}]}]}`)

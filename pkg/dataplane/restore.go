@@ -112,9 +112,9 @@ func (d *core) restoreRefused(s state.Set) {
 
 // restoreDue gives a core what a dump has of what waits for its time.
 func (d *core) restoreDue(due state.Due) {
-	clear(d.lanes)
+	clear(d.subqueues)
 	for _, l := range due.Queues {
-		d.lanes[l.Name] = lane{l.Next, l.Order, l.Turn}
+		d.subqueues[l.Name] = subqueue{l.Next, l.Order, l.Turn}
 	}
 	d.setWork.read = retry{due.Spare.Attempts, due.Spare.At}
 	d.turn, d.readFrom = due.Turn, due.Read
@@ -180,7 +180,7 @@ func (d *core) restoreEndpoint(ep *endpoint, ed state.Endpoint) {
 		ep.lastErr = told{next.Error, next.Invalid}
 	}
 	if ep.pending() || next.Turn > 0 { // one that failed and turned out right is there until its turn
-		ep.since, ep.lane, ep.turn = ed.Since, next.Queue, max(next.Turn, 1)
+		ep.since, ep.subqueue, ep.turn = ed.Since, next.Queue, max(next.Turn, 1)
 		ep.state.join()
 		if ns, name, ok := strings.Cut(next.ChangedBy, "/"); ok {
 			ep.changedBy = policy.Key{Namespace: ns, Name: name}

@@ -126,10 +126,10 @@ func (w *walker) restore() {
 	}
 	// Of a set that only rules in HNS still name, a dump does not tell what it was
 	// defined as: nor then of a set that only that one names that HNS refuses it.
-	leftover := func(s state.Set) bool {
+	orphan := func(s state.Set) bool {
 		return len(s.Missing)+len(s.Surplus) > 0 && !slices.ContainsFunc(s.Holders, func(h string) bool { return !strings.HasPrefix(h, "applied ") })
 	}
-	if slices.ContainsFunc(was.Sets, leftover) {
+	if slices.ContainsFunc(was.Sets, orphan) {
 		was.Sets, is.Sets = nil, nil
 		ofSet := func(w state.Warning) bool { return w.Kind == "Set" }
 		was.Warnings, is.Warnings = slices.DeleteFunc(was.Warnings, ofSet), slices.DeleteFunc(is.Warnings, ofSet)

@@ -25,7 +25,7 @@ type Snapshot struct {
 	node            string
 	now             time.Time
 	endpoints       map[string]*endpoint
-	lanes           map[string]lane
+	subqueues       map[string]subqueue
 	names           map[types.UID]string // of the pods that own endpoints
 	local           []*podState
 	waiting         []*podState
@@ -35,7 +35,7 @@ type Snapshot struct {
 	nodeAddrs       []netip.Addr
 	addresses       []state.Warning // of contested addresses
 	leftOut         map[ipsets.Name][]policy.Key
-	disputed        []subject
+	flapping        []subject
 	reports         []state.Report
 	refusals        setWarnings
 	again           map[ipsets.Name]state.Again
@@ -64,10 +64,10 @@ func (d *Dataplane) Dump() state.Dump { return d.Snapshot().Dump() }
 // take copies the state.
 func (s *Snapshot) take(d *core) {
 	s.node, s.now = d.cfg.Node, d.clock
-	s.lanes, s.nodeAddrs, s.reports = maps.Clone(d.lanes), d.nodeAddrs, slices.Clone(d.reports)
+	s.subqueues, s.nodeAddrs, s.reports = maps.Clone(d.subqueues), d.nodeAddrs, slices.Clone(d.reports)
 	s.waiting, s.leftOut, s.due, s.unread = d.waiting(), d.leftOutOf(), d.dumpDue(), d.unreadErrs()
 	s.unwritten, s.listing = d.sets.tries > 0, d.listing.err
-	s.disputed, s.refusals, s.again = d.flapping(s.now), d.setWarnings(), d.dumpAgain()
+	s.flapping, s.refusals, s.again = d.flapping(s.now), d.setWarnings(), d.dumpAgain()
 	s.over, s.addresses = d.overBudget(), d.addressWarnings()
 	s.nodes = slices.Collect(maps.Values(d.members.cluster.nodes))
 	s.clusters, s.clusterWarnings = slices.Collect(maps.Values(d.clusters)), d.clusterWarnings()
@@ -118,7 +118,7 @@ func (d *core) dumpDue() state.Due {
 		Spare:   state.Retry{Attempts: d.setWork.read.tries, At: d.setWork.read.at},
 		Unread:  d.fresh, Unsettled: d.listing.unsettled, Turn: d.turn, Read: d.readFrom,
 	}
-	for name, l := range d.lanes {
+	for name, l := range d.subqueues {
 		due.Queues = append(due.Queues, state.Queue{Name: name, Next: l.next, Order: l.order, Turn: l.turn})
 	}
 	slices.SortFunc(due.Queues, func(a, b state.Queue) int { return cmp.Compare(a.Name, b.Name) })

@@ -168,8 +168,8 @@ type endpoint struct {
 	compromises map[hns.ACL]compromise
 	trial       int
 
-	turn uint64 // in its lane of the queue of pending updates; 0: it is settled
-	lane string // where it waits, while it does
+	turn     uint64 // in its subqueue of the queue of pending updates; 0: it is settled
+	subqueue string // where it waits, while it does
 	// changedBy is the policy whose change it waits for, the last of several.
 	changedBy policy.Key
 	changes   int        // conflicts since it was last right

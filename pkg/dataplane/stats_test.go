@@ -136,7 +136,7 @@ func TestUnprogrammedWithoutAListing(t *testing.T) {
 
 // What is left on an endpoint from before the start is not programmed while it
 // cannot be taken away.
-func TestUnprogrammedLeftovers(t *testing.T) {
+func TestUnprogrammedOrphans(t *testing.T) {
 	w := dWorld(t, policyText("p", webFromAPI))
 	w.do("policy p", "apply", "dataplane", "pod x/w1 10.0.0.1 app=web")
 	w.sim.Inject(hnssim.Fault{Op: "ACL/Update", Target: "ep-1", Times: -1})

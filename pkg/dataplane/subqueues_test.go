@@ -12,10 +12,10 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// TestLanesTakeTurns: whatever joins and whatever fails, who waits sees each other
-// namespace served once before its turn. Nobody starves, and lanes are as many as
+// TestCausesAlternate: whatever joins and whatever fails, who waits sees each other
+// namespace served once before its turn. Nobody starves, and subqueues are as many as
 // namespaces that wait.
-func TestLanesTakeTurns(t *testing.T) {
+func TestCausesAlternate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := New(Config{Now: time.Now})
 		const namespaces, policies, pods = 4, 3, 5
@@ -31,7 +31,7 @@ func TestLanesTakeTurns(t *testing.T) {
 			id := fmt.Sprintf("ep-%d-%d", rapid.IntRange(0, namespaces-1).Draw(t, "namespace"), rapid.IntRange(0, pods-1).Draw(t, "pod"))
 			return d.core.endpoints[id]
 		}
-		waits := map[string]map[string]int{} // lane → how often another one was served meanwhile
+		waits := map[string]map[string]int{} // subqueue → how often another one was served meanwhile
 		for range rapid.IntRange(1, 120).Draw(t, "steps") {
 			switch rapid.IntRange(0, 2).Draw(t, "what") {
 			case 0: // a change
@@ -46,8 +46,8 @@ func TestLanesTakeTurns(t *testing.T) {
 				} else {
 					d.core.rejoin(ep)
 				}
-				if waits[ep.lane] == nil {
-					waits[ep.lane] = map[string]int{}
+				if waits[ep.subqueue] == nil {
+					waits[ep.subqueue] = map[string]int{}
 				}
 			case 1: // a turn
 				due := d.core.due(time.Now())
@@ -56,33 +56,33 @@ func TestLanesTakeTurns(t *testing.T) {
 				}
 				ep := due[0]
 				d.core.serve(ep.id)
-				lane := ep.lane
+				subqueue := ep.subqueue
 				for other, seen := range waits {
-					if seen[lane]++; other != lane && other != laneRetry {
-						require.LessOrEqual(t, seen[lane], 1, "%q was served while %q waits", lane, other)
+					if seen[subqueue]++; other != subqueue && other != queueOfRetries {
+						require.LessOrEqual(t, seen[subqueue], 1, "%q was served while %q waits", subqueue, other)
 					}
 				}
 				ep.leave()
 				if rapid.Bool().Draw(t, "fails") {
 					ep.tries++
 					d.core.join(ep)
-					if waits[laneRetry] == nil {
-						waits[laneRetry] = map[string]int{}
+					if waits[queueOfRetries] == nil {
+						waits[queueOfRetries] = map[string]int{}
 					}
 				}
-				delete(waits, lane)
+				delete(waits, subqueue)
 				for _, other := range d.core.pending() {
-					if other.lane == lane {
-						waits[lane] = map[string]int{}
+					if other.subqueue == subqueue {
+						waits[subqueue] = map[string]int{}
 						break
 					}
 				}
 			case 2: // the transaction ends
-				d.core.forgetLanes()
-				require.LessOrEqual(t, len(d.core.lanes), namespaces+1)
+				d.core.forgetSubqueues()
+				require.LessOrEqual(t, len(d.core.subqueues), namespaces+1)
 			}
 			for _, ep := range d.core.pending() {
-				require.Contains(t, d.core.lanes, ep.lane)
+				require.Contains(t, d.core.subqueues, ep.subqueue)
 			}
 		}
 		// Nothing comes any more, and nothing fails: all are served.

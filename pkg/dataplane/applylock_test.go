@@ -17,10 +17,10 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// TestScenario_A3_OneDoor: a second caller comes in the middle of an apply, at
+// TestScenario_A3_OneWriter: a second caller comes in the middle of an apply, at
 // every HNS call of it. It asks HNS for nothing until the first is through, and
 // both get what they wanted.
-func TestScenario_A3_OneDoor(t *testing.T) {
+func TestScenario_A3_OneWriter(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	points := 0
