@@ -42,10 +42,11 @@ var rooms = map[string]room{
 	"pkg/hns/hnstest":       {ours: []string{"pkg/hns", "pkg/hns/versioned"}, others: []string{"github.com/stretchr/testify", "github.com/google/go-cmp"}},
 	"pkg/hns/hnstest/onsim": {ours: []string{"pkg/hns", "pkg/hns/hnssim", "pkg/hns/hnstest"}, others: []string{"github.com/stretchr/testify"}},
 	"pkg/policy":            {ours: []string{"pkg/ipsets"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2", "go4.org/netipx"}},
+	"pkg/backoff":           {ours: []string{"pkg/hns"}},
 	"pkg/acl":               {ours: []string{"pkg/policy", "pkg/hns"}},
 	"pkg/tiers":             {ours: []string{"pkg/policy", "pkg/ipsets"}},
 	"pkg/state":             {ours: []string{"pkg/policy", "pkg/ipsets", "pkg/hns"}, others: []string{"k8s.io/api/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
-	"pkg/dataplane":         {ours: []string{"pkg/acl", "pkg/state", "pkg/policy", "pkg/tiers", "pkg/ipsets", "pkg/hns", "pkg/hns/versioned", "pkg/printable"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
+	"pkg/dataplane":         {ours: []string{"pkg/acl", "pkg/backoff", "pkg/state", "pkg/policy", "pkg/tiers", "pkg/ipsets", "pkg/hns", "pkg/hns/versioned", "pkg/printable"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
 	"pkg/controllers":       {ours: []string{"pkg/bounded", "pkg/dataplane", "pkg/state", "pkg/policy"}, others: []string{"k8s.io/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
 	"pkg/controllers/events": {
 		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/state", "pkg/policy", "pkg/printable"},

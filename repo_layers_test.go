@@ -28,7 +28,7 @@ var layers = map[string]struct {
 		receivers: []string{"core", "run"},
 		files: []string{
 			// values: what comes in, what goes out, and what needs no state
-			"backoff changes codes config endpointstate look progress request transaction written",
+			"changes codes config endpointstate look progress request transaction written",
 			// objects and what follows from one of them
 			"budget clusterstate compromises doubt members namedports nodesets podgroups render size state tierrules views",
 			// what others do to our objects

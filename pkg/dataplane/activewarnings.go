@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -47,7 +48,7 @@ func (d *core) activeWarnings() activeWarnings {
 		},
 		leftOut: d.leftOutOf(), endpoints: d.endpoints,
 		podOf: d.podOf, over: d.overBudget(), clusters: d.clusterWarnings(), flapping: d.flapping(d.clock),
-		refusals: d.setWarnings(), addresses: d.addressWarnings(), unread: d.unreadErrs(), unwritten: d.sets.tries > 0, listingErr: d.listing.err,
+		refusals: d.setWarnings(), addresses: d.addressWarnings(), unread: d.unreadErrs(), unwritten: d.sets.Tries > 0, listingErr: d.listing.err,
 	}
 }
 
@@ -147,10 +148,10 @@ func (s activeWarnings) ofEndpoint(ep *endpoint) []state.Warning {
 		case !ep.desired.has(key, ref.digest):
 		case key.Namespace == "":
 			out = append(out, s.onEndpoint(ep, state.ReasonHNSRejected,
-				fmt.Sprintf("HNS refuses rule %s on endpoint %s%s: it is left out there, and tried again", key.Name, ep.id, inBrackets(ref.code))))
+				fmt.Sprintf("HNS refuses rule %s on endpoint %s%s: it is left out there, and tried again", key.Name, ep.id, inBrackets(ref.Code))))
 		default:
 			out = append(out, state.Warning{Object: key.String(), Kind: "NetworkPolicy", Reason: state.ReasonHNSRejected,
-				Message: fmt.Sprintf("HNS refuses its rules on endpoint %s%s: they are left out there until they change or HNS takes them; it is asked again", ep.id, inBrackets(ref.code))})
+				Message: fmt.Sprintf("HNS refuses its rules on endpoint %s%s: they are left out there until they change or HNS takes them; it is asked again", ep.id, inBrackets(ref.Code))})
 		}
 	}
 	out = append(out, s.compromises(ep)...)
@@ -177,13 +178,13 @@ func (s activeWarnings) compromises(ep *endpoint) (out []state.Warning) {
 		if is && !seen[r.acl] {
 			seen[r.acl] = true
 			refused[r.owner()]++
-			codes[r.owner()] = max(codes[r.owner()], c.code)
+			codes[r.owner()] = max(codes[r.owner()], c.Code)
 		}
 	}
 	for _, a := range ep.desired.shared {
 		if c, is := ep.compromises[condition(a)]; is {
 			out = append(out, s.onEndpoint(ep, state.ReasonHNSRejected,
-				fmt.Sprintf("HNS refuses rule %s on endpoint %s%s: it is left out there, and tried again", a.ID, ep.id, inBrackets(c.code))))
+				fmt.Sprintf("HNS refuses rule %s on endpoint %s%s: it is left out there, and tried again", a.ID, ep.id, inBrackets(c.Code))))
 		}
 	}
 	for key, n := range refused {
@@ -212,7 +213,7 @@ func (s activeWarnings) ofFlapping(what subject) state.Warning {
 		}
 	}
 	w.Message = fmt.Sprintf("somebody else keeps changing %s: another program writes sets or rules with our prefixes (azure-npm, if it still runs on this node: remove it), "+
-		"or HNS itself loses or changes them. Until that ends repair waits longer each time, up to %v", w.Message, maxPause)
+		"or HNS itself loses or changes them. Until that ends repair waits longer each time, up to %v", w.Message, backoff.LongestDamped)
 	return w
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/acl"
+	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
@@ -19,7 +20,7 @@ type compromise struct {
 	// alone is how often HNS was asked again for this rule without the others that it
 	// refuses.
 	alone int
-	again
+	backoff.Again
 }
 
 // forms returns what can stand in place of a rule that blocks: itself, and rules that

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -53,11 +54,11 @@ type core struct {
 	generation       uint64                     // of transactions
 	listing          listing
 	unread           map[string]*unreadEndpoint // enumerated and not read yet
-	strangers        map[string]again           // enumerated, and elsewhere, by GUID in lower case; when they are read again
+	strangers        map[string]backoff.Again   // enumerated, and elsewhere, by GUID in lower case; when they are read again
 	looks            looks
 	spellings        spellings
 	cut              bool // others' ACLs go back cut: HNS refused them as they are shown
-	sets             retry
+	sets             backoff.Retry
 	setWork          setWork
 	refusals         map[uint32]uint64 // by HRESULT; at most maxCodes and OtherCodes
 	fresh            bool              // our sets were not read yet
@@ -93,7 +94,7 @@ func newCore(cfg Config, now time.Time, notes *progress) *core {
 		dirty:            map[*endpoint][]policy.Key{},
 		subqueues:        map[string]subqueue{},
 		unread:           map[string]*unreadEndpoint{},
-		strangers:        map[string]again{},
+		strangers:        map[string]backoff.Again{},
 		spellings:        spellings{rules: map[hns.ACL]hns.ACL{}},
 		moved:            map[string]uint64{},
 		leftOut:          map[ipsets.Name]bool{},

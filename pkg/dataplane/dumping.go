@@ -204,7 +204,7 @@ func (ep *endpoint) next() state.Next {
 		if next.Again == nil {
 			next.Again = map[string]state.Again{}
 		}
-		next.Again[key.String()] = state.Again{At: ref.at, Attempts: ref.tries, Code: ref.code}
+		next.Again[key.String()] = state.Again{At: ref.At, Attempts: ref.Tries, Code: ref.Code}
 	}
 	return next
 }

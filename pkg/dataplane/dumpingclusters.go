@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/acl"
+	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -67,7 +68,7 @@ func explainTiers(ed *state.Endpoint, want []hns.ACL, rules []tierRule) {
 // dumpCompromises lists what HNS refuses of a list of tiers.
 func (ep *endpoint) dumpCompromises() (out []state.Compromise) {
 	for rule, c := range ep.compromises {
-		out = append(out, state.Compromise{Rule: rule, Form: c.form, Alone: c.alone, Again: state.Again{At: c.at, Attempts: c.tries, Code: c.code}})
+		out = append(out, state.Compromise{Rule: rule, Form: c.form, Alone: c.alone, Again: state.Again{At: c.At, Attempts: c.Tries, Code: c.Code}})
 	}
 	slices.SortFunc(out, func(a, b state.Compromise) int { return cmp.Compare(acl.RuleText(a.Rule), acl.RuleText(b.Rule)) })
 	return out
@@ -77,7 +78,7 @@ func (ep *endpoint) dumpCompromises() (out []state.Compromise) {
 func (ep *endpoint) restoreCompromises(next state.Next) {
 	ep.trial = next.Trial
 	for _, cd := range next.Compromises {
-		ep.compromises[cd.Rule] = compromise{form: cd.Form, alone: cd.Alone, again: again{code: cd.Code, tries: cd.Attempts, at: cd.At}}
+		ep.compromises[cd.Rule] = compromise{form: cd.Form, alone: cd.Alone, Again: backoff.Again{Code: cd.Code, Tries: cd.Attempts, At: cd.At}}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/acl"
+	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -271,7 +272,7 @@ func (d *core) gone(id string) {
 	delete(d.endpoints, id)
 	delete(d.dirty, ep)
 	if len(d.home(ep)) > 0 {
-		d.listing.wanted, d.listing.retry = true, retry{} // its pod runs on: another endpoint may be there
+		d.listing.wanted, d.listing.retry = true, backoff.Retry{} // its pod runs on: another endpoint may be there
 	}
 	d.address(ep, nil)
 	for kind := range ep.holds {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
@@ -16,7 +17,7 @@ func (r *run) read() {
 	list := d.listDue(r.started)
 	d.listing.wanted = false
 	// Sets go first, so that the rules that are read then find those they name.
-	sets := (d.fresh || d.cache.InDoubt()) && !d.sets.at.After(r.started)
+	sets := (d.fresh || d.cache.InDoubt()) && !d.sets.At.After(r.started)
 	if sets {
 		r.network()
 	}
@@ -50,9 +51,9 @@ func (r *run) enumerate() {
 	ids, err := res.IDs, res.Err
 	d.looks.enumerated = d.clock
 	if d.listing.err = err; err != nil {
-		d.listing.retry.failed(r.started, d.clock)
-		if latest := d.clock.Add(listFailed); d.listing.retry.at.After(latest) {
-			d.listing.retry.at = latest
+		d.listing.retry.Failed(r.started, d.clock)
+		if latest := d.clock.Add(listFailed); d.listing.retry.At.After(latest) {
+			d.listing.retry.At = latest
 		}
 		return
 	}
@@ -71,8 +72,8 @@ func (r *run) get(id string) (open bool) {
 	switch {
 	case errors.Is(err, hns.ErrElsewhere):
 		stranger := d.strangers[strings.ToLower(id)]
-		if stranger.failed(err, d.clock); stranger.tries == 1 {
-			stranger.at = d.clock.Add(openPause)
+		if stranger.Failed(err, d.clock); stranger.Tries == 1 {
+			stranger.At = d.clock.Add(openPause)
 		}
 		d.strangers[strings.ToLower(id)] = stranger
 		delete(d.unread, id)
@@ -86,7 +87,7 @@ func (r *run) get(id string) (open bool) {
 		return d.open(ep)
 	case err != nil && n != nil:
 		n.err = err
-		n.failed(r.started, d.clock)
+		n.Failed(r.started, d.clock)
 	case err == nil && (ep != nil || n != nil):
 		delete(d.unread, id)
 		delete(d.strangers, strings.ToLower(id))
@@ -102,7 +103,7 @@ func (r *run) get(id string) (open bool) {
 func (ep *endpoint) fail(err error, now time.Time) {
 	ep.tries++
 	ep.lastErr = err
-	ep.retryAt = now.Add(spread(ep.id, ep.tries))
+	ep.retryAt = now.Add(backoff.Spread(ep.id, ep.tries))
 }
 
 // network reads the sets and takes them over. A failure counts as one of the writing
@@ -110,7 +111,7 @@ func (ep *endpoint) fail(err error, now time.Time) {
 func (r *run) network() {
 	d := r.d
 	if r.readSets() != nil {
-		d.sets.failed(r.started, d.clock)
+		d.sets.Failed(r.started, d.clock)
 	}
 }
 
@@ -121,7 +122,7 @@ func (r *run) readSets() error {
 	err := res.Err
 	if err != nil {
 		if d.cache.HasUnknown() {
-			d.setWork.read.failed(r.started, d.clock)
+			d.setWork.read.Failed(r.started, d.clock)
 		}
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -53,7 +54,7 @@ func (d *core) outcome(r *run) state.Report {
 // yet. A pod whose endpoint was not seen does not count: there is nothing to program,
 // unless the listing failed, or what it showed is not read yet.
 func (d *core) outstandingWork() []state.Span {
-	if !d.sets.at.IsZero() || d.setWork.due || d.setWork.held || (d.listing.err != nil || d.hasUnread()) && len(d.waiting()) > 0 {
+	if !d.sets.At.IsZero() || d.setWork.due || d.setWork.held || (d.listing.err != nil || d.hasUnread()) && len(d.waiting()) > 0 {
 		return []state.Span{{From: 0, To: d.generation}}
 	}
 	var all, out []state.Span
@@ -75,56 +76,56 @@ func (d *core) outstandingWork() []state.Span {
 
 // retryAfter returns when the next thing is due, 0 for nothing.
 func (d *core) retryAfter(now time.Time) time.Duration {
-	var next due
-	next.at(d.sets.at)
-	next.at(d.listing.retry.at)
+	var next backoff.Due
+	next.At(d.sets.At)
+	next.At(d.listing.retry.At)
 	if d.listing.wanted {
-		next.at(now)
+		next.At(now)
 	}
 	if d.setWork.due {
-		next.at(now)
+		next.At(now)
 	}
 	for _, n := range d.unread {
-		if n.tries == 0 {
-			next.at(now)
+		if n.Tries == 0 {
+			next.At(now)
 		}
 	}
 	for _, ep := range d.endpoints {
 		if !d.cfg.DryRun && (ep.pending() || !ep.known() || ep.state.check) {
-			next.at(cmp.Or(ep.retryAt, now))
+			next.At(cmp.Or(ep.retryAt, now))
 		}
 	}
-	return next.after(now)
+	return next.After(now)
 }
 
 // probeAfter returns when HNS is asked again for what it refused or could not
 // read, 0 for nothing.
 func (d *core) probeAfter(now time.Time) time.Duration {
-	var next due
+	var next backoff.Due
 	if d.cfg.DryRun {
 		return 0
 	}
 	d.setsAgain(&next, now)
 	for _, n := range d.unread {
-		next.at(n.at)
+		next.At(n.At)
 	}
 	for _, ep := range d.endpoints {
 		if ep.owner == "" {
 			continue
 		}
 		for _, ref := range ep.refused {
-			if ref.at.After(now) {
-				next.at(ref.at)
+			if ref.At.After(now) {
+				next.At(ref.At)
 			}
 		}
 		for _, c := range ep.compromises {
-			if c.at.After(now) {
-				next.at(c.at)
+			if c.At.After(now) {
+				next.At(c.At)
 			}
 		}
 	}
 	if len(d.probes(now))+len(d.tierProbes(now)) > 0 { // what is due and cannot be tried waits for something else
-		next.at(now)
+		next.At(now)
 	}
-	return next.after(now)
+	return next.After(now)
 }

@@ -122,7 +122,7 @@ func (d *core) refused(ep *endpoint, sent []hns.ACL, err *versioned.Refused) err
 // leaveOutRules leaves rules out that HNS refuses.
 func (d *core) leaveOutRules(ep *endpoint, key policy.Key, digest string, err error) {
 	ref := refusal{digest: digest}
-	ref.failed(err, d.clock)
+	ref.Failed(err, d.clock)
 	ep.refused[key] = ref
 	d.pin(ep)
 }
@@ -180,7 +180,7 @@ func (d *core) probes(now time.Time) []probing {
 			continue
 		}
 		add := func(key policy.Key, digest string, acls []hns.ACL) {
-			if !ep.refuses(key, digest) || ep.refused[key].at.After(now) || len(acls) == 0 {
+			if !ep.refuses(key, digest) || ep.refused[key].At.After(now) || len(acls) == 0 {
 				return
 			}
 			if d.ready(ep, []acl.Step{{Verb: hns.Add, ACLs: acls}}) {
@@ -213,14 +213,14 @@ func (r *run) probeOne(p probing) error {
 	if ref, refused := errors.AsType[*versioned.Refused](err); refused && refusedObject(err) != hns.KindSet {
 		d.countRefusal(err)
 		still := ep.refused[p.key]
-		still.failed(ref, d.clock)
+		still.Failed(ref, d.clock)
 		ep.refused[p.key] = still
 		return nil
 	}
 	if err == nil {
 		delete(ep.refused, p.key)
 	} else if still, ok := ep.refused[p.key]; ok { // it came to no answer: later, once more
-		still.wait(d.clock)
+		still.Wait(d.clock)
 		ep.refused[p.key] = still
 	}
 	_, err = d.wrote(ep, reached, p.acls, is, err)

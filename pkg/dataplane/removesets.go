@@ -7,18 +7,19 @@ import (
 	"slices"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
 // removal is a set that HNS did not remove when it was asked to.
 type removal struct {
-	again
+	backoff.Again
 	part int // sets in the next request for it: less each time, until it is alone
 }
 
 // alone reports whether it failed by itself.
-func (m *removal) alone() bool { return m.part == 1 && m.tries > 0 }
+func (m *removal) alone() bool { return m.part == 1 && m.Tries > 0 }
 
 // removeSets is phase 2. What fails here concerns sets that nothing needs, so it
 // delays nobody: such a set is tried again after a pause of its own, and the others
@@ -42,7 +43,7 @@ func (r *run) removeSets() {
 // readSpare reads the sets when all that is in doubt is what nobody needs.
 func (r *run) readSpare() {
 	d := r.d
-	due := d.cache.HasUnknown() && !d.cache.InDoubt() && !d.setWork.read.at.After(r.started)
+	due := d.cache.HasUnknown() && !d.cache.InDoubt() && !d.setWork.read.At.After(r.started)
 	if due {
 		_ = r.readSets()
 	}
@@ -57,7 +58,7 @@ func (d *core) removals(now time.Time) []ipsets.Request {
 	}
 	return d.cache.PlanRemovals(now.Add(-d.cfg.GracePeriod), func(n ipsets.Name) bool {
 		a := d.setWork.removals[n]
-		return a != nil && a.at.After(now)
+		return a != nil && a.At.After(now)
 	})
 }
 
@@ -83,7 +84,7 @@ func (r *run) nextRemoval() (ipsets.Request, bool) {
 		return fresh, true
 	}
 	slices.SortStableFunc(failed.Sets, func(a, b ipsets.SetValue) int { // whoever failed least
-		return cmp.Compare(d.setWork.removals[a.Name].tries, d.setWork.removals[b.Name].tries)
+		return cmp.Compare(d.setWork.removals[a.Name].Tries, d.setWork.removals[b.Name].Tries)
 	})
 	failed.Sets = failed.Sets[:min(len(failed.Sets), d.setWork.removals[failed.Sets[0].Name].part)]
 	return failed, true
@@ -113,20 +114,20 @@ func (r *run) notRemoved(req ipsets.Request, err error) bool {
 		a.part = (len(req.Sets) + 1) / 2
 		switch {
 		case !refused: // HNS did not answer: not at once
-			a.failed(err, now)
+			a.Failed(err, now)
 		case len(req.Sets) > 1:
-			a.at = r.started
+			a.At = r.started
 		default:
 			d.countRefusal(err)
-			a.failed(err, now)
+			a.Failed(err, now)
 			if errors.Is(err, hns.ErrInUse) {
 				d.cache.Used(s.Name)
-				a.notBefore(now.Add(d.cfg.GracePeriod))
+				a.NotBefore(now.Add(d.cfg.GracePeriod))
 			}
 		}
 	}
 	if !refused {
-		d.setWork.read.failed(r.started, now)
+		d.setWork.read.Failed(r.started, now)
 	}
 	return refused
 }
@@ -137,20 +138,20 @@ func (r *run) endRemovals() {
 	d := r.d
 	maps.DeleteFunc(d.setWork.removals, func(n ipsets.Name, _ *removal) bool { return !d.cache.Spare(n) })
 	var waiting []*removal
-	next := r.started.Add(pauses[0])
+	next := r.started.Add(backoff.FirstRefused)
 	for _, a := range d.setWork.removals {
-		if !a.at.After(r.started) {
+		if !a.At.After(r.started) {
 			waiting = append(waiting, a)
-		} else if a.at.Before(next) {
-			next = a.at
+		} else if a.At.Before(next) {
+			next = a.At
 		}
 	}
 	if r.searched < maxSearch && r.yielded == 0 {
 		for _, a := range waiting { // together with the others: each request may take long
-			a.at = next
+			a.At = next
 		}
 	}
 	if !d.cache.HasUnknown() {
-		d.setWork.read = retry{}
+		d.setWork.read = backoff.Retry{}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/pkg/acl"
+	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -50,7 +51,7 @@ type drift struct {
 
 // trouble is one object with what somebody else did to it.
 type trouble struct {
-	flapDamping
+	backoff.Damping
 	open  bool      // found, and not as it should be since
 	wrote bool      // since it was found
 	found string    // in a few words
@@ -69,7 +70,7 @@ func (d *core) noteDrift(s subject, found string, had []hns.ACL) {
 		t = &trouble{}
 		d.drift.troubles[s] = t
 	}
-	t.flap(d.now, s.String())
+	t.Flap(d.now, s.String())
 	if !t.open {
 		d.drift.found[s.kind()]++
 		t.open, t.wrote, t.had = true, false, had
@@ -127,7 +128,7 @@ func (d *core) settleDrift() {
 			}
 			t.open, t.had = false, nil
 		}
-		if !t.open && t.count(d.now) == 0 || s.kind() == driftACL && ep == nil {
+		if !t.open && t.Count(d.now) == 0 || s.kind() == driftACL && ep == nil {
 			delete(d.drift.troubles, s)
 		}
 	}

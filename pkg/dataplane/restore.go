@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -53,7 +54,7 @@ func (d *core) restore(tx *Transaction, dump state.Dump, view View) {
 		d.generation = dump.Reports[n-1].Generation
 	}
 	d.stage(tx)
-	d.listing, d.sets, d.fresh = listingOf(dump.Due), retry{dump.Due.Sets.Attempts, dump.Due.Sets.At}, dump.Due.Unread
+	d.listing, d.sets, d.fresh = listingOf(dump.Due), backoff.Retry{Tries: dump.Due.Sets.Attempts, At: dump.Due.Sets.At}, dump.Due.Unread
 	_ = d.takeSets(observedSets(view.Sets), nil) // nothing was known that could differ
 	for _, e := range view.Endpoints {
 		d.render(d.read(e))
@@ -116,10 +117,10 @@ func (d *core) restoreDue(due state.Due) {
 	for _, l := range due.Queues {
 		d.subqueues[l.Name] = subqueue{l.Next, l.Order, l.Turn}
 	}
-	d.setWork.read = retry{due.Spare.Attempts, due.Spare.At}
+	d.setWork.read = backoff.Retry{Tries: due.Spare.Attempts, At: due.Spare.At}
 	d.turn, d.readFrom = due.Turn, due.Read
 	for _, nd := range due.New {
-		n := &unreadEndpoint{retry: retry{nd.Attempts, nd.At}}
+		n := &unreadEndpoint{Retry: backoff.Retry{Tries: nd.Attempts, At: nd.At}}
 		if nd.Error != "" {
 			n.err = told{text: nd.Error}
 		}
@@ -129,7 +130,7 @@ func (d *core) restoreDue(due state.Due) {
 
 // listingOf returns the listing of endpoints that a dump says is due.
 func listingOf(due state.Due) listing {
-	l := listing{retry: retry{due.Listing.Attempts, due.Listing.At}, unsettled: due.Unsettled}
+	l := listing{retry: backoff.Retry{Tries: due.Listing.Attempts, At: due.Listing.At}, unsettled: due.Unsettled}
 	if due.Listing.Error != "" {
 		l.err = errors.New(due.Listing.Error)
 	}
@@ -157,7 +158,7 @@ func (d *core) restoreEndpoint(ep *endpoint, ed state.Endpoint) {
 	refuse := func(key policy.Key, digest string) {
 		if slices.Contains(next.Refused, key.String()) {
 			a := next.Again[key.String()]
-			ep.refused[key] = refusal{digest, again{code: a.Code, tries: a.Attempts, at: a.At}}
+			ep.refused[key] = refusal{digest, backoff.Again{Code: a.Code, Tries: a.Attempts, At: a.At}}
 		}
 	}
 	for _, g := range ep.desired.groups {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/acl"
+	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -14,15 +15,15 @@ import (
 
 // setWork is what is remembered of requests for sets that HNS did not do.
 type setWork struct {
-	due      bool                   // something may be written at once, in the next transaction
-	held     bool                   // members wait to join sets
-	refused  map[ipsets.Name]*again // needed sets that HNS refuses
+	due      bool                           // something may be written at once, in the next transaction
+	held     bool                           // members wait to join sets
+	refused  map[ipsets.Name]*backoff.Again // needed sets that HNS refuses
 	removals map[ipsets.Name]*removal
-	read     retry // of sets that nobody needs and of which a write is in doubt
+	read     backoff.Retry // of sets that nobody needs and of which a write is in doubt
 }
 
 func newSetWork() setWork {
-	return setWork{refused: map[ipsets.Name]*again{}, removals: map[ipsets.Name]*removal{}}
+	return setWork{refused: map[ipsets.Name]*backoff.Again{}, removals: map[ipsets.Name]*removal{}}
 }
 
 // refuseSets records that HNS refused a request. A set that is found out is left out,
@@ -37,13 +38,13 @@ func (r *run) refuseSets(req ipsets.Request, err error) {
 	now := d.clock
 	switch a := d.setWork.refused[n]; {
 	case a == nil:
-		a = &again{}
-		a.failed(err, now)
+		a = &backoff.Again{}
+		a.Failed(err, now)
 		d.setWork.refused[n] = a
-	case a.at.After(now): // it changed, so it was tried before its time
-		a.code = hns.CodeOf(err)
+	case a.At.After(now): // it changed, so it was tried before its time
+		a.Code = hns.CodeOf(err)
 	default:
-		a.failed(err, now)
+		a.Failed(err, now)
 	}
 	d.leftOut[n] = true
 	d.renderHolders(n)
@@ -71,10 +72,10 @@ func (r *run) probeSets() (accepted bool) {
 		}
 		switch a := d.setWork.refused[n]; {
 		case !ok, err != nil && !hns.Answered(err): // it may not be written now, or came to no answer
-			a.wait(d.clock)
+			a.Wait(d.clock)
 		case err != nil:
 			d.countRefusal(err)
-			a.failed(err, d.clock)
+			a.Failed(err, d.clock)
 		default:
 			accepted = true
 			delete(d.setWork.refused, n)
@@ -92,18 +93,18 @@ func (r *run) dueProbes() []ipsets.Name {
 	for _, n := range d.cache.Refused() {
 		refused[n] = true
 		if d.setWork.refused[n] == nil { // nothing needed it when it was refused
-			d.setWork.refused[n] = &again{at: r.started}
+			d.setWork.refused[n] = &backoff.Again{At: r.started}
 		}
 	}
-	maps.DeleteFunc(d.setWork.refused, func(n ipsets.Name, _ *again) bool { return !refused[n] })
+	maps.DeleteFunc(d.setWork.refused, func(n ipsets.Name, _ *backoff.Again) bool { return !refused[n] })
 	var due []ipsets.Name
 	for n, a := range d.setWork.refused {
-		if !a.at.After(r.started) {
+		if !a.At.After(r.started) {
 			due = append(due, n)
 		}
 	}
 	slices.SortFunc(due, func(a, b ipsets.Name) int {
-		if c := d.setWork.refused[a].at.Compare(d.setWork.refused[b].at); c != 0 {
+		if c := d.setWork.refused[a].At.Compare(d.setWork.refused[b].At); c != 0 {
 			return c
 		}
 		return ipsets.Compare(a, b)
@@ -114,19 +115,19 @@ func (r *run) dueProbes() []ipsets.Name {
 // setsAgain adds when HNS is asked again for sets that it refused, did not
 // remove or did not show, and when the next one may be removed: a node on which
 // nothing else happens has no other transaction.
-func (d *core) setsAgain(next *due, now time.Time) {
-	if d.sets.at.IsZero() { // else nothing is written before
+func (d *core) setsAgain(next *backoff.Due, now time.Time) {
+	if d.sets.At.IsZero() { // else nothing is written before
 		for _, a := range d.setWork.refused {
-			next.at(a.at)
+			next.At(a.At)
 		}
-		next.at(d.setWork.read.at)
+		next.At(d.setWork.read.At)
 	}
 	if !d.listing.unsettled && d.listing.err == nil && !d.hasUnread() { // else nothing is removed
 		for _, a := range d.setWork.removals {
-			next.at(a.at)
+			next.At(a.At)
 		}
 		if spare := d.cache.NextSpare(now.Add(-d.cfg.GracePeriod)); !spare.IsZero() {
-			next.at(spare.Add(d.cfg.GracePeriod))
+			next.At(spare.Add(d.cfg.GracePeriod))
 		}
 	}
 }
@@ -146,11 +147,11 @@ func (d *core) setWarnings() setWarnings {
 	}
 	w = setWarnings{map[ipsets.Name]uint32{}, map[ipsets.Name]uint32{}}
 	for n, a := range d.setWork.refused {
-		w.codes[n] = a.code
+		w.codes[n] = a.Code
 	}
 	for n, a := range d.setWork.removals {
 		if a.alone() {
-			w.unremoved[n] = a.code
+			w.unremoved[n] = a.Code
 		}
 	}
 	return w
@@ -172,10 +173,10 @@ func (w setWarnings) ofRemovals() []state.Warning {
 func (d *core) dumpAgain() map[ipsets.Name]state.Again {
 	out := map[ipsets.Name]state.Again{}
 	for n, a := range d.setWork.refused {
-		out[n] = state.Again{At: a.at, Attempts: a.tries, Code: a.code}
+		out[n] = state.Again{At: a.At, Attempts: a.Tries, Code: a.Code}
 	}
 	for n, m := range d.setWork.removals {
-		out[n] = state.Again{At: m.at, Attempts: m.tries, Code: m.code, Part: m.part}
+		out[n] = state.Again{At: m.At, Attempts: m.Tries, Code: m.Code, Part: m.part}
 	}
 	return out
 }
@@ -185,7 +186,7 @@ func (d *core) restoreAgain(n ipsets.Name, s state.Set) {
 	if s.Again == nil {
 		return
 	}
-	a := again{code: s.Again.Code, tries: s.Again.Attempts, at: s.Again.At}
+	a := backoff.Again{Code: s.Again.Code, Tries: s.Again.Attempts, At: s.Again.At}
 	if s.Again.Part > 0 {
 		d.setWork.removals[n] = &removal{a, s.Again.Part}
 	} else {

@@ -66,7 +66,7 @@ func (s *Snapshot) take(d *core) {
 	s.node, s.now = d.cfg.Node, d.clock
 	s.subqueues, s.nodeAddrs, s.reports = maps.Clone(d.subqueues), d.nodeAddrs, slices.Clone(d.reports)
 	s.waiting, s.leftOut, s.due, s.unread = d.waiting(), d.leftOutOf(), d.dumpDue(), d.unreadErrs()
-	s.unwritten, s.listing = d.sets.tries > 0, d.listing.err
+	s.unwritten, s.listing = d.sets.Tries > 0, d.listing.err
 	s.flapping, s.refusals, s.again = d.flapping(s.now), d.setWarnings(), d.dumpAgain()
 	s.over, s.addresses = d.overBudget(), d.addressWarnings()
 	s.nodes = slices.Collect(maps.Values(d.members.cluster.nodes))
@@ -113,9 +113,9 @@ func (d *Dataplane) Selecting(pod PodKey) (keys []policy.Key) {
 // dumpDue says what waits for its time.
 func (d *core) dumpDue() state.Due {
 	due := state.Due{
-		Sets:    state.Retry{Attempts: d.sets.tries, At: d.sets.at},
-		Listing: state.Retry{Attempts: d.listing.retry.tries, At: d.listing.retry.at},
-		Spare:   state.Retry{Attempts: d.setWork.read.tries, At: d.setWork.read.at},
+		Sets:    state.Retry{Attempts: d.sets.Tries, At: d.sets.At},
+		Listing: state.Retry{Attempts: d.listing.retry.Tries, At: d.listing.retry.At},
+		Spare:   state.Retry{Attempts: d.setWork.read.Tries, At: d.setWork.read.At},
 		Unread:  d.fresh, Unsettled: d.listing.unsettled, Turn: d.turn, Read: d.readFrom,
 	}
 	for name, l := range d.subqueues {
@@ -127,7 +127,7 @@ func (d *core) dumpDue() state.Due {
 	}
 	for _, id := range slices.Sorted(maps.Keys(d.unread)) {
 		n := d.unread[id]
-		nd := state.Unread{ID: id, Retry: state.Retry{Attempts: n.tries, At: n.at}}
+		nd := state.Unread{ID: id, Retry: state.Retry{Attempts: n.Tries, At: n.At}}
 		if n.err != nil {
 			nd.Error = n.err.Error()
 		}

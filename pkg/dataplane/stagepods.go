@@ -3,6 +3,7 @@ package dataplane
 import (
 	"net/netip"
 
+	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
@@ -135,7 +136,7 @@ func (d *core) place(m *podMove) {
 	}
 	if was == nil || was.UID != is.UID || was.Addr != is.Addr || was.home != is.home || !was.Local || !was.claims() {
 		// It may have an endpoint of its own, even where it loses the address.
-		d.listing.wanted, d.listing.retry = true, retry{}
+		d.listing.wanted, d.listing.retry = true, backoff.Retry{}
 		is.relists, is.placed = 0, d.now
 		for _, ep := range d.byAddr[is.Addr] {
 			ep.state.check = true // what is there may have been made anew under its GUID

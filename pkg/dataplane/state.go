@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/pkg/acl"
+	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -243,7 +244,7 @@ func (ep *endpoint) possible() [][]hns.ACL {
 // the rules that policies share. There is one for each of them at most.
 type refusal struct {
 	digest string // of what was refused: what is another one is not refused
-	again
+	backoff.Again
 }
 
 // refuses reports whether HNS refuses these rules of an owner.

@@ -108,7 +108,7 @@ func (d *core) refusedTiers(ep *endpoint, sent []hns.ACL, err *versioned.Refused
 func (d *core) compromise(ep *endpoint, r tierRule, err *versioned.Refused) {
 	c := ep.compromises[condition(r.asked)]
 	c.form++
-	c.failed(err, d.clock)
+	c.Failed(err, d.clock)
 	ep.compromises[condition(r.asked)] = c
 	d.pin(ep)
 }
@@ -128,7 +128,7 @@ func (d *core) tierProbes(now time.Time) []tierProbe {
 		}
 		p, some := tierProbe{endpoint: id, rules: slices.Collect(maps.Keys(ep.compromises))}, false
 		for _, c := range ep.compromises {
-			some = some || !c.at.After(now)
+			some = some || !c.At.After(now)
 		}
 		if some && d.ready(ep, []acl.Step{{Verb: hns.Update, ACLs: d.with(ep, p.rules)}}) {
 			slices.SortFunc(p.rules, func(a, b hns.ACL) int {
@@ -185,14 +185,14 @@ func (r *run) probeRules(id string, rules []hns.ACL) (done bool, err error) {
 		case err == nil:
 			delete(ep.compromises, rule)
 			continue
-		case refused && c.at.After(d.clock): // with the others it was a moment ago
+		case refused && c.At.After(d.clock): // with the others it was a moment ago
 			c.alone++
 			ep.compromises[rule] = c
 		case refused:
-			c.failed(ref, d.clock)
+			c.Failed(ref, d.clock)
 			ep.compromises[rule] = c
 		default: // it came to no answer: later, once more
-			c.wait(d.clock)
+			c.Wait(d.clock)
 			ep.compromises[rule] = c
 		}
 	}

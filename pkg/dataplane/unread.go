@@ -5,13 +5,15 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/winnpm/winnpm/pkg/backoff"
 )
 
 // listing says when endpoints are enumerated inside a transaction.
 type listing struct {
-	wanted bool  // by this transaction: a new UID on an address
-	retry  retry // while a pod looks for its endpoint, or after a failure
-	err    error // of the last one
+	wanted bool          // by this transaction: a new UID on an address
+	retry  backoff.Retry // while a pod looks for its endpoint, or after a failure
+	err    error         // of the last one
 	// unsettled: the last enumeration was empty while local pods run. Until it is
 	// over no set is deleted.
 	unsettled bool
@@ -33,7 +35,7 @@ const (
 // unreadEndpoint is one that was enumerated and never read. Enumerations bound
 // their number, and reads end it: one that is elsewhere is a stranger from then on.
 type unreadEndpoint struct {
-	retry
+	backoff.Retry
 	err error // of the last read, nil before the first
 }
 
@@ -47,7 +49,7 @@ const unreadTries = 5
 // remove what its rules name.
 func (d *core) hasUnread() bool {
 	for _, n := range d.unread {
-		if n.tries <= unreadTries {
+		if n.Tries <= unreadTries {
 			return true
 		}
 	}
@@ -61,7 +63,7 @@ func (d *core) hasUnread() bool {
 func (d *core) singles(now time.Time) []string {
 	var fresh, known []string
 	for id, n := range d.unread {
-		if !n.at.After(now) {
+		if !n.At.After(now) {
 			fresh = append(fresh, id)
 		}
 	}
@@ -77,13 +79,13 @@ func (d *core) singles(now time.Time) []string {
 	}
 	// One that fails may be first for good, so those that never did go before it.
 	fresh = rotate(fresh)
-	slices.SortStableFunc(fresh, func(a, b string) int { return min(d.unread[a].tries, 1) - min(d.unread[b].tries, 1) })
+	slices.SortStableFunc(fresh, func(a, b string) int { return min(d.unread[a].Tries, 1) - min(d.unread[b].Tries, 1) })
 	return slices.Concat(fresh, rotate(known))
 }
 
 // listDue reports whether the endpoints are to be enumerated now.
 func (d *core) listDue(now time.Time) bool {
-	at := d.listing.retry.at
+	at := d.listing.retry.At
 	return d.listing.wanted || !at.IsZero() && !at.After(now)
 }
 
@@ -118,7 +120,7 @@ func (d *core) meet(ids []string, sequence uint64) (seen map[string]bool, ours i
 	for id := range d.unread {
 		known[strings.ToLower(id)] = id
 	}
-	strangers := map[string]again{}
+	strangers := map[string]backoff.Again{}
 	for _, id := range ids {
 		key := strings.ToLower(id)
 		if stranger, is := d.strangers[key]; is {
@@ -142,8 +144,8 @@ func (d *core) meet(ids []string, sequence uint64) (seen map[string]bool, ours i
 
 // strangerDue reports whether an endpoint that was elsewhere is read once more:
 // a local pod has none, and one odd read is not to keep its own from it.
-func (d *core) strangerDue(s again) bool {
-	return !s.at.After(d.clock) && len(d.waiting()) > 0
+func (d *core) strangerDue(s backoff.Again) bool {
+	return !s.At.After(d.clock) && len(d.waiting()) > 0
 }
 
 // unreadErrs returns why endpoints that are enumerated could not be read, of
@@ -169,10 +171,10 @@ func (d *core) lookAgain() {
 		return // it is tried again
 	}
 	if d.listing.unsettled {
-		d.listing.retry.failed(d.now, now)
+		d.listing.retry.Failed(d.now, now)
 		return
 	}
-	var next due
+	var next backoff.Due
 	for _, p := range d.local {
 		eps := d.byAddr[p.Addr]
 		own := slices.ContainsFunc(eps, func(ep *endpoint) bool {
@@ -181,13 +183,13 @@ func (d *core) lookAgain() {
 		switch {
 		case own:
 		case len(eps) == 0 && now.Sub(p.placed) < listsFor:
-			next.at(now.Add(listAgain))
+			next.At(now.Add(listAgain))
 		case len(eps) == 0:
-			next.at(now.Add(maxBackoff))
+			next.At(now.Add(backoff.Longest))
 		case p.relists < maxRelists:
 			p.relists++
-			next.at(now.Add(backoff(p.relists)))
+			next.At(now.Add(backoff.Pause(p.relists)))
 		}
 	}
-	d.listing.retry = retry{at: next.first}
+	d.listing.retry = backoff.Retry{At: next.First}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/acl"
+	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/versioned"
 	"github.com/winnpm/winnpm/pkg/ipsets"
@@ -53,13 +54,13 @@ func (d *core) failed(ep *endpoint, err error, now time.Time) {
 		}
 	default:
 		ep.fail(err, now)
-		if errors.Is(err, errSetsNotReady) && !d.sets.at.IsZero() {
-			ep.retryAt = d.sets.at
+		if errors.Is(err, errSetsNotReady) && !d.sets.At.IsZero() {
+			ep.retryAt = d.sets.At
 		}
 		if _, refused := errors.AsType[*versioned.Refused](err); refused && ep.tries > soonTries {
-			ask := again{tries: ep.tries - soonTries}
-			ask.wait(now)
-			ep.retryAt = ask.at
+			ask := backoff.Again{Tries: ep.tries - soonTries}
+			ask.Wait(now)
+			ep.retryAt = ask.At
 		} else {
 			d.soon(ep)
 		}
@@ -75,7 +76,7 @@ func (ep *endpoint) conflicted(err error, now time.Time) {
 	case ep.changes == 1:
 		ep.retryAt = time.Time{}
 	case ep.changes <= quietConflicts:
-		ep.retryAt = now.Add(spread(ep.id, ep.changes-1))
+		ep.retryAt = now.Add(backoff.Spread(ep.id, ep.changes-1))
 	default:
 		ep.fail(err, now)
 	}
@@ -262,7 +263,7 @@ func (d *core) wrote(ep *endpoint, reached, sent []hns.ACL, is versioned.Done, e
 	case hns.EndpointGone(err):
 		d.gone(ep.id)
 		if now := d.clock; now.Sub(d.listing.gone) < listAgain { // HNS may say so of one that it goes on listing
-			d.listing.wanted, d.listing.retry = false, retry{1, now.Add(listAgain)}
+			d.listing.wanted, d.listing.retry = false, backoff.Retry{Tries: 1, At: now.Add(listAgain)}
 		} else {
 			d.listing.gone = now
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
@@ -29,7 +30,7 @@ func (r *run) writeSets() bool {
 	d := r.d
 	d.renderDirty()
 	if !well {
-		d.sets.failed(r.started, d.clock)
+		d.sets.Failed(r.started, d.clock)
 	}
 	if d.setWork.due || d.setWork.held {
 		d.wake()
@@ -115,10 +116,10 @@ func inParts(plan []ipsets.Request) []ipsets.Request {
 func (r *run) endSets(well bool) {
 	d := r.d
 	if well && !d.fresh && !d.cache.InDoubt() {
-		d.sets = retry{}
+		d.sets = backoff.Retry{}
 		d.setWork.due = len(d.cache.Plan()) > 0
 	} else {
-		d.sets.failed(r.started, d.clock)
+		d.sets.Failed(r.started, d.clock)
 		d.setWork.due = false
 	}
 	d.setWork.held = d.cache.HeldBack()

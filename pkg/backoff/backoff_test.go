@@ -1,4 +1,4 @@
-package dataplane
+package backoff
 
 import (
 	"fmt"
@@ -17,8 +17,8 @@ func TestSpread(t *testing.T) {
 		seen := map[time.Duration]int{} // by tenth of the range
 		for i := range endpoints {
 			id := fmt.Sprintf("0e2f9c1a-77aa-4c1f-9d51-%012d", i)
-			pause := spread(id, tries)
-			require.Equal(t, pause, spread(id, tries))
+			pause := Spread(id, tries)
+			require.Equal(t, pause, Spread(id, tries))
 			require.LessOrEqual(t, pause, want)
 			require.Greater(t, pause, want*4/5-1)
 			seen[(want-pause)/(want/50)]++
@@ -32,5 +32,5 @@ func TestSpread(t *testing.T) {
 			require.Less(t, n, endpoints/4, "%d tries: tenth %d: %v", tries, tenth, seen)
 		}
 	}
-	require.NotEqual(t, spread("a", 6), spread("a", 7), "nor do two meet at every try")
+	require.NotEqual(t, Spread("a", 6), Spread("a", 7), "nor do two meet at every try")
 }
