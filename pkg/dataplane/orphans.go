@@ -7,7 +7,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// defineLeftovers defines the sets that only rules in HNS name, since the
+// defineOrphans defines the sets that only rules in HNS name, since the
 // policy that mentioned them went while no process ran: they are fed as if it
 // still mentioned them, and move with the sets that the same rules name. What
 // ends the definition is the last reference.

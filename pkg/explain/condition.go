@@ -44,7 +44,7 @@ func conditionOf(set string, nested bool) (condition, bool) {
 		}
 	case ipsets.KindNamespaceSelector:
 		switch text, braced := strings.CutPrefix(n.Text(), "{"); {
-		case n == ipsets.AllNamespaces():
+		case n.Text() == ipsets.AllNamespaces().Text(): // or its deny twin
 		case braced:
 			c.reqs, ok = parseSelector(strings.TrimSuffix(text, "}"))
 		default:

@@ -116,6 +116,11 @@ func (c *Cluster) warnings(a Answer) []string {
 		for _, p := range s.Isolating {
 			about["NetworkPolicy "+p] = true
 		}
+		for _, p := range c.dump.ClusterPolicies {
+			if s.Pod != "" && slices.Contains(p.Selected, s.Pod) {
+				about["ClusterNetworkPolicy "+p.Name] = true
+			}
+		}
 	}
 	out := []string{}
 	for _, w := range c.dump.Warnings {

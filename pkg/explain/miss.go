@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -250,11 +251,19 @@ func matchesAll(reqs []labels.Requirement, set map[string]string) bool {
 	return !slices.ContainsFunc(reqs, func(r labels.Requirement) bool { return !r.Matches(labels.Set(set)) })
 }
 
+// fixed reports whether the API server sets a label itself: the name of a namespace.
+func fixed(kind Kind, key string) bool {
+	return kind == NamespaceLabel && key == corev1.LabelMetadataName
+}
+
 // labelMisses returns the changes of one label with which all requirements hold.
 func labelMisses(kind Kind, what, object string, set map[string]string, reqs []labels.Requirement) []Miss {
 	out := []Miss{}
 	for _, r := range reqs {
 		key := r.Key()
+		if fixed(kind, key) && !r.Matches(labels.Set(set)) {
+			return []Miss{}
+		}
 		if r.Matches(labels.Set(set)) || slices.ContainsFunc(out, func(m Miss) bool { return m.Key == key }) {
 			continue
 		}

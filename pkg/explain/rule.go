@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -32,8 +33,9 @@ func (x *explainer) peerAddr() netip.Addr {
 func (x *explainer) rule(a hns.ACL, v *view) Rule {
 	a = a.Canonical() // a dump of another build may spell it otherwise
 	out := Rule{ACL: a, Path: []string{}, Checks: []Check{}, Words: PeerText(a, x.c.setNames) + ", " + PortsText(a)}
-	if out.Policy = policyOf(a.ID); out.Policy != "" {
-		for _, i := range x.rulesOf(a) {
+	var rules []int
+	if out.Policy, rules = x.origin(a); out.Policy != "" {
+		for _, i := range rules {
 			path := rulePath(a.Direction, i)
 			out.Path = append(out.Path, path)
 			if line := x.places.Rule(out.Policy, path); line != "" {
@@ -66,15 +68,25 @@ func (x *explainer) portText() string {
 	return fmt.Sprintf("%s %d", cmp.Or(protocolNames[fmt.Sprint(p.Protocol)], fmt.Sprint(p.Protocol)), p.DstPort)
 }
 
-// rulesOf returns the indexes of the rules that a canonical ACL of a policy came
-// from.
-func (x *explainer) rulesOf(a hns.ACL) []int {
+// origin returns the policy that a canonical ACL came from, "" for none, and the indexes
+// of its rules there; none of an ACL that is not desired.
+func (x *explainer) origin(a hns.ACL) (string, []int) {
 	for i, w := range x.ep.Wanted {
-		if w.Canonical() == a && i < len(x.ep.WantedRules) {
-			return x.ep.WantedRules[i]
+		switch {
+		case w.Canonical() != a:
+		case i < len(x.ep.Tiers) && x.ep.Tiers[i].Policy == "":
+			return "", nil
+		case i < len(x.ep.Tiers):
+			from := x.ep.Tiers[i]
+			if from.Tier != policy.Namespaced.String() {
+				from.Policy = clusterPrefix + from.Policy
+			}
+			return from.Policy, []int{from.Rule}
+		case i < len(x.ep.WantedRules):
+			return policyOf(a.ID), x.ep.WantedRules[i]
 		}
 	}
-	return nil
+	return policyOf(a.ID), nil
 }
 
 // rulePath is where a policy has a rule.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -233,9 +234,11 @@ func (x *explainer) allowed(s *State, own End, isolating []string) {
 	var paths []string
 	var other *hns.ACL
 	for i, r := range s.Rules {
-		if r.Policy == "" {
+		switch {
+		case r.Policy == "":
 			other = &s.Rules[i].ACL
-		} else {
+		case s.Tier == policy.Namespaced.String() && ofCluster(r.Policy): // of a tier that was passed
+		default:
 			paths = append(paths, r.name())
 		}
 	}
@@ -279,7 +282,7 @@ func (x *explainer) blocked(s *State, d decision, own End, isolating []string) {
 	switch {
 	case d.traced.Default && len(isolating) == 0:
 		s.Why = "no rule of the endpoint matches, and HNS blocks what no rule matches"
-	case len(isolating) > 0 && (d.traced.Default || isolates(s.Rules[0].ACL)):
+	case len(isolating) > 0 && (d.traced.Default || isolates(s.Rules[0].ACL) || s.Tier == policy.Namespaced.String()):
 		verb := "isolates"
 		kind := "policy"
 		if len(isolating) > 1 {

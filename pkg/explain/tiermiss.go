@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -62,11 +63,22 @@ func (c *Cluster) tenantPolicies(pod *state.Pod) (out []tenantPolicy) {
 		p := &c.dump.Policies[i]
 		ns, name, _ := strings.Cut(p.Policy, "/")
 		if ns == namespace && p.Spec != nil {
-			out = append(out, tenantPolicy{p.Policy, &p.Spec.PodSelector, policy.Compile(
-				&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Spec: *p.Spec})})
+			compiled := policy.Compile(&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Spec: *p.Spec})
+			if c.overBudget(p.Policy) {
+				compiled.Rules = nil // it isolates, and allows nothing on some pods
+			}
+			out = append(out, tenantPolicy{p.Policy, &p.Spec.PodSelector, compiled})
 		}
 	}
 	return out
+}
+
+// overBudget reports whether a NetworkPolicy is closed because of its size, on every pod
+// or on some.
+func (c *Cluster) overBudget(name string) bool {
+	return slices.ContainsFunc(c.dump.Warnings, func(w state.Warning) bool {
+		return w.Reason == state.ReasonOverBudget && w.Kind == "NetworkPolicy" && w.Object == name
+	})
 }
 
 // allowed reports whether the tiers allow the connection, and which rule of which policy
@@ -206,9 +218,17 @@ func termsOf(selector *metav1.LabelSelector) []labels.Requirement {
 // numbers returns the ports of the connection's protocol at which a rule begins or ends,
 // and those beside them, sorted.
 func (s supposed) numbers() (out []uint16) {
+	destination := s.peer.pod
+	if s.q.dir == hns.In {
+		destination = s.own.pod
+	}
 	add := func(ports []policy.Port) {
 		for _, p := range ports {
-			if protocolNumbers[p.Protocol] == s.q.packet.Protocol && p.First > 0 {
+			switch {
+			case protocolNumbers[p.Protocol] != s.q.packet.Protocol:
+			case p.Name != "":
+				out = append(out, numbersOf(destination, p)...)
+			case p.First > 0:
 				out = append(out, p.First-1, p.First, p.Last, p.Last+1)
 			}
 		}
@@ -228,6 +248,21 @@ func (s supposed) numbers() (out []uint16) {
 	return slices.DeleteFunc(out, func(n uint16) bool { return n == 0 || n == s.q.packet.DstPort })
 }
 
+// numbersOf returns the numbers under which a pod serves a named port; of nil none.
+func numbersOf(pod *state.Pod, port policy.Port) (out []uint16) {
+	if pod == nil {
+		return nil
+	}
+	for _, text := range pod.Ports { // name:number/protocol
+		name, rest, _ := strings.Cut(text, ":")
+		number, protocol, _ := strings.Cut(rest, "/")
+		if n, err := strconv.ParseUint(number, 10, 16); err == nil && name == port.Name && protocol == string(port.Protocol) {
+			out = append(out, uint16(n))
+		}
+	}
+	return out
+}
+
 // protocolOf returns the API's word for a protocol that can be asked about.
 func protocolOf(number uint8) policy.Protocol {
 	for p, n := range protocolNumbers {
@@ -245,6 +280,9 @@ func relabels(kind Kind, what, object string, set map[string]string, reqs []labe
 		byKey[r.Key()] = append(byKey[r.Key()], r.ValuesUnsorted()...)
 	}
 	for _, key := range slices.Sorted(maps.Keys(byKey)) {
+		if fixed(kind, key) {
+			continue
+		}
 		was, has := set[key]
 		have := "no label " + key
 		if has {

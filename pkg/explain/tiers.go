@@ -244,8 +244,14 @@ func (c *Cluster) unclear(e End) bool {
 // rules of HNS are those that matched.
 func (c *Cluster) decider(own, peer End, q question, verdict Verdict, rules []hns.ACL) Decider {
 	isolating := c.Isolating(own.pod, q.dir == hns.In)
-	if len(c.tierRules(own.pod, q.dir)) == 0 || own.pod.InDoubt {
+	switch {
+	case len(c.tierRules(own.pod, q.dir)) == 0:
 		return namespaced(verdict, rules, isolating, nil)
+	case own.pod.InDoubt: // what its pods say together is in the rules alone
+		if d := namespaced(verdict, rules, isolating, nil); d.Policy != "" {
+			return d
+		}
+		return byRule(rules)
 	}
 	if slices.ContainsFunc(rules, func(a hns.ACL) bool { return a.Ours() && a.Priority == hns.PriorityNode }) {
 		return Decider{}
@@ -269,7 +275,8 @@ func namespaced(verdict Verdict, rules []hns.ACL, isolating []string, passed []P
 	case verdict == Blocked && len(isolating) > 0:
 		d.Policy = isolating[0]
 	case verdict == Allowed:
-		d.Policy = byRule(rules).Policy
+		// Rules of a tier that was passed may match as well.
+		d.Policy = byRule(slices.DeleteFunc(slices.Clone(rules), func(a hns.ACL) bool { return ofCluster(policyOf(a.ID)) })).Policy
 	}
 	if d.Policy != "" {
 		d.Tier = policy.Namespaced.String()
@@ -289,6 +296,9 @@ func byRule(rules []hns.ACL) Decider {
 	}
 	return out
 }
+
+// ofCluster reports whether a policy is a ClusterNetworkPolicy.
+func ofCluster(policy string) bool { return strings.HasPrefix(policy, clusterPrefix) }
 
 // policyOf returns the policy that the Id of one of our rules names, "" for none.
 func policyOf(id string) string {

@@ -65,8 +65,8 @@ func outside(clusters ...*explain.Cluster) []Addresses {
 	return out
 }
 
-// edgesOfAll returns where rules of policies begin and end, the addresses that rules of
-// others name, and those of pods.
+// edgesOfAll returns where rules of policies begin and end, and members of sets that are
+// no pod's, like nodes; the addresses that rules of others name; and those of pods.
 func edgesOfAll(clusters []*explain.Cluster) (at []uint64, foreign hns.Spans, pods map[uint32]bool) {
 	at, pods = []uint64{0, space}, map[uint32]bool{}
 	for _, c := range clusters {
@@ -83,8 +83,29 @@ func edgesOfAll(clusters []*explain.Cluster) (at []uint64, foreign hns.Spans, po
 			}
 		}
 	}
+	for _, c := range clusters {
+		for i := range c.Dump().Sets {
+			for _, sp := range membersOf(&c.Dump().Sets[i]) {
+				if sp.First < sp.Last || !pods[sp.First] {
+					at = append(at, uint64(sp.First), uint64(sp.Last)+1)
+				}
+			}
+		}
+	}
 	slices.Sort(at)
 	return slices.Compact(at), foreign.Sorted(), pods
+}
+
+// membersOf returns the addresses that a set has or should have.
+func membersOf(s *state.Set) (out hns.Spans) {
+	for _, members := range [][]string{s.Members, s.Surplus} {
+		for _, m := range members {
+			if sp, ok := hns.ParseSpan(m); ok {
+				out = append(out, sp)
+			}
+		}
+	}
+	return out
 }
 
 // nobody finds an address, below end, that is neither a pod's nor known to rules

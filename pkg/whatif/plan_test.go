@@ -84,6 +84,34 @@ func TestTexts(t *testing.T) {
 	}
 }
 
+// TestNodesFlip: the addresses of nodes are told from others outside.
+func TestNodesFlip(t *testing.T) {
+	pod := whatif.Pod{Pod: dataplane.Pod{Namespace: "x", Name: "a", UID: "u", Addr: netip.MustParseAddr("10.0.0.1"), Local: true}, Node: "n1"}
+	w := whatif.World{
+		Pods: []whatif.Pod{pod}, Namespaces: []dataplane.Namespace{{Name: "x"}}, Nodes: []whatif.Node{{Name: "n1"}},
+		Peers: []state.Node{{Name: "n1", Addrs: []netip.Addr{netip.MustParseAddr("10.240.0.4")}}, {Name: "n2", Addrs: []netip.Addr{netip.MustParseAddr("10.240.0.5"), netip.MustParseAddr("8.8.8.8")}}},
+	}
+	everyNode := []v1alpha2.ClusterNetworkPolicyEgressPeer{{Nodes: &metav1.LabelSelector{}}}
+	rule := func(action v1alpha2.ClusterNetworkPolicyRuleAction, to []v1alpha2.ClusterNetworkPolicyEgressPeer) v1alpha2.ClusterNetworkPolicyEgressRule {
+		return v1alpha2.ClusterNetworkPolicyEgressRule{Action: action, To: to}
+	}
+	for want, rules := range map[string][]v1alpha2.ClusterNetworkPolicyEgressRule{
+		"addresses in 8.8.8.8/32, 10.240.0.4/31": {rule(v1alpha2.ClusterNetworkPolicyRuleActionDeny, everyNode)},
+		"addresses not in 8.8.8.8/32, 10.240.0.4/31": {
+			rule(v1alpha2.ClusterNetworkPolicyRuleActionAccept, everyNode),
+			rule(v1alpha2.ClusterNetworkPolicyRuleActionDeny, []v1alpha2.ClusterNetworkPolicyEgressPeer{{Networks: []v1alpha2.CIDR{"0.0.0.0/0"}}}),
+		},
+	} {
+		cnp := &v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: v1alpha2.ClusterNetworkPolicySpec{
+			Tier: v1alpha2.AdminTier, Subject: v1alpha2.ClusterNetworkPolicySubject{Namespaces: &metav1.LabelSelector{}}, Egress: rules,
+		}}
+		plan, err := whatif.New(t.Context(), w, whatif.Change{SetCluster: []*v1alpha2.ClusterNetworkPolicy{cnp}})
+		require.NoError(t, err)
+		require.Len(t, plan.Outside, 1)
+		require.Equal(t, want, plan.Outside[0].To)
+	}
+}
+
 // TestRequests: what a node is said to be asked for is what changes on it.
 func TestRequests(t *testing.T) {
 	verbs := map[string]string{"added": "create", "changed": "update", "removed": "delete"}

@@ -2,6 +2,7 @@ package manifest_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -106,6 +107,32 @@ func TestClusterPolicyForms(t *testing.T) {
 
 // Policies of other projects, and those that came before, are named: nothing
 // enforces them.
+// TestMisspeltKindOfPolicy: a policy whose kind is misspelt is bad input, as it is for an
+// API server; to skip it would open.
+func TestMisspeltKindOfPolicy(t *testing.T) {
+	const cluster, namespaced = "policy.networking.k8s.io/v1alpha2", "networking.k8s.io/v1"
+	for _, o := range []manifest.Options{{}, {PoliciesOnly: true}} {
+		for _, tc := range [][3]string{
+			{cluster, "ClusterNetworkpolicy", "ClusterNetworkPolicy"},
+			{cluster, "ClusterNetworkPolicies", "ClusterNetworkPolicy"},
+			{cluster, "NetworkPolicy", ""}, // has its own words
+			{cluster, "AdminNetworkPolicy", "ClusterNetworkPolicy"},
+			{namespaced, "Networkpolicy", "NetworkPolicy"},
+			{namespaced, "NetworkPolicies", "NetworkPolicy"},
+			{namespaced, "NetworkPolcy", "NetworkPolicy"},
+		} {
+			_, _, err := manifest.Load([]string{"-"}, manifest.Options{PoliciesOnly: o.PoliciesOnly, Stdin: strings.NewReader("apiVersion: " + tc[0] + "\nkind: " + tc[1] + "\nmetadata: {name: p, namespace: x}\nspec: {}\n")})
+			require.Error(t, err, "%v", tc)
+			if tc[2] != "" {
+				require.ErrorContains(t, err, fmt.Sprintf("kind: %q is no kind of %s; use %s", tc[1], tc[0], tc[2]))
+			}
+		}
+	}
+	_, warnings, err := load("apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: p}\n---\napiVersion: networking.k8s.io/v1\nkind: ServiceCIDR\nmetadata: {name: p}\n")
+	require.NoError(t, err)
+	require.Len(t, warnings, 2)
+}
+
 func TestNotEnforced(t *testing.T) {
 	object := func(version, kind string) string {
 		return "apiVersion: " + version + "\nkind: " + kind + "\nmetadata: {name: a}\nspec: {any: 1}\n"

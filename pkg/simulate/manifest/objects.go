@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/winnpm/winnpm/pkg/similar"
 )
 
 // loader collects what the documents say.
@@ -88,7 +90,9 @@ func (l *loader) object(at place, tree any, version, kind string) error {
 	}
 	known, ok := kinds[kind]
 	isPolicy := strings.HasSuffix(kind, namespacedKind)
-	switch {
+	switch meant := misspelt(version, kind); {
+	case meant != "":
+		return at.fail(field.NewPath("kind"), "%q is no kind of %s; use %s", kind, version, meant)
 	case l.policiesOnly && !isPolicy:
 		l.skip(at, object, kind, "is no NetworkPolicy or ClusterNetworkPolicy")
 	case ok && version == known.version:
@@ -101,6 +105,20 @@ func (l *loader) object(at place, tree any, version, kind string) error {
 		l.skip(at, object, kind, fmt.Sprintf("of %s says nothing about policies or pods here", version))
 	}
 	return nil
+}
+
+// misspelt returns the kind of policy that somebody meant who wrote another kind with its
+// version, "" when he may mean what he wrote. To skip a policy would open.
+func misspelt(version, kind string) string {
+	switch version {
+	case kinds[kind].version:
+		return ""
+	case kinds[clusterKind].version: // which has no other kind
+		return clusterKind
+	case kinds[namespacedKind].version:
+		return similar.Name(kind, []string{namespacedKind})
+	}
+	return ""
 }
 
 // readWord reads a string of an object, where it has one.
