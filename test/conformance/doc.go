@@ -4,5 +4,8 @@
 // suite's StatefulSets and play the kubelet, which answers exec of "agnhost connect"
 // with the verdict of the simulator's packet tracer.
 //
-// make conformance runs it. It is a module of its own, for the suite's dependencies.
+// On the same stand-ins, cyclonus plays what Kubernetes' own suite asks of NetworkPolicies,
+// unmodified as well.
+//
+// make conformance runs both. It is a module of its own, for the suites' dependencies.
 package conformance

@@ -52,7 +52,7 @@ const (
 
 func (k *kubelet) exec(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	for name, want := range map[string]bool{"input": false, "tty": false, "output": true, "error": true} {
+	for name, want := range map[string]bool{"input": false, "output": true, "error": true} { // a terminal changes nothing here
 		if on, _ := strconv.ParseBool(query.Get(name)); on != want {
 			http.Error(w, fmt.Sprintf("%s=%q is not what this kubelet can do", name, query.Get(name)), http.StatusBadRequest)
 			return
