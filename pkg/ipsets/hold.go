@@ -99,13 +99,14 @@ func (h *waiting) add(addrs iter.Seq[addr], members iter.Seq[*set]) {
 	if h.addrs == nil {
 		*h = waiting{map[addr]struct{}{}, map[*set]struct{}{}}
 	}
+	some, sets := h.addrs, h.members // h itself stays on the stack, as most plans hold nobody
 	for a := range addrs {
-		h.addrs[a] = struct{}{}
+		some[a] = struct{}{}
 	}
 	for m := range members {
-		h.members[m] = struct{}{}
+		sets[m] = struct{}{}
 		for a := range m.addrs.bits {
-			h.addrs[a] = struct{}{}
+			some[a] = struct{}{}
 		}
 	}
 }

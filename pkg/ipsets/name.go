@@ -1,6 +1,7 @@
 package ipsets
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"fmt"
@@ -266,7 +267,17 @@ func orphan(o Observed) Name {
 	return Name{kind: kind, text: o.Name, id: o.ID}
 }
 
-// Compare orders names by their readable text; orphans of one text by id.
+// Compare orders names by their readable text; orphans of one text by id. It allocates
+// for long names alone.
 func Compare(a, b Name) int {
-	return cmp.Or(cmp.Compare(a.String(), b.String()), cmp.Compare(a.id, b.id))
+	var x, y [256]byte
+	return cmp.Or(bytes.Compare(a.appendTo(x[:0]), b.appendTo(y[:0])), cmp.Compare(a.id, b.id))
+}
+
+// appendTo appends the readable text.
+func (n Name) appendTo(to []byte) []byte {
+	if n.deny {
+		to = append(to, denyMark...)
+	}
+	return append(append(to, n.kind.prefix()...), n.text...)
 }
