@@ -84,16 +84,22 @@ func edgesOfAll(clusters []*explain.Cluster) (at []uint64, foreign hns.Spans, po
 		}
 	}
 	for _, c := range clusters {
-		for i := range c.Dump().Sets {
-			for _, sp := range membersOf(&c.Dump().Sets[i]) {
-				if sp.First < sp.Last || !pods[sp.First] {
-					at = append(at, uint64(sp.First), uint64(sp.Last)+1)
-				}
-			}
-		}
+		at = append(at, edgesOfSets(c.Dump().Sets, pods)...)
 	}
 	slices.Sort(at)
 	return slices.Compact(at), foreign.Sorted(), pods
+}
+
+// edgesOfSets returns where members of sets begin and end that are no pod's.
+func edgesOfSets(sets []state.Set, pods map[uint32]bool) (at []uint64) {
+	for i := range sets {
+		for _, sp := range membersOf(&sets[i]) {
+			if sp.First < sp.Last || !pods[sp.First] {
+				at = append(at, uint64(sp.First), uint64(sp.Last)+1)
+			}
+		}
+	}
+	return at
 }
 
 // membersOf returns the addresses that a set has or should have.
