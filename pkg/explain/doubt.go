@@ -43,23 +43,8 @@ func (c *Cluster) doubt(e End) string {
 		e.addr, strings.Join(names, ", "))
 }
 
-// subjects returns the pods whose policies decide at the endpoints of a pod: itself,
-// and in doubt every other one to which they may belong.
-func (c *Cluster) subjects(pod *state.Pod) []string {
-	if !pod.InDoubt {
-		return []string{pod.Pod}
-	}
-	var out []string
-	for _, p := range c.rivals(pod) {
-		if p.InDoubt && p.Local {
-			out = append(out, p.Pod)
-		}
-	}
-	return out
-}
-
 // Isolating returns the policies that isolate a pod of the dump in a direction, sorted:
-// in doubt also those of the pods that claim its address.
+// in doubt also those of the pods that claim its address. The list is not to be changed.
 func (c *Cluster) Isolating(pod *state.Pod, ingress bool) []string {
 	if c.isolating == nil {
 		c.isolating = isolating(c.dump.Policies)
@@ -69,14 +54,22 @@ func (c *Cluster) Isolating(pod *state.Pod, ingress bool) []string {
 		dir = policy.Ingress
 	}
 	out := []string{}
-	for _, subject := range c.subjects(pod) {
-		out = append(out, c.isolating[dir][subject]...)
+	if !pod.InDoubt {
+		if own, ok := c.isolating[dir][pod.Pod]; ok {
+			return slices.Clip(own)
+		}
+		return out
+	}
+	for _, p := range c.rivals(pod) {
+		if p.InDoubt && p.Local {
+			out = append(out, c.isolating[dir][p.Pod]...)
+		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
-// isolating returns the policies that isolate in each direction, by pod.
+// isolating returns the policies that isolate in each direction, by pod, sorted.
 func isolating(policies []state.Policy) *[2]map[string][]string {
 	out := &[2]map[string][]string{{}, {}}
 	for _, p := range policies {
@@ -86,6 +79,12 @@ func isolating(policies []state.Policy) *[2]map[string][]string {
 					out[dir][pod] = append(out[dir][pod], p.Policy)
 				}
 			}
+		}
+	}
+	for _, lists := range out {
+		for pod, list := range lists {
+			slices.Sort(list)
+			lists[pod] = slices.Compact(list)
 		}
 	}
 	return out

@@ -275,8 +275,13 @@ func namespaced(verdict Verdict, rules []hns.ACL, isolating []string, passed []P
 	case verdict == Blocked && len(isolating) > 0:
 		d.Policy = isolating[0]
 	case verdict == Allowed:
-		// Rules of a tier that was passed may match as well.
-		d.Policy = byRule(slices.DeleteFunc(slices.Clone(rules), func(a hns.ACL) bool { return ofCluster(policyOf(a.ID)) })).Policy
+		for _, a := range rules {
+			// Rules of a tier that was passed may match as well.
+			name := policyOf(a.ID)
+			if name != "" && !ofCluster(name) && (d.Policy == "" || name < d.Policy) {
+				d.Policy = name
+			}
+		}
 	}
 	if d.Policy != "" {
 		d.Tier = policy.Namespaced.String()

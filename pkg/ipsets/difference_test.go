@@ -43,7 +43,7 @@ func (tr *trial) differences(t *rapid.T) {
 		}
 		if s.Nested {
 			for i, name := range values {
-				values[i] = idOf(name)
+				values[i] = idOf([]byte(name))
 			}
 		}
 		require.ElementsMatch(t, held, values, s.Name)

@@ -31,7 +31,7 @@ func format(sets []SetState) string {
 			head = lineNested
 		}
 		line(head, quote(s.Name))
-		if s.ID != idOf(s.Name) {
+		if s.ID != idOf([]byte(s.Name)) {
 			line(lineID, quote(s.ID))
 		}
 		line(lineState, s.state())
@@ -110,7 +110,7 @@ func parseLine(out []SetState, line string) ([]SetState, error) {
 	for _, head := range []string{lineSet, lineNested} {
 		if rest, ok := strings.CutPrefix(line, head); ok {
 			name, err := unquote(rest)
-			return append(out, SetState{ID: idOf(name), Name: name, Nested: head == lineNested, Known: true}), err
+			return append(out, SetState{ID: idOf([]byte(name)), Name: name, Nested: head == lineNested, Known: true}), err
 		}
 	}
 	if len(out) == 0 {

@@ -198,7 +198,7 @@ func (n Name) Called() string {
 	if len(text) <= MaxName || !n.known() {
 		return text
 	}
-	mark := cutMark + strings.TrimPrefix(idOf(text), idPrefix)
+	mark := cutMark + strings.TrimPrefix(idOf([]byte(text)), idPrefix)
 	return strings.ToValidUTF8(text[:MaxName-len(mark)], "") + mark
 }
 
@@ -217,12 +217,13 @@ func (n Name) ID() string {
 	if n.id != "" {
 		return n.id
 	}
-	return idOf(n.String())
+	var text [256]byte // most names fit, and need no memory then
+	return idOf(n.appendTo(text[:0]))
 }
 
-func idOf(name string) string {
+func idOf(name []byte) string {
 	const digest = 20
-	sum := sha256.Sum256([]byte(name))
+	sum := sha256.Sum256(name)
 	text := new(big.Int).SetBytes(sum[:]).Text(36)
 	if short := digest - len(text); short > 0 {
 		text = strings.Repeat("0", short) + text
@@ -252,7 +253,7 @@ func ParseName(text string, nested bool) (Name, bool) {
 // nameOf names a set that was read from HNS: with the name that gives this id,
 // by today's rule or the older one, and type, or as an orphan.
 func nameOf(o Observed) Name {
-	if n, ok := ParseName(o.Name, o.Nested); ok && (idOf(o.Name) == o.ID || oldIDOf(o.Name) == o.ID) {
+	if n, ok := ParseName(o.Name, o.Nested); ok && (idOf([]byte(o.Name)) == o.ID || oldIDOf(o.Name) == o.ID) {
 		return n
 	}
 	return orphan(o)
