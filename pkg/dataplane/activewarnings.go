@@ -154,7 +154,9 @@ func (s activeWarnings) ofEndpoint(ep *endpoint) []state.Warning {
 				Message: fmt.Sprintf("HNS refuses its rules on endpoint %s%s: they are left out there until they change or HNS takes them; it is asked again", ep.id, inBrackets(ref.Code))})
 		}
 	}
-	out = append(out, s.compromises(ep)...)
+	if len(ep.compromises) > 0 && ep.desired.tiers != nil { // here, as the function's stack is large
+		out = append(out, s.compromises(ep)...)
+	}
 	if ep.lastErr != nil {
 		w := s.onEndpoint(ep, state.ReasonHNSUnavailable, oneLine(ep.lastErr))
 		if errors.Is(ep.lastErr, hns.ErrInvalid) {
@@ -168,9 +170,6 @@ func (s activeWarnings) ofEndpoint(ep *endpoint) []state.Warning {
 // compromises tells of the rules of a list of tiers that HNS refuses: one warning for
 // each policy, with the code of one of them.
 func (s activeWarnings) compromises(ep *endpoint) (out []state.Warning) {
-	if len(ep.compromises) == 0 || ep.desired.tiers == nil {
-		return nil
-	}
 	refused, codes := map[policy.Key]int{}, map[policy.Key]uint32{}
 	seen := map[hns.ACL]bool{}
 	for _, r := range ep.desired.tiers.rules {

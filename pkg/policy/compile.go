@@ -17,7 +17,7 @@ import (
 // validation of today's API servers, as old objects of live clusters are.
 func Compile(np *networkingv1.NetworkPolicy) Compiled {
 	spec := field.NewPath("spec")
-	c := compiler{namespace: np.Namespace, malformed: ReasonInvalid}
+	c := compiler{namespace: np.Namespace, malformed: ReasonInvalid, defined: map[ipsets.Name]bool{}}
 
 	subject, ok := c.selector(&np.Spec.PodSelector, spec.Child("podSelector"),
 		"every pod of the namespace is isolated and the rules are left out")
@@ -43,7 +43,8 @@ type compiler struct {
 	namespace string
 	malformed Reason // of a malformed selector
 	out       []Rule
-	sets      []SetDef // one of a name may be there again
+	sets      []SetDef
+	defined   map[ipsets.Name]bool // in sets
 	problems  []Problem
 	found     map[Reason]int // of all problems; nil for none
 }
@@ -110,17 +111,25 @@ func (c *compiler) rule(r Rule, peers []networkingv1.NetworkPolicyPeer, peersAt 
 	if !ok {
 		return
 	}
-	c.out = slices.Grow(c.out, len(candidates))
-	c.sets = slices.Grow(c.sets, len(candidates)) // most have one
 	for _, p := range candidates {
 		r.Peer, r.Ports = p.peer, allowed
 		c.out = append(c.out, r)
-		c.sets = append(c.sets, p.defs...)
+		for _, def := range p.defs {
+			c.define(def)
+		}
 	}
 }
 
-// sortedSets returns the sets by name, each of them once. A name says all of its set.
+// define adds a set, once. A name says all of its set.
+func (c *compiler) define(def SetDef) {
+	if !c.defined[def.Name] {
+		c.defined[def.Name] = true
+		c.sets = append(c.sets, def)
+	}
+}
+
+// sortedSets returns the sets by name.
 func (c *compiler) sortedSets() []SetDef {
 	slices.SortFunc(c.sets, func(a, b SetDef) int { return ipsets.Compare(a.Name, b.Name) })
-	return slices.CompactFunc(c.sets, func(a, b SetDef) bool { return a.Name == b.Name })
+	return c.sets
 }

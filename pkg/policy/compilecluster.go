@@ -27,7 +27,7 @@ import (
 //     a direction in which it does more than accept. A large subject is every pod then.
 func CompileCluster(cnp *v1alpha2.ClusterNetworkPolicy) Cluster {
 	spec := field.NewPath("spec")
-	c := clusterCompiler{compiler: compiler{malformed: ReasonUnsupportedPeer}}
+	c := clusterCompiler{compiler: compiler{malformed: ReasonUnsupportedPeer, defined: map[ipsets.Name]bool{}}}
 	out := Cluster{Name: cnp.Name}
 	out.Tier, out.Priority = c.place(&cnp.Spec, spec)
 	if excess := cmp.Or(closedCluster(&cnp.Spec), sizeOfCluster(&cnp.Spec).excess()); excess != "" {
@@ -148,14 +148,14 @@ func (c *clusterCompiler) clusterRule(r ClusterRule, action v1alpha2.ClusterNetw
 // twin when it may deny.
 func (c *clusterCompiler) need(def SetDef, action Action) {
 	if action != Deny {
-		c.sets = append(c.sets, def)
+		c.define(def)
 	}
 	if action == Accept {
 		return
 	}
-	c.sets = append(c.sets, def.Deny())
+	c.define(def.Deny())
 	if def.Name.Kind() != ipsets.KindNodes {
-		c.sets = append(c.sets, SetDef{Name: ipsets.Doubt()})
+		c.define(SetDef{Name: ipsets.Doubt()})
 	}
 }
 
