@@ -18,6 +18,9 @@ func TestFileRules(t *testing.T) {
 	}{
 		"long":   {"lines", "a.go", "package a\n" + strings.Repeat("\n", maxLines), []string{"501 lines, split it (at most 500)"}},
 		"fits":   {"lines", "a.go", "package a\n" + strings.Repeat("\n", maxLines-1), nil},
+		"large":  {"functions", "a.go", "package a\nfunc f() {" + strings.Repeat("\n", maxFunctionLines+2) + "}\n", []string{"f has 61 lines, take it apart (at most 60)"}},
+		"small":  {"functions", "a.go", "package a\nfunc f() {" + strings.Repeat("\n", maxFunctionLines+1) + "}\n", nil},
+		"story":  {"functions", "a_test.go", "package a\nfunc f() {" + strings.Repeat("\n", 2*maxFunctionLines) + "}\n", nil},
 		"sleep":  {"sleep", "a_test.go", "package a\nimport \"time\"\nfunc f() { time.Sleep(1) }\n", []string{"time.Sleep in a test, use testing/synctest or a channel"}},
 		"bubble": {"sleep", "a_test.go", "package a\nimport (\"testing/synctest\"; \"time\")\nfunc f() { time.Sleep(1) }\n", nil},
 		"tagged": {"hcsshim", "test/windows/a_windows_test.go", "package a\nimport _ \"" + hcsshim + "/hcn\"\n", nil},
