@@ -69,6 +69,7 @@ var rooms = map[string]room{
 	"pkg/debug/access":      {ours: []string{"pkg/debug/places"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "k8s.io/klog/v2"}},
 	"pkg/debug/page":        {ours: []string{"pkg/state", "pkg/explain", "pkg/hns", "pkg/ipsets", "pkg/matrix", "pkg/policy"}},
 	"pkg/metrics":           {ours: []string{"pkg/hns", "pkg/hns/dllcalls", "pkg/state", "pkg/controllers", "pkg/policy"}, others: []string{"github.com/prometheus/client_golang/prometheus"}},
+	"pkg/uninstall":         {ours: []string{"pkg/hns", "pkg/hns/versioned"}},
 	"pkg/nodelock":          {ours: []string{"pkg/processes"}, others: []string{"github.com/gofrs/flock", "golang.org/x/sys/windows"}},
 	"pkg/processes":         {ours: []string{"pkg/printable"}, others: []string{"golang.org/x/sys/windows"}},
 	"pkg/similar":           {},
@@ -78,7 +79,7 @@ var rooms = map[string]room{
 		others: []string{"k8s.io/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"},
 	},
 	"cmd/npm": {
-		ours:   []string{"pkg/acl", "pkg/agents", "pkg/bundle", "pkg/controllers", "pkg/controllers/events", "pkg/controllers/reviews", "pkg/dataplane", "pkg/debug", "pkg/debug/access", "pkg/debug/page", "pkg/explain", "pkg/hns", "pkg/hns/hcsadapter", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/printable", "pkg/processes", "pkg/recorder", "pkg/replay", "pkg/similar", "pkg/simulate", "pkg/simulate/manifest", "pkg/state", "pkg/whatif"},
+		ours:   []string{"pkg/acl", "pkg/agents", "pkg/bundle", "pkg/controllers", "pkg/controllers/events", "pkg/controllers/reviews", "pkg/dataplane", "pkg/debug", "pkg/debug/access", "pkg/debug/page", "pkg/explain", "pkg/hns", "pkg/hns/hcsadapter", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/printable", "pkg/processes", "pkg/recorder", "pkg/replay", "pkg/similar", "pkg/simulate", "pkg/simulate/manifest", "pkg/state", "pkg/uninstall", "pkg/whatif"},
 		others: anything,
 	},
 	"test/oracle":        {others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2", "go4.org/netipx"}},

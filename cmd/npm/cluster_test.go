@@ -294,5 +294,5 @@ func TestProgram(t *testing.T) {
 	require.NotContains(t, help, "kubectl npm trace")
 	code, _, stderr := plugin(t)
 	require.Equal(t, 2, code)
-	require.Equal(t, "kubectl npm: say which command: plan, replay, simulate, start, support-bundle, trace or version; kubectl npm --help explains them\n", stderr)
+	require.Equal(t, "kubectl npm: say which command: plan, replay, simulate, start, support-bundle, trace, uninstall or version; kubectl npm --help explains them\n", stderr)
 }

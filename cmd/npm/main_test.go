@@ -47,7 +47,7 @@ func TestCommandLine(t *testing.T) {
 		{"simulate --manifests none --once", 1, "", "npm simulate: none: cannot be read: no such file or directory; check the path"},
 		{"simulate --kubeconfig none --once", 1, "", "npm simulate: kubeconfig none: " + noFile.Error()},
 
-		{"", 2, "", "npm: say which command: plan, replay, simulate, start, support-bundle, trace or version; npm --help explains them"},
+		{"", 2, "", "npm: say which command: plan, replay, simulate, start, support-bundle, trace, uninstall or version; npm --help explains them"},
 		{"stimulate", 2, "", `npm: unknown command "stimulate" for "npm"`},
 		{"simulate", 2, "", "npm simulate: nothing to simulate: give --manifests PATH or --kubeconfig FILE"},
 		{"simulate extra", 2, "", `npm: unknown command "extra" for "npm simulate"`},

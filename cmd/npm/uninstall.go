@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
+	"github.com/winnpm/winnpm/pkg/nodelock"
+	"github.com/winnpm/winnpm/pkg/simulate"
+	"github.com/winnpm/winnpm/pkg/uninstall"
+)
+
+// lockWait is how long npm uninstall waits for an agent that is about to end.
+const lockWait = 15 * time.Second
+
+// uninstallFlags are what the command line says.
+type uninstallFlags struct {
+	yes, stay  bool
+	hnsTimeout time.Duration
+}
+
+func newUninstall(std streams, getenv func(string) string, this host) *cobra.Command {
+	var flags uninstallFlags
+	cmd := &cobra.Command{
+		Use:   "uninstall",
+		Short: "Take all rules and sets of WinNPM and Azure NPM off this node",
+		Long: `Takes all rules and sets of WinNPM and Azure NPM off this node, and leaves what others
+have in HNS. Without --yes it only says what there is. Every pod of the node is open
+afterwards, so delete the DaemonSet first, and the policies when nobody needs them.
+
+It may be ended at any time and begun anew. It takes the configuration file of the agent
+(` + configEnv + `), which names the network of HNS.
+
+Exit code: 0 nothing is left, or without --yes nothing was written, 1 something is left
+or cannot be read, 2 wrong usage.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return flags.run(cmd.Context(), std, getenv, this)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&flags.yes, "yes", false, "do it")
+	f.BoolVar(&flags.stay, "stay", false, "when that went well, wait until stopped, as a DaemonSet does")
+	f.DurationVar(&flags.hnsTimeout, "hns-timeout", 2*time.Minute, "`time` after which a call to HNS counts as hanging")
+	return cmd
+}
+
+// run takes everything of ours off the node, or says what there is.
+func (flags uninstallFlags) run(ctx context.Context, std streams, getenv func(string) string, this host) error {
+	if flags.hnsTimeout <= 0 {
+		return errors.New("--hns-timeout must be above 0")
+	}
+	fail := func(err error) error { return exit{code: simulate.ExitBadInput, err: err} }
+	cfg, _, err := loadConfig(getenv(configEnv))
+	if err != nil {
+		return fail(err)
+	}
+	svc, err := this.connect(hcsadapter.Options{Network: cfg.Network, Deadline: flags.hnsTimeout})
+	switch {
+	case missing(err) != nil:
+		return fail(fmt.Errorf("npm uninstall needs Windows Server 2022 or later: %w", err))
+	case err != nil:
+		return fail(err)
+	}
+	defer svc.Close()
+	if flags.yes {
+		err = removeAll(ctx, std.out, svc, this)
+	} else {
+		err = tellFound(ctx, std.out, svc)
+	}
+	switch {
+	case errors.Is(err, hns.ErrNotFound):
+		return fail(fmt.Errorf("HNS has no network %q: name the one of this node in WindowsNetworkName: %w", cfg.Network, err))
+	case err != nil:
+		return fail(err)
+	}
+	if flags.stay {
+		<-ctx.Done()
+	}
+	return nil
+}
+
+// tellFound says what there is.
+func tellFound(ctx context.Context, out io.Writer, client hns.Client) error {
+	found, err := uninstall.Look(ctx, client)
+	if err != nil {
+		return err
+	}
+	if found.Empty() {
+		_, err = fmt.Fprintln(out, "nothing of WinNPM or Azure NPM is in HNS")
+		return err
+	}
+	if err := printFound(out, found); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, "nothing was written: --yes takes this away, and every pod of this node is open then")
+	return err
+}
+
+// printFound writes a line for each endpoint, and one for the sets.
+func printFound(out io.Writer, found uninstall.Found) error {
+	for _, e := range found.Endpoints {
+		what := fmt.Sprintf("our rules: %d", e.Rules)
+		if e.Rules == 0 {
+			what = "cannot be read"
+		}
+		if _, err := fmt.Fprintf(out, "endpoint %s %v: %s%s\n", e.ID, e.Addrs, what, because(e.Err)); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(out, "in all: our rules: %d, endpoints with some: %d, our sets: %d, nested ones of them: %d%s\n",
+		found.Rules(), len(found.Endpoints), len(found.Sets), found.Nested(), because(found.SetErr))
+	return err
+}
+
+// because is the end of a line that has a reason, "" without one.
+func because(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ": " + line(err)
+}
+
+// removeAll takes everything away while it holds the node's lock, and says what is left.
+func removeAll(ctx context.Context, out io.Writer, client hns.Client, this host) error {
+	busy := errors.New("an agent programs this node: delete its DaemonSet first")
+	waiting, cancel := context.WithTimeoutCause(ctx, lockWait, busy)
+	defer cancel()
+	unlock, err := this.lock(waiting, nodelock.Listener{Waiting: func(string) {}, Ignored: func(string) {}})
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	left, err := uninstall.Remove(ctx, client, func(round int) error { return sleep(ctx, time.Second<<(round-2)) })
+	switch {
+	case err != nil:
+		return err
+	case left.Empty():
+		_, err := fmt.Fprintln(out, "nothing of WinNPM or Azure NPM is left in HNS; every pod of this node is open")
+		return err
+	}
+	if err := printFound(out, left); err != nil {
+		return err
+	}
+	return errors.New("something is left: run it again")
+}
+
+// sleep waits, or returns why the context ended.
+func sleep(ctx context.Context, pause time.Duration) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,279 @@
+package uninstall_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/uninstall"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// theirs are policies of others beside the CNI's defaults.
+const theirs = `{"Id":"calico-1","Action":"Block","Direction":"Out","Protocols":"6","RemoteAddresses":"168.63.129.16/32","RemotePorts":"80","Priority":200,"RuleType":"Switch","Scope":0}`
+
+func set(id string, kind hns.SetType, values ...string) hns.SetPolicy {
+	return hns.SetPolicy{ID: id, Name: "name of " + id, Type: kind, Values: values}
+}
+
+func rule(id string, action hns.Action, dir hns.Direction, priority uint16) hns.ACL {
+	return hns.ACL{ID: id, Action: action, Direction: dir, RuleType: hns.Switch, Priority: priority}
+}
+
+// node is a node with three pods, two of which have rules of ours, and with sets and
+// rules of others.
+func node(t require.TestingT) *hnssim.Sim {
+	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
+	ctx := context.Background()
+	add := func(sets ...hns.SetPolicy) { require.NoError(t, sim.ModifySets(ctx, hns.Add, sets)) }
+	add(set("azure-npm-1", hns.IPSet, "10.0.0.7"), set("azure-npm-2", hns.IPSet, "10.0.0.8"), set("calico-s", hns.IPSet, "10.0.0.9"))
+	add(set("AZURE-NPM-3", hns.NestedIPSet, "azure-npm-1", "azure-npm-2"))
+	for i, id := range []string{"a", "b", "c"} {
+		require.NoError(t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})}}))
+		e, err := sim.GetEndpoint(ctx, id)
+		require.NoError(t, err)
+		require.NoError(t, sim.SetPolicies(id, append(e.Policies, hns.EndpointPolicy{Type: hns.PolicyTypeACL, Settings: []byte(theirs)})))
+	}
+	allow := rule("azure-acl-x.p", hns.Allow, hns.In, hns.PriorityAllow)
+	allow.LocalAddresses = "azure-npm-1"
+	nested := rule("Azure-Acl-x.q", hns.Allow, hns.In, hns.PriorityAllow)
+	nested.LocalAddresses = "AZURE-NPM-3"
+	block := rule("azure-acl-npm-block-in", hns.Block, hns.In, hns.PriorityBlock)
+	require.NoError(t, sim.AddACLs(ctx, "a", []hns.ACL{allow, nested, block}))
+	require.NoError(t, sim.AddACLs(ctx, "b", []hns.ACL{nested, rule("azure-acl-npm-block-out", hns.Block, hns.Out, hns.PriorityBlock)}))
+	sim.ResetCalls()
+	return sim
+}
+
+// others returns what a node has that is not ours, as text: byte for byte, or as it is
+// meant. What HNS refuses to take back as it was read goes without fields that mean
+// nothing (pkg/hns/versioned).
+func others(t require.TestingT, sim *hnssim.Sim, meant bool) string {
+	ctx := context.Background()
+	network, err := sim.Network(ctx)
+	require.NoError(t, err)
+	text := ""
+	for _, s := range network.Sets {
+		if s.ID == "calico-s" {
+			text += fmt.Sprintln(s)
+		}
+	}
+	for _, id := range []string{"a", "b", "c"} {
+		e, err := sim.GetEndpoint(ctx, id)
+		require.NoError(t, err)
+		_, foreign := e.Split()
+		for _, p := range foreign {
+			if a, err := p.ACL(); err == nil && meant {
+				p = hns.NewACLPolicy(a.Canonical())
+			}
+			text += fmt.Sprintf("%s %s %s\n", id, p.Type, p.Settings)
+		}
+	}
+	return text
+}
+
+// verdicts returns what each endpoint does with each of a few packets.
+func verdicts(t require.TestingT, sim *hnssim.Sim) map[string]string {
+	out := map[string]string{}
+	for i, id := range []string{"a", "b", "c"} {
+		own := netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})
+		for _, dir := range []hns.Direction{hns.In, hns.Out} {
+			for _, peer := range []string{"10.0.0.7", "10.0.0.8", "10.0.0.9", "168.63.129.16"} {
+				p := hns.Packet{Src: netip.MustParseAddr(peer), Dst: own, Protocol: 6, DstPort: 80}
+				if dir == hns.Out {
+					p.Src, p.Dst = own, p.Src
+				}
+				v, err := sim.Trace(id, dir, p)
+				require.NoError(t, err)
+				out[id] += fmt.Sprint(v.Allowed, " ")
+			}
+		}
+	}
+	return out
+}
+
+func at(int) error { return nil }
+
+func requireEmpty(t require.TestingT, sim *hnssim.Sim) {
+	found, err := uninstall.Look(context.Background(), sim)
+	require.NoError(t, err)
+	require.Empty(t, found)
+}
+
+func TestLook(t *testing.T) {
+	t.Parallel()
+	sim := node(t)
+	found, err := uninstall.Look(t.Context(), sim)
+	require.NoError(t, err)
+	require.Equal(t, []int{2, 5, 3, 1}, []int{len(found.Endpoints), found.Rules(), len(found.Sets), found.Nested()})
+	require.Equal(t, "AZURE-NPM-3", found.Sets[0].ID, "nested ones go first")
+	require.False(t, found.Empty())
+	require.Equal(t, map[string]int{hns.OpNetworkGet: 1, hns.OpEndpointIDs: 1, hns.OpEndpointGet: 3}, sim.Counts(), "a look writes nothing")
+}
+
+// TestRemove: what goes, by how many requests, and what stays.
+func TestRemove(t *testing.T) {
+	t.Parallel()
+	sim := node(t)
+	was := others(t, sim, false)
+	sim.ResetCalls()
+	left, err := uninstall.Remove(t.Context(), sim, at)
+	require.NoError(t, err)
+	require.Empty(t, left)
+	counts := sim.Counts()
+	require.Equal(t, []int{2, 2}, []int{counts[hns.OpACLUpdate], counts[hns.OpSets(hns.Remove)]})
+	requireEmpty(t, sim)
+	require.Equal(t, was, others(t, sim, false))
+	sim.ResetCalls()
+	_, err = uninstall.Remove(t.Context(), sim, at)
+	require.NoError(t, err)
+	require.Equal(t, map[string]int{hns.OpNetworkGet: 1, hns.OpEndpointIDs: 1, hns.OpEndpointGet: 3}, sim.Counts(), "a second time writes nothing")
+}
+
+// TestKilledAnywhere: the work ends, fails or loses its answer at every call, and is begun
+// anew. At every moment an endpoint does what it did before, or what it does without us.
+func TestKilledAnywhere(t *testing.T) {
+	t.Parallel()
+	clean := node(t)
+	was, before := others(t, clean, true), verdicts(t, clean)
+	_, err := uninstall.Remove(t.Context(), clean, at)
+	require.NoError(t, err)
+	after, calls := verdicts(t, clean), len(clean.Calls())
+	require.NotEqual(t, before, after)
+	for n := 1; n <= calls; n++ {
+		for name, disturb := range map[string]func(*hnssim.Sim, context.CancelFunc){
+			"killed before": func(sim *hnssim.Sim, kill context.CancelFunc) { killAt(sim, n, hnssim.Before, kill) },
+			"killed after":  func(sim *hnssim.Sim, kill context.CancelFunc) { killAt(sim, n, hnssim.After, kill) },
+			"refused": func(sim *hnssim.Sim, _ context.CancelFunc) {
+				sim.Inject(hnssim.Fault{Nth: n, Mode: hnssim.Refuse, Code: 0x80004005})
+			},
+			"lost": func(sim *hnssim.Sim, _ context.CancelFunc) { sim.Inject(hnssim.Fault{Nth: n, Mode: hnssim.LoseReply}) },
+			"down": func(sim *hnssim.Sim, _ context.CancelFunc) {
+				sim.Inject(hnssim.Fault{Nth: n, Times: 3, Mode: hnssim.Refuse})
+			},
+		} {
+			t.Run(fmt.Sprintf("%d %s", n, name), func(t *testing.T) {
+				sim := node(t)
+				ctx, kill := context.WithCancel(t.Context())
+				defer kill()
+				disturb(sim, kill)
+				_, _ = uninstall.Remove(ctx, &watched{sim, t, before, after}, at)
+				_, err := uninstall.Remove(t.Context(), &watched{sim, t, before, after}, at)
+				require.NoError(t, err)
+				requireEmpty(t, sim)
+				require.Equal(t, was, others(t, sim, true))
+				require.Equal(t, after, verdicts(t, sim))
+			})
+		}
+	}
+}
+
+func killAt(sim *hnssim.Sim, n int, when hnssim.When, kill context.CancelFunc) {
+	seen := 0
+	sim.OnCall(func(_ hnssim.Call, is hnssim.When) {
+		if is == when {
+			if seen++; seen == n {
+				kill()
+			}
+		}
+	})
+}
+
+// watched compares what passes after each write.
+type watched struct {
+	*hnssim.Sim
+	t             *testing.T
+	before, after map[string]string
+}
+
+func (w *watched) look() {
+	for id, is := range verdicts(w.t, w.Sim) {
+		if is != w.before[id] && is != w.after[id] {
+			w.t.Errorf("endpoint %s: %s: it was %s, and will be %s", id, is, w.before[id], w.after[id])
+		}
+	}
+}
+
+func (w *watched) ReplacePolicies(ctx context.Context, id string, policies []hns.EndpointPolicy) error {
+	defer w.look()
+	return w.Sim.ReplacePolicies(ctx, id, policies)
+}
+
+func (w *watched) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy) error {
+	defer w.look()
+	return w.Sim.ModifySets(ctx, verb, sets)
+}
+
+// TestOneThatCannotBeRead: the others lose their rules, no set goes, and the answer says
+// why.
+func TestOneThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	sim := node(t)
+	sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "a", Times: -1, Mode: hnssim.Refuse, Code: 0x803B0017})
+	rounds := 0
+	left, err := uninstall.Remove(t.Context(), sim, func(round int) error { rounds = round; return nil })
+	require.NoError(t, err)
+	require.Equal(t, uninstall.Rounds+1, rounds)
+	require.Len(t, left.Endpoints, 1)
+	require.Equal(t, uint32(0x803B0017), hns.CodeOf(left.Endpoints[0].Err))
+	require.Len(t, left.Sets, 3)
+	require.EqualError(t, left.SetErr, "endpoints are left whose rules may name them")
+	require.Zero(t, sim.Counts()[hns.OpSets(hns.Remove)])
+}
+
+// TestSetOfOthersRules: a rule of others names a set of ours. It stays, the others go.
+func TestSetOfOthersRules(t *testing.T) {
+	t.Parallel()
+	sim := node(t)
+	theirs := rule("calico-2", hns.Allow, hns.In, 300)
+	theirs.LocalAddresses = "azure-npm-2"
+	require.NoError(t, sim.AddACLs(t.Context(), "c", []hns.ACL{theirs}))
+	left, err := uninstall.Remove(t.Context(), sim, at)
+	require.NoError(t, err)
+	require.Empty(t, left.Endpoints)
+	require.Len(t, left.Sets, 1)
+	require.ErrorIs(t, left.SetErr, hns.ErrInUse)
+	require.ErrorContains(t, left.SetErr, "set name of azure-npm-2: ")
+}
+
+func TestNoNetwork(t *testing.T) {
+	t.Parallel()
+	sim := node(t)
+	sim.Inject(hnssim.Fault{Op: hns.OpNetworkGet, Times: -1, Mode: hnssim.Refuse, Err: hns.ErrNotFound})
+	_, err := uninstall.Remove(t.Context(), sim, at)
+	require.ErrorIs(t, err, hns.ErrNotFound)
+	stop := errors.New("enough")
+	_, err = uninstall.Remove(t.Context(), sim, func(int) error { return stop })
+	require.ErrorIs(t, err, stop)
+}
+
+// TestRandomTrouble: whatever fails a few times, two tries end empty, and what others
+// have stays.
+func TestRandomTrouble(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		sim := node(t)
+		was := others(t, sim, true)
+		for range rapid.IntRange(0, 4).Draw(t, "faults") {
+			sim.Inject(hnssim.Fault{
+				Nth:  rapid.IntRange(1, 12).Draw(t, "nth"),
+				Mode: rapid.SampledFrom([]hnssim.Mode{hnssim.Refuse, hnssim.LoseReply}).Draw(t, "mode"),
+				Code: rapid.SampledFrom([]uint32{0, 0x80004005, 0x803B000D, 0x803B0017}).Draw(t, "code"),
+			})
+		}
+		_, _ = uninstall.Remove(context.Background(), sim, at)
+		left, err := uninstall.Remove(context.Background(), sim, at)
+		require.NoError(t, err)
+		require.Empty(t, left)
+		require.Equal(t, was, others(t, sim, true))
+	})
+}
