@@ -19,8 +19,8 @@ const Rounds = 5
 // or as without us, and nothing between. One that fails does not stop the others. Sets go
 // only when no endpoint is left that has our rules, or may have them.
 //
-// pause is called before each round but the first, which is round 1; its error ends the
-// work, as does that of the last look.
+// pause is called before a round that follows one in which something failed; the first is
+// round 1. Its error ends the work, as does that of the last look.
 func Remove(ctx context.Context, client hns.Client, pause func(round int) error) (Found, error) {
 	failed, setErr := map[string]error{}, error(nil)
 	for round := 1; ; round++ {
