@@ -44,18 +44,19 @@ func (s *set) gone() iter.Seq[string] {
 }
 
 // staying returns the values that would leave a deny twin, and are held back.
-func (c *Cache) staying(s *set, h waiting) map[string]bool {
+func (c *Cache) staying(s *set, h waits) map[string]bool {
 	values := map[string]bool{}
-	if len(h.addrs)+len(h.members) == 0 || !s.present || !c.seen(s, true) {
+	if len(h.joining.addrs)+len(h.joining.members)+len(h.nesting) == 0 || !s.present || !c.seen(s, true) {
 		return values
 	}
 	for a := range s.addrs.surplus() {
-		if _, waits := h.addrs[a]; waits {
+		_, joins := h.joining.addrs[a]
+		if _, nests := h.nesting[a]; joins || nests {
 			values[a.String()] = true
 		}
 	}
 	for m := range s.members.surplus() {
-		if h.holds(m) {
+		if h.joining.holds(m) {
 			values[m.id] = true
 		}
 	}

@@ -112,3 +112,24 @@ func TestNestedDenyTwinsAreWhole(t *testing.T) {
 		require.Equal(t, !n.Denies(), w.Covers(n))
 	}
 }
+
+// A leaf comes into a nested twin one request after leaves change: whoever is in it stays
+// where he was until then.
+func TestDenyTwinsWaitForANestedOne(t *testing.T) {
+	w := denying(t)
+	w.Hold(nested.Deny(), rule)
+	w.Hold(nested.Deny(), Ref{RefApplied, "ep"})
+	w.apply()
+	w.RemoveAddr(leafA.Deny(), addr1)
+	w.AddMember(nested.Deny(), nsX.Deny())
+	w.AddAddr(nsX.Deny(), addr1)
+	require.True(t, w.HeldBack())
+	same(t, `
+		set  create  deny-ns-x  10.0.0.1
+		--
+		nest update  deny-nestedlabel-app:a:b  -> deny-ns-x empty-emptyhashset`, w.Plan())
+	require.NoError(t, w.hns.run(w.Cache, w.Plan()))
+	require.False(t, w.HeldBack())
+	same(t, `
+		set  update  deny-podlabel-app:a`, w.Plan())
+}

@@ -113,7 +113,24 @@ func (h *waiting) add(addrs iter.Seq[addr], members iter.Seq[*set]) {
 
 // waits are those who have to leave a set before they may join another, and those who
 // have to join a deny twin before they may leave another.
-type waits struct{ leaving, joining waiting }
+type waits struct {
+	leaving, joining waiting
+	// nesting are the addresses that come into a nested deny twin with a leaf. Leaves are
+	// written before nested sets, so such an address leaves no other leaf until then.
+	nesting map[addr]struct{}
+}
+
+// nest has the addresses in some leaves wait for a nested set.
+func (h *waits) nest(leaves iter.Seq[*set]) {
+	for m := range leaves {
+		for a := range m.addrs.bits {
+			if h.nesting == nil {
+				h.nesting = map[addr]struct{}{}
+			}
+			h.nesting[a] = struct{}{}
+		}
+	}
+}
 
 // hold finds them. It costs the sets that plans are about, and the members of those
 // that are stuck.
@@ -122,8 +139,12 @@ func (c *Cache) hold() waits {
 	for s := range c.pending {
 		switch {
 		case s.name.Denies():
-			if s.lacking() && c.seen(s, true) {
+			switch {
+			case s.members.differs == 0 && s.addrs.differs == 0, !c.seen(s, true):
+			case s.lacking():
 				h.joining.add(s.addrs.joins(), s.members.joins())
+			default:
+				h.nest(s.members.joins())
 			}
 		case s.stuck() && c.seen(s, false):
 			h.leaving.add(s.addrs.surplus(), s.members.surplus())
@@ -169,7 +190,7 @@ func (s *set) untried() bool { return s.group > 0 && !s.present && !s.filler() }
 // held back.
 func (c *Cache) back(s *set, h waits) map[string]bool {
 	if s.name.Denies() {
-		return c.staying(s, h.joining)
+		return c.staying(s, h)
 	}
 	return c.away(s, h.leaving)
 }

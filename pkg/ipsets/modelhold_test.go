@@ -62,9 +62,15 @@ func (m *model) untried(n Name) (ids []string) {
 func (m *model) staying(n Name) []string {
 	var waiting []string
 	for _, s := range modelAll {
-		if m.lacking(s) && m.seen(s, true) {
-			for _, v := range surplus(m.value(s), m.view[s]) {
+		if !s.Denies() || !m.needed(s) || !m.defined[s] || !m.seen(s, true) {
+			continue
+		}
+		for _, v := range surplus(m.value(s), m.view[s]) {
+			switch {
+			case m.lacking(s):
 				waiting = append(append(waiting, v), m.within(v)...)
+			case s.Nested() && !n.Nested(): // it is written after leaves
+				waiting = append(waiting, m.within(v)...)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package ipsets
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -141,6 +142,22 @@ func (c *Cache) Ready(n Name) bool {
 		}
 	}
 	return true
+}
+
+// Lags reports whether HNS may show an address in another way than is desired, in a leaf
+// that rules see. Sets that HNS refuses do not count: no rule sees them. It costs the sets
+// that differ.
+func (c *Cache) Lags(a netip.Addr) bool {
+	key, ok := addrOf(a)
+	if !ok {
+		return false
+	}
+	for s := range c.pending {
+		if !s.refused && (s.unknown || s.addrs.is(key, applied) != s.addrs.is(key, wanted)) {
+			return true
+		}
+	}
+	return false
 }
 
 // Settled reports whether nothing needed differs, is unknown or is refused.

@@ -299,6 +299,27 @@ func TestReady(t *testing.T) {
 	require.False(t, w.Settled())
 }
 
+func TestLags(t *testing.T) {
+	w := newWorld(t)
+	require.False(t, w.Lags(addr1))
+	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1})
+	require.True(t, w.Lags(addr1))
+	require.False(t, w.Lags(addr2), "it is in no set")
+	w.apply()
+	require.False(t, w.Lags(addr1))
+	w.RemoveAddr(leafA, addr1)
+	require.True(t, w.Lags(addr1), "HNS still has it")
+	w.apply()
+	require.False(t, w.Lags(addr1))
+	w.Unknown(leafA)
+	require.True(t, w.Lags(addr1))
+	w.Observe(w.hns.list(), nil)
+	require.False(t, w.Lags(addr1))
+	w.AddAddr(leafA, addr2)
+	w.Reject(leafA)
+	require.False(t, w.Lags(addr2), "no rule sees it")
+}
+
 func TestPlanIsAValue(t *testing.T) {
 	w := newWorld(t)
 	w.Hold(nsX, rule)
