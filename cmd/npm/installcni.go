@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+
+	"github.com/winnpm/winnpm/pkg/backoff"
+	"github.com/winnpm/winnpm/pkg/conflist"
+	"github.com/winnpm/winnpm/pkg/simulate"
+)
+
+// installOptions are the command line of `npm install-cni` and `npm uninstall-cni`.
+type installOptions struct {
+	confDir, confFile, binDir string
+	mode                      string
+	wait                      time.Duration
+	watch                     bool
+}
+
+func (o *installOptions) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.confDir, "conf-dir", `C:\etc\cni\net.d`, "`FOLDER` of CNI's configurations, as containerd's conf_dir (AKS: C:\\k\\azurecni\\netconf)")
+	f.StringVar(&o.confFile, "conf-file", "", "`NAME` of the .conflist in it (default: the one that containerd takes)")
+	f.StringVar(&o.binDir, "bin-dir", `C:\opt\cni\bin`, "`FOLDER` of CNI's programs, as containerd's bin_dir (AKS: C:\\k\\azurecni\\bin)")
+}
+
+func newInstallCNI(std streams) *cobra.Command {
+	o := installOptions{}
+	cmd := &cobra.Command{
+		Use:   "install-cni",
+		Short: "Have pods start only when their policies are in force",
+		Long: `Copies ` + pluginFile + ` from beside this program into the folder of CNI's programs,
+then adds it to the list of plugins that containerd runs for each pod. Everything else
+in that file stays as it is. A second time changes nothing.
+
+Exit code: 0 done, 1 not done, 2 wrong usage.`,
+		Example: `  npm install-cni --conf-dir C:\k\azurecni\netconf --bin-dir C:\k\azurecni\bin`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), std)
+		},
+	}
+	o.flags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.mode, "mode", "wait", "what a pod does without an agent's answer: wait, then start; strict: not start; off: never ask")
+	f.DurationVar(&o.wait, "wait", 10*time.Second, "how long a pod waits, in whole seconds")
+	f.BoolVar(&o.watch, "watch", false, "stay, and put the plugin back when another program replaced the file")
+	return cmd
+}
+
+func newUninstallCNI(std streams) *cobra.Command {
+	o := installOptions{}
+	cmd := &cobra.Command{
+		Use:   "uninstall-cni",
+		Short: "Undo install-cni: the list of CNI plugins as it was, to the byte",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if err := o.validateFile(); err != nil {
+				return err
+			}
+			err := o.with((*installer).uninstall)
+			if err == nil {
+				_, err = fmt.Fprintln(std.out, o.confDir+": no list names "+conflist.Plugin+" any more")
+			}
+			return failed("uninstall-cni", err)
+		},
+	}
+	o.flags(cmd)
+	return cmd
+}
+
+func failed(command string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return exit{simulate.ExitBadInput, fmt.Errorf("%s: %w", command, err)}
+}
+
+func (o *installOptions) validateFile() error {
+	if o.confFile != "" && (filepath.Base(o.confFile) != o.confFile || filepath.Ext(o.confFile) != ".conflist") {
+		return fmt.Errorf("--conf-file %q: give the name of a .conflist in --conf-dir", o.confFile)
+	}
+	return nil
+}
+
+func (o *installOptions) validate() error {
+	switch {
+	case !slices.Contains([]string{"strict", "wait", "off"}, o.mode):
+		return fmt.Errorf("--mode %q: strict, wait and off are modes", o.mode)
+	case o.wait < time.Second || o.wait > 5*time.Minute || o.wait%time.Second != 0:
+		return fmt.Errorf("--wait %s: give whole seconds, 1s to 5m", o.wait)
+	}
+	return o.validateFile()
+}
+
+// with calls use with the three folders open.
+func (o *installOptions) with(use func(*installer) error) (err error) {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	in := &installer{
+		list:   o.confFile,
+		entry:  conflist.Entry{Mode: o.mode, WaitSeconds: int(o.wait / time.Second)},
+		suffix: fmt.Sprintf("%016x", rand.Uint64()), //nolint:gosec // no secret
+	}
+	for dir, f := range map[string]*folder{filepath.Dir(program): &in.source, o.binDir: &in.bin, o.confDir: &in.conf} {
+		root, openErr := os.OpenRoot(dir)
+		if openErr != nil {
+			return fmt.Errorf("%w: give --conf-dir and --bin-dir as containerd has them", openErr)
+		}
+		defer func() { err = errors.Join(err, root.Close()) }()
+		*f = diskFolder{root}
+	}
+	return use(in)
+}
+
+func (o *installOptions) run(ctx context.Context, std streams) error {
+	if o.watch {
+		logger, err := newLogger(std.err, "info")
+		if err != nil {
+			return err
+		}
+		placed := false
+		keep(ctx, logger, func() (changed bool, err error) {
+			err = o.with(func(in *installer) error {
+				in.placed = placed
+				changed, err = in.install()
+				placed = placed || err == nil
+				return err
+			})
+			return changed, err
+		})
+		return nil
+	}
+	err := o.with(func(in *installer) error {
+		_, err := in.install()
+		return err
+	})
+	if err == nil {
+		_, err = fmt.Fprintln(std.out, o.confDir+": pods wait for their policies, mode "+o.mode)
+	}
+	return failed("install-cni", err)
+}
+
+// watchEvery is how long another writer's file may stay without our entry. A look reads
+// the list and the names of the files beside it and beside the program.
+const watchEvery = time.Second
+
+// keep installs again and again until ctx ends. Who undoes us every time meets pauses
+// of 1, 2, 4 … 30 s, so two programs write the file six times in the first minute and
+// twice in each further one. A minute without a write or failure ends that.
+func keep(ctx context.Context, logger klog.Logger, install func() (bool, error)) {
+	var again backoff.Retry
+	var last string // what failed, said once
+	for {
+		changed, err := install()
+		switch now := time.Now(); {
+		case err != nil:
+			if err.Error() != last {
+				logger.Error(err, "The plugin is not installed; trying again", "plugin", conflist.Plugin)
+			}
+			last = err.Error()
+			again.Failed(now, now)
+		case changed:
+			last = ""
+			again.Failed(now, now)
+			logger.Info("Put the plugin into the list of CNI plugins", "plugin", conflist.Plugin, "times", again.Tries)
+		default:
+			last = ""
+			if now.Sub(again.At) >= time.Minute {
+				again = backoff.Retry{}
+			}
+		}
+		pause := watchEvery
+		if left := time.Until(again.At); left > pause {
+			pause = left
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/skel"
+	"github.com/containernetworking/cni/pkg/types"
+
+	"github.com/winnpm/winnpm/pkg/gate"
+	"github.com/winnpm/winnpm/pkg/printable"
+)
+
+// statusTime is how long STATUS waits for an agent.
+const statusTime = time.Second
+
+// add implements ADD.
+func (p plugin) add(args *skel.CmdArgs) error {
+	c, err := parse(args.StdinData)
+	if err != nil {
+		return err
+	}
+	r, err := c.result()
+	if err != nil {
+		return err
+	}
+	if c.Mode != modeOff {
+		if err := p.claim(args, c, r); err != nil {
+			return err
+		}
+	}
+	if _, err := p.stdout.Write(c.PrevResult); err != nil {
+		return types.NewError(types.ErrIOFailure, "winnpm-cni: write the result: "+err.Error(), "")
+	}
+	return nil
+}
+
+// claim returns nil when the pod may start. Others than pods may.
+func (p plugin) claim(args *skel.CmdArgs, c config, r prevResult) error {
+	claim, err := claimOf(args, r)
+	if err != nil {
+		return err
+	}
+	if claim.Name == "" {
+		return nil
+	}
+	claim.Wait, claim.Strict = c.wait(), c.Mode == modeStrict
+	_, err = gate.Ask(context.Background(), p.dialing(c), claim)
+	if err == nil {
+		return nil
+	}
+	why := printable.Line(fmt.Sprintf("pod %s/%s: %v; %s", claim.Namespace, claim.Name, err, advice(err, c)))
+	if c.Mode == modeStrict {
+		return types.NewError(types.ErrTryAgainLater, "winnpm-cni: not started, the kubelet tries again: "+why, "")
+	}
+	// The pod starts, whether or not somebody reads this.
+	_, _ = fmt.Fprintf(p.stderr, "winnpm-cni: started without its policies: %s\n", why)
+	return nil
+}
+
+// advice says what to do about an error of gate.Ask.
+func advice(err error, c config) string {
+	if errors.Is(err, gate.ErrNoAgent) {
+		return "see that the agent of WinNPM runs on this node and listens on " + c.Pipe
+	}
+	return "see the log of the agent of WinNPM on this node"
+}
+
+// status implements STATUS: a node whose pods cannot start says so.
+func (p plugin) status(args *skel.CmdArgs) error {
+	c, err := parse(args.StdinData)
+	if err != nil {
+		return err
+	}
+	if c.Mode != modeStrict {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), statusTime)
+	defer cancel()
+	if err := gate.Reach(ctx, p.dialing(c)); err != nil {
+		return types.NewError(types.ErrPluginNotAvailable, printable.Line(fmt.Sprintf("winnpm-cni: no pod starts here: %v; %s", err, advice(err, c))), "")
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/types"
+
+	"github.com/winnpm/winnpm/pkg/gate"
+)
+
+// Modes of the plugin.
+const (
+	modeStrict = "strict" // a pod does not start until its policies are in place
+	modeWait   = "wait"   // it starts without them when the wait is over
+	modeOff    = "off"    // it starts at once
+)
+
+const maxWaitSeconds = int(gate.MaxWait / time.Second)
+
+// config is the plugin's entry in the list, as far as it is ours.
+type config struct {
+	Mode        string          `json:"mode"`
+	WaitSeconds int             `json:"waitSeconds"`
+	Pipe        string          `json:"pipe"`
+	PrevResult  json.RawMessage `json:"prevResult"`
+}
+
+// parse reads the configuration that the runtime writes to stdin. An error is one line
+// with code 7.
+func parse(stdin []byte) (config, error) {
+	c := config{Mode: modeWait, WaitSeconds: 10, Pipe: gate.DefaultPipe}
+	if err := json.Unmarshal(stdin, &c); err != nil {
+		return config{}, badConfig("%v", err)
+	}
+	switch c.Mode {
+	case modeStrict, modeWait, modeOff:
+	default:
+		return config{}, badConfig("mode %q; use %s, %s or %s", c.Mode, modeStrict, modeWait, modeOff)
+	}
+	if c.WaitSeconds < 1 || c.WaitSeconds > maxWaitSeconds {
+		return config{}, badConfig("waitSeconds %d; use 1 to %d, or mode %s", c.WaitSeconds, maxWaitSeconds, modeOff)
+	}
+	if c.Pipe == "" {
+		return config{}, badConfig(`pipe ""; leave it out for %s, or use mode %s`, gate.DefaultPipe, modeOff)
+	}
+	return c, nil
+}
+
+func (c config) wait() time.Duration { return time.Duration(c.WaitSeconds) * time.Second }
+
+// dialing returns what connects to the pipe of c.
+func (p plugin) dialing(c config) func(context.Context) (net.Conn, error) {
+	return func(ctx context.Context) (net.Conn, error) { return p.dial(ctx, c.Pipe) }
+}
+
+// result returns the result of the plugin before this one.
+func (c config) result() (prevResult, error) {
+	var r prevResult
+	if len(c.PrevResult) == 0 || bytes.Equal(c.PrevResult, []byte("null")) {
+		return r, badConfig("no prevResult; put it behind the plugin that makes the endpoint, in a list")
+	}
+	if err := json.Unmarshal(c.PrevResult, &r); err != nil {
+		return r, badConfig("prevResult: %v", err)
+	}
+	return r, nil
+}
+
+func badConfig(format string, args ...any) error {
+	return types.NewError(types.ErrInvalidNetworkConfig, "winnpm-cni: configuration: "+fmt.Sprintf(format, args...), "")
+}
