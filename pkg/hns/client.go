@@ -21,6 +21,12 @@ type Client interface {
 	// GetEndpoint says ErrElsewhere. Order is not defined.
 	EndpointIDs(ctx context.Context) ([]string, error)
 
+	// NewEndpointIDs enumerates the endpoints that a CNI has made and nothing uses yet,
+	// by GUID: one DLL call. That of a pod is one of them until its sandbox runs, or is
+	// among EndpointIDs from the start, as HNS has it. There may be others among them,
+	// too.
+	NewEndpointIDs(ctx context.Context) ([]string, error)
+
 	// GetEndpoint reads one endpoint in whatever state it is.
 	// ErrNotFound: it is gone. ErrElsewhere: it is remote, or of another network.
 	GetEndpoint(ctx context.Context, id string) (Endpoint, error)

@@ -40,6 +40,7 @@ const (
 const (
 	OpNetworkGet  = "Network/Get"
 	OpEndpointIDs = "Endpoint/Enumerate"
+	OpEndpointNew = "Endpoint/EnumerateNew"
 	OpEndpointGet = "Endpoint/Get"
 	OpACLAdd      = "ACL/Add"
 	OpACLUpdate   = "ACL/Update"

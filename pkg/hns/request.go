@@ -28,7 +28,7 @@ func (r Request) Verb() Verb { return verbs[r.Op] }
 
 // ReadsOnly reports whether an operation changes nothing.
 func ReadsOnly(op string) bool {
-	return op == OpNetworkGet || op == OpEndpointList || op == OpEndpointIDs || op == OpEndpointGet
+	return op == OpNetworkGet || op == OpEndpointList || op == OpEndpointIDs || op == OpEndpointNew || op == OpEndpointGet
 }
 
 // Do makes the call. An operation that no Client has is a bug, and panics.
@@ -38,6 +38,8 @@ func (r Request) Do(ctx context.Context, c Client) (out Result) {
 		out.Network, out.Err = c.Network(ctx)
 	case OpEndpointIDs:
 		out.IDs, out.Err = c.EndpointIDs(ctx)
+	case OpEndpointNew:
+		out.IDs, out.Err = c.NewEndpointIDs(ctx)
 	case OpEndpointGet:
 		out.Endpoint, out.Err = c.GetEndpoint(ctx, r.Endpoint)
 	case OpACLAdd:

@@ -22,7 +22,8 @@ const attempts = 5
 
 // Options says which network of this node is ours.
 type Options struct {
-	Network string // "azure" or "Calico"; case sensitive
+	// Network is its name, in the case that HNS has; "" is for Found.
+	Network string
 	// Deadline is that of one read of an object, one enumeration or one write,
 	// from its start; 0: 2 minutes.
 	Deadline time.Duration
@@ -49,10 +50,15 @@ type Adapter struct {
 var _ hns.Client = (*Adapter)(nil)
 
 func newAdapter(o Options, l library) *Adapter {
+	return adapterOf(o.Network, l, newWorker(cmp.Or(o.Deadline, defaultDeadline)))
+}
+
+// adapterOf returns the adapter of a network, on a worker that others may use too.
+func adapterOf(network string, l library, w *worker) *Adapter {
 	return &Adapter{
-		network: o.Network,
+		network: network,
 		service: service{l},
-		worker:  newWorker(cmp.Or(o.Deadline, defaultDeadline)),
+		worker:  w,
 		foreign: map[string]bool{},
 		holds:   map[string]*held{},
 	}

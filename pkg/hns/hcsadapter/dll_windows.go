@@ -9,13 +9,16 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// New returns the client of a network of this node and starts its worker, which
-// Close ends. The network need not be there yet. ErrMissing: this system has
-// no usable HNS.
-func New(o Options) (*Adapter, error) {
+// New returns the client of a network of this node, or of those of its pods where none is
+// named, and starts its worker, which Close ends. The network need not be there yet.
+// ErrMissing: this system has no usable HNS.
+func New(o Options) (Client, error) {
 	l, err := loadDLLs()
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case o.Network == "":
+		return newFound(o, l), nil
 	}
 	return newAdapter(o, l), nil
 }

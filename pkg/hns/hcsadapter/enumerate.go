@@ -22,6 +22,18 @@ func (a *Adapter) EndpointIDs(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
+// stateCreated is that of an endpoint which nothing uses yet.
+const stateCreated = 1
+
+// NewEndpointIDs implements hns.Client. They are of any network.
+func (a *Adapter) NewEndpointIDs(ctx context.Context) ([]string, error) {
+	ids, err := a.endpointIDs(ctx, hns.OpEndpointNew, filter("State", stateCreated))
+	if err != nil {
+		return nil, &hns.OpError{Op: hns.OpEndpointNew, Kind: hns.KindNetwork, ID: a.network, Code: codeOf(err), Err: unknown(err)}
+	}
+	return ids, nil
+}
+
 func (a *Adapter) enumerate(ctx context.Context) ([]string, error) {
 	network, cached, err := a.networkID(ctx)
 	if err != nil {

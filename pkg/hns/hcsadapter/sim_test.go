@@ -1,6 +1,7 @@
 package hcsadapter
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,7 @@ type simLibrary struct {
 	ctx    context.Context
 	sim    *hnssim.Sim
 	id     string            // GUID of the network
+	name   string            // of the network; "": azure
 	handle handle            // the last one
 	opened map[handle]string // open handles: kind and ID
 }
@@ -33,7 +35,11 @@ func (s *simLibrary) enumerate(k kind, query string) (string, error) {
 		Name, ID, VirtualNetwork string
 		State                    hnssim.EndpointState
 	}
-	if err := errors.Join(json.Unmarshal([]byte(query), &q), json.Unmarshal([]byte(q.Filter), &want)); err != nil {
+	err := json.Unmarshal([]byte(query), &q)
+	if err == nil && q.Filter != "" {
+		err = json.Unmarshal([]byte(q.Filter), &want)
+	}
+	if err != nil {
 		return "", err
 	}
 	ids := []string{}
@@ -43,7 +49,7 @@ func (s *simLibrary) enumerate(k kind, query string) (string, error) {
 			return "", answer(err)
 		}
 		// Less strict than we are: whether HNS minds the case is not known.
-		if strings.EqualFold(want.Name, n.Name) {
+		if q.Filter == "" || strings.EqualFold(want.Name, n.Name) {
 			ids = append(ids, s.id)
 		}
 		return encode(ids)
@@ -92,7 +98,7 @@ func (s *simLibrary) query(k kind, h handle, query string) (string, error) {
 		if err != nil {
 			return "", answer(err)
 		}
-		out := network{ID: s.id, Name: n.Name, Policies: []hns.EndpointPolicy{{Type: "HostRoute", Settings: []byte(`{}`)}}}
+		out := network{ID: s.id, Name: n.Name, Type: "L2Bridge", Policies: []hns.EndpointPolicy{{Type: "HostRoute", Settings: []byte(`{}`)}}}
 		out.Policies = append(out.Policies, setPolicies(n.Sets)...)
 		return encode(out)
 	}
@@ -113,7 +119,7 @@ func (s *simLibrary) query(k kind, h handle, query string) (string, error) {
 // networkOf returns the ID of the network of an endpoint, which for one that is not
 // ours is the network's name.
 func (s *simLibrary) networkOf(v hnssim.EndpointView) string {
-	if v.Network != "azure" {
+	if v.Network != cmp.Or(s.name, "azure") {
 		return v.Network
 	}
 	return s.id

@@ -17,6 +17,7 @@ const policyTypeSet = "SetPolicy"
 // network is a network as HNS shows it.
 type network struct {
 	ID, Name string
+	Type     string
 	Policies []hns.EndpointPolicy // the same shape as those of an endpoint
 }
 

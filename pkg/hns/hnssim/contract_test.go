@@ -8,6 +8,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/hns/hnstest"
+	"github.com/winnpm/winnpm/pkg/hns/hnstest/cnis"
 	"github.com/winnpm/winnpm/pkg/hns/hnstest/onsim"
 )
 
@@ -32,6 +33,14 @@ func TestContract(t *testing.T) {
 			return sim, &onsim.CNI{Sim: sim}
 		})
 	})
+	for _, c := range cnis.All() {
+		t.Run(c.Name, func(t *testing.T) {
+			hnstest.Run(t, func(*testing.T) (hns.Client, hnstest.Fixture) {
+				sim := hnssim.New(hnssim.Options{Network: c.Network.Name})
+				return sim, &onsim.CNI{Sim: sim, Policies: c.Endpoint}
+			})
+		})
+	}
 	t.Run("after a personality was lifted", func(t *testing.T) {
 		for seed := range uint64(10) {
 			sim := hnssim.New(hnssim.Options{Personality: hnssim.DrawPersonality(seed)})

@@ -125,6 +125,7 @@ func (d drawer) endpoints() EndpointHabits {
 		}
 	}
 	h.Others = d.one(3)
+	h.Early = d.one(3)
 	return h
 }
 
@@ -228,6 +229,7 @@ func (p Personality) String() string {
 	say(h.Twice > 0, "1 endpoint in %d comes twice", h.Twice)
 	say(h.Unread > 0, "1 endpoint in %d not read for %d%s", h.Unread, h.UnreadFor, codeText(h.UnreadCode))
 	say(h.Others, "shows other networks")
+	say(h.Early, "takes rules before it is attached")
 	say(p.Half.Times > 0, "%s", p.Half.text("half writes"))
 	say(p.Ignored.Times > 0, "%s", p.Ignored.text("ignored writes"))
 	say(p.Latency > 0, "%v a call", p.Latency)

@@ -212,10 +212,19 @@ func (e *endpoint) view() EndpointView {
 
 // EndpointIDs implements hns.Client.
 func (s *Sim) EndpointIDs(ctx context.Context) ([]string, error) {
+	return s.enumerate(ctx, hns.OpEndpointIDs, EndpointState.attached)
+}
+
+// NewEndpointIDs implements hns.Client.
+func (s *Sim) NewEndpointIDs(ctx context.Context) ([]string, error) {
+	return s.enumerate(ctx, hns.OpEndpointNew, func(is EndpointState) bool { return is == Created })
+}
+
+func (s *Sim) enumerate(ctx context.Context, op string, in func(EndpointState) bool) ([]string, error) {
 	var out []string
-	err := s.call(ctx, &Call{Op: hns.OpEndpointIDs, Target: s.network}, func(bool) error {
+	err := s.call(ctx, &Call{Op: op, Target: s.network}, func(bool) error {
 		for _, e := range s.enumerated() {
-			if e.state.attached() && (e.network == s.network || s.odd != nil && s.odd.Endpoints.Others) {
+			if in(e.state) && (e.network == s.network || s.odd != nil && s.odd.Endpoints.Others) {
 				out = append(out, s.odd.guid(e.id))
 			}
 		}
@@ -330,10 +339,15 @@ func (s *Sim) writable(id string) (*endpoint, *refused) {
 		return nil, endpointMissing.of(id)
 	case e.remote:
 		return nil, endpointRemote.of(id)
-	case !e.state.attached():
+	case !s.takesRules(e):
 		return nil, endpointNotAttached.of(fmt.Sprintf("%s is %v", id, e.state))
 	}
 	return e, nil
+}
+
+// takesRules reports whether the state of an endpoint lets it have rules; s.mu must be held.
+func (s *Sim) takesRules(e *endpoint) bool {
+	return e.state.attached() || e.state == Created && s.odd != nil && s.odd.Endpoints.Early
 }
 
 // readPolicies checks policies for an endpoint; s.mu must be held. The result

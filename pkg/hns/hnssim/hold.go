@@ -44,6 +44,8 @@ func (s *Sim) price(c *Call) int {
 		return 4 // the network is looked for by its name first
 	case hns.OpEndpointIDs:
 		return 2 // states 2 and 3
+	case hns.OpEndpointNew:
+		return 1 // state 1
 	case hns.OpEndpointGet, hns.OpACLAdd, hns.OpACLUpdate:
 		open, held := s.held[c.Target]
 		switch {

@@ -109,6 +109,9 @@ type EndpointHabits struct {
 	UnreadFor int
 	// UnreadCode is the answer then; 0: HCN_E_OBJECT_USED_AFTER_UNLOAD.
 	UnreadCode uint32
+	// Early: one that is created and not attached yet takes rules, as hcsshim's own
+	// tests have it (hcn/hcnendpoint_test.go, TestApplyPolicyOnEndpoint).
+	Early bool
 	// Others: those of other networks are enumerated too.
 	Others bool
 }

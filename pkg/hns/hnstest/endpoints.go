@@ -14,7 +14,7 @@ import (
 func addAppends(b *bench) {
 	web := leaf("web")
 	b.modify(hns.Add, web)
-	ep := b.endpoint(foreignBlock())
+	ep := b.endpoint(b.others()...)
 	_, foreign := b.rules(ep)
 	one, two, three := allowFrom("one", web), allowFrom("two", web), allowFrom("three", web)
 	require.NoError(b, b.client.AddACLs(b.ctx, ep, []hns.ACL{one}))
@@ -86,7 +86,7 @@ func malformedRule(b *bench) {
 func rulesAllOrNothing(b *bench) {
 	web := leaf("web")
 	b.modify(hns.Add, web)
-	ep := b.endpoint(foreignBlock())
+	ep := b.endpoint(b.others()...)
 	_, foreign := b.rules(ep)
 	one, bad := allowFrom("one", web), allowFrom("bad")
 	bad.RemoteAddresses = "Any"
@@ -103,7 +103,7 @@ func rulesAllOrNothing(b *bench) {
 func replaceReplaces(b *bench) {
 	web := leaf("web")
 	b.modify(hns.Add, web)
-	ep := b.endpoint(foreignBlock())
+	ep := b.endpoint(b.others()...)
 	require.NoError(b, b.client.AddACLs(b.ctx, ep, []hns.ACL{allowFrom("one", web)}))
 	two := allowFrom("two", web)
 	require.NoError(b, b.client.ReplacePolicies(b.ctx, ep, []hns.EndpointPolicy{hns.NewACLPolicy(two)}))
@@ -115,11 +115,12 @@ func replaceReplaces(b *bench) {
 func foreignSurvives(b *bench) {
 	web := leaf("web")
 	b.modify(hns.Add, web)
-	ep := b.endpoint(foreignBlock(), hns.EndpointPolicy{
+	others := append(b.others(), hns.EndpointPolicy{
 		Type: "OutBoundNAT", Settings: []byte(`{"Exceptions":["10.0.0.0/8"]}`),
 	})
+	ep := b.endpoint(others...)
 	_, before := b.rules(ep)
-	require.Len(b, before, 2)
+	require.Len(b, before, len(others))
 	one := allowFrom("one", web)
 	require.NoError(b, b.client.ReplacePolicies(b.ctx, ep, append(slices.Clone(before), hns.NewACLPolicy(one))))
 	b.wantRules(ep, before, one)
@@ -163,7 +164,7 @@ func copies(b *bench) {
 	b.sets()[web.ID].Values[0] = "10.90.0.9"
 	b.wantSets(web)
 
-	ep := b.endpoint(foreignBlock())
+	ep := b.endpoint(b.others()...)
 	_, foreign := b.rules(ep)
 	acls := []hns.ACL{allowFrom("one", web)}
 	require.NoError(b, b.client.AddACLs(b.ctx, ep, acls))

@@ -41,6 +41,11 @@ type Elsewhere interface {
 	CreateElsewhere(t *testing.T, e Endpoint) string
 }
 
+// Others is what a Fixture has besides when its CNI puts policies of its own on endpoints.
+type Others interface {
+	Others() []hns.EndpointPolicy
+}
+
 // Run runs the suite. newClient is called once per test; the clients may share
 // one network, as every test takes away what it made.
 func Run(t *testing.T, newClient func(t *testing.T) (hns.Client, Fixture)) {
@@ -125,6 +130,15 @@ func allowFrom(name string, sets ...hns.SetPolicy) hns.ACL {
 
 // podAddr is the address of every endpoint: HNS allows one on several.
 var podAddr = netip.MustParseAddr("10.90.0.4")
+
+// others returns policies that endpoints have of others: those of the fixture's CNI, or a
+// block.
+func (b *bench) others() []hns.EndpointPolicy {
+	if own, is := b.fixture.(Others); is && len(own.Others()) > 0 {
+		return own.Others()
+	}
+	return []hns.EndpointPolicy{foreignBlock()}
+}
 
 // endpoint creates an attached endpoint.
 func (b *bench) endpoint(foreign ...hns.EndpointPolicy) string {

@@ -5,6 +5,7 @@ package onsim
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,14 +18,20 @@ import (
 // CNI is the hand that makes endpoints on a simulated node. It implements
 // hnstest.Fixture, and is used by one test at a time.
 type CNI struct {
-	Sim  *hnssim.Sim
-	next int
+	Sim *hnssim.Sim
+	// Policies are those of the CNI; none: the suite's own example.
+	Policies []hns.EndpointPolicy
+	next     int
 }
 
 var (
 	_ hnstest.Fixture   = (*CNI)(nil)
 	_ hnstest.Elsewhere = (*CNI)(nil)
+	_ hnstest.Others    = (*CNI)(nil)
 )
+
+// Others implements hnstest.Others.
+func (c *CNI) Others() []hns.EndpointPolicy { return slices.Clone(c.Policies) }
 
 // CreateEndpoint implements hnstest.Fixture.
 func (c *CNI) CreateEndpoint(t *testing.T, e hnstest.Endpoint) string {

@@ -1,0 +1,223 @@
+package hcsadapter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// Client is the hns.Client of a Windows node, with what only the real one tells.
+type Client interface {
+	hns.Client
+	Healthy() error
+	Version(ctx context.Context) (Version, error)
+	Close()
+}
+
+var (
+	_ Client = (*Adapter)(nil)
+	_ Client = (*Found)(nil)
+)
+
+// lookAnew is after how many reads of the networks others are looked for: a CNI may make
+// another one at any time. The rolling look reads them once a minute.
+const lookAnew = 10
+
+// Found is the client of all networks that pods of the node have, where none is named. Of
+// most nodes that is one, and then Found is its Adapter. Of several each has every set, as a
+// rule sees those of its own network alone: a set that they do not agree on is shown as
+// nobody wants it, so that it is written again.
+type Found struct {
+	library library
+	worker  *worker
+	node    *Adapter // of no network: asks for what is of all of them
+
+	mu    sync.Mutex // guards following; held for no call
+	on    []*member  // in the order of their names; none: not found
+	where map[string]*member
+	reads int // of the networks, since others were looked for
+}
+
+// member is one of the networks.
+type member struct {
+	*Adapter
+	sets map[string]bool // Ids of those that it has, as last read or written; guarded by Found.mu
+}
+
+func newFound(o Options, l library) *Found {
+	w := newWorker(cmp.Or(o.Deadline, defaultDeadline))
+	return &Found{library: l, worker: w, node: adapterOf(usualNetwork, l, w), where: map[string]*member{}}
+}
+
+// Healthy is Adapter.Healthy.
+func (f *Found) Healthy() error { return f.node.Healthy() }
+
+// Close is Adapter.Close.
+func (f *Found) Close() { f.node.Close() }
+
+// Version is Adapter.Version.
+func (f *Found) Version(ctx context.Context) (Version, error) { return f.node.Version(ctx) }
+
+// Network implements hns.Client. The sets are those that all networks have alike; the name
+// and the ID are those of all of them.
+func (f *Found) Network(ctx context.Context) (hns.Network, error) {
+	f.mu.Lock()
+	known, anew := f.on, f.reads >= lookAnew
+	f.reads++
+	f.mu.Unlock()
+	if len(known) > 0 && (!anew || known[0].network == usualNetwork) {
+		n, err := f.read(ctx, known)
+		if !errors.Is(err, hns.ErrNotFound) {
+			return n, err
+		}
+	}
+	usual := &member{Adapter: f.node}
+	n, err := f.read(ctx, []*member{usual})
+	if err == nil {
+		f.set([]*member{usual})
+	}
+	if !errors.Is(err, hns.ErrNotFound) {
+		return n, err
+	}
+	names, err := f.node.discover(ctx)
+	switch {
+	case errors.Is(err, errNoNetwork):
+		f.set(nil)
+		return hns.Network{}, &hns.OpError{Op: hns.OpNetworkGet, Kind: hns.KindNetwork, ID: "of the pods", Err: as(hns.ErrNotFound, err)}
+	case err != nil:
+		return hns.Network{}, &hns.OpError{Op: hns.OpNetworkGet, Kind: hns.KindNetwork, ID: "of the pods", Code: codeOf(err), Err: unknown(err)}
+	}
+	return f.read(ctx, f.named(names))
+}
+
+// named takes the networks of these names in place of those before; one that was there stays.
+func (f *Found) named(names []string) []*member {
+	f.mu.Lock()
+	known := f.on
+	f.mu.Unlock()
+	var on []*member
+	for _, name := range names {
+		at := slices.IndexFunc(known, func(m *member) bool { return m.network == name })
+		if at < 0 {
+			on = append(on, &member{Adapter: adapterOf(name, f.library, f.worker)})
+		} else {
+			on = append(on, known[at])
+		}
+	}
+	f.set(on)
+	return on
+}
+
+func (f *Found) set(on []*member) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.on, f.reads = on, 0
+	for id, m := range f.where {
+		if !slices.Contains(on, m) {
+			delete(f.where, id)
+		}
+	}
+}
+
+// members returns the networks, which are found if they were not.
+func (f *Found) members(ctx context.Context) ([]*member, error) {
+	f.mu.Lock()
+	on := f.on
+	f.mu.Unlock()
+	if len(on) > 0 {
+		return on, nil
+	}
+	if _, err := f.Network(ctx); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.on, nil
+}
+
+// EndpointIDs implements hns.Client.
+func (f *Found) EndpointIDs(ctx context.Context) ([]string, error) {
+	on, err := f.members(ctx)
+	if err != nil {
+		return nil, unavailableOf(hns.OpEndpointIDs, hns.KindNetwork, "", err)
+	}
+	var lists [][]string
+	for _, m := range on {
+		ids, err := m.EndpointIDs(ctx)
+		if err != nil {
+			return nil, err
+		}
+		lists = append(lists, ids)
+	}
+	return merged(lists), nil
+}
+
+// NewEndpointIDs implements hns.Client. They are of any network, and need none.
+func (f *Found) NewEndpointIDs(ctx context.Context) ([]string, error) {
+	return f.node.NewEndpointIDs(ctx)
+}
+
+// GetEndpoint implements hns.Client. It is elsewhere when it is so for each network.
+func (f *Found) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
+	on, err := f.members(ctx)
+	if err != nil {
+		return hns.Endpoint{}, unavailableOf(hns.OpEndpointGet, hns.KindEndpoint, id, err)
+	}
+	if m := f.of(id); m != nil { // where it was last
+		on = append([]*member{m}, slices.DeleteFunc(slices.Clone(on), func(o *member) bool { return o == m })...)
+	}
+	var e hns.Endpoint
+	for _, m := range on {
+		e, err = m.GetEndpoint(ctx, id)
+		if errors.Is(err, hns.ErrElsewhere) {
+			continue
+		}
+		f.mu.Lock()
+		if delete(f.where, strings.ToLower(id)); err == nil {
+			f.where[strings.ToLower(id)] = m
+		}
+		f.mu.Unlock()
+		return e, err
+	}
+	return e, err
+}
+
+// of returns the network in which an endpoint was read last; nil: none.
+func (f *Found) of(id string) *member {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.where[strings.ToLower(id)]
+}
+
+// owner returns the client of an endpoint. Nobody writes to one that was not read.
+func (f *Found) owner(id string) *Adapter {
+	if m := f.of(id); m != nil {
+		return m.Adapter
+	}
+	return f.node
+}
+
+// Hold implements hns.Client.
+func (f *Found) Hold(ctx context.Context, id string) (release func()) {
+	return f.owner(id).Hold(ctx, id)
+}
+
+// AddACLs implements hns.Client.
+func (f *Found) AddACLs(ctx context.Context, id string, acls []hns.ACL) error {
+	return f.owner(id).AddACLs(ctx, id, acls)
+}
+
+// ReplacePolicies implements hns.Client.
+func (f *Found) ReplacePolicies(ctx context.Context, id string, list []hns.EndpointPolicy) error {
+	return f.owner(id).ReplacePolicies(ctx, id, list)
+}
+
+// unavailableOf returns the error of a call that could not begin, as no network is known.
+func unavailableOf(op, kind, id string, err error) error {
+	return &hns.OpError{Op: op, Kind: kind, ID: id, Code: codeOf(err), Err: unread(err)}
+}
