@@ -42,12 +42,13 @@ var rooms = map[string]room{
 	"pkg/hns/hnstest":       {ours: []string{"pkg/hns", "pkg/hns/versioned"}, others: []string{"github.com/stretchr/testify", "github.com/google/go-cmp"}},
 	"pkg/hns/hnstest/onsim": {ours: []string{"pkg/hns", "pkg/hns/hnssim", "pkg/hns/hnstest"}, others: []string{"github.com/stretchr/testify"}},
 	"pkg/policy":            {ours: []string{"pkg/ipsets"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2", "go4.org/netipx"}},
+	"pkg/conflist":          {},
 	"pkg/backoff":           {ours: []string{"pkg/hns"}},
 	"pkg/acl":               {ours: []string{"pkg/policy", "pkg/hns"}},
 	"pkg/tiers":             {ours: []string{"pkg/policy", "pkg/ipsets"}},
 	"pkg/state":             {ours: []string{"pkg/policy", "pkg/ipsets", "pkg/hns"}, others: []string{"k8s.io/api/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
 	"pkg/dataplane":         {ours: []string{"pkg/acl", "pkg/backoff", "pkg/state", "pkg/policy", "pkg/tiers", "pkg/ipsets", "pkg/hns", "pkg/hns/versioned", "pkg/printable"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
-	"pkg/controllers":       {ours: []string{"pkg/bounded", "pkg/dataplane", "pkg/state", "pkg/policy"}, others: []string{"k8s.io/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
+	"pkg/controllers":       {ours: []string{"pkg/bounded", "pkg/dataplane", "pkg/gate", "pkg/state", "pkg/policy"}, others: []string{"k8s.io/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
 	"pkg/controllers/events": {
 		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/state", "pkg/policy", "pkg/printable"},
 		others: []string{"k8s.io/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"},
@@ -73,14 +74,22 @@ var rooms = map[string]room{
 	"pkg/nodelock":          {ours: []string{"pkg/processes"}, others: []string{"github.com/gofrs/flock", "golang.org/x/sys/windows"}},
 	"pkg/processes":         {ours: []string{"pkg/printable"}, others: []string{"golang.org/x/sys/windows"}},
 	"pkg/similar":           {},
+	"pkg/gate":              {ours: []string{"pkg/printable"}, others: []string{"k8s.io/klog/v2"}},
+	"pkg/gate/pipe":         {ours: []string{"pkg/processes"}, others: []string{"github.com/Microsoft/go-winio", "golang.org/x/sys/windows"}},
+	"pkg/gate/gatetest":     {},
+	"pkg/hns/hnstest/cnis":  {ours: []string{"pkg/hns", "pkg/hns/hnssim"}},
 	"pkg/simulate/manifest": {ours: []string{"pkg/similar"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2", "sigs.k8s.io/yaml"}},
 	"pkg/simulate": {
 		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/debug", "pkg/debug/page", "pkg/explain", "pkg/hns", "pkg/hns/hnssim", "pkg/policy", "pkg/printable", "pkg/recorder", "pkg/simulate/manifest", "pkg/state", "pkg/whatif"},
 		others: []string{"k8s.io/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"},
 	},
 	"cmd/npm": {
-		ours:   []string{"pkg/acl", "pkg/agents", "pkg/bundle", "pkg/controllers", "pkg/controllers/events", "pkg/controllers/reviews", "pkg/dataplane", "pkg/debug", "pkg/debug/access", "pkg/debug/page", "pkg/explain", "pkg/hns", "pkg/hns/hcsadapter", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/printable", "pkg/processes", "pkg/recorder", "pkg/replay", "pkg/similar", "pkg/simulate", "pkg/simulate/manifest", "pkg/state", "pkg/uninstall", "pkg/whatif"},
+		ours:   []string{"pkg/acl", "pkg/agents", "pkg/backoff", "pkg/bundle", "pkg/conflist", "pkg/controllers", "pkg/controllers/events", "pkg/controllers/reviews", "pkg/dataplane", "pkg/debug", "pkg/debug/access", "pkg/debug/page", "pkg/explain", "pkg/gate", "pkg/gate/pipe", "pkg/hns", "pkg/hns/hcsadapter", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/printable", "pkg/processes", "pkg/recorder", "pkg/replay", "pkg/similar", "pkg/simulate", "pkg/simulate/manifest", "pkg/state", "pkg/uninstall", "pkg/whatif"},
 		others: anything,
+	},
+	"cmd/winnpm-cni": {
+		ours:   []string{"pkg/gate", "pkg/gate/pipe", "pkg/printable"},
+		others: []string{"github.com/containernetworking/cni/pkg/"},
 	},
 	"test/oracle":        {others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2", "go4.org/netipx"}},
 	"test/oracle/tracer": {}, // a second opinion that shares code shares mistakes
@@ -102,6 +111,10 @@ var never = []struct{ pkg, banned, why string }{
 	{"pkg/matrix", module + "/pkg/hns/hnssim", "a matrix is of a dump"},
 	{"cmd/npm", "k8s.io/client-go/kubernetes", "it costs a minute of compiling; use a rest client"},
 	{"cmd/npm", "k8s.io/client-go/informers", "it costs a minute of compiling; use tools/cache"},
+	{"cmd/winnpm-cni", "k8s.io/api", "it starts once for each pod, and has to be small"},
+	{"cmd/winnpm-cni", "k8s.io/client-go", "it starts once for each pod, and asks the agent"},
+	{"cmd/winnpm-cni", module + "/pkg/hns", "the agent alone writes to HNS (I6)"},
+	{"pkg/gate", "github.com/Microsoft/go-winio", "what carries the lines is pkg/gate/pipe"},
 	{"test/oracle", module + "/pkg", "an oracle that shares code shares mistakes"},
 }
 

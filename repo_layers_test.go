@@ -34,13 +34,13 @@ var layers = map[string]struct {
 			// what others do to our objects
 			"flapdamping repair spelling",
 			// what should be, and what waits: folding in, rendering, the queue
-			"active budgetmembers budgetpods clusters contested endpoints fairqueue fold orphans references stage stagepods tierinput tierlist tiersteps unread",
+			"active budgetmembers budgetpods clusters contested endpoints fairqueue fold orphans podstart references stage stagepods tierinput tierlist tiersteps unread",
 			// what HNS is asked
-			"isolate listing refusals removesets run setrefusals tierrefusals updatepods writesets",
+			"isolate listing refusals removesets run setrefusals starting tierrefusals updatepods writesets",
 			// the transaction as a whole, and what came of it
 			"activewarnings outcome sequence",
 			// the core from outside: the shell, dumps, plans
-			"core dataplane doc dumping dumpingclusters observe plan restore snapshot stats willing",
+			"core dataplane doc dumping dumpingclusters observe plan restore snapshot stats waitready willing",
 		},
 	},
 }

@@ -75,6 +75,7 @@ type agent struct {
 	wake    chan struct{} // has HNS read at once
 	metrics *metrics.Metrics
 	events  *events.Recorder
+	starts  *events.PodStarts
 	dry     *dryRun // nil unless settings.dryRun
 }
 
@@ -189,8 +190,9 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 		Policy:        func(key policy.Key) (*networkingv1.NetworkPolicy, bool) { return a.ctl.Policy(key) },
 		ClusterPolicy: func(name string) (*v1alpha2.ClusterNetworkPolicy, bool) { return a.ctl.ClusterPolicy(name) },
 	})
+	a.starts = events.NewPodStarts(sink, set.node, logger)
 	a.ctl = controllers.New(controllers.Config{
-		Source: source, Applier: recorded, Observer: recorded, Progress: a.dp.Progress, Wake: a.wake, OnApplied: a.applied,
+		Source: source, Applier: recorded, Observer: recorded, Readiness: a.dp, Progress: a.dp.Progress, Wake: a.wake, OnApplied: a.applied,
 		Node: set.node, RequireNodeAddr: true,
 		ApplyInterval: set.ApplyInterval, Budgets: set.Budgets, Logger: logger,
 	})
@@ -208,7 +210,7 @@ func (a *agent) applied(done controllers.Applied) {
 }
 
 // network is what is waited for when there is no other agent.
-func (a *agent) network() string { return fmt.Sprintf("the HNS network %q", a.set.Network) }
+func (a *agent) network() string { return "the " + networkText(a.set.Network) }
 
 // work runs the controller as soon as the node is ours and there is something
 // to work on.
@@ -220,6 +222,7 @@ func (a *agent) work(ctx context.Context) error {
 	if err == nil {
 		// A call that hangs keeps the lock until the process ends.
 		defer unlock()
+		defer a.gate(ctx)()
 		err = waitForNetwork(ctx, a.client, a.set.Network, a.logger)
 	}
 	if err == nil {

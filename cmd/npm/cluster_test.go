@@ -292,7 +292,7 @@ func TestProgram(t *testing.T) {
 	_, help, _ = command(t, "", "trace", "--help")
 	require.Contains(t, help, "http://127.0.0.1:10091\")")
 	require.NotContains(t, help, "kubectl npm trace")
-	code, _, stderr := plugin(t)
+	code, _, stderr := plugin(t, []string{}...) // none is not nil, which means those of the process
 	require.Equal(t, 2, code)
-	require.Equal(t, "kubectl npm: say which command: plan, replay, simulate, start, support-bundle, trace, uninstall or version; kubectl npm --help explains them\n", stderr)
+	require.Equal(t, "kubectl npm: say which command: install-cni, plan, replay, simulate, start, support-bundle, trace, uninstall, uninstall-cni or version; kubectl npm --help explains them\n", stderr)
 }

@@ -49,10 +49,11 @@ type config struct {
 	DebugPort     int    `key:"DebugListeningPort" default:"10093" least:"1" most:"65535"` // 10092 is the predecessor's
 	DebugCertFile string `key:"DebugTLSCertFile"`                                          // both or neither
 	DebugKeyFile  string `key:"DebugTLSKeyFile"`
-	// Network is that of HNS, which compares names exactly.
-	Network        string        `key:"WindowsNetworkName" default:"azure" unset:"" known:"azure Calico"`
+	// Network is that of HNS, which compares names exactly; "": it is found.
+	Network        string        `key:"WindowsNetworkName" known:"azure Calico"`
 	ApplyInterval  time.Duration `key:"ApplyIntervalInMilliseconds" default:"500" least:"0" most:"3600000" unset:"0"`
 	MaxBatchedACLs int           `key:"MaxBatchedACLsPerPod" default:"30" least:"1" most:"100000"`
+	CNIPipe        string        `key:"CNIPipe" default:"\\\\.\\pipe\\winnpm-cni"` // where the CNI plugin asks; "" is nowhere
 	LogLevel       string        `key:"LogLevel" default:"info" unset:"" oneof:"debug info warn error"`
 	Metrics        bool          `key:"Toggles.EnablePrometheusMetrics" default:"true"` // /node-metrics and /cluster-metrics
 	DebugAPI       bool          `key:"Toggles.EnableHTTPDebugAPI" default:"true"`      // the dump

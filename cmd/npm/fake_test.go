@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/gate/gatetest"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
@@ -40,10 +42,14 @@ type fakeService struct {
 	lockErr error
 	ignored string // who has the name of the older lock
 	pid     uint32 // of the process behind HNS
+	pipe    func(path string) (net.Listener, error)
 }
 
 func newFake() *fakeService {
-	return &fakeService{Sim: hnssim.New(hnssim.Options{}), version: hcsadapter.Version{Major: 15}, holders: make(chan struct{}, 1), pid: 7}
+	return &fakeService{
+		Sim: hnssim.New(hnssim.Options{}), version: hcsadapter.Version{Major: 15}, holders: make(chan struct{}, 1), pid: 7,
+		pipe: func(string) (net.Listener, error) { return gatetest.New(), nil },
+	}
 }
 
 func (f *fakeService) set(change func()) {
@@ -109,6 +115,7 @@ func (f *fakeService) host() host {
 	return host{
 		connect: func(hcsadapter.Options) (service, error) { return f, nil },
 		lock:    f.lock, listen: listen, listening: func(string) string { return "process 13 (evil.exe)" },
+		pipe:   f.pipe,
 		hnsPID: f.hnsPID, pidPoll: 10 * time.Millisecond,
 	}
 }

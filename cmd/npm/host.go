@@ -5,6 +5,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/gate/pipe"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 	"github.com/winnpm/winnpm/pkg/nodelock"
 	"github.com/winnpm/winnpm/pkg/processes"
@@ -24,6 +25,8 @@ type host struct {
 	listen func(ctx context.Context, address string) (net.Listener, error)
 	// listening says which process is in the way there, "" when that is not known.
 	listening func(address string) string
+	// pipe makes the pipe of the CNI plugin; see pipe.Listen.
+	pipe func(path string) (net.Listener, error)
 	// hnsPID returns the process id of the service behind HNS, 0 while it does
 	// not run.
 	hnsPID func() (uint32, error)
@@ -34,6 +37,7 @@ type host struct {
 func thisHost() host {
 	return host{
 		connect: newHNS, lock: nodelock.New(lockName).Lock, listen: listen, listening: processes.Listening,
+		pipe:   pipe.Listen,
 		hnsPID: hnsPID, pidPoll: pidPoll,
 	}
 }

@@ -97,7 +97,7 @@ func TestStartWaitsForTheNetwork(t *testing.T) {
 	fake.gone = &hns.OpError{Op: "Network/Get", Kind: hns.KindNetwork, ID: "azure", Err: hns.ErrNotFound}
 	s := start(t, fake, "{}")
 	require.Equal(t, "hns Network/Get: network azure: not found", s.log("waiting for the HNS network")["reason"])
-	s.becomes("/readyz", 503, "waiting for the HNS network \"azure\"\n")
+	s.becomes("/readyz", 503, "waiting for the HNS network of the pods\n")
 	s.becomes("/healthz", 200, "ok\n")
 	code, body := s.get("/npm/v1/debug/manager")
 	require.Equal(t, 200, code)
@@ -188,7 +188,7 @@ func TestStartErrors(t *testing.T) {
 		{"no address", "win-1", good, append(kubeconfig, "--listen", "10091"), nil, nil,
 			"HTTP endpoint: listen tcp: address 10091: missing port in address; another address goes into --listen or ListeningAddress and ListeningPort"},
 		{"missing export", "win-1", good, kubeconfig, nil, func(f *fakeService) { f.gone = noDLL }, needs},
-		{"refused network", "win-1", good, kubeconfig, nil, func(f *fakeService) { f.gone = hns.ErrInvalid }, `HNS network "azure": invalid`},
+		{"refused network", "win-1", good, kubeconfig, nil, func(f *fakeService) { f.gone = hns.ErrInvalid }, `HNS network of the pods: invalid`},
 		{"no lock", "win-1", good, kubeconfig, nil, func(f *fakeService) { f.lockErr = errors.New("lock x: denied") },
 			"keeping other agents off this node: lock x: denied"},
 		{"old HNS", "win-1", good, kubeconfig, nil, func(f *fakeService) { f.version = hcsadapter.Version{Major: 12, Minor: 3} },
@@ -202,12 +202,12 @@ func TestStartErrors(t *testing.T) {
 			env := map[string]string{"HOSTNAME": tc.host, configEnv: tc.config}
 			system := fake.host()
 			system.connect = func(o hcsadapter.Options) (service, error) {
-				require.Equal(t, hcsadapter.Options{Network: "azure", Deadline: 2 * time.Minute}, o)
+				require.Equal(t, hcsadapter.Options{Deadline: 2 * time.Minute}, o)
 				return fake, tc.connect
 			}
 			cmd := newStart(streams{err: io.Discard}, func(key string) string { return env[key] }, system)
 			cmd.SilenceErrors, cmd.SilenceUsage = true, true
-			cmd.SetArgs(tc.args)
+			cmd.SetArgs(append([]string{}, tc.args...)) // none is not nil, which means those of the process
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			require.EqualError(t, cmd.ExecuteContext(ctx), tc.want)

@@ -76,7 +76,7 @@ func (flags uninstallFlags) run(ctx context.Context, std streams, getenv func(st
 	}
 	switch {
 	case errors.Is(err, hns.ErrNotFound):
-		return fail(fmt.Errorf("HNS has no network %q: name the one of this node in WindowsNetworkName: %w", cfg.Network, err))
+		return fail(fmt.Errorf("there is no %s: name the network of this node in WindowsNetworkName: %w", networkText(cfg.Network), err))
 	case err != nil:
 		return fail(err)
 	}

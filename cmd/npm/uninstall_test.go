@@ -35,7 +35,7 @@ func runUninstall(t *testing.T, fake *fakeService, args ...string) (stdout strin
 	t.Helper()
 	var out bytes.Buffer
 	cmd := newUninstall(streams{out: &out}, func(string) string { return "" }, fake.host())
-	cmd.SetArgs(args)
+	cmd.SetArgs(append([]string{}, args...)) // see TestStartErrors
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	err = cmd.ExecuteContext(t.Context())
 	return out.String(), err
@@ -96,7 +96,7 @@ func TestUninstallWithoutNetwork(t *testing.T) {
 	fake := inUse(t)
 	fake.gone = hns.ErrNotFound
 	_, err := runUninstall(t, fake)
-	require.EqualError(t, err, `HNS has no network "azure": name the one of this node in WindowsNetworkName: reading the sets: not found`)
+	require.EqualError(t, err, "there is no HNS network of the pods: name the network of this node in WindowsNetworkName: reading the sets: not found")
 }
 
 // TestUninstallStays: a DaemonSet's program must not end.

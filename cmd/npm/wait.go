@@ -31,19 +31,19 @@ const networkPoll = 5 * time.Second
 func waitForNetwork(ctx context.Context, client hns.Client, network string, logger klog.Logger) error {
 	began := time.Now()
 	for tries := 0; ; tries++ {
-		_, err := client.Network(ctx)
+		n, err := client.Network(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err == nil:
-			if tries > 0 {
-				logger.Info("the HNS network is there", "network", network, "waited", time.Since(began))
+			if tries > 0 || network == "" {
+				logger.Info("the HNS network is there", "network", n.Name, "waited", time.Since(began))
 			}
 			return nil
 		case missing(err) != nil:
 			return missing(err)
 		case !errors.Is(err, hns.ErrNotFound) && !errors.Is(err, hns.ErrUnavailable) && !errors.Is(err, hns.ErrUnlisted):
-			return fmt.Errorf("HNS network %q: %w", network, err)
+			return fmt.Errorf("%s: %w", networkText(network), err)
 		case tries == 0:
 			logger.Info("waiting for the HNS network", "network", network, "reason", err.Error(), "poll", networkPoll)
 		}
@@ -55,6 +55,14 @@ func waitForNetwork(ctx context.Context, client hns.Client, network string, logg
 		case <-timer.C:
 		}
 	}
+}
+
+// networkText names a network of the configuration, where "" is one that is found.
+func networkText(name string) string {
+	if name == "" {
+		return "HNS network of the pods"
+	}
+	return fmt.Sprintf("HNS network %q", name)
 }
 
 // checkVersion refuses an HNS that is known to have no ip sets. An HNS that does not tell

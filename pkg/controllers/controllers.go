@@ -37,6 +37,9 @@ type Config struct {
 	// Observer is asked when its NextLook says, later after it failed and while
 	// transactions are due; nil means never.
 	Observer Observer
+	// Readiness says when a pod that Claim tells of is ready. It is nil where nobody calls
+	// that.
+	Readiness Readiness
 	// Wake has everything observed at once. It is never closed; nil: never.
 	Wake <-chan struct{}
 	// Node is this node's name; with "" every pod is local.
@@ -80,6 +83,7 @@ type Controller struct {
 	nodes     *nodeWatch // of the cluster
 	queue     *queue
 	arrivals  arrivals
+	claims    *claims
 
 	synced  chan struct{} // closed when every informer is
 	settled chan struct{} // closed when the first state is programmed
@@ -98,6 +102,7 @@ func New(cfg Config) *Controller {
 		cfg:      cfg,
 		queue:    newQueue(),
 		arrivals: arrivals{},
+		claims:   newClaims(),
 		synced:   make(chan struct{}),
 		settled:  make(chan struct{}),
 		ended:    make(chan struct{}, 1),
@@ -123,8 +128,10 @@ func (c *Controller) haste(key Key) haste {
 	switch key.Kind {
 	case KindPod:
 		p, _ := c.informers.pods.get(key.name())
+		pod := dataplane.PodKey{Namespace: key.Namespace, Name: key.Name}
+		c.claims.sees(pod, p)
 		switch {
-		case c.arrivals.comes(dataplane.PodKey{Namespace: key.Namespace, Name: key.Name}, p):
+		case c.arrivals.comes(pod, p):
 			return urgent
 		case p != nil && p.Local:
 			return prompt

@@ -238,7 +238,7 @@ func (c *Controller) read(tx *dataplane.Transaction, key Key) {
 	switch key.Kind {
 	case KindPod:
 		if p, ok := c.informers.pods.get(key.name()); ok {
-			tx.SharePod(p)
+			tx.SharePod(c.claims.on(p))
 		} else {
 			tx.DeletePod(dataplane.PodKey{Namespace: key.Namespace, Name: key.Name})
 		}

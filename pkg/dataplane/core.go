@@ -65,6 +65,7 @@ type core struct {
 	reports          []state.Report
 	now              time.Time            // when the last transaction began
 	found            []state.EndpointSeen // endpoints seen for the first time, to be reported
+	ruled            []state.PodStart     // pods that came to have their rules, to be reported
 	drift            drift
 	conflicts        state.Conflicts
 }

@@ -21,6 +21,7 @@ type Dataplane struct {
 	apply sync.Mutex
 
 	progress *progress // of the transaction that holds apply; read without a lock
+	bell     bell      // rings when the core has got on: it took a result, or a transaction ended
 
 	mu   sync.Mutex // guards core; never held across a call of HNS
 	core *core
@@ -60,6 +61,7 @@ func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (state.
 		var req Request
 		var more bool
 		d.with(func(c *core) { req, more = c.Next(ctx.Err() != nil) })
+		d.bell.ring()
 		if !more {
 			return d.core.report, ctx.Err()
 		}

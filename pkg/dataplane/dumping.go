@@ -184,7 +184,7 @@ func explain(ed *state.Endpoint, ep *endpoint, want []hns.ACL) {
 // next says what the next write of the endpoint depends on.
 func (ep *endpoint) next() state.Next {
 	next := state.Next{
-		Version: ep.version, BornFor: string(ep.bornFor), WrittenFor: string(ep.writtenFor), Due: ep.retryAt,
+		Version: ep.version, BornFor: string(ep.bornFor), BornIn: ep.bornIn, WrittenFor: string(ep.writtenFor), Due: ep.retryAt,
 		Careful: ep.state.careful(), Trial: ep.trial, Compromises: ep.dumpCompromises(), Distrusted: ep.distrusted, Bare: ep.state.update == updateBare, Unlisted: ep.unlisted,
 		Exposed: ep.exposed, Shielded: ep.state.rules == rulesShielded, Absent: ep.state.listed == listedMissed, Repair: ep.repair, Conflicts: ep.changes, Check: ep.state.check,
 		Attempts: ep.tries, Invalid: errors.Is(ep.lastErr, hns.ErrInvalid), Turn: ep.turn,
@@ -241,15 +241,22 @@ func (s *Snapshot) dumpPods() []state.Pod {
 			at[addr] = append(at[addr], id)
 		}
 	}
+	starts := make(map[types.UID]*state.Start, len(s.local))
+	for _, p := range s.local {
+		starts[p.UID] = p.start
+	}
 	out := make([]state.Pod, 0, len(s.pods))
 	for key, p := range s.pods {
 		pd := state.Pod{
 			Pod: key.String(), UID: string(p.UID), Labels: maps.Clone(p.Labels), Local: p.Local, Owner: p.owner, InDoubt: p.inDoubt(),
 			HostNetwork: p.HostNetwork, Finished: p.Finished, Deleting: p.Deleting, Started: p.Started, Created: p.Created,
-			OverBudget: p.OverBudget,
+			Sandbox: p.Sandbox, OverBudget: p.OverBudget,
 		}
 		if p.Addr.IsValid() {
 			pd.Addr = p.Addr.String()
+		}
+		if start := starts[p.UID]; start != nil {
+			pd.Start = new(*start)
 		}
 		if p.home {
 			pd.Endpoints = slices.Clone(at[p.Addr])

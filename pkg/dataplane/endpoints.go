@@ -25,7 +25,9 @@ func (d *core) render(ep *endpoint) {
 	ep.owner = ""
 	if len(home) > 0 {
 		ep.owner = home[0].UID
-		ep.bornFor = cmp.Or(ep.bornFor, ep.owner)
+		if ep.bornFor == "" {
+			ep.bornFor, ep.bornIn = ep.owner, home[0].Sandbox
+		}
 		ep.desired = d.desiredBy(home)
 	}
 	var names []ipsets.Name
@@ -147,6 +149,7 @@ func (d *core) queue(ep *endpoint) {
 		ep.since = d.now
 		ep.retryAt = d.resume(ep)
 	case !pending:
+		d.started(ep)
 		ep.leave()
 		ep.tries, ep.changes, ep.lastErr, ep.trial, ep.repair = 0, 0, nil, 0, false
 		ep.changedBy = policy.Key{}

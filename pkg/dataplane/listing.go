@@ -24,6 +24,19 @@ func (r *run) read() {
 	if list {
 		r.enumerate()
 	}
+	r.readSingles()
+	if list && r.yielded == 0 && len(d.starting()) > 0 {
+		r.enumerateNew()
+		r.readSingles()
+	}
+	if list {
+		d.lookAgain()
+	}
+}
+
+// readSingles reads the endpoints that are due to be read by their GUIDs.
+func (r *run) readSingles() {
+	d := r.d
 	single := d.singles(r.started)
 	d.readFrom = ""
 	for i, id := range single {
@@ -35,9 +48,6 @@ func (r *run) read() {
 			d.readFrom = single[i+1]
 			break
 		}
-	}
-	if list {
-		d.lookAgain()
 	}
 }
 

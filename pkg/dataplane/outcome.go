@@ -30,6 +30,7 @@ func (d *core) outcome(r *run) state.Report {
 		ProbeAfter: d.probeAfter(now),
 
 		NewEndpoints: d.found,
+		Starts:       slices.SortedFunc(slices.Values(d.ruled), func(a, b state.PodStart) int { return cmp.Compare(a.Pod, b.Pod) }),
 		Repairs:      d.drift.repairs,
 		Spellings:    d.newSpellings(),
 		Waiting:      d.outstandingWork(),
@@ -38,7 +39,7 @@ func (d *core) outcome(r *run) state.Report {
 	if n := len(rep.Waiting); n > 0 {
 		rep.Unprogrammed = rep.Waiting[n-1].To
 	}
-	d.found, d.drift.repairs = nil, nil
+	d.found, d.ruled, d.drift.repairs = nil, nil, nil
 	for _, err := range r.errs {
 		rep.Errors = append(rep.Errors, err.Error())
 	}

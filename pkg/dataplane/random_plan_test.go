@@ -151,7 +151,7 @@ func callTexts(calls []hnssim.Call) (texts []string) {
 func inText(r hns.Request) string {
 	var b strings.Builder
 	b.WriteString(r.Op)
-	if r.Op != hns.OpNetworkGet && r.Op != hns.OpEndpointIDs && r.Verb() == "" {
+	if r.Op != hns.OpNetworkGet && r.Op != hns.OpEndpointIDs && r.Op != hns.OpEndpointNew && r.Verb() == "" {
 		b.WriteString(" " + r.Endpoint)
 	}
 	for _, s := range r.Sets {

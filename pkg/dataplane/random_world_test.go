@@ -16,6 +16,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/hns/hnstest"
+	"github.com/winnpm/winnpm/pkg/hns/hnstest/cnis"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -79,7 +80,9 @@ func (w *walker) note(format string, args ...any) {
 // createEndpoint is the CNI's hand.
 func (w *walker) createEndpoint(id, addr string, bare bool) {
 	e := hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{netip.MustParseAddr(addr)}}
-	w.base[id] = hnssim.DefaultForeign()
+	all := cnis.All()
+	w.base[id] = all[(len(id)+int(id[len(id)-1]))%len(all)].Endpoint // of whatever CNI
+	e.Policies = slices.Clone(w.base[id])
 	if bare {
 		e.Policies = []hns.EndpointPolicy{}
 		w.base[id] = nil
@@ -331,6 +334,9 @@ func (w *walker) state() state.Dump {
 	d.Reports, d.Time, d.Due, d.LookAge = nil, time.Time{}, state.Due{}, 0
 	for i := range d.Sets {
 		d.Sets[i].Reading = ipsets.Reading{}
+	}
+	for i := range d.Pods {
+		d.Pods[i].Start = nil
 	}
 	for i := range d.Endpoints {
 		ep := &d.Endpoints[i]

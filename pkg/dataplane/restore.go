@@ -83,7 +83,8 @@ func (d *core) restore(tx *Transaction, dump state.Dump, view View) {
 		}
 	}
 	d.restoreDue(dump.Due)
-	d.found = nil // they were told
+	d.restoreStarts(dump.Pods)
+	d.found, d.ruled = nil, nil // they were told
 	d.progress.goOn(place{})
 }
 
@@ -168,7 +169,7 @@ func (d *core) restoreEndpoint(ep *endpoint, ed state.Endpoint) {
 		refuse(ruleKey(a), ruleDigest(a))
 	}
 	ep.restoreCompromises(next)
-	ep.bornFor, ep.writtenFor = types.UID(next.BornFor), types.UID(next.WrittenFor)
+	ep.bornFor, ep.bornIn, ep.writtenFor = types.UID(next.BornFor), next.BornIn, types.UID(next.WrittenFor)
 	if ed.Known {
 		ep.version = next.Version
 	}
@@ -250,7 +251,7 @@ func podOf(pd state.Pod) (Pod, error) {
 	p := Pod{
 		Namespace: ns, Name: name, UID: types.UID(pd.UID), Labels: pd.Labels, Local: pd.Local,
 		HostNetwork: pd.HostNetwork, Finished: pd.Finished, Deleting: pd.Deleting, Started: pd.Started, Created: pd.Created,
-		OverBudget: pd.OverBudget,
+		Sandbox: pd.Sandbox, OverBudget: pd.OverBudget,
 	}
 	if pd.Addr != "" {
 		addrs, err := parseAddrs([]string{pd.Addr})

@@ -105,7 +105,7 @@ func (s *script) command(args []string) error {
 	switch name {
 	case "namespace": // namespace NAME [k=v]...
 		s.tx.SetNamespace(dataplane.Namespace{Name: args[0], Labels: labels(args[1:])})
-	case "pod": // pod NS/NAME ADDR [k=v]... [uid=U] [port=name:PROTO:n] [started=DURATION from now] [remote|host|finished|deleting]
+	case "pod": // pod NS/NAME ADDR [k=v]... [uid=U] [port=name:PROTO:n] [started=DURATION from now] [sandbox=S] [remote|host|finished|deleting]
 		return s.pod(args)
 	case "policy": // policy FILE
 		var np networkingv1.NetworkPolicy
@@ -211,6 +211,8 @@ func (s *script) pod(args []string) error {
 			p.Deleting = true
 		case key == "uid":
 			p.UID = types.UID(value)
+		case key == "sandbox":
+			p.Sandbox = value
 		case key == "started":
 			after, err := time.ParseDuration(value)
 			if err != nil {

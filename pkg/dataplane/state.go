@@ -58,6 +58,9 @@ type placement struct {
 	relists int
 	// placed is when it became local with this address.
 	placed time.Time
+	// start is replaced and never changed; nil: the pod was there before we were, or no
+	// policy isolated it when its endpoint was first right.
+	start *state.Start
 }
 
 // claims reports whether the pod lays claim to its address. Host-network pods
@@ -154,6 +157,7 @@ type endpoint struct {
 	// bornFor is the first pod that owned it. Another one that gets the address
 	// has inherited the endpoint, and its own may be yet to come.
 	bornFor types.UID
+	bornIn  string // its sandbox then, "" if the CNI did not tell
 	// writtenFor is the pod for which the endpoint was last seen to be right. As
 	// long as that is not its owner, the block rule goes first.
 	writtenFor types.UID
@@ -185,6 +189,10 @@ type endpoint struct {
 
 	holds map[ipsets.RefKind]map[ipsets.Name]bool // what it holds
 }
+
+// bornOf reports whether the endpoint is the pod's own: it came for the pod, and for the
+// sandbox that the pod has now.
+func (ep *endpoint) bornOf(p *podState) bool { return ep.bornFor == p.UID && ep.bornIn == p.Sandbox }
 
 // known reports whether the outcome of every write is known. Until it is, nothing
 // is written: that would be blind.

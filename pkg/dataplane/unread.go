@@ -113,13 +113,7 @@ func (d *core) enumerated(ids []string, sequence uint64) {
 // enumerated any more are forgotten.
 func (d *core) meet(ids []string, sequence uint64) (seen map[string]bool, ours int) {
 	seen = make(map[string]bool, len(ids))
-	known := make(map[string]string, len(d.endpoints))
-	for id := range d.endpoints {
-		known[strings.ToLower(id)] = id
-	}
-	for id := range d.unread {
-		known[strings.ToLower(id)] = id
-	}
+	known := d.knownIDs()
 	strangers := map[string]backoff.Again{}
 	for _, id := range ids {
 		key := strings.ToLower(id)
@@ -140,6 +134,18 @@ func (d *core) meet(ids []string, sequence uint64) (seen map[string]bool, ours i
 	}
 	d.strangers = strangers
 	return seen, ours
+}
+
+// knownIDs returns the GUIDs of the endpoints that we know, by the same in small letters.
+func (d *core) knownIDs() map[string]string {
+	known := make(map[string]string, len(d.endpoints))
+	for id := range d.endpoints {
+		known[strings.ToLower(id)] = id
+	}
+	for id := range d.unread {
+		known[strings.ToLower(id)] = id
+	}
+	return known
 }
 
 // strangerDue reports whether an endpoint that was elsewhere is read once more:
@@ -178,7 +184,7 @@ func (d *core) lookAgain() {
 	for _, p := range d.local {
 		eps := d.byAddr[p.Addr]
 		own := slices.ContainsFunc(eps, func(ep *endpoint) bool {
-			return ep.bornFor == p.UID || p.inDoubt() && ep.bornFor == ep.owner // they came at once
+			return ep.bornOf(p) || p.inDoubt() && ep.bornFor == ep.owner // they came at once
 		})
 		switch {
 		case own:

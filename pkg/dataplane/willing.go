@@ -38,6 +38,8 @@ func (w *willing) do(r hns.Request) (out hns.Result) {
 			out.Network.Sets = append(out.Network.Sets, w.sets[id])
 		}
 		return out
+	case hns.OpEndpointNew: // whether one is in use, the view does not say
+		return out
 	case hns.OpEndpointIDs:
 		out.IDs = slices.DeleteFunc(slices.Sorted(maps.Keys(w.endpoints)), func(id string) bool { return w.hidden[id] })
 		return out

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -60,7 +59,7 @@ func (s *script) writes() int {
 }
 
 func isWrite(op string) bool {
-	return !strings.HasSuffix(op, "/Get") && op != hns.OpEndpointIDs
+	return !hns.ReadsOnly(op)
 }
 
 type probe = hnssim.Probe

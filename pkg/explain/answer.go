@@ -5,6 +5,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Verdict is what becomes of a connection.
@@ -58,6 +59,8 @@ type Side struct {
 	// Since says since when.
 	Pending bool      `json:"pending"`
 	Since   time.Time `json:"since,omitzero"`
+	// Start is of a pod that came while its agent ran: when it was without its rules.
+	Start *state.Start `json:"start,omitempty"`
 	// Misses are the single changes that would have allowed what is to be blocked,
 	// the likeliest first.
 	Misses []Miss `json:"misses"`

@@ -40,7 +40,7 @@ func (c *Cluster) side(own, peer End, q question, places Places) Side {
 		out.Note = fmt.Sprintf("%s has no endpoint in HNS, as far as known: its network is not set up yet, or is gone", own.pod.Pod)
 		return out
 	}
-	out.Judged = true
+	out.Judged, out.Start = true, own.pod.Start
 	out.Isolating = c.Isolating(own.pod, q.dir == hns.In)
 	for _, ep := range eps {
 		x := &explainer{c: c, ep: ep, q: q, peer: peer, places: places}

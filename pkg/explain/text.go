@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/printable"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // shownRules is how many rules of a blocked connection are shown, and shownMisses
@@ -78,6 +79,22 @@ func (a Answer) side(p *printable.Page, s Side, word string) {
 	case s.Pending:
 		p.Line(1, "HNS is not yet as it should be%s; the verdict will be the same.", a.since(s.Since))
 	}
+	if text := startText(s.Start); text != "" {
+		p.Line(1, "%s", text)
+	}
+}
+
+// startText says how long a pod was open when it started; "" where that is not known, or
+// where it still is, which the verdicts say.
+func startText(s *state.Start) string {
+	if s == nil || s.Until.IsZero() {
+		return ""
+	}
+	took := s.Open().Round(time.Millisecond)
+	if s.Told {
+		return fmt.Sprintf("Its rules were there %s after its CNI told of it, at %s.", took, timeText(s.Until))
+	}
+	return fmt.Sprintf("It was open for %s or longer at its start, until %s.", took, timeText(s.Until))
 }
 
 func verdictWord(v Verdict) string {

@@ -104,7 +104,7 @@ func newCalls() *calls {
 	for _, f := range []timed{c.enumerate, c.getEndpoint, c.getNetwork} {
 		f.begin()
 	}
-	operations := []string{hns.OpNetworkGet, hns.OpEndpointIDs, hns.OpEndpointGet, hns.OpACLAdd, hns.OpACLUpdate}
+	operations := []string{hns.OpNetworkGet, hns.OpEndpointIDs, hns.OpEndpointNew, hns.OpEndpointGet, hns.OpACLAdd, hns.OpACLUpdate}
 	c.acl.begin(create)
 	c.acl.begin(update)
 	for verb, operation := range verbs {

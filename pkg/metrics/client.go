@@ -49,6 +49,14 @@ func (c *client) EndpointIDs(ctx context.Context) ([]string, error) {
 	return ids, err
 }
 
+// NewEndpointIDs implements hns.Client.
+func (c *client) NewEndpointIDs(ctx context.Context) ([]string, error) {
+	ctx, end := c.begin(ctx, hns.OpEndpointNew)
+	ids, err := c.next.NewEndpointIDs(ctx)
+	c.m.calls.enumerate.observe(end(err), err != nil)
+	return ids, err
+}
+
 // Hold implements hns.Client.
 func (c *client) Hold(ctx context.Context, endpoint string) func() {
 	var meter dllcalls.Meter

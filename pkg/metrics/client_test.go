@@ -52,6 +52,8 @@ func (s *stub) Network(context.Context) (hns.Network, error) { return hns.Networ
 
 func (s *stub) EndpointIDs(context.Context) ([]string, error) { return []string{"e"}, s.answer() }
 
+func (s *stub) NewEndpointIDs(context.Context) ([]string, error) { return []string{"new"}, s.answer() }
+
 func (s *stub) Hold(context.Context, string) func() { return func() { s.released++ } }
 
 func (s *stub) GetEndpoint(_ context.Context, id string) (hns.Endpoint, error) {

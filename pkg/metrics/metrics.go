@@ -35,6 +35,7 @@ type Metrics struct {
 	node, cluster *prometheus.Registry
 	calls         *calls
 	transactions  *transactions
+	starts        starts
 }
 
 // New returns Metrics with every series at 0 whose labels are known.
@@ -45,6 +46,7 @@ func New(o Options) *Metrics {
 		cluster:      prometheus.NewRegistry(),
 		calls:        newCalls(),
 		transactions: newTransactions(),
+		starts:       newStarts(),
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "npm_build_info",
@@ -55,6 +57,7 @@ func New(o Options) *Metrics {
 	m.node.MustRegister(build, newNodeState(o))
 	m.node.MustRegister(m.calls.collectors()...)
 	m.node.MustRegister(m.transactions.collectors()...)
+	m.node.MustRegister(m.starts.collectors()...)
 	m.cluster.MustRegister(newClusterState(o))
 	return m
 }

@@ -32,8 +32,8 @@ type row struct{ name, kind, labels, help string }
 const (
 	operations = "operation=create,delete,update"
 	hadError   = "had_error=false,true"
-	dllOps     = "operation=ACL/Add,ACL/Update,Endpoint/Close,Endpoint/Enumerate,Endpoint/Get,Network/Get,SetPolicy/Add,SetPolicy/Remove,SetPolicy/Update"
-	hnsOps     = "operation=ACL/Add,ACL/Update,Endpoint/Enumerate,Endpoint/Get,Network/Get,SetPolicy/Add,SetPolicy/Remove,SetPolicy/Update"
+	dllOps     = "operation=ACL/Add,ACL/Update,Endpoint/Close,Endpoint/Enumerate,Endpoint/EnumerateNew,Endpoint/Get,Network/Get,SetPolicy/Add,SetPolicy/Remove,SetPolicy/Update"
+	hnsOps     = "operation=ACL/Add,ACL/Update,Endpoint/Enumerate,Endpoint/EnumerateNew,Endpoint/Get,Network/Get,SetPolicy/Add,SetPolicy/Remove,SetPolicy/Update"
 	hnsClasses = "class=already_exists,conflict,elsewhere,in_use,invalid,not_found,unavailable,unlisted "
 )
 
@@ -52,6 +52,7 @@ var nodeTable = []row{
 	{"npm_add_iptables_rule_exec_time", "SUMMARY", "", "Milliseconds of a call that writes ACLs of an endpoint."},
 	{"npm_add_policy_exec_time", "SUMMARY", hadError, "Milliseconds of the transaction that brought a new or changed policy in."},
 	{"npm_build_info", "GAUGE", "goversion=go version=1.2.3", "Always 1; the labels say which program this is."},
+	{"npm_cni_claims_total", "COUNTER", "result=failed,hung_up,late,ready", "Claims of the CNI plugin for pods that start, by how they ended."},
 	{"npm_controller_namespace_exec_time", "SUMMARY", hadError + " " + operations, "Milliseconds of the transaction that brought the change of a namespace in."},
 	{"npm_controller_pod_exec_time", "SUMMARY", hadError + " " + operations, "Milliseconds of the transaction that brought the change of a pod in."},
 	{"npm_controller_policy_exec_time", "SUMMARY", hadError + " " + operations, "Milliseconds of the transaction that brought the change of a policy in."},
@@ -69,6 +70,7 @@ var nodeTable = []row{
 	{"npm_over_budget_objects", "GAUGE", "kind=namespace,pod,policy", "Objects of the cluster that are closed, as they are over a budget."},
 	{"npm_pending_pod_updates", "GAUGE", "", "Updates of pods that are not in HNS yet, pods without an endpoint included."},
 	{"npm_pinned_sets", "GAUGE", "", "Sets that are kept because a pending update of a pod may need them."},
+	{"npm_pod_start_open_seconds", "HISTOGRAM", "cni=false,true", "Time from when the address of a pod that policies isolate was known until HNS had its rules. cni=true: the CNI told of it, and the pod waited."},
 	{"npm_programmed_set_bytes", "GAUGE", "", "Length of the values of all sets in HNS together."},
 	{"npm_programmed_sets", "GAUGE", "type=IPSET,NESTEDIPSET", "Sets of ours in HNS, by HNS's type."},
 	{"npm_warnings", "GAUGE", "reason=AddressContested,ForeignWrites,HNSRejected,HNSUnavailable,IPv6Peer,Invalid,NodesUnknown,OverBudget,UnsupportedPeer", "Active warnings: what users asked for and HNS does not have, left out or not programmed yet."},
@@ -173,7 +175,7 @@ func TestBuckets(t *testing.T) {
 		}
 		edges[f.GetName()] = [2]float64{first, last}
 	}
-	require.Equal(t, map[string][2]float64{"npm_event_to_programmed_seconds": {0.016, 524.288}}, edges)
+	require.Equal(t, map[string][2]float64{"npm_event_to_programmed_seconds": {0.016, 524.288}, "npm_pod_start_open_seconds": {0.008, 65.536}}, edges)
 }
 
 // TestLint: there is no exception, as even the names that we did not choose pass.

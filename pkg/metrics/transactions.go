@@ -72,6 +72,7 @@ func (t *transactions) collectors() []prometheus.Collector {
 // Applied takes what one transaction did.
 func (m *Metrics) Applied(a controllers.Applied) {
 	t := m.transactions
+	m.starts.applied(a.Report.Starts)
 	hadError := yesNo(a.Err != nil || len(a.Report.Errors) > 0)
 	took := millis(a.Report.Took)
 	for _, change := range a.Report.Changes {

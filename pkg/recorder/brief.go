@@ -48,7 +48,7 @@ func (c Call) brief() Call {
 
 // briefReport returns a report without what grows with the node.
 func briefReport(r state.Report) *state.Report {
-	r.Warnings, r.NewEndpoints, r.Repairs = nil, nil, nil
+	r.Warnings, r.NewEndpoints, r.Starts, r.Repairs = nil, nil, nil, nil
 	r.Errors = slices.Clone(r.Errors[:min(len(r.Errors), briefErrors)])
 	return &r
 }

@@ -112,6 +112,14 @@ func (c *client) EndpointIDs(ctx context.Context) ([]string, error) {
 	return ids, err
 }
 
+// NewEndpointIDs implements hns.Client.
+func (c *client) NewEndpointIDs(ctx context.Context) ([]string, error) {
+	ctx, k := c.begin(ctx, hns.OpEndpointNew, "", nil)
+	ids, err := c.next.NewEndpointIDs(ctx)
+	k.end(err, func(s *seen, to *Call) (own, shared int) { return s.keepIDs(to, ids) })
+	return ids, err
+}
+
 // Hold implements hns.Client. What the release of the handle takes is added to the
 // last call that shared it.
 func (c *client) Hold(ctx context.Context, endpoint string) func() {

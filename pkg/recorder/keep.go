@@ -42,7 +42,7 @@ const (
 )
 
 func reportBytes(r state.Report) int {
-	return stepBytes + errorBytes*len(r.Errors) + errorBytes*len(r.Repairs) + 128*len(r.NewEndpoints) + len(r.Plan)
+	return stepBytes + errorBytes*len(r.Errors) + errorBytes*len(r.Repairs) + 128*len(r.NewEndpoints) + 128*len(r.Starts) + len(r.Plan)
 }
 
 // eventsOf returns the objects of a transaction in order, and about what they

@@ -257,6 +257,8 @@ func (*owner) Network(context.Context) (hns.Network, error) {
 
 func (*owner) EndpointIDs(context.Context) ([]string, error) { return []string{"e"}, nil }
 
+func (*owner) NewEndpointIDs(context.Context) ([]string, error) { return nil, nil }
+
 func (*owner) Hold(context.Context, string) func() { return func() {} }
 
 func (*owner) GetEndpoint(_ context.Context, id string) (hns.Endpoint, error) {

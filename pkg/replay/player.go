@@ -338,6 +338,12 @@ func (c client) EndpointIDs(ctx context.Context) ([]string, error) {
 	return slices.Clone(out.IDs), out.Err
 }
 
+// NewEndpointIDs implements hns.Client.
+func (c client) NewEndpointIDs(ctx context.Context) ([]string, error) {
+	out := c.p.ask(ctx, asked{hns.Request{Op: hns.OpEndpointNew}})
+	return slices.Clone(out.IDs), out.Err
+}
+
 // Hold implements hns.Client.
 func (c client) Hold(context.Context, string) func() { return func() {} }
 

@@ -57,6 +57,9 @@ func (p *player) read(l *playback, r *recorder.Call) hns.Result {
 		return hns.Result{Network: p.sawNetwork(l, r)}
 	case hns.OpEndpointIDs:
 		return hns.Result{IDs: p.enumerated(l, r)}
+	case hns.OpEndpointNew: // says nothing of the others
+		l.unsure = l.unsure || r.Cut
+		return hns.Result{IDs: r.IDs}
 	}
 	var out hns.Result
 	seen := map[string]bool{}

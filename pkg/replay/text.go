@@ -255,7 +255,7 @@ func arguments(c recorder.Call) []string {
 			set(s)
 		}
 	}
-	if c.Op == hns.OpEndpointIDs && c.Error == nil && !c.Running {
+	if (c.Op == hns.OpEndpointIDs || c.Op == hns.OpEndpointNew) && c.Error == nil && !c.Running {
 		ids := strings.Join(c.IDs, " ")
 		if c.Cut {
 			ids = count(c.Count, "GUID") + ", not kept"

@@ -86,6 +86,7 @@ func (w *world) read(a asked) (out hns.Result) {
 		}
 	case hns.OpEndpointIDs:
 		out.IDs = w.ids()
+	case hns.OpEndpointNew: // which of them nothing uses yet, a dump does not say
 	default:
 		e, ok := w.endpoints[a.Endpoint]
 		switch {

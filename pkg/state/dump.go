@@ -167,6 +167,7 @@ type Endpoint struct {
 type Next struct {
 	Version    hns.Version `json:"version,omitempty"`    // that it is planned from
 	BornFor    string      `json:"bornFor,omitempty"`    // UID of the first pod that owned it
+	BornIn     string      `json:"bornIn,omitempty"`     // the sandbox of that pod then, as the CNI told
 	WrittenFor string      `json:"writtenFor,omitempty"` // UID of the pod that it was last right for
 	Due        time.Time   `json:"due,omitzero"`         // not before
 	Attempts   int         `json:"attempts,omitempty"`   // that failed
@@ -226,6 +227,11 @@ type Pod struct {
 	Deleting bool      `json:"deleting,omitempty"`
 	Started  time.Time `json:"started,omitzero"`
 	Created  time.Time `json:"created,omitzero"`
+	// Sandbox is the one that the CNI told of, "" for none.
+	Sandbox string `json:"sandbox,omitempty"`
+	// Start is of a local pod that came while the agent ran, and that was isolated when
+	// its endpoint was first right.
+	Start *Start `json:"start,omitempty"`
 	// OverBudget says in what the object is over its budget.
 	OverBudget string `json:"overBudget,omitempty"`
 }

@@ -50,6 +50,8 @@ type Report struct {
 	Changes []Change `json:"changes,omitempty"`
 	// NewEndpoints were seen for the first time, once per address.
 	NewEndpoints []EndpointSeen `json:"newEndpoints,omitempty"`
+	// Starts are of the pods that came to have their rules, sorted.
+	Starts []PodStart `json:"starts,omitempty"`
 	// Repairs are what somebody else had changed, sorted.
 	Repairs []Repair `json:"repairs,omitempty"`
 	// Spellings are what was learned of how HNS shows what was written.
@@ -116,6 +118,7 @@ func (r Report) Next() time.Duration {
 func (r Report) Clone() Report {
 	r.Changes = slices.Clone(r.Changes)
 	r.NewEndpoints = slices.Clone(r.NewEndpoints)
+	r.Starts = slices.Clone(r.Starts)
 	r.Repairs = slices.Clone(r.Repairs)
 	r.Spellings = slices.Clone(r.Spellings)
 	r.Waiting = slices.Clone(r.Waiting)
@@ -127,6 +130,32 @@ func (r Report) Clone() Report {
 		r.Longest = &longest
 	}
 	return r
+}
+
+// PodStart is the start of a pod that policies isolate.
+type PodStart struct {
+	Pod string `json:"pod"`
+	Start
+}
+
+// Start says when a pod that came while the agent ran was without its rules.
+type Start struct {
+	// Since is when the agent knew of the pod's address. The endpoint is older than that
+	// by what nobody tells.
+	Since time.Time `json:"since"`
+	// Until is when HNS had the rules; zero: it has them not yet.
+	Until time.Time `json:"until,omitzero"`
+	// Told: the CNI told of the address. It was waiting meanwhile, so nothing of the pod
+	// ran, unless it waited no longer.
+	Told bool `json:"told,omitempty"`
+}
+
+// Open returns how long the pod was without its rules, 0 if it still is.
+func (s Start) Open() time.Duration {
+	if s.Until.IsZero() {
+		return 0
+	}
+	return s.Until.Sub(s.Since)
 }
 
 // Spelling is how HNS shows something that we wrote in another way: two reads

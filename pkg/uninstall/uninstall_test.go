@@ -13,6 +13,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/hns/hnstest/cnis"
 	"github.com/winnpm/winnpm/pkg/uninstall"
 )
 
@@ -31,8 +32,11 @@ func rule(id string, action hns.Action, dir hns.Direction, priority uint16) hns.
 
 // node is a node with three pods, two of which have rules of ours, and with sets and
 // rules of others.
-func node(t require.TestingT) *hnssim.Sim {
-	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
+func node(t require.TestingT) *hnssim.Sim { return nodeOf(t, hnssim.DefaultForeign()) }
+
+// nodeOf is node with what a CNI puts on endpoints.
+func nodeOf(t require.TestingT, cni []hns.EndpointPolicy) *hnssim.Sim {
+	sim := hnssim.New(hnssim.Options{Foreign: cni})
 	ctx := context.Background()
 	add := func(sets ...hns.SetPolicy) { require.NoError(t, sim.ModifySets(ctx, hns.Add, sets)) }
 	add(set("azure-npm-1", hns.IPSet, "10.0.0.7"), set("azure-npm-2", hns.IPSet, "10.0.0.8"), set("calico-s", hns.IPSet, "10.0.0.9"))
@@ -123,7 +127,14 @@ func TestLook(t *testing.T) {
 // TestRemove: what goes, by how many requests, and what stays.
 func TestRemove(t *testing.T) {
 	t.Parallel()
-	sim := node(t)
+	for _, c := range cnis.All() {
+		t.Run(c.Name, func(t *testing.T) { removeOn(t, c) })
+	}
+}
+
+func removeOn(t *testing.T, c cnis.CNI) {
+	t.Helper()
+	sim := nodeOf(t, c.Endpoint)
 	was := others(t, sim, false)
 	sim.ResetCalls()
 	left, err := uninstall.Remove(t.Context(), sim, at)

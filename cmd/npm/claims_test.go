@@ -1,0 +1,134 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/gate"
+	"github.com/winnpm/winnpm/pkg/gate/gatetest"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+)
+
+// denyX isolates all pods of x.
+const denyX = `[{"metadata":{"namespace":"x","name":"deny","uid":"u1"},"spec":{"podSelector":{}}}]`
+
+// podClaim is a claim for a pod of apiServer's node.
+func podClaim(pod string, wait time.Duration) gate.Claim {
+	return gate.Claim{
+		UID: map[string]string{"a": "u"}[pod], Namespace: "x", Name: pod, ContainerID: "s1",
+		Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, Wait: wait,
+	}
+}
+
+// TestStartAnswersClaims: the agent listens on the pipe of its configuration, answers when the
+// endpoint is isolated, and tells of a pod that started without, in its log, by an Event and
+// in its metrics.
+func TestStartAnswersClaims(t *testing.T) {
+	fake := newFake()
+	fake.SetPersonality(hnssim.Personality{Endpoints: hnssim.EndpointHabits{Early: true}})
+	board := gatetest.New()
+	fake.pipe = func(path string) (net.Listener, error) {
+		require.Equal(t, `\\.\pipe\test`, path)
+		return board, nil
+	}
+	told := make(chan string, 10)
+	s := start(t, fake, `{"CNIPipe":"\\\\.\\pipe\\test"}`, "--kubeconfig", serveAPI(t, denyX, told))
+	s.log("answering the CNI plugin")
+	require.NoError(t, fake.CreateEndpoint(hnssim.NewEndpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, State: hnssim.Created}))
+
+	answer, err := gate.Ask(t.Context(), board.Dial, podClaim("a", 20*time.Second))
+	require.NoError(t, err)
+	require.True(t, answer.Ready)
+	v, err := fake.Trace("e1", hns.In, hns.Packet{Src: netip.MustParseAddr("10.0.9.9"), Dst: netip.MustParseAddr("10.0.0.1"), Protocol: 6, DstPort: 80})
+	require.NoError(t, err)
+	require.False(t, v.Allowed)
+
+	answer, err = gate.Ask(t.Context(), board.Dial, podClaim("nobody", time.Second))
+	require.ErrorIs(t, err, gate.ErrRefused)
+	require.Equal(t, gate.CodeLate, answer.Code)
+	require.Equal(t, "the API server has not shown it on this node", s.log("a pod started without its rules")["why"])
+	var event string
+	select {
+	case event = <-told:
+	case <-time.After(20 * time.Second):
+	}
+	require.True(t, strings.HasPrefix(event, "POST /apis/events.k8s.io/v1/namespaces/x/events "), event)
+	for _, part := range []string{"StartedWithoutPolicies", "\x03Pod", "nobody", "win-1", "has not shown it"} {
+		require.Contains(t, event, part)
+	}
+	strict := podClaim("nobody", time.Second)
+	strict.Strict = true
+	_, err = gate.Ask(t.Context(), board.Dial, strict)
+	require.ErrorIs(t, err, gate.ErrRefused)
+	s.log("a pod does not start, as it has not its rules")
+	none := strict
+	none.Name, none.UID, none.Addresses = "a", "u", nil
+	_, err = gate.Ask(t.Context(), board.Dial, none)
+	require.ErrorIs(t, err, gate.ErrRefused)
+
+	_, body := s.get("/node-metrics")
+	for result, n := range map[string]string{"ready": "1", "late": "2", "failed": "1", "hung_up": "0"} {
+		require.Contains(t, body, `npm_cni_claims_total{result="`+result+`"} `+n)
+	}
+	s.stop()
+	require.NoError(t, <-s.ended)
+	require.Empty(t, told, "one that does not start needs no Event")
+}
+
+// TestStartAnswersBeforeTheNetwork: a claim waits for an agent that waits for the network, which the
+// first pod's CNI may be making.
+func TestStartAnswersBeforeTheNetwork(t *testing.T) {
+	fake := newFake()
+	board := gatetest.New()
+	fake.pipe = func(string) (net.Listener, error) { return board, nil }
+	fake.gone = &hns.OpError{Op: "Network/Get", Kind: hns.KindNetwork, ID: "azure", Err: hns.ErrNotFound}
+	s := start(t, fake, "{}")
+	s.log("waiting for the HNS network")
+	answers := make(chan error, 1)
+	go func() {
+		claim := podClaim("a", 30*time.Second)
+		claim.Addresses[0] = netip.MustParseAddr("10.0.0.2") // the API server tells that of an older sandbox
+		_, err := gate.Ask(t.Context(), board.Dial, claim)
+		answers <- err
+	}()
+	require.NoError(t, fake.CreateEndpoint(hnssim.NewEndpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.2")}}))
+	fake.set(func() { fake.gone = nil })
+	require.NoError(t, <-answers)
+	s.stop()
+	require.NoError(t, <-s.ended)
+}
+
+// TestStartWithATakenPipe: an agent without its pipe programs the node, says so, and answers
+// when it has the pipe. Without a path it asks for none.
+func TestStartWithATakenPipe(t *testing.T) {
+	fake := newFake()
+	board := gatetest.New()
+	tries := make(chan struct{}, 10)
+	fake.pipe = func(string) (net.Listener, error) {
+		if tries <- struct{}{}; len(tries) < 2 {
+			return nil, errors.New("somebody else has it")
+		}
+		return board, nil
+	}
+	s := start(t, fake, "{}")
+	require.Equal(t, "somebody else has it", s.log("the CNI plugin gets no answers, trying again")["err"])
+	s.becomes("/readyz", 200, "ok\nthe CNI plugin gets no answers: somebody else has it\n")
+	s.log("answering the CNI plugin")
+	s.becomes("/readyz", 200, "ok\n")
+	s.stop()
+	require.NoError(t, <-s.ended)
+
+	fake = newFake()
+	fake.pipe = func(string) (net.Listener, error) { return nil, errors.New("BUG: asked") }
+	s = start(t, fake, `{"CNIPipe":""}`)
+	s.becomes("/readyz", 200, "ok\n")
+	s.stop()
+	require.NoError(t, <-s.ended)
+}

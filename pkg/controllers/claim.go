@@ -1,0 +1,101 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/gate"
+)
+
+// Readiness says when the endpoint of a pod that starts is ready.
+type Readiness interface {
+	// WaitReady returns nil when the endpoint of a pod's sandbox is as the pod's policies
+	// say. When ctx ends before, the error says what was missing.
+	WaitReady(ctx context.Context, key dataplane.PodKey, uid types.UID, sandbox string) error
+}
+
+// What a claim may end with, beside what WaitReady says.
+var (
+	errNotSynced = errors.New("the agent does not know the whole cluster yet")
+	errNoPod     = errors.New("the API server has not shown it on this node")
+	errNoIPv4    = errors.New("the CNI gave it no IPv4 address")
+	errReplaced  = errors.New("it is gone, or the CNI told of another sandbox or another pod with its address")
+)
+
+var _ gate.Claimer = (*Controller)(nil)
+
+// Claim implements gate.Claimer. The dataplane learns of the pod's address from the claim,
+// as the API server learns of it when the plugin has ended. A pod that starts without an
+// answer keeps its claim; one that does not start, or whose plugin is gone, loses it.
+func (c *Controller) Claim(ctx context.Context, claim gate.Claim) error {
+	addr, err := addrOfClaim(claim)
+	if err != nil {
+		return err
+	}
+	p, err := c.awaitPod(ctx, claim)
+	if err != nil || p.HostNetwork {
+		return err
+	}
+	waiting, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	t := &podClaim{sandbox: claim.ContainerID, addr: addr, at: time.Now(), end: end}
+	for _, other := range c.claims.come(p, t) {
+		c.changed(other, prompt)
+	}
+	c.changed(p.Key(), urgent)
+	err = c.cfg.Readiness.WaitReady(waiting, p.Key(), p.UID, t.sandbox)
+	switch cause := context.Cause(ctx); {
+	case err == nil, cause == nil && !errors.Is(context.Cause(waiting), errReplaced):
+	case cause == nil:
+		return errReplaced
+	case errors.Is(cause, gate.ErrHungUp), errors.Is(cause, gate.ErrLate) && claim.Strict:
+		if c.claims.giveUp(p.Key(), t) {
+			c.changed(p.Key(), prompt)
+		}
+	}
+	return err
+}
+
+// awaitPod returns the pod of a claim as soon as everything that was there at the start is
+// known, and the watch shows the pod.
+func (c *Controller) awaitPod(ctx context.Context, claim gate.Claim) (*dataplane.Pod, error) {
+	select {
+	case <-c.synced:
+	case <-ctx.Done():
+		return nil, errNotSynced
+	}
+	for {
+		next := c.claims.next() // before the look, so that nothing is missed after it
+		p, is := c.informers.pods.get(cache.ObjectName{Namespace: claim.Namespace, Name: claim.Name})
+		if is && p.Local && !p.Finished && (claim.UID == "" || string(p.UID) == claim.UID) {
+			return p, nil
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return nil, errNoPod
+		}
+	}
+}
+
+// changed has the worker read a pod anew.
+func (c *Controller) changed(key dataplane.PodKey, h haste) {
+	c.queue.AddEvent(Key{Kind: KindPod, Namespace: key.Namespace, Name: key.Name}, time.Now(), h)
+}
+
+// addrOfClaim returns the first IPv4 address of a claim.
+func addrOfClaim(claim gate.Claim) (netip.Addr, error) {
+	for _, a := range claim.Addresses {
+		if a.Is4() {
+			return a, nil
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("%w: %v", errNoIPv4, claim.Addresses)
+}

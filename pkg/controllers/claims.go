@@ -1,0 +1,115 @@
+package controllers
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+)
+
+// claims are what the CNI told of pods that start, before the API server knows their
+// addresses. There is one for each local pod at most: it goes with its pod.
+type claims struct {
+	mu    sync.Mutex // guards the rest; held for no call
+	told  map[dataplane.PodKey]*podClaim
+	shown chan struct{} // closed when a local pod has come or changed
+}
+
+// podClaim is what the CNI told of a pod. Its fields are guarded by claims.mu.
+type podClaim struct {
+	uid     types.UID
+	sandbox string
+	addr    netip.Addr
+	at      time.Time
+	before  netip.Addr // of the Pod object when the claim came
+	// passed: the Pod object has had another address than before. The API server knows
+	// better from then on.
+	passed bool
+	end    context.CancelCauseFunc // tells who waits that it counts no more
+}
+
+func newClaims() *claims {
+	return &claims{told: map[dataplane.PodKey]*podClaim{}, shown: make(chan struct{})}
+}
+
+// on returns a pod as the dataplane is to know it: with the sandbox that the CNI told of, and
+// with its address where the API server does not know that yet.
+func (c *claims) on(p *dataplane.Pod) *dataplane.Pod {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.told[p.Key()]
+	if t == nil || t.uid != p.UID {
+		return p
+	}
+	is := *p
+	if is.Sandbox = t.sandbox; !t.passed {
+		is.Addr, is.Started = t.addr, t.at // of two pods that claim an address the later one has it
+	}
+	return &is
+}
+
+// come takes that a pod starts. It returns the pods that had its address, as far as the CNI
+// told: they have ended, though the API server may not say so yet.
+func (c *claims) come(p *dataplane.Pod, t *podClaim) (ended []dataplane.PodKey) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, other := range c.told {
+		if other.addr == t.addr && key != p.Key() {
+			c.dropLocked(key)
+			ended = append(ended, key)
+		}
+	}
+	c.dropLocked(p.Key())
+	t.uid, t.before = p.UID, p.Addr
+	c.told[p.Key()] = t
+	return ended
+}
+
+// giveUp takes that a pod does not start as was told. It reports whether that counted.
+func (c *claims) giveUp(key dataplane.PodKey, t *podClaim) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.told[key] != t {
+		return false
+	}
+	c.dropLocked(key)
+	return true
+}
+
+func (c *claims) dropLocked(key dataplane.PodKey) {
+	if t := c.told[key]; t != nil {
+		t.end(errReplaced)
+		delete(c.told, key)
+	}
+}
+
+// sees takes the state of a pod, nil when it is gone.
+func (c *claims) sees(key dataplane.PodKey, p *dataplane.Pod) {
+	if p != nil && !p.Local {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch t := c.told[key]; {
+	case t == nil:
+	case p == nil, p.UID != t.uid, p.Finished:
+		c.dropLocked(key)
+	case p.Addr != t.before:
+		t.passed = true
+	}
+	if p != nil {
+		close(c.shown)
+		c.shown = make(chan struct{})
+	}
+}
+
+// next returns what is closed when the next local pod is seen.
+func (c *claims) next() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.shown
+}

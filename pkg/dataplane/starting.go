@@ -1,0 +1,101 @@
+package dataplane
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// What a pod that starts may wait for.
+var (
+	errNotStaged  = errors.New("its transaction has not begun")
+	errNoAddress  = errors.New("it has no address that a pod can have")
+	errContested  = errors.New("another pod of this node has its address")
+	errNoEndpoint = errors.New("HNS shows no endpoint of its own with its address")
+	errSetsLate   = errors.New("sets are not written yet that are to have its address, or to lose it")
+)
+
+// starting returns the pods whose CNI told of a sandbox, and of which no endpoint for it was
+// seen. The local pods bound them.
+func (d *core) starting() []*podState {
+	var out []*podState
+	for _, p := range d.local {
+		if p.Sandbox != "" && !slices.ContainsFunc(d.byAddr[p.Addr], func(ep *endpoint) bool { return ep.bornOf(p) }) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// enumerateNew finds the endpoints that nothing uses yet. Those that nobody knows are read
+// next, one by one. It says nothing of the endpoints that it lacks, and an error of it
+// nothing at all: pods whose endpoint is not found are looked for again.
+func (r *run) enumerateNew() {
+	d := r.d
+	began := d.sequence
+	res := r.ask(hns.Request{Op: hns.OpEndpointNew})
+	known := d.knownIDs()
+	for _, id := range res.IDs {
+		key := strings.ToLower(id)
+		if _, is := known[key]; is || d.moved[id] > began {
+			continue
+		}
+		if stranger, is := d.strangers[key]; is && !d.strangerDue(stranger) {
+			continue
+		}
+		d.unread[id], known[key] = &unreadEndpoint{}, id
+	}
+}
+
+// podReady returns nil when the endpoint of a pod's sandbox is what the pod's policies say,
+// and all sets in HNS say the same of its address as we do. An error says what is missing.
+func (d *core) podReady(key PodKey, uid types.UID, sandbox string) error {
+	p := d.members.pods[key]
+	switch {
+	case p == nil || p.UID != uid || p.Sandbox != sandbox:
+		return errNotStaged
+	case p.HostNetwork || p.Finished:
+		return nil
+	case !p.claims():
+		return fmt.Errorf("%w: %s", errNoAddress, p.Addr)
+	case !p.home:
+		return fmt.Errorf("%w: %s", errContested, p.Addr)
+	}
+	own := false
+	for _, ep := range d.byAddr[p.Addr] {
+		if !ep.bornOf(p) && p.relists < maxRelists { // after so many there is no other one
+			continue
+		}
+		if own = true; !ep.right() {
+			return d.late(ep)
+		}
+	}
+	switch {
+	case !own && d.listing.err != nil:
+		return fmt.Errorf("%w: %w", errNoEndpoint, d.listing.err)
+	case !own:
+		return errNoEndpoint
+	case d.cache.Lags(p.Addr):
+		return errSetsLate
+	}
+	return nil
+}
+
+// right reports whether the endpoint is known to have what is desired for its pod.
+func (ep *endpoint) right() bool {
+	return ep.known() && !ep.state.check && !ep.pending() && !ep.newborn() && ep.updatable()
+}
+
+// late says why an endpoint is not right.
+func (d *core) late(ep *endpoint) error {
+	err := fmt.Errorf("its endpoint %s is %s", ep.id, ep.state)
+	if ep.lastErr != nil {
+		err = fmt.Errorf("%w: %w", err, ep.lastErr)
+	}
+	return err
+}

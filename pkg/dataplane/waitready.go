@@ -1,0 +1,52 @@
+package dataplane
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// WaitReady returns nil as soon as the endpoint of a pod's sandbox has the rules that the
+// pod should have, and HNS shows the pod's address in the sets that it belongs to, and in no
+// others. When ctx ends before, the error says what was missing.
+func (d *Dataplane) WaitReady(ctx context.Context, key PodKey, uid types.UID, sandbox string) error {
+	for {
+		rung := d.bell.next() // before the look, so that nothing is missed after it
+		var err error
+		d.with(func(c *core) { err = c.podReady(key, uid, sandbox) })
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-rung:
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// bell wakes everybody who waits for the core to get on. It costs nothing while nobody does.
+type bell struct {
+	mu   sync.Mutex // guards rung; held for no call
+	rung chan struct{}
+}
+
+// next returns what the next ring closes.
+func (b *bell) next() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.rung == nil {
+		b.rung = make(chan struct{})
+	}
+	return b.rung
+}
+
+func (b *bell) ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.rung != nil {
+		close(b.rung)
+		b.rung = nil
+	}
+}
