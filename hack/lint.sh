@@ -27,4 +27,5 @@ run . windows
 run test/e2e linux
 run test/page linux
 run test/conformance linux
+run test/cni windows
 exit $failed

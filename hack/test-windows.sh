@@ -39,6 +39,15 @@ go build -o "$bin/npm" ./cmd/npm
 	go test -c -o "$bin/adapter.exe" ./pkg/hns/hcsadapter
 	go test -c -o "$bin/nodelock.exe" ./pkg/nodelock
 	go test -c -o "$bin/processes.exe" ./pkg/processes
+	go test -c -o "$bin/pipe.exe" ./pkg/gate/pipe
+
+	# The plugin, and who runs it: containerd's CNI and a plugin that makes endpoints.
+	go build -o "$bin/winnpm-cni.exe" ./cmd/winnpm-cni
+	cd test/cni
+	go build -o "$bin/runtime.exe" .
+	plugins=github.com/containernetworking/plugins/plugins
+	go build -o "$bin/win-bridge.exe" $plugins/main/windows/win-bridge
+	go build -o "$bin/host-local.exe" $plugins/ipam/host-local
 )
 # A DLL without the exports that everybody looks for.
 echo 'int winnpm_nothing;' | x86_64-w64-mingw32-gcc -shared -o "$bin/empty.dll" -x c -

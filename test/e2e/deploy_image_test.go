@@ -36,18 +36,24 @@ func dockerfile(t *testing.T) []string {
 // parentheses hold.
 func find(t *testing.T, instructions []string, pattern string) []string {
 	t.Helper()
-	var found [][]string
+	found := findAll(instructions, pattern)
+	require.Len(t, found, 1, pattern)
+	return found[0]
+}
+
+// findAll returns the instructions that match, in their order.
+func findAll(instructions []string, pattern string) (found [][]string) {
 	for _, line := range instructions {
 		if match := regexp.MustCompile(pattern).FindStringSubmatch(line); match != nil {
 			found = append(found, match)
 		}
 	}
-	require.Len(t, found, 1, pattern)
-	return found[0]
+	return found
 }
 
 // The program that the DaemonSet starts is the one that the image is built
-// with, by a line that works and with the Go that the module asks for.
+// with, by a line that works and with the Go that the module asks for. The CNI plugin is
+// beside it, where npm install-cni looks for it.
 func TestDeployImage(t *testing.T) {
 	image := dockerfile(t)
 
@@ -69,21 +75,26 @@ func TestDeployImage(t *testing.T) {
 	}
 	require.NotZero(t, sources)
 
-	copied := find(t, image, `^COPY --from=build (\S+) /(\S+)$`)
 	built := find(t, image, `^RUN (.* go build .*)$`)[1]
-	require.Contains(t, built, " -o "+copied[1]+" ")
-	program := filepath.Join(t.TempDir(), "npm.exe")
-	command := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(built, copied[1], program))
+	require.Contains(t, built, " -o /out/ ")
+	folder := t.TempDir()
+	command := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(built, " /out/ ", " "+folder+"/ "))
 	command.Dir = root
 	out, err := command.CombinedOutput()
 	require.NoError(t, err, string(out))
-	exe, err := pe.Open(program)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = exe.Close() })
-	require.Equal(t, uint16(pe.IMAGE_FILE_MACHINE_AMD64), exe.Machine)
+	var programs []string
+	for _, copied := range findAll(image, `^COPY --from=build /out/(\S+) /(\S+)$`) {
+		require.Equal(t, copied[1], copied[2])
+		programs = append(programs, copied[2])
+		exe, err := pe.Open(filepath.Join(folder, copied[1]))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = exe.Close() })
+		require.Equal(t, uint16(pe.IMAGE_FILE_MACHINE_AMD64), exe.Machine)
+	}
+	require.Equal(t, []string{"npm.exe", "winnpm-cni.exe"}, programs)
 
 	container := into[appsv1.DaemonSet](t, render(t, overlays["azure"])["DaemonSet"]).Spec.Template.Spec.Containers[0]
-	require.Equal(t, []string{`%CONTAINER_SANDBOX_MOUNT_POINT%\` + copied[2]}, container.Command)
+	require.Equal(t, []string{`%CONTAINER_SANDBOX_MOUNT_POINT%\npm.exe`}, container.Command)
 	require.Equal(t, []string{"start"}, container.Args)
 }
 

@@ -233,6 +233,15 @@ func (m *meter) EndpointIDs(ctx context.Context) (ids []string, err error) {
 	return ids, err
 }
 
+// NewEndpointIDs implements hns.Client.
+func (m *meter) NewEndpointIDs(ctx context.Context) (ids []string, err error) {
+	m.call(ctx, hns.OpEndpointNew, func(ctx context.Context) (sent, read any) {
+		ids, err = m.sim.NewEndpointIDs(ctx)
+		return nil, ids
+	})
+	return ids, err
+}
+
 // Hold implements hns.Client.
 func (m *meter) Hold(ctx context.Context, endpoint string) func() {
 	var dll dllcalls.Meter

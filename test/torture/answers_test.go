@@ -316,6 +316,9 @@ func TestOthersRulesAsTheyAre(t *testing.T) {
 				_, foreign := hns.Endpoint{Policies: e.Policies}.Split()
 				texts := make([]string, len(foreign))
 				for i, f := range foreign {
+					if texts[i] = f.Type; f.Type != hns.PolicyTypeACL {
+						continue // shown in other bytes too
+					}
 					a, err := f.ACL()
 					require.NoError(t, err)
 					texts[i] = fmt.Sprint(a.Canonical())

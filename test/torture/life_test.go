@@ -56,7 +56,7 @@ const lookTakes = time.Millisecond
 func newLife(t tester, sc *scenario) *life {
 	l := &life{
 		t: t, sc: sc, now: began, todo: newOutstanding(newMemo()),
-		sim: hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()}), gaps: newGaps(), warned: map[string]bool{},
+		sim: hnssim.New(hnssim.Options{Network: sc.cni.Network.Name, Foreign: sc.cni.Endpoint}), gaps: newGaps(), warned: map[string]bool{},
 	}
 	// A node without any endpoint is not settled.
 	require.NoError(t, l.sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep-0", Addrs: []netip.Addr{netip.MustParseAddr("10.255.0.1")}}))

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"pgregory.net/rapid"
 
+	"github.com/winnpm/winnpm/pkg/hns/hnstest/cnis"
 	"github.com/winnpm/winnpm/test/effort"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
@@ -73,7 +74,7 @@ func drawScenario(t *rapid.T) *scenario {
 	h := &historian{
 		t: t, shared: rapid.Bool().Draw(t, "shared endpoints"), now: apiObjects{}, plug: map[string]string{},
 		sc: &scenario{
-			name: "random", memo: newMemo(), blind: true,
+			name: "random", memo: newMemo(), cni: cnis.All()[0], blind: true,
 			batch: rapid.SampledFrom([]int{1000, 10}).Draw(t, "batch"),
 			grace: rapid.SampledFrom([]time.Duration{0, 10 * time.Second}).Draw(t, "grace"),
 		},

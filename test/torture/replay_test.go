@@ -64,7 +64,7 @@ type replay struct {
 func newReplay(t tester, sc *scenario, d *disturbance) *replay {
 	r := &replay{
 		t: t, sc: sc, disturb: d, now: began, todo: newOutstanding(sc.memo),
-		sim: hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()}),
+		sim: hnssim.New(hnssim.Options{Network: sc.cni.Network.Name, Foreign: sc.cni.Endpoint}),
 	}
 	r.watch = newWatch()
 	r.start()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/hns/hnstest/cnis"
 )
 
 // step is one thing that happens.
@@ -94,6 +95,7 @@ type scenario struct {
 	grace   time.Duration
 	blind   bool // nothing is asked during the given part
 	memo    memo
+	cni     cnis.CNI // of the node
 }
 
 // port is what packets are sent to.
@@ -138,7 +140,7 @@ type parser struct {
 
 func parse(name, text string) (*scenario, error) {
 	p := &parser{
-		sc: &scenario{name: name, memo: newMemo(), batch: usualBatch}, born: map[types.UID]metav1.Time{},
+		sc: &scenario{name: name, memo: newMemo(), cni: cnis.All()[0], batch: usualBatch}, born: map[types.UID]metav1.Time{},
 		ports: []port{{6, 80}, {6, 81}},
 	}
 	for i, line := range strings.Split(text, "\n") {

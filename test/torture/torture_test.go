@@ -6,6 +6,7 @@ package torture
 
 import (
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
 
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnstest/cnis"
 	"github.com/winnpm/winnpm/test/effort"
 )
 
@@ -51,6 +54,31 @@ func TestEveryCall(t *testing.T) {
 			t.Logf("%d calls, %d replays", undisturbed.played, len(all))
 		})
 	}
+}
+
+// TestEveryCNI plays every scenario on what each CNI puts on endpoints: undisturbed, as what
+// a disturbance does is the same everywhere.
+func TestEveryCNI(t *testing.T) {
+	t.Parallel()
+	for _, sc := range scenarios(t) {
+		t.Run(testName(sc.name), func(t *testing.T) {
+			t.Parallel()
+			for _, c := range cnis.All()[1:] {
+				if _, others := (hns.Endpoint{Policies: c.Endpoint}).Split(); !hns.DefaultsOf(others).In && sc.byOthers() {
+					t.Logf("%s: left out, as a rule of others alone closes its endpoints, with us and without", c)
+					continue
+				}
+				on := *sc
+				on.cni = c
+				newReplay(t, &on, nil).run()
+			}
+		})
+	}
+}
+
+// byOthers reports whether somebody else puts rules on an endpoint.
+func (sc *scenario) byOthers() bool {
+	return slices.ContainsFunc(slices.Concat(sc.given, sc.steps), func(s step) bool { return s.do == hand || s.do == left })
 }
 
 func testName(scenario string) string { return strings.ReplaceAll(scenario, " ", "_") }

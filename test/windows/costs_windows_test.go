@@ -81,7 +81,7 @@ func TestCostOfCalls(t *testing.T) {
 }
 
 // readAlike compares what the adapter reads with what hcn reads.
-func readAlike(t *testing.T, a *hcsadapter.Adapter) {
+func readAlike(t *testing.T, a hcsadapter.Client) {
 	t.Helper()
 	theirs, err := hcn.GetNetworkByName(networkName)
 	require.NoError(t, err)
@@ -122,7 +122,7 @@ func setOf(i, members int) hns.SetPolicy {
 	return s
 }
 
-func operations(t *testing.T, c *cni, a *hcsadapter.Adapter, endpoints []string, sets []hns.SetPolicy) []operation {
+func operations(t *testing.T, c *cni, a hcsadapter.Client, endpoints []string, sets []hns.SetPolicy) []operation {
 	rule := hns.ACL{ID: "azure-acl-x.web", Action: hns.Allow, Direction: hns.In, LocalAddresses: sets[1].ID, RuleType: hns.Switch, Priority: 222, LocalPorts: "80", Protocols: "6"}
 	noSet := rule
 	noSet.LocalAddresses = "azure-npm-none"

@@ -16,6 +16,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/hns/hnstest/cnis"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
@@ -32,7 +33,7 @@ type setup struct {
 func drawSetup(t *rapid.T) setup {
 	var s setup
 	if rapid.Bool().Draw(t, "foreign policies") {
-		s.foreign = hnssim.DefaultForeign()
+		s.foreign = rapid.SampledFrom(cnis.All()).Draw(t, "CNI").Endpoint
 	}
 	s.shared = rapid.Bool().Draw(t, "shared endpoints")
 	return s

@@ -65,3 +65,9 @@ func TestNodeLock(t *testing.T) {
 	runTests(t, h, "nodelock")
 	runTests(t, h, "processes")
 }
+
+// TestGatePipe runs the tests of the pipe between the CNI plugin and the agent.
+func TestGatePipe(t *testing.T) {
+	begin(t)
+	runTests(t, newHost(t, azure()), "pipe")
+}

@@ -74,13 +74,13 @@ func TestAsDeployed(t *testing.T) {
 	require.NotEmpty(t, h.ours(dbAddr))
 	require.Regexp(t, `Using config file: .*azure-npm\.json`, n.said())
 	w.policy("shop", "six", `{podSelector: {matchLabels: {app: far}}, ingress: [{from: [{ipBlock: {cidr: "fd00::/8"}}]}]}`)
-	w.waitEvent("shop", "six", "IPv6Peer")
+	w.waitEvent("NetworkPolicy", "shop", "six", "IPv6Peer")
 	require.NotContains(t, n.said(), `"level":"warn"`)
 	require.NotContains(t, n.said(), `"level":"error"`)
 }
 
-// waitEvent waits until a policy has an Event with a reason.
-func (w *world) waitEvent(namespace, policy, reason string) {
+// waitEvent waits until an object has an Event with a reason.
+func (w *world) waitEvent(kind, namespace, name, reason string) {
 	w.t.Helper()
 	eventually(w.t, settle, func() string {
 		answer, err := w.kube.raw(w.t.Context(), http.MethodGet, "/apis/events.k8s.io/v1/namespaces/"+namespace+"/events", nil)
@@ -90,7 +90,7 @@ func (w *world) waitEvent(namespace, policy, reason string) {
 		var list eventsv1.EventList
 		require.NoError(w.t, json.Unmarshal(answer, &list))
 		for _, e := range list.Items {
-			if e.Regarding.Kind == "NetworkPolicy" && e.Regarding.Name == policy && e.Reason == reason {
+			if e.Regarding.Kind == kind && e.Regarding.Name == name && e.Reason == reason {
 				return ""
 			}
 		}

@@ -25,7 +25,7 @@ func TestWaitsForItsNetwork(t *testing.T) {
 
 	n := start(t, ownNode, at, options{})
 	waiting := func() string {
-		if said := n.check("/readyz"); !strings.Contains(said, `waiting for the HNS network "azure"`) {
+		if said := n.check("/readyz"); !strings.Contains(said, `waiting for the HNS network of the pods`) {
 			return "/readyz says: " + said
 		}
 		return n.check("/healthz")

@@ -1,6 +1,7 @@
 package hnsd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/netip"
@@ -97,7 +98,7 @@ func (s *Server) enumerateEndpoints(_ context.Context, r request) (reply, error)
 func (s *Server) endpointName(id guid) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.names[id]
+	return s.made[id].Name
 }
 
 func (s *Server) openEndpoint(_ context.Context, r request) (reply, error) {
@@ -123,17 +124,21 @@ func (s *Server) queryEndpoint(ctx context.Context, r request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	s.mu.Lock()
+	made := s.made[id]
+	s.mu.Unlock()
 	view := endpointView{State: e.State, Version: 0xF00000000}
-	view.ID, view.Name, view.SchemaVersion = e.ID, s.endpointName(id), v2
+	view.ID, view.Name, view.SchemaVersion = e.ID, made.Name, v2
 	view.HostComputeNetwork = networkID(n, e).String()
 	view.HostComputeNamespace = s.namespaceOf(id)
-	view.MacAddress = "00-15-5D-00-00-01"
+	view.MacAddress = cmp.Or(made.MacAddress, "00-15-5D-00-00-01")
+	view.DNS, view.Routes = made.DNS, made.Routes
 	if e.Remote {
 		view.Flags = remoteFlag
 	}
 	view.Policies = read.Policies
 	for _, a := range read.Addrs {
-		view.IPConfigurations = append(view.IPConfigurations, ipConfig{a.String(), 16})
+		view.IPConfigurations = append(view.IPConfigurations, ipConfig{a.String(), n.bits()})
 	}
 	return encode(view), nil
 }
@@ -200,13 +205,16 @@ func (s *Server) createEndpoint(_ context.Context, r request) (reply, error) {
 		if err != nil {
 			return reply{}, refuse(codeInvalidIP, "%v", err)
 		}
+		if n.subnet.IsValid() && !n.subnet.Contains(a) {
+			return reply{}, refuse(codeAddressInvalid, "%v is not in %v", a, n.subnet)
+		}
 		e.Addrs = append(e.Addrs, a)
 	}
 	if err := n.sim.CreateEndpoint(e); err != nil {
 		return reply{}, err
 	}
 	s.mu.Lock()
-	s.names[id] = settings.Name
+	s.made[id] = settings
 	s.mu.Unlock()
 	return s.opened(r, kindEndpoint, id), nil
 }
@@ -221,7 +229,7 @@ func (s *Server) deleteEndpoint(_ context.Context, r request) (reply, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.names, r.id)
+	delete(s.made, r.id)
 	for _, space := range s.spaces {
 		space.remove(r.id)
 	}

@@ -29,6 +29,7 @@ const (
 	codeInvalidJSON        uint32 = 0x803B001B // HCN_E_INVALID_JSON
 	codeInvalidIP          uint32 = 0x803B001E // HCN_E_INVALID_IP
 	codeHasReferences      uint32 = 0x803B002C // HCN_E_ENTITY_HAS_REFERENCES
+	codeAddressInvalid     uint32 = 0x803B002F // HCN_E_ADDR_INVALID_OR_RESERVED
 )
 
 // refused is a call that the boundary does not do.

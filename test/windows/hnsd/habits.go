@@ -10,6 +10,7 @@ type habits struct {
 	latency  time.Duration
 	dislikes []*dislike
 	show     func(kind, properties string) string
+	seen     func(export string)
 }
 
 // dislike is what HNS does not take.

@@ -188,17 +188,21 @@ func (s *Server) attach(spaceID, endpoint guid, add bool) error {
 	return nil
 }
 
-// deleteNamespace refuses to leave endpoints behind.
 func (s *Server) deleteNamespace(_ context.Context, r request) (reply, error) {
+	return reply{}, s.dropNamespace(r.id)
+}
+
+// dropNamespace refuses to leave endpoints behind.
+func (s *Server) dropNamespace(id guid) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n, err := s.space(r.id)
+	n, err := s.space(id)
 	if err != nil {
-		return reply{}, err
+		return err
 	}
 	if len(n.endpoints) > 0 {
-		return reply{}, refuse(codeHasReferences, "namespace %v has %d endpoints", r.id, len(n.endpoints))
+		return refuse(codeHasReferences, "namespace %v has %d endpoints", id, len(n.endpoints))
 	}
-	delete(s.spaces, r.id)
-	return reply{}, nil
+	delete(s.spaces, id)
+	return nil
 }

@@ -3,6 +3,8 @@ package hnsd
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +19,25 @@ type network struct {
 	id       guid
 	name     string
 	settings networkSettings
+	subnet   netip.Prefix // zero: not known
 	sim      *hnssim.Sim
+}
+
+// bits is the length of the prefix that its endpoints have.
+func (n *network) bits() uint8 {
+	if n.subnet.IsValid() {
+		return uint8(n.subnet.Bits())
+	}
+	return 16
+}
+
+// ipamOf is how HNS shows the subnet of a network; nil: it has none.
+func ipamOf(subnet netip.Prefix) json.RawMessage {
+	if !subnet.IsValid() {
+		return nil
+	}
+	gateway := subnet.Masked().Addr().Next()
+	return fmt.Appendf(nil, `[{"Type":"Static","Subnets":[{"IpAddressPrefix":%q,"Routes":[{"NextHop":%q,"DestinationPrefix":"0.0.0.0/0"}]}]}]`, subnet, gateway)
 }
 
 // networkSettings is what a client says when it makes a network.

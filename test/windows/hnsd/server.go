@@ -23,6 +23,7 @@ import (
 // Options says what the node looks like.
 type Options struct {
 	Network      string               // name of the node's own network; empty: "azure"
+	Subnet       netip.Prefix         // of that network; zero: it has none, and takes every address
 	Foreign      []hns.EndpointPolicy // what CreateEndpoint puts on an endpoint
 	Major, Minor int                  // HNS version; both 0: 15.0
 }
@@ -32,10 +33,10 @@ type Server struct {
 	major, minor int
 	own          *network
 
-	mu       sync.Mutex // guards following; never held during a call of the simulator
-	hidden   bool       // own is not there (yet)
-	networks []*network // in the order of their creation, own first
-	names    map[guid]string
+	mu       sync.Mutex                // guards following; never held during a call of the simulator
+	hidden   bool                      // own is not there (yet)
+	networks []*network                // in the order of their creation, own first
+	made     map[guid]endpointSettings // of endpoints, by the DLLs
 	spaces   map[guid]*namespace
 	handles  handleTable
 	counts   map[string]int
@@ -48,6 +49,8 @@ type Server struct {
 
 	compartments int // namespaces made so far
 
+	seeing sync.Mutex // held during a call that is observed, mu is not
+
 	turn chan struct{} // of one place: taken by the call that takes its time
 }
 
@@ -58,7 +61,7 @@ func New(o Options) *Server {
 	}
 	s := &Server{
 		major: o.Major, minor: o.Minor,
-		names:    map[guid]string{},
+		made:     map[guid]endpointSettings{},
 		spaces:   map[guid]*namespace{},
 		handles:  handleTable{open: map[uint64]handle{}},
 		counts:   map[string]int{},
@@ -67,7 +70,8 @@ func New(o Options) *Server {
 		released: make(chan struct{}),
 		turn:     make(chan struct{}, 1),
 	}
-	s.own = newNetwork(s.newID(), cmp.Or(o.Network, "azure"), networkSettings{}, o.Foreign)
+	s.own = newNetwork(s.newID(), cmp.Or(o.Network, "azure"), networkSettings{Ipams: ipamOf(o.Subnet)}, o.Foreign)
+	s.own.subnet = o.Subnet
 	s.networks = []*network{s.own}
 	return s
 }
@@ -217,7 +221,7 @@ func (s *Server) run(ctx context.Context, op operation, r request) reply {
 	if err := h.refuses(op.name, r); err != nil {
 		return refusal(err)
 	}
-	a, err := op.run(s, ctx, r)
+	a, err := s.observed(h, op.name, func() (reply, error) { return op.run(s, ctx, r) })
 	if err != nil {
 		return refusal(err)
 	}

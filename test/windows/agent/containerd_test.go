@@ -1,0 +1,229 @@
+//go:build linux
+
+package agent
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// cniSubnet is of the network in which win-bridge makes endpoints, and host-local gives
+// out addresses. The pods of cluster_test.go are in its lower half.
+var cniSubnet = netip.MustParsePrefix("10.1.0.0/16")
+
+// containerd is what runs the CNI of a node: test/cni under Wine, which does what
+// containerd does for pods.
+type containerd struct {
+	h              *host
+	dir, conf, bin string         // its folder, and those of CNI in it
+	stderr         string         // file with what the plugins write there
+	returned       func(answered) // called with each answer before who ordered has it; nil: nobody
+
+	mu      sync.Mutex // guards following
+	stdin   io.WriteCloser
+	waiting map[string]chan<- answered // by order and sandbox
+	boxes   int                        // sandboxes made so far
+}
+
+// cniNetwork is the network, as flannel calls it.
+const cniNetwork = "cbr0"
+
+// listName is the file with the list of plugins.
+const listName = "10-flannel.conflist"
+
+// sandbox is one try of the kubelet to start a pod.
+type sandbox struct {
+	ID        string `json:"id"`
+	Netns     string `json:"netns"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+}
+
+type ordered struct {
+	Do string `json:"do"`
+	sandbox
+}
+
+// answered is what became of an order.
+type answered struct {
+	ordered
+	Began, Ended time.Time // by the clock of Wine
+	IPs          []netip.Addr
+	Code         uint // CNI's
+	Error        string
+	at           time.Time // when it arrived here
+}
+
+// bornClosed are policies with which an endpoint lets nothing through until somebody adds
+// a rule that comes before them.
+const bornClosed = `,
+        {"name": "EndpointPolicy", "value": {"Type": "ACL", "Settings": {"Action": "Block", "Direction": "In", "RuleType": "Switch", "Priority": 65000}}},
+        {"name": "EndpointPolicy", "value": {"Type": "ACL", "Settings": {"Action": "Block", "Direction": "Out", "RuleType": "Switch", "Priority": 65000}}}`
+
+// list is a list of CNI plugins: win-bridge as flannel configures it, and what comes
+// behind it.
+func (c *containerd) list(chained ...string) string { return c.listWith("", chained...) }
+
+// listWith is list with more policies of endpoints.
+func (c *containerd) listWith(policies string, chained ...string) string {
+	list := fmt.Sprintf(`{
+  "cniVersion": "1.0.0",
+  "name": %q,
+  "plugins": [
+    {
+      "type": "win-bridge",
+      "apiVersion": 2,
+      "capabilities": {"dns": true},
+      "loopbackDSR": true,
+      "policies": [
+        {"name": "EndpointPolicy", "value": {"Type": "OutBoundNAT", "Settings": {"Exceptions": ["10.1.0.0/16", "10.0.0.0/16"]}}},
+        {"name": "EndpointPolicy", "value": {"Type": "SDNRoute", "Settings": {"DestinationPrefix": "10.0.0.0/16", "NeedEncap": true}}}%s
+      ],
+      "ipam": {"type": "host-local", "dataDir": %q, "ranges": [[{"subnet": %q, "rangeStart": "10.1.128.1"}]]}
+    }`, cniNetwork, policies, windowsPath(filepath.Join(c.dir, "addresses")), cniSubnet)
+	for _, entry := range chained {
+		list += ",\n    " + entry
+	}
+	return list + "\n  ]\n}\n"
+}
+
+// runContainerd starts a node's runtime, until the test ends. returned may be nil.
+func runContainerd(t *testing.T, h *host, returned func(answered), chained ...string) *containerd {
+	t.Helper()
+	p := begin(t)
+	dir := t.TempDir()
+	c := &containerd{
+		h: h, dir: dir, conf: filepath.Join(dir, "net.d"), bin: filepath.Join(dir, "bin"), stderr: filepath.Join(dir, "stderr"),
+		waiting: map[string]chan<- answered{}, returned: returned,
+	}
+	require.NoError(t, os.Mkdir(c.conf, 0o755))
+	require.NoError(t, os.Mkdir(c.bin, 0o755))
+	for _, plugin := range []string{"win-bridge", "host-local", "winnpm-cni"} {
+		require.NoError(t, os.Symlink(p.exe(plugin), filepath.Join(c.bin, plugin+".exe")))
+	}
+	c.write(c.list(chained...))
+	cmd := exec.Command(p.wine, p.exe("runtime"), "--conf-dir", windowsPath(c.conf), "--bin-dir", windowsPath(c.bin))
+	cmd.Env = append(p.environ(), "HNSD_ADDR="+h.addr)
+	cmd.Dir = filepath.Join(p.prefix, "drive_c") // CNI caches results in \var\lib\cni of the drive
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	stderr, err := os.Create(c.stderr)
+	require.NoError(t, err)
+	defer stderr.Close()
+	cmd.Stderr = stderr
+	c.stdin, err = cmd.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		c.read(stdout)
+	}()
+	t.Cleanup(func() {
+		_ = c.stdin.Close() // it ends when all is done
+		select {
+		case <-read:
+		case <-time.After(settle):
+			_ = cmd.Process.Kill()
+			<-read
+		}
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("CNI said:\n%s", tail(c.said(t), 60))
+		}
+	})
+	require.Empty(t, c.do("load", sandbox{}).Error)
+	return c
+}
+
+// write replaces the list of plugins.
+func (c *containerd) write(list string) {
+	c.h.t.Helper()
+	require.NoError(c.h.t, os.WriteFile(filepath.Join(c.conf, listName), []byte(list), 0o644))
+}
+
+// written returns the list of plugins as it is.
+func (c *containerd) written() string {
+	c.h.t.Helper()
+	text, err := os.ReadFile(filepath.Join(c.conf, listName))
+	require.NoError(c.h.t, err)
+	return string(text)
+}
+
+// said returns what the plugins wrote to stderr.
+func (c *containerd) said(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(c.stderr)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// read takes answers until there are none.
+func (c *containerd) read(from io.Reader) {
+	for lines := bufio.NewScanner(from); lines.Scan(); {
+		a := answered{at: time.Now()}
+		if json.Unmarshal(lines.Bytes(), &a) != nil {
+			continue // something of Wine's
+		}
+		c.mu.Lock()
+		wait := c.waiting[a.Do+a.ID]
+		delete(c.waiting, a.Do+a.ID)
+		c.mu.Unlock()
+		if c.returned != nil {
+			c.returned(a)
+		}
+		if wait != nil {
+			wait <- a
+		}
+	}
+}
+
+// order gives an order; its answer comes on the channel.
+func (c *containerd) order(do string, s sandbox) (<-chan answered, error) {
+	line, err := json.Marshal(ordered{do, s})
+	if err != nil {
+		return nil, err
+	}
+	done := make(chan answered, 1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting[do+s.ID] = done
+	_, err = c.stdin.Write(append(line, '\n'))
+	return done, err
+}
+
+// do gives an order and waits until it is done.
+func (c *containerd) do(do string, s sandbox) answered {
+	c.h.t.Helper()
+	done, err := c.order(do, s)
+	require.NoError(c.h.t, err)
+	select {
+	case a := <-done:
+		return a
+	case <-time.After(aMinute):
+		require.FailNow(c.h.t, "no answer to "+do, "%+v", s)
+		return answered{}
+	}
+}
+
+// sandbox makes a namespace for a pod.
+func (c *containerd) sandbox(namespace, name, uid string) sandbox {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.boxes++
+	return sandbox{ID: fmt.Sprintf("%032x", c.boxes), Netns: c.h.CreateNamespace(), Namespace: namespace, Name: name, UID: uid}
+}
