@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -25,11 +26,17 @@ func main() {
 // run plays every patch of the repository around the working directory, or
 // those named as arguments.
 func run(ctx context.Context) error {
+	of := flag.Int("of", 1, "play one mutant of so many, and check that the others apply")
+	turn := flag.Uint("turn", 0, "which one of them; any number")
+	flag.Parse()
+	if *of < 1 {
+		return fmt.Errorf("-of %d: write 1 or more", *of)
+	}
 	root, err := moduleRoot()
 	if err != nil {
 		return err
 	}
-	files := os.Args[1:]
+	files := flag.Args()
 	if len(files) == 0 {
 		if files, err = filepath.Glob(filepath.Join(root, "test", "mutants", "*.patch")); err != nil {
 			return err
@@ -47,7 +54,8 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(r.tmp)
-	return r.play(ctx, mutants)
+	played, rest := share(mutants, *of, *turn)
+	return errors.Join(r.play(ctx, played), r.apply(ctx, rest))
 }
 
 // moduleRoot returns the closest directory upwards that has a go.mod.

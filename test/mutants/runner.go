@@ -84,6 +84,39 @@ func (r *runner) play(ctx context.Context, mutants []mutant) error {
 	return nil
 }
 
+// share returns every of-th mutant, beginning with the one whose turn it is, and the rest.
+// With a turn that moves on all are played in of runs.
+func share(mutants []mutant, of int, turn uint) (played, rest []mutant) {
+	for i, m := range mutants {
+		if i%of == int(turn%uint(of)) {
+			played = append(played, m)
+		} else {
+			rest = append(rest, m)
+		}
+	}
+	return played, rest
+}
+
+// apply checks that mutants which are not played apply: to make one anew is the work of
+// whoever moves the code.
+func (r *runner) apply(ctx context.Context, mutants []mutant) error {
+	if len(mutants) == 0 {
+		return nil
+	}
+	in := r.trees[0]
+	if err := in.refresh(); err != nil {
+		return err
+	}
+	var failed []error
+	for _, m := range mutants {
+		if _, err := command(ctx, in.dir, "git", "apply", "--check", "--recount", m.path); err != nil {
+			failed = append(failed, fmt.Errorf("%s no longer applies: %w", m.name, err))
+		}
+	}
+	fmt.Fprintf(r.out, "mutants: %d others are not played now, %d of them apply\n", len(mutants), len(mutants)-len(failed))
+	return errors.Join(failed...)
+}
+
 // each calls do for 0 to n-1, in every copy at once, and returns when all are done.
 func (r *runner) each(n int, do func(in tree, i int)) {
 	var next atomic.Int64

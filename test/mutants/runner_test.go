@@ -183,6 +183,41 @@ func TestPlayInCopies(t *testing.T) {
 	}
 }
 
+// What is not played has to apply all the same.
+func TestShare(t *testing.T) {
+	t.Parallel()
+	root, dir := repository(t), t.TempDir()
+	for name, diff := range map[string]string{
+		"a": patch("return n"), "b": patch("return 9"),
+		"c": strings.Replace(patch("return n"), "n > 10", "n > 11", 1), "d": patch("return 8"),
+	} {
+		write(t, filepath.Join(dir, name+".patch"), "What it breaks.\nTest: ./limit ^TestClamp$\n"+diff)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.patch"))
+	require.NoError(t, err)
+	all, err := readMutants(files)
+	require.NoError(t, err)
+
+	var seen []string
+	for turn := range uint(3) {
+		played, rest := share(all, 3, turn+7)
+		require.Len(t, append(rest, played...), len(all))
+		for _, m := range played {
+			seen = append(seen, m.name)
+		}
+	}
+	require.ElementsMatch(t, []string{"a", "b", "c", "d"}, seen, "each once in three turns")
+
+	var out strings.Builder
+	r, err := newRunner(t.Context(), root, 1, &out)
+	require.NoError(t, err)
+	defer os.RemoveAll(r.tmp)
+	played, rest := share(all, 2, 1)
+	require.NoError(t, r.play(t.Context(), played), out.String())
+	require.ErrorContains(t, r.apply(t.Context(), rest), "c no longer applies")
+	require.Contains(t, out.String(), "2 others are not played now, 1 of them apply")
+}
+
 // One mutant must not see what the one before it changed or left behind.
 func TestPlayRestores(t *testing.T) {
 	t.Parallel()
