@@ -25,8 +25,8 @@ func (r *run) read() {
 		r.enumerate()
 	}
 	r.readSingles()
-	if list && r.yielded == 0 && len(d.starting()) > 0 {
-		r.enumerateNew()
+	if starting := d.starting(); list && r.yielded == 0 && len(starting) > 0 {
+		r.enumerateNew(starting)
 		r.readSingles()
 	}
 	if list {

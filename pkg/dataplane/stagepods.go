@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/ipsets"
@@ -137,7 +138,8 @@ func (d *core) place(m *podMove) {
 	if was == nil || was.UID != is.UID || was.Addr != is.Addr || was.home != is.home || !was.Local || !was.claims() || is.Sandbox != "" && was.Sandbox != is.Sandbox {
 		// It may have an endpoint of its own, even where it loses the address.
 		d.listing.wanted, d.listing.retry = true, backoff.Retry{}
-		is.relists, is.placed, is.start = 0, d.now, d.starts(is)
+		is.relists, is.relistAt, is.listed = 0, time.Time{}, time.Time{}
+		is.placed, is.start = d.now, d.starts(is)
 		for _, ep := range d.byAddr[is.Addr] {
 			ep.state.check = true // what is there may have been made anew under its GUID
 		}

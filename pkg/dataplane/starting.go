@@ -17,15 +17,17 @@ var (
 	errNoAddress  = errors.New("it has no address that a pod can have")
 	errContested  = errors.New("another pod of this node has its address")
 	errNoEndpoint = errors.New("HNS shows no endpoint of its own with its address")
+	errNotListed  = errors.New("HNS was not asked for all endpoints since, or one that it listed is not read yet")
 	errSetsLate   = errors.New("sets are not written yet that are to have its address, or to lose it")
 )
 
 // starting returns the pods whose CNI told of a sandbox, and of which no endpoint for it was
-// seen. The local pods bound them.
+// seen, or one that was left on the address by somebody whom we do not know: until all
+// endpoints are listed there may be another one. The local pods bound them.
 func (d *core) starting() []*podState {
 	var out []*podState
 	for _, p := range d.local {
-		if p.Sandbox != "" && !slices.ContainsFunc(d.byAddr[p.Addr], func(ep *endpoint) bool { return ep.bornOf(p) }) {
+		if p.Sandbox != "" && (p.listed.IsZero() || !slices.ContainsFunc(d.byAddr[p.Addr], func(ep *endpoint) bool { return ep.bornOf(p) })) {
 			out = append(out, p)
 		}
 	}
@@ -35,7 +37,7 @@ func (d *core) starting() []*podState {
 // enumerateNew finds the endpoints that nothing uses yet. Those that nobody knows are read
 // next, one by one. It says nothing of the endpoints that it lacks, and an error of it
 // nothing at all: pods whose endpoint is not found are looked for again.
-func (r *run) enumerateNew() {
+func (r *run) enumerateNew(starting []*podState) {
 	d := r.d
 	began := d.sequence
 	res := r.ask(hns.Request{Op: hns.OpEndpointNew})
@@ -48,8 +50,31 @@ func (r *run) enumerateNew() {
 		if stranger, is := d.strangers[key]; is && !d.strangerDue(stranger) {
 			continue
 		}
-		d.unread[id], known[key] = &unreadEndpoint{}, id
+		d.unread[id], known[key] = &unreadEndpoint{came: d.clock}, id
 	}
+	if res.Err != nil || d.listing.err != nil {
+		return
+	}
+	for _, p := range starting {
+		if p.listed.IsZero() {
+			p.listed = d.clock
+		}
+	}
+}
+
+// unseen reports whether an endpoint may be the pod's own that was never read: since its CNI
+// told of its sandbox not all are listed, or one that was listed then is not read. One whose
+// read failed for long keeps nobody waiting.
+func (d *core) unseen(p *podState) bool {
+	if p.listed.IsZero() {
+		return true
+	}
+	for _, n := range d.unread {
+		if n.Tries <= unreadTries && !n.came.After(p.listed) {
+			return true
+		}
+	}
+	return false
 }
 
 // podReady returns nil when the endpoint of a pod's sandbox is what the pod's policies say,
@@ -68,7 +93,8 @@ func (d *core) podReady(key PodKey, uid types.UID, sandbox string) error {
 	}
 	own := false
 	for _, ep := range d.byAddr[p.Addr] {
-		if !ep.bornOf(p) && p.relists < maxRelists { // after so many there is no other one
+		// After so many there is no other one, if everything that is there was read.
+		if !ep.bornOf(p) && (p.relists < maxRelists || len(d.unread) > 0) {
 			continue
 		}
 		if own = true; !ep.right() {
@@ -80,6 +106,8 @@ func (d *core) podReady(key PodKey, uid types.UID, sandbox string) error {
 		return fmt.Errorf("%w: %w", errNoEndpoint, d.listing.err)
 	case !own:
 		return errNoEndpoint
+	case d.unseen(p):
+		return errNotListed
 	case d.cache.Lags(p.Addr):
 		return errSetsLate
 	}

@@ -54,8 +54,13 @@ type placement struct {
 	// clusters are the ClusterNetworkPolicies that select the pod, or may, in the order
 	// in which they have their say.
 	clusters []subjection
-	// relists counts the listings in which it had inherited endpoints only.
-	relists int
+	// relists counts the pauses after which it had inherited endpoints only. The next one
+	// ends at relistAt, however often endpoints are listed for others.
+	relists  int
+	relistAt time.Time
+	// listed is when all endpoints had been listed since its CNI told of its sandbox, which
+	// comes after its endpoint: zero until then.
+	listed time.Time
 	// placed is when it became local with this address.
 	placed time.Time
 	// start is replaced and never changed; nil: the pod was there before we were, or no

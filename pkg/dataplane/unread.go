@@ -36,7 +36,8 @@ const (
 // their number, and reads end it: one that is elsewhere is a stranger from then on.
 type unreadEndpoint struct {
 	backoff.Retry
-	err error // of the last read, nil before the first
+	came time.Time // when it was enumerated
+	err  error     // of the last read, nil before the first
 }
 
 // unreadTries is how often the read of an unread endpoint fails until nothing waits for it
@@ -130,7 +131,7 @@ func (d *core) meet(ids []string, sequence uint64) (seen map[string]bool, ours i
 		if d.moved[id] > sequence { // gone since
 			continue
 		}
-		d.unread[id], seen[id], known[key] = &unreadEndpoint{}, true, id
+		d.unread[id], seen[id], known[key] = &unreadEndpoint{came: d.clock}, true, id
 	}
 	d.strangers = strangers
 	return seen, ours
@@ -187,14 +188,19 @@ func (d *core) lookAgain() {
 			return ep.bornOf(p) || p.inDoubt() && ep.bornFor == ep.owner // they came at once
 		})
 		switch {
+		case own && (p.Sandbox == "" || !p.listed.IsZero()):
 		case own:
+			next.At(now.Add(listAgain))
 		case len(eps) == 0 && now.Sub(p.placed) < listsFor:
 			next.At(now.Add(listAgain))
 		case len(eps) == 0:
 			next.At(now.Add(backoff.Longest))
 		case p.relists < maxRelists:
-			p.relists++
-			next.At(now.Add(backoff.Pause(p.relists)))
+			if !p.relistAt.After(now) {
+				p.relists++
+				p.relistAt = now.Add(backoff.Pause(p.relists))
+			}
+			next.At(p.relistAt)
 		}
 	}
 	d.listing.retry = backoff.Retry{At: next.First}
