@@ -181,7 +181,7 @@ func TestInstallWithAnotherWriter(t *testing.T) {
 			require.NoError(t, m.usable(), "before step %d, %s %s", n, what, name)
 			if writes < editTries-1 && (what != "rename" || !strings.HasSuffix(name, ".conflist")) && rapid.Bool().Draw(t, "write") {
 				writes++
-				theirs = fmt.Sprintf("{ \"version\": %d,\n \"plugins\" : [ {\"type\":\"azure-vnet\"} ] }\n", writes)
+				theirs = fmt.Sprintf("{ \"cniVersion\": \"0.4.0\", \"version\": %d,\n \"plugins\" : [ {\"type\":\"azure-vnet\"} ] }\n", writes)
 				m.conf["10-azure.conflist"] = theirs
 			}
 			return nil
@@ -204,7 +204,7 @@ func TestInstallGivesWay(t *testing.T) {
 	m := newMachine()
 	_, err := m.run(func(n int, what, _ string) error {
 		if what == "create" {
-			m.conf["10-azure.conflist"] = fmt.Sprintf(`{"n":%d,"plugins":[{"type":"a"}]}`, n)
+			m.conf["10-azure.conflist"] = fmt.Sprintf(`{"cniVersion":"0.4.0","n":%d,"plugins":[{"type":"a"}]}`, n)
 		}
 		return nil
 	}).install()
@@ -333,4 +333,15 @@ func TestInstallWithoutThePlugin(t *testing.T) {
 	require.Empty(t, stdout)
 	require.Contains(t, stderr, "npm: install-cni: "+pluginFile+" beside npm.exe: ")
 	require.Equal(t, 1, strings.Count(stderr, "\n"))
+}
+
+// A list in a version that the plugin does not speak stays as it is: with the plugin in it no
+// pod would start.
+func TestInstallIntoAnotherVersion(t *testing.T) {
+	m := newMachine()
+	old := `{"cniVersion":"0.2.0","name":"n","plugins":[{"type":"a"}]}`
+	m.conf["10-azure.conflist"] = old
+	_, err := m.run(func(int, string, string) error { return nil }).install()
+	require.ErrorIs(t, err, conflist.ErrVersion)
+	require.Equal(t, old, m.conf["10-azure.conflist"])
 }

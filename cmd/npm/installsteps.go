@@ -108,7 +108,12 @@ func (in *installer) sweep(f folder) {
 
 // addEntry puts our entry into the list.
 func (in *installer) addEntry() (bool, error) {
-	return in.edit(in.chosen, func(file []byte) ([]byte, error) { return conflist.Insert(file, in.entry) })
+	return in.edit(in.chosen, func(file []byte) ([]byte, error) {
+		if err := conflist.CheckVersion(file); err != nil {
+			return nil, err
+		}
+		return conflist.Insert(file, in.entry)
+	})
 }
 
 // chosen returns the name of the list: containerd takes the first of all configurations.

@@ -64,13 +64,21 @@ func Insert(file []byte, entry Entry) ([]byte, error) {
 		if same(file[at.start:at.end], entry) {
 			return file, nil
 		}
-		return splice(file, at.start, at.end, text), nil
+		return bounded(splice(file, at.start, at.end, text))
 	case len(list.plugins) == 0:
-		return splice(file, list.open, list.open, text), nil
+		return bounded(splice(file, list.open, list.open, text))
 	}
 	last := list.plugins[len(list.plugins)-1]
 	addition := append([]byte{','}, spaceBefore(file, last.start)...)
-	return splice(file, last.end, last.end, append(addition, text...)), nil
+	return bounded(splice(file, last.end, last.end, append(addition, text...)))
+}
+
+// bounded refuses a file that Remove would refuse.
+func bounded(file []byte) ([]byte, error) {
+	if len(file) > MaxBytes {
+		return nil, ErrTooLarge
+	}
+	return file, nil
 }
 
 // Remove takes out what Insert put in. A file without our plugin is returned as it is.

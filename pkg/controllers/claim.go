@@ -49,6 +49,9 @@ func (c *Controller) Claim(ctx context.Context, claim gate.Claim) error {
 	for _, other := range c.claims.come(p, t) {
 		c.changed(other, prompt)
 	}
+	if is, there := c.informers.pods.get(cache.ObjectName{Namespace: claim.Namespace, Name: claim.Name}); !there || is.UID != p.UID || is.Finished {
+		c.claims.giveUp(p.Key(), t) // it went before the claim came, so no event of it comes any more
+	}
 	c.changed(p.Key(), urgent)
 	err = c.cfg.Readiness.WaitReady(waiting, p.Key(), p.UID, t.sandbox)
 	switch cause := context.Cause(ctx); {
