@@ -274,7 +274,7 @@ func TestClaimsAreBounded(t *testing.T) {
 	})
 }
 
-// TestClaimAtTheEnd: an agent that ends leaves no claim behind.
+// TestClaimAtTheEnd: an agent that ends answers with an error, and keeps the claim of a pod that may start.
 func TestClaimAtTheEnd(t *testing.T) {
 	runClaims(t, newCluster(scheduled("a")), func(n claiming) {
 		ctx, cancel := context.WithCancel(n.t.Context())

@@ -13,7 +13,7 @@ type ClaimResult string
 const (
 	ClaimReady  ClaimResult = "ready"   // the pod started with its rules
 	ClaimLate   ClaimResult = "late"    // its wait was over; in mode wait it started without
-	ClaimFailed ClaimResult = "failed"  // no wait would have helped
+	ClaimFailed ClaimResult = "failed"  // no wait would have helped; in mode wait it started without
 	ClaimHungUp ClaimResult = "hung_up" // the plugin was gone before
 )
 

@@ -35,7 +35,7 @@ const lookAnew = 10
 type Found struct {
 	library library
 	worker  *worker
-	node    *Adapter // of no network: asks for what is of all of them
+	node    *Adapter // of "azure", which may not be there; asks also for what is of no network
 
 	mu    sync.Mutex // guards following; held for no call
 	on    []*member  // in the order of their names; none: not found

@@ -151,7 +151,7 @@ func TestSeveralNetworks(t *testing.T) {
 	require.NotEmpty(t, two.nets[0].sim.Sets())
 	require.Empty(t, look().Plan, "nothing is to be written")
 
-	// One network loses a member, another a set.
+	// One network loses a member.
 	broken := two.nets[1].sim.Sets()
 	broken[0].Values = nil
 	require.NoError(t, two.nets[1].sim.ModifySets(t.Context(), hns.Update, broken[:1]))
