@@ -29,7 +29,7 @@ type runner struct {
 // as it is.
 func newRunner(ctx context.Context, root string, copies int, out io.Writer) (*runner, error) {
 	// The owner of the clone may be another user than the one CI runs as.
-	list, err := command(ctx, root, "git", "-c", "safe.directory=*",
+	list, err := git(ctx, root, "-c", "safe.directory=*",
 		"ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (r *runner) apply(ctx context.Context, mutants []mutant) error {
 	}
 	var failed []error
 	for _, m := range mutants {
-		if _, err := command(ctx, in.dir, "git", "apply", "--check", "--recount", m.path); err != nil {
+		if _, err := git(ctx, in.dir, "apply", "--check", "--recount", m.path); err != nil {
 			failed = append(failed, fmt.Errorf("%s no longer applies: %w", m.name, err))
 		}
 	}
@@ -196,7 +196,7 @@ func (r *runner) one(ctx context.Context, in tree, m mutant) (verdict, error) {
 	if err := in.refresh(); err != nil {
 		return verdict{}, err
 	}
-	if _, err := command(ctx, in.dir, "git", "apply", "--recount", m.path); err != nil {
+	if _, err := git(ctx, in.dir, "apply", "--recount", m.path); err != nil {
 		return verdict{}, fmt.Errorf("the patch no longer applies: %w", err)
 	}
 	v, err := goTest(ctx, in.dir, m.test, r.limit)
@@ -211,17 +211,17 @@ func (r *runner) one(ctx context.Context, in tree, m mutant) (verdict, error) {
 	return v, nil
 }
 
-// command runs one program in dir and returns what it printed; the error
-// carries the first lines it complained with.
-func command(ctx context.Context, dir, name string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, name, args...)
+// git runs git in dir and returns what it printed; the error carries the first lines it
+// complained with.
+func git(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("%s: %w: %s", name, err, firstLines(stderr.String(), 2))
+		return "", fmt.Errorf("git: %w: %s", err, firstLines(stderr.String(), 2))
 	}
 	return string(out), nil
 }

@@ -268,7 +268,7 @@ func repository(t *testing.T) string {
 	}
 	write(t, filepath.Join(root, ".gitignore"), "*.out\n")
 	write(t, filepath.Join(root, "ignored.out"), "")
-	_, err := command(t.Context(), root, "git", "init", "-q")
+	_, err := git(t.Context(), root, "init", "-q")
 	require.NoError(t, err)
 	return root
 }
