@@ -34,7 +34,7 @@ var layers = map[string]struct {
 			// what others do to our objects
 			"flapdamping repair spelling",
 			// what should be, and what waits: folding in, rendering, the queue
-			"active budgetmembers budgetpods clusters contested endpoints fairqueue fold orphans podstart references stage stagepods tierinput tierlist tiersteps unread",
+			"active budgetmembers budgetpods clusters contested endpoints fairqueue fold orphans own podstart references stage stagepods tierinput tierlist tiersteps unread",
 			// what HNS is asked
 			"isolate listing refusals removesets run setrefusals starting tierrefusals updatepods writesets",
 			// the transaction as a whole, and what came of it

@@ -12,13 +12,14 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/gate"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Readiness says when the endpoint of a pod that starts is ready.
 type Readiness interface {
 	// WaitReady returns nil when the endpoint of a pod's sandbox is as the pod's policies
 	// say. When ctx ends before, the error says what was missing.
-	WaitReady(ctx context.Context, key dataplane.PodKey, uid types.UID, sandbox string) error
+	WaitReady(ctx context.Context, key dataplane.PodKey, uid types.UID, sandbox state.Sandbox) error
 }
 
 // What a claim may end with, beside what WaitReady says.
@@ -35,6 +36,7 @@ var _ gate.Claimer = (*Controller)(nil)
 // as the API server learns of it when the plugin has ended. A pod that starts without an
 // answer keeps its claim; one that does not start, or whose plugin is gone, loses it.
 func (c *Controller) Claim(ctx context.Context, claim gate.Claim) error {
+	began := time.Now()
 	addr, err := addrOfClaim(claim)
 	if err != nil {
 		return err
@@ -45,15 +47,23 @@ func (c *Controller) Claim(ctx context.Context, claim gate.Claim) error {
 	}
 	waiting, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	t := &podClaim{sandbox: claim.ContainerID, addr: addr, at: time.Now(), end: end}
-	for _, other := range c.claims.come(p, t) {
+	t := &podClaim{sandbox: sandboxOf(claim, began), addr: addr, end: end}
+	sandbox, ended := c.claims.come(p, t)
+	for _, other := range ended {
 		c.changed(other, prompt)
 	}
 	if is, there := c.informers.pods.get(cache.ObjectName{Namespace: claim.Namespace, Name: claim.Name}); !there || is.UID != p.UID || is.Finished {
 		c.claims.giveUp(p.Key(), t) // it went before the claim came, so no event of it comes any more
 	}
 	c.changed(p.Key(), urgent)
-	err = c.cfg.Readiness.WaitReady(waiting, p.Key(), p.UID, t.sandbox)
+	err = c.cfg.Readiness.WaitReady(waiting, p.Key(), p.UID, sandbox)
+	if err == nil {
+		// What came while the rules were written waits in the queue, and may be about this
+		// pod. It counts too; what comes from now on does not, as there may always be more.
+		sandbox = c.claims.again(t)
+		c.changed(p.Key(), urgent)
+		err = c.cfg.Readiness.WaitReady(waiting, p.Key(), p.UID, sandbox)
+	}
 	switch cause := context.Cause(ctx); {
 	case err == nil, cause == nil && !errors.Is(context.Cause(waiting), errReplaced):
 	case cause == nil:
@@ -91,6 +101,15 @@ func (c *Controller) awaitPod(ctx context.Context, claim gate.Claim) (*dataplane
 // changed has the worker read a pod anew.
 func (c *Controller) changed(key dataplane.PodKey, h haste) {
 	c.queue.AddEvent(Key{Kind: KindPod, Namespace: key.Namespace, Name: key.Name}, time.Now(), h)
+}
+
+// sandboxOf returns the sandbox of a claim that began at a time.
+func sandboxOf(claim gate.Claim, began time.Time) state.Sandbox {
+	is := state.Sandbox{ID: claim.ContainerID, Told: began}
+	if len(claim.Netns) == len("00000000-0000-0000-0000-000000000000") { // else no namespace of HNS
+		is.Netns = claim.Netns
+	}
+	return is
 }
 
 // addrOfClaim returns the first IPv4 address of a claim.

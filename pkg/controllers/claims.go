@@ -4,11 +4,11 @@ import (
 	"context"
 	"net/netip"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // claims are what the CNI told of pods that start, before the API server knows their
@@ -16,15 +16,15 @@ import (
 type claims struct {
 	mu    sync.Mutex // guards the rest; held for no call
 	told  map[dataplane.PodKey]*podClaim
+	asked int           // how often somebody asked whether a pod may start
 	shown chan struct{} // closed when a local pod has come or changed
 }
 
 // podClaim is what the CNI told of a pod. Its fields are guarded by claims.mu.
 type podClaim struct {
 	uid     types.UID
-	sandbox string
+	sandbox state.Sandbox
 	addr    netip.Addr
-	at      time.Time
 	before  netip.Addr // of the Pod object when the claim came
 	// passed: the Pod object has had another address than before. The API server knows
 	// better from then on.
@@ -46,15 +46,16 @@ func (c *claims) on(p *dataplane.Pod) *dataplane.Pod {
 		return p
 	}
 	is := *p
-	if is.Sandbox = t.sandbox; !t.passed {
-		is.Addr, is.Started = t.addr, t.at // of two pods that claim an address the later one has it
+	if is.Sandbox = t.sandbox; !t.passed || p.Addr == t.addr {
+		is.Addr, is.Started = t.addr, t.sandbox.Told // of two pods that claim an address the later one has it
 	}
 	return &is
 }
 
-// come takes that a pod starts. It returns the pods that had its address, as far as the CNI
-// told: they have ended, though the API server may not say so yet.
-func (c *claims) come(p *dataplane.Pod, t *podClaim) (ended []dataplane.PodKey) {
+// come takes that a pod starts, and returns its sandbox with the first round of asking, and
+// the pods that had its address, as far as the CNI told: they have ended, though the API
+// server may not say so yet.
+func (c *claims) come(p *dataplane.Pod, t *podClaim) (is state.Sandbox, ended []dataplane.PodKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for key, other := range c.told {
@@ -66,7 +67,21 @@ func (c *claims) come(p *dataplane.Pod, t *podClaim) (ended []dataplane.PodKey) 
 	c.dropLocked(p.Key())
 	t.uid, t.before = p.UID, p.Addr
 	c.told[p.Key()] = t
-	return ended
+	return c.askLocked(t), ended
+}
+
+// again takes that somebody asks once more whether a pod may start, and returns its sandbox
+// with that round.
+func (c *claims) again(t *podClaim) state.Sandbox {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.askLocked(t)
+}
+
+func (c *claims) askLocked(t *podClaim) state.Sandbox {
+	c.asked++
+	t.sandbox.Round = c.asked
+	return t.sandbox
 }
 
 // giveUp takes that a pod does not start as was told. It reports whether that counted.

@@ -184,7 +184,7 @@ func explain(ed *state.Endpoint, ep *endpoint, want []hns.ACL) {
 // next says what the next write of the endpoint depends on.
 func (ep *endpoint) next() state.Next {
 	next := state.Next{
-		Version: ep.version, BornFor: string(ep.bornFor), BornIn: ep.bornIn, WrittenFor: string(ep.writtenFor), Due: ep.retryAt,
+		Version: ep.version, BornFor: string(ep.bornFor), BornIn: ep.bornIn, Came: ep.came, Netns: ep.netns, WrittenFor: string(ep.writtenFor), Due: ep.retryAt,
 		Careful: ep.state.careful(), Trial: ep.trial, Compromises: ep.dumpCompromises(), Distrusted: ep.distrusted, Bare: ep.state.update == updateBare, Unlisted: ep.unlisted,
 		Exposed: ep.exposed, Shielded: ep.state.rules == rulesShielded, Absent: ep.state.listed == listedMissed, Repair: ep.repair, Conflicts: ep.changes, Check: ep.state.check,
 		Attempts: ep.tries, Invalid: errors.Is(ep.lastErr, hns.ErrInvalid), Turn: ep.turn,
@@ -241,9 +241,9 @@ func (s *Snapshot) dumpPods() []state.Pod {
 			at[addr] = append(at[addr], id)
 		}
 	}
-	starts := make(map[types.UID]*state.Start, len(s.local))
+	placed := make(map[types.UID]*placement, len(s.local))
 	for _, p := range s.local {
-		starts[p.UID] = p.start
+		placed[p.UID] = p.placement
 	}
 	out := make([]state.Pod, 0, len(s.pods))
 	for key, p := range s.pods {
@@ -255,8 +255,11 @@ func (s *Snapshot) dumpPods() []state.Pod {
 		if p.Addr.IsValid() {
 			pd.Addr = p.Addr.String()
 		}
-		if start := starts[p.UID]; start != nil {
-			pd.Start = new(*start)
+		if place := placed[p.UID]; place != nil {
+			pd.Listed, pd.Search = place.listed, state.Retry{Attempts: place.search.Tries, At: place.search.At}
+			if place.start != nil {
+				pd.Start = new(*place.start)
+			}
 		}
 		if p.home {
 			pd.Endpoints = slices.Clone(at[p.Addr])

@@ -25,9 +25,7 @@ func (d *core) render(ep *endpoint) {
 	ep.owner = ""
 	if len(home) > 0 {
 		ep.owner = home[0].UID
-		if ep.bornFor == "" {
-			ep.bornFor, ep.bornIn = ep.owner, home[0].Sandbox
-		}
+		ep.bearFor(home[0])
 		ep.desired = d.desiredBy(home)
 	}
 	var names []ipsets.Name
@@ -185,10 +183,6 @@ func (d *core) waiting() []*podState {
 	return out
 }
 
-// maxRelists bounds the enumerations for a pod that has inherited endpoints only:
-// at 1, 2, 4 … 30 s they cover a minute; after that its endpoint is the old one.
-const maxRelists = 6
-
 // applied records what is known to be on an endpoint, and the version that
 // it has with it.
 func (d *core) applied(ep *endpoint, acls []hns.ACL, version hns.Version) {
@@ -231,6 +225,7 @@ func (d *core) read(e hns.Endpoint) *endpoint {
 		}
 	}
 	d.address(ep, ipv4(e.Addrs))
+	ep.netns = e.Netns
 	ours, foreign := d.split(e)
 	if ep.known() {
 		d.foundACLs(ep, ours)

@@ -1,14 +1,17 @@
 package dataplane_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // reaches reports whether somebody whom no policy allows reaches an endpoint.
@@ -22,7 +25,7 @@ func (s *script) reaches(id string) bool {
 func TestStartInherited(t *testing.T) {
 	w := starting(t)
 	early(w)
-	w.do("endpoint old 10.0.0.1", "observe", "apply", "advance 10s") // nobody's
+	w.do("endpoint old 10.0.0.1", "observe", "apply", "advance 1s") // nobody's, and lately seen
 	w.create("new", "10.0.0.1")
 	w.do("pod x/w 10.0.0.1 app=web sandbox=s1", "apply")
 	for range 70 {
@@ -78,4 +81,83 @@ func TestStartVanished(t *testing.T) {
 		w.do("advance 1s", "apply")
 	}
 	t.Fatal("never ready")
+}
+
+// TestStartNamespace: the endpoint in the HNS namespace that the CNI told of is the pod's own,
+// whatever else has its address, and however often HNS does not show it at first.
+func TestStartNamespace(t *testing.T) {
+	const told = "pod x/w 10.0.0.1 app=web sandbox=s1 netns=n1"
+	for name, before := range map[string]func(*script){
+		"an endpoint without a namespace": func(w *script) { w.do("endpoint old 10.0.0.1") },
+		"one of another namespace":        func(w *script) { w.createIn("old", "10.0.0.1", "n0") },
+		"one that a read denied": func(w *script) {
+			w.do("endpoint old 10.0.0.1", "pod x/old 10.0.0.1 app=web", "apply", "delete pod x/old")
+			w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "old", Err: hns.ErrNotFound})
+			_ = w.apply()
+			w.do("advance 1s")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := starting(t)
+			early(w)
+			w.createIn("other", "10.0.0.9", "N9")
+			before(w)
+			w.do("pod x/w 10.0.0.1 app=web") // the endpoint came for it, as far as we know
+			w.do("observe", "apply", "advance 1s", told, "apply")
+			for range 260 { // nearly as long as a CNI may wait
+				require.Equal(t, "HNS shows no endpoint of its own with its address", w.notReady("s1"))
+				w.do("advance 1s", "apply")
+			}
+			w.createIn("new", "10.0.0.1", "N1")
+			for range 30 {
+				w.do("advance 1s", "apply", "advance 1ms", "apply")
+			}
+			require.Empty(t, w.notReady("s1"))
+			require.False(t, w.reaches("new"))
+		})
+	}
+}
+
+// TestStartNamespaceLate: a namespace that HNS shows after the endpoint is read again for.
+func TestStartNamespaceLate(t *testing.T) {
+	w := starting(t)
+	early(w)
+	w.createIn("other", "10.0.0.9", "n9")
+	w.create("new", "10.0.0.1")
+	w.do("pod x/w 10.0.0.1 app=web sandbox=s1 netns=n1", "apply", "apply")
+	require.NotEmpty(t, w.notReady("s1"))
+	require.NoError(t, w.sim.SetNetns("new", "n1"))
+	w.do("advance 1s", "apply", "advance 1ms", "apply")
+	require.Empty(t, w.notReady("s1"))
+	w.do("advance 1m", "apply")
+	require.Zero(t, w.report.Calls[hns.OpEndpointNew], "nobody waits")
+}
+
+// TestStartRound: who asks anew waits for a transaction that began after that.
+func TestStartRound(t *testing.T) {
+	w := starting(t)
+	w.do("endpoint new 10.0.0.1", "pod x/w 10.0.0.1 app=web sandbox=s1", "apply")
+	require.Empty(t, w.notReady("s1"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	ask := func() error {
+		return w.dp.WaitReady(ctx, dataplane.PodKey{Namespace: "x", Name: "w"}, "x/w", state.Sandbox{ID: "s1", Round: 1})
+	}
+	require.EqualError(t, ask(), "its transaction has not begun")
+	w.do("pod x/w 10.0.0.1 app=web sandbox=s1 round=1", "apply", "calls")
+	require.NoError(t, ask())
+}
+
+// TestStartMadeBefore: where HNS shows no namespaces, an endpoint that was there long before
+// the CNI asked is not the one that it made, though no pod ever had it.
+func TestStartMadeBefore(t *testing.T) {
+	w := starting(t)
+	early(w)
+	w.do("endpoint old 10.0.0.1", "observe", "apply", "advance 6s", "pod x/w 10.0.0.1 app=web sandbox=s1", "apply", "advance 1s", "apply", "advance 1s", "apply")
+	require.Equal(t, "HNS shows no endpoint of its own with its address", w.notReady("s1"))
+
+	w = starting(t)
+	early(w)
+	w.do("endpoint new 10.0.0.1", "observe", "apply", "advance 4s", "pod x/w 10.0.0.1 app=web sandbox=s1", "apply")
+	require.Empty(t, w.notReady("s1"), "another plugin of the list took its time")
 }

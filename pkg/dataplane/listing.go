@@ -103,6 +103,9 @@ func (r *run) get(id string) (open bool) {
 		delete(d.strangers, strings.ToLower(id))
 		e.ID = id // HNS may show it in the other case
 		ep = d.read(e)
+		if n != nil {
+			ep.came = n.came
+		}
 		ep.state.check = false
 		d.render(ep)
 	}

@@ -3,6 +3,7 @@ package dataplane
 import (
 	"strings"
 
+	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -12,7 +13,7 @@ func (d *core) starts(p *podState) *state.Start {
 	if d.generation <= 1 {
 		return nil
 	}
-	return &state.Start{Since: d.now, Told: p.Sandbox != ""}
+	return &state.Start{Since: d.now, Told: p.Sandbox.ID != ""}
 }
 
 // started notes that an endpoint is right. If it is so for the first time, the start of its
@@ -31,7 +32,8 @@ func (d *core) started(ep *endpoint) {
 	}
 }
 
-// restoreStarts gives the local pods what a dump has of their starts.
+// restoreStarts gives the local pods what a dump has of their starts, and of the search for
+// their endpoints.
 func (d *core) restoreStarts(pods []state.Pod) {
 	for _, pd := range pods {
 		ns, name, _ := strings.Cut(pd.Pod, "/")
@@ -39,6 +41,7 @@ func (d *core) restoreStarts(pods []state.Pod) {
 		if p == nil || p.placement == nil {
 			continue
 		}
+		p.listed, p.search = pd.Listed, backoff.Retry{Tries: pd.Search.Attempts, At: pd.Search.At}
 		if p.start = nil; pd.Start != nil {
 			start := *pd.Start
 			p.start = &start

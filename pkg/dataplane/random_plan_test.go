@@ -16,6 +16,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/effort"
 )
 
@@ -59,6 +60,12 @@ func TestRandomPlan(t *testing.T) {
 	}
 }
 
+// walkNetns are the HNS namespaces of endpoints in random worlds.
+var walkNetns = []string{"", "", "n1", "N2"}
+
+// walkSandboxes are what the CNI tells of pods in random worlds.
+var walkSandboxes = []state.Sandbox{{}, {}, {ID: "s1"}, {ID: "s2", Netns: "n2"}}
+
 // drawAttached makes an endpoint, or deletes one. One that is not attached is
 // enumerated or not as HNS likes, which no plan knows.
 func (w *walker) drawAttached(t *rapid.T) {
@@ -75,7 +82,7 @@ func (w *walker) drawAttached(t *rapid.T) {
 	}
 	w.base[id] = hnssim.DefaultForeign()
 	w.note("endpoint %s %v", id, addrs)
-	require.NoError(w.t, w.sim.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: addrs}))
+	require.NoError(w.t, w.sim.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: addrs, Netns: rapid.SampledFrom(walkNetns).Draw(t, "netns")}))
 }
 
 // foresee applies a transaction and holds it against its plan, if nothing that the

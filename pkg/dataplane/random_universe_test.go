@@ -311,7 +311,7 @@ func (c *cluster) drawPod(t *rapid.T) event {
 		p.Labels, p.Ports, p.OverBudget = nil, nil, "too many labels"
 	}
 	if p.Local {
-		p.Sandbox = rapid.SampledFrom([]string{"", "", "s1", "s2"}).Draw(t, "sandbox")
+		p.Sandbox = rapid.SampledFrom(walkSandboxes).Draw(t, "sandbox")
 	}
 	p.Deleting, p.Finished, p.HostNetwork = state == "deleting", state == "finished", state == "host"
 	e := setPod(p, born, state)
@@ -325,7 +325,7 @@ func (c *cluster) drawPod(t *rapid.T) event {
 }
 
 func setPod(p dataplane.Pod, born int, state string) event {
-	text := fmt.Sprintf("pod %s %s %s local=%v %v %v %s%s", p.Key(), p.UID, p.Addr, p.Local, p.Labels, p.Ports, state, p.Sandbox)
+	text := fmt.Sprintf("pod %s %s %s local=%v %v %v %s%s", p.Key(), p.UID, p.Addr, p.Local, p.Labels, p.Ports, state, p.Sandbox.ID)
 	return event{text: text, apply: func(c *cluster, tx *dataplane.Transaction) {
 		c.born = max(c.born, born)
 		c.pods[p.Key()] = p

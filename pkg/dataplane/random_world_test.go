@@ -79,7 +79,7 @@ func (w *walker) note(format string, args ...any) {
 
 // createEndpoint is the CNI's hand.
 func (w *walker) createEndpoint(id, addr string, bare bool) {
-	e := hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{netip.MustParseAddr(addr)}}
+	e := hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{netip.MustParseAddr(addr)}, Netns: walkNetns[int(id[len(id)-1])%len(walkNetns)]}
 	all := cnis.All()
 	w.base[id] = all[(len(id)+int(id[len(id)-1]))%len(all)].Endpoint // of whatever CNI
 	e.Policies = slices.Clone(w.base[id])
@@ -336,7 +336,7 @@ func (w *walker) state() state.Dump {
 		d.Sets[i].Reading = ipsets.Reading{}
 	}
 	for i := range d.Pods {
-		d.Pods[i].Start = nil
+		d.Pods[i].Start, d.Pods[i].Listed, d.Pods[i].Search = nil, time.Time{}, state.Retry{}
 	}
 	for i := range d.Endpoints {
 		ep := &d.Endpoints[i]

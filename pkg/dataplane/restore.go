@@ -121,7 +121,7 @@ func (d *core) restoreDue(due state.Due) {
 	d.setWork.read = backoff.Retry{Tries: due.Spare.Attempts, At: due.Spare.At}
 	d.turn, d.readFrom = due.Turn, due.Read
 	for _, nd := range due.New {
-		n := &unreadEndpoint{Retry: backoff.Retry{Tries: nd.Attempts, At: nd.At}}
+		n := &unreadEndpoint{came: nd.Came, Retry: backoff.Retry{Tries: nd.Attempts, At: nd.At}}
 		if nd.Error != "" {
 			n.err = told{text: nd.Error}
 		}
@@ -169,6 +169,7 @@ func (d *core) restoreEndpoint(ep *endpoint, ed state.Endpoint) {
 		refuse(ruleKey(a), ruleDigest(a))
 	}
 	ep.restoreCompromises(next)
+	ep.came, ep.netns = next.Came, next.Netns
 	ep.bornFor, ep.bornIn, ep.writtenFor = types.UID(next.BornFor), next.BornIn, types.UID(next.WrittenFor)
 	if ed.Known {
 		ep.version = next.Version
@@ -322,7 +323,7 @@ func ViewOf(dump state.Dump) (View, error) {
 		if err != nil {
 			return View{}, fmt.Errorf("%w: endpoint %s: %w", ErrDump, ed.ID, err)
 		}
-		e := hns.Endpoint{ID: ed.ID, Addrs: addrs}
+		e := hns.Endpoint{ID: ed.ID, Addrs: addrs, Netns: ed.Next.Netns}
 		for _, a := range slices.Concat(ed.ForeignRules, ed.Applied) {
 			e.Policies = append(e.Policies, hns.NewACLPolicy(a))
 		}

@@ -105,7 +105,7 @@ func (s *script) command(args []string) error {
 	switch name {
 	case "namespace": // namespace NAME [k=v]...
 		s.tx.SetNamespace(dataplane.Namespace{Name: args[0], Labels: labels(args[1:])})
-	case "pod": // pod NS/NAME ADDR [k=v]... [uid=U] [port=name:PROTO:n] [started=DURATION from now] [sandbox=S] [remote|host|finished|deleting]
+	case "pod": // pod NS/NAME ADDR [k=v]... [uid=U] [port=name:PROTO:n] [started=DURATION from now] [sandbox=S] [netns=N] [round=R] [remote|host|finished|deleting]
 		return s.pod(args)
 	case "policy": // policy FILE
 		var np networkingv1.NetworkPolicy
@@ -212,7 +212,15 @@ func (s *script) pod(args []string) error {
 		case key == "uid":
 			p.UID = types.UID(value)
 		case key == "sandbox":
-			p.Sandbox = value
+			p.Sandbox.ID, p.Sandbox.Told = value, s.now
+		case key == "netns":
+			p.Sandbox.Netns = value
+		case key == "round":
+			round, err := strconv.Atoi(value)
+			if err != nil {
+				return err
+			}
+			p.Sandbox.Round = round
 		case key == "started":
 			after, err := time.ParseDuration(value)
 			if err != nil {

@@ -127,7 +127,7 @@ func (d *core) dumpDue() state.Due {
 	}
 	for _, id := range slices.Sorted(maps.Keys(d.unread)) {
 		n := d.unread[id]
-		nd := state.Unread{ID: id, Retry: state.Retry{Attempts: n.Tries, At: n.At}}
+		nd := state.Unread{ID: id, Came: n.came, Retry: state.Retry{Attempts: n.Tries, At: n.At}}
 		if n.err != nil {
 			nd.Error = n.err.Error()
 		}

@@ -135,10 +135,10 @@ func (d *core) place(m *podMove) {
 	if is.placement == nil {
 		is.placement = &placement{}
 	}
-	if was == nil || was.UID != is.UID || was.Addr != is.Addr || was.home != is.home || !was.Local || !was.claims() || is.Sandbox != "" && was.Sandbox != is.Sandbox {
+	if was == nil || was.UID != is.UID || was.Addr != is.Addr || was.home != is.home || !was.Local || !was.claims() || is.Sandbox.ID != "" && was.Sandbox.ID != is.Sandbox.ID {
 		// It may have an endpoint of its own, even where it loses the address.
 		d.listing.wanted, d.listing.retry = true, backoff.Retry{}
-		is.relists, is.relistAt, is.listed = 0, time.Time{}, time.Time{}
+		is.listed, is.search = time.Time{}, backoff.Retry{}
 		is.placed, is.start = d.now, d.starts(is)
 		for _, ep := range d.byAddr[is.Addr] {
 			ep.state.check = true // what is there may have been made anew under its GUID

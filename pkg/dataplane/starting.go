@@ -3,12 +3,12 @@ package dataplane
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // What a pod that starts may wait for.
@@ -27,7 +27,7 @@ var (
 func (d *core) starting() []*podState {
 	var out []*podState
 	for _, p := range d.local {
-		if p.Sandbox != "" && (p.listed.IsZero() || !slices.ContainsFunc(d.byAddr[p.Addr], func(ep *endpoint) bool { return ep.bornOf(p) })) {
+		if p.Sandbox.ID != "" && !d.foundOwn(p) {
 			out = append(out, p)
 		}
 	}
@@ -62,10 +62,13 @@ func (r *run) enumerateNew(starting []*podState) {
 	}
 }
 
-// unseen reports whether an endpoint may be the pod's own that was never read: since its CNI
-// told of its sandbox not all are listed, or one that was listed then is not read. One whose
-// read failed for long keeps nobody waiting.
+// unseen reports whether an endpoint may be the pod's own that was never read, where
+// namespaces do not tell: since its CNI told of its sandbox not all are listed, or one that
+// was listed then is not read. One whose read failed for long keeps nobody waiting.
 func (d *core) unseen(p *podState) bool {
+	if d.tellsNetns(p) {
+		return false
+	}
 	if p.listed.IsZero() {
 		return true
 	}
@@ -79,10 +82,10 @@ func (d *core) unseen(p *podState) bool {
 
 // podReady returns nil when the endpoint of a pod's sandbox is what the pod's policies say,
 // and all sets in HNS say the same of its address as we do. An error says what is missing.
-func (d *core) podReady(key PodKey, uid types.UID, sandbox string) error {
+func (d *core) podReady(key PodKey, uid types.UID, sandbox state.Sandbox) error {
 	p := d.members.pods[key]
 	switch {
-	case p == nil || p.UID != uid || p.Sandbox != sandbox:
+	case p == nil || p.UID != uid || p.Sandbox.ID != sandbox.ID || p.Sandbox.Round < sandbox.Round:
 		return errNotStaged
 	case p.HostNetwork || p.Finished:
 		return nil
@@ -93,8 +96,8 @@ func (d *core) podReady(key PodKey, uid types.UID, sandbox string) error {
 	}
 	own := false
 	for _, ep := range d.byAddr[p.Addr] {
-		// After so many there is no other one, if everything that is there was read.
-		if !ep.bornOf(p) && (p.relists < maxRelists || len(d.unread) > 0) {
+		// After so many pauses there is no other one, if everything that is there was read.
+		if !d.isOwn(ep, p) && (p.search.Tries < maxRelists || len(d.unread) > 0 || d.tellsNetns(p)) {
 			continue
 		}
 		if own = true; !ep.right() {

@@ -33,9 +33,14 @@ func early(w *script) {
 }
 
 // create makes an endpoint that nothing uses yet.
-func (s *script) create(id, addr string) {
+func (s *script) create(id, addr string) { s.createIn(id, addr, "") }
+
+// createIn makes an endpoint that nothing uses yet, in an HNS namespace.
+func (s *script) createIn(id, addr, netns string) {
 	s.t.Helper()
-	require.NoError(s.t, s.sim.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{netip.MustParseAddr(addr)}, State: hnssim.Created}))
+	require.NoError(s.t, s.sim.CreateEndpoint(hnssim.NewEndpoint{
+		ID: id, Addrs: []netip.Addr{netip.MustParseAddr(addr)}, State: hnssim.Created, Netns: netns,
+	}))
 }
 
 // notReady returns why the pod x/w may not start with a sandbox; "" when it may.
@@ -43,7 +48,7 @@ func (s *script) notReady(sandbox string) string {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	cancel() // no waiting
-	if err := s.dp.WaitReady(ctx, dataplane.PodKey{Namespace: "x", Name: "w"}, "x/w", sandbox); err != nil {
+	if err := s.dp.WaitReady(ctx, dataplane.PodKey{Namespace: "x", Name: "w"}, "x/w", state.Sandbox{ID: sandbox}); err != nil {
 		return err.Error()
 	}
 	return ""
@@ -184,7 +189,7 @@ func TestWaitReady(t *testing.T) {
 		for id, addr := range map[string]string{"w": "10.0.0.1", "z": "10.0.0.2"} {
 			w.do("endpoint "+id+" "+addr, "pod x/"+id+" "+addr+" app=web sandbox=s1")
 			waiting.Go(func() {
-				assert.NoError(t, w.dp.WaitReady(t.Context(), dataplane.PodKey{Namespace: "x", Name: id}, types.UID("x/"+id), "s1"))
+				assert.NoError(t, w.dp.WaitReady(t.Context(), dataplane.PodKey{Namespace: "x", Name: id}, types.UID("x/"+id), state.Sandbox{ID: "s1"}))
 				mu.Lock()
 				defer mu.Unlock()
 				told[id] = time.Since(began)

@@ -54,13 +54,12 @@ type placement struct {
 	// clusters are the ClusterNetworkPolicies that select the pod, or may, in the order
 	// in which they have their say.
 	clusters []subjection
-	// relists counts the pauses after which it had inherited endpoints only. The next one
-	// ends at relistAt, however often endpoints are listed for others.
-	relists  int
-	relistAt time.Time
 	// listed is when all endpoints had been listed since its CNI told of its sandbox, which
 	// comes after its endpoint: zero until then.
 	listed time.Time
+	// search counts the pauses after which it had endpoints of others only, and says when the
+	// next one ends, however often endpoints are listed for other pods.
+	search backoff.Retry
 	// placed is when it became local with this address.
 	placed time.Time
 	// start is replaced and never changed; nil: the pod was there before we were, or no
@@ -163,6 +162,10 @@ type endpoint struct {
 	// has inherited the endpoint, and its own may be yet to come.
 	bornFor types.UID
 	bornIn  string // its sandbox then, "" if the CNI did not tell
+	// came is when it was first listed, zero when that was by a write.
+	came time.Time
+	// netns is the GUID of the HNS namespace that it was last seen in, "" for none.
+	netns string
 	// writtenFor is the pod for which the endpoint was last seen to be right. As
 	// long as that is not its owner, the block rule goes first.
 	writtenFor types.UID
@@ -194,10 +197,6 @@ type endpoint struct {
 
 	holds map[ipsets.RefKind]map[ipsets.Name]bool // what it holds
 }
-
-// bornOf reports whether the endpoint is the pod's own: it came for the pod, and for the
-// sandbox that the pod has now.
-func (ep *endpoint) bornOf(p *podState) bool { return ep.bornFor == p.UID && ep.bornIn == p.Sandbox }
 
 // known reports whether the outcome of every write is known. Until it is, nothing
 // is written: that would be blind.

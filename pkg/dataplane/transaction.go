@@ -32,9 +32,7 @@ type Pod struct {
 	Started     time.Time `json:"started,omitzero"`
 	Created     time.Time `json:"created,omitzero"`
 
-	// Sandbox names the sandbox that the CNI told of, "" for none. Each one has an
-	// endpoint of its own, which HNS has before the sandbox runs.
-	Sandbox string `json:"sandbox,omitempty"`
+	Sandbox state.Sandbox `json:"sandbox,omitzero"`
 
 	// OverBudget says in what the object is over its budget. Such a pod has neither
 	// labels nor ports here, is in no set, and is closed in both directions.
@@ -49,7 +47,7 @@ func (p Pod) Key() PodKey { return PodKey{p.Namespace, p.Name} }
 func (p *Pod) Same(o *Pod) bool {
 	return p.UID == o.UID && p.Addr == o.Addr && p.Local == o.Local && p.HostNetwork == o.HostNetwork &&
 		p.Finished == o.Finished && p.Deleting == o.Deleting &&
-		p.Started.Equal(o.Started) && p.Created.Equal(o.Created) && p.Sandbox == o.Sandbox && p.OverBudget == o.OverBudget &&
+		p.Started.Equal(o.Started) && p.Created.Equal(o.Created) && p.Sandbox.Same(o.Sandbox) && p.OverBudget == o.OverBudget &&
 		maps.Equal(p.Labels, o.Labels) && slices.Equal(p.Ports, o.Ports)
 }
 

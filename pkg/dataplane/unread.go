@@ -177,31 +177,25 @@ func (d *core) lookAgain() {
 	if d.listing.err != nil {
 		return // it is tried again
 	}
-	if d.listing.unsettled {
-		d.listing.retry.Failed(d.now, now)
-		return
-	}
 	var next backoff.Due
 	for _, p := range d.local {
 		eps := d.byAddr[p.Addr]
-		own := slices.ContainsFunc(eps, func(ep *endpoint) bool {
-			return ep.bornOf(p) || p.inDoubt() && ep.bornFor == ep.owner // they came at once
-		})
+		own := d.hasOwn(p) || p.inDoubt() && slices.ContainsFunc(eps, func(ep *endpoint) bool { return ep.bornFor == ep.owner }) // they came at once
 		switch {
-		case own && (p.Sandbox == "" || !p.listed.IsZero()):
+		case own && (p.Sandbox.ID == "" || !p.listed.IsZero()), d.foundOwn(p):
 		case own:
 			next.At(now.Add(listAgain))
 		case len(eps) == 0 && now.Sub(p.placed) < listsFor:
 			next.At(now.Add(listAgain))
 		case len(eps) == 0:
 			next.At(now.Add(backoff.Longest))
-		case p.relists < maxRelists:
-			if !p.relistAt.After(now) {
-				p.relists++
-				p.relistAt = now.Add(backoff.Pause(p.relists))
-			}
-			next.At(p.relistAt)
+		default:
+			next.At(d.inherits(p, eps))
 		}
+	}
+	if d.listing.unsettled {
+		d.listing.retry.Failed(d.now, now)
+		return
 	}
 	d.listing.retry = backoff.Retry{At: next.First}
 }

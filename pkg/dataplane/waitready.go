@@ -5,12 +5,15 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // WaitReady returns nil as soon as the endpoint of a pod's sandbox has the rules that the
 // pod should have, and HNS shows the pod's address in the sets that it belongs to, and in no
-// others. When ctx ends before, the error says what was missing.
-func (d *Dataplane) WaitReady(ctx context.Context, key PodKey, uid types.UID, sandbox string) error {
+// others, in a state that was staged with the sandbox's round or a later one. When ctx ends
+// before, the error says what was missing.
+func (d *Dataplane) WaitReady(ctx context.Context, key PodKey, uid types.UID, sandbox state.Sandbox) error {
 	for {
 		rung := d.bell.next() // before the look, so that nothing is missed after it
 		var err error

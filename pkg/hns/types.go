@@ -151,8 +151,11 @@ func NewACLPolicy(a ACL) EndpointPolicy {
 
 // Endpoint is one local endpoint of our network.
 type Endpoint struct {
-	ID       string // GUID
-	Addrs    []netip.Addr
+	ID    string // GUID
+	Addrs []netip.Addr
+	// Netns is the GUID of the HNS namespace that it is in, "" for none. Sandboxes have
+	// one each (HostComputeNamespace of hcsshim's HostComputeEndpoint).
+	Netns    string
 	Policies []EndpointPolicy // all types and owners, in the order of HNS
 }
 

@@ -144,20 +144,31 @@ func (c *Cache) Ready(n Name) bool {
 	return true
 }
 
-// Lags reports whether HNS may show an address in another way than is desired, in a leaf
-// that rules see. Sets that HNS refuses do not count: no rule sees them. It costs the sets
-// that differ.
+// Lags reports whether HNS may show an address in another way than is desired, in a set
+// that rules see, or does not say what a set has. Sets that HNS refuses do not count: no
+// rule sees them. It costs the sets that differ, and the members of nested ones.
 func (c *Cache) Lags(a netip.Addr) bool {
 	key, ok := addrOf(a)
 	if !ok {
 		return false
 	}
 	for s := range c.pending {
-		if !s.refused && (s.unknown || s.addrs.is(key, applied) != s.addrs.is(key, wanted)) {
+		if !s.refused && (s.unknown || s.shows(key, applied) != s.shows(key, wanted)) {
 			return true
 		}
 	}
 	return false
+}
+
+// shows reports whether a rule that names the set sees an address in it: in HNS as far as
+// known (applied), or as desired (wanted).
+func (s *set) shows(a addr, bits uint8) bool {
+	for m := range s.members.all(bits) {
+		if m.addrs.is(a, bits) {
+			return true
+		}
+	}
+	return s.addrs.is(a, bits)
 }
 
 // Settled reports whether nothing needed differs, is unknown or is refused.

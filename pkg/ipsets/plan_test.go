@@ -318,6 +318,18 @@ func TestLags(t *testing.T) {
 	w.AddAddr(leafA, addr2)
 	w.Reject(leafA)
 	require.False(t, w.Lags(addr2), "no rule sees it")
+
+	w = newWorld(t)
+	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1})
+	w.Hold(leafB, rule)
+	w.AddAddr(leafB, addr2)
+	w.apply()
+	require.False(t, w.Lags(addr2))
+	w.AddMember(nested, leafB)
+	require.True(t, w.Lags(addr2), "HNS has the leaf, and not in the nested set")
+	require.False(t, w.Lags(addr1))
+	w.apply()
+	require.False(t, w.Lags(addr2))
 }
 
 func TestPlanIsAValue(t *testing.T) {

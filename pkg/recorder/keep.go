@@ -246,7 +246,7 @@ func (v SetValue) is(s hns.SetPolicy) bool {
 
 // is reports whether the value is that of an endpoint, byte for byte.
 func (v EndpointValue) is(e hns.Endpoint) bool {
-	if v.ID != e.ID || !slices.Equal(v.Addrs, e.Addrs) || v.Count != len(e.Policies) {
+	if v.ID != e.ID || !slices.Equal(v.Addrs, e.Addrs) || v.Netns != e.Netns || v.Count != len(e.Policies) {
 		return false
 	}
 	if v.Policies == nil {
@@ -337,7 +337,7 @@ func (s *seen) endpoint(e hns.Endpoint) (EndpointValue, int) {
 	if was.ID != "" && was.is(e) {
 		return was, 0
 	}
-	v := EndpointValue{ID: e.ID, Addrs: slices.Clone(e.Addrs), Count: len(e.Policies), Version: e.Version()}
+	v := EndpointValue{ID: e.ID, Addrs: slices.Clone(e.Addrs), Netns: e.Netns, Count: len(e.Policies), Version: e.Version()}
 	policies, size := clonePolicies(e.Policies)
 	v.Policies = policies
 	s.mu.Lock()

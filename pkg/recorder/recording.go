@@ -215,6 +215,7 @@ type NetworkValue struct {
 type EndpointValue struct {
 	ID       string               `json:"id"`
 	Addrs    []netip.Addr         `json:"addresses"`
+	Netns    string               `json:"netns,omitempty"`
 	Policies []hns.EndpointPolicy `json:"policies"` // nil: left out
 	Count    int                  `json:"count"`
 	Version  hns.Version          `json:"version"`        // of the whole

@@ -306,7 +306,7 @@ func (p *player) sawEndpoint(l *playback, r *recorder.Call, v recorder.EndpointV
 
 // endpointOf returns an endpoint as it was read; see setOf.
 func (w *world) endpointOf(v recorder.EndpointValue) (e hns.Endpoint, kept bool) {
-	e = hns.Endpoint{ID: v.ID, Addrs: v.Addrs, Policies: v.Policies}
+	e = hns.Endpoint{ID: v.ID, Addrs: v.Addrs, Netns: v.Netns, Policies: v.Policies}
 	if v.Policies != nil || v.Count == 0 {
 		if w.versions[v.ID] == nil {
 			w.versions[v.ID] = map[hns.Version]hns.Endpoint{}
@@ -316,9 +316,11 @@ func (w *world) endpointOf(v recorder.EndpointValue) (e hns.Endpoint, kept bool)
 	}
 	was := w.endpoints[v.ID]
 	if was.Version() == v.Version {
+		was.Netns = v.Netns
 		return was, true
 	}
 	if seen, ok := w.versions[v.ID][v.Version]; ok {
+		seen.Netns = v.Netns
 		return seen, true
 	}
 	ours, foreign := was.Split()

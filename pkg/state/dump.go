@@ -71,7 +71,8 @@ type Queue struct {
 
 // Unread is an endpoint of which nothing is known but its GUID.
 type Unread struct {
-	ID string `json:"id"`
+	ID   string    `json:"id"`
+	Came time.Time `json:"came,omitzero"` // when it was first listed
 	Retry
 }
 
@@ -168,6 +169,8 @@ type Next struct {
 	Version    hns.Version `json:"version,omitempty"`    // that it is planned from
 	BornFor    string      `json:"bornFor,omitempty"`    // UID of the first pod that owned it
 	BornIn     string      `json:"bornIn,omitempty"`     // the sandbox of that pod then, as the CNI told
+	Came       time.Time   `json:"came,omitzero"`        // when it was first listed
+	Netns      string      `json:"netns,omitempty"`      // GUID of its HNS namespace
 	WrittenFor string      `json:"writtenFor,omitempty"` // UID of the pod that it was last right for
 	Due        time.Time   `json:"due,omitzero"`         // not before
 	Attempts   int         `json:"attempts,omitempty"`   // that failed
@@ -227,13 +230,35 @@ type Pod struct {
 	Deleting bool      `json:"deleting,omitempty"`
 	Started  time.Time `json:"started,omitzero"`
 	Created  time.Time `json:"created,omitzero"`
-	// Sandbox is the one that the CNI told of, "" for none.
-	Sandbox string `json:"sandbox,omitempty"`
+	// Sandbox is what the CNI told of the one that it starts in.
+	Sandbox Sandbox `json:"sandbox,omitzero"`
+	// Listed is when all endpoints had been listed since its CNI told of a local pod, and
+	// Search when they are listed next, as it has those of others only.
+	Listed time.Time `json:"listed,omitzero"`
+	Search Retry     `json:"search,omitzero"`
 	// Start is of a local pod that came while the agent ran, and that was isolated when
 	// its endpoint was first right.
 	Start *Start `json:"start,omitempty"`
 	// OverBudget says in what the object is over its budget.
 	OverBudget string `json:"overBudget,omitempty"`
+}
+
+// Sandbox is what the CNI told of the sandbox that a pod starts in. Each one has endpoints
+// of its own, which HNS has before the sandbox runs.
+type Sandbox struct {
+	ID string `json:"id,omitempty"` // of the container runtime; "": nobody told of one
+	// Netns is the GUID of the HNS namespace that its endpoints are in, "" where the runtime
+	// names none.
+	Netns string    `json:"netns,omitempty"`
+	Told  time.Time `json:"told,omitzero"` // when the CNI began to ask
+	// Round numbers the questions whether a pod of the node may start: the last one about this
+	// sandbox. What the agent knew before is staged with it.
+	Round int `json:"round,omitempty"`
+}
+
+// Same reports whether two sandboxes are one, asked for as often.
+func (s Sandbox) Same(o Sandbox) bool {
+	return s.ID == o.ID && s.Netns == o.Netns && s.Told.Equal(o.Told) && s.Round == o.Round
 }
 
 // Namespace is one Namespace object.

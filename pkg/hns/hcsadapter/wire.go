@@ -24,6 +24,7 @@ type network struct {
 // endpoint is an endpoint as HNS shows it.
 type endpoint struct {
 	ID, HostComputeNetwork string // GUIDs
+	HostComputeNamespace   string // GUID, or empty
 	Flags                  uint32
 	IPConfigurations       []ipConfig `json:"IpConfigurations"`
 	Policies               []hns.EndpointPolicy
@@ -176,7 +177,7 @@ func (n network) lacks() func(id string) bool {
 
 // decode returns the endpoint. An address that does not parse is none.
 func (e endpoint) decode() hns.Endpoint {
-	out := hns.Endpoint{ID: e.ID}
+	out := hns.Endpoint{ID: e.ID, Netns: e.HostComputeNamespace}
 	for _, c := range e.IPConfigurations {
 		if addr, err := netip.ParseAddr(c.IPAddress); err == nil {
 			out.Addrs = append(out.Addrs, addr)

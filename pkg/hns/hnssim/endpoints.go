@@ -41,6 +41,7 @@ func (s EndpointState) attached() bool { return s == Attached || s == AttachedSh
 type NewEndpoint struct {
 	ID       string // not empty
 	Addrs    []netip.Addr
+	Netns    string               // GUID of the HNS namespace that it is in, or empty
 	State    EndpointState        // 0: AttachedSharing
 	Remote   bool                 // kube-proxy's endpoints of other nodes
 	Network  string               // empty: ours
@@ -61,6 +62,7 @@ type EndpointView struct {
 type endpoint struct {
 	id       string
 	addrs    []netip.Addr
+	netns    string
 	state    EndpointState
 	remote   bool
 	network  string
@@ -103,7 +105,7 @@ func (s *Sim) CreateEndpoint(n NewEndpoint) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := &endpoint{
-		id: n.ID, addrs: slices.Clone(n.Addrs), remote: n.Remote,
+		id: n.ID, addrs: slices.Clone(n.Addrs), netns: n.Netns, remote: n.Remote,
 		state: cmp.Or(n.State, AttachedSharing), network: cmp.Or(n.Network, s.network),
 	}
 	policies := n.Policies
@@ -149,6 +151,14 @@ func (s *Sim) SetState(id string, state EndpointState) error {
 		if twin := s.endpoints[e.twin]; twin != nil {
 			twin.state = state
 		}
+		return nil
+	})
+}
+
+// SetNetns puts an endpoint into an HNS namespace, as the CNI does; "" takes it out.
+func (s *Sim) SetNetns(id, netns string) error {
+	return s.change("SetNetns", id, func(e *endpoint) *refused {
+		e.netns = netns
 		return nil
 	})
 }

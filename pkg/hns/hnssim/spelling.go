@@ -41,7 +41,7 @@ var protocolNames = map[string]string{"": "Any", "1": "ICMP", "6": "TCP", "17": 
 
 // shown returns an endpoint as HNS shows it; s.mu must be held.
 func (s *Sim) shown(e *endpoint) hns.Endpoint {
-	out := hns.Endpoint{ID: e.id, Addrs: slices.Clone(e.addrs), Policies: e.read()}
+	out := hns.Endpoint{ID: e.id, Addrs: slices.Clone(e.addrs), Netns: e.netns, Policies: e.read()}
 	o := s.odd
 	if o == nil {
 		return out
