@@ -234,6 +234,7 @@ func (a *agent) work(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
+	a.svc.OnlyOf(a.dp.HasPodAt) // until here no pod was known
 	a.waiting.set("")
 	var beside sync.WaitGroup
 	defer beside.Wait()

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,6 +75,8 @@ func (f *fakeService) Network(ctx context.Context) (hns.Network, error) {
 func (f *fakeService) Version(context.Context) (hcsadapter.Version, error) {
 	return f.version, f.versionErr
 }
+
+func (*fakeService) OnlyOf(func(netip.Addr) bool) {}
 
 func (f *fakeService) Healthy() error {
 	f.mu.Lock()

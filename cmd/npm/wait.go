@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -18,7 +19,8 @@ type service interface {
 	hns.Client
 	Healthy() error // non-nil while a call is past its deadline; never waits
 	Version(ctx context.Context) (hcsadapter.Version, error)
-	Close() // does not wait for a call in progress
+	OnlyOf(is func(netip.Addr) bool) // has networks of pods count alone; see hcsadapter.Client
+	Close()                          // does not wait for a call in progress
 }
 
 // networkPoll is the time between two looks for the network.

@@ -135,14 +135,8 @@ func (d *core) place(m *podMove) {
 	if is.placement == nil {
 		is.placement = &placement{}
 	}
-	if was == nil || was.UID != is.UID || was.Addr != is.Addr || was.home != is.home || !was.Local || !was.claims() || is.Sandbox.ID != "" && was.Sandbox.ID != is.Sandbox.ID {
-		// It may have an endpoint of its own, even where it loses the address.
-		d.listing.wanted, d.listing.retry = true, backoff.Retry{}
-		is.listed, is.search = time.Time{}, backoff.Retry{}
-		is.placed, is.start = d.now, d.starts(is)
-		for _, ep := range d.byAddr[is.Addr] {
-			ep.state.check = true // what is there may have been made anew under its GUID
-		}
+	if comes(was, is) {
+		d.seek(is)
 	}
 	if !is.home {
 		return
@@ -151,4 +145,24 @@ func (d *core) place(m *podMove) {
 	d.findSelecting(is)
 	d.findClusters(is)
 	d.renderAddr(is.Addr, policy.Key{})
+}
+
+// comes reports whether a local pod is new on its address, or in a new sandbox.
+func comes(was, is *podState) bool {
+	return was == nil || was.UID != is.UID || was.Addr != is.Addr || was.home != is.home || !was.Local || !was.claims() ||
+		is.Sandbox.ID != "" && was.Sandbox.ID != is.Sandbox.ID
+}
+
+// seek has the endpoint of a pod looked for that comes. It may have one of its own even where
+// it loses the address.
+func (d *core) seek(p *podState) {
+	d.listing.wanted, d.listing.retry = true, backoff.Retry{}
+	if d.fresh && p.Sandbox.ID != "" {
+		d.sets = backoff.Retry{} // its CNI may have made the network just now
+	}
+	p.listed, p.search = time.Time{}, backoff.Retry{}
+	p.placed, p.start = d.now, d.starts(p)
+	for _, ep := range d.byAddr[p.Addr] {
+		ep.state.check = true // what is there may have been made anew under its GUID
+	}
 }

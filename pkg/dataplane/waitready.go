@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"context"
+	"net/netip"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -27,6 +28,19 @@ func (d *Dataplane) WaitReady(ctx context.Context, key PodKey, uid types.UID, sa
 			return err
 		}
 	}
+}
+
+// HasPodAt reports whether a pod of this node has an address, as far as is known: the API
+// server's word or the CNI's. It may be called while a call of HNS is under way.
+func (d *Dataplane) HasPodAt(addr netip.Addr) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, p := range d.core.local {
+		if p.Addr == addr {
+			return true
+		}
+	}
+	return false
 }
 
 // bell wakes everybody who waits for the core to get on. It costs nothing while nobody does.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -27,6 +28,8 @@ type Options struct {
 	// Deadline is that of one read of an object, one enumeration or one write,
 	// from its start; 0: 2 minutes.
 	Deadline time.Duration
+	// Now is the clock of Found. An Adapter needs none.
+	Now func() time.Time
 }
 
 // Version is the version of HNS.
@@ -72,6 +75,9 @@ func (a *Adapter) Healthy() error { return a.worker.health() }
 // and the worker ends when it has no call. It does not wait, and may be called
 // more than once.
 func (a *Adapter) Close() { a.worker.shut() }
+
+// OnlyOf implements Client. The name decides.
+func (a *Adapter) OnlyOf(func(netip.Addr) bool) {}
 
 // Version reads the version of HNS. ErrUnlisted: HNS does not tell it.
 // ErrUnavailable: it could not be read; ErrMissing besides: this system has

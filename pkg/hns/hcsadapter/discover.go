@@ -21,12 +21,13 @@ const usualNetwork = "azure"
 var podNetworks = []string{"l2bridge", "l2tunnel", "overlay"}
 
 // errNoPodNetwork is what discovery says when HNS answered and there is nothing.
-var errNoPodNetwork = fmt.Errorf("%w that pods have: none of type L2Bridge, L2Tunnel or Overlay has an endpoint of this node", errNoNetwork)
+var errNoPodNetwork = fmt.Errorf("%w that pods have: none of type L2Bridge, L2Tunnel or Overlay has an endpoint of a pod of this node", errNoNetwork)
 
 // discover returns the names of the networks of this node's pods, sorted, one at least: those
-// of a type that CNIs use, with an endpoint of this node. A CNI may leave others of these
-// types, to keep the switch of the node alive, and these have no endpoint.
-func (a *Adapter) discover(ctx context.Context) ([]string, error) {
+// of a type that CNIs use that are known to be of pods, or have an endpoint of this node that
+// counts. A CNI may leave others of these types, to keep the switch of the node alive, and
+// these have no endpoint; containers that are no pods may have their own.
+func (a *Adapter) discover(ctx context.Context, known func(network) bool, counts func(endpoint) bool) ([]string, error) {
 	all, err := call(ctx, a.worker, hns.OpNetworkGet, func() ([]network, error) {
 		return a.service.counting(ctx).networks(podNetworks)
 	})
@@ -35,9 +36,11 @@ func (a *Adapter) discover(ctx context.Context) ([]string, error) {
 	}
 	var names []string
 	for _, n := range all {
-		has, err := a.hasEndpoints(ctx, n.ID)
-		if err != nil {
-			return nil, err
+		has := known(n)
+		if !has {
+			if has, err = a.hasEndpoint(ctx, n.ID, counts); err != nil {
+				return nil, err
+			}
 		}
 		if has {
 			names = append(names, n.Name)
@@ -50,10 +53,10 @@ func (a *Adapter) discover(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// hasEndpoints reports whether a network has an endpoint of this node. The filter is an
-// observation: an endpoint counts when a read shows it in the network. One that cannot be
-// read counts for nobody.
-func (a *Adapter) hasEndpoints(ctx context.Context, network string) (bool, error) {
+// hasEndpoint reports whether a network has an endpoint of this node that counts. The filter
+// is an observation: an endpoint counts when a read shows it in the network. One that cannot
+// be read counts for nobody.
+func (a *Adapter) hasEndpoint(ctx context.Context, network string, counts func(endpoint) bool) (bool, error) {
 	ids, err := a.endpointIDs(ctx, hns.OpEndpointIDs, filter("VirtualNetwork", network))
 	if err != nil {
 		return false, err
@@ -63,7 +66,7 @@ func (a *Adapter) hasEndpoints(ctx context.Context, network string) (bool, error
 		switch {
 		case err != nil && !answered(err) && !errors.Is(err, errNoEndpoint):
 			return false, err
-		case err == nil && !e.remote() && strings.EqualFold(e.HostComputeNetwork, network):
+		case err == nil && !e.remote() && strings.EqualFold(e.HostComputeNetwork, network) && counts(e):
 			return true, nil
 		}
 	}

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -94,7 +96,7 @@ func (n *node) hnsCall(_, _, _ string) (string, error) { return "", errors.New("
 // found is the network that an adapter without a name finds, or its error.
 func found(t *testing.T, n *node) (string, error) {
 	t.Helper()
-	a := newFound(Options{}, n)
+	a := newFound(Options{Now: time.Now}, n)
 	defer a.Close()
 	got, err := a.Network(context.WithoutCancel(t.Context()))
 	return got.Name, err
@@ -128,9 +130,9 @@ func TestDiscover(t *testing.T) {
 		},
 		"a tunnel": {[]network{{ID: "2", Name: "vpcbr0a1b", Type: "l2tunnel"}}, of("2"), "vpcbr0a1b", nil, ""},
 		"no pod yet": {
-			[]network{{ID: "1", Name: "nat", Type: "NAT"}, {ID: "2", Name: "cbr0", Type: "L2Bridge"}}, of("1"), "", hns.ErrNotFound, "has an endpoint of this node",
+			[]network{{ID: "1", Name: "nat", Type: "NAT"}, {ID: "2", Name: "cbr0", Type: "L2Bridge"}}, of("1"), "", hns.ErrNotFound, "has an endpoint of a pod of this node",
 		},
-		"none": {nil, nil, "", hns.ErrNotFound, "has an endpoint of this node"},
+		"none": {nil, nil, "", hns.ErrNotFound, "has an endpoint of a pod of this node"},
 		"several": {
 			[]network{{ID: "1", Name: "b", Type: "L2Bridge"}, {ID: "2", Name: "a", Type: "Overlay"}}, of("1", "2"), "a+b", nil, "",
 		},
@@ -176,7 +178,7 @@ func TestDiscoverCosts(t *testing.T) {
 	require.Equal(t, 4, n.calls)
 
 	n = &node{networks: []network{{ID: "1", Name: "cbr0", Type: "L2Bridge"}}, endpoints: []endpoint{{ID: "e", HostComputeNetwork: "1"}}}
-	a := newFound(Options{}, n)
+	a := newFound(Options{Now: time.Now}, n)
 	defer a.Close()
 	_, err = a.Network(t.Context())
 	require.NoError(t, err)
@@ -192,6 +194,24 @@ func TestDiscoverCosts(t *testing.T) {
 	got, err := a.Network(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, hns.Network{ID: "2", Name: "vxlan0"}, got)
+}
+
+// TestDiscoverOurs: a network with a set of ours is found without an endpoint by whoever knows
+// no pods, as npm uninstall.
+func TestDiscoverOurs(t *testing.T) {
+	set := func(id string) []hns.EndpointPolicy {
+		return []hns.EndpointPolicy{{Type: policyTypeSet, Settings: json.RawMessage(`{"Id":"` + id + `","Name":"ns-x","PolicyType":"IPSET","Values":""}`)}}
+	}
+	n := &node{networks: []network{{ID: "1", Name: "theirs", Type: "L2Bridge", Policies: set("calico-1")}, {ID: "2", Name: "cbr0", Type: "L2Bridge", Policies: set("Azure-NPM-1")}}}
+	got, err := found(t, n)
+	require.NoError(t, err)
+	require.Equal(t, "cbr0", got)
+
+	a := newFound(Options{Now: time.Now}, n)
+	defer a.Close()
+	a.OnlyOf(func(netip.Addr) bool { return false })
+	_, err = a.Network(t.Context())
+	require.ErrorIs(t, err, hns.ErrNotFound)
 }
 
 // TestNamedNetwork: a name decides alone.

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 )
@@ -16,6 +18,9 @@ type Client interface {
 	hns.Client
 	Healthy() error
 	Version(ctx context.Context) (Version, error)
+	// OnlyOf has networks count from now on by the endpoints with an address of which is
+	// says that a pod of this node has it. It may be called during any other call.
+	OnlyOf(is func(netip.Addr) bool)
 	Close()
 }
 
@@ -24,9 +29,13 @@ var (
 	_ Client = (*Found)(nil)
 )
 
-// lookAnew is after how many reads of the networks others are looked for: a CNI may make
-// another one at any time. The rolling look reads them once a minute.
-const lookAnew = 10
+// How often networks are looked for beside those that are known, as a CNI may make another
+// one at any time: with a list of the endpoints, and while a pod that starts looks for its
+// own. Whoever starts pods costs no more than that.
+const (
+	seldomLook = 10 * time.Second
+	oftenLook  = time.Second
+)
 
 // Found is the client of all networks that pods of the node have, where none is named. Of
 // most nodes that is one, and then Found is its Adapter. Of several each has every set, as a
@@ -35,12 +44,14 @@ const lookAnew = 10
 type Found struct {
 	library library
 	worker  *worker
+	now     func() time.Time
 	node    *Adapter // of "azure", which may not be there; asks also for what is of no network
 
-	mu    sync.Mutex // guards following; held for no call
-	on    []*member  // in the order of their names; none: not found
-	where map[string]*member
-	reads int // of the networks, since others were looked for
+	mu     sync.Mutex // guards following; held for no call
+	on     []*member  // in the order of their names; none: not found
+	where  map[string]*member
+	looked time.Time             // when networks were last looked for
+	isPod  func(netip.Addr) bool // nil: every endpoint of this node counts
 }
 
 // member is one of the networks.
@@ -51,7 +62,7 @@ type member struct {
 
 func newFound(o Options, l library) *Found {
 	w := newWorker(cmp.Or(o.Deadline, defaultDeadline))
-	return &Found{library: l, worker: w, node: adapterOf(usualNetwork, l, w), where: map[string]*member{}}
+	return &Found{library: l, worker: w, now: o.Now, node: adapterOf(usualNetwork, l, w), where: map[string]*member{}}
 }
 
 // Healthy is Adapter.Healthy.
@@ -63,14 +74,21 @@ func (f *Found) Close() { f.node.Close() }
 // Version is Adapter.Version.
 func (f *Found) Version(ctx context.Context) (Version, error) { return f.node.Version(ctx) }
 
+// OnlyOf implements Client. Networks that are known have to show that they count.
+func (f *Found) OnlyOf(is func(netip.Addr) bool) {
+	f.mu.Lock()
+	f.isPod = is
+	f.mu.Unlock()
+	f.set(nil)
+}
+
 // Network implements hns.Client. The sets are those that all networks have alike; the name
 // and the ID are those of all of them.
 func (f *Found) Network(ctx context.Context) (hns.Network, error) {
 	f.mu.Lock()
-	known, anew := f.on, f.reads >= lookAnew
-	f.reads++
+	known := f.on
 	f.mu.Unlock()
-	if len(known) > 0 && (!anew || known[0].network == usualNetwork) {
+	if len(known) > 0 {
 		n, err := f.read(ctx, known)
 		if !errors.Is(err, hns.ErrNotFound) {
 			return n, err
@@ -84,15 +102,47 @@ func (f *Found) Network(ctx context.Context) (hns.Network, error) {
 	if !errors.Is(err, hns.ErrNotFound) {
 		return n, err
 	}
-	names, err := f.node.discover(ctx)
+	on, err := f.look(ctx)
 	switch {
 	case errors.Is(err, errNoNetwork):
-		f.set(nil)
 		return hns.Network{}, &hns.OpError{Op: hns.OpNetworkGet, Kind: hns.KindNetwork, ID: "of the pods", Err: as(hns.ErrNotFound, err)}
 	case err != nil:
 		return hns.Network{}, &hns.OpError{Op: hns.OpNetworkGet, Kind: hns.KindNetwork, ID: "of the pods", Code: codeOf(err), Err: unknown(err)}
 	}
-	return f.read(ctx, f.named(names))
+	return f.read(ctx, on)
+}
+
+// look finds the networks of the pods. One that was found stays while it is there, with pods
+// or without. Where nobody says which addresses are those of pods, a network with sets of
+// ours counts too: whoever takes them away looks for it.
+func (f *Found) look(ctx context.Context) ([]*member, error) {
+	f.mu.Lock()
+	before, isPod := f.on, f.isPod
+	f.looked = f.now()
+	f.mu.Unlock()
+	known := func(n network) bool {
+		return isPod == nil && n.hasOurs() || slices.ContainsFunc(before, func(m *member) bool { return m.network == n.Name })
+	}
+	names, err := f.node.discover(ctx, known, func(e endpoint) bool { return isPod == nil || e.has(isPod) })
+	switch {
+	case errors.Is(err, errNoNetwork):
+		f.set(nil)
+		return nil, err
+	case err != nil:
+		return nil, err
+	}
+	return f.named(names), nil
+}
+
+// lookAnew looks for networks beside those that are known, unless it was done lately. What
+// fails is asked again by the next call that needs a network.
+func (f *Found) lookAnew(ctx context.Context, pause time.Duration) {
+	f.mu.Lock()
+	due := f.isPod != nil && len(f.on) > 0 && f.on[0].network != usualNetwork && f.now().Sub(f.looked) >= pause
+	f.mu.Unlock()
+	if due {
+		_, _ = f.look(ctx)
+	}
 }
 
 // named takes the networks of these names in place of those before; one that was there stays.
@@ -116,7 +166,7 @@ func (f *Found) named(names []string) []*member {
 func (f *Found) set(on []*member) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.on, f.reads = on, 0
+	f.on = on
 	for id, m := range f.where {
 		if !slices.Contains(on, m) {
 			delete(f.where, id)
@@ -142,6 +192,7 @@ func (f *Found) members(ctx context.Context) ([]*member, error) {
 
 // EndpointIDs implements hns.Client.
 func (f *Found) EndpointIDs(ctx context.Context) ([]string, error) {
+	f.lookAnew(ctx, seldomLook)
 	on, err := f.members(ctx)
 	if err != nil {
 		return nil, unavailableOf(hns.OpEndpointIDs, hns.KindNetwork, "", err)
@@ -157,8 +208,10 @@ func (f *Found) EndpointIDs(ctx context.Context) ([]string, error) {
 	return merged(lists), nil
 }
 
-// NewEndpointIDs implements hns.Client. They are of any network, and need none.
+// NewEndpointIDs implements hns.Client. They are of any network, and need none. Whoever asks
+// looks for the endpoint of a pod, which may be on a network that nobody knows.
 func (f *Found) NewEndpointIDs(ctx context.Context) ([]string, error) {
+	f.lookAnew(ctx, oftenLook)
 	return f.node.NewEndpointIDs(ctx)
 }
 

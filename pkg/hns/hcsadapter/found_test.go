@@ -95,7 +95,7 @@ func (w *twoNetworks) hnsCall(_, _, _ string) (string, error) { return "", error
 // for good.
 func TestSeveralNetworks(t *testing.T) {
 	two := newTwoNetworks(t)
-	client := newFound(Options{}, two)
+	client := newFound(Options{Now: time.Now}, two)
 	defer client.Close()
 	now := time.Unix(1_800_000_000, 0)
 	dp := dataplane.New(dataplane.Config{Client: client, Node: "n1", Now: func() time.Time { return now }})

@@ -1,6 +1,7 @@
 package hcsadapter
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -75,8 +76,8 @@ func alike(a, b hns.SetPolicy) bool {
 
 // ModifySets implements hns.Client. With several networks each one gets what brings it to
 // where the request leads: an Add of what it has is an Update there, an Update of what it has
-// not an Add, and a Remove of that is nothing. The first one that fails ends the request. When
-// another one was written before, the outcome is unknown, and the sets are read again.
+// not an Add, and a Remove of that is nothing. One that fails does not keep the others from
+// theirs. When another one was written, the outcome is unknown, and the sets are read again.
 func (f *Found) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy) error {
 	on, err := f.members(ctx)
 	if err != nil {
@@ -86,25 +87,32 @@ func (f *Found) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPol
 		return on[0].ModifySets(ctx, verb, sets)
 	}
 	wrote := false
+	var failed *member
 	for _, m := range on {
 		for _, step := range f.steps(m, verb, sets) {
-			if err := m.ModifySets(ctx, step.verb, step.sets); err != nil {
-				if wrote {
-					return &hns.OpError{Op: hns.OpSets(verb), Kind: hns.KindSet, ID: "of " + m.network, Code: codeOf(err), Err: unavailable(err)}
-				}
-				return err
+			if stepErr := m.ModifySets(ctx, step.verb, step.sets); stepErr != nil {
+				err, failed = cmp.Or(err, stepErr), cmp.Or(failed, m)
+				break
 			}
 			wrote = true
-			f.mu.Lock()
-			for _, s := range step.sets {
-				if m.sets[s.ID] = true; step.verb == hns.Remove {
-					delete(m.sets, s.ID)
-				}
-			}
-			f.mu.Unlock()
+			f.wrote(m, step)
 		}
 	}
-	return nil
+	if wrote && err != nil {
+		return &hns.OpError{Op: hns.OpSets(verb), Kind: hns.KindSet, ID: "of " + failed.network, Code: codeOf(err), Err: unavailable(err)}
+	}
+	return err
+}
+
+// wrote takes that a network took a request.
+func (f *Found) wrote(m *member, step setStep) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range step.sets {
+		if m.sets[s.ID] = true; step.verb == hns.Remove {
+			delete(m.sets, s.ID)
+		}
+	}
 }
 
 // setStep is one request to one network.

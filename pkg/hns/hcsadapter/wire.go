@@ -39,6 +39,11 @@ const remoteEndpoint = 1
 
 func (e endpoint) remote() bool { return e.Flags&remoteEndpoint != 0 }
 
+// has reports whether is holds of an address of the endpoint.
+func (e endpoint) has(is func(netip.Addr) bool) bool {
+	return slices.ContainsFunc(e.decode().Addrs, is)
+}
+
 // request changes policies.
 type request struct {
 	ResourceType string
@@ -164,6 +169,13 @@ func (n network) decode() hns.Network {
 		out.Sets = append(out.Sets, set)
 	}
 	return out
+}
+
+// hasOurs reports whether the network has a set of ours.
+func (n network) hasOurs() bool {
+	return slices.ContainsFunc(n.decode().Sets, func(s hns.SetPolicy) bool {
+		return strings.HasPrefix(strings.ToLower(s.ID), hns.SetIDPrefix)
+	})
 }
 
 // lacks returns a test for sets that the network does not have, by Id.

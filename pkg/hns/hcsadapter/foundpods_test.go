@@ -1,0 +1,184 @@
+package hcsadapter
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// plays is an agent's dataplane on the networks cbr0 (0) and vxlan0 (1) of a node, in a bubble. The policy
+// x/deny lets pods of its namespace in.
+type plays struct {
+	*twoNetworks
+	t  *testing.T
+	dp *dataplane.Dataplane
+	tx *dataplane.Transaction
+}
+
+func inPlays(t *testing.T, play func(p *plays)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { play(newPlays(t)) })
+}
+
+func newPlays(t *testing.T) *plays {
+	t.Helper()
+	p := &plays{twoNetworks: newTwoNetworks(t), t: t, tx: dataplane.NewTransaction()}
+	client := newFound(Options{Now: time.Now}, p.twoNetworks)
+	t.Cleanup(client.Close)
+	p.dp = dataplane.New(dataplane.Config{Client: client, Node: "n1", Now: time.Now})
+	client.OnlyOf(p.dp.HasPodAt)
+	p.tx.SetNamespace(dataplane.Namespace{Name: "x"})
+	p.tx.SetPolicy(&networkingv1.NetworkPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "deny"},
+		Spec:       networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}}}},
+	})
+	return p
+}
+
+// apply has the dataplane work for some time, as the controller does.
+func (p *plays) apply(d time.Duration) {
+	p.t.Helper()
+	for end := time.Now().Add(d); !time.Now().After(end); {
+		report, err := p.dp.ApplyDataplane(p.t.Context(), p.tx)
+		require.NoError(p.t, err)
+		p.tx = dataplane.NewTransaction()
+		next := report.Next()
+		if next <= 0 || next > time.Second {
+			next = time.Second
+		}
+		time.Sleep(next)
+		if obs, err := p.dp.Observe(p.t.Context(), dataplane.Look{Enumerate: true}); err == nil {
+			p.tx.SetObservation(obs)
+		}
+	}
+}
+
+func (p *plays) endpoint(network int, addr string) {
+	p.t.Helper()
+	require.NoError(p.t, p.nets[network].sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep-" + addr, Addrs: []netip.Addr{netip.MustParseAddr(addr)}}))
+}
+
+// pod is one of this node, whose CNI told of its sandbox, if it has one.
+func (p *plays) pod(addr, sandbox string) {
+	p.tx.SetPod(dataplane.Pod{Namespace: "x", Name: addr, UID: types.UID(addr), Addr: netip.MustParseAddr(addr), Local: true, Sandbox: state.Sandbox{ID: sandbox}})
+}
+
+func (p *plays) isOpen(network int, addr string) bool {
+	p.t.Helper()
+	v, err := p.nets[network].sim.Trace("ep-"+addr, hns.In, hns.Packet{Src: netip.MustParseAddr("10.3.0.1"), Dst: netip.MustParseAddr(addr), Protocol: 6, DstPort: 80})
+	require.NoError(p.t, err)
+	return v.Allowed
+}
+
+// ready returns why a pod may not start.
+func (p *plays) ready(addr, sandbox string) error {
+	ctx, cancel := context.WithCancel(p.t.Context())
+	cancel() // no waiting
+	return p.dp.WaitReady(ctx, dataplane.PodKey{Namespace: "x", Name: addr}, types.UID(addr), state.Sandbox{ID: sandbox})
+}
+
+// writes returns how often a network was written to.
+func (p *plays) writes(network int) (n int) {
+	for op, count := range p.nets[network].sim.Counts() {
+		if !hns.ReadsOnly(op) {
+			n += count
+		}
+	}
+	return n
+}
+
+// TestOthersNetwork: a network whose endpoints are of no pod, as of a container that somebody
+// runs with docker, is not written to, and what it refuses holds nobody up.
+func TestOthersNetwork(t *testing.T) {
+	for pods := range 2 {
+		inPlays(t, func(p *plays) {
+			others := 1 - pods
+			p.nets[others].sim.Inject(hnssim.Fault{Op: hns.OpSets(hns.Add), Times: -1, Err: hns.ErrUnlisted})
+			p.endpoint(others, "172.16.0.2")
+			p.endpoint(pods, "10.1.0.1")
+			p.pod("10.1.0.1", "")
+			p.apply(2 * time.Second)
+			require.False(p.t, p.isOpen(pods, "10.1.0.1"))
+			require.NotEmpty(p.t, p.nets[pods].sim.Sets())
+			p.apply(time.Hour)
+			require.Zero(p.t, p.writes(others))
+		})
+	}
+}
+
+// TestNetworkOfAStart: the network that a CNI makes with the first pod is found when it tells
+// of the pod, though the node had another one before.
+func TestNetworkOfAStart(t *testing.T) {
+	for seconds := range 30 { // wherever in its backoff
+		inPlays(t, func(p *plays) {
+			p.endpoint(1, "172.16.0.2")
+			p.apply(time.Minute + time.Duration(seconds)*time.Second)
+			p.endpoint(0, "10.1.0.1")
+			p.pod("10.1.0.1", "s1")
+			p.apply(time.Second)
+			require.NoError(p.t, p.ready("10.1.0.1", "s1"))
+			require.Zero(p.t, p.writes(1))
+		})
+	}
+}
+
+// TestSecondNetwork: a pod on a network that came later is closed, soon where its CNI told of
+// it, and a network stays when its last pod has gone.
+func TestSecondNetwork(t *testing.T) {
+	for sandbox, within := range map[string]time.Duration{"s1": 3 * time.Second, "": seldomLook + 3*time.Second} {
+		inPlays(t, func(p *plays) { p.second(sandbox, within) })
+	}
+}
+
+func (p *plays) second(sandbox string, within time.Duration) {
+	p.endpoint(0, "10.1.0.1")
+	p.pod("10.1.0.1", "")
+	p.apply(5 * time.Second)
+	require.False(p.t, p.isOpen(0, "10.1.0.1"))
+	p.endpoint(1, "10.2.0.1")
+	p.pod("10.2.0.1", sandbox)
+	p.apply(within)
+	require.False(p.t, p.isOpen(1, "10.2.0.1"))
+	require.Equal(p.t, p.nets[0].sim.Sets(), p.nets[1].sim.Sets())
+
+	require.NoError(p.t, p.nets[1].sim.DeleteEndpoint("ep-10.2.0.1"))
+	p.tx.DeletePod(dataplane.PodKey{Namespace: "x", Name: "10.2.0.1"})
+	p.apply(time.Hour)
+	p.endpoint(0, "10.1.0.2")
+	p.pod("10.1.0.2", sandbox)
+	p.apply(time.Minute)
+	require.NotEmpty(p.t, p.nets[1].sim.Sets())
+	require.Equal(p.t, p.nets[0].sim.Sets(), p.nets[1].sim.Sets(), "for the next pod")
+}
+
+// TestOneNetworkFails: a network that takes no sets does not keep them from the others.
+func TestOneNetworkFails(t *testing.T) {
+	for bad := range 2 {
+		inPlays(t, func(p *plays) {
+			for i, addr := range []string{"10.1.0.1", "10.2.0.1"} {
+				p.endpoint(i, addr)
+				p.pod(addr, "")
+			}
+			for _, verb := range []hns.Verb{hns.Add, hns.Update} {
+				p.nets[bad].sim.Inject(hnssim.Fault{Op: hns.OpSets(verb), Times: -1})
+			}
+			p.apply(time.Minute)
+			require.NotEmpty(p.t, p.nets[1-bad].sim.Sets())
+			for i, addr := range []string{"10.1.0.1", "10.2.0.1"} {
+				require.False(p.t, p.isOpen(i, addr))
+			}
+		})
+	}
+}
