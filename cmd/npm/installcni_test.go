@@ -345,3 +345,18 @@ func TestInstallIntoAnotherVersion(t *testing.T) {
 	require.ErrorIs(t, err, conflist.ErrVersion)
 	require.Equal(t, old, m.conf["10-azure.conflist"])
 }
+
+// An entry whose name another writer spelled with an escape goes as well.
+func TestUninstallAnEscapedName(t *testing.T) {
+	m := newMachine()
+	before := m.conf["10-azure.conflist"]
+	quiet := func(int, string, string) error { return nil }
+	_, err := m.run(quiet).install()
+	require.NoError(t, err)
+	m.conf["10-azure.conflist"] = strings.ReplaceAll(m.conf["10-azure.conflist"], `"winnpm-cni"`, `"winnpm\u002dcni"`)
+	m.conf["broken.conflist"] = "{"
+	require.NoError(t, m.run(quiet).uninstall())
+	require.Equal(t, before, m.conf["10-azure.conflist"])
+	require.Empty(t, m.bin[pluginFile])
+	require.Equal(t, "{", m.conf["broken.conflist"], "whatever it is")
+}

@@ -187,10 +187,11 @@ func (in *installer) uninstall() error {
 			continue
 		}
 		_, err := in.edit(func() (string, error) { return name, nil }, func(file []byte) ([]byte, error) {
-			if !bytes.Contains(file, []byte(conflist.Plugin)) {
-				return file, nil // whatever else is wrong with it
+			rest, err := conflist.Remove(file)
+			if err != nil && !bytes.Contains(file, []byte(conflist.Plugin)) {
+				return file, nil // whatever is wrong with it
 			}
-			return conflist.Remove(file)
+			return rest, err
 		})
 		if err != nil {
 			return err

@@ -22,11 +22,14 @@ func (p plugin) add(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
-	r, err := c.result()
-	if err != nil {
+	if err := c.chained(); err != nil {
 		return err
 	}
 	if c.Mode != modeOff {
+		r, err := c.result()
+		if err != nil {
+			return err
+		}
 		if err := p.claim(args, c, r); err != nil {
 			return err
 		}

@@ -58,12 +58,17 @@ func (p plugin) dialing(c config) func(context.Context) (net.Conn, error) {
 	return func(ctx context.Context) (net.Conn, error) { return p.dial(ctx, c.Pipe) }
 }
 
-// result returns the result of the plugin before this one.
+// chained returns nil when there is a plugin before this one, whatever its result is.
+func (c config) chained() error {
+	if len(c.PrevResult) == 0 || bytes.Equal(c.PrevResult, []byte("null")) {
+		return badConfig("no prevResult; put it behind the plugin that makes the endpoint, in a list")
+	}
+	return nil
+}
+
+// result reads the result of the plugin before this one.
 func (c config) result() (prevResult, error) {
 	var r prevResult
-	if len(c.PrevResult) == 0 || bytes.Equal(c.PrevResult, []byte("null")) {
-		return r, badConfig("no prevResult; put it behind the plugin that makes the endpoint, in a list")
-	}
 	if err := json.Unmarshal(c.PrevResult, &r); err != nil {
 		return r, badConfig("prevResult: %v", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -34,7 +35,8 @@ var _ gate.Claimer = (*Controller)(nil)
 
 // Claim implements gate.Claimer. The dataplane learns of the pod's address from the claim,
 // as the API server learns of it when the plugin has ended. A pod that starts without an
-// answer keeps its claim; one that does not start, or whose plugin is gone, loses it.
+// answer keeps its claim; in mode strict it does not start, and loses it. In mode wait a
+// plugin that hangs up may have waited for long enough, so that the pod starts.
 func (c *Controller) Claim(ctx context.Context, claim gate.Claim) error {
 	began := time.Now()
 	addr, err := addrOfClaim(claim)
@@ -68,7 +70,7 @@ func (c *Controller) Claim(ctx context.Context, claim gate.Claim) error {
 	case err == nil, cause == nil && !errors.Is(context.Cause(waiting), errReplaced):
 	case cause == nil:
 		return errReplaced
-	case errors.Is(cause, gate.ErrHungUp), errors.Is(cause, gate.ErrLate) && claim.Strict:
+	case claim.Strict && (errors.Is(cause, gate.ErrHungUp) || errors.Is(cause, gate.ErrLate)):
 		if c.claims.giveUp(p.Key(), t) {
 			c.changed(p.Key(), prompt)
 		}
@@ -87,7 +89,7 @@ func (c *Controller) awaitPod(ctx context.Context, claim gate.Claim) (*dataplane
 	for {
 		next := c.claims.next() // before the look, so that nothing is missed after it
 		p, is := c.informers.pods.get(cache.ObjectName{Namespace: claim.Namespace, Name: claim.Name})
-		if is && p.Local && !p.Finished && (claim.UID == "" || string(p.UID) == claim.UID) {
+		if is && p.Local && !p.Finished && (string(p.UID) == claim.UID || !isUID(claim.UID)) {
 			return p, nil
 		}
 		select {
@@ -96,6 +98,14 @@ func (c *Controller) awaitPod(ctx context.Context, claim gate.Claim) (*dataplane
 			return nil, errNoPod
 		}
 	}
+}
+
+// isUID reports whether a runtime's UID of a pod is that of its object. A static pod starts
+// without one: the kubelet names it by a hash of its manifest, 32 hexadecimal digits
+// (pkg/kubelet/config/common.go of Kubernetes), and its mirror pod, which the API server has, gets
+// a UID as all objects do. Then the name decides.
+func isUID(uid string) bool {
+	return uid != "" && (len(uid) != 32 || strings.Trim(uid, "0123456789abcdef") != "")
 }
 
 // changed has the worker read a pod anew.

@@ -178,9 +178,10 @@ func TestClaimGivenUp(t *testing.T) {
 	for name, tt := range map[string]struct {
 		strict, hungUp, keeps bool
 	}{
-		"it runs":            {keeps: true},
-		"it does not start":  {strict: true},
-		"its plugin is gone": {hungUp: true},
+		"it runs":                        {keeps: true},
+		"it does not start":              {strict: true},
+		"its plugin is gone":             {strict: true, hungUp: true},
+		"its plugin is gone and it runs": {hungUp: true, keeps: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			runClaims(t, newCluster(scheduled("a")), func(n claiming) {
@@ -285,5 +286,22 @@ func TestClaimAtTheEnd(t *testing.T) {
 		err := <-done
 		require.False(n.t, err == nil || errors.Is(err, errReplaced))
 		require.Len(n.t, n.claims.told, 1, "the pod may run: the plugin asks the next agent")
+	})
+}
+
+// TestClaimOfAStaticPod: a static pod is known to its runtime by a hash, and any other pod by
+// the UID of its object.
+func TestClaimOfAStaticPod(t *testing.T) {
+	runClaims(t, newCluster(scheduled("a")), func(n claiming) {
+		n.endpoint("ep-a", "10.0.0.1")
+		c := claimOf("a", "s1", "10.0.0.1")
+		c.UID = "0123456789abcdef0123456789abcdef"
+		_, err := n.claim(c)
+		require.NoError(n.t, err)
+		for _, other := range []string{"0123456789abcdef0123456789abcdeg", "0123456789abcdef0123456789abcde", "00000000-0000-0000-0000-000000000000"} {
+			c.UID = other
+			_, err = n.claim(c)
+			require.ErrorIs(n.t, err, errNoPod)
+		}
 	})
 }
