@@ -53,14 +53,14 @@ func TestStartAnswersClaims(t *testing.T) {
 	answer, err = gate.Ask(t.Context(), board.Dial, podClaim("nobody", time.Second))
 	require.ErrorIs(t, err, gate.ErrRefused)
 	require.Equal(t, gate.CodeLate, answer.Code)
-	require.Equal(t, "the API server has not shown it on this node", s.log("a pod started without its rules")["why"])
+	require.Equal(t, "the watch of the API server does not show it on this node", s.log("a pod started without its rules")["why"])
 	var event string
 	select {
 	case event = <-told:
 	case <-time.After(20 * time.Second):
 	}
 	require.True(t, strings.HasPrefix(event, "POST /apis/events.k8s.io/v1/namespaces/x/events "), event)
-	for _, part := range []string{"StartedWithoutPolicies", "\x03Pod", "nobody", "win-1", "has not shown it"} {
+	for _, part := range []string{"StartedWithoutPolicies", "\x03Pod", "nobody", "win-1", "does not show it on this node"} {
 		require.Contains(t, event, part)
 	}
 	strict := podClaim("nobody", time.Second)

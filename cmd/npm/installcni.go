@@ -15,13 +15,14 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/conflist"
+	"github.com/winnpm/winnpm/pkg/gate"
 	"github.com/winnpm/winnpm/pkg/simulate"
 )
 
 // installOptions are the command line of `npm install-cni` and `npm uninstall-cni`.
 type installOptions struct {
 	confDir, confFile, binDir string
-	mode                      string
+	mode, pipe                string
 	wait                      time.Duration
 	watch                     bool
 }
@@ -54,8 +55,9 @@ Exit code: 0 done, 1 not done, 2 wrong usage.`,
 	}
 	o.flags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.mode, "mode", "wait", "what a pod does without an agent's answer: wait, then start; strict: not start; off: never ask")
-	f.DurationVar(&o.wait, "wait", 10*time.Second, "how long a pod waits, in whole seconds")
+	f.StringVar(&o.mode, "mode", gate.ModeWait, "what a pod does without an agent's answer: wait, then start; strict: not start; off: never ask")
+	f.DurationVar(&o.wait, "wait", gate.DefaultWait, "how long a pod waits, in whole seconds")
+	f.StringVar(&o.pipe, "pipe", "", "`PATH` of the agent's CNIPipe (default: "+gate.DefaultPipe+")")
 	f.BoolVar(&o.watch, "watch", false, "stay, and put the plugin back when another program replaced the file")
 	return cmd
 }
@@ -97,9 +99,9 @@ func (o *installOptions) validateFile() error {
 
 func (o *installOptions) validate() error {
 	switch {
-	case !slices.Contains([]string{"strict", "wait", "off"}, o.mode):
+	case !slices.Contains([]string{gate.ModeStrict, gate.ModeWait, gate.ModeOff}, o.mode):
 		return fmt.Errorf("--mode %q: strict, wait and off are modes", o.mode)
-	case o.wait < time.Second || o.wait > 5*time.Minute || o.wait%time.Second != 0:
+	case o.wait < time.Second || o.wait > gate.MaxWait || o.wait%time.Second != 0:
 		return fmt.Errorf("--wait %s: give whole seconds, 1s to 5m", o.wait)
 	}
 	return o.validateFile()
@@ -113,7 +115,7 @@ func (o *installOptions) with(use func(*installer) error) (err error) {
 	}
 	in := &installer{
 		list:   o.confFile,
-		entry:  conflist.Entry{Mode: o.mode, WaitSeconds: int(o.wait / time.Second)},
+		entry:  conflist.Entry{Mode: o.mode, WaitSeconds: int(o.wait / time.Second), Pipe: o.pipe},
 		suffix: fmt.Sprintf("%016x", rand.Uint64()), //nolint:gosec // no secret
 	}
 	for dir, f := range map[string]*folder{filepath.Dir(program): &in.source, o.binDir: &in.bin, o.confDir: &in.conf} {

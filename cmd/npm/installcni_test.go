@@ -360,3 +360,19 @@ func TestUninstallAnEscapedName(t *testing.T) {
 	require.Empty(t, m.bin[pluginFile])
 	require.Equal(t, "{", m.conf["broken.conflist"], "whatever it is")
 }
+
+// The program stays while a list names it that was not to be edited.
+func TestUninstallOneOfTwo(t *testing.T) {
+	m := newMachine()
+	quiet := func(int, string, string) error { return nil }
+	_, err := m.run(quiet).install()
+	require.NoError(t, err)
+	m.conf["20-other.conflist"] = m.conf["10-azure.conflist"]
+	in := m.run(quiet)
+	in.list = "10-azure.conflist"
+	require.ErrorContains(t, in.uninstall(), "20-other.conflist still names winnpm-cni")
+	require.NotEmpty(t, m.bin[pluginFile])
+	require.NotContains(t, m.conf["10-azure.conflist"], conflist.Plugin)
+	require.NoError(t, m.run(quiet).uninstall())
+	require.Empty(t, m.bin[pluginFile])
+}

@@ -197,10 +197,35 @@ func (in *installer) uninstall() error {
 			return err
 		}
 	}
+	named, err := in.named()
+	switch {
+	case err != nil:
+		return err
+	case named != "":
+		return fmt.Errorf("%s still names %s, so the program stays: leave out --conf-file to take it out of every list", named, conflist.Plugin)
+	}
 	in.sweep(in.bin)
-	err := in.bin.remove(pluginFile)
+	err = in.bin.remove(pluginFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return in.bin.rename(pluginFile, in.aside()) // it runs: see place
 	}
 	return nil
+}
+
+// named returns a list that has our entry, "" when there is none.
+func (in *installer) named() (string, error) {
+	names, err := in.conf.names()
+	if err != nil {
+		return "", err
+	}
+	for _, name := range names {
+		file, _, err := in.conf.read(name)
+		if err != nil {
+			return "", err
+		}
+		if rest, err := conflist.Remove(file); err == nil && !bytes.Equal(rest, file) {
+			return name, nil
+		}
+	}
+	return "", nil
 }

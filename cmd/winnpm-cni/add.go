@@ -25,7 +25,7 @@ func (p plugin) add(args *skel.CmdArgs) error {
 	if err := c.chained(); err != nil {
 		return err
 	}
-	if c.Mode != modeOff {
+	if c.Mode != gate.ModeOff {
 		r, err := c.result()
 		if err != nil {
 			return err
@@ -49,13 +49,13 @@ func (p plugin) claim(args *skel.CmdArgs, c config, r prevResult) error {
 	if claim.Name == "" {
 		return nil
 	}
-	claim.Wait, claim.Strict = c.wait(), c.Mode == modeStrict
+	claim.Wait, claim.Strict = c.wait(), c.Mode == gate.ModeStrict
 	_, err = gate.Ask(context.Background(), p.dialing(c), claim)
 	if err == nil {
 		return nil
 	}
 	why := printable.Line(fmt.Sprintf("pod %s/%s: %v; %s", claim.Namespace, claim.Name, err, advice(err, c)))
-	if c.Mode == modeStrict {
+	if c.Mode == gate.ModeStrict {
 		return types.NewError(types.ErrTryAgainLater, "winnpm-cni: not started, the kubelet tries again: "+why, "")
 	}
 	// The pod starts, whether or not somebody reads this.
@@ -77,7 +77,7 @@ func (p plugin) status(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
-	if c.Mode != modeStrict {
+	if c.Mode != gate.ModeStrict {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), statusTime)

@@ -115,7 +115,7 @@ func socket(t *testing.T) string {
 // first plugin said.
 func TestChain(t *testing.T) {
 	for _, version := range versions {
-		for _, mode := range []string{modeStrict, modeWait, modeOff} {
+		for _, mode := range []string{gate.ModeStrict, gate.ModeWait, gate.ModeOff} {
 			t.Run(version+" "+mode, func(t *testing.T) {
 				t.Parallel()
 				path := socket(t)
@@ -130,7 +130,7 @@ func TestChain(t *testing.T) {
 				want, err := firstResult().GetAsVersion(version)
 				require.NoError(t, err)
 				require.JSONEq(t, text(t, want), text(t, got))
-				if mode == modeOff {
+				if mode == gate.ModeOff {
 					require.Empty(t, claims)
 				} else {
 					require.Len(t, claims, 1)
@@ -140,7 +140,7 @@ func TestChain(t *testing.T) {
 					require.Equal(t, gate.Claim{
 						UID: "8d3a", Namespace: "shop", Name: "api-0", ContainerID: "0c4f", Netns: "{6B0D}",
 						Addresses: []netip.Addr{netip.MustParseAddr("10.1.0.7"), netip.MustParseAddr("fd00::7")}, Endpoint: "0c4f_azure",
-						Strict: mode == modeStrict,
+						Strict: mode == gate.ModeStrict,
 					}, claim)
 				}
 

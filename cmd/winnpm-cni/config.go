@@ -13,13 +13,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/gate"
 )
 
-// Modes of the plugin.
-const (
-	modeStrict = "strict" // a pod does not start until its policies are in place
-	modeWait   = "wait"   // it starts without them when the wait is over
-	modeOff    = "off"    // it starts at once
-)
-
 const maxWaitSeconds = int(gate.MaxWait / time.Second)
 
 // config is the plugin's entry in the list, as far as it is ours.
@@ -33,20 +26,20 @@ type config struct {
 // parse reads the configuration that the runtime writes to stdin. An error is one line
 // with code 7.
 func parse(stdin []byte) (config, error) {
-	c := config{Mode: modeWait, WaitSeconds: 10, Pipe: gate.DefaultPipe}
+	c := config{Mode: gate.ModeWait, WaitSeconds: int(gate.DefaultWait / time.Second), Pipe: gate.DefaultPipe}
 	if err := json.Unmarshal(stdin, &c); err != nil {
 		return config{}, badConfig("%v", err)
 	}
 	switch c.Mode {
-	case modeStrict, modeWait, modeOff:
+	case gate.ModeStrict, gate.ModeWait, gate.ModeOff:
 	default:
-		return config{}, badConfig("mode %q; use %s, %s or %s", c.Mode, modeStrict, modeWait, modeOff)
+		return config{}, badConfig("mode %q; use %s, %s or %s", c.Mode, gate.ModeStrict, gate.ModeWait, gate.ModeOff)
 	}
 	if c.WaitSeconds < 1 || c.WaitSeconds > maxWaitSeconds {
-		return config{}, badConfig("waitSeconds %d; use 1 to %d, or mode %s", c.WaitSeconds, maxWaitSeconds, modeOff)
+		return config{}, badConfig("waitSeconds %d; use 1 to %d, or mode %s", c.WaitSeconds, maxWaitSeconds, gate.ModeOff)
 	}
 	if c.Pipe == "" {
-		return config{}, badConfig(`pipe ""; leave it out for %s, or use mode %s`, gate.DefaultPipe, modeOff)
+		return config{}, badConfig(`pipe ""; leave it out for %s, or use mode %s`, gate.DefaultPipe, gate.ModeOff)
 	}
 	return c, nil
 }

@@ -26,9 +26,9 @@ type Readiness interface {
 // What a claim may end with, beside what WaitReady says.
 var (
 	errNotSynced = errors.New("the agent does not know the whole cluster yet")
-	errNoPod     = errors.New("the API server has not shown it on this node")
+	errNoPod     = errors.New("the watch of the API server does not show it on this node")
 	errNoIPv4    = errors.New("the CNI gave it no IPv4 address")
-	errReplaced  = errors.New("it is gone, or the CNI told of another sandbox or another pod with its address")
+	errReplaced  = errors.New("it is gone, or the CNI told later of another sandbox of it, or of another pod with its address")
 )
 
 var _ gate.Claimer = (*Controller)(nil)
@@ -67,8 +67,9 @@ func (c *Controller) Claim(ctx context.Context, claim gate.Claim) error {
 		err = c.cfg.Readiness.WaitReady(waiting, p.Key(), p.UID, sandbox)
 	}
 	switch cause := context.Cause(ctx); {
-	case err == nil, cause == nil && !errors.Is(context.Cause(waiting), errReplaced):
-	case cause == nil:
+	case err == nil:
+		return nil
+	case cause == nil && errors.Is(context.Cause(waiting), errReplaced):
 		return errReplaced
 	case claim.Strict && (errors.Is(cause, gate.ErrHungUp) || errors.Is(cause, gate.ErrLate)):
 		if c.claims.giveUp(p.Key(), t) {

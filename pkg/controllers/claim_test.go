@@ -135,7 +135,7 @@ func TestClaimBeforeThePod(t *testing.T) {
 		require.False(n.t, n.open("ep-a", "10.0.0.1"))
 
 		_, err := n.claim(claimOf("nobody", "s1", "10.0.0.2"))
-		require.EqualError(n.t, err, "the API server has not shown it on this node")
+		require.EqualError(n.t, err, "the watch of the API server does not show it on this node")
 	})
 }
 
@@ -194,7 +194,7 @@ func TestClaimGivenUp(t *testing.T) {
 				}
 				time.AfterFunc(startWait, func() { cancel(cause) })
 				err := n.Claim(ctx, c)
-				require.EqualError(n.t, err, "HNS shows no endpoint of its own with its address")
+				require.EqualError(n.t, err, "HNS shows no endpoint with its address that was made for its sandbox")
 				synctest.Wait()
 				n.endpoint("ep-a", "10.0.0.1")
 				time.Sleep(time.Minute)

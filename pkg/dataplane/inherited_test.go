@@ -105,7 +105,7 @@ func TestStartNamespace(t *testing.T) {
 			w.do("pod x/w 10.0.0.1 app=web") // the endpoint came for it, as far as we know
 			w.do("observe", "apply", "advance 1s", told, "apply")
 			for range 260 { // nearly as long as a CNI may wait
-				require.Equal(t, "HNS shows no endpoint of its own with its address", w.notReady("s1"))
+				require.Equal(t, "HNS shows no endpoint with its address that was made for its sandbox", w.notReady("s1"))
 				w.do("advance 1s", "apply")
 			}
 			w.createIn("new", "10.0.0.1", "N1")
@@ -143,7 +143,7 @@ func TestStartRound(t *testing.T) {
 	ask := func() error {
 		return w.dp.WaitReady(ctx, dataplane.PodKey{Namespace: "x", Name: "w"}, "x/w", state.Sandbox{ID: "s1", Round: 1})
 	}
-	require.EqualError(t, ask(), "its transaction has not begun")
+	require.EqualError(t, ask(), "the agent has not come to it yet")
 	w.do("pod x/w 10.0.0.1 app=web sandbox=s1 round=1", "apply", "calls")
 	require.NoError(t, ask())
 }
@@ -154,7 +154,7 @@ func TestStartMadeBefore(t *testing.T) {
 	w := starting(t)
 	early(w)
 	w.do("endpoint old 10.0.0.1", "observe", "apply", "advance 6s", "pod x/w 10.0.0.1 app=web sandbox=s1", "apply", "advance 1s", "apply", "advance 1s", "apply")
-	require.Equal(t, "HNS shows no endpoint of its own with its address", w.notReady("s1"))
+	require.Equal(t, "HNS shows no endpoint with its address that was made for its sandbox", w.notReady("s1"))
 
 	w = starting(t)
 	early(w)

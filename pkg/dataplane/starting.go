@@ -13,12 +13,12 @@ import (
 
 // What a pod that starts may wait for.
 var (
-	errNotStaged  = errors.New("its transaction has not begun")
+	errNotStaged  = errors.New("the agent has not come to it yet")
 	errNoAddress  = errors.New("it has no address that a pod can have")
 	errContested  = errors.New("another pod of this node has its address")
-	errNoEndpoint = errors.New("HNS shows no endpoint of its own with its address")
+	errNoEndpoint = errors.New("HNS shows no endpoint with its address that was made for its sandbox")
 	errNotListed  = errors.New("HNS was not asked for all endpoints since, or one that it listed is not read yet")
-	errSetsLate   = errors.New("sets are not written yet that are to have its address, or to lose it")
+	errSetsLate   = errors.New("the sets in HNS do not show its address as they should yet")
 )
 
 // starting returns the pods whose CNI told of a sandbox, and of which no endpoint for it was

@@ -64,11 +64,11 @@ func TestStarting(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := starting(t)
 			make(w)
-			require.Equal(t, "its transaction has not begun", w.notReady("s1"))
+			require.Equal(t, "the agent has not come to it yet", w.notReady("s1"))
 			w.do("pod x/w 10.0.0.1 app=web sandbox=s1", "apply")
 			require.Empty(t, w.notReady("s1"))
 			w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/80 new in allow", "trace 10.0.1.9 -> 10.0.0.1 TCP/80 new in block")
-			require.Equal(t, "its transaction has not begun", w.notReady("s0"))
+			require.Equal(t, "the agent has not come to it yet", w.notReady("s0"))
 
 			w.do("state new AttachedSharing", "advance 1s", "pod x/w 10.0.0.1 app=web sandbox=s1 port=http:TCP:80", "apply", "calls")
 			require.Empty(t, w.notReady("s1"))
@@ -93,7 +93,7 @@ func TestStartingNotThere(t *testing.T) {
 	w := starting(t)
 	w.do("pod x/w 10.0.0.1 app=web sandbox=s1", "apply", "retry 1s")
 	require.Equal(t, 1, w.report.Calls[hns.OpEndpointNew])
-	require.Equal(t, "HNS shows no endpoint of its own with its address", w.notReady("s1"))
+	require.Equal(t, "HNS shows no endpoint with its address that was made for its sandbox", w.notReady("s1"))
 	early(w)
 	w.create("new", "10.0.0.1")
 	w.do("advance 1s", "apply")
@@ -119,7 +119,7 @@ func TestStartingOnOldEndpoint(t *testing.T) {
 				w.do("delete pod x/old")
 			}
 			w.do("pod x/w 10.0.0.1 app=web sandbox=s1", "apply")
-			require.Equal(t, "HNS shows no endpoint of its own with its address", w.notReady("s1"))
+			require.Equal(t, "HNS shows no endpoint with its address that was made for its sandbox", w.notReady("s1"))
 			w.create("new", "10.0.0.1")
 			w.do("advance 1s", "apply")
 			require.Empty(t, w.notReady("s1"))
@@ -134,7 +134,7 @@ func TestStartingOnTheSameEndpoint(t *testing.T) {
 	w := starting(t)
 	w.do("endpoint old 10.0.0.1", "pod x/w 10.0.0.1 app=web", "apply", "pod x/w 10.0.0.1 app=web sandbox=s1", "apply")
 	for range 5 {
-		require.Equal(t, "HNS shows no endpoint of its own with its address", w.notReady("s1"))
+		require.Equal(t, "HNS shows no endpoint with its address that was made for its sandbox", w.notReady("s1"))
 		w.do("advance 30s", "apply")
 	}
 	require.Empty(t, w.notReady("s1"))
@@ -146,7 +146,7 @@ func TestStartingWaitsForSets(t *testing.T) {
 	w := starting(t)
 	w.do("endpoint ep 10.0.0.9", "pod x/other 10.0.0.9 app=web", "apply") // its rule sees podlabel-app:api
 	w.do("endpoint new 10.0.0.1", "fault SetPolicy/Update * refuse", "pod x/w 10.0.0.1 app=api sandbox=s1", "! apply")
-	require.Equal(t, "sets are not written yet that are to have its address, or to lose it", w.notReady("s1"))
+	require.Equal(t, "the sets in HNS do not show its address as they should yet", w.notReady("s1"))
 	w.do("advance 1m")
 	w.settle()
 	require.Empty(t, w.notReady("s1"))

@@ -14,8 +14,19 @@ import (
 // DefaultPipe is where agents listen when nobody says otherwise.
 const DefaultPipe = `\\.\pipe\winnpm-cni`
 
-// MaxWait is the longest that a claim may wait.
-const MaxWait = 300 * time.Second
+// What the plugin does with a pod that has no answer.
+const (
+	ModeStrict = "strict" // it does not start until its policies are in place
+	ModeWait   = "wait"   // it starts without them when the wait is over
+	ModeOff    = "off"    // it starts at once, and nobody is asked
+)
+
+// DefaultWait is how long a claim waits when nobody says otherwise, and MaxWait the longest
+// that it may.
+const (
+	DefaultWait = 10 * time.Second
+	MaxWait     = 300 * time.Second
+)
 
 // Claim is what the plugin knows of a pod that is about to run.
 type Claim struct {

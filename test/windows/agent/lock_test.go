@@ -107,7 +107,12 @@ func TestPortIsTaken(t *testing.T) {
 	defer squatter.Close()
 	n := spawn(t, ownNode, h.addr, options{flags: append([]string{"--listen", squatter.Addr().String()}, calm...)})
 	h.waitVerdicts(w.kube, ownAddr)
-	require.Contains(t, n.said(), "cannot listen, working without it and trying again")
+	eventually(t, settle, func() string { // it may enforce before it listens
+		if strings.Contains(n.said(), "cannot listen, working without it and trying again") {
+			return ""
+		}
+		return "it does not say that it cannot listen"
+	})
 	require.NoError(t, squatter.Close())
 	n.url = "http://" + squatter.Addr().String()
 	n.waitReady()
