@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: build test deep race lint e2e page windows test-windows conformance mutants model torture hostile fuzz bench update verify help
+.PHONY: build test deep race lint e2e page exe windows test-windows conformance mutants model torture hostile fuzz bench update verify help
 
 build: ## programs of this machine into bin/
 	$(GO) build -o bin/ ./cmd/...
@@ -27,6 +27,9 @@ conformance: ## the official suite of ClusterNetworkPolicy, unmodified
 
 page: ## the page of the debug endpoint, in a real Chromium
 	@hack/page.sh
+
+exe: ## npm.exe and what else docs/windows.md runs on a node, into bin/
+	@hack/exe.sh
 
 windows: ## build, vet and compile the tests for Windows
 	@hack/windows.sh

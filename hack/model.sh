@@ -10,12 +10,7 @@ cd "$(dirname "$0")/.."
 say() { echo "model: $*" >&2; }
 
 if ! command -v spin >/dev/null; then
-	if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-		say "Spin is needed: as root, apt-get install --no-install-recommends spin"
-		exit 1
-	fi
-	say "installing spin"
-	{ apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends spin; } >&2
+	hack/apt.sh model Spin spin
 fi
 cc=${CC:-cc}
 if ! command -v "$cc" >/dev/null; then

@@ -15,12 +15,7 @@ find_chromium() {
 }
 
 if ! find_chromium >/dev/null; then
-	if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-		say "chromium is needed: as root, apt-get install --no-install-recommends chromium fonts-dejavu-core; or name a Chrome in CHROMIUM"
-		exit 1
-	fi
-	say "installing chromium"
-	{ apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium fonts-dejavu-core; } >&2
+	hack/apt.sh page "chromium, or a Chrome that CHROMIUM names" chromium fonts-dejavu-core
 fi
 CHROMIUM=$(find_chromium) || { say "the package chromium brought no chromium"; exit 1; }
 mkdir -p bin "${WINNPM_SCREENSHOTS:=bin/screenshots}"

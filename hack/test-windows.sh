@@ -32,14 +32,10 @@ ln -s "$servers"/{apiserver-up,kube-apiserver,etcd} "$bin"
 
 say "building npm, npm.exe and the contract suite"
 go build -o "$bin/npm" ./cmd/npm
+hack/exe.sh "$bin"
 (
 	export GOOS=windows GOARCH=amd64 CGO_ENABLED=0
-	go build -o "$bin/npm.exe" ./cmd/npm
-	go test -c -o "$bin/contract.exe" ./test/windows
 	go test -c -o "$bin/adapter.exe" ./pkg/hns/hcsadapter
-	go test -c -o "$bin/nodelock.exe" ./pkg/nodelock
-	go test -c -o "$bin/processes.exe" ./pkg/processes
-	go test -c -o "$bin/pipe.exe" ./pkg/gate/pipe
 
 	# The plugin, and who runs it: containerd's CNI and a plugin that makes endpoints.
 	go build -o "$bin/winnpm-cni.exe" ./cmd/winnpm-cni

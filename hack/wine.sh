@@ -30,12 +30,7 @@ find_wine() {
 }
 
 if ! find_wine >/dev/null || ! command -v "$cc" >/dev/null; then
-	if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-		say "wine64 and $cc are needed: as root, apt-get install --no-install-recommends ${packages[*]}"
-		exit 1
-	fi
-	say "installing ${packages[*]}"
-	{ apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${packages[@]}"; } >&2
+	hack/apt.sh wine "wine64 and $cc" "${packages[@]}"
 fi
 wine=$(find_wine) || { say "the package wine64 brought no wine64"; exit 1; }
 
