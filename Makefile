@@ -16,7 +16,7 @@ deep: ## what test plays a part of: every draw, order, flood and size
 race: ## the tests many times in random order, to shake out races
 	$(GO) test -race -shuffle=on -count=$(or $(COUNT),5) ./...
 
-lint: ## golangci-lint for linux and windows
+lint: ## golangci-lint for linux and windows, actionlint for the workflows
 	@hack/lint.sh
 
 e2e: ## against a real kube-apiserver and etcd
