@@ -231,10 +231,10 @@ func (ep *endpoint) list(rejected func(ipsets.Name) bool) []hns.ACL {
 }
 
 // shared returns the rules that are no policy's own: node, block, and where the
-// CNI gives none, the allow-all pair that any first ACL makes necessary. The slice is
-// the caller's.
+// CNI gives none, the allow-all pair that any first ACL makes necessary. An endpoint that its
+// CNI made closed has the pair also where no policy selects its pod. The slice is the caller's.
 func (ep *endpoint) shared() []hns.ACL {
-	if len(ep.desired.shared) == 0 && ep.desired.tiers == nil {
+	if len(ep.desired.shared) == 0 && ep.desired.tiers == nil && (ep.owner == "" || !ep.open.Closed) {
 		return nil
 	}
 	shared := ep.desired.shared

@@ -5,7 +5,13 @@ import "net/netip"
 // Defaults are the directions in which a list has a Switch rule that allows
 // everything. Without one any first ACL makes an endpoint deny by default
 // (hcsshim#1059, Windows-Containers#616).
-type Defaults struct{ In, Out bool }
+type Defaults struct {
+	In, Out bool
+	// Closed: a Switch rule behind all of ours blocks everything in some direction. Calico's CNI
+	// gives such an endpoint (azure-container-networking#1752), and so does whoever has
+	// endpoints made closed.
+	Closed bool
+}
 
 // DefaultsOf returns those of policies. It decodes them.
 func DefaultsOf(policies []EndpointPolicy) Defaults {
@@ -21,13 +27,13 @@ func DefaultsOf(policies []EndpointPolicy) Defaults {
 // Note adds what a rule gives.
 func (has *Defaults) Note(a ACL) {
 	a = a.Canonical()
-	if a.Action != Allow || !a.MatchesAll() {
-		return
-	}
-	switch a.Direction {
-	case In:
+	switch {
+	case !a.MatchesAll():
+	case a.Action == Block:
+		has.Closed = has.Closed || a.Priority > PriorityDefault
+	case a.Direction == In:
 		has.In = true
-	case Out:
+	case a.Direction == Out:
 		has.Out = true
 	}
 }
@@ -48,6 +54,9 @@ func Basis(addrs []netip.Addr, ours []ACL, others Defaults) Version {
 	}
 	if others.Out {
 		marks = append(marks, EndpointPolicy{Type: "defaults out"})
+	}
+	if others.Closed {
+		marks = append(marks, EndpointPolicy{Type: "defaults closed"})
 	}
 	return VersionOf(addrs, ours, marks)
 }

@@ -70,8 +70,8 @@ type answered struct {
 // bornClosed are policies with which an endpoint lets nothing through until somebody adds
 // a rule that comes before them.
 const bornClosed = `,
-        {"name": "EndpointPolicy", "value": {"Type": "ACL", "Settings": {"Action": "Block", "Direction": "In", "RuleType": "Switch", "Priority": 65000}}},
-        {"name": "EndpointPolicy", "value": {"Type": "ACL", "Settings": {"Action": "Block", "Direction": "Out", "RuleType": "Switch", "Priority": 65000}}}`
+        {"name": "EndpointPolicy", "value": {"Type": "ACL", "Settings": {"Action": "Block", "Direction": "In", "RuleType": "Switch", "Priority": 65500}}},
+        {"name": "EndpointPolicy", "value": {"Type": "ACL", "Settings": {"Action": "Block", "Direction": "Out", "RuleType": "Switch", "Priority": 65500}}}`
 
 // list is a list of CNI plugins: win-bridge as flannel configures it, and what comes
 // behind it.
