@@ -1,0 +1,65 @@
+package doctor
+
+import (
+	"fmt"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// otherEndpoints asks what HNS makes of endpoints that are not those of pods, and of objects
+// that are not there.
+func (e *exam) otherEndpoints(net string) {
+	if e.begin("endpoints: not there") {
+		gone := e.read("an endpoint that is not there", endpoint, nobody)
+		e.holds("C4", gone.code == 0x803b0002 || gone.code == 0x80070490, gone.said(), gone)
+		none := e.read("a network that is not there", network, nobody)
+		e.holds("C5", none.code == 0x803b0001, none.said(), none)
+	}
+	if e.begin("endpoints: not attached") {
+		made := e.makeEndpoint("one that is not attached", ownLoose, net+".5", 0)
+		if !made.ok() {
+			e.find("E2", Unknown, "it cannot be made: "+made.said(), made)
+		} else {
+			r := e.modify("a rule on it", endpoint, ownLoose, request("Add", rule("")))
+			e.holds("E2", !r.ok(), r.said(), r)
+			e.closed(r)
+		}
+	}
+	if e.begin("endpoints: of another node") {
+		made := e.makeEndpoint("one of another node", ownRemote, net+".6", 1)
+		if !made.ok() {
+			e.find("E3", Unknown, "it cannot be made here: "+made.said(), made)
+		} else {
+			shown, ok := e.look(endpoint, ownRemote)
+			e.holds("E3", ok && shown.Flags&1 != 0, fmt.Sprintf("it is shown with flags %d", shown.Flags), shown.record)
+			e.closed(e.modify("a rule on it", endpoint, ownRemote, request("Add", rule(""))))
+		}
+	}
+	if e.begin("endpoints: one address twice") {
+		twin := e.makeEndpoint("another one with its address", ownTwin, net+".4", 0)
+		e.holds("E5", twin.ok(), twin.said(), twin)
+	}
+}
+
+// closed says what the answer of an endpoint that should take no rules means.
+func (e *exam) closed(r *Record) {
+	if r.ok() {
+		e.find("C3", Unknown, "HNS takes the rule", r)
+		return
+	}
+	e.holds("C3", r.class() == hns.RefusesEndpoint, r.said(), r)
+}
+
+// codes looks at all answers: whether one has a code that nobody knows.
+func (e *exam) codes() {
+	e.probe = "codes"
+	var strange []*Record
+	for _, r := range e.records {
+		if r.Error == "" && int32(r.code) < 0 && r.Name == "" {
+			strange = append(strange, r)
+		}
+	}
+	if len(strange) > 0 {
+		e.find("C1", Refuted, fmt.Sprintf("%d answers have a code that WinNPM does not know: %s", len(strange), strange[0].said()), first(strange)...)
+	}
+}
