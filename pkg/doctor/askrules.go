@@ -152,10 +152,10 @@ func showsType(e *exam, _ probe, shown found, _ bool) {
 	}
 }
 
-// counts is a look at how often a rule is shown.
-func counts(assumption, id string, n int) func(*exam, probe, found, bool) {
+// counts is a look at how often the probes' rule is shown.
+func counts(assumption string, n int) func(*exam, probe, found, bool) {
 	return func(e *exam, _ probe, shown found, _ bool) {
-		are := len(shown.acls(id))
+		are := len(shown.acls(ruleID))
 		e.holds(assumption, are == n, fmt.Sprintf("the rule is there %d times", are), shown.record)
 	}
 }

@@ -1,5 +1,7 @@
 package doctor
 
+import "slices"
+
 // Assumption is one thing that WinNPM takes for granted of HNS and of the node.
 type Assumption struct {
 	ID    string `json:"id"`
@@ -8,25 +10,25 @@ type Assumption struct {
 }
 
 // Phase is a part of the examination.
-type Phase int
+type Phase string
 
 // The phases. Nothing asks for those after OwnNetwork: what they would tell is unknown.
 const (
-	ReadOnly   Phase = iota // reads what is there
-	OwnNetwork              // writes to a network of the doctor's own
-	Packets                 // sends packets between endpoints of its own
-	Scale                   // doubles everything until HNS refuses
-	Restart                 // restarts HNS
-	Elsewhere               // no probe of HNS tells: a cluster or a container does
+	ReadOnly   Phase = "read only"   // reads what is there
+	OwnNetwork Phase = "own network" // writes to a network of the doctor's own
+	Packets    Phase = "packets"     // sends packets between endpoints of its own
+	Scale      Phase = "scale"       // doubles everything until HNS refuses
+	Restart    Phase = "restart"     // restarts HNS
+	Elsewhere  Phase = "elsewhere"   // no probe of HNS tells: a cluster or a container does
 )
-
-// String returns what docs/windows.md calls it.
-func (p Phase) String() string {
-	return [...]string{"read only", "own network", "packets", "scale", "restart", "elsewhere"}[p]
-}
 
 // Assumptions are all of them. Their names are those of docs/windows.md.
 func Assumptions() []Assumption {
+	return slices.Concat(ofCalls(), ofSets(), ofRules(), ofEndpoints())
+}
+
+// ofCalls are those of the calls and their codes.
+func ofCalls() []Assumption {
 	return []Assumption{
 		{"W1", "HNS takes the JSON that WinNPM sends", OwnNetwork},
 		{"W2", "<, > and & need no escape in a name", OwnNetwork},
@@ -48,7 +50,12 @@ func Assumptions() []Assumption {
 		{"C5", "a network that is gone is 0x803b0001", OwnNetwork},
 		{"C6", "a service that stops breaks the call off", Restart},
 		{"C7", "without rights every call is refused, and nothing is half shown", ReadOnly},
+	}
+}
 
+// ofSets are those of ip sets.
+func ofSets() []Assumption {
+	return []Assumption{
 		{"S1", "a comma between Ids of sets is AND", Packets},
 		{"S2", "with sets Local is the source and Remote the destination", Packets},
 		{"S3", "an empty set matches nothing", Packets},
@@ -67,7 +74,12 @@ func Assumptions() []Assumption {
 		{"S16", "sets, members and bytes of a request have no limit that matters", Scale},
 		{"S17", "an Id of thirty letters and digits is one", OwnNetwork},
 		{"S18", "sets may be lost with the service, or not", Restart},
+	}
+}
 
+// ofRules are those of rules.
+func ofRules() []Assumption {
+	return []Assumption{
 		{"A1", "the lower number wins, from 1 to 65535", Packets},
 		{"A2", "of two rules with one number either may win", Packets},
 		{"A3", "a first rule makes the rest denied", Packets},
@@ -96,7 +108,12 @@ func Assumptions() []Assumption {
 		{"A26", "packets to a service are judged with the pod's address", Elsewhere},
 		{"A27", "TierAcl and NetworkACL of others do not interfere", ReadOnly},
 		{"A28", "a rule works seconds after its write", Packets},
+	}
+}
 
+// ofEndpoints are those of endpoints, the service, and the node.
+func ofEndpoints() []Assumption {
+	return []Assumption{
 		{"E1", "endpoints of pods are in state 2 or 3", ReadOnly},
 		{"E2", "an endpoint that is not attached takes no rules", OwnNetwork},
 		{"E3", "flag 1 marks an endpoint of another node", ReadOnly},

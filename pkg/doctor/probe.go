@@ -12,13 +12,13 @@ import (
 type want int
 
 const (
-	taken     want = iota // done, and shown as it was sent
-	refused               // refused, with a code that says that the content is why
-	exists                // refused as being there already
-	absent                // refused as not being there
-	inUse                 // refused as being in use
-	anything              // nobody knows: it is recorded
-	done                  // success; a look tells what it did
+	taken    want = iota // done, and shown as it was sent
+	refused              // refused, with a code that says that the content is why
+	exists               // refused as being there already
+	absent               // refused as not being there
+	inUse                // refused as being in use
+	anything             // nobody knows: it is recorded
+	done                 // success; a look tells what it did
 )
 
 // classes are those of the codes of refusals.
