@@ -5,13 +5,21 @@ package main
 import (
 	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 )
 
 // newHNS connects to the Host Networking Service of this system.
 func newHNS(hcsadapter.Options) (service, error) {
-	return nil, fmt.Errorf("this build cannot reach a Host Networking Service on %s; npm simulate runs everywhere", runtime.GOOS)
+	return nil, errNoHNS()
+}
+
+// newRaw makes single calls of the Host Networking Service of this system.
+func newRaw(time.Duration) (rawHNS, error) { return nil, errNoHNS() }
+
+func errNoHNS() error {
+	return fmt.Errorf("this build cannot reach a Host Networking Service on %s; npm simulate runs everywhere", runtime.GOOS)
 }
 
 // hnsPID returns 0: there is no HNS here.

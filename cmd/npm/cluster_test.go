@@ -294,5 +294,5 @@ func TestProgram(t *testing.T) {
 	require.NotContains(t, help, "kubectl npm trace")
 	code, _, stderr := plugin(t, []string{}...) // none is not nil, which means those of the process
 	require.Equal(t, 2, code)
-	require.Equal(t, "kubectl npm: say which command: install-cni, plan, replay, simulate, start, support-bundle, trace, uninstall, uninstall-cni or version; kubectl npm --help explains them\n", stderr)
+	require.Equal(t, "kubectl npm: say which command: doctor, install-cni, plan, replay, simulate, start, support-bundle, trace, uninstall, uninstall-cni or version; kubectl npm --help explains them\n", stderr)
 }

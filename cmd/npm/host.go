@@ -5,21 +5,31 @@ import (
 	"net"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/doctor"
 	"github.com/winnpm/winnpm/pkg/gate/pipe"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 	"github.com/winnpm/winnpm/pkg/nodelock"
 	"github.com/winnpm/winnpm/pkg/processes"
 )
 
-// lockName is the same for all versions and all networks: a node has one HNS.
-const lockName = "WinNPM"
+// Names of locks are the same for all versions and all networks: a node has one HNS.
+const (
+	lockName   = "WinNPM"
+	doctorName = "WinNPM-doctor" // an agent and a doctor do not mind each other
+)
 
-// host is what npm start uses of the system that it runs on.
+// host is what the commands on a node use of the system that it runs on.
 type host struct {
 	// connect returns this node's HNS.
 	connect func(hcsadapter.Options) (service, error)
 	// lock keeps every other agent of the node out; see nodelock.Lock.
 	lock func(context.Context, nodelock.Listener) (unlock func(), err error)
+	// raw makes single calls of this node's HNS; a call that takes longer than deadline hangs.
+	raw func(deadline time.Duration) (rawHNS, error)
+	// alone keeps every other doctor of the node out.
+	alone func(context.Context, nodelock.Listener) (unlock func(), err error)
+	// facts are what the system says of itself.
+	facts func() doctor.Node
 	// listen listens at an address of TCP. An error of the system is an
 	// os.SyscallError; every other says that the address is none.
 	listen func(ctx context.Context, address string) (net.Listener, error)
@@ -37,7 +47,8 @@ type host struct {
 func thisHost() host {
 	return host{
 		connect: newHNS, lock: nodelock.New(lockName).Lock, listen: listen, listening: processes.Listening,
-		pipe:   pipe.Listen,
+		pipe: pipe.Listen,
+		raw:  newRaw, alone: nodelock.New(doctorName).Lock, facts: nodeFacts,
 		hnsPID: hnsPID, pidPoll: pidPoll,
 	}
 }

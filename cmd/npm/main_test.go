@@ -47,7 +47,7 @@ func TestCommandLine(t *testing.T) {
 		{"simulate --manifests none --once", 1, "", "npm simulate: none: cannot be read: no such file or directory; check the path"},
 		{"simulate --kubeconfig none --once", 1, "", "npm simulate: kubeconfig none: " + noFile.Error()},
 
-		{"", 2, "", "npm: say which command: install-cni, plan, replay, simulate, start, support-bundle, trace, uninstall, uninstall-cni or version; npm --help explains them"},
+		{"", 2, "", "npm: say which command: doctor, install-cni, plan, replay, simulate, start, support-bundle, trace, uninstall, uninstall-cni or version; npm --help explains them"},
 		{"install-cni --mode no", 2, "", `npm: --mode "no": strict, wait and off are modes`},
 		{"install-cni --wait 1500ms", 2, "", "npm: --wait 1.5s: give whole seconds, 1s to 5m"},
 		{"uninstall-cni --conf-file ../a.conflist", 2, "", `npm: --conf-file "../a.conflist": give the name of a .conflist in --conf-dir`},

@@ -79,14 +79,14 @@ func newRoot(name program, std streams, getenv func(string) string) *cobra.Comma
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return errors.New("say which command: install-cni, plan, replay, simulate, start, support-bundle, trace, uninstall, uninstall-cni or version; " + string(name) + " --help explains them")
+			return errors.New("say which command: doctor, install-cni, plan, replay, simulate, start, support-bundle, trace, uninstall, uninstall-cni or version; " + string(name) + " --help explains them")
 		},
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetIn(std.in)
 	root.SetOut(std.out)
 	root.SetErr(std.err)
-	root.AddCommand(newInstallCNI(std), newPlan(std, name), newReplay(std), newSimulate(std), newStart(std, getenv, thisHost()), newSupportBundle(std, name), newTrace(std, name),
+	root.AddCommand(newDoctor(std, thisHost()), newInstallCNI(std), newPlan(std, name), newReplay(std), newSimulate(std), newStart(std, getenv, thisHost()), newSupportBundle(std, name), newTrace(std, name),
 		newUninstall(std, getenv, thisHost()), newUninstallCNI(std), newVersion(std))
 	name.title(root)
 	return root
