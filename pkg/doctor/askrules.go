@@ -21,7 +21,7 @@ func (e *exam) askRules(kind string) {
 	e.probeRules(ruleProbes())
 	e.foreignBack()
 	e.withSets()
-	e.otherEndpoints(subnets[kind])
+	e.otherEndpoints()
 }
 
 // probeRules makes probes of rules.
@@ -33,12 +33,12 @@ func (e *exam) probeRules(probes []probe) {
 		if e.prepare(endpoint, ownPod, p) {
 			r := e.modify(p.name, endpoint, ownPod, p.request())
 			shown, ok := e.look(endpoint, ownPod)
-			var kept []string
+			otherwise := ""
 			if ok && r.ok() && p.want == taken {
-				kept = notAsSent(p.policies, shown.Policies)
+				otherwise = e.aboutProbe(p, notAsSent(p, shown.Policies), shown.record)
 			}
-			e.judge(p, r, kept)
-			if ok && r.ok() && p.look != nil || p.want == refused && p.look != nil && ok {
+			e.judge(p, r, otherwise)
+			if p.look != nil && ok && (r.ok() || p.want == refused) {
 				p.look(e, p, shown, ok)
 			}
 			e.older("", "/endpoints/"+ownPod)
@@ -56,8 +56,16 @@ func (s step) request() string {
 	return request(s.verb, s.policies)
 }
 
-// clearRules takes every policy off the doctor's endpoint.
-func (e *exam) clearRules() { e.modify("", endpoint, ownPod, update().request()) }
+// clearRules takes every policy off the doctor's endpoint. Where HNS does not do that, the
+// endpoint is made anew.
+func (e *exam) clearRules() {
+	e.modify("", endpoint, ownPod, update().request())
+	if shown, ok := e.look(endpoint, ownPod); ok && len(shown.rules()) == 0 || e.stopped() {
+		return
+	}
+	e.call("", "HcnDeleteEndpoint", Arguments{ID: ownPod})
+	e.makePod()
+}
 
 // withSets makes the probes of rules that name sets.
 func (e *exam) withSets() {
@@ -75,7 +83,7 @@ func (e *exam) withSets() {
 	if e.begin("rules: remove of a set that a rule names") {
 		e.modify("what it needs", endpoint, ownPod, request("Add", rule(`,"LocalAddresses":"`+setB+`"`)))
 		p := probe{settles: "S12", step: remove(leafOf(setB, "10.9.0.3")), want: inUse}
-		e.judge(p, e.modify("remove of a set that a rule names", network, ownID, p.request()), nil)
+		e.judge(p, e.modify("remove of a set that a rule names", network, ownID, p.request()), "")
 		e.clearRules()
 	}
 	e.dropSets()
@@ -90,20 +98,21 @@ func (e *exam) foreignBack() {
 	defer e.clearRules()
 	made := e.modify("a rule as a CNI plugin makes it", endpoint, ownPod, request("Update", foreign))
 	shown, ok := e.look(endpoint, ownPod)
-	if !made.ok() || !ok || len(shown.Policies) != 1 {
+	if !made.ok() || !ok || len(shown.rules()) != 1 {
 		e.find("W3", Unknown, "it cannot be had: "+made.said(), made)
 		return
 	}
-	whole, err := json.Marshal(shown.Policies[0])
+	theirs := shown.rules()[0]
+	whole, err := json.Marshal(theirs)
 	if err != nil {
 		panic("BUG: what was decoded encodes: " + err.Error())
 	}
 	raw := e.modify("as HNS shows it", endpoint, ownPod, request("Update", rule("")+","+string(whole)))
 	after, _ := e.look(endpoint, ownPod)
 	same := slices.ContainsFunc(after.Policies, func(p shownPolicy) bool {
-		return len(differs(shown.Policies[0].fields(), p.fields())) == 0
+		return len(differs(theirs.fields(), p.fields())) == 0
 	})
-	cut := e.modify("cut to ten fields", endpoint, ownPod, request("Update", rule("")+","+cutToKnown(shown.Policies[0])))
+	cut := e.modify("cut to ten fields", endpoint, ownPod, request("Update", rule("")+","+cutToKnown(theirs)))
 	why := fmt.Sprintf("as shown: %s, and it is shown as before: %v; cut: %s", raw.said(), same, cut.said())
 	e.holds("W3", raw.ok() && same, why, raw, cut)
 }
@@ -127,7 +136,7 @@ func cutToKnown(p shownPolicy) string {
 // showsRule looks at how a rule of the doctor's is shown.
 func showsRule(e *exam, _ probe, shown found, _ bool) {
 	rules := shown.acls(ruleID)
-	e.holds("W5", len(rules) == 1, fmt.Sprintf("%d rules are shown with the Id", len(rules)), shown.record)
+	e.holds("W5", len(rules) == 1 && text(rules[0], "Id") == ruleID, fmt.Sprintf("%d rules are shown with the Id, in whatever case", len(rules)), shown.record)
 	if len(rules) != 1 {
 		return
 	}
@@ -155,14 +164,18 @@ func showsType(e *exam, _ probe, shown found, _ bool) {
 // counts is a look at how often the probes' rule is shown.
 func counts(assumption string, n int) func(*exam, probe, found, bool) {
 	return func(e *exam, _ probe, shown found, _ bool) {
+		if all := shown.rules(); len(all) > 0 && !slices.ContainsFunc(all, func(p shownPolicy) bool { return text(p.fields(), "Id") != "" }) {
+			e.find(assumption, Unknown, "rules are shown without Ids", shown.record)
+			return
+		}
 		are := len(shown.acls(ruleID))
 		e.holds(assumption, are == n, fmt.Sprintf("the rule is there %d times", are), shown.record)
 	}
 }
 
-// only is a look at how many policies are shown.
+// only is a look at how many rules are shown.
 func only(assumption string, n int) func(*exam, probe, found, bool) {
 	return func(e *exam, _ probe, shown found, _ bool) {
-		e.holds(assumption, len(shown.Policies) == n, fmt.Sprintf("%d policies are there", len(shown.Policies)), shown.record)
+		e.holds(assumption, len(shown.rules()) == n, fmt.Sprintf("%d rules are there", len(shown.rules())), shown.record)
 	}
 }

@@ -99,6 +99,8 @@ type exam struct {
 	now      func() time.Time
 	progress func(probe string) // nil: nobody is told
 	major    int                // of HNS; 0: not known
+	net      string             // the first three bytes of the own network
+	unread   int                // objects that are listed and cannot be read
 	probe    string             // the one whose calls are made
 	records  []*Record
 	findings []Finding

@@ -8,7 +8,7 @@ import (
 
 // otherEndpoints asks what HNS makes of endpoints that are not those of pods, and of objects
 // that are not there.
-func (e *exam) otherEndpoints(net string) {
+func (e *exam) otherEndpoints() {
 	if e.begin("endpoints: not there") {
 		gone := e.read("an endpoint that is not there", endpoint, nobody)
 		e.holds("C4", gone.code == 0x803b0002 || gone.code == 0x80070490, gone.said(), gone)
@@ -16,7 +16,7 @@ func (e *exam) otherEndpoints(net string) {
 		e.holds("C5", none.code == 0x803b0001, none.said(), none)
 	}
 	if e.begin("endpoints: not attached") {
-		made := e.makeEndpoint("one that is not attached", ownLoose, net+".5", 0)
+		made := e.makeEndpoint("one that is not attached", ownLoose, e.net+".5", 0)
 		if !made.ok() {
 			e.find("E2", Unknown, "it cannot be made: "+made.said(), made)
 		} else {
@@ -26,17 +26,19 @@ func (e *exam) otherEndpoints(net string) {
 		}
 	}
 	if e.begin("endpoints: of another node") {
-		made := e.makeEndpoint("one of another node", ownRemote, net+".6", 1)
+		made := e.makeEndpoint("one of another node", ownRemote, e.net+".6", 1)
 		if !made.ok() {
 			e.find("E3", Unknown, "it cannot be made here: "+made.said(), made)
 		} else {
 			shown, ok := e.look(endpoint, ownRemote)
-			e.holds("E3", ok && shown.Flags&1 != 0, fmt.Sprintf("it is shown with flags %d", shown.Flags), shown.record)
+			if ok {
+				e.holds("E3", shown.Flags&1 != 0, fmt.Sprintf("it is shown with flags %d", shown.Flags), shown.record)
+			}
 			e.closed(e.modify("a rule on it", endpoint, ownRemote, request("Add", rule(""))))
 		}
 	}
 	if e.begin("endpoints: one address twice") {
-		twin := e.makeEndpoint("another one with its address", ownTwin, net+".4", 0)
+		twin := e.makeEndpoint("another one with its address", ownTwin, e.net+".4", 0)
 		e.holds("E5", twin.ok(), twin.said(), twin)
 	}
 }

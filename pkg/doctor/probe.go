@@ -2,7 +2,7 @@ package doctor
 
 import (
 	"encoding/json"
-	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -41,8 +41,9 @@ type probe struct {
 	look func(e *exam, p probe, shown found, ok bool)
 }
 
-// judge says what the answer to a request means for the assumption of its probe.
-func (e *exam) judge(p probe, r *Record, kept []string) {
+// judge says what the answer to a request means for the assumption of its probe; otherwise is
+// what is not shown as it was sent.
+func (e *exam) judge(p probe, r *Record, otherwise string) {
 	class, refusal := classes[p.want]
 	switch {
 	case p.want == anything:
@@ -52,7 +53,7 @@ func (e *exam) judge(p probe, r *Record, kept []string) {
 	case p.want == done:
 		e.holds(p.settles, r.ok(), r.said(), r)
 	case p.want == taken:
-		e.holds(p.settles, r.ok() && len(kept) == 0, or(strings.Join(kept, "; "), r.said()), r)
+		e.holds(p.settles, r.ok() && otherwise == "", or(otherwise, r.said()), r)
 	case refusal && r.ok():
 		e.holds(p.settles, false, "HNS takes it", r)
 	case refusal:
@@ -82,22 +83,77 @@ func wire(policies string) []shownPolicy {
 	return out
 }
 
-// notAsSent says what of the policies of a request is not shown as it was sent. Of several
-// that bear its Id one has to be so.
-func notAsSent(policies string, shown []shownPolicy) []string {
-	var out []string
-	for _, p := range wire(policies) {
-		sent := p.fields()
-		id := text(sent, "Id")
-		differences := []string{fmt.Sprintf("%s %s is not shown", p.Type, id)}
+// difference is something that is not shown as it was sent, and the assumption that it
+// refutes.
+type difference struct{ refutes, what string }
+
+// notAsSent says what of the policies of a request is not shown as it was sent. That a policy
+// is not there, or has another name, refutes what the probe is about; how a text is spelled is
+// an assumption of its own.
+func notAsSent(p probe, shown []shownPolicy) []difference {
+	var out []difference
+	for _, sent := range wire(p.policies) {
+		fields := sent.fields()
+		best := []difference{{p.settles, sent.Type + " " + text(fields, "Id") + " is not shown"}}
 		for _, q := range shown {
-			if seen := q.fields(); q.Type == p.Type && strings.EqualFold(text(seen, "Id"), id) {
-				if differences = differs(sent, seen); len(differences) == 0 {
-					break
-				}
+			seen := q.fields()
+			if q.Type != sent.Type || !resembles(fields, seen) {
+				continue
+			}
+			if best = spelled(p, sent.Type, fields, seen); len(best) == 0 {
+				break
 			}
 		}
-		out = append(out, differences...)
+		out = append(out, best...)
 	}
 	return out
+}
+
+// resembles reports whether what is shown may be what was sent: it has its Id, or lost that
+// and nothing else.
+func resembles(sent, seen map[string]json.RawMessage) bool {
+	if id := text(seen, "Id"); id != "" {
+		return strings.EqualFold(id, text(sent, "Id"))
+	}
+	rest := maps.Clone(sent)
+	delete(rest, "Id")
+	return len(differs(rest, seen)) == 0
+}
+
+// spelled says which assumptions the differences of one policy refute.
+func spelled(p probe, kind string, sent, seen map[string]json.RawMessage) []difference {
+	var out []difference
+	for _, field := range sorted(sent) {
+		what := differs(map[string]json.RawMessage{field: sent[field]}, seen)
+		if len(what) == 0 {
+			continue
+		}
+		refutes := p.settles
+		switch {
+		case kind == "SetPolicy" && field == "Values":
+			refutes = "W7"
+		case kind == "SetPolicy":
+		case field == "Id":
+			refutes = "W5"
+		case field == "Priority" && json.Unmarshal(seen[field], new(uint16)) != nil:
+			refutes = "W8"
+		case kind == "ACL":
+			refutes = "W6"
+		}
+		out = append(out, difference{refutes, what[0]})
+	}
+	return out
+}
+
+// aboutProbe is what differs of what the probe is about; all else is found as such.
+func (e *exam) aboutProbe(p probe, all []difference, shown *Record) string {
+	var own []string
+	for _, d := range all {
+		if d.refutes == p.settles {
+			own = append(own, d.what)
+		} else {
+			e.find(d.refutes, Refuted, d.what, shown)
+		}
+	}
+	return strings.Join(own, "; ")
 }

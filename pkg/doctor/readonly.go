@@ -65,9 +65,10 @@ func (e *exam) readAll(probe, kind string) []found {
 			all = append(all, found{o, r})
 		} else {
 			unread = append(unread, r)
+			e.unread++
 		}
 	}
-	e.find("W9", Held, fmt.Sprintf("%d of %d %s were read", len(all), len(ids), probe), list)
+	e.holds("W9", len(all) > 0 || len(ids) == 0, fmt.Sprintf("%d of %d %s were read", len(all), len(ids), probe), list)
 	if kind != endpoint {
 		return all
 	}
@@ -104,8 +105,13 @@ func (e *exam) filters(networks, endpoints []found) {
 		slices.Sort(ids)
 		e.holds("W11", slices.Equal(ids, want), fmt.Sprintf("%s lists %d, and %d are so", filter, len(ids), len(want)), r)
 	}
-	if len(networks) == 0 && len(endpoints) == 0 {
+	switch {
+	case len(networks) == 0 && len(endpoints) == 0:
 		e.find("W11", Unknown, "there is nothing to list")
+		return
+	case e.unread > 0:
+		e.find("W11", Unknown, "not all that is listed can be read")
+		return
 	}
 	for _, n := range networks[:min(len(networks), 3)] {
 		filter(network, `{"Name":`+quoted(n.Name)+`}`, networks, func(o object) bool { return o.Name == n.Name })
@@ -210,7 +216,7 @@ func (e *exam) otherTiers(networks, endpoints []found) {
 		}
 	}
 	if len(others) == 0 {
-		e.find("A27", Held, "there are none")
+		e.find("A27", Unknown, "there are none")
 		return
 	}
 	e.find("A27", Refuted, fmt.Sprintf("%d objects have some: WinNPM does not know what they do", len(others)), first(others)...)

@@ -59,11 +59,22 @@ func (o object) sets() map[string]map[string]json.RawMessage {
 	return out
 }
 
-// acls returns the rules of an endpoint that bear an Id.
+// rules returns the policies that are rules.
+func (o object) rules() []shownPolicy {
+	var out []shownPolicy
+	for _, p := range o.Policies {
+		if p.Type == "ACL" {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// acls returns the rules of an endpoint that bear an Id, in whatever case.
 func (o object) acls(id string) []map[string]json.RawMessage {
 	var out []map[string]json.RawMessage
-	for _, p := range o.Policies {
-		if f := p.fields(); p.Type == "ACL" && f != nil && text(f, "Id") == id {
+	for _, p := range o.rules() {
+		if f := p.fields(); f != nil && strings.EqualFold(text(f, "Id"), id) {
 			out = append(out, f)
 		}
 	}

@@ -1,0 +1,106 @@
+package doctor_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/doctor"
+	"github.com/winnpm/winnpm/test/effort"
+)
+
+// mortal makes so many calls, and no more: whoever makes them is killed then.
+type mortal struct {
+	doctor.Library
+	left *int
+}
+
+var errKilled = errors.New("killed")
+
+// Call implements doctor.Library.
+func (m mortal) Call(ctx context.Context, export string, a doctor.Arguments) (doctor.Outcome, error) {
+	if *m.left == 0 {
+		return doctor.Outcome{}, errKilled
+	}
+	*m.left--
+	return m.Library.Call(ctx, export, a)
+}
+
+// killedAfter runs a doctor that is killed after so many calls.
+func killedAfter(t *testing.T, s standIn, calls int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	o := options()
+	o.Progress = func(string) {
+		if calls == 0 {
+			cancel() // nothing more comes of it
+		}
+	}
+	doctor.Run(ctx, mortal{s, &calls}, o)
+}
+
+// TestKilled: wherever a doctor is killed, the next one takes away what it left before it asks
+// anything, and leaves nothing itself.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	whole := doctor.Run(t.Context(), newStandIn(t), options())
+	began := 0 // records of the probe
+	for i, record := range whole.Records {
+		last := i+1 == len(whole.Records) || whole.Records[i+1].Probe != record.Probe
+		if middle := (began + i) / 2; last && i > 0 {
+			for _, calls := range []int{began, middle, i} {
+				s := newStandIn(t)
+				killedAfter(t, s, calls)
+				ctx, cancel := context.WithCancel(t.Context())
+				o := options()
+				o.Progress = func(probe string) {
+					if probe == "make a network" {
+						untouched(t, s)
+						cancel()
+					}
+				}
+				r := doctor.Run(ctx, s, o)
+				cancel()
+				require.Equal(t, context.Canceled.Error(), r.Broken)
+				require.Empty(t, r.Left)
+				untouched(t, s)
+			}
+			began = i + 1
+		}
+	}
+}
+
+// TestKilledAnyCall: the same between any two calls, and the next doctor finds what any finds.
+func TestKilledAnyCall(t *testing.T) {
+	t.Parallel()
+	whole := doctor.Run(t.Context(), newStandIn(t), options())
+	for calls := 0; calls < len(whole.Records); calls += effort.Of(97, 7, 7) {
+		s := newStandIn(t)
+		killedAfter(t, s, calls)
+		r := doctor.Run(t.Context(), s, options())
+		require.Equal(t, whole.Headline(), r.Headline(), "killed after %d calls: %+v", calls, findings(r))
+		untouched(t, s)
+	}
+}
+
+// TestStopped: a doctor that is asked to stop takes away what it made.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"make a network", "sets: a nested set", "rules: update replaces", "endpoints: one address twice"} {
+		s := newStandIn(t)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		o := options()
+		o.Progress = func(probe string) {
+			if probe == at {
+				cancel(errors.New("somebody said so"))
+			}
+		}
+		r := doctor.Run(ctx, s, o)
+		require.Equal(t, "somebody said so", r.Broken)
+		require.Empty(t, r.Left)
+		untouched(t, s)
+	}
+}
