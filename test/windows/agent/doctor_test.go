@@ -1,0 +1,62 @@
+//go:build linux
+
+package agent
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/doctor"
+	"github.com/winnpm/winnpm/test/windows/hnsd"
+)
+
+// examine runs npm.exe doctor and reads its zip.
+func examine(t *testing.T, h *host, flags ...string) (said string, r doctor.Result) {
+	t.Helper()
+	p := begin(t)
+	file := filepath.Join(t.TempDir(), "doctor.zip")
+	cmd := exec.CommandContext(t.Context(), p.wine, append([]string{p.exe("npm"), "doctor", "-o", windowsPath(file)}, flags...)...)
+	cmd.Env = slices.Concat(p.environ(), []string{"HNSD_ADDR=" + h.addr})
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	r, err = doctor.ReadZip(bytes.NewReader(text), int64(len(text)))
+	require.NoError(t, err)
+	return string(out), r
+}
+
+// TestDoctor: npm.exe doctor makes its calls with the DLLs, finds nothing that refutes what
+// WinNPM assumes, and leaves nothing behind, neither in HNS nor a handle.
+func TestDoctor(t *testing.T) {
+	begin(t)
+	h := newHost(t, azure())
+	networks, endpoints, namespaces := h.Exists()
+	for _, flags := range [][]string{nil, {"--l2bridge", "--hash-names"}, {"--read-only"}} {
+		said, r := examine(t, h, flags...)
+		require.Regexp(t, `^0 refuted, `, said)
+		require.Empty(t, r.Differences)
+		require.NotEmpty(t, r.Node.Build, "the registry is read")
+		is, left, spaces := h.Exists()
+		require.Equal(t, []any{networks, endpoints, namespaces}, []any{is, left, spaces})
+		require.Zero(t, h.open(), "handles of HNS")
+	}
+}
+
+// TestDoctorDiffers: what HNS answers otherwise is in the zip that npm.exe writes.
+func TestDoctorDiffers(t *testing.T) {
+	begin(t)
+	h := newHost(t, azure())
+	h.Refuse(func(request string) bool { return bytes.Contains([]byte(request), []byte(`"132"`)) }, 0x80070032)
+	h.Inject(hnsd.Fault{Proc: "HNSCall", Times: -1, Code: 0x80004005})
+	said, r := examine(t, h)
+	require.Contains(t, said, "refuted: A10 a rule takes SCTP with ports: rules: SCTP: 0x80070032 ERROR_NOT_SUPPORTED")
+	require.Contains(t, said, "refuted: W12 ")
+	require.Equal(t, 2, r.Count(doctor.Refuted))
+}
