@@ -87,7 +87,7 @@ func ofRules() []Assumption {
 		{"A5", "with addresses Remote is the peer, and a comma is OR", Packets},
 		{"A6", "a rule with sets and addresses in one field is refused", OwnNetwork},
 		{"A7", "blocks of any length are taken, 0.0.0.0/0 too", OwnNetwork},
-		{"A8", "a rule takes 4000 addresses", Scale},
+		{"A8", "a rule takes 4000 addresses", OwnNetwork},
 		{"A9", "a rule takes lists and ranges of ports", OwnNetwork},
 		{"A10", "a rule takes SCTP with ports", OwnNetwork},
 		{"A11", "a rule without protocol is for all", Packets},

@@ -2,10 +2,11 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/winnpm/winnpm/pkg/hns"
 )
 
 // What the doctor makes has these names, and nobody else's has: what bears one was left by a
@@ -166,9 +167,5 @@ func (e *exam) belongs(id, network string) bool {
 
 // missing reports whether HNS says that what a call was about is not there.
 func missing(r *Record) bool {
-	var said struct{ ErrorCode uint32 }
-	if r.ErrorRecord != "" && json.Unmarshal([]byte(r.ErrorRecord), &said) == nil && said.ErrorCode == 0 {
-		return false // success, with a record
-	}
-	return r.Error == "" && int32(r.code) < 0 && isMissing(r.code)
+	return r.Error == "" && int32(r.code) < 0 && r.class() == hns.SaysMissing
 }

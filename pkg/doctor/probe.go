@@ -71,9 +71,6 @@ func (e *exam) judgeCode(r *Record, class hns.CodeClass) {
 	e.holds("C2", is != hns.BrokeOff, "refused: "+r.said(), r)
 }
 
-// isMissing reports whether a code says that something is not there.
-func isMissing(code uint32) bool { return hns.LookupCode(code).Class == hns.SaysMissing }
-
 // wire is a request's policies as JSON objects.
 func wire(policies string) []shownPolicy {
 	var out []shownPolicy

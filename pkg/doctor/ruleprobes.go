@@ -49,6 +49,7 @@ func ruleProbes() []probe {
 		{name: "multicast", settles: "A7", step: add(rule(`,"RemoteAddresses":"224.0.0.0/3"`)), want: taken},
 		{name: "the complement of a block", settles: "A7", step: add(rule(`,"RemoteAddresses":"` + complement() + `"`)), want: taken},
 		{name: "every length of a block", settles: "A7", step: add(rule(`,"RemoteAddresses":"` + everyLength() + `"`)), want: taken},
+		{name: "4000 addresses", settles: "A8", step: add(rule(`,"RemoteAddresses":"` + manyAddresses(4000) + `"`)), want: taken},
 		{name: "a host rule", settles: "A16", step: add(aclPolicy(ruleID, inAllow+`,"RuleType":"Host"`)), want: taken},
 		{name: "a host rule with a priority", settles: "A16", step: add(aclPolicy(ruleID, inAllow+`,"RuleType":"Host","Priority":222`)), want: refused},
 		{name: "a rule without a type", settles: "A15", step: add(aclPolicy(ruleID, inAllow+`,"Priority":222`)), want: done, look: showsType},
