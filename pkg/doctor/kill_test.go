@@ -42,33 +42,35 @@ func killedAfter(t *testing.T, s standIn, calls int) {
 	doctor.Run(ctx, mortal{s, &calls}, o)
 }
 
-// TestKilled: wherever a doctor is killed, the next one takes away what it left before it asks
-// anything, and leaves nothing itself.
+// TestKilled: in whichever probe a doctor is killed, the next one takes away what it left
+// before it makes anything, and leaves nothing itself.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	whole := doctor.Run(t.Context(), newStandIn(t), options())
-	began := 0 // records of the probe
+	var ends []int // of probes: calls until then
 	for i, record := range whole.Records {
-		last := i+1 == len(whole.Records) || whole.Records[i+1].Probe != record.Probe
-		if middle := (began + i) / 2; last && i > 0 {
-			for _, calls := range []int{began, middle, i} {
-				s := newStandIn(t)
-				killedAfter(t, s, calls)
-				ctx, cancel := context.WithCancel(t.Context())
-				o := options()
-				o.Progress = func(probe string) {
-					if probe == "make a network" {
-						untouched(t, s)
-						cancel()
-					}
+		if i+1 == len(whole.Records) || whole.Records[i+1].Probe != record.Probe {
+			ends = append(ends, i)
+		}
+	}
+	require.Greater(t, len(ends), 100)
+	for i := 1; i < len(ends); i += effort.Of(4, 4, 1) {
+		for _, calls := range []int{ends[i], (ends[i-1] + ends[i]) / 2} {
+			s := newStandIn(t)
+			killedAfter(t, s, calls)
+			ctx, cancel := context.WithCancel(t.Context())
+			o := options()
+			o.Progress = func(probe string) {
+				if probe == "make a network" {
+					untouched(t, s)
+					cancel()
 				}
-				r := doctor.Run(ctx, s, o)
-				cancel()
-				require.Equal(t, context.Canceled.Error(), r.Broken)
-				require.Empty(t, r.Left)
-				untouched(t, s)
 			}
-			began = i + 1
+			r := doctor.Run(ctx, s, o)
+			cancel()
+			require.Equal(t, context.Canceled.Error(), r.Broken)
+			require.Empty(t, r.Left)
+			untouched(t, s)
 		}
 	}
 }
@@ -77,7 +79,7 @@ func TestKilled(t *testing.T) {
 func TestKilledAnyCall(t *testing.T) {
 	t.Parallel()
 	whole := doctor.Run(t.Context(), newStandIn(t), options())
-	for calls := 0; calls < len(whole.Records); calls += effort.Of(97, 7, 7) {
+	for calls := 0; calls < len(whole.Records); calls += effort.Of(197, 197, 7) {
 		s := newStandIn(t)
 		killedAfter(t, s, calls)
 		r := doctor.Run(t.Context(), s, options())

@@ -20,11 +20,19 @@ import (
 func examine(t *testing.T, h *host, flags ...string) (said string, r doctor.Result) {
 	t.Helper()
 	p := begin(t)
-	file := filepath.Join(t.TempDir(), "doctor.zip")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "doctor.zip")
+	// A file and no pipe: whatever Wine starts besides may keep it open.
+	output, err := os.Create(filepath.Join(dir, "output"))
+	require.NoError(t, err)
+	defer output.Close()
 	cmd := exec.CommandContext(t.Context(), p.wine, append([]string{p.exe("npm"), "doctor", "-o", windowsPath(file)}, flags...)...)
 	cmd.Env = slices.Concat(p.environ(), []string{"HNSD_ADDR=" + h.addr})
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	cmd.Stdout, cmd.Stderr = output, output
+	failed := cmd.Run()
+	out, err := os.ReadFile(output.Name())
+	require.NoError(t, err)
+	require.NoError(t, failed, "%s", out)
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	r, err = doctor.ReadZip(bytes.NewReader(text), int64(len(text)))
