@@ -15,6 +15,9 @@ type Direct struct {
 // Call makes one call as the DLLs would, for whoever runs beside the server. An error says
 // that the call is none, or that ctx ended.
 func (s *Server) Call(ctx context.Context, export, id string, handle uint64, texts ...string) (Direct, error) {
+	if ctx.Err() != nil {
+		return Direct{}, context.Cause(ctx)
+	}
 	r := request{pid: directPID, handle: handle}
 	for number, op := range ops {
 		if op.name == export {
