@@ -124,6 +124,8 @@ func tellResult(out io.Writer, file string, r doctor.Result) error {
 	switch {
 	case len(r.Left) > 0:
 		return fmt.Errorf("this could not be taken away again: %s", r.Left[0])
+	case r.Denied():
+		return errors.New("HNS refused the calls: run it as Administrator")
 	case r.Broken != "":
 		return errors.New("it did not come to its end: " + r.Broken)
 	}

@@ -72,6 +72,9 @@ func (r *Record) ok() bool { return r.Error == "" && int32(r.code) >= 0 && r.Err
 // class is what the agent takes the answer for.
 func (r *Record) class() hns.CodeClass { return hns.LookupCode(r.code).Class }
 
+// denied reports whether HNS says that who asks may not.
+func (r *Record) denied() bool { return r.Error == "" && r.code == 0x80070005 } // E_ACCESSDENIED
+
 // said is the answer in a few words.
 func (r *Record) said() string {
 	switch {
@@ -100,7 +103,6 @@ type exam struct {
 	progress func(probe string) // nil: nobody is told
 	major    int                // of HNS; 0: not known
 	net      string             // the first three bytes of the own network
-	unread   int                // objects that are listed and cannot be read
 	probe    string             // the one whose calls are made
 	records  []*Record
 	findings []Finding

@@ -105,7 +105,7 @@ func TestDeviations(t *testing.T) {
 		"an endpoint that is gone":            {answers("HcnOpenEndpoint", 0x803b0002, 0x803b0031), []string{"C4"}},
 		"a network that is gone":              {answers("HcnOpenNetwork", 0x803b0001, 0x80070002), []string{"C5"}},
 		"one address once":                    {onceEach, []string{"E5"}},
-		"no version":                          {refuses("HNSCall", ``, 0x80070005), []string{"C7", "W12"}},
+		"no version":                          {refuses("HNSCall", ``, 0x80004005), []string{"W12"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -143,4 +143,33 @@ func TestUnheededFilters(t *testing.T) {
 	r := doctor.Run(t.Context(), deviant{s, unfiltered(s)}, options())
 	require.Contains(t, refuted(r), "W11")
 	untouched(t, s)
+}
+
+// TestBusyNode: what goes while it is looked at refutes nothing.
+func TestBusyNode(t *testing.T) {
+	t.Parallel()
+	s := newStandIn(t)
+	gone := false
+	r := doctor.Run(t.Context(), deviant{s, func(export string, a doctor.Arguments, do next) (doctor.Outcome, error) {
+		if export == "HcnOpenEndpoint" && !gone {
+			gone = true
+			return doctor.Outcome{HResult: 0x803b0002}, s.Sim().DeleteEndpoint(a.ID)
+		}
+		return do()
+	}}, options())
+	require.True(t, gone)
+	require.Empty(t, findings(r))
+}
+
+// TestNoRights: who may not ask is told so, and nothing is refuted by it.
+func TestNoRights(t *testing.T) {
+	t.Parallel()
+	s := newStandIn(t)
+	r := doctor.Run(t.Context(), deviant{s, func(string, doctor.Arguments, next) (doctor.Outcome, error) {
+		return doctor.Outcome{HResult: 0x80070005}, nil
+	}}, options())
+	require.Empty(t, findings(r))
+	require.Empty(t, r.Left)
+	require.True(t, r.Denied())
+	require.Contains(t, r.Headline(), "as Administrator")
 }

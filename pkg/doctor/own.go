@@ -42,6 +42,10 @@ var subnets = map[string]string{natNetwork: "10.91.0", bridgeNetwork: "10.92.0"}
 // HNS makes of it, and takes it away again, also when ctx ended. It returns what is left.
 func (e *exam) ownNetwork(kind string) []string {
 	e.probe = "clean before"
+	if _, r := e.enumerate("may it ask at all", network, ""); !r.ok() {
+		e.find("W1", Unknown, "networks cannot be listed: "+r.said(), r)
+		return nil
+	}
 	if left := e.clean(); len(left) > 0 {
 		e.find("W1", Unknown, "what an earlier run left is in the way: "+strings.Join(left, ", "))
 		return left

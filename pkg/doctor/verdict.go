@@ -93,8 +93,16 @@ func (r Result) Headline() string {
 	if len(r.Left) > 0 {
 		line = fmt.Sprintf("%d things could not be taken away again; %s", len(r.Left), line)
 	}
+	if r.Denied() {
+		line = "HNS refused the calls: run it as Administrator; " + line
+	}
 	if r.Broken != "" {
 		line = "it did not come to its end (" + r.Broken + "); " + line
 	}
 	return line
+}
+
+// Denied reports whether HNS let nobody ask.
+func (r Result) Denied() bool {
+	return slices.ContainsFunc(r.Answers, func(a Answer) bool { return a.ID == "C7" && a.Verdict == Held })
 }
