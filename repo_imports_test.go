@@ -71,6 +71,7 @@ var rooms = map[string]room{
 	"pkg/debug/page":        {ours: []string{"pkg/state", "pkg/explain", "pkg/hns", "pkg/ipsets", "pkg/matrix", "pkg/policy"}},
 	"pkg/metrics":           {ours: []string{"pkg/hns", "pkg/hns/dllcalls", "pkg/state", "pkg/controllers", "pkg/policy"}, others: []string{"github.com/prometheus/client_golang/prometheus"}},
 	"pkg/doctor":            {ours: []string{"pkg/hns"}},
+	"pkg/doctor/likeness":   {ours: []string{"pkg/doctor", "pkg/hns/hnssim"}},
 	"pkg/uninstall":         {ours: []string{"pkg/hns", "pkg/hns/versioned"}},
 	"pkg/nodelock":          {ours: []string{"pkg/processes"}, others: []string{"github.com/gofrs/flock", "golang.org/x/sys/windows"}},
 	"pkg/processes":         {ours: []string{"pkg/printable"}, others: []string{"golang.org/x/sys/windows"}},

@@ -213,7 +213,9 @@ func (s *Server) createNetwork(_ context.Context, r request) (reply, error) {
 	s.mu.Lock()
 	taken := slices.ContainsFunc(s.networks, func(n *network) bool { return n.id == id || n.name == settings.Name })
 	if !taken {
-		s.networks = append(s.networks, newNetwork(id, settings.Name, settings, nil))
+		made := newNetwork(id, settings.Name, settings, nil)
+		made.sim.SetPersonality(s.personality)
+		s.networks = append(s.networks, made)
 	}
 	s.mu.Unlock()
 	if taken {

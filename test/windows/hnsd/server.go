@@ -26,11 +26,13 @@ type Options struct {
 	Subnet       netip.Prefix         // of that network; zero: it has none, and takes every address
 	Foreign      []hns.EndpointPolicy // what CreateEndpoint puts on an endpoint
 	Major, Minor int                  // HNS version; both 0: 15.0
+	Personality  hnssim.Personality   // of the networks that clients make
 }
 
 // Server is the service of one node. All methods are safe for concurrent use.
 type Server struct {
 	major, minor int
+	personality  hnssim.Personality
 	own          *network
 
 	mu       sync.Mutex                // guards following; never held during a call of the simulator
@@ -60,7 +62,7 @@ func New(o Options) *Server {
 		o.Major = 15
 	}
 	s := &Server{
-		major: o.Major, minor: o.Minor,
+		major: o.Major, minor: o.Minor, personality: o.Personality,
 		made:     map[guid]endpointSettings{},
 		spaces:   map[guid]*namespace{},
 		handles:  handleTable{open: map[uint64]handle{}},
