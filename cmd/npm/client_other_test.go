@@ -10,8 +10,14 @@ import (
 )
 
 func TestStartNeedsWindows(t *testing.T) {
+	const none = "this build cannot reach a Host Networking Service on " + runtime.GOOS + "; npm simulate runs everywhere\n"
 	code, stdout, stderr := command(t, "", "start", "--log-level", "error")
 	require.Equal(t, 1, code)
 	require.Empty(t, stdout)
-	require.Equal(t, "npm: this build cannot reach a Host Networking Service on "+runtime.GOOS+"; npm simulate runs everywhere\n", stderr)
+	require.Equal(t, "npm: "+none, stderr)
+
+	code, stdout, stderr = command(t, "", "doctor")
+	require.Equal(t, 1, code)
+	require.Empty(t, stdout)
+	require.Equal(t, "npm: doctor: "+none, stderr)
 }

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -172,4 +173,15 @@ func TestNoRights(t *testing.T) {
 	require.Empty(t, r.Left)
 	require.True(t, r.Denied())
 	require.Contains(t, r.Headline(), "as Administrator")
+}
+
+// TestSlowCalls: a call that takes longer than the agent waits is refuted, whatever it answers.
+func TestSlowCalls(t *testing.T) {
+	t.Parallel()
+	o, at := options(), time.Now()
+	o.Now = func() time.Time {
+		at = at.Add(3 * time.Minute)
+		return at
+	}
+	require.Equal(t, []string{"E10"}, refuted(doctor.Run(t.Context(), newStandIn(t), o)))
 }

@@ -54,6 +54,7 @@ func Run(ctx context.Context, library Library, o Options) Result {
 		out.Left = e.ownNetwork(out.OwnNetwork)
 	}
 	e.codes()
+	e.slowest()
 	if e.stopped() {
 		out.Broken = context.Cause(ctx).Error()
 	}

@@ -1,7 +1,10 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 )
@@ -50,6 +53,18 @@ func (e *exam) closed(r *Record) {
 		return
 	}
 	e.holds("C3", r.class() == hns.RefusesEndpoint, r.said(), r)
+}
+
+// slowest looks at how long the calls took.
+func (e *exam) slowest() {
+	e.probe = "times"
+	longest := slices.MaxFunc(e.records, func(a, b *Record) int { return cmp.Compare(a.TookMicros, b.TookMicros) })
+	took := time.Duration(longest.TookMicros) * time.Microsecond
+	verdict := Unknown // of a few small requests
+	if took > 2*time.Minute {
+		verdict = Refuted
+	}
+	e.find("E10", verdict, fmt.Sprintf("the longest of %d took %v", len(e.records), took), longest)
 }
 
 // codes looks at all answers: whether one has a code that nobody knows.
