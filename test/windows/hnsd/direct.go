@@ -56,8 +56,8 @@ func (s *Server) Call(ctx context.Context, export, id string, handle uint64, tex
 // directPID is the process of calls without the DLLs.
 const directPID = 1
 
-// Exists says what the node has of a name: networks, endpoints and namespaces, for a test
-// that looks what was left behind.
+// Exists returns the names of all networks, and how many endpoints and namespaces there are,
+// for a test that looks what somebody left behind.
 func (s *Server) Exists() (networks []string, endpoints, namespaces int) {
 	for _, n := range s.listNetworks() {
 		networks = append(networks, n.name)
