@@ -185,3 +185,14 @@ func TestSlowCalls(t *testing.T) {
 	}
 	require.Equal(t, []string{"E10"}, refuted(doctor.Run(t.Context(), newStandIn(t), o)))
 }
+
+// TestNamespaceHidden: an HNS that does not show the namespace of an attached endpoint differs
+// from the simulator, and refutes nothing.
+func TestNamespaceHidden(t *testing.T) {
+	t.Parallel()
+	s := newStandIn(t)
+	r := doctor.Run(t.Context(), deviant{s, shows("Endpoint", `"HostComputeNamespace":"[^"]*",`, ``)}, options())
+	require.Empty(t, refuted(r))
+	require.Len(t, r.Differences, 1)
+	require.Equal(t, "an attached endpoint does not show its namespace", r.Differences[0].Why)
+}

@@ -86,6 +86,9 @@ func (e *exam) makeOwn(kind string) bool {
 	}
 	shown, ok := e.look(endpoint, ownPod)
 	e.holds("W9", ok && strings.EqualFold(shown.ID, ownPod), "an endpoint has the GUID that it was made with", shown.record)
+	if ok { // by its namespace the agent knows the endpoint of a pod that starts
+		e.holds("", strings.EqualFold(shown.HostComputeNamespace, ownNamespace), "an attached endpoint does not show its namespace", shown.record)
+	}
 	return true
 }
 
