@@ -153,8 +153,9 @@ func NewACLPolicy(a ACL) EndpointPolicy {
 type Endpoint struct {
 	ID    string // GUID
 	Addrs []netip.Addr
-	// Netns is the GUID of the HNS namespace that it is in, "" for none. Sandboxes have
-	// one each (HostComputeNamespace of hcsshim's HostComputeEndpoint).
+	// Netns is the GUID of the HNS namespace that it is in, "" for none. Sandboxes have one
+	// each (HostComputeNamespace of hcsshim; the DeleteEndpoint of
+	// microsoft/windows-container-networking reads it back to detach an endpoint).
 	Netns    string
 	Policies []EndpointPolicy // all types and owners, in the order of HNS
 }
