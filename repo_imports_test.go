@@ -45,9 +45,10 @@ var rooms = map[string]room{
 	"pkg/conflist":          {},
 	"pkg/backoff":           {ours: []string{"pkg/hns"}},
 	"pkg/acl":               {ours: []string{"pkg/policy", "pkg/hns"}},
+	"pkg/drift":             {ours: []string{"pkg/acl", "pkg/backoff", "pkg/state", "pkg/ipsets", "pkg/hns"}},
 	"pkg/tiers":             {ours: []string{"pkg/policy", "pkg/ipsets"}},
 	"pkg/state":             {ours: []string{"pkg/policy", "pkg/ipsets", "pkg/hns"}, others: []string{"k8s.io/api/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
-	"pkg/dataplane":         {ours: []string{"pkg/acl", "pkg/backoff", "pkg/state", "pkg/policy", "pkg/tiers", "pkg/ipsets", "pkg/hns", "pkg/hns/versioned", "pkg/printable"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
+	"pkg/dataplane":         {ours: []string{"pkg/acl", "pkg/backoff", "pkg/drift", "pkg/state", "pkg/policy", "pkg/tiers", "pkg/ipsets", "pkg/hns", "pkg/hns/versioned", "pkg/printable"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
 	"pkg/controllers":       {ours: []string{"pkg/bounded", "pkg/dataplane", "pkg/gate", "pkg/state", "pkg/policy"}, others: []string{"k8s.io/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
 	"pkg/controllers/events": {
 		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/state", "pkg/policy", "pkg/printable"},

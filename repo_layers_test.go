@@ -31,10 +31,8 @@ var layers = map[string]struct {
 			"changes codes config endpointstate look progress request transaction written",
 			// objects and what follows from one of them
 			"budget clusterstate compromises doubt members namedports nodesets podgroups render size state tierrules views",
-			// what others do to our objects
-			"flapdamping repair spelling",
 			// what should be, and what waits: folding in, rendering, the queue
-			"active budgetmembers budgetpods clusters contested endpoints fairqueue fold orphans own podstart references stage stagepods tierinput tierlist tiersteps unread",
+			"active budgetmembers budgetpods clusters contested endpoints fairqueue fold orphans own podstart references repair stage stagepods tierinput tierlist tiersteps unread",
 			// what HNS is asked
 			"isolate listing refusals removesets run setrefusals starting tierrefusals updatepods writesets",
 			// the transaction as a whole, and what came of it

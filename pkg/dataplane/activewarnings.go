@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/pkg/backoff"
+	"github.com/winnpm/winnpm/pkg/drift"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -26,7 +27,7 @@ type activeWarnings struct {
 	podOf      func(types.UID) string // "" for none
 	over       []state.Warning        // of what is over a budget
 	clusters   []state.Warning        // of what the texts of ClusterNetworkPolicies have
-	flapping   []subject
+	flapping   []drift.Subject
 	refusals   setWarnings
 	addresses  []state.Warning  // of local pods whose address is contested, or nobody's
 	unread     map[string]error // endpoints that are enumerated and were never read, and why
@@ -47,7 +48,7 @@ func (d *core) activeWarnings() activeWarnings {
 			}
 		},
 		leftOut: d.leftOutOf(), endpoints: d.endpoints,
-		podOf: d.podOf, over: d.overBudget(), clusters: d.clusterWarnings(), flapping: d.flapping(d.clock),
+		podOf: d.podOf, over: d.overBudget(), clusters: d.clusterWarnings(), flapping: d.drift.Flapping(d.clock),
 		refusals: d.setWarnings(), addresses: d.addressWarnings(), unread: d.unreadErrs(), unwritten: d.sets.Tries > 0, listingErr: d.listing.err,
 	}
 }
@@ -203,11 +204,11 @@ func (s activeWarnings) onEndpoint(ep *endpoint, reason state.Reason, message st
 	return state.Warning{Object: ep.id, Kind: "Endpoint", Reason: reason, Message: message}
 }
 
-func (s activeWarnings) ofFlapping(what subject) state.Warning {
+func (s activeWarnings) ofFlapping(what drift.Subject) state.Warning {
 	w := state.Warning{Object: what.String(), Kind: "Set", Reason: state.ReasonForeignWrites, Message: "the set"}
-	if what.kind() == driftACL {
-		w.Kind, w.Message = "Endpoint", fmt.Sprintf("rules on endpoint %s", what.endpoint)
-		if ep := s.endpoints[what.endpoint]; ep != nil && s.podOf(ep.owner) != "" {
+	if what.Kind() == drift.ACL {
+		w.Kind, w.Message = "Endpoint", fmt.Sprintf("rules on endpoint %s", what.Endpoint())
+		if ep := s.endpoints[what.Endpoint()]; ep != nil && s.podOf(ep.owner) != "" {
 			w.Kind, w.Object = "Pod", s.podOf(ep.owner)
 		}
 	}

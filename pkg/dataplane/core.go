@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/pkg/backoff"
-	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/drift"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -56,8 +56,7 @@ type core struct {
 	unread           map[string]*unreadEndpoint // enumerated and not read yet
 	strangers        map[string]backoff.Again   // enumerated, and elsewhere, by GUID in lower case; when they are read again
 	looks            looks
-	spellings        spellings
-	cut              bool // others' ACLs go back cut: HNS refused them as they are shown
+	spellings        drift.Spellings
 	sets             backoff.Retry
 	setWork          setWork
 	refusals         map[uint32]uint64 // by HRESULT; at most maxCodes and OtherCodes
@@ -66,7 +65,7 @@ type core struct {
 	now              time.Time            // when the last transaction began
 	found            []state.EndpointSeen // endpoints seen for the first time, to be reported
 	ruled            []state.PodStart     // pods that came to have their rules, to be reported
-	drift            drift
+	drift            drift.Log
 	conflicts        state.Conflicts
 }
 
@@ -96,10 +95,9 @@ func newCore(cfg Config, now time.Time, notes *progress) *core {
 		subqueues:        map[string]subqueue{},
 		unread:           map[string]*unreadEndpoint{},
 		strangers:        map[string]backoff.Again{},
-		spellings:        spellings{rules: map[hns.ACL]hns.ACL{}},
 		moved:            map[string]uint64{},
 		leftOut:          map[ipsets.Name]bool{},
-		drift:            newDrift(),
+		drift:            drift.NewLog(),
 		setWork:          newSetWork(),
 		refusals:         map[uint32]uint64{},
 	}

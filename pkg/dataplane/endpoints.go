@@ -226,7 +226,7 @@ func (d *core) read(e hns.Endpoint) *endpoint {
 	}
 	d.address(ep, ipv4(e.Addrs))
 	ep.netns = e.Netns
-	ours, foreign := d.split(e)
+	ours, foreign := d.spellings.Split(e)
 	if ep.known() {
 		d.foundACLs(ep, ours)
 	}

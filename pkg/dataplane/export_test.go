@@ -2,7 +2,6 @@ package dataplane
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/state"
@@ -20,7 +19,7 @@ func (d *Dataplane) Stage(tx *Transaction) (took time.Duration) {
 
 // Spellings returns what was learned of how HNS shows what was sent.
 func (d *Dataplane) Spellings() (list []state.Spelling) {
-	d.with(func(c *core) { list = slices.Clone(c.spellings.list) })
+	d.with(func(c *core) { list = c.spellings.All() })
 	return list
 }
 

@@ -78,7 +78,7 @@ func (d *core) foldSets(obs *Observation) {
 // differs reports whether a read shows an endpoint otherwise than it is
 // known.
 func (d *core) differs(ep *endpoint, e hns.Endpoint) bool {
-	return !ep.known() || ep.version != d.basis(e)
+	return !ep.known() || ep.version != d.spellings.Basis(e)
 }
 
 // news reports whether an enumeration has an endpoint that nobody knows, or
@@ -112,7 +112,7 @@ func (d *core) news(ids []string) bool {
 // others than the last one that was taken over, or something was written since that
 // one began, or somebody else did something to one, or the cache is in doubt.
 func (d *core) setsNews(obs *Observation) bool {
-	return d.fresh || d.cache.HasUnknown() || d.cache.Doubted() || len(d.drift.troubles) > 0 ||
+	return d.fresh || d.cache.HasUnknown() || d.cache.Doubted() || !d.drift.Empty() ||
 		len(d.moved) > 0 || d.looks.digest != obs.digest
 }
 
@@ -169,7 +169,7 @@ func (d *core) sawEndpoint(obs *Observation, id string, e hns.Endpoint, err erro
 	if d.differs(ep, e) {
 		obs.endpoints = append(obs.endpoints, e)
 	} else { // no plan is made from what else others have, but explanations are
-		_, ep.foreign = d.split(e)
+		_, ep.foreign = d.spellings.Split(e)
 	}
 }
 

@@ -31,15 +31,15 @@ func (d *core) outcome(r *run) state.Report {
 
 		NewEndpoints: d.found,
 		Starts:       slices.SortedFunc(slices.Values(d.ruled), func(a, b state.PodStart) int { return cmp.Compare(a.Pod, b.Pod) }),
-		Repairs:      d.drift.repairs,
-		Spellings:    d.newSpellings(),
+		Repairs:      d.drift.TakeRepairs(),
+		Spellings:    d.spellings.New(),
 		Waiting:      d.outstandingWork(),
 		Yielded:      r.yielded,
 	}
 	if n := len(rep.Waiting); n > 0 {
 		rep.Unprogrammed = rep.Waiting[n-1].To
 	}
-	d.found, d.ruled, d.drift.repairs = nil, nil, nil
+	d.found, d.ruled = nil, nil
 	for _, err := range r.errs {
 		rep.Errors = append(rep.Errors, err.Error())
 	}

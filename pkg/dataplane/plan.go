@@ -56,7 +56,7 @@ func PlanOf(cfg Config, dump state.Dump, tx *Transaction) (Plan, error) {
 func (d *core) play(tx *Transaction, node *willing, p *Plan) {
 	for id, ep := range d.endpoints { // nobody else writes meanwhile
 		if ep.known() {
-			ep.version = d.basis(node.endpoints[id])
+			ep.version = d.spellings.Basis(node.endpoints[id])
 		}
 	}
 	seen := *tx

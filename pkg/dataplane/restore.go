@@ -46,8 +46,7 @@ func Restore(cfg Config, dump state.Dump, view View) (*Dataplane, error) {
 
 // restore makes a core that knows nothing go on from a dump, whose objects tx has.
 func (d *core) restore(tx *Transaction, dump state.Dump, view View) {
-	d.cut = dump.OthersCut
-	d.restoreSpellings(dump.Spellings)
+	d.spellings.Restore(dump.Spellings, dump.OthersCut)
 	d.now = dump.Time
 	d.cache.Advance(dump.Time)
 	if n := len(dump.Reports); n > 0 {
@@ -86,16 +85,6 @@ func (d *core) restore(tx *Transaction, dump state.Dump, view View) {
 	d.restoreStarts(dump.Pods)
 	d.found, d.ruled = nil, nil // they were told
 	d.progress.goOn(place{})
-}
-
-// restoreSpellings gives a core what was learned of how HNS shows rules.
-func (d *core) restoreSpellings(learned []state.Spelling) {
-	d.spellings.list, d.spellings.told = slices.Clone(learned), len(learned)
-	for _, s := range learned {
-		if s.SentRule != nil && s.ShownRule != nil {
-			d.spellings.rules[*s.ShownRule] = *s.SentRule
-		}
-	}
 }
 
 // restoreRefused leaves a set out that HNS refuses, and knows of one that may be there.

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/winnpm/winnpm/pkg/drift"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -35,7 +36,7 @@ type Snapshot struct {
 	nodeAddrs       []netip.Addr
 	addresses       []state.Warning // of contested addresses
 	leftOut         map[ipsets.Name][]policy.Key
-	flapping        []subject
+	flapping        []drift.Subject
 	reports         []state.Report
 	refusals        setWarnings
 	again           map[ipsets.Name]state.Again
@@ -67,11 +68,11 @@ func (s *Snapshot) take(d *core) {
 	s.subqueues, s.nodeAddrs, s.reports = maps.Clone(d.subqueues), d.nodeAddrs, slices.Clone(d.reports)
 	s.waiting, s.leftOut, s.due, s.unread = d.waiting(), d.leftOutOf(), d.dumpDue(), d.unreadErrs()
 	s.unwritten, s.listing = d.sets.Tries > 0, d.listing.err
-	s.flapping, s.refusals, s.again = d.flapping(s.now), d.setWarnings(), d.dumpAgain()
+	s.flapping, s.refusals, s.again = d.drift.Flapping(s.now), d.setWarnings(), d.dumpAgain()
 	s.over, s.addresses = d.overBudget(), d.addressWarnings()
 	s.nodes = slices.Collect(maps.Values(d.members.cluster.nodes))
 	s.clusters, s.clusterWarnings = slices.Collect(maps.Values(d.clusters)), d.clusterWarnings()
-	s.spellings, s.cut, s.lookAge = slices.Clone(d.spellings.list), d.cut, d.lookAge(s.now)
+	s.spellings, s.cut, s.lookAge = d.spellings.All(), d.spellings.OthersCut(), d.lookAge(s.now)
 	s.endpoints, s.names = make(map[string]*endpoint, len(d.endpoints)), map[types.UID]string{}
 	for id, ep := range d.endpoints {
 		is := *ep // its lists are replaced, not changed

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/drift"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -28,16 +29,16 @@ func (d *core) stats() state.Stats {
 	now := d.clock
 	s := state.Stats{
 		Policies: len(d.policies), Pods: len(d.members.pods), Pinned: d.cache.Pinned(),
-		DriftFound: maps.Clone(d.drift.found), DriftRepaired: maps.Clone(d.drift.repaired),
-		Damped:          map[string]int{driftSet: 0, driftACL: 0},
+		Damped:          map[string]int{drift.Set: 0, drift.ACL: 0},
 		ClusterPolicies: map[policy.Tier]int{},
 		Conflicts:       d.conflicts, Refusals: maps.Clone(d.refusals), OverBudget: d.overCounts(),
 	}
+	s.DriftFound, s.DriftRepaired = d.drift.Counts()
 	for _, cs := range d.clusters {
 		s.ClusterPolicies[cs.Tier]++
 	}
-	for _, what := range d.flapping(now) {
-		s.Damped[what.kind()]++
+	for _, what := range d.drift.Flapping(now) {
+		s.Damped[what.Kind()]++
 	}
 	since := func(t time.Time) {
 		s.Pending++

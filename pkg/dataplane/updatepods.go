@@ -7,6 +7,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/backoff"
+	"github.com/winnpm/winnpm/pkg/drift"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/versioned"
 	"github.com/winnpm/winnpm/pkg/ipsets"
@@ -219,7 +220,7 @@ func (r *run) step(ep *endpoint, s acl.Step) (done bool, err error) {
 
 // writer returns what writes for the run.
 func (r *run) writer() versioned.Writer {
-	return versioned.Writer{Ask: r.ask, Unchecked: r.d.cfg.Unchecked, Cut: r.d.cut, Split: r.d.split, Learn: r.d.learn}
+	return versioned.Writer{Ask: r.ask, Unchecked: r.d.cfg.Unchecked, Cut: r.d.spellings.OthersCut(), Split: r.d.spellings.Split, Learn: r.d.spellings.Learn}
 }
 
 // conflict takes over what a conflict showed, in place of everything that
@@ -228,7 +229,7 @@ func (r *run) writer() versioned.Writer {
 func (d *core) conflict(ep *endpoint, reached []hns.ACL, c *versioned.Conflict) {
 	if c.Written {
 		d.conflicts.After++
-		d.noteWrite(subject{endpoint: ep.id})
+		d.drift.Wrote(drift.OfEndpoint(ep.id))
 		ep.actual = reached // what somebody else changed is the difference to this
 		ep.repair = acl.Same(reached, d.desired(ep))
 	} else {
@@ -250,14 +251,14 @@ func (d *core) wrote(ep *endpoint, reached, sent []hns.ACL, is versioned.Done, e
 	case err == nil:
 		ep.state.wrote()
 		ep.distrusted, ep.unlisted = false, 0
-		d.noteWrite(subject{endpoint: ep.id})
+		d.drift.Wrote(drift.OfEndpoint(ep.id))
 		d.applied(ep, reached, is.Version)
 		if is.After.ID != "" {
-			_, ep.foreign = d.split(is.After)
+			_, ep.foreign = d.spellings.Split(is.After)
 			ep.open, ep.seen = hns.DefaultsOf(ep.foreign), d.clock
 		}
 		if is.Cut || is.Whole {
-			d.cutOthers(is.Cut)
+			d.spellings.CutOthers(is.Cut)
 		}
 		return true, nil
 	case hns.EndpointGone(err):
@@ -284,7 +285,7 @@ func (d *core) wrote(ep *endpoint, reached, sent []hns.ACL, is versioned.Done, e
 	case errors.As(err, &refused):
 		return false, d.refused(ep, sent, refused)
 	}
-	d.noteWrite(subject{endpoint: ep.id})
+	d.drift.Wrote(drift.OfEndpoint(ep.id))
 	d.unknown(ep, reached)
 	return false, err
 }

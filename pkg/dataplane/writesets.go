@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/backoff"
+	"github.com/winnpm/winnpm/pkg/drift"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
@@ -189,7 +190,7 @@ func (d *core) recordSets(req ipsets.Request, err error) {
 		}
 	}
 	for _, s := range req.Sets {
-		d.noteWrite(subject{set: s.Name})
+		d.drift.Wrote(drift.OfSet(s.Name))
 	}
 }
 

@@ -1,4 +1,4 @@
-package dataplane
+package drift
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -14,18 +15,20 @@ import (
 // pauses, as for an object that somebody else keeps changing.
 const maxSpellings = 1024
 
-// spellings are what was learned of rules.
-type spellings struct {
+// Spellings are what was learned of how HNS shows what it was sent. The zero value has
+// learned nothing.
+type Spellings struct {
 	rules map[hns.ACL]hns.ACL // shown → sent, both canonical
 	list  []state.Spelling    // in the order in which they were learned
-	told  int                 // of list: they were in a report
+	told  int                 // of list: they were taken
+	cut   bool                // others' ACLs go back cut: HNS refused them as they are shown
 }
 
-// noteSpelling keeps what was learned, to be told once. A set is spelled anew
-// with every change, and told of at the first.
-func (d *core) noteSpelling(s state.Spelling) {
-	list := d.spellings.list
-	if s.Kind == driftSet {
+// note keeps what was learned, to be told once. A set is spelled anew with every
+// change, and told of at the first.
+func (l *Spellings) note(s state.Spelling) {
+	list := l.list
+	if s.Kind == Set {
 		same := func(o state.Spelling) bool { return o.Kind == s.Kind && o.Object == s.Object }
 		if at := slices.IndexFunc(list, same); at >= 0 {
 			list[at] = s
@@ -33,15 +36,13 @@ func (d *core) noteSpelling(s state.Spelling) {
 		}
 	}
 	if len(list) < maxSpellings {
-		d.spellings.list = append(list, s)
+		l.list = append(list, s)
 	}
 }
 
-// spelled keeps how HNS spells sets.
-func (d *core) spelled() {
-	for _, s := range d.cache.TakeSpellings() {
-		d.noteSpelling(state.Spelling{Kind: driftSet, Object: s.Name.String(), Sent: cutText(s.Sent), Shown: cutText(s.Shown)})
-	}
+// OfSet keeps how HNS spells a set.
+func (l *Spellings) OfSet(s ipsets.Spelling) {
+	l.note(state.Spelling{Kind: Set, Object: s.Name.String(), Sent: cutText(s.Sent), Shown: cutText(s.Shown)})
 }
 
 // maxSpelled bounds the text of a set that is kept, in bytes.
@@ -52,35 +53,57 @@ func cutText(values []string) string {
 	return text[:min(len(text), maxSpelled)]
 }
 
-// newSpellings returns what was learned and not told yet.
-func (d *core) newSpellings() []state.Spelling {
-	out := slices.Clone(d.spellings.list[d.spellings.told:])
-	d.spellings.told = len(d.spellings.list)
+// New returns what was learned since the last call.
+func (l *Spellings) New() []state.Spelling {
+	out := slices.Clone(l.list[l.told:])
+	l.told = len(l.list)
 	return out
 }
 
-// cutOthers keeps how others' ACLs went back to HNS, which refused the other
-// way.
-func (d *core) cutOthers(cut bool) {
-	if d.cut == cut {
+// All returns what was learned, in the order in which it was. The slice is the caller's.
+func (l *Spellings) All() []state.Spelling { return slices.Clone(l.list) }
+
+// Restore takes what a predecessor learned and told.
+func (l *Spellings) Restore(learned []state.Spelling, othersCut bool) {
+	l.list, l.told, l.cut = slices.Clone(learned), len(learned), othersCut
+	for _, s := range learned {
+		if s.SentRule != nil && s.ShownRule != nil {
+			l.keep(*s.ShownRule, *s.SentRule)
+		}
+	}
+}
+
+func (l *Spellings) keep(shown, sent hns.ACL) {
+	if l.rules == nil {
+		l.rules = map[hns.ACL]hns.ACL{}
+	}
+	l.rules[shown] = sent
+}
+
+// OthersCut reports whether others' ACLs go back to HNS cut to their documented fields.
+func (l *Spellings) OthersCut() bool { return l.cut }
+
+// CutOthers keeps how others' ACLs went back to HNS, which refused the other way.
+func (l *Spellings) CutOthers(cut bool) {
+	if l.cut == cut {
 		return
 	}
-	d.cut = cut
+	l.cut = cut
 	s := state.Spelling{Kind: "others", Object: "ACLs of others", Sent: "as they were read", Shown: "refused; cut to their documented fields they are taken"}
 	if !cut {
 		s.Sent, s.Shown = "cut to their documented fields", "refused; as they were read they are taken"
 	}
-	d.noteSpelling(s)
+	l.note(s)
 }
 
-// learn takes that HNS shows these rules where those were written. It
+// Learn takes that HNS shows these rules where those were written. It
 // reports whether it can: each rule that is missing has one of its own that is
 // shown in its place, which does the same in the same direction at the same
 // priority, under the same Id or none, and of which some words cannot be read. Two
 // rules whose words can all be read and mean different things are a difference,
 // however often it is read.
-func (d *core) learn(was, shown hns.Endpoint, wrote []hns.ACL) bool {
-	ours, _ := d.split(shown)
+func (l *Spellings) Learn(was, shown hns.Endpoint, wrote []hns.ACL) bool {
+	ours, _ := l.Split(shown)
 	surplus, missing := acl.Diff(wrote, ours)
 	if len(missing) == 0 {
 		return false
@@ -96,12 +119,12 @@ func (d *core) learn(was, shown hns.Endpoint, wrote []hns.ACL) bool {
 		pairs[surplus[at].Canonical()] = m
 		surplus = slices.Delete(surplus, at, at+1)
 	}
-	if len(pairs) < len(missing) || len(d.spellings.rules)+len(pairs) > maxSpellings {
+	if len(pairs) < len(missing) || len(l.rules)+len(pairs) > maxSpellings {
 		return false // two are shown alike: which is which would be a guess
 	}
 	for s, m := range pairs {
-		d.spellings.rules[s] = m
-		d.noteSpelling(state.Spelling{Kind: driftACL, Object: m.ID, Sent: acl.RuleText(m), Shown: acl.RuleText(s), SentRule: &m, ShownRule: &s})
+		l.keep(s, m)
+		l.note(state.Spelling{Kind: ACL, Object: m.ID, Sent: acl.RuleText(m), Shown: acl.RuleText(s), SentRule: &m, ShownRule: &s})
 	}
 	return true
 }
@@ -162,13 +185,13 @@ func nameless(was, shown hns.Endpoint) []hns.ACL {
 	return added
 }
 
-// split parts an endpoint's policies into our rules, as we send them, and
+// Split parts an endpoint's policies into our rules, as we send them, and
 // everybody else's.
-func (d *core) split(e hns.Endpoint) (ours []hns.ACL, foreign []hns.EndpointPolicy) {
+func (l *Spellings) Split(e hns.Endpoint) (ours []hns.ACL, foreign []hns.EndpointPolicy) {
 	for _, p := range e.Policies {
 		a, err := p.ACL()
 		a = a.Canonical()
-		sent, learned := d.spellings.rules[a]
+		sent, learned := l.rules[a]
 		switch {
 		case err == nil && learned:
 			ours = append(ours, sent)
@@ -181,8 +204,8 @@ func (d *core) split(e hns.Endpoint) (ours []hns.ACL, foreign []hns.EndpointPoli
 	return ours, foreign
 }
 
-// basis returns the version of an endpoint that was read.
-func (d *core) basis(e hns.Endpoint) hns.Version {
-	ours, foreign := d.split(e)
+// Basis returns the version of an endpoint that was read.
+func (l *Spellings) Basis(e hns.Endpoint) hns.Version {
+	ours, foreign := l.Split(e)
 	return hns.Basis(e.Addrs, ours, hns.DefaultsOf(foreign))
 }
