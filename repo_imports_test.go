@@ -55,10 +55,10 @@ var rooms = map[string]room{
 		others: []string{"k8s.io/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"},
 	},
 	"pkg/controllers/reviews": {ours: []string{"pkg/controllers"}, others: []string{"k8s.io/"}},
-	"pkg/explain":             {ours: []string{"pkg/state", "pkg/policy", "pkg/ipsets", "pkg/hns", "pkg/printable"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
+	"pkg/explain":             {ours: []string{"pkg/state", "pkg/policy", "pkg/ipsets", "pkg/hns", "pkg/printable", "pkg/similar"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
 	"pkg/matrix":              {ours: []string{"pkg/state", "pkg/explain", "pkg/policy", "pkg/hns"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
 	"pkg/whatif": {
-		ours:   []string{"pkg/dataplane", "pkg/state", "pkg/explain", "pkg/hns", "pkg/hns/hnssim", "pkg/matrix", "pkg/policy", "pkg/printable"},
+		ours:   []string{"pkg/dataplane", "pkg/state", "pkg/explain", "pkg/hns", "pkg/hns/hnssim", "pkg/matrix", "pkg/policy", "pkg/printable", "pkg/similar"},
 		others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2", "go4.org/netipx"},
 	},
 	"pkg/recorder":          {ours: []string{"pkg/bounded", "pkg/dataplane", "pkg/state", "pkg/hns", "pkg/hns/dllcalls"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},

@@ -121,9 +121,9 @@ func TestTraceCluster(t *testing.T) {
 		{"from an address", []string{"10.1.2.3", "z/db:5432/TCP"}, nil, exitBlocked, []string{"\ninto z/db: BLOCKED, "}, "", []string{"npm-win-2"}},
 		{"to an address", []string{"x/web", "10.1.2.3:80/TCP"}, nil, exitAllowed, []string{"\nout of x/web: allowed, "}, "", []string{"npm-win-1"}},
 		{"to itself", []string{"x/web", "x/web:81/TCP"}, nil, exitAllowed, []string{"does not pass the switch"}, "", []string{"npm-win-1"}},
-		{"one agent alone", []string{"x/web", "z/db:80/TCP", "--node", "win-1"}, nil, exitAllowed, []string{"\nThis node knows one half only.\n"}, "", []string{"npm-win-1"}},
-		{"from a Linux node", []string{"z/lin", "z/db:5432/TCP"}, nil, exitAllowed, []string{
-			"\nThe nodes know one half only.\nout of z/lin on linux-1: not judged, no agent on node linux-1\ninto z/db on win-2: allowed, ",
+		{"one agent alone", []string{"x/web", "z/db:80/TCP", "--node", "win-1"}, nil, exitUnknown, []string{"UNKNOWN  ", "\nThis node knows one half only, which allows it; the other one may block it.\n"}, "", []string{"npm-win-1"}},
+		{"from a Linux node", []string{"z/lin", "z/db:5432/TCP"}, nil, exitUnknown, []string{
+			"\nThe nodes know one half only, which allows it; the other one may block it.\nout of z/lin on linux-1: not judged, no agent on node linux-1\ninto z/db on win-2: allowed, ",
 		}, "", []string{"npm-win-2"}},
 		{"to a Linux node", []string{"x/web", "z/lin:81/TCP"}, nil, exitBlocked, []string{
 			"\ninto z/lin on linux-1: not judged, no agent on node linux-1\n",

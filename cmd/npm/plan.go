@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -24,8 +25,13 @@ type planOptions struct {
 	files    []string
 	remove   bool
 	requests bool
+	all      bool
+	failOn   string
 	output   string
 }
+
+// exitFlips is for what --fail-on names.
+const exitFlips = 5
 
 func newPlan(std streams, name program) *cobra.Command {
 	o := planOptions{}
@@ -39,11 +45,16 @@ and what would be written to HNS on which node. Nothing is changed anywhere.
 The cluster is that of manifests, of a kubeconfig, where it only lists, of a saved
 dump, or of the agent on this machine (kubectl npm: that of the kubeconfig). A dump tells the writes on its own node alone.
 
-Exit code: 0 fine, 3 something of the policies cannot be expressed or programmed (see
-warnings), 1 bad input, or a policy to delete that is not there, 2 wrong usage.`,
+The first line counts everything that flips, the worst first: what is opened, what is not
+known, what is blocked. --fail-on makes it an exit code, for whoever signs a change.
+
+Exit code: 0 fine, 5 what --fail-on names flips, 3 something of the policies cannot be
+expressed, programmed or applied (see warnings), 1 bad input, or a policy to delete that is
+not there, 2 wrong usage.`,
 		Example: `  npm plan -f policy.yaml --manifests examples/shop
   npm plan -f policy.yaml --kubeconfig ~/.kube/config
   npm plan -f policy.yaml --manifests examples/shop --requests
+  npm plan -f policy.yaml --manifests examples/shop --fail-on opened -o markdown
   npm plan -f policies/ --delete --dump dump.json -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -59,7 +70,9 @@ warnings), 1 bad input, or a policy to delete that is not there, 2 wrong usage.`
 	f.StringArrayVarP(&o.files, "filename", "f", nil, "`PATH` of the policies: a file, a folder or - (stdin); may be repeated")
 	f.BoolVar(&o.remove, "delete", false, "plan to delete the policies of these names, rather than to apply them")
 	f.BoolVar(&o.requests, "requests", false, "list what is written to HNS, request by request, in the order that never opens a gap")
-	f.StringVarP(&o.output, "output", "o", "text", "text or json")
+	f.BoolVar(&o.all, "all", false, "fold nothing: every flip, end, set and node")
+	f.StringVar(&o.failOn, "fail-on", "", "end with exit code 5 when connections flip: `what` is opened, blocked or any; what is not known counts as both")
+	f.StringVarP(&o.output, "output", "o", "text", "text, markdown or json")
 	return cmd
 }
 
@@ -69,8 +82,10 @@ func (o *planOptions) validate() error {
 		return errors.New("nothing to plan: give -f PATH of policies")
 	case slices.Contains(o.files, "-") && (slices.Contains(o.manifests, "-") || o.dump == "-"):
 		return errors.New("-f - and the cluster cannot both be on stdin: put one of them into a file")
-	case o.output != "text" && o.output != "json":
-		return fmt.Errorf("-o %q: the output is text or json", o.output)
+	case !slices.Contains([]string{"text", "markdown", "json"}, o.output):
+		return fmt.Errorf("-o %q: the output is text, markdown or json", o.output)
+	case !slices.Contains([]string{"", "opened", "blocked", "any"}, o.failOn):
+		return fmt.Errorf("--fail-on %q: give opened, blocked or any", o.failOn)
 	}
 	return o.source.validate()
 }
@@ -78,25 +93,52 @@ func (o *planOptions) validate() error {
 // run prints the plan. What fails before that is one line.
 func (o *planOptions) run(ctx context.Context, std streams) error {
 	p, complete, err := o.plan(ctx, std)
-	if err == nil && o.output == "json" {
-		enc := json.NewEncoder(printable.JSON(std.out))
-		enc.SetEscapeHTML(false)
-		err = enc.Encode(p)
-	} else if err == nil {
-		err = p.WriteText(std.out)
+	if err == nil {
+		err = o.print(std.out, p)
 	}
 	switch {
 	case err != nil:
 		return exit{simulate.ExitBadInput, fmt.Errorf("plan: %w", err)}
+	case o.fails(p.Tally):
+		return exit{code: exitFlips}
 	case !complete:
 		return exit{code: simulate.ExitIncomplete}
 	}
 	return nil
 }
 
+func (o *planOptions) print(out io.Writer, p whatif.Plan) error {
+	detail := whatif.Brief
+	if o.all {
+		detail = whatif.Whole
+	}
+	switch o.output {
+	case "json":
+		enc := json.NewEncoder(printable.JSON(out))
+		enc.SetEscapeHTML(false)
+		return enc.Encode(p)
+	case "markdown":
+		return p.WriteMarkdown(out, detail)
+	}
+	return p.WriteText(out, detail)
+}
+
+// fails reports whether what --fail-on names flips.
+func (o *planOptions) fails(t whatif.Tally) bool {
+	switch o.failOn {
+	case "opened":
+		return t.Opened+t.Unknown > 0
+	case "blocked":
+		return t.Blocked+t.Unknown > 0
+	case "any":
+		return t.Flipped > 0
+	}
+	return false
+}
+
 // plan reports also whether all of the policies can be programmed.
 func (o *planOptions) plan(ctx context.Context, std streams) (whatif.Plan, bool, error) {
-	objects, loaded, err := manifest.Load(o.files, manifest.Options{Stdin: std.in, PoliciesOnly: true})
+	objects, loaded, err := manifest.Load(o.files, manifest.Options{Stdin: std.in, PoliciesOnly: true, Recursive: o.recursive})
 	if err != nil {
 		return whatif.Plan{}, false, err
 	}
@@ -124,7 +166,7 @@ func (o *planOptions) plan(ctx context.Context, std streams) (whatif.Plan, bool,
 	}
 	complete := len(p.Warnings) == 0
 	for _, w := range loaded { // what is skipped or masked does not count
-		complete = complete && w.Reason != manifest.NotEnforced
+		complete = complete && w.Reason != manifest.NotEnforced && w.Reason != manifest.FolderSkipped
 		p.Warnings = append(p.Warnings, state.Warning{Object: w.Object, Kind: w.Kind, Reason: state.Reason(w.Reason), Message: w.Message})
 	}
 	return p, complete, err

@@ -20,6 +20,7 @@ import (
 const (
 	oldPolicy = `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: default-deny, namespace: shop}, spec: {podSelector: {}, policyTypes: [Ingress, Egress]}}`
 	newPolicy = `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: open, namespace: monitoring}, spec: {podSelector: {}, ingress: [{}]}}`
+	outside   = `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: outside, namespace: shop}, spec: {podSelector: {matchLabels: {app: db}}, ingress: [{from: [{ipBlock: {cidr: 203.0.113.0/24}}]}]}}`
 	closing   = `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: closed, namespace: x}, spec: {podSelector: {}}}`
 	sixPolicy = `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: six, namespace: sandbox}, spec: {podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 'fd00::/8'}}]}]}}`
 	badPolicy = `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: bad, namespace: sandbox}, spec: {podSelector: {}, ingres: []}}`
@@ -47,13 +48,25 @@ func TestPlan(t *testing.T) {
 		stdout     string // a part of it; "" for nothing at all
 		stderr     string // the line; "" for nothing at all
 	}{
-		{"manifests", "-f " + fresh + " --manifests " + shop, 0, "monitoring/open: new\n6 of 272 connections", ""},
-		{"an agent", "-f " + fresh + " --server " + gone, 0, "monitoring/open: new\n6 of 272 connections", ""},
-		{"a dump", "-f " + fresh + " --dump " + dump, 0, "monitoring/open: new\n6 of 272 connections", ""},
+		{"manifests", "-f " + fresh + " --manifests " + shop, 0, "monitoring/open: new\nOPENED 8, 2 of them with addresses outside; none blocked. 6 of 272 connections between 17 pods flip. ", ""},
+		{"an agent", "-f " + fresh + " --server " + gone, 0, "monitoring/open: new\nOPENED 8, 2 of them with addresses outside; none blocked. 6 of 272 connections between 17 pods flip. ", ""},
+		{"a dump", "-f " + fresh + " --dump " + dump, 0, "monitoring/open: new\nOPENED 8, 2 of them with addresses outside; none blocked. 6 of 272 connections between 17 pods flip. ", ""},
 		{"stdin", "-f - --manifests " + shop, 0, "monitoring/open: new\n", ""},
 		{"unchanged", "-f " + old + " --manifests " + shop, 0, "shop/default-deny: unchanged\nNothing changes: ", ""},
 		{"delete", "-f " + old + " --delete --manifests " + shop, 0, "shop/default-deny: deleted\n", ""},
 		{"delete what is not there", "-f " + fresh + " --delete --manifests " + shop, 1, "", "npm: plan: " + fresh + ":1: NetworkPolicy monitoring/open is not there, so there is nothing to delete; check namespace and name"},
+		{"fail on opened", "-f " + fresh + " --fail-on opened --manifests " + shop, 5, "OPENED 8", ""},
+		{"fail on blocked", "-f " + fresh + " --fail-on blocked --manifests " + shop, 0, "OPENED 8", ""},
+		{"fail on any", "-f " + fresh + " --fail-on any --manifests " + shop, 5, "OPENED 8", ""},
+		{"fail on nothing", "-f " + old + " --fail-on any --manifests " + shop, 0, "Nothing changes: ", ""},
+		{"fail on what", "-f " + old + " --fail-on open --manifests " + shop, 2, "", `npm: --fail-on "open": give opened, blocked or any`},
+		{"outside alone", "-f " + file("outside.yaml", outside) + " --fail-on opened --manifests " + shop, 5, "OPENED 1, 1 of them with addresses outside; none blocked. 0 of 272 connections between 17 pods flip.", ""},
+		{"outside alone in JSON", "-f " + file("outside.yaml", outside) + " -o json --manifests " + shop, 0, `"flipped":1,"opened":1,"blocked":0,"betweenPods":{"flipped":0,"opened":0,"blocked":0},"withOutside":{"flipped":1,"opened":1,"blocked":0}`, ""},
+		{"a namespace that is not there", "-f " + file("misspelt.yaml", strings.Replace(newPolicy, "namespace: monitoring", "namespace: monitorin", 1)) + " --manifests " + shop, 3,
+			"monitorin/open: new, selects no pod\nNothing changes: none of 272 connections between 17 pods flips, and no node is written to.\n\nWARNINGS (1)\n  NetworkPolicy monitorin/open: NoNamespace: the cluster has no namespace monitorin, so the policy cannot be applied there; did you mean monitoring?\n", ""},
+		{"a selector without pods", "-f " + file("idle.yaml", strings.Replace(newPolicy, "podSelector: {}", "podSelector: {matchLabels: {app: nosuch}}", 1)) + " --manifests " + shop, 0, "monitoring/open: new, selects no pod\n", ""},
+		{"a node that is not there", "-f " + fresh + " --node win-11 --manifests " + shop, 1, "", "npm: plan: " + shop + `: no Node is called "win-11"; did you mean win-1?`},
+		{"markdown", "-f " + fresh + " -o markdown --manifests " + shop, 0, "**OPENED 8, 2 of them with addresses outside; none blocked. 6 of 272 connections between 17 pods flip. 1 of 2 nodes written to.**\n\n- monitoring/open: new\n\n| from | to | flips between pods |\n|---|---|---|\n| kube-system/coredns (2 pods), sandbox/toolbox (1 pod) | monitoring/agent-0 (1 pod) | all ports  blocked -&#62; allowed by monitoring/open |\n", ""},
 		{"requests", "-f " + fresh + " --requests --manifests " + shop, 0, "bytes written\n      pods\n        monitoring/agent-0  0000", ""},
 		{"others are skipped", "-f " + both + " --manifests " + shop, 0, "Service web: SkippedKind: " + both + " document 1: kind Service is no NetworkPolicy or ClusterNetworkPolicy and is skipped", ""},
 		{"nothing else", "-f " + file("service.yaml", aService) + " --manifests " + shop, 1, "", "npm: plan: " + filepath.Join(dir, "service.yaml") + ": there is no NetworkPolicy or ClusterNetworkPolicy"},
@@ -64,7 +77,7 @@ func TestPlan(t *testing.T) {
 		{"not enforced", "-f " + file("older.yaml", older, newPolicy) + " --manifests " + shop, 3, "WARNINGS (1)\n  AdminNetworkPolicy older: NotEnforced: ", ""},
 		{"bad input", "-f " + file("bad.yaml", badPolicy) + " --manifests " + shop, 1, "", "npm: plan: " + filepath.Join(dir, "bad.yaml") + `: document 1: NetworkPolicy sandbox/bad: spec.ingres: unknown field; did you mean ingress?`},
 		{"no policy", "--manifests " + shop, 2, "", "npm: nothing to plan: give -f PATH of policies"},
-		{"output", "-f x -o yaml", 2, "", `npm: -o "yaml": the output is text or json`},
+		{"output", "-f x -o yaml", 2, "", `npm: -o "yaml": the output is text, markdown or json`},
 		{"stdin twice", "-f - --manifests -", 2, "", "npm: -f - and the cluster cannot both be on stdin: put one of them into a file"},
 		{"two clusters", "-f x --kubeconfig a --manifests b", 2, "", "npm: if any flags in the group [kubeconfig manifests] are set none of the others can be; [kubeconfig manifests] were all set"},
 		{"a node of a dump", "-f x --dump a --node n1", 2, "", "npm: --node is for --manifests and clusters: a dump is of its own node"},
@@ -150,7 +163,7 @@ func TestPlanReadsAClusterOnly(t *testing.T) {
 	require.Equal(t, 0, code, stderr)
 	var plan whatif.Plan
 	require.NoError(t, json.Unmarshal([]byte(stdout), &plan))
-	require.Equal(t, []int{2, 2, 1}, []int{plan.Connections, plan.Blocked, plan.NodesSeen})
+	require.Equal(t, []int{2, 2, 1}, []int{plan.Connections, plan.Between.Blocked, plan.NodesSeen})
 	require.Len(t, plan.Nodes, 1)
 	require.Equal(t, "win-1", plan.Nodes[0].Node)
 	require.Equal(t, []string{
@@ -178,8 +191,8 @@ func TestPlanOfClusterPolicies(t *testing.T) {
 		has              bool
 	}{
 		{"there", shut, "ClusterNetworkPolicy/shut: unchanged\nNothing changes: ", true},
-		{"none", "", "ClusterNetworkPolicy/shut: new\n2 of 2 connections between 2 pods flip: 2 blocked, 0 opened.", true},
-		{"no kind", "", "ClusterNetworkPolicy/shut: new\n2 of 2 connections between 2 pods flip: 2 blocked, 0 opened.", false},
+		{"none", "", "ClusterNetworkPolicy/shut: new\nBLOCKED 2; none opened. 2 of 2 connections between 2 pods flip.", true},
+		{"no kind", "", "ClusterNetworkPolicy/shut: new\nBLOCKED 2; none opened. 2 of 2 connections between 2 pods flip.", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			items := twoPods()

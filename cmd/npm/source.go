@@ -30,6 +30,7 @@ const fetchTimeout = time.Minute
 // source is where a command gets its state from.
 type source struct {
 	manifests    []string
+	recursive    bool
 	node         string
 	dump, server string
 	others       string // what else can be asked, for an error
@@ -50,6 +51,7 @@ func (s *source) flags(cmd *cobra.Command) {
 func (s *source) agentFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&s.manifests, "manifests", nil, "simulate the `manifests` of a folder or file; may be repeated")
+	f.BoolVarP(&s.recursive, "recursive", "R", false, "read also the folders below a folder")
 	f.StringVar(&s.node, "node", "", "with --manifests: only the pods of this `node` have endpoints (default: every pod is local)")
 	f.StringVar(&s.server, "server", "http://"+simulate.DefaultServe, "`URL` of the agent's debug endpoint")
 	cmd.MarkFlagsMutuallyExclusive("manifests", "server")
@@ -166,13 +168,13 @@ func intoDump(d *state.Dump) func(io.Reader) error {
 
 // simulation is what --manifests asks for.
 func (s *source) simulation(std streams) simulate.Options {
-	return simulate.Options{Manifests: s.manifests, Node: s.node, Stdin: std.in, Logger: klog.Logger{}, Version: version()}
+	return simulate.Options{Manifests: s.manifests, Recursive: s.recursive, Node: s.node, Stdin: std.in, Logger: klog.Logger{}, Version: version()}
 }
 
 // world returns the cluster.
 func (s *source) world(ctx context.Context, std streams) (whatif.World, error) {
 	if kubeconfig := s.listed(); len(s.manifests) > 0 || kubeconfig != "" {
-		return simulate.World(ctx, simulate.Options{Manifests: s.manifests, Kubeconfig: kubeconfig, Node: s.node, Stdin: std.in})
+		return simulate.World(ctx, simulate.Options{Manifests: s.manifests, Recursive: s.recursive, Kubeconfig: kubeconfig, Node: s.node, Stdin: std.in})
 	}
 	d, _, err := s.read(ctx, std)
 	if err != nil {

@@ -48,16 +48,21 @@ func (c *Cluster) Ask(q Question, places Places) (Answer, error) {
 
 // verdict joins both ends.
 func (a Answer) verdict() Verdict {
-	return join(a.Egress.verdict(), a.Ingress.verdict(), a.Egress.Judged, a.Ingress.Judged)
+	return join(a.Egress.verdict(), a.Ingress.verdict())
 }
 
-// Verdicts answers a question without reasons: actual by what HNS has, which is the Verdict
-// of the Answer, and wanted by what it should have. It fails with ErrNoEnd for an end that
-// cannot be asked about.
+// Verdicts answers a question without reasons, as far as this node has a say in it: actual
+// by what HNS has, wanted by what it should have. An end that is not judged here blocks
+// nothing here. It fails with ErrNoEnd for an end that cannot be asked about.
 func (c *Cluster) Verdicts(q Question) (actual, wanted Verdict, err error) {
 	egress, ingress, err := c.Halves(q)
-	if err != nil {
+	switch {
+	case err != nil:
 		return Unknown, Unknown, err
+	case !egress.Judged:
+		return ingress.Actual, ingress.Wanted, nil
+	case !ingress.Judged:
+		return egress.Actual, egress.Wanted, nil
 	}
 	actual, wanted = Whole(egress, ingress)
 	return actual, wanted, nil
@@ -65,8 +70,7 @@ func (c *Cluster) Verdicts(q Question) (actual, wanted Verdict, err error) {
 
 // Whole joins what both ends of a connection say into its verdicts.
 func Whole(egress, ingress Half) (actual, wanted Verdict) {
-	return join(egress.Actual, ingress.Actual, egress.Judged, ingress.Judged),
-		join(egress.Wanted, ingress.Wanted, egress.Judged, ingress.Judged)
+	return join(egress.Actual, ingress.Actual), join(egress.Wanted, ingress.Wanted)
 }
 
 // Halves returns what each end says. It fails with ErrNoEnd for an end that
@@ -97,15 +101,16 @@ func packet(from, to End, port uint16, protocol policy.Protocol) hns.Packet {
 	return hns.Packet{Src: from.addr, Dst: to.addr, Protocol: protocolNumbers[protocol], DstPort: port}
 }
 
-// join joins what both ends say; an end that is not judged says Unknown.
-func join(egress, ingress Verdict, judgedEgress, judgedIngress bool) Verdict {
+// join joins what both ends say; an end that is not judged says Unknown. One end is enough
+// to block, and both have to allow.
+func join(egress, ingress Verdict) Verdict {
 	switch {
 	case egress == Blocked || ingress == Blocked:
 		return Blocked
-	case !judgedEgress && !judgedIngress, judgedEgress && egress == Unknown, judgedIngress && ingress == Unknown:
-		return Unknown
+	case egress == Allowed && ingress == Allowed:
+		return Allowed
 	}
-	return Allowed
+	return Unknown
 }
 
 // warnings returns those of the dump that may have to do with the answer.

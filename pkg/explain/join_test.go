@@ -83,7 +83,7 @@ func TestJoin(t *testing.T) {
 		}, nil, explain.Allowed},
 		{"no-answer", allowed, nil, func(q explain.Question) explain.Answer { return explain.Unanswered(q, "n2", why) }, explain.Unknown},
 		{"no-answer-blocked", blocked, nil, func(q explain.Question) explain.Answer { return explain.Unanswered(q, "n2", why) }, explain.Blocked},
-		{"no-agent", allowed, nil, func(q explain.Question) explain.Answer { return explain.Unjudged(q, "n2", "no agent on node n2") }, explain.Allowed},
+		{"no-agent", allowed, nil, func(q explain.Question) explain.Answer { return explain.Unjudged(q, "n2", "no agent on node n2") }, explain.Unknown},
 		{"two-addresses", blocked, func(_, n2 *state.Dump) {
 			for i := range n2.Pods {
 				if n2.Pods[i].Pod == "z/db" {

@@ -45,6 +45,8 @@ func (a Answer) half(p *printable.Page) {
 		return
 	case !a.Egress.Judged && !a.Ingress.Judged:
 		known = "neither half"
+	case a.Egress.verdict() == Allowed || a.Ingress.verdict() == Allowed:
+		known = "one half only, which allows it; the other one may block it"
 	}
 	p.Line(0, "%s %s.", who, known)
 }

@@ -17,6 +17,7 @@ type grid struct {
 	names []string       // in order of appearance
 	index map[string]int // of names
 	cells [][]byte       // by from and to; 0: not asked
+	half  bool           // a cell is not known
 }
 
 // gridColumns is the number of pods up to which there is a column for each.
@@ -31,6 +32,7 @@ func (g *grid) add(v Verdict) {
 		row = append(row, make([]byte, to+1-len(row))...)
 	}
 	row[to] = symbol(v)
+	g.half = g.half || row[to] == '?'
 	g.cells[from] = row
 }
 
@@ -53,7 +55,11 @@ func (g *grid) cell(from, to string) byte {
 	return 0
 }
 
-const legend = "+ allowed, E the sender's policies block, I the receiver's do, X both do"
+const (
+	legend = "+ allowed, E the sender's policies block, I the receiver's do, X both do"
+	// halfLegend is for a matrix of one node.
+	halfLegend = ", ? not known: the end that blocks nothing is here, the other one on another node"
+)
 
 // symbol is a verdict in one letter.
 func symbol(v Verdict) byte {
@@ -66,6 +72,8 @@ func symbol(v Verdict) byte {
 		return 'E'
 	case ingress:
 		return 'I'
+	case v.Allowed == nil:
+		return '?'
 	}
 	return '+'
 }
@@ -73,7 +81,11 @@ func symbol(v Verdict) byte {
 // write writes the grid, or with very many pods a summary of each row.
 func (g *grid) write(b io.Writer) {
 	names := slices.Sorted(slices.Values(g.names))
-	say(b, "\nMATRIX %d/%s: row connects to column; %s\n", g.port.number, g.port.protocol, legend)
+	words := legend
+	if g.half {
+		words += halfLegend
+	}
+	say(b, "\nMATRIX %d/%s: row connects to column; %s\n", g.port.number, g.port.protocol, words)
 	width := 0
 	for _, name := range names {
 		width = max(width, len(printable.Line(name)))
@@ -110,15 +122,23 @@ func (g *grid) summary(b io.Writer, names []string, width int) {
 		for _, c := range g.cells[g.index[from]] {
 			count[c]++
 		}
-		say(b, "  %-*s  + %d  E %d  I %d  X %d\n", width, from, count['+'], count['E'], count['I'], count['X'])
+		say(b, "  %-*s  + %d  E %d  I %d  X %d", width, from, count['+'], count['E'], count['I'], count['X'])
+		if g.half {
+			say(b, "  ? %d", count['?'])
+		}
+		say(b, "\n")
 	}
 }
 
 // textTrace writes one traced verdict with what decided.
 func (v Verdict) textTrace(b io.Writer, names map[string]string) {
-	word := explain.Blocked
-	if v.Allowed {
+	word := explain.Unknown
+	switch {
+	case v.Allowed == nil:
+	case *v.Allowed:
 		word = explain.Allowed
+	default:
+		word = explain.Blocked
 	}
 	say(b, "\nTRACE %s->%s:%d/%s  %s\n", v.From, v.To, v.Port, v.Protocol, strings.ToUpper(string(word)))
 	v.Egress.write(b, v.From, names, policy.Egress)

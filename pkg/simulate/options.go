@@ -19,6 +19,7 @@ const DefaultServe = "127.0.0.1:10091"
 // Options are the command line of `npm simulate`.
 type Options struct {
 	Manifests  []string // files, folders, or - for Stdin
+	Recursive  bool     // also the folders below a folder of Manifests
 	Kubeconfig string   // instead of Manifests: a live cluster
 	Node       string   // only this node's pods have endpoints; "": every pod
 	Once       bool     // print and end, rather than go on serving

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/simulate/manifest"
@@ -49,7 +50,7 @@ func newResult(ctx context.Context, sim *hnssim.Sim, j judge, q questions, d sta
 		Endpoints: []Endpoint{},
 		Verdicts:  j.all(ctx, q),
 		Calls:     sim.Counts(),
-		Warnings:  warnings(loaded, d.Warnings),
+		Warnings:  append(warnings(loaded, d.Warnings), explain.Idle(d)...),
 	}
 	for _, s := range sim.Sets() {
 		r.Sets = append(r.Sets, Set{ID: s.ID, Name: s.Name, Type: s.Type, Values: append([]string{}, s.Values...)})
@@ -84,11 +85,11 @@ func warnings(loaded []manifest.Warning, active []state.Warning) []state.Warning
 	return append(out, active...)
 }
 
-// complete reports whether everything that was asked for is programmed. What
-// the loader has to say does not count.
+// complete reports whether everything that was asked for is programmed. What is of a kind
+// that is not read, was put right, or has nothing to do does not count.
 func complete(warnings []state.Warning) bool {
 	return !slices.ContainsFunc(warnings, func(w state.Warning) bool {
-		return w.Reason != state.Reason(manifest.SkippedKind) && w.Reason != state.Reason(manifest.HostBitsMasked)
+		return !slices.Contains([]state.Reason{state.Reason(manifest.SkippedKind), state.Reason(manifest.HostBitsMasked), explain.SelectsNothing}, w.Reason)
 	})
 }
 

@@ -129,7 +129,7 @@ type input struct {
 
 func open(o Options) (input, error) {
 	if o.Kubeconfig == "" {
-		objects, loaded, err := manifest.Load(o.Manifests, manifest.Options{Node: o.Node, Stdin: o.Stdin})
+		objects, loaded, err := manifest.Load(o.Manifests, manifest.Options{Node: o.Node, Stdin: o.Stdin, Recursive: o.Recursive})
 		if err != nil {
 			return input{}, err
 		}

@@ -17,7 +17,7 @@ type Verdict struct {
 	To       string          `json:"to"`
 	Port     uint16          `json:"port"`
 	Protocol policy.Protocol `json:"protocol"`
-	Allowed  bool            `json:"allowed"`
+	Allowed  *bool           `json:"allowed"` // nil: not known, as an end is not judged and the other one allows it
 	Ingress  *Side           `json:"ingress"` // at To; nil: on another node, not judged
 	Egress   *Side           `json:"egress"`  // at From
 
@@ -141,7 +141,7 @@ func local(p *state.Pod) bool { return p != nil && p.Local }
 
 // verdict asks both ends.
 func (j judge) verdict(from, to explain.End, p port) (Verdict, error) {
-	v := Verdict{From: from.Name, To: to.Name, Port: p.number, Protocol: p.protocol, Allowed: true}
+	v := Verdict{From: from.Name, To: to.Name, Port: p.number, Protocol: p.protocol}
 	egress, ingress := j.cluster.Between(from, to, p.number, p.protocol)
 	var err error
 	if v.Ingress, err = j.side(to, ingress); err != nil {
@@ -150,10 +150,20 @@ func (j judge) verdict(from, to explain.End, p port) (Verdict, error) {
 	if v.Egress, err = j.side(from, egress); err != nil {
 		return Verdict{}, err
 	}
-	for _, side := range []*Side{v.Ingress, v.Egress} {
-		v.Allowed = v.Allowed && (side == nil || side.Allowed)
-	}
+	v.Allowed = whole(v.Egress, v.Ingress)
 	return v, nil
+}
+
+// whole joins both ends: half an answer is never that a connection is allowed.
+func whole(egress, ingress *Side) *bool {
+	yes, no := true, false
+	switch {
+	case egress != nil && !egress.Allowed, ingress != nil && !ingress.Allowed:
+		return &no
+	case egress == nil || ingress == nil:
+		return nil
+	}
+	return &yes
 }
 
 // side is what one end says. A pod of another node is judged there, and nowhere

@@ -30,7 +30,10 @@ func row(v Verdict) string {
 		return "-" + s.Policy
 	}
 	word := "deny"
-	if v.Allowed {
+	switch {
+	case v.Allowed == nil:
+		word = "unknown"
+	case *v.Allowed:
 		word = "allow"
 	}
 	return fmt.Sprintf("%s->%s:%d/%s %s in %s out %s", v.From, v.To, v.Port, v.Protocol, word, side(v.Ingress), side(v.Egress))
@@ -62,12 +65,12 @@ func TestVerdicts(t *testing.T) {
 			"x/db->x/probe:1/UDP deny in null out -x/db",
 			"x/db->x/web:1/UDP deny in null out -x/db",
 			"x/probe->x/db:1/UDP deny in -x/also-db out null",
-			"x/web->x/db:1/UDP allow in +x/also-db out null",
+			"x/web->x/db:1/UDP unknown in +x/also-db out null",
 			"x/db->x/probe:2/SCTP deny in null out -x/db",
 			"x/db->x/web:2/SCTP deny in null out -x/db",
 			"x/probe->x/db:2/SCTP deny in -x/also-db out null",
-			"x/web->x/db:2/SCTP allow in +x/also-db out null",
-			"x/web->x/db:3/TCP allow in +x/also-db out null",
+			"x/web->x/db:2/SCTP unknown in +x/also-db out null",
+			"x/web->x/db:3/TCP unknown in +x/also-db out null",
 		}},
 		{"the node may", Options{Trace: []string{"10.9.0.1->x/db:80/TCP", "10.9.0.2->x/db:80/TCP"}}, []string{
 			"10.9.0.1->x/db:80/TCP allow in + out +",
@@ -262,7 +265,7 @@ func TestVerdictsAreTheSimulators(t *testing.T) {
 			}
 			require.Equal(t, decide(v.To, hns.In, packet), v.Ingress.Allowed, row(v))
 			require.Equal(t, decide(v.From, hns.Out, packet), v.Egress.Allowed, row(v))
-			if !v.Allowed {
+			if !*v.Allowed {
 				blocked++
 			}
 		}

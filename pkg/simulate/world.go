@@ -53,6 +53,9 @@ func World(ctx context.Context, o Options) (whatif.World, error) {
 			return whatif.World{}, fmt.Errorf("kubeconfig %s: the server gave no full list: %w", o.Kubeconfig, err)
 		}
 	}
+	if o.Node != "" && len(l.nodes.Items) > 0 && !slices.ContainsFunc(l.nodes.Items, func(n corev1.Node) bool { return n.Name == o.Node }) {
+		return whatif.World{}, fmt.Errorf("the cluster has no Node %q; kubectl get nodes lists them", o.Node)
+	}
 	return l.world(o.Node), nil
 }
 

@@ -12,7 +12,9 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/similar"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -47,6 +49,8 @@ const clusterPrefix = "ClusterNetworkPolicy/"
 type PolicyChange struct {
 	Policy string `json:"policy"` // namespace/name or ClusterNetworkPolicy/name
 	Change string `json:"change"` // new, changed, unchanged or deleted
+	// SelectsNothing: no pod of the cluster is selected by it, afterwards.
+	SelectsNothing bool `json:"selectsNothing,omitempty"`
 }
 
 // The changes of a policy.
@@ -79,17 +83,62 @@ func (w World) classify(c Change) ([]PolicyChange, error) {
 				kind = unchanged
 			}
 		}
-		out = append(out, PolicyChange{name, kind})
+		out = append(out, PolicyChange{Policy: name, Change: kind})
 	}
 	for _, name := range c.deletes() {
 		if _, ok := have[name]; !ok {
 			return nil, NoPolicyError{name}
 		}
-		out = append(out, PolicyChange{name, deleted})
+		out = append(out, PolicyChange{Policy: name, Change: deleted})
 	}
 	slices.SortFunc(out, func(a, b PolicyChange) int { return cmp.Compare(a.Policy, b.Policy) })
 	return out, nil
 }
+
+// noteIdle notes which of the changed policies select no pod.
+func noteIdle(policies []PolicyChange, after state.Dump) {
+	idle := map[string]bool{}
+	for _, w := range explain.Idle(after) {
+		if w.Kind == "ClusterNetworkPolicy" {
+			w.Object = clusterPrefix + w.Object
+		}
+		idle[w.Object] = true
+	}
+	for i := range policies {
+		policies[i].SelectsNothing = idle[policies[i].Policy]
+	}
+}
+
+// noNamespaces returns a warning for each namespace of a policy that is set and that the
+// cluster does not have: the API server refuses such a policy.
+func (w World) noNamespaces(c Change) []state.Warning {
+	var names []string
+	for _, ns := range w.Namespaces {
+		names = append(names, ns.Name)
+	}
+	for _, p := range w.Pods {
+		names = append(names, p.Namespace)
+	}
+	for _, np := range w.Policies {
+		names = append(names, np.Namespace)
+	}
+	slices.Sort(names)
+	out := []state.Warning{}
+	for _, np := range c.Set {
+		if slices.Contains(names, np.Namespace) {
+			continue
+		}
+		message := fmt.Sprintf("the cluster has no namespace %s, so the policy cannot be applied there", np.Namespace)
+		if like := similar.Name(np.Namespace, names); like != "" {
+			message += fmt.Sprintf("; did you mean %s?", like)
+		}
+		out = append(out, state.Warning{Object: keyOf(np).String(), Kind: "NetworkPolicy", Reason: reasonNoNamespace, Message: message})
+	}
+	return out
+}
+
+// reasonNoNamespace is that of a policy whose namespace is not there.
+const reasonNoNamespace state.Reason = "NoNamespace"
 
 // deletes names the policies to delete.
 func (c Change) deletes() []string {

@@ -115,6 +115,7 @@ func (p *Plan) flips(ctx context.Context, x *comparison) error {
 	}
 	p.Connections = p.Pods * max(p.Pods-1, 0)
 	p.Flips, p.Outside = []Flip{}, []Flip{}
+	outside := map[[2]string][]Flip{} // by source and destination of a workload, "" for addresses
 	for i := range x.ends {
 		for j := range x.ends {
 			if err := ctx.Err(); err != nil {
@@ -125,13 +126,22 @@ func (p *Plan) flips(ctx context.Context, x *comparison) error {
 				continue
 			}
 			flips := x.flips(from, to, i == j)
-			if from.pods == 0 || to.pods == 0 {
-				p.Outside = append(p.Outside, flips...)
-				continue
+			switch {
+			case to.pods == 0:
+				outside[[2]string{from.name, ""}] = append(outside[[2]string{from.name, ""}], flips...)
+			case from.pods == 0:
+				outside[[2]string{"", to.name}] = append(outside[[2]string{"", to.name}], flips...)
+			default:
+				p.Flips = append(p.Flips, flips...)
+				p.Between.add(flips)
+				p.add(flips)
 			}
-			p.Flips = append(p.Flips, flips...)
-			p.count(flips)
 		}
+	}
+	for _, flips := range outside {
+		p.Outside = append(p.Outside, flips...)
+		p.WithOutside.add(flips)
+		p.add(flips)
 	}
 	byEnds := func(a, b Flip) int {
 		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
@@ -139,20 +149,6 @@ func (p *Plan) flips(ctx context.Context, x *comparison) error {
 	slices.SortStableFunc(p.Flips, byEnds)
 	slices.SortStableFunc(p.Outside, byEnds)
 	return nil
-}
-
-// count adds the flips of one pair of workloads to the numbers.
-func (p *Plan) count(flips []Flip) {
-	if len(flips) == 0 {
-		return
-	}
-	p.Flipped += flips[0].Connections
-	if slices.ContainsFunc(flips, func(f Flip) bool { return f.After == explain.Blocked }) {
-		p.Blocked += flips[0].Connections
-	}
-	if slices.ContainsFunc(flips, func(f Flip) bool { return f.After == explain.Allowed }) {
-		p.Opened += flips[0].Connections
-	}
 }
 
 // flips compares two ends on every port.

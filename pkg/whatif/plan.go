@@ -18,9 +18,11 @@ type Plan struct {
 	// them; it flips when it does on any port.
 	Pods        int `json:"pods"`
 	Connections int `json:"connections"`
-	Flipped     int `json:"flipped"`
-	Blocked     int `json:"blocked"` // on some port, and Opened on some
-	Opened      int `json:"opened"`
+	// Tally counts everything that flips: Between pods, and WithOutside, where a pod with any
+	// addresses is one connection in each direction.
+	Tally
+	Between     Tally `json:"betweenPods"`
+	WithOutside Tally `json:"withOutside"`
 	// Workloads and Addresses are the ends of flips, by name.
 	Workloads []matrix.Workload `json:"workloads"`
 	Addresses []Addresses       `json:"addresses"`
@@ -33,6 +35,28 @@ type Plan struct {
 	Warnings []state.Warning `json:"warnings"`
 }
 
+// Tally counts connections that flip, each once, whatever the number of its ports.
+type Tally struct {
+	Flipped int `json:"flipped"`
+	Opened  int `json:"opened"`            // on some port
+	Blocked int `json:"blocked"`           // on some port
+	Unknown int `json:"unknown,omitempty"` // on some port the verdict afterwards is not known
+}
+
+// add counts the flips of one pair of ends.
+func (t *Tally) add(flips []Flip) {
+	if len(flips) == 0 {
+		return
+	}
+	n := flips[0].Connections
+	t.Flipped += n
+	for verdict, to := range map[explain.Verdict]*int{explain.Allowed: &t.Opened, explain.Blocked: &t.Blocked, explain.Unknown: &t.Unknown} {
+		if slices.ContainsFunc(flips, func(f Flip) bool { return f.After == verdict }) {
+			*to += n
+		}
+	}
+}
+
 // New plans a change of a world. It fails with NoPolicyError when a policy to
 // delete is not there, and with ErrNoNodes when it cannot know what a policy means.
 func New(ctx context.Context, w World, c Change) (Plan, error) {
@@ -43,6 +67,7 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 	if err := w.checkPeers(c); err != nil {
 		return Plan{}, err
 	}
+	missing := w.noNamespaces(c)
 	w, c = w.fit(c)
 	// Verdicts are of the whole cluster: every pod is on one node, whose addresses
 	// may not come in beside the policies.
@@ -57,7 +82,8 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 	}
 	after := explain.New(p.dp.Dump())
 
-	plan := Plan{Policies: policies, Warnings: warnings(before.Dump().Warnings, after.Dump().Warnings, c), NodesSeen: len(w.Nodes), Nodes: []NodeChange{}}
+	noteIdle(policies, *after.Dump())
+	plan := Plan{Policies: policies, Warnings: append(missing, warnings(before.Dump().Warnings, after.Dump().Warnings, c)...), NodesSeen: len(w.Nodes), Nodes: []NodeChange{}}
 	x := newComparison(before, after, policies)
 	if err := plan.flips(ctx, x); err != nil {
 		return Plan{}, err

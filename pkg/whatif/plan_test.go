@@ -69,7 +69,7 @@ func TestTexts(t *testing.T) {
 			plan, err := whatif.New(t.Context(), world, c)
 			require.NoError(t, err)
 			var b strings.Builder
-			require.NoError(t, plan.WriteText(&b))
+			require.NoError(t, plan.WriteText(&b, whatif.Brief))
 			path := filepath.Join("testdata", tc.name+".txt")
 			if *update {
 				require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o600))
@@ -168,10 +168,10 @@ func TestChangesOfClusterPolicies(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, []whatif.PolicyChange{
-		{Policy: "ClusterNetworkPolicy/fresh", Change: "new"},
+		{Policy: "ClusterNetworkPolicy/fresh", Change: "new", SelectsNothing: true},
 		{Policy: "ClusterNetworkPolicy/gone", Change: "deleted"},
-		{Policy: "ClusterNetworkPolicy/other", Change: "changed"},
-		{Policy: "ClusterNetworkPolicy/same", Change: "unchanged"},
+		{Policy: "ClusterNetworkPolicy/other", Change: "changed", SelectsNothing: true},
+		{Policy: "ClusterNetworkPolicy/same", Change: "unchanged", SelectsNothing: true},
 		{Policy: "x/deny", Change: "deleted"},
 	}, plan.Policies)
 }
@@ -209,7 +209,7 @@ func TestADumpIsOfOneNode(t *testing.T) {
 	require.Equal(t, 2, plan.Nodes[0].Endpoints)
 	require.Equal(t, 3, plan.Pods)
 	// What tiered rules do is not known, before and after, unless the other end blocks.
-	require.Equal(t, 4, plan.Flipped)
+	require.Equal(t, 4, plan.Between.Flipped)
 	for _, f := range plan.Flips {
 		require.NotEqual(t, "x/here", f.To)
 		require.Equal(t, explain.Blocked, f.After)
@@ -235,7 +235,7 @@ func TestNodesOfADump(t *testing.T) {
 	require.Equal(t, asks.Spec, w.ClusterPolicies[0].Spec)
 	plan, err := whatif.New(t.Context(), w, change)
 	require.NoError(t, err)
-	require.Equal(t, []whatif.PolicyChange{{Policy: "ClusterNetworkPolicy/asks", Change: "new"}}, plan.Policies)
+	require.Equal(t, []whatif.PolicyChange{{Policy: "ClusterNetworkPolicy/asks", Change: "new", SelectsNothing: true}}, plan.Policies)
 
 	d.ClusterPolicies[0].Spec = nil
 	_, err = whatif.FromDump(d)
@@ -264,7 +264,7 @@ func TestWarnings(t *testing.T) {
 		about = append(about, w.Object)
 	}
 	require.Equal(t, []string{"x/new", "x/same"}, about)
-	require.Equal(t, []whatif.PolicyChange{{Policy: "x/new", Change: "new"}, {Policy: "x/same", Change: "unchanged"}}, plan.Policies)
+	require.Equal(t, []whatif.PolicyChange{{Policy: "x/new", Change: "new", SelectsNothing: true}, {Policy: "x/same", Change: "unchanged", SelectsNothing: true}}, plan.Policies)
 }
 
 // large is a world of many pods, on ten nodes, in as many workloads as a policy

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -12,23 +13,26 @@ import (
 	"github.com/winnpm/winnpm/pkg/printable"
 )
 
-// How much of a list a person is shown.
-const (
-	shownFlips = 40
-	shownEnds  = 3
-	shownSets  = 12
-	shownNodes = 10
-	shownName  = 60 // characters of the name of a set, which lists blocks
+// Detail is how much of a list a person is shown.
+type Detail struct {
+	flips, ends, sets, nodes int
+	name                     int // characters of the name of a set, which lists blocks
+}
+
+// How much is shown: what fits a screen, or all there is, to be signed.
+var (
+	Brief = Detail{flips: 40, ends: 3, sets: 12, nodes: 10, name: 60}
+	Whole = Detail{math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt}
 )
 
 // WriteText writes the plan for a person: the numbers, what flips, and what is
 // written where.
-func (p Plan) WriteText(w io.Writer) error {
+func (p Plan) WriteText(w io.Writer, d Detail) error {
 	b := &printable.Page{}
 	p.textSummary(b)
-	p.textFlips(b, "FLIPS between pods", p.Flips)
-	p.textFlips(b, "FLIPS with addresses outside", p.Outside)
-	p.textNodes(b)
+	p.textFlips(b, d, "FLIPS between pods", p.Flips)
+	p.textFlips(b, d, "FLIPS with addresses outside", p.Outside)
+	p.textNodes(b, d)
 	if len(p.Warnings) > 0 {
 		b.Line(0, "")
 		b.Line(0, "WARNINGS (%d)", len(p.Warnings))
@@ -42,18 +46,56 @@ func (p Plan) WriteText(w io.Writer) error {
 
 func (p Plan) textSummary(b *printable.Page) {
 	for _, c := range p.Policies {
-		b.Line(0, "%s: %s", c.Policy, c.Change)
+		b.Line(0, "%s: %s", c.Policy, c.text())
 	}
+	b.Line(0, "%s", p.Headline())
+}
+
+// text says what becomes of a policy.
+func (c PolicyChange) text() string {
+	if c.SelectsNothing && c.Change != deleted {
+		return c.Change + ", selects no pod"
+	}
+	return c.Change
+}
+
+// Headline says in one line what changes, the worst first: what is opened, then what is not
+// known, then what is blocked.
+func (p Plan) Headline() string {
+	all := fmt.Sprintf("%s between %s", count(p.Connections, "connection"), count(p.Pods, "pod"))
 	if len(p.Flips)+len(p.Outside)+len(p.Nodes) == 0 {
-		b.Line(0, "Nothing changes: none of %s between %s flips, and no node is written to.", count(p.Connections, "connection"), count(p.Pods, "pod"))
-		return
+		return fmt.Sprintf("Nothing changes: none of %s flips, and no node is written to.", all)
 	}
-	verb := "flip"
-	if p.Flipped == 1 {
-		verb = "flips"
+	writes := fmt.Sprintf("%d of %s written to.", len(p.Nodes), count(p.NodesSeen, "node"))
+	if p.Flipped == 0 {
+		return fmt.Sprintf("NO FLIPS among %s, nor with addresses outside. %s", all, writes)
 	}
-	b.Line(0, "%d of %s between %s %s: %d blocked, %d opened. %d of %s written to.", p.Flipped, count(p.Connections, "connection"),
-		count(p.Pods, "pod"), verb, p.Blocked, p.Opened, len(p.Nodes), count(p.NodesSeen, "node"))
+	var parts []string
+	for _, x := range []struct {
+		word              string
+		total, withOthers int
+	}{
+		{"OPENED", p.Opened, p.WithOutside.Opened},
+		{"NOT KNOWN", p.Unknown, p.WithOutside.Unknown},
+		{"BLOCKED", p.Blocked, p.WithOutside.Blocked},
+	} {
+		switch {
+		case x.total == 0:
+		case x.withOthers > 0:
+			parts = append(parts, fmt.Sprintf("%s %d, %d of them with addresses outside", x.word, x.total, x.withOthers))
+		default:
+			parts = append(parts, fmt.Sprintf("%s %d", x.word, x.total))
+		}
+	}
+	for _, x := range []struct {
+		word  string
+		total int
+	}{{"opened", p.Opened}, {"blocked", p.Blocked}} {
+		if x.total == 0 {
+			parts = append(parts, "none "+x.word)
+		}
+	}
+	return fmt.Sprintf("%s. %d of %s flip. %s", strings.Join(parts, "; "), p.Between.Flipped, all, writes)
 }
 
 // row is flips that differ in their ends alone.
@@ -89,7 +131,7 @@ func (p Plan) rows(flips []Flip) []row {
 	return rows
 }
 
-func (p Plan) textFlips(b *printable.Page, title string, flips []Flip) {
+func (p Plan) textFlips(b *printable.Page, d Detail, title string, flips []Flip) {
 	if len(flips) == 0 {
 		return
 	}
@@ -97,16 +139,16 @@ func (p Plan) textFlips(b *printable.Page, title string, flips []Flip) {
 	b.Line(0, "")
 	b.Line(0, "%s", title)
 	for i, r := range rows {
-		if i == shownFlips-1 && len(rows) > shownFlips {
-			b.Line(1, "and %d more lines; -o json has everything", len(rows)-i)
+		if i == d.flips-1 && len(rows) > d.flips {
+			b.Line(1, "and %d more lines; --all shows them", len(rows)-i)
 			break
 		}
-		b.Line(1, "%s -> %s: %s", p.endsText(r.from), p.endsText(r.to), r.what)
+		b.Line(1, "%s -> %s: %s", p.endsText(d, r.from), p.endsText(d, r.to), r.what)
 	}
 }
 
 // endsText names workloads, or addresses as one group of them.
-func (p Plan) endsText(names []string) string {
+func (p Plan) endsText(d Detail, names []string) string {
 	var some []Addresses
 	for _, a := range p.Addresses {
 		if slices.Contains(names, a.Name) {
@@ -116,8 +158,8 @@ func (p Plan) endsText(names []string) string {
 	switch {
 	case len(some) > 1:
 		return together(some)
-	case len(names) > shownEnds:
-		names = append(slices.Clone(names[:shownEnds-1]), fmt.Sprintf("%d others", len(names)-shownEnds+1))
+	case len(names) > d.ends:
+		names = append(slices.Clone(names[:d.ends-1]), fmt.Sprintf("%d others", len(names)-d.ends+1))
 	}
 	return strings.Join(names, ", ")
 }
@@ -134,29 +176,29 @@ func (f Flip) text() string {
 	return text
 }
 
-func (p Plan) textNodes(b *printable.Page) {
+func (p Plan) textNodes(b *printable.Page, d Detail) {
 	if len(p.Nodes) == 0 {
 		return
 	}
 	b.Line(0, "")
 	b.Line(0, "WRITES")
 	for i, n := range p.Nodes {
-		if i == shownNodes-1 && len(p.Nodes) > shownNodes {
-			b.Line(1, "and on %d more nodes; -o json has everything", len(p.Nodes)-i)
+		if i == d.nodes-1 && len(p.Nodes) > d.nodes {
+			b.Line(1, "and on %d more nodes; --all shows them", len(p.Nodes)-i)
 			break
 		}
-		n.text(b)
+		n.text(b, d)
 	}
 }
 
-func (n NodeChange) text(b *printable.Page) {
-	b.Line(1, "%s: %s, +%d -%d ACLs on %s", cmp.Or(n.Node, "pods without a node"), setsText(n.Sets), n.ACLsAdded, n.ACLsRemoved, count(n.Endpoints, "endpoint"))
+func (n NodeChange) text(b *printable.Page, d Detail) {
+	b.Line(1, "%s: %s, +%d -%d ACLs on %s", n.Name(), setsText(n.Sets), n.ACLsAdded, n.ACLsRemoved, count(n.Endpoints, "endpoint"))
 	for i, s := range n.Sets {
-		if i == shownSets-1 && len(n.Sets) > shownSets {
-			b.Line(2, "and %d more sets", len(n.Sets)-i)
+		if i == d.sets-1 && len(n.Sets) > d.sets {
+			b.Line(2, "and %d more sets; --all shows them", len(n.Sets)-i)
 			break
 		}
-		b.Line(2, "%s", s.text())
+		b.Line(2, "%s", s.text(d))
 	}
 	var calls []string
 	for _, op := range slices.Sorted(maps.Keys(n.Calls)) {
@@ -167,6 +209,9 @@ func (n NodeChange) text(b *printable.Page) {
 		b.Line(3, "%s", line)
 	}
 }
+
+// Name is the node's, or words for the pods that are on none yet.
+func (n NodeChange) Name() string { return cmp.Or(n.Node, "pods without a node") }
 
 // setsText counts sets by what becomes of them.
 func setsText(sets []SetChange) string {
@@ -183,10 +228,10 @@ func setsText(sets []SetChange) string {
 	return cmp.Or(strings.Join(words, ", "), "no set changes")
 }
 
-func (s SetChange) text() string {
+func (s SetChange) text(d Detail) string {
 	name := s.Name
-	if runes := []rune(name); len(runes) > shownName {
-		name = string(runes[:shownName-1]) + "…"
+	if runes := []rune(name); len(runes) > d.name {
+		name = string(runes[:d.name-1]) + "…"
 	}
 	switch s.Change {
 	case added:

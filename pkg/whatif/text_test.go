@@ -75,7 +75,7 @@ func TestAddressesAreNamedByWhatIsShorter(t *testing.T) {
 
 // TestLongListsAreCut: a person sees the beginning and how much more there is.
 func TestLongListsAreCut(t *testing.T) {
-	p := Plan{Flipped: 1, Connections: 2, Pods: 2, NodesSeen: 20}
+	p := Plan{Tally: Tally{Flipped: 1, Blocked: 1}, Between: Tally{Flipped: 1, Blocked: 1}, Connections: 2, Pods: 2, NodesSeen: 20}
 	for i := range 50 {
 		name := fmt.Sprintf("x/w%02d", i)
 		p.Workloads = append(p.Workloads, matrix.Workload{Name: name, Pods: []string{name}})
@@ -90,16 +90,23 @@ func TestLongListsAreCut(t *testing.T) {
 		p.Nodes = append(p.Nodes, n)
 	}
 	var b strings.Builder
-	require.NoError(t, p.WriteText(&b))
+	require.NoError(t, p.WriteText(&b, Brief))
 	text := b.String()
-	require.Contains(t, text, "1 of 2 connections between 2 pods flips: 0 blocked, 0 opened. 20 of 20 nodes written to.\n")
+	require.Contains(t, text, "BLOCKED 1; none opened. 1 of 2 connections between 2 pods flip. 20 of 20 nodes written to.\n")
 	require.Contains(t, text, "  x/w00 (1 pod) -> x/w00 (1 pod): 1/TCP  allowed -> blocked\n")
 	require.Contains(t, text, "  x/w00 (1 pod), x/w01 (1 pod), 48 others -> x/all: 1/UDP  allowed -> blocked by x/p\n")
-	require.Contains(t, text, "  and 12 more lines; -o json has everything\n")
+	require.Contains(t, text, "  and 12 more lines; --all shows them\n")
 	require.Contains(t, text, "  n08: 20 sets changed, +1 -0 ACLs on 1 endpoint\n    ~ set-0  +1 -0 members\n")
-	require.Contains(t, text, "    and 9 more sets\n")
-	require.Contains(t, text, "  and on 11 more nodes; -o json has everything\n")
+	require.Contains(t, text, "    and 9 more sets; --all shows them\n")
+	require.Contains(t, text, "  and on 11 more nodes; --all shows them\n")
 	require.NotContains(t, text, "n09")
+
+	b.Reset()
+	require.NoError(t, p.WriteText(&b, Whole))
+	require.NotContains(t, b.String(), "more")
+	require.NotContains(t, b.String(), "others")
+	require.Contains(t, b.String(), "  n19: ")
+	require.Contains(t, b.String(), "    ~ set-19  +1 -0 members\n")
 }
 
 // TestTextOfAHostileDump: what a dump says is neither a line of its own nor an
@@ -111,7 +118,7 @@ func TestTextOfAHostileDump(t *testing.T) {
 		p.Flips = []Flip{{From: evil, To: evil, Before: explain.Allowed, After: explain.Blocked, By: []string{evil}}}
 		p.Warnings = []state.Warning{{Object: evil, Message: evil}}
 		var b strings.Builder
-		require.NoError(t, p.WriteText(&b))
+		require.NoError(t, p.WriteText(&b, Brief))
 		return b.String()
 	}
 	got := text("x\x1b[2J\nNothing changes\u202e")

@@ -165,8 +165,8 @@ var badObjects = []badInput{
 	},
 	{
 		"policy of another group",
-		"apiVersion: projectcalico.org/v3\nkind: NetworkPolicy\nmetadata: {name: a}\n",
-		`document 1: NetworkPolicy a: apiVersion: "projectcalico.org/v3" is not supported for this kind; use networking.k8s.io/v1`,
+		"apiVersion: network.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\n",
+		`document 1: NetworkPolicy a: apiVersion: "network.k8s.io/v1" is not supported for this kind; use networking.k8s.io/v1`,
 	},
 	{
 		"removed version",

@@ -142,12 +142,16 @@ func TestNotEnforced(t *testing.T) {
 		object("policy.networking.k8s.io/v1alpha1", "BaselineAdminNetworkPolicy"),
 		object("cilium.io/v2", "CiliumClusterwideNetworkPolicy"),
 		object("crd.antrea.io/v1beta1", "ClusterNetworkPolicy"),
+		object("projectcalico.org/v3", "NetworkPolicy"),
+		object("crd.projectcalico.org/v1", "GlobalNetworkPolicy"),
 	}, "---\n")
 	want := []manifest.Warning{
-		{Object: "a", Kind: "AdminNetworkPolicy", Reason: manifest.NotEnforced, Message: "stdin document 1: kind AdminNetworkPolicy of policy.networking.k8s.io/v1alpha1 is not enforced; use ClusterNetworkPolicy of policy.networking.k8s.io/v1alpha2"},
-		{Object: "a", Kind: "BaselineAdminNetworkPolicy", Reason: manifest.NotEnforced, Message: "stdin document 2: kind BaselineAdminNetworkPolicy of policy.networking.k8s.io/v1alpha1 is not enforced; use ClusterNetworkPolicy of policy.networking.k8s.io/v1alpha2"},
-		{Object: "a", Kind: "CiliumClusterwideNetworkPolicy", Reason: manifest.NotEnforced, Message: "stdin document 3: kind CiliumClusterwideNetworkPolicy of cilium.io/v2 is not enforced; say the same with NetworkPolicy or ClusterNetworkPolicy"},
-		{Object: "a", Kind: "ClusterNetworkPolicy", Reason: manifest.NotEnforced, Message: "stdin document 4: kind ClusterNetworkPolicy of crd.antrea.io/v1beta1 is not enforced; say the same with NetworkPolicy or ClusterNetworkPolicy"},
+		{Object: "a", Kind: "AdminNetworkPolicy", Reason: manifest.NotEnforced, Message: "stdin document 1: kind AdminNetworkPolicy of policy.networking.k8s.io/v1alpha1 is not enforced; verdicts are without it; use ClusterNetworkPolicy of policy.networking.k8s.io/v1alpha2"},
+		{Object: "a", Kind: "BaselineAdminNetworkPolicy", Reason: manifest.NotEnforced, Message: "stdin document 2: kind BaselineAdminNetworkPolicy of policy.networking.k8s.io/v1alpha1 is not enforced; verdicts are without it; use ClusterNetworkPolicy of policy.networking.k8s.io/v1alpha2"},
+		{Object: "a", Kind: "CiliumClusterwideNetworkPolicy", Reason: manifest.NotEnforced, Message: "stdin document 3: kind CiliumClusterwideNetworkPolicy of cilium.io/v2 is not enforced; verdicts are without it; say the same with NetworkPolicy or ClusterNetworkPolicy"},
+		{Object: "a", Kind: "ClusterNetworkPolicy", Reason: manifest.NotEnforced, Message: "stdin document 4: kind ClusterNetworkPolicy of crd.antrea.io/v1beta1 is not enforced; verdicts are without it; say the same with NetworkPolicy or ClusterNetworkPolicy"},
+		{Object: "a", Kind: "NetworkPolicy", Reason: manifest.NotEnforced, Message: "stdin document 5: kind NetworkPolicy of projectcalico.org/v3 is not enforced; verdicts are without it; say the same with NetworkPolicy or ClusterNetworkPolicy"},
+		{Object: "a", Kind: "GlobalNetworkPolicy", Reason: manifest.NotEnforced, Message: "stdin document 6: kind GlobalNetworkPolicy of crd.projectcalico.org/v1 is not enforced; verdicts are without it; say the same with NetworkPolicy or ClusterNetworkPolicy"},
 	}
 	for _, only := range []bool{false, true} {
 		_, warnings, err := manifest.Load([]string{"-"}, manifest.Options{Stdin: strings.NewReader(text), PoliciesOnly: only})

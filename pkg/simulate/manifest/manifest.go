@@ -38,6 +38,8 @@ type Options struct {
 	Stdin io.Reader
 	// PoliciesOnly skips what is neither a NetworkPolicy nor a ClusterNetworkPolicy.
 	PoliciesOnly bool
+	// Recursive reads also the folders below a folder.
+	Recursive bool
 }
 
 // Reason says what kind of thing a warning is about. Its values are words of
@@ -49,6 +51,7 @@ const (
 	SkippedKind    Reason = "SkippedKind"
 	HostBitsMasked Reason = "HostBitsMasked"
 	NotEnforced    Reason = "NotEnforced"
+	FolderSkipped  Reason = "FolderSkipped"
 )
 
 // Warning is about something that was read and does not count as it stands.
@@ -63,9 +66,9 @@ type Warning struct {
 // warnings are in the order of the text. The error is an *Error, whose text is
 // one line; nothing else is returned then.
 func Load(paths []string, o Options) (Objects, []Warning, error) {
-	l := loader{seen: map[string]place{}, policiesOnly: o.PoliciesOnly}
+	l := loader{seen: map[string]place{}, policiesOnly: o.PoliciesOnly, recursive: o.Recursive}
 	for _, path := range paths {
-		files, err := open(path, o.Stdin)
+		files, err := l.open(path, o.Stdin)
 		if err != nil {
 			return Objects{}, nil, err
 		}
@@ -74,6 +77,9 @@ func Load(paths []string, o Options) (Objects, []Warning, error) {
 				return Objects{}, nil, err
 			}
 		}
+	}
+	if err := l.nodeIsThere(o.Node, paths); err != nil {
+		return Objects{}, nil, err
 	}
 	objects, err := l.finish(o.Node)
 	if err != nil {

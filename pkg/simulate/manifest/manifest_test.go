@@ -85,14 +85,73 @@ func TestFolder(t *testing.T) {
 
 	o, warnings, err := manifest.Load([]string{dir, single}, manifest.Options{})
 	require.NoError(t, err)
-	require.Empty(t, warnings)
+	require.Equal(t, []manifest.Warning{{
+		Object: filepath.Join(dir, "sub"), Kind: "Folder", Reason: manifest.FolderSkipped,
+		Message: "the folder " + filepath.Join(dir, "sub") + " has manifests and is left out, as are other folders below " + dir + ": add -R to read them",
+	}}, warnings)
 	require.Equal(t, []string{"x/a@", "x/b@", "x/c@", "x/d@", "x/f@"}, podNames(o.Pods))
+
+	require.NoError(t, os.Remove(filepath.Join(dir, "link.yaml")))
+	write(t, dir, ".git/f.yaml", podNamed("hidden"))
+	o, warnings, err = manifest.Load([]string{dir}, manifest.Options{Recursive: true})
+	require.NoError(t, err)
+	require.Empty(t, warnings)
+	require.Equal(t, []string{"x/a@", "x/b@", "x/c@", "x/d@", "x/e@"}, podNames(o.Pods))
+}
+
+// TestFoldersOfOtherTools: charts and kustomizations are not read as if they were manifests,
+// and what is beside them is not taken for the whole.
+func TestFoldersOfOtherTools(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "app/kustomization.yaml", "resources: [a.yaml]\n")
+	write(t, dir, "app/a.yaml", podNamed("a"))
+	write(t, dir, "chart/Chart.yaml", "apiVersion: v2\nname: c\n")
+	write(t, dir, "chart/values.yaml", "a: 1\n")
+	write(t, dir, "chart/templates/t.yaml", "{{ .Values.a }}\n")
+	app, chart := filepath.Join(dir, "app"), filepath.Join(dir, "chart")
+	kustomized := manifest.Warning{
+		Object: app, Kind: "Folder", Reason: manifest.FolderSkipped,
+		Message: "the folder " + app + " has a kustomization, which is not applied to the manifests beside it: give what kubectl kustomize " + app + " prints",
+	}
+	rendered := "the folder " + chart + " is a Helm chart, which is not rendered: give what helm template " + chart + " prints"
+
+	o, warnings, err := manifest.Load([]string{app}, manifest.Options{})
+	require.NoError(t, err)
+	require.Equal(t, []manifest.Warning{kustomized}, warnings)
+	require.Len(t, o.Pods, 1)
+
+	_, _, err = manifest.Load([]string{chart}, manifest.Options{})
+	require.EqualError(t, err, chart+": there is no manifest to read: "+rendered)
+
+	o, warnings, err = manifest.Load([]string{dir}, manifest.Options{Recursive: true})
+	require.NoError(t, err)
+	require.Equal(t, []manifest.Warning{kustomized, {Object: chart, Kind: "Folder", Reason: manifest.FolderSkipped, Message: rendered}}, warnings)
+	require.Len(t, o.Pods, 1)
+}
+
+// TestNodeThatIsNotThere: a node that no manifest has is a slip, where there are nodes.
+func TestNodeThatIsNotThere(t *testing.T) {
+	const nodes = "{apiVersion: v1, kind: Node, metadata: {name: win-1}}\n---\n{apiVersion: v1, kind: Node, metadata: {name: linux-22}}\n"
+	for node, want := range map[string]string{
+		"win-2": `stdin: no Node is called "win-2"; did you mean win-1?`,
+		"x":     `stdin: no Node is called "x"; there is linux-22, win-1`,
+		"win-1": "",
+		"":      "",
+	} {
+		_, _, err := manifest.Load([]string{"-"}, manifest.Options{Node: node, Stdin: strings.NewReader(nodes)})
+		if want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.EqualError(t, err, want)
+	}
+	mustLoad(t, podNamed("a"), manifest.Options{Node: "any"})
 }
 
 func TestUnreadablePaths(t *testing.T) {
 	empty := t.TempDir()
 	_, _, err := manifest.Load([]string{empty}, manifest.Options{})
-	require.EqualError(t, err, empty+": the folder has no .yaml, .yml or .json file; name the folder that has (sub-folders are not read)")
+	require.EqualError(t, err, empty+": the folder has no .yaml, .yml or .json file; name the folder that has")
 
 	missing := filepath.Join(empty, "nowhere")
 	_, _, err = manifest.Load([]string{missing}, manifest.Options{})
@@ -171,13 +230,13 @@ func TestWarnings(t *testing.T) {
 	}, "---\n"))
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff([]manifest.Warning{
-		{Object: "other/c", Kind: "ConfigMap", Reason: manifest.SkippedKind, Message: "stdin document 1: kind ConfigMap of v1 says nothing about policies or pods here and is skipped"},
+		{Object: "other/c", Kind: "ConfigMap", Reason: manifest.SkippedKind, Message: "stdin document 1: kind ConfigMap of v1 is none that is read and is skipped"},
 		{Object: "x/p", Kind: "NetworkPolicy", Reason: manifest.HostBitsMasked, Message: `spec.ingress[0].from[0].ipBlock.cidr: "10.1.2.3/16" has bits behind its mask; 10.1.0.0/16 is used`},
 		{Object: "x/p", Kind: "NetworkPolicy", Reason: manifest.HostBitsMasked, Message: `spec.ingress[0].from[0].ipBlock.except[0]: "10.1.2.3/24" has bits behind its mask; 10.1.2.0/24 is used`},
 		{Object: "x/p", Kind: "NetworkPolicy", Reason: manifest.HostBitsMasked, Message: `spec.egress[0].to[0].ipBlock.cidr: "2001:db8::1/32" has bits behind its mask; 2001:db8::/32 is used`},
-		{Object: "n1", Kind: "Node", Reason: manifest.SkippedKind, Message: "stdin document 3: kind Node of example.com/v1 says nothing about policies or pods here and is skipped"},
-		{Object: "j", Kind: "Job", Reason: manifest.SkippedKind, Message: "stdin document 4: kind Job of batch.volcano.sh/v1alpha1 says nothing about policies or pods here and is skipped"},
-		{Object: "", Kind: "AllowList", Reason: manifest.SkippedKind, Message: "stdin document 5: kind AllowList of example.com/v1 says nothing about policies or pods here and is skipped"},
+		{Object: "n1", Kind: "Node", Reason: manifest.SkippedKind, Message: "stdin document 3: kind Node of example.com/v1 is none that is read and is skipped"},
+		{Object: "j", Kind: "Job", Reason: manifest.SkippedKind, Message: "stdin document 4: kind Job of batch.volcano.sh/v1alpha1 is none that is read and is skipped"},
+		{Object: "", Kind: "AllowList", Reason: manifest.SkippedKind, Message: "stdin document 5: kind AllowList of example.com/v1 is none that is read and is skipped"},
 	}, warnings))
 	block := o.Policies[0].Spec.Ingress[0].From[0].IPBlock
 	require.Equal(t, "10.1.0.0/16", block.CIDR)

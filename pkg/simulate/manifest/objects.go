@@ -3,6 +3,7 @@ package manifest
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -23,6 +24,7 @@ type loader struct {
 	seen         map[string]place // by kind, namespace and name
 	warnings     []Warning
 	policiesOnly bool // as Options.PoliciesOnly
+	recursive    bool // as Options.Recursive
 }
 
 // source is one object, not decoded yet.
@@ -97,12 +99,14 @@ func (l *loader) object(at place, tree any, version, kind string) error {
 		l.skip(at, object, kind, "is no NetworkPolicy or ClusterNetworkPolicy")
 	case ok && version == known.version:
 		return known.read(l, source{at, kind, object})
+	case isPolicy && slices.Contains(otherProjects, groupOf(version)):
+		l.unenforced(at, object, version, kind)
 	case ok && ofCluster(kind, version, known.version):
 		return at.fail(field.NewPath("apiVersion"), "%q is not supported for this kind; use %s", version, known.version)
 	case isPolicy:
 		l.unenforced(at, object, version, kind)
 	default:
-		l.skip(at, object, kind, fmt.Sprintf("of %s says nothing about policies or pods here", version))
+		l.skip(at, object, kind, cmp.Or(notRead[kind], fmt.Sprintf("of %s is none that is read", version)))
 	}
 	return nil
 }
@@ -143,9 +147,9 @@ func (l *loader) skip(at place, object map[string]any, kind, why string) {
 // unenforced notes a policy that nothing here enforces: one of another project, or
 // of a kind that came before ClusterNetworkPolicy.
 func (l *loader) unenforced(at place, object map[string]any, version, kind string) {
-	advice := "say the same with NetworkPolicy or ClusterNetworkPolicy"
+	advice := "verdicts are without it; say the same with NetworkPolicy or ClusterNetworkPolicy"
 	if kind == "AdminNetworkPolicy" || kind == "BaselineAdminNetworkPolicy" {
-		advice = "use ClusterNetworkPolicy of " + kinds[clusterKind].version
+		advice = "verdicts are without it; use ClusterNetworkPolicy of " + kinds[clusterKind].version
 	}
 	l.warnings = append(l.warnings, Warning{
 		Object: fullName(object), Kind: kind, Reason: NotEnforced,
@@ -157,15 +161,31 @@ func (l *loader) unenforced(at place, object map[string]any, version, kind strin
 // known here, not that of a custom resource which has the same name. For
 // NetworkPolicies no difference is made, because skipping one would open.
 func ofCluster(kind, version, known string) bool {
-	group, _, _ := strings.Cut(version, "/")
-	ours, _, _ := strings.Cut(known, "/")
-	if !strings.Contains(version, "/") {
-		group = ""
+	group := groupOf(version)
+	return group == groupOf(known) || group == "extensions" || kind == namespacedKind
+}
+
+// groupOf returns the group of an apiVersion, "" for the core group.
+func groupOf(version string) string {
+	group, _, found := strings.Cut(version, "/")
+	if !found {
+		return ""
 	}
-	if !strings.Contains(known, "/") {
-		ours = ""
-	}
-	return group == ours || group == "extensions" || kind == namespacedKind
+	return group
+}
+
+// otherProjects are groups with policies of their own, some of which are called as ours are.
+var otherProjects = []string{
+	"crd.projectcalico.org", "projectcalico.org", // Calico
+	"cilium.io",
+	"crd.antrea.io",
+}
+
+// notRead says of kinds that make pods, or objects, that these are left out.
+var notRead = map[string]string{
+	"CronJob":               "makes pods, which are left out,",
+	"ReplicationController": "makes pods, which are left out,",
+	"Kustomization":         "makes other objects, which are left out: give what kubectl kustomize prints; it",
 }
 
 func (l *loader) list(at place, items []any, version, kind string) error {
@@ -238,6 +258,38 @@ func (l *loader) node(s source) error {
 	return checkNode(s.place, node)
 }
 
+// nodeIsThere fails when there are Nodes, and none of the name.
+func (l *loader) nodeIsThere(name string, paths []string) error {
+	var names []string
+	for _, n := range l.objects.Nodes {
+		names = append(names, n.Name)
+	}
+	if name == "" || len(names) == 0 || slices.Contains(names, name) {
+		return nil
+	}
+	slices.Sort(names)
+	reason := fmt.Sprintf("no Node is called %q; there is %s", name, some(names))
+	if like := similar.Name(name, names); like != "" {
+		reason = fmt.Sprintf("no Node is called %q; did you mean %s?", name, like)
+	}
+	read := slices.Clone(paths)
+	for i, path := range read {
+		if path == "-" {
+			read[i] = "stdin"
+		}
+	}
+	return &Error{File: strings.Join(read, ", "), Reason: reason}
+}
+
+// some lists the first of many names.
+func some(names []string) string {
+	const shown = 5
+	if len(names) > shown {
+		return strings.Join(names[:shown], ", ") + fmt.Sprintf(" and %d more", len(names)-shown)
+	}
+	return strings.Join(names, ", ")
+}
+
 func (l *loader) pod(s source) error {
 	pod := &corev1.Pod{}
 	if err := l.decode(s, pod, validation.NameIsDNSSubdomain, true); err != nil {
@@ -249,6 +301,7 @@ func (l *loader) pod(s source) error {
 
 func (l *loader) policy(s source) error {
 	np := &networkingv1.NetworkPolicy{}
+	delete(s.tree, "status") // older clusters show one, and newer ones ignore it
 	if err := l.decode(s, np, validation.NameIsDNSSubdomain, true); err != nil {
 		return err
 	}

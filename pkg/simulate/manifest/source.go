@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 )
 
 // file is one input, as it was read.
@@ -14,9 +13,8 @@ type file struct {
 	data []byte
 }
 
-// open reads what path names: one file, the manifests of a folder but not of
-// its sub-folders, or standard input.
-func open(path string, stdin io.Reader) ([]file, error) {
+// open reads what path names: one file, the manifests of a folder, or standard input.
+func (l *loader) open(path string, stdin io.Reader) ([]file, error) {
 	if path == "-" {
 		data, err := io.ReadAll(stdin)
 		if err != nil {
@@ -32,40 +30,11 @@ func open(path string, stdin io.Reader) ([]file, error) {
 		f, err := read(path)
 		return []file{f}, err
 	}
-	return folder(path)
-}
-
-func folder(path string) ([]file, error) {
-	entries, err := os.ReadDir(path) // sorted by name
-	if err != nil {
-		return nil, unreadable(path, err)
+	files, err := l.folder(path)
+	if err == nil && len(files) == 0 {
+		err = l.nothing(path)
 	}
-	var out []file
-	for _, entry := range entries {
-		switch filepath.Ext(entry.Name()) {
-		case ".yaml", ".yml", ".json":
-		default:
-			continue
-		}
-		name := filepath.Join(path, entry.Name())
-		// Not entry.IsDir, which does not follow the links of mounted ConfigMaps.
-		info, err := os.Stat(name)
-		if err != nil {
-			return nil, unreadable(name, err)
-		}
-		if info.IsDir() {
-			continue
-		}
-		f, err := read(name)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, f)
-	}
-	if len(out) == 0 {
-		return nil, &Error{File: path, Reason: "the folder has no .yaml, .yml or .json file; name the folder that has (sub-folders are not read)"}
-	}
-	return out, nil
+	return files, err
 }
 
 func read(path string) (file, error) {

@@ -68,8 +68,8 @@ func TestMatrix(t *testing.T) {
 					answer, err := explain.Explain(dump, explain.Question{From: from, To: to, Port: probe.Port, Protocol: policy.Protocol(probe.Protocol)}, nil)
 					require.NoError(w.t, err)
 					actual, wanted := m.Verdict(a, b, probe.Port, policy.Protocol(probe.Protocol))
-					if actual != answer.Verdict || wanted != wantedOf(answer) {
-						w.fail(after, "%s -> %s %v: %s and %s of the matrix, %s and %s explained", from, to, probe, actual, wanted, answer.Verdict, wantedOf(answer))
+					if actual != actualOf(answer) || wanted != wantedOf(answer) {
+						w.fail(after, "%s -> %s %v: %s and %s of the matrix, %s and %s explained", from, to, probe, actual, wanted, actualOf(answer), wantedOf(answer))
 					}
 				}
 			}
@@ -113,7 +113,20 @@ func replicate(t *rapid.T, c oracle.Cluster) oracle.Cluster {
 	return c
 }
 
-// wantedOf is the verdict over what should be in HNS.
+// actualOf is the verdict over what is in HNS, as far as this node has a say in it.
+func actualOf(a explain.Answer) explain.Verdict {
+	switch {
+	case a.Egress.Judged && a.Ingress.Judged:
+		return a.Verdict
+	case a.Egress.Judged:
+		return a.Egress.Actual.Verdict
+	case a.Ingress.Judged:
+		return a.Ingress.Actual.Verdict
+	}
+	return explain.Unknown
+}
+
+// wantedOf is the same over what should be in HNS.
 func wantedOf(a explain.Answer) explain.Verdict {
 	out := explain.Unknown
 	for _, s := range []explain.Side{a.Egress, a.Ingress} {

@@ -229,7 +229,7 @@ func (x planned) end(addr netip.Addr) string {
 	return ""
 }
 
-// numbers counts the flips of pairs of pods once more.
+// numbers counts the flips once more, of pairs of pods and of pods with addresses.
 func (x planned) numbers() {
 	sizes := map[string]int{}
 	pods := 0
@@ -260,7 +260,20 @@ func (x planned) numbers() {
 		return n
 	}
 	require.Equal(x.w.t, []int{pods, pods * max(pods-1, 0), sum(flipped), sum(blocked), sum(opened)},
-		[]int{x.plan.Pods, x.plan.Connections, x.plan.Flipped, x.plan.Blocked, x.plan.Opened})
+		[]int{x.plan.Pods, x.plan.Connections, x.plan.Between.Flipped, x.plan.Between.Blocked, x.plan.Between.Opened})
+	for _, f := range x.plan.Outside {
+		key := [2]string{f.From, ""}
+		if sizes[f.From] == 0 {
+			key = [2]string{"", f.To}
+		}
+		n := max(sizes[f.From], sizes[f.To])
+		if flipped[key] = n; f.After == explain.Blocked {
+			blocked[key] = n
+		} else {
+			opened[key] = n
+		}
+	}
+	require.Equal(x.w.t, []int{sum(flipped), sum(blocked), sum(opened)}, []int{x.plan.Flipped, x.plan.Blocked, x.plan.Opened})
 }
 
 // writes lets the agent of the node do what was planned.

@@ -1,0 +1,98 @@
+package explain
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
+
+	"github.com/winnpm/winnpm/pkg/similar"
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// SelectsNothing is the reason of a warning about a policy that selects no pod of the cluster:
+// it changes nothing, and may be misspelt.
+const SelectsNothing state.Reason = "SelectsNothing"
+
+// Idle returns a warning for each policy of a dump that selects no pod, of this node or of
+// another one. A policy whose selector cannot be read is none of them: it has its own.
+func Idle(d state.Dump) []state.Warning {
+	x := newPopulation(d)
+	var out []state.Warning
+	for _, p := range d.Policies {
+		namespace, _, _ := strings.Cut(p.Policy, "/")
+		if p.Spec == nil || len(p.Selected) > 0 || x.some(&p.Spec.PodSelector, namespace) {
+			continue
+		}
+		out = append(out, state.Warning{Object: p.Policy, Kind: "NetworkPolicy", Reason: SelectsNothing, Message: x.whyNone(namespace)})
+	}
+	for _, p := range d.ClusterPolicies {
+		if p.Spec == nil || len(p.Selected) > 0 || x.subject(p.Spec.Subject) {
+			continue
+		}
+		out = append(out, state.Warning{
+			Object: p.Name, Kind: "ClusterNetworkPolicy", Reason: SelectsNothing,
+			Message: "spec.subject selects no pod, so the policy changes nothing; check its selectors",
+		})
+	}
+	return out
+}
+
+// population is the pods of a cluster, as selectors see them.
+type population struct {
+	pods       map[string][]labels.Set // by namespace
+	namespaces map[string]labels.Set
+}
+
+func newPopulation(d state.Dump) population {
+	x := population{pods: map[string][]labels.Set{}, namespaces: map[string]labels.Set{}}
+	for _, p := range d.Pods {
+		if namespace, _, _ := strings.Cut(p.Pod, "/"); !p.HostNetwork && !p.Finished {
+			x.pods[namespace] = append(x.pods[namespace], p.Labels)
+		}
+	}
+	for _, ns := range d.Namespaces {
+		x.namespaces[ns.Name] = ns.Labels
+	}
+	return x
+}
+
+// some reports whether a selector selects a pod of a namespace.
+func (x population) some(selector *metav1.LabelSelector, namespace string) bool {
+	s, err := metav1.LabelSelectorAsSelector(selector)
+	return err != nil || slices.ContainsFunc(x.pods[namespace], func(l labels.Set) bool { return s.Matches(l) })
+}
+
+// subject reports whether the subject of a ClusterNetworkPolicy has a pod.
+func (x population) subject(subject v1alpha2.ClusterNetworkPolicySubject) bool {
+	namespaces, pods := subject.Namespaces, &metav1.LabelSelector{}
+	if subject.Pods != nil {
+		namespaces, pods = &subject.Pods.NamespaceSelector, &subject.Pods.PodSelector
+	}
+	s, err := metav1.LabelSelectorAsSelector(namespaces)
+	if err != nil {
+		return true
+	}
+	for namespace := range x.pods {
+		if s.Matches(x.namespaces[namespace]) && x.some(pods, namespace) {
+			return true
+		}
+	}
+	return false
+}
+
+// whyNone says why a policy of a namespace selects no pod.
+func (x population) whyNone(namespace string) string {
+	if len(x.pods[namespace]) > 0 {
+		return fmt.Sprintf("spec.podSelector matches none of the pods of namespace %s, so the policy changes nothing; check its labels", namespace)
+	}
+	message := fmt.Sprintf("there is no pod in namespace %s, so the policy changes nothing", namespace)
+	if like := similar.Name(namespace, slices.Sorted(maps.Keys(x.pods))); like != "" {
+		message += fmt.Sprintf("; did you mean namespace %s?", like)
+	}
+	return message
+}
