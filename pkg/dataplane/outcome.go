@@ -15,6 +15,7 @@ func (d *core) outcome(r *run) state.Report {
 	now := d.clock
 	d.settleDrift()
 	d.forgetSubqueues()
+	slices.SortFunc(d.ruled, func(a, b state.PodStart) int { return cmp.Compare(a.Pod, b.Pod) })
 	rep := state.Report{
 		Generation: d.generation,
 		Started:    r.started,
@@ -30,7 +31,7 @@ func (d *core) outcome(r *run) state.Report {
 		ProbeAfter: d.probeAfter(now),
 
 		NewEndpoints: d.found,
-		Starts:       slices.SortedFunc(slices.Values(d.ruled), func(a, b state.PodStart) int { return cmp.Compare(a.Pod, b.Pod) }),
+		Starts:       d.ruled,
 		Repairs:      d.drift.TakeRepairs(),
 		Spellings:    d.spellings.New(),
 		Waiting:      d.outstandingWork(),
