@@ -104,7 +104,7 @@ func FromDump(d state.Dump) (World, error) {
 			ok = err == nil
 		}
 		if !ok {
-			continue // it has no traffic of its own
+			addr = netip.Addr{} // it has no traffic of its own; policies may still select it
 		}
 		pod := Pod{Pod: podOf(p, addr), Node: elsewhere}
 		if p.Local {
@@ -137,7 +137,7 @@ func (w *World) tiersOf(d state.Dump) error {
 }
 
 func podOf(p *state.Pod, addr netip.Addr) dataplane.Pod {
-	out := dataplane.Pod{UID: types.UID(p.UID), Labels: p.Labels, Addr: addr, OverBudget: p.OverBudget}
+	out := dataplane.Pod{UID: types.UID(p.UID), Labels: p.Labels, Addr: addr, OverBudget: p.OverBudget, HostNetwork: p.HostNetwork, Finished: p.Finished}
 	out.Namespace, out.Name, _ = strings.Cut(p.Pod, "/")
 	for _, text := range p.Ports {
 		name, rest, _ := strings.Cut(text, ":")

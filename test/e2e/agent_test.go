@@ -30,6 +30,8 @@ type agent struct {
 	process *exec.Cmd
 	stderr  *buffer
 	exited  chan struct{} // closed when it has
+
+	elsewhere []string // pods of other nodes, for waitMatrix
 }
 
 // answer is the part of the agent's JSON that the suite reads.
@@ -37,7 +39,7 @@ type answer struct {
 	Verdicts []struct {
 		From, To, Protocol string
 		Port               int
-		Allowed            bool
+		Allowed            *bool // nil: another node decides the other half
 		Ingress, Egress    *side
 	}
 	Calls    map[string]int
@@ -130,7 +132,7 @@ func (a *agent) read(path string) ([]byte, error) {
 
 // waitMatrix waits until the verdicts of every ordered pair of pods are these:
 // denied are the lines of denied, "a/x | b/y" and then the policy that denied
-// it, everything else is allowed.
+// it, everything else is allowed, for pods elsewhere as far as this node decides.
 func (a *agent) waitMatrix(port string, pods []string, denied string) {
 	a.t.Helper()
 	want := lines(denied)
@@ -138,7 +140,7 @@ func (a *agent) waitMatrix(port string, pods []string, denied string) {
 		for _, to := range pods {
 			pair := from + " | " + to + " "
 			if from != to && !slices.ContainsFunc(want, func(line string) bool { return strings.HasPrefix(line+" ", pair) }) {
-				want = append(want, from+" > "+to)
+				want = append(want, from+a.sign(from, to)+to)
 			}
 		}
 	}
@@ -153,6 +155,14 @@ func (a *agent) waitMatrix(port string, pods []string, denied string) {
 		}
 		return difference(want, have)
 	})
+}
+
+// sign is what stands between a pair of pods in a line when this node denies nothing.
+func (a *agent) sign(from, to string) string {
+	if slices.Contains(a.elsewhere, from) || slices.Contains(a.elsewhere, to) {
+		return " ? "
+	}
+	return " > "
 }
 
 // waitReady waits until the agent has all it needs.
@@ -183,7 +193,8 @@ func (a *agent) readiness() error {
 }
 
 // waitTrace waits until the verdicts of single packets are these; a line of
-// want is "ns/pod->ns/pod:80/TCP allow" or "... deny".
+// want is "ns/pod->ns/pod:80/TCP allow", "... deny", or "... half": allowed by this
+// node, and another one decides too.
 func (a *agent) waitTrace(want string) {
 	a.t.Helper()
 	a.waitTraceFor(settle, want)
@@ -206,7 +217,9 @@ func (a *agent) waitTraceFor(limit time.Duration, want string) {
 		var have []string
 		for _, v := range got.Verdicts {
 			word := "deny"
-			if v.Allowed {
+			if v.Allowed == nil {
+				word = "half" // allowed here
+			} else if *v.Allowed {
 				word = "allow"
 			}
 			have = append(have, fmt.Sprintf("%s->%s:%d/%s %s", v.From, v.To, v.Port, v.Protocol, word))
@@ -230,8 +243,11 @@ func (a *agent) writes() int {
 	return sum
 }
 
-func verdictLine(from, to string, allowed bool, ingress, egress *side) string {
-	if allowed {
+func verdictLine(from, to string, allowed *bool, ingress, egress *side) string {
+	if allowed == nil {
+		return from + " ? " + to
+	}
+	if *allowed {
 		return from + " > " + to
 	}
 	line := from + " | " + to

@@ -20,6 +20,7 @@ func TestVerdictsFollowObjects(t *testing.T) {
 	pods := []string{"shop/web", "shop/db", "bank/till", "bank/far"}
 
 	a := startAgent(t, "e2e-1", agentKubeconfig(t))
+	a.elsewhere = []string{"bank/far"}
 	a.waitMatrix("8080/TCP", pods, ``)
 
 	t.Log("a policy with a named port")
