@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: build test deep race lint e2e page exe windows test-windows conformance mutants model torture hostile fuzz bench update verify help
+.PHONY: build test deep race lint e2e page exe windows test-windows conformance mutants model torture hostile fuzz bench update release reproduce verify help
 
 build: ## programs of this machine into bin/
 	$(GO) build -o bin/ ./cmd/...
@@ -57,6 +57,12 @@ bench: ## every benchmark once (BENCHTIME=3x COUNT=5 OUT=file to measure)
 
 update: ## write the golden files anew
 	@hack/update.sh
+
+release: ## what a release has, into OUT (dist): VERSION=v0.1.0
+	@hack/release.sh "$(VERSION)" $(OUT)
+
+reproduce: ## build a part of a release twice, in two folders: both must be equal
+	@hack/reproduce.sh
 
 verify: ## formatted, tidy, and (with CI=true) nothing changed in the tree
 	@hack/verify.sh

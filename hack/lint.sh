@@ -40,4 +40,5 @@ run test/e2e linux
 run test/page linux
 run test/conformance linux
 run test/cni windows
+run hack/release linux
 exit $failed

@@ -78,10 +78,12 @@ func newRoot(name program, std streams, getenv func(string) string) *cobra.Comma
 		SilenceErrors: true, // run says them, in one line
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
+		Version:       version(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return errors.New("say which command: doctor, install-cni, plan, replay, simulate, start, support-bundle, trace, uninstall, uninstall-cni or version; " + string(name) + " --help explains them")
 		},
 	}
+	root.SetVersionTemplate("npm {{.Version}}\n")
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetIn(std.in)
 	root.SetOut(std.out)
@@ -104,8 +106,14 @@ func newVersion(std streams) *cobra.Command {
 	}
 }
 
+// release is the version of a release; hack/release.sh has the linker write it.
+var release string
+
 // version is what the build knows of itself.
 func version() string {
+	if release != "" {
+		return release
+	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
 	}

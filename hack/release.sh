@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# hack/release.sh VERSION [DIR] builds what a release has into DIR, by default dist. The
+# same sources give the same bytes, wherever they are: docs/release.md says what is in it.
+# PLATFORMS names those of the CLI, such as "linux/amd64"; windows/amd64 has what a node runs, too.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+version=${1:-}
+dist=${2:-dist}
+platforms=${PLATFORMS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64}
+if ! [[ $version =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]]; then
+	echo "release: say which version, such as VERSION=v0.1.0, not \"$version\"" >&2
+	exit 2
+fi
+mkdir -p "$dist"
+dist=$(cd "$dist" && pwd)
+if [ -n "$(ls -A "$dist")" ]; then
+	echo "release: $dist is not empty; its files would get among those of the release" >&2
+	exit 1
+fi
+built=$(mktemp -d)
+trap 'rm -rf "$built"' EXIT
+
+# What else decides about the bytes: the version of Go, and what a person may have set.
+GOTOOLCHAIN=go$(awk '$1 == "go" { print $2 }' go.mod)
+export GOTOOLCHAIN GOFLAGS="-trimpath -buildvcs=false -mod=readonly" GOWORK=off
+export CGO_ENABLED=0 GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT='' GOFIPS140=off
+ldflags="-s -w -X main.release=$version"
+for platform in $platforms; do
+	echo "release: $platform" >&2
+	to=$built/$platform
+	mkdir -p "$to"
+	export GOOS=${platform%/*} GOARCH=${platform#*/}
+	if [ "$GOOS" = windows ]; then
+		go build -ldflags "$ldflags" -o "$to/npm.exe" ./cmd/npm
+		go build -ldflags "$ldflags" -o "$to/winnpm-cni.exe" ./cmd/winnpm-cni
+		go test -c -ldflags "$ldflags" -o "$to/contract.exe" ./test/windows
+	else
+		go build -ldflags "$ldflags" -o "$to/npm" ./cmd/npm
+	fi
+done
+unset GOOS GOARCH
+go run -C hack/release . -version "$version" -license "$PWD/LICENSE" -built "$built" -dist "$dist"
