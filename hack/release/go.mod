@@ -3,3 +3,5 @@
 module github.com/winnpm/winnpm/hack/release
 
 go 1.26.8
+
+require github.com/CycloneDX/cyclonedx-go v0.12.0

@@ -1,5 +1,5 @@
 // Command release packs the programs that hack/release.sh built: archives of the CLI, what
-// a node runs, and checksums. Nothing that it writes tells when or where it ran.
+// a node runs, what is linked into each, and checksums. Nothing that it writes tells when or where it ran.
 package main
 
 import (
@@ -85,7 +85,11 @@ func (r release) pack(t target) error {
 	if err != nil {
 		return err
 	}
-	if err := r.save(r.archiveName(t), packed); err != nil {
+	name := r.archiveName(t)
+	if err := r.save(name, packed); err != nil {
+		return err
+	}
+	if err := r.saveBOM(name, npm); err != nil {
 		return err
 	}
 	if t.goos != "windows" {
@@ -97,6 +101,9 @@ func (r release) pack(t target) error {
 			return err
 		}
 		if err := r.save(name, content); err != nil {
+			return err
+		}
+		if err := r.saveBOM(name, content); err != nil {
 			return err
 		}
 	}
