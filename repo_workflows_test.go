@@ -18,6 +18,7 @@ import (
 const (
 	ciWorkflow      = ".github/workflows/ci.yml"
 	windowsWorkflow = ".github/workflows/windows.yml"
+	releaseWorkflow = ".github/workflows/release.yml"
 	issueForms      = ".github/ISSUE_TEMPLATE/"
 )
 
@@ -29,8 +30,9 @@ type workflow struct {
 }
 
 type job struct {
-	Minutes  any `json:"timeout-minutes"` // a number, or an expression of the matrix
-	Strategy struct {
+	Permissions map[string]string
+	Minutes     any `json:"timeout-minutes"` // a number, or an expression of the matrix
+	Strategy    struct {
 		Matrix struct {
 			Include []map[string]any
 		}
@@ -77,7 +79,7 @@ func TestWorkflows(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(".github/workflows/*.yml")
 	require.NoError(t, err)
-	require.Subset(t, files, []string{ciWorkflow, windowsWorkflow})
+	require.Subset(t, files, []string{ciWorkflow, windowsWorkflow, releaseWorkflow})
 	texts := map[string]string{}
 	for _, file := range files {
 		texts[file] = read(t, file)
@@ -95,6 +97,33 @@ func TestWindowsWorkflow(t *testing.T) {
 	for _, line := range lines {
 		require.Contains(t, page, "\n"+line+"\n")
 	}
+}
+
+// TestReleaseWorkflow: a release is what make release builds, and no job that may write runs
+// anything of the repository.
+func TestReleaseWorkflow(t *testing.T) {
+	t.Parallel()
+	text := read(t, releaseWorkflow)
+	require.Contains(t, text, "run: make release VERSION=\"$GITHUB_REF_NAME\"\n")
+	require.Contains(t, text, "--draft")
+	report(t, writesAndBuilds(releaseWorkflow, parseWorkflow(t, text)))
+}
+
+// writesAndBuilds wants a job that may write to check nothing out and to make nothing.
+func writesAndBuilds(file string, w workflow) []string {
+	var problems []string
+	for _, name := range slices.Sorted(maps.Keys(w.Jobs)) {
+		j := w.Jobs[name]
+		if !slices.Contains(slices.Collect(maps.Values(j.Permissions)), "write") {
+			continue
+		}
+		for _, step := range j.Steps {
+			if strings.HasPrefix(step.Uses, "actions/checkout@") || strings.Contains(step.Run, "make ") {
+				problems = append(problems, fmt.Sprintf("%s: %s may write, and runs the repository: %s%s", file, name, step.Uses, step.Run))
+			}
+		}
+	}
+	return problems
 }
 
 // TestIssueForms: GitHub shows them, and they ask for what tells most.
@@ -305,6 +334,9 @@ func TestWorkflowRules(t *testing.T) {
 	}, tooMuchAllowed("f", parseWorkflow(t, "jobs: {j: {steps: [{uses: actions/checkout@x}]}}")))
 	require.Equal(t, []string{"f: every job may write contents"}, tooMuchAllowed("f", parseWorkflow(t,
 		"permissions: {contents: write, actions: none}\njobs: {j: {steps: [{uses: actions/checkout@x, with: {persist-credentials: false}}]}}")))
+
+	require.Equal(t, []string{"f: j may write, and runs the repository: make x"}, writesAndBuilds("f", parseWorkflow(t,
+		"jobs: {i: {steps: [{run: make x}]}, j: {permissions: {contents: write}, steps: [{run: make x}]}}")))
 
 	require.Equal(t, []string{
 		"no name, description or body", `body 0: there is no type "text"`, "body 1: a input without its label or label", "body 2: a second id a",
