@@ -1,5 +1,5 @@
 // Command release packs the programs that hack/release.sh built: archives of the CLI, what
-// a node runs, what is linked into each, and checksums. Nothing that it writes tells when or where it ran.
+// a node runs, what is linked into each, the manifest for krew, and checksums. Nothing that it writes tells when or where it ran.
 package main
 
 import (
@@ -47,6 +47,9 @@ func (r release) write() error {
 		if err := r.pack(t); err != nil {
 			return fmt.Errorf("%s/%s: %w", t.goos, t.goarch, err)
 		}
+	}
+	if err := r.saveKrew(targets); err != nil {
+		return err
 	}
 	return r.sums()
 }
