@@ -40,5 +40,6 @@ run test/e2e linux
 run test/page linux
 run test/conformance linux
 run test/cni windows
+run test/chart linux
 run hack/release linux
 exit $failed
