@@ -24,21 +24,47 @@ var layers = map[string]struct {
 	receivers []string
 	files     []string
 }{
+	"pkg/desired": {
+		receivers: []string{"State", "members"},
+		files: []string{
+			// values: objects, and what follows from one of them
+			"changes doc objects overbudget",
+			// who is in which set, and under which numbers named ports are served
+			"cluster doubt members namedports nodesets pod podgroups policy views",
+			// what should be as a whole, from below
+			"state holding orphans podbudget",
+			"contested rules tierinput tierlist",
+			"active clusters crowds policies",
+			"pods stage",
+			// what others see of it
+			"count dump restore tierwarnings warnings",
+		},
+	},
+	"pkg/endpoints": {
+		receivers: []string{"State", "Endpoint"},
+		files: []string{
+			// one endpoint
+			"compromises doc endpoint state",
+			// all of them: what is known, what is desired, and the queue
+			"table unread fairqueue own podstart references repair tiersteps update",
+			"enumerations render refusals tierrefusals isolate outcome ready fold",
+			// what others see of them
+			"contradictions due dump restore warnings",
+		},
+	},
 	"pkg/dataplane": {
 		receivers: []string{"core", "run"},
 		files: []string{
-			// values: what comes in, what goes out, and what needs no state
-			"changes codes config endpointstate look progress request transaction written",
-			// objects and what follows from one of them
-			"budget clusterstate compromises doubt members namedports nodesets podgroups render size state tierrules views",
-			// what should be, and what waits: folding in, rendering, the queue
-			"active budgetmembers budgetpods clusters contested endpoints fairqueue fold orphans own podstart references repair stage stagepods tierinput tierlist tiersteps unread",
+			// values: what comes in and what goes out
+			"config look request setwork transaction written",
+			// the core, and what observations bring in
+			"core fold repair stage",
 			// what HNS is asked
 			"isolate listing refusals removesets run setrefusals starting tierrefusals updatepods writesets",
 			// the transaction as a whole, and what came of it
 			"activewarnings outcome sequence",
 			// the core from outside: the shell, dumps, plans
-			"core dataplane doc dumping dumpingclusters observe plan restore snapshot stats waitready willing",
+			"dataplane doc dumping observe plan restore snapshot stats waitready willing",
 		},
 	},
 }

@@ -142,7 +142,7 @@ func usesHcsshim(s source) []string {
 
 // shell are the files of pkg/dataplane that make calls, hold locks and read the clock
 // for the core.
-var shell = []string{"dataplane.go", "observe.go", "progress.go", "waitready.go"}
+var shell = []string{"dataplane.go", "observe.go", "waitready.go"}
 
 // impure refuses clocks, goroutines, locks and I/O in the pure core. That of the
 // dataplane waits for nobody either, so it has no context.
@@ -153,7 +153,7 @@ func impure(s source) []string {
 		return nil
 	case dir == "pkg/dataplane" && !slices.Contains(shell, path.Base(s.path)):
 		refused = append(refused, "context")
-	case !slices.Contains([]string{"pkg/ipsets", "pkg/policy", "pkg/tiers", "pkg/hns", "pkg/state", "pkg/acl", "pkg/backoff", "pkg/drift", "pkg/conflist"}, dir):
+	case !slices.Contains([]string{"pkg/ipsets", "pkg/policy", "pkg/tiers", "pkg/hns", "pkg/state", "pkg/acl", "pkg/backoff", "pkg/drift", "pkg/desired", "pkg/endpoints", "pkg/render", "pkg/conflist"}, dir):
 		return nil
 	}
 	var problems []string

@@ -5,12 +5,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 )
 
 // arrivals knows which local pods have come with an address. It belongs to the
 // goroutine of the pods' informer.
-type arrivals map[dataplane.PodKey]identity
+type arrivals map[desired.PodKey]identity
 
 // identity is what gives a pod of a name an endpoint of its own.
 type identity struct {
@@ -20,7 +20,7 @@ type identity struct {
 
 // comes takes the state of a pod, nil when the pod is gone. It reports whether the pod is
 // new on this node: such a pod is open until its endpoint is written.
-func (a arrivals) comes(key dataplane.PodKey, p *dataplane.Pod) bool {
+func (a arrivals) comes(key desired.PodKey, p *desired.Pod) bool {
 	if p == nil || !p.Local || p.HostNetwork || p.Finished || !p.Addr.IsValid() {
 		delete(a, key)
 		return false

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/test/effort"
 	"github.com/winnpm/winnpm/test/process"
@@ -188,7 +188,7 @@ func TestNamespaceOverItsBudget(t *testing.T) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{"a": "b", "c": "d"}}}
 	require.NoError(t, s.Add(ns))
 	require.Len(t, k.take(), 1)
-	require.Equal(t, []*dataplane.Namespace{{Name: "x", OverBudget: "2 labels, of which 1 are read at most (MaxLabelsPerObject)"}}, s.all())
+	require.Equal(t, []*desired.Namespace{{Name: "x", OverBudget: "2 labels, of which 1 are read at most (MaxLabelsPerObject)"}}, s.all())
 	ns = ns.DeepCopy()
 	ns.Labels = nil
 	require.NoError(t, s.Update(ns))

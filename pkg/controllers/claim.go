@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/gate"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -20,7 +20,7 @@ import (
 type Readiness interface {
 	// WaitReady returns nil when the endpoint of a pod's sandbox is as the pod's policies
 	// say. When ctx ends before, the error says what was missing.
-	WaitReady(ctx context.Context, key dataplane.PodKey, uid types.UID, sandbox state.Sandbox) error
+	WaitReady(ctx context.Context, key desired.PodKey, uid types.UID, sandbox state.Sandbox) error
 }
 
 // What a claim may end with, beside what WaitReady says.
@@ -81,7 +81,7 @@ func (c *Controller) Claim(ctx context.Context, claim gate.Claim) error {
 
 // awaitPod returns the pod of a claim as soon as everything that was there at the start is
 // known, and the watch shows the pod.
-func (c *Controller) awaitPod(ctx context.Context, claim gate.Claim) (*dataplane.Pod, error) {
+func (c *Controller) awaitPod(ctx context.Context, claim gate.Claim) (*desired.Pod, error) {
 	select {
 	case <-c.synced:
 	case <-ctx.Done():
@@ -110,7 +110,7 @@ func isUID(uid string) bool {
 }
 
 // changed has the worker read a pod anew.
-func (c *Controller) changed(key dataplane.PodKey, h haste) {
+func (c *Controller) changed(key desired.PodKey, h haste) {
 	c.queue.AddEvent(Key{Kind: KindPod, Namespace: key.Namespace, Name: key.Name}, time.Now(), h)
 }
 

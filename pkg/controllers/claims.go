@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -15,7 +15,7 @@ import (
 // addresses. There is one for each local pod at most: it goes with its pod.
 type claims struct {
 	mu    sync.Mutex // guards the rest; held for no call
-	told  map[dataplane.PodKey]*podClaim
+	told  map[desired.PodKey]*podClaim
 	asked int           // how often somebody asked whether a pod may start
 	shown chan struct{} // closed when a local pod has come or changed
 }
@@ -33,12 +33,12 @@ type podClaim struct {
 }
 
 func newClaims() *claims {
-	return &claims{told: map[dataplane.PodKey]*podClaim{}, shown: make(chan struct{})}
+	return &claims{told: map[desired.PodKey]*podClaim{}, shown: make(chan struct{})}
 }
 
 // on returns a pod as the dataplane is to know it: with the sandbox that the CNI told of, and
 // with its address where the API server does not know that yet.
-func (c *claims) on(p *dataplane.Pod) *dataplane.Pod {
+func (c *claims) on(p *desired.Pod) *desired.Pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.told[p.Key()]
@@ -55,7 +55,7 @@ func (c *claims) on(p *dataplane.Pod) *dataplane.Pod {
 // come takes that a pod starts, and returns its sandbox with the first round of asking, and
 // the pods that had its address, as far as the CNI told: they have ended, though the API
 // server may not say so yet.
-func (c *claims) come(p *dataplane.Pod, t *podClaim) (is state.Sandbox, ended []dataplane.PodKey) {
+func (c *claims) come(p *desired.Pod, t *podClaim) (is state.Sandbox, ended []desired.PodKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for key, other := range c.told {
@@ -85,7 +85,7 @@ func (c *claims) askLocked(t *podClaim) state.Sandbox {
 }
 
 // giveUp takes that a pod does not start as was told. It reports whether that counted.
-func (c *claims) giveUp(key dataplane.PodKey, t *podClaim) bool {
+func (c *claims) giveUp(key desired.PodKey, t *podClaim) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.told[key] != t {
@@ -95,7 +95,7 @@ func (c *claims) giveUp(key dataplane.PodKey, t *podClaim) bool {
 	return true
 }
 
-func (c *claims) dropLocked(key dataplane.PodKey) {
+func (c *claims) dropLocked(key desired.PodKey) {
 	if t := c.told[key]; t != nil {
 		t.end(errReplaced)
 		delete(c.told, key)
@@ -103,7 +103,7 @@ func (c *claims) dropLocked(key dataplane.PodKey) {
 }
 
 // sees takes the state of a pod, nil when it is gone.
-func (c *claims) sees(key dataplane.PodKey, p *dataplane.Pod) {
+func (c *claims) sees(key desired.PodKey, p *desired.Pod) {
 	if p != nil && !p.Local {
 		return
 	}

@@ -15,7 +15,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 )
 
 // webServer answers lists over HTTP and keeps watches open. It has no streaming
@@ -102,7 +102,7 @@ func TestClusterSource(t *testing.T) {
 		calls := r.calls()
 		require.Len(t, calls, 1)
 		require.Equal(t, 4, calls[0].len)
-		require.NotNil(t, calls[0].pods[dataplane.PodKey{Namespace: "x", Name: "a"}])
+		require.NotNil(t, calls[0].pods[desired.PodKey{Namespace: "x", Name: "a"}])
 		require.Equal(t, map[string]string{
 			"/api/v1/pods": "", "/api/v1/namespaces": "", "/apis/networking.k8s.io/v1/networkpolicies": "", "/api/v1/nodes": selector,
 		}, web.paths)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -128,7 +129,7 @@ func (c *Controller) haste(key Key) haste {
 	switch key.Kind {
 	case KindPod:
 		p, _ := c.informers.pods.get(key.name())
-		pod := dataplane.PodKey{Namespace: key.Namespace, Name: key.Name}
+		pod := desired.PodKey{Namespace: key.Namespace, Name: key.Name}
 		c.claims.sees(pod, p)
 		switch {
 		case c.arrivals.comes(pod, p):

@@ -15,7 +15,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -319,10 +319,10 @@ func TestRelistBringsWhatWasMissed(t *testing.T) {
 		calls := r.calls()
 		require.Len(t, calls, 2)
 		require.Equal(t, 2, calls[1].len)
-		gone, ok := calls[1].pods[dataplane.PodKey{Namespace: "x", Name: "gone"}]
+		gone, ok := calls[1].pods[desired.PodKey{Namespace: "x", Name: "gone"}]
 		require.True(t, ok)
 		require.Nil(t, gone)
-		require.NotNil(t, calls[1].pods[dataplane.PodKey{Namespace: "x", Name: "new"}])
+		require.NotNil(t, calls[1].pods[desired.PodKey{Namespace: "x", Name: "new"}])
 	})
 }
 

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -222,7 +223,7 @@ type applied struct {
 	at   time.Duration // since the start
 	len  int
 	obs  *dataplane.Observation
-	pods map[dataplane.PodKey]*dataplane.Pod
+	pods map[desired.PodKey]*desired.Pod
 
 	clusters map[string]*v1alpha2.ClusterNetworkPolicy
 	nodes    map[string]*state.Node
@@ -233,7 +234,7 @@ var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // of every synctest bub
 func (r *recorder) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (state.Report, error) {
 	r.mu.Lock()
 	a := applied{
-		at: time.Since(start), len: tx.Len(), obs: tx.Observation(), pods: map[dataplane.PodKey]*dataplane.Pod{},
+		at: time.Since(start), len: tx.Len(), obs: tx.Observation(), pods: map[desired.PodKey]*desired.Pod{},
 		clusters: maps.Collect(tx.ClusterPolicies()), nodes: maps.Collect(tx.Nodes()),
 	}
 	for key, p := range tx.Pods() {

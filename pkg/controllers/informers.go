@@ -17,7 +17,7 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -75,8 +75,8 @@ func newInformer(kind Kind, s followed, synced <-chan struct{}, lw cache.ListerW
 
 // informers are those of all kinds, and what they keep.
 type informers struct {
-	pods       *store[*dataplane.Pod]
-	namespaces *store[*dataplane.Namespace]
+	pods       *store[*desired.Pod]
+	namespaces *store[*desired.Namespace]
 	policies   *policyStore
 	nodes      *store[*node]
 	clusters   *store[*keptCluster]

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
@@ -17,7 +17,7 @@ type interner struct {
 	seed   maphash.Seed
 	texts  recent[string]
 	labels recent[map[string]string]
-	ports  recent[[]dataplane.PodPort]
+	ports  recent[[]desired.PodPort]
 }
 
 const (
@@ -35,12 +35,12 @@ func newInterner() *interner {
 		seed:   maphash.MakeSeed(),
 		texts:  recent[string]{size: recentParts, cost: func(s string) int { return len(s) }},
 		labels: recent[map[string]string]{size: recentParts, cost: textOf},
-		ports:  recent[[]dataplane.PodPort]{size: recentParts, cost: func(ports []dataplane.PodPort) int { return 32 * len(ports) }},
+		ports:  recent[[]desired.PodPort]{size: recentParts, cost: func(ports []desired.PodPort) int { return 32 * len(ports) }},
 	}
 }
 
 // pod replaces what a pod may share with others. What it had stays as it is.
-func (in *interner) pod(p *dataplane.Pod) {
+func (in *interner) pod(p *desired.Pod) {
 	p.Namespace = in.text(p.Namespace)
 	p.Labels = in.labelSet(p.Labels)
 	p.Ports = in.portList(p.Ports)
@@ -69,7 +69,7 @@ func (in *interner) labelSet(labels map[string]string) map[string]string {
 	})
 }
 
-func (in *interner) portList(ports []dataplane.PodPort) []dataplane.PodPort {
+func (in *interner) portList(ports []desired.PodPort) []desired.PodPort {
 	if len(ports) == 0 {
 		return nil
 	}
@@ -77,10 +77,10 @@ func (in *interner) portList(ports []dataplane.PodPort) []dataplane.PodPort {
 	for _, p := range ports {
 		hash = hash*31 + maphash.Comparable(in.seed, p)
 	}
-	return in.ports.intern(hash, ports, slices.Equal, func(ports []dataplane.PodPort) []dataplane.PodPort {
-		own := make([]dataplane.PodPort, len(ports))
+	return in.ports.intern(hash, ports, slices.Equal, func(ports []desired.PodPort) []desired.PodPort {
+		own := make([]desired.PodPort, len(ports))
 		for i, p := range ports {
-			own[i] = dataplane.PodPort{Name: in.text(p.Name), Protocol: policy.Protocol(in.text(string(p.Protocol))), Number: p.Number}
+			own[i] = desired.PodPort{Name: in.text(p.Name), Protocol: policy.Protocol(in.text(string(p.Protocol))), Number: p.Number}
 		}
 		return own
 	})

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 )
 
 // place is where a map, slice or string is in memory.
@@ -21,10 +21,10 @@ func place(v any) uintptr {
 }
 
 // decodedPod is a pod whose every part is its own, as a decoder makes it.
-func decodedPod(name, app, unique string) *dataplane.Pod {
+func decodedPod(name, app, unique string) *desired.Pod {
 	own := func(s string) string { return string([]byte(s)) }
-	p := &dataplane.Pod{Namespace: own("x"), Name: own(name), UID: types.UID(own(name)), Labels: map[string]string{own("app"): own(app)},
-		Ports: []dataplane.PodPort{{Name: own("http"), Protocol: "TCP", Number: 80}}}
+	p := &desired.Pod{Namespace: own("x"), Name: own(name), UID: types.UID(own(name)), Labels: map[string]string{own("app"): own(app)},
+		Ports: []desired.PodPort{{Name: own("http"), Protocol: "TCP", Number: 80}}}
 	if unique != "" {
 		p.Labels[own("pod")] = own(unique)
 	}
@@ -34,7 +34,7 @@ func decodedPod(name, app, unique string) *dataplane.Pod {
 func TestPodsShareWhatIsEqual(t *testing.T) {
 	in := newInterner()
 	a, b, other, unique := decodedPod("a", "web", ""), decodedPod("b", "web", ""), decodedPod("c", "db", ""), decodedPod("d", "web", "d")
-	for _, p := range []*dataplane.Pod{a, b, other, unique} {
+	for _, p := range []*desired.Pod{a, b, other, unique} {
 		in.pod(p)
 	}
 	require.Equal(t, place(a.Labels), place(b.Labels))
@@ -45,7 +45,7 @@ func TestPodsShareWhatIsEqual(t *testing.T) {
 	require.Equal(t, place(a.Ports), place(other.Ports))
 	require.Equal(t, map[string]string{"app": "web", "pod": "d"}, unique.Labels)
 	require.Equal(t, place(a.Labels["app"]), place(unique.Labels["app"]), "a label of its own, and one that others have")
-	require.Equal(t, []dataplane.PodPort{{Name: "http", Protocol: "TCP", Number: 80}}, unique.Ports)
+	require.Equal(t, []desired.PodPort{{Name: "http", Protocol: "TCP", Number: 80}}, unique.Ports)
 }
 
 // Labels that are unique to their pods push out neither what is in use nor use

@@ -5,15 +5,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // PodFrom returns what the dataplane wants to know of a pod. The pod is local
 // when it is scheduled to node; with node "" every pod is. The result shares
 // the label map with the object, which nobody changes.
-func PodFrom(p *corev1.Pod, node string) dataplane.Pod {
-	pod := dataplane.Pod{
+func PodFrom(p *corev1.Pod, node string) desired.Pod {
+	pod := desired.Pod{
 		Namespace:   p.Namespace,
 		Name:        p.Name,
 		UID:         p.UID,
@@ -56,15 +56,15 @@ func parseIPv4(text string) (netip.Addr, bool) {
 // portsOf lists the named ports as a name resolves: containers before sidecars
 // (init containers that keep running), and of several with one name and
 // protocol the first.
-func portsOf(spec corev1.PodSpec) []dataplane.PodPort {
-	var ports []dataplane.PodPort
-	seen := map[dataplane.PodPort]bool{}
+func portsOf(spec corev1.PodSpec) []desired.PodPort {
+	var ports []desired.PodPort
+	seen := map[desired.PodPort]bool{}
 	add := func(c corev1.Container) {
 		for _, port := range c.Ports {
 			if port.Name == "" || port.ContainerPort < 1 || port.ContainerPort > 65535 {
 				continue
 			}
-			key := dataplane.PodPort{Name: port.Name, Protocol: policy.Protocol(port.Protocol)}
+			key := desired.PodPort{Name: port.Name, Protocol: policy.Protocol(port.Protocol)}
 			if key.Protocol == "" {
 				key.Protocol = policy.TCP
 			}

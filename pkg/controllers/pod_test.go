@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
@@ -43,10 +43,10 @@ func fullPod() *corev1.Pod {
 
 func TestPodFrom(t *testing.T) {
 	when := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	want := dataplane.Pod{
+	want := desired.Pod{
 		Namespace: "x", Name: "web", UID: "uid-web", Labels: map[string]string{"app": "web"},
 		Addr: netip.MustParseAddr("10.0.0.1"),
-		Ports: []dataplane.PodPort{
+		Ports: []desired.PodPort{
 			{Name: "http", Protocol: policy.TCP, Number: 8080},
 			{Name: "dns", Protocol: policy.UDP, Number: 53},
 			{Name: "dns", Protocol: policy.TCP, Number: 5353},
@@ -58,25 +58,25 @@ func TestPodFrom(t *testing.T) {
 		name string
 		node string
 		edit func(*corev1.Pod)
-		want func(*dataplane.Pod)
+		want func(*desired.Pod)
 	}{
 		{name: "everything", node: "n1"},
 		{name: "every pod is local", node: ""},
-		{name: "of another node", node: "n2", want: func(p *dataplane.Pod) { p.Local = false }},
-		{name: "not scheduled", node: "n1", edit: func(p *corev1.Pod) { p.Spec.NodeName = "" }, want: func(p *dataplane.Pod) { p.Local = false }},
+		{name: "of another node", node: "n2", want: func(p *desired.Pod) { p.Local = false }},
+		{name: "not scheduled", node: "n1", edit: func(p *corev1.Pod) { p.Spec.NodeName = "" }, want: func(p *desired.Pod) { p.Local = false }},
 		{name: "podIP alone", edit: func(p *corev1.Pod) { p.Status.PodIPs = nil }},
 		{name: "IPv6 only", edit: func(p *corev1.Pod) { p.Status.PodIPs, p.Status.PodIP = p.Status.PodIPs[:1], "fd00::1" },
-			want: func(p *dataplane.Pod) { p.Addr = netip.Addr{} }},
+			want: func(p *desired.Pod) { p.Addr = netip.Addr{} }},
 		{name: "no address yet", edit: func(p *corev1.Pod) { p.Status.PodIPs, p.Status.PodIP = nil, "" },
-			want: func(p *dataplane.Pod) { p.Addr = netip.Addr{} }},
-		{name: "succeeded", edit: func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }, want: func(p *dataplane.Pod) { p.Finished = true }},
-		{name: "failed", edit: func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, want: func(p *dataplane.Pod) { p.Finished = true }},
+			want: func(p *desired.Pod) { p.Addr = netip.Addr{} }},
+		{name: "succeeded", edit: func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }, want: func(p *desired.Pod) { p.Finished = true }},
+		{name: "failed", edit: func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, want: func(p *desired.Pod) { p.Finished = true }},
 		{name: "pending with an address", edit: func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }},
-		{name: "host network", edit: func(p *corev1.Pod) { p.Spec.HostNetwork = true }, want: func(p *dataplane.Pod) { p.HostNetwork = true }},
-		{name: "not started", edit: func(p *corev1.Pod) { p.Status.StartTime = nil }, want: func(p *dataplane.Pod) { p.Started = time.Time{} }},
+		{name: "host network", edit: func(p *corev1.Pod) { p.Spec.HostNetwork = true }, want: func(p *desired.Pod) { p.HostNetwork = true }},
+		{name: "not started", edit: func(p *corev1.Pod) { p.Status.StartTime = nil }, want: func(p *desired.Pod) { p.Started = time.Time{} }},
 		{name: "port out of range", edit: func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].ContainerPort = 1<<16 + 80 },
-			want: func(p *dataplane.Pod) {
-				p.Ports = append([]dataplane.PodPort{p.Ports[1], {Name: "http", Protocol: policy.TCP, Number: 8081}}, p.Ports[2:]...)
+			want: func(p *desired.Pod) {
+				p.Ports = append([]desired.PodPort{p.Ports[1], {Name: "http", Protocol: policy.TCP, Number: 8081}}, p.Ports[2:]...)
 			}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

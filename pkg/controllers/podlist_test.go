@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 )
 
 // encodedList is a PodList as Kubernetes itself encodes it.
@@ -208,7 +208,7 @@ func TestHistoryIsForgotten(t *testing.T) {
 	calls := r.calls()
 	require.Len(t, calls[0].pods, f.pods)
 	last := f.pod(f.template(), f.pods-1)
-	require.Equal(t, map[dataplane.PodKey]*dataplane.Pod{{Namespace: last.Namespace, Name: last.Name}: nil}, calls[1].pods)
+	require.Equal(t, map[desired.PodKey]*desired.Pod{{Namespace: last.Namespace, Name: last.Name}: nil}, calls[1].pods)
 }
 
 // paged is a source that lists in pages of one pod.
@@ -243,7 +243,7 @@ func TestFirstListInPages(t *testing.T) {
 		require.Len(t, calls, 1)
 		require.Len(t, calls[0].pods, 3)
 		for _, name := range []string{"a", "b", "c"} {
-			require.NotNil(t, calls[0].pods[dataplane.PodKey{Namespace: "x", Name: name}])
+			require.NotNil(t, calls[0].pods[desired.PodKey{Namespace: "x", Name: name}])
 		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
@@ -34,7 +34,7 @@ func (k *keys) take() []string {
 	return names
 }
 
-func podStore() (*store[*dataplane.Pod], *keys) {
+func podStore() (*store[*desired.Pod], *keys) {
 	k := &keys{}
 	return newStore(keptPods("n1", newInterner(), policy.DefaultBudgets()), k.add), k
 }

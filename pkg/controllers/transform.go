@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -17,11 +17,11 @@ import (
 // keptPods keeps of a pod what the dataplane wants to know. The dataplane has
 // the same values, so a pod is in memory once. What is over its budget is dropped
 // before the next object comes. in is the caller's alone.
-func keptPods(node string, in *interner, b policy.Budgets) kept[*dataplane.Pod] {
-	return kept[*dataplane.Pod]{
+func keptPods(node string, in *interner, b policy.Budgets) kept[*desired.Pod] {
+	return kept[*desired.Pod]{
 		kind: KindPod,
-		of: func(obj any) (*dataplane.Pod, bool) {
-			if is, ok := obj.(*dataplane.Pod); ok {
+		of: func(obj any) (*desired.Pod, bool) {
+			if is, ok := obj.(*desired.Pod); ok {
 				return is, true
 			}
 			p, ok := podOf(obj)
@@ -33,27 +33,27 @@ func keptPods(node string, in *interner, b policy.Budgets) kept[*dataplane.Pod] 
 			in.pod(&pod)
 			return &pod, true
 		},
-		nameOf: func(p *dataplane.Pod) cache.ObjectName { return cache.ObjectName{Namespace: p.Namespace, Name: p.Name} },
-		same:   (*dataplane.Pod).Same,
+		nameOf: func(p *desired.Pod) cache.ObjectName { return cache.ObjectName{Namespace: p.Namespace, Name: p.Name} },
+		same:   (*desired.Pod).Same,
 	}
 }
 
-func keptNamespaces(b policy.Budgets) kept[*dataplane.Namespace] {
-	return kept[*dataplane.Namespace]{
+func keptNamespaces(b policy.Budgets) kept[*desired.Namespace] {
+	return kept[*desired.Namespace]{
 		kind: KindNamespace,
-		of: func(obj any) (*dataplane.Namespace, bool) {
+		of: func(obj any) (*desired.Namespace, bool) {
 			switch o := obj.(type) {
 			case *corev1.Namespace:
-				ns := &dataplane.Namespace{Name: o.Name, Labels: o.Labels}
+				ns := &desired.Namespace{Name: o.Name, Labels: o.Labels}
 				ns.Fit(b)
 				return ns, true
-			case *dataplane.Namespace:
+			case *desired.Namespace:
 				return o, true
 			}
 			return nil, false
 		},
-		nameOf: func(ns *dataplane.Namespace) cache.ObjectName { return cache.ObjectName{Name: ns.Name} },
-		same:   (*dataplane.Namespace).Same,
+		nameOf: func(ns *desired.Namespace) cache.ObjectName { return cache.ObjectName{Name: ns.Name} },
+		same:   (*desired.Namespace).Same,
 	}
 }
 

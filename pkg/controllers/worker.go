@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -240,7 +241,7 @@ func (c *Controller) read(tx *dataplane.Transaction, key Key) {
 		if p, ok := c.informers.pods.get(key.name()); ok {
 			tx.SharePod(c.claims.on(p))
 		} else {
-			tx.DeletePod(dataplane.PodKey{Namespace: key.Namespace, Name: key.Name})
+			tx.DeletePod(desired.PodKey{Namespace: key.Namespace, Name: key.Name})
 		}
 	case KindNamespace:
 		if ns, ok := c.informers.namespaces.get(key.name()); ok {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/test/effort"
 )
@@ -116,14 +117,14 @@ func TestIdlePolicyEvent(t *testing.T) {
 func cluster10k() *dataplane.Transaction {
 	tx := dataplane.NewTransaction()
 	for i := range 1000 {
-		tx.SetNamespace(dataplane.Namespace{Name: fmt.Sprint("ns-", i), Labels: map[string]string{"team": fmt.Sprint(i)}})
+		tx.SetNamespace(desired.Namespace{Name: fmt.Sprint("ns-", i), Labels: map[string]string{"team": fmt.Sprint(i)}})
 	}
 	for i := range 10000 {
-		tx.SetPod(dataplane.Pod{
+		tx.SetPod(desired.Pod{
 			Namespace: fmt.Sprint("ns-", i%1000), Name: fmt.Sprint("pod-", i), UID: types.UID(fmt.Sprint("uid-", i)),
 			Addr:   netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}),
 			Labels: map[string]string{"app": fmt.Sprint("app-", i%500)},
-			Ports:  []dataplane.PodPort{{Name: "http", Protocol: policy.TCP, Number: uint16(1 + i)}},
+			Ports:  []desired.PodPort{{Name: "http", Protocol: policy.TCP, Number: uint16(1 + i)}},
 		})
 	}
 	return tx

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -56,7 +57,7 @@ func TestClosingNeverOpens(t *testing.T) {
 				delete(whole.pods, key)
 			}
 		}
-		maps.DeleteFunc(whole.spaces, func(_ string, ns dataplane.Namespace) bool { return ns.OverBudget != "" })
+		maps.DeleteFunc(whole.spaces, func(_ string, ns desired.Namespace) bool { return ns.OverBudget != "" })
 		maps.DeleteFunc(whole.policies, func(_ policy.Key, np *networkingv1.NetworkPolicy) bool { return policy.Excess(&np.Spec) != "" })
 
 		none := policy.Budgets{Labels: -1, LabelBytes: -1, Ports: -1}
@@ -108,10 +109,10 @@ func newOverWorld(t *testing.T) overWorld {
 func (w overWorld) apply(excess string, specs ...string) state.Report {
 	tx := dataplane.NewTransaction()
 	tx.SetNodeAddrs([]netip.Addr{mustAddr(overNode)})
-	tx.SetNamespace(dataplane.Namespace{Name: "x"})
-	tx.SetPod(dataplane.Pod{Namespace: "x", Name: "web", UID: "1", Addr: mustAddr(webAddr), Local: true, Labels: map[string]string{"app": "web"}})
-	tx.SetPod(dataplane.Pod{Namespace: "x", Name: "big", UID: "2", Addr: mustAddr(bigAddr), Local: true, OverBudget: excess})
-	tx.SetPod(dataplane.Pod{Namespace: "x", Name: "huge", UID: "3", Addr: mustAddr("10.0.0.3"), OverBudget: excess})
+	tx.SetNamespace(desired.Namespace{Name: "x"})
+	tx.SetPod(desired.Pod{Namespace: "x", Name: "web", UID: "1", Addr: mustAddr(webAddr), Local: true, Labels: map[string]string{"app": "web"}})
+	tx.SetPod(desired.Pod{Namespace: "x", Name: "big", UID: "2", Addr: mustAddr(bigAddr), Local: true, OverBudget: excess})
+	tx.SetPod(desired.Pod{Namespace: "x", Name: "huge", UID: "3", Addr: mustAddr("10.0.0.3"), OverBudget: excess})
 	for i, spec := range specs {
 		np := &networkingv1.NetworkPolicy{}
 		require.NoError(w.t, yaml.UnmarshalStrict([]byte(spec), &np.Spec))
@@ -183,7 +184,7 @@ func TestNamespaceOverItsBudgetIsNoPeer(t *testing.T) {
 	w := newOverWorld(t)
 	over := func(excess string) state.Report {
 		tx := dataplane.NewTransaction()
-		tx.SetNamespace(dataplane.Namespace{Name: "x", OverBudget: excess})
+		tx.SetNamespace(desired.Namespace{Name: "x", OverBudget: excess})
 		report, err := w.dp.ApplyDataplane(t.Context(), tx)
 		require.NoError(t, err)
 		return report
@@ -319,7 +320,7 @@ func TestClosedOnAPodWhileInDoubt(t *testing.T) {
 		tx.SetPolicy(np)
 	}
 	pod := func(tx *dataplane.Transaction, ns string) {
-		tx.SetPod(dataplane.Pod{Namespace: ns, Name: "p", UID: types.UID(ns), Addr: mustAddr(webAddr), Local: true})
+		tx.SetPod(desired.Pod{Namespace: ns, Name: "p", UID: types.UID(ns), Addr: mustAddr(webAddr), Local: true})
 	}
 	require.Contains(t, warnings(func(tx *dataplane.Transaction) {
 		pod(tx, "x")

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -31,12 +32,12 @@ func newCrowdedWorld(t *testing.T, b policy.Budgets) *crowdedWorld {
 	now := func() time.Time { return time.Unix(1_700_000_000, 0) }
 	w := &crowdedWorld{overWorld{t, sim, dataplane.New(dataplane.Config{Client: sim, Now: now, Budgets: b})}, dataplane.NewTransaction()}
 	for _, ns := range []string{"x", "y", "z"} {
-		w.tx.SetNamespace(dataplane.Namespace{Name: ns, Labels: map[string]string{"kubernetes.io/metadata.name": ns}})
+		w.tx.SetNamespace(desired.Namespace{Name: ns, Labels: map[string]string{"kubernetes.io/metadata.name": ns}})
 	}
 	for name, addr := range map[string]string{"x/web": "10.0.0.1", "x/db": "10.0.0.2", "y/web": "10.0.0.3"} {
 		require.NoError(t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: name, Addrs: []netip.Addr{mustAddr(addr)}}))
 		ns, pod, _ := strings.Cut(name, "/")
-		w.tx.SetPod(dataplane.Pod{
+		w.tx.SetPod(desired.Pod{
 			Namespace: ns, Name: pod, UID: types.UID(name), Addr: mustAddr(addr), Local: true, Labels: map[string]string{"app": pod},
 		})
 	}
@@ -47,7 +48,7 @@ func newCrowdedWorld(t *testing.T, b policy.Budgets) *crowdedWorld {
 func (w *crowdedWorld) others(from, to int) {
 	for i := from; i < to; i++ {
 		name := fmt.Sprint("p", i)
-		w.tx.SetPod(dataplane.Pod{Namespace: "z", Name: name, UID: types.UID(name), Addr: mustAddr(fmt.Sprintf("10.1.0.%d", i+1))})
+		w.tx.SetPod(desired.Pod{Namespace: "z", Name: name, UID: types.UID(name), Addr: mustAddr(fmt.Sprintf("10.1.0.%d", i+1))})
 	}
 }
 
@@ -130,7 +131,7 @@ func TestMembersOrder(t *testing.T) {
 	w.others(50, 250)
 	require.Equal(t, []string{"x/heavy", "x/light"}, w.closed(), "the heavy one does not come in on what it weighed")
 	for i := 50; i < 250; i++ {
-		w.tx.DeletePod(dataplane.PodKey{Namespace: "z", Name: fmt.Sprint("p", i)})
+		w.tx.DeletePod(desired.PodKey{Namespace: "z", Name: fmt.Sprint("p", i)})
 	}
 	w.policy("x/touch", "db", 0)
 	require.Equal(t, []string{"x/heavy"}, w.closed())
@@ -142,7 +143,7 @@ func TestMembersAreThoseOfSets(t *testing.T) {
 	w := newCrowdedWorld(t, policy.Budgets{NamespaceMembers: 1300})
 	for i := range 200 {
 		name := fmt.Sprint("job", i)
-		w.tx.SetPod(dataplane.Pod{Namespace: "z", Name: name, UID: types.UID(name), Addr: mustAddr(fmt.Sprintf("10.2.0.%d", i+1)), Finished: true})
+		w.tx.SetPod(desired.Pod{Namespace: "z", Name: name, UID: types.UID(name), Addr: mustAddr(fmt.Sprintf("10.2.0.%d", i+1)), Finished: true})
 	}
 	w.policy("x/heavy", "web", 3)
 	require.Empty(t, w.closed())

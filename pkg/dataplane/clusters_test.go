@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -49,7 +50,7 @@ func TestOnlyTheSubjectsOfClusterPolicies(t *testing.T) {
 		tierText("y", `{tier: Admin, priority: 2, subject: {namespaces: {matchLabels: {team: yy}}}, ingress: [{action: Deny, from: [{namespaces: {}}]}]}`))
 	w.do("namespace x team=xx", "namespace y team=yy", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "endpoint ep-3 10.0.0.3", "endpoint ep-4 10.0.0.4",
 		"pod x/a 10.0.0.1", "pod y/host 10.0.0.2 host", "pod y/done 10.0.0.3 finished", "policy p", "apply")
-	w.tx.SetPod(dataplane.Pod{Namespace: "y", Name: "over", UID: "over", Addr: mustAddr("10.0.0.4"), Local: true, OverBudget: "too many labels"})
+	w.tx.SetPod(desired.Pod{Namespace: "y", Name: "over", UID: "over", Addr: mustAddr("10.0.0.4"), Local: true, OverBudget: "too many labels"})
 	w.do("apply")
 	before := w.sim.Dump()
 	w.do("cluster none", "cluster y", "apply", "calls")
@@ -87,7 +88,7 @@ func TestMaybeSubject(t *testing.T) {
 	require.Equal(t, "allow allow block allow", w.in(peer, 80, 81, 82, 83))
 	w.do("namespace y team=zz", "apply")
 	require.Equal(t, "allow allow allow allow", w.in(peer, 80, 81, 82, 83))
-	w.tx.SetNamespace(dataplane.Namespace{Name: "y", OverBudget: "too many labels"})
+	w.tx.SetNamespace(desired.Namespace{Name: "y", OverBudget: "too many labels"})
 	w.do("apply")
 	require.Equal(t, "block block block allow", w.in(peer, 80, 81, 82, 83))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 )
 
 // TestCostOfARemotePodEvent counts allocations, which stand for the work that
@@ -42,7 +43,7 @@ func podEventAllocs(t *testing.T, locals int) float64 {
 	return testing.AllocsPerRun(50, func() {
 		n++
 		tx := dataplane.NewTransaction()
-		tx.SetPod(dataplane.Pod{
+		tx.SetPod(desired.Pod{
 			Namespace: "elsewhere", Name: "r", UID: "r", Addr: mustAddr("10.0.9.9"),
 			Labels: map[string]string{"version": fmt.Sprint(n)},
 		})

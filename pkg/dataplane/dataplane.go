@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/progress"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -20,8 +21,8 @@ type Dataplane struct {
 	// before mu.
 	apply sync.Mutex
 
-	progress *progress // of the transaction that holds apply; read without a lock
-	bell     bell      // rings when the core has got on: it took a result, or a transaction ended
+	progress *progress.Notes // of the transaction that holds apply; read without a lock
+	bell     bell            // rings when the core has got on: it took a result, or a transaction ended
 
 	mu   sync.Mutex // guards core; never held across a call of HNS
 	core *core
@@ -37,7 +38,7 @@ func New(cfg Config) *Dataplane {
 	}
 	cfg.Budgets = cfg.Budgets.OrDefaults()
 	cfg.LookPeriod = cmp.Or(cfg.LookPeriod, defaultLookPeriod)
-	d := &Dataplane{client: cfg.Client, now: cfg.Now, progress: newProgress(cfg.Now)}
+	d := &Dataplane{client: cfg.Client, now: cfg.Now, progress: progress.New(cfg.Now)}
 	cfg.Client, cfg.Now = nil, nil
 	d.core = newCore(cfg, d.now(), d.progress)
 	return d
@@ -52,7 +53,7 @@ func New(cfg Config) *Dataplane {
 func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (state.Report, error) {
 	d.apply.Lock()
 	defer d.apply.Unlock()
-	d.progress.begin()
+	d.progress.Begin()
 	d.with(func(c *core) { c.Begin(tx) })
 	defer d.with((*core).Drop) // it has ended, unless the client panics
 	h := handle{client: d.client}
@@ -81,7 +82,7 @@ func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (state.
 
 // ask makes a request. While it does, a transaction waits for HNS, and only then.
 func (d *Dataplane) ask(ctx context.Context, req hns.Request) Result {
-	defer d.progress.calls(req.Op)()
+	defer d.progress.Call(req.Op)()
 	began := d.now()
 	res := Result{Result: req.Do(ctx, d.client)}
 	res.Took = d.now().Sub(began)
@@ -92,7 +93,7 @@ func (d *Dataplane) ask(ctx context.Context, req hns.Request) Result {
 func (d *Dataplane) with(do func(*core)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.core.clock = d.now()
+	d.core.tick(d.now())
 	do(d.core)
 }
 
@@ -123,13 +124,4 @@ func (h *handle) release() {
 
 // Progress returns where the transaction is that runs. It waits for nothing, also
 // while the state is locked.
-func (d *Dataplane) Progress() state.Progress {
-	p := d.progress
-	p.mu.Lock()
-	at, since := p.at, p.since
-	p.mu.Unlock()
-	if at == (place{}) {
-		return state.Progress{}
-	}
-	return state.Progress{Doing: at.String(), Since: p.born.Add(since), InHNS: at.call != ""}
-}
+func (d *Dataplane) Progress() state.Progress { return d.progress.Now() }

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 )
 
 // clusterText returns a txtar file with a ClusterNetworkPolicy.
@@ -71,7 +71,7 @@ var doubts = map[string]struct {
 	},
 	"a namespace over its budget": {
 		unsure: func(w *script) {
-			w.tx.SetNamespace(dataplane.Namespace{Name: "a", OverBudget: "labels"})
+			w.tx.SetNamespace(desired.Namespace{Name: "a", OverBudget: "labels"})
 			w.do("pod a/q 10.0.1.1 remote")
 		},
 		sure:   func(w *script) { w.do("namespace a team=a") },
@@ -80,7 +80,7 @@ var doubts = map[string]struct {
 	"a pod over its budget": {
 		unsure: func(w *script) {
 			w.do("namespace a team=a")
-			w.tx.SetPod(dataplane.Pod{Namespace: "a", Name: "q", UID: "a/q", Addr: mustAddr("10.0.1.1"), OverBudget: "labels"})
+			w.tx.SetPod(desired.Pod{Namespace: "a", Name: "q", UID: "a/q", Addr: mustAddr("10.0.1.1"), OverBudget: "labels"})
 		},
 		sure:  func(w *script) { w.do("pod a/q 10.0.1.1 remote") },
 		addrs: []string{"10.0.1.1"}, writes: "SetPolicy/Update=1",

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 )
 
 // TestDumpHasNoNull: scripts read the dump's JSON; a list without entries is []
@@ -32,7 +33,7 @@ func TestDumpIsEnoughToBeginFrom(t *testing.T) {
 	require.True(t, set.InHNS)
 	require.Equal(t, w.now, set.Spare)
 
-	pod := dataplane.Pod{Namespace: "x", Name: "late", UID: "u", Deleting: true, Started: w.now, Created: w.now.Add(-time.Second)}
+	pod := desired.Pod{Namespace: "x", Name: "late", UID: "u", Deleting: true, Started: w.now, Created: w.now.Add(-time.Second)}
 	tx := dataplane.NewTransaction()
 	tx.SetPod(pod)
 	_, err := w.dp.ApplyDataplane(t.Context(), tx)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -40,11 +40,11 @@ func TestScenario_B1_FirstFailureStopsNobody(t *testing.T) {
 // concerns.
 func TestSelecting(t *testing.T) {
 	w := newWorld(t, cPolicies)
-	web := dataplane.PodKey{Namespace: "x", Name: "p"}
+	web := desired.PodKey{Namespace: "x", Name: "p"}
 	w.do("namespace x", "policy web", "policy deny", "policy versions", "endpoint ep-1 10.0.0.1", "pod x/p 10.0.0.1 app=web", "pod x/far 10.0.0.2 app=web remote", "apply")
 	require.Equal(t, []policy.Key{{Namespace: "x", Name: "deny"}, {Namespace: "x", Name: "web"}}, w.dp.Selecting(web))
-	require.Empty(t, w.dp.Selecting(dataplane.PodKey{Namespace: "x", Name: "far"}), "not of this node")
-	require.Empty(t, w.dp.Selecting(dataplane.PodKey{Namespace: "x", Name: "none"}))
+	require.Empty(t, w.dp.Selecting(desired.PodKey{Namespace: "x", Name: "far"}), "not of this node")
+	require.Empty(t, w.dp.Selecting(desired.PodKey{Namespace: "x", Name: "none"}))
 	w.do("pod x/p 10.0.0.1 app=db", "apply")
 	require.Equal(t, []policy.Key{{Namespace: "x", Name: "deny"}}, w.dp.Selecting(web))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
@@ -58,9 +59,9 @@ func TestSharedHandle(t *testing.T) {
 // though the core runs as a coroutine.
 func TestCorePanics(t *testing.T) {
 	d := New(Config{Client: panicker{}, Now: time.Now})
-	d.core.members = nil
+	d.core.desired = nil
 	tx := NewTransaction()
-	tx.SetNamespace(Namespace{Name: "x"})
+	tx.SetNamespace(desired.Namespace{Name: "x"})
 	defer func() {
 		err, is := recover().(error)
 		require.True(t, is)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -141,7 +141,7 @@ func TestStartRound(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	ask := func() error {
-		return w.dp.WaitReady(ctx, dataplane.PodKey{Namespace: "x", Name: "w"}, "x/w", state.Sandbox{ID: "s1", Round: 1})
+		return w.dp.WaitReady(ctx, desired.PodKey{Namespace: "x", Name: "w"}, "x/w", state.Sandbox{ID: "s1", Round: 1})
 	}
 	require.EqualError(t, ask(), "the agent has not come to it yet")
 	w.do("pod x/w 10.0.0.1 app=web sandbox=s1 round=1", "apply", "calls")

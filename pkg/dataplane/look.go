@@ -4,7 +4,7 @@ import (
 	"crypto/sha256"
 	"time"
 
-	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/endpoints"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
@@ -39,29 +39,21 @@ type looks struct {
 	enumerated time.Time
 	sets       time.Time
 	digest     [sha256.Size]byte // of the sets that an observation brought in last
-	lost       time.Time         // an endpoint was found without its block: others may be, too
 }
 
 // Observation is what the reconciler read from HNS, stamped with the state of
 // the dataplane when the reading began. It is handed back in a Transaction.
 type Observation struct {
 	sequence uint64
-	all      bool // a look at everything
-	// ids are the endpoints that were enumerated, when they were.
-	ids        []string
-	enumerated bool
+	all      bool           // a look at everything
+	seen     endpoints.Seen // of endpoints
 	// sets are ours, when the network was read; digest is theirs.
 	sets     []ipsets.Observed
 	digest   [sha256.Size]byte
 	setsRead bool
-	// endpoints are those that were read, and are not as they were known to be.
-	endpoints []hns.Endpoint
-	// shown are those that a read showed, check those that none did: they are to be read
-	// inside a transaction.
-	shown, check []string
 }
 
 // empty reports whether an observation says nothing that is new.
 func (obs *Observation) empty() bool {
-	return !obs.all && !obs.enumerated && !obs.setsRead && len(obs.endpoints)+len(obs.check) == 0
+	return !obs.all && !obs.setsRead && obs.seen.Empty()
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,9 +17,9 @@ import (
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
-	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -46,21 +45,20 @@ type modelPod struct {
 
 // modelPlaces are the peers of a policy in namespace x, as text, and who is among them.
 var modelPlaces = map[string]struct {
-	peer  string
-	reach reach
-	has   func(*portModel, modelPod) bool
+	peer string
+	has  func(*portModel, modelPod) bool
 }{
-	"everyone": {"", reach{own: "x"}, func(*portModel, modelPod) bool { return true }},
+	"everyone": {"", func(*portModel, modelPod) bool { return true }},
 	"block": {
-		"{ipBlock: {cidr: 10.0.0.0/24}}", reach{own: "x", blocks: "10.0.0.0/24"},
+		"{ipBlock: {cidr: 10.0.0.0/24}}",
 		func(_ *portModel, p modelPod) bool { return netip.MustParsePrefix("10.0.0.0/24").Contains(p.addr) },
 	},
 	"own": {
-		"{podSelector: {}}", reach{own: "x", among: ipsets.Namespace("x")},
+		"{podSelector: {}}",
 		func(_ *portModel, p modelPod) bool { return p.namespace == "x" },
 	},
 	"team": {
-		"{namespaceSelector: {matchLabels: {team: a}}}", reach{own: "x", among: ipsets.NamespaceLabel("team", "a")},
+		"{namespaceSelector: {matchLabels: {team: a}}}",
 		func(m *portModel, p modelPod) bool { return m.team[p.namespace] },
 	},
 }
@@ -71,13 +69,13 @@ func newPortModel(t require.TestingT) *portModel {
 		pods: map[string]modelPod{}, policies: map[string]string{}, team: map[string]bool{"x": false}, tx: NewTransaction(),
 	}
 	m.dp = New(Config{Client: m.sim, Now: func() time.Time { return m.now }})
-	require.NoError(t, m.sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep", Addrs: ipv4Addrs("10.0.9.9")}))
+	require.NoError(t, m.sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep", Addrs: []netip.Addr{netip.MustParseAddr("10.0.9.9")}}))
 	m.client()
 	return m
 }
 
 func (m *portModel) client() {
-	m.tx.SetPod(Pod{Namespace: "x", Name: "client", UID: "client", Local: true, Addr: netip.MustParseAddr("10.0.9.9")})
+	m.tx.SetPod(desired.Pod{Namespace: "x", Name: "client", UID: "client", Local: true, Addr: netip.MustParseAddr("10.0.9.9")})
 }
 
 // restart is a new process that learns of everything at once.
@@ -105,7 +103,7 @@ func modelAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(i 
 // namespace sets a namespace.
 func (m *portModel) namespace(name string, team bool) {
 	m.team[name] = team
-	ns := Namespace{Name: name}
+	ns := desired.Namespace{Name: name}
 	if team {
 		ns.Labels = map[string]string{"team": "a"}
 	}
@@ -119,15 +117,15 @@ func (m *portModel) pod(name, namespace string, i int, number uint16) {
 	}
 	p := modelPod{namespace, modelAddr(i), number}
 	m.pods[name] = p
-	pod := Pod{Namespace: namespace, Name: name, UID: types.UID(namespace + name), Addr: p.addr}
+	pod := desired.Pod{Namespace: namespace, Name: name, UID: types.UID(namespace + name), Addr: p.addr}
 	if number > 0 {
-		pod.Ports = []PodPort{{Name: "http", Protocol: policy.TCP, Number: number}, {Name: "http", Protocol: policy.UDP, Number: 53}}
+		pod.Ports = []desired.PodPort{{Name: "http", Protocol: policy.TCP, Number: number}, {Name: "http", Protocol: policy.UDP, Number: 53}}
 	}
 	m.tx.SetPod(pod)
 }
 
 func (m *portModel) deletePod(name string) {
-	m.tx.DeletePod(PodKey{Namespace: m.pods[name].namespace, Name: name})
+	m.tx.DeletePod(desired.PodKey{Namespace: m.pods[name].namespace, Name: name})
 	delete(m.pods, name)
 }
 
@@ -192,37 +190,9 @@ func (m *portModel) check() {
 			require.Equal(m.t, m.allows(dst, port), v.Allowed, "%s:%d\n%s", dst, port, m.sim.Dump())
 		}
 	}
-	namedPorts, views := map[string]bool{}, 0
-	for where, at := range modelPlaces {
-		f := m.dp.core.namedPorts.byKey[portKey{"http", policy.TCP, at.reach.blocks}]
-		if !slices.Contains(slices.Collect(maps.Values(m.policies)), where) {
-			require.True(m.t, f == nil || f.views[viewKey{at.reach, "http", policy.TCP}] == nil, "a view without users is forgotten")
-			continue
-		}
-		namedPorts[at.reach.blocks] = true
-		views++
-		numbers, all := map[uint16]bool{}, map[uint16]bool{}
-		for _, p := range m.pods {
-			all[p.number] = all[p.number] || at.reach.blocks == "" || at.has(m, p)
-			if p.number > 0 && at.has(m, p) {
-				numbers[p.number] = true
-			}
-		}
-		v := f.views[viewKey{at.reach, "http", policy.TCP}]
-		require.Equal(m.t, slices.Sorted(maps.Keys(numbers)), v.numbers, where)
-		for defined := range f.defined {
-			number := defined.number
-			require.Equal(m.t, all[number], m.dp.core.cache.Len(f.set(number)) > 0)
-			delete(numbers, number)
-		}
-		require.Empty(m.t, numbers, "a rule needs the set of each")
-	}
-	require.Len(m.t, m.dp.core.namedPorts.byKey, len(namedPorts), "a portSets without views and rules is forgotten")
-	require.Empty(m.t, m.dp.core.namedPorts.stale)
-	if views == 0 {
-		require.Empty(m.t, m.dp.core.namedPorts.byPort)
+	if len(m.policies) == 0 {
 		for _, set := range m.sim.Sets() {
-			require.NotContains(m.t, set.Name, "namedport", "no set outlives its portSets")
+			require.NotContains(m.t, set.Name, "namedport", "no set outlives its rules")
 		}
 	}
 }
@@ -269,110 +239,4 @@ func TestNamedPortSetsModel(t *testing.T) {
 			},
 		})
 	})
-}
-
-// TestNumbersAreShared: whatever numbers one namespace makes up, those of the policy's
-// own namespace count, and so does the i-th of each other one as long as every namespace
-// can have i of them.
-func TestNumbersAreShared(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		number := rapid.Uint16Range(1, 200)
-		f := &portSets{serving: map[string]map[uint16]int{}}
-		for namespace, most := range map[string]int{"own": 20, "a": 30, "b": 30, "c": 30, "evil": 200} {
-			for _, n := range rapid.SliceOfN(number, 0, most).Draw(t, namespace) {
-				f.add(namespace, n)
-			}
-		}
-		numbers, more := (&namedPortSets{}).choose(&view{key: viewKey{reach: reach{own: "own"}}, portSets: f})
-		all := map[uint16]bool{}
-		left := maxNumbers - len(f.serving["own"])
-		for namespace, in := range f.serving {
-			for i, n := range slices.Sorted(maps.Keys(in)) {
-				all[n] = true
-				if namespace == "own" || (i+1)*(len(f.serving)) <= left {
-					require.Contains(t, numbers, n, "number %d of %s", i, namespace)
-				}
-			}
-		}
-		require.Equal(t, len(all) > maxNumbers, more)
-		require.Len(t, numbers, min(len(all), maxNumbers))
-		require.IsIncreasing(t, append([]uint16{0}, numbers...))
-		for _, n := range numbers {
-			require.True(t, all[n])
-		}
-	})
-}
-
-// TestNamedPortBlocks: many blocks are cut short in a name but still told apart.
-func TestNamedPortBlocks(t *testing.T) {
-	prefixes := func(n int) (out []netip.Prefix) {
-		for i := range n {
-			out = append(out, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i), 0, 0}), 16))
-		}
-		return out
-	}
-	require.Empty(t, blocksInName(nil))
-	require.Equal(t, "10.0.0.0/16,10.1.0.0/16,10.2.0.0/16,10.3.0.0/16", blocksInName(prefixes(4)))
-	long := prefixes(900)
-	require.Regexp(t, `^10\.0\.0\.0/16\+899-[0-9a-f]{32}$`, blocksInName(long))
-	other := slices.Clone(long)
-	other[899] = netip.MustParsePrefix("11.0.0.0/16")
-	require.NotEqual(t, blocksInName(long), blocksInName(other))
-	require.Len(t, blocksInName(other), len(blocksInName(long)))
-}
-
-// TestNamedPortSetName: a family and its number are read off the name of the set, of
-// many blocks only while the family is known; of any other name they are not.
-func TestNamedPortSetName(t *testing.T) {
-	fs := func(known ...*portSets) *namedPortSets {
-		out := &namedPortSets{byKey: map[portKey]*portSets{}, byPort: map[PodPort][]*portSets{}}
-		for _, f := range known {
-			out.portSets(f.key, f.blocks)
-		}
-		return out
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		var blocks []netip.Prefix
-		for i := range rapid.IntRange(0, 6).Draw(t, "blocks") {
-			blocks = append(blocks, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i), 0, 0}), rapid.SampledFrom([]int{16, 31, 32}).Draw(t, "bits")))
-		}
-		f := &portSets{key: portKey{"http", policy.TCP, blocksInName(blocks)}, blocks: blocks}
-		number := rapid.Uint16().Draw(t, "number")
-		for _, known := range []*namedPortSets{fs(), fs(f)} {
-			key, parts, n, ok := known.parse(f.set(number))
-			require.Equal(t, len(blocks) <= 4 || len(known.byKey) > 0, ok)
-			if ok {
-				require.Equal(t, f.key, key)
-				require.Equal(t, blocks, parts)
-				require.Equal(t, number, n)
-			}
-		}
-	})
-	for _, set := range []ipsets.Name{
-		ipsets.NamedPort("a:http", "TCP", 80), ipsets.NamedPort("http", "", 0), ipsets.NamedPortIn("", "http", "TCP", 80),
-		ipsets.NamedPortIn("10.0.0.0/8,", "http", "TCP", 80), ipsets.NamedPortIn("10.0.0.1/32", "http", "TCP", 80),
-		ipsets.NamedPortIn("10.0.0.0/16+899-00", "http", "TCP", 80), ipsets.PodLabel("a:b", "080"), ipsets.PodLabel("a:b", "x"), ipsets.PodLabelKey("http"),
-	} {
-		_, _, _, ok := fs().parse(set)
-		require.Equal(t, set == ipsets.NamedPort("http", "", 0), ok, "%s", set)
-	}
-}
-
-// TestPodPortOfOneName: of several ports with one name and protocol the first
-// counts, for the pod itself and for its peers.
-func TestPodPortOfOneName(t *testing.T) {
-	p := &podState{Pod: &Pod{Ports: []PodPort{{"http", policy.UDP, 53}, {"http", policy.TCP, 80}, {"http", policy.TCP, 81}}}, member: true}
-	number, ok := p.port("http", policy.TCP)
-	require.True(t, ok)
-	require.Equal(t, uint16(80), number)
-	_, ok = p.port("https", policy.TCP)
-	require.False(t, ok)
-
-	f := &portSets{key: portKey{port: "http", proto: policy.TCP}}
-	number, ok = f.number(p)
-	require.True(t, ok)
-	require.Empty(t, cmp.Diff(uint16(80), number))
-	p.member = false
-	_, ok = f.number(p)
-	require.False(t, ok, "who does not own its address serves nothing")
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -114,7 +115,7 @@ func TestBlockSets(t *testing.T) {
 		"a pod that ended": {func(w *script) { w.do("pod a/q 10.0.1.1 remote finished") }, []string{"10.0.1.9"}, []string{"10.0.1.9"}},
 		"a pod in doubt":   {func(w *script) { w.do("pod b/q 10.0.1.1 remote") }, []string{"10.0.1.9"}, []string{"10.0.1.1", "10.0.1.9"}},
 		"a pod over its budget": {func(w *script) {
-			w.tx.SetPod(dataplane.Pod{Namespace: "a", Name: "q", UID: "a/q", Addr: mustAddr("10.0.1.1"), OverBudget: "labels"})
+			w.tx.SetPod(desired.Pod{Namespace: "a", Name: "q", UID: "a/q", Addr: mustAddr("10.0.1.1"), OverBudget: "labels"})
 		}, []string{"10.0.1.9"}, []string{"10.0.1.1", "10.0.1.9"}},
 		"a node that went": {func(w *script) { w.tx.DeleteNode("n1") }, []string{"10.0.1.1"}, []string{"10.0.1.1"}},
 		"a node with the address of a pod that went": {func(w *script) {

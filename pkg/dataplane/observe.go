@@ -39,7 +39,7 @@ func (d *Dataplane) Observe(ctx context.Context, look Look) (*Observation, error
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		d.with(func(c *core) { c.sawEndpoint(obs, id, e, err) })
+		d.with(func(c *core) { c.endpoints.SawEndpoint(&obs.seen, id, e, err) })
 	}
 	if obs.empty() {
 		return nil, nil //nolint:nilnil // there is nothing to say, which is no error

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/acl"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -16,8 +17,8 @@ import (
 // Plan is what a transaction asks of HNS, in order, when each request succeeds: the
 // requests that the core gives then. It is a value.
 type Plan struct {
-	Requests []hns.Request // reads included
-	Held     []PodKey      // pods that wait for an endpoint
+	Requests []hns.Request    // reads included
+	Held     []desired.PodKey // pods that wait for an endpoint
 
 	sets map[string]string // names by id
 	pods map[string]string // namespace/name of the pod of an endpoint, by GUID
@@ -54,9 +55,9 @@ func PlanOf(cfg Config, dump state.Dump, tx *Transaction) (Plan, error) {
 
 // play runs a transaction to its end against a node, and fills in its plan.
 func (d *core) play(tx *Transaction, node *willing, p *Plan) {
-	for id, ep := range d.endpoints { // nobody else writes meanwhile
-		if ep.known() {
-			ep.version = d.spellings.Basis(node.endpoints[id])
+	for id, ep := range d.endpoints.All() { // nobody else writes meanwhile
+		if ep.Known() {
+			ep.Rebase(d.spellings.Basis(node.endpoints[id]))
 		}
 	}
 	seen := *tx
@@ -75,10 +76,10 @@ func (d *core) play(tx *Transaction, node *willing, p *Plan) {
 		}
 		d.Done(Result{Result: node.do(req.Request)})
 	}
-	for id, ep := range d.endpoints {
-		p.pods[id] = d.pod(ep)
+	for id, ep := range d.endpoints.All() {
+		p.pods[id] = d.endpoints.Pod(ep)
 	}
-	for _, pod := range d.waiting() {
+	for _, pod := range d.endpoints.Waiting() {
 		p.Held = append(p.Held, pod.Key())
 	}
 }

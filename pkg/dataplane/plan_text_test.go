@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
@@ -27,7 +28,7 @@ func TestPlanText(t *testing.T) {
 		{"reads alone", Plan{Requests: []hns.Request{{Op: hns.OpNetworkGet}, {Op: hns.OpEndpointGet, Endpoint: "ep-7"}}}, "", ""},
 		{
 			"a pod that waits is no work",
-			Plan{Held: []PodKey{{Namespace: "x", Name: "db"}}},
+			Plan{Held: []desired.PodKey{{Namespace: "x", Name: "db"}}},
 			"held: pod x/db: endpoint not seen yet\n", "",
 		},
 		{
@@ -43,7 +44,7 @@ func TestPlanText(t *testing.T) {
 					{Op: hns.OpACLUpdate, Endpoint: "ep-9", Policies: []hns.EndpointPolicy{hns.NewACLPolicy(theirs), hns.NewACLPolicy(allow)}},
 					{Op: hns.OpSets(hns.Remove), Sets: []hns.SetPolicy{old}},
 				},
-				Held: []PodKey{{Namespace: "x", Name: "late"}},
+				Held: []desired.PodKey{{Namespace: "x", Name: "late"}},
 				sets: map[string]string{"0": "empty-emptyhashset", "1": "ns-x"},
 				pods: map[string]string{"ep-7": "x/web", "ep-8": "x/db", "ep-9": "x/api"},
 			},

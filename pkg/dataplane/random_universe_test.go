@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
@@ -107,8 +108,8 @@ func walkTier(template, variant int) *v1alpha2.ClusterNetworkPolicy {
 
 // cluster is what the API server has: the truth that a walk changes.
 type cluster struct {
-	pods     map[dataplane.PodKey]dataplane.Pod
-	spaces   map[string]dataplane.Namespace
+	pods     map[desired.PodKey]desired.Pod
+	spaces   map[string]desired.Namespace
 	policies map[policy.Key]*networkingv1.NetworkPolicy
 	tiers    map[string]*v1alpha2.ClusterNetworkPolicy
 	nodes    []netip.Addr
@@ -120,8 +121,8 @@ type cluster struct {
 
 func newCluster() *cluster {
 	return &cluster{
-		pods:     map[dataplane.PodKey]dataplane.Pod{},
-		spaces:   map[string]dataplane.Namespace{},
+		pods:     map[desired.PodKey]desired.Pod{},
+		spaces:   map[string]desired.Namespace{},
 		policies: map[policy.Key]*networkingv1.NetworkPolicy{},
 		tiers:    map[string]*v1alpha2.ClusterNetworkPolicy{},
 	}
@@ -235,7 +236,7 @@ func setPolicy(np *networkingv1.NetworkPolicy, text string) event {
 	}}
 }
 
-func deletePod(key dataplane.PodKey) event {
+func deletePod(key desired.PodKey) event {
 	return event{text: "delete pod " + key.String(), apply: func(c *cluster, tx *dataplane.Transaction) {
 		delete(c.pods, key)
 		tx.DeletePod(key)
@@ -258,12 +259,12 @@ func drawNamespace(t *rapid.T) event {
 			tx.DeleteNamespace(ns)
 			return
 		}
-		c.spaces[ns] = dataplane.Namespace{Name: ns, Labels: map[string]string{"team": team}}
+		c.spaces[ns] = desired.Namespace{Name: ns, Labels: map[string]string{"team": team}}
 		switch team {
 		case "":
-			c.spaces[ns] = dataplane.Namespace{Name: ns}
+			c.spaces[ns] = desired.Namespace{Name: ns}
 		case "over":
-			c.spaces[ns] = dataplane.Namespace{Name: ns, OverBudget: "too many labels"}
+			c.spaces[ns] = desired.Namespace{Name: ns, OverBudget: "too many labels"}
 		}
 		tx.SetNamespace(c.spaces[ns])
 	}}
@@ -271,7 +272,7 @@ func drawNamespace(t *rapid.T) event {
 
 // drawPod draws a new pod, or a new state of one that is there.
 func (c *cluster) drawPod(t *rapid.T) event {
-	key := dataplane.PodKey{
+	key := desired.PodKey{
 		Namespace: rapid.SampledFrom(walkSpaces).Draw(t, "namespace"),
 		Name:      rapid.SampledFrom(walkPods).Draw(t, "name"),
 	}
@@ -283,7 +284,7 @@ func (c *cluster) drawPod(t *rapid.T) event {
 			gone := deletePod(key)
 			first = &gone
 		}
-		p = dataplane.Pod{
+		p = desired.Pod{
 			Namespace: key.Namespace, Name: key.Name, UID: types.UID(fmt.Sprint("uid-", born)),
 			Local:   rapid.IntRange(0, 3).Draw(t, "remote") < 3,
 			Started: walkTime(t, "started"), Created: walkTime(t, "created"),
@@ -304,7 +305,7 @@ func (c *cluster) drawPod(t *rapid.T) event {
 	}
 	p.Ports = nil
 	if port := rapid.SampledFrom([]uint16{0, 80, 81}).Draw(t, "http"); port > 0 {
-		p.Ports = []dataplane.PodPort{{Name: "http", Protocol: policy.TCP, Number: port}}
+		p.Ports = []desired.PodPort{{Name: "http", Protocol: policy.TCP, Number: port}}
 	}
 	state := rapid.SampledFrom([]string{"", "", "", "", "deleting", "finished", "host", "over"}).Draw(t, "state")
 	if p.OverBudget = ""; state == "over" {
@@ -324,7 +325,7 @@ func (c *cluster) drawPod(t *rapid.T) event {
 	return e
 }
 
-func setPod(p dataplane.Pod, born int, state string) event {
+func setPod(p desired.Pod, born int, state string) event {
 	text := fmt.Sprintf("pod %s %s %s local=%v %v %v %s%s", p.Key(), p.UID, p.Addr, p.Local, p.Labels, p.Ports, state, p.Sandbox.ID)
 	return event{text: text, apply: func(c *cluster, tx *dataplane.Transaction) {
 		c.born = max(c.born, born)

@@ -12,15 +12,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// removal is a set that HNS did not remove when it was asked to.
-type removal struct {
-	backoff.Again
-	part int // sets in the next request for it: less each time, until it is alone
-}
-
-// alone reports whether it failed by itself.
-func (m *removal) alone() bool { return m.part == 1 && m.Tries > 0 }
-
 // removeSets is phase 2. What fails here concerns sets that nothing needs, so it
 // delays nobody: such a set is tried again after a pause of its own, and the others
 // go. A set that is in use by something unknown stays for another grace period at
@@ -53,7 +44,7 @@ func (r *run) readSpare() {
 // for the grace period. After a failed listing, or before what it showed was read,
 // there may be endpoints that we do not know of, whose rules need them.
 func (d *core) removals(now time.Time) []ipsets.Request {
-	if d.listing.unsettled || d.listing.err != nil || d.hasUnread() {
+	if d.endpoints.Unsettled() {
 		return nil
 	}
 	return d.cache.PlanRemovals(now.Add(-d.cfg.GracePeriod), func(n ipsets.Name) bool {
@@ -100,7 +91,9 @@ func (r *run) notRemoved(req ipsets.Request, err error) bool {
 	}
 	now, left := d.clock, 0
 	for _, s := range req.Sets {
-		left += count(d.cache.Spare(s.Name))
+		if d.cache.Spare(s.Name) {
+			left++
+		}
 	}
 	if refused = refused || hns.Answered(err); refused && left < len(req.Sets) {
 		return true // our view was wrong
@@ -118,7 +111,7 @@ func (r *run) notRemoved(req ipsets.Request, err error) bool {
 		case len(req.Sets) > 1:
 			a.At = r.started
 		default:
-			d.countRefusal(err)
+			d.refusals.Count(err)
 			a.Failed(err, now)
 			if errors.Is(err, hns.ErrInUse) {
 				d.cache.Used(s.Name)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
@@ -14,7 +15,7 @@ type run struct {
 	d       *core
 	tx      *Transaction
 	started time.Time
-	changes changes
+	changes desired.Changes
 	calls   map[string]int
 	written written
 	busy    time.Duration // of HNS

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/test/effort"
 )
@@ -37,9 +38,9 @@ func b8Policy(t testing.TB, n, version int) *networkingv1.NetworkPolicy {
 }
 
 // b8Pod is a local pod with one of its labels.
-func b8Pod(n, version int) dataplane.Pod {
+func b8Pod(n, version int) desired.Pod {
 	name := fmt.Sprintf("w%d", n)
-	return dataplane.Pod{
+	return desired.Pod{
 		Namespace: "x", Name: name, UID: types.UID(name), Local: true, Addr: mustAddr(fmt.Sprintf("10.0.0.%d", n+1)),
 		Labels: map[string]string{"app": fmt.Sprintf("a%d", version%4)},
 	}

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -104,7 +105,7 @@ func (s *script) command(args []string) error {
 	name, args := args[0], args[1:]
 	switch name {
 	case "namespace": // namespace NAME [k=v]...
-		s.tx.SetNamespace(dataplane.Namespace{Name: args[0], Labels: labels(args[1:])})
+		s.tx.SetNamespace(desired.Namespace{Name: args[0], Labels: labels(args[1:])})
 	case "pod": // pod NS/NAME ADDR [k=v]... [uid=U] [port=name:PROTO:n] [started=DURATION from now] [sandbox=S] [netns=N] [round=R] [remote|host|finished|deleting]
 		return s.pod(args)
 	case "policy": // policy FILE
@@ -123,7 +124,7 @@ func (s *script) command(args []string) error {
 		ns, obj, _ := strings.Cut(args[1], "/")
 		switch args[0] {
 		case "pod":
-			s.tx.DeletePod(dataplane.PodKey{Namespace: ns, Name: obj})
+			s.tx.DeletePod(desired.PodKey{Namespace: ns, Name: obj})
 		case "namespace":
 			s.tx.DeleteNamespace(args[1])
 		case "policy":
@@ -191,7 +192,7 @@ func (s *script) command(args []string) error {
 func (s *script) pod(args []string) error {
 	ns, name, _ := strings.Cut(args[0], "/")
 	s.born++
-	p := dataplane.Pod{
+	p := desired.Pod{
 		Namespace: ns, Name: name, UID: types.UID(args[0]), Labels: map[string]string{}, Local: true,
 		Created: s.now, Started: s.now.Add(time.Duration(s.born) * time.Millisecond),
 	}
@@ -233,7 +234,7 @@ func (s *script) pod(args []string) error {
 			if err != nil {
 				return err
 			}
-			p.Ports = append(p.Ports, dataplane.PodPort{Name: parts[0], Protocol: policy.Protocol(parts[1]), Number: uint16(n)})
+			p.Ports = append(p.Ports, desired.PodPort{Name: parts[0], Protocol: policy.Protocol(parts[1]), Number: uint16(n)})
 		case isPair:
 			p.Labels[key] = value
 		default:

@@ -45,19 +45,17 @@ func (r *run) sequence(suspend func(Request) bool) {
 	}()
 	d := r.d
 	r.suspend = suspend
-	d.generation++
-	d.now = r.started
-	d.cache.Advance(r.started)
+	d.begin(d.generation+1, r.started)
 	r.changes = d.stage(r.tx)
 	r.pause()
 
 	r.read()
 
 	if !d.cfg.DryRun {
-		d.progress.note("writing sets", "", "", "")
+		d.progress.Note("writing sets", "", "", "")
 		written := r.writeSets()
 		r.updatePods()
-		d.progress.note("removing sets", "", "", "")
+		d.progress.Note("removing sets", "", "", "")
 		r.removeSets()
 		r.endSets(written)
 	}

@@ -6,25 +6,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/backoff"
+	"github.com/winnpm/winnpm/pkg/endpoints"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/state"
 )
-
-// setWork is what is remembered of requests for sets that HNS did not do.
-type setWork struct {
-	due      bool                           // something may be written at once, in the next transaction
-	held     bool                           // members wait to join sets
-	refused  map[ipsets.Name]*backoff.Again // needed sets that HNS refuses
-	removals map[ipsets.Name]*removal
-	read     backoff.Retry // of sets that nobody needs and of which a write is in doubt
-}
-
-func newSetWork() setWork {
-	return setWork{refused: map[ipsets.Name]*backoff.Again{}, removals: map[ipsets.Name]*removal{}}
-}
 
 // refuseSets records that HNS refused a request. A set that is found out is left out,
 // and the rules that name it with it.
@@ -34,7 +21,7 @@ func (r *run) refuseSets(req ipsets.Request, err error) {
 	if !is {
 		return
 	}
-	d.countRefusal(err)
+	d.refusals.Count(err)
 	now := d.clock
 	switch a := d.setWork.refused[n]; {
 	case a == nil:
@@ -47,7 +34,7 @@ func (r *run) refuseSets(req ipsets.Request, err error) {
 		a.Failed(err, now)
 	}
 	d.leftOut[n] = true
-	d.renderHolders(n)
+	d.endpoints.RenderHolders(n)
 	d.leaveOutTwins()
 }
 
@@ -74,7 +61,7 @@ func (r *run) probeSets() (accepted bool) {
 		case !ok, err != nil && !hns.Answered(err): // it may not be written now, or came to no answer
 			a.Wait(d.clock)
 		case err != nil:
-			d.countRefusal(err)
+			d.refusals.Count(err)
 			a.Failed(err, d.clock)
 		default:
 			accepted = true
@@ -122,7 +109,7 @@ func (d *core) setsAgain(next *backoff.Due, now time.Time) {
 		}
 		next.At(d.setWork.read.At)
 	}
-	if !d.listing.unsettled && d.listing.err == nil && !d.hasUnread() { // else nothing is removed
+	if !d.endpoints.Unsettled() { // else nothing is removed
 		for _, a := range d.setWork.removals {
 			next.At(a.At)
 		}
@@ -158,13 +145,13 @@ func (d *core) setWarnings() setWarnings {
 }
 
 // code is the code with which HNS refuses a set, in brackets.
-func (w setWarnings) code(n ipsets.Name) string { return inBrackets(w.codes[n]) }
+func (w setWarnings) code(n ipsets.Name) string { return endpoints.InBrackets(w.codes[n]) }
 
 func (w setWarnings) ofRemovals() []state.Warning {
 	var out []state.Warning
 	for n, code := range w.unremoved {
 		out = append(out, state.Warning{Object: n.String(), Kind: "Set", Reason: state.ReasonHNSRejected,
-			Message: "HNS does not remove the set" + inBrackets(code) + ": nothing needs it; it is tried again"})
+			Message: "HNS does not remove the set" + endpoints.InBrackets(code) + ": nothing needs it; it is tried again"})
 	}
 	return out
 }
@@ -191,32 +178,5 @@ func (d *core) restoreAgain(n ipsets.Name, s state.Set) {
 		d.setWork.removals[n] = &removal{a, s.Again.Part}
 	} else {
 		d.setWork.refused[n] = &a
-	}
-}
-
-// stuck reports whether others wait for a set that cannot lose who has to leave it, or of
-// deny twins for one that HNS refuses who has to join it. While it is not known what is
-// in a deny twin its rules stay: it is asked for again.
-func (d *core) stuck(n ipsets.Name) bool {
-	if n.Denies() {
-		return d.cache.Rejected(n)
-	}
-	return d.cache.Stuck(n)
-}
-
-// closes reports whether a step takes rules away for which others wait: they
-// name a set that cannot lose who has to leave it, so he joins no other set. Such a
-// step may name sets that lack him.
-func (d *core) closes(steps []acl.Step, removed []hns.ACL) bool {
-	return len(steps) == 1 && steps[0].Verb == hns.Update && slices.ContainsFunc(d.namesOf(removed), d.stuck)
-}
-
-// wake has the endpoints that wait for sets tried in this transaction: there
-// was something to do for sets that was cut short, and it may be done.
-func (d *core) wake() {
-	for _, ep := range d.endpoints {
-		if errors.Is(ep.lastErr, errSetsNotReady) {
-			ep.retryAt = time.Time{}
-		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -52,7 +53,7 @@ func (w *walker) snapshotBefore(actions map[string]func(*rapid.T)) func(*rapid.T
 func crowd(pods, policies int) *dataplane.Transaction {
 	tx := dataplane.NewTransaction()
 	for i := range 20 {
-		tx.SetNamespace(dataplane.Namespace{Name: fmt.Sprint("ns-", i), Labels: map[string]string{"team": fmt.Sprint(i % 5)}})
+		tx.SetNamespace(desired.Namespace{Name: fmt.Sprint("ns-", i), Labels: map[string]string{"team": fmt.Sprint(i % 5)}})
 	}
 	for i := range pods {
 		tx.SetPod(crowdPod(i, 0))
@@ -63,8 +64,8 @@ func crowd(pods, policies int) *dataplane.Transaction {
 	return tx
 }
 
-func crowdPod(i, version int) dataplane.Pod {
-	return dataplane.Pod{
+func crowdPod(i, version int) desired.Pod {
+	return desired.Pod{
 		Namespace: fmt.Sprint("ns-", i%20), Name: fmt.Sprint("pod-", i), UID: types.UID(fmt.Sprint("uid-", i)), Local: i%20 == 0 && i < 2000,
 		Addr:   netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}),
 		Labels: map[string]string{"app": fmt.Sprint("app-", i%500), "tier": fmt.Sprint(i % 3), "version": fmt.Sprint(version)},
@@ -102,7 +103,7 @@ func TestSnapshotIsOfItsMoment(t *testing.T) {
 	tx.SetPod(crowdPod(0, 1))
 	tx.SetPod(crowdPod(100, 0))
 	tx.DeletePolicy(policy.Key{Namespace: "ns-0", Name: "policy-0"})
-	tx.SetNamespace(dataplane.Namespace{Name: "ns-1"})
+	tx.SetNamespace(desired.Namespace{Name: "ns-1"})
 	_, err := dp.ApplyDataplane(t.Context(), tx)
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(want, s.Dump(), cmpopts.IgnoreFields(state.Dump{}, "Time", "LookAge")))

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -48,7 +48,7 @@ func (s *script) notReady(sandbox string) string {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	cancel() // no waiting
-	if err := s.dp.WaitReady(ctx, dataplane.PodKey{Namespace: "x", Name: "w"}, "x/w", state.Sandbox{ID: sandbox}); err != nil {
+	if err := s.dp.WaitReady(ctx, desired.PodKey{Namespace: "x", Name: "w"}, "x/w", state.Sandbox{ID: sandbox}); err != nil {
 		return err.Error()
 	}
 	return ""
@@ -189,7 +189,7 @@ func TestWaitReady(t *testing.T) {
 		for id, addr := range map[string]string{"w": "10.0.0.1", "z": "10.0.0.2"} {
 			w.do("endpoint "+id+" "+addr, "pod x/"+id+" "+addr+" app=web sandbox=s1")
 			waiting.Go(func() {
-				assert.NoError(t, w.dp.WaitReady(t.Context(), dataplane.PodKey{Namespace: "x", Name: id}, types.UID("x/"+id), state.Sandbox{ID: "s1"}))
+				assert.NoError(t, w.dp.WaitReady(t.Context(), desired.PodKey{Namespace: "x", Name: id}, types.UID("x/"+id), state.Sandbox{ID: "s1"}))
 				mu.Lock()
 				defer mu.Unlock()
 				told[id] = time.Since(began)

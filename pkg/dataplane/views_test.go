@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -34,9 +34,9 @@ func namedWorld(t testing.TB, peer string) *script {
 // from 1000 on.
 func serveHTTP(w *script, namespace string, n int) {
 	for i := range n {
-		w.tx.SetPod(dataplane.Pod{
+		w.tx.SetPod(desired.Pod{
 			Namespace: namespace, Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(namespace, i)), Addr: mustAddr(fmt.Sprintf("10.9.%d.%d", i/250, i%250+1)),
-			Ports: []dataplane.PodPort{{Name: "http", Protocol: policy.TCP, Number: uint16(1000 + i)}},
+			Ports: []desired.PodPort{{Name: "http", Protocol: policy.TCP, Number: uint16(1000 + i)}},
 		})
 	}
 }
@@ -102,7 +102,7 @@ func TestNumbersAreBounded(t *testing.T) {
 			require.Equal(t, tell.Warnings, w.dp.Dump().Warnings)
 
 			for i := range 1000 {
-				w.tx.DeletePod(dataplane.PodKey{Namespace: "evil", Name: fmt.Sprint(i)})
+				w.tx.DeletePod(desired.PodKey{Namespace: "evil", Name: fmt.Sprint(i)})
 			}
 			w.do("apply")
 			require.Zero(t, w.report.Calls[hns.OpACLAdd]+w.report.Calls[hns.OpACLUpdate])

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -14,11 +15,11 @@ import (
 // pod should have, and HNS shows the pod's address in the sets that it belongs to, and in no
 // others, in a state that was staged with the sandbox's round or a later one. When ctx ends
 // before, the error says what was missing.
-func (d *Dataplane) WaitReady(ctx context.Context, key PodKey, uid types.UID, sandbox state.Sandbox) error {
+func (d *Dataplane) WaitReady(ctx context.Context, key desired.PodKey, uid types.UID, sandbox state.Sandbox) error {
 	for {
 		rung := d.bell.next() // before the look, so that nothing is missed after it
 		var err error
-		d.with(func(c *core) { err = c.podReady(key, uid, sandbox) })
+		d.with(func(c *core) { err = c.endpoints.PodReady(key, uid, sandbox) })
 		if err == nil {
 			return nil
 		}
@@ -35,7 +36,7 @@ func (d *Dataplane) WaitReady(ctx context.Context, key PodKey, uid types.UID, sa
 func (d *Dataplane) HasPodAt(addr netip.Addr) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, p := range d.core.local {
+	for p := range d.core.desired.Locals() {
 		if p.Addr == addr {
 			return true
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
@@ -59,7 +59,7 @@ func BenchmarkEventBesideWarnings(b *testing.B) {
 	n := 0
 	for b.Loop() {
 		n++
-		w.tx.SetPod(dataplane.Pod{Namespace: "elsewhere", Name: "r", UID: "r", Addr: mustAddr("10.0.9.9"), Labels: map[string]string{"v": fmt.Sprint(n)}})
+		w.tx.SetPod(desired.Pod{Namespace: "elsewhere", Name: "r", UID: "r", Addr: mustAddr("10.0.9.9"), Labels: map[string]string{"v": fmt.Sprint(n)}})
 		_ = w.apply()
 	}
 }

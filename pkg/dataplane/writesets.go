@@ -34,7 +34,7 @@ func (r *run) writeSets() bool {
 		d.sets.Failed(r.started, d.clock)
 	}
 	if d.setWork.due || d.setWork.held {
-		d.wake()
+		d.endpoints.Wake()
 	}
 	return well
 }
@@ -165,10 +165,11 @@ func (r *run) sendSets(req ipsets.Request) error {
 
 // recordSets records the outcome of a set request.
 func (d *core) recordSets(req ipsets.Request, err error) {
-	d.sequence++
-	for _, s := range req.Sets {
-		d.moved[s.ID] = d.sequence
+	ids := make([]string, len(req.Sets))
+	for i, s := range req.Sets {
+		ids[i] = s.ID
 	}
+	d.writes.Move(ids...)
 	switch {
 	case errors.Is(err, hns.ErrInvalid), req.Verb == ipsets.Remove && errors.Is(err, hns.ErrInUse):
 		return // nothing was done

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 )
 
@@ -94,7 +95,7 @@ func cluster(t *testing.T, pods int) (dp *dataplane.Dataplane, change func(i int
 		round++
 		tx := dataplane.NewTransaction()
 		for _, i := range indices {
-			tx.SetPod(dataplane.Pod{
+			tx.SetPod(desired.Pod{
 				Namespace: "x", Name: fmt.Sprintf("p%d", i), UID: "u", Local: true,
 				Addr: netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), Labels: map[string]string{"round": fmt.Sprint(round)},
 			})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -71,8 +72,8 @@ func (a *agent) wantTruth(policies, pods float64) {
 	}
 }
 
-func localPod(i int) dataplane.Pod {
-	return dataplane.Pod{
+func localPod(i int) desired.Pod {
+	return desired.Pod{
 		Namespace: "x", Name: fmt.Sprintf("web-%d", i), UID: types.UID(fmt.Sprint(i)), Labels: map[string]string{"app": "web"},
 		Addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), Local: true,
 	}
@@ -88,7 +89,7 @@ func TestOfDataplane(t *testing.T) {
 	}
 	tx := dataplane.NewTransaction()
 	tx.SetNodeAddrs([]netip.Addr{netip.MustParseAddr("10.9.0.1")})
-	tx.SetNamespace(dataplane.Namespace{Name: "x", Labels: map[string]string{"team": "a"}})
+	tx.SetNamespace(desired.Namespace{Name: "x", Labels: map[string]string{"team": "a"}})
 	tx.SetPolicy(&networkingv1.NetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "p"},
 		Spec: networkingv1.NetworkPolicySpec{

@@ -4,6 +4,7 @@
 package policy
 
 import (
+	"cmp"
 	"iter"
 	"net/netip"
 	"slices"
@@ -39,6 +40,11 @@ type Key struct {
 
 // String returns namespace/name.
 func (k Key) String() string { return k.Namespace + "/" + k.Name }
+
+// Compare sorts keys by namespace, then by name.
+func (k Key) Compare(o Key) int {
+	return cmp.Or(cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Name, o.Name))
+}
 
 // LabelMatcher tells whether labels match a selector.
 type LabelMatcher interface {

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -65,8 +66,8 @@ func (w *world) endpoint(id, addr string) {
 	require.NoError(w.t, w.sim.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{netip.MustParseAddr(addr)}}))
 }
 
-func pod(name, addr, app string) dataplane.Pod {
-	return dataplane.Pod{
+func pod(name, addr, app string) desired.Pod {
+	return desired.Pod{
 		Namespace: "x", Name: name, UID: types.UID("uid-" + name), Addr: netip.MustParseAddr(addr), Local: true,
 		Labels: map[string]string{"app": app},
 	}
@@ -145,7 +146,7 @@ func TestRecording(t *testing.T) {
 		Spec:       v1alpha2.ClusterNetworkPolicySpec{Tier: v1alpha2.BaselineTier, Priority: 3, Subject: v1alpha2.ClusterNetworkPolicySubject{Namespaces: &metav1.LabelSelector{MatchLabels: map[string]string{"no": "where"}}}},
 	}
 	w.apply(func(tx *dataplane.Transaction) {
-		tx.SetNamespace(dataplane.Namespace{Name: "x", Labels: map[string]string{"team": "t"}})
+		tx.SetNamespace(desired.Namespace{Name: "x", Labels: map[string]string{"team": "t"}})
 		tx.SetNodeAddrs(node)
 		tx.SetPod(web)
 		tx.SetPod(db)
@@ -175,7 +176,7 @@ func TestRecording(t *testing.T) {
 		{Kind: KindClusterNode, Operation: Set, Object: "n2", ClusterNode: &other},
 		{Kind: KindClusterPolicy, Operation: Set, Object: "c", ClusterPolicy: &ClusterPolicy{Name: "c", UID: "uid-c", Spec: cnp.Spec}},
 		{Kind: KindClusterPolicy, Operation: Delete, Object: "gone"},
-		{Kind: KindNamespace, Operation: Set, Object: "x", Namespace: &dataplane.Namespace{Name: "x", Labels: map[string]string{"team": "t"}}},
+		{Kind: KindNamespace, Operation: Set, Object: "x", Namespace: &desired.Namespace{Name: "x", Labels: map[string]string{"team": "t"}}},
 		{Kind: KindNode, Operation: Set, NodeAddrs: node},
 		{Kind: KindPod, Operation: Set, Object: "x/db", Pod: &db},
 		{Kind: KindPod, Operation: Set, Object: "x/web", Pod: &web},

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -127,10 +128,10 @@ type Event struct {
 	Operation string `json:"operation"`
 	Object    string `json:"object"` // namespace/name, or name
 
-	Pod       *dataplane.Pod       `json:"pod,omitempty"`
-	Namespace *dataplane.Namespace `json:"namespace,omitempty"`
-	Policy    *Policy              `json:"policy,omitempty"`
-	NodeAddrs []netip.Addr         `json:"nodeAddresses,omitempty"`
+	Pod       *desired.Pod       `json:"pod,omitempty"`
+	Namespace *desired.Namespace `json:"namespace,omitempty"`
+	Policy    *Policy            `json:"policy,omitempty"`
+	NodeAddrs []netip.Addr       `json:"nodeAddresses,omitempty"`
 
 	ClusterPolicy *ClusterPolicy `json:"clusterPolicy,omitempty"`
 	ClusterNode   *state.Node    `json:"clusterNode,omitempty"`

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/process"
@@ -35,14 +36,14 @@ func numbers(steps []Step) []uint64 {
 func TestSegments(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.MaxSteps = 4 })
 	for i := range 4 {
-		w.apply(func(tx *dataplane.Transaction) { tx.SetNamespace(dataplane.Namespace{Name: fmt.Sprint("n", i)}) })
+		w.apply(func(tx *dataplane.Transaction) { tx.SetNamespace(desired.Namespace{Name: fmt.Sprint("n", i)}) })
 	}
 	rec := w.rec.Recording()
 	require.Nil(t, rec.Start)
 	require.Equal(t, []uint64{1, 2, 3, 4}, numbers(rec.Steps))
 
 	for i := range 9 {
-		w.apply(func(tx *dataplane.Transaction) { tx.SetNamespace(dataplane.Namespace{Name: fmt.Sprint("m", i)}) })
+		w.apply(func(tx *dataplane.Transaction) { tx.SetNamespace(desired.Namespace{Name: fmt.Sprint("m", i)}) })
 		rec = w.rec.Recording()
 		last := uint64(5 + i)
 		require.Equal(t, last, rec.Steps[len(rec.Steps)-1].Number)
@@ -140,7 +141,7 @@ func TestTooLarge(t *testing.T) {
 	// Not even the state fits.
 	w = newWorld(t, func(c *Config) { c.MaxBytes, c.MaxSteps = 1000, 2 })
 	for range 2 {
-		w.apply(func(tx *dataplane.Transaction) { tx.SetNamespace(dataplane.Namespace{Name: strings.Repeat("n", 900)}) })
+		w.apply(func(tx *dataplane.Transaction) { tx.SetNamespace(desired.Namespace{Name: strings.Repeat("n", 900)}) })
 	}
 	for range 9 {
 		w.apply(func(*dataplane.Transaction) {})
@@ -206,7 +207,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		tx := dataplane.NewTransaction()
 		for range b.rand.IntN(3) {
 			name := fmt.Sprint(b.rand.Uint64())
-			tx.SetPod(dataplane.Pod{Name: name, Labels: map[string]string{name: name}})
+			tx.SetPod(desired.Pod{Name: name, Labels: map[string]string{name: name}})
 			tx.SetPolicy(allow(name, "a", "b"))
 		}
 		switch b.rand.IntN(20) {
@@ -270,7 +271,7 @@ func TestConcurrentReaders(t *testing.T) {
 	for i := range 100 {
 		w.apply(func(tx *dataplane.Transaction) {
 			tx.SetPod(pod("web", "10.0.0.1", fmt.Sprint(i%3)))
-			tx.SetPod(dataplane.Pod{Namespace: "x", Name: "far", UID: "far", Addr: netip.MustParseAddr("10.0.9.9"), Labels: map[string]string{"app": fmt.Sprint(i % 2)}})
+			tx.SetPod(desired.Pod{Namespace: "x", Name: "far", UID: "far", Addr: netip.MustParseAddr("10.0.9.9"), Labels: map[string]string{"app": fmt.Sprint(i % 2)}})
 			tx.SetPolicy(allow("p", "1", fmt.Sprint(i%2)))
 			select {
 			case obs := <-observed:
@@ -290,7 +291,7 @@ func TestCostOfAStep(t *testing.T) {
 		w := newWorld(t, nil)
 		w.apply(func(tx *dataplane.Transaction) {
 			for i := range pods {
-				tx.SetPod(dataplane.Pod{Namespace: "y", Name: fmt.Sprint(i), UID: "u", Addr: netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)})})
+				tx.SetPod(desired.Pod{Namespace: "y", Name: fmt.Sprint(i), UID: "u", Addr: netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)})})
 			}
 		})
 		w.apply(func(*dataplane.Transaction) {}) // a new segment after so many events

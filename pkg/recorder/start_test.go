@@ -10,6 +10,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -31,7 +32,7 @@ func gated(t *testing.T, change func(*Config)) (w *world, apply func(name string
 	})
 	apply = func(name string) {
 		tx := dataplane.NewTransaction()
-		tx.SetNamespace(dataplane.Namespace{Name: name})
+		tx.SetNamespace(desired.Namespace{Name: name})
 		_, err := w.run.ApplyDataplane(t.Context(), tx)
 		require.NoError(t, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -44,7 +45,7 @@ func full(t testing.TB) Recording {
 			}, Look: &dataplane.Look{Enumerate: true, Sets: true, Endpoints: []string{"e"}, All: true}, Again: 3, DLLCalls: 9},
 			{Number: 8, Kind: Transaction, Began: at, Observed: 7, Report: &state.Report{Generation: 1}, Events: []Event{
 				{Kind: KindPod, Operation: Set, Object: "x/web", Pod: &web},
-				{Kind: KindNamespace, Operation: Set, Object: "x", Namespace: &dataplane.Namespace{Name: "x"}},
+				{Kind: KindNamespace, Operation: Set, Object: "x", Namespace: &desired.Namespace{Name: "x"}},
 				{Kind: KindPolicy, Operation: Set, Object: "x/p", Policy: &Policy{Namespace: "x", Name: "p", Spec: np.Spec}},
 				{Kind: KindPolicy, Operation: Delete, Object: "x/q"},
 				{Kind: KindNode, Operation: Set, NodeAddrs: []netip.Addr{web.Addr}},

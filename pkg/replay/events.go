@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/recorder"
 )
@@ -39,7 +40,7 @@ func transaction(events []recorder.Event) *dataplane.Transaction {
 		case e.ClusterNode != nil:
 			tx.SetNode(*e.ClusterNode)
 		case e.Kind == recorder.KindPod:
-			tx.DeletePod(dataplane.PodKey{Namespace: ns, Name: name})
+			tx.DeletePod(desired.PodKey{Namespace: ns, Name: name})
 		case e.Kind == recorder.KindNamespace:
 			tx.DeleteNamespace(e.Object)
 		case e.Kind == recorder.KindClusterPolicy:

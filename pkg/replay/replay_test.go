@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -92,7 +93,7 @@ func (s *stage) reconcile() {
 
 func pod(name, addr, app string) func(*dataplane.Transaction) {
 	return func(tx *dataplane.Transaction) {
-		tx.SetPod(dataplane.Pod{
+		tx.SetPod(desired.Pod{
 			Namespace: "x", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{"app": app},
 			Addr: netip.MustParseAddr(addr), Local: app == "web",
 		})
@@ -100,7 +101,7 @@ func pod(name, addr, app string) func(*dataplane.Transaction) {
 }
 
 func namespace(tx *dataplane.Transaction) {
-	tx.SetNamespace(dataplane.Namespace{Name: "x", Labels: map[string]string{"team": "a"}})
+	tx.SetNamespace(desired.Namespace{Name: "x", Labels: map[string]string{"team": "a"}})
 }
 
 // allow lets pods in to the web.
@@ -119,7 +120,7 @@ func allow(name, app string) func(*dataplane.Transaction) {
 }
 
 func leave(name string) func(*dataplane.Transaction) {
-	return func(tx *dataplane.Transaction) { tx.DeletePod(dataplane.PodKey{Namespace: "x", Name: name}) }
+	return func(tx *dataplane.Transaction) { tx.DeletePod(desired.PodKey{Namespace: "x", Name: name}) }
 }
 
 func forget(name string) func(*dataplane.Transaction) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -22,11 +23,11 @@ type node struct {
 	// mu guards following. It is held for a whole transaction, so that who holds
 	// it sees the simulated node standing still.
 	mu        sync.Mutex
-	endpoints map[dataplane.PodKey]string // id of the pod's endpoint
+	endpoints map[desired.PodKey]string // id of the pod's endpoint
 }
 
 func newNode(next controllers.Applier, sim *hnssim.Sim) *node {
-	return &node{next: next, sim: sim, endpoints: map[dataplane.PodKey]string{}}
+	return &node{next: next, sim: sim, endpoints: map[desired.PodKey]string{}}
 }
 
 // ApplyDataplane implements controllers.Applier.
@@ -43,7 +44,7 @@ func (n *node) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (s
 
 // play gives a pod its endpoint or takes it away. A pod that got another UID or
 // address has another sandbox, and with it another endpoint.
-func (n *node) play(key dataplane.PodKey, pod *dataplane.Pod) error {
+func (n *node) play(key desired.PodKey, pod *desired.Pod) error {
 	id := ""
 	if pod != nil && pod.Local && !pod.HostNetwork && !pod.Finished && pod.Addr.IsValid() {
 		id = endpointID(*pod)
@@ -69,7 +70,7 @@ func (n *node) play(key dataplane.PodKey, pod *dataplane.Pod) error {
 }
 
 // endpointID makes a GUID that is the same in every run.
-func endpointID(pod dataplane.Pod) string {
+func endpointID(pod desired.Pod) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s", pod.Key(), pod.UID, pod.Addr))
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -32,14 +33,14 @@ func TestNodePlaysTheCNI(t *testing.T) {
 	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
 	next := &passed{sim: sim}
 	n := newNode(next, sim)
-	pod := func(uid, ip string) dataplane.Pod {
-		p := dataplane.Pod{Namespace: "x", Name: "a", UID: types.UID(uid), Local: true}
+	pod := func(uid, ip string) desired.Pod {
+		p := desired.Pod{Namespace: "x", Name: "a", UID: types.UID(uid), Local: true}
 		if ip != "" {
 			p.Addr = netip.MustParseAddr(ip)
 		}
 		return p
 	}
-	change := func(p dataplane.Pod, edit func(*dataplane.Pod)) dataplane.Pod {
+	change := func(p desired.Pod, edit func(*desired.Pod)) desired.Pod {
 		edit(&p)
 		return p
 	}
@@ -47,7 +48,7 @@ func TestNodePlaysTheCNI(t *testing.T) {
 	require.Regexp(t, `^10.0.0.1 [0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`, first)
 	for _, step := range []struct {
 		name string
-		pod  dataplane.Pod
+		pod  desired.Pod
 		want []string
 	}{
 		{"no address yet", pod("1", ""), nil},
@@ -55,10 +56,10 @@ func TestNodePlaysTheCNI(t *testing.T) {
 		{"nothing new", pod("1", "10.0.0.1"), []string{first}},
 		{"another sandbox", pod("1", "10.0.0.2"), []string{"10.0.0.2 " + endpointID(pod("1", "10.0.0.2"))}},
 		{"another pod of the name", pod("2", "10.0.0.2"), []string{"10.0.0.2 " + endpointID(pod("2", "10.0.0.2"))}},
-		{"finished", change(pod("2", "10.0.0.2"), func(p *dataplane.Pod) { p.Finished = true }), nil},
-		{"of another node", change(pod("3", "10.0.0.3"), func(p *dataplane.Pod) { p.Local = false }), nil},
-		{"host network", change(pod("4", "10.0.0.3"), func(p *dataplane.Pod) { p.HostNetwork = true }), nil},
-		{"terminating", change(pod("1", "10.0.0.1"), func(p *dataplane.Pod) { p.Deleting = true }), []string{first}},
+		{"finished", change(pod("2", "10.0.0.2"), func(p *desired.Pod) { p.Finished = true }), nil},
+		{"of another node", change(pod("3", "10.0.0.3"), func(p *desired.Pod) { p.Local = false }), nil},
+		{"host network", change(pod("4", "10.0.0.3"), func(p *desired.Pod) { p.HostNetwork = true }), nil},
+		{"terminating", change(pod("1", "10.0.0.1"), func(p *desired.Pod) { p.Deleting = true }), []string{first}},
 	} {
 		tx := dataplane.NewTransaction()
 		tx.SetPod(step.pod)
@@ -67,7 +68,7 @@ func TestNodePlaysTheCNI(t *testing.T) {
 		require.Equal(t, step.want, next.seen, step.name)
 	}
 	tx := dataplane.NewTransaction()
-	tx.DeletePod(dataplane.PodKey{Namespace: "x", Name: "a"})
+	tx.DeletePod(desired.PodKey{Namespace: "x", Name: "a"})
 	_, err := n.ApplyDataplane(t.Context(), tx)
 	require.NoError(t, err)
 	require.Empty(t, next.seen, "deleted before the transaction goes on")
@@ -77,7 +78,7 @@ func TestNodePlaysTheCNI(t *testing.T) {
 func TestNodeReportsWhatTheCNICannotDo(t *testing.T) {
 	sim := hnssim.New(hnssim.Options{})
 	n := newNode(&passed{sim: sim}, sim)
-	pod := dataplane.Pod{Namespace: "x", Name: "a", UID: "1", Local: true, Addr: netip.MustParseAddr("10.0.0.1")}
+	pod := desired.Pod{Namespace: "x", Name: "a", UID: "1", Local: true, Addr: netip.MustParseAddr("10.0.0.1")}
 	require.NoError(t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: endpointID(pod), Addrs: []netip.Addr{pod.Addr}}))
 	tx := dataplane.NewTransaction()
 	tx.SetPod(pod)

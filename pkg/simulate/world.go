@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/whatif"
 )
@@ -100,7 +100,7 @@ func (l *lists) world(only string) whatif.World {
 		}
 	}
 	for i := range l.namespaces.Items {
-		ns := dataplane.Namespace{Name: l.namespaces.Items[i].Name, Labels: l.namespaces.Items[i].Labels}
+		ns := desired.Namespace{Name: l.namespaces.Items[i].Name, Labels: l.namespaces.Items[i].Labels}
 		ns.Fit(w.Budgets)
 		w.Namespaces = append(w.Namespaces, ns)
 	}

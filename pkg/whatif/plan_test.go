@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -86,9 +86,9 @@ func TestTexts(t *testing.T) {
 
 // TestNodesFlip: the addresses of nodes are told from others outside.
 func TestNodesFlip(t *testing.T) {
-	pod := whatif.Pod{Pod: dataplane.Pod{Namespace: "x", Name: "a", UID: "u", Addr: netip.MustParseAddr("10.0.0.1"), Local: true}, Node: "n1"}
+	pod := whatif.Pod{Pod: desired.Pod{Namespace: "x", Name: "a", UID: "u", Addr: netip.MustParseAddr("10.0.0.1"), Local: true}, Node: "n1"}
 	w := whatif.World{
-		Pods: []whatif.Pod{pod}, Namespaces: []dataplane.Namespace{{Name: "x"}}, Nodes: []whatif.Node{{Name: "n1"}},
+		Pods: []whatif.Pod{pod}, Namespaces: []desired.Namespace{{Name: "x"}}, Nodes: []whatif.Node{{Name: "n1"}},
 		Peers: []state.Node{{Name: "n1", Addrs: []netip.Addr{netip.MustParseAddr("10.240.0.4")}}, {Name: "n2", Addrs: []netip.Addr{netip.MustParseAddr("10.240.0.5"), netip.MustParseAddr("8.8.8.8")}}},
 	}
 	everyNode := []v1alpha2.ClusterNetworkPolicyEgressPeer{{Nodes: &metav1.LabelSelector{}}}
@@ -270,13 +270,13 @@ func TestWarnings(t *testing.T) {
 // large is a world of many pods, on ten nodes, in as many workloads as a policy
 // is for.
 func large(pods, each int) whatif.World {
-	w := whatif.World{Namespaces: []dataplane.Namespace{{Name: "x"}}}
+	w := whatif.World{Namespaces: []desired.Namespace{{Name: "x"}}}
 	for i := range 10 {
 		w.Nodes = append(w.Nodes, whatif.Node{Name: fmt.Sprintf("n%d", i)})
 	}
 	for i := range pods {
 		app := fmt.Sprintf("w%d", i/each)
-		w.Pods = append(w.Pods, whatif.Pod{Node: fmt.Sprintf("n%d", i%10), Pod: dataplane.Pod{
+		w.Pods = append(w.Pods, whatif.Pod{Node: fmt.Sprintf("n%d", i%10), Pod: desired.Pod{
 			Namespace: "x", Name: fmt.Sprintf("%s-%d", app, i%each), Labels: map[string]string{"app": app},
 			Addr: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}),
 		}})

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
@@ -27,7 +28,7 @@ import (
 // World is a cluster as it is. Whoever reads it changes nothing in it.
 type World struct {
 	Pods       []Pod
-	Namespaces []dataplane.Namespace
+	Namespaces []desired.Namespace
 	Policies   []*networkingv1.NetworkPolicy
 	// ClusterPolicies are the tiers around Policies, and Peers all nodes of the cluster:
 	// what these may have for a peer. PeersUnknown: nobody knows which there are.
@@ -46,7 +47,7 @@ type World struct {
 
 // Pod is a pod and where it runs. Its field Local is not used.
 type Pod struct {
-	dataplane.Pod
+	desired.Pod
 	Node string
 	// Endpoints are what it has in HNS; none: it is given one, as azure-cni makes it.
 	Endpoints []Endpoint
@@ -77,7 +78,7 @@ var ErrNoSpec = errors.New("the dump does not have it: ask a newer agent")
 func FromDump(d state.Dump) (World, error) {
 	w := World{Now: d.Time, Nodes: []Node{{Name: d.Node, Addrs: addrs(d.NodeAddrs)}}}
 	for _, ns := range d.Namespaces {
-		w.Namespaces = append(w.Namespaces, dataplane.Namespace(ns))
+		w.Namespaces = append(w.Namespaces, desired.Namespace(ns))
 	}
 	for _, p := range d.Policies {
 		if p.Spec == nil {
@@ -136,13 +137,13 @@ func (w *World) tiersOf(d state.Dump) error {
 	return nil
 }
 
-func podOf(p *state.Pod, addr netip.Addr) dataplane.Pod {
-	out := dataplane.Pod{UID: types.UID(p.UID), Labels: p.Labels, Addr: addr, OverBudget: p.OverBudget, HostNetwork: p.HostNetwork, Finished: p.Finished}
+func podOf(p *state.Pod, addr netip.Addr) desired.Pod {
+	out := desired.Pod{UID: types.UID(p.UID), Labels: p.Labels, Addr: addr, OverBudget: p.OverBudget, HostNetwork: p.HostNetwork, Finished: p.Finished}
 	out.Namespace, out.Name, _ = strings.Cut(p.Pod, "/")
 	for _, text := range p.Ports {
 		name, rest, _ := strings.Cut(text, ":")
 		if number, protocol, err := explain.ParsePort(rest); err == nil {
-			out.Ports = append(out.Ports, dataplane.PodPort{Name: name, Protocol: protocol, Number: number})
+			out.Ports = append(out.Ports, desired.PodPort{Name: name, Protocol: protocol, Number: number})
 		}
 	}
 	return out

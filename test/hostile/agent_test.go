@@ -26,6 +26,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/controllers/events"
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -237,7 +238,7 @@ func newWaiter() *waiter {
 			}
 			if dp := w.dp.Load(); dp != nil {
 				began := process.CPU()
-				dp.Selecting(dataplane.PodKey{Namespace: cluster.Victim, Name: "pod-0"})
+				dp.Selecting(desired.PodKey{Namespace: cluster.Victim, Name: "pod-0"})
 				w.longest.Store(max(w.longest.Load(), int64(process.CPU()-began)))
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 )
 
 // A scenario is an event on a node where everything is programmed. It happens again and
@@ -152,9 +153,9 @@ func fromApp(name string, selects map[string]string, app string, port int) *netw
 }
 
 // extra is a pod that a scenario adds.
-func extra(number int, namespace string, labels map[string]string) dataplane.Pod {
+func extra(number int, namespace string, labels map[string]string) desired.Pod {
 	number += extraNumber
-	return dataplane.Pod{
+	return desired.Pod{
 		Namespace: namespace, Name: fmt.Sprintf("extra-%d", number), UID: types.UID(fmt.Sprintf("extra-%d", number)),
 		Addr: addrOf(number), Labels: labels,
 	}
@@ -214,7 +215,7 @@ func podGoes(n *node, turn int) {
 	n.apply(dataplane.NewTransaction())
 }
 
-func chosen(turn int) dataplane.Pod {
+func chosen(turn int) desired.Pod {
 	p := extra(turn, home, map[string]string{"role": "chosen"})
 	p.Local = true
 	return p
@@ -247,7 +248,7 @@ func wideNamespace(t testing.TB, s size) *node {
 // relabelNamespace gives the namespace to another team.
 func relabelNamespace(_ *node, turn int) []*dataplane.Transaction {
 	return one(func(tx *dataplane.Transaction) {
-		tx.SetNamespace(dataplane.Namespace{Name: "wide", Labels: map[string]string{
+		tx.SetNamespace(desired.Namespace{Name: "wide", Labels: map[string]string{
 			"kubernetes.io/metadata.name": "wide", "team": fmt.Sprintf("near-%d", (turn+1)%2),
 		}})
 	})

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 )
 
 // nodeName is the node that local pods are scheduled to.
@@ -121,7 +121,7 @@ func (w *podWatch) send(e watch.Event) bool {
 }
 
 // encode returns a pod as the API server sends it, of a usual size.
-func encode(p dataplane.Pod, version int) []byte {
+func encode(p desired.Pod, version int) []byte {
 	pod := corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: strconv.Itoa(version), Labels: p.Labels,

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 )
 
 // A world is a neighbourhood and the rest. The policies of the node's pods
@@ -36,8 +37,8 @@ const nodeAddr = "10.4.0.4"
 
 // world is a cluster as its API server shows it.
 type world struct {
-	pods       []dataplane.Pod
-	namespaces []dataplane.Namespace
+	pods       []desired.Pod
+	namespaces []desired.Namespace
 	policies   []*networkingv1.NetworkPolicy
 }
 
@@ -64,7 +65,7 @@ func newWorld(pods, policies int) *world {
 }
 
 func (w *world) addNamespace(name, team string) {
-	w.namespaces = append(w.namespaces, dataplane.Namespace{
+	w.namespaces = append(w.namespaces, desired.Namespace{
 		Name: name, Labels: map[string]string{"kubernetes.io/metadata.name": name, "team": team},
 	})
 }
@@ -100,15 +101,15 @@ func labelsOf(load int) map[string]string {
 
 func hashOf(load int) string { return fmt.Sprintf("%010x", uint64(load)*0x9e3779b97f4a7c15>>24) }
 
-func newPod(load, replica int, labels map[string]string) dataplane.Pod {
+func newPod(load, replica int, labels map[string]string) desired.Pod {
 	n := load*replicas + replica
-	return dataplane.Pod{
+	return desired.Pod{
 		Namespace: namespaceOf(load),
 		Name:      fmt.Sprintf("app-%d-%s-%05x", load, hashOf(load), n),
 		UID:       types.UID(fmt.Sprintf("%08x-5ca1-4e00-8000-%012x", n, n)),
 		Labels:    labels,
 		Addr:      addrOf(n),
-		Ports:     []dataplane.PodPort{{Name: "http", Protocol: "TCP", Number: 8080}},
+		Ports:     []desired.PodPort{{Name: "http", Protocol: "TCP", Number: 8080}},
 		Local:     load < nearLoads && replica*nearLoads+load < localPods,
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/oracle"
@@ -110,7 +111,7 @@ func (e event) tell(tx *dataplane.Transaction) {
 	case kind == "namespace" && e.is == nil:
 		tx.DeleteNamespace(ns)
 	case kind == "namespace":
-		tx.SetNamespace(dataplane.Namespace{Name: ns, Labels: e.is.ns.Labels})
+		tx.SetNamespace(desired.Namespace{Name: ns, Labels: e.is.ns.Labels})
 	case kind == "policy" && e.is == nil:
 		tx.DeletePolicy(policy.Key{Namespace: ns, Name: name})
 	case kind == "policy":
@@ -128,7 +129,7 @@ func (e event) tell(tx *dataplane.Transaction) {
 		}
 		tx.SetNode(n)
 	case e.is == nil:
-		tx.DeletePod(dataplane.PodKey{Namespace: ns, Name: name})
+		tx.DeletePod(desired.PodKey{Namespace: ns, Name: name})
 	default:
 		tx.SetPod(controllers.PodFrom(e.is.pod, node))
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -67,7 +67,7 @@ type activeWarnings struct {
 // collect sorts warnings by policy. A warning on a pod concerns every policy that selects
 // the pod. A policy gets one account of each topic, with a count, as whoever writes a
 // policy may give it as many faults as fit into an object.
-func collect(warnings []state.Warning, selecting func(dataplane.PodKey) []policy.Key) activeWarnings {
+func collect(warnings []state.Warning, selecting func(desired.PodKey) []policy.Key) activeWarnings {
 	texts := map[policy.Key]map[topic][]string{}
 	note := func(key policy.Key, t topic, text string) {
 		if texts[key] == nil {
@@ -84,7 +84,7 @@ func collect(warnings []state.Warning, selecting func(dataplane.PodKey) []policy
 		case "ClusterNetworkPolicy":
 			note(policy.Key{Name: w.Object}, topic{reason: w.Reason}, w.Message)
 		case "Pod":
-			for _, key := range selecting(dataplane.PodKey{Namespace: namespace, Name: name}) {
+			for _, key := range selecting(desired.PodKey{Namespace: namespace, Name: name}) {
 				note(key, topic{w.Reason, true}, fmt.Sprintf("%s pod %s: %s", inWhat(w.Reason), name, w.Message))
 			}
 		case "Node":

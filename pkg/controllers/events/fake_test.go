@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -40,7 +40,7 @@ type world struct {
 	mu       sync.Mutex // guards following
 	policies map[policy.Key]*networkingv1.NetworkPolicy
 	clusters map[string]*v1alpha2.ClusterNetworkPolicy
-	selected map[dataplane.PodKey][]policy.Key
+	selected map[desired.PodKey][]policy.Key
 	sent     []*eventsv1.Event // what Create was called with
 	at       []time.Duration   // when, since the start
 	answer   func(*eventsv1.Event) error
@@ -58,7 +58,7 @@ func runOn(t *testing.T, node string, policies []string, play func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zapcore.InfoLevel)
 		w := &world{
-			t: t, logs: logs, policies: map[policy.Key]*networkingv1.NetworkPolicy{}, selected: map[dataplane.PodKey][]policy.Key{},
+			t: t, logs: logs, policies: map[policy.Key]*networkingv1.NetworkPolicy{}, selected: map[desired.PodKey][]policy.Key{},
 			answer: func(*eventsv1.Event) error { return nil }, began: time.Now(),
 		}
 		for _, name := range policies {
@@ -119,7 +119,7 @@ func (w *world) cluster(name string) (*v1alpha2.ClusterNetworkPolicy, bool) {
 	return cnp, ok
 }
 
-func (w *world) selecting(pod dataplane.PodKey) []policy.Key {
+func (w *world) selecting(pod desired.PodKey) []policy.Key {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.selected[pod]
@@ -129,7 +129,7 @@ func (w *world) selects(pod string, names ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range names {
-		at := dataplane.PodKey{Namespace: "x", Name: pod}
+		at := desired.PodKey{Namespace: "x", Name: pod}
 		w.selected[at] = append(w.selected[at], key(name))
 	}
 }

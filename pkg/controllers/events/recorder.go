@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -50,7 +50,7 @@ type Config struct {
 	ClusterPolicy func(name string) (*v1alpha2.ClusterNetworkPolicy, bool)
 	// Selecting returns the policies that select a pod of this node. It must not
 	// block.
-	Selecting func(dataplane.PodKey) []policy.Key
+	Selecting func(desired.PodKey) []policy.Key
 	Logger    klog.Logger
 }
 

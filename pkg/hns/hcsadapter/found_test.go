@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	netpol "github.com/winnpm/winnpm/pkg/policy"
@@ -132,10 +133,10 @@ func TestSeveralNetworks(t *testing.T) {
 		return out
 	}
 	tx := dataplane.NewTransaction()
-	tx.SetNamespace(dataplane.Namespace{Name: "x"})
+	tx.SetNamespace(desired.Namespace{Name: "x"})
 	for _, addr := range append(slices.Clone(pods), "10.3.0.1") {
 		app := map[bool]string{true: "api", false: "web"}[addr == "10.3.0.1"]
-		tx.SetPod(dataplane.Pod{Namespace: "x", Name: app + addr, UID: types.UID(addr), Labels: map[string]string{"app": app}, Addr: netip.MustParseAddr(addr), Local: app == "web"})
+		tx.SetPod(desired.Pod{Namespace: "x", Name: app + addr, UID: types.UID(addr), Labels: map[string]string{"app": app}, Addr: netip.MustParseAddr(addr), Local: app == "web"})
 	}
 	tx.SetPolicy(&networkingv1.NetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "p"},
@@ -163,7 +164,7 @@ func TestSeveralNetworks(t *testing.T) {
 	// A network whose sets cannot be written for a while.
 	two.nets[1].sim.Inject(hnssim.Fault{Op: hns.OpSets(hns.Update), Times: 3})
 	tx = dataplane.NewTransaction()
-	tx.SetPod(dataplane.Pod{Namespace: "x", Name: "api2", UID: "api2", Labels: map[string]string{"app": "api"}, Addr: netip.MustParseAddr("10.3.0.2")})
+	tx.SetPod(desired.Pod{Namespace: "x", Name: "api2", UID: "api2", Labels: map[string]string{"app": "api"}, Addr: netip.MustParseAddr("10.3.0.2")})
 	settle(tx)
 	require.Equal(t, [2]bool{true, true}, passes("10.3.0.2"))
 

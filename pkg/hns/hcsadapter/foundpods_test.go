@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -39,7 +40,7 @@ func newPlays(t *testing.T) *plays {
 	t.Cleanup(client.Close)
 	p.dp = dataplane.New(dataplane.Config{Client: client, Node: "n1", Now: time.Now})
 	client.OnlyOf(p.dp.HasPodAt)
-	p.tx.SetNamespace(dataplane.Namespace{Name: "x"})
+	p.tx.SetNamespace(desired.Namespace{Name: "x"})
 	p.tx.SetPolicy(&networkingv1.NetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "deny"},
 		Spec:       networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}}}},
@@ -72,7 +73,7 @@ func (p *plays) endpoint(network int, addr string) {
 
 // pod is one of this node, whose CNI told of its sandbox, if it has one.
 func (p *plays) pod(addr, sandbox string) {
-	p.tx.SetPod(dataplane.Pod{Namespace: "x", Name: addr, UID: types.UID(addr), Addr: netip.MustParseAddr(addr), Local: true, Sandbox: state.Sandbox{ID: sandbox}})
+	p.tx.SetPod(desired.Pod{Namespace: "x", Name: addr, UID: types.UID(addr), Addr: netip.MustParseAddr(addr), Local: true, Sandbox: state.Sandbox{ID: sandbox}})
 }
 
 func (p *plays) isOpen(network int, addr string) bool {
@@ -86,7 +87,7 @@ func (p *plays) isOpen(network int, addr string) bool {
 func (p *plays) ready(addr, sandbox string) error {
 	ctx, cancel := context.WithCancel(p.t.Context())
 	cancel() // no waiting
-	return p.dp.WaitReady(ctx, dataplane.PodKey{Namespace: "x", Name: addr}, types.UID(addr), state.Sandbox{ID: sandbox})
+	return p.dp.WaitReady(ctx, desired.PodKey{Namespace: "x", Name: addr}, types.UID(addr), state.Sandbox{ID: sandbox})
 }
 
 // writes returns how often a network was written to.
@@ -154,7 +155,7 @@ func (p *plays) second(sandbox string, within time.Duration) {
 	require.Equal(p.t, p.nets[0].sim.Sets(), p.nets[1].sim.Sets())
 
 	require.NoError(p.t, p.nets[1].sim.DeleteEndpoint("ep-10.2.0.1"))
-	p.tx.DeletePod(dataplane.PodKey{Namespace: "x", Name: "10.2.0.1"})
+	p.tx.DeletePod(desired.PodKey{Namespace: "x", Name: "10.2.0.1"})
 	p.apply(time.Hour)
 	p.endpoint(0, "10.1.0.2")
 	p.pod("10.1.0.2", sandbox)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -32,7 +33,7 @@ func events(before, after oracle.Cluster, all bool) []event {
 	namespaces := func(ns corev1.Namespace) string { return ns.Name }
 	diff(before.Namespaces, after.Namespaces, all, namespaces, func(ns corev1.Namespace) {
 		list = append(list, func(tx *dataplane.Transaction) {
-			tx.SetNamespace(dataplane.Namespace{Name: ns.Name, Labels: ns.Labels})
+			tx.SetNamespace(desired.Namespace{Name: ns.Name, Labels: ns.Labels})
 		})
 	}, func(ns corev1.Namespace) {
 		list = append(list, func(tx *dataplane.Transaction) { tx.DeleteNamespace(ns.Name) })
@@ -41,7 +42,7 @@ func events(before, after oracle.Cluster, all bool) []event {
 	diff(before.Pods, after.Pods, all, pods, func(p corev1.Pod) {
 		list = append(list, func(tx *dataplane.Transaction) { tx.SetPod(controllers.PodFrom(&p, gen.Node)) })
 	}, func(p corev1.Pod) {
-		key := dataplane.PodKey{Namespace: p.Namespace, Name: p.Name}
+		key := desired.PodKey{Namespace: p.Namespace, Name: p.Name}
 		list = append(list, func(tx *dataplane.Transaction) { tx.DeletePod(key) })
 	})
 	policies := func(np networkingv1.NetworkPolicy) string { return np.Namespace + "/" + np.Name }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -88,7 +89,7 @@ func worldOf(c oracle.Cluster) whatif.World {
 		w.Pods = append(w.Pods, whatif.Pod{Pod: controllers.PodFrom(p, gen.Node), Node: p.Spec.NodeName})
 	}
 	for _, ns := range c.Namespaces {
-		w.Namespaces = append(w.Namespaces, dataplane.Namespace{Name: ns.Name, Labels: ns.Labels})
+		w.Namespaces = append(w.Namespaces, desired.Namespace{Name: ns.Name, Labels: ns.Labels})
 	}
 	for i := range c.Policies {
 		w.Policies = append(w.Policies, &c.Policies[i])

@@ -1,0 +1,28 @@
+package dataplane
+
+import (
+	"github.com/winnpm/winnpm/pkg/backoff"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+)
+
+// setWork is what is remembered of requests for sets that HNS did not do.
+type setWork struct {
+	due      bool                           // something may be written at once, in the next transaction
+	held     bool                           // members wait to join sets
+	refused  map[ipsets.Name]*backoff.Again // needed sets that HNS refuses
+	removals map[ipsets.Name]*removal
+	read     backoff.Retry // of sets that nobody needs and of which a write is in doubt
+}
+
+func newSetWork() setWork {
+	return setWork{refused: map[ipsets.Name]*backoff.Again{}, removals: map[ipsets.Name]*removal{}}
+}
+
+// removal is a set that HNS did not remove when it was asked to.
+type removal struct {
+	backoff.Again
+	part int // sets in the next request for it: less each time, until it is alone
+}
+
+// alone reports whether it failed by itself.
+func (m *removal) alone() bool { return m.part == 1 && m.Tries > 0 }

@@ -1,0 +1,137 @@
+package desired
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/progress"
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// A policy is active while it selects a pod of this node (ADR 19). Only then it has
+// rules, holds its sets and uses named ports. An idle one is its text, the matcher of
+// its subject and what was left out of it: what its peers are costs this node nothing,
+// however many pods the cluster has.
+
+// newPolicyState returns an idle policy.
+func newPolicyState(np *networkingv1.NetworkPolicy) *policyState {
+	ps := &policyState{Compiled: policy.Compile(np), spec: &np.Spec}
+	ps.warnings, ps.ruleCount = wordProblems(ps.Key.String(), progress.NetworkPolicy, ps.Problems, ps.Found), len(ps.Rules)
+	ps.Rules, ps.Sets = nil, nil
+	return ps
+}
+
+// count notes that a policy selects so many local pods more.
+func (d *State) count(ps *policyState, more int) {
+	ps.selects += more
+	if ps.active != (ps.selects > 0) || d.crowds.closed[ps] {
+		d.switched[ps] = struct{}{}
+	}
+}
+
+// deselect ends that policies select a pod: it is none of this node's any more,
+// or has no address.
+func (d *State) deselect(p *Placement) {
+	for _, ps := range p.selected {
+		d.count(ps, -1)
+	}
+	for _, s := range p.clusters {
+		d.countCluster(s.policy, -1)
+	}
+	p.selected, p.clusters = nil, nil
+}
+
+// activate makes the policies active that came to select a local pod, as far as
+// there is room for their sets (admit), and idle those that select none any more,
+// as one that was replaced. The first hold their sets, full, before the others let go of
+// theirs, and before anything is rendered. It looks at the policies of these namespaces,
+// and at the pods once for all sets that are new.
+func (d *State) activate() {
+	concerned := d.grown()
+	if len(concerned)+len(d.switched) == 0 {
+		return
+	}
+	var went []*policyState
+	for ps := range d.switched {
+		if ps.selects == 0 {
+			delete(d.crowds.closed, ps)
+			if ps.active {
+				went = append(went, ps)
+			}
+		}
+		concerned[ps.Key.Namespace] = true
+	}
+	clear(d.switched)
+	var came []*policyState
+	for _, ns := range slices.Sorted(maps.Keys(concerned)) {
+		came = append(came, d.admit(ns)...)
+	}
+	made := nameSet{}
+	for _, ps := range came {
+		d.progress.Note("activating", progress.NetworkPolicy, ps.Key.Namespace, ps.Key.Name)
+		ps.active = true
+		d.crowds.count(ps, true)
+		for _, def := range ps.Sets {
+			d.members.define(def, ps.ref(), made)
+			d.progress.Piece()
+		}
+	}
+	d.members.fill(made)
+	for _, ps := range came {
+		d.namedPorts.use(ps)
+	}
+	for _, ps := range went {
+		d.progress.Note("retiring", progress.NetworkPolicy, ps.Key.Namespace, ps.Key.Name)
+		d.retire(ps)
+	}
+}
+
+// retire makes a policy idle. Its sets that its successor mentions stay held,
+// by the same reference.
+func (d *State) retire(ps *policyState) {
+	d.namedPorts.leave(ps)
+	sets := ps.Sets
+	d.crowds.count(ps, false)
+	ps.Rules, ps.Sets, ps.group, ps.active = nil, nil, nil, false
+	var left []ipsets.Name
+	is := d.policies[ps.Key]
+	for _, def := range sets {
+		if is == nil || !defined(is.Sets, def.Name) {
+			left = append(left, def.Name)
+		}
+	}
+	d.Release(ps.ref(), left...)
+}
+
+// defined reports whether a set is among definitions, which are sorted by name. An idle
+// policy has none.
+func defined(defs []policy.SetDef, n ipsets.Name) bool {
+	_, ok := slices.BinarySearchFunc(defs, n, func(def policy.SetDef, n ipsets.Name) int {
+		return ipsets.Compare(def.Name, n)
+	})
+	return ok
+}
+
+// wordProblems words what could not be expressed of an object: one warning for each
+// reason, with the first example, as there may be thousands. found counts them.
+func wordProblems(object, kind string, problems []policy.Problem, found map[policy.Reason]int) []state.Warning {
+	var out []state.Warning
+	told := map[policy.Reason]bool{}
+	for _, p := range problems {
+		if told[p.Reason] {
+			continue
+		}
+		told[p.Reason] = true
+		text := p.Field + ": " + p.Message
+		if n := found[p.Reason]; n > 1 {
+			text += fmt.Sprintf(" (the first of %d in this policy)", n)
+		}
+		out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.Reason(p.Reason), Message: text})
+	}
+	return out
+}

@@ -1,0 +1,11 @@
+// Package desired knows what should be on a node: the pods, namespaces, nodes and policies
+// of the cluster, who is in which set, and which rules an endpoint with some address has.
+//
+//	Objects ── Stage ──► State ── TakeEffects ──► which endpoints it concerns
+//	                       │
+//	                       ├── Home, RulesOf: an endpoint's pods, and its rules (package render)
+//	                       └── the desired members of sets (package ipsets)
+//
+// It makes no call, reads no clock and knows nothing of what HNS has: what follows for
+// endpoints it says as values, and whoever writes to HNS asks for them.
+package desired

@@ -1,0 +1,291 @@
+package desired
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/render"
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// portKey names a named port as egress rules use it: towards the pods that
+// serve it, or with an ipBlock towards those inside the block.
+type portKey struct {
+	port   string
+	proto  policy.Protocol
+	blocks string // canonical text, "" for everywhere
+}
+
+// portSets are the sets of a named port that egress rules use: it feeds one set for every number
+// that a rule names, desired or there; the pods in it are those of the whole cluster, as
+// rules AND it with the sets of their peers. It lives as long as it has views or sets.
+type portSets struct {
+	key    portKey
+	blocks []netip.Prefix // disjoint and in order
+	views  map[viewKey]*view
+	// serving counts the pods that serve the port, by namespace and number, while there
+	// are views. The pods bound it.
+	serving map[string]map[uint16]int
+	// defined are the numbers whose set is, and whether it is the deny twin. What
+	// endpoints name bounds them.
+	defined map[setNumber]bool
+}
+
+// setNumber tells the sets of a named port apart.
+type setNumber struct {
+	number uint16
+	denies bool
+}
+
+// sets yields the sets for a number that are defined.
+func (f *portSets) sets(number uint16) iter.Seq[ipsets.Name] {
+	return func(yield func(ipsets.Name) bool) {
+		set := f.set(number)
+		if f.defined[setNumber{number, false}] && !yield(set) {
+			return
+		}
+		if f.defined[setNumber{number, true}] {
+			yield(set.Deny())
+		}
+	}
+}
+
+// set names the set for a number; its deny twin is another one.
+func (f *portSets) set(number uint16) ipsets.Name {
+	if f.key.blocks == "" {
+		return ipsets.NamedPort(f.key.port, string(f.key.proto), number)
+	}
+	return ipsets.NamedPortIn(f.key.blocks, f.key.port, string(f.key.proto), number)
+}
+
+// number returns the number under which a member pod serves the port.
+func (f *portSets) number(p *PodState) (uint16, bool) {
+	if p == nil || !p.inSets() {
+		return 0, false
+	}
+	number, ok := p.port(f.key.port, f.key.proto)
+	return number, ok && (len(f.blocks) == 0 || inBlocks(f.blocks, p.Addr))
+}
+
+// inBlocks reports whether one of the blocks, disjoint and in order, has an address.
+func inBlocks(blocks []netip.Prefix, addr netip.Addr) bool {
+	after, _ := slices.BinarySearchFunc(blocks, addr, func(b netip.Prefix, addr netip.Addr) int {
+		return cmp.Or(b.Addr().Compare(addr), -1) // one that begins with it is before it
+	})
+	return after > 0 && blocks[after-1].Contains(addr)
+}
+
+// port resolves a named port of the pod itself.
+func (p *PodState) port(name string, proto policy.Protocol) (uint16, bool) {
+	return portOf(p.Ports, name, proto)
+}
+
+// namedPortSets indexes the named ports that egress rules use.
+type namedPortSets struct {
+	cache  *ipsets.Cache
+	byKey  map[portKey]*portSets
+	byPort map[PodPort][]*portSets // by name and protocol; Number is 0
+	stale  map[*view]bool          // to be settled
+	over   map[*policyState]state.Warning
+	// changed is called for the policies of a view in which a number came into use, fewer
+	// for those of one in which a number is out of use: of a list of tiers its rules go.
+	changed, fewer func(*policyState)
+	// pods yields the pods with a named port.
+	pods func(name string, proto policy.Protocol) iter.Seq[*PodState]
+	// labels returns those of a namespace; false when there is no such object.
+	labels func(namespace string) (map[string]string, bool)
+}
+
+// portSets returns the sets of a key, new ones if need be.
+func (fs *namedPortSets) portSets(key portKey, blocks []netip.Prefix) *portSets {
+	if f := fs.byKey[key]; f != nil {
+		return f
+	}
+	f := &portSets{key: key, blocks: blocks, views: map[viewKey]*view{}, defined: map[setNumber]bool{}}
+	fs.byKey[key] = f
+	at := PodPort{Name: key.port, Protocol: key.proto}
+	fs.byPort[at] = append(fs.byPort[at], f)
+	return f
+}
+
+// count counts the pods that serve the port, for its first view.
+func (fs *namedPortSets) count(f *portSets) {
+	f.serving = map[string]map[uint16]int{}
+	for p := range fs.pods(f.key.port, f.key.proto) {
+		if number, ok := f.number(p); ok {
+			f.add(p.Namespace, number)
+		}
+	}
+}
+
+// add counts one pod more and reports whether it is the first of its namespace with
+// this number.
+func (f *portSets) add(namespace string, number uint16) (first bool) {
+	in := f.serving[namespace]
+	if in == nil {
+		in = map[uint16]int{}
+		f.serving[namespace] = in
+	}
+	in[number]++
+	return in[number] == 1
+}
+
+// drop counts one pod less and reports whether it was the last.
+func (f *portSets) drop(namespace string, number uint16) (last bool) {
+	in := f.serving[namespace]
+	if in[number]--; in[number] > 0 {
+		return false
+	}
+	if delete(in, number); len(in) == 0 {
+		delete(f.serving, namespace)
+	}
+	return true
+}
+
+// fill feeds the set of a number that was just defined, with the pods that serve it.
+func (fs *namedPortSets) fill(set ipsets.Name) {
+	key, blocks, number, ok := fs.parse(set)
+	if !ok {
+		panic(fmt.Sprintf("BUG: rules name %s, which is no portSets's", set))
+	}
+	f := fs.portSets(key, blocks)
+	f.defined[setNumber{number, set.Denies()}] = true
+	for p := range fs.pods(key.port, key.proto) {
+		if served, ok := f.number(p); ok && served == number {
+			fs.cache.AddAddr(set, p.Addr)
+		}
+	}
+}
+
+// define feeds the set of a number that only endpoints name. It counts as unused,
+// as one that went out of use while they named it.
+func (fs *namedPortSets) define(set ipsets.Name) {
+	key, _, _, ok := fs.parse(set)
+	if !ok || !fs.cache.Define(set) {
+		return
+	}
+	fs.fill(set)
+	for _, v := range fs.byKey[key].views {
+		fs.tell(v)
+	}
+}
+
+// parse reads a named port and a number off the name of its set. Blocks that were cut
+// short are known only while a policy names them.
+func (fs *namedPortSets) parse(set ipsets.Name) (key portKey, blocks []netip.Prefix, number uint16, ok bool) {
+	text, in, _ := strings.Cut(set.Text(), "@")
+	parts := strings.Split(text, ":")
+	if len(parts) != 3 {
+		return portKey{}, nil, 0, false
+	}
+	n, err := strconv.ParseUint(parts[2], 10, 16)
+	if err != nil {
+		return portKey{}, nil, 0, false
+	}
+	key, number = portKey{parts[0], policy.Protocol(parts[1]), in}, uint16(n)
+	if f := fs.byKey[key]; f != nil {
+		blocks = f.blocks
+	} else {
+		blocks = parseBlocks(in)
+	}
+	f := portSets{key: key}
+	inOrder := slices.IsSortedFunc(blocks, func(a, b netip.Prefix) int { return a.Addr().Compare(b.Addr()) })
+	return key, blocks, number, inOrder && render.BlocksInName(blocks) == in && (f.set(number) == set || f.set(number).Deny() == set)
+}
+
+// parseBlocks is the inverse of blockText; what is no block is left out.
+func parseBlocks(text string) []netip.Prefix {
+	var out []netip.Prefix
+	for part := range strings.SplitSeq(text, ",") {
+		if b, err := netip.ParsePrefix(part); err == nil {
+			out = append(out, b)
+		} else if a, err := netip.ParseAddr(part); err == nil {
+			out = append(out, netip.PrefixFrom(a, a.BitLen()))
+		}
+	}
+	return out
+}
+
+// prune forgets a named port without views and sets.
+func (fs *namedPortSets) prune(f *portSets) {
+	if len(f.views) == 0 {
+		f.serving = nil
+	}
+	if len(f.views)+len(f.defined) > 0 {
+		return
+	}
+	delete(fs.byKey, f.key)
+	at := PodPort{Name: f.key.port, Protocol: f.key.proto}
+	fs.byPort[at] = slices.DeleteFunc(fs.byPort[at], func(o *portSets) bool { return o == f })
+	if len(fs.byPort[at]) == 0 {
+		delete(fs.byPort, at)
+	}
+}
+
+// leavePod takes a pod out of the sets of the ports that it served, but for those
+// that it goes on serving.
+func (fs *namedPortSets) leavePod(was, is *PodState) {
+	for _, f := range fs.of(was) {
+		number, ok := f.number(was)
+		if !ok || f.same(was, is) {
+			continue
+		}
+		for set := range f.sets(number) {
+			fs.cache.RemoveAddr(set, was.Addr)
+		}
+		if f.serving != nil && f.drop(was.Namespace, number) {
+			fs.touch(f, was.Namespace)
+		}
+	}
+}
+
+// enterPod puts a pod into the sets of the ports that it serves now.
+func (fs *namedPortSets) enterPod(was, is *PodState) {
+	for _, f := range fs.of(is) {
+		number, ok := f.number(is)
+		if !ok || f.same(was, is) {
+			continue
+		}
+		for set := range f.sets(number) {
+			fs.cache.AddAddr(set, is.Addr)
+		}
+		if f.serving != nil && f.add(is.Namespace, number) {
+			fs.touch(f, is.Namespace)
+		}
+	}
+}
+
+// same reports whether a pod serves the port as it did.
+func (f *portSets) same(was, is *PodState) bool {
+	before, had := f.number(was)
+	after, has := f.number(is)
+	return had && has && before == after && was.Addr == is.Addr
+}
+
+// of returns the named ports that a port of the pod may belong to; p may be nil.
+func (fs *namedPortSets) of(p *PodState) []*portSets {
+	if p == nil {
+		return nil
+	}
+	var out []*portSets
+	for _, port := range p.Ports {
+		out = append(out, fs.byPort[PodPort{Name: port.Name, Protocol: port.Protocol}]...)
+	}
+	return out
+}
+
+// forget drops the number whose set nobody holds any more.
+func (fs *namedPortSets) forget(set ipsets.Name) {
+	key, _, number, ok := fs.parse(set)
+	if f := fs.byKey[key]; ok && f != nil {
+		delete(f.defined, setNumber{number, set.Denies()})
+		fs.prune(f)
+	}
+}

@@ -1,0 +1,130 @@
+package desired
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
+
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/render"
+)
+
+// TestNumbersAreShared: whatever numbers one namespace makes up, those of the policy's
+// own namespace count, and so does the i-th of each other one as long as every namespace
+// can have i of them.
+func TestNumbersAreShared(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		number := rapid.Uint16Range(1, 200)
+		f := &portSets{serving: map[string]map[uint16]int{}}
+		for namespace, most := range map[string]int{"own": 20, "a": 30, "b": 30, "c": 30, "evil": 200} {
+			for _, n := range rapid.SliceOfN(number, 0, most).Draw(t, namespace) {
+				f.add(namespace, n)
+			}
+		}
+		numbers, more := (&namedPortSets{}).choose(&view{key: viewKey{Reach: render.Reach{Own: "own"}}, portSets: f})
+		all := map[uint16]bool{}
+		left := maxNumbers - len(f.serving["own"])
+		for namespace, in := range f.serving {
+			for i, n := range slices.Sorted(maps.Keys(in)) {
+				all[n] = true
+				if namespace == "own" || (i+1)*(len(f.serving)) <= left {
+					require.Contains(t, numbers, n, "number %d of %s", i, namespace)
+				}
+			}
+		}
+		require.Equal(t, len(all) > maxNumbers, more)
+		require.Len(t, numbers, min(len(all), maxNumbers))
+		require.IsIncreasing(t, append([]uint16{0}, numbers...))
+		for _, n := range numbers {
+			require.True(t, all[n])
+		}
+	})
+}
+
+// TestNamedPortSetName: a family and its number are read off the name of the set, of
+// many blocks only while the family is known; of any other name they are not.
+func TestNamedPortSetName(t *testing.T) {
+	fs := func(known ...*portSets) *namedPortSets {
+		out := &namedPortSets{byKey: map[portKey]*portSets{}, byPort: map[PodPort][]*portSets{}}
+		for _, f := range known {
+			out.portSets(f.key, f.blocks)
+		}
+		return out
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var blocks []netip.Prefix
+		for i := range rapid.IntRange(0, 6).Draw(t, "blocks") {
+			blocks = append(blocks, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i), 0, 0}), rapid.SampledFrom([]int{16, 31, 32}).Draw(t, "bits")))
+		}
+		f := &portSets{key: portKey{"http", policy.TCP, render.BlocksInName(blocks)}, blocks: blocks}
+		number := rapid.Uint16().Draw(t, "number")
+		for _, known := range []*namedPortSets{fs(), fs(f)} {
+			key, parts, n, ok := known.parse(f.set(number))
+			require.Equal(t, len(blocks) <= 4 || len(known.byKey) > 0, ok)
+			if ok {
+				require.Equal(t, f.key, key)
+				require.Equal(t, blocks, parts)
+				require.Equal(t, number, n)
+			}
+		}
+	})
+	for _, set := range []ipsets.Name{
+		ipsets.NamedPort("a:http", "TCP", 80), ipsets.NamedPort("http", "", 0), ipsets.NamedPortIn("", "http", "TCP", 80),
+		ipsets.NamedPortIn("10.0.0.0/8,", "http", "TCP", 80), ipsets.NamedPortIn("10.0.0.1/32", "http", "TCP", 80),
+		ipsets.NamedPortIn("10.0.0.0/16+899-00", "http", "TCP", 80), ipsets.PodLabel("a:b", "080"), ipsets.PodLabel("a:b", "x"), ipsets.PodLabelKey("http"),
+	} {
+		_, _, _, ok := fs().parse(set)
+		require.Equal(t, set == ipsets.NamedPort("http", "", 0), ok, "%s", set)
+	}
+}
+
+// TestPodPortOfOneName: of several ports with one name and protocol the first
+// counts, for the pod itself and for its peers.
+func TestPodPortOfOneName(t *testing.T) {
+	p := &PodState{Pod: &Pod{Ports: []PodPort{{"http", policy.UDP, 53}, {"http", policy.TCP, 80}, {"http", policy.TCP, 81}}}, member: true}
+	number, ok := p.port("http", policy.TCP)
+	require.True(t, ok)
+	require.Equal(t, uint16(80), number)
+	_, ok = p.port("https", policy.TCP)
+	require.False(t, ok)
+
+	f := &portSets{key: portKey{port: "http", proto: policy.TCP}}
+	number, ok = f.number(p)
+	require.True(t, ok)
+	require.Empty(t, cmp.Diff(uint16(80), number))
+	p.member = false
+	_, ok = f.number(p)
+	require.False(t, ok, "who does not own its address serves nothing")
+}
+
+// TestInBlocks compares the search with a look at every block.
+func TestInBlocks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var spec []string
+		for i := range rapid.IntRange(0, 6).Draw(t, "blocks") {
+			spec = append(spec, fmt.Sprintf("{ipBlock: {cidr: 10.0.%d.0/%d, except: [10.0.%d.%d/32]}}",
+				rapid.IntRange(0, 4).Draw(t, "third"), rapid.SampledFrom([]int{22, 24, 28}).Draw(t, fmt.Sprint("bits", i)), i, rapid.IntRange(0, 15).Draw(t, "except")))
+		}
+		np := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "p"}}
+		require.NoError(t, yaml.UnmarshalStrict([]byte("{podSelector: {}, ingress: [{from: ["+strings.Join(spec, ", ")+"]}]}"), &np.Spec))
+		addr := netip.AddrFrom4([4]byte{10, 0, byte(rapid.IntRange(0, 4).Draw(t, "third of the address")), byte(rapid.IntRange(0, 20).Draw(t, "fourth"))})
+		for _, rule := range policy.Compile(np).Rules {
+			want := false
+			for _, b := range rule.Peer.Blocks {
+				want = want || b.Contains(addr)
+			}
+			require.Equal(t, want, inBlocks(rule.Peer.Blocks, addr), "%v in %v", addr, rule.Peer.Blocks)
+		}
+	})
+}

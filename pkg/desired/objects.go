@@ -1,0 +1,211 @@
+package desired
+
+import (
+	"iter"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
+
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// Pod is the whole state of a pod, as far as the dataplane wants to know it.
+// The dataplane never changes what it was given.
+type Pod struct {
+	Namespace string            `json:"namespace"`
+	Name      string            `json:"name"`
+	UID       types.UID         `json:"uid"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Addr      netip.Addr        `json:"address,omitzero"` // IPv4; the zero Addr when the pod has none
+	Ports     []PodPort         `json:"ports,omitempty"`  // named ports; of one name and protocol only the first that resolves
+
+	Local       bool      `json:"local,omitempty"` // scheduled to this node
+	HostNetwork bool      `json:"hostNetwork,omitempty"`
+	Finished    bool      `json:"finished,omitempty"` // Succeeded or Failed
+	Deleting    bool      `json:"deleting,omitempty"` // has a deletionTimestamp
+	Started     time.Time `json:"started,omitzero"`
+	Created     time.Time `json:"created,omitzero"`
+
+	Sandbox state.Sandbox `json:"sandbox,omitzero"`
+
+	// OverBudget says in what the object is over its budget. Such a pod has neither
+	// labels nor ports here, is in no set, and is closed in both directions.
+	OverBudget string `json:"overBudget,omitempty"`
+}
+
+// Key returns the pod's name within the cluster.
+func (p Pod) Key() PodKey { return PodKey{p.Namespace, p.Name} }
+
+// Same reports whether two states of a pod of one name mean the same to the
+// dataplane.
+func (p *Pod) Same(o *Pod) bool {
+	return p.UID == o.UID && p.Addr == o.Addr && p.Local == o.Local && p.HostNetwork == o.HostNetwork &&
+		p.Finished == o.Finished && p.Deleting == o.Deleting &&
+		p.Started.Equal(o.Started) && p.Created.Equal(o.Created) && p.Sandbox.Same(o.Sandbox) && p.OverBudget == o.OverBudget &&
+		maps.Equal(p.Labels, o.Labels) && slices.Equal(p.Ports, o.Ports)
+}
+
+// PodPort is a named container port.
+type PodPort struct {
+	Name     string          `json:"name"`
+	Protocol policy.Protocol `json:"protocol"`
+	Number   uint16          `json:"number"`
+}
+
+// PodKey names a pod; over time several pods (UIDs) may bear one name.
+type PodKey struct {
+	Namespace string
+	Name      string
+}
+
+// String returns namespace/name.
+func (k PodKey) String() string { return k.Namespace + "/" + k.Name }
+
+// Namespace is the whole state of a Namespace object.
+type Namespace struct {
+	Name   string            `json:"name"`
+	Labels map[string]string `json:"labels,omitempty"`
+	// OverBudget says in what the object is over its budget. Such a namespace has no
+	// labels here and is in no set of a namespaceSelector.
+	OverBudget string `json:"overBudget,omitempty"`
+}
+
+// Same reports whether two states of a namespace of one name mean the same.
+func (ns *Namespace) Same(o *Namespace) bool {
+	return ns.OverBudget == o.OverBudget && maps.Equal(ns.Labels, o.Labels)
+}
+
+// Objects collects the state of objects that changed. It holds whole states: of several
+// calls for one object the last one counts. It is built by one goroutine and not used any
+// more once it was staged.
+type Objects struct {
+	pods       map[PodKey]*Pod // nil: deleted
+	namespaces map[string]*Namespace
+	policies   map[policy.Key]*networkingv1.NetworkPolicy
+	clusters   map[string]*v1alpha2.ClusterNetworkPolicy
+	nodes      map[string]*state.Node // of the cluster
+	nodeAddrs  *[]netip.Addr          // of this node
+}
+
+// NewObjects returns none.
+func NewObjects() Objects {
+	return Objects{
+		pods:       map[PodKey]*Pod{},
+		namespaces: map[string]*Namespace{},
+		policies:   map[policy.Key]*networkingv1.NetworkPolicy{},
+	}
+}
+
+// SetPod says how a pod is now. It takes a copy.
+func (o *Objects) SetPod(p Pod) {
+	p.Labels, p.Ports = maps.Clone(p.Labels), slices.Clone(p.Ports)
+	o.SharePod(&p)
+}
+
+// SharePod is SetPod without the copy: nobody may change the pod, its labels or
+// its ports any more. Pods may share labels and ports.
+func (o *Objects) SharePod(p *Pod) { o.pods[p.Key()] = p }
+
+// DeletePod says that a pod is no more.
+func (o *Objects) DeletePod(key PodKey) { o.pods[key] = nil }
+
+// SetNamespace says how a namespace is now.
+func (o *Objects) SetNamespace(ns Namespace) { o.namespaces[ns.Name] = &ns }
+
+// DeleteNamespace says that a Namespace object is no more.
+func (o *Objects) DeleteNamespace(name string) { o.namespaces[name] = nil }
+
+// SetPolicy says how a policy is now. The object is not changed.
+func (o *Objects) SetPolicy(np *networkingv1.NetworkPolicy) {
+	o.policies[policy.Key{Namespace: np.Namespace, Name: np.Name}] = np
+}
+
+// DeletePolicy says that a policy is no more.
+func (o *Objects) DeletePolicy(key policy.Key) { o.policies[key] = nil }
+
+// SetClusterPolicy says how a ClusterNetworkPolicy is now. The object is not changed.
+func (o *Objects) SetClusterPolicy(cnp *v1alpha2.ClusterNetworkPolicy) {
+	put(&o.clusters, cnp.Name, cnp)
+}
+
+// DeleteClusterPolicy says that a ClusterNetworkPolicy is no more.
+func (o *Objects) DeleteClusterPolicy(name string) { put(&o.clusters, name, nil) }
+
+// SetNode says how a node of the cluster is now.
+func (o *Objects) SetNode(n state.Node) { put(&o.nodes, n.Name, &n) }
+
+// DeleteNode says that a node is no more.
+func (o *Objects) DeleteNode(name string) { put(&o.nodes, name, nil) }
+
+// put makes a map with its first object: few transactions have any of these kinds.
+func put[T any](m *map[string]*T, name string, object *T) {
+	if *m == nil {
+		*m = map[string]*T{}
+	}
+	(*m)[name] = object
+}
+
+// SetNodeAddrs says which addresses the node has (all InternalIPs; those that
+// are not IPv4 are left out). Traffic from them reaches every isolated pod, for
+// the kubelet's probes.
+func (o *Objects) SetNodeAddrs(addrs []netip.Addr) {
+	sorted := slices.Compact(slices.SortedFunc(slices.Values(IPv4(addrs)), netip.Addr.Compare))
+	o.nodeAddrs = &sorted
+}
+
+// Pods returns the pods of the collection; a nil Pod was deleted.
+func (o *Objects) Pods() iter.Seq2[PodKey, *Pod] { return maps.All(o.pods) }
+
+// Namespaces returns the namespaces of the collection; a nil one was deleted.
+func (o *Objects) Namespaces() iter.Seq2[string, *Namespace] { return maps.All(o.namespaces) }
+
+// Policies returns the policies of the collection; a nil one was deleted.
+func (o *Objects) Policies() iter.Seq2[policy.Key, *networkingv1.NetworkPolicy] {
+	return maps.All(o.policies)
+}
+
+// ClusterPolicies returns the ClusterNetworkPolicies of the collection; a nil one was
+// deleted.
+func (o *Objects) ClusterPolicies() iter.Seq2[string, *v1alpha2.ClusterNetworkPolicy] {
+	return maps.All(o.clusters)
+}
+
+// Nodes returns the nodes of the collection; a nil one was deleted.
+func (o *Objects) Nodes() iter.Seq2[string, *state.Node] { return maps.All(o.nodes) }
+
+// NodeAddrs returns the addresses of the node, and whether they are said.
+func (o *Objects) NodeAddrs() ([]netip.Addr, bool) {
+	if o.nodeAddrs == nil {
+		return nil, false
+	}
+	return slices.Clone(*o.nodeAddrs), true
+}
+
+// Len returns the number of objects.
+func (o *Objects) Len() int {
+	n := len(o.pods) + len(o.namespaces) + len(o.policies) + len(o.clusters) + len(o.nodes)
+	if o.nodeAddrs != nil {
+		n++
+	}
+	return n
+}
+
+// IPv4 returns the IPv4 addresses of a list.
+func IPv4(addrs []netip.Addr) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return !a.Is4() })
+}
+
+func portOf(ports []PodPort, name string, proto policy.Protocol) (uint16, bool) {
+	for _, port := range ports {
+		if port.Name == name && port.Protocol == proto {
+			return port.Number, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,88 @@
+package desired
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// Fit takes its labels and ports from a pod that has more of them than the budgets
+// allow, and notes why. The pod is the caller's.
+func (p *Pod) Fit(b policy.Budgets) {
+	if p.OverBudget = b.ExcessOfLabels(p.Labels); p.OverBudget == "" {
+		p.OverBudget = b.ExcessOfPorts(len(p.Ports))
+	}
+	if p.OverBudget != "" {
+		p.Labels, p.Ports = nil, nil
+	}
+}
+
+// Fit takes its labels from a namespace that has more of them than the budgets allow,
+// and notes why. The namespace is the caller's.
+func (ns *Namespace) Fit(b policy.Budgets) {
+	if ns.OverBudget = b.ExcessOfLabels(ns.Labels); ns.OverBudget != "" {
+		ns.Labels = nil
+	}
+}
+
+// overBudget are the objects that are over a budget, by namespace, so that there is one
+// warning for each namespace.
+type overBudget struct {
+	pods       map[string]map[string]string // in what, by namespace and name
+	namespaces map[string]string            // in what
+}
+
+func newOverBudget() overBudget {
+	return overBudget{pods: map[string]map[string]string{}, namespaces: map[string]string{}}
+}
+
+// setPod notes how a pod is.
+func (o *overBudget) setPod(key PodKey, excess string) {
+	switch of := o.pods[key.Namespace]; {
+	case excess == "":
+		if delete(of, key.Name); of != nil && len(of) == 0 {
+			delete(o.pods, key.Namespace)
+		}
+	case of == nil:
+		o.pods[key.Namespace] = map[string]string{key.Name: excess}
+	default:
+		of[key.Name] = excess
+	}
+}
+
+// setNamespace notes how a Namespace object is.
+func (o *overBudget) setNamespace(name, excess string) {
+	if delete(o.namespaces, name); excess != "" {
+		o.namespaces[name] = excess
+	}
+}
+
+// count returns how many objects are over a budget, by kind.
+func (o *overBudget) count() (pods, namespaces int) {
+	for _, of := range o.pods {
+		pods += len(of)
+	}
+	return pods, len(o.namespaces)
+}
+
+// warnings returns one warning for each kind and namespace. It costs the objects that
+// are over their budget.
+func (o *overBudget) warnings() []state.Warning {
+	var out []state.Warning
+	for ns, of := range o.pods {
+		name := slices.Min(slices.Collect(maps.Keys(of)))
+		message := fmt.Sprintf("it has %s: it is in no set, and closed in both directions", of[name])
+		if n := len(of) - 1; n > 0 {
+			message += fmt.Sprintf("; so are %d more pods of the namespace", n)
+		}
+		out = append(out, state.Warning{Object: PodKey{ns, name}.String(), Kind: "Pod", Reason: state.ReasonOverBudget, Message: message})
+	}
+	for ns, excess := range o.namespaces {
+		out = append(out, state.Warning{Object: ns, Kind: "Namespace", Reason: state.ReasonOverBudget,
+			Message: fmt.Sprintf("it has %s: no namespaceSelector matches it", excess)})
+	}
+	return out
+}

@@ -1,0 +1,66 @@
+package desired
+
+import (
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/backoff"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// PodState is a pod and what follows from it.
+type PodState struct {
+	*Pod
+	*Placement // of a local pod; another one has none
+	podGroup   *podGroup
+	at         int // its place in its group
+	// member: its address is its own beyond doubt, so the address is in the pod's sets.
+	member bool
+	// owner: its claim to the address is the strongest, so it is the pod that is meant
+	// by it. home: endpoints of this node with the address are its, or may be.
+	owner, Home bool
+	// early: its start was in the future when it came, and counts for nothing.
+	early bool
+}
+
+// Claim says how strong the pod's claim to its address is.
+func (p *PodState) Claim() ipsets.Claim {
+	c := ipsets.Claim{UID: string(p.UID), Namespace: p.Namespace, Local: p.Local, Deleting: p.Deleting, Started: p.Started, Created: p.Created}
+	if p.early {
+		c.Started = time.Time{}
+	}
+	return c
+}
+
+// inSets reports whether the pod is in sets. One that is over its budget is in none,
+// whatever these say of pods without labels.
+func (p *PodState) inSets() bool { return p.member && p.OverBudget == "" }
+
+// Placement is what only a local pod has. All states of a pod share it.
+type Placement struct {
+	// selected are the policies that select the pod, sorted.
+	selected []*policyState
+	// closed are those of them that have no room on it.
+	closed []*policyState
+	// clusters are the ClusterNetworkPolicies that select the pod, or may, in the order
+	// in which they have their say.
+	clusters []subjection
+	// Listed is when all endpoints had been listed since its CNI told of its sandbox, which
+	// comes after its endpoint: zero until then.
+	Listed time.Time
+	// Search counts the pauses after which it had endpoints of others only, and says when the
+	// next one ends, however often endpoints are listed for other pods.
+	Search backoff.Retry
+	// Placed is when it became local with this address.
+	Placed time.Time
+	// Start is replaced and never changed; nil: the pod was there before we were, or no
+	// policy isolated it when its endpoint was first right.
+	Start *state.Start
+}
+
+// Claims reports whether the pod lays claim to its address. Host-network pods
+// share the node's address, finished ones have given theirs up, and some addresses
+// are nobody's.
+func (p *PodState) Claims() bool {
+	return ipsets.Assignable(p.Addr) && !p.HostNetwork && !p.Finished
+}

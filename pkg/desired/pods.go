@@ -1,0 +1,121 @@
+package desired
+
+import (
+	"net/netip"
+
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/progress"
+)
+
+// stagePods moves pods: first all claims to addresses, then whose they
+// are, then the sets, all leaving before all entering. So an address that
+// several pods hand on ends with the right one, whatever their order. addrs has
+// the addresses that are in question anyway, and whose they were.
+func (d *State) stagePods(pods map[PodKey]*Pod, addrs map[netip.Addr]ownership, c Changes) {
+	moves := map[PodKey]*podMove{}
+	for key, pod := range pods {
+		d.progress.Note("staging", progress.Pod, key.Namespace, key.Name)
+		was := d.members.pods[key]
+		if was == nil && pod == nil || was != nil && pod != nil && was.Same(pod) {
+			continue
+		}
+		c.add(changedPod, was != nil, pod != nil)
+		moves[key] = d.movePod(key, was, pod, addrs)
+	}
+	for addr, before := range addrs {
+		d.settle(addr, before, moves)
+	}
+	for key, m := range moves {
+		d.progress.Note("moving", progress.Pod, key.Namespace, key.Name)
+		d.members.leave(m.was)
+		d.namedPorts.leavePod(m.was, m.is)
+	}
+	for key, m := range moves {
+		d.progress.Note("moving", progress.Pod, key.Namespace, key.Name)
+		d.members.enter(m.is)
+		d.namedPorts.enterPod(m.was, m.is)
+	}
+	for key, m := range moves {
+		d.progress.Note("placing", progress.Pod, key.Namespace, key.Name)
+		d.place(m)
+	}
+}
+
+// movePod replaces one pod and its claim; nobody is a member yet. addrs
+// gets the addresses in question with their owners before.
+func (d *State) movePod(key PodKey, was *PodState, pod *Pod, addrs map[netip.Addr]ownership) *podMove {
+	contest := func(addr netip.Addr) {
+		if _, ok := addrs[addr]; !ok {
+			addrs[addr] = d.whose(addr)
+		}
+	}
+	m := &podMove{was: was}
+	if was != nil && was.Claims() {
+		contest(was.Addr)
+	}
+	if pod != nil {
+		m.is = &PodState{Pod: pod, early: d.inFuture(pod.Started)}
+		if was != nil && was.UID == pod.UID {
+			m.is.Placement = was.Placement
+		}
+		if m.is.Claims() {
+			contest(m.is.Addr)
+		}
+	}
+	if was != nil && was.Claims() {
+		d.owners.Drop(was.Addr, string(was.UID))
+	}
+	delete(d.misplaced, key)
+	if m.is == nil {
+		d.members.drop(key)
+		return m
+	}
+	d.members.put(m.is)
+	if pod.Local && pod.Addr.Is4() && !pod.HostNetwork && !pod.Finished && !ipsets.Assignable(pod.Addr) {
+		d.misplaced[key] = true
+	}
+	if m.is.Claims() {
+		d.owners.Set(m.is.Addr, m.is)
+	}
+	return m
+}
+
+// place keeps the local pods: which policies select them and which
+// endpoints they own.
+func (d *State) place(m *podMove) {
+	was, is := m.was, m.is
+	if was != nil && was.Home {
+		delete(d.local, was.UID)
+		if is == nil || is.UID != was.UID || !is.Local || !is.member {
+			d.deselect(was.Placement)
+		}
+		d.renderAddr(was.Addr, policy.Key{})
+		if is == nil || !is.Home || is.UID != was.UID {
+			d.check(was.Addr) // its pod is gone: is the endpoint?
+		}
+	}
+	if is == nil || !is.Local || !is.Claims() {
+		return
+	}
+	if is.Placement == nil {
+		is.Placement = &Placement{}
+	}
+	if comes(was, is) {
+		d.effects.Came = append(d.effects.Came, is)
+		d.check(is.Addr) // what is there may have been made anew under its GUID
+	}
+	if !is.Home {
+		return
+	}
+	d.local[is.UID] = is
+	d.findSelecting(is)
+	d.findClusters(is)
+	d.renderAddr(is.Addr, policy.Key{})
+}
+
+// comes reports whether a local pod is new on its address, or in a new sandbox.
+func comes(was, is *PodState) bool {
+	return was == nil || was.UID != is.UID || was.Addr != is.Addr || was.Home != is.Home || !was.Local || !was.Claims() ||
+		is.Sandbox.ID != "" && was.Sandbox.ID != is.Sandbox.ID
+}

@@ -1,0 +1,102 @@
+package desired
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/progress"
+	"github.com/winnpm/winnpm/pkg/state"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// New returns a State of an empty cluster. It defines sets in the cache, and holds
+// them for policies.
+func New(cfg Settings, cache *ipsets.Cache, notes *progress.Notes) *State {
+	d := &State{
+		cfg:              cfg,
+		progress:         notes,
+		cache:            cache,
+		owners:           ipsets.NewOwners[*PodState](),
+		members:          newMembers(cache),
+		policies:         map[policy.Key]*policyState{},
+		byNS:             map[string]map[policy.Key]*policyState{},
+		problems:         map[policy.Key]bool{},
+		switched:         map[*policyState]struct{}{},
+		crowds:           crowds{closed: map[*policyState]bool{}, sets: map[string]int{}},
+		clusters:         map[string]*clusterState{},
+		switchedClusters: map[*clusterState]struct{}{},
+		local:            map[types.UID]*PodState{},
+		contested:        map[netip.Addr]bool{},
+		misplaced:        map[PodKey]bool{},
+	}
+	d.namedPorts = &namedPortSets{
+		cache: cache, byKey: map[portKey]*portSets{}, byPort: map[PodPort][]*portSets{},
+		stale: map[*view]bool{}, over: map[*policyState]state.Warning{},
+		changed: d.renderSelected, fewer: d.renderTiered, pods: d.members.podGroup.serving, labels: d.members.labels,
+	}
+	return d
+}
+
+// Stage folds objects in, at the time at which a transaction began. Namespaces and
+// policies go first, so that a cold start fills each set once.
+func (d *State) Stage(in *Objects, now time.Time) Changes {
+	d.now = now
+	c := Changes{}
+	addrs := map[netip.Addr]ownership{}
+	if in.nodeAddrs != nil && !slices.Equal(*in.nodeAddrs, d.nodeAddrs) {
+		c.add(changedNode, len(d.nodeAddrs) > 0, true)
+		for _, addr := range slices.Concat(d.nodeAddrs, *in.nodeAddrs) {
+			addrs[addr] = d.whose(addr)
+		}
+		d.nodeAddrs = *in.nodeAddrs
+		d.effects.All = true
+	}
+	for name, n := range in.nodes {
+		_, known := d.members.cluster.nodes[name]
+		c.add(changedNode, known, n != nil)
+	}
+	d.members.setNodes(in.nodes)
+	for name, ns := range in.namespaces {
+		d.stageNamespace(name, ns, c)
+	}
+	for key, np := range in.policies {
+		d.progress.Note("staging", progress.NetworkPolicy, key.Namespace, key.Name)
+		c.add(changedPolicy, d.policies[key] != nil, np != nil)
+		d.stagePolicy(key, np)
+	}
+	for name, cnp := range in.clusters {
+		d.progress.Note("staging", progress.ClusterNetworkPolicy, "", name)
+		c.add(changedClusterPolicy, d.clusters[name] != nil, cnp != nil)
+		d.stageCluster(name, cnp)
+	}
+	d.stagePods(in.pods, addrs, c)
+	went := d.activateClusters()
+	d.activate()
+	d.retireClusters(went)
+	return c
+}
+
+// stageNamespace replaces a Namespace object; nil deletes it.
+func (d *State) stageNamespace(name string, ns *Namespace, c Changes) {
+	d.progress.Note("staging", progress.Namespace, "", name)
+	was, known := d.members.namespaces[name]
+	if ns == nil || !known || !was.Same(ns) {
+		c.add(changedNamespace, known, ns != nil)
+	}
+	if ns == nil {
+		d.members.deleteNamespace(name)
+	} else {
+		is := *ns
+		is.Labels = maps.Clone(ns.Labels)
+		d.members.setNamespace(is)
+	}
+	d.namedPorts.relabeled(name)
+	d.relabeledSubjects(name)
+}
+
+// Settle finds the numbers of named ports whose pods or namespaces are others now.
+func (d *State) Settle() { d.namedPorts.settle() }

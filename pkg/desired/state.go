@@ -1,0 +1,150 @@
+package desired
+
+import (
+	"iter"
+	"maps"
+	"net/netip"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/progress"
+)
+
+// Settings are what the desired rules depend on besides objects.
+type Settings struct {
+	Budgets policy.Budgets
+	// BaseACLs are rules that every local endpoint with a pod has, isolated or not.
+	BaseACLs []hns.ACL
+}
+
+// State is what should be on the node: which pods, namespaces, policies and nodes there
+// are, which set has which member, and which rules an endpoint with some address has. It
+// knows nothing of what HNS has. Whoever changes it takes what follows for endpoints with
+// TakeEffects. It is not safe for concurrent use.
+type State struct {
+	cfg      Settings
+	progress *progress.Notes // of the transaction that runs
+	now      time.Time       // when the last transaction began
+
+	cache      *ipsets.Cache // what is desired in the sets; its actual part is the caller's
+	owners     *ipsets.Owners[*PodState]
+	members    *members
+	namedPorts *namedPortSets
+	policies   map[policy.Key]*policyState
+	byNS       map[string]map[policy.Key]*policyState // policies by namespace
+	problems   map[policy.Key]bool                    // policies with something left out
+	switched   map[*policyState]struct{}              // to become active or idle, within one staging
+	crowds     crowds
+	clusters   map[string]*clusterState
+	// switchedClusters may become active or idle, within one staging.
+	switchedClusters map[*clusterState]struct{}
+	local            map[types.UID]*PodState // local pods to which endpoints with their address belong
+	contested        map[netip.Addr]bool     // addresses of those that others claim as well
+	misplaced        map[PodKey]bool         // local pods that report an address that no pod can have
+	nodeAddrs        []netip.Addr
+	effects          Effects
+}
+
+// Effects are what a change of what should be asks of endpoints.
+type Effects struct {
+	// All: the desired rules of every endpoint may be others.
+	All bool
+	// Changed are the addresses whose endpoints may have other desired rules now, each with
+	// the policies that changed, if it was these.
+	Changed map[netip.Addr][]policy.Key
+	// Check are the addresses whose endpoints are to be read again: the pod that they are of
+	// is gone, or another one came.
+	Check map[netip.Addr]bool
+	// Came are the local pods whose endpoint is to be looked for.
+	Came []*PodState
+}
+
+// TakeEffects returns what came up since it was asked last.
+func (d *State) TakeEffects() Effects {
+	out := d.effects
+	d.effects = Effects{}
+	return out
+}
+
+// renderAddr notes that the endpoints of an address may have other rules.
+func (d *State) renderAddr(addr netip.Addr, by policy.Key) {
+	if d.effects.Changed == nil {
+		d.effects.Changed = map[netip.Addr][]policy.Key{}
+	}
+	causes := d.effects.Changed[addr]
+	if by != (policy.Key{}) {
+		causes = append(causes, by)
+	}
+	d.effects.Changed[addr] = causes
+}
+
+// check notes that the endpoints of an address are to be read again.
+func (d *State) check(addr netip.Addr) {
+	if d.effects.Check == nil {
+		d.effects.Check = map[netip.Addr]bool{}
+	}
+	d.effects.Check[addr] = true
+}
+
+// Pod returns the pod of a name, nil for none.
+func (d *State) Pod(key PodKey) *PodState { return d.members.pods[key] }
+
+// Local returns the local pod with a UID to which endpoints with its address belong, nil
+// for none.
+func (d *State) Local(uid types.UID) *PodState { return d.local[uid] }
+
+// Locals yields all of these pods, in no order.
+func (d *State) Locals() iter.Seq[*PodState] { return maps.Values(d.local) }
+
+// HasLocals reports whether there is one.
+func (d *State) HasLocals() bool { return len(d.local) > 0 }
+
+// Selecting returns the policies that select a local pod, sorted.
+func (d *State) Selecting(key PodKey) (keys []policy.Key) {
+	p := d.members.pods[key]
+	if p == nil || p.Placement == nil {
+		return nil
+	}
+	for _, ps := range p.selected {
+		keys = append(keys, ps.Key)
+	}
+	return keys
+}
+
+// Renamed takes that sets have other ids now, so that rules are rendered with these.
+func (d *State) Renamed() {
+	for _, ps := range d.policies {
+		ps.group = nil
+	}
+}
+
+// crowds is what is known of the weights of policies.
+type crowds struct {
+	closed map[*policyState]bool // that have no room
+	sets   map[string]int        // weighed ones of active policies, by namespace
+}
+
+// count notes that a policy became active, or is to be no longer.
+func (c *crowds) count(ps *policyState, more bool) {
+	n := weighedOf(ps.Sets)
+	if !more {
+		n = -n
+	}
+	if c.sets[ps.Key.Namespace] += n; c.sets[ps.Key.Namespace] == 0 {
+		delete(c.sets, ps.Key.Namespace)
+	}
+}
+
+// weighedOf returns how many sets of a policy count.
+func weighedOf(defs []policy.SetDef) (n int) {
+	for _, def := range defs {
+		if weighed(def.Name) {
+			n++
+		}
+	}
+	return n
+}

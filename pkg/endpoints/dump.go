@@ -1,0 +1,222 @@
+package endpoints
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/winnpm/winnpm/pkg/desired"
+
+	"github.com/winnpm/winnpm/pkg/acl"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/render"
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// Copied is the endpoints of a State at one moment, and the queue. What it points to is
+// replaced when it changes, and what is changed in place was copied.
+type Copied struct {
+	View
+	subqueues map[string]subqueue
+	turn      uint64
+	waiting   []*desired.PodState
+}
+
+// Copy returns the endpoints as they are now.
+func (d *State) Copy() Copied {
+	names := map[types.UID]string{}
+	out := Copied{View: View{byID: make(map[string]*Endpoint, len(d.byID)), unread: d.unreadErrs(), err: d.listing.err}}
+	for id, ep := range d.byID {
+		is := *ep
+		is.refused, is.compromises, is.holds = maps.Clone(ep.refused), maps.Clone(ep.compromises), nil
+		out.byID[id] = &is
+		names[ep.owner] = d.podOf(ep.owner)
+	}
+	out.podOf = func(uid types.UID) string { return names[uid] }
+	out.subqueues, out.turn, out.waiting = maps.Clone(d.subqueues), d.turn, d.Waiting()
+	return out
+}
+
+// ByAddr returns the ids of the endpoints by address, in order.
+func (s *Copied) ByAddr() map[netip.Addr][]string {
+	at := map[netip.Addr][]string{}
+	for _, id := range slices.Sorted(maps.Keys(s.byID)) {
+		for _, addr := range s.byID[id].addrs {
+			at[addr] = append(at[addr], id)
+		}
+	}
+	return at
+}
+
+// Pending lists the outstanding updates in the order of the queue, then the pods whose
+// endpoint was not seen.
+func (s *Copied) Pending(sets *ipsets.Copy) []state.Pending {
+	out := []state.Pending{}
+	for _, ep := range pending(s.byID, s.subqueues, s.turn) {
+		pd := state.Pending{Pod: s.podOf(ep.owner), UID: string(ep.owner), Endpoint: ep.ID, Attempts: ep.tries}
+		if ep.lastErr != nil {
+			pd.Error = ep.lastErr.Error()
+		}
+		pd.Join, pd.Leave = net(ep, sets)
+		out = append(out, pd)
+	}
+	for _, p := range s.waiting {
+		out = append(out, state.Pending{Pod: p.Key().String(), UID: string(p.UID), Join: []string{}, Leave: []string{}})
+	}
+	return out
+}
+
+// Dump lists the endpoints by id.
+func (s *Copied) Dump(sets *ipsets.Copy) []state.Endpoint {
+	out := []state.Endpoint{}
+	for _, id := range slices.Sorted(maps.Keys(s.byID)) {
+		ep := s.byID[id]
+		ed := state.Endpoint{
+			ID: id, Addrs: make([]string, len(ep.addrs)), Pod: s.podOf(ep.owner), Applied: acl.Canonical(ep.Actual), Known: ep.Known(),
+			Foreign: len(ep.foreign),
+		}
+		for i, a := range ep.addrs {
+			ed.Addrs[i] = a.String()
+		}
+		want := ep.list(sets.Rejected)
+		explain(&ed, ep, want)
+		if ep.desired.Tiers != nil {
+			explainTiers(&ed, want, ep.tierRules(sets.Rejected))
+		}
+		ed.Next = ep.next()
+		out = append(out, ed)
+	}
+	return out
+}
+
+// net returns the net difference in sets between what was last applied and what
+// is desired.
+func net(ep *Endpoint, sets *ipsets.Copy) (join, leave []string) {
+	minus := func(a, b []ipsets.Name) []string {
+		out := []string{}
+		for _, n := range a {
+			if !slices.Contains(b, n) && !slices.Contains(out, n.String()) {
+				out = append(out, n.String())
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+	applied := namesOf(sets.Lookup, ep.possible()...)
+	wanted := namesOf(sets.Lookup, ep.list(sets.Rejected))
+	return minus(wanted, applied), minus(applied, wanted)
+}
+
+// explain adds what is desired and what an explanation of the endpoint's rules
+// needs.
+func explain(ed *state.Endpoint, ep *Endpoint, want []hns.ACL) {
+	rules := map[hns.ACL][]int{}
+	for _, g := range ep.desired.Groups {
+		for _, r := range g.Rules {
+			rules[r.ACL] = r.Rules
+		}
+	}
+	ed.Wanted, ed.WantedRules = acl.Canonical(want), make([][]int, len(want))
+	for i, a := range want {
+		ed.WantedRules[i] = append([]int{}, rules[a]...)
+	}
+	for _, list := range ep.attempts {
+		ed.Maybe = append(ed.Maybe, acl.Canonical(list))
+	}
+	for _, p := range ep.foreign {
+		ed.Tiered = ed.Tiered || p.Type == hns.PolicyTypeTierACL
+		if a, err := p.ACL(); err == nil {
+			ed.ForeignRules = append(ed.ForeignRules, a.Canonical())
+		}
+	}
+	if ep.Pending() {
+		ed.Since = ep.since
+	}
+}
+
+// next says what the next write of the endpoint depends on.
+func (ep *Endpoint) next() state.Next {
+	next := state.Next{
+		Version: ep.Version, BornFor: string(ep.bornFor), BornIn: ep.bornIn, Came: ep.came, Netns: ep.netns, WrittenFor: string(ep.writtenFor), Due: ep.retryAt,
+		Careful: ep.state.careful(), Trial: ep.trial, Compromises: ep.dumpCompromises(), Distrusted: ep.distrusted, Bare: ep.state.update == updateBare, Unlisted: ep.unlisted,
+		Exposed: ep.exposed, Shielded: ep.state.rules == rulesShielded, Absent: ep.state.listed == listedMissed, Repair: ep.repair, Conflicts: ep.changes, Check: ep.state.check,
+		Attempts: ep.tries, Invalid: errors.Is(ep.lastErr, hns.ErrInvalid), Turn: ep.turn,
+	}
+	if ep.Pending() {
+		next.Queue = ep.subqueue
+		if ep.changedBy != (policy.Key{}) {
+			next.ChangedBy = ep.changedBy.String()
+		}
+	}
+	if ep.lastErr != nil {
+		next.Error = ep.lastErr.Error()
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(ep.refused), policy.Key.Compare) {
+		ref := ep.refused[key]
+		next.Refused = append(next.Refused, key.String())
+		if next.Again == nil {
+			next.Again = map[string]state.Again{}
+		}
+		next.Again[key.String()] = state.Again{At: ref.At, Attempts: ref.Tries, Code: ref.Code}
+	}
+	return next
+}
+
+// explainTiers says what each of the rules that are desired came from.
+func explainTiers(ed *state.Endpoint, want []hns.ACL, rules []render.TierRule) {
+	from := map[hns.ACL]render.TierRule{}
+	for _, r := range slices.Backward(rules) { // of equal rules the first one decides
+		from[r.ACL] = r
+	}
+	for _, a := range want {
+		r, is := from[a]
+		td := state.TierRule{TierSource: r.From.Dump()}
+		for _, by := range r.Via {
+			td.Passed = append(td.Passed, by.Dump())
+		}
+		if is && r.Asked != r.ACL {
+			asked := r.Asked.Canonical()
+			td.Asked = &asked
+		}
+		ed.Tiers = append(ed.Tiers, td)
+	}
+}
+
+// dumpCompromises lists what HNS refuses of a list of tiers.
+func (ep *Endpoint) dumpCompromises() (out []state.Compromise) {
+	for rule, c := range ep.compromises {
+		out = append(out, state.Compromise{Rule: rule, Form: c.form, Alone: c.alone, Again: state.Again{At: c.At, Attempts: c.Tries, Code: c.Code}})
+	}
+	slices.SortFunc(out, func(a, b state.Compromise) int { return cmp.Compare(acl.RuleText(a.Rule), acl.RuleText(b.Rule)) })
+	return out
+}
+
+// DumpDue puts what waits for its time to what a dump says of that.
+func (d *State) DumpDue(due *state.Due) {
+	due.Listing = state.Retry{Attempts: d.listing.retry.Tries, At: d.listing.retry.At}
+	due.Unsettled, due.Turn, due.Read = d.listing.unsettled, d.turn, d.readFrom
+	for name, l := range d.subqueues {
+		due.Queues = append(due.Queues, state.Queue{Name: name, Next: l.next, Order: l.order, Turn: l.turn})
+	}
+	slices.SortFunc(due.Queues, func(a, b state.Queue) int { return cmp.Compare(a.Name, b.Name) })
+	if d.listing.wanted {
+		due.Listing.At = d.clock
+	}
+	for _, id := range slices.Sorted(maps.Keys(d.unread)) {
+		n := d.unread[id]
+		nd := state.Unread{ID: id, Came: n.came, Retry: state.Retry{Attempts: n.Tries, At: n.At}}
+		if n.err != nil {
+			nd.Error = n.err.Error()
+		}
+		due.New = append(due.New, nd)
+	}
+	if d.listing.err != nil {
+		due.Listing.Error = d.listing.err.Error()
+	}
+}

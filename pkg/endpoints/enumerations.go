@@ -1,0 +1,218 @@
+package endpoints
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/backoff"
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// Each pod without an endpoint of its own is looked for once a second in its first
+// minute. After that it is the look every lookEnumerate that finds it; where nobody
+// looks, every 30 s.
+const (
+	listAgain  = time.Second
+	listsFor   = time.Minute
+	listFailed = 5 * time.Second // the longest pause after a failure
+)
+
+// singles returns the endpoints that are due to be read by their GUIDs:
+// first those that nobody has read, as pods may wait for them. Among the others
+// reading goes on where it was left: one that fails slowly is due again before the
+// others were read.
+func (d *State) singles(now time.Time) []string {
+	var fresh, known []string
+	for id, n := range d.unread {
+		if !n.At.After(now) {
+			fresh = append(fresh, id)
+		}
+	}
+	for id, ep := range d.byID {
+		if (!ep.Known() || ep.state.check) && !ep.retryAt.After(now) {
+			known = append(known, id)
+		}
+	}
+	rotate := func(ids []string) []string {
+		slices.Sort(ids)
+		at, _ := slices.BinarySearch(ids, d.readFrom)
+		return slices.Concat(ids[at:], ids[:at])
+	}
+	// One that fails may be first for good, so those that never did go before it.
+	fresh = rotate(fresh)
+	slices.SortStableFunc(fresh, func(a, b string) int { return min(d.unread[a].Tries, 1) - min(d.unread[b].Tries, 1) })
+	return slices.Concat(fresh, rotate(known))
+}
+
+// listDue reports whether the endpoints are to be enumerated now.
+func (d *State) listDue(now time.Time) bool {
+	at := d.listing.retry.At
+	return d.listing.wanted || !at.IsZero() && !at.After(now)
+}
+
+// enumerated takes over an enumeration that began at a write sequence: new
+// endpoints are unread, those that it lacks are checked. HNS may spell a GUID
+// in either case.
+func (d *State) enumerated(ids []string, sequence uint64) {
+	seen, ours := d.meet(ids, sequence)
+	maps.DeleteFunc(d.unread, func(id string, _ *unreadEndpoint) bool { return !seen[id] })
+	if sequence >= d.listing.sequence { // no later one was first
+		d.listing.sequence = sequence
+		d.listing.unsettled = ours == 0 && d.desired.HasLocals()
+	}
+	for id, ep := range d.byID {
+		if ep.moved > sequence {
+			ep.state.outran()
+		} else {
+			ep.state.enumerated(seen[id], !d.listing.unsettled)
+		}
+	}
+}
+
+// meet takes over which endpoints are there: it returns those that we know, by the GUIDs
+// under which we do, new ones included, and how many may be ours. Strangers that are not
+// enumerated any more are forgotten.
+func (d *State) meet(ids []string, sequence uint64) (seen map[string]bool, ours int) {
+	seen = make(map[string]bool, len(ids))
+	known := d.knownIDs()
+	strangers := map[string]backoff.Again{}
+	for _, id := range ids {
+		key := strings.ToLower(id)
+		if stranger, is := d.strangers[key]; is {
+			if strangers[key] = stranger; !d.strangerDue(stranger) {
+				continue
+			}
+		}
+		ours++
+		if is, ok := known[key]; ok {
+			seen[is] = true
+			continue
+		}
+		if d.writes.MovedSince(id, sequence) { // gone since
+			continue
+		}
+		d.unread[id], seen[id], known[key] = &unreadEndpoint{came: d.clock}, true, id
+	}
+	d.strangers = strangers
+	return seen, ours
+}
+
+// knownIDs returns the GUIDs of the endpoints that we know, by the same in small letters.
+func (d *State) knownIDs() map[string]string {
+	known := make(map[string]string, len(d.byID))
+	for id := range d.byID {
+		known[strings.ToLower(id)] = id
+	}
+	for id := range d.unread {
+		known[strings.ToLower(id)] = id
+	}
+	return known
+}
+
+// strangerDue reports whether an endpoint that was elsewhere is read once more:
+// a local pod has none, and one odd read is not to keep its own from it.
+func (d *State) strangerDue(s backoff.Again) bool {
+	return !s.At.After(d.clock) && len(d.Waiting()) > 0
+}
+
+// LookAgain says when endpoints are enumerated next for the pods that have
+// none of their own, zero for not. What unread ones turn out to be is seen then.
+func (d *State) LookAgain() {
+	now := d.clock
+	if d.listing.err != nil {
+		return // it is tried again
+	}
+	var next backoff.Due
+	for p := range d.desired.Locals() {
+		eps := d.byAddr[p.Addr]
+		own := d.hasOwn(p) || p.InDoubt() && slices.ContainsFunc(eps, func(ep *Endpoint) bool { return ep.bornFor == ep.owner }) // they came at once
+		switch {
+		case own && (p.Sandbox.ID == "" || !p.Listed.IsZero()), d.foundOwn(p):
+		case own:
+			next.At(now.Add(listAgain))
+		case len(eps) == 0 && now.Sub(p.Placed) < listsFor:
+			next.At(now.Add(listAgain))
+		case len(eps) == 0:
+			next.At(now.Add(backoff.Longest))
+		default:
+			next.At(d.inherits(p, eps))
+		}
+	}
+	if d.listing.unsettled {
+		d.listing.retry.Failed(d.now, now)
+		return
+	}
+	d.listing.retry = backoff.Retry{At: next.First}
+}
+
+// TakeListDue reports whether the endpoints are to be enumerated now, and takes that they
+// will be.
+func (d *State) TakeListDue() bool {
+	due := d.listDue(d.now)
+	d.listing.wanted = false
+	return due
+}
+
+// TakeList takes what came of an enumeration that began at a write sequence.
+func (d *State) TakeList(ids []string, err error, began uint64) {
+	if d.listing.err = err; err != nil {
+		d.listing.retry.Failed(d.now, d.clock)
+		if latest := d.clock.Add(listFailed); d.listing.retry.At.After(latest) {
+			d.listing.retry.At = latest
+		}
+		return
+	}
+	d.enumerated(ids, began)
+	d.listing.sequence = d.writes.Next()
+}
+
+// TakeSingles returns the endpoints that are due to be read by their GUIDs, and takes that
+// they will be, as far as ReadOn does not say otherwise.
+func (d *State) TakeSingles() []string {
+	due := d.singles(d.now)
+	d.readFrom = ""
+	return due
+}
+
+// ReadOn leaves the reading of single endpoints to the next transaction, from one on.
+func (d *State) ReadOn(id string) { d.readFrom = id }
+
+// TakeRead takes what came of a read of an endpoint. It reports whether one that is open cannot
+// be read.
+func (d *State) TakeRead(id string, e hns.Endpoint, err error) (open bool) {
+	ep, n := d.byID[id], d.unread[id]
+	switch {
+	case errors.Is(err, hns.ErrElsewhere):
+		stranger := d.strangers[strings.ToLower(id)]
+		if stranger.Failed(err, d.clock); stranger.Tries == 1 {
+			stranger.At = d.clock.Add(openPause)
+		}
+		d.strangers[strings.ToLower(id)] = stranger
+		delete(d.unread, id)
+		d.gone(id)
+	case hns.EndpointGone(err), ep != nil && ep.state.listed == listedLacked && hns.Answered(err):
+		delete(d.unread, id)
+		d.gone(id) // one that HNS does not enumerate either is gone, whatever the code
+	case err != nil && ep != nil:
+		ep.fail(err, d.clock)
+		d.soon(ep)
+		return d.Open(ep)
+	case err != nil && n != nil:
+		n.err = err
+		n.Failed(d.now, d.clock)
+	case err == nil && (ep != nil || n != nil):
+		delete(d.unread, id)
+		delete(d.strangers, strings.ToLower(id))
+		e.ID = id // HNS may show it in the other case
+		ep = d.read(e)
+		if n != nil {
+			ep.came = n.came
+		}
+		ep.state.check = false
+		d.render(ep)
+	}
+	return false
+}

@@ -1,0 +1,280 @@
+package endpoints
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// The queue of pending updates is fair between namespaces, and within one between
+// causes: every policy that changed is one, and whatever pods, other namespaces and
+// the node bring is another. Namespaces take turns, one endpoint each, whatever the
+// number of their policies; within a namespace its causes take turns of its own. So a
+// change of one endpoint does not wait for another one of a hundred, nor for a hundred
+// changes of another tenant. Nothing waits for good: what joins has a later turn than
+// what was served last, and every transaction serves the first of the queue. Before all
+// of them goes an endpoint that is open, once.
+
+// cause is why an endpoint is in the queue.
+type cause struct {
+	kind causeKind
+	// policy of causePolicy; of causeNewborn and causePod the namespace alone, that of
+	// the pod.
+	policy policy.Key
+}
+
+type causeKind uint8
+
+// The kinds, in the order in which they come of one turn. A newborn endpoint was
+// never right for its pod, so it may be open.
+const (
+	causePolicy causeKind = iota
+	causeNewborn
+	causePod // or a namespace, or the node
+	causeRepair
+	causeRetry
+)
+
+func (ep *Endpoint) causeKind() causeKind {
+	switch {
+	case ep.tries > 0:
+		return causeRetry
+	case ep.repair:
+		return causeRepair
+	case ep.changedBy != policy.Key{}:
+		return causePolicy
+	case ep.newborn():
+		return causeNewborn
+	}
+	return causePod
+}
+
+// cause returns why an endpoint is, or would be, in the queue.
+func (d *State) cause(ep *Endpoint) cause {
+	why := cause{kind: ep.causeKind()}
+	switch why.kind {
+	case causePolicy:
+		why.policy = ep.changedBy
+		if _, is := state.ClusterName(why.policy); is { // each of its endpoints has its turn among those of its namespace
+			why.policy.Namespace = ""
+			if p := d.desired.Local(ep.owner); p != nil {
+				why.policy.Namespace = p.Namespace
+			}
+		}
+	case causeNewborn, causePod:
+		if p := d.desired.Local(ep.owner); p != nil {
+			why.policy.Namespace = p.Namespace
+		}
+	case causeRepair, causeRetry: // no tenant's doing
+	}
+	return why
+}
+
+// subqueue is who takes turns with others: a namespace, by its name, or one of those
+// below, which no namespace is called. There is one for each that has endpoints in the
+// queue.
+type subqueue struct {
+	next  uint64 // turn of the queue in which it is served next
+	order uint64 // in which the subqueues got these: of one turn, the first goes first
+	turn  uint64 // of its own: the last that was served
+}
+
+const (
+	queueOfRepairs = "/repair"
+	queueOfRetries = "/retry"
+)
+
+// subqueue returns the name of the subqueue in which a cause waits.
+func (c cause) subqueue() string {
+	switch c.kind {
+	case causeRepair:
+		return queueOfRepairs
+	case causeRetry:
+		return queueOfRetries
+	default:
+		return c.policy.Namespace
+	}
+}
+
+// subqueueRank sorts subqueues that have the same turn: namespaces first.
+func subqueueRank(name string) int {
+	return slices.Index([]string{queueOfRepairs, queueOfRetries}, name)
+}
+
+// Join gives an endpoint the next turn of its cause.
+func (d *State) Join(ep *Endpoint) {
+	why := d.cause(ep)
+	ep.turn = 0 // for itself it does not wait
+	ep.subqueue = why.subqueue()
+	if _, ok := d.subqueues[ep.subqueue]; !ok {
+		d.moveSubqueue(ep.subqueue, 0)
+	}
+	last := d.subqueues[ep.subqueue].turn
+	for _, other := range d.byID {
+		if other.turn > last && other.subqueue == ep.subqueue && (why.kind == causeRetry || d.cause(other) == why) {
+			last = other.turn
+		}
+	}
+	ep.turn = last + 1
+	ep.state.join()
+}
+
+// rejoin has an endpoint of the queue wait for what changed its desired rules now: where
+// it would have had its turn before, it keeps that.
+func (d *State) rejoin(ep *Endpoint) {
+	if !ep.Pending() {
+		return
+	}
+	was, turn := ep.subqueue, ep.turn
+	if d.Join(ep); ep.subqueue == was {
+		ep.turn = min(ep.turn, turn)
+	}
+}
+
+// moveSubqueue gives a subqueue that joins, or was served, the next turn of the queue;
+// turn is the last of its own. What failed goes behind all others: its calls may take
+// long, and its pause may be shorter.
+func (d *State) moveSubqueue(name string, turn uint64) {
+	last, order := d.turn, uint64(0)
+	for _, l := range d.subqueues {
+		order = max(order, l.order)
+	}
+	waiting := map[string]uint64{}
+	for _, ep := range d.byID {
+		if name == queueOfRetries && ep.Pending() && ep.subqueue != name {
+			waiting[ep.subqueue]++
+			last = max(last, max(d.subqueues[ep.subqueue].next, d.turn)+waiting[ep.subqueue]-1)
+		}
+	}
+	d.subqueues[name] = subqueue{next: last + 1, order: order + 1, turn: turn}
+}
+
+// Serve notes whose turn it is.
+func (d *State) Serve(id string) {
+	ep := d.byID[id]
+	if ep == nil || !ep.Pending() {
+		return
+	}
+	l := d.subqueues[ep.subqueue]
+	d.turn = max(d.turn, l.next)
+	d.moveSubqueue(ep.subqueue, max(l.turn, ep.turn))
+}
+
+// forgetSubqueues drops the subqueues that nobody waits in any more.
+func (d *State) forgetSubqueues() {
+	if len(d.subqueues) == 0 {
+		return
+	}
+	waits := map[string]bool{}
+	for _, ep := range d.byID {
+		waits[ep.subqueue] = waits[ep.subqueue] || ep.Pending()
+	}
+	maps.DeleteFunc(d.subqueues, func(name string, _ subqueue) bool { return !waits[name] })
+}
+
+// mark has an endpoint rendered again, because policies changed or, with none,
+// something else.
+func (d *State) mark(ep *Endpoint, by ...policy.Key) {
+	d.dirty[ep] = append(d.dirty[ep], by...)
+}
+
+// settleCauses leaves of several policies the one that the fewest endpoints
+// are marked for: a policy on all pods does not make one on a single pod wait.
+func (d *State) settleCauses() {
+	marks := map[policy.Key]int{}
+	for _, by := range d.dirty {
+		for _, key := range by {
+			marks[key]++
+		}
+	}
+	for ep, by := range d.dirty {
+		if len(by) > 1 {
+			d.dirty[ep] = []policy.Key{slices.MinFunc(by, func(a, b policy.Key) int {
+				return cmp.Or(cmp.Compare(marks[a], marks[b]), a.Compare(b))
+			})}
+		}
+	}
+}
+
+// pending returns the endpoints with an outstanding update, in the order
+// of the queue.
+func (d *State) pending() []*Endpoint { return pending(d.byID, d.subqueues, d.turn) }
+
+func pending(endpoints map[string]*Endpoint, subqueues map[string]subqueue, turn uint64) []*Endpoint {
+	var out []*Endpoint
+	for _, ep := range endpoints {
+		if ep.Pending() {
+			out = append(out, ep)
+		}
+	}
+	return inOrder(out, subqueues, turn)
+}
+
+// inOrder sorts endpoints by their turns: those of one subqueue follow each other in its
+// order, one in each turn of the queue, of which turn was served last. Of one turn,
+// events go before repairs and these before what failed; else, who has fewer before him
+// in his subqueue has waited longer for it. A subqueue of which nobody was due does not make up
+// for what it has missed.
+func inOrder(eps []*Endpoint, subqueues map[string]subqueue, turn uint64) []*Endpoint {
+	slices.SortFunc(eps, func(a, b *Endpoint) int {
+		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.causeKind(), b.causeKind()), cmp.Compare(a.ID, b.ID))
+	})
+	before := make(map[*Endpoint]uint64, len(eps)) // in its subqueue
+	taken := map[string]uint64{}
+	for _, ep := range eps {
+		before[ep] = taken[ep.subqueue]
+		taken[ep.subqueue]++
+	}
+	slices.SortFunc(eps, func(a, b *Endpoint) int {
+		la, lb := subqueues[a.subqueue], subqueues[b.subqueue]
+		return cmp.Or(cmp.Compare(max(la.next, turn)+before[a], max(lb.next, turn)+before[b]), cmp.Compare(subqueueRank(a.subqueue), subqueueRank(b.subqueue)),
+			cmp.Compare(before[a], before[b]), cmp.Compare(la.order, lb.order), cmp.Compare(a.subqueue, b.subqueue))
+	})
+	return eps
+}
+
+// maxAhead is how many turns a namespace may be ahead of who has waited longest, and
+// have its open endpoints go first all the same.
+const maxAhead = 16
+
+// Due returns the endpoints whose update is due, in the order of the
+// queue. After HNS lost everything every endpoint needs a repair, so a round makes
+// some of them only, and events that come meanwhile go before the rest. An endpoint
+// that is open goes before all others, once: each pod that begins is open once. Who
+// starts pods all the time has maxAhead of them served before others that wait.
+func (d *State) Due(now time.Time) []*Endpoint {
+	var due, out []*Endpoint
+	for _, ep := range d.byID {
+		if ep.Pending() && !ep.retryAt.After(now) {
+			due = append(due, ep)
+		}
+	}
+	repairs := 0
+	for _, ep := range inOrder(due, d.subqueues, d.turn) {
+		if ep.repair {
+			if repairs == d.cfg.MaxRepairs {
+				continue
+			}
+			repairs++
+		}
+		out = append(out, ep)
+	}
+	first := uint64(math.MaxUint64) // the turn of who has waited longest
+	for _, ep := range out {
+		first = min(first, d.subqueues[ep.subqueue].next)
+	}
+	var ahead, rest []*Endpoint
+	for _, ep := range out {
+		if ep.tries > 0 || !d.Open(ep) || d.subqueues[ep.subqueue].next > first+maxAhead {
+			rest = append(rest, ep)
+		} else {
+			ahead = append(ahead, ep)
+		}
+	}
+	return append(ahead, rest...)
+}

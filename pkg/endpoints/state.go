@@ -1,0 +1,181 @@
+package endpoints
+
+import (
+	"fmt"
+
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// endpointState is where an endpoint is between HNS and what is desired. It is the
+// product of three machines, because something else moves each of them (ADR 25): reads
+// and writes; what is desired and refused; enumerations. What HNS enumerates and nobody
+// has read is an unreadEndpoint, and has no endpointState before the first read.
+//
+// A method is one thing that happened. One that cannot happen in the present state is a
+// fault of ours and panics, as the next write would be planned from what is not so.
+type endpointState struct {
+	rules  rulesState
+	update updateState
+	listed listedState
+	// check: it is to be read again, whatever is known of its rules. It is no state of
+	// them, as it says what somebody asks for and not what is known: a write goes on
+	// meanwhile, and its outcome may become unknown.
+	check bool
+}
+
+// String names the three states.
+func (s endpointState) String() string { return fmt.Sprintf("%s, %s, %s", s.rules, s.update, s.listed) }
+
+// impossible is what a method panics with.
+func (s endpointState) impossible(what string) string {
+	return fmt.Sprintf("BUG: an endpoint that is %s %s", s, what)
+}
+
+// rulesState says what is known of the rules that an endpoint has in HNS.
+type rulesState uint8
+
+const (
+	rulesUnread   rulesState = iota // nobody has read the endpoint
+	rulesKnown                      // the list, as of the last read or write
+	rulesUnknown                    // a write broke off: one of several lists
+	rulesShielded                   // as rulesUnknown, and HNS took a block that was added unread
+)
+
+// String is the name of the state in the model and in docs/design.md.
+func (s rulesState) String() string {
+	return [...]string{"unread", "known", "unknown", "shielded"}[s]
+}
+
+// updateState says what is to be done with the rules of an endpoint.
+type updateState uint8
+
+const (
+	updateSettled updateState = iota // nothing
+	updatePending                    // it waits in the queue, or is being written
+	updateCareful                    // the same, and HNS refused the last write: one policy at a time
+	updateBare                       // the same, and HNS refused the shared rules: the essential ones alone
+)
+
+// String is the name of the state in the model and in docs/design.md.
+func (s updateState) String() string {
+	return [...]string{"settled", "pending", "careful", "bare"}[s]
+}
+
+// listedState says what enumerations say of an endpoint that was read.
+type listedState uint8
+
+const (
+	listedShown  listedState = iota // the last one that counts had it
+	listedMissed                    // the last one lacked it, and was not believed
+	listedLacked                    // the last one lacked it, and was believed
+)
+
+// String is the name of the state in docs/design.md.
+func (s listedState) String() string { return [...]string{"shown", "missed", "lacked"}[s] }
+
+// read takes that the endpoint was read.
+func (s *endpointState) read() { s.rules = rulesKnown }
+
+// wrote takes that HNS did a write, which was planned from what is known.
+func (s *endpointState) wrote() {
+	if s.rules != rulesKnown {
+		panic(s.impossible("was written"))
+	}
+}
+
+// brokeOff takes that a write may have been done, or may not.
+func (s *endpointState) brokeOff() {
+	switch s.rules {
+	case rulesUnread:
+		panic(s.impossible("was written"))
+	case rulesKnown:
+		s.rules = rulesUnknown
+	case rulesUnknown, rulesShielded:
+	}
+}
+
+// shield takes that the endpoint counts as closed, though it cannot be read.
+func (s *endpointState) shield() {
+	if s.rules != rulesUnknown {
+		panic(s.impossible("was closed unread"))
+	}
+	s.rules = rulesShielded
+}
+
+// join takes that the endpoint has a turn in the queue.
+func (s *endpointState) join() { s.update = max(s.update, updatePending) }
+
+// settle takes that nothing is to be done any more.
+func (s *endpointState) settle() { s.update = updateSettled }
+
+// replan takes that other rules are desired: HNS has refused none of their lists.
+func (s *endpointState) replan() { s.update = min(s.update, updatePending) }
+
+// refuse takes that HNS refused a write as a whole.
+func (s *endpointState) refuse() {
+	if s.update != updatePending {
+		panic(s.impossible("is to be careful"))
+	}
+	s.update = updateCareful
+}
+
+// strip takes that HNS refused the shared rules together.
+func (s *endpointState) strip() {
+	if s.update != updateCareful {
+		panic(s.impossible("is to be bare"))
+	}
+	s.update = updateBare
+}
+
+// restart takes that HNS refused even the least there is: the next try begins as the
+// first careful one did.
+func (s *endpointState) restart() {
+	if s.update < updateCareful {
+		panic(s.impossible("has nothing left to leave out"))
+	}
+	s.update = updateCareful
+}
+
+// careful reports whether HNS refused the last write.
+func (s endpointState) careful() bool { return s.update >= updateCareful }
+
+// enumerated takes whether an enumeration has the endpoint, and whether one that lacks
+// it is believed. The endpoint is to be read when it may be gone, or may have been made
+// anew under its GUID.
+func (s *endpointState) enumerated(shown, believed bool) {
+	switch {
+	case shown:
+		s.check = s.check || s.listed == listedMissed
+		s.listed = listedShown
+	case believed:
+		s.check, s.listed = true, listedLacked
+	default:
+		s.listed = listedMissed
+	}
+}
+
+// outran takes an enumeration from before the last read or write, which says nothing of
+// the endpoint.
+func (s *endpointState) outran() {
+	if s.listed == listedLacked {
+		s.listed = listedShown
+	}
+}
+
+// recall takes over what a dump has of the state of an endpoint that was read, and joined
+// the queue if it is to. What a dump cannot have of it is left out: it may be anybody's.
+func (s *endpointState) recall(next state.Next) {
+	if next.Shielded && s.rules == rulesUnknown {
+		s.shield()
+	}
+	if next.Careful && s.update == updatePending {
+		s.refuse()
+	}
+	if next.Bare && s.update == updateCareful {
+		s.strip()
+	}
+	s.check, s.listed = next.Check, listedShown
+	if next.Absent {
+		s.listed = listedMissed
+	}
+}

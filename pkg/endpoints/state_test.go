@@ -1,0 +1,164 @@
+package endpoints
+
+import (
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// allStates are the states that an endpoint could be in, whether it can come there or not.
+func allStates() (all []endpointState) {
+	for rules := rulesUnread; rules <= rulesShielded; rules++ {
+		for update := updateSettled; update <= updateBare; update++ {
+			for listed := listedShown; listed <= listedLacked; listed++ {
+				all = append(all, endpointState{rules, update, listed, false}, endpointState{rules, update, listed, true})
+			}
+		}
+	}
+	return all
+}
+
+// TestEndpointStates: what happens moves one of the three machines, as the table says,
+// and leaves the other two alone. What the table does not have panics.
+func TestEndpointStates(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		do    func(*endpointState)
+		moves string // of one machine: from>to
+		reads string // states of the same machine in which it asks for a read
+	}{
+		"read":     {(*endpointState).read, "unread>known known>known unknown>known shielded>known", ""},
+		"wrote":    {(*endpointState).wrote, "known>known", ""},
+		"brokeOff": {(*endpointState).brokeOff, "known>unknown unknown>unknown shielded>shielded", ""},
+		"shield":   {(*endpointState).shield, "unknown>shielded", ""},
+
+		"join":    {(*endpointState).join, "settled>pending pending>pending careful>careful bare>bare", ""},
+		"settle":  {(*endpointState).settle, "settled>settled pending>settled careful>settled bare>settled", ""},
+		"replan":  {(*endpointState).replan, "settled>settled pending>pending careful>pending bare>pending", ""},
+		"refuse":  {(*endpointState).refuse, "pending>careful", ""},
+		"strip":   {(*endpointState).strip, "careful>bare", ""},
+		"restart": {(*endpointState).restart, "careful>careful bare>careful", ""},
+
+		"shown":    {func(s *endpointState) { s.enumerated(true, true) }, "shown>shown missed>shown lacked>shown", "missed"},
+		"in doubt": {func(s *endpointState) { s.enumerated(true, false) }, "shown>shown missed>shown lacked>shown", "missed"},
+		"lacked":   {func(s *endpointState) { s.enumerated(false, true) }, "shown>lacked missed>lacked lacked>lacked", "shown missed lacked"},
+		"missed":   {func(s *endpointState) { s.enumerated(false, false) }, "shown>missed missed>missed lacked>missed", ""},
+		"outran":   {(*endpointState).outran, "shown>shown missed>missed lacked>shown", ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			moves := map[string]string{}
+			for move := range strings.FieldsSeq(tt.moves) {
+				from, to, _ := strings.Cut(move, ">")
+				moves[from] = to
+			}
+			for _, was := range allStates() {
+				is := was
+				names := strings.Split(was.String(), ", ")
+				at := slices.IndexFunc(names, func(name string) bool { return moves[name] != "" })
+				if at < 0 {
+					require.Contains(t, bug(func() { tt.do(&is) }), "BUG: an endpoint that is "+was.String())
+					continue
+				}
+				check := was.check || slices.Contains(strings.Fields(tt.reads), names[at])
+				names[at] = moves[names[at]]
+				tt.do(&is)
+				require.Equal(t, strings.Join(names, ", "), is.String(), "from %v", was)
+				require.Equal(t, check, is.check, "from %v", was)
+			}
+		})
+	}
+}
+
+// bug returns what a call panics with, "" for nothing.
+func bug(call func()) (text string) {
+	defer func() { text, _ = recover().(string) }()
+	call()
+	return ""
+}
+
+// TestEndpointStatesInADump: a state goes into a dump and comes back, but for what an
+// enumeration lacked, which the next one says again. What no endpoint can be is left out.
+func TestEndpointStatesInADump(t *testing.T) {
+	t.Parallel()
+	for _, was := range allStates() {
+		is := endpointState{rules: was.rules}
+		if is.rules == rulesShielded {
+			is.rules = rulesUnknown // a dump says in its endpoint whether the rules are known
+		}
+		if was.update != updateSettled {
+			is.join()
+		}
+		is.recall((&Endpoint{state: was}).next())
+		want := was
+		if was.listed == listedLacked {
+			want.listed = listedShown
+		}
+		require.Equal(t, want, is)
+	}
+	known := endpointState{rules: rulesKnown}
+	known.recall(state.Next{Shielded: true, Careful: true, Bare: true})
+	require.Equal(t, "known, settled, shown", known.String())
+}
+
+// TestEndpointStatesByName: the model of the transaction has the states by their names, or
+// its README says why not, and section 2 of the design has a row for each.
+func TestEndpointStatesByName(t *testing.T) {
+	t.Parallel()
+	names := map[string]bool{}
+	for _, s := range allStates() {
+		for _, name := range strings.Split(s.String(), ", ") {
+			names[name] = true
+		}
+	}
+	require.Len(t, names, 4+4+3, "each has a name of its own")
+
+	model := read(t, "../../test/model/transaction.pml")
+	in := map[string]bool{}
+	for _, mtype := range regexp.MustCompile(`(?m)^mtype = \{(.*)\}`).FindAllStringSubmatch(model, -1) {
+		for _, name := range strings.Split(mtype[1], ",") {
+			in[strings.TrimSpace(name)] = true
+			require.Contains(t, names, strings.TrimSpace(name), "a state of the model that no endpoint has")
+		}
+	}
+	rows := rowsOf(t, "../../test/model/README.md", "## States of an endpoint")
+	for name := range names {
+		modelled := in[name] || strings.Contains(model, "#define "+name+"(e) ")
+		require.Equal(t, !modelled, strings.HasPrefix(rows[name], "left out"), "test/model/README.md of %s", name)
+	}
+	design := rowsOf(t, "../../docs/design.md", "### The states of an endpoint")
+	all := slices.Collect(maps.Keys(names))
+	require.ElementsMatch(t, all, slices.Collect(maps.Keys(rows)), "test/model/README.md")
+	require.ElementsMatch(t, all, slices.Collect(maps.Keys(design)), "docs/design.md")
+}
+
+// rowsOf returns the second cells of the rows of the table below a heading, by the name
+// that the first cell has.
+func rowsOf(t *testing.T, path, heading string) map[string]string {
+	t.Helper()
+	_, rest, found := strings.Cut(read(t, path), "\n"+heading+"\n")
+	require.True(t, found, "%s has no %q", path, heading)
+	rest, _, _ = strings.Cut(rest, "\n#")
+	rows := map[string]string{}
+	for line := range strings.Lines(rest) {
+		if cells := strings.Split(line, "|"); strings.HasPrefix(line, "| `") {
+			rows[strings.Trim(cells[1], " `")] = strings.TrimSpace(cells[2])
+		}
+	}
+	return rows
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(text)
+}

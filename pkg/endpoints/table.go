@@ -1,0 +1,246 @@
+package endpoints
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/backoff"
+	"github.com/winnpm/winnpm/pkg/desired"
+	"github.com/winnpm/winnpm/pkg/drift"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/progress"
+	"github.com/winnpm/winnpm/pkg/render"
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// Settings bound what is written at once, and say how often endpoints are looked at.
+type Settings struct {
+	MaxBatchedACLs int // in one Add
+	MaxRepairs     int // endpoints that one transaction writes only because somebody else changed them
+	LookPeriod     time.Duration
+}
+
+// Shared is what the endpoints have in common with the sets of a node.
+type Shared struct {
+	Progress  *progress.Notes
+	Cache     *ipsets.Cache
+	Desired   *desired.State
+	Drift     *drift.Log
+	Spellings *drift.Spellings
+	Writes    *Writes
+	Refusals  Refusals
+}
+
+// State is the endpoints of a node: what is known of them, what they should have, and the
+// queue of those that wait for an update. HNS bounds the endpoints, and the local pods
+// those that wait. It is not safe for concurrent use.
+type State struct {
+	cfg       Settings
+	progress  *progress.Notes
+	cache     *ipsets.Cache
+	desired   *desired.State
+	drift     *drift.Log
+	spellings *drift.Spellings
+	writes    *Writes
+	refusals  Refusals
+
+	clock      time.Time // it does not go on by itself
+	now        time.Time // when the last transaction began
+	generation uint64    // of transactions
+
+	byID      map[string]*Endpoint
+	byAddr    map[netip.Addr][]*Endpoint
+	dirty     map[*Endpoint][]policy.Key // to be rendered again, because of policies or, without one, something else
+	readFrom  string                     // endpoint at which the last transaction left off reading, "" for none
+	turn      uint64                     // of the queue of pending updates: the last that was served
+	subqueues map[string]subqueue        // of that queue, by namespace or queueOfRepairs, queueOfRetries
+	listing   listing
+	unread    map[string]*unreadEndpoint // enumerated and not read yet
+	strangers map[string]backoff.Again   // enumerated, and elsewhere, by GUID in lower case; when they are read again
+	lost      time.Time                  // an endpoint was found without its block: others may be, too
+	found     []state.EndpointSeen       // endpoints seen for the first time, to be reported
+	ruled     []state.PodStart           // pods that came to have their rules, to be reported
+	conflicts state.Conflicts
+}
+
+// New returns a State that knows no endpoint, and wants them enumerated.
+func New(cfg Settings, with Shared) *State {
+	d := &State{
+		cfg: cfg, progress: with.Progress, cache: with.Cache, desired: with.Desired, drift: with.Drift,
+		spellings: with.Spellings, writes: with.Writes, refusals: with.Refusals,
+		byID:      map[string]*Endpoint{},
+		byAddr:    map[netip.Addr][]*Endpoint{},
+		dirty:     map[*Endpoint][]policy.Key{},
+		subqueues: map[string]subqueue{},
+		unread:    map[string]*unreadEndpoint{},
+		strangers: map[string]backoff.Again{},
+	}
+	d.listing.wanted = true // the first transaction reads what is there
+	return d
+}
+
+// Tick sets the clock.
+func (d *State) Tick(now time.Time) { d.clock = now }
+
+// Begin notes that a transaction begins.
+func (d *State) Begin(generation uint64, now time.Time) { d.generation, d.now = generation, now }
+
+// Endpoint returns the endpoint with a GUID, nil for none.
+func (d *State) Endpoint(id string) *Endpoint { return d.byID[id] }
+
+// All yields the endpoints by GUID, in no order.
+func (d *State) All() iter.Seq2[string, *Endpoint] { return maps.All(d.byID) }
+
+// IDs returns the GUIDs of the endpoints, in order.
+func (d *State) IDs() []string { return slices.Sorted(maps.Keys(d.byID)) }
+
+// TierLists yields the lists of the endpoints that have one.
+func (d *State) TierLists() iter.Seq[*render.TierList] {
+	return func(yield func(*render.TierList) bool) {
+		for _, ep := range d.byID {
+			if l := ep.desired.Tiers; l != nil && !yield(l) {
+				return
+			}
+		}
+	}
+}
+
+// ListingErr returns the error of the last enumeration.
+func (d *State) ListingErr() error { return d.listing.err }
+
+// Unsettled reports whether there may be endpoints that nobody knows of, whose rules need
+// sets: the last enumeration failed or was empty although pods run, or what it showed is
+// not read yet.
+func (d *State) Unsettled() bool {
+	return d.listing.unsettled || d.listing.err != nil || d.hasUnread()
+}
+
+// Report ends a transaction: it takes what is to be told of endpoints that were seen for the
+// first time, and of pods that came to have their rules, by name.
+func (d *State) Report() (found []state.EndpointSeen, ruled []state.PodStart) {
+	d.forgetSubqueues()
+	found, ruled = d.found, d.ruled
+	d.found, d.ruled = nil, nil
+	slices.SortFunc(ruled, func(a, b state.PodStart) int { return cmp.Compare(a.Pod, b.Pod) })
+	return found, ruled
+}
+
+// Follow marks the endpoints for what came up in the desired state.
+func (d *State) Follow(came desired.Effects) {
+	if came.All {
+		for _, ep := range d.byID {
+			d.mark(ep)
+		}
+	}
+	for addr, by := range came.Changed {
+		for _, ep := range d.byAddr[addr] {
+			d.mark(ep, by...)
+		}
+	}
+	for addr := range came.Check {
+		for _, ep := range d.byAddr[addr] {
+			ep.state.check = true
+		}
+	}
+	for _, p := range came.Came {
+		d.seek(p)
+	}
+}
+
+// Wake has the endpoints that wait for sets tried in this transaction.
+func (d *State) Wake() {
+	for _, ep := range d.byID {
+		if ep.waitsForSets() {
+			ep.retryAt = time.Time{}
+		}
+	}
+}
+
+// SetsSeen takes that the sets in HNS may be others: what rules see of them is held, and
+// pending updates pin what they may need.
+func (d *State) SetsSeen() {
+	for _, ep := range d.byID {
+		d.hold(ep, ipsets.RefApplied, d.namesOf(ep.Actual))
+		d.pin(ep)
+	}
+}
+
+// Count puts the numbers of endpoints to those of a node.
+func (d *State) Count(s *state.Stats) {
+	s.Conflicts, s.Refusals = d.conflicts, maps.Clone(d.refusals)
+	since := func(t time.Time) {
+		s.Pending++
+		s.OldestPending = max(s.OldestPending, d.clock.Sub(t))
+	}
+	for _, ep := range d.byID {
+		s.ACLs += len(ep.Actual)
+		if ep.Pending() {
+			since(ep.since)
+		}
+	}
+	for _, p := range d.Waiting() {
+		since(p.Placed)
+	}
+}
+
+// Writes counts the writes to HNS, and knows which objects have moved since a count: what
+// was read before it may be older. Reads of all sets end what it knows.
+type Writes struct {
+	sequence uint64
+	moved    map[string]uint64 // set id, or GUID of an endpoint that is gone → when it moved last
+}
+
+// NewWrites returns a count of none.
+func NewWrites() *Writes { return &Writes{moved: map[string]uint64{}} }
+
+// Next counts one more.
+func (w *Writes) Next() uint64 {
+	w.sequence++
+	return w.sequence
+}
+
+// Sequence returns the count.
+func (w *Writes) Sequence() uint64 { return w.sequence }
+
+// Move notes that objects have moved with a write of their own.
+func (w *Writes) Move(ids ...string) {
+	w.Next()
+	for _, id := range ids {
+		w.moved[id] = w.sequence
+	}
+}
+
+// MovedSince reports whether an object has moved since a count.
+func (w *Writes) MovedSince(id string, sequence uint64) bool { return w.moved[id] > sequence }
+
+// Any reports whether any object has moved since all were read.
+func (w *Writes) Any() bool { return len(w.moved) > 0 }
+
+// Forget drops what moved until a count.
+func (w *Writes) Forget(sequence uint64) {
+	maps.DeleteFunc(w.moved, func(_ string, seq uint64) bool { return seq <= sequence })
+}
+
+// Refusals counts the answers of HNS that refuse something, by HRESULT.
+type Refusals map[uint32]uint64
+
+// maxCodes bounds the codes that are counted apart: more than HNS documents.
+const maxCodes = 256
+
+// Count counts an answer by its code, if it has one.
+func (r Refusals) Count(err error) {
+	code := hns.CodeOf(err)
+	if !hns.Answered(err) || code == 0 {
+		return
+	}
+	if _, known := r[code]; !known && len(r) >= maxCodes {
+		code = state.OtherCodes
+	}
+	r[code]++
+}

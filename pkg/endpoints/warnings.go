@@ -1,0 +1,129 @@
+package endpoints
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/winnpm/winnpm/pkg/desired"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// EndpointView is endpoints, as they are or as they were copied, with the names of their pods.
+type View struct {
+	byID   map[string]*Endpoint
+	podOf  func(types.UID) string // "" for none
+	unread map[string]error       // those that are enumerated and were never read, and why
+	err    error                  // of the last enumeration
+}
+
+// EndpointView returns the endpoints as they are. It is valid until they change.
+func (d *State) View() View {
+	return View{byID: d.byID, podOf: d.podOf, unread: d.unreadErrs(), err: d.listing.err}
+}
+
+// Pod returns the name of the pod that an endpoint belongs to, "" for none.
+func (s View) Pod(id string) string {
+	if ep := s.byID[id]; ep != nil {
+		return s.podOf(ep.owner)
+	}
+	return ""
+}
+
+// Warnings returns what HNS refuses or does not answer, in no order. node is what a warning
+// about all endpoints is about.
+func (s View) Warnings(node string) (out []state.Warning) {
+	for _, ep := range s.byID {
+		out = append(out, s.ofEndpoint(ep)...)
+	}
+	for id, err := range s.unread {
+		out = append(out, state.Warning{Object: id, Kind: "Endpoint", Reason: state.ReasonHNSUnavailable,
+			Message: fmt.Sprintf("HNS lists the endpoint and does not show it, so a pod may be without rules: %s", oneLine(err))})
+	}
+	if s.err != nil {
+		out = append(out, state.Warning{Object: node, Kind: "Node", Reason: state.ReasonHNSUnavailable, Message: oneLine(s.err)})
+	}
+	return out
+}
+
+func (s View) ofEndpoint(ep *Endpoint) []state.Warning {
+	var out []state.Warning
+	for key, ref := range ep.refused {
+		switch {
+		case !ep.desired.Has(key, ref.digest):
+		case key.Namespace == "":
+			out = append(out, s.onEndpoint(ep, state.ReasonHNSRejected,
+				fmt.Sprintf("HNS refuses rule %s on endpoint %s%s: it is left out there, and tried again", key.Name, ep.ID, InBrackets(ref.Code))))
+		default:
+			out = append(out, state.Warning{Object: key.String(), Kind: "NetworkPolicy", Reason: state.ReasonHNSRejected,
+				Message: fmt.Sprintf("HNS refuses its rules on endpoint %s%s: they are left out there until they change or HNS takes them; it is asked again", ep.ID, InBrackets(ref.Code))})
+		}
+	}
+	if len(ep.compromises) > 0 && ep.desired.Tiers != nil { // here, as the function's stack is large
+		out = append(out, s.compromises(ep)...)
+	}
+	if ep.lastErr != nil {
+		w := s.onEndpoint(ep, state.ReasonHNSUnavailable, oneLine(ep.lastErr))
+		if errors.Is(ep.lastErr, hns.ErrInvalid) {
+			w.Reason = state.ReasonHNSRejected
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// compromises tells of the rules of a list of tiers that HNS refuses: one warning for
+// each policy, with the code of one of them.
+func (s View) compromises(ep *Endpoint) (out []state.Warning) {
+	refused, codes := map[policy.Key]int{}, map[policy.Key]uint32{}
+	seen := map[hns.ACL]bool{}
+	for _, r := range ep.desired.Tiers.Rules {
+		c, is := ep.compromises[condition(r.ACL)]
+		if is && !seen[r.ACL] {
+			seen[r.ACL] = true
+			refused[r.Owner()]++
+			codes[r.Owner()] = max(codes[r.Owner()], c.Code)
+		}
+	}
+	for _, a := range ep.desired.Shared {
+		if c, is := ep.compromises[condition(a)]; is {
+			out = append(out, s.onEndpoint(ep, state.ReasonHNSRejected,
+				fmt.Sprintf("HNS refuses rule %s on endpoint %s%s: it is left out there, and tried again", a.ID, ep.ID, InBrackets(c.Code))))
+		}
+	}
+	for key, n := range refused {
+		object, kind := desired.ObjectOf(key)
+		out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.ReasonHNSRejected, Message: fmt.Sprintf(
+			"HNS refuses %d of its rules on endpoint %s%s: there those that accept are left out, and those that deny match more, until they change or HNS takes them; it is asked again",
+			n, ep.ID, InBrackets(codes[key]))})
+	}
+	return out
+}
+
+// onEndpoint returns a warning about an endpoint, or the pod that owns it.
+func (s View) onEndpoint(ep *Endpoint, reason state.Reason, message string) state.Warning {
+	if pod := s.podOf(ep.owner); pod != "" {
+		return state.Warning{Object: pod, Kind: "Pod", Reason: reason, Message: message}
+	}
+	return state.Warning{Object: ep.ID, Kind: "Endpoint", Reason: reason, Message: message}
+}
+
+func oneLine(err error) string { return fmt.Sprintf("%.300s; it is retried", err.Error()) }
+
+// codeText returns a code of HNS as warnings show it: the number, and its name when
+// it has one.
+func codeText(code uint32) string {
+	return strings.TrimSpace(fmt.Sprintf("0x%08x %s", code, hns.LookupCode(code).Name))
+}
+
+// InBrackets returns the text of a code behind a blank, "" for none.
+func InBrackets(code uint32) string {
+	if code == 0 {
+		return ""
+	}
+	return " (" + codeText(code) + ")"
+}

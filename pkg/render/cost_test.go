@@ -1,0 +1,162 @@
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"pgregory.net/rapid"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// wide is a policy with one rule: so many peers, and so many ports that none joins its
+// neighbour.
+func wide(peers, ports int) *networkingv1.NetworkPolicy {
+	var rule networkingv1.NetworkPolicyIngressRule
+	for i := range peers {
+		rule.From = append(rule.From, networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": fmt.Sprint(i)}}})
+	}
+	for i := range ports {
+		port := intstr.FromInt(1 + 2*i)
+		rule.Ports = append(rule.Ports, networkingv1.NetworkPolicyPort{Port: &port})
+	}
+	return &networkingv1.NetworkPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "p"},
+		Spec:       networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{rule}},
+	}
+}
+
+// allocated returns the bytes that a function allocates.
+func allocated(do func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// TestRenderingIsLinear counts bytes, which stand for the work: a policy of many peers
+// and many ports costs their sum to compile, to measure and to render, not the product.
+func TestRenderingIsLinear(t *testing.T) {
+	render := func(peers, ports int) (bytes uint64, g *Group) {
+		np := wide(peers, ports)
+		return allocated(func() {
+			c := policy.Compile(np)
+			g = Policy(&c, fakePorts{}, ipsets.Name.ID)
+			require.Equal(t, len(g.served), SizeOf(&c, fakePorts{}).ACLs)
+		}), g
+	}
+	peers, _ := render(1000, 1)
+	ports, _ := render(1, 5000)
+	both, g := render(1000, 5000)
+	t.Logf("1,000 peers: %d bytes, 5,000 ports: %d, both: %d", peers, ports, both)
+	require.LessOrEqual(t, both, (peers+ports)*5/4)
+	require.Len(t, g.served, 1000)
+	require.Less(t, len(g.Digest), 100)
+	for _, a := range g.served {
+		require.Equal(t, len(strings.Split(a.LocalPorts, ",")), 5000)
+	}
+}
+
+// drawPolicy makes a policy with all kinds of peers and ports.
+func drawPolicy(t *rapid.T) *policy.Compiled {
+	np := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "p"}}
+	np.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}
+	peers := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) networkingv1.NetworkPolicyPeer {
+		switch labels := map[string]string{"a": rapid.SampledFrom([]string{"b", "c"}).Draw(t, "label")}; rapid.IntRange(0, 2).Draw(t, "peer") {
+		case 0:
+			block := fmt.Sprintf("10.0.%d.0/%d", rapid.IntRange(0, 3).Draw(t, "block"), rapid.IntRange(22, 32).Draw(t, "bits"))
+			return networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: block}}
+		case 1:
+			return networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: labels}}
+		default:
+			return networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{MatchLabels: labels}}
+		}
+	}), 0, 4)
+	ports := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) networkingv1.NetworkPolicyPort {
+		port := intstr.FromInt(rapid.IntRange(8070, 8090).Draw(t, "port"))
+		out := networkingv1.NetworkPolicyPort{Port: &port}
+		switch rapid.IntRange(0, 4).Draw(t, "kind") {
+		case 0:
+			port = intstr.FromString("http")
+		case 1:
+			end := port.IntVal + int32(rapid.IntRange(0, 5).Draw(t, "more"))
+			out.EndPort = &end
+		}
+		return out
+	}), 0, 8)
+	for range rapid.IntRange(0, 3).Draw(t, "rules") {
+		np.Spec.Ingress = append(np.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{From: peers.Draw(t, "from"), Ports: ports.Draw(t, "ports")})
+		np.Spec.Egress = append(np.Spec.Egress, networkingv1.NetworkPolicyEgressRule{To: peers.Draw(t, "to"), Ports: ports.Draw(t, "ports")})
+	}
+	c := policy.Compile(np)
+	return &c
+}
+
+// TestRenderedIsCanonical: a rule is written as HNS is thought to show it, each once,
+// with the entries that it came from; and SizeOf is never too small.
+func TestRenderedIsCanonical(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := drawPolicy(t)
+		g := Policy(c, fakePorts{}, ipsets.Name.ID)
+		seen, bytes, from := map[hns.ACL]bool{}, 0, 0
+		for _, r := range g.Rules {
+			require.Equal(t, r.ACL.Canonical(), r.ACL)
+			require.False(t, seen[r.ACL], "%+v is there twice", r.ACL)
+			require.IsIncreasing(t, r.Rules)
+			seen[r.ACL] = true
+			if !r.Unused {
+				text, err := json.Marshal(r.ACL)
+				require.NoError(t, err)
+				bytes += len(text)
+				from += len(r.Rules)
+			}
+		}
+		s := SizeOf(c, fakePorts{})
+		require.GreaterOrEqual(t, s.ACLs, from)
+		require.GreaterOrEqual(t, s.Bytes, bytes)
+		again := Policy(c, fakePorts{}, ipsets.Name.ID)
+		require.Equal(t, g.Digest, again.Digest)
+	})
+}
+
+// TestDigest: rules that mean something else have another digest, which is as long.
+func TestDigest(t *testing.T) {
+	seen := map[string]string{}
+	for _, spec := range []string{
+		`{podSelector: {}, ingress: [{}]}`,
+		`{podSelector: {}, policyTypes: [Egress], egress: [{}]}`,
+		`{podSelector: {}, ingress: [{ports: [{port: 80}]}]}`,
+		`{podSelector: {}, ingress: [{ports: [{port: 81}]}]}`,
+		`{podSelector: {}, ingress: [{ports: [{port: 80, protocol: UDP}]}]}`,
+		`{podSelector: {}, ingress: [{ports: [{port: 80}, {port: 80, protocol: UDP}]}]}`,
+		`{podSelector: {}, ingress: [{from: [{podSelector: {}}], ports: [{port: 80}]}]}`,
+		`{podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 10.0.0.0/8}}], ports: [{port: 80}]}]}`,
+		`{podSelector: {}, policyTypes: [Egress], egress: [{ports: [{port: http}]}]}`,
+	} {
+		g := Policy(compiled(t, spec), fakePorts{}, ipsets.Name.ID)
+		require.Len(t, g.Digest, 32, spec)
+		require.Empty(t, seen[g.Digest], spec)
+		seen[g.Digest] = spec
+	}
+	require.Empty(t, Policy(compiled(t, `{podSelector: {}}`), fakePorts{}, ipsets.Name.ID).Digest)
+}
+
+// BenchmarkRender compiles and renders 1,000 peers and 5,000 ports.
+func BenchmarkRender(b *testing.B) {
+	np := wide(1000, 5000)
+	b.ReportAllocs()
+	for b.Loop() {
+		c := policy.Compile(np)
+		_ = Policy(&c, fakePorts{}, ipsets.Name.ID)
+	}
+}
