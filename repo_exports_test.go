@@ -20,7 +20,7 @@ var manyExports = map[string]struct {
 	most int
 	why  string
 }{
-	"pkg/hns":        {96, "the words of HNS: its operations, verbs, error classes and codes are constants"},
+	"pkg/hns":        {97, "the words of HNS: its operations, verbs, error classes and codes are constants"},
 	"pkg/hns/hnssim": {65, "what HNS can be told to do otherwise has a name each: modes, states, spellings, limits"},
 	"pkg/ipsets":     {70, "the kinds of sets, references and verbs are constants, and each kind of set has its maker"},
 	"pkg/policy":     {60, "protocols, tiers, actions and reasons are constants, and both kinds of policy have a compiled form"},

@@ -95,8 +95,9 @@ func (p *player) found(l *playback, r *recorder.Call, f Finding) {
 // errStopped answers the calls of a step that is given up.
 var errStopped = fmt.Errorf("%w: the replay of this step was stopped", hns.ErrUnavailable)
 
-// ask answers one call of the dataplane.
-func (p *player) ask(ctx context.Context, a asked) hns.Result {
+// ask answers one request of the dataplane with a result: the pairs are what is played.
+func (p *player) ask(ctx context.Context, req hns.Request) hns.Result {
+	a := asked{req}
 	l, ok := ctx.Value(playbackKey{}).(*playback)
 	if !ok {
 		panic("BUG: a call without a step")
@@ -314,69 +315,4 @@ func (p *player) finish(ctx context.Context, l *playback) {
 	for l.next < len(l.step.Calls) {
 		p.skip(ctx, l)
 	}
-}
-
-// ----- hns.Client -----
-
-// client is the player as the dataplane sees it.
-type client struct{ p *player }
-
-var _ hns.Client = client{}
-
-// Network implements hns.Client.
-func (c client) Network(ctx context.Context) (hns.Network, error) {
-	out := c.p.ask(ctx, asked{hns.Request{Op: hns.OpNetworkGet}})
-	for i, s := range out.Network.Sets {
-		out.Network.Sets[i].Values = slices.Clone(s.Values)
-	}
-	return out.Network, out.Err
-}
-
-// EndpointIDs implements hns.Client.
-func (c client) EndpointIDs(ctx context.Context) ([]string, error) {
-	out := c.p.ask(ctx, asked{hns.Request{Op: hns.OpEndpointIDs}})
-	return slices.Clone(out.IDs), out.Err
-}
-
-// NewEndpointIDs implements hns.Client.
-func (c client) NewEndpointIDs(ctx context.Context) ([]string, error) {
-	out := c.p.ask(ctx, asked{hns.Request{Op: hns.OpEndpointNew}})
-	return slices.Clone(out.IDs), out.Err
-}
-
-// Hold implements hns.Client.
-func (c client) Hold(context.Context, string) func() { return func() {} }
-
-// GetEndpoint implements hns.Client.
-func (c client) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
-	out := c.p.ask(ctx, asked{hns.Request{Op: hns.OpEndpointGet, Endpoint: id}})
-	if out.Err != nil {
-		return hns.Endpoint{}, out.Err
-	}
-	return cloned(out.Endpoint), nil
-}
-
-// cloned shares nothing that the dataplane may change.
-func cloned(e hns.Endpoint) hns.Endpoint {
-	e.Addrs, e.Policies = slices.Clone(e.Addrs), slices.Clone(e.Policies)
-	return e
-}
-
-// ModifySets implements hns.Client.
-func (c client) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy) error {
-	own := slices.Clone(sets)
-	for i, s := range own {
-		own[i].Values = slices.Clone(s.Values)
-	}
-	return c.p.ask(ctx, asked{hns.Request{Op: hns.OpSets(verb), Sets: own}}).Err
-}
-
-// AddACLs implements hns.Client.
-func (c client) AddACLs(ctx context.Context, endpoint string, acls []hns.ACL) error {
-	return c.p.ask(ctx, asked{hns.Request{Op: hns.OpACLAdd, Endpoint: endpoint, ACLs: slices.Clone(acls)}}).Err
-}
-
-// ReplacePolicies implements hns.Client.
-func (c client) ReplacePolicies(ctx context.Context, endpoint string, policies []hns.EndpointPolicy) error {
-	return c.p.ask(ctx, asked{hns.Request{Op: hns.OpACLUpdate, Endpoint: endpoint, Policies: slices.Clone(policies)}}).Err
 }

@@ -72,7 +72,7 @@ func Replay(ctx context.Context, rec recorder.Recording, o Options) (*Result, er
 func (p *player) config() dataplane.Config {
 	s := p.rec.Settings
 	return dataplane.Config{
-		Client: client{p}, Node: p.rec.Node, Now: func() time.Time { return p.now },
+		Client: hns.Answering(p.ask), Node: p.rec.Node, Now: func() time.Time { return p.now },
 		GracePeriod: s.GracePeriod, MaxBatchedACLs: s.MaxBatchedACLs, MaxRepairs: s.MaxRepairs,
 		BaseACLs: s.BaseACLs, Unchecked: s.Unchecked,
 	}
