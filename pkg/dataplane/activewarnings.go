@@ -17,10 +17,9 @@ import (
 // activeWarnings is what warnings are about: of the state as it is, or of a copy.
 type activeWarnings struct {
 	node      string
-	texts     []state.Warning              // of what the texts of policies have
 	leftOut   map[ipsets.Name][]policy.Key // with the policies that need it
 	endpoints endpoints.View
-	over      []state.Warning // of what is over a budget
+	objects   []state.Warning // of what is over a budget, and of what texts have
 	flapping  []drift.Subject
 	refusals  setWarnings
 	addresses []state.Warning // of local pods whose address is contested, or nobody's
@@ -31,21 +30,23 @@ type activeWarnings struct {
 // core goes on.
 func (d *core) activeWarnings() activeWarnings {
 	return activeWarnings{
-		node:  d.cfg.Node,
-		texts: d.desired.TextWarnings(), leftOut: d.desired.Needing(d.leftOut), endpoints: d.endpoints.View(),
-		over: d.overBudget(), flapping: d.drift.Flapping(d.clock),
+		node:    d.cfg.Node,
+		leftOut: d.desired.Needing(d.leftOut), endpoints: d.endpoints.View(),
+		objects: d.objectWarnings(), flapping: d.drift.Flapping(d.clock),
 		refusals: d.setWarnings(), addresses: d.desired.AddressWarnings(), unwritten: d.sets.Tries > 0,
 	}
 }
 
-// overBudget returns a warning of everything that is over a budget.
-func (d *core) overBudget() []state.Warning {
-	return slices.Concat(d.desired.OverBudget(), d.desired.TierWarnings(d.endpoints.TierLists()))
+// objectWarnings returns what warnings say of objects by themselves: what is over a budget,
+// and what their texts have and cannot be expressed.
+func (d *core) objectWarnings() []state.Warning {
+	out := append(d.desired.OverBudget(), d.desired.TierWarnings(d.endpoints.TierLists())...)
+	return d.desired.WarnOfTexts(out)
 }
 
 // warnings lists them, sorted.
 func (s activeWarnings) warnings() []state.Warning {
-	out := slices.Concat(s.over, s.addresses, s.texts)
+	out := slices.Concat(s.objects, s.addresses)
 	for n, needing := range s.leftOut {
 		for _, key := range needing {
 			object, kind := desired.ObjectOf(key)
@@ -57,7 +58,7 @@ func (s activeWarnings) warnings() []state.Warning {
 				Message: fmt.Sprintf("HNS refuses the set%s: what needs it is left out until it changes, or HNS takes it", s.refusals.code(n))})
 		}
 	}
-	out = append(out, s.endpoints.Warnings(s.node)...)
+	out = s.endpoints.Warn(out, s.node)
 	for _, what := range s.flapping {
 		out = append(out, s.ofFlapping(what))
 	}

@@ -40,8 +40,8 @@ func (s *Snapshot) Dump() state.Dump {
 // activeWarnings is what the warnings of the snapshot are about.
 func (s *Snapshot) activeWarnings() activeWarnings {
 	return activeWarnings{
-		node: s.node, texts: s.texts, leftOut: s.leftOut, endpoints: s.endpoints.View,
-		over: s.over, flapping: s.flapping, refusals: s.refusals, addresses: s.addresses, unwritten: s.unwritten,
+		node: s.node, leftOut: s.leftOut, endpoints: s.endpoints.View,
+		objects: s.objects, flapping: s.flapping, refusals: s.refusals, addresses: s.addresses, unwritten: s.unwritten,
 	}
 }
 

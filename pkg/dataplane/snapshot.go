@@ -21,7 +21,6 @@ type Snapshot struct {
 	node      string
 	now       time.Time
 	endpoints endpoints.Copied
-	texts     []state.Warning // of what the texts of policies have
 	addresses []state.Warning // of contested addresses
 	leftOut   map[ipsets.Name][]policy.Key
 	flapping  []drift.Subject
@@ -29,7 +28,7 @@ type Snapshot struct {
 	refusals  setWarnings
 	again     map[ipsets.Name]state.Again
 	due       state.Due
-	over      []state.Warning
+	objects   []state.Warning // of what is over a budget, and of what texts have
 	unwritten bool
 	spellings []state.Spelling
 	cut       bool
@@ -54,7 +53,7 @@ func (s *Snapshot) take(d *core) {
 	s.reports, s.leftOut, s.due = slices.Clone(d.reports), d.desired.Needing(d.leftOut), d.dumpDue()
 	s.unwritten = d.sets.Tries > 0
 	s.flapping, s.refusals, s.again = d.drift.Flapping(s.now), d.setWarnings(), d.dumpAgain()
-	s.over, s.addresses, s.texts = d.overBudget(), d.desired.AddressWarnings(), d.desired.TextWarnings()
+	s.objects, s.addresses = d.objectWarnings(), d.desired.AddressWarnings()
 	s.spellings, s.cut, s.lookAge = d.spellings.All(), d.spellings.OthersCut(), d.lookAge(s.now)
 	s.endpoints = d.endpoints.Copy()
 	s.desired = d.desired.Copy()

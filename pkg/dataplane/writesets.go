@@ -165,11 +165,10 @@ func (r *run) sendSets(req ipsets.Request) error {
 
 // recordSets records the outcome of a set request.
 func (d *core) recordSets(req ipsets.Request, err error) {
-	ids := make([]string, len(req.Sets))
-	for i, s := range req.Sets {
-		ids[i] = s.ID
+	d.writes.Next()
+	for _, s := range req.Sets {
+		d.writes.Move(s.ID)
 	}
-	d.writes.Move(ids...)
 	switch {
 	case errors.Is(err, hns.ErrInvalid), req.Verb == ipsets.Remove && errors.Is(err, hns.ErrInUse):
 		return // nothing was done

@@ -152,11 +152,3 @@ func (d *State) retireClusters(went []*clusterState) {
 		d.Release(cs.ref(), left...)
 	}
 }
-
-// clusterWarnings returns what the texts of the policies have and cannot be expressed.
-func (d *State) clusterWarnings() (out []state.Warning) {
-	for _, cs := range d.clusters {
-		out = append(out, cs.warnings...)
-	}
-	return out
-}

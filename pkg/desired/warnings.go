@@ -16,12 +16,15 @@ func (d *State) OverBudget() []state.Warning {
 	return slices.Concat(out, d.closedWarnings(), d.crowded())
 }
 
-// TextWarnings returns what the texts of policies have and cannot be expressed.
-func (d *State) TextWarnings() (out []state.Warning) {
+// WarnOfTexts appends what the texts of policies have and cannot be expressed.
+func (d *State) WarnOfTexts(out []state.Warning) []state.Warning {
 	for key := range d.problems {
 		out = append(out, d.policies[key].warnings...)
 	}
-	return slices.Concat(out, d.clusterWarnings())
+	for _, cs := range d.clusters {
+		out = append(out, cs.warnings...)
+	}
+	return out
 }
 
 // Needing returns, for each of these sets, the active policies that mention it, or a set

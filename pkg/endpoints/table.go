@@ -208,13 +208,8 @@ func (w *Writes) Next() uint64 {
 // Sequence returns the count.
 func (w *Writes) Sequence() uint64 { return w.sequence }
 
-// Move notes that objects have moved with a write of their own.
-func (w *Writes) Move(ids ...string) {
-	w.Next()
-	for _, id := range ids {
-		w.moved[id] = w.sequence
-	}
-}
+// Move notes that an object has moved with the write that was counted last.
+func (w *Writes) Move(id string) { w.moved[id] = w.sequence }
 
 // MovedSince reports whether an object has moved since a count.
 func (w *Writes) MovedSince(id string, sequence uint64) bool { return w.moved[id] > sequence }

@@ -226,6 +226,7 @@ func (d *State) gone(id string) {
 	if ep == nil {
 		return
 	}
+	d.writes.Next()
 	d.writes.Move(id)
 	delete(d.byID, id)
 	delete(d.dirty, ep)

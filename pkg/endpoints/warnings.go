@@ -34,9 +34,9 @@ func (s View) Pod(id string) string {
 	return ""
 }
 
-// Warnings returns what HNS refuses or does not answer, in no order. node is what a warning
+// Warn appends what HNS refuses or does not answer, in no order. node is what a warning
 // about all endpoints is about.
-func (s View) Warnings(node string) (out []state.Warning) {
+func (s View) Warn(out []state.Warning, node string) []state.Warning {
 	for _, ep := range s.byID {
 		out = append(out, s.ofEndpoint(ep)...)
 	}
