@@ -2,7 +2,6 @@ package desired
 
 import (
 	"fmt"
-	"iter"
 
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/render"
@@ -11,9 +10,12 @@ import (
 
 // TierWarnings returns a warning for each ClusterNetworkPolicy of which some pod of this
 // node has less than it asks for, as there is no room: in lists are those of the node.
-func (d *State) TierWarnings(lists iter.Seq[*render.TierList]) (out []state.Warning) {
+func (d *State) TierWarnings(lists []*render.TierList) (out []state.Warning) {
+	if len(lists) == 0 {
+		return nil
+	}
 	denied, silent := map[policy.Key]bool{}, map[policy.Key]bool{}
-	for l := range lists {
+	for _, l := range lists {
 		for _, key := range l.Denied {
 			denied[key] = true
 		}

@@ -100,15 +100,14 @@ func (d *State) All() iter.Seq2[string, *Endpoint] { return maps.All(d.byID) }
 // IDs returns the GUIDs of the endpoints, in order.
 func (d *State) IDs() []string { return slices.Sorted(maps.Keys(d.byID)) }
 
-// TierLists yields the lists of the endpoints that have one.
-func (d *State) TierLists() iter.Seq[*render.TierList] {
-	return func(yield func(*render.TierList) bool) {
-		for _, ep := range d.byID {
-			if l := ep.desired.Tiers; l != nil && !yield(l) {
-				return
-			}
+// TierLists returns the lists of the endpoints that have one, in no order.
+func (d *State) TierLists() (out []*render.TierList) {
+	for _, ep := range d.byID {
+		if l := ep.desired.Tiers; l != nil {
+			out = append(out, l)
 		}
 	}
+	return out
 }
 
 // ListingErr returns the error of the last enumeration.
