@@ -4,19 +4,14 @@ import (
 	"net/netip"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/Microsoft/hcsshim/hcn"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/windows"
 
+	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 	"github.com/winnpm/winnpm/pkg/hns/hnstest"
-)
-
-// Names of the suite's network, and of one beside it. Nobody else uses them: what
-// bears one is left over from a run that was killed.
-const (
-	networkName = "winnpm-contract"
-	otherName   = "winnpm-contract-other"
 )
 
 // realHNS reports whether HNS itself is asked. It skips the test when nobody
@@ -40,32 +35,34 @@ var (
 // cni is the hand that makes endpoints: what a CNI plugin does for a pod.
 type cni struct {
 	network *hcn.HostComputeNetwork
-	space   *hcn.HostComputeNamespace
-	real    bool
 }
 
-// newCNI makes the network and a namespace until the test ends.
+// newCNI makes the network and a namespace until the test ends, after what an earlier run left
+// was taken away.
 func newCNI(t *testing.T) *cni {
 	t.Helper()
-	c := &cni{real: realHNS(t)}
-	var err error
-	c.space, err = hcn.NewNamespace(hcn.NamespaceTypeHost).Create()
+	realHNS(t)
+	raw, err := hcsadapter.NewRaw(time.Minute)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.space.Delete()) }) // after its endpoints
-	c.network, err = newNetwork(t, networkName, hcn.L2Bridge, "10.90.0.0/16", "10.90.0.1")
+	clean := func() {
+		_, err := sweep(raw)
+		require.NoError(t, err)
+	}
+	clean()
+	t.Cleanup(func() {
+		clean()
+		raw.Close()
+	})
+	require.NoError(t, makeNamespace(raw))
+	c := &cni{}
+	c.network, err = newNetwork(networkName, hcn.L2Bridge, "10.90.0.0/16", "10.90.0.1")
 	require.NoError(t, err)
 	return c
 }
 
-// newNetwork makes a network until the test ends, in place of one of the name.
-func newNetwork(t *testing.T, name string, kind hcn.NetworkType, subnet, gateway string) (*hcn.HostComputeNetwork, error) {
-	t.Helper()
-	if old, err := hcn.GetNetworkByName(name); err == nil {
-		clean(t, old)
-	} else {
-		require.True(t, hcn.IsNotFoundError(err), "%v", err)
-	}
-	made, err := (&hcn.HostComputeNetwork{
+// newNetwork makes a network, which is swept when the test ends.
+func newNetwork(name string, kind hcn.NetworkType, subnet, gateway string) (*hcn.HostComputeNetwork, error) {
+	return (&hcn.HostComputeNetwork{
 		Name: name,
 		Type: kind,
 		Ipams: []hcn.Ipam{{Type: "Static", Subnets: []hcn.Subnet{{
@@ -74,43 +71,29 @@ func newNetwork(t *testing.T, name string, kind hcn.NetworkType, subnet, gateway
 		}}}},
 		SchemaVersion: hcn.V2SchemaVersion(),
 	}).Create()
-	if err == nil {
-		t.Cleanup(func() { clean(t, made) })
-	}
-	return made, err
-}
-
-// clean deletes a network and what is left in it.
-func clean(t *testing.T, network *hcn.HostComputeNetwork) {
-	t.Helper()
-	left, err := hcn.ListEndpointsOfNetwork(network.Id)
-	require.NoError(t, err)
-	for _, e := range left {
-		require.NoError(t, e.Delete())
-	}
-	require.NoError(t, network.Delete())
 }
 
 // CreateEndpoint implements hnstest.Fixture.
-func (c *cni) CreateEndpoint(t *testing.T, e hnstest.Endpoint) string {
+func (c *cni) CreateEndpoint(t *testing.T, e hnstest.Endpoint) (string, error) {
 	t.Helper()
-	return c.create(t, c.network.Id, e)
+	return create(t, c.network.Id, e)
 }
 
 // CreateElsewhere implements hnstest.Elsewhere.
-func (c *cni) CreateElsewhere(t *testing.T, e hnstest.Endpoint) string {
+func (c *cni) CreateElsewhere(t *testing.T, e hnstest.Endpoint) (string, error) {
 	t.Helper()
-	other, err := newNetwork(t, otherName, hcn.NAT, "10.95.0.0/16", "10.95.0.1")
-	if err != nil && c.real {
-		t.Skipf("this HNS makes no second network: %v", err)
+	other, err := newNetwork(otherName, hcn.NAT, "10.95.0.0/16", "10.95.0.1")
+	if err != nil {
+		return "", err
 	}
-	require.NoError(t, err)
-	return c.create(t, other.Id, e)
+	return create(t, other.Id, e)
 }
 
-func (c *cni) create(t *testing.T, network string, e hnstest.Endpoint) string {
+// create makes an endpoint and attaches it. What cannot be attached is taken away again.
+func create(t *testing.T, network string, e hnstest.Endpoint) (string, error) {
 	t.Helper()
 	settings := &hcn.HostComputeEndpoint{
+		Name:               networkName,
 		HostComputeNetwork: network,
 		Policies:           []hcn.EndpointPolicy{},
 		SchemaVersion:      hcn.V2SchemaVersion(),
@@ -127,14 +110,21 @@ func (c *cni) create(t *testing.T, network string, e hnstest.Endpoint) string {
 		settings.Flags = hcn.EndpointFlagsRemoteEndpoint
 	}
 	made, err := settings.Create()
-	if err != nil && c.real && (e.Remote || len(e.Addrs) > 1) {
-		t.Skipf("this HNS makes no such endpoint on an L2Bridge: %v", err)
+	if err != nil || e.Detached || e.Remote {
+		return idOf(made), err
 	}
-	require.NoError(t, err)
-	if !e.Detached && !e.Remote {
-		require.NoError(t, hcn.AddNamespaceEndpoint(c.space.Id, made.Id))
+	if err := hcn.AddNamespaceEndpoint(namespaceID, made.Id); err != nil {
+		require.NoError(t, made.Delete())
+		return "", err
 	}
-	return made.Id
+	return made.Id, nil
+}
+
+func idOf(e *hcn.HostComputeEndpoint) string {
+	if e == nil {
+		return ""
+	}
+	return e.Id
 }
 
 // DeleteEndpoint implements hnstest.Fixture.

@@ -46,7 +46,9 @@ func TestCostOfCalls(t *testing.T) {
 	t.Cleanup(adapter.Close)
 	endpoints := make([]string, localPods)
 	for i := range endpoints {
-		endpoints[i] = c.CreateEndpoint(t, hnstest.Endpoint{Addrs: []netip.Addr{nth(4 + i)}})
+		id, err := c.CreateEndpoint(t, hnstest.Endpoint{Addrs: []netip.Addr{nth(4 + i)}})
+		require.NoError(t, err)
+		endpoints[i] = id
 	}
 	sets := []hns.SetPolicy{setOf(0, bigMembers)}
 	require.NoError(t, adapter.ModifySets(t.Context(), hns.Add, sets))

@@ -74,7 +74,8 @@ func TestDLLSurrogates(t *testing.T) {
 	const text = "Grüße, 世界 🚀"
 	settings, err := json.Marshal(map[string]string{"Remark": text})
 	require.NoError(t, err)
-	id := c.CreateEndpoint(t, hnstest.Endpoint{Addrs: []netip.Addr{firstAddr}})
+	id, err := c.CreateEndpoint(t, hnstest.Endpoint{Addrs: []netip.Addr{firstAddr}})
+	require.NoError(t, err)
 	err = (&hcn.HostComputeEndpoint{Id: id}).ApplyPolicy(hcn.RequestTypeUpdate, hcn.PolicyEndpointRequest{
 		Policies: []hcn.EndpointPolicy{{Type: "Other", Settings: settings}},
 	})
@@ -91,7 +92,8 @@ func TestDLLNoSets(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, setValues(t, n))
 
-	id := c.CreateEndpoint(t, hnstest.Endpoint{Addrs: []netip.Addr{firstAddr}})
+	id, err := c.CreateEndpoint(t, hnstest.Endpoint{Addrs: []netip.Addr{firstAddr}})
+	require.NoError(t, err)
 	err = (&hcn.HostComputeEndpoint{Id: id}).ApplyPolicy(hcn.RequestTypeUpdate, hcn.PolicyEndpointRequest{})
 	require.NoError(t, err, "an update without policies clears the endpoint")
 }

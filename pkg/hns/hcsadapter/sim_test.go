@@ -207,10 +207,11 @@ func onSim(t *testing.T, o Options) (*Adapter, *simLibrary) {
 
 // TestContract runs the contract suite through everything but the DLLs.
 func TestContract(t *testing.T) {
-	hnstest.Run(t, func(t *testing.T) (hns.Client, hnstest.Fixture) {
+	report := hnstest.Run(t, func(t *testing.T) (hns.Client, hnstest.Fixture) {
 		a, s := onSim(t, Options{})
 		return a, &onsim.CNI{Sim: s.sim}
 	})
+	require.Empty(t, report.Skipped)
 }
 
 // TestLikeTheSimulator: for one and the same request the adapter's error says

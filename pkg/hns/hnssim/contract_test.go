@@ -13,10 +13,11 @@ import (
 )
 
 func TestContract(t *testing.T) {
-	hnstest.Run(t, func(*testing.T) (hns.Client, hnstest.Fixture) {
+	report := hnstest.Run(t, func(*testing.T) (hns.Client, hnstest.Fixture) {
 		sim := hnssim.New(hnssim.Options{})
 		return sim, &onsim.CNI{Sim: sim}
 	})
+	require.Empty(t, report.Skipped)
 	t.Run("on one network", func(t *testing.T) {
 		sim := hnssim.New(hnssim.Options{})
 		fixture := &onsim.CNI{Sim: sim}
@@ -45,7 +46,8 @@ func TestContract(t *testing.T) {
 		for seed := range uint64(10) {
 			sim := hnssim.New(hnssim.Options{Personality: hnssim.DrawPersonality(seed)})
 			fixture := &onsim.CNI{Sim: sim}
-			fixture.CreateEndpoint(t, hnstest.Endpoint{})
+			_, err := fixture.CreateEndpoint(t, hnstest.Endpoint{})
+			require.NoError(t, err)
 			sim.SetPersonality(hnssim.Personality{})
 			hnstest.Run(t, func(*testing.T) (hns.Client, hnstest.Fixture) { return sim, fixture })
 		}

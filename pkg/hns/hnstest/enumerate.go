@@ -15,36 +15,54 @@ import (
 // enumeration: an endpoint shows up when it is attached and goes when it is
 // deleted. That of a pod can be read; what else is enumerated may not be.
 func enumeration(b *bench) {
-	one, twin := b.endpoint(), b.endpoint()
-	require.ElementsMatch(b, []string{one, twin}, b.listed())
-	detached := b.create(Endpoint{Addrs: []netip.Addr{podAddr}, Detached: true})
+	one, two := b.endpoint(), b.endpoint()
+	require.ElementsMatch(b, []string{one, two}, b.listed())
+	addrs := []netip.Addr{b.addr()}
+	detached := b.create("endpoint that is attached to nothing", Endpoint{Addrs: addrs, Detached: true})
 	require.NotContains(b, b.enumerated(), detached)
 	got, err := b.client.GetEndpoint(b.ctx, detached)
 	require.NoError(b, err, "it can be read all the same")
-	require.Equal(b, hns.Endpoint{ID: detached, Addrs: []netip.Addr{podAddr}, Policies: got.Policies}, got)
+	require.Equal(b, hns.Endpoint{ID: detached, Addrs: addrs, Policies: got.Policies}, got)
 	b.fixture.DeleteEndpoint(b.T, one)
-	require.ElementsMatch(b, []string{twin}, b.listed())
+	require.ElementsMatch(b, []string{two}, b.listed())
 	require.NotContains(b, b.enumerated(), one)
+}
+
+// sharedAddress: two endpoints with one address are two, each with its own rules.
+func sharedAddress(b *bench) {
+	web := leaf("web")
+	b.modify(hns.Add, web)
+	one := b.endpoint()
+	twin := b.create("second endpoint with an address that one has", Endpoint{Addrs: []netip.Addr{podAddr}})
+	require.ElementsMatch(b, []string{one, twin}, b.listed())
+	rule := allowFrom("one", web)
+	require.NoError(b, b.client.AddACLs(b.ctx, twin, []hns.ACL{rule}))
+	b.wantRules(one, nil)
+	b.wantRules(twin, nil, rule)
 }
 
 // elsewhere: an endpoint that no pod of our network has cannot be read or written, whether
 // it is enumerated or not.
 func elsewhere(b *bench) {
 	one := b.endpoint()
-	for name, create := range map[string]func(*testing.T) string{
-		"of another node": func(t *testing.T) string {
-			return b.fixture.CreateEndpoint(t, Endpoint{Addrs: []netip.Addr{podAddr}, Remote: true})
+	addrs := []netip.Addr{b.addr()}
+	for name, create := range map[string]func(*testing.T) (string, error){
+		"of another node": func(t *testing.T) (string, error) {
+			return b.fixture.CreateEndpoint(t, Endpoint{Addrs: addrs, Remote: true})
 		},
-		"of another network": func(t *testing.T) string {
+		"of another network": func(t *testing.T) (string, error) {
 			other, ok := b.fixture.(Elsewhere)
 			if !ok {
-				t.Skip("there is no other network")
+				return "", errors.New("there is no other network")
 			}
-			return other.CreateElsewhere(t, Endpoint{Addrs: []netip.Addr{podAddr}})
+			return other.CreateElsewhere(t, Endpoint{Addrs: addrs})
 		},
 	} {
 		b.Run(name, func(t *testing.T) {
-			id := create(t)
+			id, err := create(t)
+			if err != nil {
+				b.skip(t, "endpoint "+name, err)
+			}
 			defer b.fixture.DeleteEndpoint(t, id)
 			for _, hold := range []bool{false, true} {
 				release := func() {}

@@ -1,11 +1,17 @@
 // Package hnstest is the contract of hns.Client as tests: one suite for the
 // simulator, for the Windows adapter, and for whatever wraps them. It asks for
 // nothing that HNS is not known to do.
+//
+// HNS may show things in any order, and put policies of its own on every endpoint. What a
+// node cannot do, such as two endpoints with one address, is not asked of it, and the
+// Report says so. With -test.v each test prints what it asked for, the code of each
+// refusal and what read back.
 package hnstest
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -15,8 +21,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// Endpoint describes an endpoint that a test needs. A fixture that cannot make
-// one skips the test.
+// Endpoint describes an endpoint that a test needs.
 type Endpoint struct {
 	Addrs    []netip.Addr
 	Detached bool // exists but is attached to nothing
@@ -28,9 +33,9 @@ type Endpoint struct {
 
 // Fixture is the hand of the CNI.
 type Fixture interface {
-	// CreateEndpoint creates an endpoint in the client's network and returns
-	// its ID.
-	CreateEndpoint(t *testing.T, e Endpoint) string
+	// CreateEndpoint creates an endpoint in the client's network and returns its ID. An
+	// error is HNS's, which makes no such endpoint: it leaves nothing behind.
+	CreateEndpoint(t *testing.T, e Endpoint) (string, error)
 	// DeleteEndpoint deletes one, which may be gone already.
 	DeleteEndpoint(t *testing.T, id string)
 }
@@ -38,7 +43,7 @@ type Fixture interface {
 // Elsewhere is what a Fixture has besides when there is a second network at hand.
 type Elsewhere interface {
 	// CreateElsewhere is CreateEndpoint in another network than the client's.
-	CreateElsewhere(t *testing.T, e Endpoint) string
+	CreateElsewhere(t *testing.T, e Endpoint) (string, error)
 }
 
 // Others is what a Fixture has besides when its CNI puts policies of its own on endpoints.
@@ -46,9 +51,24 @@ type Others interface {
 	Others() []hns.EndpointPolicy
 }
 
+// Report is what a run has to say besides what failed.
+type Report struct {
+	// Skipped are the tests that this HNS could not be asked, each with the reason.
+	Skipped []string
+}
+
+// String is a list for people.
+func (r Report) String() string {
+	if len(r.Skipped) == 0 {
+		return "not asked of this HNS: nothing, it can all of it"
+	}
+	return fmt.Sprintf("not asked of this HNS: %d tests\n  %s", len(r.Skipped), strings.Join(r.Skipped, "\n  "))
+}
+
 // Run runs the suite. newClient is called once per test; the clients may share
-// one network, as every test takes away what it made.
-func Run(t *testing.T, newClient func(t *testing.T) (hns.Client, Fixture)) {
+// one network, as every test takes away what it made. The report is printed, too.
+func Run(t *testing.T, newClient func(t *testing.T) (hns.Client, Fixture)) *Report {
+	report := &Report{}
 	for _, test := range []struct {
 		name string
 		run  func(*bench)
@@ -73,6 +93,7 @@ func Run(t *testing.T, newClient func(t *testing.T) (hns.Client, Fixture)) {
 		{"foreign policies survive byte for byte", foreignSurvives},
 		{"a missing endpoint is told apart", missingEndpoint},
 		{"only attached endpoints are enumerated", enumeration},
+		{"two endpoints may have one address", sharedAddress},
 		{"an endpoint of another node or network is told apart", elsewhere},
 		{"what is held behaves the same", held},
 		{"what is held and gone is gone", heldAndGone},
@@ -85,11 +106,13 @@ func Run(t *testing.T, newClient func(t *testing.T) (hns.Client, Fixture)) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			client, fixture := newClient(t)
-			b := &bench{T: t, ctx: t.Context(), client: client, fixture: fixture}
+			b := &bench{T: t, ctx: t.Context(), client: transcript{client, t}, fixture: fixture, report: report}
 			t.Cleanup(b.clean)
 			test.run(b)
 		})
 	}
+	t.Log(report)
+	return report
 }
 
 // bench is what one test works with.
@@ -98,7 +121,10 @@ type bench struct {
 	ctx       context.Context
 	client    hns.Client
 	fixture   Fixture
+	report    *Report
 	endpoints []string
+	defaults  []hns.EndpointPolicy // what HNS itself puts on endpoints, once learned is set
+	learned   bool
 }
 
 // ours marks the sets of the suite on a network that others use too.
@@ -128,8 +154,17 @@ func allowFrom(name string, sets ...hns.SetPolicy) hns.ACL {
 	}
 }
 
-// podAddr is the address of every endpoint: HNS allows one on several.
+// podAddr is the address of a test's first endpoint. Each further one has the next.
 var podAddr = netip.MustParseAddr("10.90.0.4")
+
+// addr returns an address that no endpoint of the test has.
+func (b *bench) addr() netip.Addr {
+	a := podAddr
+	for range b.endpoints {
+		a = a.Next()
+	}
+	return a
+}
 
 // others returns policies that endpoints have of others: those of the fixture's CNI, or a
 // block.
@@ -140,17 +175,39 @@ func (b *bench) others() []hns.EndpointPolicy {
 	return []hns.EndpointPolicy{foreignBlock()}
 }
 
-// endpoint creates an attached endpoint.
+// endpoint creates an attached endpoint, as every HNS makes one.
 func (b *bench) endpoint(foreign ...hns.EndpointPolicy) string {
 	b.Helper()
-	return b.create(Endpoint{Addrs: []netip.Addr{podAddr}, Foreign: foreign})
+	id, err := b.make(Endpoint{Addrs: []netip.Addr{b.addr()}, Foreign: foreign})
+	require.NoError(b, err)
+	return id
 }
 
-func (b *bench) create(e Endpoint) string {
+// create creates an endpoint that not every HNS makes, and skips the test where it does not.
+func (b *bench) create(what string, e Endpoint) string {
 	b.Helper()
-	id := b.fixture.CreateEndpoint(b.T, e)
-	b.endpoints = append(b.endpoints, id)
+	id, err := b.make(e)
+	if err != nil {
+		b.skip(b.T, what, err)
+	}
 	return id
+}
+
+func (b *bench) make(e Endpoint) (string, error) {
+	b.Helper()
+	id, err := b.fixture.CreateEndpoint(b.T, e)
+	if err == nil {
+		b.endpoints = append(b.endpoints, id)
+	}
+	return id, err
+}
+
+// skip ends a test that needs what this HNS does not make.
+func (b *bench) skip(t *testing.T, what string, why error) {
+	t.Helper()
+	reason := fmt.Sprintf("this HNS makes no %s: %v", what, why)
+	b.report.Skipped = append(b.report.Skipped, t.Name()+": "+reason)
+	t.Skip(reason)
 }
 
 // modify sends a request that must succeed.

@@ -7,29 +7,48 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 )
 
-// runTests runs the tests of a Windows program of tests, none of which is skipped.
-func runTests(t *testing.T, h *host, program string, args ...string) (out string, passed int) {
+// program starts a Windows program with an HNS. What it says goes into the file.
+func program(t *testing.T, h *host, name string, args ...string) (cmd *exec.Cmd, file string) {
 	t.Helper()
 	p := begin(t)
-	cmd := exec.CommandContext(t.Context(), p.wine, append([]string{p.exe(program), "-test.v", "-test.timeout=3m"}, args...)...)
+	cmd = exec.CommandContext(t.Context(), p.wine, append([]string{p.exe(name)}, args...)...)
 	cmd.Env = append(p.environ(), "HNSD_ADDR="+h.addr)
 	// A file and no pipe: whatever Wine starts besides may keep it open.
 	output, err := os.Create(filepath.Join(t.TempDir(), "output"))
 	require.NoError(t, err)
 	defer output.Close()
 	cmd.Stdout, cmd.Stderr = output, output
-	failed := cmd.Run()
-	text, err := os.ReadFile(output.Name())
+	require.NoError(t, cmd.Start())
+	return cmd, output.Name()
+}
+
+// runProgram runs one to its end, which is a good one.
+func runProgram(t *testing.T, h *host, name string, args ...string) string {
+	t.Helper()
+	cmd, file := program(t, h, name, args...)
+	failed := cmd.Wait()
+	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.NoError(t, failed, "%s", text)
-	require.NotRegexp(t, `(?m)^ *--- (FAIL|SKIP)`, string(text))
-	require.Regexp(t, `(?m)^PASS`, string(text))
-	return string(text), len(regexp.MustCompile(`(?m)^ *--- PASS`).FindAll(text, -1))
+	return string(text)
+}
+
+// runTests runs the tests of a Windows program of tests, none of which is skipped.
+func runTests(t *testing.T, h *host, name string, args ...string) (out string, passed int) {
+	t.Helper()
+	out = runProgram(t, h, name, append([]string{"-test.v", "-test.timeout=3m"}, args...)...)
+	require.NotRegexp(t, `(?m)^ *--- (FAIL|SKIP)`, out)
+	require.Regexp(t, `(?m)^PASS`, out)
+	return out, len(regexp.MustCompile(`(?m)^ *--- PASS`).FindAllString(out, -1))
 }
 
 // The contract suite of every HNS client passes on the real adapter, and leaves
@@ -40,6 +59,8 @@ func TestContractSuite(t *testing.T) {
 	out, passed := runTests(t, h, "contract", "-test.skip=^TestCostOfCalls$")
 	require.GreaterOrEqual(t, passed, 30, "%s", out)
 	require.Zero(t, h.open(), "handles left open; failed calls: %v", h.Failed())
+	require.Contains(t, out, "not asked of this HNS: nothing")
+	require.Regexp(t, `SetPolicy/Add azure-npm-hnstest-web .*already exists.* \(0x803b0012\)`, out, "the codes of refusals")
 	t.Logf("%d tests and subtests pass; DLL calls: %v; failed: %v; handles left open: %d", passed, h.Counts(), h.Failed(), h.open())
 }
 
@@ -70,4 +91,71 @@ func TestNodeLock(t *testing.T) {
 func TestGatePipe(t *testing.T) {
 	begin(t)
 	runTests(t, newHost(t, azure()), "pipe")
+}
+
+// The suite passes on an HNS that puts policies of its own on endpoints, shows everything in
+// another order at each read and gives an address to one endpoint alone. It says what it
+// could not ask.
+func TestContractSuiteOnAnOddNode(t *testing.T) {
+	begin(t)
+	o := azure()
+	o.Personality = hnssim.Personality{Foreign: hnssim.DefaultForeign(), Spelling: hnssim.Spelling{Shuffled: true}, Seed: 3}
+	h := newHost(t, o)
+	h.TakeOnce()
+	out := runProgram(t, h, "contract", "-test.v", "-test.run=^TestContract$")
+	require.NotRegexp(t, `(?m)^ *--- FAIL`, out)
+	require.Equal(t, []string{"TestContract/two_endpoints_may_have_one_address"}, skips(out), "%s", out)
+	list := regexp.MustCompile(`.*not asked of this HNS: 1 tests\s+TestContract/two_endpoints_may_have_one_address: .*0x803b002f.*`).FindString(out)
+	require.NotEmpty(t, list, "%s", out)
+	t.Log(list)
+}
+
+// skips returns the tests that were skipped.
+func skips(out string) (names []string) {
+	for _, found := range regexp.MustCompile(`(?m)^ *--- SKIP: (\S+)`).FindAllStringSubmatch(out, -1) {
+		names = append(names, found[1])
+	}
+	return names
+}
+
+// What the suite makes is taken away by the next run, or by -cleanup without a test, wherever it
+// was killed.
+func TestContractSuiteKilled(t *testing.T) {
+	begin(t)
+	h := newHost(t, azure())
+	exists := func() []any {
+		networks, endpoints, namespaces := h.Exists()
+		return []any{networks, endpoints, namespaces}
+	}
+	before := exists()
+	killed := func(at string, nth int32) {
+		t.Helper()
+		var calls atomic.Int32
+		reached := make(chan struct{})
+		h.Observe(func(export string) {
+			if export == at && calls.Add(1) == nth {
+				close(reached)
+			}
+		})
+		defer h.Observe(nil)
+		cmd, _ := program(t, h, "contract", "-test.run=^TestContract$")
+		select {
+		case <-reached:
+		case <-time.After(settle):
+			require.FailNow(t, "never reached", "%s %d", at, nth)
+		}
+		require.NoError(t, cmd.Process.Kill())
+		_ = cmd.Wait()
+		require.NotEqual(t, before, exists(), "killed at %s %d", at, nth)
+	}
+	clean := func() string { return runProgram(t, h, "contract", "-cleanup") }
+	require.Contains(t, clean(), "nothing of the contract suite is left on this node")
+	for at, nth := range map[string]int32{"HcnModifyNetwork": 1, "HcnCreateEndpoint": 1, "HcnModifyNamespace": 9} {
+		killed(at, nth)
+		require.Contains(t, clean(), "removed namespace ")
+		require.Equal(t, before, exists(), "killed at %s %d", at, nth)
+	}
+	killed("HcnModifyEndpoint", 20)
+	runTests(t, h, "contract", "-test.run=^TestContract$")
+	require.Equal(t, before, exists(), "the next run takes it away")
 }

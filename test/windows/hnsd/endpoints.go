@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -208,6 +209,9 @@ func (s *Server) createEndpoint(_ context.Context, r request) (reply, error) {
 		if n.subnet.IsValid() && !n.subnet.Contains(a) {
 			return reply{}, refuse(codeAddressInvalid, "%v is not in %v", a, n.subnet)
 		}
+		if s.current().once && n.has(a) {
+			return reply{}, refuse(codeAddressInvalid, "%v is taken", a)
+		}
 		e.Addrs = append(e.Addrs, a)
 	}
 	if err := n.sim.CreateEndpoint(e); err != nil {
@@ -217,6 +221,11 @@ func (s *Server) createEndpoint(_ context.Context, r request) (reply, error) {
 	s.made[id] = settings
 	s.mu.Unlock()
 	return s.opened(r, kindEndpoint, id), nil
+}
+
+// has reports whether an endpoint has an address.
+func (n *network) has(a netip.Addr) bool {
+	return slices.ContainsFunc(n.sim.Endpoints(), func(e hnssim.EndpointView) bool { return slices.Contains(e.Addrs, a) })
 }
 
 func (s *Server) deleteEndpoint(_ context.Context, r request) (reply, error) {

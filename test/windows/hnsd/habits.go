@@ -11,6 +11,7 @@ type habits struct {
 	dislikes []*dislike
 	show     func(kind, properties string) string
 	seen     func(export string)
+	once     bool // an address is taken once in a network
 }
 
 // dislike is what HNS does not take.
@@ -56,6 +57,14 @@ func (s *Server) Show(rewrite func(kind, properties string) string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.habits.show = rewrite
+}
+
+// TakeOnce has HNS refuse an endpoint with an address that another one of its network has, which
+// it does not at first.
+func (s *Server) TakeOnce() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.habits.once = true
 }
 
 // current returns a copy of the habits.

@@ -21,7 +21,9 @@ type CNI struct {
 	Sim *hnssim.Sim
 	// Policies are those of the CNI; none: the suite's own example.
 	Policies []hns.EndpointPolicy
-	next     int
+	// Refuses says which endpoints this node does not make; nil: it makes all.
+	Refuses func(hnstest.Endpoint) error
+	next    int
 }
 
 var (
@@ -34,19 +36,24 @@ var (
 func (c *CNI) Others() []hns.EndpointPolicy { return slices.Clone(c.Policies) }
 
 // CreateEndpoint implements hnstest.Fixture.
-func (c *CNI) CreateEndpoint(t *testing.T, e hnstest.Endpoint) string {
+func (c *CNI) CreateEndpoint(t *testing.T, e hnstest.Endpoint) (string, error) {
 	t.Helper()
 	return c.create(t, "", e)
 }
 
 // CreateElsewhere implements hnstest.Elsewhere.
-func (c *CNI) CreateElsewhere(t *testing.T, e hnstest.Endpoint) string {
+func (c *CNI) CreateElsewhere(t *testing.T, e hnstest.Endpoint) (string, error) {
 	t.Helper()
 	return c.create(t, "elsewhere", e)
 }
 
-func (c *CNI) create(t *testing.T, network string, e hnstest.Endpoint) string {
+func (c *CNI) create(t *testing.T, network string, e hnstest.Endpoint) (string, error) {
 	t.Helper()
+	if c.Refuses != nil {
+		if err := c.Refuses(e); err != nil {
+			return "", err
+		}
+	}
 	c.next++
 	id := fmt.Sprintf("ep-%d", c.next)
 	n := hnssim.NewEndpoint{ID: id, Addrs: e.Addrs, Remote: e.Remote, Network: network, Policies: e.Foreign}
@@ -54,7 +61,7 @@ func (c *CNI) create(t *testing.T, network string, e hnstest.Endpoint) string {
 		n.State = hnssim.Created
 	}
 	require.NoError(t, c.Sim.CreateEndpoint(n))
-	return id
+	return id, nil
 }
 
 // DeleteEndpoint implements hnstest.Fixture.

@@ -1,0 +1,116 @@
+package windows
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/Microsoft/hcsshim/hcn"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
+)
+
+// Names of what the suite makes. Nobody else uses them: what bears one is left over from a
+// run that was killed.
+const (
+	networkName = "winnpm-contract" // of its endpoints, too
+	otherName   = "winnpm-contract-other"
+	// A namespace has no name, so it gets its GUID from us, as hcsshim gives it none.
+	namespaceID = "d0c70000-5f3a-4c1e-9b6d-77696e6e7102"
+)
+
+var cleanup = flag.Bool("cleanup", false, "take away what a run that was killed left behind, and run no test")
+
+// TestMain takes away what is left where -cleanup asks for that.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if !*cleanup {
+		os.Exit(m.Run())
+	}
+	if err := cleanUp(); err != nil {
+		fmt.Fprintln(os.Stderr, "contract: something is left:", err)
+		os.Exit(1)
+	}
+}
+
+// cleanUp sweeps, and says what it found.
+func cleanUp() error {
+	raw, err := hcsadapter.NewRaw(time.Minute)
+	if err != nil {
+		return err
+	}
+	defer raw.Close()
+	gone, err := sweep(raw)
+	for _, what := range gone {
+		fmt.Println("removed", what)
+	}
+	if err == nil && len(gone) == 0 {
+		fmt.Println("nothing of the contract suite is left on this node")
+	}
+	return err
+}
+
+// sweep takes away everything that bears the suite's names, in whatever order a killed run
+// made it: endpoints, their networks, the namespace that they were attached to. It does as
+// much as it can.
+func sweep(raw *hcsadapter.Raw) (gone []string, err error) {
+	var failed []error
+	removed := func(what string, err error) {
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", what, err))
+			return
+		}
+		gone = append(gone, what)
+	}
+	endpoints, err := hcn.ListEndpointsQuery(named(networkName))
+	failed = append(failed, err)
+	for _, e := range endpoints {
+		removed("endpoint "+e.Id, e.Delete())
+	}
+	for _, name := range []string{networkName, otherName} {
+		network, err := hcn.GetNetworkByName(name)
+		if hcn.IsNotFoundError(err) {
+			continue
+		}
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		removed("network "+name, network.Delete())
+	}
+	out, err := raw.Call(context.Background(), "HcnDeleteNamespace", hcsadapter.Arguments{ID: namespaceID})
+	switch {
+	case err != nil:
+		failed = append(failed, err)
+	case int32(out.HResult) >= 0:
+		gone = append(gone, "namespace "+namespaceID)
+	case hns.LookupCode(out.HResult).Class != hns.SaysMissing:
+		failed = append(failed, fmt.Errorf("namespace %s: 0x%08x %s", namespaceID, out.HResult, out.Record))
+	}
+	return gone, errors.Join(failed...)
+}
+
+// named is a query for what bears a name.
+func named(name string) hcn.HostComputeQuery {
+	return hcn.HostComputeQuery{SchemaVersion: hcn.V2SchemaVersion(), Filter: fmt.Sprintf(`{"Name":%q}`, name)}
+}
+
+// makeNamespace makes the namespace that endpoints are attached to.
+func makeNamespace(raw *hcsadapter.Raw) error {
+	out, err := raw.Call(context.Background(), "HcnCreateNamespace", hcsadapter.Arguments{
+		ID: namespaceID, Texts: []string{`{"Type":"Host","SchemaVersion":{"Major":2,"Minor":0}}`},
+	})
+	if err != nil {
+		return err
+	}
+	if int32(out.HResult) < 0 {
+		return fmt.Errorf("create namespace: 0x%08x %s", out.HResult, out.Record)
+	}
+	_, err = raw.Call(context.Background(), "HcnCloseNamespace", hcsadapter.Arguments{Handle: out.Handle})
+	return err
+}
