@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: build test deep race lint e2e page chart exe windows test-windows conformance mutants model torture hostile fuzz bench update release reproduce verify help
+.PHONY: build test deep race lint e2e page chart exe windows test-windows conformance mutants model torture hostile fuzz bench update release image reproduce verify help
 
 build: ## programs of this machine into bin/
 	$(GO) build -o bin/ ./cmd/...
@@ -63,6 +63,9 @@ update: ## write the golden files anew
 
 release: ## what a release has, into OUT (dist): VERSION=v0.1.0
 	@hack/release.sh "$(VERSION)" $(OUT)
+
+image: ## the image for nodes, no daemon needed: TO=REGISTRY/NAME:TAG or TO=FILE.tar (PROGRAMS=dist)
+	@PROGRAMS="$(PROGRAMS)" VERSION="$(VERSION)" hack/image.sh "$(TO)"
 
 reproduce: ## build a part of a release twice, in two folders: both must be equal
 	@hack/reproduce.sh

@@ -105,6 +105,7 @@ func TestReleaseWorkflow(t *testing.T) {
 	t.Parallel()
 	text := read(t, releaseWorkflow)
 	require.Contains(t, text, "run: make release VERSION=\"$GITHUB_REF_NAME\"\n")
+	require.Contains(t, text, "run: make image PROGRAMS=dist VERSION=\"$GITHUB_REF_NAME\" TO=\"dist/winnpm-image_$GITHUB_REF_NAME.tar\"\n")
 	require.Contains(t, text, "--draft")
 	report(t, writesAndBuilds(releaseWorkflow, parseWorkflow(t, text)))
 }

@@ -1,20 +1,34 @@
 #!/usr/bin/env bash
-# Builds the agent's image and pushes it: hack/image.sh REGISTRY/NAME:TAG
-# GO_IMAGE and BASE_IMAGE name what it is built from, by digest if need be.
-# A Windows image cannot be loaded into a Linux Docker, so it goes to a registry
-# or, with OUTPUT=type=oci,dest=npm.tar, into a file.
+# Makes the agent's image, without Windows and without a daemon, and lists its layers:
+# hack/image.sh REGISTRY/NAME:TAG pushes it, with the credentials of "docker login", and
+# hack/image.sh FILE.tar writes it into a file. PROGRAMS is a folder with npm.exe and
+# winnpm-cni.exe, such as dist after "make release"; without it they are built from these sources.
+# BASE_IMAGE names another base, by digest. VERSION goes into the labels.
 set -euo pipefail
-cd "$(dirname "$0")/.."
 
-if [ $# != 1 ]; then
-	echo "usage: hack/image.sh REGISTRY/NAME:TAG" >&2
+if [ $# != 1 ] || [ -z "$1" ]; then
+	echo "usage: hack/image.sh REGISTRY/NAME:TAG, or hack/image.sh FILE.tar; make image TO=..." >&2
 	exit 2
 fi
-args=()
-for name in GO_IMAGE BASE_IMAGE; do
-	if [ -n "${!name:-}" ]; then
-		args+=(--build-arg "$name=${!name}")
-	fi
-done
-docker buildx build --platform windows/amd64 --provenance=false "${args[@]}" \
-	--output "${OUTPUT:-type=registry}" --file deploy/Dockerfile --tag "$1" .
+to=$1
+case $to in
+*.tar) to=$(cd "$(dirname "$to")" && pwd)/$(basename "$to") ;;
+esac
+programs=${PROGRAMS:+$(cd "$PROGRAMS" && pwd)}
+cd "$(dirname "$0")/.."
+
+# mcr.microsoft.com/oss/kubernetes/windows-host-process-containers-base-image:v1.0.0, as Azure's own
+# images name it (Azure/azure-container-networking, cns/Dockerfile). docs/operations.md says how to look.
+base=${BASE_IMAGE:-mcr.microsoft.com/oss/kubernetes/windows-host-process-containers-base-image@sha256:b4c9637e032f667c52d1eccfa31ad8c63f1b035e8639f3f48a510536bf34032b}
+version=${VERSION:-}
+if [ -z "$programs" ]; then
+	programs=$(mktemp -d)
+	trap 'rm -rf "$programs"' EXIT
+	# Without VERSION they bear what git says of the tree (npm version, npm_build_info).
+	CGO_ENABLED=0 GOOS=windows GOARCH=amd64 go build -trimpath -ldflags "-s -w${version:+ -X main.release=$version}" -o "$programs/" ./cmd/npm ./cmd/winnpm-cni
+fi
+go run -C hack/image . -base "$base" -programs "$programs" -version "$version" -to "$to"
+sums=$(dirname "$to")/SHA256SUMS
+if [ "${to%.tar}" != "$to" ] && [ -f "$sums" ]; then
+	(cd "$(dirname "$to")" && sha256sum "$(basename "$to")" >>SHA256SUMS)
+fi
