@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: build test deep race lint e2e page chart exe windows test-windows conformance mutants model torture hostile fuzz bench update release image reproduce verify help
+.PHONY: build test deep race lint e2e page chart exe servers-exe windows test-windows conformance mutants model torture hostile fuzz bench update release image reproduce verify help
 
 build: ## programs of this machine into bin/
 	$(GO) build -o bin/ ./cmd/...
@@ -33,6 +33,9 @@ chart: ## the chart for Helm, and what kustomize builds: both must give the same
 
 exe: ## npm.exe and what else docs/windows.md runs on a node, into bin/
 	@hack/exe.sh
+
+servers-exe: ## an API server for Windows, for the tests of the agent on a node, into bin/
+	@hack/servers-exe.sh
 
 windows: ## build, vet and compile the tests for Windows
 	@hack/windows.sh
@@ -74,4 +77,4 @@ verify: ## formatted, tidy, and (with CI=true) nothing changed in the tree
 	@hack/verify.sh
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' Makefile

@@ -26,14 +26,26 @@ const (
 
 var cleanup = flag.Bool("cleanup", false, "take away what a run that was killed left behind, and run no test")
 
-// TestMain takes away what is left where -cleanup asks for that.
+// TestMain runs the tests, or what a flag asks for in place of them.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if !*cleanup {
+	var err error
+	switch {
+	case *cleanup:
+		if err = cleanUp(); err != nil {
+			err = fmt.Errorf("something is left: %w", err)
+		}
+	case *serveFlag != "":
+		err = serve(*serveFlag)
+	case *dialFlag != "":
+		if !dial(*dialFlag) {
+			os.Exit(noAnswer)
+		}
+	default:
 		os.Exit(m.Run())
 	}
-	if err := cleanUp(); err != nil {
-		fmt.Fprintln(os.Stderr, "contract: something is left:", err)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "contract:", err)
 		os.Exit(1)
 	}
 }
@@ -46,6 +58,7 @@ func cleanUp() error {
 	}
 	defer raw.Close()
 	gone, err := sweep(raw)
+	gone = append(gone, sweepContainers()...)
 	for _, what := range gone {
 		fmt.Println("removed", what)
 	}

@@ -56,7 +56,7 @@ func runTests(t *testing.T, h *host, name string, args ...string) (out string, p
 func TestContractSuite(t *testing.T) {
 	begin(t)
 	h := newHost(t, azure())
-	out, passed := runTests(t, h, "contract", "-test.skip=^TestCostOfCalls$")
+	out, passed := runTests(t, h, "contract", "-test.skip=^Test(CostOfCalls|Agent|Packets)$")
 	require.GreaterOrEqual(t, passed, 30, "%s", out)
 	require.Zero(t, h.open(), "handles left open; failed calls: %v", h.Failed())
 	require.Contains(t, out, "not asked of this HNS: nothing")
@@ -108,6 +108,40 @@ func TestContractSuiteOnAnOddNode(t *testing.T) {
 	list := regexp.MustCompile(`.*not asked of this HNS: 1 tests\s+TestContract/two_endpoints_may_have_one_address: .*0x803b002f.*`).FindString(out)
 	require.NotEmpty(t, list, "%s", out)
 	t.Log(list)
+}
+
+// TestAgentOnANode runs what .github/workflows/windows.yml runs on a node: npm.exe on an HNS network of
+// the suite, from an API server, killed and started again.
+func TestAgentOnANode(t *testing.T) {
+	p := begin(t)
+	h := newHost(t, azure())
+	out, _ := runTests(t, h, "contract", "-test.run=^TestAgent$", "-npm="+windowsPath(p.exe("npm")), "-kubeconfig="+windowsPath(p.kubeconfig))
+	require.Regexp(t, `restarted: ready after .*, 0 writes`, out)
+	t.Log(out)
+}
+
+// TestServeAndDial: what runs in the containers of TestPackets answers, and says when nobody does.
+func TestServeAndDial(t *testing.T) {
+	begin(t)
+	h := newHost(t, azure())
+	server, file := program(t, h, "contract", "-serve=127.0.0.1:0")
+	at := ""
+	eventually(t, settle, func() string {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		found := regexp.MustCompile(`(?m)^serving (\S+:\d+)\r?$`).FindSubmatch(text)
+		if found == nil {
+			return "it does not serve: " + string(text)
+		}
+		at = string(found[1])
+		return ""
+	})
+	runProgram(t, h, "contract", "-dial="+at)
+	require.NoError(t, server.Process.Kill())
+	_ = server.Wait()
+	dial, _ := program(t, h, "contract", "-dial="+at)
+	require.Error(t, dial.Wait())
+	require.Equal(t, 3, dial.ProcessState.ExitCode())
 }
 
 // skips returns the tests that were skipped.

@@ -46,7 +46,9 @@ func startProcess(binary, log string, args ...string) (*process, error) {
 // stop asks the process to end, waits, and kills it when asking is not enough.
 func (p *process) stop() {
 	p.stopped = true
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only when it has ended
+	if p.cmd.Process.Signal(syscall.SIGTERM) != nil { // it has ended, or this is Windows
+		_ = p.cmd.Process.Kill()
+	}
 	timeout := time.NewTimer(grace)
 	defer timeout.Stop()
 	select {

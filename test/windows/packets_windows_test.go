@@ -1,0 +1,160 @@
+package windows
+
+import (
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	serveFlag  = flag.String("serve", "", "take connections at an `address` and run no test: what runs in the server's container")
+	dialFlag   = flag.String("dial", "", "make one connection to an `address` and run no test: exit code 0 when it is answered, 3 when not")
+	imageFlag  = flag.String("image", "", "container `image` for TestPackets, such as mcr.microsoft.com/windows/nanoserver:ltsc2025")
+	driverFlag = flag.String("driver", "nat", "`driver` of TestPackets' network in Docker: nat or l2bridge")
+)
+
+// noAnswer is the exit code of a connection that nobody answered.
+const noAnswer = 3
+
+// serve answers every connection with a line, until the program is ended.
+func serve(addr string) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	fmt.Println("serving", l.Addr())
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintln(c, "here")
+		_ = c.Close()
+	}
+}
+
+// dial makes one connection, and reports whether it was answered.
+func dial(addr string) bool {
+	c, err := net.DialTimeout("tcp", addr, 3*time.Second)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(3 * time.Second))
+	line := make([]byte, len("here"))
+	n, _ := c.Read(line)
+	return string(line[:n]) == "here"
+}
+
+// Names in Docker. The network has this name in HNS, too.
+const (
+	packetsNetwork = "winnpm-packets"
+	packetsSubnet  = "10.94.0.0/24"
+	packetsGateway = "10.94.0.1"
+	serverPort     = 8080
+)
+
+// containers are those of TestPackets, by the names of their pods with their addresses.
+var containers = map[string]string{"server": "10.94.0.4", "client": "10.94.0.5", "other": "10.94.0.6"}
+
+// inDocker is the name of a pod's container.
+func inDocker(pod string) string { return packetsNetwork + "-" + pod }
+
+// sweepContainers takes away what a killed run left in Docker, if there is a Docker.
+func sweepContainers() (gone []string) {
+	docker, err := exec.LookPath("docker")
+	if err != nil {
+		return nil
+	}
+	for pod := range containers {
+		if exec.Command(docker, "container", "inspect", inDocker(pod)).Run() == nil && exec.Command(docker, "rm", "--force", inDocker(pod)).Run() == nil {
+			gone = append(gone, "container "+inDocker(pod))
+		}
+	}
+	if exec.Command(docker, "network", "inspect", packetsNetwork).Run() == nil && exec.Command(docker, "network", "rm", packetsNetwork).Run() == nil {
+		gone = append(gone, "network "+packetsNetwork)
+	}
+	return gone
+}
+
+// TestPackets: between containers of Docker only those connections get through that the policy
+// allows, which npm.exe took from an API server. While the agent is killed and starts again
+// nothing opens, and without the policy everything does.
+func TestPackets(t *testing.T) {
+	if *imageFlag == "" {
+		t.Skip("packets need containers: -image (docs/windows.md)")
+	}
+	realHNS(t)
+	a := newAPI(t)
+	startContainers(t)
+	a.cluster(t, packetsGateway, containers)
+
+	all, some := map[string]bool{"client": true, "other": true}, map[string]bool{"client": true, "other": false}
+	passing(t, "before anything is written", all)
+	n := startNPM(t, a.kubeconfig, packetsNetwork)
+	passing(t, "with the agent and without a policy", all)
+	a.isolate(t, serverPort)
+	passing(t, "with the policy", some)
+	for range 3 {
+		n.kill()
+		require.False(t, reaches("other"), "while the agent is away")
+		n = startNPM(t, a.kubeconfig, packetsNetwork)
+		require.False(t, reaches("other"), "after a restart")
+	}
+	writes, _ := n.calls()
+	require.Empty(t, writes, "a restart writes nothing")
+	a.remove(t, policiesPath+"/server")
+	passing(t, "without the policy", all)
+}
+
+// startContainers makes the network and the containers, all of which are this program.
+func startContainers(t *testing.T) {
+	t.Helper()
+	sweepContainers()
+	t.Cleanup(func() { sweepContainers() })
+	self, err := os.Executable()
+	require.NoError(t, err)
+	run(t, nil, "docker", "network", "create", "--driver", *driverFlag, "--subnet", packetsSubnet, "--gateway", packetsGateway, packetsNetwork)
+	for pod, addr := range containers {
+		run(t, nil, "docker", "run", "--detach", "--name", inDocker(pod), "--network", packetsNetwork, "--ip", addr,
+			"--volume", filepath.Dir(self)+`:C:\winnpm:ro`, *imageFlag, `C:\winnpm\`+filepath.Base(self), fmt.Sprintf("-serve=:%d", serverPort))
+	}
+}
+
+// reaches makes a connection from a container to the server.
+func reaches(pod string) bool {
+	self, err := os.Executable()
+	return err == nil && exec.Command("docker", "exec", inDocker(pod), `C:\winnpm\`+filepath.Base(self),
+		fmt.Sprintf("-dial=%s:%d", containers["server"], serverPort)).Run() == nil
+}
+
+// passing waits until these connections pass and the others do not, three times in a row, and says
+// how long that took.
+func passing(t *testing.T, when string, want map[string]bool) {
+	t.Helper()
+	began, row := time.Now(), 0
+	eventually(t, func() string {
+		var wrong []string
+		for pod, passes := range want {
+			if got := reaches(pod); got != passes {
+				wrong = append(wrong, fmt.Sprintf("%s reaches the server: %v", pod, got))
+			}
+		}
+		if row++; len(wrong) > 0 {
+			row = 0
+		}
+		if row < 3 {
+			return when + ": " + strings.Join(wrong, ", ")
+		}
+		return ""
+	})
+	t.Logf("%s: as it should be, three times in a row, after %v", when, time.Since(began).Round(time.Millisecond))
+}
