@@ -123,13 +123,13 @@ func anchors(page string) []string {
 	return out
 }
 
-// unproven wants a row for each mutant, promise | tests | mutants, whose tests
+// unproven wants a row for each mutant, promise | tests | mutants | proof, whose tests
 // name one that the mutant's header names, or all of its package.
 func (r tree) unproven(table string) []string {
 	caught := map[string]bool{}
 	for line := range strings.Lines(table) {
 		cells := strings.Split(line, "|")
-		if len(cells) != 5 {
+		if len(cells) != 6 {
 			continue
 		}
 		for _, match := range quoted.FindAllStringSubmatch(cells[3], -1) {

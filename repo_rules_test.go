@@ -126,12 +126,12 @@ func TestUnknownAndUnproven(t *testing.T) {
 	require.Equal(t, []string{"there is no TestNone", "there is no TestTwo*", "there is no i03-*", "there is no pkg/c"},
 		repo.unknown("`TestOne` `TestNone` `TestOne*` `TestTwo*` `i01-x` `i0` `i02-*` `i03-*` `pkg/a` `pkg/c` `Tests` `a/b` `go test`\n"))
 
-	require.Empty(t, repo.unproven("| p | `TestOne*` | `i01-*`, `plain` |\n| q | `pkg/b` | `i02-*` |\n"))
+	require.Empty(t, repo.unproven("| p | `TestOne*` | `i01-*`, `plain` | x |\n| q | `pkg/b` | `i02-*` | x |\n"))
 	require.Equal(t, []string{
 		"docs/guarantees.md: no row has the mutant i01-x and a test of pkg/a that catches it: ^TestOne$",
 		"docs/guarantees.md: no row has the mutant i02-y and a test of pkg/b that catches it: .",
 		"docs/guarantees.md: no row has the mutant plain and a test of pkg/a that catches it: ^TestOneM",
-	}, repo.unproven("| p | `TestOneMore`, `pkg/b` | `i01-*` |\n| q | `pkg/a` | |\n`plain`\n| r | `TestOne*` | `i02-*` |\n"))
+	}, repo.unproven("| p | `TestOneMore`, `pkg/b` | `i01-*` | x |\n| q | `pkg/a` | | x |\n`plain`\n| r | `TestOne*` | `i02-*` | x |\n"))
 }
 
 func TestUnresolved(t *testing.T) {
