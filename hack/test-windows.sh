@@ -36,6 +36,7 @@ hack/exe.sh "$bin"
 (
 	export GOOS=windows GOARCH=amd64 CGO_ENABLED=0
 	go test -c -o "$bin/adapter.exe" ./pkg/hns/hcsadapter
+	go build -o "$bin/docker.exe" ./test/windows/cmd/docker
 
 	# The plugin, and who runs it: containerd's CNI and a plugin that makes endpoints.
 	go build -o "$bin/winnpm-cni.exe" ./cmd/winnpm-cni

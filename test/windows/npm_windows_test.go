@@ -129,13 +129,13 @@ func run(t *testing.T, env []string, program string, args ...string) string {
 	return out.String()
 }
 
-// settle is how long HNS, and the switch behind it, may take for a change: minutes have been seen.
-const settle = 10 * time.Minute
+// settleFlag: for HNS, and the switch behind it, minutes have been seen.
+var settleFlag = flag.Duration("settle", 10*time.Minute, "`time` that a change may take")
 
 // eventually calls missing until it returns nothing, and fails with its last answer.
 func eventually(t *testing.T, missing func() string) {
 	t.Helper()
-	over := time.NewTimer(settle)
+	over := time.NewTimer(*settleFlag)
 	defer over.Stop()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -147,7 +147,7 @@ func eventually(t *testing.T, missing func() string) {
 		select {
 		case <-tick.C:
 		case <-over.C:
-			require.FailNow(t, fmt.Sprintf("not within %v", settle), what)
+			require.FailNow(t, fmt.Sprintf("not within %v", *settleFlag), what)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package windows
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"net"
@@ -105,9 +106,9 @@ func TestPackets(t *testing.T) {
 	passing(t, "with the policy", some)
 	for range 3 {
 		n.kill()
-		require.False(t, reaches("other"), "while the agent is away")
+		require.False(t, reaches(t, "other"), "while the agent is away")
 		n = startNPM(t, a.kubeconfig, packetsNetwork)
-		require.False(t, reaches("other"), "after a restart")
+		require.False(t, reaches(t, "other"), "after a restart")
 	}
 	writes, _ := n.calls()
 	require.Empty(t, writes, "a restart writes nothing")
@@ -129,11 +130,20 @@ func startContainers(t *testing.T) {
 	}
 }
 
-// reaches makes a connection from a container to the server.
-func reaches(pod string) bool {
+// reaches makes a connection from a container to the server. A Docker that fails is no packet
+// that was dropped.
+func reaches(t *testing.T, pod string) bool {
+	t.Helper()
 	self, err := os.Executable()
-	return err == nil && exec.Command("docker", "exec", inDocker(pod), `C:\winnpm\`+filepath.Base(self),
-		fmt.Sprintf("-dial=%s:%d", containers["server"], serverPort)).Run() == nil
+	require.NoError(t, err)
+	cmd := exec.Command("docker", "exec", inDocker(pod), `C:\winnpm\`+filepath.Base(self), fmt.Sprintf("-dial=%s:%d", containers["server"], serverPort))
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == noAnswer {
+		return false
+	}
+	require.NoError(t, err, "%s", out)
+	return true
 }
 
 // passing waits until these connections pass and the others do not, three times in a row, and says
@@ -144,7 +154,7 @@ func passing(t *testing.T, when string, want map[string]bool) {
 	eventually(t, func() string {
 		var wrong []string
 		for pod, passes := range want {
-			if got := reaches(pod); got != passes {
+			if got := reaches(t, pod); got != passes {
 				wrong = append(wrong, fmt.Sprintf("%s reaches the server: %v", pod, got))
 			}
 		}
