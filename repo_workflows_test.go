@@ -99,6 +99,16 @@ func TestWindowsWorkflow(t *testing.T) {
 	}
 }
 
+// TestEvidence: the one line for a person with a node is one that the workflow runs, too, and comes
+// before all others on its page.
+func TestEvidence(t *testing.T) {
+	t.Parallel()
+	first := runsExe.FindString(read(t, evidencePage))
+	require.NotEmpty(t, first)
+	require.Contains(t, read(t, windowsWorkflow), "run: "+first+"\n")
+	require.Contains(t, read(t, issueForms+"windows.yml"), strings.TrimPrefix(first, `.\`))
+}
+
 // TestReleaseWorkflow: a release is what make release builds, and no job that may write runs
 // anything of the repository.
 func TestReleaseWorkflow(t *testing.T) {

@@ -3,6 +3,7 @@ package windows
 import (
 	"net/netip"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -85,6 +86,13 @@ func (c *cni) CreateElsewhere(t *testing.T, e hnstest.Endpoint) (string, error) 
 	other, err := newNetwork(otherName, hcn.NAT, "10.95.0.0/16", "10.95.0.1")
 	if err != nil {
 		return "", err
+	}
+	// Its address is one of the other network's, or HNS would refuse it for that.
+	e.Addrs = slices.Clone(e.Addrs)
+	for i, a := range e.Addrs {
+		bytes := a.As4()
+		bytes[1] = 95
+		e.Addrs[i] = netip.AddrFrom4(bytes)
 	}
 	return create(t, other.Id, e)
 }
