@@ -41,6 +41,22 @@ func TestRefuse(t *testing.T) {
 	b.c.do("HcnModifyNetwork", b.addSet("azure-npm-bad"))
 }
 
+// TestTakeOnce: as told, an address is one endpoint's. At first two may have it.
+func TestTakeOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	made := func(addr string) request {
+		return request{handle: b.network, text: [2]string{`{"IpConfigurations":[{"IpAddress":"` + addr + `","PrefixLength":16}]}`}}
+	}
+	const free, other = "10.0.0.77", "10.0.0.78"
+	b.c.do("HcnCreateEndpoint", made(free))
+	b.c.do("HcnCreateEndpoint", made(free))
+	b.TakeOnce()
+	b.c.refused(codeAddressInvalid, "HcnCreateEndpoint", made(free))
+	b.c.do("HcnCreateEndpoint", made(other))
+	b.c.refused(codeAddressInvalid, "HcnCreateEndpoint", made(other))
+}
+
 // TestShow: what a query returns is spelt as it is told, and nothing else.
 func TestShow(t *testing.T) {
 	t.Parallel()
