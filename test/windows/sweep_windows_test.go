@@ -83,18 +83,17 @@ func sweep(raw *hcsadapter.Raw) (gone []string, err error) {
 	endpoints, err := hcn.ListEndpointsQuery(named(networkName))
 	failed = append(failed, err)
 	for _, e := range endpoints {
+		if e.Name != networkName { // whether HNS heeds a filter is not known
+			continue
+		}
 		removed("endpoint "+e.Id, e.Delete())
 	}
-	for _, name := range []string{networkName, otherName} {
-		network, err := hcn.GetNetworkByName(name)
-		if hcn.IsNotFoundError(err) {
-			continue
+	networks, err := hcn.ListNetworks()
+	failed = append(failed, err)
+	for _, n := range networks {
+		if n.Name == networkName || n.Name == otherName {
+			removed("network "+n.Name, n.Delete())
 		}
-		if err != nil {
-			failed = append(failed, err)
-			continue
-		}
-		removed("network "+name, network.Delete())
 	}
 	out, err := raw.Call(context.Background(), "HcnDeleteNamespace", hcsadapter.Arguments{ID: namespaceID})
 	switch {

@@ -164,6 +164,7 @@ func skips(out string) (names []string) {
 func TestContractSuiteKilled(t *testing.T) {
 	begin(t)
 	h := newHost(t, azure())
+	h.plug(webAddr) // somebody else's, in another network
 	exists := func() []any {
 		networks, endpoints, namespaces := h.Exists()
 		return []any{networks, endpoints, namespaces}
@@ -199,4 +200,9 @@ func TestContractSuiteKilled(t *testing.T) {
 	killed("HcnModifyEndpoint", 20)
 	runTests(t, h, "contract", "-test.run=^TestContract$")
 	require.Equal(t, before, exists(), "the next run takes it away")
+
+	killed("HcnCreateEndpoint", 2)
+	h.HeedNoFilter()
+	require.Contains(t, clean(), "removed network winnpm-contract")
+	require.Equal(t, before, exists(), "what is somebody else's stays, even if HNS heeds no filter")
 }

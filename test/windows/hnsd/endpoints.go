@@ -75,7 +75,7 @@ func networkID(n *network, e hnssim.EndpointView) guid {
 }
 
 func (s *Server) enumerateEndpoints(_ context.Context, r request) (reply, error) {
-	f, err := parseQuery(r.text[0])
+	f, err := s.filterOf(r.text[0])
 	if err != nil {
 		return reply{}, err
 	}

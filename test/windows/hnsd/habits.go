@@ -12,6 +12,7 @@ type habits struct {
 	show     func(kind, properties string) string
 	seen     func(export string)
 	once     bool // an address is taken once in a network
+	deaf     bool // a query has no filter, whatever it says
 }
 
 // dislike is what HNS does not take.
@@ -65,6 +66,22 @@ func (s *Server) TakeOnce() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.habits.once = true
+}
+
+// HeedNoFilter has HNS enumerate endpoints and networks whatever the query's filter says.
+func (s *Server) HeedNoFilter() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.habits.deaf = true
+}
+
+// filterOf returns the filter of a query as HNS heeds it.
+func (s *Server) filterOf(query string) (filter, error) {
+	f, err := parseQuery(query)
+	if s.current().deaf {
+		f = filter{}
+	}
+	return f, err
 }
 
 // current returns a copy of the habits.

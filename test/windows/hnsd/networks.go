@@ -109,7 +109,7 @@ func (s *Server) network(id guid) (*network, error) {
 }
 
 func (s *Server) enumerateNetworks(_ context.Context, r request) (reply, error) {
-	f, err := parseQuery(r.text[0])
+	f, err := s.filterOf(r.text[0])
 	if err != nil {
 		return reply{}, err
 	}
