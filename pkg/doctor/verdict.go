@@ -99,6 +99,9 @@ func (r Result) Headline() string {
 	if r.Broken != "" {
 		line = "it did not come to its end (" + r.Broken + "); " + line
 	}
+	if otherwise := r.Second.Headline(); otherwise != "" {
+		line = otherwise + "; " + line
+	}
 	return line
 }
 

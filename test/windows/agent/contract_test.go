@@ -37,9 +37,19 @@ func runTests(t *testing.T, h *host, program string, args ...string) (out string
 func TestContractSuite(t *testing.T) {
 	begin(t)
 	h := newHost(t, azure())
-	out, passed := runTests(t, h, "contract", "-test.skip=^TestCostOfCalls$")
+	out, passed := runTests(t, h, "contract", "-test.skip=^Test(CostOfCalls|ContractHcsshim)$")
 	require.GreaterOrEqual(t, passed, 30, "%s", out)
 	require.Zero(t, h.open(), "handles left open; failed calls: %v", h.Failed())
+	t.Logf("%d tests and subtests pass; DLL calls: %v; failed: %v; handles left open: %d", passed, h.Counts(), h.Failed(), h.open())
+}
+
+// The suite passes with HNSBinding: hcsshim too, which leaves handles open: it is a process
+// of its own.
+func TestContractHcsshim(t *testing.T) {
+	begin(t)
+	h := newHost(t, azure())
+	out, passed := runTests(t, h, "contract", "-test.run=^TestContractHcsshim$")
+	require.GreaterOrEqual(t, passed, 30, "%s", out)
 	t.Logf("%d tests and subtests pass; DLL calls: %v; failed: %v; handles left open: %d", passed, h.Counts(), h.Failed(), h.open())
 }
 
