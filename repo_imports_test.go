@@ -40,6 +40,7 @@ var rooms = map[string]room{
 	"pkg/hns/hcsadapter":      {ours: []string{"pkg/hns", "pkg/hns/dllcalls"}, others: []string{"golang.org/x/sys/windows"}},
 	"pkg/hns/hcsadapter/shim": {ours: []string{"pkg/hns/hcsadapter"}, others: []string{hcsshim + "/hcn", "golang.org/x/sys/windows"}},
 	"pkg/hns/hnssim":          {ours: []string{"pkg/hns", "pkg/hns/dllcalls"}},
+	"pkg/hns/canary":          {ours: []string{"pkg/hns"}},
 	"pkg/hns/versioned":       {ours: []string{"pkg/hns"}},
 	"pkg/hns/hnstest":         {ours: []string{"pkg/hns", "pkg/hns/versioned"}, others: []string{"github.com/stretchr/testify", "github.com/google/go-cmp"}},
 	"pkg/hns/hnstest/onsim":   {ours: []string{"pkg/hns", "pkg/hns/hnssim", "pkg/hns/hnstest"}, others: []string{"github.com/stretchr/testify"}},
@@ -75,7 +76,7 @@ var rooms = map[string]room{
 	"pkg/metrics":           {ours: []string{"pkg/hns", "pkg/hns/dllcalls", "pkg/state", "pkg/controllers", "pkg/policy"}, others: []string{"github.com/prometheus/client_golang/prometheus"}},
 	"pkg/doctor":            {ours: []string{"pkg/hns"}},
 	"pkg/doctor/likeness":   {ours: []string{"pkg/doctor", "pkg/hns/hnssim"}},
-	"pkg/uninstall":         {ours: []string{"pkg/hns", "pkg/hns/versioned"}},
+	"pkg/uninstall":         {ours: []string{"pkg/hns", "pkg/hns/canary", "pkg/hns/versioned"}},
 	"pkg/nodelock":          {ours: []string{"pkg/processes"}, others: []string{"github.com/gofrs/flock", "golang.org/x/sys/windows"}},
 	"pkg/processes":         {ours: []string{"pkg/printable"}, others: []string{"golang.org/x/sys/windows"}},
 	"pkg/similar":           {},
@@ -89,7 +90,7 @@ var rooms = map[string]room{
 		others: []string{"k8s.io/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"},
 	},
 	"cmd/npm": {
-		ours:   []string{"pkg/acl", "pkg/agents", "pkg/backoff", "pkg/bundle", "pkg/conflist", "pkg/controllers", "pkg/controllers/events", "pkg/controllers/reviews", "pkg/dataplane", "pkg/debug", "pkg/debug/access", "pkg/debug/page", "pkg/doctor", "pkg/explain", "pkg/gate", "pkg/gate/pipe", "pkg/hns", "pkg/hns/hcsadapter", "pkg/hns/hcsadapter/shim", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/printable", "pkg/processes", "pkg/recorder", "pkg/replay", "pkg/similar", "pkg/simulate", "pkg/simulate/manifest", "pkg/state", "pkg/uninstall", "pkg/whatif"},
+		ours:   []string{"pkg/acl", "pkg/agents", "pkg/backoff", "pkg/bundle", "pkg/conflist", "pkg/controllers", "pkg/controllers/events", "pkg/controllers/reviews", "pkg/dataplane", "pkg/debug", "pkg/debug/access", "pkg/debug/page", "pkg/doctor", "pkg/explain", "pkg/gate", "pkg/gate/pipe", "pkg/hns", "pkg/hns/canary", "pkg/hns/hcsadapter", "pkg/hns/hcsadapter/shim", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/printable", "pkg/processes", "pkg/recorder", "pkg/replay", "pkg/similar", "pkg/simulate", "pkg/simulate/manifest", "pkg/state", "pkg/uninstall", "pkg/whatif"},
 		others: anything,
 	},
 	"cmd/winnpm-cni": {

@@ -19,6 +19,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/debug/page"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/canary"
 	"github.com/winnpm/winnpm/pkg/metrics"
 	"github.com/winnpm/winnpm/pkg/nodelock"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -179,7 +180,8 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 		Snapshot: func() func() state.Dump { return a.dp.Snapshot().Dump },
 		Settings: recorder.NewSettings(set.Network, cfg), Node: set.node, Agent: version(), Now: time.Now,
 	})
-	cfg.Client = a.rec.Client(a.client)
+	// Between the two: what it tries is measured, and is no call of the dataplane to replay.
+	cfg.Client = a.rec.Client(canary.New(a.client, a.canaried))
 	a.dp = dataplane.New(cfg)
 	if set.dryRun {
 		a.dry = &dryRun{plan: a.dp.Plan, logger: logger}
@@ -239,6 +241,7 @@ func (a *agent) work(ctx context.Context) error {
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	defer a.rec.Wait()
+	beside.Go(func() { a.checkStart(ctx) })
 	beside.Go(func() { watchHNS(ctx, a.host, a.wake, a.logger) })
 	beside.Go(func() { a.events.Run(ctx) })
 	a.ctl.Run(ctx)

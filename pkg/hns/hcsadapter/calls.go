@@ -72,24 +72,3 @@ func (t through) call(export string, a Arguments) (Outcome, error) {
 	}
 	return out, nil
 }
-
-// Raw implements Client.
-func (a *Adapter) Raw() *Raw { return rawOf(a.service.library, a.worker) }
-
-// Raw implements Client.
-func (f *Found) Raw() *Raw { return rawOf(f.library, f.worker) }
-
-// rawLibrary is a library that makes any call.
-type rawLibrary interface {
-	raw(export string, a Arguments) (Outcome, error)
-}
-
-// rawOf returns single calls of a library; nil: it makes none.
-func rawOf(l library, w *worker) *Raw {
-	if r, ok := l.(rawLibrary); ok {
-		return &Raw{do: r.raw, worker: w}
-	}
-	return nil
-}
-
-func (t through) raw(export string, a Arguments) (Outcome, error) { return t.calls(export, a) }

@@ -85,10 +85,6 @@ func TestOverAnswers(t *testing.T) {
 	v, err := over.Version(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, Version{15, 1}, v)
-	raw := over.Raw()
-	out, err := raw.Call(t.Context(), "HNSCall", Arguments{Texts: []string{"GET", "/globals/version", ""}})
-	require.NoError(t, err)
-	require.Contains(t, out.Output, `"Major":15`)
 }
 
 // TestRawOver: single calls of another binding have a worker of their own.

@@ -21,9 +21,6 @@ type Client interface {
 	// OnlyOf has networks count from now on by the endpoints with an address of which is
 	// says that a pod of this node has it. It may be called during any other call.
 	OnlyOf(is func(netip.Addr) bool)
-	// Raw returns single calls by the client's own worker, so that there is still one call
-	// at a time; nil: its binding makes none. Close of either ends both.
-	Raw() *Raw
 	Close()
 }
 

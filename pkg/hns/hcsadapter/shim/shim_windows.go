@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -100,12 +102,25 @@ func version(texts []string) (hcsadapter.Outcome, error) {
 	}
 	globals, err := hcn.GetGlobals()
 	if err != nil {
-		return answer(err)
+		return answerOfOlder(err)
 	}
 	return shown(struct {
 		Success bool
 		Output  hcn.Version
 	}{true, globals.Version})
+}
+
+// codeInText is where an error of the older API has its code: its type is hcsshim's own.
+var codeInText = regexp.MustCompile(`failed in Win32: .*\(0x([0-9a-f]{1,8})\)`)
+
+// answerOfOlder is answer for the older API.
+func answerOfOlder(err error) (hcsadapter.Outcome, error) {
+	found := codeInText.FindStringSubmatch(err.Error())
+	if found == nil {
+		return answer(err)
+	}
+	code, _ := strconv.ParseUint(found[1], 16, 32) // the pattern has but such
+	return hcsadapter.Outcome{HResult: hresult(windows.Errno(code)), Record: err.Error()}, nil
 }
 
 // enumerate returns the GUIDs of a list of objects, which hcn has read.
