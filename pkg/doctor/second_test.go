@@ -1,7 +1,10 @@
 package doctor_test
 
 import (
+	"archive/zip"
+	"bytes"
 	"context"
+	"io"
 	"strings"
 	"testing"
 
@@ -211,6 +214,26 @@ func TestSecondOnBusyNode(t *testing.T) {
 	}}, func(o *doctor.Options) { o.ReadOnly = true })
 	require.True(t, gone)
 	require.Empty(t, r.Second.Differences)
+}
+
+// TestSecondInZip: the opinion comes back from the zip, and is on its page, the headline first.
+func TestSecondInZip(t *testing.T) {
+	t.Parallel()
+	s := newStandIn(t)
+	r := asked(t, s, deviant{s, refuses("HNSCall", ``, 0x80004005)}, func(o *doctor.Options) { o.ReadOnly = true })
+	var file bytes.Buffer
+	require.NoError(t, r.WriteZip(&file))
+	got, err := doctor.ReadZip(bytes.NewReader(file.Bytes()), int64(file.Len()))
+	require.NoError(t, err)
+	require.Equal(t, r.Second, got.Second)
+	z, err := zip.NewReader(bytes.NewReader(file.Bytes()), int64(file.Len()))
+	require.NoError(t, err)
+	page, err := z.Open(doctor.ReportFile)
+	require.NoError(t, err)
+	text, err := io.ReadAll(page)
+	require.NoError(t, err)
+	require.Regexp(t, `<p><strong>hcsshim answers otherwise: 1 of \d+ requests, first version: HNSCall: `, string(text))
+	require.Regexp(t, `\d+ requests were made by hcsshim too; 1 were answered otherwise`, string(text))
 }
 
 // TestSecondHashed: no name of the node is in a difference.

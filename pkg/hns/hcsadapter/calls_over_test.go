@@ -87,6 +87,16 @@ func TestOverAnswers(t *testing.T) {
 	require.Equal(t, Version{15, 1}, v)
 }
 
+// TestFoundOver: the network is found through another binding as well.
+func TestFoundOver(t *testing.T) {
+	_, s := onSim(t, Options{})
+	over := Over(Options{Now: time.Now}, bindingOf(s))
+	t.Cleanup(over.Close)
+	n, err := over.Network(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "azure", n.Name)
+}
+
 // TestRawOver: single calls of another binding have a worker of their own.
 func TestRawOver(t *testing.T) {
 	hang := make(chan struct{})

@@ -77,3 +77,16 @@ func TestDoctorDiffers(t *testing.T) {
 	require.Equal(t, 2, r.Count(doctor.Refuted))
 	require.Empty(t, r.Second.Differences, "hcsshim is answered as ours is")
 }
+
+// TestDoctorSecondDiffers: what HNS answers hcsshim otherwise than us is the first line.
+// hcsshim escapes <, > and &, and this HNS takes no escapes.
+func TestDoctorSecondDiffers(t *testing.T) {
+	begin(t)
+	h := newHost(t, azure())
+	h.Refuse(func(request string) bool { return bytes.Contains([]byte(request), []byte(`\u003c`)) }, 0x803b000d)
+	said, r := examine(t, h)
+	require.Regexp(t, `^hcsshim answers otherwise: 1 of \d+ requests, first sets: <, > and & in a name: HcnModifyNetwork: `+
+		`ours 0x00000000 \(done\), theirs 0x803b000d HCN_E_INVALID_POLICY \(refused\)\r?\n0 refuted, `, said)
+	require.Len(t, r.Second.Differences, 1)
+	require.Zero(t, r.Count(doctor.Refuted), "it is hcsshim that is answered otherwise")
+}
