@@ -78,6 +78,9 @@ type agent struct {
 	events  *events.Recorder
 	starts  *events.PodStarts
 	dry     *dryRun // nil unless settings.dryRun
+
+	once  sync.Once
+	first chan struct{} // closed by once after the first transaction
 }
 
 // runAgent works until ctx is done, which is no error.
@@ -157,7 +160,7 @@ func (a *agent) listeners(ctx context.Context, others exposed) []*listener {
 
 // newAgent wires the parts. It does no I/O.
 func newAgent(set settings, source controllers.Source, sink events.Sink, this host, svc service, logger klog.Logger) *agent {
-	a := &agent{set: set, host: this, svc: svc, logger: logger, wake: make(chan struct{}, 1)}
+	a := &agent{set: set, host: this, svc: svc, logger: logger, wake: make(chan struct{}, 1), first: make(chan struct{})}
 	a.waiting.set(a.network())
 	a.metrics = metrics.New(metrics.Options{
 		Version: version(), Now: time.Now,
@@ -204,6 +207,7 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 // applied takes what a transaction did. It makes no call.
 func (a *agent) applied(done controllers.Applied) {
 	a.metrics.Applied(done)
+	a.once.Do(func() { close(a.first) })
 	if a.dry != nil {
 		a.dry.applied()
 		return

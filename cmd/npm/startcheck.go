@@ -11,8 +11,13 @@ import (
 	"github.com/winnpm/winnpm/pkg/metrics"
 )
 
-// startCheckLimit bounds phase 0 of the doctor at the start of an agent.
-const startCheckLimit = 10 * time.Second
+// startCheckLimit bounds phase 0 of the doctor at the start of an agent. It begins after the
+// first transaction, which it would slow down: HNS may make one call at a time. When that
+// does not come in startCheckWait, what HNS does otherwise may be why.
+const (
+	startCheckLimit = 10 * time.Second
+	startCheckWait  = 30 * time.Second
+)
 
 // errStartCheckLimit is why it did not come to its end.
 var errStartCheckLimit = fmt.Errorf("HNS took longer than %v", startCheckLimit)
@@ -20,12 +25,20 @@ var errStartCheckLimit = fmt.Errorf("HNS took longer than %v", startCheckLimit)
 // mostNotes is how many refuted assumptions /readyz names.
 const mostNotes = 10
 
-// checkStart runs phase 0 of the doctor beside the first transactions: it reads, writes
-// nothing, and holds nothing up. Its calls have a worker of their own, so that one that hangs
+// checkStart runs phase 0 of the doctor beside the agent's work: it reads, writes nothing,
+// and holds nothing up. Its calls have a worker of their own, so that one that hangs
 // neither stops the agent's calls nor makes it unhealthy. With another binding it is left out,
 // as its calls are those of ours.
 func (a *agent) checkStart(ctx context.Context) {
 	if a.host.raw == nil || a.set.Binding == bindingHcsshim {
+		return
+	}
+	wait := time.NewTimer(startCheckWait)
+	defer wait.Stop()
+	select {
+	case <-a.first:
+	case <-wait.C:
+	case <-ctx.Done():
 		return
 	}
 	raw, err := a.host.raw(startCheckLimit)

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/doctor"
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -178,3 +181,25 @@ func TestNoteOf(t *testing.T) {
 	}
 	require.Regexp(t, `: x(; x){9}; and 2 more$`, noteOf(many))
 }
+
+// TestStartCheckWaits: nothing is read for the check before the first transaction is over, or
+// for half a minute without one.
+func TestStartCheckWaits(t *testing.T) {
+	for name, want := range map[string]time.Duration{"applied": time.Second, "never": startCheckWait} {
+		synctest.Test(t, func(t *testing.T) {
+			began, asked := time.Now(), time.Duration(0)
+			a := &agent{first: make(chan struct{}), logger: klog.Background()}
+			a.host.raw = func(time.Duration) (rawHNS, error) {
+				asked = time.Since(began)
+				return nil, errNoRaw
+			}
+			if name == "applied" {
+				time.AfterFunc(time.Second, func() { close(a.first) })
+			}
+			a.checkStart(t.Context())
+			require.Equal(t, want, asked, name)
+		})
+	}
+}
+
+var errNoRaw = errors.New("no calls")
