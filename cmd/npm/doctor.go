@@ -129,7 +129,7 @@ func tellResult(out io.Writer, file string, r doctor.Result) error {
 			}
 		}
 	}
-	if _, err := fmt.Fprintf(out, "%s\n%s  %d calls\n", r.Headline(), file, len(r.Records)); err != nil {
+	if _, err := fmt.Fprintf(out, "%s\n%s  %d calls\n", r.Summary(), file, len(r.Records)); err != nil {
 		return err
 	}
 	switch {
