@@ -22,7 +22,8 @@ func TestAgentStartCheck(t *testing.T) {
 	n := start(t, ownNode, h.addr, options{})
 	n.waitReady()
 	h.waitVerdicts(w.kube, ownAddr)
-	eventually(t, settle, func() string { return lacks(n.said(), `"msg":"HNS was asked what WinNPM assumes of it","refuted":0`) })
+	n.waitStartCheck()
+	require.Contains(t, n.said(), `"msg":"HNS was asked what WinNPM assumes of it","refuted":0`)
 	require.Equal(t, "ok\n", n.page("/readyz"))
 
 	n.kill()
@@ -34,6 +35,12 @@ func TestAgentStartCheck(t *testing.T) {
 	eventually(t, settle, func() string { return lacks(n.page("/readyz"), says) })
 	require.Contains(t, n.page("/node-metrics"), `npm_hns_refuted_assumptions{check="read"} 1`)
 	require.Zero(t, h.writes())
+}
+
+// waitStartCheck waits until npm.exe has had its look at HNS.
+func (n *npm) waitStartCheck() {
+	n.t.Helper()
+	eventually(n.t, settle, func() string { return lacks(n.said(), `"msg":"HNS was asked what WinNPM assumes of it"`) })
 }
 
 // lacks says that a text is not there yet.
