@@ -184,7 +184,7 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 		Settings: recorder.NewSettings(set.Network, cfg), Node: set.node, Agent: version(), Now: time.Now,
 	})
 	// Between the two: what it tries is measured, and is no call of the dataplane to replay.
-	cfg.Client = a.rec.Client(canary.New(a.client, a.canaried))
+	cfg.Client = a.rec.Client(canary.New(a.client, time.Now, a.canaried))
 	a.dp = dataplane.New(cfg)
 	if set.dryRun {
 		a.dry = &dryRun{plan: a.dp.Plan, logger: logger}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -136,21 +135,26 @@ func comparePolicies(ours, theirs []shownPolicy) string {
 
 // compareJSON compares values: a binding may spell an escape in another way.
 func compareJSON(what string, ours, theirs json.RawMessage) string {
-	if reflect.DeepEqual(decoded(ours), decoded(theirs)) {
+	if plain(ours) == plain(theirs) {
 		return ""
 	}
 	return fmt.Sprintf("%s is %s by ours, %s by theirs", what, short(ours), short(theirs))
 }
 
-// decoded is a value with its numbers as they are written.
-func decoded(text json.RawMessage) any {
-	var out any
+// plain is a value in one spelling: keys sorted, no blanks, numbers as they are written. What
+// is no JSON stays as it is.
+func plain(text json.RawMessage) string {
+	var value any
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
-	if d.Decode(&out) != nil {
+	if d.Decode(&value) != nil {
 		return string(text)
 	}
-	return out
+	out, err := json.Marshal(value)
+	if err != nil {
+		panic("BUG: what was decoded encodes: " + err.Error())
+	}
+	return string(out)
 }
 
 // short is the beginning of a text.

@@ -50,14 +50,18 @@ type Result struct {
 // Client is an hns.Client that tries the canary before the first write.
 type Client struct {
 	hns.Client
+	now  func() time.Time
 	tell func(Result)
 
 	trying sync.Mutex // held while the canary is tried: writes wait for it
 	tried  bool       // guarded by trying
 }
 
-// New returns a client that makes every call of c. tell is told once, before the first write.
-func New(c hns.Client, tell func(Result)) *Client { return &Client{Client: c, tell: tell} }
+// New returns a client that makes every call of c. now is a clock; tell is told once, before
+// the first write.
+func New(c hns.Client, now func() time.Time, tell func(Result)) *Client {
+	return &Client{Client: c, now: now, tell: tell}
+}
 
 // found returns the canary as a network has it; nil: it has none.
 func found(n hns.Network) *hns.SetPolicy {
@@ -97,11 +101,11 @@ func (c *Client) first(ctx context.Context) {
 		return
 	}
 	c.tried = true
-	began := time.Now()
+	began := c.now()
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), limit, errLimit)
 	defer cancel()
 	result := try(ctx, c.Client)
-	result.Took = time.Since(began)
+	result.Took = c.now().Sub(began)
 	c.tell(result)
 }
 

@@ -59,7 +59,7 @@ var ours = []hns.SetPolicy{{ID: "azure-npm-1", Name: "ns-x", Type: hns.IPSet, Va
 // write makes first writes of a process and returns what was told.
 func write(t *testing.T, o *odd) (told []canary.Result) {
 	t.Helper()
-	c := canary.New(o, func(r canary.Result) { told = append(told, r) })
+	c := canary.New(o, time.Now, func(r canary.Result) { told = append(told, r) })
 	_, err := c.Network(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, c.ModifySets(t.Context(), hns.Add, ours))
@@ -103,7 +103,7 @@ func TestCanaryBeforeRules(t *testing.T) {
 	} {
 		o, told := newOdd(), 0
 		require.NoError(t, o.CreateEndpoint(hnssim.NewEndpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
-		require.NoError(t, write(canary.New(o, func(canary.Result) { told++ })), name)
+		require.NoError(t, write(canary.New(o, time.Now, func(canary.Result) { told++ })), name)
 		require.Equal(t, 1, told, name)
 		require.Equal(t, 1, o.Counts()["SetPolicy/Remove"], name)
 	}
@@ -112,7 +112,7 @@ func TestCanaryBeforeRules(t *testing.T) {
 // TestCanaryReads: who only reads tries nothing.
 func TestCanaryReads(t *testing.T) {
 	o := newOdd()
-	c := canary.New(o, func(canary.Result) { t.Error("told") })
+	c := canary.New(o, time.Now, func(canary.Result) { t.Error("told") })
 	_, err := c.Network(t.Context())
 	require.NoError(t, err)
 	_, err = c.EndpointIDs(t.Context())
@@ -202,7 +202,7 @@ func TestCanaryKilled(t *testing.T) {
 			}
 			return do()
 		}
-		dead := canary.New(o, func(canary.Result) {})
+		dead := canary.New(o, time.Now, func(canary.Result) {})
 		require.NoError(t, dead.ModifySets(t.Context(), hns.Update, ours)) // of a set that is not there: nothing
 		o.modify = nil
 
@@ -228,7 +228,7 @@ func TestCanaryStops(t *testing.T) {
 		}
 		return do()
 	}
-	c := canary.New(o, func(r canary.Result) { require.NoError(t, r.Unknown) })
+	c := canary.New(o, time.Now, func(r canary.Result) { require.NoError(t, r.Unknown) })
 	require.Error(t, c.ModifySets(ctx, hns.Add, ours))
 	require.Empty(t, o.Sets())
 }
