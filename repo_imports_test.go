@@ -17,6 +17,7 @@ import (
 const (
 	module  = "github.com/winnpm/winnpm"
 	hcsshim = "github.com/Microsoft/hcsshim"
+	shim    = "pkg/hns/hcsadapter/shim"
 )
 
 // room is what a package may import itself, tests aside, besides the standard
@@ -31,29 +32,31 @@ var anything = []string{""}
 // rooms is the picture of the packages in docs/design.md. A package that is not here
 // is not part of it yet: put it where it belongs there, then here.
 var rooms = map[string]room{
-	"pkg/ipsets":            {},
-	"pkg/printable":         {},
-	"pkg/bounded":           {},
-	"pkg/hns":               {},
-	"pkg/hns/dllcalls":      {},
-	"pkg/hns/hcsadapter":    {ours: []string{"pkg/hns", "pkg/hns/dllcalls"}, others: []string{"golang.org/x/sys/windows"}},
-	"pkg/hns/hnssim":        {ours: []string{"pkg/hns", "pkg/hns/dllcalls"}},
-	"pkg/hns/versioned":     {ours: []string{"pkg/hns"}},
-	"pkg/hns/hnstest":       {ours: []string{"pkg/hns", "pkg/hns/versioned"}, others: []string{"github.com/stretchr/testify", "github.com/google/go-cmp"}},
-	"pkg/hns/hnstest/onsim": {ours: []string{"pkg/hns", "pkg/hns/hnssim", "pkg/hns/hnstest"}, others: []string{"github.com/stretchr/testify"}},
-	"pkg/policy":            {ours: []string{"pkg/ipsets"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2", "go4.org/netipx"}},
-	"pkg/conflist":          {},
-	"pkg/backoff":           {ours: []string{"pkg/hns"}},
-	"pkg/acl":               {ours: []string{"pkg/policy", "pkg/hns"}},
-	"pkg/drift":             {ours: []string{"pkg/acl", "pkg/backoff", "pkg/state", "pkg/ipsets", "pkg/hns"}},
-	"pkg/tiers":             {ours: []string{"pkg/policy", "pkg/ipsets"}},
-	"pkg/state":             {ours: []string{"pkg/policy", "pkg/ipsets", "pkg/hns"}, others: []string{"k8s.io/api/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
-	"pkg/progress":          {ours: []string{"pkg/printable", "pkg/state"}},
-	"pkg/render":            {ours: []string{"pkg/acl", "pkg/state", "pkg/policy", "pkg/tiers", "pkg/ipsets", "pkg/hns"}},
-	"pkg/desired":           {ours: []string{"pkg/acl", "pkg/backoff", "pkg/progress", "pkg/render", "pkg/state", "pkg/policy", "pkg/tiers", "pkg/ipsets", "pkg/hns"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
-	"pkg/endpoints":         {ours: []string{"pkg/acl", "pkg/backoff", "pkg/desired", "pkg/drift", "pkg/progress", "pkg/render", "pkg/state", "pkg/policy", "pkg/ipsets", "pkg/hns", "pkg/hns/versioned"}, others: []string{"k8s.io/apimachinery/"}},
-	"pkg/dataplane":         {ours: []string{"pkg/acl", "pkg/backoff", "pkg/desired", "pkg/drift", "pkg/endpoints", "pkg/progress", "pkg/state", "pkg/policy", "pkg/ipsets", "pkg/hns", "pkg/hns/versioned"}, others: []string{"k8s.io/apimachinery/"}},
-	"pkg/controllers":       {ours: []string{"pkg/bounded", "pkg/dataplane", "pkg/desired", "pkg/gate", "pkg/state", "pkg/policy"}, others: []string{"k8s.io/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
+	"pkg/ipsets":              {},
+	"pkg/printable":           {},
+	"pkg/bounded":             {},
+	"pkg/hns":                 {},
+	"pkg/hns/dllcalls":        {},
+	"pkg/hns/hcsadapter":      {ours: []string{"pkg/hns", "pkg/hns/dllcalls"}, others: []string{"golang.org/x/sys/windows"}},
+	"pkg/hns/hcsadapter/shim": {ours: []string{"pkg/hns/hcsadapter"}, others: []string{hcsshim + "/hcn", "golang.org/x/sys/windows"}},
+	"pkg/hns/canary":          {ours: []string{"pkg/hns"}},
+	"pkg/hns/hnssim":          {ours: []string{"pkg/hns", "pkg/hns/dllcalls"}},
+	"pkg/hns/versioned":       {ours: []string{"pkg/hns"}},
+	"pkg/hns/hnstest":         {ours: []string{"pkg/hns", "pkg/hns/versioned"}, others: []string{"github.com/stretchr/testify", "github.com/google/go-cmp"}},
+	"pkg/hns/hnstest/onsim":   {ours: []string{"pkg/hns", "pkg/hns/hnssim", "pkg/hns/hnstest"}, others: []string{"github.com/stretchr/testify"}},
+	"pkg/policy":              {ours: []string{"pkg/ipsets"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2", "go4.org/netipx"}},
+	"pkg/conflist":            {},
+	"pkg/backoff":             {ours: []string{"pkg/hns"}},
+	"pkg/acl":                 {ours: []string{"pkg/policy", "pkg/hns"}},
+	"pkg/drift":               {ours: []string{"pkg/acl", "pkg/backoff", "pkg/state", "pkg/ipsets", "pkg/hns"}},
+	"pkg/tiers":               {ours: []string{"pkg/policy", "pkg/ipsets"}},
+	"pkg/state":               {ours: []string{"pkg/policy", "pkg/ipsets", "pkg/hns"}, others: []string{"k8s.io/api/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
+	"pkg/progress":            {ours: []string{"pkg/printable", "pkg/state"}},
+	"pkg/render":              {ours: []string{"pkg/acl", "pkg/state", "pkg/policy", "pkg/tiers", "pkg/ipsets", "pkg/hns"}},
+	"pkg/desired":             {ours: []string{"pkg/acl", "pkg/backoff", "pkg/progress", "pkg/render", "pkg/state", "pkg/policy", "pkg/tiers", "pkg/ipsets", "pkg/hns"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
+	"pkg/endpoints":           {ours: []string{"pkg/acl", "pkg/backoff", "pkg/desired", "pkg/drift", "pkg/progress", "pkg/render", "pkg/state", "pkg/policy", "pkg/ipsets", "pkg/hns", "pkg/hns/versioned"}, others: []string{"k8s.io/apimachinery/"}},
+	"pkg/dataplane":           {ours: []string{"pkg/acl", "pkg/backoff", "pkg/desired", "pkg/drift", "pkg/endpoints", "pkg/progress", "pkg/state", "pkg/policy", "pkg/ipsets", "pkg/hns", "pkg/hns/versioned"}, others: []string{"k8s.io/apimachinery/"}},
+	"pkg/controllers":         {ours: []string{"pkg/bounded", "pkg/dataplane", "pkg/desired", "pkg/gate", "pkg/state", "pkg/policy"}, others: []string{"k8s.io/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
 	"pkg/controllers/events": {
 		ours:   []string{"pkg/controllers", "pkg/desired", "pkg/state", "pkg/policy", "pkg/printable"},
 		others: []string{"k8s.io/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"},
@@ -77,7 +80,7 @@ var rooms = map[string]room{
 	"pkg/metrics":           {ours: []string{"pkg/hns", "pkg/hns/dllcalls", "pkg/state", "pkg/controllers", "pkg/policy"}, others: []string{"github.com/prometheus/client_golang/prometheus"}},
 	"pkg/doctor":            {ours: []string{"pkg/hns"}},
 	"pkg/doctor/likeness":   {ours: []string{"pkg/doctor", "pkg/hns/hnssim"}},
-	"pkg/uninstall":         {ours: []string{"pkg/hns", "pkg/hns/versioned"}},
+	"pkg/uninstall":         {ours: []string{"pkg/hns", "pkg/hns/canary", "pkg/hns/versioned"}},
 	"pkg/nodelock":          {ours: []string{"pkg/processes"}, others: []string{"github.com/gofrs/flock", "golang.org/x/sys/windows"}},
 	"pkg/processes":         {ours: []string{"pkg/printable"}, others: []string{"golang.org/x/sys/windows"}},
 	"pkg/similar":           {},
@@ -91,7 +94,7 @@ var rooms = map[string]room{
 		others: []string{"k8s.io/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"},
 	},
 	"cmd/npm": {
-		ours:   []string{"pkg/acl", "pkg/agents", "pkg/backoff", "pkg/bundle", "pkg/conflist", "pkg/controllers", "pkg/controllers/events", "pkg/controllers/reviews", "pkg/dataplane", "pkg/debug", "pkg/debug/access", "pkg/debug/page", "pkg/doctor", "pkg/explain", "pkg/gate", "pkg/gate/pipe", "pkg/hns", "pkg/hns/hcsadapter", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/printable", "pkg/processes", "pkg/recorder", "pkg/replay", "pkg/similar", "pkg/simulate", "pkg/simulate/manifest", "pkg/state", "pkg/uninstall", "pkg/whatif"},
+		ours:   []string{"pkg/acl", "pkg/agents", "pkg/backoff", "pkg/bundle", "pkg/conflist", "pkg/controllers", "pkg/controllers/events", "pkg/controllers/reviews", "pkg/dataplane", "pkg/debug", "pkg/debug/access", "pkg/debug/page", "pkg/doctor", "pkg/explain", "pkg/gate", "pkg/gate/pipe", "pkg/hns", "pkg/hns/canary", "pkg/hns/hcsadapter", "pkg/hns/hcsadapter/shim", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/printable", "pkg/processes", "pkg/recorder", "pkg/replay", "pkg/similar", "pkg/simulate", "pkg/simulate/manifest", "pkg/state", "pkg/uninstall", "pkg/whatif"},
 		others: anything,
 	},
 	"cmd/winnpm-cni": {
@@ -178,9 +181,14 @@ func importProblems(packages []listed) []string {
 				problems = append(problems, name+": links "+p.Deps[i]+": "+rule.why)
 			}
 		}
-		// The suite that runs on Windows makes networks and endpoints with it.
-		if !strings.HasPrefix(name, "test/windows") && slices.ContainsFunc(p.Deps, under(hcsshim)) {
+		// One package calls it, for npm.exe. The suite that runs on Windows makes networks and
+		// endpoints with it.
+		mayLink := name == shim || name == "cmd/npm" || strings.HasPrefix(name, "test/windows")
+		switch {
+		case !mayLink && slices.ContainsFunc(p.Deps, under(hcsshim)):
 			problems = append(problems, name+": links hcsshim, use hns.Client")
+		case name == "cmd/npm" && slices.ContainsFunc(p.Imports, under(hcsshim)):
+			problems = append(problems, name+": must not import hcsshim, use "+shim)
 		}
 	}
 	return problems
@@ -201,7 +209,9 @@ func TestImportProblems(t *testing.T) {
 		"linked":          {pkg("pkg/dataplane", nil, []string{"k8s.io/client-go/rest"}), []string{"pkg/dataplane: links k8s.io/client-go/rest: controllers talk to the API server"}},
 		"similar path":    {pkg("pkg/dataplane", nil, []string{"k8s.io/client-gopher"}), nil},
 		"hcsshim":         {pkg("pkg/debug", nil, []string{hcsshim + "/hcn"}), []string{"pkg/debug: links hcsshim, use hns.Client"}},
-		"hcsshim in main": {pkg("cmd/npm", nil, []string{hcsshim + "/hcn"}), []string{"cmd/npm: links hcsshim, use hns.Client"}},
+		"hcsshim in main": {pkg("cmd/npm", []string{hcsshim + "/hcn"}, []string{hcsshim + "/hcn"}), []string{"cmd/npm: must not import hcsshim, use pkg/hns/hcsadapter/shim"}},
+		"shim in main":    {pkg("cmd/npm", []string{module + "/" + shim}, []string{hcsshim + "/hcn"}), nil},
+		"shim elsewhere":  {pkg("pkg/uninstall", nil, []string{module + "/" + shim, hcsshim + "/hcn"}), []string{"pkg/uninstall: links hcsshim, use hns.Client"}},
 		"hcsshim in test": {pkg("test/windows", nil, []string{hcsshim + "/hcn"}), nil},
 		"unknown":         {pkg("pkg/attic", nil, nil), []string{"pkg/attic: is not in the table of rooms, add what it may import"}},
 		"test helper":     {pkg("test/helper", []string{module + "/pkg/dataplane"}, nil), nil},

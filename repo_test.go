@@ -127,17 +127,18 @@ func sleeps(s source) []string {
 	return problems
 }
 
-// usesHcsshim keeps hcsshim in tests that are only built for Windows: a second
-// voice that makes networks, and the reference of our binding.
+// usesHcsshim keeps hcsshim in the one package that is a second binding, and in tests that
+// are only built for Windows: a hand that makes networks, and the reference of our binding.
 func usesHcsshim(s source) []string {
 	if !slices.ContainsFunc(imports(s.file), under(hcsshim)) {
 		return nil
 	}
 	ofThese := func(dir string) bool { return strings.HasPrefix(s.path, dir) }
-	if slices.ContainsFunc([]string{"test/windows/", "pkg/hns/hcsadapter/"}, ofThese) && strings.HasSuffix(s.path, "_windows_test.go") {
+	if slices.ContainsFunc([]string{"test/windows/", "pkg/hns/hcsadapter/"}, ofThese) && strings.HasSuffix(s.path, "_windows_test.go") ||
+		ofThese(shim+"/") {
 		return nil
 	}
-	return []string{"imports hcsshim, which belongs into *_windows_test.go of test/windows and of the adapter"}
+	return []string{"imports hcsshim, which belongs into " + shim + ", and into *_windows_test.go of test/windows and of the adapter"}
 }
 
 // shell are the files of pkg/dataplane that make calls, hold locks and read the clock

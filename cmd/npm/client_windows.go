@@ -11,6 +11,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/doctor"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
+	"github.com/winnpm/winnpm/pkg/hns/hcsadapter/shim"
 )
 
 // newHNS connects to the Host Networking Service of this system.
@@ -20,6 +21,19 @@ func newHNS(o hcsadapter.Options) (service, error) {
 		return nil, err
 	}
 	return a, nil
+}
+
+// callsOf returns the calls of a binding of the configuration; nil: our own.
+func callsOf(binding string) hcsadapter.Calls {
+	if binding == bindingHcsshim {
+		return shim.New()
+	}
+	return nil
+}
+
+// newSecond makes the same calls by way of hcsshim.
+func newSecond(deadline time.Duration) (rawHNS, string, error) {
+	return rawCalls{hcsadapter.RawOver(shim.New(), deadline)}, bindingHcsshim, nil
 }
 
 // newRaw makes single calls of the Host Networking Service of this system.

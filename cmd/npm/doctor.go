@@ -36,8 +36,9 @@ request and each answer into one zip file. report.html in it says of every assum
 WinNPM whether it held, is refuted, or stays unknown.
 
 First it reads what is there. Then it makes a network of its own, winnpm-doctor, and writes
-to nothing else; what it made is taken away at the end, or by the next run. With --read-only
-it writes nothing. It needs an Administrator.
+to nothing else; what it made is taken away at the end, or by the next run. Then it asks the
+same by way of Microsoft's hcsshim; what that answers otherwise is the first line of the
+report. With --read-only it writes nothing. It needs an Administrator.
 
 In the zip are names and addresses of networks, endpoints, sets and rules of this node;
 --hash-names replaces the names. A file that is there is not written over.
@@ -81,6 +82,11 @@ func (flags doctorFlags) run(ctx context.Context, std streams, this host) error 
 		return err
 	}
 	defer library.Close()
+	second, by, err := this.second(flags.hnsTimeout)
+	if err != nil {
+		return err
+	}
+	defer second.Close()
 	busy := errors.New("another doctor is at work on this node")
 	waiting, cancel := context.WithTimeoutCause(ctx, lockWait, busy)
 	defer cancel()
@@ -92,7 +98,7 @@ func (flags doctorFlags) run(ctx context.Context, std streams, this host) error 
 	node := this.facts()
 	node.Program = version()
 	result := doctor.Run(ctx, library, doctor.Options{
-		Node: node, ReadOnly: flags.readOnly, L2Bridge: flags.l2bridge, Now: time.Now,
+		Node: node, ReadOnly: flags.readOnly, L2Bridge: flags.l2bridge, Second: second, By: by, Now: time.Now,
 	})
 	if flags.hashNames {
 		result.HashNames([]byte(rand.Text()))
@@ -105,6 +111,11 @@ func (flags doctorFlags) run(ctx context.Context, std streams, this host) error 
 
 // tellResult says what was found, and fails when it is not the whole.
 func tellResult(out io.Writer, file string, r doctor.Result) error {
+	if otherwise := r.Second.Headline(); otherwise != "" {
+		if _, err := fmt.Fprintln(out, otherwise); err != nil {
+			return err
+		}
+	}
 	for _, a := range r.Answers {
 		if a.Verdict != doctor.Refuted {
 			continue
@@ -118,7 +129,7 @@ func tellResult(out io.Writer, file string, r doctor.Result) error {
 			}
 		}
 	}
-	if _, err := fmt.Fprintf(out, "%s\n%s  %d calls\n", r.Headline(), file, len(r.Records)); err != nil {
+	if _, err := fmt.Fprintf(out, "%s\n%s  %d calls\n", r.Summary(), file, len(r.Records)); err != nil {
 		return err
 	}
 	switch {

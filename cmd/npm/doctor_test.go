@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,7 +22,8 @@ import (
 // standIn is the HNS of the tests under Wine, without the DLLs.
 type standIn struct {
 	*hnsd.Server
-	closed bool
+	closed  bool
+	differs bool // the other binding does
 }
 
 // Call implements doctor.Library.
@@ -32,10 +34,25 @@ func (s *standIn) Call(ctx context.Context, export string, a doctor.Arguments) (
 
 func (s *standIn) Close() { s.closed = true }
 
+// other is a second binding of it, which shows networks otherwise when it is told to.
+func (s *standIn) other() rawHNS { return otherBinding{s} }
+
+type otherBinding struct{ *standIn }
+
+// Call implements doctor.Library.
+func (o otherBinding) Call(ctx context.Context, export string, a doctor.Arguments) (doctor.Outcome, error) {
+	out, err := o.standIn.Call(ctx, export, a)
+	if o.differs && export == "HcnQueryNetworkProperties" {
+		out.Output = strings.Replace(out.Output, `"Name":"azure`, `"Name":"other`, 1)
+	}
+	return out, err
+}
+
 // host is a system with this HNS.
 func (s *standIn) host(lockErr error) host {
 	return host{
-		raw: func(time.Duration) (rawHNS, error) { return s, nil },
+		raw:    func(time.Duration) (rawHNS, error) { return s, nil },
+		second: func(time.Duration) (rawHNS, string, error) { return s.other(), "another", nil },
 		alone: func(context.Context, nodelock.Listener) (func(), error) {
 			return func() {}, lockErr
 		},
@@ -81,6 +98,14 @@ func TestDoctor(t *testing.T) {
 	require.Equal(t, "NAT", r.OwnNetwork)
 	require.Equal(t, "1", r.Node.Keys["HnsAclUpdateChange"])
 	require.False(t, r.Hashed)
+	require.Equal(t, "another", r.Second.By)
+	require.Empty(t, r.Second.Differences)
+
+	s.differs = true
+	out, err = examine(t, s.host(nil), "-o", filepath.Join(dir, "differs.zip"), "--read-only")
+	require.NoError(t, err)
+	require.Regexp(t, `^another answers otherwise: \d+ of \d+ requests, first networks: .*\n\d+ refuted, `, out)
+	s.differs = false
 
 	_, err = examine(t, s.host(nil), "-o", whole)
 	require.ErrorContains(t, err, "is there already")
@@ -101,5 +126,5 @@ func TestDoctor(t *testing.T) {
 	require.ErrorContains(t, err, "another doctor")
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, files, 2, "nothing else is left in the folder")
+	require.Len(t, files, 3, "nothing else is left in the folder")
 }

@@ -24,6 +24,10 @@ type Options struct {
 	// L2Bridge makes the doctor's own network one of pods; otherwise it is a NAT, which
 	// leaves the node's own connection alone.
 	L2Bridge bool
+	// Second makes the same calls by way of another binding of HNS, whose name By is; nil:
+	// nobody does.
+	Second Library
+	By     string
 	// Now is the clock.
 	Now func() time.Time
 	// Progress is told of each probe that begins; nil: nobody is.
@@ -40,6 +44,7 @@ type Result struct {
 	Hashed      bool      `json:"hashed"`           // names are replaced
 	Answers     []Answer  `json:"answers"`
 	Differences []Finding `json:"differences,omitempty"` // from the simulator, about no assumption
+	Second      *Opinion  `json:"second,omitempty"`      // nil: nobody gave one
 
 	Records []*Record `json:"-"` // they have a file of their own
 }
@@ -48,17 +53,24 @@ type Result struct {
 func Run(ctx context.Context, library Library, o Options) Result {
 	e := &exam{ctx: ctx, library: library, now: o.Now, progress: o.Progress}
 	out := Result{Began: o.Now(), Node: o.Node}
+	second := e.newSecond(o.By, o.Second)
 	e.readOnly(o.Node)
+	second.ask(e.records)
 	if !o.ReadOnly {
 		out.OwnNetwork = typeOfOwn(o.L2Bridge)
-		out.Left = e.ownNetwork(out.OwnNetwork)
+		out.Left = e.cleanSecond()
+		asked := len(e.records)
+		if len(out.Left) == 0 {
+			out.Left = e.ownNetwork(out.OwnNetwork)
+		}
+		out.Left = append(out.Left, second.ownObjects(e, e.records[asked:])...)
 	}
 	e.codes()
 	e.slowest()
 	if e.stopped() {
 		out.Broken = context.Cause(ctx).Error()
 	}
-	out.Records = e.records
+	out.Records, out.Second = e.records, second.told()
 	out.Answers, out.Differences = conclude(e.findings)
 	return out
 }

@@ -31,6 +31,7 @@ func (r *Result) HashNames(key []byte) {
 		h.inFindings(r.Answers[i].Findings)
 	}
 	h.inFindings(r.Differences)
+	h.inOpinion(r.Second)
 	r.Hashed = true
 }
 
@@ -108,5 +109,14 @@ func (h hasher) inText(text string) string {
 func (h hasher) inFindings(findings []Finding) {
 	for i := range findings {
 		findings[i].Why = h.inText(findings[i].Why)
+	}
+}
+
+func (h hasher) inOpinion(o *Opinion) {
+	if o == nil {
+		return
+	}
+	for i := range o.Differences {
+		o.Differences[i].What = h.inText(h.inJSON(o.Differences[i].What))
 	}
 }
