@@ -63,6 +63,7 @@ type Sim struct {
 	watch     *watch          // nil while nobody watches
 	held      map[string]bool // endpoints that a caller holds → a handle is open
 	odd       *odd            // nil without a personality
+	meaning   *Meaning        // nil: the usual one
 }
 
 var _ hns.Client = (*Sim)(nil)

@@ -215,6 +215,7 @@ func (s *Server) createNetwork(_ context.Context, r request) (reply, error) {
 	if !taken {
 		made := newNetwork(id, settings.Name, settings, nil)
 		made.sim.SetPersonality(s.personality)
+		made.sim.SetMeaning(s.meaning)
 		s.networks = append(s.networks, made)
 	}
 	s.mu.Unlock()
