@@ -106,6 +106,9 @@ type exam struct {
 	probe    string             // the one whose calls are made
 	records  []*Record
 	findings []Finding
+
+	wire      Wire // nil: no packets
+	questions []Question
 }
 
 // call makes one call and records it.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -24,7 +25,12 @@ func TestDocumented(t *testing.T) {
 	require.True(t, ok, "the table is not there")
 	_, after, ok := strings.Cut(rest, "\n\n")
 	require.True(t, ok)
-	want := before + tableOf(doctor.Run(t.Context(), newStandIn(t), options())) + "\n" + after
+	var table string
+	synctest.Test(t, func(t *testing.T) {
+		s := newStandIn(t)
+		table = tableOf(doctor.Run(t.Context(), s, withPackets(s)))
+	})
+	want := before + table + "\n" + after
 	if *update {
 		require.NoError(t, os.WriteFile(path, []byte(want), 0o600))
 		return

@@ -24,6 +24,8 @@ type Options struct {
 	// L2Bridge makes the doctor's own network one of pods; otherwise it is a NAT, which
 	// leaves the node's own connection alone.
 	L2Bridge bool
+	// Wire sends packets between endpoints of the own network; nil: nobody does.
+	Wire Wire
 	// Now is the clock.
 	Now func() time.Time
 	// Progress is told of each probe that begins; nil: nobody is.
@@ -41,12 +43,14 @@ type Result struct {
 	Answers     []Answer  `json:"answers"`
 	Differences []Finding `json:"differences,omitempty"` // from the simulator, about no assumption
 
+	Questions []Question `json:"questions,omitempty"` // asked with packets
+
 	Records []*Record `json:"-"` // they have a file of their own
 }
 
 // Run asks HNS. It comes to its end when ctx does, and takes away then what it made.
 func Run(ctx context.Context, library Library, o Options) Result {
-	e := &exam{ctx: ctx, library: library, now: o.Now, progress: o.Progress}
+	e := &exam{ctx: ctx, library: library, now: o.Now, progress: o.Progress, wire: o.Wire}
 	out := Result{Began: o.Now(), Node: o.Node}
 	e.readOnly(o.Node)
 	if !o.ReadOnly {
@@ -58,7 +62,7 @@ func Run(ctx context.Context, library Library, o Options) Result {
 	if e.stopped() {
 		out.Broken = context.Cause(ctx).Error()
 	}
-	out.Records = e.records
+	out.Records, out.Questions = e.records, e.questions
 	out.Answers, out.Differences = conclude(e.findings)
 	return out
 }

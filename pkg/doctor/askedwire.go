@@ -1,0 +1,90 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// askedWire asks the library itself what becomes of packets.
+type askedWire struct{ library Library }
+
+// AskedWire returns a wire for where no packet can be sent: it asks HNS. That answers only in
+// the place of HNS in the tests, which has a request for it that no real one has.
+func AskedWire(library Library) Wire { return askedWire{library} }
+
+// packetRequest is one packet, or something done with a connection.
+type packetRequest struct {
+	From, To string `json:",omitempty"`
+	Protocol uint8  `json:",omitempty"`
+	Port     uint16 `json:",omitempty"`
+	Open     bool   `json:",omitempty"`
+	Stream   uint64 `json:",omitempty"`
+	Close    bool   `json:",omitempty"`
+}
+
+// packetAnswer says what became of it.
+type packetAnswer struct {
+	Fate   Fate
+	Error  string
+	Stream uint64
+}
+
+func (w askedWire) ask(ctx context.Context, r packetRequest) (packetAnswer, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return packetAnswer{}, err
+	}
+	out, err := w.library.Call(ctx, "HNSCall", Arguments{Texts: []string{"POST", "/winnpm/packets", string(text)}})
+	if err != nil {
+		return packetAnswer{}, err
+	}
+	var a packetAnswer
+	if err := json.Unmarshal([]byte(out.Output), &a); err != nil {
+		return packetAnswer{}, fmt.Errorf("0x%08x: %w", out.HResult, err)
+	}
+	if a.Fate == "" {
+		return a, errors.New(or(a.Error, "this HNS knows nothing of packets"))
+	}
+	return a, nil
+}
+
+// Serve implements Wire: there is nobody to answer.
+func (w askedWire) Serve(context.Context, Place, []uint16) (io.Closer, error) {
+	return io.NopCloser(nil), nil
+}
+
+// Send implements Wire.
+func (w askedWire) Send(ctx context.Context, f Flow) (Fate, error) {
+	a, err := w.ask(ctx, packetRequest{From: f.From.Endpoint, To: f.To.Endpoint, Protocol: f.Protocol, Port: f.Port})
+	return a.Fate, err
+}
+
+// Open implements Wire.
+func (w askedWire) Open(ctx context.Context, f Flow) (Conversation, Fate, error) {
+	a, err := w.ask(ctx, packetRequest{From: f.From.Endpoint, To: f.To.Endpoint, Protocol: f.Protocol, Port: f.Port, Open: true})
+	if err != nil || a.Fate != Passed {
+		return nil, a.Fate, err
+	}
+	return askedConversation{context.WithoutCancel(ctx), w, a.Stream}, Passed, nil
+}
+
+type askedConversation struct {
+	ctx    context.Context // of its end, which comes whatever happens
+	wire   askedWire
+	stream uint64
+}
+
+// Ask implements Conversation.
+func (c askedConversation) Ask(ctx context.Context) (Fate, error) {
+	a, err := c.wire.ask(ctx, packetRequest{Stream: c.stream})
+	return a.Fate, err
+}
+
+// Close implements Conversation.
+func (c askedConversation) Close() error {
+	_, err := c.wire.ask(c.ctx, packetRequest{Stream: c.stream, Close: true})
+	return err
+}
