@@ -23,6 +23,8 @@ type doctorFlags struct {
 	readOnly   bool
 	l2bridge   bool
 	hashNames  bool
+	packets    bool
+	overHNS    bool // packets are asked about, and not sent
 	hnsTimeout time.Duration
 }
 
@@ -37,7 +39,8 @@ WinNPM whether it held, is refuted, or stays unknown.
 
 First it reads what is there. Then it makes a network of its own, winnpm-doctor, and writes
 to nothing else; what it made is taken away at the end, or by the next run. With --read-only
-it writes nothing. It needs an Administrator.
+it writes nothing. With --packets it sends packets between endpoints of its own, to see what
+rules do, and after how long: that takes 10 to 15 minutes. It needs an Administrator.
 
 In the zip are names and addresses of networks, endpoints, sets and rules of this node;
 --hash-names replaces the names. A file that is there is not written over.
@@ -45,6 +48,7 @@ In the zip are names and addresses of networks, endpoints, sets and rules of thi
 Exit code: 0 the file is there, 1 it is not, or something could not be asked or taken away
 again, 2 wrong usage.`,
 		Example: `  npm doctor -o doctor.zip
+  npm doctor --packets -o doctor.zip
   npm doctor --read-only --hash-names`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -61,9 +65,15 @@ again, 2 wrong usage.`,
 	f.StringVarP(&flags.file, "output", "o", "", "`FILE` to write (default winnpm-doctor-TIME.zip in this folder)")
 	f.BoolVar(&flags.readOnly, "read-only", false, "only read")
 	f.BoolVar(&flags.l2bridge, "l2bridge", false, "make an L2Bridge network, as pods have, and no NAT; it may interrupt the node's own connection for seconds")
+	f.BoolVar(&flags.packets, "packets", false, "also send packets between endpoints of its own, 10 to 15 minutes")
+	f.BoolVar(&flags.overHNS, "packets-over-hns", false, "ask HNS what becomes of packets: that of our tests under Wine answers")
 	f.BoolVar(&flags.hashNames, "hash-names", false, "replace names by hashes")
 	f.DurationVar(&flags.hnsTimeout, "hns-timeout", 2*time.Minute, "`time` after which a call to HNS counts as hanging")
 	cmd.MarkFlagsMutuallyExclusive("read-only", "l2bridge")
+	cmd.MarkFlagsMutuallyExclusive("read-only", "packets")
+	if err := f.MarkHidden("packets-over-hns"); err != nil {
+		panic("BUG: " + err.Error())
+	}
 	return cmd
 }
 
@@ -92,7 +102,7 @@ func (flags doctorFlags) run(ctx context.Context, std streams, this host) error 
 	node := this.facts()
 	node.Program = version()
 	result := doctor.Run(ctx, library, doctor.Options{
-		Node: node, ReadOnly: flags.readOnly, L2Bridge: flags.l2bridge, Now: time.Now,
+		Node: node, ReadOnly: flags.readOnly, L2Bridge: flags.l2bridge, Wire: flags.wire(library, this), Now: time.Now,
 	})
 	if flags.hashNames {
 		result.HashNames([]byte(rand.Text()))
@@ -101,6 +111,17 @@ func (flags doctorFlags) run(ctx context.Context, std streams, this host) error 
 		return err
 	}
 	return tellResult(std.out, file, result)
+}
+
+// wire is what sends packets; nil: nobody does.
+func (flags doctorFlags) wire(library doctor.Library, this host) doctor.Wire {
+	switch {
+	case !flags.packets:
+		return nil
+	case flags.overHNS:
+		return doctor.AskedWire(library)
+	}
+	return this.wire()
 }
 
 // tellResult says what was found, and fails when it is not the whole.

@@ -97,6 +97,9 @@ func TestDoctor(t *testing.T) {
 		require.NotContains(t, record.Output, "azure-of-ours")
 	}
 
+	_, err = examine(t, s.host(nil), "--read-only", "--packets")
+	require.ErrorContains(t, err, "if any flags in the group")
+
 	_, err = examine(t, s.host(errors.New("another doctor")), "-o", filepath.Join(dir, "none.zip"))
 	require.ErrorContains(t, err, "another doctor")
 	files, err := os.ReadDir(dir)

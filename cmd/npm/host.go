@@ -26,6 +26,8 @@ type host struct {
 	lock func(context.Context, nodelock.Listener) (unlock func(), err error)
 	// raw makes single calls of this node's HNS; a call that takes longer than deadline hangs.
 	raw func(deadline time.Duration) (rawHNS, error)
+	// wire sends packets between endpoints of the doctor's own.
+	wire func() doctor.Wire
 	// alone keeps every other doctor of the node out.
 	alone func(context.Context, nodelock.Listener) (unlock func(), err error)
 	// facts are what the system says of itself.
@@ -48,7 +50,7 @@ func thisHost() host {
 	return host{
 		connect: newHNS, lock: nodelock.New(lockName).Lock, listen: listen, listening: processes.Listening,
 		pipe: pipe.Listen,
-		raw:  newRaw, alone: nodelock.New(doctorName).Lock, facts: nodeFacts,
+		raw:  newRaw, wire: newWire, alone: nodelock.New(doctorName).Lock, facts: nodeFacts,
 		hnsPID: hnsPID, pidPoll: pidPoll,
 	}
 }

@@ -28,8 +28,8 @@ type Packet struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// wrong reports whether the packet did not go as assumed.
-func (p Packet) wrong() bool { return p.Assumed != "" && p.Is != p.Assumed }
+// Wrong reports whether the packet did not go as assumed.
+func (p Packet) Wrong() bool { return p.Assumed != "" && p.Is != p.Assumed }
 
 // Bounds of the waiting in phase 2.
 const (
@@ -187,11 +187,11 @@ func (p *packets) settle(q *Question, flows []flow) (inForce time.Duration) {
 		at := p.now().Sub(began)
 		q.Packets = p.round(flows)
 		q.Rounds++
-		if inForce < 0 && !q.Packets[0].wrong() {
+		if inForce < 0 && !q.Packets[0].Wrong() {
 			inForce = at
 			limit = at + max(moreWait, 2*at)
 		}
-		if slices.ContainsFunc(q.Packets, Packet.wrong) {
+		if slices.ContainsFunc(q.Packets, Packet.Wrong) {
 			right = 0
 		} else if right++; right == 1 {
 			rightSince = at
@@ -242,7 +242,7 @@ func (p *packets) base(flows []flow) string {
 // wrongOf says which packets went otherwise than assumed.
 func wrongOf(packets []Packet) string {
 	for _, p := range packets {
-		if p.wrong() {
+		if p.Wrong() {
 			return fmt.Sprintf("%s: %s, not %s", p.Flow, or(string(p.Is), p.Error), p.Assumed)
 		}
 	}

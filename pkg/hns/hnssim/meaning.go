@@ -35,24 +35,14 @@ type Meaning struct {
 	Gap, Lag time.Duration
 }
 
-// SetMeaning gives the switch another meaning from now on; the zero value is the usual one.
-func (s *Sim) SetMeaning(m Meaning) {
+// setMeaning gives the switch another meaning from now on; the zero value is the usual one.
+func (s *Sim) setMeaning(m Meaning) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.meaning = nil
 	if m != (Meaning{}) {
 		s.meaning = &m
 	}
-}
-
-// Meaning returns what SetMeaning gave.
-func (s *Sim) Meaning() Meaning {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.meaning == nil {
-		return Meaning{}
-	}
-	return *s.meaning
 }
 
 // past are policies that an endpoint had.

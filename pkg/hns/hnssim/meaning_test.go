@@ -40,8 +40,7 @@ func TestMeanings(t *testing.T) {
 		for _, m := range rows {
 			s, err := ParseDump(site + indent(row.rules))
 			require.NoError(t, err)
-			s.SetMeaning(m.odd)
-			require.Equal(t, m.odd, s.Meaning())
+			s.setMeaning(m.odd)
 			switch m.odd {
 			case row.odd, row.also:
 				require.Equal(t, !row.plain, traced(t, s, row.pkt), "%+v: %v", m.odd, row.rules)
@@ -54,7 +53,7 @@ func TestMeanings(t *testing.T) {
 
 	s, err := ParseDump(site + indent([]string{"acl In 222 Allow azure-acl-a"}))
 	require.NoError(t, err)
-	s.SetMeaning(Meaning{HostPair: true})
+	s.setMeaning(Meaning{HostPair: true})
 	require.False(t, traced(t, s, in))
 	require.NoError(t, s.AddACLs(t.Context(), "ep", []hns.ACL{{ID: "azure-acl-h", Action: hns.Allow, Direction: hns.In, RuleType: hns.Host}}))
 	require.True(t, traced(t, s, in))
@@ -65,7 +64,7 @@ func TestFrozen(t *testing.T) {
 	t.Parallel()
 	s, err := ParseDump(site)
 	require.NoError(t, err)
-	s.SetMeaning(Meaning{Frozen: true})
+	s.setMeaning(Meaning{Frozen: true})
 	write := func() {
 		require.NoError(t, s.ReplacePolicies(t.Context(), "ep", []hns.EndpointPolicy{hns.NewACLPolicy(allow(func(a *hns.ACL) {
 			a.LocalAddresses = derivedID("both")
@@ -95,7 +94,7 @@ func TestLateMeanings(t *testing.T) {
 			require.NoError(t, s.ReplacePolicies(t.Context(), "ep", []hns.EndpointPolicy{hns.NewACLPolicy(allow(func(a *hns.ACL) { a.Action = action }))}))
 		}
 		passes := func() bool { return traced(t, s, "10.0.1.2 > 10.0.0.1 6/80") }
-		s.SetMeaning(Meaning{Lag: time.Minute})
+		s.setMeaning(Meaning{Lag: time.Minute})
 		update(hns.Block)
 		time.Sleep(30 * time.Second)
 		update(hns.Allow)
@@ -108,7 +107,7 @@ func TestLateMeanings(t *testing.T) {
 		update(hns.Block)
 		require.Len(t, s.endpoints["ep"].past, 1, "what is over is forgotten")
 
-		s.SetMeaning(Meaning{Gap: time.Second})
+		s.setMeaning(Meaning{Gap: time.Second})
 		update(hns.Block)
 		require.True(t, passes())
 		time.Sleep(time.Second)

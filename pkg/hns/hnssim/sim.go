@@ -34,6 +34,8 @@ type Options struct {
 	Now func() time.Time
 	// Personality is how this HNS differs from the strict one; see SetPersonality.
 	Personality Personality
+	// Meaning is what the switch does otherwise with rules and sets.
+	Meaning Meaning
 }
 
 // DefaultNetwork is the name of a network for which nobody gave one.
@@ -83,6 +85,7 @@ func New(o Options) *Sim {
 		held:      map[string]bool{},
 	}
 	s.setPersonality(o.Personality)
+	s.setMeaning(o.Meaning)
 	return s
 }
 

@@ -113,7 +113,7 @@ func TestTrace(t *testing.T) {
 			require.NoError(t, err)
 			// The second meaning differs in nothing that a verdict depends on.
 			for _, m := range []Meaning{{}, {Resets: true}} {
-				s.SetMeaning(m)
+				s.setMeaning(m)
 				for _, text := range test.allowed {
 					require.True(t, traced(t, s, text), text)
 				}

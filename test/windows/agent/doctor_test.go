@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/doctor"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
 )
 
@@ -46,11 +47,12 @@ func TestDoctor(t *testing.T) {
 	begin(t)
 	h := newHost(t, azure())
 	networks, endpoints, namespaces := h.Exists()
-	for _, flags := range [][]string{nil, {"--l2bridge", "--hash-names"}, {"--read-only"}} {
+	for _, flags := range [][]string{nil, {"--l2bridge", "--hash-names", "--packets", "--packets-over-hns"}, {"--read-only"}} {
 		said, r := examine(t, h, flags...)
 		require.Regexp(t, `^0 refuted, `, said)
 		require.Empty(t, r.Differences)
 		require.NotEmpty(t, r.Node.Build, "the registry is read")
+		require.Equal(t, slices.Contains(flags, "--packets"), len(r.Questions) > 15, "questions with packets")
 		is, left, spaces := h.Exists()
 		require.Equal(t, []any{networks, endpoints, namespaces}, []any{is, left, spaces})
 		require.Zero(t, h.open(), "handles of HNS")
@@ -66,5 +68,16 @@ func TestDoctorDiffers(t *testing.T) {
 	said, r := examine(t, h)
 	require.Contains(t, said, "refuted: A10 a rule takes SCTP with ports: rules: SCTP: 0x80070032 ERROR_NOT_SUPPORTED")
 	require.Contains(t, said, "refuted: W12 ")
+	require.Equal(t, 2, r.Count(doctor.Refuted))
+}
+
+// TestDoctorPackets: what a switch does otherwise than WinNPM assumes is in the zip too.
+func TestDoctorPackets(t *testing.T) {
+	begin(t)
+	o := azure()
+	o.Meaning = hnssim.Meaning{CommaIsOr: true, Resets: true}
+	said, r := examine(t, newHost(t, o), "--packets", "--packets-over-hns")
+	require.Contains(t, said, "refuted: S1 ")
+	require.Contains(t, said, "refuted: A21 ")
 	require.Equal(t, 2, r.Count(doctor.Refuted))
 }

@@ -80,7 +80,7 @@ func New(o Options) *Server {
 		released: make(chan struct{}),
 		turn:     make(chan struct{}, 1),
 	}
-	s.own = newNetwork(s.newID(), cmp.Or(o.Network, "azure"), networkSettings{Ipams: ipamOf(o.Subnet)}, o.Foreign)
+	s.own = newNetwork(s.newID(), cmp.Or(o.Network, "azure"), networkSettings{Ipams: ipamOf(o.Subnet)}, o.Foreign, hnssim.Meaning{})
 	s.own.subnet = o.Subnet
 	s.networks = []*network{s.own}
 	return s
