@@ -22,6 +22,9 @@ func newRaw(time.Duration) (rawHNS, error) { return nil, errNoHNS() }
 // newWire returns nil: there are no endpoints here.
 func newWire() doctor.Wire { return nil }
 
+// newRestarter returns nil: there is nothing to restart.
+func newRestarter() doctor.Service { return nil }
+
 func errNoHNS() error {
 	return fmt.Errorf("this build cannot reach a Host Networking Service on %s; npm simulate runs everywhere", runtime.GOOS)
 }

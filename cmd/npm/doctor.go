@@ -25,6 +25,7 @@ type doctorFlags struct {
 	hashNames  bool
 	packets    bool
 	overHNS    bool // packets are asked about, and not sent
+	restartHNS bool
 	hnsTimeout time.Duration
 }
 
@@ -40,7 +41,9 @@ WinNPM whether it held, is refuted, or stays unknown.
 First it reads what is there. Then it makes a network of its own, winnpm-doctor, and writes
 to nothing else; what it made is taken away at the end, or by the next run. With --read-only
 it writes nothing. With --packets it sends packets between endpoints of its own, to see what
-rules do, and after how long: that takes 10 to 15 minutes. It needs an Administrator.
+rules do, and after how long: that takes 10 to 15 minutes. With --restart-hns it restarts
+the service, to see what survives that: no pod of the node can start meanwhile, and those that
+run may lose their network. It needs an Administrator.
 
 In the zip are names and addresses of networks, endpoints, sets and rules of this node;
 --hash-names replaces the names. A file that is there is not written over.
@@ -67,10 +70,12 @@ again, 2 wrong usage.`,
 	f.BoolVar(&flags.l2bridge, "l2bridge", false, "make an L2Bridge network, as pods have, and no NAT; it may interrupt the node's own connection for seconds")
 	f.BoolVar(&flags.packets, "packets", false, "also send packets between endpoints of its own, 10 to 15 minutes")
 	f.BoolVar(&flags.overHNS, "packets-over-hns", false, "ask HNS what becomes of packets: that of our tests under Wine answers")
+	f.BoolVar(&flags.restartHNS, "restart-hns", false, "also restart the service hns; on a node that you can spare")
 	f.BoolVar(&flags.hashNames, "hash-names", false, "replace names by hashes")
 	f.DurationVar(&flags.hnsTimeout, "hns-timeout", 2*time.Minute, "`time` after which a call to HNS counts as hanging")
 	cmd.MarkFlagsMutuallyExclusive("read-only", "l2bridge")
 	cmd.MarkFlagsMutuallyExclusive("read-only", "packets")
+	cmd.MarkFlagsMutuallyExclusive("read-only", "restart-hns")
 	if err := f.MarkHidden("packets-over-hns"); err != nil {
 		panic("BUG: " + err.Error())
 	}
@@ -101,9 +106,13 @@ func (flags doctorFlags) run(ctx context.Context, std streams, this host) error 
 	defer unlock()
 	node := this.facts()
 	node.Program = version()
-	result := doctor.Run(ctx, library, doctor.Options{
+	options := doctor.Options{
 		Node: node, ReadOnly: flags.readOnly, L2Bridge: flags.l2bridge, Wire: flags.wire(library, this), Now: time.Now,
-	})
+	}
+	if flags.restartHNS {
+		options.Service = this.restarter()
+	}
+	result := doctor.Run(ctx, library, options)
 	if flags.hashNames {
 		result.HashNames([]byte(rand.Text()))
 	}

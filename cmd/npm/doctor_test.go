@@ -21,7 +21,8 @@ import (
 // standIn is the HNS of the tests under Wine, without the DLLs.
 type standIn struct {
 	*hnsd.Server
-	closed bool
+	closed   bool
+	restarts uint32
 }
 
 // Call implements doctor.Library.
@@ -32,10 +33,20 @@ func (s *standIn) Call(ctx context.Context, export string, a doctor.Arguments) (
 
 func (s *standIn) Close() { s.closed = true }
 
+// PID implements doctor.Service.
+func (s *standIn) PID() (uint32, error) { return 1 + s.restarts, nil }
+
+// Restart implements doctor.Service.
+func (s *standIn) Restart(context.Context) error {
+	s.restarts++
+	return nil
+}
+
 // host is a system with this HNS.
 func (s *standIn) host(lockErr error) host {
 	return host{
-		raw: func(time.Duration) (rawHNS, error) { return s, nil },
+		raw:       func(time.Duration) (rawHNS, error) { return s, nil },
+		restarter: func() doctor.Service { return s },
 		alone: func(context.Context, nodelock.Listener) (func(), error) {
 			return func() {}, lockErr
 		},
@@ -70,7 +81,7 @@ func readResult(t *testing.T, file string) doctor.Result {
 func TestDoctor(t *testing.T) {
 	dir := t.TempDir()
 	s := &standIn{Server: hnsd.New(hnsd.Options{Network: "azure-of-ours", Foreign: hnssim.DefaultForeign()})}
-	whole, reads := filepath.Join(dir, "whole.zip"), filepath.Join(dir, "reads.zip")
+	whole, reads, again := filepath.Join(dir, "whole.zip"), filepath.Join(dir, "reads.zip"), filepath.Join(dir, "again.zip")
 
 	out, err := examine(t, s.host(nil), "-o", whole)
 	require.NoError(t, err)
@@ -81,6 +92,12 @@ func TestDoctor(t *testing.T) {
 	require.Equal(t, "NAT", r.OwnNetwork)
 	require.Equal(t, "1", r.Node.Keys["HnsAclUpdateChange"])
 	require.False(t, r.Hashed)
+
+	require.Zero(t, s.restarts, "nobody has asked for it")
+	out, err = examine(t, s.host(nil), "-o", again, "--restart-hns")
+	require.NoError(t, err, out)
+	require.EqualValues(t, 1, s.restarts)
+	require.NoError(t, os.Remove(again))
 
 	_, err = examine(t, s.host(nil), "-o", whole)
 	require.ErrorContains(t, err, "is there already")

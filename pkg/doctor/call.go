@@ -107,7 +107,8 @@ type exam struct {
 	records  []*Record
 	findings []Finding
 
-	wire      Wire // nil: no packets
+	wire      Wire    // nil: no packets
+	service   Service // nil: no restart
 	questions []Question
 }
 

@@ -28,7 +28,10 @@ func TestDocumented(t *testing.T) {
 	var table string
 	synctest.Test(t, func(t *testing.T) {
 		s := newStandIn(t)
-		table = tableOf(doctor.Run(t.Context(), s, withPackets(s)))
+		is := serviceOf(t, s)
+		o := everything(s)
+		o.Service = is
+		table = tableOf(doctor.Run(t.Context(), is, o))
 	})
 	want := before + table + "\n" + after
 	if *update {

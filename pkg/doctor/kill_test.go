@@ -56,7 +56,23 @@ func killedAfter(t *testing.T, s standIn, calls int) {
 }
 
 // everything are the options of a doctor that does all that one can.
-func everything(s standIn) doctor.Options { return withPackets(s) }
+func everything(s standIn) doctor.Options {
+	o := withPackets(s)
+	o.Service = &quickService{}
+	return o
+}
+
+// quickService restarts at once.
+type quickService struct{ pid atomic.Uint32 }
+
+// PID implements doctor.Service.
+func (s *quickService) PID() (uint32, error) { return 1 + s.pid.Load(), nil }
+
+// Restart implements doctor.Service.
+func (s *quickService) Restart(context.Context) error {
+	s.pid.Add(1)
+	return nil
+}
 
 // TestKilled: in whichever probe a doctor is killed, the next one takes away what it left
 // before it makes anything, and leaves nothing itself.
@@ -119,7 +135,7 @@ func TestStopped(t *testing.T) {
 func testStopped(t *testing.T) {
 	for _, at := range []string{
 		"make a network", "sets: a nested set", "rules: update replaces", "endpoints: one address twice",
-		"packets: endpoints", "packets: two sets in a field", "packets: a stream through 200 Updates",
+		"packets: endpoints", "packets: two sets in a field", "packets: a stream through 200 Updates", "restart: the service",
 	} {
 		s := newStandIn(t)
 		ctx, cancel := context.WithCancelCause(t.Context())

@@ -95,11 +95,7 @@ func (e *exam) askPackets() {
 	if e.wire == nil || !e.begin("packets: endpoints") {
 		return
 	}
-	for _, id := range []string{ownTwin, ownLoose, ownRemote} { // one has the pod's address
-		e.call("", "HcnDeleteEndpoint", Arguments{ID: id})
-	}
-	e.clearRules()
-	e.dropSets()
+	e.onlyPod()
 	p := &packets{exam: e, places: map[string]Place{}, until: e.now().Add(packetsTake)}
 	servers, why := p.open()
 	defer func() {

@@ -71,6 +71,27 @@ func TestDoctorDiffers(t *testing.T) {
 	require.Equal(t, 2, r.Count(doctor.Refuted))
 }
 
+// TestDoctorRestart: npm.exe restarts the service of HNS, sees another process of it, and tells
+// what its network has afterwards.
+func TestDoctorRestart(t *testing.T) {
+	p := begin(t)
+	h := newHost(t, azure())
+	start(t, ownNode, h.addr, options{flags: calm}) // services end with the last program of a user
+	p.control(t, "create", "binPath=", windowsPath(p.exe("hns")))
+	t.Cleanup(func() { p.control(t, "delete") })
+	p.control(t, "start")
+	t.Cleanup(func() { p.control(t, "stop") })
+	said, r := examine(t, h, "--restart-hns")
+	require.Regexp(t, `^0 refuted, `, said)
+	for _, a := range r.Answers {
+		if slices.Contains([]string{"E7", "E8", "E9", "S18"}, a.ID) {
+			require.Equal(t, doctor.Held, a.Verdict, "%s: %+v", a.ID, a.Findings)
+		}
+	}
+	_, endpoints, namespaces := h.Exists()
+	require.Zero(t, endpoints+namespaces)
+}
+
 // TestDoctorPackets: what a switch does otherwise than WinNPM assumes is in the zip too.
 func TestDoctorPackets(t *testing.T) {
 	begin(t)
