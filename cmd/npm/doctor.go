@@ -26,6 +26,7 @@ type doctorFlags struct {
 	packets    bool
 	overHNS    bool // packets are asked about, and not sent
 	restartHNS bool
+	scale      bool
 	hnsTimeout time.Duration
 }
 
@@ -41,7 +42,8 @@ WinNPM whether it held, is refuted, or stays unknown.
 First it reads what is there. Then it makes a network of its own, winnpm-doctor, and writes
 to nothing else; what it made is taken away at the end, or by the next run. With --read-only
 it writes nothing. With --packets it sends packets between endpoints of its own, to see what
-rules do, and after how long: that takes 10 to 15 minutes. With --restart-hns it restarts
+rules do, and after how long: that takes 10 to 15 minutes. With --scale it makes
+sets, members and rules, doubled until HNS refuses them, for up to 20 minutes. With --restart-hns it restarts
 the service, to see what survives that: no pod of the node can start meanwhile, and those that
 run may lose their network. It needs an Administrator.
 
@@ -71,11 +73,12 @@ again, 2 wrong usage.`,
 	f.BoolVar(&flags.packets, "packets", false, "also send packets between endpoints of its own, 10 to 15 minutes")
 	f.BoolVar(&flags.overHNS, "packets-over-hns", false, "ask HNS what becomes of packets: that of our tests under Wine answers")
 	f.BoolVar(&flags.restartHNS, "restart-hns", false, "also restart the service hns; on a node that you can spare")
+	f.BoolVar(&flags.scale, "scale", false, "also double sets, members and rules until HNS refuses them, up to 20 minutes")
 	f.BoolVar(&flags.hashNames, "hash-names", false, "replace names by hashes")
 	f.DurationVar(&flags.hnsTimeout, "hns-timeout", 2*time.Minute, "`time` after which a call to HNS counts as hanging")
-	cmd.MarkFlagsMutuallyExclusive("read-only", "l2bridge")
-	cmd.MarkFlagsMutuallyExclusive("read-only", "packets")
-	cmd.MarkFlagsMutuallyExclusive("read-only", "restart-hns")
+	for _, writes := range []string{"l2bridge", "packets", "scale", "restart-hns"} {
+		cmd.MarkFlagsMutuallyExclusive("read-only", writes)
+	}
 	if err := f.MarkHidden("packets-over-hns"); err != nil {
 		panic("BUG: " + err.Error())
 	}
@@ -108,6 +111,9 @@ func (flags doctorFlags) run(ctx context.Context, std streams, this host) error 
 	node.Program = version()
 	options := doctor.Options{
 		Node: node, ReadOnly: flags.readOnly, L2Bridge: flags.l2bridge, Wire: flags.wire(library, this), Now: time.Now,
+	}
+	if flags.scale {
+		options.Scale = doctor.MostScale
 	}
 	if flags.restartHNS {
 		options.Service = this.restarter()

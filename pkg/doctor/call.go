@@ -108,6 +108,7 @@ type exam struct {
 	findings []Finding
 
 	wire      Wire    // nil: no packets
+	scale     int     // 0: no phase 3
 	service   Service // nil: no restart
 	questions []Question
 }

@@ -30,7 +30,7 @@ func TestDocumented(t *testing.T) {
 		s := newStandIn(t)
 		is := serviceOf(t, s)
 		o := everything(s)
-		o.Service = is
+		o.Service, o.Scale = is, 8192
 		table = tableOf(doctor.Run(t.Context(), is, o))
 	})
 	want := before + table + "\n" + after

@@ -26,6 +26,8 @@ type Options struct {
 	L2Bridge bool
 	// Wire sends packets between endpoints of the own network; nil: nobody does.
 	Wire Wire
+	// Scale is how much of anything is asked for at most, such as MostScale; 0: nobody asks.
+	Scale int
 	// Service restarts HNS, to see what survives that; nil: nobody does.
 	Service Service
 	// Now is the clock.
@@ -52,7 +54,7 @@ type Result struct {
 
 // Run asks HNS. It comes to its end when ctx does, and takes away then what it made.
 func Run(ctx context.Context, library Library, o Options) Result {
-	e := &exam{ctx: ctx, library: library, now: o.Now, progress: o.Progress, wire: o.Wire, service: o.Service}
+	e := &exam{ctx: ctx, library: library, now: o.Now, progress: o.Progress, wire: o.Wire, scale: o.Scale, service: o.Service}
 	out := Result{Began: o.Now(), Node: o.Node}
 	e.readOnly(o.Node)
 	if !o.ReadOnly {

@@ -59,6 +59,7 @@ func killedAfter(t *testing.T, s standIn, calls int) {
 func everything(s standIn) doctor.Options {
 	o := withPackets(s)
 	o.Service = &quickService{}
+	o.Scale = 128
 	return o
 }
 
@@ -135,7 +136,7 @@ func TestStopped(t *testing.T) {
 func testStopped(t *testing.T) {
 	for _, at := range []string{
 		"make a network", "sets: a nested set", "rules: update replaces", "endpoints: one address twice",
-		"packets: endpoints", "packets: two sets in a field", "packets: a stream through 200 Updates", "restart: the service",
+		"packets: endpoints", "packets: two sets in a field", "packets: a stream through 200 Updates", "restart: the service", "scale: rules", "scale: members of a nested set",
 	} {
 		s := newStandIn(t)
 		ctx, cancel := context.WithCancelCause(t.Context())
