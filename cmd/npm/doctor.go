@@ -13,9 +13,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/winnpm/winnpm/pkg/doctor"
+	"github.com/winnpm/winnpm/pkg/doctor/sockets"
 	"github.com/winnpm/winnpm/pkg/nodelock"
 	"github.com/winnpm/winnpm/pkg/simulate"
 )
+
+// mostScale is how much of anything npm doctor --scale asks for at most.
+const mostScale = 65536
 
 // doctorFlags are what the command line says.
 type doctorFlags struct {
@@ -113,7 +117,7 @@ func (flags doctorFlags) run(ctx context.Context, std streams, this host) error 
 		Node: node, ReadOnly: flags.readOnly, L2Bridge: flags.l2bridge, Wire: flags.wire(library, this), Now: time.Now,
 	}
 	if flags.scale {
-		options.Scale = doctor.MostScale
+		options.Scale = mostScale
 	}
 	if flags.restartHNS {
 		options.Service = this.restarter()
@@ -134,7 +138,7 @@ func (flags doctorFlags) wire(library doctor.Library, this host) doctor.Wire {
 	case !flags.packets:
 		return nil
 	case flags.overHNS:
-		return doctor.AskedWire(library)
+		return sockets.Asked(library)
 	}
 	return this.wire()
 }

@@ -26,7 +26,8 @@ type Options struct {
 	L2Bridge bool
 	// Wire sends packets between endpoints of the own network; nil: nobody does.
 	Wire Wire
-	// Scale is how much of anything is asked for at most, such as MostScale; 0: nobody asks.
+	// Scale is how much of anything is asked for at most; 0: nobody asks. More than 65536 of
+	// anything is never asked for.
 	Scale int
 	// Service restarts HNS, to see what survives that; nil: nobody does.
 	Service Service

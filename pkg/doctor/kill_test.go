@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/doctor"
+	"github.com/winnpm/winnpm/pkg/doctor/sockets"
 	"github.com/winnpm/winnpm/test/effort"
 )
 
@@ -51,7 +52,7 @@ func killedAfter(t *testing.T, s standIn, calls int) {
 	m := mortal{s, new(atomic.Int64), cancel} // nothing more comes of it
 	m.left.Store(int64(calls))
 	o := everything(s)
-	o.Wire = doctor.AskedWire(packetsUntilDeath{m})
+	o.Wire = sockets.Asked(packetsUntilDeath{m})
 	doctor.Run(ctx, m, o)
 }
 

@@ -43,7 +43,7 @@ func (p *packets) answer(q question) {
 		return
 	}
 	r := p.records[asked.Written]
-	if slices.ContainsFunc(asked.Packets, func(s Packet) bool { return s.Error != "" }) {
+	if slices.ContainsFunc(asked.Packets, func(s packet) bool { return s.Error != "" }) {
 		p.find(q.settles, Unknown, "nobody knows what becomes of a packet: "+wrongOrUnclear(asked.Packets), r)
 		return
 	}
@@ -81,7 +81,7 @@ func said(q Question) string {
 	return fmt.Sprintf("after %v: %s", time.Duration(q.RightMicros)*time.Microsecond, strings.Join(flows, ", "))
 }
 
-func wrongOrUnclear(packets []Packet) string {
+func wrongOrUnclear(packets []packet) string {
 	for _, s := range packets {
 		if s.Error != "" {
 			return s.Flow + ": " + s.Error

@@ -17,11 +17,11 @@ type Question struct {
 	// RightMicros is after which time all packets went as WinNPM assumes; negative: they never did.
 	RightMicros int64    `json:"rightMicros"`
 	Rounds      int      `json:"rounds"` // in each of them every packet was sent once
-	Packets     []Packet `json:"packets"`
+	Packets     []packet `json:"packets"`
 }
 
-// Packet is one flow of a question.
-type Packet struct {
+// packet is one flow of a question.
+type packet struct {
 	Flow    string `json:"flow"`              // like "b -> pod TCP 8080"
 	Assumed Fate   `json:"assumed,omitempty"` // empty: nobody knows
 	Is      Fate   `json:"is"`                // in the end; empty: Error says why nobody knows
@@ -29,7 +29,7 @@ type Packet struct {
 }
 
 // Wrong reports whether the packet did not go as assumed.
-func (p Packet) Wrong() bool { return p.Assumed != "" && p.Is != p.Assumed }
+func (p packet) Wrong() bool { return p.Assumed != "" && p.Is != p.Assumed }
 
 // Bounds of the waiting in phase 2.
 const (
@@ -157,11 +157,11 @@ func (p *packets) makePeer(space, id, addr string) *Record {
 }
 
 // round sends each packet once, all at the same time.
-func (p *packets) round(flows []flow) []Packet {
-	out := make([]Packet, len(flows))
+func (p *packets) round(flows []flow) []packet {
+	out := make([]packet, len(flows))
 	var all sync.WaitGroup
 	for i, f := range flows {
-		out[i] = Packet{Flow: f.String(), Assumed: f.is}
+		out[i] = packet{Flow: f.String(), Assumed: f.is}
 		all.Go(func() {
 			is, err := p.wire.Send(p.ctx, Flow{p.places[f.from], p.places[f.to], f.protocol, f.port})
 			if out[i].Is = is; err != nil {
@@ -187,7 +187,7 @@ func (p *packets) settle(q *Question, flows []flow) (inForce time.Duration) {
 			inForce = at
 			limit = at + max(moreWait, 2*at)
 		}
-		if slices.ContainsFunc(q.Packets, Packet.Wrong) {
+		if slices.ContainsFunc(q.Packets, packet.Wrong) {
 			right = 0
 		} else if right++; right == 1 {
 			rightSince = at
@@ -236,7 +236,7 @@ func (p *packets) base(flows []flow) string {
 }
 
 // wrongOf says which packets went otherwise than assumed.
-func wrongOf(packets []Packet) string {
+func wrongOf(packets []packet) string {
 	for _, p := range packets {
 		if p.Wrong() {
 			return fmt.Sprintf("%s: %s, not %s", p.Flow, or(string(p.Is), p.Error), p.Assumed)

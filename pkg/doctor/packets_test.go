@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/doctor"
+	"github.com/winnpm/winnpm/pkg/doctor/sockets"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
 )
@@ -31,7 +32,7 @@ func switchOf(t *testing.T, m hnssim.Meaning) standIn {
 // withPackets are the options of a doctor that sends packets over a library.
 func withPackets(over doctor.Library) doctor.Options {
 	o := options()
-	o.Wire = doctor.AskedWire(over)
+	o.Wire = sockets.Asked(over)
 	return o
 }
 
@@ -150,7 +151,7 @@ func TestNoPackets(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := newStandIn(t)
-				change.Wire = doctor.AskedWire(s)
+				change.Wire = sockets.Asked(s)
 				o := options()
 				o.Wire = change
 				r := doctor.Run(t.Context(), s, o)
@@ -168,7 +169,7 @@ func TestFirewall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStandIn(t)
 		o := options()
-		o.Wire = changed{Wire: doctor.AskedWire(s), send: func(f doctor.Flow) (doctor.Fate, error) {
+		o.Wire = changed{Wire: sockets.Asked(s), send: func(f doctor.Flow) (doctor.Fate, error) {
 			if f.Protocol == 17 {
 				return doctor.Dropped, nil
 			}

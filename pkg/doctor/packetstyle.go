@@ -124,7 +124,7 @@ func (p *packets) whichWins() bool {
 	if !ok {
 		return false
 	}
-	turned := !slices.ContainsFunc(q.Packets[1:], func(s Packet) bool { return !s.Wrong() })
+	turned := !slices.ContainsFunc(q.Packets[1:], func(s packet) bool { return !s.Wrong() })
 	p.style.higher = turned
 	p.holds("A1", q.RightMicros >= 0, wrongOf(q.Packets), p.records[q.Written])
 	return q.RightMicros >= 0 || turned

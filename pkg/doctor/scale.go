@@ -9,9 +9,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// MostScale is as much of anything as phase 3 asks for.
-const MostScale = 65536
-
 // Bounds of phase 3.
 const (
 	scaleTakes = 20 * time.Minute // after which nothing more is asked

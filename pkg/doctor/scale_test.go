@@ -17,6 +17,9 @@ import (
 	"github.com/winnpm/winnpm/test/windows/hnsd"
 )
 
+// mostScale is as much as npm doctor asks for.
+const mostScale = 65536
+
 // upTo are the options of a doctor that asks for so much.
 func upTo(n int) doctor.Options {
 	o := options()
@@ -29,7 +32,7 @@ func upTo(n int) doctor.Options {
 func TestScale(t *testing.T) {
 	t.Parallel()
 	s := newStandIn(t)
-	r := doctor.Run(t.Context(), s, upTo(effort.Of(2048, 8192, doctor.MostScale)))
+	r := doctor.Run(t.Context(), s, upTo(effort.Of(2048, 8192, mostScale)))
 	require.Empty(t, findings(r))
 	verdicts := map[string]doctor.Verdict{}
 	for _, a := range r.Answers {
@@ -91,7 +94,7 @@ func TestScaleSlow(t *testing.T) {
 				wait(t.Context(), 3*time.Minute)
 			}
 			return do()
-		}}, upTo(doctor.MostScale))
+		}}, upTo(mostScale))
 		require.Equal(t, []string{"E10"}, refuted(r), "%+v", findings(r))
 		require.Less(t, largest.Load(), int64(300_000), "it goes no further")
 		untouched(t, s)

@@ -1,19 +1,22 @@
-package doctor
+package sockets
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/winnpm/winnpm/pkg/doctor"
 )
 
 // askedWire asks the library itself what becomes of packets.
-type askedWire struct{ library Library }
+type askedWire struct{ library doctor.Library }
 
-// AskedWire returns a wire for where no packet can be sent: it asks HNS. That answers only in
+// Asked returns a wire for where no packet can be sent: it asks HNS. That answers only in
 // the place of HNS in the tests, which has a request for it that no real one has.
-func AskedWire(library Library) Wire { return askedWire{library} }
+func Asked(library doctor.Library) doctor.Wire { return askedWire{library} }
 
 // packetRequest is one packet, or something done with a connection.
 type packetRequest struct {
@@ -27,7 +30,7 @@ type packetRequest struct {
 
 // packetAnswer says what became of it.
 type packetAnswer struct {
-	Fate   Fate
+	Fate   doctor.Fate
 	Error  string
 	Stream uint64
 }
@@ -37,7 +40,7 @@ func (w askedWire) ask(ctx context.Context, r packetRequest) (packetAnswer, erro
 	if err != nil {
 		return packetAnswer{}, err
 	}
-	out, err := w.library.Call(ctx, "HNSCall", Arguments{Texts: []string{"POST", "/winnpm/packets", string(text)}})
+	out, err := w.library.Call(ctx, "HNSCall", doctor.Arguments{Texts: []string{"POST", "/winnpm/packets", string(text)}})
 	if err != nil {
 		return packetAnswer{}, err
 	}
@@ -46,29 +49,29 @@ func (w askedWire) ask(ctx context.Context, r packetRequest) (packetAnswer, erro
 		return packetAnswer{}, fmt.Errorf("0x%08x: %w", out.HResult, err)
 	}
 	if a.Fate == "" {
-		return a, errors.New(or(a.Error, "this HNS knows nothing of packets"))
+		return a, errors.New(cmp.Or(a.Error, "this HNS knows nothing of packets"))
 	}
 	return a, nil
 }
 
-// Serve implements Wire: there is nobody to answer.
-func (w askedWire) Serve(context.Context, Place, []uint16) (io.Closer, error) {
+// Serve implements doctor.Wire: there is nobody to answer.
+func (w askedWire) Serve(context.Context, doctor.Place, []uint16) (io.Closer, error) {
 	return io.NopCloser(nil), nil
 }
 
-// Send implements Wire.
-func (w askedWire) Send(ctx context.Context, f Flow) (Fate, error) {
+// Send implements doctor.Wire.
+func (w askedWire) Send(ctx context.Context, f doctor.Flow) (doctor.Fate, error) {
 	a, err := w.ask(ctx, packetRequest{From: f.From.Endpoint, To: f.To.Endpoint, Protocol: f.Protocol, Port: f.Port})
 	return a.Fate, err
 }
 
-// Open implements Wire.
-func (w askedWire) Open(ctx context.Context, f Flow) (Conversation, Fate, error) {
+// Open implements doctor.Wire.
+func (w askedWire) Open(ctx context.Context, f doctor.Flow) (doctor.Conversation, doctor.Fate, error) {
 	a, err := w.ask(ctx, packetRequest{From: f.From.Endpoint, To: f.To.Endpoint, Protocol: f.Protocol, Port: f.Port, Open: true})
-	if err != nil || a.Fate != Passed {
+	if err != nil || a.Fate != doctor.Passed {
 		return nil, a.Fate, err
 	}
-	return askedConversation{context.WithoutCancel(ctx), w, a.Stream}, Passed, nil
+	return askedConversation{context.WithoutCancel(ctx), w, a.Stream}, doctor.Passed, nil
 }
 
 type askedConversation struct {
@@ -77,13 +80,13 @@ type askedConversation struct {
 	stream uint64
 }
 
-// Ask implements Conversation.
-func (c askedConversation) Ask(ctx context.Context) (Fate, error) {
+// Ask implements doctor.Conversation.
+func (c askedConversation) Ask(ctx context.Context) (doctor.Fate, error) {
 	a, err := c.wire.ask(ctx, packetRequest{Stream: c.stream})
 	return a.Fate, err
 }
 
-// Close implements Conversation.
+// Close implements doctor.Conversation.
 func (c askedConversation) Close() error {
 	_, err := c.wire.ask(c.ctx, packetRequest{Stream: c.stream, Close: true})
 	return err
