@@ -103,7 +103,7 @@ func (e *exam) addSets(have, n int) *Record {
 	for i := have; i < n; i++ {
 		sets = append(sets, leafOf(scaleSet(i), scaleAddr(i)))
 	}
-	return e.modify("many sets", network, ownID, add(sets...).request())
+	return e.modify(fmt.Sprintf("%d sets", n), network, ownID, add(sets...).request())
 }
 
 // removeSets takes sets away again, some at a time.
@@ -142,7 +142,7 @@ func (e *exam) moreMembers() growth {
 			for i := range values {
 				values[i] = scaleAddr(i)
 			}
-			r := e.modify("many members", network, ownID, verb(leafOf(setA, strings.Join(values, ","))).request())
+			r := e.modify(fmt.Sprintf("%d members of a set", n), network, ownID, verb(leafOf(setA, strings.Join(values, ","))).request())
 			verb = update
 			return r
 		},
@@ -164,7 +164,7 @@ func (e *exam) moreNested() growth {
 			for i := range ids {
 				ids[i] = scaleSet(i)
 			}
-			r := e.modify("many sets in a set", network, ownID, verb(listOf(setList, strings.Join(ids, ","))).request())
+			r := e.modify(fmt.Sprintf("%d members of a nested set", n), network, ownID, verb(listOf(setList, strings.Join(ids, ","))).request())
 			verb = update
 			return r
 		},
@@ -199,7 +199,7 @@ func (e *exam) writeRules(n int) *Record {
 	for i := range rules {
 		rules[i] = aclPolicy(fmt.Sprintf("%s%d", ruleID, i), inAllow+switched+tcp+fmt.Sprintf(`,"LocalPorts":"%d"`, 1+i))
 	}
-	return e.modify("many rules", endpoint, ownPod, update(rules...).request())
+	return e.modify(fmt.Sprintf("%d rules", n), endpoint, ownPod, update(rules...).request())
 }
 
 // moreBytes counts in thousands of bytes. They matter up to the budget of a pod's rules.
@@ -217,7 +217,7 @@ func (e *exam) moreBytes() growth {
 			for i := range rules {
 				rules[i] = aclPolicy(fmt.Sprintf("%s%d", ruleID, i), inAllow+switched+`,"RemoteAddresses":`+quoted(list))
 			}
-			return e.modify("many bytes", endpoint, ownPod, update(rules...).request())
+			return e.modify(fmt.Sprintf("%d thousand bytes", n), endpoint, ownPod, update(rules...).request())
 		},
 		shown: func(o object) int { return perRule * len(o.rules()) },
 		undo:  func() { e.modify("", endpoint, ownPod, update().request()) },
