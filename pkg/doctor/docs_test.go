@@ -3,6 +3,7 @@ package doctor_test
 import (
 	"flag"
 	"fmt"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/doctor"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/test/windows/hnsd"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/windows.md")
@@ -27,10 +30,15 @@ func TestDocumented(t *testing.T) {
 	require.True(t, ok)
 	var table string
 	synctest.Test(t, func(t *testing.T) {
-		s := newStandIn(t)
+		// Small limits settle what is about limits, and cost little.
+		s := standIn{hnsd.New(hnsd.Options{Foreign: hnssim.DefaultForeign(), Personality: hnssim.Personality{Refuses: []hnssim.Refusal{
+			{What: hnssim.SetCount, N: 100}, {What: hnssim.SetValues, N: 100}, {What: hnssim.ACLCount, N: 100}, {What: hnssim.RequestBytes, N: 100_000},
+		}}})}
+		_, err := s.CreateEndpoint(netip.MustParseAddr("10.0.0.4"))
+		require.NoError(t, err)
 		is := serviceOf(t, s)
 		o := everything(s)
-		o.Service, o.Scale = is, 8192
+		o.Service = is
 		table = tableOf(doctor.Run(t.Context(), is, o))
 	})
 	want := before + table + "\n" + after

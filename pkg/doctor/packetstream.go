@@ -11,8 +11,8 @@ import (
 const (
 	streamWrites  = 200
 	streamPause   = 50 * time.Millisecond // between two writes
-	streamBetween = 10 * time.Millisecond // between two packets of one sender
-	streamSenders = 4                     // of each kind
+	streamBetween = 25 * time.Millisecond // between two packets of one sender
+	streamSenders = 3                     // of each kind
 )
 
 // tally counts what a stream of packets saw.
