@@ -248,20 +248,20 @@ func (p *packets) aboutRules() []question {
 	if s.replies {
 		return questions // nothing more to ask of them
 	}
-	both := func(dir string, more func(protocol uint8) string) []string {
+	both := func(more func(protocol uint8) string) []string {
 		return []string{more(tcpNumber), more(udpNumber)}
 	}
 	return append(questions, question{
 		name: "replies where all is blocked", settles: "A22",
 		rules: slices.Concat(
-			both("In", func(n uint8) string { return s.open("In", plenty, on("In", n, portA)) }),
-			both("Out", func(n uint8) string { return s.shut("Out", plenty, fmt.Sprintf(`,"Protocols":"%d"`, n)) })),
+			both(func(n uint8) string { return s.open("In", plenty, on("In", n, portA)) }),
+			both(func(n uint8) string { return s.shut("Out", plenty, fmt.Sprintf(`,"Protocols":"%d"`, n)) })),
 		flows: []flow{from("b", tcpNumber, portA, Passed), from("b", udpNumber, portA, Passed), to("b", tcpNumber, portB, Dropped)},
 	}, question{
 		name: "replies to what goes out", settles: "A22",
 		rules: slices.Concat(
-			both("Out", func(n uint8) string { return s.open("Out", plenty, on("Out", n, portA)) }),
-			both("In", func(n uint8) string { return s.shut("In", plenty, fmt.Sprintf(`,"Protocols":"%d"`, n)) })),
+			both(func(n uint8) string { return s.open("Out", plenty, on("Out", n, portA)) }),
+			both(func(n uint8) string { return s.shut("In", plenty, fmt.Sprintf(`,"Protocols":"%d"`, n)) })),
 		flows: []flow{to("b", tcpNumber, portA, Passed), to("b", udpNumber, portA, Passed), from("b", tcpNumber, portB, Dropped)},
 	})
 }

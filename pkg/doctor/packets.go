@@ -36,6 +36,7 @@ const (
 	rightRounds  = 3                      // in a row count as stable
 	betweenTries = 200 * time.Millisecond // rounds
 	firstWait    = 10 * time.Minute       // for a write to be in force: VFP may take minutes
+	beginWait    = 4 * time.Minute        // until packets pass at all, before there is any rule
 	moreWait     = 10 * time.Second       // for the rest of what one write does
 	packetsTake  = 30 * time.Minute       // after which nothing more is asked
 )
@@ -178,6 +179,9 @@ func (p *packets) round(flows []flow) []packet {
 // never. Bounded by firstWait and by the rounds that follow.
 func (p *packets) settle(q *Question, flows []flow) (inForce time.Duration) {
 	began, inForce, limit := p.now(), -1, firstWait
+	if len(p.took) == 0 && !p.late && flows[0].is == Passed {
+		limit = beginWait
+	}
 	rightSince, right := time.Duration(0), 0
 	for q.RightMicros = -1; ; p.pause(betweenTries) {
 		at := p.now().Sub(began)
