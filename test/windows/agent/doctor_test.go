@@ -72,7 +72,7 @@ func TestDoctorDiffers(t *testing.T) {
 }
 
 // TestDoctorRestart: npm.exe restarts the service of HNS, sees another process of it, and tells
-// what its network has afterwards. Before that it has made more than any cluster has.
+// what its network has afterwards.
 func TestDoctorRestart(t *testing.T) {
 	p := begin(t)
 	h := newHost(t, azure())
@@ -81,10 +81,10 @@ func TestDoctorRestart(t *testing.T) {
 	t.Cleanup(func() { p.control(t, "delete") })
 	p.control(t, "start")
 	t.Cleanup(func() { p.control(t, "stop") })
-	said, r := examine(t, h, "--scale", "--restart-hns")
+	said, r := examine(t, h, "--restart-hns")
 	require.Regexp(t, `^0 refuted, `, said)
 	for _, a := range r.Answers {
-		if slices.Contains([]string{"A23", "E7", "E8", "E9", "E10", "S16", "S18"}, a.ID) {
+		if slices.Contains([]string{"E7", "E8", "E9", "S18"}, a.ID) {
 			require.Equal(t, doctor.Held, a.Verdict, "%s: %+v", a.ID, a.Findings)
 		}
 	}
