@@ -21,7 +21,7 @@ var manyExports = map[string]struct {
 	why  string
 }{
 	"pkg/hns":        {97, "the words of HNS: its operations, verbs, error classes and codes are constants"},
-	"pkg/hns/hnssim": {65, "what HNS can be told to do otherwise has a name each: modes, states, spellings, limits"},
+	"pkg/hns/hnssim": {66, "what HNS can be told to do otherwise has a name each: modes, states, spellings, limits"},
 	"pkg/ipsets":     {70, "the kinds of sets, references and verbs are constants, and each kind of set has its maker"},
 	"pkg/policy":     {60, "protocols, tiers, actions and reasons are constants, and both kinds of policy have a compiled form"},
 	"pkg/state":      {47, "a dump is one type for each kind of object"},

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/windows"
 
 	"github.com/winnpm/winnpm/pkg/doctor"
+	"github.com/winnpm/winnpm/pkg/doctor/sockets"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter/shim"
 )
@@ -44,6 +45,9 @@ func newRaw(deadline time.Duration) (rawHNS, error) {
 	}
 	return rawCalls{raw}, nil
 }
+
+// newWire sends packets with sockets in the compartments of endpoints.
+func newWire() doctor.Wire { return sockets.New(sockets.Compartments, time.Now) }
 
 // rawCalls makes the doctor's calls with the DLLs.
 type rawCalls struct{ *hcsadapter.Raw }

@@ -13,9 +13,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/winnpm/winnpm/pkg/doctor"
+	"github.com/winnpm/winnpm/pkg/doctor/sockets"
 	"github.com/winnpm/winnpm/pkg/nodelock"
 	"github.com/winnpm/winnpm/pkg/simulate"
 )
+
+// mostScale is how much of anything npm doctor --scale asks for at most.
+const mostScale = 65536
 
 // doctorFlags are what the command line says.
 type doctorFlags struct {
@@ -23,6 +27,10 @@ type doctorFlags struct {
 	readOnly   bool
 	l2bridge   bool
 	hashNames  bool
+	packets    bool
+	overHNS    bool // packets are asked about, and not sent
+	restartHNS bool
+	scale      bool
 	hnsTimeout time.Duration
 }
 
@@ -38,7 +46,11 @@ WinNPM whether it held, is refuted, or stays unknown.
 First it reads what is there. Then it makes a network of its own, winnpm-doctor, and writes
 to nothing else; what it made is taken away at the end, or by the next run. Then it asks the
 same by way of Microsoft's hcsshim; what that answers otherwise is the first line of the
-report. With --read-only it writes nothing. It needs an Administrator.
+report. With --read-only it writes nothing. With --packets it sends packets between endpoints of its own, to see what
+rules do, and after how long: that takes 10 to 15 minutes. With --scale it makes
+sets, members and rules, doubled until HNS refuses them, for up to 20 minutes. With --restart-hns it restarts
+the service, to see what survives that: no pod of the node can start meanwhile, and those that
+run may lose their network. It needs an Administrator.
 
 In the zip are names and addresses of networks, endpoints, sets and rules of this node;
 --hash-names replaces the names. A file that is there is not written over.
@@ -46,6 +58,7 @@ In the zip are names and addresses of networks, endpoints, sets and rules of thi
 Exit code: 0 the file is there, 1 it is not, or something could not be asked or taken away
 again, 2 wrong usage.`,
 		Example: `  npm doctor -o doctor.zip
+  npm doctor --packets -o doctor.zip
   npm doctor --read-only --hash-names`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -62,9 +75,18 @@ again, 2 wrong usage.`,
 	f.StringVarP(&flags.file, "output", "o", "", "`FILE` to write (default winnpm-doctor-TIME.zip in this folder)")
 	f.BoolVar(&flags.readOnly, "read-only", false, "only read")
 	f.BoolVar(&flags.l2bridge, "l2bridge", false, "make an L2Bridge network, as pods have, and no NAT; it may interrupt the node's own connection for seconds")
+	f.BoolVar(&flags.packets, "packets", false, "also send packets between endpoints of its own, 10 to 15 minutes")
+	f.BoolVar(&flags.overHNS, "packets-over-hns", false, "ask HNS what becomes of packets: that of our tests under Wine answers")
+	f.BoolVar(&flags.restartHNS, "restart-hns", false, "also restart the service hns; on a node that you can spare")
+	f.BoolVar(&flags.scale, "scale", false, "also double sets, members and rules until HNS refuses them, up to 20 minutes")
 	f.BoolVar(&flags.hashNames, "hash-names", false, "replace names by hashes")
 	f.DurationVar(&flags.hnsTimeout, "hns-timeout", 2*time.Minute, "`time` after which a call to HNS counts as hanging")
-	cmd.MarkFlagsMutuallyExclusive("read-only", "l2bridge")
+	for _, writes := range []string{"l2bridge", "packets", "scale", "restart-hns"} {
+		cmd.MarkFlagsMutuallyExclusive("read-only", writes)
+	}
+	if err := f.MarkHidden("packets-over-hns"); err != nil {
+		panic("BUG: " + err.Error())
+	}
 	return cmd
 }
 
@@ -97,9 +119,17 @@ func (flags doctorFlags) run(ctx context.Context, std streams, this host) error 
 	defer unlock()
 	node := this.facts()
 	node.Program = version()
-	result := doctor.Run(ctx, library, doctor.Options{
-		Node: node, ReadOnly: flags.readOnly, L2Bridge: flags.l2bridge, Second: second, By: by, Now: time.Now,
-	})
+	options := doctor.Options{
+		Node: node, ReadOnly: flags.readOnly, L2Bridge: flags.l2bridge,
+		Second: second, By: by, Wire: flags.wire(library, this), Now: time.Now,
+	}
+	if flags.scale {
+		options.Scale = mostScale
+	}
+	if flags.restartHNS {
+		options.Service = this.restarter()
+	}
+	result := doctor.Run(ctx, library, options)
 	if flags.hashNames {
 		result.HashNames([]byte(rand.Text()))
 	}
@@ -107,6 +137,17 @@ func (flags doctorFlags) run(ctx context.Context, std streams, this host) error 
 		return err
 	}
 	return tellResult(std.out, file, result)
+}
+
+// wire is what sends packets; nil: nobody does.
+func (flags doctorFlags) wire(library doctor.Library, this host) doctor.Wire {
+	switch {
+	case !flags.packets:
+		return nil
+	case flags.overHNS:
+		return sockets.Asked(library)
+	}
+	return this.wire()
 }
 
 // tellResult says what was found, and fails when it is not the whole.

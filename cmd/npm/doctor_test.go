@@ -22,8 +22,9 @@ import (
 // standIn is the HNS of the tests under Wine, without the DLLs.
 type standIn struct {
 	*hnsd.Server
-	closed  bool
-	differs bool // the other binding does
+	closed   bool
+	differs  bool // the other binding does
+	restarts uint32
 }
 
 // Call implements doctor.Library.
@@ -48,11 +49,21 @@ func (o otherBinding) Call(ctx context.Context, export string, a doctor.Argument
 	return out, err
 }
 
+// PID implements doctor.Service.
+func (s *standIn) PID() (uint32, error) { return 1 + s.restarts, nil }
+
+// Restart implements doctor.Service.
+func (s *standIn) Restart(context.Context) error {
+	s.restarts++
+	return nil
+}
+
 // host is a system with this HNS.
 func (s *standIn) host(lockErr error) host {
 	return host{
-		raw:    func(time.Duration) (rawHNS, error) { return s, nil },
-		second: func(time.Duration) (rawHNS, string, error) { return s.other(), "another", nil },
+		raw:       func(time.Duration) (rawHNS, error) { return s, nil },
+		second:    func(time.Duration) (rawHNS, string, error) { return s.other(), "another", nil },
+		restarter: func() doctor.Service { return s },
 		alone: func(context.Context, nodelock.Listener) (func(), error) {
 			return func() {}, lockErr
 		},
@@ -87,7 +98,7 @@ func readResult(t *testing.T, file string) doctor.Result {
 func TestDoctor(t *testing.T) {
 	dir := t.TempDir()
 	s := &standIn{Server: hnsd.New(hnsd.Options{Network: "azure-of-ours", Foreign: hnssim.DefaultForeign()})}
-	whole, reads := filepath.Join(dir, "whole.zip"), filepath.Join(dir, "reads.zip")
+	whole, reads, again := filepath.Join(dir, "whole.zip"), filepath.Join(dir, "reads.zip"), filepath.Join(dir, "again.zip")
 
 	out, err := examine(t, s.host(nil), "-o", whole)
 	require.NoError(t, err)
@@ -107,6 +118,12 @@ func TestDoctor(t *testing.T) {
 	require.Regexp(t, `^another answers otherwise: \d+ of \d+ requests, first networks: .*\n\d+ refuted, `, out)
 	s.differs = false
 
+	require.Zero(t, s.restarts, "nobody has asked for it")
+	out, err = examine(t, s.host(nil), "-o", again, "--restart-hns")
+	require.NoError(t, err, out)
+	require.EqualValues(t, 1, s.restarts)
+	require.NoError(t, os.Remove(again))
+
 	_, err = examine(t, s.host(nil), "-o", whole)
 	require.ErrorContains(t, err, "is there already")
 
@@ -121,6 +138,9 @@ func TestDoctor(t *testing.T) {
 		require.NotContains(t, record.Export, "Delete")
 		require.NotContains(t, record.Output, "azure-of-ours")
 	}
+
+	_, err = examine(t, s.host(nil), "--read-only", "--packets")
+	require.ErrorContains(t, err, "if any flags in the group")
 
 	_, err = examine(t, s.host(errors.New("another doctor")), "-o", filepath.Join(dir, "none.zip"))
 	require.ErrorContains(t, err, "another doctor")

@@ -28,6 +28,10 @@ type host struct {
 	raw func(deadline time.Duration) (rawHNS, error)
 	// second makes them by way of another binding, which has a name.
 	second func(deadline time.Duration) (rawHNS, string, error)
+	// wire sends packets between endpoints of the doctor's own.
+	wire func() doctor.Wire
+	// restarter restarts HNS for a doctor.
+	restarter func() doctor.Service
 	// alone keeps every other doctor of the node out.
 	alone func(context.Context, nodelock.Listener) (unlock func(), err error)
 	// facts are what the system says of itself.
@@ -50,7 +54,7 @@ func thisHost() host {
 	return host{
 		connect: newHNS, lock: nodelock.New(lockName).Lock, listen: listen, listening: processes.Listening,
 		pipe: pipe.Listen,
-		raw:  newRaw, second: newSecond, alone: nodelock.New(doctorName).Lock, facts: nodeFacts,
+		raw:  newRaw, second: newSecond, wire: newWire, restarter: newRestarter, alone: nodelock.New(doctorName).Lock, facts: nodeFacts,
 		hnsPID: hnsPID, pidPoll: pidPoll,
 	}
 }

@@ -100,7 +100,7 @@ func ofRules() []Assumption {
 		{"A18", "an update with nothing clears an endpoint", OwnNetwork},
 		{"A19", "an update is one step for packets", Packets},
 		{"A20", "an add appends and keeps what is there twice", OwnNetwork},
-		{"A21", "a write to an endpoint cuts open connections", Packets},
+		{"A21", "an update of equal meaning cuts no open connection", Packets},
 		{"A22", "replies need no rule", Packets},
 		{"A23", "rules and bytes of an endpoint have no limit that matters", Scale},
 		{"A24", "a rule with a set that is not there is refused", OwnNetwork},

@@ -3,14 +3,18 @@ package doctor_test
 import (
 	"flag"
 	"fmt"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/doctor"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/test/windows/hnsd"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/windows.md")
@@ -24,7 +28,20 @@ func TestDocumented(t *testing.T) {
 	require.True(t, ok, "the table is not there")
 	_, after, ok := strings.Cut(rest, "\n\n")
 	require.True(t, ok)
-	want := before + tableOf(doctor.Run(t.Context(), newStandIn(t), options())) + "\n" + after
+	var table string
+	synctest.Test(t, func(t *testing.T) {
+		// Small limits settle what is about limits, and cost little.
+		s := standIn{hnsd.New(hnsd.Options{Foreign: hnssim.DefaultForeign(), Personality: hnssim.Personality{Refuses: []hnssim.Refusal{
+			{What: hnssim.SetCount, N: 100}, {What: hnssim.SetValues, N: 100}, {What: hnssim.ACLCount, N: 100}, {What: hnssim.RequestBytes, N: 100_000},
+		}}})}
+		_, err := s.CreateEndpoint(netip.MustParseAddr("10.0.0.4"))
+		require.NoError(t, err)
+		is := serviceOf(t, s)
+		o := everything(s)
+		o.Service = is
+		table = tableOf(doctor.Run(t.Context(), is, o))
+	})
+	want := before + table + "\n" + after
 	if *update {
 		require.NoError(t, os.WriteFile(path, []byte(want), 0o600))
 		return

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -28,6 +29,13 @@ type Options struct {
 	// nobody does.
 	Second Library
 	By     string
+	// Wire sends packets between endpoints of the own network; nil: nobody does.
+	Wire Wire
+	// Scale is how much of anything is asked for at most; 0: nobody asks. More than 65536 of
+	// anything is never asked for.
+	Scale int
+	// Service restarts HNS, to see what survives that; nil: nobody does.
+	Service Service
 	// Now is the clock.
 	Now func() time.Time
 	// Progress is told of each probe that begins; nil: nobody is.
@@ -46,12 +54,14 @@ type Result struct {
 	Differences []Finding `json:"differences,omitempty"` // from the simulator, about no assumption
 	Second      *Opinion  `json:"second,omitempty"`      // nil: nobody gave one
 
+	Questions []Question `json:"questions,omitempty"` // asked with packets
+
 	Records []*Record `json:"-"` // they have a file of their own
 }
 
 // Run asks HNS. It comes to its end when ctx does, and takes away then what it made.
 func Run(ctx context.Context, library Library, o Options) Result {
-	e := &exam{ctx: ctx, library: library, now: o.Now, progress: o.Progress}
+	e := &exam{ctx: ctx, library: library, now: o.Now, progress: o.Progress, wire: o.Wire, scale: o.Scale, service: o.Service}
 	out := Result{Began: o.Now(), Node: o.Node}
 	second := e.newSecond(o.By, o.Second)
 	e.readOnly(o.Node)
@@ -63,14 +73,14 @@ func Run(ctx context.Context, library Library, o Options) Result {
 		if len(out.Left) == 0 {
 			out.Left = e.ownNetwork(out.OwnNetwork)
 		}
-		out.Left = append(out.Left, second.ownObjects(e, e.records[asked:])...)
+		out.Left = append(out.Left, second.ownObjects(e, e.records[asked:cmp.Or(e.plain, len(e.records))])...)
 	}
 	e.codes()
 	e.slowest()
 	if e.stopped() {
 		out.Broken = context.Cause(ctx).Error()
 	}
-	out.Records, out.Second = e.records, second.told()
+	out.Records, out.Questions, out.Second = e.records, e.questions, second.told()
 	out.Answers, out.Differences = conclude(e.findings)
 	return out
 }

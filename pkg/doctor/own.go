@@ -19,6 +19,10 @@ const (
 	ownTwin      = "d0c70000-5f3a-4c1e-9b6d-77696e6e7011" // another one with its address
 	ownLoose     = "d0c70000-5f3a-4c1e-9b6d-77696e6e7012" // one that is not attached
 	ownRemote    = "d0c70000-5f3a-4c1e-9b6d-77696e6e7013" // one of another node
+	ownSpaceB    = "d0c70000-5f3a-4c1e-9b6d-77696e6e7003" // namespaces and endpoints that packets come from
+	ownSpaceC    = "d0c70000-5f3a-4c1e-9b6d-77696e6e7004"
+	ownPeerB     = "d0c70000-5f3a-4c1e-9b6d-77696e6e7020"
+	ownPeerC     = "d0c70000-5f3a-4c1e-9b6d-77696e6e7021"
 	nobody       = "d0c70000-5f3a-4c1e-9b6d-77696e6e70ff" // is never made
 )
 
@@ -53,6 +57,8 @@ func (e *exam) ownNetwork(kind string) []string {
 	if e.makeOwn(kind) {
 		e.askSets(kind)
 		e.askRules(kind)
+		e.plain = len(e.records)
+		e.further()
 	}
 	ctx := e.ctx
 	e.ctx = context.WithoutCancel(ctx)
@@ -97,7 +103,12 @@ func (e *exam) makePod() *Record {
 	if r := e.makeEndpoint("an endpoint in it", ownPod, e.net+".4", 0); !r.ok() {
 		return r
 	}
-	return e.modify("attach it", namespace, ownNamespace, `{"ResourceType":"Endpoint","RequestType":"Add","Settings":{"EndpointId":"`+ownPod+`"}}`)
+	return e.attach(ownNamespace, ownPod)
+}
+
+// attach puts an endpoint into a namespace.
+func (e *exam) attach(space, id string) *Record {
+	return e.modify("attach it", namespace, space, `{"ResourceType":"Endpoint","RequestType":"Add","Settings":{"EndpointId":"`+id+`"}}`)
 }
 
 // create makes an object and closes it.
@@ -134,7 +145,7 @@ func (e *exam) clean() []string {
 			left = append(left, kind+" "+id+": "+r.said())
 		}
 	}
-	for _, id := range []string{ownPod, ownTwin, ownLoose, ownRemote} {
+	for _, id := range []string{ownPod, ownTwin, ownLoose, ownRemote, ownPeerB, ownPeerC} {
 		remove(endpoint, id)
 	}
 	networks := []string{ownID}
@@ -158,7 +169,9 @@ func (e *exam) clean() []string {
 			}
 		}
 	}
-	remove(namespace, ownNamespace)
+	for _, id := range []string{ownNamespace, ownSpaceB, ownSpaceC} {
+		remove(namespace, id)
+	}
 	for _, id := range networks {
 		remove(network, id)
 	}

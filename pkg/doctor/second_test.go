@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -171,15 +172,16 @@ func invents(export string, a doctor.Arguments, do next) (doctor.Outcome, error)
 // next one makes anything, also where the next one has no second binding.
 func TestSecondKilled(t *testing.T) {
 	t.Parallel()
-	for _, calls := range []int{1, 20, 300, 900} {
+	for _, calls := range []int64{1, 20, 300, 900} {
 		s := newStandIn(t)
-		left := calls
+		var left atomic.Int64
+		left.Store(calls)
 		ctx, cancel := context.WithCancel(t.Context())
 		o := options()
-		o.Second, o.By = mortal{s, &left}, "hcsshim"
+		o.Second, o.By = mortal{s, &left, cancel}, "hcsshim"
 		// The process dies with the second binding's last call: no call of either comes after it.
 		dead := deviant{s, func(_ string, _ doctor.Arguments, do next) (doctor.Outcome, error) {
-			if left == 0 {
+			if left.Load() == 0 {
 				cancel()
 				return doctor.Outcome{}, errKilled
 			}

@@ -91,6 +91,7 @@ func (l look) refuses() []hnssim.Refusal {
 			out = append(out, hnssim.Refusal{What: from.trait, Code: code})
 		}
 	}
+	out = append(out, l.limits()...)
 	longest := 0
 	for _, r := range l.records {
 		var n int
@@ -178,7 +179,7 @@ func Differences(node, other doctor.Result) []string {
 			out = append(out, fmt.Sprintf("%s: %s: %s, and there %s (record %d)", r.Probe, r.Asks, r.Said(), is, r.N))
 		}
 	}
-	return out
+	return append(out, otherFates(node, other)...)
 }
 
 // key is what was asked.

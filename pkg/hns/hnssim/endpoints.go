@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 )
@@ -68,6 +69,10 @@ type endpoint struct {
 	network  string
 	policies []policy // changed by setPolicies only
 	twin     string   // GUID of another one that goes with it, or empty
+
+	// What an odd Meaning looks at: policies before, and until when it has none.
+	past      []past
+	bareUntil time.Time
 }
 
 // setPolicies replaces the policies and moves the references to sets along.
@@ -309,7 +314,7 @@ func (s *Sim) AddACLs(ctx context.Context, id string, acls []hns.ACL) error {
 		if half {
 			added = added[:len(added)/2]
 		}
-		e.setPolicies(slices.Concat(e.policies, added))
+		s.replace(e, slices.Concat(e.policies, added), false)
 		s.wrote(hns.OpACLAdd, id)
 		return nil
 	})
@@ -335,7 +340,7 @@ func (s *Sim) ReplacePolicies(ctx context.Context, id string, policies []hns.End
 		if half {
 			next = next[:len(next)/2]
 		}
-		e.setPolicies(next)
+		s.replace(e, next, true)
 		s.wrote(hns.OpACLUpdate, id)
 		return nil
 	})

@@ -2,6 +2,7 @@ package hnssim
 
 import (
 	"fmt"
+	"iter"
 	"net/netip"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -29,34 +30,47 @@ func (s *Sim) trace(endpoint string, dir hns.Direction, p Packet) (Verdict, erro
 	if e == nil {
 		return Verdict{}, fmt.Errorf("hnssim: trace %s: %w", dir, endpointMissing.of(endpoint))
 	}
-	v, err := e.trace(dir, p)
+	policies, decide := e.policies, hns.Decide
+	if m := s.meaning; m != nil {
+		decide = m.decide
+		if s.now != nil {
+			policies = m.inForce(e, s.now())
+		}
+	}
+	if err := e.answers(dir, p); err != nil {
+		return Verdict{}, fmt.Errorf("hnssim: trace %s %s: %w", endpoint, dir, err)
+	}
+	v, err := decide(rulesOf(policies), dir, p)
 	if err != nil {
 		return Verdict{}, fmt.Errorf("hnssim: trace %s %s: %w", endpoint, dir, err)
 	}
 	return v, nil
 }
 
-func (e *endpoint) trace(dir hns.Direction, p Packet) (Verdict, error) {
+// answers returns why nobody knows what becomes of a packet at the endpoint; nil: its rules say it.
+func (e *endpoint) answers(dir hns.Direction, p Packet) error {
 	own, err := p.Own(dir)
 	if err != nil {
-		return Verdict{}, err
+		return err
 	}
 	if !e.has(own) {
-		return Verdict{}, fmt.Errorf("%w: %v is no address of the endpoint", hns.ErrInvalid, own)
+		return fmt.Errorf("%w: %v is no address of the endpoint", hns.ErrInvalid, own)
 	}
 	for _, pol := range e.policies {
 		if pol.read.Type == hns.PolicyTypeTierACL {
-			return Verdict{}, fmt.Errorf("%w: it has tiered rules", hns.ErrInvalid)
+			return fmt.Errorf("%w: it has tiered rules", hns.ErrInvalid)
 		}
 	}
-	return hns.Decide(e.rules, dir, p)
+	return nil
 }
 
-// rules yields the ACLs of the endpoint, in their order.
-func (e *endpoint) rules(yield func(*hns.Rule) bool) {
-	for _, pol := range e.policies {
-		if pol.rule != nil && !yield(&pol.rule.Rule) {
-			return
+// rulesOf yields the ACLs among policies, in their order.
+func rulesOf(policies []policy) iter.Seq[*hns.Rule] {
+	return func(yield func(*hns.Rule) bool) {
+		for _, pol := range policies {
+			if pol.rule != nil && !yield(&pol.rule.Rule) {
+				return
+			}
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/doctor"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
 )
 
@@ -46,7 +47,7 @@ func TestDoctor(t *testing.T) {
 	begin(t)
 	h := newHost(t, azure())
 	networks, endpoints, namespaces := h.Exists()
-	for _, flags := range [][]string{nil, {"--l2bridge", "--hash-names"}, {"--read-only"}} {
+	for _, flags := range [][]string{nil, {"--l2bridge", "--hash-names", "--packets", "--packets-over-hns"}, {"--read-only"}} {
 		h.ResetCounts()
 		before := h.open()
 		said, r := examine(t, h, flags...)
@@ -57,6 +58,7 @@ func TestDoctor(t *testing.T) {
 		t.Logf("%d requests are equal by hcsshim", r.Second.Compared)
 		require.Empty(t, r.Differences)
 		require.NotEmpty(t, r.Node.Build, "the registry is read")
+		require.Equal(t, slices.Contains(flags, "--packets"), len(r.Questions) > 15, "questions with packets")
 		is, left, spaces := h.Exists()
 		require.Equal(t, []any{networks, endpoints, namespaces}, []any{is, left, spaces})
 		// Each refused write was made by both bindings, and hcsshim keeps the handle.
@@ -89,4 +91,36 @@ func TestDoctorSecondDiffers(t *testing.T) {
 		`ours 0x00000000 \(done\), theirs 0x803b000d HCN_E_INVALID_POLICY \(refused\)\r?\n0 refuted, `, said)
 	require.Len(t, r.Second.Differences, 1)
 	require.Zero(t, r.Count(doctor.Refuted), "it is hcsshim that is answered otherwise")
+}
+
+// TestDoctorRestart: npm.exe restarts the service of HNS, sees another process of it, and tells
+// what its network has afterwards.
+func TestDoctorRestart(t *testing.T) {
+	p := begin(t)
+	h := newHost(t, azure())
+	start(t, ownNode, h.addr, options{flags: calm}) // services end with the last program of a user
+	p.control(t, "create", "binPath=", windowsPath(p.exe("hns")))
+	t.Cleanup(func() { p.control(t, "delete") })
+	p.control(t, "start")
+	t.Cleanup(func() { p.control(t, "stop") })
+	said, r := examine(t, h, "--restart-hns")
+	require.Regexp(t, `^0 refuted, `, said)
+	for _, a := range r.Answers {
+		if slices.Contains([]string{"E7", "E8", "E9", "S18"}, a.ID) {
+			require.Equal(t, doctor.Held, a.Verdict, "%s: %+v", a.ID, a.Findings)
+		}
+	}
+	_, endpoints, namespaces := h.Exists()
+	require.Zero(t, endpoints+namespaces)
+}
+
+// TestDoctorPackets: what a switch does otherwise than WinNPM assumes is in the zip too.
+func TestDoctorPackets(t *testing.T) {
+	begin(t)
+	o := azure()
+	o.Meaning = hnssim.Meaning{CommaIsOr: true, Resets: true}
+	said, r := examine(t, newHost(t, o), "--packets", "--packets-over-hns")
+	require.Contains(t, said, "refuted: S1 ")
+	require.Contains(t, said, "refuted: A21 ")
+	require.Equal(t, 2, r.Count(doctor.Refuted))
 }

@@ -56,6 +56,14 @@ func (s *Server) Call(ctx context.Context, export, id string, handle uint64, tex
 // directPID is the process of calls without the DLLs.
 const directPID = 1
 
+// Restart restarts the service: calls that hang break off. With lose, sets and rules that name
+// some are gone, those of every network.
+func (s *Server) Restart(lose bool) {
+	for _, n := range s.listNetworks() {
+		n.sim.Restart(lose)
+	}
+}
+
 // Exists returns the names of all networks, and how many endpoints and namespaces there are,
 // for a test that looks what somebody left behind.
 func (s *Server) Exists() (networks []string, endpoints, namespaces int) {
