@@ -146,7 +146,10 @@ func (d *core) moveSubqueue(name string, turn uint64) {
 	}
 	waiting := map[string]uint64{}
 	for _, ep := range d.endpoints {
-		if name == queueOfRetries && ep.pending() && ep.subqueue != name {
+		if name != queueOfRetries {
+			break // every served endpoint comes here: it must not look at all others
+		}
+		if ep.pending() && ep.subqueue != name {
 			waiting[ep.subqueue]++
 			last = max(last, max(d.subqueues[ep.subqueue].next, d.turn)+waiting[ep.subqueue]-1)
 		}

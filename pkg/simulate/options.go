@@ -22,6 +22,7 @@ type Options struct {
 	Recursive  bool     // also the folders below a folder of Manifests
 	Kubeconfig string   // instead of Manifests: a live cluster
 	Node       string   // only this node's pods have endpoints; "": every pod
+	Ends       []string // of Snapshot: what it will be asked about, pods and addresses; nil: anything
 	Once       bool     // print and end, rather than go on serving
 	Output     string   // "text", "json", or "" for text
 	Matrix     []string // PORT/PROTO
