@@ -90,6 +90,12 @@ func (c *Cluster) Between(from, to End, port uint16, protocol policy.Protocol) (
 	return c.half(from, to, question{hns.Out, p}), c.half(to, from, question{hns.In, p})
 }
 
+// Actual is Between for a great many questions: it does not ask what HNS should have.
+func (c *Cluster) Actual(from, to End, port uint16, protocol policy.Protocol) (egress, ingress Half) {
+	p := packet(from, to, port, protocol)
+	return c.actualHalf(from, to, question{hns.Out, p}), c.actualHalf(to, from, question{hns.In, p})
+}
+
 func (c *Cluster) ends(q Question) (from, to End, err error) {
 	if from, err = c.End(q.From); err == nil {
 		to, err = c.End(q.To)

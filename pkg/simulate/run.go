@@ -239,8 +239,14 @@ func (s *session) result(ctx context.Context, q questions, use func(Result) erro
 	d := s.dataplane.Dump()
 	d.Warnings = slices.Concat(s.older, d.Warnings)
 	j := judge{explain.New(d), s.node}
-	if err := j.check(q); err != nil {
+	rows, err := j.check(q)
+	if err != nil {
 		return err
 	}
-	return use(newResult(ctx, s.sim, j, q, d, s.loaded))
+	r := newResult(s.sim, d, s.loaded)
+	r.Verdicts, r.Grids, r.Traces = j.all(ctx, q, rows), j.grids(ctx, q, rows), j.traces(q)
+	if len(q.matrix) > 0 && !q.all {
+		r.Workloads = j.workloads()
+	}
+	return use(r)
 }
