@@ -41,5 +41,6 @@ run test/page linux
 run test/conformance linux
 run test/cni windows
 run test/chart linux
+run test/monitoring linux
 run hack/release linux
 exit $failed
