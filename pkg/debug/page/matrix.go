@@ -150,7 +150,11 @@ func (d *derived) grid(r *http.Request, now bool) (g grid, whole bool, err error
 // keyOf reads what is asked for. Without a port that is the given one; without an
 // end, the connections into this node if there are others.
 func keyOf(query url.Values, port string, elsewhere bool) (gridKey, error) {
-	number, protocol, err := explain.ParsePort(cmp.Or(query.Get("port"), port))
+	asked := cmp.Or(query.Get("port"), port)
+	if !strings.Contains(asked, "/") {
+		asked += "/TCP" // what everybody means by a number
+	}
+	number, protocol, err := explain.ParsePort(asked)
 	if err != nil {
 		return gridKey{}, badRequest(err)
 	}

@@ -6,6 +6,13 @@ import { go, read, trace } from './state.js';
 
 const typingPause = 150; // milliseconds
 const quickPorts = 6;
+const portText = /^(\d{1,5})(\/(tcp|udp|sctp))?$/i;
+
+/** portOf is a port as it was typed, TCP where nothing is said; '' for what is none. */
+function portOf(text) {
+  const m = portText.exec(text);
+  return m && Number(m[1]) > 0 && Number(m[1]) < 65536 ? `${Number(m[1])}/${(m[3] ?? 'TCP').toUpperCase()}` : '';
+}
 
 /** ends are which workloads have to be on this node. */
 const ends = { to: 'into this node', from: 'out of this node', any: 'all, known or not' };
@@ -29,7 +36,7 @@ export class MatrixView {
       clearTimeout(this.#typing);
       this.#typing = setTimeout(() => go({ [name]: c[name].value.trim() }, { typing: true }), typingPause);
     };
-    c.port = h('input', { id: 'port', list: 'ports', size: 9, autocomplete: 'off', spellcheck: 'false', onchange: () => go({ port: c.port.value.trim() }) });
+    c.port = h('input', { id: 'port', list: 'ports', size: 9, autocomplete: 'off', spellcheck: 'false', onchange: () => this.#chooses(c.port.value.trim()) });
     c.ports = h('datalist', { id: 'ports' });
     c.namespace = h('select', { id: 'namespace', onchange: () => go({ namespace: c.namespace.value }) });
     c.from = h('input', { id: 'from', type: 'search', placeholder: 'any workload', oninput: typed('from'), spellcheck: 'false' });
@@ -84,6 +91,14 @@ export class MatrixView {
     const none = data.rows.length * data.columns.length === 0 ? data.workloads === 0 ? 'There is no pod with an address yet.' : 'No workload is named so.' : '';
     this.#say(some || none);
     this.#grid.show(data);
+  }
+
+  #chooses(text) {
+    const port = portOf(text);
+    const wrong = text !== '' && port === '';
+    this.#controls.port.setAttribute('aria-invalid', String(wrong));
+    if (wrong) this.#say(`“${text}” is no port: write a number from 1 to 65535, with /UDP or /SCTP behind it where it is not TCP.`);
+    else go({ port });
   }
 
   #say(text) {

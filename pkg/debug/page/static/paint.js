@@ -2,7 +2,7 @@
 import { cut } from './dom.js';
 
 /** names are the colours of the palette. */
-export const names = ['panel', 'border', 'text', 'dim', 'accent', 'ok-fill', 'ok-ink', 'bad-fill', 'bad-ink', 'dim-fill', 'dim-ink', 'warn', 'band'];
+export const names = ['panel', 'border', 'text', 'dim', 'accent', 'ok-fill', 'ok-ink', 'shut-fill', 'shut-ink', 'dim-ink', 'bad', 'band'];
 export const font = '12px system-ui, sans-serif';
 export const labelMax = 34; // characters
 
@@ -57,11 +57,11 @@ function drawCell(ctx, p, size, letter) {
     return;
   }
   const kind = letter.toLowerCase();
-  ctx.fillStyle = { a: p['ok-fill'], b: p['bad-fill'], u: p['dim-fill'] }[kind];
+  ctx.fillStyle = { a: p['ok-fill'], b: p['shut-fill'], u: p.panel }[kind];
   ctx.beginPath();
   ctx.roundRect(left, top, edge, edge, size > 18 ? 4 : 2);
   ctx.fill();
-  ctx.strokeStyle = ctx.fillStyle = { a: p['ok-ink'], b: p['bad-ink'], u: p['dim-ink'] }[kind];
+  ctx.strokeStyle = ctx.fillStyle = { a: p['ok-ink'], b: p['shut-ink'], u: p['dim-ink'] }[kind];
   ctx.lineWidth = size > 18 ? 1.8 : 1.4;
   ctx.beginPath();
   if (kind === 'a') {
@@ -82,7 +82,7 @@ function drawCell(ctx, p, size, letter) {
     ctx.fillText('?', mid.x, mid.y + 0.5);
   }
   if (letter < 'a') {
-    ctx.strokeStyle = ctx.fillStyle = p.warn;
+    ctx.strokeStyle = ctx.fillStyle = p.bad; // nothing else is red
     ctx.lineWidth = 2;
     ctx.strokeRect(left + 1, top + 1, edge - 2, edge - 2);
     ctx.beginPath();
