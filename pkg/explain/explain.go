@@ -56,16 +56,23 @@ func (a Answer) verdict() Verdict {
 // nothing here. It fails with ErrNoEnd for an end that cannot be asked about.
 func (c *Cluster) Verdicts(q Question) (actual, wanted Verdict, err error) {
 	egress, ingress, err := c.Halves(q)
-	switch {
-	case err != nil:
+	if err != nil {
 		return Unknown, Unknown, err
-	case !egress.Judged:
-		return ingress.Actual, ingress.Wanted, nil
-	case !ingress.Judged:
-		return egress.Actual, egress.Wanted, nil
 	}
-	actual, wanted = Whole(egress, ingress)
+	actual, wanted = Here(egress, ingress)
 	return actual, wanted, nil
+}
+
+// Here joins what both ends say as far as this node has a say in it: an end that is not
+// judged here blocks nothing here.
+func Here(egress, ingress Half) (actual, wanted Verdict) {
+	switch {
+	case !egress.Judged:
+		return ingress.Actual, ingress.Wanted
+	case !ingress.Judged:
+		return egress.Actual, egress.Wanted
+	}
+	return Whole(egress, ingress)
 }
 
 // Whole joins what both ends of a connection say into its verdicts.

@@ -104,3 +104,32 @@ func TestOnlyTroubleIsRed(t *testing.T) {
 	blocked := eval[[]int](b, "getComputedStyle(document.querySelector('.swatch.shut')).backgroundColor.match(/\\d+/g).map(Number)")
 	require.Less(t, blocked[0]-blocked[2], 10, "grey has no more red than blue: %v", blocked)
 }
+
+// TestCellsSayWhoDenies: what a cell says of who denies is what the trace of its pods says.
+func TestCellsSayWhoDenies(t *testing.T) {
+	base := simulate(t, shop)
+	m := ask[struct {
+		matrix
+		Deniers []string
+	}](t, base, "matrix?port=5432/TCP")
+	b := open(t, base, "#/matrix?port=5432/TCP", 1400, 1100)
+	b.painted()
+	says := map[byte]string{'e': "by the sender’s policies", 'i': "by the receiver’s", 'x': "by both’s"}
+	blocked := map[byte][]bool{'e': {true, false}, 'i': {false, true}, 'x': {true, true}}
+	seen := map[byte]bool{}
+	for row := range m.Cells {
+		for col := range m.Cells[row] {
+			who := m.Deniers[row][col]
+			require.Equal(t, m.Cells[row][col] == 'b', who != '-')
+			if who == '-' || seen[who] {
+				continue
+			}
+			seen[who] = true
+			b.click(b.cell(row, col))
+			b.wait("document.querySelector('.grid [role=gridcell]')?.textContent.includes($1) ?? false", says[who])
+			b.wait(`((text) => text.startsWith($1) && text.includes(' to ' + $2))(document.querySelector('#panel [data-summary]')?.dataset.summary ?? '')`, m.Rows[row].Name, m.Columns[col].Name)
+			require.Equal(t, blocked[who], eval[[]bool](b, "[...document.querySelectorAll('#panel .gate')].map((el) => el.classList.contains('shut'))"))
+		}
+	}
+	require.Len(t, seen, 3)
+}

@@ -167,7 +167,7 @@ func TestRefusals(t *testing.T) {
 func TestNothingKnown(t *testing.T) {
 	h := handler(state.Dump{})
 	for path, want := range map[string]string{
-		"matrix":    `{"port":"80/TCP","ports":[],"other":"65535/TCP","namespaces":[],"workloads":0,"here":"any","elsewhere":false,"rows":[],"columns":[],"cut":false,"cells":[]}`,
+		"matrix":    `{"port":"80/TCP","ports":[],"other":"65535/TCP","namespaces":[],"workloads":0,"here":"any","elsewhere":false,"rows":[],"columns":[],"cut":false,"cells":[],"deniers":[]}`,
 		"workloads": `{"workloads":[]}`,
 		"sets":      `{"sets":[]}`,
 		"pods":      `{"pods":[]}`,

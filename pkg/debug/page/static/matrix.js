@@ -18,7 +18,19 @@ function portOf(text) {
 const ends = { to: 'into this node', from: 'out of this node', any: 'all, known or not' };
 
 /** letters are the cells of an answer. */
-const letters = { a: 'allowed', b: 'blocked', u: 'unknown' };
+const letters = { a: 'allowed', b: 'blocked', u: 'unknown', e: 'blocked', i: 'blocked', x: 'blocked' };
+
+/** deniers say who blocks. */
+const deniers = { e: 'by the sender’s policies', i: 'by the receiver’s', x: 'by both’s' };
+
+/** withDeniers has for each blocked cell the letter of who blocks, a capital where it should be otherwise. */
+function withDeniers(data) {
+  return data.cells.map((row, r) => [...row].map((cell, c) => {
+    const who = data.deniers[r][c];
+    if (cell.toLowerCase() !== 'b' || !(who in deniers)) return cell;
+    return cell === 'B' ? who.toUpperCase() : who;
+  }).join(''));
+}
 
 export class MatrixView {
   #latest = new Latest();
@@ -65,6 +77,7 @@ export class MatrixView {
       return;
     }
     if (!data) return;
+    data.cells = withDeniers(data);
     const key = JSON.stringify(data);
     if (key === this.#shown) return;
     this.#shown = key;
@@ -118,6 +131,7 @@ export class MatrixView {
       h('span', { class: 'dim' }, `${number(data.rows.length)} × ${number(data.columns.length)} workloads on ${data.port}; a row connects to a column:`),
       Object.entries(verdictWords).map(([verdict, v]) => h('span', { class: 'key' },
         h('span', { class: `swatch ${v.tone}`, 'aria-hidden': 'true' }, v.glyph), ` ${number(counts[verdict])} ${v.word}`)),
+      Object.entries(deniers).map(([letter, word]) => h('span', { class: 'key dim' }, h('span', { class: 'swatch shut', 'aria-hidden': 'true' }, letter.toUpperCase()), ` ${word}`)),
       h('span', { class: 'key' }, h('span', { class: 'swatch differs', 'aria-hidden': 'true' }, '◥'), ` ${number(differ)} not as it should be`));
     announce(`${data.port}: ${counts.allowed} allowed, ${counts.blocked} blocked, ${counts.unknown} not known, ${differ} not as it should be`);
   }
@@ -126,7 +140,7 @@ export class MatrixView {
     const { rows, columns, cells, port } = this.#data;
     const letter = cells[r][col];
     const verdict = letters[letter.toLowerCase()];
-    const notes = [letter < 'a' ? 'it should be otherwise' : '', rows[r].local || columns[col].local ? '' : 'neither end is on this node'];
+    const notes = [deniers[letter.toLowerCase()] ?? '', letter < 'a' ? 'it should be otherwise' : '', rows[r].local || columns[col].local ? '' : 'neither end is on this node'];
     return {
       from: rows[r].name, to: columns[col].name, port, verdict,
       word: verdictWords[verdict].word, note: notes.filter(Boolean).join('; '),

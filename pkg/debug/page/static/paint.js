@@ -28,7 +28,7 @@ export function label(ctx, p, workload, x, y, align, on) {
 }
 
 /** kinds are the letters of cells; a dot is a pod's connection to itself. */
-const kinds = ['a', 'b', 'u', 'A', 'B', 'U', '.'];
+const kinds = [...'abueixABUEIX.'];
 
 /** cells returns a picture of each kind of cell: thousands are drawn at once. */
 export function cells(p, size) {
@@ -56,7 +56,8 @@ function drawCell(ctx, p, size, letter) {
     ctx.fillRect(mid.x - 1, mid.y - 1, 2, 2);
     return;
   }
-  const kind = letter.toLowerCase();
+  const denier = 'eix'.includes(letter.toLowerCase()) ? letter.toUpperCase() : '';
+  const kind = denier ? 'b' : letter.toLowerCase();
   ctx.fillStyle = { a: p['ok-fill'], b: p['shut-fill'], u: p.panel }[kind];
   ctx.beginPath();
   ctx.roundRect(left, top, edge, edge, size > 18 ? 4 : 2);
@@ -69,6 +70,11 @@ function drawCell(ctx, p, size, letter) {
     ctx.lineTo(mid.x - arm * 0.3, mid.y + arm);
     ctx.lineTo(mid.x + arm * 1.3, mid.y - arm);
     ctx.stroke();
+  } else if (denier && size > 14) {
+    ctx.font = `600 ${Math.round(size * 0.42)}px system-ui, sans-serif`;
+    ctx.textAlign = 'center';
+    ctx.textBaseline = 'middle';
+    ctx.fillText(denier, mid.x, mid.y + 0.5);
   } else if (kind === 'b') {
     ctx.moveTo(mid.x - arm, mid.y - arm);
     ctx.lineTo(mid.x + arm, mid.y + arm);
