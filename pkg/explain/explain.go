@@ -59,20 +59,20 @@ func (c *Cluster) Verdicts(q Question) (actual, wanted Verdict, err error) {
 	if err != nil {
 		return Unknown, Unknown, err
 	}
-	actual, wanted = Here(egress, ingress)
+	actual, wanted = egress.With(ingress)
 	return actual, wanted, nil
 }
 
-// Here joins what both ends say as far as this node has a say in it: an end that is not
-// judged here blocks nothing here.
-func Here(egress, ingress Half) (actual, wanted Verdict) {
+// With joins it with the other end of the connection, as far as this node has a say in it:
+// an end that is not judged here blocks nothing here.
+func (h Half) With(other Half) (actual, wanted Verdict) {
 	switch {
-	case !egress.Judged:
-		return ingress.Actual, ingress.Wanted
-	case !ingress.Judged:
-		return egress.Actual, egress.Wanted
+	case !h.Judged:
+		return other.Actual, other.Wanted
+	case !other.Judged:
+		return h.Actual, h.Wanted
 	}
-	return Whole(egress, ingress)
+	return Whole(h, other)
 }
 
 // Whole joins what both ends of a connection say into its verdicts.

@@ -57,7 +57,7 @@ func (m *Matrix) Verdict(from, to int, port uint16, protocol policy.Protocol) (a
 	if err != nil { // of a pod whose name means something else
 		return explain.Unknown, explain.Unknown
 	}
-	return explain.Here(egress, ingress)
+	return egress.With(ingress)
 }
 
 // Halves returns what each end says to what Verdict asks.

@@ -217,7 +217,7 @@ func cells(m *matrix.Matrix, from workloadEntry, columns []workloadEntry, port p
 			what[i], who[i] = cellOf(explain.Unknown, explain.Unknown), nobody
 			continue
 		}
-		what[i], who[i] = cellOf(explain.Here(egress, ingress)), denierOf(egress, ingress)
+		what[i], who[i] = cellOf(egress.With(ingress)), denierOf(egress, ingress)
 	}
 	return string(what), string(who)
 }
