@@ -33,7 +33,7 @@ func TestTextsOfOthers(t *testing.T) {
 			g.put(0, 1, '+')
 			yield(g, nil)
 		},
-		Traces: func(yield func(Verdict, error) bool) { yield(verdict, nil) },
+		Traces:   func(yield func(Verdict, error) bool) { yield(verdict, nil) },
 		Calls:    map[string]int{evil: 1},
 		Warnings: []state.Warning{{Object: evil, Kind: evil, Reason: state.Reason(evil), Message: evil}},
 	}

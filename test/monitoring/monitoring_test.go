@@ -75,14 +75,14 @@ func series(t *testing.T) map[string][]labels.Labels {
 	t.Helper()
 	text, err := os.ReadFile("testdata/series.txt")
 	require.NoError(t, err)
-	all := map[string][]labels.Labels{"up": {labels.FromStrings(labels.MetricName, "up", "job", "winnpm", "page", "node")}}
+	all := map[string][]labels.Labels{"up": {labels.FromStrings(model.MetricNameLabel, "up", "job", "winnpm", "page", "node")}}
 	for line := range strings.Lines(string(text)) {
 		if line = strings.TrimSpace(line); strings.HasPrefix(line, "#") {
 			continue
 		}
 		ls, err := promql.ParseMetric(line)
 		require.NoError(t, err, line)
-		all[ls.Get(labels.MetricName)] = append(all[ls.Get(labels.MetricName)], ls)
+		all[ls.Get(model.MetricNameLabel)] = append(all[ls.Get(model.MetricNameLabel)], ls)
 	}
 	require.Greater(t, len(all), 40)
 	return all
@@ -190,7 +190,9 @@ func TestAlertsFire(t *testing.T) {
 			"ill":  load + "eval instant at 115m count(" + r.Expr + ") > 0\n  {} 1\n",
 			"well": well + "eval instant at 115m " + r.Expr + "\n",
 		} {
-			t.Run(r.Alert+"/"+name, func(t *testing.T) { promqltest.RunTest(t, test, promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery)) })
+			t.Run(r.Alert+"/"+name, func(t *testing.T) {
+				promqltest.RunTest(t, test, promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery))
+			})
 		}
 	}
 }
