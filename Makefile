@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: build test deep race lint e2e page chart exe servers-exe windows test-windows conformance mutants model torture hostile fuzz bench update release image reproduce verify help
+.PHONY: build test deep race lint e2e page chart monitoring exe servers-exe windows test-windows conformance mutants model torture hostile fuzz bench update release image reproduce verify help
 
 build: ## programs of this machine into bin/
 	$(GO) build -o bin/ ./cmd/...
@@ -30,6 +30,9 @@ page: ## the page of the debug endpoint, in a real Chromium
 
 chart: ## the chart for Helm, and what kustomize builds: both must give the same objects
 	@hack/chart.sh
+
+monitoring: ## the alerts and the dashboard, with the parsers of Prometheus
+	@hack/monitoring.sh
 
 exe: ## npm.exe and what else docs/windows.md runs on a node, into bin/
 	@hack/exe.sh

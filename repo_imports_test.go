@@ -91,7 +91,7 @@ var rooms = map[string]room{
 	"pkg/hns/hnstest/cnis":  {ours: []string{"pkg/hns", "pkg/hns/hnssim"}},
 	"pkg/simulate/manifest": {ours: []string{"pkg/similar"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2", "sigs.k8s.io/yaml"}},
 	"pkg/simulate": {
-		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/debug", "pkg/debug/page", "pkg/desired", "pkg/explain", "pkg/hns", "pkg/hns/hnssim", "pkg/policy", "pkg/printable", "pkg/recorder", "pkg/simulate/manifest", "pkg/state", "pkg/whatif"},
+		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/debug", "pkg/debug/page", "pkg/desired", "pkg/explain", "pkg/hns", "pkg/hns/hnssim", "pkg/matrix", "pkg/policy", "pkg/printable", "pkg/recorder", "pkg/simulate/manifest", "pkg/state", "pkg/whatif"},
 		others: []string{"k8s.io/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"},
 	},
 	"cmd/npm": {

@@ -41,6 +41,7 @@ run test/page linux
 run test/conformance linux
 run test/cni windows
 run test/chart linux
+run test/monitoring linux
 run hack/release linux
 run hack/image linux
 exit $failed

@@ -33,6 +33,8 @@ func (e exit) Unwrap() error { return e.err }
 // run runs a command line and returns the exit code. What cobra itself refuses
 // is wrong usage.
 func run(ctx context.Context, name program, args []string, std streams, getenv func(string) string) int {
+	std, stop := watched(std, args)
+	defer stop()
 	std.out, std.err = printable.Text(std.out), printable.Text(std.err)
 	root := newRoot(name, std, getenv)
 	root.SetArgs(args)

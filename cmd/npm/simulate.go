@@ -42,6 +42,7 @@ Exit code: 0 everything is programmed, 3 something was left out (see warnings),
 	f.BoolVar(&o.Once, "once", false, "converge, print and exit")
 	f.StringVarP(&o.Output, "output", "o", "text", "text or json")
 	f.StringArrayVar(&o.Matrix, "matrix", nil, "`PORT/PROTO`: who may connect to whom; may be repeated")
+	f.BoolVar(&o.All, "all", false, "the matrix is of every pod, not of workloads: of pods that nothing tells apart")
 	f.StringArrayVar(&o.Trace, "trace", nil, "`FROM->TO:PORT/PROTO`: which rule decides; an end is namespace/pod or an IP; may be repeated")
 	f.StringVar(&o.Serve, "serve", "", "keep running with the debug endpoint at this `address` (default "+simulate.DefaultServe+")")
 	f.StringVar(&level, "log-level", logOff, "off, error, info or debug; logs go to stderr")

@@ -35,8 +35,9 @@ type source struct {
 	dump, server string
 	others       string // what else can be asked, for an error
 	cluster      clusterOptions
-	plugin       bool // without another source it is the cluster
-	lists        bool // of a cluster it wants the objects, not what agents know
+	plugin       bool     // without another source it is the cluster
+	ends         []string // what a simulation is asked about; nil: anything
+	lists        bool     // of a cluster it wants the objects, not what agents know
 }
 
 // flags adds those of the source to a command.
@@ -168,7 +169,7 @@ func intoDump(d *state.Dump) func(io.Reader) error {
 
 // simulation is what --manifests asks for.
 func (s *source) simulation(std streams) simulate.Options {
-	return simulate.Options{Manifests: s.manifests, Recursive: s.recursive, Node: s.node, Stdin: std.in, Logger: klog.Logger{}, Version: version()}
+	return simulate.Options{Manifests: s.manifests, Recursive: s.recursive, Node: s.node, Ends: s.ends, Stdin: std.in, Logger: klog.Logger{}, Version: version()}
 }
 
 // world returns the cluster.

@@ -104,6 +104,7 @@ func (o *traceOptions) answer(ctx context.Context, std streams, q explain.Questi
 	if o.live() {
 		return o.ask(ctx, q)
 	}
+	o.ends = []string{q.From, q.To}
 	d, places, err := o.read(ctx, std)
 	if err != nil {
 		return explain.Answer{}, err

@@ -144,14 +144,23 @@ func (d *State) moveSubqueue(name string, turn uint64) {
 	for _, l := range d.subqueues {
 		order = max(order, l.order)
 	}
+	if name == queueOfRetries { // every endpoint that is served comes here: only this one looks at all others
+		last = max(last, d.lastTurn())
+	}
+	d.subqueues[name] = subqueue{next: last + 1, order: order + 1, turn: turn}
+}
+
+// lastTurn returns the turn of the queue in which the last of the endpoints is served that
+// wait for something else than another try.
+func (d *State) lastTurn() (last uint64) {
 	waiting := map[string]uint64{}
 	for _, ep := range d.byID {
-		if name == queueOfRetries && ep.Pending() && ep.subqueue != name {
+		if ep.Pending() && ep.subqueue != queueOfRetries {
 			waiting[ep.subqueue]++
 			last = max(last, max(d.subqueues[ep.subqueue].next, d.turn)+waiting[ep.subqueue]-1)
 		}
 	}
-	d.subqueues[name] = subqueue{next: last + 1, order: order + 1, turn: turn}
+	return last
 }
 
 // Serve notes whose turn it is.

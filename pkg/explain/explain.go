@@ -56,16 +56,23 @@ func (a Answer) verdict() Verdict {
 // nothing here. It fails with ErrNoEnd for an end that cannot be asked about.
 func (c *Cluster) Verdicts(q Question) (actual, wanted Verdict, err error) {
 	egress, ingress, err := c.Halves(q)
-	switch {
-	case err != nil:
+	if err != nil {
 		return Unknown, Unknown, err
-	case !egress.Judged:
-		return ingress.Actual, ingress.Wanted, nil
-	case !ingress.Judged:
-		return egress.Actual, egress.Wanted, nil
 	}
-	actual, wanted = Whole(egress, ingress)
+	actual, wanted = egress.With(ingress)
 	return actual, wanted, nil
+}
+
+// With joins it with the other end of the connection, as far as this node has a say in it:
+// an end that is not judged here blocks nothing here.
+func (h Half) With(other Half) (actual, wanted Verdict) {
+	switch {
+	case !h.Judged:
+		return other.Actual, other.Wanted
+	case !other.Judged:
+		return h.Actual, h.Wanted
+	}
+	return Whole(h, other)
 }
 
 // Whole joins what both ends of a connection say into its verdicts.
@@ -88,6 +95,12 @@ func (c *Cluster) Halves(q Question) (egress, ingress Half, err error) {
 func (c *Cluster) Between(from, to End, port uint16, protocol policy.Protocol) (egress, ingress Half) {
 	p := packet(from, to, port, protocol)
 	return c.half(from, to, question{hns.Out, p}), c.half(to, from, question{hns.In, p})
+}
+
+// Actual is Between for a great many questions: it does not ask what HNS should have.
+func (c *Cluster) Actual(from, to End, port uint16, protocol policy.Protocol) (egress, ingress Half) {
+	p := packet(from, to, port, protocol)
+	return c.actualHalf(from, to, question{hns.Out, p}), c.actualHalf(to, from, question{hns.In, p})
 }
 
 func (c *Cluster) ends(q Question) (from, to End, err error) {

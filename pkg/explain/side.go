@@ -147,6 +147,21 @@ func (c *Cluster) half(own, peer End, q question) Half {
 	return out
 }
 
+// actualHalf is half without Half.Wanted.
+func (c *Cluster) actualHalf(own, peer End, q question) Half {
+	if unfiltered(own, peer) != "" {
+		return Half{Judged: true, Actual: Allowed}
+	}
+	out := Half{Actual: Unknown}
+	for i, ep := range c.endpointsOf(own.pod) {
+		if v := c.actual(ep, q).verdict; i == 0 || strictness[v] > strictness[out.Actual] {
+			out.Actual = v
+		}
+		out.Judged = true
+	}
+	return out
+}
+
 // strictness orders the verdicts of a pod's endpoints: one that blocks decides
 // for the pod, else one that is not known.
 var strictness = map[Verdict]int{Allowed: 0, Unknown: 1, Blocked: 2}

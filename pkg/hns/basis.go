@@ -26,6 +26,9 @@ func DefaultsOf(policies []EndpointPolicy) Defaults {
 
 // Note adds what a rule gives.
 func (has *Defaults) Note(a ACL) {
+	if a.Priority <= PriorityDefault && canonicalWord(a.Action, Block) == Block {
+		return // whatever it matches; what every endpoint has is seldom canonical
+	}
 	a = a.Canonical()
 	switch {
 	case !a.MatchesAll():

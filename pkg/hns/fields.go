@@ -33,6 +33,9 @@ var (
 // canonical returns the canonical form of a field without blanks around it; the
 // field itself when it cannot be read.
 func (f *listField) canonical(field string) string {
+	if !strings.Contains(field, ",") {
+		return f.canonicalOne(field)
+	}
 	plain, has := true, false
 	var last Span
 	for text := range strings.SplitSeq(field, ",") {
@@ -63,6 +66,20 @@ func (f *listField) canonical(field string) string {
 		b = f.write(b, sp)
 	}
 	return string(b)
+}
+
+// canonicalOne is canonical for a list of one, as nearly all are.
+func (f *listField) canonicalOne(field string) string {
+	sp, plain, ok := f.read(field)
+	switch {
+	case !ok:
+		return field
+	case sp == f.every:
+		return ""
+	case plain:
+		return field
+	}
+	return string(f.write(nil, sp))
 }
 
 // isEvery reports whether a text is a word for everything. HNS refuses "Any"

@@ -53,12 +53,17 @@ func (m *Matrix) Workloads() []Workload { return m.workloads }
 // workload of one pod to itself, of one to that pod. Workloads are given by
 // their place.
 func (m *Matrix) Verdict(from, to int, port uint16, protocol policy.Protocol) (actual, wanted explain.Verdict) {
-	a, b := m.Representatives(from, to)
-	actual, wanted, err := m.cluster.Verdicts(explain.Question{From: a, To: b, Port: port, Protocol: protocol})
+	egress, ingress, err := m.Halves(from, to, port, protocol)
 	if err != nil { // of a pod whose name means something else
 		return explain.Unknown, explain.Unknown
 	}
-	return actual, wanted
+	return egress.With(ingress)
+}
+
+// Halves returns what each end says to what Verdict asks.
+func (m *Matrix) Halves(from, to int, port uint16, protocol policy.Protocol) (egress, ingress explain.Half, err error) {
+	a, b := m.Representatives(from, to)
+	return m.cluster.Halves(explain.Question{From: a, To: b, Port: port, Protocol: protocol})
 }
 
 // Representatives returns the pods that Verdict asks about.

@@ -260,14 +260,15 @@ func (v EndpointValue) is(e hns.Endpoint) bool {
 // seen has each set, each endpoint and the GUIDs as they were last read, so that
 // what is read again and again is in memory once.
 type seen struct {
+	maxIDs    int        // of a list of endpoints that is kept
 	mu        sync.Mutex // guards following; held for one of them at a time
 	sets      map[string]SetValue
 	endpoints map[string]EndpointValue
 	ids       []string
 }
 
-func newSeen() *seen {
-	return &seen{sets: map[string]SetValue{}, endpoints: map[string]EndpointValue{}}
+func newSeen(maxIDs int) *seen {
+	return &seen{maxIDs: maxIDs, sets: map[string]SetValue{}, endpoints: map[string]EndpointValue{}}
 }
 
 // keepNetwork fills in what was read.
@@ -300,7 +301,7 @@ func (s *seen) set(p hns.SetPolicy) (SetValue, int) {
 // keepIDs fills in what was read.
 func (s *seen) keepIDs(c *Call, ids []string) (own, shared int) {
 	c.Count = len(ids)
-	if len(ids) > maxKept {
+	if len(ids) > s.maxIDs {
 		c.Cut, c.Digest = true, digestValues(ids)
 		return 0, 0
 	}

@@ -215,7 +215,7 @@ func TestLongLooksAndGUIDs(t *testing.T) {
 	for i := range ids {
 		ids[i] = fmt.Sprint("e", i)
 	}
-	seen := newSeen()
+	seen := newSeen(maxKept)
 	var long, whole, again, less Call
 	seen.keepIDs(&long, ids)
 	require.Equal(t, []any{true, maxKept + 1, 0}, []any{long.Cut, long.Count, len(long.IDs)})

@@ -29,6 +29,9 @@ type Config struct {
 	// MaxBytes is the most memory that is kept, as far as it can be estimated; 0
 	// means 64 MiB. What does not fit is forgotten, the oldest first.
 	MaxBytes int
+	// MaxIDs is the longest list of endpoints that is kept; 0 means 256, more than a node
+	// has. Of a longer one there is a digest, which cannot be played.
+	MaxIDs int
 }
 
 const (
@@ -93,7 +96,10 @@ func New(cfg Config) *Recorder {
 	if cfg.MaxBytes == 0 {
 		cfg.MaxBytes = defaultBytes
 	}
-	return &Recorder{cfg: cfg, is: newSegment(nil)}
+	if cfg.MaxIDs == 0 {
+		cfg.MaxIDs = maxKept
+	}
+	return &Recorder{cfg: cfg, is: newSegment(nil, cfg.MaxIDs)}
 }
 
 // Wait returns when no state is being packed. No step may begin meanwhile.

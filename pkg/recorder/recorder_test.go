@@ -421,7 +421,7 @@ func TestLongListsAreCut(t *testing.T) {
 	require.True(t, other.Cut)
 	require.NotEqual(t, sent.Digest, other.Digest)
 
-	s := newSeen()
+	s := newSeen(maxKept)
 	for count, policies := range map[int][]hns.EndpointPolicy{
 		maxKept + 1: policies,
 		1:           {{Type: "T", Settings: []byte("no JSON")}}, // it could not be written

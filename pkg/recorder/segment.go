@@ -16,8 +16,8 @@ type segment struct {
 	seen  *seen
 }
 
-func newSegment(begins *start) *segment {
-	return &segment{start: begins, seen: newSeen()}
+func newSegment(begins *start, maxIDs int) *segment {
+	return &segment{start: begins, seen: newSeen(maxIDs)}
 }
 
 // add takes a step, if any are kept.
@@ -30,7 +30,7 @@ func (s *segment) add(rec *record) {
 
 // lose forgets everything. From after steps on the segment is full.
 func (s *segment) lose(after int) {
-	*s = segment{lost: true, count: after, seen: newSeen()}
+	*s = segment{lost: true, count: after, seen: newSeen(s.seen.maxIDs)}
 }
 
 // fullLocked reports whether the next step belongs to another segment. There is no other
@@ -51,7 +51,7 @@ func (r *Recorder) checkpoint() {
 		return
 	}
 	dump, begins := r.cfg.Snapshot(), &start{ready: make(chan struct{})}
-	next := newSegment(begins)
+	next := newSegment(begins, r.cfg.MaxIDs)
 
 	r.mu.Lock()
 	defer r.mu.Unlock()

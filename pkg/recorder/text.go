@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/bounded"
@@ -31,7 +32,7 @@ func Encode(w io.Writer, rec Recording) error {
 	if err := enc.Encode(header{rec, len(rec.Steps)}); err != nil {
 		return err
 	}
-	last := newSeen()
+	last := newSeen(math.MaxInt)
 	for _, s := range rec.Steps {
 		s.Calls = slices.Clone(s.Calls)
 		for i := range s.Calls {
@@ -110,7 +111,7 @@ func decode(dec *json.Decoder) (Recording, error) {
 	if rec.Format < 1 || rec.Format > Format {
 		return rec, fmt.Errorf("its format is %d, this program reads 1 to %d", rec.Format, Format)
 	}
-	last := newSeen()
+	last := newSeen(math.MaxInt)
 	for dec.More() {
 		var s Step
 		if err := dec.Decode(&s); err != nil {

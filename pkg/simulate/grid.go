@@ -3,7 +3,6 @@ package simulate
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/explain"
@@ -14,45 +13,29 @@ import (
 // grid is the matrix of one port: rows open connections to columns.
 type grid struct {
 	port  port
-	names []string       // in order of appearance
-	index map[string]int // of names
-	cells [][]byte       // by from and to; 0: not asked
-	half  bool           // a cell is not known
+	names []string // sorted
+	pods  int
+	cells [][]byte // by from and to; 0: not asked
+	some  bool     // a cell was asked
+	half  bool     // a cell is not known
 }
 
-// gridColumns is the number of pods up to which there is a column for each.
+// gridColumns is the number of rows up to which there is a column for each.
 const gridColumns = 80
 
-func newGrid(p port) *grid { return &grid{port: p, index: map[string]int{}} }
-
-func (g *grid) add(v Verdict) {
-	from, to := g.place(v.From), g.place(v.To)
-	row := g.cells[from]
-	if len(row) <= to {
-		row = append(row, make([]byte, to+1-len(row))...)
+func newGrid(p port, rows []gridRow) *grid {
+	g := &grid{port: p, cells: make([][]byte, len(rows))}
+	for i, r := range rows {
+		g.names = append(g.names, r.name)
+		g.pods += r.count
+		g.cells[i] = make([]byte, len(rows))
 	}
-	row[to] = symbol(v)
-	g.half = g.half || row[to] == '?'
-	g.cells[from] = row
+	return g
 }
 
-func (g *grid) place(name string) int {
-	i, ok := g.index[name]
-	if !ok {
-		i = len(g.names)
-		g.names = append(g.names, name)
-		g.index[name] = i
-		g.cells = append(g.cells, nil)
-	}
-	return i
-}
-
-func (g *grid) cell(from, to string) byte {
-	row := g.cells[g.index[from]]
-	if i := g.index[to]; i < len(row) {
-		return row[i]
-	}
-	return 0
+func (g *grid) put(from, to int, c byte) {
+	g.cells[from][to] = c
+	g.some, g.half = true, g.half || c == '?'
 }
 
 const (
@@ -61,31 +44,37 @@ const (
 	halfLegend = ", ? not known: the end that blocks nothing is here, the other one on another node"
 )
 
-// symbol is a verdict in one letter.
-func symbol(v Verdict) byte {
-	egress := v.Egress != nil && !v.Egress.Allowed
-	ingress := v.Ingress != nil && !v.Ingress.Allowed
+// symbol is what both ends say in one letter; nil: it is not judged here.
+func symbol(egress, ingress *explain.Half) byte {
+	blocks := func(h *explain.Half) bool { return h != nil && h.Actual == explain.Blocked }
 	switch {
-	case egress && ingress:
+	case blocks(egress) && blocks(ingress):
 		return 'X'
-	case egress:
+	case blocks(egress):
 		return 'E'
-	case ingress:
+	case blocks(ingress):
 		return 'I'
-	case v.Allowed == nil:
+	case egress == nil || ingress == nil:
 		return '?'
 	}
 	return '+'
 }
 
-// write writes the grid, or with very many pods a summary of each row.
+// size says of how many pods the rows are, where they are not one each.
+func (g *grid) size() string {
+	if g.pods == len(g.names) {
+		return ""
+	}
+	return fmt.Sprintf(", %d workloads of %d pods", len(g.names), g.pods)
+}
+
 func (g *grid) write(b io.Writer) {
-	names := slices.Sorted(slices.Values(g.names))
+	names := g.names
 	words := legend
 	if g.half {
 		words += halfLegend
 	}
-	say(b, "\nMATRIX %d/%s: row connects to column; %s\n", g.port.number, g.port.protocol, words)
+	say(b, "\nMATRIX %d/%s%s: row connects to column; %s\n", g.port.number, g.port.protocol, g.size(), words)
 	width := 0
 	for _, name := range names {
 		width = max(width, len(printable.Line(name)))
@@ -101,10 +90,9 @@ func (g *grid) write(b io.Writer) {
 	fmt.Fprintln(b)
 	for i, from := range names {
 		var row strings.Builder
-		for j, to := range names {
-			c := g.cell(from, to)
+		for j, c := range g.cells[i] {
 			switch {
-			case i == j:
+			case c == 0 && i == j:
 				c = '.'
 			case c == 0:
 				c = ' '
@@ -117,9 +105,9 @@ func (g *grid) write(b io.Writer) {
 
 // summary counts the cells of each row.
 func (g *grid) summary(b io.Writer, names []string, width int) {
-	for _, from := range names {
+	for i, from := range names {
 		var count [256]int
-		for _, c := range g.cells[g.index[from]] {
+		for _, c := range g.cells[i] {
 			count[c]++
 		}
 		say(b, "  %-*s  + %d  E %d  I %d  X %d", width, from, count['+'], count['E'], count['I'], count['X'])

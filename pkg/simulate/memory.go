@@ -1,8 +1,11 @@
 package simulate
 
 import (
+	"context"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -13,15 +16,34 @@ import (
 	"github.com/winnpm/winnpm/pkg/simulate/manifest"
 )
 
-// memory serves the objects of manifests to the same reflectors that read a
-// live cluster. The objects never change, so its watches stay silent.
-type memory struct{ list runtime.Object }
+// memory serves the objects of manifests to the same reflectors that read a live cluster.
+// The objects never change, so its watches stay silent. It hands out the objects
+// themselves, of which there may be many: whoever reads them changes nothing.
+type memory struct {
+	objects []runtime.Object
+	list    func() runtime.Object // one without any
+}
 
 var _ cache.ListerWatcher = memory{}
 
-// List implements cache.Lister. The caller may change what it gets.
+// listMeta is that of every list: there is one version.
+func listMeta() metav1.ListMeta { return metav1.ListMeta{ResourceVersion: "1"} }
+
+// ListEach passes on every object; the informers keep what they make of it, so that no
+// list of all of them is made.
+func (m memory) ListEach(_ context.Context, _ metav1.ListOptions, yield func(runtime.Object) error) (metav1.ListMeta, error) {
+	for _, o := range m.objects {
+		if err := yield(o); err != nil {
+			return metav1.ListMeta{}, err
+		}
+	}
+	return listMeta(), nil
+}
+
+// List implements cache.Lister, for who wants them all at once.
 func (m memory) List(metav1.ListOptions) (runtime.Object, error) {
-	return m.list.DeepCopyObject(), nil
+	list := m.list()
+	return list, meta.SetList(list, m.objects)
 }
 
 // Watch implements cache.Watcher.
@@ -35,32 +57,29 @@ func (m memory) IsWatchListSemanticsUnSupported() bool { return true }
 
 // memorySource serves manifests; with a node, that one alone of Source.Nodes.
 func memorySource(o manifest.Objects, node string) controllers.Source {
-	meta := metav1.ListMeta{ResourceVersion: "1"}
-	pods := &corev1.PodList{ListMeta: meta}
-	for _, p := range o.Pods {
-		pods.Items = append(pods.Items, *p)
-	}
-	namespaces := &corev1.NamespaceList{ListMeta: meta}
-	for _, ns := range o.Namespaces {
-		namespaces.Items = append(namespaces.Items, *ns)
-	}
-	policies := &networkingv1.NetworkPolicyList{ListMeta: meta}
-	for _, np := range o.Policies {
-		policies.Items = append(policies.Items, *np)
-	}
-	clusters := &v1alpha2.ClusterNetworkPolicyList{ListMeta: meta}
-	for _, cnp := range o.ClusterPolicies {
-		clusters.Items = append(clusters.Items, *cnp)
-	}
-	all, nodes := &corev1.NodeList{ListMeta: meta}, &corev1.NodeList{ListMeta: meta}
-	for _, n := range o.Nodes {
-		all.Items = append(all.Items, *n)
-		if node == "" || n.Name == node {
-			nodes.Items = append(nodes.Items, *n)
+	own := o.Nodes
+	if node != "" {
+		own = nil
+		for _, n := range o.Nodes {
+			if n.Name == node {
+				own = append(own, n)
+			}
 		}
 	}
+	nodes := func() runtime.Object { return &corev1.NodeList{ListMeta: listMeta()} }
 	return controllers.Source{
-		Pods: memory{pods}, Namespaces: memory{namespaces}, Policies: memory{policies}, Nodes: memory{nodes},
-		ClusterPolicies: memory{clusters}, AllNodes: memory{all},
+		Pods:            memoryOf(o.Pods, func() runtime.Object { return &corev1.PodList{ListMeta: listMeta()} }),
+		Namespaces:      memoryOf(o.Namespaces, func() runtime.Object { return &corev1.NamespaceList{ListMeta: listMeta()} }),
+		Policies:        memoryOf(o.Policies, func() runtime.Object { return &networkingv1.NetworkPolicyList{ListMeta: listMeta()} }),
+		ClusterPolicies: memoryOf(o.ClusterPolicies, func() runtime.Object { return &v1alpha2.ClusterNetworkPolicyList{ListMeta: listMeta()} }),
+		Nodes:           memoryOf(own, nodes), AllNodes: memoryOf(o.Nodes, nodes),
 	}
+}
+
+func memoryOf[T runtime.Object](objects []T, list func() runtime.Object) memory {
+	m := memory{list: list}
+	for _, o := range objects {
+		m.objects = append(m.objects, o)
+	}
+	return m
 }

@@ -22,9 +22,11 @@ type Options struct {
 	Recursive  bool     // also the folders below a folder of Manifests
 	Kubeconfig string   // instead of Manifests: a live cluster
 	Node       string   // only this node's pods have endpoints; "": every pod
+	Ends       []string // of Snapshot: what it will be asked about, pods and addresses; nil: anything
 	Once       bool     // print and end, rather than go on serving
 	Output     string   // "text", "json", or "" for text
 	Matrix     []string // PORT/PROTO
+	All        bool     // Matrix is of pods, not of workloads
 	Trace      []string // ns/pod->ns/pod:PORT/PROTO
 	Serve      string   // address of the debug endpoint; "" is DefaultServe
 	Version    string   // of the program, for recordings
@@ -49,6 +51,7 @@ type probe struct {
 // questions are what the verdicts of a result answer.
 type questions struct {
 	matrix []port
+	all    bool // the matrix is of pods
 	trace  []probe
 }
 
@@ -69,7 +72,9 @@ func (o *Options) validate() (questions, error) {
 			return questions{}, fmt.Errorf("--serve %q: %w; write it like %s", o.Serve, err, DefaultServe)
 		}
 	}
-	return parseQuestions(o.Matrix, o.Trace)
+	q, err := parseQuestions(o.Matrix, o.Trace)
+	q.all = o.All
+	return q, err
 }
 
 // parseQuestions reads the values of --matrix and --trace.

@@ -3,7 +3,6 @@ package simulate
 import (
 	"bufio"
 	"cmp"
-	"context"
 	"encoding/json"
 	"io"
 	"iter"
@@ -13,6 +12,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/matrix"
 	"github.com/winnpm/winnpm/pkg/simulate/manifest"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -21,7 +21,13 @@ import (
 type Result struct {
 	Sets      []Set
 	Endpoints []Endpoint
-	Verdicts  iter.Seq2[Verdict, error] // computed as they are read
+	// Verdicts answer every question; Grids those of a matrix and Traces the others, for a
+	// person. They are computed as they are read.
+	Verdicts iter.Seq2[Verdict, error]
+	Grids    iter.Seq2[*grid, error]
+	Traces   iter.Seq2[Verdict, error]
+	// Workloads are the ends of a matrix, none when these are pods.
+	Workloads []matrix.Workload
 	Calls     map[string]int
 	Warnings  []state.Warning
 }
@@ -44,11 +50,10 @@ type Endpoint struct {
 }
 
 // newResult reads the simulator. Nothing may change while the result is in use.
-func newResult(ctx context.Context, sim *hnssim.Sim, j judge, q questions, d state.Dump, loaded []manifest.Warning) Result {
+func newResult(sim *hnssim.Sim, d state.Dump, loaded []manifest.Warning) Result {
 	r := Result{
 		Sets:      []Set{},
 		Endpoints: []Endpoint{},
-		Verdicts:  j.all(ctx, q),
 		Calls:     sim.Counts(),
 		Warnings:  append(warnings(loaded, d.Warnings), explain.Idle(d)...),
 	}
@@ -125,7 +130,14 @@ func (r Result) writeJSON(w io.Writer) error {
 			return err
 		}
 	}
-	if err := put(`],"calls":`, r.Calls); err != nil {
+	if len(r.Workloads) > 0 {
+		if err := put(`],"workloads":`, r.Workloads); err != nil {
+			return err
+		}
+		if err := put(`,"calls":`, r.Calls); err != nil {
+			return err
+		}
+	} else if err := put(`],"calls":`, r.Calls); err != nil {
 		return err
 	}
 	if err := put(`,"warnings":`, r.Warnings); err != nil {

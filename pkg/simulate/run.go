@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"slices"
 	"strings"
@@ -68,7 +69,7 @@ type session struct {
 	node       string
 	version    string
 	sim        *hnssim.Sim
-	recorder   *recorder.Recorder
+	recorder   *recorder.Recorder // nil: nothing is recorded
 	kubelet    *node
 	dataplane  *dataplane.Dataplane
 	controller *controllers.Controller
@@ -85,7 +86,7 @@ func run(ctx context.Context, o Options, q questions, running *sync.WaitGroup) (
 	if err != nil {
 		return false, err
 	}
-	s := newSession(o, in)
+	s := newSession(o, in, !o.Once)
 	serving := make(chan error, 1)
 	var listener net.Listener
 	if !o.Once {
@@ -125,6 +126,7 @@ type input struct {
 	source controllers.Source
 	loaded []manifest.Warning
 	places explain.Places // of the policies, in manifests
+	only   narrow
 }
 
 func open(o Options) (input, error) {
@@ -133,7 +135,7 @@ func open(o Options) (input, error) {
 		if err != nil {
 			return input{}, err
 		}
-		return input{memorySource(objects, o.Node), loaded, objects.Places}, nil
+		return input{memorySource(objects, o.Node), loaded, objects.Places, endsOnly(objects, o.Ends)}, nil
 	}
 	cfg, err := controllers.RESTConfig(o.Kubeconfig)
 	if err != nil {
@@ -146,18 +148,32 @@ func open(o Options) (input, error) {
 	return input{source: source}, nil
 }
 
-func newSession(o Options, in input) *session {
+// maxRecorded is the most memory that a recording may take. All pods of a cluster may be
+// on the simulated node, and their first transaction must fit: it is the one to play. An
+// agent keeps less.
+const maxRecorded = 512 << 20
+
+// newSession returns one that is not running yet. A recording costs as much as all the
+// rest, so only who shows one has it made.
+func newSession(o Options, in input, recording bool) *session {
 	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
 	s := &session{node: o.Node, version: o.Version, sim: sim, loaded: in.loaded, places: in.places}
-	cfg := dataplane.Config{Node: o.Node, Now: time.Now}
-	s.recorder = recorder.New(recorder.Config{
-		Snapshot: func() func() state.Dump { return s.dataplane.Snapshot().Dump },
-		Settings: recorder.NewSettings(hnssim.DefaultNetwork, cfg), Node: o.Node, Agent: o.Version, Now: time.Now,
-	})
-	cfg.Client = s.recorder.Client(sim)
+	cfg := dataplane.Config{Node: o.Node, Now: time.Now, Client: sim}
+	if recording {
+		s.recorder = recorder.New(recorder.Config{
+			Snapshot: func() func() state.Dump { return s.dataplane.Snapshot().Dump },
+			Settings: recorder.NewSettings(hnssim.DefaultNetwork, cfg), Node: o.Node, Agent: o.Version, Now: time.Now,
+			MaxBytes: maxRecorded, MaxIDs: math.MaxInt,
+		})
+		cfg.Client = s.recorder.Client(sim)
+	}
 	s.dataplane = dataplane.New(cfg)
-	recorded := s.recorder.Dataplane(s.dataplane)
-	s.kubelet = newNode(recorded, sim)
+	var applier controllers.Applier = s.dataplane
+	if recording {
+		applier = s.recorder.Dataplane(s.dataplane)
+	}
+	s.kubelet = newNode(applier, sim)
+	s.kubelet.only = in.only
 	s.controller = controllers.New(controllers.Config{
 		// Nobody else writes to a simulated node, so there are no looks. So the calls of
 		// HNS do not depend on how long anything takes.
@@ -223,8 +239,14 @@ func (s *session) result(ctx context.Context, q questions, use func(Result) erro
 	d := s.dataplane.Dump()
 	d.Warnings = slices.Concat(s.older, d.Warnings)
 	j := judge{explain.New(d), s.node}
-	if err := j.check(q); err != nil {
+	rows, err := j.check(q)
+	if err != nil {
 		return err
 	}
-	return use(newResult(ctx, s.sim, j, q, d, s.loaded))
+	r := newResult(s.sim, d, s.loaded)
+	r.Verdicts, r.Grids, r.Traces = j.all(ctx, q, rows), j.grids(ctx, q, rows), j.traces(q)
+	if len(q.matrix) > 0 && !q.all {
+		r.Workloads = j.workloads()
+	}
+	return use(r)
 }

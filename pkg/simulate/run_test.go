@@ -21,6 +21,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/winnpm/winnpm/pkg/matrix"
 	"github.com/winnpm/winnpm/pkg/simulate/manifest"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -36,11 +37,12 @@ const small = "testdata/small.yaml"
 
 // document is a result as a script reads it.
 type document struct {
-	Sets      []Set           `json:"sets"`
-	Endpoints []Endpoint      `json:"endpoints"`
-	Verdicts  []Verdict       `json:"verdicts"`
-	Calls     map[string]int  `json:"calls"`
-	Warnings  []state.Warning `json:"warnings"`
+	Sets      []Set             `json:"sets"`
+	Endpoints []Endpoint        `json:"endpoints"`
+	Verdicts  []Verdict         `json:"verdicts"`
+	Workloads []matrix.Workload `json:"workloads"`
+	Calls     map[string]int    `json:"calls"`
+	Warnings  []state.Warning   `json:"warnings"`
 }
 
 // once runs with --once and returns what it printed.
@@ -201,7 +203,7 @@ type closed struct{}
 func (closed) Write([]byte) (int, error) { return 0, errors.New("closed") }
 
 func TestExamples(t *testing.T) {
-	code, d := onceJSON(t, Options{Manifests: []string{"../../examples/shop"}, Matrix: []string{"80/TCP"}})
+	code, d := onceJSON(t, Options{Manifests: []string{"../../examples/shop"}, Matrix: []string{"80/TCP"}, All: true})
 	require.Equal(t, ExitOK, code)
 	require.Empty(t, d.Warnings)
 	n := 0
@@ -231,7 +233,7 @@ func TestServerWithoutList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := memorySource(manifest.Objects{}, "")
 		source.Policies = refusing{}
-		s := newSession(Options{}, input{source: source})
+		s := newSession(Options{}, input{source: source}, false)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {

@@ -37,6 +37,7 @@ func (s *session) serveResult(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	q.all = query.Has("all")
 	// Not straight to the client: a slow one would hold up the worker.
 	var body bytes.Buffer
 	err = s.result(r.Context(), q, func(r Result) error { return r.writeJSON(&body) })

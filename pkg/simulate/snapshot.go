@@ -14,7 +14,7 @@ import (
 // of that moment and where the manifests have the policies. It uses only the options that
 // say what to simulate.
 func Snapshot(ctx context.Context, o Options) (d state.Dump, places explain.Places, err error) {
-	err = settled(ctx, o, func(s *session, in input) error {
+	err = settled(ctx, o, false, func(s *session, in input) error {
 		d, places = s.dataplane.Dump(), in.places
 		return nil
 	})
@@ -24,11 +24,11 @@ func Snapshot(ctx context.Context, o Options) (d state.Dump, places explain.Plac
 // Bundle runs the program as Snapshot does, and writes the support bundle of that
 // moment.
 func Bundle(ctx context.Context, o Options, w io.Writer) error {
-	return settled(ctx, o, func(s *session, _ input) error { return debug.WriteBundle(w, s.pages()) })
+	return settled(ctx, o, true, func(s *session, _ input) error { return debug.WriteBundle(w, s.pages()) })
 }
 
 // settled lets use see the program at its first convergence.
-func settled(ctx context.Context, o Options, use func(*session, input) error) error {
+func settled(ctx context.Context, o Options, recording bool, use func(*session, input) error) error {
 	in, err := open(o)
 	if err != nil {
 		return err
@@ -37,7 +37,7 @@ func settled(ctx context.Context, o Options, use func(*session, input) error) er
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	s := newSession(o, in)
+	s := newSession(o, in, recording)
 	running.Go(func() { s.controller.Run(ctx) })
 	if err := s.settle(ctx, o); err != nil {
 		return err

@@ -120,32 +120,21 @@ func owner(a hns.ACL) string {
 // textVerdicts writes one grid for each port of the matrix, and a line for
 // every trace.
 func (r Result) textVerdicts(b io.Writer) error {
-	var g *grid
-	names := r.setNames()
-	done := func() {
-		if g != nil {
-			g.write(b)
-			g = nil
-		}
-	}
-	for v, err := range r.Verdicts {
+	for g, err := range r.Grids {
 		if err != nil {
 			return err
 		}
-		p := port{v.Port, v.Protocol}
-		if v.traced || g != nil && g.port != p {
-			done()
+		if g.some {
+			g.write(b)
 		}
-		if v.traced {
-			v.textTrace(b, names)
-			continue
-		}
-		if g == nil {
-			g = newGrid(p)
-		}
-		g.add(v)
 	}
-	done()
+	names := r.setNames()
+	for v, err := range r.Traces {
+		if err != nil {
+			return err
+		}
+		v.textTrace(b, names)
+	}
 	return nil
 }
 

@@ -25,14 +25,15 @@ func TestTextsOfOthers(t *testing.T) {
 	}
 	side := &Side{Decider: explain.Decider{Policy: evil}, Rules: []hns.ACL{acl}}
 	verdict := Verdict{From: "from" + evil, To: "to" + evil, Protocol: policy.Protocol(evil), Ingress: side, Egress: side}
-	traced := verdict
-	traced.traced = true
 	r := Result{
 		Sets:      []Set{{ID: evil, Name: evil, Type: hns.SetType(evil), Values: []string{evil}}, {ID: "n", Name: evil, Type: hns.NestedIPSet, Values: []string{evil}}},
 		Endpoints: []Endpoint{{ID: evil, Pod: evil, IP: evil, ACLs: []hns.ACL{acl}}, {Pod: evil}},
-		Verdicts: func(yield func(Verdict, error) bool) {
-			_ = yield(verdict, nil) && yield(traced, nil)
+		Grids: func(yield func(*grid, error) bool) {
+			g := newGrid(port{80, policy.Protocol(evil)}, []gridRow{{name: "a" + evil, count: 1}, {name: "b" + evil, count: 2}})
+			g.put(0, 1, '+')
+			yield(g, nil)
 		},
+		Traces:   func(yield func(Verdict, error) bool) { yield(verdict, nil) },
 		Calls:    map[string]int{evil: 1},
 		Warnings: []state.Warning{{Object: evil, Kind: evil, Reason: state.Reason(evil), Message: evil}},
 	}

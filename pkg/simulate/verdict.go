@@ -13,15 +13,13 @@ import (
 
 // Verdict says whether one end may open a connection to another.
 type Verdict struct {
-	From     string          `json:"from"` // namespace/name, or an address
+	From     string          `json:"from"` // namespace/name, or an address; in a matrix a workload
 	To       string          `json:"to"`
 	Port     uint16          `json:"port"`
 	Protocol policy.Protocol `json:"protocol"`
 	Allowed  *bool           `json:"allowed"` // nil: not known, as an end is not judged and the other one allows it
 	Ingress  *Side           `json:"ingress"` // at To; nil: on another node, not judged
 	Egress   *Side           `json:"egress"`  // at From
-
-	traced bool // asked for by itself
 }
 
 // Side is the verdict at one end.
@@ -39,11 +37,24 @@ type judge struct {
 }
 
 // all answers every question, in order.
-func (j judge) all(ctx context.Context, q questions) iter.Seq2[Verdict, error] {
+func (j judge) all(ctx context.Context, q questions, rows []gridRow) iter.Seq2[Verdict, error] {
 	return func(yield func(Verdict, error) bool) {
-		if len(q.matrix) > 0 && !j.matrices(ctx, q.matrix, yield) {
-			return
+		for _, p := range q.matrix {
+			if !j.matrix(ctx, rows, p, yield) {
+				return
+			}
 		}
+		for v, err := range j.traces(q) {
+			if !yield(v, err) {
+				return
+			}
+		}
+	}
+}
+
+// traces answers the questions about two ends.
+func (j judge) traces(q questions) iter.Seq2[Verdict, error] {
+	return func(yield func(Verdict, error) bool) {
 		for _, probe := range q.trace {
 			from, to, err := j.ends(probe)
 			if err != nil {
@@ -53,23 +64,29 @@ func (j judge) all(ctx context.Context, q questions) iter.Seq2[Verdict, error] {
 			if !j.judged(from, to) {
 				continue
 			}
-			v, err := j.verdict(from, to, probe.port)
-			v.traced = true
-			if !yield(v, err) {
+			if !yield(j.verdict(from, to, probe.port)) {
 				return
 			}
 		}
 	}
 }
 
-// check finds what is wrong with questions before they are answered.
-func (j judge) check(q questions) error {
+// check finds what is wrong with questions before they are answered, and returns the rows
+// of their matrices.
+func (j judge) check(q questions) ([]gridRow, error) {
 	for _, probe := range q.trace {
 		if _, _, err := j.ends(probe); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	if len(q.matrix) == 0 {
+		return nil, nil
+	}
+	rows, err := j.rows(q.all)
+	if err == nil {
+		err = j.checkSize(rows, q)
+	}
+	return rows, err
 }
 
 func (j judge) ends(p probe) (from, to explain.End, err error) {
@@ -82,53 +99,17 @@ func (j judge) ends(p probe) (from, to explain.End, err error) {
 	return from, to, err
 }
 
-// population returns the pods of the matrix: those that run in the pod network.
-func (j judge) population() ([]explain.End, error) {
-	var ends []explain.End
-	for _, p := range j.cluster.Dump().Pods {
-		if p.HostNetwork || p.Finished || p.Addr == "" {
-			continue
-		}
-		e, err := j.cluster.End(p.Pod)
-		if err != nil {
-			return nil, err
-		}
-		ends = append(ends, e)
-	}
-	return ends, nil
-}
-
-// matrices answers for every port and reports whether to go on.
-func (j judge) matrices(ctx context.Context, ports []port, yield func(Verdict, error) bool) bool {
-	ends, err := j.population()
-	if err != nil {
-		return yield(Verdict{}, err)
-	}
-	for _, p := range ports {
-		if !j.matrix(ctx, ends, p, yield) {
+// matrix answers for every ordered pair and reports whether to go on.
+func (j judge) matrix(ctx context.Context, rows []gridRow, p port, yield func(Verdict, error) bool) bool {
+	return j.pairs(rows, func(from, to int, a, b explain.End) bool {
+		if err := ctx.Err(); err != nil {
+			yield(Verdict{}, err)
 			return false
 		}
-	}
-	return true
-}
-
-// matrix answers for every ordered pair and reports whether to go on.
-func (j judge) matrix(ctx context.Context, ends []explain.End, p port, yield func(Verdict, error) bool) bool {
-	for _, from := range ends {
-		for _, to := range ends {
-			if from.Name == to.Name || !j.judged(from, to) {
-				continue
-			}
-			if err := ctx.Err(); err != nil {
-				yield(Verdict{}, err)
-				return false
-			}
-			if !yield(j.verdict(from, to, p)) {
-				return false
-			}
-		}
-	}
-	return true
+		v, err := j.verdict(a, b, p)
+		v.From, v.To = rows[from].name, rows[to].name
+		return yield(v, err)
+	})
 }
 
 // judged reports whether there is anything to say about a pair here: with a
@@ -169,11 +150,20 @@ func whole(egress, ingress *Side) *bool {
 // side is what one end says. A pod of another node is judged there, and nowhere
 // else, also where nothing is filtered.
 func (j judge) side(e explain.End, half explain.Half) (*Side, error) {
-	switch p := e.Pod(); {
-	case p != nil && !p.Local:
-		return nil, nil //nolint:nilnil // not judged is an answer
-	case half.Actual == explain.Unknown:
-		return nil, fmt.Errorf("%s: what HNS has there is not known", e.Name)
+	judged, err := judgedHere(e, half)
+	if err != nil || !judged {
+		return nil, err
 	}
 	return &Side{Allowed: half.Actual == explain.Allowed, Decider: j.cluster.Decider(half), Rules: half.Rules}, nil
+}
+
+// judgedHere reports whether what an end says is known here. It fails when it should be.
+func judgedHere(e explain.End, half explain.Half) (bool, error) {
+	switch p := e.Pod(); {
+	case p != nil && !p.Local:
+		return false, nil
+	case half.Actual == explain.Unknown:
+		return false, fmt.Errorf("%s: what HNS has there is not known", e.Name)
+	}
+	return true, nil
 }

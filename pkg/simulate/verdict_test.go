@@ -223,7 +223,7 @@ func TestSide(t *testing.T) {
 			Endpoints: []state.Endpoint{endpoint("open", b, block, a, c), endpoint("shut", block), {ID: "unread"}},
 			Policies:  []state.Policy{{Policy: "x/e", Egress: true, Selected: []string{"x/pod"}}, {Policy: "x/p", Ingress: true, Selected: []string{"x/pod"}}, {Policy: "x/q", Ingress: true, Selected: []string{"x/pod"}}},
 		}), ""}
-		for v, err := range j.all(t.Context(), questions{trace: []probe{{"8.8.8.8", "x/pod", port{80, policy.TCP}}}}) {
+		for v, err := range j.all(t.Context(), questions{trace: []probe{{"8.8.8.8", "x/pod", port{80, policy.TCP}}}}, nil) {
 			if tc.want == "" {
 				require.EqualError(t, err, "x/pod: what HNS has there is not known", tc.endpoints)
 				continue
@@ -240,7 +240,7 @@ func TestSide(t *testing.T) {
 func TestVerdictsAreTheSimulators(t *testing.T) {
 	traced, blocked := 0, 0
 	o := Options{Manifests: []string{"../explain/testdata/cluster.yaml"}}
-	err := settled(t.Context(), o, func(s *session, _ input) error {
+	err := settled(t.Context(), o, false, func(s *session, _ input) error {
 		d := s.dataplane.Dump()
 		pods := map[string]state.Pod{}
 		for _, p := range d.Pods {
@@ -257,7 +257,10 @@ func TestVerdictsAreTheSimulators(t *testing.T) {
 			return allowed
 		}
 		j := judge{explain.New(d), ""}
-		for v, err := range j.all(t.Context(), questions{matrix: []port{{80, policy.TCP}, {5432, policy.TCP}, {53, policy.UDP}}}) {
+		q := questions{matrix: []port{{80, policy.TCP}, {5432, policy.TCP}, {53, policy.UDP}}, all: true}
+		each, err := j.check(q)
+		require.NoError(t, err)
+		for v, err := range j.all(t.Context(), q, each) {
 			require.NoError(t, err)
 			packet := hnssim.Packet{
 				Src: netip.MustParseAddr(pods[v.From].Addr), Dst: netip.MustParseAddr(pods[v.To].Addr), DstPort: v.Port,
@@ -281,6 +284,11 @@ func TestGridOfManyPodsIsASummary(t *testing.T) {
 		"{apiVersion: v1, kind: Pod, metadata: {name: apart}, spec: {containers: [{name: c, image: i}]}}\n---\n"+
 		"{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p}, spec: {podSelector: {matchLabels: {a: b}}, ingress: [{from: [{podSelector: {matchLabels: {a: b}}}]}]}}\n", gridColumns)
 	code, stdout, _ := once(t, Options{Manifests: []string{"-"}, Stdin: strings.NewReader(text), Matrix: []string{"80/TCP"}})
+	require.Equal(t, ExitOK, code)
+	require.Contains(t, stdout, "\nMATRIX 80/TCP, 2 workloads of 81 pods: ")
+	require.Contains(t, stdout, "\n   1 default/apart  .  I\n   2 default/d      +  +\n")
+
+	code, stdout, _ = once(t, Options{Manifests: []string{"-"}, Stdin: strings.NewReader(text), Matrix: []string{"80/TCP"}, All: true})
 	require.Equal(t, ExitOK, code)
 	require.Contains(t, stdout, "\n  default/apart  + 0  E 0  I 80  X 0\n")
 	require.Contains(t, stdout, "\n  default/d-0    + 80  E 0  I 0  X 0\n")

@@ -87,8 +87,10 @@ type grid struct {
 	Columns    []workloadEntry `json:"columns"`
 	// Cut: there are more that the filters let through.
 	Cut bool `json:"cut"`
-	// Cells has a text per row with a letter per column, of the words of cellOf.
-	Cells []string `json:"cells"`
+	// Cells has a text per row with a letter per column, of the words of cellOf, and Deniers
+	// one of denierOf.
+	Cells   []string `json:"cells"`
+	Deniers []string `json:"deniers"`
 }
 
 type workloadEntry struct {
@@ -138,7 +140,8 @@ func (d *derived) grid(r *http.Request, now bool) (g grid, whole bool, err error
 		if err := r.Context().Err(); err != nil {
 			return grid{}, false, err
 		}
-		g.Cells = append(g.Cells, cells(m, row, g.Columns, key.port))
+		verdicts, deniers := cells(m, row, g.Columns, key.port)
+		g.Cells, g.Deniers = append(g.Cells, verdicts), append(g.Deniers, deniers)
 	}
 	if len(d.grids) >= maxGrids {
 		clear(d.grids)
@@ -150,7 +153,11 @@ func (d *derived) grid(r *http.Request, now bool) (g grid, whole bool, err error
 // keyOf reads what is asked for. Without a port that is the given one; without an
 // end, the connections into this node if there are others.
 func keyOf(query url.Values, port string, elsewhere bool) (gridKey, error) {
-	number, protocol, err := explain.ParsePort(cmp.Or(query.Get("port"), port))
+	asked := cmp.Or(query.Get("port"), port)
+	if !strings.Contains(asked, "/") {
+		asked += "/TCP" // what everybody means by a number
+	}
+	number, protocol, err := explain.ParsePort(asked)
 	if err != nil {
 		return gridKey{}, badRequest(err)
 	}
@@ -173,7 +180,7 @@ func keyOf(query url.Values, port string, elsewhere bool) (gridKey, error) {
 // newGrid returns a grid without cells.
 func newGrid(m *matrix.Matrix, key gridKey) grid {
 	all := entries(m)
-	g := grid{Port: portText(key.port), Workloads: len(all), Here: key.here, Rows: []workloadEntry{}, Columns: []workloadEntry{}, Cells: []string{}, Namespaces: []string{}}
+	g := grid{Port: portText(key.port), Workloads: len(all), Here: key.here, Rows: []workloadEntry{}, Columns: []workloadEntry{}, Cells: []string{}, Deniers: []string{}, Namespaces: []string{}}
 	take := func(side []workloadEntry, w workloadEntry, part, end string) []workloadEntry {
 		switch {
 		case key.namespace != "" && w.Namespace != key.namespace || !strings.Contains(strings.ToLower(w.Name), part) || key.here == end && !w.Local:
@@ -201,13 +208,36 @@ func entries(m *matrix.Matrix) []workloadEntry {
 	return out
 }
 
-// cells has a letter for each connection of a row.
-func cells(m *matrix.Matrix, from workloadEntry, columns []workloadEntry, port policy.Port) string {
-	out := make([]byte, len(columns))
+// cells has a letter for each connection of a row: what becomes of it, and who denies it.
+func cells(m *matrix.Matrix, from workloadEntry, columns []workloadEntry, port policy.Port) (verdicts, deniers string) {
+	what, who := make([]byte, len(columns)), make([]byte, len(columns))
 	for i, to := range columns {
-		out[i] = cellOf(m.Verdict(from.index, to.index, port.First, port.Protocol))
+		egress, ingress, err := m.Halves(from.index, to.index, port.First, port.Protocol)
+		if err != nil { // of a pod whose name means something else
+			what[i], who[i] = cellOf(explain.Unknown, explain.Unknown), nobody
+			continue
+		}
+		what[i], who[i] = cellOf(egress.With(ingress)), denierOf(egress, ingress)
 	}
-	return string(out)
+	return string(what), string(who)
+}
+
+// nobody denies.
+const nobody = '-'
+
+// denierOf is the letter of who denies in HNS: e the sender's policies, i the receiver's, x
+// both.
+func denierOf(egress, ingress explain.Half) byte {
+	out, in := egress.Judged && egress.Actual == explain.Blocked, ingress.Judged && ingress.Actual == explain.Blocked
+	switch {
+	case out && in:
+		return 'x'
+	case out:
+		return 'e'
+	case in:
+		return 'i'
+	}
+	return nobody
 }
 
 // cellOf is the letter of what HNS does: a allowed, b blocked, u unknown; a

@@ -100,7 +100,7 @@ func TestAnswers(t *testing.T) {
 		{"matrix", "matrix?here=any"},
 		{"matrix-into-this-node", "matrix"},
 		{"matrix-out-of-this-node", "matrix?here=from"},
-		{"matrix-filtered", "matrix?port=81/tcp&from=API&namespace=x"},
+		{"matrix-filtered", "matrix?port=81&from=API&namespace=x"}, // a number is of TCP
 		{"matrix-none", "matrix?to=nothing"},
 		{"workloads", "workloads"},
 		{"pair", "pair?from=x/api&to=x/web"},
@@ -145,7 +145,8 @@ func TestRefusals(t *testing.T) {
 		"trace?q=x/nobody->x/web:1/TCP": {
 			http.StatusBadRequest, "x/nobody cannot be asked about: there is no such pod",
 		},
-		"matrix?port=80":     {http.StatusBadRequest, "write PORT/PROTO, like 80/TCP"},
+		"matrix?port=80/":    {http.StatusBadRequest, "\"\" is no protocol"},
+		"matrix?port=70000":  {http.StatusBadRequest, "\"70000\" is no port: a number from 1 to 65535 is"},
 		"matrix?here=there":  {http.StatusBadRequest, `"there" is no end: from, to and any are`},
 		"pair?from=a&to=b":   {http.StatusNotFound, "there is no such workload any more"},
 		"sets/nothing":       {http.StatusNotFound, "there is no set nothing"},
@@ -166,7 +167,7 @@ func TestRefusals(t *testing.T) {
 func TestNothingKnown(t *testing.T) {
 	h := handler(state.Dump{})
 	for path, want := range map[string]string{
-		"matrix":    `{"port":"80/TCP","ports":[],"other":"65535/TCP","namespaces":[],"workloads":0,"here":"any","elsewhere":false,"rows":[],"columns":[],"cut":false,"cells":[]}`,
+		"matrix":    `{"port":"80/TCP","ports":[],"other":"65535/TCP","namespaces":[],"workloads":0,"here":"any","elsewhere":false,"rows":[],"columns":[],"cut":false,"cells":[],"deniers":[]}`,
 		"workloads": `{"workloads":[]}`,
 		"sets":      `{"sets":[]}`,
 		"pods":      `{"pods":[]}`,

@@ -369,9 +369,9 @@ func (s *Sim) takesRules(e *endpoint) bool {
 // owns its memory.
 func (s *Sim) readPolicies(e *endpoint, policies []hns.EndpointPolicy) ([]policy, *refused) {
 	out := make([]policy, len(policies))
-	for i, p := range clonePolicies(policies) {
+	for i, p := range policies {
 		var r *refused
-		if out[i], r = readPolicy(p, s.lookup(e)); r != nil {
+		if out[i], r = s.readPolicy(e, p); r != nil {
 			return nil, r
 		}
 		if out[i].rule != nil && s.rejected(out[i].rule.ACL) {
@@ -379,6 +379,23 @@ func (s *Sim) readPolicies(e *endpoint, policies []hns.EndpointPolicy) ([]policy
 		}
 	}
 	return out, nil
+}
+
+// maxAlike is how many policies are remembered. Those that a CNI gives every endpoint are few.
+const maxAlike = 64
+
+// readPolicy checks a policy for an endpoint; s.mu must be held. Nobody changes what was
+// read, so that endpoints share what is the same on all of them and names no set.
+func (s *Sim) readPolicy(e *endpoint, p hns.EndpointPolicy) (policy, *refused) {
+	key := p.Type + " " + string(p.Settings)
+	if known, ok := s.alike[key]; ok {
+		return known, nil
+	}
+	found, r := readPolicy(hns.EndpointPolicy{Type: p.Type, Settings: slices.Clone(p.Settings)}, s.lookup(e))
+	if r == nil && len(s.alike) < maxAlike && (found.rule == nil || len(found.rule.sets()) == 0) {
+		s.alike[key] = found
+	}
+	return found, r
 }
 
 // readACL checks a rule for an endpoint; s.mu must be held.

@@ -56,6 +56,7 @@ type Sim struct {
 	sets      map[string]*set
 	names     map[string]*set // by Name: HNS matches existing sets by it
 	endpoints map[string]*endpoint
+	alike     map[string]policy // what endpoints share; see readPolicy
 	log       callLog
 	hook      func(Call, When)
 	faults    []*armedFault
@@ -80,6 +81,7 @@ func New(o Options) *Sim {
 		sets:      map[string]*set{},
 		names:     map[string]*set{},
 		endpoints: map[string]*endpoint{},
+		alike:     map[string]policy{},
 		log:       callLog{counts: map[string]int{}},
 		restarted: make(chan struct{}),
 		held:      map[string]bool{},

@@ -108,7 +108,7 @@ export function cut(text, max) {
 /** verdictWords are glyph and word of each verdict: never colour alone. */
 export const verdictWords = {
   allowed: { glyph: '✓', word: 'allowed', tone: 'ok' },
-  blocked: { glyph: '✕', word: 'blocked', tone: 'bad' },
+  blocked: { glyph: '✕', word: 'blocked', tone: 'shut' },
   unknown: { glyph: '?', word: 'not known', tone: 'dim' },
 };
 

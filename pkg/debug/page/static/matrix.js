@@ -6,12 +6,31 @@ import { go, read, trace } from './state.js';
 
 const typingPause = 150; // milliseconds
 const quickPorts = 6;
+const portText = /^(\d{1,5})(\/(tcp|udp|sctp))?$/i;
+
+/** portOf is a port as it was typed, TCP where nothing is said; '' for what is none. */
+function portOf(text) {
+  const m = portText.exec(text);
+  return m && Number(m[1]) > 0 && Number(m[1]) < 65536 ? `${Number(m[1])}/${(m[3] ?? 'TCP').toUpperCase()}` : '';
+}
 
 /** ends are which workloads have to be on this node. */
 const ends = { to: 'into this node', from: 'out of this node', any: 'all, known or not' };
 
 /** letters are the cells of an answer. */
-const letters = { a: 'allowed', b: 'blocked', u: 'unknown' };
+const letters = { a: 'allowed', b: 'blocked', u: 'unknown', e: 'blocked', i: 'blocked', x: 'blocked' };
+
+/** deniers say who blocks. */
+const deniers = { e: 'by the sender’s policies', i: 'by the receiver’s', x: 'by both’s' };
+
+/** withDeniers has for each blocked cell the letter of who blocks, a capital where it should be otherwise. */
+function withDeniers(data) {
+  return data.cells.map((row, r) => [...row].map((cell, c) => {
+    const who = data.deniers[r][c];
+    if (cell.toLowerCase() !== 'b' || !(who in deniers)) return cell;
+    return cell === 'B' ? who.toUpperCase() : who;
+  }).join(''));
+}
 
 export class MatrixView {
   #latest = new Latest();
@@ -29,7 +48,7 @@ export class MatrixView {
       clearTimeout(this.#typing);
       this.#typing = setTimeout(() => go({ [name]: c[name].value.trim() }, { typing: true }), typingPause);
     };
-    c.port = h('input', { id: 'port', list: 'ports', size: 9, autocomplete: 'off', spellcheck: 'false', onchange: () => go({ port: c.port.value.trim() }) });
+    c.port = h('input', { id: 'port', list: 'ports', size: 9, autocomplete: 'off', spellcheck: 'false', onchange: () => this.#chooses(c.port.value.trim()) });
     c.ports = h('datalist', { id: 'ports' });
     c.namespace = h('select', { id: 'namespace', onchange: () => go({ namespace: c.namespace.value }) });
     c.from = h('input', { id: 'from', type: 'search', placeholder: 'any workload', oninput: typed('from'), spellcheck: 'false' });
@@ -58,6 +77,7 @@ export class MatrixView {
       return;
     }
     if (!data) return;
+    data.cells = withDeniers(data);
     const key = JSON.stringify(data);
     if (key === this.#shown) return;
     this.#shown = key;
@@ -86,6 +106,14 @@ export class MatrixView {
     this.#grid.show(data);
   }
 
+  #chooses(text) {
+    const port = portOf(text);
+    const wrong = text !== '' && port === '';
+    this.#controls.port.setAttribute('aria-invalid', String(wrong));
+    if (wrong) this.#say(`“${text}” is no port: write a number from 1 to 65535, with /UDP or /SCTP behind it where it is not TCP.`);
+    else go({ port });
+  }
+
   #say(text) {
     this.#note.hidden = text === '';
     this.#note.textContent = text;
@@ -103,6 +131,7 @@ export class MatrixView {
       h('span', { class: 'dim' }, `${number(data.rows.length)} × ${number(data.columns.length)} workloads on ${data.port}; a row connects to a column:`),
       Object.entries(verdictWords).map(([verdict, v]) => h('span', { class: 'key' },
         h('span', { class: `swatch ${v.tone}`, 'aria-hidden': 'true' }, v.glyph), ` ${number(counts[verdict])} ${v.word}`)),
+      Object.entries(deniers).map(([letter, word]) => h('span', { class: 'key dim' }, h('span', { class: 'swatch shut', 'aria-hidden': 'true' }, letter.toUpperCase()), ` ${word}`)),
       h('span', { class: 'key' }, h('span', { class: 'swatch differs', 'aria-hidden': 'true' }, '◥'), ` ${number(differ)} not as it should be`));
     announce(`${data.port}: ${counts.allowed} allowed, ${counts.blocked} blocked, ${counts.unknown} not known, ${differ} not as it should be`);
   }
@@ -111,7 +140,7 @@ export class MatrixView {
     const { rows, columns, cells, port } = this.#data;
     const letter = cells[r][col];
     const verdict = letters[letter.toLowerCase()];
-    const notes = [letter < 'a' ? 'it should be otherwise' : '', rows[r].local || columns[col].local ? '' : 'neither end is on this node'];
+    const notes = [deniers[letter.toLowerCase()] ?? '', letter < 'a' ? 'it should be otherwise' : '', rows[r].local || columns[col].local ? '' : 'neither end is on this node'];
     return {
       from: rows[r].name, to: columns[col].name, port, verdict,
       word: verdictWords[verdict].word, note: notes.filter(Boolean).join('; '),

@@ -72,6 +72,6 @@ export function showPolicy(p) {
       ['Pods here', names(p.selected, podLink, 'it selects none on this node')],
       ['Sets', names(p.sets, setLink, 'it mentions none')],
     ]),
-    p.spec ? h('section', { class: 'card' }, h('h3', {}, 'Specification'), h('pre', {}, JSON.stringify(p.spec, null, 2))) : null,
+    p.spec ? h('section', { class: 'card' }, h('h3', {}, 'Specification'), h('pre', { tabindex: 0 }, JSON.stringify(p.spec, null, 2))) : null,
   ];
 }

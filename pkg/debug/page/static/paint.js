@@ -2,7 +2,7 @@
 import { cut } from './dom.js';
 
 /** names are the colours of the palette. */
-export const names = ['panel', 'border', 'text', 'dim', 'accent', 'ok-fill', 'ok-ink', 'bad-fill', 'bad-ink', 'dim-fill', 'dim-ink', 'warn', 'band'];
+export const names = ['panel', 'border', 'text', 'dim', 'accent', 'ok-fill', 'ok-ink', 'shut-fill', 'shut-ink', 'dim-ink', 'bad', 'band'];
 export const font = '12px system-ui, sans-serif';
 export const labelMax = 34; // characters
 
@@ -28,7 +28,7 @@ export function label(ctx, p, workload, x, y, align, on) {
 }
 
 /** kinds are the letters of cells; a dot is a pod's connection to itself. */
-const kinds = ['a', 'b', 'u', 'A', 'B', 'U', '.'];
+const kinds = [...'abueixABUEIX.'];
 
 /** cells returns a picture of each kind of cell: thousands are drawn at once. */
 export function cells(p, size) {
@@ -56,12 +56,13 @@ function drawCell(ctx, p, size, letter) {
     ctx.fillRect(mid.x - 1, mid.y - 1, 2, 2);
     return;
   }
-  const kind = letter.toLowerCase();
-  ctx.fillStyle = { a: p['ok-fill'], b: p['bad-fill'], u: p['dim-fill'] }[kind];
+  const denier = 'eix'.includes(letter.toLowerCase()) ? letter.toUpperCase() : '';
+  const kind = denier ? 'b' : letter.toLowerCase();
+  ctx.fillStyle = { a: p['ok-fill'], b: p['shut-fill'], u: p.panel }[kind];
   ctx.beginPath();
   ctx.roundRect(left, top, edge, edge, size > 18 ? 4 : 2);
   ctx.fill();
-  ctx.strokeStyle = ctx.fillStyle = { a: p['ok-ink'], b: p['bad-ink'], u: p['dim-ink'] }[kind];
+  ctx.strokeStyle = ctx.fillStyle = { a: p['ok-ink'], b: p['shut-ink'], u: p['dim-ink'] }[kind];
   ctx.lineWidth = size > 18 ? 1.8 : 1.4;
   ctx.beginPath();
   if (kind === 'a') {
@@ -69,6 +70,11 @@ function drawCell(ctx, p, size, letter) {
     ctx.lineTo(mid.x - arm * 0.3, mid.y + arm);
     ctx.lineTo(mid.x + arm * 1.3, mid.y - arm);
     ctx.stroke();
+  } else if (denier && size > 14) {
+    ctx.font = `600 ${Math.round(size * 0.42)}px system-ui, sans-serif`;
+    ctx.textAlign = 'center';
+    ctx.textBaseline = 'middle';
+    ctx.fillText(denier, mid.x, mid.y + 0.5);
   } else if (kind === 'b') {
     ctx.moveTo(mid.x - arm, mid.y - arm);
     ctx.lineTo(mid.x + arm, mid.y + arm);
@@ -82,7 +88,7 @@ function drawCell(ctx, p, size, letter) {
     ctx.fillText('?', mid.x, mid.y + 0.5);
   }
   if (letter < 'a') {
-    ctx.strokeStyle = ctx.fillStyle = p.warn;
+    ctx.strokeStyle = ctx.fillStyle = p.bad; // nothing else is red
     ctx.lineWidth = 2;
     ctx.strokeRect(left + 1, top + 1, edge - 2, edge - 2);
     ctx.beginPath();

@@ -38,14 +38,14 @@ export function showStep(step) {
     bad.length === 0 ? null : h('section', { class: 'card bad' }, h('h3', {}, '✕ Errors'), h('ul', {}, bad.map((text) => h('li', {}, text)))),
     (step.events ?? []).length === 0 ? null : h('section', { class: 'card' }, h('h3', {}, `What came in (${step.events.length + (step.moreEvents ?? 0)})`), events(step)),
     (step.calls ?? []).length === 0 ? null : h('section', { class: 'card' }, h('h3', {}, `Calls of HNS (${callCount(step)})`), calls(step)),
-    r?.plan ? h('section', { class: 'card' }, h('h3', {}, 'Plan'), h('pre', {}, r.plan)) : null,
+    r?.plan ? h('section', { class: 'card' }, h('h3', {}, 'Plan'), h('pre', { tabindex: 0 }, r.plan)) : null,
   ];
 }
 
 function events(step) {
   const list = step.events;
   const more = Math.max(0, list.length - shownEvents) + (step.moreEvents ?? 0);
-  return h('ul', { class: 'events' }, list.slice(0, shownEvents).map((e) => h('li', {}, h('span', { class: 'pill' }, `${e.operation} ${e.kind}`), ' ', objectLink(e))),
+  return h('ul', { class: 'events', tabindex: 0, 'aria-label': 'Events' }, list.slice(0, shownEvents).map((e) => h('li', {}, h('span', { class: 'pill' }, `${e.operation} ${e.kind}`), ' ', objectLink(e))),
     more > 0 ? h('li', { class: 'dim' }, `and ${count(more, 'more', 'more')}`) : null);
 }
 
@@ -68,7 +68,7 @@ function calls(step) {
     el.style.width = `${Math.max(1, Math.min(100 - left, (c.took / 1e6 / whole) * 100))}%`;
     return h('span', { class: 'runs', 'aria-hidden': 'true' }, el);
   };
-  return h('ul', { class: 'calls' }, earlier > 0 ? h('li', { class: 'dim' }, `${count(earlier, 'earlier one', 'earlier ones')} left out`) : null, step.calls.slice(0, shownCalls).map((c) => h('li', {},
+  return h('ul', { class: 'calls', tabindex: 0, 'aria-label': 'Calls' }, earlier > 0 ? h('li', { class: 'dim' }, `${count(earlier, 'earlier one', 'earlier ones')} left out`) : null, step.calls.slice(0, shownCalls).map((c) => h('li', {},
     h('span', { class: 'op' }, c.op), h('span', { class: 'dim what' }, what(c)), bar(c), h('span', { class: 'num' }, duration(c.took)),
     c.error ? h('div', { class: 'bad' }, `✕ ${c.error.message}`) : null)),
   more > 0 ? h('li', { class: 'dim' }, `and ${count(more, 'more', 'more')}`) : null);

@@ -14,7 +14,7 @@ export class TimelineView {
   #steps = [];
   #drawn = '';
   #chart = h('div', { class: 'chart' });
-  #list = h('div', { class: 'wide steps' });
+  #list = h('div', { class: 'wide steps', tabindex: 0, role: 'region', 'aria-label': 'Steps' });
   #detail = h('div', { class: 'step' });
   #note = h('p', { class: 'note', hidden: true });
 

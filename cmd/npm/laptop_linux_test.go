@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// BenchmarkLaptop runs the program itself over manifests, and reports what it cost: seconds
+// of processor time, and megabytes at most. Wall time says little on a shared machine.
+func BenchmarkLaptop(b *testing.B) {
+	npm := filepath.Join(b.TempDir(), "npm")
+	out, err := exec.CommandContext(b.Context(), "go", "build", "-o", npm, ".").CombinedOutput()
+	require.NoError(b, err, string(out))
+	policy := filepath.Join(b.TempDir(), "open.yaml")
+	require.NoError(b, os.WriteFile(policy, []byte("{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: open, namespace: ns3}, spec: {podSelector: {matchLabels: {app: app4}}, ingress: [{from: [{namespaceSelector: {matchLabels: {team: t5}}}]}]}}"), 0o600))
+	for _, pods := range []int{1_000, 10_000, 50_000} {
+		manifests := crowd(b, pods)
+		for _, tc := range []struct {
+			name string
+			args []string
+			code int
+			says string
+		}{
+			{"simulate", []string{"simulate", "--once"}, 0, fmt.Sprintf("\nACLS (%d endpoints", pods)},
+			{"trace", []string{"trace", "ns0/app0-0", "ns3/app4-0:8080/TCP"}, 3, "BLOCKED"},
+			{"plan", []string{"plan", "-f", policy}, 0, "OPENED"},
+			{"matrix", []string{"simulate", "--once", "--matrix", "8080/TCP"}, 0, fmt.Sprintf("\nMATRIX 8080/TCP, %d workloads of %d pods", pods/10, pods)},
+		} {
+			b.Run(fmt.Sprintf("%s/%d", tc.name, pods), func(b *testing.B) {
+				if pods > 10_000 && tc.name != "trace" && os.Getenv("BENCHTIME") == "" {
+					b.Skip("minutes: with BENCHTIME, to measure")
+				}
+				if pods > 10_000 && tc.name == "matrix" {
+					tc.code, tc.says = 1, "" // it is refused, with its size
+				}
+				for b.Loop() {
+					cost(b, npm, append(tc.args, "--manifests", manifests), tc.code, tc.says)
+				}
+			})
+		}
+	}
+}
+
+// cost runs a program and reports what it cost.
+func cost(b *testing.B, program string, args []string, code int, says string) {
+	b.Helper()
+	var out strings.Builder
+	cmd := exec.CommandContext(b.Context(), program, args...)
+	cmd.Stdout = &out
+	if err := cmd.Run(); code == 0 {
+		require.NoError(b, err)
+	}
+	require.Equal(b, code, cmd.ProcessState.ExitCode())
+	require.Contains(b, out.String(), says)
+	b.ReportMetric((cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), "cpu-s/op")
+	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		b.ReportMetric(float64(usage.Maxrss)/1024, "MB")
+	}
+}

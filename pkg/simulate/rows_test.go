@@ -1,0 +1,78 @@
+package simulate
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestWorkloadsSpeakForTheirPods: a matrix of workloads says for every pair of pods what one
+// of pods says, and a person is shown what a program reads.
+func TestWorkloadsSpeakForTheirPods(t *testing.T) {
+	for _, o := range []Options{
+		{Manifests: []string{"../../examples/shop"}},
+		{Manifests: []string{"../../examples/shop"}, Node: "win-1"},
+		{Manifests: []string{"../../examples/tiers"}},
+		{Manifests: []string{"../explain/testdata/cluster.yaml"}},
+	} {
+		o.Matrix = []string{"80/TCP", "53/UDP"}
+		_, few := onceJSON(t, o)
+		of := map[string]string{}
+		for _, w := range few.Workloads {
+			for _, p := range w.Pods {
+				of[p] = w.Name
+			}
+		}
+		says := map[string]string{}
+		for _, v := range few.Verdicts {
+			from, to := v.From, v.To
+			v.From, v.To = "", ""
+			says[fmt.Sprintf("%s %s %d", from, to, v.Port)] = row(v)
+		}
+		o.All = true
+		_, many := onceJSON(t, o)
+		require.Empty(t, many.Workloads)
+		require.NotEmpty(t, many.Verdicts)
+		for _, v := range many.Verdicts {
+			key := fmt.Sprintf("%s %s %d", of[v.From], of[v.To], v.Port)
+			v.From, v.To = "", ""
+			require.Equal(t, says[key], row(v), key)
+		}
+		require.LessOrEqual(t, len(says), len(many.Verdicts))
+	}
+}
+
+// TestMatrixIsCountedFirst: what would take minutes is refused before a line of it, and
+// workloads make it small.
+func TestMatrixIsCountedFirst(t *testing.T) {
+	o := Options{Manifests: []string{"-"}, Matrix: []string{"80/TCP"}, All: true}
+	o.Stdin = strings.NewReader(thousands(2000))
+	code, stdout, stderr := once(t, o)
+	require.Equal(t, ExitBadInput, code)
+	require.Empty(t, stdout)
+	require.Equal(t, "npm simulate: --matrix: 2001 pods are 4004001 pairs for each port, more than 4000000 in all: "+
+		"without --all it is one of workloads; else give --node, or ask npm trace for a pair\n", stderr)
+
+	o.All, o.Stdin = false, strings.NewReader(thousands(2000))
+	code, stdout, _ = once(t, o)
+	require.Equal(t, ExitOK, code)
+	require.Contains(t, stdout, "\nMATRIX 80/TCP, 2 workloads of 2001 pods: ")
+}
+
+// TestMatrixOfPodsIsAskedFor: one row for a Deployment, unless each pod is wanted.
+func TestMatrixOfPodsIsAskedFor(t *testing.T) {
+	_, d := onceJSON(t, Options{Manifests: []string{"-"}, Stdin: strings.NewReader(thousands(3)), Matrix: []string{"80/TCP"}})
+	require.Equal(t, []string{"x/apart->x/d", "x/d->x/apart", "x/d->x/d"}, pairsOf(d.Verdicts))
+	_, d = onceJSON(t, Options{Manifests: []string{"-"}, Stdin: strings.NewReader(thousands(3)), Matrix: []string{"80/TCP"}, All: true})
+	require.Len(t, d.Verdicts, 4*3)
+}
+
+func pairsOf(vs []Verdict) []string {
+	out := []string{}
+	for _, v := range vs {
+		out = append(out, v.From+"->"+v.To)
+	}
+	return out
+}

@@ -1,0 +1,3 @@
+// Package monitoring has tests alone: of the alerts, the scraping and the dashboard in
+// deploy/monitoring.
+package monitoring

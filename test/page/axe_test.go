@@ -1,0 +1,135 @@
+package page
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// places are the views and details, each with what is there when it is drawn.
+var places = []struct{ name, place, ready string }{
+	{"matrix", "#/matrix?port=5432/TCP", "document.querySelector('.grid')?.dataset.painted"},
+	{"trace", "#/matrix?port=5432/TCP&show=trace:shop/storefront-0->shop/db-0:5432/TCP", "document.querySelector('#panel .verdict') !== null"},
+	{"sets", "#/sets?name=ns-shop", "document.querySelector('.graph') !== null"},
+	{"pod", "#/sets?name=ns-shop&show=pod:shop/api-0", "document.querySelector('#panel dl') !== null"},
+	{"policy", "#/matrix?show=policy:shop/data", "document.querySelector('#panel pre') !== null"},
+	{"timeline", "#/timeline", "document.querySelector('.steps tr') !== null"},
+}
+
+// TestAxe: axe-core finds nothing in any view, on a phone and on a desk, in light and in dark,
+// and nothing is wider than the window. A picture of each is kept.
+func TestAxe(t *testing.T) {
+	axe, err := os.ReadFile(os.Getenv("NPM_PAGE_AXE"))
+	require.NoError(t, err, "NPM_PAGE_AXE: run \"make page\" in the root of the repository")
+	base := simulate(t, shop)
+	for size, width := range map[string]int64{"phone": 390, "desk": 1400} {
+		for _, p := range places {
+			b := open(t, base, p.place, width, 844)
+			b.wait("Boolean(" + p.ready + ")")
+			_, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](string(axe)+"\n;true"))
+			require.NoError(t, err)
+			for _, scheme := range []string{"light", "dark"} {
+				b.prefer(scheme)
+				b.picture(strings.Join([]string{p.name, size, scheme}, "-"))
+				assert.Empty(t, eval[[]string](b, found), "%s, %d pixels, %s", p.name, width, scheme)
+				assert.LessOrEqual(t, eval[int64](b, "document.documentElement.scrollWidth"), width, p.name)
+			}
+		}
+	}
+}
+
+// found is what axe finds: a rule, and where.
+const found = `axe.run(document, { resultTypes: ['violations'] }).then((r) => {
+	if (r.testEngine.name !== 'axe-core' || r.passes.length === 0) throw new Error('axe looked at nothing');
+	return r.violations.flatMap((v) => v.nodes.map((n) => v.id + ': ' + n.target.join(' ') + ': ' + (n.any[0]?.message ?? v.help)));
+})`
+
+// TestNothingMovesUnderAClick: what was clicked stays where it was, at every width.
+func TestNothingMovesUnderAClick(t *testing.T) {
+	base := simulate(t, shop)
+	for _, width := range []int64{390, 800, 1050, 1400, 1700} {
+		b := open(t, base, "#/matrix?port=5432/TCP", width, 844)
+		b.painted()
+		at := "((box) => [Math.round(box.x), Math.round(box.y)])(document.querySelector('.grid').getBoundingClientRect())"
+		before := eval[[]int](b, "(document.querySelector('.grid').scrollIntoView(), "+at+")")
+		b.click(b.cell(1, 2))
+		b.wait("document.querySelector('#panel .verdict') !== null")
+		require.Equal(t, before, eval[[]int](b, at), width)
+	}
+}
+
+// TestPhone: details come as a sheet from below, over the whole width and not over all.
+func TestPhone(t *testing.T) {
+	b := open(t, simulate(t, shop), "#/matrix?port=5432/TCP", 390, 844)
+	b.painted()
+	eval[bool](b, "(document.querySelector('.grid').scrollIntoView(), true)")
+	b.click(b.cell(1, 2))
+	b.wait("document.querySelector('#panel .verdict') !== null")
+	sheet := eval[map[string]float64](b, "(({ left, right, bottom, top }) => ({ left, right, bottom, top }))(document.querySelector('#panel').getBoundingClientRect())")
+	require.InDelta(t, 0, sheet["left"], 1)
+	require.InDelta(t, 390, sheet["right"], 1)
+	require.InDelta(t, 844, sheet["bottom"], 1)
+	require.Greater(t, sheet["top"], 200.0)
+	b.picture("phone-sheet")
+}
+
+// TestPorts: a number is of TCP, and what is no port is said at once and asks nobody.
+func TestPorts(t *testing.T) {
+	b := open(t, simulate(t, shop), "#/matrix?port=80/TCP", 1400, 900)
+	b.painted()
+	typed := func(text string) {
+		eval[bool](b, "((el) => { el.value = $1; el.dispatchEvent(new Event('change')); return true; })(document.querySelector('#port'))", text)
+	}
+	typed("70000")
+	require.Contains(t, b.text(".note"), "“70000” is no port")
+	require.Equal(t, "true", eval[string](b, "document.querySelector('#port').getAttribute('aria-invalid')"))
+	typed("5432")
+	b.wait("document.querySelector('.grid').dataset.painted === '5432/TCP'")
+	require.Equal(t, "false", eval[string](b, "document.querySelector('#port').getAttribute('aria-invalid')"))
+	require.True(t, eval[bool](b, "document.querySelector('.note').hidden"))
+	typed("53/udp")
+	b.wait("document.querySelector('.grid').dataset.painted === '53/UDP'")
+}
+
+// TestOnlyTroubleIsRed: a blocked connection is as it should be.
+func TestOnlyTroubleIsRed(t *testing.T) {
+	b := open(t, simulate(t, shop), "#/matrix?port=5432/TCP", 1400, 900)
+	b.painted()
+	red := eval[string](b, "getComputedStyle(document.querySelector('.swatch.differs')).color")
+	require.NotEqual(t, red, eval[string](b, "getComputedStyle(document.querySelector('.swatch.shut')).color"))
+	blocked := eval[[]int](b, "getComputedStyle(document.querySelector('.swatch.shut')).backgroundColor.match(/\\d+/g).map(Number)")
+	require.Less(t, blocked[0]-blocked[2], 10, "grey has no more red than blue: %v", blocked)
+}
+
+// TestCellsSayWhoDenies: what a cell says of who denies is what the trace of its pods says.
+func TestCellsSayWhoDenies(t *testing.T) {
+	base := simulate(t, shop)
+	m := ask[struct {
+		matrix
+		Deniers []string
+	}](t, base, "matrix?port=5432/TCP")
+	b := open(t, base, "#/matrix?port=5432/TCP", 1400, 1100)
+	b.painted()
+	says := map[byte]string{'e': "by the sender’s policies", 'i': "by the receiver’s", 'x': "by both’s"}
+	blocked := map[byte][]bool{'e': {true, false}, 'i': {false, true}, 'x': {true, true}}
+	seen := map[byte]bool{}
+	for row := range m.Cells {
+		for col := range m.Cells[row] {
+			who := m.Deniers[row][col]
+			require.Equal(t, m.Cells[row][col] == 'b', who != '-')
+			if who == '-' || seen[who] {
+				continue
+			}
+			seen[who] = true
+			b.click(b.cell(row, col))
+			b.wait("document.querySelector('.grid [role=gridcell]')?.textContent.includes($1) ?? false", says[who])
+			b.wait(`((text) => text.startsWith($1) && text.includes(' to ' + $2))(document.querySelector('#panel [data-summary]')?.dataset.summary ?? '')`, m.Rows[row].Name, m.Columns[col].Name)
+			require.Equal(t, blocked[who], eval[[]bool](b, "[...document.querySelectorAll('#panel .gate')].map((el) => el.classList.contains('shut'))"))
+		}
+	}
+	require.Len(t, seen, 3)
+}
