@@ -44,20 +44,20 @@ func TestCommandLine(t *testing.T) {
 		{"simulate --help", 0, "--matrix PORT/PROTO", ""},
 		{"simulate --help", 0, "a browser sees the page at the address of --serve", ""},
 
-		{"simulate --manifests none --once", 1, "", "npm simulate: none: cannot be read: no such file or directory; check the path"},
-		{"simulate --kubeconfig none --once", 1, "", "npm simulate: kubeconfig none: " + noFile.Error()},
+		{"simulate --manifests none --once", 1, "", "npm: simulate: none: cannot be read: no such file or directory; check the path"},
+		{"simulate --kubeconfig none --once", 1, "", "npm: simulate: kubeconfig none: " + noFile.Error()},
 
 		{"", 2, "", "npm: say which command: doctor, install-cni, plan, replay, simulate, start, support-bundle, trace, uninstall, uninstall-cni or version; npm --help explains them"},
 		{"install-cni --mode no", 2, "", `npm: --mode "no": strict, wait and off are modes`},
 		{"install-cni --wait 1500ms", 2, "", "npm: --wait 1.5s: give whole seconds, 1s to 5m"},
 		{"uninstall-cni --conf-file ../a.conflist", 2, "", `npm: --conf-file "../a.conflist": give the name of a .conflist in --conf-dir`},
 		{"stimulate", 2, "", `npm: unknown command "stimulate" for "npm"`},
-		{"simulate", 2, "", "npm simulate: nothing to simulate: give --manifests PATH or --kubeconfig FILE"},
+		{"simulate", 2, "", "npm: simulate: nothing to simulate: give --manifests PATH or --kubeconfig FILE"},
 		{"simulate extra", 2, "", `npm: unknown command "extra" for "npm simulate"`},
 		{"simulate --nonsense", 2, "", "npm: unknown flag: --nonsense"},
 		{"simulate --matrix", 2, "", "npm: flag needs an argument: --matrix"},
 		{"simulate --once=perhaps", 2, "", `npm: invalid argument "perhaps" for "--once" flag: strconv.ParseBool: parsing "perhaps": invalid syntax`},
-		{"simulate --manifests " + shop + " --once --serve :0", 2, "", "npm simulate: --once and --serve exclude each other: --once ends where --serve would begin"},
+		{"simulate --manifests " + shop + " --once --serve :0", 2, "", "npm: simulate: --once and --serve exclude each other: --once ends where --serve would begin"},
 		{"simulate --manifests " + shop + " --log-level loud", 2, "", `npm: --log-level "loud": off, error, warn, info and debug are levels`},
 		{"trace", 2, "", "npm: trace: 0 arguments: write trace FROM TO:PORT/PROTO, like trace shop/web shop/db:5432/TCP"},
 		{"trace a/b -> c/d:80/TCP", 2, "", "npm: unknown shorthand flag: '>' in ->"},
@@ -102,7 +102,7 @@ func TestFlagsAreNotSplitAtCommas(t *testing.T) {
 	// A repeated flag is a list; a comma is a mistake to point out.
 	code, _, stderr := command(t, "", "simulate", "--manifests", shop, "--once", "--matrix", "80/TCP,443/TCP")
 	require.Equal(t, 2, code)
-	require.Equal(t, "npm simulate: --matrix \"80/TCP,443/TCP\": \"TCP,443/TCP\" is no protocol: TCP, UDP and SCTP are\n", stderr)
+	require.Equal(t, "npm: simulate: --matrix \"80/TCP,443/TCP\": \"TCP,443/TCP\" is no protocol: TCP, UDP and SCTP are\n", stderr)
 }
 
 // Logs are lines of JSON on stderr; without being asked for there are none.

@@ -165,8 +165,8 @@ func (o *planOptions) plan(ctx context.Context, std streams) (whatif.Plan, bool,
 		err = fmt.Errorf("%s: %w", objects.Places[missing.Policy], err)
 	}
 	complete := len(p.Warnings) == 0
-	for _, w := range loaded { // what is skipped or masked does not count
-		complete = complete && w.Reason != manifest.NotEnforced && w.Reason != manifest.FolderSkipped
+	for _, w := range loaded {
+		complete = complete && !w.Misleads()
 		p.Warnings = append(p.Warnings, state.Warning{Object: w.Object, Kind: w.Kind, Reason: state.Reason(w.Reason), Message: w.Message})
 	}
 	return p, complete, err

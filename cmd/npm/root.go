@@ -13,6 +13,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/simulate"
+	"github.com/winnpm/winnpm/pkg/simulate/manifest"
 )
 
 // exit ends a command with a code. Without an error everything was said.
@@ -45,7 +46,9 @@ func run(ctx context.Context, name program, args []string, std streams, getenv f
 		e = ended
 	}
 	if e.err != nil {
-		_, _ = fmt.Fprintln(std.err, string(name)+": "+line(e.err)) // nobody is left to tell when stderr is closed
+		for _, text := range lines(e.err) {
+			_, _ = fmt.Fprintln(std.err, string(name)+": "+text) // nobody is left to tell when stderr is closed
+		}
 	}
 	return e.code
 }
@@ -58,6 +61,14 @@ func line(err error) string {
 		text = strings.ReplaceAll(text, wrong.Error(), fmt.Sprintf("%s is a JSON %s, which does not belong there", cmp.Or(strings.TrimPrefix(wrong.Field, "Dump."), "it"), wrong.Value))
 	}
 	return printable.Line(strings.Join(strings.Fields(text), " "))
+}
+
+// lines has one for each document that is refused.
+func lines(err error) []string {
+	if all := (*manifest.Errors)(nil); errors.As(err, &all) {
+		return manifest.Lines(err)
+	}
+	return []string{line(err)}
 }
 
 // needs refuses a command line with less than least or more than most arguments
@@ -88,7 +99,7 @@ func newRoot(name program, std streams, getenv func(string) string) *cobra.Comma
 	root.SetIn(std.in)
 	root.SetOut(std.out)
 	root.SetErr(std.err)
-	root.AddCommand(newDoctor(std, thisHost()), newInstallCNI(std), newPlan(std, name), newReplay(std), newSimulate(std), newStart(std, getenv, thisHost()), newSupportBundle(std, name), newTrace(std, name),
+	root.AddCommand(newDoctor(std, thisHost()), newInstallCNI(std), newPlan(std, name), newReplay(std), newSimulate(std, name), newStart(std, getenv, thisHost()), newSupportBundle(std, name), newTrace(std, name),
 		newUninstall(std, getenv, thisHost()), newUninstallCNI(std), newVersion(std))
 	name.title(root)
 	return root

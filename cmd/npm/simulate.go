@@ -6,8 +6,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/simulate"
 )
 
-func newSimulate(std streams) *cobra.Command {
-	o := simulate.Options{Stdin: std.in, Stdout: std.out, Stderr: std.err, Version: version()}
+func newSimulate(std streams, name program) *cobra.Command {
+	o := simulate.Options{Stdin: std.in, Stdout: std.out, Stderr: std.err, Version: version(), Program: string(name)}
 	var level string
 	cmd := &cobra.Command{
 		Use:   "simulate (--manifests PATH)... | --kubeconfig FILE",

@@ -11,6 +11,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/printable"
+	"github.com/winnpm/winnpm/pkg/simulate"
 )
 
 // Exit codes of `npm trace`, beside those for bad input and wrong usage.
@@ -103,6 +104,9 @@ func (o *traceOptions) run(ctx context.Context, std streams, q explain.Question)
 func (o *traceOptions) answer(ctx context.Context, std streams, q explain.Question) (explain.Answer, error) {
 	if o.live() {
 		return o.ask(ctx, q)
+	}
+	if len(o.manifests) > 0 {
+		return simulate.Answer(ctx, o.simulation(std), q)
 	}
 	d, places, err := o.read(ctx, std)
 	if err != nil {

@@ -28,6 +28,7 @@ type Options struct {
 	Trace      []string // ns/pod->ns/pod:PORT/PROTO
 	Serve      string   // address of the debug endpoint; "" is DefaultServe
 	Version    string   // of the program, for recordings
+	Program    string   // what a person types to run it, for errors; "" is npm
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer

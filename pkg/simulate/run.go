@@ -1,13 +1,13 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
+	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -39,7 +39,7 @@ const firstList = 15 * time.Second
 func Run(ctx context.Context, o Options) int {
 	q, err := o.validate()
 	if err != nil {
-		complain(o.Stderr, err)
+		complain(o, err)
 		return ExitUsage
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -48,7 +48,7 @@ func Run(ctx context.Context, o Options) int {
 	defer cancel()
 	done, err := run(ctx, o, q, &running)
 	if err != nil {
-		complain(o.Stderr, err)
+		complain(o, err)
 		return ExitBadInput
 	}
 	if !done {
@@ -57,10 +57,12 @@ func Run(ctx context.Context, o Options) int {
 	return ExitOK
 }
 
-// complain writes one line, whatever the error has in it.
-func complain(w io.Writer, err error) {
-	// Nobody is left to tell when stderr is closed.
-	_, _ = fmt.Fprintln(w, "npm simulate: "+printable.Line(strings.Join(strings.Fields(err.Error()), " ")))
+// complain writes one line for each thing that is wrong, whatever the error has in it.
+func complain(o Options, err error) {
+	for _, text := range manifest.Lines(err) {
+		// Nobody is left to tell when stderr is closed.
+		_, _ = fmt.Fprintln(o.Stderr, cmp.Or(o.Program, "npm")+": simulate: "+text)
+	}
 }
 
 // session is one running simulation.
@@ -74,6 +76,7 @@ type session struct {
 	controller *controllers.Controller
 	loaded     []manifest.Warning
 	places     explain.Places
+	own        map[string][]netip.Addr // as judge.own
 
 	older []state.Warning // about what a live cluster has; guarded by kubelet.mu
 }
@@ -125,6 +128,8 @@ type input struct {
 	source controllers.Source
 	loaded []manifest.Warning
 	places explain.Places // of the policies, in manifests
+	// objects are those of manifests.
+	objects manifest.Objects
 }
 
 func open(o Options) (input, error) {
@@ -133,7 +138,7 @@ func open(o Options) (input, error) {
 		if err != nil {
 			return input{}, err
 		}
-		return input{memorySource(objects, o.Node), loaded, objects.Places}, nil
+		return input{memorySource(objects, o.Node), loaded, objects.Places, objects}, nil
 	}
 	cfg, err := controllers.RESTConfig(o.Kubeconfig)
 	if err != nil {
@@ -148,7 +153,7 @@ func open(o Options) (input, error) {
 
 func newSession(o Options, in input) *session {
 	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
-	s := &session{node: o.Node, version: o.Version, sim: sim, loaded: in.loaded, places: in.places}
+	s := &session{node: o.Node, version: o.Version, sim: sim, loaded: in.loaded, places: in.places, own: in.ownNodes()}
 	cfg := dataplane.Config{Node: o.Node, Now: time.Now}
 	s.recorder = recorder.New(recorder.Config{
 		Snapshot: func() func() state.Dump { return s.dataplane.Snapshot().Dump },
@@ -222,7 +227,7 @@ func (s *session) result(ctx context.Context, q questions, use func(Result) erro
 	defer s.kubelet.mu.Unlock()
 	d := s.dataplane.Dump()
 	d.Warnings = slices.Concat(s.older, d.Warnings)
-	j := judge{explain.New(d), s.node}
+	j := judge{explain.New(d), s.node, s.own}
 	if err := j.check(q); err != nil {
 		return err
 	}

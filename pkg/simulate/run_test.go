@@ -169,7 +169,7 @@ func TestExitCodes(t *testing.T) {
 			}
 			require.Empty(t, stdout)
 			require.Equal(t, 1, strings.Count(stderr, "\n"), "one line: %q", stderr)
-			require.True(t, strings.HasPrefix(stderr, "npm simulate: "+tc.stderr), stderr)
+			require.True(t, strings.HasPrefix(stderr, "npm: simulate: "+tc.stderr), stderr)
 			require.True(t, strings.HasSuffix(stderr, "\n"))
 		})
 	}
@@ -178,7 +178,7 @@ func TestExitCodes(t *testing.T) {
 		var out, errs bytes.Buffer
 		o := Options{Manifests: []string{small}, Serve: "nowhere", Stdout: &out, Stderr: &errs}
 		require.Equal(t, ExitUsage, Run(t.Context(), o))
-		require.Equal(t, "npm simulate: --serve \"nowhere\": address nowhere: missing port in address; write it like 127.0.0.1:10091\n", errs.String())
+		require.Equal(t, "npm: simulate: --serve \"nowhere\": address nowhere: missing port in address; write it like 127.0.0.1:10091\n", errs.String())
 	})
 	t.Run("interrupted", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -186,13 +186,13 @@ func TestExitCodes(t *testing.T) {
 		var out, errs bytes.Buffer
 		o := Options{Manifests: []string{small}, Once: true, Stdout: &out, Stderr: &errs}
 		require.Equal(t, ExitBadInput, Run(ctx, o))
-		require.Equal(t, "npm simulate: interrupted before the first convergence\n", errs.String())
+		require.Equal(t, "npm: simulate: interrupted before the first convergence\n", errs.String())
 	})
 	t.Run("closed output", func(t *testing.T) {
 		var errs bytes.Buffer
 		o := Options{Manifests: []string{small}, Once: true, Stdout: closed{}, Stderr: &errs}
 		require.Equal(t, ExitBadInput, Run(t.Context(), o))
-		require.Equal(t, "npm simulate: closed\n", errs.String())
+		require.Equal(t, "npm: simulate: closed\n", errs.String())
 	})
 }
 

@@ -52,6 +52,7 @@ const (
 	HostBitsMasked Reason = "HostBitsMasked"
 	NotEnforced    Reason = "NotEnforced"
 	FolderSkipped  Reason = "FolderSkipped"
+	NoIPv4         Reason = "NoIPv4"
 )
 
 // Warning is about something that was read and does not count as it stands.
@@ -62,9 +63,13 @@ type Warning struct {
 	Message string // one line
 }
 
+// Misleads reports whether verdicts could be others without what the warning is about.
+func (w Warning) Misleads() bool { return w.Reason != SkippedKind && w.Reason != HostBitsMasked }
+
 // Load reads the files, folders and standard input ("-") that paths name. The
 // warnings are in the order of the text. The error is an *Error, whose text is
-// one line; nothing else is returned then.
+// one line, or *Errors, when several things are refused; nothing else is returned
+// then.
 func Load(paths []string, o Options) (Objects, []Warning, error) {
 	l := loader{seen: map[string]place{}, policiesOnly: o.PoliciesOnly, recursive: o.Recursive}
 	for _, path := range paths {
@@ -77,6 +82,9 @@ func Load(paths []string, o Options) (Objects, []Warning, error) {
 				return Objects{}, nil, err
 			}
 		}
+	}
+	if err := l.failed(); err != nil {
+		return Objects{}, nil, err
 	}
 	if err := l.nodeIsThere(o.Node, paths); err != nil {
 		return Objects{}, nil, err

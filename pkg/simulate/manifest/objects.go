@@ -25,6 +25,7 @@ type loader struct {
 	warnings     []Warning
 	policiesOnly bool // as Options.PoliciesOnly
 	recursive    bool // as Options.Recursive
+	errs         Errors
 }
 
 // source is one object, not decoded yet.
@@ -52,7 +53,7 @@ var kinds = map[string]struct {
 }
 
 func (l *loader) file(f file) error {
-	return trees(f, func(at place, tree any) error { return l.object(at, tree, "", "") })
+	return trees(f, l.refused, func(at place, tree any) error { return l.object(at, tree, "", "") })
 }
 
 // object reads one object, or the items of a list. Items of a typed list need
@@ -199,7 +200,9 @@ func (l *loader) list(at place, items []any, version, kind string) error {
 			at.item = fmt.Sprintf("%s.items[%d]", prefix, i)
 		}
 		if err := l.object(at, item, version, kind); err != nil {
-			return err
+			if err = l.refused(err); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
