@@ -29,7 +29,7 @@ func (s *source) clusterFlags(cmd *cobra.Command, name program) {
 	f := cmd.Flags()
 	f.StringVar(&s.cluster.kubeconfig, "kubeconfig", "", "ask the agents of a cluster; `file` with its address (default: as kubectl)")
 	f.StringVar(&s.cluster.context, "context", "", "ask the agents of a cluster; its `context` in the kubeconfig (default: the current one)")
-	f.StringVarP(&s.cluster.namespace, "agent-namespace", "n", agents.DefaultNamespace, "`namespace` of the agents")
+	f.StringVar(&s.cluster.namespace, "agent-namespace", agents.DefaultNamespace, "`namespace` of the agents")
 	f.StringVar(&s.cluster.selector, "selector", agents.DefaultSelector, "`labels` of the agents' pods")
 	f.Lookup("node").Usage += "; of a cluster: the agent of this node is asked"
 	s.plug(cmd, name)

@@ -51,6 +51,17 @@ func Config(kubeconfig, context string) (*rest.Config, error) {
 	return cfg, nil
 }
 
+// Namespace returns that of a context of a kubeconfig, "default" where none is said.
+func Namespace(kubeconfig, context string) string {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	namespace, _, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context}).Namespace()
+	if err != nil { // whoever needs the kubeconfig says what is wrong with it
+		return corev1.NamespaceDefault
+	}
+	return namespace
+}
+
 // maxAnswer is how long an answer of the API server may be, in bytes: some pods, of
 // which none can have more than 1.5 MB.
 const maxAnswer = 32 << 20
@@ -119,6 +130,28 @@ func (c *Cluster) NodeOf(ctx context.Context, pod string) (string, error) {
 		return "", fmt.Errorf("%s is on no node yet: kubectl -n %s describe pod %s says why", pod, namespace, name)
 	}
 	return p.Spec.NodeName, nil
+}
+
+// Pods returns the pods of a namespace.
+func (c *Cluster) Pods(ctx context.Context, namespace string) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	if err := c.core.Get().Namespace(namespace).Resource("pods").Do(ctx).Into(&pods); err != nil {
+		return nil, fmt.Errorf("looking for pods of namespace %s: %w", namespace, advise(err))
+	}
+	return pods.Items, nil
+}
+
+// Service returns a Service, nil when there is none of the name.
+func (c *Cluster) Service(ctx context.Context, namespace, name string) (*corev1.Service, error) {
+	var svc corev1.Service
+	err := c.core.Get().Namespace(namespace).Resource("services").Name(name).Do(ctx).Into(&svc)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // that it is not there is an answer
+	case err != nil:
+		return nil, fmt.Errorf("looking for service %s/%s: %w", namespace, name, advise(err))
+	}
+	return &svc, nil
 }
 
 // Agent is a pod that answers for a node.

@@ -21,6 +21,7 @@ type Options struct {
 	Manifests  []string // files, folders, or - for Stdin
 	Recursive  bool     // also the folders below a folder of Manifests
 	Kubeconfig string   // instead of Manifests: a live cluster
+	Context    string   // of Kubeconfig; "": the current one
 	Node       string   // only this node's pods have endpoints; "": every pod
 	Once       bool     // print and end, rather than go on serving
 	Output     string   // "text", "json", or "" for text

@@ -140,7 +140,7 @@ func open(o Options) (input, error) {
 		}
 		return input{memorySource(objects, o.Node), loaded, objects.Places, objects}, nil
 	}
-	cfg, err := controllers.RESTConfig(o.Kubeconfig)
+	cfg, err := controllers.ContextConfig(o.Kubeconfig, o.Context)
 	if err != nil {
 		return input{}, err
 	}

@@ -25,7 +25,8 @@ import (
 
 // Cluster is a fake API server. Its fields are set before the first request.
 type Cluster struct {
-	Pods []corev1.Pod
+	Pods     []corev1.Pod
+	Services []corev1.Service
 	// Backends are the host:port behind the port-forwards to a pod, by
 	// "namespace/name:port".
 	Backends map[string]string
@@ -51,6 +52,7 @@ func New(t testing.TB) *Cluster {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}", c.get)
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods", c.list)
+	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/services/{name}", c.service)
 	mux.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}/portforward", c.forward)
 	server := httptest.NewServer(mux)
 	t.Cleanup(func() {
@@ -108,6 +110,21 @@ func (c *Cluster) get(w http.ResponseWriter, r *http.Request) {
 		p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 		c.write(w, http.StatusOK, p)
 	}
+}
+
+func (c *Cluster) service(w http.ResponseWriter, r *http.Request) {
+	c.called("get service", podName(r))
+	if c.forbids(w, "get", "services") {
+		return
+	}
+	for _, s := range c.Services {
+		if s.Namespace+"/"+s.Name == podName(r) {
+			s.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}
+			c.write(w, http.StatusOK, s)
+			return
+		}
+	}
+	c.refuse(w, apierrors.NewNotFound(schema.GroupResource{Resource: "services"}, r.PathValue("name")))
 }
 
 func (c *Cluster) list(w http.ResponseWriter, r *http.Request) {

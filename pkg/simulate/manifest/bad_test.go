@@ -52,7 +52,7 @@ func TestErrorFields(t *testing.T) {
 	var e *manifest.Error
 	require.True(t, errors.As(err, &e))
 	require.Equal(t, manifest.Error{
-		File: "stdin", Line: 8, Document: 2, Object: "NetworkPolicy x/p", Field: "spec.ingress[0].from[0]",
+		File: "stdin", Line: 9, Document: 2, Object: "NetworkPolicy x/p", Field: "spec.ingress[0].from[0]",
 		Reason: "the peer is empty; give a podSelector, a namespaceSelector or an ipBlock",
 	}, *e)
 }
@@ -102,7 +102,7 @@ items:
 	}
 	require.Equal(t, []string{
 		"stdin:8 document 1: Pod p: spec.containers[0].po",
-		"stdin document 2: broken YAML, line 10: did not",
+		"stdin document 2: broken YAML, line 10: did no",
 		"stdin:19 document 3 items[1]: Pod Bad: metadata.n",
 		"stdin:22 document 3 items[2]: Pod p2: metadata.la",
 	}, got)

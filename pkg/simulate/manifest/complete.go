@@ -24,6 +24,7 @@ func (l *loader) finish(node string) (Objects, error) {
 	}
 	byName(o.Pods)
 	byName(o.Policies)
+	byName(o.Services)
 	byName(o.ClusterPolicies)
 	l.mentioned()
 	byName(o.Namespaces)

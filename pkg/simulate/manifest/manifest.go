@@ -5,10 +5,12 @@
 package manifest
 
 import (
+	"cmp"
 	"io"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
@@ -21,6 +23,7 @@ type Objects struct {
 	// Pods holds those of the manifests and those of the workloads.
 	Pods     []*corev1.Pod
 	Policies []*networkingv1.NetworkPolicy
+	Services []*corev1.Service
 	// ClusterPolicies are those of every tier.
 	ClusterPolicies []*v1alpha2.ClusterNetworkPolicy
 	// Places says where the policies and their rules are, as file:line; by
@@ -40,6 +43,8 @@ type Options struct {
 	PoliciesOnly bool
 	// Recursive reads also the folders below a folder.
 	Recursive bool
+	// Namespace is that of objects that name none; empty is "default".
+	Namespace string
 }
 
 // Reason says what kind of thing a warning is about. Its values are words of
@@ -71,7 +76,7 @@ func (w Warning) Misleads() bool { return w.Reason != SkippedKind && w.Reason !=
 // one line, or *Errors, when several things are refused; nothing else is returned
 // then.
 func Load(paths []string, o Options) (Objects, []Warning, error) {
-	l := loader{seen: map[string]place{}, policiesOnly: o.PoliciesOnly, recursive: o.Recursive}
+	l := loader{seen: map[string]place{}, policiesOnly: o.PoliciesOnly, recursive: o.Recursive, defaultNamespace: cmp.Or(o.Namespace, metav1.NamespaceDefault)}
 	for _, path := range paths {
 		files, err := l.open(path, o.Stdin)
 		if err != nil {
