@@ -162,10 +162,15 @@ func findAgent(ctx context.Context, cluster *agents.Cluster, node string) (agent
 	if err != nil {
 		return agents.Agent{}, endpoint{}, err
 	}
-	return agent, endpoint{
+	return agent, endpointOf(cluster, agent), nil
+}
+
+// endpointOf returns where an agent answers.
+func endpointOf(cluster *agents.Cluster, agent agents.Agent) endpoint {
+	return endpoint{
 		// What arrives at the node itself may name an address.
 		url:  "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(int(agent.Port))),
 		via:  cluster.Transport(agent),
 		name: fmt.Sprintf("the agent %s on %s", agent, agent.Node),
-	}, nil
+	}
 }

@@ -101,6 +101,7 @@ func newRoot(name program, std streams, getenv func(string) string) *cobra.Comma
 	root.SetIn(std.in)
 	root.SetOut(std.out)
 	root.SetErr(std.err)
+	root.AddCommand(newStatus(std), newCheck(std))
 	root.AddCommand(newDoctor(std, thisHost()), newInstallCNI(std), newPlan(std, name), newReplay(std), newSimulate(std, name), newStart(std, getenv, thisHost()), newSupportBundle(std, name), newTrace(std, name),
 		newUninstall(std, getenv, thisHost()), newUninstallCNI(std), newVersion(std, name))
 	name.title(root)

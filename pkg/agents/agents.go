@@ -176,7 +176,11 @@ func (c *Cluster) Find(ctx context.Context, node string) (Agent, error) {
 	if err != nil {
 		return Agent{}, fmt.Errorf("looking for the agent on node %s: %w", node, advise(err))
 	}
-	found := slices.DeleteFunc(pods.Items, onLinux)
+	return choose(slices.DeleteFunc(pods.Items, onLinux), node)
+}
+
+// choose returns the agent of a node among its pods.
+func choose(found []corev1.Pod, node string) (Agent, error) {
 	slices.SortFunc(found, func(a, b corev1.Pod) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
