@@ -78,6 +78,7 @@ func (o *statusOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.cluster.context, "context", "", "`context` in the kubeconfig (default: the current one)")
 	f.StringVar(&o.cluster.namespace, "agent-namespace", agents.DefaultNamespace, "`namespace` of the agents")
 	f.StringVar(&o.cluster.selector, "selector", agents.DefaultSelector, "`labels` of the agents' pods")
+	o.cluster.directFlags(f)
 	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long an agent may take for its answer")
 	f.DurationVar(&o.interval, "interval", 5*time.Second, "how long to wait before asking again")
 }

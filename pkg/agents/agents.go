@@ -98,6 +98,7 @@ type Cluster struct {
 	core      *rest.RESTClient
 	namespace string
 	selector  labels.Selector
+	direct    func(Agent) (http.RoundTripper, error) // nil: by port-forwards
 }
 
 // New returns the cluster behind an API server. Its agents are the pods of a
@@ -161,6 +162,7 @@ type Agent struct {
 	Name      string
 	Port      uint16 // of its HTTP endpoint
 	Ready     bool
+	HostIP    string // of its node
 }
 
 func (a Agent) String() string { return a.Namespace + "/" + a.Name }
@@ -194,7 +196,7 @@ func choose(found []corev1.Pod, node string) (Agent, error) {
 			p.Namespace, p.Name, node, cmp.Or(p.Status.Phase, corev1.PodUnknown), p.Namespace, p.Name)
 	}
 	p := found[i]
-	return Agent{Node: node, Namespace: p.Namespace, Name: p.Name, Port: port(p.Spec), Ready: ready(p.Status)}, nil
+	return Agent{Node: node, Namespace: p.Namespace, Name: p.Name, Port: port(p.Spec), Ready: ready(p.Status), HostIP: p.Status.HostIP}, nil
 }
 
 // onLinux tells the pods of Azure NPM on Linux nodes, which have the same labels.
