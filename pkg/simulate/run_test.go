@@ -218,11 +218,11 @@ func TestExamples(t *testing.T) {
 
 func TestWarningsOfTheLoaderCome(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "m.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("{apiVersion: v1, kind: Service, metadata: {name: s}}"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: s}}"), 0o600))
 	code, d := onceJSON(t, Options{Manifests: []string{file}})
 	require.Equal(t, ExitOK, code)
 	require.Len(t, d.Warnings, 1)
-	require.Equal(t, "Service", d.Warnings[0].Kind)
+	require.Equal(t, "ConfigMap", d.Warnings[0].Kind)
 	require.Equal(t, state.Reason(manifest.SkippedKind), d.Warnings[0].Reason)
 }
 
