@@ -73,8 +73,7 @@ func TestTraceAsKubectl(t *testing.T) {
 			for _, part := range tc.said {
 				require.Contains(t, stdout+stderr, part)
 			}
-			stdin, out, errs := "", "", ""
-			code, out, errs = command(t, stdin+workloads, append(append([]string{"trace"}, strings.Fields(tc.args)...), "--manifests", "-")...)
+			code, out, errs := command(t, workloads, append(append([]string{"trace"}, strings.Fields(tc.args)...), "--manifests", "-")...)
 			require.Equal(t, tc.code, code, "from stdin: "+out+errs)
 		})
 	}

@@ -274,10 +274,10 @@ func (c clusterStatus) writeText(w io.Writer, wide bool) error {
 	if wide {
 		head += "\tPODS\tAGENT"
 	}
-	fmt.Fprintln(table, head)
+	_, _ = fmt.Fprintln(table, head) // Flush tells what fails
 	ready := 0
 	for _, n := range c.Nodes {
-		fmt.Fprintln(table, n.row(wide))
+		_, _ = fmt.Fprintln(table, n.row(wide))
 		if n.code() == 0 {
 			ready++
 		}
