@@ -44,17 +44,22 @@ func trees(f file, refused func(error) error, use func(at place, tree any) error
 			if i > 0 {
 				at.document++
 			}
-			tree, err := parse(at, text)
-			if err == nil {
-				err = use(at, tree)
-			}
-			if err == nil {
-				continue
-			}
-			if err := refused(err); err != nil {
+			if err := one(at, text, refused, use); err != nil {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// one parses the text of a document and hands it to use.
+func one(at place, text []byte, refused func(error) error, use func(at place, tree any) error) error {
+	tree, err := parse(at, text)
+	if err == nil {
+		err = use(at, tree)
+	}
+	if err != nil {
+		return refused(err)
 	}
 	return nil
 }
