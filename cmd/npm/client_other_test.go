@@ -14,7 +14,7 @@ func TestStartNeedsWindows(t *testing.T) {
 	code, stdout, stderr := command(t, "", "start", "--log-level", "error")
 	require.Equal(t, 1, code)
 	require.Empty(t, stdout)
-	require.Equal(t, "npm: "+none, stderr)
+	require.Equal(t, "npm: start: "+none, stderr)
 
 	code, stdout, stderr = command(t, "", "doctor")
 	require.Equal(t, 1, code)

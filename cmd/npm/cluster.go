@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/winnpm/winnpm/pkg/agents"
 	"github.com/winnpm/winnpm/pkg/debug"
@@ -21,6 +22,16 @@ import (
 type clusterOptions struct {
 	kubeconfig, context string // "" as kubectl has them
 	namespace, selector string // of the agents
+	authority           string // of the agents' certificates
+	direct              bool   // at their nodes, not by port-forwards
+	port                uint16 // there
+}
+
+// directFlags let agents be asked at their nodes.
+func (c *clusterOptions) directFlags(f *pflag.FlagSet) {
+	f.BoolVar(&c.direct, "direct", false, "ask the agents at their nodes over HTTPS, with the kubeconfig's token or certificate, not by port-forwards")
+	f.StringVar(&c.authority, "agent-ca", "", "with --direct: `file` with the authority of the agents' certificates, which are for the names of their nodes")
+	f.Uint16Var(&c.port, "agent-port", agents.DebugPort, "with --direct: `port` of the agents")
 }
 
 // clusterFlags lets a command ask the agents of a cluster too. It comes after
@@ -29,8 +40,9 @@ func (s *source) clusterFlags(cmd *cobra.Command, name program) {
 	f := cmd.Flags()
 	f.StringVar(&s.cluster.kubeconfig, "kubeconfig", "", "ask the agents of a cluster; `file` with its address (default: as kubectl)")
 	f.StringVar(&s.cluster.context, "context", "", "ask the agents of a cluster; its `context` in the kubeconfig (default: the current one)")
-	f.StringVarP(&s.cluster.namespace, "agent-namespace", "n", agents.DefaultNamespace, "`namespace` of the agents")
+	f.StringVar(&s.cluster.namespace, "agent-namespace", agents.DefaultNamespace, "`namespace` of the agents")
 	f.StringVar(&s.cluster.selector, "selector", agents.DefaultSelector, "`labels` of the agents' pods")
+	s.cluster.directFlags(f)
 	f.Lookup("node").Usage += "; of a cluster: the agent of this node is asked"
 	s.plug(cmd, name)
 	for _, other := range []string{"manifests", "dump", "server"} {
@@ -49,7 +61,7 @@ func (s *source) live() bool {
 
 // moved reports whether the agents are said to be elsewhere than usual.
 func (c clusterOptions) moved() bool {
-	usual := clusterOptions{c.kubeconfig, c.context, agents.DefaultNamespace, agents.DefaultSelector}
+	usual := clusterOptions{kubeconfig: c.kubeconfig, context: c.context, namespace: agents.DefaultNamespace, selector: agents.DefaultSelector, port: agents.DebugPort}
 	return c != usual && c != clusterOptions{}
 }
 
@@ -59,7 +71,13 @@ func (c clusterOptions) open() (*agents.Cluster, error) {
 		return nil, err
 	}
 	api.Timeout = fetchTimeout // of what is looked up
-	return agents.New(api, c.namespace, c.selector)
+	cluster, err := agents.New(api, c.namespace, c.selector)
+	if err == nil && c.direct {
+		if err = cluster.Direct(c.authority, c.port); errors.Is(err, agents.ErrNoAuthority) {
+			err = fmt.Errorf("--direct: %w with --agent-ca", err)
+		}
+	}
+	return cluster, err
 }
 
 // advise adds to the error that there is no agent how to find them.
@@ -162,10 +180,15 @@ func findAgent(ctx context.Context, cluster *agents.Cluster, node string) (agent
 	if err != nil {
 		return agents.Agent{}, endpoint{}, err
 	}
-	return agent, endpoint{
+	return agent, endpointOf(cluster, agent), nil
+}
+
+// endpointOf returns where an agent answers.
+func endpointOf(cluster *agents.Cluster, agent agents.Agent) endpoint {
+	return endpoint{
 		// What arrives at the node itself may name an address.
 		url:  "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(int(agent.Port))),
 		via:  cluster.Transport(agent),
 		name: fmt.Sprintf("the agent %s on %s", agent, agent.Node),
-	}, nil
+	}
 }

@@ -141,7 +141,7 @@ func TestTraceCluster(t *testing.T) {
 		{"a pod that its agent does not know yet", []string{"x/web", "z/new:80/TCP"}, nil, exitNoDump, nil, "the agent kube-system/npm-win-2 on win-2: z/new cannot be asked about: there is no such pod", []string{"npm-win-1", "npm-win-2"}},
 
 		{"Linux alone", []string{"z/lin", "z/penguin:80/TCP"}, nil, exitNoDump, nil, "kubectl npm: trace: no agent on node linux-1, and no agent on node linux-2: kubectl -n kube-system get pods -o wide -l k8s-app=azure-npm shows where they are", nil},
-		{"agents elsewhere", []string{"x/web", "z/db:80/TCP", "-n", "other", "--selector", "a=b"}, nil, exitNoDump, nil, "no agent on node win-2: kubectl -n other get pods -o wide -l a=b shows", nil},
+		{"agents elsewhere", []string{"x/web", "z/db:80/TCP", "--agent-namespace", "other", "--selector", "a=b"}, nil, exitNoDump, nil, "no agent on node win-2: kubectl -n other get pods -o wide -l a=b shows", nil},
 		{"no pod", []string{"x/web", "10.1.2.3:80/TCP", "--node", "win-9"}, nil, exitNoDump, nil, "trace: no agent on node win-9: kubectl ", nil},
 		{"no such pod", []string{"x/wep", "z/db:80/TCP"}, nil, exitNoDump, nil, `there is no pod x/wep in the cluster`, nil},
 		{"addresses", []string{"10.1.2.3", "10.1.2.4:80/TCP"}, nil, exitNoDump, nil, "neither end is a pod: say with --node which agent to ask", nil},
@@ -151,9 +151,9 @@ func TestTraceCluster(t *testing.T) {
 		{"no such context", []string{"x/web", "z/db:80/TCP", "--context", "prod"}, nil, exitNoDump, nil, `kubeconfig: context "prod" does not exist`, nil},
 		{"no labels", []string{"x/web", "z/db:80/TCP", "--selector", "a in"}, nil, exitNoDump, nil, `selector "a in": `, nil},
 
-		{"two sources", []string{"x/web", "z/db:80/TCP", "--context", "test", "--manifests", shop}, nil, 2, nil, "none of the others can be", nil},
+		{"two sources", []string{"x/web", "z/db:80/TCP", "--context", "test", "--manifests", shop}, nil, 2, nil, "exclude each other: give one of them", nil},
 		{"a node of a dump", []string{"x/web", "z/db:80/TCP", "--dump", "-", "--node", "win-1"}, nil, 2, nil, "--node is for --manifests and clusters", nil},
-		{"a namespace of a dump", []string{"x/web", "z/db:80/TCP", "--dump", "-", "-n", "x"}, nil, 2, nil, "--agent-namespace and --selector are for the agents of a cluster", nil},
+		{"a namespace of a dump", []string{"x/web", "z/db:80/TCP", "--dump", "-", "--agent-namespace", "x"}, nil, 2, nil, "--agent-namespace and --selector are for the agents of a cluster", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			fake := fakeCluster(t)
@@ -220,12 +220,12 @@ func TestTraceWhichSource(t *testing.T) {
 	require.Contains(t, stderr, "is the agent running there?")
 	require.Len(t, fake.Calls(), called, "the cluster was not asked")
 
-	code, _, stderr = command(t, "", "trace", question, "-n", "x")
+	code, _, stderr = command(t, "", "trace", question, "--agent-namespace", "x")
 	require.Equal(t, 2, code)
 	require.Contains(t, stderr, "give --kubeconfig or --context too")
 	code, _, stderr = command(t, "", "trace", question, "--kubeconfig", fake.Kubeconfig, "--server", server.URL)
 	require.Equal(t, 2, code)
-	require.Contains(t, stderr, "none of the others can be")
+	require.Contains(t, stderr, "exclude each other: give one of them")
 }
 
 // What a command reads from one agent it reads from the one of --node.
@@ -279,7 +279,7 @@ func TestSupportBundleCluster(t *testing.T) {
 func TestProgram(t *testing.T) {
 	for executable, want := range map[string]program{
 		"npm": npm, "/usr/bin/npm": npm, `C:\hpc\npm.exe`: npm, "": npm, "kubectl": npm,
-		"kubectl-npm": kubectlNPM, "/home/a/.krew/bin/kubectl-npm": kubectlNPM, "kubectl_npm": kubectlNPM,
+		"winnpm": winNPM, `C:\bin\winnpm.exe`: winNPM, "kubectl-npm": kubectlNPM, "/home/a/.krew/bin/kubectl-npm": kubectlNPM, "kubectl_npm": kubectlNPM,
 		`C:\bin\kubectl-npm.exe`: kubectlNPM, `C:\bin\KUBECTL-NPM.EXE`: kubectlNPM,
 	} {
 		require.Equal(t, want, programOf(executable), executable)
@@ -287,12 +287,12 @@ func TestProgram(t *testing.T) {
 	_, help, _ := plugin(t, "trace", "--help")
 	require.Contains(t, help, "\n  kubectl npm trace 'FROM -> TO:PORT/PROTO'")
 	require.Contains(t, help, "\n  kubectl npm trace shop/storefront-0 shop/db-0:5432/TCP\n")
-	require.Contains(t, help, "\n  -n, --agent-namespace namespace ")
+	require.Contains(t, help, "\n      --agent-namespace namespace ")
 	require.NotContains(t, help, "http://127.0.0.1:10091\")")
 	_, help, _ = command(t, "", "trace", "--help")
 	require.Contains(t, help, "http://127.0.0.1:10091\")")
 	require.NotContains(t, help, "kubectl npm trace")
 	code, _, stderr := plugin(t, []string{}...) // none is not nil, which means those of the process
 	require.Equal(t, 2, code)
-	require.Equal(t, "kubectl npm: say which command: doctor, install-cni, plan, replay, simulate, start, support-bundle, trace, uninstall, uninstall-cni or version; kubectl npm --help explains them\n", stderr)
+	require.Equal(t, "kubectl npm: say which command: "+verbsText+"; kubectl npm --help explains them\n", stderr)
 }

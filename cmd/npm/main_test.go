@@ -25,6 +25,8 @@ func command(t *testing.T, stdin string, args ...string) (code int, stdout, stde
 	return code, out.String(), errs.String()
 }
 
+const verbsText = "check, completion, doctor, install-cni, plan, replay, simulate, start, status, support-bundle, trace, uninstall, uninstall-cni, version"
+
 const shop = "../../examples/shop"
 
 func TestCommandLine(t *testing.T) {
@@ -44,28 +46,28 @@ func TestCommandLine(t *testing.T) {
 		{"simulate --help", 0, "--matrix PORT/PROTO", ""},
 		{"simulate --help", 0, "a browser sees the page at the address of --serve", ""},
 
-		{"simulate --manifests none --once", 1, "", "npm simulate: none: cannot be read: no such file or directory; check the path"},
-		{"simulate --kubeconfig none --once", 1, "", "npm simulate: kubeconfig none: " + noFile.Error()},
+		{"simulate --manifests none --once", 1, "", "npm: simulate: none: cannot be read: no such file or directory; check the path"},
+		{"simulate --kubeconfig none --once", 1, "", "npm: simulate: kubeconfig none: " + noFile.Error()},
 
-		{"", 2, "", "npm: say which command: doctor, install-cni, plan, replay, simulate, start, support-bundle, trace, uninstall, uninstall-cni or version; npm --help explains them"},
-		{"install-cni --mode no", 2, "", `npm: --mode "no": strict, wait and off are modes`},
-		{"install-cni --wait 1500ms", 2, "", "npm: --wait 1.5s: give whole seconds, 1s to 5m"},
-		{"uninstall-cni --conf-file ../a.conflist", 2, "", `npm: --conf-file "../a.conflist": give the name of a .conflist in --conf-dir`},
-		{"stimulate", 2, "", `npm: unknown command "stimulate" for "npm"`},
-		{"simulate", 2, "", "npm simulate: nothing to simulate: give --manifests PATH or --kubeconfig FILE"},
-		{"simulate extra", 2, "", `npm: unknown command "extra" for "npm simulate"`},
-		{"simulate --nonsense", 2, "", "npm: unknown flag: --nonsense"},
-		{"simulate --matrix", 2, "", "npm: flag needs an argument: --matrix"},
-		{"simulate --once=perhaps", 2, "", `npm: invalid argument "perhaps" for "--once" flag: strconv.ParseBool: parsing "perhaps": invalid syntax`},
-		{"simulate --manifests " + shop + " --once --serve :0", 2, "", "npm simulate: --once and --serve exclude each other: --once ends where --serve would begin"},
-		{"simulate --manifests " + shop + " --log-level loud", 2, "", `npm: --log-level "loud": off, error, warn, info and debug are levels`},
+		{"", 2, "", "npm: say which command: " + verbsText + "; npm --help explains them"},
+		{"install-cni --mode no", 2, "", `npm: install-cni: --mode "no": strict, wait and off are modes`},
+		{"install-cni --wait 1500ms", 2, "", "npm: install-cni: --wait 1.5s: give whole seconds, 1s to 5m"},
+		{"uninstall-cni --conf-file ../a.conflist", 2, "", `npm: uninstall-cni: --conf-file "../a.conflist": give the name of a .conflist in --conf-dir`},
+		{"stimulate", 2, "", `npm: there is no command "stimulate"; did you mean simulate?`},
+		{"simulate", 2, "", "npm: simulate: nothing to simulate: give --manifests PATH or --kubeconfig FILE"},
+		{"simulate extra", 2, "", `npm: simulate: what is "extra"? It takes flags alone; npm simulate --help lists them`},
+		{"simulate --nonsense", 2, "", "npm: simulate: there is no flag --nonsense; npm simulate --help lists them"},
+		{"simulate --matrix", 2, "", "npm: simulate: --matrix needs a value: PORT/PROTO"},
+		{"simulate --once=perhaps", 2, "", `npm: simulate: --once "perhaps": give true or false`},
+		{"simulate --manifests " + shop + " --once --serve :0", 2, "", "npm: simulate: --once and --serve exclude each other: --once ends where --serve would begin"},
+		{"simulate --manifests " + shop + " --log-level loud", 2, "", `npm: simulate: --log-level "loud": off, error, warn, info and debug are levels`},
 		{"trace", 2, "", "npm: trace: 0 arguments: write trace FROM TO:PORT/PROTO, like trace shop/web shop/db:5432/TCP"},
-		{"trace a/b -> c/d:80/TCP", 2, "", "npm: unknown shorthand flag: '>' in ->"},
+		{"trace a/b -> c/d:80/TCP", 2, "", "npm: trace: there is no flag -> (in ->); npm trace --help lists them"},
 		{"trace a/b to c/d:80/TCP", 2, "", "npm: trace: 3 arguments: write trace FROM TO:PORT/PROTO, like trace shop/web shop/db:5432/TCP"},
 		{"replay", 2, "", "npm: replay: 0 arguments: write the file of one support bundle, like replay bundle.zip"},
-		{"start --hns-timeout 0", 2, "", "npm: --reconcile-interval and --hns-timeout must be above 0"},
-		{"start --reconcile-interval -1s", 2, "", "npm: --reconcile-interval and --hns-timeout must be above 0"},
-		{"start --log-level loud", 2, "", `npm: --log-level "loud": off, error, warn, info and debug are levels`},
+		{"start --hns-timeout 0", 2, "", "npm: start: --reconcile-interval and --hns-timeout must be above 0"},
+		{"start --reconcile-interval -1s", 2, "", "npm: start: --reconcile-interval and --hns-timeout must be above 0"},
+		{"start --log-level loud", 2, "", `npm: start: --log-level "loud": off, error, warn, info and debug are levels`},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
 			code, stdout, stderr := command(t, "{apiVersion: v1, kind: Namespace, metadata: {name: x}}", strings.Fields(tc.args)...)
@@ -102,7 +104,7 @@ func TestFlagsAreNotSplitAtCommas(t *testing.T) {
 	// A repeated flag is a list; a comma is a mistake to point out.
 	code, _, stderr := command(t, "", "simulate", "--manifests", shop, "--once", "--matrix", "80/TCP,443/TCP")
 	require.Equal(t, 2, code)
-	require.Equal(t, "npm simulate: --matrix \"80/TCP,443/TCP\": \"TCP,443/TCP\" is no protocol: TCP, UDP and SCTP are\n", stderr)
+	require.Equal(t, "npm: simulate: --matrix \"80/TCP,443/TCP\": \"TCP,443/TCP\" is no protocol: TCP, UDP and SCTP are\n", stderr)
 }
 
 // Logs are lines of JSON on stderr; without being asked for there are none.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/winnpm/winnpm/pkg/agents"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/simulate"
 	"github.com/winnpm/winnpm/pkg/simulate/manifest"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -22,12 +21,13 @@ import (
 // planOptions are the command line of `npm plan`.
 type planOptions struct {
 	source
-	files    []string
-	remove   bool
-	requests bool
-	all      bool
-	failOn   string
-	output   string
+	files     []string
+	remove    bool
+	requests  bool
+	all       bool
+	failOn    string
+	output    string
+	namespace string
 }
 
 // exitFlips is for what --fail-on names.
@@ -72,7 +72,8 @@ not there, 2 wrong usage.`,
 	f.BoolVar(&o.requests, "requests", false, "list what is written to HNS, request by request, in the order that never opens a gap")
 	f.BoolVar(&o.all, "all", false, "fold nothing: every flip, end, set and node")
 	f.StringVar(&o.failOn, "fail-on", "", "end with exit code 5 when connections flip: `what` is opened, blocked or any; what is not known counts as both")
-	f.StringVarP(&o.output, "output", "o", "text", "text, markdown or json")
+	f.StringVarP(&o.output, "output", "o", "text", "text, markdown, json or yaml")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of policies that name none (default: of a cluster that of the kubeconfig's context, else default)")
 	return cmd
 }
 
@@ -82,8 +83,8 @@ func (o *planOptions) validate() error {
 		return errors.New("nothing to plan: give -f PATH of policies")
 	case slices.Contains(o.files, "-") && (slices.Contains(o.manifests, "-") || o.dump == "-"):
 		return errors.New("-f - and the cluster cannot both be on stdin: put one of them into a file")
-	case !slices.Contains([]string{"text", "markdown", "json"}, o.output):
-		return fmt.Errorf("-o %q: the output is text, markdown or json", o.output)
+	case !slices.Contains([]string{"text", "markdown", "json", "yaml"}, o.output):
+		return fmt.Errorf("-o %q: the output is text, markdown, json or yaml", o.output)
 	case !slices.Contains([]string{"", "opened", "blocked", "any"}, o.failOn):
 		return fmt.Errorf("--fail-on %q: give opened, blocked or any", o.failOn)
 	}
@@ -112,15 +113,10 @@ func (o *planOptions) print(out io.Writer, p whatif.Plan) error {
 	if o.all {
 		detail = whatif.Whole
 	}
-	switch o.output {
-	case "json":
-		enc := json.NewEncoder(printable.JSON(out))
-		enc.SetEscapeHTML(false)
-		return enc.Encode(p)
-	case "markdown":
+	if o.output == "markdown" {
 		return p.WriteMarkdown(out, detail)
 	}
-	return p.WriteText(out, detail)
+	return printAs(out, o.output, p, func(w io.Writer) error { return p.WriteText(w, detail) })
 }
 
 // fails reports whether what --fail-on names flips.
@@ -136,9 +132,17 @@ func (o *planOptions) fails(t whatif.Tally) bool {
 	return false
 }
 
+// inNamespace returns the namespace of policies that name none, as kubectl has it.
+func (o *planOptions) inNamespace() string {
+	if o.namespace == "" && o.listed() != "" {
+		return agents.Namespace(o.cluster.kubeconfig, o.cluster.context)
+	}
+	return o.namespace
+}
+
 // plan reports also whether all of the policies can be programmed.
 func (o *planOptions) plan(ctx context.Context, std streams) (whatif.Plan, bool, error) {
-	objects, loaded, err := manifest.Load(o.files, manifest.Options{Stdin: std.in, PoliciesOnly: true, Recursive: o.recursive})
+	objects, loaded, err := manifest.Load(o.files, manifest.Options{Stdin: std.in, PoliciesOnly: true, Recursive: o.recursive, Namespace: o.inNamespace()})
 	if err != nil {
 		return whatif.Plan{}, false, err
 	}
@@ -165,8 +169,8 @@ func (o *planOptions) plan(ctx context.Context, std streams) (whatif.Plan, bool,
 		err = fmt.Errorf("%s: %w", objects.Places[missing.Policy], err)
 	}
 	complete := len(p.Warnings) == 0
-	for _, w := range loaded { // what is skipped or masked does not count
-		complete = complete && w.Reason != manifest.NotEnforced && w.Reason != manifest.FolderSkipped
+	for _, w := range loaded {
+		complete = complete && !w.Misleads()
 		p.Warnings = append(p.Warnings, state.Warning{Object: w.Object, Kind: w.Kind, Reason: state.Reason(w.Reason), Message: w.Message})
 	}
 	return p, complete, err

@@ -13,6 +13,7 @@ type program string
 // something else.
 const (
 	npm        program = "npm"
+	winNPM     program = "winnpm" // where npm is that of Node.js
 	kubectlNPM program = "kubectl npm"
 )
 
@@ -23,9 +24,14 @@ func programOf(executable string) program {
 	switch strings.TrimSuffix(strings.ToLower(name), ".exe") {
 	case "kubectl-npm", "kubectl_npm":
 		return kubectlNPM
+	case "winnpm":
+		return winNPM
 	}
 	return npm
 }
+
+// executable is the name of the file, by which shells complete what is typed.
+func (p program) executable() string { return strings.ReplaceAll(string(p), " ", "-") }
 
 // title has the help of a command and of those below it name the program.
 func (p program) title(root *cobra.Command) {

@@ -74,7 +74,7 @@ func TestReplay(t *testing.T) {
 		{"nothing", nil, 2, "", "replay: 0 arguments: write the file of one support bundle"},
 		{"no output", []string{file, "-o", "yaml"}, 2, "", "the output is text or json"},
 		{"backwards", []string{file, "--from", "3", "--to", "2"}, 2, "", "--to is before --from"},
-		{"a step of several", []string{file, "--from", "3", "--step", "2"}, 2, "", "none of the others can be"},
+		{"a step of several", []string{file, "--from", "3", "--step", "2"}, 2, "", "exclude each other: give one of them"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			code, stdout, stderr := command(t, "", append([]string{"replay"}, tc.args...)...)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/simulate"
+	"github.com/winnpm/winnpm/pkg/simulate/manifest"
 )
 
 // exit ends a command with a code. Without an error everything was said.
@@ -35,19 +36,24 @@ func (e exit) Unwrap() error { return e.err }
 func run(ctx context.Context, name program, args []string, std streams, getenv func(string) string) int {
 	std, stop := watched(std, args)
 	defer stop()
-	std.out, std.err = printable.Text(std.out), printable.Text(std.err)
+	if len(args) == 0 || args[0] != "completion" && !strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		std.out = printable.Text(std.out) // what shells read is our own text, with tabs
+	}
+	std.err = printable.Text(std.err)
 	root := newRoot(name, std, getenv)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return simulate.ExitOK
 	}
-	e := exit{code: simulate.ExitUsage, err: err}
+	e := exit{code: simulate.ExitUsage, err: usageError(cmd, err)}
 	if ended := (exit{}); errors.As(err, &ended) {
 		e = ended
 	}
 	if e.err != nil {
-		_, _ = fmt.Fprintln(std.err, string(name)+": "+line(e.err)) // nobody is left to tell when stderr is closed
+		for _, text := range lines(e.err) {
+			_, _ = fmt.Fprintln(std.err, prefix(name, cmd, text)+text) // nobody is left to tell when stderr is closed
+		}
 	}
 	return e.code
 }
@@ -60,6 +66,14 @@ func line(err error) string {
 		text = strings.ReplaceAll(text, wrong.Error(), fmt.Sprintf("%s is a JSON %s, which does not belong there", cmp.Or(strings.TrimPrefix(wrong.Field, "Dump."), "it"), wrong.Value))
 	}
 	return printable.Line(strings.Join(strings.Fields(text), " "))
+}
+
+// lines has one for each document that is refused.
+func lines(err error) []string {
+	if all := (*manifest.Errors)(nil); errors.As(err, &all) {
+		return manifest.Lines(err)
+	}
+	return []string{line(err)}
 }
 
 // needs refuses a command line with less than least or more than most arguments
@@ -75,34 +89,34 @@ func needs(least, most int, like string) cobra.PositionalArgs {
 
 func newRoot(name program, std streams, getenv func(string) string) *cobra.Command {
 	root := &cobra.Command{
-		Use:           "npm",
+		Use:           name.executable(),
 		Short:         "Network Policy Manager for Windows Kubernetes nodes",
 		SilenceErrors: true, // run says them, in one line
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		Version:       version(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return errors.New("say which command: doctor, install-cni, plan, replay, simulate, start, support-bundle, trace, uninstall, uninstall-cni or version; " + string(name) + " --help explains them")
+			return fmt.Errorf("say which command: %s; %s --help explains them", strings.Join(verbs(cmd), ", "), name)
 		},
 	}
-	root.SetVersionTemplate("npm {{.Version}}\n")
-	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetVersionTemplate(string(name) + " {{.Version}}\n")
 	root.SetIn(std.in)
 	root.SetOut(std.out)
 	root.SetErr(std.err)
-	root.AddCommand(newDoctor(std, thisHost()), newInstallCNI(std), newPlan(std, name), newReplay(std), newSimulate(std), newStart(std, getenv, thisHost()), newSupportBundle(std, name), newTrace(std, name),
-		newUninstall(std, getenv, thisHost()), newUninstallCNI(std), newVersion(std))
+	root.AddCommand(newStatus(std), newCheck(std))
+	root.AddCommand(newDoctor(std, thisHost()), newInstallCNI(std), newPlan(std, name), newReplay(std), newSimulate(std, name), newStart(std, getenv, thisHost()), newSupportBundle(std, name), newTrace(std, name),
+		newUninstall(std, getenv, thisHost()), newUninstallCNI(std), newVersion(std, name))
 	name.title(root)
 	return root
 }
 
-func newVersion(std streams) *cobra.Command {
+func newVersion(std streams, name program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(std.out, "npm "+version())
+			_, err := fmt.Fprintln(std.out, string(name)+" "+version())
 			return err
 		},
 	}

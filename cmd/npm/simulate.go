@@ -6,8 +6,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/simulate"
 )
 
-func newSimulate(std streams) *cobra.Command {
-	o := simulate.Options{Stdin: std.in, Stdout: std.out, Stderr: std.err, Version: version()}
+func newSimulate(std streams, name program) *cobra.Command {
+	o := simulate.Options{Stdin: std.in, Stdout: std.out, Stderr: std.err, Version: version(), Program: string(name)}
 	var level string
 	cmd := &cobra.Command{
 		Use:   "simulate (--manifests PATH)... | --kubeconfig FILE",
@@ -38,6 +38,7 @@ Exit code: 0 everything is programmed, 3 something was left out (see warnings),
 	f.StringArrayVar(&o.Manifests, "manifests", nil, "folder, file or - (stdin) of `manifests`; may be repeated")
 	f.BoolVarP(&o.Recursive, "recursive", "R", false, "read also the folders below a folder")
 	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "read a live cluster instead; `file` with its address")
+	f.StringVar(&o.Context, "context", "", "`context` of the kubeconfig (default: the current one)")
 	f.StringVar(&o.Node, "node", "", "only the pods of this `node` have endpoints (default: every pod is local)")
 	f.BoolVar(&o.Once, "once", false, "converge, print and exit")
 	f.StringVarP(&o.Output, "output", "o", "text", "text or json")

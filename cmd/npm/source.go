@@ -35,9 +35,8 @@ type source struct {
 	dump, server string
 	others       string // what else can be asked, for an error
 	cluster      clusterOptions
-	plugin       bool     // without another source it is the cluster
-	ends         []string // what a simulation is asked about; nil: anything
-	lists        bool     // of a cluster it wants the objects, not what agents know
+	plugin       bool // without another source it is the cluster
+	lists        bool // of a cluster it wants the objects, not what agents know
 }
 
 // flags adds those of the source to a command.
@@ -63,9 +62,11 @@ func (s *source) agentFlags(cmd *cobra.Command) {
 func (s *source) listFlags(cmd *cobra.Command, name program) {
 	f := cmd.Flags()
 	f.StringVar(&s.cluster.kubeconfig, "kubeconfig", "", "read a live cluster; `file` with its address")
-	f.Lookup("node").Usage = "with --manifests or --kubeconfig: this `node` alone is of interest (default: all that run Windows)"
+	f.StringVar(&s.cluster.context, "context", "", "read a live cluster; its `context` in the kubeconfig (default: the current one)")
+	f.Lookup("node").Usage = "with --manifests or a cluster: this `node` alone is of interest (default: all that run Windows)"
 	for _, other := range []string{"manifests", "dump", "server"} {
 		cmd.MarkFlagsMutuallyExclusive("kubeconfig", other)
+		cmd.MarkFlagsMutuallyExclusive("context", other)
 	}
 	s.lists = true
 	s.plug(cmd, name)
@@ -101,7 +102,8 @@ func (s *source) validate() error {
 // listed returns the kubeconfig of the cluster whose objects are the source, ""
 // for another source.
 func (s *source) listed() string {
-	if s.lists && s.cluster.kubeconfig == "" && s.plugin && s.server == "" && s.dump == "" && len(s.manifests) == 0 {
+	bare := s.plugin && s.server == "" && s.dump == "" && len(s.manifests) == 0
+	if s.lists && s.cluster.kubeconfig == "" && (bare || s.cluster.context != "") {
 		return clientcmd.NewDefaultClientConfigLoadingRules().GetDefaultFilename()
 	}
 	if s.lists {
@@ -169,13 +171,13 @@ func intoDump(d *state.Dump) func(io.Reader) error {
 
 // simulation is what --manifests asks for.
 func (s *source) simulation(std streams) simulate.Options {
-	return simulate.Options{Manifests: s.manifests, Recursive: s.recursive, Node: s.node, Ends: s.ends, Stdin: std.in, Logger: klog.Logger{}, Version: version()}
+	return simulate.Options{Manifests: s.manifests, Recursive: s.recursive, Node: s.node, Stdin: std.in, Logger: klog.Logger{}, Version: version()}
 }
 
 // world returns the cluster.
 func (s *source) world(ctx context.Context, std streams) (whatif.World, error) {
 	if kubeconfig := s.listed(); len(s.manifests) > 0 || kubeconfig != "" {
-		return simulate.World(ctx, simulate.Options{Manifests: s.manifests, Recursive: s.recursive, Kubeconfig: kubeconfig, Node: s.node, Stdin: std.in})
+		return simulate.World(ctx, simulate.Options{Manifests: s.manifests, Recursive: s.recursive, Kubeconfig: kubeconfig, Context: s.cluster.context, Node: s.node, Stdin: std.in})
 	}
 	d, _, err := s.read(ctx, std)
 	if err != nil {

@@ -2,15 +2,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/explain"
-	"github.com/winnpm/winnpm/pkg/printable"
+	"github.com/winnpm/winnpm/pkg/simulate"
 )
 
 // Exit codes of `npm trace`, beside those for bad input and wrong usage.
@@ -24,7 +24,8 @@ const (
 // traceOptions are the command line of `npm trace`.
 type traceOptions struct {
 	source
-	output string
+	namespace string
+	output    string
 }
 
 func newTrace(std streams, name program) *cobra.Command {
@@ -36,7 +37,11 @@ func newTrace(std streams, name program) *cobra.Command {
 policy, the sets and why each end is in them or not; over what is in HNS and over
 what should be; and which single label or port would have allowed it.
 
-An end is namespace/pod, an IPv4 address, or "node" for the node itself. The state
+An end is a pod, deploy/NAME, sts/NAME, ds/NAME or another workload, svc/NAME for what a
+Service leads to, an IPv4 address, or "node" for the node itself. Another namespace than
+that of -n is written before it: shop/db-0, shop/svc/db. A port is a number or a name, of
+TCP unless /UDP or /SCTP follows. Of pods that differ in their addresses alone one is asked
+about; of several pods that differ all are, and the exit code is that of the worst. The state
 is that of an agent (npm: of the one on this machine), of a saved dump (what
 ` + debug.ManagerPath + ` answers), or of a simulation of manifests.
 
@@ -50,25 +55,34 @@ Exit code: 0 allowed, 3 blocked, 4 not known, 1 no dump or no such pod, 2 wrong 
   curl -s http://127.0.0.1:10091` + debug.ManagerPath + ` > dump.json; npm trace node shop/api-0:8080/TCP --dump dump.json`,
 		Args: needs(1, 2, "trace FROM TO:PORT/PROTO, like trace shop/web shop/db:5432/TCP"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			q, err := explain.Parse(strings.Join(args, "->"))
-			if err != nil {
-				return fmt.Errorf("trace %q: %w", strings.Join(args, " "), err)
-			}
 			if err := o.validate(); err != nil {
 				return err
 			}
-			return o.run(cmd.Context(), std, q)
+			a, err := parseAsked(strings.Join(args, "->"), o.inNamespace())
+			if err != nil {
+				return fmt.Errorf("trace %q: %w", strings.Join(args, " "), err)
+			}
+			q, plain, err := a.plain()
+			switch {
+			case err != nil:
+				return fmt.Errorf("trace %q: %w", strings.Join(args, " "), err)
+			case plain:
+				return o.run(cmd.Context(), std, q)
+			}
+			return o.runAll(cmd.Context(), std, a)
 		},
 	}
 	o.flags(cmd)
 	o.clusterFlags(cmd, name)
-	cmd.Flags().StringVarP(&o.output, "output", "o", "text", "text or json")
+	f := cmd.Flags()
+	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of ends without one (default: of a cluster that of the kubeconfig's context, else default)")
+	f.StringVarP(&o.output, "output", "o", "text", "text, json or yaml")
 	return cmd
 }
 
 func (o *traceOptions) validate() error {
-	if o.output != "text" && o.output != "json" {
-		return fmt.Errorf("-o %q: the output is text or json", o.output)
+	if !slices.Contains([]string{"text", "json", "yaml"}, o.output) {
+		return fmt.Errorf("-o %q: the output is text, json or yaml", o.output)
 	}
 	return o.source.validate()
 }
@@ -79,17 +93,15 @@ func (o *traceOptions) run(ctx context.Context, std streams, q explain.Question)
 	if err != nil {
 		return exit{exitNoDump, fmt.Errorf("trace: %w", err)}
 	}
-	if o.output == "json" {
-		enc := json.NewEncoder(printable.JSON(std.out))
-		enc.SetEscapeHTML(false)
-		err = enc.Encode(a)
-	} else {
-		err = a.WriteText(std.out)
-	}
-	if err != nil {
+	if err := printAs(std.out, o.output, a, a.WriteText); err != nil {
 		return exit{exitNoDump, fmt.Errorf("trace: %w", err)}
 	}
-	switch a.Verdict {
+	return ended(a.Verdict)
+}
+
+// ended is the exit code of a verdict.
+func ended(v explain.Verdict) error {
+	switch v {
 	case explain.Allowed:
 		return nil
 	case explain.Blocked:
@@ -104,7 +116,9 @@ func (o *traceOptions) answer(ctx context.Context, std streams, q explain.Questi
 	if o.live() {
 		return o.ask(ctx, q)
 	}
-	o.ends = []string{q.From, q.To}
+	if len(o.manifests) > 0 {
+		return simulate.Answer(ctx, o.simulation(std), q)
+	}
 	d, places, err := o.read(ctx, std)
 	if err != nil {
 		return explain.Answer{}, err

@@ -71,8 +71,8 @@ func TestTrace(t *testing.T) {
 
 		{"no question", nil, 2, "", "npm: trace: 0 arguments: write trace FROM TO:PORT"},
 		{"no arrow", []string{"x/web"}, 2, "", `npm: trace "x/web": write FROM->TO:PORT/PROTO`},
-		{"no output", []string{allowed, "-o", "yaml"}, 2, "", "the output is text or json"},
-		{"two sources", []string{allowed, "--dump", "-", "--manifests", shop}, 2, "", "none of the others can be"},
+		{"no output", []string{allowed, "-o", "xml"}, 2, "", "the output is text, json or yaml"},
+		{"two sources", []string{allowed, "--dump", "-", "--manifests", shop}, 2, "", "exclude each other: give one of them"},
 		{"a node of a dump", []string{allowed, "--dump", "-", "--node", "win-1"}, 2, "", "--node is for --manifests"},
 		{"no URL", []string{allowed, "--server", "localhost:10091"}, 2, "", "write it like http://127.0.0.1:10091"},
 	} {

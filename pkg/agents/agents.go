@@ -51,6 +51,17 @@ func Config(kubeconfig, context string) (*rest.Config, error) {
 	return cfg, nil
 }
 
+// Namespace returns that of a context of a kubeconfig, "default" where none is said.
+func Namespace(kubeconfig, context string) string {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	namespace, _, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context}).Namespace()
+	if err != nil { // whoever needs the kubeconfig says what is wrong with it
+		return corev1.NamespaceDefault
+	}
+	return namespace
+}
+
 // maxAnswer is how long an answer of the API server may be, in bytes: some pods, of
 // which none can have more than 1.5 MB.
 const maxAnswer = 32 << 20
@@ -87,6 +98,7 @@ type Cluster struct {
 	core      *rest.RESTClient
 	namespace string
 	selector  labels.Selector
+	direct    func(Agent) (http.RoundTripper, error) // nil: by port-forwards
 }
 
 // New returns the cluster behind an API server. Its agents are the pods of a
@@ -121,6 +133,28 @@ func (c *Cluster) NodeOf(ctx context.Context, pod string) (string, error) {
 	return p.Spec.NodeName, nil
 }
 
+// Pods returns the pods of a namespace.
+func (c *Cluster) Pods(ctx context.Context, namespace string) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	if err := c.core.Get().Namespace(namespace).Resource("pods").Do(ctx).Into(&pods); err != nil {
+		return nil, fmt.Errorf("looking for pods of namespace %s: %w", namespace, advise(err))
+	}
+	return pods.Items, nil
+}
+
+// Service returns a Service, nil when there is none of the name.
+func (c *Cluster) Service(ctx context.Context, namespace, name string) (*corev1.Service, error) {
+	var svc corev1.Service
+	err := c.core.Get().Namespace(namespace).Resource("services").Name(name).Do(ctx).Into(&svc)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // that it is not there is an answer
+	case err != nil:
+		return nil, fmt.Errorf("looking for service %s/%s: %w", namespace, name, advise(err))
+	}
+	return &svc, nil
+}
+
 // Agent is a pod that answers for a node.
 type Agent struct {
 	Node      string
@@ -128,6 +162,7 @@ type Agent struct {
 	Name      string
 	Port      uint16 // of its HTTP endpoint
 	Ready     bool
+	HostIP    string // of its node
 }
 
 func (a Agent) String() string { return a.Namespace + "/" + a.Name }
@@ -143,7 +178,11 @@ func (c *Cluster) Find(ctx context.Context, node string) (Agent, error) {
 	if err != nil {
 		return Agent{}, fmt.Errorf("looking for the agent on node %s: %w", node, advise(err))
 	}
-	found := slices.DeleteFunc(pods.Items, onLinux)
+	return choose(slices.DeleteFunc(pods.Items, onLinux), node)
+}
+
+// choose returns the agent of a node among its pods.
+func choose(found []corev1.Pod, node string) (Agent, error) {
 	slices.SortFunc(found, func(a, b corev1.Pod) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
@@ -157,7 +196,7 @@ func (c *Cluster) Find(ctx context.Context, node string) (Agent, error) {
 			p.Namespace, p.Name, node, cmp.Or(p.Status.Phase, corev1.PodUnknown), p.Namespace, p.Name)
 	}
 	p := found[i]
-	return Agent{Node: node, Namespace: p.Namespace, Name: p.Name, Port: port(p.Spec), Ready: ready(p.Status)}, nil
+	return Agent{Node: node, Namespace: p.Namespace, Name: p.Name, Port: port(p.Spec), Ready: ready(p.Status), HostIP: p.Status.HostIP}, nil
 }
 
 // onLinux tells the pods of Azure NPM on Linux nodes, which have the same labels.

@@ -28,8 +28,17 @@ const (
 )
 
 // Transport sends requests to an agent, whatever host their URL names, each over
-// a port-forward of its own. Nothing listens on this machine meanwhile.
-func (c *Cluster) Transport(a Agent) http.RoundTripper { return transport{c, a} }
+// a port-forward of its own, or as Direct says. Nothing listens on this machine meanwhile.
+func (c *Cluster) Transport(a Agent) http.RoundTripper {
+	if c.direct == nil {
+		return transport{c, a}
+	}
+	through, err := c.direct(a)
+	if err != nil {
+		return failed{err}
+	}
+	return through
+}
 
 type transport struct {
 	cluster *Cluster

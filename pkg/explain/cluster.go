@@ -109,6 +109,9 @@ type End struct {
 // none does, the one that was named; nil when there is neither.
 func (e End) Pod() *state.Pod { return cmp.Or(e.pod, e.named) }
 
+// Addr returns the address at which the end is.
+func (e End) Addr() netip.Addr { return e.addr }
+
 // noPod says why the end is in no set.
 func (e End) noPod() string { return e.Name + " is no pod that sets have" }
 
@@ -133,7 +136,7 @@ func (c *Cluster) End(name string) (End, error) {
 	case p.Finished:
 		return End{}, fmt.Errorf("%s %w: the pod has finished, its address is given up", name, ErrNoEnd)
 	case p.Addr == "":
-		return End{}, fmt.Errorf("%s %w: the pod has no IPv4 address yet", name, ErrNoEnd)
+		return End{}, fmt.Errorf("%s %w: the pod has no IPv4 address, or none yet; WinNPM judges IPv4 only", name, ErrNoEnd)
 	}
 	addr, err := netip.ParseAddr(p.Addr)
 	if err != nil || !addr.Is4() {

@@ -209,7 +209,7 @@ func TestNoEnd(t *testing.T) {
 		"x/web->z/nobody:1/TCP": "z/nobody cannot be asked about: there is no such pod",
 		"x/web->z/cache:1/TCP":  "z/cache cannot be asked about: there is no such pod; there is z/cache-0",
 		"x/db->z/db:1/TCP":      "x/db cannot be asked about: there is no such pod; there is z/db",
-		"x/new->z/db:1/TCP":     "x/new cannot be asked about: the pod has no IPv4 address yet",
+		"x/new->z/db:1/TCP":     "x/new cannot be asked about: the pod has no IPv4 address, or none yet; WinNPM judges IPv4 only",
 		"x/done->z/db:1/TCP":    "x/done cannot be asked about: the pod has finished, its address is given up",
 	} {
 		d, _ := snapshot(t)

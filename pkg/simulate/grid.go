@@ -130,6 +130,10 @@ func (v Verdict) textTrace(b io.Writer, names map[string]string) {
 	}
 	say(b, "\nTRACE %s->%s:%d/%s  %s\n", v.From, v.To, v.Port, v.Protocol, strings.ToUpper(string(word)))
 	v.Egress.write(b, v.From, names, policy.Egress)
+	if v.fromOther {
+		say(b, "  %s of %s: not judged, %s is the address of a node that may be another one: --node says which one is asked\n", policy.Ingress, v.To, v.From)
+		return
+	}
 	v.Ingress.write(b, v.To, names, policy.Ingress)
 }
 

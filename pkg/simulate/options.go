@@ -21,8 +21,9 @@ type Options struct {
 	Manifests  []string // files, folders, or - for Stdin
 	Recursive  bool     // also the folders below a folder of Manifests
 	Kubeconfig string   // instead of Manifests: a live cluster
+	Context    string   // of Kubeconfig; "": the current one
 	Node       string   // only this node's pods have endpoints; "": every pod
-	Ends       []string // of Snapshot: what it will be asked about, pods and addresses; nil: anything
+	Ends       []string // of Snapshot and Answer: what is asked about, pods and addresses; nil: anything
 	Once       bool     // print and end, rather than go on serving
 	Output     string   // "text", "json", or "" for text
 	Matrix     []string // PORT/PROTO
@@ -30,6 +31,7 @@ type Options struct {
 	Trace      []string // ns/pod->ns/pod:PORT/PROTO
 	Serve      string   // address of the debug endpoint; "" is DefaultServe
 	Version    string   // of the program, for recordings
+	Program    string   // what a person types to run it, for errors; "" is npm
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer

@@ -1,14 +1,14 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net"
+	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -40,7 +40,7 @@ const firstList = 15 * time.Second
 func Run(ctx context.Context, o Options) int {
 	q, err := o.validate()
 	if err != nil {
-		complain(o.Stderr, err)
+		complain(o, err)
 		return ExitUsage
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -49,7 +49,7 @@ func Run(ctx context.Context, o Options) int {
 	defer cancel()
 	done, err := run(ctx, o, q, &running)
 	if err != nil {
-		complain(o.Stderr, err)
+		complain(o, err)
 		return ExitBadInput
 	}
 	if !done {
@@ -58,10 +58,12 @@ func Run(ctx context.Context, o Options) int {
 	return ExitOK
 }
 
-// complain writes one line, whatever the error has in it.
-func complain(w io.Writer, err error) {
-	// Nobody is left to tell when stderr is closed.
-	_, _ = fmt.Fprintln(w, "npm simulate: "+printable.Line(strings.Join(strings.Fields(err.Error()), " ")))
+// complain writes one line for each thing that is wrong, whatever the error has in it.
+func complain(o Options, err error) {
+	for _, text := range manifest.Lines(err) {
+		// Nobody is left to tell when stderr is closed.
+		_, _ = fmt.Fprintln(o.Stderr, cmp.Or(o.Program, "npm")+": simulate: "+text)
+	}
 }
 
 // session is one running simulation.
@@ -75,6 +77,7 @@ type session struct {
 	controller *controllers.Controller
 	loaded     []manifest.Warning
 	places     explain.Places
+	own        map[string][]netip.Addr // as judge.own
 
 	older []state.Warning // about what a live cluster has; guarded by kubelet.mu
 }
@@ -127,6 +130,8 @@ type input struct {
 	loaded []manifest.Warning
 	places explain.Places // of the policies, in manifests
 	only   narrow
+	// objects are those of manifests.
+	objects manifest.Objects
 }
 
 func open(o Options) (input, error) {
@@ -135,9 +140,9 @@ func open(o Options) (input, error) {
 		if err != nil {
 			return input{}, err
 		}
-		return input{memorySource(objects, o.Node), loaded, objects.Places, endsOnly(objects, o.Ends)}, nil
+		return input{memorySource(objects, o.Node), loaded, objects.Places, endsOnly(objects, o.Ends), objects}, nil
 	}
-	cfg, err := controllers.RESTConfig(o.Kubeconfig)
+	cfg, err := controllers.ContextConfig(o.Kubeconfig, o.Context)
 	if err != nil {
 		return input{}, err
 	}
@@ -157,7 +162,7 @@ const maxRecorded = 512 << 20
 // rest, so only who shows one has it made.
 func newSession(o Options, in input, recording bool) *session {
 	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
-	s := &session{node: o.Node, version: o.Version, sim: sim, loaded: in.loaded, places: in.places}
+	s := &session{node: o.Node, version: o.Version, sim: sim, loaded: in.loaded, places: in.places, own: in.ownNodes()}
 	cfg := dataplane.Config{Node: o.Node, Now: time.Now, Client: sim}
 	if recording {
 		s.recorder = recorder.New(recorder.Config{
@@ -238,7 +243,7 @@ func (s *session) result(ctx context.Context, q questions, use func(Result) erro
 	defer s.kubelet.mu.Unlock()
 	d := s.dataplane.Dump()
 	d.Warnings = slices.Concat(s.older, d.Warnings)
-	j := judge{explain.New(d), s.node}
+	j := judge{explain.New(d), s.node, s.own}
 	rows, err := j.check(q)
 	if err != nil {
 		return err

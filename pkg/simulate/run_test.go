@@ -171,7 +171,7 @@ func TestExitCodes(t *testing.T) {
 			}
 			require.Empty(t, stdout)
 			require.Equal(t, 1, strings.Count(stderr, "\n"), "one line: %q", stderr)
-			require.True(t, strings.HasPrefix(stderr, "npm simulate: "+tc.stderr), stderr)
+			require.True(t, strings.HasPrefix(stderr, "npm: simulate: "+tc.stderr), stderr)
 			require.True(t, strings.HasSuffix(stderr, "\n"))
 		})
 	}
@@ -180,7 +180,7 @@ func TestExitCodes(t *testing.T) {
 		var out, errs bytes.Buffer
 		o := Options{Manifests: []string{small}, Serve: "nowhere", Stdout: &out, Stderr: &errs}
 		require.Equal(t, ExitUsage, Run(t.Context(), o))
-		require.Equal(t, "npm simulate: --serve \"nowhere\": address nowhere: missing port in address; write it like 127.0.0.1:10091\n", errs.String())
+		require.Equal(t, "npm: simulate: --serve \"nowhere\": address nowhere: missing port in address; write it like 127.0.0.1:10091\n", errs.String())
 	})
 	t.Run("interrupted", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -188,13 +188,13 @@ func TestExitCodes(t *testing.T) {
 		var out, errs bytes.Buffer
 		o := Options{Manifests: []string{small}, Once: true, Stdout: &out, Stderr: &errs}
 		require.Equal(t, ExitBadInput, Run(ctx, o))
-		require.Equal(t, "npm simulate: interrupted before the first convergence\n", errs.String())
+		require.Equal(t, "npm: simulate: interrupted before the first convergence\n", errs.String())
 	})
 	t.Run("closed output", func(t *testing.T) {
 		var errs bytes.Buffer
 		o := Options{Manifests: []string{small}, Once: true, Stdout: closed{}, Stderr: &errs}
 		require.Equal(t, ExitBadInput, Run(t.Context(), o))
-		require.Equal(t, "npm simulate: closed\n", errs.String())
+		require.Equal(t, "npm: simulate: closed\n", errs.String())
 	})
 }
 
@@ -220,11 +220,11 @@ func TestExamples(t *testing.T) {
 
 func TestWarningsOfTheLoaderCome(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "m.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("{apiVersion: v1, kind: Service, metadata: {name: s}}"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: s}}"), 0o600))
 	code, d := onceJSON(t, Options{Manifests: []string{file}})
 	require.Equal(t, ExitOK, code)
 	require.Len(t, d.Warnings, 1)
-	require.Equal(t, "Service", d.Warnings[0].Kind)
+	require.Equal(t, "ConfigMap", d.Warnings[0].Kind)
 	require.Equal(t, state.Reason(manifest.SkippedKind), d.Warnings[0].Reason)
 }
 

@@ -85,5 +85,5 @@ func TestServeWhereSomebodyElseListens(t *testing.T) {
 	code := Run(t.Context(), Options{Manifests: []string{small}, Serve: l.Addr().String(), Stdout: &out, Stderr: &errs})
 	require.Equal(t, ExitBadInput, code)
 	require.Empty(t, out.String())
-	require.Equal(t, "npm simulate: debug endpoint: listen tcp "+l.Addr().String()+": bind: address already in use; choose another address with --serve\n", errs.String())
+	require.Equal(t, "npm: simulate: debug endpoint: listen tcp "+l.Addr().String()+": bind: address already in use; choose another address with --serve\n", errs.String())
 }

@@ -33,6 +33,11 @@ func settled(ctx context.Context, o Options, recording bool, use func(*session, 
 	if err != nil {
 		return err
 	}
+	return settledOn(ctx, o, in, recording, func(s *session) error { return use(s, in) })
+}
+
+// settledOn does it with what was read.
+func settledOn(ctx context.Context, o Options, in input, recording bool, use func(*session) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -42,5 +47,5 @@ func settled(ctx context.Context, o Options, recording bool, use func(*session, 
 	if err := s.settle(ctx, o); err != nil {
 		return err
 	}
-	return use(s, in)
+	return use(s)
 }

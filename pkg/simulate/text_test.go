@@ -39,7 +39,7 @@ func TestTextsOfOthers(t *testing.T) {
 	}
 	var out bytes.Buffer
 	require.NoError(t, r.writeText(&out))
-	complain(&out, errors.New("a"+evil))
+	complain(Options{Stderr: &out}, errors.New("a"+evil))
 	for _, c := range out.String() {
 		require.True(t, c == '\n' || unicode.IsPrint(c), "%q in\n%q", c, out.String())
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"net/netip"
+	"slices"
 
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -20,6 +22,10 @@ type Verdict struct {
 	Allowed  *bool           `json:"allowed"` // nil: not known, as an end is not judged and the other one allows it
 	Ingress  *Side           `json:"ingress"` // at To; nil: on another node, not judged
 	Egress   *Side           `json:"egress"`  // at From
+
+	traced bool // asked for by itself
+	// fromOther: From is the address of a node that may not be To's own.
+	fromOther bool
 }
 
 // Side is the verdict at one end.
@@ -34,6 +40,8 @@ type Side struct {
 type judge struct {
 	cluster *explain.Cluster
 	node    string
+	// own are the addresses of each pod's node, as far as they are known.
+	own map[string][]netip.Addr
 }
 
 // all answers every question, in order.
@@ -89,6 +97,16 @@ func (j judge) check(q questions) ([]gridRow, error) {
 	return rows, err
 }
 
+// ofOtherNode reports whether a connection comes from the address of a node that is not known
+// to be the pod's own, although all of them may come in here: each pod is on every node.
+func (j judge) ofOtherNode(from, to explain.End) bool {
+	addrs := j.cluster.Dump().NodeAddrs
+	if j.node != "" || len(addrs) < 2 || to.Pod() == nil || to.Pod().HostNetwork || !slices.Contains(addrs, from.Addr().String()) {
+		return false
+	}
+	return !slices.Contains(j.own[to.Pod().Pod], from.Addr())
+}
+
 func (j judge) ends(p probe) (from, to explain.End, err error) {
 	if from, err = j.cluster.End(p.from); err == nil {
 		to, err = j.cluster.End(p.to)
@@ -125,8 +143,10 @@ func (j judge) verdict(from, to explain.End, p port) (Verdict, error) {
 	v := Verdict{From: from.Name, To: to.Name, Port: p.number, Protocol: p.protocol}
 	egress, ingress := j.cluster.Between(from, to, p.number, p.protocol)
 	var err error
-	if v.Ingress, err = j.side(to, ingress); err != nil {
-		return Verdict{}, err
+	if v.fromOther = j.ofOtherNode(from, to); !v.fromOther {
+		if v.Ingress, err = j.side(to, ingress); err != nil {
+			return Verdict{}, err
+		}
 	}
 	if v.Egress, err = j.side(from, egress); err != nil {
 		return Verdict{}, err

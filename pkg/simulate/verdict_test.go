@@ -72,9 +72,9 @@ func TestVerdicts(t *testing.T) {
 			"x/web->x/db:2/SCTP unknown in +x/also-db out null",
 			"x/web->x/db:3/TCP unknown in +x/also-db out null",
 		}},
-		{"the node may", Options{Trace: []string{"10.9.0.1->x/db:80/TCP", "10.9.0.2->x/db:80/TCP"}}, []string{
+		{"its own node may, of another one that is not known", Options{Trace: []string{"10.9.0.1->x/db:80/TCP", "10.9.0.2->x/db:80/TCP"}}, []string{
 			"10.9.0.1->x/db:80/TCP allow in + out +",
-			"10.9.0.2->x/db:80/TCP allow in + out +",
+			"10.9.0.2->x/db:80/TCP unknown in null out +",
 		}},
 		{"with --node only that one", Options{Node: "n1", Trace: []string{"10.9.0.1->x/db:80/TCP", "10.9.0.2->x/db:80/TCP"}}, []string{
 			"10.9.0.1->x/db:80/TCP allow in + out +",
@@ -90,7 +90,7 @@ func TestVerdicts(t *testing.T) {
 			"8.8.8.8->9.9.9.9:1/UDP allow in + out +",
 		}},
 		{"a host-network pod has no endpoint", Options{Trace: []string{"x/agent->x/db:80/TCP", "x/web->x/agent:80/TCP"}}, []string{
-			"x/agent->x/db:80/TCP allow in + out +",
+			"x/agent->x/db:80/TCP unknown in null out +",
 			"x/web->x/agent:80/TCP allow in + out +",
 		}},
 		{"a host-network pod of another node", Options{Node: "n1", Trace: []string{"x/agent->x/db:80/TCP"}}, []string{
@@ -218,11 +218,11 @@ func TestSide(t *testing.T) {
 		{[]string{"unread", "shut"}, "-x/p"},
 		{nil, ""},
 	} {
-		j := judge{explain.New(state.Dump{
+		j := judge{cluster: explain.New(state.Dump{
 			Pods:      []state.Pod{{Pod: "x/pod", Addr: "10.0.0.1", Local: true, Owner: true, Endpoints: tc.endpoints}},
 			Endpoints: []state.Endpoint{endpoint("open", b, block, a, c), endpoint("shut", block), {ID: "unread"}},
 			Policies:  []state.Policy{{Policy: "x/e", Egress: true, Selected: []string{"x/pod"}}, {Policy: "x/p", Ingress: true, Selected: []string{"x/pod"}}, {Policy: "x/q", Ingress: true, Selected: []string{"x/pod"}}},
-		}), ""}
+		})}
 		for v, err := range j.all(t.Context(), questions{trace: []probe{{"8.8.8.8", "x/pod", port{80, policy.TCP}}}}, nil) {
 			if tc.want == "" {
 				require.EqualError(t, err, "x/pod: what HNS has there is not known", tc.endpoints)
@@ -256,7 +256,7 @@ func TestVerdictsAreTheSimulators(t *testing.T) {
 			}
 			return allowed
 		}
-		j := judge{explain.New(d), ""}
+		j := judge{cluster: explain.New(d)}
 		q := questions{matrix: []port{{80, policy.TCP}, {5432, policy.TCP}, {53, policy.UDP}}, all: true}
 		each, err := j.check(q)
 		require.NoError(t, err)

@@ -18,6 +18,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/simulate/manifest"
 	"github.com/winnpm/winnpm/pkg/whatif"
 )
 
@@ -56,7 +57,18 @@ func World(ctx context.Context, o Options) (whatif.World, error) {
 	if o.Node != "" && len(l.nodes.Items) > 0 && !slices.ContainsFunc(l.nodes.Items, func(n corev1.Node) bool { return n.Name == o.Node }) {
 		return whatif.World{}, fmt.Errorf("the cluster has no Node %q; kubectl get nodes lists them", o.Node)
 	}
-	return l.world(o.Node), nil
+	w := l.world(o.Node)
+	for i := range l.pods.Items {
+		if warning, is := manifest.OnlyIPv6(&l.pods.Items[i]); is && o.Kubeconfig != "" {
+			in.loaded = append(in.loaded, warning)
+		}
+	}
+	for _, loaded := range in.loaded {
+		if loaded.Misleads() {
+			w.Warnings = append(w.Warnings, warnings([]manifest.Warning{loaded}, nil)...)
+		}
+	}
+	return w, nil
 }
 
 // lists are the objects of a cluster.

@@ -230,7 +230,8 @@ func (c Change) transaction() *dataplane.Transaction {
 	return tx
 }
 
-// warnings returns those that are about what is set, and those that are new.
+// warnings returns those that are about what is set, those that are new, and those about
+// addresses that several pods claim: verdicts of these pods may be others.
 func warnings(before, after []state.Warning, c Change) []state.Warning {
 	type object struct{ kind, name string }
 	set := map[object]bool{}
@@ -242,7 +243,7 @@ func warnings(before, after []state.Warning, c Change) []state.Warning {
 	}
 	out := []state.Warning{}
 	for _, w := range after {
-		if set[object{w.Kind, w.Object}] || !slices.Contains(before, w) {
+		if w.Reason == state.ReasonAddressContested || set[object{w.Kind, w.Object}] || !slices.Contains(before, w) {
 			out = append(out, w)
 		}
 	}

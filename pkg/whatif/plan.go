@@ -83,7 +83,8 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 	after := explain.New(p.dp.Dump())
 
 	noteIdle(policies, *after.Dump())
-	plan := Plan{Policies: policies, Warnings: append(missing, warnings(before.Dump().Warnings, after.Dump().Warnings, c)...), NodesSeen: len(w.Nodes), Nodes: []NodeChange{}}
+	said := slices.Concat(w.Warnings, missing, warnings(before.Dump().Warnings, after.Dump().Warnings, c))
+	plan := Plan{Policies: policies, Warnings: append([]state.Warning{}, said...), NodesSeen: len(w.Nodes), Nodes: []NodeChange{}}
 	x := newComparison(before, after, policies)
 	if err := plan.flips(ctx, x); err != nil {
 		return Plan{}, err

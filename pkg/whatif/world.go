@@ -43,6 +43,8 @@ type World struct {
 	// Now is the time of this state. Later start times are ignored; with the zero time,
 	// none is.
 	Now time.Time
+	// Warnings are about what of the cluster counts otherwise than it looks.
+	Warnings []state.Warning
 }
 
 // Pod is a pod and where it runs. Its field Local is not used.

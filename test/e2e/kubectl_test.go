@@ -127,8 +127,14 @@ func newPerson(t *testing.T, group string) person {
 // trace runs the plugin as kubectl does.
 func (p person) trace(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
+	return p.npm(t, append([]string{"trace"}, args...)...)
+}
+
+// npm runs a command of kubectl npm.
+func (p person) npm(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
 	var out, errs strings.Builder
-	cmd := exec.CommandContext(t.Context(), p.plugin, append([]string{"trace"}, args...)...)
+	cmd := exec.CommandContext(t.Context(), p.plugin, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.kubeconfig)
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
@@ -214,6 +220,18 @@ func TestKubectlTrace(t *testing.T) {
 		})
 	}
 
+	t.Run("how the agents are", func(t *testing.T) {
+		eventually(t, settle, func() string {
+			code, stdout, stderr := member.npm(t, "status")
+			if code != 0 || !strings.Contains(stdout, "\ntrace-1  ready") || !strings.HasSuffix(stdout, "\n2 of 2 nodes are as they should be\n") {
+				return fmt.Sprint(code, stdout, stderr)
+			}
+			return ""
+		})
+		code, stdout, stderr := member.npm(t, "check", "-n", "back", "in", "--wait")
+		require.Equal(t, 0, code, stdout+stderr)
+		require.Equal(t, "NetworkPolicy back/in: in force on 2 of 2 nodes\n", stdout)
+	})
 	t.Run("npm with a kubeconfig", func(t *testing.T) {
 		_, plugin, _ := member.trace(t, "front/web", "back/db:80/TCP")
 		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "npm"), "trace", "front/web", "back/db:80/TCP", "--kubeconfig", member.kubeconfig).Output()

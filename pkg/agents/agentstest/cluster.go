@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -25,7 +26,10 @@ import (
 
 // Cluster is a fake API server. Its fields are set before the first request.
 type Cluster struct {
-	Pods []corev1.Pod
+	Pods     []corev1.Pod
+	Services []corev1.Service
+	Nodes    []corev1.Node
+	Policies []networkingv1.NetworkPolicy
 	// Backends are the host:port behind the port-forwards to a pod, by
 	// "namespace/name:port".
 	Backends map[string]string
@@ -34,6 +38,8 @@ type Cluster struct {
 	Forbidden []string
 	// NoWebSocket refuses WebSockets, as older API servers do.
 	NoWebSocket bool
+	// OnCall is told each request; nil: nobody is.
+	OnCall func(call string)
 	// Kubeconfig is a file that leads here. Its context is called test.
 	Kubeconfig string
 
@@ -51,6 +57,9 @@ func New(t testing.TB) *Cluster {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}", c.get)
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods", c.list)
+	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/services/{name}", c.service)
+	mux.HandleFunc("GET /api/v1/nodes", c.nodes)
+	mux.HandleFunc("GET /apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies/{name}", c.policy)
 	mux.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}/portforward", c.forward)
 	server := httptest.NewServer(mux)
 	t.Cleanup(func() {
@@ -94,6 +103,9 @@ func (c *Cluster) Calls() []string {
 }
 
 func (c *Cluster) called(words ...string) {
+	if c.OnCall != nil {
+		c.OnCall(strings.Join(words, " "))
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls = append(c.calls, strings.Join(words, " "))
@@ -108,6 +120,43 @@ func (c *Cluster) get(w http.ResponseWriter, r *http.Request) {
 		p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 		c.write(w, http.StatusOK, p)
 	}
+}
+
+func (c *Cluster) service(w http.ResponseWriter, r *http.Request) {
+	c.called("get service", podName(r))
+	if c.forbids(w, "get", "services") {
+		return
+	}
+	for _, s := range c.Services {
+		if s.Namespace+"/"+s.Name == podName(r) {
+			s.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}
+			c.write(w, http.StatusOK, s)
+			return
+		}
+	}
+	c.refuse(w, apierrors.NewNotFound(schema.GroupResource{Resource: "services"}, r.PathValue("name")))
+}
+
+func (c *Cluster) nodes(w http.ResponseWriter, _ *http.Request) {
+	c.called("list nodes")
+	if !c.forbids(w, "list", "nodes") {
+		c.write(w, http.StatusOK, corev1.NodeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"}, Items: c.Nodes})
+	}
+}
+
+func (c *Cluster) policy(w http.ResponseWriter, r *http.Request) {
+	c.called("get policy", podName(r))
+	if c.forbids(w, "get", "networkpolicies") {
+		return
+	}
+	for _, np := range c.Policies {
+		if np.Namespace+"/"+np.Name == podName(r) {
+			np.TypeMeta = metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"}
+			c.write(w, http.StatusOK, np)
+			return
+		}
+	}
+	c.refuse(w, apierrors.NewNotFound(schema.GroupResource{Resource: "networkpolicies"}, r.PathValue("name")))
 }
 
 func (c *Cluster) list(w http.ResponseWriter, r *http.Request) {

@@ -47,7 +47,7 @@ func TestClusterPolicies(t *testing.T) {
 				require.Error(t, err)
 				at, ok := strings.CutSuffix(err.Error(), ": "+c.Refused)
 				require.True(t, ok, err)
-				require.Regexp(t, `^stdin: document 1: ClusterNetworkPolicy [pP_1]+$`, at)
+				require.Regexp(t, `^stdin:[0-9]+: document 1: ClusterNetworkPolicy [pP_1]+$`, at)
 				return
 			}
 			require.NoError(t, err)
@@ -80,7 +80,7 @@ func TestClusterPolicyHostBits(t *testing.T) {
 // One name in two places is one object, whatever namespaces they have.
 func TestClusterPolicyTwice(t *testing.T) {
 	_, _, err := load(cnp("[]") + "---\n" + strings.Replace(cnp("[]"), "name: p", "name: p, namespace: x", 1))
-	require.EqualError(t, err, "stdin: document 2: ClusterNetworkPolicy x/p: metadata.name: the object is there twice, first in stdin document 1; remove or rename one")
+	require.EqualError(t, err, "stdin:8: document 2: ClusterNetworkPolicy x/p: metadata.name: the object is there twice, first in stdin document 1; remove or rename one")
 }
 
 // Lists of both kinds hold them, and their places are known.

@@ -24,6 +24,7 @@ func (l *loader) finish(node string) (Objects, error) {
 	}
 	byName(o.Pods)
 	byName(o.Policies)
+	byName(o.Services)
 	byName(o.ClusterPolicies)
 	l.mentioned()
 	byName(o.Namespaces)
@@ -46,6 +47,9 @@ func (l *loader) finish(node string) (Objects, error) {
 	for _, pod := range o.Pods {
 		identify("Pod", pod)
 		completePod(pod, node, hosts, addrs)
+		if w, is := OnlyIPv6(pod); is {
+			l.warnings = append(l.warnings, w)
+		}
 	}
 	return *o, nil
 }
@@ -139,6 +143,24 @@ func completePod(pod *corev1.Pod, node string, hosts map[string]string, addrs *a
 			status.Phase = corev1.PodRunning
 		}
 	}
+}
+
+// OnlyIPv6 returns a warning about a pod in the pod network that has addresses, and none of
+// IPv4; false for others.
+func OnlyIPv6(pod *corev1.Pod) (Warning, bool) {
+	done := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	if pod.Spec.HostNetwork || done || pod.Status.PodIP == "" {
+		return Warning{}, false
+	}
+	for _, ip := range append(pod.Status.PodIPs, corev1.PodIP{IP: pod.Status.PodIP}) {
+		if addr, err := netip.ParseAddr(ip.IP); err == nil && addr.Is4() {
+			return Warning{}, false
+		}
+	}
+	return Warning{
+		Object: pod.Namespace + "/" + pod.Name, Kind: "Pod", Reason: NoIPv4,
+		Message: oneLine(fmt.Sprintf("its only address is %s: WinNPM judges IPv4 only, so no policy holds for this pod and no verdict has it", pod.Status.PodIP)),
+	}, true
 }
 
 // internalIPs returns the first InternalIP of each node that has one.

@@ -68,7 +68,9 @@ func TestAddresses(t *testing.T) {
 		"---\napiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {addresses: [{type: InternalIP, address: 10.231.158.85}]}\n": "10.231.158.86",
 		fmt.Sprintf(given, "podIP: '2001:db8::1'") + "---\napiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {addresses: [{type: Hostname, address: n1.example.com}]}\n": alone,
 	} {
-		pods := mustLoad(t, pod("{}")+text, manifest.Options{}).Pods
+		o, _, err := load(pod("{}") + text)
+		require.NoError(t, err)
+		pods := o.Pods
 		require.Equal(t, want, pods[len(pods)-1].Status.PodIP, text)
 	}
 

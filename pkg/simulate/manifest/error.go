@@ -1,16 +1,20 @@
 package manifest
 
 import (
+	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Error is the first thing in the manifests that is refused.
+// Error is something in the manifests that is refused.
 type Error struct {
 	File     string // the path, or "stdin"
+	Line     int    // of the file, where it is or what it is in begins; 0: not known
 	Document int    // number within the file, from 1; 0: it is about the file as a whole
 	Item     string // place within a list, such as items[2]; empty outside of lists
 	Object   string // kind and namespace/name, as far as they are known
@@ -22,6 +26,9 @@ type Error struct {
 // Error returns one line: the place from the file inwards, then the reason.
 func (e *Error) Error() string {
 	parts := []string{e.File}
+	if e.Line > 0 {
+		parts[0] = fmt.Sprintf("%s:%d", e.File, e.Line)
+	}
 	if e.Document > 0 {
 		parts = append(parts, strings.TrimSpace(fmt.Sprintf("document %d %s", e.Document, e.Item)))
 	}
@@ -35,6 +42,75 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// maxErrors is how many refused things are told at once; the rest is counted.
+const maxErrors = 20
+
+// Errors are several things that are refused, in the order of the text.
+type Errors struct {
+	Shown []*Error // the first of them
+	All   int
+}
+
+// Error returns one line for each that is shown, and one that counts the rest.
+func (e *Errors) Error() string {
+	var lines []string
+	for _, one := range e.Shown {
+		lines = append(lines, one.Error())
+	}
+	if more := e.All - len(e.Shown); more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Lines returns the lines of an error, of which one may be about several things that are
+// refused. What wraps these is said in each line.
+func Lines(err error) []string {
+	all, ok := errors.AsType[*Errors](err)
+	if !ok {
+		return []string{oneLine(err.Error())}
+	}
+	before, _, _ := strings.Cut(err.Error(), all.Error())
+	var out []string
+	for l := range strings.SplitSeq(all.Error(), "\n") {
+		out = append(out, oneLine(before+l))
+	}
+	return out
+}
+
+// Unwrap returns those that are shown.
+func (e *Errors) Unwrap() []error {
+	var out []error
+	for _, one := range e.Shown {
+		out = append(out, one)
+	}
+	return out
+}
+
+// refused keeps what is refused and goes on, so that everything is told at once. Other errors
+// come back.
+func (l *loader) refused(err error) error {
+	one, ok := errors.AsType[*Error](err)
+	if !ok {
+		return err
+	}
+	if l.errs.All++; len(l.errs.Shown) < maxErrors {
+		l.errs.Shown = append(l.errs.Shown, one)
+	}
+	return nil
+}
+
+// failed returns what was refused, nil for nothing.
+func (l *loader) failed() error {
+	switch l.errs.All {
+	case 0:
+		return nil
+	case 1:
+		return l.errs.Shown[0]
+	}
+	return &l.errs
+}
 
 // oneLine makes text that may quote any input safe to print as a line.
 func oneLine(s string) string {
@@ -67,7 +143,29 @@ func (p place) fail(at *field.Path, format string, args ...any) *Error {
 	if at != nil {
 		e.Field = at.String()
 	}
+	e.Line = p.line(e.Field)
 	return e
+}
+
+var step = regexp.MustCompile(`\[(\d+)\]|\[([^\]]*)\]|[^.\[\]]+`)
+
+// line returns the line of a field, or of what it should be in; 0 when that is not known.
+func (p place) line(path string) int {
+	if p.lines == nil {
+		return 0
+	}
+	var steps []any
+	for _, found := range step.FindAllStringSubmatch(p.item+"."+path, -1) {
+		switch i, err := strconv.Atoi(found[1]); {
+		case found[1] != "" && err == nil:
+			steps = append(steps, i)
+		case found[2] != "":
+			steps = append(steps, found[2])
+		default:
+			steps = append(steps, found[0])
+		}
+	}
+	return p.lines.of(steps...)
 }
 
 // refuse makes an error of the first of errs, if there is one.
@@ -83,6 +181,6 @@ func (p place) refuse(errs field.ErrorList) error {
 		}
 	}
 	out := p.fail(nil, "%s", first.ErrorBody())
-	out.Field = first.Field
+	out.Field, out.Line = first.Field, p.line(first.Field)
 	return out
 }

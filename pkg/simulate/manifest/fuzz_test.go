@@ -46,9 +46,11 @@ func FuzzLoad(f *testing.F) {
 			if !errors.As(err, &e) {
 				t.Fatalf("%T: %v", err, err)
 			}
-			checkLine(t, err.Error())
-			if !strings.HasPrefix(err.Error(), "stdin: ") {
-				t.Fatalf("no place: %s", err)
+			for _, l := range manifest.Lines(err) {
+				checkLine(t, l)
+				if !strings.HasPrefix(l, "stdin:") && !strings.HasPrefix(l, "and ") {
+					t.Fatalf("no place: %s", err)
+				}
 			}
 		}
 		for _, w := range warnings {

@@ -5,10 +5,12 @@
 package manifest
 
 import (
+	"cmp"
 	"io"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
@@ -21,6 +23,7 @@ type Objects struct {
 	// Pods holds those of the manifests and those of the workloads.
 	Pods     []*corev1.Pod
 	Policies []*networkingv1.NetworkPolicy
+	Services []*corev1.Service
 	// ClusterPolicies are those of every tier.
 	ClusterPolicies []*v1alpha2.ClusterNetworkPolicy
 	// Places says where the policies and their rules are, as file:line; by
@@ -40,6 +43,8 @@ type Options struct {
 	PoliciesOnly bool
 	// Recursive reads also the folders below a folder.
 	Recursive bool
+	// Namespace is that of objects that name none; empty is "default".
+	Namespace string
 }
 
 // Reason says what kind of thing a warning is about. Its values are words of
@@ -52,6 +57,7 @@ const (
 	HostBitsMasked Reason = "HostBitsMasked"
 	NotEnforced    Reason = "NotEnforced"
 	FolderSkipped  Reason = "FolderSkipped"
+	NoIPv4         Reason = "NoIPv4"
 )
 
 // Warning is about something that was read and does not count as it stands.
@@ -62,11 +68,15 @@ type Warning struct {
 	Message string // one line
 }
 
+// Misleads reports whether verdicts could be others without what the warning is about.
+func (w Warning) Misleads() bool { return w.Reason != SkippedKind && w.Reason != HostBitsMasked }
+
 // Load reads the files, folders and standard input ("-") that paths name. The
 // warnings are in the order of the text. The error is an *Error, whose text is
-// one line; nothing else is returned then.
+// one line, or *Errors, when several things are refused; nothing else is returned
+// then.
 func Load(paths []string, o Options) (Objects, []Warning, error) {
-	l := loader{seen: map[string]place{}, policiesOnly: o.PoliciesOnly, recursive: o.Recursive}
+	l := loader{seen: map[string]place{}, policiesOnly: o.PoliciesOnly, recursive: o.Recursive, defaultNamespace: cmp.Or(o.Namespace, metav1.NamespaceDefault)}
 	for _, path := range paths {
 		files, err := l.open(path, o.Stdin)
 		if err != nil {
@@ -77,6 +87,9 @@ func Load(paths []string, o Options) (Objects, []Warning, error) {
 				return Objects{}, nil, err
 			}
 		}
+	}
+	if err := l.failed(); err != nil {
+		return Objects{}, nil, err
 	}
 	if err := l.nodeIsThere(o.Node, paths); err != nil {
 		return Objects{}, nil, err

@@ -178,7 +178,7 @@ func TestDuplicateAcrossFiles(t *testing.T) {
 	a := write(t, dir, "a.yaml", podNamed("first")+"---\n"+podNamed("p"))
 	b := write(t, dir, "b.yaml", podNamed("p"))
 	_, _, err := manifest.Load([]string{dir}, manifest.Options{})
-	require.EqualError(t, err, b+": document 1: Pod x/p: metadata.name: the object is there twice, first in "+a+" document 2; remove or rename one")
+	require.EqualError(t, err, b+":3: document 1: Pod x/p: metadata.name: the object is there twice, first in "+a+" document 2; remove or rename one")
 }
 
 // The same pods, however they are written down.

@@ -25,6 +25,9 @@ type loader struct {
 	warnings     []Warning
 	policiesOnly bool // as Options.PoliciesOnly
 	recursive    bool // as Options.Recursive
+	errs         Errors
+	// defaultNamespace is that of Options.Namespace.
+	defaultNamespace string
 }
 
 // source is one object, not decoded yet.
@@ -42,6 +45,7 @@ var kinds = map[string]struct {
 	"Namespace":    {"v1", (*loader).namespace},
 	"Node":         {"v1", (*loader).node},
 	"Pod":          {"v1", (*loader).pod},
+	"Service":      {"v1", (*loader).service},
 	namespacedKind: {"networking.k8s.io/v1", (*loader).policy},
 	clusterKind:    {"policy.networking.k8s.io/v1alpha2", (*loader).clusterPolicy},
 	"Deployment":   {"apps/v1", (*loader).deployment},
@@ -52,7 +56,7 @@ var kinds = map[string]struct {
 }
 
 func (l *loader) file(f file) error {
-	return trees(f, func(at place, tree any) error { return l.object(at, tree, "", "") })
+	return trees(f, l.refused, func(at place, tree any) error { return l.object(at, tree, "", "") })
 }
 
 // object reads one object, or the items of a list. Items of a typed list need
@@ -199,7 +203,9 @@ func (l *loader) list(at place, items []any, version, kind string) error {
 			at.item = fmt.Sprintf("%s.items[%d]", prefix, i)
 		}
 		if err := l.object(at, item, version, kind); err != nil {
-			return err
+			if err = l.refused(err); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -217,7 +223,7 @@ func fullName(tree map[string]any) string {
 }
 
 // decode fills the object and checks its metadata. namespaced objects without
-// a namespace are in the namespace default.
+// a namespace are in that of the options.
 func (l *loader) decode(s source, into metav1.Object, validName validation.ValidateNameFunc, namespaced bool) error {
 	if err := decode(s.place, s.tree, into); err != nil {
 		return err
@@ -227,7 +233,7 @@ func (l *loader) decode(s source, into metav1.Object, validName validation.Valid
 		return s.fail(meta.Child("name"), "is missing; give the object a name")
 	}
 	if namespaced && into.GetNamespace() == "" {
-		into.SetNamespace(metav1.NamespaceDefault)
+		into.SetNamespace(l.defaultNamespace)
 	}
 	if err := s.refuse(validation.ValidateObjectMetaAccessor(into, namespaced, validName, meta)); err != nil {
 		return err
@@ -297,6 +303,16 @@ func (l *loader) pod(s source) error {
 	}
 	l.objects.Pods = append(l.objects.Pods, pod)
 	return checkPod(s.place, pod)
+}
+
+// service is for questions about it: it has no say in who may talk to whom.
+func (l *loader) service(s source) error {
+	svc := &corev1.Service{}
+	if err := l.decode(s, svc, validation.NameIsDNS1035Label, true); err != nil {
+		return err
+	}
+	l.objects.Services = append(l.objects.Services, svc)
+	return nil
 }
 
 func (l *loader) policy(s source) error {

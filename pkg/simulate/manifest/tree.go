@@ -18,10 +18,11 @@ import (
 
 // A tree is JSON as nil, bool, json.Number, string, []any and map[string]any.
 
-// trees parses f and hands each document with content to use.
-func trees(f file, use func(at place, tree any) error) error {
+// trees parses f and hands each document with content to use. What is wrong with one goes to
+// refused, which says whether to go on.
+func trees(f file, refused func(error) error, use func(at place, tree any) error) error {
 	if !utf8.Valid(f.data) {
-		return &Error{File: f.name, Reason: "the text is not UTF-8; save it as UTF-8"}
+		return refused(&Error{File: f.name, Reason: "the text is not UTF-8; save it as UTF-8"})
 	}
 	data := bytes.TrimPrefix(f.data, []byte("\uFEFF"))
 	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
@@ -30,7 +31,11 @@ func trees(f file, use func(at place, tree any) error) error {
 		at.document++
 		texts, err := doc.json(filepath.Ext(f.name) == ".json")
 		if err != nil {
-			return at.fail(nil, "%v", err)
+			at.lines = nil // the text of the error has the line
+			if err := refused(at.fail(nil, "%v", err)); err != nil {
+				return err
+			}
+			continue
 		}
 		if at.lines = nil; len(texts) == 1 {
 			at.lines = &lines{text: doc.text, first: doc.line}
@@ -39,14 +44,22 @@ func trees(f file, use func(at place, tree any) error) error {
 			if i > 0 {
 				at.document++
 			}
-			tree, err := parse(at, text)
-			if err != nil {
-				return err
-			}
-			if err := use(at, tree); err != nil {
+			if err := one(at, text, refused, use); err != nil {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// one parses the text of a document and hands it to use.
+func one(at place, text []byte, refused func(error) error, use func(at place, tree any) error) error {
+	tree, err := parse(at, text)
+	if err == nil {
+		err = use(at, tree)
+	}
+	if err != nil {
+		return refused(err)
 	}
 	return nil
 }

@@ -48,6 +48,9 @@ func TestPlan(t *testing.T) {
 		x := planned{w: w, before: before, after: after, plan: plan, all: slices.Concat(plan.Flips, plan.Outside), seen: seen}
 		x.flips(slices.Concat(g.Probes(before, 2), g.Probes(after, 2), x.edges(t)))
 		x.numbers()
+		if !contested(before) {
+			x.headline()
+		}
 
 		w.start(before, true)
 		same, err := whatif.FromDump(w.dp.Dump())
@@ -65,7 +68,7 @@ func TestPlan(t *testing.T) {
 			w.fail(before, "from a dump it is another plan:\n%s", d)
 		}
 	})
-	for _, what := range []string{"blocked", "allowed", "with an address", "on some ports", "writes", "no writes"} {
+	for _, what := range []string{"blocked", "allowed", "with an address", "on some ports", "writes", "no writes", "opened inside", "blocked inside", "opened outside", "blocked outside"} {
 		ever(t, seen[what], "never seen: "+what)
 	}
 }

@@ -27,7 +27,7 @@ func TestUninstall(t *testing.T) {
 	writes := h.writes()
 	code, said := uninstall("--yes")
 	require.Equal(t, 1, code, said)
-	require.Contains(t, said, "npm: an agent programs this node: delete its DaemonSet first")
+	require.Contains(t, said, "npm: uninstall: an agent programs this node: delete its DaemonSet first")
 	n.kill()
 	code, said = uninstall()
 	require.Zero(t, code, said)

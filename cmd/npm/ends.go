@@ -1,0 +1,336 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/winnpm/winnpm/pkg/explain"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/similar"
+)
+
+// kindWords are the kinds of ends, as kubectl calls them.
+var kindWords = map[string]string{
+	"pod": "Pod", "pods": "Pod", "po": "Pod",
+	"deployment": "Deployment", "deployments": "Deployment", "deploy": "Deployment",
+	"statefulset": "StatefulSet", "statefulsets": "StatefulSet", "sts": "StatefulSet",
+	"replicaset": "ReplicaSet", "replicasets": "ReplicaSet", "rs": "ReplicaSet",
+	"daemonset": "DaemonSet", "daemonsets": "DaemonSet", "ds": "DaemonSet",
+	"job": "Job", "jobs": "Job",
+	"service": serviceKind, "services": serviceKind, "svc": serviceKind,
+}
+
+const serviceKind = "Service"
+
+// mostPairs is how many questions one command line may become.
+const mostPairs = 16
+
+// asked is a question as a person writes it: its ends may be workloads and Services, and its
+// port a name.
+type asked struct {
+	from, to end
+	port     string
+	protocol policy.Protocol // "": TCP, or what the name has
+}
+
+// end is one end of a question. A pod has a kind too; an address and the node have none.
+type end struct {
+	kind, namespace, name string
+}
+
+func (e end) String() string {
+	if e.kind == "" {
+		return e.name
+	}
+	return e.namespace + "/" + e.name
+}
+
+// parseAsked reads FROM->TO:PORT[/PROTO]. Names without a namespace are in the one given.
+func parseAsked(text, namespace string) (asked, error) {
+	from, rest, ok := strings.Cut(text, "->")
+	at := strings.LastIndex(rest, ":")
+	if !ok || at < 0 {
+		return asked{}, errors.New("write FROM->TO:PORT/PROTO, like shop/web->shop/db:5432/TCP")
+	}
+	a := asked{from: parseEnd(from, namespace), to: parseEnd(rest[:at], namespace)}
+	port, protocol, _ := strings.Cut(strings.TrimSpace(rest[at+1:]), "/")
+	a.port, a.protocol = port, policy.Protocol(strings.ToUpper(protocol))
+	return a, nil
+}
+
+// parseEnd reads KIND/NAME, NAMESPACE/KIND/NAME, NAMESPACE/NAME, NAME, an address or the node.
+func parseEnd(text, namespace string) end {
+	text = strings.TrimSpace(text)
+	if _, err := netip.ParseAddr(text); err == nil || text == explain.Node {
+		return end{name: text}
+	}
+	parts := strings.Split(text, "/")
+	switch {
+	case len(parts) == 1:
+		return end{"Pod", namespace, text}
+	case len(parts) == 2 && kindWords[parts[0]] != "":
+		return end{kindWords[parts[0]], namespace, parts[1]}
+	case len(parts) == 3 && kindWords[parts[1]] != "":
+		return end{kindWords[parts[1]], parts[0], parts[2]}
+	}
+	return end{"Pod", parts[0], strings.Join(parts[1:], "/")}
+}
+
+// plain returns the question, if nothing of it has to be looked up.
+func (a asked) plain() (explain.Question, bool, error) {
+	_, err := strconv.Atoi(a.port)
+	if err != nil || len(a.looksUp()) > 0 {
+		return explain.Question{}, false, nil
+	}
+	q, err := a.question(a.from.String(), a.to.String(), a.port, cmp.Or(a.protocol, policy.TCP))
+	return q, true, err
+}
+
+func (a asked) looksUp() []end {
+	return slices.DeleteFunc([]end{a.from, a.to}, func(e end) bool { return e.kind == "" || e.kind == "Pod" })
+}
+
+func (asked) question(from, to, port string, protocol policy.Protocol) (explain.Question, error) {
+	return explain.Parse(fmt.Sprintf("%s->%s:%s/%s", from, to, port, protocol))
+}
+
+// catalog is where pods and Services are looked up.
+type catalog interface {
+	Pods(ctx context.Context, namespace string) ([]corev1.Pod, error)
+	// Service returns nil for one that is not there.
+	Service(ctx context.Context, namespace, name string) (*corev1.Service, error)
+}
+
+// resolved is what a question became.
+type resolved struct {
+	questions []explain.Question
+	notes     []string // what stands for what
+}
+
+// resolve looks up what the question names.
+func (a asked) resolve(ctx context.Context, c catalog) (resolved, error) {
+	var r resolved
+	if a.from.kind == serviceKind {
+		return r, fmt.Errorf("service %s opens no connections: name the workload that does", a.from)
+	}
+	froms, _, err := a.from.pods(ctx, c, &r)
+	if err != nil {
+		return r, err
+	}
+	tos, svc, err := a.to.pods(ctx, c, &r)
+	if err != nil {
+		return r, err
+	}
+	if len(froms)*len(tos) > mostPairs {
+		return r, fmt.Errorf("these are %d pairs of pods that differ in node, labels or ports, more than %d: name pods", len(froms)*len(tos), mostPairs)
+	}
+	for _, to := range tos {
+		port, protocol, err := a.portOf(to, svc)
+		if err != nil {
+			return r, err
+		}
+		if svc != nil {
+			r.note("a connection to Service %s:%s becomes one to %s:%s/%s (DNAT) before policies are asked: they have to allow that port", a.to, a.port, to.name, port, protocol)
+		}
+		for _, from := range froms {
+			q, err := a.question(from.name, to.name, port, protocol)
+			if err != nil {
+				return r, err
+			}
+			r.questions = append(r.questions, q)
+		}
+	}
+	return r, nil
+}
+
+func (r *resolved) note(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(r.notes, text) {
+		r.notes = append(r.notes, text)
+	}
+}
+
+// representative is an end that a question can name, and its pod, if it is one that was looked up.
+type representative struct {
+	name string
+	pod  *corev1.Pod
+}
+
+// pods returns those of an end that differ in what policies see of them beside their
+// addresses; and the Service, if it is one.
+func (e end) pods(ctx context.Context, c catalog, r *resolved) ([]representative, *corev1.Service, error) {
+	if e.kind == "" {
+		return []representative{{name: e.name}}, nil, nil
+	}
+	all, err := c.Pods(ctx, e.namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	var svc *corev1.Service
+	is := func(p *corev1.Pod) bool { return p.Name == e.name }
+	switch e.kind {
+	case "Pod":
+	case serviceKind:
+		if svc, err = e.service(ctx, c); err != nil {
+			return nil, nil, err
+		}
+		selector := labels.SelectorFromSet(svc.Spec.Selector)
+		is = func(p *corev1.Pod) bool { return runs(p) && selector.Matches(labels.Set(p.Labels)) }
+	default:
+		is = func(p *corev1.Pod) bool { return runs(p) && ownedBy(p, e.kind, e.name) }
+	}
+	var found []*corev1.Pod
+	for i := range all {
+		if is(&all[i]) {
+			found = append(found, &all[i])
+		}
+	}
+	switch {
+	case len(found) == 0 && e.kind == "Pod": // whoever is asked knows names that are like it
+		return []representative{{name: e.String()}}, nil, nil
+	case len(found) == 0:
+		return nil, nil, fmt.Errorf("%s %s has no running pod%s", strings.ToLower(e.kind), e, e.meant(all))
+	}
+	return e.distinct(found, r), svc, nil
+}
+
+// distinct folds pods that differ in nothing but their names and addresses.
+func (e end) distinct(found []*corev1.Pod, r *resolved) []representative {
+	slices.SortFunc(found, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	count := map[string]int{}
+	key := func(p *corev1.Pod) string {
+		ports := []corev1.ContainerPort{}
+		for i := range p.Spec.Containers {
+			ports = append(ports, p.Spec.Containers[i].Ports...)
+		}
+		return fmt.Sprint(p.Spec.NodeName, p.Labels, ports, p.Spec.HostNetwork)
+	}
+	var out []representative
+	for _, p := range found {
+		if count[key(p)]++; count[key(p)] == 1 {
+			out = append(out, representative{p.Namespace + "/" + p.Name, p})
+		}
+	}
+	for _, s := range out {
+		if n := count[key(s.pod)]; n > 1 {
+			r.note("%s stands for %d pods of %s %s on its node that differ from it in the address alone", s.name, n, strings.ToLower(e.kind), e)
+		} else if e.kind != "Pod" {
+			r.note("%s is a pod of %s %s", s.name, strings.ToLower(e.kind), e)
+		}
+	}
+	return out
+}
+
+// service returns a Service whose connections go to pods.
+func (e end) service(ctx context.Context, c catalog) (*corev1.Service, error) {
+	svc, err := c.Service(ctx, e.namespace, e.name)
+	switch {
+	case err != nil:
+		return nil, err
+	case svc == nil:
+		return nil, fmt.Errorf("there is no Service %s", e)
+	case svc.Spec.Type == corev1.ServiceTypeExternalName:
+		return nil, fmt.Errorf("service %s is a name for %s: ask about its addresses", e, svc.Spec.ExternalName)
+	case len(svc.Spec.Selector) == 0:
+		return nil, fmt.Errorf("service %s selects no pods, somebody else says where it leads: ask about the addresses in kubectl -n %s get endpointslices", e, e.namespace)
+	}
+	return svc, nil
+}
+
+// meant suggests workloads for one that has no pod.
+func (e end) meant(all []corev1.Pod) string {
+	names := map[string]bool{}
+	for i := range all {
+		if ref := metav1.GetControllerOf(&all[i]); ref != nil {
+			names[strings.TrimSuffix(ref.Name, "-"+all[i].Labels["pod-template-hash"])] = true
+		}
+	}
+	if like := similar.Name(e.name, slices.Sorted(maps.Keys(names))); like != "" && like != e.name {
+		return "; did you mean " + like + "?"
+	}
+	return ""
+}
+
+func runs(p *corev1.Pod) bool {
+	return p.Status.PodIP != "" && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil
+}
+
+// ownedBy reports whether a workload has made a pod. A Deployment makes them by way of a
+// ReplicaSet, whose name is its own and the pods' hash.
+func ownedBy(p *corev1.Pod, kind, name string) bool {
+	ref := metav1.GetControllerOf(p)
+	switch {
+	case ref == nil:
+		return false
+	case ref.Kind == kind && ref.Name == name:
+		return true
+	}
+	hash := p.Labels["pod-template-hash"]
+	return kind == "Deployment" && ref.Kind == "ReplicaSet" && hash != "" && ref.Name == name+"-"+hash
+}
+
+// portOf returns the port at a pod, as a number.
+func (a asked) portOf(to representative, svc *corev1.Service) (string, policy.Protocol, error) {
+	port, protocol := intstr.Parse(a.port), a.protocol
+	if svc != nil {
+		p, err := a.servicePort(svc)
+		if err != nil {
+			return "", "", err
+		}
+		protocol = policy.Protocol(cmp.Or(p.Protocol, corev1.ProtocolTCP))
+		port = p.TargetPort
+		if port == (intstr.IntOrString{}) {
+			port = intstr.FromInt32(p.Port)
+		}
+	}
+	if port.Type == intstr.Int {
+		return port.String(), cmp.Or(protocol, policy.TCP), nil
+	}
+	if to.pod == nil {
+		return "", "", fmt.Errorf("port %q is a name, and %s is no pod that is known: give the number", port.StrVal, to.name)
+	}
+	var names []string
+	for _, c := range to.pod.Spec.Containers {
+		for _, p := range c.Ports {
+			has := policy.Protocol(cmp.Or(p.Protocol, corev1.ProtocolTCP))
+			if p.Name == port.StrVal && (protocol == "" || protocol == has) {
+				return strconv.Itoa(int(p.ContainerPort)), has, nil
+			}
+			if p.Name != "" {
+				names = append(names, p.Name)
+			}
+		}
+	}
+	return "", "", fmt.Errorf("%s has no port called %q%s", to.name, port.StrVal, there(names))
+}
+
+// servicePort finds the port of a Service by number or name.
+func (a asked) servicePort(svc *corev1.Service) (corev1.ServicePort, error) {
+	var ports []string
+	for _, p := range svc.Spec.Ports {
+		number := strconv.Itoa(int(p.Port))
+		if (p.Name == a.port || number == a.port) && (a.protocol == "" || a.protocol == policy.Protocol(cmp.Or(p.Protocol, corev1.ProtocolTCP))) {
+			return p, nil
+		}
+		ports = append(ports, cmp.Or(p.Name, number)+" ("+number+")")
+	}
+	return corev1.ServicePort{}, fmt.Errorf("service %s has no port %s%s", a.to, a.port, there(ports))
+}
+
+func there(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return "; there is " + strings.Join(names, ", ")
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/winnpm/winnpm/pkg/printable"
+)
+
+// printAs writes a value as JSON or YAML, or as the text that text writes.
+func printAs(out io.Writer, form string, value any, text func(io.Writer) error) error {
+	if form != "json" && form != "yaml" {
+		return text(out)
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(printable.JSON(&b))
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(value); err != nil {
+		return err
+	}
+	if form == "json" {
+		_, err := out.Write(b.Bytes())
+		return err
+	}
+	y, err := yaml.JSONToYAML(b.Bytes())
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(y)
+	return err
+}

@@ -1,0 +1,64 @@
+package agents
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/winnpm/winnpm/pkg/controllers"
+)
+
+// OnNode is the agent of a node, or why there is none to ask.
+type OnNode struct {
+	Node  string
+	Agent Agent
+	Err   error
+}
+
+// All returns the agents of all nodes, sorted by node: those of the nodes that have one, and
+// of the nodes that say they run Windows. When it may not look for these, nodesErr says so.
+func (c *Cluster) All(ctx context.Context) (all []OnNode, nodesErr, err error) {
+	var pods corev1.PodList
+	err = c.core.Get().Namespace(c.namespace).Resource("pods").Param("labelSelector", c.selector.String()).Do(ctx).Into(&pods)
+	if err != nil {
+		return nil, nil, fmt.Errorf("looking for the agents: %w", advise(err))
+	}
+	found := map[string][]corev1.Pod{}
+	for _, p := range slices.DeleteFunc(pods.Items, onLinux) {
+		if p.Spec.NodeName != "" {
+			found[p.Spec.NodeName] = append(found[p.Spec.NodeName], p)
+		}
+	}
+	var nodes corev1.NodeList
+	nodesErr = c.core.Get().Resource("nodes").Param("labelSelector", corev1.LabelOSStable+"=windows").Do(ctx).Into(&nodes)
+	for _, n := range nodes.Items {
+		found[n.Name] = append(found[n.Name], nil...)
+	}
+	for _, node := range slices.Sorted(maps.Keys(found)) {
+		agent, err := choose(found[node], node)
+		all = append(all, OnNode{node, agent, err})
+	}
+	return all, nodesErr, nil
+}
+
+// Policy returns a NetworkPolicy, nil when there is none of the name.
+func (c *Cluster) Policy(ctx context.Context, namespace, name string) (*networkingv1.NetworkPolicy, error) {
+	client, err := controllers.Client(c.api, networkingv1.SchemeGroupVersion, networkingv1.AddToScheme)
+	if err != nil {
+		return nil, err
+	}
+	var np networkingv1.NetworkPolicy
+	err = client.Get().Namespace(namespace).Resource("networkpolicies").Name(name).Do(ctx).Into(&np)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // that it is not there is an answer
+	case err != nil:
+		return nil, fmt.Errorf("looking for NetworkPolicy %s/%s: %w", namespace, name, advise(err))
+	}
+	return &np, nil
+}
