@@ -32,6 +32,7 @@ func (c Changes) add(kind string, was, is bool) {
 	}
 }
 
+// List returns them by kind and operation.
 func (c Changes) List() []state.Change {
 	var out []state.Change
 	for change, n := range c {

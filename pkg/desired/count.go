@@ -4,9 +4,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/winnpm/winnpm/pkg/state"
-
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Count puts the numbers of objects to those of a node.

@@ -6,11 +6,12 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/progress"
 	"github.com/winnpm/winnpm/pkg/state"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // New returns a State of an empty cluster. It defines sets in the cache, and holds

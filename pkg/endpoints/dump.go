@@ -9,9 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/winnpm/winnpm/pkg/desired"
-
 	"github.com/winnpm/winnpm/pkg/acl"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"

@@ -6,13 +6,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/winnpm/winnpm/pkg/hns/versioned"
-
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/versioned"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/render"
@@ -171,7 +170,7 @@ func (ep *Endpoint) Refuses(key policy.Key, digest string) bool {
 	return ok && r.digest == digest
 }
 
-// ErrSetsNotReady: an ACL waits for a set that could not be written.
+// ErrSetsNotReady is that an ACL waits for a set that could not be written.
 var ErrSetsNotReady = errors.New("waits for a set that could not be written")
 
 // waitsForSets reports whether the last try failed as sets were not ready.

@@ -13,7 +13,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// EndpointView is endpoints, as they are or as they were copied, with the names of their pods.
+// View is endpoints, as they are or as they were copied, with the names of their pods.
 type View struct {
 	byID   map[string]*Endpoint
 	podOf  func(types.UID) string // "" for none
@@ -21,7 +21,7 @@ type View struct {
 	err    error                  // of the last enumeration
 }
 
-// EndpointView returns the endpoints as they are. It is valid until they change.
+// View returns the endpoints as they are. It is valid until they change.
 func (d *State) View() View {
 	return View{byID: d.byID, podOf: d.podOf, unread: d.unreadErrs(), err: d.listing.err}
 }

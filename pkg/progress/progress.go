@@ -61,6 +61,7 @@ const (
 	Endpoint             = "endpoint"
 )
 
+// New returns notes of no transaction. now reads the clock.
 func New(now func() time.Time) *Notes { return &Notes{now: now, born: now()} }
 
 // Begin notes that a transaction begins.

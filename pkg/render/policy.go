@@ -367,4 +367,5 @@ func blockText(blocks []netip.Prefix) string {
 // is without a namespace.
 func RuleKey(a hns.ACL) policy.Key { return policy.Key{Name: a.ID} }
 
+// RuleDigest tells what a shared rule is, whatever its name.
 func RuleDigest(a hns.ACL) string { return fmt.Sprintln(a) }

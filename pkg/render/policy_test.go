@@ -20,14 +20,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-func ipv4Addrs(texts ...string) []netip.Addr {
-	out := make([]netip.Addr, len(texts))
-	for i, text := range texts {
-		out[i] = netip.MustParseAddr(text)
-	}
-	return out
-}
-
 // fakePorts resolves http to 8080 on the pod itself and, towards peers, to 8080
 // and to 9090, which nobody serves any more.
 type fakePorts struct{}

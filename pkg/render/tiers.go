@@ -185,7 +185,7 @@ func ruleOfLine(dir policy.Direction, l tiers.Line[Source]) TierRule {
 	return r
 }
 
-// maxRuns bounds the runs of a list, as each has a priority: of the tail there are
+// MaxRuns bounds the runs of a list, as each has a priority: of the tail there are
 // fewer numbers than before it.
 const MaxRuns = int(hns.PriorityDefault - hns.PriorityTail)
 

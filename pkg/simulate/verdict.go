@@ -23,7 +23,6 @@ type Verdict struct {
 	Ingress  *Side           `json:"ingress"` // at To; nil: on another node, not judged
 	Egress   *Side           `json:"egress"`  // at From
 
-	traced bool // asked for by itself
 	// fromOther: From is the address of a node that may not be To's own.
 	fromOther bool
 }
