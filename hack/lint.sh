@@ -32,7 +32,7 @@ echo "lint: .github/workflows"
 "$actionlint" -shellcheck= -pyflakes= || failed=1
 run() { # directory, GOOS
 	echo "lint: $1 for $2"
-	(cd "$1" && GOOS=$2 CGO_ENABLED=0 "$bin" run --config "$root/.golangci.yml" --timeout 5m ./...) || failed=1
+	(cd "$1" && GOOS=$2 CGO_ENABLED=0 "$bin" run --config "$root/.golangci.yml" --timeout 12m ./...) || failed=1
 }
 run . linux
 run . windows
