@@ -82,7 +82,7 @@ type ServedPort struct {
 	Unused bool
 }
 
-// Policy turns a policy's rules into ACLs: design section 5. Time and
+// Policy turns the rules of a policy into ACLs (docs/design.md, "What a policy means"). Time and
 // memory are those of its peers, its ports and the ACLs: the rules of all peers of an
 // entry share the text of its ports.
 func Policy(c *policy.Compiled, ports Ports, id func(ipsets.Name) string) *Group {
