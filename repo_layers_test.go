@@ -33,7 +33,7 @@ var layers = map[string]struct {
 			"cluster doubt members namedports nodesets pod podgroups policy views",
 			// what should be as a whole, from below
 			"state holding orphans podbudget",
-			"contested rules tierinput tierlist",
+			"ownership rules tierinput tierlist",
 			"active clusters crowds policies",
 			"pods stage",
 			// what others see of it
@@ -46,10 +46,10 @@ var layers = map[string]struct {
 			// one endpoint
 			"compromises doc endpoint state",
 			// all of them: what is known, what is desired, and the queue
-			"table unread fairqueue own podstart references repair tiersteps update",
-			"enumerations render refusals tierrefusals isolate outcome ready fold",
+			"endpoints unread fairqueue own podstart references repair tiersteps update",
+			"reads render refusals tierrefusals isolate outcome ready fold",
 			// what others see of them
-			"contradictions due dump restore warnings",
+			"contradictions dump outstanding restore warnings",
 		},
 	},
 	"pkg/dataplane": {

@@ -132,7 +132,7 @@ func (d *core) takeSets(sets []ipsets.Observed, skip func(ipsets.Name) bool) (dr
 	d.spelled()
 	adopted := d.cache.TakeAdopted()
 	for _, n := range adopted {
-		d.endpoints.RenderHolders(n)
+		d.endpoints.MarkHolders(n)
 	}
 	if len(adopted) > 0 {
 		d.desired.Renamed()

@@ -49,7 +49,7 @@ func (r *run) isolate(id string) {
 	d := r.d
 	var last []hns.ACL
 	answered := false
-	for i, way := range endpoints.Isolations {
+	for i, way := range endpoints.Isolations() {
 		ep := d.endpoints.Endpoint(id)
 		if i > 1 && !answered || ep == nil || !d.endpoints.Open(ep) || r.ending {
 			return

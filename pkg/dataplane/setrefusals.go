@@ -34,7 +34,7 @@ func (r *run) refuseSets(req ipsets.Request, err error) {
 		a.Failed(err, now)
 	}
 	d.leftOut[n] = true
-	d.endpoints.RenderHolders(n)
+	d.endpoints.MarkHolders(n)
 	d.leaveOutTwins()
 }
 

@@ -46,13 +46,13 @@ func (d *core) leaveOut() {
 	for _, n := range d.cache.Refused() {
 		if !d.leftOut[n] {
 			d.leftOut[n] = true
-			d.endpoints.RenderHolders(n)
+			d.endpoints.MarkHolders(n)
 		}
 	}
 	for n := range d.leftOut {
 		if !d.cache.Rejected(n) {
 			delete(d.leftOut, n)
-			d.endpoints.RenderHolders(n)
+			d.endpoints.MarkHolders(n)
 		}
 	}
 	if len(d.leftOut)+len(d.lacking) > 0 {
@@ -75,12 +75,12 @@ func (d *core) leaveOutTwins() {
 	}
 	for n := range lacking {
 		if !d.lacking[n] {
-			d.endpoints.RenderHolders(n)
+			d.endpoints.MarkHolders(n)
 		}
 	}
 	for n := range d.lacking {
 		if !lacking[n] {
-			d.endpoints.RenderHolders(n)
+			d.endpoints.MarkHolders(n)
 		}
 	}
 	d.lacking = lacking

@@ -16,7 +16,7 @@ const (
 	changedClusterPolicy = "clusterpolicy"
 )
 
-// Changes counts them; the Count of its keys is 0.
+// Changes counts the objects that changed, by kind and operation; Count is not used in its keys.
 type Changes map[state.Change]int
 
 // add counts an object that was and is there or not. One that never was is no
@@ -32,7 +32,7 @@ func (c Changes) add(kind string, was, is bool) {
 	}
 }
 
-// List returns them by kind and operation.
+// List returns the counts by kind and operation.
 func (c Changes) List() []state.Change {
 	var out []state.Change
 	for change, n := range c {

@@ -6,6 +6,6 @@
 //	                       ├── Home, RulesOf: an endpoint's pods, and its rules (package render)
 //	                       └── the desired members of sets (package ipsets)
 //
-// It makes no call, reads no clock and knows nothing of what HNS has: what follows for
-// endpoints it says as values, and whoever writes to HNS asks for them.
+// It makes no call and reads no clock. Of HNS it learns only which sets its rules name. What
+// follows for endpoints it says as values, and whoever writes to HNS asks for them.
 package desired

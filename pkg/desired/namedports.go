@@ -23,7 +23,7 @@ type portKey struct {
 	blocks string // canonical text, "" for everywhere
 }
 
-// portSets are the sets of a named port that egress rules use: it feeds one set for every number
+// portSets is one named port that egress rules use: it has one set for every number
 // that a rule names, desired or there; the pods in it are those of the whole cluster, as
 // rules AND it with the sets of their peers. It lives as long as it has views or sets.
 type portSets struct {
@@ -153,7 +153,7 @@ func (f *portSets) drop(namespace string, number uint16) (last bool) {
 func (fs *namedPortSets) fill(set ipsets.Name) {
 	key, blocks, number, ok := fs.parse(set)
 	if !ok {
-		panic(fmt.Sprintf("BUG: rules name %s, which is no portSets's", set))
+		panic(fmt.Sprintf("BUG: rules name %s, which no named port has", set))
 	}
 	f := fs.portSets(key, blocks)
 	f.defined[setNumber{number, set.Denies()}] = true
@@ -200,7 +200,8 @@ func (fs *namedPortSets) parse(set ipsets.Name) (key portKey, blocks []netip.Pre
 	return key, blocks, number, inOrder && render.BlocksInName(blocks) == in && (f.set(number) == set || f.set(number).Deny() == set)
 }
 
-// parseBlocks is the inverse of blockText; what is no block is left out.
+// parseBlocks reads blocks from a name of render.BlocksInName that were not cut; what is no
+// block is left out.
 func parseBlocks(text string) []netip.Prefix {
 	var out []netip.Prefix
 	for part := range strings.SplitSeq(text, ",") {

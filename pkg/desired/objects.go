@@ -15,8 +15,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Pod is the whole state of a pod, as far as the dataplane wants to know it.
-// The dataplane never changes what it was given.
+// Pod is the whole state of a pod, as far as anybody here wants to know it. A State never
+// changes what it was given.
 type Pod struct {
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"`
@@ -42,8 +42,8 @@ type Pod struct {
 // Key returns the pod's name within the cluster.
 func (p Pod) Key() PodKey { return PodKey{p.Namespace, p.Name} }
 
-// Same reports whether two states of a pod of one name mean the same to the
-// dataplane.
+// Same reports whether two states of a pod of one name mean the same
+// here.
 func (p *Pod) Same(o *Pod) bool {
 	return p.UID == o.UID && p.Addr == o.Addr && p.Local == o.Local && p.HostNetwork == o.HostNetwork &&
 		p.Finished == o.Finished && p.Deleting == o.Deleting &&
@@ -93,7 +93,7 @@ type Objects struct {
 	nodeAddrs  *[]netip.Addr          // of this node
 }
 
-// NewObjects returns none.
+// NewObjects returns an empty collection.
 func NewObjects() Objects {
 	return Objects{
 		pods:       map[PodKey]*Pod{},

@@ -16,9 +16,10 @@ type PodState struct {
 	at         int // its place in its group
 	// member: its address is its own beyond doubt, so the address is in the pod's sets.
 	member bool
-	// owner: its claim to the address is the strongest, so it is the pod that is meant
-	// by it. home: endpoints of this node with the address are its, or may be.
-	owner, Home bool
+	// owner: its claim to the address is the strongest, so it is the pod that is meant by it.
+	owner bool
+	// Home: endpoints of this node with the address are its, or may be.
+	Home bool
 	// early: its start was in the future when it came, and counts for nothing.
 	early bool
 }

@@ -16,7 +16,7 @@ type policyState struct {
 	spec      *networkingv1.NetworkPolicySpec // of the object, which nobody changes
 	ruleCount int                             // how many Rules it has, or had when active
 	selects   int                             // local pods that it selects
-	weighed   int                             // sets that count, found when it was compiled (budgetmembers.go)
+	weighed   int                             // sets that count, found when it was compiled (crowds.go)
 	active    bool
 	// warnings are about what the text of the policy has and cannot be expressed.
 	warnings []state.Warning

@@ -22,8 +22,8 @@ type Settings struct {
 }
 
 // State is what should be on the node: which pods, namespaces, policies and nodes there
-// are, which set has which member, and which rules an endpoint with some address has. It
-// knows nothing of what HNS has. Whoever changes it takes what follows for endpoints with
+// are, which set has which member, and which rules an endpoint with some address has. Of
+// HNS it learns only which sets its rules name (DefineOrphans). Whoever changes it takes what follows for endpoints with
 // TakeEffects. It is not safe for concurrent use.
 type State struct {
 	cfg      Settings

@@ -87,7 +87,7 @@ func atomsOf(peer policy.Peer, served []render.ServedPort) (out []tiers.Atom) {
 }
 
 // served returns the numbers under which a peer serves a named port, and whether these
-// are all. Their sets have plain names.
+// are all. Their sets are no deny twins.
 func (cs *clusterState) served(peer policy.Peer, port policy.Port) (out []render.ServedPort, all bool) {
 	if cs.named == nil {
 		return nil, false

@@ -167,7 +167,7 @@ func (fs *namedPortSets) leave(ps *policyState) {
 	ps.views, ps.unviewed = nil, ""
 }
 
-// touch has the views of a named port settled that see a namespace.
+// touch has those views of a named port settled anew that see a namespace.
 func (fs *namedPortSets) touch(f *portSets, namespace string) {
 	for _, v := range f.views {
 		if fs.has(v, namespace) {

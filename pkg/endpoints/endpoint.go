@@ -27,7 +27,7 @@ type Endpoint struct {
 	state endpointState
 
 	// As last known: what a write is planned from. After a write with an unknown outcome
-	// there is no version, actual is empty, and attempts has every list that may be there.
+	// there is no version, Actual is empty, and attempts has every list that may be there.
 	Version  hns.Version
 	foreign  []hns.EndpointPolicy
 	open     hns.Defaults // of foreign
@@ -67,8 +67,8 @@ type Endpoint struct {
 	subqueue string // where it waits, while it does
 	// changedBy is the policy whose change it waits for, the last of several.
 	changedBy policy.Key
-	changes   int        // conflicts since it was last right
-	since     time.Time  // when it got there
+	conflicts int        // conflicts since it was last right
+	since     time.Time  // when it joined the queue
 	changedIn state.Span // the transactions that changed the desired rules, from the first that it waits for
 	// repair: what is pending is only due to what somebody else did in HNS. It is apart
 	// from state, as it is why the endpoint waits, and known before it does.
@@ -80,8 +80,8 @@ type Endpoint struct {
 	holds map[ipsets.RefKind]map[ipsets.Name]bool // what it holds
 }
 
-// Known reports whether the outcome of every write is known. Until it is, nothing
-// is written: that would be blind.
+// Known reports whether the rules are known: the outcome of every write is. Until it is,
+// nothing is written but a block (TakeBlindAdd).
 func (ep *Endpoint) Known() bool { return ep.state.rules == rulesKnown }
 
 // Pending reports whether the endpoint waits in the queue of pending updates.
@@ -104,7 +104,7 @@ func (ep *Endpoint) TookStep() {
 // same goes for an endpoint on which HNS takes every write and shows none: each Add more
 // is one copy more.
 func (ep *Endpoint) Fought(c *versioned.Conflict) bool {
-	return ep.writtenFor == ep.owner || c.Written && c.Cause == nil && ep.changes >= quietConflicts
+	return ep.writtenFor == ep.owner || c.Written && c.Cause == nil && ep.conflicts >= quietConflicts
 }
 
 // Rebase has the next write planned from another version: nobody has written meanwhile.
@@ -149,7 +149,7 @@ func (ep *Endpoint) shared() []hns.ACL {
 	return slices.Concat(acl.MissingDefaults(ep.open, shared), shared)
 }
 
-// mayHave returns every list of ours that may be on the endpoint.
+// possible returns every list of ours that may be on the endpoint.
 func (ep *Endpoint) possible() [][]hns.ACL {
 	if ep.Known() {
 		return [][]hns.ACL{ep.Actual}

@@ -39,12 +39,14 @@ type Isolation struct {
 // failed, and after the first two only if HNS answers. A block without the rest closes
 // more than is asked for; with HNS against a rule of the other direction, or a pair, it
 // is what closes this one.
-var Isolations = []Isolation{
+func Isolations() []Isolation { return isolations[:] }
+
+var isolations = [...]Isolation{
 	{(*Endpoint).shield, hns.Add},
-	{(*Endpoint).core, hns.Add},
+	{(*Endpoint).essentials, hns.Add},
 	{func(ep *Endpoint) []hns.ACL { return ep.block(hns.In) }, hns.Add},
 	{func(ep *Endpoint) []hns.ACL { return ep.block(hns.Out) }, hns.Add},
-	{(*Endpoint).core, hns.Update},
+	{(*Endpoint).essentials, hns.Update},
 }
 
 // block returns the shared rule that closes a direction, if there is to be one.

@@ -45,12 +45,12 @@ func (d *State) Failed(ep *Endpoint, err error, setsAt time.Time) {
 // conflicted schedules the next try after a conflict: in the next round, which
 // comes at once the first time. What goes on is an error like any other.
 func (ep *Endpoint) conflicted(err error, now time.Time) {
-	ep.changes++
+	ep.conflicts++
 	switch {
-	case ep.changes == 1:
+	case ep.conflicts == 1:
 		ep.retryAt = time.Time{}
-	case ep.changes <= quietConflicts:
-		ep.retryAt = now.Add(backoff.Spread(ep.ID, ep.changes-1))
+	case ep.conflicts <= quietConflicts:
+		ep.retryAt = now.Add(backoff.Spread(ep.ID, ep.conflicts-1))
 	default:
 		ep.fail(err, now)
 	}
@@ -95,8 +95,8 @@ func (d *State) conflict(ep *Endpoint, reached []hns.ACL, c *versioned.Conflict)
 	d.render(ep)
 }
 
-// Wrote records the outcome of an ACL write: after it the endpoint has
-// reached, with this version, if sent was accepted.
+// Wrote takes what came of a write of sent. When HNS took it the endpoint has reached, with
+// the version in is. done reports whether it was written; the error is for Failed.
 func (d *State) Wrote(ep *Endpoint, reached, sent []hns.ACL, is versioned.Done, err error) (done bool, _ error) {
 	var conflict *versioned.Conflict
 	var refused *versioned.Refused

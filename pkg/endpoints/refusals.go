@@ -21,8 +21,8 @@ func essential(a hns.ACL) bool {
 	return a.ID == acl.IDBlockIn || a.ID == acl.IDBlockOut || a.ID == acl.IDAllowIn || a.ID == acl.IDAllowOut
 }
 
-// core returns the shared rules that are essential.
-func (ep *Endpoint) core() []hns.ACL {
+// essentials returns the shared rules that are essential.
+func (ep *Endpoint) essentials() []hns.ACL {
 	return slices.DeleteFunc(ep.shield(), func(a hns.ACL) bool { return !essential(a) })
 }
 
@@ -40,7 +40,7 @@ func (d *State) carefulSteps(ep *Endpoint) []acl.Step {
 	}
 	base, shared := ep.shared(), ep.shared()
 	if ep.state.update == updateBare {
-		base = ep.core()
+		base = ep.essentials()
 	}
 	var rest []acl.Step
 	later := func(acls []hns.ACL) {
@@ -108,10 +108,10 @@ func (d *State) refused(ep *Endpoint, sent []hns.ACL, err *versioned.Refused) er
 	case !ep.distrusted && len(sent) > len(ep.shared()):
 		ep.distrusted = true
 		return nil
-	case ep.state.update != updateBare && len(sent) > len(ep.core()):
+	case ep.state.update != updateBare && len(sent) > len(ep.essentials()):
 		ep.state.strip()
 		return nil
-	case !ep.distrusted && len(sent) > len(ep.core()):
+	case !ep.distrusted && len(sent) > len(ep.essentials()):
 		ep.distrusted = true // one of the rules that all policies share was accepted before
 		return nil
 	}

@@ -21,8 +21,8 @@ func (d *State) RenderDirty() {
 	clear(d.dirty)
 }
 
-// RenderHolders marks the endpoints whose rules name a set, desired or actual.
-func (d *State) RenderHolders(n ipsets.Name) {
+// MarkHolders marks the endpoints whose rules name a set, desired or actual.
+func (d *State) MarkHolders(n ipsets.Name) {
 	for _, ref := range d.cache.Refs(n) {
 		if ep := d.byID[ref.Owner]; ep != nil && (ref.Kind == ipsets.RefRule || ref.Kind == ipsets.RefApplied) {
 			d.mark(ep)

@@ -15,7 +15,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// restoreCompromises is the inverse of that.
+// restoreCompromises is the inverse of dumpCompromises.
 func (ep *Endpoint) restoreCompromises(next state.Next) {
 	ep.trial = next.Trial
 	for _, cd := range next.Compromises {
@@ -94,7 +94,7 @@ func (d *State) restoreEndpoint(ep *Endpoint, ed state.Endpoint) {
 	}
 	d.Queue(ep)
 	ep.writtenFor = types.UID(next.WrittenFor)
-	ep.retryAt, ep.distrusted, ep.repair, ep.changes = next.Due, next.Distrusted, next.Repair, next.Conflicts
+	ep.retryAt, ep.distrusted, ep.repair, ep.conflicts = next.Due, next.Distrusted, next.Repair, next.Conflicts
 	ep.unlisted, ep.exposed = next.Unlisted, next.Exposed
 	ep.tries, ep.lastErr = next.Attempts, nil
 	if next.Error != "" {

@@ -19,7 +19,7 @@ func (d *State) tierSteps(ep *Endpoint) []acl.Step {
 	added, removed := acl.Diff(ep.Actual, want)
 	whole := acl.Step{Verb: hns.Update, ACLs: want}
 	switch {
-	case len(removed) > 0, len(added) > 0 && ep.changes > quietConflicts:
+	case len(removed) > 0, len(added) > 0 && ep.conflicts > quietConflicts:
 		return []acl.Step{whole}
 	case len(added) == 0:
 		return nil

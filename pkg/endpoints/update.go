@@ -91,7 +91,7 @@ func (d *State) steps(ep *Endpoint) []acl.Step {
 		}
 	}
 	steps := acl.Plan(c)
-	if len(steps) > 0 && ep.changes > quietConflicts {
+	if len(steps) > 0 && ep.conflicts > quietConflicts {
 		// What was added is not shown, or not all. Another Add might be a second copy.
 		return []acl.Step{{Verb: hns.Update, ACLs: c.Desired()}}
 	}
@@ -112,7 +112,7 @@ func (d *State) Queue(ep *Endpoint) {
 	case !pending:
 		d.started(ep)
 		ep.leave()
-		ep.tries, ep.changes, ep.lastErr, ep.trial, ep.repair = 0, 0, nil, 0, false
+		ep.tries, ep.conflicts, ep.lastErr, ep.trial, ep.repair = 0, 0, nil, 0, false
 		ep.changedBy = policy.Key{}
 		if ep.Known() {
 			ep.writtenFor, ep.exposed = ep.owner, false

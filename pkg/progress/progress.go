@@ -115,7 +115,7 @@ func (p *Notes) goOn(next place) {
 	}
 }
 
-// Within is note for work in the midst of other work; the function that it returns goes
+// Within is Note for work in the midst of other work; the function that it returns goes
 // back to that.
 func (p *Notes) Within(work, kind, namespace, name string) (back func()) {
 	return p.into(place{work: work, kind: kind, namespace: namespace, name: name})

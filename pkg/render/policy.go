@@ -17,7 +17,7 @@ import (
 
 // Rules are what one endpoint should have, for the pod that owns it.
 type Rules struct {
-	Shared []hns.ACL // node rule and blocks; empty when nothing isolates the pod
+	Shared []hns.ACL // base rules, and where something isolates the pod the node rule and blocks
 	Groups []*Group  // one per policy that selects the pod, sorted by key
 	// Tiers has in place of blocks and groups what an endpoint has whose pod a
 	// ClusterNetworkPolicy selects; nil of another one.
@@ -103,8 +103,8 @@ type renderer struct {
 	aclID string
 	ports Ports
 	id    func(ipsets.Name) string
-	order []ruleID       // of out.rules
-	seen  map[ruleID]int // its place in out.rules
+	order []ruleID       // of out.Rules
+	seen  map[ruleID]int // its place in out.Rules
 	texts map[string]*portText
 }
 

@@ -14,7 +14,7 @@ type Reach struct {
 	// Own is the namespace of the policy. Its numbers come first: who owns another one
 	// cannot crowd them out.
 	Own    string
-	Blocks string // see portKey
+	Blocks string // as BlocksInName has them, "" for none
 	// Among is the set of the namespaces, or of the namespace, that the peers are in; of
 	// blocks and of everyone there is none.
 	Among ipsets.Name

@@ -52,13 +52,14 @@ func (r TierRule) Owner() policy.Key {
 // IsBlock reports whether the rule blocks and has to stay.
 func (r TierRule) IsBlock() bool { return r.ACL.Action == hns.Block && !r.Shared }
 
-// BlocksAll reports whether what comes after the rule is never reached.
+// BlocksAll reports whether the rule blocks everything of its direction, so that no later
+// one is reached.
 func (r TierRule) BlocksAll() bool { return r.IsBlock() && r.ACL.MatchesAll() }
 
 // TierList are the rules of both directions, each in order. It never changes.
 type TierList struct {
 	Rules []TierRule
-	// Denied are policies of which a Pass blocks, and silent those of which nothing is
+	// Denied are policies of which a Pass blocks, and Silent those of which nothing is
 	// accepted, for want of room; both in order.
 	Denied, Silent []policy.Key
 }

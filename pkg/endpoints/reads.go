@@ -12,7 +12,7 @@ import (
 )
 
 // Each pod without an endpoint of its own is looked for once a second in its first
-// minute. After that it is the look every lookEnumerate that finds it; where nobody
+// minute. After that it is the rolling look that finds it (pkg/dataplane/look.go); where nobody
 // looks, every 30 s.
 const (
 	listAgain  = time.Second
@@ -118,8 +118,8 @@ func (d *State) strangerDue(s backoff.Again) bool {
 	return !s.At.After(d.clock) && len(d.Waiting()) > 0
 }
 
-// LookAgain says when endpoints are enumerated next for the pods that have
-// none of their own, zero for not. What unread ones turn out to be is seen then.
+// LookAgain plans the next enumeration for the pods that have no endpoint of their own;
+// none when all have one. What unread ones turn out to be is seen then.
 func (d *State) LookAgain() {
 	now := d.clock
 	if d.listing.err != nil {

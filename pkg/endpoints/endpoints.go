@@ -110,9 +110,6 @@ func (d *State) TierLists() (out []*render.TierList) {
 	return out
 }
 
-// ListingErr returns the error of the last enumeration.
-func (d *State) ListingErr() error { return d.listing.err }
-
 // Unsettled reports whether there may be endpoints that nobody knows of, whose rules need
 // sets: the last enumeration failed or was empty although pods run, or what it showed is
 // not read yet.

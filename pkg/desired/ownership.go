@@ -164,7 +164,7 @@ func (d *State) rivals(addr netip.Addr) string {
 // podMove is what a pod was and is; nil where it was not or is no more.
 type podMove struct{ was, is *PodState }
 
-// now returns the state that a pod has now; nil when it is no more.
+// current returns the state that a pod has now; nil when it is no more.
 func (d *State) current(p *PodState) *PodState {
 	if p == nil {
 		return nil

@@ -36,8 +36,8 @@ func (d *State) Spans() (out []state.Span) {
 	return out
 }
 
-// DueAgain adds when endpoints are enumerated, read or written again. Who only reads
-// writes none.
+// DueAgain adds when endpoints are enumerated, read or written again. With readOnly only
+// enumerations and endpoints that nobody has read count.
 func (d *State) DueAgain(next *backoff.Due, readOnly bool) {
 	next.At(d.listing.retry.At)
 	if d.listing.wanted {
