@@ -110,7 +110,11 @@ func (e *exam) filters(networks, endpoints []found) {
 // may have come, changed or gone meanwhile.
 func (e *exam) filter(kind, filter string, all []found, matches func(object) bool) {
 	ids, r := e.enumerate("a filter", kind, filter)
-	if !r.ok() {
+	switch {
+	case r.lost(): // that says nothing of filters
+		e.find("W11", Unknown, filter+": "+r.said(), r)
+		return
+	case !r.ok():
 		e.find("W11", Refuted, filter+": "+r.said(), r)
 		return
 	}
@@ -242,19 +246,29 @@ func (e *exam) calls() {
 	var lost, denied []*Record
 	for _, r := range e.records {
 		switch {
-		case r.Error != "" || r.class() == hns.BrokeOff:
+		case r.lost():
 			lost = append(lost, r)
 		case r.denied():
 			denied = append(denied, r)
 		}
 	}
-	e.holds("W10", len(lost) == 0, fmt.Sprintf("%d of %d calls had no answer", len(lost), len(e.records)), first(lost)...)
+	switch what := fmt.Sprintf("%d of %d calls had no answer", len(lost), len(e.records)); {
+	case len(lost) == 0:
+		e.find("W10", Held, what)
+	case len(lost) < len(e.records)-1: // a thread that needs COM gets no answer to any
+		e.find("W10", Unknown, what, first(lost)...)
+	default:
+		e.find("W10", Refuted, what, first(lost)...)
+	}
 	if len(denied) == 0 {
 		e.find("C7", Unknown, "the doctor had the rights")
 		return
 	}
 	e.holds("C7", len(denied) >= len(e.records)-1, fmt.Sprintf("%d of %d calls were refused: run it as Administrator", len(denied), len(e.records)), first(denied)...)
 }
+
+// lost reports whether a call had no answer of HNS.
+func (r *Record) lost() bool { return r.Error != "" || r.class() == hns.BrokeOff }
 
 // first is enough of many records.
 func first(records []*Record) []*Record { return records[:min(len(records), 5)] }
