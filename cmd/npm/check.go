@@ -49,6 +49,9 @@ cluster, 2 wrong usage.`,
 			if namespace == "" || name == "" || strings.Contains(name, "/") {
 				return fmt.Errorf("%q is no policy: write it like shop/default-deny", args[0])
 			}
+			if err := o.validate(); err != nil {
+				return err
+			}
 			return o.run(cmd.Context(), std, namespace, name)
 		},
 	}

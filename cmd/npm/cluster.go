@@ -65,6 +65,14 @@ func (c clusterOptions) moved() bool {
 	return c != usual && c != clusterOptions{}
 }
 
+// validate finds what cannot be asked for.
+func (c clusterOptions) validate() error {
+	if c.direct && c.authority == "" {
+		return errors.New("--direct: give --agent-ca FILE with the authority of the agents' certificates")
+	}
+	return nil
+}
+
 func (c clusterOptions) open() (*agents.Cluster, error) {
 	api, err := agents.Config(c.kubeconfig, c.context)
 	if err != nil {
@@ -73,9 +81,7 @@ func (c clusterOptions) open() (*agents.Cluster, error) {
 	api.Timeout = fetchTimeout // of what is looked up
 	cluster, err := agents.New(api, c.namespace, c.selector)
 	if err == nil && c.direct {
-		if err = cluster.Direct(c.authority, c.port); errors.Is(err, agents.ErrNoAuthority) {
-			err = fmt.Errorf("--direct: %w with --agent-ca", err)
-		}
+		err = cluster.Direct(c.authority, c.port)
 	}
 	return cluster, err
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/agents/agentstest"
 	"github.com/winnpm/winnpm/pkg/debug/access"
+	"github.com/winnpm/winnpm/pkg/simulate"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -83,8 +84,8 @@ func TestDirect(t *testing.T) {
 	require.Empty(t, tokens, "the token is for the node alone")
 
 	code, _, stderr = plugin(t, "status", "--direct")
-	require.Equal(t, exitNoDump, code)
-	require.Contains(t, stderr, "give a file with the authority of the agents' certificates with --agent-ca")
+	require.Equal(t, simulate.ExitUsage, code)
+	require.Contains(t, stderr, "give --agent-ca FILE with the authority of the agents' certificates")
 	code, _, stderr = plugin(t, "trace", "x/a", "x/b:80", "--direct", "--agent-ca", "none")
 	require.Equal(t, exitNoDump, code)
 	require.Contains(t, stderr, "none: no such file")

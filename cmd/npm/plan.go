@@ -26,6 +26,7 @@ type planOptions struct {
 	requests  bool
 	all       bool
 	failOn    string
+	failing   bool // --fail-on is given, were it with an empty variable of a script
 	output    string
 	namespace string
 }
@@ -58,6 +59,7 @@ not there, 2 wrong usage.`,
   npm plan -f policies/ --delete --dump dump.json -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.failing = cmd.Flags().Changed("fail-on")
 			if err := o.validate(); err != nil {
 				return err
 			}
@@ -85,7 +87,7 @@ func (o *planOptions) validate() error {
 		return errors.New("-f - and the cluster cannot both be on stdin: put one of them into a file")
 	case !slices.Contains([]string{"text", "markdown", "json", "yaml"}, o.output):
 		return fmt.Errorf("-o %q: the output is text, markdown, json or yaml", o.output)
-	case !slices.Contains([]string{"", "opened", "blocked", "any"}, o.failOn):
+	case o.failing && !slices.Contains([]string{"opened", "blocked", "any"}, o.failOn):
 		return fmt.Errorf("--fail-on %q: give opened, blocked or any", o.failOn)
 	}
 	return o.source.validate()

@@ -81,6 +81,9 @@ func (s *source) plug(cmd *cobra.Command, name program) {
 }
 
 func (s *source) validate() error {
+	if err := s.cluster.validate(); err != nil {
+		return err
+	}
 	if s.live() {
 		return nil
 	}

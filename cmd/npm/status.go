@@ -62,6 +62,9 @@ cluster, 2 wrong usage.`,
 			if !slices.Contains([]string{"text", "wide", "json", "yaml"}, o.output) {
 				return fmt.Errorf("-o %q: the output is text, wide, json or yaml", o.output)
 			}
+			if err := o.validate(); err != nil {
+				return err
+			}
 			return o.run(cmd.Context(), std)
 		},
 	}
@@ -81,6 +84,18 @@ func (o *statusOptions) flags(cmd *cobra.Command) {
 	o.cluster.directFlags(f)
 	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long an agent may take for its answer")
 	f.DurationVar(&o.interval, "interval", 5*time.Second, "how long to wait before asking again")
+}
+
+// validate finds what cannot be asked for: who asks without a pause asks the API server and
+// every agent without an end.
+func (o *statusOptions) validate() error {
+	switch {
+	case o.timeout <= 0:
+		return fmt.Errorf("--timeout %v: give an agent some time", o.timeout)
+	case o.interval <= 0:
+		return fmt.Errorf("--interval %v: give a pause", o.interval)
+	}
+	return o.cluster.validate()
 }
 
 // nodeStatus is what is known of the agent of one node.

@@ -13,6 +13,7 @@ func (d *core) outcome(r *run) state.Report {
 	d.progress.Note("recording", "", "", "")
 	now := d.clock
 	d.settleDrift()
+	d.endpoints.ForgetSubqueues()
 	found, starts := d.endpoints.Report()
 	rep := state.Report{
 		Generation: d.generation,

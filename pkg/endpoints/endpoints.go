@@ -117,10 +117,9 @@ func (d *State) Unsettled() bool {
 	return d.listing.unsettled || d.listing.err != nil || d.hasUnread()
 }
 
-// Report ends a transaction: it takes what is to be told of endpoints that were seen for the
-// first time, and of pods that came to have their rules, by name.
+// Report takes what is to be told of endpoints that were seen for the first time, and of pods
+// that came to have their rules, by name.
 func (d *State) Report() (found []state.EndpointSeen, ruled []state.PodStart) {
-	d.forgetSubqueues()
 	found, ruled = d.found, d.ruled
 	d.found, d.ruled = nil, nil
 	slices.SortFunc(ruled, func(a, b state.PodStart) int { return cmp.Compare(a.Pod, b.Pod) })

@@ -174,8 +174,8 @@ func (d *State) Serve(id string) {
 	d.moveSubqueue(ep.subqueue, max(l.turn, ep.turn))
 }
 
-// forgetSubqueues drops the subqueues that nobody waits in any more.
-func (d *State) forgetSubqueues() {
+// ForgetSubqueues drops the subqueues that nobody waits in any more.
+func (d *State) ForgetSubqueues() {
 	if len(d.subqueues) == 0 {
 		return
 	}

@@ -94,7 +94,7 @@ func TestCausesAlternate(t *testing.T) {
 					}
 				}
 			case 2: // the transaction ends
-				d.forgetSubqueues()
+				d.ForgetSubqueues()
 				require.LessOrEqual(t, len(d.subqueues), namespaces+1)
 			}
 			for _, ep := range d.pending() {

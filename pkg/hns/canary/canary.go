@@ -1,9 +1,11 @@
-// Package canary tries a set of its own on HNS right before the first write of a process: it
+// Package canary tries a set of its own on HNS right before a process first writes sets: it
 // adds the set, reads it, compares it with what was sent, and removes it. What HNS does
 // otherwise is told; the write is made all the same.
 //
 // It is a Client between the dataplane and HNS, so it writes under the same apply lock, and
-// only where something else is written: a process that writes nothing tries nothing.
+// only where something else is written: a process that writes no set tries nothing. Rules never
+// wait for it. A block is what closes a pod, and between the read of an endpoint and its Update
+// nothing may come (I7).
 package canary
 
 import (
@@ -22,7 +24,8 @@ import (
 // for an orphan. No rule ever names it.
 const ID = "winnpm-canary"
 
-// limit bounds how long the first write waits.
+// limit bounds how long the first write of sets waits for the canary. A call that hangs may hold it longer, as
+// it would without: the adapter makes one call at a time.
 const limit = 3 * time.Second
 
 // errLimit is why a canary did not come to its end.
@@ -47,7 +50,7 @@ type Result struct {
 	Took time.Duration
 }
 
-// Client is an hns.Client that tries the canary before the first write.
+// Client is an hns.Client that tries the canary before the first write of sets.
 type Client struct {
 	hns.Client
 	now  func() time.Time
@@ -78,18 +81,6 @@ func found(n hns.Network) *hns.SetPolicy {
 func (c *Client) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy) error {
 	c.first(ctx)
 	return c.Client.ModifySets(ctx, verb, sets)
-}
-
-// AddACLs implements hns.Client.
-func (c *Client) AddACLs(ctx context.Context, endpoint string, acls []hns.ACL) error {
-	c.first(ctx)
-	return c.Client.AddACLs(ctx, endpoint, acls)
-}
-
-// ReplacePolicies implements hns.Client.
-func (c *Client) ReplacePolicies(ctx context.Context, endpoint string, policies []hns.EndpointPolicy) error {
-	c.first(ctx)
-	return c.Client.ReplacePolicies(ctx, endpoint, policies)
 }
 
 // first tries the canary unless it was tried. A process that is told to stop meanwhile still

@@ -92,8 +92,9 @@ func TestCanary(t *testing.T) {
 	require.Len(t, o.Sets(), 1)
 }
 
-// TestCanaryBeforeRules: writes to endpoints are writes too.
-func TestCanaryBeforeRules(t *testing.T) {
+// TestCanaryNeverBeforeRules: a block does not wait, and nothing comes between the read of an
+// endpoint and its Update. The first write of sets after that has the canary.
+func TestCanaryNeverBeforeRules(t *testing.T) {
 	rule := hns.ACL{ID: "azure-acl-x", Action: hns.Block, Direction: hns.In, RuleType: hns.Switch, Priority: 3000}
 	for name, write := range map[string]func(hns.Client) error{
 		"add": func(c hns.Client) error { return c.AddACLs(t.Context(), "e1", []hns.ACL{rule}) },
@@ -103,7 +104,11 @@ func TestCanaryBeforeRules(t *testing.T) {
 	} {
 		o, told := newOdd(), 0
 		require.NoError(t, o.CreateEndpoint(hnssim.NewEndpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
-		require.NoError(t, write(canary.New(o, time.Now, func(canary.Result) { told++ })), name)
+		c := canary.New(o, time.Now, func(canary.Result) { told++ })
+		require.NoError(t, write(c), name)
+		require.Zero(t, told, name)
+		require.Zero(t, o.Counts()["SetPolicy/Add"], name)
+		require.NoError(t, c.ModifySets(t.Context(), hns.Add, ours), name)
 		require.Equal(t, 1, told, name)
 		require.Equal(t, 1, o.Counts()["SetPolicy/Remove"], name)
 	}
