@@ -27,13 +27,13 @@ func DefaultsOf(policies []EndpointPolicy) Defaults {
 // Note adds what a rule gives.
 func (has *Defaults) Note(a ACL) {
 	if a.Priority <= PriorityDefault && canonicalWord(a.Action, Block) == Block {
-		return // whatever it matches; what every endpoint has is seldom canonical
+		return // no default, whatever it matches; what every endpoint has is seldom canonical
 	}
 	a = a.Canonical()
 	switch {
 	case !a.MatchesAll():
 	case a.Action == Block:
-		has.Closed = has.Closed || a.Priority > PriorityDefault
+		has.Closed = true
 	case a.Direction == In:
 		has.In = true
 	case a.Direction == Out:
