@@ -119,7 +119,7 @@ func TestScenario_B4_RestartsWhileHNSFails(t *testing.T) {
 	for _, proc := range []string{"HcnEnumerateNetworks", "HcnEnumerateEndpoints", "HcnQueryNetworkProperties", "HcnQueryEndpointProperties"} {
 		n.kill()
 		h.ResetCounts()
-		h.Inject(hnsd.Fault{Proc: proc, Code: 0x800706BA})
+		h.Inject(hnsd.Fault{Proc: proc, Code: 0x800706BA, Times: 2}) // one may meet the look at the start
 		n = start(t, ownNode, h.addr, options{})
 		failed := time.Now()
 		eventually(t, settle, func() string {
