@@ -26,6 +26,10 @@ const workloads = `
 ---
 {apiVersion: v1, kind: Service, metadata: {name: db, namespace: x}, spec: {selector: {app: db}, ports: [{name: sql, port: 80, targetPort: pg}, {name: plain, port: 5432}]}}
 ---
+{apiVersion: v1, kind: Pod, metadata: {name: canary, namespace: x, labels: {app: web, canary: "yes"}}, spec: {containers: [{name: c, image: i}]}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: front, namespace: x}, spec: {selector: {app: web}, ports: [{port: 80}]}}
+---
 {apiVersion: v1, kind: Service, metadata: {name: far, namespace: x}, spec: {type: ExternalName, externalName: far.example.com}}
 ---
 {apiVersion: v1, kind: Service, metadata: {name: bare, namespace: x}, spec: {ports: [{port: 80}]}}
@@ -56,6 +60,7 @@ func TestTraceAsKubectl(t *testing.T) {
 		{"-n x deploy/web svc/db:5432 -o json", exitAllowed, []string{`{"verdict":"allowed","notes":["`, `"answers":[{"from":"x/web-0"`}},
 		{"-n x deploy/web svc/db:80 -o yaml", exitBlocked, []string{"\nverdict: blocked\n"}},
 		{"-n x web-0 db-0:5432 -o yaml", exitAllowed, []string{"\nverdict: allowed\n"}},
+		{"-n x db-0 svc/front:80", exitAllowed, []string{"x/canary is a pod of service x/front", "x/web-0 stands for 3 pods of service x/front"}},
 		{"-n x web-0 svc/db:81", exitNoDump, []string{"npm: trace: service x/db has no port 81; there is sql (80), plain (5432)\n"}},
 		{"-n x svc/db web-0:1", exitNoDump, []string{"npm: trace: service x/db opens no connections: name the workload that does\n"}},
 		{"-n x web-0 svc/far:80", exitNoDump, []string{"service x/far is a name for far.example.com: ask about its addresses"}},
@@ -102,7 +107,11 @@ func TestTraceWorkloadsOfACluster(t *testing.T) {
 			p.Status.PodIP = "10.0.0.2"
 		}
 	}
-	fake.Pods = append(fake.Pods, agentstest.Pod("x", "gone", "win-1"))
+	another := agentstest.Pod("x", "admin", "win-1") // of a Deployment whose name begins alike
+	another.Labels = map[string]string{"app": "admin", "pod-template-hash": "abc"}
+	another.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "front-admin-abc", Controller: &yes}}
+	another.Status.PodIP = "10.0.0.3"
+	fake.Pods = append(fake.Pods, agentstest.Pod("x", "gone", "win-1"), another)
 	fake.Services = []corev1.Service{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "z", Name: "db"},
 		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "db"}, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(5432)}}},
@@ -114,6 +123,7 @@ func TestTraceWorkloadsOfACluster(t *testing.T) {
 	code, stdout, stderr := plugin(t, "trace", "deploy/front", "z/svc/db:80")
 	require.Equal(t, exitAllowed, code, stdout+stderr)
 	require.Contains(t, stdout, "x/web is a pod of deployment x/front\n")
+	require.NotContains(t, stdout, "x/admin")
 	require.Contains(t, stdout, "a connection to Service z/db:80 becomes one to z/db:5432/TCP (DNAT)")
 	require.Contains(t, stdout, "\ninto z/db on win-2: allowed, policy z/db")
 	code, stdout, _ = plugin(t, "trace", "web", "z/db:443/TCP")
