@@ -49,7 +49,7 @@ var layers = map[string]struct {
 			"endpoints unread fairqueue own podstart references repair tiersteps update",
 			"reads render refusals tierrefusals isolate outcome ready fold",
 			// what others see of them
-			"contradictions dump outstanding restore warnings",
+			"dump outstanding restore warnings",
 		},
 	},
 	"pkg/dataplane": {

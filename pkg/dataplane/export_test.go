@@ -21,10 +21,3 @@ func (d *Dataplane) Spellings() (list []state.Spelling) {
 	d.with(func(c *core) { list = c.spellings.All() })
 	return list
 }
-
-// Contradictions returns the endpoints whose state does not fit the rest that is known of
-// them, as it has to between two transactions. One that is pending may turn out right.
-func (d *Dataplane) Contradictions() (all []string) {
-	d.with(func(c *core) { all = c.endpoints.Contradictions() })
-	return all
-}

@@ -107,7 +107,7 @@ func (w *walker) apply(tx *dataplane.Transaction) {
 	w.checkErrors()
 	w.checkForeign()
 	w.checkDump()
-	require.Empty(w.t, w.dp.Contradictions())
+	require.Empty(w.t, contradictions(w.dp.Dump()))
 }
 
 // applyWhole applies a transaction, and what it leaves to the next ones.
