@@ -27,7 +27,10 @@ fi
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT
 # Beside each other: the oracle is busy on one core.
-go test -count=1 ./pkg/dataplane ./test/torture "${seed[@]}" >"$said" 2>&1 &
+(
+	go test -count=1 ./pkg/dataplane ./test/torture "${seed[@]}"
+	go test -count=1 ./pkg/doctor/... # no draws of rapid
+) >"$said" 2>&1 &
 beside=$!
 go test -count=1 -v ./test/oracle/oracletest "${seed[@]}" || status=$?
 wait "$beside" || status=$?

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Tests the root module, as much as a change needs to know in three minutes; make deep
 # plays the rest. Arguments go to go test. A package fails of which the tests take more
-# than SECONDS_OF_CPU (90) of processor time.
+# than SECONDS_OF_CPU (90) of processor time, and all of them fail that together take more
+# than SECONDS_IN_ALL (400): on two quiet cores these are three minutes and a bit.
 #
 # With RAPID_SEED random tests draw what that seed gives, as in .ci/run, where a
 # change is to fail for what it changed. Without it every run draws anew.
@@ -21,6 +22,9 @@ fi
 # are cores keeps these busy.
 also=(-count=1 "-p=$(($(nproc) + 1))" "-exec=$PWD/hack/cpu.sh")
 export SECONDS_OF_CPU=${SECONDS_OF_CPU:-90}
+CPU_LOGS=$(mktemp -d)
+export CPU_LOGS
+trap 'rm -rf "$CPU_LOGS"' EXIT
 seed=()
 if [ -n "${RAPID_SEED:-}" ]; then
 	seed=("-rapid.seed=$RAPID_SEED")
@@ -31,5 +35,11 @@ mapfile -t others < <(go list ./... | grep -vxF "$(printf '%s\n' "${draws[@]}")"
 status=0
 go test $race "${also[@]}" "${draws[@]}" "${seed[@]}" || status=$?
 go test $race "${also[@]}" "${others[@]}" || status=$?
-echo "make test: this was the quick part; make deep plays every draw, order and size"
+taken=$(cat "$CPU_LOGS"/* | awk '{sum += $1} END {printf "%d", sum}')
+echo "make test: $taken s of processor time; this was the quick part, make deep plays every draw, order and size"
+if [ "$taken" -gt "${SECONDS_IN_ALL:-400}" ]; then
+	echo "FAIL: all tests together may take ${SECONDS_IN_ALL:-400} s of processor time; these take most of it:" >&2
+	cat "$CPU_LOGS"/* | sort -rn | head -5 >&2
+	status=1
+fi
 exit "$status"

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/doctor"
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 // next makes the call as the stand-in does.
@@ -78,7 +79,7 @@ const invalidPolicy = 0x803b000d
 // and nothing of the doctor's stays in such an HNS.
 func TestDeviations(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	for name, tt := range effort.Some(t, effort.Of(5, 10, 100), map[string]struct {
 		change func(string, doctor.Arguments, next) (doctor.Outcome, error)
 		want   []string // refuted, and nothing else
 	}{
@@ -107,7 +108,7 @@ func TestDeviations(t *testing.T) {
 		"a network that is gone":              {answers("HcnOpenNetwork", 0x803b0001, 0x80070002), []string{"C5"}},
 		"one address once":                    {onceEach, []string{"E5"}},
 		"no version":                          {refuses("HNSCall", ``, 0x80004005), []string{"W12"}},
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStandIn(t)

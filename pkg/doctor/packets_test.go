@@ -15,6 +15,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/doctor"
 	"github.com/winnpm/winnpm/pkg/doctor/sockets"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/test/effort"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
 )
 
@@ -70,7 +71,7 @@ func TestPackets(t *testing.T) {
 // and no other one.
 func TestPacketDeviations(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	for name, tt := range effort.Some(t, effort.Of(4, 8, 100), map[string]struct {
 		odd  hnssim.Meaning
 		want []string
 	}{
@@ -95,7 +96,7 @@ func TestPacketDeviations(t *testing.T) {
 		"never in force":                     {hnssim.Meaning{Lag: time.Hour}, []string{"A28"}},
 		"slow, and a comma is OR":            {hnssim.Meaning{Lag: 20 * time.Second, CommaIsOr: true}, []string{"A28", "S1"}},
 		"within seconds is what WinNPM says": {hnssim.Meaning{Lag: 5 * time.Second}, nil},
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {

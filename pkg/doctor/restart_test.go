@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/doctor"
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 // service is the service of a stand-in: while it restarts every call fails with a code.
@@ -92,7 +93,7 @@ func anotherID(t *testing.T, s standIn) {
 // own assumption.
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	for name, tt := range effort.Some(t, effort.Of(3, 6, 100), map[string]struct {
 		change func(*service)
 		want   []string
 		sets   string
@@ -105,7 +106,7 @@ func TestRestart(t *testing.T) {
 		"not found meanwhile":   {func(s *service) { s.code = 0x803b0001 }, []string{"C6"}, "2 of 2"},
 		"refusals meanwhile":    {func(s *service) { s.code = 0x803b000d }, []string{"C6"}, "2 of 2"},
 		"nobody may restart it": {func(s *service) { s.fails = errors.New("access is denied") }, nil, "HNS was not restarted: access is denied"},
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {

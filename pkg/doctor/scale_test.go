@@ -57,7 +57,7 @@ func TestScale(t *testing.T) {
 // TestScaleLimits: a limit that matters is refuted with its code, and one that does not holds.
 func TestScaleLimits(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	for name, tt := range effort.Some(t, effort.Of(2, 4, 100), map[string]struct {
 		scale   int
 		refuses hnssim.Refusal
 		want    []string
@@ -69,7 +69,7 @@ func TestScaleLimits(t *testing.T) {
 		"rules":        {512, hnssim.Refusal{What: hnssim.ACLCount, N: 300}, []string{"A23"}, "256 were taken in"},
 		"bytes":        {512, hnssim.Refusal{What: hnssim.RequestBytes, N: 300_000}, []string{"A23"}, "and 512 refused"},
 		"unknown code": {256, hnssim.Refusal{What: hnssim.SetCount, N: 200, Code: 0x803b0099}, []string{"C1", "S16"}, "and 256 refused: 0x803b0099"},
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := standIn{hnsd.New(hnsd.Options{Personality: hnssim.Personality{Refuses: []hnssim.Refusal{tt.refuses}}})}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/doctor"
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 // asked runs a doctor with a second binding.
@@ -72,7 +73,7 @@ func TestSecondReadOnly(t *testing.T) {
 // the report, refutes nothing, and changes nothing of the other probes.
 func TestSecondDiffers(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	for name, tt := range effort.Some(t, effort.Of(5, 10, 100), map[string]struct {
 		change func(string, doctor.Arguments, next) (doctor.Outcome, error)
 		want   string // in the first line
 		others int    // probes that differ as well; below 0: some
@@ -96,7 +97,7 @@ func TestSecondDiffers(t *testing.T) {
 		"refusals that are taken":            {ignores("HcnModifyNetwork", `"Add".*nonsense`), `(refused), theirs 0x00000000 (done)`, -1},
 		"an update of nothing that is none":  {ignores("HcnModifyEndpoint", `"Update","Settings":\{\}`), `ours shows 0 policies, theirs 1`, -1},
 		"a policy of another type in a list": {shows("Endpoint", `"Type":"ACL"`, `"Type":"OutBoundNAT"`), `policy 0 is ACL by ours, OutBoundNAT by theirs`, -1},
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStandIn(t)

@@ -99,7 +99,7 @@ func TestNoAttack(t *testing.T) {
 // others: TestBundleBomb, TestAnswerWithoutEnd, TestTerminalIsLeftAlone.
 func TestRows(t *testing.T) {
 	t.Log("\n" + tableHead)
-	for _, attack := range every(effort.Of(6, 4, 1), cluster.Attacks()) {
+	for _, attack := range every(effort.Of(8, 4, 1), cluster.Attacks()) {
 		t.Run(attack.Name, func(t *testing.T) {
 			endless(t, longestAttack)
 			w := newWaiter()
@@ -131,7 +131,7 @@ func TestPairs(t *testing.T) {
 // that somebody may think does no harm, and of 1.5 MB. There are more with
 // make hostile.
 func TestFloods(t *testing.T) {
-	several(t, every(effort.Of(5, 1, 1), cluster.Floods(20_000)))
+	several(t, every(effort.Of(10, 1, 1), cluster.Floods(20_000)))
 	if !effort.All() {
 		return // the race detector takes a minute for each of the large ones
 	}

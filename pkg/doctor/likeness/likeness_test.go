@@ -11,6 +11,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/doctor"
 	"github.com/winnpm/winnpm/pkg/doctor/likeness"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/test/effort"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
 )
 
@@ -39,7 +40,7 @@ func examined(t *testing.T, p hnssim.Personality) doctor.Result {
 func TestOf(t *testing.T) {
 	t.Parallel()
 	refuse := func(list ...hnssim.Refusal) hnssim.Personality { return hnssim.Personality{Refuses: list} }
-	for name, want := range map[string]hnssim.Personality{
+	for name, want := range effort.Some(t, effort.Of(2, 6, 100), map[string]hnssim.Personality{
 		"plain":       {},
 		"codes":       {Codes: map[hnssim.Answer]uint32{hnssim.BadSet: 0x80070057, hnssim.SetExists: 0x80004005, hnssim.EndpointClosed: 0x803b0034}},
 		"ports":       refuse(hnssim.Refusal{What: hnssim.PortRanges, Code: 0x803b002d}),
@@ -54,7 +55,7 @@ func TestOf(t *testing.T) {
 		"capitals":    {Spelling: hnssim.Spelling{UpperSetIDs: true, UpperRuleIDs: true}},
 		// The stand-in takes no field back that it does not know, whatever the code.
 		"extra": {Spelling: hnssim.Spelling{Extra: true}, Refuses: []hnssim.Refusal{{What: hnssim.ForeignExtras, Code: 0x803b001b}}},
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			node := examined(t, want)

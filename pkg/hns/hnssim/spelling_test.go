@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 // village is a node with a rule of each kind that is spelled, and with others'.
@@ -248,7 +249,7 @@ func TestOthersAreRecognised(t *testing.T) {
 // plain HNS stores it, what is refused changes nothing, packets fare the same, what
 // is shown can be sent back, and lifted it is a plain node.
 func TestRandomPersonalities(t *testing.T) {
-	for seed := range uint64(150) {
+	for seed := range uint64(effort.Of(40, 80, 150)) {
 		p := DrawPersonality(seed)
 		p.Latency, p.Half, p.Ignored, p.Endpoints, p.Codes = 0, Chance{}, Chance{}, EndpointHabits{}, nil
 		t.Run(p.String(), func(t *testing.T) {
