@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -36,10 +38,11 @@ knows the policy as the API server has it now, whether all of it can be programm
 whether the pods that it selects there have their rules and sets in HNS. With --wait it
 asks until this is so on all nodes, or the time is over.
 
-Exit code: 0 in force on all nodes, 3 not on one, 4 not known of one, 1 no such policy or
-cluster, 2 wrong usage.`,
+Exit code: 0 in force on all nodes, 3 not on one, 4 not known of one (which counts as worse),
+or you may not list the nodes; 1 no such policy or cluster, 2 wrong usage.`,
 		Example: `  npm check shop/default-deny
-  npm check -n shop default-deny --wait`,
+  npm check -n shop default-deny --wait
+  npm check shop/default-deny -o json`,
 		Args: needs(1, 1, "check POLICY, like check shop/default-deny"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			namespace, name, ok := strings.Cut(strings.TrimPrefix(args[0], "networkpolicy/"), "/")
@@ -49,7 +52,7 @@ cluster, 2 wrong usage.`,
 			if namespace == "" || name == "" || strings.Contains(name, "/") {
 				return fmt.Errorf("%q is no policy: write it like shop/default-deny", args[0])
 			}
-			if err := o.validate(); err != nil {
+			if err := cmp.Or(oneOf(o.output, "text", "wide", "name", "json", "yaml"), o.validate()); err != nil {
 				return err
 			}
 			return o.run(cmd.Context(), std, namespace, name)
@@ -58,6 +61,7 @@ cluster, 2 wrong usage.`,
 	o.flags(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of a policy without one (default: that of the kubeconfig's context)")
+	f.StringVarP(&o.output, "output", "o", "text", "text, wide (the nodes where it is in force too), name, json or yaml")
 	f.BoolVar(&o.wait, "wait", false, "wait until it is in force on all nodes")
 	f.DurationVar(&o.limit, "wait-timeout", 5*time.Minute, "how long to wait")
 	return cmd
@@ -82,34 +86,19 @@ func (o *checkOptions) run(ctx context.Context, std streams, namespace, name str
 		if err != nil {
 			return exit{exitNoDump, fmt.Errorf("check: %w", err)}
 		}
-		again := o.wait && c.code != 0 && time.Now().Add(o.interval).Before(until)
+		again := o.wait && c.left() && time.Now().Add(o.interval).Before(until)
 		if again && pause(ctx, o.interval) {
 			continue
 		}
-		if _, err := fmt.Fprint(std.out, c.text(namespace+"/"+name)); err != nil {
+		err = printAs(std.out, o.output, c, func(w io.Writer) error { return c.write(w, o.output) })
+		if err != nil {
 			return exit{exitNoDump, fmt.Errorf("check: %w", err)}
 		}
-		if c.code != 0 {
-			return exit{code: c.code}
+		if code := c.code(); code != 0 {
+			return exit{code: code}
 		}
 		return nil
 	}
-}
-
-// checked is where a policy is in force.
-type checked struct {
-	nodes, inForce int
-	code           int
-	why            []string // by node, where it is not
-	note           string
-}
-
-func (c checked) text(policy string) string {
-	lines := append([]string{fmt.Sprintf("NetworkPolicy %s: in force on %d of %d nodes", policy, c.inForce, c.nodes)}, c.why...)
-	if c.note != "" {
-		lines = append(lines, c.note)
-	}
-	return strings.Join(lines, "\n") + "\n"
 }
 
 func (o *checkOptions) ask(ctx context.Context, cluster *agents.Cluster, namespace, name string) (checked, error) {
@@ -127,38 +116,40 @@ func (o *checkOptions) ask(ctx context.Context, cluster *agents.Cluster, namespa
 	case len(all) == 0:
 		return checked{}, errors.New("there is no agent: --agent-namespace and --selector say where they are")
 	}
-	why, unknown := make([]string, len(all)), make([]bool, len(all))
+	c := checked{Policy: namespace + "/" + name, Nodes: make([]nodeCheck, len(all))}
+	if nodesErr != nil {
+		c.Note = fmt.Sprintf("UNKNOWN: nodes without an agent are not known: %v", nodesErr)
+	}
 	o.each(ctx, cluster, all, func(ctx context.Context, i int, at endpoint, err error) {
 		var d state.Dump
 		if err == nil {
 			err = at.get(ctx, debug.ManagerPath, intoDump(&d))
 		}
-		if err != nil {
-			why[i], unknown[i] = "not known: "+reason(ctx, err), true
-			return
-		}
-		why[i] = printable.Line(notInForce(d, np))
-		if why[i] == "" && !all[i].Agent.Ready {
-			why[i] = "the agent is not ready: npm status says why"
-		}
-	})
-	c := checked{nodes: len(all)}
-	if nodesErr != nil {
-		c.note = fmt.Sprintf("nodes without an agent are not known: %v", nodesErr)
-	}
-	for i, on := range all {
+		n := nodeCheck{Node: all[i].Node, State: nodeUnknown}
 		switch {
-		case why[i] == "":
-			c.inForce++
-			continue
-		case unknown[i]:
-			c.code = exitUnknown
+		case err != nil:
+			n.Why = printable.Line(reason(ctx, err))
+		case withoutTexts(d):
+			n.Why = at.name + " does not say what its policies are, as an agent of another version"
 		default:
-			c.code = max(c.code, exitBlocked)
+			n.Why = printable.Line(notInForce(d, np))
+			if n.Why == "" && !all[i].Agent.Ready {
+				n.Why = "the agent is not ready: npm status says why"
+			}
+			n.State = nodeInForce
+			if n.Why != "" {
+				n.State = nodeNotInForce
+			}
 		}
-		c.why = append(c.why, fmt.Sprintf("  %s: %s", on.Node, why[i]))
-	}
+		c.Nodes[i] = n
+	})
+	slices.SortStableFunc(c.Nodes, func(a, b nodeCheck) int { return cmp.Compare(b.State.code(), a.State.code()) })
 	return c, nil
+}
+
+// withoutTexts reports whether a dump has policies without what they say.
+func withoutTexts(d state.Dump) bool {
+	return slices.ContainsFunc(d.Policies, func(p state.Policy) bool { return p.Spec == nil })
 }
 
 // notInForce says why a policy is not in force on the node of a dump, "" when it is. Where it
@@ -169,7 +160,7 @@ func notInForce(d state.Dump, np *networkingv1.NetworkPolicy) string {
 	switch {
 	case i < 0:
 		return "the agent does not know the policy yet"
-	case d.Policies[i].Spec == nil || !equality.Semantic.DeepEqual(*d.Policies[i].Spec, np.Spec):
+	case !equality.Semantic.DeepEqual(*d.Policies[i].Spec, np.Spec):
 		return "the agent knows an older version of the policy"
 	case len(d.Policies[i].Problems) > 0:
 		return strings.Join(d.Policies[i].Problems, "; ")

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -65,9 +66,38 @@ func parseAsked(text, namespace string) (asked, error) {
 		return asked{}, errors.New("write FROM->TO:PORT/PROTO, like shop/web->shop/db:5432/TCP")
 	}
 	a := asked{from: parseEnd(from, namespace), to: parseEnd(rest[:at], namespace)}
-	port, protocol, _ := strings.Cut(strings.TrimSpace(rest[at+1:]), "/")
+	port, protocol, has := strings.Cut(strings.TrimSpace(rest[at+1:]), "/")
 	a.port, a.protocol = port, policy.Protocol(strings.ToUpper(protocol))
-	return a, nil
+	return a, cmp.Or(checkName(a.from), checkName(a.to), checkPort(port), checkProtocol(a.protocol, has))
+}
+
+// checkName refuses what looks like more than a name: a second port, or IPv6 in brackets.
+func checkName(e end) error {
+	if addr, err := netip.ParseAddr(strings.Trim(e.name, "[]")); err == nil && !addr.Is4() {
+		return fmt.Errorf("%s is no IPv4 address; WinNPM judges IPv4 only", addr)
+	}
+	if e.name == "" || strings.ContainsAny(e.name, ":[] ") {
+		return fmt.Errorf("%q is neither a name nor an IPv4 address: write FROM TO:PORT/PROTO, like shop/web shop/db:5432/TCP", e.name)
+	}
+	return nil
+}
+
+// checkPort accepts the number of a port, and what may be the name of one.
+func checkPort(text string) error {
+	number := text != "" && strings.Trim(text, "0123456789") == ""
+	n, err := strconv.ParseUint(text, 10, 16)
+	if number && (err != nil || n == 0) || !number && len(validation.IsDNS1123Label(text)) > 0 {
+		return fmt.Errorf("%q is no port: a number from 1 to 65535 is, and a name like http", text)
+	}
+	return nil
+}
+
+// checkProtocol accepts the protocols that policies know; none is given where none has to be.
+func checkProtocol(p policy.Protocol, given bool) error {
+	if given && !slices.Contains([]policy.Protocol{policy.TCP, policy.UDP, policy.SCTP}, p) {
+		return fmt.Errorf("%q is no protocol: TCP, UDP and SCTP are", p)
+	}
+	return nil
 }
 
 // parseEnd reads KIND/NAME, NAMESPACE/KIND/NAME, NAMESPACE/NAME, NAME, an address or the node.

@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 
@@ -31,4 +34,13 @@ func printAs(out io.Writer, form string, value any, text func(io.Writer) error) 
 	}
 	_, err = out.Write(y)
 	return err
+}
+
+// oneOf refuses a form of output that a command has not.
+func oneOf(form string, forms ...string) error {
+	if slices.Contains(forms, form) {
+		return nil
+	}
+	last := len(forms) - 1
+	return fmt.Errorf("-o %q: the output is %s or %s", form, strings.Join(forms[:last], ", "), forms[last])
 }

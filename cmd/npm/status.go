@@ -49,18 +49,19 @@ func newStatus(std streams) *cobra.Command {
 		Short: "Say how the agents of a cluster are: ready or why not, and what is not in force",
 		Long: `Asks the agent of every node, through the cluster's API server, at the same time: its
 version, whether it is ready or why not, what it has still to write, its warnings, the
-policies that are not in force, and how long pods that start were open.
+policies that are not in force, and how long pods that start were open. The worst node comes
+first. An agent that does not answer takes no longer than --timeout; 16 are asked at a time.
 
 Exit code: 0 every agent is ready and has nothing to do, 3 one is not ready, has pending
-work or a policy that is not in force, 4 one does not answer or is missing, 1 no such
-cluster, 2 wrong usage.`,
+work or a policy that is not in force, 4 one does not answer, does not say enough or is
+missing, or you may not list the nodes, so that nobody knows; 1 no such cluster, 2 wrong usage.`,
 		Example: `  npm status
   npm status --context prod -o wide
   npm status -w`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !slices.Contains([]string{"text", "wide", "json", "yaml"}, o.output) {
-				return fmt.Errorf("-o %q: the output is text, wide, json or yaml", o.output)
+			if err := oneOf(o.output, "text", "wide", "name", "json", "yaml"); err != nil {
+				return err
 			}
 			if err := o.validate(); err != nil {
 				return err
@@ -71,7 +72,7 @@ cluster, 2 wrong usage.`,
 	o.flags(cmd)
 	f := cmd.Flags()
 	f.BoolVarP(&o.watch, "watch", "w", false, "go on asking, and print what has changed")
-	f.StringVarP(&o.output, "output", "o", "text", "text, wide, json or yaml")
+	f.StringVarP(&o.output, "output", "o", "text", "text, wide, name, json or yaml")
 	return cmd
 }
 
@@ -103,7 +104,7 @@ type nodeStatus struct {
 	Node    string `json:"node"`
 	Agent   string `json:"agent,omitempty"` // namespace/name of its pod
 	Version string `json:"version,omitempty"`
-	// Answer is why there is none; "" when there is one.
+	// Answer is why there is none that says how the agent is; "" when there is one.
 	Answer     string          `json:"noAnswer,omitempty"`
 	Ready      bool            `json:"ready"`
 	Reason     string          `json:"reason,omitempty"` // why it is not ready
@@ -141,7 +142,7 @@ func (c clusterStatus) code() int {
 	for _, n := range c.Nodes {
 		code = max(code, n.code())
 	}
-	if len(c.Nodes) == 0 {
+	if len(c.Nodes) == 0 || c.Note != "" {
 		return exitUnknown
 	}
 	return code
@@ -158,7 +159,7 @@ func (o *statusOptions) run(ctx context.Context, std streams) error {
 		s, err := o.ask(ctx, cluster)
 		if err == nil {
 			var b bytes.Buffer
-			err = printAs(&b, o.output, s, func(w io.Writer) error { return s.writeText(w, o.output == "wide") })
+			err = printAs(&b, o.output, s, func(w io.Writer) error { return s.write(w, o.output) })
 			if err == nil && !bytes.Equal(b.Bytes(), last) {
 				last = b.Bytes()
 				_, err = std.out.Write(last)
@@ -204,6 +205,7 @@ func (o *statusOptions) ask(ctx context.Context, cluster *agents.Cluster) (clust
 	o.each(ctx, cluster, all, func(ctx context.Context, i int, at endpoint, err error) {
 		out.Nodes[i] = statusOf(ctx, all[i], at, err)
 	})
+	slices.SortStableFunc(out.Nodes, func(a, b nodeStatus) int { return cmp.Compare(b.code(), a.code()) })
 	return out, nil
 }
 
@@ -234,17 +236,7 @@ func statusOf(ctx context.Context, on agents.OnNode, at endpoint, err error) nod
 		return n
 	}
 	n.Agent = on.Agent.String()
-	var says struct {
-		Version string
-		Ready   struct {
-			OK     bool
-			Reason string
-		}
-		Counts   struct{ LocalPods int }
-		Pending  []json.RawMessage
-		Behind   []json.RawMessage
-		Warnings []state.Warning
-	}
+	var says agentSays
 	err = at.get(ctx, statusPath, func(body io.Reader) error {
 		return json.NewDecoder(io.LimitReader(body, mostStatus)).Decode(&says)
 	})
@@ -253,9 +245,14 @@ func statusOf(ctx context.Context, on agents.OnNode, at endpoint, err error) nod
 		return n
 	}
 	// What an agent says is an observation: it makes no line or column of its own.
-	n.Version, n.Ready, n.Reason, n.Pods = printable.Line(says.Version), says.Ready.OK, printable.Line(says.Ready.Reason), says.Counts.LocalPods
-	n.Pending, n.SetsBehind = len(says.Pending), len(says.Behind)
-	for _, w := range says.Warnings {
+	n.Version = printable.Line(says.Version)
+	if missing := says.missing(); len(missing) > 0 {
+		n.Answer = fmt.Sprintf("%s does not say %s, as an agent of another version: whether all is in force is not known", at.name, strings.Join(missing, ", "))
+		return n
+	}
+	n.Ready, n.Reason, n.Pods = says.Ready.OK, printable.Line(says.Ready.Reason), says.Counts.LocalPods
+	n.Pending, n.SetsBehind = len(*says.Pending), len(*says.Behind)
+	for _, w := range *says.Warnings {
 		w = state.Warning{Kind: printable.Line(w.Kind), Object: printable.Line(w.Object), Reason: state.Reason(printable.Line(string(w.Reason))), Message: printable.Line(w.Message)}
 		n.Warnings = append(n.Warnings, w)
 		if (w.Kind == "NetworkPolicy" || w.Kind == "ClusterNetworkPolicy") && !slices.Contains(n.NotInForce, w.Object) {
@@ -273,12 +270,52 @@ func statusOf(ctx context.Context, on agents.OnNode, at endpoint, err error) nod
 	return n
 }
 
+// agentSays is what an agent answers to statusPath. What is nil it did not say.
+type agentSays struct {
+	Version string
+	Ready   *struct {
+		OK     bool
+		Reason string
+	}
+	Counts   struct{ LocalPods int }
+	Pending  *[]json.RawMessage
+	Behind   *[]json.RawMessage
+	Warnings *[]state.Warning
+}
+
+// missing names what an answer has to have, and has not. Nothing said is not nothing pending.
+func (s agentSays) missing() []string {
+	var out []string
+	for _, field := range []struct {
+		name string
+		said bool
+	}{{"ready", s.Ready != nil}, {"pending", s.Pending != nil}, {"behind", s.Behind != nil}, {"warnings", s.Warnings != nil}} {
+		if !field.said {
+			out = append(out, field.name)
+		}
+	}
+	return out
+}
+
 // reason is why an agent did not answer, in one line.
 func reason(ctx context.Context, err error) string {
 	if ctx.Err() != nil {
 		return context.Cause(ctx).Error()
 	}
 	return line(err)
+}
+
+// write prints names for scripts, or a table for people.
+func (c clusterStatus) write(w io.Writer, form string) error {
+	if form != "name" {
+		return c.writeText(w, form == "wide")
+	}
+	for _, n := range c.Nodes {
+		if _, err := fmt.Fprintln(w, "node/"+n.Node); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeText prints a table, and below it why nodes are not as they should be.
@@ -317,7 +354,11 @@ func (n nodeStatus) row(wide bool) string {
 	word := map[bool]string{true: "ready", false: "NOT READY"}[n.Ready]
 	cells := []string{n.Node, word, cmp.Or(n.Version, "-"), fmt.Sprint(n.Pending + n.SetsBehind), fmt.Sprint(len(n.NotInForce)), fmt.Sprint(len(n.Warnings)), n.starts()}
 	if n.Answer != "" {
-		cells = []string{n.Node, "NO ANSWER", "-", "-", "-", "-", "-"}
+		word = "NO ANSWER"
+		if n.Version != "" {
+			word = "UNKNOWN"
+		}
+		cells = []string{n.Node, word, cmp.Or(n.Version, "-"), "-", "-", "-", "-"}
 	}
 	if wide {
 		cells = append(cells, fmt.Sprint(n.Pods), cmp.Or(n.Agent, "-"))
@@ -342,7 +383,7 @@ func (n nodeStatus) says(wide bool) []string {
 	case n.Answer != "":
 		return []string{n.Answer}
 	case !n.Ready:
-		out = append(out, "not ready: "+n.Reason)
+		out = append(out, "not ready: "+cmp.Or(n.Reason, "it does not say why"))
 	}
 	for i, w := range n.Warnings {
 		if i == warningsShown && !wide {

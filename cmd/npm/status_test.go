@@ -35,9 +35,10 @@ func answering(d func() state.Dump, ready error) http.Handler {
 	}))})
 }
 
-// fiveAgents are a cluster with one agent that is well, one that hangs, one without the pages,
-// one that may not read the cluster, one that may not be asked; and a node without an agent.
-func fiveAgents(t *testing.T) (*agentstest.Cluster, func(change func(*state.Dump))) {
+// agentsInTrouble is a cluster with one agent that is well, one that hangs, one without the pages,
+// one that may not read the cluster, one that may not be asked, one that is older and says
+// less; and a node without an agent.
+func agentsInTrouble(t *testing.T) (*agentstest.Cluster, func(change func(*state.Dump))) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "two.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(twoNodes), 0o600))
@@ -67,6 +68,13 @@ npm_pod_start_open_seconds_bucket{cni="true",le="0.256"} 100
 npm_pod_start_open_seconds_bucket{cni="true",le="+Inf"} 100
 `)
 	})
+	older := http.NewServeMux() // it says less of itself, and its dump has no texts of policies
+	older.HandleFunc(statusPath, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"version":"v0.0.9","ready":{"ok":true}}`)
+	})
+	older.HandleFunc(debug.ManagerPath, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"NodeName":"win-7","time":"2026-01-01T00:00:00Z","policies":[{"policy":"x/web","ingress":true,"rules":1,"selected":["x/web"]}]}`)
+	})
 	fake := agentstest.New(t)
 	for node, handler := range map[string]http.Handler{
 		"win-1": starts,
@@ -79,6 +87,7 @@ npm_pod_start_open_seconds_bucket{cni="true",le="+Inf"} 100
 		"win-3": http.NotFoundHandler(),
 		"win-4": answering(dump, errors.New("pods is forbidden: the agent may not list them")),
 		"win-5": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "nobody may", http.StatusForbidden) }),
+		"win-7": older,
 	} {
 		server := httptest.NewServer(handler)
 		t.Cleanup(server.Close)
@@ -94,23 +103,28 @@ func TestStatus(t *testing.T) {
 	if !inOwnProcess(t) {
 		return
 	}
-	fake, change := fiveAgents(t)
+	fake, change := agentsInTrouble(t)
 	code, stdout, stderr := plugin(t, "status", "--timeout", "1s")
 	require.Equal(t, exitUnknown, code, stderr)
 	require.Equal(t, `NODE   STATE      VERSION  PENDING  NOT IN FORCE  WARNINGS  STARTS WITHIN
-win-1  ready      v1.2.3   0        0             0         0.256s (99% of 200 pods)
 win-2  NO ANSWER  -        -        -             -         -
 win-3  NO ANSWER  -        -        -             -         -
-win-4  NOT READY  v1.2.3   0        0             0         -
 win-5  NO ANSWER  -        -        -             -         -
 win-6  NO ANSWER  -        -        -             -         -
+win-7  UNKNOWN    v0.0.9   -        -             -         -
+win-4  NOT READY  v1.2.3   0        0             0         -
+win-1  ready      v1.2.3   0        0             0         0.256s (99% of 200 pods)
 win-2: no answer within 1s
 win-3: the agent kube-system/npm-win-3 on win-3: 404 Not Found: an older agent, or its Toggles.EnableHTTPDebugAPI is off
-win-4: not ready: pods is forbidden: the agent may not list them
 win-5: the agent kube-system/npm-win-5 on win-5: 403 Forbidden: nobody may
 win-6: no agent on node win-6
-1 of 6 nodes are as they should be
+win-7: the agent kube-system/npm-win-7 on win-7 does not say pending, behind, warnings, as an agent of another version: whether all is in force is not known
+win-4: not ready: pods is forbidden: the agent may not list them
+1 of 7 nodes are as they should be
 `, stdout)
+	code, stdout, _ = plugin(t, "status", "--timeout", "1s", "-o", "name")
+	require.Equal(t, exitUnknown, code)
+	require.Equal(t, "node/win-2\nnode/win-3\nnode/win-5\nnode/win-6\nnode/win-7\nnode/win-4\nnode/win-1\n", stdout)
 
 	// Those that do not answer go, and then what is wrong is told by code 3.
 	fake.Nodes, fake.Pods = nil, fake.Pods[:0:0]
@@ -131,7 +145,9 @@ win-6: no agent on node win-6
 	require.Contains(t, stdout, `"notInForce":["x/web"]`)
 
 	fake.Forbidden = []string{"list nodes"}
-	_, stdout, _ = plugin(t, "status")
+	change(func(d *state.Dump) { d.Pending, d.Warnings = nil, nil })
+	code, stdout, _ = plugin(t, "status")
+	require.Equal(t, exitUnknown, code, "a node without an agent may be there")
 	require.Contains(t, stdout, "\nnodes without an agent are not known: nodes is forbidden: ")
 	fake.Forbidden = []string{"list pods"}
 	code, _, stderr = plugin(t, "status")
@@ -159,7 +175,7 @@ func TestStatusFollows(t *testing.T) {
 	if !inOwnProcess(t) {
 		return
 	}
-	fake, change := fiveAgents(t)
+	fake, change := agentsInTrouble(t)
 	fake.Nodes, fake.Pods = nil, []corev1.Pod{agentstest.Agent("npm-win-1", "win-1")}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -180,7 +196,7 @@ func TestCheck(t *testing.T) {
 	if !inOwnProcess(t) {
 		return
 	}
-	fake, change := fiveAgents(t)
+	fake, change := agentsInTrouble(t)
 	var np networkingv1.NetworkPolicy
 	change(func(d *state.Dump) {
 		for _, p := range d.Policies {
@@ -193,12 +209,30 @@ func TestCheck(t *testing.T) {
 	fake.Policies = []networkingv1.NetworkPolicy{np}
 	code, stdout, stderr := plugin(t, "check", "x/web", "--timeout", "1s")
 	require.Equal(t, exitUnknown, code, stderr)
-	require.True(t, strings.HasPrefix(stdout, "NetworkPolicy x/web: in force on 2 of 6 nodes\n  win-2: not known: no answer within 1s\n"), stdout)
+	require.Equal(t, `NetworkPolicy x/web: in force on 2 of 7 nodes, UNKNOWN on 5
+  win-2: UNKNOWN: no answer within 1s
+  win-3: UNKNOWN: the agent kube-system/npm-win-3 on win-3: 404 Not Found: an older agent, or its Toggles.EnableHTTPDebugAPI is off
+  win-5: UNKNOWN: the agent kube-system/npm-win-5 on win-5: 403 Forbidden: nobody may
+  win-6: UNKNOWN: no agent on node win-6
+  win-7: UNKNOWN: the agent kube-system/npm-win-7 on win-7 does not say what its policies are, as an agent of another version
+`, stdout)
+	began := time.Now()
+	code, _, _ = plugin(t, "check", "x/web", "--timeout", "1s", "--wait", "--wait-timeout", "1s")
+	require.Equal(t, exitUnknown, code, "what nobody knows is not in force, however long it is waited for")
+	require.Less(t, time.Since(began), 20*time.Second)
 
 	fake.Nodes, fake.Pods = nil, []corev1.Pod{agentstest.Agent("npm-win-1", "win-1")}
 	code, stdout, _ = plugin(t, "check", "-n", "x", "web")
 	require.Equal(t, 0, code, stdout)
 	require.Equal(t, "NetworkPolicy x/web: in force on 1 of 1 nodes\n", stdout)
+	for form, want := range map[string]string{
+		"name": "networkpolicy.networking.k8s.io/web\n",
+		"wide": "NetworkPolicy x/web: in force on 1 of 1 nodes\n  win-1: in force\n",
+		"json": `{"policy":"x/web","nodes":[{"node":"win-1","state":"inForce"}]}` + "\n",
+	} {
+		_, stdout, _ = plugin(t, "check", "x/web", "-o", form)
+		require.Equal(t, want, stdout)
+	}
 	for name, tc := range map[string]struct {
 		change func(*state.Dump)
 		said   string

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -81,8 +80,8 @@ Exit code: 0 allowed, 3 blocked, 4 not known, 1 no dump or no such pod, 2 wrong 
 }
 
 func (o *traceOptions) validate() error {
-	if !slices.Contains([]string{"text", "json", "yaml"}, o.output) {
-		return fmt.Errorf("-o %q: the output is text, json or yaml", o.output)
+	if err := oneOf(o.output, "text", "json", "yaml"); err != nil {
+		return err
 	}
 	return o.source.validate()
 }

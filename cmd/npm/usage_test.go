@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,5 +29,31 @@ func TestUsageThatMisleads(t *testing.T) {
 			require.Empty(t, out)
 			require.Contains(t, errs, tc.says)
 		})
+	}
+}
+
+// TestOddQuestions: what cannot be a connection is wrong usage, before anything is read.
+func TestOddQuestions(t *testing.T) {
+	for to, says := range map[string]string{
+		"db-0:99999999999999999999": `"99999999999999999999" is no port: a number from 1 to 65535 is, and a name like http`,
+		"db-0:65536":                `"65536" is no port`,
+		"db-0:0":                    `"0" is no port`,
+		"db-0:-1":                   `"-1" is no port`,
+		"db-0:/TCP":                 `"" is no port`,
+		"db-0:":                     `"" is no port`,
+		"db-0:80/":                  `"" is no protocol: TCP, UDP and SCTP are`,
+		"db-0:http/ICMP":            `"ICMP" is no protocol`,
+		"[::1]:80":                  "::1 is no IPv4 address; WinNPM judges IPv4 only",
+		"::1:80":                    "::1 is no IPv4 address",
+		"db-0:80:80":                `"db-0:80" is neither a name nor an IPv4 address: write FROM TO:PORT/PROTO`,
+		":80":                       `"" is neither a name nor an IPv4 address`,
+		"db 0:80":                   `"db 0" is neither a name nor an IPv4 address`,
+		"":                          "write FROM->TO:PORT/PROTO",
+	} {
+		code, out, errs := command(t, "", "trace", "-n", "x", "web-0", to, "--dump", "none.json")
+		require.Equal(t, simulate.ExitUsage, code, to)
+		require.Empty(t, out)
+		require.Equal(t, 1, strings.Count(errs, "\n"), errs)
+		require.Contains(t, errs, `npm: trace "web-0 `+to+`": `+says)
 	}
 }
