@@ -56,10 +56,11 @@ type State struct {
 
 	byID      map[string]*Endpoint
 	byAddr    map[netip.Addr][]*Endpoint
-	dirty     map[*Endpoint][]policy.Key // to be rendered again, because of policies or, without one, something else
-	readFrom  string                     // endpoint at which the last transaction left off reading, "" for none
-	turn      uint64                     // of the queue of pending updates: the last that was served
-	subqueues map[string]subqueue        // of that queue, by namespace or queueOfRepairs, queueOfRetries
+	dirty     map[*Endpoint][]policy.Key    // to be rendered again, because of policies or, without one, something else
+	readFrom  string                        // endpoint at which the last transaction left off reading, "" for none
+	turn      uint64                        // of the queue of pending updates: the last that was served
+	subqueues map[string]subqueue           // of that queue, by namespace or queueOfRepairs, queueOfRetries
+	members   map[string]map[*Endpoint]bool // of the subqueues: those that wait there, and some that have left
 	listing   listing
 	unread    map[string]*unreadEndpoint // enumerated and not read yet
 	strangers map[string]backoff.Again   // enumerated, and elsewhere, by GUID in lower case; when they are read again
@@ -78,6 +79,7 @@ func New(cfg Settings, with Shared) *State {
 		byAddr:    map[netip.Addr][]*Endpoint{},
 		dirty:     map[*Endpoint][]policy.Key{},
 		subqueues: map[string]subqueue{},
+		members:   map[string]map[*Endpoint]bool{},
 		unread:    map[string]*unreadEndpoint{},
 		strangers: map[string]backoff.Again{},
 	}

@@ -110,18 +110,28 @@ func subqueueRank(name string) int {
 func (d *State) Join(ep *Endpoint) {
 	why := d.cause(ep)
 	ep.turn = 0 // for itself it does not wait
-	ep.subqueue = why.subqueue()
+	d.enter(ep, why.subqueue())
 	if _, ok := d.subqueues[ep.subqueue]; !ok {
 		d.moveSubqueue(ep.subqueue, 0)
 	}
 	last := d.subqueues[ep.subqueue].turn
-	for _, other := range d.byID {
-		if other.turn > last && other.subqueue == ep.subqueue && (why.kind == causeRetry || d.cause(other) == why) {
+	for other := range d.members[ep.subqueue] {
+		if other.turn > last && (why.kind == causeRetry || d.cause(other) == why) {
 			last = other.turn
 		}
 	}
 	ep.turn = last + 1
 	ep.state.join()
+}
+
+// enter moves an endpoint to a subqueue. Those of others are not looked at when one joins.
+func (d *State) enter(ep *Endpoint, name string) {
+	delete(d.members[ep.subqueue], ep)
+	if d.members[name] == nil {
+		d.members[name] = map[*Endpoint]bool{}
+	}
+	d.members[name][ep] = true
+	ep.subqueue = name
 }
 
 // rejoin has an endpoint of the queue wait for what changed its desired rules now: where
@@ -184,6 +194,7 @@ func (d *State) ForgetSubqueues() {
 		waits[ep.subqueue] = waits[ep.subqueue] || ep.Pending()
 	}
 	maps.DeleteFunc(d.subqueues, func(name string, _ subqueue) bool { return !waits[name] })
+	maps.DeleteFunc(d.members, func(name string, _ map[*Endpoint]bool) bool { return !waits[name] })
 }
 
 // mark has an endpoint rendered again, because policies changed or, with none,

@@ -26,6 +26,20 @@ func newTestEndpoints() *State {
 	})
 }
 
+// joinLast has an endpoint join, and wants its turn to be behind those of all that wait for
+// the same, wherever they are looked for.
+func joinLast(t require.TestingT, d *State, ep *Endpoint) {
+	d.Join(ep)
+	last := d.subqueues[ep.subqueue].turn
+	for _, other := range d.byID {
+		same := other.subqueue == ep.subqueue && (ep.subqueue == queueOfRetries || d.cause(other) == d.cause(ep))
+		if other != ep && same {
+			last = max(last, other.turn)
+		}
+	}
+	require.Equal(t, last+1, ep.turn)
+}
+
 // TestCausesAlternate: whatever joins and whatever fails, who waits sees each other
 // namespace served once before its turn. Nobody starves, and subqueues are as many as
 // namespaces that wait.
@@ -58,7 +72,7 @@ func TestCausesAlternate(t *testing.T) {
 					ep.changedBy = policy.Key{Namespace: d.desired.Local(ep.owner).Namespace, Name: fmt.Sprint("p", p)}
 				}
 				if !ep.Pending() {
-					d.Join(ep)
+					joinLast(t, d, ep)
 				} else {
 					d.rejoin(ep)
 				}
@@ -81,7 +95,7 @@ func TestCausesAlternate(t *testing.T) {
 				ep.leave()
 				if rapid.Bool().Draw(t, "fails") {
 					ep.tries++
-					d.Join(ep)
+					joinLast(t, d, ep)
 					if waits[queueOfRetries] == nil {
 						waits[queueOfRetries] = map[string]int{}
 					}

@@ -101,7 +101,8 @@ func (d *State) restoreEndpoint(ep *Endpoint, ed state.Endpoint) {
 		ep.lastErr = told{next.Error, next.Invalid}
 	}
 	if ep.Pending() || next.Turn > 0 { // one that failed and turned out right is there until its turn
-		ep.since, ep.subqueue, ep.turn = ed.Since, next.Queue, max(next.Turn, 1)
+		d.enter(ep, next.Queue)
+		ep.since, ep.turn = ed.Since, max(next.Turn, 1)
 		ep.state.join()
 		if ns, name, ok := strings.Cut(next.ChangedBy, "/"); ok {
 			ep.changedBy = policy.Key{Namespace: ns, Name: name}

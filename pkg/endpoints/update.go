@@ -230,6 +230,7 @@ func (d *State) gone(id string) {
 	d.writes.Move(id)
 	delete(d.byID, id)
 	delete(d.dirty, ep)
+	delete(d.members[ep.subqueue], ep)
 	if len(d.desired.Home(ep.addrs)) > 0 {
 		d.listing.wanted, d.listing.retry = true, backoff.Retry{} // its pod runs on: another endpoint may be there
 	}
