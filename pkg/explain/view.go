@@ -180,13 +180,14 @@ func (c *Cluster) actual(ep *state.Endpoint, q question) decision {
 	if !ep.Known {
 		lists = ep.Maybe
 	}
-	var first *decision
+	var first decision // no pointer, which would cost each cell of a matrix an allocation
+	asked := false
 	for i, acls := range lists {
 		for _, in := range []int{closed, open} {
 			l := c.parse(listKey{ep, in, i}, acls)
 			d := c.decide(l, in, q)
-			if first == nil {
-				first = &d
+			if !asked {
+				first, asked = d, true
 			}
 			if d.verdict == Unknown || d.verdict != first.verdict {
 				d.verdict = Unknown
@@ -200,10 +201,10 @@ func (c *Cluster) actual(ep *state.Endpoint, q question) decision {
 			}
 		}
 	}
-	if first == nil {
+	if !asked {
 		return decision{verdict: Unknown, reason: "what is on the endpoint is not known", view: c.views[closed]}
 	}
-	return *first
+	return first
 }
 
 // wanted decides over what should be in HNS.

@@ -138,17 +138,18 @@ func (j judge) grids(ctx context.Context, q questions, rows []gridRow) iter.Seq2
 func (j judge) cell(from, to explain.End, p port) (byte, error) {
 	egress, ingress := j.cluster.Actual(from, to, p.number, p.protocol)
 	var sides [2]*explain.Half
-	for i, of := range []struct {
-		end  explain.End
-		half explain.Half
-	}{{from, egress}, {to, ingress}} {
-		judged, err := judgedHere(of.end, of.half)
-		if err != nil {
-			return 0, err
-		}
-		if judged {
-			sides[i] = &of.half
-		}
+	here, err := judgedHere(from, egress)
+	if err != nil {
+		return 0, err
+	}
+	if here {
+		sides[0] = &egress
+	}
+	if here, err = judgedHere(to, ingress); err != nil {
+		return 0, err
+	}
+	if here {
+		sides[1] = &ingress
 	}
 	return symbol(sides[0], sides[1]), nil
 }
