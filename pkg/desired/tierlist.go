@@ -122,7 +122,7 @@ func (d *State) plainRules(p *PodState, dir policy.Direction) (out []render.Tier
 	for _, ps := range p.selected {
 		for _, r := range d.group(ps, p).Rules {
 			if r.ACL.Direction == acl.DirectionOf(dir) && !r.Unused {
-				from := render.Source{Tier: policy.Namespaced, Key: ps.Key, Index: r.Rules[0]}
+				from := render.Source{Tier: policy.Namespaced, Key: ps.Key, Index: r.From[0]}
 				out = append(out, render.TierRule{ACL: r.ACL, Names: r.Names, From: from})
 			}
 		}

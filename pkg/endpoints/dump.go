@@ -118,7 +118,7 @@ func explain(ed *state.Endpoint, ep *Endpoint, want []hns.ACL) {
 	rules := map[hns.ACL][]int{}
 	for _, g := range ep.desired.Groups {
 		for _, r := range g.Rules {
-			rules[r.ACL] = r.Rules
+			rules[r.ACL] = r.From
 		}
 	}
 	ed.Wanted, ed.WantedRules = acl.Canonical(want), make([][]int, len(want))

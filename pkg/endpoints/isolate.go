@@ -39,7 +39,7 @@ type Isolation struct {
 // failed, and after the first two only if HNS answers. A block without the rest closes
 // more than is asked for; with HNS against a rule of the other direction, or a pair, it
 // is what closes this one.
-func Isolations() []Isolation { return isolations[:] }
+func Isolations() []Isolation { return slices.Clone(isolations[:]) }
 
 var isolations = [...]Isolation{
 	{(*Endpoint).shield, hns.Add},

@@ -112,13 +112,13 @@ func TestRenderedIsCanonical(t *testing.T) {
 		for _, r := range g.Rules {
 			require.Equal(t, r.ACL.Canonical(), r.ACL)
 			require.False(t, seen[r.ACL], "%+v is there twice", r.ACL)
-			require.IsIncreasing(t, r.Rules)
+			require.IsIncreasing(t, r.From)
 			seen[r.ACL] = true
 			if !r.Unused {
 				text, err := json.Marshal(r.ACL)
 				require.NoError(t, err)
 				bytes += len(text)
-				from += len(r.Rules)
+				from += len(r.From)
 			}
 		}
 		s := SizeOf(c, fakePorts{})

@@ -49,7 +49,7 @@ type Rule struct {
 	// Unused: a named port number that no pod serves any more. It matches
 	// nothing; where it is on an endpoint it may stay until the next Update.
 	Unused bool
-	Rules  []int // indexes of the policy's rules of its direction that it came from
+	From   []int // indexes of the policy's rules of its direction that it came from
 }
 
 // ACLs returns the group's rules that name no rejected set. They are not to be
@@ -197,8 +197,8 @@ func (r *renderer) add(rule policy.Rule, match portMatch, peer peerText, unused 
 		r.order = append(r.order, is)
 		r.out.Rules = append(r.out.Rules, Rule{ACL: r.acl(is, peer.literals), Names: peer.names, Unused: unused})
 	}
-	if from := r.out.Rules[at].Rules; len(from) == 0 || from[len(from)-1] != rule.Index {
-		r.out.Rules[at].Rules = append(from, rule.Index)
+	if from := r.out.Rules[at].From; len(from) == 0 || from[len(from)-1] != rule.Index {
+		r.out.Rules[at].From = append(from, rule.Index)
 	}
 }
 
