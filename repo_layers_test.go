@@ -35,7 +35,7 @@ var layers = map[string]struct {
 			"state holding orphans podbudget",
 			"ownership rules tierinput tierlist",
 			"active clusters crowds policies",
-			"pods stage",
+			"new pods stage",
 			// what others see of it
 			"count dump restore tierwarnings warnings",
 		},
@@ -46,7 +46,7 @@ var layers = map[string]struct {
 			// one endpoint
 			"compromises doc endpoint state",
 			// all of them: what is known, what is desired, and the queue
-			"endpoints unread fairqueue own podstart references repair tiersteps update",
+			"counts endpoints unread cause fairqueue own podstart references repair tiersteps update",
 			"reads render refusals tierrefusals isolate outcome ready fold",
 			// what others see of them
 			"dump outstanding restore warnings",

@@ -1,0 +1,40 @@
+package desired
+
+import (
+	"net/netip"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/progress"
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// New returns a State of an empty cluster. It defines sets in the cache, and holds
+// them for policies.
+func New(cfg Settings, cache *ipsets.Cache, notes *progress.Notes) *State {
+	d := &State{
+		cfg:              cfg,
+		progress:         notes,
+		cache:            cache,
+		owners:           ipsets.NewOwners[*PodState](),
+		members:          newMembers(cache),
+		policies:         map[policy.Key]*policyState{},
+		byNS:             map[string]map[policy.Key]*policyState{},
+		problems:         map[policy.Key]bool{},
+		switched:         map[*policyState]struct{}{},
+		crowds:           crowds{closed: map[*policyState]bool{}, sets: map[string]int{}},
+		clusters:         map[string]*clusterState{},
+		switchedClusters: map[*clusterState]struct{}{},
+		local:            map[types.UID]*PodState{},
+		contested:        map[netip.Addr]bool{},
+		misplaced:        map[PodKey]bool{},
+	}
+	d.namedPorts = &namedPortSets{
+		cache: cache, byKey: map[portKey]*portSets{}, byPort: map[PodPort][]*portSets{},
+		stale: map[*view]bool{}, over: map[*policyState]state.Warning{},
+		changed: d.renderSelected, fewer: d.renderTiered, pods: d.members.podGroup.serving, labels: d.members.labels,
+	}
+	return d
+}
