@@ -21,7 +21,7 @@ import (
 func newTestEndpoints() *State {
 	cache, notes, log := ipsets.NewCache(), progress.New(time.Now), drift.NewLog()
 	return New(Settings{}, Shared{
-		Progress: notes, Cache: cache, Desired: desired.New(desired.Settings{}, cache, notes),
+		Progress: notes, Cache: cache, Desired: desired.New(desired.Settings{Budgets: policy.DefaultBudgets()}, cache, notes),
 		Drift: &log, Spellings: &drift.Spellings{}, Writes: NewWrites(), Refusals: Refusals{},
 	})
 }

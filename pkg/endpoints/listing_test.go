@@ -1,0 +1,140 @@
+package endpoints
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/winnpm/winnpm/pkg/desired"
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// testStart is when the tests of one State begin.
+var testStart = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// follow stages objects, hands on what follows for endpoints, and renders them, as a
+// transaction does.
+func (d *State) follow(do func(*desired.Objects)) {
+	in := desired.NewObjects()
+	do(&in)
+	d.desired.Stage(&in, d.clock)
+	d.Follow(d.desired.TakeEffects())
+	d.RenderDirty()
+}
+
+// begun returns a State in whose first transaction HNS listed these endpoints, each with an
+// address and a local pod of its own, and showed them without any rule. No policy selects
+// the pods, so that all is right.
+func begun(t require.TestingT, ids ...string) *State {
+	return begunWith(t, func(*desired.Objects) {}, ids...)
+}
+
+// begunWith is begun with more objects than the pods.
+func begunWith(t require.TestingT, more func(*desired.Objects), ids ...string) *State {
+	d := newTestEndpoints()
+	d.cfg.MaxBatchedACLs = 30
+	d.Tick(testStart)
+	d.Begin(1, testStart)
+	d.follow(func(o *desired.Objects) {
+		more(o)
+		for i, id := range ids {
+			o.SetPod(desired.Pod{Namespace: "x", Name: id, UID: types.UID(id), Addr: testAddr(i), Local: true})
+		}
+	})
+	require.True(t, d.TakeListDue())
+	d.TakeList(ids, nil, d.writes.Sequence())
+	for i, id := range ids {
+		d.TakeRead(id, hns.Endpoint{ID: id, Addrs: []netip.Addr{testAddr(i)}}, nil)
+	}
+	d.LookAgain()
+	return d
+}
+
+func testAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}) }
+
+// TestListings: what an enumeration says of an endpoint, by what it has and when it began.
+func TestListings(t *testing.T) {
+	t.Parallel()
+	list := func(ids ...string) func(*State) {
+		return func(d *State) { d.TakeList(ids, nil, d.writes.Sequence()) }
+	}
+	read := func(id string, err error) func(*State) {
+		return func(d *State) { d.TakeRead(id, hns.Endpoint{ID: id, Addrs: []netip.Addr{testAddr(0)}}, err) }
+	}
+	gone := &hns.OpError{Kind: hns.KindEndpoint, Err: hns.ErrNotFound}
+	tests := map[string]struct {
+		steps     []func(*State)
+		state     string // of endpoint a; "" when it is not known
+		due       string // what is to be read now
+		unsettled bool
+		unread    string
+	}{
+		"shown":                       {[]func(*State){list("a", "b")}, "known, settled, shown", "", false, ""},
+		"in the other case":           {[]func(*State){list("A", "B")}, "known, settled, shown", "", false, ""},
+		"lacked and believed":         {[]func(*State){list("b")}, "known, settled, lacked", "a", false, ""},
+		"lacked, then shown":          {[]func(*State){list("b"), list("a", "b")}, "known, settled, shown", "a", false, ""},
+		"lacked, then read":           {[]func(*State){list("b"), read("a", nil)}, "known, settled, lacked", "", false, ""},
+		"lacked, then not found":      {[]func(*State){list("b"), read("a", gone)}, "", "", false, ""},
+		"lacked, then any answer":     {[]func(*State){list("b"), read("a", hns.ErrUnlisted)}, "", "", false, ""},
+		"lacked, then no answer":      {[]func(*State){list("b"), read("a", hns.ErrUnavailable)}, "known, settled, lacked", "", false, ""},
+		"shown, then any answer":      {[]func(*State){read("a", hns.ErrUnlisted)}, "known, settled, shown", "", false, ""},
+		"empty is not believed":       {[]func(*State){list()}, "known, settled, missed", "", true, ""},
+		"missed, then shown":          {[]func(*State){list(), list("a", "b")}, "known, settled, shown", "a b", false, ""},
+		"missed, then lacked":         {[]func(*State){list(), list("b")}, "known, settled, lacked", "a b", false, ""},
+		"missed, then any answer":     {[]func(*State){list(), read("a", hns.ErrUnlisted)}, "known, settled, missed", "", true, ""},
+		"empty once no pod is left":   {[]func(*State){noPods, list()}, "known, settled, lacked", "a b", false, ""},
+		"a new one":                   {[]func(*State){list("a", "b", "c")}, "known, settled, shown", "c", false, "c"},
+		"another GUID":                {[]func(*State){list("a2", "b"), read("a", gone)}, "", "a2", false, "a2"},
+		"a new one that went again":   {[]func(*State){list("a", "b", "c"), list("a", "b")}, "known, settled, shown", "", false, ""},
+		"an enumeration that failed":  {[]func(*State){func(d *State) { d.TakeList(nil, hns.ErrUnavailable, 0) }}, "known, settled, shown", "", false, ""},
+		"elsewhere is no more ours":   {[]func(*State){read("a", hns.ErrElsewhere), list("a", "b")}, "", "", false, ""},
+		"lacked by one that is older": {[]func(*State){meanwhile([]string{"b"}, read("a", nil))}, "known, settled, shown", "", false, ""},
+		"gone, and listed before":     {[]func(*State){meanwhile([]string{"a", "b"}, read("a", gone))}, "", "", false, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := begun(t, "a", "b")
+			for _, step := range tt.steps {
+				step(d)
+			}
+			is := ""
+			if ep := d.Endpoint("a"); ep != nil {
+				is = ep.state.String()
+			}
+			require.Equal(t, tt.state, is)
+			due := d.singles(d.now)
+			slices.Sort(due)
+			require.Equal(t, tt.due, strings.Join(due, " "))
+			require.Equal(t, tt.unsettled, d.listing.unsettled)
+			var unread []string
+			for id := range d.unread {
+				unread = append(unread, id)
+			}
+			require.Equal(t, tt.unread, strings.Join(unread, " "))
+		})
+	}
+}
+
+// meanwhile has something happen while an enumeration is on its way.
+func meanwhile(ids []string, what func(*State)) func(*State) {
+	return func(d *State) {
+		began := d.writes.Sequence()
+		what(d)
+		d.TakeList(ids, nil, began)
+	}
+}
+
+// noPods has all pods of begun end, without what that asks of their endpoints.
+func noPods(d *State) {
+	in := desired.NewObjects()
+	for _, id := range []string{"a", "b"} {
+		in.DeletePod(desired.PodKey{Namespace: "x", Name: id})
+	}
+	d.desired.Stage(&in, d.clock)
+}

@@ -1,0 +1,269 @@
+package endpoints
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/winnpm/winnpm/pkg/acl"
+	"github.com/winnpm/winnpm/pkg/desired"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/versioned"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// fromApp is a policy that lets pods with one label reach all pods of namespace x.
+func fromApp(name, app string) *networkingv1.NetworkPolicy {
+	return &networkingv1.NetworkPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: name},
+		Spec: networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{
+			From: []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}},
+		}}},
+	}
+}
+
+// step returns the next step of an endpoint's update, and the list that it leads to.
+func step(t require.TestingT, d *State, id string) (s acl.Step, reached []hns.ACL) {
+	ep, steps, _ := d.NextSteps(id)
+	require.NotEmpty(t, steps)
+	s, reached = steps[0], steps[0].ACLs
+	if s.Verb == hns.Add {
+		reached = slices.Concat(ep.Actual, reached)
+	}
+	return s, acl.Canonical(reached)
+}
+
+// TestOutcomes: what a write that ends in each way leaves known of its endpoint, and what is
+// to be done with it.
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	ofEndpoint := func(err error) error { return &hns.OpError{Kind: hns.KindEndpoint, Err: err} }
+	ofRule := &hns.OpError{Kind: hns.KindACL, Err: hns.ErrInvalid, Code: 0x803b0030}
+	others := hns.Endpoint{ID: "A", Addrs: []netip.Addr{testAddr(0)}}
+	tests := map[string]struct {
+		err   error
+		state string // "" when the endpoint is dropped
+		lists int    // that may be on it besides the one that is known
+		read  bool   // before it is written again
+		done  bool
+		fails bool // so that the next try is scheduled
+	}{
+		"done":                    {nil, "known, settled, shown", 0, false, true, false},
+		"broke off":               {ofEndpoint(hns.ErrUnavailable), "unknown, pending, shown", 2, true, false, true},
+		"unlisted and not read":   {ofRule.Err, "unknown, pending, shown", 2, true, false, true},
+		"refused":                 {&versioned.Refused{Err: ofRule}, "known, careful, shown", 0, false, false, false},
+		"refused, code not known": {&versioned.Refused{Err: &hns.OpError{Kind: hns.KindACL, Err: hns.ErrUnlisted}}, "known, pending, shown", 0, false, false, false},
+		"refused as an endpoint":  {&versioned.Refused{Err: ofEndpoint(hns.ErrInvalid)}, "known, pending, shown", 0, false, false, true},
+		"refused as a set":        {&versioned.Refused{Err: &hns.OpError{Kind: hns.KindSet, Err: hns.ErrNotFound}}, "known, pending, shown", 0, false, false, true},
+		"not made":                {versioned.ErrUnread, "known, pending, shown", 0, false, false, true},
+		"conflict before":         {&versioned.Conflict{Endpoint: others}, "known, pending, shown", 0, false, false, true},
+		"conflict after":          {&versioned.Conflict{Endpoint: others, Written: true}, "known, pending, shown", 0, false, false, true},
+		"gone":                    {ofEndpoint(hns.ErrNotFound), "", 0, false, false, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := begun(t, "a")
+			d.follow(func(o *desired.Objects) { o.SetPolicy(fromApp("p", "web")) })
+			ep := d.Endpoint("a")
+			require.Equal(t, "known, pending, shown", ep.state.String())
+			s, reached := step(t, d, "a")
+
+			done, err := d.Wrote(ep, reached, s.ACLs, versioned.Done{Version: "v2"}, tt.err)
+			require.Equal(t, tt.done, done)
+			require.Equal(t, tt.fails, err != nil)
+			if err != nil {
+				d.Failed(ep, err, time.Time{})
+			} else if d.Endpoint("a") != nil {
+				d.Queue(ep)
+			}
+			if tt.state == "" {
+				require.Nil(t, d.Endpoint("a"))
+				require.True(t, d.listDue(d.now), "its pod runs on")
+				require.Empty(t, d.cache.Refs(ipsets.PodLabel("app", "web"))[1:], "but for the policy nobody needs the set")
+				return
+			}
+			require.Equal(t, tt.state, ep.state.String())
+			require.Len(t, ep.attempts, tt.lists)
+			require.Equal(t, tt.lists == 0, ep.Version != "", "a write is planned from a version")
+			d.Tick(testStart.Add(time.Minute))
+			require.Equal(t, tt.read, slices.Contains(d.singles(d.clock), "a"))
+			if tt.read {
+				_, steps, _ := d.NextSteps("a")
+				require.Empty(t, steps, "nothing is planned from what is not known")
+			}
+		})
+	}
+}
+
+// TestGoneTwice: an endpoint that a write finds gone has endpoints listed at once, and one
+// right after it a second later, as HNS may go on listing what it does not know.
+func TestGoneTwice(t *testing.T) {
+	t.Parallel()
+	d := begun(t, "a", "b")
+	d.follow(func(o *desired.Objects) { o.SetPolicy(fromApp("p", "web")) })
+	gone := &hns.OpError{Kind: hns.KindEndpoint, Err: hns.ErrNotFound}
+	for i, id := range []string{"a", "b"} {
+		s, reached := step(t, d, id)
+		_, err := d.Wrote(d.Endpoint(id), reached, s.ACLs, versioned.Done{}, gone)
+		require.NoError(t, err)
+		require.Equal(t, i == 0, d.listDue(d.clock), id)
+	}
+	require.True(t, d.listDue(d.clock.Add(listAgain)))
+}
+
+// TestBlindAdds: a block that HNS took closes an endpoint that cannot be read. One that never
+// answers is given so many, as it may have taken each of them.
+func TestBlindAdds(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		err  error
+		adds int // until it counts as closed
+	}{
+		"HNS took it":         {nil, 1},
+		"HNS does not answer": {hns.ErrUnavailable, maxBlind},
+	} {
+		d := begunWith(t, func(o *desired.Objects) { o.SetPolicy(fromApp("p", "web")) }, "a")
+		ep := d.Endpoint("a")
+		s, reached := step(t, d, "a")
+		_, err := d.Wrote(ep, reached, s.ACLs, versioned.Done{}, hns.ErrUnavailable)
+		require.Error(t, err)
+		for range tt.adds {
+			require.True(t, d.Open(ep), name)
+			d.TakeBlindAdd(ep, ep.shield(), tt.err)
+		}
+		require.False(t, d.Open(ep), name)
+		require.Equal(t, "shielded, pending, shown", ep.state.String(), name)
+		d.TakeRead("a", hns.Endpoint{ID: "a", Addrs: ep.addrs}, nil)
+		require.Equal(t, "known, pending, shown", ep.state.String(), name)
+		require.True(t, d.Open(ep), "%s: the read shows that it is not", name)
+	}
+}
+
+// TestUnlistedRefusals: a code that nobody knows refuses something when it comes twice in a row,
+// and on an endpoint that is open at once.
+func TestUnlistedRefusals(t *testing.T) {
+	t.Parallel()
+	unlisted := &versioned.Refused{Err: &hns.OpError{Kind: hns.KindACL, Err: hns.ErrUnlisted}}
+	isolated := func(o *desired.Objects) { o.SetPolicy(fromApp("p", "web")) }
+	running := begun(t, "a")
+	running.follow(isolated)
+	for name, tt := range map[string]struct {
+		d     *State
+		times int
+	}{
+		"open":    {begunWith(t, isolated, "a"), 1},
+		"running": {running, 2},
+	} {
+		ep := tt.d.Endpoint("a")
+		for range tt.times {
+			require.False(t, ep.Careful(), name)
+			s, reached := step(t, tt.d, "a")
+			_, err := tt.d.Wrote(ep, reached, s.ACLs, versioned.Done{}, unlisted)
+			require.NoError(t, err, name)
+		}
+		require.True(t, ep.Careful(), name)
+	}
+}
+
+// TestOutstandingModel: whatever is desired, however writes end and whenever HNS is read, the
+// list that HNS has is one of those that are thought possible. When it is known, it is the
+// one. Nothing is planned from what is not known, every set that HNS's rules may name is
+// held, and what is known and differs waits for an update.
+func TestOutstandingModel(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		d := begun(t, "a")
+		if rapid.Bool().Draw(t, "open") {
+			d = begunWith(t, func(o *desired.Objects) { o.SetPolicy(fromApp("p", "a")) }, "a")
+		}
+		actual := []hns.ACL{} // in HNS
+		addrs := []netip.Addr{testAddr(0)}
+		app := rapid.SampledFrom([]string{"a", "b", "c"})
+		name := rapid.SampledFrom([]string{"p", "q"})
+		t.Repeat(map[string]func(*rapid.T){
+			"policy": func(t *rapid.T) {
+				d.follow(func(o *desired.Objects) { o.SetPolicy(fromApp(name.Draw(t, "name"), app.Draw(t, "app"))) })
+			},
+			"delete": func(t *rapid.T) {
+				d.follow(func(o *desired.Objects) { o.DeletePolicy(policy.Key{Namespace: "x", Name: name.Draw(t, "name")}) })
+			},
+			"write": func(t *rapid.T) {
+				ep, steps, _ := d.NextSteps("a")
+				if len(steps) == 0 {
+					t.Skip("nothing to write")
+				}
+				s, reached := step(t, d, "a")
+				how := rapid.SampledFrom([]string{"done", "done and lost", "lost"}).Draw(t, "how")
+				is, err := versioned.Done{}, error(nil)
+				if how != "lost" {
+					actual = reached
+				}
+				if how == "done" {
+					is.Version = hns.Basis(addrs, reached, ep.open)
+				} else {
+					err = hns.ErrUnavailable
+				}
+				if _, err = d.Wrote(ep, reached, s.ACLs, is, err); err != nil {
+					d.Failed(ep, err, time.Time{})
+				} else {
+					d.Queue(ep)
+				}
+			},
+			"block": func(t *rapid.T) {
+				ep := d.Endpoint("a")
+				if ep.Known() || !d.Open(ep) {
+					t.Skip("it is not open")
+				}
+				block, err := ep.shield(), error(nil)
+				if rapid.Bool().Draw(t, "taken") {
+					actual = acl.Canonical(slices.Concat(actual, block))
+				} else {
+					err = hns.ErrUnavailable
+				}
+				d.TakeBlindAdd(ep, block, err)
+			},
+			"read": func(*rapid.T) {
+				e := hns.Endpoint{ID: "a", Addrs: addrs}
+				for _, a := range actual {
+					e.Policies = append(e.Policies, hns.NewACLPolicy(a))
+				}
+				d.TakeRead("a", e, nil)
+				require.True(t, d.Endpoint("a").Known())
+			},
+			"": func(t *rapid.T) {
+				ep := d.Endpoint("a")
+				is := func(list []hns.ACL) bool { return acl.Same(list, actual) }
+				blind := ep.blind > 0 // of several blocks any number may be there
+				if !blind {
+					require.True(t, slices.ContainsFunc(ep.possible(), is), "%s: %v is not one of %v", ep.state, actual, ep.possible())
+				}
+				for _, n := range d.namesOf(actual) {
+					held := func(r ipsets.Ref) bool { return r.Kind == ipsets.RefApplied || r.Kind == ipsets.RefPin }
+					require.True(t, slices.ContainsFunc(d.cache.Refs(n), held), "%s: %s is not held", ep.state, n)
+				}
+				if ep.Known() {
+					require.True(t, is(ep.Actual))
+					require.Equal(t, ep.Pending(), !acl.Same(ep.Actual, d.listFor(ep)))
+					return
+				}
+				_, steps, _ := d.NextSteps("a")
+				require.Empty(t, steps)
+				require.True(t, ep.Pending())
+				require.Contains(t, d.singles(d.clock.Add(time.Hour)), "a")
+				require.Empty(t, ep.Actual)
+				require.Empty(t, ep.Version)
+				for i, list := range ep.attempts {
+					require.False(t, slices.ContainsFunc(ep.attempts[:i], func(other []hns.ACL) bool { return slices.Equal(other, list) }), "twice: %v", list)
+				}
+			},
+		})
+	})
+}
