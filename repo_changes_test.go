@@ -3,7 +3,6 @@ package winnpm_test
 import (
 	"os"
 	"path"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -24,7 +23,10 @@ func TestDesignLeadsToChanges(t *testing.T) {
 	rows := strings.Split(table, "\n")[1:]
 	require.Len(t, rows, 10)
 	for _, row := range rows {
-		for _, match := range regexp.MustCompile("`([\\w.-]+(?:/[\\w.-]+)+)`").FindAllStringSubmatch(row, -1) {
+		for _, match := range quoted.FindAllStringSubmatch(row, -1) {
+			if !pathName.MatchString(match[1]) {
+				continue
+			}
 			if name := path.Base(match[1]); !strings.Contains(string(design), name) && match[1] != "docs/design.md" {
 				t.Errorf("docs/design.md does not name %s: %.60s…", match[1], row)
 			}

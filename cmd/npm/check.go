@@ -128,7 +128,7 @@ func (o *checkOptions) ask(ctx context.Context, cluster *agents.Cluster, namespa
 		n := nodeCheck{Node: all[i].Node, State: nodeUnknown}
 		switch {
 		case err != nil:
-			n.Why = printable.Line(reason(ctx, err))
+			n.Why = reason(ctx, err)
 		case withoutTexts(d):
 			n.Why = at.name + " does not say what its policies are, as an agent of another version"
 		default:

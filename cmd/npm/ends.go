@@ -94,7 +94,7 @@ func checkPort(text string) error {
 
 // checkProtocol accepts the protocols that policies know; none is given where none has to be.
 func checkProtocol(p policy.Protocol, given bool) error {
-	if given && !slices.Contains([]policy.Protocol{policy.TCP, policy.UDP, policy.SCTP}, p) {
+	if given && !p.Known() {
 		return fmt.Errorf("%q is no protocol: TCP, UDP and SCTP are", p)
 	}
 	return nil

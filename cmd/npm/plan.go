@@ -85,9 +85,11 @@ func (o *planOptions) validate() error {
 		return errors.New("nothing to plan: give -f PATH of policies")
 	case slices.Contains(o.files, "-") && (slices.Contains(o.manifests, "-") || o.dump == "-"):
 		return errors.New("-f - and the cluster cannot both be on stdin: put one of them into a file")
-	case !slices.Contains([]string{"text", "markdown", "json", "yaml"}, o.output):
-		return fmt.Errorf("-o %q: the output is text, markdown, json or yaml", o.output)
-	case o.failing && !slices.Contains([]string{"opened", "blocked", "any"}, o.failOn):
+	}
+	if err := oneOf(o.output, "text", "markdown", "json", "yaml"); err != nil {
+		return err
+	}
+	if o.failing && !slices.Contains([]string{"opened", "blocked", "any"}, o.failOn) {
 		return fmt.Errorf("--fail-on %q: give opened, blocked or any", o.failOn)
 	}
 	return o.source.validate()

@@ -64,10 +64,10 @@ bindings are answered otherwise), 1 no bundle, 2 wrong usage.`,
 }
 
 func (o *replayOptions) validate() error {
-	switch {
-	case o.output != "text" && o.output != "json":
-		return fmt.Errorf("-o %q: the output is text or json", o.output)
-	case o.view.To > 0 && o.view.To < o.view.From:
+	if err := oneOf(o.output, "text", "json"); err != nil {
+		return err
+	}
+	if o.view.To > 0 && o.view.To < o.view.From {
 		return errors.New("--to is before --from")
 	}
 	if o.step > 0 {

@@ -59,11 +59,10 @@ func ParsePort(text string) (uint16, policy.Protocol, error) {
 		return 0, "", fmt.Errorf("%q is no port: a number from 1 to 65535 is", number)
 	}
 	p := policy.Protocol(strings.ToUpper(protocol))
-	switch p {
-	case policy.TCP, policy.UDP, policy.SCTP:
-		return uint16(n), p, nil
+	if !p.Known() {
+		return 0, "", fmt.Errorf("%q is no protocol: TCP, UDP and SCTP are", protocol)
 	}
-	return 0, "", fmt.Errorf("%q is no protocol: TCP, UDP and SCTP are", protocol)
+	return uint16(n), p, nil
 }
 
 // checkEnd accepts namespace/name, IPv4 addresses and the node.

@@ -121,6 +121,9 @@ const (
 	SCTP Protocol = "SCTP"
 )
 
+// Known reports whether the API has the protocol.
+func (p Protocol) Known() bool { return p == TCP || p == UDP || p == SCTP }
+
 // Port is one protocol with all its ports, a range of them, or a name that
 // each pod resolves by itself.
 type Port struct {

@@ -8,11 +8,25 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
-// SeedVariable is the environment variable that has Some draw the same cases again.
+// SeedVariable is the environment variable that has a test draw the same again.
 const SeedVariable = "WINNPM_SEED"
+
+// Seed returns the seed that the variable has, else a new one, and logs it. A test fails where
+// the variable has something else, as it would draw what nobody asked for.
+func Seed(t testing.TB) uint64 {
+	t.Helper()
+	seed := rand.Uint64()
+	if text := os.Getenv(SeedVariable); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("%s: %v", SeedVariable, err)
+		}
+	}
+	t.Logf("%s=%d", SeedVariable, seed)
+	return seed
+}
 
 // Some returns n of the cases of a table: each run draws others, and the log has the seed.
 // Whoever asks for a case by its name, as -run TestX/name, gets the whole table.
@@ -21,17 +35,14 @@ func Some[C any](t testing.TB, n int, cases map[string]C) map[string]C {
 	if n >= len(cases) || strings.Contains(flag.Lookup("test.run").Value.String(), "/") {
 		return cases
 	}
-	seed, err := strconv.ParseInt(os.Getenv(SeedVariable), 10, 64)
-	if err != nil {
-		seed = time.Now().UnixNano()
-	}
-	t.Logf("%d of %d cases, %s=%d", n, len(cases), SeedVariable, seed)
+	t.Logf("%d of %d cases", n, len(cases))
+	seed := Seed(t)
 	names := make([]string, 0, len(cases))
 	for name := range cases {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	draw := rand.New(rand.NewPCG(uint64(seed), uint64(len(names))))
+	draw := rand.New(rand.NewPCG(seed, uint64(len(names))))
 	draw.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	some := map[string]C{}
 	for _, name := range names[:n] {

@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"os"
-	"strconv"
 	"testing"
 
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 // drawer draws clusters that an API server accepts. Everything follows from
@@ -25,14 +24,7 @@ type drawer struct{ *rand.Rand }
 // printed its seed.
 func newDrawer(t *testing.T) drawer {
 	t.Helper()
-	seed := rand.Uint64()
-	if text := os.Getenv("WINNPM_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err, "WINNPM_SEED")
-	}
-	t.Logf("WINNPM_SEED=%d", seed)
-	return drawer{rand.New(rand.NewPCG(seed, 0))}
+	return drawer{rand.New(rand.NewPCG(effort.Seed(t), 0))}
 }
 
 func pick[T any](d drawer, values []T) T { return values[d.IntN(len(values))] }
