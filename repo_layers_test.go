@@ -30,7 +30,7 @@ var layers = map[string]struct {
 			// values: objects, and what follows from one of them
 			"changes doc objects overbudget",
 			// who is in which set, and under which numbers named ports are served
-			"cluster doubt members namedports nodesets pod podgroups policy views",
+			"cluster doubt members namedports nodesets pod podgroups policy problems views weights",
 			// what should be as a whole, from below
 			"state holding orphans podbudget",
 			"ownership rules tierinput tierlist",
@@ -46,8 +46,8 @@ var layers = map[string]struct {
 			// one endpoint
 			"compromises doc endpoint state",
 			// all of them: what is known, what is desired, and the queue
-			"counts endpoints unread cause fairqueue own podstart references repair tiersteps update",
-			"reads render refusals tierrefusals isolate outcome ready fold",
+			"counts endpoints unread cause fairqueue due known open own podstart references render repair tiersteps update",
+			"reads refusals tierrefusals isolate outcome ready fold",
 			// what others see of them
 			"dump outstanding restore warnings",
 		},

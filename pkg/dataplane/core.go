@@ -59,7 +59,7 @@ func newCore(cfg Config, now time.Time, notes *progress.Notes) *core {
 	}
 	d.endpoints = endpoints.New(
 		endpoints.Settings{MaxBatchedACLs: cfg.MaxBatchedACLs, MaxRepairs: cfg.MaxRepairs, LookPeriod: cfg.LookPeriod},
-		endpoints.Shared{
+		endpoints.Dependencies{
 			Progress: notes, Cache: cache, Desired: d.desired, Drift: &d.drift, Spellings: &d.spellings, Writes: d.writes, Refusals: d.refusals,
 		})
 	d.tick(now)

@@ -20,25 +20,25 @@ func (d *core) foldObservation(obs *Observation) {
 
 // foldSets takes over the sets of an observation.
 func (d *core) foldSets(obs *Observation) {
-	if obs.sequence < d.folded {
+	if obs.seen.Began() < d.folded {
 		return // a later one came in before it
 	}
-	d.folded = obs.sequence
+	d.folded = obs.seen.Began()
 	d.looks.digest = obs.digest
-	sets := slices.DeleteFunc(slices.Clone(obs.sets), func(s ipsets.Observed) bool { return d.writes.MovedSince(s.ID, obs.sequence) })
+	sets := slices.DeleteFunc(slices.Clone(obs.sets), func(s ipsets.Observed) bool { return d.writes.MovedSince(s.ID, obs.seen.Began()) })
 	listed := make(map[string]bool, len(obs.sets))
 	for _, s := range obs.sets {
 		listed[s.ID] = true
 	}
 	skip := func(n ipsets.Name) bool {
 		id := d.cache.ID(n)
-		return d.writes.MovedSince(id, obs.sequence) || d.paused(n) && listed[id] == d.cache.Present(n)
+		return d.writes.MovedSince(id, obs.seen.Began()) || d.paused(n) && listed[id] == d.cache.Present(n)
 	}
 	drifted := d.takeSets(sets, skip)
 	if !d.fresh { // else nothing was known before
 		d.foundSets(drifted)
 	}
-	d.writes.Forget(obs.sequence)
+	d.writes.Forget(obs.seen.Began())
 }
 
 // setsNews reports whether a read of the sets may say something new: it shows
@@ -64,7 +64,7 @@ func (d *core) beginLook(look Look) (*Observation, []string) {
 	if look.Sets || look.All || len(look.Endpoints) > 0 {
 		d.looks.last = d.clock // an enumeration takes nobody's turn
 	}
-	obs, ids := &Observation{sequence: d.writes.Sequence(), all: look.All, seen: d.endpoints.Look(look.All)}, look.Endpoints
+	obs, ids := &Observation{seen: d.endpoints.Look(look.All)}, look.Endpoints
 	if look.All {
 		ids = d.endpoints.IDs()
 	}
@@ -74,7 +74,7 @@ func (d *core) beginLook(look Look) (*Observation, []string) {
 // sawSets takes a read of the sets into an observation.
 func (d *core) sawSets(obs *Observation, err error) {
 	d.looks.sets = d.clock // also when it failed: others have their turn
-	obs.setsRead = err == nil && (obs.all || d.setsNews(obs))
+	obs.setsRead = err == nil && (obs.seen.All() || d.setsNews(obs))
 }
 
 // sawIDs takes an enumeration of the endpoints into an observation.

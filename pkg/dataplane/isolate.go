@@ -67,7 +67,7 @@ func (r *run) isolate(id string) {
 		case way.Verb == hns.Update && !ep.Known():
 			return
 		case way.Verb == hns.Update:
-			acls = slices.Concat(ep.Actual, acls)
+			acls = slices.Concat(ep.Actual(), acls)
 		}
 		last = acls
 		var blind bool

@@ -44,9 +44,7 @@ type looks struct {
 // Observation is what the reconciler read from HNS, stamped with the state of
 // the dataplane when the reading began. It is handed back in a Transaction.
 type Observation struct {
-	sequence uint64
-	all      bool           // a look at everything
-	seen     endpoints.Seen // of endpoints
+	seen endpoints.Seen // of endpoints; it knows when the reading began, and whether it is of everything
 	// sets are ours, when the network was read; digest is theirs.
 	sets     []ipsets.Observed
 	digest   [sha256.Size]byte
@@ -55,5 +53,5 @@ type Observation struct {
 
 // empty reports whether an observation says nothing that is new.
 func (obs *Observation) empty() bool {
-	return !obs.all && !obs.setsRead && obs.seen.Empty()
+	return !obs.setsRead && obs.seen.Empty()
 }

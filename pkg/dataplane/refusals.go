@@ -47,7 +47,7 @@ func (r *run) probeOne(p endpoints.Probing) error {
 	if ep == nil || !ep.Known() || ep.Pending() || !ep.Refuses(p.Key, p.Digest) {
 		return nil
 	}
-	from, reached := ep.Version, acl.Canonical(slices.Concat(ep.Actual, p.ACLs))
+	from, reached := ep.Version(), acl.Canonical(slices.Concat(ep.Actual(), p.ACLs))
 	defer r.hold(p.Endpoint)()
 	is, err := r.writer().Add(p.Endpoint, from, p.ACLs)
 	if d.endpoints.TakeProbe(ep, p, err) {

@@ -37,7 +37,7 @@ func (r *run) probeRules(id string, rules []hns.ACL) (done bool, err error) {
 		return true, nil
 	}
 	list := d.endpoints.Trusting(ep, rules)
-	is, err := r.writer().Replace(id, ep.Version, list)
+	is, err := r.writer().Replace(id, ep.Version(), list)
 	if d.endpoints.TakeTierProbe(ep, rules, err) {
 		return false, nil
 	}

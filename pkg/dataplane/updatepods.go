@@ -110,10 +110,10 @@ func (r *run) tires(ep *endpoints.Endpoint, left int) bool {
 func (r *run) step(ep *endpoints.Endpoint, s acl.Step) (done bool, err error) {
 	d := r.d
 	w := r.writer()
-	from := ep.Version
+	from := ep.Version()
 	write, reached := w.Replace, s.ACLs
 	if s.Verb == hns.Add {
-		write, reached = w.Add, slices.Concat(ep.Actual, s.ACLs)
+		write, reached = w.Add, slices.Concat(ep.Actual(), s.ACLs)
 	}
 	is, err := write(ep.ID, from, s.ACLs)
 	return d.endpoints.Wrote(ep, acl.Canonical(reached), s.ACLs, is, err)

@@ -1,7 +1,6 @@
 package desired
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/progress"
-	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // A policy is active while it selects a pod of this node (ADR 19). Only then it has
@@ -115,23 +113,4 @@ func defined(defs []policy.SetDef, n ipsets.Name) bool {
 		return ipsets.Compare(def.Name, n)
 	})
 	return ok
-}
-
-// wordProblems words what could not be expressed of an object: one warning for each
-// reason, with the first example, as there may be thousands. found counts them.
-func wordProblems(object, kind string, problems []policy.Problem, found map[policy.Reason]int) []state.Warning {
-	var out []state.Warning
-	told := map[policy.Reason]bool{}
-	for _, p := range problems {
-		if told[p.Reason] {
-			continue
-		}
-		told[p.Reason] = true
-		text := p.Field + ": " + p.Message
-		if n := found[p.Reason]; n > 1 {
-			text += fmt.Sprintf(" (the first of %d in this policy)", n)
-		}
-		out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.Reason(p.Reason), Message: text})
-	}
-	return out
 }

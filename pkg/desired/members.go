@@ -325,8 +325,3 @@ func (k *podGroup) forget(gone nameSet) {
 		k.chosen = slices.Clip(slices.Clone(k.chosen))
 	}
 }
-
-// weighed reports whether the members of a set count.
-func weighed(n ipsets.Name) bool {
-	return n.Kind() == ipsets.KindPodSelector || n.Kind() == ipsets.KindNamespaceSelector
-}

@@ -233,32 +233,27 @@ func (fs *namedPortSets) prune(f *portSets) {
 // leavePod takes a pod out of the sets of the ports that it served, but for those
 // that it goes on serving.
 func (fs *namedPortSets) leavePod(was, is *PodState) {
-	for _, f := range fs.of(was) {
-		number, ok := f.number(was)
-		if !ok || f.same(was, is) {
-			continue
-		}
-		for set := range f.sets(number) {
-			fs.cache.RemoveAddr(set, was.Addr)
-		}
-		if f.serving != nil && f.drop(was.Namespace, number) {
-			fs.touch(f, was.Namespace)
-		}
-	}
+	fs.eachMoved(was, was, is, fs.cache.RemoveAddr, (*portSets).drop)
 }
 
 // enterPod puts a pod into the sets of the ports that it serves now.
 func (fs *namedPortSets) enterPod(was, is *PodState) {
-	for _, f := range fs.of(is) {
-		number, ok := f.number(is)
+	fs.eachMoved(is, was, is, fs.cache.AddAddr, (*portSets).add)
+}
+
+// eachMoved moves the address of p, which is what the pod was or is, in the sets of the ports
+// that it does not serve both before and after, and counts it among those that serve them.
+func (fs *namedPortSets) eachMoved(p, was, is *PodState, move func(ipsets.Name, netip.Addr), count func(f *portSets, namespace string, number uint16) bool) {
+	for _, f := range fs.of(p) {
+		number, ok := f.number(p)
 		if !ok || f.same(was, is) {
 			continue
 		}
 		for set := range f.sets(number) {
-			fs.cache.AddAddr(set, is.Addr)
+			move(set, p.Addr)
 		}
-		if f.serving != nil && f.add(is.Namespace, number) {
-			fs.touch(f, is.Namespace)
+		if f.serving != nil && count(f, p.Namespace, number) {
+			fs.touch(f, p.Namespace)
 		}
 	}
 }

@@ -1,18 +1,11 @@
 package desired
 
 import (
-	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/ipsets"
-	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/render"
-	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // clockSkew is how far the clock of a pod's node may be ahead of ours. A pod that
@@ -76,89 +69,6 @@ func (d *State) Home(addrs []netip.Addr) []*PodState {
 		}
 	}
 	return nil
-}
-
-// RulesOf renders what an endpoint has while it may be any of these pods', at
-// least one: what one of them is isolated in is blocked, and what is allowed is what
-// each of them allows. A pod that no policy isolates allows everything. When several
-// are isolated they have no rule in common, as they are of different namespaces, so
-// nothing is allowed but the node.
-func (d *State) RulesOf(home []*PodState) render.Rules {
-	if slices.ContainsFunc(home, (*PodState).Tiered) {
-		return d.tieredBy(home)
-	}
-	isolating := slices.DeleteFunc(slices.Clone(home), func(p *PodState) bool { return p.Isolated() == [2]bool{} })
-	switch len(isolating) {
-	case 0:
-		return d.desiredOf(home[0])
-	case 1:
-		return d.desiredOf(isolating[0])
-	}
-	var isolated [2]bool
-	for _, p := range isolating {
-		for dir, is := range p.Isolated() {
-			isolated[dir] = isolated[dir] || is
-		}
-	}
-	return render.Rules{Shared: slices.Concat(d.cfg.BaseACLs, acl.Shared(isolated, d.nodeAddrs))}
-}
-
-// Isolated returns the directions in which a policy, or its budget, isolates a local
-// pod.
-func (p *PodState) Isolated() [2]bool {
-	isolated := [2]bool{p.OverBudget != "", p.OverBudget != ""}
-	for _, ps := range p.selected {
-		for _, dir := range policy.Directions {
-			isolated[dir] = isolated[dir] || ps.Isolates[dir]
-		}
-	}
-	return isolated
-}
-
-// namedRivals is how many of those who claim an address a warning names.
-const namedRivals = 4
-
-// AddressWarnings tells of the addresses of local pods that others claim too,
-// and of local pods with an address that is nobody's: one warning each, so the local
-// pods bound them.
-func (d *State) AddressWarnings() []state.Warning {
-	var out []state.Warning
-	for addr := range d.contested {
-		s := d.whose(addr)
-		follows := fmt.Sprintf("it counts as that of %s, which runs here", s.Owner.Key())
-		if s.Doubt {
-			follows = "until one is left the address is in no set, and its endpoint is blocked as the policies of each of them say"
-		}
-		out = append(out, state.Warning{Object: s.Home[0].Key().String(), Kind: "Pod", Reason: state.ReasonAddressContested,
-			Message: fmt.Sprintf("address %s is claimed by %s: %s; find out who reports it wrongly: kubectl get pods -A -o wide", addr, d.rivals(addr), follows)})
-	}
-	nobodys := slices.Collect(maps.Keys(d.misplaced))
-	for _, addr := range d.nodeAddrs {
-		if home := d.owners.Ownership(addr).Home; len(home) > 0 {
-			nobodys = append(nobodys, home[0].Key())
-		}
-	}
-	for _, key := range nobodys {
-		out = append(out, state.Warning{Object: key.String(), Kind: "Pod", Reason: state.ReasonAddressContested,
-			Message: fmt.Sprintf("the pod reports address %s, which no pod can have: it is in no set and no policy is enforced on it; find out who reports it", d.members.pods[key].Addr)})
-	}
-	return out
-}
-
-// rivals names who claims an address, the strongest first.
-func (d *State) rivals(addr netip.Addr) string {
-	few, all := d.owners.Rivals(addr, namedRivals)
-	names := make([]string, len(few))
-	for i, p := range few {
-		if names[i] = p.Key().String(); !p.Local {
-			names[i] += " (on another node)"
-		}
-	}
-	text := strings.Join(names, ", ")
-	if more := all - len(few); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
 }
 
 // podMove is what a pod was and is; nil where it was not or is no more.

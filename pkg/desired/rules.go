@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/acl"
+	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/progress"
 	"github.com/winnpm/winnpm/pkg/render"
 )
@@ -34,4 +35,41 @@ func (d *State) group(ps *policyState, p *PodState) *render.Group {
 		ps.group = g
 	}
 	return g
+}
+
+// RulesOf renders what an endpoint has while it may be any of these pods', at
+// least one: what one of them is isolated in is blocked, and what is allowed is what
+// each of them allows. A pod that no policy isolates allows everything. When several
+// are isolated they have no rule in common, as they are of different namespaces, so
+// nothing is allowed but the node.
+func (d *State) RulesOf(home []*PodState) render.Rules {
+	if slices.ContainsFunc(home, (*PodState).Tiered) {
+		return d.tieredBy(home)
+	}
+	isolating := slices.DeleteFunc(slices.Clone(home), func(p *PodState) bool { return p.Isolated() == [2]bool{} })
+	switch len(isolating) {
+	case 0:
+		return d.desiredOf(home[0])
+	case 1:
+		return d.desiredOf(isolating[0])
+	}
+	var isolated [2]bool
+	for _, p := range isolating {
+		for dir, is := range p.Isolated() {
+			isolated[dir] = isolated[dir] || is
+		}
+	}
+	return render.Rules{Shared: slices.Concat(d.cfg.BaseACLs, acl.Shared(isolated, d.nodeAddrs))}
+}
+
+// Isolated returns the directions in which a policy, or its budget, isolates a local
+// pod.
+func (p *PodState) Isolated() [2]bool {
+	isolated := [2]bool{p.OverBudget != "", p.OverBudget != ""}
+	for _, ps := range p.selected {
+		for _, dir := range policy.Directions {
+			isolated[dir] = isolated[dir] || ps.Isolates[dir]
+		}
+	}
+	return isolated
 }

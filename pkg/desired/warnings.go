@@ -1,8 +1,11 @@
 package desired
 
 import (
+	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -57,4 +60,50 @@ func (d *State) needs(defs []policy.SetDef, n ipsets.Name) bool {
 	return slices.ContainsFunc(defs, func(def policy.SetDef) bool {
 		return def.Name == n || def.Name.Nested() && d.cache.HasMember(def.Name, n)
 	})
+}
+
+// namedRivals is how many of those who claim an address a warning names.
+const namedRivals = 4
+
+// AddressWarnings tells of the addresses of local pods that others claim too,
+// and of local pods with an address that is nobody's: one warning each, so the local
+// pods bound them.
+func (d *State) AddressWarnings() []state.Warning {
+	var out []state.Warning
+	for addr := range d.contested {
+		s := d.whose(addr)
+		follows := fmt.Sprintf("it counts as that of %s, which runs here", s.Owner.Key())
+		if s.Doubt {
+			follows = "until one is left the address is in no set, and its endpoint is blocked as the policies of each of them say"
+		}
+		out = append(out, state.Warning{Object: s.Home[0].Key().String(), Kind: "Pod", Reason: state.ReasonAddressContested,
+			Message: fmt.Sprintf("address %s is claimed by %s: %s; find out who reports it wrongly: kubectl get pods -A -o wide", addr, d.rivals(addr), follows)})
+	}
+	nobodys := slices.Collect(maps.Keys(d.misplaced))
+	for _, addr := range d.nodeAddrs {
+		if home := d.owners.Ownership(addr).Home; len(home) > 0 {
+			nobodys = append(nobodys, home[0].Key())
+		}
+	}
+	for _, key := range nobodys {
+		out = append(out, state.Warning{Object: key.String(), Kind: "Pod", Reason: state.ReasonAddressContested,
+			Message: fmt.Sprintf("the pod reports address %s, which no pod can have: it is in no set and no policy is enforced on it; find out who reports it", d.members.pods[key].Addr)})
+	}
+	return out
+}
+
+// rivals names who claims an address, the strongest first.
+func (d *State) rivals(addr netip.Addr) string {
+	few, all := d.owners.Rivals(addr, namedRivals)
+	names := make([]string, len(few))
+	for i, p := range few {
+		if names[i] = p.Key().String(); !p.Local {
+			names[i] += " (on another node)"
+		}
+	}
+	text := strings.Join(names, ", ")
+	if more := all - len(few); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }

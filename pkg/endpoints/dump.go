@@ -77,7 +77,7 @@ func (s *Copied) Dump(sets *ipsets.Copy) []state.Endpoint {
 	for _, id := range slices.Sorted(maps.Keys(s.byID)) {
 		ep := s.byID[id]
 		ed := state.Endpoint{
-			ID: id, Addrs: make([]string, len(ep.addrs)), Pod: s.podOf(ep.owner), Applied: acl.Canonical(ep.Actual), Known: ep.Known(),
+			ID: id, Addrs: make([]string, len(ep.addrs)), Pod: s.podOf(ep.owner), Applied: acl.Canonical(ep.actual), Known: ep.Known(),
 			Foreign: len(ep.foreign),
 		}
 		for i, a := range ep.addrs {
@@ -142,7 +142,7 @@ func explain(ed *state.Endpoint, ep *Endpoint, want []hns.ACL) {
 // next says what the next write of the endpoint depends on.
 func (ep *Endpoint) next() state.Next {
 	next := state.Next{
-		Version: ep.Version, BornFor: string(ep.bornFor), BornIn: ep.bornIn, Came: ep.came, Netns: ep.netns, WrittenFor: string(ep.writtenFor), Due: ep.retryAt,
+		Version: ep.version, BornFor: string(ep.bornFor), BornIn: ep.bornIn, Came: ep.came, Netns: ep.netns, WrittenFor: string(ep.writtenFor), Due: ep.retryAt,
 		Careful: ep.state.careful(), Trial: ep.trial, Compromises: ep.dumpCompromises(), Distrusted: ep.distrusted, Bare: ep.state.update == updateBare, Unlisted: ep.unlisted,
 		Exposed: ep.exposed, Shielded: ep.state.rules == rulesShielded, Absent: ep.state.listed == listedMissed, Repair: ep.repair, Conflicts: ep.conflicts, Check: ep.state.check,
 		Attempts: ep.tries, Invalid: errors.Is(ep.lastErr, hns.ErrInvalid), Turn: ep.turn,

@@ -27,11 +27,11 @@ type Endpoint struct {
 	state endpointState
 
 	// As last known: what a write is planned from. After a write with an unknown outcome
-	// there is no version, Actual is empty, and attempts has every list that may be there.
-	Version  hns.Version
+	// there is no version, actual is empty, and attempts has every list that may be there.
+	version  hns.Version
 	foreign  []hns.EndpointPolicy
 	open     hns.Defaults // of foreign
-	Actual   []hns.ACL
+	actual   []hns.ACL
 	attempts [][]hns.ACL
 	moved    uint64    // the write sequence when the actual view last changed
 	seen     time.Time // when it was last read
@@ -80,6 +80,12 @@ type Endpoint struct {
 	holds map[ipsets.RefKind]map[ipsets.Name]bool // what it holds
 }
 
+// Actual returns our rules that the endpoint has, as far as is known; nobody changes them.
+func (ep *Endpoint) Actual() []hns.ACL { return ep.actual }
+
+// Version returns the version that the next write is planned from, "" while it is not known.
+func (ep *Endpoint) Version() hns.Version { return ep.version }
+
 // Known reports whether the rules are known: the outcome of every write is. Until it is,
 // nothing is written but a block (TakeBlindAdd).
 func (ep *Endpoint) Known() bool { return ep.state.rules == rulesKnown }
@@ -108,7 +114,7 @@ func (ep *Endpoint) Fought(c *versioned.Conflict) bool {
 }
 
 // Rebase has the next write planned from another version: nobody has written meanwhile.
-func (ep *Endpoint) Rebase(is hns.Version) { ep.Version = is }
+func (ep *Endpoint) Rebase(is hns.Version) { ep.version = is }
 
 // leave takes the endpoint out of the queue.
 func (ep *Endpoint) leave() {
@@ -152,7 +158,7 @@ func (ep *Endpoint) shared() []hns.ACL {
 // possible returns every list of ours that may be on the endpoint.
 func (ep *Endpoint) possible() [][]hns.ACL {
 	if ep.Known() {
-		return [][]hns.ACL{ep.Actual}
+		return [][]hns.ACL{ep.actual}
 	}
 	return ep.attempts
 }
@@ -178,3 +184,6 @@ func (ep *Endpoint) waitsForSets() bool { return errors.Is(ep.lastErr, ErrSetsNo
 
 // quietConflicts is how many conflicts in a row are nobody's concern.
 const quietConflicts = 2
+
+// Outstanding reports whether there is something to write to the endpoint.
+func (ep *Endpoint) Outstanding() bool { return ep.updatable() && (ep.Pending() || !ep.Known()) }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/drift"
@@ -25,8 +27,8 @@ type Settings struct {
 	LookPeriod     time.Duration
 }
 
-// Shared is what the endpoints have in common with the sets of a node.
-type Shared struct {
+// Dependencies are what a State works on together with whoever writes the sets of the node.
+type Dependencies struct {
 	Progress  *progress.Notes
 	Cache     *ipsets.Cache
 	Desired   *desired.State
@@ -70,7 +72,7 @@ type State struct {
 }
 
 // New returns a State that knows no endpoint, and wants them enumerated.
-func New(cfg Settings, with Shared) *State {
+func New(cfg Settings, with Dependencies) *State {
 	d := &State{
 		cfg: cfg, progress: with.Progress, cache: with.Cache, desired: with.Desired, drift: with.Drift,
 		spellings: with.Spellings, writes: with.Writes, refusals: with.Refusals,
@@ -162,7 +164,7 @@ func (d *State) Wake() {
 // pending updates pin what they may need.
 func (d *State) SetsSeen() {
 	for _, ep := range d.byID {
-		d.hold(ep, ipsets.RefApplied, d.namesOf(ep.Actual))
+		d.hold(ep, ipsets.RefApplied, d.namesOf(ep.actual))
 		d.pin(ep)
 	}
 }
@@ -175,7 +177,7 @@ func (d *State) Count(s *state.Stats) {
 		s.OldestPending = max(s.OldestPending, d.clock.Sub(t))
 	}
 	for _, ep := range d.byID {
-		s.ACLs += len(ep.Actual)
+		s.ACLs += len(ep.actual)
 		if ep.Pending() {
 			since(ep.since)
 		}
@@ -183,4 +185,21 @@ func (d *State) Count(s *state.Stats) {
 	for _, p := range d.Waiting() {
 		since(p.Placed)
 	}
+}
+
+// Pod returns the name of the pod that an endpoint belongs to, "" for
+// none.
+func (d *State) Pod(ep *Endpoint) string {
+	if ep == nil {
+		return ""
+	}
+	return d.podOf(ep.owner)
+}
+
+// podOf returns the name of the local pod with a UID, "" for none.
+func (d *State) podOf(uid types.UID) string {
+	if p := d.desired.Local(uid); p != nil {
+		return p.Key().String()
+	}
+	return ""
 }

@@ -3,11 +3,7 @@ package endpoints
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
-	"time"
-
-	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // The queue of pending updates is fair between namespaces, and within one between
@@ -141,30 +137,6 @@ func (d *State) ForgetSubqueues() {
 	maps.DeleteFunc(d.members, func(name string, _ map[*Endpoint]bool) bool { return !waits[name] })
 }
 
-// mark has an endpoint rendered again, because policies changed or, with none,
-// something else.
-func (d *State) mark(ep *Endpoint, by ...policy.Key) {
-	d.dirty[ep] = append(d.dirty[ep], by...)
-}
-
-// settleCauses leaves of several policies the one that the fewest endpoints
-// are marked for: a policy on all pods does not make one on a single pod wait.
-func (d *State) settleCauses() {
-	marks := map[policy.Key]int{}
-	for _, by := range d.dirty {
-		for _, key := range by {
-			marks[key]++
-		}
-	}
-	for ep, by := range d.dirty {
-		if len(by) > 1 {
-			d.dirty[ep] = []policy.Key{slices.MinFunc(by, func(a, b policy.Key) int {
-				return cmp.Or(cmp.Compare(marks[a], marks[b]), a.Compare(b))
-			})}
-		}
-	}
-}
-
 // pending returns the endpoints with an outstanding update, in the order
 // of the queue.
 func (d *State) pending() []*Endpoint { return pending(d.byID, d.subqueues, d.turn) }
@@ -200,45 +172,4 @@ func inOrder(eps []*Endpoint, subqueues map[string]subqueue, turn uint64) []*End
 			cmp.Compare(before[a], before[b]), cmp.Compare(la.order, lb.order), cmp.Compare(a.subqueue, b.subqueue))
 	})
 	return eps
-}
-
-// maxAhead is how many turns a namespace may be ahead of who has waited longest, and
-// have its open endpoints go first all the same.
-const maxAhead = 16
-
-// Due returns the endpoints whose update is due, in the order of the
-// queue. After HNS lost everything every endpoint needs a repair, so a round makes
-// some of them only, and events that come meanwhile go before the rest. An endpoint
-// that is open goes before all others, once: each pod that begins is open once. Who
-// starts pods all the time has maxAhead of them served before others that wait.
-func (d *State) Due(now time.Time) []*Endpoint {
-	var due, out []*Endpoint
-	for _, ep := range d.byID {
-		if ep.Pending() && !ep.retryAt.After(now) {
-			due = append(due, ep)
-		}
-	}
-	repairs := 0
-	for _, ep := range inOrder(due, d.subqueues, d.turn) {
-		if ep.repair {
-			if repairs == d.cfg.MaxRepairs {
-				continue
-			}
-			repairs++
-		}
-		out = append(out, ep)
-	}
-	first := uint64(math.MaxUint64) // the turn of who has waited longest
-	for _, ep := range out {
-		first = min(first, d.subqueues[ep.subqueue].next)
-	}
-	var ahead, rest []*Endpoint
-	for _, ep := range out {
-		if ep.tries > 0 || !d.Open(ep) || d.subqueues[ep.subqueue].next > first+maxAhead {
-			rest = append(rest, ep)
-		} else {
-			ahead = append(ahead, ep)
-		}
-	}
-	return append(ahead, rest...)
 }

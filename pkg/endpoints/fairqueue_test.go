@@ -20,7 +20,7 @@ import (
 // newTestEndpoints returns a State that knows nothing.
 func newTestEndpoints() *State {
 	cache, notes, log := ipsets.NewCache(), progress.New(time.Now), drift.NewLog()
-	return New(Settings{}, Shared{
+	return New(Settings{}, Dependencies{
 		Progress: notes, Cache: cache, Desired: desired.New(desired.Settings{Budgets: policy.DefaultBudgets()}, cache, notes),
 		Drift: &log, Spellings: &drift.Spellings{}, Writes: NewWrites(), Refusals: Refusals{},
 	})

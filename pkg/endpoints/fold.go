@@ -11,7 +11,7 @@ import (
 // differs reports whether a read shows an endpoint otherwise than it is
 // known.
 func (d *State) differs(ep *Endpoint, e hns.Endpoint) bool {
-	return !ep.Known() || ep.Version != d.spellings.Basis(e)
+	return !ep.Known() || ep.version != d.spellings.Basis(e)
 }
 
 // news reports whether an enumeration has an endpoint that nobody knows, or
@@ -61,6 +61,12 @@ type Seen struct {
 
 // Look begins to look at endpoints.
 func (d *State) Look(all bool) Seen { return Seen{sequence: d.writes.Sequence(), all: all} }
+
+// Began returns the write sequence at which the look began.
+func (s *Seen) Began() uint64 { return s.sequence }
+
+// All reports whether it is a look at everything.
+func (s *Seen) All() bool { return s.all }
 
 // Empty reports whether nothing was seen that is new.
 func (s *Seen) Empty() bool {

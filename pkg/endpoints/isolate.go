@@ -68,7 +68,7 @@ func SaysOfRules(err error) bool {
 // would stay in it for the rules, and could join no other.
 func (d *State) closingSteps(ep *Endpoint) []acl.Step {
 	desired := d.listFor(ep)
-	_, removed := acl.Diff(ep.Actual, desired)
+	_, removed := acl.Diff(ep.actual, desired)
 	going := map[hns.ACL]int{}
 	for _, a := range removed {
 		if slices.ContainsFunc(d.namesOf([]hns.ACL{a}), d.stuck) {
@@ -79,7 +79,7 @@ func (d *State) closingSteps(ep *Endpoint) []acl.Step {
 		return nil
 	}
 	var acls []hns.ACL
-	for _, a := range ep.Actual {
+	for _, a := range ep.actual {
 		if going[a.Canonical()] > 0 {
 			going[a.Canonical()]--
 			if a.Action == hns.Allow {
@@ -125,7 +125,7 @@ func (d *State) closes(steps []acl.Step, removed []hns.ACL) bool {
 
 // TakeBlindAdd takes what came of rules that were added to an endpoint which cannot be read.
 func (d *State) TakeBlindAdd(ep *Endpoint, acls []hns.ACL, err error) {
-	d.unknown(ep, acl.Canonical(slices.Concat(ep.Actual, acls)))
+	d.unknown(ep, acl.Canonical(slices.Concat(ep.actual, acls)))
 	ep.blind++
 	if err == nil || ep.blind >= maxBlind {
 		ep.state.shield()

@@ -67,7 +67,7 @@ func (d *State) ready(ep *Endpoint, steps []acl.Step) bool {
 	for _, s := range steps {
 		all = append(all, s.ACLs...)
 	}
-	added, removed := acl.Diff(ep.Actual, all)
+	added, removed := acl.Diff(ep.actual, all)
 	closes := d.closes(steps, removed)
 	return !slices.ContainsFunc(d.namesOf(added), func(n ipsets.Name) bool {
 		if n.Denies() {
@@ -84,7 +84,7 @@ func (d *State) conflict(ep *Endpoint, reached []hns.ACL, c *versioned.Conflict)
 	if c.Written {
 		d.conflicts.After++
 		d.drift.Wrote(drift.OfEndpoint(ep.ID))
-		ep.Actual = reached // what somebody else changed is the difference to this
+		ep.actual = reached // what somebody else changed is the difference to this
 		ep.repair = acl.Same(reached, d.listFor(ep))
 	} else {
 		d.conflicts.Before++

@@ -35,7 +35,7 @@ func step(t require.TestingT, d *State, id string) (s acl.Step, reached []hns.AC
 	require.NotEmpty(t, steps)
 	s, reached = steps[0], steps[0].ACLs
 	if s.Verb == hns.Add {
-		reached = slices.Concat(ep.Actual, reached)
+		reached = slices.Concat(ep.actual, reached)
 	}
 	return s, acl.Canonical(reached)
 }
@@ -92,7 +92,7 @@ func TestOutcomes(t *testing.T) {
 			}
 			require.Equal(t, tt.state, ep.state.String())
 			require.Len(t, ep.attempts, tt.lists)
-			require.Equal(t, tt.lists == 0, ep.Version != "", "a write is planned from a version")
+			require.Equal(t, tt.lists == 0, ep.version != "", "a write is planned from a version")
 			d.Tick(testStart.Add(time.Minute))
 			require.Equal(t, tt.read, slices.Contains(d.singles(d.clock), "a"))
 			if tt.read {
@@ -250,16 +250,16 @@ func TestOutstandingModel(t *testing.T) {
 					require.True(t, slices.ContainsFunc(d.cache.Refs(n), held), "%s: %s is not held", ep.state, n)
 				}
 				if ep.Known() {
-					require.True(t, is(ep.Actual))
-					require.Equal(t, ep.Pending(), !acl.Same(ep.Actual, d.listFor(ep)))
+					require.True(t, is(ep.actual))
+					require.Equal(t, ep.Pending(), !acl.Same(ep.actual, d.listFor(ep)))
 					return
 				}
 				_, steps, _ := d.NextSteps("a")
 				require.Empty(t, steps)
 				require.True(t, ep.Pending())
 				require.Contains(t, d.singles(d.clock.Add(time.Hour)), "a")
-				require.Empty(t, ep.Actual)
-				require.Empty(t, ep.Version)
+				require.Empty(t, ep.actual)
+				require.Empty(t, ep.version)
 				for i, list := range ep.attempts {
 					require.False(t, slices.ContainsFunc(ep.attempts[:i], func(other []hns.ACL) bool { return slices.Equal(other, list) }), "twice: %v", list)
 				}

@@ -34,7 +34,7 @@ func (d *State) carefulSteps(ep *Endpoint) []acl.Step {
 	if ep.desired.Tiers != nil {
 		return d.carefulTiers(ep)
 	}
-	have := acl.Count(ep.Actual)
+	have := acl.Count(ep.actual)
 	there := func(acls []hns.ACL) bool {
 		return !slices.ContainsFunc(acls, func(a hns.ACL) bool { return have[a.Canonical()] == 0 })
 	}
@@ -44,7 +44,7 @@ func (d *State) carefulSteps(ep *Endpoint) []acl.Step {
 	}
 	var rest []acl.Step
 	later := func(acls []hns.ACL) {
-		if added, _ := acl.Diff(ep.Actual, acls); len(added) > 0 {
+		if added, _ := acl.Diff(ep.actual, acls); len(added) > 0 {
 			rest = append(rest, acl.Step{Verb: hns.Add, ACLs: added})
 		}
 	}
@@ -67,7 +67,7 @@ func (d *State) carefulSteps(ep *Endpoint) []acl.Step {
 			later(acls)
 		}
 	}
-	switch added, removed := acl.Diff(ep.Actual, base); {
+	switch added, removed := acl.Diff(ep.actual, base); {
 	case len(removed) > 0:
 		return []acl.Step{{Verb: hns.Update, ACLs: base}}
 	case len(added) > 0:

@@ -4,8 +4,13 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/progress"
+	"github.com/winnpm/winnpm/pkg/render"
 )
 
 // RenderDirty renders the marked endpoints, in order: it decides whose turn
@@ -29,3 +34,76 @@ func (d *State) MarkHolders(n ipsets.Name) {
 		}
 	}
 }
+
+// mark has an endpoint rendered again, because policies changed or, with none,
+// something else.
+func (d *State) mark(ep *Endpoint, by ...policy.Key) {
+	d.dirty[ep] = append(d.dirty[ep], by...)
+}
+
+// settleCauses leaves of several policies the one that the fewest endpoints
+// are marked for: a policy on all pods does not make one on a single pod wait.
+func (d *State) settleCauses() {
+	marks := map[policy.Key]int{}
+	for _, by := range d.dirty {
+		for _, key := range by {
+			marks[key]++
+		}
+	}
+	for ep, by := range d.dirty {
+		if len(by) > 1 {
+			d.dirty[ep] = []policy.Key{slices.MinFunc(by, func(a, b policy.Key) int {
+				return cmp.Or(cmp.Compare(marks[a], marks[b]), a.Compare(b))
+			})}
+		}
+	}
+}
+
+// render computes what an endpoint should have, holds the sets that this
+// needs, and queues or unqueues the update.
+func (d *State) render(ep *Endpoint) {
+	defer d.progress.Within("rendering", progress.Endpoint, "", ep.ID)()
+	before := d.listFor(ep)
+	home := d.desired.Home(ep.addrs)
+	ep.desired = render.Rules{}
+	ep.owner = ""
+	if len(home) > 0 {
+		ep.owner = home[0].UID
+		ep.bearFor(home[0])
+		ep.desired = d.desired.RulesOf(home)
+	}
+	var names []ipsets.Name
+	for i := range ep.desired.Groups {
+		for _, r := range ep.desired.Groups[i].Rules {
+			if !r.Unused {
+				names = append(names, r.Names...)
+			}
+		}
+	}
+	if ep.desired.Tiers != nil {
+		names = ep.desired.Tiers.Names()
+	}
+	d.hold(ep, ipsets.RefRule, names)
+	maps.DeleteFunc(ep.refused, func(key policy.Key, ref refusal) bool { // it changed, or is gone
+		return !ep.desired.Has(key, ref.digest)
+	})
+	d.forgetCompromises(ep)
+	if !slices.Equal(before, d.listFor(ep)) {
+		ep.tries, ep.trial, ep.unlisted, ep.retryAt, ep.repair = 0, 0, 0, time.Time{}, false // due at once
+		ep.state.replan()
+		if ep.changedIn.To = d.generation; !ep.Pending() {
+			ep.changedIn.From = d.generation
+		}
+		by := d.dirty[ep]
+		if len(by) > 0 {
+			ep.changedBy = by[0]
+		}
+		if len(by) > 0 || d.cause(ep).subqueue() != ep.subqueue {
+			d.rejoin(ep)
+		}
+	}
+	d.Queue(ep)
+}
+
+// listFor returns the list that the endpoint should have now.
+func (d *State) listFor(ep *Endpoint) []hns.ACL { return ep.list(d.cache.Rejected) }

@@ -3,8 +3,6 @@ package endpoints
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/winnpm/winnpm/pkg/drift"
 	"github.com/winnpm/winnpm/pkg/hns"
 )
@@ -17,7 +15,7 @@ func (d *State) foundACLs(ep *Endpoint, ours []hns.ACL) {
 		ep.repair = true
 	}
 	if ep.updatable() {
-		d.drift.FoundRules(ep.ID, ep.Actual, ours, d.now)
+		d.drift.FoundRules(ep.ID, ep.actual, ours, d.now)
 	}
 }
 
@@ -34,23 +32,3 @@ func (d *State) resume(ep *Endpoint) time.Time {
 	}
 	return until
 }
-
-// Pod returns the name of the pod that an endpoint belongs to, "" for
-// none.
-func (d *State) Pod(ep *Endpoint) string {
-	if ep == nil {
-		return ""
-	}
-	return d.podOf(ep.owner)
-}
-
-// podOf returns the name of the local pod with a UID, "" for none.
-func (d *State) podOf(uid types.UID) string {
-	if p := d.desired.Local(uid); p != nil {
-		return p.Key().String()
-	}
-	return ""
-}
-
-// Outstanding reports whether there is something to write to the endpoint.
-func (ep *Endpoint) Outstanding() bool { return ep.updatable() && (ep.Pending() || !ep.Known()) }

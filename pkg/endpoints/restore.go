@@ -38,7 +38,7 @@ func (d *State) RestoreRules(view []hns.Endpoint, dumped []state.Endpoint) {
 	}
 	for _, ed := range dumped {
 		if ep := d.byID[ed.ID]; ep != nil && !ed.Known {
-			ep.Actual, ep.Version, ep.attempts = nil, "", ed.Maybe
+			ep.actual, ep.version, ep.attempts = nil, "", ed.Maybe
 			ep.state.brokeOff()
 			d.pin(ep)
 			d.hold(ep, ipsets.RefApplied, nil)
@@ -90,7 +90,7 @@ func (d *State) restoreEndpoint(ep *Endpoint, ed state.Endpoint) {
 	ep.came, ep.netns = next.Came, next.Netns
 	ep.bornFor, ep.bornIn, ep.writtenFor = types.UID(next.BornFor), next.BornIn, types.UID(next.WrittenFor)
 	if ed.Known {
-		ep.Version = next.Version
+		ep.version = next.Version
 	}
 	d.Queue(ep)
 	ep.writtenFor = types.UID(next.WrittenFor)

@@ -25,7 +25,7 @@ type trial struct {
 // nextTrial returns the next list; false when all that can be there is.
 func (d *State) nextTrial(ep *Endpoint) (trial, bool) {
 	rules := ep.tierRules(d.cache.Rejected)
-	have := acl.Count(ep.Actual)
+	have := acl.Count(ep.actual)
 	units := blocksFirst(rules, func(r render.TierRule) bool { // nothing can stand for a block of everything
 		return !r.BlocksAll() && (ep.distrusted || have[r.ACL.Canonical()] == 0)
 	})
@@ -36,7 +36,7 @@ func (d *State) nextTrial(ep *Endpoint) (trial, bool) {
 		for _, at := range units[:few] {
 			t.tried = append(t.tried, rules[at])
 		}
-		switch added, removed := acl.Diff(ep.Actual, list); {
+		switch added, removed := acl.Diff(ep.actual, list); {
 		case len(removed) > 0:
 			return t, true
 		case len(added) > 0:

@@ -16,7 +16,7 @@ import (
 // is open a list that takes more than one Add may take long: it is closed before.
 func (d *State) tierSteps(ep *Endpoint) []acl.Step {
 	want := d.listFor(ep)
-	added, removed := acl.Diff(ep.Actual, want)
+	added, removed := acl.Diff(ep.actual, want)
 	whole := acl.Step{Verb: hns.Update, ACLs: want}
 	switch {
 	case len(removed) > 0, len(added) > 0 && ep.conflicts > quietConflicts:
@@ -27,7 +27,7 @@ func (d *State) tierSteps(ep *Endpoint) []acl.Step {
 		return []acl.Step{{Verb: hns.Add, ACLs: added}}
 	}
 	if shield := ep.shield(); d.Open(ep) {
-		missing, _ := acl.Diff(ep.Actual, shield)
+		missing, _ := acl.Diff(ep.actual, shield)
 		return []acl.Step{{Verb: hns.Add, ACLs: missing}, whole}
 	}
 	return []acl.Step{whole}

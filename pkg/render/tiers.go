@@ -34,6 +34,10 @@ type TierRule struct {
 	ids   []string      // of these
 	From  Source        // what decides
 	Via   []Source      // the rules that passed the packet on, in order
+
+	// What follows is package endpoints' alone to set, as it says what HNS took of the rule:
+	// here it is empty.
+
 	// Asked is the rule before HNS refused it, the same where it did not.
 	Asked hns.ACL
 	// Shared: it is no part of the order, and left out when HNS refuses it.

@@ -1,0 +1,108 @@
+package endpoints
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/winnpm/winnpm/pkg/backoff"
+	"github.com/winnpm/winnpm/pkg/desired"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// read takes over what was read of an endpoint, in place of everything
+// that was thought of it; a new one gets a state. Where that was known, rules of
+// ours that are others now are drift.
+func (d *State) read(e hns.Endpoint) *Endpoint {
+	ep := d.byID[e.ID]
+	if ep == nil {
+		ep = &Endpoint{
+			ID: e.ID, holds: map[ipsets.RefKind]map[ipsets.Name]bool{},
+			refused: map[policy.Key]refusal{}, compromises: map[hns.ACL]compromise{},
+			changedIn: state.Span{From: d.generation, To: d.generation}, // also when nothing of ours should be there and something is
+		}
+		d.byID[e.ID] = ep
+		for _, addr := range desired.IPv4(e.Addrs) {
+			d.found = append(d.found, state.EndpointSeen{ID: e.ID, Addr: addr.String()})
+		}
+	}
+	d.address(ep, desired.IPv4(e.Addrs))
+	ep.netns = e.Netns
+	ours, foreign := d.spellings.Split(e)
+	if ep.Known() {
+		d.foundACLs(ep, ours)
+	}
+	if lists := ep.possible(); len(lists) > 0 && !d.lacksBlock(ep, lists[0]) { // as it was last known
+		ep.exposed = true
+	}
+	ep.exposed = ep.exposed && d.lacksBlock(ep, ours)
+	if now := d.clock; ep.exposed && now.Sub(d.lost) >= d.cfg.LookPeriod { // not each time that somebody undoes it
+		d.lost = now
+	}
+	ep.state.read()
+	ep.blind = 0
+	ep.seen = d.clock
+	ep.foreign, ep.open = foreign, hns.DefaultsOf(foreign)
+	d.applied(ep, ours, hns.Basis(e.Addrs, ours, ep.open))
+	return ep
+}
+
+// address gives an endpoint its addresses, in place of those that it had.
+func (d *State) address(ep *Endpoint, addrs []netip.Addr) {
+	for _, addr := range ep.addrs {
+		d.byAddr[addr] = slices.DeleteFunc(d.byAddr[addr], func(o *Endpoint) bool { return o == ep })
+		if len(d.byAddr[addr]) == 0 {
+			delete(d.byAddr, addr)
+		}
+	}
+	ep.addrs = addrs
+	for _, addr := range addrs {
+		d.byAddr[addr] = append(d.byAddr[addr], ep)
+	}
+}
+
+// applied records what is known to be on an endpoint, and the version that
+// it has with it.
+func (d *State) applied(ep *Endpoint, acls []hns.ACL, version hns.Version) {
+	ep.moved = d.writes.Next()
+	ep.actual, ep.version, ep.attempts = acls, version, nil
+	d.hold(ep, ipsets.RefApplied, d.namesOf(acls))
+}
+
+// unknown records that a write has an unknown outcome: besides what may
+// have been there, this list may be. Only pins hold its sets until the endpoint is
+// read, which may never be: a list that is tried again is there once.
+func (d *State) unknown(ep *Endpoint, list []hns.ACL) {
+	ep.moved = d.writes.Next()
+	ep.attempts = ep.possible()
+	if !slices.ContainsFunc(ep.attempts, func(other []hns.ACL) bool { return slices.Equal(other, list) }) {
+		ep.attempts = append(slices.Clip(ep.attempts), list)
+	}
+	ep.actual, ep.version = nil, ""
+	ep.state.brokeOff()
+	d.pin(ep)
+	d.hold(ep, ipsets.RefApplied, nil)
+}
+
+// gone drops the state of an endpoint that no longer exists.
+func (d *State) gone(id string) {
+	ep := d.byID[id]
+	if ep == nil {
+		return
+	}
+	d.writes.Next()
+	d.writes.Move(id)
+	delete(d.byID, id)
+	delete(d.dirty, ep)
+	delete(d.members[ep.subqueue], ep)
+	if len(d.desired.Home(ep.addrs)) > 0 {
+		d.listing.wanted, d.listing.retry = true, backoff.Retry{} // its pod runs on: another endpoint may be there
+	}
+	d.address(ep, nil)
+	for kind := range ep.holds {
+		d.hold(ep, kind, nil)
+	}
+	d.cache.See(id, ipsets.SeesApplied)
+}
