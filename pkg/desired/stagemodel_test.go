@@ -68,8 +68,8 @@ func (m *stageModel) stage(do func(*Objects)) {
 
 // render gives the endpoint of an address the rules that it should have.
 func (m *stageModel) render(addr netip.Addr) {
-	is := map[ipsets.Name]bool{}
-	m.rules[addr], _, is = m.desired(addr)
+	rules, _, is := m.desired(addr)
+	m.rules[addr] = rules
 	ref := ipsets.Ref{Kind: ipsets.RefRule, Owner: addr.String()}
 	for n := range is {
 		if !m.holds[addr][n] {
