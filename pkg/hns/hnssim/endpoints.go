@@ -384,16 +384,18 @@ func (s *Sim) readPolicies(e *endpoint, policies []hns.EndpointPolicy) ([]policy
 // maxAlike is how many policies are remembered. Those that a CNI gives every endpoint are few.
 const maxAlike = 64
 
+// policyText is a policy as it is written.
+type policyText struct{ policyType, settings string }
+
 // readPolicy checks a policy for an endpoint; s.mu must be held. Nobody changes what was
 // read, so that endpoints share what is the same on all of them and names no set.
 func (s *Sim) readPolicy(e *endpoint, p hns.EndpointPolicy) (policy, *refused) {
-	key := p.Type + " " + string(p.Settings)
-	if known, ok := s.alike[key]; ok {
+	if known, ok := s.alike[policyText{p.Type, string(p.Settings)}]; ok { // no copy of the text
 		return known, nil
 	}
 	found, r := readPolicy(hns.EndpointPolicy{Type: p.Type, Settings: slices.Clone(p.Settings)}, s.lookup(e))
-	if r == nil && len(s.alike) < maxAlike && (found.rule == nil || len(found.rule.sets()) == 0) {
-		s.alike[key] = found
+	if r == nil && len(s.alike) < maxAlike && (found.rule == nil || len(found.rule.local)+len(found.rule.remote) == 0) {
+		s.alike[policyText{p.Type, string(p.Settings)}] = found
 	}
 	return found, r
 }

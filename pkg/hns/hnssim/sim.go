@@ -56,7 +56,7 @@ type Sim struct {
 	sets      map[string]*set
 	names     map[string]*set // by Name: HNS matches existing sets by it
 	endpoints map[string]*endpoint
-	alike     map[string]policy // what endpoints share; see readPolicy
+	alike     map[policyText]policy // what endpoints share; see readPolicy
 	log       callLog
 	hook      func(Call, When)
 	faults    []*armedFault
@@ -81,7 +81,7 @@ func New(o Options) *Sim {
 		sets:      map[string]*set{},
 		names:     map[string]*set{},
 		endpoints: map[string]*endpoint{},
-		alike:     map[string]policy{},
+		alike:     map[policyText]policy{},
 		log:       callLog{counts: map[string]int{}},
 		restarted: make(chan struct{}),
 		held:      map[string]bool{},

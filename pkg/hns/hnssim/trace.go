@@ -30,17 +30,19 @@ func (s *Sim) trace(endpoint string, dir hns.Direction, p Packet) (Verdict, erro
 	if e == nil {
 		return Verdict{}, fmt.Errorf("hnssim: trace %s: %w", dir, endpointMissing.of(endpoint))
 	}
-	policies, decide := e.policies, hns.Decide
-	if m := s.meaning; m != nil {
-		decide = m.decide
-		if s.now != nil {
-			policies = m.inForce(e, s.now())
-		}
-	}
-	if err := e.answers(dir, p); err != nil {
+	err := e.answers(dir, p)
+	if err != nil {
 		return Verdict{}, fmt.Errorf("hnssim: trace %s %s: %w", endpoint, dir, err)
 	}
-	v, err := decide(rulesOf(policies), dir, p)
+	var v Verdict
+	switch m := s.meaning; {
+	case m == nil:
+		v, err = hns.Decide(rulesOf(e.policies), dir, p)
+	case s.now == nil:
+		v, err = m.decide(rulesOf(e.policies), dir, p)
+	default:
+		v, err = m.decide(rulesOf(m.inForce(e, s.now())), dir, p)
+	}
 	if err != nil {
 		return Verdict{}, fmt.Errorf("hnssim: trace %s %s: %w", endpoint, dir, err)
 	}
