@@ -31,7 +31,7 @@ func TestMissingDefaults(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var got []string
-			for _, a := range MissingDefaults(hns.DefaultsOf(tc.foreign), nil) {
+			for _, a := range MissingDefaults(hns.Endpoint{Policies: tc.foreign}.Parts(nil).Defaults, nil) {
 				require.Equal(t, hns.PriorityDefault, a.Priority)
 				got = append(got, a.ID)
 			}

@@ -121,5 +121,5 @@ func (r *run) step(ep *endpoints.Endpoint, s acl.Step) (done bool, err error) {
 
 // writer returns what writes for the run.
 func (r *run) writer() versioned.Writer {
-	return versioned.Writer{Ask: r.ask, Unchecked: r.d.cfg.Unchecked, Cut: r.d.spellings.OthersCut(), Split: r.d.spellings.Split, Learn: r.d.spellings.Learn}
+	return versioned.Writer{Ask: r.ask, Unchecked: r.d.cfg.Unchecked, Cut: r.d.spellings.OthersCut(), Parts: r.d.spellings.Parts, Learn: r.d.spellings.Learn}
 }

@@ -103,8 +103,7 @@ func (l *Spellings) CutOthers(cut bool) {
 // rules whose words can all be read and mean different things are a difference,
 // however often it is read.
 func (l *Spellings) Learn(was, shown hns.Endpoint, wrote []hns.ACL) bool {
-	ours, _ := l.Split(shown)
-	surplus, missing := acl.Diff(wrote, ours)
+	surplus, missing := acl.Diff(wrote, l.Parts(shown).Ours)
 	if len(missing) == 0 {
 		return false
 	}
@@ -185,27 +184,19 @@ func nameless(was, shown hns.Endpoint) []hns.ACL {
 	return added
 }
 
-// Split parts an endpoint's policies into our rules, as we send them, and
+// Parts takes an endpoint's policies apart into our rules, as we send them, and
 // everybody else's.
-func (l *Spellings) Split(e hns.Endpoint) (ours []hns.ACL, foreign []hns.EndpointPolicy) {
-	for _, p := range e.Policies {
-		a, err := p.ACL()
-		a = a.Canonical()
-		sent, learned := l.rules[a]
-		switch {
-		case err == nil && learned:
-			ours = append(ours, sent)
-		case err == nil && a.Ours():
-			ours = append(ours, a)
-		default:
-			foreign = append(foreign, p)
+func (l *Spellings) Parts(e hns.Endpoint) hns.Parts {
+	return e.Parts(func(a hns.ACL) (hns.ACL, bool) {
+		if sent, learned := l.rules[a]; learned {
+			return sent, true
 		}
-	}
-	return ours, foreign
+		return a, a.Ours()
+	})
 }
 
 // Basis returns the version of an endpoint that was read.
 func (l *Spellings) Basis(e hns.Endpoint) hns.Version {
-	ours, foreign := l.Split(e)
-	return hns.Basis(e.Addrs, ours, hns.DefaultsOf(foreign))
+	parts := l.Parts(e)
+	return hns.Basis(e.Addrs, parts.Ours, parts.Defaults)
 }

@@ -30,17 +30,16 @@ func TestLearn(t *testing.T) {
 	var l Spellings
 	require.False(t, l.Learn(shows(), shows(other), []hns.ACL{sent}))
 	require.True(t, l.Learn(shows(), shows(shown), []hns.ACL{sent}))
-	ours, foreign := l.Split(shows(shown, hns.ACL{ID: "theirs", Action: hns.Block, Direction: hns.In, Priority: 100}))
-	require.Equal(t, []hns.ACL{sent.Canonical()}, ours)
-	require.Len(t, foreign, 1)
+	parts := l.Parts(shows(shown, hns.ACL{ID: "theirs", Action: hns.Block, Direction: hns.In, Priority: 100}))
+	require.Equal(t, []hns.ACL{sent.Canonical()}, parts.Ours)
+	require.Len(t, parts.Foreign, 1)
 	require.Len(t, l.New(), 1)
 	require.Empty(t, l.New())
 
 	var next Spellings
 	next.Restore(l.All(), l.OthersCut())
 	require.Empty(t, next.New(), "it was told")
-	ours, _ = next.Split(shows(shown))
-	require.Equal(t, []hns.ACL{sent.Canonical()}, ours)
+	require.Equal(t, []hns.ACL{sent.Canonical()}, next.Parts(shows(shown)).Ours)
 	require.Equal(t, l.Basis(shows(shown)), next.Basis(shows(sent)))
 }
 

@@ -95,7 +95,7 @@ func (d *State) SawEndpoint(s *Seen, id string, e hns.Endpoint, err error) {
 	if d.differs(ep, e) {
 		s.differ = append(s.differ, e)
 	} else { // no plan is made from what else others have, but explanations are
-		_, ep.foreign = d.spellings.Split(e)
+		ep.foreign = d.spellings.Parts(e).Foreign
 	}
 }
 

@@ -30,22 +30,22 @@ func (d *State) read(e hns.Endpoint) *Endpoint {
 	}
 	d.address(ep, desired.IPv4(e.Addrs))
 	ep.netns = e.Netns
-	ours, foreign := d.spellings.Split(e)
+	parts := d.spellings.Parts(e)
 	if ep.Known() {
-		d.foundACLs(ep, ours)
+		d.foundACLs(ep, parts.Ours)
 	}
 	if lists := ep.possible(); len(lists) > 0 && !d.lacksBlock(ep, lists[0]) { // as it was last known
 		ep.exposed = true
 	}
-	ep.exposed = ep.exposed && d.lacksBlock(ep, ours)
+	ep.exposed = ep.exposed && d.lacksBlock(ep, parts.Ours)
 	if now := d.clock; ep.exposed && now.Sub(d.lost) >= d.cfg.LookPeriod { // not each time that somebody undoes it
 		d.lost = now
 	}
 	ep.state.read()
 	ep.blind = 0
 	ep.seen = d.clock
-	ep.foreign, ep.open = foreign, hns.DefaultsOf(foreign)
-	d.applied(ep, ours, hns.Basis(e.Addrs, ours, ep.open))
+	ep.foreign, ep.open = parts.Foreign, parts.Defaults
+	d.applied(ep, parts.Ours, hns.Basis(e.Addrs, parts.Ours, ep.open))
 	return ep
 }
 

@@ -107,9 +107,8 @@ func (d *State) Wrote(ep *Endpoint, reached, sent []hns.ACL, is versioned.Done, 
 		ep.distrusted, ep.unlisted = false, 0
 		d.drift.Wrote(drift.OfEndpoint(ep.ID))
 		d.applied(ep, reached, is.Version)
-		if is.After.ID != "" {
-			_, ep.foreign = d.spellings.Split(is.After)
-			ep.open, ep.seen = hns.DefaultsOf(ep.foreign), d.clock
+		if is.Read {
+			ep.foreign, ep.open, ep.seen = is.After.Foreign, is.After.Defaults, d.clock
 		}
 		if is.Cut || is.Whole {
 			d.spellings.CutOthers(is.Cut)

@@ -147,7 +147,7 @@ func (c *Cluster) half(own, peer End, q question) Half {
 	return out
 }
 
-// actualHalf is half without Half.Wanted.
+// actualHalf is half without Half.Wanted and the rules.
 func (c *Cluster) actualHalf(own, peer End, q question) Half {
 	if unfiltered(own, peer) != "" {
 		return Half{Judged: true, Actual: Allowed}

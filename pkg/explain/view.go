@@ -129,6 +129,7 @@ type decision struct {
 type question struct {
 	dir    hns.Direction
 	packet hns.Packet
+	brief  bool // the rules are not asked for
 }
 
 // listKey names a list of ours at an endpoint in a view: applied, or one that
@@ -218,7 +219,11 @@ var errTiered = errors.New("the endpoint has tiered rules, whose effect is not k
 func (c *Cluster) decide(l parsed, in int, q question) decision {
 	d := decision{acls: l.acls, view: c.views[in], verdict: Unknown}
 	err := l.err
-	if err == nil {
+	switch {
+	case err != nil:
+	case q.brief:
+		d.traced.Allowed, err = hns.Passes(slices.Values(l.rules), q.dir, q.packet)
+	default:
 		d.traced, err = hns.Decide(slices.Values(l.rules), q.dir, q.packet)
 	}
 	switch {

@@ -13,17 +13,6 @@ type Defaults struct {
 	Closed bool
 }
 
-// DefaultsOf returns those of policies. It decodes them.
-func DefaultsOf(policies []EndpointPolicy) Defaults {
-	var has Defaults
-	for _, p := range policies {
-		if a, err := p.ACL(); err == nil {
-			has.Note(a)
-		}
-	}
-	return has
-}
-
 // Note adds what a rule gives.
 func (has *Defaults) Note(a ACL) {
 	if a.Priority <= PriorityDefault && canonicalWord(a.Action, Block) == Block {
@@ -43,8 +32,8 @@ func (has *Defaults) Note(a ACL) {
 
 // Basis returns the basis of the endpoint as it was read.
 func (e Endpoint) Basis() Version {
-	ours, foreign := e.Split()
-	return Basis(e.Addrs, ours, DefaultsOf(foreign))
+	parts := e.Parts(nil)
+	return Basis(e.Addrs, parts.Ours, parts.Defaults)
 }
 
 // Basis is the version of all that a plan for an endpoint is made from: its addresses, our

@@ -172,12 +172,29 @@ func (p Packet) Own(dir Direction) (netip.Addr, error) {
 // rules count: Host rules are another layer. It fails with ErrInvalid for every
 // rule whose effect is not known, rather than guess.
 func Decide(rules iter.Seq[*Rule], dir Direction, p Packet) (Verdict, error) {
+	var matched []ACL
+	v, err := decide(rules, dir, p, &matched)
+	v.Matched = matched
+	if err != nil {
+		return Verdict{}, err
+	}
+	return v, nil
+}
+
+// Passes is Verdict.Allowed of Decide. A matrix asks for it a million times, so it lists no rules.
+func Passes(rules iter.Seq[*Rule], dir Direction, p Packet) (bool, error) {
+	v, err := decide(rules, dir, p, nil)
+	return v.Allowed, err
+}
+
+// decide is Decide; it adds the rules that match to a list, or to none.
+func decide(rules iter.Seq[*Rule], dir Direction, p Packet, matched *[]ACL) (Verdict, error) {
 	if _, err := p.Own(dir); err != nil {
 		return Verdict{}, err
 	}
 	src, dst := number(p.Src), number(p.Dst)
 	filtered := false
-	v := Verdict{Default: true}
+	var first, other *Rule // of the best priority: the first one, and one with another action
 	for r := range rules {
 		if r.ACL.RuleType == Host {
 			continue
@@ -189,27 +206,29 @@ func Decide(rules iter.Seq[*Rule], dir Direction, p Packet) (Verdict, error) {
 		if r.Source {
 			return Verdict{}, fmt.Errorf("%w: rule %s asks for source ports", ErrInvalid, r.ACL.ID)
 		}
-		if len(v.Matched) > 0 && r.ACL.Priority > v.Matched[0].Priority || !r.matches(src, dst, &p) {
+		if first != nil && r.ACL.Priority > first.ACL.Priority || !r.matches(src, dst, &p) {
 			continue
 		}
-		if len(v.Matched) > 0 && r.ACL.Priority < v.Matched[0].Priority {
-			v.Matched = nil
+		switch {
+		case first == nil || r.ACL.Priority < first.ACL.Priority:
+			first, other = r, nil
+			if matched != nil {
+				*matched = nil
+			}
+		case other == nil && r.ACL.Action != first.ACL.Action:
+			other = r
 		}
-		v.Matched = append(v.Matched, r.ACL)
-	}
-	if len(v.Matched) == 0 {
-		v.Allowed = !filtered
-		return v, nil
-	}
-	v.Default = false
-	first := v.Matched[0]
-	for _, a := range v.Matched {
-		if a.Action != first.Action {
-			return Verdict{}, fmt.Errorf("%w: rules %s and %s match with priority %d and different actions", ErrInvalid, first.ID, a.ID, a.Priority)
+		if matched != nil {
+			*matched = append(*matched, r.ACL)
 		}
 	}
-	v.Allowed = first.Action == Allow
-	return v, nil
+	switch {
+	case first == nil:
+		return Verdict{Default: true, Allowed: !filtered}, nil
+	case other != nil:
+		return Verdict{}, fmt.Errorf("%w: rules %s and %s match with priority %d and different actions", ErrInvalid, first.ACL.ID, other.ACL.ID, first.ACL.Priority)
+	}
+	return Verdict{Allowed: first.ACL.Action == Allow}, nil
 }
 
 // matches reports whether the rule matches a packet of its direction.

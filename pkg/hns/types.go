@@ -160,17 +160,39 @@ type Endpoint struct {
 	Policies []EndpointPolicy // all types and owners, in the order of HNS
 }
 
-// Split parts the endpoint's policies into our ACLs, canonical and in order,
-// and everybody else's, untouched. An ACL that does not decode is not ours.
-func (e Endpoint) Split() (ours []ACL, foreign []EndpointPolicy) {
-	for _, p := range e.Policies {
-		if a, err := p.ACL(); err == nil && a.Ours() {
-			ours = append(ours, a.Canonical())
-			continue
-		}
-		foreign = append(foreign, p)
+// Parts are an endpoint's policies, ours and everybody else's.
+type Parts struct {
+	Ours     []ACL            // canonical, in the order of HNS
+	Foreign  []EndpointPolicy // untouched
+	Defaults Defaults         // that others give
+}
+
+// Parts takes the endpoint's policies apart, and decodes each once. An ACL is ours when the
+// function says so; it gets the ACL in canonical form, and returns it as we sent it. nil: by
+// its name, and as it is. An ACL that does not decode is not ours.
+func (e Endpoint) Parts(ours func(ACL) (sent ACL, is bool)) Parts {
+	if ours == nil {
+		ours = func(a ACL) (ACL, bool) { return a, a.Ours() }
 	}
-	return ours, foreign
+	var out Parts
+	for _, p := range e.Policies {
+		a, err := p.ACL()
+		if err == nil {
+			if sent, is := ours(a.Canonical()); is {
+				out.Ours = append(out.Ours, sent)
+				continue
+			}
+			out.Defaults.Note(a)
+		}
+		out.Foreign = append(out.Foreign, p)
+	}
+	return out
+}
+
+// Split returns the parts of an endpoint whose rules are all shown as they were sent.
+func (e Endpoint) Split() (ours []ACL, foreign []EndpointPolicy) {
+	parts := e.Parts(nil)
+	return parts.Ours, parts.Foreign
 }
 
 // Network is our HNS network with the sets of every owner.

@@ -91,12 +91,12 @@ func TestTwoReadsTell(t *testing.T) {
 						require.Equal(t, []hns.ACL{rule}, wrote)
 						return tc.learns
 					},
-					Split: func(e hns.Endpoint) ([]hns.ACL, []hns.EndpointPolicy) {
-						ours, foreign := e.Split()
+					Parts: func(e hns.Endpoint) hns.Parts {
+						parts := e.Parts(nil)
 						if spelt {
-							ours[0].Priority = rule.Priority
+							parts.Ours[0].Priority = rule.Priority
 						}
-						return ours, foreign
+						return parts
 					},
 				}
 				done, err := write(w, from)
@@ -141,8 +141,7 @@ func TestOthersGoBackCut(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, tc.updates, sim.Counts()[hns.OpACLUpdate])
 			require.Equal(t, []bool{tc.isCut, !tc.isCut}, []bool{done.Cut, done.Whole})
-			_, foreign := done.After.Split()
-			require.Len(t, foreign, 1, "theirs stays")
+			require.Len(t, done.After.Foreign, 1, "theirs stays")
 		})
 	}
 }

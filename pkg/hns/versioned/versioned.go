@@ -74,11 +74,10 @@ type Writer struct {
 	// after a write, and nothing is refused. An Update still reads before, as the
 	// policies of others have to be in it.
 	Unchecked bool
-	// Split parts what was read into our rules, canonical, and everybody else's
-	// policies; nil: hns.Endpoint.Split.
-	Split func(hns.Endpoint) ([]hns.ACL, []hns.EndpointPolicy)
+	// Parts takes apart what was read; nil: our rules go by their names.
+	Parts func(hns.Endpoint) hns.Parts
 	// Learn is told when two reads after a write agree and show something else than
-	// was written. It reports whether Split takes that for what was written from
+	// was written. It reports whether Parts takes that for what was written from
 	// now on. nil: never.
 	Learn func(was, shown hns.Endpoint, wrote []hns.ACL) bool
 	// Cut has an Update send the ACLs of others cut to their documented fields at
@@ -90,7 +89,9 @@ type Writer struct {
 // Done is what a write left.
 type Done struct {
 	Version hns.Version  // that the endpoint has then
-	After   hns.Endpoint // as it was read; zero when it was not
+	// After is what was there then; Read: somebody looked.
+	After hns.Parts
+	Read  bool
 	// Cut: others' ACLs went back cut to their documented fields. Whole: as they were
 	// read. Neither: none of them has another field.
 	Cut, Whole bool
@@ -121,7 +122,7 @@ func (w Writer) Add(id string, from hns.Version, acls []hns.ACL) (Done, error) {
 	if err := w.write(hns.Request{Op: hns.OpACLAdd, Endpoint: id, ACLs: acls}); err != nil {
 		return Done{}, w.failed(id, was, err)
 	}
-	return w.after(id, was, slices.Concat(was.ours, acls))
+	return w.after(id, was, slices.Concat(was.Ours, acls))
 }
 
 // Replace makes acls all that the endpoint with the version from has of ours.
@@ -135,9 +136,9 @@ func (w Writer) Replace(id string, from hns.Version, acls []hns.ACL) (Done, erro
 	if err != nil {
 		return Done{}, err
 	}
-	forms := []form{{policies: was.foreign}}
-	if cut, shorter := documented(was.foreign); shorter {
-		forms = []form{{policies: was.foreign, whole: true}, {policies: cut, cut: true}}
+	forms := []form{{policies: was.Foreign}}
+	if cut, shorter := documented(was.Foreign); shorter {
+		forms = []form{{policies: was.Foreign, whole: true}, {policies: cut, cut: true}}
 		if w.Cut {
 			slices.Reverse(forms)
 		}
@@ -188,23 +189,19 @@ func documented(policies []hns.EndpointPolicy) (out []hns.EndpointPolicy, shorte
 // view is an endpoint as it was read, its policies decoded once.
 type view struct {
 	hns.Endpoint
-	ours    []hns.ACL
-	foreign []hns.EndpointPolicy
+	hns.Parts
 }
 
 func (w Writer) view(e hns.Endpoint) view {
-	split := w.Split
-	if split == nil {
-		split = hns.Endpoint.Split
+	if w.Parts == nil {
+		return view{e, e.Parts(nil)}
 	}
-	v := view{Endpoint: e}
-	v.ours, v.foreign = split(e)
-	return v
+	return view{e, w.Parts(e)}
 }
 
 // with returns the version that the endpoint has with these rules of ours.
 func (v view) with(ours []hns.ACL) hns.Version {
-	return hns.Basis(v.Addrs, ours, hns.DefaultsOf(v.foreign))
+	return hns.Basis(v.Addrs, ours, v.Defaults)
 }
 
 // rules returns the version of all rules that are shown, whoever they are of. The
@@ -227,7 +224,7 @@ func (w Writer) before(id string, from hns.Version) (view, error) {
 		return view{}, fmt.Errorf("%w: %w", ErrUnread, err)
 	}
 	was := w.view(e)
-	if !w.Unchecked && was.with(was.ours) != from {
+	if !w.Unchecked && was.with(was.Ours) != from {
 		return view{}, &Conflict{Endpoint: e}
 	}
 	return was, nil
@@ -248,7 +245,7 @@ func (w Writer) failed(id string, was view, err error) error {
 		return w.unread(id, read)
 	}
 	is := w.view(e)
-	if is.with(is.ours) != was.with(was.ours) || len(is.foreign) < len(was.foreign) {
+	if is.with(is.Ours) != was.with(was.Ours) || len(is.Foreign) < len(was.Foreign) {
 		return &Conflict{Endpoint: e, Written: true, Cause: err}
 	}
 	return &Refused{err}
@@ -266,14 +263,14 @@ func (w Writer) after(id string, was view, ours []hns.ACL) (Done, error) {
 			return Done{}, w.unread(id, err)
 		}
 		is := w.view(e)
-		if is.with(is.ours) == want && len(is.foreign) >= len(was.foreign) {
-			return Done{Version: want, After: e}, nil
+		if is.with(is.Ours) == want && len(is.Foreign) >= len(was.Foreign) {
+			return Done{Version: want, After: is.Parts, Read: true}, nil
 		}
 		agree := try > 0 && is.rules() == shown.rules()
 		shown = is
 		if agree && w.Learn != nil && w.Learn(was.Endpoint, e, ours) {
-			if is = w.view(e); is.with(is.ours) == want {
-				return Done{Version: want, After: e}, nil
+			if is = w.view(e); is.with(is.Ours) == want {
+				return Done{Version: want, After: is.Parts, Read: true}, nil
 			}
 		}
 	}
