@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -74,6 +75,7 @@ func (s *Copied) Pending(sets *ipsets.Copy) []state.Pending {
 // Dump lists the endpoints by id.
 func (s *Copied) Dump(sets *ipsets.Copy) []state.Endpoint {
 	out := []state.Endpoint{}
+	foreign := aclTexts{}
 	for _, id := range slices.Sorted(maps.Keys(s.byID)) {
 		ep := s.byID[id]
 		ed := state.Endpoint{
@@ -85,6 +87,12 @@ func (s *Copied) Dump(sets *ipsets.Copy) []state.Endpoint {
 		}
 		want := ep.list(sets.Rejected)
 		explain(&ed, ep, want)
+		for _, p := range ep.foreign {
+			ed.Tiered = ed.Tiered || p.Type == hns.PolicyTypeTierACL
+			if a := foreign.decode(p); a != nil {
+				ed.ForeignRules = append(ed.ForeignRules, *a)
+			}
+		}
 		if ep.desired.Tiers != nil {
 			explainTiers(&ed, want, ep.tierRules(sets.Rejected))
 		}
@@ -122,21 +130,38 @@ func explain(ed *state.Endpoint, ep *Endpoint, want []hns.ACL) {
 		}
 	}
 	ed.Wanted, ed.WantedRules = acl.Canonical(want), make([][]int, len(want))
+	if slices.Equal(ed.Wanted, ed.Applied) { // as nearly always: one list is enough
+		ed.Wanted = ed.Applied
+	}
 	for i, a := range want {
 		ed.WantedRules[i] = append([]int{}, rules[a]...)
 	}
 	for _, list := range ep.attempts {
 		ed.Maybe = append(ed.Maybe, acl.Canonical(list))
 	}
-	for _, p := range ep.foreign {
-		ed.Tiered = ed.Tiered || p.Type == hns.PolicyTypeTierACL
-		if a, err := p.ACL(); err == nil {
-			ed.ForeignRules = append(ed.ForeignRules, a.Canonical())
-		}
-	}
 	if ep.Pending() {
 		ed.Since = ep.since
 	}
+}
+
+// aclTexts has the ACLs of others that were decoded, canonical, by their text, and nil for what
+// is none. What a CNI gives to one endpoint it gives to most.
+type aclTexts map[string]*hns.ACL
+
+// decode returns an ACL; nil: it is none.
+func (t aclTexts) decode(p hns.EndpointPolicy) *hns.ACL {
+	if !strings.EqualFold(p.Type, hns.PolicyTypeACL) {
+		return nil
+	}
+	known, is := t[string(p.Settings)]
+	if !is {
+		if a, err := p.ACL(); err == nil {
+			a = a.Canonical()
+			known = &a
+		}
+		t[string(p.Settings)] = known
+	}
+	return known
 }
 
 // next says what the next write of the endpoint depends on.

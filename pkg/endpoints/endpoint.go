@@ -77,7 +77,7 @@ type Endpoint struct {
 	retryAt time.Time
 	lastErr error
 
-	holds map[ipsets.RefKind]map[ipsets.Name]bool // what it holds
+	holds map[ipsets.RefKind][]ipsets.Name // what it holds, in order
 }
 
 // Actual returns our rules that the endpoint has, as far as is known; nobody changes them.

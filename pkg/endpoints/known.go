@@ -19,7 +19,7 @@ func (d *State) read(e hns.Endpoint) *Endpoint {
 	ep := d.byID[e.ID]
 	if ep == nil {
 		ep = &Endpoint{
-			ID: e.ID, holds: map[ipsets.RefKind]map[ipsets.Name]bool{},
+			ID: e.ID, holds: map[ipsets.RefKind][]ipsets.Name{},
 			refused: map[policy.Key]refusal{}, compromises: map[hns.ACL]compromise{},
 			changedIn: state.Span{From: d.generation, To: d.generation}, // also when nothing of ours should be there and something is
 		}

@@ -1,6 +1,8 @@
 package endpoints
 
 import (
+	"slices"
+
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
@@ -10,21 +12,22 @@ import (
 // HNS turn out to see is fed from then on.
 func (d *State) hold(ep *Endpoint, kind ipsets.RefKind, names []ipsets.Name) {
 	ref := ipsets.Ref{Kind: kind, Owner: ep.ID}
-	was := ep.holds[kind]
-	is := make(map[ipsets.Name]bool, len(names))
 	for _, n := range names {
-		if !is[n] {
-			d.desired.Hold(n, ref)
-		}
-		is[n] = true
+		d.desired.Hold(n, ref)
 	}
-	ep.holds[kind] = is
+	was, is := ep.holds[kind], slices.Clone(names)
+	slices.SortFunc(is, ipsets.Compare)
+	ep.holds[kind] = slices.Clip(slices.Compact(is))
+	held := func(n ipsets.Name) bool {
+		_, is := slices.BinarySearchFunc(ep.holds[kind], n, ipsets.Compare)
+		return is
+	}
 	var left []ipsets.Name
-	for n := range was {
-		if is[n] {
+	for _, n := range was {
+		if held(n) {
 			continue
 		}
-		if now, ok := d.cache.Lookup(d.cache.ID(n)); !ok || !is[now] { // an orphan may have got its name
+		if now, ok := d.cache.Lookup(d.cache.ID(n)); !ok || !held(now) { // an orphan may have got its name
 			left = append(left, n)
 		}
 	}

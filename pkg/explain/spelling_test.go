@@ -59,10 +59,17 @@ func TestSpellingMeansNothing(t *testing.T) {
 			d, places := snapshot(t)
 			for i := range d.Endpoints {
 				ep := &d.Endpoints[i]
-				for _, list := range append([][]hns.ACL{ep.Applied, ep.Wanted, ep.ForeignRules}, ep.Maybe...) {
-					for n := range list {
-						list[n] = spell(list[n])
+				respell := func(list *[]hns.ACL) { // several may be one
+					*list = slices.Clone(*list)
+					for n := range *list {
+						(*list)[n] = spell((*list)[n])
 					}
+				}
+				respell(&ep.Applied)
+				respell(&ep.Wanted)
+				respell(&ep.ForeignRules)
+				for n := range ep.Maybe {
+					respell(&ep.Maybe[n])
 				}
 			}
 			return written(t, d, question, places)

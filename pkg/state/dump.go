@@ -143,7 +143,7 @@ type Endpoint struct {
 	Addrs   []string  `json:"addresses"`
 	Pod     string    `json:"pod,omitempty"`
 	Applied []hns.ACL `json:"applied"` // ours, as last known
-	Wanted  []hns.ACL `json:"wanted"`
+	Wanted  []hns.ACL `json:"wanted"`  // the same list as Applied, in memory too, where they are equal
 	Known   bool      `json:"known"`   // false: the outcome of a write is not known
 	Foreign int       `json:"foreign"` // policies of others
 

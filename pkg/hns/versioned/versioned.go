@@ -88,7 +88,7 @@ type Writer struct {
 
 // Done is what a write left.
 type Done struct {
-	Version hns.Version  // that the endpoint has then
+	Version hns.Version // that the endpoint has then
 	// After is what was there then; Read: somebody looked.
 	After hns.Parts
 	Read  bool
