@@ -182,7 +182,7 @@ func Decide(rules iter.Seq[*Rule], dir Direction, p Packet) (Verdict, error) {
 }
 
 // Passes is Verdict.Allowed of Decide. A matrix asks for it a million times, so it lists no rules.
-func Passes(rules iter.Seq[*Rule], dir Direction, p Packet) (bool, error) {
+func (p Packet) Passes(rules iter.Seq[*Rule], dir Direction) (bool, error) {
 	v, err := decide(rules, dir, p, nil)
 	return v.Allowed, err
 }
