@@ -107,6 +107,7 @@ func (d *State) Wrote(ep *Endpoint, reached, sent []hns.ACL, is versioned.Done, 
 		ep.distrusted, ep.unlisted = false, 0
 		d.drift.Wrote(drift.OfEndpoint(ep.ID))
 		d.applied(ep, reached, is.Version)
+		d.pin(ep) // an update that ends with this step needs no more what it took away
 		if is.After.ID != "" {
 			_, ep.foreign = d.spellings.Split(is.After)
 			ep.open, ep.seen = hns.DefaultsOf(ep.foreign), d.clock

@@ -103,6 +103,31 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// TestPinsFollowSteps: what a step took away is pinned no more, though the rest of the update
+// waits: while the set is needed nobody else is written, as long as its last write is in doubt.
+func TestPinsFollowSteps(t *testing.T) {
+	t.Parallel()
+	d := begunWith(t, func(o *desired.Objects) { o.SetPolicy(fromApp("p", "web")) }, "a")
+	ep, web, api := d.Endpoint("a"), ipsets.PodLabel("app", "web"), ipsets.PodLabel("app", "api")
+	s, reached := step(t, d, "a")
+	_, err := d.Wrote(ep, reached, s.ACLs, versioned.Done{Version: "v2"}, nil)
+	require.NoError(t, err)
+	d.Queue(ep)
+	pin := ipsets.Ref{Kind: ipsets.RefPin, Owner: "a"}
+	d.follow(func(o *desired.Objects) {
+		o.DeletePolicy(policy.Key{Namespace: "x", Name: "p"})
+		o.SetPolicy(fromApp("q", "api"))
+	})
+	require.Contains(t, d.cache.Refs(web), pin)
+	require.Contains(t, d.cache.Refs(api), pin)
+	closing := ep.shared() // as closingSteps ask for
+	_, err = d.Wrote(ep, acl.Canonical(closing), closing, versioned.Done{Version: "v3"}, nil)
+	require.NoError(t, err)
+	d.Failed(ep, ErrSetsNotReady, time.Time{})
+	require.Empty(t, d.cache.Refs(web))
+	require.Contains(t, d.cache.Refs(api), pin)
+}
+
 // TestGoneTwice: an endpoint that a write finds gone has endpoints listed at once, and one
 // right after it a second later, as HNS may go on listing what it does not know.
 func TestGoneTwice(t *testing.T) {
