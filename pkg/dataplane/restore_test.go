@@ -98,6 +98,25 @@ func TestRestorePinnedSet(t *testing.T) {
 	require.Empty(t, cmp.Diff(was.Sets, w.dp.Dump().Sets))
 }
 
+// TestRestoreRefusedUnneeded: a set that HNS refuses and that no rule needs is in no warning,
+// before and after.
+func TestRestoreRefusedUnneeded(t *testing.T) {
+	w := newWorld(t, policyText("p", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {a: v1}}}]}]}`))
+	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "policy p", "reject set podlabel-a:v1 10.0.1.1", "pod x/a 10.0.1.1 a=v1 remote", "! apply")
+	require.Len(t, w.dp.Warnings(), 1)
+	w.do("no-endpoint ep", "advance 1s", "observe", "apply", "observe", "apply")
+	was := w.dp.Dump()
+	require.True(t, slices.ContainsFunc(was.Sets, func(s state.Set) bool { return s.Refused }), "it is remembered")
+	require.Empty(t, was.Warnings, "the pod has no endpoint from which anything could be left out")
+	view, err := dataplane.ViewOf(was)
+	require.NoError(t, err)
+	again, err := dataplane.Restore(dataplane.Config{Now: w.clock}, was, view)
+	require.NoError(t, err)
+	require.Empty(t, again.Warnings())
+	w.do("endpoint ep 10.0.0.1", "advance 30s", "! apply")
+	require.Len(t, w.dp.Warnings(), 1)
+}
+
 // restore puts a dataplane that goes on from the dump in place of the walker's.
 func (w *walker) restore() {
 	w.note("restore")
