@@ -134,10 +134,14 @@ func (s *portrait) differs() bool {
 // States returns all sets, by name.
 func (p *Copy) States() []SetState {
 	in := map[*set][]Ref{} // the nested sets around a leaf
+	asked := map[*set]bool{}
 	for i := range p.sets {
 		s := &p.sets[i]
 		for m := range having(s.members, wanted|applied|leftOut) {
 			in[m] = append(in[m], Ref{Kind: RefList, Owner: s.name.String()})
+		}
+		for m := range having(s.members, wanted|leftOut) {
+			asked[m] = true
 		}
 	}
 	out := make([]SetState, 0, len(p.sets))
@@ -147,6 +151,7 @@ func (p *Copy) States() []SetState {
 			ID: s.id, Name: s.name.String(), Nested: s.name.Nested(),
 			Members: p.shown(s), Refs: s.references(in[s.of]),
 			InHNS: s.present, Known: !s.unknown, Rejected: s.refused, Dirty: s.needed && s.dirty(),
+			Fed:   s.defined && !asked[s.of] && !slices.ContainsFunc(s.refs, func(r Ref) bool { return r.Kind.defines() }),
 			Spare: s.spare, Group: s.group, Clings: s.clings, Ending: s.ending, Reading: s.reading, Called: s.calledElse(),
 		})
 	}
