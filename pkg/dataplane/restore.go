@@ -106,6 +106,7 @@ func (d *core) restoreSet(n ipsets.Name, s state.Set) {
 	case s.Unknown:
 		d.cache.Unknown(n)
 	}
+	d.cache.RejectOnce(n, s.RefusedOnce)
 	d.cache.Recall(n, s.Spare, s.Since)
 	d.cache.Resume(n, s.Suspect, s.Clings)
 	d.cache.Reread(n, s.Reading)

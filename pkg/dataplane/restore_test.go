@@ -127,6 +127,15 @@ func TestRestoreAndGoOn(t *testing.T) {
 			change: "advance 2s",
 			writes: map[string]int{"SetPolicy/Add": 1},
 		},
+		// HNS refused this content before, so it is asked for it alone.
+		"a refused content that comes back": {
+			policy: `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {a: v1}}}, {podSelector: {matchLabels: {b: v1}}}]}]}`,
+			before: func(w *script) {
+				w.do("pod x/a 10.0.1.1 a=v1 remote", "apply", "reject set podlabel-a:v1 10.0.1.2", "pod x/b 10.0.1.2 a=v1 b=v1 remote", "! apply", "delete pod x/b", "apply")
+			},
+			change: "pod x/b 10.0.1.2 a=v1 b=v1 remote",
+			writes: map[string]int{"SetPolicy/Update": 2, "ACL/Update": 1},
+		},
 		// The search for the refused set goes on at once, and what waits for the others is woken.
 		"a search that was left": {
 			policy: `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {a: v1}}}, {podSelector: {matchLabels: {b: v1}}}, {podSelector: {matchLabels: {c: v1}}}]}]}`,

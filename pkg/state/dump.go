@@ -106,6 +106,8 @@ type Set struct {
 	Since   time.Time `json:"since,omitzero"`    // since when it is needed and not as it should be
 	Spare   time.Time `json:"spare,omitzero"`    // since when it is in HNS and nobody needs it
 	Refused bool      `json:"refused,omitempty"` // HNS refuses what is desired
+	// RefusedOnce are the members that HNS refused last, where others are desired now.
+	RefusedOnce []string `json:"refusedOnce,omitzero"`
 
 	// Again is when HNS is asked again for what it refused, or did not remove.
 	Again *Again `json:"again,omitempty"`
