@@ -31,7 +31,7 @@ type activeWarnings struct {
 func (d *core) activeWarnings() activeWarnings {
 	return activeWarnings{
 		node:    d.cfg.Node,
-		leftOut: d.desired.Needing(d.leftOut), endpoints: d.endpoints.View(),
+		leftOut: d.desired.Needing(d.cache.Refused()), endpoints: d.endpoints.View(),
 		objects: d.objectWarnings(), flapping: d.drift.Flapping(d.clock),
 		refusals: d.setWarnings(), addresses: d.desired.AddressWarnings(), unwritten: d.sets.Tries > 0,
 	}

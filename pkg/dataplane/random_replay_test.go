@@ -35,8 +35,6 @@ func TestRandomReplay(t *testing.T) {
 		w.hasty = rapid.Bool().Draw(rt, "hasty")
 		w.faulty = rapid.Bool().Draw(rt, "faults")
 		w.rejecting = rapid.Bool().Draw(rt, "rejections")
-		// A dump does not say what HNS refused of a list of tiers.
-		w.cluster.untiered = w.rejecting
 		tampering := rapid.Bool().Draw(rt, "foreign hands")
 		w.record(rapid.SampledFrom([]int{0, 4}).Draw(rt, "steps"))
 		actions := w.actions()

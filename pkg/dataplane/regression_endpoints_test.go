@@ -293,3 +293,51 @@ func TestConflictUnderAGUIDInCapitals(t *testing.T) {
 	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep-1 in allow", "trace 10.0.1.1 -> 10.0.0.1 TCP/444 ep-1 in block")
 	require.Len(t, w.dp.Dump().Endpoints, 1)
 }
+
+// TestPodWithAnotherAddress: a pod keeps its UID and gets another address. What HNS has of the
+// endpoint that it had is read at once: it may be gone, or made anew under its GUID with the new
+// address and without a rule. One that is still there is nobody's. It keeps its rules, in which
+// the sets go on, and nothing is written to it.
+func TestPodWithAnotherAddress(t *testing.T) {
+	const policy = `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {a: v1}}}]}]}`
+	for name, tt := range map[string]struct {
+		hns       []string // what the CNI does first
+		endpoints string
+		writes    string // of rules
+		then      []string
+	}{
+		"made anew under its GUID": {
+			[]string{"no-endpoint ep", "endpoint ep 10.0.0.2"}, "[ep of x/w]", "calls ACL/Add=1 SetPolicy/Update=1",
+			[]string{"trace 10.9.9.9 -> 10.0.0.2 TCP/80 ep in block", "trace 10.0.1.1 -> 10.0.0.2 TCP/80 ep in allow"},
+		},
+		"another one": {
+			[]string{"no-endpoint ep", "endpoint next 10.0.0.2"}, "[next of x/w]", "calls ACL/Add=1 SetPolicy/Update=1",
+			[]string{"trace 10.9.9.9 -> 10.0.0.2 TCP/80 next in block"},
+		},
+		"another one beside it": {
+			[]string{"endpoint next 10.0.0.2"}, "[ep of  next of x/w]", "calls ACL/Add=1 SetPolicy/Update=1",
+			[]string{
+				"trace 10.9.9.9 -> 10.0.0.1 TCP/80 ep in block", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in allow", "delete policy x/p", "pod x/a 10.0.1.2 a=v1 remote", "apply",
+				"calls ACL/Update=1 SetPolicy/Update=1", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in block", "trace 10.0.1.2 -> 10.0.0.1 TCP/80 ep in allow",
+				"no-endpoint ep", "observe", "apply", "apply",
+			},
+		},
+		"none yet": {
+			nil, "[ep of ]", "calls SetPolicy/Update=1",
+			[]string{"trace 10.9.9.9 -> 10.0.0.1 TCP/80 ep in block", "no-endpoint ep", "endpoint next 10.0.0.2", "advance 1s", "apply", "trace 10.9.9.9 -> 10.0.0.2 TCP/80 next in block"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, policyText("p", policy))
+			w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "pod x/a 10.0.1.1 a=v1 remote", "policy p", "apply")
+			w.do(tt.hns...)
+			w.do("pod x/w 10.0.0.2", "apply", tt.writes)
+			var endpoints []string
+			for _, ed := range w.dp.Dump().Endpoints {
+				endpoints = append(endpoints, ed.ID+" of "+ed.Pod)
+			}
+			require.Equal(t, tt.endpoints, fmt.Sprint(endpoints))
+			w.do(tt.then...)
+		})
+	}
+}

@@ -25,8 +25,8 @@ type View struct {
 // Restore returns a Dataplane that goes on from a dump, with a view of HNS in
 // place of that of the dump: Dump.View, or what is known since. It makes no call.
 // Whatever else a Dataplane remembers begins anew: what it counted, who changed
-// what of ours before, what a set was that only rules in HNS still name, and which
-// numbers of named ports were in use before. It fails with ErrDump.
+// what of ours before, and which numbers of named ports were in use before. It fails
+// with ErrDump.
 func Restore(cfg Config, dump state.Dump, view View) (*Dataplane, error) {
 	objects, err := desired.ObjectsOf(dump)
 	if err != nil {
@@ -48,7 +48,8 @@ func (d *core) restore(tx *Transaction, dump state.Dump, view View) {
 	d.stage(tx)
 	d.endpoints.RestoreListing(dump.Due)
 	d.sets, d.fresh = backoff.Retry{Tries: dump.Due.Sets.Attempts, At: dump.Due.Sets.At}, dump.Due.Unread
-	_ = d.takeSets(observedSets(view.Sets), nil)             // nothing was known that could differ
+	_ = d.takeSets(observedSets(view.Sets), nil) // nothing was known that could differ
+	letGo := d.desired.RestoreOrphans(fedSets(dump.Sets))
 	d.endpoints.RestoreRules(view.Endpoints, dump.Endpoints) // before the sets: what an endpoint may have makes them needed
 	for _, s := range dump.Sets {
 		d.restoreRefused(s)
@@ -56,16 +57,30 @@ func (d *core) restore(tx *Transaction, dump state.Dump, view View) {
 	d.leaveOut()
 	d.renderDirty()
 	d.endpoints.Restore(dump.Endpoints)
+	letGo()
 	for _, s := range dump.Sets { // now that what is held again is defined
 		if n, ok := d.cache.Lookup(s.ID); ok {
 			d.restoreSet(n, s)
 		}
+	}
+	if !d.cfg.DryRun { // it ends no writing of sets
+		d.awaitSets()
 	}
 	d.setWork.read = backoff.Retry{Tries: dump.Due.Spare.Attempts, At: dump.Due.Spare.At}
 	d.endpoints.RestoreDue(dump.Due)
 	d.endpoints.RestoreStarts(dump.Pods)
 	d.endpoints.Report() // it was told
 	d.progress.Rest()
+}
+
+// fedSets returns the orphaned sets that a dump says are fed.
+func fedSets(sets []state.Set) (fed []ipsets.Name) {
+	for _, s := range sets {
+		if n, ok := ipsets.ParseName(s.Name, s.Type == string(hns.NestedIPSet)); ok && s.Fed {
+			fed = append(fed, n)
+		}
+	}
+	return fed
 }
 
 // restoreRefused leaves a set out that HNS refuses, and knows of one that may be there.
@@ -91,6 +106,7 @@ func (d *core) restoreSet(n ipsets.Name, s state.Set) {
 	case s.Unknown:
 		d.cache.Unknown(n)
 	}
+	d.cache.RejectOnce(n, s.RefusedOnce)
 	d.cache.Recall(n, s.Spare, s.Since)
 	d.cache.Resume(n, s.Suspect, s.Clings)
 	d.cache.Reread(n, s.Reading)

@@ -2,8 +2,8 @@ package dataplane_test
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -98,6 +98,102 @@ func TestRestorePinnedSet(t *testing.T) {
 	require.Empty(t, cmp.Diff(was.Sets, w.dp.Dump().Sets))
 }
 
+// TestRestoreAndGoOn: in the middle of something, a dataplane that goes on from the dump writes
+// what the one before would have written.
+func TestRestoreAndGoOn(t *testing.T) {
+	tests := map[string]struct {
+		policy string
+		before func(w *script)
+		change string
+		writes map[string]int
+	}{
+		// HNS lacks a member of the nested set, which it refuses. The rules of an endpoint that is
+		// nobody's are all that names the set.
+		"an orphaned set with a refused member": {
+			policy: `{podSelector: {}, ingress: [{from: [{podSelector: {matchExpressions: [{key: a, operator: In, values: [v1, v2]}]}}]}]}`,
+			before: func(w *script) {
+				w.do("pod x/a 10.0.1.1 a=v1 remote", "apply", "pod x/w 10.0.0.9", "delete policy x/p", "apply",
+					"reject set podlabel-a:v1 10.0.1.2", "pod x/b 10.0.1.2 a=v1 remote", "! apply")
+			},
+			change: "delete pod x/b",
+			writes: map[string]int{"SetPolicy/Update": 2}, // the member comes back
+		},
+		"an orphaned set that HNS lost": {
+			policy: `{podSelector: {}, ingress: [{from: [{podSelector: {matchExpressions: [{key: a, operator: NotIn, values: [v1]}]}}]}]}`,
+			before: func(w *script) {
+				w.do("apply", "pod x/w 10.0.0.9", "delete policy x/p", "apply", "restart-hns", "fault SetPolicy/Update * refuse", "pod x/a 10.0.1.1 remote", "! apply",
+					"advance 1s", "fault SetPolicy/Add * refuse", "! apply")
+			},
+			change: "advance 2s",
+			writes: map[string]int{"SetPolicy/Add": 1},
+		},
+		// HNS refused this content before, so it is asked for it alone.
+		"a refused content that comes back": {
+			policy: `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {a: v1}}}, {podSelector: {matchLabels: {b: v1}}}]}]}`,
+			before: func(w *script) {
+				w.do("pod x/a 10.0.1.1 a=v1 remote", "apply", "reject set podlabel-a:v1 10.0.1.2", "pod x/b 10.0.1.2 a=v1 b=v1 remote", "! apply", "delete pod x/b", "apply")
+			},
+			change: "pod x/b 10.0.1.2 a=v1 b=v1 remote",
+			writes: map[string]int{"SetPolicy/Update": 2, "ACL/Update": 1},
+		},
+		// The search for the refused set goes on at once, and what waits for the others is woken.
+		"a search that was left": {
+			policy: `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {a: v1}}}, {podSelector: {matchLabels: {b: v1}}}, {podSelector: {matchLabels: {c: v1}}}]}]}`,
+			before: func(w *script) {
+				w.sim.RejectSet(func(s hns.SetPolicy) bool { return s.Name == "podlabel-b:v1" })
+				w.tx.SetYield(func(int) bool { return true })
+				w.do("! apply")
+			},
+			change: "namespace y",
+			writes: map[string]int{"SetPolicy/Add": 3, "ACL/Add": 1},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var calls [2][]string
+			for i, restored := range []bool{false, true} {
+				w := newWorld(t, policyText("p", tt.policy))
+				w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "policy p")
+				tt.before(w)
+				if restored {
+					was := w.dp.Dump()
+					view, err := dataplane.ViewOf(was)
+					require.NoError(t, err)
+					w.dp, err = dataplane.Restore(dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock}, was, view)
+					require.NoError(t, err)
+					require.Empty(t, cmp.Diff(was.Sets, w.dp.Dump().Sets))
+				}
+				w.do(tt.change)
+				_ = w.apply()
+				writes := maps.Clone(w.report.Calls)
+				maps.DeleteFunc(writes, func(op string, _ int) bool { return hns.ReadsOnly(op) })
+				require.Equal(t, tt.writes, writes, "restored: %t", restored)
+				calls[i] = callTexts(w.sim.Calls())
+			}
+			require.Equal(t, calls[0], calls[1])
+		})
+	}
+}
+
+// TestRestoreRefusedUnneeded: a set that HNS refuses and that no rule needs is in no warning,
+// before and after.
+func TestRestoreRefusedUnneeded(t *testing.T) {
+	w := newWorld(t, policyText("p", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {a: v1}}}]}]}`))
+	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "policy p", "reject set podlabel-a:v1 10.0.1.1", "pod x/a 10.0.1.1 a=v1 remote", "! apply")
+	require.Len(t, w.dp.Warnings(), 1)
+	w.do("no-endpoint ep", "advance 1s", "observe", "apply", "observe", "apply")
+	was := w.dp.Dump()
+	require.True(t, slices.ContainsFunc(was.Sets, func(s state.Set) bool { return s.Refused }), "it is remembered")
+	require.Empty(t, was.Warnings, "the pod has no endpoint from which anything could be left out")
+	view, err := dataplane.ViewOf(was)
+	require.NoError(t, err)
+	again, err := dataplane.Restore(dataplane.Config{Now: w.clock}, was, view)
+	require.NoError(t, err)
+	require.Empty(t, again.Warnings())
+	w.do("endpoint ep 10.0.0.1", "advance 30s", "! apply")
+	require.Len(t, w.dp.Warnings(), 1)
+}
+
 // restore puts a dataplane that goes on from the dump in place of the walker's.
 func (w *walker) restore() {
 	w.note("restore")
@@ -124,17 +220,7 @@ func (w *walker) restore() {
 			d.Endpoints[i].Foreign = 0 // a dump counts them, and has the rules only
 		}
 	}
-	// Of a set that only rules in HNS still name, a dump does not tell what it was
-	// defined as: nor then of a set that only that one names that HNS refuses it.
-	orphan := func(s state.Set) bool {
-		return len(s.Missing)+len(s.Surplus) > 0 && !slices.ContainsFunc(s.Holders, func(h string) bool { return !strings.HasPrefix(h, "applied ") })
-	}
-	if slices.ContainsFunc(was.Sets, orphan) {
-		was.Sets, is.Sets = nil, nil
-		ofSet := func(w state.Warning) bool { return w.Kind == "Set" }
-		was.Warnings, is.Warnings = slices.DeleteFunc(was.Warnings, ofSet), slices.DeleteFunc(is.Warnings, ofSet)
-	}
-	// Nor of a number of a named port that no peer has any more whether its rule may stay.
+	// Of a number of a named port that no peer has any more it does not tell whether its rule may stay.
 	sets := wantedSets(was)
 	if slices.ContainsFunc(was.Endpoints, func(ep state.Endpoint) bool {
 		return slices.ContainsFunc(slices.Concat(slices.Concat(ep.Maybe...), ep.Applied, ep.Wanted), func(a hns.ACL) bool { return hnstest.Unused(a, sets) })

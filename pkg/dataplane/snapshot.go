@@ -50,7 +50,7 @@ func (d *Dataplane) Dump() state.Dump { return d.Snapshot().Dump() }
 // take copies the state.
 func (s *Snapshot) take(d *core) {
 	s.node, s.now = d.cfg.Node, d.clock
-	s.reports, s.leftOut, s.due = slices.Clone(d.reports), d.desired.Needing(d.leftOut), d.dumpDue()
+	s.reports, s.leftOut, s.due = slices.Clone(d.reports), d.desired.Needing(d.cache.Refused()), d.dumpDue()
 	s.unwritten = d.sets.Tries > 0
 	s.flapping, s.refusals, s.again = d.drift.Flapping(s.now), d.setWarnings(), d.dumpAgain()
 	s.objects, s.addresses = d.objectWarnings(), d.desired.AddressWarnings()

@@ -118,11 +118,16 @@ func (r *run) endSets(well bool) {
 	d := r.d
 	if well && !d.fresh && !d.cache.InDoubt() {
 		d.sets = backoff.Retry{}
-		d.setWork.due = len(d.cache.Plan()) > 0
 	} else {
 		d.sets.Failed(r.started, d.clock)
-		d.setWork.due = false
 	}
+	d.awaitSets()
+}
+
+// awaitSets finds what of the sets is left to be written: at once, unless they failed, or
+// once somebody has left other sets.
+func (d *core) awaitSets() {
+	d.setWork.due = d.sets.Tries == 0 && !d.fresh && !d.cache.InDoubt() && len(d.cache.Plan()) > 0
 	d.setWork.held = d.cache.HeldBack()
 }
 

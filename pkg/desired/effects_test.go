@@ -78,7 +78,7 @@ func TestEffectsOfEvents(t *testing.T) {
 		"a pod of another node":             {[]func(*Objects){pod("new", three, false)}, ""},
 		"a label of a pod of another node":  {[]func(*Objects){pod("far", "10.0.1.1", false, func(p *Pod) { p.Labels = nil })}, ""},
 		"a label that a policy selects":     {[]func(*Objects){pod("idle", two, true, func(p *Pod) { p.Labels["app"] = "web" })}, "changed 10.0.0.2"},
-		"another address":                   {[]func(*Objects){pod("web", three, true)}, "changed 10.0.0.1, changed 10.0.0.3, check 10.0.0.3, came x/web"},
+		"another address":                   {[]func(*Objects){pod("web", three, true)}, "changed 10.0.0.1, changed 10.0.0.3, check 10.0.0.1, check 10.0.0.3, came x/web"},
 		"no address any more":               {[]func(*Objects){pod("web", "", true)}, "changed 10.0.0.1, check 10.0.0.1"},
 		"another UID":                       {[]func(*Objects){pod("web", one, true, func(p *Pod) { p.UID = "u-other" })}, "changed 10.0.0.1, check 10.0.0.1, came x/web"},
 		"another sandbox":                   {[]func(*Objects){pod("web", one, true, func(p *Pod) { p.Sandbox = state.Sandbox{ID: "s"} })}, "changed 10.0.0.1, check 10.0.0.1, came x/web"},

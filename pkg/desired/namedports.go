@@ -164,13 +164,25 @@ func (fs *namedPortSets) fill(set ipsets.Name) {
 	}
 }
 
-// define feeds the set of a number that only endpoints name. It counts as unused,
-// as one that went out of use while they named it.
+// define feeds the set of a number that only endpoints name.
 func (fs *namedPortSets) define(set ipsets.Name) {
-	key, _, _, ok := fs.parse(set)
-	if !ok || !fs.cache.Define(set) {
-		return
+	if key, _, _, ok := fs.parse(set); ok && fs.cache.Define(set) {
+		fs.unused(key, set)
 	}
+}
+
+// hold is define for a set that nothing holds yet. It reports whether it is one.
+func (fs *namedPortSets) hold(set ipsets.Name, ref ipsets.Ref) bool {
+	key, _, _, ok := fs.parse(set)
+	if ok && fs.cache.Hold(set, ref) {
+		fs.unused(key, set)
+	}
+	return ok
+}
+
+// unused fills a set that was just defined, though no rule is to name it. Its number
+// counts as unused, as one that went out of use while endpoints named it.
+func (fs *namedPortSets) unused(key portKey, set ipsets.Name) {
 	fs.fill(set)
 	for _, v := range fs.byKey[key].views {
 		fs.tell(v)

@@ -1,6 +1,7 @@
 package desired
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
@@ -19,6 +20,33 @@ func (d *State) DefineOrphans() {
 			d.members.restore(def)
 		}
 	}
+}
+
+// RestoreOrphans defines the sets that only rules in HNS named when a dump was made, and
+// that were fed. They need not be in HNS as their names say: it may refuse a member, or
+// have lost a set. They are held until the caller lets go, which it does once what names
+// them holds them.
+func (d *State) RestoreOrphans(fed []ipsets.Name) (letGo func()) {
+	ref := ipsets.Ref{Kind: ipsets.RefSelector, Owner: "restored"} // no policy's key
+	held := nameSet{}                                              // a dump may name one twice
+	for _, n := range fed {
+		if !held[n] && d.restoreOrphan(n, ref) {
+			held[n] = true
+		}
+	}
+	return func() { d.Release(ref, slices.Collect(maps.Keys(held))...) }
+}
+
+// restoreOrphan defines one set, if its name tells what belongs into it.
+func (d *State) restoreOrphan(n ipsets.Name, ref ipsets.Ref) bool {
+	if n.Kind() == ipsets.KindNamedPort {
+		return d.namedPorts.hold(n, ref)
+	}
+	def, ok := policy.Definition(n)
+	if ok && d.cache.Hold(n, ref) {
+		d.members.fillNew(def)
+	}
+	return ok
 }
 
 // ours reports whether HNS has in a set what the definition of its name says. A

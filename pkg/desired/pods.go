@@ -91,8 +91,8 @@ func (d *State) place(m *podMove) {
 			d.deselect(was.Placement)
 		}
 		d.renderAddr(was.Addr, policy.Key{})
-		if is == nil || !is.Home || is.UID != was.UID {
-			d.check(was.Addr) // its pod is gone: is the endpoint?
+		if is == nil || !is.Home || is.UID != was.UID || is.Addr != was.Addr {
+			d.check(was.Addr) // its pod is gone: is the endpoint? It may have the other address, too
 		}
 	}
 	if is == nil || !is.Local || !is.Claims() {

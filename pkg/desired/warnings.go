@@ -32,12 +32,12 @@ func (d *State) WarnOfTexts(out []state.Warning) []state.Warning {
 
 // Needing returns, for each of these sets, the active policies that mention it, or a set
 // that contains it.
-func (d *State) Needing(sets map[ipsets.Name]bool) map[ipsets.Name][]policy.Key {
+func (d *State) Needing(sets []ipsets.Name) map[ipsets.Name][]policy.Key {
 	if len(sets) == 0 {
 		return nil
 	}
 	out := make(map[ipsets.Name][]policy.Key, len(sets))
-	for n := range sets {
+	for _, n := range sets {
 		out[n] = nil
 		for _, p := range d.local {
 			for _, ps := range p.selected {

@@ -169,8 +169,8 @@ func (ep *Endpoint) next() state.Next {
 	next := state.Next{
 		Version: ep.version, BornFor: string(ep.bornFor), BornIn: ep.bornIn, Came: ep.came, Netns: ep.netns, WrittenFor: string(ep.writtenFor), Due: ep.retryAt,
 		Careful: ep.state.careful(), Trial: ep.trial, Compromises: ep.dumpCompromises(), Distrusted: ep.distrusted, Bare: ep.state.update == updateBare, Unlisted: ep.unlisted,
-		Exposed: ep.exposed, Shielded: ep.state.rules == rulesShielded, Absent: ep.state.listed == listedMissed, Repair: ep.repair, Conflicts: ep.conflicts, Check: ep.state.check,
-		Attempts: ep.tries, Invalid: errors.Is(ep.lastErr, hns.ErrInvalid), Turn: ep.turn,
+		Exposed: ep.exposed, Blind: ep.blind, Shielded: ep.state.rules == rulesShielded, Absent: ep.state.listed == listedMissed, Repair: ep.repair, Conflicts: ep.conflicts, Check: ep.state.check,
+		Attempts: ep.tries, Invalid: errors.Is(ep.lastErr, hns.ErrInvalid), ForSets: ep.waitsForSets(), Turn: ep.turn,
 	}
 	if ep.Pending() {
 		next.Queue = ep.subqueue

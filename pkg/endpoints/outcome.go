@@ -107,6 +107,7 @@ func (d *State) Wrote(ep *Endpoint, reached, sent []hns.ACL, is versioned.Done, 
 		ep.distrusted, ep.unlisted = false, 0
 		d.drift.Wrote(drift.OfEndpoint(ep.ID))
 		d.applied(ep, reached, is.Version)
+		d.pin(ep) // an update that ends with this step needs no more what it took away
 		if is.Read {
 			ep.foreign, ep.open, ep.seen = is.After.Foreign, is.After.Defaults, d.clock
 		}

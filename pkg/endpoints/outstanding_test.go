@@ -103,6 +103,76 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// TestPinsFollowSteps: what a step took away is pinned no more, though the rest of the update
+// waits: while the set is needed nobody else is written, as long as its last write is in doubt.
+func TestPinsFollowSteps(t *testing.T) {
+	t.Parallel()
+	d := begunWith(t, func(o *desired.Objects) { o.SetPolicy(fromApp("p", "web")) }, "a")
+	ep, web, api := d.Endpoint("a"), ipsets.PodLabel("app", "web"), ipsets.PodLabel("app", "api")
+	s, reached := step(t, d, "a")
+	_, err := d.Wrote(ep, reached, s.ACLs, versioned.Done{Version: "v2"}, nil)
+	require.NoError(t, err)
+	d.Queue(ep)
+	pin := ipsets.Ref{Kind: ipsets.RefPin, Owner: "a"}
+	d.follow(func(o *desired.Objects) {
+		o.DeletePolicy(policy.Key{Namespace: "x", Name: "p"})
+		o.SetPolicy(fromApp("q", "api"))
+	})
+	require.Contains(t, d.cache.Refs(web), pin)
+	require.Contains(t, d.cache.Refs(api), pin)
+	closing := ep.shared() // as closingSteps ask for
+	_, err = d.Wrote(ep, acl.Canonical(closing), closing, versioned.Done{Version: "v3"}, nil)
+	require.NoError(t, err)
+	d.Failed(ep, ErrSetsNotReady, time.Time{})
+	require.Empty(t, d.cache.Refs(web))
+	require.Contains(t, d.cache.Refs(api), pin)
+}
+
+// TestTriesInADump: what a try that failed left behind goes into a dump and comes back.
+func TestTriesInADump(t *testing.T) {
+	t.Parallel()
+	later := testStart.Add(time.Minute)
+	for name, tt := range map[string]struct {
+		fails func(d *State, ep *Endpoint)
+		woken bool // when sets may be written
+		adds  int  // of a block, until the endpoint counts as closed
+	}{
+		"sets are not ready": {func(d *State, ep *Endpoint) { d.Failed(ep, ErrSetsNotReady, later) }, true, 0},
+		"refused":            {func(d *State, ep *Endpoint) { d.Failed(ep, hns.ErrInvalid, later) }, false, 0},
+		"blocks in doubt": {func(d *State, ep *Endpoint) {
+			s, reached := step(t, d, "a")
+			_, err := d.Wrote(ep, reached, s.ACLs, versioned.Done{}, hns.ErrUnavailable)
+			d.Failed(ep, err, later)
+			for range maxBlind - 2 {
+				d.TakeBlindAdd(ep, ep.shield(), hns.ErrUnavailable)
+			}
+		}, false, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			with := func(o *desired.Objects) { o.SetPolicy(fromApp("p", "web")) }
+			was, is := begunWith(t, with, "a"), begunWith(t, with, "a")
+			tt.fails(was, was.Endpoint("a"))
+			copied := was.Copy()
+			dumped := copied.Dump(was.cache.Copy())
+			is.RestoreRules(nil, dumped)
+			is.Restore(dumped)
+			again := is.Copy()
+			require.Equal(t, dumped, again.Dump(is.cache.Copy()))
+			for _, d := range []*State{was, is} {
+				ep := d.Endpoint("a")
+				for range tt.adds {
+					require.True(t, d.Open(ep))
+					d.TakeBlindAdd(ep, ep.shield(), hns.ErrUnavailable)
+				}
+				require.Equal(t, tt.adds == 0, d.Open(ep))
+				d.Wake()
+				require.Equal(t, tt.woken, ep.retryAt.IsZero())
+			}
+		})
+	}
+}
+
 // TestGoneTwice: an endpoint that a write finds gone has endpoints listed at once, and one
 // right after it a second later, as HNS may go on listing what it does not know.
 func TestGoneTwice(t *testing.T) {

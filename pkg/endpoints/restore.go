@@ -95,10 +95,10 @@ func (d *State) restoreEndpoint(ep *Endpoint, ed state.Endpoint) {
 	d.Queue(ep)
 	ep.writtenFor = types.UID(next.WrittenFor)
 	ep.retryAt, ep.distrusted, ep.repair, ep.conflicts = next.Due, next.Distrusted, next.Repair, next.Conflicts
-	ep.unlisted, ep.exposed = next.Unlisted, next.Exposed
+	ep.unlisted, ep.exposed, ep.blind = next.Unlisted, next.Exposed, next.Blind
 	ep.tries, ep.lastErr = next.Attempts, nil
 	if next.Error != "" {
-		ep.lastErr = told{next.Error, next.Invalid}
+		ep.lastErr = told{next.Error, next.Invalid, next.ForSets}
 	}
 	if ep.Pending() || next.Turn > 0 { // one that failed and turned out right is there until its turn
 		d.enter(ep, next.Queue)
@@ -113,12 +113,15 @@ func (d *State) restoreEndpoint(ep *Endpoint, ed state.Endpoint) {
 
 // told is an error that is known from a dump.
 type told struct {
-	text    string
-	invalid bool
+	text             string
+	invalid, forSets bool
 }
 
 // Error implements error.
 func (t told) Error() string { return t.text }
 
-// Is tells the one class that matters for a warning.
-func (t told) Is(target error) bool { return t.invalid && target == hns.ErrInvalid }
+// Is tells the classes that matter: for a warning, and for who is woken when sets may be
+// written.
+func (t told) Is(target error) bool {
+	return t.invalid && target == hns.ErrInvalid || t.forSets && target == ErrSetsNotReady
+}

@@ -361,9 +361,14 @@ func checkCacheModel(t *testing.T) {
 				tr.m.check(t, tr.c)
 				tr.acceptable(t, tr.c.Plan())
 				tr.acceptable(t, tr.c.PlanRemovals(clock, nil))
+				for _, s := range tr.c.Snapshot() {
+					if n, ok := tr.c.Lookup(s.ID); ok {
+						require.Equal(t, tr.m.fed(n), s.Fed, "Fed %s", n)
+					}
+				}
 				states, err := ParseDump(tr.c.Dump())
 				require.NoError(t, err)
-				require.Empty(t, gocmp.Diff(tr.c.Snapshot(), states, cmpopts.IgnoreFields(SetState{}, "Spare", "Group", "Clings", "Ending", "Reading"))) // not in the text
+				require.Empty(t, gocmp.Diff(tr.c.Snapshot(), states, cmpopts.IgnoreFields(SetState{}, "Spare", "Group", "Clings", "Ending", "Reading", "RefusedOnce"))) // not in the text
 				tr.differences(t)
 			},
 		})

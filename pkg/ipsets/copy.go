@@ -26,6 +26,7 @@ type portrait struct {
 	addrs   []mark[addr]
 	members []mark[*set]
 	refs    []Ref
+	once    []string // RefusedOnce
 }
 
 // mark is what is known of a member.
@@ -64,6 +65,7 @@ func (c *Cache) portrait(s *set) portrait {
 		addrs:   make([]mark[addr], 0, len(s.addrs.bits)),
 		members: make([]mark[*set], 0, len(s.members.bits)),
 		refs:    slices.Collect(maps.Keys(s.refs)),
+		once:    c.refusedOnce(s),
 	}
 	for a, bits := range s.addrs.bits {
 		p.addrs = append(p.addrs, mark[addr]{a, bits})
@@ -134,10 +136,14 @@ func (s *portrait) differs() bool {
 // States returns all sets, by name.
 func (p *Copy) States() []SetState {
 	in := map[*set][]Ref{} // the nested sets around a leaf
+	asked := map[*set]bool{}
 	for i := range p.sets {
 		s := &p.sets[i]
 		for m := range having(s.members, wanted|applied|leftOut) {
 			in[m] = append(in[m], Ref{Kind: RefList, Owner: s.name.String()})
+		}
+		for m := range having(s.members, wanted|leftOut) {
+			asked[m] = true
 		}
 	}
 	out := make([]SetState, 0, len(p.sets))
@@ -145,8 +151,9 @@ func (p *Copy) States() []SetState {
 		s := &p.sets[i]
 		out = append(out, SetState{
 			ID: s.id, Name: s.name.String(), Nested: s.name.Nested(),
-			Members: p.shown(s), Refs: s.references(in[s.of]),
+			Members: p.shown(s), Refs: s.references(in[s.of]), RefusedOnce: s.once,
 			InHNS: s.present, Known: !s.unknown, Rejected: s.refused, Dirty: s.needed && s.dirty(),
+			Fed:   s.defined && !asked[s.of] && !slices.ContainsFunc(s.refs, func(r Ref) bool { return r.Kind.defines() }),
 			Spare: s.spare, Group: s.group, Clings: s.clings, Ending: s.ending, Reading: s.reading, Called: s.calledElse(),
 		})
 	}

@@ -106,6 +106,18 @@ func (t *tracker[K]) refuse() {
 	t.refusal = true
 }
 
+// refuseOnce remembers that the content of these keys was refused.
+func (t *tracker[K]) refuseOnce(keys []K) {
+	t.forgive()
+	for _, k := range keys {
+		t.mark(k, t.bits[k]|refused)
+	}
+	t.refusal = true
+}
+
+// remembers reports whether another content than what is wanted was refused last.
+func (t *tracker[K]) remembers() bool { return t.refusal && !t.rejected() }
+
 // forgive drops the memory of a refusal.
 func (t *tracker[K]) forgive() {
 	for k, b := range t.bits {

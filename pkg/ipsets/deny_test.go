@@ -133,3 +133,69 @@ func TestDenyTwinsWaitForANestedOne(t *testing.T) {
 	same(t, `
 		set  update  deny-podlabel-app:a`, w.Plan())
 }
+
+// An address that HNS refused in a leaf, and that is not to be there any more, holds back
+// nobody: neither who moves with the leaf nor who comes from elsewhere.
+func TestRefusedOnceHoldsBackNobody(t *testing.T) {
+	onEP := func(w *world, names ...Name) {
+		for _, n := range names {
+			w.Hold(n, rule)
+			w.Hold(n, Ref{RefApplied, "ep"})
+		}
+	}
+	refused := func(w *world, leaf Name) { // HNS refuses it with addr1, and then it is as it was
+		w.AddAddr(leaf, addr1)
+		w.Reject(leaf)
+		w.RemoveAddr(leaf, addr1)
+	}
+	for name, tt := range map[string]struct {
+		do   func(*world)
+		plan string
+	}{
+		"the leaf joins": {func(w *world) {
+			onEP(w, nested, leafA, nsX)
+			w.AddAddr(nsX, addr1)
+			w.apply()
+			refused(w, leafA)
+			w.RemoveAddr(nsX, addr1)
+			w.Unknown(nsX)
+			w.AddMember(nested, leafA)
+		}, `nest update  nestedlabel-app:a:b  -> empty-emptyhashset podlabel-app:a`},
+		"the leaf leaves": {func(w *world) {
+			onEP(w, nested, leafA, nsX)
+			w.AddMember(nested, leafA)
+			w.apply()
+			refused(w, leafA)
+			w.RemoveMember(nested, leafA)
+			w.Unknown(nested)
+			w.AddAddr(nsX, addr1)
+		}, `set  update  ns-x  10.0.0.1`},
+		"the leaf leaves a deny twin": {func(w *world) {
+			onEP(w, nested.Deny(), leafA.Deny(), nsX.Deny())
+			w.AddMember(nested.Deny(), leafA.Deny())
+			w.apply()
+			refused(w, leafA.Deny())
+			w.RemoveMember(nested.Deny(), leafA.Deny())
+			w.AddAddr(nsX.Deny(), addr1)
+			w.Reject(nsX.Deny())
+		}, `nest update  deny-nestedlabel-app:a:b  -> empty-emptyhashset`},
+		"the leaf joins a deny twin": {func(w *world) {
+			onEP(w, nested.Deny(), leafA.Deny(), nsX.Deny())
+			w.AddAddr(nsX.Deny(), addr1)
+			w.apply()
+			refused(w, leafA.Deny())
+			w.AddMember(nested.Deny(), leafA.Deny())
+			w.RemoveAddr(nsX.Deny(), addr1)
+		}, `
+		set  update  deny-ns-x
+		--
+		nest update  deny-nestedlabel-app:a:b  -> deny-podlabel-app:a empty-emptyhashset`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			tt.do(w)
+			same(t, tt.plan, w.Plan())
+			require.False(t, w.HeldBack())
+		})
+	}
+}

@@ -136,7 +136,7 @@ func TestDumpRoundTrip(t *testing.T) {
 					return Ref{RefKind(rapid.IntRange(int(RefSelector), int(RefPin)).Draw(t, "kind")), text.Draw(t, "owner")}
 				})).Draw(t, "refs")),
 				InHNS: rapid.Bool().Draw(t, "there"), Known: rapid.Bool().Draw(t, "known"),
-				Rejected: rapid.Bool().Draw(t, "rejected"), Dirty: rapid.Bool().Draw(t, "dirty"),
+				Rejected: rapid.Bool().Draw(t, "rejected"), Dirty: rapid.Bool().Draw(t, "dirty"), Fed: rapid.Bool().Draw(t, "fed"),
 			}
 		})).Draw(t, "states")
 		again, err := ParseDump(format(states))

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Dump returns the snapshot as text, for tests. What a search knows, Spare, Reading and
-// Called are not in it.
+// Dump returns the snapshot as text, for tests. What a search knows, RefusedOnce, Spare,
+// Reading and Called are not in it.
 func (c *Cache) Dump() string { return format(c.Snapshot()) }
 
 // Lines of a dump, in this order; the text up to the end of the line follows.
@@ -54,7 +54,7 @@ func (s SetState) state() string {
 	for _, flag := range []struct {
 		on   bool
 		word string
-	}{{!s.Known, "unknown"}, {s.Rejected, "rejected"}, {s.Dirty, "dirty"}} {
+	}{{!s.Known, "unknown"}, {s.Rejected, "rejected"}, {s.Dirty, "dirty"}, {s.Fed, "fed"}} {
 		if flag.on {
 			words = append(words, flag.word)
 		}
@@ -128,6 +128,7 @@ func parseLine(out []SetState, line string) ([]SetState, error) {
 		s.Known = !slices.Contains(words, "unknown")
 		s.Rejected = slices.Contains(words, "rejected")
 		s.Dirty = slices.Contains(words, "dirty")
+		s.Fed = slices.Contains(words, "fed")
 		return out, nil
 	}
 	if rest, ok := strings.CutPrefix(line, lineRef); ok {

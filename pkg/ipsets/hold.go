@@ -105,7 +105,7 @@ func (h *waiting) add(addrs iter.Seq[addr], members iter.Seq[*set]) {
 	}
 	for m := range members {
 		sets[m] = struct{}{}
-		for a := range m.addrs.bits {
+		for a := range m.addrs.all(wanted | applied) {
 			some[a] = struct{}{}
 		}
 	}
@@ -123,7 +123,7 @@ type waits struct {
 // nest has the addresses in some leaves wait for a nested set.
 func (h *waits) nest(leaves iter.Seq[*set]) {
 	for m := range leaves {
-		for a := range m.addrs.bits {
+		for a := range m.addrs.all(wanted | applied) {
 			if h.nesting == nil {
 				h.nesting = map[addr]struct{}{}
 			}
@@ -221,7 +221,7 @@ func (h waiting) holds(m *set) bool {
 		return true
 	}
 	for a := range h.addrs {
-		if m.addrs.bits[a] != 0 {
+		if m.addrs.is(a, wanted|applied) { // not who was refused there once
 			return true
 		}
 	}

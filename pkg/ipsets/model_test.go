@@ -294,6 +294,13 @@ func (m *model) check(t *rapid.T, c *Cache) {
 	m.checkPlans(t, c)
 }
 
+// fed reports whether the set is defined, though no policy, rule or defined set asks for it.
+func (m *model) fed(n Name) bool {
+	asks := func(r Ref) bool { return r.Kind == RefSelector || r.Kind == RefRule }
+	wants := func(l Name) bool { return m.asks[l][n] }
+	return m.defined[n] && !slices.ContainsFunc(slices.Collect(maps.Keys(m.refs[n])), asks) && !slices.ContainsFunc(modelNested, wants)
+}
+
 // checkOrphans: what became an orphan since the last check is told once.
 func (m *model) checkOrphans(t *rapid.T, c *Cache) {
 	is := m.orphans()

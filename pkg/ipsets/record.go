@@ -1,6 +1,9 @@
 package ipsets
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Observed is a set of ours as it was read from HNS.
 type Observed struct {
@@ -101,6 +104,51 @@ func (c *Cache) Reject(n Name) {
 		s.members.refuse()
 	} else {
 		s.addrs.refuse()
+	}
+	c.refresh(s)
+}
+
+// refusedOnce returns the content that HNS refused, in order, if it is remembered and
+// another one is desired. One of members that are gone cannot come back.
+func (c *Cache) refusedOnce(s *set) []string {
+	if !s.addrs.remembers() && !s.members.remembers() {
+		return nil
+	}
+	out := textsOf(slices.Collect(s.addrs.all(refused)))
+	for m := range s.members.all(refused) {
+		if c.byName[m.name] != m {
+			return nil
+		}
+		out = append(out, m.name.String())
+	}
+	slices.Sort(out)
+	return append([]string{}, out...)
+}
+
+// RejectOnce is Reject for a content that is not desired now, as SetState has it.
+func (c *Cache) RejectOnce(n Name, content []string) {
+	s := c.byName[n]
+	if s == nil || !s.defined || content == nil {
+		return
+	}
+	var addrs []addr
+	var members []*set
+	for _, text := range content {
+		a, isAddr := parseAddr(text)
+		leaf, _ := ParseName(text, false)
+		switch m := c.byName[leaf]; {
+		case !s.nested() && isAddr:
+			addrs = append(addrs, a)
+		case s.nested() && m != nil:
+			members = append(members, m)
+		default:
+			return // whatever this is, it is never desired
+		}
+	}
+	if s.nested() {
+		s.members.refuseOnce(members)
+	} else {
+		s.addrs.refuseOnce(addrs)
 	}
 	c.refresh(s)
 }

@@ -13,6 +13,10 @@ type SetState struct {
 	Known    bool     // false: the outcome of a write is not known
 	Rejected bool     // HNS refuses what is desired
 	Dirty    bool     // needed, and HNS has something else
+	Fed      bool     // defined, though nobody asks for it: what rules in HNS may see goes on
+	// RefusedOnce are the members that HNS refused together, where others are desired now: it
+	// is not asked for these first, should they be desired again. Nil: nothing is remembered.
+	RefusedOnce []string
 	// Spare is since when it is in HNS and nobody needs it.
 	Spare time.Time
 	// What a search knows: the group of suspects, 0 for none, whether

@@ -179,6 +179,33 @@ func TestUnreadEndpointOfTheRecording(t *testing.T) {
 	require.Equal(t, Build, other.out.Findings[0].Kind)
 }
 
+// TestDoubtsOutlastAnAdd: a write that failed and may have been done is still there after an
+// Add, which rewrites nothing, and no more after an Update.
+func TestDoubtsOutlastAnAdd(t *testing.T) {
+	rule := func(id string) hns.ACL {
+		return hns.ACL{ID: hns.ACLIDPrefix + id, Action: hns.Allow, Direction: hns.In, Priority: 222}.Canonical()
+	}
+	policies := []hns.EndpointPolicy{hns.NewACLPolicy(rule("one")), hns.NewACLPolicy(rule("two"))}
+	for name, tc := range map[string]struct {
+		then hns.Request
+		want Kind
+	}{
+		"an Add":     {hns.Request{Op: hns.OpACLAdd, Endpoint: "a", ACLs: []hns.ACL{rule("two")}}, Note},
+		"an Update":  {hns.Request{Op: hns.OpACLUpdate, Endpoint: "a", Policies: policies[1:]}, State},
+		"of another": {hns.Request{Op: hns.OpACLAdd, Endpoint: "b", ACLs: []hns.ACL{rule("two")}}, State},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, l := reader()
+			failed := asked{hns.Request{Op: hns.OpACLAdd, Endpoint: "a", ACLs: []hns.ACL{rule("one")}}}
+			p.world.doubts[subject{endpoint: "a"}] = p.world.after(failed)
+			p.world.do(asked{tc.then}, time.Time{})
+			p.read(l, &recorder.Call{Op: hns.OpEndpointGet, Endpoint: "a", Endpoints: []recorder.EndpointValue{{ID: "a", Addrs: p.world.endpoints["a"].Addrs, Policies: policies, Count: 2}}})
+			require.Equal(t, tc.want, l.out.Findings[0].Kind, l.out.Findings)
+			require.Empty(t, p.world.doubts[subject{endpoint: "a"}], "it was read")
+		})
+	}
+}
+
 // TestDoubts: of several writes that failed any may have been done, and each of them
 // in part. What none of them brought is somebody else's.
 func TestDoubts(t *testing.T) {

@@ -149,7 +149,13 @@ func (w *world) do(a asked, end time.Time) {
 	after := w.after(a)
 	for i, s := range a.subjects() {
 		w.wrote[s] = write{end: end, set: w.sets[s.set], before: w.endpoints[s.endpoint]}
-		delete(w.doubts, s)
+		if a.Op == hns.OpACLAdd { // it rewrites nothing: what may have been done is still there
+			for j := range w.doubts[s] {
+				w.doubts[s][j].rules = append(slices.Clip(w.doubts[s][j].rules), canonical(a.ACLs)...)
+			}
+		} else {
+			delete(w.doubts, s)
+		}
 		switch {
 		case s.endpoint != "":
 			e, ok := w.endpoints[s.endpoint]

@@ -94,6 +94,8 @@ type Set struct {
 	Pins    []string `json:"pins"`             // who pins it
 	InHNS   bool     `json:"inHNS"`
 	Dirty   bool     `json:"dirty"` // HNS has other members, or none known
+	// Fed: the set is orphaned, and its members follow what its name says.
+	Fed bool `json:"fed,omitempty"`
 
 	// What is known of HNS where that differs: members that it lacks and those
 	// that it has besides. A nested set has a permanent empty member, which is in
@@ -104,6 +106,8 @@ type Set struct {
 	Since   time.Time `json:"since,omitzero"`    // since when it is needed and not as it should be
 	Spare   time.Time `json:"spare,omitzero"`    // since when it is in HNS and nobody needs it
 	Refused bool      `json:"refused,omitempty"` // HNS refuses what is desired
+	// RefusedOnce are the members that HNS refused last, where others are desired now.
+	RefusedOnce []string `json:"refusedOnce,omitzero"`
 
 	// Again is when HNS is asked again for what it refused, or did not remove.
 	Again *Again `json:"again,omitempty"`
@@ -176,6 +180,7 @@ type Next struct {
 	Attempts   int         `json:"attempts,omitempty"`   // that failed
 	Error      string      `json:"error,omitempty"`      // of the last one
 	Invalid    bool        `json:"invalid,omitempty"`    // it was an hns.ErrInvalid
+	ForSets    bool        `json:"forSets,omitempty"`    // it was that sets were not ready: they bring the next try
 	Refused    []string    `json:"refused,omitempty"`    // policies of which HNS refuses the rules; "/Id" for a rule that all share
 	// Again says when HNS is asked again for what it refused.
 	Again      map[string]Again `json:"again,omitempty"`
@@ -195,6 +200,7 @@ type Next struct {
 	Check       bool         `json:"check,omitempty"`     // to be read, as its pod is gone
 	Exposed     bool         `json:"exposed,omitempty"`   // it lost its block
 	Shielded    bool         `json:"shielded,omitempty"`  // it cannot be read, and took the block
+	Blind       int          `json:"blind,omitempty"`     // blocks that were added since it was last read
 	Absent      bool         `json:"absent,omitempty"`    // an enumeration that was not believed lacked it
 }
 
