@@ -10,8 +10,11 @@ import (
 	"flag"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,6 +46,7 @@ func run(ctx context.Context, args []string) error {
 	kubeconfig := flags.String("kubeconfig", "", "file with the cluster's address")
 	node := flags.String("node", "", "name of the node")
 	expose := flags.String("expose", "", "address of the HTTPS endpoint (default: none)")
+	addrs := flags.String("endpoints", "", "addresses that have an endpoint in the simulator, with commas between them")
 	plain := flags.String("serve", "", "address of the HTTP endpoint (default: none)")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil
@@ -62,7 +66,11 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 
-	dp := dataplane.New(dataplane.Config{Client: hnssim.New(hnssim.Options{}), Node: *node, Now: time.Now})
+	sim, err := simulator(*addrs)
+	if err != nil {
+		return err
+	}
+	dp := dataplane.New(dataplane.Config{Client: sim, Node: *node, Now: time.Now})
 	var recorder *events.Recorder
 	ctl := controllers.New(controllers.Config{
 		Source: source, Applier: dp, Observer: dp, Node: *node, RequireNodeAddr: true, Logger: klog.Background(),
@@ -88,6 +96,21 @@ func run(ctx context.Context, args []string) error {
 	}
 	ctl.Run(ctx)
 	return nil
+}
+
+// simulator returns an HNS in which a CNI has made endpoints for addresses.
+func simulator(addrs string) (*hnssim.Sim, error) {
+	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
+	for i, text := range slices.DeleteFunc(strings.Split(addrs, ","), func(text string) bool { return text == "" }) {
+		addr, err := netip.ParseAddr(text)
+		if err != nil {
+			return nil, err
+		}
+		if err := sim.CreateEndpoint(hnssim.NewEndpoint{ID: fmt.Sprintf("e2e0%04x-0000-4000-9000-000000000000", i), Addrs: []netip.Addr{addr}}); err != nil {
+			return nil, err
+		}
+	}
+	return sim, nil
 }
 
 // listeners opens the endpoints that have an address, and returns what serves them.
