@@ -37,7 +37,7 @@ var layers = map[string]struct {
 			"active clusters crowds policies",
 			"new pods stage",
 			// what others see of it
-			"count dump restore tierwarnings warnings",
+			"count dump idle restore tierwarnings warnings",
 		},
 	},
 	"pkg/endpoints": {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/winnpm/winnpm/pkg/agents"
 	"github.com/winnpm/winnpm/pkg/debug"
@@ -101,11 +102,11 @@ func (s *source) ask(ctx context.Context, q explain.Question) (explain.Answer, e
 	if err != nil {
 		return explain.Answer{}, err
 	}
-	from, to, err := s.nodes(ctx, cluster, q)
+	from, to, err := s.places(ctx, cluster, q)
 	if err != nil {
 		return explain.Answer{}, err
 	}
-	if from == to {
+	if from.hidden == nil && to.hidden == nil && from.Node == to.Node {
 		a, err := askAgent(ctx, cluster, from, q)
 		return a, s.cluster.advise(err)
 	}
@@ -115,11 +116,25 @@ func (s *source) ask(ctx context.Context, q explain.Question) (explain.Answer, e
 	asking.Go(func() { egress, egressErr = askAgent(ctx, cluster, from, q) })
 	asking.Go(func() { ingress, ingressErr = askAgent(ctx, cluster, to, q) })
 	asking.Wait()
-	if egressErr != nil && ingressErr != nil {
+	switch {
+	case egressErr != nil && ingressErr != nil:
 		return explain.Answer{}, s.cluster.advise(fmt.Errorf("%w, and %w", egressErr, ingressErr))
+	case to.hidden != nil && egress.Ingress.Judged: // the other end is there too
+		return egress, nil
+	case from.hidden != nil && ingress.Egress.Judged:
+		return ingress, nil
 	}
-	return explain.Join(orSilent(egress, egressErr, q, from), orSilent(ingress, ingressErr, q, to)), nil
+	return explain.Join(orSilent(egress, egressErr, q, from.Node), orSilent(ingress, ingressErr, q, to.Node)), nil
 }
+
+// place is where an end is judged.
+type place struct {
+	agents.Host
+	hidden error // not nil: whoever asks may not know where that is
+}
+
+// none reports whether it is that of an end that is no pod.
+func (p place) none() bool { return p.Node == "" && p.hidden == nil }
 
 // orSilent returns an answer, or a substitute for the answer of a node without one.
 func orSilent(a explain.Answer, err error, q explain.Question, node string) explain.Answer {
@@ -133,36 +148,48 @@ func orSilent(a explain.Answer, err error, q explain.Question, node string) expl
 	}
 }
 
-// nodes returns where a question is judged. An end that is no pod is judged
-// where the other one is.
-func (s *source) nodes(ctx context.Context, cluster *agents.Cluster, q explain.Question) (from, to string, err error) {
+// places returns where a question is judged. An end that is no pod is judged where the other
+// one is. Of pods in a namespace that one may not read nobody says where they are: with the rights
+// for one namespace half of an answer is known.
+func (s *source) places(ctx context.Context, cluster *agents.Cluster, q explain.Question) (from, to place, err error) {
 	if s.node != "" {
-		return s.node, s.node, nil
+		from.Node = s.node
+		return from, from, nil
 	}
 	for _, end := range []struct {
 		name string
-		node *string
+		at   *place
 	}{{q.From, &from}, {q.To, &to}} {
-		if strings.Contains(end.name, "/") {
-			if *end.node, err = cluster.NodeOf(ctx, end.name); err != nil {
-				return "", "", err
-			}
+		if !strings.Contains(end.name, "/") {
+			continue
+		}
+		end.at.Host, err = cluster.NodeOf(ctx, end.name)
+		if apierrors.IsForbidden(err) {
+			end.at.hidden = err
+		} else if err != nil {
+			return place{}, place{}, err
 		}
 	}
 	switch {
-	case from == "" && to == "":
-		return "", "", errors.New("neither end is a pod: say with --node which agent to ask")
-	case from == "":
+	case from.none() && to.none():
+		return place{}, place{}, errors.New("neither end is a pod: say with --node which agent to ask")
+	case from.none():
 		from = to
-	case to == "":
+	case to.none():
 		to = from
+	}
+	if from.hidden != nil && to.hidden != nil {
+		return place{}, place{}, from.hidden
 	}
 	return from, to, nil
 }
 
 // askAgent asks the agent of a node.
-func askAgent(ctx context.Context, cluster *agents.Cluster, node string, q explain.Question) (explain.Answer, error) {
-	agent, at, err := findAgent(ctx, cluster, node)
+func askAgent(ctx context.Context, cluster *agents.Cluster, where place, q explain.Question) (explain.Answer, error) {
+	if where.hidden != nil {
+		return explain.Answer{}, where.hidden
+	}
+	agent, at, err := findAgent(ctx, cluster, where.Host)
 	if err != nil {
 		return explain.Answer{}, err
 	}
@@ -174,15 +201,18 @@ func askAgent(ctx context.Context, cluster *agents.Cluster, node string, q expla
 	if err != nil {
 		return explain.Answer{}, fmt.Errorf("%s: %w", at.name, err)
 	}
-	if !agent.Ready {
+	switch {
+	case agent.Unlisted:
+		a.Warnings = append(a.Warnings, fmt.Sprintf("whether %s is ready is not known, as you may not look for its pod; if it is not, what it says may be incomplete", at.name))
+	case !agent.Ready:
 		a.Warnings = append(a.Warnings, fmt.Sprintf("%s is not ready, what it says may be incomplete: kubectl -n %s logs %s says why", at.name, agent.Namespace, agent.Name))
 	}
 	return a, nil
 }
 
 // findAgent returns the agent of a node, and where it answers.
-func findAgent(ctx context.Context, cluster *agents.Cluster, node string) (agents.Agent, endpoint, error) {
-	agent, err := cluster.Find(ctx, node)
+func findAgent(ctx context.Context, cluster *agents.Cluster, host agents.Host) (agents.Agent, endpoint, error) {
+	agent, err := cluster.Find(ctx, host)
 	if err != nil {
 		return agents.Agent{}, endpoint{}, err
 	}

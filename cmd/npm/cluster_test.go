@@ -95,6 +95,7 @@ func TestTraceCluster(t *testing.T) {
 			}
 		}
 	}
+	hideZ := func(c *agentstest.Cluster) { c.Forbidden = []string{"get pods z", "list pods z"} }
 	for _, tc := range []struct {
 		name   string
 		args   []string
@@ -148,6 +149,16 @@ func TestTraceCluster(t *testing.T) {
 		{"no right", []string{"x/web", "x/web:80/TCP"}, func(c *agentstest.Cluster) {
 			c.Forbidden = []string{"get pods/portforward", "create pods/portforward"}
 		}, exitNoDump, nil, "the agent kube-system/npm-win-1 on win-1: port-forward to kube-system/npm-win-1: pods/portforward is forbidden: nobody may get them; deploy/trace has the rights that it takes; --dump asks a saved dump instead", nil},
+		{"to a namespace that one may not read", []string{"x/web", "z/db:5432/TCP"}, hideZ, exitUnknown, []string{
+			"UNKNOWN  x/web -> z/db:5432/TCP", "\nout of x/web on win-1: allowed, ",
+			"\ninto z/db: UNKNOWN, looking for the node of z/db: pods is forbidden: nobody may get them; deploy/trace has the rights that it takes\n",
+		}, "", []string{"npm-win-1"}},
+		{"blocked before it comes there", []string{"x/web", "z/db:443/TCP"}, hideZ, exitBlocked, []string{"\nout of x/web on win-1: BLOCKED, ", "\ninto z/db: UNKNOWN, "}, "", []string{"npm-win-1"}},
+		{"from there", []string{"z/db", "x/web:80/TCP"}, hideZ, exitUnknown, []string{"\nout of z/db: UNKNOWN, ", "\ninto x/web on win-1: allowed, "}, "", []string{"npm-win-1"}},
+		{"from there, JSON", []string{"z/db", "x/web:80/TCP", "-o", "json"}, hideZ, exitUnknown, []string{`"verdict":"unknown"`}, "", []string{"npm-win-1"}},
+		{"from there, a workload's port by name", []string{"z/db", "deploy/web:http", "-n", "x"}, hideZ, exitNoDump, nil, "deployment x/web has no running pod", nil},
+		{"there alone", []string{"z/lin", "z/db:443/TCP"}, hideZ, exitNoDump, nil, "looking for the node of z/lin: pods is forbidden: ", nil},
+		{"from an address into there", []string{"10.1.2.3", "z/db:443/TCP"}, hideZ, exitNoDump, nil, "looking for the node of z/db: pods is forbidden: ", nil},
 		{"no such context", []string{"x/web", "z/db:80/TCP", "--context", "prod"}, nil, exitNoDump, nil, `kubeconfig: context "prod" does not exist`, nil},
 		{"no labels", []string{"x/web", "z/db:80/TCP", "--selector", "a in"}, nil, exitNoDump, nil, `selector "a in": `, nil},
 

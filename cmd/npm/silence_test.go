@@ -98,6 +98,9 @@ func TestPodsWithoutAVerdict(t *testing.T) {
 		{"simulate --once --manifests " + twice, 3, "AddressContested: address 10.1.0.7 is claimed by x/two, x/one"},
 		{"plan -f " + open + " --manifests " + twice, 3, "AddressContested: address 10.1.0.7 is claimed by x/two, x/one"},
 		{"trace x/two x/a:80/TCP --manifests " + twice, exitBlocked, "AddressContested: address 10.1.0.7 is claimed by x/two, x/one"},
+		{"trace x/two 192.0.2.1:80/TCP --manifests " + twice, exitAllowed, "AddressContested: address 10.1.0.7 is claimed by x/two, x/one"},
+		{"trace x/one 192.0.2.1:80/TCP --manifests " + twice, exitUnknown, "It is not known to be x/one that has its address: "},
+		{"trace x/one 192.0.2.1:80/TCP -o json --manifests " + twice, exitUnknown, `"verdict":"unknown"`},
 		{"plan -f " + open + " --manifests " + calico, 3, "NetworkPolicy x/theirs: NotEnforced: "},
 		{"plan -f " + open + " --manifests " + file("plain.yaml", twoOwners), 0, "x/open: new"},
 	} {

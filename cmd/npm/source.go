@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
+	"github.com/winnpm/winnpm/pkg/agents"
 	"github.com/winnpm/winnpm/pkg/bundle"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/explain"
@@ -210,7 +211,7 @@ func (s *source) endpoint(ctx context.Context) (endpoint, error) {
 	if err != nil {
 		return endpoint{}, err
 	}
-	_, at, err := findAgent(ctx, cluster, s.node)
+	_, at, err := findAgent(ctx, cluster, agents.Host{Node: s.node})
 	at.others = s.others
 	return at, s.cluster.advise(err)
 }

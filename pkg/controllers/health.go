@@ -172,6 +172,12 @@ func (c *Controller) Ready() error {
 	return nil
 }
 
+// UpToDate reports whether it is Ready, and the dataplane has all that the API server told of:
+// nothing waits, and no transaction runs. It never waits.
+func (c *Controller) UpToDate() bool {
+	return c.queue.Len() == 0 && !c.running.Load() && c.Ready() == nil
+}
+
 // SourceError returns why the last request to the API server failed, nil when
 // none did. It never waits.
 func (c *Controller) SourceError() error {

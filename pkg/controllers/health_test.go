@@ -109,6 +109,29 @@ func TestStalledTransaction(t *testing.T) {
 	}
 }
 
+// TestUpToDate: what the API server told of and a transaction has not taken yet, or is about to
+// take, is not known.
+func TestUpToDate(t *testing.T) {
+	compute(t, func(t *testing.T, l *laborious, c *Controller) {
+		require.True(t, c.UpToDate())
+		l.takesLong("staging NetworkPolicy x/slow", 5*time.Second)
+		l.cl.policies.set(allowing("slow", "app", "one", 80))
+		time.Sleep(2 * time.Second)
+		require.NoError(t, c.Ready())
+		require.False(t, c.UpToDate(), "a transaction runs")
+		l.cl.pods.set(newRemotePod("p", "10.0.9.9"))
+		time.Sleep(2 * time.Second)
+		require.False(t, c.UpToDate())
+		time.Sleep(time.Minute)
+		require.True(t, c.UpToDate())
+		l.cl.pods.set(newRemotePod("q", "10.0.9.8"))
+		c.event(Key{Kind: KindPod, Namespace: "x", Name: "q"})
+		require.False(t, c.UpToDate(), "a change waits")
+		time.Sleep(time.Minute)
+		require.True(t, c.UpToDate())
+	})
+}
+
 // TestManyPieces: a transaction that takes minutes and gets on is no reason for
 // anything.
 func TestManyPieces(t *testing.T) {

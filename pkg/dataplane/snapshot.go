@@ -73,6 +73,20 @@ func (d *Dataplane) Selecting(pod desired.PodKey) (keys []policy.Key) {
 	return keys
 }
 
+// PolicyNamespaces returns the namespaces that have policies, sorted; "" is of
+// ClusterNetworkPolicies. It never waits for HNS.
+func (d *Dataplane) PolicyNamespaces() (namespaces []string) {
+	d.with(func(c *core) { namespaces = c.desired.PolicyNamespaces() })
+	return namespaces
+}
+
+// SelectingNothing returns the first of the policies of a namespace that select no pod of the
+// cluster, sorted. It never waits for HNS. A transaction waits for it, milliseconds at most.
+func (d *Dataplane) SelectingNothing(namespace string) (keys []policy.Key) {
+	d.with(func(c *core) { keys = c.desired.SelectingNothing(namespace) })
+	return keys
+}
+
 // dumpDue says what waits for its time.
 func (d *core) dumpDue() state.Due {
 	due := state.Due{

@@ -30,8 +30,7 @@ type Answer struct {
 	Node        string          `json:"node"`          // empty: each side has its own
 	Time        time.Time       `json:"time,omitzero"` // of the dump, or of the older of two
 	// Verdict is what HNS does now: Blocked if either end blocks, else Unknown if
-	// one end is not known or none is judged. With one end judged, Allowed speaks
-	// of this node's half alone.
+	// one end is not known or not judged, or has an address that is contested.
 	Verdict Verdict `json:"verdict"`
 	Egress  Side    `json:"egress"`  // at From
 	Ingress Side    `json:"ingress"` // at To
@@ -48,6 +47,9 @@ type Side struct {
 	Time time.Time `json:"time,omitzero"`
 	// Judged: this node decides here. Otherwise Note says why not.
 	Judged bool   `json:"judged"`
+	// Contested: a pod was asked about whose address is another pod's, or nobody knows whose.
+	// What is allowed to the address need not be allowed to the pod.
+	Contested bool `json:"contested,omitempty"`
 	Note   string `json:"note,omitempty"` // one line about the end
 	// Actual is the verdict of what HNS has, as far as that is known, and Wanted that of
 	// what it should have. Both are nil where nothing is judged.
@@ -71,7 +73,7 @@ func (s Side) Differs() bool { return s.Judged && s.Actual.Verdict != s.Wanted.V
 
 // verdict is what the side says now.
 func (s Side) verdict() Verdict {
-	if !s.Judged {
+	if !s.Judged || s.Contested && s.Actual.Verdict == Allowed {
 		return Unknown
 	}
 	return s.Actual.Verdict

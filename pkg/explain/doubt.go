@@ -43,6 +43,11 @@ func (c *Cluster) doubt(e End) string {
 		e.addr, strings.Join(names, ", "))
 }
 
+// contested reports whether a pod was asked about that is not known to have its address.
+func (e End) contested() bool {
+	return e.named != nil && !e.named.HostNetwork && (e.pod == nil || e.pod.Pod != e.named.Pod || e.pod.InDoubt)
+}
+
 // Isolating returns the policies that isolate a pod of the dump in a direction, sorted:
 // in doubt also those of the pods that claim its address. The list is not to be changed.
 func (c *Cluster) Isolating(pod *state.Pod, ingress bool) []string {

@@ -19,9 +19,11 @@ import (
 const SelectsNothing state.Reason = "SelectsNothing"
 
 // Idle returns a warning for each policy of a dump that selects no pod, of this node or of
-// another one. A policy whose selector cannot be read is none of them: it has its own.
-func Idle(d state.Dump) []state.Warning {
-	x := newPopulation(d)
+// another one. A policy whose selector cannot be read is none of them: it has its own. Nor is
+// one that may select pods whose labels are not known. In a namespace that takes more than most
+// comparisons of a selector with a pod some are left out: tenants write both.
+func Idle(d state.Dump, most int) []state.Warning {
+	x := newPopulation(d, most)
 	var out []state.Warning
 	for _, p := range d.Policies {
 		namespace, _, _ := strings.Cut(p.Policy, "/")
@@ -45,26 +47,43 @@ func Idle(d state.Dump) []state.Warning {
 // population is the pods of a cluster, as selectors see them.
 type population struct {
 	pods       map[string][]labels.Set // by namespace
-	namespaces map[string]labels.Set
+	namespaces map[string]labels.Set   // those that are known
+	unlabeled  map[string]bool         // namespaces with pods whose labels are not known
+	left       map[string]int          // how often selectors may still be asked, by namespace
 }
 
-func newPopulation(d state.Dump) population {
-	x := population{pods: map[string][]labels.Set{}, namespaces: map[string]labels.Set{}}
+func newPopulation(d state.Dump, most int) population {
+	x := population{pods: map[string][]labels.Set{}, namespaces: map[string]labels.Set{}, unlabeled: map[string]bool{}, left: map[string]int{}}
 	for _, p := range d.Pods {
-		if namespace, _, _ := strings.Cut(p.Pod, "/"); !p.HostNetwork && !p.Finished {
+		namespace, _, _ := strings.Cut(p.Pod, "/")
+		x.left[namespace] = most
+		switch {
+		case p.OverBudget != "":
+			x.unlabeled[namespace] = true
+		case !p.HostNetwork && !p.Finished:
 			x.pods[namespace] = append(x.pods[namespace], p.Labels)
 		}
 	}
 	for _, ns := range d.Namespaces {
-		x.namespaces[ns.Name] = ns.Labels
+		if ns.OverBudget == "" {
+			x.namespaces[ns.Name] = ns.Labels
+		}
 	}
 	return x
 }
 
-// some reports whether a selector selects a pod of a namespace.
+// some reports whether a selector selects a pod of a namespace, or may.
 func (x population) some(selector *metav1.LabelSelector, namespace string) bool {
 	s, err := metav1.LabelSelectorAsSelector(selector)
-	return err != nil || slices.ContainsFunc(x.pods[namespace], func(l labels.Set) bool { return s.Matches(l) })
+	if err != nil || x.unlabeled[namespace] {
+		return true
+	}
+	for _, l := range x.pods[namespace] {
+		if x.left[namespace]--; x.left[namespace] < 0 || s.Matches(l) {
+			return true
+		}
+	}
+	return false
 }
 
 // subject reports whether the subject of a ClusterNetworkPolicy has a pod.
@@ -77,8 +96,9 @@ func (x population) subject(subject v1alpha2.ClusterNetworkPolicySubject) bool {
 	if err != nil {
 		return true
 	}
-	for namespace := range x.pods {
-		if s.Matches(x.namespaces[namespace]) && x.some(pods, namespace) {
+	for namespace := range x.left {
+		l, known := x.namespaces[namespace]
+		if (!known || s.Matches(l)) && x.some(pods, namespace) {
 			return true
 		}
 	}

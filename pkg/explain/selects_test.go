@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -35,7 +36,7 @@ func TestIdle(t *testing.T) {
 	d, _, err := simulate.Snapshot(t.Context(), simulate.Options{Manifests: []string{"-"}, Stdin: strings.NewReader(manifests), Node: "n1"})
 	require.NoError(t, err)
 	var told []string
-	for _, w := range explain.Idle(d) {
+	for _, w := range explain.Idle(d, math.MaxInt) {
 		require.Equal(t, explain.SelectsNothing, w.Reason)
 		told = append(told, w.Kind+" "+w.Object+": "+w.Message)
 	}

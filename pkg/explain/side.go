@@ -21,7 +21,7 @@ func directionWord(dir hns.Direction) string {
 
 // side asks the endpoints of one end, and words what they say.
 func (c *Cluster) side(own, peer End, q question, places Places) Side {
-	out := Side{End: own.Name, Note: own.note, Isolating: []string{}, Misses: []Miss{}}
+	out := Side{End: own.Name, Note: own.note, Contested: own.contested(), Isolating: []string{}, Misses: []Miss{}}
 	if own.pod != nil {
 		out.Pod = own.pod.Pod
 	}

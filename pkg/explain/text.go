@@ -23,6 +23,7 @@ func (a Answer) WriteText(w io.Writer) error {
 	p := &printable.Page{}
 	p.Line(0, "%s  %s -> %s:%d/%s  (%s -> %s)", strings.ToUpper(string(a.Verdict)), a.From, a.To, a.Port, a.Protocol, a.Source, a.Destination)
 	a.half(p)
+	a.contested(p)
 	a.side(p, a.Egress, "out of")
 	a.side(p, a.Ingress, "into")
 	misses(p, a.Egress, "out of")
@@ -32,6 +33,15 @@ func (a Answer) WriteText(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, p.String())
 	return err
+}
+
+// contested says why what is allowed is not known to be.
+func (a Answer) contested(p *printable.Page) {
+	for _, s := range []Side{a.Egress, a.Ingress} {
+		if s.Contested && a.Verdict == Unknown {
+			p.Line(0, "It is not known to be %s that has its address: what is allowed to the address need not be allowed to the pod.", s.End)
+		}
+	}
 }
 
 // half says that only one end was judged.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 
@@ -55,7 +56,7 @@ func newResult(sim *hnssim.Sim, d state.Dump, loaded []manifest.Warning) Result 
 		Sets:      []Set{},
 		Endpoints: []Endpoint{},
 		Calls:     sim.Counts(),
-		Warnings:  append(warnings(loaded, d.Warnings), explain.Idle(d)...),
+		Warnings:  append(warnings(loaded, d.Warnings), explain.Idle(d, math.MaxInt)...),
 	}
 	for _, s := range sim.Sets() {
 		r.Sets = append(r.Sets, Set{ID: s.ID, Name: s.Name, Type: s.Type, Values: append([]string{}, s.Values...)})

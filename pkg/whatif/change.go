@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -98,7 +99,7 @@ func (w World) classify(c Change) ([]PolicyChange, error) {
 // noteIdle notes which of the changed policies select no pod.
 func noteIdle(policies []PolicyChange, after state.Dump) {
 	idle := map[string]bool{}
-	for _, w := range explain.Idle(after) {
+	for _, w := range explain.Idle(after, math.MaxInt) {
 		if w.Kind == "ClusterNetworkPolicy" {
 			w.Object = clusterPrefix + w.Object
 		}

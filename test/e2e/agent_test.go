@@ -87,6 +87,9 @@ func startAgent(t *testing.T, node, kubeconfig string) *agent {
 	return a
 }
 
+// address is where the agent serves, without a scheme.
+func (a *agent) address() string { return strings.TrimPrefix(a.url, "http://") }
+
 // served finds the address that the agent prints; the API server's is https.
 var served = regexp.MustCompile(`(?:^|\s|http://|")(127\.0\.0\.1:[0-9]+)`)
 

@@ -27,8 +27,14 @@ const (
 func startTeller(t *testing.T, node string, flags ...string) (*proxy, *buffer) {
 	t.Helper()
 	p := newProxy(t)
+	return p, runTeller(t, node, kubeconfigOf(t, "kube-system", agentAccount, p.url, p.ca), flags...)
+}
+
+// runTeller runs it with a kubeconfig.
+func runTeller(t *testing.T, node, kubeconfig string, flags ...string) *buffer {
+	t.Helper()
 	said := &buffer{}
-	flags = append([]string{"--kubeconfig", kubeconfigOf(t, "kube-system", agentAccount, p.url, p.ca), "--node", node}, flags...)
+	flags = append([]string{"--kubeconfig", kubeconfig, "--node", node}, flags...)
 	process := exec.Command(filepath.Join(bin, "teller"), flags...)
 	process.Stderr = said
 	process.SysProcAttr = endWithParent()
@@ -40,7 +46,7 @@ func startTeller(t *testing.T, node string, flags ...string) (*proxy, *buffer) {
 			t.Logf("the teller on %s said:\n%s", node, said)
 		}
 	})
-	return p, said
+	return said
 }
 
 // told returns how many Events went through the proxy, taken or not.

@@ -173,11 +173,7 @@ func TestExposedPages(t *testing.T) {
 	more := renderExposed(t)
 	var names []string
 	for _, object := range more {
-		_, err := apply(t, object)
-		require.NoError(t, err)
-		t.Cleanup(func() {
-			require.NoError(t, resourceOf(t, object).Delete(context.Background(), object.GetName(), metav1.DeleteOptions{}))
-		})
+		applied(t, object)
 		names = append(names, object.GetKind()+" "+object.GetName())
 	}
 	require.ElementsMatch(t, []string{

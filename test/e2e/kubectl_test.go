@@ -2,177 +2,42 @@ package e2e
 
 import (
 	"context"
-	"encoding/base64"
-	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/portforward"
-	"k8s.io/streaming/pkg/httpstream"
-	"k8s.io/streaming/pkg/httpstream/spdy"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// kubelet is as much of one as a port-forward needs.
-type kubelet struct {
-	t        *testing.T
-	backends map[string]string // host:port by namespace/pod:port
-	running  sync.WaitGroup
-}
-
-// kubelet starts the kubelet of a node that is there.
-func (w *world) kubelet(node string, backends map[string]string) {
-	w.t.Helper()
-	k := &kubelet{t: w.t, backends: backends}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /portForward/{namespace}/{pod}", k.forward)
-	server := httptest.NewTLSServer(mux)
-	w.t.Cleanup(func() {
-		server.Close()
-		k.running.Wait() // each ends with its client's connection
-	})
-	patch := fmt.Sprintf(`[{"op":"add","path":"/status/daemonEndpoints","value":{"kubeletEndpoint":{"Port":%d}}}]`,
-		server.Listener.Addr().(*net.TCPAddr).Port)
-	_, err := w.kube.CoreV1().Nodes().Patch(w.t.Context(), node, types.JSONPatchType, []byte(patch), metav1.PatchOptions{}, "status")
-	require.NoError(w.t, err)
-}
-
-func (k *kubelet) forward(w http.ResponseWriter, r *http.Request) {
-	if _, err := httpstream.Handshake(r, w, []string{portforward.PortForwardProtocolV1Name}); err != nil {
-		return // it has answered
-	}
-	streams := make(chan httpstream.Stream, 2)
-	conn := spdy.NewResponseUpgrader().UpgradeResponse(w, r, func(s httpstream.Stream, _ <-chan struct{}) error {
-		streams <- s
-		return nil
-	})
-	if conn != nil {
-		k.running.Go(func() { k.connect(conn, streams, r.PathValue("namespace")+"/"+r.PathValue("pod")) })
-	}
-}
-
-func (k *kubelet) connect(conn httpstream.Connection, streams <-chan httpstream.Stream, pod string) {
-	defer conn.Close()
-	byType := map[string]httpstream.Stream{}
-	for len(byType) < 2 {
-		select {
-		case s := <-streams:
-			byType[s.Headers().Get(corev1.StreamType)] = s
-		case <-conn.CloseChan():
-			return
-		}
-	}
-	data, reasons := byType[corev1.StreamTypeData], byType[corev1.StreamTypeError]
-	target := pod + ":" + data.Headers().Get(corev1.PortHeader)
-	backend := io.Discard
-	remote, err := net.Dial("tcp", k.backends[target])
-	if err != nil {
-		_, _ = fmt.Fprintf(reasons, "nobody listens at %s", target)
-		_ = data.Close()
-		_ = reasons.Close()
-	} else {
-		backend = remote
-		k.running.Go(func() {
-			_, _ = io.Copy(data, remote)
-			_ = data.Close()
-			_ = reasons.Close()
-		})
-		defer remote.Close()
-	}
-	// The API server keeps the connection for a minute after its client has gone.
-	_, _ = io.Copy(backend, data)
-}
-
-// agentPod makes the pod that stands for an agent of deploy/, which is ready.
-func (w *world) agentPod(name, node, ip string) {
-	w.t.Helper()
-	w.pod(pod{namespace: "kube-system", name: name, node: node, ip: ip, labels: "k8s-app=azure-npm"})
-	w.t.Cleanup(func() {
-		require.NoError(w.t, w.kube.CoreV1().Pods("kube-system").Delete(context.Background(), name, now))
-	})
-	patch := `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`
-	_, err := w.kube.CoreV1().Pods("kube-system").Patch(w.t.Context(), name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
-	require.NoError(w.t, err)
-}
-
-// person is somebody with a kubeconfig and the plugin.
-type person struct{ plugin, kubeconfig string }
-
-// newPerson returns a member of a group.
-func newPerson(t *testing.T, group string) person {
+// applied applies an object for as long as the test takes.
+func applied(t *testing.T, object *unstructured.Unstructured) {
 	t.Helper()
-	p := person{filepath.Join(t.TempDir(), "kubectl-npm"), filepath.Join(t.TempDir(), "kubeconfig")}
-	require.NoError(t, os.Symlink(filepath.Join(bin, "npm"), p.plugin))
-	require.NoError(t, os.WriteFile(p.kubeconfig, fmt.Appendf(nil, `{apiVersion: v1, kind: Config, current-context: c,
- contexts: [{name: c, context: {cluster: c, user: u}}],
- clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}],
- users: [{name: u, user: {token: %s, as: somebody, as-groups: [%s]}}]}
-`, admin.Host, base64.StdEncoding.EncodeToString(admin.CAData), admin.BearerToken, group), 0o600))
-	return p
-}
-
-// trace runs the plugin as kubectl does.
-func (p person) trace(t *testing.T, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	return p.npm(t, append([]string{"trace"}, args...)...)
-}
-
-// npm runs a command of kubectl npm.
-func (p person) npm(t *testing.T, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	var out, errs strings.Builder
-	cmd := exec.CommandContext(t.Context(), p.plugin, args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.kubeconfig)
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
-	if exited := (*exec.ExitError)(nil); errors.As(err, &exited) {
-		return exited.ExitCode(), out.String(), errs.String()
-	}
+	_, err := apply(t, object)
 	require.NoError(t, err)
-	return 0, out.String(), errs.String()
+	t.Cleanup(func() {
+		err := resourceOf(t, object).Delete(context.Background(), object.GetName(), metav1.DeleteOptions{})
+		if !apierrors.IsNotFound(err) { // the test may have deleted it
+			require.NoError(t, err)
+		}
+	})
 }
 
 // kubectl npm trace asks the agents of two nodes with the rights of
 // deploy/trace, through the API server and their kubelets.
 func TestKubectlTrace(t *testing.T) {
 	for _, object := range render(t, "../../deploy/trace") {
-		_, err := apply(t, object)
-		require.NoError(t, err)
-		t.Cleanup(func() {
-			err := resourceOf(t, object).Delete(context.Background(), object.GetName(), metav1.DeleteOptions{})
-			if !apierrors.IsNotFound(err) { // the last case deletes one
-				require.NoError(t, err)
-			}
-		})
+		applied(t, object)
 	}
-	account := kube.CoreV1().ServiceAccounts("kube-system")
-	_, err := account.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, account.Delete(context.Background(), "default", metav1.DeleteOptions{})) })
-
 	w := newWorld(t)
-	for i, node := range []string{"trace-1", "trace-2", "trace-linux"} {
-		w.node(node, "127.0.0.1")
-		if i == 2 {
-			continue
-		}
-		name := "azure-npm-" + node
-		w.agentPod(name, node, fmt.Sprintf("10.70.9.%d", i+1))
-		agent := startAgent(t, node, agentKubeconfig(t))
-		w.kubelet(node, map[string]string{"kube-system/" + name + ":10091": strings.TrimPrefix(agent.url, "http://")})
+	w.node("trace-linux", "127.0.0.1")
+	for _, node := range []string{"trace-1", "trace-2"} {
+		w.windowsNode(node, startAgent(t, node, agentKubeconfig(t)).address())
+		w.agentPod(node, "127.0.0.1")
 	}
 	w.namespace("front", "")
 	w.namespace("back", "")
@@ -249,7 +114,7 @@ func TestKubectlTrace(t *testing.T) {
 		require.NoError(t, kube.RbacV1().RoleBindings("kube-system").Delete(t.Context(), "npm-trace", metav1.DeleteOptions{}))
 		eventually(t, settle, func() string {
 			code, _, stderr := member.trace(t, "front/web", "back/db:80/TCP")
-			if code == 1 && strings.Contains(stderr, `azure-npm-trace-1" is forbidden: User "somebody" cannot`) {
+			if code == 1 && strings.Contains(stderr, `azure-npm-win-trace-1" is forbidden: User "somebody" cannot`) {
 				return ""
 			}
 			return fmt.Sprint(code, " ", stderr)

@@ -33,8 +33,8 @@ type Cluster struct {
 	// Backends are the host:port behind the port-forwards to a pod, by
 	// "namespace/name:port".
 	Backends map[string]string
-	// Forbidden has what nobody may do, like "list pods" or "create
-	// pods/portforward".
+	// Forbidden has what nobody may do, like "list pods", "create pods/portforward", or
+	// "get pods x" in one namespace.
 	Forbidden []string
 	// NoWebSocket refuses WebSockets, as older API servers do.
 	NoWebSocket bool
@@ -113,7 +113,7 @@ func (c *Cluster) called(words ...string) {
 
 func (c *Cluster) get(w http.ResponseWriter, r *http.Request) {
 	c.called("get", podName(r))
-	if c.forbids(w, "get", "pods") {
+	if c.forbids(w, "get", "pods", r.PathValue("namespace")) {
 		return
 	}
 	if p, ok := c.pod(w, r); ok {
@@ -124,7 +124,7 @@ func (c *Cluster) get(w http.ResponseWriter, r *http.Request) {
 
 func (c *Cluster) service(w http.ResponseWriter, r *http.Request) {
 	c.called("get service", podName(r))
-	if c.forbids(w, "get", "services") {
+	if c.forbids(w, "get", "services", r.PathValue("namespace")) {
 		return
 	}
 	for _, s := range c.Services {
@@ -139,14 +139,14 @@ func (c *Cluster) service(w http.ResponseWriter, r *http.Request) {
 
 func (c *Cluster) nodes(w http.ResponseWriter, _ *http.Request) {
 	c.called("list nodes")
-	if !c.forbids(w, "list", "nodes") {
+	if !c.forbids(w, "list", "nodes", "") {
 		c.write(w, http.StatusOK, corev1.NodeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"}, Items: c.Nodes})
 	}
 }
 
 func (c *Cluster) policy(w http.ResponseWriter, r *http.Request) {
 	c.called("get policy", podName(r))
-	if c.forbids(w, "get", "networkpolicies") {
+	if c.forbids(w, "get", "networkpolicies", r.PathValue("namespace")) {
 		return
 	}
 	for _, np := range c.Policies {
@@ -173,7 +173,7 @@ func (c *Cluster) list(w http.ResponseWriter, r *http.Request) {
 	}
 	node, _ := on.RequiresExactMatch("spec.nodeName")
 	c.called("list", r.PathValue("namespace"), node)
-	if c.forbids(w, "list", "pods") {
+	if c.forbids(w, "list", "pods", r.PathValue("namespace")) {
 		return
 	}
 	found := corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
@@ -198,8 +198,8 @@ func (c *Cluster) pod(w http.ResponseWriter, r *http.Request) (corev1.Pod, bool)
 }
 
 // forbids reports whether nobody may do this, and then says so.
-func (c *Cluster) forbids(w http.ResponseWriter, verb, resource string) bool {
-	if !slices.Contains(c.Forbidden, verb+" "+resource) {
+func (c *Cluster) forbids(w http.ResponseWriter, verb, resource, namespace string) bool {
+	if !slices.Contains(c.Forbidden, verb+" "+resource) && !slices.Contains(c.Forbidden, verb+" "+resource+" "+namespace) {
 		return false
 	}
 	c.refuse(w, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", fmt.Errorf("nobody may %s them", verb)))

@@ -21,7 +21,7 @@ func (c *Cluster) forward(w http.ResponseWriter, r *http.Request) {
 	if tunnel {
 		verb = "get"
 	}
-	if c.forbids(w, verb, "pods/portforward") {
+	if c.forbids(w, verb, "pods/portforward", r.PathValue("namespace")) {
 		return
 	}
 	if _, ok := c.pod(w, r); !ok {

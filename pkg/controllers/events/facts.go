@@ -15,6 +15,8 @@ import (
 const (
 	// reasonProgrammed is that of the Event which says that all warnings passed.
 	reasonProgrammed state.Reason = "Programmed"
+	// reasonSelectsNothing is that of a policy that selects no pod. No report has it.
+	reasonSelectsNothing = desired.SelectsNothing
 	// patience is how long a retried failure has to last until it is sent: one failed call
 	// is no news.
 	patience = time.Minute
@@ -28,9 +30,14 @@ type topic struct {
 	pods bool
 }
 
-// patience returns how long the topic has to be active until it is sent.
+// once reports whether the topic is told once for each version of a policy, and not again as long
+// as it is active: a policy that waits for its pods is in order, and there may be many.
+func (t topic) once() bool { return t.reason == reasonSelectsNothing }
+
+// patience returns how long the topic has to be active until it is sent. The pods of a policy
+// may be written right after it.
 func (t topic) patience() time.Duration {
-	if t.pods || t.reason == state.ReasonHNSUnavailable {
+	if t.pods || t.once() || t.reason == state.ReasonHNSUnavailable {
 		return patience
 	}
 	return 0

@@ -55,6 +55,11 @@ func run(t *testing.T, policies []string, play func(w *world)) {
 
 func runOn(t *testing.T, node string, policies []string, play func(w *world)) {
 	t.Helper()
+	runWith(t, node, policies, func(*Config) {}, play)
+}
+
+func runWith(t *testing.T, node string, policies []string, change func(*Config), play func(w *world)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zapcore.InfoLevel)
 		w := &world{
@@ -64,7 +69,9 @@ func runOn(t *testing.T, node string, policies []string, play func(w *world)) {
 		for _, name := range policies {
 			w.write(name, 1)
 		}
-		w.Recorder = New(Config{Sink: w, Node: node, Policy: w.policy, ClusterPolicy: w.cluster, Selecting: w.selecting, Logger: zapr.NewLogger(zap.New(core))})
+		cfg := Config{Sink: w, Node: node, Policy: w.policy, ClusterPolicy: w.cluster, Selecting: w.selecting, Logger: zapr.NewLogger(zap.New(core))}
+		change(&cfg)
+		w.Recorder = New(cfg)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel() // a failed test would move the bubble's clock for good
 		done := make(chan struct{})

@@ -11,6 +11,9 @@
 // The name of an Event follows from what it says. What is wrong with the policy itself is
 // the same on every node, and after a restart: the server takes the first such Event and
 // refuses the others, which serves as well.
+//
+// That a policy selects no pod is no warning of the dataplane: the Recorder looks for such policies
+// once a minute, and sends it once for each version of a policy.
 package events
 
 import (
@@ -51,7 +54,11 @@ type Config struct {
 	// Selecting returns the policies that select a pod of this node. It must not
 	// block.
 	Selecting func(desired.PodKey) []policy.Key
-	Logger    klog.Logger
+	// Idle knows which policies select nothing, and UpToDate says whether it knows all that the
+	// API server told of. nil: nobody asks.
+	Idle     Idle
+	UpToDate func() bool
+	Logger   klog.Logger
 }
 
 // Recorder sends Events while it runs.
@@ -62,9 +69,11 @@ type Recorder struct {
 	mu       sync.Mutex // guards following; held for no call
 	warnings []state.Warning
 	fresh    bool // Run has not seen them
+	begun    bool // there was a transaction
 
 	// What follows is Run's.
 	ledger  ledger
+	idle    idleLook
 	limiter flowcontrol.PassiveRateLimiter
 	backoff wait.Backoff
 	resume  time.Time // nothing is sent before, because sending failed
@@ -75,7 +84,8 @@ type Recorder struct {
 func New(cfg Config) *Recorder {
 	return &Recorder{
 		cfg: cfg, wake: make(chan struct{}, 1),
-		ledger:  ledger{node: cfg.Node, policy: cfg.object, subjects: map[policy.Key]*subject{}, lastServed: map[string]uint64{}},
+		ledger:  ledger{node: cfg.Node, policy: cfg.object, subjects: map[policy.Key]*subject{}, said: map[policy.Key]version{}, lastServed: map[string]uint64{}},
+		idle:    idleLook{in: map[string][]policy.Key{}},
 		limiter: flowcontrol.NewTokenBucketPassiveRateLimiter(perSecond, burst),
 		backoff: pauses(),
 	}
@@ -101,7 +111,7 @@ func (r *Recorder) Applied(a controllers.Applied) {
 		return
 	}
 	r.mu.Lock()
-	r.warnings, r.fresh = a.Report.Warnings, true
+	r.warnings, r.fresh, r.begun = a.Report.Warnings, true, true
 	r.mu.Unlock()
 	select {
 	case r.wake <- struct{}{}:
@@ -121,18 +131,21 @@ func (r *Recorder) Run(ctx context.Context) {
 		case <-timer.C:
 		}
 		r.look(time.Now())
-		timer.Reset(r.step(ctx))
+		next := r.step(ctx)
+		timer.Reset(min(next, r.untilIdle(time.Now())))
 	}
 }
 
 // look takes over the active warnings.
 func (r *Recorder) look(now time.Time) {
 	r.mu.Lock()
-	warnings, fresh := r.warnings, r.fresh
+	warnings, fresh, begun := r.warnings, r.fresh, r.begun
 	r.fresh = false
 	r.mu.Unlock()
-	if fresh {
-		r.ledger.update(now, collect(warnings, r.cfg.Selecting))
+	if looked := r.lookForIdle(now, begun); fresh || looked {
+		active := collect(warnings, r.cfg.Selecting)
+		r.idle.note(active)
+		r.ledger.update(now, active)
 	}
 }
 
@@ -150,8 +163,12 @@ func (r *Recorder) step(ctx context.Context) time.Duration {
 	switch {
 	case at.After(now):
 		return at.Sub(now)
+	case f.once() && r.waitsForIdle(now):
+		return 0
 	case !r.limiter.TryAccept():
 		return time.Second / perSecond
+	case f.once() && !r.stillIdle(f):
+		return 0
 	}
 	r.send(ctx, f)
 	return 0

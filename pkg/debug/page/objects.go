@@ -135,12 +135,22 @@ type policyEntry struct {
 	Policy   string `json:"policy"`
 	Selected int    `json:"selected"` // local pods
 	Problems int    `json:"problems"`
+	// SelectsNothing: it selects no pod of the cluster.
+	SelectsNothing bool `json:"selectsNothing,omitempty"`
 }
+
+// mostCompared is how often selectors are asked about the pods of a namespace to find the policies
+// that select nothing: some milliseconds.
+const mostCompared = 100_000
 
 func listPolicies(s *snapshot, _ *http.Request) (any, error) {
 	out := make([]policyEntry, 0, len(s.dump.Policies))
+	idle := map[string]bool{}
+	for _, w := range explain.Idle(s.dump, mostCompared) {
+		idle[w.Kind+" "+w.Object] = true
+	}
 	for _, p := range s.dump.Policies {
-		out = append(out, policyEntry{p.Policy, len(p.Selected), len(p.Problems)})
+		out = append(out, policyEntry{p.Policy, len(p.Selected), len(p.Problems), idle["NetworkPolicy "+p.Policy]})
 	}
 	return struct {
 		Policies []policyEntry `json:"policies"`
@@ -151,6 +161,8 @@ func listPolicies(s *snapshot, _ *http.Request) (any, error) {
 type policyDetail struct {
 	state.Policy
 	Sets []link `json:"sets"`
+	// SelectsNothing: it selects no pod of the cluster.
+	SelectsNothing bool `json:"selectsNothing,omitempty"`
 }
 
 func showPolicy(s *snapshot, r *http.Request) (any, error) {
@@ -159,7 +171,8 @@ func showPolicy(s *snapshot, r *http.Request) (any, error) {
 	if i < 0 {
 		return nil, notFound("there is no policy %s", key)
 	}
-	out := policyDetail{s.dump.Policies[i], []link{}}
+	one := state.Dump{Pods: s.dump.Pods, Policies: s.dump.Policies[i : i+1]}
+	out := policyDetail{s.dump.Policies[i], []link{}, len(explain.Idle(one, mostCompared)) > 0}
 	sets := map[string]link{}
 	for _, set := range s.dump.Sets {
 		if slices.Contains(set.Holders, ipsets.RefSelector.String()+" "+key) {

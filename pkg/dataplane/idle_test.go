@@ -1,0 +1,115 @@
+package dataplane_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
+	"github.com/winnpm/winnpm/pkg/explain"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// idleOf returns the policies that select nothing, by kind and name.
+func idleOf(dp *dataplane.Dataplane) []string {
+	var out []string
+	for _, namespace := range dp.PolicyNamespaces() {
+		for _, key := range dp.SelectingNothing(namespace) {
+			w := desired.SelectingNothing(key)
+			out = append(out, w.Kind+" "+w.Object)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestSelectingNothing: after any events the policies that select nothing are those that a dump
+// says, whose way to find them has nothing in common with this one.
+func TestSelectingNothing(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		dp, c, ever := dataplane.New(dataplane.Config{Client: walkSim(), Now: time.Now}), newCluster(), 0
+		for range 12 {
+			tx := dataplane.NewTransaction()
+			for range rapid.IntRange(1, 3).Draw(rt, "events") {
+				c.drawEvent(rt).apply(c, tx)
+			}
+			_, err := dp.ApplyDataplane(rt.Context(), tx)
+			require.NoError(rt, err)
+			var told []string
+			for _, w := range explain.Idle(dp.Dump(), math.MaxInt) {
+				told = append(told, w.Kind+" "+w.Object)
+			}
+			slices.Sort(told)
+			require.Equal(rt, told, idleOf(dp))
+			ever += len(told)
+		}
+		rt.Log("told", ever)
+	})
+}
+
+// TestSelectingNothingIsBounded: of thousands of policies that select nothing the first are named,
+// always the same ones, and where they cost too much none is; other namespaces are told of all the same.
+func TestSelectingNothingIsBounded(t *testing.T) {
+	dp := dataplane.New(dataplane.Config{Client: walkSim(), Now: time.Now})
+	idle := func(namespace string, i int) *networkingv1.NetworkPolicy {
+		return &networkingv1.NetworkPolicy{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("p%04d", i)},
+			Spec:       networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "none"}}},
+		}
+	}
+	pods := func(tx *dataplane.Transaction, from, to int) {
+		for i := from; i < to; i++ { // each is a group of its own
+			tx.SetPod(desired.Pod{Namespace: "bad", Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(i)), Labels: map[string]string{"i": fmt.Sprint(i)}})
+		}
+	}
+	tx := dataplane.NewTransaction()
+	for i := range 5000 {
+		tx.SetPolicy(idle("bad", i))
+	}
+	tx.SetPolicy(idle("good", 0))
+	pods(tx, 0, 3)
+	_, err := dp.ApplyDataplane(t.Context(), tx)
+	require.NoError(t, err)
+	first := dp.SelectingNothing("bad")
+	require.Len(t, first, 64)
+	require.Equal(t, policy.Key{Namespace: "bad", Name: "p0063"}, first[63])
+	require.Equal(t, []policy.Key{{Namespace: "good", Name: "p0000"}}, dp.SelectingNothing("good"))
+
+	tx = dataplane.NewTransaction()
+	pods(tx, 3, 1000)
+	_, err = dp.ApplyDataplane(t.Context(), tx)
+	require.NoError(t, err)
+	require.Empty(t, dp.SelectingNothing("bad"), "it would be millions of comparisons")
+	require.Equal(t, []policy.Key{{Namespace: "good", Name: "p0000"}}, dp.SelectingNothing("good"))
+	require.Less(t, len(explain.Idle(dp.Dump(), 100_000)), 200)
+}
+
+// TestSelectingNothingIsCertain: a pod whose labels are not known may be the one that is meant.
+func TestSelectingNothingIsCertain(t *testing.T) {
+	dp := dataplane.New(dataplane.Config{Client: walkSim(), Now: time.Now})
+	apply := func(over string) {
+		tx := dataplane.NewTransaction()
+		tx.SetPolicy(&networkingv1.NetworkPolicy{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "p"},
+			Spec:       networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "none"}}},
+		})
+		tx.SetPod(desired.Pod{Namespace: "x", Name: "a", UID: "a", OverBudget: over})
+		_, err := dp.ApplyDataplane(t.Context(), tx)
+		require.NoError(t, err)
+	}
+	apply("too many labels")
+	require.Empty(t, idleOf(dp))
+	require.Empty(t, explain.Idle(dp.Dump(), math.MaxInt))
+	apply("")
+	require.Equal(t, []string{"NetworkPolicy x/p"}, idleOf(dp))
+	require.Equal(t, desired.SelectsNothing, explain.Idle(dp.Dump(), math.MaxInt)[0].Reason)
+}
