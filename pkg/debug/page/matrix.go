@@ -31,6 +31,9 @@ type derived struct {
 	namesOnce sync.Once
 	named     *names
 
+	policiesOnce sync.Once
+	policyList   []policyEntry
+
 	place  chan struct{} // who is in it has what follows
 	matrix *matrix.Matrix
 	grids  map[gridKey]grid
@@ -66,6 +69,9 @@ type gridKey struct {
 	here                string // which end has to be on this node: hereFrom, hereTo or hereAny
 }
 
+// anyPort reports whether no port was named.
+func (k gridKey) anyPort() bool { return k.port == policy.Port{} }
+
 // The ends of which one has to be on this node. A node decides for its own pods
 // alone: of two others it knows nothing.
 const (
@@ -91,6 +97,10 @@ type grid struct {
 	// one of denierOf.
 	Cells   []string `json:"cells"`
 	Deniers []string `json:"deniers"`
+	// Of a grid about any port, Which has for each cell the place in PortTexts of the ports
+	// that are allowed.
+	PortTexts []string `json:"portTexts,omitempty"`
+	Which     [][]int  `json:"which,omitempty"`
 }
 
 type workloadEntry struct {
@@ -126,7 +136,7 @@ func (d *derived) grid(r *http.Request, now bool) (g grid, whole bool, err error
 	defer unlock()
 	ports, other := portsOf(m)
 	elsewhere := slices.ContainsFunc(m.Workloads(), func(w matrix.Workload) bool { return !w.Local })
-	key, err := keyOf(r.URL.Query(), firstPort(ports), elsewhere)
+	key, err := keyOf(r.URL.Query(), elsewhere)
 	if err != nil {
 		return grid{}, false, err
 	}
@@ -136,9 +146,14 @@ func (d *derived) grid(r *http.Request, now bool) (g grid, whole bool, err error
 	}
 	g = newGrid(m, key)
 	g.Ports, g.Other, g.Elsewhere = ports, other, elsewhere
+	texts := map[string]int{}
 	for _, row := range g.Rows {
 		if err := r.Context().Err(); err != nil {
 			return grid{}, false, err
+		}
+		if key.anyPort() {
+			g.anyCells(m, row, texts)
+			continue
 		}
 		verdicts, deniers := cells(m, row, g.Columns, key.port)
 		g.Cells, g.Deniers = append(g.Cells, verdicts), append(g.Deniers, deniers)
@@ -150,21 +165,22 @@ func (d *derived) grid(r *http.Request, now bool) (g grid, whole bool, err error
 	return g, true, nil
 }
 
-// keyOf reads what is asked for. Without a port that is the given one; without an
-// end, the connections into this node if there are others.
-func keyOf(query url.Values, port string, elsewhere bool) (gridKey, error) {
-	asked := cmp.Or(query.Get("port"), port)
-	if !strings.Contains(asked, "/") {
-		asked += "/TCP" // what everybody means by a number
-	}
-	number, protocol, err := explain.ParsePort(asked)
-	if err != nil {
-		return gridKey{}, badRequest(err)
-	}
+// keyOf reads what is asked for. Without an end, the connections into this node are if
+// there are others.
+func keyOf(query url.Values, elsewhere bool) (gridKey, error) {
 	key := gridKey{
-		port: policy.Port{Protocol: protocol, First: number, Last: number},
 		from: strings.ToLower(query.Get("from")), to: strings.ToLower(query.Get("to")), namespace: query.Get("namespace"),
 		here: query.Get("here"),
+	}
+	if asked := query.Get("port"); asked != "" && asked != anyPort {
+		if !strings.Contains(asked, "/") {
+			asked += "/TCP" // what everybody means by a number
+		}
+		number, protocol, err := explain.ParsePort(asked)
+		if err != nil {
+			return gridKey{}, badRequest(err)
+		}
+		key.port = policy.Port{Protocol: protocol, First: number, Last: number}
 	}
 	switch {
 	case key.here == "" && elsewhere:
@@ -177,10 +193,17 @@ func keyOf(query url.Values, port string, elsewhere bool) (gridKey, error) {
 	return key, nil
 }
 
+func (k gridKey) portText() string {
+	if k.anyPort() {
+		return anyPort
+	}
+	return portText(k.port)
+}
+
 // newGrid returns a grid without cells.
 func newGrid(m *matrix.Matrix, key gridKey) grid {
 	all := entries(m)
-	g := grid{Port: portText(key.port), Workloads: len(all), Here: key.here, Rows: []workloadEntry{}, Columns: []workloadEntry{}, Cells: []string{}, Deniers: []string{}, Namespaces: []string{}}
+	g := grid{Port: key.portText(), Workloads: len(all), Here: key.here, Rows: []workloadEntry{}, Columns: []workloadEntry{}, Cells: []string{}, Deniers: []string{}, Namespaces: []string{}}
 	take := func(side []workloadEntry, w workloadEntry, part, end string) []workloadEntry {
 		switch {
 		case key.namespace != "" && w.Namespace != key.namespace || !strings.Contains(strings.ToLower(w.Name), part) || key.here == end && !w.Local:
@@ -255,16 +278,6 @@ func cellOf(actual, wanted explain.Verdict) byte {
 		letter -= 'a' - 'A'
 	}
 	return letter
-}
-
-// defaultPort is what a matrix is about when nobody says.
-const defaultPort = "80/TCP"
-
-func firstPort(ports []string) string {
-	if len(ports) == 0 || slices.Contains(ports, defaultPort) {
-		return defaultPort
-	}
-	return ports[0]
 }
 
 // portsOf returns the ports that something mentions, of a range its first, those

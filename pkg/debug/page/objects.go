@@ -2,27 +2,30 @@ package page
 
 import (
 	"cmp"
-	"maps"
 	"net/http"
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/matrix"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // podEntry is a pod in a list.
 type podEntry struct {
-	Pod   string `json:"pod"`
-	Addr  string `json:"address,omitempty"`
-	Local bool   `json:"local,omitempty"`
+	Pod   string  `json:"pod"`
+	Made  string  `json:"madeFor"` // what it was made for: of a Deployment's pod, the Deployment's name
+	Addr  string  `json:"address,omitempty"`
+	Local bool    `json:"local,omitempty"`
+	State verdict `json:"state"`
 }
 
 func listPods(s *snapshot, _ *http.Request) (any, error) {
 	out := make([]podEntry, 0, len(s.dump.Pods))
-	for _, p := range s.dump.Pods {
-		out = append(out, podEntry{p.Pod, p.Addr, p.Local})
+	n := s.derived.names()
+	for i := range s.dump.Pods {
+		p := &s.dump.Pods[i]
+		out = append(out, podEntry{p.Pod, matrix.Owner(p), p.Addr, p.Local, n.podState(p)})
 	}
 	return struct {
 		Pods []podEntry `json:"pods"`
@@ -32,6 +35,8 @@ func listPods(s *snapshot, _ *http.Request) (any, error) {
 // podDetail is a pod with what concerns it.
 type podDetail struct {
 	state.Pod
+	Made    string       `json:"madeFor"`
+	State   verdict      `json:"state"`
 	Ingress []string     `json:"ingress"` // policies that isolate it
 	Egress  []string     `json:"egress"`
 	Sets    []link       `json:"sets"` // that have its address
@@ -54,7 +59,8 @@ type ruleEntry struct {
 	Priority  uint16        `json:"priority"`
 	Policy    string        `json:"policy,omitempty"`
 	ID        string        `json:"id"`
-	Peer      string        `json:"peer"` // in words
+	Peer      string        `json:"peer"`          // in words
+	Raw       string        `json:"raw,omitempty"` // the peer by the names of sets, where that is something else
 	Ports     string        `json:"ports"`
 	Applied   bool          `json:"applied"` // in HNS, as far as known
 	Wanted    bool          `json:"wanted"`
@@ -67,7 +73,7 @@ func showPod(s *snapshot, r *http.Request) (any, error) {
 	if i < 0 {
 		return nil, notFound("there is no pod %s", key)
 	}
-	out := podDetail{Pod: d.Pods[i], Ingress: []string{}, Egress: []string{}, Sets: []link{}, Rules: []ruleEntry{}, Pending: []pendingOne{}}
+	out := podDetail{Pod: d.Pods[i], Made: matrix.Owner(&d.Pods[i]), State: s.derived.names().podState(&d.Pods[i]), Ingress: []string{}, Egress: []string{}, Sets: []link{}, Rules: []ruleEntry{}, Pending: []pendingOne{}}
 	for _, p := range d.Policies {
 		if !slices.Contains(p.Selected, key) {
 			continue
@@ -83,7 +89,7 @@ func showPod(s *snapshot, r *http.Request) (any, error) {
 	for _, set := range d.Sets {
 		setNames[set.ID] = set.Name
 		if out.Owner && out.Addr != "" && set.Type == string(hns.IPSet) && slices.Contains(set.Members, out.Addr) {
-			out.Sets = append(out.Sets, link{Kind: linkSet, Name: set.Name, ID: set.ID})
+			out.Sets = append(out.Sets, link{Kind: linkSet, Name: set.Name, ID: set.ID, Words: explain.SetWords(set.Name)})
 		}
 	}
 	for _, ep := range d.Endpoints {
@@ -105,9 +111,12 @@ func rulesOf(ep state.Endpoint, setNames map[string]string) []ruleEntry {
 	rules := map[hns.ACL]*ruleEntry{}
 	entry := func(a hns.ACL) *ruleEntry {
 		if rules[a] == nil {
-			e := &ruleEntry{Endpoint: ep.ID, Direction: a.Direction, Action: a.Action, Priority: a.Priority, ID: a.ID, Peer: explain.PeerText(a, setNames), Ports: explain.PortsText(a)}
+			e := &ruleEntry{Endpoint: ep.ID, Direction: a.Direction, Action: a.Action, Priority: a.Priority, ID: a.ID, Peer: explain.PeerWords(a, setNames), Ports: explain.PortsText(a)}
 			if key, ok := state.PolicyOfACL(a.ID); ok {
 				e.Policy = key.String()
+			}
+			if raw := explain.PeerText(a, setNames); raw != e.Peer {
+				e.Raw = raw
 			}
 			rules[a] = e
 		}
@@ -128,47 +137,4 @@ func rulesOf(ep state.Endpoint, setNames map[string]string) []ruleEntry {
 			cmp.Compare(a.Peer, b.Peer), cmp.Compare(a.Ports, b.Ports))
 	})
 	return out
-}
-
-// policyEntry is a policy in a list.
-type policyEntry struct {
-	Policy   string `json:"policy"`
-	Selected int    `json:"selected"` // local pods
-	Problems int    `json:"problems"`
-}
-
-func listPolicies(s *snapshot, _ *http.Request) (any, error) {
-	out := make([]policyEntry, 0, len(s.dump.Policies))
-	for _, p := range s.dump.Policies {
-		out = append(out, policyEntry{p.Policy, len(p.Selected), len(p.Problems)})
-	}
-	return struct {
-		Policies []policyEntry `json:"policies"`
-	}{out}, nil
-}
-
-// policyDetail is a policy with the sets that it mentions.
-type policyDetail struct {
-	state.Policy
-	Sets []link `json:"sets"`
-}
-
-func showPolicy(s *snapshot, r *http.Request) (any, error) {
-	key := r.PathValue("namespace") + "/" + r.PathValue("name")
-	i := slices.IndexFunc(s.dump.Policies, func(p state.Policy) bool { return p.Policy == key })
-	if i < 0 {
-		return nil, notFound("there is no policy %s", key)
-	}
-	out := policyDetail{s.dump.Policies[i], []link{}}
-	sets := map[string]link{}
-	for _, set := range s.dump.Sets {
-		if slices.Contains(set.Holders, ipsets.RefSelector.String()+" "+key) {
-			sets[set.ID] = link{Kind: linkSet, Name: set.Name, ID: set.ID}
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(sets)) {
-		out.Sets = append(out.Sets, sets[id])
-	}
-	slices.SortStableFunc(out.Sets, func(a, b link) int { return cmp.Compare(a.Name, b.Name) })
-	return out, nil
 }

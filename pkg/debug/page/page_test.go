@@ -97,11 +97,12 @@ func get(t *testing.T, h http.Handler, target string, header ...string) *httptes
 func TestAnswers(t *testing.T) {
 	for _, tc := range []struct{ name, path string }{
 		{"status", "status"},
-		{"matrix", "matrix?here=any"},
-		{"matrix-into-this-node", "matrix"},
-		{"matrix-out-of-this-node", "matrix?here=from"},
+		{"matrix", "matrix?here=any&port=80/TCP"},
+		{"matrix-any-port", "matrix?here=any"},
+		{"matrix-into-this-node", "matrix?port=80"},
+		{"matrix-out-of-this-node", "matrix?here=from&port=80"},
 		{"matrix-filtered", "matrix?port=81&from=API&namespace=x"}, // a number is of TCP
-		{"matrix-none", "matrix?to=nothing"},
+		{"matrix-none", "matrix?to=nothing&port=80/TCP"},
 		{"workloads", "workloads"},
 		{"pair", "pair?from=x/api&to=x/web"},
 		{"trace", "trace?q=" + url.QueryEscape("x/api -> x/web:80/TCP")},
@@ -167,7 +168,7 @@ func TestRefusals(t *testing.T) {
 func TestNothingKnown(t *testing.T) {
 	h := handler(state.Dump{})
 	for path, want := range map[string]string{
-		"matrix":    `{"port":"80/TCP","ports":[],"other":"65535/TCP","namespaces":[],"workloads":0,"here":"any","elsewhere":false,"rows":[],"columns":[],"cut":false,"cells":[],"deniers":[]}`,
+		"matrix":    `{"port":"any","ports":[],"other":"65535/TCP","namespaces":[],"workloads":0,"here":"any","elsewhere":false,"rows":[],"columns":[],"cut":false,"cells":[],"deniers":[]}`,
 		"workloads": `{"workloads":[]}`,
 		"sets":      `{"sets":[]}`,
 		"pods":      `{"pods":[]}`,

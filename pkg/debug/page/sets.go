@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -16,6 +17,7 @@ import (
 type setEntry struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name"`
+	Words   string    `json:"words,omitempty"` // who is in it
 	Nested  bool      `json:"nested"`
 	Members int       `json:"members"`
 	Holders int       `json:"holders"`
@@ -27,7 +29,7 @@ type setEntry struct {
 
 func entryOf(s state.Set) setEntry {
 	return setEntry{
-		ID: s.ID, Name: s.Name, Nested: s.Type == string(hns.NestedIPSet),
+		ID: s.ID, Name: s.Name, Words: explain.SetWords(s.Name), Nested: s.Type == string(hns.NestedIPSet),
 		Members: len(s.Members), Holders: len(s.Holders), Pins: len(s.Pins), InHNS: s.InHNS,
 		Behind: s.Unknown || len(s.Missing)+len(s.Surplus) > 0, Since: s.Since,
 	}
@@ -57,6 +59,8 @@ type link struct {
 	Name string `json:"name"`
 	ID   string `json:"id,omitempty"` // of a set or endpoint
 	Addr string `json:"address,omitempty"`
+	// Words are who is in a set.
+	Words string `json:"words,omitempty"`
 	// Roles are what a holder does: words of the dump, and pin.
 	Roles []string `json:"roles,omitempty"`
 	// State is missing for a member that HNS lacks, surplus for one that only HNS has.
@@ -89,10 +93,11 @@ type names struct {
 	pods map[string]string // by endpoint
 	own  map[string]string // pods by address
 	sets map[string]string // ids by name
+	trouble
 }
 
 func newNames(d state.Dump) *names {
-	n := &names{pods: map[string]string{}, own: map[string]string{}, sets: map[string]string{}}
+	n := &names{pods: map[string]string{}, own: map[string]string{}, sets: map[string]string{}, trouble: newTrouble(&d)}
 	for _, ep := range d.Endpoints {
 		n.pods[ep.ID] = ep.Pod
 	}
@@ -127,7 +132,7 @@ func (n *names) holders(s state.Set) []link {
 		role, owner, _ := strings.Cut(h, " ")
 		switch role {
 		case ipsets.RefList.String():
-			add(role, link{Kind: linkSet, Name: owner, ID: n.sets[owner]})
+			add(role, link{Kind: linkSet, Name: owner, ID: n.sets[owner], Words: explain.SetWords(owner)})
 		case ipsets.RefSelector.String():
 			if port, ok := strings.CutPrefix(owner, "port "); ok {
 				add(role, link{Kind: linkPort, Name: strings.TrimSuffix(port, "@")})
@@ -163,7 +168,7 @@ func (n *names) members(s state.Set) []link {
 		l := link{Kind: linkAddress, Name: member, State: state}
 		switch {
 		case s.Type == string(hns.NestedIPSet):
-			l.Kind, l.ID = linkSet, n.sets[member]
+			l.Kind, l.ID, l.Words = linkSet, n.sets[member], explain.SetWords(member)
 		case n.own[member] != "":
 			l.Kind, l.Name, l.Addr = linkPod, n.own[member], member
 		}

@@ -86,11 +86,11 @@ function draw(p) {
   if (p.head) return s('text', { x: p.x, y: p.y + row.h - 7, class: 'head' }, p.head);
   if (p.more) return s('text', { x: p.x, y: p.y + 17, class: 'sub' }, p.more);
   const l = p.link;
-  const words = [l.name, l.address, ...(l.roles ?? []).map((r) => roleWords[r]), l.state].filter(Boolean);
+  const words = [l.name, l.words, l.address, ...(l.roles ?? []).map((r) => roleWords[r]), l.state].filter(Boolean);
   const node = s('g', { class: `node ${l.kind} ${tone(l)}` }, s('title', {}, words.join('; ')),
     s('rect', { x: p.x, y: p.y, width: p.w, height: row.h, rx: 6 }),
     s('rect', { x: p.x, y: p.y, width: 4, height: row.h, rx: 2, class: 'stripe' }),
-    s('text', { x: p.x + 12, y: p.y + 17 }, cut(l.name, (p.w - (l.roles?.includes('pin') ? 52 : 22)) / letter)),
+    s('text', { x: p.x + 12, y: p.y + 17 }, cut(l.words || l.name, (p.w - (l.roles?.includes('pin') ? 52 : 22)) / letter)),
     l.roles?.includes('pin') ? s('text', { x: p.x + p.w - 10, y: p.y + 17, 'text-anchor': 'end', class: 'pinmark' }, 'pin') : null);
   const href = target(l);
   return href ? s('a', { href, 'aria-label': words.join('; ') }, node) : node;

@@ -2,7 +2,7 @@
 // does not matter. To the keyboard and to screen readers it is a grid with one
 // cell, the active one.
 import { cut, h } from './dom.js';
-import { cells as pictures, font, label, labelMax, line, names } from './paint.js';
+import { cells as pictures, font, label, labelMax, labelText, line, names } from './paint.js';
 import { colours } from './theme.js';
 
 
@@ -14,6 +14,7 @@ export function alone(from, to) {
 export class Grid {
   #describe;
   #open;
+  #toggle;
   #data = { rows: [], columns: [], cells: [] };
   #active = { row: 0, col: 0 };
   #hover = null;
@@ -29,10 +30,12 @@ export class Grid {
   #row = h('div', { class: 'sr', role: 'row' }, this.#cell);
   #tip = h('div', { class: 'tip', hidden: true, 'aria-hidden': 'true' });
 
-  /** describe says what a cell is, open is called when it is chosen. */
-  constructor({ describe, open }) {
+  /** describe says what a cell is, open is called when it is chosen,
+   *  toggle when the name of a row or column is. */
+  constructor({ describe, open, toggle }) {
     this.#describe = describe;
     this.#open = open;
+    this.#toggle = toggle;
     this.grid = h('div', {
       class: 'grid', role: 'grid', tabindex: 0, 'aria-label': 'Connections between workloads: arrow keys move, Enter explains',
       'aria-activedescendant': 'active-cell',
@@ -72,10 +75,10 @@ export class Grid {
     const box = this.el.clientWidth;
     const ctx = this.#canvas.getContext('2d');
     ctx.font = font;
-    const widest = (list) => Math.ceil(Math.max(0, ...list.map((w) => ctx.measureText(cut(w.name, labelMax)).width)));
+    const widest = (list) => Math.ceil(Math.max(0, ...list.map((w) => ctx.measureText(cut(labelText(w), labelMax)).width)));
     this.#left = Math.max(104, widest(rows) + 22); // the corner has words too
     this.#top = widest(columns) + 20;
-    this.#size = Math.max(15, Math.min(36, Math.floor((box - this.#left - 16) / Math.max(columns.length, 1))));
+    this.#size = Math.max(15, Math.min(rows.length > 12 ? 36 : 56, Math.floor((box - this.#left - 16) / Math.max(columns.length, 1))));
     const width = this.#left + columns.length * this.#size;
     const height = this.#top + rows.length * this.#size;
     this.#space.style.width = `${width}px`;
@@ -191,6 +194,15 @@ export class Grid {
     return inside ? { row, col } : null;
   }
 
+  /** named is the row or column at whose name something happens. */
+  #named(event) {
+    const box = this.grid.getBoundingClientRect();
+    const px = event.clientX - box.left;
+    const py = event.clientY - box.top;
+    if (px < this.#left) return this.#data.rows[Math.floor((py - this.#top + this.grid.scrollTop) / this.#size)];
+    return this.#data.columns[Math.floor((px - this.#left + this.grid.scrollLeft) / this.#size)];
+  }
+
   #move(event) {
     const at = this.#at(event);
     this.#point(at);
@@ -217,6 +229,8 @@ export class Grid {
 
   #click(event) {
     const at = this.#at(event);
+    const named = at ? null : this.#named(event);
+    if (named) this.#toggle(named);
     if (!at) return;
     this.#active = at;
     this.#name();

@@ -1,7 +1,7 @@
 // One pod or one policy, in the panel.
 import { path } from './api.js';
 import { count, h } from './dom.js';
-import { link, pod, policy, trace } from './state.js';
+import { href, link, pod, policy, trace } from './state.js';
 
 const shownNames = 60;
 
@@ -15,7 +15,23 @@ function ends(name) {
 
 const policyLink = (name) => h('a', { href: link({ show: policy(name) }) }, name);
 const podLink = (name) => h('a', { href: link({ show: pod(name) }) }, name);
-const setLink = (s) => h('a', { href: link({ view: 'sets', set: s.id }) }, s.name);
+const setLink = (s) => h('span', {}, h('a', { href: link({ view: 'sets', set: s.id }) }, s.words || s.name), s.words ? h('code', { class: 'dim raw' }, ` ${s.name}`) : null);
+
+/** tones are glyph and colour of a state: what is as it should be is not marked by colour alone. */
+const tones = {
+  'in force': ['✓', 'ok'], pending: ['…', 'warn'], refused: ['▲', 'bad'], 'in part left out': ['▲', 'warn'], 'selects no pod': ['∅', 'warn'],
+};
+
+/** stateMark shows whether something is in force. */
+export function stateMark(state) {
+  const [glyph, tone] = tones[state.word] ?? ['–', 'dim'];
+  return h('span', { class: `chip ${tone}`, title: state.why }, h('span', { 'aria-hidden': 'true' }, glyph), ` ${state.word}`);
+}
+
+const stateLine = (state) => h('p', { class: 'state' }, stateMark(state), state.why ? h('span', {}, ` ${state.why}`) : null);
+
+/** inView leads to the view of all of them. */
+const inView = (view, object, words) => h('a', { class: 'button', href: href({ view, object }) }, words);
 
 function names(list, make, none) {
   if (list.length === 0) return h('span', { class: 'dim' }, none);
@@ -36,11 +52,13 @@ function labels(map = {}) {
 export function showPod(p) {
   const state = [p.finished ? 'finished' : '', p.hostNetwork ? "in its node's network" : '', p.local ? 'on this node' : 'on another node', p.owner || p.hostNetwork || p.finished ? '' : 'not the owner of its address'];
   return [
-    h('p', { class: 'objectname', 'data-summary': `pod ${p.pod}` }, p.pod),
-    h('p', {}, h('a', { class: 'button', href: link({ show: trace(`${p.pod}->:`) }) }, 'Trace from it'), ' ', h('a', { class: 'button', href: link({ show: trace(`->${p.pod}:`) }) }, 'Trace to it')),
+    h('p', { class: 'objectname', dir: 'auto', 'data-summary': `pod ${p.pod}, ${p.state.word}` }, p.pod),
+    stateLine(p.state),
+    h('p', {}, h('a', { class: 'button', href: link({ show: trace(`${p.pod}->:`) }) }, 'Trace from it'), ' ', h('a', { class: 'button', href: link({ show: trace(`->${p.pod}:`) }) }, 'Trace to it'), ' ', inView('pods', p.pod, 'In the list')),
     facts([
       ['Address', p.address ?? h('span', { class: 'dim' }, 'none')],
-      ['State', state.filter(Boolean).join(', ')],
+      p.pod.endsWith(`/${p.madeFor}`) ? null : ['Made for', p.madeFor],
+      ['Where', state.filter(Boolean).join(', ')],
       ['Labels', labels(p.labels)],
       p.ports ? ['Ports', p.ports.join(', ')] : null,
       ['Ingress', names(p.ingress, policyLink, 'open: no policy isolates it')],
@@ -57,7 +75,7 @@ export function showPod(p) {
 function ruleTable(rules) {
   return h('section', { class: 'card' }, h('h3', {}, 'Rules of its endpoint, the first that fits decides'), h('ul', { class: 'acls' }, rules.map((r) => h('li', { class: r.applied === r.wanted ? '' : 'behind' },
     h('span', { class: 'num dim' }, r.priority), h('span', { class: r.action === 'Allow' ? 'ok' : 'bad' }, `${r.direction} ${r.action}`),
-    h('span', {}, `${r.peer}, ${r.ports} `, r.policy ? policyLink(r.policy) : h('span', { class: 'dim' }, r.id),
+    h('span', {}, `${r.peer}, ${r.ports} `, r.raw ? h('code', { class: 'dim raw' }, `${r.raw} `) : null, r.policy ? policyLink(r.policy) : h('span', { class: 'dim' }, r.id),
       r.applied === r.wanted ? null : h('span', { class: 'warn' }, r.wanted ? ' not in HNS yet' : ' still in HNS'))))));
 }
 
@@ -65,13 +83,16 @@ function ruleTable(rules) {
 export function showPolicy(p) {
   const types = [p.ingress ? 'ingress' : '', p.egress ? 'egress' : ''].filter(Boolean).join(' and ') || 'nothing';
   return [
-    h('p', { class: 'objectname', 'data-summary': `policy ${p.policy}` }, p.policy),
+    h('p', { class: 'objectname', dir: 'auto', 'data-summary': `policy ${p.policy}, ${p.state.word}` }, p.policy),
+    stateLine(p.state),
+    h('p', {}, inView('policies', p.policy, 'In the list')),
     p.problems ? h('section', { class: 'card warn' }, h('h3', {}, 'Left out'), h('ul', {}, p.problems.map((x) => h('li', {}, x)))) : null,
     facts([
       ['Isolates', `${types}, by ${count(p.rules, 'rule')}`],
       ['Pods here', names(p.selected, podLink, 'it selects none on this node')],
+      p.elsewhere > 0 ? ['Elsewhere', count(p.elsewhere, 'pod')] : null,
       ['Sets', names(p.sets, setLink, 'it mentions none')],
     ]),
-    p.spec ? h('section', { class: 'card' }, h('h3', {}, 'Specification'), h('pre', { tabindex: 0 }, JSON.stringify(p.spec, null, 2))) : null,
+    p.yaml ? h('section', { class: 'card' }, h('h3', {}, 'YAML'), h('pre', { tabindex: 0, role: 'region', 'aria-label': 'YAML of the policy' }, p.yaml)) : null,
   ];
 }

@@ -2,7 +2,7 @@
 import { cut } from './dom.js';
 
 /** names are the colours of the palette. */
-export const names = ['panel', 'border', 'text', 'dim', 'accent', 'ok-fill', 'ok-ink', 'shut-fill', 'shut-ink', 'dim-ink', 'bad', 'band'];
+export const names = ['panel', 'border', 'text', 'dim', 'accent', 'ok', 'ok-soft', 'ok-fill', 'ok-ink', 'shut-fill', 'shut-ink', 'dim-ink', 'bad', 'band'];
 export const font = '12px system-ui, sans-serif';
 export const labelMax = 34; // characters
 
@@ -14,10 +14,13 @@ export function line(ctx, x1, y1, x2, y2) {
   ctx.stroke();
 }
 
+/** labelText is what stands at a row or column: a namespace that is closed has a mark. */
+export const labelText = (w) => (w.rolled ? `▸ ${w.name} (${w.members.length})` : w.name);
+
 /** label writes a workload's name, the namespace paler; on marks it. */
 export function label(ctx, p, workload, x, y, align, on) {
-  const text = cut(workload.name, labelMax);
-  const slash = text.indexOf('/') + 1;
+  const text = cut(labelText(workload), labelMax);
+  const slash = workload.rolled ? 0 : text.indexOf('/') + 1;
   const [namespace, name] = [text.slice(0, slash), text.slice(slash)];
   ctx.textAlign = 'left';
   const start = align === 'right' ? x - ctx.measureText(text).width : x;
@@ -28,7 +31,7 @@ export function label(ctx, p, workload, x, y, align, on) {
 }
 
 /** kinds are the letters of cells; a dot is a pod's connection to itself. */
-const kinds = [...'abueixABUEIX.'];
+const kinds = [...'abpueixABPUEIX.'];
 
 /** cells returns a picture of each kind of cell: thousands are drawn at once. */
 export function cells(p, size) {
@@ -58,14 +61,14 @@ function drawCell(ctx, p, size, letter) {
   }
   const denier = 'eix'.includes(letter.toLowerCase()) ? letter.toUpperCase() : '';
   const kind = denier ? 'b' : letter.toLowerCase();
-  ctx.fillStyle = { a: p['ok-fill'], b: p['shut-fill'], u: p.panel }[kind];
+  ctx.fillStyle = { a: p['ok-fill'], p: p['ok-soft'], b: p['shut-fill'], u: p.panel }[kind];
   ctx.beginPath();
   ctx.roundRect(left, top, edge, edge, size > 18 ? 4 : 2);
   ctx.fill();
-  ctx.strokeStyle = ctx.fillStyle = { a: p['ok-ink'], b: p['shut-ink'], u: p['dim-ink'] }[kind];
+  ctx.strokeStyle = ctx.fillStyle = { a: p['ok-ink'], p: p.ok, b: p['shut-ink'], u: p['dim-ink'] }[kind];
   ctx.lineWidth = size > 18 ? 1.8 : 1.4;
   ctx.beginPath();
-  if (kind === 'a') {
+  if (kind === 'a' || kind === 'p') {
     ctx.moveTo(mid.x - arm * 1.2, mid.y + arm * 0.1);
     ctx.lineTo(mid.x - arm * 0.3, mid.y + arm);
     ctx.lineTo(mid.x + arm * 1.3, mid.y - arm);

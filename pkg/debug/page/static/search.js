@@ -8,10 +8,10 @@ const fresh = 10000; // milliseconds that an index is good for
 
 /** kinds are what is found, and where it leads. */
 const kinds = [
-  { word: 'Pod', path: 'pods', list: 'pods', name: (x) => x.pod, also: (x) => x.address ?? '', to: (x) => ({ show: pod(x.pod) }) },
+  { word: 'Pod', path: 'pods', list: 'pods', name: (x) => x.pod, also: (x) => [x.address, x.madeFor && !x.pod.endsWith(`/${x.madeFor}`) ? `of ${x.madeFor}` : ''].filter(Boolean).join(' '), to: (x) => ({ show: pod(x.pod) }) },
   { word: 'Workload', path: 'workloads', list: 'workloads', name: (x) => x.name, also: (x) => count(x.pods, 'pod'), to: (x) => ({ view: 'matrix', namespace: '', from: x.name, to: '', show: '' }) },
-  { word: 'Policy', path: 'policies', list: 'policies', name: (x) => x.policy, also: (x) => (x.problems > 0 ? 'something is left out' : ''), to: (x) => ({ show: policy(x.policy) }) },
-  { word: 'Set', path: 'sets', list: 'sets', name: (x) => x.name, also: (x) => x.id, to: (x) => ({ view: 'sets', set: x.id, name: '' }) },
+  { word: 'Policy', path: 'policies', list: 'policies', name: (x) => x.policy, also: (x) => x.state.word, to: (x) => ({ show: policy(x.policy) }) },
+  { word: 'Set', path: 'sets', list: 'sets', name: (x) => x.name, also: (x) => x.words ?? x.id, to: (x) => ({ view: 'sets', set: x.id, name: '' }) },
 ];
 
 let index = null;

@@ -62,7 +62,7 @@ export class SetsView {
     const more = found.length - shownSets;
     replace(this.#list, found.slice(0, shownSets).map((s) => h('li', {}, h('a', {
       href: link({ set: s.id, name: '' }), 'aria-current': s.id === chosen ? 'true' : undefined,
-    }, h('span', { class: 'setname' }, s.name), h('span', { class: 'dim' }, `${s.nested ? 'nested' : 'leaf'} · ${number(s.members)} in it · ${number(s.holders)} hold it`),
+    }, h('span', { class: 'setname' }, s.name), s.words ? h('span', {}, s.words) : null, h('span', { class: 'dim' }, `${s.nested ? 'nested' : 'leaf'} · ${number(s.members)} in it · ${number(s.holders)} hold it`),
     h('span', { class: 'marks' },
       s.pins > 0 ? h('span', { class: 'pill accent' }, count(s.pins, 'pin')) : null,
       s.behind ? h('span', { class: 'pill warn' }, 'behind') : null,
@@ -77,7 +77,7 @@ export class SetsView {
     this.#drawn = key;
     const members = set.has.filter((m) => m.state !== 'surplus');
     replace(this.#detail,
-      h('h2', { class: 'objectname' }, set.name), h('p', { class: 'dim' }, h('code', {}, set.id), ` · ${set.nested ? 'a set of sets' : 'a set of addresses'} · ${set.inHNS ? 'in HNS' : 'not in HNS'}`),
+      h('h2', { class: 'objectname' }, set.name), set.words ? h('p', { class: 'words' }, set.words) : null, h('p', { class: 'dim' }, h('code', {}, set.id), ` · ${set.nested ? 'a set of sets' : 'a set of addresses'} · ${set.inHNS ? 'in HNS' : 'not in HNS'}`),
       set.unknown ? h('p', { class: 'problem' }, 'What HNS has is not known; it is read again.') : null,
       graph(set, this.#detail.clientWidth - 34),
       h('details', { class: 'members' }, h('summary', {}, count(members.length, 'member')),

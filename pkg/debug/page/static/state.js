@@ -1,6 +1,6 @@
 // What is looked at, kept in the address after #: a link shows the same again.
 
-export const views = ['matrix', 'sets', 'timeline'];
+export const views = ['matrix', 'policies', 'pods', 'sets', 'timeline'];
 
 /** read returns the view and its parameters. */
 export function read() {
