@@ -29,9 +29,9 @@ func anyCondition(name string) (condition, bool) {
 	return conditionOf(name, true)
 }
 
-// PeerWords is PeerText with sets in words: "from pods with app=web in namespace shop".
-// What it cannot put into words it leaves as PeerText has it.
-func PeerWords(a hns.ACL, names map[string]string) string {
+// PeerWords is Peer with sets in words: "from pods with app=web in namespace shop". What
+// it cannot put into words it leaves as Peer has it.
+func (names SetNames) PeerWords(a hns.ACL) string {
 	peer, word := a.RemoteAddresses, "to"
 	if a.Direction == hns.In {
 		word = "from"
@@ -40,19 +40,19 @@ func PeerWords(a hns.ACL, names map[string]string) string {
 		}
 	}
 	if peer == "" || len(a.SetIDs()) == 0 {
-		return PeerText(a, names)
+		return names.Peer(a)
 	}
 	var all []condition
-	for _, name := range Named(strings.Split(peer, ","), names) {
+	for _, name := range names.Of(strings.Split(peer, ",")) {
 		c, ok := anyCondition(name)
 		if !ok {
-			return PeerText(a, names)
+			return names.Peer(a)
 		}
 		all = append(all, c)
 	}
 	words := whoIs(all)
 	if words == "" {
-		return PeerText(a, names)
+		return names.Peer(a)
 	}
 	return word + " " + words
 }

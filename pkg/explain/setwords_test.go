@@ -37,7 +37,7 @@ func TestSetWords(t *testing.T) {
 
 // TestPeerWords: the sets of one rule are one phrase, and what has no words keeps its name.
 func TestPeerWords(t *testing.T) {
-	names := map[string]string{"azure-npm-1": "podlabel-app:web", "azure-npm-2": "ns-shop", "azure-npm-3": "somebody's"}
+	names := explain.SetNames{"azure-npm-1": "podlabel-app:web", "azure-npm-2": "ns-shop", "azure-npm-3": "somebody's"}
 	for _, tc := range []struct {
 		acl  hns.ACL
 		want string
@@ -49,6 +49,6 @@ func TestPeerWords(t *testing.T) {
 		{hns.ACL{Direction: hns.In}, "from everyone"},
 		{hns.ACL{Direction: hns.In, RemoteAddresses: "10.0.0.0/8"}, "from 10.0.0.0/8"},
 	} {
-		require.Equal(t, tc.want, explain.PeerWords(tc.acl, names))
+		require.Equal(t, tc.want, names.PeerWords(tc.acl))
 	}
 }

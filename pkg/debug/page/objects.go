@@ -85,7 +85,7 @@ func showPod(s *snapshot, r *http.Request) (any, error) {
 			out.Egress = append(out.Egress, p.Policy)
 		}
 	}
-	setNames := map[string]string{}
+	setNames := explain.SetNames{}
 	for _, set := range d.Sets {
 		setNames[set.ID] = set.Name
 		if out.Owner && out.Addr != "" && set.Type == string(hns.IPSet) && slices.Contains(set.Members, out.Addr) {
@@ -107,15 +107,15 @@ func showPod(s *snapshot, r *http.Request) (any, error) {
 
 // rulesOf lists what an endpoint has of ours and should have, by direction and
 // priority.
-func rulesOf(ep state.Endpoint, setNames map[string]string) []ruleEntry {
+func rulesOf(ep state.Endpoint, setNames explain.SetNames) []ruleEntry {
 	rules := map[hns.ACL]*ruleEntry{}
 	entry := func(a hns.ACL) *ruleEntry {
 		if rules[a] == nil {
-			e := &ruleEntry{Endpoint: ep.ID, Direction: a.Direction, Action: a.Action, Priority: a.Priority, ID: a.ID, Peer: explain.PeerWords(a, setNames), Ports: explain.PortsText(a)}
+			e := &ruleEntry{Endpoint: ep.ID, Direction: a.Direction, Action: a.Action, Priority: a.Priority, ID: a.ID, Peer: setNames.PeerWords(a), Ports: explain.PortsText(a)}
 			if key, ok := state.PolicyOfACL(a.ID); ok {
 				e.Policy = key.String()
 			}
-			if raw := explain.PeerText(a, setNames); raw != e.Peer {
+			if raw := setNames.Peer(a); raw != e.Peer {
 				e.Raw = raw
 			}
 			rules[a] = e
