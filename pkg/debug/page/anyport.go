@@ -16,10 +16,20 @@ import (
 const anyPort = "any"
 
 // maxSpans is how many groups of ports one cell asks about, and shownRanges how many are
-// written out: a tenant chooses how many ports its rules tell apart.
+// written out: a tenant chooses how many ports its rules tell apart. maxQuestions is how many
+// groups all cells of a matrix ask about, of which each may ask about fairSpans.
 const (
-	maxSpans    = 96
-	shownRanges = 8
+	maxSpans     = 96
+	shownRanges  = 8
+	fairSpans    = 12
+	maxQuestions = 1 << 20
+)
+
+// maxTexts is how many texts about ports one matrix has; of other cells it says no more than
+// that some ports are allowed.
+const (
+	maxTexts  = 1000
+	somePorts = "some ports"
 )
 
 // partly is the letter of a cell of which some ports are allowed, and not all.
@@ -34,11 +44,16 @@ type anyCell struct {
 // unasked is the cell of a pod whose name means something else.
 var unasked = anyCell{letter: 'u', denier: nobody}
 
-func anyCellOf(m *matrix.Matrix, from, to int) anyCell {
-	spans, whole, err := m.Spans(from, to, maxSpans)
+// anyCellOf asks about the groups of ports of one cell, and returns how many it asked.
+func anyCellOf(m *matrix.Matrix, from, to, most int) (cell anyCell, asked int) {
+	spans, whole, err := m.Spans(from, to, most)
 	if err != nil {
-		return unasked
+		return unasked, 1
 	}
+	return anyCellOfSpans(spans, whole), len(spans)
+}
+
+func anyCellOfSpans(spans []matrix.Span, whole bool) anyCell {
 	var allowed []policy.Port
 	var blocked, differs bool
 	unknown := !whole
@@ -120,16 +135,32 @@ func portsAllowed(ports []policy.Port) string {
 }
 
 // anyCells is cells for any port. It adds to the texts of the grid those that are new.
-func (g *grid) anyCells(m *matrix.Matrix, from workloadEntry, texts map[string]int) {
-	what, who, which := make([]byte, len(g.Columns)), make([]byte, len(g.Columns)), make([]int, len(g.Columns))
+func (g *grid) anyCells(m *matrix.Matrix, from workloadEntry, texts map[string]uint16) {
+	what, who, which := make([]byte, len(g.Columns)), make([]byte, len(g.Columns)), make([]uint16, len(g.Columns))
+	left := maxQuestions / len(g.Rows)
 	for i, to := range g.Columns {
-		cell := anyCellOf(m, from.index, to.index)
-		n, known := texts[cell.ports]
-		if !known {
-			n = len(g.PortTexts)
-			texts[cell.ports], g.PortTexts = n, append(g.PortTexts, cell.ports)
-		}
-		what[i], who[i], which[i] = cell.letter, cell.denier, n
+		cell, asked := anyCellOf(m, from.index, to.index, spansFor(left, len(g.Columns)-i))
+		left -= asked
+		what[i], who[i], which[i] = cell.letter, cell.denier, g.textOf(cell.ports, texts)
 	}
 	g.Cells, g.Deniers, g.Which = append(g.Cells, string(what)), append(g.Deniers, string(who)), append(g.Which, which)
+}
+
+// spansFor is how many groups a cell may ask about when its row may still ask about some and
+// has so many cells left: as many as there are, while the others have their share.
+func spansFor(left, cells int) int {
+	return max(fairSpans, min(maxSpans, left-fairSpans*(cells-1)))
+}
+
+// textOf returns the place of a text.
+func (g *grid) textOf(text string, texts map[string]uint16) uint16 {
+	if n, known := texts[text]; known {
+		return n
+	}
+	if len(texts) >= maxTexts && text != somePorts {
+		return g.textOf(somePorts, texts)
+	}
+	n := uint16(len(texts)) //nolint:gosec // at most maxTexts
+	texts[text], g.PortTexts = n, append(g.PortTexts, text)
+	return n
 }

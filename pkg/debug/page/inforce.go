@@ -1,13 +1,14 @@
 package page
 
 import (
-	"fmt"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -35,28 +36,27 @@ const (
 
 // trouble is what keeps pods and policies of a dump from being in force, by their names.
 type trouble struct {
-	refused, left, pending map[string]string // pods, and policies with their sort in front
-	selects                map[string]bool   // pods that a policy selects
-	byNamespace            map[string]map[string]*alike
-}
-
-// alike are the pods of one namespace with the same labels. A selector is asked about them
-// once.
-type alike struct {
-	labels    labels.Set
-	elsewhere int // pods of other nodes that have not finished
+	refused, left, pending map[string]string       // pods, and policies with their sort in front
+	selects                map[string]bool         // pods that a policy selects
+	byNamespace            map[string][]labels.Set // pods of other nodes that have an address of their own
+	labels                 map[string]labels.Set   // of namespaces
 }
 
 const policyMark = "policy "
 
 // newTrouble reads a dump once.
 func newTrouble(d *state.Dump) trouble {
-	t := trouble{map[string]string{}, map[string]string{}, map[string]string{}, map[string]bool{}, map[string]map[string]*alike{}}
-	for i := range d.Pods {
-		t.pod(&d.Pods[i])
+	t := trouble{map[string]string{}, map[string]string{}, map[string]string{}, map[string]bool{}, map[string][]labels.Set{}, map[string]labels.Set{}}
+	for _, p := range d.Pods {
+		if namespace, _, _ := strings.Cut(p.Pod, "/"); !p.Local && !p.Finished && !p.HostNetwork {
+			t.byNamespace[namespace] = append(t.byNamespace[namespace], p.Labels)
+		}
 	}
-	for _, p := range d.Policies {
-		for _, pod := range p.Selected {
+	for _, ns := range d.Namespaces {
+		t.labels[ns.Name] = ns.Labels
+	}
+	for _, p := range policiesOf(d) {
+		for _, pod := range p.selected {
 			t.selects[pod] = true
 		}
 	}
@@ -82,31 +82,14 @@ func newTrouble(d *state.Dump) trouble {
 	return t
 }
 
-func (t *trouble) pod(p *state.Pod) {
-	namespace, _, _ := strings.Cut(p.Pod, "/")
-	if t.byNamespace[namespace] == nil {
-		t.byNamespace[namespace] = map[string]*alike{}
-	}
-	set := labels.Set(p.Labels)
-	group := t.byNamespace[namespace][set.String()]
-	if group == nil {
-		group = &alike{labels: set}
-		t.byNamespace[namespace][set.String()] = group
-	}
-	if !p.Local && !p.Finished {
-		group.elsewhere++
-	}
-}
-
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // endpoint notes the policies whose rules it lacks, or has too many of.
 func (t *trouble) endpoint(ep *state.Endpoint) {
 	for _, key := range ep.Next.Refused {
-		why := "HNS refuses its rules at " + ep.Pod
-		t.refused[policyMark+key] = why
+		t.refused[policyMark+shownName(key)] = "HNS refuses its rules at " + ep.Pod
 		if ep.Pod != "" {
-			t.refused[ep.Pod] = "HNS refuses rules of " + strings.TrimPrefix(key, "/")
+			t.refused[ep.Pod] = "HNS refuses rules of " + shownName(strings.TrimPrefix(key, "/"))
 		}
 	}
 	if !ep.Known && ep.Pod != "" {
@@ -124,17 +107,31 @@ func (t *trouble) endpoint(ep *state.Endpoint) {
 		}
 	}
 	for a := range differ {
-		if key, ok := state.PolicyOfACL(a.ID); ok {
-			t.pending[policyMark+key.String()] = "its rules at " + ep.Pod + " are not in HNS as they should be yet"
+		if name := policyOf(a.ID); name != "" {
+			t.pending[policyMark+name] = "its rules at " + ep.Pod + " are not in HNS as they should be yet"
+		}
+		if ep.Pod != "" && t.pending[ep.Pod] == "" {
+			t.pending[ep.Pod] = "its rules are not in HNS as they should be yet"
 		}
 	}
+}
+
+// policyOf is the name of the policy that a rule belongs to, "" for those of nobody.
+func policyOf(id string) string {
+	if key, ok := state.PolicyOfACL(id); ok {
+		return key.String()
+	}
+	if name, ok := state.ClusterPolicyOfACL(id); ok {
+		return name
+	}
+	return ""
 }
 
 // warning notes what an active warning says of a pod or policy.
 func (t *trouble) warning(w state.Warning) {
 	object := w.Object
 	switch w.Kind {
-	case "NetworkPolicy":
+	case kindNetworkPolicy, kindClusterPolicy:
 		object = policyMark + object
 	case "Pod":
 	default:
@@ -157,64 +154,86 @@ func (t *trouble) set(s *state.Set) {
 		return
 	}
 	for _, h := range s.Holders {
-		if key, ok := strings.CutPrefix(h, "selector "); ok && strings.Contains(key, "/") {
-			if t.pending[policyMark+key] == "" {
-				t.pending[policyMark+key] = "HNS has the set " + s.Name + " not as it should be yet"
-			}
+		key, ok := strings.CutPrefix(h, ipsets.RefSelector.String()+" ")
+		if name := policyMark + shownName(key); ok && t.pending[name] == "" {
+			t.pending[name] = "HNS has the set " + s.Name + " not as it should be yet"
 		}
 	}
 }
 
-func (n *names) policyState(p *state.Policy) verdict {
-	if why := n.refused[policyMark+p.Policy]; why != "" {
+// idleOf says of each policy that selects no pod of the cluster why, by its name.
+func idleOf(d *state.Dump) map[string]string {
+	out := map[string]string{}
+	for _, w := range explain.Idle(*d) {
+		out[w.Object] = w.Message
+	}
+	return out
+}
+
+func (n *names) policyState(p anyPolicy, idle map[string]string) verdict {
+	if why := n.refused[policyMark+p.name]; why != "" {
 		return verdict{Word: isRefused, Why: why}
 	}
-	if len(p.Problems) > 0 {
-		return verdict{Word: isLeftOut, Why: oneLine(p.Problems[0])}
+	if len(p.problems) > 0 {
+		return verdict{Word: isLeftOut, Why: oneLine(p.problems[0])}
 	}
-	if why := n.left[policyMark+p.Policy]; why != "" {
+	if why := n.left[policyMark+p.name]; why != "" {
 		return verdict{Word: isLeftOut, Why: why}
 	}
-	if why := n.pending[policyMark+p.Policy]; why != "" {
+	if why := n.pending[policyMark+p.name]; why != "" {
 		return verdict{Word: isPending, Why: why}
 	}
-	for _, pod := range p.Selected {
+	for _, pod := range p.selected {
 		if why := n.pending[pod]; why != "" {
 			return verdict{Word: isPending, Why: pod + ": " + why}
 		}
 	}
-	if len(p.Selected) > 0 {
+	if len(p.selected) > 0 {
 		return verdict{Word: isInForce}
 	}
-	if elsewhere := n.selectedElsewhere(p); elsewhere > 0 {
-		return verdict{Word: isIdle, Why: fmt.Sprintf("it selects %d of other nodes, and none of this one", elsewhere)}
+	if why := idle[p.name]; why != "" {
+		return verdict{Word: isUnused, Why: oneLine(why)}
 	}
-	return verdict{Word: isUnused, Why: n.whyNobody(p)}
-}
-
-// whyNobody is why a policy selects no pod.
-func (n *names) whyNobody(p *state.Policy) string {
-	namespace, _, _ := strings.Cut(p.Policy, "/")
-	if len(n.byNamespace[namespace]) == 0 {
-		return "there is no pod in namespace " + namespace
-	}
-	return "no pod of namespace " + namespace + " has the labels that its podSelector asks for"
+	return verdict{Word: isIdle, Why: "it selects pods of other nodes, and none of this one"}
 }
 
 // selectedElsewhere counts the pods of other nodes that a policy selects.
-func (n *names) selectedElsewhere(p *state.Policy) int {
-	if p.Spec == nil {
-		return 0
+func (n *names) selectedElsewhere(p anyPolicy) int {
+	switch {
+	case p.namespaced != nil && p.namespaced.Spec != nil:
+		namespace, _, _ := strings.Cut(p.name, "/")
+		return n.elsewhere(namespace, &p.namespaced.Spec.PodSelector)
+	case p.cluster != nil && p.cluster.Spec != nil:
+		subject := p.cluster.Spec.Subject
+		namespaces, pods := subject.Namespaces, &metav1.LabelSelector{}
+		if subject.Pods != nil {
+			namespaces, pods = &subject.Pods.NamespaceSelector, &subject.Pods.PodSelector
+		}
+		selector, err := metav1.LabelSelectorAsSelector(namespaces)
+		if err != nil {
+			return 0 // it is among the problems
+		}
+		count := 0
+		for namespace := range n.byNamespace {
+			if selector.Matches(n.labels[namespace]) {
+				count += n.elsewhere(namespace, pods)
+			}
+		}
+		return count
 	}
-	selector, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
+	return 0
+}
+
+// elsewhere counts the pods of other nodes in one namespace.
+func (n *names) elsewhere(namespace string, pods *metav1.LabelSelector) int {
+	selector, err := metav1.LabelSelectorAsSelector(pods)
 	if err != nil {
 		return 0 // it is among the problems
 	}
-	namespace, _, _ := strings.Cut(p.Policy, "/")
 	count := 0
-	for _, group := range n.byNamespace[namespace] {
-		if group.elsewhere > 0 && selector.Matches(group.labels) {
-			count += group.elsewhere
+	for _, set := range n.byNamespace[namespace] {
+		if selector.Matches(set) {
+			count++
 		}
 	}
 	return count

@@ -15,8 +15,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// quiet is a node where all is in force: x/web is selected by x/web.
-func quiet() state.Dump {
+// settledNode is a node where all is in force: x/web is selected by x/web.
+func settledNode() state.Dump {
 	rule := hns.ACL{ID: "azure-acl-x.web", Action: hns.Block, Direction: hns.In, Priority: 3000}
 	spec := func(app string) *networkingv1.NetworkPolicySpec {
 		return &networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}
@@ -43,14 +43,14 @@ func quiet() state.Dump {
 func statesOf(t *testing.T, d state.Dump) map[string]verdict {
 	t.Helper()
 	h, out := handler(d), map[string]verdict{}
-	var policies struct{ Policies []policyEntry }
+	var policies listing[policyEntry]
 	require.NoError(t, json.Unmarshal(get(t, h, apiPath+"policies").Body.Bytes(), &policies))
-	for _, p := range policies.Policies {
+	for _, p := range policies.Entries {
 		out[policyMark+p.Policy] = p.State
 	}
-	var pods struct{ Pods []podEntry }
+	var pods listing[podEntry]
 	require.NoError(t, json.Unmarshal(get(t, h, apiPath+"pods").Body.Bytes(), &pods))
-	for _, p := range pods.Pods {
+	for _, p := range pods.Entries {
 		out[p.Pod] = p.State
 	}
 	return out
@@ -58,12 +58,12 @@ func statesOf(t *testing.T, d state.Dump) map[string]verdict {
 
 // TestInForce: the words of policies and pods, each with its reason.
 func TestInForce(t *testing.T) {
-	got := statesOf(t, quiet())
+	got := statesOf(t, settledNode())
 	require.Equal(t, map[string]verdict{
 		"policy x/web":  {Word: isInForce},
-		"policy x/far":  {isIdle, "it selects 1 of other nodes, and none of this one"},
-		"policy x/typo": {isUnused, "no pod of namespace x has the labels that its podSelector asks for"},
-		"policy z/none": {isUnused, "there is no pod in namespace z"},
+		"policy x/far":  {isIdle, "it selects pods of other nodes, and none of this one"},
+		"policy x/typo": {isUnused, "spec.podSelector matches none of the pods of namespace x, so the policy changes nothing; check its labels"},
+		"policy z/none": {isUnused, "there is no pod in namespace z, so the policy changes nothing"},
 		"x/web":         {Word: isInForce},
 		"x/far":         {isElsewhere, "the agent of its node knows"},
 		"x/done":        {isApart, "it has finished"},
@@ -74,8 +74,8 @@ func TestInForce(t *testing.T) {
 		change      func(*state.Dump)
 		policy, pod inForce
 	}{
-		"a rule is not there": {func(d *state.Dump) { d.Endpoints[0].Applied = nil }, isPending, isInForce},
-		"a rule is left":      {func(d *state.Dump) { d.Endpoints[0].Wanted = nil }, isPending, isInForce},
+		"a rule is not there": {func(d *state.Dump) { d.Endpoints[0].Applied = nil }, isPending, isPending},
+		"a rule is left":      {func(d *state.Dump) { d.Endpoints[0].Wanted = nil }, isPending, isPending},
 		"an update waits":     {func(d *state.Dump) { d.Pending = []state.Pending{{Pod: "x/web"}} }, isPending, isPending},
 		"nothing is known":    {func(d *state.Dump) { d.Endpoints[0].Known = false }, isPending, isPending},
 		"HNS refuses":         {func(d *state.Dump) { d.Endpoints[0].Next.Refused = []string{"x/web"} }, isRefused, isRefused},
@@ -90,7 +90,7 @@ func TestInForce(t *testing.T) {
 			d.Warnings = []state.Warning{{Kind: "Pod", Object: "x/web", Reason: state.ReasonAddressContested, Message: "two"}}
 		}, isInForce, isLeftOut},
 	} {
-		d := quiet()
+		d := settledNode()
 		tc.change(&d)
 		got := statesOf(t, d)
 		require.Equal(t, tc.policy, got["policy x/web"].Word, name)
@@ -103,7 +103,7 @@ func TestInForce(t *testing.T) {
 
 // TestYAML: what is shown can be applied again and is the policy, whatever it says.
 func TestYAML(t *testing.T) {
-	d := quiet()
+	d := settledNode()
 	hostile := "</pre>\n---\nkind: Secret # \"'\u202e"
 	d.Policies[0].Spec.PodSelector.MatchLabels[hostile] = hostile
 	rec := get(t, handler(d), apiPath+"policies/x/web")

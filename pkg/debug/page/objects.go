@@ -20,18 +20,6 @@ type podEntry struct {
 	State verdict `json:"state"`
 }
 
-func listPods(s *snapshot, _ *http.Request) (any, error) {
-	out := make([]podEntry, 0, len(s.dump.Pods))
-	n := s.derived.names()
-	for i := range s.dump.Pods {
-		p := &s.dump.Pods[i]
-		out = append(out, podEntry{p.Pod, matrix.Owner(p), p.Addr, p.Local, n.podState(p)})
-	}
-	return struct {
-		Pods []podEntry `json:"pods"`
-	}{out}, nil
-}
-
 // podDetail is a pod with what concerns it.
 type podDetail struct {
 	state.Pod
@@ -39,7 +27,8 @@ type podDetail struct {
 	State   verdict      `json:"state"`
 	Ingress []string     `json:"ingress"` // policies that isolate it
 	Egress  []string     `json:"egress"`
-	Sets    []link       `json:"sets"` // that have its address
+	Cluster []string     `json:"cluster"` // ClusterNetworkPolicies that select it
+	Sets    []link       `json:"sets"`    // that have its address
 	Rules   []ruleEntry  `json:"rules"`
 	Pending []pendingOne `json:"pending"`
 }
@@ -73,7 +62,7 @@ func showPod(s *snapshot, r *http.Request) (any, error) {
 	if i < 0 {
 		return nil, notFound("there is no pod %s", key)
 	}
-	out := podDetail{Pod: d.Pods[i], Made: matrix.Owner(&d.Pods[i]), State: s.derived.names().podState(&d.Pods[i]), Ingress: []string{}, Egress: []string{}, Sets: []link{}, Rules: []ruleEntry{}, Pending: []pendingOne{}}
+	out := podDetail{Pod: d.Pods[i], Made: matrix.Owner(&d.Pods[i]), State: s.derived.names().podState(&d.Pods[i]), Ingress: []string{}, Egress: []string{}, Cluster: []string{}, Sets: []link{}, Rules: []ruleEntry{}, Pending: []pendingOne{}}
 	for _, p := range d.Policies {
 		if !slices.Contains(p.Selected, key) {
 			continue
@@ -83,6 +72,11 @@ func showPod(s *snapshot, r *http.Request) (any, error) {
 		}
 		if p.Egress {
 			out.Egress = append(out.Egress, p.Policy)
+		}
+	}
+	for _, p := range d.ClusterPolicies {
+		if slices.Contains(p.Selected, key) {
+			out.Cluster = append(out.Cluster, p.Name)
 		}
 	}
 	setNames := explain.SetNames{}
@@ -111,10 +105,7 @@ func rulesOf(ep state.Endpoint, setNames explain.SetNames) []ruleEntry {
 	rules := map[hns.ACL]*ruleEntry{}
 	entry := func(a hns.ACL) *ruleEntry {
 		if rules[a] == nil {
-			e := &ruleEntry{Endpoint: ep.ID, Direction: a.Direction, Action: a.Action, Priority: a.Priority, ID: a.ID, Peer: setNames.PeerWords(a), Ports: explain.PortsText(a)}
-			if key, ok := state.PolicyOfACL(a.ID); ok {
-				e.Policy = key.String()
-			}
+			e := &ruleEntry{Endpoint: ep.ID, Direction: a.Direction, Action: a.Action, Priority: a.Priority, ID: a.ID, Policy: policyOf(a.ID), Peer: setNames.PeerWords(a), Ports: explain.PortsText(a)}
 			if raw := setNames.Peer(a); raw != e.Peer {
 				e.Raw = raw
 			}

@@ -38,10 +38,16 @@ func entryOf(s state.Set) setEntry {
 // setDetail is a set with what holds it and what it has.
 type setDetail struct {
 	setEntry
-	Unknown bool   `json:"unknown"`
-	HeldBy  []link `json:"heldBy"`
-	Has     []link `json:"has"`
+	Unknown bool `json:"unknown"`
+	// Of more than maxLinks the rest is counted only.
+	HeldBy    []link         `json:"heldBy"`
+	HeldByAll map[string]int `json:"heldByAll"` // by kind
+	Has       []link         `json:"has"`
+	HasAll    map[string]int `json:"hasAll"`
 }
+
+// maxLinks is how many links one side of a set has at most.
+const maxLinks = 500
 
 // The kinds of links.
 const (
@@ -67,25 +73,44 @@ type link struct {
 	State string `json:"state,omitempty"`
 }
 
-func listSets(s *snapshot, _ *http.Request) (any, error) {
-	out := make([]setEntry, 0, len(s.dump.Sets))
-	for _, set := range s.dump.Sets {
-		out = append(out, entryOf(set))
-	}
-	return struct {
-		Sets []setEntry `json:"sets"`
-	}{out}, nil
-}
-
+// showSet finds a set by its id, or by its name.
 func showSet(s *snapshot, r *http.Request) (any, error) {
-	id := r.PathValue("id")
+	id, n := r.PathValue("id"), s.derived.names()
 	i := slices.IndexFunc(s.dump.Sets, func(set state.Set) bool { return set.ID == id })
+	if i < 0 && n.sets[id] != "" {
+		i = slices.IndexFunc(s.dump.Sets, func(set state.Set) bool { return set.ID == n.sets[id] })
+	}
 	if i < 0 {
 		return nil, notFound("there is no set %s", id)
 	}
 	set := s.dump.Sets[i]
-	n := s.derived.names()
-	return setDetail{entryOf(set), set.Unknown, n.holders(set), n.members(set)}, nil
+	out := setDetail{setEntry: entryOf(set), Unknown: set.Unknown}
+	out.HeldBy, out.HeldByAll = few(n.holders(set))
+	out.Has, out.HasAll = few(n.members(set))
+	return out, nil
+}
+
+// few keeps as many links as anybody looks at, those in front that are not as they should be,
+// and counts all by kind.
+func few(all []link) ([]link, map[string]int) {
+	counts := map[string]int{}
+	for _, l := range all {
+		counts[l.Kind]++
+	}
+	if len(all) <= maxLinks {
+		return all, counts
+	}
+	slices.SortStableFunc(all, func(a, b link) int { return cmp.Compare(a.calm(), b.calm()) })
+	return all[:maxLinks:maxLinks], counts
+}
+
+// calm is 0 for a link that needs a look.
+func (l link) calm() int {
+	applied, wanted := slices.Contains(l.Roles, ipsets.RefApplied.String()), slices.Contains(l.Roles, ipsets.RefRule.String())
+	if l.State != "" || slices.Contains(l.Roles, pinRole) || applied != wanted {
+		return 0
+	}
+	return 1
 }
 
 // names finds objects of a dump by what others call them.
@@ -137,7 +162,7 @@ func (n *names) holders(s state.Set) []link {
 			if port, ok := strings.CutPrefix(owner, "port "); ok {
 				add(role, link{Kind: linkPort, Name: strings.TrimSuffix(port, "@")})
 			} else {
-				add(role, link{Kind: linkPolicy, Name: owner})
+				add(role, link{Kind: linkPolicy, Name: shownName(owner)})
 			}
 		default:
 			add(role, n.endpoint(owner))
