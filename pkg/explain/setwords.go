@@ -77,7 +77,7 @@ func whoIs(all []condition) string {
 			of = append(of, "in namespaces with "+list(requirements(c.reqs), "and"))
 		case ipsets.KindNamedPort:
 			serves = append(serves, portWords(c))
-		case ipsets.KindInBlocks, ipsets.KindNodes, ipsets.KindDoubt:
+		case ipsets.KindInBlocks, ipsets.KindNodes, ipsets.KindDoubt, ipsets.KindEmpty:
 			if len(all) != 1 {
 				return ""
 			}
@@ -101,7 +101,7 @@ func whoIs(all []condition) string {
 // portWords is of a named port: that a pod serves it.
 func portWords(c condition) string {
 	name, number, _ := strings.Cut(c.port, ":")
-	out := fmt.Sprintf("that call %s %s", number, name)
+	out := fmt.Sprintf("whose port %s is %s", name, number)
 	if c.block != "" {
 		out += " and are within " + blockWords(c.block)
 	}
@@ -112,6 +112,8 @@ func addressWords(c condition) string {
 	switch {
 	case c.kind == ipsets.KindInBlocks:
 		return "pods and nodes within " + blockWords(c.block)
+	case c.kind == ipsets.KindEmpty:
+		return "nobody"
 	case c.kind == ipsets.KindDoubt:
 		return "addresses that several pods claim"
 	case len(c.reqs) == 0:

@@ -13,22 +13,22 @@ import (
 // TestSetWords: every kind of set that a rule names has words.
 func TestSetWords(t *testing.T) {
 	for want, name := range map[string]ipsets.Name{
-		"pods in namespace shop":                                 ipsets.Namespace("shop"),
-		"pods with app=web":                                      ipsets.PodLabel("app", "web"),
-		"pods with a label app":                                  ipsets.PodLabelKey("app"),
-		"pods with app in (a,b)":                                 ipsets.NestedLabel("app", "b", "a"),
-		"pods with app!=web in namespace shop":                   ipsets.PodSelector("shop", "app!=web"),
-		"pods with no label app":                                 ipsets.PodSelector("", "!app"),
-		"pods in any namespace":                                  ipsets.AllNamespaces(),
-		"pods in namespaces with team=a":                         ipsets.NamespaceLabel("team", "a"),
-		"pods in namespaces with team=a and no label x":          ipsets.NamespaceSelector("!x,team=a"),
-		"pods that call 8080/TCP http":                           ipsets.NamedPort("http", "TCP", 8080),
-		"pods that call 8080/TCP http and are within 10.0.0.0/8": ipsets.NamedPortIn("10.0.0.0/8", "http", "TCP", 8080),
-		"pods and nodes within 10.0.0.0/8 or 11.0.0.0/8":         ipsets.InBlocks("10.0.0.0/8,11.0.0.0/8"),
+		"pods in namespace shop":                                     ipsets.Namespace("shop"),
+		"pods with app=web":                                          ipsets.PodLabel("app", "web"),
+		"pods with a label app":                                      ipsets.PodLabelKey("app"),
+		"pods with app in (a,b)":                                     ipsets.NestedLabel("app", "b", "a"),
+		"pods with app!=web in namespace shop":                       ipsets.PodSelector("shop", "app!=web"),
+		"pods with no label app":                                     ipsets.PodSelector("", "!app"),
+		"pods in any namespace":                                      ipsets.AllNamespaces(),
+		"pods in namespaces with team=a":                             ipsets.NamespaceLabel("team", "a"),
+		"pods in namespaces with team=a and no label x":              ipsets.NamespaceSelector("!x,team=a"),
+		"pods whose port http is 8080/TCP":                           ipsets.NamedPort("http", "TCP", 8080),
+		"pods whose port http is 8080/TCP and are within 10.0.0.0/8": ipsets.NamedPortIn("10.0.0.0/8", "http", "TCP", 8080),
+		"pods and nodes within 10.0.0.0/8 or 11.0.0.0/8":             ipsets.InBlocks("10.0.0.0/8,11.0.0.0/8"),
 		"nodes":                             ipsets.Nodes(""),
 		"nodes with a label zone":           ipsets.Nodes("zone"),
 		"addresses that several pods claim": ipsets.Doubt(),
-		"":                                  ipsets.Empty(),
+		"nobody":                            ipsets.Empty(),
 	} {
 		require.Equal(t, want, explain.SetWords(name.String()), name.String())
 	}

@@ -2,33 +2,31 @@
 import { Latest } from './api.js';
 import { count, h, number, replace } from './dom.js';
 import { podRequest, policyRequest, showPod, showPolicy, stateMark } from './object.js';
-import { go, link } from './state.js';
+import { go, link, pod, policy } from './state.js';
 
-const shownEntries = 300;
+/** phone has no room for an object beside the list: there it is in the panel. */
+const phone = matchMedia('(max-width: 700px)'); // as in base.css
+
 const typingPause = 150; // milliseconds
 
 /** kinds are what there is a list of. */
 const kinds = {
   policies: {
-    word: 'Policies', list: (a) => a.policies, name: (x) => x.policy, also: (x) => `${count(x.selected, 'pod')} here`,
-    request: policyRequest, draw: showPolicy, none: 'There is no policy yet.',
+    word: 'Policies', name: (x) => x.policy, also: (x) => `${x.kind === 'NetworkPolicy' ? '' : `${x.kind}, `}${count(x.selected, 'pod')} here`,
+    show: policy, request: policyRequest, draw: showPolicy, none: 'There is no policy yet.',
   },
   pods: {
-    word: 'Pods', list: (a) => a.pods, name: (x) => x.pod, also: (x) => [x.madeFor && !x.pod.endsWith(`/${x.madeFor}`) ? `of ${x.madeFor}` : '', x.address].filter(Boolean).join(', '),
-    request: podRequest, draw: showPod, none: 'There is no pod yet.',
+    word: 'Pods', name: (x) => x.pod, also: (x) => [x.madeFor && !x.pod.endsWith(`/${x.madeFor}`) ? `of ${x.madeFor}` : '', x.address].filter(Boolean).join(', '),
+    show: pod, request: podRequest, draw: showPod, none: 'There is no pod yet.',
   },
 };
-
-/** worst has trouble in front. */
-const rank = { refused: 0, 'in part left out': 1, pending: 2, 'selects no pod': 3 };
-const worst = (x) => rank[x.state.word] ?? 9;
 
 export class ListView {
   #how;
   #view;
   #all = new Latest();
   #one = new Latest();
-  #entries = [];
+  #answer = { entries: [], total: 0, found: 0, trouble: 0 };
   #listed = '';
   #drawn = '';
   #typing = null;
@@ -55,11 +53,15 @@ export class ListView {
     if (document.activeElement !== this.#filter) this.#filter.value = state.filter ?? '';
     const how = this.#how;
     try {
-      const answer = await this.#all.ask(this.#view);
-      if (answer) this.#entries = how.list(answer).sort((a, b) => worst(a) - worst(b));
-      const chosen = state.object || (this.#entries[0] && how.name(this.#entries[0]));
-      this.#drawList(state.filter?.toLowerCase() ?? '', chosen);
-      if (!chosen) return;
+      this.#answer = await this.#all.ask(this.#view, { filter: state.filter }) ?? this.#answer;
+      const [first] = this.#answer.entries;
+      const chosen = phone.matches ? undefined : state.object || (first && how.name(first));
+      this.#drawList(chosen ?? state.show);
+      if (!chosen) {
+        this.#drawn = '';
+        replace(this.#detail);
+        return;
+      }
       const one = await this.#one.ask(...how.request(chosen));
       if (one) this.#draw(one);
     } catch (err) {
@@ -70,21 +72,20 @@ export class ListView {
 
   recolour() {}
 
-  #drawList(filter, chosen) {
-    const key = JSON.stringify([this.#entries, filter, chosen]);
+  #drawList(chosen) {
+    const { entries, total, found, trouble } = this.#answer;
+    const key = JSON.stringify([this.#answer, chosen, phone.matches]);
     if (key === this.#listed) return;
     this.#listed = key;
     const how = this.#how;
     const focused = this.#list.contains(document.activeElement) ? document.activeElement.dataset.object : undefined;
-    const found = this.#entries.filter((x) => `${how.name(x)} ${how.also(x)} ${x.state.word}`.toLowerCase().includes(filter));
-    const more = found.length - shownEntries;
-    const trouble = this.#entries.filter((x) => worst(x) < 9).length;
-    this.#sum.textContent = `${number(found.length)} of ${number(this.#entries.length)}${trouble > 0 ? `, ${number(trouble)} to look at` : ''}`;
-    replace(this.#list, found.slice(0, shownEntries).map((x) => h('li', {}, h('a', {
-      href: link({ object: how.name(x) }), 'data-object': how.name(x), 'aria-current': how.name(x) === chosen ? 'true' : undefined,
+    const more = found - entries.length;
+    this.#sum.textContent = `${number(found)} of ${number(total)}${trouble > 0 ? `; ${number(trouble)} to look at` : ''}`;
+    replace(this.#list, entries.map((x) => h('li', {}, h('a', {
+      href: link(phone.matches ? { show: how.show(how.name(x)) } : { object: how.name(x), show: '' }), 'data-object': how.name(x), 'aria-current': [how.name(x), how.show(how.name(x))].includes(chosen) ? 'true' : undefined,
     }, h('span', { class: 'setname', dir: 'auto' }, how.name(x)), h('span', { class: 'dim' }, how.also(x)), h('span', { class: 'marks' }, stateMark(x.state))))),
     more > 0 ? h('li', { class: 'dim' }, `and ${count(more, 'more', 'more')}; the filter finds them`) : null,
-    found.length === 0 ? h('li', { class: 'dim' }, this.#entries.length === 0 ? how.none : 'None is named so.') : null);
+    found === 0 ? h('li', { class: 'dim' }, total === 0 ? how.none : 'None is named so.') : null);
     if (focused) [...this.#list.querySelectorAll('a')].find((a) => a.dataset.object === focused)?.focus({ preventScroll: true });
   }
 

@@ -2,7 +2,8 @@
 import { Latest, get } from './api.js';
 import { announce, count, h, number, replace, verdictWords } from './dom.js';
 import { Grid, alone } from './grid.js';
-import { openAll, opened, roll, written } from './rollup.js';
+import { denierText } from './paint.js';
+import { namespacesOf, openAll, openNone, opened, roll, written } from './rollup.js';
 import { go, read, trace } from './state.js';
 
 const typingPause = 150; // milliseconds
@@ -24,6 +25,19 @@ const letters = { a: 'allowed', p: 'allowed', b: 'blocked', u: 'unknown', e: 'bl
 
 /** deniers say who blocks. */
 const deniers = { e: 'by the sender’s policies', i: 'by the receiver’s', x: 'by both’s' };
+
+/** firstPort is the first of the ports that a cell is allowed. */
+const firstPort = /^(\d+)(-\d+)?\/([A-Z]+)(.*)$/;
+
+/** portLabels writes the port into cells of which some are allowed, and + where there are more. */
+function portLabels({ rows, columns, cells, base }) {
+  if (base.port !== 'any') return null;
+  return rows.map((from, r) => columns.map((to, c) => {
+    if (cells[r][c].toLowerCase() !== 'p' || from.rolled || to.rolled) return '';
+    const first = firstPort.exec(base.portTexts[base.which[from.members[0]][to.members[0]]]);
+    return first ? `${first[1]}${first[2] || first[4] ? '+' : ''}` : '';
+  }));
+}
 
 /** withDeniers has for each blocked cell the letter of who blocks, a capital where it should be otherwise. */
 function withDeniers(data) {
@@ -50,7 +64,7 @@ export class MatrixView {
       clearTimeout(this.#typing);
       this.#typing = setTimeout(() => go({ [name]: c[name].value.trim() }, { typing: true }), typingPause);
     };
-    c.port = h('input', { id: 'port', list: 'ports', size: 9, autocomplete: 'off', spellcheck: 'false', onchange: () => this.#chooses(c.port.value.trim()) });
+    c.port = h('input', { id: 'port', list: 'ports', size: 9, placeholder: '80 or 53/UDP', autocomplete: 'off', spellcheck: 'false', onchange: () => this.#chooses(c.port.value.trim()) });
     c.ports = h('datalist', { id: 'ports' });
     c.namespace = h('select', { id: 'namespace', onchange: () => go({ namespace: c.namespace.value }) });
     c.from = h('input', { id: 'from', type: 'search', placeholder: 'any workload', oninput: typed('from'), spellcheck: 'false' });
@@ -59,11 +73,11 @@ export class MatrixView {
     c.hereField = field('Connections', c.here);
     c.quick = h('div', { class: 'segmented', role: 'group', 'aria-label': 'Ports of policies and pods' });
     c.fold = h('div', { class: 'segmented', role: 'group', 'aria-label': 'Namespaces' },
-      h('button', { type: 'button', onclick: () => go({ open: openAll }) }, 'Open all'), h('button', { type: 'button', onclick: () => go({ open: '' }) }, 'Close all'));
+      h('button', { type: 'button', onclick: () => go({ open: openAll }) }, 'Open all'), h('button', { type: 'button', onclick: () => go({ open: openNone }) }, 'Close all'));
     this.#grid = new Grid({ describe: (r, col) => this.#describe(r, col), open: (r, col) => this.#open(r, col), toggle: (w) => this.#toggle([w.namespace]) });
     this.el = h('section', { class: 'view matrix', 'aria-label': 'Matrix of workloads' },
       h('div', { class: 'controls' },
-        field('Port', c.port), c.ports, c.quick, c.hereField, field('Namespace', c.namespace), c.fold, field('From', c.from), field('To', c.to)),
+        c.quick, field('Port', c.port), c.ports, field('Namespace', c.namespace), c.hereField, field('From', c.from), field('To', c.to), c.fold),
       this.#summary, this.#note, this.#grid.el);
   }
 
@@ -93,13 +107,16 @@ export class MatrixView {
   }
 
   #draw(data, state) {
-    const open = opened(state, namespacesOf(data));
+    const open = opened(state, data);
     const shown = this.#data = { ...roll(data, open), base: data };
+    shown.labels = portLabels(shown);
     const c = this.#controls;
     if (document.activeElement !== c.port) c.port.value = data.port === 'any' ? '' : data.port;
     replace(c.ports, data.ports.map((p) => h('option', { value: p })));
     const button = (port, word) => h('button', { type: 'button', 'aria-pressed': String(port === data.port), onclick: () => go({ port: port === 'any' ? '' : port }) }, word);
     replace(c.quick, button('any', 'any port'), data.ports.slice(0, quickPorts).map((p) => button(p, p)), button(data.other, 'any other'));
+    const chosen = c.quick.querySelector('[aria-pressed="true"]');
+    if (chosen) c.quick.scrollLeft = chosen.offsetLeft - c.quick.offsetLeft - 40; // on a phone it may be out of sight
     const [whole, none] = c.fold.children;
     c.fold.hidden = Boolean(state.namespace || state.from || state.to) || namespacesOf(data).length < 2;
     whole.setAttribute('aria-pressed', String(open.size === namespacesOf(data).length));
@@ -142,8 +159,9 @@ export class MatrixView {
       h('span', { class: 'dim' }, `${number(data.rows.length)} × ${number(data.columns.length)} workloads on ${portWords(data.port)}; a row connects to a column:`),
       Object.entries(verdictWords).map(([verdict, v]) => h('span', { class: 'key' },
         h('span', { class: `swatch ${v.tone}`, 'aria-hidden': 'true' }, v.glyph), ` ${number(counts[verdict])} ${v.word}`)),
-      data.port === 'any' ? h('span', { class: 'key dim' }, h('span', { class: 'swatch some', 'aria-hidden': 'true' }, '✓'), ` ${number(some)} of them on some ports only`) : null,
-      Object.entries(deniers).map(([letter, word]) => h('span', { class: 'key dim' }, h('span', { class: 'swatch shut', 'aria-hidden': 'true' }, letter.toUpperCase()), ` ${word}`)),
+      data.port === 'any' ? h('span', { class: 'key dim' }, h('span', { class: 'swatch some', 'aria-hidden': 'true' }, '80'), ` ${number(some)} of them on some ports only`) : null,
+      this.#data.rows.some((w) => w.rolled) || this.#data.columns.some((w) => w.rolled) ? h('span', { class: 'key dim' }, h('span', { class: 'swatch some', 'aria-hidden': 'true' }, '✓'), ' of a namespace only some') : null,
+      Object.entries(deniers).map(([letter, word]) => h('span', { class: 'key dim' }, h('span', { class: 'swatch shut', 'aria-hidden': 'true' }, denierText[letter]), ` ${word}`)),
       h('span', { class: 'key' }, h('span', { class: 'swatch differs', 'aria-hidden': 'true' }, '◥'), ` ${number(differ)} not as it should be`));
     announce(`${portWords(data.port)}: ${counts.allowed} allowed, ${counts.blocked} blocked, ${counts.unknown} not known, ${differ} not as it should be`);
   }
@@ -176,8 +194,8 @@ export class MatrixView {
   #port(cell) {
     const { port, ports, other } = this.#data;
     if (port !== 'any') return port;
-    const first = /^(\d+)(?:-\d+)?\/([A-Z]+)/.exec(cell.ports);
-    if (first) return `${first[1]}/${first[2]}`;
+    const first = firstPort.exec(cell.ports);
+    if (first) return `${first[1]}/${first[3]}`;
     return cell.verdict === 'blocked' && ports.length > 0 ? ports[0] : other;
   }
 
@@ -185,7 +203,7 @@ export class MatrixView {
   #toggle(namespaces) {
     const state = read();
     if (state.namespace || state.from || state.to) return;
-    const open = opened(state, namespacesOf(this.#data.base));
+    const open = opened(state, this.#data.base);
     const close = namespaces.every((n) => open.has(n));
     for (const n of namespaces) {
       if (close) open.delete(n);
@@ -194,8 +212,6 @@ export class MatrixView {
     go({ open: written(open) });
   }
 }
-
-const namespacesOf = (data) => [...new Set([...data.rows, ...data.columns].map((w) => w.namespace))];
 
 const portWords = (port) => (port === 'any' ? 'any port' : port);
 

@@ -3,17 +3,29 @@ import { alone } from './grid.js';
 
 const separator = ',';
 const all = '*';
+const none = '-';
+const phone = matchMedia('(max-width: 700px)'); // as in base.css
 
-/** opened reads the state's parameter `open`: which namespaces are shown by workload. */
-export function opened(state, namespaces) {
+/** few are workloads that are all shown. */
+const few = () => (phone.matches ? 12 : 40);
+
+/** opened reads the state's parameter `open`: which namespaces are shown by workload. Without
+ *  it all are where they are few. */
+export function opened(state, data) {
+  const namespaces = namespacesOf(data);
   const narrowed = state.namespace || state.from || state.to;
-  if (narrowed || state.open === all || namespaces.length < 2) return new Set(namespaces);
+  const small = !state.open && Math.max(data.rows.length, data.columns.length) <= few();
+  if (narrowed || small || state.open === all || namespaces.length < 2) return new Set(namespaces);
   return new Set((state.open ?? '').split(separator).filter((n) => namespaces.includes(n)));
 }
 
-/** openAll and closed are values of the parameter. */
+/** namespacesOf are those that rows or columns are in. */
+export const namespacesOf = (data) => [...new Set([...data.rows, ...data.columns].map((w) => w.namespace))];
+
+/** openAll, openNone and written are values of the parameter. */
 export const openAll = all;
-export const written = (set) => [...set].sort().join(separator);
+export const openNone = none;
+export const written = (set) => [...set].sort().join(separator) || none;
 
 /** roll puts the workloads of namespaces that are not opened together. */
 export function roll(data, open) {

@@ -38,6 +38,15 @@ export const trace = (question) => `trace:${question}`;
 export const pod = (name) => `pod:${name}`;
 export const policy = (name) => `policy:${name}`;
 
+/** toPod and toPolicy lead to an object: beside the matrix, from other views to the one that has
+ *  them all. */
+export const toPod = (name) => to('pods', name, pod(name));
+export const toPolicy = (name) => to('policies', name, policy(name));
+
+function to(view, object, show) {
+  return read().view === 'matrix' ? { show } : { view, object, show: '', filter: '' };
+}
+
 /** shown splits the panel's parameter. */
 export function shown(text = '') {
   const at = text.indexOf(':');
