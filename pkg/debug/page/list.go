@@ -52,10 +52,13 @@ func newListing[T listed](n int, at func(int) T, filter string) listing[T] {
 
 func filterOf(r *http.Request) string { return r.URL.Query().Get("filter") }
 
-// rank has trouble in front, the worst first.
+// rank has trouble in front, the worst first, and what another node's agent knows last.
 func (v verdict) rank() int {
 	if i := slices.Index([]inForce{isRefused, isLeftOut, isPending, isUnused}, v.Word); i >= 0 {
 		return i
+	}
+	if v.Word == isElsewhere || v.Word == isIdle {
+		return quiet + 1
 	}
 	return quiet
 }
