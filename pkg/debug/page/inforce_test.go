@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -99,6 +100,45 @@ func TestInForce(t *testing.T) {
 			require.NotEmpty(t, got["policy x/web"].Why, name)
 		}
 	}
+}
+
+// TestClusterPoliciesInForce: a ClusterNetworkPolicy has the words that others have, under its
+// own name, and a pod that it alone selects is not free.
+func TestClusterPoliciesInForce(t *testing.T) {
+	subject := func(app string) *v1alpha2.ClusterNetworkPolicySpec {
+		return &v1alpha2.ClusterNetworkPolicySpec{Tier: v1alpha2.AdminTier, Priority: 7, Subject: v1alpha2.ClusterNetworkPolicySubject{Pods: &v1alpha2.NamespacedPod{PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}}}
+	}
+	dump := func() state.Dump {
+		d := settledNode()
+		d.ClusterPolicies = []state.ClusterPolicy{{Name: "all", Selected: []string{"x/web", "x/free"}, Spec: subject("web")}, {Name: "far", Spec: subject("far")}, {Name: "typo", Spec: subject("wbe")}}
+		return d
+	}
+	got := statesOf(t, dump())
+	require.Equal(t, []inForce{isInForce, isIdle, isUnused, isInForce}, []inForce{got["policy all"].Word, got["policy far"].Word, got["policy typo"].Word, got["x/free"].Word})
+	for name, tc := range map[string]struct {
+		change func(*state.Dump)
+		want   inForce
+	}{
+		"a rule is not there": {func(d *state.Dump) {
+			d.Endpoints[0].Wanted = append(d.Endpoints[0].Wanted, hns.ACL{ID: state.ClusterACLID("all"), Direction: hns.In})
+		}, isPending},
+		"HNS refuses": {func(d *state.Dump) { d.Endpoints[0].Next.Refused = []string{state.ClusterKey("all").String()} }, isRefused},
+		"a budget": {func(d *state.Dump) {
+			d.Warnings = []state.Warning{{Kind: "ClusterNetworkPolicy", Object: "all", Reason: state.ReasonOverBudget, Message: "too much"}}
+		}, isLeftOut},
+		"a set lacks a member": {func(d *state.Dump) {
+			d.Sets = []state.Set{{Name: "ns-x", Missing: []string{"10.0.0.1"}, Holders: []string{"selector " + state.ClusterKey("all").String()}}}
+		}, isPending},
+	} {
+		d := dump()
+		tc.change(&d)
+		require.Equal(t, tc.want, statesOf(t, d)["policy all"].Word, name)
+	}
+	var shown policyDetail
+	require.NoError(t, json.Unmarshal(get(t, handler(dump()), apiPath+"clusterpolicies/far").Body.Bytes(), &shown))
+	require.Equal(t, 1, shown.Elsewhere)
+	require.Equal(t, []any{"ClusterNetworkPolicy", "Admin", int32(7)}, []any{shown.Kind, shown.Tier, shown.Priority})
+	require.Contains(t, shown.YAML, "kind: ClusterNetworkPolicy\nmetadata:\n  name: far\nspec:\n")
 }
 
 // TestYAML: what is shown can be applied again and is the policy, whatever it says.
