@@ -160,7 +160,7 @@ func (g *grid) textOf(text string, texts map[string]uint16) uint16 {
 	if len(texts) >= maxTexts && text != somePorts {
 		return g.textOf(somePorts, texts)
 	}
-	n := uint16(len(texts)) //nolint:gosec // at most maxTexts
+	n := uint16(len(texts))
 	texts[text], g.PortTexts = n, append(g.PortTexts, text)
 	return n
 }

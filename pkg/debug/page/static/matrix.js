@@ -146,6 +146,7 @@ export class MatrixView {
   }
 
   #legend(data) {
+    const c = this.#controls;
     const counts = { allowed: 0, blocked: 0, unknown: 0 };
     let differ = 0;
     let some = 0;
@@ -160,7 +161,7 @@ export class MatrixView {
       Object.entries(verdictWords).map(([verdict, v]) => h('span', { class: 'key' },
         h('span', { class: `swatch ${v.tone}`, 'aria-hidden': 'true' }, v.glyph), ` ${number(counts[verdict])} ${v.word}`)),
       data.port === 'any' ? h('span', { class: 'key dim' }, h('span', { class: 'swatch some', 'aria-hidden': 'true' }, '80'), ` ${number(some)} of them on some ports only`) : null,
-      this.#data.rows.some((w) => w.rolled) || this.#data.columns.some((w) => w.rolled) ? h('span', { class: 'key dim' }, h('span', { class: 'swatch some', 'aria-hidden': 'true' }, '✓'), ' of a namespace only some') : null,
+      c.fold.hidden ? null : h('span', { class: 'key dim' }, h('span', { class: 'swatch some', 'aria-hidden': 'true' }, '✓'), ' of a closed namespace only some'),
       Object.entries(deniers).map(([letter, word]) => h('span', { class: 'key dim' }, h('span', { class: 'swatch shut', 'aria-hidden': 'true' }, denierText[letter]), ` ${word}`)),
       h('span', { class: 'key' }, h('span', { class: 'swatch differs', 'aria-hidden': 'true' }, '◥'), ` ${number(differ)} not as it should be`));
     announce(`${portWords(data.port)}: ${counts.allowed} allowed, ${counts.blocked} blocked, ${counts.unknown} not known, ${differ} not as it should be`);
