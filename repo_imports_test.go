@@ -76,7 +76,7 @@ var rooms = map[string]room{
 	"pkg/debug":             {ours: []string{"pkg/bounded", "pkg/debug/places", "pkg/printable", "pkg/state", "pkg/recorder"}, others: []string{"k8s.io/klog/v2"}},
 	"pkg/debug/places":      {},
 	"pkg/debug/access":      {ours: []string{"pkg/debug/places"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "k8s.io/klog/v2"}},
-	"pkg/debug/page":        {ours: []string{"pkg/state", "pkg/explain", "pkg/hns", "pkg/ipsets", "pkg/matrix", "pkg/policy"}},
+	"pkg/debug/page":        {ours: []string{"pkg/state", "pkg/explain", "pkg/hns", "pkg/ipsets", "pkg/matrix", "pkg/policy"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2", "sigs.k8s.io/yaml"}},
 	"pkg/metrics":           {ours: []string{"pkg/hns", "pkg/hns/dllcalls", "pkg/state", "pkg/controllers", "pkg/policy"}, others: []string{"github.com/prometheus/client_golang/prometheus"}},
 	"pkg/doctor":            {ours: []string{"pkg/hns"}},
 	"pkg/doctor/sockets":    {ours: []string{"pkg/doctor"}, others: []string{"golang.org/x/sys/windows"}},

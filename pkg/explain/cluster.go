@@ -28,7 +28,7 @@ type Cluster struct {
 	endpoints  map[string]*state.Endpoint
 	setByID    map[string]*state.Set
 	setByName  map[string]*state.Set
-	setNames   map[string]string // by id
+	setNames   SetNames
 	// views are the sets as HNS has them, without and with what is not known, and
 	// as they should be; lists are the rules of endpoints in these views.
 	views [3]*view
@@ -49,7 +49,7 @@ func New(dump state.Dump) *Cluster {
 	c := &Cluster{
 		dump: d, pods: map[string]*state.Pod{}, owners: map[netip.Addr]*state.Pod{}, hosts: map[netip.Addr]*state.Pod{},
 		namespaces: map[string]map[string]string{}, endpoints: map[string]*state.Endpoint{},
-		setByID: map[string]*state.Set{}, setByName: map[string]*state.Set{}, setNames: map[string]string{},
+		setByID: map[string]*state.Set{}, setByName: map[string]*state.Set{}, setNames: SetNames{},
 		lists: map[listKey]parsed{}, clusters: compileClusters(dump.ClusterPolicies),
 		subjectRules: map[subjectKey][]tierRule{}, conditions: map[ipsets.Name]condition{},
 	}

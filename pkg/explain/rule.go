@@ -32,7 +32,7 @@ func (x *explainer) peerAddr() netip.Addr {
 // rule compares one ACL with the packet. The ACL must parse.
 func (x *explainer) rule(a hns.ACL, v *view) Rule {
 	a = a.Canonical() // a dump of another build may spell it otherwise
-	out := Rule{ACL: a, Path: []string{}, Checks: []Check{}, Words: PeerText(a, x.c.setNames) + ", " + PortsText(a)}
+	out := Rule{ACL: a, Path: []string{}, Checks: []Check{}, Words: x.c.setNames.Peer(a) + ", " + PortsText(a)}
 	var rules []int
 	if out.Policy, rules = x.origin(a); out.Policy != "" {
 		for _, i := range rules {

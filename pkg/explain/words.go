@@ -10,8 +10,11 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// Named replaces ids of sets by names, where there is one.
-func Named(ids []string, names map[string]string) []string {
+// SetNames are the names of sets by id.
+type SetNames map[string]string
+
+// Of replaces ids by names, where there is one.
+func (names SetNames) Of(ids []string) []string {
 	out := make([]string, len(ids))
 	for i, id := range ids {
 		out[i] = cmp.Or(names[id], id)
@@ -22,8 +25,8 @@ func Named(ids []string, names map[string]string) []string {
 // shownBlocks keeps a rule on one line; a block with exceptions is many.
 const shownBlocks = 4
 
-// PeerText says whom a rule is about; names are those of sets by id.
-func PeerText(a hns.ACL, names map[string]string) string {
+// Peer says whom a rule is about, its sets by name.
+func (names SetNames) Peer(a hns.ACL) string {
 	peer := a.RemoteAddresses
 	if a.Direction == hns.In && len(a.SetIDs()) > 0 {
 		peer = a.LocalAddresses // with sets, the source
@@ -36,7 +39,7 @@ func PeerText(a hns.ACL, names map[string]string) string {
 	case peer == "":
 		return word + " everyone"
 	case len(a.SetIDs()) > 0:
-		sets := Named(strings.Split(peer, ","), names)
+		sets := names.Of(strings.Split(peer, ","))
 		slices.Sort(sets) // by name: the order of ids says nothing to people
 		return word + " " + strings.Join(sets, " and ")
 	}

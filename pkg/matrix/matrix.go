@@ -35,12 +35,24 @@ type Matrix struct {
 	cluster   *explain.Cluster
 	workloads []Workload
 	ports     []policy.Port
+
+	// What Spans needs, by pod, by id and by workload.
+	endpoints map[string][]string
+	byID      map[string]*state.Endpoint
+	bound     map[boundsKey][][]uint16
 }
 
 // New returns the matrix of a dump.
 func New(d state.Dump) *Matrix {
 	c := explain.New(d)
-	return &Matrix{cluster: c, workloads: Workloads(c), ports: ports(&d)}
+	m := &Matrix{cluster: c, workloads: Workloads(c), ports: ports(&d), endpoints: map[string][]string{}, byID: map[string]*state.Endpoint{}, bound: map[boundsKey][][]uint16{}}
+	for i := range d.Pods {
+		m.endpoints[d.Pods[i].Pod] = d.Pods[i].Endpoints
+	}
+	for i := range d.Endpoints {
+		m.byID[d.Endpoints[i].ID] = &d.Endpoints[i]
+	}
+	return m
 }
 
 // Workloads returns the workloads, sorted by name. Pods in their node's network,

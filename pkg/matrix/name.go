@@ -43,7 +43,7 @@ func workload(group []member) Workload {
 	var names []string
 	for _, m := range group {
 		w.Pods = append(w.Pods, m.pod.Pod)
-		names = append(names, ownerName(m.pod))
+		names = append(names, Owner(m.pod))
 	}
 	slices.Sort(w.Pods)
 	w.Name = w.Namespace + "/" + common(names)
@@ -63,9 +63,9 @@ func unique(list []Workload) {
 	}
 }
 
-// ownerName is the name of what a pod was made for, as far as its labels tell
-// which part of its name was put behind that.
-func ownerName(p *state.Pod) string {
+// Owner is the name of what a pod was made for, as far as its labels tell which part of
+// its name was put behind that: of a Deployment's pod, the Deployment's.
+func Owner(p *state.Pod) string {
 	_, name, _ := strings.Cut(p.Pod, "/")
 	cut := func(at int) string {
 		if at > 0 {

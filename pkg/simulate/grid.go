@@ -119,7 +119,7 @@ func (g *grid) summary(b io.Writer, names []string, width int) {
 }
 
 // textTrace writes one traced verdict with what decided.
-func (v Verdict) textTrace(b io.Writer, names map[string]string) {
+func (v Verdict) textTrace(b io.Writer, names explain.SetNames) {
 	word := explain.Unknown
 	switch {
 	case v.Allowed == nil:
@@ -138,13 +138,13 @@ func (v Verdict) textTrace(b io.Writer, names map[string]string) {
 }
 
 // write writes what decided at one end.
-func (s *Side) write(b io.Writer, of string, names map[string]string, dir policy.Direction) {
+func (s *Side) write(b io.Writer, of string, names explain.SetNames, dir policy.Direction) {
 	say(b, "  %s of %s: %s\n", dir, of, s.text(dir))
 	if s == nil {
 		return
 	}
 	for _, a := range s.Rules {
-		say(b, "    %s %s %d  %s  %s  %s\n", a.Direction, a.Action, a.Priority, explain.PeerText(a, names), explain.PortsText(a), owner(a))
+		say(b, "    %s %s %d  %s  %s  %s\n", a.Direction, a.Action, a.Priority, names.Peer(a), explain.PortsText(a), owner(a))
 	}
 }
 

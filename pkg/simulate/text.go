@@ -61,7 +61,7 @@ func (r Result) textSets(b io.Writer) {
 	for _, s := range r.Sets {
 		values := s.Values
 		if s.Type == hns.NestedIPSet {
-			values = slices.Sorted(slices.Values(explain.Named(values, names)))
+			values = slices.Sorted(slices.Values(names.Of(values)))
 		}
 		text := cmp.Or(strings.Join(values, " "), "(empty)")
 		say(t, "  %s\t%s\t%s\n", s.Name, s.Type, text)
@@ -69,8 +69,8 @@ func (r Result) textSets(b io.Writer) {
 	flush(t)
 }
 
-func (r Result) setNames() map[string]string {
-	names := map[string]string{}
+func (r Result) setNames() explain.SetNames {
+	names := explain.SetNames{}
 	for _, s := range r.Sets {
 		names[s.ID] = s.Name
 	}
@@ -94,7 +94,7 @@ func (r Result) textEndpoints(b io.Writer) {
 			return cmp.Or(cmp.Compare(a.Direction, b.Direction), cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.ID, b.ID))
 		})
 		for _, a := range acls {
-			say(t, "    %s\t%s\t%d\t%s\t%s\t%s\n", a.Direction, a.Action, a.Priority, explain.PeerText(a, names), explain.PortsText(a), owner(a))
+			say(t, "    %s\t%s\t%d\t%s\t%s\t%s\n", a.Direction, a.Action, a.Priority, names.Peer(a), explain.PortsText(a), owner(a))
 		}
 	}
 	flush(t)

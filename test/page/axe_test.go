@@ -12,11 +12,14 @@ import (
 
 // places are the views and details, each with what is there when it is drawn.
 var places = []struct{ name, place, ready string }{
-	{"matrix", "#/matrix?port=5432/TCP", "document.querySelector('.grid')?.dataset.painted"},
+	{"matrix", "#/matrix?open=*", "document.querySelector('.grid')?.dataset.painted"},
+	{"namespaces", "#/matrix?open=-&port=5432/TCP", "document.querySelector('.grid')?.dataset.painted"},
+	{"policies", "#/policies?object=shop/data", "document.querySelector('.setlist [data-object]') !== null"},
+	{"pods", "#/pods?object=shop/api-0", "document.querySelector('.setlist [data-object]') !== null"},
 	{"trace", "#/matrix?port=5432/TCP&show=trace:shop/storefront-0->shop/db-0:5432/TCP", "document.querySelector('#panel .verdict') !== null"},
 	{"sets", "#/sets?name=ns-shop", "document.querySelector('.graph') !== null"},
 	{"pod", "#/sets?name=ns-shop&show=pod:shop/api-0", "document.querySelector('#panel dl') !== null"},
-	{"policy", "#/matrix?show=policy:shop/data", "document.querySelector('#panel pre') !== null"},
+	{"policy", "#/policies?show=policy:shop/data", "document.querySelector('pre') !== null"},
 	{"timeline", "#/timeline", "document.querySelector('.steps tr') !== null"},
 }
 
@@ -52,7 +55,7 @@ const found = `axe.run(document, { resultTypes: ['violations'] }).then((r) => {
 func TestNothingMovesUnderAClick(t *testing.T) {
 	base := simulate(t, shop)
 	for _, width := range []int64{390, 800, 1050, 1400, 1700} {
-		b := open(t, base, "#/matrix?port=5432/TCP", width, 844)
+		b := open(t, base, "#/matrix?port=5432/TCP&open=*", width, 844)
 		b.painted()
 		at := "((box) => [Math.round(box.x), Math.round(box.y)])(document.querySelector('.grid').getBoundingClientRect())"
 		before := eval[[]int](b, "(document.querySelector('.grid').scrollIntoView(), "+at+")")
@@ -64,7 +67,7 @@ func TestNothingMovesUnderAClick(t *testing.T) {
 
 // TestPhone: details come as a sheet from below, over the whole width and not over all.
 func TestPhone(t *testing.T) {
-	b := open(t, simulate(t, shop), "#/matrix?port=5432/TCP", 390, 844)
+	b := open(t, simulate(t, shop), "#/matrix?port=5432/TCP&open=*", 390, 844)
 	b.painted()
 	eval[bool](b, "(document.querySelector('.grid').scrollIntoView(), true)")
 	b.click(b.cell(1, 2))

@@ -30,13 +30,17 @@ func TestHostileNames(t *testing.T) {
 	for place, ready := range map[string]string{
 		"#/matrix?show=trace:shop/storefront-0->shop/db-0:5432/TCP": "document.querySelector('.grid').dataset.painted && document.querySelector('#panel .verdict')",
 		"#/sets?show=pod:shop/api-0":                                "document.querySelector('.graph') && document.querySelector('#panel .acls')",
+		"#/policies?object=shop/data":                               "document.querySelectorAll('.setlist [data-object]').length > 1 && document.querySelector('.detail pre')",
+		"#/pods?object=shop/api-0":                                  "document.querySelectorAll('.setlist [data-object]').length > 1 && document.querySelector('.detail .acls')",
+		"#/matrix?open=-":                                           "document.querySelector('.grid').dataset.painted",
 		"#/timeline?show=policy:shop/data":                          "document.querySelector('.step .events') && document.querySelector('#panel pre')",
 	} {
 		b := open(t, base, place, 1440, 1000)
 		b.wait("Boolean(" + ready + ")")
+		require.Equal(t, 0, eval[int](b, "document.querySelectorAll('main img, main script').length"))
 		b.press("/")
-		b.press(strings.Split("img", "")...)
-		b.wait("document.querySelectorAll('#found li').length > 1")
+		b.press(strings.Split("shop", "")...)
+		b.wait("document.getElementById('found').dataset.of === 'shop' && document.querySelectorAll('#found li').length > 10")
 		require.Contains(t, eval[string](b, "document.body.innerText"), hostile, "it is shown as it is")
 		require.Equal(t, 1, eval[int](b, "document.querySelectorAll('img').length"), "the picture of the head line")
 		require.Equal(t, 1, eval[int](b, "document.querySelectorAll('script').length"))

@@ -59,7 +59,7 @@ func TestTheClientGoes(t *testing.T) {
 // TestWaitingEndsWithTheClient, whatever it waits for.
 func TestWaitingEndsWithTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDerived(behind(), newPace(time.Now))
+		d := newDerived(behind(), newPace(time.Now), newPace(time.Now))
 		_, unlock, err := d.lock(t.Context())
 		require.NoError(t, err)
 		gone, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -26,11 +26,10 @@ func TestPoliciesThatSelectNothing(t *testing.T) {
 	h := handler(d)
 	list := get(t, h, "/npm/v1/debug/policies")
 	require.Equal(t, http.StatusOK, list.Code)
-	require.Contains(t, list.Body.String(), `{"policy":"x/typo","selected":0,"problems":0,"selectsNothing":true}`)
-	require.NotContains(t, list.Body.String(), `{"policy":"x/web","selected":1,"problems":1,"selectsNothing`)
-	require.Contains(t, list.Body.String(), `{"policy":"y/elsewhere","selected":0,"problems":0}`)
-	require.Contains(t, get(t, h, "/npm/v1/debug/policies/x/typo").Body.String(), `"selectsNothing":true`)
+	require.Contains(t, list.Body.String(), `"policy":"x/typo","kind":"NetworkPolicy","selected":0,"problems":0,"state":{"word":"selects no pod"`)
+	require.Contains(t, list.Body.String(), `"policy":"y/elsewhere","kind":"NetworkPolicy","selected":0,"problems":0,"state":{"word":"idle here"`)
+	require.Contains(t, get(t, h, "/npm/v1/debug/policies/x/typo").Body.String(), `"word":"selects no pod"`)
 	for _, other := range []string{"x/web", "y/elsewhere"} {
-		require.NotContains(t, get(t, h, "/npm/v1/debug/policies/"+other).Body.String(), `selectsNothing`)
+		require.NotContains(t, get(t, h, "/npm/v1/debug/policies/"+other).Body.String(), `"word":"selects no pod"`)
 	}
 }

@@ -2,62 +2,27 @@ package page
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/matrix"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// maxSide is how many workloads one matrix has at most on each side; a filter
-// finds the others. maxGrids is how many of a snapshot are kept.
+// A matrix has at most maxCells, and maxLong workloads on one side; a filter finds the
+// others. maxGrids is how many of a snapshot are kept, and maxPorts how many ports are
+// offered.
 const (
-	maxSide  = 250
+	maxSide  = 250 // of both sides, where both are long
+	maxCells = maxSide * maxSide
+	maxLong  = 2000
 	maxGrids = 8
+	maxPorts = 100
 )
-
-// derived is what is made from a dump when it is first asked for.
-type derived struct {
-	dump state.Dump
-	pace *pace // of grids, whatever the dump
-
-	namesOnce sync.Once
-	named     *names
-
-	place  chan struct{} // who is in it has what follows
-	matrix *matrix.Matrix
-	grids  map[gridKey]grid
-}
-
-func newDerived(dump state.Dump, pace *pace) *derived {
-	return &derived{dump: dump, pace: pace, place: make(chan struct{}, 1), grids: map[gridKey]grid{}}
-}
-
-func (d *derived) names() *names {
-	d.namesOnce.Do(func() { d.named = newNames(d.dump) })
-	return d.named
-}
-
-// lock returns the matrix, which is the caller's until unlock is called. It fails
-// only when ctx is done.
-func (d *derived) lock(ctx context.Context) (m *matrix.Matrix, unlock func(), err error) {
-	select {
-	case d.place <- struct{}{}:
-	case <-ctx.Done():
-		return nil, nil, ctx.Err()
-	}
-	if d.matrix == nil {
-		d.matrix = matrix.New(d.dump)
-	}
-	return d.matrix, func() { <-d.place }, nil
-}
 
 // gridKey is what a grid is asked for with.
 type gridKey struct {
@@ -65,6 +30,9 @@ type gridKey struct {
 	from, to, namespace string // parts of names, in lower case; a whole namespace
 	here                string // which end has to be on this node: hereFrom, hereTo or hereAny
 }
+
+// anyPort reports whether no port was named.
+func (k gridKey) anyPort() bool { return k.port == policy.Port{} }
 
 // The ends of which one has to be on this node. A node decides for its own pods
 // alone: of two others it knows nothing.
@@ -91,6 +59,10 @@ type grid struct {
 	// one of denierOf.
 	Cells   []string `json:"cells"`
 	Deniers []string `json:"deniers"`
+	// Of a grid about any port, Which has for each cell the place in PortTexts of the ports
+	// that are allowed.
+	PortTexts []string   `json:"portTexts,omitempty"`
+	Which     [][]uint16 `json:"which,omitempty"`
 }
 
 type workloadEntry struct {
@@ -126,7 +98,7 @@ func (d *derived) grid(r *http.Request, now bool) (g grid, whole bool, err error
 	defer unlock()
 	ports, other := portsOf(m)
 	elsewhere := slices.ContainsFunc(m.Workloads(), func(w matrix.Workload) bool { return !w.Local })
-	key, err := keyOf(r.URL.Query(), firstPort(ports), elsewhere)
+	key, err := keyOf(r.URL.Query(), elsewhere)
 	if err != nil {
 		return grid{}, false, err
 	}
@@ -136,9 +108,14 @@ func (d *derived) grid(r *http.Request, now bool) (g grid, whole bool, err error
 	}
 	g = newGrid(m, key)
 	g.Ports, g.Other, g.Elsewhere = ports, other, elsewhere
+	texts := map[string]uint16{}
 	for _, row := range g.Rows {
 		if err := r.Context().Err(); err != nil {
 			return grid{}, false, err
+		}
+		if key.anyPort() {
+			g.anyCells(m, row, texts)
+			continue
 		}
 		verdicts, deniers := cells(m, row, g.Columns, key.port)
 		g.Cells, g.Deniers = append(g.Cells, verdicts), append(g.Deniers, deniers)
@@ -150,21 +127,22 @@ func (d *derived) grid(r *http.Request, now bool) (g grid, whole bool, err error
 	return g, true, nil
 }
 
-// keyOf reads what is asked for. Without a port that is the given one; without an
-// end, the connections into this node if there are others.
-func keyOf(query url.Values, port string, elsewhere bool) (gridKey, error) {
-	asked := cmp.Or(query.Get("port"), port)
-	if !strings.Contains(asked, "/") {
-		asked += "/TCP" // what everybody means by a number
-	}
-	number, protocol, err := explain.ParsePort(asked)
-	if err != nil {
-		return gridKey{}, badRequest(err)
-	}
+// keyOf reads what is asked for. Without an end, the connections into this node are if
+// there are others.
+func keyOf(query url.Values, elsewhere bool) (gridKey, error) {
 	key := gridKey{
-		port: policy.Port{Protocol: protocol, First: number, Last: number},
 		from: strings.ToLower(query.Get("from")), to: strings.ToLower(query.Get("to")), namespace: query.Get("namespace"),
 		here: query.Get("here"),
+	}
+	if asked := query.Get("port"); asked != "" && asked != anyPort {
+		if !strings.Contains(asked, "/") {
+			asked += "/TCP" // what everybody means by a number
+		}
+		number, protocol, err := explain.ParsePort(asked)
+		if err != nil {
+			return gridKey{}, badRequest(err)
+		}
+		key.port = policy.Port{Protocol: protocol, First: number, Last: number}
 	}
 	switch {
 	case key.here == "" && elsewhere:
@@ -177,16 +155,19 @@ func keyOf(query url.Values, port string, elsewhere bool) (gridKey, error) {
 	return key, nil
 }
 
+func (k gridKey) portText() string {
+	if k.anyPort() {
+		return anyPort
+	}
+	return portText(k.port)
+}
+
 // newGrid returns a grid without cells.
 func newGrid(m *matrix.Matrix, key gridKey) grid {
 	all := entries(m)
-	g := grid{Port: portText(key.port), Workloads: len(all), Here: key.here, Rows: []workloadEntry{}, Columns: []workloadEntry{}, Cells: []string{}, Deniers: []string{}, Namespaces: []string{}}
+	g := grid{Port: key.portText(), Workloads: len(all), Here: key.here, Rows: []workloadEntry{}, Columns: []workloadEntry{}, Cells: []string{}, Deniers: []string{}, Namespaces: []string{}}
 	take := func(side []workloadEntry, w workloadEntry, part, end string) []workloadEntry {
-		switch {
-		case key.namespace != "" && w.Namespace != key.namespace || !strings.Contains(strings.ToLower(w.Name), part) || key.here == end && !w.Local:
-			return side
-		case len(side) == maxSide:
-			g.Cut = true
+		if key.namespace != "" && w.Namespace != key.namespace || !strings.Contains(strings.ToLower(w.Name), part) || key.here == end && !w.Local {
 			return side
 		}
 		return append(side, w)
@@ -195,9 +176,26 @@ func newGrid(m *matrix.Matrix, key gridKey) grid {
 		g.Namespaces = append(g.Namespaces, w.Namespace)
 		g.Rows, g.Columns = take(g.Rows, w, key.from, hereFrom), take(g.Columns, w, key.to, hereTo)
 	}
+	rows, columns := sides(len(g.Rows), len(g.Columns))
+	g.Cut = rows < len(g.Rows) || columns < len(g.Columns)
+	g.Rows, g.Columns = g.Rows[:rows], g.Columns[:columns]
 	slices.Sort(g.Namespaces)
 	g.Namespaces = slices.Compact(g.Namespaces)
 	return g
+}
+
+// sides cuts a matrix to its bounds: a side that is short leaves room for a long one.
+func sides(rows, columns int) (int, int) {
+	rows, columns = min(rows, maxLong), min(columns, maxLong)
+	switch {
+	case rows*columns <= maxCells:
+		return rows, columns
+	case columns <= maxSide:
+		return maxCells / columns, columns
+	case rows <= maxSide:
+		return rows, maxCells / rows
+	}
+	return maxSide, maxSide
 }
 
 func entries(m *matrix.Matrix) []workloadEntry {
@@ -257,16 +255,6 @@ func cellOf(actual, wanted explain.Verdict) byte {
 	return letter
 }
 
-// defaultPort is what a matrix is about when nobody says.
-const defaultPort = "80/TCP"
-
-func firstPort(ports []string) string {
-	if len(ports) == 0 || slices.Contains(ports, defaultPort) {
-		return defaultPort
-	}
-	return ports[0]
-}
-
 // portsOf returns the ports that something mentions, of a range its first, those
 // of TCP in front, and one that nothing does.
 func portsOf(m *matrix.Matrix) (mentioned []string, other string) {
@@ -280,21 +268,11 @@ func portsOf(m *matrix.Matrix) (mentioned []string, other string) {
 	for _, p := range all[:last] {
 		mentioned = append(mentioned, portText(p))
 	}
-	return slices.Compact(mentioned), portText(all[last])
+	mentioned = slices.Compact(mentioned)
+	return mentioned[:min(len(mentioned), maxPorts)], portText(all[last])
 }
 
 func portText(p policy.Port) string { return fmt.Sprintf("%d/%s", p.First, p.Protocol) }
-
-func listWorkloads(s *snapshot, r *http.Request) (any, error) {
-	m, unlock, err := s.derived.lock(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	return struct {
-		Workloads []workloadEntry `json:"workloads"`
-	}{entries(m)}, nil
-}
 
 // showPair returns the pods that stand for two workloads.
 func showPair(s *snapshot, r *http.Request) (any, error) {

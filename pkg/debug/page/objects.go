@@ -2,39 +2,33 @@ package page
 
 import (
 	"cmp"
-	"maps"
 	"net/http"
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/matrix"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // podEntry is a pod in a list.
 type podEntry struct {
-	Pod   string `json:"pod"`
-	Addr  string `json:"address,omitempty"`
-	Local bool   `json:"local,omitempty"`
-}
-
-func listPods(s *snapshot, _ *http.Request) (any, error) {
-	out := make([]podEntry, 0, len(s.dump.Pods))
-	for _, p := range s.dump.Pods {
-		out = append(out, podEntry{p.Pod, p.Addr, p.Local})
-	}
-	return struct {
-		Pods []podEntry `json:"pods"`
-	}{out}, nil
+	Pod   string  `json:"pod"`
+	Made  string  `json:"madeFor"` // what it was made for: of a Deployment's pod, the Deployment's name
+	Addr  string  `json:"address,omitempty"`
+	Local bool    `json:"local,omitempty"`
+	State verdict `json:"state"`
 }
 
 // podDetail is a pod with what concerns it.
 type podDetail struct {
 	state.Pod
+	Made    string       `json:"madeFor"`
+	State   verdict      `json:"state"`
 	Ingress []string     `json:"ingress"` // policies that isolate it
 	Egress  []string     `json:"egress"`
-	Sets    []link       `json:"sets"` // that have its address
+	Cluster []string     `json:"cluster"` // ClusterNetworkPolicies that select it
+	Sets    []link       `json:"sets"`    // that have its address
 	Rules   []ruleEntry  `json:"rules"`
 	Pending []pendingOne `json:"pending"`
 }
@@ -54,7 +48,8 @@ type ruleEntry struct {
 	Priority  uint16        `json:"priority"`
 	Policy    string        `json:"policy,omitempty"`
 	ID        string        `json:"id"`
-	Peer      string        `json:"peer"` // in words
+	Peer      string        `json:"peer"`          // in words
+	Raw       string        `json:"raw,omitempty"` // the peer by the names of sets, where that is something else
 	Ports     string        `json:"ports"`
 	Applied   bool          `json:"applied"` // in HNS, as far as known
 	Wanted    bool          `json:"wanted"`
@@ -67,7 +62,7 @@ func showPod(s *snapshot, r *http.Request) (any, error) {
 	if i < 0 {
 		return nil, notFound("there is no pod %s", key)
 	}
-	out := podDetail{Pod: d.Pods[i], Ingress: []string{}, Egress: []string{}, Sets: []link{}, Rules: []ruleEntry{}, Pending: []pendingOne{}}
+	out := podDetail{Pod: d.Pods[i], Made: matrix.Owner(&d.Pods[i]), State: s.derived.names().podState(&d.Pods[i]), Ingress: []string{}, Egress: []string{}, Cluster: []string{}, Sets: []link{}, Rules: []ruleEntry{}, Pending: []pendingOne{}}
 	for _, p := range d.Policies {
 		if !slices.Contains(p.Selected, key) {
 			continue
@@ -79,11 +74,16 @@ func showPod(s *snapshot, r *http.Request) (any, error) {
 			out.Egress = append(out.Egress, p.Policy)
 		}
 	}
-	setNames := map[string]string{}
+	for _, p := range d.ClusterPolicies {
+		if slices.Contains(p.Selected, key) {
+			out.Cluster = append(out.Cluster, p.Name)
+		}
+	}
+	setNames := explain.SetNames{}
 	for _, set := range d.Sets {
 		setNames[set.ID] = set.Name
 		if out.Owner && out.Addr != "" && set.Type == string(hns.IPSet) && slices.Contains(set.Members, out.Addr) {
-			out.Sets = append(out.Sets, link{Kind: linkSet, Name: set.Name, ID: set.ID})
+			out.Sets = append(out.Sets, link{Kind: linkSet, Name: set.Name, ID: set.ID, Words: explain.SetWords(set.Name)})
 		}
 	}
 	for _, ep := range d.Endpoints {
@@ -101,13 +101,13 @@ func showPod(s *snapshot, r *http.Request) (any, error) {
 
 // rulesOf lists what an endpoint has of ours and should have, by direction and
 // priority.
-func rulesOf(ep state.Endpoint, setNames map[string]string) []ruleEntry {
+func rulesOf(ep state.Endpoint, setNames explain.SetNames) []ruleEntry {
 	rules := map[hns.ACL]*ruleEntry{}
 	entry := func(a hns.ACL) *ruleEntry {
 		if rules[a] == nil {
-			e := &ruleEntry{Endpoint: ep.ID, Direction: a.Direction, Action: a.Action, Priority: a.Priority, ID: a.ID, Peer: explain.PeerText(a, setNames), Ports: explain.PortsText(a)}
-			if key, ok := state.PolicyOfACL(a.ID); ok {
-				e.Policy = key.String()
+			e := &ruleEntry{Endpoint: ep.ID, Direction: a.Direction, Action: a.Action, Priority: a.Priority, ID: a.ID, Policy: policyOf(a.ID), Peer: setNames.PeerWords(a), Ports: explain.PortsText(a)}
+			if raw := setNames.Peer(a); raw != e.Peer {
+				e.Raw = raw
 			}
 			rules[a] = e
 		}
@@ -128,60 +128,4 @@ func rulesOf(ep state.Endpoint, setNames map[string]string) []ruleEntry {
 			cmp.Compare(a.Peer, b.Peer), cmp.Compare(a.Ports, b.Ports))
 	})
 	return out
-}
-
-// policyEntry is a policy in a list.
-type policyEntry struct {
-	Policy   string `json:"policy"`
-	Selected int    `json:"selected"` // local pods
-	Problems int    `json:"problems"`
-	// SelectsNothing: it selects no pod of the cluster.
-	SelectsNothing bool `json:"selectsNothing,omitempty"`
-}
-
-// mostCompared is how often selectors are asked about the pods of a namespace to find the policies
-// that select nothing: some milliseconds.
-const mostCompared = 100_000
-
-func listPolicies(s *snapshot, _ *http.Request) (any, error) {
-	out := make([]policyEntry, 0, len(s.dump.Policies))
-	idle := map[string]bool{}
-	for _, w := range explain.Idle(s.dump, mostCompared) {
-		idle[w.Kind+" "+w.Object] = true
-	}
-	for _, p := range s.dump.Policies {
-		out = append(out, policyEntry{p.Policy, len(p.Selected), len(p.Problems), idle["NetworkPolicy "+p.Policy]})
-	}
-	return struct {
-		Policies []policyEntry `json:"policies"`
-	}{out}, nil
-}
-
-// policyDetail is a policy with the sets that it mentions.
-type policyDetail struct {
-	state.Policy
-	Sets []link `json:"sets"`
-	// SelectsNothing: it selects no pod of the cluster.
-	SelectsNothing bool `json:"selectsNothing,omitempty"`
-}
-
-func showPolicy(s *snapshot, r *http.Request) (any, error) {
-	key := r.PathValue("namespace") + "/" + r.PathValue("name")
-	i := slices.IndexFunc(s.dump.Policies, func(p state.Policy) bool { return p.Policy == key })
-	if i < 0 {
-		return nil, notFound("there is no policy %s", key)
-	}
-	one := state.Dump{Pods: s.dump.Pods, Policies: s.dump.Policies[i : i+1]}
-	out := policyDetail{s.dump.Policies[i], []link{}, len(explain.Idle(one, mostCompared)) > 0}
-	sets := map[string]link{}
-	for _, set := range s.dump.Sets {
-		if slices.Contains(set.Holders, ipsets.RefSelector.String()+" "+key) {
-			sets[set.ID] = link{Kind: linkSet, Name: set.Name, ID: set.ID}
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(sets)) {
-		out.Sets = append(out.Sets, sets[id])
-	}
-	slices.SortStableFunc(out.Sets, func(a, b link) int { return cmp.Compare(a.Name, b.Name) })
-	return out, nil
 }

@@ -25,7 +25,7 @@ const apiPath = "/npm/v1/debug/"
 // Heavy are the paths whose answers take time that grows with the cluster's
 // workloads, rules or policies.
 func Heavy() []string {
-	return []string{apiPath + "matrix", apiPath + "workloads", apiPath + "pair", apiPath + "trace"}
+	return []string{apiPath + "matrix", apiPath + "find", apiPath + "policies", apiPath + "pair", apiPath + "trace"}
 }
 
 // Config is what the page shows. No function may wait for HNS.
@@ -41,14 +41,14 @@ type Config struct {
 // Handler returns the page at / and /ui/, and its JSON below /npm/v1/debug/; GET
 // only. It guards nothing: names and addresses of the whole cluster are in it.
 func Handler(cfg Config) http.Handler {
-	p := &server{cfg: cfg, snapshots: snapshots{dump: cfg.Dump, now: cfg.Now, grids: newPace(cfg.Now)}}
+	p := &server{cfg: cfg, snapshots: snapshots{dump: cfg.Dump, now: cfg.Now, grids: newPace(cfg.Now), judging: newPace(cfg.Now)}}
 	mux := http.NewServeMux()
 	static := newFiles()
 	mux.HandleFunc("GET /{$}", static.index)
 	mux.HandleFunc("GET /ui/{name}", static.file)
 	mux.HandleFunc("GET "+apiPath+"status", p.live(p.status))
 	mux.HandleFunc("GET "+apiPath+"matrix", p.settled(serveMatrix))
-	mux.HandleFunc("GET "+apiPath+"workloads", p.settled(listWorkloads))
+	mux.HandleFunc("GET "+apiPath+"find", p.settled(find))
 	mux.HandleFunc("GET "+apiPath+"pair", p.settled(showPair))
 	mux.HandleFunc("GET "+apiPath+"trace", p.live(p.trace))
 	mux.HandleFunc("GET "+apiPath+"sets", p.settled(listSets))
@@ -57,6 +57,7 @@ func Handler(cfg Config) http.Handler {
 	mux.HandleFunc("GET "+apiPath+"pods/{namespace}/{name}", p.settled(showPod))
 	mux.HandleFunc("GET "+apiPath+"policies", p.settled(listPolicies))
 	mux.HandleFunc("GET "+apiPath+"policies/{namespace}/{name}", p.settled(showPolicy))
+	mux.HandleFunc("GET "+apiPath+"clusterpolicies/{name}", p.settled(showClusterPolicy))
 	return secured(mux)
 }
 

@@ -97,18 +97,22 @@ func get(t *testing.T, h http.Handler, target string, header ...string) *httptes
 func TestAnswers(t *testing.T) {
 	for _, tc := range []struct{ name, path string }{
 		{"status", "status"},
-		{"matrix", "matrix?here=any"},
-		{"matrix-into-this-node", "matrix"},
-		{"matrix-out-of-this-node", "matrix?here=from"},
+		{"matrix", "matrix?here=any&port=80/TCP"},
+		{"matrix-any-port", "matrix?here=any"},
+		{"matrix-into-this-node", "matrix?port=80"},
+		{"matrix-out-of-this-node", "matrix?here=from&port=80"},
 		{"matrix-filtered", "matrix?port=81&from=API&namespace=x"}, // a number is of TCP
-		{"matrix-none", "matrix?to=nothing"},
-		{"workloads", "workloads"},
+		{"matrix-none", "matrix?to=nothing&port=80/TCP"},
+		{"find", "find?q=we"},
 		{"pair", "pair?from=x/api&to=x/web"},
 		{"trace", "trace?q=" + url.QueryEscape("x/api -> x/web:80/TCP")},
 		{"sets", "sets"},
 		{"set", "sets/azure-npm-api"},
 		{"set-nested", "sets/azure-npm-nest"},
+		{"set", "sets/podlabel-app:api"}, // by its name
+		{"sets-filtered", "sets?filter=IN%20(api"},
 		{"pods", "pods"},
+		{"pods-filtered", "pods?filter=another%20node"},
 		{"pod", "pods/x/web"},
 		{"pod-elsewhere", "pods/y/far"},
 		{"policies", "policies"},
@@ -152,6 +156,7 @@ func TestRefusals(t *testing.T) {
 		"sets/nothing":       {http.StatusNotFound, "there is no set nothing"},
 		"pods/x/nobody":      {http.StatusNotFound, "there is no pod x/nobody"},
 		"policies/x/nothing": {http.StatusNotFound, "there is no policy x/nothing"},
+		"clusterpolicies/x":  {http.StatusNotFound, "there is no policy x"},
 	} {
 		rec := get(t, handler(behind()), apiPath+path)
 		require.Equal(t, want.status, rec.Code, path)
@@ -167,11 +172,11 @@ func TestRefusals(t *testing.T) {
 func TestNothingKnown(t *testing.T) {
 	h := handler(state.Dump{})
 	for path, want := range map[string]string{
-		"matrix":    `{"port":"80/TCP","ports":[],"other":"65535/TCP","namespaces":[],"workloads":0,"here":"any","elsewhere":false,"rows":[],"columns":[],"cut":false,"cells":[],"deniers":[]}`,
-		"workloads": `{"workloads":[]}`,
-		"sets":      `{"sets":[]}`,
-		"pods":      `{"pods":[]}`,
-		"policies":  `{"policies":[]}`,
+		"matrix":   `{"port":"any","ports":[],"other":"65535/TCP","namespaces":[],"workloads":0,"here":"any","elsewhere":false,"rows":[],"columns":[],"cut":false,"cells":[],"deniers":[]}`,
+		"find?q=a": `{"found":[]}`,
+		"sets":     `{"entries":[],"total":0,"found":0,"trouble":0}`,
+		"pods":     `{"entries":[],"total":0,"found":0,"trouble":0}`,
+		"policies": `{"entries":[],"total":0,"found":0,"trouble":0}`,
 	} {
 		require.JSONEq(t, want, get(t, h, apiPath+path).Body.String(), path)
 	}

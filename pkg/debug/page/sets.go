@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -16,6 +17,7 @@ import (
 type setEntry struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name"`
+	Words   string    `json:"words,omitempty"` // who is in it
 	Nested  bool      `json:"nested"`
 	Members int       `json:"members"`
 	Holders int       `json:"holders"`
@@ -27,7 +29,7 @@ type setEntry struct {
 
 func entryOf(s state.Set) setEntry {
 	return setEntry{
-		ID: s.ID, Name: s.Name, Nested: s.Type == string(hns.NestedIPSet),
+		ID: s.ID, Name: s.Name, Words: explain.SetWords(s.Name), Nested: s.Type == string(hns.NestedIPSet),
 		Members: len(s.Members), Holders: len(s.Holders), Pins: len(s.Pins), InHNS: s.InHNS,
 		Behind: s.Unknown || len(s.Missing)+len(s.Surplus) > 0, Since: s.Since,
 	}
@@ -36,10 +38,16 @@ func entryOf(s state.Set) setEntry {
 // setDetail is a set with what holds it and what it has.
 type setDetail struct {
 	setEntry
-	Unknown bool   `json:"unknown"`
-	HeldBy  []link `json:"heldBy"`
-	Has     []link `json:"has"`
+	Unknown bool `json:"unknown"`
+	// Of more than maxLinks the rest is counted only.
+	HeldBy    []link         `json:"heldBy"`
+	HeldByAll map[string]int `json:"heldByAll"` // by kind
+	Has       []link         `json:"has"`
+	HasAll    map[string]int `json:"hasAll"`
 }
+
+// maxLinks is how many links one side of a set has at most.
+const maxLinks = 500
 
 // The kinds of links.
 const (
@@ -57,31 +65,52 @@ type link struct {
 	Name string `json:"name"`
 	ID   string `json:"id,omitempty"` // of a set or endpoint
 	Addr string `json:"address,omitempty"`
+	// Words are who is in a set.
+	Words string `json:"words,omitempty"`
 	// Roles are what a holder does: words of the dump, and pin.
 	Roles []string `json:"roles,omitempty"`
 	// State is missing for a member that HNS lacks, surplus for one that only HNS has.
 	State string `json:"state,omitempty"`
 }
 
-func listSets(s *snapshot, _ *http.Request) (any, error) {
-	out := make([]setEntry, 0, len(s.dump.Sets))
-	for _, set := range s.dump.Sets {
-		out = append(out, entryOf(set))
-	}
-	return struct {
-		Sets []setEntry `json:"sets"`
-	}{out}, nil
-}
-
+// showSet finds a set by its id, or by its name.
 func showSet(s *snapshot, r *http.Request) (any, error) {
-	id := r.PathValue("id")
+	id, n := r.PathValue("id"), s.derived.names()
 	i := slices.IndexFunc(s.dump.Sets, func(set state.Set) bool { return set.ID == id })
+	if i < 0 && n.sets[id] != "" {
+		i = slices.IndexFunc(s.dump.Sets, func(set state.Set) bool { return set.ID == n.sets[id] })
+	}
 	if i < 0 {
 		return nil, notFound("there is no set %s", id)
 	}
 	set := s.dump.Sets[i]
-	n := s.derived.names()
-	return setDetail{entryOf(set), set.Unknown, n.holders(set), n.members(set)}, nil
+	out := setDetail{setEntry: entryOf(set), Unknown: set.Unknown}
+	out.HeldBy, out.HeldByAll = few(n.holders(set))
+	out.Has, out.HasAll = few(n.members(set))
+	return out, nil
+}
+
+// few keeps as many links as anybody looks at, those in front that are not as they should be,
+// and counts all by kind.
+func few(all []link) ([]link, map[string]int) {
+	counts := map[string]int{}
+	for _, l := range all {
+		counts[l.Kind]++
+	}
+	if len(all) <= maxLinks {
+		return all, counts
+	}
+	slices.SortStableFunc(all, func(a, b link) int { return cmp.Compare(a.calm(), b.calm()) })
+	return all[:maxLinks:maxLinks], counts
+}
+
+// calm is 0 for a link that needs a look.
+func (l link) calm() int {
+	applied, wanted := slices.Contains(l.Roles, ipsets.RefApplied.String()), slices.Contains(l.Roles, ipsets.RefRule.String())
+	if l.State != "" || slices.Contains(l.Roles, pinRole) || applied != wanted {
+		return 0
+	}
+	return 1
 }
 
 // names finds objects of a dump by what others call them.
@@ -89,10 +118,11 @@ type names struct {
 	pods map[string]string // by endpoint
 	own  map[string]string // pods by address
 	sets map[string]string // ids by name
+	trouble
 }
 
 func newNames(d state.Dump) *names {
-	n := &names{pods: map[string]string{}, own: map[string]string{}, sets: map[string]string{}}
+	n := &names{pods: map[string]string{}, own: map[string]string{}, sets: map[string]string{}, trouble: newTrouble(&d)}
 	for _, ep := range d.Endpoints {
 		n.pods[ep.ID] = ep.Pod
 	}
@@ -127,12 +157,12 @@ func (n *names) holders(s state.Set) []link {
 		role, owner, _ := strings.Cut(h, " ")
 		switch role {
 		case ipsets.RefList.String():
-			add(role, link{Kind: linkSet, Name: owner, ID: n.sets[owner]})
+			add(role, link{Kind: linkSet, Name: owner, ID: n.sets[owner], Words: explain.SetWords(owner)})
 		case ipsets.RefSelector.String():
 			if port, ok := strings.CutPrefix(owner, "port "); ok {
 				add(role, link{Kind: linkPort, Name: strings.TrimSuffix(port, "@")})
 			} else {
-				add(role, link{Kind: linkPolicy, Name: owner})
+				add(role, link{Kind: linkPolicy, Name: shownName(owner)})
 			}
 		default:
 			add(role, n.endpoint(owner))
@@ -163,7 +193,7 @@ func (n *names) members(s state.Set) []link {
 		l := link{Kind: linkAddress, Name: member, State: state}
 		switch {
 		case s.Type == string(hns.NestedIPSet):
-			l.Kind, l.ID = linkSet, n.sets[member]
+			l.Kind, l.ID, l.Words = linkSet, n.sets[member], explain.SetWords(member)
 		case n.own[member] != "":
 			l.Kind, l.Name, l.Addr = linkPod, n.own[member], member
 		}

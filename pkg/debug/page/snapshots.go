@@ -17,9 +17,10 @@ const interval = time.Second
 
 // snapshots takes dumps, one at a time and one for all who ask meanwhile.
 type snapshots struct {
-	dump  func() state.Dump
-	now   func() time.Time
-	grids *pace
+	dump func() state.Dump
+	now  func() time.Time
+
+	grids, judging *pace
 
 	mu     sync.Mutex
 	latest *snapshot
@@ -79,7 +80,7 @@ func (s *snapshots) take(before *snapshot) *snapshot {
 	if before != nil && before.digest == taken.digest {
 		taken.derived = before.derived
 	} else {
-		taken.derived = newDerived(taken.dump, s.grids)
+		taken.derived = newDerived(taken.dump, s.grids, s.judging)
 	}
 	next = taken
 	return next

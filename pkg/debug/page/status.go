@@ -17,7 +17,7 @@ type status struct {
 	Healthy health         `json:"healthy"`
 	Ready   health         `json:"ready"`
 	Counts  counts         `json:"counts"`
-	Pending []pendingEntry `json:"pending"` // in the order of the queue
+	Pending []pendingEntry `json:"pending"` // the first in the order of the queue
 	Behind  []behindEntry  `json:"behind"`  // sets that HNS has not as they should be
 	Warns   []warningEntry `json:"warnings"`
 }
@@ -36,7 +36,14 @@ type counts struct {
 	Sets       int `json:"sets"`
 	Programmed int `json:"programmedSets"` // in HNS
 	ACLs       int `json:"acls"`           // ours, in HNS as far as known
+	// How many there are of what the status lists.
+	Pending  int `json:"pending"`
+	Behind   int `json:"behind"`
+	Warnings int `json:"warnings"`
 }
+
+// maxAttention is how many of a kind the status lists; the views have the others.
+const maxAttention = 50
 
 type pendingEntry struct {
 	state.Pending
@@ -71,15 +78,18 @@ func (p *server) status(s *snapshot, _ *http.Request) (any, error) {
 	for _, ep := range d.Endpoints {
 		since[ep.ID] = ep.Since
 	}
-	for _, pending := range d.Pending {
+	for _, pending := range d.Pending[:min(len(d.Pending), maxAttention)] {
 		out.Pending = append(out.Pending, pendingEntry{pending, since[pending.Endpoint]})
 	}
 	for _, set := range d.Sets {
 		if b := (behindEntry{set.ID, set.Name, len(set.Missing), len(set.Surplus), set.Unknown, set.Since}); b.Unknown || b.Missing+b.Surplus > 0 {
-			out.Behind = append(out.Behind, b)
+			out.Counts.Behind++
+			if len(out.Behind) < maxAttention {
+				out.Behind = append(out.Behind, b)
+			}
 		}
 	}
-	for _, w := range d.Warnings {
+	for _, w := range d.Warnings[:min(len(d.Warnings), maxAttention)] {
 		out.Warns = append(out.Warns, warned(w, d.Reports))
 	}
 	return out, nil
@@ -93,7 +103,7 @@ func healthOf(check func() error) health {
 }
 
 func count(d state.Dump) counts {
-	c := counts{Pods: len(d.Pods), Endpoints: len(d.Endpoints), Namespaces: len(d.Namespaces), Policies: len(d.Policies), Sets: len(d.Sets)}
+	c := counts{Pods: len(d.Pods), Endpoints: len(d.Endpoints), Namespaces: len(d.Namespaces), Policies: len(d.Policies) + len(d.ClusterPolicies), Sets: len(d.Sets), Pending: len(d.Pending), Warnings: len(d.Warnings)}
 	for _, p := range d.Pods {
 		if p.Local {
 			c.LocalPods++

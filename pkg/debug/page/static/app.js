@@ -1,6 +1,7 @@
 // The page: which view is open, and when it asks again.
 import { Refused, get } from './api.js';
 import { clock, h, replace } from './dom.js';
+import { ListView } from './list.js';
 import { MatrixView } from './matrix.js';
 import { Panel } from './panel.js';
 import { initSearch } from './search.js';
@@ -14,8 +15,8 @@ import { TimelineView } from './timeline.js';
 const every = 5000;
 
 const el = (id) => document.getElementById(id);
-const titles = { matrix: 'Matrix', sets: 'Sets', timeline: 'Timeline' };
-const made = { matrix: () => new MatrixView(), sets: () => new SetsView(), timeline: () => new TimelineView() };
+const titles = { matrix: 'Matrix', policies: 'Policies', pods: 'Pods', sets: 'Sets', timeline: 'Timeline' };
+const made = { matrix: () => new MatrixView(), policies: () => new ListView('policies'), pods: () => new ListView('pods'), sets: () => new SetsView(), timeline: () => new TimelineView() };
 
 const panel = new Panel(el('panel'));
 const open = {}; // views that were opened, by name

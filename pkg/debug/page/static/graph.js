@@ -1,7 +1,7 @@
 // A set in the middle, who holds and pins it on the left, what it has on the
 // right.
-import { count, cut, h, s } from './dom.js';
-import { link, pod, policy } from './state.js';
+import { count, cut, h, number, s } from './dom.js';
+import { link, toPod, toPolicy } from './state.js';
 
 const row = { h: 26, gap: 7 };
 const middle = { w: 196, h: 64 };
@@ -22,8 +22,8 @@ export function graph(set, room) {
   const apart = Math.min(110, width * 0.1); // between the columns
   middle.w = Math.min(196, width * 0.3);
   const w = (width - middle.w - 2 * apart) / 2; // of a column
-  const left = column(set.heldBy);
-  const right = column(set.has);
+  const left = column(set.heldBy, set.heldByAll);
+  const right = column(set.has, set.hasAll);
   const height = Math.max(left.height, right.height, middle.h + 40) + 16;
   const centre = { x: w + apart, y: height / 2 - middle.h / 2 };
   const parts = [...place(left, 0, w, height), ...place(right, width - w, w, height)];
@@ -32,15 +32,18 @@ export function graph(set, room) {
     viewBox: `0 0 ${width} ${height}`, width, height, role: 'group', 'aria-label': `What holds and pins ${set.name}, and what it has`,
   },
   edges, s('g', { class: 'centre' }, s('rect', { x: centre.x, y: centre.y, width: middle.w, height: middle.h, rx: 9 }),
-    s('text', { x: centre.x + middle.w / 2, y: centre.y + 27, 'text-anchor': 'middle', class: 'name' }, s('title', {}, set.name), cut(set.name, middle.w / letter)),
+    s('text', { x: centre.x + middle.w / 2, y: centre.y + 27, 'text-anchor': 'middle', class: 'name' }, s('title', {}, set.name), cut(short(set) || set.name, middle.w / letter)),
     s('text', { x: centre.x + middle.w / 2, y: centre.y + 47, 'text-anchor': 'middle', class: 'sub' }, `${set.nested ? 'set of sets' : 'set of addresses'}${set.inHNS ? '' : ', not in HNS'}`)),
   parts.map(draw)),
   h('figcaption', {}, [['solid', 'as it should be'], ['wish', 'wanted, not in HNS yet'], ['left', 'in HNS, not wanted any more'], ['pin', 'pinned: a pending update may need it']].map(([kind, words]) => h('span', { class: 'key' },
     s('svg', { width: 30, height: 8, 'aria-hidden': 'true' }, s('path', { class: `edge ${kind}`, d: 'M1 4H29' })), ` ${words}`))));
 }
 
+/** short are the words of a set without what all begin with. */
+const short = (l) => (l.words ?? '').replace(/^pods (?:that )?/, '');
+
 /** column groups links by kind, and leaves out what is too much to look at. */
-function column(links) {
+function column(links, counts) {
   const parts = [];
   let room = shownPerSide;
   for (const kind of kindOrder) {
@@ -49,8 +52,8 @@ function column(links) {
     const others = kindOrder.slice(kindOrder.indexOf(kind) + 1).filter((k) => links.some((l) => l.kind === k)).length;
     const taken = all.slice(0, Math.max(3, room - 3 * others));
     room -= taken.length;
-    parts.push({ head: count(all.length, ...kindWords[kind]) }, ...taken.map((l) => ({ link: l })));
-    if (all.length > taken.length) parts.push({ more: `and ${all.length - taken.length} more` });
+    parts.push({ head: count(counts[kind], ...kindWords[kind]) }, ...taken.map((l) => ({ link: l })));
+    if (counts[kind] > taken.length) parts.push({ more: `and ${number(counts[kind] - taken.length)} more` });
   }
   if (parts.length === 0) parts.push({ more: 'nothing' });
   return { parts, height: parts.length * (row.h + row.gap) };
@@ -86,19 +89,19 @@ function draw(p) {
   if (p.head) return s('text', { x: p.x, y: p.y + row.h - 7, class: 'head' }, p.head);
   if (p.more) return s('text', { x: p.x, y: p.y + 17, class: 'sub' }, p.more);
   const l = p.link;
-  const words = [l.name, l.address, ...(l.roles ?? []).map((r) => roleWords[r]), l.state].filter(Boolean);
+  const words = [l.name, l.words, l.address, ...(l.roles ?? []).map((r) => roleWords[r]), l.state].filter(Boolean);
   const node = s('g', { class: `node ${l.kind} ${tone(l)}` }, s('title', {}, words.join('; ')),
     s('rect', { x: p.x, y: p.y, width: p.w, height: row.h, rx: 6 }),
     s('rect', { x: p.x, y: p.y, width: 4, height: row.h, rx: 2, class: 'stripe' }),
-    s('text', { x: p.x + 12, y: p.y + 17 }, cut(l.name, (p.w - (l.roles?.includes('pin') ? 52 : 22)) / letter)),
+    s('text', { x: p.x + 12, y: p.y + 17 }, cut(short(l) || l.name, (p.w - (l.roles?.includes('pin') ? 52 : 22)) / letter)),
     l.roles?.includes('pin') ? s('text', { x: p.x + p.w - 10, y: p.y + 17, 'text-anchor': 'end', class: 'pinmark' }, 'pin') : null);
   const href = target(l);
   return href ? s('a', { href, 'aria-label': words.join('; ') }, node) : node;
 }
 
 function target(l) {
-  if (l.kind === 'pod') return link({ show: pod(l.name) });
-  if (l.kind === 'policy') return link({ show: policy(l.name) });
+  if (l.kind === 'pod') return link(toPod(l.name));
+  if (l.kind === 'policy') return link(toPolicy(l.name));
   if (l.kind === 'set' && l.id) return link({ set: l.id, name: '' });
   return null;
 }

@@ -2,9 +2,10 @@
 // does not matter. To the keyboard and to screen readers it is a grid with one
 // cell, the active one.
 import { cut, h } from './dom.js';
-import { cells as pictures, font, label, labelMax, line, names } from './paint.js';
+import { cells as pictures, fits, font, label, labelMax, labelText, line, names, port } from './paint.js';
 import { colours } from './theme.js';
 
+const narrow = 500; // pixels: fingers need larger cells, and names have less room
 
 /** alone tells the one pod of a workload and itself: no connection leaves it. */
 export function alone(from, to) {
@@ -14,6 +15,7 @@ export function alone(from, to) {
 export class Grid {
   #describe;
   #open;
+  #toggle;
   #data = { rows: [], columns: [], cells: [] };
   #active = { row: 0, col: 0 };
   #hover = null;
@@ -23,16 +25,19 @@ export class Grid {
   #size = 24;
   #left = 0;
   #top = 0;
+  #labelMax = labelMax;
   #canvas = h('canvas', { 'aria-hidden': 'true' });
   #space = h('div', { class: 'space', 'aria-hidden': 'true' });
   #cell = h('div', { id: 'active-cell', role: 'gridcell' });
   #row = h('div', { class: 'sr', role: 'row' }, this.#cell);
   #tip = h('div', { class: 'tip', hidden: true, 'aria-hidden': 'true' });
 
-  /** describe says what a cell is, open is called when it is chosen. */
-  constructor({ describe, open }) {
+  /** describe says what a cell is, open is called when it is chosen,
+   *  toggle when the name of a row or column is. */
+  constructor({ describe, open, toggle }) {
     this.#describe = describe;
     this.#open = open;
+    this.#toggle = toggle;
     this.grid = h('div', {
       class: 'grid', role: 'grid', tabindex: 0, 'aria-label': 'Connections between workloads: arrow keys move, Enter explains',
       'aria-activedescendant': 'active-cell',
@@ -72,10 +77,11 @@ export class Grid {
     const box = this.el.clientWidth;
     const ctx = this.#canvas.getContext('2d');
     ctx.font = font;
-    const widest = (list) => Math.ceil(Math.max(0, ...list.map((w) => ctx.measureText(cut(w.name, labelMax)).width)));
+    this.#labelMax = box < narrow ? labelMax / 2 : labelMax;
+    const widest = (list) => Math.ceil(Math.max(0, ...list.map((w) => ctx.measureText(cut(labelText(w), this.#labelMax)).width)));
     this.#left = Math.max(104, widest(rows) + 22); // the corner has words too
     this.#top = widest(columns) + 20;
-    this.#size = Math.max(15, Math.min(36, Math.floor((box - this.#left - 16) / Math.max(columns.length, 1))));
+    this.#size = Math.max(box < narrow ? 26 : 15, Math.min(rows.length > 12 ? 36 : 56, Math.floor((box - this.#left - 16) / Math.max(columns.length, 1))));
     const width = this.#left + columns.length * this.#size;
     const height = this.#top + rows.length * this.#size;
     this.#space.style.width = `${width}px`;
@@ -104,7 +110,7 @@ export class Grid {
     const p = this.#palette;
     if (this.#pictures?.size !== this.#size || this.#pictures.scale !== devicePixelRatio) this.#pictures = pictures(p, this.#size);
     const picture = this.#pictures;
-    const { rows, columns, cells } = this.#data;
+    const { rows, columns, cells, labels } = this.#data;
     const size = this.#size;
     const ctx = this.#canvas.getContext('2d');
     const w = this.grid.clientWidth;
@@ -135,7 +141,10 @@ export class Grid {
     }
     for (let row = first.row; row <= last.row; row++) {
       for (let col = first.col; col <= last.col; col++) {
-        ctx.drawImage(picture[alone(rows[row], columns[col]) ? '.' : cells[row][col]], x(col), y(row), size, size);
+        const letter = alone(rows[row], columns[col]) ? '.' : cells[row][col];
+        const text = letter === '.' ? '' : labels?.[row][col];
+        ctx.drawImage(picture[text && fits(ctx, text, size) ? (letter === 'p' ? 'q' : 'Q') : letter], x(col), y(row), size, size);
+        if (text) port(ctx, p, text, x(col), y(row), size);
       }
     }
     ctx.strokeStyle = p.border;
@@ -160,7 +169,7 @@ export class Grid {
     ctx.rect(0, this.#top, this.#left, hgt);
     ctx.clip();
     for (let row = first.row; row <= last.row; row++) {
-      label(ctx, p, rows[row], this.#left - 10, y(row) + size / 2, 'right', focus?.row === row);
+      label(ctx, p, rows[row], this.#left - 10, y(row) + size / 2, 'right', focus?.row === row, this.#labelMax);
     }
     ctx.restore();
     ctx.save();
@@ -171,7 +180,7 @@ export class Grid {
       ctx.save();
       ctx.translate(x(col) + size / 2, this.#top - 8);
       ctx.rotate(-Math.PI / 2);
-      label(ctx, p, columns[col], 0, 0, 'left', focus?.col === col);
+      label(ctx, p, columns[col], 0, 0, 'left', focus?.col === col, this.#labelMax);
       ctx.restore();
     }
     ctx.restore();
@@ -189,6 +198,15 @@ export class Grid {
     const inside = px >= this.#left && py >= this.#top && px < this.grid.clientWidth && py < this.grid.clientHeight
       && row < this.#data.rows.length && col < this.#data.columns.length;
     return inside ? { row, col } : null;
+  }
+
+  /** named is the row or column at whose name something happens. */
+  #named(event) {
+    const box = this.grid.getBoundingClientRect();
+    const px = event.clientX - box.left;
+    const py = event.clientY - box.top;
+    if (px < this.#left) return this.#data.rows[Math.floor((py - this.#top + this.grid.scrollTop) / this.#size)];
+    return this.#data.columns[Math.floor((px - this.#left + this.grid.scrollLeft) / this.#size)];
   }
 
   #move(event) {
@@ -217,6 +235,8 @@ export class Grid {
 
   #click(event) {
     const at = this.#at(event);
+    const named = at ? null : this.#named(event);
+    if (named) this.#toggle(named);
     if (!at) return;
     this.#active = at;
     this.#name();

@@ -11,6 +11,10 @@ const kinds = {
   policy: { title: 'Policy', request: policyRequest, draw: showPolicy },
 };
 
+const wide = matchMedia('(min-width: 1001px)'); // as in base.css
+const phone = matchMedia('(max-width: 700px)');
+const idle = 'idle';
+
 export class Panel {
   #latest = new Latest();
   #asked = '';
@@ -22,22 +26,32 @@ export class Panel {
   });
   #title = h('h2');
   #body = h('div', { class: 'body' });
+  #close = h('button', { type: 'button', class: 'plain', 'aria-label': 'Close details', onclick: () => go({ show: '' }) }, '✕');
 
   constructor(el) {
     this.el = el;
-    this.head = h('div', { class: 'head' }, this.#title,
-      h('button', { type: 'button', class: 'plain', 'aria-label': 'Close details', onclick: () => go({ show: '' }) }, '✕'));
+    this.head = h('div', { class: 'head' }, this.#title, this.#close);
+    for (const size of [wide, phone]) size.addEventListener('change', () => this.update(read()));
     replace(el, this.head, this.#form.el, this.#body);
+  }
+
+  /** wanted is what the state wants; where there is room beside the matrix, a trace that is
+   *  not asked yet rather than nothing. */
+  #wanted(state) {
+    const what = shown(state.show);
+    const beside = ['policies', 'pods'].includes(state.view) && !phone.matches; // the view shows it
+    if (kinds[what.kind] && !beside) return { ...what, key: state.show };
+    return state.view === 'matrix' && wide.matches ? { kind: 'trace', name: '->:', key: idle } : { key: '' };
   }
 
   /** update shows what the state wants, asked for anew. */
   async update(state) {
-    const { kind, name } = shown(state.show);
+    const { kind, name, key: asked } = this.#wanted(state);
     const how = kinds[kind];
-    const opened = this.#asked !== state.show;
+    const opened = this.#asked !== asked;
     this.el.hidden = !how;
-    document.body.classList.toggle('with-panel', Boolean(how));
-    this.#asked = state.show;
+    this.#close.hidden = asked === idle;
+    this.#asked = asked;
     if (!how) return;
     if (opened) {
       this.#refused = false;
@@ -48,7 +62,7 @@ export class Panel {
     this.#form.el.hidden = kind !== 'trace';
     if (kind === 'trace' && opened) this.#form.fill(name);
     if (kind === 'trace' && !complete(name)) {
-      replace(this.#body, h('p', { class: 'dim' }, 'Say who connects to whom, and to which port.'));
+      replace(this.#body, h('p', { class: 'dim' }, `${asked === idle ? 'Choose a cell to see which rules decide about it. Or say' : 'Say'} who connects to whom, and to which port.`));
       return;
     }
     if (this.#refused) return; // it would be again
@@ -56,14 +70,14 @@ export class Panel {
     try {
       answer = await this.#latest.ask(...how.request(name));
     } catch (err) {
-      if (this.#asked === state.show) {
+      if (this.#asked === asked) {
         this.#drawn = '';
         this.#refused = err instanceof Refused;
         replace(this.#body, h('p', { class: 'problem', role: 'alert' }, err.message));
       }
       return;
     }
-    if (!answer || this.#asked !== state.show) return;
+    if (!answer || this.#asked !== asked) return;
     const key = JSON.stringify({ ...answer, time: undefined });
     if (key === this.#drawn) return;
     this.#drawn = key;

@@ -1,41 +1,17 @@
 // The search box: pods, workloads, policies and sets by name or address.
-import { get } from './api.js';
-import { count, h, replace } from './dom.js';
-import { go, pod, policy, trace } from './state.js';
+import { Latest } from './api.js';
+import { h, replace } from './dom.js';
+import { go, toPod, toPolicy, trace } from './state.js';
 
-const shownPerKind = 7;
-const fresh = 10000; // milliseconds that an index is good for
+const typingPause = 100; // milliseconds
 
-/** kinds are what is found, and where it leads. */
-const kinds = [
-  { word: 'Pod', path: 'pods', list: 'pods', name: (x) => x.pod, also: (x) => x.address ?? '', to: (x) => ({ show: pod(x.pod) }) },
-  { word: 'Workload', path: 'workloads', list: 'workloads', name: (x) => x.name, also: (x) => count(x.pods, 'pod'), to: (x) => ({ view: 'matrix', namespace: '', from: x.name, to: '', show: '' }) },
-  { word: 'Policy', path: 'policies', list: 'policies', name: (x) => x.policy, also: (x) => (x.problems > 0 ? 'something is left out' : ''), to: (x) => ({ show: policy(x.policy) }) },
-  { word: 'Set', path: 'sets', list: 'sets', name: (x) => x.name, also: (x) => x.id, to: (x) => ({ view: 'sets', set: x.id, name: '' }) },
-];
-
-let index = null;
-
-function load() {
-  if (index && Date.now() - index.at < fresh) return index.entries;
-  const entries = Promise.all(kinds.map(async (kind) => {
-    const all = (await get(kind.path))[kind.list];
-    return all.map((x) => ({ kind, x, name: kind.name(x), also: kind.also(x), key: `${kind.name(x)} ${kind.also(x)}`.toLowerCase() }));
-  }));
-  index = { at: Date.now(), entries };
-  entries.catch(() => { index = null; });
-  return entries;
-}
-
-/** find returns the best of each kind: names that begin so, then end so, then the rest. */
-function find(lists, text) {
-  const rank = (e) => {
-    const name = e.name.toLowerCase();
-    const last = name.slice(name.indexOf('/') + 1);
-    return last === text || name === text ? 0 : last.startsWith(text) || name.startsWith(text) ? 1 : 2;
-  };
-  return lists.flatMap((list) => list.filter((e) => e.key.includes(text)).sort((a, b) => rank(a) - rank(b)).slice(0, shownPerKind));
-}
+/** targets are where what is found leads, by its kind. */
+const targets = {
+  Pod: (x) => toPod(x.name),
+  Workload: (x) => ({ view: 'matrix', namespace: '', from: x.name, to: '', show: '' }),
+  Policy: (x) => toPolicy(x.name),
+  Set: (x) => ({ view: 'sets', set: x.id, name: '', show: '' }),
+};
 
 /** question reads FROM -> TO:PORT/PROTO. */
 function question(text) {
@@ -47,6 +23,8 @@ function question(text) {
 export function initSearch(el) {
   let found = [];
   let at = 0;
+  let typing = null;
+  const latest = new Latest();
   const list = h('ul', { id: 'found', role: 'listbox', 'aria-label': 'Found', hidden: true });
   const input = h('input', {
     id: 'searchbox', type: 'search', placeholder: 'Search pods, policies, sets, or A -> B:80/TCP', autocomplete: 'off', spellcheck: 'false', role: 'combobox',
@@ -76,25 +54,30 @@ export function initSearch(el) {
     if (found[at]) input.setAttribute('aria-activedescendant', `found-${at}`);
     list.children[at]?.scrollIntoView({ block: 'nearest' });
   };
+  let looked = null; // for what found is
   const look = async () => {
+    clearTimeout(typing);
     const text = input.value.trim();
     if (text === '') return close();
     const asked = question(text);
-    let lists = [];
-    try {
-      lists = await load();
-    } catch {
-      // the banner says that nobody answers
+    if (asked) found = [{ word: 'Trace', name: asked, also: '', to: { view: 'matrix', show: trace(asked) } }];
+    else {
+      const answer = await latest.ask('find', { q: text }).catch(() => ({ found: [] })); // the banner says that nobody answers
+      if (!answer || input.value.trim() !== text || document.activeElement !== input) return undefined;
+      found = answer.found.map((x) => ({ word: x.kind, name: x.name, also: x.also ?? '', to: targets[x.kind](x) }));
     }
-    if (input.value.trim() !== text) return undefined;
     at = 0;
-    found = asked ? [{ word: 'Trace', name: asked, also: '', to: { show: trace(asked) } }]
-      : find(lists, text.toLowerCase()).map((e) => ({ word: e.kind.word, name: e.name, also: e.also, to: e.kind.to(e.x) }));
+    looked = list.dataset.of = text;
     return draw();
   };
-  input.addEventListener('focus', () => { load().catch(() => {}); });
-  input.addEventListener('input', look);
-  input.addEventListener('blur', close);
+  input.addEventListener('input', () => {
+    clearTimeout(typing);
+    typing = setTimeout(look, typingPause);
+  });
+  input.addEventListener('blur', () => {
+    clearTimeout(typing);
+    close();
+  });
   input.addEventListener('keydown', async (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step && found.length > 0 && !list.hidden) {
@@ -103,7 +86,7 @@ export function initSearch(el) {
       draw();
     } else if (event.key === 'Enter') {
       event.preventDefault();
-      if (list.hidden) await look();
+      if (list.hidden || looked !== input.value.trim()) await look();
       if (found[at] && input.value.trim() !== '') choose(found[at]);
     } else if (event.key === 'Escape') {
       event.preventDefault();
@@ -113,8 +96,8 @@ export function initSearch(el) {
     }
   });
   document.addEventListener('keydown', (event) => {
-    const typing = event.target.closest?.('input, select, textarea');
-    if (event.key !== '/' || typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    const writing = event.target.closest?.('input, select, textarea');
+    if (event.key !== '/' || writing || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     input.focus();
   });

@@ -1,6 +1,6 @@
 // What is looked at, kept in the address after #: a link shows the same again.
 
-export const views = ['matrix', 'sets', 'timeline'];
+export const views = ['matrix', 'policies', 'pods', 'sets', 'timeline'];
 
 /** read returns the view and its parameters. */
 export function read() {
@@ -37,6 +37,15 @@ export function go(change, { typing = false } = {}) {
 export const trace = (question) => `trace:${question}`;
 export const pod = (name) => `pod:${name}`;
 export const policy = (name) => `policy:${name}`;
+
+/** toPod and toPolicy lead to an object: beside the matrix, from other views to the one that has
+ *  them all. */
+export const toPod = (name) => to('pods', name, pod(name));
+export const toPolicy = (name) => to('policies', name, policy(name));
+
+function to(view, object, show) {
+  return read().view === 'matrix' ? { show } : { view, object, show: '', filter: '' };
+}
 
 /** shown splits the panel's parameter. */
 export function shown(text = '') {

@@ -1,26 +1,26 @@
 // The top of the page: how the agent is, what it counts, and what waits.
 import { age, count, h, number, show } from './dom.js';
-import { link, pod, policy } from './state.js';
+import { link, toPod, toPolicy } from './state.js';
 
 const el = (id) => document.getElementById(id);
 
 /** showStatus draws an answer of /status. */
 export function showStatus(st) {
-  const work = st.pending.length + st.behind.length;
+  const work = st.counts.pending + st.counts.behind;
   show(el('node'), [st.node, st.version], () => [
     h('strong', {}, st.node || 'every node'), h('span', { class: 'dim' }, st.version),
   ]);
   show(el('health'), [st.healthy, st.ready], () => [
     badge('healthy', 'unhealthy', st.healthy), badge('ready', 'not ready', st.ready),
   ]);
-  show(el('tiles'), [st.counts, work, st.warnings.length], () => [
+  show(el('tiles'), [st.counts], () => [
     tile(st.counts.pods, 'pod', `${number(st.counts.localPods)} here`),
     tile(st.counts.endpoints, 'endpoint', 'of this node'),
     tile(st.counts.policies, 'policy', count(st.counts.namespaces, 'namespace')),
     tile(st.counts.sets, 'set', `${number(st.counts.programmedSets)} in HNS`),
     tile(st.counts.acls, 'ACL', 'in HNS'),
     tile(work, 'pending', work === 0 ? 'HNS is up to date' : 'HNS is behind', work > 0 ? 'warn' : 'ok'),
-    tile(st.warnings.length, 'warning', st.warnings.length === 0 ? 'nothing left out' : 'see below', st.warnings.length > 0 ? 'warn' : 'ok'),
+    tile(st.counts.warnings, 'warning', st.counts.warnings === 0 ? 'nothing left out' : 'see below', st.counts.warnings > 0 ? 'warn' : 'ok'),
   ]);
   showAttention(st, work);
   document.title = `${st.healthy.ok && st.ready.ok ? '' : '⚠ '}WinNPM ${st.node}`.trim();
@@ -41,15 +41,16 @@ const shownEntries = 50;
 function showAttention(st, work) {
   const open = el('attention').querySelector('details')?.open ?? true;
   // Ages move on without an answer that differs.
-  show(el('attention'), [st.pending, st.behind, st.warnings, st.time], () => {
-    if (work + st.warnings.length === 0) return [];
+  show(el('attention'), [st.counts, st.pending, st.behind, st.warnings, st.time], () => {
+    const all = work + st.counts.warnings;
+    if (all === 0) return [];
     const rows = [
       ...st.pending.map((p) => entry('pending', podLink(p.pod), pendingText(p), p.since && age(p.since, st.time))),
       ...st.behind.map((b) => entry('set', h('a', { href: link({ view: 'sets', set: b.id, show: '' }) }, b.name), behindText(b), b.since && age(b.since, st.time))),
       ...st.warnings.map((w) => entry(w.reason, objectLink(w), w.message, w.since && `${w.longer ? '≥ ' : ''}${age(w.since, st.time)}`)),
     ];
-    const more = rows.length - shownEntries;
-    return h('details', { open }, h('summary', {}, 'Needs attention', h('span', { class: 'pill warn' }, number(rows.length))),
+    const more = all - Math.min(rows.length, shownEntries);
+    return h('details', { open }, h('summary', {}, 'Needs attention', h('span', { class: 'pill warn' }, number(all))),
       h('ul', {}, rows.slice(0, shownEntries), more > 0 ? h('li', { class: 'dim' }, `and ${count(more, 'more', 'more')}`) : null));
   });
 }
@@ -73,11 +74,11 @@ function behindText(b) {
 }
 
 function podLink(name) {
-  return name ? h('a', { href: link({ show: pod(name) }) }, name) : 'an endpoint without pod';
+  return name ? h('a', { href: link(toPod(name)) }, name) : 'an endpoint without pod';
 }
 
 function objectLink(w) {
   if (w.kind === 'Pod') return podLink(w.object);
-  if (w.kind === 'NetworkPolicy') return h('a', { href: link({ show: policy(w.object) }) }, w.object);
+  if (w.kind === 'NetworkPolicy' || w.kind === 'ClusterNetworkPolicy') return h('a', { href: link(toPolicy(w.object)) }, w.object);
   return `${w.kind} ${w.object}`;
 }

@@ -1,9 +1,8 @@
 // Why a connection is allowed or blocked.
-import { get } from './api.js';
+import { Latest } from './api.js';
 import { age, chip, clock, h, replace, verdictWords } from './dom.js';
-import { go, link, pod, policy, read, trace } from './state.js';
+import { go, link, read, toPod, toPolicy, trace } from './state.js';
 
-const suggested = 12;
 const shownRules = 6;
 
 /** TraceForm asks about any two ends. */
@@ -12,7 +11,7 @@ export class TraceForm {
   #to = input('trace-to', 'namespace/pod or address');
   #port = h('input', { id: 'trace-port', size: 9, placeholder: '80/TCP', autocomplete: 'off', spellcheck: 'false', required: true });
   #list = h('datalist', { id: 'trace-ends' });
-  #pods = null;
+  #latest = new Latest();
 
   /** again is called when the same question is asked once more. */
   constructor(again) {
@@ -39,9 +38,8 @@ export class TraceForm {
   }
 
   async #suggest(text) {
-    this.#pods ??= get('pods').then((answer) => answer.pods, () => []);
-    const found = (await this.#pods).filter((p) => p.pod.includes(text)).slice(0, suggested);
-    replace(this.#list, found.map((p) => h('option', { value: p.pod })));
+    const answer = await this.#latest.ask('find', { q: text }).catch(() => undefined); // the banner says that nobody answers
+    if (answer) replace(this.#list, answer.found.filter((x) => x.kind === 'Pod').map((x) => h('option', { value: x.name })));
   }
 }
 
@@ -86,7 +84,7 @@ function way(a) {
     const verdict = s.judged ? s.actual.verdict : 'unknown';
     return h('span', { class: `gate ${verdictWords[verdict].tone}` }, h('span', { 'aria-hidden': 'true' }, verdictWords[verdict].glyph), ` ${word}`);
   };
-  const end = (name, s, addr) => h('span', { class: 'end' }, s.pod ? h('a', { href: link({ show: pod(s.pod) }) }, name) : name,
+  const end = (name, s, addr) => h('span', { class: 'end' }, s.pod ? h('a', { href: link(toPod(s.pod)) }, name) : name,
     name === addr ? null : h('span', { class: 'dim' }, addr));
   return h('div', { class: 'way' }, end(a.from, a.egress, a.source), h('span', { class: 'wire' }, gate('egress', a.egress), gate('ingress', a.ingress)), end(a.to, a.ingress, a.destination));
 }
@@ -110,7 +108,7 @@ function sentence(text) {
 }
 
 function policyLink(name) {
-  return h('a', { href: link({ show: policy(name) }) }, name);
+  return h('a', { href: link(toPolicy(name)) }, name);
 }
 
 /** rules shows those that decide, or of what is blocked those that would allow something else. */
@@ -121,7 +119,7 @@ function rules(state) {
   return h('ul', { class: 'rules' }, list.slice(0, shownRules).map((r) => h('li', {},
     h('div', { class: 'rule' }, policyLink(r.policy), ' ', h('code', {}, r.path.join(', ') || 'a rule that it has no more'),
       r.lines ? h('span', { class: 'dim' }, ` ${r.lines.join(', ')}`) : null, h('div', { class: 'words' }, r.words)),
-    h('ul', { class: 'checks' }, r.checks.map((c) => h('li', { class: c.ok ? 'ok' : 'bad' },
+    h('ul', { class: 'checks' }, r.checks.map((c) => h('li', { class: c.ok ? 'ok' : 'dim' },
       h('span', { class: 'mark', 'aria-hidden': 'true' }, c.ok ? '✓' : '✕'), h('span', { class: 'sr' }, c.ok ? 'yes: ' : 'no: '),
       h('span', {}, h('span', { class: 'what' }, c.what), h('span', { class: 'dim' }, ` ${c.why}`))))))),
   list.length > shownRules ? h('li', { class: 'dim' }, `and ${list.length - shownRules} more rules that fit less`) : null);

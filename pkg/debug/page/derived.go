@@ -1,0 +1,49 @@
+package page
+
+import (
+	"context"
+	"sync"
+
+	"github.com/winnpm/winnpm/pkg/matrix"
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// derived is what is made from a dump when it is first asked for.
+type derived struct {
+	dump state.Dump
+	pace *pace // of grids, whatever the dump
+
+	namesOnce sync.Once
+	named     *names
+
+	listing chan struct{} // who is in it has what follows
+	judging *pace         // of judging policies, whatever the dump
+	judged  []policyEntry // nil: nobody asked yet
+
+	place  chan struct{} // who is in it has what follows
+	matrix *matrix.Matrix
+	grids  map[gridKey]grid
+}
+
+func newDerived(dump state.Dump, grids, judging *pace) *derived {
+	return &derived{dump: dump, pace: grids, judging: judging, listing: make(chan struct{}, 1), place: make(chan struct{}, 1), grids: map[gridKey]grid{}}
+}
+
+func (d *derived) names() *names {
+	d.namesOnce.Do(func() { d.named = newNames(d.dump) })
+	return d.named
+}
+
+// lock returns the matrix, which is the caller's until unlock is called. It fails
+// only when ctx is done.
+func (d *derived) lock(ctx context.Context) (m *matrix.Matrix, unlock func(), err error) {
+	select {
+	case d.place <- struct{}{}:
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	if d.matrix == nil {
+		d.matrix = matrix.New(d.dump)
+	}
+	return d.matrix, func() { <-d.place }, nil
+}
