@@ -48,8 +48,6 @@ type Options struct {
 	// Stdin is read for the path "-", and called StdinName in errors, or "stdin".
 	Stdin     io.Reader
 	StdinName string
-	// PoliciesOnly skips what is neither a NetworkPolicy nor a ClusterNetworkPolicy.
-	PoliciesOnly bool
 	// Change reads what is to be applied to a cluster: nothing is added to what the text says,
 	// so workloads are in Objects.Workloads and make no pods, and pods without a status have
 	// no address.
@@ -89,7 +87,7 @@ func (w Warning) Misleads() bool { return w.Reason != SkippedKind && w.Reason !=
 // one line, or *Errors, when several things are refused; nothing else is returned
 // then.
 func Load(paths []string, o Options) (Objects, []Warning, error) {
-	l := loader{seen: map[string]place{}, policiesOnly: o.PoliciesOnly, change: o.Change, recursive: o.Recursive, defaultNamespace: cmp.Or(o.Namespace, metav1.NamespaceDefault)}
+	l := loader{seen: map[string]place{}, change: o.Change, recursive: o.Recursive, defaultNamespace: cmp.Or(o.Namespace, metav1.NamespaceDefault)}
 	for _, path := range paths {
 		files, err := l.open(path, o.Stdin, cmp.Or(o.StdinName, "stdin"))
 		if err != nil {

@@ -19,14 +19,13 @@ import (
 
 // loader collects what the documents say.
 type loader struct {
-	objects      Objects
-	workloads    []workload
-	seen         map[string]place // by kind, namespace and name
-	warnings     []Warning
-	change       bool // as Options.Change
-	policiesOnly bool // as Options.PoliciesOnly
-	recursive    bool // as Options.Recursive
-	errs         Errors
+	objects   Objects
+	workloads []workload
+	seen      map[string]place // by kind, namespace and name
+	warnings  []Warning
+	change    bool // as Options.Change
+	recursive bool // as Options.Recursive
+	errs      Errors
 	// defaultNamespace is that of Options.Namespace.
 	defaultNamespace string
 }
@@ -101,8 +100,6 @@ func (l *loader) object(at place, tree any, version, kind string) error {
 	switch meant := misspelt(version, kind); {
 	case meant != "":
 		return at.fail(field.NewPath("kind"), "%q is no kind of %s; use %s", kind, version, meant)
-	case l.policiesOnly && !isPolicy:
-		l.skip(at, object, kind, "is no NetworkPolicy or ClusterNetworkPolicy")
 	case ok && version == known.version:
 		return known.read(l, source{at, kind, object})
 	case isPolicy && slices.Contains(otherProjects, groupOf(version)):
