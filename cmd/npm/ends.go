@@ -21,6 +21,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/similar"
+	"github.com/winnpm/winnpm/pkg/simulate"
 )
 
 // kindWords are the kinds of ends, as kubectl calls them.
@@ -30,7 +31,7 @@ var kindWords = map[string]string{
 	"statefulset": "StatefulSet", "statefulsets": "StatefulSet", "sts": "StatefulSet",
 	"replicaset": "ReplicaSet", "replicasets": "ReplicaSet", "rs": "ReplicaSet",
 	"daemonset": "DaemonSet", "daemonsets": "DaemonSet", "ds": "DaemonSet",
-	"job": "Job", "jobs": "Job",
+	"job": "Job", "jobs": "Job", "cronjob": "CronJob", "cronjobs": "CronJob", "cj": "CronJob",
 	"service": serviceKind, "services": serviceKind, "svc": serviceKind,
 }
 
@@ -300,18 +301,9 @@ func runs(p *corev1.Pod) bool {
 	return p.Status.PodIP != "" && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil
 }
 
-// ownedBy reports whether a workload has made a pod. A Deployment makes them by way of a
-// ReplicaSet, whose name is its own and the pods' hash.
+// ownedBy reports whether a workload has made a pod.
 func ownedBy(p *corev1.Pod, kind, name string) bool {
-	ref := metav1.GetControllerOf(p)
-	switch {
-	case ref == nil:
-		return false
-	case ref.Kind == kind && ref.Name == name:
-		return true
-	}
-	hash := p.Labels["pod-template-hash"]
-	return kind == "Deployment" && ref.Kind == "ReplicaSet" && hash != "" && ref.Name == name+"-"+hash
+	return slices.Contains(simulate.Owners(p), kind+" "+p.Namespace+"/"+name)
 }
 
 // portOf returns the port at a pod, as a number.

@@ -22,7 +22,7 @@ func TestFailOn(t *testing.T) {
 	} {
 		for on, want := range map[string]bool{"opened": tc.opened, "blocked": tc.blocked, "any": tc.any, "": false} {
 			o := planOptions{failOn: on}
-			require.Equal(t, want, o.fails(tc.of), "%s, --fail-on %q", name, on)
+			require.Equal(t, want, o.fails(whatif.Plan{Tally: tc.of}), "%s, --fail-on %q", name, on)
 		}
 	}
 }

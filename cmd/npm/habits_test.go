@@ -22,6 +22,8 @@ const workloads = `
 {apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: x}, spec: {replicas: 2, serviceName: db, selector: {matchLabels: {app: db}},
   template: {metadata: {labels: {app: db}}, spec: {containers: [{name: c, image: i, ports: [{name: pg, containerPort: 5432}, {name: dns, containerPort: 53, protocol: UDP}]}]}}}}
 ---
+{apiVersion: batch/v1, kind: CronJob, metadata: {name: backup, namespace: x}, spec: {jobTemplate: {spec: {template: {metadata: {labels: {app: backup}}}}}}}
+---
 {apiVersion: v1, kind: Pod, metadata: {name: odd, namespace: x, labels: {app: db, odd: "yes"}}, spec: {containers: [{name: c, image: i, ports: [{name: pg, containerPort: 6432}]}]}}
 ---
 {apiVersion: v1, kind: Service, metadata: {name: db, namespace: x}, spec: {selector: {app: db}, ports: [{name: sql, port: 80, targetPort: pg}, {name: plain, port: 5432}]}}
@@ -51,6 +53,7 @@ func TestTraceAsKubectl(t *testing.T) {
 		{"-n x web-0 db-0:pg", exitAllowed, []string{"ALLOWED  x/web-0 -> x/db-0:5432/TCP"}},
 		{"-n x web-0 db-0:dns", exitBlocked, []string{"x/db-0:53/UDP"}},
 		{"-n y x/web-0 x/sts/db:pg", exitAllowed, []string{"x/db-0 stands for 2 pods of statefulset x/db on its node that differ from it in the address alone"}},
+		{"-n x cj/backup db-0:5432", exitBlocked, []string{"x/backup-0 is a pod of cronjob x/backup", "BLOCKED  x/backup-0 -> x/db-0:5432/TCP"}},
 		{"-n x deploy/web po/db-1:pg", exitAllowed, []string{"x/web-0 stands for 3 pods of deployment x/web", "ALLOWED  x/web-0 -> x/db-1:5432/TCP"}},
 		{"-n x deploy/web svc/db:sql", exitBlocked, []string{
 			"1 of 2 BLOCKED, 0 UNKNOWN, 1 ALLOWED\n",

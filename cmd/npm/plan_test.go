@@ -40,7 +40,7 @@ func TestPlan(t *testing.T) {
 	}
 	dump := filepath.Join(dir, "dump.json")
 	saveDump(t, server.URL, dump)
-	fresh, old, both := file("new.yaml", newPolicy), file("old.yaml", oldPolicy), file("both.yaml", aService, newPolicy)
+	fresh, old, both := file("new.yaml", newPolicy), file("old.yaml", oldPolicy), file("both.yaml", strings.Replace(aService, "Service", "ConfigMap", 1), newPolicy)
 	gone := server.URL
 	for _, tc := range []struct {
 		name, args string
@@ -68,15 +68,15 @@ func TestPlan(t *testing.T) {
 		{"a node that is not there", "-f " + fresh + " --node win-11 --manifests " + shop, 1, "", "npm: plan: " + shop + `: no Node is called "win-11"; did you mean win-1?`},
 		{"markdown", "-f " + fresh + " -o markdown --manifests " + shop, 0, "**OPENED 8, 2 of them with addresses outside; none blocked. 6 of 272 connections between 17 pods flip. 1 of 2 nodes written to.**\n\n- monitoring/open: new\n\n| from | to | flips between pods |\n|---|---|---|\n| kube-system/coredns (2 pods), sandbox/toolbox (1 pod) | monitoring/agent-0 (1 pod) | all ports  blocked -&#62; allowed by monitoring/open |\n", ""},
 		{"requests", "-f " + fresh + " --requests --manifests " + shop, 0, "bytes written\n      pods\n        monitoring/agent-0  0000", ""},
-		{"others are skipped", "-f " + both + " --manifests " + shop, 0, "Service web: SkippedKind: " + both + " document 1: kind Service is no NetworkPolicy or ClusterNetworkPolicy and is skipped", ""},
-		{"nothing else", "-f " + file("service.yaml", aService) + " --manifests " + shop, 1, "", "npm: plan: " + filepath.Join(dir, "service.yaml") + ": there is no NetworkPolicy or ClusterNetworkPolicy"},
+		{"others are skipped", "-f " + both + " --manifests " + shop, 0, "ConfigMap web: SkippedKind: " + both + " document 1: kind ConfigMap of v1 is none that is read and is skipped", ""},
+		{"nothing else", "-f " + file("service.yaml", aService) + " --manifests " + shop, 1, "", "npm: plan: " + filepath.Join(dir, "service.yaml") + ": there is nothing to plan: no policy, Namespace, Node, Pod or workload"},
 		{"not expressible", "-f " + file("six.yaml", sixPolicy) + " --manifests " + shop, 3, "WARNINGS (1)\n  NetworkPolicy sandbox/six: IPv6Peer: ", ""},
 		{"a cluster policy", "-f " + file("admin.yaml", adminDeny) + " --manifests " + shop, 0, "ClusterNetworkPolicy/no-toolbox: new\n", ""},
 		{"delete a cluster policy that is not there", "-f " + file("admin.yaml", adminDeny) + " --delete --manifests " + shop, 1, "", "npm: plan: " + filepath.Join(dir, "admin.yaml") + ":1: ClusterNetworkPolicy no-toolbox is not there, so there is nothing to delete; check its name"},
 		{"a bad cluster policy", "-f " + file("bad-admin.yaml", badAdmin) + " --manifests " + shop, 1, "", "npm: plan: " + filepath.Join(dir, "bad-admin.yaml") + ":1: document 1: ClusterNetworkPolicy bad: spec.priority: is missing; give a number from 0 to 1000"},
 		{"not enforced", "-f " + file("older.yaml", older, newPolicy) + " --manifests " + shop, 3, "WARNINGS (1)\n  AdminNetworkPolicy older: NotEnforced: ", ""},
 		{"bad input", "-f " + file("bad.yaml", badPolicy) + " --manifests " + shop, 1, "", "npm: plan: " + filepath.Join(dir, "bad.yaml") + `:1: document 1: NetworkPolicy sandbox/bad: spec.ingres: unknown field; did you mean ingress?`},
-		{"no policy", "--manifests " + shop, 2, "", "npm: plan: nothing to plan: give -f PATH of policies"},
+		{"no policy", "--manifests " + shop, 2, "", "npm: plan: nothing to plan: give -f PATH of objects, or -k DIR of a kustomization"},
 		{"output", "-f x -o xml", 2, "", `npm: plan: -o "xml": the output is text, markdown, json or yaml`},
 		{"stdin twice", "-f - --manifests -", 2, "", "npm: plan: -f - and the cluster cannot both be on stdin: put one of them into a file"},
 		{"two clusters", "-f x --kubeconfig a --manifests b", 2, "", "npm: plan: --kubeconfig and --manifests exclude each other: give one of them"},

@@ -2,10 +2,11 @@ package simulate
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,7 +58,7 @@ func World(ctx context.Context, o Options) (whatif.World, error) {
 	if o.Node != "" && len(l.nodes.Items) > 0 && !slices.ContainsFunc(l.nodes.Items, func(n corev1.Node) bool { return n.Name == o.Node }) {
 		return whatif.World{}, fmt.Errorf("the cluster has no Node %q; kubectl get nodes lists them", o.Node)
 	}
-	w := l.world(o.Node)
+	w := l.world(o.Node, o.Kubeconfig == "")
 	for i := range l.pods.Items {
 		if warning, is := manifest.OnlyIPv6(&l.pods.Items[i]); is && o.Kubeconfig != "" {
 			in.loaded = append(in.loaded, warning)
@@ -89,30 +90,26 @@ func into[T any](object runtime.Object, at *T) bool {
 	return ok
 }
 
-func (l *lists) world(only string) whatif.World {
-	w := whatif.World{Now: time.Now(), Budgets: policy.DefaultBudgets()}
-	named := map[string]bool{}
-	linux := map[string]bool{}
+func (l *lists) world(only string, manifests bool) whatif.World {
+	w := whatif.World{Now: time.Now(), Budgets: policy.DefaultBudgets(), FromManifests: manifests, OthersLabels: map[string]map[string]string{}}
 	for i := range l.nodes.Items {
 		n := &l.nodes.Items[i]
 		w.Peers = append(w.Peers, controllers.ClusterNode(n, w.Budgets))
-		named[n.Name] = true
-		if linux[n.Name] = n.Labels[corev1.LabelOSStable] == string(corev1.Linux); !linux[n.Name] {
+		if n.Labels[corev1.LabelOSStable] != string(corev1.Linux) {
 			w.Nodes = append(w.Nodes, whatif.Node{Name: n.Name, Addrs: controllers.NodeAddrs(n)})
 		}
 	}
 	for i := range l.pods.Items {
 		p := &l.pods.Items[i]
-		pod := whatif.Pod{Pod: controllers.PodFrom(p, p.Spec.NodeName), Node: p.Spec.NodeName}
+		pod := whatif.Pod{Pod: controllers.PodFrom(p, p.Spec.NodeName), Node: p.Spec.NodeName, Owners: Owners(p)}
 		pod.Fit(w.Budgets)
 		w.Pods = append(w.Pods, pod)
-		if !named[p.Spec.NodeName] {
-			named[p.Spec.NodeName] = true
-			w.Nodes = append(w.Nodes, whatif.Node{Name: p.Spec.NodeName})
-		}
 	}
 	for i := range l.namespaces.Items {
 		ns := desired.Namespace{Name: l.namespaces.Items[i].Name, Labels: l.namespaces.Items[i].Labels}
+		if !manifests {
+			w.OthersLabels[ns.Name] = othersLabels(&l.namespaces.Items[i])
+		}
 		ns.Fit(w.Budgets)
 		w.Namespaces = append(w.Namespaces, ns)
 	}
@@ -122,9 +119,22 @@ func (l *lists) world(only string) whatif.World {
 	for i := range l.clusters.Items {
 		w.ClusterPolicies = append(w.ClusterPolicies, &l.clusters.Items[i])
 	}
+	w.AddNodes()
 	if only != "" {
 		w.Nodes = slices.DeleteFunc(w.Nodes, func(n whatif.Node) bool { return n.Name != only })
 	}
-	slices.SortFunc(w.Nodes, func(a, b whatif.Node) int { return strings.Compare(a.Name, b.Name) })
 	return w
+}
+
+// othersLabels returns the labels that whoever applied an object last did not give.
+func othersLabels(o metav1.Object) map[string]string {
+	var last struct {
+		Metadata struct{ Labels map[string]string }
+	}
+	if err := json.Unmarshal([]byte(o.GetAnnotations()[corev1.LastAppliedConfigAnnotation]), &last); err != nil {
+		last.Metadata.Labels = nil // nobody applied it, or nobody can tell
+	}
+	out := maps.Clone(o.GetLabels())
+	maps.DeleteFunc(out, func(key, _ string) bool { _, ok := last.Metadata.Labels[key]; return ok })
+	return out
 }

@@ -19,13 +19,19 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Change is what is to become of policies.
+// Change is what is to become of policies, and of the objects that they are about.
 type Change struct {
 	Set    []*networkingv1.NetworkPolicy
 	Delete []policy.Key
 	// SetCluster and DeleteCluster, by name, are about ClusterNetworkPolicies.
 	SetCluster    []*v1alpha2.ClusterNetworkPolicy
 	DeleteCluster []string
+	// After, if it is there, has the pods, namespaces and nodes of the cluster afterwards,
+	// in place of those before. Objects says of which objects that comes, and Warnings what
+	// of them counts otherwise than it looks.
+	After    *World
+	Objects  []ObjectChange
+	Warnings []state.Warning
 	// Requests has every write of every node listed, in order.
 	Requests bool
 }
@@ -52,6 +58,8 @@ type PolicyChange struct {
 	Change string `json:"change"` // new, changed, unchanged or deleted
 	// SelectsNothing: no pod of the cluster is selected by it, afterwards.
 	SelectsNothing bool `json:"selectsNothing,omitempty"`
+	// NoLonger: it selected some before.
+	NoLonger bool `json:"noLonger,omitempty"`
 }
 
 // The changes of a policy.
@@ -100,45 +108,61 @@ func (w World) classify(c Change) ([]PolicyChange, error) {
 func noteIdle(policies []PolicyChange, after state.Dump) {
 	idle := map[string]bool{}
 	for _, w := range explain.Idle(after, math.MaxInt) {
-		if w.Kind == "ClusterNetworkPolicy" {
-			w.Object = clusterPrefix + w.Object
-		}
-		idle[w.Object] = true
+		idle[nameOf(w)] = true
 	}
 	for i := range policies {
 		policies[i].SelectsNothing = idle[policies[i].Policy]
 	}
 }
 
-// noNamespaces returns a warning for each namespace of a policy that is set and that the
-// cluster does not have: the API server refuses such a policy.
+// nameOf is what a policy that a warning is about is called among policies of all tiers.
+func nameOf(w state.Warning) string {
+	if w.Kind == "ClusterNetworkPolicy" {
+		return clusterPrefix + w.Object
+	}
+	return w.Object
+}
+
+// noNamespaces returns a warning for each object that is set and whose namespace the cluster
+// does not have: the API server refuses such an object.
 func (w World) noNamespaces(c Change) []state.Warning {
 	var names []string
-	for _, ns := range w.Namespaces {
-		names = append(names, ns.Name)
-	}
 	for _, p := range w.Pods {
 		names = append(names, p.Namespace)
 	}
 	for _, np := range w.Policies {
 		names = append(names, np.Namespace)
 	}
+	if c.differs() {
+		w.Namespaces = c.After.Namespaces
+	}
+	for _, ns := range w.Namespaces {
+		names = append(names, ns.Name)
+	}
 	slices.Sort(names)
 	out := []state.Warning{}
-	for _, np := range c.Set {
-		if slices.Contains(names, np.Namespace) {
-			continue
+	check := func(kind, object, namespace, word string) {
+		if slices.Contains(names, namespace) {
+			return
 		}
-		message := fmt.Sprintf("the cluster has no namespace %s, so the policy cannot be applied there", np.Namespace)
-		if like := similar.Name(np.Namespace, names); like != "" {
+		message := fmt.Sprintf("the cluster has no namespace %s, so the %s cannot be applied there", namespace, word)
+		if like := similar.Name(namespace, names); like != "" {
 			message += fmt.Sprintf("; did you mean %s?", like)
 		}
-		out = append(out, state.Warning{Object: keyOf(np).String(), Kind: "NetworkPolicy", Reason: reasonNoNamespace, Message: message})
+		out = append(out, state.Warning{Object: object, Kind: kind, Reason: reasonNoNamespace, Message: message})
+	}
+	for _, np := range c.Set {
+		check("NetworkPolicy", keyOf(np).String(), np.Namespace, "policy")
+	}
+	for _, o := range c.Objects {
+		if namespace, _, ok := strings.Cut(o.Object, "/"); ok && o.Change != deleted {
+			check(o.Kind, o.Object, namespace, "object")
+		}
 	}
 	return out
 }
 
-// reasonNoNamespace is that of a policy whose namespace is not there.
+// reasonNoNamespace is that of an object whose namespace is not there.
 const reasonNoNamespace state.Reason = "NoNamespace"
 
 // deletes names the policies to delete.
@@ -213,9 +237,10 @@ func keyOf(np *networkingv1.NetworkPolicy) policy.Key {
 	return policy.Key{Namespace: np.Namespace, Name: np.Name}
 }
 
-// transaction tells a change.
-func (c Change) transaction() *dataplane.Transaction {
+// transaction tells a node a change of the world before; local says which pods run there.
+func (c Change) transaction(before World, local func(Pod) bool) *dataplane.Transaction {
 	tx := dataplane.NewTransaction()
+	c.tell(tx, before, local)
 	for _, np := range c.Set {
 		tx.SetPolicy(np)
 	}

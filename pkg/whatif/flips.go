@@ -32,8 +32,13 @@ type end struct {
 	pod     string // or an address
 	pods    int    // 0: it is addresses
 	edges   [2]edges
-	changed [2]bool // its rules for a direction
+	changed [2]bool // its rules for a direction, or who is in the sets that they name
+	moved   bool    // its pods are others: in other sets, at another address
+	there   [2]bool // before and after
 }
+
+// stays reports whether the end is there before and after.
+func (e *end) stays() bool { return e.there == [2]bool{true, true} }
 
 // The directions of an end.
 const (
@@ -47,32 +52,35 @@ type comparison struct {
 	workloads     []matrix.Workload
 	addresses     []Addresses
 	ends          []end
-	changed       map[string]bool // pods of which an endpoint gets other rules
+	changed       map[string]bool // pods on whose node something may be written for them
 	touched       map[string]bool // policies of the change
 }
 
-func newComparison(before, after *explain.Cluster, policies []PolicyChange) *comparison {
-	x := &comparison{
-		before: before, after: after, workloads: matrix.Workloads(before, after), addresses: outside(before, after),
-		changed: map[string]bool{}, touched: map[string]bool{},
+func newComparison(before, after *explain.Cluster, policies []PolicyChange, c Change) *comparison {
+	x := &comparison{before: before, after: after, addresses: outside(before, after), changed: map[string]bool{}, touched: map[string]bool{}}
+	moved, sets := map[string]bool{}, map[string]bool{}
+	if c.differs() {
+		moved, sets = movedPods(before, after), changedSets(before, after)
 	}
 	for _, p := range policies {
 		x.touched[p.Policy] = p.Change != unchanged
 	}
 	old, now := endpointsOf(before), endpointsOf(after)
-	for _, w := range x.workloads {
+	for _, w := range workloads(before, after) {
+		x.workloads = append(x.workloads, w.Workload)
+		e := end{name: w.Name, pod: w.Pods[0], pods: len(w.Pods), there: w.there}
 		for _, pod := range w.Pods {
-			x.changed[pod] = differ(old[pod], now[pod], nil)
+			x.changed[pod] = moved[pod] || differ(old[pod], now[pod], nil) || reached(sets, nil, old[pod], now[pod])
+			e.moved = e.moved || moved[pod]
 		}
-		e := end{name: w.Name, pod: w.Pods[0], pods: len(w.Pods)}
 		for side, dir := range []hns.Direction{out: hns.Out, in: hns.In} {
-			e.changed[side] = differ(old[e.pod], now[e.pod], &dir)
+			e.changed[side] = differ(old[e.pod], now[e.pod], &dir) || reached(sets, &dir, old[e.pod], now[e.pod])
 			e.edges[side] = edgesOf(dir, old[e.pod], now[e.pod])
 		}
 		x.ends = append(x.ends, e)
 	}
 	for _, a := range x.addresses {
-		x.ends = append(x.ends, end{name: a.Name, pod: a.one.String()})
+		x.ends = append(x.ends, end{name: a.Name, pod: a.one.String(), there: [2]bool{true, true}})
 	}
 	return x
 }
@@ -110,11 +118,8 @@ func edgesOf(dir hns.Direction, states ...[]*state.Endpoint) edges {
 // ports, so it ends with ctx.
 func (p *Plan) flips(ctx context.Context, x *comparison) error {
 	p.Workloads, p.Addresses = x.workloads, x.addresses
-	for _, w := range x.workloads {
-		p.Pods += len(w.Pods)
-	}
-	p.Connections = p.Pods * max(p.Pods-1, 0)
-	p.Flips, p.Outside = []Flip{}, []Flip{}
+	p.count(x)
+	p.Flips, p.Outside, p.NewConnections, p.DeletedConnections = []Flip{}, []Flip{}, []Flip{}, []Flip{}
 	outside := map[[2]string][]Flip{} // by source and destination of a workload, "" for addresses
 	for i := range x.ends {
 		for j := range x.ends {
@@ -122,11 +127,13 @@ func (p *Plan) flips(ctx context.Context, x *comparison) error {
 				return err
 			}
 			from, to := &x.ends[i], &x.ends[j]
-			if !from.changed[out] && !to.changed[in] || i == j && from.pods < 2 {
+			if from.pods+to.pods == 0 || i == j && from.pods < 2 || !from.changed[out] && !to.changed[in] && !from.moved && !to.moved {
 				continue
 			}
-			flips := x.flips(from, to, i == j)
+			flips, admitted := x.flips(from, to, i == j)
 			switch {
+			case !from.stays() || !to.stays():
+				p.addOthers(from, to, flips, admitted)
 			case to.pods == 0:
 				outside[[2]string{from.name, ""}] = append(outside[[2]string{from.name, ""}], flips...)
 			case from.pods == 0:
@@ -143,17 +150,18 @@ func (p *Plan) flips(ctx context.Context, x *comparison) error {
 		p.WithOutside.add(flips)
 		p.add(flips)
 	}
-	byEnds := func(a, b Flip) int {
-		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+	p.countOthers(x)
+	for _, list := range [][]Flip{p.Flips, p.Outside, p.NewConnections, p.DeletedConnections} {
+		slices.SortStableFunc(list, func(a, b Flip) int {
+			return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+		})
 	}
-	slices.SortStableFunc(p.Flips, byEnds)
-	slices.SortStableFunc(p.Outside, byEnds)
 	return nil
 }
 
-// flips compares two ends on every port.
-func (x *comparison) flips(from, to *end, within bool) []Flip {
-	var found []Flip
+// flips compares two ends on every port. It reports also whether a policy of the one that
+// stays lets the other one through, which is new.
+func (x *comparison) flips(from, to *end, within bool) (found []Flip, admitted bool) {
 	connections := max(from.pods, 1) * max(to.pods, 1)
 	source, destination := from.pod, to.pod
 	if within {
@@ -162,10 +170,11 @@ func (x *comparison) flips(from, to *end, within bool) []Flip {
 	}
 	for _, r := range split(from.edges[out], to.edges[in]) {
 		q := explain.Question{From: source, To: destination, Port: r.First, Protocol: r.Protocol}
-		old, now := x.ask(x.before, q), x.ask(x.after, q)
-		if old.verdict == now.verdict {
+		old, now := x.ask(x.before, q, from.there[0] && to.there[0]), x.ask(x.after, q, from.there[1] && to.there[1])
+		if !flipped(old.verdict, now.verdict) {
 			continue
 		}
+		admitted = admitted || x.admits(from, to, now)
 		f := Flip{
 			From: from.name, To: to.name, Ports: []Range{r}, Before: old.verdict, After: now.verdict,
 			By: x.by(old, now), Connections: connections,
@@ -180,7 +189,7 @@ func (x *comparison) flips(from, to *end, within bool) []Flip {
 	for i := range found {
 		found[i].Ports = joined(found[i].Ports)
 	}
-	return found
+	return found, admitted
 }
 
 // second returns another pod of a workload of several.
@@ -195,7 +204,11 @@ type answer struct {
 	halves  [2]explain.Half
 }
 
-func (x *comparison) ask(c *explain.Cluster, q explain.Question) answer {
+// ask asks a cluster in which both ends may be there, or not.
+func (x *comparison) ask(c *explain.Cluster, q explain.Question, there bool) answer {
+	if !there {
+		return answer{verdict: Absent}
+	}
 	egress, ingress, err := c.Halves(q)
 	if err != nil { // of a pod whose name means something else
 		return answer{verdict: explain.Unknown}

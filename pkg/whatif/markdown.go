@@ -13,12 +13,18 @@ import (
 func (p Plan) WriteMarkdown(w io.Writer, d Detail) error {
 	b := &printable.Page{}
 	b.Line(0, "**%s**", escaped(p.Headline()))
-	b.Line(0, "")
-	for _, c := range p.Policies {
-		b.Line(0, "- %s: %s", escaped(c.Policy), c.text())
+	for _, line := range p.othersText() {
+		b.Line(0, "")
+		b.Line(0, "**%s**", escaped(line))
 	}
-	p.table(b, d, "between pods", p.Flips)
-	p.table(b, d, "with addresses outside", p.Outside)
+	b.Line(0, "")
+	for _, line := range p.changesText(d) {
+		b.Line(0, "- %s", escaped(line))
+	}
+	p.table(b, d, "flips between pods", p.Flips)
+	p.table(b, d, "flips with addresses outside", p.Outside)
+	p.table(b, d, "connections of new pods", p.NewConnections)
+	p.table(b, d, "connections of deleted pods", p.DeletedConnections)
 	if len(p.Nodes) > 0 {
 		b.Line(0, "")
 		b.Line(0, "| node | sets | ACLs | endpoints |")
@@ -48,7 +54,7 @@ func (p Plan) table(b *printable.Page, d Detail, title string, flips []Flip) {
 		return
 	}
 	b.Line(0, "")
-	b.Line(0, "| from | to | flips %s |", title)
+	b.Line(0, "| from | to | %s |", title)
 	b.Line(0, "|---|---|---|")
 	rows := p.rows(flips)
 	for i, r := range rows {

@@ -11,6 +11,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // NodeChange is what one node's agent would write.
@@ -64,7 +65,7 @@ func (w World) play(ctx context.Context, cfg dataplane.Config, nodeAddrs []netip
 	p := &played{sim: hnssim.New(hnssim.Options{}), now: w.Now}
 	cfg.Client, cfg.Now = p.sim, func() time.Time { return p.now }
 	p.dp = dataplane.New(cfg)
-	if err := w.plug(p.sim, local); err != nil {
+	if err := plug(p.sim, w.endpoints(local)); err != nil {
 		return nil, err
 	}
 	return p, p.apply(ctx, w.whole(local, nodeAddrs))
@@ -90,16 +91,31 @@ func (p *played) apply(ctx context.Context, tx *dataplane.Transaction) error {
 	return nil // what is not programmed is among the warnings
 }
 
+// dumped is the dump of the node, without endpoints that went since.
+func (p *played) dumped() state.Dump {
+	there := map[string]bool{}
+	for _, ep := range p.sim.Endpoints() {
+		there[ep.ID] = true
+	}
+	d := p.dp.Dump()
+	d.Endpoints = slices.DeleteFunc(d.Endpoints, func(ep state.Endpoint) bool { return !there[ep.ID] })
+	return d
+}
+
 // changeNode says what a change would write on one node.
 func (w World) changeNode(ctx context.Context, node Node, c Change) (NodeChange, error) {
 	cfg := dataplane.Config{Node: node.Name}
-	p, err := w.play(ctx, cfg, node.Addrs, func(p Pod) bool { return p.Node == node.Name })
+	local := func(p Pod) bool { return p.Node == node.Name }
+	p, err := w.play(ctx, cfg, node.Addrs, local)
 	if err != nil {
 		return NodeChange{}, err
 	}
 	out := NodeChange{Node: node.Name}
+	if err := p.replaced(w, c, local); err != nil {
+		return NodeChange{}, err
+	}
 	if c.Requests {
-		requests, err := dataplane.PlanOf(cfg, p.dp.Dump(), c.transaction())
+		requests, err := dataplane.PlanOf(cfg, p.dumped(), c.transaction(w, local))
 		if err != nil {
 			return NodeChange{}, err
 		}
@@ -107,7 +123,7 @@ func (w World) changeNode(ctx context.Context, node Node, c Change) (NodeChange,
 	}
 	before := inHNS(p.sim)
 	p.sim.ResetCalls()
-	if err := p.apply(ctx, c.transaction()); err != nil {
+	if err := p.apply(ctx, c.transaction(w, local)); err != nil {
 		return NodeChange{}, err
 	}
 	out.Calls = p.sim.Counts()

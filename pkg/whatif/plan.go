@@ -14,8 +14,10 @@ import (
 // Plan is what a change would change. Lists are sorted.
 type Plan struct {
 	Policies []PolicyChange `json:"policies"`
-	// Pods own an address in the pod network. A connection is an ordered pair of
-	// them; it flips when it does on any port.
+	// Objects of the change are those that are no policies.
+	Objects []ObjectChange `json:"objects"`
+	// Pods own an address in the pod network, before and after. A connection is an ordered
+	// pair of them; it flips when it does on any port.
 	Pods        int `json:"pods"`
 	Connections int `json:"connections"`
 	// Tally counts everything that flips: Between pods, and WithOutside, where a pod with any
@@ -23,11 +25,18 @@ type Plan struct {
 	Tally
 	Between     Tally `json:"betweenPods"`
 	WithOutside Tally `json:"withOutside"`
+	// NewPods and DeletedPods count the connections of pods that are not there before, or
+	// afterwards. No such connection flips.
+	NewPods     Others `json:"newPods"`
+	DeletedPods Others `json:"deletedPods"`
 	// Workloads and Addresses are the ends of flips, by name.
 	Workloads []matrix.Workload `json:"workloads"`
 	Addresses []Addresses       `json:"addresses"`
 	Flips     []Flip            `json:"flips"`   // between pods
 	Outside   []Flip            `json:"outside"` // with addresses that are no pod's
+	// NewConnections and DeletedConnections are those of NewPods and DeletedPods.
+	NewConnections     []Flip `json:"newConnections"`
+	DeletedConnections []Flip `json:"deletedConnections"`
 	// Nodes are those on which something is written, of NodesSeen.
 	Nodes     []NodeChange `json:"nodes"`
 	NodesSeen int          `json:"nodesSeen"`
@@ -77,20 +86,30 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 		return Plan{}, err
 	}
 	before := explain.New(p.dp.Dump())
-	if err := p.apply(ctx, c.transaction()); err != nil {
+	if err := p.replaced(w, c, everywhere); err != nil {
+		return Plan{}, err
+	}
+	if err := p.apply(ctx, c.transaction(w, everywhere)); err != nil {
 		return Plan{}, err
 	}
 	after := explain.New(p.dp.Dump())
 
 	noteIdle(policies, *after.Dump())
-	said := slices.Concat(w.Warnings, missing, warnings(before.Dump().Warnings, after.Dump().Warnings, c))
-	plan := Plan{Policies: policies, Warnings: append([]state.Warning{}, said...), NodesSeen: len(w.Nodes), Nodes: []NodeChange{}}
-	x := newComparison(before, after, policies)
+	if c.differs() {
+		policies = noteLost(policies, *before.Dump(), *after.Dump())
+	}
+	said := slices.Concat(w.Warnings, missing, c.Warnings, warnings(before.Dump().Warnings, after.Dump().Warnings, c))
+	pods, nodes := w.Pods, w.Nodes
+	if c.differs() {
+		pods, nodes = slices.Concat(pods, c.After.Pods), c.After.Nodes
+	}
+	plan := Plan{Policies: policies, Objects: sortedObjects(c.Objects), Warnings: append([]state.Warning{}, said...), NodesSeen: len(nodes), Nodes: []NodeChange{}}
+	x := newComparison(before, after, policies, c)
 	if err := plan.flips(ctx, x); err != nil {
 		return Plan{}, err
 	}
-	for _, node := range w.Nodes {
-		if !slices.ContainsFunc(w.Pods, func(p Pod) bool { return p.Node == node.Name && x.changed[p.Key().String()] }) {
+	for _, node := range nodes {
+		if !slices.ContainsFunc(pods, func(p Pod) bool { return p.Node == node.Name && x.changed[p.Key().String()] }) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {

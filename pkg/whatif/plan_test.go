@@ -31,21 +31,13 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 const shop = "../../examples/shop"
 
-// change is that of a file of policies.
-func change(t testing.TB, path string, remove bool) whatif.Change {
+// change is that of a file of objects.
+func change(t testing.TB, w whatif.World, path string, remove bool) whatif.Change {
 	t.Helper()
-	objects, _, err := manifest.Load([]string{path}, manifest.Options{PoliciesOnly: true})
+	objects, _, err := manifest.Load([]string{path}, manifest.Options{Change: true})
 	require.NoError(t, err)
-	if !remove {
-		return whatif.Change{Set: objects.Policies, SetCluster: objects.ClusterPolicies}
-	}
-	var c whatif.Change
-	for _, cnp := range objects.ClusterPolicies {
-		c.DeleteCluster = append(c.DeleteCluster, cnp.Name)
-	}
-	for _, np := range objects.Policies {
-		c.Delete = append(c.Delete, policy.Key{Namespace: np.Namespace, Name: np.Name})
-	}
+	c, err := simulate.Apply(w, objects, simulate.ChangeOptions{Delete: remove})
+	require.NoError(t, err)
 	return c
 }
 
@@ -58,13 +50,15 @@ func TestTexts(t *testing.T) {
 		{"checkout", "testdata/checkout.yaml", false, false},
 		{"nothing", shop + "/21-shop-policies.yaml", false, false},
 		{"delete", shop + "/21-shop-policies.yaml", true, false},
-		{"delete-one", shop + "/10-gateway.yaml", true, true},
+		{"delete-one", "testdata/gateway.yaml", true, true},
 		{"admin", "../../examples/plan/sandbox.yaml", false, true},
+		{"rollout", "../../examples/plan/rollout.yaml", false, true},
+		{"delete-sandbox", shop + "/50-sandbox.yaml", true, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			world, err := simulate.World(t.Context(), simulate.Options{Manifests: []string{shop}})
 			require.NoError(t, err)
-			c := change(t, tc.path, tc.remove)
+			c := change(t, world, tc.path, tc.remove)
 			c.Requests = tc.requests
 			plan, err := whatif.New(t.Context(), world, c)
 			require.NoError(t, err)
@@ -118,7 +112,7 @@ func TestRequests(t *testing.T) {
 	for _, remove := range []bool{false, true} {
 		world, err := simulate.World(t.Context(), simulate.Options{Manifests: []string{shop}})
 		require.NoError(t, err)
-		c := change(t, shop+"/21-shop-policies.yaml", remove)
+		c := change(t, world, shop+"/21-shop-policies.yaml", remove)
 		if !remove {
 			world.Policies = slices.DeleteFunc(world.Policies, func(np *networkingv1.NetworkPolicy) bool { return np.Namespace == "shop" })
 		}

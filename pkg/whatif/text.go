@@ -16,22 +16,25 @@ import (
 // Detail is how much of a list a person is shown.
 type Detail struct {
 	flips, ends, sets, nodes int
+	unchanged                int // objects, each in a line of its own
 	name                     int // characters of the name of a set, which lists blocks
 }
 
 // How much is shown: what fits a screen, or all there is, to be signed.
 var (
-	Brief = Detail{flips: 40, ends: 3, sets: 12, nodes: 10, name: 60}
-	Whole = Detail{math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt}
+	Brief = Detail{flips: 40, ends: 3, sets: 12, nodes: 10, unchanged: 8, name: 60}
+	Whole = Detail{math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt}
 )
 
 // WriteText writes the plan for a person: the numbers, what flips, and what is
 // written where.
 func (p Plan) WriteText(w io.Writer, d Detail) error {
 	b := &printable.Page{}
-	p.textSummary(b)
+	p.textSummary(b, d)
 	p.textFlips(b, d, "FLIPS between pods", p.Flips)
 	p.textFlips(b, d, "FLIPS with addresses outside", p.Outside)
+	p.textFlips(b, d, "CONNECTIONS of new pods", p.NewConnections)
+	p.textFlips(b, d, "CONNECTIONS of deleted pods", p.DeletedConnections)
 	p.textNodes(b, d)
 	if len(p.Warnings) > 0 {
 		b.Line(0, "")
@@ -44,16 +47,63 @@ func (p Plan) WriteText(w io.Writer, d Detail) error {
 	return err
 }
 
-func (p Plan) textSummary(b *printable.Page) {
-	for _, c := range p.Policies {
-		b.Line(0, "%s: %s", c.Policy, c.text())
+func (p Plan) textSummary(b *printable.Page, d Detail) {
+	for _, line := range p.changesText(d) {
+		b.Line(0, "%s", line)
 	}
 	b.Line(0, "%s", p.Headline())
+	for _, line := range p.othersText() {
+		b.Line(0, "%s", line)
+	}
+}
+
+// changesText says in a line each what becomes of policies and other objects. Where many stay
+// as they are, they are one line, unless nothing is to be folded.
+func (p Plan) changesText(d Detail) []string {
+	var out, same []string
+	add := func(change, line string) {
+		if change == unchanged {
+			same = append(same, line)
+		}
+		out = append(out, line)
+	}
+	for _, c := range p.Policies {
+		add(c.Change, c.Policy+": "+c.text())
+	}
+	for _, o := range p.Objects {
+		add(o.Change, o.Kind+" "+o.Object+": "+o.text())
+	}
+	if len(same) <= d.unchanged {
+		return out
+	}
+	out = slices.DeleteFunc(out, func(line string) bool { return slices.Contains(same, line) })
+	return append(out, fmt.Sprintf("%d objects are unchanged; --all names them", len(same)))
+}
+
+// text says what becomes of an object.
+func (o ObjectChange) text() string {
+	text := o.Change
+	if o.Pods > 0 || o.Kind != "Node" {
+		text += ", " + count(o.Pods, "pod")
+	}
+	if o.Change == isNew || o.Change == deleted {
+		return text
+	}
+	if o.New > 0 {
+		text += fmt.Sprintf(", %d of them new", o.New)
+	}
+	if o.Deleted > 0 {
+		text += fmt.Sprintf(", %d of them deleted", o.Deleted)
+	}
+	return text
 }
 
 // text says what becomes of a policy.
 func (c PolicyChange) text() string {
-	if c.SelectsNothing && c.Change != deleted {
+	switch {
+	case c.NoLonger && c.Change != deleted:
+		return c.Change + ", selects no pod any more"
+	case c.SelectsNothing && c.Change != deleted:
 		return c.Change + ", selects no pod"
 	}
 	return c.Change
@@ -63,7 +113,7 @@ func (c PolicyChange) text() string {
 // known, then what is blocked.
 func (p Plan) Headline() string {
 	all := fmt.Sprintf("%s between %s", count(p.Connections, "connection"), count(p.Pods, "pod"))
-	if len(p.Flips)+len(p.Outside)+len(p.Nodes) == 0 {
+	if len(p.Flips)+len(p.Outside)+len(p.Nodes)+p.NewPods.Pods+p.DeletedPods.Pods == 0 {
 		return fmt.Sprintf("Nothing changes: none of %s flips, and no node is written to.", all)
 	}
 	writes := fmt.Sprintf("%d of %s written to.", len(p.Nodes), count(p.NodesSeen, "node"))
@@ -167,6 +217,12 @@ func (p Plan) endsText(d Detail, names []string) string {
 // text says what flips, and why.
 func (f Flip) text() string {
 	text := fmt.Sprintf("%s  %s -> %s", portsText(f.Ports), f.Before, f.After)
+	switch {
+	case f.After == Absent:
+		return fmt.Sprintf("%s  %s before", portsText(f.Ports), f.Before)
+	case f.Before == Absent:
+		text = fmt.Sprintf("%s  %s", portsText(f.Ports), f.After)
+	}
 	switch {
 	case len(f.By) > 0:
 		return text + " by " + strings.Join(f.By, ", ")

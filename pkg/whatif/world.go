@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,12 +46,22 @@ type World struct {
 	Now time.Time
 	// Warnings are about what of the cluster counts otherwise than it looks.
 	Warnings []state.Warning
+	// OwnersUnknown: nobody knows which workloads the pods are of.
+	OwnersUnknown bool
+	// FromManifests: workloads have the pods that manifests make, on all nodes that there are.
+	FromManifests bool
+	// OthersLabels are those of namespaces, by name, that others gave than whoever applied
+	// the namespace last; to apply it again leaves them.
+	OthersLabels map[string]map[string]string
 }
 
 // Pod is a pod and where it runs. Its field Local is not used.
 type Pod struct {
 	desired.Pod
 	Node string
+	// Owners are the workloads that it is of, as "Deployment namespace/name", the one that
+	// made the other ones last.
+	Owners []string
 	// Endpoints are what it has in HNS; none: it is given one, as azure-cni makes it.
 	Endpoints []Endpoint
 }
@@ -68,6 +79,24 @@ type Node struct {
 	Addrs []netip.Addr
 }
 
+// AddNodes adds the nodes of interest that pods are on and that nobody has described.
+func (w *World) AddNodes() {
+	known := map[string]bool{}
+	for _, n := range w.Nodes {
+		known[n.Name] = true
+	}
+	for _, n := range w.Peers { // of interest, or not
+		known[n.Name] = true
+	}
+	for i := range w.Pods {
+		if name := w.Pods[i].Node; !known[name] {
+			known[name] = true
+			w.Nodes = append(w.Nodes, Node{Name: name})
+		}
+	}
+	slices.SortFunc(w.Nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+}
+
 // elsewhere is the node of the pods whose node a dump does not tell.
 const elsewhere = "(another node)"
 
@@ -78,7 +107,7 @@ var ErrNoSpec = errors.New("the dump does not have it: ask a newer agent")
 // other nodes it knows pods alone, and as peers only when one of its policies asks
 // for them. It fails with ErrNoSpec when the dump has only the names of policies.
 func FromDump(d state.Dump) (World, error) {
-	w := World{Now: d.Time, Nodes: []Node{{Name: d.Node, Addrs: addrs(d.NodeAddrs)}}}
+	w := World{Now: d.Time, OwnersUnknown: true, Nodes: []Node{{Name: d.Node, Addrs: addrs(d.NodeAddrs)}}}
 	for _, ns := range d.Namespaces {
 		w.Namespaces = append(w.Namespaces, desired.Namespace(ns))
 	}
@@ -177,10 +206,7 @@ func addrs(texts []string) []netip.Addr {
 func (w World) whole(local func(Pod) bool, nodeAddrs []netip.Addr) *dataplane.Transaction {
 	tx := dataplane.NewTransaction()
 	for _, p := range w.Pods {
-		pod := p.Pod
-		pod.Local = local(p)
-		pod.UID = cmp.Or(pod.UID, types.UID(pod.Key().String())) // what tells pods apart
-		tx.SetPod(pod)
+		tx.SetPod(p.of(local))
 	}
 	for _, ns := range w.Namespaces {
 		tx.SetNamespace(ns)
@@ -198,8 +224,23 @@ func (w World) whole(local func(Pod) bool, nodeAddrs []netip.Addr) *dataplane.Tr
 	return tx
 }
 
-// plug gives the pods their endpoints.
-func (w World) plug(sim *hnssim.Sim, local func(Pod) bool) error {
+// of is the pod for the agent of a node; local says which pods run there.
+func (p Pod) of(local func(Pod) bool) desired.Pod {
+	pod := p.Pod
+	pod.Local = local(p)
+	pod.UID = cmp.Or(pod.UID, types.UID(pod.Key().String())) // what tells pods apart
+	return pod
+}
+
+// plugged is an endpoint of a pod.
+type plugged struct {
+	hnssim.NewEndpoint
+	pod desired.PodKey
+}
+
+// endpoints are those of the pods of a node, in the order of the pods.
+func (w World) endpoints(local func(Pod) bool) []plugged {
+	var out []plugged
 	taken := map[netip.Addr]bool{}
 	for i := range w.Pods {
 		p := &w.Pods[i]
@@ -212,10 +253,17 @@ func (w World) plug(sim *hnssim.Sim, local func(Pod) bool) error {
 			eps = []Endpoint{{ID: endpointID(p.Addr), Foreign: hnssim.DefaultForeign()}}
 		}
 		for _, ep := range eps {
-			err := sim.CreateEndpoint(hnssim.NewEndpoint{ID: ep.ID, Addrs: []netip.Addr{p.Addr}, Policies: ep.Foreign})
-			if err != nil {
-				return fmt.Errorf("endpoint %s of pod %s: %w", ep.ID, p.Key(), err)
-			}
+			out = append(out, plugged{hnssim.NewEndpoint{ID: ep.ID, Addrs: []netip.Addr{p.Addr}, Policies: ep.Foreign}, p.Key()})
+		}
+	}
+	return out
+}
+
+// plug gives pods their endpoints.
+func plug(sim *hnssim.Sim, list []plugged) error {
+	for _, ep := range list {
+		if err := sim.CreateEndpoint(ep.NewEndpoint); err != nil {
+			return fmt.Errorf("endpoint %s of pod %s: %w", ep.ID, ep.pod, err)
 		}
 	}
 	return nil

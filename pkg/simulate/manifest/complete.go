@@ -19,14 +19,18 @@ import (
 func (l *loader) finish(node string) (Objects, error) {
 	o := &l.objects
 	byName(o.Nodes)
-	if err := l.expand(node); err != nil {
+	if l.change {
+		l.export()
+	} else if err := l.expand(node); err != nil {
 		return Objects{}, err
 	}
 	byName(o.Pods)
 	byName(o.Policies)
 	byName(o.Services)
 	byName(o.ClusterPolicies)
-	l.mentioned()
+	if !l.change {
+		l.mentioned()
+	}
 	byName(o.Namespaces)
 
 	for _, ns := range o.Namespaces {
@@ -43,9 +47,12 @@ func (l *loader) finish(node string) (Objects, error) {
 		identify(clusterKind, cnp)
 	}
 	hosts := internalIPs(o.Nodes)
-	addrs := newAddresses(*o)
+	addrs := NewAddresses(*o)
 	for _, pod := range o.Pods {
 		identify("Pod", pod)
+		if l.change && reflect.ValueOf(pod.Status).IsZero() {
+			continue // what it gets depends on what is there
+		}
 		completePod(pod, node, hosts, addrs)
 		if w, is := OnlyIPv6(pod); is {
 			l.warnings = append(l.warnings, w)
@@ -115,7 +122,7 @@ func completeNamespace(ns *corev1.Namespace) {
 
 // completePod lets a pod run that has no status, and brings the addresses of
 // one that has into agreement.
-func completePod(pod *corev1.Pod, node string, hosts map[string]string, addrs *addresses) {
+func completePod(pod *corev1.Pod, node string, hosts map[string]string, addrs *Addresses) {
 	status := &pod.Status
 	if reflect.ValueOf(*status).IsZero() {
 		if pod.Spec.NodeName == "" {
@@ -128,7 +135,7 @@ func completePod(pod *corev1.Pod, node string, hosts map[string]string, addrs *a
 		if pod.Spec.HostNetwork {
 			status.PodIP = status.HostIP
 		} else {
-			status.PodIP = addrs.of(pod.Namespace, pod.Name)
+			status.PodIP = addrs.Of(pod.Namespace, pod.Name)
 		}
 	}
 	switch {
@@ -175,13 +182,14 @@ func internalIPs(nodes []*corev1.Node) map[string]string {
 	return out
 }
 
-// addresses makes up those of pods, in 10.224.0.0/12 without the first and the
+// Addresses makes up those of pods, in 10.224.0.0/12 without the first and the
 // last of each 256. A pod's is a function of its name, except where two names
 // fall together.
-type addresses struct{ taken map[netip.Addr]bool }
+type Addresses struct{ taken map[netip.Addr]bool }
 
-func newAddresses(o Objects) *addresses {
-	a := &addresses{map[netip.Addr]bool{}}
+// NewAddresses returns one that leaves out those that objects have, and those of other pods.
+func NewAddresses(o Objects, others ...netip.Addr) *Addresses {
+	a := &Addresses{map[netip.Addr]bool{}}
 	take := func(text string) {
 		if addr, err := netip.ParseAddr(text); err == nil {
 			a.taken[addr] = true
@@ -199,10 +207,14 @@ func newAddresses(o Objects) *addresses {
 			take(ip.IP)
 		}
 	}
+	for _, addr := range others {
+		a.taken[addr] = true
+	}
 	return a
 }
 
-func (a *addresses) of(namespace, name string) string {
+// Of returns the address of a pod. It is nobody else's from then on.
+func (a *Addresses) Of(namespace, name string) string {
 	const size = 1 << 12 * 254
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(namespace + "/" + name)) // never fails

@@ -28,7 +28,10 @@ func (l *loader) folder(path string) ([]file, error) {
 		l.leaveOut(path, "is a Helm chart, which is not rendered: give what helm template %s prints", path)
 		return nil, nil
 	}
-	if has(entries, kustomizationFiles) {
+	switch {
+	case has(entries, kustomizationFiles) && l.change:
+		l.leaveOut(path, "has a kustomization, which is not applied to the manifests beside it: give -k %s instead", path)
+	case has(entries, kustomizationFiles):
 		l.leaveOut(path, "has a kustomization, which is not applied to the manifests beside it: give what kubectl kustomize %s prints", path)
 	}
 	var out []file

@@ -26,10 +26,18 @@ type Objects struct {
 	Services []*corev1.Service
 	// ClusterPolicies are those of every tier.
 	ClusterPolicies []*v1alpha2.ClusterNetworkPolicy
+	// Workloads are what makes pods, with Options.Change.
+	Workloads []Workload
 	// Places says where the policies and their rules are, as file:line; by
 	// "namespace/name" and "namespace/name spec.ingress[0]", or with
-	// "ClusterNetworkPolicy/name".
+	// "ClusterNetworkPolicy/name"; with Options.Change also those of all objects, by kind
+	// and name.
 	Places map[string]string
+}
+
+// Empty reports whether nothing is there that a cluster's connections depend on.
+func (o Objects) Empty() bool {
+	return len(o.Namespaces)+len(o.Nodes)+len(o.Pods)+len(o.Workloads)+len(o.Policies)+len(o.ClusterPolicies) == 0
 }
 
 // Options says in which place the pods run.
@@ -37,10 +45,13 @@ type Options struct {
 	// Node is the node that the pods run on when nothing else is said; empty
 	// leaves their spec.nodeName empty.
 	Node string
-	// Stdin is read for the path "-".
-	Stdin io.Reader
-	// PoliciesOnly skips what is neither a NetworkPolicy nor a ClusterNetworkPolicy.
-	PoliciesOnly bool
+	// Stdin is read for the path "-", and called StdinName in errors, or "stdin".
+	Stdin     io.Reader
+	StdinName string
+	// Change reads what is to be applied to a cluster: nothing is added to what the text says,
+	// so workloads are in Objects.Workloads and make no pods, and pods without a status have
+	// no address.
+	Change bool
 	// Recursive reads also the folders below a folder.
 	Recursive bool
 	// Namespace is that of objects that name none; empty is "default".
@@ -76,9 +87,9 @@ func (w Warning) Misleads() bool { return w.Reason != SkippedKind && w.Reason !=
 // one line, or *Errors, when several things are refused; nothing else is returned
 // then.
 func Load(paths []string, o Options) (Objects, []Warning, error) {
-	l := loader{seen: map[string]place{}, policiesOnly: o.PoliciesOnly, recursive: o.Recursive, defaultNamespace: cmp.Or(o.Namespace, metav1.NamespaceDefault)}
+	l := loader{seen: map[string]place{}, change: o.Change, recursive: o.Recursive, defaultNamespace: cmp.Or(o.Namespace, metav1.NamespaceDefault)}
 	for _, path := range paths {
-		files, err := l.open(path, o.Stdin)
+		files, err := l.open(path, o.Stdin, cmp.Or(o.StdinName, "stdin"))
 		if err != nil {
 			return Objects{}, nil, err
 		}

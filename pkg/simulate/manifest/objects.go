@@ -19,13 +19,13 @@ import (
 
 // loader collects what the documents say.
 type loader struct {
-	objects      Objects
-	workloads    []workload
-	seen         map[string]place // by kind, namespace and name
-	warnings     []Warning
-	policiesOnly bool // as Options.PoliciesOnly
-	recursive    bool // as Options.Recursive
-	errs         Errors
+	objects   Objects
+	workloads []workload
+	seen      map[string]place // by kind, namespace and name
+	warnings  []Warning
+	change    bool // as Options.Change
+	recursive bool // as Options.Recursive
+	errs      Errors
 	// defaultNamespace is that of Options.Namespace.
 	defaultNamespace string
 }
@@ -53,6 +53,7 @@ var kinds = map[string]struct {
 	"StatefulSet":  {"apps/v1", (*loader).statefulSet},
 	"DaemonSet":    {"apps/v1", (*loader).daemonSet},
 	"Job":          {"batch/v1", (*loader).job},
+	"CronJob":      {"batch/v1", (*loader).cronJob},
 }
 
 func (l *loader) file(f file) error {
@@ -99,8 +100,6 @@ func (l *loader) object(at place, tree any, version, kind string) error {
 	switch meant := misspelt(version, kind); {
 	case meant != "":
 		return at.fail(field.NewPath("kind"), "%q is no kind of %s; use %s", kind, version, meant)
-	case l.policiesOnly && !isPolicy:
-		l.skip(at, object, kind, "is no NetworkPolicy or ClusterNetworkPolicy")
 	case ok && version == known.version:
 		return known.read(l, source{at, kind, object})
 	case isPolicy && slices.Contains(otherProjects, groupOf(version)):
@@ -187,7 +186,6 @@ var otherProjects = []string{
 
 // notRead says of kinds that make pods, or objects, that these are left out.
 var notRead = map[string]string{
-	"CronJob":               "makes pods, which are left out,",
 	"ReplicationController": "makes pods, which are left out,",
 	"Kustomization":         "makes other objects, which are left out: give what kubectl kustomize prints; it",
 }
@@ -243,6 +241,9 @@ func (l *loader) decode(s source, into metav1.Object, validName validation.Valid
 		return s.fail(meta.Child("name"), "the object is there twice, first in %s; remove or rename one", first)
 	}
 	l.seen[id] = s.place
+	if l.change {
+		l.notePlaces(s.place, s.kind+" "+strings.TrimPrefix(into.GetNamespace()+"/"+into.GetName(), "/"), 0, 0)
+	}
 	return nil
 }
 
@@ -369,4 +370,14 @@ func (l *loader) job(s source) error {
 	}
 	// The selector of a Job is made by the API server, with labels that only it gives.
 	return l.workload(s, workload{meta: job.ObjectMeta, count: job.Spec.Parallelism, counter: "parallelism", template: job.Spec.Template})
+}
+
+// cronJob has the pods that one of its jobs has while it runs.
+func (l *loader) cronJob(s source) error {
+	c := &batchv1.CronJob{}
+	if err := l.decode(s, c, validation.NameIsDNSSubdomain, true); err != nil {
+		return err
+	}
+	job := c.Spec.JobTemplate.Spec
+	return l.workload(s, workload{meta: c.ObjectMeta, count: job.Parallelism, counter: "jobTemplate.spec.parallelism", below: []string{"jobTemplate", "spec"}, template: job.Template})
 }

@@ -119,8 +119,8 @@ func checkAddr(at place, text string, path *field.Path) error {
 }
 
 // checkTemplate checks what a workload makes its pods from.
-func checkTemplate(at place, selector *metav1.LabelSelector, t *corev1.PodTemplateSpec) error {
-	spec := field.NewPath("spec")
+func checkTemplate(at place, selector *metav1.LabelSelector, t *corev1.PodTemplateSpec, below ...string) error {
+	spec := field.NewPath("spec", below...)
 	path := spec.Child("template")
 	if err := at.refuse(metav1validation.ValidateLabels(t.Labels, path.Child("metadata", "labels"))); err != nil {
 		return err

@@ -13,14 +13,15 @@ type file struct {
 	data []byte
 }
 
-// open reads what path names: one file, the manifests of a folder, or standard input.
-func (l *loader) open(path string, stdin io.Reader) ([]file, error) {
+// open reads what path names: one file, the manifests of a folder, or standard input, which
+// has a name of its own.
+func (l *loader) open(path string, stdin io.Reader, name string) ([]file, error) {
 	if path == "-" {
 		data, err := io.ReadAll(stdin)
 		if err != nil {
-			return nil, &Error{File: "stdin", Reason: fmt.Sprintf("cannot be read: %v", err), Err: err}
+			return nil, &Error{File: name, Reason: fmt.Sprintf("cannot be read: %v", err), Err: err}
 		}
-		return []file{{"stdin", data}}, nil
+		return []file{{name, data}}, nil
 	}
 	info, err := os.Stat(path)
 	if err != nil {

@@ -22,9 +22,10 @@ type workload struct {
 	place
 	kind     string
 	meta     metav1.ObjectMeta
-	count    *int32 // nil: 1
-	counter  string // the name of the field of count
-	perNode  bool   // one for each node, instead of count
+	count    *int32   // nil: 1
+	counter  string   // the name of the field of count
+	below    []string // the fields of spec that template is in, if it is not there itself
+	perNode  bool     // one for each node, instead of count
 	selector *metav1.LabelSelector
 	template corev1.PodTemplateSpec
 }
@@ -35,7 +36,7 @@ func (l *loader) workload(s source, w workload) error {
 		return s.fail(field.NewPath("spec", w.counter), "%d is negative; use 0 or more", *w.count)
 	}
 	l.workloads = append(l.workloads, w)
-	return checkTemplate(s.place, w.selector, &w.template)
+	return checkTemplate(s.place, w.selector, &w.template, w.below...)
 }
 
 // expand makes the pods of the workloads, in an order that does not depend on

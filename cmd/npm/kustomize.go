@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/winnpm/winnpm/pkg/printable"
+)
+
+// kustomized returns the objects of a kustomization, as the kubectl in the PATH builds them
+// (ADR 33 says why the program does not do it itself). What that fetches it fetches, and it
+// ends with ctx.
+func kustomized(ctx context.Context, dir string, name program) ([]byte, error) {
+	kubectl, err := exec.LookPath("kubectl")
+	if err != nil {
+		return nil, fmt.Errorf("-k %s: there is no kubectl in the PATH, which builds it; where there is one: kubectl kustomize %s | %s plan -f -", dir, dir, name)
+	}
+	cmd := exec.CommandContext(ctx, kubectl, "kustomize", "--", dir)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		if failed := (*exec.ExitError)(nil); !errors.As(err, &failed) || ctx.Err() != nil {
+			return nil, fmt.Errorf("-k %s: %s kustomize: %w", dir, kubectl, err)
+		}
+		return nil, fmt.Errorf("-k %s: kubectl kustomize: %s", dir, lastLine(stderr.String(), err))
+	}
+	return stdout.Bytes(), nil
+}
+
+// commandFailed is how newer kubectls put what "error: " said.
+var commandFailed = regexp.MustCompile(`^E\d{4} .*\] "command failed" err=(".*")$`)
+
+// lastLine returns the last line of what kubectl said when it failed.
+func lastLine(text string, err error) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	line := strings.TrimPrefix(lines[len(lines)-1], "error: ")
+	if found := commandFailed.FindStringSubmatch(line); found != nil {
+		if said, err := strconv.Unquote(found[1]); err == nil {
+			line = said
+		}
+	}
+	if line = printable.Line(line); line == "" {
+		return err.Error()
+	}
+	return line
+}

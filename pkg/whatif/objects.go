@@ -1,0 +1,216 @@
+package whatif
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
+	"github.com/winnpm/winnpm/pkg/explain"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// ObjectChange is what becomes of an object that is no policy.
+type ObjectChange struct {
+	Kind   string `json:"kind"`
+	Object string `json:"object"` // namespace/name, or the name
+	// Change is new, changed, unchanged or deleted. A workload that had no pod is new.
+	Change string `json:"change"`
+	// Pods are its, or those of its namespace: those that are there afterwards, and those
+	// that are deleted. New and Deleted are among them.
+	Pods    int `json:"pods"`
+	New     int `json:"new,omitempty"`
+	Deleted int `json:"deleted,omitempty"`
+}
+
+// sortedObjects sorts by kind and name. It is never nil.
+func sortedObjects(list []ObjectChange) []ObjectChange {
+	out := append([]ObjectChange{}, list...)
+	slices.SortFunc(out, func(a, b ObjectChange) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Object, b.Object))
+	})
+	return out
+}
+
+// differs reports whether a change of the pods, namespaces or nodes is there.
+func (c Change) differs() bool { return c.After != nil }
+
+// tell adds what becomes of pods, namespaces and nodes to a transaction.
+func (c Change) tell(tx *dataplane.Transaction, before World, local func(Pod) bool) {
+	if !c.differs() {
+		return
+	}
+	old, now := byKey(before.Pods), byKey(c.After.Pods)
+	for key := range old {
+		if _, ok := now[key]; !ok {
+			tx.DeletePod(key)
+		}
+	}
+	for key, p := range now {
+		is := p.of(local)
+		if was, ok := old[key]; ok {
+			if had := was.of(local); had.Same(&is) {
+				continue
+			}
+		}
+		tx.SetPod(is)
+	}
+	tellNamed(before.Namespaces, c.After.Namespaces, func(ns desired.Namespace) string { return ns.Name },
+		func(a, b desired.Namespace) bool { return a.Same(&b) }, tx.SetNamespace, tx.DeleteNamespace)
+	tellNamed(before.Peers, c.After.Peers, func(n state.Node) string { return n.Name },
+		func(a, b state.Node) bool { return reflect.DeepEqual(a, b) }, tx.SetNode, tx.DeleteNode)
+}
+
+// tellNamed tells the difference of two lists.
+func tellNamed[T any](before, after []T, name func(T) string, same func(a, b T) bool, set func(T), remove func(string)) {
+	old, now := map[string]T{}, map[string]T{}
+	for _, o := range before {
+		old[name(o)] = o
+	}
+	for _, o := range after {
+		now[name(o)] = o
+		if was, ok := old[name(o)]; !ok || !same(was, o) {
+			set(o)
+		}
+	}
+	for n := range old {
+		if _, ok := now[n]; !ok {
+			remove(n)
+		}
+	}
+}
+
+func byKey(pods []Pod) map[desired.PodKey]Pod {
+	out := make(map[desired.PodKey]Pod, len(pods))
+	for _, p := range pods {
+		out[p.Key()] = p
+	}
+	return out
+}
+
+// replaced takes the endpoints of pods that go with a change, and gives those that come
+// theirs.
+func (p *played) replaced(before World, c Change, local func(Pod) bool) error {
+	if !c.differs() {
+		return nil
+	}
+	old, now := map[string]bool{}, map[string]bool{}
+	for _, ep := range before.endpoints(local) {
+		old[ep.ID] = true
+	}
+	after := c.After.endpoints(local)
+	for _, ep := range after {
+		now[ep.ID] = true
+	}
+	for _, id := range slices.Sorted(maps.Keys(old)) {
+		if now[id] {
+			continue
+		}
+		if err := p.sim.DeleteEndpoint(id); err != nil {
+			return fmt.Errorf("endpoint %s: %w", id, err)
+		}
+	}
+	return plug(p.sim, slices.DeleteFunc(after, func(ep plugged) bool { return old[ep.ID] }))
+}
+
+// movedPods returns the pods that come or go with a change, that have another address, or own
+// it otherwise. What else becomes of a pod shows in rules, and in the members of sets.
+func movedPods(before, after *explain.Cluster) map[string]bool {
+	out := map[string]bool{}
+	old := holdings(before)
+	for name, is := range holdings(after) {
+		was, ok := old[name]
+		out[name] = !ok || was != is
+		delete(old, name)
+	}
+	for name := range old {
+		out[name] = true
+	}
+	return out
+}
+
+// holding is what a pod has of its address.
+type holding struct {
+	addr        string
+	owns, doubt bool
+}
+
+func holdings(c *explain.Cluster) map[string]holding {
+	d := c.Dump()
+	out := make(map[string]holding, len(d.Pods))
+	for i := range d.Pods {
+		p := &d.Pods[i]
+		_, owns := c.Owns(p)
+		out[p.Pod] = holding{p.Addr, owns, p.InDoubt}
+	}
+	return out
+}
+
+// changedSets returns the sets that have other members after a change, nested ones too.
+func changedSets(before, after *explain.Cluster) map[string]bool {
+	members, ids := map[string][]string{}, map[string]string{}
+	for _, s := range before.Dump().Sets {
+		members[s.ID] = s.Members
+	}
+	out, names := map[string]bool{}, map[string]bool{}
+	for _, s := range after.Dump().Sets {
+		ids[s.Name] = s.ID
+		if old, ok := members[s.ID]; !ok || !slices.Equal(old, s.Members) {
+			out[s.ID], names[s.Name] = true, true
+		}
+	}
+	for _, s := range after.Dump().Sets { // a nested set has no nested ones
+		if slices.ContainsFunc(s.Members, func(m string) bool { return names[m] }) {
+			out[s.ID] = true
+		}
+	}
+	return out
+}
+
+// reached reports whether rules of endpoints name one of the sets; of one direction, if one is
+// given.
+func reached(sets map[string]bool, dir *hns.Direction, states ...[]*state.Endpoint) bool {
+	for _, eps := range states {
+		for _, ep := range eps {
+			for _, a := range ep.Applied {
+				if (dir == nil || a.Direction == *dir) && slices.ContainsFunc(a.SetIDs(), func(id string) bool { return sets[id] }) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// noteLost adds the policies that select a pod before a change of others and none after it.
+func noteLost(policies []PolicyChange, before, after state.Dump) []PolicyChange {
+	idle := map[string]bool{}
+	for _, w := range explain.Idle(before, math.MaxInt) {
+		idle[nameOf(w)] = true
+	}
+	there := map[string]bool{}
+	for _, p := range before.Policies {
+		there[p.Policy] = true
+	}
+	for _, p := range before.ClusterPolicies {
+		there[clusterPrefix+p.Name] = true
+	}
+	for _, w := range explain.Idle(after, math.MaxInt) {
+		name := nameOf(w)
+		if idle[name] || !there[name] {
+			continue
+		}
+		if i := slices.IndexFunc(policies, func(p PolicyChange) bool { return p.Policy == name }); i >= 0 {
+			policies[i].NoLonger = true
+			continue
+		}
+		policies = append(policies, PolicyChange{Policy: name, Change: unchanged, SelectsNothing: true, NoLonger: true})
+	}
+	slices.SortFunc(policies, func(a, b PolicyChange) int { return cmp.Compare(a.Policy, b.Policy) })
+	return policies
+}
