@@ -103,6 +103,8 @@ type End struct {
 	// named is the pod that was asked about by its name; nil for an address.
 	named *state.Pod
 	note  string
+	// endpoints are those of pod on this node.
+	endpoints []*state.Endpoint
 }
 
 // Pod returns the pod whose traffic it is: the one that owns the address or, when
@@ -160,6 +162,9 @@ func (c *Cluster) End(name string) (End, error) {
 // whichever was named.
 func (c *Cluster) at(name string, addr netip.Addr) End {
 	e := End{Name: name, addr: addr, pod: c.owners[addr]}
+	if e.pod != nil {
+		e.endpoints = c.endpointsOf(e.pod)
+	}
 	host := c.hosts[addr]
 	switch {
 	case c.doubt(e) != "":

@@ -31,7 +31,7 @@ func (c *Cluster) side(own, peer End, q question, places Places) Side {
 		out.Wanted = out.Actual
 		return out
 	}
-	eps := c.endpointsOf(own.pod)
+	eps := own.endpoints
 	switch {
 	case !own.pod.Local:
 		out.Note = fmt.Sprintf("%s runs on another node: ask the agent there for this half", own.pod.Pod)
@@ -134,7 +134,7 @@ func (c *Cluster) half(own, peer End, q question) Half {
 		return Half{Judged: true, Actual: Allowed, Wanted: Allowed, own: own, peer: peer, q: q}
 	}
 	out := Half{Actual: Unknown, Wanted: Unknown, own: own, peer: peer, q: q}
-	for i, ep := range c.endpointsOf(own.pod) {
+	for i, ep := range own.endpoints {
 		actual, wanted := c.actual(ep, q), c.wanted(ep, q)
 		if i == 0 || strictness[actual.verdict] > strictness[out.Actual] {
 			out.Actual, out.Rules = actual.verdict, actual.traced.Matched
@@ -153,7 +153,7 @@ func (c *Cluster) actualHalf(own, peer End, q question) Half {
 		return Half{Judged: true, Actual: Allowed}
 	}
 	out := Half{Actual: Unknown}
-	for i, ep := range c.endpointsOf(own.pod) {
+	for i, ep := range own.endpoints {
 		if v := c.actual(ep, q).verdict; i == 0 || strictness[v] > strictness[out.Actual] {
 			out.Actual = v
 		}

@@ -222,7 +222,7 @@ func (c *Cluster) decide(l parsed, in int, q question) decision {
 	switch {
 	case err != nil:
 	case q.brief:
-		d.traced.Allowed, err = q.packet.Passes(slices.Values(l.rules), q.dir)
+		d.traced.Allowed, err = q.packet.Passes(l.rules, q.dir)
 	default:
 		d.traced, err = hns.Decide(slices.Values(l.rules), q.dir, q.packet)
 	}

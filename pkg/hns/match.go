@@ -172,63 +172,92 @@ func (p Packet) Own(dir Direction) (netip.Addr, error) {
 // rules count: Host rules are another layer. It fails with ErrInvalid for every
 // rule whose effect is not known, rather than guess.
 func Decide(rules iter.Seq[*Rule], dir Direction, p Packet) (Verdict, error) {
-	var matched []ACL
-	v, err := decide(rules, dir, p, &matched)
-	v.Matched = matched
+	d, err := p.decision(dir)
 	if err != nil {
 		return Verdict{}, err
 	}
-	return v, nil
+	var matched []ACL
+	for r := range rules {
+		better, as, err := d.take(r)
+		switch {
+		case err != nil:
+			return Verdict{}, err
+		case better:
+			matched = []ACL{r.ACL}
+		case as:
+			matched = append(matched, r.ACL)
+		}
+	}
+	allowed, err := d.allowed()
+	if err != nil {
+		return Verdict{}, err
+	}
+	return Verdict{Allowed: allowed, Matched: matched, Default: len(matched) == 0}, nil
 }
 
 // Passes is Verdict.Allowed of Decide. A matrix asks for it a million times, so it lists no rules.
-func (p Packet) Passes(rules iter.Seq[*Rule], dir Direction) (bool, error) {
-	v, err := decide(rules, dir, p, nil)
-	return v.Allowed, err
+func (p Packet) Passes(rules []*Rule, dir Direction) (bool, error) {
+	d, err := p.decision(dir)
+	if err != nil {
+		return false, err
+	}
+	for _, r := range rules {
+		if _, _, err := d.take(r); err != nil {
+			return false, err
+		}
+	}
+	return d.allowed()
 }
 
-// decide is Decide; it adds the rules that match to a list, or to none.
-func decide(rules iter.Seq[*Rule], dir Direction, p Packet, matched *[]ACL) (Verdict, error) {
+// decision is what is decided of a packet by the rules so far.
+type decision struct {
+	packet   Packet
+	dir      Direction
+	src, dst uint32
+	filtered bool
+	// Of the best priority that matches: the first rule, and one with another action.
+	first, other *Rule
+}
+
+func (p Packet) decision(dir Direction) (decision, error) {
 	if _, err := p.Own(dir); err != nil {
-		return Verdict{}, err
+		return decision{}, err
 	}
-	src, dst := number(p.Src), number(p.Dst)
-	filtered := false
-	var first, other *Rule // of the best priority: the first one, and one with another action
-	for r := range rules {
-		if r.ACL.RuleType == Host {
-			continue
-		}
-		filtered = true
-		if r.ACL.Direction != dir {
-			continue
-		}
-		if r.Source {
-			return Verdict{}, fmt.Errorf("%w: rule %s asks for source ports", ErrInvalid, r.ACL.ID)
-		}
-		if first != nil && r.ACL.Priority > first.ACL.Priority || !r.matches(src, dst, &p) {
-			continue
-		}
-		switch {
-		case first == nil || r.ACL.Priority < first.ACL.Priority:
-			first, other = r, nil
-			if matched != nil {
-				*matched = nil
-			}
-		case other == nil && r.ACL.Action != first.ACL.Action:
-			other = r
-		}
-		if matched != nil {
-			*matched = append(*matched, r.ACL)
-		}
+	return decision{packet: p, dir: dir, src: number(p.Src), dst: number(p.Dst)}, nil
+}
+
+// take takes the next rule. It reports whether that matches with a better priority than all
+// before, or with the same.
+func (d *decision) take(r *Rule) (better, as bool, err error) {
+	if r.ACL.RuleType == Host {
+		return false, false, nil
 	}
+	d.filtered = true
 	switch {
-	case first == nil:
-		return Verdict{Default: true, Allowed: !filtered}, nil
-	case other != nil:
-		return Verdict{}, fmt.Errorf("%w: rules %s and %s match with priority %d and different actions", ErrInvalid, first.ACL.ID, other.ACL.ID, first.ACL.Priority)
+	case r.ACL.Direction != d.dir:
+		return false, false, nil
+	case r.Source:
+		return false, false, fmt.Errorf("%w: rule %s asks for source ports", ErrInvalid, r.ACL.ID)
+	case d.first != nil && r.ACL.Priority > d.first.ACL.Priority || !r.matches(d.src, d.dst, &d.packet):
+		return false, false, nil
+	case d.first == nil || r.ACL.Priority < d.first.ACL.Priority:
+		d.first, d.other = r, nil
+		return true, false, nil
+	case d.other == nil && r.ACL.Action != d.first.ACL.Action:
+		d.other = r
 	}
-	return Verdict{Allowed: first.ACL.Action == Allow}, nil
+	return false, true, nil
+}
+
+// allowed decides, once all rules were taken.
+func (d *decision) allowed() (bool, error) {
+	switch {
+	case d.first == nil:
+		return !d.filtered, nil
+	case d.other != nil:
+		return false, fmt.Errorf("%w: rules %s and %s match with priority %d and different actions", ErrInvalid, d.first.ACL.ID, d.other.ACL.ID, d.first.ACL.Priority)
+	}
+	return d.first.ACL.Action == Allow, nil
 }
 
 // matches reports whether the rule matches a packet of its direction.

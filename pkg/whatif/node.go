@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"net/netip"
@@ -136,17 +137,17 @@ func (w World) changeNode(ctx context.Context, node Node, c Change) (NodeChange,
 
 // hnsState is what HNS has of ours.
 type hnsState struct {
-	sets map[string]hns.SetPolicy // by id
-	acls map[string][]hns.ACL     // by endpoint
+	sets      map[string]hns.SetPolicy // by id
+	endpoints map[string]hns.Endpoint  // by id, their policies alone
 }
 
 func inHNS(sim *hnssim.Sim) hnsState {
-	s := hnsState{sets: map[string]hns.SetPolicy{}, acls: map[string][]hns.ACL{}}
+	s := hnsState{sets: map[string]hns.SetPolicy{}, endpoints: map[string]hns.Endpoint{}}
 	for _, set := range sim.Sets() {
 		s.sets[set.ID] = set
 	}
 	for _, ep := range sim.Endpoints() {
-		s.acls[ep.ID], _ = hns.Endpoint{Policies: ep.Policies}.Split()
+		s.endpoints[ep.ID] = hns.Endpoint{Policies: ep.Policies}
 	}
 	return s
 }
@@ -171,13 +172,23 @@ func (n *NodeChange) compare(before, after hnsState) {
 		}
 	}
 	slices.SortFunc(n.Sets, func(a, b SetChange) int { return cmp.Compare(a.Name, b.Name) })
-	for id, is := range after.acls {
-		joined, left := missing(before.acls[id], is), missing(is, before.acls[id])
+	for id, is := range after.endpoints {
+		was := before.endpoints[id]
+		if slices.EqualFunc(was.Policies, is.Policies, samePolicy) { // as nearly always: nothing to decode
+			continue
+		}
+		rulesBefore, _ := was.Split()
+		rules, _ := is.Split()
+		joined, left := missing(rulesBefore, rules), missing(rules, rulesBefore)
 		n.ACLsAdded, n.ACLsRemoved = n.ACLsAdded+joined, n.ACLsRemoved+left
 		if joined+left > 0 {
 			n.Endpoints++
 		}
 	}
+}
+
+func samePolicy(a, b hns.EndpointPolicy) bool {
+	return a.Type == b.Type && bytes.Equal(a.Settings, b.Settings)
 }
 
 // missing counts those of the second list that the first lacks.
