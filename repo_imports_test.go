@@ -68,7 +68,7 @@ var rooms = map[string]room{
 		ours:   []string{"pkg/dataplane", "pkg/desired", "pkg/state", "pkg/explain", "pkg/hns", "pkg/hns/hnssim", "pkg/matrix", "pkg/policy", "pkg/printable", "pkg/similar"},
 		others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2", "go4.org/netipx"},
 	},
-	"pkg/recorder":          {ours: []string{"pkg/bounded", "pkg/dataplane", "pkg/desired", "pkg/state", "pkg/hns", "pkg/hns/dllcalls"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
+	"pkg/recorder":          {ours: []string{"pkg/bounded", "pkg/dataplane", "pkg/desired", "pkg/policy", "pkg/state", "pkg/hns", "pkg/hns/dllcalls"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
 	"pkg/replay":            {ours: []string{"pkg/acl", "pkg/recorder", "pkg/dataplane", "pkg/desired", "pkg/state", "pkg/policy", "pkg/hns", "pkg/hns/hnssim", "pkg/printable"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"}},
 	"pkg/bundle":            {ours: []string{"pkg/bounded", "pkg/state", "pkg/debug", "pkg/recorder"}},
 	"pkg/agents":            {ours: []string{"pkg/controllers"}, others: []string{"k8s.io/"}},

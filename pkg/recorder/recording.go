@@ -16,6 +16,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -50,13 +51,15 @@ type Settings struct {
 	MaxRepairs     int           `json:"maxRepairs"`
 	BaseACLs       []hns.ACL     `json:"baseACLs,omitempty"`
 	Unchecked      bool          `json:"unchecked,omitempty"`
+	// Budgets are the defaults where they are absent, as in recordings of older agents.
+	Budgets policy.Budgets `json:"budgets,omitzero"`
 }
 
 // NewSettings returns those of a dataplane on a network of HNS.
 func NewSettings(network string, cfg dataplane.Config) Settings {
 	return Settings{
 		Network: network, GracePeriod: cfg.GracePeriod, MaxBatchedACLs: cfg.MaxBatchedACLs,
-		MaxRepairs: cfg.MaxRepairs, BaseACLs: cfg.BaseACLs, Unchecked: cfg.Unchecked,
+		MaxRepairs: cfg.MaxRepairs, BaseACLs: cfg.BaseACLs, Unchecked: cfg.Unchecked, Budgets: cfg.Budgets,
 	}
 }
 

@@ -74,7 +74,7 @@ func (p *player) config() dataplane.Config {
 	return dataplane.Config{
 		Client: hns.Answering(p.ask), Node: p.rec.Node, Now: func() time.Time { return p.now },
 		GracePeriod: s.GracePeriod, MaxBatchedACLs: s.MaxBatchedACLs, MaxRepairs: s.MaxRepairs,
-		BaseACLs: s.BaseACLs, Unchecked: s.Unchecked,
+		BaseACLs: s.BaseACLs, Unchecked: s.Unchecked, Budgets: s.Budgets,
 	}
 }
 

@@ -58,10 +58,12 @@ func (b bounded) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPo
 	return b.Client.ModifySets(ctx, verb, sets)
 }
 
-func newStage(t *testing.T, steps int) *stage {
+func newStage(t *testing.T, steps int) *stage { return newStageOf(t, steps, policy.Budgets{}) }
+
+func newStageOf(t *testing.T, steps int, budgets policy.Budgets) *stage {
 	s := &stage{t: t, timeout: 2 * time.Minute}
 	s.sim = hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
-	cfg := dataplane.Config{Node: "win-1", Now: time.Now, GracePeriod: time.Minute}
+	cfg := dataplane.Config{Node: "win-1", Now: time.Now, GracePeriod: time.Minute, Budgets: budgets}
 	s.rec = recorder.New(recorder.Config{
 		Snapshot: func() func() state.Dump { return s.dp.Snapshot().Dump }, Settings: recorder.NewSettings("azure", cfg),
 		Node: "win-1", Agent: "v1.0.0", Now: time.Now, MaxSteps: steps,
