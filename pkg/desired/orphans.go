@@ -28,23 +28,25 @@ func (d *State) DefineOrphans() {
 // them holds them.
 func (d *State) RestoreOrphans(fed []ipsets.Name) (letGo func()) {
 	ref := ipsets.Ref{Kind: ipsets.RefSelector, Owner: "restored"} // no policy's key
-	held := nameSet{}                                              // a dump may name one twice
+	held, made := nameSet{}, nameSet{}                             // a dump may name one twice
 	for _, n := range fed {
-		if !held[n] && d.restoreOrphan(n, ref) {
+		if !held[n] && d.restoreOrphan(n, ref, made) {
 			held[n] = true
 		}
 	}
+	d.members.fill(made)
 	return func() { d.Release(ref, slices.Collect(maps.Keys(held))...) }
 }
 
-// restoreOrphan defines one set, if its name tells what belongs into it.
-func (d *State) restoreOrphan(n ipsets.Name, ref ipsets.Ref) bool {
+// restoreOrphan defines one set, if its name tells what belongs into it. Leaves that this
+// made and that are not filled yet are put to made.
+func (d *State) restoreOrphan(n ipsets.Name, ref ipsets.Ref, made nameSet) bool {
 	if n.Kind() == ipsets.KindNamedPort {
 		return d.namedPorts.hold(n, ref)
 	}
 	def, ok := policy.Definition(n)
-	if ok && d.cache.Hold(n, ref) {
-		d.members.fillNew(def)
+	if ok {
+		d.members.define(def, ref, made)
 	}
 	return ok
 }

@@ -88,7 +88,9 @@ func TestRestoreOrphans(t *testing.T) {
 				rule, applied := ipsets.Ref{Kind: ipsets.RefSelector, Owner: "x/p"}, ipsets.Ref{Kind: ipsets.RefApplied, Owner: "ep"}
 				was := newTestState()
 				stage(was, orphanCluster)
-				require.True(t, was.restoreOrphan(n, rule), "a policy mentions it")
+				made := nameSet{}
+				require.True(t, was.restoreOrphan(n, rule, made), "a policy mentions it")
+				was.members.fill(made)
 				was.cache.Observe(inHNS(was), nil)
 				was.Hold(n, applied)
 				was.Release(rule, n)
