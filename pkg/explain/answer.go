@@ -46,11 +46,11 @@ type Side struct {
 	Node string    `json:"node,omitempty"`
 	Time time.Time `json:"time,omitzero"`
 	// Judged: this node decides here. Otherwise Note says why not.
-	Judged bool   `json:"judged"`
+	Judged bool `json:"judged"`
 	// Contested: a pod was asked about whose address is another pod's, or nobody knows whose.
 	// What is allowed to the address need not be allowed to the pod.
-	Contested bool `json:"contested,omitempty"`
-	Note   string `json:"note,omitempty"` // one line about the end
+	Contested bool   `json:"contested,omitempty"`
+	Note      string `json:"note,omitempty"` // one line about the end
 	// Actual is the verdict of what HNS has, as far as that is known, and Wanted that of
 	// what it should have. Both are nil where nothing is judged.
 	Actual *State `json:"actual,omitempty"`
