@@ -34,23 +34,51 @@ func TestDeployImage(t *testing.T) {
 	require.Equal(t, []string{"start"}, container.Args)
 }
 
-// The overlay in docs/operations.md puts the user's image into the DaemonSet.
-func TestDeployOverlayInDocs(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs/operations.md"))
+// overlayIn returns the folder with the overlay that a document shows, beside deploy/.
+func overlayIn(t *testing.T, document string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, document))
 	require.NoError(t, err)
 	overlay := regexp.MustCompile("(?s)```yaml\n(# kustomization.yaml\n.*?)```").FindStringSubmatch(string(text))
 	require.NotNil(t, overlay)
-
 	folder, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	base, err := filepath.Abs(filepath.Join(root, "deploy"))
 	require.NoError(t, err)
 	base, err = filepath.Rel(folder, base)
 	require.NoError(t, err)
-	resource := "- ../winnpm/deploy "
-	require.Contains(t, overlay[1], resource)
-	edited := strings.ReplaceAll(overlay[1], resource, "- "+base+" ")
+	resource := regexp.MustCompile(`((?m)^resources:\s*(?:- |\[))\.\./winnpm/deploy([ \]])`)
+	require.Len(t, resource.FindAllString(overlay[1], -1), 1)
+	edited := resource.ReplaceAllString(overlay[1], "${1}"+base+"${2}")
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(edited), 0o600))
-	container := into[appsv1.DaemonSet](t, render(t, folder)["DaemonSet"]).Spec.Template.Spec.Containers[0]
-	require.Equal(t, "registry.example.com/npm:v1", container.Image)
+	return folder
+}
+
+// The overlays in documents put the user's image into the DaemonSet.
+func TestDeployOverlayInDocs(t *testing.T) {
+	for _, document := range []string{"README.md", "docs/operations.md"} {
+		container := into[appsv1.DaemonSet](t, render(t, overlayIn(t, document))["DaemonSet"]).Spec.Template.Spec.Containers[0]
+		require.Equal(t, "registry.example.com/npm:v1", container.Image, document)
+	}
+}
+
+// That of README.md takes the predecessor's place, and replaces no pod by itself.
+func TestDeployOneNodeFirst(t *testing.T) {
+	theirs := installPredecessor(t)
+	for kind, object := range render(t, overlayIn(t, "README.md")) {
+		if theirs[kind] == nil { // rights, which are there
+			continue
+		}
+		got, err := apply(t, object)
+		require.NoError(t, err, kind)
+		require.Equal(t, theirs[kind].GetUID(), got.GetUID())
+		if kind == "DaemonSet" {
+			spec := into[appsv1.DaemonSet](t, got).Spec
+			require.Equal(t, appsv1.OnDeleteDaemonSetStrategyType, spec.UpdateStrategy.Type)
+			require.Equal(t, "registry.example.com/npm:v1", spec.Template.Spec.Containers[0].Image)
+		}
+	}
+	got, err := apply(t, render(t, overlays["azure"])["DaemonSet"])
+	require.NoError(t, err, "without the patch")
+	require.Equal(t, appsv1.RollingUpdateDaemonSetStrategyType, into[appsv1.DaemonSet](t, got).Spec.UpdateStrategy.Type)
 }
