@@ -173,7 +173,7 @@ func TestAnyPort(t *testing.T) {
 		Which     [][]int
 	}](t, base, "matrix")
 	require.Equal(t, "any", m.Port)
-	b := open(t, base, "", 1400, 1100)
+	b := open(t, base, "", 1400, 1300)
 	b.painted()
 	require.Equal(t, "any", eval[string](b, "document.querySelector('.grid').dataset.painted"))
 	for r := range m.Rows {
@@ -200,4 +200,24 @@ func TestManyPods(t *testing.T) {
 		return body
 	}), "#/pods", 1400)
 	require.Contains(t, b.text(".setlist"), "and 9,858 more; the filter finds them")
+}
+
+// TestListsStay: an entry that is clicked stays where it is, also far down its list, and so
+// does the one beside it.
+func TestListsStay(t *testing.T) {
+	base := simulate(t, shop)
+	for _, view := range []struct{ name, entry string }{
+		{"policies", `[data-object="shop/storefront"]`}, {"pods", `[data-object="shop/worker-0"]`}, {"sets", `li:last-child a`},
+	} {
+		b := open(t, base, "#/"+view.name, 1400, 700)
+		entry := "document.querySelector('.setlist " + view.entry + "')"
+		b.wait(entry + " !== null && document.querySelector('.detail .objectname') !== null")
+		eval[bool](b, "("+entry+".scrollIntoView({ block: 'center' }), true)")
+		at := "((box, list) => [Math.round(box.y), Math.round(list.scrollTop)])(" + entry + ".getBoundingClientRect(), document.querySelector('.setlist'))"
+		before := eval[[]int](b, at)
+		require.Positive(t, before[1], "the list is scrolled")
+		b.clickOn(entry)
+		b.wait(entry + ".getAttribute('aria-current') === 'true'")
+		require.Equal(t, before, eval[[]int](b, at), view.name)
+	}
 }

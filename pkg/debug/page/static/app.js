@@ -37,10 +37,14 @@ function route() {
 }
 
 let failedSince = null;
+let top = 0; // of what is below the status
 
 async function poll() {
   try {
     showStatus(await get('status'));
+    const now = el('tabs').offsetTop;
+    if (now !== top) dispatchEvent(new Event('resize')); // a view has more room, or less
+    top = now;
     failedSince = null;
     el('offline').hidden = true;
   } catch (err) {

@@ -86,7 +86,7 @@ export class Grid {
     const height = this.#top + rows.length * this.#size;
     this.#space.style.width = `${width}px`;
     this.#space.style.height = `${height}px`;
-    this.grid.style.height = `${Math.min(height + 16, Math.max(360, innerHeight - this.el.getBoundingClientRect().top - scrollY - 24))}px`;
+    this.grid.style.height = `${Math.min(height + 16, Math.max(360, innerHeight - (this.el.getBoundingClientRect().top + scrollY) - 24))}px`;
     this.grid.style.maxWidth = `${width + 16}px`;
     this.grid.setAttribute('aria-rowcount', rows.length);
     this.grid.setAttribute('aria-colcount', columns.length);
