@@ -109,8 +109,10 @@ func TestPhoneViews(t *testing.T) {
 	b.wait("document.querySelector('#panel .objectname')?.textContent === 'payments/card'")
 	require.Equal(t, before, eval[int](b, at))
 	require.Equal(t, "true", eval[string](b, "document.querySelector('.setlist [data-object=\"payments/card\"]').getAttribute('aria-current')"))
+	b.clickOn("[...document.querySelectorAll('#panel a')].find((el) => el.textContent === 'payments/card-0')")
+	b.wait("document.querySelector('.view.pods') !== null && document.querySelector('#panel .objectname')?.textContent === 'payments/card-0'")
 	b.press(kb.Escape)
-	b.wait("document.getElementById('panel').hidden")
+	b.wait("document.getElementById('panel').hidden && document.querySelector('.view.pods') !== null")
 }
 
 // TestRolledUp: a namespace is one row and one column until it is opened, by a click on a cell

@@ -3,6 +3,7 @@ package page
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/winnpm/winnpm/pkg/matrix"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -23,6 +24,21 @@ type derived struct {
 	place  chan struct{} // who is in it has what follows
 	matrix *matrix.Matrix
 	grids  map[gridKey]grid
+
+	workloads atomic.Pointer[[]workloadEntry] // once there is a matrix; nobody changes them
+}
+
+// entries returns the workloads. It waits for a matrix only when there was none yet.
+func (d *derived) entries(ctx context.Context) ([]workloadEntry, error) {
+	if all := d.workloads.Load(); all != nil {
+		return *all, nil
+	}
+	m, unlock, err := d.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return entries(m), nil
 }
 
 func newDerived(dump state.Dump, grids, judging *pace) *derived {
@@ -44,6 +60,8 @@ func (d *derived) lock(ctx context.Context) (m *matrix.Matrix, unlock func(), er
 	}
 	if d.matrix == nil {
 		d.matrix = matrix.New(d.dump)
+		all := entries(d.matrix)
+		d.workloads.Store(&all)
 	}
 	return d.matrix, func() { <-d.place }, nil
 }

@@ -27,12 +27,10 @@ type hit struct {
 // them: the best of each kind, those first that begin as asked.
 func find(s *snapshot, r *http.Request) (any, error) {
 	asked := strings.ToLower(strings.TrimSpace(r.URL.Query().Get("q")))
-	m, unlock, err := s.derived.lock(r.Context())
+	workloads, err := s.derived.entries(r.Context())
 	if err != nil {
 		return nil, err
 	}
-	workloads := entries(m)
-	unlock()
 	f := finder{asked: asked, hits: []hit{}}
 	for i := range s.dump.Pods {
 		f.offer(hit{Kind: "Pod", Name: s.dump.Pods[i].Pod, Also: s.dump.Pods[i].Addr})

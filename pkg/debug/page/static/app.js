@@ -6,7 +6,7 @@ import { MatrixView } from './matrix.js';
 import { Panel } from './panel.js';
 import { initSearch } from './search.js';
 import { SetsView } from './sets.js';
-import { go, href, read } from './state.js';
+import { href, read } from './state.js';
 import { showStatus } from './status.js';
 import { initTheme } from './theme.js';
 import { TimelineView } from './timeline.js';
@@ -77,7 +77,7 @@ addEventListener('hashchange', route);
 addEventListener('popstate', route);
 document.addEventListener('visibilitychange', tick);
 document.addEventListener('keydown', (event) => {
-  if (event.key === 'Escape' && !event.defaultPrevented && read().show) go({ show: '' });
+  if (event.key === 'Escape' && !event.defaultPrevented && !el('panel').hidden) panel.close();
 });
 initTheme(el('theme'), () => current?.recolour?.());
 initSearch(el('search'));

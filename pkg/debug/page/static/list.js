@@ -2,10 +2,7 @@
 import { Latest } from './api.js';
 import { count, h, number, replace } from './dom.js';
 import { podRequest, policyRequest, showPod, showPolicy, stateMark } from './object.js';
-import { go, link, pod, policy } from './state.js';
-
-/** phone has no room for an object beside the list: there it is in the panel. */
-const phone = matchMedia('(max-width: 700px)'); // as in base.css
+import { go, link, phone, pod, policy } from './state.js';
 
 const typingPause = 150; // milliseconds
 
@@ -56,7 +53,7 @@ export class ListView {
       this.#answer = await this.#all.ask(this.#view, { filter: state.filter }) ?? this.#answer;
       const [first] = this.#answer.entries;
       const chosen = phone.matches ? undefined : state.object || (first && how.name(first));
-      this.#drawList(chosen ?? state.show);
+      this.#drawList(chosen ?? (state.show || state.object));
       if (!chosen) {
         this.#drawn = '';
         replace(this.#detail);
@@ -82,7 +79,7 @@ export class ListView {
     const more = found - entries.length;
     this.#sum.textContent = `${number(found)} of ${number(total)}${trouble > 0 ? `; ${number(trouble)} to look at` : ''}`;
     replace(this.#list, entries.map((x) => h('li', {}, h('a', {
-      href: link(phone.matches ? { show: how.show(how.name(x)) } : { object: how.name(x), show: '' }), 'data-object': how.name(x), 'aria-current': [how.name(x), how.show(how.name(x))].includes(chosen) ? 'true' : undefined,
+      href: link({ object: how.name(x), show: '' }), 'data-object': how.name(x), 'aria-current': [how.name(x), how.show(how.name(x))].includes(chosen) ? 'true' : undefined,
     }, h('span', { class: 'setname', dir: 'auto' }, how.name(x)), h('span', { class: 'dim' }, how.also(x)), h('span', { class: 'marks' }, stateMark(x.state))))),
     more > 0 ? h('li', { class: 'dim' }, `and ${count(more, 'more', 'more')}; the filter finds them`) : null,
     found === 0 ? h('li', { class: 'dim' }, total === 0 ? how.none : 'None is named so.') : null);

@@ -2,7 +2,7 @@
 import { Latest, Refused } from './api.js';
 import { announce, h, replace } from './dom.js';
 import { podRequest, policyRequest, showPod, showPolicy } from './object.js';
-import { go, read, shown } from './state.js';
+import { go, phone, pod, policy, read, shown } from './state.js';
 import { TraceForm, complete, showTrace } from './trace.js';
 
 const kinds = {
@@ -12,7 +12,6 @@ const kinds = {
 };
 
 const wide = matchMedia('(min-width: 1001px)'); // as in base.css
-const phone = matchMedia('(max-width: 700px)');
 const idle = 'idle';
 
 export class Panel {
@@ -26,7 +25,7 @@ export class Panel {
   });
   #title = h('h2');
   #body = h('div', { class: 'body' });
-  #close = h('button', { type: 'button', class: 'plain', 'aria-label': 'Close details', onclick: () => go({ show: '' }) }, '✕');
+  #close = h('button', { type: 'button', class: 'plain', 'aria-label': 'Close details', onclick: () => this.close() }, '✕');
 
   constructor(el) {
     this.el = el;
@@ -35,12 +34,18 @@ export class Panel {
     replace(el, this.head, this.#form.el, this.#body);
   }
 
+  /** close leaves nothing to show. */
+  close() {
+    go(phone.matches ? { show: '', object: '' } : { show: '' });
+  }
+
   /** wanted is what the state wants; where there is room beside the matrix, a trace that is
    *  not asked yet rather than nothing. */
   #wanted(state) {
-    const what = shown(state.show);
-    const beside = ['policies', 'pods'].includes(state.view) && !phone.matches; // the view shows it
-    if (kinds[what.kind] && !beside) return { ...what, key: state.show };
+    const own = { policies: policy, pods: pod }[state.view]; // of a view that shows one beside its list
+    if (own && !phone.matches) return { key: '' };
+    const show = state.show || (own && state.object ? own(state.object) : '');
+    if (kinds[shown(show).kind]) return { ...shown(show), key: show };
     return state.view === 'matrix' && wide.matches ? { kind: 'trace', name: '->:', key: idle } : { key: '' };
   }
 

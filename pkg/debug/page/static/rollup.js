@@ -1,11 +1,10 @@
 // Namespaces of a matrix, each one row and one column until it is opened.
 import { alone } from './grid.js';
+import { phone } from './state.js';
 
 const separator = ',';
 const all = '*';
 const none = '-';
-const phone = matchMedia('(max-width: 700px)'); // as in base.css
-
 /** few are workloads that are all shown. */
 const few = () => (phone.matches ? 12 : 40);
 

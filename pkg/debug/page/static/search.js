@@ -24,6 +24,7 @@ export function initSearch(el) {
   let found = [];
   let at = 0;
   let typing = null;
+  let failed; // why nothing is found
   const latest = new Latest();
   const list = h('ul', { id: 'found', role: 'listbox', 'aria-label': 'Found', hidden: true });
   const input = h('input', {
@@ -48,7 +49,7 @@ export function initSearch(el) {
     replace(list, found.map((e, i) => h('li', {
       id: `found-${i}`, role: 'option', 'aria-selected': String(i === at), onmousedown: (event) => { event.preventDefault(); choose(e); },
     }, h('span', { class: 'pill' }, e.word), h('span', { class: 'name' }, e.name), h('span', { class: 'dim' }, e.also))),
-    found.length === 0 ? h('li', { class: 'dim', role: 'option', 'aria-disabled': 'true' }, 'Nothing is named so.') : null);
+    found.length === 0 ? h('li', { class: 'dim', role: 'option', 'aria-disabled': 'true' }, failed ?? 'Nothing is named so.') : null);
     list.hidden = false;
     input.setAttribute('aria-expanded', 'true');
     if (found[at]) input.setAttribute('aria-activedescendant', `found-${at}`);
@@ -60,10 +61,12 @@ export function initSearch(el) {
     const text = input.value.trim();
     if (text === '') return close();
     const asked = question(text);
+    failed = undefined;
     if (asked) found = [{ word: 'Trace', name: asked, also: '', to: { view: 'matrix', show: trace(asked) } }];
     else {
-      const answer = await latest.ask('find', { q: text }).catch(() => ({ found: [] })); // the banner says that nobody answers
+      const answer = await latest.ask('find', { q: text }).catch((err) => ({ found: [], failed: err.message }));
       if (!answer || input.value.trim() !== text || document.activeElement !== input) return undefined;
+      failed = answer.failed;
       found = answer.found.map((x) => ({ word: x.kind, name: x.name, also: x.also ?? '', to: targets[x.kind](x) }));
     }
     at = 0;

@@ -2,6 +2,9 @@
 
 export const views = ['matrix', 'policies', 'pods', 'sets', 'timeline'];
 
+/** phone is a window without room for an object beside its list: it comes as a sheet. As in base.css. */
+export const phone = matchMedia('(max-width: 700px)');
+
 /** read returns the view and its parameters. */
 export function read() {
   const [path, query = ''] = decodeHash().split('?');

@@ -1,7 +1,7 @@
 // One step of the recording: what came in, what was asked of HNS, what came of
 // it.
 import { clock, count, duration, h } from './dom.js';
-import { link, pod, policy } from './state.js';
+import { link, toPod, toPolicy } from './state.js';
 
 const shownEvents = 40;
 const shownCalls = 200;
@@ -50,8 +50,8 @@ function events(step) {
 }
 
 function objectLink(e) {
-  if (e.kind === 'pod') return h('a', { href: link({ show: pod(e.object) }) }, e.object);
-  if (e.kind === 'policy') return h('a', { href: link({ show: policy(e.object) }) }, e.object);
+  if (e.kind === 'pod') return h('a', { href: link(toPod(e.object)) }, e.object);
+  if (e.kind === 'policy') return h('a', { href: link(toPolicy(e.object)) }, e.object);
   return e.object;
 }
 
