@@ -63,22 +63,7 @@ func showPod(s *snapshot, r *http.Request) (any, error) {
 		return nil, notFound("there is no pod %s", key)
 	}
 	out := podDetail{Pod: d.Pods[i], Made: matrix.Owner(&d.Pods[i]), State: s.derived.names().podState(&d.Pods[i]), Ingress: []string{}, Egress: []string{}, Cluster: []string{}, Sets: []link{}, Rules: []ruleEntry{}, Pending: []pendingOne{}}
-	for _, p := range d.Policies {
-		if !slices.Contains(p.Selected, key) {
-			continue
-		}
-		if p.Ingress {
-			out.Ingress = append(out.Ingress, p.Policy)
-		}
-		if p.Egress {
-			out.Egress = append(out.Egress, p.Policy)
-		}
-	}
-	for _, p := range d.ClusterPolicies {
-		if slices.Contains(p.Selected, key) {
-			out.Cluster = append(out.Cluster, p.Name)
-		}
-	}
+	out.policies(d, key)
 	setNames := explain.SetNames{}
 	for _, set := range d.Sets {
 		setNames[set.ID] = set.Name
@@ -97,6 +82,26 @@ func showPod(s *snapshot, r *http.Request) (any, error) {
 		}
 	}
 	return out, nil
+}
+
+// policies fills in those that select the pod.
+func (out *podDetail) policies(d state.Dump, key string) {
+	for _, p := range d.Policies {
+		if !slices.Contains(p.Selected, key) {
+			continue
+		}
+		if p.Ingress {
+			out.Ingress = append(out.Ingress, p.Policy)
+		}
+		if p.Egress {
+			out.Egress = append(out.Egress, p.Policy)
+		}
+	}
+	for _, p := range d.ClusterPolicies {
+		if slices.Contains(p.Selected, key) {
+			out.Cluster = append(out.Cluster, p.Name)
+		}
+	}
 }
 
 // rulesOf lists what an endpoint has of ours and should have, by direction and
