@@ -32,9 +32,16 @@ type end struct {
 	pod     string // or an address
 	pods    int    // 0: it is addresses
 	edges   [2]edges
-	changed [2]bool // its rules for a direction, or who is in the sets that they name
-	moved   bool    // its pods are others: in other sets, at another address
+	changed [2]bool // its rules for a direction
+	reached [2]bool // the sets that these name have other members
+	moved   bool    // it is in other sets, or owns its address otherwise
 	there   [2]bool // before and after
+}
+
+// mayFlip reports whether connections of two ends can be others: rules of one are, or one is
+// elsewhere for rules of the other, or for its own.
+func mayFlip(from, to *end) bool {
+	return from.changed[out] || to.changed[in] || !from.stays() || !to.stays() || (from.moved || to.moved) && (from.reached[out] || to.reached[in])
 }
 
 // stays reports whether the end is there before and after.
@@ -58,29 +65,31 @@ type comparison struct {
 
 func newComparison(before, after *explain.Cluster, policies []PolicyChange, c Change) *comparison {
 	x := &comparison{before: before, after: after, addresses: outside(before, after), changed: map[string]bool{}, touched: map[string]bool{}}
-	moved, sets := map[string]bool{}, map[string]bool{}
+	var m moves
 	if c.differs() {
-		moved, sets = movedPods(before, after), changedSets(before, after)
+		m = newMoves(before, after)
 	}
 	for _, p := range policies {
 		x.touched[p.Policy] = p.Change != unchanged
 	}
 	old, now := endpointsOf(before), endpointsOf(after)
+	addrs := addressesOf(after) // of who stays, before as well
 	for _, w := range workloads(before, after) {
 		x.workloads = append(x.workloads, w.Workload)
 		e := end{name: w.Name, pod: w.Pods[0], pods: len(w.Pods), there: w.there}
 		for _, pod := range w.Pods {
-			x.changed[pod] = moved[pod] || differ(old[pod], now[pod], nil) || reached(sets, nil, old[pod], now[pod])
-			e.moved = e.moved || moved[pod]
+			x.changed[pod] = m.pods[pod] || differ(old[pod], now[pod], nil) || m.reached(nil, old[pod], now[pod])
+			e.moved = e.moved || m.pods[pod] || m.members[addrs[pod]]
 		}
 		for side, dir := range []hns.Direction{out: hns.Out, in: hns.In} {
-			e.changed[side] = differ(old[e.pod], now[e.pod], &dir) || reached(sets, &dir, old[e.pod], now[e.pod])
+			e.changed[side] = differ(old[e.pod], now[e.pod], &dir)
+			e.reached[side] = m.reached(&dir, old[e.pod], now[e.pod])
 			e.edges[side] = edgesOf(dir, old[e.pod], now[e.pod])
 		}
 		x.ends = append(x.ends, e)
 	}
 	for _, a := range x.addresses {
-		x.ends = append(x.ends, end{name: a.Name, pod: a.one.String(), there: [2]bool{true, true}})
+		x.ends = append(x.ends, end{name: a.Name, pod: a.one.String(), moved: m.outside, there: [2]bool{true, true}})
 	}
 	return x
 }
@@ -127,7 +136,7 @@ func (p *Plan) flips(ctx context.Context, x *comparison) error {
 				return err
 			}
 			from, to := &x.ends[i], &x.ends[j]
-			if from.pods+to.pods == 0 || i == j && from.pods < 2 || !from.changed[out] && !to.changed[in] && !from.moved && !to.moved {
+			if from.pods+to.pods == 0 || i == j && from.pods < 2 || !mayFlip(from, to) {
 				continue
 			}
 			flips, admitted := x.flips(from, to, i == j)

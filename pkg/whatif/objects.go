@@ -11,7 +11,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/explain"
-	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -116,75 +115,6 @@ func (p *played) replaced(before World, c Change, local func(Pod) bool) error {
 		}
 	}
 	return plug(p.sim, slices.DeleteFunc(after, func(ep plugged) bool { return old[ep.ID] }))
-}
-
-// movedPods returns the pods that come or go with a change, that have another address, or own
-// it otherwise. What else becomes of a pod shows in rules, and in the members of sets.
-func movedPods(before, after *explain.Cluster) map[string]bool {
-	out := map[string]bool{}
-	old := holdings(before)
-	for name, is := range holdings(after) {
-		was, ok := old[name]
-		out[name] = !ok || was != is
-		delete(old, name)
-	}
-	for name := range old {
-		out[name] = true
-	}
-	return out
-}
-
-// holding is what a pod has of its address.
-type holding struct {
-	addr        string
-	owns, doubt bool
-}
-
-func holdings(c *explain.Cluster) map[string]holding {
-	d := c.Dump()
-	out := make(map[string]holding, len(d.Pods))
-	for i := range d.Pods {
-		p := &d.Pods[i]
-		_, owns := c.Owns(p)
-		out[p.Pod] = holding{p.Addr, owns, p.InDoubt}
-	}
-	return out
-}
-
-// changedSets returns the sets that have other members after a change, nested ones too.
-func changedSets(before, after *explain.Cluster) map[string]bool {
-	members, ids := map[string][]string{}, map[string]string{}
-	for _, s := range before.Dump().Sets {
-		members[s.ID] = s.Members
-	}
-	out, names := map[string]bool{}, map[string]bool{}
-	for _, s := range after.Dump().Sets {
-		ids[s.Name] = s.ID
-		if old, ok := members[s.ID]; !ok || !slices.Equal(old, s.Members) {
-			out[s.ID], names[s.Name] = true, true
-		}
-	}
-	for _, s := range after.Dump().Sets { // a nested set has no nested ones
-		if slices.ContainsFunc(s.Members, func(m string) bool { return names[m] }) {
-			out[s.ID] = true
-		}
-	}
-	return out
-}
-
-// reached reports whether rules of endpoints name one of the sets; of one direction, if one is
-// given.
-func reached(sets map[string]bool, dir *hns.Direction, states ...[]*state.Endpoint) bool {
-	for _, eps := range states {
-		for _, ep := range eps {
-			for _, a := range ep.Applied {
-				if (dir == nil || a.Direction == *dir) && slices.ContainsFunc(a.SetIDs(), func(id string) bool { return sets[id] }) {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }
 
 // noteLost adds the policies that select a pod before a change of others and none after it.
