@@ -17,6 +17,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // idleOf returns the policies that select nothing, by kind and name.
@@ -111,5 +112,5 @@ func TestSelectingNothingIsCertain(t *testing.T) {
 	require.Empty(t, explain.Idle(dp.Dump(), math.MaxInt))
 	apply("")
 	require.Equal(t, []string{"NetworkPolicy x/p"}, idleOf(dp))
-	require.Equal(t, desired.SelectsNothing, explain.Idle(dp.Dump(), math.MaxInt)[0].Reason)
+	require.Equal(t, state.ReasonSelectsNothing, explain.Idle(dp.Dump(), math.MaxInt)[0].Reason)
 }

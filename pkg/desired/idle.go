@@ -103,20 +103,16 @@ func (c *comparisons) some(m *members, namespace string, match policy.LabelMatch
 	return false
 }
 
-// SelectsNothing is the reason of a policy that selects no pod of the cluster. It changes nothing,
-// and may be misspelt.
-const SelectsNothing state.Reason = "SelectsNothing"
-
 // SelectingNothing words that a policy selects no pod: everywhere and always in the same way.
 func SelectingNothing(key policy.Key) state.Warning {
 	if key.Namespace == "" {
 		return state.Warning{
-			Object: key.Name, Kind: "ClusterNetworkPolicy", Reason: SelectsNothing,
+			Object: key.Name, Kind: "ClusterNetworkPolicy", Reason: state.ReasonSelectsNothing,
 			Message: "spec.subject selects no pod, so the policy changes nothing; check its selectors",
 		}
 	}
 	return state.Warning{
-		Object: key.String(), Kind: "NetworkPolicy", Reason: SelectsNothing,
+		Object: key.String(), Kind: "NetworkPolicy", Reason: state.ReasonSelectsNothing,
 		Message: "spec.podSelector selects no pod of namespace " + key.Namespace + ", so the policy changes nothing; check its labels",
 	}
 }

@@ -14,10 +14,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// SelectsNothing is the reason of a warning about a policy that selects no pod of the cluster:
-// it changes nothing, and may be misspelt.
-const SelectsNothing state.Reason = "SelectsNothing"
-
 // Idle returns a warning for each policy of a dump that selects no pod, of this node or of
 // another one. A policy whose selector cannot be read is none of them: it has its own. Nor is
 // one that may select pods whose labels are not known. In a namespace that takes more than most
@@ -30,14 +26,14 @@ func Idle(d state.Dump, most int) []state.Warning {
 		if p.Spec == nil || len(p.Selected) > 0 || x.some(&p.Spec.PodSelector, namespace) {
 			continue
 		}
-		out = append(out, state.Warning{Object: p.Policy, Kind: "NetworkPolicy", Reason: SelectsNothing, Message: x.whyNone(namespace)})
+		out = append(out, state.Warning{Object: p.Policy, Kind: "NetworkPolicy", Reason: state.ReasonSelectsNothing, Message: x.whyNone(namespace)})
 	}
 	for _, p := range d.ClusterPolicies {
 		if p.Spec == nil || len(p.Selected) > 0 || x.subject(p.Spec.Subject) {
 			continue
 		}
 		out = append(out, state.Warning{
-			Object: p.Name, Kind: "ClusterNetworkPolicy", Reason: SelectsNothing,
+			Object: p.Name, Kind: "ClusterNetworkPolicy", Reason: state.ReasonSelectsNothing,
 			Message: "spec.subject selects no pod, so the policy changes nothing; check its selectors",
 		})
 	}

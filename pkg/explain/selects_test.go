@@ -9,6 +9,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/simulate"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // TestIdle: a policy that selects no pod is told, whatever its kind, and one that selects a
@@ -37,7 +38,7 @@ func TestIdle(t *testing.T) {
 	require.NoError(t, err)
 	var told []string
 	for _, w := range explain.Idle(d, math.MaxInt) {
-		require.Equal(t, explain.SelectsNothing, w.Reason)
+		require.Equal(t, state.ReasonSelectsNothing, w.Reason)
 		told = append(told, w.Kind+" "+w.Object+": "+w.Message)
 	}
 	require.Equal(t, []string{

@@ -77,7 +77,7 @@ func whoIs(all []condition) string {
 			of = append(of, "in namespaces with "+list(requirements(c.reqs), "and"))
 		case ipsets.KindNamedPort:
 			serves = append(serves, portWords(c))
-		case ipsets.KindInBlocks, ipsets.KindNodes, ipsets.KindDoubt, ipsets.KindEmpty:
+		case ipsets.KindInBlocks, ipsets.KindNodes, ipsets.KindDoubt, ipsets.KindDoubtAddrs, ipsets.KindEmpty:
 			if len(all) != 1 {
 				return ""
 			}
@@ -114,7 +114,7 @@ func addressWords(c condition) string {
 		return "pods and nodes within " + blockWords(c.block)
 	case c.kind == ipsets.KindEmpty:
 		return "nobody"
-	case c.kind == ipsets.KindDoubt:
+	case c.kind == ipsets.KindDoubt || c.kind == ipsets.KindDoubtAddrs:
 		return "addresses that several pods claim"
 	case len(c.reqs) == 0:
 		return "nodes"

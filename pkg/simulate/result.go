@@ -95,7 +95,7 @@ func warnings(loaded []manifest.Warning, active []state.Warning) []state.Warning
 // that is not read, was put right, or has nothing to do does not count.
 func complete(warnings []state.Warning) bool {
 	return !slices.ContainsFunc(warnings, func(w state.Warning) bool {
-		return !slices.Contains([]state.Reason{state.Reason(manifest.SkippedKind), state.Reason(manifest.HostBitsMasked), explain.SelectsNothing}, w.Reason)
+		return !slices.Contains([]state.Reason{state.Reason(manifest.SkippedKind), state.Reason(manifest.HostBitsMasked), state.ReasonSelectsNothing}, w.Reason)
 	})
 }
 

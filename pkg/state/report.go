@@ -25,6 +25,9 @@ const (
 	// ReasonAddressContested: others claim the address of a pod of the node, or it is
 	// nobody's.
 	ReasonAddressContested Reason = "AddressContested"
+	// ReasonSelectsNothing is of a policy that selects no pod of the cluster. It changes nothing, and
+	// may be misspelt. No report has it, as everything that was asked for is done.
+	ReasonSelectsNothing Reason = "SelectsNothing"
 )
 
 // Warning is one thing that is not as the user asked: left out, or not

@@ -173,7 +173,7 @@ func (a *agent) Create(_ context.Context, e *eventsv1.Event) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.events++
-	if e.Reason == string(desired.SelectsNothing) {
+	if e.Reason == string(state.ReasonSelectsNothing) {
 		a.idle++
 	}
 	if key := (policy.Key{Namespace: e.Regarding.Namespace, Name: e.Regarding.Name}); a.told[key].IsZero() {

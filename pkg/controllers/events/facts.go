@@ -15,8 +15,6 @@ import (
 const (
 	// reasonProgrammed is that of the Event which says that all warnings passed.
 	reasonProgrammed state.Reason = "Programmed"
-	// reasonSelectsNothing is that of a policy that selects no pod. No report has it.
-	reasonSelectsNothing = desired.SelectsNothing
 	// patience is how long a retried failure has to last until it is sent: one failed call
 	// is no news.
 	patience = time.Minute
@@ -32,7 +30,7 @@ type topic struct {
 
 // once reports whether the topic is told once for each version of a policy, and not again as long
 // as it is active: a policy that waits for its pods is in order, and there may be many.
-func (t topic) once() bool { return t.reason == reasonSelectsNothing }
+func (t topic) once() bool { return t.reason == state.ReasonSelectsNothing }
 
 // patience returns how long the topic has to be active until it is sent. The pods of a policy
 // may be written right after it.
