@@ -58,4 +58,3 @@ func TestPlanOfObjects(t *testing.T) {
 		ever(t, seen[what], "never seen: "+what)
 	}
 }
-
