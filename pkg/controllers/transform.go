@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 
@@ -101,9 +100,7 @@ func keptClusterNodes(b policy.Budgets) kept[*state.Node] {
 			return nil, false
 		},
 		nameOf: func(n *state.Node) cache.ObjectName { return cache.ObjectName{Name: n.Name} },
-		same: func(a, b *state.Node) bool {
-			return a.OverBudget == b.OverBudget && maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Addrs, b.Addrs)
-		},
+		same:   (*state.Node).Same,
 	}
 }
 

@@ -245,7 +245,7 @@ func (a *applying) setNodes(list []*corev1.Node) {
 			node.Labels, node.Addrs = labels, old.Addrs
 		}
 		a.after.Peers[i] = node
-		change.Change = was(true, reflect.DeepEqual(old, node))
+		change.Change = was(true, old.Same(&node))
 		a.objects = append(a.objects, change)
 	}
 }

@@ -1,6 +1,8 @@
 package whatif
 
 import (
+	"slices"
+
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -18,16 +20,6 @@ type moves struct {
 func newMoves(before, after *explain.Cluster) moves {
 	m := moves{pods: movedPods(before, after), sets: map[string]bool{}, members: map[string]bool{}}
 	old, now := setsOf(before), setsOf(after)
-	inside := map[string]bool{}
-	for _, c := range []*explain.Cluster{before, after} {
-		for _, addr := range addressesOf(c) {
-			inside[addr] = true
-		}
-	}
-	join := func(member string) {
-		m.members[member] = true
-		m.outside = m.outside || !inside[member]
-	}
 	names := map[string]bool{}
 	for name, is := range now {
 		was, ok := old[name]
@@ -36,27 +28,50 @@ func newMoves(before, after *explain.Cluster) moves {
 		}
 		for _, member := range differences(was.Members, is.Members) {
 			m.sets[is.ID], names[name] = true, true
-			if old[member] == nil && now[member] == nil {
-				join(member)
-				continue
-			}
-			for _, s := range []*state.Set{old[member], now[member]} {
-				if s != nil {
-					for _, inner := range s.Members {
-						join(inner)
-					}
-				}
-			}
+			m.join(member, old[member], now[member])
 		}
 	}
 	for _, is := range now { // a nested set has no nested ones
-		for _, member := range is.Members {
-			if names[member] {
-				m.sets[is.ID] = true
-			}
+		if slices.ContainsFunc(is.Members, func(member string) bool { return names[member] }) {
+			m.sets[is.ID] = true
 		}
 	}
+	m.outside = m.beyond(before, after)
 	return m
+}
+
+// join notes what is in a set on one side of the change only: an address, or all that is in a
+// set that is there called so.
+func (m *moves) join(member string, sets ...*state.Set) {
+	leaf := true
+	for _, s := range sets {
+		if s == nil {
+			continue
+		}
+		leaf = false
+		for _, inner := range s.Members {
+			m.members[inner] = true
+		}
+	}
+	if leaf {
+		m.members[member] = true
+	}
+}
+
+// beyond reports whether some of the members are no pod's address.
+func (m *moves) beyond(clusters ...*explain.Cluster) bool {
+	inside := map[string]bool{}
+	for _, c := range clusters {
+		for _, addr := range addressesOf(c) {
+			inside[addr] = true
+		}
+	}
+	for member := range m.members {
+		if !inside[member] {
+			return true
+		}
+	}
+	return false
 }
 
 // setsOf returns the sets by name.
@@ -92,18 +107,12 @@ func (m moves) reached(dir *hns.Direction, states ...[]*state.Endpoint) bool {
 	if len(m.sets) == 0 {
 		return false
 	}
+	names := func(a hns.ACL) bool {
+		return (dir == nil || a.Direction == *dir) && slices.ContainsFunc(a.SetIDs(), func(id string) bool { return m.sets[id] })
+	}
 	for _, eps := range states {
-		for _, ep := range eps {
-			for _, a := range ep.Applied {
-				if dir != nil && a.Direction != *dir {
-					continue
-				}
-				for _, id := range a.SetIDs() {
-					if m.sets[id] {
-						return true
-					}
-				}
-			}
+		if slices.ContainsFunc(eps, func(ep *state.Endpoint) bool { return slices.ContainsFunc(ep.Applied, names) }) {
+			return true
 		}
 	}
 	return false

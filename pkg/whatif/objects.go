@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"reflect"
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -62,7 +61,7 @@ func (c Change) tell(tx *dataplane.Transaction, before World, local func(Pod) bo
 	tellNamed(before.Namespaces, c.After.Namespaces, func(ns desired.Namespace) string { return ns.Name },
 		func(a, b desired.Namespace) bool { return a.Same(&b) }, tx.SetNamespace, tx.DeleteNamespace)
 	tellNamed(before.Peers, c.After.Peers, func(n state.Node) string { return n.Name },
-		func(a, b state.Node) bool { return reflect.DeepEqual(a, b) }, tx.SetNode, tx.DeleteNode)
+		func(a, b state.Node) bool { return a.Same(&b) }, tx.SetNode, tx.DeleteNode)
 }
 
 // tellNamed tells the difference of two lists.

@@ -17,6 +17,14 @@ var (
 	kustomizationFiles = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 )
 
+// instead says how the objects of a kustomization are given.
+func (l *loader) instead() string {
+	if l.change {
+		return "give -k %s instead"
+	}
+	return "give what kubectl kustomize %s prints"
+}
+
 // folder reads the manifests of a folder, and with Options.Recursive of those below it. What
 // it leaves out is a warning. Folders that links lead to are left out, so it comes to an end.
 func (l *loader) folder(path string) ([]file, error) {
@@ -28,11 +36,8 @@ func (l *loader) folder(path string) ([]file, error) {
 		l.leaveOut(path, "is a Helm chart, which is not rendered: give what helm template %s prints", path)
 		return nil, nil
 	}
-	switch {
-	case has(entries, kustomizationFiles) && l.change:
-		l.leaveOut(path, "has a kustomization, which is not applied to the manifests beside it: give -k %s instead", path)
-	case has(entries, kustomizationFiles):
-		l.leaveOut(path, "has a kustomization, which is not applied to the manifests beside it: give what kubectl kustomize %s prints", path)
+	if has(entries, kustomizationFiles) {
+		l.leaveOut(path, "has a kustomization, which is not applied to the manifests beside it: "+l.instead(), path)
 	}
 	var out []file
 	below := ""
