@@ -190,7 +190,7 @@ func (o *planOptions) plan(ctx context.Context, std streams) (whatif.Plan, bool,
 	if err != nil {
 		return whatif.Plan{}, false, err
 	}
-	how := simulate.ChangeOptions{Delete: o.remove, Prune: o.prune}
+	how := simulate.ChangeOptions{Delete: o.remove, Prune: o.prune, OneNode: o.node != ""}
 	if len(o.manifests) > 0 {
 		how.Node = o.node
 	}

@@ -41,6 +41,8 @@ type ChangeOptions struct {
 	Prune bool
 	// Node is that of new pods that name none.
 	Node string
+	// OneNode: nodes that the world has not are of no interest.
+	OneNode bool
 }
 
 // GoneError is an object to delete that is not there.
@@ -143,7 +145,7 @@ func (a *applying) world() *whatif.World {
 	for _, name := range slices.Sorted(maps.Keys(a.namespaces)) {
 		a.after.Namespaces = append(a.after.Namespaces, a.namespaces[name])
 	}
-	if a.how.Node == "" && !a.before.OwnersUnknown {
+	if !a.how.OneNode && !a.before.OwnersUnknown {
 		a.after.AddNodes()
 	}
 	return &a.after
@@ -229,6 +231,9 @@ func (a *applying) setNamespaces(list []*corev1.Namespace) {
 // setNodes gives nodes their labels. In a cluster a node keeps what its kubelet gave it.
 func (a *applying) setNodes(list []*corev1.Node) {
 	for _, n := range list {
+		if a.unknownNode(n) {
+			continue
+		}
 		node := controllers.ClusterNode(n, a.before.Budgets)
 		i := slices.IndexFunc(a.after.Peers, func(p state.Node) bool { return p.Name == node.Name })
 		change := whatif.ObjectChange{Kind: "Node", Object: node.Name, Change: isNew}
@@ -240,7 +245,8 @@ func (a *applying) setNodes(list []*corev1.Node) {
 		}
 		old := a.after.Peers[i]
 		if !a.before.FromManifests {
-			labels := maps.Clone(old.Labels)
+			labels := map[string]string{}
+			maps.Copy(labels, old.Labels)
 			maps.Copy(labels, node.Labels)
 			node.Labels, node.Addrs = labels, old.Addrs
 		}
@@ -248,6 +254,14 @@ func (a *applying) setNodes(list []*corev1.Node) {
 		change.Change = was(true, old.Same(&node))
 		a.objects = append(a.objects, change)
 	}
+}
+
+// unknownNode reports, with a warning, whether nobody knows if a node is there.
+func (a *applying) unknownNode(n *corev1.Node) bool {
+	if a.before.PeersUnknown {
+		a.warn("Node", n.Name, reasonNotPlanned, "it is left out, as the dump does not say which nodes there are; take the cluster of --kubeconfig or --manifests")
+	}
+	return a.before.PeersUnknown
 }
 
 // put makes a pod of the world what one of a manifest says, and says what becomes of it. Of

@@ -193,6 +193,40 @@ func TestLabelsOfOthers(t *testing.T) {
 	require.Equal(t, map[string]string{"team": "c", "zone": "b", corev1.LabelMetadataName: "x"}, change.After.Namespaces[0].Labels)
 }
 
+// In a cluster a node keeps the labels and addresses that its kubelet gave it. A dump may not know
+// which nodes there are.
+func TestNodesOfACluster(t *testing.T) {
+	w := worldOf(t, node("n1", "os: w")+node("bare", "")+"---\n{apiVersion: v1, kind: Node, metadata: {name: n2}, status: {addresses: [{type: InternalIP, address: 10.240.0.5}]}}\n")
+	w.FromManifests, w.Peers[0].Labels = false, nil
+	text := node("n1", "zone: a") + node("bare", "zone: b") + node("n2", "zone: c")
+	change, err := applied(t, w, text, simulate.ChangeOptions{})
+	require.NoError(t, err)
+	var got []string
+	for _, n := range change.After.Peers {
+		got = append(got, fmt.Sprintf("%s %v %v", n.Name, n.Labels, n.Addrs))
+	}
+	require.Equal(t, []string{"bare map[zone:b] []", "n1 map[os:w zone:a] []", "n2 map[zone:c] [10.240.0.5]"}, got)
+	w.PeersUnknown = true
+	for _, remove := range []bool{false, true} {
+		change, err = applied(t, w, text, simulate.ChangeOptions{Delete: remove})
+		require.NoError(t, err)
+		require.Nil(t, change.After)
+		require.Len(t, change.Warnings, 3)
+		require.EqualValues(t, "NotPlanned", change.Warnings[0].Reason)
+	}
+}
+
+// With one node alone of interest, that is so of new pods too.
+func TestOneNode(t *testing.T) {
+	w := worldOf(t, node("n1", "")+made("Deployment", "web", "1", "a"))
+	w.Nodes = w.Nodes[:0]
+	for one, want := range map[bool]int{true: 0, false: 1} {
+		change, err := applied(t, w, made("Deployment", "web", "2", "a"), simulate.ChangeOptions{OneNode: one})
+		require.NoError(t, err)
+		require.Len(t, change.After.Nodes, want)
+	}
+}
+
 // What a change leaves as it is, is said.
 func TestWarningsOfAChange(t *testing.T) {
 	reasons := func(c whatif.Change) (out []string) {

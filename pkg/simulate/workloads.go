@@ -158,13 +158,8 @@ func (a *applying) delete(o manifest.Objects) error {
 		}
 		a.remove("Pod", key.String(), slices.DeleteFunc([]desired.PodKey{key}, func(key desired.PodKey) bool { return !a.has(key) }))
 	}
-	for _, n := range o.Nodes {
-		i := slices.IndexFunc(a.after.Peers, func(p state.Node) bool { return p.Name == n.Name })
-		if i < 0 {
-			return GoneError{"Node " + n.Name}
-		}
-		a.after.Peers = slices.Delete(a.after.Peers, i, i+1)
-		a.objects = append(a.objects, whatif.ObjectChange{Kind: "Node", Object: n.Name, Change: deleted})
+	if err := a.deleteNodes(o.Nodes); err != nil {
+		return err
 	}
 	for _, ns := range o.Namespaces {
 		if _, ok := a.namespaces[ns.Name]; !ok {
@@ -172,6 +167,21 @@ func (a *applying) delete(o manifest.Objects) error {
 		}
 		delete(a.namespaces, ns.Name)
 		a.remove("Namespace", ns.Name, a.in(func(p whatif.Pod) bool { return p.Namespace == ns.Name }))
+	}
+	return nil
+}
+
+func (a *applying) deleteNodes(list []*corev1.Node) error {
+	for _, n := range list {
+		if a.unknownNode(n) {
+			continue
+		}
+		i := slices.IndexFunc(a.after.Peers, func(p state.Node) bool { return p.Name == n.Name })
+		if i < 0 {
+			return GoneError{"Node " + n.Name}
+		}
+		a.after.Peers = slices.Delete(a.after.Peers, i, i+1)
+		a.objects = append(a.objects, whatif.ObjectChange{Kind: "Node", Object: n.Name, Change: deleted})
 	}
 	return nil
 }
