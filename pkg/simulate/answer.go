@@ -18,7 +18,7 @@ import (
 // options that say what to simulate.
 func Answer(ctx context.Context, o Options, q explain.Question) (a explain.Answer, err error) {
 	o.Ends = []string{q.From, q.To}
-	in, err := open(o)
+	in, err := open(o, true)
 	if err != nil {
 		return explain.Answer{}, err
 	}

@@ -85,7 +85,7 @@ type session struct {
 // run returns whether everything is programmed. What it starts is added to
 // running and ends with ctx.
 func run(ctx context.Context, o Options, q questions, running *sync.WaitGroup) (bool, error) {
-	in, err := open(o)
+	in, err := open(o, false)
 	if err != nil {
 		return false, err
 	}
@@ -134,9 +134,10 @@ type input struct {
 	objects manifest.Objects
 }
 
-func open(o Options) (input, error) {
+// open reads the manifests, or begins to follow a cluster.
+func open(o Options, cronJobs bool) (input, error) {
 	if o.Kubeconfig == "" {
-		objects, loaded, err := manifest.Load(o.Manifests, manifest.Options{Node: o.Node, Stdin: o.Stdin, Recursive: o.Recursive})
+		objects, loaded, err := manifest.Load(o.Manifests, manifest.Options{Node: o.Node, Stdin: o.Stdin, Recursive: o.Recursive, CronJobs: cronJobs})
 		if err != nil {
 			return input{}, err
 		}

@@ -29,7 +29,7 @@ func Bundle(ctx context.Context, o Options, w io.Writer) error {
 
 // settled lets use see the program at its first convergence.
 func settled(ctx context.Context, o Options, recording bool, use func(*session, input) error) error {
-	in, err := open(o)
+	in, err := open(o, true)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ import (
 // say they run Linux are left out, as other agents serve them; with Options.Node, all but
 // that one are. It uses only the options that say what to simulate.
 func World(ctx context.Context, o Options) (whatif.World, error) {
-	in, err := open(o)
+	in, err := open(o, true)
 	if err != nil {
 		return whatif.World{}, err
 	}

@@ -87,15 +87,27 @@ func TestChangeOfTooMany(t *testing.T) {
 	require.EqualError(t, refused, "kubectl kustomize x:4: document 1: Deployment x/web: spec: makes more than 150000 pods in total; use fewer")
 }
 
-// A CronJob has the pods of one of its Jobs while it runs.
+// A CronJob has the pods of one of its Jobs while it runs, for whoever asks; for npm simulate it
+// is skipped with a warning.
 func TestCronJob(t *testing.T) {
+	read := func(spec string) (manifest.Objects, []manifest.Warning, error) {
+		return manifest.Load([]string{"-"}, manifest.Options{Stdin: strings.NewReader(workload("batch/v1", "CronJob", "report", spec)), CronJobs: true})
+	}
 	const spec = "{schedule: '0 3 * * *', jobTemplate: {spec: {parallelism: 2, template: {metadata: {labels: {app: report}}}}}}"
-	o := mustLoad(t, workload("batch/v1", "CronJob", "report", spec), manifest.Options{})
+	o, _, err := read(spec)
+	require.NoError(t, err)
 	require.Equal(t, []string{"x/report-0@", "x/report-1@"}, podNames(o.Pods))
 	require.Equal(t, "report", o.Pods[0].Labels["app"])
 	require.Equal(t, "CronJob", o.Pods[0].OwnerReferences[0].Kind)
-	_, _, err := load(workload("batch/v1", "CronJob", "report", "{jobTemplate: {spec: {parallelism: -1}}}"))
+	_, _, err = read("{jobTemplate: {spec: {parallelism: -1}}}")
 	require.EqualError(t, err, "stdin:4: document 1: CronJob x/report: spec.jobTemplate.spec.parallelism: -1 is negative; use 0 or more")
-	_, _, err = load(workload("batch/v1", "CronJob", "report", "{jobTemplate: {spec: {template: {metadata: {labels: {app: -x}}}}}}"))
+	_, _, err = read("{jobTemplate: {spec: {template: {metadata: {labels: {app: -x}}}}}}")
 	require.ErrorContains(t, err, "CronJob x/report: spec.jobTemplate.spec.template.metadata.labels: ")
+
+	o, warnings, err := load(workload("batch/v1", "CronJob", "report", spec))
+	require.NoError(t, err)
+	require.Empty(t, o.Pods)
+	require.Len(t, warnings, 1)
+	require.Equal(t, manifest.SkippedKind, warnings[0].Reason)
+	require.Equal(t, "stdin document 1: kind CronJob makes pods, which are left out, and is skipped", warnings[0].Message)
 }

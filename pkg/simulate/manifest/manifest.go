@@ -52,6 +52,9 @@ type Options struct {
 	// so workloads are in Objects.Workloads and make no pods, and pods without a status have
 	// no address.
 	Change bool
+	// CronJobs reads them: each has the pods of one of its Jobs while that runs. The contract of
+	// npm simulate has no such kind.
+	CronJobs bool
 	// Recursive reads also the folders below a folder.
 	Recursive bool
 	// Namespace is that of objects that name none; empty is "default".
@@ -87,7 +90,7 @@ func (w Warning) Misleads() bool { return w.Reason != SkippedKind && w.Reason !=
 // one line, or *Errors, when several things are refused; nothing else is returned
 // then.
 func Load(paths []string, o Options) (Objects, []Warning, error) {
-	l := loader{seen: map[string]place{}, change: o.Change, recursive: o.Recursive, defaultNamespace: cmp.Or(o.Namespace, metav1.NamespaceDefault)}
+	l := loader{seen: map[string]place{}, change: o.Change, cronJobs: o.Change || o.CronJobs, recursive: o.Recursive, defaultNamespace: cmp.Or(o.Namespace, metav1.NamespaceDefault)}
 	for _, path := range paths {
 		files, err := l.open(path, o.Stdin, cmp.Or(o.StdinName, "stdin"))
 		if err != nil {

@@ -24,11 +24,14 @@ type loader struct {
 	seen      map[string]place // by kind, namespace and name
 	warnings  []Warning
 	change    bool // as Options.Change
+	cronJobs  bool // as Options.CronJobs
 	recursive bool // as Options.Recursive
 	errs      Errors
 	// defaultNamespace is that of Options.Namespace.
 	defaultNamespace string
 }
+
+const cronJobKind = "CronJob"
 
 // source is one object, not decoded yet.
 type source struct {
@@ -53,7 +56,7 @@ var kinds = map[string]struct {
 	"StatefulSet":  {"apps/v1", (*loader).statefulSet},
 	"DaemonSet":    {"apps/v1", (*loader).daemonSet},
 	"Job":          {"batch/v1", (*loader).job},
-	"CronJob":      {"batch/v1", (*loader).cronJob},
+	cronJobKind:    {"batch/v1", (*loader).cronJob},
 }
 
 func (l *loader) file(f file) error {
@@ -96,6 +99,9 @@ func (l *loader) object(at place, tree any, version, kind string) error {
 		}
 	}
 	known, ok := kinds[kind]
+	if kind == cronJobKind && !l.cronJobs {
+		ok = false
+	}
 	isPolicy := strings.HasSuffix(kind, namespacedKind)
 	switch meant := misspelt(version, kind); {
 	case meant != "":
@@ -186,6 +192,7 @@ var otherProjects = []string{
 
 // notRead says of kinds that make pods, or objects, that these are left out.
 var notRead = map[string]string{
+	cronJobKind:             "makes pods, which are left out,",
 	"ReplicationController": "makes pods, which are left out,",
 	"Kustomization":         "makes other objects, which are left out: give what kubectl kustomize prints; it",
 }
