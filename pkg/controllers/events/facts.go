@@ -48,7 +48,7 @@ func (t topic) everywhere() bool {
 	case state.ReasonHNSRejected, state.ReasonHNSUnavailable, state.ReasonForeignWrites, state.ReasonAddressContested,
 		state.ReasonNodesUnknown: // by this node's agent
 		return false
-	case state.ReasonOverBudget: // where it follows from pods too, every node says it that has such pods
+	case state.ReasonSelectsNothing, state.ReasonOverBudget: // where it follows from pods too, every node says it that has such pods
 	}
 	return true
 }
