@@ -341,7 +341,7 @@ func (w *walker) state() state.Dump {
 	for i := range d.Endpoints {
 		ep := &d.Endpoints[i]
 		ep.Next = state.Next{}
-		slices.SortFunc(ep.Applied, func(a, b hns.ACL) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		ep.Applied = slices.SortedFunc(slices.Values(ep.Applied), func(a, b hns.ACL) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) }) // Wanted may be the same list
 	}
 	return d
 }

@@ -72,7 +72,11 @@ func (h Half) With(other Half) (actual, wanted Verdict) {
 	case !other.Judged:
 		return h.Actual, h.Wanted
 	}
-	return Whole(h, other)
+	actual, wanted = Whole(h, other)
+	if actual == Allowed && (h.own.contested() || other.own.contested()) { // to the address, which may be another pod's
+		actual = Unknown
+	}
+	return actual, wanted
 }
 
 // Whole joins what both ends of a connection say into its verdicts.
