@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/winnpm/winnpm/pkg/printable"
 )
@@ -22,6 +23,7 @@ func kustomized(ctx context.Context, dir string, name program) ([]byte, error) {
 		return nil, fmt.Errorf("-k %s: there is no kubectl in the PATH, which builds it; where there is one: kubectl kustomize %s | %s plan -f -", dir, dir, name)
 	}
 	cmd := exec.CommandContext(ctx, kubectl, "kustomize", "--", dir)
+	cmd.WaitDelay = time.Second // a child of its own may keep the pipes open
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

@@ -186,6 +186,7 @@ func (o *planOptions) plan(ctx context.Context, std streams) (whatif.Plan, bool,
 	if err != nil {
 		return whatif.Plan{}, false, err
 	}
+	o.defaultNamespace = o.namespace // on both sides
 	world, err := o.world(ctx, std)
 	if err != nil {
 		return whatif.Plan{}, false, err

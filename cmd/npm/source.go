@@ -38,6 +38,8 @@ type source struct {
 	cluster      clusterOptions
 	plugin       bool // without another source it is the cluster
 	lists        bool // of a cluster it wants the objects, not what agents know
+	// defaultNamespace is that of objects in manifests that name none.
+	defaultNamespace string
 }
 
 // flags adds those of the source to a command.
@@ -181,7 +183,7 @@ func (s *source) simulation(std streams) simulate.Options {
 // world returns the cluster.
 func (s *source) world(ctx context.Context, std streams) (whatif.World, error) {
 	if kubeconfig := s.listed(); len(s.manifests) > 0 || kubeconfig != "" {
-		return simulate.World(ctx, simulate.Options{Manifests: s.manifests, Recursive: s.recursive, Kubeconfig: kubeconfig, Context: s.cluster.context, Node: s.node, Stdin: std.in})
+		return simulate.World(ctx, simulate.Options{Manifests: s.manifests, Namespace: s.defaultNamespace, Recursive: s.recursive, Kubeconfig: kubeconfig, Context: s.cluster.context, Node: s.node, Stdin: std.in})
 	}
 	d, _, err := s.read(ctx, std)
 	if err != nil {

@@ -178,13 +178,13 @@ func Decide(rules iter.Seq[*Rule], dir Direction, p Packet) (Verdict, error) {
 	}
 	var matched []ACL
 	for r := range rules {
-		better, as, err := d.take(r)
+		better, equal, err := d.take(r)
 		switch {
 		case err != nil:
 			return Verdict{}, err
 		case better:
 			matched = []ACL{r.ACL}
-		case as:
+		case equal:
 			matched = append(matched, r.ACL)
 		}
 	}
@@ -228,7 +228,7 @@ func (p Packet) decision(dir Direction) (decision, error) {
 
 // take takes the next rule. It reports whether that matches with a better priority than all
 // before, or with the same.
-func (d *decision) take(r *Rule) (better, as bool, err error) {
+func (d *decision) take(r *Rule) (better, equal bool, err error) {
 	if r.ACL.RuleType == Host {
 		return false, false, nil
 	}

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"net/netip"
 	"reflect"
@@ -110,12 +111,14 @@ type applying struct {
 	newNodes   []string
 	objects    []whatif.ObjectChange
 	warnings   []state.Warning
+	warned     map[string]bool // of the network of the node
 }
 
 func newApplying(w whatif.World, how ChangeOptions) *applying {
 	w.Budgets = w.Budgets.OrDefaults()
 	a := &applying{
 		how: how, before: w, after: w, pods: map[desired.PodKey]whatif.Pod{}, kept: map[desired.PodKey]bool{}, namespaces: map[string]desired.Namespace{},
+		warned: map[string]bool{},
 	}
 	var taken []netip.Addr
 	for _, p := range w.Pods {
@@ -188,7 +191,7 @@ func (a *applying) set(o manifest.Objects) error {
 	a.setNamespaces(o.Namespaces)
 	a.setNodes(o.Nodes)
 	for _, p := range o.Pods {
-		change := whatif.ObjectChange{Kind: "Pod", Object: p.Namespace + "/" + p.Name, Change: a.put(p), Pods: 1}
+		change := whatif.ObjectChange{Kind: "Pod", Object: p.Namespace + "/" + p.Name, Change: a.put(a.alone(p)), Pods: 1}
 		if change.Change == isNew {
 			change.New = 1
 		}
@@ -239,6 +242,9 @@ func (a *applying) setNodes(list []*corev1.Node) {
 		change := whatif.ObjectChange{Kind: "Node", Object: node.Name, Change: isNew}
 		if i < 0 {
 			a.after.Peers = append(a.after.Peers, node)
+			if ofInterest(n) && !a.how.OneNode {
+				a.after.Nodes = append(a.after.Nodes, whatif.Node{Name: n.Name, Addrs: controllers.NodeAddrs(n)})
+			}
 			a.newNodes = append(a.newNodes, node.Name)
 			a.objects = append(a.objects, change)
 			continue
@@ -251,6 +257,9 @@ func (a *applying) setNodes(list []*corev1.Node) {
 			node.Labels, node.Addrs = labels, old.Addrs
 		}
 		a.after.Peers[i] = node
+		if at := slices.IndexFunc(a.after.Nodes, func(w whatif.Node) bool { return w.Name == n.Name }); at >= 0 && a.before.FromManifests {
+			a.after.Nodes[at].Addrs = controllers.NodeAddrs(n)
+		}
 		change.Change = was(true, old.Same(&node))
 		a.objects = append(a.objects, change)
 	}
@@ -264,6 +273,31 @@ func (a *applying) unknownNode(n *corev1.Node) bool {
 	return a.before.PeersUnknown
 }
 
+// alone warns of a pod that no workload of the change makes, where what is planned for it may
+// not be what becomes of it.
+func (a *applying) alone(p *corev1.Pod) *corev1.Pod {
+	old, there := a.pods[desired.PodKey{Namespace: p.Namespace, Name: p.Name}]
+	switch {
+	case !there && !reflect.ValueOf(p.Status).IsZero() && (p.Status.PodIP == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed):
+		a.warn("Pod", p.Namespace+"/"+p.Name, reasonNotPlanned, "its status says that it has finished, or has no address, so its connections are not counted; what applies it drops the status: leave it out")
+	case a.before.FromManifests && len(old.Owners) > 0 && len(Owners(p)) == 0:
+		a.warn("Pod", p.Namespace+"/"+p.Name, reasonNotPlanned, fmt.Sprintf("it is called as a pod that is made up for %s, which would make another one; give the Pod another name", strings.Join(old.Owners, ", ")))
+	}
+	return p
+}
+
+// onNetworkOfNode warns of a pod that leaves the pod network, or comes beside it.
+func (a *applying) onNetworkOfNode(p *whatif.Pod) {
+	kind, object := "Pod", p.Key().String()
+	if len(p.Owners) > 0 { // one warning for all of its pods
+		kind, object, _ = strings.Cut(p.Owners[len(p.Owners)-1], " ")
+	}
+	if who := kind + " " + object; !a.warned[who] {
+		a.warned[who] = true
+		a.warn(kind, object, reasonNotPlanned, "it uses its node's network: no policy holds for it, it may reach every pod of its node, and its connections are not counted")
+	}
+}
+
 // put makes a pod of the world what one of a manifest says, and says what becomes of it. Of
 // the labels of one that is there, those stay that its controller gives.
 func (a *applying) put(p *corev1.Pod) string {
@@ -272,12 +306,15 @@ func (a *applying) put(p *corev1.Pod) string {
 	unaddressed := reflect.ValueOf(p.Status).IsZero()
 	if there {
 		is := old
-		is.Labels, is.Ports, is.HostNetwork = withControllers(pod.Labels, old.Labels), pod.Ports, pod.HostNetwork
+		is.Labels, is.Ports, is.HostNetwork = a.withControllers(pod.Labels, old.Labels), pod.Ports, pod.HostNetwork
 		is.OverBudget = ""
 		if unaddressed = old.HostNetwork && !is.HostNetwork; !old.HostNetwork && is.HostNetwork {
 			is.Addr = netip.Addr{}
 		}
 		pod = is
+	}
+	if pod.HostNetwork && !(there && old.HostNetwork) {
+		a.onNetworkOfNode(&pod)
 	}
 	if unaddressed && !pod.HostNetwork && !pod.Finished {
 		pod.Addr, _ = netip.ParseAddr(a.addrs.Of(pod.Namespace, pod.Name)) // it is one

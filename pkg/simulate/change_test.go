@@ -315,3 +315,50 @@ func TestPruneIsTheOtherFolder(t *testing.T) {
 		}
 	}
 }
+
+// TestNotAsItSeems: what a change says of a pod, and what becomes of it, may be two things. Each
+// is a warning.
+func TestNotAsItSeems(t *testing.T) {
+	labelled := func(kind, name, labels, more string) string {
+		return strings.Replace(object(kind, name, more), "namespace: x", "namespace: x, labels: {"+labels+"}", 1)
+	}
+	for _, c := range []struct{ name, before, apply, object, says string }{
+		{"a status that hides it", "", object("Pod", "p", "status: {phase: Succeeded}"), "x/p", "its status says that it has finished, or has no address"},
+		{"a status without an address", "", object("Pod", "p", "status: {qosClass: BestEffort}"), "x/p", "leave it out"},
+		{"the name of one that is made up", made("Deployment", "web", "1", "a"), labelled("Pod", "web-0", "app: a", ""), "x/web-0", "it is called as a pod that is made up for Deployment x/web"},
+		{"into the network of the node", object("Pod", "p", "") + node("n1", ""), object("Pod", "p", "spec: {hostNetwork: true}"), "x/p", "no policy holds for it"},
+		{"a workload in the network of the node", "", object("Deployment", "d", "spec: {replicas: 3, template: {spec: {hostNetwork: true}}}"), "x/d", "it may reach every pod of its node"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			change, err := applied(t, worldOf(t, namespace("x", "")+c.before), c.apply, simulate.ChangeOptions{})
+			require.NoError(t, err)
+			require.Len(t, change.Warnings, 1)
+			require.Equal(t, c.object, change.Warnings[0].Object)
+			require.Contains(t, change.Warnings[0].Message, c.says)
+		})
+	}
+}
+
+// TestLabelsOfManifests: in manifests a label that controllers give as well goes with its text.
+func TestLabelsOfManifests(t *testing.T) {
+	w := worldOf(t, object("Deployment", "d", "spec: {template: {metadata: {labels: {app: d, job-name: guarded}}}}"))
+	change, err := applied(t, w, object("Deployment", "d", "spec: {template: {metadata: {labels: {app: d}}}}"), simulate.ChangeOptions{})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"app": "d"}, change.After.Pods[0].Labels)
+}
+
+// TestNodesOfAChange: a new node is written to, one that is deleted is not, and one that has another
+// address lets that in.
+func TestNodesOfAChange(t *testing.T) {
+	at := func(name, os, address string) string {
+		return "---\n{apiVersion: v1, kind: Node, metadata: {name: " + name + ", labels: {kubernetes.io/os: " + os + "}}, status: {addresses: [{type: InternalIP, address: " + address + "}]}}\n"
+	}
+	w := worldOf(t, at("n1", "windows", "10.240.0.1"))
+	change, err := applied(t, w, at("n1", "windows", "8.8.8.8")+at("n2", "windows", "10.240.0.2")+at("n3", "linux", "10.240.0.3"), simulate.ChangeOptions{})
+	require.NoError(t, err)
+	require.Equal(t, []whatif.Node{{Name: "n1", Addrs: []netip.Addr{netip.MustParseAddr("8.8.8.8")}}, {Name: "n2", Addrs: []netip.Addr{netip.MustParseAddr("10.240.0.2")}}}, change.After.Nodes)
+	require.Equal(t, "10.240.0.1", w.Nodes[0].Addrs[0].String(), "before is before")
+	change, err = applied(t, w, at("n1", "windows", "10.240.0.1"), simulate.ChangeOptions{Delete: true})
+	require.NoError(t, err)
+	require.Empty(t, change.After.Nodes)
+}

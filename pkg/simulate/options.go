@@ -19,6 +19,7 @@ const DefaultServe = "127.0.0.1:10091"
 // Options are the command line of `npm simulate`.
 type Options struct {
 	Manifests  []string // files, folders, or - for Stdin
+	Namespace  string   // of objects of Manifests that name none; "": default
 	Recursive  bool     // also the folders below a folder of Manifests
 	Kubeconfig string   // instead of Manifests: a live cluster
 	Context    string   // of Kubeconfig; "": the current one

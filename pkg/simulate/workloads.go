@@ -181,6 +181,7 @@ func (a *applying) deleteNodes(list []*corev1.Node) error {
 			return GoneError{"Node " + n.Name}
 		}
 		a.after.Peers = slices.Delete(a.after.Peers, i, i+1)
+		a.after.Nodes = slices.DeleteFunc(a.after.Nodes, func(w whatif.Node) bool { return w.Name == n.Name })
 		a.objects = append(a.objects, whatif.ObjectChange{Kind: "Node", Object: n.Name, Change: deleted})
 	}
 	return nil
@@ -218,16 +219,24 @@ func Owners(p *corev1.Pod) []string {
 // minutes, or in older versions in seconds.
 const shortestTime = 8
 
-// controllerLabels are given to pods by the controllers of workloads.
-var controllerLabels = []string{
-	"pod-template-hash", "controller-revision-hash", "pod-template-generation", "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index",
-	"controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "batch.kubernetes.io/job-completion-index",
-}
+// Labels that controllers of workloads give to pods: nobody writes a hash by hand.
+var (
+	hashLabels       = []string{"pod-template-hash", "controller-revision-hash", "pod-template-generation"}
+	controllerLabels = append([]string{
+		"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index",
+		"controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "batch.kubernetes.io/job-completion-index",
+	}, hashLabels...)
+)
 
-// withControllers returns labels with those that controllers gave before.
-func withControllers(labels, old map[string]string) map[string]string {
+// withControllers returns labels with those that controllers gave before. In manifests somebody
+// wrote these, but for hashes, so they go with the text.
+func (a *applying) withControllers(labels, old map[string]string) map[string]string {
+	keys := controllerLabels
+	if a.before.FromManifests {
+		keys = hashLabels
+	}
 	out := maps.Clone(labels)
-	for _, key := range controllerLabels {
+	for _, key := range keys {
 		if value, ok := old[key]; ok {
 			if out == nil {
 				out = map[string]string{}

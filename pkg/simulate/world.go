@@ -95,7 +95,7 @@ func (l *lists) world(only string, manifests bool) whatif.World {
 	for i := range l.nodes.Items {
 		n := &l.nodes.Items[i]
 		w.Peers = append(w.Peers, controllers.ClusterNode(n, w.Budgets))
-		if n.Labels[corev1.LabelOSStable] != string(corev1.Linux) {
+		if ofInterest(n) {
 			w.Nodes = append(w.Nodes, whatif.Node{Name: n.Name, Addrs: controllers.NodeAddrs(n)})
 		}
 	}
@@ -125,6 +125,9 @@ func (l *lists) world(only string, manifests bool) whatif.World {
 	}
 	return w
 }
+
+// ofInterest reports whether WinNPM serves a node: it does not say that it runs Linux.
+func ofInterest(n *corev1.Node) bool { return n.Labels[corev1.LabelOSStable] != string(corev1.Linux) }
 
 // othersLabels returns the labels that whoever applied an object last did not give.
 func othersLabels(o metav1.Object) map[string]string {

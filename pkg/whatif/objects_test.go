@@ -94,6 +94,12 @@ func TestPoliciesThatSelectNoLonger(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, plan.WriteText(&b, whatif.Brief))
 	require.Contains(t, b.String(), "x/db: unchanged, selects no pod any more\nOPENED 2, 1 of them with addresses outside; none blocked.")
+	for i := range 20 {
+		plan.Objects = append(plan.Objects, whatif.ObjectChange{Kind: "Deployment", Object: fmt.Sprint("x/other-", i), Change: "unchanged"})
+	}
+	b.Reset()
+	require.NoError(t, plan.WriteText(&b, whatif.Brief))
+	require.Contains(t, b.String(), "x/db: unchanged, selects no pod any more\n20 objects are unchanged; --all names them\n", "that is folded with nothing")
 }
 
 // The API server refuses what has no namespace there, whatever its kind.

@@ -60,24 +60,24 @@ func (p Plan) textSummary(b *printable.Page, d Detail) {
 // changesText says in a line each what becomes of policies and other objects. Where many stay
 // as they are, they are one line, unless nothing is to be folded.
 func (p Plan) changesText(d Detail) []string {
-	var out, same []string
-	add := func(change, line string) {
-		if change == unchanged {
-			same = append(same, line)
-		}
+	var out, changed []string
+	add := func(folds bool, line string) {
 		out = append(out, line)
+		if !folds {
+			changed = append(changed, line)
+		}
 	}
 	for _, c := range p.Policies {
-		add(c.Change, c.Policy+": "+c.text())
+		add(c.Change == unchanged && !c.NoLonger, c.Policy+": "+c.text())
 	}
 	for _, o := range p.Objects {
-		add(o.Change, o.Kind+" "+o.Object+": "+o.text())
+		add(o.Change == unchanged, o.Kind+" "+o.Object+": "+o.text())
 	}
-	if len(same) <= d.unchanged {
+	same := len(out) - len(changed)
+	if same <= d.unchanged {
 		return out
 	}
-	out = slices.DeleteFunc(out, func(line string) bool { return slices.Contains(same, line) })
-	return append(out, fmt.Sprintf("%d objects are unchanged; --all names them", len(same)))
+	return append(changed, fmt.Sprintf("%d objects are unchanged; --all names them", same))
 }
 
 // text says what becomes of an object.

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // idlers is what the dataplane says of policies that select nothing.
@@ -199,4 +200,17 @@ func TestManyIdlePolicies(t *testing.T) {
 		w.activate()
 		require.Empty(t, w.ledger.said, "nothing is kept of what is gone")
 	})
+}
+
+// TestWhatIsWrongComesFirst: policies that select nothing wait for those of which something is
+// left out, whoever is whose turn.
+func TestWhatIsWrongComesFirst(t *testing.T) {
+	now := time.Unix(0, 0)
+	idle := &fact{topic: topic{reason: state.ReasonSelectsNothing}, of: policy.Key{Namespace: "a", Name: "p"}, due: now.Add(-time.Hour)}
+	left := &fact{topic: topic{reason: state.ReasonHNSRejected}, of: policy.Key{Namespace: "b", Name: "p"}, due: now}
+	l := &ledger{lastServed: map[string]uint64{"b": 7}}
+	require.Negative(t, l.compare(left, idle, now))
+	require.Positive(t, l.compare(idle, left, now))
+	left.due = now.Add(time.Second)
+	require.Negative(t, l.compare(idle, left, now), "nothing of the other is due")
 }

@@ -178,7 +178,7 @@ func (s *subject) due(t topic, at time.Time) time.Time {
 }
 
 // next returns the fact to send first, nil when there is none. Among facts that are due
-// the namespaces are served round robin, so no namespace waits for more Events than there
+// those of which something is wrong come first, and the namespaces are served round robin, so no namespace waits for more Events than there
 // are other namespaces with something to send. Within a namespace, and among facts that
 // are not due, the one that has waited longest goes first. The last comparisons only make
 // the order unique.
@@ -196,6 +196,9 @@ func (l *ledger) next(now time.Time) *fact {
 
 func (l *ledger) compare(f, g *fact, now time.Time) int {
 	if !f.due.After(now) && !g.due.After(now) {
+		if f.once() != g.once() { // nothing is wrong: these wait for all that is
+			return compareBool(f.once(), g.once())
+		}
 		if byRound := cmp.Compare(l.lastServed[f.of.Namespace], l.lastServed[g.of.Namespace]); byRound != 0 {
 			return byRound
 		}

@@ -25,7 +25,7 @@ const apiPath = "/npm/v1/debug/"
 // Heavy are the paths whose answers take time that grows with the cluster's
 // workloads, rules or policies.
 func Heavy() []string {
-	return []string{apiPath + "matrix", apiPath + "find", apiPath + "policies", apiPath + "pair", apiPath + "trace"}
+	return []string{apiPath + "matrix", apiPath + "find", apiPath + "policies", apiPath + "policies/", apiPath + "clusterpolicies/", apiPath + "pair", apiPath + "trace"}
 }
 
 // Config is what the page shows. No function may wait for HNS.

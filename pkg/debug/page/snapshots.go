@@ -94,6 +94,8 @@ func digest(d state.Dump) [8]byte {
 	each(out, d.Sets)
 	each(out, d.Endpoints)
 	each(out, d.Policies)
+	each(out, d.ClusterPolicies)
+	each(out, d.Nodes)
 	each(out, d.Pods)
 	each(out, d.Namespaces)
 	return first8(sum)

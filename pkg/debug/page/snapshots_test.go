@@ -119,4 +119,16 @@ func TestUnchanged(t *testing.T) {
 	changed := get(t, h, path, "If-None-Match", tag)
 	require.Equal(t, http.StatusOK, changed.Code)
 	require.NotEqual(t, tag, changed.Header().Get("ETag"))
+
+	tag = changed.Header().Get("ETag")
+	for _, change := range []func(){
+		func() { was.ClusterPolicies = append(was.ClusterPolicies, state.ClusterPolicy{Name: "c"}) },
+		func() { was.Nodes = append(was.Nodes, state.Node{Name: "n9"}) },
+	} {
+		now = now.Add(time.Minute)
+		change()
+		is := get(t, h, path, "If-None-Match", tag)
+		require.Equal(t, http.StatusOK, is.Code, "nothing of it changes a rule")
+		tag = is.Header().Get("ETag")
+	}
 }

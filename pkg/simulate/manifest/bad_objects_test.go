@@ -14,9 +14,19 @@ var badObjects = []badInput{
 		`document 2: broken YAML, line 9: mapping values are not allowed in this context; correct the text`,
 	},
 	{
+		"text after an end marker",
+		podText + "...\nkind: Pod\n",
+		`document 2: line 5: there is text after '...' that no '---' begins, which kubectl does not read; write '---' before it`,
+	},
+	{
+		"text behind an object in braces",
+		"{apiVersion: v1, kind: Namespace, metadata: {name: x}} # fine\n---\n# a comment\n{apiVersion: v1, kind: Namespace, metadata: {name: y}}\nkind: Pod\n",
+		`document 2: in the document that begins in line 2 there is text behind the object, which would not be read; write '---' before it`,
+	},
+	{
 		"broken yaml after an end marker",
-		podText + "...\nkind: Pod\n  bad: 1\n",
-		`document 2: broken YAML, line 6: mapping values are not allowed in this context; correct the text`,
+		podText + "...\n---\nkind: Pod\n  bad: 1\n",
+		`document 2: broken YAML, line 7: mapping values are not allowed in this context; correct the text`,
 	},
 	{
 		"broken yaml, unclosed",

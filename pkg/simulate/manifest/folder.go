@@ -79,6 +79,9 @@ func regular(name string) (file, bool, error) {
 	if info.IsDir() {
 		return file{}, false, nil
 	}
+	if !info.Mode().IsRegular() { // reading a device or a pipe may never end
+		return file{}, false, &Error{File: name, Reason: "is no regular file; take it out of the folder"}
+	}
 	f, err := read(name)
 	return f, true, err
 }

@@ -11,6 +11,8 @@ import (
 // What these are aliases of would be one more direct dependency.
 type node = yaml3.Node //nolint:staticcheck // see above
 
+var newDecoder = yaml3.NewDecoder //nolint:staticcheck // see above
+
 const (
 	aliasNode    = yaml3.AliasNode    //nolint:staticcheck // see above
 	mappingNode  = yaml3.MappingNode  //nolint:staticcheck // see above

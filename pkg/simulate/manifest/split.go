@@ -9,6 +9,8 @@ import (
 type document struct {
 	text []byte
 	line int // of the file, where the text begins; from 1
+	// unmarked: it begins after the end of another one without a marker, so other tools do not read it.
+	unmarked bool
 }
 
 // split cuts YAML text at its document markers, and leaves out documents
@@ -34,6 +36,7 @@ func split(data []byte) []document {
 			line = append([]byte("   "), line[3:]...)
 		case "...":
 			finish(number + 1)
+			current.unmarked = true
 			continue
 		}
 		current.text = append(current.text, line...)

@@ -70,6 +70,9 @@ var likeJSON = regexp.MustCompile(`^\s*\{\s*["}]`)
 // several in a row, or the one of YAML. YAML in flow style looks like JSON at
 // first; strict text must be JSON.
 func (doc document) json(strict bool) ([]json.RawMessage, error) {
+	if doc.unmarked {
+		return nil, fmt.Errorf("line %d: there is text after '...' that no '---' begins, which kubectl does not read; write '---' before it", doc.line)
+	}
 	values, jsonErr := objects(doc.text)
 	if jsonErr == nil {
 		return values, nil
@@ -79,12 +82,30 @@ func (doc document) json(strict bool) ([]json.RawMessage, error) {
 	}
 	value, err := yaml.YAMLToJSONStrict(doc.text)
 	switch {
+	case err == nil && trails(doc.text):
+		return nil, fmt.Errorf("in the document that begins in line %d there is text behind the object, which would not be read; write '---' before it", doc.line)
 	case err == nil:
 		return []json.RawMessage{value}, nil
 	case likeJSON.Match(doc.text):
 		return nil, jsonError(doc, jsonErr)
 	}
 	return nil, yamlError(doc, err)
+}
+
+// trails reports whether there is more in the text than one object in braces. A YAML library
+// stops behind it; of a text in lines it says itself what is wrong.
+func trails(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		if line = bytes.TrimSpace(line); len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		if line[0] != '{' && line[0] != '[' {
+			return false
+		}
+		break
+	}
+	d, root := newDecoder(bytes.NewReader(text)), node{}
+	return d.Decode(&root) == nil && !errors.Is(d.Decode(&root), io.EOF)
 }
 
 // objects cuts JSON text into the values that stand in it one after another.
