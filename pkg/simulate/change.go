@@ -313,7 +313,7 @@ func (a *applying) put(p *corev1.Pod) string {
 		}
 		pod = is
 	}
-	if pod.HostNetwork && !(there && old.HostNetwork) {
+	if pod.HostNetwork && (!there || !old.HostNetwork) {
 		a.onNetworkOfNode(&pod)
 	}
 	if unaddressed && !pod.HostNetwork && !pod.Finished {
