@@ -30,14 +30,19 @@ const (
 	aService  = `{apiVersion: v1, kind: Service, metadata: {name: web}}`
 )
 
-func TestPlan(t *testing.T) {
-	server := debugEndpoint(t, same)
-	dir := t.TempDir()
-	file := func(name string, documents ...string) string {
+// filesIn returns what writes documents to a file of a folder, and returns its path.
+func filesIn(t *testing.T, dir string) func(name string, documents ...string) string {
+	return func(name string, documents ...string) string {
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(path, []byte(strings.Join(documents, "\n---\n")), 0o600))
 		return path
 	}
+}
+
+func TestPlan(t *testing.T) {
+	server := debugEndpoint(t, same)
+	dir := t.TempDir()
+	file := filesIn(t, dir)
 	dump := filepath.Join(dir, "dump.json")
 	saveDump(t, server.URL, dump)
 	fresh, old, both := file("new.yaml", newPolicy), file("old.yaml", oldPolicy), file("both.yaml", strings.Replace(aService, "Service", "ConfigMap", 1), newPolicy)

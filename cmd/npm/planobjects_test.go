@@ -31,11 +31,7 @@ const (
 // deleted pods are told apart from what flips.
 func TestPlanOfObjects(t *testing.T) {
 	dir := t.TempDir()
-	file := func(name string, documents ...string) string {
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(path, []byte(strings.Join(documents, "\n---\n")), 0o600))
-		return path
-	}
+	file := filesIn(t, dir)
 	dump := filepath.Join(dir, "dump.json")
 	saveDump(t, debugEndpoint(t, same).URL, dump)
 	more, audit, ns := file("more.yaml", oneMore), file("audit.yaml", calledAPI), file("ns.yaml", trusted)

@@ -91,12 +91,11 @@ func parsePodPort(text string) (PodPort, error) {
 	if err != nil {
 		return PodPort{}, fmt.Errorf("port %q: %w", text, err)
 	}
-	for _, proto := range []policy.Protocol{policy.TCP, policy.UDP, policy.SCTP} {
-		if string(proto) == protocol {
-			return PodPort{Name: name, Protocol: proto, Number: uint16(number)}, nil
-		}
+	proto := policy.Protocol(protocol)
+	if !proto.Known() {
+		return PodPort{}, fmt.Errorf("port %q: no such protocol", text)
 	}
-	return PodPort{}, fmt.Errorf("port %q: no such protocol", text)
+	return PodPort{Name: name, Protocol: proto, Number: uint16(number)}, nil
 }
 
 // ParseAddrs reads IPv4 addresses.

@@ -54,11 +54,7 @@ var protocolNames = map[string]string{"": "any protocol", "6": "TCP", "17": "UDP
 
 // PortsText says which traffic a rule is about.
 func PortsText(a hns.ACL) string {
-	ports := a.LocalPorts
-	if a.Direction == hns.Out {
-		ports = a.RemotePorts
-	}
-	return strings.TrimSpace(cmp.Or(protocolNames[a.Protocols], a.Protocols) + " " + ports)
+	return strings.TrimSpace(cmp.Or(protocolNames[a.Protocols], a.Protocols) + " " + a.DstPorts())
 }
 
 // portText says one port of a policy.

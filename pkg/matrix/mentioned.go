@@ -93,11 +93,7 @@ func ofPolicy(spec *networkingv1.NetworkPolicySpec, seen map[policy.Port]bool) {
 
 // ofRule notes the destination ports of a rule.
 func ofRule(a hns.ACL, seen map[policy.Port]bool) {
-	text := a.LocalPorts
-	if a.Direction == hns.Out {
-		text = a.RemotePorts
-	}
-	ranges, ok := hns.ParsePorts(text)
+	ranges, ok := hns.ParsePorts(a.DstPorts())
 	protocol, known := protocols[a.Protocols]
 	if !ok || !known {
 		return

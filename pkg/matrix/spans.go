@@ -10,11 +10,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// Protocols are those that a policy can name.
-func Protocols() []policy.Protocol {
-	return []policy.Protocol{policy.TCP, policy.UDP, policy.SCTP}
-}
-
 // Span is ports of one protocol that no rule tells apart, and what each end says to a
 // connection to them.
 type Span struct {
@@ -27,7 +22,7 @@ type Span struct {
 func (m *Matrix) Spans(from, to, most int) (spans []Span, whole bool, err error) {
 	a, b := m.Representatives(from, to)
 	out, in := m.bounds(from, hns.Out), m.bounds(to, hns.In)
-	for i, protocol := range Protocols() {
+	for i, protocol := range policy.Protocols() {
 		firsts := append(slices.Clone(out[i]), in[i]...)
 		firsts = append(firsts, 1)
 		slices.Sort(firsts)
@@ -56,14 +51,14 @@ type boundsKey struct {
 	dir      hns.Direction
 }
 
-// bounds returns, for each of Protocols, the ports at which a rule of the workload begins
+// bounds returns, for each of policy.Protocols, the ports at which a rule of the workload begins
 // to hold or ends. All pods of a workload have the same rules.
 func (m *Matrix) bounds(workload int, dir hns.Direction) [][]uint16 {
 	key := boundsKey{workload, dir}
 	if out, ok := m.bound[key]; ok {
 		return out
 	}
-	out := make([][]uint16, len(Protocols()))
+	out := make([][]uint16, len(policy.Protocols()))
 	for _, id := range m.endpoints[m.workloads[workload].Pods[0]] {
 		ep := m.byID[id]
 		if ep == nil {
@@ -87,15 +82,11 @@ func (m *Matrix) bounds(workload int, dir hns.Direction) [][]uint16 {
 
 // addBounds adds the ports at which one rule begins to hold or ends.
 func addBounds(out [][]uint16, a hns.ACL) {
-	text := a.LocalPorts
-	if a.Direction == hns.Out {
-		text = a.RemotePorts
-	}
-	ranges, ok := hns.ParsePorts(text)
+	ranges, ok := hns.ParsePorts(a.DstPorts())
 	if !ok {
 		return
 	}
-	for i, protocol := range Protocols() {
+	for i, protocol := range policy.Protocols() {
 		if !isFor(a, protocol) {
 			continue
 		}

@@ -121,6 +121,9 @@ const (
 	SCTP Protocol = "SCTP"
 )
 
+// Protocols are those that the API has.
+func Protocols() []Protocol { return []Protocol{TCP, UDP, SCTP} }
+
 // Known reports whether the API has the protocol.
 func (p Protocol) Known() bool { return p == TCP || p == UDP || p == SCTP }
 

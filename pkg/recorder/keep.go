@@ -252,9 +252,7 @@ func (v EndpointValue) is(e hns.Endpoint) bool {
 	if v.Policies == nil {
 		return v.Version == e.Version()
 	}
-	return slices.EqualFunc(v.Policies, e.Policies, func(a, b hns.EndpointPolicy) bool {
-		return a.Type == b.Type && bytes.Equal(a.Settings, b.Settings)
-	})
+	return slices.EqualFunc(v.Policies, e.Policies, hns.EndpointPolicy.Equal)
 }
 
 // seen has each set, each endpoint and the GUIDs as they were last read, so that

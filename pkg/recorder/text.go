@@ -81,9 +81,7 @@ func (v SetValue) equal(o SetValue) bool {
 
 func (v EndpointValue) equal(o EndpointValue) bool {
 	return v.Version == o.Version && v.Count == o.Count && (v.Policies == nil) == (o.Policies == nil) &&
-		slices.Equal(v.Addrs, o.Addrs) && v.Netns == o.Netns && slices.EqualFunc(v.Policies, o.Policies, func(a, b hns.EndpointPolicy) bool {
-		return a.Type == b.Type && bytes.Equal(a.Settings, b.Settings)
-	})
+		slices.Equal(v.Addrs, o.Addrs) && v.Netns == o.Netns && slices.EqualFunc(v.Policies, o.Policies, hns.EndpointPolicy.Equal)
 }
 
 // Decode reads back what Encode wrote, to the end of r. It fails with

@@ -191,7 +191,8 @@ func (a *applying) set(o manifest.Objects) error {
 	a.setNamespaces(o.Namespaces)
 	a.setNodes(o.Nodes)
 	for _, p := range o.Pods {
-		change := whatif.ObjectChange{Kind: "Pod", Object: p.Namespace + "/" + p.Name, Change: a.put(a.alone(p)), Pods: 1}
+		a.warnOf(p)
+		change := whatif.ObjectChange{Kind: "Pod", Object: p.Namespace + "/" + p.Name, Change: a.put(p), Pods: 1}
 		if change.Change == isNew {
 			change.New = 1
 		}
@@ -273,9 +274,9 @@ func (a *applying) unknownNode(n *corev1.Node) bool {
 	return a.before.PeersUnknown
 }
 
-// alone warns of a pod that no workload of the change makes, where what is planned for it may
+// warnOf warns of a pod that no workload of the change makes, where what is planned for it may
 // not be what becomes of it.
-func (a *applying) alone(p *corev1.Pod) *corev1.Pod {
+func (a *applying) warnOf(p *corev1.Pod) {
 	old, there := a.pods[desired.PodKey{Namespace: p.Namespace, Name: p.Name}]
 	switch {
 	case !there && !reflect.ValueOf(p.Status).IsZero() && (p.Status.PodIP == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed):
@@ -283,7 +284,6 @@ func (a *applying) alone(p *corev1.Pod) *corev1.Pod {
 	case a.before.FromManifests && len(old.Owners) > 0 && len(Owners(p)) == 0:
 		a.warn("Pod", p.Namespace+"/"+p.Name, reasonNotPlanned, fmt.Sprintf("it is called as a pod that is made up for %s, which would make another one; give the Pod another name", strings.Join(old.Owners, ", ")))
 	}
-	return p
 }
 
 // onNetworkOfNode warns of a pod that leaves the pod network, or comes beside it.

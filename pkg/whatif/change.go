@@ -104,23 +104,17 @@ func (w World) classify(c Change) ([]PolicyChange, error) {
 	return out, nil
 }
 
-// noteIdle notes which of the changed policies select no pod.
-func noteIdle(policies []PolicyChange, after state.Dump) {
-	idle := map[string]bool{}
-	for _, w := range explain.Idle(after, math.MaxInt) {
-		idle[nameOf(w)] = true
+// idle returns the policies of a dump that select no pod, by what they are called among
+// policies of all tiers.
+func idle(d *state.Dump) map[string]bool {
+	out := map[string]bool{}
+	for _, w := range explain.Idle(*d, math.MaxInt) {
+		if w.Kind == "ClusterNetworkPolicy" {
+			w.Object = clusterPrefix + w.Object
+		}
+		out[w.Object] = true
 	}
-	for i := range policies {
-		policies[i].SelectsNothing = idle[policies[i].Policy]
-	}
-}
-
-// nameOf is what a policy that a warning is about is called among policies of all tiers.
-func nameOf(w state.Warning) string {
-	if w.Kind == "ClusterNetworkPolicy" {
-		return clusterPrefix + w.Object
-	}
-	return w.Object
+	return out
 }
 
 // noNamespaces returns a warning for each object that is set and whose namespace the cluster

@@ -1,7 +1,6 @@
 package whatif
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"net/netip"
@@ -174,7 +173,7 @@ func (n *NodeChange) compare(before, after hnsState) {
 	slices.SortFunc(n.Sets, func(a, b SetChange) int { return cmp.Compare(a.Name, b.Name) })
 	for id, is := range after.endpoints {
 		was := before.endpoints[id]
-		if slices.EqualFunc(was.Policies, is.Policies, samePolicy) { // as nearly always: nothing to decode
+		if slices.EqualFunc(was.Policies, is.Policies, hns.EndpointPolicy.Equal) { // as nearly always: nothing to decode
 			continue
 		}
 		rulesBefore, _ := was.Split()
@@ -185,10 +184,6 @@ func (n *NodeChange) compare(before, after hnsState) {
 			n.Endpoints++
 		}
 	}
-}
-
-func samePolicy(a, b hns.EndpointPolicy) bool {
-	return a.Type == b.Type && bytes.Equal(a.Settings, b.Settings)
 }
 
 // missing counts those of the second list that the first lacks.

@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/desired"
-	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -116,22 +114,18 @@ func (p *played) replaced(before World, c Change, local func(Pod) bool) error {
 	return plug(p.sim, slices.DeleteFunc(after, func(ep plugged) bool { return old[ep.ID] }))
 }
 
-// noteLost adds the policies that select a pod before a change of others and none after it.
-func noteLost(policies []PolicyChange, before, after state.Dump) []PolicyChange {
-	idle := map[string]bool{}
-	for _, w := range explain.Idle(before, math.MaxInt) {
-		idle[nameOf(w)] = true
-	}
-	there := map[string]bool{}
+// noteLost adds the policies that select a pod before a change of others and none after it:
+// these are idle now.
+func noteLost(policies []PolicyChange, before *state.Dump, now map[string]bool) []PolicyChange {
+	was, there := idle(before), map[string]bool{}
 	for _, p := range before.Policies {
 		there[p.Policy] = true
 	}
 	for _, p := range before.ClusterPolicies {
 		there[clusterPrefix+p.Name] = true
 	}
-	for _, w := range explain.Idle(after, math.MaxInt) {
-		name := nameOf(w)
-		if idle[name] || !there[name] {
+	for name := range now {
+		if was[name] || !there[name] {
 			continue
 		}
 		if i := slices.IndexFunc(policies, func(p PolicyChange) bool { return p.Policy == name }); i >= 0 {

@@ -94,9 +94,12 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 	}
 	after := explain.New(p.dp.Dump())
 
-	noteIdle(policies, *after.Dump())
+	now := idle(after.Dump())
+	for i := range policies {
+		policies[i].SelectsNothing = now[policies[i].Policy]
+	}
 	if c.differs() {
-		policies = noteLost(policies, *before.Dump(), *after.Dump())
+		policies = noteLost(policies, before.Dump(), now)
 	}
 	said := slices.Concat(w.Warnings, missing, c.Warnings, warnings(before.Dump().Warnings, after.Dump().Warnings, c))
 	pods, nodes := w.Pods, w.Nodes

@@ -20,7 +20,7 @@ type Range struct {
 
 // protocols are all that a policy knows, numbers theirs in rules.
 var (
-	protocols = []policy.Protocol{policy.TCP, policy.UDP, policy.SCTP}
+	protocols = policy.Protocols()
 	numbers   = map[policy.Protocol]string{policy.TCP: "6", policy.UDP: "17", policy.SCTP: "132"}
 )
 
@@ -31,11 +31,7 @@ type edges map[policy.Protocol][]int
 // add adds those of a rule.
 func (e edges) add(a hns.ACL) {
 	a = a.Canonical()
-	text := a.LocalPorts
-	if a.Direction == hns.Out {
-		text = a.RemotePorts
-	}
-	ranges, ok := hns.ParsePorts(text)
+	ranges, ok := hns.ParsePorts(a.DstPorts())
 	if !ok {
 		return
 	}

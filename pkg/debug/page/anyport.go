@@ -114,7 +114,7 @@ func portsAllowed(ports []policy.Port) string {
 		merged = append(merged, p)
 	}
 	every := func(p policy.Port) bool { return p.First == 1 && p.Last == math.MaxUint16 }
-	if len(merged) == len(matrix.Protocols()) && !slices.ContainsFunc(merged, func(p policy.Port) bool { return !every(p) }) {
+	if len(merged) == len(policy.Protocols()) && !slices.ContainsFunc(merged, func(p policy.Port) bool { return !every(p) }) {
 		return "every port"
 	}
 	var words []string

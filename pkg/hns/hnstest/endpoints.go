@@ -1,7 +1,6 @@
 package hnstest
 
 import (
-	"bytes"
 	"context"
 	"net/netip"
 	"slices"
@@ -240,7 +239,7 @@ func (b *bench) wantRules(endpoint string, foreign []hns.EndpointPolicy, ours ..
 func differ(want, got []hns.EndpointPolicy) (missing, more []hns.EndpointPolicy) {
 	more = slices.Clone(got)
 	for _, w := range want {
-		at := slices.IndexFunc(more, func(p hns.EndpointPolicy) bool { return p.Type == w.Type && bytes.Equal(p.Settings, w.Settings) })
+		at := slices.IndexFunc(more, w.Equal)
 		if at < 0 {
 			missing = append(missing, w)
 			continue
@@ -266,7 +265,7 @@ func (b *bench) learn() {
 func (b *bench) isDefault(p hns.EndpointPolicy) bool {
 	return slices.ContainsFunc(b.defaults, func(d hns.EndpointPolicy) bool {
 		if strings.EqualFold(d.Type, hns.PolicyTypeACL) {
-			return d.Type == p.Type && bytes.Equal(d.Settings, p.Settings)
+			return d.Equal(p)
 		}
 		return d.Type == p.Type
 	})

@@ -20,9 +20,7 @@ func TestPlanOfObjects(t *testing.T) {
 	check(t, func(t *rapid.T) {
 		g := gen.New(t)
 		w := newWorld(t, setup{foreign: hnssim.DefaultForeign(), shared: true})
-		before := replicate(t, g.Cluster())
-		before.Node = ""       // a plan is of all nodes at once
-		before.NodeAddrs = nil // a node's own pods let it in whatever policies say: nothing flips there
+		before := ofAllNodes(t, g)
 		after := before
 		for range rapid.IntRange(1, 4).Draw(t, "changes") {
 			m := g.Mutation(after)

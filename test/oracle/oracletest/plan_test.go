@@ -35,9 +35,7 @@ func TestPlan(t *testing.T) {
 	check(t, func(t *rapid.T) {
 		g := gen.New(t)
 		w := newWorld(t, setup{foreign: hnssim.DefaultForeign(), shared: true})
-		before := replicate(t, g.Cluster())
-		before.Node = ""       // a plan is of all nodes at once
-		before.NodeAddrs = nil // a node's own pods let it in whatever policies say: nothing flips there
+		before := ofAllNodes(t, g)
 		after := before
 		for range rapid.IntRange(1, 3).Draw(t, "changes") {
 			after = g.PolicyMutation(after).After
@@ -71,6 +69,14 @@ func TestPlan(t *testing.T) {
 	for _, what := range []string{"blocked", "allowed", "with an address", "on some ports", "writes", "no writes", "opened inside", "blocked inside", "opened outside", "blocked outside"} {
 		ever(t, seen[what], "never seen: "+what)
 	}
+}
+
+// ofAllNodes draws a cluster as a plan sees it: of all nodes at once, none of which may come in
+// to its own pods whatever policies say, so that nothing flips there.
+func ofAllNodes(t *rapid.T, g *gen.Gen) oracle.Cluster {
+	c := replicate(t, g.Cluster())
+	c.Node, c.NodeAddrs = "", nil
+	return c
 }
 
 // contested reports whether several pods claim one address.
