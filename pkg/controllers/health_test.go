@@ -124,8 +124,11 @@ func TestUpToDate(t *testing.T) {
 		require.False(t, c.UpToDate())
 		time.Sleep(time.Minute)
 		require.True(t, c.UpToDate())
-		l.cl.pods.set(newRemotePod("q", "10.0.9.8"))
-		c.event(Key{Kind: KindPod, Namespace: "x", Name: "q"})
+		for q := range 2 { // of another node: after the first one the agent rests
+			l.cl.pods.set(newRemotePod(fmt.Sprint("q", q), fmt.Sprintf("10.0.8.%d", q)))
+			synctest.Wait()
+		}
+		require.Zero(t, l.dp.Progress(), "no transaction runs")
 		require.False(t, c.UpToDate(), "a change waits")
 		time.Sleep(time.Minute)
 		require.True(t, c.UpToDate())
