@@ -30,8 +30,8 @@ func Answer(ctx context.Context, o Options, q explain.Question) (a explain.Answe
 			in.source = memorySource(in.objects, o.Node)
 		}
 	}
-	err = settledOn(ctx, o, in, false, func(s *session) error {
-		a, err = explain.Explain(s.dataplane.Dump(), q, in.places)
+	err = settledOn(ctx, o, in, settling{}, func(s *session) error {
+		a, err = explain.Explain(s.dataplane.Dump(), q, s.places)
 		return err
 	})
 	return a, err

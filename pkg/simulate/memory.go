@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"context"
+	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -17,43 +18,57 @@ import (
 )
 
 // memory serves the objects of manifests to the same reflectors that read a live cluster.
-// The objects never change, so its watches stay silent. It hands out the objects
-// themselves, of which there may be many: whoever reads them changes nothing.
+// The objects never change, so its watches stay silent, and a reflector lists once. It hands
+// out the objects themselves, of which there may be many, and lets go of them: whoever reads
+// them changes nothing.
 type memory struct {
 	objects []runtime.Object
+	listed  bool
 	list    func() runtime.Object // one without any
 }
 
-var _ cache.ListerWatcher = memory{}
+var _ cache.ListerWatcher = &memory{}
+
+// errListed is a second list.
+var errListed = errors.New("BUG: the objects of manifests were listed twice")
 
 // listMeta is that of every list: there is one version.
 func listMeta() metav1.ListMeta { return metav1.ListMeta{ResourceVersion: "1"} }
 
 // ListEach passes on every object; the informers keep what they make of it, so that no
 // list of all of them is made.
-func (m memory) ListEach(_ context.Context, _ metav1.ListOptions, yield func(runtime.Object) error) (metav1.ListMeta, error) {
-	for _, o := range m.objects {
+func (m *memory) ListEach(_ context.Context, _ metav1.ListOptions, yield func(runtime.Object) error) (metav1.ListMeta, error) {
+	if m.listed {
+		return metav1.ListMeta{}, errListed
+	}
+	objects := m.objects
+	m.listed, m.objects = true, nil
+	for i, o := range objects {
 		if err := yield(o); err != nil {
 			return metav1.ListMeta{}, err
 		}
+		objects[i] = nil
 	}
 	return listMeta(), nil
 }
 
 // List implements cache.Lister, for who wants them all at once.
-func (m memory) List(metav1.ListOptions) (runtime.Object, error) {
+func (m *memory) List(metav1.ListOptions) (runtime.Object, error) {
+	if m.listed {
+		return nil, errListed
+	}
 	list := m.list()
 	return list, meta.SetList(list, m.objects)
 }
 
 // Watch implements cache.Watcher.
-func (m memory) Watch(metav1.ListOptions) (watch.Interface, error) {
+func (m *memory) Watch(metav1.ListOptions) (watch.Interface, error) {
 	return watch.NewProxyWatcher(make(chan watch.Event)), nil
 }
 
 // IsWatchListSemanticsUnSupported makes reflectors list before they watch: a
 // silent watch has no initial events.
-func (m memory) IsWatchListSemanticsUnSupported() bool { return true }
+func (m *memory) IsWatchListSemanticsUnSupported() bool { return true }
 
 // memorySource serves manifests; with a node, that one alone of Source.Nodes.
 func memorySource(o manifest.Objects, node string) controllers.Source {
@@ -76,8 +91,8 @@ func memorySource(o manifest.Objects, node string) controllers.Source {
 	}
 }
 
-func memoryOf[T runtime.Object](objects []T, list func() runtime.Object) memory {
-	m := memory{list: list}
+func memoryOf[T runtime.Object](objects []T, list func() runtime.Object) *memory {
+	m := &memory{list: list}
 	for _, o := range objects {
 		m.objects = append(m.objects, o)
 	}

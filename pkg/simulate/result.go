@@ -1,10 +1,8 @@
 package simulate
 
 import (
-	"bufio"
 	"cmp"
 	"encoding/json"
-	"io"
 	"iter"
 	"math"
 	"slices"
@@ -20,8 +18,10 @@ import (
 
 // Result is what is in the simulated HNS at one moment.
 type Result struct {
-	Sets      []Set
-	Endpoints []Endpoint
+	Sets []Set
+	// Endpoints are sorted by pod. They are read as they are shown: there may be ten thousand.
+	Endpoints     iter.Seq[Endpoint]
+	EndpointCount int
 	// Verdicts answer every question; Grids those of a matrix and Traces the others, for a
 	// person. They are computed as they are read.
 	Verdicts iter.Seq2[Verdict, error]
@@ -53,10 +53,9 @@ type Endpoint struct {
 // newResult reads the simulator. Nothing may change while the result is in use.
 func newResult(sim *hnssim.Sim, d state.Dump, loaded []manifest.Warning) Result {
 	r := Result{
-		Sets:      []Set{},
-		Endpoints: []Endpoint{},
-		Calls:     sim.Counts(),
-		Warnings:  append(warnings(loaded, d.Warnings), explain.Idle(d, math.MaxInt)...),
+		Sets:     []Set{},
+		Calls:    sim.Counts(),
+		Warnings: append(warnings(loaded, d.Warnings), explain.Idle(d, math.MaxInt)...),
 	}
 	for _, s := range sim.Sets() {
 		r.Sets = append(r.Sets, Set{ID: s.ID, Name: s.Name, Type: s.Type, Values: append([]string{}, s.Values...)})
@@ -65,21 +64,32 @@ func newResult(sim *hnssim.Sim, d state.Dump, loaded []manifest.Warning) Result 
 	for _, e := range d.Endpoints {
 		pods[e.ID] = e.Pod
 	}
-	for _, e := range sim.Endpoints() {
-		ours, foreign := hns.Endpoint{Policies: e.Policies}.Split()
-		out := Endpoint{ID: e.ID, Pod: pods[e.ID], ACLs: append([]hns.ACL{}, ours...), Foreign: []json.RawMessage{}}
-		for _, p := range foreign {
-			out.Foreign = append(out.Foreign, p.Settings)
+	ids := sim.GUIDs()
+	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(cmp.Compare(pods[a], pods[b]), cmp.Compare(a, b)) })
+	r.EndpointCount = len(ids)
+	r.Endpoints = func(yield func(Endpoint) bool) {
+		for _, id := range ids {
+			if e, ok := sim.Endpoint(id); ok && !yield(shown(e, pods[id])) {
+				return
+			}
 		}
-		addrs := make([]string, len(e.Addrs))
-		for i, a := range e.Addrs {
-			addrs[i] = a.String()
-		}
-		out.IP = strings.Join(addrs, ",")
-		r.Endpoints = append(r.Endpoints, out)
 	}
-	slices.SortFunc(r.Endpoints, func(a, b Endpoint) int { return cmp.Or(cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.ID, b.ID)) })
 	return r
+}
+
+// shown is the endpoint of a pod as HNS shows it.
+func shown(e hnssim.EndpointView, pod string) Endpoint {
+	ours, foreign := hns.Endpoint{Policies: e.Policies}.Split()
+	out := Endpoint{ID: e.ID, Pod: pod, ACLs: append([]hns.ACL{}, ours...), Foreign: []json.RawMessage{}}
+	for _, p := range foreign {
+		out.Foreign = append(out.Foreign, p.Settings)
+	}
+	addrs := make([]string, len(e.Addrs))
+	for i, a := range e.Addrs {
+		addrs[i] = a.String()
+	}
+	out.IP = strings.Join(addrs, ",")
+	return out
 }
 
 // warnings joins those of the loader and those of the dataplane.
@@ -97,55 +107,4 @@ func complete(warnings []state.Warning) bool {
 	return !slices.ContainsFunc(warnings, func(w state.Warning) bool {
 		return !slices.Contains([]state.Reason{state.Reason(manifest.SkippedKind), state.Reason(manifest.HostBitsMasked), state.ReasonSelectsNothing}, w.Reason)
 	})
-}
-
-// writeJSON writes a result, verdict by verdict, as there can be millions.
-func (r Result) writeJSON(w io.Writer) error {
-	b := bufio.NewWriter(w)
-	enc := json.NewEncoder(b)
-	enc.SetEscapeHTML(false)
-	put := func(before string, v any) error {
-		if _, err := b.WriteString(before); err != nil {
-			return err
-		}
-		return enc.Encode(v)
-	}
-	if err := put(`{"sets":`, r.Sets); err != nil {
-		return err
-	}
-	if err := put(`,"endpoints":`, r.Endpoints); err != nil {
-		return err
-	}
-	sep := ",\"verdicts\":[\n"
-	for v, err := range r.Verdicts {
-		if err != nil {
-			return err
-		}
-		if err := put(sep, v); err != nil {
-			return err
-		}
-		sep = ","
-	}
-	if sep != "," {
-		if _, err := b.WriteString(sep); err != nil {
-			return err
-		}
-	}
-	if len(r.Workloads) > 0 {
-		if err := put(`],"workloads":`, r.Workloads); err != nil {
-			return err
-		}
-		if err := put(`,"calls":`, r.Calls); err != nil {
-			return err
-		}
-	} else if err := put(`],"calls":`, r.Calls); err != nil {
-		return err
-	}
-	if err := put(`,"warnings":`, r.Warnings); err != nil {
-		return err
-	}
-	if _, err := b.WriteString("}\n"); err != nil {
-		return err
-	}
-	return b.Flush()
 }

@@ -79,49 +79,69 @@ type session struct {
 	places     explain.Places
 	own        map[string][]netip.Addr // as judge.own
 
-	older []state.Warning // about what a live cluster has; guarded by kubelet.mu
+	lookOlder func(context.Context) []state.Warning // as controllers.Source.Older
+	older     []state.Warning                       // about what a live cluster has; guarded by kubelet.mu
 }
 
 // run returns whether everything is programmed. What it starts is added to
 // running and ends with ctx.
 func run(ctx context.Context, o Options, q questions, running *sync.WaitGroup) (bool, error) {
+	if o.Once {
+		return printOnce(ctx, o, q)
+	}
 	in, err := open(o, false)
 	if err != nil {
 		return false, err
 	}
-	s := newSession(o, in, !o.Once)
+	s := newSession(o, in, true)
 	serving := make(chan error, 1)
-	var listener net.Listener
-	if !o.Once {
-		if listener, err = listen(ctx, o.Serve); err != nil {
-			return false, err
-		}
-		running.Go(func() { serving <- debug.Serve(ctx, listener, s.handler()) })
+	listener, err := listen(ctx, o.Serve)
+	if err != nil {
+		return false, err
 	}
+	running.Go(func() { serving <- debug.Serve(ctx, listener, s.handler()) })
 	running.Go(func() { s.controller.Run(ctx) })
-
 	if err := s.settle(ctx, o); err != nil {
 		return false, err
 	}
-	s.findOlder(ctx, in.source)
-	err = s.result(ctx, q, func(r Result) error {
-		if o.Output == "json" {
-			return r.writeJSON(printable.JSON(o.Stdout))
-		}
-		return r.writeText(o.Stdout)
+	s.findOlder(ctx)
+	err = s.result(ctx, q, func(r Result) error { return r.write(o) })
+	if err != nil {
+		return false, err
+	}
+	if _, err := fmt.Fprintf(o.Stderr, "serving on http://%s\n", listener.Addr()); err != nil {
+		return false, fmt.Errorf("write to stderr: %w", err)
+	}
+	if err := <-serving; err != nil {
+		return false, err
+	}
+	return complete(warnings(s.loaded, slices.Concat(s.older, s.dataplane.Warnings()))), nil
+}
+
+// printOnce prints the result of the first convergence. By then the program has ended, and
+// of what it knew there are only HNS and its dump.
+func printOnce(ctx context.Context, o Options, q questions) (bool, error) {
+	var m moment
+	err := settled(ctx, o, settling{}, func(s *session) error {
+		s.findOlder(ctx)
+		m = s.now()
+		return nil
 	})
 	if err != nil {
 		return false, err
 	}
-	if listener != nil {
-		if _, err := fmt.Fprintf(o.Stderr, "serving on http://%s\n", listener.Addr()); err != nil {
-			return false, fmt.Errorf("write to stderr: %w", err)
-		}
-		if err := <-serving; err != nil {
-			return false, err
-		}
+	r, err := m.result(ctx, q)
+	if err != nil {
+		return false, err
 	}
-	return complete(warnings(s.loaded, slices.Concat(s.older, s.dataplane.Warnings()))), nil
+	return complete(r.Warnings), r.write(o)
+}
+
+func (r Result) write(o Options) error {
+	if o.Output == "json" {
+		return r.writeJSON(printable.JSON(o.Stdout))
+	}
+	return r.writeText(o.Stdout)
 }
 
 // input is where the objects come from.
@@ -162,8 +182,10 @@ const maxRecorded = 512 << 20
 // newSession returns one that is not running yet. A recording costs as much as all the
 // rest, so only who shows one has it made.
 func newSession(o Options, in input, recording bool) *session {
-	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
-	s := &session{node: o.Node, version: o.Version, sim: sim, loaded: in.loaded, places: in.places, own: in.ownNodes()}
+	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign(), CountCalls: true})
+	s := &session{
+		node: o.Node, version: o.Version, sim: sim, loaded: in.loaded, places: in.places, own: in.ownNodes(), lookOlder: in.source.Older,
+	}
 	cfg := dataplane.Config{Node: o.Node, Now: time.Now, Client: sim}
 	if recording {
 		s.recorder = recorder.New(recorder.Config{
@@ -226,13 +248,13 @@ func (s *session) settle(ctx context.Context, o Options) error {
 }
 
 // findOlder looks once for policies of older versions, which nothing enforces.
-func (s *session) findOlder(ctx context.Context, in controllers.Source) {
-	if in.Older == nil {
+func (s *session) findOlder(ctx context.Context) {
+	if s.lookOlder == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, firstList)
 	defer cancel()
-	found := in.Older(ctx)
+	found := s.lookOlder(ctx)
 	s.kubelet.mu.Lock()
 	defer s.kubelet.mu.Unlock()
 	s.older = found
@@ -242,17 +264,40 @@ func (s *session) findOlder(ctx context.Context, in controllers.Source) {
 func (s *session) result(ctx context.Context, q questions, use func(Result) error) error {
 	s.kubelet.mu.Lock()
 	defer s.kubelet.mu.Unlock()
-	d := s.dataplane.Dump()
-	d.Warnings = slices.Concat(s.older, d.Warnings)
-	j := judge{explain.New(d), s.node, s.own}
-	rows, err := j.check(q)
+	r, err := s.now().result(ctx, q)
 	if err != nil {
 		return err
 	}
-	r := newResult(s.sim, d, s.loaded)
+	return use(r)
+}
+
+// moment is what a simulation has come to.
+type moment struct {
+	sim    *hnssim.Sim
+	dump   state.Dump
+	loaded []manifest.Warning
+	node   string
+	own    map[string][]netip.Addr // as judge.own
+}
+
+// now is the present moment. It lasts while nothing changes.
+func (s *session) now() moment {
+	d := s.dataplane.Dump()
+	d.Warnings = slices.Concat(s.older, d.Warnings)
+	return moment{s.sim, d, s.loaded, s.node, s.own}
+}
+
+// result answers questions about a moment.
+func (m moment) result(ctx context.Context, q questions) (Result, error) {
+	j := judge{explain.New(m.dump), m.node, m.own}
+	rows, err := j.check(q)
+	if err != nil {
+		return Result{}, err
+	}
+	r := newResult(m.sim, m.dump, m.loaded)
 	r.Verdicts, r.Grids, r.Traces = j.all(ctx, q, rows), j.grids(ctx, q, rows), j.traces(q)
 	if len(q.matrix) > 0 && !q.all {
 		r.Workloads = j.workloads()
 	}
-	return use(r)
+	return r, nil
 }

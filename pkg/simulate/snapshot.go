@@ -14,8 +14,8 @@ import (
 // of that moment and where the manifests have the policies. It uses only the options that
 // say what to simulate.
 func Snapshot(ctx context.Context, o Options) (d state.Dump, places explain.Places, err error) {
-	err = settled(ctx, o, false, func(s *session, in input) error {
-		d, places = s.dataplane.Dump(), in.places
+	err = settled(ctx, o, settling{cronJobs: true}, func(s *session) error {
+		d, places = s.dataplane.Dump(), s.places
 		return nil
 	})
 	return d, places, err
@@ -24,25 +24,31 @@ func Snapshot(ctx context.Context, o Options) (d state.Dump, places explain.Plac
 // Bundle runs the program as Snapshot does, and writes the support bundle of that
 // moment.
 func Bundle(ctx context.Context, o Options, w io.Writer) error {
-	return settled(ctx, o, true, func(s *session, _ input) error { return debug.WriteBundle(w, s.pages()) })
+	return settled(ctx, o, settling{cronJobs: true, recording: true}, func(s *session) error { return debug.WriteBundle(w, s.pages()) })
 }
 
-// settled lets use see the program at its first convergence.
-func settled(ctx context.Context, o Options, recording bool, use func(*session, input) error) error {
-	in, err := open(o, true)
+// settling says how a simulation comes to its first convergence.
+type settling struct {
+	cronJobs  bool // as open reads them
+	recording bool
+}
+
+// settled lets use see the program at its first convergence, and ends it.
+func settled(ctx context.Context, o Options, how settling, use func(*session) error) error {
+	in, err := open(o, how.cronJobs)
 	if err != nil {
 		return err
 	}
-	return settledOn(ctx, o, in, recording, func(s *session) error { return use(s, in) })
+	return settledOn(ctx, o, in, how, use)
 }
 
 // settledOn does it with what was read.
-func settledOn(ctx context.Context, o Options, in input, recording bool, use func(*session) error) error {
+func settledOn(ctx context.Context, o Options, in input, how settling, use func(*session) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	s := newSession(o, in, recording)
+	s := newSession(o, in, how.recording)
 	running.Go(func() { s.controller.Run(ctx) })
 	if err := s.settle(ctx, o); err != nil {
 		return err

@@ -81,10 +81,10 @@ func (r Result) setNames() explain.SetNames {
 // count, and only counts the others.
 func (r Result) textEndpoints(b io.Writer) {
 	names := r.setNames()
-	fmt.Fprintf(b, "\nACLS (%d endpoints, beside the CNI's own rules)\n", len(r.Endpoints))
+	fmt.Fprintf(b, "\nACLS (%d endpoints, beside the CNI's own rules)\n", r.EndpointCount)
 	var open []string
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	for _, e := range r.Endpoints {
+	for e := range r.Endpoints {
 		if len(e.ACLs) == 0 {
 			open = append(open, e.Pod)
 			continue

@@ -3,6 +3,7 @@ package simulate
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -27,7 +28,7 @@ func TestTextsOfOthers(t *testing.T) {
 	verdict := Verdict{From: "from" + evil, To: "to" + evil, Protocol: policy.Protocol(evil), Ingress: side, Egress: side}
 	r := Result{
 		Sets:      []Set{{ID: evil, Name: evil, Type: hns.SetType(evil), Values: []string{evil}}, {ID: "n", Name: evil, Type: hns.NestedIPSet, Values: []string{evil}}},
-		Endpoints: []Endpoint{{ID: evil, Pod: evil, IP: evil, ACLs: []hns.ACL{acl}}, {Pod: evil}},
+		Endpoints: slices.Values([]Endpoint{{ID: evil, Pod: evil, IP: evil, ACLs: []hns.ACL{acl}}, {Pod: evil}}),
 		Grids: func(yield func(*grid, error) bool) {
 			g := newGrid(port{80, policy.Protocol(evil)}, []gridRow{{name: "a" + evil, count: 1}, {name: "b" + evil, count: 2}})
 			g.put(0, 1, '+')

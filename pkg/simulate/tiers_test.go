@@ -106,7 +106,7 @@ func TestOlderPoliciesOfACluster(t *testing.T) {
 	source := memorySource(manifest.Objects{}, "")
 	source.Older = func(context.Context) []state.Warning { return []state.Warning{older} }
 	s := newSession(Options{}, input{source: source}, false)
-	s.findOlder(t.Context(), source)
+	s.findOlder(t.Context())
 	require.NoError(t, s.result(t.Context(), questions{}, func(r Result) error {
 		require.Equal(t, []state.Warning{older}, r.Warnings)
 		return nil

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -34,33 +35,23 @@ func World(ctx context.Context, o Options) (whatif.World, error) {
 	ctx, cancel := context.WithTimeout(ctx, firstList)
 	defer cancel()
 	var l lists
-	for _, part := range []struct {
-		from cache.ListerWatcher
-		into func(runtime.Object) bool
-	}{
-		{in.source.Pods, func(o runtime.Object) bool { return into(o, &l.pods) }},
-		{in.source.Namespaces, func(o runtime.Object) bool { return into(o, &l.namespaces) }},
-		{in.source.Policies, func(o runtime.Object) bool { return into(o, &l.policies) }},
-		{in.source.ClusterPolicies, func(o runtime.Object) bool { return into(o, &l.clusters) }},
-		{in.source.AllNodes, func(o runtime.Object) bool { return into(o, &l.nodes) }},
+	for _, list := range []func() error{
+		func() error { return listInto(ctx, in.source.Pods, &l.pods) },
+		func() error { return listInto(ctx, in.source.Namespaces, &l.namespaces) },
+		func() error { return listInto(ctx, in.source.Policies, &l.policies) },
+		func() error { return listInto(ctx, in.source.ClusterPolicies, &l.clusters) },
+		func() error { return listInto(ctx, in.source.AllNodes, &l.nodes) },
 	} {
-		object, err := cache.ToListerWatcherWithContext(part.from).ListWithContext(ctx, metav1.ListOptions{})
-		switch {
-		case errors.Is(err, controllers.ErrNoKind): // a cluster without it has none
-			err = nil
-		case err == nil && !part.into(object):
-			err = fmt.Errorf("%T is no such list", object)
-		}
-		if err != nil { // of a server: what is in memory is there
+		if err := list(); err != nil { // of a server: what is in memory is there
 			return whatif.World{}, fmt.Errorf("kubeconfig %s: the server gave no full list: %w", o.Kubeconfig, err)
 		}
 	}
-	if o.Node != "" && len(l.nodes.Items) > 0 && !slices.ContainsFunc(l.nodes.Items, func(n corev1.Node) bool { return n.Name == o.Node }) {
+	if o.Node != "" && len(l.nodes) > 0 && !slices.ContainsFunc(l.nodes, func(n *corev1.Node) bool { return n.Name == o.Node }) {
 		return whatif.World{}, fmt.Errorf("the cluster has no Node %q; kubectl get nodes lists them", o.Node)
 	}
 	w := l.world(o.Node, o.Kubeconfig == "")
-	for i := range l.pods.Items {
-		if warning, is := manifest.OnlyIPv6(&l.pods.Items[i]); is && o.Kubeconfig != "" {
+	for _, p := range l.pods {
+		if warning, is := manifest.OnlyIPv6(p); is && o.Kubeconfig != "" {
 			in.loaded = append(in.loaded, warning)
 		}
 	}
@@ -74,51 +65,59 @@ func World(ctx context.Context, o Options) (whatif.World, error) {
 
 // lists are the objects of a cluster.
 type lists struct {
-	pods       corev1.PodList
-	namespaces corev1.NamespaceList
-	policies   networkingv1.NetworkPolicyList
-	nodes      corev1.NodeList
-	clusters   v1alpha2.ClusterNetworkPolicyList
+	pods       []*corev1.Pod
+	namespaces []*corev1.Namespace
+	policies   []*networkingv1.NetworkPolicy
+	nodes      []*corev1.Node
+	clusters   []*v1alpha2.ClusterNetworkPolicy
 }
 
-// into keeps a list of the right type.
-func into[T any](object runtime.Object, at *T) bool {
-	list, ok := any(object).(*T)
-	if ok {
-		*at = *list
+// listInto lists objects of one kind. A cluster that does not have the kind has none.
+func listInto[T runtime.Object](ctx context.Context, from cache.ListerWatcher, to *[]T) error {
+	take := func(object runtime.Object) error {
+		one, ok := object.(T)
+		if !ok {
+			return fmt.Errorf("%T is no %T", object, *new(T))
+		}
+		*to = append(*to, one)
+		return nil
 	}
-	return ok
+	if m, ok := from.(*memory); ok { // without a list, whose items are copies
+		_, err := m.ListEach(ctx, metav1.ListOptions{}, take)
+		return err
+	}
+	list, err := cache.ToListerWatcherWithContext(from).ListWithContext(ctx, metav1.ListOptions{})
+	if errors.Is(err, controllers.ErrNoKind) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return meta.EachListItem(list, take)
 }
 
 func (l *lists) world(only string, manifests bool) whatif.World {
 	w := whatif.World{Now: time.Now(), Budgets: policy.DefaultBudgets(), FromManifests: manifests, OthersLabels: map[string]map[string]string{}}
-	for i := range l.nodes.Items {
-		n := &l.nodes.Items[i]
+	for _, n := range l.nodes {
 		w.Peers = append(w.Peers, controllers.ClusterNode(n, w.Budgets))
 		if ofInterest(n) {
 			w.Nodes = append(w.Nodes, whatif.Node{Name: n.Name, Addrs: controllers.NodeAddrs(n)})
 		}
 	}
-	for i := range l.pods.Items {
-		p := &l.pods.Items[i]
+	for _, p := range l.pods {
 		pod := whatif.Pod{Pod: controllers.PodFrom(p, p.Spec.NodeName), Node: p.Spec.NodeName, Owners: Owners(p)}
 		pod.Fit(w.Budgets)
 		w.Pods = append(w.Pods, pod)
 	}
-	for i := range l.namespaces.Items {
-		ns := desired.Namespace{Name: l.namespaces.Items[i].Name, Labels: l.namespaces.Items[i].Labels}
+	for _, o := range l.namespaces {
+		ns := desired.Namespace{Name: o.Name, Labels: o.Labels}
 		if !manifests {
-			w.OthersLabels[ns.Name] = othersLabels(&l.namespaces.Items[i])
+			w.OthersLabels[ns.Name] = othersLabels(o)
 		}
 		ns.Fit(w.Budgets)
 		w.Namespaces = append(w.Namespaces, ns)
 	}
-	for i := range l.policies.Items {
-		w.Policies = append(w.Policies, &l.policies.Items[i])
-	}
-	for i := range l.clusters.Items {
-		w.ClusterPolicies = append(w.ClusterPolicies, &l.clusters.Items[i])
-	}
+	w.Policies, w.ClusterPolicies = l.policies, l.clusters
 	w.AddNodes()
 	if only != "" {
 		w.Nodes = slices.DeleteFunc(w.Nodes, func(n whatif.Node) bool { return n.Name != only })

@@ -62,7 +62,7 @@ type played struct {
 
 // play brings the world to a node and programs it.
 func (w World) play(ctx context.Context, cfg dataplane.Config, nodeAddrs []netip.Addr, local func(Pod) bool) (*played, error) {
-	p := &played{sim: hnssim.New(hnssim.Options{}), now: w.Now}
+	p := &played{sim: hnssim.New(hnssim.Options{CountCalls: true}), now: w.Now}
 	cfg.Client, cfg.Now = p.sim, func() time.Time { return p.now }
 	p.dp = dataplane.New(cfg)
 	if err := plug(p.sim, w.endpoints(local)); err != nil {
@@ -127,9 +127,7 @@ func (w World) changeNode(ctx context.Context, node Node, c Change) (NodeChange,
 		return NodeChange{}, err
 	}
 	out.Calls = p.sim.Counts()
-	for _, c := range p.sim.Calls() {
-		out.Bytes += c.Bytes
-	}
+	out.Bytes = p.sim.Written()
 	out.compare(before, inHNS(p.sim))
 	return out, nil
 }

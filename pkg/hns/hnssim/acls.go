@@ -23,10 +23,8 @@ type policy struct {
 type rule struct {
 	hns.Rule
 	local, remote []*set // the sets of its address fields
+	sets          []*set // all of them
 }
-
-// sets returns every set that the rule names.
-func (r *rule) sets() []*set { return slices.Concat(r.local, r.remote) }
 
 // lookup finds a set of the endpoint's network by Id; nil when there is none.
 type lookup func(id string) *set
@@ -101,9 +99,9 @@ func readACL(a hns.ACL, find lookup) (*rule, *refused) {
 	if n := listLen(a.LocalAddresses) + listLen(a.RemoteAddresses); n > hns.MaxAddressesPerACL {
 		return nil, tooManyAddresses.of(fmt.Sprintf("%d of rule %s", n, a.ID))
 	}
+	r.sets = slices.Concat(r.local, r.remote)
 	parsed, err := hns.ParseRule(a, func(id string) *hns.Set {
-		sets := r.sets()
-		return &sets[slices.IndexFunc(sets, func(at *set) bool { return strings.EqualFold(at.ID, id) })].match
+		return &r.sets[slices.IndexFunc(r.sets, func(at *set) bool { return strings.EqualFold(at.ID, id) })].match
 	})
 	if err != nil {
 		panic("BUG: what was checked is refused: " + err.Error())

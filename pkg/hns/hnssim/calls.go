@@ -43,7 +43,7 @@ func (s *Sim) OnCall(hook func(c Call, when When)) {
 }
 
 // Calls returns the calls since the last ResetCalls, in the order in which they
-// began; of very many, the last ones.
+// began; of very many, the last ones, and with Options.CountCalls none.
 func (s *Sim) Calls() []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,20 +61,29 @@ func (s *Sim) Counts() map[string]int {
 	return maps.Clone(s.log.counts)
 }
 
+// Written returns the bytes of the content of all writes since the last ResetCalls.
+func (s *Sim) Written() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.written
+}
+
 // ResetCalls forgets the calls so far.
 func (s *Sim) ResetCalls() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.log = callLog{seq: s.log.seq, counts: map[string]int{}}
+	s.log = callLog{countOnly: s.log.countOnly, seq: s.log.seq, counts: map[string]int{}}
 }
 
 // callLog remembers calls.
 type callLog struct {
-	seq    int
-	calls  []*Call
-	bytes  int // of calls
-	counts map[string]int
-	dll    int // calls of the DLLs
+	countOnly bool
+	seq       int
+	calls     []*Call
+	bytes     int // of calls
+	written   int // bytes of all requests
+	counts    map[string]int
+	dll       int // calls of the DLLs
 }
 
 // What the log keeps at most. A simulated node may run for days.
@@ -89,6 +98,10 @@ func (l *callLog) add(c *Call) {
 	c.Seq = l.seq
 	l.counts[c.Op]++
 	l.dll += c.DLLCalls
+	l.written += c.Bytes
+	if l.countOnly {
+		return
+	}
 	l.calls = append(l.calls, c)
 	l.bytes += c.Bytes
 	drop := 0

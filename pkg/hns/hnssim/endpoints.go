@@ -91,7 +91,7 @@ func (p policy) count(n int) {
 	if p.rule == nil {
 		return
 	}
-	for _, at := range p.rule.sets() {
+	for _, at := range p.rule.sets {
 		at.acls += n
 	}
 }
@@ -206,6 +206,13 @@ func (s *Sim) Endpoints() []EndpointView {
 	return out
 }
 
+// GUIDs returns those of all endpoints of the node, sorted.
+func (s *Sim) GUIDs() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.endpoints))
+}
+
 // Endpoint returns one endpoint of the node; false when it is not there.
 func (s *Sim) Endpoint(id string) (EndpointView, bool) {
 	s.mu.Lock()
@@ -300,10 +307,7 @@ func (s *Sim) AddACLs(ctx context.Context, id string, acls []hns.ACL) error {
 			if r != nil {
 				break
 			}
-			var found *rule
-			if found, r = s.readACL(e, a); r == nil {
-				added[i] = policy{read: normalised(found.ACL), rule: found}
-			}
+			added[i], r = s.readACL(e, a)
 		}
 		if r == nil {
 			r = s.mindsRules(nil, slices.Concat(e.policies, added), len(e.policies), c.Bytes)
@@ -374,39 +378,8 @@ func (s *Sim) readPolicies(e *endpoint, policies []hns.EndpointPolicy) ([]policy
 		if out[i], r = s.readPolicy(e, p); r != nil {
 			return nil, r
 		}
-		if out[i].rule != nil && s.rejected(out[i].rule.ACL) {
-			return nil, aclRejected.of(out[i].rule.ACL.ID)
-		}
 	}
 	return out, nil
-}
-
-// maxAlike is how many policies are remembered. Those that a CNI gives every endpoint are few.
-const maxAlike = 64
-
-// policyText is a policy as it is written.
-type policyText struct{ policyType, settings string }
-
-// readPolicy checks a policy for an endpoint; s.mu must be held. Nobody changes what was
-// read, so that endpoints share what is the same on all of them and names no set.
-func (s *Sim) readPolicy(e *endpoint, p hns.EndpointPolicy) (policy, *refused) {
-	if known, ok := s.alike[policyText{p.Type, string(p.Settings)}]; ok { // no copy of the text
-		return known, nil
-	}
-	found, r := readPolicy(hns.EndpointPolicy{Type: p.Type, Settings: slices.Clone(p.Settings)}, s.lookup(e))
-	if r == nil && len(s.alike) < maxAlike && (found.rule == nil || len(found.rule.local)+len(found.rule.remote) == 0) {
-		s.alike[policyText{p.Type, string(p.Settings)}] = found
-	}
-	return found, r
-}
-
-// readACL checks a rule for an endpoint; s.mu must be held.
-func (s *Sim) readACL(e *endpoint, a hns.ACL) (*rule, *refused) {
-	found, r := readACL(a, s.lookup(e))
-	if r == nil && s.rejected(found.ACL) {
-		r = aclRejected.of(a.ID)
-	}
-	return found, r
 }
 
 // lookup finds the sets of the endpoint's network; s.mu must be held while the

@@ -61,7 +61,7 @@ func (s *Sim) lose(sets []*set, match func(hns.ACL) bool) {
 	}
 	for _, e := range s.endpoints {
 		e.dropRules(func(r *rule) bool {
-			return match(r.ACL) || slices.ContainsFunc(r.sets(), func(at *set) bool { return gone[at] })
+			return match(r.ACL) || slices.ContainsFunc(r.sets, func(at *set) bool { return gone[at] })
 		})
 	}
 	for at := range maps.Keys(gone) {

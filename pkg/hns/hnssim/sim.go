@@ -36,6 +36,8 @@ type Options struct {
 	Personality Personality
 	// Meaning is what the switch does otherwise with rules and sets.
 	Meaning Meaning
+	// CountCalls: calls are counted only, and Calls has none.
+	CountCalls bool
 }
 
 // DefaultNetwork is the name of a network for which nobody gave one.
@@ -56,7 +58,7 @@ type Sim struct {
 	sets      map[string]*set
 	names     map[string]*set // by Name: HNS matches existing sets by it
 	endpoints map[string]*endpoint
-	alike     map[policyText]policy // what endpoints share; see readPolicy
+	shared    shared
 	log       callLog
 	hook      func(Call, When)
 	faults    []*armedFault
@@ -81,8 +83,8 @@ func New(o Options) *Sim {
 		sets:      map[string]*set{},
 		names:     map[string]*set{},
 		endpoints: map[string]*endpoint{},
-		alike:     map[policyText]policy{},
-		log:       callLog{counts: map[string]int{}},
+		shared:    newShared(),
+		log:       callLog{countOnly: o.CountCalls, counts: map[string]int{}},
 		restarted: make(chan struct{}),
 		held:      map[string]bool{},
 	}

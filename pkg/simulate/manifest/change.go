@@ -33,7 +33,7 @@ func (w *Workload) Wanted(now int) int {
 
 // Pod returns a pod of the workload, without a status.
 func (w *Workload) Pod(name, node string) *corev1.Pod {
-	pod := w.made.pod(name, node)
+	pod := w.made.pod(name, node, w.made.owner())
 	identify("Pod", pod)
 	return pod
 }

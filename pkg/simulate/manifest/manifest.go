@@ -15,7 +15,8 @@ import (
 )
 
 // Objects is what the manifests say, each kind sorted by namespace and name.
-// The objects are the caller's.
+// The objects are the caller's, who changes nothing inside them: pods of one workload share
+// what they have in common.
 type Objects struct {
 	// Namespaces holds also those that are only mentioned.
 	Namespaces []*corev1.Namespace

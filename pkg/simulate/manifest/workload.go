@@ -3,7 +3,6 @@ package manifest
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,7 +65,7 @@ func (l *loader) expand(node string) error {
 		if len(taken)+len(nodes) > maxPods {
 			return w.fail(field.NewPath("spec"), "makes %d pods, more than %d in total; use fewer", len(nodes), maxPods)
 		}
-		number := 0
+		number, owner := 0, w.owner()
 		for _, on := range nodes {
 			name := fmt.Sprintf("%s-%d", w.meta.Name, number)
 			for taken[w.meta.Namespace+"/"+name] {
@@ -77,7 +76,7 @@ func (l *loader) expand(node string) error {
 				return w.fail(field.NewPath("metadata", "name"), "makes the pod name %q: %s", name, problems[0])
 			}
 			taken[w.meta.Namespace+"/"+name] = true
-			l.objects.Pods = append(l.objects.Pods, w.pod(name, on))
+			l.objects.Pods = append(l.objects.Pods, w.pod(name, on, owner))
 		}
 	}
 	return nil
@@ -132,19 +131,23 @@ func (l *loader) placements(w workload, node string) []string {
 	return out
 }
 
-func (w workload) pod(name, node string) *corev1.Pod {
+// owner is the reference of its pods to a workload.
+func (w workload) owner() []metav1.OwnerReference {
 	controller := true
+	return []metav1.OwnerReference{{
+		APIVersion: kinds[w.kind].version, Kind: w.kind, Name: w.meta.Name,
+		UID: uid(w.kind, w.meta.Namespace, w.meta.Name), Controller: &controller,
+	}}
+}
+
+// pod makes one pod. It shares what all pods of the workload have: there may be thousands.
+func (w workload) pod(name, node string, owner []metav1.OwnerReference) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: w.meta.Namespace, Name: name,
-			Labels: maps.Clone(w.template.Labels), Annotations: maps.Clone(w.template.Annotations),
-			CreationTimestamp: w.meta.CreationTimestamp,
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: kinds[w.kind].version, Kind: w.kind, Name: w.meta.Name,
-				UID: uid(w.kind, w.meta.Namespace, w.meta.Name), Controller: &controller,
-			}},
+			Namespace: w.meta.Namespace, Name: name, Labels: w.template.Labels, Annotations: w.template.Annotations,
+			CreationTimestamp: w.meta.CreationTimestamp, OwnerReferences: owner,
 		},
-		Spec: *w.template.Spec.DeepCopy(),
+		Spec: w.template.Spec,
 	}
 	if pod.Spec.NodeName == "" {
 		pod.Spec.NodeName = node
