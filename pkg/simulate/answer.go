@@ -16,7 +16,7 @@ import (
 // about a node's address is answered on the node of the pod at the other end: only there is it
 // known whether it is the pod's own node, which may always come in. Answer uses only the
 // options that say what to simulate.
-func Answer(ctx context.Context, o Options, q explain.Question) (a explain.Answer, err error) {
+func Answer(ctx context.Context, o Options, q explain.Question) (explain.Answer, error) {
 	o.Ends = []string{q.From, q.To}
 	in, err := open(o, true)
 	if err != nil {
@@ -30,15 +30,19 @@ func Answer(ctx context.Context, o Options, q explain.Question) (a explain.Answe
 			in.source = memorySource(in.objects, o.Node)
 		}
 	}
+	var m moment
 	err = settledOn(ctx, o, in, settling{}, func(s *session) error {
-		a, err = explain.Explain(s.dataplane.Dump(), q, s.places)
-		return err
+		m = s.now()
+		return nil
 	})
-	return a, err
+	if err != nil {
+		return explain.Answer{}, err
+	}
+	return explain.Explain(m.state.Dump(), q, m.places)
 }
 
 // judgedOn returns the node on which a question has to be answered, "" for any.
-func (in input) judgedOn(q explain.Question) (string, error) {
+func (in *input) judgedOn(q explain.Question) (string, error) {
 	if len(in.objects.Nodes) < 2 {
 		return "", nil
 	}
@@ -66,7 +70,7 @@ type where struct {
 }
 
 // place finds an end of a question.
-func (in input) place(name string) where {
+func (in *input) place(name string) where {
 	if name == explain.Node {
 		return where{isNode: true}
 	}
@@ -85,7 +89,7 @@ func (in input) place(name string) where {
 
 // ownNodes returns the addresses of each pod's node, where both are in the manifests. Each
 // node has one list.
-func (in input) ownNodes() map[string][]netip.Addr {
+func (in *input) ownNodes() map[string][]netip.Addr {
 	nodes, own := map[string][]netip.Addr{}, map[string][]netip.Addr{}
 	for _, n := range in.objects.Nodes {
 		nodes[n.Name] = controllers.NodeAddrs(n)

@@ -18,19 +18,20 @@ import (
 )
 
 // memory serves the objects of manifests to the same reflectors that read a live cluster.
-// The objects never change, so its watches stay silent, and a reflector lists once. It hands
-// out the objects themselves, of which there may be many, and lets go of them: whoever reads
-// them changes nothing.
+// The objects never change, so its watches stay silent. It hands out the objects themselves,
+// of which there may be many: whoever reads them changes nothing.
 type memory struct {
 	objects []runtime.Object
-	listed  bool
 	list    func() runtime.Object // one without any
+	// once: nobody lists twice, so objects are let go of as they are handed out.
+	once bool
+	gone bool
 }
 
-var _ cache.ListerWatcher = &memory{}
+var _ cache.ListerWatcherWithContext = &memory{}
 
-// errListed is a second list.
-var errListed = errors.New("BUG: the objects of manifests were listed twice")
+// errListed is a second list where there is one only.
+var errListed = errors.New("BUG: objects of manifests that are let go of were listed twice")
 
 // listMeta is that of every list: there is one version.
 func listMeta() metav1.ListMeta { return metav1.ListMeta{ResourceVersion: "1"} }
@@ -38,32 +39,50 @@ func listMeta() metav1.ListMeta { return metav1.ListMeta{ResourceVersion: "1"} }
 // ListEach passes on every object; the informers keep what they make of it, so that no
 // list of all of them is made.
 func (m *memory) ListEach(_ context.Context, _ metav1.ListOptions, yield func(runtime.Object) error) (metav1.ListMeta, error) {
-	if m.listed {
+	if m.gone {
 		return metav1.ListMeta{}, errListed
 	}
 	objects := m.objects
-	m.listed, m.objects = true, nil
+	if m.once {
+		m.objects, m.gone = nil, true
+	}
 	for i, o := range objects {
+		if m.once {
+			objects[i] = nil
+		}
 		if err := yield(o); err != nil {
 			return metav1.ListMeta{}, err
 		}
-		objects[i] = nil
 	}
 	return listMeta(), nil
 }
 
-// List implements cache.Lister, for who wants them all at once.
-func (m *memory) List(metav1.ListOptions) (runtime.Object, error) {
-	if m.listed {
-		return nil, errListed
+// ListWithContext implements cache.ListerWithContext, for who wants them all at once.
+func (m *memory) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	var all []runtime.Object
+	if _, err := m.ListEach(ctx, options, func(o runtime.Object) error {
+		all = append(all, o)
+		return nil
+	}); err != nil {
+		return nil, err
 	}
 	list := m.list()
-	return list, meta.SetList(list, m.objects)
+	return list, meta.SetList(list, all)
+}
+
+// List implements cache.Lister.
+func (m *memory) List(options metav1.ListOptions) (runtime.Object, error) {
+	return m.ListWithContext(context.Background(), options)
 }
 
 // Watch implements cache.Watcher.
 func (m *memory) Watch(metav1.ListOptions) (watch.Interface, error) {
 	return watch.NewProxyWatcher(make(chan watch.Event)), nil
+}
+
+// WatchWithContext implements cache.WatcherWithContext.
+func (m *memory) WatchWithContext(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	return m.Watch(options)
 }
 
 // IsWatchListSemanticsUnSupported makes reflectors list before they watch: a
@@ -82,8 +101,10 @@ func memorySource(o manifest.Objects, node string) controllers.Source {
 		}
 	}
 	nodes := func() runtime.Object { return &corev1.NodeList{ListMeta: listMeta()} }
+	pods := memoryOf(o.Pods, func() runtime.Object { return &corev1.PodList{ListMeta: listMeta()} })
+	pods.once = true
 	return controllers.Source{
-		Pods:            memoryOf(o.Pods, func() runtime.Object { return &corev1.PodList{ListMeta: listMeta()} }),
+		Pods:            pods,
 		Namespaces:      memoryOf(o.Namespaces, func() runtime.Object { return &corev1.NamespaceList{ListMeta: listMeta()} }),
 		Policies:        memoryOf(o.Policies, func() runtime.Object { return &networkingv1.NetworkPolicyList{ListMeta: listMeta()} }),
 		ClusterPolicies: memoryOf(o.ClusterPolicies, func() runtime.Object { return &v1alpha2.ClusterNetworkPolicyList{ListMeta: listMeta()} }),

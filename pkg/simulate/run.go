@@ -121,16 +121,11 @@ func run(ctx context.Context, o Options, q questions, running *sync.WaitGroup) (
 // printOnce prints the result of the first convergence. By then the program has ended, and
 // of what it knew there are only HNS and its dump.
 func printOnce(ctx context.Context, o Options, q questions) (bool, error) {
-	var m moment
-	err := settled(ctx, o, settling{}, func(s *session) error {
-		s.findOlder(ctx)
-		m = s.now()
-		return nil
-	})
+	m, err := converged(ctx, o, settling{})
 	if err != nil {
 		return false, err
 	}
-	r, err := m.result(ctx, q)
+	r, err := m.read().result(ctx, q)
 	if err != nil {
 		return false, err
 	}
@@ -150,28 +145,28 @@ type input struct {
 	loaded []manifest.Warning
 	places explain.Places // of the policies, in manifests
 	only   narrow
-	// objects are those of manifests.
+	// objects are those of manifests, until a session has begun.
 	objects manifest.Objects
 }
 
 // open reads the manifests, or begins to follow a cluster.
-func open(o Options, cronJobs bool) (input, error) {
+func open(o Options, cronJobs bool) (*input, error) {
 	if o.Kubeconfig == "" {
 		objects, loaded, err := manifest.Load(o.Manifests, manifest.Options{Node: o.Node, Stdin: o.Stdin, Recursive: o.Recursive, CronJobs: cronJobs, Namespace: o.Namespace})
 		if err != nil {
-			return input{}, err
+			return nil, err
 		}
-		return input{memorySource(objects, o.Node), loaded, objects.Places, endsOnly(objects, o.Ends), objects}, nil
+		return &input{memorySource(objects, o.Node), loaded, objects.Places, endsOnly(objects, o.Ends), objects}, nil
 	}
 	cfg, err := controllers.ContextConfig(o.Kubeconfig, o.Context)
 	if err != nil {
-		return input{}, err
+		return nil, err
 	}
 	source, err := controllers.ClusterSource(cfg, o.Node)
 	if err != nil {
-		return input{}, fmt.Errorf("kubeconfig %s: %w", o.Kubeconfig, err)
+		return nil, fmt.Errorf("kubeconfig %s: %w", o.Kubeconfig, err)
 	}
-	return input{source: source}, nil
+	return &input{source: source}, nil
 }
 
 // maxRecorded is the most memory that a recording may take. All pods of a cluster may be
@@ -181,7 +176,7 @@ const maxRecorded = 512 << 20
 
 // newSession returns one that is not running yet. A recording costs as much as all the
 // rest, so only who shows one has it made.
-func newSession(o Options, in input, recording bool) *session {
+func newSession(o Options, in *input, recording bool) *session {
 	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign(), CountCalls: true})
 	s := &session{
 		node: o.Node, version: o.Version, sim: sim, loaded: in.loaded, places: in.places, own: in.ownNodes(), lookOlder: in.source.Older,
@@ -207,6 +202,7 @@ func newSession(o Options, in input, recording bool) *session {
 		// HNS do not depend on how long anything takes.
 		Source: in.source, Applier: s.kubelet, Progress: s.dataplane.Progress, Node: o.Node, Logger: o.Logger,
 	})
+	in.objects = manifest.Objects{} // the source hands them out, and lets go of them
 	return s
 }
 
@@ -264,31 +260,45 @@ func (s *session) findOlder(ctx context.Context) {
 func (s *session) result(ctx context.Context, q questions, use func(Result) error) error {
 	s.kubelet.mu.Lock()
 	defer s.kubelet.mu.Unlock()
-	r, err := s.now().result(ctx, q)
+	r, err := s.now().read().result(ctx, q)
 	if err != nil {
 		return err
 	}
 	return use(r)
 }
 
-// moment is what a simulation has come to.
+// moment is what a simulation has come to. It lasts while nothing changes.
 type moment struct {
 	sim    *hnssim.Sim
-	dump   state.Dump
+	state  *dataplane.Snapshot
+	older  []state.Warning
 	loaded []manifest.Warning
+	places explain.Places
 	node   string
 	own    map[string][]netip.Addr // as judge.own
 }
 
-// now is the present moment. It lasts while nothing changes.
+// now is the present moment.
 func (s *session) now() moment {
-	d := s.dataplane.Dump()
-	d.Warnings = slices.Concat(s.older, d.Warnings)
-	return moment{s.sim, d, s.loaded, s.node, s.own}
+	return moment{s.sim, s.dataplane.Snapshot(), s.older, s.loaded, s.places, s.node, s.own}
+}
+
+// read makes the dump of a moment.
+func (m moment) read() dumped {
+	d := m.state.Dump()
+	d.Warnings = slices.Concat(m.older, d.Warnings)
+	m.state = nil // what the dump does not have of it is free
+	return dumped{m, d}
+}
+
+// dumped is a moment with its dump.
+type dumped struct {
+	moment
+	dump state.Dump
 }
 
 // result answers questions about a moment.
-func (m moment) result(ctx context.Context, q questions) (Result, error) {
+func (m dumped) result(ctx context.Context, q questions) (Result, error) {
 	j := judge{explain.New(m.dump), m.node, m.own}
 	rows, err := j.check(q)
 	if err != nil {

@@ -233,7 +233,7 @@ func TestServerWithoutList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := memorySource(manifest.Objects{}, "")
 		source.Policies = refusing{}
-		s := newSession(Options{}, input{source: source}, false)
+		s := newSession(Options{}, &input{source: source}, false)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {

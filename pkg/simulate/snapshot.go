@@ -13,12 +13,23 @@ import (
 // Snapshot runs the program as Run does until the first convergence, and returns the dump
 // of that moment and where the manifests have the policies. It uses only the options that
 // say what to simulate.
-func Snapshot(ctx context.Context, o Options) (d state.Dump, places explain.Places, err error) {
-	err = settled(ctx, o, settling{cronJobs: true}, func(s *session) error {
-		d, places = s.dataplane.Dump(), s.places
+func Snapshot(ctx context.Context, o Options) (state.Dump, explain.Places, error) {
+	m, err := converged(ctx, o, settling{cronJobs: true})
+	if err != nil {
+		return state.Dump{}, nil, err
+	}
+	return m.state.Dump(), m.places, nil
+}
+
+// converged runs the program until its first convergence, and ends it. Of what it knew
+// there are only HNS and a snapshot then.
+func converged(ctx context.Context, o Options, how settling) (m moment, err error) {
+	err = settled(ctx, o, how, func(s *session) error {
+		s.findOlder(ctx)
+		m = s.now()
 		return nil
 	})
-	return d, places, err
+	return m, err
 }
 
 // Bundle runs the program as Snapshot does, and writes the support bundle of that
@@ -43,7 +54,7 @@ func settled(ctx context.Context, o Options, how settling, use func(*session) er
 }
 
 // settledOn does it with what was read.
-func settledOn(ctx context.Context, o Options, in input, how settling, use func(*session) error) error {
+func settledOn(ctx context.Context, o Options, in *input, how settling, use func(*session) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()

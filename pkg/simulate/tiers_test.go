@@ -105,7 +105,7 @@ func TestOlderPoliciesOfACluster(t *testing.T) {
 	older := state.Warning{Object: "a", Kind: "AdminNetworkPolicy", Reason: state.Reason(manifest.NotEnforced), Message: "m"}
 	source := memorySource(manifest.Objects{}, "")
 	source.Older = func(context.Context) []state.Warning { return []state.Warning{older} }
-	s := newSession(Options{}, input{source: source}, false)
+	s := newSession(Options{}, &input{source: source}, false)
 	s.findOlder(t.Context())
 	require.NoError(t, s.result(t.Context(), questions{}, func(r Result) error {
 		require.Equal(t, []state.Warning{older}, r.Warnings)
