@@ -56,15 +56,16 @@ func (n NodeChange) Changes() bool {
 // played is a node with a dataplane.
 type played struct {
 	sim *hnssim.Sim
+	cfg dataplane.Config
 	dp  *dataplane.Dataplane
 	now time.Time
 }
 
 // play brings the world to a node and programs it.
 func (w World) play(ctx context.Context, cfg dataplane.Config, nodeAddrs []netip.Addr, local func(Pod) bool) (*played, error) {
-	p := &played{sim: hnssim.New(hnssim.Options{CountCalls: true}), now: w.Now}
-	cfg.Client, cfg.Now = p.sim, func() time.Time { return p.now }
-	p.dp = dataplane.New(cfg)
+	p := &played{sim: hnssim.New(hnssim.Options{CountCalls: true}), cfg: cfg, now: w.Now}
+	p.cfg.Client, p.cfg.Now = p.sim, func() time.Time { return p.now }
+	p.dp = dataplane.New(p.cfg)
 	if err := plug(p.sim, w.endpoints(local)); err != nil {
 		return nil, err
 	}
@@ -103,57 +104,71 @@ func (p *played) dumped() state.Dump {
 }
 
 // changeNode says what a change would write on one node.
-func (w World) changeNode(ctx context.Context, node Node, c Change) (NodeChange, error) {
-	cfg := dataplane.Config{Node: node.Name}
+func (w World) changeNode(ctx context.Context, node Node, c Change) (*NodeChange, error) {
 	local := func(p Pod) bool { return p.Node == node.Name }
-	p, err := w.play(ctx, cfg, node.Addrs, local)
+	p, err := w.play(ctx, dataplane.Config{Node: node.Name}, node.Addrs, local)
 	if err != nil {
-		return NodeChange{}, err
+		return nil, err
 	}
-	out := NodeChange{Node: node.Name}
+	return p.change(ctx, w, c, local)
+}
+
+// change brings a change to the node, and says what that writes.
+func (p *played) change(ctx context.Context, w World, c Change, local func(Pod) bool) (*NodeChange, error) {
+	out := &NodeChange{Node: p.cfg.Node}
 	if err := p.replaced(w, c, local); err != nil {
-		return NodeChange{}, err
+		return nil, err
 	}
-	if c.Requests {
-		requests, err := dataplane.PlanOf(cfg, p.dumped(), c.transaction(w, local))
+	if c.Requests && !p.cfg.Unchecked {
+		requests, err := dataplane.PlanOf(dataplane.Config{Node: p.cfg.Node}, p.dumped(), c.transaction(w, local))
 		if err != nil {
-			return NodeChange{}, err
+			return nil, err
 		}
 		out.Requests = strings.Split(strings.TrimSuffix(requests.String(), "\n"), "\n")
 	}
-	before := inHNS(p.sim)
+	before := setsInHNS(p.sim)
+	rules := map[string]hns.Endpoint{} // before, of the endpoints that are written
+	p.sim.OnCall(func(call hnssim.Call, when hnssim.When) {
+		if when != hnssim.Before || call.Op != hns.OpACLAdd && call.Op != hns.OpACLUpdate {
+			return
+		}
+		if _, known := rules[call.Target]; !known {
+			rules[call.Target] = p.rules(call.Target)
+		}
+	})
+	defer p.sim.OnCall(nil)
 	p.sim.ResetCalls()
 	if err := p.apply(ctx, c.transaction(w, local)); err != nil {
-		return NodeChange{}, err
+		return nil, err
 	}
-	out.Calls = p.sim.Counts()
-	out.Bytes = p.sim.Written()
-	out.compare(before, inHNS(p.sim))
+	out.Calls, out.Bytes = p.sim.Counts(), p.sim.Written()
+	out.compareSets(before, setsInHNS(p.sim))
+	for id, was := range rules {
+		out.compareRules(was, p.rules(id))
+	}
 	return out, nil
 }
 
-// hnsState is what HNS has of ours.
-type hnsState struct {
-	sets      map[string]hns.SetPolicy // by id
-	endpoints map[string]hns.Endpoint  // by id, their policies alone
+// rules returns what an endpoint has in HNS, nothing when there is none.
+func (p *played) rules(id string) hns.Endpoint {
+	ep, _ := p.sim.Endpoint(id)
+	return hns.Endpoint{Policies: ep.Policies}
 }
 
-func inHNS(sim *hnssim.Sim) hnsState {
-	s := hnsState{sets: map[string]hns.SetPolicy{}, endpoints: map[string]hns.Endpoint{}}
+// setsInHNS returns the sets in HNS, by id.
+func setsInHNS(sim *hnssim.Sim) map[string]hns.SetPolicy {
+	out := map[string]hns.SetPolicy{}
 	for _, set := range sim.Sets() {
-		s.sets[set.ID] = set
+		out[set.ID] = set
 	}
-	for _, ep := range sim.Endpoints() {
-		s.endpoints[ep.ID] = hns.Endpoint{Policies: ep.Policies}
-	}
-	return s
+	return out
 }
 
-// compare notes what differs.
-func (n *NodeChange) compare(before, after hnsState) {
+// compareSets notes which sets differ.
+func (n *NodeChange) compareSets(before, after map[string]hns.SetPolicy) {
 	n.Sets = []SetChange{}
-	for id, was := range before.sets {
-		is, ok := after.sets[id]
+	for id, was := range before {
+		is, ok := after[id]
 		if !ok {
 			n.Sets = append(n.Sets, SetChange{Name: was.Name, Change: removed, Left: len(was.Values), Members: len(was.Values)})
 			continue
@@ -163,24 +178,22 @@ func (n *NodeChange) compare(before, after hnsState) {
 			n.Sets = append(n.Sets, c)
 		}
 	}
-	for id, is := range after.sets {
-		if _, ok := before.sets[id]; !ok {
+	for id, is := range after {
+		if _, ok := before[id]; !ok {
 			n.Sets = append(n.Sets, SetChange{Name: is.Name, Change: added, Joined: len(is.Values), Members: len(is.Values)})
 		}
 	}
 	slices.SortFunc(n.Sets, func(a, b SetChange) int { return cmp.Compare(a.Name, b.Name) })
-	for id, is := range after.endpoints {
-		was := before.endpoints[id]
-		if slices.EqualFunc(was.Policies, is.Policies, hns.EndpointPolicy.Equal) { // as nearly always: nothing to decode
-			continue
-		}
-		rulesBefore, _ := was.Split()
-		rules, _ := is.Split()
-		joined, left := missing(rulesBefore, rules), missing(rules, rulesBefore)
-		n.ACLsAdded, n.ACLsRemoved = n.ACLsAdded+joined, n.ACLsRemoved+left
-		if joined+left > 0 {
-			n.Endpoints++
-		}
+}
+
+// compareRules counts how the rules of an endpoint differ.
+func (n *NodeChange) compareRules(was, is hns.Endpoint) {
+	rulesBefore, _ := was.Split()
+	rules, _ := is.Split()
+	joined, left := missing(rulesBefore, rules), missing(rules, rulesBefore)
+	n.ACLsAdded, n.ACLsRemoved = n.ACLsAdded+joined, n.ACLsRemoved+left
+	if joined+left > 0 {
+		n.Endpoints++
 	}
 }
 

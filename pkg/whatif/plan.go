@@ -78,21 +78,14 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 	}
 	missing := w.noNamespaces(c)
 	w, c = w.fit(c)
-	// Verdicts are of the whole cluster: every pod is on one node, whose addresses
-	// may not come in beside the policies.
-	everywhere := func(Pod) bool { return true }
-	p, err := w.play(ctx, dataplane.Config{Unchecked: true}, nil, everywhere)
+	pods, nodes := w.Pods, w.Nodes
+	if c.differs() {
+		pods, nodes = slices.Concat(pods, c.After.Pods), c.After.Nodes
+	}
+	before, after, written, err := w.everywhere(ctx, c, alone(nodes, pods))
 	if err != nil {
 		return Plan{}, err
 	}
-	before := explain.New(p.dp.Dump())
-	if err := p.replaced(w, c, everywhere); err != nil {
-		return Plan{}, err
-	}
-	if err := p.apply(ctx, c.transaction(w, everywhere)); err != nil {
-		return Plan{}, err
-	}
-	after := explain.New(p.dp.Dump())
 
 	now := idle(after.Dump())
 	for i := range policies {
@@ -102,30 +95,63 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 		policies = noteLost(policies, before.Dump(), now)
 	}
 	said := slices.Concat(w.Warnings, missing, c.Warnings, warnings(before.Dump().Warnings, after.Dump().Warnings, c))
-	pods, nodes := w.Pods, w.Nodes
-	if c.differs() {
-		pods, nodes = slices.Concat(pods, c.After.Pods), c.After.Nodes
-	}
 	plan := Plan{Policies: policies, Objects: sortedObjects(c.Objects), Warnings: append([]state.Warning{}, said...), NodesSeen: len(nodes), Nodes: []NodeChange{}}
 	x := newComparison(before, after, policies, c)
 	if err := plan.flips(ctx, x); err != nil {
 		return Plan{}, err
 	}
+	changed := x.changed // the dumps are free now
 	for _, node := range nodes {
-		if !slices.ContainsFunc(pods, func(p Pod) bool { return p.Node == node.Name && x.changed[p.Key().String()] }) {
+		if !slices.ContainsFunc(pods, func(p Pod) bool { return p.Node == node.Name && changed[p.Key().String()] }) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return Plan{}, err
 		}
-		n, err := w.changeNode(ctx, node, c)
-		if err != nil {
-			return Plan{}, err
+		n := written
+		if n == nil {
+			if n, err = w.changeNode(ctx, node, c); err != nil {
+				return Plan{}, err
+			}
 		}
 		if n.Changes() {
-			plan.Nodes = append(plan.Nodes, n)
+			plan.Nodes = append(plan.Nodes, *n)
 		}
 	}
 	slices.SortFunc(plan.Nodes, func(a, b NodeChange) int { return cmp.Compare(a.Node, b.Node) })
 	return plan, nil
+}
+
+// alone returns the node that has every pod and no address that may come in beside policies,
+// nil when there is none.
+func alone(nodes []Node, pods []Pod) *Node {
+	if len(nodes) != 1 || len(nodes[0].Addrs) > 0 || slices.ContainsFunc(pods, func(p Pod) bool { return p.Node != nodes[0].Name }) {
+		return nil
+	}
+	return &nodes[0]
+}
+
+// everywhere returns the cluster before a change and after it. Verdicts are of the whole
+// cluster: every pod is on one node, whose addresses may not come in beside the policies. If
+// there is such a node, it also returns what is written there.
+func (w World) everywhere(ctx context.Context, c Change, node *Node) (before, after *explain.Cluster, written *NodeChange, err error) {
+	all := func(Pod) bool { return true }
+	cfg := dataplane.Config{Unchecked: true}
+	if node != nil {
+		cfg = dataplane.Config{Node: node.Name}
+	}
+	p, err := w.play(ctx, cfg, nil, all)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	was := p.dp.Snapshot()
+	n, err := p.change(ctx, w, c, all)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if node != nil {
+		written = n
+	}
+	is := p.dp.Snapshot()
+	return explain.New(was.Dump()), explain.New(is.Dump()), written, nil
 }

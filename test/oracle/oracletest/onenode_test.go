@@ -1,0 +1,49 @@
+package oracletest
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/winnpm/winnpm/pkg/whatif"
+	"github.com/winnpm/winnpm/test/oracle/gen"
+)
+
+// TestPlanOfOneNode: where one node has all pods, its writes are those of the cluster that
+// verdicts are read from. The plan is the one of a cluster that has another node too, without
+// pods, where the writes of each node are played by themselves.
+func TestPlanOfOneNode(t *testing.T) {
+	written := 0
+	check(t, func(t *rapid.T) {
+		g := gen.New(t)
+		before := ofAllNodes(t, g)
+		after := before
+		for range rapid.IntRange(1, 3).Draw(t, "changes") {
+			after = g.Mutation(after).After
+		}
+		after.NodeAddrs = nil
+		plan := func(nodes ...whatif.Node) whatif.Plan {
+			change := changeOf(before, after)
+			change.Requests = true
+			was, is := worldOf(before), worldOf(after)
+			for _, w := range []*whatif.World{&was, &is} {
+				w.Nodes = nodes
+				for i := range w.Pods {
+					w.Pods[i].Node = gen.Node
+				}
+			}
+			change.After = &is
+			p, err := whatif.New(t.Context(), was, change)
+			require.NoError(t, err)
+			return p
+		}
+		node := whatif.Node{Name: gen.Node}
+		alone, beside := plan(node), plan(node, whatif.Node{Name: "spare"})
+		written += len(alone.Nodes)
+		require.Empty(t, cmp.Diff(beside, alone, cmpopts.IgnoreUnexported(whatif.Addresses{}), cmpopts.IgnoreFields(whatif.Plan{}, "NodesSeen")))
+	})
+	ever(t, written, "nothing was ever written")
+}
