@@ -40,16 +40,20 @@ func BenchmarkLaptop(b *testing.B) {
 				if pods > 10_000 && tc.name == "matrix" {
 					tc.code, tc.says = 1, "" // it is refused, with its size
 				}
+				most := 0.0
 				for b.Loop() {
-					cost(b, npm, append(tc.args, "--manifests", manifests), tc.code, tc.says)
+					most = max(most, cost(b, npm, append(tc.args, "--manifests", manifests), tc.code, tc.says))
+				}
+				if pods == 10_000 {
+					require.Less(b, most, 240.0, "the goal is 200 MB; a collector that gets little of a busy machine takes some more")
 				}
 			})
 		}
 	}
 }
 
-// cost runs a program and reports what it cost.
-func cost(b *testing.B, program string, args []string, code int, says string) {
+// cost runs a program, reports what it cost, and returns the megabytes of that.
+func cost(b *testing.B, program string, args []string, code int, says string) float64 {
 	b.Helper()
 	var out strings.Builder
 	cmd := exec.CommandContext(b.Context(), program, args...)
@@ -60,7 +64,9 @@ func cost(b *testing.B, program string, args []string, code int, says string) {
 	require.Equal(b, code, cmd.ProcessState.ExitCode())
 	require.Contains(b, out.String(), says)
 	b.ReportMetric((cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), "cpu-s/op")
-	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		b.ReportMetric(float64(usage.Maxrss)/1024, "MB")
-	}
+	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	require.True(b, ok)
+	mb := float64(usage.Maxrss) / 1024
+	b.ReportMetric(mb, "MB")
+	return mb
 }

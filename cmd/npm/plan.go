@@ -75,6 +75,7 @@ not there, 2 wrong usage.`,
 			if err := o.validate(); err != nil {
 				return err
 			}
+			defer paceHeap()()
 			return o.run(cmd.Context(), std)
 		},
 	}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -74,25 +73,21 @@ func (s *Copied) Pending(sets *ipsets.Copy) []state.Pending {
 
 // Dump lists the endpoints by id.
 func (s *Copied) Dump(sets *ipsets.Copy) []state.Endpoint {
-	out := []state.Endpoint{}
-	foreign := aclTexts{}
+	out := make([]state.Endpoint, 0, len(s.byID))
+	foreign, lists := foreignRules{texts: map[string]*hns.ACL{}}, newLists()
 	for _, id := range slices.Sorted(maps.Keys(s.byID)) {
 		ep := s.byID[id]
 		ed := state.Endpoint{
-			ID: id, Addrs: make([]string, len(ep.addrs)), Pod: s.podOf(ep.owner), Applied: acl.Canonical(ep.actual), Known: ep.Known(),
+			ID: id, Addrs: make([]string, len(ep.addrs)), Pod: s.podOf(ep.owner), Applied: lists.canonical(ep.actual), Known: ep.Known(),
 			Foreign: len(ep.foreign),
 		}
 		for i, a := range ep.addrs {
 			ed.Addrs[i] = a.String()
 		}
 		want := ep.list(sets.Rejected)
-		explain(&ed, ep, want)
-		for _, p := range ep.foreign {
-			ed.Tiered = ed.Tiered || p.Type == hns.PolicyTypeTierACL
-			if a := foreign.decode(p); a != nil {
-				ed.ForeignRules = append(ed.ForeignRules, *a)
-			}
-		}
+		explain(&ed, ep, want, lists)
+		ed.Tiered = slices.ContainsFunc(ep.foreign, func(p hns.EndpointPolicy) bool { return p.Type == hns.PolicyTypeTierACL })
+		ed.ForeignRules = foreign.of(ep.foreign)
 		if ep.desired.Tiers != nil {
 			explainTiers(&ed, want, ep.tierRules(sets.Rejected))
 		}
@@ -122,19 +117,19 @@ func net(ep *Endpoint, sets *ipsets.Copy) (join, leave []string) {
 
 // explain adds what is desired and what an explanation of the endpoint's rules
 // needs.
-func explain(ed *state.Endpoint, ep *Endpoint, want []hns.ACL) {
+func explain(ed *state.Endpoint, ep *Endpoint, want []hns.ACL, lists *lists) {
 	rules := map[hns.ACL][]int{}
 	for _, g := range ep.desired.Groups {
 		for _, r := range g.Rules {
 			rules[r.ACL] = r.From
 		}
 	}
-	ed.Wanted, ed.WantedRules = acl.Canonical(want), make([][]int, len(want))
-	if slices.Equal(ed.Wanted, ed.Applied) { // as nearly always: one list is enough
-		ed.Wanted = ed.Applied
-	}
+	ed.Wanted, ed.WantedRules = lists.canonical(want), make([][]int, len(want))
+	all := make([]int, 0, len(want)) // nearly always in one piece of memory
 	for i, a := range want {
-		ed.WantedRules[i] = append([]int{}, rules[a]...)
+		from := len(all)
+		all = append(all, rules[a]...)
+		ed.WantedRules[i] = all[from:len(all):len(all)]
 	}
 	for _, list := range ep.attempts {
 		ed.Maybe = append(ed.Maybe, acl.Canonical(list))
@@ -142,26 +137,6 @@ func explain(ed *state.Endpoint, ep *Endpoint, want []hns.ACL) {
 	if ep.Pending() {
 		ed.Since = ep.since
 	}
-}
-
-// aclTexts has the ACLs of others that were decoded, canonical, by their text, and nil for what
-// is none. What a CNI gives to one endpoint it gives to most.
-type aclTexts map[string]*hns.ACL
-
-// decode returns an ACL; nil: it is none.
-func (t aclTexts) decode(p hns.EndpointPolicy) *hns.ACL {
-	if !strings.EqualFold(p.Type, hns.PolicyTypeACL) {
-		return nil
-	}
-	known, is := t[string(p.Settings)]
-	if !is {
-		if a, err := p.ACL(); err == nil {
-			a = a.Canonical()
-			known = &a
-		}
-		t[string(p.Settings)] = known
-	}
-	return known
 }
 
 // next says what the next write of the endpoint depends on.
