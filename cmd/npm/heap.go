@@ -8,24 +8,15 @@ import (
 	"sync"
 )
 
-// What a command on a laptop leaves to the collector. Whatever lives, its heap may come to
-// heapGoal before it is collected, so that small clusters are not; and it may always grow by
-// leastGrowth percent, so that large ones are not collected all the time. An agent keeps to
-// Go's own pace: others run on its node.
-const (
-	heapGoal    = 104 << 20
-	leastGrowth = 25
-)
+// heapGoal is what the heap of a command on a laptop may come to before it is collected: small
+// clusters are not collected at all. An agent keeps to Go's own pace.
+const heapGoal = 104 << 20
 
-// growth returns the percentage by which a heap may grow.
+// growth returns the percentage by which a heap may grow: to heapGoal, or else by a quarter.
+// Beyond 100 MB it is more, up to Go's own 100, as to mark much that lives takes long.
 func growth(live uint64) int {
-	if live == 0 {
-		return 100 // nothing was collected yet
-	}
-	if live >= heapGoal {
-		return leastGrowth
-	}
-	return max(int((heapGoal-live)*100/live), leastGrowth)
+	const mb = 1 << 20
+	return int(max((heapGoal-int64(live))*100/max(int64(live), mb), 25, min(int64(live)/(4*mb), 100)))
 }
 
 // paceHeap sets the pace of the collector after every collection until stop is called. The

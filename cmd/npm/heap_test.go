@@ -8,8 +8,9 @@ import (
 )
 
 func TestGrowth(t *testing.T) {
+	const mb = 1 << 20
 	for live, want := range map[uint64]int{
-		0: 100, heapGoal / 10: 900, heapGoal / 2: 100, heapGoal * 4 / 5: leastGrowth, heapGoal - 1: leastGrowth, heapGoal: leastGrowth, 10 * heapGoal: leastGrowth,
+		0: 10_400, 10 * mb: 940, 52 * mb: 100, 90 * mb: 25, 100 * mb: 25, 104 * mb: 26, 200 * mb: 50, 400 * mb: 100, 4000 * mb: 100,
 	} {
 		require.InDelta(t, want, growth(live), 1, "%d bytes live", live)
 	}
