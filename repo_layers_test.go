@@ -44,7 +44,7 @@ var layers = map[string]struct {
 		receivers: []string{"State", "Endpoint"},
 		files: []string{
 			// one endpoint
-			"compromises doc endpoint state",
+			"compromises doc dumplists endpoint state",
 			// all of them: what is known, what is desired, and the queue
 			"counts endpoints unread cause fairqueue due known open own podstart references render repair tiersteps update",
 			"reads refusals tierrefusals isolate outcome ready fold",
