@@ -29,9 +29,8 @@ type Flip struct {
 // end is a workload or addresses, with what stands for it.
 type end struct {
 	name    string
-	pod     string // or an address
-	pods    int    // 0: it is addresses
-	edges   [2]edges
+	pod     string  // or an address
+	pods    int     // 0: it is addresses
 	changed [2]bool // its rules for a direction
 	reached [2]bool // the sets that these name have other members
 	moved   bool    // it is in other sets, or owns its address otherwise
@@ -84,7 +83,6 @@ func newComparison(before, after *explain.Cluster, policies []PolicyChange, c Ch
 		for side, dir := range []hns.Direction{out: hns.Out, in: hns.In} {
 			e.changed[side] = differ(old[e.pod], now[e.pod], &dir)
 			e.reached[side] = m.reached(&dir, old[e.pod], now[e.pod])
-			e.edges[side] = edgesOf(dir, old[e.pod], now[e.pod])
 		}
 		x.ends = append(x.ends, e)
 	}
@@ -108,21 +106,6 @@ func differ(old, now []*state.Endpoint, dir *hns.Direction) bool {
 	return !slices.EqualFunc(rules(old), rules(now), func(a, b []hns.ACL) bool { return missing(a, b)+missing(b, a) == 0 })
 }
 
-// edgesOf returns the edges of the rules of a direction.
-func edgesOf(dir hns.Direction, states ...[]*state.Endpoint) edges {
-	e := edges{}
-	for _, eps := range states {
-		for _, ep := range eps {
-			for _, a := range slices.Concat(ep.Applied, ep.ForeignRules) {
-				if a.Direction == dir {
-					e.add(a)
-				}
-			}
-		}
-	}
-	return e
-}
-
 // flips fills in what flips. There may be as many questions as pairs of workloads times
 // ports, so it ends with ctx.
 func (p *Plan) flips(ctx context.Context, x *comparison) error {
@@ -132,12 +115,12 @@ func (p *Plan) flips(ctx context.Context, x *comparison) error {
 	outside := map[[2]string][]Flip{} // by source and destination of a workload, "" for addresses
 	for i := range x.ends {
 		for j := range x.ends {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
 			from, to := &x.ends[i], &x.ends[j]
 			if from.pods+to.pods == 0 || i == j && from.pods < 2 || !mayFlip(from, to) {
 				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return err
 			}
 			flips, admitted := x.flips(from, to, i == j)
 			switch {
@@ -177,9 +160,10 @@ func (x *comparison) flips(from, to *end, within bool) (found []Flip, admitted b
 		connections = from.pods * (from.pods - 1)
 		destination = x.second(from.name)
 	}
-	for _, r := range split(from.edges[out], to.edges[in]) {
-		q := explain.Question{From: source, To: destination, Port: r.First, Protocol: r.Protocol}
-		old, now := x.ask(x.before, q, from.there[0] && to.there[0]), x.ask(x.after, q, from.there[1] && to.there[1])
+	before := newConnection(x.before, source, destination, from.there[0] && to.there[0])
+	after := newConnection(x.after, source, destination, from.there[1] && to.there[1])
+	for _, r := range split(before.edges(), after.edges()) {
+		old, now := before.ask(r), after.ask(r)
 		if !flipped(old.verdict, now.verdict) {
 			continue
 		}
@@ -205,25 +189,6 @@ func (x *comparison) flips(from, to *end, within bool) (found []Flip, admitted b
 func (x *comparison) second(workload string) string {
 	i := slices.IndexFunc(x.workloads, func(w matrix.Workload) bool { return w.Name == workload })
 	return x.workloads[i].Pods[1]
-}
-
-// answer is the verdict of a connection and what its ends say.
-type answer struct {
-	verdict explain.Verdict
-	halves  [2]explain.Half
-}
-
-// ask asks a cluster in which both ends may be there, or not.
-func (x *comparison) ask(c *explain.Cluster, q explain.Question, there bool) answer {
-	if !there {
-		return answer{verdict: Absent}
-	}
-	egress, ingress, err := c.Halves(q)
-	if err != nil { // of a pod whose name means something else
-		return answer{verdict: explain.Unknown}
-	}
-	actual, _ := explain.Whole(egress, ingress)
-	return answer{actual, [2]explain.Half{out: egress, in: ingress}}
 }
 
 // by returns the policies that decide now, at the ends that decided otherwise
