@@ -124,6 +124,14 @@ func (o *traceOptions) catalog(std streams) (catalog, error) {
 // inManifests has the objects of manifests.
 type inManifests struct{ objects manifest.Objects }
 
+// makersOf returns what makes the pods of a catalog: of a cluster nobody lists it.
+func makersOf(c catalog) map[string]manifest.Maker {
+	if m, ok := c.(inManifests); ok {
+		return m.objects.Makers
+	}
+	return nil
+}
+
 // Pods implements catalog.
 func (m inManifests) Pods(_ context.Context, namespace string) ([]corev1.Pod, error) {
 	var out []corev1.Pod

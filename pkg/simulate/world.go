@@ -58,7 +58,7 @@ func World(ctx context.Context, o Options) (whatif.World, error) {
 	if o.Node != "" && len(l.nodes.Items) > 0 && !slices.ContainsFunc(l.nodes.Items, func(n corev1.Node) bool { return n.Name == o.Node }) {
 		return whatif.World{}, fmt.Errorf("the cluster has no Node %q; kubectl get nodes lists them", o.Node)
 	}
-	w := l.world(o.Node, o.Kubeconfig == "")
+	w := l.world(o.Node, in.objects.Makers, o.Kubeconfig == "")
 	for i := range l.pods.Items {
 		if warning, is := manifest.OnlyIPv6(&l.pods.Items[i]); is && o.Kubeconfig != "" {
 			in.loaded = append(in.loaded, warning)
@@ -90,8 +90,11 @@ func into[T any](object runtime.Object, at *T) bool {
 	return ok
 }
 
-func (l *lists) world(only string, manifests bool) whatif.World {
-	w := whatif.World{Now: time.Now(), Budgets: policy.DefaultBudgets(), FromManifests: manifests, OthersLabels: map[string]map[string]string{}}
+func (l *lists) world(only string, makers map[string]manifest.Maker, manifests bool) whatif.World {
+	w := whatif.World{Now: time.Now(), Budgets: policy.DefaultBudgets(), FromManifests: manifests, OthersLabels: map[string]map[string]string{}, Makers: map[string]whatif.Maker{}}
+	for name, m := range makers {
+		w.Makers[name] = whatif.Maker(m)
+	}
 	for i := range l.nodes.Items {
 		n := &l.nodes.Items[i]
 		w.Peers = append(w.Peers, controllers.ClusterNode(n, w.Budgets))
@@ -101,7 +104,7 @@ func (l *lists) world(only string, manifests bool) whatif.World {
 	}
 	for i := range l.pods.Items {
 		p := &l.pods.Items[i]
-		pod := whatif.Pod{Pod: controllers.PodFrom(p, p.Spec.NodeName), Node: p.Spec.NodeName, Owners: Owners(p)}
+		pod := whatif.Pod{Pod: controllers.PodFrom(p, p.Spec.NodeName), Node: p.Spec.NodeName, Owners: Owners(p, makers)}
 		pod.Fit(w.Budgets)
 		w.Pods = append(w.Pods, pod)
 	}

@@ -28,6 +28,8 @@ type Objects struct {
 	ClusterPolicies []*v1alpha2.ClusterNetworkPolicy
 	// Workloads are what makes pods, with Options.Change.
 	Workloads []Workload
+	// Makers are all that make pods, by kind and namespace/name.
+	Makers map[string]Maker
 	// Places says where the policies and their rules are, as file:line; by
 	// "namespace/name" and "namespace/name spec.ingress[0]", or with
 	// "ClusterNetworkPolicy/name"; with Options.Change also those of all objects, by kind
