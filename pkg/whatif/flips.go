@@ -112,7 +112,7 @@ func (p *Plan) flips(ctx context.Context, x *comparison) error {
 	p.Workloads, p.Addresses = x.workloads, x.addresses
 	p.count(x)
 	p.Flips, p.Outside, p.NewConnections, p.DeletedConnections = []Flip{}, []Flip{}, []Flip{}, []Flip{}
-	outside := map[[2]string][]Flip{} // by source and destination of a workload, "" for addresses
+	outside := map[withAddresses][]Flip{}
 	for i := range x.ends {
 		for j := range x.ends {
 			from, to := &x.ends[i], &x.ends[j]
@@ -123,32 +123,70 @@ func (p *Plan) flips(ctx context.Context, x *comparison) error {
 				return err
 			}
 			flips, admitted := x.flips(from, to, i == j)
-			switch {
-			case !from.stays() || !to.stays():
-				p.addOthers(from, to, flips, admitted)
-			case to.pods == 0:
-				outside[[2]string{from.name, ""}] = append(outside[[2]string{from.name, ""}], flips...)
-			case from.pods == 0:
-				outside[[2]string{"", to.name}] = append(outside[[2]string{"", to.name}], flips...)
-			default:
-				p.Flips = append(p.Flips, flips...)
-				p.Between.add(flips)
-				p.add(flips)
+			if from.pods == 0 || to.pods == 0 {
+				k := withAddresses{from.workload(), to.workload(), both(from, to)}
+				outside[k] = append(outside[k], flips...)
+				continue
+			}
+			if others := p.note(both(from, to), false, flips); others != nil && admitted {
+				others.ByPolicy += flips[0].Connections
 			}
 		}
 	}
-	for _, flips := range outside {
-		p.Outside = append(p.Outside, flips...)
-		p.WithOutside.add(flips)
-		p.add(flips)
+	for k, flips := range outside {
+		p.note(k.there, true, flips)
 	}
-	p.countOthers(x)
 	for _, list := range [][]Flip{p.Flips, p.Outside, p.NewConnections, p.DeletedConnections} {
 		slices.SortStableFunc(list, func(a, b Flip) int {
 			return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
 		})
 	}
 	return nil
+}
+
+// withAddresses is a connection of a workload with any addresses: several groups of these are
+// one connection. The end of addresses is "".
+type withAddresses struct {
+	from, to string
+	there    [2]bool // before and after
+}
+
+// workload is the name of a workload, "" of addresses.
+func (e *end) workload() string {
+	if e.pods == 0 {
+		return ""
+	}
+	return e.name
+}
+
+// both reports whether two ends are there, before and after.
+func both(from, to *end) [2]bool {
+	return [2]bool{from.there[0] && to.there[0], from.there[1] && to.there[1]}
+}
+
+// note adds what flips of one connection, between pods or with addresses outside. Of pods that are
+// new or deleted it adds what passes, and returns what counts that.
+func (p *Plan) note(there [2]bool, outside bool, flips []Flip) (others *Others) {
+	if len(flips) == 0 {
+		return nil
+	}
+	list, tally := &p.Flips, &p.Between
+	if outside {
+		list, tally = &p.Outside, &p.WithOutside
+	}
+	switch there {
+	case [2]bool{true, true}:
+		tally.add(flips)
+		p.add(flips)
+	case [2]bool{false, true}:
+		list, others = &p.NewConnections, &p.NewPods
+	default:
+		list, others = &p.DeletedConnections, &p.DeletedPods
+	}
+	if *list = append(*list, flips...); others != nil {
+		others.add(flips, outside)
+	}
+	return others
 }
 
 // flips compares two ends on every port. It reports also whether a policy of the one that
