@@ -116,7 +116,7 @@ func (p *Plan) flips(ctx context.Context, x *comparison) error {
 	for i := range x.ends {
 		for j := range x.ends {
 			from, to := &x.ends[i], &x.ends[j]
-			if from.pods+to.pods == 0 || i == j && from.pods < 2 || !mayFlip(from, to) {
+			if !x.connect(i, j) || !mayFlip(from, to) {
 				continue
 			}
 			if err := ctx.Err(); err != nil {
@@ -142,6 +142,12 @@ func (p *Plan) flips(ctx context.Context, x *comparison) error {
 		})
 	}
 	return nil
+}
+
+// connect reports whether there are connections of one end to another one: addresses outside have
+// none among themselves, nor has a pod to itself.
+func (x *comparison) connect(i, j int) bool {
+	return x.ends[i].pods+x.ends[j].pods > 0 && (i != j || x.ends[i].pods > 1)
 }
 
 // withAddresses is a connection of a workload with any addresses: several groups of these are

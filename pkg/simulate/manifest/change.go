@@ -18,7 +18,9 @@ type Maker struct {
 
 // makers notes what makes pods.
 func (l *loader) makers() {
-	l.objects.Makers = make(map[string]Maker, len(l.workloads))
+	if len(l.workloads) > 0 {
+		l.objects.Makers = make(map[string]Maker, len(l.workloads))
+	}
 	for i := range l.workloads {
 		w := &l.workloads[i]
 		m := Maker{Selector: w.selector}

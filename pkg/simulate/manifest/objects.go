@@ -105,9 +105,7 @@ func (l *loader) object(at place, tree any, version, kind string) error {
 		}
 	}
 	known, ok := kinds[kind]
-	if (kind == cronJobKind || kind == controllerKind) && !l.allMakers {
-		ok = false
-	}
+	ok = ok && l.reads(kind)
 	isPolicy := strings.HasSuffix(kind, namespacedKind)
 	switch meant := misspelt(version, kind); {
 	case meant != "":
@@ -126,6 +124,11 @@ func (l *loader) object(at place, tree any, version, kind string) error {
 		l.skip(at, object, kind, cmp.Or(notRead[kind], fmt.Sprintf("of %s is none that is read", version)))
 	}
 	return nil
+}
+
+// reads reports whether a kind is read that some do not ask for.
+func (l *loader) reads(kind string) bool {
+	return l.allMakers || kind != cronJobKind && kind != controllerKind
 }
 
 // misspelt returns the kind of policy that somebody meant who wrote another kind with its
