@@ -31,6 +31,7 @@ var kindWords = map[string]string{
 	"statefulset": "StatefulSet", "statefulsets": "StatefulSet", "sts": "StatefulSet",
 	"replicaset": "ReplicaSet", "replicasets": "ReplicaSet", "rs": "ReplicaSet",
 	"daemonset": "DaemonSet", "daemonsets": "DaemonSet", "ds": "DaemonSet",
+	"replicationcontroller": "ReplicationController", "replicationcontrollers": "ReplicationController", "rc": "ReplicationController",
 	"job": "Job", "jobs": "Job", "cronjob": "CronJob", "cronjobs": "CronJob", "cj": "CronJob",
 	"service": serviceKind, "services": serviceKind, "svc": serviceKind,
 }
@@ -223,7 +224,10 @@ func (e end) pods(ctx context.Context, c catalog, r *resolved) ([]representative
 		selector := labels.SelectorFromSet(svc.Spec.Selector)
 		is = func(p *corev1.Pod) bool { return runs(p) && selector.Matches(labels.Set(p.Labels)) }
 	default:
-		is = func(p *corev1.Pod) bool { return runs(p) && ownedBy(p, e.kind, e.name) }
+		makers := makersOf(c)
+		is = func(p *corev1.Pod) bool {
+			return runs(p) && slices.Contains(simulate.Owners(p, makers), e.kind+" "+p.Namespace+"/"+e.name)
+		}
 	}
 	var found []*corev1.Pod
 	for i := range all {
@@ -299,11 +303,6 @@ func (e end) meant(all []corev1.Pod) string {
 
 func runs(p *corev1.Pod) bool {
 	return p.Status.PodIP != "" && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil
-}
-
-// ownedBy reports whether a workload has made a pod.
-func ownedBy(p *corev1.Pod, kind, name string) bool {
-	return slices.Contains(simulate.Owners(p), kind+" "+p.Namespace+"/"+name)
 }
 
 // portOf returns the port at a pod, as a number.

@@ -46,7 +46,7 @@ func newPlan(std streams, name program) *cobra.Command {
 		Long: `Says what applying objects, or with --delete deleting them, would change: which
 connections flip, on which ports and by which policy, and what would be written to HNS on
 which node. Objects are NetworkPolicies, ClusterNetworkPolicies, Namespaces, Nodes, Pods, and
-what makes pods: Deployments, StatefulSets, DaemonSets, ReplicaSets, Jobs and CronJobs.
+what makes pods: Deployments, StatefulSets, DaemonSets, ReplicaSets, Jobs, CronJobs and ReplicationControllers.
 Nothing is changed anywhere.
 
 The cluster is that of manifests, of a kubeconfig, where it only lists, of a saved
@@ -177,6 +177,9 @@ func (o *planOptions) objects(ctx context.Context, std streams) (manifest.Object
 	if err == nil && objects.Empty() {
 		what := strings.Join(o.files, ", ")
 		err = fmt.Errorf("%s: there is nothing to plan: no policy, Namespace, Node, Pod or workload", cmp.Or(what, from.StdinName))
+		if i := slices.IndexFunc(loaded, manifest.Warning.Misleads); i >= 0 {
+			err = fmt.Errorf("%w; %s", err, loaded[i].Message)
+		}
 	}
 	return objects, loaded, err
 }

@@ -115,7 +115,7 @@ func (o *traceOptions) catalog(std streams) (catalog, error) {
 	case o.live():
 		return o.cluster.open()
 	case len(o.manifests) > 0:
-		objects, _, err := manifest.Load(o.manifests, manifest.Options{Node: o.node, Stdin: std.in, Recursive: o.recursive, CronJobs: true})
+		objects, _, err := manifest.Load(o.manifests, manifest.Options{Node: o.node, Stdin: std.in, Recursive: o.recursive, AllMakers: true})
 		return inManifests{objects}, err
 	}
 	return nil, errors.New("what an agent or a dump knows has no workloads, Services and names of ports: name a pod and the number of a port, or ask a cluster or manifests")
@@ -123,6 +123,14 @@ func (o *traceOptions) catalog(std streams) (catalog, error) {
 
 // inManifests has the objects of manifests.
 type inManifests struct{ objects manifest.Objects }
+
+// makersOf returns what makes the pods of a catalog: of a cluster nobody lists it.
+func makersOf(c catalog) map[string]manifest.Maker {
+	if m, ok := c.(inManifests); ok {
+		return m.objects.Makers
+	}
+	return nil
+}
 
 // Pods implements catalog.
 func (m inManifests) Pods(_ context.Context, namespace string) ([]corev1.Pod, error) {

@@ -172,10 +172,12 @@ func (c *Controller) Ready() error {
 	return nil
 }
 
-// UpToDate reports whether it is Ready, and the dataplane has all that the API server told of:
-// nothing waits, and no transaction runs. It never waits.
-func (c *Controller) UpToDate() bool {
-	return c.queue.Len() == 0 && !c.running.Load() && c.Ready() == nil
+// UpToDate reports whether it is Ready, and the dataplane has all that the API server told of
+// the pods and policies of a namespace: nothing of that waits, nor is in a transaction that runs.
+// What others do does not count, or one who writes without a pause could keep it from all. Of "",
+// as of ClusterNetworkPolicies, everything counts. It never waits.
+func (c *Controller) UpToDate(namespace string) bool {
+	return c.queue.Knows(namespace) && c.Ready() == nil
 }
 
 // SourceError returns why the last request to the API server failed, nil when

@@ -109,29 +109,33 @@ func TestStalledTransaction(t *testing.T) {
 	}
 }
 
-// TestUpToDate: what the API server told of and a transaction has not taken yet, or is about to
-// take, is not known.
+// TestUpToDate: what the API server told of a namespace and a transaction has not taken yet, or is
+// about to take, is not known; what it told of others does not matter, but to ClusterNetworkPolicies.
 func TestUpToDate(t *testing.T) {
 	compute(t, func(t *testing.T, l *laborious, c *Controller) {
-		require.True(t, c.UpToDate())
+		known := func(all, x, other bool, why string) {
+			t.Helper()
+			require.Equal(t, []bool{all, x, other}, []bool{c.UpToDate(""), c.UpToDate("x"), c.UpToDate("other")}, why)
+		}
+		known(true, true, true, "all is applied")
 		l.takesLong("staging NetworkPolicy x/slow", 5*time.Second)
 		l.cl.policies.set(allowing("slow", "app", "one", 80))
 		time.Sleep(2 * time.Second)
 		require.NoError(t, c.Ready())
-		require.False(t, c.UpToDate(), "a transaction runs")
+		known(false, false, true, "a transaction runs")
 		l.cl.pods.set(newRemotePod("p", "10.0.9.9"))
 		time.Sleep(2 * time.Second)
-		require.False(t, c.UpToDate())
+		known(false, false, true, "and a change waits")
 		time.Sleep(time.Minute)
-		require.True(t, c.UpToDate())
+		known(true, true, true, "all is applied")
 		for q := range 2 { // of another node: after the first one the agent rests
 			l.cl.pods.set(newRemotePod(fmt.Sprint("q", q), fmt.Sprintf("10.0.8.%d", q)))
 			synctest.Wait()
 		}
 		require.Zero(t, l.dp.Progress(), "no transaction runs")
-		require.False(t, c.UpToDate(), "a change waits")
+		known(false, false, true, "a change waits")
 		time.Sleep(time.Minute)
-		require.True(t, c.UpToDate())
+		known(true, true, true, "all is applied")
 	})
 }
 

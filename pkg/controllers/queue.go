@@ -14,10 +14,12 @@ type queue struct {
 	mu   sync.Mutex        // guards following; held for no call
 	keys map[Key]time.Time // when the first event came in, zero for no event
 	most haste             // of them
+	// waits counts the keys by their namespaces, and taken those that nobody has applied yet.
+	waits, taken map[string]int
 }
 
 func newQueue() *queue {
-	return &queue{some: make(chan struct{}, 1), hurry: make(chan struct{}, 1), keys: map[Key]time.Time{}}
+	return &queue{some: make(chan struct{}, 1), hurry: make(chan struct{}, 1), keys: map[Key]time.Time{}, waits: map[string]int{}, taken: map[string]int{}}
 }
 
 // Add takes a key that stands for no event.
@@ -27,6 +29,9 @@ func (q *queue) Add(key Key) { q.AddEvent(key, time.Time{}, prompt) }
 func (q *queue) AddEvent(key Key, at time.Time, h haste) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if _, there := q.keys[key]; !there {
+		q.waits[key.Namespace]++
+	}
 	earlier(q.keys, key, at)
 	tell(q.some)
 	if h > q.most {
@@ -68,8 +73,29 @@ func (q *queue) Take() map[Key]time.Time {
 		}
 	}
 	keys := q.keys
-	q.keys, q.most = map[Key]time.Time{}, restful
+	for namespace, n := range q.waits {
+		q.taken[namespace] += n
+	}
+	q.keys, q.most, q.waits = map[Key]time.Time{}, restful, map[string]int{}
 	return keys
+}
+
+// Applied says that nothing is left to do for what was taken.
+func (q *queue) Applied() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.taken = map[string]int{}
+}
+
+// Knows reports whether no key of a namespace waits or was taken and not applied yet: those of
+// its pods and policies. "" stands for all keys.
+func (q *queue) Knows(namespace string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if namespace == "" {
+		return len(q.waits)+len(q.taken) == 0
+	}
+	return q.waits[namespace]+q.taken[namespace] == 0
 }
 
 // Len returns the number of keys that wait.

@@ -55,6 +55,9 @@ func (c *Controller) work(ctx context.Context) {
 		if ready {
 			w.apply(ctx)
 		}
+		if len(w.pending) == 0 {
+			c.queue.Applied()
+		}
 		if c.running.Store(false); ready {
 			tell(c.ended)
 		}

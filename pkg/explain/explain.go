@@ -38,8 +38,8 @@ func (c *Cluster) Ask(q Question, places Places) (Answer, error) {
 	a := Answer{
 		From: q.From, To: q.To, Source: from.addr.String(), Destination: to.addr.String(),
 		Port: q.Port, Protocol: q.Protocol, Node: c.dump.Node, Time: c.dump.Time,
-		Egress:  c.side(from, to, question{hns.Out, p, false}, places),
-		Ingress: c.side(to, from, question{hns.In, p, false}, places),
+		Egress:  c.side(from, to, question{dir: hns.Out, packet: p}, places),
+		Ingress: c.side(to, from, question{dir: hns.In, packet: p}, places),
 	}
 	a.Verdict = a.verdict()
 	a.Warnings = c.warnings(a)
@@ -98,13 +98,13 @@ func (c *Cluster) Halves(q Question) (egress, ingress Half, err error) {
 // Between returns what each of two ends says to a connection to a port.
 func (c *Cluster) Between(from, to End, port uint16, protocol policy.Protocol) (egress, ingress Half) {
 	p := packet(from, to, port, protocol)
-	return c.half(from, to, question{hns.Out, p, false}), c.half(to, from, question{hns.In, p, false})
+	return c.half(from, to, question{dir: hns.Out, packet: p}), c.half(to, from, question{dir: hns.In, packet: p})
 }
 
 // Actual is Between for a great many questions: it does not ask what HNS should have.
 func (c *Cluster) Actual(from, to End, port uint16, protocol policy.Protocol) (egress, ingress Half) {
 	p := packet(from, to, port, protocol)
-	return c.actualHalf(from, to, question{hns.Out, p, true}), c.actualHalf(to, from, question{hns.In, p, true})
+	return c.actualHalf(from, to, question{dir: hns.Out, packet: p, brief: true}), c.actualHalf(to, from, question{dir: hns.In, packet: p, brief: true})
 }
 
 func (c *Cluster) ends(q Question) (from, to End, err error) {

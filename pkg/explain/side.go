@@ -135,14 +135,17 @@ func (c *Cluster) half(own, peer End, q question) Half {
 	}
 	out := Half{Actual: Unknown, Wanted: Unknown, own: own, peer: peer, q: q}
 	for i, ep := range own.endpoints {
-		actual, wanted := c.actual(ep, q), c.wanted(ep, q)
+		actual := c.actual(ep, q)
 		if i == 0 || strictness[actual.verdict] > strictness[out.Actual] {
 			out.Actual, out.Rules = actual.verdict, actual.traced.Matched
 		}
-		if i == 0 || strictness[wanted.verdict] > strictness[out.Wanted] {
-			out.Wanted = wanted.verdict
-		}
 		out.Judged = true
+		if q.near != nil {
+			continue // nobody asks
+		}
+		if wanted := c.wanted(ep, q).verdict; i == 0 || strictness[wanted] > strictness[out.Wanted] {
+			out.Wanted = wanted
+		}
 	}
 	return out
 }

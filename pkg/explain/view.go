@@ -129,7 +129,8 @@ type decision struct {
 type question struct {
 	dir    hns.Direction
 	packet hns.Packet
-	brief  bool // the rules are not asked for
+	brief  bool  // the rules are not asked for
+	near   *Pair // whose ends these are, if there are many questions about them
 }
 
 // listKey names a list of ours at an endpoint in a view: applied, or one that
@@ -177,15 +178,11 @@ func (c *Cluster) parse(key listKey, acls []hns.ACL) parsed {
 // actual decides over what is in HNS: over every list that may be there, and
 // where sets are not known over the two extremes. All must agree.
 func (c *Cluster) actual(ep *state.Endpoint, q question) decision {
-	lists := [][]hns.ACL{ep.Applied}
-	if !ep.Known {
-		lists = ep.Maybe
-	}
 	var first decision // no pointer, which would cost each cell of a matrix an allocation
 	asked := false
-	for i, acls := range lists {
+	for i, acls := range inHNS(ep) {
 		for _, in := range []int{closed, open} {
-			l := c.parse(listKey{ep, in, i}, acls)
+			l := c.rules(q, listKey{ep, in, i}, acls)
 			d := c.decide(l, in, q)
 			if !asked {
 				first, asked = d, true
@@ -206,6 +203,14 @@ func (c *Cluster) actual(ep *state.Endpoint, q question) decision {
 		return decision{verdict: Unknown, reason: "what is on the endpoint is not known", view: c.views[closed]}
 	}
 	return first
+}
+
+// rules returns those that a question is put to.
+func (c *Cluster) rules(q question, key listKey, acls []hns.ACL) parsed {
+	if q.near != nil {
+		return q.near.near(key, q.dir, acls)
+	}
+	return c.parse(key, acls)
 }
 
 // wanted decides over what should be in HNS.

@@ -262,9 +262,15 @@ func (d *decision) allowed() (bool, error) {
 
 // matches reports whether the rule matches a packet of its direction.
 func (r *Rule) matches(src, dst uint32, p *Packet) bool {
-	if !r.MatchesPort(p) {
-		return false
-	}
+	return r.MatchesPort(p) && r.matchesAddresses(src, dst)
+}
+
+// MatchesAddresses reports whether the rule takes the addresses of a packet of its direction.
+func (r *Rule) MatchesAddresses(p *Packet) bool {
+	return r.matchesAddresses(number(p.Src), number(p.Dst))
+}
+
+func (r *Rule) matchesAddresses(src, dst uint32) bool {
 	// With literals Local is the endpoint's own side and Remote the peer; with
 	// sets Local is the source and Remote the destination, whatever the direction.
 	own, peer := dst, src

@@ -155,6 +155,7 @@ func (p *player) lacks(l *playback, seen map[string]bool) {
 func (w *world) settled(s subject) {
 	delete(w.vague, s)
 	delete(w.doubts, s)
+	delete(w.crowded, s)
 	if s.endpoint != "" {
 		delete(w.partial, s.endpoint)
 	}
@@ -198,7 +199,7 @@ func (p *player) sawNetwork(l *playback, r *recorder.Call) hns.Network {
 		w.settled(s)
 		moved = append(moved, s)
 	}
-	for _, s := range slices.AppendSeq(slices.Collect(maps.Keys(w.vague)), maps.Keys(w.doubts)) {
+	for _, s := range slices.Concat(slices.Collect(maps.Keys(w.vague)), slices.Collect(maps.Keys(w.doubts)), slices.Collect(maps.Keys(w.crowded))) {
 		if s.set != "" && !seen[s.set] && !p.overlapped(s, r) { // it is not there, and never was
 			w.settled(s)
 		}
@@ -241,7 +242,7 @@ func (p *player) setDiffers(l *playback, r *recorder.Call, was, is hns.SetPolicy
 		id, name = is.ID, is.Name
 	}
 	s := subject{set: id}
-	if p.world.vague[s] {
+	if p.world.vague[s] || p.crowded(l, r, s, name) {
 		return
 	}
 	for _, d := range p.world.doubts[s] {
@@ -333,10 +334,19 @@ func (w *world) endpointOf(v recorder.EndpointValue) (e hns.Endpoint, kept bool)
 	return e, false
 }
 
+// crowded reports whether so many writes failed that nobody says what they may have led to, and
+// notes it.
+func (p *player) crowded(l *playback, r *recorder.Call, s subject, name string) bool {
+	if p.world.crowded[s] {
+		p.found(l, r, Finding{Kind: Note, Object: name, Text: fmt.Sprintf("%s is not compared: more than %d writes of it had failed and may have been done", name, mostDoubts)})
+	}
+	return p.world.crowded[s]
+}
+
 // rulesDiffer adds the finding that our rules on an endpoint are not what our writes imply,
 // unless something explains it.
 func (p *player) rulesDiffer(l *playback, r *recorder.Call, s subject, was, is []hns.ACL, kept bool) {
-	if p.world.vague[s] {
+	if p.world.vague[s] || p.crowded(l, r, s, s.endpoint) {
 		return
 	}
 	may := slices.Clone(was) // what all of them may have led to

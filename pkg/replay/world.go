@@ -33,9 +33,11 @@ type world struct {
 	vague map[subject]bool
 	// partial are endpoints of a dump, which does not have all that others put there.
 	partial map[string]bool
-	// doubts are the writes that failed and may have been done.
-	doubts map[subject][]doubt
-	wrote  map[subject]write // the last one that was done
+	// doubts are the writes that failed and may have been done; at most mostDoubts of a subject.
+	// Of one in crowded there are more, so that nobody says what it may be.
+	doubts  map[subject][]doubt
+	crowded map[subject]bool
+	wrote   map[subject]write // the last one that was done
 	// versions are what endpoints were read to be, for reads that were kept by
 	// their version only.
 	versions map[string]map[hns.Version]hns.Endpoint
@@ -52,6 +54,21 @@ type doubt struct {
 	rules []hns.ACL     // of the endpoint
 }
 
+// mostDoubts is how many writes of a subject are held against the next read of it. An agent
+// reads after a write whose outcome it does not know, so there are one or two. Whoever writes a
+// recording by hand has each of them carried through all that follow.
+const mostDoubts = 16
+
+// doubted notes a write that failed and may have been done.
+func (w *world) doubted(s subject, d doubt) {
+	if len(w.doubts[s]) == mostDoubts || w.crowded[s] {
+		w.crowded[s] = true
+		delete(w.doubts, s)
+		return
+	}
+	w.doubts[s] = append(w.doubts[s], d)
+}
+
 // write is what was there before a write, for a read that overlapped with it.
 type write struct {
 	end    time.Time
@@ -62,7 +79,7 @@ type write struct {
 func newWorld() *world {
 	return &world{
 		sets: map[string]hns.SetPolicy{}, endpoints: map[string]hns.Endpoint{}, absent: map[string]bool{}, strange: map[string]bool{},
-		vague: map[subject]bool{}, partial: map[string]bool{}, doubts: map[subject][]doubt{}, wrote: map[subject]write{},
+		crowded: map[subject]bool{}, vague: map[subject]bool{}, partial: map[string]bool{}, doubts: map[subject][]doubt{}, wrote: map[subject]write{},
 		versions: map[string]map[hns.Version]hns.Endpoint{}, names: map[string]string{},
 		judge: hnssim.New(hnssim.Options{}), judged: map[string]hns.SetPolicy{},
 	}
@@ -155,6 +172,7 @@ func (w *world) do(a asked, end time.Time) {
 			}
 		} else {
 			delete(w.doubts, s)
+			delete(w.crowded, s)
 		}
 		switch {
 		case s.endpoint != "":

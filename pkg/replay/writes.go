@@ -40,10 +40,10 @@ func (p *player) write(ctx context.Context, l *playback, r *recorder.Call, a ask
 	}
 	// What the simulator refuses may be because of an earlier write that was done all
 	// the same: a list that is gone by now holds none of its members.
-	if hns.OutcomeUnknown(err) && (would == nil || len(w.doubts)+len(w.vague) > 0) {
+	if hns.OutcomeUnknown(err) && (would == nil || len(w.doubts)+len(w.crowded)+len(w.vague) > 0) {
 		for i, s := range a.subjects() {
 			after[i].step, after[i].call = l.step.Number, l.place(r)
-			w.doubts[s] = append(w.doubts[s], after[i])
+			w.doubted(s, after[i])
 		}
 	}
 	return err
@@ -96,7 +96,7 @@ func (p *player) attached(a asked) {
 // enough to say what HNS should answer.
 func (p *player) unjudged(a asked) bool {
 	for _, s := range a.subjects() {
-		if p.world.vague[s] || len(p.world.doubts[s]) > 0 {
+		if p.world.vague[s] || p.world.crowded[s] || len(p.world.doubts[s]) > 0 {
 			return true
 		}
 	}

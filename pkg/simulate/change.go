@@ -60,7 +60,7 @@ func (e GoneError) Error() string {
 // its address, its node and whether it runs. It fails with a GoneError, and with an error of
 // package manifest about a workload of too many pods.
 func Apply(w whatif.World, o manifest.Objects, how ChangeOptions) (whatif.Change, error) {
-	a := newApplying(w, how)
+	a := newApplying(w, how, o.Makers)
 	var err error
 	c := whatif.Change{Set: o.Policies, SetCluster: o.ClusterPolicies}
 	if how.Delete {
@@ -103,26 +103,32 @@ func policiesOf(w whatif.World, o manifest.Objects) (c whatif.Change) {
 type applying struct {
 	how        ChangeOptions
 	before     whatif.World
+	old        map[desired.PodKey]*whatif.Pod // of before
 	pods       map[desired.PodKey]whatif.Pod
 	kept       map[desired.PodKey]bool // that an object is about
 	namespaces map[string]desired.Namespace
 	after      whatif.World // its lists of pods and namespaces are made at the end
 	addrs      *manifest.Addresses
+	makers     map[string]manifest.Maker // before, and of the objects
 	newNodes   []string
 	objects    []whatif.ObjectChange
 	warnings   []state.Warning
 	warned     map[string]bool // of the network of the node
 }
 
-func newApplying(w whatif.World, how ChangeOptions) *applying {
+func newApplying(w whatif.World, how ChangeOptions, makers map[string]manifest.Maker) *applying {
 	w.Budgets = w.Budgets.OrDefaults()
 	a := &applying{
-		how: how, before: w, after: w, pods: map[desired.PodKey]whatif.Pod{}, kept: map[desired.PodKey]bool{}, namespaces: map[string]desired.Namespace{},
-		warned: map[string]bool{},
+		how: how, before: w, after: w, old: map[desired.PodKey]*whatif.Pod{}, pods: map[desired.PodKey]whatif.Pod{}, kept: map[desired.PodKey]bool{}, namespaces: map[string]desired.Namespace{},
+		warned: map[string]bool{}, makers: map[string]manifest.Maker{},
 	}
+	for name, m := range w.Makers {
+		a.makers[name] = manifest.Maker(m)
+	}
+	maps.Copy(a.makers, makers)
 	var taken []netip.Addr
-	for _, p := range w.Pods {
-		a.pods[p.Key()] = p
+	for i, p := range w.Pods {
+		a.pods[p.Key()], a.old[p.Key()] = p, &w.Pods[i]
 		taken = append(taken, p.Addr)
 	}
 	for _, n := range w.Peers {
@@ -281,7 +287,7 @@ func (a *applying) warnOf(p *corev1.Pod) {
 	switch {
 	case !there && !reflect.ValueOf(p.Status).IsZero() && (p.Status.PodIP == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed):
 		a.warn("Pod", p.Namespace+"/"+p.Name, reasonNotPlanned, "its status says that it has finished, or has no address, so its connections are not counted; what applies it drops the status: leave it out")
-	case a.before.FromManifests && len(old.Owners) > 0 && len(Owners(p)) == 0:
+	case a.before.FromManifests && len(old.Owners) > 0 && len(Owners(p, a.makers)) == 0:
 		a.warn("Pod", p.Namespace+"/"+p.Name, reasonNotPlanned, fmt.Sprintf("it is called as a pod that is made up for %s, which would make another one; give the Pod another name", strings.Join(old.Owners, ", ")))
 	}
 }
@@ -301,7 +307,7 @@ func (a *applying) onNetworkOfNode(p *whatif.Pod) {
 // put makes a pod of the world what one of a manifest says, and says what becomes of it. Of
 // the labels of one that is there, those stay that its controller gives.
 func (a *applying) put(p *corev1.Pod) string {
-	pod := whatif.Pod{Pod: controllers.PodFrom(p, p.Spec.NodeName), Node: cmp.Or(p.Spec.NodeName, a.how.Node), Owners: Owners(p)}
+	pod := whatif.Pod{Pod: controllers.PodFrom(p, p.Spec.NodeName), Node: cmp.Or(p.Spec.NodeName, a.how.Node), Owners: Owners(p, a.makers)}
 	old, there := a.pods[pod.Key()]
 	unaddressed := reflect.ValueOf(p.Status).IsZero()
 	if there {

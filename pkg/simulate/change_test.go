@@ -51,7 +51,7 @@ func podsOf(w *whatif.World) (out []string) {
 }
 
 func object(kind, name, spec string) string {
-	version := map[string]string{"Job": "batch/v1", "CronJob": "batch/v1", "Namespace": "v1", "Pod": "v1", "Node": "v1", "Deployment": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1"}[kind]
+	version := map[string]string{"Job": "batch/v1", "CronJob": "batch/v1", "Namespace": "v1", "Pod": "v1", "Node": "v1", "ReplicationController": "v1", "Deployment": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1"}[kind]
 	return fmt.Sprintf("---\n{apiVersion: %s, kind: %s, metadata: {name: %s, namespace: x}, %s}\n", version, kind, name, spec)
 }
 
@@ -120,6 +120,10 @@ func TestApply(t *testing.T) {
 		},
 		{"a job that has run", ofJob, object("Job", "j", "spec: {template: {}}"), simulate.ChangeOptions{}, []string{"x/j-a app= "}, []string{"Job x/j unchanged 0"}},
 		{"a cron job", "", object("CronJob", "c", "spec: {jobTemplate: {spec: {template: {metadata: {labels: {app: c}}}}}}"), simulate.ChangeOptions{}, []string{"x/c-0 app=c "}, []string{"CronJob x/c new 1 +1"}},
+		{"a replication controller", made("ReplicationController", "rc", "2", "a"), made("ReplicationController", "rc", "1", "a"), simulate.ChangeOptions{}, []string{"x/rc-0 app=a "}, []string{"ReplicationController x/rc changed 2 -1"}},
+		{"none, as before", made("Deployment", "web", "0", "a"), made("Deployment", "web", "0", "a"), simulate.ChangeOptions{}, nil, []string{"Deployment x/web unchanged 0"}},
+		{"some, where there was none", made("Deployment", "web", "0", "a"), made("Deployment", "web", "1", "a"), simulate.ChangeOptions{}, []string{"x/web-0 app=a "}, []string{"Deployment x/web changed 1 +1"}},
+		{"a new one of none", "", made("Deployment", "web", "0", "a"), simulate.ChangeOptions{}, nil, []string{"Deployment x/web new 0"}},
 		{"a pod", object("Pod", "p", ""), strings.Replace(object("Pod", "p", ""), "namespace: x", "namespace: x, labels: {app: b}", 1), simulate.ChangeOptions{}, []string{"x/p app=b "}, []string{"Pod x/p changed 1"}},
 		{"a pod that has ended stays so", finished, object("Pod", "p", ""), simulate.ChangeOptions{}, []string{"x/p app= "}, []string{"Pod x/p unchanged 1"}},
 		{"delete a workload", made("Deployment", "web", "2", "a") + object("Pod", "p", ""), made("Deployment", "web", "2", "a"), simulate.ChangeOptions{Delete: true}, []string{"x/p app= "}, []string{"Deployment x/web deleted 2 -2"}},
@@ -272,14 +276,18 @@ func TestOwners(t *testing.T) {
 		{"ReplicaSet", "web-abc", "abd", []string{"ReplicaSet x/web-abc"}},
 		{"ReplicaSet", "web", "", []string{"ReplicaSet x/web"}},
 		{"Job", "report-29384720", "", []string{"Job x/report-29384720", "CronJob x/report"}},
+		{"Job", "report-1763083200", "", []string{"Job x/report-1763083200", "CronJob x/report"}}, // of an older version
 		{"Job", "report-2", "", []string{"Job x/report-2"}},
+		{"Job", "backup-20260101", "", []string{"Job x/backup-20260101"}}, // a date is no time in minutes
+		{"Job", "backup-2026010112", "", []string{"Job x/backup-2026010112"}},
+		{"Job", "backup-20260101123000", "", []string{"Job x/backup-20260101123000"}},
 		{"Job", "report-2938472x", "", []string{"Job x/report-2938472x"}},
 		{"StatefulSet", "db", "", []string{"StatefulSet x/db"}},
 	} {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Labels: map[string]string{"pod-template-hash": c.hash}, OwnerReferences: []metav1.OwnerReference{{Kind: c.kind, Name: c.name, Controller: &yes}}}}
-		require.Equal(t, c.want, simulate.Owners(p))
+		require.Equal(t, c.want, simulate.Owners(p, nil))
 	}
-	require.Nil(t, simulate.Owners(&corev1.Pod{}))
+	require.Nil(t, simulate.Owners(&corev1.Pod{}, nil))
 }
 
 // TestPruneIsTheOtherFolder: held against a folder, one world becomes the other, but for made-up

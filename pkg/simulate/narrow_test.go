@@ -91,7 +91,7 @@ func TestATraceOfThousands(t *testing.T) {
 	calls := func(replicas int) int {
 		o := Options{Manifests: []string{"-"}, Stdin: strings.NewReader(thousands(replicas)), Ends: []string{"x/d-0", "x/apart"}}
 		n := 0
-		require.NoError(t, settled(t.Context(), o, settling{cronJobs: true}, func(s *session) error {
+		require.NoError(t, settled(t.Context(), o, settling{allMakers: true}, func(s *session) error {
 			for _, made := range s.sim.Counts() {
 				n += made
 			}

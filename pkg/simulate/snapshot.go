@@ -14,7 +14,7 @@ import (
 // of that moment and where the manifests have the policies. It uses only the options that
 // say what to simulate.
 func Snapshot(ctx context.Context, o Options) (state.Dump, explain.Places, error) {
-	m, err := converged(ctx, o, settling{cronJobs: true})
+	m, err := converged(ctx, o, settling{allMakers: true})
 	if err != nil {
 		return state.Dump{}, nil, err
 	}
@@ -35,18 +35,18 @@ func converged(ctx context.Context, o Options, how settling) (m moment, err erro
 // Bundle runs the program as Snapshot does, and writes the support bundle of that
 // moment.
 func Bundle(ctx context.Context, o Options, w io.Writer) error {
-	return settled(ctx, o, settling{cronJobs: true, recording: true}, func(s *session) error { return debug.WriteBundle(w, s.pages()) })
+	return settled(ctx, o, settling{allMakers: true, recording: true}, func(s *session) error { return debug.WriteBundle(w, s.pages()) })
 }
 
 // settling says how a simulation comes to its first convergence.
 type settling struct {
-	cronJobs  bool // as open reads them
+	allMakers bool // as open reads them
 	recording bool
 }
 
 // settled lets use see the program at its first convergence, and ends it.
 func settled(ctx context.Context, o Options, how settling, use func(*session) error) error {
-	in, err := open(o, how.cronJobs)
+	in, err := open(o, how.allMakers)
 	if err != nil {
 		return err
 	}

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/simulate/manifest"
@@ -29,8 +29,13 @@ func (a *applying) unplanned(w *manifest.Workload) bool {
 // that it lacks, and takes the last of those that it has too many of.
 func (a *applying) setWorkload(w *manifest.Workload) error {
 	pods, ran := a.of(w)
-	change := whatif.ObjectChange{Kind: w.Kind, Object: w.Namespace + "/" + w.Name, Change: was(len(pods)+ran > 0, true)}
 	surplus, lacking := a.compare(w, pods, ran)
+	there := len(pods)+ran > 0
+	if _, is := a.before.Makers[w.Kind+" "+w.Namespace+"/"+w.Name]; is || !a.before.FromManifests && len(lacking) == 0 {
+		there = true
+	}
+	change := whatif.ObjectChange{Kind: w.Kind, Object: w.Namespace + "/" + w.Name, Change: was(there, true)}
+	a.warnOfSelector(w, pods)
 	if err := w.TooMany(len(a.pods) + len(lacking)); err != nil {
 		return err
 	}
@@ -48,6 +53,10 @@ func (a *applying) setWorkload(w *manifest.Workload) error {
 		a.put(w.Pod(key.Name, node))
 	}
 	for _, key := range surplus {
+		if !a.isThere(key) {
+			a.warn("Pod", key.String(), reasonNotPlanned, fmt.Sprintf("it is one more than %s %s/%s is to have, which deletes it at once, so its connections are not counted; "+
+				"take it out, or have that make more pods", w.Kind, w.Namespace, w.Name))
+		}
 		delete(a.pods, key)
 	}
 	if other && change.Change == unchanged {
@@ -56,6 +65,31 @@ func (a *applying) setWorkload(w *manifest.Workload) error {
 	change.Pods, change.New, change.Deleted = len(pods)+len(lacking), len(lacking), len(surplus)
 	a.objects = append(a.objects, change)
 	return nil
+}
+
+// fixedSelectors are the kinds whose selector the API server lets nobody change.
+var fixedSelectors = []string{"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"}
+
+// warnOfSelector warns of a workload that the API server refuses, as its selector is another. Of
+// a cluster nobody lists workloads; pods that the selector does not select were not its own by
+// this one.
+func (a *applying) warnOfSelector(w *manifest.Workload, pods []desired.PodKey) {
+	if !slices.Contains(fixedSelectors, w.Kind) || w.Selector == nil {
+		return
+	}
+	name := w.Kind + " " + w.Namespace + "/" + w.Name
+	other := false
+	if m, is := a.before.Makers[name]; is {
+		other = m.Selector != nil && !equality.Semantic.DeepEqual(m.Selector, w.Selector)
+	} else if s, err := metav1.LabelSelectorAsSelector(w.Selector); err == nil {
+		other = slices.ContainsFunc(pods, func(key desired.PodKey) bool {
+			p := a.old[key]
+			return p != nil && p.OverBudget == "" && !s.Matches(labels.Set(p.Labels))
+		})
+	}
+	if other {
+		a.warn(w.Kind, w.Namespace+"/"+w.Name, reasonNotPlanned, "its spec.selector is another than before, which the API server refuses: nothing of what is planned for it happens; delete it first, or keep the selector")
+	}
 }
 
 func (a *applying) has(key desired.PodKey) bool {
@@ -188,36 +222,7 @@ func (a *applying) deleteNodes(list []*corev1.Node) error {
 }
 
 // isThere reports whether a pod was there before.
-func (a *applying) isThere(key desired.PodKey) bool {
-	return slices.ContainsFunc(a.before.Pods, func(p whatif.Pod) bool { return p.Key() == key })
-}
-
-// Owners names the workloads that have made a pod, as "Deployment namespace/name", the one that
-// somebody wrote last: a Deployment makes ReplicaSets, and a CronJob makes Jobs.
-func Owners(p *corev1.Pod) []string {
-	ref := metav1.GetControllerOf(p)
-	if ref == nil {
-		return nil
-	}
-	out := []string{ref.Kind + " " + p.Namespace + "/" + ref.Name}
-	maker := func(kind, name string) { out = append(out, kind+" "+p.Namespace+"/"+name) }
-	switch ref.Kind {
-	case "ReplicaSet":
-		if hash := p.Labels["pod-template-hash"]; hash != "" && strings.HasSuffix(ref.Name, "-"+hash) {
-			maker("Deployment", strings.TrimSuffix(ref.Name, "-"+hash))
-		}
-	case "Job":
-		i := strings.LastIndex(ref.Name, "-")
-		if i > 0 && len(ref.Name)-i > shortestTime && strings.IndexFunc(ref.Name[i+1:], func(r rune) bool { return !unicode.IsDigit(r) }) < 0 {
-			maker("CronJob", ref.Name[:i])
-		}
-	}
-	return out
-}
-
-// shortestTime is less than what a CronJob puts behind the names of its Jobs: a time in
-// minutes, or in older versions in seconds.
-const shortestTime = 8
+func (a *applying) isThere(key desired.PodKey) bool { return a.old[key] != nil }
 
 // Labels that controllers of workloads give to pods: nobody writes a hash by hand.
 var (

@@ -49,7 +49,7 @@ func World(ctx context.Context, o Options) (whatif.World, error) {
 	if o.Node != "" && len(l.nodes) > 0 && !slices.ContainsFunc(l.nodes, func(n *corev1.Node) bool { return n.Name == o.Node }) {
 		return whatif.World{}, fmt.Errorf("the cluster has no Node %q; kubectl get nodes lists them", o.Node)
 	}
-	w := l.world(o.Node, o.Kubeconfig == "")
+	w := l.world(o.Node, in.objects.Makers, o.Kubeconfig == "")
 	for _, p := range l.pods {
 		if warning, is := manifest.OnlyIPv6(p); is && o.Kubeconfig != "" {
 			in.loaded = append(in.loaded, warning)
@@ -96,8 +96,11 @@ func listInto[T runtime.Object](ctx context.Context, from cache.ListerWatcher, t
 	return meta.EachListItem(list, take)
 }
 
-func (l *lists) world(only string, manifests bool) whatif.World {
-	w := whatif.World{Now: time.Now(), Budgets: policy.DefaultBudgets(), FromManifests: manifests, OthersLabels: map[string]map[string]string{}}
+func (l *lists) world(only string, makers map[string]manifest.Maker, manifests bool) whatif.World {
+	w := whatif.World{Now: time.Now(), Budgets: policy.DefaultBudgets(), FromManifests: manifests, OthersLabels: map[string]map[string]string{}, Makers: map[string]whatif.Maker{}}
+	for name, m := range makers {
+		w.Makers[name] = whatif.Maker(m)
+	}
 	for _, n := range l.nodes {
 		w.Peers = append(w.Peers, controllers.ClusterNode(n, w.Budgets))
 		if ofInterest(n) {
@@ -105,7 +108,7 @@ func (l *lists) world(only string, manifests bool) whatif.World {
 		}
 	}
 	for _, p := range l.pods {
-		pod := whatif.Pod{Pod: controllers.PodFrom(p, p.Spec.NodeName), Node: p.Spec.NodeName, Owners: Owners(p)}
+		pod := whatif.Pod{Pod: controllers.PodFrom(p, p.Spec.NodeName), Node: p.Spec.NodeName, Owners: Owners(p, makers)}
 		pod.Fit(w.Budgets)
 		w.Pods = append(w.Pods, pod)
 	}

@@ -29,9 +29,8 @@ type Flip struct {
 // end is a workload or addresses, with what stands for it.
 type end struct {
 	name    string
-	pod     string // or an address
-	pods    int    // 0: it is addresses
-	edges   [2]edges
+	pod     string  // or an address
+	pods    int     // 0: it is addresses
 	changed [2]bool // its rules for a direction
 	reached [2]bool // the sets that these name have other members
 	moved   bool    // it is in other sets, or owns its address otherwise
@@ -84,7 +83,6 @@ func newComparison(before, after *explain.Cluster, policies []PolicyChange, c Ch
 		for side, dir := range []hns.Direction{out: hns.Out, in: hns.In} {
 			e.changed[side] = differ(old[e.pod], now[e.pod], &dir)
 			e.reached[side] = m.reached(&dir, old[e.pod], now[e.pod])
-			e.edges[side] = edgesOf(dir, old[e.pod], now[e.pod])
 		}
 		x.ends = append(x.ends, e)
 	}
@@ -108,64 +106,93 @@ func differ(old, now []*state.Endpoint, dir *hns.Direction) bool {
 	return !slices.EqualFunc(rules(old), rules(now), func(a, b []hns.ACL) bool { return missing(a, b)+missing(b, a) == 0 })
 }
 
-// edgesOf returns the edges of the rules of a direction.
-func edgesOf(dir hns.Direction, states ...[]*state.Endpoint) edges {
-	e := edges{}
-	for _, eps := range states {
-		for _, ep := range eps {
-			for _, a := range slices.Concat(ep.Applied, ep.ForeignRules) {
-				if a.Direction == dir {
-					e.add(a)
-				}
-			}
-		}
-	}
-	return e
-}
-
 // flips fills in what flips. There may be as many questions as pairs of workloads times
 // ports, so it ends with ctx.
 func (p *Plan) flips(ctx context.Context, x *comparison) error {
 	p.Workloads, p.Addresses = x.workloads, x.addresses
 	p.count(x)
 	p.Flips, p.Outside, p.NewConnections, p.DeletedConnections = []Flip{}, []Flip{}, []Flip{}, []Flip{}
-	outside := map[[2]string][]Flip{} // by source and destination of a workload, "" for addresses
+	outside := map[withAddresses][]Flip{}
 	for i := range x.ends {
 		for j := range x.ends {
+			from, to := &x.ends[i], &x.ends[j]
+			if !x.connect(i, j) || !mayFlip(from, to) {
+				continue
+			}
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			from, to := &x.ends[i], &x.ends[j]
-			if from.pods+to.pods == 0 || i == j && from.pods < 2 || !mayFlip(from, to) {
+			flips, admitted := x.flips(from, to, i == j)
+			if from.pods == 0 || to.pods == 0 {
+				k := withAddresses{from.workload(), to.workload(), both(from, to)}
+				outside[k] = append(outside[k], flips...)
 				continue
 			}
-			flips, admitted := x.flips(from, to, i == j)
-			switch {
-			case !from.stays() || !to.stays():
-				p.addOthers(from, to, flips, admitted)
-			case to.pods == 0:
-				outside[[2]string{from.name, ""}] = append(outside[[2]string{from.name, ""}], flips...)
-			case from.pods == 0:
-				outside[[2]string{"", to.name}] = append(outside[[2]string{"", to.name}], flips...)
-			default:
-				p.Flips = append(p.Flips, flips...)
-				p.Between.add(flips)
-				p.add(flips)
+			if others := p.note(both(from, to), false, flips); others != nil && admitted {
+				others.ByPolicy += flips[0].Connections
 			}
 		}
 	}
-	for _, flips := range outside {
-		p.Outside = append(p.Outside, flips...)
-		p.WithOutside.add(flips)
-		p.add(flips)
+	for k, flips := range outside {
+		p.note(k.there, true, flips)
 	}
-	p.countOthers(x)
 	for _, list := range [][]Flip{p.Flips, p.Outside, p.NewConnections, p.DeletedConnections} {
 		slices.SortStableFunc(list, func(a, b Flip) int {
 			return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
 		})
 	}
 	return nil
+}
+
+// connect reports whether there are connections of one end to another one: addresses outside have
+// none among themselves, nor has a pod to itself.
+func (x *comparison) connect(i, j int) bool {
+	return x.ends[i].pods+x.ends[j].pods > 0 && (i != j || x.ends[i].pods > 1)
+}
+
+// withAddresses is a connection of a workload with any addresses: several groups of these are
+// one connection. The end of addresses is "".
+type withAddresses struct {
+	from, to string
+	there    [2]bool // before and after
+}
+
+// workload is the name of a workload, "" of addresses.
+func (e *end) workload() string {
+	if e.pods == 0 {
+		return ""
+	}
+	return e.name
+}
+
+// both reports whether two ends are there, before and after.
+func both(from, to *end) [2]bool {
+	return [2]bool{from.there[0] && to.there[0], from.there[1] && to.there[1]}
+}
+
+// note adds what flips of one connection, between pods or with addresses outside. Of pods that are
+// new or deleted it adds what passes, and returns what counts that.
+func (p *Plan) note(there [2]bool, outside bool, flips []Flip) (others *Others) {
+	if len(flips) == 0 {
+		return nil
+	}
+	list, tally := &p.Flips, &p.Between
+	if outside {
+		list, tally = &p.Outside, &p.WithOutside
+	}
+	switch there {
+	case [2]bool{true, true}:
+		tally.add(flips)
+		p.add(flips)
+	case [2]bool{false, true}:
+		list, others = &p.NewConnections, &p.NewPods
+	default:
+		list, others = &p.DeletedConnections, &p.DeletedPods
+	}
+	if *list = append(*list, flips...); others != nil {
+		others.add(flips, outside)
+	}
+	return others
 }
 
 // flips compares two ends on every port. It reports also whether a policy of the one that
@@ -177,9 +204,10 @@ func (x *comparison) flips(from, to *end, within bool) (found []Flip, admitted b
 		connections = from.pods * (from.pods - 1)
 		destination = x.second(from.name)
 	}
-	for _, r := range split(from.edges[out], to.edges[in]) {
-		q := explain.Question{From: source, To: destination, Port: r.First, Protocol: r.Protocol}
-		old, now := x.ask(x.before, q, from.there[0] && to.there[0]), x.ask(x.after, q, from.there[1] && to.there[1])
+	before := newConnection(x.before, source, destination, from.there[0] && to.there[0])
+	after := newConnection(x.after, source, destination, from.there[1] && to.there[1])
+	for _, r := range split(before.edges(), after.edges()) {
+		old, now := before.ask(r), after.ask(r)
 		if !flipped(old.verdict, now.verdict) {
 			continue
 		}
@@ -205,25 +233,6 @@ func (x *comparison) flips(from, to *end, within bool) (found []Flip, admitted b
 func (x *comparison) second(workload string) string {
 	i := slices.IndexFunc(x.workloads, func(w matrix.Workload) bool { return w.Name == workload })
 	return x.workloads[i].Pods[1]
-}
-
-// answer is the verdict of a connection and what its ends say.
-type answer struct {
-	verdict explain.Verdict
-	halves  [2]explain.Half
-}
-
-// ask asks a cluster in which both ends may be there, or not.
-func (x *comparison) ask(c *explain.Cluster, q explain.Question, there bool) answer {
-	if !there {
-		return answer{verdict: Absent}
-	}
-	egress, ingress, err := c.Halves(q)
-	if err != nil { // of a pod whose name means something else
-		return answer{verdict: explain.Unknown}
-	}
-	actual, _ := explain.Whole(egress, ingress)
-	return answer{actual, [2]explain.Half{out: egress, in: ingress}}
 }
 
 // by returns the policies that decide now, at the ends that decided otherwise

@@ -15,7 +15,8 @@ import (
 type ObjectChange struct {
 	Kind   string `json:"kind"`
 	Object string `json:"object"` // namespace/name, or the name
-	// Change is new, changed, unchanged or deleted. A workload that had no pod is new.
+	// Change is new, changed, unchanged or deleted. Of a live cluster nobody lists workloads: one
+	// that had no pod and gets some is new, and one that has none before and after is unchanged.
 	Change string `json:"change"`
 	// Pods are its, or those of its namespace: those that are there afterwards, and those
 	// that are deleted. New and Deleted are among them.

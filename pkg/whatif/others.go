@@ -65,50 +65,6 @@ func (p *Plan) count(x *comparison) {
 	p.Connections = p.Pods * max(p.Pods-1, 0)
 }
 
-// addOthers adds what passes between two ends, one of which is new or deleted. With addresses
-// several groups of them are one connection, which countOthers counts.
-func (p *Plan) addOthers(from, to *end, flips []Flip, admitted bool) {
-	if len(flips) == 0 {
-		return
-	}
-	others := &p.NewPods
-	if from.there[1] && to.there[1] {
-		p.NewConnections = append(p.NewConnections, flips...)
-	} else {
-		others = &p.DeletedPods
-		p.DeletedConnections = append(p.DeletedConnections, flips...)
-	}
-	if from.pods == 0 || to.pods == 0 {
-		return
-	}
-	others.add(flips, false)
-	if admitted {
-		others.ByPolicy += flips[0].Connections
-	}
-}
-
-// countOthers counts the connections of new and deleted pods with addresses outside.
-func (p *Plan) countOthers(x *comparison) {
-	pods := map[string]bool{}
-	for i := range x.ends {
-		pods[x.ends[i].name] = x.ends[i].pods > 0
-	}
-	for others, list := range map[*Others][]Flip{&p.NewPods: p.NewConnections, &p.DeletedPods: p.DeletedConnections} {
-		outside := map[[2]string][]Flip{} // by source and destination of a workload, "" for addresses
-		for _, f := range list {
-			switch {
-			case !pods[f.To]:
-				outside[[2]string{f.From, ""}] = append(outside[[2]string{f.From, ""}], f)
-			case !pods[f.From]:
-				outside[[2]string{"", f.To}] = append(outside[[2]string{"", f.To}], f)
-			}
-		}
-		for _, flips := range outside {
-			others.add(flips, true)
-		}
-	}
-}
-
 // add counts one connection that passes on some port.
 func (o *Others) add(flips []Flip, outside bool) {
 	n, allowed := flips[0].Connections, false

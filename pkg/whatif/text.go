@@ -161,24 +161,27 @@ func (p Plan) rows(flips []Flip) []row {
 	for _, w := range p.Workloads {
 		sizes[w.Name] = fmt.Sprintf("%s (%s)", w.Name, count(len(w.Pods), "pod"))
 	}
-	var rows []row
-	merge := func(r row, same func(row) bool, into func(*row)) {
-		if i := slices.IndexFunc(rows, same); i >= 0 {
-			into(&rows[i])
-			return
-		}
-		rows = append(rows, r)
-	}
+	var to []row
 	for _, f := range flips {
-		r := row{from: []string{cmp.Or(sizes[f.From], f.From)}, to: []string{cmp.Or(sizes[f.To], f.To)}, what: f.text()}
-		merge(r, func(s row) bool { return s.what == r.what && s.to[0] == r.to[0] }, func(s *row) { s.from = append(s.from, r.from...) })
+		from, dest := cmp.Or(sizes[f.From], f.From), cmp.Or(sizes[f.To], f.To)
+		to = append(to, row{from: []string{from}, to: []string{dest}, what: f.text()})
 	}
-	first := rows
-	rows = nil
-	for _, r := range first {
-		merge(r, func(s row) bool { return s.what == r.what && slices.Equal(s.from, r.from) }, func(s *row) { s.to = append(s.to, r.to...) })
+	to = merged(to, func(r row) [2]string { return [2]string{r.what, r.to[0]} }, func(into *row, r row) { into.from = append(into.from, r.from...) })
+	return merged(to, func(r row) [2]string { return [2]string{r.what, strings.Join(r.from, "\n")} }, func(into *row, r row) { into.to = append(into.to, r.to...) })
+}
+
+// merged merges rows of one key into the first of them.
+func merged(rows []row, key func(row) [2]string, into func(*row, row)) (out []row) {
+	place := map[[2]string]int{}
+	for _, r := range rows {
+		if i, ok := place[key(r)]; ok {
+			into(&out[i], r)
+			continue
+		}
+		place[key(r)] = len(out)
+		out = append(out, r)
 	}
-	return rows
+	return out
 }
 
 func (p Plan) textFlips(b *printable.Page, d Detail, title string, flips []Flip) {

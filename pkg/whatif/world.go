@@ -14,6 +14,7 @@ import (
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
@@ -50,6 +51,9 @@ type World struct {
 	OwnersUnknown bool
 	// FromManifests: workloads have the pods that manifests make, on all nodes that there are.
 	FromManifests bool
+	// Makers are what makes pods, by kind and namespace/name, of manifests also those that have
+	// none.
+	Makers map[string]Maker
 	// OthersLabels are those of namespaces, by name, that others gave than whoever applied
 	// the namespace last; to apply it again leaves them.
 	OthersLabels map[string]map[string]string
@@ -64,6 +68,12 @@ type Pod struct {
 	Owners []string
 	// Endpoints are what it has in HNS; none: it is given one, as azure-cni makes it.
 	Endpoints []Endpoint
+}
+
+// Maker is an object that makes pods.
+type Maker struct {
+	Selector *metav1.LabelSelector
+	Owner    string // what has made it, by kind and namespace/name; "" for nothing
 }
 
 // Endpoint is one of HNS, with what others put on it.

@@ -3,8 +3,11 @@ package page
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -137,6 +140,23 @@ func trace(t *testing.T, base, question string) string {
 	var answer struct{ Verdict string }
 	require.NoError(t, json.Unmarshal(out, &answer), question)
 	return answer.Verdict
+}
+
+// TestContested: a connection that is allowed to an address of which nobody knows whose it is, is
+// not drawn as allowed at that end, and why is said.
+func TestContested(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pods.yaml")
+	pod := "---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: %s}, status: {podIP: %s}}\n"
+	text := fmt.Sprintf(pod, "web", "x", "10.0.0.1") + fmt.Sprintf(pod, "web", "z", "10.0.0.1") + fmt.Sprintf(pod, "db", "x", "10.0.0.2")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	b := open(t, simulate(t, path), "#/matrix?show=trace:x/db->x/web:80/TCP", 1440, 1000)
+	b.wait("document.querySelector('#panel .verdict') !== null")
+	require.Equal(t, shownWords["unknown"], b.text("#panel .verdict .chip"))
+	require.Equal(t, shownWords["allowed"], b.text("#panel section:nth-of-type(1) h3 .chip"))
+	require.Equal(t, shownWords["unknown"], b.text("#panel section:nth-of-type(2) h3 .chip"))
+	require.Contains(t, b.text("#panel section:nth-of-type(2)"), "It is not known to be x/web that has its address")
+	require.NotContains(t, b.text("#panel section:nth-of-type(1)"), "It is not known")
+	b.picture("contested")
 }
 
 // TestTraceForm: any two ends can be asked about, and a wrong one is said.

@@ -1,11 +1,13 @@
 package events
 
 import (
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 const (
@@ -26,28 +28,51 @@ type Idle interface {
 
 // idleLook is what was found of policies that select nothing, and when it is looked for again.
 type idleLook struct {
-	next time.Time
-	in   map[string][]policy.Key // by namespace
+	next  time.Time // the next look, at those that are left or at all
+	round time.Time // the next look at all
+	left  []string  // namespaces that were not looked at in this round
+	in    map[string]found
 }
 
-// lookForIdle looks at all policies when it is time, and reports whether it did. Before the first
-// transaction, and while changes wait, pods may be unknown that a policy selects.
+// found are the policies of a namespace that select nothing, with what is told of them.
+type found map[policy.Key]account
+
+func newFound(keys []policy.Key) found {
+	out := make(found, len(keys))
+	for _, key := range keys {
+		w := desired.SelectingNothing(key)
+		out[key] = topic{reason: w.Reason}.account([]string{w.Message})
+	}
+	return out
+}
+
+// lookForIdle looks at all policies when it is time, and reports whether it looked at some. Before
+// the first transaction, and while changes of a namespace wait, pods may be unknown that a policy
+// selects: such a namespace keeps what was found until its changes are known. Each has its own
+// time, so that one whose pods change without a pause does not keep it from the others.
 func (r *Recorder) lookForIdle(now time.Time, begun bool) bool {
-	if r.cfg.Idle == nil || !begun || now.Before(r.idle.next) {
+	x := &r.idle
+	if r.cfg.Idle == nil || !begun || now.Before(x.next) {
 		return false
 	}
-	if !r.cfg.UpToDate() {
-		r.idle.next = now.Add(idlePause)
-		return false
+	if !now.Before(x.round) {
+		x.left, x.round = r.cfg.Idle.PolicyNamespaces(), now.Add(idleEvery)
+		maps.DeleteFunc(x.in, func(namespace string, _ found) bool { return !slices.Contains(x.left, namespace) })
 	}
-	clear(r.idle.in)
-	for _, namespace := range r.cfg.Idle.PolicyNamespaces() {
-		if found := r.cfg.Idle.SelectingNothing(namespace); len(found) > 0 {
-			r.idle.in[namespace] = found
+	before := len(x.left)
+	x.left = slices.DeleteFunc(x.left, func(namespace string) bool {
+		if !r.cfg.UpToDate(namespace) {
+			return false
 		}
+		if x.in[namespace] = newFound(r.cfg.Idle.SelectingNothing(namespace)); len(x.in[namespace]) == 0 {
+			delete(x.in, namespace)
+		}
+		return true
+	})
+	if x.next = x.round; len(x.left) > 0 {
+		x.next = now.Add(idlePause)
 	}
-	r.idle.next = now.Add(idleEvery)
-	return true
+	return len(x.left) < before
 }
 
 // untilIdle returns how long it is until the next look.
@@ -58,23 +83,24 @@ func (r *Recorder) untilIdle(now time.Time) time.Duration {
 	return r.idle.next.Sub(now)
 }
 
-// waitsForIdle puts off what is told of policies that select nothing while not all is known.
-func (r *Recorder) waitsForIdle(now time.Time) bool {
-	if r.cfg.UpToDate() {
+// waitsForIdle puts off what is told of the policies of a namespace that select nothing while not
+// all of it is known.
+func (r *Recorder) waitsForIdle(f *fact, now time.Time) bool {
+	if r.cfg.UpToDate(f.of.Namespace) {
 		return false
 	}
-	r.ledger.putOff(now.Add(idlePause))
+	r.ledger.putOff(f.of.Namespace, now.Add(idlePause))
 	return true
 }
 
 // stillIdle asks once more about a policy before it is told that it selects nothing: its pods may
 // have come since the last look.
 func (r *Recorder) stillIdle(f *fact) bool {
-	found := r.cfg.Idle.SelectingNothing(f.of.Namespace)
-	if slices.Contains(found, f.of) {
+	now := newFound(r.cfg.Idle.SelectingNothing(f.of.Namespace))
+	if _, is := now[f.of]; is {
 		return true
 	}
-	r.idle.in[f.of.Namespace] = found
+	r.idle.in[f.of.Namespace] = now
 	r.mu.Lock()
 	r.fresh = true
 	r.mu.Unlock()
@@ -83,14 +109,13 @@ func (r *Recorder) stillIdle(f *fact) bool {
 
 // note adds the policies that select nothing to the active warnings.
 func (l *idleLook) note(s activeWarnings) {
+	t := topic{reason: state.ReasonSelectsNothing}
 	for _, keys := range l.in {
-		for _, key := range keys {
-			w := desired.SelectingNothing(key)
+		for key, a := range keys {
 			if s.accounts[key] == nil {
-				s.accounts[key] = map[topic]account{}
+				s.accounts[key] = make(map[topic]account, 1)
 			}
-			t := topic{reason: w.Reason}
-			s.accounts[key][t] = t.account([]string{w.Message})
+			s.accounts[key][t] = a
 		}
 	}
 }

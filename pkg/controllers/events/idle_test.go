@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
@@ -20,7 +21,8 @@ import (
 type idlers struct {
 	mu     sync.Mutex // guards following
 	idle   map[policy.Key]bool
-	behind bool // changes wait
+	behind bool   // changes wait
+	busy   string // a namespace of which changes wait always
 	asked  int
 }
 
@@ -38,6 +40,12 @@ func (i *idlers) set(idle bool, keys ...policy.Key) {
 	}
 }
 
+func (i *idlers) setBusy(namespace string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.busy = namespace
+}
+
 func (i *idlers) setBehind(behind bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -45,7 +53,17 @@ func (i *idlers) setBehind(behind bool) {
 }
 
 // PolicyNamespaces implements Idle.
-func (*idlers) PolicyNamespaces() []string { return []string{"", "x"} }
+func (i *idlers) PolicyNamespaces() []string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	out := []string{""}
+	for k := range i.idle {
+		if !slices.Contains(out, k.Namespace) {
+			out = append(out, k.Namespace)
+		}
+	}
+	return out
+}
 
 // SelectingNothing implements Idle.
 func (i *idlers) SelectingNothing(namespace string) (keys []policy.Key) {
@@ -61,10 +79,10 @@ func (i *idlers) SelectingNothing(namespace string) (keys []policy.Key) {
 	return keys
 }
 
-func (i *idlers) upToDate() bool {
+func (i *idlers) upToDate(namespace string) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return !i.behind
+	return !i.behind && (i.busy == "" || namespace != i.busy && namespace != "")
 }
 
 // runIdle plays a test with policies that select nothing.
@@ -158,6 +176,32 @@ func TestNothingIsToldWhileChangesWait(t *testing.T) {
 		require.Equal(t, []string{"Warning p SelectsNothing"}, w.took())
 		w.activate()
 		require.Equal(t, []string{"Normal p Programmed"}, w.took(), "that it selects nothing is no failure")
+	})
+}
+
+// TestOneNamespaceWithoutPause: whose pods change all the time keeps only what is told of its own
+// policies, and of ClusterNetworkPolicies, which may be about its pods.
+func TestOneNamespaceWithoutPause(t *testing.T) {
+	runIdle(t, "win-1", []string{"p"}, func(w *world, idle *idlers) {
+		busy := policy.Key{Namespace: "busy", Name: "q"}
+		w.policies[busy] = &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: busy.Namespace, Name: busy.Name, UID: "uid-q", Generation: 1}}
+		idle.set(true, busy)
+		idle.setBusy("busy")
+		w.activate()
+		time.Sleep(3 * time.Minute)
+		require.Equal(t, []string{"Warning p SelectsNothing"}, w.took())
+		before := idle.times()
+		time.Sleep(time.Hour)
+		require.Empty(t, w.took())
+		require.LessOrEqual(t, idle.times()-before, 61, "others are looked at once a minute all the same")
+		idle.setBusy("")
+		time.Sleep(2 * time.Second)
+		idle.setBusy("busy") // it was looked at, and is not told meanwhile
+		time.Sleep(10 * time.Minute)
+		require.Empty(t, w.took())
+		idle.setBusy("")
+		time.Sleep(2 * time.Second)
+		require.Equal(t, []string{"Warning q SelectsNothing"}, w.took())
 	})
 }
 

@@ -217,9 +217,12 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// putOff has what is told once wait until a time, all of it at once.
-func (l *ledger) putOff(until time.Time) {
-	for _, s := range l.subjects {
+// putOff has what is told once of a namespace wait until a time, all of it at once.
+func (l *ledger) putOff(namespace string, until time.Time) {
+	for key, s := range l.subjects {
+		if key.Namespace != namespace {
+			continue
+		}
 		for _, f := range s.facts {
 			if f.once() && f.due.Before(until) {
 				f.due = until

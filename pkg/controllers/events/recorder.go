@@ -55,9 +55,10 @@ type Config struct {
 	// block.
 	Selecting func(desired.PodKey) []policy.Key
 	// Idle knows which policies select nothing, and UpToDate says whether it knows all that the
-	// API server told of. nil: nobody asks.
+	// API server told of pods and policies of a namespace; "" is of ClusterNetworkPolicies, which
+	// may be about all. nil: nobody asks.
 	Idle     Idle
-	UpToDate func() bool
+	UpToDate func(namespace string) bool
 	Logger   klog.Logger
 }
 
@@ -85,7 +86,7 @@ func New(cfg Config) *Recorder {
 	return &Recorder{
 		cfg: cfg, wake: make(chan struct{}, 1),
 		ledger:  ledger{node: cfg.Node, policy: cfg.object, subjects: map[policy.Key]*subject{}, said: map[policy.Key]version{}, lastServed: map[string]uint64{}},
-		idle:    idleLook{in: map[string][]policy.Key{}},
+		idle:    idleLook{in: map[string]found{}},
 		limiter: flowcontrol.NewTokenBucketPassiveRateLimiter(perSecond, burst),
 		backoff: pauses(),
 	}
@@ -163,7 +164,7 @@ func (r *Recorder) step(ctx context.Context) time.Duration {
 	switch {
 	case at.After(now):
 		return at.Sub(now)
-	case f.once() && r.waitsForIdle(now):
+	case f.once() && r.waitsForIdle(f, now):
 		return 0
 	case !r.limiter.TryAccept():
 		return time.Second / perSecond

@@ -162,7 +162,7 @@ func (t *trouble) set(s *state.Set) {
 }
 
 // mostCompared is how often selectors are asked about the pods of a namespace to find the policies
-// that select nothing: some milliseconds.
+// that select nothing, and how often that of one policy is, to count its pods: some milliseconds.
 const mostCompared = 100_000
 
 // idleOf says of each policy that selects no pod of the cluster why, by its name.
@@ -201,12 +201,14 @@ func (n *names) policyState(p anyPolicy, idle map[string]string) verdict {
 	return verdict{Word: isIdle, Why: "it selects no pod of this node"}
 }
 
-// selectedElsewhere counts the pods of other nodes that a policy selects.
-func (n *names) selectedElsewhere(p anyPolicy) int {
+// selectedElsewhere counts the pods of other nodes that a policy selects, as far as so many
+// comparisons tell; whole: that is all of them.
+func (n *names) selectedElsewhere(p anyPolicy, most int) (count int, whole bool) {
+	left := most
 	switch {
 	case p.namespaced != nil && p.namespaced.Spec != nil:
 		namespace, _, _ := strings.Cut(p.name, "/")
-		return n.elsewhere(namespace, &p.namespaced.Spec.PodSelector)
+		count = n.elsewhere(namespace, &p.namespaced.Spec.PodSelector, &left)
 	case p.cluster != nil && p.cluster.Spec != nil:
 		subject := p.cluster.Spec.Subject
 		namespaces, pods := subject.Namespaces, &metav1.LabelSelector{}
@@ -215,27 +217,32 @@ func (n *names) selectedElsewhere(p anyPolicy) int {
 		}
 		selector, err := metav1.LabelSelectorAsSelector(namespaces)
 		if err != nil {
-			return 0 // it is among the problems
+			return 0, true // it is among the problems
 		}
-		count := 0
 		for namespace := range n.byNamespace {
+			if left--; left < 0 {
+				break
+			}
 			if selector.Matches(n.labels[namespace]) {
-				count += n.elsewhere(namespace, pods)
+				count += n.elsewhere(namespace, pods, &left)
 			}
 		}
-		return count
 	}
-	return 0
+	return count, left >= 0
 }
 
-// elsewhere counts the pods of other nodes in one namespace.
-func (n *names) elsewhere(namespace string, pods *metav1.LabelSelector) int {
+// elsewhere counts the pods of other nodes in one namespace, as long as there are comparisons
+// left.
+func (n *names) elsewhere(namespace string, pods *metav1.LabelSelector, left *int) int {
 	selector, err := metav1.LabelSelectorAsSelector(pods)
 	if err != nil {
 		return 0 // it is among the problems
 	}
 	count := 0
 	for _, set := range n.byNamespace[namespace] {
+		if *left--; *left < 0 {
+			break
+		}
 		if selector.Matches(set) {
 			count++
 		}

@@ -100,6 +100,18 @@ func (d *derived) policies(ctx context.Context) ([]policyEntry, error) {
 	return out, nil
 }
 
+// judgedPolicies are the policies as they were judged, in the order of policiesOf; nil when
+// nobody has asked yet, or they are being judged. Nobody changes them.
+func (d *derived) judgedPolicies() []policyEntry {
+	select {
+	case d.listing <- struct{}{}:
+		defer func() { <-d.listing }()
+		return d.judged
+	default:
+		return nil
+	}
+}
+
 // policyDetail is a policy with what it selects and the sets that it mentions.
 type policyDetail struct {
 	policyEntry
@@ -109,11 +121,13 @@ type policyDetail struct {
 	Tier     string   `json:"tier,omitempty"`     // of a ClusterNetworkPolicy
 	Priority int32    `json:"priority,omitempty"` // of one
 	Pods     []string `json:"pods"`               // local ones that it selects
-	// Elsewhere is how many pods of other nodes it selects, as the dump has them.
-	Elsewhere int      `json:"elsewhere"`
-	LeftOut   []string `json:"leftOut,omitempty"`
-	YAML      string   `json:"yaml,omitempty"`
-	Sets      []link   `json:"sets"`
+	// Elsewhere is how many pods of other nodes it selects, as the dump has them; ElsewhereMore:
+	// there may be more, nobody went through them all.
+	Elsewhere     int      `json:"elsewhere"`
+	ElsewhereMore bool     `json:"elsewhereMore,omitempty"`
+	LeftOut       []string `json:"leftOut,omitempty"`
+	YAML          string   `json:"yaml,omitempty"`
+	Sets          []link   `json:"sets"`
 }
 
 func showPolicy(s *snapshot, r *http.Request) (any, error) {
@@ -143,8 +157,13 @@ func (s *snapshot) policy(name string) (any, error) {
 		one.Policies = []state.Policy{*p.namespaced}
 		out.Ingress, out.Egress, out.Rules = p.namespaced.Ingress, p.namespaced.Egress, p.namespaced.Rules
 	}
-	out.policyEntry = policyEntry{p.name, p.kindWord(), len(p.selected), len(p.problems), n.policyState(p, idleOf(&one))}
-	out.Elsewhere = n.selectedElsewhere(p)
+	if judged := s.derived.judgedPolicies(); judged != nil {
+		out.policyEntry = judged[i]
+	} else {
+		out.policyEntry = policyEntry{p.name, p.kindWord(), len(p.selected), len(p.problems), n.policyState(p, idleOf(&one))}
+	}
+	count, whole := n.selectedElsewhere(p, mostCompared)
+	out.Elsewhere, out.ElsewhereMore = count, !whole
 	for _, set := range s.dump.Sets {
 		if slices.Contains(set.Holders, ipsets.RefSelector.String()+" "+p.key) {
 			out.Sets = append(out.Sets, link{Kind: linkSet, Name: set.Name, ID: set.ID, Words: explain.SetWords(set.Name)})

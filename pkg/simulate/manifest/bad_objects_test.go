@@ -66,12 +66,12 @@ var badObjects = []badInput{
 	{
 		"not an object",
 		"just text\n",
-		`document 1: is the string "just text", must be an object with apiVersion, kind and metadata`,
+		`document 1: is text of 9 characters, must be an object with apiVersion, kind and metadata`,
 	},
 	{
 		"prose",
 		strings.Repeat("lorem é ", 20),
-		`document 1: is the string "` + strings.Repeat("lorem é ", 7) + `lore…", must be an object with apiVersion, kind and metadata`,
+		`document 1: is text of 159 characters, must be an object with apiVersion, kind and metadata`,
 	},
 	{
 		"a list of objects",

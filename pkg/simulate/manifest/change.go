@@ -10,9 +10,31 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+// Maker is what is known of an object that makes pods.
+type Maker struct {
+	Selector *metav1.LabelSelector // nil: the API server makes it
+	Owner    string                // what has made it, by kind and namespace/name; "" for nothing
+}
+
+// makers notes what makes pods.
+func (l *loader) makers() {
+	if len(l.workloads) > 0 {
+		l.objects.Makers = make(map[string]Maker, len(l.workloads))
+	}
+	for i := range l.workloads {
+		w := &l.workloads[i]
+		m := Maker{Selector: w.selector}
+		if ref := metav1.GetControllerOf(&w.meta); ref != nil {
+			m.Owner = ref.Kind + " " + w.meta.Namespace + "/" + ref.Name
+		}
+		l.objects.Makers[w.kind+" "+w.meta.Namespace+"/"+w.meta.Name] = m
+	}
+}
+
 // Workload is an object that makes pods.
 type Workload struct {
 	Kind, Namespace, Name string
+	Selector              *metav1.LabelSelector // nil: the API server makes it
 	// Count is how many; nil: the text does not say it, which means one of a new workload,
 	// and as many as there are of another.
 	Count *int32
@@ -59,7 +81,7 @@ func (l *loader) export() {
 			continue
 		}
 		l.objects.Workloads = append(l.objects.Workloads, Workload{
-			Kind: w.kind, Namespace: w.meta.Namespace, Name: w.meta.Name, Count: w.count, PerNode: w.perNode,
+			Kind: w.kind, Namespace: w.meta.Namespace, Name: w.meta.Name, Selector: w.selector, Count: w.count, PerNode: w.perNode,
 			made: w,
 		})
 	}

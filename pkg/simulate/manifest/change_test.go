@@ -91,7 +91,7 @@ func TestChangeOfTooMany(t *testing.T) {
 // is skipped with a warning.
 func TestCronJob(t *testing.T) {
 	read := func(spec string) (manifest.Objects, []manifest.Warning, error) {
-		return manifest.Load([]string{"-"}, manifest.Options{Stdin: strings.NewReader(workload("batch/v1", "CronJob", "report", spec)), CronJobs: true})
+		return manifest.Load([]string{"-"}, manifest.Options{Stdin: strings.NewReader(workload("batch/v1", "CronJob", "report", spec)), AllMakers: true})
 	}
 	const spec = "{schedule: '0 3 * * *', jobTemplate: {spec: {parallelism: 2, template: {metadata: {labels: {app: report}}}}}}"
 	o, _, err := read(spec)

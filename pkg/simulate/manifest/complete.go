@@ -19,6 +19,7 @@ import (
 func (l *loader) finish(node string) (Objects, error) {
 	o := &l.objects
 	byName(o.Nodes)
+	l.makers()
 	if l.change {
 		l.export()
 	} else if err := l.expand(node); err != nil {

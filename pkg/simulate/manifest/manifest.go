@@ -29,6 +29,8 @@ type Objects struct {
 	ClusterPolicies []*v1alpha2.ClusterNetworkPolicy
 	// Workloads are what makes pods, with Options.Change.
 	Workloads []Workload
+	// Makers are all that make pods, by kind and namespace/name.
+	Makers map[string]Maker
 	// Places says where the policies and their rules are, as file:line; by
 	// "namespace/name" and "namespace/name spec.ingress[0]", or with
 	// "ClusterNetworkPolicy/name"; with Options.Change also those of all objects, by kind
@@ -53,9 +55,9 @@ type Options struct {
 	// so workloads are in Objects.Workloads and make no pods, and pods without a status have
 	// no address.
 	Change bool
-	// CronJobs reads them: each has the pods of one of its Jobs while that runs. The contract of
-	// npm simulate has no such kind.
-	CronJobs bool
+	// AllMakers reads CronJobs, each of which has the pods of one of its Jobs while that runs, and
+	// ReplicationControllers. The contract of npm simulate has no such kinds.
+	AllMakers bool
 	// Recursive reads also the folders below a folder.
 	Recursive bool
 	// Namespace is that of objects that name none; empty is "default".
@@ -73,6 +75,7 @@ const (
 	NotEnforced    Reason = "NotEnforced"
 	FolderSkipped  Reason = "FolderSkipped"
 	NoIPv4         Reason = "NoIPv4"
+	Invalid        Reason = "Invalid"
 )
 
 // Warning is about something that was read and does not count as it stands.
@@ -91,13 +94,16 @@ func (w Warning) Misleads() bool { return w.Reason != SkippedKind && w.Reason !=
 // one line, or *Errors, when several things are refused; nothing else is returned
 // then.
 func Load(paths []string, o Options) (Objects, []Warning, error) {
-	l := loader{seen: map[string]place{}, change: o.Change, cronJobs: o.Change || o.CronJobs, recursive: o.Recursive, defaultNamespace: cmp.Or(o.Namespace, metav1.NamespaceDefault)}
+	l := loader{seen: map[string]place{}, change: o.Change, allMakers: o.Change || o.AllMakers, recursive: o.Recursive, defaultNamespace: cmp.Or(o.Namespace, metav1.NamespaceDefault)}
 	for _, path := range paths {
 		files, err := l.open(path, o.Stdin, cmp.Or(o.StdinName, "stdin"))
 		if err != nil {
 			return Objects{}, nil, err
 		}
 		for _, f := range files {
+			if l.readTwice(f) {
+				continue
+			}
 			if err := l.file(f); err != nil {
 				return Objects{}, nil, err
 			}

@@ -24,14 +24,13 @@ type loader struct {
 	seen      map[string]place // by kind, namespace and name
 	warnings  []Warning
 	change    bool // as Options.Change
-	cronJobs  bool // as Options.CronJobs
+	allMakers bool // as Options.AllMakers
 	recursive bool // as Options.Recursive
 	errs      Errors
+	files     map[string]bool // those read, by their whole paths
 	// defaultNamespace is that of Options.Namespace.
 	defaultNamespace string
 }
-
-const cronJobKind = "CronJob"
 
 // source is one object, not decoded yet.
 type source struct {
@@ -57,7 +56,14 @@ var kinds = map[string]struct {
 	"DaemonSet":    {"apps/v1", (*loader).daemonSet},
 	"Job":          {"batch/v1", (*loader).job},
 	cronJobKind:    {"batch/v1", (*loader).cronJob},
+	controllerKind: {"v1", (*loader).replicationController},
 }
+
+// The kinds that Options.AllMakers is about.
+const (
+	cronJobKind    = "CronJob"
+	controllerKind = "ReplicationController"
+)
 
 func (l *loader) file(f file) error {
 	return trees(f, l.refused, func(at place, tree any) error { return l.object(at, tree, "", "") })
@@ -71,7 +77,7 @@ func (l *loader) object(at place, tree any, version, kind string) error {
 	}
 	object, ok := tree.(map[string]any)
 	if !ok {
-		return at.fail(nil, "is %s, must be an object with apiVersion, kind and metadata", describe(tree))
+		return at.fail(nil, "is %s, must be an object with apiVersion, kind and metadata", sort(tree))
 	}
 	if err := readWord(at, object, "apiVersion", &version); err != nil {
 		return err
@@ -99,9 +105,7 @@ func (l *loader) object(at place, tree any, version, kind string) error {
 		}
 	}
 	known, ok := kinds[kind]
-	if kind == cronJobKind && !l.cronJobs {
-		ok = false
-	}
+	ok = ok && l.reads(kind)
 	isPolicy := strings.HasSuffix(kind, namespacedKind)
 	switch meant := misspelt(version, kind); {
 	case meant != "":
@@ -114,10 +118,17 @@ func (l *loader) object(at place, tree any, version, kind string) error {
 		return at.fail(field.NewPath("apiVersion"), "%q is not supported for this kind; use %s", version, known.version)
 	case isPolicy:
 		l.unenforced(at, object, version, kind)
+	case alike(version, kind) != "":
+		l.unknown(at, object, version, kind)
 	default:
 		l.skip(at, object, kind, cmp.Or(notRead[kind], fmt.Sprintf("of %s is none that is read", version)))
 	}
 	return nil
+}
+
+// reads reports whether a kind is read that some do not ask for.
+func (l *loader) reads(kind string) bool {
+	return l.allMakers || kind != cronJobKind && kind != controllerKind
 }
 
 // misspelt returns the kind of policy that somebody meant who wrote another kind with its
@@ -132,6 +143,37 @@ func misspelt(version, kind string) string {
 		return similar.Name(kind, []string{namespacedKind})
 	}
 	return ""
+}
+
+// alike returns the kind that somebody meant who wrote one that is not read: in the groups of
+// Kubernetes one that is like it, elsewhere a policy in another case. "" when he may mean what
+// he wrote.
+func alike(version, kind string) string {
+	var names []string
+	ours := slices.Contains(ownGroups, groupOf(version))
+	for name := range kinds {
+		if ours || (name == namespacedKind || name == clusterKind) && strings.EqualFold(name, kind) {
+			names = append(names, name)
+		}
+	}
+	if notRead[kind] != "" {
+		return ""
+	}
+	slices.Sort(names)
+	return similar.Name(kind, names)
+}
+
+// ownGroups are the groups of Kubernetes itself that have kinds which are read.
+var ownGroups = []string{"", "apps", "batch", "extensions"}
+
+// unknown notes an object that does not count, and that somebody who misspelt its kind thinks
+// counts.
+func (l *loader) unknown(at place, object map[string]any, version, kind string) {
+	meant := alike(version, kind)
+	l.warnings = append(l.warnings, Warning{
+		Object: fullName(object), Kind: kind, Reason: Invalid,
+		Message: oneLine(fmt.Sprintf("%s: kind %s of %s is none that is read, so verdicts are without it; did you mean %s of %s?", at, kind, version, meant, kinds[meant].version)),
+	})
 }
 
 // readWord reads a string of an object, where it has one.
@@ -192,9 +234,9 @@ var otherProjects = []string{
 
 // notRead says of kinds that make pods, or objects, that these are left out.
 var notRead = map[string]string{
-	cronJobKind:             "makes pods, which are left out,",
-	"ReplicationController": "makes pods, which are left out,",
-	"Kustomization":         "makes other objects, which are left out: give what kubectl kustomize prints; it",
+	cronJobKind:     "makes pods, which are left out,",
+	controllerKind:  "makes pods, which are left out,",
+	"Kustomization": "makes other objects, which are left out: give what kubectl kustomize prints; it",
 }
 
 func (l *loader) list(at place, items []any, version, kind string) error {
@@ -377,6 +419,22 @@ func (l *loader) job(s source) error {
 	}
 	// The selector of a Job is made by the API server, with labels that only it gives.
 	return l.workload(s, workload{meta: job.ObjectMeta, count: job.Spec.Parallelism, counter: "parallelism", template: job.Spec.Template})
+}
+
+// replicationController has a selector without operators, and may lack its template.
+func (l *loader) replicationController(s source) error {
+	rc := &corev1.ReplicationController{}
+	if err := l.decode(s, rc, validation.NameIsDNSSubdomain, true); err != nil {
+		return err
+	}
+	if rc.Spec.Template == nil {
+		return s.fail(field.NewPath("spec", "template"), "is missing; say which pods it makes")
+	}
+	selector := rc.Spec.Selector
+	if len(selector) == 0 {
+		selector = rc.Spec.Template.Labels
+	}
+	return l.replicas(s, rc.ObjectMeta, rc.Spec.Replicas, &metav1.LabelSelector{MatchLabels: selector}, *rc.Spec.Template)
 }
 
 // cronJob has the pods that one of its jobs has while it runs.

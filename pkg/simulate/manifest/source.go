@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 )
 
 // file is one input, as it was read.
@@ -44,6 +45,24 @@ func read(path string) (file, error) {
 		return file{}, unreadable(path, err)
 	}
 	return file{path, data}, nil
+}
+
+// readTwice reports whether a file was read before, as when its folder is given too. All its
+// objects would be there twice: one error says that.
+func (l *loader) readTwice(f file) bool {
+	path, err := filepath.Abs(f.name)
+	if err != nil {
+		path = f.name
+	}
+	if l.files[path] {
+		_ = l.refused(&Error{File: f.name, Reason: "is given twice, by itself or with its folder; give it once"}) // it keeps those
+		return true
+	}
+	if l.files == nil {
+		l.files = map[string]bool{}
+	}
+	l.files[path] = true
+	return false
 }
 
 // unreadable leaves the path out of the reason, where the system repeats it.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -176,6 +177,19 @@ func conformCustom(at place, path *field.Path, v any, t reflect.Type) error {
 // shownString is how many characters of a string an error quotes: a file that is
 // no manifest is one long string.
 const shownString = 60
+
+// sort names the sort of a value, and not the value: what is no manifest may be a secret.
+func sort(v any) string {
+	switch v := v.(type) {
+	case bool:
+		return "a truth value"
+	case json.Number:
+		return "a number"
+	case string:
+		return fmt.Sprintf("text of %d characters", utf8.RuneCountInString(v))
+	}
+	return describe(v)
+}
 
 // describe names a value as its writer knows it.
 func describe(v any) string {

@@ -97,7 +97,7 @@ export function showPolicy(p) {
     facts([
       p.kind === 'NetworkPolicy' ? ['Isolates', `${types}, with ${count(p.rules, 'rule')}`] : ['Kind', `${p.kind}, tier ${p.tier}, priority ${p.priority ?? 0}, ${count(p.rules, 'rule')}`],
       ['Pods here', names(p.pods, podLink, 'it selects none on this node')],
-      p.elsewhere > 0 ? ['Elsewhere', `${count(p.elsewhere, 'pod')} of other nodes`] : null,
+      p.elsewhere > 0 ? ['Elsewhere', `${p.elsewhereMore ? 'at least ' : ''}${count(p.elsewhere, 'pod')} of other nodes`] : null,
       ['Sets', setList(p.sets, 'it mentions none')],
     ]),
     p.yaml ? h('section', { class: 'card' }, h('h3', {}, 'YAML'), h('pre', { tabindex: 0, role: 'region', 'aria-label': `YAML of ${p.policy}` }, p.yaml)) : null,

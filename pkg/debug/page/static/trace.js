@@ -78,10 +78,15 @@ export function showTrace(a) {
   ];
 }
 
+/** verdictOf is what one end says, as far as that is known of the pod that was asked about. */
+function verdictOf(s) {
+  return !s.judged || (s.contested && s.actual.verdict === 'allowed') ? 'unknown' : s.actual.verdict;
+}
+
 /** way draws both gates that a connection passes. */
 function way(a) {
   const gate = (word, s) => {
-    const verdict = s.judged ? s.actual.verdict : 'unknown';
+    const verdict = verdictOf(s);
     return h('span', { class: `gate ${verdictWords[verdict].tone}` }, h('span', { 'aria-hidden': 'true' }, verdictWords[verdict].glyph), ` ${word}`);
   };
   const end = (name, s, addr) => h('span', { class: 'end' }, s.pod ? h('a', { href: link(toPod(s.pod)) }, name) : name,
@@ -93,9 +98,10 @@ function side(word, s, now) {
   const differs = s.judged && s.actual.verdict !== s.wanted.verdict;
   const since = s.since ? `since ${clock(s.since)} (for ${age(s.since, now)})` : '';
   return h('section', { class: `card ${differs ? 'warn' : ''}` },
-    h('h3', {}, `${word} `, h('span', { class: 'name' }, s.end), s.judged ? chip(s.actual.verdict) : chip('unknown')),
+    h('h3', {}, `${word} `, h('span', { class: 'name' }, s.end), chip(verdictOf(s))),
     s.judged ? h('p', {}, sentence(s.actual.why)) : h('p', {}, `Not known here. ${s.note ?? ''}`),
     s.judged && s.note ? h('p', { class: 'dim' }, s.note) : null,
+    s.contested ? h('p', { class: 'should' }, `It is not known to be ${s.end} that has its address: what is allowed to the address need not be allowed to the pod.`) : null,
     s.isolating.length === 0 ? null : h('p', { class: 'dim' }, 'Isolated by ', s.isolating.map((p, i) => [i > 0 ? ', ' : '', policyLink(p)])),
     s.judged ? rules(s.actual) : null,
     differs ? h('div', { class: 'should' }, h('p', {}, h('strong', {}, 'HNS should do otherwise: '), chip(s.wanted.verdict), ` ${since}`), h('p', {}, sentence(s.wanted.why)), rules(s.wanted)) : null,

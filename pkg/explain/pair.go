@@ -1,0 +1,88 @@
+package explain
+
+import (
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// Pair is the two ends of connections, for questions about many ports. It looks through all
+// rules once, and keeps those that the addresses of the ends meet: of a thousand rules with a
+// block and a port each, that is one.
+type Pair struct {
+	c        *Cluster
+	from, to End
+	packet   hns.Packet
+	lists    []nearList // few: those of the endpoints of two pods
+}
+
+// nearList is what is kept of one list of rules.
+type nearList struct {
+	key listKey
+	dir hns.Direction
+	parsed
+}
+
+// Pair returns a pair of ends.
+func (c *Cluster) Pair(from, to End) *Pair {
+	return &Pair{c: c, from: from, to: to, packet: packet(from, to, 0, policy.TCP)}
+}
+
+// Halves is Cluster.Between without Half.Wanted.
+func (p *Pair) Halves(port uint16, protocol policy.Protocol) (egress, ingress Half) {
+	packet := packet(p.from, p.to, port, protocol)
+	return p.c.half(p.from, p.to, question{dir: hns.Out, packet: packet, near: p}), p.c.half(p.to, p.from, question{dir: hns.In, packet: packet, near: p})
+}
+
+// Rules returns the rules of HNS that may decide on some port, and perhaps more of them. Where
+// no such rule begins or ends, neighbouring ports have the same answer.
+func (p *Pair) Rules() []hns.ACL {
+	return append(p.rulesOf(p.from, p.to, hns.Out), p.rulesOf(p.to, p.from, hns.In)...)
+}
+
+func (p *Pair) rulesOf(own, peer End, dir hns.Direction) (out []hns.ACL) {
+	if unfiltered(own, peer) != "" {
+		return nil
+	}
+	for _, ep := range own.endpoints {
+		for i, acls := range inHNS(ep) {
+			for _, in := range []int{closed, open} {
+				for _, r := range p.near(listKey{ep, in, i}, dir, acls).rules {
+					if r.ACL.Direction == dir {
+						out = append(out, r.ACL)
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// near is Cluster.parse, without the rules of other addresses.
+func (p *Pair) near(key listKey, dir hns.Direction, acls []hns.ACL) parsed {
+	for i := range p.lists {
+		if l := &p.lists[i]; l.key == key && l.dir == dir {
+			return l.parsed
+		}
+	}
+	l := p.c.parse(key, acls)
+	rules := l.rules
+	l.rules = nil
+	for _, r := range rules {
+		// Any rule of the switch makes it filter, and one whose effect is not known counts
+		// wherever it is.
+		if r.ACL.RuleType != hns.Host && (len(l.rules) == 0 || r.ACL.Direction == dir && (r.Source || r.MatchesAddresses(&p.packet))) {
+			l.rules = append(l.rules, r)
+		}
+	}
+	p.lists = append(p.lists, nearList{key, dir, l})
+	return l
+}
+
+// inHNS returns the lists of rules of ours that an endpoint may have.
+func inHNS(ep *state.Endpoint) [][]hns.ACL {
+	if ep.Known {
+		return [][]hns.ACL{ep.Applied}
+	}
+	return ep.Maybe
+}
