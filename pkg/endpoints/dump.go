@@ -7,8 +7,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -29,15 +27,14 @@ type Copied struct {
 
 // Copy returns the endpoints as they are now.
 func (d *State) Copy() Copied {
-	names := map[types.UID]string{}
-	out := Copied{View: View{byID: make(map[string]*Endpoint, len(d.byID)), unread: d.unreadErrs(), err: d.listing.err}}
+	names := namesThen{}
+	out := Copied{View: View{byID: make(map[string]*Endpoint, len(d.byID)), pods: names, unread: d.unreadErrs(), err: d.listing.err}}
 	for id, ep := range d.byID {
 		is := *ep
 		is.refused, is.compromises, is.holds = maps.Clone(ep.refused), maps.Clone(ep.compromises), nil
 		out.byID[id] = &is
 		names[ep.owner] = d.podOf(ep.owner)
 	}
-	out.podOf = func(uid types.UID) string { return names[uid] }
 	out.subqueues, out.turn, out.waiting = maps.Clone(d.subqueues), d.turn, d.Waiting()
 	return out
 }
@@ -58,7 +55,7 @@ func (s *Copied) ByAddr() map[netip.Addr][]string {
 func (s *Copied) Pending(sets *ipsets.Copy) []state.Pending {
 	out := []state.Pending{}
 	for _, ep := range pending(s.byID, s.subqueues, s.turn) {
-		pd := state.Pending{Pod: s.podOf(ep.owner), UID: string(ep.owner), Endpoint: ep.ID, Attempts: ep.tries}
+		pd := state.Pending{Pod: s.pods.podOf(ep.owner), UID: string(ep.owner), Endpoint: ep.ID, Attempts: ep.tries}
 		if ep.lastErr != nil {
 			pd.Error = ep.lastErr.Error()
 		}
@@ -78,7 +75,7 @@ func (s *Copied) Dump(sets *ipsets.Copy) []state.Endpoint {
 	for _, id := range slices.Sorted(maps.Keys(s.byID)) {
 		ep := s.byID[id]
 		ed := state.Endpoint{
-			ID: id, Addrs: make([]string, len(ep.addrs)), Pod: s.podOf(ep.owner), Applied: lists.canonical(ep.actual), Known: ep.Known(),
+			ID: id, Addrs: make([]string, len(ep.addrs)), Pod: s.pods.podOf(ep.owner), Applied: lists.canonical(ep.actual), Known: ep.Known(),
 			Foreign: len(ep.foreign),
 		}
 		for i, a := range ep.addrs {

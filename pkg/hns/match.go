@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"iter"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -61,7 +60,12 @@ type Ports [][2]uint16
 
 // Contain reports whether one of the ranges has a port; no ranges have all.
 func (p Ports) Contain(n uint16) bool {
-	return len(p) == 0 || slices.ContainsFunc(p, func(r [2]uint16) bool { return r[0] <= n && n <= r[1] })
+	for i := range p { // it is asked for each rule of a trace
+		if p[i][0] <= n && n <= p[i][1] {
+			return true
+		}
+	}
+	return len(p) == 0
 }
 
 // ParsePorts reads a list of ports and ranges as WinNPM sends them and canonical
@@ -178,15 +182,17 @@ func Decide(rules iter.Seq[*Rule], dir Direction, p Packet) (Verdict, error) {
 	}
 	var matched []ACL
 	for r := range rules {
-		better, equal, err := d.take(r)
-		switch {
-		case err != nil:
+		counts, err := d.take(r)
+		if err != nil {
 			return Verdict{}, err
-		case better:
-			matched = []ACL{r.ACL}
-		case equal:
-			matched = append(matched, r.ACL)
 		}
+		if !counts {
+			continue
+		}
+		if len(matched) > 0 && r.ACL.Priority < matched[0].Priority {
+			matched = nil
+		}
+		matched = append(matched, r.ACL)
 	}
 	allowed, err := d.allowed()
 	if err != nil {
@@ -202,7 +208,7 @@ func (p Packet) Passes(rules []*Rule, dir Direction) (bool, error) {
 		return false, err
 	}
 	for _, r := range rules {
-		if _, _, err := d.take(r); err != nil {
+		if _, err := d.take(r); err != nil {
 			return false, err
 		}
 	}
@@ -226,27 +232,26 @@ func (p Packet) decision(dir Direction) (decision, error) {
 	return decision{packet: p, dir: dir, src: number(p.Src), dst: number(p.Dst)}, nil
 }
 
-// take takes the next rule. It reports whether that matches with a better priority than all
-// before, or with the same.
-func (d *decision) take(r *Rule) (better, equal bool, err error) {
+// take takes the next rule. It reports whether that matches, with the priority of the rules that
+// matched before it or a better one.
+func (d *decision) take(r *Rule) (bool, error) {
 	if r.ACL.RuleType == Host {
-		return false, false, nil
+		return false, nil
 	}
 	d.filtered = true
 	switch {
 	case r.ACL.Direction != d.dir:
-		return false, false, nil
+		return false, nil
 	case r.Source:
-		return false, false, fmt.Errorf("%w: rule %s asks for source ports", ErrInvalid, r.ACL.ID)
+		return false, fmt.Errorf("%w: rule %s asks for source ports", ErrInvalid, r.ACL.ID)
 	case d.first != nil && r.ACL.Priority > d.first.ACL.Priority || !r.matches(d.src, d.dst, &d.packet):
-		return false, false, nil
+		return false, nil
 	case d.first == nil || r.ACL.Priority < d.first.ACL.Priority:
 		d.first, d.other = r, nil
-		return true, false, nil
 	case d.other == nil && r.ACL.Action != d.first.ACL.Action:
 		d.other = r
 	}
-	return false, true, nil
+	return true, nil
 }
 
 // allowed decides, once all rules were taken.
