@@ -1,5 +1,5 @@
 // Package oracle evaluates NetworkPolicy the way the API's own documentation words it:
-// object by object, packet by packet, without sets, ids, priorities or caches. It is
+// object by object, packet by packet, without sets, ids or priorities. It is
 // deliberately naive and slow, so that a reader can compare it with the documentation;
 // tests compare the dataplane with it.
 //
@@ -15,7 +15,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
@@ -202,7 +201,7 @@ func applies(np networkingv1.NetworkPolicy, pod *corev1.Pod) bool {
 	if np.Namespace != pod.Namespace {
 		return false
 	}
-	selector, err := metav1.LabelSelectorAsSelector(&np.Spec.PodSelector)
+	selector, err := read(&np.Spec.PodSelector)
 	return err != nil || selector.Matches(labels.Set(pod.Labels))
 }
 
@@ -229,7 +228,7 @@ func policyTypes(np networkingv1.NetworkPolicy) []networkingv1.PolicyType {
 // packet through. A policy whose podSelector cannot be read allows nothing:
 // what it meant to open for some pods must not open all of them.
 func (p packet) allowedBy(np networkingv1.NetworkPolicy, direction networkingv1.PolicyType) bool {
-	if _, err := metav1.LabelSelectorAsSelector(&np.Spec.PodSelector); err != nil {
+	if _, err := read(&np.Spec.PodSelector); err != nil {
 		return false
 	}
 	if direction == networkingv1.PolicyTypeIngress {

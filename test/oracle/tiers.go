@@ -88,7 +88,7 @@ func (p packet) isSubject(s v1alpha2.ClusterNetworkPolicySubject, pod *corev1.Po
 // inNamespaces reports whether a selector matches a namespace: maybe, when it has no
 // object. malformed is the answer of a selector that is none.
 func (p packet) inNamespaces(selector *metav1.LabelSelector, name string, malformed truth) truth {
-	if _, err := metav1.LabelSelectorAsSelector(selector); err != nil {
+	if _, err := read(selector); err != nil {
 		return malformed
 	}
 	if !slices.ContainsFunc(p.namespaces, func(ns corev1.Namespace) bool { return ns.Name == name }) {
@@ -184,7 +184,7 @@ func (p packet) rules(pod *corev1.Pod, direction networkingv1.PolicyType, tier v
 
 func malformedSubject(s v1alpha2.ClusterNetworkPolicySubject) bool {
 	bad := func(selector *metav1.LabelSelector) bool {
-		_, err := metav1.LabelSelectorAsSelector(selector)
+		_, err := read(selector)
 		return err != nil
 	}
 	return s.Namespaces != nil && bad(s.Namespaces) || s.Pods != nil && (bad(&s.Pods.NamespaceSelector) || bad(&s.Pods.PodSelector))
@@ -255,7 +255,7 @@ func (p packet) said(index int, name string, action v1alpha2.ClusterNetworkPolic
 // none.
 func unreadable(peer anyPeer) bool {
 	bad := func(selector *metav1.LabelSelector) bool {
-		_, err := metav1.LabelSelectorAsSelector(selector)
+		_, err := read(selector)
 		return selector != nil && err != nil
 	}
 	if peer.pods != nil && (bad(&peer.pods.NamespaceSelector) || bad(&peer.pods.PodSelector)) {
