@@ -213,12 +213,12 @@ func TestOneNamespaceWithoutPause(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Empty(t, w.took())
 		idle.setBusy("")
-		time.Sleep(time.Minute)
-		idle.setBusy("busy") // they were looked at, and are not told meanwhile
+		time.Sleep(30 * time.Second)
+		idle.setBusy("busy") // one at least was looked at, and is not told meanwhile
 		time.Sleep(10 * time.Minute)
 		require.Empty(t, w.took())
 		idle.setBusy("")
-		time.Sleep(2 * time.Second)
+		time.Sleep(3 * time.Minute)
 		require.ElementsMatch(t, []string{"Warning q SelectsNothing", "Warning busy SelectsNothing"}, w.took())
 	})
 }
