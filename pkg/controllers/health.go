@@ -174,11 +174,15 @@ func (c *Controller) Ready() error {
 
 // UpToDate reports whether it is Ready, and the dataplane has all that the API server told of
 // the pods and policies of a namespace: nothing of that waits, nor is in a transaction that runs.
-// What others do does not count, or one who writes without a pause could keep it from all. Of "",
-// as of ClusterNetworkPolicies, everything counts. It never waits.
+// What others do does not count, or one who writes without a pause could keep it from all. "" is
+// of Namespaces and ClusterNetworkPolicies. It never waits.
 func (c *Controller) UpToDate(namespace string) bool {
 	return c.queue.Knows(namespace) && c.Ready() == nil
 }
+
+// Behind returns the namespaces that are not UpToDate while it is Ready, in any order; some may be
+// there twice. It never waits.
+func (c *Controller) Behind() []string { return c.queue.Behind() }
 
 // SourceError returns why the last request to the API server failed, nil when
 // none did. It never waits.

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -110,22 +113,23 @@ func TestStalledTransaction(t *testing.T) {
 }
 
 // TestUpToDate: what the API server told of a namespace and a transaction has not taken yet, or is
-// about to take, is not known; what it told of others does not matter, but to ClusterNetworkPolicies.
+// about to take, is not known; what it told of others does not matter.
 func TestUpToDate(t *testing.T) {
 	compute(t, func(t *testing.T, l *laborious, c *Controller) {
-		known := func(all, x, other bool, why string) {
+		known := func(cluster, x, other bool, why string) {
 			t.Helper()
-			require.Equal(t, []bool{all, x, other}, []bool{c.UpToDate(""), c.UpToDate("x"), c.UpToDate("other")}, why)
+			require.Equal(t, []bool{cluster, x, other}, []bool{c.UpToDate(""), c.UpToDate("x"), c.UpToDate("other")}, why)
+			require.Equal(t, []bool{!cluster, !x, !other}, []bool{slices.Contains(c.Behind(), ""), slices.Contains(c.Behind(), "x"), slices.Contains(c.Behind(), "other")}, why)
 		}
 		known(true, true, true, "all is applied")
 		l.takesLong("staging NetworkPolicy x/slow", 5*time.Second)
 		l.cl.policies.set(allowing("slow", "app", "one", 80))
 		time.Sleep(2 * time.Second)
 		require.NoError(t, c.Ready())
-		known(false, false, true, "a transaction runs")
+		known(true, false, true, "a transaction runs")
 		l.cl.pods.set(newRemotePod("p", "10.0.9.9"))
 		time.Sleep(2 * time.Second)
-		known(false, false, true, "and a change waits")
+		known(true, false, true, "and a change waits")
 		time.Sleep(time.Minute)
 		known(true, true, true, "all is applied")
 		for q := range 2 { // of another node: after the first one the agent rests
@@ -133,7 +137,15 @@ func TestUpToDate(t *testing.T) {
 			synctest.Wait()
 		}
 		require.Zero(t, l.dp.Progress(), "no transaction runs")
-		known(false, false, true, "a change waits")
+		known(true, false, true, "a change waits")
+		time.Sleep(time.Minute)
+		known(true, true, true, "all is applied")
+		l.takesLong("staging NetworkPolicy x/slower", 5*time.Second) // a transaction that runs
+		l.cl.policies.set(allowing("slower", "app", "one", 81))
+		time.Sleep(2 * time.Second)
+		l.cl.namespaces.set(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
+		time.Sleep(time.Second)
+		known(false, false, true, "a Namespace waits")
 		time.Sleep(time.Minute)
 		known(true, true, true, "all is applied")
 	})

@@ -1,6 +1,8 @@
 package controllers
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -14,12 +16,13 @@ type queue struct {
 	mu   sync.Mutex        // guards following; held for no call
 	keys map[Key]time.Time // when the first event came in, zero for no event
 	most haste             // of them
-	// waits counts the keys by their namespaces, and taken those that nobody has applied yet.
-	waits, taken map[string]int
+	// waits has the namespaces of the keys on which depends what selectors select, and taken
+	// those of keys that nobody has applied yet.
+	waits, taken map[string]bool
 }
 
 func newQueue() *queue {
-	return &queue{some: make(chan struct{}, 1), hurry: make(chan struct{}, 1), keys: map[Key]time.Time{}, waits: map[string]int{}, taken: map[string]int{}}
+	return &queue{some: make(chan struct{}, 1), hurry: make(chan struct{}, 1), keys: map[Key]time.Time{}, waits: map[string]bool{}, taken: map[string]bool{}}
 }
 
 // Add takes a key that stands for no event.
@@ -29,8 +32,8 @@ func (q *queue) Add(key Key) { q.AddEvent(key, time.Time{}, prompt) }
 func (q *queue) AddEvent(key Key, at time.Time, h haste) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if _, there := q.keys[key]; !there {
-		q.waits[key.Namespace]++
+	if namespace, does := key.selects(); does {
+		q.waits[namespace] = true
 	}
 	earlier(q.keys, key, at)
 	tell(q.some)
@@ -73,10 +76,8 @@ func (q *queue) Take() map[Key]time.Time {
 		}
 	}
 	keys := q.keys
-	for namespace, n := range q.waits {
-		q.taken[namespace] += n
-	}
-	q.keys, q.most, q.waits = map[Key]time.Time{}, restful, map[string]int{}
+	maps.Copy(q.taken, q.waits)
+	q.keys, q.most, q.waits = map[Key]time.Time{}, restful, map[string]bool{}
 	return keys
 }
 
@@ -84,18 +85,23 @@ func (q *queue) Take() map[Key]time.Time {
 func (q *queue) Applied() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.taken = map[string]int{}
+	q.taken = map[string]bool{}
 }
 
-// Knows reports whether no key of a namespace waits or was taken and not applied yet: those of
-// its pods and policies. "" stands for all keys.
+// Behind returns the namespaces of which pods or policies wait, or were taken and not applied yet;
+// "" is of Namespaces and ClusterNetworkPolicies.
+func (q *queue) Behind() []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	out := slices.AppendSeq(make([]string, 0, len(q.waits)+len(q.taken)), maps.Keys(q.waits))
+	return slices.AppendSeq(out, maps.Keys(q.taken))
+}
+
+// Knows reports whether a namespace is none of those.
 func (q *queue) Knows(namespace string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if namespace == "" {
-		return len(q.waits)+len(q.taken) == 0
-	}
-	return q.waits[namespace]+q.taken[namespace] == 0
+	return !q.waits[namespace] && !q.taken[namespace]
 }
 
 // Len returns the number of keys that wait.

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/desired"
@@ -113,4 +114,26 @@ func TestSelectingNothingIsCertain(t *testing.T) {
 	apply("")
 	require.Equal(t, []string{"NetworkPolicy x/p"}, idleOf(dp))
 	require.Equal(t, state.ReasonSelectsNothing, explain.Idle(dp.Dump(), math.MaxInt)[0].Reason)
+}
+
+// TestMaySelectIn: a ClusterNetworkPolicy is about the namespaces that its subject selects, and
+// may be about one that is not known.
+func TestMaySelectIn(t *testing.T) {
+	dp := dataplane.New(dataplane.Config{Client: walkSim(), Now: time.Now})
+	tx := dataplane.NewTransaction()
+	tx.SetClusterPolicy(&v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: v1alpha2.ClusterNetworkPolicySpec{
+		Tier: v1alpha2.AdminTier, Subject: v1alpha2.ClusterNetworkPolicySubject{Namespaces: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}},
+	}})
+	tx.SetNamespace(desired.Namespace{Name: "a", Labels: map[string]string{"team": "a"}})
+	tx.SetNamespace(desired.Namespace{Name: "b", Labels: map[string]string{"team": "b"}})
+	tx.SetNamespace(desired.Namespace{Name: "over", OverBudget: "too many labels"})
+	_, err := dp.ApplyDataplane(t.Context(), tx)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		in   []string
+		want bool
+	}{{nil, false}, {[]string{"b"}, false}, {[]string{"b", "a"}, true}, {[]string{"unknown"}, true}, {[]string{"over"}, true}} {
+		require.Equal(t, c.want, dp.MaySelectIn("c", c.in), c.in)
+	}
+	require.True(t, dp.MaySelectIn("gone", []string{"b"}))
 }

@@ -87,6 +87,13 @@ func (d *Dataplane) SelectingNothing(namespace string) (keys []policy.Key) {
 	return keys
 }
 
+// MaySelectIn reports whether a ClusterNetworkPolicy may select pods of one of the namespaces. It
+// never waits for HNS.
+func (d *Dataplane) MaySelectIn(name string, namespaces []string) (may bool) {
+	d.with(func(c *core) { may = c.desired.MaySelectIn(name, namespaces) })
+	return may
+}
+
 // dumpDue says what waits for its time.
 func (d *core) dumpDue() state.Due {
 	due := state.Due{

@@ -59,6 +59,16 @@ func (d *State) idleClusters(asked *comparisons) []policy.Key {
 	return idle
 }
 
+// MaySelectIn reports whether a ClusterNetworkPolicy may select pods of one of the namespaces; of
+// one that is not there nobody knows. It takes a comparison for each namespace.
+func (d *State) MaySelectIn(name string, namespaces []string) bool {
+	cs := d.clusters[name]
+	return slices.ContainsFunc(namespaces, func(namespace string) bool {
+		ns, known := d.members.namespaces[namespace]
+		return cs == nil || !known || ns.OverBudget != "" || cs.Namespaces.Matches(ns.Labels)
+	})
+}
+
 // subject reports whether a ClusterNetworkPolicy selects a pod. One of a namespace whose labels
 // are not known may be.
 func (c *comparisons) subject(m *members, cs *clusterState) bool {

@@ -115,7 +115,7 @@ func (a *agent) run(ctx context.Context, running *sync.WaitGroup) {
 			teller.Applied(done)
 		},
 	})
-	teller = events.New(events.Config{Sink: a, Node: cluster.Node, Policy: ctl.Policy, ClusterPolicy: ctl.ClusterPolicy, Selecting: a.dp.Selecting, Idle: a.dp, UpToDate: ctl.UpToDate, Logger: logger})
+	teller = events.New(events.Config{Sink: a, Node: cluster.Node, Policy: ctl.Policy, ClusterPolicy: ctl.ClusterPolicy, Selecting: a.dp.Selecting, Idle: a.dp, UpToDate: ctl.UpToDate, Behind: ctl.Behind, Logger: logger})
 	running.Go(func() { teller.Run(ctx) })
 	running.Go(func() {
 		defer a.rec.Wait()

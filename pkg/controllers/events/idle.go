@@ -24,6 +24,8 @@ type Idle interface {
 	PolicyNamespaces() []string
 	// SelectingNothing returns a bounded number of those of a namespace, always the same.
 	SelectingNothing(namespace string) []policy.Key
+	// MaySelectIn reports whether a ClusterNetworkPolicy may select pods of one of the namespaces.
+	MaySelectIn(name string, namespaces []string) bool
 }
 
 // idleLook is what was found of policies that select nothing, and when it is looked for again.
@@ -59,21 +61,40 @@ func (r *Recorder) lookForIdle(now time.Time, begun bool) bool {
 		x.left, x.round = r.cfg.Idle.PolicyNamespaces(), now.Add(idleEvery)
 		maps.DeleteFunc(x.in, func(namespace string, _ found) bool { return !slices.Contains(x.left, namespace) })
 	}
-	before := len(x.left)
+	looked := false
 	x.left = slices.DeleteFunc(x.left, func(namespace string) bool {
 		if !r.cfg.UpToDate(namespace) {
 			return false
 		}
-		if x.in[namespace] = newFound(r.cfg.Idle.SelectingNothing(namespace)); len(x.in[namespace]) == 0 {
-			delete(x.in, namespace)
-		}
+		r.lookIn(namespace)
+		looked = true
 		return true
 	})
 	if x.next = x.round; len(x.left) > 0 {
 		x.next = now.Add(idlePause)
 	}
-	return len(x.left) < before
+	return looked
 }
+
+// lookIn looks at the policies of a namespace that is up to date. A ClusterNetworkPolicy that may
+// be about one that is not waits for the next round, and keeps what was found of it.
+func (r *Recorder) lookIn(namespace string) {
+	var behind []string
+	if namespace == "" {
+		behind = r.cfg.Behind()
+	}
+	was, now := r.idle.in[namespace], newFound(r.cfg.Idle.SelectingNothing(namespace))
+	for key := range now {
+		if len(behind) > 0 && !is(was, key) && r.cfg.Idle.MaySelectIn(key.Name, behind) {
+			delete(now, key)
+		}
+	}
+	if r.idle.in[namespace] = now; len(now) == 0 {
+		delete(r.idle.in, namespace)
+	}
+}
+
+func is(f found, key policy.Key) bool { _, ok := f[key]; return ok }
 
 // untilIdle returns how long it is until the next look.
 func (r *Recorder) untilIdle(now time.Time) time.Duration {
@@ -83,21 +104,25 @@ func (r *Recorder) untilIdle(now time.Time) time.Duration {
 	return r.idle.next.Sub(now)
 }
 
-// waitsForIdle puts off what is told of the policies of a namespace that select nothing while not
-// all of it is known.
+// waitsForIdle puts off what is told of a policy that selects nothing while not all is known on
+// which that depends; with it that of all policies of its namespace.
 func (r *Recorder) waitsForIdle(f *fact, now time.Time) bool {
-	if r.cfg.UpToDate(f.of.Namespace) {
-		return false
+	switch {
+	case !r.cfg.UpToDate(f.of.Namespace):
+		r.ledger.putOff(f.of.Namespace, now.Add(idlePause))
+		return true
+	case f.of.Namespace == "" && r.cfg.Idle.MaySelectIn(f.of.Name, r.cfg.Behind()):
+		f.due = now.Add(idlePause)
+		return true
 	}
-	r.ledger.putOff(f.of.Namespace, now.Add(idlePause))
-	return true
+	return false
 }
 
 // stillIdle asks once more about a policy before it is told that it selects nothing: its pods may
 // have come since the last look.
 func (r *Recorder) stillIdle(f *fact) bool {
 	now := newFound(r.cfg.Idle.SelectingNothing(f.of.Namespace))
-	if _, is := now[f.of]; is {
+	if is(now, f.of) {
 		return true
 	}
 	r.idle.in[f.of.Namespace] = now

@@ -55,10 +55,12 @@ type Config struct {
 	// block.
 	Selecting func(desired.PodKey) []policy.Key
 	// Idle knows which policies select nothing, and UpToDate says whether it knows all that the
-	// API server told of pods and policies of a namespace; "" is of ClusterNetworkPolicies, which
-	// may be about all. nil: nobody asks.
+	// API server told of pods and policies of a namespace; "" is of Namespaces and
+	// ClusterNetworkPolicies. Behind returns the namespaces that are not up to date, in any
+	// order. nil: nobody asks.
 	Idle     Idle
 	UpToDate func(namespace string) bool
+	Behind   func() []string
 	Logger   klog.Logger
 }
 
