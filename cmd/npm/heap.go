@@ -1,11 +1,10 @@
 package main
 
 import (
-	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"sync"
+	"slices"
 )
 
 // heapGoal is what the heap of a command on a laptop may come to before it is collected: small
@@ -16,39 +15,22 @@ const heapGoal = 104 << 20
 // Beyond 100 MB it is more, up to Go's own 100, as to mark much that lives takes long.
 func growth(live uint64) int {
 	const mb = 1 << 20
-	return int(max((heapGoal-int64(live))*100/max(int64(live), mb), 25, min(int64(live)/(4*mb), 100)))
+	l := max(int64(live), 4*mb) // the runtime takes the percentage of 4 MB at least
+	return int(max((heapGoal-l)*100/l, 25, min(l/(4*mb), 100)))
 }
 
-// paceHeap sets the pace of the collector after every collection until stop is called. The
-// environment variable GOGC wins.
-func paceHeap() (stop func()) {
-	if os.Getenv("GOGC") != "" {
-		return func() {}
-	}
-	var mu sync.Mutex
-	stopped := false
+// pacesHeap reports whether the command that is asked for has a heap of its own pace: one that
+// plays a whole cluster, and nobody gave it a pace in GOGC.
+func pacesHeap(args []string, getenv func(string) string) bool {
+	return getenv("GOGC") == "" && len(args) > 0 && slices.Contains([]string{"simulate", "trace", "plan"}, args[0])
+}
+
+// paceHeap sets the pace of the collector, and again after every collection until the process
+// ends. The pace is the whole process's, so it is for main alone.
+func paceHeap() {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	var after func(struct{})
-	next := func() {
-		// It dies with the collection that follows.
-		runtime.AddCleanup(new([2]uintptr), after, struct{}{})
-	}
-	after = func(struct{}) {
-		mu.Lock()
-		defer mu.Unlock()
-		if stopped {
-			return
-		}
-		metrics.Read(live)
-		debug.SetGCPercent(growth(live[0].Value.Uint64()))
-		next()
-	}
-	before := debug.SetGCPercent(growth(4 << 20))
-	next()
-	return func() {
-		mu.Lock()
-		defer mu.Unlock()
-		stopped = true
-		debug.SetGCPercent(before)
-	}
+	metrics.Read(live)
+	debug.SetGCPercent(growth(live[0].Value.Uint64()))
+	// This value dies with the next collection, which runs its cleanup.
+	runtime.AddCleanup(new([2]uintptr), func(struct{}) { paceHeap() }, struct{}{})
 }

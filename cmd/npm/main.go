@@ -18,6 +18,9 @@ func main() {
 	// Who computes does not look at ctx all the time, and what it computes may be
 	// anybody's: the second Ctrl-C ends the process.
 	context.AfterFunc(ctx, stop)
+	if pacesHeap(os.Args[1:], os.Getenv) {
+		paceHeap()
+	}
 	code := underManager(ctx, func(ctx context.Context) int {
 		return run(ctx, programOf(os.Args[0]), os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}, os.Getenv)
 	})

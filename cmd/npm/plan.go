@@ -75,7 +75,6 @@ not there, 2 wrong usage.`,
 			if err := o.validate(); err != nil {
 				return err
 			}
-			defer paceHeap()()
 			return o.run(cmd.Context(), std)
 		},
 	}

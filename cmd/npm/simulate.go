@@ -28,7 +28,6 @@ Exit code: 0 everything is programmed, 3 something was left out (see warnings),
 				return err
 			}
 			o.Logger = logger
-			defer paceHeap()()
 			if code := simulate.Run(cmd.Context(), o); code != simulate.ExitOK {
 				return exit{code: code}
 			}

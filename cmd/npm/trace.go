@@ -57,7 +57,6 @@ Exit code: 0 allowed, 3 blocked, 4 not known, 1 no dump or no such pod, 2 wrong 
 			if err := o.validate(); err != nil {
 				return err
 			}
-			defer paceHeap()()
 			a, err := parseAsked(strings.Join(args, "->"), o.inNamespace())
 			if err != nil {
 				return fmt.Errorf("trace %q: %w", strings.Join(args, " "), err)
