@@ -22,6 +22,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 // snapshotBefore takes a snapshot before other actions, and its dump after them. It is of
@@ -111,7 +112,7 @@ func TestSnapshotIsOfItsMoment(t *testing.T) {
 
 // While a flood of events comes in, the dump of a snapshot is of the moment before.
 func TestSnapshotInAFlood(t *testing.T) {
-	const pods, policies = 3000, 300
+	pods, policies := effort.Of(1000, 3000, 3000), effort.Of(100, 300, 300)
 	dp := newCrowd(t, pods, policies)
 	want, s := dp.Dump(), dp.Snapshot()
 	flooded := make(chan error)

@@ -13,6 +13,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 // namedWorld is a node with a pod of namespace x whose policy p lets it out to the
@@ -137,7 +138,7 @@ func TestNumbersFollowNamespaces(t *testing.T) {
 func TestUnusedNumbersAreBounded(t *testing.T) {
 	w := namedWorld(t, `{namespaceSelector: {}}`)
 	most, updates := 0, 0
-	const turns = 400
+	turns := effort.Of(180, 400, 400)
 	for i := range turns {
 		w.do(fmt.Sprintf("pod evil/%d 10.9.%d.%d port=http:TCP:%d remote", i, i/250, i%250+1, 1000+i))
 		if i > 0 {

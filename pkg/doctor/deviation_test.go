@@ -79,7 +79,7 @@ const invalidPolicy = 0x803b000d
 // and nothing of the doctor's stays in such an HNS.
 func TestDeviations(t *testing.T) {
 	t.Parallel()
-	for name, tt := range effort.Some(t, effort.Of(5, 10, 100), map[string]struct {
+	for name, tt := range effort.Some(t, effort.Of(3, 10, 100), map[string]struct {
 		change func(string, doctor.Arguments, next) (doctor.Outcome, error)
 		want   []string // refuted, and nothing else
 	}{

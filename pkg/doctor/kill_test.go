@@ -90,7 +90,7 @@ func TestKilled(t *testing.T) {
 			}
 		}
 		require.Greater(t, len(ends), 100)
-		for i := 1; i < len(ends); i += effort.Of(28, 9, 1) {
+		for i := 1; i < len(ends); i += effort.Of(47, 9, 1) {
 			for _, calls := range []int{ends[i], (ends[i-1] + ends[i]) / 2} {
 				s := newStandIn(t)
 				killedAfter(t, s, calls)
@@ -118,7 +118,7 @@ func TestKilledAnyCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStandIn(t)
 		whole := doctor.Run(t.Context(), s, everything(s))
-		for calls := 0; calls < len(whole.Records); calls += effort.Of(1997, 997, 29) {
+		for calls := 0; calls < len(whole.Records); calls += effort.Of(3989, 997, 29) {
 			s := newStandIn(t)
 			killedAfter(t, s, calls)
 			r := doctor.Run(t.Context(), s, everything(s))

@@ -71,7 +71,7 @@ func TestPackets(t *testing.T) {
 // and no other one.
 func TestPacketDeviations(t *testing.T) {
 	t.Parallel()
-	for name, tt := range effort.Some(t, effort.Of(4, 8, 100), map[string]struct {
+	for name, tt := range effort.Some(t, effort.Of(3, 8, 100), map[string]struct {
 		odd  hnssim.Meaning
 		want []string
 	}{

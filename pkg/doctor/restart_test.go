@@ -93,7 +93,7 @@ func anotherID(t *testing.T, s standIn) {
 // own assumption.
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	for name, tt := range effort.Some(t, effort.Of(3, 6, 100), map[string]struct {
+	for name, tt := range effort.Some(t, effort.Of(2, 6, 100), map[string]struct {
 		change func(*service)
 		want   []string
 		sets   string

@@ -33,7 +33,7 @@ func upTo(n int) doctor.Options {
 func TestScale(t *testing.T) {
 	t.Parallel()
 	s := newStandIn(t)
-	r := doctor.Run(t.Context(), s, upTo(effort.Of(2048, 8192, mostScale)))
+	r := doctor.Run(t.Context(), s, upTo(effort.Of(1024, 8192, mostScale)))
 	require.Empty(t, findings(r))
 	verdicts := map[string]doctor.Verdict{}
 	for _, a := range r.Answers {
@@ -42,7 +42,7 @@ func TestScale(t *testing.T) {
 	for _, id := range []string{"S16", "A23", "E10", "E11"} {
 		require.Equal(t, doctor.Held, verdicts[id], "%s: %s", id, whyOf(r, id))
 	}
-	require.Contains(t, whyOf(r, "A23"), fmt.Sprintf("%d are taken", effort.Of(2048, 8192, 8192)))
+	require.Contains(t, whyOf(r, "A23"), fmt.Sprintf("%d are taken", effort.Of(1024, 8192, 8192)))
 	require.Empty(t, r.Left)
 	untouched(t, s)
 	for _, record := range r.Records {
@@ -96,7 +96,7 @@ func TestScaleSlow(t *testing.T) {
 				wait(t.Context(), 3*time.Minute)
 			}
 			return do()
-		}}, upTo(2048))
+		}}, upTo(effort.Of(1024, 2048, 2048)))
 		require.Equal(t, []string{"E10"}, refuted(r), "%+v", findings(r))
 		require.Less(t, largest.Load(), int64(50_000), "it goes no further")
 		untouched(t, s)

@@ -73,7 +73,7 @@ func TestSecondReadOnly(t *testing.T) {
 // the report, refutes nothing, and changes nothing of the other probes.
 func TestSecondDiffers(t *testing.T) {
 	t.Parallel()
-	for name, tt := range effort.Some(t, effort.Of(5, 10, 100), map[string]struct {
+	for name, tt := range effort.Some(t, effort.Of(3, 10, 100), map[string]struct {
 		change func(string, doctor.Arguments, next) (doctor.Outcome, error)
 		want   string // in the first line
 		others int    // probes that differ as well; below 0: some

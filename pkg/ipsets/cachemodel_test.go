@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 // trial is one run of the model test: a Cache, its naive twin and an HNS that
@@ -267,6 +269,7 @@ func checkCacheModelOf(t *testing.T, leaves, nested []Name) {
 }
 
 func checkCacheModel(t *testing.T) {
+	t.Cleanup(effort.Checks(effort.Of(40, 100, 100)))
 	rapid.Check(t, func(t *rapid.T) {
 		tr := newTrial()
 		someLeaf, someNested := rapid.SampledFrom(modelLeaves), rapid.SampledFrom(modelNested)

@@ -99,7 +99,7 @@ func TestNoAttack(t *testing.T) {
 // others: TestBundleBomb, TestAnswerWithoutEnd, TestTerminalIsLeftAlone.
 func TestRows(t *testing.T) {
 	t.Log("\n" + tableHead)
-	for _, attack := range every(effort.Of(8, 4, 1), cluster.Attacks()) {
+	for _, attack := range every(effort.Of(16, 4, 1), cluster.Attacks()) {
 		t.Run(attack.Name, func(t *testing.T) {
 			endless(t, longestAttack)
 			w := newWaiter()
@@ -124,14 +124,14 @@ func TestPairs(t *testing.T) {
 		}
 	}
 	pairs = pairs[:len(pairs)/effort.Of(1, 8, 1)]
-	several(t, every(effort.Of(30, 1, 1), pairs))
+	several(t, every(effort.Of(60, 1, 1), pairs))
 }
 
 // TestFloods plays a hundred objects of each kind that more makes worse: of a size
 // that somebody may think does no harm, and of 1.5 MB. There are more with
 // make hostile.
 func TestFloods(t *testing.T) {
-	several(t, every(effort.Of(10, 1, 1), cluster.Floods(20_000)))
+	several(t, every(effort.Of(20, 1, 1), cluster.Floods(20_000)))
 	if !effort.All() {
 		return // the race detector takes a minute for each of the large ones
 	}

@@ -98,6 +98,6 @@ func afford() budget {
 		return budget{both: true, nth: 1, shuffles: 300}
 	}
 	return budget{
-		nth: effort.Of(19, 3, 1), shuffles: uint64(effort.Of(1, 1, 5)), histories: strconv.Itoa(effort.Of(2, 10, 30)),
+		nth: effort.Of(31, 3, 1), shuffles: uint64(effort.Of(1, 1, 5)), histories: strconv.Itoa(effort.Of(2, 10, 30)),
 	}
 }

@@ -40,7 +40,7 @@ func examined(t *testing.T, p hnssim.Personality) doctor.Result {
 func TestOf(t *testing.T) {
 	t.Parallel()
 	refuse := func(list ...hnssim.Refusal) hnssim.Personality { return hnssim.Personality{Refuses: list} }
-	for name, want := range effort.Some(t, effort.Of(2, 6, 100), map[string]hnssim.Personality{
+	for name, want := range effort.Some(t, effort.Of(1, 6, 100), map[string]hnssim.Personality{
 		"plain":       {},
 		"codes":       {Codes: map[hnssim.Answer]uint32{hnssim.BadSet: 0x80070057, hnssim.SetExists: 0x80004005, hnssim.EndpointClosed: 0x803b0034}},
 		"ports":       refuse(hnssim.Refusal{What: hnssim.PortRanges, Code: 0x803b002d}),

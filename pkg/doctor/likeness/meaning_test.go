@@ -26,7 +26,7 @@ func sent(t *testing.T, m hnssim.Meaning) doctor.Result {
 // with that as they did on the node.
 func TestMeaning(t *testing.T) {
 	t.Parallel()
-	for name, want := range effort.Some(t, effort.Of(2, 6, 100), map[string]hnssim.Meaning{
+	for name, want := range effort.Some(t, effort.Of(1, 6, 100), map[string]hnssim.Meaning{
 		"plain":     {},
 		"comma":     {CommaIsOr: true},
 		"sides":     {SetsBySide: true},

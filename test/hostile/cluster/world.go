@@ -15,7 +15,7 @@ import (
 	"github.com/winnpm/winnpm/test/effort"
 )
 
-// The cluster: 1,000 namespaces of one workload each, 320 for a change, whose ten pods
+// The cluster: 1,000 namespaces of one workload each, 200 for a change, whose ten pods
 // are spread over the nodes. A hundred of them have a pod on the node of the agent,
 // victim and tenant five each.
 const (
@@ -26,12 +26,14 @@ const (
 
 	replicas    = 10
 	localTeams  = 100
-	withPolicy  = 300 // namespaces, of which localTeams have pods on the node
-	localOfBoth = 5   // of victim and of tenant
+	localOfBoth = 5 // of victim and of tenant
 )
 
 // teams is how many namespaces there are besides those of victim and tenant.
-var teams = effort.Of(318, 998, 998)
+var teams = effort.Of(198, 998, 998)
+
+// withPolicy is how many of the teams have a policy: localTeams of these have pods on the node.
+var withPolicy = effort.Of(198, 300, 300)
 
 // began is when every pod of the cluster was created and started.
 var began = metav1.NewTime(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) // the clock of a synctest bubble begins here
