@@ -212,6 +212,32 @@ func TestAuthoritiesAreSlow(t *testing.T) {
 	})
 }
 
+// Who is known is let in while as many ask as may, also when it is time to read.
+func TestKnownWhileMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ca := newAuthorityOf(t, nil, "ca")
+		ann := ca.client("ann")
+		api := newServer()
+		api.cas = ca.pem()
+		h := New(api, klog.Logger{}).Page(page)
+		require.Equal(t, 403, shown(t, h, home, "/dump", ca.client("bob")).Code)
+		time.Sleep(readEvery - time.Second)
+		require.Equal(t, 200, shown(t, h, home, "/dump", ann).Code)
+		time.Sleep(time.Second)
+		api.taken()
+		api.hang = make(chan struct{})
+		for i := range atOnce {
+			go from(t, h, fmt.Sprintf("10.0.0.%d", i), "/dump", fmt.Sprintf("Bearer guess%d", i))
+		}
+		synctest.Wait()
+		require.Len(t, api.taken(), atOnce)
+		require.Equal(t, 200, shown(t, h, home, "/dump", ann).Code)
+		require.Empty(t, api.taken())
+		close(api.hang)
+		synctest.Wait()
+	})
+}
+
 // A client that goes away takes the authorities from nobody.
 func TestReaderGoesAway(t *testing.T) {
 	ca := newAuthorityOf(t, nil, "ca")
