@@ -14,17 +14,23 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/debug/access"
 )
 
 const exposing = `{"Toggles": {"ExposeDebugAPI": true, "EnablePprof": true}}`
 
 // Other machines see pages over HTTPS, with a token whose user may, under the
-// key that the log names.
+// key that the log names. A certificate is asked for, and whose it is asked of the
+// API server, which here takes none.
 func TestStartExposed(t *testing.T) {
 	s := start(t, newFake(), exposing, "--listen-debug", "127.0.0.1:0")
 	said := s.log("debug pages answer other machines")
+	certificate, _, err := access.SelfSigned("ann")
+	require.NoError(t, err)
+	own, err := certificate(nil)
+	require.NoError(t, err)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
-		InsecureSkipVerify: true, MinVersion: tls.VersionTLS12,
+		InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*own},
 		VerifyConnection: func(c tls.ConnectionState) error {
 			sum := sha256.Sum256(c.PeerCertificates[0].RawSubjectPublicKeyInfo)
 			if "sha256//"+base64.StdEncoding.EncodeToString(sum[:]) != said["pinnedpubkey"] {
@@ -40,9 +46,9 @@ func TestStartExposed(t *testing.T) {
 	}{
 		{debug.ManagerPath, "t-ann", 200, `"NodeName":"win-1"`},
 		{debug.ManagerPath, "t-eve", 401, "does not know the bearer token"},
-		{debug.ManagerPath, "", 401, "send a bearer token"},
+		{debug.ManagerPath, "", 401, "the API server of this cluster takes no client certificates"},
 		{"/debug/pprof/heap", "t-ann", 403, "ann may not get /debug/pprof/heap"},
-		{"/healthz", "", 401, "send a bearer token"},
+		{"/healthz", "", 401, "takes no client certificates; send a bearer token"},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+said["listening"].(string)+tc.path, nil)
 		require.NoError(t, err)

@@ -145,6 +145,9 @@ func serveAPI(t *testing.T, policies string, told chan<- string) (kubeconfig str
 		case r.URL.Path == "/apis":
 			_, _ = io.WriteString(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
 			return
+		case strings.HasSuffix(r.URL.Path, "/configmaps/extension-apiserver-authentication"):
+			_, _ = io.WriteString(w, `{"kind":"ConfigMap","apiVersion":"v1"}`)
+			return
 		case strings.HasPrefix(r.URL.Path, "/apis/policy.networking.k8s.io/"):
 			http.NotFound(w, r)
 			return

@@ -18,10 +18,11 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 }
 
 // ServeTLS is Serve with encryption; certificate is tls.Config.GetCertificate.
-// It asks clients for none.
+// Clients may send certificates of their own, whatever these say: TLS proves that
+// they have the keys, and h judges them in each request.
 func ServeTLS(ctx context.Context, l net.Listener, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), h http.Handler) error {
 	// Without ALPN it is HTTP/1.1, where limits of connections are limits of requests.
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate, ClientAuth: tls.RequestClientCert}
 	return serve(ctx, tls.NewListener(&crowd{Listener: l, most: connectionsAtOnce}, cfg), h)
 }
 

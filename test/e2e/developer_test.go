@@ -54,8 +54,14 @@ func (w *world) exposedAgents(endpoints ...string) (authority, port string) {
 // nodeAddress is that of the node with a number.
 func nodeAddress(i int) string { return fmt.Sprintf("127.0.0.%d", 31+i) }
 
-// role lets an account do something in a namespace, as kubectl create role and rolebinding do.
+// role lets an account do something in its namespace, as kubectl create role and rolebinding do.
 func (w *world) role(namespace, account string, verbs, resources []string) {
+	w.t.Helper()
+	w.roleOf(rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}, namespace, verbs, resources)
+}
+
+// roleOf is role for whoever it is.
+func (w *world) roleOf(who rbacv1.Subject, namespace string, verbs, resources []string) {
 	w.t.Helper()
 	roles, bindings := w.kube.RbacV1().Roles(namespace), w.kube.RbacV1().RoleBindings(namespace)
 	_, err := roles.Create(w.t.Context(), &rbacv1.Role{
@@ -66,7 +72,7 @@ func (w *world) role(namespace, account string, verbs, resources []string) {
 	_, err = bindings.Create(w.t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "npm-trace"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "npm-trace"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}},
+		Subjects:   []rbacv1.Subject{who},
 	}, metav1.CreateOptions{})
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() {

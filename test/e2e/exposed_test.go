@@ -129,16 +129,7 @@ func (w *world) account(namespace, name string, roles ...string) (token func(aud
 	_, err := w.kube.CoreV1().ServiceAccounts(namespace).Create(w.t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	require.NoError(w.t, err)
 	for _, role := range roles {
-		binding := &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: namespace + "-" + name + "-" + role},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}},
-		}
-		_, err := w.kube.RbacV1().ClusterRoleBindings().Create(w.t.Context(), binding, metav1.CreateOptions{})
-		require.NoError(w.t, err)
-		w.t.Cleanup(func() {
-			require.NoError(w.t, w.kube.RbacV1().ClusterRoleBindings().Delete(context.Background(), binding.Name, metav1.DeleteOptions{}))
-		})
+		w.bound(namespace+"-"+name+"-"+role, role, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name})
 	}
 	return func(audiences ...string) string {
 		w.t.Helper()
@@ -147,6 +138,19 @@ func (w *world) account(namespace, name string, roles ...string) (token func(aud
 		require.NoError(w.t, err)
 		return request.Status.Token
 	}
+}
+
+// bound gives somebody a ClusterRole everywhere.
+func (w *world) bound(name, role string, who rbacv1.Subject) {
+	w.t.Helper()
+	bindings := w.kube.RbacV1().ClusterRoleBindings()
+	_, err := bindings.Create(w.t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{who},
+	}, metav1.CreateOptions{})
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { require.NoError(w.t, bindings.Delete(context.Background(), name, metav1.DeleteOptions{})) })
 }
 
 // Other machines see pages by the API server's word, and none without it.
@@ -177,7 +181,7 @@ func TestExposedPages(t *testing.T) {
 		names = append(names, object.GetKind()+" "+object.GetName())
 	}
 	require.ElementsMatch(t, []string{
-		"ClusterRoleBinding winnpm-auth-delegator", "ClusterRole winnpm-debug-reader", "ClusterRole winnpm-debug-profiler",
+		"ClusterRoleBinding winnpm-auth-delegator", "RoleBinding winnpm-client-ca-reader", "ClusterRole winnpm-debug-reader", "ClusterRole winnpm-debug-profiler",
 	}, names)
 
 	t.Log("who may what")

@@ -7,6 +7,9 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
@@ -15,7 +18,14 @@ import (
 // Reviewer asks with TokenReviews and SubjectAccessReviews, which it may have
 // to be allowed to create: the ClusterRole system:auth-delegator is for that. It
 // is safe for concurrent use. Errors are those of client-go's REST client.
-type Reviewer struct{ authentication, authorization *rest.RESTClient }
+type Reviewer struct{ authentication, authorization, core *rest.RESTClient }
+
+// Where an API server says which client certificates it takes, for servers beside it.
+// The Role extension-apiserver-authentication-reader of the namespace may read it.
+const (
+	clientCAName = "extension-apiserver-authentication"
+	clientCAKey  = "client-ca-file"
+)
 
 // New returns a Reviewer. It does not talk to the server yet.
 func New(cfg *rest.Config) (*Reviewer, error) {
@@ -27,7 +37,25 @@ func New(cfg *rest.Config) (*Reviewer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reviewer{authentication, authorization}, nil
+	core, err := controllers.Client(cfg, corev1.SchemeGroupVersion, corev1.AddToScheme)
+	if err != nil {
+		return nil, err
+	}
+	return &Reviewer{authentication, authorization, core}, nil
+}
+
+// ClientCAs returns the authorities whose client certificates the API server
+// takes, as PEM; it is empty when it takes none.
+func (r *Reviewer) ClientCAs(ctx context.Context) ([]byte, error) {
+	said := &corev1.ConfigMap{}
+	err := r.core.Get().Namespace(metav1.NamespaceSystem).Resource("configmaps").Name(clientCAName).Do(ctx).Into(said)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("ConfigMap %s/%s: %w", metav1.NamespaceSystem, clientCAName, err)
+	}
+	return []byte(said.Data[clientCAKey]), nil
 }
 
 // Authenticate returns whose token it is; false is nobody's. The token must be

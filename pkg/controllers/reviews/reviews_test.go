@@ -122,3 +122,44 @@ func TestNotAllowedToAsk(t *testing.T) {
 	_, err = r.Authorize(t.Context(), ann, "/dump")
 	require.True(t, apierrors.IsForbidden(err), err)
 }
+
+// The authorities are what an API server says to servers beside it, and none when it
+// says nothing.
+func TestClientCAs(t *testing.T) {
+	for _, tc := range []struct {
+		name, body string
+		code       int
+		want       string
+	}{
+		{"said", `{"kind":"ConfigMap","apiVersion":"v1","data":{"client-ca-file":"PEM","requestheader-client-ca-file":"no"}}`, http.StatusOK, "PEM"},
+		{"not said", `{"kind":"ConfigMap","apiVersion":"v1","data":{"requestheader-client-ca-file":"no"}}`, http.StatusOK, ""},
+		{"none", `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`, http.StatusNotFound, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			text, err := cas(t, tc.code, tc.body)
+			require.NoError(t, err)
+			require.Equal(t, tc.want, string(text))
+		})
+	}
+	_, err := cas(t, http.StatusForbidden, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)
+	require.True(t, apierrors.IsForbidden(err), err)
+	require.ErrorContains(t, err, "ConfigMap kube-system/extension-apiserver-authentication: ")
+}
+
+// cas asks a server that answers so.
+func cas(t *testing.T, code int, body string) ([]byte, error) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || r.URL.String() != "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication" {
+			t.Errorf("it asked %s %s", r.Method, r.URL)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, body)
+	}))
+	defer server.Close()
+	r, err := New(&rest.Config{Host: server.URL})
+	require.NoError(t, err)
+	defer r.core.Client.CloseIdleConnections()
+	return r.ClientCAs(t.Context())
+}

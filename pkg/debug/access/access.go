@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -41,6 +40,9 @@ const (
 
 // Reviewer asks the API server. An error says that there is no answer.
 type Reviewer interface {
+	// ClientCAs returns, as PEM, the authorities whose client certificates the API
+	// server takes. The error of who may not read them is one of IsForbidden.
+	ClientCAs(ctx context.Context) ([]byte, error)
 	// Authenticate returns whose token it is; false is nobody's.
 	Authenticate(ctx context.Context, token string) (authenticationv1.UserInfo, bool, error)
 	// Authorize reports whether a user may get a path.
@@ -50,21 +52,22 @@ type Reviewer interface {
 // Guard keeps pages. It keeps no token: answers are found by a hash. It is safe
 // for concurrent use.
 type Guard struct {
-	reviewer Reviewer
-	logger   klog.Logger
-	asking   *asking
-	tries    *tries
-	failing  atomic.Bool // the last review had no answer
+	reviewer  Reviewer
+	logger    klog.Logger
+	asking    *asking
+	tries     *tries
+	authority *authority
+	failing   atomic.Bool // the last review had no answer
 
-	// Apart, so that who tries tokens or paths pushes nobody else out.
-	users, strangers *cache.LRUExpireCache // by hash of the token
-	lately           *cache.LRUExpireCache // what was a yes: by verdictKey, of a token without a path
+	// Apart, so that who tries tokens, certificates or paths pushes nobody else out.
+	users, strangers *cache.LRUExpireCache // identities, by hash of the credential
+	lately           *cache.LRUExpireCache // what was a yes: by verdictKey, of a credential without a path
 	allowed, refused *cache.LRUExpireCache // by verdictKey
 }
 
 type verdictKey struct {
-	token [sha256.Size]byte
-	path  string
+	credential [sha256.Size]byte
+	path       string
 }
 
 // request is what is asked about.
@@ -77,7 +80,7 @@ type request struct {
 // and once when the API server begins to be silent and when it ends.
 func New(reviewer Reviewer, logger klog.Logger) *Guard {
 	return &Guard{
-		reviewer: reviewer, logger: logger, asking: newAsking(), tries: newTries(),
+		reviewer: reviewer, logger: logger, asking: newAsking(), tries: newTries(), authority: newAuthority(reviewer.ClientCAs, logger),
 		users: cache.NewLRUExpireCache(most), strangers: cache.NewLRUExpireCache(most), lately: cache.NewLRUExpireCache(most),
 		allowed: cache.NewLRUExpireCache(most), refused: cache.NewLRUExpireCache(most),
 	}
@@ -90,24 +93,18 @@ var (
 	errTries = errors.New("too many tries")
 )
 
-// Page shows a page to those whose bearer token is of a user that may get its
-// path, a nonResourceURL of RBAC. It answers 401 to the others without such a
-// token, 403 to other users, 503 while the API server does not tell, and 429 to
-// an address from which too much came that was answered so.
+// Page shows a page to those whose bearer token or client certificate is of a
+// user that may get its path, a nonResourceURL of RBAC. It answers 401 to the
+// others without either, 403 to other users, 503 while the API server does not
+// tell, and 429 to an address from which too much came that was answered so.
 func (g *Guard) Page(page http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		token, ok := bearer(r.Header)
-		if !ok {
-			unauthorized(w, "send a bearer token of this cluster: Authorization: Bearer TOKEN")
-			return
-		}
 		ctx, cancel := context.WithTimeout(r.Context(), deadline)
 		defer cancel()
-		asked := request{verdictKey{sha256.Sum256([]byte(token)), r.URL.Path}, clientOf(r.RemoteAddr)}
-		user, known, err := g.user(ctx, asked, token)
+		who, asked, err := g.who(ctx, r)
 		may := false
-		if err == nil && known {
-			may, err = g.may(ctx, asked, user)
+		if err == nil && who.stranger == "" {
+			may, err = g.may(ctx, asked, who.user)
 		}
 		switch {
 		case errors.Is(err, errTries):
@@ -117,55 +114,59 @@ func (g *Guard) Page(page http.Handler) http.Handler {
 			g.silent(r.Context(), err)
 			w.Header().Set("Retry-After", retryAfter)
 			http.Error(w, "whether you may see this page could not be asked of the API server; try again", http.StatusServiceUnavailable)
-		case !known:
-			unauthorized(w, "the API server does not know the bearer token")
+		case who.stranger != "":
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, who.stranger, http.StatusUnauthorized)
 		case !may:
-			http.Error(w, fmt.Sprintf("%s may not get %s; a ClusterRole with this nonResourceURL allows it", user.Username, r.URL.Path), http.StatusForbidden)
+			http.Error(w, fmt.Sprintf("%s may not get %s; a ClusterRole with this nonResourceURL allows it", who.user.Username, r.URL.Path), http.StatusForbidden)
 		default:
 			page.ServeHTTP(w, r)
 		}
 	})
 }
 
-func unauthorized(w http.ResponseWriter, why string) {
-	w.Header().Set("WWW-Authenticate", "Bearer")
-	http.Error(w, why, http.StatusUnauthorized)
+// identity is whose a credential is.
+type identity struct {
+	user     authenticationv1.UserInfo
+	stranger string    // why it is nobody's and what to do; "" says that it is the user's
+	until    time.Time // when it ends; zero is not known
 }
 
-// bearer returns the token of a request that has exactly one.
-func bearer(h http.Header) (string, bool) {
-	values := h.Values("Authorization")
-	if len(values) != 1 {
-		return "", false
+// who returns who asks, and what is asked about.
+func (g *Guard) who(ctx context.Context, r *http.Request) (identity, request, error) {
+	asked := request{verdictKey{path: r.URL.Path}, clientOf(r.RemoteAddr)}
+	shown, no, err := g.credential(ctx, asked.client, r)
+	if err != nil || no != "" {
+		return identity{stranger: no}, asked, err
 	}
-	scheme, token, _ := strings.Cut(values[0], " ")
-	token = strings.TrimSpace(token)
-	return token, strings.EqualFold(scheme, "Bearer") && token != "" && !strings.ContainsAny(token, " \t")
+	asked.credential = shown.key
+	who, err := g.user(ctx, asked, shown)
+	return who, asked, err
 }
 
-// user returns whose token it is; false is nobody's.
-func (g *Guard) user(ctx context.Context, asked request, token string) (authenticationv1.UserInfo, bool, error) {
-	if kept, ok := g.users.Get(asked.token); ok {
-		return kept.(authenticationv1.UserInfo), true, nil
+// user returns whose a credential is.
+func (g *Guard) user(ctx context.Context, asked request, shown credential) (identity, error) {
+	for _, answers := range []*cache.LRUExpireCache{g.users, g.strangers} {
+		if kept, ok := answers.Get(asked.credential); ok {
+			return kept.(identity), nil
+		}
 	}
-	if _, ok := g.strangers.Get(asked.token); ok {
-		return authenticationv1.UserInfo{}, false, nil
-	}
-	var user authenticationv1.UserInfo
-	var known bool
-	err := g.ask(asked.client, verdictKey{token: asked.token}, func() (_ bool, err error) {
-		user, known, err = g.reviewer.Authenticate(ctx, token)
-		return known, err
+	var who identity
+	err := g.ask(asked.client, verdictKey{credential: asked.credential}, func() (_ bool, err error) {
+		who, err = shown.whose(ctx)
+		return who.stranger == "", err
 	})
 	switch {
 	case err != nil:
-		return authenticationv1.UserInfo{}, false, fmt.Errorf("whose the token is: %w", err)
-	case known:
-		g.users.Add(asked.token, user, keepYes)
+		return identity{}, fmt.Errorf("whose the credential is: %w", err)
+	case who.stranger != "":
+		g.strangers.Add(asked.credential, who, keepNo)
+	case who.until.IsZero():
+		g.users.Add(asked.credential, who, keepYes)
 	default:
-		g.strangers.Add(asked.token, true, keepNo)
+		g.users.Add(asked.credential, who, min(keepYes, time.Until(who.until)))
 	}
-	return user, known, nil
+	return who, nil
 }
 
 // may reports whether a user may see a path.
@@ -220,10 +221,10 @@ func (g *Guard) ask(client netip.Prefix, key verdictKey, review func() (yes bool
 	return err
 }
 
-// silent logs that the API server gave no answer, unless that was said, or is
-// because the client has gone.
+// silent logs that the API server gave no answer, unless that was said, also by
+// the authority, or is because the client has gone.
 func (g *Guard) silent(client context.Context, err error) {
-	if client.Err() == nil && !errors.Is(err, errBusy) && g.failing.CompareAndSwap(false, true) {
+	if client.Err() == nil && !errors.Is(err, errBusy) && !errors.Is(err, errAuthority) && g.failing.CompareAndSwap(false, true) {
 		g.logger.Error(err, "the API server does not say who may see debug pages")
 	}
 }

@@ -28,6 +28,8 @@ type server struct {
 	mu    sync.Mutex // guards following
 	users map[string]string
 	may   map[string]bool // "user path"
+	cas   []byte
+	noCAs error
 	down  error
 	hang  chan struct{} // not nil: no answer before it is closed or ctx ends
 	asked []string
@@ -46,6 +48,15 @@ func (s *server) answer(ctx context.Context, question string) error {
 		}
 	}
 	return down
+}
+
+func (s *server) ClientCAs(ctx context.Context) ([]byte, error) {
+	if err := s.answer(ctx, "who vouches"); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cas, s.noCAs
 }
 
 func (s *server) Authenticate(ctx context.Context, token string) (authenticationv1.UserInfo, bool, error) {
@@ -113,12 +124,12 @@ func TestWhoSeesAPage(t *testing.T) {
 		{"another page", []string{"Bearer t-ann"}, "/other", nil, 403, "ann may not get /other; a ClusterRole with this nonResourceURL allows it\n", []string{"who has t-ann", "may ann of [g] get /other"}},
 		{"another user", []string{"Bearer t-bob"}, "/dump", nil, 403, "bob may not get /dump; a ClusterRole with this nonResourceURL allows it\n", []string{"who has t-bob", "may bob of [g] get /dump"}},
 		{"nobody's token", []string{"Bearer t-eve"}, "/dump", nil, 401, "the API server does not know the bearer token\n", []string{"who has t-eve"}},
-		{"no token", nil, "/dump", nil, 401, "send a bearer token of this cluster: Authorization: Bearer TOKEN\n", nil},
-		{"an empty one", []string{"Bearer "}, "/dump", nil, 401, "send a bearer token of this cluster: Authorization: Bearer TOKEN\n", nil},
-		{"a password", []string{"Basic t-ann"}, "/dump", nil, 401, "send a bearer token of this cluster: Authorization: Bearer TOKEN\n", nil},
-		{"two words", []string{"Bearer t-ann t-ann"}, "/dump", nil, 401, "send a bearer token of this cluster: Authorization: Bearer TOKEN\n", nil},
-		{"two headers", []string{"Bearer t-eve", "Bearer t-ann"}, "/dump", nil, 401, "send a bearer token of this cluster: Authorization: Bearer TOKEN\n", nil},
-		{"in the URL", nil, "/dump?token=t-ann&access_token=t-ann", nil, 401, "send a bearer token of this cluster: Authorization: Bearer TOKEN\n", nil},
+		{"no token", nil, "/dump", nil, 401, sayNothing + "\n", nil},
+		{"an empty one", []string{"Bearer "}, "/dump", nil, 401, sayNothing + "\n", nil},
+		{"a password", []string{"Basic t-ann"}, "/dump", nil, 401, sayNothing + "\n", nil},
+		{"two words", []string{"Bearer t-ann t-ann"}, "/dump", nil, 401, sayNothing + "\n", nil},
+		{"two headers", []string{"Bearer t-eve", "Bearer t-ann"}, "/dump", nil, 401, sayNothing + "\n", nil},
+		{"in the URL", nil, "/dump?token=t-ann&access_token=t-ann", nil, 401, sayNothing + "\n", nil},
 		{"no API server", []string{"Bearer t-ann"}, "/dump", errors.New("refused t-ann"), 503, "whether you may see this page could not be asked of the API server; try again\n", []string{"who has t-ann"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
