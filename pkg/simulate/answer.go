@@ -32,7 +32,7 @@ func Answer(ctx context.Context, o Options, q explain.Question) (explain.Answer,
 	}
 	var m moment
 	err = settledOn(ctx, o, in, settling{}, func(s *session) error {
-		m = s.now()
+		m = s.last()
 		return nil
 	})
 	if err != nil {

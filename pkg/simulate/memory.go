@@ -23,7 +23,7 @@ import (
 type memory struct {
 	objects []runtime.Object
 	list    func() runtime.Object // one without any
-	// once: nobody lists twice, so objects are let go of as they are handed out.
+	// once: the first list is the only one. Each object is dropped as it is passed on.
 	once bool
 	gone bool
 }

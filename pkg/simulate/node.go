@@ -25,15 +25,22 @@ type node struct {
 	// it sees the simulated node standing still.
 	mu        sync.Mutex
 	endpoints map[desired.PodKey]string // id of the pod's endpoint
+	ended     bool                      // no transaction begins any more
 }
 
 func newNode(next controllers.Applier, sim *hnssim.Sim) *node {
 	return &node{next: next, sim: sim, endpoints: map[desired.PodKey]string{}}
 }
 
-// ApplyDataplane implements controllers.Applier.
+// ApplyDataplane implements controllers.Applier. When no transaction begins any more, it waits
+// for the end of ctx.
 func (n *node) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (state.Report, error) {
 	n.mu.Lock()
+	if n.ended {
+		n.mu.Unlock()
+		<-ctx.Done()
+		return state.Report{}, ctx.Err()
+	}
 	defer n.mu.Unlock()
 	n.only.leave(tx)
 	for key, pod := range tx.Pods() {

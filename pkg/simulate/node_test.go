@@ -3,7 +3,9 @@ package simulate
 import (
 	"context"
 	"net/netip"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
@@ -84,4 +86,49 @@ func TestNodeReportsWhatTheCNICannotDo(t *testing.T) {
 	tx.SetPod(pod)
 	_, err := n.ApplyDataplane(t.Context(), tx)
 	require.ErrorContains(t, err, "endpoint of pod x/a: ")
+}
+
+// during is an applier whose transaction lasts until somebody is done, or for a while.
+type during struct {
+	began, others chan struct{}
+	ended         atomic.Bool
+}
+
+func (d *during) ApplyDataplane(context.Context, *dataplane.Transaction) (state.Report, error) {
+	close(d.began)
+	select {
+	case <-d.others:
+	case <-time.After(100 * time.Millisecond):
+	}
+	d.ended.Store(true)
+	return state.Report{}, nil
+}
+
+// TestLastMoment: what is printed at the end is of no half transaction, and none follows it.
+func TestLastMoment(t *testing.T) {
+	sim := hnssim.New(hnssim.Options{})
+	d := &during{began: make(chan struct{}), others: make(chan struct{})}
+	s := &session{sim: sim, kubelet: newNode(d, sim), dataplane: dataplane.New(dataplane.Config{Client: sim, Now: time.Now})}
+	first := make(chan error)
+	go func() {
+		_, err := s.kubelet.ApplyDataplane(t.Context(), dataplane.NewTransaction())
+		first <- err
+	}()
+	<-d.began
+	s.last()
+	close(d.others)
+	require.True(t, d.ended.Load(), "it waits for the transaction that runs")
+	require.NoError(t, <-first)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	second := make(chan error)
+	go func() {
+		tx := dataplane.NewTransaction()
+		tx.SetPod(desired.Pod{Namespace: "x", Name: "a", UID: "1", Local: true, Addr: netip.MustParseAddr("10.0.0.1")})
+		_, err := s.kubelet.ApplyDataplane(ctx, tx)
+		second <- err
+	}()
+	cancel()
+	require.ErrorIs(t, <-second, context.Canceled)
+	require.Empty(t, sim.Endpoints())
 }

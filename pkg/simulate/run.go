@@ -118,10 +118,10 @@ func run(ctx context.Context, o Options, q questions, running *sync.WaitGroup) (
 	return complete(warnings(s.loaded, slices.Concat(s.older, s.dataplane.Warnings()))), nil
 }
 
-// printOnce prints the result of the first convergence. By then the program has ended, and
-// of what it knew there are only HNS and its dump.
+// printOnce prints the result of the first convergence. The agent has ended by then; HNS and
+// a snapshot are left.
 func printOnce(ctx context.Context, o Options, q questions) (bool, error) {
-	m, err := converged(ctx, o, settling{})
+	m, err := converged(ctx, o, settling{older: true})
 	if err != nil {
 		return false, err
 	}
@@ -267,7 +267,7 @@ func (s *session) result(ctx context.Context, q questions, use func(Result) erro
 	return use(r)
 }
 
-// moment is what a simulation has come to. It lasts while nothing changes.
+// moment is what a simulation has come to. It lasts while no transaction runs.
 type moment struct {
 	sim    *hnssim.Sim
 	state  *dataplane.Snapshot
@@ -278,9 +278,18 @@ type moment struct {
 	own    map[string][]netip.Addr // as judge.own
 }
 
-// now is the present moment.
+// now is the present moment; kubelet.mu must be held while it is used.
 func (s *session) now() moment {
 	return moment{s.sim, s.dataplane.Snapshot(), s.older, s.loaded, s.places, s.node, s.own}
+}
+
+// last is the moment after which nothing changes any more: no transaction begins, whatever a
+// live cluster tells.
+func (s *session) last() moment {
+	s.kubelet.mu.Lock()
+	defer s.kubelet.mu.Unlock()
+	s.kubelet.ended = true
+	return s.now()
 }
 
 // read makes the dump of a moment.

@@ -25,8 +25,10 @@ func Snapshot(ctx context.Context, o Options) (state.Dump, explain.Places, error
 // there are only HNS and a snapshot then.
 func converged(ctx context.Context, o Options, how settling) (m moment, err error) {
 	err = settled(ctx, o, how, func(s *session) error {
-		s.findOlder(ctx)
-		m = s.now()
+		if how.older {
+			s.findOlder(ctx)
+		}
+		m = s.last()
 		return nil
 	})
 	return m, err
@@ -42,6 +44,7 @@ func Bundle(ctx context.Context, o Options, w io.Writer) error {
 type settling struct {
 	allMakers bool // as open reads them
 	recording bool
+	older     bool // look for policies of older versions
 }
 
 // settled lets use see the program at its first convergence, and ends it.

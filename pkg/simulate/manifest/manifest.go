@@ -15,8 +15,7 @@ import (
 )
 
 // Objects is what the manifests say, each kind sorted by namespace and name.
-// The objects are the caller's, who changes nothing inside them: pods of one workload share
-// what they have in common.
+// The objects are read-only: pods of one workload share labels, spec and owner.
 type Objects struct {
 	// Namespaces holds also those that are only mentioned.
 	Namespaces []*corev1.Namespace
