@@ -8,8 +8,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// lists are the lists of rules of one dump. Pods of one workload have the same rules, and so
-// share a list: there may be thousands of them.
+// lists makes the canonical lists of one dump. Equal lists are one slice, which nobody changes:
+// pods of one workload have the same rules, and there may be thousands of them.
 type lists struct {
 	seed  maphash.Seed
 	known map[uint64][]hns.ACL

@@ -64,7 +64,7 @@ func newResult(sim *hnssim.Sim, d state.Dump, loaded []manifest.Warning) Result 
 	for _, e := range d.Endpoints {
 		pods[e.ID] = e.Pod
 	}
-	ids := sim.GUIDs()
+	ids := sim.AllEndpointIDs()
 	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(cmp.Compare(pods[a], pods[b]), cmp.Compare(a, b)) })
 	r.EndpointCount = len(ids)
 	r.Endpoints = func(yield func(Endpoint) bool) {

@@ -177,7 +177,7 @@ const maxRecorded = 512 << 20
 // newSession returns one that is not running yet. A recording costs as much as all the
 // rest, so only who shows one has it made.
 func newSession(o Options, in *input, recording bool) *session {
-	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign(), CountCalls: true})
+	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign(), CountOnly: true})
 	s := &session{
 		node: o.Node, version: o.Version, sim: sim, loaded: in.loaded, places: in.places, own: in.ownNodes(), lookOlder: in.source.Older,
 	}

@@ -143,9 +143,11 @@ type Pending struct {
 // Endpoint is one local endpoint. All rules are canonical, so those that mean
 // the same are equal.
 type Endpoint struct {
-	ID      string    `json:"id"`
-	Addrs   []string  `json:"addresses"`
-	Pod     string    `json:"pod,omitempty"`
+	ID    string   `json:"id"`
+	Addrs []string `json:"addresses"`
+	Pod   string   `json:"pod,omitempty"`
+	// Lists of rules that are equal may be one slice, of several endpoints too: nobody changes
+	// one in place.
 	Applied []hns.ACL `json:"applied"` // ours, as last known
 	Wanted  []hns.ACL `json:"wanted"`  // the same list as Applied, in memory too, where they are equal
 	Known   bool      `json:"known"`   // false: the outcome of a write is not known

@@ -63,7 +63,7 @@ type played struct {
 
 // play brings the world to a node and programs it.
 func (w World) play(ctx context.Context, cfg dataplane.Config, nodeAddrs []netip.Addr, local func(Pod) bool) (*played, error) {
-	p := &played{sim: hnssim.New(hnssim.Options{CountCalls: true}), cfg: cfg, now: w.Now}
+	p := &played{sim: hnssim.New(hnssim.Options{CountOnly: true}), cfg: cfg, now: w.Now}
 	p.cfg.Client, p.cfg.Now = p.sim, func() time.Time { return p.now }
 	p.dp = dataplane.New(p.cfg)
 	if err := plug(p.sim, w.endpoints(local)); err != nil {

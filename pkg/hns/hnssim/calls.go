@@ -43,7 +43,7 @@ func (s *Sim) OnCall(hook func(c Call, when When)) {
 }
 
 // Calls returns the calls since the last ResetCalls, in the order in which they
-// began; of very many, the last ones, and with Options.CountCalls none.
+// began; of very many, the last ones, and with Options.CountOnly none.
 func (s *Sim) Calls() []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,8 @@ func (s *Sim) Counts() map[string]int {
 	return maps.Clone(s.log.counts)
 }
 
-// Written returns the bytes of the content of all writes since the last ResetCalls.
+// Written returns the bytes of the content of all requests since the last ResetCalls: reads
+// have none.
 func (s *Sim) Written() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +82,7 @@ type callLog struct {
 	seq       int
 	calls     []*Call
 	bytes     int // of calls
-	written   int // bytes of all requests
+	written   int // bytes of the content of all requests
 	counts    map[string]int
 	dll       int // calls of the DLLs
 }

@@ -206,8 +206,8 @@ func (s *Sim) Endpoints() []EndpointView {
 	return out
 }
 
-// GUIDs returns those of all endpoints of the node, sorted.
-func (s *Sim) GUIDs() []string {
+// AllEndpointIDs returns the GUIDs of all endpoints of the node, sorted. It is no call.
+func (s *Sim) AllEndpointIDs() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Sorted(maps.Keys(s.endpoints))

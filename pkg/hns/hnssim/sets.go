@@ -228,4 +228,5 @@ func (s *Sim) removeSet(at *set) {
 	}
 	delete(s.sets, at.ID)
 	delete(s.names, at.Name)
+	s.shared.forget() // what names it
 }

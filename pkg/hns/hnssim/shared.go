@@ -6,9 +6,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// shared are policies that were read before. Nobody changes what was read, so that endpoints
-// share what is the same on all of them: the policies of a CNI, and the rules of ours that
-// all pods of a workload have.
+// shared has policies that were read before, by their text and by their rule. What was read is
+// never changed, so endpoints with equal policies share it: those of a CNI, and rules of ours
+// that all pods of a workload have.
 type shared struct {
 	texts map[policyText]policy
 	rules map[hns.ACL]policy
@@ -17,8 +17,8 @@ type shared struct {
 // policyText is a policy as it is written.
 type policyText struct{ policyType, settings string }
 
-// maxShared is how many of each are remembered; when there are more, it begins anew.
-const maxShared = 1 << 16
+// maxShared is how many of each kind are kept. When one more comes, all are dropped.
+const maxShared = 1 << 14
 
 func newShared() shared { return shared{map[policyText]policy{}, map[hns.ACL]policy{}} }
 
@@ -30,15 +30,23 @@ func remember[K comparable](in map[K]policy, as K, p policy) {
 	in[as] = p
 }
 
+// forget drops everything: a set is gone that some of it may name.
+func (s *shared) forget() {
+	clear(s.texts)
+	clear(s.rules)
+}
+
 // readPolicy checks a policy for an endpoint; s.mu must be held.
 func (s *Sim) readPolicy(e *endpoint, p hns.EndpointPolicy) (policy, *refused) {
 	found, known := s.shared.texts[policyText{p.Type, string(p.Settings)}] // no copy of the text
-	if !known || !s.still(e, found) {
+	if !known || !s.shares(e) {
 		var r *refused
 		if found, r = readPolicy(hns.EndpointPolicy{Type: p.Type, Settings: slices.Clone(p.Settings)}, s.lookup(e)); r != nil {
 			return policy{}, r
 		}
-		remember(s.shared.texts, policyText{p.Type, string(p.Settings)}, found)
+		if s.shares(e) {
+			remember(s.shared.texts, policyText{p.Type, string(p.Settings)}, found)
+		}
 	}
 	return found, s.unlessRejected(found)
 }
@@ -46,24 +54,24 @@ func (s *Sim) readPolicy(e *endpoint, p hns.EndpointPolicy) (policy, *refused) {
 // readACL checks a rule for an endpoint; s.mu must be held.
 func (s *Sim) readACL(e *endpoint, a hns.ACL) (policy, *refused) {
 	found, known := s.shared.rules[a]
-	if !known || !s.still(e, found) {
+	if !known || !s.shares(e) {
 		read, r := readACL(a, s.lookup(e))
 		if r != nil {
 			return policy{}, r
 		}
 		found = policy{read: normalised(read.ACL), rule: read}
-		remember(s.shared.rules, a, found)
+		if s.shares(e) {
+			remember(s.shared.rules, a, found)
+		}
 	}
 	return found, s.unlessRejected(found)
 }
 
-// still reports whether an endpoint sees the sets that a policy names; s.mu must be held.
-func (s *Sim) still(e *endpoint, p policy) bool {
-	find := s.lookup(e)
-	return p.rule == nil || !slices.ContainsFunc(p.rule.sets, func(at *set) bool { return find(at.ID) != at })
-}
+// shares reports whether an endpoint sees the sets that shared policies name.
+func (s *Sim) shares(e *endpoint) bool { return e.network == s.network }
 
-// unlessRejected refuses a rule that somebody wants refused; s.mu must be held.
+// unlessRejected returns the refusal of a rule that RejectACL is set to refuse, else nil; s.mu
+// must be held.
 func (s *Sim) unlessRejected(p policy) *refused {
 	if p.rule != nil && s.rejected(p.rule.ACL) {
 		return aclRejected.of(p.rule.ACL.ID)

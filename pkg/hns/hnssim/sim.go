@@ -36,8 +36,8 @@ type Options struct {
 	Personality Personality
 	// Meaning is what the switch does otherwise with rules and sets.
 	Meaning Meaning
-	// CountCalls: calls are counted only, and Calls has none.
-	CountCalls bool
+	// CountOnly: calls are counted, and Calls has none.
+	CountOnly bool
 }
 
 // DefaultNetwork is the name of a network for which nobody gave one.
@@ -84,7 +84,7 @@ func New(o Options) *Sim {
 		names:     map[string]*set{},
 		endpoints: map[string]*endpoint{},
 		shared:    newShared(),
-		log:       callLog{countOnly: o.CountCalls, counts: map[string]int{}},
+		log:       callLog{countOnly: o.CountOnly, counts: map[string]int{}},
 		restarted: make(chan struct{}),
 		held:      map[string]bool{},
 	}
