@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -101,6 +103,7 @@ func TestErrorLine(t *testing.T) {
 		require.Equal(t, "npm: trace: no dump of /npm/v1/debug/manager: "+want+"\n", stderr)
 	}
 	require.Equal(t, "a b \uFFFD[2J", line(errors.New("a\nb \x1b[2J")))
+	require.Equal(t, "plan: interrupted", line(fmt.Errorf("plan: %w", context.Canceled)))
 }
 
 func TestFlagsAreNotSplitAtCommas(t *testing.T) {

@@ -61,7 +61,7 @@ func run(ctx context.Context, name program, args []string, std streams, getenv f
 // line is an error for a person: one line, whatever it quotes, without the types of
 // this program.
 func line(err error) string {
-	text := err.Error()
+	text := strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted")
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
 		text = strings.ReplaceAll(text, wrong.Error(), fmt.Sprintf("%s is a JSON %s, which does not belong there", cmp.Or(strings.TrimPrefix(wrong.Field, "Dump."), "it"), wrong.Value))
 	}

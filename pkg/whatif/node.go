@@ -119,7 +119,7 @@ func (p *played) change(ctx context.Context, w World, c Change, local func(Pod) 
 	if err := p.replaced(w, c, local); err != nil {
 		return nil, err
 	}
-	if c.Requests && !p.cfg.Unchecked {
+	if c.Requests {
 		requests, err := dataplane.PlanOf(dataplane.Config{Node: p.cfg.Node}, p.dumped(), c.transaction(w, local))
 		if err != nil {
 			return nil, err

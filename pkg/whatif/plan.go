@@ -100,7 +100,7 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 	if err := plan.flips(ctx, x); err != nil {
 		return Plan{}, err
 	}
-	changed := x.changed // the dumps are free now
+	changed := x.changed // keeps no dump alive
 	for _, node := range nodes {
 		if !slices.ContainsFunc(pods, func(p Pod) bool { return p.Node == node.Name && changed[p.Key().String()] }) {
 			continue
@@ -122,8 +122,8 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 	return plan, nil
 }
 
-// alone returns the node that has every pod and no address that may come in beside policies,
-// nil when there is none.
+// alone returns the only node, if all pods are on it and it has no address. What the verdicts
+// are played on is then that node. Else it returns nil.
 func alone(nodes []Node, pods []Pod) *Node {
 	if len(nodes) != 1 || len(nodes[0].Addrs) > 0 || slices.ContainsFunc(pods, func(p Pod) bool { return p.Node != nodes[0].Name }) {
 		return nil
@@ -132,8 +132,8 @@ func alone(nodes []Node, pods []Pod) *Node {
 }
 
 // everywhere returns the cluster before a change and after it. Verdicts are of the whole
-// cluster: every pod is on one node, whose addresses may not come in beside the policies. If
-// there is such a node, it also returns what is written there.
+// cluster: every pod is on one node, whose addresses may not come in beside the policies.
+// written is what the change writes on node; nil if node is nil.
 func (w World) everywhere(ctx context.Context, c Change, node *Node) (before, after *explain.Cluster, written *NodeChange, err error) {
 	all := func(Pod) bool { return true }
 	cfg := dataplane.Config{Unchecked: true}
@@ -145,12 +145,13 @@ func (w World) everywhere(ctx context.Context, c Change, node *Node) (before, af
 		return nil, nil, nil, err
 	}
 	was := p.dp.Snapshot()
-	n, err := p.change(ctx, w, c, all)
+	if node != nil {
+		written, err = p.change(ctx, w, c, all)
+	} else if err = p.replaced(w, c, all); err == nil {
+		err = p.apply(ctx, c.transaction(w, all))
+	}
 	if err != nil {
 		return nil, nil, nil, err
-	}
-	if node != nil {
-		written = n
 	}
 	is := p.dp.Snapshot()
 	return explain.New(was.Dump()), explain.New(is.Dump()), written, nil

@@ -41,7 +41,7 @@ var badObjects = []badInput{
 	{
 		"unknown alias",
 		"kind: *nobody\n",
-		`document 1: broken YAML, in the document that begins in line 1: unknown anchor 'nobody' referenced; correct the text`,
+		`document 1: broken YAML, in the document that begins in line 1: an alias (*) without its anchor (&): a value that begins with * needs quotes; correct the text`,
 	},
 	{
 		"broken json",

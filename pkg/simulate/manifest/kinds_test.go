@@ -73,6 +73,11 @@ func TestNoSecretInErrors(t *testing.T) {
 		require.NotContains(t, err.Error(), "s3cr3t")
 		require.NotContains(t, err.Error(), "12345")
 	}
+	for _, value := range []string{"*s3cr3t", "{{ s3cr3t }}: x", "{ ? {s3cr3t: 1} : x }", "!!int s3cr3t", "!!float s3cr3t", "!!timestamp s3cr3t"} {
+		_, _, err := load("apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData:\n  p: " + value + "\n")
+		require.ErrorContains(t, err, "broken YAML", value)
+		require.NotContains(t, err.Error(), "s3cr3t", value)
+	}
 }
 
 // TestReplicationController is a workload as others are, for whoever asks.

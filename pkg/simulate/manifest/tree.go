@@ -191,12 +191,26 @@ func index(path *field.Path, i int) *field.Path {
 
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
+// yamlWords are what the parser repeats of a document, which may be a secret, and what is said
+// instead.
+var yamlWords = []struct {
+	repeats *regexp.Regexp
+	instead string
+}{
+	{regexp.MustCompile(`unknown anchor '.*' referenced`), "an alias (*) without its anchor (&): a value that begins with * needs quotes"},
+	{regexp.MustCompile(`invalid map key: .*`), "a key that is no text: what begins with {{ needs quotes"},
+	{regexp.MustCompile("(?s)`.*`"), "a value"},
+}
+
 // yamlError takes the first complaint of the YAML parser, with the line of the
 // file instead of that of the document.
 func yamlError(doc document, err error) error {
 	text := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
 	text = strings.TrimPrefix(text, "yaml: ")
 	text = strings.TrimSpace(strings.TrimPrefix(text, "unmarshal errors:"))
+	for _, words := range yamlWords {
+		text = words.repeats.ReplaceAllLiteralString(text, words.instead)
+	}
 	text, _, _ = strings.Cut(text, "\n")
 	found := yamlLine.FindStringSubmatchIndex(text)
 	if found == nil {

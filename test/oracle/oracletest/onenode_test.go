@@ -16,9 +16,12 @@ import (
 // verdicts are read from. The plan is the one of a cluster that has another node too, without
 // pods, where the writes of each node are played by themselves.
 func TestPlanOfOneNode(t *testing.T) {
-	written := 0
+	written, tiers := 0, 0
 	check(t, func(t *rapid.T) {
 		g := gen.New(t)
+		if rapid.Bool().Draw(t, "tiers") {
+			g = gen.NewTiered(t)
+		}
 		before := ofAllNodes(t, g)
 		after := before
 		for range rapid.IntRange(1, 3).Draw(t, "changes") {
@@ -35,6 +38,13 @@ func TestPlanOfOneNode(t *testing.T) {
 					w.Pods[i].Node = gen.Node
 				}
 			}
+			for i := range before.ClusterPolicies {
+				was.ClusterPolicies = append(was.ClusterPolicies, &before.ClusterPolicies[i])
+			}
+			for i := range after.ClusterPolicies {
+				change.SetCluster = append(change.SetCluster, &after.ClusterPolicies[i])
+			}
+			tiers += len(change.SetCluster)
 			change.After = &is
 			p, err := whatif.New(t.Context(), was, change)
 			require.NoError(t, err)
@@ -46,4 +56,5 @@ func TestPlanOfOneNode(t *testing.T) {
 		require.Empty(t, cmp.Diff(beside, alone, cmpopts.IgnoreUnexported(whatif.Addresses{}), cmpopts.IgnoreFields(whatif.Plan{}, "NodesSeen")))
 	})
 	ever(t, written, "nothing was ever written")
+	ever(t, tiers, "no tiers")
 }
