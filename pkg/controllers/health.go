@@ -180,8 +180,8 @@ func (c *Controller) UpToDate(namespace string) bool {
 	return c.queue.Knows(namespace) && c.Ready() == nil
 }
 
-// Behind returns the namespaces that are not UpToDate while it is Ready, in any order; some may be
-// there twice. It never waits.
+// Behind returns the namespaces of which something waits or is being applied, unordered, perhaps
+// twice. It does not look at Ready, and never waits.
 func (c *Controller) Behind() []string { return c.queue.Behind() }
 
 // SourceError returns why the last request to the API server failed, nil when

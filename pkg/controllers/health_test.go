@@ -151,6 +151,33 @@ func TestUpToDate(t *testing.T) {
 	})
 }
 
+// TestBehindUntilItIsApplied: what was taken and is not applied is not known, be it that the node's
+// address is waited for, or that the transaction failed and comes again.
+func TestBehindUntilItIsApplied(t *testing.T) {
+	r, cl := &recorder{}, newCluster(newPod("a", "10.0.0.1"))
+	var failing atomic.Bool
+	failing.Store(true)
+	r.answer = func(n int) (state.Report, error) {
+		if failing.Load() {
+			return state.Report{}, errDown
+		}
+		return state.Report{Generation: uint64(n)}, nil
+	}
+	cl.nodes.set(newNode("n1"))
+	run(t, Config{Source: cl.source(), Applier: r, Node: "n1", RequireNodeAddr: true}, func(t *testing.T, c *Controller) {
+		time.Sleep(time.Minute)
+		require.Empty(t, r.calls())
+		require.Contains(t, c.Behind(), "x", "the node's address is waited for")
+		cl.nodes.set(newNode("n1", "10.9.0.1"))
+		time.Sleep(time.Minute)
+		require.NotEmpty(t, r.calls())
+		require.Contains(t, c.Behind(), "x", "the transaction failed")
+		failing.Store(false)
+		time.Sleep(time.Minute)
+		require.Empty(t, c.Behind())
+	})
+}
+
 // TestManyPieces: a transaction that takes minutes and gets on is no reason for
 // anything.
 func TestManyPieces(t *testing.T) {

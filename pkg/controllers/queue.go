@@ -16,8 +16,8 @@ type queue struct {
 	mu   sync.Mutex        // guards following; held for no call
 	keys map[Key]time.Time // when the first event came in, zero for no event
 	most haste             // of them
-	// waits has the namespaces of the keys on which depends what selectors select, and taken
-	// those of keys that nobody has applied yet.
+	// waits has the namespaces of keys that wait, taken of keys that were taken and not applied;
+	// only of keys that decide what a selector selects.
 	waits, taken map[string]bool
 }
 

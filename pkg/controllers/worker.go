@@ -55,9 +55,6 @@ func (c *Controller) work(ctx context.Context) {
 		if ready {
 			w.apply(ctx)
 		}
-		if len(w.pending) == 0 {
-			c.queue.Applied()
-		}
 		if c.running.Store(false); ready {
 			tell(c.ended)
 		}
@@ -157,6 +154,7 @@ func (w *worker) apply(ctx context.Context) {
 	}
 	w.pause = 0
 	w.pending = map[Key]time.Time{} // a map keeps the size that it had after the first list
+	c.queue.Applied()
 	if next := report.Next(); next > 0 {
 		w.retry.Reset(next)
 	}

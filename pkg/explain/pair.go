@@ -31,11 +31,14 @@ func (c *Cluster) Pair(from, to End) *Pair {
 // Halves is Cluster.Between without Half.Wanted.
 func (p *Pair) Halves(port uint16, protocol policy.Protocol) (egress, ingress Half) {
 	packet := packet(p.from, p.to, port, protocol)
-	return p.c.half(p.from, p.to, question{dir: hns.Out, packet: packet, near: p}), p.c.half(p.to, p.from, question{dir: hns.In, packet: packet, near: p})
+	q := question{packet: packet, actualOnly: true, near: p}
+	out, in := q, q
+	out.dir, in.dir = hns.Out, hns.In
+	return p.c.half(p.from, p.to, out), p.c.half(p.to, p.from, in)
 }
 
-// Rules returns the rules of HNS that may decide on some port, and perhaps more of them. Where
-// no such rule begins or ends, neighbouring ports have the same answer.
+// Rules returns a superset of the rules of HNS that decide on any port. Between two of their edges
+// the answer is the same.
 func (p *Pair) Rules() []hns.ACL {
 	return append(p.rulesOf(p.from, p.to, hns.Out), p.rulesOf(p.to, p.from, hns.In)...)
 }
@@ -58,7 +61,9 @@ func (p *Pair) rulesOf(own, peer End, dir hns.Direction) (out []hns.ACL) {
 	return out
 }
 
-// near is Cluster.parse, without the rules of other addresses.
+// near returns the rules of a list that can decide between the two addresses. The first rule of
+// the switch stays in any case, as it turns filtering on; so does each rule with source ports, as
+// it makes the answer unknown.
 func (p *Pair) near(key listKey, dir hns.Direction, acls []hns.ACL) parsed {
 	for i := range p.lists {
 		if l := &p.lists[i]; l.key == key && l.dir == dir {
@@ -69,8 +74,6 @@ func (p *Pair) near(key listKey, dir hns.Direction, acls []hns.ACL) parsed {
 	rules := l.rules
 	l.rules = nil
 	for _, r := range rules {
-		// Any rule of the switch makes it filter, and one whose effect is not known counts
-		// wherever it is.
 		if r.ACL.RuleType != hns.Host && (len(l.rules) == 0 || r.ACL.Direction == dir && (r.Source || r.MatchesAddresses(&p.packet))) {
 			l.rules = append(l.rules, r)
 		}

@@ -140,8 +140,8 @@ func (c *Cluster) half(own, peer End, q question) Half {
 			out.Actual, out.Rules = actual.verdict, actual.traced.Matched
 		}
 		out.Judged = true
-		if q.near != nil {
-			continue // nobody asks
+		if q.actualOnly {
+			continue
 		}
 		if wanted := c.wanted(ep, q).verdict; i == 0 || strictness[wanted] > strictness[out.Wanted] {
 			out.Wanted = wanted

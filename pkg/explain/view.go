@@ -127,10 +127,11 @@ type decision struct {
 
 // question is a packet at an endpoint of this node.
 type question struct {
-	dir    hns.Direction
-	packet hns.Packet
-	brief  bool  // the rules are not asked for
-	near   *Pair // whose ends these are, if there are many questions about them
+	dir        hns.Direction
+	packet     hns.Packet
+	brief      bool  // the rules are not asked for
+	actualOnly bool  // Half.Wanted is not asked for
+	near       *Pair // whose ends these are, if there are many questions about them
 }
 
 // listKey names a list of ours at an endpoint in a view: applied, or one that

@@ -18,7 +18,9 @@ func TestManyDoubts(t *testing.T) {
 		return []hns.ACL{{ID: fmt.Sprintf("%sx.p%d", hns.ACLIDPrefix, i), Action: hns.Allow, Direction: hns.In, Priority: 222}}
 	}
 	p, l := reader()
-	s := subject{endpoint: "a"}
+	p.world.setsRead = true // or nothing would be judged
+	s, add := subject{endpoint: "a"}, asked{hns.Request{Op: hns.OpACLAdd, Endpoint: "a"}}
+	require.False(t, p.unjudged(add))
 	for i := range mostDoubts {
 		p.world.doubted(s, doubt{rules: acl(i)})
 	}
@@ -30,7 +32,7 @@ func TestManyDoubts(t *testing.T) {
 		require.Empty(t, p.world.doubts[s])
 		require.True(t, p.world.crowded[s], "an Add rewrites nothing")
 	}
-	require.True(t, p.unjudged(asked{hns.Request{Op: hns.OpACLAdd, Endpoint: "a"}}))
+	require.True(t, p.unjudged(add))
 	p.rulesDiffer(l, &recorder.Call{}, s, nil, acl(7), true)
 	require.Len(t, l.out.Findings, 1)
 	require.Equal(t, Note, l.out.Findings[0].Kind)

@@ -3,6 +3,7 @@ package simulate
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,9 +11,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/simulate/manifest"
 )
 
-// Owners names the workloads that have made a pod, as "Deployment namespace/name", the one that
-// somebody wrote last: a Deployment makes ReplicaSets, and a CronJob makes Jobs. What of these
-// is among the makers says itself what has made it; of others the name tells.
+// Owners returns the makers of a pod, as "ReplicaSet namespace/name", the nearest first. If makers
+// has the nearest, its Owner says what made that; else the name of a ReplicaSet or Job is taken
+// apart: a Deployment makes ReplicaSets, and a CronJob makes Jobs.
 func Owners(p *corev1.Pod, makers map[string]manifest.Maker) []string {
 	ref := metav1.GetControllerOf(p)
 	if ref == nil {
@@ -39,15 +40,26 @@ func Owners(p *corev1.Pod, makers map[string]manifest.Maker) []string {
 	return out
 }
 
-// Times since 1970, of 2015 and later, before which there were no CronJobs: in minutes, as a
-// CronJob puts it behind the names of its Jobs, and in seconds, as it did in older versions.
-// A date, like 20260101 or 2026010112, is none of them.
+// Times since 1970 in the years in which there are CronJobs: in minutes, as a CronJob puts it behind
+// the names of its Jobs, and in seconds, as it did in older versions. A date, like 20260101 or
+// 2026010112, is none of them.
 const (
+	firstYear, lastYear      = 2015, 2040
 	firstMinute, firstSecond = 23_667_840, 1_420_070_400
-	lastMinute, lastSecond   = 99_999_999, 1_999_999_999
+	lastMinute, lastSecond   = 37_344_959, 1_999_999_999
 )
 
 func isSchedule(text string) bool {
 	n, err := strconv.ParseUint(text, 10, 64)
-	return err == nil && (firstMinute <= n && n <= lastMinute || firstSecond <= n && n <= lastSecond)
+	if err != nil {
+		return false
+	}
+	return firstMinute <= n && n <= lastMinute && !isDate(text) || firstSecond <= n && n <= lastSecond
+}
+
+// isDate reports whether a number is rather a date that begins with its day, as 31122026: one of
+// 4,000 minutes looks like one.
+func isDate(text string) bool {
+	day, err := time.Parse("02012006", text)
+	return err == nil && firstYear <= day.Year() && day.Year() <= lastYear
 }

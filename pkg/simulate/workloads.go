@@ -70,9 +70,9 @@ func (a *applying) setWorkload(w *manifest.Workload) error {
 // fixedSelectors are the kinds whose selector the API server lets nobody change.
 var fixedSelectors = []string{"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"}
 
-// warnOfSelector warns of a workload that the API server refuses, as its selector is another. Of
-// a cluster nobody lists workloads; pods that the selector does not select were not its own by
-// this one.
+// warnOfSelector warns of a workload that the API server refuses, as its selector is another.
+// Where the workload itself is not known, as in a cluster, the selector is taken for another one
+// when it misses a pod of the workload.
 func (a *applying) warnOfSelector(w *manifest.Workload, pods []desired.PodKey) {
 	if !slices.Contains(fixedSelectors, w.Kind) || w.Selector == nil {
 		return

@@ -170,8 +170,8 @@ func both(from, to *end) [2]bool {
 	return [2]bool{from.there[0] && to.there[0], from.there[1] && to.there[1]}
 }
 
-// note adds what flips of one connection, between pods or with addresses outside. Of pods that are
-// new or deleted it adds what passes, and returns what counts that.
+// note adds the flips of one connection to the list and the counts they belong to. It returns the
+// counts of new or deleted pods, nil for pods that stay.
 func (p *Plan) note(there [2]bool, outside bool, flips []Flip) (others *Others) {
 	if len(flips) == 0 {
 		return nil

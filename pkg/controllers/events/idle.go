@@ -19,7 +19,7 @@ const (
 
 // Idle says which policies select no pod of the cluster. It must not block.
 type Idle interface {
-	// PolicyNamespaces returns the namespaces that have policies; "" is of
+	// PolicyNamespaces returns the namespaces that have policies, sorted; "" is of
 	// ClusterNetworkPolicies.
 	PolicyNamespaces() []string
 	// SelectingNothing returns a bounded number of those of a namespace, always the same.
@@ -59,7 +59,10 @@ func (r *Recorder) lookForIdle(now time.Time, begun bool) bool {
 	}
 	if !now.Before(x.round) {
 		x.left, x.round = r.cfg.Idle.PolicyNamespaces(), now.Add(idleEvery)
-		maps.DeleteFunc(x.in, func(namespace string, _ found) bool { return !slices.Contains(x.left, namespace) })
+		maps.DeleteFunc(x.in, func(namespace string, _ found) bool {
+			_, has := slices.BinarySearch(x.left, namespace)
+			return !has
+		})
 	}
 	looked := false
 	x.left = slices.DeleteFunc(x.left, func(namespace string) bool {
@@ -77,7 +80,8 @@ func (r *Recorder) lookForIdle(now time.Time, begun bool) bool {
 }
 
 // lookIn looks at the policies of a namespace that is up to date. A ClusterNetworkPolicy that may
-// be about one that is not waits for the next round, and keeps what was found of it.
+// select pods of a namespace that is behind is not added in this round; one that was found before
+// stays.
 func (r *Recorder) lookIn(namespace string) {
 	var behind []string
 	if namespace == "" {
@@ -121,11 +125,10 @@ func (r *Recorder) waitsForIdle(f *fact, now time.Time) bool {
 // stillIdle asks once more about a policy before it is told that it selects nothing: its pods may
 // have come since the last look.
 func (r *Recorder) stillIdle(f *fact) bool {
-	now := newFound(r.cfg.Idle.SelectingNothing(f.of.Namespace))
-	if is(now, f.of) {
+	if slices.Contains(r.cfg.Idle.SelectingNothing(f.of.Namespace), f.of) {
 		return true
 	}
-	r.idle.in[f.of.Namespace] = now
+	r.lookIn(f.of.Namespace)
 	r.mu.Lock()
 	r.fresh = true
 	r.mu.Unlock()

@@ -63,6 +63,7 @@ func (i *idlers) PolicyNamespaces() []string {
 			out = append(out, k.Namespace)
 		}
 	}
+	slices.Sort(out)
 	return out
 }
 
@@ -221,6 +222,36 @@ func TestOneNamespaceWithoutPause(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		require.ElementsMatch(t, []string{"Warning q SelectsNothing", "Warning busy SelectsNothing"}, w.took())
 	})
+}
+
+// TestLookWhileANamespaceIsBehind: of ClusterNetworkPolicies that may be about it none is added, and
+// none that was found goes; also when what was due turns out to select something.
+func TestLookWhileANamespaceIsBehind(t *testing.T) {
+	of := func(name string) policy.Key { return policy.Key{Name: name} }
+	idle := &idlers{idle: map[policy.Key]bool{of("calm"): true, of("busy"): true}}
+	r := &Recorder{cfg: Config{Idle: idle, UpToDate: idle.upToDate, Behind: idle.namespacesBehind}}
+	r.idle.in = map[string]found{}
+	names := func() (out []string) {
+		for key := range r.idle.in[""] {
+			out = append(out, key.Name)
+		}
+		slices.Sort(out)
+		return out
+	}
+	idle.setBusy("busy")
+	r.lookIn("")
+	require.Equal(t, []string{"calm"}, names())
+	require.False(t, r.stillIdle(&fact{of: of("gone")}))
+	require.Equal(t, []string{"calm"}, names(), "the other one may select pods that are not known yet")
+	idle.setBusy("")
+	r.lookIn("")
+	require.Equal(t, []string{"busy", "calm"}, names())
+	idle.setBusy("busy")
+	r.lookIn("")
+	require.Equal(t, []string{"busy", "calm"}, names(), "it was found before")
+	idle.set(false, of("busy"))
+	r.lookIn("")
+	require.Equal(t, []string{"calm"}, names(), "pods that are known are enough")
 }
 
 // TestIdleClusterPolicyIsTold: and a policy that was deleted is forgotten.

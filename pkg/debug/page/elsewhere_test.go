@@ -14,9 +14,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// TestElsewhere: the pods of other nodes that a policy selects are counted as far as a bound of
+// TestPodsElsewhereAreCounted: the pods of other nodes that a policy selects are counted as far as a bound of
 // comparisons goes, over all namespaces together, and whoever asks sees that there may be more.
-func TestElsewhere(t *testing.T) {
+func TestPodsElsewhereAreCounted(t *testing.T) {
 	var d state.Dump
 	for i := range 30 {
 		d.Pods = append(d.Pods, state.Pod{Pod: fmt.Sprintf("ns%d/p%d", i%3, i), Addr: fmt.Sprintf("10.0.0.%d", i), Labels: map[string]string{"app": "a"}})
@@ -39,6 +39,20 @@ func TestElsewhere(t *testing.T) {
 	}
 	count, whole := n.selectedElsewhere(anyPolicy{name: "ns0/without-text", namespaced: &state.Policy{}}, 0)
 	require.Equal(t, []any{0, true}, []any{count, whole})
+
+	d = state.Dump{}
+	for i := range 45 { // ns1 has one, ns2 two
+		namespace := 1
+		for before := 0; before+namespace <= i; namespace++ {
+			before += namespace
+		}
+		d.Pods = append(d.Pods, state.Pod{Pod: fmt.Sprintf("ns%d/p%d", namespace, i), Addr: fmt.Sprintf("10.0.0.%d", i), Labels: map[string]string{"app": "a"}})
+	}
+	n = newNames(d)
+	for range 20 {
+		count, whole = n.selectedElsewhere(cluster, 20)
+		require.Equal(t, []any{15, false}, []any{count, whole}, "the pods of ns1 to ns5, whenever somebody asks")
+	}
 }
 
 // TestDetailTakesTheJudgement: once the policies of a dump are judged, the page of one of them has

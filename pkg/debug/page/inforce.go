@@ -1,6 +1,8 @@
 package page
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -219,7 +221,7 @@ func (n *names) selectedElsewhere(p anyPolicy, most int) (count int, whole bool)
 		if err != nil {
 			return 0, true // it is among the problems
 		}
-		for namespace := range n.byNamespace {
+		for _, namespace := range slices.Sorted(maps.Keys(n.byNamespace)) { // the bound cuts it
 			if left--; left < 0 {
 				break
 			}

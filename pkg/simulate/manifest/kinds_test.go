@@ -32,7 +32,7 @@ func TestMisspeltKinds(t *testing.T) {
 		{"batch/v1", "Cronjob", "CronJob of batch/v1"},
 	} {
 		w := read(c.version, c.kind)
-		require.Equal(t, manifest.Invalid, w.Reason)
+		require.Equal(t, manifest.UnknownKind, w.Reason)
 		require.True(t, w.Misleads())
 		require.Equal(t, "stdin document 1: kind "+c.kind+" of "+c.version+" is none that is read, so verdicts are without it; did you mean "+c.meant+"?", w.Message)
 	}
@@ -63,6 +63,14 @@ func TestFileTwice(t *testing.T) {
 	}
 	_, _, err := manifest.Load([]string{"-", "-"}, manifest.Options{Stdin: strings.NewReader(podText)})
 	require.EqualError(t, err, "stdin"+reason)
+
+	t.Chdir(dir)
+	for _, name := range []string{"stdin", "-"} { // the name of standard input is no path
+		require.NoError(t, os.WriteFile(name, []byte(strings.Replace(podText, "name: p", "name: q", 1)), 0o600))
+		o, _, err := manifest.Load([]string{"./" + name, "-"}, manifest.Options{Stdin: strings.NewReader(podText)})
+		require.NoError(t, err, name)
+		require.Len(t, o.Pods, 2, name)
+	}
 }
 
 // TestNoSecretInErrors: a file that is no manifest may be a secret.

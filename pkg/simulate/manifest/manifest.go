@@ -74,7 +74,7 @@ const (
 	NotEnforced    Reason = "NotEnforced"
 	FolderSkipped  Reason = "FolderSkipped"
 	NoIPv4         Reason = "NoIPv4"
-	Invalid        Reason = "Invalid"
+	UnknownKind    Reason = "UnknownKind"
 )
 
 // Warning is about something that was read and does not count as it stands.

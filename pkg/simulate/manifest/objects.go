@@ -77,7 +77,7 @@ func (l *loader) object(at place, tree any, version, kind string) error {
 	}
 	object, ok := tree.(map[string]any)
 	if !ok {
-		return at.fail(nil, "is %s, must be an object with apiVersion, kind and metadata", sort(tree))
+		return at.fail(nil, "is %s, must be an object with apiVersion, kind and metadata", kindOfValue(tree))
 	}
 	if err := readWord(at, object, "apiVersion", &version); err != nil {
 		return err
@@ -171,7 +171,7 @@ var ownGroups = []string{"", "apps", "batch", "extensions"}
 func (l *loader) unknown(at place, object map[string]any, version, kind string) {
 	meant := alike(version, kind)
 	l.warnings = append(l.warnings, Warning{
-		Object: fullName(object), Kind: kind, Reason: Invalid,
+		Object: fullName(object), Kind: kind, Reason: UnknownKind,
 		Message: oneLine(fmt.Sprintf("%s: kind %s of %s is none that is read, so verdicts are without it; did you mean %s of %s?", at, kind, version, meant, kinds[meant].version)),
 	})
 }

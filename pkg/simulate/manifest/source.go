@@ -10,7 +10,8 @@ import (
 
 // file is one input, as it was read.
 type file struct {
-	name string
+	path string // "-" is standard input
+	name string // in errors
 	data []byte
 }
 
@@ -22,7 +23,7 @@ func (l *loader) open(path string, stdin io.Reader, name string) ([]file, error)
 		if err != nil {
 			return nil, &Error{File: name, Reason: fmt.Sprintf("cannot be read: %v", err), Err: err}
 		}
-		return []file{{name, data}}, nil
+		return []file{{path, name, data}}, nil
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -44,15 +45,15 @@ func read(path string) (file, error) {
 	if err != nil {
 		return file{}, unreadable(path, err)
 	}
-	return file{path, data}, nil
+	return file{path, path, data}, nil
 }
 
 // readTwice reports whether a file was read before, as when its folder is given too. All its
 // objects would be there twice: one error says that.
 func (l *loader) readTwice(f file) bool {
-	path, err := filepath.Abs(f.name)
-	if err != nil {
-		path = f.name
+	path := f.path
+	if abs, err := filepath.Abs(path); err == nil && path != "-" { // a file may be named as standard input is
+		path = abs
 	}
 	if l.files[path] {
 		_ = l.refused(&Error{File: f.name, Reason: "is given twice, by itself or with its folder; give it once"}) // it keeps those

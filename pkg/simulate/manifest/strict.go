@@ -178,8 +178,8 @@ func conformCustom(at place, path *field.Path, v any, t reflect.Type) error {
 // no manifest is one long string.
 const shownString = 60
 
-// sort names the sort of a value, and not the value: what is no manifest may be a secret.
-func sort(v any) string {
+// kindOfValue names the kind of a value, and not the value: what is no manifest may be a secret.
+func kindOfValue(v any) string {
 	switch v := v.(type) {
 	case bool:
 		return "a truth value"
