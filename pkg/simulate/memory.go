@@ -39,8 +39,12 @@ func listMeta() metav1.ListMeta { return metav1.ListMeta{ResourceVersion: "1"} }
 // ListEach passes on every object; the informers keep what they make of it, so that no
 // list of all of them is made.
 func (m *memory) ListEach(_ context.Context, _ metav1.ListOptions, yield func(runtime.Object) error) (metav1.ListMeta, error) {
+	return listMeta(), m.each(yield)
+}
+
+func (m *memory) each(yield func(runtime.Object) error) error {
 	if m.gone {
-		return metav1.ListMeta{}, errListed
+		return errListed
 	}
 	objects := m.objects
 	if m.once {
@@ -51,16 +55,16 @@ func (m *memory) ListEach(_ context.Context, _ metav1.ListOptions, yield func(ru
 			objects[i] = nil
 		}
 		if err := yield(o); err != nil {
-			return metav1.ListMeta{}, err
+			return err
 		}
 	}
-	return listMeta(), nil
+	return nil
 }
 
-// ListWithContext implements cache.ListerWithContext, for who wants them all at once.
-func (m *memory) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+// List implements cache.Lister, for who wants them all at once.
+func (m *memory) List(metav1.ListOptions) (runtime.Object, error) {
 	var all []runtime.Object
-	if _, err := m.ListEach(ctx, options, func(o runtime.Object) error {
+	if err := m.each(func(o runtime.Object) error {
 		all = append(all, o)
 		return nil
 	}); err != nil {
@@ -70,9 +74,9 @@ func (m *memory) ListWithContext(ctx context.Context, options metav1.ListOptions
 	return list, meta.SetList(list, all)
 }
 
-// List implements cache.Lister.
-func (m *memory) List(options metav1.ListOptions) (runtime.Object, error) {
-	return m.ListWithContext(context.Background(), options)
+// ListWithContext implements cache.ListerWithContext.
+func (m *memory) ListWithContext(_ context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	return m.List(options)
 }
 
 // Watch implements cache.Watcher.
