@@ -74,7 +74,7 @@ const (
 	NotEnforced    Reason = "NotEnforced"
 	FolderSkipped  Reason = "FolderSkipped"
 	NoIPv4         Reason = "NoIPv4"
-	UnknownKind    Reason = "UnknownKind"
+	UnknownKind    Reason = "Invalid" // as of a policy that cannot be read
 )
 
 // Warning is about something that was read and does not count as it stands.
