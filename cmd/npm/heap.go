@@ -25,12 +25,16 @@ func pacesHeap(args []string, getenv func(string) string) bool {
 	return getenv("GOGC") == "" && len(args) > 0 && slices.Contains([]string{"simulate", "trace", "plan"}, args[0])
 }
 
-// paceHeap sets the pace of the collector, and again after every collection until the process
-// ends. The pace is the whole process's, so it is for main alone.
-func paceHeap() {
+// paceHeap tells set by how many percent the heap may grow, and again after every collection
+// until the process ends. The pace is the whole process's, so it is for main alone.
+func paceHeap(set func(percent int)) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
-	debug.SetGCPercent(growth(live[0].Value.Uint64()))
-	// This value dies with the next collection, which runs its cleanup.
-	runtime.AddCleanup(new([2]uintptr), func(struct{}) { paceHeap() }, struct{}{})
+	set(growth(live[0].Value.Uint64()))
+	// This value dies with the next collection, which runs its cleanup. A smaller one would share
+	// its memory with others, and live as long as they do.
+	runtime.AddCleanup(new([2]uintptr), paceHeap, set)
 }
+
+// setPace is what main hands to paceHeap.
+func setPace(percent int) { debug.SetGCPercent(percent) }

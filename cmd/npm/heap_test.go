@@ -1,6 +1,7 @@
 package main
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 
@@ -25,4 +26,19 @@ func TestPacesHeap(t *testing.T) {
 		require.Equal(t, want, pacesHeap(strings.Fields(line), nothing), line)
 	}
 	require.False(t, pacesHeap([]string{"plan"}, func(name string) string { return map[string]string{"GOGC": "100"}[name] }), "GOGC wins")
+}
+
+// TestPaceHeap: the pace is set at once, and again after each collection.
+func TestPaceHeap(t *testing.T) {
+	paces := make(chan int, 1)
+	paceHeap(func(percent int) {
+		select {
+		case paces <- percent:
+		default: // nobody asks any more
+		}
+	})
+	for range 3 {
+		require.Positive(t, <-paces)
+		runtime.GC()
+	}
 }

@@ -19,7 +19,7 @@ func main() {
 	// anybody's: the second Ctrl-C ends the process.
 	context.AfterFunc(ctx, stop)
 	if pacesHeap(os.Args[1:], os.Getenv) {
-		paceHeap()
+		paceHeap(setPace)
 	}
 	code := underManager(ctx, func(ctx context.Context) int {
 		return run(ctx, programOf(os.Args[0]), os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}, os.Getenv)
