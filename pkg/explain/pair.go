@@ -38,7 +38,7 @@ func (p *Pair) Halves(port uint16, protocol policy.Protocol) (egress, ingress Ha
 }
 
 // Rules returns a superset of the rules of HNS that decide on any port. Between two of their edges
-// the answer is the same.
+// the verdict is the same.
 func (p *Pair) Rules() []hns.ACL {
 	return append(p.rulesOf(p.from, p.to, hns.Out), p.rulesOf(p.to, p.from, hns.In)...)
 }
