@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
@@ -19,17 +20,13 @@ func newLists() *lists { return &lists{maphash.MakeSeed(), map[uint64][]hns.ACL{
 
 // canonical returns a copy of a list in canonical form, or the one that is there already.
 func (l *lists) canonical(acls []hns.ACL) []hns.ACL {
-	key := uint64(len(acls))
-	for _, a := range acls {
-		key = 31*key + maphash.Comparable(l.seed, a.Canonical())
+	out := acl.Canonical(acls)
+	key := uint64(len(out))
+	for _, a := range out {
+		key = 31*key + maphash.Comparable(l.seed, a)
 	}
-	known, is := l.known[key]
-	if is && slices.EqualFunc(acls, known, func(a, b hns.ACL) bool { return a.Canonical() == b }) {
+	if known, is := l.known[key]; is && slices.Equal(known, out) {
 		return known
-	}
-	out := make([]hns.ACL, len(acls))
-	for i, a := range acls {
-		out[i] = a.Canonical()
 	}
 	l.known[key] = out
 	return out

@@ -97,14 +97,12 @@ func (c *Cluster) Halves(q Question) (egress, ingress Half, err error) {
 
 // Between returns what each of two ends says to a connection to a port.
 func (c *Cluster) Between(from, to End, port uint16, protocol policy.Protocol) (egress, ingress Half) {
-	p := packet(from, to, port, protocol)
-	return c.half(from, to, question{dir: hns.Out, packet: p}), c.half(to, from, question{dir: hns.In, packet: p})
+	return c.halves(from, to, question{packet: packet(from, to, port, protocol)})
 }
 
 // Actual is Between for a great many questions: it does not ask what HNS should have.
 func (c *Cluster) Actual(from, to End, port uint16, protocol policy.Protocol) (egress, ingress Half) {
-	p := packet(from, to, port, protocol)
-	return c.actualHalf(from, to, question{dir: hns.Out, packet: p, brief: true}), c.actualHalf(to, from, question{dir: hns.In, packet: p, brief: true})
+	return c.halves(from, to, question{packet: packet(from, to, port, protocol), brief: true, actualOnly: true})
 }
 
 func (c *Cluster) ends(q Question) (from, to End, err error) {

@@ -30,11 +30,7 @@ func (c *Cluster) Pair(from, to End) *Pair {
 
 // Halves is Cluster.Between without Half.Wanted.
 func (p *Pair) Halves(port uint16, protocol policy.Protocol) (egress, ingress Half) {
-	packet := packet(p.from, p.to, port, protocol)
-	q := question{packet: packet, actualOnly: true, near: p}
-	out, in := q, q
-	out.dir, in.dir = hns.Out, hns.In
-	return p.c.half(p.from, p.to, out), p.c.half(p.to, p.from, in)
+	return p.c.halves(p.from, p.to, question{packet: packet(p.from, p.to, port, protocol), actualOnly: true, near: p})
 }
 
 // Rules returns a superset of the rules of HNS that decide on any port. Between two of their edges

@@ -128,6 +128,13 @@ func (c *Cluster) Decider(h Half) Decider {
 	return c.decider(h.own, h.peer, h.q, h.Actual, h.Rules)
 }
 
+// halves asks both ends; the question has no direction yet.
+func (c *Cluster) halves(from, to End, q question) (egress, ingress Half) {
+	out, in := q, q
+	out.dir, in.dir = hns.Out, hns.In
+	return c.half(from, to, out), c.half(to, from, in)
+}
+
 // half is side without the words.
 func (c *Cluster) half(own, peer End, q question) Half {
 	if unfiltered(own, peer) != "" {
@@ -146,21 +153,6 @@ func (c *Cluster) half(own, peer End, q question) Half {
 		if wanted := c.wanted(ep, q).verdict; i == 0 || strictness[wanted] > strictness[out.Wanted] {
 			out.Wanted = wanted
 		}
-	}
-	return out
-}
-
-// actualHalf is half without Half.Wanted and the rules.
-func (c *Cluster) actualHalf(own, peer End, q question) Half {
-	if unfiltered(own, peer) != "" {
-		return Half{Judged: true, Actual: Allowed}
-	}
-	out := Half{Actual: Unknown}
-	for i, ep := range own.endpoints {
-		if v := c.actual(ep, q).verdict; i == 0 || strictness[v] > strictness[out.Actual] {
-			out.Actual = v
-		}
-		out.Judged = true
 	}
 	return out
 }

@@ -30,11 +30,7 @@ func Answer(ctx context.Context, o Options, q explain.Question) (explain.Answer,
 			in.source = memorySource(in.objects, o.Node)
 		}
 	}
-	var m moment
-	err = settledOn(ctx, o, in, settling{}, func(s *session) error {
-		m = s.last()
-		return nil
-	})
+	m, err := convergedOn(ctx, o, in, settling{})
 	if err != nil {
 		return explain.Answer{}, err
 	}

@@ -23,8 +23,17 @@ func Snapshot(ctx context.Context, o Options) (state.Dump, explain.Places, error
 
 // converged runs the program until its first convergence, and ends it. Of what it knew
 // there are only HNS and a snapshot then.
-func converged(ctx context.Context, o Options, how settling) (m moment, err error) {
-	err = settled(ctx, o, how, func(s *session) error {
+func converged(ctx context.Context, o Options, how settling) (moment, error) {
+	in, err := open(o, how.allMakers)
+	if err != nil {
+		return moment{}, err
+	}
+	return convergedOn(ctx, o, in, how)
+}
+
+// convergedOn does it with what was read.
+func convergedOn(ctx context.Context, o Options, in *input, how settling) (m moment, err error) {
+	err = settledOn(ctx, o, in, how, func(s *session) error {
 		if how.older {
 			s.findOlder(ctx)
 		}

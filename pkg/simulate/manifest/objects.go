@@ -118,12 +118,19 @@ func (l *loader) object(at place, tree any, version, kind string) error {
 		return at.fail(field.NewPath("apiVersion"), "%q is not supported for this kind; use %s", version, known.version)
 	case isPolicy:
 		l.unenforced(at, object, version, kind)
-	case alike(version, kind) != "":
-		l.unknown(at, object, version, kind)
 	default:
-		l.skip(at, object, kind, cmp.Or(notRead[kind], fmt.Sprintf("of %s is none that is read", version)))
+		l.passOver(at, object, version, kind)
 	}
 	return nil
+}
+
+// passOver notes an object of a kind that is not read.
+func (l *loader) passOver(at place, object map[string]any, version, kind string) {
+	if meant := alike(version, kind); meant != "" {
+		l.unknown(at, object, version, kind, meant)
+		return
+	}
+	l.skip(at, object, kind, cmp.Or(notRead[kind], fmt.Sprintf("of %s is none that is read", version)))
 }
 
 // reads reports whether a kind is read that some do not ask for.
@@ -149,15 +156,15 @@ func misspelt(version, kind string) string {
 // Kubernetes one that is like it, elsewhere a policy in another case. "" when he may mean what
 // he wrote.
 func alike(version, kind string) string {
+	if notRead[kind] != "" {
+		return ""
+	}
 	var names []string
 	ours := slices.Contains(ownGroups, groupOf(version))
 	for name := range kinds {
 		if ours || (name == namespacedKind || name == clusterKind) && strings.EqualFold(name, kind) {
 			names = append(names, name)
 		}
-	}
-	if notRead[kind] != "" {
-		return ""
 	}
 	slices.Sort(names)
 	return similar.Name(kind, names)
@@ -166,10 +173,9 @@ func alike(version, kind string) string {
 // ownGroups are the groups of Kubernetes itself that have kinds which are read.
 var ownGroups = []string{"", "apps", "batch", "extensions"}
 
-// unknown notes an object that does not count, and that somebody who misspelt its kind thinks
-// counts.
-func (l *loader) unknown(at place, object map[string]any, version, kind string) {
-	meant := alike(version, kind)
+// unknown notes an object that does not count, and that somebody who misspelt its kind, and meant
+// another one, thinks counts.
+func (l *loader) unknown(at place, object map[string]any, version, kind, meant string) {
 	l.warnings = append(l.warnings, Warning{
 		Object: fullName(object), Kind: kind, Reason: UnknownKind,
 		Message: oneLine(fmt.Sprintf("%s: kind %s of %s is none that is read, so verdicts are without it; did you mean %s of %s?", at, kind, version, meant, kinds[meant].version)),

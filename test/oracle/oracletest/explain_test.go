@@ -97,16 +97,7 @@ func TestExplainTroubled(t *testing.T) {
 		w := newWorld(t, drawSetup(t))
 		before := g.Cluster()
 		w.start(before, true)
-		after := before
-		g.Some(6, "change", func() { after = g.Mutation(after).After })
-		w.plug(after, true)
-		tx := dataplane.NewTransaction()
-		for _, e := range events(before, after, false) {
-			e(tx)
-		}
-		w.trouble(t)
-		_, err := w.dp.ApplyDataplane(w.t.Context(), tx)
-		require.NoError(w.t, err)
+		after := w.changeInTrouble(t, g, before)
 		w.explain(after, g.Probes(after, 2), func(x explained) {
 			x.sameAsOracle(x.side.Wanted)
 			if x.side.Actual.Verdict == explain.Unknown {
@@ -124,6 +115,22 @@ func TestExplainTroubled(t *testing.T) {
 	})
 	ever(t, differed, "HNS was never behind")
 	ever(t, unknown, "no outcome was ever lost")
+}
+
+// changeInTrouble tells the agent a random change while calls of HNS fail, and returns the cluster
+// afterwards.
+func (w *world) changeInTrouble(t *rapid.T, g *gen.Gen, before oracle.Cluster) (after oracle.Cluster) {
+	after = before
+	g.Some(6, "change", func() { after = g.Mutation(after).After })
+	w.plug(after, true)
+	tx := dataplane.NewTransaction()
+	for _, e := range events(before, after, false) {
+		e(tx)
+	}
+	w.trouble(t)
+	_, err := w.dp.ApplyDataplane(w.t.Context(), tx)
+	require.NoError(w.t, err)
+	return after
 }
 
 // trouble makes calls of HNS fail from now on.

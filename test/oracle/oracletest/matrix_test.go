@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/matrix"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -31,15 +30,7 @@ func TestMatrix(t *testing.T) {
 		w.start(before, true)
 		after := before
 		if g.Flip("trouble") {
-			g.Some(6, "change", func() { after = g.Mutation(after).After })
-			w.plug(after, true)
-			tx := dataplane.NewTransaction()
-			for _, e := range events(before, after, false) {
-				e(tx)
-			}
-			w.trouble(t)
-			_, err := w.dp.ApplyDataplane(w.t.Context(), tx)
-			require.NoError(w.t, err)
+			after = w.changeInTrouble(t, g, before)
 		}
 		dump := w.dp.Dump()
 		m := matrix.New(dump)

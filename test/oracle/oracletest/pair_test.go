@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -27,16 +26,7 @@ func TestPair(t *testing.T) {
 		before := g.Cluster()
 		w.start(before, true)
 		if rapid.Bool().Draw(t, "trouble") {
-			after := before
-			g.Some(6, "change", func() { after = g.Mutation(after).After })
-			w.plug(after, true)
-			tx := dataplane.NewTransaction()
-			for _, e := range events(before, after, false) {
-				e(tx)
-			}
-			w.trouble(t)
-			_, err := w.dp.ApplyDataplane(w.t.Context(), tx)
-			require.NoError(w.t, err)
+			w.changeInTrouble(t, g, before)
 		}
 		c := explain.New(w.dp.Dump())
 		probes := g.Probes(before, 3)
