@@ -82,7 +82,7 @@ var rooms = map[string]room{
 	"pkg/doctor/sockets":    {ours: []string{"pkg/doctor"}, others: []string{"golang.org/x/sys/windows"}},
 	"pkg/doctor/likeness":   {ours: []string{"pkg/doctor", "pkg/hns/hnssim"}},
 	"pkg/uninstall":         {ours: []string{"pkg/hns", "pkg/hns/canary", "pkg/hns/versioned"}},
-	"pkg/nodelock":          {ours: []string{"pkg/processes"}, others: []string{"github.com/gofrs/flock", "golang.org/x/sys/windows"}},
+	"pkg/nodelock":          {others: []string{"github.com/gofrs/flock", "golang.org/x/sys/windows"}},
 	"pkg/processes":         {ours: []string{"pkg/printable"}, others: []string{"golang.org/x/sys/windows"}},
 	"pkg/similar":           {},
 	"pkg/gate":              {ours: []string{"pkg/printable"}, others: []string{"k8s.io/klog/v2"}},

@@ -21,7 +21,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/canary"
 	"github.com/winnpm/winnpm/pkg/metrics"
-	"github.com/winnpm/winnpm/pkg/nodelock"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -256,19 +255,14 @@ func (a *agent) work(ctx context.Context) error {
 func (a *agent) lock(ctx context.Context) (unlock func(), err error) {
 	const other = "another agent on this node to end"
 	began, waited := time.Now(), false
-	unlock, err = a.host.lock(ctx, nodelock.Listener{
-		Waiting: func(holder string) {
-			waited = true
-			a.logger.Info("waiting for "+other, "holder", holder)
-			if holder != "" {
-				holder = ": " + holder
-			}
-			a.waiting.set(other + holder)
-		},
-		Ignored: func(by string) {
-			warn(a.logger, "the name that older agents lock is taken by somebody who is none, working without it", "by", by)
-			a.notes.set("lock", "the name that older agents lock is taken by "+by)
-		},
+	unlock, err = a.host.lock(ctx, func(pid int) {
+		waited = true
+		a.logger.Info("waiting for "+other, "pid", pid)
+		holder := ""
+		if pid != 0 {
+			holder = fmt.Sprintf(": process %d", pid)
+		}
+		a.waiting.set(other + holder)
 	})
 	switch {
 	case err != nil:

@@ -14,7 +14,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/doctor"
 	"github.com/winnpm/winnpm/pkg/doctor/sockets"
-	"github.com/winnpm/winnpm/pkg/nodelock"
 	"github.com/winnpm/winnpm/pkg/simulate"
 )
 
@@ -112,7 +111,7 @@ func (flags doctorFlags) run(ctx context.Context, std streams, this host) error 
 	busy := errors.New("another doctor is at work on this node")
 	waiting, cancel := context.WithTimeoutCause(ctx, lockWait, busy)
 	defer cancel()
-	unlock, err := this.alone(waiting, nodelock.Listener{Waiting: func(string) {}, Ignored: func(string) {}})
+	unlock, err := this.alone(waiting, func(int) {})
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/doctor"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
-	"github.com/winnpm/winnpm/pkg/nodelock"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
 )
 
@@ -64,7 +63,7 @@ func (s *standIn) host(lockErr error) host {
 		raw:       func(time.Duration) (rawHNS, error) { return s, nil },
 		second:    func(time.Duration) (rawHNS, string, error) { return s.other(), "another", nil },
 		restarter: func() doctor.Service { return s },
-		alone: func(context.Context, nodelock.Listener) (func(), error) {
+		alone: func(context.Context, func(int)) (func(), error) {
 			return func() {}, lockErr
 		},
 		facts: func() doctor.Node {

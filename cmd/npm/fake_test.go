@@ -25,7 +25,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
-	"github.com/winnpm/winnpm/pkg/nodelock"
 )
 
 // fakeService is the simulator as the HNS of a node.
@@ -42,7 +41,6 @@ type fakeService struct {
 
 	holders chan struct{} // one place: who is in it has the node's lock
 	lockErr error
-	ignored string // who has the name of the older lock
 	pid     uint32 // of the process behind HNS
 	pipe    func(path string) (net.Listener, error)
 	raw     func(time.Duration) (rawHNS, error) // nil: no calls of HNS's exports
@@ -86,20 +84,17 @@ func (f *fakeService) Healthy() error {
 	return f.sick
 }
 
-func (f *fakeService) lock(ctx context.Context, hears nodelock.Listener) (unlock func(), err error) {
+func (f *fakeService) lock(ctx context.Context, waiting func(int)) (unlock func(), err error) {
 	if f.lockErr != nil {
 		return nil, f.lockErr
-	}
-	if f.ignored != "" {
-		hears.Ignored(f.ignored)
 	}
 	unlock = func() { <-f.holders }
 	select {
 	case f.holders <- struct{}{}:
 		return unlock, nil
 	default:
-		hears.Waiting("")
-		hears.Waiting("process 12 (npm.exe)")
+		waiting(0)
+		waiting(12)
 	}
 	select {
 	case f.holders <- struct{}{}:

@@ -23,7 +23,7 @@ type host struct {
 	// connect returns this node's HNS.
 	connect func(hcsadapter.Options) (service, error)
 	// lock keeps every other agent of the node out; see nodelock.Lock.
-	lock func(context.Context, nodelock.Listener) (unlock func(), err error)
+	lock func(ctx context.Context, waiting func(pid int)) (unlock func(), err error)
 	// raw makes single calls of this node's HNS; a call that takes longer than deadline hangs.
 	raw func(deadline time.Duration) (rawHNS, error)
 	// second makes them by way of another binding, which has a name.
@@ -33,7 +33,7 @@ type host struct {
 	// restarter restarts HNS for a doctor.
 	restarter func() doctor.Service
 	// alone keeps every other doctor of the node out.
-	alone func(context.Context, nodelock.Listener) (unlock func(), err error)
+	alone func(ctx context.Context, waiting func(pid int)) (unlock func(), err error)
 	// facts are what the system says of itself.
 	facts func() doctor.Node
 	// listen listens at an address of TCP. An error of the system is an

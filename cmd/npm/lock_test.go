@@ -15,9 +15,9 @@ func TestStartWaitsForAnotherAgent(t *testing.T) {
 	before := fake.Counts() // everything that asked HNS
 
 	second := start(t, fake, "{}")
-	require.Empty(t, second.log("waiting for another agent on this node to end")["holder"])
-	require.Equal(t, "process 12 (npm.exe)", second.log("waiting for another agent on this node to end")["holder"])
-	second.becomes("/readyz", 503, "waiting for another agent on this node to end: process 12 (npm.exe)\n")
+	require.Zero(t, second.log("waiting for another agent on this node to end")["pid"])
+	require.EqualValues(t, 12, second.log("waiting for another agent on this node to end")["pid"])
+	second.becomes("/readyz", 503, "waiting for another agent on this node to end: process 12\n")
 	second.becomes("/healthz", 200, "ok\n")
 	code, _ := second.get("/npm/v1/debug/manager")
 	require.Equal(t, 200, code)
@@ -37,16 +37,4 @@ func TestStartWaitsForAnotherAgent(t *testing.T) {
 	second.stop()
 	require.NoError(t, <-second.ended)
 	require.Empty(t, fake.holders, "the lock is free")
-}
-
-// Who takes the name that older agents lock is named, and keeps nobody waiting.
-func TestStartIgnoresASquatter(t *testing.T) {
-	fake := newFake()
-	fake.ignored = "process 13 (evil.exe)"
-	s := start(t, fake, "{}")
-	require.Equal(t, fake.ignored, s.log("the name that older agents lock is taken by somebody who is none, working without it")["by"])
-	s.becomes("/readyz", 200, "ok\nthe name that older agents lock is taken by process 13 (evil.exe)\n")
-	s.becomes("/healthz", 200, "ok\n")
-	s.stop()
-	require.NoError(t, <-s.ended)
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
-	"github.com/winnpm/winnpm/pkg/nodelock"
 	"github.com/winnpm/winnpm/pkg/simulate"
 	"github.com/winnpm/winnpm/pkg/uninstall"
 )
@@ -132,7 +131,7 @@ func removeAll(ctx context.Context, out io.Writer, client hns.Client, this host)
 	busy := errors.New("an agent programs this node: delete its DaemonSet first")
 	waiting, cancel := context.WithTimeoutCause(ctx, lockWait, busy)
 	defer cancel()
-	unlock, err := this.lock(waiting, nodelock.Listener{Waiting: func(string) {}, Ignored: func(string) {}})
+	unlock, err := this.lock(waiting, func(int) {})
 	if err != nil {
 		return err
 	}

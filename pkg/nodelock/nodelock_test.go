@@ -15,29 +15,17 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/winnpm/winnpm/pkg/processes"
 )
 
 // holds names the lock that this program holds instead of running tests.
 const holds = "NODELOCK_TEST_HOLDS"
-
-// olderPrefix is before a name of which it holds what older versions lock.
-const olderPrefix = "older:"
 
 func TestMain(m *testing.M) {
 	name := os.Getenv(holds)
 	if name == "" {
 		os.Exit(m.Run())
 	}
-	take := New(name).Lock
-	if before, ok := strings.CutPrefix(name, olderPrefix); ok {
-		take = takeOlder(before)
-	}
-	unlock, err := take(context.Background(), Listener{
-		Waiting: func(string) { fmt.Println("waits") },
-		Ignored: func(by string) { fmt.Println("ignored: " + by) },
-	})
+	unlock, err := New(name).Lock(context.Background(), func(int) { fmt.Println("waits") })
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -75,8 +63,6 @@ func run(t *testing.T, name string) *other {
 	return o
 }
 
-func (o *other) pid() uint32 { return uint32(o.cmd.Process.Pid) }
-
 func (o *other) says(want string) {
 	o.t.Helper()
 	require.True(o.t, o.lines.Scan(), "it ended before it said %q", want)
@@ -93,20 +79,17 @@ func lockName(t *testing.T) string {
 	t.Helper()
 	name := fmt.Sprintf("WinNPM-test-%d-%s", os.Getpid(), strings.ReplaceAll(t.Name(), "/", "-"))
 	t.Cleanup(func() {
-		for _, l := range []*Lock{New(name), New(name + "-b")} {
-			_ = os.Remove(l.path()) // a file or nothing
+		dir, err := directory()
+		require.NoError(t, err)
+		for _, file := range []string{name + ".lock", name + ".pid", name + "-b.lock", name + "-b.pid"} {
+			_ = os.Remove(filepath.Join(dir, file)) // not every test makes each
 		}
 	})
 	return name
 }
 
-// alone is for a lock that nobody else holds.
-func alone(t *testing.T) Listener {
-	return Listener{Waiting: func(holder string) { t.Error("held by", holder) }, Ignored: nobody(t)}
-}
-
-// nobody is for a lock whose older name is free.
-func nobody(t *testing.T) func(string) { return func(by string) { t.Error("ignored", by) } }
+// alone is for a lock that no other process holds.
+func alone(t *testing.T) func(int) { return func(pid int) { t.Error("held by", pid) } }
 
 // quick bounds what must not wait for anybody.
 func quick(t *testing.T) context.Context {
@@ -124,7 +107,7 @@ func TestOneProcessAtATime(t *testing.T) {
 	} {
 		first := run(t, name)
 		first.says("held")
-		waits := make(chan string, 1)
+		waits := make(chan int, 1)
 		type result struct {
 			unlock func()
 			err    error
@@ -132,12 +115,10 @@ func TestOneProcessAtATime(t *testing.T) {
 		got := make(chan result, 1)
 		ctx := quick(t)
 		go func() {
-			unlock, err := New(name).Lock(ctx, Listener{Waiting: func(holder string) { waits <- holder }, Ignored: nobody(t)})
+			unlock, err := New(name).Lock(ctx, func(pid int) { waits <- pid })
 			got <- result{unlock, err}
 		}()
-		self, err := os.Executable()
-		require.NoError(t, err)
-		require.Equal(t, processes.Text(first.pid(), filepath.Base(self)), <-waits, what)
+		require.Equal(t, first.cmd.Process.Pid, <-waits, what)
 		second := run(t, name)
 		second.says("waits")
 		second.kill()
@@ -152,22 +133,6 @@ func TestOneProcessAtATime(t *testing.T) {
 		r.unlock()
 		first.kill()
 	}
-}
-
-// A version that knows only the older lock does not work beside us, whichever
-// comes first.
-func TestOlderVersions(t *testing.T) {
-	name := lockName(t)
-	before := run(t, olderPrefix+name)
-	before.says("held")
-	us := run(t, name)
-	us.says("waits")
-	before.kill()
-	us.says("held")
-	after := run(t, olderPrefix+name)
-	after.says("waits")
-	us.kill()
-	after.says("held")
 }
 
 func TestLockIsFreeAfterUnlock(t *testing.T) {
@@ -192,10 +157,10 @@ func TestContextEndsTheWait(t *testing.T) {
 	enough := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	waited := 0
-	_, err = New(name).Lock(ctx, Listener{Ignored: nobody(t), Waiting: func(string) {
+	_, err = New(name).Lock(ctx, func(int) {
 		waited++
 		cancel(enough)
-	}})
+	})
 	require.ErrorIs(t, err, enough)
 	require.Equal(t, 1, waited)
 
@@ -205,33 +170,22 @@ func TestContextEndsTheWait(t *testing.T) {
 	unlock()
 }
 
-// A note says who holds the lock; whatever else the file has says nothing, and
-// nothing of it gets into a line as it is.
-func TestNotes(t *testing.T) {
-	for text, want := range map[string]string{
-		"12 npm.exe\x00\x00":             "process 12 (npm.exe)",
-		"12 ":                            "process 12",
-		"12":                             "process 12",
-		"12 a\nb\x1b[1m":                 "process 12 (a\uFFFDb\uFFFD[1m)",
-		"":                               "",
-		"npm.exe":                        "",
-		"-1 npm.exe":                     "",
-		"4294967296 npm.exe":             "",
-		"7 " + strings.Repeat("x", 1000): "process 7 (" + strings.Repeat("x", 64) + "…)",
-	} {
-		require.Equal(t, want, holder(strings.NewReader(text)), "%q", text)
+// A file that holds no process id names no holder.
+func TestReadPID(t *testing.T) {
+	lock := filepath.Join(t.TempDir(), "a.lock")
+	require.Zero(t, readPID(lock))
+	for text, want := range map[string]int{"12": 12, "": 0, "npm.exe": 0, "-1": 0, "1 2": 0, "12345678901": 0} {
+		require.NoError(t, os.WriteFile(pidFile(lock), []byte(text), 0o600))
+		require.Equal(t, want, readPID(lock), "%q", text)
 	}
-	require.Equal(t, uint8(0), note()[noteBytes-1])
-	require.Regexp(t, fmt.Sprintf(`^process %d \(nodelock`, os.Getpid()), holder(strings.NewReader(string(note()))))
 }
 
-// Who waits is told of each holder once, and of none that is not known after one
-// that was.
-func TestWaiterTellsWhatIsNew(t *testing.T) {
-	var told []string
-	w := waiter{Listener: Listener{Waiting: func(holder string) { told = append(told, holder) }}}
-	for _, holder := range []string{"", "", "a", "a", "", "a", "b"} {
-		w.waits(holder)
-	}
-	require.Equal(t, []string{"", "a", "b"}, told)
+func TestLockSaysWhatIsInTheWay(t *testing.T) {
+	name := lockName(t)
+	dir, err := directory()
+	require.NoError(t, err)
+	path := filepath.Join(dir, name+".lock")
+	require.NoError(t, os.Mkdir(path, 0o700))
+	_, err = New(name).Lock(quick(t), alone(t))
+	require.ErrorContains(t, err, "lock "+path+": ")
 }

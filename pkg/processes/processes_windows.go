@@ -1,7 +1,6 @@
 package processes
 
 import (
-	"fmt"
 	"path/filepath"
 	"unsafe"
 
@@ -30,38 +29,6 @@ func nameOf(pid uint32) string {
 		return ""
 	}
 	return filepath.Base(windows.UTF16ToString(path[:size]))
-}
-
-// MayAll reports whether a process has the rights of SYSTEM, of an administrator
-// or of this process: what is kept from others is not kept from it.
-func MayAll(pid uint32) (bool, error) {
-	process, closed, err := open(pid)
-	if err != nil {
-		return false, fmt.Errorf("open process %d: %w", pid, err)
-	}
-	defer closed()
-	var token windows.Token
-	if err := windows.OpenProcessToken(process, windows.TOKEN_QUERY, &token); err != nil {
-		return false, fmt.Errorf("token of process %d: %w", pid, err)
-	}
-	defer func() { _ = token.Close() }() // it was only read
-	user, err := token.GetTokenUser()
-	if err != nil {
-		return false, fmt.Errorf("user of process %d: %w", pid, err)
-	}
-	if Trusted(user.User.Sid) {
-		return true, nil
-	}
-	groups, err := token.GetTokenGroups()
-	if err != nil {
-		return false, fmt.Errorf("groups of process %d: %w", pid, err)
-	}
-	for _, group := range groups.AllGroups() {
-		if group.Attributes&windows.SE_GROUP_ENABLED != 0 && group.Sid.IsWellKnown(windows.WinBuiltinAdministratorsSid) {
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 // maxSIDBytes is SECURITY_MAX_SID_SIZE of winnt.h.
