@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
+	"slices"
 	"syscall"
 )
 
@@ -18,8 +20,8 @@ func main() {
 	// Who computes does not look at ctx all the time, and what it computes may be
 	// anybody's: the second Ctrl-C ends the process.
 	context.AfterFunc(ctx, stop)
-	if pacesHeap(os.Args[1:], os.Getenv) {
-		paceHeap(setPace)
+	if len(os.Args) > 1 && slices.Contains([]string{"simulate", "trace", "plan"}, os.Args[1]) && os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(60) // a whole cluster on a laptop: less memory for some more processor time
 	}
 	code := underManager(ctx, func(ctx context.Context) int {
 		return run(ctx, programOf(os.Args[0]), os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}, os.Getenv)
