@@ -1,8 +1,6 @@
-package winnpm_test
+package repo
 
 import (
-	"fmt"
-	"go/ast"
 	"io/fs"
 	"os"
 	"path"
@@ -18,11 +16,12 @@ import (
 
 // link is [text](target) in a document; heading a line that another page can link to.
 var (
+	block   = regexp.MustCompile("(?ms)^ *```.*?^ *```")
 	link    = regexp.MustCompile(`\[[^\]\n]*\]\(([^)\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
 )
 
-// quoted is what a document names as code.
+// quoted matches code in a document.
 var quoted = regexp.MustCompile("`([^`\n]+)`")
 
 // A name with a star stands for every name that begins so.
@@ -32,29 +31,24 @@ var (
 	pathName   = regexp.MustCompile(`^(\.ci|\.github|cmd|deploy|docs|examples|hack|pkg|test)/[\w./-]*\w$`)
 )
 
-// mutant is what the header of a patch in test/mutants names.
-type mutant struct {
-	pkg   string // folder
-	tests *regexp.Regexp
-}
-
-// tree is what documents speak of.
+// tree holds the names that documents may use.
 type tree struct {
 	tests   map[string][]string // folders, by test function
-	mutants map[string]mutant
+	mutants map[string]bool
 	exists  func(path string) bool
 }
 
-// TestDocs: what documents name is there, and each mutant is in the table of
-// promises beside a test that catches it.
+// TestDocs checks that the tests, mutants, files and headings that documents name exist, and
+// that each mutant is in the table of guarantees.
 func TestDocs(t *testing.T) {
 	t.Parallel()
-	repo := tree{testsIn(sources(t)), mutants(t), func(path string) bool {
+	repo := tree{testsIn(t), mutants(t), func(path string) bool {
 		_, err := os.Stat(path)
 		return err == nil
 	}}
+	require.NotEmpty(t, repo.tests)
 	require.NotEmpty(t, repo.mutants)
-	pages := documents(t)
+	pages := files(t, ".md")
 	for name, text := range pages {
 		for _, problem := range append(repo.unknown(text), repo.unresolved(name, pages)...) {
 			t.Errorf("%s: %s", name, problem)
@@ -62,10 +56,12 @@ func TestDocs(t *testing.T) {
 	}
 	guarantees, err := os.ReadFile("docs/guarantees.md")
 	require.NoError(t, err)
-	report(t, repo.unproven(string(guarantees)))
+	for _, problem := range repo.unproven(string(guarantees)) {
+		t.Error(problem)
+	}
 }
 
-// unknown wants every test, mutant and path that a document names.
+// unknown returns the tests, mutants and paths that a document names and that do not exist.
 func (r tree) unknown(document string) []string {
 	var problems []string
 	for _, match := range quoted.FindAllStringSubmatch(document, -1) {
@@ -85,8 +81,7 @@ func (r tree) unknown(document string) []string {
 	return problems
 }
 
-// unresolved wants the page, folder and heading to which a page links, unless they are
-// on another server.
+// unresolved returns the links of a page to pages, folders and headings of this repository that do not exist.
 func (r tree) unresolved(page string, pages map[string]string) []string {
 	var problems []string
 	for _, match := range link.FindAllStringSubmatch(block.ReplaceAllString(pages[page], ""), -1) {
@@ -123,43 +118,23 @@ func anchors(page string) []string {
 	return out
 }
 
-// unproven wants a row for each mutant, promise | tests | mutants | proof, whose tests
-// name one that the mutant's header names, or all of its package.
+// unproven returns the mutants that no row of a table with the columns promise, tests, mutants and proof names.
 func (r tree) unproven(table string) []string {
-	caught := map[string]bool{}
+	var named []string
 	for line := range strings.Lines(table) {
-		cells := strings.Split(line, "|")
-		if len(cells) != 6 {
-			continue
-		}
-		for _, match := range quoted.FindAllStringSubmatch(cells[3], -1) {
-			for name, m := range r.mutants {
-				caught[name] = caught[name] || like(match[1], name) && r.catches(cells[2], m)
+		if cells := strings.Split(line, "|"); len(cells) == 6 {
+			for _, match := range quoted.FindAllStringSubmatch(cells[3], -1) {
+				named = append(named, match[1])
 			}
 		}
 	}
 	var problems []string
-	for name, m := range r.mutants {
-		if !caught[name] {
-			problems = append(problems, fmt.Sprintf("docs/guarantees.md: no row has the mutant %s and a test of %s that catches it: %s", name, m.pkg, m.tests))
+	for name := range r.mutants {
+		if !slices.ContainsFunc(named, func(pattern string) bool { return like(pattern, name) }) {
+			problems = append(problems, "docs/guarantees.md: no row has the mutant "+name)
 		}
 	}
-	slices.Sort(problems)
 	return problems
-}
-
-func (r tree) catches(tests string, m mutant) bool {
-	for _, match := range quoted.FindAllStringSubmatch(tests, -1) {
-		if match[1] == m.pkg {
-			return true
-		}
-		for name, folders := range r.tests {
-			if like(match[1], name) && slices.Contains(folders, m.pkg) && m.tests.MatchString(name) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func like(pattern, name string) bool {
@@ -177,50 +152,43 @@ func anyLike[V any](names map[string]V, pattern string) bool {
 }
 
 // testsIn returns the folders of each test, benchmark and fuzz target.
-func testsIn(files []source) map[string][]string {
+func testsIn(t *testing.T) map[string][]string {
+	t.Helper()
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)[A-Z_]\w*)\(`)
 	folders := map[string][]string{}
-	for _, s := range files {
-		for _, decl := range s.file.Decls {
-			if f, ok := decl.(*ast.FuncDecl); ok && s.test() && testName.MatchString(f.Name.Name) {
-				folders[f.Name.Name] = append(folders[f.Name.Name], path.Dir(s.path))
-			}
+	for file, text := range files(t, "_test.go") {
+		for _, match := range declared.FindAllStringSubmatch(text, -1) {
+			folders[match[1]] = append(folders[match[1]], path.Dir(file))
 		}
 	}
 	return folders
 }
 
-// mutants reads the headers of the patches, see test/mutants/README.md.
-func mutants(t *testing.T) map[string]mutant {
+// mutants returns the names of the patches in test/mutants.
+func mutants(t *testing.T) map[string]bool {
 	t.Helper()
-	header := regexp.MustCompile(`(?m)^Test: \./(\S+) ([^/\s]+)`) // without subtests
-	files, err := filepath.Glob("test/mutants/*.patch")
-	require.NoError(t, err)
-	out := map[string]mutant{}
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		require.NoError(t, err)
-		match := header.FindStringSubmatch(string(content))
-		require.NotNil(t, match, file)
-		out[strings.TrimSuffix(filepath.Base(file), ".patch")] = mutant{match[1], regexp.MustCompile(match[2])}
+	names := map[string]bool{}
+	for file := range files(t, ".patch") {
+		names[strings.TrimSuffix(path.Base(file), ".patch")] = true
 	}
-	return out
+	return names
 }
 
-// documents returns every page of the repository.
-func documents(t *testing.T) map[string]string {
+// files returns the texts of all files of the repository whose names end so.
+func files(t *testing.T, suffix string) map[string]string {
 	t.Helper()
-	pages := map[string]string{}
+	texts := map[string]string{}
 	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.IsDir() && name != "." && strings.HasPrefix(entry.Name(), ".") {
+		if err == nil && entry.IsDir() && name != "." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata") {
 			return filepath.SkipDir
 		}
-		if err != nil || filepath.Ext(name) != ".md" {
+		if err != nil || !strings.HasSuffix(name, suffix) {
 			return err
 		}
 		content, err := os.ReadFile(name)
-		pages[filepath.ToSlash(name)] = string(content)
+		texts[filepath.ToSlash(name)] = string(content)
 		return err
 	})
 	require.NoError(t, err)
-	return pages
+	return texts
 }
