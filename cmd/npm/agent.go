@@ -19,7 +19,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/debug/page"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/canary"
 	"github.com/winnpm/winnpm/pkg/metrics"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/recorder"
@@ -77,9 +76,6 @@ type agent struct {
 	events  *events.Recorder
 	starts  *events.PodStarts
 	dry     *dryRun // nil unless settings.dryRun
-
-	once  sync.Once
-	first chan struct{} // closed by once after the first transaction
 }
 
 // runAgent works until ctx is done, which is no error.
@@ -159,7 +155,7 @@ func (a *agent) listeners(ctx context.Context, others exposed) []*listener {
 
 // newAgent wires the parts. It does no I/O.
 func newAgent(set settings, source controllers.Source, sink events.Sink, this host, svc service, logger klog.Logger) *agent {
-	a := &agent{set: set, host: this, svc: svc, logger: logger, wake: make(chan struct{}, 1), first: make(chan struct{})}
+	a := &agent{set: set, host: this, svc: svc, logger: logger, wake: make(chan struct{}, 1)}
 	a.waiting.set(a.network())
 	a.metrics = metrics.New(metrics.Options{
 		Version: version(), Now: time.Now,
@@ -182,8 +178,7 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 		Snapshot: func() func() state.Dump { return a.dp.Snapshot().Dump },
 		Settings: recorder.NewSettings(set.Network, cfg), Node: set.node, Agent: version(), Now: time.Now,
 	})
-	// Between the two: what it tries is measured, and is no call of the dataplane to replay.
-	cfg.Client = a.rec.Client(canary.New(a.client, time.Now, a.canaried))
+	cfg.Client = a.rec.Client(a.client)
 	a.dp = dataplane.New(cfg)
 	if set.dryRun {
 		a.dry = &dryRun{plan: a.dp.Plan, logger: logger}
@@ -206,7 +201,6 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 // applied takes what a transaction did. It makes no call.
 func (a *agent) applied(done controllers.Applied) {
 	a.metrics.Applied(done)
-	a.once.Do(func() { close(a.first) })
 	if a.dry != nil {
 		a.dry.applied()
 		return
@@ -244,7 +238,6 @@ func (a *agent) work(ctx context.Context) error {
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	defer a.rec.Wait()
-	beside.Go(func() { a.checkStart(ctx) })
 	beside.Go(func() { watchHNS(ctx, a.host, a.wake, a.logger) })
 	beside.Go(func() { a.events.Run(ctx) })
 	a.ctl.Run(ctx)

@@ -19,19 +19,9 @@ const (
 
 // starts are the metrics of pods that start.
 type starts struct {
-	claims  *prometheus.CounterVec
-	open    *prometheus.HistogramVec
-	refuted *prometheus.GaugeVec
+	claims *prometheus.CounterVec
+	open   *prometheus.HistogramVec
 }
-
-// Check is what an agent asks HNS at its start.
-type Check string
-
-// The checks.
-const (
-	ByReading Check = "read"   // phase 0 of npm doctor
-	ByCanary  Check = "canary" // a set before the first write
-)
 
 func newStarts() starts {
 	s := starts{
@@ -44,13 +34,6 @@ func newStarts() starts {
 			Help:    "Time from when the address of a pod that policies isolate was known until HNS had its rules. cni=true: the CNI told of it, and the pod waited.",
 			Buckets: prometheus.ExponentialBuckets(0.008, 2, 14), // to 65 s
 		}, []string{"cni"}),
-		refuted: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "npm_hns_refuted_assumptions",
-			Help: "What HNS did otherwise than WinNPM assumes when this agent started, by what showed it.",
-		}, []string{"check"}),
-	}
-	for _, check := range []Check{ByReading, ByCanary} {
-		s.refuted.WithLabelValues(string(check))
 	}
 	for _, result := range []ClaimResult{ClaimReady, ClaimLate, ClaimFailed, ClaimHungUp} {
 		s.claims.WithLabelValues(string(result))
@@ -62,7 +45,7 @@ func newStarts() starts {
 }
 
 func (s starts) collectors() []prometheus.Collector {
-	return []prometheus.Collector{s.claims, s.open, s.refuted}
+	return []prometheus.Collector{s.claims, s.open}
 }
 
 func (s starts) applied(pods []state.PodStart) {
@@ -73,8 +56,3 @@ func (s starts) applied(pods []state.PodStart) {
 
 // Claimed takes how a claim of the CNI plugin ended.
 func (m *Metrics) Claimed(result ClaimResult) { m.starts.claims.WithLabelValues(string(result)).Inc() }
-
-// Refuted takes how many things HNS does otherwise than is assumed of it, by one check.
-func (m *Metrics) Refuted(check Check, n int) {
-	m.starts.refuted.WithLabelValues(string(check)).Set(float64(n))
-}

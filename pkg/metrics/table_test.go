@@ -65,7 +65,6 @@ var nodeTable = []row{
 	{"npm_hns_dll_calls_total", "COUNTER", dllOps, "Calls of the DLLs of HNS, by the call of HNS that they were made for."},
 	{"npm_hns_errors_total", "COUNTER", hnsClasses + hnsOps, "Calls of HNS that ended in an error, answers like not_found included."},
 	{"npm_hns_refusals_total", "COUNTER", "code=0x803b0030", "Writes that HNS refused, by its code; what is more than 64 codes is summed up as others."},
-	{"npm_hns_refuted_assumptions", "GAUGE", "check=canary,read", "What HNS did otherwise than WinNPM assumes when this agent started, by what showed it."},
 	{"npm_informer_staleness_seconds", "GAUGE", "kind=namespaces,networkpolicies,nodes,pods", "Time since the API server last said something about a kind of objects."},
 	{"npm_oldest_pending_pod_update_seconds", "GAUGE", "", "Age of the oldest update of a pod that is not in HNS yet; 0 when there is none."},
 	{"npm_over_budget_objects", "GAUGE", "kind=namespace,pod,policy", "Objects of the cluster that are closed, as they are over a budget."},

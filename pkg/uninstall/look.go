@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/canary"
 )
 
 // Found is what of ours a look finds in HNS.
@@ -67,7 +66,7 @@ func Look(ctx context.Context, client hns.Client) (Found, error) {
 	}
 	var out Found
 	for _, s := range network.Sets {
-		if len(s.ID) >= len(hns.SetIDPrefix) && strings.EqualFold(s.ID[:len(hns.SetIDPrefix)], hns.SetIDPrefix) || canary.Is(s) {
+		if len(s.ID) >= len(hns.SetIDPrefix) && strings.EqualFold(s.ID[:len(hns.SetIDPrefix)], hns.SetIDPrefix) {
 			out.Sets = append(out.Sets, s)
 		}
 	}

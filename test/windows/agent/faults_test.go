@@ -99,7 +99,6 @@ func hang(t *testing.T, proc string) {
 	n := start(t, ownNode, h.addr, options{flags: []string{"--hns-timeout", timeout.String()}})
 	n.waitReady()
 	h.waitVerdicts(w.kube, ownAddr)
-	n.waitStartCheck() // whose calls may hang and harm nobody
 	goroutines := n.goroutines()
 
 	hangs := make(chan struct{})
@@ -172,7 +171,6 @@ func TestEndpointVanishesInAListing(t *testing.T) {
 	n := start(t, ownNode, h.addr, options{flags: calm})
 	n.waitReady()
 	h.waitVerdicts(w.kube, ownAddr)
-	n.waitStartCheck() // which opens endpoints too
 	gone := h.endpoints[goneAddr]
 	delete(h.endpoints, goneAddr)
 	vanished := make(chan struct{})

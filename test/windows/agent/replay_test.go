@@ -44,7 +44,6 @@ func TestFailedCallReplays(t *testing.T) {
 			n := start(t, ownNode, h.addr, options{flags: calm})
 			n.waitReady()
 			h.waitVerdicts(w.kube, ownAddr)
-			n.waitStartCheck() // the fault is for none of its calls
 			h.Inject(tc.fault)
 			w.local(h, "late", lateAddr)
 			w.policy("shop", "late", `{podSelector: {matchLabels: {app: late}}, ingress: [{from: [{podSelector: {matchLabels: {app: peer}}}]}]}`)

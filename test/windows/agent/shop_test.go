@@ -48,7 +48,6 @@ func openShop(t *testing.T, flags ...string) (*host, *world, *npm) {
 	n := start(t, ownNode, h.addr, options{flags: flags})
 	n.waitReady()
 	h.waitVerdicts(w.kube, ownAddr)
-	n.waitStartCheck() // none of its calls is one that a test counts or has fail
 	return h, w, n
 }
 
