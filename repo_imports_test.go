@@ -89,7 +89,7 @@ var rooms = map[string]room{
 	"pkg/gate/pipe":         {ours: []string{"pkg/processes"}, others: []string{"github.com/Microsoft/go-winio", "golang.org/x/sys/windows"}},
 	"pkg/gate/gatetest":     {},
 	"pkg/hns/hnstest/cnis":  {ours: []string{"pkg/hns", "pkg/hns/hnssim"}},
-	"pkg/simulate/manifest": {ours: []string{"pkg/similar"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2", "sigs.k8s.io/yaml"}},
+	"pkg/simulate/manifest": {ours: []string{"pkg/controllers", "pkg/similar"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2", "sigs.k8s.io/yaml"}},
 	"pkg/simulate": {
 		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/debug", "pkg/debug/page", "pkg/desired", "pkg/explain", "pkg/hns", "pkg/hns/hnssim", "pkg/matrix", "pkg/policy", "pkg/printable", "pkg/recorder", "pkg/simulate/manifest", "pkg/state", "pkg/whatif"},
 		others: []string{"k8s.io/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"},
