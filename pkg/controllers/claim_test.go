@@ -195,6 +195,31 @@ func TestClaimOfTheHost(t *testing.T) {
 	}
 }
 
+// TestClaimWhileTheAddressIsCleared: the kubelet clears the address of a pod whose sandbox is made
+// anew, or reports that of the node. Neither is an address of the pod, so that of the claim counts.
+func TestClaimWhileTheAddressIsCleared(t *testing.T) {
+	for name, host := range map[string]string{"cleared": "", "of the node": "10.9.0.1"} {
+		t.Run(name, func(t *testing.T) {
+			runClaims(t, newCluster(newPod("a", "10.0.0.1")), func(n claiming) {
+				done := n.later(claimOf("a", "s2", "10.0.0.2"))
+				time.Sleep(time.Second)
+				cleared := newPod("a", host)
+				cleared.Status.HostIP = host
+				n.pods.set(cleared)
+				time.Sleep(time.Second)
+				n.endpoint("ep-2", "10.0.0.2")
+				require.NoError(n.t, <-done)
+				require.False(n.t, n.open("ep-2", "10.0.0.2"))
+				n.pods.set(newPod("a", "10.0.0.3"))
+				time.Sleep(time.Minute)
+				for _, p := range n.dp.Dump().Pods {
+					require.Equal(n.t, "10.0.0.3", p.Addr, "another address counts")
+				}
+			})
+		})
+	}
+}
+
 // TestClaimGivenUp: what becomes of a pod that was not ready in time. One that runs keeps its
 // address, and gets its rules when they can be written.
 func TestClaimGivenUp(t *testing.T) {

@@ -114,7 +114,7 @@ func (c *claims) sees(key desired.PodKey, p *desired.Pod) {
 	case t == nil:
 	case p == nil, p.UID != t.uid, p.Finished:
 		c.dropLocked(key)
-	case ownAddr(p) != t.before:
+	case ownAddr(p).IsValid() && p.Addr != t.before:
 		t.passed = true
 	}
 	if p != nil {
