@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/similar"
@@ -253,7 +254,7 @@ func (e end) distinct(found []*corev1.Pod, r *resolved) []representative {
 		for i := range p.Spec.Containers {
 			ports = append(ports, p.Spec.Containers[i].Ports...)
 		}
-		return fmt.Sprint(p.Spec.NodeName, p.Labels, ports, p.Spec.HostNetwork)
+		return fmt.Sprint(p.Spec.NodeName, p.Labels, ports, controllers.OnHostNetwork(p))
 	}
 	var out []representative
 	for _, p := range found {

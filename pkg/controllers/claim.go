@@ -44,7 +44,7 @@ func (c *Controller) Claim(ctx context.Context, claim gate.Claim) error {
 		return err
 	}
 	p, err := c.awaitPod(ctx, claim)
-	if err != nil || p.HostNetwork {
+	if err != nil {
 		return err
 	}
 	waiting, end := context.WithCancelCause(ctx)

@@ -156,20 +156,68 @@ func TestClaimBeforeTheCluster(t *testing.T) {
 	})
 }
 
-// TestClaimOfTheHost: pods of the host's network, and claims without an address that policies
-// know, wait for nothing.
+// TestClaimOfTheHost: a CNI is called for the pod network alone, whatever the pod says of itself.
+// Until the kubelet knows the sandbox, it reports the address of the node for such a pod.
 func TestClaimOfTheHost(t *testing.T) {
-	host := scheduled("host")
-	host.Spec.HostNetwork = true
-	runClaims(t, newCluster(host), func(n claiming) {
-		took, err := n.claim(claimOf("host", "s1", "10.9.0.1"))
-		require.NoError(n.t, err)
-		require.Zero(n.t, took)
-		c := claimOf("host", "s1", "10.9.0.1")
-		c.Addresses = c.Addresses[:1]
-		_, err = n.claim(c)
-		require.EqualError(n.t, err, "the CNI gave it no IPv4 address: [fd00::1]")
-	})
+	for name, edit := range map[string]func(*corev1.Pod){
+		"hostNetwork": func(*corev1.Pod) {},
+		"HostProcess": func(p *corev1.Pod) {
+			yes := true
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{HostProcess: &yes}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := scheduled("host")
+			host.Spec.HostNetwork, host.Status.HostIP, host.Status.PodIP = true, "10.9.0.1", "10.9.0.1"
+			edit(host)
+			runClaims(t, newCluster(host), func(n claiming) {
+				c := claimOf("host", "s1", "10.0.0.1")
+				c.Addresses = c.Addresses[:1]
+				_, err := n.claim(c)
+				require.EqualError(n.t, err, "the CNI gave it no IPv4 address: [fd00::1]")
+
+				ctx, cancel := context.WithTimeout(n.t.Context(), time.Second)
+				defer cancel()
+				err = n.Claim(ctx, claimOf("host", "s1", "10.0.0.1"))
+				require.EqualError(n.t, err, "HNS shows no endpoint with its address that was made for its sandbox")
+				n.endpoint("ep-host", "10.0.0.1")
+				_, err = n.claim(claimOf("host", "s1", "10.0.0.1"))
+				require.NoError(n.t, err)
+				require.False(n.t, n.open("ep-host", "10.0.0.1"))
+
+				is := host.DeepCopy()
+				is.Status.PodIP = "10.0.0.1"
+				n.pods.set(is)
+				time.Sleep(time.Minute)
+				require.False(n.t, n.open("ep-host", "10.0.0.1"))
+			})
+		})
+	}
+}
+
+// TestClaimWhileTheAddressIsCleared: the kubelet clears the address of a pod whose sandbox is made
+// anew, or reports that of the node. Neither is an address of the pod, so that of the claim counts.
+func TestClaimWhileTheAddressIsCleared(t *testing.T) {
+	for name, host := range map[string]string{"cleared": "", "of the node": "10.9.0.1"} {
+		t.Run(name, func(t *testing.T) {
+			runClaims(t, newCluster(newPod("a", "10.0.0.1")), func(n claiming) {
+				done := n.later(claimOf("a", "s2", "10.0.0.2"))
+				time.Sleep(time.Second)
+				cleared := newPod("a", host)
+				cleared.Status.HostIP = host
+				n.pods.set(cleared)
+				time.Sleep(time.Second)
+				n.endpoint("ep-2", "10.0.0.2")
+				require.NoError(n.t, <-done)
+				require.False(n.t, n.open("ep-2", "10.0.0.2"))
+				n.pods.set(newPod("a", "10.0.0.3"))
+				time.Sleep(time.Minute)
+				for _, p := range n.dp.Dump().Pods {
+					require.Equal(n.t, "10.0.0.3", p.Addr, "another address counts")
+				}
+			})
+		})
+	}
 }
 
 // TestClaimGivenUp: what becomes of a pod that was not ready in time. One that runs keeps its

@@ -26,8 +26,8 @@ type podClaim struct {
 	sandbox state.Sandbox
 	addr    netip.Addr
 	before  netip.Addr // of the Pod object when the claim came
-	// passed: the Pod object has had another address than before. The API server knows
-	// better from then on.
+	// passed: the Pod object has had another address in the pod network than before. The API
+	// server knows better from then on.
 	passed bool
 	end    context.CancelCauseFunc // tells who waits that it counts no more
 }
@@ -46,6 +46,7 @@ func (c *claims) on(p *desired.Pod) *desired.Pod {
 		return p
 	}
 	is := *p
+	is.HostNetwork, is.Addr = false, ownAddr(p) // a CNI is called for the pod network alone
 	if is.Sandbox = t.sandbox; !t.passed || p.Addr == t.addr {
 		is.Addr, is.Started = t.addr, t.sandbox.Told // of two pods that claim an address the later one has it
 	}
@@ -65,7 +66,7 @@ func (c *claims) come(p *desired.Pod, t *podClaim) (is state.Sandbox, ended []de
 		}
 	}
 	c.dropLocked(p.Key())
-	t.uid, t.before = p.UID, p.Addr
+	t.uid, t.before = p.UID, ownAddr(p)
 	c.told[p.Key()] = t
 	return c.askLocked(t), ended
 }
@@ -113,13 +114,23 @@ func (c *claims) sees(key desired.PodKey, p *desired.Pod) {
 	case t == nil:
 	case p == nil, p.UID != t.uid, p.Finished:
 		c.dropLocked(key)
-	case p.Addr != t.before:
+	case ownAddr(p).IsValid() && p.Addr != t.before:
 		t.passed = true
 	}
 	if p != nil {
 		close(c.shown)
 		c.shown = make(chan struct{})
 	}
+}
+
+// ownAddr returns the address that a Pod object gives the pod in the pod network. It is the zero
+// Addr when there is none: the kubelet clears it when a sandbox is made anew, or reports the
+// node's address until a pod with hostNetwork has its own.
+func ownAddr(p *desired.Pod) netip.Addr {
+	if p.HostNetwork {
+		return netip.Addr{}
+	}
+	return p.Addr
 }
 
 // next returns what is closed when the next local pod is seen.

@@ -28,15 +28,22 @@ type wireFields map[uint64]wireFields
 // podFields are the fields that PodFrom and a Reflector read. The numbers never
 // change.
 var podFields = func() wireFields {
-	container := wireFields{6: nil /* ports */, 24: nil /* restartPolicy */}
+	hostProcess := wireFields{4: nil}
+	container := wireFields{6: nil /* ports */, 15: {10: hostProcess /* windowsOptions */} /* securityContext */, 24: nil /* restartPolicy */}
 	return wireFields{
 		1: { // metadata
 			1: nil /* name */, 3: nil /* namespace */, 5: nil /* uid */, 6: nil, /* resourceVersion */
 			8: nil /* creationTimestamp */, 9: nil /* deletionTimestamp */, 11: nil, /* labels */
 			12: nil, // annotations: the end of a streamed first list is one
 		},
-		2: {2: container, 20: container /* initContainers */, 10: nil /* nodeName */, 11: nil /* hostNetwork */}, // spec
-		3: {1: nil /* phase */, 6: nil /* podIP */, 7: nil /* startTime */, 12: nil /* podIPs */},                // status
+		2: { // spec
+			2: container, 20: container /* initContainers */, 10: nil /* nodeName */, 11: nil, /* hostNetwork */
+			14: {8: hostProcess /* windowsOptions */} /* securityContext */, 36: nil, /* os */
+		},
+		3: { // status
+			1: nil /* phase */, 5: nil /* hostIP */, 6: nil /* podIP */, 7: nil /* startTime */, 12: nil, /* podIPs */
+			16: nil, // hostIPs
+		},
 	}
 }()
 

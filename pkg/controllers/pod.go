@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -21,7 +22,7 @@ func PodFrom(p *corev1.Pod, node string) desired.Pod {
 		Addr:        addrOf(p.Status),
 		Ports:       portsOf(p.Spec),
 		Local:       node == "" || p.Spec.NodeName == node,
-		HostNetwork: p.Spec.HostNetwork,
+		HostNetwork: OnHostNetwork(p),
 		Finished:    p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
 		Deleting:    p.DeletionTimestamp != nil,
 		Created:     p.CreationTimestamp.Time,
@@ -42,6 +43,72 @@ func addrOf(status corev1.PodStatus) netip.Addr {
 	}
 	addr, _ := parseIPv4(status.PodIP)
 	return addr
+}
+
+// OnHostNetwork reports whether a pod uses the network of its node, so that it has neither an
+// endpoint nor an address of its own. The addresses in its status decide. On Windows, containerd
+// looks at HostProcess and not at spec.hostNetwork, so a pod with that field alone gets an endpoint
+// and an address of the pod network. Without an address the result only says what to expect.
+func OnHostNetwork(p *corev1.Pod) bool {
+	addrs := addrsOf(p.Status)
+	if len(addrs) == 0 {
+		onWindows := p.Spec.OS != nil && p.Spec.OS.Name == corev1.Windows
+		return p.Spec.HostNetwork && !onWindows || hostProcess(p.Spec)
+	}
+	addr := addrs[0]
+	if v4 := addrOf(p.Status); v4.IsValid() {
+		addr = v4
+	}
+	hosts := hostAddrsOf(p.Status)
+	if len(hosts) == 0 {
+		return hostProcess(p.Spec)
+	}
+	return slices.Contains(hosts, addr)
+}
+
+// hostProcess reports whether all containers of a pod are HostProcess containers. The API server
+// accepts no pod in which only some are.
+func hostProcess(spec corev1.PodSpec) bool {
+	if spec.SecurityContext != nil && isHostProcess(spec.SecurityContext.WindowsOptions) {
+		return true
+	}
+	other := func(c corev1.Container) bool {
+		return c.SecurityContext == nil || !isHostProcess(c.SecurityContext.WindowsOptions)
+	}
+	return len(spec.Containers) > 0 && !slices.ContainsFunc(spec.Containers, other) && !slices.ContainsFunc(spec.InitContainers, other)
+}
+
+func isHostProcess(o *corev1.WindowsSecurityContextOptions) bool {
+	return o != nil && o.HostProcess != nil && *o.HostProcess
+}
+
+// addrsOf returns the pod's addresses of both families.
+func addrsOf(status corev1.PodStatus) []netip.Addr {
+	var texts []string
+	for _, ip := range status.PodIPs {
+		texts = append(texts, ip.IP)
+	}
+	return parseAddrs(append(texts, status.PodIP))
+}
+
+// hostAddrsOf returns the addresses of the pod's node, as the pod's kubelet reports them.
+func hostAddrsOf(status corev1.PodStatus) []netip.Addr {
+	var texts []string
+	for _, ip := range status.HostIPs {
+		texts = append(texts, ip.IP)
+	}
+	return parseAddrs(append(texts, status.HostIP))
+}
+
+// parseAddrs returns the addresses that can be parsed.
+func parseAddrs(texts []string) []netip.Addr {
+	var addrs []netip.Addr
+	for _, text := range texts {
+		if addr, err := netip.ParseAddr(text); err == nil {
+			addrs = append(addrs, addr)
+		}
+	}
+	return addrs
 }
 
 // parseIPv4 returns the zero Addr for anything that is no IPv4 address.

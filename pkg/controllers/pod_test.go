@@ -41,6 +41,17 @@ func fullPod() *corev1.Pod {
 	return p
 }
 
+func hostProcessOptions() *corev1.WindowsSecurityContextOptions {
+	yes := true
+	return &corev1.WindowsSecurityContextOptions{HostProcess: &yes}
+}
+
+func makeHostProcess(containers []corev1.Container) {
+	for i := range containers {
+		containers[i].SecurityContext = &corev1.SecurityContext{WindowsOptions: hostProcessOptions()}
+	}
+}
+
 func TestPodFrom(t *testing.T) {
 	when := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	want := desired.Pod{
@@ -72,7 +83,26 @@ func TestPodFrom(t *testing.T) {
 		{name: "succeeded", edit: func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }, want: func(p *desired.Pod) { p.Finished = true }},
 		{name: "failed", edit: func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, want: func(p *desired.Pod) { p.Finished = true }},
 		{name: "pending with an address", edit: func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }},
-		{name: "host network", edit: func(p *corev1.Pod) { p.Spec.HostNetwork = true }, want: func(p *desired.Pod) { p.HostNetwork = true }},
+		{name: "host network", edit: func(p *corev1.Pod) { p.Status.HostIPs = []corev1.HostIP{{IP: "fd00::9"}, {IP: "10.0.0.1"}} },
+			want: func(p *desired.Pod) { p.HostNetwork = true }},
+		{name: "host network, of an old kubelet", edit: func(p *corev1.Pod) { p.Status.HostIP = "10.0.0.1" }, want: func(p *desired.Pod) { p.HostNetwork = true }},
+		{name: "host network by its field", edit: func(p *corev1.Pod) { p.Spec.HostNetwork = true }},
+		{name: "host network by its field, on a node", edit: func(p *corev1.Pod) { p.Spec.HostNetwork, p.Status.HostIP = true, "10.9.0.1" }},
+		{name: "host network, of IPv6", edit: func(p *corev1.Pod) {
+			p.Status.PodIPs, p.Status.PodIP, p.Status.HostIP = nil, "fd00::1", "FD00:0::1"
+		}, want: func(p *desired.Pod) { p.Addr, p.HostNetwork = netip.Addr{}, true }},
+		{name: "host network without an address", edit: func(p *corev1.Pod) { p.Spec.HostNetwork, p.Status.PodIPs, p.Status.PodIP = true, nil, "" },
+			want: func(p *desired.Pod) { p.Addr, p.HostNetwork = netip.Addr{}, true }},
+		{name: "HostProcess", edit: func(p *corev1.Pod) {
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{WindowsOptions: hostProcessOptions()}
+		},
+			want: func(p *desired.Pod) { p.HostNetwork = true }},
+		{name: "HostProcess containers", edit: func(p *corev1.Pod) { makeHostProcess(p.Spec.Containers); makeHostProcess(p.Spec.InitContainers) },
+			want: func(p *desired.Pod) { p.HostNetwork = true }},
+		{name: "some HostProcess containers", edit: func(p *corev1.Pod) { makeHostProcess(p.Spec.Containers) }},
+		{name: "HostProcess with an address that is not the node's", edit: func(p *corev1.Pod) {
+			p.Spec.SecurityContext, p.Status.HostIP = &corev1.PodSecurityContext{WindowsOptions: hostProcessOptions()}, "10.9.0.1"
+		}},
 		{name: "not started", edit: func(p *corev1.Pod) { p.Status.StartTime = nil }, want: func(p *desired.Pod) { p.Started = time.Time{} }},
 		{name: "port out of range", edit: func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].ContainerPort = 1<<16 + 80 },
 			want: func(p *desired.Pod) {

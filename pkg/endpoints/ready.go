@@ -59,7 +59,7 @@ func (d *State) PodReady(key desired.PodKey, uid types.UID, sandbox state.Sandbo
 	switch {
 	case p == nil || p.UID != uid || p.Sandbox.ID != sandbox.ID || p.Sandbox.Round < sandbox.Round:
 		return errNotStaged
-	case p.HostNetwork || p.Finished:
+	case p.Finished:
 		return nil
 	case !p.Claims():
 		return fmt.Errorf("%w: %s", errNoAddress, p.Addr)

@@ -72,11 +72,11 @@ func (in *input) place(name string) where {
 	}
 	addr, err := netip.ParseAddr(name)
 	i := slices.IndexFunc(in.objects.Pods, func(p *corev1.Pod) bool {
-		return err == nil && p.Status.PodIP == name && !p.Spec.HostNetwork || p.Namespace+"/"+p.Name == name
+		return err == nil && p.Status.PodIP == name && !controllers.OnHostNetwork(p) || p.Namespace+"/"+p.Name == name
 	})
 	if i >= 0 {
 		p := in.objects.Pods[i]
-		return where{isNode: p.Spec.HostNetwork, pod: p}
+		return where{isNode: controllers.OnHostNetwork(p), pod: p}
 	}
 	return where{isNode: slices.ContainsFunc(in.objects.Nodes, func(n *corev1.Node) bool {
 		return slices.Contains(controllers.NodeAddrs(n), addr)

@@ -176,7 +176,7 @@ func TestAPodKeepsItsAddress(t *testing.T) {
 // Whoever moves into the network of the node has no address of its own any more, and one who
 // moves out gets one.
 func TestHostNetwork(t *testing.T) {
-	w := worldOf(t, object("Pod", "in", "status: {podIP: 10.0.0.7}")+object("Pod", "out", "spec: {hostNetwork: true}, status: {podIP: 10.240.0.4}"))
+	w := worldOf(t, object("Pod", "in", "status: {podIP: 10.0.0.7}")+object("Pod", "out", "spec: {hostNetwork: true}, status: {hostIP: 10.240.0.4, podIP: 10.240.0.4}"))
 	change, err := applied(t, w, object("Pod", "in", "spec: {hostNetwork: true}")+object("Pod", "out", ""), simulate.ChangeOptions{})
 	require.NoError(t, err)
 	require.False(t, change.After.Pods[0].Addr.IsValid())

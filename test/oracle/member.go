@@ -40,7 +40,28 @@ func Address(pod *corev1.Pod) netip.Addr {
 // and has an address of its own.
 func Member(pod *corev1.Pod) bool {
 	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	return !finished && !pod.Spec.HostNetwork && Address(pod).IsValid() && !special(Address(pod))
+	return !finished && Address(pod).IsValid() && !special(Address(pod)) && !AtNode(pod)
+}
+
+// AtNode reports whether the pod's address is its node's. spec.hostNetwork does not tell: on
+// Windows a pod with it has an address of its own, unless it is a HostProcess pod. That decides
+// where the status has no address of the node.
+func AtNode(pod *corev1.Pod) bool {
+	said := false
+	for _, ip := range append([]corev1.HostIP{{IP: pod.Status.HostIP}}, pod.Status.HostIPs...) {
+		addr, err := netip.ParseAddr(ip.IP)
+		if said = said || err == nil; err == nil && addr == Address(pod) {
+			return true
+		}
+	}
+	options := func(o *corev1.WindowsSecurityContextOptions) bool {
+		return o != nil && o.HostProcess != nil && *o.HostProcess
+	}
+	all := len(pod.Spec.Containers) > 0
+	for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
+		all = all && c.SecurityContext != nil && options(c.SecurityContext.WindowsOptions)
+	}
+	return !said && (all || pod.Spec.SecurityContext != nil && options(pod.Spec.SecurityContext.WindowsOptions))
 }
 
 // special reports whether no machine can have the address.

@@ -50,7 +50,7 @@ status: {phase: Running, podIP: 10.0.0.4}`),
 			parse[corev1.Pod](t, `
 metadata: {namespace: x, name: host, uid: "5", labels: {app: web}}
 spec: {hostNetwork: true, containers: [{ports: [{name: http, containerPort: 8080}]}]}
-status: {phase: Running, podIP: 192.168.0.9}`),
+status: {phase: Running, hostIP: 192.168.0.9, podIP: 192.168.0.9}`),
 			parse[corev1.Pod](t, `
 metadata: {namespace: x, name: done, uid: "6", labels: {app: web}}
 status: {phase: Succeeded, podIP: 10.0.0.6}`),
@@ -162,11 +162,18 @@ func TestOwner(t *testing.T) {
 	}
 	deleted := func(p *corev1.Pod) { v := on(9); p.DeletionTimestamp = &v }
 	failed := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
-	onHost := func(p *corev1.Pod) { p.Spec.HostNetwork = true }
+	onHost := func(p *corev1.Pod) { p.Status.HostIP = p.Status.PodIP }
+	yes := true
+	hostProcess := func(p *corev1.Pod) {
+		p.Spec.SecurityContext = &corev1.PodSecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{HostProcess: &yes}}
+	}
+	field := func(p *corev1.Pod) { p.Spec.HostNetwork, p.Status.HostIP = true, "10.0.0.9" }
 	uid := func(s string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.UID = types.UID(s) } }
 	for name, tc := range map[string]struct{ wins, loses []func(*corev1.Pod) }{
 		"a finished pod has no address":     {nil, []func(*corev1.Pod){failed, started(5)}},
 		"a host-network pod claims none":    {nil, []func(*corev1.Pod){onHost, started(5)}},
+		"a HostProcess pod claims none":     {nil, []func(*corev1.Pod){hostProcess, started(5)}},
+		"hostNetwork alone claims one":      {[]func(*corev1.Pod){field, started(5)}, []func(*corev1.Pod){started(4)}},
 		"not deleted beats started later":   {nil, []func(*corev1.Pod){deleted, started(5)}},
 		"started later beats created later": {[]func(*corev1.Pod){started(2)}, []func(*corev1.Pod){started(1), created(5)}},
 		"any start beats none":              {[]func(*corev1.Pod){started(1)}, []func(*corev1.Pod){created(5)}},

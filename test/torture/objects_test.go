@@ -189,7 +189,7 @@ func wordObject(o *object) string {
 	case o.pod != nil:
 		p := o.pod
 		return fmt.Sprintf("%s %v on %q %v %s host=%v deleted=%v started=%v created=%v ports=%v", p.UID, oracle.Address(p), p.Spec.NodeName,
-			p.Labels, p.Status.Phase, p.Spec.HostNetwork, p.DeletionTimestamp != nil, p.Status.StartTime, p.CreationTimestamp, p.Spec.Containers)
+			p.Labels, p.Status.Phase, oracle.AtNode(p), p.DeletionTimestamp != nil, p.Status.StartTime, p.CreationTimestamp, p.Spec.Containers)
 	case o.ns != nil:
 		return fmt.Sprint(o.ns.Labels)
 	case o.np != nil:

@@ -316,7 +316,7 @@ func (p *parser) pod(ns, name string, args []string) (*corev1.Pod, error) {
 		case arg == "remote":
 			pod.Spec.NodeName = "elsewhere"
 		case arg == "host":
-			pod.Spec.HostNetwork = true
+			pod.Spec.HostNetwork, pod.Status.HostIP = true, pod.Status.PodIP
 		case arg == "finished":
 			pod.Status.Phase = corev1.PodSucceeded
 		case arg == "deleting":

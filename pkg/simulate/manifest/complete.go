@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/winnpm/winnpm/pkg/controllers"
 )
 
 // finish makes of what was read what a cluster would hold.
@@ -126,6 +128,7 @@ func completeNamespace(ns *corev1.Namespace) {
 func completePod(pod *corev1.Pod, node string, hosts map[string]string, addrs *Addresses) {
 	status := &pod.Status
 	if reflect.ValueOf(*status).IsZero() {
+		shares := controllers.OnHostNetwork(pod)
 		if pod.Spec.NodeName == "" {
 			pod.Spec.NodeName = node
 		}
@@ -133,11 +136,14 @@ func completePod(pod *corev1.Pod, node string, hosts map[string]string, addrs *A
 		status.HostIP = hosts[pod.Spec.NodeName]
 		start := pod.CreationTimestamp
 		status.StartTime = &start
-		if pod.Spec.HostNetwork {
+		if shares {
 			status.PodIP = status.HostIP
 		} else {
 			status.PodIP = addrs.Of(pod.Namespace, pod.Name)
 		}
+	}
+	if status.PodIP != "" && status.HostIP == "" && len(status.HostIPs) == 0 {
+		status.HostIP = hosts[pod.Spec.NodeName]
 	}
 	switch {
 	case status.PodIP == "" && len(status.PodIPs) > 0:
@@ -157,7 +163,7 @@ func completePod(pod *corev1.Pod, node string, hosts map[string]string, addrs *A
 // IPv4; false for others.
 func OnlyIPv6(pod *corev1.Pod) (Warning, bool) {
 	done := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	if pod.Spec.HostNetwork || done || pod.Status.PodIP == "" {
+	if controllers.OnHostNetwork(pod) || done || pod.Status.PodIP == "" {
 		return Warning{}, false
 	}
 	for _, ip := range append(pod.Status.PodIPs, corev1.PodIP{IP: pod.Status.PodIP}) {

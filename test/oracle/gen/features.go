@@ -195,7 +195,7 @@ func addrFeatures(c oracle.Cluster, addr netip.Addr) []string {
 		}
 		if oracle.Member(pod) {
 			claimants++
-		} else if pod.Spec.HostNetwork {
+		} else if oracle.AtNode(pod) {
 			features = append(features, "host-network pod")
 		} else {
 			features = append(features, "finished pod")

@@ -123,16 +123,21 @@ func (g *Gen) recreate(c oracle.Cluster, pod *corev1.Pod) bool {
 func (g *Gen) steal(c oracle.Cluster, pod *corev1.Pod) bool {
 	i := g.between(0, len(c.Pods)-1, "whose address")
 	addr := oracle.Address(&c.Pods[i])
-	if !addr.IsValid() || pod.Spec.HostNetwork != c.Pods[i].Spec.HostNetwork {
+	atNode := oracle.AtNode(pod)
+	if !addr.IsValid() || atNode != oracle.AtNode(&c.Pods[i]) {
 		return false
 	}
 	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
-	g.start(pod, addr)
+	if atNode {
+		g.startAtNode(pod, addr)
+	} else {
+		g.start(pod, addr)
+	}
 	return true
 }
 
 func (g *Gen) move(c oracle.Cluster, pod *corev1.Pod) bool {
-	if pod.Spec.HostNetwork {
+	if oracle.AtNode(pod) {
 		return false
 	}
 	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
@@ -158,7 +163,7 @@ func (g *Gen) terminate(_ oracle.Cluster, pod *corev1.Pod) bool {
 
 func (g *Gen) run(c oracle.Cluster, pod *corev1.Pod) bool {
 	pod.Status.Phase = corev1.PodRunning
-	if pod.Status.PodIP == "" && !pod.Spec.HostNetwork {
+	if pod.Status.PodIP == "" && !oracle.AtNode(pod) {
 		g.start(pod, g.podAddr(c))
 	}
 	return true

@@ -67,8 +67,9 @@ func (g *Gen) pod(c oracle.Cluster, key types.NamespacedName) corev1.Pod {
 		}
 	case g.oneIn(8, "host network"):
 		pod.Spec.HostNetwork = true
-		g.start(&pod, pick(g, nodeAddrs, "node address"))
+		g.startAtNode(&pod, pick(g, nodeAddrs, "node address"))
 	default:
+		pod.Spec.HostNetwork = g.oneIn(8, "host network by its field alone")
 		g.start(&pod, g.podAddr(c))
 		if pod.Status.Phase == corev1.PodRunning && g.oneIn(8, "pending with address") {
 			pod.Status.Phase = corev1.PodPending
@@ -101,6 +102,18 @@ func (g *Gen) start(pod *corev1.Pod, addr netip.Addr) {
 		}
 		status.StartTime = &started
 	}
+}
+
+// startAtNode gives the pod the address of its node, as the kubelet reports it: sometimes of a
+// HostProcess pod without the address of the node.
+func (g *Gen) startAtNode(pod *corev1.Pod, addr netip.Addr) {
+	g.start(pod, addr)
+	if g.oneIn(4, "HostProcess") {
+		yes := true
+		pod.Spec.SecurityContext = &corev1.PodSecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{HostProcess: &yes}}
+		return
+	}
+	pod.Status.HostIP = addr.String()
 }
 
 // podAddr draws an address, sometimes one that another pod claims.

@@ -126,7 +126,7 @@ func (w *world) plug(c oracle.Cluster, tidy bool) (replaced bool) {
 	for i := range c.Pods {
 		pod := &c.Pods[i]
 		addrs := addrsOf(pod)
-		if pod.Spec.NodeName != gen.Node || len(addrs) == 0 || pod.Spec.HostNetwork || finished(pod) {
+		if pod.Spec.NodeName != gen.Node || len(addrs) == 0 || oracle.AtNode(pod) || finished(pod) {
 			continue
 		}
 		addr := oracle.Address(pod)

@@ -113,7 +113,7 @@ func describe(c oracle.Cluster) string {
 	for i := range c.Pods {
 		pod := &c.Pods[i]
 		fmt.Fprintf(&b, "pod %s/%s %v on %q uid %s %v %s hostNetwork=%v deleted=%v started=%v created=%v\n", pod.Namespace, pod.Name, oracle.Address(pod),
-			pod.Spec.NodeName, pod.UID, pod.Labels, pod.Status.Phase, pod.Spec.HostNetwork, pod.DeletionTimestamp, pod.Status.StartTime, pod.CreationTimestamp)
+			pod.Spec.NodeName, pod.UID, pod.Labels, pod.Status.Phase, oracle.AtNode(pod), pod.DeletionTimestamp, pod.Status.StartTime, pod.CreationTimestamp)
 		for _, container := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
 			fmt.Fprintln(&b, "  container", container.Name, container.Ports)
 		}
