@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -92,7 +93,11 @@ func hostProcessConfig(mountPoint string) (*rest.Config, error) {
 // the Node called node, with "" all Nodes. It only lists and watches, and asks which kinds
 // the server has.
 func ClusterSource(cfg *rest.Config, node string) (Source, error) {
-	core, err := Client(cfg, corev1.SchemeGroupVersion, corev1.AddToScheme)
+	namespaces, err := Client(cfg, corev1.SchemeGroupVersion, addOnly(&corev1.Namespace{}, &corev1.NamespaceList{}))
+	if err != nil {
+		return Source{}, err
+	}
+	nodes, err := Client(cfg, corev1.SchemeGroupVersion, addOnly(&corev1.Node{}, &corev1.NodeList{}))
 	if err != nil {
 		return Source{}, err
 	}
@@ -108,23 +113,33 @@ func ClusterSource(cfg *rest.Config, node string) (Source, error) {
 	if err != nil {
 		return Source{}, err
 	}
-	nodes := fields.Everything()
+	selected := fields.Everything()
 	if node != "" {
-		nodes = fields.OneTermEqualSelector("metadata.name", node)
+		selected = fields.OneTermEqualSelector("metadata.name", node)
 	}
 	all := func(c *rest.RESTClient, resource string, selector fields.Selector) cache.ListerWatcher {
 		return cache.NewListWatchFromClient(c, resource, corev1.NamespaceAll, selector)
 	}
 	return Source{
 		Pods:       newItemSource(pods, podItems),
-		Namespaces: all(core, "namespaces", fields.Everything()),
+		Namespaces: all(namespaces, "namespaces", fields.Everything()),
 		Policies:   newItemSource(policies, policyItems),
-		Nodes:      all(core, "nodes", nodes),
+		Nodes:      all(nodes, "nodes", selected),
 
 		ClusterPolicies: newClusterSource(clusters),
-		AllNodes:        all(core, "nodes", fields.Everything()),
+		AllNodes:        all(nodes, "nodes", fields.Everything()),
 		Older:           olderPolicies(cfg),
 	}, nil
+}
+
+// addOnly registers types of the core group for a client that reads nothing else. It fails to
+// decode an answer of another kind, which could count as an empty list otherwise.
+func addOnly(types ...runtime.Object) func(*runtime.Scheme) error {
+	return func(scheme *runtime.Scheme) error {
+		scheme.AddKnownTypes(corev1.SchemeGroupVersion, types...)
+		metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
+		return nil
+	}
 }
 
 // Client returns a client for one group of the API, whose types add registers.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -171,18 +172,12 @@ func keptClusters() kept[*keptCluster] {
 	}
 }
 
-// sameCluster reports whether two states of a policy of one name say the same. The
-// generation counts the changes of the spec: those of status, which each implementation
-// may write, bring no key.
+// sameCluster reports whether two states of one policy say the same. A change of the status,
+// which each implementation may write, is none. Equal generations do not prove an equal spec:
+// after etcd was restored, an edit can count up to a generation that was there before.
 func sameCluster(a, b *keptCluster) bool {
 	x, y := a.object, b.object
-	if x.UID != y.UID {
-		return false
-	}
-	if x.Generation != 0 || y.Generation != 0 {
-		return x.Generation == y.Generation
-	}
-	return x.ResourceVersion != "" && x.ResourceVersion == y.ResourceVersion
+	return x.UID == y.UID && x.Generation == y.Generation && reflect.DeepEqual(x.Spec, y.Spec)
 }
 
 // namesNodes reports whether nodes are a peer of a policy.

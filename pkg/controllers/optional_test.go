@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
@@ -227,6 +228,38 @@ func TestStatusBringsNoKey(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.Equal(t, []string{"a set", "a set"}, clusterStates(r))
+	})
+}
+
+// TestOtherSpecOfOneGeneration: after etcd was restored, an edit can give a policy a generation and a
+// version that it had before, with another spec.
+func TestOtherSpecOfOneGeneration(t *testing.T) {
+	k := &keys{}
+	t.Run("ClusterNetworkPolicy", func(t *testing.T) {
+		clusters := newStore(keptClusters(), k.add)
+		p := newClusterPolicy("a", true)
+		p.UID, p.Generation, p.ResourceVersion = "u", 2, "7"
+		require.NoError(t, clusters.Add(p))
+		require.NoError(t, clusters.Replace([]any{p.DeepCopy()}, "7"))
+		require.Len(t, k.take(), 1)
+		p = p.DeepCopy()
+		p.Spec.Egress[0].Action = "Accept"
+		require.NoError(t, clusters.Replace([]any{p}, "7"))
+		require.Len(t, k.take(), 1)
+		kept, _ := clusters.get(cache.ObjectName{Name: "a"})
+		require.Equal(t, p.Spec, kept.object.Spec)
+	})
+	t.Run("NetworkPolicy", func(t *testing.T) {
+		policies := newPolicyStore(few, k.add)
+		p := ofRules("x", "a", 1, 7)
+		require.NoError(t, policies.Add(p))
+		require.NoError(t, policies.Replace([]any{p.DeepCopy()}, "7"))
+		require.Len(t, k.take(), 1)
+		p = ofRules("x", "a", 2, 7)
+		require.NoError(t, policies.Replace([]any{p}, "7"))
+		require.Len(t, k.take(), 1)
+		kept, _ := policies.get(cache.ObjectName{Namespace: "x", Name: "a"})
+		require.Equal(t, p.Spec, kept.object.Spec)
 	})
 }
 

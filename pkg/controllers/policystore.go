@@ -3,6 +3,7 @@ package controllers
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -72,8 +73,10 @@ func keptPolicies(b policy.Budgets) kept[*keptPolicy] {
 		},
 		nameOf: (*keptPolicy).name,
 		same: func(a, b *keptPolicy) bool {
+			// After etcd was restored, one version can stand for two specs.
 			return a.shut == b.shut && a.object.ResourceVersion != "" &&
-				a.object.ResourceVersion == b.object.ResourceVersion && a.object.UID == b.object.UID
+				a.object.ResourceVersion == b.object.ResourceVersion && a.object.UID == b.object.UID &&
+				reflect.DeepEqual(a.object.Spec, b.object.Spec)
 		},
 	}
 }

@@ -1,0 +1,77 @@
+package controllers
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// TestListOfAnotherKind: an answer with code 200 and another kind is an error, and not a cluster
+// without such objects.
+func TestListOfAnotherKind(t *testing.T) {
+	scheme := k8sruntime.NewScheme()
+	require.NoError(t, corev1.AddToScheme(scheme))
+	require.NoError(t, networkingv1.AddToScheme(scheme))
+	at := metav1.ListMeta{ResourceVersion: "7"}
+	answers := map[string]k8sruntime.Object{
+		"PodList":           &corev1.PodList{TypeMeta: kind("v1", "PodList"), ListMeta: at},
+		"NamespaceList":     &corev1.NamespaceList{TypeMeta: kind("v1", "NamespaceList"), ListMeta: at},
+		"NodeList":          &corev1.NodeList{TypeMeta: kind("v1", "NodeList"), ListMeta: at},
+		"NetworkPolicyList": &networkingv1.NetworkPolicyList{TypeMeta: kind("networking.k8s.io/v1", "NetworkPolicyList"), ListMeta: at},
+		"List":              &corev1.List{TypeMeta: kind("v1", "List"), ListMeta: at},
+		"Status":            &metav1.Status{TypeMeta: kind("v1", "Status"), ListMeta: at, Status: metav1.StatusSuccess},
+	}
+	var body []byte
+	var contentType string
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		_, _ = w.Write(body)
+	}))
+	defer web.Close()
+	source, err := ClusterSource(&rest.Config{Host: web.URL}, "n1")
+	require.NoError(t, err)
+	for _, asked := range []struct {
+		name, kind string
+		of         cache.ListerWatcher
+	}{
+		{"pods", "PodList", source.Pods},
+		{"namespaces", "NamespaceList", source.Namespaces},
+		{"policies", "NetworkPolicyList", source.Policies},
+		{"node", "NodeList", source.Nodes},
+		{"cluster policies", "ClusterNetworkPolicyList", source.ClusterPolicies},
+		{"nodes", "NodeList", source.AllNodes},
+	} {
+		list := func() error {
+			list, err := cache.ToListerWatcherWithContext(asked.of).ListWithContext(t.Context(), metav1.ListOptions{})
+			if err == nil {
+				_, err = meta.ExtractList(list) // as a reflector does
+			}
+			return err
+		}
+		for name, answer := range answers {
+			var encoded bytes.Buffer
+			require.NoError(t, protobuf.NewSerializer(scheme, scheme).Encode(answer, &encoded))
+			text, err := json.Marshal(answer)
+			require.NoError(t, err)
+			for contentType, body = range map[string][]byte{k8sruntime.ContentTypeProtobuf: encoded.Bytes(), k8sruntime.ContentTypeJSON: text} {
+				if name == asked.kind {
+					require.NoError(t, list(), "%s as %s", asked.name, contentType)
+				} else {
+					require.Error(t, list(), "%s for %s as %s", name, asked.name, contentType)
+				}
+			}
+		}
+	}
+}
