@@ -78,7 +78,7 @@ var rooms = map[string]room{
 	"pkg/debug/access":      {ours: []string{"pkg/debug/places"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "k8s.io/klog/v2"}},
 	"pkg/debug/page":        {ours: []string{"pkg/state", "pkg/explain", "pkg/hns", "pkg/ipsets", "pkg/matrix", "pkg/policy"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2", "sigs.k8s.io/yaml"}},
 	"pkg/metrics":           {ours: []string{"pkg/hns", "pkg/hns/dllcalls", "pkg/state", "pkg/controllers", "pkg/policy"}, others: []string{"github.com/prometheus/client_golang/prometheus"}},
-	"pkg/doctor":            {ours: []string{"pkg/hns"}},
+	"pkg/doctor":            {ours: []string{"pkg/bounded", "pkg/hns"}},
 	"pkg/doctor/sockets":    {ours: []string{"pkg/doctor"}, others: []string{"golang.org/x/sys/windows"}},
 	"pkg/doctor/likeness":   {ours: []string{"pkg/doctor", "pkg/hns/hnssim"}},
 	"pkg/uninstall":         {ours: []string{"pkg/hns", "pkg/hns/canary", "pkg/hns/versioned"}},
@@ -89,13 +89,13 @@ var rooms = map[string]room{
 	"pkg/gate/pipe":         {ours: []string{"pkg/processes"}, others: []string{"github.com/Microsoft/go-winio", "golang.org/x/sys/windows"}},
 	"pkg/gate/gatetest":     {},
 	"pkg/hns/hnstest/cnis":  {ours: []string{"pkg/hns", "pkg/hns/hnssim"}},
-	"pkg/simulate/manifest": {ours: []string{"pkg/similar"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2", "sigs.k8s.io/yaml"}},
+	"pkg/simulate/manifest": {ours: []string{"pkg/bounded", "pkg/similar"}, others: []string{"k8s.io/api/", "k8s.io/apimachinery/", "sigs.k8s.io/network-policy-api/apis/v1alpha2", "sigs.k8s.io/yaml"}},
 	"pkg/simulate": {
-		ours:   []string{"pkg/controllers", "pkg/dataplane", "pkg/debug", "pkg/debug/page", "pkg/desired", "pkg/explain", "pkg/hns", "pkg/hns/hnssim", "pkg/matrix", "pkg/policy", "pkg/printable", "pkg/recorder", "pkg/simulate/manifest", "pkg/state", "pkg/whatif"},
+		ours:   []string{"pkg/bounded", "pkg/controllers", "pkg/dataplane", "pkg/debug", "pkg/debug/page", "pkg/desired", "pkg/explain", "pkg/hns", "pkg/hns/hnssim", "pkg/matrix", "pkg/policy", "pkg/printable", "pkg/recorder", "pkg/simulate/manifest", "pkg/state", "pkg/whatif"},
 		others: []string{"k8s.io/", "sigs.k8s.io/network-policy-api/apis/v1alpha2"},
 	},
 	"cmd/npm": {
-		ours:   []string{"pkg/acl", "pkg/agents", "pkg/backoff", "pkg/bundle", "pkg/conflist", "pkg/controllers", "pkg/controllers/events", "pkg/controllers/reviews", "pkg/dataplane", "pkg/debug", "pkg/debug/access", "pkg/debug/page", "pkg/doctor", "pkg/doctor/sockets", "pkg/explain", "pkg/gate", "pkg/gate/pipe", "pkg/hns", "pkg/hns/canary", "pkg/hns/hcsadapter", "pkg/hns/hcsadapter/shim", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/printable", "pkg/processes", "pkg/recorder", "pkg/replay", "pkg/similar", "pkg/simulate", "pkg/simulate/manifest", "pkg/state", "pkg/uninstall", "pkg/whatif"},
+		ours:   []string{"pkg/acl", "pkg/agents", "pkg/backoff", "pkg/bounded", "pkg/bundle", "pkg/conflist", "pkg/controllers", "pkg/controllers/events", "pkg/controllers/reviews", "pkg/dataplane", "pkg/debug", "pkg/debug/access", "pkg/debug/page", "pkg/doctor", "pkg/doctor/sockets", "pkg/explain", "pkg/gate", "pkg/gate/pipe", "pkg/hns", "pkg/hns/canary", "pkg/hns/hcsadapter", "pkg/hns/hcsadapter/shim", "pkg/metrics", "pkg/nodelock", "pkg/policy", "pkg/printable", "pkg/processes", "pkg/recorder", "pkg/replay", "pkg/similar", "pkg/simulate", "pkg/simulate/manifest", "pkg/state", "pkg/uninstall", "pkg/whatif"},
 		others: anything,
 	},
 	"cmd/winnpm-cni": {
