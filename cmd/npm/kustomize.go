@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/printable"
 )
 
@@ -24,15 +24,33 @@ func kustomized(ctx context.Context, dir string, name program) ([]byte, error) {
 	}
 	cmd := exec.CommandContext(ctx, kubectl, "kustomize", "--", dir)
 	cmd.WaitDelay = time.Second // a child of its own may keep the pipes open
-	var stdout, stderr bytes.Buffer
+	var stdout, stderr boundedBuffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
+	if err := cmd.Run(); stdout.full || stderr.full {
+		return nil, fmt.Errorf("-k %s: kubectl kustomize: %w: a command reads %d MiB of one input", dir, bounded.ErrTooLarge, bounded.MaxInput>>20)
+	} else if err != nil {
 		if failed := (*exec.ExitError)(nil); !errors.As(err, &failed) || ctx.Err() != nil {
 			return nil, fmt.Errorf("-k %s: %s kustomize: %w", dir, kubectl, err)
 		}
-		return nil, fmt.Errorf("-k %s: kubectl kustomize: %s", dir, lastLine(stderr.String(), err))
+		return nil, fmt.Errorf("-k %s: kubectl kustomize: %s", dir, lastLine(string(stderr.text), err))
 	}
-	return stdout.Bytes(), nil
+	return stdout.text, nil
+}
+
+// boundedBuffer keeps bounded.MaxInput bytes. With more a Write fails, which ends the
+// program that writes.
+type boundedBuffer struct {
+	text []byte
+	full bool
+}
+
+// Write implements io.Writer.
+func (b *boundedBuffer) Write(p []byte) (int, error) {
+	if b.full = b.full || len(b.text)+len(p) > bounded.MaxInput; b.full {
+		return 0, bounded.ErrTooLarge
+	}
+	b.text = append(b.text, p...)
+	return len(p), nil
 }
 
 // commandFailed is how newer kubectls put what "error: " said.

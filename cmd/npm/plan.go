@@ -164,7 +164,7 @@ func (o *planOptions) inNamespace() string {
 
 // objects reads what is to be applied or deleted.
 func (o *planOptions) objects(ctx context.Context, std streams) (manifest.Objects, []manifest.Warning, error) {
-	paths, from := o.files, manifest.Options{Stdin: std.in, Change: true, Recursive: o.recursive, Namespace: o.inNamespace()}
+	paths, from := o.files, manifest.Options{Stdin: std.in, Inputs: &o.inputs, Change: true, Recursive: o.recursive, Namespace: o.inNamespace()}
 	if o.kustomize != "" {
 		built, err := kustomized(ctx, o.kustomize, o.name)
 		if err != nil {

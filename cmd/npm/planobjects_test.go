@@ -139,8 +139,8 @@ func TestPlanOfAClustersObjects(t *testing.T) {
 	require.Zero(t, p.Flipped, "zone: b is somebody else's and stays")
 }
 
-// actAsKubectl has this test program be a kubectl that prints what it says, and fails with
-// what follows "fail:".
+// actAsKubectl has this test program be a kubectl that prints what it says, fails with
+// what follows "fail:", and never ends when it says "endless".
 const actAsKubectl = "WINNPM_TEST_KUBECTL"
 
 func fakeKubectl() int {
@@ -152,6 +152,13 @@ func fakeKubectl() int {
 	if got := strings.Join(os.Args[1:], " "); got != "kustomize -- overlays/prod" {
 		_, _ = io.WriteString(os.Stderr, "error: called with "+got+"\n")
 		return 1
+	}
+	if says == "endless" {
+		for text := strings.Repeat("#", 64<<10); ; {
+			if _, err := io.WriteString(os.Stdout, text); err != nil {
+				return 1
+			}
+		}
 	}
 	_, _ = io.WriteString(os.Stdout, says)
 	return 0
@@ -182,6 +189,7 @@ func TestKustomize(t *testing.T) {
 		{"fail:error: no such\x1b[31m thing", "overlays/prod", 1, "", "npm: plan: -k overlays/prod: kubectl kustomize: no such�[31m thing\n"},
 		{`fail:E1125 10:02:10.158325 17785 run.go:72] "command failed" err="unable to find one of 'kustomization.yaml'"`, "overlays/prod", 1, "", "npm: plan: -k overlays/prod: kubectl kustomize: unable to find one of 'kustomization.yaml'\n"},
 		{"fail:", "overlays/prod", 1, "", "npm: plan: -k overlays/prod: kubectl kustomize: a warning\n"},
+		{"endless", "overlays/prod", 1, "", "npm: plan: -k overlays/prod: kubectl kustomize: too large: a command reads 64 MiB of one input\n"},
 		{calledAPI, "--help", 1, "", "npm: plan: -k --help: kubectl kustomize: called with kustomize -- --help\n"},
 	} {
 		t.Setenv(actAsKubectl, tc.says)

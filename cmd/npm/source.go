@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/agents"
+	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/bundle"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/explain"
@@ -40,6 +42,7 @@ type source struct {
 	lists        bool // of a cluster it wants the objects, not what agents know
 	// defaultNamespace is that of objects in manifests that name none.
 	defaultNamespace string
+	inputs           bounded.Inputs // of plan, which reads two sets of them
 }
 
 // flags adds those of the source to a command.
@@ -124,7 +127,11 @@ func (s *source) read(ctx context.Context, std streams) (state.Dump, explain.Pla
 	case len(s.manifests) > 0:
 		return simulate.Snapshot(ctx, s.simulation(std))
 	case s.dump == "-":
-		d, err := debug.ReadManager(std.in)
+		var d state.Dump
+		err := whole(intoDump(&d))(std.in)
+		if errors.Is(err, bounded.ErrTooLarge) {
+			err = fmt.Errorf("stdin: %w", err)
+		}
 		return d, nil, err
 	case s.dump != "":
 		d, err := openDump(s.dump)
@@ -157,7 +164,7 @@ func openBundle(file string, other func(io.Reader) error) (*bundle.Bundle, error
 	defer f.Close()
 	head := make([]byte, 2) // of a zip file
 	if _, err := f.ReadAt(head, 0); err != nil || string(head) != "PK" {
-		return nil, other(f)
+		return nil, whole(other)(f)
 	}
 	info, err := f.Stat()
 	if err != nil {
@@ -165,6 +172,17 @@ func openBundle(file string, other func(io.Reader) error) (*bundle.Bundle, error
 	}
 	b, err := bundle.Read(f, info.Size())
 	return &b, err
+}
+
+// whole lets use read one input that is no answer of an agent, after it was read to its end.
+func whole(use func(io.Reader) error) func(io.Reader) error {
+	return func(r io.Reader) error {
+		text, err := (&bounded.Inputs{}).Read(r)
+		if err != nil {
+			return err
+		}
+		return use(bytes.NewReader(text))
+	}
 }
 
 // intoDump reads what debug.ManagerPath answers.
@@ -183,7 +201,7 @@ func (s *source) simulation(std streams) simulate.Options {
 // world returns the cluster.
 func (s *source) world(ctx context.Context, std streams) (whatif.World, error) {
 	if kubeconfig := s.listed(); len(s.manifests) > 0 || kubeconfig != "" {
-		return simulate.World(ctx, simulate.Options{Manifests: s.manifests, Namespace: s.defaultNamespace, Recursive: s.recursive, Kubeconfig: kubeconfig, Context: s.cluster.context, Node: s.node, Stdin: std.in})
+		return simulate.World(ctx, simulate.Options{Manifests: s.manifests, Namespace: s.defaultNamespace, Recursive: s.recursive, Kubeconfig: kubeconfig, Context: s.cluster.context, Node: s.node, Stdin: std.in, Inputs: &s.inputs})
 	}
 	d, _, err := s.read(ctx, std)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/winnpm/winnpm/pkg/agents"
+	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/simulate/manifest"
 )
@@ -47,7 +48,7 @@ func (o *traceOptions) runAll(ctx context.Context, std streams, a asked) error {
 
 func (o *traceOptions) answers(ctx context.Context, std streams, a asked) (traces, error) {
 	if slices.Contains(o.manifests, "-") { // it is read more than once
-		text, err := io.ReadAll(std.in)
+		text, err := (&bounded.Inputs{}).Read(std.in)
 		if err != nil {
 			return traces{}, fmt.Errorf("stdin: %w", err)
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/bounded"
@@ -19,14 +18,13 @@ import (
 var ErrNoBundle = errors.New("no support bundle")
 
 // MaxSize is the number of bytes of a file from which on Read takes it for no
-// bundle. Those of an agent are far below.
-const MaxSize = 64 << 20
+// bundle, and of each file in it after it was unpacked. Those of an agent are far below.
+const MaxSize = bounded.MaxInput
 
 // What is in one at most.
 const (
 	maxFiles   = 64
-	maxList    = 256 << 10 // bytes of the zip file's own list of files, and of the search for it
-	maxVersion = 1 << 10   // bytes of version.txt
+	maxVersion = 1 << 10 // bytes of version.txt
 )
 
 // Bundle is what programs read of a support bundle.
@@ -50,13 +48,7 @@ func Read(r io.ReaderAt, size int64) (Bundle, error) {
 
 func read(r io.ReaderAt, size int64) (Bundle, error) {
 	var b Bundle
-	if size > MaxSize {
-		return b, fmt.Errorf("it is larger than %d bytes", MaxSize)
-	}
-	// The list may be as long as the file, and each entry costs some hundred bytes.
-	list := &listReader{r: r, left: maxList}
-	z, err := zip.NewReader(list, size)
-	list.left = math.MaxInt64
+	z, err := bounded.Zip(r, size)
 	if err != nil {
 		return b, err
 	}
@@ -73,11 +65,11 @@ func read(r io.ReaderAt, size int64) (Bundle, error) {
 			b.Version = strings.TrimSpace(string(text))
 			return err
 		}},
-		{debug.BundleDump, bounded.OfAnAgent.Bytes, func(r io.Reader) (err error) {
+		{debug.BundleDump, MaxSize, func(r io.Reader) (err error) {
 			b.Dump, err = debug.ReadManager(r)
 			return err
 		}},
-		{debug.BundleRecording, bounded.OfAnAgent.Bytes, func(r io.Reader) (err error) {
+		{debug.BundleRecording, MaxSize, func(r io.Reader) (err error) {
 			b.Recording, err = recorder.Decode(r)
 			return err
 		}},
@@ -87,20 +79,6 @@ func read(r io.ReaderAt, size int64) (Bundle, error) {
 		}
 	}
 	return b, nil
-}
-
-// listReader fails when more was read than is left.
-type listReader struct {
-	r    io.ReaderAt
-	left int64
-}
-
-// ReadAt implements io.ReaderAt.
-func (l *listReader) ReadAt(p []byte, off int64) (int, error) {
-	if l.left -= int64(len(p)); l.left < 0 {
-		return 0, fmt.Errorf("its list of files is longer than %d bytes", maxList)
-	}
-	return l.r.ReadAt(p, off)
 }
 
 var (
@@ -134,7 +112,7 @@ func readFile(z *zip.Reader, name string, limit int64, use func(io.Reader) error
 	if err == nil {
 		_, err = io.Copy(io.Discard, left)
 	}
-	if err == nil && left.N <= 0 {
+	if left.N <= 0 { // what use says of a text that was cut off misleads
 		return fmt.Errorf("is larger than %d bytes", limit)
 	}
 	return err

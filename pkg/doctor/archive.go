@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/winnpm/winnpm/pkg/bounded"
 )
 
 // Files of the zip.
@@ -15,8 +17,8 @@ const (
 	RecordsFile     = "records.json"
 )
 
-// maxFile is how many bytes of a file are read at most.
-const maxFile = 256 << 20
+// maxFile is how many bytes of a file are read at most, after it was unpacked.
+const maxFile = bounded.MaxInput
 
 // ErrNoResult is a file that no doctor made, or that is not whole.
 var ErrNoResult = errors.New("no zip of npm doctor")
@@ -53,7 +55,7 @@ func writeJSON(w io.Writer, value any) error {
 // ReadZip reads what WriteZip wrote.
 func ReadZip(from io.ReaderAt, size int64) (Result, error) {
 	var r Result
-	z, err := zip.NewReader(from, size)
+	z, err := bounded.Zip(from, size)
 	if err != nil {
 		return r, fmt.Errorf("%w: %w", ErrNoResult, err)
 	}

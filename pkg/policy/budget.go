@@ -70,6 +70,18 @@ func (b Budgets) OrDefaults() Budgets {
 	}
 }
 
+// AtMost returns the smaller of both for each budget.
+func (b Budgets) AtMost(o Budgets) Budgets {
+	b, o = b.OrDefaults(), o.OrDefaults()
+	return Budgets{
+		Labels: min(b.Labels, o.Labels), LabelBytes: min(b.LabelBytes, o.LabelBytes), Ports: min(b.Ports, o.Ports),
+		Items: min(b.Items, o.Items), Bytes: min(b.Bytes, o.Bytes),
+		NamespaceItems: min(b.NamespaceItems, o.NamespaceItems), NamespaceBytes: min(b.NamespaceBytes, o.NamespaceBytes),
+		ACLs: min(b.ACLs, o.ACLs), ACLBytes: min(b.ACLBytes, o.ACLBytes),
+		NamespaceMembers: min(b.NamespaceMembers, o.NamespaceMembers),
+	}
+}
+
 // ExcessOfLabels says in what labels are over their budget, "" for nothing.
 func (b Budgets) ExcessOfLabels(labels map[string]string) string {
 	if n := len(labels); n > b.Labels {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -43,6 +44,9 @@ func Replay(ctx context.Context, rec recorder.Recording, o Options) (*Result, er
 	for i := range rec.Steps {
 		p.result.Steps[i] = newStep(&rec.Steps[i], rec.Steps[0].Began)
 	}
+	if b := rec.Settings.Budgets.OrDefaults(); len(rec.Steps) > 0 && b.AtMost(policy.DefaultBudgets()) != b {
+		p.result.Steps[0].Findings = append(p.result.Steps[0].Findings, Finding{Kind: Note, Text: "the agent has larger budgets than the defaults, which hold here: this build may close a policy that the agent kept"})
+	}
 	if len(rec.Steps) > 0 {
 		p.result.Began = rec.Steps[0].Began
 	}
@@ -68,13 +72,14 @@ func Replay(ctx context.Context, rec recorder.Recording, o Options) (*Result, er
 	return p.result, nil
 }
 
-// config is that of the dataplane that was recorded.
+// config is that of the dataplane that was recorded. A recording may be anybody's, so its
+// budgets may lower the defaults and not raise them.
 func (p *player) config() dataplane.Config {
 	s := p.rec.Settings
 	return dataplane.Config{
 		Client: hns.Answering(p.ask), Node: p.rec.Node, Now: func() time.Time { return p.now },
 		GracePeriod: s.GracePeriod, MaxBatchedACLs: s.MaxBatchedACLs, MaxRepairs: s.MaxRepairs,
-		BaseACLs: s.BaseACLs, Unchecked: s.Unchecked, Budgets: s.Budgets,
+		BaseACLs: s.BaseACLs, Unchecked: s.Unchecked, Budgets: s.Budgets.AtMost(policy.DefaultBudgets()),
 	}
 }
 

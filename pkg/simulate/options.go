@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
@@ -34,6 +35,7 @@ type Options struct {
 	Version    string   // of the program, for recordings
 	Program    string   // what a person types to run it, for errors; "" is npm
 
+	Inputs         *bounded.Inputs // what was read before; nil: nothing
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Logger         klog.Logger

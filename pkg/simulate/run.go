@@ -152,7 +152,7 @@ type input struct {
 // open reads the manifests, or begins to follow a cluster.
 func open(o Options, allMakers bool) (*input, error) {
 	if o.Kubeconfig == "" {
-		objects, loaded, err := manifest.Load(o.Manifests, manifest.Options{Node: o.Node, Stdin: o.Stdin, Recursive: o.Recursive, AllMakers: allMakers, Namespace: o.Namespace})
+		objects, loaded, err := manifest.Load(o.Manifests, manifest.Options{Node: o.Node, Stdin: o.Stdin, Inputs: o.Inputs, Recursive: o.Recursive, AllMakers: allMakers, Namespace: o.Namespace})
 		if err != nil {
 			return nil, err
 		}

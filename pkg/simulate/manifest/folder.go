@@ -54,7 +54,7 @@ func (l *loader) folder(path string) ([]file, error) {
 			below = name
 		case entry.IsDir() || !isManifest(entry.Name()):
 		default:
-			f, is, err := regular(name)
+			f, is, err := l.regular(name)
 			if err != nil {
 				return nil, err
 			}
@@ -71,7 +71,7 @@ func (l *loader) folder(path string) ([]file, error) {
 
 // regular reads a file, also through the links of mounted ConfigMaps; false: the link is one
 // to a folder.
-func regular(name string) (file, bool, error) {
+func (l *loader) regular(name string) (file, bool, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return file{}, false, unreadable(name, err)
@@ -82,7 +82,7 @@ func regular(name string) (file, bool, error) {
 	if !info.Mode().IsRegular() { // reading a device or a pipe may never end
 		return file{}, false, &Error{File: name, Reason: "is no regular file; take it out of the folder"}
 	}
-	f, err := read(name)
+	f, err := l.read(name)
 	return f, true, err
 }
 

@@ -12,6 +12,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
+
+	"github.com/winnpm/winnpm/pkg/bounded"
 )
 
 // Objects is what the manifests say, each kind sorted by namespace and name.
@@ -50,6 +52,8 @@ type Options struct {
 	// Stdin is read for the path "-", and called StdinName in errors, or "stdin".
 	Stdin     io.Reader
 	StdinName string
+	// Inputs bounds what is read, together with what was read before; nil: nothing was.
+	Inputs *bounded.Inputs
 	// Change reads what is to be applied to a cluster: nothing is added to what the text says,
 	// so workloads are in Objects.Workloads and make no pods, and pods without a status have
 	// no address.
@@ -93,7 +97,7 @@ func (w Warning) Misleads() bool { return w.Reason != SkippedKind && w.Reason !=
 // one line, or *Errors, when several things are refused; nothing else is returned
 // then.
 func Load(paths []string, o Options) (Objects, []Warning, error) {
-	l := loader{seen: map[string]place{}, change: o.Change, allMakers: o.Change || o.AllMakers, recursive: o.Recursive, defaultNamespace: cmp.Or(o.Namespace, metav1.NamespaceDefault)}
+	l := loader{inputs: cmp.Or(o.Inputs, &bounded.Inputs{}), seen: map[string]place{}, change: o.Change, allMakers: o.Change || o.AllMakers, recursive: o.Recursive, defaultNamespace: cmp.Or(o.Namespace, metav1.NamespaceDefault)}
 	for _, path := range paths {
 		files, err := l.open(path, o.Stdin, cmp.Or(o.StdinName, "stdin"))
 		if err != nil {

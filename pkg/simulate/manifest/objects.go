@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/similar"
 )
 
@@ -28,6 +29,7 @@ type loader struct {
 	recursive bool // as Options.Recursive
 	errs      Errors
 	files     map[string]bool // those read, by their whole paths
+	inputs    *bounded.Inputs // as Options.Inputs
 	// defaultNamespace is that of Options.Namespace.
 	defaultNamespace string
 }

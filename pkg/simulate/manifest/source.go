@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/winnpm/winnpm/pkg/bounded"
 )
 
 // file is one input, as it was read.
@@ -19,9 +21,9 @@ type file struct {
 // has a name of its own.
 func (l *loader) open(path string, stdin io.Reader, name string) ([]file, error) {
 	if path == "-" {
-		data, err := io.ReadAll(stdin)
+		data, err := l.inputs.Read(stdin)
 		if err != nil {
-			return nil, &Error{File: name, Reason: fmt.Sprintf("cannot be read: %v", err), Err: err}
+			return nil, unread(name, err)
 		}
 		return []file{{path, name, data}}, nil
 	}
@@ -30,7 +32,7 @@ func (l *loader) open(path string, stdin io.Reader, name string) ([]file, error)
 		return nil, unreadable(path, err)
 	}
 	if !info.IsDir() {
-		f, err := read(path)
+		f, err := l.read(path)
 		return []file{f}, err
 	}
 	files, err := l.folder(path)
@@ -40,12 +42,25 @@ func (l *loader) open(path string, stdin io.Reader, name string) ([]file, error)
 	return files, err
 }
 
-func read(path string) (file, error) {
-	data, err := os.ReadFile(path)
+func (l *loader) read(path string) (file, error) {
+	f, err := os.Open(path)
 	if err != nil {
 		return file{}, unreadable(path, err)
 	}
+	defer f.Close()
+	data, err := l.inputs.Read(f)
+	switch {
+	case errors.Is(err, bounded.ErrTooLarge):
+		return file{}, unread(path, err)
+	case err != nil:
+		return file{}, unreadable(path, err)
+	}
 	return file{path, path, data}, nil
+}
+
+// unread returns the error about an input that was opened and not read to its end.
+func unread(name string, err error) error {
+	return &Error{File: name, Reason: fmt.Sprintf("cannot be read: %v", err), Err: err}
 }
 
 // readTwice reports whether a file was read before, as when its folder is given too. All its

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"archive/zip"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/bounded"
+	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/simulate"
+)
+
+// spaces is text that never ends, as that of a device.
+type spaces struct{ read int64 }
+
+func (s *spaces) Read(p []byte) (int, error) {
+	s.read += int64(len(p))
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}
+
+// commandOn runs a command line with a standard input that need not end.
+func commandOn(t *testing.T, in io.Reader, args string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs strings.Builder
+	code = run(t.Context(), npm, strings.Fields(args), streams{in, &out, &errs}, func(string) string { return "" })
+	return code, out.String(), errs.String()
+}
+
+// A file or standard input that is too large, or that never ends, is bad input: the command
+// stops reading at its limit and says so in one line.
+func TestInputsAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	large, folder := filepath.Join(dir, "large.yaml"), filepath.Join(dir, "parts")
+	sparse := func(file string, size int64) {
+		require.NoError(t, os.WriteFile(file, nil, 0o600))
+		require.NoError(t, os.Truncate(file, size))
+	}
+	sparse(large, 200<<20)
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	for _, part := range []string{"a", "b", "c", "d", "e"} {
+		sparse(filepath.Join(folder, part+".yaml"), bounded.MaxInput)
+	}
+	bomb := filepath.Join(dir, "bomb.zip")
+	out, err := os.Create(bomb)
+	require.NoError(t, err)
+	z := zip.NewWriter(out)
+	for name, text := range map[string]io.Reader{
+		debug.BundleVersion: strings.NewReader("v1"), debug.BundleDump: io.LimitReader(&spaces{}, bounded.MaxInput+1), debug.BundleRecording: strings.NewReader("{}"),
+	} {
+		w, err := z.Create(name)
+		require.NoError(t, err)
+		_, err = io.Copy(w, text)
+		require.NoError(t, err)
+	}
+	require.NoError(t, z.Close())
+	require.NoError(t, out.Close())
+	const one, all = "too large: a command reads 64 MiB of one input", "too large: a command reads 256 MiB in all"
+	for _, tc := range []struct{ args, want string }{
+		{"simulate --once --manifests -", "npm: simulate: stdin: cannot be read: " + one},
+		{"simulate --once --manifests " + large, "npm: simulate: " + large + ": cannot be read: " + one},
+		{"simulate --once --manifests " + folder, "npm: simulate: " + filepath.Join(folder, "e.yaml") + ": cannot be read: " + all},
+		{"trace a/b->c/d:1/TCP --manifests -", "npm: trace: stdin: cannot be read: " + one},
+		{"trace a/deploy/b->c/d:1/TCP --manifests -", "npm: trace: stdin: " + one},
+		{"trace a/b->c/d:1/TCP --manifests " + large, "npm: trace: " + large + ": cannot be read: " + one},
+		{"trace a/b->c/d:1/TCP --dump -", "npm: trace: stdin: " + one},
+		{"trace a/b->c/d:1/TCP --dump " + large, "npm: trace: " + large + ": " + one},
+		{"trace a/b->c/d:1/TCP --dump " + bomb, "npm: trace: " + bomb + ": no support bundle: dump.json: is larger than 67108864 bytes"},
+		{"plan -f - --manifests " + shop, "npm: plan: stdin: cannot be read: " + one},
+		{"plan -f " + large + " --manifests " + shop, "npm: plan: " + large + ": cannot be read: " + one},
+		{"plan -f " + shop + " --dump " + large, "npm: plan: " + large + ": " + one},
+		{"replay " + large, "npm: replay: " + large + ": " + one},
+		{"replay " + bomb, "npm: replay: " + bomb + ": no support bundle: dump.json: is larger than 67108864 bytes"},
+		{"support-bundle --manifests " + large + " -o " + filepath.Join(dir, "b.zip"), "npm: support-bundle: " + large + ": cannot be read: " + one},
+	} {
+		in := &spaces{}
+		code, stdout, stderr := commandOn(t, in, tc.args)
+		require.Equal(t, simulate.ExitBadInput, code, tc.args)
+		require.Empty(t, stdout, tc.args)
+		require.Equal(t, tc.want+"\n", stderr)
+		require.LessOrEqual(t, in.read, int64(bounded.MaxInput+1), tc.args)
+	}
+}
+
+// The two sets of objects that plan reads count together.
+func TestInputsOfAPlanCountTogether(t *testing.T) {
+	dir := t.TempDir()
+	comment := []byte("#" + strings.Repeat(" ", bounded.MaxInput-1))
+	for _, half := range []string{"old", "new"} {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, half), 0o700))
+		for _, part := range []string{"a", "b", "c"} {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, half, part+".yaml"), comment, 0o600))
+		}
+	}
+	code, _, stderr := command(t, "", "plan", "-f", filepath.Join(dir, "new"), "-f", filepath.Join(shop, "21-shop-policies.yaml"), "--manifests", filepath.Join(dir, "old"))
+	require.Equal(t, simulate.ExitBadInput, code)
+	require.Equal(t, "npm: plan: "+filepath.Join(dir, "old", "a.yaml")+": cannot be read: too large: a command reads 256 MiB in all\n", stderr)
+}
