@@ -1,0 +1,106 @@
+package dataplane_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
+)
+
+// claimant is what the policies of a pod's namespace say about one direction. A NetworkPolicy
+// with isolates or opens isolates the pod, and lets it have what opens says.
+type claimant struct{ admin, baseline, isolates, opens string }
+
+// claimants have their denies in each place of a list: in its first run, behind an accept, at
+// its end, and in none.
+var claimants = map[string]claimant{
+	"nothing":                           {},
+	"accepts":                           {admin: "Accept 80 80"},
+	"denies":                            {admin: "Deny 80 80"},
+	"denies behind an accept":           {admin: "Accept 81 81; Deny 80 82"},
+	"denies between accepts":            {admin: "Accept 80 80; Deny 80 81; Accept 80 82"},
+	"passes, and denies in the end":     {admin: "Pass 80 80", baseline: "Deny 80 81"},
+	"accepts, and denies in the end":    {admin: "Accept 80 80", baseline: "Accept 81 81; Deny 80 82"},
+	"denies in the end":                 {baseline: "Deny 80 80"},
+	"is isolated":                       {isolates: "this", opens: "80"},
+	"is isolated, and accepts":          {admin: "Accept 80 80", isolates: "this", opens: "81"},
+	"is isolated the other way":         {isolates: "other"},
+	"is isolated the other way, denies": {admin: "Accept 81 81; Deny 80 80", isolates: "other"},
+}
+
+// put sets the policies of a namespace for the claimant.
+func (c claimant) put(w *script, ns string, ingress bool) {
+	this, that, from := "ingress", "Egress", "from"
+	if !ingress {
+		this, that, from = "egress", "Ingress", "to"
+	}
+	add := func(files string) { w.archive.Files = append(w.archive.Files, txtar.Parse([]byte(files)).Files...) }
+	for tier, text := range map[string]string{"Admin": c.admin, "Baseline": c.baseline} {
+		var rules []string
+		for rule := range strings.SplitSeq(text, "; ") {
+			if f := strings.Fields(rule); len(f) > 0 {
+				rules = append(rules, fmt.Sprintf("{action: %s, %s: [{namespaces: {matchLabels: {team: z}}}], protocols: [{tcp: {destinationPort: {range: {start: %s, end: %s}}}}]}", f[0], from, f[1], f[2]))
+			}
+		}
+		if len(rules) > 0 {
+			name := strings.ToLower(tier) + "-" + ns
+			add(tierText(name, fmt.Sprintf("{tier: %s, priority: 1, subject: {namespaces: {matchLabels: {team: %s}}}, %s: [%s]}", tier, ns, this, strings.Join(rules, ", "))))
+			w.do("cluster " + name)
+		}
+	}
+	spec := ""
+	switch {
+	case c.isolates == "other":
+		spec = fmt.Sprintf("{podSelector: {}, policyTypes: [%s]}", that)
+	case c.isolates != "":
+		spec = fmt.Sprintf("{podSelector: {}, policyTypes: [%s], %s: [{ports: [{port: %s}]}]}", strings.ToUpper(this[:1])+this[1:], this, c.opens)
+	default:
+		return
+	}
+	add(strings.ReplaceAll(policyText("np-"+ns, spec), "namespace: x", "namespace: "+ns))
+	w.do("policy np-" + ns)
+}
+
+// TestContestedIsNoMoreThanEach: two local pods claim one address, and each has its denies
+// somewhere else in its list. What reaches the endpoint, or leaves it, each of the two could have
+// alone: no accept of one of them comes before a deny of the other. The node reaches it all the
+// same.
+func TestContestedIsNoMoreThanEach(t *testing.T) {
+	for _, ingress := range []bool{true, false} {
+		open := 0
+		for first, a := range claimants {
+			for second, b := range claimants {
+				t.Run(fmt.Sprintf("ingress=%v/%s/%s", ingress, first, second), func(t *testing.T) {
+					w := newWorld(t, "")
+					w.do("namespace one team=one", "namespace two team=two", "namespace z team=z", "node 10.0.0.100", "endpoint ep 10.0.0.1", "pod z/peer 10.0.1.1 remote")
+					a.put(w, "one", ingress)
+					b.put(w, "two", ingress)
+					verdicts := func() (out [4]bool) {
+						for i := range out {
+							trace := "10.0.1.1 -> 10.0.0.1 TCP/%d ep in allow"
+							if !ingress {
+								trace = "10.0.0.1 -> 10.0.1.1 TCP/%d ep out allow"
+							}
+							out[i] = w.trace(strings.Fields(fmt.Sprintf(trace, 80+i))) == nil
+						}
+						return out
+					}
+					w.do("pod one/w 10.0.0.1", "apply")
+					of := [][4]bool{verdicts()}
+					w.do("delete pod one/w", "pod two/w 10.0.0.1", "apply")
+					of = append(of, verdicts())
+					w.do("pod one/w 10.0.0.1", "apply", "trace 10.0.0.100 -> 10.0.0.1 TCP/80 ep in allow")
+					for i, allowed := range verdicts() {
+						if allowed {
+							open++
+						}
+						require.False(t, allowed && !(of[0][i] && of[1][i]), "port %d is open, alone the pods have %v: %s", 80+i, of, w.sim.Dump())
+					}
+				})
+			}
+		}
+		require.NotZero(t, open, "what both allow is allowed to some of them")
+	}
+}
