@@ -57,6 +57,30 @@ func TestOnlyTheSubjectsOfClusterPolicies(t *testing.T) {
 	require.Equal(t, before, w.sim.Dump())
 }
 
+// TestEachRuleOnce: no two rules of an endpoint are equal, whatever spelling the ports of a
+// policy have, and whether one ClusterNetworkPolicy denies something or several do.
+func TestEachRuleOnce(t *testing.T) {
+	const yy = `[{namespaces: {matchLabels: {team: yy}}}]`
+	w := tierWorld(t, policyText("p", `{podSelector: {}, ingress: [{ports: [{protocol: TCP}]}, {ports: [{port: 1, endPort: 65535}]}]}`)+
+		tierText("c", `{`+fromBoth+`, ingress: [{action: Deny, from: `+yy+`, protocols: [{tcp: {destinationPort: {number: 80}}}, {udp: {destinationPort: {number: 53}}}]}]}`)+
+		tierText("d", `{`+fromBoth+`, ingress: [{action: Deny, from: `+yy+`, protocols: [{tcp: {destinationPort: {number: 80}}}]}]}`))
+	once := func(len int) {
+		rules := w.rulesOf("ep")
+		seen := map[hns.ACL]bool{}
+		for _, a := range rules {
+			a.ID = ""
+			require.False(t, seen[a.Canonical()], "%+v is there twice", a)
+			seen[a.Canonical()] = true
+		}
+		require.Len(t, rules, len, w.sim.Dump())
+	}
+	w.do("policy p", "apply")
+	once(3) // the node, TCP, and the block
+	w.do("cluster c", "cluster d", "apply")
+	once(7) // twice 80/TCP and 53/UDP: of y, and of addresses in doubt
+	w.do("apply", "calls")
+}
+
 // TestNodeComesBeforeTiers: the kubelet's probes pass whatever Admin denies, and no
 // other rule has the node rule's number.
 func TestNodeComesBeforeTiers(t *testing.T) {

@@ -49,11 +49,11 @@ func condition(a hns.ACL) hns.ACL {
 }
 
 // tierRules returns the rules that should be on an endpoint with a list of tiers, in
-// order, as far as HNS takes them and their sets. What comes after a rule that blocks
-// everything is never reached, and is not among them.
+// order, each once, as far as HNS takes them and their sets. What comes after a rule that
+// blocks everything is never reached, and is not among them.
 func (ep *Endpoint) tierRules(rejected func(ipsets.Name) bool) []render.TierRule {
 	var out []render.TierRule
-	ended := map[hns.Direction]bool{}
+	ended, seen := map[hns.Direction]bool{}, seenRules{}
 	for r := range ep.asked(rejected) {
 		if ended[r.ACL.Direction] {
 			continue
@@ -65,6 +65,9 @@ func (ep *Endpoint) tierRules(rejected func(ipsets.Name) bool) []render.TierRule
 				}
 				r.ACL = forms(r.ACL)[c.form]
 			}
+		}
+		if seen.again(r) {
+			continue
 		}
 		ended[r.ACL.Direction] = r.BlocksAll()
 		out = append(out, r)
@@ -93,14 +96,28 @@ func (ep *Endpoint) asked(rejected func(ipsets.Name) bool) iter.Seq[render.TierR
 // the allow-all pair where nobody else gives one.
 func (ep *Endpoint) listTiers(rules []render.TierRule) []hns.ACL {
 	out := acl.MissingDefaults(ep.open, ep.desired.Shared)
-	seen := map[hns.ACL]bool{} // rules that lost a condition may be equal
+	seen := seenRules{}
 	for _, r := range rules {
-		if !seen[r.ACL] {
-			seen[r.ACL] = true
+		if !seen.again(r) {
 			out = append(out, r.ACL)
 		}
 	}
 	return out
+}
+
+// seenRules finds rules that a list has already: rules that lost a condition may be equal,
+// and several policies may deny the same.
+type seenRules map[hns.ACL]bool
+
+// again reports whether the rule was seen before, and notes it. A rule that blocks is the
+// same under the Id of another policy.
+func (s seenRules) again(r render.TierRule) bool {
+	if r.IsBlock() {
+		r.ACL.ID = ""
+	}
+	was := s[r.ACL]
+	s[r.ACL] = true
+	return was
 }
 
 // shield returns the rules that close the endpoint in every direction in which

@@ -225,3 +225,22 @@ func BenchmarkCompile(b *testing.B) {
 		policy.Compile(np)
 	}
 }
+
+// TestWholeRangeIsTheProtocol: ranges that hold every port are the whole protocol, however
+// they are cut, and drop the named ports of the protocol as the protocol itself does.
+func TestWholeRangeIsTheProtocol(t *testing.T) {
+	whole := []policy.Port{{Protocol: policy.TCP}}
+	for _, ports := range []string{
+		`{protocol: TCP}`,
+		`{port: 1, endPort: 65535}`,
+		`{port: 30000, endPort: 65535}, {port: 1, endPort: 40000}`,
+		`{port: 2, endPort: 65535}, {port: 1}, {port: http}`,
+	} {
+		c := policy.Compile(parseSpec(t, `{ingress: [{ports: [`+ports+`]}]}`))
+		require.Equal(t, whole, c.Rules[0].Ports, ports)
+	}
+	for _, ports := range []string{`{port: 2, endPort: 65535}`, `{port: 1, endPort: 65534}`} {
+		c := policy.Compile(parseSpec(t, `{ingress: [{ports: [`+ports+`]}]}`))
+		require.NotEqual(t, whole, c.Rules[0].Ports, ports)
+	}
+}

@@ -69,11 +69,14 @@ func (c *compiler) port(p *networkingv1.NetworkPolicyPort, at *field.Path) (Port
 	return Port{}, false
 }
 
-func portNumber(n int32) bool { return n >= 1 && n <= 65535 }
+// maxPort is the last port number.
+const maxPort = 65535
+
+func portNumber(n int32) bool { return n >= 1 && n <= maxPort }
 
 // Fewest sorts ports and joins what overlaps or touches, so that equal meaning
-// gives equal rules. What a whole protocol covers is dropped. It may use the
-// memory of ports.
+// gives equal rules. The range 1 to 65535 is the whole protocol, as HNS knows no port
+// beyond it. What a whole protocol covers is dropped. It may use the memory of ports.
 func Fewest(ports []Port) []Port {
 	slices.SortFunc(ports, func(a, b Port) int {
 		return cmp.Or(
@@ -87,6 +90,9 @@ func Fewest(ports []Port) []Port {
 	for _, p := range ports {
 		if len(out) == 0 || !out[len(out)-1].absorb(p) {
 			out = append(out, p)
+		}
+		if last := &out[len(out)-1]; last.First <= 1 && last.Last == maxPort {
+			last.First, last.Last = 0, 0
 		}
 	}
 	return out
