@@ -143,7 +143,8 @@ func addOnly(types ...runtime.Object) func(*runtime.Scheme) error {
 }
 
 // Client returns a client for one group of the API, whose types add registers.
-// It has no rate limit of its own, and does not talk to the server yet.
+// It has no rate limit of its own, waits no longer than it should (impatient), and does not talk to
+// the server yet.
 func Client(cfg *rest.Config, gv schema.GroupVersion, add func(*runtime.Scheme) error) (*rest.RESTClient, error) {
 	scheme := runtime.NewScheme()
 	if err := add(scheme); err != nil {
@@ -159,6 +160,7 @@ func Client(cfg *rest.Config, gv schema.GroupVersion, add func(*runtime.Scheme) 
 	c.ContentType = runtime.ContentTypeProtobuf
 	c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	c.WarningHandlerWithContext = rest.NoWarnings{}
+	c.Wrap(newImpatient)
 	c.QPS = -1 // a few lists and watches with a backoff each; what writes has its own limit
 	return rest.RESTClientFor(c)
 }

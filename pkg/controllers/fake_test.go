@@ -86,7 +86,7 @@ func (s *apiServer) List(options metav1.ListOptions) (runtime.Object, error) {
 	return list, nil
 }
 
-func (s *apiServer) Watch(metav1.ListOptions) (watch.Interface, error) {
+func (s *apiServer) Watch(options metav1.ListOptions) (watch.Interface, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.down != nil {
@@ -94,6 +94,12 @@ func (s *apiServer) Watch(metav1.ListOptions) (watch.Interface, error) {
 	}
 	w := &apiWatch{server: s, events: make(chan watch.Event, 20000)}
 	s.watches[w] = true
+	if options.TimeoutSeconds != nil {
+		w.end = time.AfterFunc(time.Duration(*options.TimeoutSeconds)*time.Second, func() {
+			w.Stop()
+			close(w.events)
+		})
+	}
 	return w, nil
 }
 
@@ -155,6 +161,7 @@ func (s *apiServer) listed() int {
 type apiWatch struct {
 	server *apiServer
 	events chan watch.Event
+	end    *time.Timer
 }
 
 func (w *apiWatch) ResultChan() <-chan watch.Event { return w.events }
@@ -163,6 +170,9 @@ func (w *apiWatch) Stop() {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
 	delete(w.server.watches, w)
+	if w.end != nil {
+		w.end.Stop()
+	}
 }
 
 // cluster is the whole API server.

@@ -152,6 +152,9 @@ func (c *Controller) Ready() error {
 	if err := c.SourceError(); err != nil {
 		return fmt.Errorf("the API server does not answer: %w", err)
 	}
+	if err := c.silence(); err != nil {
+		return err
+	}
 	if err := stalled(c.progress(), unreadyAfter); err != nil {
 		return err
 	}
@@ -187,10 +190,10 @@ func (c *Controller) Behind() []string { return c.queue.Behind() }
 // SourceError returns why the last request to the API server failed, nil when
 // none did. It never waits.
 func (c *Controller) SourceError() error {
-	for _, i := range c.informers.all {
-		if err := i.source.lastError(); err != nil {
+	for _, t := range c.sources() {
+		if err := t.lastError(); err != nil {
 			return err
 		}
 	}
-	return c.nodes.lastError()
+	return nil
 }

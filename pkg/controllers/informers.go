@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -137,7 +138,7 @@ type tracked struct {
 
 	mu       sync.Mutex // guards following
 	last     error
-	heard    time.Time // when the server last said something; at first of the start
+	heard    time.Time // when the server last said something of the kind; at first of the start
 	relisted time.Time // when relist was last heeded
 }
 
@@ -152,12 +153,18 @@ func (t *tracked) ListWithContext(ctx context.Context, options metav1.ListOption
 	} else {
 		list, err = t.inner.ListWithContext(ctx, options)
 	}
-	t.note("list", err)
+	if t.note("list", err); err == nil {
+		t.hear()
+	}
 	return list, err
 }
 
 // WatchWithContext implements cache.WatcherWithContext.
 func (t *tracked) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	if options.TimeoutSeconds != nil && *options.TimeoutSeconds > maxWatchSeconds {
+		seconds := rand.N[int64](maxWatchSeconds/2) + maxWatchSeconds/2
+		options.TimeoutSeconds = &seconds
+	}
 	w, err := t.inner.WatchWithContext(ctx, options)
 	t.note("watch", err)
 	if options.SendInitialEvents != nil && utilnet.IsConnectionRefused(err) {
@@ -166,7 +173,7 @@ func (t *tracked) WatchWithContext(ctx context.Context, options metav1.ListOptio
 	if err != nil {
 		return w, err
 	}
-	return newHeardWatch(w, t), nil
+	return newHeardWatch(w, t, options.TimeoutSeconds), nil
 }
 
 // opaque hides what an error is. When a reflector streams its first list and sees a
@@ -188,9 +195,7 @@ func (t *tracked) note(verb string, err error) {
 	defer t.mu.Unlock()
 	if t.last = err; err != nil {
 		t.last = fmt.Errorf("%s %s: %w", verb, t.kind, err)
-		return
 	}
-	t.heard = time.Now()
 }
 
 func (t *tracked) hear() {

@@ -79,15 +79,11 @@ func (w *nodeWatch) get(name string) (*state.Node, bool) {
 	return s.get(cache.ObjectName{Name: name})
 }
 
-// lastError returns why the last request for nodes failed, nil when none did.
-func (w *nodeWatch) lastError() error {
+// followed returns the source of the nodes, nil while nobody wants them.
+func (w *nodeWatch) followed() *tracked {
 	w.mu.Lock()
-	t := w.tracked
-	w.mu.Unlock()
-	if t == nil {
-		return nil
-	}
-	return t.lastError()
+	defer w.mu.Unlock()
+	return w.tracked
 }
 
 // settle waits until nobody wants nodes, they are known, or they are missing. It returns

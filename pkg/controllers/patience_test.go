@@ -1,0 +1,248 @@
+package controllers
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// answering is a transport that a test answers for.
+type answering func(*http.Request) (*http.Response, error)
+
+func (a answering) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
+
+// answer returns an answer with a body that ends, or with nil one that breaks off with the request.
+func answer(r *http.Request, code int, header http.Header, body io.Reader) *http.Response {
+	header.Set("Content-Type", runtime.ContentTypeJSON)
+	if body == nil {
+		body = silent{r.Context()}
+	}
+	return &http.Response{StatusCode: code, Header: header, Body: io.NopCloser(body), Request: r}
+}
+
+// silent is a body of which nothing comes.
+type silent struct{ ctx context.Context }
+
+func (s silent) Read([]byte) (int, error) {
+	<-s.ctx.Done()
+	return 0, s.ctx.Err()
+}
+
+// fiveMinutes are the options of a watch.
+func fiveMinutes() metav1.ListOptions {
+	seconds := int64(300)
+	return metav1.ListOptions{TimeoutSeconds: &seconds}
+}
+
+// overWire returns the pods of a server that answers so.
+func overWire(t *testing.T, answers answering) cache.ListerWatcherWithContext {
+	source, err := ClusterSource(&rest.Config{Host: "http://server", Transport: answers}, "n1")
+	require.NoError(t, err)
+	return cache.ToListerWatcherWithContext(source.Pods)
+}
+
+// TestPauseOfAnHour: a server that answers 429 and asks for a pause of an hour is asked again after
+// half a minute.
+func TestPauseOfAnHour(t *testing.T) {
+	for after, pause := range map[string]time.Duration{"3600": maxRetryAfter, "31": maxRetryAfter, "2": 2 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			asked := 0
+			pods := overWire(t, func(r *http.Request) (*http.Response, error) {
+				if asked++; asked <= 2 {
+					return answer(r, http.StatusTooManyRequests, http.Header{"Retry-After": {after}}, strings.NewReader("{}")), nil
+				}
+				return answer(r, http.StatusOK, http.Header{}, nil), nil
+			})
+			began := time.Now()
+			w, err := pods.WatchWithContext(t.Context(), fiveMinutes())
+			require.NoError(t, err)
+			defer w.Stop()
+			require.Equal(t, 2*pause, time.Since(began))
+		})
+	}
+}
+
+// TestNoHeaders: a list or a watch that is not answered ends with an error after half a minute, and
+// is not tried again in silence.
+func TestNoHeaders(t *testing.T) {
+	for name, ask := range map[string]func(context.Context, cache.ListerWatcherWithContext) error{
+		"list": func(ctx context.Context, pods cache.ListerWatcherWithContext) error {
+			_, err := pods.ListWithContext(ctx, metav1.ListOptions{})
+			return err
+		},
+		"watch": func(ctx context.Context, pods cache.ListerWatcherWithContext) error {
+			_, err := pods.WatchWithContext(ctx, fiveMinutes())
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				asked := 0
+				pods := overWire(t, func(r *http.Request) (*http.Response, error) {
+					asked++
+					_, err := silent{r.Context()}.Read(nil)
+					return nil, err
+				})
+				began := time.Now()
+				err := ask(t.Context(), pods)
+				require.ErrorContains(t, err, "no answer within 30s")
+				require.NotErrorIs(t, err, context.Canceled, "that would count as our own end")
+				require.Equal(t, headersWithin, time.Since(began))
+				require.Equal(t, 1, asked)
+			})
+		})
+	}
+}
+
+// TestWatchThatNeverEnds: a watch that the server does not end in time is ended a minute later, with
+// an error. A slow list may take longer.
+func TestWatchThatNeverEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		w, err := overWire(t, func(r *http.Request) (*http.Response, error) {
+			return answer(r, http.StatusOK, http.Header{}, nil), nil
+		}).
+			WatchWithContext(t.Context(), fiveMinutes())
+		require.NoError(t, err)
+		event := <-w.ResultChan()
+		require.Equal(t, watch.Error, event.Type)
+		require.Equal(t, 5*time.Minute+watchGrace, time.Since(began))
+
+		list, err := overWire(t, func(r *http.Request) (*http.Response, error) {
+			body, writes := io.Pipe()
+			go func() {
+				time.Sleep(time.Hour)
+				_, err := io.WriteString(writes, `{"kind": "PodList", "apiVersion": "v1", "items": [{}]}`)
+				writes.CloseWithError(err)
+			}()
+			return answer(r, http.StatusOK, http.Header{}, body), nil
+		}).ListWithContext(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
+		require.Len(t, list.(*corev1.PodList).Items, 1)
+	})
+}
+
+// mute is a source whose watches say what a test has them say.
+type mute struct {
+	*apiServer
+	watch func() watch.Interface
+}
+
+func (m mute) Watch(metav1.ListOptions) (watch.Interface, error) { return m.watch(), nil }
+
+// TestSilentKind: the agent is not ready when it has heard nothing of one kind for five minutes, and
+// says of which. Errors, and watches that end before their time, are no sign of life.
+func TestSilentKind(t *testing.T) {
+	failing := func() watch.Interface {
+		w := watch.NewFakeWithChanSize(1, false)
+		status := apierrors.NewInternalError(io.ErrUnexpectedEOF).Status()
+		w.Error(&status)
+		return w
+	}
+	for name, watches := range map[string]func() watch.Interface{
+		"open and mute":     func() watch.Interface { return watch.NewFake() },
+		"ends after a time": func() watch.Interface { w := watch.NewFake(); time.AfterFunc(time.Minute, w.Stop); return w },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cl, r := newCluster(), &recorder{}
+			source := cl.source()
+			source.Pods = mute{cl.pods, watches}
+			run(t, Config{Source: source, Applier: r}, func(t *testing.T, c *Controller) {
+				time.Sleep(silentAfter - time.Second)
+				require.NoError(t, c.Ready())
+				time.Sleep(time.Second)
+				require.EqualError(t, c.Ready(), "the API server has said nothing about pods for 5m0s")
+				require.NoError(t, c.Healthy(), "a restart would not make it speak")
+				require.Less(t, c.Staleness()[KindNamespace], silentAfter)
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		heard := func(w watch.Interface, lasts time.Duration) time.Duration {
+			seconds := int64(180)
+			of := &tracked{kind: KindPod, inner: cache.ToListerWatcherWithContext(mute{newCluster().pods, func() watch.Interface { return w }})}
+			h, err := of.WatchWithContext(t.Context(), metav1.ListOptions{TimeoutSeconds: &seconds})
+			require.NoError(t, err)
+			time.AfterFunc(lasts, w.Stop)
+			for range h.ResultChan() {
+				continue
+			}
+			if of.contact().IsZero() {
+				return -1
+			}
+			return time.Since(of.contact())
+		}
+		require.EqualValues(t, -1, heard(failing(), time.Second))
+		require.EqualValues(t, -1, heard(failing(), 3*time.Minute), "an error that comes with the end")
+		require.EqualValues(t, -1, heard(watch.NewFake(), 0))
+		require.Zero(t, heard(watch.NewFake(), 3*time.Minute), "the server ends a watch of three minutes")
+		bookmarked := watch.NewFakeWithChanSize(1, false)
+		bookmarked.Action(watch.Bookmark, newPod("a", ""))
+		require.Equal(t, time.Second, heard(bookmarked, time.Second))
+	})
+}
+
+// TestNodesFallSilent: nodes count while they are watched.
+func TestNodesFallSilent(t *testing.T) {
+	cl, r := newCluster(), &recorder{}
+	crd := serveClusters(nil, newClusterPolicy("a", true))
+	source := cl.source()
+	source.ClusterPolicies = crd
+	source.AllNodes = mute{serve(cl.nodes.newEmpty(), newNode("n1", "10.9.0.1")), func() watch.Interface { return watch.NewFake() }}
+	run(t, Config{Source: source, Applier: r}, func(t *testing.T, c *Controller) {
+		require.NoError(t, c.Ready())
+		time.Sleep(silentAfter)
+		require.ErrorContains(t, c.Ready(), "said nothing about "+KindClusterNode.String())
+		crd.remove(newClusterPolicy("a", true))
+		time.Sleep(time.Minute)
+		require.NoError(t, c.Ready(), "no policy names nodes any more")
+	})
+}
+
+// TestMuteWatchIsReplaced: over the wire, a pod that comes while the watch is mute is known after the
+// watch is over its time, and the agent is ready again.
+func TestMuteWatchIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lists, watches := 0, 0
+		pods := overWire(t, func(r *http.Request) (*http.Response, error) {
+			switch {
+			case r.URL.Query().Has("sendInitialEvents"):
+				return answer(r, http.StatusUnprocessableEntity, http.Header{}, strings.NewReader(`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Invalid", "code": 422}`)), nil
+			case r.URL.Query().Has("watch"):
+				watches++
+				return answer(r, http.StatusOK, http.Header{}, nil), nil
+			}
+			lists++
+			items := `{"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": [`
+			if lists > 1 {
+				items += `{"metadata": {"namespace": "x", "name": "late", "resourceVersion": "6"}}`
+			}
+			return answer(r, http.StatusOK, http.Header{}, strings.NewReader(items+"]}")), nil
+		})
+		s := newStore(keptPods("n1", newInterner(), few), func(Key) {})
+		i := newInformer(KindPod, s, s.synced, pods.(cache.ListerWatcher), klog.Logger{})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); i.run(ctx) }()
+		time.Sleep(maxWatchSeconds*time.Second + 2*watchGrace)
+		synctest.Wait()
+		require.Len(t, s.all(), 1)
+		require.GreaterOrEqual(t, watches, 1)
+		stop()
+		<-done
+	})
+}
