@@ -58,6 +58,24 @@ func TestStart(t *testing.T) {
 	require.True(t, fake.closed)
 }
 
+// TestStartAnswersProbes: the kubelet has an endpoint of its own, with health and nothing else.
+func TestStartAnswersProbes(t *testing.T) {
+	s := launch(t, newFake(), "{}")
+	address, _ := s.log("answering the kubelet's probes")["address"].(string)
+	s.listens()
+	require.NotEqual(t, s.addr, address)
+	s.becomes("/readyz", 200, "ok\n")
+	s.addr = address
+	s.becomes("/readyz", 200, "ok\n")
+	s.becomes("/healthz", 200, "ok\n")
+	for _, path := range []string{"/node-metrics", "/cluster-metrics", "/npm/v1/debug/manager", "/"} {
+		code, _ := s.get(path)
+		require.Equal(t, 404, code, path)
+	}
+	s.stop()
+	require.NoError(t, <-s.ended)
+}
+
 // TestStartDryRun: a dry run says what it would write, writes nothing, tells the cluster
 // nothing, is not ready, and waits for no other agent.
 func TestStartDryRun(t *testing.T) {
@@ -166,7 +184,7 @@ func TestStartErrors(t *testing.T) {
 	require.NoError(t, os.WriteFile(bad, []byte(`{"ListeningPort": 70000}`), 0o600))
 	require.NoError(t, os.WriteFile(good, []byte(`{}`), 0o600))
 	_, noFile := os.Stat("none") // systems say it in their own words
-	kubeconfig := []string{"--kubeconfig", apiServer(t), "--listen", "127.0.0.1:0"}
+	kubeconfig := []string{"--kubeconfig", apiServer(t), "--listen", "127.0.0.1:0", "--listen-probes", "127.0.0.1:0"}
 	noDLL := fmt.Errorf("%w: load computenetwork.dll: no such module", hcsadapter.ErrMissing)
 	const needs = "npm start needs Windows Server 2022 or later: the Host Networking Service is missing: load computenetwork.dll: no such module"
 

@@ -68,12 +68,17 @@ type Page struct {
 	vital bool
 }
 
-// all returns the pages that are on.
-func (cfg Config) all() []Page {
-	pages := []Page{
+// health returns the pages that the kubelet asks for.
+func (cfg Config) health() []Page {
+	return []Page{
 		{Path: "/healthz", Handler: check(cfg.Healthy, nil), Open: true, vital: true},
 		{Path: "/readyz", Handler: check(cfg.Ready, cfg.Notes), Open: true, vital: true},
 	}
+}
+
+// all returns the pages that are on.
+func (cfg Config) all() []Page {
+	pages := cfg.health()
 	if cfg.NodeMetrics != nil {
 		pages = append(pages, Page{Path: NodeMetricsPath, Handler: cfg.NodeMetrics, Open: true})
 	}
@@ -106,6 +111,16 @@ func (cfg Config) all() []Page {
 func Handler(cfg Config) http.Handler {
 	plain, _ := Handlers(cfg, Local)
 	return plain
+}
+
+// Probes returns /healthz and /readyz alone, for clients on this machine: for a listener
+// that pods cannot reach.
+func Probes(cfg Config) http.Handler {
+	pages := http.NewServeMux()
+	for _, page := range cfg.health() {
+		pages.Handle("GET "+page.Path, Local(page.Handler))
+	}
+	return small(ownSite(pages))
 }
 
 // Handlers returns Handler, and a second one for other machines with every page
