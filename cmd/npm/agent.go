@@ -324,7 +324,7 @@ func (a *agent) pages() debug.Config {
 		}), page.Heavy()...)
 	}
 	if a.set.Metrics {
-		pages.NodeMetrics, pages.ClusterMetrics = a.metrics.Node(), a.metrics.Cluster()
+		pages.NodeMetrics, pages.ClusterMetrics, pages.PublicClusterMetrics = a.metrics.Node(), a.metrics.Cluster(), a.metrics.PublicCluster()
 	}
 	return pages
 }

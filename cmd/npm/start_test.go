@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -15,9 +17,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/metrics"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // start is the same program with a real client; here that is the simulator.
@@ -175,6 +180,24 @@ func TestStartOnCalico(t *testing.T) {
 		s.stop()
 		require.NoError(t, <-s.ended)
 		require.Equal(t, want, strings.Contains(fake.Dump(), "azure-acl-baseazurewireserver"), fake.Dump())
+	}
+}
+
+// TestNamesOfMetrics: what answers other machines names no set.
+func TestNamesOfMetrics(t *testing.T) {
+	a := &agent{set: settings{config: config{Metrics: true}}, metrics: metrics.New(metrics.Options{
+		Now: time.Now, Staleness: func() map[controllers.Kind]time.Duration { return nil },
+		Stats: func() state.Stats { return state.Stats{Sets: []state.SetStats{{ID: "i", Name: "ns-shop", Entries: 3}}} },
+	})}
+	pages := a.pages()
+	for page, want := range map[*http.Handler]string{
+		&pages.ClusterMetrics:       `npm_ipset_counts{set_hash="i",set_name="ns-shop"} 3`,
+		&pages.PublicClusterMetrics: `npm_ipset_counts{set_hash="others",set_name="others"} 3`,
+	} {
+		rec := httptest.NewRecorder()
+		(*page).ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+		require.Contains(t, rec.Body.String(), want)
+		require.Equal(t, 1, strings.Count(rec.Body.String(), "npm_ipset_counts{"))
 	}
 }
 
