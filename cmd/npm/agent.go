@@ -40,8 +40,9 @@ type settings struct {
 	kubeconfig string // "" as a pod of the cluster
 	listen     string // address
 	// listenDebug is the address of the HTTPS endpoint, when it is exposed.
-	listenDebug string
-	reconcile   time.Duration
+	listenDebug  string
+	listenProbes string // address for the kubelet
+	reconcile    time.Duration
 	// dryRun has HNS and the cluster read, and nothing written to either.
 	dryRun bool
 }
@@ -133,7 +134,8 @@ func runAgent(ctx context.Context, set settings, this host, svc service, logger 
 
 // listeners returns the addresses at which the agent answers.
 func (a *agent) listeners(ctx context.Context, others exposed) []*listener {
-	plain, guarded := debug.Handlers(a.pages(), others.guard)
+	pages := a.pages()
+	plain, guarded := debug.Handlers(pages, others.guard)
 	at := func(what, address, keys string) *listener {
 		return &listener{what: what, address: address, keys: keys, host: a.host, logger: a.logger, note: func(text string) { a.notes.set(what, text) }}
 	}
@@ -142,15 +144,18 @@ func (a *agent) listeners(ctx context.Context, others exposed) []*listener {
 	first.opened = func(addr string) {
 		a.logger.Info("Starting NPM HTTP API on "+addr, "listening", addr) // runbooks search for this line
 	}
+	probes := at("probe endpoint", a.set.listenProbes, "--listen-probes or ProbeListeningPort")
+	probes.serve = func(l net.Listener) error { return debug.ServeProbes(ctx, l, debug.Probes(pages)) }
+	probes.opened = func(addr string) { a.logger.Info("answering the kubelet's probes", "address", addr) }
 	if others.certificate == nil {
-		return []*listener{first}
+		return []*listener{probes, first}
 	}
 	second := at("HTTPS endpoint", a.set.listenDebug, "--listen-debug or DebugListeningAddress and DebugListeningPort")
 	second.serve = func(l net.Listener) error { return debug.ServeTLS(ctx, l, others.certificate, guarded) }
 	second.opened = func(addr string) {
 		a.logger.Info("debug pages answer other machines", append([]any{"listening", addr}, others.says...)...)
 	}
-	return []*listener{first, second}
+	return []*listener{probes, first, second}
 }
 
 // newAgent wires the parts. It does no I/O.
@@ -306,7 +311,7 @@ func (a *agent) pages() debug.Config {
 		}), page.Heavy()...)
 	}
 	if a.set.Metrics {
-		pages.NodeMetrics, pages.ClusterMetrics = a.metrics.Node(), a.metrics.Cluster()
+		pages.NodeMetrics, pages.ClusterMetrics, pages.PublicClusterMetrics = a.metrics.Node(), a.metrics.Cluster(), a.metrics.PublicCluster()
 	}
 	return pages
 }

@@ -47,6 +47,7 @@ type config struct {
 	Port          int    `key:"ListeningPort" default:"10091" least:"1" most:"65535"`
 	DebugAddress  string `key:"DebugListeningAddress" default:"0.0.0.0"`                   // of the HTTPS endpoint
 	DebugPort     int    `key:"DebugListeningPort" default:"10093" least:"1" most:"65535"` // 10092 is the predecessor's
+	ProbePort     int    `key:"ProbeListeningPort" default:"10094" least:"1" most:"65535"` // on 127.0.0.1, for the kubelet
 	DebugCertFile string `key:"DebugTLSCertFile"`                                          // both or neither
 	DebugKeyFile  string `key:"DebugTLSKeyFile"`
 	// Network is that of HNS, which compares names exactly; "": it is found.
@@ -98,6 +99,11 @@ func defaultConfig() config { return defaults().config }
 // address is that of the HTTP endpoint.
 func (c config) address() string { return net.JoinHostPort(c.Address, strconv.Itoa(c.Port)) }
 
+// probeAddress is that of the kubelet's probes. Pods have another loopback.
+func (c config) probeAddress() string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(c.ProbePort))
+}
+
 // debugAddress is that of the HTTPS endpoint.
 func (c config) debugAddress() string {
 	return net.JoinHostPort(c.DebugAddress, strconv.Itoa(c.DebugPort))
@@ -112,6 +118,10 @@ func (c config) check() error {
 		return errors.New("DebugTLSKeyFile: needs DebugTLSCertFile beside it")
 	case c.ExposeDebug && c.DebugPort == c.Port:
 		return fmt.Errorf("DebugListeningPort: %d is ListeningPort; with Toggles.ExposeDebugAPI they must differ", c.Port)
+	case c.ProbePort == c.Port:
+		return fmt.Errorf("ProbeListeningPort: %d is ListeningPort; they must differ", c.Port)
+	case c.ExposeDebug && c.ProbePort == c.DebugPort:
+		return fmt.Errorf("ProbeListeningPort: %d is DebugListeningPort; with Toggles.ExposeDebugAPI they must differ", c.ProbePort)
 	}
 	return nil
 }

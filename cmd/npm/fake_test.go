@@ -234,7 +234,7 @@ func launch(t *testing.T, fake *fakeService, config string, args ...string) *sta
 	env := map[string]string{"HOSTNAME": "win-1", configEnv: file}
 	cmd := newStart(streams{err: write}, func(key string) string { return env[key] }, fake.host())
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	cmd.SetArgs(append([]string{"--kubeconfig", apiServer(t), "--listen", "127.0.0.1:0"}, args...))
+	cmd.SetArgs(append([]string{"--kubeconfig", apiServer(t), "--listen", "127.0.0.1:0", "--listen-probes", "127.0.0.1:0"}, args...))
 	s := &started{t: t, stop: cancel, ended: make(chan error, 1), logs: make(chan map[string]any, 10_000)}
 	go func() {
 		err := cmd.ExecuteContext(ctx)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -15,9 +17,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/pkg/metrics"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // start is the same program with a real client; here that is the simulator.
@@ -56,6 +61,24 @@ func TestStart(t *testing.T) {
 	require.NoError(t, <-s.ended)
 	s.log("stopped")
 	require.True(t, fake.closed)
+}
+
+// TestStartAnswersProbes: the kubelet has an endpoint of its own, with health and nothing else.
+func TestStartAnswersProbes(t *testing.T) {
+	s := launch(t, newFake(), "{}")
+	address, _ := s.log("answering the kubelet's probes")["address"].(string)
+	s.listens()
+	require.NotEqual(t, s.addr, address)
+	s.becomes("/readyz", 200, "ok\n")
+	s.addr = address
+	s.becomes("/readyz", 200, "ok\n")
+	s.becomes("/healthz", 200, "ok\n")
+	for _, path := range []string{"/node-metrics", "/cluster-metrics", "/npm/v1/debug/manager", "/"} {
+		code, _ := s.get(path)
+		require.Equal(t, 404, code, path)
+	}
+	s.stop()
+	require.NoError(t, <-s.ended)
 }
 
 // TestStartDryRun: a dry run says what it would write, writes nothing, tells the cluster
@@ -160,13 +183,31 @@ func TestStartOnCalico(t *testing.T) {
 	}
 }
 
+// TestNamesOfMetrics: what answers other machines names no set.
+func TestNamesOfMetrics(t *testing.T) {
+	a := &agent{set: settings{config: config{Metrics: true}}, metrics: metrics.New(metrics.Options{
+		Now: time.Now, Staleness: func() map[controllers.Kind]time.Duration { return nil },
+		Stats: func() state.Stats { return state.Stats{Sets: []state.SetStats{{ID: "i", Name: "ns-shop", Entries: 3}}} },
+	})}
+	pages := a.pages()
+	for page, want := range map[*http.Handler]string{
+		&pages.ClusterMetrics:       `npm_ipset_counts{set_hash="i",set_name="ns-shop"} 3`,
+		&pages.PublicClusterMetrics: `npm_ipset_counts{set_hash="others",set_name="others"} 3`,
+	} {
+		rec := httptest.NewRecorder()
+		(*page).ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+		require.Contains(t, rec.Body.String(), want)
+		require.Equal(t, 1, strings.Count(rec.Body.String(), "npm_ipset_counts{"))
+	}
+}
+
 func TestStartErrors(t *testing.T) {
 	dir := t.TempDir()
 	bad, good := filepath.Join(dir, "bad.json"), filepath.Join(dir, "good.json")
 	require.NoError(t, os.WriteFile(bad, []byte(`{"ListeningPort": 70000}`), 0o600))
 	require.NoError(t, os.WriteFile(good, []byte(`{}`), 0o600))
 	_, noFile := os.Stat("none") // systems say it in their own words
-	kubeconfig := []string{"--kubeconfig", apiServer(t), "--listen", "127.0.0.1:0"}
+	kubeconfig := []string{"--kubeconfig", apiServer(t), "--listen", "127.0.0.1:0", "--listen-probes", "127.0.0.1:0"}
 	noDLL := fmt.Errorf("%w: load computenetwork.dll: no such module", hcsadapter.ErrMissing)
 	const needs = "npm start needs Windows Server 2022 or later: the Host Networking Service is missing: load computenetwork.dll: no such module"
 

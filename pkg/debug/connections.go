@@ -10,20 +10,29 @@ import (
 	"sync"
 )
 
-// connectionsAtOnce is for each listener.
-const connectionsAtOnce = 128
+const (
+	// connectionsAtOnce is for each listener, connectionsOfOne for each address of a client.
+	connectionsAtOnce = 128
+	connectionsOfOne  = 8
+	// requestsOfOne is the number of requests after which the server closes a connection.
+	requestsOfOne = 100
+)
 
-// crowd is a listener that keeps its connections to a number. When one more
-// comes, one gives way on which no page is being answered: the oldest of the
-// client that has most of them. So who holds connections open, or sends headers
-// slowly, is in nobody's way, the kubelet's least of all; a listener that let
-// new ones wait would be.
+// crowd is a listener that bounds its connections: all of them, and those of one
+// client address. When a new one exceeds a bound, one connection is closed at once,
+// on which no page is being answered: the oldest of the client that has the most.
+// If all are busy, the new one is closed. So a client that holds connections open,
+// sends headers slowly or sends requests without a pause delays no other client.
 type crowd struct {
 	net.Listener
-	most int
+	most, ofOne int
 
 	mu    sync.Mutex // guards following
 	conns []*conn    // the one that was idle longest first, but for those busy
+}
+
+func newCrowd(l net.Listener) *crowd {
+	return &crowd{Listener: l, most: connectionsAtOnce, ofOne: connectionsOfOne}
 }
 
 // conn is a connection of a crowd.
@@ -32,6 +41,8 @@ type conn struct {
 	crowd *crowd
 	from  netip.Addr
 	busy  bool // a page is being answered; guarded by crowd.mu
+
+	requests int // begun; used by the connection's own goroutine only
 }
 
 // Accept implements net.Listener.
@@ -41,28 +52,29 @@ func (c *crowd) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	from, _ := netip.ParseAddrPort(inner.RemoteAddr().String()) // all others are one client
-	joined := &conn{Conn: inner, crowd: c, from: from.Addr()}
+	joined := &conn{Conn: inner, crowd: c, from: from.Addr().Unmap()}
 	if leaves := c.add(joined); leaves != nil {
 		_ = leaves.Close() // its reader sees it
 	}
 	return joined, nil
 }
 
-// add returns which connection gives way for a new one, and that may be the new one.
+// add returns the connection to close for a new one, which may be the new one, or nil.
 func (c *crowd) add(joined *conn) *conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.conns = append(c.conns, joined)
-	if len(c.conns) <= c.most {
-		return nil
-	}
 	has := map[netip.Addr]int{}
 	for _, other := range c.conns {
 		has[other.from]++
 	}
-	var leaves *conn
+	ownBound := has[joined.from] > c.ofOne
+	if !ownBound && len(c.conns) <= c.most {
+		return nil
+	}
+	var leaves *conn // joined at the latest, which is not busy
 	for _, other := range c.conns {
-		if !other.busy && (leaves == nil || has[other.from] > has[leaves.from]) {
+		if !other.busy && (!ownBound || other.from == joined.from) && (leaves == nil || has[other.from] > has[leaves.from]) {
 			leaves = other
 		}
 	}
@@ -107,10 +119,14 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// busy marks the connections of requests while next answers them.
+// busy marks the connections of requests while next answers them, and has the server
+// close a connection after its last request.
 func busy(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connKey{}).(*conn); ok {
+			if c.requests++; c.requests >= requestsOfOne {
+				w.Header().Set("Connection", "close")
+			}
 			c.setBusy(true)
 			defer c.setBusy(false)
 		}

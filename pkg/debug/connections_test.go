@@ -1,6 +1,7 @@
 package debug
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -50,9 +51,9 @@ type room struct {
 	closed []string
 }
 
-func newRoom() *room {
+func newRoom(ofOne int) *room {
 	comes := make(chan net.Conn, 1)
-	return &room{crowd: &crowd{Listener: fakeListener{comes: comes}, most: 4}, comes: comes, conns: map[string]*conn{}}
+	return &room{crowd: &crowd{Listener: fakeListener{comes: comes}, most: 4, ofOne: ofOne}, comes: comes, conns: map[string]*conn{}}
 }
 
 func (r *room) do(word string) error {
@@ -76,20 +77,27 @@ func (r *room) do(word string) error {
 }
 
 func TestWhoGivesWay(t *testing.T) {
-	for _, tc := range []struct{ words, closed string }{
-		{"a1 a2 a3 a4", ""},
-		{"a1 a2 a3 a4 a5 a6", "a1 a2"},
-		{"a1 a2 a3 a4 a1+ a1- a5", "a2"},     // the one that waits longest
-		{"b1 a2 a3 a4 b5", "a2"},             // of who has most
-		{"a1 a2 a3 a4 b1 b2 b3", "a1 a2 b1"}, // until all have as many
-		{"a1+ a2+ a3 a4 b1", "a3"},           // who is answered stays
-		{"a1+ a2+ a3+ b1 a4", "a4"},          // even the newcomer goes
-		{"a1+ a2+ a3+ a4+ b1", "b1"},         // even a newcomer of another
-		{"a1 a2 a3 a4 a2. a5", "a2"},         // a place is free
-		{"a1 a1+ a1. a1- a2 a3 a4 a5", "a1"}, // who is gone does not come back
-		{"a1 a2 a3 a4 a5 a1. a6", "a1 a1 a2"},
+	for _, tc := range []struct {
+		words, closed string
+		ofOne         int // 0: as many as there are places
+	}{
+		{"a1 a2 a3 a4", "", 0},
+		{"a1 a2 a3 a4 a5 a6", "a1 a2", 0},
+		{"a1 a2 a3 a4 a1+ a1- a5", "a2", 0},     // the one that waits longest
+		{"b1 a2 a3 a4 b5", "a2", 0},             // of who has most
+		{"a1 a2 a3 a4 b1 b2 b3", "a1 a2 b1", 0}, // until all have as many
+		{"a1+ a2+ a3 a4 b1", "a3", 0},           // who is answered stays
+		{"a1+ a2+ a3+ b1 a4", "a4", 0},          // even the newcomer goes
+		{"a1+ a2+ a3+ a4+ b1", "b1", 0},         // even a newcomer of another
+		{"a1 a2 a3 a4 a2. a5", "a2", 0},         // a place is free
+		{"a1 a1+ a1. a1- a2 a3 a4 a5", "a1", 0}, // who is gone does not come back
+		{"a1 a2 a3 a4 a5 a1. a6", "a1 a1 a2", 0},
+		{"a1 a2 b1 a3 b2", "a1", 2},            // the oldest idle one of the same client, although there is room
+		{"b1 a1 a2 a3 b2", "a1", 2},            // and not another client's
+		{"b1 a1+ a2+ a3 b2", "a3", 2},          // all others are busy: the new one
+		{"a1+ a2+ a3 a4 a5 b1", "a3 a4 a5", 2}, // however many try
 	} {
-		r := newRoom()
+		r := newRoom(cmp.Or(tc.ofOne, 4))
 		for word := range strings.FieldsSeq(tc.words) {
 			name := strings.TrimRight(word, "+-.")
 			if r.conns[name] == nil {
@@ -102,7 +110,7 @@ func TestWhoGivesWay(t *testing.T) {
 		require.Equal(t, tc.closed, strings.Join(r.closed, " "), tc.words)
 		require.LessOrEqual(t, len(r.crowd.conns), 4)
 	}
-	r := newRoom()
+	r := newRoom(4)
 	close(r.comes)
 	_, err := r.crowd.Accept()
 	require.ErrorIs(t, err, net.ErrClosed)
@@ -112,7 +120,7 @@ func TestWhoGivesWay(t *testing.T) {
 // never cut off, and a client with few is not in the way of one with many.
 func TestCrowd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r, n := newRoom(), 0
+		r, n := newRoom(4), 0
 		pick := func(t *rapid.T) string {
 			names := make([]string, 0, len(r.conns))
 			for name, c := range r.conns {

@@ -4,6 +4,8 @@ package debug
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/pprof"
@@ -33,6 +35,9 @@ type Config struct {
 	Notes func() []string
 
 	NodeMetrics, ClusterMetrics http.Handler
+	// PublicClusterMetrics answers other machines in place of ClusterMetrics, without
+	// names of the cluster's objects. nil: they are refused.
+	PublicClusterMetrics http.Handler
 
 	// Transactions are the last steps in brief, Recording is all that was kept of
 	// them.
@@ -60,6 +65,9 @@ type Page struct {
 	// Open lets everybody see it. The others tell names and addresses of the
 	// whole cluster.
 	Open bool
+	// Public answers other machines in place of Handler, if the page is Open, where no
+	// guard has let the client in. nil: Handler has no names.
+	Public http.Handler
 	// Heavy pages cost memory or processor time that grows with the cluster, or
 	// hold up what they measure. Few are answered at the same time, and fewer to
 	// one client. Their handlers end soon when the request's context does.
@@ -68,17 +76,22 @@ type Page struct {
 	vital bool
 }
 
+// health returns the pages that the kubelet asks for.
+func (cfg Config) health() []Page {
+	return []Page{
+		{Path: "/healthz", Handler: check(cfg.Healthy, nil), Public: check(unnamed(cfg.Healthy), nil), Open: true, vital: true},
+		{Path: "/readyz", Handler: check(cfg.Ready, cfg.Notes), Public: check(unnamed(cfg.Ready), counted(cfg.Notes)), Open: true, vital: true},
+	}
+}
+
 // all returns the pages that are on.
 func (cfg Config) all() []Page {
-	pages := []Page{
-		{Path: "/healthz", Handler: check(cfg.Healthy, nil), Open: true, vital: true},
-		{Path: "/readyz", Handler: check(cfg.Ready, cfg.Notes), Open: true, vital: true},
-	}
+	pages := cfg.health()
 	if cfg.NodeMetrics != nil {
 		pages = append(pages, Page{Path: NodeMetricsPath, Handler: cfg.NodeMetrics, Open: true})
 	}
 	if cfg.ClusterMetrics != nil {
-		pages = append(pages, Page{Path: ClusterMetricsPath, Handler: cfg.ClusterMetrics, Open: true})
+		pages = append(pages, Page{Path: ClusterMetricsPath, Handler: cfg.ClusterMetrics, Public: cfg.PublicClusterMetrics, Open: cfg.PublicClusterMetrics != nil})
 	}
 	if cfg.Dump != nil {
 		pages = append(pages, Page{Path: ManagerPath, Heavy: true, Handler: http.HandlerFunc(cfg.serveManager)})
@@ -108,6 +121,16 @@ func Handler(cfg Config) http.Handler {
 	return plain
 }
 
+// Probes returns /healthz and /readyz alone, for clients on this machine: for a listener
+// that pods cannot reach.
+func Probes(cfg Config) http.Handler {
+	pages := http.NewServeMux()
+	for _, page := range cfg.health() {
+		pages.Handle("GET "+page.Path, Local(page.Handler))
+	}
+	return small(ownSite(pages))
+}
+
 // Handlers returns Handler, and a second one for other machines with every page
 // behind guard. They share their limits.
 func Handlers(cfg Config, guard Guard) (plain, guarded http.Handler) {
@@ -117,6 +140,11 @@ func Handlers(cfg Config, guard Guard) (plain, guarded http.Handler) {
 		bounded := limits.bound(page)
 		there.Handle("GET "+page.Path, guard(bounded))
 		if page.Open {
+			if page.Public != nil {
+				public := page
+				public.Handler = page.Public
+				bounded = byPlace(bounded, limits.bound(public))
+			}
 			bounded = ownName(cfg.Node, bounded)
 		} else {
 			bounded = Local(bounded)
@@ -159,6 +187,30 @@ func (a attended) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return a.Writer.Write(p)
+}
+
+// unnamed returns a check that leaves out the reason, which may name objects.
+func unnamed(state func() error) func() error {
+	return func() error {
+		if state() != nil {
+			return errors.New("no; the node itself and npm status see why")
+		}
+		return nil
+	}
+}
+
+// counted returns the number of notes in place of their text, which may name objects.
+func counted(notes func() []string) func() []string {
+	return func() []string {
+		if notes == nil {
+			return nil
+		}
+		n := len(notes())
+		if n == 0 {
+			return nil
+		}
+		return []string{fmt.Sprintf("notes: %d; the node itself sees them", n)}
+	}
 }
 
 // check answers 200 "ok", or 503 with the reason, and the notes behind it.

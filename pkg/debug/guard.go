@@ -29,6 +29,17 @@ func Local(page http.Handler) http.Handler {
 	})
 }
 
+// byPlace passes requests of this machine on to local, and others to public.
+func byPlace(local, public http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if fromLoopback(r.RemoteAddr) {
+			local.ServeHTTP(w, r)
+		} else {
+			public.ServeHTTP(w, r)
+		}
+	})
+}
+
 // fromLoopback takes what net/http knows of a client, "address:port".
 func fromLoopback(remote string) bool {
 	from, err := netip.ParseAddrPort(remote)

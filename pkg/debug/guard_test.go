@@ -1,6 +1,7 @@
 package debug
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -35,7 +36,7 @@ func page(text string) http.Handler {
 func pages() Config {
 	return Config{
 		Dump: func() state.Dump { return state.Dump{Node: "n1"} }, Healthy: fine, Ready: fine,
-		NodeMetrics: page("node"), ClusterMetrics: page("cluster"), Pprof: true,
+		NodeMetrics: page("node"), ClusterMetrics: page("cluster"), PublicClusterMetrics: page("cluster"), Pprof: true,
 		Transactions: func() []recorder.Step { return []recorder.Step{{Number: 7, Kind: recorder.Observation}} },
 		Recording:    func() recorder.Recording { return recorder.Recording{Format: recorder.Format} },
 		Pages:        []Page{{Path: "/more/", Handler: page("more")}},
@@ -62,6 +63,46 @@ func TestWhoMayAsk(t *testing.T) {
 		code, _ := ask(t, full(), path, there, "win-1:10091")
 		require.Equal(t, http.StatusOK, code, path)
 	}
+}
+
+// TestNamesStayOnTheNode: other machines get numbers, and no text that may name objects of the cluster.
+func TestNamesStayOnTheNode(t *testing.T) {
+	cfg := pages()
+	cfg.ClusterMetrics, cfg.PublicClusterMetrics = page("ns-shop"), page("others")
+	named := func() error { return errors.New("read pod shop/db-0") }
+	cfg.Notes = func() []string { return []string{"pod shop/db-0 is claimed", "pod shop/db-1 is claimed"} }
+	asks := func(from string) func(path string) (int, string) {
+		h := Handler(cfg)
+		host := map[string]string{here: "localhost", there: "win-1"}[from]
+		return func(path string) (int, string) { return ask(t, h, path, from, host) }
+	}
+	local, remote := asks(here), asks(there)
+	for path, want := range map[string]string{ClusterMetricsPath: "others", "/readyz": "ok\nnotes: 2; the node itself sees them\n", "/healthz": "ok\n"} {
+		code, body := remote(path)
+		require.Equal(t, http.StatusOK, code, path)
+		require.Equal(t, want, body, path)
+	}
+	_, body := local(ClusterMetricsPath)
+	require.Equal(t, "ns-shop", body)
+	_, body = local("/readyz")
+	require.Equal(t, "ok\npod shop/db-0 is claimed\npod shop/db-1 is claimed\n", body)
+
+	cfg.Healthy, cfg.Ready, cfg.PublicClusterMetrics = named, named, nil
+	local, remote = asks(here), asks(there)
+	for _, path := range []string{"/readyz", "/healthz"} {
+		code, body := remote(path)
+		require.Equal(t, http.StatusServiceUnavailable, code, path)
+		require.NotContains(t, body, "shop", path)
+		code, body = local(path)
+		require.Equal(t, http.StatusServiceUnavailable, code, path)
+		require.Contains(t, body, "read pod shop/db-0", path)
+	}
+	code, _ := remote(ClusterMetricsPath)
+	require.Equal(t, http.StatusForbidden, code)
+
+	_, guarded := Handlers(cfg, func(page http.Handler) http.Handler { return page })
+	_, body = ask(t, guarded, ClusterMetricsPath, there, "win-1")
+	require.Equal(t, "ns-shop", body, "a client that the guard lets in sees names")
 }
 
 // The second handler has every page behind its guard, wherever the client is.

@@ -14,7 +14,15 @@ import (
 // Serve answers requests on l until ctx is done, then gives those in progress
 // a second to end. It closes l.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	return serve(ctx, &crowd{Listener: l, most: connectionsAtOnce}, h)
+	return serve(ctx, newCrowd(l), newServer(ctx, h))
+}
+
+// ServeProbes is Serve for the kubelet. All its clients have one address, so it has no
+// bound for each; instead it closes every connection after one answer.
+func ServeProbes(ctx context.Context, l net.Listener, h http.Handler) error {
+	srv := newServer(ctx, h)
+	srv.SetKeepAlivesEnabled(false)
+	return serve(ctx, &crowd{Listener: l, most: connectionsAtOnce, ofOne: connectionsAtOnce}, srv)
 }
 
 // ServeTLS is Serve with encryption; certificate is tls.Config.GetCertificate.
@@ -23,11 +31,10 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 func ServeTLS(ctx context.Context, l net.Listener, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), h http.Handler) error {
 	// Without ALPN it is HTTP/1.1, where limits of connections are limits of requests.
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate, ClientAuth: tls.RequestClientCert}
-	return serve(ctx, tls.NewListener(&crowd{Listener: l, most: connectionsAtOnce}, cfg), h)
+	return serve(ctx, tls.NewListener(newCrowd(l), cfg), newServer(ctx, h))
 }
 
-func serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	srv := newServer(ctx, h)
+func serve(ctx context.Context, l net.Listener, srv *http.Server) error {
 	ended := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)

@@ -220,13 +220,13 @@ func TestSlowWriters(t *testing.T) {
 	}
 }
 
-// However many connections somebody holds open, others are answered at once.
+// However many connections clients hold open, others are answered at once.
 func TestManyConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := serving(t, full())
 		held := make([]net.Conn, 10*connectionsAtOnce)
 		for i := range held {
-			held[i] = p.dial(1)
+			held[i] = p.dial(byte(3 + i%(2*connectionsAtOnce/connectionsOfOne)))
 			if i%2 == 0 {
 				go func() { _, _ = io.WriteString(held[i], "GET /healthz HT") }()
 			}

@@ -101,7 +101,7 @@ func TestPagesWhileTransactionsRun(t *testing.T) {
 		Stats: dp.Stats, Staleness: func() map[controllers.Kind]time.Duration { return map[controllers.Kind]time.Duration{} }, Now: time.Now,
 	})
 	at := both(t, Config{
-		Dump: dp.Dump, Healthy: fine, Ready: fine, Pprof: true, NodeMetrics: m.Node(), ClusterMetrics: m.Cluster(),
+		Dump: dp.Dump, Healthy: fine, Ready: fine, Pprof: true, NodeMetrics: m.Node(), ClusterMetrics: m.Cluster(), PublicClusterMetrics: m.PublicCluster(),
 	})
 
 	slow, err := net.Dial("tcp", at[0].url[len("http://"):])

@@ -33,6 +33,7 @@ type Options struct {
 type Metrics struct {
 	now           func() time.Time
 	node, cluster *prometheus.Registry
+	public        *prometheus.Registry // cluster without names
 	calls         *calls
 	transactions  *transactions
 	starts        starts
@@ -44,6 +45,7 @@ func New(o Options) *Metrics {
 		now:          o.Now,
 		node:         prometheus.NewRegistry(),
 		cluster:      prometheus.NewRegistry(),
+		public:       prometheus.NewRegistry(),
 		calls:        newCalls(),
 		transactions: newTransactions(),
 		starts:       newStarts(),
@@ -58,7 +60,8 @@ func New(o Options) *Metrics {
 	m.node.MustRegister(m.calls.collectors()...)
 	m.node.MustRegister(m.transactions.collectors()...)
 	m.node.MustRegister(m.starts.collectors()...)
-	m.cluster.MustRegister(newClusterState(o))
+	m.cluster.MustRegister(newClusterState(o, maxSetSeries))
+	m.public.MustRegister(newClusterState(o, 0))
 	return m
 }
 
@@ -68,6 +71,10 @@ func (m *Metrics) Node() http.Handler { return handler(m.node) }
 // Cluster returns what answers on /cluster-metrics: what was made of the
 // cluster's objects.
 func (m *Metrics) Cluster() http.Handler { return handler(m.cluster) }
+
+// PublicCluster returns Cluster for clients that may not see the names of sets: these have
+// the names of namespaces and labels in them. The entries of all sets are one series.
+func (m *Metrics) PublicCluster() http.Handler { return handler(m.public) }
 
 func handler(r *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})

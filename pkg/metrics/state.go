@@ -116,11 +116,12 @@ type clusterState struct {
 	policies, acls, sets, entries, pods *prometheus.Desc
 	clusters                            *prometheus.Desc // by tier
 	perSet                              *prometheus.Desc // by set_name and set_hash
+	mostSets                            int              // that have a series of their own
 }
 
-func newClusterState(o Options) *clusterState {
+func newClusterState(o Options, mostSets int) *clusterState {
 	return &clusterState{
-		stats: o.Stats,
+		stats: o.Stats, mostSets: mostSets,
 
 		policies: desc("npm_num_policies", "NetworkPolicy objects of the cluster."),
 		clusters: desc("npm_num_cluster_policies", "ClusterNetworkPolicy objects of the cluster.", "tier"),
@@ -169,10 +170,10 @@ func (s *clusterState) Collect(out chan<- prometheus.Metric) {
 	gauge(out, s.pods, float64(stats.Pods))
 
 	own := stats.Sets
-	if len(own) > maxSetSeries {
+	if len(own) > s.mostSets {
 		own = slices.SortedFunc(slices.Values(own), func(a, b state.SetStats) int {
 			return cmp.Or(cmp.Compare(b.Entries, a.Entries), cmp.Compare(a.ID, b.ID))
-		})[:maxSetSeries]
+		})[:s.mostSets]
 	}
 	for _, set := range own {
 		gauge(out, s.perSet, float64(set.Entries), set.Name, set.ID)

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,6 +103,21 @@ func TestSetSeries(t *testing.T) {
 			require.InDelta(t, total, sum, 0)
 		})
 	}
+}
+
+// TestPublicSetsAreOneSum: the page for other machines names no set, and has the rest of /cluster-metrics.
+func TestPublicSetsAreOneSum(t *testing.T) {
+	t.Parallel()
+	m := of(state.Stats{Policies: 3, Pods: 2, Sets: []state.SetStats{{ID: "azure-npm-1", Name: "ns-shop", Entries: 3}, {ID: "azure-npm-2", Name: "podlabel-tier:db", Entries: 4}}}, nil)
+	all, public := read(t, m.cluster), read(t, m.public)
+	require.Contains(t, all, `npm_ipset_counts{set_hash="azure-npm-1",set_name="ns-shop"}`)
+	require.Equal(t, map[string]float64{`npm_ipset_counts{set_hash="others",set_name="others"}`: 7}, with(public, "npm_ipset_counts"))
+	for name, value := range all {
+		if !strings.HasPrefix(name, "npm_ipset_counts{") {
+			require.InDelta(t, value, public[name], 0, name)
+		}
+	}
+	require.Len(t, public, len(all)-1)
 }
 
 // TestSetSeriesStay: of sets of one size the same have a series at every scrape.

@@ -195,7 +195,7 @@ func TestDescribed(t *testing.T) {
 	t.Parallel()
 	pedantic := prometheus.NewPedanticRegistry()
 	require.NoError(t, pedantic.Register(newNodeState(quiet())))
-	require.NoError(t, pedantic.Register(newClusterState(quiet())))
+	require.NoError(t, pedantic.Register(newClusterState(quiet(), maxSetSeries)))
 	require.NotEmpty(t, gather(t, pedantic))
 }
 
@@ -207,6 +207,7 @@ func TestHandlers(t *testing.T) {
 		has, lacks string
 	}{
 		"node":    {m.Node(), "npm_hns_calls_total{operation=\"ACL/Add\"} 0\n", "npm_num_policies"},
+		"public":  {m.PublicCluster(), "\nnpm_num_policies 0\n", "npm_hns_calls_total"},
 		"cluster": {m.Cluster(), "\nnpm_num_policies 0\n", "npm_hns_calls_total"},
 	} {
 		rec := httptest.NewRecorder()

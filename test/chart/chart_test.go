@@ -160,7 +160,7 @@ var pairs = map[string]struct {
 		settings: true,
 	},
 	"another port": {
-		values: "config: {ListeningPort: 10191}",
+		values: "config: {ListeningPort: 10191, ProbeListeningPort: 10194}",
 		overlay: `{resources: [DEPLOY], patches: [{target: {kind: Service}, patch: '[{"op": "replace", "path": "/spec/ports/0/targetPort", "value": 10191}]'},` +
 			`{target: {kind: DaemonSet}, patch: '[` + probePort("startup") + `, ` + probePort("liveness") + `, ` + probePort("readiness") + `]'}]}`,
 		settings: true,
@@ -168,7 +168,7 @@ var pairs = map[string]struct {
 }
 
 func probePort(probe string) string {
-	return `{"op": "replace", "path": "/spec/template/spec/containers/0/` + probe + `Probe/httpGet/port", "value": 10191}`
+	return `{"op": "replace", "path": "/spec/template/spec/containers/0/` + probe + `Probe/httpGet/port", "value": 10194}`
 }
 
 // TestSameObjects: what "helm template" prints and what "kustomize build" does are the same

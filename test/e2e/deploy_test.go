@@ -169,11 +169,12 @@ func TestDeployFitsTogether(t *testing.T) {
 	require.Equal(t, slashes(container.VolumeMounts[0].MountPath), path.Clean(folder))
 	require.Contains(t, config.Data, file)
 
-	var settings struct{ ListeningPort int }
+	var settings struct{ ListeningPort, ProbeListeningPort int }
 	require.NoError(t, json.Unmarshal([]byte(config.Data[file]), &settings))
 	require.Equal(t, strconv.Itoa(settings.ListeningPort), service.Spec.Ports[0].TargetPort.String())
 	for _, probe := range []*corev1.Probe{container.StartupProbe, container.LivenessProbe, container.ReadinessProbe} {
-		require.Equal(t, settings.ListeningPort, probe.HTTPGet.Port.IntValue())
+		require.Equal(t, settings.ProbeListeningPort, probe.HTTPGet.Port.IntValue())
+		require.Equal(t, "127.0.0.1", probe.HTTPGet.Host, "pods can reach the node's other addresses")
 	}
 }
 
@@ -211,7 +212,7 @@ func TestDeployNetworks(t *testing.T) {
 		delete(got, "WindowsNetworkName")
 		settings[network] = got
 	}
-	require.Len(t, settings["azure"], 10)
+	require.Len(t, settings["azure"], 11)
 	require.Equal(t, settings["azure"], settings["Calico"])
 }
 

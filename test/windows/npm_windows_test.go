@@ -44,7 +44,7 @@ func startNPM(t *testing.T, kubeconfig, network string) *npm {
 	log, err := os.Create(n.log)
 	require.NoError(t, err)
 	defer log.Close()
-	n.cmd = exec.Command(*npmFlag, "start", "--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0", "--reconcile-interval", "1s")
+	n.cmd = exec.Command(*npmFlag, "start", "--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0", "--listen-probes", "127.0.0.1:0", "--reconcile-interval", "1s")
 	n.cmd.Env = append(os.Environ(), "NPM_CONFIG="+config, "HOSTNAME="+nodeName)
 	n.cmd.Stdout, n.cmd.Stderr = log, log
 	require.NoError(t, n.cmd.Start())

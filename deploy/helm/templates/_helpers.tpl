@@ -23,6 +23,10 @@
 {{ (include "winnpm.config" . | fromJson).ListeningPort }}
 {{- end -}}
 
+{{- define "winnpm.probePort" -}}
+{{ (include "winnpm.config" . | fromJson).ProbeListeningPort }}
+{{- end -}}
+
 {{- define "winnpm.nodeSelector" -}}
 kubernetes.io/os: windows
 {{- with omit .Values.nodeSelector "kubernetes.io/os" }}

@@ -66,7 +66,7 @@ func spawn(t *testing.T, node string, hnsAddr string, o options) *npm {
 	p := begin(t)
 	dir := t.TempDir()
 	args := []string{
-		p.exe("npm"), "start", "--listen", "127.0.0.1:0",
+		p.exe("npm"), "start", "--listen", "127.0.0.1:0", "--listen-probes", "127.0.0.1:0",
 		"--reconcile-interval", reconcileInterval.String(), "--hns-timeout", hnsTimeout.String(),
 	}
 	if o.dir == "" {
