@@ -50,6 +50,7 @@ type Found struct {
 	mu     sync.Mutex // guards following; held for no call
 	on     []*member  // in the order of their names; none: not found
 	where  map[string]*member
+	events uint64                // beginnings of reads and ends of writes of sets, counted
 	looked time.Time             // when networks were last looked for
 	isPod  func(netip.Addr) bool // nil: every endpoint of this node counts
 }
@@ -58,6 +59,10 @@ type Found struct {
 type member struct {
 	*Adapter
 	sets map[string]bool // Ids of those that it has, as last read or written; guarded by Found.mu
+
+	// What follows orders reads and writes by Found.events. Guarded by Found.mu.
+	listed  uint64            // when the read of sets began
+	written map[string]uint64 // when the last Add or Remove of a set ended, by Id; those before listed may lack
 }
 
 func newFound(o Options, l library) *Found {

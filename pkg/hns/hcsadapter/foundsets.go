@@ -18,22 +18,51 @@ const disagreement = "255.255.255.255"
 func (f *Found) read(ctx context.Context, on []*member) (hns.Network, error) {
 	all := make([]hns.Network, len(on))
 	for i, m := range on {
+		began := f.event()
 		n, err := m.Network(ctx)
 		if err != nil {
 			return hns.Network{}, err
 		}
 		all[i] = n
-		f.mu.Lock()
-		m.sets = map[string]bool{}
-		for _, s := range n.Sets {
-			m.sets[s.ID] = true
-		}
-		f.mu.Unlock()
+		f.list(m, began, n.Sets)
 	}
 	if len(all) == 1 {
 		return all[0], nil
 	}
 	return joined(all), nil
+}
+
+// event returns the next number of Found.events.
+func (f *Found) event() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.events++
+	return f.events
+}
+
+// list records the sets of a read that began at an event. A set that was written since then
+// stays as it was written, and a read that began later stays as a whole.
+func (f *Found) list(m *member, began uint64, sets []hns.SetPolicy) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if began < m.listed {
+		return
+	}
+	before := m.sets
+	m.listed, m.sets = began, map[string]bool{}
+	for _, s := range sets {
+		m.sets[s.ID] = true
+	}
+	for id, at := range m.written {
+		switch {
+		case at < began:
+			delete(m.written, id)
+		case before[id]:
+			m.sets[id] = true
+		default:
+			delete(m.sets, id)
+		}
+	}
 }
 
 // joined makes one network of several. A set is shown as it is where all have it alike, and
@@ -84,7 +113,11 @@ func (f *Found) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPol
 		return unavailableOf(hns.OpSets(verb), hns.KindSet, "", err)
 	}
 	if len(on) == 1 || len(sets) == 0 {
-		return on[0].ModifySets(ctx, verb, sets)
+		if err := on[0].ModifySets(ctx, verb, sets); err != nil {
+			return err
+		}
+		f.wrote(on[0], setStep{verb, sets}) // there may be a second network by the next write
+		return nil
 	}
 	wrote := false
 	var failed *member
@@ -104,11 +137,22 @@ func (f *Found) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPol
 	return err
 }
 
-// wrote takes that a network took a request.
+// wrote records that a network took a request. An Update neither makes a set nor takes it away.
 func (f *Found) wrote(m *member, step setStep) {
+	if step.verb == hns.Update {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.events++
+	if m.sets == nil {
+		m.sets = map[string]bool{}
+	}
+	if m.written == nil {
+		m.written = map[string]uint64{}
+	}
 	for _, s := range step.sets {
+		m.written[s.ID] = f.events
 		if m.sets[s.ID] = true; step.verb == hns.Remove {
 			delete(m.sets, s.ID)
 		}

@@ -1,0 +1,147 @@
+package hcsadapter
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/effort"
+)
+
+// foundTwo returns the client of a node with pods on two networks, and the set that the tests
+// of looks write.
+func foundTwo(t *testing.T) (*Found, *twoNetworks) {
+	t.Helper()
+	two := newTwoNetworks(t)
+	client := newFound(Options{Now: time.Now}, two)
+	t.Cleanup(client.Close)
+	for _, n := range two.nets {
+		require.NoError(t, n.sim.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{setOf("first", "10.0.0.1")}))
+	}
+	_, err := client.Network(t.Context())
+	require.NoError(t, err)
+	require.Len(t, client.on, 2)
+	return client, two
+}
+
+func setOf(name, value string) hns.SetPolicy {
+	return hns.SetPolicy{ID: "azure-npm-" + name, Name: name, Type: hns.IPSet, Values: []string{value}}
+}
+
+// TestLookBesideWrites: looks run all the time beside writes of sets, and no write is lost:
+// what was answered as done is in each network.
+func TestLookBesideWrites(t *testing.T) {
+	client, two := foundTwo(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var looks sync.WaitGroup
+	for range 4 {
+		looks.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = client.Network(context.WithoutCancel(ctx))
+			}
+		})
+	}
+	writes, lost := 0, 0
+	has := func(value string) (all bool) {
+		all = true
+		for _, n := range two.nets {
+			held := ""
+			for _, s := range n.sim.Sets() {
+				if s.ID == setOf("x", "").ID {
+					held = s.Values[0]
+				}
+			}
+			all = all && held == value
+		}
+		return all
+	}
+	write := func(verb hns.Verb, value string) {
+		err := client.ModifySets(t.Context(), verb, []hns.SetPolicy{setOf("x", value)})
+		if verb == hns.Remove {
+			value = ""
+		}
+		if writes++; err != nil || !has(value) {
+			lost++
+		}
+	}
+	for range effort.Of(300, 300, 3000) {
+		write(hns.Add, "10.0.0.2")
+		write(hns.Update, "10.0.0.3")
+		write(hns.Remove, "10.0.0.3")
+	}
+	cancel()
+	looks.Wait()
+	require.Zero(t, lost, "of %d writes", writes)
+}
+
+// TestReadsAndWritesInOrder: a read of the sets counts for a set unless a write of that set
+// ended after the read began, and not at all when a later read is known.
+func TestReadsAndWritesInOrder(t *testing.T) {
+	x, y := setOf("x", "10.0.0.2"), setOf("y", "10.0.0.3")
+	none := []hns.SetPolicy{}
+	for name, play := range map[string]struct {
+		do   func(f *Found, m *member)
+		want map[string]bool
+	}{
+		"a read after an Add": {func(f *Found, m *member) {
+			f.wrote(m, setStep{hns.Add, []hns.SetPolicy{x}})
+			f.list(m, f.event(), none)
+		}, map[string]bool{}},
+		"an Add during a read": {func(f *Found, m *member) {
+			began := f.event()
+			f.wrote(m, setStep{hns.Add, []hns.SetPolicy{x}})
+			f.list(m, began, []hns.SetPolicy{y})
+		}, map[string]bool{x.ID: true, y.ID: true}},
+		"a Remove during a read": {func(f *Found, m *member) {
+			f.list(m, f.event(), []hns.SetPolicy{x, y})
+			began := f.event()
+			f.wrote(m, setStep{hns.Remove, []hns.SetPolicy{x}})
+			f.list(m, began, []hns.SetPolicy{x, y})
+		}, map[string]bool{y.ID: true}},
+		"an Add during two reads, and a read after it": {func(f *Found, m *member) {
+			first, second := f.event(), f.event()
+			f.wrote(m, setStep{hns.Add, []hns.SetPolicy{x}})
+			f.list(m, second, none)
+			f.list(m, first, none)
+			f.list(m, f.event(), []hns.SetPolicy{y})
+		}, map[string]bool{y.ID: true}},
+		"an Update during a read": {func(f *Found, m *member) {
+			began := f.event()
+			f.wrote(m, setStep{hns.Update, []hns.SetPolicy{x}})
+			f.list(m, began, none)
+		}, map[string]bool{}},
+		"reads that end in another order": {func(f *Found, m *member) {
+			first, second := f.event(), f.event()
+			f.list(m, second, []hns.SetPolicy{y})
+			f.list(m, first, []hns.SetPolicy{x})
+		}, map[string]bool{y.ID: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, m := &Found{}, &member{}
+			play.do(f, m)
+			require.Equal(t, play.want, m.sets)
+		})
+	}
+}
+
+// TestSecondNetworkAfterWrites: what was written while there was one network is known when a
+// second one comes, so that no Add becomes an Update of a set that is gone.
+func TestSecondNetworkAfterWrites(t *testing.T) {
+	client, two := foundTwo(t)
+	both := client.on
+	client.set(both[:1])
+	x := []hns.SetPolicy{setOf("x", "10.0.0.2")}
+	require.NoError(t, client.ModifySets(t.Context(), hns.Add, x))
+	_, err := client.Network(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, client.ModifySets(t.Context(), hns.Remove, x))
+	client.set(both)
+	require.NoError(t, client.ModifySets(t.Context(), hns.Add, x))
+	for _, n := range two.nets {
+		require.Contains(t, n.sim.Sets(), x[0])
+	}
+}
