@@ -79,7 +79,7 @@ func keptNodes() kept[*node] {
 	}
 }
 
-// maxNodeAddrs bounds the addresses that are read of a Node. Nodes have two or three of
+// maxNodeAddrs bounds the addresses at which a Node is accepted. Nodes have two or three of
 // them; a kubelet could report thousands, and claim those of others.
 const maxNodeAddrs = 64
 
@@ -105,18 +105,18 @@ func keptClusterNodes(b policy.Budgets) kept[*state.Node] {
 }
 
 // ClusterNode returns what a ClusterNetworkPolicy asks of a Node. One that is over its
-// budget has no labels, and the first addresses.
+// budget has no labels, and all of its addresses, as a Deny has to have them.
 func ClusterNode(o *corev1.Node, b policy.Budgets) state.Node {
 	n := state.Node{Name: o.Name, Labels: o.Labels, OverBudget: b.ExcessOfLabels(o.Labels)}
+	seen := map[netip.Addr]bool{}
 	for _, a := range o.Status.Addresses {
-		addr, ok := parseIPv4(a.Address)
-		switch {
-		case !ok || slices.Contains(n.Addrs, addr):
-		case len(n.Addrs) == maxNodeAddrs:
-			n.OverBudget = fmt.Sprintf("more than %d addresses, of which no more are read", maxNodeAddrs)
-		default:
+		if addr, ok := parseIPv4(a.Address); ok && !seen[addr] {
+			seen[addr] = true
 			n.Addrs = append(n.Addrs, addr)
 		}
+	}
+	if len(n.Addrs) > maxNodeAddrs {
+		n.OverBudget = fmt.Sprintf("more than %d addresses", maxNodeAddrs)
 	}
 	if n.OverBudget != "" {
 		n.Labels = nil

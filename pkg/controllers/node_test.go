@@ -1,0 +1,29 @@
+package controllers
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// TestClusterNodeAddresses: a node has each of its IPv4 addresses once. With one more than it
+// may have it is over its budget, so that it is accepted nowhere, and keeps all of them, so that a
+// Deny lacks none.
+func TestClusterNodeAddresses(t *testing.T) {
+	for more, over := range []string{"", "more than 64 addresses"} {
+		var texts, want []string
+		for i := range maxNodeAddrs + more {
+			text := fmt.Sprintf("10.9.0.%d", i)
+			texts, want = append(texts, text, "fd00::1", text, "name"), append(want, text)
+		}
+		node := newNode("n1", texts...)
+		node.Labels = map[string]string{"role": "db"}
+		is := ClusterNode(node, policy.DefaultBudgets())
+		require.Equal(t, over, is.OverBudget)
+		require.Equal(t, over == "", len(is.Labels) == 1)
+		require.Equal(t, fmt.Sprint(want), fmt.Sprint(is.Addrs))
+	}
+}
