@@ -5,15 +5,21 @@ import "iter"
 // The mirror of hold.go, for deny twins: a member that leaves one and joins another has
 // to show in one of them all the time, as a rule that denies would let through whom
 // neither before nor after it lets through. So a member leaves a deny twin that rules see
-// only once it has joined every other one that they see.
+// only once it has joined every other one that they see. A leaf that HNS refuses stays in
+// a nested twin until no rule sees that.
+//
+// A rule that denies may stand before one that allows. So an address joins a set that
+// allows only once it has joined the deny twins, and leaves these only once it has left the
+// sets that allow.
 
 // lacking reports whether a deny twin has members that have to come, and it is not known
-// that the next request puts them in. It costs the members.
-func (s *set) lacking() bool {
+// that the next request puts them in; with later, that request is about another set. It
+// costs the members.
+func (s *set) lacking(later bool) bool {
 	if !s.defined {
 		return false
 	}
-	sure := !s.unknown && !s.refused && s.group == 0 && (!s.nested() || !s.blocked())
+	sure := !later && !s.unknown && !s.refused && s.group == 0 && (!s.nested() || !s.blocked())
 	for m := range s.members.joins() {
 		if !sure || m.untried() {
 			return true
@@ -46,17 +52,18 @@ func (s *set) gone() iter.Seq[string] {
 // staying returns the values that would leave a deny twin, and are held back.
 func (c *Cache) staying(s *set, h waits) map[string]bool {
 	values := map[string]bool{}
-	if len(h.joining.addrs)+len(h.joining.members)+len(h.nesting) == 0 || !s.present || !c.seen(s, true) {
+	if s.addrs.differs+s.members.differs == 0 || !s.present || !c.seen(s, true) {
 		return values
 	}
 	for a := range s.addrs.surplus() {
 		_, joins := h.joining.addrs[a]
-		if _, nests := h.nesting[a]; joins || nests {
+		_, leaves := h.leaving.addrs[a]
+		if _, nests := h.nesting[a]; joins || leaves || nests {
 			values[a.String()] = true
 		}
 	}
 	for m := range s.members.surplus() {
-		if h.joining.holds(m) {
+		if _, refused := s.left[m]; refused || h.joining.holds(m) || h.leaving.holds(m) {
 			values[m.id] = true
 		}
 	}

@@ -53,9 +53,8 @@ func TestDenyTwinsGrowFirst(t *testing.T) {
 	}
 }
 
-// Twins and the sets that rules which allow name have nothing to do with each other:
-// there a member leaves first.
-func TestDenyTwinsHoldOnlyEachOther(t *testing.T) {
+// bothSides is denying with the sets that allow beside their twins.
+func bothSides(t *testing.T) *world {
 	w := denying(t)
 	for _, n := range []Name{leafA, leafB} {
 		w.Hold(n, rule)
@@ -63,16 +62,110 @@ func TestDenyTwinsHoldOnlyEachOther(t *testing.T) {
 	}
 	w.AddAddr(leafA, addr1)
 	w.apply()
+	return w
+}
+
+// TestAllowWaitsForDeny: an address joins a set that allows only once every deny twin that
+// it is to join has it: a rule that denies may come before the one that allows. Another
+// address goes on.
+func TestAllowWaitsForDeny(t *testing.T) {
+	for name, trouble := range map[string]func(*world){
+		"refused": func(w *world) { w.Reject(leafB.Deny()) },
+		"unknown": func(w *world) { w.Unknown(leafB.Deny()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := bothSides(t)
+			w.AddAddr(leafB, addr2)
+			w.AddAddr(leafB.Deny(), addr2)
+			w.AddAddr(leafB, addr3)
+			trouble(w)
+			same(t, `
+		set  update  podlabel-app:b  10.0.0.10`, w.Plan())
+			require.True(t, w.HeldBack())
+			w.Release(leafB.Deny(), Ref{RefApplied, "ep"}) // the rule has lost the condition
+			same(t, `
+		set  update  podlabel-app:b  10.0.0.2 10.0.0.10`, w.Plan())
+			require.False(t, w.HeldBack())
+		})
+	}
+}
+
+// TestNestedAllowWaitsForDeny: of nested sets a leaf waits as its addresses do.
+func TestNestedAllowWaitsForDeny(t *testing.T) {
+	w := bothSides(t)
+	for _, n := range []Name{nested, nested.Deny()} {
+		w.Hold(n, rule)
+		w.Hold(n, Ref{RefApplied, "ep"})
+	}
+	w.apply()
+	w.AddMember(nested, leafA)
+	w.AddMember(nested.Deny(), leafA.Deny())
+	w.Reject(nested.Deny())
+	same(t, ``, w.Plan())
+	require.True(t, w.HeldBack())
+}
+
+// TestDenyKeepsARefusedLeaf: a leaf that HNS refuses stays in a nested deny twin until the
+// rules that name that have lost the condition.
+func TestDenyKeepsARefusedLeaf(t *testing.T) {
+	w := newWorld(t)
+	ep := Ref{RefApplied, "ep"}
+	w.Hold(nested.Deny(), rule)
+	w.Hold(nested.Deny(), ep)
+	w.AddMember(nested.Deny(), leafA.Deny())
+	w.AddAddr(leafA.Deny(), addr1)
+	w.AddAddr(leafA.Deny(), addr2)
+	w.apply()
+	w.RemoveAddr(leafA.Deny(), addr2)
+	w.Reject(leafA.Deny())
+	same(t, ``, w.Plan())
+	require.True(t, w.HeldBack())
+	w.Release(nested.Deny(), ep)
+	same(t, `
+		nest update  deny-nestedlabel-app:a:b  -> empty-emptyhashset`, w.Plan())
+}
+
+// TestDenyWaitsForAllow: an address leaves a deny twin only once it has left every set that
+// allows and that it is to leave.
+func TestDenyWaitsForAllow(t *testing.T) {
+	for name, trouble := range map[string]func(*world){
+		"refused": func(w *world) { w.Reject(leafA) },
+		"unknown": func(w *world) { w.Unknown(leafA) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := bothSides(t)
+			w.AddAddr(leafA.Deny(), addr3)
+			w.apply()
+			for _, n := range []Name{leafA, leafA.Deny()} {
+				w.RemoveAddr(n, addr1)
+			}
+			w.RemoveAddr(leafA.Deny(), addr3)
+			trouble(w)
+			same(t, `
+		set  update  deny-podlabel-app:a  10.0.0.1`, w.Plan())
+			require.True(t, w.HeldBack())
+			w.Release(leafA, Ref{RefApplied, "ep"})
+			same(t, `
+		set  update  deny-podlabel-app:a`, w.Plan())
+		})
+	}
+}
+
+// TestTwinsMoveAtOnce: when HNS takes everything, a move is one request on both sides.
+func TestTwinsMoveAtOnce(t *testing.T) {
+	w := bothSides(t)
 	for _, n := range []Name{leafA, leafA.Deny()} {
 		w.RemoveAddr(n, addr1)
 	}
 	for _, n := range []Name{leafB, leafB.Deny()} {
 		w.AddAddr(n, addr1)
 	}
-	w.Reject(leafB.Deny())
 	same(t, `
+		set  update  deny-podlabel-app:a
+		set  update  deny-podlabel-app:b  10.0.0.1
 		set  update  podlabel-app:a
 		set  update  podlabel-app:b  10.0.0.1`, w.Plan())
+	require.False(t, w.HeldBack())
 }
 
 // Of twins that HNS refuses together, what they lose is not asked for first.

@@ -111,8 +111,9 @@ func (h *waiting) add(addrs iter.Seq[addr], members iter.Seq[*set]) {
 	}
 }
 
-// waits are those who have to leave a set before they may join another, and those who
-// have to join a deny twin before they may leave another.
+// waits are the members that keep others from being written. A member in leaving has to
+// leave a set that allows before it may join another one, or leave a deny twin. A member in
+// joining has to join a deny twin before it may leave another one, or join a set that allows.
 type waits struct {
 	leaving, joining waiting
 	// nesting are the addresses that come into a nested deny twin with a leaf. Leaves are
@@ -132,21 +133,22 @@ func (h *waits) nest(leaves iter.Seq[*set]) {
 	}
 }
 
-// hold finds them. It costs the sets that plans are about, and the members of those
-// that are stuck.
-func (c *Cache) hold() waits {
+// hold finds them: for a plan, or for a request that writes one set alone. It costs the
+// sets that plans are about, and the members of those that are stuck.
+func (c *Cache) hold(alone *set) waits {
 	var h waits
 	for s := range c.pending {
+		later := alone != nil && s != alone
 		switch {
 		case s.name.Denies():
 			switch {
 			case s.members.differs == 0 && s.addrs.differs == 0, !c.seen(s, true):
-			case s.lacking():
+			case s.lacking(later):
 				h.joining.add(s.addrs.joins(), s.members.joins())
 			default:
 				h.nest(s.members.joins())
 			}
-		case s.stuck() && c.seen(s, false):
+		case (s.stuck() || later && s.surplus()) && c.seen(s, false):
 			h.leaving.add(s.addrs.surplus(), s.members.surplus())
 		}
 	}
@@ -192,30 +194,38 @@ func (c *Cache) back(s *set, h waits) map[string]bool {
 	if s.name.Denies() {
 		return c.staying(s, h)
 	}
-	return c.away(s, h.leaving)
+	return c.away(s, h)
 }
 
-// away is back for a set that rules which allow name.
-func (c *Cache) away(s *set, h waiting) map[string]bool {
+// away is back for a set that rules which allow name: an address waits until it has left
+// the sets that allow, and joined the deny twins.
+func (c *Cache) away(s *set, h waits) map[string]bool {
 	values := map[string]bool{}
-	if len(h.addrs)+len(h.members) == 0 || !c.seen(s, true) {
+	if h.empty() || !c.seen(s, true) {
 		return values
 	}
-	for a := range h.addrs {
-		if s.addrs.bits[a]&(wanted|applied) == wanted {
-			values[a.String()] = true
+	for _, w := range []waiting{h.leaving, h.joining} {
+		for a := range w.addrs {
+			if s.addrs.bits[a]&(wanted|applied) == wanted {
+				values[a.String()] = true
+			}
 		}
-	}
-	for m := range s.members.joins() {
-		if h.holds(m) {
-			values[m.id] = true
+		for m := range s.members.joins() {
+			if w.holds(m) {
+				values[m.id] = true
+			}
 		}
 	}
 	return values
 }
 
+// empty reports whether no member waits but for a nested deny twin.
+func (h waits) empty() bool {
+	return len(h.leaving.addrs)+len(h.leaving.members)+len(h.joining.addrs)+len(h.joining.members) == 0
+}
+
 // holds reports whether somebody would join with the member of a nested set who has
-// to leave another set. It costs those that wait.
+// to leave another set, or join a deny twin. It costs those that wait.
 func (h waiting) holds(m *set) bool {
 	if _, ok := h.members[m]; ok {
 		return true
@@ -229,10 +239,10 @@ func (h waiting) holds(m *set) bool {
 }
 
 // HeldBack reports whether members wait to join sets until they have left others,
-// which HNS does not let them. They can once no rule sees those: see Stuck. It costs
+// which HNS does not let them, or have joined deny twins. They can once no rule sees those: see Stuck. It costs
 // the sets that plans are about, and nothing when all is well.
 func (c *Cache) HeldBack() bool {
-	h := c.hold()
+	h := c.hold(nil)
 	for s := range c.pending {
 		if len(c.back(s, h)) > 0 {
 			return true
@@ -242,7 +252,7 @@ func (c *Cache) HeldBack() bool {
 }
 
 // Stuck reports whether a needed set has members that have to go and, as far as is
-// known, cannot. Nobody waits for a deny twin to lose members: see Rejected. It costs the
+// known, cannot. No set waits for a deny twin to lose members: see Rejected. It costs the
 // set's members.
 func (c *Cache) Stuck(n Name) bool {
 	s := c.byName[n]

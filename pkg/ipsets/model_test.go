@@ -24,7 +24,11 @@ type model struct {
 	ending   map[Name]bool    // of unknown ones: by a Remove
 	suspects map[Name]bool    // of the Cache
 	sights   map[string]Sight // by owner
+	alone    Name             // the set of a probe, which no other request goes with
 }
+
+// later reports whether a set is written after the probe that is planned.
+func (m *model) later(n Name) bool { return m.alone != Name{} && m.alone != n }
 
 var (
 	modelLeaves = []Name{leafA, leafB, nsX, nsY, PodSelector("x", "!app")}

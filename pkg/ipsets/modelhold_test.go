@@ -33,7 +33,7 @@ func intersection(a, b []string) []string { return surplus(a, surplus(a, b)) }
 // stuck are the needed sets that cannot lose what has to go.
 func (m *model) stuck(n Name) bool {
 	return m.needed(n) && m.defined[n] && len(surplus(m.view[n], m.value(n))) > 0 &&
-		(m.unknown[n] || m.rejected(n) || m.suspects[n] || n.Nested() && m.blocked(n))
+		(m.later(n) || m.unknown[n] || m.rejected(n) || m.suspects[n] || n.Nested() && m.blocked(n))
 }
 
 // lacking are the deny twins that cannot gain what has to come.
@@ -42,7 +42,7 @@ func (m *model) lacking(n Name) bool {
 		return false
 	}
 	joins := surplus(m.value(n), m.view[n])
-	if m.unknown[n] || m.rejected(n) || m.suspects[n] || n.Nested() && m.blocked(n) {
+	if m.later(n) || m.unknown[n] || m.rejected(n) || m.suspects[n] || n.Nested() && m.blocked(n) {
 		return len(joins) > 0
 	}
 	return len(intersection(joins, m.untried(n))) > 0
@@ -60,7 +60,10 @@ func (m *model) untried(n Name) (ids []string) {
 
 // staying are the values that a deny twin keeps until others have got them.
 func (m *model) staying(n Name) []string {
-	var waiting []string
+	waiting := m.leaving()
+	for leaf := range m.asks[n] {
+		waiting = append(waiting, leaf.ID()) // HNS refuses it
+	}
 	for _, s := range modelAll {
 		if !s.Denies() || !m.needed(s) || !m.defined[s] || !m.seen(s, true) {
 			continue
@@ -87,10 +90,10 @@ func (m *model) back(n Name) []string {
 	if n.Denies() {
 		return m.staying(n)
 	}
-	var held []string
+	held := m.leaving()
 	for _, s := range modelAll {
-		if !s.Denies() && m.stuck(s) && m.seen(s, false) {
-			for _, v := range surplus(m.view[s], m.value(s)) {
+		if m.lacking(s) && m.seen(s, true) {
+			for _, v := range surplus(m.value(s), m.view[s]) {
 				held = append(append(held, v), m.within(v)...)
 			}
 		}
@@ -101,6 +104,18 @@ func (m *model) back(n Name) []string {
 	return slices.DeleteFunc(surplus(m.value(n), m.view[n]), func(v string) bool {
 		return len(intersection(append(m.within(v), v), held)) == 0
 	})
+}
+
+// leaving are the values that cannot leave a set that allows, and the addresses in them.
+func (m *model) leaving() (held []string) {
+	for _, s := range modelAll {
+		if !s.Denies() && m.stuck(s) && m.seen(s, false) {
+			for _, v := range surplus(m.view[s], m.value(s)) {
+				held = append(append(held, v), m.within(v)...)
+			}
+		}
+	}
+	return held
 }
 
 // within are the addresses that are or will be in the set of this ID.
@@ -181,6 +196,33 @@ func (m *model) together(t *rapid.T, r Request) {
 				if other.Denies() && m.needed(other) && m.defined[other] && m.seen(other, false) {
 					require.NotContains(t, surplus(m.value(other), have), v, "%s leaves %s and is not in %s", v, s.Name, other)
 				}
+			}
+		}
+	}
+}
+
+// crossed: no address joins a set that allows while a deny twin still has to get it, and
+// none leaves a deny twin while a set that allows still has to lose it, unless both is one
+// request. Rules see all of them.
+func (m *model) crossed(t *rapid.T, r Request) {
+	if r.Verb != Update || r.Nested {
+		return
+	}
+	after := maps.Clone(m.view)
+	for _, s := range r.Sets {
+		after[s.Name] = s.Values
+	}
+	for _, s := range r.Sets {
+		for _, other := range modelLeaves {
+			if s.Name.Denies() == other.Denies() || !m.needed(other) || !m.defined[other] || !m.seen(s.Name, false) || !m.seen(other, false) {
+				continue
+			}
+			if other.Denies() {
+				late := surplus(m.value(other), after[other])
+				require.Empty(t, intersection(surplus(s.Values, m.view[s.Name]), late), "they join %s before %s", s.Name, other)
+			} else {
+				late := surplus(after[other], m.value(other))
+				require.Empty(t, intersection(surplus(m.view[s.Name], s.Values), late), "they leave %s before %s", s.Name, other)
 			}
 		}
 	}

@@ -62,7 +62,7 @@ type Request struct {
 // the size of what it writes.
 func (c *Cache) Plan() []Request {
 	plan := []Request{{Verb: Add}, {Verb: Update}, {Verb: Add, Nested: true}, {Verb: Update, Nested: true}}
-	h := c.hold()
+	h := c.hold(nil)
 	skip := func(s *set) bool { return s.unknown || s.refused || !s.dirty() || s.blocked() }
 	for _, s := range inOrder(c.pending) {
 		if s.group > 0 || skip(s) {

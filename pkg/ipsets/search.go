@@ -26,7 +26,7 @@ func (c *Cache) Refuse(r Request) (refused Name, is bool) {
 	if len(sets) == 0 {
 		return Name{}, false
 	}
-	h := c.hold()
+	h := c.hold(nil)
 	losing, others := c.losing(r, sets, h)
 	switch {
 	case len(sets) == 1 && sets[0].refused: // by Probe, once more
@@ -187,7 +187,7 @@ func (c *Cache) Probe(n Name) (Request, bool) {
 	if s == nil || !s.refused || !s.needed || s.unknown || s.blocked() {
 		return Request{}, false
 	}
-	v, all := c.allowed(s, c.hold())
+	v, all := c.allowed(s, c.hold(s))
 	if !all && !s.moves(v) {
 		return Request{}, false
 	}
