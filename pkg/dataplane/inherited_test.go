@@ -161,3 +161,51 @@ func TestStartMadeBefore(t *testing.T) {
 	w.do("endpoint new 10.0.0.1", "observe", "apply", "advance 4s", "pod x/w 10.0.0.1 app=web sandbox=s1", "apply")
 	require.Empty(t, w.notReady("s1"), "another plugin of the list took its time")
 }
+
+// TestStartUnread: where HNS shows no namespaces, an endpoint that is known only from the list
+// of new ones, and that cannot be read at first, keeps the pod waiting, for as long as it
+// cannot be read. An enumeration, which does not show such endpoints, does not forget it.
+func TestStartUnread(t *testing.T) {
+	for name, failures := range map[string]int{"one failed read": 1, "a minute of failed reads": 8} {
+		t.Run(name, func(t *testing.T) {
+			w := starting(t)
+			early(w)
+			w.do("endpoint old 10.0.0.1", "observe", "apply", "advance 1s") // met within five seconds of the claim
+			w.create("new", "10.0.0.1")
+			w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "new", Times: failures, Mode: hnssim.Refuse})
+			w.do("pod x/w 10.0.0.1 app=web sandbox=s1")
+			_ = w.apply()
+			w.do("pod x/o 10.0.2.1 app=o") // has all endpoints enumerated
+			for range 300 {
+				_ = w.apply()
+				if w.notReady("s1") == "" {
+					require.False(t, w.reaches("new"), "ready while its endpoint is open")
+					return
+				}
+				w.now = w.now.Add(500 * time.Millisecond)
+			}
+			t.Fatal("never ready")
+		})
+	}
+}
+
+// TestStartBesideUnread: an endpoint that cannot be read, and that was there long before the
+// pod's CNI asked, keeps the pod waiting for half a minute at most.
+func TestStartBesideUnread(t *testing.T) {
+	w := starting(t)
+	early(w)
+	w.do("endpoint other 10.0.0.7")
+	w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "other", Times: -1, Mode: hnssim.Refuse})
+	w.do("observe")
+	_ = w.apply()
+	w.do("advance 10s", "endpoint new 10.0.0.1", "pod x/w 10.0.0.1 app=web sandbox=s1")
+	for range 80 {
+		_ = w.apply()
+		if w.notReady("s1") == "" {
+			require.False(t, w.reaches("new"))
+			return
+		}
+		w.now = w.now.Add(500 * time.Millisecond)
+	}
+	t.Fatal("never ready: "+w.notReady("s1"))
+}

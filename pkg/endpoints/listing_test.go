@@ -66,6 +66,9 @@ func TestListings(t *testing.T) {
 	read := func(id string, err error) func(*State) {
 		return func(d *State) { d.TakeRead(id, hns.Endpoint{ID: id, Addrs: []netip.Addr{testAddr(0)}}, err) }
 	}
+	readOf := func(id string, err error) func(*State) {
+		return func(d *State) { d.TakeRead(id, hns.Endpoint{}, err) }
+	}
 	gone := &hns.OpError{Kind: hns.KindEndpoint, Err: hns.ErrNotFound}
 	tests := map[string]struct {
 		steps     []func(*State)
@@ -90,7 +93,9 @@ func TestListings(t *testing.T) {
 		"empty once no pod is left":   {[]func(*State){noPods, list()}, "known, settled, lacked", "a b", false, ""},
 		"a new one":                   {[]func(*State){list("a", "b", "c")}, "known, settled, shown", "c", false, "c"},
 		"another GUID":                {[]func(*State){list("a2", "b"), read("a", gone)}, "", "a2", false, "a2"},
-		"a new one that went again":   {[]func(*State){list("a", "b", "c"), list("a", "b")}, "known, settled, shown", "", false, ""},
+		"a new one that went again":   {[]func(*State){list("a", "b", "c"), list("a", "b")}, "known, settled, shown", "c", false, "c"},
+		"a new one that is gone":      {[]func(*State){list("a", "b", "c"), list("a", "b"), readOf("c", gone)}, "known, settled, shown", "", false, ""},
+		"a new one that is lacked":    {[]func(*State){list("a", "b", "c"), list("a", "b"), readOf("c", hns.ErrUnlisted)}, "known, settled, shown", "", false, "c"},
 		"an enumeration that failed":  {[]func(*State){func(d *State) { d.TakeList(nil, hns.ErrUnavailable, 0) }}, "known, settled, shown", "", false, ""},
 		"elsewhere is no more ours":   {[]func(*State){read("a", hns.ErrElsewhere), list("a", "b")}, "", "", false, ""},
 		"lacked by one that is older": {[]func(*State){meanwhile([]string{"b"}, read("a", nil))}, "known, settled, shown", "", false, ""},

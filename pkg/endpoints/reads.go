@@ -2,7 +2,6 @@ package endpoints
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -54,11 +53,11 @@ func (d *State) listDue(now time.Time) bool {
 }
 
 // enumerated takes over an enumeration that began at a write sequence: new
-// endpoints are unread, those that it lacks are checked. HNS may spell a GUID
-// in either case.
+// endpoints are unread, those that it lacks are checked. It forgets no unread endpoint, as it
+// lacks those that nothing uses yet: a read says whether one is gone. HNS may spell a GUID in
+// either case.
 func (d *State) enumerated(ids []string, sequence uint64) {
 	seen, ours := d.meet(ids, sequence)
-	maps.DeleteFunc(d.unread, func(id string, _ *unreadEndpoint) bool { return !seen[id] })
 	if sequence >= d.listing.sequence { // no later one was first
 		d.listing.sequence = sequence
 		d.listing.unsettled = ours == 0 && d.desired.HasLocals()

@@ -36,7 +36,8 @@ func (d *State) Starting() []*desired.PodState {
 
 // unseen reports whether an endpoint may be the pod's own that was never read, where
 // namespaces do not tell: since its CNI told of its sandbox not all are listed, or one that
-// was listed then is not read. One whose read failed for long keeps nobody waiting.
+// was listed then is not read. One whose read failed for long keeps only the pods waiting whose
+// CNI may have made it.
 func (d *State) unseen(p *desired.PodState) bool {
 	if d.tellsNetns(p) {
 		return false
@@ -45,7 +46,8 @@ func (d *State) unseen(p *desired.PodState) bool {
 		return true
 	}
 	for _, n := range d.unread {
-		if n.Tries <= unreadTries && !n.came.After(p.Listed) {
+		own := !p.Sandbox.Told.IsZero() && !n.came.Before(p.Sandbox.Told.Add(-madeBefore))
+		if (own || n.Tries <= unreadTries) && !n.came.After(p.Listed) {
 			return true
 		}
 	}

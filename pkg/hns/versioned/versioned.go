@@ -263,10 +263,11 @@ func (w Writer) after(id string, was view, ours []hns.ACL) (Done, error) {
 			return Done{}, w.unread(id, err)
 		}
 		is := w.view(e)
-		if is.with(is.Ours) == want && len(is.Foreign) >= len(was.Foreign) {
+		whole := len(is.Foreign) >= len(was.Foreign)
+		if is.with(is.Ours) == want && whole {
 			return Done{Version: want, After: is.Parts, Read: true}, nil
 		}
-		agree := try > 0 && is.rules() == shown.rules()
+		agree := try > 0 && whole && is.rules() == shown.rules() // without a policy of others nothing is a spelling
 		shown = is
 		if agree && w.Learn != nil && w.Learn(was.Endpoint, e, ours) {
 			if is = w.view(e); is.with(is.Ours) == want {

@@ -1,9 +1,11 @@
 package versioned_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -103,4 +105,68 @@ func TestConflictText(t *testing.T) {
 	sim, _ := start(t)
 	_, err := versioned.Writer{Ask: hns.Asking(t.Context(), sim)}.Add("ep", "", []hns.ACL{rule})
 	require.EqualError(t, err, "hns: endpoint ep: before the write: changed since it was read")
+}
+
+// forgetful is an HNS whose endpoints lose the policies of others from the second read on, as
+// after a write that took them away.
+type forgetful struct {
+	hns.Client
+	reads int
+}
+
+func (f *forgetful) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
+	e, err := f.Client.GetEndpoint(ctx, id)
+	if f.reads++; f.reads > 1 {
+		e.Policies = slices.DeleteFunc(e.Policies, func(p hns.EndpointPolicy) bool { return p.Type == other.Type })
+	}
+	return e, err
+}
+
+var other = hns.EndpointPolicy{Type: "OutBoundNAT", Settings: []byte(`{}`)}
+
+// TestOthersMissingAfterAWrite: a write after which a policy of others is missing is a
+// conflict, with the endpoint as it is (I7): also when HNS refused the write, and when our
+// rules are shown in another spelling.
+func TestOthersMissingAfterAWrite(t *testing.T) {
+	for op, write := range writes {
+		for name, tc := range map[string]struct {
+			fault *hnssim.Fault
+			shown []int // the priority of our rule by the number of the read
+		}{
+			"done":                {},
+			"refused":             {fault: &hnssim.Fault{Op: op, Code: 0x803B000D, Mode: hnssim.Refuse}},
+			"in another spelling": {shown: []int{0, 7, 7}},
+		} {
+			t.Run(op+" "+name, func(t *testing.T) {
+				sim, _ := start(t)
+				require.NoError(t, sim.SetPolicies("ep", []hns.EndpointPolicy{other}))
+				e, err := sim.GetEndpoint(t.Context(), "ep")
+				require.NoError(t, err)
+				if tc.fault != nil {
+					sim.Inject(*tc.fault)
+				}
+				learned := false
+				w := versioned.Writer{
+					Ask:   hns.Asking(t.Context(), &forgetful{Client: &shower{Sim: sim, priorities: tc.shown}}),
+					Learn: func(_, _ hns.Endpoint, _ []hns.ACL) bool { learned = true; return true },
+					Parts: func(e hns.Endpoint) hns.Parts {
+						p := e.Parts(nil)
+						for i := range p.Ours {
+							if learned {
+								p.Ours[i].Priority = rule.Priority
+							}
+						}
+						return p
+					},
+				}
+				done, err := write(w, e.Basis())
+				var conflict *versioned.Conflict
+				require.ErrorAs(t, err, &conflict)
+				require.True(t, conflict.Written)
+				require.Empty(t, done)
+				_, foreign := conflict.Endpoint.Split()
+				require.Empty(t, foreign)
+			})
+		}
+	}
 }
