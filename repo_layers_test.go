@@ -46,7 +46,7 @@ var layers = map[string]struct {
 			// one endpoint
 			"compromises doc dumplists endpoint state",
 			// all of them: what is known, what is desired, and the queue
-			"counts endpoints unread cause fairqueue due known open own podstart references render repair tiersteps update",
+			"counts endpoints unread cause fairqueue due known open own podstart references render repair stale tiersteps update",
 			"reads refusals tierrefusals isolate outcome ready fold",
 			// what others see of them
 			"dump outstanding restore warnings",
