@@ -105,4 +105,5 @@ func (d *State) gone(id string) {
 		d.hold(ep, kind, nil)
 	}
 	d.cache.See(id, ipsets.SeesApplied)
+	d.cache.Await(id)
 }

@@ -28,7 +28,9 @@ func (d *State) Failed(ep *Endpoint, err error, setsAt time.Time) {
 		}
 	default:
 		ep.fail(err, now)
-		if errors.Is(err, ErrSetsNotReady) && !setsAt.IsZero() {
+		if !errors.Is(err, ErrSetsNotReady) {
+			d.closeStale(ep)
+		} else if !setsAt.IsZero() {
 			ep.retryAt = setsAt
 		}
 		if _, refused := errors.AsType[*versioned.Refused](err); refused && ep.tries > soonTries {
@@ -58,7 +60,8 @@ func (ep *Endpoint) conflicted(err error, now time.Time) {
 
 // ready reports whether the sets that the steps newly name are in HNS as
 // they should be: a rule must never see one set as it was and another as it is. A rule
-// that denies may see more in its sets than is wanted there.
+// that denies may see more in its sets than is wanted there. Of a stale endpoint one that
+// allows may see less, as the members that the sets lack may wait for this update.
 func (d *State) ready(ep *Endpoint, steps []acl.Step) bool {
 	if d.cache.Settled() {
 		return true
@@ -68,7 +71,7 @@ func (d *State) ready(ep *Endpoint, steps []acl.Step) bool {
 		all = append(all, s.ACLs...)
 	}
 	added, removed := acl.Diff(ep.actual, all)
-	closes := d.closes(steps, removed)
+	closes := d.closes(steps, removed) || len(d.stale(ep)) > 0
 	return !slices.ContainsFunc(d.namesOf(added), func(n ipsets.Name) bool {
 		if n.Denies() {
 			return !d.cache.Ready(n) && !d.cache.Covers(n)

@@ -74,6 +74,7 @@ func (d *State) pin(ep *Endpoint) {
 	}
 	d.hold(ep, ipsets.RefPin, pins)
 	d.cache.See(ep.ID, ep.sight())
+	d.cache.Await(ep.ID, d.stale(ep)...)
 }
 
 // Waiting returns the local pods whose endpoint was not seen yet, by name.

@@ -30,8 +30,9 @@ type Cache struct {
 	pinned  int    // sets with pins
 
 	suspects map[*set]struct{}
-	groups   int              // of suspects there ever were
-	sights   map[string]Sight // by owner of references; the others' is SeesApplied
+	groups   int               // of suspects there ever were
+	sights   map[string]Sight  // by owner of references; the others' is SeesApplied
+	awaited  map[string][]Name // leaves, by owner of references; see Await
 
 	doubted   map[*set]struct{} // read otherwise than written, once
 	spellings []Spelling        // learned, not taken yet
@@ -50,6 +51,7 @@ func NewCache() *Cache {
 
 		suspects: map[*set]struct{}{},
 		sights:   map[string]Sight{},
+		awaited:  map[string][]Name{},
 		doubted:  map[*set]struct{}{},
 	}
 }

@@ -436,7 +436,7 @@ func (tr *trial) converge(t *rapid.T) {
 	tr.observe()
 	tr.settle(t)
 	for _, n := range modelAll {
-		if tr.m.rejected(n) {
+		if tr.m.rejects(n) {
 			for _, r := range slices.Collect(maps.Keys(tr.m.refs[n])) {
 				if r.Kind == RefApplied || r.Kind == RefPin {
 					tr.release(n, r)

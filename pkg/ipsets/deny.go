@@ -63,7 +63,7 @@ func (c *Cache) staying(s *set, h waits) map[string]bool {
 		}
 	}
 	for m := range s.members.surplus() {
-		if _, refused := s.left[m]; refused || h.joining.holds(m) || h.leaving.holds(m) {
+		if _, refused := s.left[m]; refused || h.joining.holds(m) || h.leaving.holds(m) || c.waitsFor(s, m) {
 			values[m.id] = true
 		}
 	}

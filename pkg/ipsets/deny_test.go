@@ -292,3 +292,37 @@ func TestRefusedOnceHoldsBackNobody(t *testing.T) {
 		})
 	}
 }
+
+// TestAwait: while rules of an owner are about to be replaced, a leaf neither joins a nested
+// set that allows and that they name, nor leaves such a deny twin. Other leaves and sets go on.
+func TestAwait(t *testing.T) {
+	w := newWorld(t)
+	ep, other := Ref{RefApplied, "ep"}, Ref{RefApplied, "other"}
+	for _, n := range []Name{nested, nested.Deny(), spaces, spaces.Deny()} {
+		w.Hold(n, rule)
+		w.Hold(n, other)
+	}
+	w.Hold(nested, ep)
+	w.Hold(nested.Deny(), ep)
+	for _, n := range []Name{nested.Deny(), spaces.Deny()} {
+		w.AddMember(n, nsX.Deny())
+		w.AddMember(n, nsY.Deny())
+	}
+	w.apply()
+	for _, n := range []Name{nested, spaces} {
+		w.AddMember(n, nsX)
+		w.AddMember(n, nsY)
+		w.RemoveMember(n.Deny(), nsX.Deny())
+		w.RemoveMember(n.Deny(), nsY.Deny())
+	}
+	w.Await("ep", nsX)
+	require.True(t, w.Awaited("ep"))
+	require.False(t, w.Awaited("other"))
+	require.NoError(t, w.hns.run(w.Cache, w.Plan()))
+	same(t, ``, w.Plan())
+	require.True(t, w.HeldBack())
+	w.Await("ep")
+	same(t, `
+		nest update  deny-nestedlabel-app:a:b  -> empty-emptyhashset
+		nest update  nestedlabel-app:a:b  -> empty-emptyhashset ns-x ns-y`, w.Plan())
+}

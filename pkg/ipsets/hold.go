@@ -1,6 +1,9 @@
 package ipsets
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 // A member that leaves one set and joins another must not show in both: a rule that
 // asks for both sets would let in who neither before nor after is in both. In one
@@ -26,6 +29,59 @@ func (c *Cache) See(owner string, what Sight) {
 		return
 	}
 	c.sights[owner] = what
+}
+
+// Await says that the rules of an owner are about to be replaced as the nested sets change
+// that have some leaves. Until another call for the owner, none of these leaves or of their
+// deny twins joins a nested set that allows, or leaves a deny twin, which the rules that it
+// has now name: they may open for it what neither these rules with the sets as they were nor
+// the new ones with the new sets let through. Without leaves it ends that.
+func (c *Cache) Await(owner string, leaves ...Name) {
+	if len(leaves) == 0 {
+		delete(c.awaited, owner)
+		return
+	}
+	c.awaited[owner] = leaves
+}
+
+// waitsFor reports whether a leaf waits in a nested set, or for it, until some owner of
+// references has other rules. It costs the owners of whom Await was told.
+func (c *Cache) waitsFor(nested, leaf *set) bool {
+	for owner := range c.awaited {
+		if c.waitsForOwner(nested, leaf, owner) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Cache) waitsForOwner(nested, leaf *set, owner string) bool {
+	leaves := c.awaited[owner]
+	if !slices.Contains(leaves, leaf.name) && !slices.Contains(leaves, leaf.name.Twin()) {
+		return false
+	}
+	_, sees := nested.refs[Ref{RefApplied, owner}]
+	if !sees && c.sights[owner] == SeesPinned {
+		_, sees = nested.refs[Ref{RefPin, owner}]
+	}
+	return sees
+}
+
+// Awaited reports whether a leaf waits until the owner has other rules. It costs the sets
+// that plans are about.
+func (c *Cache) Awaited(owner string) bool {
+	for s := range c.pending {
+		waiting := s.members.joins()
+		if s.name.Denies() {
+			waiting = s.members.surplus()
+		}
+		for m := range waiting {
+			if c.waitsForOwner(s, m, owner) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // seen reports whether rules may see the set, itself or through a nested set that
@@ -201,6 +257,11 @@ func (c *Cache) back(s *set, h waits) map[string]bool {
 // the sets that allow, and joined the deny twins.
 func (c *Cache) away(s *set, h waits) map[string]bool {
 	values := map[string]bool{}
+	for m := range s.members.joins() {
+		if c.waitsFor(s, m) {
+			values[m.id] = true
+		}
+	}
 	if h.empty() || !c.seen(s, true) {
 		return values
 	}
