@@ -81,7 +81,8 @@ func (c *Config) setDefaults() {
 type Controller struct {
 	cfg       Config // set once
 	informers informers
-	nodes     *nodeWatch // of the cluster
+	nodes     *nodeWatch[*state.Node] // of the cluster, for ClusterNetworkPolicies
+	contests  *contests
 	queue     *queue
 	arrivals  arrivals
 	claims    *claims
@@ -109,7 +110,15 @@ func New(cfg Config) *Controller {
 		ended:    make(chan struct{}, 1),
 	}
 	c.informers = newInformers(cfg.Source, cfg.Node, cfg.Budgets, cfg.Logger, c.event)
-	c.nodes = newNodeWatch(cfg.Source.AllNodes, cfg.Budgets, cfg.Logger, c.event, c.queue)
+	c.nodes = newNodeWatch(cfg.Source.AllNodes, keptClusterNodes(cfg.Budgets), cfg.Logger, c.event, func(is nodesState, policies []string) {
+		if is == nodesMissing {
+			cfg.Logger.Info("the nodes of the cluster are not known, what names them is closed", "waited", nodesPatience, "policies", len(policies))
+		}
+		for _, name := range policies {
+			c.queue.Add(Key{Kind: KindClusterPolicy, Name: name})
+		}
+	})
+	c.contests = newContests(cfg.Source.AllNodes, cfg.Logger, c.queue)
 	return c
 }
 
@@ -164,6 +173,7 @@ func (c *Controller) Run(ctx context.Context) {
 		wg.Go(func() { i.run(ctx) })
 	}
 	wg.Go(func() { c.nodes.run(ctx) })
+	wg.Go(func() { c.contests.run(ctx) })
 	if c.cfg.Source.Older != nil {
 		wg.Go(func() { c.findOlder(ctx) })
 	}

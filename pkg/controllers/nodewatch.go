@@ -7,9 +7,6 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-
-	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // nodesPatience is how long a ClusterNetworkPolicy waits for the first list of the nodes
@@ -25,39 +22,40 @@ const (
 	nodesKnown
 )
 
-// nodeWatch follows the nodes of the cluster while a ClusterNetworkPolicy has nodes as
-// peers, and only then: there are as many as agents, and each agent would read all.
-type nodeWatch struct {
+// nodeWatch follows the nodes of the cluster while somebody wants them, as a ClusterNetworkPolicy
+// that has nodes as peers, and only then: there are as many as agents, and each agent would read
+// all.
+type nodeWatch[T any] struct {
 	source  cache.ListerWatcher
-	budgets policy.Budgets
+	kept    kept[T]
 	logger  klog.Logger
-	enqueue func(Key)
-	queue   *queue
-	changed chan struct{} // full when wanting became true or false
+	enqueue func(Key)                  // takes the key of a node that changed
+	decides func(nodesState, []string) // is told who wants nodes when they are known, or missing
+	changed chan struct{}              // full when wanting became true or false
 
 	mu      sync.Mutex // guards following; held for no call
 	wanting map[string]bool
 	is      nodesState
 	decided chan struct{} // closed when it is not nodesAwaited any more, or nobody wants nodes
-	store   *store[*state.Node]
+	store   *store[T]
 	tracked *tracked // nil while nobody wants nodes
 }
 
-func newNodeWatch(source cache.ListerWatcher, b policy.Budgets, logger klog.Logger, enqueue func(Key), q *queue) *nodeWatch {
-	return &nodeWatch{
-		source: source, budgets: b, logger: logger, enqueue: enqueue, queue: q, changed: make(chan struct{}, 1),
-		wanting: map[string]bool{}, decided: make(chan struct{}), store: newStore(keptClusterNodes(b), enqueue),
+func newNodeWatch[T any](source cache.ListerWatcher, k kept[T], logger klog.Logger, enqueue func(Key), decides func(nodesState, []string)) *nodeWatch[T] {
+	return &nodeWatch[T]{
+		source: source, kept: k, logger: logger, enqueue: enqueue, decides: decides, changed: make(chan struct{}, 1),
+		wanting: map[string]bool{}, decided: make(chan struct{}), store: newStore(k, enqueue),
 	}
 }
 
-// want says whether a policy has nodes as peers. It returns what is known of them: as long
-// as the policy wants them, what is known is not forgotten.
-func (w *nodeWatch) want(policy string, wants bool) nodesState {
+// want says whether nodes are wanted for something, as a policy that has them as peers. It returns
+// what is known of them: as long as they are wanted, what is known is not forgotten.
+func (w *nodeWatch[T]) want(by string, wants bool) nodesState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := len(w.wanting) > 0
-	if delete(w.wanting, policy); wants {
-		w.wanting[policy] = true
+	if delete(w.wanting, by); wants {
+		w.wanting[by] = true
 	}
 	if before != (len(w.wanting) > 0) {
 		tell(w.changed)
@@ -65,22 +63,31 @@ func (w *nodeWatch) want(policy string, wants bool) nodesState {
 	return w.is
 }
 
-func (w *nodeWatch) wanted() bool {
+func (w *nodeWatch[T]) wanted() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.wanting) > 0
 }
 
 // get returns a node of the cluster; false when there is none, or nobody wants any.
-func (w *nodeWatch) get(name string) (*state.Node, bool) {
+func (w *nodeWatch[T]) get(name string) (T, bool) {
 	w.mu.Lock()
 	s := w.store
 	w.mu.Unlock()
 	return s.get(cache.ObjectName{Name: name})
 }
 
+// known reports whether all nodes are known as they are now: the last request for them did not fail,
+// and the API server is not silent.
+func (w *nodeWatch[T]) known() bool {
+	w.mu.Lock()
+	is, t := w.is, w.tracked
+	w.mu.Unlock()
+	return is == nodesKnown && t != nil && t.lastError() == nil && time.Since(t.contact()) < silentAfter
+}
+
 // followed returns the source of the nodes, nil while nobody wants them.
-func (w *nodeWatch) followed() *tracked {
+func (w *nodeWatch[T]) followed() *tracked {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.tracked
@@ -88,7 +95,7 @@ func (w *nodeWatch) followed() *tracked {
 
 // settle waits until nobody wants nodes, they are known, or they are missing. It returns
 // false when ctx is done.
-func (w *nodeWatch) settle(ctx context.Context) bool {
+func (w *nodeWatch[T]) settle(ctx context.Context) bool {
 	for {
 		w.mu.Lock()
 		waits, decided := len(w.wanting) > 0 && w.is == nodesAwaited, w.decided
@@ -105,7 +112,7 @@ func (w *nodeWatch) settle(ctx context.Context) bool {
 }
 
 // run follows the nodes whenever somebody wants them, until ctx is done.
-func (w *nodeWatch) run(ctx context.Context) {
+func (w *nodeWatch[T]) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -120,10 +127,10 @@ func (w *nodeWatch) run(ctx context.Context) {
 }
 
 // follow follows the nodes until nobody wants them any more.
-func (w *nodeWatch) follow(ctx context.Context) {
+func (w *nodeWatch[T]) follow(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	w.mu.Lock()
-	i := newInformer(KindClusterNode, w.store, w.store.synced, w.source, w.logger)
+	i := newInformer(w.kept.kind, w.store, w.store.synced, w.source, w.logger)
 	w.tracked = i.source
 	w.mu.Unlock()
 	var running sync.WaitGroup
@@ -151,7 +158,7 @@ func (w *nodeWatch) follow(ctx context.Context) {
 
 // forget forgets all nodes, unless somebody wants them again: what a policy in force
 // names must not go.
-func (w *nodeWatch) forget() {
+func (w *nodeWatch[T]) forget() {
 	w.mu.Lock()
 	if len(w.wanting) > 0 {
 		w.mu.Unlock()
@@ -162,16 +169,16 @@ func (w *nodeWatch) forget() {
 		close(w.decided)
 	}
 	w.is, w.decided, w.tracked = nodesAwaited, make(chan struct{}), nil
-	w.store = newStore(keptClusterNodes(w.budgets), w.enqueue)
+	w.store = newStore(w.kept, w.enqueue)
 	w.mu.Unlock()
 	for _, n := range was.all() {
-		w.enqueue(Key{Kind: KindClusterNode, Name: n.Name})
+		w.enqueue(Key{Kind: w.kept.kind, Name: w.kept.nameOf(n).Name})
 	}
 }
 
-// decide has the policies that name nodes applied: with the nodes, which were enqueued
-// before, or without. What is known stays known.
-func (w *nodeWatch) decide(is nodesState) {
+// decide tells those who want nodes that they are known, or missing. They were enqueued before.
+// What is known stays known.
+func (w *nodeWatch[T]) decide(is nodesState) {
 	w.mu.Lock()
 	if w.is == nodesKnown {
 		w.mu.Unlock()
@@ -186,10 +193,5 @@ func (w *nodeWatch) decide(is nodesState) {
 		names = append(names, name)
 	}
 	w.mu.Unlock()
-	if is == nodesMissing {
-		w.logger.Info("the nodes of the cluster are not known, what names them is closed", "waited", nodesPatience, "policies", len(names))
-	}
-	for _, name := range names {
-		w.queue.Add(Key{Kind: KindClusterPolicy, Name: name})
-	}
+	w.decides(is, names)
 }

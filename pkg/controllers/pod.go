@@ -27,6 +27,9 @@ func PodFrom(p *corev1.Pod, node string) desired.Pod {
 		Deleting:    p.DeletionTimestamp != nil,
 		Created:     p.CreationTimestamp.Time,
 	}
+	if !pod.Local {
+		pod.Node = p.Spec.NodeName
+	}
 	if p.Status.StartTime != nil {
 		pod.Started = p.Status.StartTime.Time
 	}

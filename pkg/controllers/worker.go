@@ -183,6 +183,7 @@ func (w *worker) tell(report state.Report, err error) {
 	}
 	if err == nil {
 		w.warn(report.Warnings)
+		w.c.contests.are(report.Rivals)
 	}
 	w.c.cfg.OnApplied(applied)
 }
@@ -240,7 +241,7 @@ func (c *Controller) read(tx *dataplane.Transaction, key Key) {
 	switch key.Kind {
 	case KindPod:
 		if p, ok := c.informers.pods.get(key.name()); ok {
-			tx.SharePod(c.claims.on(p))
+			tx.SharePod(c.contests.judged(c.claims.on(p)))
 		} else {
 			tx.DeletePod(desired.PodKey{Namespace: key.Namespace, Name: key.Name})
 		}

@@ -106,7 +106,7 @@ func (s *script) command(args []string) error {
 	switch name {
 	case "namespace": // namespace NAME [k=v]...
 		s.tx.SetNamespace(desired.Namespace{Name: args[0], Labels: labels(args[1:])})
-	case "pod": // pod NS/NAME ADDR [k=v]... [uid=U] [port=name:PROTO:n] [started=DURATION from now] [sandbox=S] [netns=N] [round=R] [remote|host|finished|deleting]
+	case "pod": // pod NS/NAME ADDR [k=v]... [uid=U] [port=name:PROTO:n] [started=DURATION from now] [sandbox=S] [netns=N] [round=R] [trust=N] [remote|host|finished|deleting]
 		return s.pod(args)
 	case "policy": // policy FILE
 		var np networkingv1.NetworkPolicy
@@ -210,6 +210,12 @@ func (s *script) pod(args []string) error {
 			p.Finished = true
 		case arg == "deleting":
 			p.Deleting = true
+		case key == "trust":
+			trust, err := strconv.ParseInt(value, 10, 8)
+			if err != nil {
+				return err
+			}
+			p.Trust = int8(trust)
 		case key == "uid":
 			p.UID = types.UID(value)
 		case key == "sandbox":

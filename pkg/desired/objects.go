@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
+	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -34,10 +35,23 @@ type Pod struct {
 
 	Sandbox state.Sandbox `json:"sandbox,omitzero"`
 
+	// Node is where the pod runs; nobody but the controller asks.
+	Node string `json:"-"`
+	// Trust is what its node says about its claim while pods of other nodes contest the address;
+	// 0: nothing.
+	Trust int8 `json:"trust,omitempty"`
+
 	// OverBudget says in what the object is over its budget. Such a pod has neither
 	// labels nor ports here, is in no set, and is closed in both directions.
 	OverBudget string `json:"overBudget,omitempty"`
 }
+
+// What Trust may be.
+const (
+	Inside  = ipsets.Inside  // the address is in the node's podCIDRs
+	Outside = ipsets.Outside // the node has podCIDRs, and the address is in none of them
+	Lost    = ipsets.Lost    // the node is gone, or was not ready for a while
+)
 
 // Key returns the pod's name within the cluster.
 func (p Pod) Key() PodKey { return PodKey{p.Namespace, p.Name} }
@@ -46,7 +60,7 @@ func (p Pod) Key() PodKey { return PodKey{p.Namespace, p.Name} }
 // here.
 func (p *Pod) Same(o *Pod) bool {
 	return p.UID == o.UID && p.Addr == o.Addr && p.Local == o.Local && p.HostNetwork == o.HostNetwork &&
-		p.Finished == o.Finished && p.Deleting == o.Deleting &&
+		p.Finished == o.Finished && p.Deleting == o.Deleting && p.Node == o.Node && p.Trust == o.Trust &&
 		p.Started.Equal(o.Started) && p.Created.Equal(o.Created) && p.Sandbox.Same(o.Sandbox) && p.OverBudget == o.OverBudget &&
 		maps.Equal(p.Labels, o.Labels) && slices.Equal(p.Ports, o.Ports)
 }

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"maps"
 	"net/netip"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -44,6 +45,7 @@ type State struct {
 	switchedClusters map[*clusterState]struct{}
 	local            map[types.UID]*PodState // local pods to which endpoints with their address belong
 	contested        map[netip.Addr]bool     // addresses of those that others claim as well
+	elsewhere        map[netip.Addr]bool     // addresses of pods of other nodes that several namespaces claim
 	misplaced        map[PodKey]bool         // local pods that report an address that no pod can have
 	nodeAddrs        []netip.Addr
 	effects          Effects
@@ -103,11 +105,21 @@ func (d *State) Locals() iter.Seq[*PodState] { return maps.Values(d.local) }
 // HasLocals reports whether there is one.
 func (d *State) HasLocals() bool { return len(d.local) > 0 }
 
-// Selecting returns the policies that select a local pod, sorted.
+// Selecting returns the policies that select a local pod, or a pod of another node whose address
+// is contested, sorted.
 func (d *State) Selecting(key PodKey) (keys []policy.Key) {
 	p := d.members.pods[key]
-	if p == nil || p.Placement == nil {
+	switch {
+	case p == nil:
 		return nil
+	case p.Placement == nil:
+		for _, ps := range d.byNS[p.Namespace] {
+			if d.elsewhere[p.Addr] && p.OverBudget == "" && ps.Subject.Matches(p.Labels) {
+				keys = append(keys, ps.Key)
+			}
+		}
+		slices.SortFunc(keys, policy.Key.Compare)
+		return keys
 	}
 	for _, ps := range p.selected {
 		keys = append(keys, ps.Key)

@@ -79,6 +79,7 @@ func (d *State) AddressWarnings() []state.Warning {
 		out = append(out, state.Warning{Object: s.Home[0].Key().String(), Kind: "Pod", Reason: state.ReasonAddressContested,
 			Message: fmt.Sprintf("address %s is claimed by %s: %s; find out who reports it wrongly: kubectl get pods -A -o wide", addr, d.rivals(addr), follows)})
 	}
+	out = append(out, d.elsewhereWarnings()...)
 	nobodys := slices.Collect(maps.Keys(d.misplaced))
 	for _, addr := range d.nodeAddrs {
 		if home := d.owners.Ownership(addr).Home; len(home) > 0 {
@@ -88,6 +89,34 @@ func (d *State) AddressWarnings() []state.Warning {
 	for _, key := range nobodys {
 		out = append(out, state.Warning{Object: key.String(), Kind: "Pod", Reason: state.ReasonAddressContested,
 			Message: fmt.Sprintf("the pod reports address %s, which no pod can have: it is in no set and no policy is enforced on it; find out who reports it", d.members.pods[key].Addr)})
+	}
+	return out
+}
+
+// RemotePod is the kind of warnings on pods of other nodes: every agent has the same.
+const RemotePod = "RemotePod"
+
+// maxElsewhere bounds the warnings about addresses of other nodes.
+const maxElsewhere = 64
+
+// elsewhereWarnings tells of the addresses that pods of other nodes contest, one warning each. When
+// there are too many the last warning has their number.
+func (d *State) elsewhereWarnings() []state.Warning {
+	var out []state.Warning
+	more := 0
+	for _, addr := range slices.SortedFunc(maps.Keys(d.elsewhere), netip.Addr.Compare) {
+		s := d.whose(addr)
+		switch {
+		case !s.Doubt:
+		case len(out) == maxElsewhere:
+			more++
+		default:
+			out = append(out, state.Warning{Object: s.Owner.Key().String(), Kind: RemotePod, Reason: state.ReasonAddressContested,
+				Message: fmt.Sprintf("address %s is claimed by %s: until one is left it is in no set, so policies of this node allow none of them; find out who reports it wrongly: kubectl get pods -A -o wide", addr, d.rivals(addr))})
+		}
+	}
+	if more > 0 {
+		out[maxElsewhere-1].Message += fmt.Sprintf(" (and %d more addresses are contested)", more)
 	}
 	return out
 }

@@ -14,14 +14,29 @@ type Claim struct {
 	Namespace string
 	Local     bool // of a pod of this node
 	Deleting  bool
+	Trust     int8      // of a pod of another node: Inside, Outside, Lost, or 0, nothing is known
 	Started   time.Time // zero: it does not say, or in the future
 	Created   time.Time
 }
 
+// What the Node object of a pod of another node says about its claim. It counts against other claims
+// only.
+const (
+	Inside  = -1 // the address is in the node's podCIDRs
+	Outside = 1  // the node has podCIDRs, and the address is in none of them
+	Lost    = 2  // the node is gone, or was not ready for a while
+)
+
+// losesTo reports whether a claim gives way to another one because of their nodes.
+func (c Claim) losesTo(o Claim) bool {
+	return c.Trust == Lost && o.Trust != Lost || c.Trust == Outside && o.Trust == Inside
+}
+
 // compareClaims puts the stronger claim first: not being deleted, then of this
-// node, then the later start, then the later creation, then the greater UID.
+// node, then by what the nodes say, then the later start, then the later creation, then the
+// greater UID.
 func compareClaims(a, b Claim) int {
-	return cmp.Or(later(a.Deleting, b.Deleting), later(b.Local, a.Local),
+	return cmp.Or(later(a.Deleting, b.Deleting), later(b.Local, a.Local), cmp.Compare(a.Trust, b.Trust),
 		b.Started.Compare(a.Started), b.Created.Compare(a.Created), cmp.Compare(b.UID, a.UID))
 }
 
@@ -54,6 +69,9 @@ type Ownership[P Claimant] struct {
 	// Doubt: pods of several namespaces claim the address and none of them gives way.
 	// Nobody can tell whose it is, so as a peer it is nobody's.
 	Doubt bool
+	// Rivals: pods of several namespaces claim the address, and none is being deleted. All are of
+	// this node or all of others. It is Doubt unless their nodes decide.
+	Rivals bool
 	// Home are the pods of this node to which endpoints with the address belong,
 	// strongest first: in doubt one of each namespace, otherwise one at most. A claim
 	// from elsewhere changes nothing here.
@@ -131,7 +149,8 @@ func (o *Owners[P]) Ownership(a netip.Addr) Ownership[P] {
 				s.Home = append(s.Home, p)
 			}
 		case c.Namespace != best.Namespace:
-			s.Doubt = true
+			s.Rivals = true
+			s.Doubt = s.Doubt || !c.losesTo(best)
 			if c.Local && !slices.ContainsFunc(s.Home, func(h P) bool { return h.Claim().Namespace == c.Namespace }) {
 				s.Home = append(s.Home, p)
 			}

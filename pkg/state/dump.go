@@ -238,6 +238,9 @@ type Pod struct {
 	Deleting bool      `json:"deleting,omitempty"`
 	Started  time.Time `json:"started,omitzero"`
 	Created  time.Time `json:"created,omitzero"`
+	// Trust is what its node says while pods of other nodes contest the address: -1 its podCIDRs have
+	// the address, 1 they have not, 2 the node is lost.
+	Trust int8 `json:"trust,omitempty"`
 	// Sandbox is what the CNI told of the one that it starts in.
 	Sandbox Sandbox `json:"sandbox,omitzero"`
 	// Listed is when all endpoints had been listed since its CNI told of a local pod, and

@@ -22,8 +22,8 @@ const (
 	ReasonHNSRejected    Reason = "HNSRejected"
 	ReasonHNSUnavailable Reason = "HNSUnavailable"
 	ReasonForeignWrites  Reason = "ForeignWrites"
-	// ReasonAddressContested: others claim the address of a pod of the node, or it is
-	// nobody's.
+	// ReasonAddressContested: others claim the address of a pod, or it is that of a pod of the
+	// node and nobody's.
 	ReasonAddressContested Reason = "AddressContested"
 	// ReasonSelectsNothing is of a policy that selects no pod of the cluster. It changes nothing, and
 	// may be misspelt. No report has it, as everything that was asked for is done.
@@ -34,7 +34,7 @@ const (
 // programmed yet. It is active as long as its cause lasts.
 type Warning struct {
 	Object  string `json:"object"` // namespace/name, or a set's name
-	Kind    string `json:"kind"`   // NetworkPolicy, ClusterNetworkPolicy, Pod, Namespace, Endpoint, Set, Node
+	Kind    string `json:"kind"`   // NetworkPolicy, ClusterNetworkPolicy, Pod, RemotePod, Namespace, Endpoint, Set, Node
 	Reason  Reason `json:"reason"`
 	Message string `json:"message"` // one line: what, where, what to do
 }
@@ -82,6 +82,9 @@ type Report struct {
 	Longest *Piece `json:"longest,omitempty"`
 	// Warnings are those that are active after this transaction.
 	Warnings []Warning `json:"warnings,omitempty"`
+	// Rivals are the pods of other nodes that contest an address, as namespace and name. Their nodes
+	// decide between them, where they can.
+	Rivals [][2]string `json:"-"`
 	// RetryAfter is when an empty transaction should come at the latest;
 	// 0 means that nothing waits.
 	RetryAfter time.Duration `json:"retryAfter,omitempty"`
@@ -120,6 +123,7 @@ func (r Report) Next() time.Duration {
 // Clone returns a copy that shares nothing with the report.
 func (r Report) Clone() Report {
 	r.Changes = slices.Clone(r.Changes)
+	r.Rivals = slices.Clone(r.Rivals)
 	r.NewEndpoints = slices.Clone(r.NewEndpoints)
 	r.Starts = slices.Clone(r.Starts)
 	r.Repairs = slices.Clone(r.Repairs)

@@ -26,6 +26,8 @@ type topic struct {
 	reason state.Reason
 	// pods: not the policy is at fault, but pods are not programmed that it selects.
 	pods bool
+	// remote: these are pods of other nodes, so that every node says the same.
+	remote bool
 }
 
 // once reports whether the topic is told once for each version of a policy, and not again as long
@@ -44,6 +46,9 @@ func (t topic) patience() time.Duration {
 // everywhere reports whether a warning follows from the policy alone, so that every node
 // sends the same.
 func (t topic) everywhere() bool {
+	if t.remote {
+		return true
+	}
 	switch t.reason {
 	case state.ReasonHNSRejected, state.ReasonHNSUnavailable, state.ReasonForeignWrites, state.ReasonAddressContested,
 		state.ReasonNodesUnknown: // by this node's agent
@@ -88,9 +93,9 @@ func collect(warnings []state.Warning, selecting func(desired.PodKey) []policy.K
 			note(policy.Key{Namespace: namespace, Name: name}, topic{reason: w.Reason}, w.Message)
 		case "ClusterNetworkPolicy":
 			note(policy.Key{Name: w.Object}, topic{reason: w.Reason}, w.Message)
-		case "Pod":
+		case "Pod", desired.RemotePod:
 			for _, key := range selecting(desired.PodKey{Namespace: namespace, Name: name}) {
-				note(key, topic{w.Reason, true}, fmt.Sprintf("%s pod %s: %s", inWhat(w.Reason), name, w.Message))
+				note(key, topic{w.Reason, true, w.Kind == desired.RemotePod}, fmt.Sprintf("%s pod %s: %s", inWhat(w.Reason), name, w.Message))
 			}
 		case "Node":
 			s.away = true

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -166,6 +167,23 @@ func TestContestedIsTold(t *testing.T) {
 		w.activate()
 		require.Equal(t, []string{"Normal one Programmed"}, w.took())
 	})
+}
+
+// TestContestedElsewhereIsTold: every node finds that pods of other nodes contest an address, and
+// there is one Event of all.
+func TestContestedElsewhereIsTold(t *testing.T) {
+	events := map[string]bool{}
+	for _, node := range []string{"win-1", "win-2"} {
+		runOn(t, node, []string{"one"}, func(w *world) {
+			w.selects("a", "one")
+			w.activate(state.Warning{Object: "x/a", Kind: desired.RemotePod, Reason: state.ReasonAddressContested, Message: "address 10.0.0.1 is claimed by y/t"})
+			time.Sleep(patience + time.Second)
+			e := w.one()
+			require.Equal(t, "on node "+node+" and every other Windows node: in doubt for pod a: address 10.0.0.1 is claimed by y/t", e.Note)
+			events[e.Name] = true
+		})
+	}
+	require.Len(t, events, 1)
 }
 
 // Many nodes may have many warnings at once: they are told one by one, none is

@@ -1,0 +1,205 @@
+package controllers
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/winnpm/winnpm/pkg/desired"
+)
+
+const (
+	// lostAfter is how long a node is not ready until its pods' claims give way.
+	lostAfter = time.Minute
+	// contestsLinger is how long the nodes are watched after the last contest, as the next one often
+	// follows soon.
+	contestsLinger = 10 * time.Minute
+)
+
+// nodeHealth is what a contested address asks of a Node.
+type nodeHealth struct {
+	name     string
+	cidrs    []netip.Prefix
+	notReady time.Time // since when; zero: it is ready, or does not say
+}
+
+func (n *nodeHealth) same(o *nodeHealth) bool {
+	return slices.Equal(n.cidrs, o.cidrs) && n.notReady.Equal(o.notReady)
+}
+
+func keptNodeHealth() kept[*nodeHealth] {
+	return kept[*nodeHealth]{
+		kind: KindClusterNode,
+		of: func(obj any) (*nodeHealth, bool) {
+			switch o := obj.(type) {
+			case *corev1.Node:
+				return healthOf(o), true
+			case *nodeHealth:
+				return o, true
+			}
+			return nil, false
+		},
+		nameOf: func(n *nodeHealth) cache.ObjectName { return cache.ObjectName{Name: n.name} },
+		same:   (*nodeHealth).same,
+	}
+}
+
+func healthOf(o *corev1.Node) *nodeHealth {
+	n := &nodeHealth{name: o.Name}
+	for _, c := range o.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+			n.notReady = c.LastTransitionTime.Time
+		}
+	}
+	for _, text := range append([]string{o.Spec.PodCIDR}, o.Spec.PodCIDRs...) {
+		if cidr, err := netip.ParsePrefix(text); err == nil && cidr.Addr().Is4() && !slices.Contains(n.cidrs, cidr) && len(n.cidrs) < maxNodeAddrs {
+			n.cidrs = append(n.cidrs, cidr)
+		}
+	}
+	return n
+}
+
+// trust returns what the node says of a claim to an address, and when that may change by itself.
+func (n *nodeHealth) trust(addr netip.Addr, now time.Time) (int8, time.Duration) {
+	var changes time.Duration
+	if !n.notReady.IsZero() {
+		if changes = n.notReady.Add(lostAfter).Sub(now); changes <= 0 {
+			return desired.Lost, 0
+		}
+	}
+	switch {
+	case len(n.cidrs) == 0:
+		return 0, changes
+	case slices.ContainsFunc(n.cidrs, func(c netip.Prefix) bool { return c.Contains(addr) }):
+		return desired.Inside, changes
+	}
+	return desired.Outside, changes
+}
+
+// contests judges the claims of pods of other nodes that contest an address, by their nodes. It
+// watches these while there are such pods, and no pod is judged that has no rival.
+type contests struct {
+	nodes *nodeWatch[*nodeHealth]
+	queue *queue
+
+	mu     sync.Mutex // guards following
+	rivals map[desired.PodKey]bool
+	linger *time.Timer // ends the watch; nil while there are rivals, or nodes are not watched
+}
+
+// contested is who wants nodes.
+const contested = "contested addresses"
+
+func newContests(nodes cache.ListerWatcher, logger klog.Logger, q *queue) *contests {
+	c := &contests{queue: q, rivals: map[desired.PodKey]bool{}}
+	if nodes != nil {
+		c.nodes = newNodeWatch(nodes, keptNodeHealth(), logger, func(Key) { c.changed() }, func(nodesState, []string) { c.again() })
+	}
+	return c
+}
+
+func (c *contests) run(ctx context.Context) {
+	if c.nodes != nil {
+		c.nodes.run(ctx)
+	}
+}
+
+// changed takes that a node changed. Their first list is followed by a decision.
+func (c *contests) changed() {
+	if c.nodes.known() {
+		c.again()
+	}
+}
+
+// again has every rival judged once more.
+func (c *contests) again() {
+	c.mu.Lock()
+	var keys []desired.PodKey
+	for key := range c.rivals {
+		keys = append(keys, key)
+	}
+	c.mu.Unlock()
+	for _, key := range keys {
+		c.queue.Add(Key{Kind: KindPod, Namespace: key.Namespace, Name: key.Name})
+	}
+}
+
+// are takes who contests an address, as the dataplane says after a transaction. Those who begin and
+// end are judged anew.
+func (c *contests) are(rivals [][2]string) {
+	if c.nodes == nil {
+		return
+	}
+	is := map[desired.PodKey]bool{}
+	for _, r := range rivals {
+		is[desired.PodKey{Namespace: r[0], Name: r[1]}] = true
+	}
+	c.mu.Lock()
+	var changed []desired.PodKey
+	for key := range is {
+		if !c.rivals[key] {
+			changed = append(changed, key)
+		}
+	}
+	for key := range c.rivals {
+		if !is[key] {
+			changed = append(changed, key)
+		}
+	}
+	had := len(c.rivals) > 0
+	c.rivals = is
+	begins, ends := len(is) > 0 && !had, len(is) == 0 && had
+	if c.linger != nil && begins {
+		c.linger.Stop()
+		c.linger = nil
+	}
+	if ends {
+		c.linger = time.AfterFunc(contestsLinger, c.leave)
+	}
+	c.mu.Unlock()
+	if begins {
+		c.nodes.want(contested, true)
+	}
+	for _, key := range changed {
+		c.queue.Add(Key{Kind: KindPod, Namespace: key.Namespace, Name: key.Name})
+	}
+}
+
+// leave ends the watch, unless there are rivals again.
+func (c *contests) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.rivals) == 0 {
+		c.nodes.want(contested, false)
+	}
+}
+
+// judged returns a pod with the trust in its claim. While the nodes are not known, or cannot be
+// read, no claim gives way.
+func (c *contests) judged(p *desired.Pod) *desired.Pod {
+	if c.nodes == nil || p.Local || p.Node == "" {
+		return p
+	}
+	c.mu.Lock()
+	rival := c.rivals[p.Key()]
+	c.mu.Unlock()
+	if !rival || !c.nodes.known() {
+		return p
+	}
+	trust := int8(desired.Lost)
+	if n, ok := c.nodes.get(p.Node); ok {
+		var changes time.Duration
+		if trust, changes = n.trust(p.Addr, time.Now()); changes > 0 {
+			time.AfterFunc(changes, c.again)
+		}
+	}
+	is := *p
+	is.Trust = trust
+	return &is
+}
