@@ -84,7 +84,7 @@ const (
 const (
 	PriorityInfrastructure uint16 = 200
 	PriorityNode           uint16 = 201
-	PriorityShield         uint16 = 202 // blocks before everything but the node, of IPv6 too
+	PriorityShield         uint16 = 202 // blocks before everything but the node
 	PriorityAllow          uint16 = 222
 	PriorityTiers          uint16 = 1000 // the first of an ordered list, before its tail
 	PriorityBlock          uint16 = 3000
