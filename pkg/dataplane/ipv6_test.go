@@ -105,9 +105,12 @@ func TestIPv6IsDenied(t *testing.T) {
 			require.NotContains(t, single.report.Warnings, state.ReasonIPv6Blocked)
 			w.do("apply", "calls")
 
-			view, err := dataplane.ViewOf(w.dp.Dump())
+			dump := w.dp.Dump()
+			view, err := dataplane.ViewOf(dump)
 			require.NoError(t, err)
-			require.Contains(t, view.Endpoints[0].Addrs, mustAddr("fd00::1"))
+			again, err := dataplane.Restore(dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock}, dump, view)
+			require.NoError(t, err)
+			require.Equal(t, dump.Endpoints, again.Dump().Endpoints)
 		})
 	}
 }
