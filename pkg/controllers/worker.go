@@ -221,7 +221,7 @@ func stopped(r state.Report) bool {
 		switch warning.Reason {
 		case state.ReasonHNSRejected, state.ReasonHNSUnavailable, state.ReasonForeignWrites:
 			return true
-		case state.ReasonOverBudget, state.ReasonAddressContested, state.ReasonNodesUnknown, state.ReasonSelectsNothing: // nothing waits for these
+		case state.ReasonOverBudget, state.ReasonAddressContested, state.ReasonIPv6Blocked, state.ReasonNodesUnknown, state.ReasonSelectsNothing: // nothing waits for these
 		}
 	}
 	return false

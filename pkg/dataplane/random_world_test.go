@@ -80,6 +80,9 @@ func (w *walker) note(format string, args ...any) {
 // createEndpoint is the CNI's hand.
 func (w *walker) createEndpoint(id, addr string, bare bool) {
 	e := hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{netip.MustParseAddr(addr)}, Netns: walkNetns[int(id[len(id)-1])%len(walkNetns)]}
+	if id[len(id)-1]%2 == 1 {
+		e.Addrs = append(e.Addrs, netip.MustParseAddr("fd00::1"))
+	}
 	all := cnis.All()
 	w.base[id] = all[(len(id)+int(id[len(id)-1]))%len(all)].Endpoint // of whatever CNI
 	e.Policies = slices.Clone(w.base[id])

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/backoff"
@@ -135,6 +136,13 @@ func ViewOf(dump state.Dump) (View, error) {
 		addrs, err := desired.ParseAddrs(ed.Addrs)
 		if err != nil {
 			return View{}, fmt.Errorf("%w: endpoint %s: %w", ErrDump, ed.ID, err)
+		}
+		for _, text := range ed.IPv6 {
+			addr, err := netip.ParseAddr(text)
+			if err != nil || addr.Is4() {
+				return View{}, fmt.Errorf("%w: endpoint %s: %q is no IPv6 address", ErrDump, ed.ID, text)
+			}
+			addrs = append(addrs, addr)
 		}
 		e := hns.Endpoint{ID: ed.ID, Addrs: addrs, Netns: ed.Next.Netns}
 		for _, a := range slices.Concat(ed.ForeignRules, ed.Applied) {

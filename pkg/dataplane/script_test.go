@@ -138,8 +138,11 @@ func (s *script) command(args []string) error {
 			addrs = append(addrs, netip.MustParseAddr(a))
 		}
 		s.tx.SetNodeAddrs(addrs)
-	case "endpoint": // endpoint ID ADDR [bare]
-		e := hnssim.NewEndpoint{ID: args[0], Addrs: []netip.Addr{netip.MustParseAddr(args[1])}}
+	case "endpoint": // endpoint ID ADDR[,ADDR]... [bare]
+		e := hnssim.NewEndpoint{ID: args[0]}
+		for addr := range strings.SplitSeq(args[1], ",") {
+			e.Addrs = append(e.Addrs, netip.MustParseAddr(addr))
+		}
 		if len(args) > 2 {
 			e.Policies = []hns.EndpointPolicy{}
 		}

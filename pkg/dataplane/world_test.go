@@ -65,7 +65,7 @@ func isWrite(op string) bool {
 type probe = hnssim.Probe
 
 // probes returns every packet between the addresses, for a few ports, as each
-// endpoint sees it.
+// endpoint sees it. The peer of endpoints that have IPv6 addresses is fd00::9.
 func probes(sim *hnssim.Sim, others []string, ports ...uint16) []probe {
 	var addrs []netip.Addr
 	byAddr := map[netip.Addr][]string{}
@@ -78,12 +78,15 @@ func probes(sim *hnssim.Sim, others []string, ports ...uint16) []probe {
 	for _, o := range others {
 		addrs = append(addrs, netip.MustParseAddr(o))
 	}
+	if slices.ContainsFunc(addrs, netip.Addr.Is6) {
+		addrs = append(addrs, netip.MustParseAddr("fd00::9"))
+	}
 	slices.SortFunc(addrs, netip.Addr.Compare)
 	addrs = slices.Compact(addrs)
 	var out []probe
 	for _, src := range addrs {
 		for _, dst := range addrs {
-			if src == dst {
+			if src == dst || src.Is4() != dst.Is4() {
 				continue
 			}
 			for _, port := range ports {

@@ -42,9 +42,13 @@ func (d *State) group(ps *policyState, p *PodState) *render.Group {
 // each of them allows. A pod that no policy isolates allows everything. When several
 // are isolated they have no rule in common, as they are of different namespaces, so
 // nothing is allowed but the node.
-func (d *State) RulesOf(home []*PodState) render.Rules {
+//
+// ipv6 says that the endpoint has IPv6 addresses. Where a ClusterNetworkPolicy selects one
+// of the pods, all IPv6 of a direction with something to deny is blocked. Elsewhere the
+// block of NetworkPolicies blocks IPv6 as it is, but for what a rule without peers allows.
+func (d *State) RulesOf(home []*PodState, ipv6 bool) render.Rules {
 	if slices.ContainsFunc(home, (*PodState).Tiered) {
-		return d.tieredBy(home)
+		return d.tieredBy(home, ipv6)
 	}
 	isolating := slices.DeleteFunc(slices.Clone(home), func(p *PodState) bool { return p.Isolated() == [2]bool{} })
 	switch len(isolating) {

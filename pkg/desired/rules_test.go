@@ -37,7 +37,7 @@ func TestGroupsAreShared(t *testing.T) {
 		})
 	}
 	d.Stage(&tx, time.Time{})
-	groups := func(addr netip.Addr) []*render.Group { return d.RulesOf(d.Home([]netip.Addr{addr})).Groups }
+	groups := func(addr netip.Addr) []*render.Group { return d.RulesOf(d.Home([]netip.Addr{addr}), false).Groups }
 	one, two := groups(addrs[0]), groups(addrs[1])
 	require.Len(t, one, 2)
 	require.Len(t, two, 2)

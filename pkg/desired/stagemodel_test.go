@@ -92,7 +92,7 @@ func (m *stageModel) desired(addr netip.Addr) (rules, unused []hns.ACL, names ma
 	if len(home) == 0 {
 		return nil, nil, names
 	}
-	all := m.d.RulesOf(home)
+	all := m.d.RulesOf(home, false)
 	rules = slices.Clone(all.Shared)
 	for _, g := range all.Groups {
 		for _, r := range g.Rules {

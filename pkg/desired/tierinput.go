@@ -39,7 +39,7 @@ func (p *PodState) clusterRules(tier policy.Tier, dir policy.Direction, silent b
 // about returns a rule of the policy for a pod: itself, and where it has named ports of
 // others what follows from these.
 func (cs *clusterState) about(p *PodState, r policy.ClusterRule) []inputRule {
-	from := render.Source{Tier: cs.Tier, Key: state.ClusterKey(cs.Name), Index: r.Index, Name: r.Name}
+	from := cs.source(r)
 	whole := inputRule{Action: r.Action, From: from}
 	ports := render.Numbered(r.Direction, r.Ports, p.port)
 	if len(r.Ports) == 0 || len(ports) > 0 {
@@ -70,6 +70,11 @@ func (cs *clusterState) about(p *PodState, r policy.ClusterRule) []inputRule {
 		}
 	}
 	return []inputRule{whole, closed}
+}
+
+// source names a rule of the policy.
+func (cs *clusterState) source(r policy.ClusterRule) render.Source {
+	return render.Source{Tier: cs.Tier, Key: state.ClusterKey(cs.Name), Index: r.Index, Name: r.Name}
 }
 
 // atomsOf returns the traffic to the pods of a peer under the numbers that they serve.

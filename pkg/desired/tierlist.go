@@ -29,13 +29,13 @@ const (
 // tiersOf makes the lists of a pod that a ClusterNetworkPolicy selects. Which of its
 // NetworkPolicies have no room was found before. It costs the policies that select the
 // pod, and what package tiers is bound by.
-func (d *State) tiersOf(p *PodState) *render.TierList {
+func (d *State) tiersOf(p *PodState, ipv6 bool) *render.TierList {
 	defer d.progress.Within("listing tiers", progress.Pod, p.Namespace, p.Name)()
 	for room := roomForAll; ; room++ {
 		if room == roomWithoutNetworkPolicies {
 			p.closed = slices.Clone(p.selected)
 		}
-		l, over := d.listTiers(p, room)
+		l, over := d.listTiers(p, room, ipv6)
 		if !over || room == roomWithoutAccept {
 			return l
 		}
@@ -44,7 +44,7 @@ func (d *State) tiersOf(p *PodState) *render.TierList {
 
 // listTiers makes the lists with so much left out. over reports whether one of them is
 // a block of everything, as it is over the budget.
-func (d *State) listTiers(p *PodState, room room) (out *render.TierList, over bool) {
+func (d *State) listTiers(p *PodState, room room, ipv6 bool) (out *render.TierList, over bool) {
 	out = &render.TierList{}
 	silent := room == roomWithoutAccept
 	limits, idBytes := tiers.Limits{ACLs: d.cfg.Budgets.ACLs, Bytes: d.cfg.Budgets.ACLBytes}, p.idBytes()
@@ -67,6 +67,9 @@ func (d *State) listTiers(p *PodState, room room) (out *render.TierList, over bo
 			result.Over, lines = true, []tiers.Line[render.Source]{{Block: true, Tail: true}}
 		}
 		over = over || result.Over
+		if from, denies := p.denies(policy.Direction(dir), lines); ipv6 && denies {
+			out.Rules = append(out.Rules, render.BlockIPv6(policy.Direction(dir), from))
+		}
 		out.Rules = append(out.Rules, render.Lines(policy.Direction(dir), lines, d.id)...)
 		for _, from := range result.Denied {
 			out.Denied = append(out.Denied, from.Key)
@@ -78,6 +81,24 @@ func (d *State) listTiers(p *PodState, room room) (out *render.TierList, over bo
 		}
 	}
 	return out, over
+}
+
+// denies reports whether something may be denied to a pod in a direction in which a
+// ClusterNetworkPolicy has a rule, and which rule denies: the first Deny, whatever its
+// peers are and wherever it comes, as these may be of IPv6.
+func (p *PodState) denies(dir policy.Direction, lines []tiers.Line[render.Source]) (from render.Source, is bool) {
+	for _, s := range p.clusters {
+		for _, r := range s.policy.Rules {
+			if r.Direction == dir && (r.Action == policy.Deny || r.Action == policy.Pass && s.maybe) {
+				return s.policy.source(r), true
+			}
+		}
+	}
+	at := slices.IndexFunc(lines, func(l tiers.Line[render.Source]) bool { return l.Block })
+	if at >= 0 {
+		from = lines[at].From
+	}
+	return from, at >= 0 || p.Isolated()[dir]
 }
 
 // share makes the lists of both directions within one limit. Where they are over it
@@ -139,7 +160,7 @@ func (d *State) plainRules(p *PodState, dir policy.Direction) (out []render.Tier
 // one, and a ClusterNetworkPolicy selects one of them. What one of them denies is denied
 // before all else, and the rest is the list of one of them: of the one that
 // NetworkPolicies isolate, or when they isolate several just the blocks.
-func (d *State) tieredBy(home []*PodState) render.Rules {
+func (d *State) tieredBy(home []*PodState, ipv6 bool) render.Rules {
 	isolating := slices.DeleteFunc(slices.Clone(home), func(p *PodState) bool { return p.Isolated() == [2]bool{} })
 	chosen := home[0]
 	if len(isolating) > 0 {
@@ -148,7 +169,7 @@ func (d *State) tieredBy(home []*PodState) render.Rules {
 	all := &render.TierList{}
 	for _, p := range home {
 		p.closed = d.closedOn(p)
-		l := d.tiersOf(p)
+		l := d.tiersOf(p, ipv6)
 		all.Denied, all.Silent = append(all.Denied, l.Denied...), append(all.Silent, l.Silent...)
 		if p != chosen || len(isolating) > 1 {
 			all.Rules = append(l.Rivals(), all.Rules...)

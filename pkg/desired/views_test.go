@@ -78,7 +78,7 @@ func (m *viewModel) stage(do func(*Objects)) {
 	m.d.Settle()
 	names := map[ipsets.Name]bool{}
 	ref := ipsets.Ref{Kind: ipsets.RefRule, Owner: "ep"}
-	for _, g := range m.d.RulesOf(m.d.Home([]netip.Addr{m.client})).Groups {
+	for _, g := range m.d.RulesOf(m.d.Home([]netip.Addr{m.client}), false).Groups {
 		for _, r := range g.Rules {
 			for _, n := range r.Names {
 				if names[n] = !r.Unused || names[n]; names[n] && !m.holds[n] {

@@ -108,6 +108,7 @@ func ofRules() []Assumption {
 		{"A26", "packets to a service are judged with the pod's address", Elsewhere},
 		{"A27", "TierAcl and NetworkACL of others do not interfere", ReadOnly},
 		{"A28", "a rule works seconds after its write", Packets},
+		{"A29", "a rule for ::/0 is for IPv6, and for no IPv4", Packets},
 	}
 }
 

@@ -21,7 +21,7 @@ type question struct {
 
 // askAll asks all questions for which the node's style is known.
 func (p *packets) askAll() {
-	for _, q := range slices.Concat(p.aboutSets(), p.aboutMembers(), p.aboutRules()) {
+	for _, q := range slices.Concat(p.aboutSets(), p.aboutMembers(), p.aboutRules(), p.aboutIPv6()) {
 		if !p.begin("packets: " + q.name) {
 			return
 		}
@@ -201,6 +201,16 @@ func (p *packets) aboutMembers() []question {
 		})
 	}
 	return out
+}
+
+// aboutIPv6 is about a rule that blocks all IPv6, before and after one that allows.
+func (p *packets) aboutIPv6() []question {
+	const all = `,"RemoteAddresses":"::/0"`
+	return []question{{
+		name: "a block of all IPv6", settles: "A29",
+		rules: []string{p.style.shut("In", plenty-1, all), p.style.open("In", plenty, port("In", tcpNumber, fmt.Sprint(portA))), p.style.shut("In", plenty+1, all)},
+		flows: []flow{from("b", tcpNumber, portA, Passed), from("b", tcpNumber, portB, Dropped)},
+	}}
 }
 
 // aboutRules are about rules without sets.

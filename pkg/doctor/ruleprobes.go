@@ -45,6 +45,7 @@ func ruleProbes() []probe {
 		{name: "SCTP with ports", settles: "A10", step: add(rule(`,"Protocols":"132","LocalPorts":"9899"`)), want: taken},
 		{name: "ICMP", settles: "W1", step: add(rule(`,"Protocols":"1"`)), want: taken},
 		{name: "the whole world", settles: "A7", step: add(rule(`,"RemoteAddresses":"0.0.0.0/0"`)), want: taken},
+		{name: "all of IPv6", settles: "A29", step: add(aclPolicy(ruleID, `"Action":"Block","Direction":"In"`+switched+`,"RemoteAddresses":"::/0"`)), want: taken},
 		{name: "half of the world", settles: "A7", step: add(rule(`,"RemoteAddresses":"128.0.0.0/1"`)), want: taken},
 		{name: "multicast", settles: "A7", step: add(rule(`,"RemoteAddresses":"224.0.0.0/3"`)), want: taken},
 		{name: "the complement of a block", settles: "A7", step: add(rule(`,"RemoteAddresses":"` + complement() + `"`)), want: taken},

@@ -81,6 +81,9 @@ func (s *Copied) Dump(sets *ipsets.Copy) []state.Endpoint {
 		for i, a := range ep.addrs {
 			ed.Addrs[i] = a.String()
 		}
+		for _, a := range ep.ipv6 {
+			ed.IPv6 = append(ed.IPv6, a.String())
+		}
 		want := ep.list(sets.Rejected)
 		explain(&ed, ep, want, lists)
 		ed.Tiered = slices.ContainsFunc(ep.foreign, func(p hns.EndpointPolicy) bool { return p.Type == hns.PolicyTypeTierACL })

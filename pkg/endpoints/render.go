@@ -70,7 +70,7 @@ func (d *State) render(ep *Endpoint) {
 	if len(home) > 0 {
 		ep.owner = home[0].UID
 		ep.bearFor(home[0])
-		ep.desired = d.desired.RulesOf(home)
+		ep.desired = d.desired.RulesOf(home, len(ep.ipv6) > 0)
 	}
 	var names []ipsets.Name
 	for i := range ep.desired.Groups {

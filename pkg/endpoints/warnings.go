@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -77,6 +78,10 @@ func (s View) ofEndpoint(ep *Endpoint) []state.Warning {
 	if len(ep.compromises) > 0 && ep.desired.Tiers != nil { // here, as the function's stack is large
 		out = append(out, s.compromises(ep)...)
 	}
+	if dirs := ep.blocksIPv6(); len(dirs) > 0 {
+		out = append(out, s.onEndpoint(ep, state.ReasonIPv6Blocked, fmt.Sprintf(
+			"endpoint %s has IPv6 addresses, and sets of HNS hold IPv4 only: its IPv6 %s is blocked, also for peers that policies accept; use IPv4", ep.ID, strings.Join(dirs, " and "))))
+	}
 	if ep.lastErr != nil {
 		w := s.onEndpoint(ep, state.ReasonHNSUnavailable, oneLine(ep.lastErr))
 		if errors.Is(ep.lastErr, hns.ErrInvalid) {
@@ -85,6 +90,20 @@ func (s View) ofEndpoint(ep *Endpoint) []state.Warning {
 		out = append(out, w)
 	}
 	return out
+}
+
+// blocksIPv6 returns the directions in which the endpoint's policies block IPv6; none of an
+// endpoint without IPv6 addresses.
+func (ep *Endpoint) blocksIPv6() (dirs []string) {
+	if len(ep.ipv6) == 0 || ep.owner == "" {
+		return nil
+	}
+	for _, dir := range policy.Directions {
+		if len(ep.block(acl.DirectionOf(dir))) > 0 {
+			dirs = append(dirs, dir.String())
+		}
+	}
+	return dirs
 }
 
 // compromises tells of the rules of a list of tiers that HNS refuses: one warning for

@@ -100,7 +100,7 @@ func rulePath(dir hns.Direction, i int) string {
 // checkField compares one address field with the packet.
 func (x *explainer) checkField(text string, field hns.Addresses, v *view) []Check {
 	switch {
-	case len(field.Literals) > 0:
+	case len(field.Literals) > 0 || field.IPv6:
 		ok := field.Literals.Contain(x.peerAddr())
 		word := "is not in it"
 		if ok {

@@ -42,9 +42,14 @@ type Rule struct {
 // EveryProtocol is the Protocol of a rule for any protocol.
 const EveryProtocol = -1
 
-// Addresses is one address field. With both empty everything matches.
+// everyIPv6 is the literal that has every IPv6 address and no IPv4 address. No other
+// literal of IPv6 is understood.
+const everyIPv6 = "::/0"
+
+// Addresses is one address field. With all empty everything matches.
 type Addresses struct {
 	Literals Spans  // any of them
+	IPv6     bool   // or every IPv6 address
 	Sets     []*Set // all of them
 }
 
@@ -145,6 +150,8 @@ func parseAddresses(field string, find func(id string) *Set) (Addresses, error) 
 	for text := range strings.SplitSeq(field, ",") {
 		if sp, ok := ParseSpan(text); ok {
 			out.Literals = append(out.Literals, sp)
+		} else if text == everyIPv6 {
+			out.IPv6 = true
 		} else if s := find(text); s != nil {
 			out.Sets = append(out.Sets, s)
 		} else {
@@ -156,11 +163,11 @@ func parseAddresses(field string, find func(id string) *Set) (Addresses, error) 
 }
 
 // Own returns the address of a packet at the endpoint that it passes in a
-// direction. It fails with ErrInvalid when the packet is not IPv4 or the
+// direction. It fails with ErrInvalid when the packet is neither IPv4 nor IPv6 or the
 // direction none.
 func (p Packet) Own(dir Direction) (netip.Addr, error) {
-	if !p.Src.Is4() || !p.Dst.Is4() {
-		return netip.Addr{}, fmt.Errorf("%w: packet %v to %v is not IPv4", ErrInvalid, p.Src, p.Dst)
+	if (!p.Src.Is4() || !p.Dst.Is4()) && !p.IsIPv6() {
+		return netip.Addr{}, fmt.Errorf("%w: packet %v to %v is not IPv4 or IPv6 at both ends", ErrInvalid, p.Src, p.Dst)
 	}
 	switch dir {
 	case In:
@@ -169,6 +176,11 @@ func (p Packet) Own(dir Direction) (netip.Addr, error) {
 		return p.Src, nil
 	}
 	return netip.Addr{}, fmt.Errorf("%w: no such direction", ErrInvalid)
+}
+
+// IsIPv6 reports whether both ends of a packet have IPv6 addresses.
+func (p Packet) IsIPv6() bool {
+	return p.Src.Is6() && p.Dst.Is6() && !p.Src.Is4In6() && !p.Dst.Is4In6()
 }
 
 // Decide says what the switch does with a packet at an endpoint that has these
@@ -220,6 +232,7 @@ type decision struct {
 	packet   Packet
 	dir      Direction
 	src, dst uint32
+	six      bool // it is a packet of IPv6: src and dst say nothing
 	filtered bool
 	// Of the best priority that matches: the first rule, and one with another action.
 	first, other *Rule
@@ -228,6 +241,9 @@ type decision struct {
 func (p Packet) decision(dir Direction) (decision, error) {
 	if _, err := p.Own(dir); err != nil {
 		return decision{}, err
+	}
+	if p.IsIPv6() {
+		return decision{packet: p, dir: dir, six: true}, nil
 	}
 	return decision{packet: p, dir: dir, src: number(p.Src), dst: number(p.Dst)}, nil
 }
@@ -244,7 +260,7 @@ func (d *decision) take(r *Rule) (bool, error) {
 		return false, nil
 	case r.Source:
 		return false, fmt.Errorf("%w: rule %s asks for source ports", ErrInvalid, r.ACL.ID)
-	case d.first != nil && r.ACL.Priority > d.first.ACL.Priority || !r.matches(d.src, d.dst, &d.packet):
+	case d.first != nil && r.ACL.Priority > d.first.ACL.Priority || !d.matches(r):
 		return false, nil
 	case d.first == nil || r.ACL.Priority < d.first.ACL.Priority:
 		d.first, d.other = r, nil
@@ -265,15 +281,26 @@ func (d *decision) allowed() (bool, error) {
 	return d.first.ACL.Action == Allow, nil
 }
 
-// matches reports whether the rule matches a packet of its direction.
-func (r *Rule) matches(src, dst uint32, p *Packet) bool {
-	return r.MatchesPort(p) && r.matchesAddresses(src, dst)
+// matches reports whether a rule matches the packet, which is of its direction.
+func (d *decision) matches(r *Rule) bool {
+	if !r.MatchesPort(&d.packet) {
+		return false
+	}
+	if d.six {
+		return r.MatchesIPv6()
+	}
+	return r.matchesAddresses(d.src, d.dst)
 }
 
-// MatchesAddresses reports whether the rule takes the addresses of a packet of its direction.
+// MatchesAddresses reports whether the rule takes the addresses of an IPv4 packet of its
+// direction.
 func (r *Rule) MatchesAddresses(p *Packet) bool {
 	return r.matchesAddresses(number(p.Src), number(p.Dst))
 }
+
+// MatchesIPv6 reports whether the rule takes the addresses of every IPv6 packet of its
+// direction. Otherwise it takes those of none.
+func (r *Rule) MatchesIPv6() bool { return r.Local.matchIPv6() && r.Remote.matchIPv6() }
 
 func (r *Rule) matchesAddresses(src, dst uint32) bool {
 	// With literals Local is the endpoint's own side and Remote the peer; with
@@ -298,7 +325,18 @@ func (a Addresses) match(literal, member uint32) bool {
 			return false
 		}
 	}
-	return len(a.Literals) == 0 || a.Literals.contain(literal)
+	return len(a.Literals) == 0 && !a.IPv6 || a.Literals.contain(literal)
+}
+
+// matchIPv6 reports whether an address field matches every IPv6 address. Otherwise it
+// matches none: sets and other literals have IPv4 addresses only.
+func (a Addresses) matchIPv6() bool {
+	for _, s := range a.Sets {
+		if s.Type == IPSet || len(s.Members) > 0 {
+			return false
+		}
+	}
+	return len(a.Literals) == 0 || a.IPv6
 }
 
 // Has reports whether the switch takes an IPv4 address for a member. An empty

@@ -73,7 +73,7 @@ var nodeTable = []row{
 	{"npm_pod_start_open_seconds", "HISTOGRAM", "cni=false,true", "Time from when the address of a pod that policies isolate was known until HNS had its rules. cni=true: the CNI told of it, and the pod waited."},
 	{"npm_programmed_set_bytes", "GAUGE", "", "Length of the values of all sets in HNS together."},
 	{"npm_programmed_sets", "GAUGE", "type=IPSET,NESTEDIPSET", "Sets of ours in HNS, by HNS's type."},
-	{"npm_warnings", "GAUGE", "reason=AddressContested,ForeignWrites,HNSRejected,HNSUnavailable,IPv6Peer,Invalid,NodesUnknown,OverBudget,UnsupportedPeer", "Active warnings: what users asked for and HNS does not have, left out or not programmed yet."},
+	{"npm_warnings", "GAUGE", "reason=AddressContested,ForeignWrites,HNSRejected,HNSUnavailable,IPv6Blocked,IPv6Peer,Invalid,NodesUnknown,OverBudget,UnsupportedPeer", "Active warnings: what users asked for and HNS does not have, left out or not programmed yet."},
 	{"npm_windows_acl_failure_total", "COUNTER", "operation=create,update", "Failed calls for writing the ACLs of an endpoint."},
 	{"npm_windows_acl_latency_seconds", "HISTOGRAM", "operation=create,update", "Duration of calls for writing the ACLs of an endpoint, failed ones included."},
 	{"npm_windows_get_endpoint_failure_total", "COUNTER", "", "Failed calls for reading one endpoint."},

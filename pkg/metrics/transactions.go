@@ -52,7 +52,7 @@ func newTransactions() *transactions {
 		}
 	}
 	for _, reason := range []string{
-		string(state.ReasonHNSRejected), string(state.ReasonHNSUnavailable), string(state.ReasonForeignWrites), string(state.ReasonAddressContested),
+		string(state.ReasonHNSRejected), string(state.ReasonHNSUnavailable), string(state.ReasonForeignWrites), string(state.ReasonAddressContested), string(state.ReasonIPv6Blocked),
 		string(policy.ReasonIPv6Peer), string(policy.ReasonInvalid), string(policy.ReasonOverBudget), string(policy.ReasonUnsupportedPeer), string(policy.ReasonNodesUnknown),
 	} {
 		t.reasons[reason] = true

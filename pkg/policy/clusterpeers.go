@@ -92,11 +92,15 @@ func (c *clusterCompiler) selected(p *v1alpha2.ClusterNetworkPolicyEgressPeer, a
 	return out, ok
 }
 
-// networks returns the addresses of a networks peer. Networks of IPv6 are left out. It
-// reports false if there are none at all or one is malformed.
+// networks returns the addresses of a networks peer. Networks of IPv6 are not among them:
+// a Deny, whatever its networks are, denies all IPv6 of its direction to the endpoints that
+// have IPv6 addresses. It reports false if there are none at all or one is malformed.
 func (c *clusterCompiler) networks(list []v1alpha2.CIDR, at *field.Path, action Action) ([]netipx.IPRange, bool) {
 	var set netipx.IPSetBuilder
-	ok := len(list) > 0
+	ok, consequence := len(list) > 0, "the network is left out"
+	if action == Deny {
+		consequence = "pods with IPv6 addresses are denied all IPv6 in this direction"
+	}
 	if !ok {
 		c.unsupported(at, action, "the peer has no networks, give it one")
 	}
@@ -107,7 +111,7 @@ func (c *clusterCompiler) networks(list []v1alpha2.CIDR, at *field.Path, action 
 			c.invalid(at.Index(i), closes(action), "%q is no CIDR, write it like 10.0.0.0/8", text)
 			ok = false
 		case !cidr.Addr().Is4():
-			c.problem(ReasonIPv6Peer, at.Index(i), "%q is of IPv6, which is not programmed, use IPv4; the network is left out", text)
+			c.problem(ReasonIPv6Peer, at.Index(i), "%q is of IPv6, which is not programmed, use IPv4; %s", text, consequence)
 		default:
 			set.AddPrefix(cidr)
 		}

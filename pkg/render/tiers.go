@@ -190,6 +190,15 @@ func ruleOfLine(dir policy.Direction, l tiers.Line[Source]) TierRule {
 	return r
 }
 
+// BlockIPv6 returns the rule that blocks all IPv6 of a direction, before all that is
+// accepted there: no set has an IPv6 address, so no rule of a list can deny one. from is a
+// rule that may deny some of it.
+func BlockIPv6(dir policy.Direction, from Source) TierRule {
+	r := ruleOfLine(dir, tiers.Line[Source]{Block: true, From: from})
+	r.ACL.Priority, r.ACL.RemoteAddresses = hns.PriorityShield, acl.EveryIPv6
+	return r
+}
+
 // MaxRuns bounds the runs of a list, as each has a priority: of the tail there are
 // fewer numbers than before it.
 const MaxRuns = int(hns.PriorityDefault - hns.PriorityTail)

@@ -145,6 +145,7 @@ type Pending struct {
 type Endpoint struct {
 	ID    string   `json:"id"`
 	Addrs []string `json:"addresses"`
+	IPv6  []string `json:"ipv6,omitempty"` // its other addresses: no set has one
 	Pod   string   `json:"pod,omitempty"`
 	// Lists of rules that are equal may be one slice, of several endpoints too: nobody changes
 	// one in place.

@@ -25,6 +25,9 @@ const (
 	// ReasonAddressContested: others claim the address of a pod, or it is that of a pod of the
 	// node and nobody's.
 	ReasonAddressContested Reason = "AddressContested"
+	// ReasonIPv6Blocked is of a pod of the node that has IPv6 addresses: no set has one of
+	// these, so where its policies block something they block all IPv6.
+	ReasonIPv6Blocked Reason = "IPv6Blocked"
 	// ReasonSelectsNothing is of a policy that selects no pod of the cluster. It changes nothing, and
 	// may be misspelt. No report has it, as everything that was asked for is done.
 	ReasonSelectsNothing Reason = "SelectsNothing"

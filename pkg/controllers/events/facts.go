@@ -51,7 +51,7 @@ func (t topic) everywhere() bool {
 	}
 	switch t.reason {
 	case state.ReasonHNSRejected, state.ReasonHNSUnavailable, state.ReasonForeignWrites, state.ReasonAddressContested,
-		state.ReasonNodesUnknown: // by this node's agent
+		state.ReasonIPv6Blocked, state.ReasonNodesUnknown: // by this node's agent
 		return false
 	case state.ReasonSelectsNothing, state.ReasonOverBudget: // where it follows from pods too, every node says it that has such pods
 	}
@@ -112,8 +112,12 @@ func collect(warnings []state.Warning, selecting func(desired.PodKey) []policy.K
 
 // inWhat says what a warning on a pod means for the policies that select it.
 func inWhat(reason state.Reason) string {
-	if reason == state.ReasonAddressContested {
+	switch reason {
+	case state.ReasonAddressContested:
 		return "in doubt for"
+	case state.ReasonIPv6Blocked:
+		return "stricter than written for"
+	default:
 	}
 	return "not in force for"
 }

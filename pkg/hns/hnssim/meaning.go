@@ -181,6 +181,9 @@ func (m *Meaning) matches(r *hns.Rule, p Packet) bool {
 	if !r.MatchesPort(&p) || m.AnyIsTCP && r.Protocol == hns.EveryProtocol && p.Protocol != 6 {
 		return false
 	}
+	if p.IsIPv6() {
+		return r.MatchesIPv6()
+	}
 	own, peer := p.Dst, p.Src
 	if r.ACL.Direction == hns.Out {
 		own, peer = p.Src, p.Dst
@@ -197,7 +200,7 @@ func (m *Meaning) matches(r *hns.Rule, p Packet) bool {
 
 // field reports whether one address field matches.
 func (m *Meaning) field(a hns.Addresses, literal, member netip.Addr) bool {
-	if len(a.Literals) > 0 && !a.Literals.Contain(literal) {
+	if (len(a.Literals) > 0 || a.IPv6) && !a.Literals.Contain(literal) {
 		return false
 	}
 	has := func(s *hns.Set) bool { return m.has(s, member) }

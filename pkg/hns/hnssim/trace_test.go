@@ -21,7 +21,7 @@ set only-empty NESTEDIPSET empty
 set self IPSET 10.0.0.1
 set team IPSET 10.0.1.2,10.0.1.3
 set web IPSET 10.0.1.2,10.0.2.0/24
-endpoint ep addrs=10.0.0.1,10.0.0.2
+endpoint ep addrs=10.0.0.1,10.0.0.2,fd00::1
 `
 
 // packet reads "10.0.1.2 > 10.0.0.1 6/80".
@@ -105,6 +105,12 @@ func TestTrace(t *testing.T) {
 			[]string{in, "10.0.2.0 > 10.0.0.1 6/80", "10.0.2.200 > 10.0.0.1 6/80"}, []string{"10.0.1.3 > 10.0.0.1 6/80", "10.0.3.0 > 10.0.0.1 6/80"}},
 		{"everything as a literal", []string{"acl In 222 Allow azure-acl-a remote=0.0.0.0/0", block},
 			[]string{in, "255.255.255.255 > 10.0.0.1 6/80", "0.0.0.0 > 10.0.0.1 6/80"}, nil},
+		{"all of IPv6 as a literal", []string{"acl In 222 Allow azure-acl-a", "acl In 202 Block azure-acl-b remote=::/0"},
+			[]string{in}, []string{"fd00::9 > fd00::1 6/80"}},
+		{"a rule without addresses is for IPv6 as well", []string{"acl In 222 Allow azure-acl-a", "acl Out 222 Block azure-acl-b remote=0.0.0.0/1"},
+			[]string{"fd00::9 > fd00::1 6/80"}, []string{"fd00::1 > fd00::9 6/80"}},
+		{"sets and literals of IPv4 have no IPv6 address", []string{"acl In 222 Allow azure-acl-a local-sets=web", "acl In 222 Allow azure-acl-b remote=0.0.0.0/1", "acl In 222 Allow azure-acl-c local-sets=both"},
+			nil, []string{"fd00::9 > fd00::1 6/80"}},
 		{"sets on one side, literals on the other", []string{"acl In 222 Allow azure-acl-a local-sets=web remote=10.0.2.0/25", block},
 			[]string{"10.0.2.1 > 10.0.0.1 6/80"}, []string{in, "10.0.2.129 > 10.0.0.1 6/80"}},
 	} {
@@ -129,7 +135,7 @@ func TestTrace(t *testing.T) {
 func traced(t testing.TB, s *Sim, text string) bool {
 	t.Helper()
 	dir := hns.In
-	if strings.HasPrefix(text, "10.0.0.") {
+	if strings.HasPrefix(text, "10.0.0.") || strings.HasPrefix(text, "fd00::1 ") {
 		dir = hns.Out
 	}
 	v, err := s.Trace("ep", dir, packet(t, text))

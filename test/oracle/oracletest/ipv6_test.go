@@ -2,6 +2,7 @@ package oracletest
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,13 +10,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/controllers"
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
 )
 
-// TestIPv6ChangesNothing: HNS has for a cluster what it has for the same without any
-// address of IPv6: these never come into sets and rules, and an endpoint that has
+// TestIPv6ChangesNothing: HNS has for a cluster without ClusterNetworkPolicies what it has
+// for the same without any address of IPv6: these never come into sets and rules, and an endpoint that has
 // one is that of its IPv4 address, in whatever order they are.
 func TestIPv6ChangesNothing(t *testing.T) {
 	two, alone := 0, 0
@@ -43,6 +46,70 @@ func TestIPv6ChangesNothing(t *testing.T) {
 	})
 	ever(t, two, "no endpoint ever had two addresses")
 	ever(t, alone, "no endpoint ever had an address of IPv6 alone")
+}
+
+// TestIPv6OfTieredPods: with ClusterNetworkPolicies HNS has besides, at endpoints that have
+// an address of IPv6, one rule for each direction that blocks all IPv6 there. Where the
+// oracle says that such a policy denies something of IPv4, IPv6 is blocked.
+func TestIPv6OfTieredPods(t *testing.T) {
+	denied, blocks := 0, 0
+	check(t, func(t *rapid.T) {
+		g := gen.NewTiered(t)
+		w := newWorld(t, drawSetup(t))
+		c := g.Cluster()
+		w.start(c, false)
+		ipv4 := newWorld(t, w.setup)
+		ipv4.start(withoutIPv6(c), false)
+		probes := g.Probes(c, 3)
+		got := w.state()
+		for _, endpoint := range w.sim.Endpoints() {
+			own := ipv4Of(endpoint.Addrs)
+			if !own.IsValid() {
+				delete(got.ACLs, endpoint.ID)
+				continue
+			}
+			blocked := map[hns.Direction]int{}
+			got.ACLs[endpoint.ID] = slices.DeleteFunc(got.ACLs[endpoint.ID], func(a hns.ACL) bool {
+				is := a.RemoteAddresses == acl.EveryIPv6
+				if is {
+					require.Equal(t, hns.Block, a.Action)
+					blocked[a.Direction]++
+					blocks++
+				}
+				return is
+			})
+			at := slices.IndexFunc(endpoint.Addrs, func(a netip.Addr) bool { return a.Is6() && !a.Is4In6() })
+			if at < 0 {
+				continue
+			}
+			for _, other := range gen.Ends(c) {
+				for _, probe := range probes {
+					in, _ := oracle.AtSwitch(c, oracle.Endpoint{IP: other}, oracle.Endpoint{IP: own}, probe.Protocol, probe.Port)
+					_, out := oracle.AtSwitch(c, oracle.Endpoint{IP: own}, oracle.Endpoint{IP: other}, probe.Protocol, probe.Port)
+					for dir, side := range map[hns.Direction]oracle.Side{hns.In: in, hns.Out: out} {
+						if side.Allowed || side.Tier == "" {
+							continue
+						}
+						packet := hns.Packet{Src: netip.MustParseAddr("fd00::99"), Dst: endpoint.Addrs[at], Protocol: protocolNumbers[probe.Protocol], DstPort: probe.Port}
+						if dir == hns.Out {
+							packet.Src, packet.Dst = packet.Dst, packet.Src
+						}
+						denied++
+						verdict, err := w.sim.Trace(endpoint.ID, dir, packet)
+						require.NoError(t, err)
+						if verdict.Allowed || blocked[dir] != 1 {
+							w.fail(c, "%s at %s: a policy denies IPv4 (%+v), and %d rules block IPv6", dir, endpoint.ID, side, blocked[dir])
+						}
+					}
+				}
+			}
+		}
+		if d := cmp.Diff(ipv4.state(), got); d != "" {
+			w.fail(c, "IPv6 makes a difference beside its block (- without it, + with it):\n%s", d)
+		}
+	})
+	ever(t, denied, "nothing was ever denied at an endpoint with an address of IPv6")
+	ever(t, blocks, "IPv6 was never blocked")
 }
 
 // withoutIPv6 returns the cluster with pods that have IPv4 addresses only.

@@ -103,6 +103,9 @@ func parsePorts(text string) ([]ports, error) {
 	return all, nil
 }
 
+// everyIPv6 is the only literal of IPv6 that is read: others have not been seen in a rule.
+const everyIPv6 = "::/0"
+
 // addresses reads an address field. Literals and sets in one are what nobody
 // does, so what it means is not known (Facts 3.5).
 func (n Network) addresses(field string) (addresses, error) {
@@ -115,6 +118,8 @@ func (n Network) addresses(field string) (addresses, error) {
 			out.sets = append(out.sets, s)
 		} else if block, ok := parseBlock(text); ok {
 			out.literals = append(out.literals, block)
+		} else if text == everyIPv6 {
+			out.literals = append(out.literals, netip.MustParsePrefix(text)) // it has no IPv4 address
 		} else {
 			return out, fmt.Errorf("%w: %q is neither an IPv4 address nor a set", ErrUnknown, text)
 		}

@@ -91,6 +91,7 @@ func TestDecide(t *testing.T) {
 		"to itself, sets":                       {[]string{out(`"RemoteAddresses":"own"`)}, map[string]string{"Out 10.0.0.1 10.0.0.1 6 80": "allowed by allow", "Out 10.0.0.2 10.0.0.2 6 80": denied}},
 		"a packet of others":                    {nil, map[string]string{"In 10.0.0.1 10.0.1.2 6 80": "unknown", "Out 10.0.1.2 10.0.0.1 6 80": "unknown", "Up 10.0.0.1 10.0.0.1 6 80": "unknown"}},
 		"IPv6":                                  {nil, map[string]string{"In fd00::2 fd00::1 6 80": "unknown", "In 10.0.1.2 fd00::1 6 80": "unknown"}},
+		"all of IPv6 is no IPv4":                {[]string{settings("In", "Block", `"RemoteAddresses":"::/0"`), in(`"RemoteAddresses":"10.0.1.2"`)}, map[string]string{from: "allowed by allow"}},
 		"a rule of the switch beside a Host's":  {[]string{settings("In", "Block", `"RuleType":"Host"`), in(`"RuleType":"Switch"`)}, map[string]string{from: "allowed by allow"}},
 		"a rule without RuleType is the switch": {[]string{settings("In", "Block", "")}, map[string]string{from: "denied by block"}},
 	} {
@@ -157,7 +158,7 @@ func TestUnknownRules(t *testing.T) {
 		"literals and sets":     {"ACL", []byte(in(`"LocalAddresses":"10.0.1.2,web"`))},
 		"host bits":             {"ACL", []byte(in(`"RemoteAddresses":"10.0.0.1/24"`))},
 		"IPv6 address":          {"ACL", []byte(in(`"RemoteAddresses":"fd00::1"`))},
-		"IPv6 block":            {"ACL", []byte(in(`"RemoteAddresses":"::/0"`))},
+		"IPv6 block":            {"ACL", []byte(in(`"RemoteAddresses":"fd00::/8"`))},
 		"IPv4 in IPv6":          {"ACL", []byte(in(`"RemoteAddresses":"::ffff:10.0.0.0/120"`))},
 		"unreadable, also Host": {"ACL", []byte(in(`"RuleType":"Host","RemoteAddresses":"lost"`))},
 	} {
