@@ -38,11 +38,11 @@ func TestConfig(t *testing.T) {
 			"MaxBatchedACLsPerPod": 7, "LogLevel": "debug", "Toggles": {"EnablePrometheusMetrics": false, "EnablePprof": true,
 			"EnableHTTPDebugAPI": false, "ExposeDebugAPI": true, "CheckEndpointVersions": false},
 			"MaxLabelsPerObject": 17, "MaxLabelBytesPerObject": 18, "MaxNamedPortsPerPod": 19, "MaxItemsPerNetPol": 20, "MaxBytesPerNetPol": 21,
-			"MaxNetPolItemsPerNamespace": 22, "MaxNetPolBytesPerNamespace": 23, "MaxACLsPerPod": 24, "MaxACLBytesPerPod": 25,
+			"MaxNetPolItemsPerNamespace": 22, "MaxNetPolBytesPerNamespace": 23, "MaxPodBytesPerNamespace": 27, "MaxACLsPerPod": 24, "MaxACLBytesPerPod": 25,
 			"MaxMembersPerNamespace": 26, "CNIPipe": "", "HNSBinding": "hcsshim",
 			"DebugListeningAddress": "::2", "DebugListeningPort": 10, "ProbeListeningPort": 11, "DebugTLSCertFile": "a.crt", "DebugTLSKeyFile": "a.key"}`, func(c *config) {
 			*c = config{Address: "::1", Port: 9, DebugAddress: "::2", DebugPort: 10, ProbePort: 11, DebugCertFile: "a.crt", DebugKeyFile: "a.key", Network: "Calico", Binding: "hcsshim", ApplyInterval: 250 * time.Millisecond, MaxBatchedACLs: 7, LogLevel: "debug", Pprof: true, ExposeDebug: true}
-			c.Budgets = policy.Budgets{Labels: 17, LabelBytes: 18, Ports: 19, Items: 20, Bytes: 21, NamespaceItems: 22, NamespaceBytes: 23, ACLs: 24, ACLBytes: 25, NamespaceMembers: 26}
+			c.Budgets = policy.Budgets{Labels: 17, LabelBytes: 18, Ports: 19, Items: 20, Bytes: 21, NamespaceItems: 22, NamespaceBytes: 23, NamespacePodBytes: 27, ACLs: 24, ACLBytes: 25, NamespaceMembers: 26}
 		}},
 		{"any case", `{"listeningport": 9, "TOGGLES": {"enablepprof": true}}`, func(c *config) { c.Port, c.Pprof = 9, true }},
 		{"zero is the default", `{"ApplyIntervalInMilliseconds": 0, "ApplyMaxBatches": 0, "WindowsNetworkName": "", "LogLevel": ""}`, nil},
@@ -193,7 +193,7 @@ func written(t *testing.T, c config) []byte {
 		"MaxBatchedACLsPerPod": c.MaxBatchedACLs, "LogLevel": c.LogLevel, "CNIPipe": c.CNIPipe,
 		"MaxLabelsPerObject": c.Budgets.Labels, "MaxLabelBytesPerObject": c.Budgets.LabelBytes, "MaxNamedPortsPerPod": c.Budgets.Ports,
 		"MaxItemsPerNetPol": c.Budgets.Items, "MaxBytesPerNetPol": c.Budgets.Bytes,
-		"MaxNetPolItemsPerNamespace": c.Budgets.NamespaceItems, "MaxNetPolBytesPerNamespace": c.Budgets.NamespaceBytes,
+		"MaxNetPolItemsPerNamespace": c.Budgets.NamespaceItems, "MaxNetPolBytesPerNamespace": c.Budgets.NamespaceBytes, "MaxPodBytesPerNamespace": c.Budgets.NamespacePodBytes,
 		"MaxACLsPerPod": c.Budgets.ACLs, "MaxACLBytesPerPod": c.Budgets.ACLBytes,
 		"Toggles": map[string]bool{
 			"EnablePrometheusMetrics": c.Metrics, "EnableHTTPDebugAPI": c.DebugAPI, "EnablePprof": c.Pprof,

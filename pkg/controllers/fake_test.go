@@ -320,7 +320,7 @@ func inBubble(t *testing.T, cfg Config, play func(t *testing.T, c *Controller)) 
 // snapshot remembers every value that the informers keep and how it reads.
 func snapshot(c *Controller) map[any]string {
 	out := map[any]string{}
-	remember(out, c.informers.pods)
+	remember(out, c.informers.pods.store)
 	remember(out, c.informers.namespaces)
 	for _, p := range c.informers.policies.all() {
 		out[p.object] = text(p.object)

@@ -76,7 +76,7 @@ func newInformer(kind Kind, s followed, synced <-chan struct{}, lw cache.ListerW
 
 // informers are those of all kinds, and what they keep.
 type informers struct {
-	pods       *store[*desired.Pod]
+	pods       *podBudgetStore
 	namespaces *store[*desired.Namespace]
 	policies   *policyStore
 	nodes      *store[*node]
@@ -87,7 +87,7 @@ type informers struct {
 
 func newInformers(s Source, node string, b policy.Budgets, logger klog.Logger, enqueue func(Key)) informers {
 	i := informers{
-		pods:       newStore(keptPods(node, newInterner(), b), enqueue),
+		pods:       newPodStore(node, b, enqueue),
 		namespaces: newStore(keptNamespaces(b), enqueue),
 		policies:   newPolicyStore(b, enqueue),
 		nodes:      newStore(keptNodes(), enqueue),
@@ -95,8 +95,10 @@ func newInformers(s Source, node string, b policy.Budgets, logger klog.Logger, e
 	}
 	policies := newInformer(KindPolicy, i.policies, i.policies.synced, s.Policies, logger)
 	i.policies.again = policies.source.relist
+	pods := newInformer(KindPod, i.pods, i.pods.synced, s.Pods, logger)
+	i.pods.again = pods.source.relist
 	i.all = []*informer{
-		newInformer(KindPod, i.pods, i.pods.synced, s.Pods, logger),
+		pods,
 		newInformer(KindNamespace, i.namespaces, i.namespaces.synced, s.Namespaces, logger),
 		policies,
 		newInformer(KindNode, i.nodes, i.nodes.synced, s.Nodes, logger),

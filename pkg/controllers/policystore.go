@@ -1,7 +1,6 @@
 package controllers
 
 import (
-	"cmp"
 	"fmt"
 	"reflect"
 
@@ -24,11 +23,6 @@ type keptPolicy struct {
 
 func (p *keptPolicy) name() cache.ObjectName {
 	return cache.ObjectName{Namespace: p.object.Namespace, Name: p.object.Name}
-}
-
-// compare orders the policies of a namespace by what they cost.
-func (p *keptPolicy) compare(o *keptPolicy) int {
-	return cmp.Or(p.size.Compare(o.size), cmp.Compare(p.object.Name, o.object.Name))
 }
 
 // shutting returns the policy without its text.
@@ -81,98 +75,15 @@ func keptPolicies(b policy.Budgets) kept[*keptPolicy] {
 	}
 }
 
-// policyStore is the store of policies. The policies of one namespace share a budget: the
-// largest are closed until the others fit. Which ones these are follows from what is in
-// the cluster alone. The text of a closed policy is not kept, so when there is room again,
-// everything is listed once more.
-type policyStore struct {
-	*store[*keptPolicy]
-	budgets policy.Budgets
-	again   func() // asks for another list; it does not wait
-
-	shares *shares // of what is in the store; the reflector's goroutine's
-}
+// policyStore is the store of policies.
+type policyStore = budgetStore[keptPolicy]
 
 func newPolicyStore(b policy.Budgets, enqueue func(Key)) *policyStore {
-	return &policyStore{store: newStore(keptPolicies(b), enqueue), budgets: b, again: func() {}, shares: newShares(b)}
-}
-
-// Add implements cache.ReflectorStore.
-func (s *policyStore) Add(obj any) error {
-	v, err := s.value(obj)
-	if err != nil {
-		return err
-	}
-	closing, opens := s.shares.set(v)
-	for _, c := range closing {
-		is := c.shutting(s.budgets)
-		if s.shares.swap(is); c == v {
-			v = is
-		} else if err := s.store.Add(is); err != nil {
-			return err
-		}
-	}
-	if opens {
-		s.again()
-	}
-	if err := s.store.Add(v); err != nil {
-		return err
-	}
-	if is, ok := s.get(v.name()); ok { // maybe an older one, of which one is enough
-		s.shares.swap(is)
-	}
-	return nil
-}
-
-// Update implements cache.ReflectorStore.
-func (s *policyStore) Update(obj any) error { return s.Add(obj) }
-
-// Delete implements cache.ReflectorStore.
-func (s *policyStore) Delete(obj any) error {
-	name, err := cache.ObjectToName(obj)
-	if err != nil {
-		return err
-	}
-	if s.shares.remove(name) {
-		s.again()
-	}
-	return s.store.Delete(obj)
-}
-
-// Replace implements cache.ReflectorStore: the list is all there is.
-func (s *policyStore) Replace(list []any, version string) error {
-	all := newShares(s.budgets)
-	for i := range list {
-		v, err := s.value(list[i])
-		if err != nil {
-			return err
-		}
-		list[i] = v
-		all.shut(v)
-	}
-	if err := s.store.Replace(list, version); err != nil {
-		return err
-	}
-	s.shares = newShares(s.budgets)
-	for _, v := range s.all() {
-		s.shares.set(v) // of which none is to be shut any more
-	}
-	if all.idle() {
-		s.again()
-	}
-	return nil
-}
-
-// Transformer implements cache.TransformingStore. What it returns is for one list,
-// whose objects nobody else has yet: the texts that its namespaces have no room for
-// are dropped as it comes.
-func (s *policyStore) Transformer() cache.TransformFunc {
-	listed := newShares(s.budgets)
-	return func(obj any) (any, error) {
-		v, err := s.value(obj)
-		if err == nil {
-			listed.shut(v)
-		}
-		return v, err
-	}
+	return newBudgetStore(keptPolicies(b), sharing[keptPolicy]{
+		name:     (*keptPolicy).name,
+		size:     func(p *keptPolicy) policy.Size { return p.size },
+		shut:     func(p *keptPolicy) bool { return p.shut },
+		shutting: func(p *keptPolicy) *keptPolicy { return p.shutting(b) },
+		room:     b.Room,
+	}, enqueue)
 }

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"slices"
 
 	"k8s.io/client-go/tools/cache"
@@ -8,84 +9,100 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// shares says which policies of each namespace have room in its budget. Those that
+// sharing says how the objects of one kind share a budget in their namespace.
+type sharing[T any] struct {
+	name func(*T) cache.ObjectName
+	size func(*T) policy.Size // zero: it takes no room
+	// shut reports whether the namespace has no room for an object, whose text was dropped.
+	shut func(*T) bool
+	// shutting returns the object without its text.
+	shutting func(*T) *T
+	room     func(sum policy.Size) bool
+}
+
+// compare orders the objects of a namespace by what they cost.
+func (s sharing[T]) compare(a, b *T) int {
+	return cmp.Or(s.size(a).Compare(s.size(b)), cmp.Compare(s.name(a).Name, s.name(b).Name))
+}
+
+// shares says which objects of each namespace have room in its budget. Those that
 // cost nothing are not among them.
-type shares struct {
-	budgets policy.Budgets
-	byNS    map[string]*share
+type shares[T any] struct {
+	sharing[T]
+	byNS map[string]*share[T]
 }
 
-// share is the policies of one namespace.
-type share struct {
-	byName map[string]*keptPolicy
-	order  []*keptPolicy // by what they cost
-	open   int           // the first ones, which have room
-	sum    policy.Size   // of these
+// share is the objects of one namespace.
+type share[T any] struct {
+	byName map[string]*T
+	order  []*T        // by what they cost
+	open   int         // the first ones, which have room
+	sum    policy.Size // of these
 }
 
-func newShares(b policy.Budgets) *shares { return &shares{b, map[string]*share{}} }
+func newShares[T any](s sharing[T]) *shares[T] { return &shares[T]{s, map[string]*share[T]{}} }
 
-// set replaces the policy of the same name. It returns the policies that have to close now
+// set replaces the object of the same name. It returns the objects that have to close now
 // because there is no room for them, and reports whether there is room for one that is
-// closed. It moves at most as many pointers as the namespace has policies.
-func (s *shares) set(v *keptPolicy) (closing []*keptPolicy, opens bool) {
-	namespace := v.object.Namespace
+// closed. It moves at most as many pointers as the namespace has objects.
+func (s *shares[T]) set(v *T) (closing []*T, opens bool) {
+	namespace := s.name(v).Namespace
 	before := 0
 	if of := s.byNS[namespace]; of != nil {
 		before = of.open
 	}
-	s.take(v.name())
-	if v.size == (policy.Size{}) {
+	s.take(s.name(v))
+	if s.size(v) == (policy.Size{}) {
 		return nil, s.opened(namespace, before)
 	}
 	of := s.byNS[namespace]
 	if of == nil {
-		of = &share{byName: map[string]*keptPolicy{}}
+		of = &share[T]{byName: map[string]*T{}}
 		s.byNS[namespace] = of
 	}
-	of.byName[v.object.Name] = v
-	at, _ := slices.BinarySearchFunc(of.order, v, (*keptPolicy).compare)
+	of.byName[s.name(v).Name] = v
+	at, _ := slices.BinarySearchFunc(of.order, v, s.compare)
 	of.order = slices.Insert(of.order, at, v)
 	if at < of.open {
 		of.open++
-		of.sum = of.sum.Add(v.size)
+		of.sum = of.sum.Add(s.size(v))
 	}
-	of.settle(s.budgets)
+	of.settle(s.sharing)
 	end := min(before+1, len(of.order)) // what was open is before this, and v may be behind
 	for _, o := range of.order[of.open:max(of.open, end)] {
-		if !o.shut {
+		if !s.shut(o) {
 			closing = append(closing, o)
 		}
 	}
-	if at >= max(of.open, end) && !v.shut {
+	if at >= max(of.open, end) && !s.shut(v) {
 		closing = append(closing, v)
 	}
-	return closing, s.opened(namespace, before) || at < of.open && v.shut
+	return closing, s.opened(namespace, before) || at < of.open && s.shut(v)
 }
 
 // settle moves the end of those that are open to where it belongs.
-func (of *share) settle(b policy.Budgets) {
-	for ; !b.Room(of.sum); of.open-- {
-		of.sum = of.sum.Sub(of.order[of.open-1].size)
+func (of *share[T]) settle(s sharing[T]) {
+	for ; !s.room(of.sum); of.open-- {
+		of.sum = of.sum.Sub(s.size(of.order[of.open-1]))
 	}
-	for ; of.open < len(of.order) && b.Room(of.sum.Add(of.order[of.open].size)); of.open++ {
-		of.sum = of.sum.Add(of.order[of.open].size)
+	for ; of.open < len(of.order) && s.room(of.sum.Add(s.size(of.order[of.open]))); of.open++ {
+		of.sum = of.sum.Add(s.size(of.order[of.open]))
 	}
 }
 
-// opened reports whether a policy of a namespace has room that is shut and had none
+// opened reports whether an object of a namespace has room that is shut and had none
 // when so many were open.
-func (s *shares) opened(namespace string, before int) bool {
+func (s *shares[T]) opened(namespace string, before int) bool {
 	of := s.byNS[namespace]
 	if of == nil {
 		return false
 	}
 	from := min(max(before-1, 0), of.open) // one that was before may be gone
-	return slices.ContainsFunc(of.order[from:of.open], func(o *keptPolicy) bool { return o.shut })
+	return slices.ContainsFunc(of.order[from:of.open], s.shut)
 }
 
-// remove takes a policy out. It reports whether one has room now that is shut.
-func (s *shares) remove(name cache.ObjectName) (opens bool) {
+// remove takes an object out. It reports whether one has room now that is shut.
+func (s *shares[T]) remove(name cache.ObjectName) (opens bool) {
 	before := 0
 	if of := s.byNS[name.Namespace]; of != nil {
 		before = of.open
@@ -94,8 +111,8 @@ func (s *shares) remove(name cache.ObjectName) (opens bool) {
 	return s.opened(name.Namespace, before)
 }
 
-// take takes a policy out.
-func (s *shares) take(name cache.ObjectName) {
+// take takes an object out.
+func (s *shares[T]) take(name cache.ObjectName) {
 	of := s.byNS[name.Namespace]
 	if of == nil || of.byName[name.Name] == nil {
 		return
@@ -105,36 +122,36 @@ func (s *shares) take(name cache.ObjectName) {
 		delete(s.byNS, name.Namespace)
 		return
 	}
-	at, _ := slices.BinarySearchFunc(of.order, v, (*keptPolicy).compare)
+	at, _ := slices.BinarySearchFunc(of.order, v, s.compare)
 	of.order = slices.Delete(of.order, at, at+1)
 	if at < of.open {
 		of.open--
-		of.sum = of.sum.Sub(v.size)
+		of.sum = of.sum.Sub(s.size(v))
 	}
-	of.settle(s.budgets)
+	of.settle(s.sharing)
 }
 
-// swap puts a policy in the place of one of the same name and size.
-func (s *shares) swap(v *keptPolicy) {
-	if of := s.byNS[v.object.Namespace]; of != nil && of.byName[v.object.Name] != nil {
-		at, _ := slices.BinarySearchFunc(of.order, v, (*keptPolicy).compare)
-		of.byName[v.object.Name], of.order[at] = v, v
+// swap puts an object in the place of one of the same name and size.
+func (s *shares[T]) swap(v *T) {
+	if of := s.byNS[s.name(v).Namespace]; of != nil && of.byName[s.name(v).Name] != nil {
+		at, _ := slices.BinarySearchFunc(of.order, v, s.compare)
+		of.byName[s.name(v).Name], of.order[at] = v, v
 	}
 }
 
-// shut is set for values that nobody else has yet: those that have no room are shut
+// shutNew is for values that nobody else has yet: those that have no room are shut
 // in place.
-func (s *shares) shut(v *keptPolicy) {
+func (s *shares[T]) shutNew(v *T) {
 	closing, _ := s.set(v)
 	for _, c := range closing {
-		*c = *c.shutting(s.budgets)
+		*c = *s.shutting(c)
 	}
 }
 
-// idle reports whether any policy is shut that has room.
-func (s *shares) idle() bool {
+// idle reports whether any object is shut that has room.
+func (s *shares[T]) idle() bool {
 	for _, of := range s.byNS {
-		if slices.ContainsFunc(of.order[:of.open], func(v *keptPolicy) bool { return v.shut }) {
+		if slices.ContainsFunc(of.order[:of.open], s.shut) {
 			return true
 		}
 	}

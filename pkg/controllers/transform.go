@@ -28,13 +28,35 @@ func keptPods(node string, in *interner, b policy.Budgets) kept[*desired.Pod] {
 				return nil, false
 			}
 			pod := PodFrom(p, node)
+			if !pod.Local && !pod.Addr.IsValid() {
+				pod.Labels, pod.Ports = nil, nil // it is in no set; the update with its address has them
+			}
 			pod.Fit(b)
 			in.pod(&pod)
 			return &pod, true
 		},
 		nameOf: func(p *desired.Pod) cache.ObjectName { return cache.ObjectName{Namespace: p.Namespace, Name: p.Name} },
-		same:   (*desired.Pod).Same,
+		same:   func(a, b *desired.Pod) bool { return a.Size == b.Size && a.Same(b) },
 	}
+}
+
+// podBudgetStore is the store of pods.
+type podBudgetStore = budgetStore[desired.Pod]
+
+func newPodStore(node string, b policy.Budgets, enqueue func(Key)) *podBudgetStore {
+	excess := b.ExcessOfNamespacePods()
+	k := keptPods(node, newInterner(), b)
+	return newBudgetStore(k, sharing[desired.Pod]{
+		name: k.nameOf,
+		size: func(p *desired.Pod) policy.Size { return p.Size },
+		shut: func(p *desired.Pod) bool { return p.OverBudget == excess },
+		shutting: func(p *desired.Pod) *desired.Pod {
+			is := *p
+			is.Labels, is.Ports, is.OverBudget = nil, nil, excess
+			return &is
+		},
+		room: b.RoomForPods,
+	}, enqueue)
 }
 
 func keptNamespaces(b policy.Budgets) kept[*desired.Namespace] {

@@ -44,6 +44,9 @@ type Pod struct {
 	// OverBudget says in what the object is over its budget. Such a pod has neither
 	// labels nor ports here, is in no set, and is closed in both directions.
 	OverBudget string `json:"overBudget,omitempty"`
+	// Size is that of the labels and ports that count for the namespace's budget, also
+	// when these were dropped for it.
+	Size policy.Size `json:"-"`
 }
 
 // What Trust may be.

@@ -18,6 +18,11 @@ func (p *Pod) Fit(b policy.Budgets) {
 	if p.OverBudget != "" {
 		p.Labels, p.Ports = nil, nil
 	}
+	names := make([]string, len(p.Ports))
+	for i, port := range p.Ports {
+		names[i] = port.Name
+	}
+	p.Size = policy.SizeOfPod(p.Labels, names)
 }
 
 // Fit takes its labels from a namespace that has more of them than the budgets allow,

@@ -23,6 +23,10 @@ type Budgets struct {
 	// Ports bound the named ports of one pod. A media server that names a range of
 	// ports one by one has some hundreds.
 	Ports int `key:"MaxNamedPortsPerPod"`
+	// NamespacePodBytes bounds what the labels and named ports of a namespace's pods cost
+	// together (SizeOfPod). Kubernetes is tested with 3,000 pods in a namespace; twenty
+	// labels of 40 bytes are 1,440 bytes for each of them.
+	NamespacePodBytes int `key:"MaxPodBytesPerNamespace"`
 	// Items and Bytes bound one policy's text (Size). What kubectl apply writes is
 	// below: it puts the object as JSON, which is longer, into an annotation, and
 	// these have 256 KiB together. The address ranges of a large cloud are some
@@ -50,7 +54,7 @@ type Budgets struct {
 // DefaultBudgets are those that count where nobody says anything else.
 func DefaultBudgets() Budgets {
 	return Budgets{
-		Labels: 256, LabelBytes: 16 << 10, Ports: 1024,
+		Labels: 256, LabelBytes: 16 << 10, Ports: 1024, NamespacePodBytes: 8 << 20,
 		Items: 10_000, Bytes: 256 << 10,
 		NamespaceItems: 20_000, NamespaceBytes: 2 << 20,
 		ACLs: 2000, ACLBytes: 640 << 10,
@@ -63,7 +67,8 @@ func (b Budgets) OrDefaults() Budgets {
 	d := DefaultBudgets()
 	return Budgets{
 		Labels: cmp.Or(b.Labels, d.Labels), LabelBytes: cmp.Or(b.LabelBytes, d.LabelBytes), Ports: cmp.Or(b.Ports, d.Ports),
-		Items: cmp.Or(b.Items, d.Items), Bytes: cmp.Or(b.Bytes, d.Bytes),
+		NamespacePodBytes: cmp.Or(b.NamespacePodBytes, d.NamespacePodBytes),
+		Items:             cmp.Or(b.Items, d.Items), Bytes: cmp.Or(b.Bytes, d.Bytes),
 		NamespaceItems: cmp.Or(b.NamespaceItems, d.NamespaceItems), NamespaceBytes: cmp.Or(b.NamespaceBytes, d.NamespaceBytes),
 		ACLs: cmp.Or(b.ACLs, d.ACLs), ACLBytes: cmp.Or(b.ACLBytes, d.ACLBytes),
 		NamespaceMembers: cmp.Or(b.NamespaceMembers, d.NamespaceMembers),

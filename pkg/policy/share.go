@@ -14,6 +14,32 @@ func (b Budgets) ExcessOfNamespace() string {
 		b.NamespaceItems, b.NamespaceBytes)
 }
 
+// SizeOfPod measures the labels of a pod and the names of its ports.
+func SizeOfPod(labels map[string]string, ports []string) Size {
+	s := Size{Items: len(labels) + len(ports)}
+	for k, v := range labels {
+		s.Bytes += len(k) + len(v)
+	}
+	for _, name := range ports {
+		s.Bytes += len(name)
+	}
+	return s
+}
+
+// labelBytes is about what a label or port takes in memory beside its text.
+const labelBytes = 32
+
+// RoomForPods reports whether pods of one namespace, of this size together, are within
+// the budget.
+func (b Budgets) RoomForPods(sum Size) bool {
+	return sum.Bytes+labelBytes*sum.Items <= b.NamespacePodBytes
+}
+
+// ExcessOfNamespacePods says why a pod is closed that is within its own budget.
+func (b Budgets) ExcessOfNamespacePods() string {
+	return fmt.Sprintf("labels and ports among the largest of its namespace, of which %d bytes together are read at most (MaxPodBytesPerNamespace)", b.NamespacePodBytes)
+}
+
 // itemBytes is about what an item takes in memory beside its text.
 const itemBytes = 64
 

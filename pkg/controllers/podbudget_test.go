@@ -1,0 +1,167 @@
+package controllers
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"pgregory.net/rapid"
+
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/test/process"
+)
+
+// wide returns a pod of another node with 16 KiB of labels of its own.
+func wide(namespace string, i int, address string) *corev1.Pod {
+	labels := map[string]string{}
+	for j := range 255 {
+		labels[fmt.Sprintf("k%d-%d", i, j)] = strings.Repeat(string(rune('a'+i%26)), 50)
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("p%05d", i), Labels: labels},
+		Spec: corev1.PodSpec{NodeName: "n2", Containers: []corev1.Container{{
+			Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: 80}},
+		}}},
+		Status: corev1.PodStatus{PodIP: address},
+	}
+}
+
+// TestPendingPodsCostLittle: a pod of another node without an address keeps neither labels
+// nor ports. It gets them with its address, and loses them without it.
+func TestPendingPodsCostLittle(t *testing.T) {
+	k := &keys{}
+	before := process.Live()
+	s := newPodStore("n1", policy.DefaultBudgets(), k.add)
+	for i := range 10_000 {
+		require.NoError(t, s.Add(wide("x", i, "")))
+	}
+	kept := process.Live() - before
+	t.Logf("10,000 pending pods with 16 KiB of labels: %d bytes", kept)
+	require.Less(t, kept, int64(16<<20))
+	name := cache.ObjectName{Namespace: "x", Name: "p00000"}
+	pod, _ := s.get(name)
+	require.Empty(t, pod.Labels)
+	require.Empty(t, pod.Ports)
+	require.Empty(t, pod.OverBudget, "it is not closed")
+
+	k.take()
+	require.NoError(t, s.Update(wide("x", 0, "10.0.0.1")))
+	require.Len(t, k.take(), 1)
+	pod, _ = s.get(name)
+	require.Len(t, pod.Labels, 255)
+	require.Len(t, pod.Ports, 1)
+	require.NoError(t, s.Update(wide("x", 0, "")))
+	require.Len(t, k.take(), 1)
+	pod, _ = s.get(name)
+	require.Empty(t, pod.Labels)
+
+	local := wide("x", 0, "")
+	local.Spec.NodeName = "n1"
+	require.NoError(t, s.Update(local))
+	pod, _ = s.get(name)
+	require.Len(t, pod.Labels, 255, "a pod of this node waits for its address with all that its rules need")
+	runtime.KeepAlive(s)
+}
+
+// TestPodsOfANamespaceCostLittle: the labels of running pods have a budget for each
+// namespace, and other namespaces keep theirs.
+func TestPodsOfANamespaceCostLittle(t *testing.T) {
+	before := process.Live()
+	s := newPodStore("n1", policy.DefaultBudgets(), func(Key) {})
+	require.NoError(t, s.Add(wide("other", 1, "10.200.0.1")))
+	for i := range 3000 {
+		require.NoError(t, s.Add(wide("x", i, fmt.Sprintf("10.1.%d.%d", i/250, i%250+1))))
+	}
+	kept := process.Live() - before
+	t.Logf("3,000 pods with 16 KiB of labels: %d bytes", kept)
+	require.Less(t, kept, int64(32<<20))
+	other, _ := s.get(cache.ObjectName{Namespace: "other", Name: "p00001"})
+	require.Len(t, other.Labels, 255)
+	runtime.KeepAlive(s)
+}
+
+// TestPodStoreModel: whatever comes in which order, the smallest pods of a namespace are
+// open as long as there is room, by size and then by name.
+func TestPodStoreModel(t *testing.T) {
+	b := policy.Budgets{NamespacePodBytes: 200}.OrDefaults()
+	namespaces, names := rapid.SampledFrom([]string{"x", "y"}), rapid.SampledFrom([]string{"a", "b", "c", "d"})
+	rapid.Check(t, func(t *rapid.T) {
+		s := newPodStore("n1", b, func(Key) {})
+		relist := false
+		s.again = func() { relist = true }
+		cluster := map[cache.ObjectName]*corev1.Pod{}
+		list := func() {
+			var all []any
+			keep := s.Transformer()
+			for _, p := range cluster {
+				v, err := keep(p.DeepCopy())
+				require.NoError(t, err)
+				all = append(all, v)
+			}
+			relist = false
+			require.NoError(t, s.Replace(all, "1"))
+			require.False(t, relist, "a list leaves nothing closed that has room")
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"set": func(t *rapid.T) {
+				p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+					Namespace: namespaces.Draw(t, "namespace"), Name: names.Draw(t, "name"),
+					Labels: map[string]string{"k": strings.Repeat("v", rapid.IntRange(0, 80).Draw(t, "size"))},
+				}}
+				p.Status.PodIP = rapid.SampledFrom([]string{"", "10.0.0.1"}).Draw(t, "address")
+				cluster[cache.ObjectName{Namespace: p.Namespace, Name: p.Name}] = p
+				require.NoError(t, s.Add(p.DeepCopy()))
+			},
+			"delete": func(t *rapid.T) {
+				name := cache.ObjectName{Namespace: namespaces.Draw(t, "namespace"), Name: names.Draw(t, "name")}
+				if p, there := cluster[name]; there {
+					delete(cluster, name)
+					require.NoError(t, s.Delete(p))
+				}
+			},
+			"list": func(*rapid.T) { list() },
+			"": func(t *rapid.T) {
+				if relist {
+					list()
+				}
+				for _, namespace := range []string{"x", "y"} {
+					checkOpen(t, s, b, cluster, namespace)
+				}
+			},
+		})
+	})
+}
+
+// checkOpen compares the pods of a namespace that have labels with those that should.
+func checkOpen(t *rapid.T, s *podBudgetStore, b policy.Budgets, cluster map[cache.ObjectName]*corev1.Pod, namespace string) {
+	var pods []*corev1.Pod
+	for name, p := range cluster {
+		if name.Namespace == namespace && p.Status.PodIP != "" {
+			pods = append(pods, p)
+		}
+	}
+	slices.SortFunc(pods, func(x, y *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(len(x.Labels["k"]), len(y.Labels["k"])), cmp.Compare(x.Name, y.Name))
+	})
+	room := b.NamespacePodBytes
+	for _, p := range pods {
+		room -= 33 + len(p.Labels["k"])
+		is, _ := s.get(cache.ObjectName{Namespace: p.Namespace, Name: p.Name})
+		if room >= 0 {
+			require.Equal(t, p.Labels, is.Labels)
+			require.Empty(t, is.OverBudget)
+			continue
+		}
+		require.Empty(t, is.Labels)
+		require.Equal(t, b.ExcessOfNamespacePods(), is.OverBudget)
+		require.Equal(t, netip.MustParseAddr("10.0.0.1"), is.Addr)
+	}
+}
