@@ -229,11 +229,11 @@ func TestNobodysAddress(t *testing.T) {
 		}
 		return strings.Join(out, " ")
 	}
-	for _, addr := range []string{"0.0.0.0", "0.1.2.3", "127.0.0.1", "169.254.169.254", "224.0.0.1", "255.255.255.255", "10.1.0.4"} {
+	for _, addr := range []string{"0.0.0.0", "0.1.2.3", "127.0.0.1", "169.254.169.254", "224.0.0.1", "255.255.255.255", "10.1.0.4", "10.1.0.5"} {
 		for _, where := range []string{"", " remote"} {
 			t.Run(addr+where, func(t *testing.T) {
 				w := theftWorld(t)
-				w.do(victim, "node 10.1.0.4", "apply", "pod x/t "+addr+" app=api"+where, "apply")
+				w.do(victim, "node 10.1.0.4 10.1.0.5", "apply", "pod x/t "+addr+" app=api"+where, "apply")
 				require.NotContains(t, members(w), addr)
 				for _, p := range w.dp.Dump().Pods {
 					require.False(t, p.Pod == "x/t" && p.Owner)
@@ -253,10 +253,12 @@ func TestNobodysAddress(t *testing.T) {
 	w := theftWorld(t)
 	w.do(victim, "pod x/t 10.1.0.4 app=api remote", "apply")
 	require.Contains(t, members(w), "10.1.0.4")
-	w.do("node 10.1.0.4", "apply")
-	require.NotContains(t, members(w), "10.1.0.4")
-	w.do("node 10.1.0.5", "apply")
-	require.Contains(t, members(w), "10.1.0.4")
+	for _, node := range []string{"10.1.0.4", "10.1.0.3 10.1.0.4", "10.1.0.4 10.1.0.9"} {
+		w.do("node "+node, "apply")
+		require.NotContains(t, members(w), "10.1.0.4", node)
+		w.do("node 10.1.0.5", "apply")
+		require.Contains(t, members(w), "10.1.0.4")
+	}
 }
 
 // TestManyThieves: there is one warning for an address, and it names a few.

@@ -116,6 +116,38 @@ func TestSelectingNothingIsCertain(t *testing.T) {
 	require.Equal(t, state.ReasonSelectsNothing, explain.Idle(dp.Dump(), math.MaxInt)[0].Reason)
 }
 
+// TestSelectingNothingCountsLivePods: a pod that has finished, or is in its node's network, is none
+// that a policy selects, and any other one is.
+func TestSelectingNothingCountsLivePods(t *testing.T) {
+	for name, test := range map[string]struct {
+		pod  desired.Pod
+		idle bool
+	}{
+		"runs elsewhere":        {desired.Pod{Addr: mustAddr("10.0.1.1")}, false},
+		"has no address yet":    {desired.Pod{}, false},
+		"has finished":          {desired.Pod{Addr: mustAddr("10.0.1.1"), Finished: true}, true},
+		"has finished here":     {desired.Pod{Addr: mustAddr("10.0.1.1"), Local: true, Finished: true}, true},
+		"in the node's network": {desired.Pod{Addr: mustAddr("10.1.0.4"), HostNetwork: true}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, policyText("p", `{podSelector: {matchLabels: {app: a}}}`)+tierText("c", `{tier: Admin, priority: 1, subject: {pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: a}}}}}`))
+			w.do("namespace x", "policy p", "cluster c")
+			test.pod.Namespace, test.pod.Name, test.pod.UID, test.pod.Labels = "x", "a", "a", map[string]string{"app": "a"}
+			w.tx.SetPod(test.pod)
+			w.do("apply")
+			var want, told []string
+			if test.idle {
+				want = []string{"ClusterNetworkPolicy c", "NetworkPolicy x/p"}
+			}
+			require.Equal(t, want, idleOf(w.dp))
+			for _, warning := range explain.Idle(w.dp.Dump(), math.MaxInt) {
+				told = append(told, warning.Kind+" "+warning.Object)
+			}
+			require.ElementsMatch(t, want, told)
+		})
+	}
+}
+
 // TestMaySelectIn: a ClusterNetworkPolicy is about the namespaces that its subject selects, and
 // may be about one that is not known.
 func TestMaySelectIn(t *testing.T) {

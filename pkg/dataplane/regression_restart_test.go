@@ -57,12 +57,17 @@ func TestUnreadEndpointKeepsItsSets(t *testing.T) {
 				require.Empty(t, again.sim.Sets())
 				return
 			}
+			began, removed := again.now, time.Duration(0) // when a set was first to go
 			for end := again.now.Add(2 * time.Minute); again.now.Before(end); {
 				again.now = again.now.Add(again.report.Next())
 				report, err := again.dp.ApplyDataplane(t.Context(), dataplane.NewTransaction())
 				require.NoError(t, err)
 				again.report = report
+				if removed == 0 && report.Calls[hns.OpSets(hns.Remove)] > 0 {
+					removed = again.now.Sub(began)
+				}
 			}
+			require.InDelta(t, 30, removed.Seconds(), 10, "the first removal")
 			require.Zero(t, again.report.Unprogrammed)
 			require.NotEmpty(t, again.sim.Sets())
 		})

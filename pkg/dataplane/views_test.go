@@ -112,6 +112,40 @@ func TestNumbersAreBounded(t *testing.T) {
 	}
 }
 
+// TestNumbersAreExactlyBounded: 64 numbers of one name all count, for a NetworkPolicy and for a
+// ClusterNetworkPolicy, and none is told. With one more the highest is closed, and a Deny closes all
+// ports of its peers.
+func TestNumbersAreExactlyBounded(t *testing.T) {
+	w := newWorld(t, policyText("p", `{podSelector: {matchLabels: {app: web}}, policyTypes: [Egress], egress: [{to: [{namespaceSelector: {matchLabels: {team: many}}}], ports: [{port: http}]}]}`)+
+		tierText("c", `{tier: Admin, priority: 1, subject: {namespaces: {matchLabels: {team: tiered}}}, egress: [{action: Deny, to: [{namespaces: {matchLabels: {team: many}}}], protocols: [{destinationNamedPort: http}]}]}`))
+	w.do("namespace x", "namespace many team=many", "namespace z team=tiered", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "endpoint tiered 10.0.0.2", "pod z/w 10.0.0.2", "policy p", "cluster c")
+	serveHTTP(w, "many", 64)
+	w.do("apply", "trace 10.0.0.1 -> 10.9.0.1 TCP/1000 ep out allow", "trace 10.0.0.1 -> 10.9.0.64 TCP/1063 ep out allow",
+		"trace 10.0.0.2 -> 10.9.0.1 TCP/1000 tiered out block", "trace 10.0.0.2 -> 10.9.0.64 TCP/1063 tiered out block", "trace 10.0.0.2 -> 10.9.0.64 TCP/80 tiered out allow")
+	require.Len(t, rulesOfP(w), 64)
+	require.Empty(t, overBudget(w))
+	serveHTTP(w, "many", 65)
+	w.do("apply", "trace 10.0.0.1 -> 10.9.0.64 TCP/1063 ep out allow", "trace 10.0.0.1 -> 10.9.0.65 TCP/1064 ep out block",
+		"trace 10.0.0.2 -> 10.9.0.65 TCP/1064 tiered out block", "trace 10.0.0.2 -> 10.9.0.64 TCP/80 tiered out block")
+	require.Len(t, rulesOfP(w), 64)
+	require.Len(t, overBudget(w), 2)
+}
+
+// TestViewsOfADeny: a Deny of a named port towards more reaches than a policy may have views denies
+// all ports towards those that are over it.
+func TestViewsOfADeny(t *testing.T) {
+	var rules []string
+	for i := range 260 {
+		rules = append(rules, fmt.Sprintf("{action: Deny, to: [{namespaces: {matchLabels: {num: v%d}}}], protocols: [{destinationNamedPort: http}]}", i))
+	}
+	w := newWorld(t, tierText("c", `{tier: Admin, priority: 1, subject: {namespaces: {matchLabels: {team: tiered}}}, egress: [`+strings.Join(rules, ", ")+`]}`))
+	w.do("namespace z team=tiered", "namespace first num=v0", "namespace last num=v259", "endpoint ep 10.0.0.1", "pod z/w 10.0.0.1",
+		"pod first/a 10.0.1.1 port=http:TCP:80 remote", "pod last/a 10.0.2.1 port=http:TCP:80 remote", "cluster c", "apply",
+		"trace 10.0.0.1 -> 10.0.1.1 TCP/80 ep out block", "trace 10.0.0.1 -> 10.0.1.1 TCP/81 ep out allow",
+		"trace 10.0.0.1 -> 10.0.2.1 TCP/80 ep out block", "trace 10.0.0.1 -> 10.0.2.1 TCP/81 ep out block")
+	require.Len(t, overBudget(w), 1)
+}
+
 // TestNumbersFollowNamespaces: a namespace that a selector begins to match brings its
 // numbers, and one that it matches no more takes them along.
 func TestNumbersFollowNamespaces(t *testing.T) {
