@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/desired"
 )
@@ -85,7 +84,7 @@ func (n *nodeHealth) trust(addr netip.Addr, now time.Time) (int8, time.Duration)
 // contests judges the claims of pods of other nodes that contest an address, by their nodes. It
 // watches these while there are such pods, and no pod is judged that has no rival.
 type contests struct {
-	nodes *nodeWatch[*nodeHealth]
+	nodes *nodeWatch[*nodeHealth] // nil: no pod is judged
 	queue *queue
 
 	mu     sync.Mutex // guards following
@@ -96,10 +95,10 @@ type contests struct {
 // contested is who wants nodes.
 const contested = "contested addresses"
 
-func newContests(nodes cache.ListerWatcher, logger klog.Logger, q *queue) *contests {
+func newContests(cfg Config, q *queue) *contests {
 	c := &contests{queue: q, rivals: map[desired.PodKey]bool{}}
-	if nodes != nil {
-		c.nodes = newNodeWatch(nodes, keptNodeHealth(), logger, func(Key) { c.changed() }, func(nodesState, []string) { c.again() })
+	if cfg.JudgeContests && cfg.Source.AllNodes != nil {
+		c.nodes = newNodeWatch(cfg.Source.AllNodes, keptNodeHealth(), cfg.Logger, func(Key) { c.changed() }, func(nodesState, []string) { c.again() })
 	}
 	return c
 }

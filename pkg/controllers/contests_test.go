@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,17 +55,20 @@ func TestNodesJudgeContests(t *testing.T) {
 	cl := newCluster(podOn("n2", "old", "10.0.2.5"), podOn("n3", "new", "10.0.2.5"), podOn("n9", "alone", "10.0.2.6"), podOn("n1", "here", "10.0.1.1"))
 	n2 := nodeOf("n2", "10.0.3.0/24")
 	nodes := serve(cl.nodes.newEmpty(), n2, nodeOf("n3"), nodeOf("n1"))
-	var rivals [][2]string
-	r := &recorder{answer: func(n int) (state.Report, error) { return state.Report{Generation: uint64(n), Rivals: rivals}, nil }}
+	var rivals atomic.Pointer[[][2]string]
+	rivals.Store(&[][2]string{})
+	r := &recorder{answer: func(n int) (state.Report, error) {
+		return state.Report{Generation: uint64(n), Rivals: *rivals.Load()}, nil
+	}}
 	source := cl.source()
 	source.AllNodes = nodes
 	settle := func() { time.Sleep(10 * time.Second); synctest.Wait() }
-	run(t, Config{Source: source, Applier: r, Node: "n1"}, func(t *testing.T, c *Controller) {
+	run(t, Config{Source: source, Applier: r, Node: "n1", JudgeContests: true}, func(t *testing.T, c *Controller) {
 		settle()
 		require.Zero(t, nodes.listed(), "nothing is contested")
 		require.Equal(t, map[string]int8{"old": 0, "new": 0, "alone": 0, "here": 0}, trusts(r))
 
-		rivals = [][2]string{{"x", "new"}, {"x", "old"}, {"x", "here"}}
+		rivals.Store(&[][2]string{{"x", "new"}, {"x", "old"}, {"x", "here"}})
 		cl.pods.set(podOn("n3", "new", "10.0.2.5"))
 		cl.namespaces.set(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "y"}})
 		settle()
@@ -97,7 +101,7 @@ func TestNodesJudgeContests(t *testing.T) {
 		judged(desired.Lost, desired.Inside)
 
 		cl.pods.remove(podOn("n3", "new", "10.0.2.5"))
-		rivals = nil
+		rivals.Store(&[][2]string{})
 		settle()
 		require.Equal(t, map[string]int8{"old": 0, "alone": 0, "here": 0}, trusts(r), "it has no rival any more")
 		time.Sleep(contestsLinger - time.Minute)
@@ -118,7 +122,7 @@ func TestContestsWithoutNodes(t *testing.T) {
 	}}
 	source := cl.source()
 	source.AllNodes = nodes
-	run(t, Config{Source: source, Applier: r, Node: "n1"}, func(t *testing.T, c *Controller) {
+	run(t, Config{Source: source, Applier: r, Node: "n1", JudgeContests: true}, func(t *testing.T, c *Controller) {
 		time.Sleep(10 * time.Minute)
 		require.Equal(t, map[string]int8{"old": 0, "new": 0}, trusts(r))
 		require.NoError(t, c.Ready())

@@ -45,6 +45,9 @@ type Config struct {
 	Wake <-chan struct{}
 	// Node is this node's name; with "" every pod is local.
 	Node string
+	// JudgeContests has the nodes of the cluster decide between pods of other nodes that contest an
+	// address. Without it such an address stays in doubt.
+	JudgeContests bool
 	// RequireNodeAddr keeps everything back until the Node object has an
 	// address: without one an isolated pod's probes would be cut off.
 	RequireNodeAddr bool
@@ -118,7 +121,7 @@ func New(cfg Config) *Controller {
 			c.queue.Add(Key{Kind: KindClusterPolicy, Name: name})
 		}
 	})
-	c.contests = newContests(cfg.Source.AllNodes, cfg.Logger, c.queue)
+	c.contests = newContests(cfg, c.queue)
 	return c
 }
 

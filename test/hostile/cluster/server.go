@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -216,9 +217,12 @@ func (stream) List(metav1.ListOptions) (runtime.Object, error) {
 	return nil, errors.New("objects come in a stream")
 }
 
-// Watch implements cache.Watcher.
-func (s stream) Watch(metav1.ListOptions) (watch.Interface, error) {
+// Watch implements cache.Watcher. A watch ends when its time is over, as with an API server.
+func (s stream) Watch(options metav1.ListOptions) (watch.Interface, error) {
 	w := &streamed{out: make(chan watch.Event), stop: make(chan struct{})}
+	if options.TimeoutSeconds != nil {
+		time.AfterFunc(time.Duration(*options.TimeoutSeconds)*time.Second, w.Stop)
+	}
 	go w.run(s.server.watch(s.kind))
 	return w, nil
 }
