@@ -13,6 +13,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -334,4 +335,80 @@ func TestClosedOnAPodWhileInDoubt(t *testing.T) {
 	require.NotContains(t, warnings(func(tx *dataplane.Transaction) {
 		tx.DeletePolicy(policy.Key{Namespace: "x", Name: "big"})
 	}), "x/big")
+}
+
+// TestRoomOnAPodAgain: a policy that closed on a pod for want of room is in force again as soon
+// as there is room: another one has gone, is smaller, or selects the pod no more. A
+// ClusterNetworkPolicy that takes the room gives it back in the same way.
+func TestRoomOnAPodAgain(t *testing.T) {
+	peers := func(key string, n int) string {
+		text := `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {}}`
+		for i := range n {
+			text += fmt.Sprintf(", {podSelector: {matchLabels: {%s: v%d}}}", key, i)
+		}
+		return text + "]}]}"
+	}
+	small := `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{ipBlock: {cidr: 192.0.2.9/32}}]}]}`
+	other := `{podSelector: {matchLabels: {app: no}}, ingress: [{from: [{ipBlock: {cidr: 192.0.2.9/32}}]}]}`
+	set := func(w overWorld, spec string) func(*dataplane.Transaction) {
+		return func(tx *dataplane.Transaction) {
+			np := &networkingv1.NetworkPolicy{}
+			require.NoError(w.t, yaml.UnmarshalStrict([]byte(spec), &np.Spec))
+			np.Namespace, np.Name = "x", "p0"
+			tx.SetPolicy(np)
+		}
+	}
+	// Of 30 ACLs the first policy takes 20, a little less than the second. Its peers are no pods.
+	first := strings.Replace(peers("a", 19), "{podSelector: {}}, ", "", 1)
+	for name, makeRoom := range map[string]func(overWorld) func(*dataplane.Transaction){
+		"deleted": func(overWorld) func(*dataplane.Transaction) {
+			return func(tx *dataplane.Transaction) { tx.DeletePolicy(policy.Key{Namespace: "x", Name: "p0"}) }
+		},
+		"smaller":         func(w overWorld) func(*dataplane.Transaction) { return set(w, small) },
+		"of another pod":  func(w overWorld) func(*dataplane.Transaction) { return set(w, other) },
+		"tiered, deleted": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newOverWorld(t)
+			w.dp = dataplane.New(dataplane.Config{
+				Client: w.sim, Now: func() time.Time { return time.Unix(1_700_000_000, 0) }, Budgets: policy.Budgets{ACLs: 30},
+			})
+			apply := func(change func(*dataplane.Transaction)) state.Report {
+				tx := dataplane.NewTransaction()
+				change(tx)
+				report, err := w.dp.ApplyDataplane(t.Context(), tx)
+				require.NoError(t, err)
+				require.Empty(t, report.Errors)
+				return report
+			}
+			isClosed := func(r state.Report) bool {
+				return slices.ContainsFunc(r.Warnings, func(x state.Warning) bool { return x.Object == "x/p1" && x.Reason == state.ReasonOverBudget })
+			}
+			var report state.Report
+			if makeRoom == nil {
+				require.Empty(t, w.apply("", other, peers("b", 19)).Warnings)
+				require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
+				cnp := &v1alpha2.ClusterNetworkPolicy{}
+				text := `{tier: Admin, priority: 1, subject: {pods: {podSelector: {matchLabels: {app: web}}}}, ingress: [`
+				for i := range 12 {
+					text += fmt.Sprintf("{action: Deny, from: [{pods: {podSelector: {matchLabels: {c: v%d}}}}]}, {action: Accept, from: [{pods: {podSelector: {matchLabels: {d: v%d}}}}]}, ", i, i)
+				}
+				require.NoError(t, yaml.Unmarshal([]byte(text+"]}"), &cnp.Spec))
+				cnp.Name, cnp.UID = "c", "c"
+				report = apply(func(tx *dataplane.Transaction) { tx.SetClusterPolicy(cnp) })
+				makeRoom = func(overWorld) func(*dataplane.Transaction) {
+					return func(tx *dataplane.Transaction) { tx.DeleteClusterPolicy("c") }
+				}
+			} else {
+				report = w.apply("", first, peers("b", 19))
+			}
+			require.True(t, isClosed(report), "%v", report.Warnings)
+			require.False(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
+
+			report = apply(makeRoom(w))
+			require.False(t, isClosed(report))
+			require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr), "there is room again")
+			require.False(t, w.allows("ep-web", hns.In, "192.0.2.1", webAddr))
+		})
+	}
 }

@@ -207,5 +207,5 @@ func TestStartBesideUnread(t *testing.T) {
 		}
 		w.now = w.now.Add(500 * time.Millisecond)
 	}
-	t.Fatal("never ready: "+w.notReady("s1"))
+	t.Fatal("never ready: " + w.notReady("s1"))
 }
