@@ -35,7 +35,7 @@ var layers = map[string]struct {
 			"state holding orphans podbudget",
 			"ownership rules tierinput tierlist",
 			"active clusters crowds policies",
-			"new pods stage",
+			"lost new pods stage",
 			// what others see of it
 			"count dump idle restore tierwarnings warnings",
 		},

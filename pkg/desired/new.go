@@ -29,6 +29,7 @@ func New(cfg Settings, cache *ipsets.Cache, notes *progress.Notes) *State {
 		switchedClusters: map[*clusterState]struct{}{},
 		local:            map[types.UID]*PodState{},
 		contested:        map[netip.Addr]bool{},
+		lost:             map[netip.Addr]PodKey{},
 		misplaced:        map[PodKey]bool{},
 	}
 	d.namedPorts = &namedPortSets{
