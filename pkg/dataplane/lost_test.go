@@ -113,3 +113,15 @@ func TestLostPodsOfNetworkPolicies(t *testing.T) {
 	require.Equal(t, deleted, lost)
 	require.Equal(t, want, calls)
 }
+
+// TestLostPodIsOfOneAddress: a lost pod ends when a pod claims its address, though that gives way
+// to others, and does not come back when it goes.
+func TestLostPodIsOfOneAddress(t *testing.T) {
+	w := lostWorld(t)
+	w.do("delete policy x/web", "apply")
+	w.loses("y/e")
+	w.do("pod x/n 10.0.1.1 remote deleting", "apply", fromLost+"allow", "delete pod x/n", "apply", fromLost+"allow")
+	for _, p := range w.dp.Dump().Pods {
+		require.True(t, p.LostUntil.IsZero(), "%s", p.Pod)
+	}
+}
