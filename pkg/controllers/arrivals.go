@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"net/netip"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -31,4 +32,31 @@ func (a arrivals) comes(key desired.PodKey, p *desired.Pod) bool {
 	}
 	a[key] = is
 	return true
+}
+
+// finishedPods are the pods that finished before they were deleted, until the worker takes them: it
+// may never see them finished, and a pod that did not finish may run on.
+type finishedPods struct {
+	mu   sync.Mutex // guards keys
+	keys map[desired.PodKey]bool
+}
+
+func newFinishedPods() *finishedPods { return &finishedPods{keys: map[desired.PodKey]bool{}} }
+
+// gone takes a last state of a pod that is deleted.
+func (f *finishedPods) gone(p *desired.Pod) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p.Finished {
+		f.keys[p.Key()] = true
+	}
+}
+
+// take reports whether a pod that is no more had finished, and forgets it.
+func (f *finishedPods) take(key desired.PodKey) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	is := f.keys[key]
+	delete(f.keys, key)
+	return is
 }

@@ -89,6 +89,7 @@ type Controller struct {
 	queue     *queue
 	arrivals  arrivals
 	claims    *claims
+	finished  *finishedPods
 
 	synced  chan struct{} // closed when every informer is
 	settled chan struct{} // closed when the first state is programmed
@@ -108,11 +109,13 @@ func New(cfg Config) *Controller {
 		queue:    newQueue(),
 		arrivals: arrivals{},
 		claims:   newClaims(),
+		finished: newFinishedPods(),
 		synced:   make(chan struct{}),
 		settled:  make(chan struct{}),
 		ended:    make(chan struct{}, 1),
 	}
 	c.informers = newInformers(cfg.Source, cfg.Node, cfg.Budgets, cfg.Logger, c.event)
+	c.informers.pods.gone = c.finished.gone
 	c.nodes = newNodeWatch(cfg.Source.AllNodes, keptClusterNodes(cfg.Budgets), cfg.Logger, c.event, func(is nodesState, policies []string) {
 		if is == nodesMissing {
 			cfg.Logger.Info("the nodes of the cluster are not known, what names them is closed", "waited", nodesPatience, "policies", len(policies))

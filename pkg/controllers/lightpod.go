@@ -33,11 +33,12 @@ var podFields = func() wireFields {
 	return wireFields{
 		1: { // metadata
 			1: nil /* name */, 3: nil /* namespace */, 5: nil /* uid */, 6: nil, /* resourceVersion */
-			8: nil /* creationTimestamp */, 9: nil /* deletionTimestamp */, 11: nil, /* labels */
+			8: nil /* creationTimestamp */, 9: nil /* deletionTimestamp */, 10: nil, /* deletionGracePeriodSeconds */
+			11: nil, // labels
 			12: nil, // annotations: the end of a streamed first list is one
 		},
 		2: { // spec
-			2: container, 20: container /* initContainers */, 10: nil /* nodeName */, 11: nil, /* hostNetwork */
+			2: container, 20: container /* initContainers */, 4: nil /* terminationGracePeriodSeconds */, 10: nil /* nodeName */, 11: nil, /* hostNetwork */
 			14: {8: hostProcess /* windowsOptions */} /* securityContext */, 36: nil, /* os */
 		},
 		3: { // status

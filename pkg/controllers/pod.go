@@ -3,6 +3,7 @@ package controllers
 import (
 	"net/netip"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -26,6 +27,7 @@ func PodFrom(p *corev1.Pod, node string) desired.Pod {
 		Finished:    p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
 		Deleting:    p.DeletionTimestamp != nil,
 		Created:     p.CreationTimestamp.Time,
+		Grace:       graceOf(p),
 	}
 	if !pod.Local {
 		pod.Node = p.Spec.NodeName
@@ -34,6 +36,19 @@ func PodFrom(p *corev1.Pod, node string) desired.Pod {
 		pod.Started = p.Status.StartTime.Time
 	}
 	return pod
+}
+
+// graceOf returns how long the containers of a pod may run on after a delete, zero for
+// desired.DefaultGrace. A delete says so unless it is forced; else the pod's spec does.
+func graceOf(p *corev1.Pod) time.Duration {
+	seconds := p.DeletionGracePeriodSeconds
+	if seconds == nil || *seconds <= 0 {
+		seconds = p.Spec.TerminationGracePeriodSeconds
+	}
+	if seconds == nil || *seconds <= 0 || *seconds == int64(desired.DefaultGrace/time.Second) {
+		return 0
+	}
+	return time.Duration(min(*seconds, int64(desired.LongestLost/time.Second))) * time.Second
 }
 
 // addrOf returns the pod's first IPv4 address. podIPs has all of them; podIP

@@ -27,8 +27,11 @@ type kept[T any] struct {
 type store[T any] struct {
 	kept    kept[T]
 	enqueue func(Key)
-	synced  chan struct{} // closed when the first list is there and was enqueued
-	first   sync.Once
+	// gone takes the last values of an object that is deleted, before its key is enqueued; it may
+	// be nil.
+	gone   func(T)
+	synced chan struct{} // closed when the first list is there and was enqueued
+	first  sync.Once
 
 	mu sync.RWMutex // guards values; held for no call
 	// values are written by the reflector's goroutine alone, which so reads them
@@ -87,8 +90,15 @@ func (s *store[T]) Delete(obj any) error {
 	if err != nil {
 		return err
 	}
-	if _, known := s.values[name]; !known {
+	old, known := s.values[name]
+	if !known {
 		return nil
+	}
+	if s.gone != nil {
+		s.gone(old)
+		if last, err := s.value(obj); err == nil {
+			s.gone(last) // it may say more than was seen before
+		}
 	}
 	s.mu.Lock()
 	delete(s.values, name)
@@ -115,8 +125,11 @@ func (s *store[T]) Replace(list []any, _ string) error {
 		}
 		values[name] = v
 	}
-	for name := range s.values {
+	for name, old := range s.values {
 		if _, still := values[name]; !still {
+			if s.gone != nil {
+				s.gone(old)
+			}
 			changed = append(changed, name)
 		}
 	}

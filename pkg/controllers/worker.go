@@ -240,10 +240,14 @@ func (c *Controller) transaction(keys map[Key]time.Time) *dataplane.Transaction 
 func (c *Controller) read(tx *dataplane.Transaction, key Key) {
 	switch key.Kind {
 	case KindPod:
-		if p, ok := c.informers.pods.get(key.name()); ok {
-			tx.SharePod(c.contests.judged(c.claims.on(p)))
+		p, ok := c.informers.pods.get(key.name())
+		if pod := (desired.PodKey{Namespace: key.Namespace, Name: key.Name}); c.finished.take(pod) {
+			tx.DeleteFinishedPod(pod)
 		} else {
-			tx.DeletePod(desired.PodKey{Namespace: key.Namespace, Name: key.Name})
+			tx.DeletePod(pod)
+		}
+		if ok {
+			tx.SharePod(c.contests.judged(c.claims.on(p)))
 		}
 	case KindNamespace:
 		if ns, ok := c.informers.namespaces.get(key.name()); ok {

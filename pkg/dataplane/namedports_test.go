@@ -125,7 +125,7 @@ func (m *portModel) pod(name, namespace string, i int, number uint16) {
 }
 
 func (m *portModel) deletePod(name string) {
-	m.tx.DeletePod(desired.PodKey{Namespace: m.pods[name].namespace, Name: name})
+	m.tx.DeleteFinishedPod(desired.PodKey{Namespace: m.pods[name].namespace, Name: name})
 	delete(m.pods, name)
 }
 

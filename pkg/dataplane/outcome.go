@@ -73,11 +73,11 @@ func (d *core) retryAfter(now time.Time) time.Duration {
 }
 
 // probeAfter returns when HNS is asked again for what it refused or could not
-// read, 0 for nothing.
+// read, or the time of a lost pod is over, 0 for nothing.
 func (d *core) probeAfter(now time.Time) time.Duration {
-	var next backoff.Due
+	next := backoff.Due{First: d.desired.LostDue()}
 	if d.cfg.DryRun {
-		return 0
+		return next.After(now)
 	}
 	d.setsAgain(&next, now)
 	d.endpoints.AskAgain(&next)

@@ -239,7 +239,7 @@ func setPolicy(np *networkingv1.NetworkPolicy, text string) event {
 func deletePod(key desired.PodKey) event {
 	return event{text: "delete pod " + key.String(), apply: func(c *cluster, tx *dataplane.Transaction) {
 		delete(c.pods, key)
-		tx.DeletePod(key)
+		tx.DeleteFinishedPod(key)
 	}}
 }
 

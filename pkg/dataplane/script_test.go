@@ -124,7 +124,7 @@ func (s *script) command(args []string) error {
 		ns, obj, _ := strings.Cut(args[1], "/")
 		switch args[0] {
 		case "pod":
-			s.tx.DeletePod(desired.PodKey{Namespace: ns, Name: obj})
+			s.tx.DeleteFinishedPod(desired.PodKey{Namespace: ns, Name: obj})
 		case "namespace":
 			s.tx.DeleteNamespace(args[1])
 		case "policy":

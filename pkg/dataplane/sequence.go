@@ -50,6 +50,7 @@ func (r *run) sequence(suspend func(Request) bool) {
 	r.pause()
 
 	r.read()
+	d.endLost()
 
 	if !d.cfg.DryRun {
 		d.progress.Note("writing sets", "", "", "")

@@ -23,6 +23,12 @@ func (d *core) stage(tx *Transaction) desired.Changes {
 	return c
 }
 
+// endLost ends the local lost pods whose endpoint is gone, as far as HNS was read.
+func (d *core) endLost() {
+	d.desired.EndLost(d.endpoints.HasAddr)
+	d.renderDirty()
+}
+
 // follow has the endpoints follow what came up in the desired state.
 func (d *core) follow() {
 	came := d.desired.TakeEffects()

@@ -10,7 +10,7 @@ import (
 
 // Count puts the numbers of objects to those of a node.
 func (d *State) Count(s *state.Stats) {
-	s.Policies, s.Pods, s.OverBudget = len(d.policies), len(d.members.pods), d.overCounts()
+	s.Policies, s.Pods, s.OverBudget = len(d.policies), len(d.members.pods)-len(d.lost), d.overCounts()
 	s.ClusterPolicies = map[policy.Tier]int{}
 	for _, cs := range d.clusters {
 		s.ClusterPolicies[cs.Tier]++

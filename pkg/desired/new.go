@@ -30,6 +30,7 @@ func New(cfg Settings, cache *ipsets.Cache, notes *progress.Notes) *State {
 		local:            map[types.UID]*PodState{},
 		contested:        map[netip.Addr]bool{},
 		elsewhere:        map[netip.Addr]bool{},
+		lost:             map[netip.Addr]PodKey{},
 		misplaced:        map[PodKey]bool{},
 	}
 	d.namedPorts = &namedPortSets{

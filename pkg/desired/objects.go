@@ -41,6 +41,12 @@ type Pod struct {
 	// 0: nothing.
 	Trust int8 `json:"trust,omitempty"`
 
+	// Grace is how long the containers may run on after a delete; zero: DefaultGrace.
+	Grace time.Duration `json:"grace,omitempty"`
+	// LostUntil is set of a lost pod alone, which State makes (lost.go): until then its containers
+	// may run, though its object is gone.
+	LostUntil time.Time `json:"lostUntil,omitzero"`
+
 	// OverBudget says in what the object is over its budget. Such a pod has neither
 	// labels nor ports here, is in no set, and is closed in both directions.
 	OverBudget string `json:"overBudget,omitempty"`
@@ -64,9 +70,19 @@ func (p Pod) Key() PodKey { return PodKey{p.Namespace, p.Name} }
 func (p *Pod) Same(o *Pod) bool {
 	return p.UID == o.UID && p.Addr == o.Addr && p.Local == o.Local && p.HostNetwork == o.HostNetwork &&
 		p.Finished == o.Finished && p.Deleting == o.Deleting && p.Node == o.Node && p.Trust == o.Trust &&
+		p.Grace == o.Grace && p.LostUntil.Equal(o.LostUntil) &&
 		p.Started.Equal(o.Started) && p.Created.Equal(o.Created) && p.Sandbox.Same(o.Sandbox) && p.OverBudget == o.OverBudget &&
 		maps.Equal(p.Labels, o.Labels) && slices.Equal(p.Ports, o.Ports)
 }
+
+// DefaultGrace is the grace period of a pod that does not say it.
+const DefaultGrace = 30 * time.Second
+
+// LongestLost is how long a lost pod is kept at most.
+const LongestLost = time.Hour
+
+// IsLost reports whether the object of the pod is gone.
+func (p *Pod) IsLost() bool { return !p.LostUntil.IsZero() }
 
 // PodPort is a named container port.
 type PodPort struct {
@@ -103,6 +119,7 @@ func (ns *Namespace) Same(o *Namespace) bool {
 // more once it was staged.
 type Objects struct {
 	pods       map[PodKey]*Pod // nil: deleted
+	finished   map[PodKey]bool // had Finished before they were deleted or replaced
 	namespaces map[string]*Namespace
 	policies   map[policy.Key]*networkingv1.NetworkPolicy
 	clusters   map[string]*v1alpha2.ClusterNetworkPolicy
@@ -129,8 +146,24 @@ func (o *Objects) SetPod(p Pod) {
 // its ports any more. Pods may share labels and ports.
 func (o *Objects) SharePod(p *Pod) { o.pods[p.Key()] = p }
 
-// DeletePod says that a pod is no more.
-func (o *Objects) DeletePod(key PodKey) { o.pods[key] = nil }
+// DeletePod says that a pod is no more. Its containers may run on unless it was Finished.
+func (o *Objects) DeletePod(key PodKey) {
+	o.pods[key] = nil
+	delete(o.finished, key)
+}
+
+// DeleteFinishedPod says that a pod is no more, and had Finished before. Another pod of its name may
+// be set afterwards.
+func (o *Objects) DeleteFinishedPod(key PodKey) {
+	o.pods[key] = nil
+	if o.finished == nil {
+		o.finished = map[PodKey]bool{}
+	}
+	o.finished[key] = true
+}
+
+// FinishedPod reports whether DeleteFinishedPod was called for a pod.
+func (o *Objects) FinishedPod(key PodKey) bool { return o.finished[key] }
 
 // SetNamespace says how a namespace is now.
 func (o *Objects) SetNamespace(ns Namespace) { o.namespaces[ns.Name] = &ns }

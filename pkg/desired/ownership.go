@@ -45,7 +45,7 @@ func (d *State) settle(addr netip.Addr, before ownership, moves map[PodKey]*podM
 		}
 		same := func(o *PodState) bool { return o != nil && o.UID == p.UID }
 		owner := same(after.Owner)
-		d.entitle(p, owner, owner && !after.Doubt, slices.ContainsFunc(after.Home, same), moves)
+		d.entitle(p, owner, owner && !after.Doubt && !p.IsLost(), slices.ContainsFunc(after.Home, same), moves)
 	}
 	for _, s := range [...]ownership{before, after} {
 		entitle(s.Owner)

@@ -27,6 +27,9 @@ type PodState struct {
 // Claim says how strong the pod's claim to its address is.
 func (p *PodState) Claim() ipsets.Claim {
 	c := ipsets.Claim{UID: string(p.UID), Namespace: p.Namespace, Local: p.Local, Deleting: p.Deleting, Trust: p.Trust, Started: p.Started, Created: p.Created}
+	if p.IsLost() {
+		c.UID += " (deleted)" // the pod may come back
+	}
 	if p.early {
 		c.Started = time.Time{}
 	}

@@ -10,9 +10,10 @@ import (
 
 // stagePods moves pods: first all claims to addresses, then whose they
 // are, then the sets, all leaving before all entering. So an address that
-// several pods hand on ends with the right one, whatever their order. addrs has
-// the addresses that are in question anyway, and whose they were.
-func (d *State) stagePods(pods map[PodKey]*Pod, addrs map[netip.Addr]ownership, c Changes) {
+// several pods hand on ends with the right one, whatever their order. finished are those that
+// had ended before they were deleted. addrs has the addresses that are in question anyway, and
+// whose they were.
+func (d *State) stagePods(pods map[PodKey]*Pod, finished map[PodKey]bool, addrs map[netip.Addr]ownership, c Changes) {
 	moves := map[PodKey]*podMove{}
 	for key, pod := range pods {
 		d.progress.Note("staging", progress.Pod, key.Namespace, key.Name)
@@ -23,6 +24,7 @@ func (d *State) stagePods(pods map[PodKey]*Pod, addrs map[netip.Addr]ownership, 
 		c.add(changedPod, was != nil, pod != nil)
 		moves[key] = d.movePod(key, was, pod, addrs)
 	}
+	d.stageLost(finished, addrs, moves)
 	for addr, before := range addrs {
 		d.settle(addr, before, moves)
 	}
@@ -64,9 +66,15 @@ func (d *State) movePod(key PodKey, was *PodState, pod *Pod, addrs map[netip.Add
 		}
 	}
 	if was != nil && was.Claims() {
-		d.owners.Drop(was.Addr, string(was.UID))
+		d.owners.Drop(was.Addr, was.Claim().UID)
 	}
 	delete(d.misplaced, key)
+	if was != nil && was.IsLost() {
+		delete(d.lost, was.Addr)
+	}
+	if pod != nil && pod.IsLost() { // of a dump
+		d.keepLost(m.is)
+	}
 	if m.is == nil {
 		d.members.drop(key)
 		return m
@@ -86,12 +94,14 @@ func (d *State) movePod(key PodKey, was *PodState, pod *Pod, addrs map[netip.Add
 func (d *State) place(m *podMove) {
 	was, is := m.was, m.is
 	if was != nil && was.Home {
-		delete(d.local, was.UID)
+		if p := d.local[was.UID]; p != nil && p.Key() == was.Key() { // else a lost pod came back
+			delete(d.local, was.UID)
+		}
 		if is == nil || is.UID != was.UID || !is.Local || !is.member {
 			d.deselect(was.Placement)
 		}
 		d.renderAddr(was.Addr, policy.Key{})
-		if is == nil || !is.Home || is.UID != was.UID || is.Addr != was.Addr {
+		if is == nil || !is.Home || is.UID != was.UID || is.Addr != was.Addr || is.IsLost() {
 			d.check(was.Addr) // its pod is gone: is the endpoint? It may have the other address, too
 		}
 	}

@@ -64,7 +64,7 @@ func podOf(pd state.Pod) (Pod, error) {
 	p := Pod{
 		Namespace: ns, Name: name, UID: types.UID(pd.UID), Labels: pd.Labels, Local: pd.Local,
 		HostNetwork: pd.HostNetwork, Finished: pd.Finished, Deleting: pd.Deleting, Started: pd.Started, Created: pd.Created,
-		Sandbox: pd.Sandbox, Trust: pd.Trust, OverBudget: pd.OverBudget,
+		Sandbox: pd.Sandbox, Grace: pd.Grace, LostUntil: pd.LostUntil, Trust: pd.Trust, OverBudget: pd.OverBudget,
 	}
 	if pd.Addr != "" {
 		addrs, err := ParseAddrs([]string{pd.Addr})

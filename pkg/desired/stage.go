@@ -41,7 +41,7 @@ func (d *State) Stage(in *Objects, now time.Time) Changes {
 		c.add(changedClusterPolicy, d.clusters[name] != nil, cnp != nil)
 		d.stageCluster(name, cnp)
 	}
-	d.stagePods(in.pods, addrs, c)
+	d.stagePods(in.pods, in.finished, addrs, c)
 	went := d.activateClusters()
 	d.activate()
 	d.retireClusters(went)

@@ -46,6 +46,8 @@ type State struct {
 	local            map[types.UID]*PodState // local pods to which endpoints with their address belong
 	contested        map[netip.Addr]bool     // addresses of those that others claim as well
 	elsewhere        map[netip.Addr]bool     // addresses of pods of other nodes that several namespaces claim
+	lost             map[netip.Addr]PodKey   // lost pods (lost.go)
+	lostDue          time.Time               // when the time of one of them is over, or before
 	misplaced        map[PodKey]bool         // local pods that report an address that no pod can have
 	nodeAddrs        []netip.Addr
 	effects          Effects
@@ -102,8 +104,15 @@ func (d *State) Local(uid types.UID) *PodState { return d.local[uid] }
 // Locals yields all of these pods, in no order.
 func (d *State) Locals() iter.Seq[*PodState] { return maps.Values(d.local) }
 
-// HasLocals reports whether there is one.
-func (d *State) HasLocals() bool { return len(d.local) > 0 }
+// HasLocals reports whether there is one whose object is there.
+func (d *State) HasLocals() bool {
+	for _, p := range d.local {
+		if !p.IsLost() {
+			return true
+		}
+	}
+	return false
+}
 
 // Selecting returns the policies that select a local pod, or a pod of another node whose address
 // is contested, sorted.

@@ -98,7 +98,7 @@ func (d *State) gone(id string) {
 	delete(d.byID, id)
 	delete(d.dirty, ep)
 	delete(d.members[ep.subqueue], ep)
-	if len(d.desired.Home(ep.addrs)) > 0 {
+	if home := d.desired.Home(ep.addrs); len(home) > 0 && !home[0].IsLost() {
 		d.listing.wanted, d.listing.retry = true, backoff.Retry{} // its pod runs on: another endpoint may be there
 	}
 	d.address(ep, nil)
@@ -107,4 +107,10 @@ func (d *State) gone(id string) {
 	}
 	d.cache.See(id, ipsets.SeesApplied)
 	d.cache.Await(id)
+}
+
+// HasAddr reports whether HNS has an endpoint with an address, or is not known to
+// have none: not all that it enumerated were read.
+func (d *State) HasAddr(addr netip.Addr) bool {
+	return len(d.byAddr[addr]) > 0 || len(d.unread) > 0 || d.listing.err != nil || d.listing.unsettled
 }

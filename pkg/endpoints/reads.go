@@ -126,6 +126,9 @@ func (d *State) LookAgain() {
 	}
 	var next backoff.Due
 	for p := range d.desired.Locals() {
+		if p.IsLost() {
+			continue
+		}
 		eps := d.byAddr[p.Addr]
 		own := d.hasOwn(p) || p.InDoubt() && slices.ContainsFunc(eps, func(ep *Endpoint) bool { return ep.bornFor == ep.owner }) // they came at once
 		switch {

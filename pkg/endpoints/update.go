@@ -81,7 +81,7 @@ func (d *State) pin(ep *Endpoint) {
 func (d *State) Waiting() []*desired.PodState {
 	var out []*desired.PodState
 	for p := range d.desired.Locals() {
-		if len(d.byAddr[p.Addr]) == 0 {
+		if len(d.byAddr[p.Addr]) == 0 && !p.IsLost() {
 			out = append(out, p)
 		}
 	}

@@ -92,7 +92,7 @@ func (c *Cluster) Dump() *state.Dump { return c.dump }
 // pod owns it.
 func (c *Cluster) Owns(pod *state.Pod) (netip.Addr, bool) {
 	addr, err := netip.ParseAddr(pod.Addr)
-	return addr, err == nil && c.owners[addr] == pod && c.pods[pod.Pod] == pod
+	return addr, err == nil && c.owners[addr] == pod && c.pods[pod.Pod] == pod && pod.LostUntil.IsZero()
 }
 
 // End is one end of a connection.

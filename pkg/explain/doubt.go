@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -30,6 +31,9 @@ func (c *Cluster) rivals(pod *state.Pod) []*state.Pod {
 func (c *Cluster) doubt(e End) string {
 	if e.pod == nil || !e.pod.InDoubt {
 		return ""
+	}
+	if until := e.pod.LostUntil; !until.IsZero() {
+		return fmt.Sprintf("%s, and may run until %s: until then rules that deny include its address, and rules that allow do not", e.pod.Pod, until.UTC().Format(time.RFC3339))
 	}
 	var names []string
 	rivals := c.rivals(e.pod)

@@ -51,6 +51,9 @@ type population struct {
 func newPopulation(d state.Dump, most int) population {
 	x := population{pods: map[string][]labels.Set{}, namespaces: map[string]labels.Set{}, unlabeled: map[string]bool{}, left: map[string]int{}}
 	for _, p := range d.Pods {
+		if !p.LostUntil.IsZero() {
+			continue
+		}
 		namespace, _, _ := strings.Cut(p.Pod, "/")
 		x.left[namespace] = most
 		switch {

@@ -40,6 +40,9 @@ func compareClaims(a, b Claim) int {
 		b.Started.Compare(a.Started), b.Created.Compare(a.Created), cmp.Compare(b.UID, a.UID))
 }
 
+// Stronger reports whether a claim beats another one to the same address.
+func (c Claim) Stronger(o Claim) bool { return compareClaims(c, o) < 0 }
+
 // later puts who is so behind who is not.
 func later(a, b bool) int {
 	switch {

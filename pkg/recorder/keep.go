@@ -73,7 +73,7 @@ func eventsOf(tx *dataplane.Transaction) ([]Event, int) {
 		if p != nil {
 			n = podBytes + labelsBytes(p.Labels) + valueBytes*len(p.Ports)
 		}
-		add(Event{Kind: KindPod, Object: key.String(), Pod: p}, p == nil, n)
+		add(Event{Kind: KindPod, Object: key.String(), Pod: p, Finished: tx.FinishedPod(key)}, p == nil, n)
 	}
 	for key, np := range tx.Policies() {
 		e, n := Event{Kind: KindPolicy, Object: key.String()}, 0

@@ -25,6 +25,9 @@ func transaction(events []recorder.Event) *dataplane.Transaction {
 		case e.Kind == recorder.KindNode:
 			tx.SetNodeAddrs(e.NodeAddrs)
 		case e.Pod != nil:
+			if e.Finished {
+				tx.DeleteFinishedPod(e.Pod.Key())
+			}
 			tx.SetPod(*e.Pod)
 		case e.Namespace != nil:
 			tx.SetNamespace(*e.Namespace)
@@ -39,6 +42,8 @@ func transaction(events []recorder.Event) *dataplane.Transaction {
 			})
 		case e.ClusterNode != nil:
 			tx.SetNode(*e.ClusterNode)
+		case e.Kind == recorder.KindPod && e.Finished:
+			tx.DeleteFinishedPod(desired.PodKey{Namespace: ns, Name: name})
 		case e.Kind == recorder.KindPod:
 			tx.DeletePod(desired.PodKey{Namespace: ns, Name: name})
 		case e.Kind == recorder.KindNamespace:

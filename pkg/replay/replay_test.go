@@ -122,7 +122,7 @@ func allow(name, app string) func(*dataplane.Transaction) {
 }
 
 func leave(name string) func(*dataplane.Transaction) {
-	return func(tx *dataplane.Transaction) { tx.DeletePod(desired.PodKey{Namespace: "x", Name: name}) }
+	return func(tx *dataplane.Transaction) { tx.DeleteFinishedPod(desired.PodKey{Namespace: "x", Name: name}) }
 }
 
 func forget(name string) func(*dataplane.Transaction) {

@@ -244,6 +244,10 @@ type Pod struct {
 	Trust int8 `json:"trust,omitempty"`
 	// Sandbox is what the CNI told of the one that it starts in.
 	Sandbox Sandbox `json:"sandbox,omitzero"`
+	// Grace is how long the containers may run on after a delete. LostUntil is set of a pod whose
+	// object is gone although the pod had not finished: until then its address is denied.
+	Grace     time.Duration `json:"grace,omitempty"`
+	LostUntil time.Time     `json:"lostUntil,omitzero"`
 	// Listed is when all endpoints had been listed since its CNI told of a local pod, and
 	// Search when they are listed next, as it has those of others only.
 	Listed time.Time `json:"listed,omitzero"`

@@ -92,8 +92,8 @@ type Report struct {
 	// 0 means that nothing waits.
 	RetryAfter time.Duration `json:"retryAfter,omitempty"`
 	// ProbeAfter is when an empty transaction should ask HNS again for what it
-	// refused or could not read, or remove the next set that nothing needs; nothing
-	// else waits for that. 0: for nothing.
+	// refused or could not read, or remove the next set that nothing needs, or end the
+	// next lost pod; nothing else waits for that. 0: for nothing.
 	ProbeAfter time.Duration `json:"probeAfter,omitempty"`
 }
 

@@ -45,7 +45,7 @@ func (c Change) tell(tx *dataplane.Transaction, before World, local func(Pod) bo
 	old, now := byKey(before.Pods), byKey(c.After.Pods)
 	for key := range old {
 		if _, ok := now[key]; !ok {
-			tx.DeletePod(key)
+			tx.DeleteFinishedPod(key)
 		}
 	}
 	for key, p := range now {

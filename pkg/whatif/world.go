@@ -139,6 +139,9 @@ func FromDump(d state.Dump) (World, error) {
 	c := explain.New(d)
 	for i := range c.Dump().Pods {
 		p := &c.Dump().Pods[i]
+		if !p.LostUntil.IsZero() {
+			continue // a new agent does not know it
+		}
 		addr, ok := c.Owns(p)
 		if p.InDoubt { // its policies decide as well
 			var err error

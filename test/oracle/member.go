@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // address returns the IPv4 address of an end, the zero Addr if it has none.
@@ -103,7 +104,12 @@ func Owner(c Cluster, addr netip.Addr) *corev1.Pod {
 // Doubtful reports whether somebody of another namespace has the address just as
 // well: both run here, or both elsewhere, and none is being deleted. Then the
 // address means no pod to others.
+//
+// An address that a lost pod may still use means none either.
 func Doubtful(c Cluster, addr netip.Addr) bool {
+	if LostAt(c, addr) != nil {
+		return true
+	}
 	all := claimants(c, addr)
 	return len(all) > 0 && slices.ContainsFunc(all, func(pod *corev1.Pod) bool {
 		return pod.Namespace != all[0].Namespace && c.here(pod) == c.here(all[0]) && pod.DeletionTimestamp == nil && all[0].DeletionTimestamp == nil
@@ -113,7 +119,12 @@ func Doubtful(c Cluster, addr netip.Addr) bool {
 // Residents returns the pods of the node that endpoints with the address may be of:
 // of those that run here the one that is believed, and where it is doubtful one of
 // each namespace. What is claimed elsewhere does not matter.
+//
+// A lost pod that ran here is one while no pod has the address.
 func Residents(c Cluster, addr netip.Addr) []*corev1.Pod {
+	if pod := LostAt(c, addr); pod != nil && c.here(pod) {
+		return []*corev1.Pod{pod}
+	}
 	local := slices.DeleteFunc(claimants(c, addr), func(pod *corev1.Pod) bool { return !c.here(pod) })
 	var out []*corev1.Pod
 	for _, pod := range local {
@@ -123,6 +134,52 @@ func Residents(c Cluster, addr netip.Addr) []*corev1.Pod {
 		}
 	}
 	return out
+}
+
+// LostAt returns the lost pod that may still use an address, nil if there is none.
+func LostAt(c Cluster, addr netip.Addr) *corev1.Pod {
+	if len(claimants(c, addr)) > 0 || slices.Contains(c.NodeAddrs, addr) {
+		return nil
+	}
+	for i := range c.Lost {
+		if Address(&c.Lost[i]) == addr {
+			return &c.Lost[i]
+		}
+	}
+	return nil
+}
+
+// Lose returns the lost pods after a change: those of before, and the pods that are gone now and
+// had not finished, as far as no pod has their address. Of several with one address the one that
+// was believed is lost.
+func Lose(before, after Cluster) []corev1.Pod {
+	there := map[types.UID]bool{}
+	for i := range after.Pods {
+		there[after.Pods[i].UID] = true
+	}
+	var gone []corev1.Pod
+	for _, pod := range before.Pods {
+		if Member(&pod) && !there[pod.UID] {
+			gone = append(gone, pod)
+		}
+	}
+	slices.SortFunc(gone, func(a, b corev1.Pod) int {
+		if before.succeeds(&a, &b) {
+			return -1
+		}
+		return 1
+	})
+	seen := map[netip.Addr]bool{}
+	var lost []corev1.Pod
+	for _, pod := range slices.Concat(gone, before.Lost) {
+		addr := Address(&pod)
+		if seen[addr] || len(claimants(after, addr)) > 0 || slices.Contains(after.NodeAddrs, addr) {
+			continue
+		}
+		seen[addr] = true
+		lost = append(lost, pod)
+	}
+	return lost
 }
 
 // succeeds reports whether pod a, not b, has the address that both claim: the

@@ -26,6 +26,9 @@ type Cluster struct {
 	Namespaces []corev1.Namespace
 	Pods       []corev1.Pod
 	Policies   []networkingv1.NetworkPolicy
+	// Lost are pods whose objects are gone although they had not finished, so they may run on. One
+	// counts while no pod has its address.
+	Lost []corev1.Pod
 	// ClusterPolicies are the tiers around Policies, Nodes what they may have for a peer.
 	ClusterPolicies []v1alpha2.ClusterNetworkPolicy
 	Nodes           []corev1.Node
@@ -136,6 +139,9 @@ func endAt(c Cluster, addr netip.Addr) end {
 	}
 	if owner := Owner(c, addr); len(e.subjects) == 0 && owner != nil {
 		e.subjects = []*corev1.Pod{owner} // elsewhere
+	}
+	if pod := LostAt(c, addr); pod != nil {
+		e.doubtful, e.subjects = true, []*corev1.Pod{pod}
 	}
 	return e
 }

@@ -128,9 +128,10 @@ func (e event) tell(tx *dataplane.Transaction) {
 			n.Addrs = append(n.Addrs, netip.MustParseAddr(a.Address))
 		}
 		tx.SetNode(n)
-	case e.is == nil:
-		tx.DeletePod(desired.PodKey{Namespace: ns, Name: name})
+	case e.is == nil: // here pods finish before they are deleted or replaced
+		tx.DeleteFinishedPod(desired.PodKey{Namespace: ns, Name: name})
 	default:
+		tx.DeleteFinishedPod(desired.PodKey{Namespace: ns, Name: name})
 		tx.SetPod(controllers.PodFrom(e.is.pod, node))
 	}
 }

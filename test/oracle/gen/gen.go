@@ -113,8 +113,8 @@ func Ends(c oracle.Cluster) []netip.Addr {
 	for _, addr := range ends {
 		seen[addr] = true
 	}
-	for i := range c.Pods {
-		if addr := oracle.Address(&c.Pods[i]); addr.IsValid() && !seen[addr] {
+	for _, pod := range slices.Concat(c.Pods, c.Lost) {
+		if addr := oracle.Address(&pod); addr.IsValid() && !seen[addr] {
 			seen[addr] = true
 			ends = append(ends, addr)
 		}

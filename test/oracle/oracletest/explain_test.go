@@ -122,6 +122,7 @@ func TestExplainTroubled(t *testing.T) {
 func (w *world) changeInTrouble(t *rapid.T, g *gen.Gen, before oracle.Cluster) (after oracle.Cluster) {
 	after = before
 	g.Some(6, "change", func() { after = g.Mutation(after).After })
+	after.Lost = w.lose(before, after)
 	w.plug(after, true)
 	tx := dataplane.NewTransaction()
 	for _, e := range events(before, after, false) {
@@ -177,8 +178,8 @@ func (w *world) explain(c oracle.Cluster, probes []gen.Probe, use func(explained
 					continue
 				}
 				for _, x := range []explained{
-					{side: a.Ingress, dir: hns.In, own: oracle.Owner(c, dst), want: ingress},
-					{side: a.Egress, dir: hns.Out, own: oracle.Owner(c, src), want: egress},
+					{side: a.Ingress, dir: hns.In, own: ownerOf(c, dst), want: ingress},
+					{side: a.Egress, dir: hns.Out, own: ownerOf(c, src), want: egress},
 				} {
 					x.w, x.tracers, x.c, x.dump, x.src, x.dst, x.probe = w, tracers, c, dump, src, dst, probe
 					if x.own == nil {
@@ -196,6 +197,17 @@ func (w *world) explain(c oracle.Cluster, probes []gen.Probe, use func(explained
 			}
 		}
 	}
+}
+
+// ownerOf returns the pod that an explanation takes an address for: a lost one has a name of its own.
+func ownerOf(c oracle.Cluster, addr netip.Addr) *corev1.Pod {
+	pod := oracle.LostAt(c, addr)
+	if pod == nil {
+		return oracle.Owner(c, addr)
+	}
+	named := pod.DeepCopy()
+	named.Name += fmt.Sprintf(" (deleted, had %s)", addr)
+	return named
 }
 
 func (x explained) fail(format string, args ...any) {

@@ -43,7 +43,11 @@ func events(before, after oracle.Cluster, all bool) []event {
 		list = append(list, func(tx *dataplane.Transaction) { tx.SetPod(controllers.PodFrom(&p, gen.Node)) })
 	}, func(p corev1.Pod) {
 		key := desired.PodKey{Namespace: p.Namespace, Name: p.Name}
-		list = append(list, func(tx *dataplane.Transaction) { tx.DeletePod(key) })
+		if slices.ContainsFunc(after.Lost, func(lost corev1.Pod) bool { return lost.UID == p.UID }) {
+			list = append(list, func(tx *dataplane.Transaction) { tx.DeletePod(key) })
+		} else {
+			list = append(list, func(tx *dataplane.Transaction) { tx.DeleteFinishedPod(key) })
+		}
 	})
 	policies := func(np networkingv1.NetworkPolicy) string { return np.Namespace + "/" + np.Name }
 	diff(before.Policies, after.Policies, all, policies, func(np networkingv1.NetworkPolicy) {
@@ -116,20 +120,19 @@ func (w *world) tell(list []event, size int) state.Report {
 }
 
 // plug is the CNI: every pod that runs here with an address of its own has an
-// endpoint with all addresses of the pod, and only such pods have. An endpoint
+// endpoint with all addresses of the pod, and only such pods have, lost ones included. An endpoint
 // whose IPv4 address went on to a pod of another node is kept, until tidy. It
 // reports whether an address that had an endpoint has a new one: coming after the
 // news of its pod, for which the old endpoint was good enough, such a one is only
 // found by the reconciler.
 func (w *world) plug(c oracle.Cluster, tidy bool) (replaced bool) {
 	wanted := map[string][]netip.Addr{}
-	for i := range c.Pods {
-		pod := &c.Pods[i]
-		addrs := addrsOf(pod)
-		if pod.Spec.NodeName != gen.Node || len(addrs) == 0 || oracle.AtNode(pod) || finished(pod) {
+	for _, pod := range slices.Concat(c.Pods, c.Lost) {
+		addrs := addrsOf(&pod)
+		if pod.Spec.NodeName != gen.Node || len(addrs) == 0 || oracle.AtNode(&pod) || finished(&pod) {
 			continue
 		}
-		addr := oracle.Address(pod)
+		addr := oracle.Address(&pod)
 		if tidy && addr.IsValid() && len(oracle.Residents(c, addr)) == 0 {
 			continue
 		}

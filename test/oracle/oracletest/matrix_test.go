@@ -45,7 +45,9 @@ func TestMatrix(t *testing.T) {
 			}
 		}
 		for _, p := range dump.Pods {
-			if p.Owner && p.Addr != "" {
+			if !p.LostUntil.IsZero() {
+				require.NotContains(w.t, seen, p.Pod)
+			} else if p.Owner && p.Addr != "" {
 				require.Contains(w.t, seen, p.Pod)
 			}
 		}

@@ -92,11 +92,13 @@ func history(g *gen.Gen, w *world, t *rapid.T, coverage *gen.Coverage) {
 			w.note("event: %s", m.Kind)
 			c = m.After
 		})
+		c.Lost = w.lose(before, c)
 		coverage.Cluster(c)
 		w.change(before, c, g.Flip("endpoints change later"), g.Flip("tell all"))
 		w.compare(c, g.Probes(c, 2), coverage)
 	})
 	w.check(c, g, coverage)
+	c.Lost = w.lose(c, c) // none
 	w.sameAsFresh(c)
 }
 

@@ -7,10 +7,13 @@ package oracletest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -56,12 +59,13 @@ type world struct {
 	now   time.Time
 	story []string       // what happened, for whoever reads a failure
 	tiers map[string]int // verdicts of endpoints that have tiers, by what decided
+	lost  map[types.UID]time.Time
 }
 
 func newWorld(t tester, s setup) *world {
 	w := &world{
 		t: t, setup: s, sim: hnssim.New(hnssim.Options{Foreign: s.foreign}),
-		now: gen.Now, tiers: map[string]int{},
+		now: gen.Now, tiers: map[string]int{}, lost: map[types.UID]time.Time{},
 	}
 	w.dp = dataplane.New(dataplane.Config{
 		Client: w.sim, Node: gen.Node, Now: func() time.Time { return w.now },
@@ -127,12 +131,27 @@ func (w *world) start(c oracle.Cluster, tidy bool) {
 	w.settle(w.tell(list, len(list)))
 }
 
+// lostFor is how long a lost pod counts: the default grace period and a minute.
+const lostFor = 90 * time.Second
+
+// lose returns the lost pods after a change, without those whose time is over.
+func (w *world) lose(before, after oracle.Cluster) []corev1.Pod {
+	return slices.DeleteFunc(oracle.Lose(before, after), func(pod corev1.Pod) bool {
+		if _, known := w.lost[pod.UID]; !known {
+			w.lost[pod.UID] = w.now
+			w.note("lost: %s/%s %v", pod.Namespace, pod.Name, oracle.Address(&pod))
+		}
+		return !w.now.Before(w.lost[pod.UID].Add(lostFor))
+	})
+}
+
 // check holds a settled world against the oracle, then lets the reconciler
 // clear up what only it may, and looks again.
 func (w *world) check(c oracle.Cluster, g *gen.Gen, coverage *gen.Coverage) {
 	w.compare(c, g.Probes(c, 6), coverage)
 	w.checkQuiet()
 	w.reconcile()
+	c.Lost = w.lose(c, c)
 	w.compare(c, g.Probes(c, 2), coverage)
 	w.checkSets(c)
 	w.checkQuiet()

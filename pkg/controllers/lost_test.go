@@ -1,0 +1,69 @@
+package controllers
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestLostPods: a pod that is deleted, or that a list lacks, is lost unless it had finished, also
+// when the worker never saw it finished. Its time ends without any event.
+func TestLostPods(t *testing.T) {
+	finished := func(p *corev1.Pod) *corev1.Pod {
+		p.Status.Phase = corev1.PodSucceeded
+		return p
+	}
+	for name, tt := range map[string]struct {
+		pod  *corev1.Pod
+		end  func(n claiming)
+		lost bool
+	}{
+		"deleted":            {pod: newRemotePod("a", "10.0.0.1"), end: func(n claiming) { n.pods.remove(newRemotePod("a", "10.0.0.1")) }, lost: true},
+		"without an address": {pod: newRemotePod("a", ""), end: func(n claiming) { n.pods.remove(newRemotePod("a", "")) }},
+		"finished and deleted at once": {pod: newRemotePod("a", "10.0.0.1"), end: func(n claiming) {
+			n.pods.set(finished(newRemotePod("a", "10.0.0.1")))
+			n.pods.remove(newRemotePod("a", "10.0.0.1"))
+		}},
+		"finished by the word of its end": {pod: newRemotePod("a", "10.0.0.1"), end: func(n claiming) { n.pods.remove(finished(newRemotePod("a", "10.0.0.1"))) }},
+		"finished and replaced in one go": {pod: newRemotePod("a", "10.0.0.1"), end: func(n claiming) {
+			n.pods.remove(finished(newRemotePod("a", "10.0.0.1")))
+			n.pods.set(another(newRemotePod("a", "10.0.0.2")))
+		}},
+		"replaced by one that is elsewhere": {pod: newRemotePod("a", "10.0.0.1"), end: func(n claiming) {
+			n.pods.remove(newRemotePod("a", "10.0.0.1"))
+			n.pods.set(another(newRemotePod("a", "10.0.0.2")))
+		}, lost: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runClaims(t, newCluster(tt.pod), func(n claiming) {
+				time.Sleep(time.Second)
+				tt.end(n)
+				synctest.Wait()
+				time.Sleep(time.Minute)
+				require.Equal(t, tt.lost, n.lost())
+				time.Sleep(time.Minute)
+				require.False(t, n.lost())
+			})
+		})
+	}
+}
+
+// lost reports whether a lost pod is known.
+func (n claiming) lost() bool {
+	for _, p := range n.dp.Dump().Pods {
+		if !p.LostUntil.IsZero() && strings.HasPrefix(p.Pod, "x/a (deleted") {
+			return true
+		}
+	}
+	return false
+}
+
+// another gives a pod another UID.
+func another(p *corev1.Pod) *corev1.Pod {
+	p.UID = "another"
+	return p
+}

@@ -1,0 +1,127 @@
+package dataplane_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/desired"
+)
+
+// lostWorld has pod x/web of this node, to which Admin denies what comes from namespace y and its
+// pod of another node, which web's NetworkPolicy lets in.
+func lostWorld(t *testing.T) *script {
+	w := newWorld(t, policyText("web", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{namespaceSelector: {}}]}]}`)+
+		tierText("deny", `{tier: Admin, priority: 1, subject: {namespaces: {matchLabels: {team: xx}}}, ingress: [{action: Deny, from: [{namespaces: {matchLabels: {team: yy}}}]}, {action: Accept, from: [{namespaces: {}}]}]}`)+
+		tierText("later", `{tier: Admin, priority: 0, subject: {namespaces: {matchLabels: {team: xx}}}, egress: [{action: Deny, to: [{networks: ["10.9.9.9/32"]}]}]}`))
+	w.do("namespace x team=xx", "namespace y team=yy", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "pod y/e 10.0.1.1 remote",
+		"policy web", "cluster deny", "apply", fromLost+"block", fromAny+"block")
+	return w
+}
+
+const fromLost = "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in "
+
+// loses deletes pods that have not finished.
+func (s *script) loses(names ...string) {
+	s.t.Helper()
+	for _, name := range names {
+		s.tx.DeletePod(desired.PodKey{Namespace: name[:1], Name: name[2:]})
+	}
+	s.do("apply")
+}
+
+// TestLostPod: the address of a pod that disappears without having finished is denied until a pod
+// has it, or the pod's grace period and a minute are over.
+func TestLostPod(t *testing.T) {
+	// What is denied by no rule is allowed by none of those that mean pods, so the NetworkPolicy
+	// of web denies it as well. Without it Admin alone decides.
+	open := func(t *testing.T) *script {
+		w := lostWorld(t)
+		w.do("delete policy x/web", "apply", fromLost+"block")
+		return w
+	}
+	for name, tt := range map[string]struct {
+		pod  string
+		ends []string
+	}{
+		"another pod":             {ends: []string{"pod x/n 10.0.1.1 remote", "apply"}},
+		"the pod comes back":      {ends: []string{"pod y/e 10.0.1.1 remote", "namespace y team=zz", "apply"}},
+		"the default grace":       {ends: []string{"advance 89s", "apply", fromLost + "block", "advance 1s", "apply"}},
+		"its grace":               {pod: "10m", ends: []string{"advance 10m59s", "apply", fromLost + "block", "advance 1s", "apply"}},
+		"an hour at most":         {pod: "2h", ends: []string{"advance 59m59s", "apply", fromLost + "block", "advance 1s", "apply"}},
+		"a finished pod does not": {ends: []string{"pod x/n 10.0.1.1 remote finished", "apply", fromLost + "block", "advance 2m", "apply"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := open(t)
+			if tt.pod != "" {
+				grace, err := time.ParseDuration(tt.pod)
+				require.NoError(t, err)
+				w.tx.SetPod(desired.Pod{Namespace: "y", Name: "e", UID: "y/e", Addr: mustAddr("10.0.1.1"), Grace: grace})
+				w.do("apply")
+			}
+			w.loses("y/e")
+			w.do(fromLost + "block")
+			require.Positive(t, w.report.ProbeAfter, "a transaction ends it")
+			require.True(t, w.report.Converged())
+			w.do(tt.ends...)
+			w.do(fromLost + "allow")
+		})
+	}
+	t.Run("a pod that restarts elsewhere", func(t *testing.T) {
+		w := open(t)
+		w.do("pod y/e 10.0.1.2 remote uid=two", "apply", fromLost+"block", "trace 10.0.1.2 -> 10.0.0.1 TCP/80 ep in block", "advance 2m", "apply", fromLost+"allow")
+	})
+	t.Run("a finished pod", func(t *testing.T) {
+		w := open(t)
+		w.do("pod y/e 10.0.1.1 remote finished", "apply")
+		w.loses("y/e")
+		w.do(fromLost + "allow")
+		require.Zero(t, w.report.ProbeAfter)
+	})
+}
+
+// TestLostPodHere: the endpoint of a lost pod keeps its rules and gets those that come later, until
+// HNS has the endpoint no longer.
+func TestLostPodHere(t *testing.T) {
+	w := lostWorld(t)
+	w.do(outToAny + "allow")
+	w.loses("x/web")
+	w.do("calls SetPolicy/Update=1", "cluster later", "apply", outToAny+"block", fromAny+"block", fromLost+"block")
+	require.NoError(t, w.sim.DeleteEndpoint("ep"))
+	w.do("look", "fold", "apply")
+	for _, p := range w.dp.Dump().Pods {
+		require.NotContains(t, p.Pod, "x/web")
+	}
+}
+
+// TestLostPodsOfNetworkPolicies: without a rule that denies a pod that is lost costs what a deleted
+// one costs.
+func TestLostPodsOfNetworkPolicies(t *testing.T) {
+	plan := func(lose bool) (string, map[string]int) {
+		w := newWorld(t, policyText("web", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`))
+		w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "pod x/api 10.0.1.1 app=api remote", "policy web", "apply")
+		if lose {
+			w.loses("x/api")
+		} else {
+			w.do("delete pod x/api", "apply")
+		}
+		return w.report.Plan, w.report.Calls
+	}
+	lost, calls := plan(true)
+	deleted, want := plan(false)
+	require.Equal(t, deleted, lost)
+	require.Equal(t, want, calls)
+}
+
+// TestLostPodIsOfOneAddress: a lost pod ends when a pod claims its address, though that gives way
+// to others, and does not come back when it goes.
+func TestLostPodIsOfOneAddress(t *testing.T) {
+	w := lostWorld(t)
+	w.do("delete policy x/web", "apply")
+	w.loses("y/e")
+	w.do("pod x/n 10.0.1.1 remote deleting", "apply", fromLost+"allow", "delete pod x/n", "apply", fromLost+"allow")
+	for _, p := range w.dp.Dump().Pods {
+		require.True(t, p.LostUntil.IsZero(), "%s", p.Pod)
+	}
+}

@@ -1,0 +1,117 @@
+package desired
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/backoff"
+)
+
+// A pod whose object is gone although it was neither Succeeded nor Failed is lost: its containers
+// may run on, as after a forced delete. State keeps one lost pod for an address, as one more pod
+// under a name that no object can have. It claims the address and is no member of sets, so its
+// address is in Doubt alone: rules that allow do not name it, and all rules that deny do. A local
+// lost pod keeps its labels, so policies hold for its endpoint as before. One of another node keeps
+// its address alone. What is kept is bounded by the addresses of pods and by the endpoints in HNS.
+
+// lostAfter is how long a lost pod is kept after its grace period: kubelets are late.
+const lostAfter = time.Minute
+
+// lose returns the lost pod that a pod becomes.
+func (d *State) lose(was *PodState) *PodState {
+	p := Pod{
+		Namespace: was.Namespace, Name: fmt.Sprintf("%s (deleted, had %s)", was.Name, was.Addr), UID: was.UID, Addr: was.Addr,
+		Local: was.Local, Deleting: true, Started: was.Started, Created: was.Created,
+		LostUntil: d.now.Add(min(cmp.Or(was.Grace, DefaultGrace)+lostAfter, LongestLost)),
+	}
+	is := &PodState{Pod: &p, early: was.early}
+	if p.Local {
+		p.Labels, p.Ports, p.OverBudget = was.Labels, was.Ports, was.OverBudget
+		is.Placement = was.Placement
+	}
+	return is
+}
+
+// stageLost makes lost pods of those that were moved away from an address which no other pod
+// claims, and ends those whose address another pod claims, or whose time is over.
+func (d *State) stageLost(finished map[PodKey]bool, addrs map[netip.Addr]ownership, moves map[PodKey]*podMove) {
+	gone := map[netip.Addr]*PodState{}
+	for key, m := range moves {
+		was := m.was
+		if finished[key] || was == nil || was.IsLost() || !was.Claims() || m.is != nil && m.is.UID == was.UID || d.now.Year() <= 1 {
+			continue
+		}
+		if other := gone[was.Addr]; other == nil || was.Claim().Stronger(other.Claim()) {
+			gone[was.Addr] = was
+		}
+	}
+	for addr := range addrs {
+		if key, is := d.lost[addr]; is && d.claimed(addr) {
+			moves[key] = d.movePod(key, d.members.pods[key], nil, addrs)
+		}
+	}
+	if !d.lostDue.IsZero() && !d.lostDue.After(d.now) {
+		var next backoff.Due
+		for _, key := range d.lost {
+			if p := d.members.pods[key]; p.LostUntil.After(d.now) {
+				next.At(p.LostUntil)
+			} else {
+				moves[key] = d.movePod(key, p, nil, addrs)
+			}
+		}
+		d.lostDue = next.First
+	}
+	for addr, was := range gone {
+		if d.claimed(addr) || slices.Contains(d.nodeAddrs, addr) {
+			continue
+		}
+		is := d.lose(was)
+		key := is.Key()
+		d.members.put(is)
+		d.owners.Set(addr, is)
+		d.keepLost(is)
+		moves[key] = &podMove{was: was, is: is}
+		if m := moves[was.Key()]; m.is == nil {
+			delete(moves, was.Key())
+		} else {
+			m.was = nil
+		}
+	}
+}
+
+// keepLost notes a lost pod.
+func (d *State) keepLost(p *PodState) {
+	d.lost[p.Addr] = p.Key()
+	due := backoff.Due{First: d.lostDue}
+	due.At(p.LostUntil)
+	d.lostDue = due.First
+}
+
+// claimed reports whether a pod that is not lost claims an address.
+func (d *State) claimed(addr netip.Addr) bool {
+	owner := d.owners.Ownership(addr).Owner
+	return owner != nil && !owner.IsLost()
+}
+
+// EndLost ends the local lost pods whose address has no endpoint any more.
+func (d *State) EndLost(there func(netip.Addr) bool) {
+	ended := map[PodKey]*Pod{}
+	for _, p := range d.local {
+		if p.IsLost() && !there(p.Addr) {
+			ended[p.Key()] = nil
+		}
+	}
+	if len(ended) == 0 {
+		return
+	}
+	d.stagePods(ended, nil, map[netip.Addr]ownership{}, Changes{})
+	went := d.activateClusters()
+	d.activate()
+	d.retireClusters(went)
+}
+
+// LostDue returns when lost pods are looked at for their time, zero for never.
+func (d *State) LostDue() time.Time { return d.lostDue }
