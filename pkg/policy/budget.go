@@ -80,7 +80,8 @@ func (b Budgets) AtMost(o Budgets) Budgets {
 	b, o = b.OrDefaults(), o.OrDefaults()
 	return Budgets{
 		Labels: min(b.Labels, o.Labels), LabelBytes: min(b.LabelBytes, o.LabelBytes), Ports: min(b.Ports, o.Ports),
-		Items: min(b.Items, o.Items), Bytes: min(b.Bytes, o.Bytes),
+		NamespacePodBytes: min(b.NamespacePodBytes, o.NamespacePodBytes),
+		Items:             min(b.Items, o.Items), Bytes: min(b.Bytes, o.Bytes),
 		NamespaceItems: min(b.NamespaceItems, o.NamespaceItems), NamespaceBytes: min(b.NamespaceBytes, o.NamespaceBytes),
 		ACLs: min(b.ACLs, o.ACLs), ACLBytes: min(b.ACLBytes, o.ACLBytes),
 		NamespaceMembers: min(b.NamespaceMembers, o.NamespaceMembers),
