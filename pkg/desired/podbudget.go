@@ -94,12 +94,22 @@ func (d *State) closed() map[policy.Key]bool {
 func (d *State) closedWarnings() (out []state.Warning) {
 	cut := map[policy.Key]bool{}
 	for _, p := range d.local {
-		for _, ps := range p.selected {
-			if p.cut > 0 && len(ps.views) > 0 && !cut[ps.Key] {
+		if p.cut == 0 {
+			continue
+		}
+		all := slices.Clone(p.selected)
+		for _, s := range p.clusters {
+			if s.policy.named != nil {
+				all = append(all, s.policy.named)
+			}
+		}
+		for _, ps := range all {
+			if len(ps.views) > 0 && !cut[ps.Key] {
 				cut[ps.Key] = true
-				out = append(out, state.Warning{Object: ps.Key.String(), Kind: progress.NetworkPolicy, Reason: state.ReasonOverBudget, Message: fmt.Sprintf(
+				object, kind := ObjectOf(ps.Key)
+				out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.ReasonOverBudget, Message: fmt.Sprintf(
 					"with the numbers under which pods of other namespaces serve its named ports, the policies of a pod come to more than %d ACLs (MaxACLsPerPod) or %d bytes "+
-						"(MaxACLBytesPerPod): connections to the higher numbers of these namespaces are blocked; write numbers", d.cfg.Budgets.ACLs, d.cfg.Budgets.ACLBytes)})
+						"(MaxACLBytesPerPod): the higher numbers of these namespaces are accepted nowhere, and a ClusterNetworkPolicy that denies or passes the port denies all ports there; write numbers", d.cfg.Budgets.ACLs, d.cfg.Budgets.ACLBytes)})
 			}
 		}
 	}

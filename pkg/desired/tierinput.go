@@ -62,7 +62,7 @@ func (cs *clusterState) about(p *PodState, r policy.ClusterRule) []inputRule {
 	}
 	for _, peer := range r.Peers {
 		for _, port := range named {
-			served, over, known := cs.served(peer, port)
+			served, over, known := cs.served(peer, port, max(1, numbersEach[p.cut]))
 			whole.Atoms = append(whole.Atoms, atomsOf(peer, served)...)
 			if r.Action != policy.Accept {
 				closed.Atoms = append(closed.Atoms, allPorts(peer, port.Protocol, over, known)...)
@@ -110,15 +110,15 @@ func atomsOf(peer policy.Peer, served []render.ServedPort) (out []tiers.Atom) {
 }
 
 // served returns the numbers under which a peer serves a named port, and the namespaces
-// with more of them than count, if that is known. Their sets are no deny twins.
-func (cs *clusterState) served(peer policy.Peer, port policy.Port) (out []render.ServedPort, over []string, known bool) {
+// with more of them than so many, if that is known. Their sets are no deny twins.
+func (cs *clusterState) served(peer policy.Peer, port policy.Port, each int) (out []render.ServedPort, over []string, known bool) {
 	if cs.named == nil {
 		return nil, nil, false
 	}
 	at := render.ReachOf(cs.named.own(), peer)
 	for _, v := range cs.named.views[at] {
 		if v.key.port == port.Name && v.key.proto == port.Protocol {
-			return v.served(maxNumbers), v.over, true
+			return v.served(each), v.above(each), true
 		}
 	}
 	return nil, nil, false

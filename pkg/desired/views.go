@@ -53,6 +53,7 @@ type view struct {
 	users    map[policy.Key]*policyState
 	numbers  []uint16       // those that count, in order
 	rank     map[uint16]int // how many lower ones a namespace has at least, -1 in the policy's own
+	counts   map[string]int // numbers of each namespace
 	over     []string       // the namespaces that have more than maxNumbers, in order
 	settled  bool           // numbers was found once
 }
@@ -198,7 +199,8 @@ func (fs *namedPortSets) relabeled(namespace string) {
 func (fs *namedPortSets) settle() {
 	for v := range fs.stale {
 		was, over, settled := v.numbers, v.over, v.settled
-		v.numbers, v.rank, v.over = fs.choose(v)
+		v.numbers, v.rank, v.counts = fs.choose(v)
+		v.over = v.above(maxNumbers)
 		v.settled = true
 		if !slices.Equal(v.over, over) {
 			for _, ps := range v.users {
@@ -217,17 +219,26 @@ func (fs *namedPortSets) settle() {
 	clear(fs.stale)
 }
 
-// choose returns the numbers of a view that count, in order, with their ranks, and the
-// namespaces that have more than count: of each namespace the lowest count.
-func (fs *namedPortSets) choose(v *view) (numbers []uint16, rank map[uint16]int, over []string) {
-	rank = map[uint16]int{}
+// above returns the namespaces with more than so many numbers, in order.
+func (v *view) above(each int) (over []string) {
+	for namespace, n := range v.counts {
+		if n > each {
+			over = append(over, namespace)
+		}
+	}
+	slices.Sort(over)
+	return over
+}
+
+// choose returns the numbers of a view that count, in order, with their ranks, and how many
+// each namespace has: of each the lowest count.
+func (fs *namedPortSets) choose(v *view) (numbers []uint16, rank map[uint16]int, counts map[string]int) {
+	rank, counts = map[uint16]int{}, map[string]int{}
 	for namespace, in := range v.portSets.serving {
 		if !fs.has(v, namespace) {
 			continue
 		}
-		if len(in) > maxNumbers {
-			over = append(over, namespace)
-		}
+		counts[namespace] = len(in)
 		for i, n := range slices.Sorted(maps.Keys(in))[:min(len(in), maxNumbers)] {
 			if namespace == v.key.Own {
 				i = -1
@@ -237,8 +248,7 @@ func (fs *namedPortSets) choose(v *view) (numbers []uint16, rank map[uint16]int,
 			}
 		}
 	}
-	slices.Sort(over)
-	return slices.Sorted(maps.Keys(rank)), rank, over
+	return slices.Sorted(maps.Keys(rank)), rank, counts
 }
 
 // served returns the numbers of a view, in order, and those that are out of use and
