@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -78,9 +79,8 @@ func TestNumbersOfStrangers(t *testing.T) {
 	}
 }
 
-// TestNumbersAreBounded: where strangers may be peers they take at most what is left
-// of the budget: the policy's own namespace is served first, and every other one has
-// its turn. One warning says that numbers are closed; it goes with the cause, and
+// TestNumbersAreBounded: where strangers may be peers at most 64 numbers count of each
+// namespace, which take nothing from others. One warning says that numbers are closed; it goes with the cause, and
 // nothing is rewritten for that.
 func TestNumbersAreBounded(t *testing.T) {
 	for _, peer := range []string{"", `{namespaceSelector: {}}`, `{ipBlock: {cidr: 10.0.0.0/8}}`} {
@@ -90,7 +90,7 @@ func TestNumbersAreBounded(t *testing.T) {
 			w.do("apply", "trace 10.0.0.1 -> 10.0.1.1 TCP/60001 ep out allow", "trace 10.0.0.1 -> 10.0.1.2 TCP/60002 ep out allow",
 				"trace 10.0.0.1 -> 10.0.2.1 TCP/8080 ep out allow", "trace 10.0.0.1 -> 10.0.2.2 TCP/60004 ep out allow",
 				"trace 10.0.0.1 -> 10.9.0.1 TCP/1000 ep out allow", "trace 10.0.0.1 -> 10.9.3.1 TCP/1750 ep out block")
-			require.Len(t, rulesOfP(w), 64)
+			require.Len(t, rulesOfP(w), 4+64)
 			require.Len(t, overBudget(w), 1)
 			require.Equal(t, "x/p", overBudget(w)[0].Object)
 
@@ -179,4 +179,59 @@ func TestNamedPortsOfOnePolicy(t *testing.T) {
 			require.Empty(t, overBudget(w))
 		})
 	}
+}
+
+// TestDenyClosesTowardsTheOwnersOfNumbers: pods of one namespace serve a port that a
+// ClusterNetworkPolicy denies by its name under more numbers than count. It is denied on all
+// ports of that namespace; towards the pods of others nothing changes.
+func TestDenyClosesTowardsTheOwnersOfNumbers(t *testing.T) {
+	w := newWorld(t, tierText("c", `{tier: Admin, priority: 1, subject: {namespaces: {}}, egress: [
+  {action: Deny, to: [{namespaces: {}}], protocols: [{destinationNamedPort: http}]}]}`))
+	w.do("namespace x", "namespace y", "namespace evil", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "pod y/a 10.0.1.1 port=http:TCP:80 remote",
+		"pod y/b 10.0.1.2 remote", "pod evil/z 10.8.0.1 remote", "cluster c", "apply")
+	others := func() {
+		w.do("trace 10.0.0.1 -> 10.0.1.1 TCP/80 ep out block", "trace 10.0.0.1 -> 10.0.1.1 TCP/81 ep out allow",
+			"trace 10.0.0.1 -> 10.0.1.2 TCP/80 ep out allow", "trace 10.0.0.1 -> 10.0.1.2 TCP/5432 ep out allow")
+	}
+	others()
+	serveHTTP(w, "evil", 64)
+	w.do("apply", "trace 10.0.0.1 -> 10.9.0.64 TCP/1063 ep out block", "trace 10.0.0.1 -> 10.8.0.1 TCP/80 ep out allow")
+	others()
+	serveHTTP(w, "evil", 65)
+	w.do("apply", "trace 10.0.0.1 -> 10.9.0.65 TCP/1064 ep out block", "trace 10.0.0.1 -> 10.8.0.1 TCP/80 ep out block", "trace 10.0.0.1 -> 10.8.0.1 UDP/80 ep out allow")
+	others()
+	require.Len(t, overBudget(w), 1)
+	for i := range 10 {
+		w.tx.DeletePod(desired.PodKey{Namespace: "evil", Name: fmt.Sprint(i)})
+	}
+	w.do("apply", "trace 10.0.0.1 -> 10.8.0.1 TCP/80 ep out allow")
+	others()
+	require.Empty(t, overBudget(w))
+}
+
+// TestStrangersNumbersCloseNoPolicy: with the numbers under which 50 pods of a stranger serve
+// a port, a policy of eight rules is over the budget of its pod. Fewer numbers of the
+// stranger count then; what the policy allows otherwise goes on.
+func TestStrangersNumbersCloseNoPolicy(t *testing.T) {
+	var rules []string
+	for i := range 8 {
+		rules = append(rules, fmt.Sprintf("{to: [{namespaceSelector: {}}, {namespaceSelector: {matchExpressions: [{key: n, operator: NotIn, values: [v%d]}]}}], ports: [{port: http}, {port: %d}]}", i, 5000+i))
+	}
+	w := newScript(t, newWorld(t, policyText("p", `{podSelector: {}, policyTypes: [Egress], egress: [`+strings.Join(rules, ", ")+`]}`)).archive,
+		func(c *dataplane.Config) { c.Budgets.ACLs = 500 })
+	w.do("namespace x", "namespace y", "namespace evil", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1", "pod x/a 10.0.1.1 port=http:TCP:80 remote",
+		"pod y/b 10.0.1.2 port=http:TCP:8080 remote", "policy p", "apply")
+	honest := func() {
+		w.do("trace 10.0.0.1 -> 10.0.1.1 TCP/80 ep out allow", "trace 10.0.0.1 -> 10.0.1.2 TCP/8080 ep out allow",
+			"trace 10.0.0.1 -> 10.0.1.2 TCP/5007 ep out allow", "trace 10.0.0.1 -> 10.0.1.2 TCP/9999 ep out block")
+	}
+	honest()
+	require.Empty(t, overBudget(w))
+	serveHTTP(w, "evil", 50)
+	w.do("apply")
+	honest()
+	w.do("trace 10.0.0.1 -> 10.9.0.1 TCP/1000 ep out allow", "trace 10.0.0.1 -> 10.9.0.50 TCP/1049 ep out block")
+	require.Len(t, overBudget(w), 1)
+	require.Contains(t, overBudget(w)[0].Message, "other namespaces")
+	w.do("apply", "calls")
 }

@@ -20,36 +20,61 @@ import (
 	"github.com/winnpm/winnpm/pkg/render"
 )
 
-// TestNumbersAreShared: whatever numbers one namespace makes up, those of the policy's
-// own namespace count, and so does the i-th of each other one as long as every namespace
-// can have i of them.
+// TestNumbersAreShared: the lowest 64 numbers of each namespace count, whatever numbers
+// another one makes up. Those of the policy's own namespace come before all others.
 func TestNumbersAreShared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.Uint16Range(1, 200)
 		f := &portSets{serving: map[string]map[uint16]int{}}
-		for namespace, most := range map[string]int{"own": 20, "a": 30, "b": 30, "c": 30, "evil": 200} {
+		for namespace, most := range map[string]int{"own": 100, "a": 30, "b": 30, "c": 30, "evil": 200} {
 			for _, n := range rapid.SliceOfN(number, 0, most).Draw(t, namespace) {
 				f.add(namespace, n)
 			}
 		}
-		numbers, more := (&namedPortSets{}).choose(&view{key: viewKey{Reach: render.Reach{Own: "own"}}, portSets: f})
-		all := map[uint16]bool{}
-		left := maxNumbers - len(f.serving["own"])
+		numbers, rank, counts := (&namedPortSets{}).choose(&view{key: viewKey{Reach: render.Reach{Own: "own"}}, portSets: f})
+		over := (&view{counts: counts}).above(maxNumbers)
+		all, lowest := map[uint16]bool{}, map[uint16]int{}
+		var tooMany []string
 		for namespace, in := range f.serving {
+			if len(in) > maxNumbers {
+				tooMany = append(tooMany, namespace)
+			}
 			for i, n := range slices.Sorted(maps.Keys(in)) {
-				all[n] = true
-				if namespace == "own" || (i+1)*(len(f.serving)) <= left {
-					require.Contains(t, numbers, n, "number %d of %s", i, namespace)
+				if i == maxNumbers {
+					break
 				}
+				if namespace == "own" {
+					i = -1
+				}
+				if was, is := lowest[n]; !is || i < was {
+					lowest[n] = i
+				}
+				all[n] = true
 			}
 		}
-		require.Equal(t, len(all) > maxNumbers, more)
-		require.Len(t, numbers, min(len(all), maxNumbers))
-		require.IsIncreasing(t, append([]uint16{0}, numbers...))
-		for _, n := range numbers {
-			require.True(t, all[n])
-		}
+		require.ElementsMatch(t, tooMany, over)
+		require.Equal(t, lowest, rank)
+		require.Equal(t, slices.Sorted(maps.Keys(all)), numbers)
 	})
+}
+
+// TestExactlySixtyFourNumbers: so many numbers of one namespace count, and with one more
+// that namespace is over the limit, and no other one.
+func TestExactlySixtyFourNumbers(t *testing.T) {
+	f := &portSets{serving: map[string]map[uint16]int{}}
+	for n := range uint16(64) {
+		f.add("a", 1000+n)
+		f.add("b", 2000+n)
+	}
+	v := &view{portSets: f}
+	numbers, _, counts := (&namedPortSets{}).choose(v)
+	require.Len(t, numbers, 128)
+	v.counts = counts
+	require.Empty(t, v.above(maxNumbers))
+	f.add("b", 3000)
+	numbers, _, v.counts = (&namedPortSets{}).choose(v)
+	require.Len(t, numbers, 128)
+	require.Equal(t, []string{"b"}, v.above(maxNumbers))
 }
 
 // TestNamedPortSetName: a family and its number are read off the name of the set, of

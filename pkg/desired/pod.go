@@ -43,6 +43,9 @@ type Placement struct {
 	selected []*policyState
 	// closed are those of them that have no room on it.
 	closed []*policyState
+	// cut is how often what counts of the numbers of other namespaces was cut to have room
+	// for them: an index of numbersEach.
+	cut int
 	// clusters are the ClusterNetworkPolicies that select the pod, or may, in the order
 	// in which they have their say.
 	clusters []subjection

@@ -11,10 +11,16 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// What the policies of one pod come to in HNS is bounded. The largest close first, by
+// What the policies of one pod come to in HNS is bounded. First fewer numbers of named
+// ports count of each other namespace, as these are no doing of the pod's namespace. Where
+// that is not enough, the largest policies close first, by
 // themselves, until the others fit: which ones these are follows from their texts, and
 // all that select a pod are of its own namespace. A policy that is closed on a pod
 // isolates it as ever, and has no rules there.
+
+// numbersEach are how many numbers of a named port count of each namespace but the
+// policy's own, by how often they were cut on a pod.
+var numbersEach = [...]int{maxNumbers, 16, 4, 1, 0}
 
 // sizeOn tells what the policy's rules come to on a pod. Where no port of the pod has
 // a part in it that is found once.
@@ -39,12 +45,18 @@ func (d *State) closedOn(p *PodState) []*policyState {
 	}
 	all := make([]sized, len(p.selected))
 	var sum render.Size
-	for i, ps := range p.selected {
-		all[i] = sized{ps, ps.sizeOn(p)}
-		sum = sum.Add(all[i].Size)
-	}
-	if sum.Within(d.cfg.Budgets) {
-		return nil
+	for p.cut = 0; ; p.cut++ {
+		sum = render.Size{}
+		for i, ps := range p.selected {
+			all[i] = sized{ps, ps.sizeOn(p)}
+			sum = sum.Add(all[i].Size)
+		}
+		if sum.Within(d.cfg.Budgets) {
+			return nil
+		}
+		if p.cut == len(numbersEach)-1 {
+			break
+		}
 	}
 	slices.SortFunc(all, func(a, b sized) int {
 		return cmp.Or(cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.ACLs, b.ACLs), a.ps.Key.Compare(b.ps.Key))
@@ -77,8 +89,30 @@ func (d *State) closed() map[policy.Key]bool {
 	return out
 }
 
-// closedWarnings returns a warning for each of them.
+// closedWarnings returns a warning for each of them, and for each policy with named ports
+// on a pod where fewer numbers of other namespaces count.
 func (d *State) closedWarnings() (out []state.Warning) {
+	cut := map[policy.Key]bool{}
+	for _, p := range d.local {
+		if p.cut == 0 {
+			continue
+		}
+		all := slices.Clone(p.selected)
+		for _, s := range p.clusters {
+			if s.policy.named != nil {
+				all = append(all, s.policy.named)
+			}
+		}
+		for _, ps := range all {
+			if len(ps.views) > 0 && !cut[ps.Key] {
+				cut[ps.Key] = true
+				object, kind := ObjectOf(ps.Key)
+				out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.ReasonOverBudget, Message: fmt.Sprintf(
+					"with the numbers under which pods of other namespaces serve its named ports, the policies of a pod come to more than %d ACLs (MaxACLsPerPod) or %d bytes "+
+						"(MaxACLBytesPerPod): the higher numbers of these namespaces are accepted nowhere, and a ClusterNetworkPolicy that denies or passes the port denies all ports there; write numbers", d.cfg.Budgets.ACLs, d.cfg.Budgets.ACLBytes)})
+			}
+		}
+	}
 	for key := range d.closed() {
 		out = append(out, state.Warning{Object: key.String(), Kind: progress.NetworkPolicy, Reason: state.ReasonOverBudget, Message: fmt.Sprintf(
 			"with the other policies of a pod that it selects it comes to more than %d ACLs (MaxACLsPerPod) or %d bytes (MaxACLBytesPerPod), and is among the largest: "+
@@ -97,4 +131,6 @@ func (t podPorts) Own(name string, proto policy.Protocol) (uint16, bool) {
 	return t.pod.port(name, proto)
 }
 
-func (t podPorts) Served(at render.Reach) []render.ServedPort { return t.policy.served(at) }
+func (t podPorts) Served(at render.Reach) []render.ServedPort {
+	return t.policy.served(at, numbersEach[t.pod.cut])
+}

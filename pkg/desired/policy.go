@@ -43,11 +43,12 @@ func (p *policyState) namesPorts() bool {
 	return false
 }
 
-// served returns the numbers of the policy's named ports within a reach.
-func (p *policyState) served(at render.Reach) []render.ServedPort {
+// served returns the numbers of the policy's named ports within a reach, that many of each
+// other namespace.
+func (p *policyState) served(at render.Reach, each int) []render.ServedPort {
 	var out []render.ServedPort
 	for _, v := range p.views[at] {
-		out = append(out, v.served()...)
+		out = append(out, v.served(each)...)
 	}
 	return out
 }

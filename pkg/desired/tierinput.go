@@ -62,14 +62,32 @@ func (cs *clusterState) about(p *PodState, r policy.ClusterRule) []inputRule {
 	}
 	for _, peer := range r.Peers {
 		for _, port := range named {
-			served, all := cs.served(peer, port)
+			served, over, known := cs.served(peer, port, max(1, numbersEach[p.cut]))
 			whole.Atoms = append(whole.Atoms, atomsOf(peer, served)...)
-			if !all && r.Action != policy.Accept {
-				closed.Atoms = append(closed.Atoms, tiers.Atom{Sets: peer.Sets, Blocks: peer.Blocks, Ports: []policy.Port{{Protocol: port.Protocol}}})
+			if r.Action != policy.Accept {
+				closed.Atoms = append(closed.Atoms, allPorts(peer, port.Protocol, over, known)...)
 			}
 		}
 	}
 	return []inputRule{whole, closed}
+}
+
+// allPorts returns all traffic of a protocol to the pods of a peer in the namespaces that
+// serve a named port under more numbers than count. Where these are not known, or the peer
+// is blocks, which no rule takes together with sets, it is that to the whole peer.
+func allPorts(peer policy.Peer, protocol policy.Protocol, over []string, known bool) (out []tiers.Atom) {
+	ports := []policy.Port{{Protocol: protocol}}
+	if !known || len(over) > 0 && len(peer.Blocks) > 0 {
+		return []tiers.Atom{{Sets: peer.Sets, Blocks: peer.Blocks, Ports: ports}}
+	}
+	for _, namespace := range over {
+		sets := slices.Clone(peer.Sets)
+		if own := ipsets.Namespace(namespace); !slices.Contains(sets, own) {
+			sets = append(sets, own)
+		}
+		out = append(out, tiers.Atom{Sets: sets, Ports: ports})
+	}
+	return out
 }
 
 // atomsOf returns the traffic to the pods of a peer under the numbers that they serve.
@@ -86,19 +104,19 @@ func atomsOf(peer policy.Peer, served []render.ServedPort) (out []tiers.Atom) {
 	return out
 }
 
-// served returns the numbers under which a peer serves a named port, and whether these
-// are all. Their sets are no deny twins.
-func (cs *clusterState) served(peer policy.Peer, port policy.Port) (out []render.ServedPort, all bool) {
+// served returns the numbers under which a peer serves a named port, and the namespaces
+// with more of them than so many, if that is known. Their sets are no deny twins.
+func (cs *clusterState) served(peer policy.Peer, port policy.Port, each int) (out []render.ServedPort, over []string, known bool) {
 	if cs.named == nil {
-		return nil, false
+		return nil, nil, false
 	}
 	at := render.ReachOf(cs.named.own(), peer)
 	for _, v := range cs.named.views[at] {
 		if v.key.port == port.Name && v.key.proto == port.Protocol {
-			return v.served(), !v.surplus
+			return v.served(each), v.above(each), true
 		}
 	}
-	return nil, false
+	return nil, nil, false
 }
 
 // tail returns what follows the Admin tier in a direction: the NetworkPolicies of a pod

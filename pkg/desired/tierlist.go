@@ -12,8 +12,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/tiers"
 )
 
-// The lists of a pod are within its budget of ACLs. Where they are over it, package tiers
-// has what passes block. When that is not enough the NetworkPolicies of the pod close,
+// The lists of a pod are within its budget of ACLs. Where they are over it, fewer numbers of
+// named ports count of each namespace. When that is not enough, package tiers has what passes
+// block. When that is not enough the NetworkPolicies of the pod close,
 // and then nothing is accepted. Rules that deny alone, and are still too many, are one
 // block of everything.
 
@@ -31,6 +32,11 @@ const (
 // pod, and what package tiers is bound by.
 func (d *State) tiersOf(p *PodState) *render.TierList {
 	defer d.progress.Within("listing tiers", progress.Pod, p.Namespace, p.Name)()
+	for ; p.namesEgressPorts() && p.cut < len(numbersEach)-1; p.cut++ {
+		if l, over := d.listTiers(p, roomForAll); !over && len(l.Denied) == 0 {
+			return l
+		}
+	}
 	for room := roomForAll; ; room++ {
 		if room == roomWithoutNetworkPolicies {
 			p.closed = slices.Clone(p.selected)
@@ -40,6 +46,12 @@ func (d *State) tiersOf(p *PodState) *render.TierList {
 			return l
 		}
 	}
+}
+
+// namesEgressPorts reports whether what the lists come to depends on the numbers of others.
+func (p *PodState) namesEgressPorts() bool {
+	return slices.ContainsFunc(p.clusters, func(s subjection) bool { return s.policy.named != nil }) ||
+		slices.ContainsFunc(p.selected, func(ps *policyState) bool { return len(ps.views) > 0 })
 }
 
 // listTiers makes the lists with so much left out. over reports whether one of them is

@@ -14,8 +14,10 @@ import (
 
 // Budgets of named ports in egress rules. What is over them is closed, with a warning.
 const (
-	// maxNumbers is under how many numbers a named port counts within one reach; each
-	// is an ACL for each peer there. One name in one namespace has a handful.
+	// maxNumbers is under how many numbers a named port counts in one namespace; each is an
+	// ACL for each peer there. One name in one namespace has a handful. Each namespace has
+	// them for itself, so no other one takes any from it; what all of them come to on a pod
+	// has the budget of the pod (numbersEach).
 	maxNumbers = 64
 	// maxUnused is how many numbers that are out of use may stay in an endpoint's rules
 	// until its next Update. More of them bring one: who makes pods come and go under
@@ -49,9 +51,11 @@ type view struct {
 	portSets *portSets
 	match    policy.LabelMatcher // of the namespaces of a selector; nil without one
 	users    map[policy.Key]*policyState
-	numbers  []uint16 // those that count, in order
-	surplus  bool     // there are more than maxNumbers
-	settled  bool     // numbers was found once
+	numbers  []uint16       // those that count, in order
+	rank     map[uint16]int // how many lower ones a namespace has at least, -1 in the policy's own
+	counts   map[string]int // numbers of each namespace
+	over     []string       // the namespaces that have more than maxNumbers, in order
+	settled  bool           // numbers was found once
 }
 
 // has reports whether pods of a namespace may be within the view's reach.
@@ -194,10 +198,11 @@ func (fs *namedPortSets) relabeled(namespace string) {
 // are rendered again where a number is new; one that went matches nothing.
 func (fs *namedPortSets) settle() {
 	for v := range fs.stale {
-		was, surplus, settled := v.numbers, v.surplus, v.settled
-		v.numbers, v.surplus = fs.choose(v)
+		was, over, settled := v.numbers, v.over, v.settled
+		v.numbers, v.rank, v.counts = fs.choose(v)
+		v.over = v.above(maxNumbers)
 		v.settled = true
-		if v.surplus != surplus {
+		if !slices.Equal(v.over, over) {
 			for _, ps := range v.users {
 				fs.warn(ps)
 				fs.fewer(ps) // what is denied is no longer a matter of numbers, or is again
@@ -214,40 +219,44 @@ func (fs *namedPortSets) settle() {
 	clear(fs.stale)
 }
 
-// choose returns the numbers of a view that count, in order, and whether there are
-// more. The policy's own namespace comes first, then each other one with one number a
-// round, the lowest first: whoever makes up numbers in a namespace takes one a round.
-func (fs *namedPortSets) choose(v *view) (numbers []uint16, more bool) {
-	round := map[uint16]int{}
+// above returns the namespaces with more than so many numbers, in order.
+func (v *view) above(each int) (over []string) {
+	for namespace, n := range v.counts {
+		if n > each {
+			over = append(over, namespace)
+		}
+	}
+	slices.Sort(over)
+	return over
+}
+
+// choose returns the numbers of a view that count, in order, with their ranks, and how many
+// each namespace has: of each the lowest count.
+func (fs *namedPortSets) choose(v *view) (numbers []uint16, rank map[uint16]int, counts map[string]int) {
+	rank, counts = map[uint16]int{}, map[string]int{}
 	for namespace, in := range v.portSets.serving {
 		if !fs.has(v, namespace) {
 			continue
 		}
-		for i, n := range slices.Sorted(maps.Keys(in)) {
+		counts[namespace] = len(in)
+		for i, n := range slices.Sorted(maps.Keys(in))[:min(len(in), maxNumbers)] {
 			if namespace == v.key.Own {
 				i = -1
 			}
-			if was, ok := round[n]; !ok || i < was {
-				round[n] = i
+			if was, ok := rank[n]; !ok || i < was {
+				rank[n] = i
 			}
 		}
 	}
-	numbers = slices.SortedFunc(maps.Keys(round), func(a, b uint16) int {
-		return cmp.Or(cmp.Compare(round[a], round[b]), cmp.Compare(a, b))
-	})
-	if more = len(numbers) > maxNumbers; more {
-		numbers = slices.Clone(numbers[:maxNumbers])
-	}
-	slices.Sort(numbers)
-	return numbers, more
+	return slices.Sorted(maps.Keys(rank)), rank, counts
 }
 
 // served returns the numbers of a view, in order, and those that are out of use and
-// may stay where they are.
-func (v *view) served() []render.ServedPort {
+// may stay where they are. Of other namespaces than the policy's each has that many.
+func (v *view) served(each int) []render.ServedPort {
 	var unused []uint16
 	for n := range v.portSets.defined {
-		if _, used := slices.BinarySearch(v.numbers, n.number); !n.denies && !used {
+		if !n.denies && !v.uses(n.number) {
 			unused = append(unused, n.number)
 		}
 	}
@@ -256,12 +265,21 @@ func (v *view) served() []render.ServedPort {
 	out := make([]render.ServedPort, 0, len(v.numbers)+len(unused))
 	for _, list := range [][]uint16{v.numbers, unused} {
 		for _, n := range list {
+			if v.rank[n] >= each {
+				continue
+			}
 			port := policy.Port{Protocol: v.key.proto, Name: v.key.port}
-			out = append(out, render.ServedPort{Port: port, Set: v.portSets.set(n), Number: n, Unused: len(out) >= len(v.numbers)})
+			out = append(out, render.ServedPort{Port: port, Set: v.portSets.set(n), Number: n, Unused: !v.uses(n)})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b render.ServedPort) int { return cmp.Compare(a.Number, b.Number) })
 	return out
+}
+
+// uses reports whether a number counts.
+func (v *view) uses(number uint16) bool {
+	_, used := slices.BinarySearch(v.numbers, number)
+	return used
 }
 
 // tell has the users of a view rendered again.
@@ -277,7 +295,7 @@ func (fs *namedPortSets) warn(ps *policyState) {
 	first := ""
 	for _, views := range ps.views {
 		for _, v := range views {
-			if text := v.key.String(); v.surplus && (first == "" || text < first) {
+			if text := v.key.String(); len(v.over) > 0 && (first == "" || text < first) {
 				first = text
 			}
 		}
@@ -285,7 +303,7 @@ func (fs *namedPortSets) warn(ps *policyState) {
 	delete(fs.over, ps)
 	unviewed, surplus := "is left out", "connections to the other numbers are blocked"
 	if ps.cluster() {
-		unviewed, surplus = "is accepted nowhere, and denied on all ports", "the others are not accepted, and what is denied or passed is denied on all ports"
+		unviewed, surplus = "is accepted nowhere, and denied on all ports", "the others are not accepted, and what is denied or passed is denied on all ports of such a namespace"
 	}
 	message := ""
 	switch {
@@ -293,7 +311,7 @@ func (fs *namedPortSets) warn(ps *policyState) {
 		message = fmt.Sprintf("its egress rules have more than %d named ports towards different namespaces, or %d towards ipBlocks: "+
 			"%s and what comes after it %s; write numbers, or make several policies", maxViews, maxBlockViews, ps.unviewed, unviewed)
 	case first != "":
-		message = fmt.Sprintf("a named port of its egress rules is served under more than %d numbers: %s; "+
+		message = fmt.Sprintf("a named port of its egress rules is served under more than %d numbers in one namespace: %s; "+
 			"%s; write numbers, or serve the port under fewer", maxNumbers, first, surplus)
 	default:
 		return
