@@ -120,7 +120,7 @@ func TestLostPodIsOfOneAddress(t *testing.T) {
 	w := lostWorld(t)
 	w.do("delete policy x/web", "apply")
 	w.loses("y/e")
-	w.do("pod x/n 10.0.1.1 remote deleting", "apply", fromLost+"allow", "delete pod x/n", "apply", fromLost+"allow")
+	w.do("pod x/n 10.0.1.1 remote deleting started=-1h", "apply", fromLost+"allow", "delete pod x/n", "apply", fromLost+"allow")
 	for _, p := range w.dp.Dump().Pods {
 		require.True(t, p.LostUntil.IsZero(), "%s", p.Pod)
 	}

@@ -92,8 +92,8 @@ func (d *State) keepLost(p *PodState) {
 
 // claimed reports whether a pod that is not lost claims an address.
 func (d *State) claimed(addr netip.Addr) bool {
-	owner := d.owners.Ownership(addr).Owner
-	return owner != nil && !owner.IsLost()
+	_, lost := d.lost[addr]
+	return d.owners.Count(addr) > 1 || !lost && d.owners.Count(addr) > 0
 }
 
 // EndLost ends the local lost pods whose address has no endpoint any more.

@@ -162,6 +162,15 @@ func (o *Owners[P]) Ownership(a netip.Addr) Ownership[P] {
 	return s
 }
 
+// Count returns how many pods claim the address.
+func (o *Owners[P]) Count(a netip.Addr) int {
+	key, _ := addrOf(a)
+	if _, claimed := o.first[key]; !claimed {
+		return 0
+	}
+	return 1 + len(o.rest[key])
+}
+
 // Live returns how many pods claim the address and are not being deleted.
 func (o *Owners[P]) Live(a netip.Addr) int {
 	key, _ := addrOf(a)
