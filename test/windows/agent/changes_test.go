@@ -68,6 +68,8 @@ func (c *changes) replacePod(i int) {
 	if local {
 		c.h.unplug(old.addr)
 	}
+	// The kubelet reports the end before the object goes, or the pod would be lost.
+	require.NoError(c.t, c.kube.patch(c.t.Context(), pods, old.namespace, old.name, "status", `{"status":{"phase":"Succeeded"}}`))
 	require.NoError(c.t, c.kube.remove(c.t.Context(), pods, old.namespace, old.name))
 	at := old.addr
 	if c.IntN(2) == 0 {
