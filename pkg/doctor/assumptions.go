@@ -133,7 +133,7 @@ func ofEndpoints() []Assumption {
 		{"N4", "a stop of the container reaches the program", Elsewhere},
 		{"N5", "the base image needs nothing", Elsewhere},
 		{"N6", "limits of memory hold", Elsewhere},
-		{"N7", "two containers see one mutex", Elsewhere},
+		{"N7", "two containers see one folder of Windows", Elsewhere},
 		{"N8", "ports can be forwarded to the container", Elsewhere},
 		{"N9", "a node outside of AKS needs no registry keys", ReadOnly},
 	}
