@@ -89,7 +89,7 @@ func (c *comparisons) subject(m *members, cs *clusterState) bool {
 type comparisons struct{ left int }
 
 // some reports whether a selector matches a pod of a namespace, or may. As for npm simulate, pods
-// in the node's network and finished ones are none.
+// in the node's network, finished and lost ones are none.
 func (c *comparisons) some(m *members, namespace string, match policy.LabelMatcher) bool {
 	if len(m.over.pods[namespace]) > 0 {
 		return true
@@ -105,7 +105,7 @@ func (c *comparisons) some(m *members, namespace string, match policy.LabelMatch
 			if c.left--; c.left < 0 {
 				return false
 			}
-			if !p.HostNetwork && !p.Finished {
+			if !p.HostNetwork && !p.Finished && !p.IsLost() {
 				return true
 			}
 		}

@@ -279,7 +279,9 @@ func (m *members) put(p *PodState) {
 	key := p.Key()
 	was := m.pods[key]
 	m.pods[key] = p
-	m.over.setPod(key, p.OverBudget)
+	if !p.IsLost() { // no object is left to warn of
+		m.over.setPod(key, p.OverBudget)
+	}
 	if was != nil && was.podGroup.like(p.Pod) {
 		m.podGroup.replace(was, p)
 		return
