@@ -13,15 +13,18 @@ import (
 	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/simulate"
+	"github.com/winnpm/winnpm/test/effort"
 )
+
+const blank = "                                                                "
 
 // spaces is text that never ends, as that of a device.
 type spaces struct{ read int64 }
 
 func (s *spaces) Read(p []byte) (int, error) {
 	s.read += int64(len(p))
-	for i := range p {
-		p[i] = ' '
+	for n := 0; n < len(p); n += len(blank) {
+		copy(p[n:], blank)
 	}
 	return len(p), nil
 }
@@ -37,6 +40,7 @@ func commandOn(t *testing.T, in io.Reader, args string) (code int, stdout, stder
 // A file or standard input that is too large, or that never ends, is bad input: the command
 // stops reading at its limit and says so in one line.
 func TestInputsAreBounded(t *testing.T) {
+	effort.Unraced(t)
 	dir := t.TempDir()
 	large, folder := filepath.Join(dir, "large.yaml"), filepath.Join(dir, "parts")
 	sparse := func(file string, size int64) {
@@ -63,34 +67,35 @@ func TestInputsAreBounded(t *testing.T) {
 	require.NoError(t, z.Close())
 	require.NoError(t, out.Close())
 	const one, all = "too large: a command reads 64 MiB of one input", "too large: a command reads 256 MiB in all"
-	for _, tc := range []struct{ args, want string }{
-		{"simulate --once --manifests -", "npm: simulate: stdin: cannot be read: " + one},
-		{"simulate --once --manifests " + large, "npm: simulate: " + large + ": cannot be read: " + one},
-		{"simulate --once --manifests " + folder, "npm: simulate: " + filepath.Join(folder, "e.yaml") + ": cannot be read: " + all},
-		{"trace a/b->c/d:1/TCP --manifests -", "npm: trace: stdin: cannot be read: " + one},
-		{"trace a/deploy/b->c/d:1/TCP --manifests -", "npm: trace: stdin: " + one},
-		{"trace a/b->c/d:1/TCP --manifests " + large, "npm: trace: " + large + ": cannot be read: " + one},
-		{"trace a/b->c/d:1/TCP --dump -", "npm: trace: stdin: " + one},
-		{"trace a/b->c/d:1/TCP --dump " + large, "npm: trace: " + large + ": " + one},
-		{"trace a/b->c/d:1/TCP --dump " + bomb, "npm: trace: " + bomb + ": no support bundle: dump.json: is larger than 67108864 bytes"},
-		{"plan -f - --manifests " + shop, "npm: plan: stdin: cannot be read: " + one},
-		{"plan -f " + large + " --manifests " + shop, "npm: plan: " + large + ": cannot be read: " + one},
-		{"plan -f " + shop + " --dump " + large, "npm: plan: " + large + ": " + one},
-		{"replay " + large, "npm: replay: " + large + ": " + one},
-		{"replay " + bomb, "npm: replay: " + bomb + ": no support bundle: dump.json: is larger than 67108864 bytes"},
-		{"support-bundle --manifests " + large + " -o " + filepath.Join(dir, "b.zip"), "npm: support-bundle: " + large + ": cannot be read: " + one},
+	for args, want := range map[string]string{
+		"simulate --once --manifests -":                                              "npm: simulate: stdin: cannot be read: " + one,
+		"simulate --once --manifests " + large:                                       "npm: simulate: " + large + ": cannot be read: " + one,
+		"simulate --once --manifests " + folder:                                      "npm: simulate: " + filepath.Join(folder, "e.yaml") + ": cannot be read: " + all,
+		"trace a/b->c/d:1/TCP --manifests -":                                         "npm: trace: stdin: cannot be read: " + one,
+		"trace a/deploy/b->c/d:1/TCP --manifests -":                                  "npm: trace: stdin: " + one,
+		"trace a/b->c/d:1/TCP --manifests " + large:                                  "npm: trace: " + large + ": cannot be read: " + one,
+		"trace a/b->c/d:1/TCP --dump -":                                              "npm: trace: stdin: " + one,
+		"trace a/b->c/d:1/TCP --dump " + large:                                       "npm: trace: " + large + ": " + one,
+		"trace a/b->c/d:1/TCP --dump " + bomb:                                        "npm: trace: " + bomb + ": no support bundle: dump.json: is larger than 67108864 bytes",
+		"plan -f - --manifests " + shop:                                              "npm: plan: stdin: cannot be read: " + one,
+		"plan -f " + large + " --manifests " + shop:                                  "npm: plan: " + large + ": cannot be read: " + one,
+		"plan -f " + shop + " --dump " + large:                                       "npm: plan: " + large + ": " + one,
+		"replay " + large:                                                            "npm: replay: " + large + ": " + one,
+		"replay " + bomb:                                                             "npm: replay: " + bomb + ": no support bundle: dump.json: is larger than 67108864 bytes",
+		"support-bundle --manifests " + large + " -o " + filepath.Join(dir, "b.zip"): "npm: support-bundle: " + large + ": cannot be read: " + one,
 	} {
 		in := &spaces{}
-		code, stdout, stderr := commandOn(t, in, tc.args)
-		require.Equal(t, simulate.ExitBadInput, code, tc.args)
-		require.Empty(t, stdout, tc.args)
-		require.Equal(t, tc.want+"\n", stderr)
-		require.LessOrEqual(t, in.read, int64(bounded.MaxInput+1), tc.args)
+		code, stdout, stderr := commandOn(t, in, args)
+		require.Equal(t, simulate.ExitBadInput, code, args)
+		require.Empty(t, stdout, args)
+		require.Equal(t, want+"\n", stderr)
+		require.LessOrEqual(t, in.read, int64(bounded.MaxInput+1), args)
 	}
 }
 
 // The two sets of objects that plan reads count together.
 func TestInputsOfAPlanCountTogether(t *testing.T) {
+	effort.Unraced(t)
 	dir := t.TempDir()
 	comment := []byte("#" + strings.Repeat(" ", bounded.MaxInput-1))
 	for _, half := range []string{"old", "new"} {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/bounded"
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 // endless has no end, as /dev/zero. It counts the bytes that were read.
@@ -20,6 +21,7 @@ func (e *endless) Read(p []byte) (int, error) {
 }
 
 func TestInputs(t *testing.T) {
+	effort.Unraced(t)
 	part := func(n int64) io.Reader { return io.LimitReader(&endless{}, n) }
 	var in bounded.Inputs
 	never := &endless{}
