@@ -37,5 +37,6 @@ wait "$beside" || status=$?
 cat "$said"
 # These measure memory and CPU time, so nothing is beside them.
 go test -count=1 ./test/hostile || status=$?
-go test -count=1 ./cmd/npm -run '^(TestUnderAttack|TestBundleBomb|TestAnswerWithoutEnd)$' || status=$?
+go test -count=1 ./pkg/bounded || status=$?
+go test -count=1 ./cmd/npm -run '^(TestUnderAttack|TestBundleBomb|TestAnswerWithoutEnd|TestInputs.*)$' || status=$?
 exit "$status"
