@@ -56,7 +56,8 @@ func (d *State) stageLost(finished map[PodKey]bool, addrs map[netip.Addr]ownersh
 	if !d.lostDue.IsZero() && !d.lostDue.After(d.now) {
 		var next backoff.Due
 		for _, key := range d.lost {
-			if p := d.members.pods[key]; p.LostUntil.After(d.now) {
+			p := d.members.pods[key]
+			if moves[key] != nil || p.LostUntil.After(d.now) { // one of a dump first becomes what it was
 				next.At(p.LostUntil)
 			} else {
 				moves[key] = d.movePod(key, p, nil, addrs)
