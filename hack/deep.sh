@@ -28,15 +28,15 @@ said=$(mktemp)
 trap 'rm -f "$said"' EXIT
 # Beside each other: the oracle is busy on one core.
 (
-	go test -count=1 ./pkg/dataplane ./test/torture "${seed[@]}"
+	go test -count=1 -timeout=30m ./pkg/dataplane ./test/torture "${seed[@]}"
 	go test -count=1 ./pkg/doctor/... # no draws of rapid
 ) >"$said" 2>&1 &
 beside=$!
-go test -count=1 -v ./test/oracle/oracletest "${seed[@]}" || status=$?
+go test -count=1 -v -timeout=30m ./test/oracle/oracletest "${seed[@]}" || status=$?
 wait "$beside" || status=$?
 cat "$said"
 # These measure memory and CPU time, so nothing is beside them.
-go test -count=1 ./test/hostile || status=$?
+go test -count=1 -timeout=30m ./test/hostile || status=$?
 go test -count=1 ./pkg/bounded || status=$?
 go test -count=1 ./cmd/npm -run '^(TestUnderAttack|TestBundleBomb|TestAnswerWithoutEnd|TestInputs.*)$' || status=$?
 exit "$status"

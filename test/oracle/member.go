@@ -138,11 +138,8 @@ func Residents(c Cluster, addr netip.Addr) []*corev1.Pod {
 
 // LostAt returns the lost pod that may still use an address, nil if there is none.
 func LostAt(c Cluster, addr netip.Addr) *corev1.Pod {
-	if len(claimants(c, addr)) > 0 || slices.Contains(c.NodeAddrs, addr) {
-		return nil
-	}
 	for i := range c.Lost {
-		if Address(&c.Lost[i]) == addr {
+		if Address(&c.Lost[i]) == addr && len(claimants(c, addr)) == 0 && !slices.Contains(c.NodeAddrs, addr) {
 			return &c.Lost[i]
 		}
 	}
