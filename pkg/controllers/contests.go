@@ -90,6 +90,9 @@ type contests struct {
 	mu     sync.Mutex // guards following
 	rivals map[desired.PodKey]bool
 	linger *time.Timer // ends the watch; nil while there are rivals, or nodes are not watched
+
+	judging *time.Timer // judges the rivals again at judgeAt; nil: never needed
+	judgeAt time.Time
 }
 
 // contested is who wants nodes.
@@ -195,10 +198,24 @@ func (c *contests) judged(p *desired.Pod) *desired.Pod {
 	if n, ok := c.nodes.get(p.Node); ok {
 		var changes time.Duration
 		if trust, changes = n.trust(p.Addr, time.Now()); changes > 0 {
-			time.AfterFunc(changes, c.again)
+			c.judgeAfter(min(changes, lostAfter)) // a kubelet may report a time in the future
 		}
 	}
 	is := *p
 	is.Trust = trust
 	return &is
+}
+
+// judgeAfter judges all rivals again after a time, or earlier if that was planned before.
+func (c *contests) judgeAfter(wait time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := time.Now().Add(wait)
+	if c.judging != nil && c.judgeAt.After(time.Now()) && !c.judgeAt.After(at) {
+		return
+	}
+	if c.judging != nil {
+		c.judging.Stop()
+	}
+	c.judgeAt, c.judging = at, time.AfterFunc(wait, c.again)
 }
