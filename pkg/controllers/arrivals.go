@@ -34,29 +34,39 @@ func (a arrivals) comes(key desired.PodKey, p *desired.Pod) bool {
 	return true
 }
 
-// finishedPods are the pods that finished before they were deleted, until the worker takes them: it
-// may never see them finished, and a pod that did not finish may run on.
+// finishedPods records which pods had finished before they were deleted, until the worker takes
+// them: the worker may never see a pod finished, and a pod that did not finish may run on.
 type finishedPods struct {
-	mu   sync.Mutex // guards keys
-	keys map[desired.PodKey]bool
+	mu   sync.Mutex // guards pods
+	pods map[desired.PodKey]ended
 }
 
-func newFinishedPods() *finishedPods { return &finishedPods{keys: map[desired.PodKey]bool{}} }
+// ended is what is known of the deleted pods of one name.
+type ended struct {
+	uid      types.UID // of the last one
+	finished bool      // it had finished
+	running  bool      // one before it had not
+}
 
-// gone takes a last state of a pod that is deleted.
+func newFinishedPods() *finishedPods { return &finishedPods{pods: map[desired.PodKey]ended{}} }
+
+// gone records a last state of a pod that is deleted. A pod may have two.
 func (f *finishedPods) gone(p *desired.Pod) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if p.Finished {
-		f.keys[p.Key()] = true
+	e, known := f.pods[p.Key()]
+	if known && e.uid != p.UID {
+		e = ended{running: e.running || !e.finished}
 	}
+	e.uid, e.finished = p.UID, e.finished || p.Finished
+	f.pods[p.Key()] = e
 }
 
-// take reports whether a pod that is no more had finished, and forgets it.
+// take reports whether all deleted pods of a name had finished, and forgets them.
 func (f *finishedPods) take(key desired.PodKey) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	is := f.keys[key]
-	delete(f.keys, key)
-	return is
+	e := f.pods[key]
+	delete(f.pods, key)
+	return e.finished && !e.running
 }

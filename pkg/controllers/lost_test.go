@@ -33,6 +33,11 @@ func TestLostPods(t *testing.T) {
 			n.pods.remove(finished(newRemotePod("a", "10.0.0.1")))
 			n.pods.set(another(newRemotePod("a", "10.0.0.2")))
 		}},
+		"replaced by one that finishes and goes": {pod: newRemotePod("a", "10.0.0.1"), end: func(n claiming) {
+			n.pods.remove(newRemotePod("a", "10.0.0.1"))
+			n.pods.set(finished(another(newRemotePod("a", ""))))
+			n.pods.remove(finished(another(newRemotePod("a", ""))))
+		}, lost: true},
 		"replaced by one that is elsewhere": {pod: newRemotePod("a", "10.0.0.1"), end: func(n claiming) {
 			n.pods.remove(newRemotePod("a", "10.0.0.1"))
 			n.pods.set(another(newRemotePod("a", "10.0.0.2")))
