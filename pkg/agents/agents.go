@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -211,7 +212,7 @@ func choose(found []corev1.Pod, node string) (Agent, error) {
 			p.Namespace, p.Name, node, cmp.Or(p.Status.Phase, corev1.PodUnknown), p.Namespace, p.Name)
 	}
 	p := found[i]
-	return Agent{Node: node, Namespace: p.Namespace, Name: p.Name, Port: port(p.Spec), Ready: ready(p.Status), HostIP: p.Status.HostIP}, nil
+	return Agent{Node: node, Namespace: p.Namespace, Name: p.Name, Port: port(p), Ready: ready(p.Status), HostIP: p.Status.HostIP}, nil
 }
 
 // onLinux tells the pods of Azure NPM on Linux nodes, which have the same labels.
@@ -219,12 +220,18 @@ func onLinux(p corev1.Pod) bool {
 	return p.Spec.OS != nil && p.Spec.OS.Name == corev1.Linux || p.Spec.NodeSelector[corev1.LabelOSStable] == string(corev1.Linux)
 }
 
-// port is that of the readiness probe: it is the one that the manifest has to
-// name, whatever the configuration says.
-func port(spec corev1.PodSpec) uint16 {
-	for _, container := range spec.Containers {
+// PortAnnotation of an agent's pod is the port where the agent answers.
+const PortAnnotation = "azure.npm/port"
+
+// port returns the port of the pod's annotation. Without it, it is the port of the readiness
+// probe, unless that is one of the node's loopback, where an agent answers the kubelet alone.
+func port(p corev1.Pod) uint16 {
+	if number, err := strconv.ParseUint(p.Annotations[PortAnnotation], 10, 16); err == nil && number > 0 {
+		return uint16(number)
+	}
+	for _, container := range p.Spec.Containers {
 		probe := container.ReadinessProbe
-		if probe == nil || probe.HTTPGet == nil {
+		if probe == nil || probe.HTTPGet == nil || probe.HTTPGet.Host != "" {
 			continue
 		}
 		want := probe.HTTPGet.Port

@@ -107,6 +107,15 @@ func TestFind(t *testing.T) {
 		{"of one age", []corev1.Pod{agentstest.Agent("b", "win-1"), agentstest.Agent("a", "win-1")}, agent("a", 10091, true), ""},
 		{"not ready", []corev1.Pod{agentstest.Agent("a", "win-1", unready)}, agent("a", 10091, false), ""},
 		{"another port", []corev1.Pod{agentstest.Agent("a", "win-1", probe(intstr.FromInt32(9)))}, agent("a", 9, true), ""},
+		{"an annotation", []corev1.Pod{agentstest.Agent("a", "win-1", probe(intstr.FromInt32(9)), func(p *corev1.Pod) {
+			p.Annotations = map[string]string{agents.PortAnnotation: "8"}
+		})}, agent("a", 8, true), ""},
+		{"a wrong annotation", []corev1.Pod{agentstest.Agent("a", "win-1", probe(intstr.FromInt32(9)), func(p *corev1.Pod) {
+			p.Annotations = map[string]string{agents.PortAnnotation: "65536"}
+		})}, agent("a", 9, true), ""},
+		{"probes on the loopback", []corev1.Pod{agentstest.Agent("a", "win-1", probe(intstr.FromInt32(9)), func(p *corev1.Pod) {
+			p.Spec.Containers[1].ReadinessProbe.HTTPGet.Host = "127.0.0.1"
+		})}, agent("a", 10091, true), ""},
 		{"a named port", []corev1.Pod{agentstest.Agent("a", "win-1", probe(intstr.FromString("http")))}, agent("a", 8080, true), ""},
 		{"a wrong name", []corev1.Pod{agentstest.Agent("a", "win-1", probe(intstr.FromString("other")))}, agent("a", 10091, true), ""},
 		{

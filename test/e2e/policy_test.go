@@ -166,6 +166,8 @@ ingress:
 	a.waitMatrix("8080/TCP", pods, `bank/late | shop/db bank/out`)
 
 	t.Log("a namespace deleted with all that is in it")
+	w.finishPod("bank", "late") // kubelets report the end of pods before the objects go
+	w.finishPod("bank", "far")
 	w.removeNamespace("bank")
 	a.waitMatrix("8080/TCP", pods[:2], ``)
 	a.waitTrace(`10.10.0.9->shop/web:80/TCP allow`)
