@@ -15,6 +15,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter/shim"
 )
 
+// bindingHcsshim has hcsshim call HNS. No other value of Binding differs from the default.
+const bindingHcsshim = "hcsshim"
+
 // newHNS connects to the Host Networking Service of this system.
 func newHNS(o hcsadapter.Options) (service, error) {
 	a, err := hcsadapter.New(o)

@@ -87,9 +87,6 @@ type idle struct {
 	Lite                 bool   `key:"Toggles.EnableNPMLite" default:"false"`
 }
 
-// bindingHcsshim has hcsshim call HNS. No other value of Binding differs from the default.
-const bindingHcsshim = "hcsshim"
-
 // networkCalico is a network whose pods get Calico's base rules.
 const networkCalico = "Calico"
 

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -177,7 +177,7 @@ func keptClusters() kept[*keptCluster] {
 // after etcd was restored, an edit can count up to a generation that was there before.
 func sameCluster(a, b *keptCluster) bool {
 	x, y := a.object, b.object
-	return x.UID == y.UID && x.Generation == y.Generation && reflect.DeepEqual(x.Spec, y.Spec)
+	return x.UID == y.UID && x.Generation == y.Generation && equality.Semantic.DeepEqual(x.Spec, y.Spec)
 }
 
 // namesNodes reports whether nodes are a peer of a policy.

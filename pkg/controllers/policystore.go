@@ -2,9 +2,9 @@ package controllers
 
 import (
 	"fmt"
-	"reflect"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -70,7 +70,7 @@ func keptPolicies(b policy.Budgets) kept[*keptPolicy] {
 			// After etcd was restored, one version can stand for two specs.
 			return a.shut == b.shut && a.object.ResourceVersion != "" &&
 				a.object.ResourceVersion == b.object.ResourceVersion && a.object.UID == b.object.UID &&
-				reflect.DeepEqual(a.object.Spec, b.object.Spec)
+				equality.Semantic.DeepEqual(a.object.Spec, b.object.Spec)
 		},
 	}
 }

@@ -236,19 +236,24 @@ func (c *Controller) transaction(keys map[Key]time.Time) *dataplane.Transaction 
 	return tx
 }
 
+// readPod puts the present state of a pod into a transaction, after the end of those that had its name.
+func (c *Controller) readPod(tx *dataplane.Transaction, key Key) {
+	p, ok := c.informers.pods.get(key.name())
+	if pod := (desired.PodKey{Namespace: key.Namespace, Name: key.Name}); c.finished.take(pod) {
+		tx.DeleteFinishedPod(pod)
+	} else {
+		tx.DeletePod(pod)
+	}
+	if ok {
+		tx.SharePod(c.contests.judged(c.claims.on(p)))
+	}
+}
+
 // read puts the present state of what a key names into a transaction.
 func (c *Controller) read(tx *dataplane.Transaction, key Key) {
 	switch key.Kind {
 	case KindPod:
-		p, ok := c.informers.pods.get(key.name())
-		if pod := (desired.PodKey{Namespace: key.Namespace, Name: key.Name}); c.finished.take(pod) {
-			tx.DeleteFinishedPod(pod)
-		} else {
-			tx.DeletePod(pod)
-		}
-		if ok {
-			tx.SharePod(c.contests.judged(c.claims.on(p)))
-		}
+		c.readPod(tx, key)
 	case KindNamespace:
 		if ns, ok := c.informers.namespaces.get(key.name()); ok {
 			tx.SetNamespace(*ns)

@@ -35,36 +35,16 @@ func (d *State) lose(was *PodState) *PodState {
 	return is
 }
 
-// stageLost makes lost pods of those that were moved away from an address which no other pod
-// claims, and ends those whose address another pod claims, or whose time is over.
+// stageLost makes lost pods of those that gave up an address which no other pod claims. It ends
+// lost pods whose address another pod claims, or whose time is over.
 func (d *State) stageLost(finished map[PodKey]bool, addrs map[netip.Addr]ownership, moves map[PodKey]*podMove) {
-	gone := map[netip.Addr]*PodState{}
-	for key, m := range moves {
-		was := m.was
-		if finished[key] || was == nil || was.IsLost() || !was.Claims() || m.is != nil && m.is.UID == was.UID || d.now.Year() <= 1 {
-			continue
-		}
-		if other := gone[was.Addr]; other == nil || was.Claim().Stronger(other.Claim()) {
-			gone[was.Addr] = was
-		}
-	}
+	gone := d.unfinished(finished, moves)
 	for addr := range addrs {
 		if key, is := d.lost[addr]; is && d.claimed(addr) {
 			moves[key] = d.movePod(key, d.members.pods[key], nil, addrs)
 		}
 	}
-	if !d.lostDue.IsZero() && !d.lostDue.After(d.now) {
-		var next backoff.Due
-		for _, key := range d.lost {
-			p := d.members.pods[key]
-			if moves[key] != nil || p.LostUntil.After(d.now) { // one of a dump first becomes what it was
-				next.At(p.LostUntil)
-			} else {
-				moves[key] = d.movePod(key, p, nil, addrs)
-			}
-		}
-		d.lostDue = next.First
-	}
+	d.endDue(addrs, moves)
 	for addr, was := range gone {
 		if d.claimed(addr) || slices.Contains(d.nodeAddrs, addr) {
 			continue
@@ -81,6 +61,40 @@ func (d *State) stageLost(finished map[PodKey]bool, addrs map[netip.Addr]ownersh
 			m.was = nil
 		}
 	}
+}
+
+// unfinished returns the pods that gave up their address without having finished: of each
+// address the one with the strongest claim.
+func (d *State) unfinished(finished map[PodKey]bool, moves map[PodKey]*podMove) map[netip.Addr]*PodState {
+	gone := map[netip.Addr]*PodState{}
+	for key, m := range moves {
+		was := m.was
+		if finished[key] || was == nil || was.IsLost() || !was.Claims() || m.is != nil && m.is.UID == was.UID || d.now.Year() <= 1 {
+			continue
+		}
+		if other := gone[was.Addr]; other == nil || was.Claim().Stronger(other.Claim()) {
+			gone[was.Addr] = was
+		}
+	}
+	return gone
+}
+
+// endDue ends the lost pods whose time is over. A lost pod of a dump is restored first, and ends
+// in the next transaction.
+func (d *State) endDue(addrs map[netip.Addr]ownership, moves map[PodKey]*podMove) {
+	if d.lostDue.IsZero() || d.lostDue.After(d.now) {
+		return
+	}
+	var next backoff.Due
+	for _, key := range d.lost {
+		p := d.members.pods[key]
+		if moves[key] != nil || p.LostUntil.After(d.now) {
+			next.At(p.LostUntil)
+		} else {
+			moves[key] = d.movePod(key, p, nil, addrs)
+		}
+	}
+	d.lostDue = next.First
 }
 
 // keepLost notes a lost pod.

@@ -142,16 +142,7 @@ func FromDump(d state.Dump) (World, error) {
 		if !p.LostUntil.IsZero() {
 			continue // a new agent does not know it
 		}
-		addr, ok := c.Owns(p)
-		if p.InDoubt { // its policies decide as well
-			var err error
-			addr, err = netip.ParseAddr(p.Addr)
-			ok = err == nil
-		}
-		if !ok {
-			addr = netip.Addr{} // it has no traffic of its own; policies may still select it
-		}
-		pod := Pod{Pod: podOf(p, addr), Node: elsewhere}
+		pod := Pod{Pod: podOf(p, ownAddr(c, p)), Node: elsewhere}
 		if p.Local {
 			pod.Node = d.Node
 		}
@@ -164,6 +155,20 @@ func FromDump(d state.Dump) (World, error) {
 		w.Pods = append(w.Pods, pod)
 	}
 	return w, nil
+}
+
+// ownAddr returns the address of a pod's own traffic. Without one, policies may still select the pod.
+func ownAddr(c *explain.Cluster, p *state.Pod) netip.Addr {
+	addr, ok := c.Owns(p)
+	if p.InDoubt { // its policies decide as well
+		var err error
+		addr, err = netip.ParseAddr(p.Addr)
+		ok = err == nil
+	}
+	if !ok {
+		return netip.Addr{}
+	}
+	return addr
 }
 
 // tiersOf takes the ClusterNetworkPolicies of a dump, and the nodes if it has them.
