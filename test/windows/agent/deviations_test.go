@@ -30,7 +30,7 @@ func TestDoctorDeviations(t *testing.T) {
 	}{
 		"no SCTP":                      {refuse(`"132"`, 0x80070032), hnssim.Personality{}, []string{"A10"}},
 		"no range of ports":            {refuse(`Ports":"[^"]*-`, 0x803b000d), hnssim.Personality{}, []string{"A9"}},
-		"no world":                     {refuse(`/[01]["\]]`, 0x803b002f), hnssim.Personality{}, []string{"A7"}},
+		"no world":                     {refuse(`\.0/[01]["\]]`, 0x803b002f), hnssim.Personality{}, []string{"A7"}},
 		"no nested sets":               {refuse(`NESTEDIPSET`, 0x80070032), hnssim.Personality{}, []string{"S7", "S8"}},
 		"no foreign rule back":         {refuse(`"Update".*azure-acl.*"Direction":"Out","Priority":65500`, 0x803b000d), hnssim.Personality{}, []string{"W3"}},
 		"no version":                   {fault(hnsd.Fault{Proc: "HNSCall", Times: -1, Code: 0x80004005}), hnssim.Personality{}, []string{"W12"}},
