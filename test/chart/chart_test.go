@@ -162,7 +162,8 @@ var pairs = map[string]struct {
 	"another port": {
 		values: "config: {ListeningPort: 10191, ProbeListeningPort: 10194}",
 		overlay: `{resources: [DEPLOY], patches: [{target: {kind: Service}, patch: '[{"op": "replace", "path": "/spec/ports/0/targetPort", "value": 10191}]'},` +
-			`{target: {kind: DaemonSet}, patch: '[` + probePort("startup") + `, ` + probePort("liveness") + `, ` + probePort("readiness") + `]'}]}`,
+			`{target: {kind: DaemonSet}, patch: '[` + probePort("startup") + `, ` + probePort("liveness") + `, ` + probePort("readiness") +
+			`, {"op": "replace", "path": "/spec/template/metadata/annotations/azure.npm~1port", "value": "10191"}]'}]}`,
 		settings: true,
 	},
 }
