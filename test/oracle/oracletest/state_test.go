@@ -11,6 +11,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/hns/hnstest"
 	"github.com/winnpm/winnpm/test/oracle"
 )
@@ -87,6 +88,9 @@ func (w *world) sameAsFresh(c oracle.Cluster) {
 	w.plug(c, true)
 	w.reconcile()
 	fresh := newWorld(w.t, w.setup)
+	for _, e := range w.sim.Endpoints() { // an endpoint keeps its IPv6 addresses when those of its pod change
+		require.NoError(w.t, fresh.sim.CreateEndpoint(hnssim.NewEndpoint{ID: e.ID, Addrs: e.Addrs}))
+	}
 	fresh.start(c, true)
 	if d := cmp.Diff(fresh.state().effective(), w.state().effective()); d != "" {
 		w.fail(c, "HNS depends on the way here (- at once, + this way):\n%s", d)
