@@ -18,9 +18,6 @@ const (
 	IDAllowOut = hns.ACLIDPrefix + "npm-allow-out"
 )
 
-// EveryIPv6 is the literal that matches every IPv6 address and no IPv4 address.
-const EveryIPv6 = "::/0"
-
 // Shared returns the rules that all policies of an endpoint share.
 func Shared(isolated [2]bool, nodeAddrs []netip.Addr) []hns.ACL {
 	var out []hns.ACL

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -87,7 +86,7 @@ func TestIPv6IsDenied(t *testing.T) {
 			for _, a := range rules {
 				if is6(a) {
 					test.rules--
-					require.Equal(t, acl.EveryIPv6, a.RemoteAddresses)
+					require.Equal(t, hns.EveryIPv6, a.RemoteAddresses)
 					require.Equal(t, hns.PriorityShield, a.Priority)
 				}
 			}
@@ -119,7 +118,7 @@ func TestIPv6IsDenied(t *testing.T) {
 // the direction is closed, until HNS takes the rule.
 func TestIPv6BlockIsRefused(t *testing.T) {
 	w := dualWorld(t, tierText("c", `{`+fromBoth+`, ingress: [{action: Deny, from: [{namespaces: {}}], protocols: [{tcp: {destinationPort: {number: 80}}}]}]}`))
-	w.sim.RejectACL(func(a hns.ACL) bool { return a.RemoteAddresses == acl.EveryIPv6 })
+	w.sim.RejectACL(func(a hns.ACL) bool { return a.RemoteAddresses == hns.EveryIPv6 })
 	w.do("cluster c")
 	report, err := w.dp.ApplyDataplane(t.Context(), w.tx)
 	require.NoError(t, err)

@@ -42,9 +42,9 @@ type Rule struct {
 // EveryProtocol is the Protocol of a rule for any protocol.
 const EveryProtocol = -1
 
-// everyIPv6 is the literal that has every IPv6 address and no IPv4 address. No other
-// literal of IPv6 is understood.
-const everyIPv6 = "::/0"
+// EveryIPv6 is the literal that matches every IPv6 address and no IPv4 address. No other
+// literal of IPv6 is understood (docs/windows.md, A29).
+const EveryIPv6 = "::/0"
 
 // Addresses is one address field. With all empty everything matches.
 type Addresses struct {
@@ -150,7 +150,7 @@ func parseAddresses(field string, find func(id string) *Set) (Addresses, error) 
 	for text := range strings.SplitSeq(field, ",") {
 		if sp, ok := ParseSpan(text); ok {
 			out.Literals = append(out.Literals, sp)
-		} else if text == everyIPv6 {
+		} else if text == EveryIPv6 {
 			out.IPv6 = true
 		} else if s := find(text); s != nil {
 			out.Sets = append(out.Sets, s)

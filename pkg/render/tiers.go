@@ -195,7 +195,7 @@ func ruleOfLine(dir policy.Direction, l tiers.Line[Source]) TierRule {
 // rule that may deny some of it.
 func BlockIPv6(dir policy.Direction, from Source) TierRule {
 	r := ruleOfLine(dir, tiers.Line[Source]{Block: true, From: from})
-	r.ACL.Priority, r.ACL.RemoteAddresses = hns.PriorityShield, acl.EveryIPv6
+	r.ACL.Priority, r.ACL.RemoteAddresses = hns.PriorityShield, hns.EveryIPv6
 	return r
 }
 

@@ -138,7 +138,7 @@ func findSets(field string, find lookup) ([]*set, *refused) {
 	var missing string
 	literals := 0
 	for text := range strings.SplitSeq(field, ",") {
-		if _, ok := hns.ParseSpan(text); ok || text == everyIPv6 {
+		if _, ok := hns.ParseSpan(text); ok || text == hns.EveryIPv6 {
 			literals++
 		} else if at := find(text); at != nil {
 			sets = append(sets, at)
@@ -158,9 +158,6 @@ func findSets(field string, find lookup) ([]*set, *refused) {
 	}
 	return sets, nil
 }
-
-// everyIPv6 is the only literal of IPv6 that the simulator takes (docs/windows.md, A29).
-const everyIPv6 = "::/0"
 
 // isIPv6 reports whether the text is an IPv6 address or block.
 func isIPv6(text string) bool {
