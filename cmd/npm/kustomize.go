@@ -27,7 +27,7 @@ func kustomized(ctx context.Context, dir string, name program) ([]byte, error) {
 	var stdout, stderr boundedBuffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); stdout.full || stderr.full {
-		return nil, fmt.Errorf("-k %s: kubectl kustomize: %w: a command reads %d MiB of one input", dir, bounded.ErrTooLarge, bounded.MaxInput>>20)
+		return nil, fmt.Errorf("-k %s: kubectl kustomize: %w", dir, bounded.ErrInputTooLarge)
 	} else if err != nil {
 		if failed := (*exec.ExitError)(nil); !errors.As(err, &failed) || ctx.Err() != nil {
 			return nil, fmt.Errorf("-k %s: %s kustomize: %w", dir, kubectl, err)
@@ -47,7 +47,7 @@ type boundedBuffer struct {
 // Write implements io.Writer.
 func (b *boundedBuffer) Write(p []byte) (int, error) {
 	if b.full = b.full || len(b.text)+len(p) > bounded.MaxInput; b.full {
-		return 0, bounded.ErrTooLarge
+		return 0, bounded.ErrInputTooLarge
 	}
 	b.text = append(b.text, p...)
 	return len(p), nil

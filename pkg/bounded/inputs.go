@@ -13,8 +13,12 @@ const (
 	MaxInputs = 256 << 20
 )
 
-// ErrTooLarge is an input with more bytes than a command reads.
-var ErrTooLarge = errors.New("too large")
+// ErrTooLarge is an input with more bytes than a command reads. ErrInputTooLarge wraps it for
+// one input that is larger than MaxInput.
+var (
+	ErrTooLarge      = errors.New("too large")
+	ErrInputTooLarge = fmt.Errorf("%w: a command reads %d MiB of one input", ErrTooLarge, MaxInput>>20)
+)
 
 // Inputs counts the bytes that a command has read. The zero value has read none.
 type Inputs struct{ read int64 }
@@ -32,7 +36,7 @@ func (i *Inputs) Read(r io.Reader) ([]byte, error) {
 		i.read = MaxInputs // whatever follows fails, too
 		return nil, fmt.Errorf("%w: a command reads %d MiB in all", ErrTooLarge, MaxInputs>>20)
 	case len(text) > MaxInput:
-		return nil, fmt.Errorf("%w: a command reads %d MiB of one input", ErrTooLarge, MaxInput>>20)
+		return nil, ErrInputTooLarge
 	}
 	return text, nil
 }
