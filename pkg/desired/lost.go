@@ -24,7 +24,7 @@ const lostAfter = time.Minute
 func (d *State) lose(was *PodState) *PodState {
 	p := Pod{
 		Namespace: was.Namespace, Name: fmt.Sprintf("%s (deleted, had %s)", was.Name, was.Addr), UID: was.UID, Addr: was.Addr,
-		Local: was.Local, Deleting: true, Started: was.Started, Created: was.Created,
+		Local: was.Local, Started: was.Started, Created: was.Created,
 		LostUntil: d.now.Add(min(cmp.Or(was.Grace, DefaultGrace)+lostAfter, LongestLost)),
 	}
 	is := &PodState{Pod: &p, early: was.early}
@@ -113,6 +113,9 @@ func (d *State) claimed(addr netip.Addr) bool {
 
 // EndLost ends the local lost pods whose address has no endpoint any more.
 func (d *State) EndLost(there func(netip.Addr) bool) {
+	if len(d.lost) == 0 {
+		return
+	}
 	ended := map[PodKey]*Pod{}
 	for _, p := range d.local {
 		if p.IsLost() && !there(p.Addr) {

@@ -29,6 +29,7 @@ func (p *PodState) Claim() ipsets.Claim {
 	c := ipsets.Claim{UID: string(p.UID), Namespace: p.Namespace, Local: p.Local, Deleting: p.Deleting, Trust: p.Trust, Started: p.Started, Created: p.Created}
 	if p.IsLost() {
 		c.UID += " (deleted)" // the pod may come back
+		c.Deleting = true     // any other claim is stronger
 	}
 	if p.early {
 		c.Started = time.Time{}
@@ -46,8 +47,8 @@ type Placement struct {
 	selected []*policyState
 	// closed are those of them that have no room on it.
 	closed []*policyState
-	// cut is how often what counts of the numbers of other namespaces was cut to have room
-	// for them: an index of numbersEach.
+	// cut is the index into numbersEach: how many numbers of a named port count for each other
+	// namespace on this pod.
 	cut int
 	// clusters are the ClusterNetworkPolicies that select the pod, or may, in the order
 	// in which they have their say.

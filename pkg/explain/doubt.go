@@ -14,12 +14,12 @@ import (
 const namedRivals = 4
 
 // rivals returns the pods that claim the address of a pod and do not give way, with
-// that pod, sorted. A lost pod has no rivals.
+// that pod, sorted.
 func (c *Cluster) rivals(pod *state.Pod) []*state.Pod {
 	var out []*state.Pod
 	for i := range c.dump.Pods {
 		p := &c.dump.Pods[i]
-		if p.Addr == pod.Addr && !p.Finished && !p.HostNetwork && (!p.Deleting || !p.LostUntil.IsZero()) {
+		if p.Addr == pod.Addr && !p.Finished && !p.HostNetwork && !p.Deleting {
 			out = append(out, p)
 		}
 	}
