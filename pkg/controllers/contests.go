@@ -21,7 +21,7 @@ const (
 	contestsLinger = 10 * time.Minute
 )
 
-// nodeHealth is what a contested address asks of a Node.
+// nodeHealth is the part of a Node that decides contested addresses.
 type nodeHealth struct {
 	name     string
 	cidrs    []netip.Prefix
@@ -95,7 +95,7 @@ type contests struct {
 	judgeAt time.Time
 }
 
-// contested is who wants nodes.
+// contested is the name under which contests requests the nodes.
 const contested = "contested addresses"
 
 func newContests(cfg Config, q *queue) *contests {

@@ -22,9 +22,9 @@ const (
 	nodesKnown
 )
 
-// nodeWatch follows the nodes of the cluster while somebody wants them, as a ClusterNetworkPolicy
-// that has nodes as peers, and only then: there are as many as agents, and each agent would read
-// all.
+// nodeWatch follows the nodes of the cluster while they are wanted, for example by a
+// ClusterNetworkPolicy that has nodes as peers, and only then: there are as many nodes as agents,
+// and each agent would read all.
 type nodeWatch[T any] struct {
 	source  cache.ListerWatcher
 	kept    kept[T]

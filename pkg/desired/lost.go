@@ -11,11 +11,11 @@ import (
 )
 
 // A pod whose object is gone although it was neither Succeeded nor Failed is lost: its containers
-// may run on, as after a forced delete. State keeps one lost pod for an address, as one more pod
-// under a name that no object can have. It claims the address and is no member of sets, so its
-// address is in Doubt alone: rules that allow do not name it, and all rules that deny do. A local
-// lost pod keeps its labels, so policies hold for its endpoint as before. One of another node keeps
-// its address alone. What is kept is bounded by the addresses of pods and by the endpoints in HNS.
+// may run on, as after a forced delete. For each address State keeps at most one lost pod, under a
+// name that no object can have. It claims the address but joins no set except Doubt, so rules that
+// deny include the address, and rules that allow do not. A local lost pod keeps its labels, so
+// policies hold for its endpoint as before. A lost pod of another node keeps only its address. The
+// addresses of pods and the endpoints in HNS bound the number of lost pods.
 
 // lostAfter is how long a lost pod is kept after its grace period: kubelets are late.
 const lostAfter = time.Minute

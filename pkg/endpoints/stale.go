@@ -12,10 +12,10 @@ import (
 // closeAfter is for how long the update of a stale endpoint may fail before it is closed.
 const closeAfter = 30 * time.Second
 
-// stale returns the sets of the pods of the endpoint's own namespaces while its rules may be
-// those for earlier labels of these. A namespace that becomes the subject of another
-// ClusterNetworkPolicy may be a peer in it too: until the endpoint has its new rules the old
-// ones must not see the namespace where only the new labels put it.
+// stale returns the namespace sets of the endpoint's pods while the endpoint may still have the
+// rules for the namespaces' old labels. A namespace that becomes the subject of another
+// ClusterNetworkPolicy may also be a peer in it: until the endpoint has its new rules, the old
+// rules must not see the namespace in a set that only the new labels put it in.
 func (d *State) stale(ep *Endpoint) (leaves []ipsets.Name) {
 	if !ep.updatable() || !ep.Pending() || ep.repair || ep.shut() || !ep.followsLabels() {
 		return nil

@@ -31,11 +31,11 @@ func (c *Cache) See(owner string, what Sight) {
 	c.sights[owner] = what
 }
 
-// Await says that the rules of an owner are about to be replaced as the nested sets change
-// that have some leaves. Until another call for the owner, none of these leaves or of their
-// deny twins joins a nested set that allows, or leaves a deny twin, which the rules that it
-// has now name: they may open for it what neither these rules with the sets as they were nor
-// the new ones with the new sets let through. Without leaves it ends that.
+// Await holds back changes of nested sets for some leaves while an owner still has outdated
+// rules. Until the next call for the owner, neither the leaves nor their deny twins join a
+// nested set that allows, or leave a deny twin, if these rules name it: the outdated rules
+// could let through, with the new sets, packets that both the old and the new state block.
+// A call without leaves ends the hold.
 func (c *Cache) Await(owner string, leaves ...Name) {
 	if len(leaves) == 0 {
 		delete(c.awaited, owner)

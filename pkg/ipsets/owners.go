@@ -72,8 +72,8 @@ type Ownership[P Claimant] struct {
 	// Doubt: pods of several namespaces claim the address and none of them gives way.
 	// Nobody can tell whose it is, so as a peer it is nobody's.
 	Doubt bool
-	// Rivals: pods of several namespaces claim the address, and none is being deleted. All are of
-	// this node or all of others. It is Doubt unless their nodes decide.
+	// Rivals: live pods of several namespaces claim the address, all on this node or all on other
+	// nodes. Doubt is set too, unless the state of their nodes decides.
 	Rivals bool
 	// Home are the pods of this node to which endpoints with the address belong,
 	// strongest first: in doubt one of each namespace, otherwise one at most. A claim

@@ -62,7 +62,7 @@ type member struct {
 
 	// What follows orders reads and writes by Found.events. Guarded by Found.mu.
 	listed  uint64            // when the read of sets began
-	written map[string]uint64 // when the last Add or Remove of a set ended, by Id; those before listed may lack
+	written map[string]uint64 // the event at which the last Add or Remove of each set ended, by Id; entries older than listed may be missing
 }
 
 func newFound(o Options, l library) *Found {
