@@ -1,7 +1,6 @@
 package main
 
 import (
-	"archive/zip"
 	"bytes"
 	"context"
 	"errors"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/test/effort"
 )
 
@@ -72,22 +70,8 @@ func TestBundleBomb(t *testing.T) {
 	for _, list := range endlessLists {
 		t.Run(list, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "bundle.zip")
-			out, err := os.Create(file)
-			require.NoError(t, err)
-			z := zip.NewWriter(out)
-			for name, text := range map[string]io.Reader{
-				debug.BundleVersion: strings.NewReader("v1"),
-				debug.BundleDump: io.MultiReader(strings.NewReader(`{"NodeName":"n1","time":"2026-01-01T00:00:00Z","`+list+`":[{}`),
-					bytes.NewReader(bytes.Repeat([]byte(",{}"), 9_000_000)), strings.NewReader("]}")),
-				debug.BundleRecording: strings.NewReader("{}"),
-			} {
-				w, err := z.Create(name)
-				require.NoError(t, err)
-				_, err = io.Copy(w, text)
-				require.NoError(t, err)
-			}
-			require.NoError(t, z.Close())
-			require.NoError(t, out.Close())
+			writeBundle(t, file, io.MultiReader(strings.NewReader(`{"NodeName":"n1","time":"2026-01-01T00:00:00Z","`+list+`":[{}`),
+				bytes.NewReader(bytes.Repeat([]byte(",{}"), 9_000_000)), strings.NewReader("]}")))
 			for _, args := range []string{"trace 10.0.0.1 10.0.0.2:80/TCP --dump " + file, "replay " + file} {
 				_, code := tool(t, args)
 				require.NotZero(t, code)

@@ -37,6 +37,24 @@ func commandOn(t *testing.T, in io.Reader, args string) (code int, stdout, stder
 	return code, out.String(), errs.String()
 }
 
+// writeBundle writes a support bundle with the text of a dump.
+func writeBundle(t testing.TB, file string, dump io.Reader) {
+	t.Helper()
+	out, err := os.Create(file)
+	require.NoError(t, err)
+	z := zip.NewWriter(out)
+	for name, text := range map[string]io.Reader{
+		debug.BundleVersion: strings.NewReader("v1"), debug.BundleDump: dump, debug.BundleRecording: strings.NewReader("{}"),
+	} {
+		w, err := z.Create(name)
+		require.NoError(t, err)
+		_, err = io.Copy(w, text)
+		require.NoError(t, err)
+	}
+	require.NoError(t, z.Close())
+	require.NoError(t, out.Close())
+}
+
 // A file or standard input that is too large, or that never ends, is bad input: the command
 // stops reading at its limit and says so in one line.
 func TestInputsAreBounded(t *testing.T) {
@@ -53,19 +71,7 @@ func TestInputsAreBounded(t *testing.T) {
 		sparse(filepath.Join(folder, part+".yaml"), bounded.MaxInput)
 	}
 	bomb := filepath.Join(dir, "bomb.zip")
-	out, err := os.Create(bomb)
-	require.NoError(t, err)
-	z := zip.NewWriter(out)
-	for name, text := range map[string]io.Reader{
-		debug.BundleVersion: strings.NewReader("v1"), debug.BundleDump: io.LimitReader(&spaces{}, bounded.MaxInput+1), debug.BundleRecording: strings.NewReader("{}"),
-	} {
-		w, err := z.Create(name)
-		require.NoError(t, err)
-		_, err = io.Copy(w, text)
-		require.NoError(t, err)
-	}
-	require.NoError(t, z.Close())
-	require.NoError(t, out.Close())
+	writeBundle(t, bomb, io.LimitReader(&spaces{}, bounded.MaxInput+1))
 	const one, all = "too large: a command reads 64 MiB of one input", "too large: a command reads 256 MiB in all"
 	for args, want := range map[string]string{
 		"simulate --once --manifests -":                                              "npm: simulate: stdin: cannot be read: " + one,

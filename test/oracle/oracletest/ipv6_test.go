@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
-	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/oracle"
@@ -24,11 +23,7 @@ func TestIPv6ChangesNothing(t *testing.T) {
 	two, alone := 0, 0
 	check(t, func(t *rapid.T) {
 		g := gen.New(t)
-		w := newWorld(t, drawSetup(t))
-		c := g.Cluster()
-		w.start(c, false)
-		ipv4 := newWorld(t, w.setup)
-		ipv4.start(withoutIPv6(c), false)
+		w, ipv4, c := withAndWithoutIPv6(t, g)
 		got := w.state()
 		for _, endpoint := range w.sim.Endpoints() {
 			if len(endpoint.Addrs) > 1 {
@@ -48,6 +43,17 @@ func TestIPv6ChangesNothing(t *testing.T) {
 	ever(t, alone, "no endpoint ever had an address of IPv6 alone")
 }
 
+// withAndWithoutIPv6 returns a world with a cluster, and one with the same cluster without any
+// address of IPv6.
+func withAndWithoutIPv6(t *rapid.T, g *gen.Gen) (w, ipv4 *world, c oracle.Cluster) {
+	w = newWorld(t, drawSetup(t))
+	c = g.Cluster()
+	w.start(c, false)
+	ipv4 = newWorld(t, w.setup)
+	ipv4.start(withoutIPv6(c), false)
+	return w, ipv4, c
+}
+
 // TestIPv6OfTieredPods: with ClusterNetworkPolicies HNS has besides, at endpoints that have
 // an address of IPv6, one rule for each direction that blocks all IPv6 there. Where the
 // oracle says that such a policy denies something of IPv4, IPv6 is blocked.
@@ -55,11 +61,7 @@ func TestIPv6OfTieredPods(t *testing.T) {
 	denied, blocks := 0, 0
 	check(t, func(t *rapid.T) {
 		g := gen.NewTiered(t)
-		w := newWorld(t, drawSetup(t))
-		c := g.Cluster()
-		w.start(c, false)
-		ipv4 := newWorld(t, w.setup)
-		ipv4.start(withoutIPv6(c), false)
+		w, ipv4, c := withAndWithoutIPv6(t, g)
 		probes := g.Probes(c, 3)
 		got := w.state()
 		for _, endpoint := range w.sim.Endpoints() {
@@ -70,7 +72,7 @@ func TestIPv6OfTieredPods(t *testing.T) {
 			}
 			blocked := map[hns.Direction]int{}
 			got.ACLs[endpoint.ID] = slices.DeleteFunc(got.ACLs[endpoint.ID], func(a hns.ACL) bool {
-				is := a.RemoteAddresses == acl.EveryIPv6
+				is := a.RemoteAddresses == hns.EveryIPv6
 				if is {
 					require.Equal(t, hns.Block, a.Action)
 					blocked[a.Direction]++
