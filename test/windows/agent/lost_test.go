@@ -25,7 +25,37 @@ func TestScenario_B6_HNSLosesEverything(t *testing.T) {
 	w := shop(t, h)
 	n := start(t, ownNode, h.addr, options{})
 	n.waitReady()
-	h.lose(w, n, 3*reconcileInterval, func() { h.Sim().Restart(true) })
+	h.lose(w, n, 3*reconcileInterval, func() {
+		h.afterRound()
+		h.Sim().Restart(true)
+	})
+}
+
+// afterRound waits for the end of a round of the reconciler. What is lost within one may be found
+// missing before the sets that it needs, and is then written a second later.
+func (h *host) afterRound() {
+	calls := func() (n int) {
+		for _, ofOne := range h.Sim().Counts() {
+			n += ofOne
+		}
+		return n
+	}
+	before := calls()
+	eventually(h.t, 3*reconcileInterval, func() string {
+		if calls() == before {
+			return "no round began"
+		}
+		return ""
+	})
+	last := before
+	eventually(h.t, 3*reconcileInterval, func() string {
+		was := last
+		last = calls()
+		if last != was {
+			return "the round has not ended"
+		}
+		return ""
+	})
 }
 
 // The process of the service hns is another one: HNS is read at once, long
