@@ -23,7 +23,7 @@ func TestPoliciesThatSelectNothing(t *testing.T) {
 		typo, folder := policy.Key{Namespace: cluster.Victim, Name: "typo"}, policy.Key{Namespace: cluster.Victim, Name: "folder"}
 		require.Zero(t, a.idleTold(), "every policy of the honest has its pods")
 		var many []cluster.Object
-		for i := range effort.Of(300, 1000, 1000) {
+		for i := range effort.Of(100, 1000, 1000) {
 			many = append(many, cluster.Selects(cluster.Tenant, fmt.Sprintf("none-%d", i), "none"))
 		}
 		began := time.Now()

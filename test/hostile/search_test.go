@@ -26,7 +26,7 @@ func attempts() (n int, seed uint64) {
 	if effort.Now() == effort.Full {
 		return flag.Lookup("rapid.checks").Value.(flag.Getter).Get().(int), rand.Uint64()
 	}
-	return effort.Of(2, 3, 16), 1
+	return effort.Of(1, 3, 16), 1
 }
 
 // sizes draws small numbers, and now and then a large one.

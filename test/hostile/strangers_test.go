@@ -115,7 +115,7 @@ func (s *strangers) verdicts() map[string]bool {
 // numbers, and with a small budget of ACLs for each pod.
 func TestStrangersChangeNoVerdict(t *testing.T) {
 	seed := effort.Seed(t)
-	for world := range effort.Of(40, 100, 300) {
+	for world := range effort.Of(15, 100, 300) {
 		s := &strangers{
 			t: t, draw: rand.New(rand.NewPCG(seed, uint64(world))), now: time.Unix(1_700_000_000, 0),
 			sim: hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()}),
