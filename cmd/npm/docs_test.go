@@ -30,7 +30,7 @@ func TestOutputInDocuments(t *testing.T) {
 			path := filepath.Join(repo, name)
 			text, err := os.ReadFile(path)
 			require.NoError(t, err)
-			t.Chdir(reader(t, repo, string(text)))
+			t.Chdir(reader(t, repo))
 			commands := inDocument.FindAllStringSubmatch(string(text), -1)
 			require.NotEmpty(t, commands)
 			for _, c := range commands {
@@ -48,19 +48,11 @@ func TestOutputInDocuments(t *testing.T) {
 	}
 }
 
-// reader returns a folder as somebody who reads the document has it: the
-// examples, and as policy.yaml its first manifest with the pods that it speaks of.
-func reader(t *testing.T, repo, text string) string {
+// reader returns a folder with the examples, as a reader of the document has it.
+func reader(t *testing.T, repo string) string {
 	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, os.Symlink(filepath.Join(repo, "examples"), filepath.Join(dir, "examples")))
-	if _, policy, ok := strings.Cut(text, "```yaml\n"); ok {
-		policy, _, _ = strings.Cut(policy, "```")
-		for _, pod := range []string{"web", "api", "spy"} {
-			policy += "---\n{apiVersion: v1, kind: Pod, metadata: {namespace: x, name: " + pod + ", labels: {app: " + pod + "}}}\n"
-		}
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte(policy), 0o600))
-	}
 	return dir
 }
 
