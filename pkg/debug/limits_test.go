@@ -37,8 +37,7 @@ func asks(ctx context.Context, h http.Handler, path string, n int) *httptest.Res
 	return rec
 }
 
-// Each kind of page has its places, on both handlers together, and what waits
-// for one kind is in no other's way.
+// Each kind of page has its places, and what waits for one kind is in no other's way.
 func TestPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		heavy, open, light := newBlocked(), newBlocked(), newBlocked()
@@ -46,7 +45,7 @@ func TestPlaces(t *testing.T) {
 		cfg.Pages = []Page{
 			{Path: "/heavy", Handler: heavy, Heavy: true}, {Path: "/open", Handler: open, Open: true}, {Path: "/light", Handler: light},
 		}
-		plain, guarded := Handlers(cfg, func(page http.Handler) http.Handler { return page })
+		h := Handler(cfg)
 		var running sync.WaitGroup
 		for _, tc := range []struct {
 			path   string
@@ -61,29 +60,27 @@ func TestPlaces(t *testing.T) {
 		} {
 			for i := range tc.most {
 				running.Go(func() {
-					if code := asks(t.Context(), []http.Handler{plain, guarded}[i%2], tc.path, i/2).Code; code != http.StatusOK {
+					if code := asks(t.Context(), h, tc.path, i/2).Code; code != http.StatusOK {
 						t.Errorf("%s: %d", tc.path, code)
 					}
 				})
 				<-tc.page.began
 			}
-			for _, h := range []http.Handler{plain, guarded} {
-				began := time.Now()
-				rec := asks(t.Context(), h, tc.full, 99)
-				require.LessOrEqual(t, time.Since(began), placeWait)
-				require.Equal(t, http.StatusServiceUnavailable, rec.Code, tc.path)
-				require.Equal(t, "5", rec.Header().Get("Retry-After"))
-				for _, path := range tc.others {
-					code, _ := ask(t, h, path, here, "localhost")
-					require.Equal(t, http.StatusOK, code, "%s while %s is full", path, tc.path)
-				}
+			began := time.Now()
+			rec := asks(t.Context(), h, tc.full, 99)
+			require.LessOrEqual(t, time.Since(began), placeWait)
+			require.Equal(t, http.StatusServiceUnavailable, rec.Code, tc.path)
+			require.Equal(t, "5", rec.Header().Get("Retry-After"))
+			for _, path := range tc.others {
+				code, _ := ask(t, h, path, here, "localhost")
+				require.Equal(t, http.StatusOK, code, "%s while %s is full", path, tc.path)
 			}
 		}
 		close(heavy.release)
 		close(open.release)
 		close(light.release)
 		running.Wait()
-		code, _ := ask(t, plain, ManagerPath, here, "localhost")
+		code, _ := ask(t, h, ManagerPath, here, "localhost")
 		require.Equal(t, http.StatusOK, code, "places are given back")
 	})
 }
