@@ -116,9 +116,12 @@ func TestDeveloperOfOneNamespace(t *testing.T) {
 	t.Run("without the right to ask agents", func(t *testing.T) {
 		w.role("dev-back", w.account("dev-back", "bob"), []string{"get", "list"}, []string{"pods"})
 		bob := withPlugin(t, kubeconfigOf(t, "dev-back", "bob", admin.Host, admin.CAData))
-		code, stdout, stderr := bob.trace(t, "dev-back/near", "dev-back/far:80")
-		require.Equal(t, 1, code)
-		require.Empty(t, stdout)
-		require.Contains(t, stderr, `looking for the agent on node dev-1: pods is forbidden: User "system:serviceaccount:dev-back:bob" cannot list resource`)
+		eventually(t, settle, func() string { // until the API server knows the role
+			code, stdout, stderr := bob.trace(t, "dev-back/near", "dev-back/far:80")
+			if code != 1 || stdout != "" || !strings.Contains(stderr, `looking for the agent on node dev-1: pods is forbidden: User "system:serviceaccount:dev-back:bob" cannot list resource`) {
+				return fmt.Sprint(code, stdout, stderr)
+			}
+			return ""
+		})
 	})
 }
