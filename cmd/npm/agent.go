@@ -36,11 +36,9 @@ const longestLook = time.Minute
 // settings are the command line, the environment and the configuration of npm start.
 type settings struct {
 	config
-	node       string
-	kubeconfig string // "" as a pod of the cluster
-	listen     string // address
-	// listenDebug is the address of the HTTPS endpoint, when it is exposed.
-	listenDebug  string
+	node         string
+	kubeconfig   string // "" as a pod of the cluster
+	listen       string // address
 	listenProbes string // address for the kubelet
 	reconcile    time.Duration
 	// dryRun has HNS and the cluster read, and nothing written to either.
@@ -93,15 +91,11 @@ func runAgent(ctx context.Context, set settings, this host, svc service, logger 
 	if err != nil {
 		return err
 	}
-	others, err := expose(set, api, logger)
-	if err != nil {
-		return err
-	}
 	a := newAgent(set, source, sink, this, svc, logger)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	logger.Info("starting", "node", set.node, "server", api.Host, "network", set.Network, "version", version())
-	listeners := a.listeners(ctx, others)
+	listeners := a.listeners(ctx)
 	parts := []func() error{func() error { return a.work(ctx) }}
 	for i, d := range listeners {
 		if err := d.open(ctx); err != nil {
@@ -133,29 +127,20 @@ func runAgent(ctx context.Context, set settings, this host, svc service, logger 
 }
 
 // listeners returns the addresses at which the agent answers.
-func (a *agent) listeners(ctx context.Context, others exposed) []*listener {
+func (a *agent) listeners(ctx context.Context) []*listener {
 	pages := a.pages()
-	plain, guarded := debug.Handlers(pages, others.guard)
 	at := func(what, address, keys string) *listener {
 		return &listener{what: what, address: address, keys: keys, host: a.host, logger: a.logger, note: func(text string) { a.notes.set(what, text) }}
 	}
 	first := at("HTTP endpoint", a.set.listen, "--listen or ListeningAddress and ListeningPort")
-	first.serve = func(l net.Listener) error { return debug.Serve(ctx, l, plain) }
+	first.serve = func(l net.Listener) error { return debug.Serve(ctx, l, debug.Handler(pages)) }
 	first.opened = func(addr string) {
 		a.logger.Info("Starting NPM HTTP API on "+addr, "listening", addr) // runbooks search for this line
 	}
 	probes := at("probe endpoint", a.set.listenProbes, "--listen-probes or ProbeListeningPort")
 	probes.serve = func(l net.Listener) error { return debug.ServeProbes(ctx, l, debug.Probes(pages)) }
 	probes.opened = func(addr string) { a.logger.Info("answering the kubelet's probes", "address", addr) }
-	if others.certificate == nil {
-		return []*listener{probes, first}
-	}
-	second := at("HTTPS endpoint", a.set.listenDebug, "--listen-debug or DebugListeningAddress and DebugListeningPort")
-	second.serve = func(l net.Listener) error { return debug.ServeTLS(ctx, l, others.certificate, guarded) }
-	second.opened = func(addr string) {
-		a.logger.Info("debug pages answer other machines", append([]any{"listening", addr}, others.says...)...)
-	}
-	return []*listener{probes, first, second}
+	return []*listener{probes, first}
 }
 
 // newAgent wires the parts. It does no I/O.

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/winnpm/winnpm/pkg/agents"
@@ -23,16 +22,6 @@ import (
 type clusterOptions struct {
 	kubeconfig, context string // "" as kubectl has them
 	namespace, selector string // of the agents
-	authority           string // of the agents' certificates
-	direct              bool   // at their nodes, not by port-forwards
-	port                uint16 // there
-}
-
-// directFlags let agents be asked at their nodes.
-func (c *clusterOptions) directFlags(f *pflag.FlagSet) {
-	f.BoolVar(&c.direct, "direct", false, "ask the agents at their nodes over HTTPS, with the kubeconfig's token or certificate, not by port-forwards")
-	f.StringVar(&c.authority, "agent-ca", "", "with --direct: `file` with the authority of the agents' certificates, which are for the names of their nodes")
-	f.Uint16Var(&c.port, "agent-port", agents.DebugPort, "with --direct: `port` of the agents")
 }
 
 // clusterFlags lets a command ask the agents of a cluster too. It comes after
@@ -43,7 +32,6 @@ func (s *source) clusterFlags(cmd *cobra.Command, name program) {
 	f.StringVar(&s.cluster.context, "context", "", "ask the agents of a cluster; its `context` in the kubeconfig (default: the current one)")
 	f.StringVar(&s.cluster.namespace, "agent-namespace", agents.DefaultNamespace, "`namespace` of the agents")
 	f.StringVar(&s.cluster.selector, "selector", agents.DefaultSelector, "`labels` of the agents' pods")
-	s.cluster.directFlags(f)
 	f.Lookup("node").Usage += "; of a cluster: the agent of this node is asked"
 	s.plug(cmd, name)
 	for _, other := range []string{"manifests", "dump", "server"} {
@@ -62,16 +50,8 @@ func (s *source) live() bool {
 
 // moved reports whether the agents are said to be elsewhere than usual.
 func (c clusterOptions) moved() bool {
-	usual := clusterOptions{kubeconfig: c.kubeconfig, context: c.context, namespace: agents.DefaultNamespace, selector: agents.DefaultSelector, port: agents.DebugPort}
+	usual := clusterOptions{kubeconfig: c.kubeconfig, context: c.context, namespace: agents.DefaultNamespace, selector: agents.DefaultSelector}
 	return c != usual && c != clusterOptions{}
-}
-
-// validate finds what cannot be asked for.
-func (c clusterOptions) validate() error {
-	if c.direct && c.authority == "" {
-		return errors.New("--direct: give --agent-ca FILE with the authority of the agents' certificates")
-	}
-	return nil
 }
 
 func (c clusterOptions) open() (*agents.Cluster, error) {
@@ -80,11 +60,7 @@ func (c clusterOptions) open() (*agents.Cluster, error) {
 		return nil, err
 	}
 	api.Timeout = fetchTimeout // of what is looked up
-	cluster, err := agents.New(api, c.namespace, c.selector)
-	if err == nil && c.direct {
-		err = cluster.Direct(c.authority, c.port)
-	}
-	return cluster, err
+	return agents.New(api, c.namespace, c.selector)
 }
 
 // advise adds to the error that there is no agent how to find them.
@@ -106,7 +82,7 @@ func (s *source) ask(ctx context.Context, q explain.Question) (explain.Answer, e
 	if err != nil {
 		return explain.Answer{}, err
 	}
-	if from.hidden == nil && to.hidden == nil && from.Node == to.Node {
+	if from.hidden == nil && to.hidden == nil && from.node == to.node {
 		a, err := askAgent(ctx, cluster, from, q)
 		return a, s.cluster.advise(err)
 	}
@@ -124,17 +100,17 @@ func (s *source) ask(ctx context.Context, q explain.Question) (explain.Answer, e
 	case from.hidden != nil && ingress.Egress.Judged:
 		return ingress, nil
 	}
-	return explain.Join(orSilent(egress, egressErr, q, from.Node), orSilent(ingress, ingressErr, q, to.Node)), nil
+	return explain.Join(orSilent(egress, egressErr, q, from.node), orSilent(ingress, ingressErr, q, to.node)), nil
 }
 
 // place is where an end is judged.
 type place struct {
-	agents.Host
+	node   string
 	hidden error // not nil: whoever asks may not know where that is
 }
 
 // none reports whether it is that of an end that is no pod.
-func (p place) none() bool { return p.Node == "" && p.hidden == nil }
+func (p place) none() bool { return p.node == "" && p.hidden == nil }
 
 // orSilent returns an answer, or a substitute for the answer of a node without one.
 func orSilent(a explain.Answer, err error, q explain.Question, node string) explain.Answer {
@@ -153,7 +129,7 @@ func orSilent(a explain.Answer, err error, q explain.Question, node string) expl
 // for one namespace half of an answer is known.
 func (s *source) places(ctx context.Context, cluster *agents.Cluster, q explain.Question) (from, to place, err error) {
 	if s.node != "" {
-		from.Node = s.node
+		from.node = s.node
 		return from, from, nil
 	}
 	for _, end := range []struct {
@@ -163,7 +139,7 @@ func (s *source) places(ctx context.Context, cluster *agents.Cluster, q explain.
 		if !strings.Contains(end.name, "/") {
 			continue
 		}
-		end.at.Host, err = cluster.NodeOf(ctx, end.name)
+		end.at.node, err = cluster.NodeOf(ctx, end.name)
 		if apierrors.IsForbidden(err) {
 			end.at.hidden = err
 		} else if err != nil {
@@ -189,7 +165,7 @@ func askAgent(ctx context.Context, cluster *agents.Cluster, where place, q expla
 	if where.hidden != nil {
 		return explain.Answer{}, where.hidden
 	}
-	agent, at, err := findAgent(ctx, cluster, where.Host)
+	agent, at, err := findAgent(ctx, cluster, where.node)
 	if err != nil {
 		return explain.Answer{}, err
 	}
@@ -201,18 +177,15 @@ func askAgent(ctx context.Context, cluster *agents.Cluster, where place, q expla
 	if err != nil {
 		return explain.Answer{}, fmt.Errorf("%s: %w", at.name, err)
 	}
-	switch {
-	case agent.Unlisted:
-		a.Warnings = append(a.Warnings, fmt.Sprintf("whether %s is ready is not known, as you may not look for its pod; if it is not, what it says may be incomplete", at.name))
-	case !agent.Ready:
+	if !agent.Ready {
 		a.Warnings = append(a.Warnings, fmt.Sprintf("%s is not ready, what it says may be incomplete: kubectl -n %s logs %s says why", at.name, agent.Namespace, agent.Name))
 	}
 	return a, nil
 }
 
 // findAgent returns the agent of a node, and where it answers.
-func findAgent(ctx context.Context, cluster *agents.Cluster, host agents.Host) (agents.Agent, endpoint, error) {
-	agent, err := cluster.Find(ctx, host)
+func findAgent(ctx context.Context, cluster *agents.Cluster, node string) (agents.Agent, endpoint, error) {
+	agent, err := cluster.Find(ctx, node)
 	if err != nil {
 		return agents.Agent{}, endpoint{}, err
 	}
@@ -222,7 +195,7 @@ func findAgent(ctx context.Context, cluster *agents.Cluster, host agents.Host) (
 // endpointOf returns where an agent answers.
 func endpointOf(cluster *agents.Cluster, agent agents.Agent) endpoint {
 	return endpoint{
-		// What arrives at the node itself may name an address.
+		// The agent answers requests of its own node that name an address.
 		url:  "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(int(agent.Port))),
 		via:  cluster.Transport(agent),
 		name: fmt.Sprintf("the agent %s on %s", agent, agent.Node),

@@ -43,13 +43,9 @@ func defaultConfigPath(goos string) string {
 //	oneof        the texts that there are, in small letters; any case is read
 //	known        texts that mean something exactly so, not in another case
 type config struct {
-	Address       string `key:"ListeningAddress" default:"0.0.0.0"` // "" is every address
-	Port          int    `key:"ListeningPort" default:"10091" least:"1" most:"65535"`
-	DebugAddress  string `key:"DebugListeningAddress" default:"0.0.0.0"`                   // of the HTTPS endpoint
-	DebugPort     int    `key:"DebugListeningPort" default:"10093" least:"1" most:"65535"` // 10092 is the predecessor's
-	ProbePort     int    `key:"ProbeListeningPort" default:"10094" least:"1" most:"65535"` // on 127.0.0.1, for the kubelet
-	DebugCertFile string `key:"DebugTLSCertFile"`                                          // both or neither
-	DebugKeyFile  string `key:"DebugTLSKeyFile"`
+	Address   string `key:"ListeningAddress" default:"0.0.0.0"` // "" is every address
+	Port      int    `key:"ListeningPort" default:"10091" least:"1" most:"65535"`
+	ProbePort int    `key:"ProbeListeningPort" default:"10094" least:"1" most:"65535"` // on 127.0.0.1, for the kubelet
 	// Network is that of HNS, which compares names exactly; "": it is found.
 	Network string `key:"WindowsNetworkName" known:"azure Calico"`
 	// Binding is what calls HNS.
@@ -61,7 +57,6 @@ type config struct {
 	Metrics        bool          `key:"Toggles.EnablePrometheusMetrics" default:"true"` // /node-metrics and /cluster-metrics
 	DebugAPI       bool          `key:"Toggles.EnableHTTPDebugAPI" default:"true"`      // the dump
 	Pprof          bool          `key:"Toggles.EnablePprof" default:"false"`
-	ExposeDebug    bool          `key:"Toggles.ExposeDebugAPI" default:"false"`       // the pages answer other machines too, on DebugPort
 	CheckVersions  bool          `key:"Toggles.CheckEndpointVersions" default:"true"` // writes to endpoints are conditional on what was read
 	// Budgets have keys of their own. The least value is far below any use. It keeps a
 	// typing error from closing a cluster.
@@ -101,24 +96,10 @@ func (c config) probeAddress() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(c.ProbePort))
 }
 
-// debugAddress is that of the HTTPS endpoint.
-func (c config) debugAddress() string {
-	return net.JoinHostPort(c.DebugAddress, strconv.Itoa(c.DebugPort))
-}
-
 // check refuses values that contradict each other.
 func (c config) check() error {
-	switch {
-	case c.DebugCertFile != "" && c.DebugKeyFile == "":
-		return errors.New("DebugTLSCertFile: needs DebugTLSKeyFile beside it")
-	case c.DebugKeyFile != "" && c.DebugCertFile == "":
-		return errors.New("DebugTLSKeyFile: needs DebugTLSCertFile beside it")
-	case c.ExposeDebug && c.DebugPort == c.Port:
-		return fmt.Errorf("DebugListeningPort: %d is ListeningPort; with Toggles.ExposeDebugAPI they must differ", c.Port)
-	case c.ProbePort == c.Port:
+	if c.ProbePort == c.Port {
 		return fmt.Errorf("ProbeListeningPort: %d is ListeningPort; they must differ", c.Port)
-	case c.ExposeDebug && c.ProbePort == c.DebugPort:
-		return fmt.Errorf("ProbeListeningPort: %d is DebugListeningPort; with Toggles.ExposeDebugAPI they must differ", c.ProbePort)
 	}
 	return nil
 }

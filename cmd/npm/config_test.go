@@ -36,12 +36,12 @@ func TestConfig(t *testing.T) {
 		{"an editor of Windows", "\xef\xbb\xbf{\r\n  \"ListeningPort\": 1\r\n}\r\n", func(c *config) { c.Port = 1 }},
 		{"all", `{"ListeningPort": 9, "ListeningAddress": "::1", "WindowsNetworkName": "Calico", "ApplyIntervalInMilliseconds": 250,
 			"MaxBatchedACLsPerPod": 7, "LogLevel": "debug", "Toggles": {"EnablePrometheusMetrics": false, "EnablePprof": true,
-			"EnableHTTPDebugAPI": false, "ExposeDebugAPI": true, "CheckEndpointVersions": false},
+			"EnableHTTPDebugAPI": false, "CheckEndpointVersions": false},
 			"MaxLabelsPerObject": 17, "MaxLabelBytesPerObject": 18, "MaxNamedPortsPerPod": 19, "MaxItemsPerNetPol": 20, "MaxBytesPerNetPol": 21,
 			"MaxNetPolItemsPerNamespace": 22, "MaxNetPolBytesPerNamespace": 23, "MaxPodBytesPerNamespace": 27, "MaxACLsPerPod": 24, "MaxACLBytesPerPod": 25,
 			"MaxMembersPerNamespace": 26, "CNIPipe": "", "HNSBinding": "hcsshim",
-			"DebugListeningAddress": "::2", "DebugListeningPort": 10, "ProbeListeningPort": 11, "DebugTLSCertFile": "a.crt", "DebugTLSKeyFile": "a.key"}`, func(c *config) {
-			*c = config{Address: "::1", Port: 9, DebugAddress: "::2", DebugPort: 10, ProbePort: 11, DebugCertFile: "a.crt", DebugKeyFile: "a.key", Network: "Calico", Binding: "hcsshim", ApplyInterval: 250 * time.Millisecond, MaxBatchedACLs: 7, LogLevel: "debug", Pprof: true, ExposeDebug: true}
+			"ProbeListeningPort": 11}`, func(c *config) {
+			*c = config{Address: "::1", Port: 9, ProbePort: 11, Network: "Calico", Binding: "hcsshim", ApplyInterval: 250 * time.Millisecond, MaxBatchedACLs: 7, LogLevel: "debug", Pprof: true}
 			c.Budgets = policy.Budgets{Labels: 17, LabelBytes: 18, Ports: 19, Items: 20, Bytes: 21, NamespaceItems: 22, NamespaceBytes: 23, NamespacePodBytes: 27, ACLs: 24, ACLBytes: 25, NamespaceMembers: 26}
 		}},
 		{"any case", `{"listeningport": 9, "TOGGLES": {"enablepprof": true}}`, func(c *config) { c.Port, c.Pprof = 9, true }},
@@ -96,40 +96,35 @@ func TestConfigNotices(t *testing.T) {
 
 func TestConfigErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                          "is empty; the least is {}",
-		" \r\n":                     "is empty; the least is {}",
-		"{\n\"a\": 1,\n}":           "line 3: is not JSON: invalid character '}' looking for beginning of object key string",
-		"{} {}":                     "line 1: is not JSON: invalid character '{' after top-level value",
-		"[]":                        "expected an object, found a list",
-		"\xff\xfe{\x00}\x00":        "is UTF-16; save it as UTF-8",
-		`{"ListeningPort": 70000}`:  "ListeningPort: expected a whole number from 1 to 65535, found 70000",
-		`{"DebugListeningPort": 0}`: "DebugListeningPort: expected a whole number from 1 to 65535, found 0",
-		`{"DebugTLSCertFile": "a"}`: "DebugTLSCertFile: needs DebugTLSKeyFile beside it",
-		`{"DebugTLSKeyFile": "a"}`:  "DebugTLSKeyFile: needs DebugTLSCertFile beside it",
-		`{"ListeningPort": 10093, "Toggles": {"ExposeDebugAPI": true}}`:        "DebugListeningPort: 10093 is ListeningPort; with Toggles.ExposeDebugAPI they must differ",
-		`{"ListeningPort": 10094}`:                                             "ProbeListeningPort: 10094 is ListeningPort; they must differ",
-		`{"ProbeListeningPort": 10093, "Toggles": {"ExposeDebugAPI": true}}`:   "ProbeListeningPort: 10093 is DebugListeningPort; with Toggles.ExposeDebugAPI they must differ",
-		`{"ListeningPort": 0}`:                                                 "ListeningPort: expected a whole number from 1 to 65535, found 0",
-		`{"ListeningPort": "10091"}`:                                           `ListeningPort: expected a whole number from 1 to 65535, found "10091"`,
-		`{"ListeningPort": 1.5}`:                                               "ListeningPort: expected a whole number from 1 to 65535, found 1.5",
-		`{"ListeningPort": 1e999}`:                                             "ListeningPort: expected a whole number from 1 to 65535, found 1e999",
-		`{"listeningport": true}`:                                              "ListeningPort: expected a whole number from 1 to 65535, found true",
-		`{"ListeningAddress": 5}`:                                              "ListeningAddress: expected a text in quotes, found 5",
-		`{"WindowsNetworkName": {}}`:                                           "WindowsNetworkName: expected a text in quotes, found an object",
-		`{"ApplyIntervalInMilliseconds": -1}`:                                  "ApplyIntervalInMilliseconds: expected a whole number from 0 to 3600000, found -1",
-		`{"MaxItemsPerNetPol": 15}`:                                            "MaxItemsPerNetPol: expected a whole number from 16 to 2147483647, found 15",
-		`{"MaxBatchedACLsPerPod": 0}`:                                          "MaxBatchedACLsPerPod: expected a whole number from 1 to 100000, found 0",
-		`{"MaxBatchedACLsPerPod": -3}`:                                         "MaxBatchedACLsPerPod: expected a whole number from 1 to 100000, found -3",
-		`{"HNSBinding": "hcn"}`:                                                `HNSBinding: expected ours or hcsshim, found "hcn"`,
-		`{"LogLevel": "loud"}`:                                                 `LogLevel: expected debug, info, warn or error, found "loud"`,
-		`{"LogLevel": 3}`:                                                      "LogLevel: expected a text in quotes, found 3",
-		`{"ResyncPeriodInMinutes": "often"}`:                                   `ResyncPeriodInMinutes: expected a whole number from 0 to 2147483647, found "often"`,
-		`{"Toggles": {"EnablePprof": "true"}}`:                                 `Toggles.EnablePprof: expected true or false, found "true"`,
-		`{"Toggles": {"EnableV2NPM": 1}}`:                                      "Toggles.EnableV2NPM: expected true or false, found 1",
-		`{"Transport": {"Address": []}}`:                                       "Transport.Address: expected a text in quotes, found a list",
-		`{"Toggles": true}`:                                                    "Toggles: expected an object, found true",
-		`{"ListeningPort": 1, "listeningPort": 2}`:                             `the key "listeningPort" is there twice, first as "ListeningPort"; leave one`,
-		`{"ListeningPort": 1, "ListeningPort": 2}`:                             `the key "ListeningPort" is there twice, first as "ListeningPort"; leave one`,
+		"":                                         "is empty; the least is {}",
+		" \r\n":                                    "is empty; the least is {}",
+		"{\n\"a\": 1,\n}":                          "line 3: is not JSON: invalid character '}' looking for beginning of object key string",
+		"{} {}":                                    "line 1: is not JSON: invalid character '{' after top-level value",
+		"[]":                                       "expected an object, found a list",
+		"\xff\xfe{\x00}\x00":                       "is UTF-16; save it as UTF-8",
+		`{"ListeningPort": 70000}`:                 "ListeningPort: expected a whole number from 1 to 65535, found 70000",
+		`{"ListeningPort": 10094}`:                 "ProbeListeningPort: 10094 is ListeningPort; they must differ",
+		`{"ListeningPort": 0}`:                     "ListeningPort: expected a whole number from 1 to 65535, found 0",
+		`{"ListeningPort": "10091"}`:               `ListeningPort: expected a whole number from 1 to 65535, found "10091"`,
+		`{"ListeningPort": 1.5}`:                   "ListeningPort: expected a whole number from 1 to 65535, found 1.5",
+		`{"ListeningPort": 1e999}`:                 "ListeningPort: expected a whole number from 1 to 65535, found 1e999",
+		`{"listeningport": true}`:                  "ListeningPort: expected a whole number from 1 to 65535, found true",
+		`{"ListeningAddress": 5}`:                  "ListeningAddress: expected a text in quotes, found 5",
+		`{"WindowsNetworkName": {}}`:               "WindowsNetworkName: expected a text in quotes, found an object",
+		`{"ApplyIntervalInMilliseconds": -1}`:      "ApplyIntervalInMilliseconds: expected a whole number from 0 to 3600000, found -1",
+		`{"MaxItemsPerNetPol": 15}`:                "MaxItemsPerNetPol: expected a whole number from 16 to 2147483647, found 15",
+		`{"MaxBatchedACLsPerPod": 0}`:              "MaxBatchedACLsPerPod: expected a whole number from 1 to 100000, found 0",
+		`{"MaxBatchedACLsPerPod": -3}`:             "MaxBatchedACLsPerPod: expected a whole number from 1 to 100000, found -3",
+		`{"HNSBinding": "hcn"}`:                    `HNSBinding: expected ours or hcsshim, found "hcn"`,
+		`{"LogLevel": "loud"}`:                     `LogLevel: expected debug, info, warn or error, found "loud"`,
+		`{"LogLevel": 3}`:                          "LogLevel: expected a text in quotes, found 3",
+		`{"ResyncPeriodInMinutes": "often"}`:       `ResyncPeriodInMinutes: expected a whole number from 0 to 2147483647, found "often"`,
+		`{"Toggles": {"EnablePprof": "true"}}`:     `Toggles.EnablePprof: expected true or false, found "true"`,
+		`{"Toggles": {"EnableV2NPM": 1}}`:          "Toggles.EnableV2NPM: expected true or false, found 1",
+		`{"Transport": {"Address": []}}`:           "Transport.Address: expected a text in quotes, found a list",
+		`{"Toggles": true}`:                        "Toggles: expected an object, found true",
+		`{"ListeningPort": 1, "listeningPort": 2}`: `the key "listeningPort" is there twice, first as "ListeningPort"; leave one`,
+		`{"ListeningPort": 1, "ListeningPort": 2}`: `the key "ListeningPort" is there twice, first as "ListeningPort"; leave one`,
 		`{"Toggles": {"EnablePprof": true}, "toggles": {"EnablePprof": true}}`: `the key "toggles.EnablePprof" is there twice, first as "Toggles.EnablePprof"; leave one`,
 		`{"LogLevel": "` + strings.Repeat("é", 60) + `"}`:                      `LogLevel: expected debug, info, warn or error, found "` + strings.Repeat("é", 39) + "…",
 	} {
@@ -187,8 +182,7 @@ func written(t *testing.T, c config) []byte {
 	t.Helper()
 	data, err := json.Marshal(map[string]any{
 		"ListeningAddress": c.Address, "ListeningPort": c.Port,
-		"ProbeListeningPort": c.ProbePort, "DebugListeningAddress": c.DebugAddress, "DebugListeningPort": c.DebugPort,
-		"DebugTLSCertFile": c.DebugCertFile, "DebugTLSKeyFile": c.DebugKeyFile,
+		"ProbeListeningPort": c.ProbePort,
 		"WindowsNetworkName": c.Network, "ApplyIntervalInMilliseconds": c.ApplyInterval.Milliseconds(),
 		"MaxBatchedACLsPerPod": c.MaxBatchedACLs, "LogLevel": c.LogLevel, "CNIPipe": c.CNIPipe,
 		"MaxLabelsPerObject": c.Budgets.Labels, "MaxLabelBytesPerObject": c.Budgets.LabelBytes, "MaxNamedPortsPerPod": c.Budgets.Ports,
@@ -197,7 +191,7 @@ func written(t *testing.T, c config) []byte {
 		"MaxACLsPerPod": c.Budgets.ACLs, "MaxACLBytesPerPod": c.Budgets.ACLBytes,
 		"Toggles": map[string]bool{
 			"EnablePrometheusMetrics": c.Metrics, "EnableHTTPDebugAPI": c.DebugAPI, "EnablePprof": c.Pprof,
-			"ExposeDebugAPI": c.ExposeDebug, "CheckEndpointVersions": c.CheckVersions,
+			"CheckEndpointVersions": c.CheckVersions,
 		},
 	})
 	require.NoError(t, err)
@@ -208,7 +202,7 @@ func written(t *testing.T, c config) []byte {
 // that are read the same way when they are written.
 func FuzzConfig(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"ListeningPort": 1e4}`, `{"Toggles": {"EnablePprof": false}, "x": null}`, "\xef\xbb\xbf{\r\n}", `{"a": {"b": [1]}}`, `{"LogLevel": "WARN"}`, `[`, `{"":{}}`,
-		`{"DebugTLSCertFile": "a", "DebugTLSKeyFile": "b", "DebugListeningAddress": "::", "DebugListeningPort": 1}`, `{"Toggles": {"ExposeDebugAPI": true}, "WindowsNetworkName": "\ud800\n"}`} {
+		`{"ListeningAddress": "::", "ProbeListeningPort": 1}`, `{"Toggles": {"EnablePprof": true}, "WindowsNetworkName": "\ud800\n"}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -218,8 +212,6 @@ func FuzzConfig(f *testing.F) {
 			return
 		}
 		require.True(t, cfg.Port >= 1 && cfg.Port <= 65535, cfg.Port)
-		require.True(t, cfg.DebugPort >= 1 && cfg.DebugPort <= 65535, cfg.DebugPort)
-		require.Equal(t, cfg.DebugCertFile == "", cfg.DebugKeyFile == "")
 		require.Positive(t, cfg.MaxBatchedACLs)
 		require.Positive(t, cfg.ApplyInterval)
 		require.Contains(t, []string{"debug", "info", "warn", "error"}, cfg.LogLevel)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -19,7 +18,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/doctor"
 	"github.com/winnpm/winnpm/pkg/gate/gatetest"
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -140,19 +138,11 @@ func serveAPI(t *testing.T, policies string, told chan<- string) (kubeconfig str
 		case r.URL.Path == "/apis":
 			_, _ = io.WriteString(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
 			return
-		case strings.HasSuffix(r.URL.Path, "/configmaps/extension-apiserver-authentication"):
-			_, _ = io.WriteString(w, `{"kind":"ConfigMap","apiVersion":"v1"}`)
-			return
 		case strings.HasPrefix(r.URL.Path, "/apis/policy.networking.k8s.io/"):
 			http.NotFound(w, r)
 			return
 		case r.Method != http.MethodGet:
 			body, _ := io.ReadAll(r.Body) // what is missing is missed
-			if answer := review(filepath.Base(r.URL.Path), string(body)); answer != "" {
-				w.WriteHeader(http.StatusCreated)
-				_, _ = io.WriteString(w, answer)
-				return
-			}
 			told <- r.Method + " " + r.URL.Path + " " + string(body)
 			w.WriteHeader(http.StatusCreated)
 			_, _ = io.WriteString(w, "{}")
@@ -189,20 +179,6 @@ func serveAPI(t *testing.T, policies string, told chan<- string) (kubeconfig str
 	require.NoError(t, os.WriteFile(kubeconfig, []byte(`{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}],
   clusters: [{name: a, cluster: {server: "`+server.URL+`"}}]}`), 0o600))
 	return kubeconfig
-}
-
-// review answers who has a token and what they may see: ann has t-ann, and may
-// see the dump.
-func review(resource, body string) string {
-	switch resource {
-	case "tokenreviews":
-		return fmt.Sprintf(`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","status":{"authenticated":%t,"user":{"username":"ann"}}}`,
-			strings.Contains(body, "t-ann"))
-	case "subjectaccessreviews":
-		return fmt.Sprintf(`{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","status":{"allowed":%t}}`,
-			strings.Contains(body, debug.ManagerPath))
-	}
-	return ""
 }
 
 // started is an npm start that runs.

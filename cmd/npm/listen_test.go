@@ -91,20 +91,20 @@ func TestStartWithTakenPorts(t *testing.T) {
 	fake := newFake()
 	require.NoError(t, fake.CreateEndpoint(hnssim.NewEndpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
 	const policies = `[{"metadata":{"namespace":"x","name":"deny","uid":"u6"},"spec":{"podSelector":{}}}]`
-	s := launch(t, fake, exposing, "--kubeconfig", serveAPI(t, policies, make(chan string, 10)),
-		"--listen", first.Addr().String(), "--listen-debug", second.Addr().String())
+	s := launch(t, fake, `{}`, "--kubeconfig", serveAPI(t, policies, make(chan string, 10)),
+		"--listen", first.Addr().String(), "--listen-probes", second.Addr().String())
 	taken := map[any]any{}
 	for range 2 {
 		said := s.log("cannot listen, working without it and trying again")
 		require.Equal(t, "process 13 (evil.exe)", said["by"])
 		taken[said["endpoint"]] = said["address"]
 	}
-	require.Equal(t, map[any]any{"HTTP endpoint": first.Addr().String(), "HTTPS endpoint": second.Addr().String()}, taken)
+	require.Equal(t, map[any]any{"HTTP endpoint": first.Addr().String(), "probe endpoint": second.Addr().String()}, taken)
 	require.Eventually(t, func() bool { return strings.Contains(fake.Dump(), "azure-acl-npm-block") }, 30*time.Second, 10*time.Millisecond, "nothing is enforced")
 
 	require.NoError(t, first.Close())
 	s.listens()
-	s.becomes("/readyz", 200, fmt.Sprintf("ok\nthe HTTPS endpoint does not listen at %s: process 13 (evil.exe)\n", second.Addr()))
+	s.becomes("/readyz", 200, fmt.Sprintf("ok\nthe probe endpoint does not listen at %s: process 13 (evil.exe)\n", second.Addr()))
 	require.NoError(t, second.Close())
 	s.becomes("/readyz", 200, "ok\n")
 	s.stop()

@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
-	"github.com/winnpm/winnpm/pkg/agents"
 	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/bundle"
 	"github.com/winnpm/winnpm/pkg/debug"
@@ -87,9 +86,6 @@ func (s *source) plug(cmd *cobra.Command, name program) {
 }
 
 func (s *source) validate() error {
-	if err := s.cluster.validate(); err != nil {
-		return err
-	}
 	if s.live() {
 		return nil
 	}
@@ -231,7 +227,7 @@ func (s *source) endpoint(ctx context.Context) (endpoint, error) {
 	if err != nil {
 		return endpoint{}, err
 	}
-	_, at, err := findAgent(ctx, cluster, agents.Host{Node: s.node})
+	_, at, err := findAgent(ctx, cluster, s.node)
 	at.others = s.others
 	return at, s.cluster.advise(err)
 }

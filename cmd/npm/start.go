@@ -14,9 +14,9 @@ import (
 
 // startFlags are what the command line says; it goes before the configuration.
 type startFlags struct {
-	kubeconfig, listen, listenProbes, listenDebug, level string
-	reconcile, hnsTimeout                                time.Duration
-	dryRun                                               bool
+	kubeconfig, listen, listenProbes, level string
+	reconcile, hnsTimeout                   time.Duration
+	dryRun                                  bool
 }
 
 func newStart(std streams, getenv func(string) string, this host) *cobra.Command {
@@ -43,7 +43,6 @@ Exit code: 0 stopped by a signal or the service manager, 1 it cannot work,
 	f.StringVar(&flags.kubeconfig, "kubeconfig", "", "`file` with the cluster's address (default: as a pod of the cluster)")
 	f.StringVar(&flags.listen, "listen", "", "`address` of the HTTP endpoint (default: the configuration's, "+defaultConfig().address()+")")
 	f.StringVar(&flags.listenProbes, "listen-probes", "", "`address` where the kubelet's probes are answered, to this machine only (default: the configuration's, "+defaultConfig().probeAddress()+")")
-	f.StringVar(&flags.listenDebug, "listen-debug", "", "`address` of the HTTPS endpoint, where Toggles.ExposeDebugAPI opens it (default: the configuration's, "+defaultConfig().debugAddress()+")")
 	f.StringVar(&flags.level, "log-level", "", "off, error, warn, info or debug (default: the configuration's, "+defaultConfig().LogLevel+"); logs go to stderr")
 	f.DurationVar(&flags.reconcile, "reconcile-interval", 5*time.Minute, "how long an unused set stays; each object in HNS is looked at once in this `time`, a minute at most")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "write nothing; log what would be written")
@@ -82,7 +81,7 @@ func (flags startFlags) run(ctx context.Context, std streams, getenv func(string
 	}
 	set := settings{
 		config: cfg, node: node, kubeconfig: flags.kubeconfig,
-		listen: cmp.Or(flags.listen, cfg.address()), listenProbes: cmp.Or(flags.listenProbes, cfg.probeAddress()), listenDebug: cmp.Or(flags.listenDebug, cfg.debugAddress()), reconcile: flags.reconcile,
+		listen: cmp.Or(flags.listen, cfg.address()), listenProbes: cmp.Or(flags.listenProbes, cfg.probeAddress()), reconcile: flags.reconcile,
 		dryRun: flags.dryRun,
 	}
 	if err := runAgent(ctx, set, this, svc, logger); err != nil {

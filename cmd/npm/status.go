@@ -82,7 +82,6 @@ func (o *statusOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.cluster.context, "context", "", "`context` in the kubeconfig (default: the current one)")
 	f.StringVar(&o.cluster.namespace, "agent-namespace", agents.DefaultNamespace, "`namespace` of the agents")
 	f.StringVar(&o.cluster.selector, "selector", agents.DefaultSelector, "`labels` of the agents' pods")
-	o.cluster.directFlags(f)
 	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long an agent may take for its answer")
 	f.DurationVar(&o.interval, "interval", 5*time.Second, "how long to wait before asking again")
 }
@@ -96,7 +95,7 @@ func (o *statusOptions) validate() error {
 	case o.interval <= 0:
 		return fmt.Errorf("--interval %v: give a pause", o.interval)
 	}
-	return o.cluster.validate()
+	return nil
 }
 
 // nodeStatus is what is known of the agent of one node.

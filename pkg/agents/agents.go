@@ -99,7 +99,6 @@ type Cluster struct {
 	core      *rest.RESTClient
 	namespace string
 	selector  labels.Selector
-	direct    func(Agent) (http.RoundTripper, error) // nil: by port-forwards
 }
 
 // New returns the cluster behind an API server. Its agents are the pods of a
@@ -118,23 +117,20 @@ func New(api *rest.Config, namespace, selector string) (*Cluster, error) {
 	return &Cluster{api: api, core: core, namespace: namespace, selector: parsed}, nil
 }
 
-// Host is a node, and its address where that is known.
-type Host struct{ Node, IP string }
-
 // NodeOf returns the node of a pod, which is namespace/name.
-func (c *Cluster) NodeOf(ctx context.Context, pod string) (Host, error) {
+func (c *Cluster) NodeOf(ctx context.Context, pod string) (node string, err error) {
 	namespace, name, _ := strings.Cut(pod, "/")
 	var p corev1.Pod
-	err := c.core.Get().Namespace(namespace).Resource("pods").Name(name).Do(ctx).Into(&p)
+	err = c.core.Get().Namespace(namespace).Resource("pods").Name(name).Do(ctx).Into(&p)
 	switch {
 	case apierrors.IsNotFound(err):
-		return Host{}, fmt.Errorf("there is no pod %s in the cluster: %w", pod, err)
+		return "", fmt.Errorf("there is no pod %s in the cluster: %w", pod, err)
 	case err != nil:
-		return Host{}, fmt.Errorf("looking for the node of %s: %w", pod, advise(err))
+		return "", fmt.Errorf("looking for the node of %s: %w", pod, advise(err))
 	case p.Spec.NodeName == "":
-		return Host{}, fmt.Errorf("%s is on no node yet: kubectl -n %s describe pod %s says why", pod, namespace, name)
+		return "", fmt.Errorf("%s is on no node yet: kubectl -n %s describe pod %s says why", pod, namespace, name)
 	}
-	return Host{p.Spec.NodeName, p.Status.HostIP}, nil
+	return p.Spec.NodeName, nil
 }
 
 // Pods returns the pods of a namespace.
@@ -166,31 +162,20 @@ type Agent struct {
 	Name      string
 	Port      uint16 // of its HTTP endpoint
 	Ready     bool
-	HostIP    string // of its node
-	// Unlisted: nobody may look for its pod, so neither its name nor whether it is ready is known.
-	Unlisted bool
 }
 
 func (a Agent) String() string {
-	if a.Unlisted {
-		return "at " + a.HostIP
-	}
 	return a.Namespace + "/" + a.Name
 }
 
 // Find returns the agent of a node, the newest of those that run. It fails with
-// ErrNoAgent when the node has none. Who asks agents at their nodes and may not look for their
-// pods asks at the address.
-func (c *Cluster) Find(ctx context.Context, host Host) (Agent, error) {
-	node := host.Node
+// ErrNoAgent when the node has none.
+func (c *Cluster) Find(ctx context.Context, node string) (Agent, error) {
 	var pods corev1.PodList
 	err := c.core.Get().Namespace(c.namespace).Resource("pods").
 		Param("labelSelector", c.selector.String()).
 		Param("fieldSelector", fields.OneTermEqualSelector("spec.nodeName", node).String()).
 		Do(ctx).Into(&pods)
-	if apierrors.IsForbidden(err) && c.direct != nil && host.IP != "" {
-		return Agent{Node: node, HostIP: host.IP, Unlisted: true}, nil
-	}
 	if err != nil {
 		return Agent{}, fmt.Errorf("looking for the agent on node %s: %w", node, advise(err))
 	}
@@ -212,7 +197,7 @@ func choose(found []corev1.Pod, node string) (Agent, error) {
 			p.Namespace, p.Name, node, cmp.Or(p.Status.Phase, corev1.PodUnknown), p.Namespace, p.Name)
 	}
 	p := found[i]
-	return Agent{Node: node, Namespace: p.Namespace, Name: p.Name, Port: port(p), Ready: ready(p.Status), HostIP: p.Status.HostIP}, nil
+	return Agent{Node: node, Namespace: p.Namespace, Name: p.Name, Port: port(p), Ready: ready(p.Status)}, nil
 }
 
 // onLinux tells the pods of Azure NPM on Linux nodes, which have the same labels.

@@ -65,7 +65,7 @@ func TestNodeOf(t *testing.T) {
 	c := open(t, fake)
 	node, err := c.NodeOf(t.Context(), "x/web")
 	require.NoError(t, err)
-	require.Equal(t, agents.Host{Node: "win-1"}, node)
+	require.Equal(t, "win-1", node)
 	_, err = c.NodeOf(t.Context(), "x/new")
 	require.EqualError(t, err, "x/new is on no node yet: kubectl -n x describe pod new says why")
 	_, err = c.NodeOf(t.Context(), "x/old")
@@ -139,7 +139,7 @@ func TestFind(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			fake := agentstest.New(t)
 			fake.Pods = tc.pods
-			got, err := open(t, fake).Find(t.Context(), agents.Host{Node: "win-1"})
+			got, err := open(t, fake).Find(t.Context(), "win-1")
 			if tc.err != "" {
 				require.EqualError(t, err, tc.err)
 				require.Equal(t, strings.HasPrefix(tc.err, "no agent"), errors.Is(err, agents.ErrNoAgent))
@@ -152,7 +152,7 @@ func TestFind(t *testing.T) {
 	}
 	fake := agentstest.New(t)
 	fake.Forbidden = []string{"list pods"}
-	_, err := open(t, fake).Find(t.Context(), agents.Host{Node: "win-1"})
+	_, err := open(t, fake).Find(t.Context(), "win-1")
 	require.EqualError(t, err, "looking for the agent on node win-1: pods is forbidden: nobody may list them; deploy/trace has the rights that it takes")
 }
 
@@ -297,7 +297,7 @@ func TestEndlessAnswers(t *testing.T) {
 	require.NoError(t, err)
 	_, err = c.NodeOf(t.Context(), "x/web")
 	require.ErrorContains(t, err, "the API server answers with more than 33554432 bytes: is this one?")
-	_, err = c.Find(t.Context(), agents.Host{Node: "win-1"})
+	_, err = c.Find(t.Context(), "win-1")
 	require.ErrorContains(t, err, "the API server answers with more than 33554432 bytes: is this one?")
 
 	_, _, err = forwarded(t, func(c *agentstest.Cluster) {

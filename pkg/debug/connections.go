@@ -2,7 +2,6 @@ package debug
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
 	"net/http"
 	"net/netip"
@@ -113,9 +112,6 @@ func (c *conn) setBusy(busy bool) {
 type connKey struct{}
 
 func withConn(ctx context.Context, c net.Conn) context.Context {
-	if encrypted, ok := c.(*tls.Conn); ok {
-		c = encrypted.NetConn()
-	}
 	return context.WithValue(ctx, connKey{}, c)
 }
 

@@ -65,8 +65,8 @@ type Page struct {
 	// Open lets everybody see it. The others tell names and addresses of the
 	// whole cluster.
 	Open bool
-	// Public answers other machines in place of Handler, if the page is Open, where no
-	// guard has let the client in. nil: Handler has no names.
+	// Public answers other machines in place of Handler, if the page is Open. nil: Handler
+	// has no names.
 	Public http.Handler
 	// Heavy pages cost memory or processor time that grows with the cluster, or
 	// hold up what they measure. Few are answered at the same time, and fewer to
@@ -114,31 +114,22 @@ func (cfg Config) all() []Page {
 	return append(pages, cfg.Pages...)
 }
 
-// Handler returns the endpoint as it is without encryption: the open pages for
-// everybody, the others for this machine.
-func Handler(cfg Config) http.Handler {
-	plain, _ := Handlers(cfg, Local)
-	return plain
-}
-
 // Probes returns /healthz and /readyz alone, for clients on this machine: for a listener
 // that pods cannot reach.
 func Probes(cfg Config) http.Handler {
 	pages := http.NewServeMux()
 	for _, page := range cfg.health() {
-		pages.Handle("GET "+page.Path, Local(page.Handler))
+		pages.Handle("GET "+page.Path, local(page.Handler))
 	}
 	return small(ownSite(pages))
 }
 
-// Handlers returns Handler, and a second one for other machines with every page
-// behind guard. They share their limits.
-func Handlers(cfg Config, guard Guard) (plain, guarded http.Handler) {
-	here, there := http.NewServeMux(), http.NewServeMux()
+// Handler returns the endpoint: the open pages for everybody, the others for this machine.
+func Handler(cfg Config) http.Handler {
+	pages := http.NewServeMux()
 	limits := newLimits()
 	for _, page := range cfg.all() {
 		bounded := limits.bound(page)
-		there.Handle("GET "+page.Path, guard(bounded))
 		if page.Open {
 			if page.Public != nil {
 				public := page
@@ -147,11 +138,11 @@ func Handlers(cfg Config, guard Guard) (plain, guarded http.Handler) {
 			}
 			bounded = ownName(cfg.Node, bounded)
 		} else {
-			bounded = Local(bounded)
+			bounded = local(bounded)
 		}
-		here.Handle("GET "+page.Path, bounded)
+		pages.Handle("GET "+page.Path, bounded)
 	}
-	return small(ownSite(here)), small(ownSite(there))
+	return small(ownSite(pages))
 }
 
 // Site returns the pages of one handler: that at / and all below it, of which

@@ -7,20 +7,14 @@ import (
 	"strings"
 )
 
-// Guard decides for each request who sees a page: it passes the request on, or
-// answers itself.
-type Guard func(page http.Handler) http.Handler
-
-// Local is the Guard for clients on this machine. Such a client may be a
+// local shows a page to clients on this machine. Such a client may be a
 // browser that a page on the internet made ask, under a name of its own that
 // resolves to 127.0.0.1; so the request must not name any host but this one.
-func Local(page http.Handler) http.Handler {
+func local(page http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case !fromLoopback(r.RemoteAddr) && r.Header.Get("Authorization") != "":
-			http.Error(w, "the token went over the network in the clear: replace it, and use the HTTPS port that Toggles.ExposeDebugAPI in the configuration opens", http.StatusForbidden)
 		case !fromLoopback(r.RemoteAddr):
-			http.Error(w, "this page answers only on the node itself; Toggles.ExposeDebugAPI in the configuration opens it over HTTPS", http.StatusForbidden)
+			http.Error(w, "this page answers only on the node itself; kubectl port-forward reaches it", http.StatusForbidden)
 		case !namesAddress(r.Host):
 			http.Error(w, "this page answers only to the name localhost and to addresses", http.StatusForbidden)
 		default:

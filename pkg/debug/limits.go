@@ -7,9 +7,12 @@ import (
 
 const (
 	// heavyAtOnce is how many heavy pages are answered at the same time: as many
-	// dumps may be in memory. One client has heavyOfOne of them at most.
-	heavyAtOnce = 4
-	heavyOfOne  = 2
+	// dumps may be in memory. heavyWaiting more requests wait for heavyWait: a page in a
+	// browser ends its last request and sends the next one in the same moment, and the
+	// server may notice the end after the beginning.
+	heavyAtOnce  = 2
+	heavyWaiting = 2
+	heavyWait    = 2 * time.Second
 	// openAtOnce are for other machines too, so they have places of their own:
 	// who reads metrics slowly keeps nobody from the pages of this machine.
 	openAtOnce  = 8
@@ -24,12 +27,11 @@ const (
 
 // limits are what all pages of an endpoint share.
 type limits struct {
-	heavy       *fairPlaces
-	open, light slots
+	heavy, waiting, open, light slots
 }
 
 func newLimits() limits {
-	return limits{newFairPlaces(heavyAtOnce, heavyOfOne), make(slots, openAtOnce), make(slots, lightAtOnce)}
+	return limits{make(slots, heavyAtOnce), make(slots, heavyWaiting), make(slots, openAtOnce), make(slots, lightAtOnce)}
 }
 
 // slots are places for requests in progress; it holds one entry for each.
@@ -45,6 +47,28 @@ func (s slots) enter(*http.Request) (leave func(), ok bool) {
 	}
 }
 
+// enterHeavy takes a place for a heavy page, until leave is called. It waits for one for
+// heavyWait, unless heavyWaiting requests wait already or the client goes.
+func (l limits) enterHeavy(r *http.Request) (leave func(), ok bool) {
+	if leave, ok = l.heavy.enter(r); ok {
+		return leave, true
+	}
+	stop, ok := l.waiting.enter(r)
+	if !ok {
+		return nil, false
+	}
+	defer stop()
+	patience := time.NewTimer(heavyWait)
+	defer patience.Stop()
+	select {
+	case l.heavy <- struct{}{}:
+		return func() { <-l.heavy }, true
+	case <-patience.C:
+	case <-r.Context().Done():
+	}
+	return nil, false
+}
+
 // bound lets a page answer when it has a place.
 func (l limits) bound(page Page) http.Handler {
 	enter := l.light.enter
@@ -52,7 +76,7 @@ func (l limits) bound(page Page) http.Handler {
 	case page.vital:
 		return page.Handler
 	case page.Heavy:
-		enter = l.heavy.enter
+		enter = l.enterHeavy
 	case page.Open:
 		enter = l.open.enter
 	}

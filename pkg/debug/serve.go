@@ -1,11 +1,8 @@
 package debug
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
 	"fmt"
-	"log"
 	"net"
 	"net/http"
 	"time"
@@ -23,15 +20,6 @@ func ServeProbes(ctx context.Context, l net.Listener, h http.Handler) error {
 	srv := newServer(ctx, h)
 	srv.SetKeepAlivesEnabled(false)
 	return serve(ctx, &crowd{Listener: l, most: connectionsAtOnce, ofOne: connectionsAtOnce}, srv)
-}
-
-// ServeTLS is Serve with encryption; certificate is tls.Config.GetCertificate.
-// Clients may send certificates of their own, whatever these say: TLS proves that
-// they have the keys, and h judges them in each request.
-func ServeTLS(ctx context.Context, l net.Listener, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), h http.Handler) error {
-	// Without ALPN it is HTTP/1.1, where limits of connections are limits of requests.
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate, ClientAuth: tls.RequestClientCert}
-	return serve(ctx, tls.NewListener(newCrowd(l), cfg), newServer(ctx, h))
 }
 
 func serve(ctx context.Context, l net.Listener, srv *http.Server) error {
@@ -64,17 +52,5 @@ func newServer(ctx context.Context, h http.Handler) *http.Server {
 		MaxHeaderBytes:    64 << 10,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ConnContext:       withConn,
-		ErrorLog:          log.New(quiet{}, "", 0),
 	}
-}
-
-// quiet passes on to package log what a server logs, but not what anybody can
-// make it log: that a client does not speak TLS.
-type quiet struct{}
-
-func (quiet) Write(line []byte) (int, error) {
-	if !bytes.Contains(line, []byte("TLS handshake error")) {
-		log.Print(string(bytes.TrimSuffix(line, []byte("\n"))))
-	}
-	return len(line), nil
 }

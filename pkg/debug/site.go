@@ -28,9 +28,6 @@ func foreign(r *http.Request) bool {
 		return slices.ContainsFunc(sites, func(site string) bool { return site != "same-origin" && site != "none" })
 	}
 	own := "http://" + r.Host
-	if r.TLS != nil {
-		own = "https://" + r.Host
-	}
 	return slices.ContainsFunc(r.Header.Values("Origin"), func(origin string) bool { return !strings.EqualFold(origin, own) })
 }
 

@@ -154,11 +154,6 @@ var pairs = map[string]struct {
 		overlay: "resources: [DEPLOY, DEPLOY/uninstall]\n" +
 			"patches: [{patch: '{$patch: delete, apiVersion: apps/v1, kind: DaemonSet, metadata: {name: azure-npm-win, namespace: kube-system}}'}]",
 	},
-	"exposed": {
-		values:   "config: {Toggles: {ExposeDebugAPI: true}}",
-		overlay:  "resources: [DEPLOY]\ncomponents: [DEPLOY/exposed]",
-		settings: true,
-	},
 	"another port": {
 		values: "config: {ListeningPort: 10191, ProbeListeningPort: 10194}",
 		overlay: `{resources: [DEPLOY], patches: [{target: {kind: Service}, patch: '[{"op": "replace", "path": "/spec/ports/0/targetPort", "value": 10191}]'},` +

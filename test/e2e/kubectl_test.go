@@ -37,7 +37,7 @@ func TestKubectlTrace(t *testing.T) {
 	w.node("trace-linux", "127.0.0.1")
 	for _, node := range []string{"trace-1", "trace-2"} {
 		w.windowsNode(node, startAgent(t, node, agentKubeconfig(t)).address())
-		w.agentPod(node, "127.0.0.1")
+		w.agentPod(node)
 	}
 	w.namespace("front", "")
 	w.namespace("back", "")

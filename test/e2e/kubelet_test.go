@@ -111,8 +111,7 @@ func (w *world) relabelNode(name, system string) {
 func agentOn(node string) string { return "azure-npm-win-" + node }
 
 // agentPod makes the pod of an agent, as the DaemonSet of deploy/ has it, and lets it be ready.
-// It answers other machines at an address.
-func (w *world) agentPod(node, address string) {
+func (w *world) agentPod(node string) {
 	w.t.Helper()
 	template := into[appsv1.DaemonSet](w.t, render(w.t, overlays["azure"])["DaemonSet"]).Spec.Template
 	object := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
@@ -122,7 +121,7 @@ func (w *world) agentPod(node, address string) {
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() { w.removeAgent(node) })
 	object.Status = corev1.PodStatus{
-		Phase: corev1.PodRunning, HostIP: address, PodIP: address, PodIPs: []corev1.PodIP{{IP: address}}, HostIPs: []corev1.HostIP{{IP: address}},
+		Phase: corev1.PodRunning, HostIP: "127.0.0.1", PodIP: "127.0.0.1", PodIPs: []corev1.PodIP{{IP: "127.0.0.1"}}, HostIPs: []corev1.HostIP{{IP: "127.0.0.1"}},
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 	}
 	_, err = pods.UpdateStatus(w.t.Context(), object, metav1.UpdateOptions{})

@@ -73,6 +73,14 @@ func create(ctx context.Context, kube kubernetes.Interface, object runtime.Objec
 	return err
 }
 
+// account creates a ServiceAccount.
+func (w *world) account(namespace, name string) rbacv1.Subject {
+	w.t.Helper()
+	_, err := w.kube.CoreV1().ServiceAccounts(namespace).Create(w.t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	require.NoError(w.t, err)
+	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}
+}
+
 // kubeconfigOf writes a kubeconfig with a fresh token of a ServiceAccount for
 // the server at url, which shows a certificate of ca.
 func kubeconfigOf(t *testing.T, namespace, account, url string, ca []byte) string {

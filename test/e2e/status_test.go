@@ -111,7 +111,7 @@ func (w *world) fiveAgents() {
 		"five-well": well, "five-hung": hangs(w.t), "five-old": older(w.t, well), "five-rightless": w.rightless("five-rightless"), "five-refused": well,
 	} {
 		w.windowsNode(node, agent)
-		w.agentPod(node, "127.0.0.1")
+		w.agentPod(node)
 	}
 }
 

@@ -88,7 +88,6 @@ var now = metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
 type pod struct {
 	namespace, name string
 	node, ip        string
-	host            string // address of the node
 	labels          string // "app=web,tier=front"
 	ports           string // "http=8080,..."
 }
@@ -119,7 +118,7 @@ func makePod(ctx context.Context, kube kubernetes.Interface, p pod) error {
 		return err
 	}
 	started := metav1.Now()
-	object.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &started, PodIP: p.ip, PodIPs: []corev1.PodIP{{IP: p.ip}}, HostIP: p.host}
+	object.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &started, PodIP: p.ip, PodIPs: []corev1.PodIP{{IP: p.ip}}}
 	_, err = kube.CoreV1().Pods(p.namespace).UpdateStatus(ctx, object, metav1.UpdateOptions{})
 	return err
 }

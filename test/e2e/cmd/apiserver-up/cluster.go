@@ -41,9 +41,6 @@ func (c *cluster) up(ctx context.Context) error {
 	if c.keys, err = writeKeys(c.dir); err != nil {
 		return err
 	}
-	if err := writeClientCA(c.dir); err != nil {
-		return err
-	}
 	c.token = rand.Text()
 	users := fmt.Sprintf("%s,admin,admin,system:masters\n", c.token)
 	if err := os.WriteFile(c.path("tokens.csv"), []byte(users), 0o600); err != nil {
@@ -147,7 +144,6 @@ func (c *cluster) startAPIServer(ctx context.Context) error {
 		"--allow-privileged=true", // as every cluster with HostProcess containers
 		"--authorization-mode=RBAC",
 		"--token-auth-file="+c.path("tokens.csv"),
-		"--client-ca-file="+c.path(clientCA),
 		"--cert-dir="+c.dir,
 		"--tls-cert-file="+c.keys.serverCert,
 		"--tls-private-key-file="+c.keys.serverKey,
