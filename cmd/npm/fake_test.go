@@ -112,7 +112,7 @@ func (f *fakeService) hnsPID() (uint32, error) {
 func (f *fakeService) host() host {
 	return host{
 		connect: func(hcsadapter.Options) (service, error) { return f, nil },
-		lock:    f.lock, listen: listen, listening: func(string) string { return "process 13 (evil.exe)" },
+		lock:    f.lock, listen: listen,
 		pipe: f.pipe,
 		raw:  f.raw, facts: func() doctor.Node { return doctor.Node{OS: "a test"} },
 		hnsPID: f.hnsPID, pidPoll: 10 * time.Millisecond,

@@ -9,7 +9,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/gate/pipe"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 	"github.com/winnpm/winnpm/pkg/nodelock"
-	"github.com/winnpm/winnpm/pkg/processes"
 )
 
 // Names of locks are the same for all versions and all networks: a node has one HNS.
@@ -39,8 +38,6 @@ type host struct {
 	// listen listens at an address of TCP. An error of the system is an
 	// os.SyscallError; every other says that the address is none.
 	listen func(ctx context.Context, address string) (net.Listener, error)
-	// listening says which process is in the way there, "" when that is not known.
-	listening func(address string) string
 	// pipe makes the pipe of the CNI plugin; see pipe.Listen.
 	pipe func(path string) (net.Listener, error)
 	// hnsPID returns the process id of the service behind HNS, 0 while it does
@@ -52,7 +49,7 @@ type host struct {
 
 func thisHost() host {
 	return host{
-		connect: newHNS, lock: nodelock.New(lockName).Lock, listen: listen, listening: processes.Listening,
+		connect: newHNS, lock: nodelock.New(lockName).Lock, listen: listen,
 		pipe: pipe.Listen,
 		raw:  newRaw, second: newSecond, wire: newWire, restarter: newRestarter, alone: nodelock.New(doctorName).Lock, facts: nodeFacts,
 		hnsPID: hnsPID, pidPoll: pidPoll,

@@ -56,12 +56,9 @@ func (d *listener) run(ctx context.Context) error {
 
 // wait tries until the address is free or ctx is done.
 func (d *listener) wait(ctx context.Context) error {
-	began, by := time.Now(), d.host.listening(d.address)
-	warn(d.logger, "cannot listen, working without it and trying again", "endpoint", d.what, "address", d.address, "by", by, "err", d.taken.Error(), "otherAddress", d.keys)
-	if by == "" {
-		by = d.taken.Error()
-	}
-	d.note(fmt.Sprintf("the %s does not listen at %s: %s", d.what, d.address, by))
+	began := time.Now()
+	warn(d.logger, "cannot listen, working without it and trying again", "endpoint", d.what, "address", d.address, "err", d.taken.Error(), "otherAddress", d.keys)
+	d.note(fmt.Sprintf("the %s does not listen at %s: %s", d.what, d.address, d.taken))
 	defer d.note("")
 	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
 		timer := time.NewTimer(pause)

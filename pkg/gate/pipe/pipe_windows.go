@@ -7,11 +7,10 @@ import (
 	"net"
 	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/Microsoft/go-winio"
 	"golang.org/x/sys/windows"
-
-	"github.com/winnpm/winnpm/pkg/processes"
 )
 
 // local is how the pipes of this computer begin. Others would be asked over the network.
@@ -80,8 +79,31 @@ func ofAnAgent(conn net.Conn) error {
 	if err != nil {
 		return fmt.Errorf("its owner: %w", err)
 	}
-	if owner == nil || !processes.Trusted(owner) {
+	if owner == nil || !trusted(owner) {
 		return fmt.Errorf("belongs to %v, who is no agent", owner)
 	}
 	return nil
+}
+
+// maxSIDBytes is SECURITY_MAX_SID_SIZE of winnt.h.
+const maxSIDBytes = 68
+
+// trusted reports whether an account is SYSTEM, the administrators, the account of this
+// process, or the owner of the objects that this process makes.
+func trusted(account *windows.SID) bool {
+	if account.IsWellKnown(windows.WinLocalSystemSid) || account.IsWellKnown(windows.WinBuiltinAdministratorsSid) {
+		return true
+	}
+	own := windows.GetCurrentProcessToken()
+	user, err := own.GetTokenUser()
+	if err == nil && account.Equals(user.User.Sid) {
+		return true
+	}
+	var owner struct {
+		sid  *windows.SID // in rest
+		rest [maxSIDBytes]byte
+	}
+	size := uint32(unsafe.Sizeof(owner))
+	err = windows.GetTokenInformation(own, windows.TokenOwner, (*byte)(unsafe.Pointer(&owner)), size, &size)
+	return err == nil && account.Equals(owner.sid)
 }

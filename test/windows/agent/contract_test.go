@@ -96,12 +96,10 @@ func TestExports(t *testing.T) {
 	require.Equal(t, 6, passed)
 }
 
-// The lock of the node, and who has what, work with what Windows has for it.
+// TestNodeLock runs the tests of the node's lock.
 func TestNodeLock(t *testing.T) {
 	begin(t)
-	h := newHost(t, azure())
-	runTests(t, h, "nodelock")
-	runTests(t, h, "processes")
+	runTests(t, newHost(t, azure()), "nodelock")
 }
 
 // TestGatePipe runs the tests of the pipe between the CNI plugin and the agent.
