@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -26,17 +25,11 @@ func main() {
 // run plays every patch of the repository around the working directory, or
 // those named as arguments.
 func run(ctx context.Context) error {
-	of := flag.Int("of", 1, "play one mutant of so many, and check that the others apply")
-	turn := flag.Uint("turn", 0, "which one of them; any number")
-	flag.Parse()
-	if *of < 1 {
-		return fmt.Errorf("-of %d: write 1 or more", *of)
-	}
 	root, err := moduleRoot()
 	if err != nil {
 		return err
 	}
-	files := flag.Args()
+	files := os.Args[1:]
 	if len(files) == 0 {
 		if files, err = filepath.Glob(filepath.Join(root, "test", "mutants", "*.patch")); err != nil {
 			return err
@@ -54,8 +47,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(r.tmp)
-	played, rest := share(mutants, *of, *turn)
-	return errors.Join(r.play(ctx, played), r.apply(ctx, rest))
+	return r.play(ctx, mutants)
 }
 
 // moduleRoot returns the closest directory upwards that has a go.mod.

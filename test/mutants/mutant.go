@@ -19,14 +19,10 @@ type mutant struct {
 type test struct {
 	pkg   string // relative to the root, like ./pkg/ipsets
 	names string // for -run
-	deep  bool   // only make deep plays enough of them
 }
 
 // testLine is the header line `Test: ./pkg/ipsets TestPins`.
 var testLine = regexp.MustCompile(`(?m)^Test:[ \t]+(\./\S+)[ \t]+(\S+)[ \t]*$`)
-
-// deepLine is the header line `Deep: yes`.
-var deepLine = regexp.MustCompile(`(?m)^Deep:[ \t]*(.*)$`)
 
 // readMutants reads the headers of patch files. The error names the file and
 // what its header lacks.
@@ -54,14 +50,10 @@ func readMutants(files []string) ([]mutant, error) {
 		if _, err := regexp.Compile(names); err != nil {
 			return nil, fmt.Errorf("%s: Test: %w", file, err)
 		}
-		deep := deepLine.FindAllStringSubmatch(header, -1)
-		if len(deep) > 1 || len(deep) == 1 && strings.TrimSpace(deep[0][1]) != "yes" {
-			return nil, fmt.Errorf("%s: write one line `Deep: yes`, or none", file)
-		}
 		out = append(out, mutant{
 			name: strings.TrimSuffix(filepath.Base(path), ".patch"),
 			path: path,
-			test: test{pkg: lines[0][1], names: names, deep: len(deep) == 1},
+			test: test{pkg: lines[0][1], names: names},
 		})
 	}
 	return out, nil

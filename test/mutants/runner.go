@@ -70,8 +70,7 @@ func (r *runner) play(ctx context.Context, mutants []mutant) error {
 			failures++
 			fmt.Fprintf(r.out, "FAIL  %-28s %s %s: %v (%.1fs)\n", m.name, m.test.pkg, m.test.names, err, took)
 		default:
-			fmt.Fprintf(r.out, "ok    %-28s killed by %s %s%s (%.1fs)\n",
-				m.name, m.test.pkg, strings.Join(verdict.failed, " "), map[bool]string{true: ", deep"}[m.test.deep], took)
+			fmt.Fprintf(r.out, "ok    %-28s killed by %s %s (%.1fs)\n", m.name, m.test.pkg, strings.Join(verdict.failed, " "), took)
 		}
 	})
 	if ctx.Err() != nil {
@@ -82,39 +81,6 @@ func (r *runner) play(ctx context.Context, mutants []mutant) error {
 		return fmt.Errorf("%d of %d mutants were not killed by their test", failures, len(mutants))
 	}
 	return nil
-}
-
-// share returns every of-th mutant, beginning with the one whose turn it is, and the rest.
-// With a turn that moves on all are played in of runs.
-func share(mutants []mutant, of int, turn uint) (played, rest []mutant) {
-	for i, m := range mutants {
-		if i%of == int(turn%uint(of)) {
-			played = append(played, m)
-		} else {
-			rest = append(rest, m)
-		}
-	}
-	return played, rest
-}
-
-// apply checks that mutants which are not played apply: to make one anew is the work of
-// whoever moves the code.
-func (r *runner) apply(ctx context.Context, mutants []mutant) error {
-	if len(mutants) == 0 {
-		return nil
-	}
-	in := r.trees[0]
-	if err := in.refresh(); err != nil {
-		return err
-	}
-	var failed []error
-	for _, m := range mutants {
-		if _, err := git(ctx, in.dir, "apply", "--check", "--recount", m.path); err != nil {
-			failed = append(failed, fmt.Errorf("%s no longer applies: %w", m.name, err))
-		}
-	}
-	fmt.Fprintf(r.out, "mutants: %d others are not played now, %d of them apply\n", len(mutants), len(mutants)-len(failed))
-	return errors.Join(failed...)
 }
 
 // each calls do for 0 to n-1, in every copy at once, and returns when all are done.
@@ -165,26 +131,25 @@ func (r *runner) unharmed(ctx context.Context, mutants []mutant) error {
 	return nil
 }
 
-// runsOf returns the fewest runs that have every named test: one for each package and
-// effort, as to build and link it takes longer than its tests, and one for each name of
-// a subtest, which does not go together with others.
+// runsOf returns the fewest runs that include every named test: one for each package,
+// as linking its tests takes longer than running them, and one for each name with a
+// subtest, which cannot be joined with other names.
 func runsOf(mutants []mutant) []test {
 	var runs []test
-	seen, at := map[test]bool{}, map[test]int{} // at: the run of a package and effort
+	seen, at := map[test]bool{}, map[string]int{} // at: the run of a package
 	for _, m := range mutants {
 		if seen[m.test] {
 			continue
 		}
 		seen[m.test] = true
-		place := test{pkg: m.test.pkg, deep: m.test.deep}
-		i, together := at[place]
+		i, together := at[m.test.pkg]
 		switch {
 		case strings.Contains(m.test.names, "/"):
 			runs = append(runs, m.test)
 		case together:
 			runs[i].names += "|" + m.test.names
 		default:
-			at[place] = len(runs)
+			at[m.test.pkg] = len(runs)
 			runs = append(runs, m.test)
 		}
 	}

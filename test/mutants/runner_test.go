@@ -25,10 +25,7 @@ func Clamp(n int) int {
 `,
 	"limit/limit_test.go": `package limit
 
-import (
-	"os"
-	"testing"
-)
+import "testing"
 
 func TestClamp(t *testing.T) {
 	t.Run("big", func(t *testing.T) {
@@ -53,12 +50,6 @@ func TestElsewhere(t *testing.T) {
 func TestSkipped(t *testing.T) { t.Skip() }
 
 func TestRed(t *testing.T) { t.Error("always") }
-
-func TestRare(t *testing.T) {
-	if os.Getenv("WINNPM_EFFORT") == "deep" && Clamp(11) != 10 {
-		t.Error("only a deep run draws 11")
-	}
-}
 `,
 }
 
@@ -78,7 +69,6 @@ func TestPlay(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		test, diff string
-		header     string // more lines of it
 		limit      time.Duration
 		out, err   string // parts of
 	}{
@@ -92,14 +82,6 @@ func TestPlay(t *testing.T) {
 		},
 		"survives": {
 			test: "TestSmall", diff: patch("return n"),
-			out: "SURVIVED", err: "1 of 1 mutants",
-		},
-		"only deep kills it": {
-			test: "TestRare", diff: patch("return n"), header: "Deep: yes\n",
-			out: "killed by ./limit TestRare, deep",
-		},
-		"a deep one that does not say so survives": {
-			test: "TestRare", diff: patch("return n"),
 			out: "SURVIVED", err: "1 of 1 mutants",
 		},
 		"does not compile": {
@@ -136,7 +118,7 @@ func TestPlay(t *testing.T) {
 			t.Parallel()
 			root := repository(t)
 			file := filepath.Join(t.TempDir(), "broken.patch")
-			write(t, file, "What it breaks.\nTest: ./limit ^"+tt.test+"$\n"+tt.header+tt.diff)
+			write(t, file, "What it breaks.\nTest: ./limit ^"+tt.test+"$\n"+tt.diff)
 			mutants, err := readMutants([]string{file})
 			require.NoError(t, err)
 
@@ -183,41 +165,6 @@ func TestPlayInCopies(t *testing.T) {
 	}
 }
 
-// What is not played has to apply all the same.
-func TestShare(t *testing.T) {
-	t.Parallel()
-	root, dir := repository(t), t.TempDir()
-	for name, diff := range map[string]string{
-		"a": patch("return n"), "b": patch("return 9"),
-		"c": strings.Replace(patch("return n"), "n > 10", "n > 11", 1), "d": patch("return 8"),
-	} {
-		write(t, filepath.Join(dir, name+".patch"), "What it breaks.\nTest: ./limit ^TestClamp$\n"+diff)
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "*.patch"))
-	require.NoError(t, err)
-	all, err := readMutants(files)
-	require.NoError(t, err)
-
-	var seen []string
-	for turn := range uint(3) {
-		played, rest := share(all, 3, turn+7)
-		require.Len(t, append(rest, played...), len(all))
-		for _, m := range played {
-			seen = append(seen, m.name)
-		}
-	}
-	require.ElementsMatch(t, []string{"a", "b", "c", "d"}, seen, "each once in three turns")
-
-	var out strings.Builder
-	r, err := newRunner(t.Context(), root, 1, &out)
-	require.NoError(t, err)
-	defer os.RemoveAll(r.tmp)
-	played, rest := share(all, 2, 1)
-	require.NoError(t, r.play(t.Context(), played), out.String())
-	require.ErrorContains(t, r.apply(t.Context(), rest), "c no longer applies")
-	require.Contains(t, out.String(), "2 others are not played now, 1 of them apply")
-}
-
 // One mutant must not see what the one before it changed or left behind.
 func TestPlayRestores(t *testing.T) {
 	t.Parallel()
@@ -245,7 +192,6 @@ func TestReadMutantsRefuses(t *testing.T) {
 		"no test":      {"Breaks it.\n" + patch("return n"), "0 lines `Test:"},
 		"two tests":    {"Test: ./a A\nTest: ./b B\n" + patch("return n"), "2 lines `Test:"},
 		"bad regexp":   {"Test: ./limit Test(\n" + patch("return n"), "missing closing"},
-		"deep or not":  {"Test: ./limit TestClamp\nDeep: often\n" + patch("return n"), "`Deep: yes`, or none"},
 		"test in diff": {patch("return n") + "Test: ./limit TestClamp\n", "0 lines `Test:"},
 	}
 	for name, tt := range tests {
@@ -279,15 +225,12 @@ func write(t *testing.T, file, content string) {
 	require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
 }
 
-// TestRunsOf: a package is built once for all of its tests of one effort, but for names
-// of subtests.
+// TestRunsOf checks that one run of a package has all of its tests, except names with a subtest.
 func TestRunsOf(t *testing.T) {
 	of := func(pkg, names string) mutant { return mutant{test: test{pkg: pkg, names: names}} }
-	deep := of("./a", "^TestD$")
-	deep.test.deep = true
-	require.Equal(t, []test{{"./a", "^TestX$|^TestY$", false}, {"./b", "^TestX$", false}, {"./a", "^TestZ$/^one$", false}, {"./a", "^TestD$", true}, {"./a", "^TestZ$/^two$", false}},
+	require.Equal(t, []test{{"./a", "^TestX$|^TestY$"}, {"./b", "^TestX$"}, {"./a", "^TestZ$/^one$"}, {"./a", "^TestZ$/^two$"}},
 		runsOf([]mutant{
-			of("./a", "^TestX$"), of("./b", "^TestX$"), of("./a", "^TestZ$/^one$"), deep, of("./a", "^TestX$"),
+			of("./a", "^TestX$"), of("./b", "^TestX$"), of("./a", "^TestZ$/^one$"), of("./a", "^TestX$"),
 			of("./a", "^TestZ$/^two$"), of("./a", "^TestY$"), of("./a", "^TestZ$/^one$"),
 		}))
 }
