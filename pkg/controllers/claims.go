@@ -25,9 +25,9 @@ type podClaim struct {
 	uid     types.UID
 	sandbox state.Sandbox
 	addr    netip.Addr
-	before  netip.Addr // of the Pod object when the claim came
-	// passed: the Pod object has had another address in the pod network than before. The API
-	// server knows better from then on.
+	before  netip.Addr // the address in the Pod object when the claim came
+	// passed is set once the Pod object has an address of the pod network that differs from before.
+	// From then on the agent uses the address of the Pod object.
 	passed bool
 	end    context.CancelCauseFunc // tells who waits that it counts no more
 }
@@ -46,7 +46,7 @@ func (c *claims) on(p *desired.Pod) *desired.Pod {
 		return p
 	}
 	is := *p
-	is.HostNetwork, is.Addr = false, ownAddr(p) // a CNI is called for the pod network alone
+	is.HostNetwork, is.Addr = false, ownAddr(p) // containerd calls a CNI only for pods of the pod network
 	if is.Sandbox = t.sandbox; !t.passed || p.Addr == t.addr {
 		is.Addr, is.Started = t.addr, t.sandbox.Told // of two pods that claim an address the later one has it
 	}
@@ -123,9 +123,9 @@ func (c *claims) sees(key desired.PodKey, p *desired.Pod) {
 	}
 }
 
-// ownAddr returns the address that a Pod object gives the pod in the pod network. It is the zero
-// Addr when there is none: the kubelet clears it when a sandbox is made anew, or reports the
-// node's address until a pod with hostNetwork has its own.
+// ownAddr returns the pod's address in the pod network according to its Pod object, or the zero
+// Addr if it has none. The kubelet clears the address when it recreates the sandbox. For a pod with
+// hostNetwork it reports the node's address until the pod has its own.
 func ownAddr(p *desired.Pod) netip.Addr {
 	if p.HostNetwork {
 		return netip.Addr{}

@@ -132,8 +132,9 @@ func ClusterSource(cfg *rest.Config, node string) (Source, error) {
 	}, nil
 }
 
-// addOnly registers types of the core group for a client that reads nothing else. It fails to
-// decode an answer of another kind, which could count as an empty list otherwise.
+// addOnly returns a function that registers only these types of the core group. A client with it
+// fails to decode a response of any other kind; with all types registered, such a response could
+// pass as an empty list.
 func addOnly(types ...runtime.Object) func(*runtime.Scheme) error {
 	return func(scheme *runtime.Scheme) error {
 		scheme.AddKnownTypes(corev1.SchemeGroupVersion, types...)
@@ -142,9 +143,8 @@ func addOnly(types ...runtime.Object) func(*runtime.Scheme) error {
 	}
 }
 
-// Client returns a client for one group of the API, whose types add registers.
-// It has no rate limit of its own, waits no longer than it should (impatient), and does not talk to
-// the server yet.
+// Client returns a client for one group of the API, whose types add registers. The client has no
+// rate limit, and limits how long it waits for the server (see impatient). Client sends no request.
 func Client(cfg *rest.Config, gv schema.GroupVersion, add func(*runtime.Scheme) error) (*rest.RESTClient, error) {
 	scheme := runtime.NewScheme()
 	if err := add(scheme); err != nil {

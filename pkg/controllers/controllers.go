@@ -45,8 +45,8 @@ type Config struct {
 	Wake <-chan struct{}
 	// Node is this node's name; with "" every pod is local.
 	Node string
-	// JudgeContests has the nodes of the cluster decide between pods of other nodes that contest an
-	// address. Without it such an address stays in doubt.
+	// JudgeContests makes the Node objects decide which of several pods of other nodes has an
+	// address that they all claim. Without it, such an address stays in doubt.
 	JudgeContests bool
 	// RequireNodeAddr keeps everything back until the Node object has an
 	// address: without one an isolated pod's probes would be cut off.

@@ -172,9 +172,9 @@ func keptClusters() kept[*keptCluster] {
 	}
 }
 
-// sameCluster reports whether two states of one policy say the same. A change of the status,
-// which each implementation may write, is none. Equal generations do not prove an equal spec:
-// after etcd was restored, an edit can count up to a generation that was there before.
+// sameCluster reports whether two states of one policy have the same spec. It ignores the status,
+// which every implementation of the API may write. It compares the specs and not only the
+// generations: after a restore of etcd, an edit can reuse a generation that another spec had before.
 func sameCluster(a, b *keptCluster) bool {
 	x, y := a.object, b.object
 	return x.UID == y.UID && x.Generation == y.Generation && equality.Semantic.DeepEqual(x.Spec, y.Spec)

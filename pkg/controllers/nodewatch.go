@@ -9,36 +9,36 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// nodesPatience is how long a ClusterNetworkPolicy waits for the first list of the nodes
-// that it names, as it was before. A list takes less than a second.
+// nodesPatience is how long the previous version of a ClusterNetworkPolicy that names nodes stays
+// in force while the agent waits for the first list of nodes. A list takes less than a second.
 const nodesPatience = 10 * time.Second
 
 // nodesState says what is known of the nodes of the cluster.
 type nodesState uint8
 
 const (
-	nodesAwaited nodesState = iota // their first list is on its way
-	nodesMissing                   // it takes too long
-	nodesKnown
+	nodesAwaited nodesState = iota // the first list was requested less than nodesPatience ago
+	nodesMissing                   // the first list takes longer than nodesPatience
+	nodesKnown                     // the first list was received
 )
 
-// nodeWatch follows the nodes of the cluster while they are wanted, for example by a
-// ClusterNetworkPolicy that has nodes as peers, and only then: there are as many nodes as agents,
-// and each agent would read all.
+// nodeWatch watches the nodes of the cluster while a user needs them. A user is a
+// ClusterNetworkPolicy that has nodes as peers, or contests. At other times there is no watch:
+// every node has an agent, and each agent would read every node.
 type nodeWatch[T any] struct {
 	source  cache.ListerWatcher
 	kept    kept[T]
 	logger  klog.Logger
-	enqueue func(Key)                  // takes the key of a node that changed
-	decides func(nodesState, []string) // is told who wants nodes when they are known, or missing
-	changed chan struct{}              // full when wanting became true or false
+	enqueue func(Key)                  // is called with the key of each changed node
+	decides func(nodesState, []string) // is called with the users when the nodes become known or missing
+	changed chan struct{}              // signals that the first user came or the last one left
 
-	mu      sync.Mutex // guards following; held for no call
-	wanting map[string]bool
+	mu      sync.Mutex      // guards the fields below; not held during any callback
+	wanting map[string]bool // the users, by the name that they pass to want
 	is      nodesState
-	decided chan struct{} // closed when it is not nodesAwaited any more, or nobody wants nodes
+	decided chan struct{} // closed when the state leaves nodesAwaited, or the last user leaves
 	store   *store[T]
-	tracked *tracked // nil while nobody wants nodes
+	tracked *tracked // nil without users
 }
 
 func newNodeWatch[T any](source cache.ListerWatcher, k kept[T], logger klog.Logger, enqueue func(Key), decides func(nodesState, []string)) *nodeWatch[T] {
@@ -48,8 +48,8 @@ func newNodeWatch[T any](source cache.ListerWatcher, k kept[T], logger klog.Logg
 	}
 }
 
-// want says whether nodes are wanted for something, as a policy that has them as peers. It returns
-// what is known of them: as long as they are wanted, what is known is not forgotten.
+// want adds or removes a user of the nodes, for example a policy. It returns the state of the nodes.
+// As long as there are users, known nodes stay known.
 func (w *nodeWatch[T]) want(by string, wants bool) nodesState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -69,7 +69,7 @@ func (w *nodeWatch[T]) wanted() bool {
 	return len(w.wanting) > 0
 }
 
-// get returns a node of the cluster; false when there is none, or nobody wants any.
+// get returns a node of the cluster. It returns false if there is no such node, or no user.
 func (w *nodeWatch[T]) get(name string) (T, bool) {
 	w.mu.Lock()
 	s := w.store
@@ -77,8 +77,8 @@ func (w *nodeWatch[T]) get(name string) (T, bool) {
 	return s.get(cache.ObjectName{Name: name})
 }
 
-// known reports whether all nodes are known as they are now: the last request for them did not fail,
-// and the API server is not silent.
+// known reports whether the nodes are known and up to date: the last request succeeded, and the API
+// server is not silent.
 func (w *nodeWatch[T]) known() bool {
 	w.mu.Lock()
 	is, t := w.is, w.tracked
@@ -86,15 +86,15 @@ func (w *nodeWatch[T]) known() bool {
 	return is == nodesKnown && t != nil && t.lastError() == nil && time.Since(t.contact()) < silentAfter
 }
 
-// followed returns the source of the nodes, nil while nobody wants them.
+// followed returns the source of the nodes, or nil without users.
 func (w *nodeWatch[T]) followed() *tracked {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.tracked
 }
 
-// settle waits until nobody wants nodes, they are known, or they are missing. It returns
-// false when ctx is done.
+// settle waits until the nodes are known or missing, or have no user. It returns false when ctx is
+// done.
 func (w *nodeWatch[T]) settle(ctx context.Context) bool {
 	for {
 		w.mu.Lock()
@@ -111,7 +111,7 @@ func (w *nodeWatch[T]) settle(ctx context.Context) bool {
 	}
 }
 
-// run follows the nodes whenever somebody wants them, until ctx is done.
+// run watches the nodes whenever there are users, until ctx is done.
 func (w *nodeWatch[T]) run(ctx context.Context) {
 	for {
 		select {
@@ -126,7 +126,7 @@ func (w *nodeWatch[T]) run(ctx context.Context) {
 	}
 }
 
-// follow follows the nodes until nobody wants them any more.
+// follow watches the nodes until the last user leaves.
 func (w *nodeWatch[T]) follow(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	w.mu.Lock()
@@ -156,8 +156,7 @@ func (w *nodeWatch[T]) follow(ctx context.Context) {
 	running.Wait()
 }
 
-// forget forgets all nodes, unless somebody wants them again: what a policy in force
-// names must not go.
+// forget drops all nodes. If there is a user again, it keeps them: a policy in force may name them.
 func (w *nodeWatch[T]) forget() {
 	w.mu.Lock()
 	if len(w.wanting) > 0 {
@@ -176,8 +175,8 @@ func (w *nodeWatch[T]) forget() {
 	}
 }
 
-// decide tells those who want nodes that they are known, or missing. They were enqueued before.
-// What is known stays known.
+// decide sets the state to known or missing, and calls decides with all users. When the state is
+// known, the nodes were enqueued before. decide does nothing if the nodes are known already.
 func (w *nodeWatch[T]) decide(is nodesState) {
 	w.mu.Lock()
 	if w.is == nodesKnown {

@@ -38,8 +38,9 @@ func PodFrom(p *corev1.Pod, node string) desired.Pod {
 	return pod
 }
 
-// graceOf returns how long the containers of a pod may run on after a delete, zero for
-// desired.DefaultGrace. A delete says so unless it is forced; else the pod's spec does.
+// graceOf returns how long the containers of a pod may run on after a delete; zero stands for
+// desired.DefaultGrace. It takes the grace period of the delete request, or the one of the pod's
+// spec if there is none, as after a forced delete.
 func graceOf(p *corev1.Pod) time.Duration {
 	seconds := p.DeletionGracePeriodSeconds
 	if seconds == nil || *seconds <= 0 {
@@ -64,9 +65,10 @@ func addrOf(status corev1.PodStatus) netip.Addr {
 }
 
 // OnHostNetwork reports whether a pod uses the network of its node, so that it has neither an
-// endpoint nor an address of its own. The addresses in its status decide. On Windows, containerd
-// looks at HostProcess and not at spec.hostNetwork, so a pod with that field alone gets an endpoint
-// and an address of the pod network. Without an address the result only says what to expect.
+// endpoint nor an address of its own. The addresses in its status decide. spec.hostNetwork does not:
+// on Windows, containerd ignores it and looks at HostProcess, so a pod with spec.hostNetwork alone
+// gets an endpoint and an address of the pod network. For a pod without an address, the result is a
+// prediction from its spec.
 func OnHostNetwork(p *corev1.Pod) bool {
 	addrs := addrsOf(p.Status)
 	if len(addrs) == 0 {
@@ -85,7 +87,7 @@ func OnHostNetwork(p *corev1.Pod) bool {
 }
 
 // hostProcess reports whether all containers of a pod are HostProcess containers. The API server
-// accepts no pod in which only some are.
+// rejects a pod that has both kinds of containers.
 func hostProcess(spec corev1.PodSpec) bool {
 	if spec.SecurityContext != nil && isHostProcess(spec.SecurityContext.WindowsOptions) {
 		return true

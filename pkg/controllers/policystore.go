@@ -67,7 +67,7 @@ func keptPolicies(b policy.Budgets) kept[*keptPolicy] {
 		},
 		nameOf: (*keptPolicy).name,
 		same: func(a, b *keptPolicy) bool {
-			// After etcd was restored, one version can stand for two specs.
+			// After a restore of etcd, two specs can have the same resource version.
 			return a.shut == b.shut && a.object.ResourceVersion != "" &&
 				a.object.ResourceVersion == b.object.ResourceVersion && a.object.UID == b.object.UID &&
 				equality.Semantic.DeepEqual(a.object.Spec, b.object.Spec)

@@ -12,21 +12,23 @@ import (
 // sharing says how the objects of one kind share a budget in their namespace.
 type sharing[T any] struct {
 	name func(*T) cache.ObjectName
-	size func(*T) policy.Size // zero: it takes no room
-	// shut reports whether the namespace has no room for an object, whose text was dropped.
+	size func(*T) policy.Size // zero: the object does not count
+	// shut reports whether an object is closed because the budget of its namespace has no room for
+	// it. A closed object has no text.
 	shut func(*T) bool
-	// shutting returns the object without its text.
+	// shutting returns a closed copy of the object, without its text.
 	shutting func(*T) *T
-	room     func(sum policy.Size) bool
+	// room reports whether objects of this size together are within the budget of a namespace.
+	room func(sum policy.Size) bool
 }
 
-// compare orders the objects of a namespace by what they cost.
+// compare orders the objects of a namespace by size, then by name.
 func (s sharing[T]) compare(a, b *T) int {
 	return cmp.Or(s.size(a).Compare(s.size(b)), cmp.Compare(s.name(a).Name, s.name(b).Name))
 }
 
-// shares says which objects of each namespace have room in its budget. Those that
-// cost nothing are not among them.
+// shares computes which objects of each namespace fit into its budget. It leaves out objects of
+// size zero.
 type shares[T any] struct {
 	sharing[T]
 	byNS map[string]*share[T]
@@ -35,16 +37,16 @@ type shares[T any] struct {
 // share is the objects of one namespace.
 type share[T any] struct {
 	byName map[string]*T
-	order  []*T        // by what they cost
-	open   int         // the first ones, which have room
-	sum    policy.Size // of these
+	order  []*T        // the same objects, smallest first
+	open   int         // how many of order, from the start, fit into the budget
+	sum    policy.Size // total size of these
 }
 
 func newShares[T any](s sharing[T]) *shares[T] { return &shares[T]{s, map[string]*share[T]{}} }
 
-// set replaces the object of the same name. It returns the objects that have to close now
-// because there is no room for them, and reports whether there is room for one that is
-// closed. It moves at most as many pointers as the namespace has objects.
+// set adds an object, or replaces the object of the same name. It returns the objects that must be
+// closed now because they no longer fit, and reports whether a closed object fits again. Its cost
+// is linear in the number of objects in the namespace.
 func (s *shares[T]) set(v *T) (closing []*T, opens bool) {
 	namespace := s.name(v).Namespace
 	before := 0
@@ -68,7 +70,7 @@ func (s *shares[T]) set(v *T) (closing []*T, opens bool) {
 		of.sum = of.sum.Add(s.size(v))
 	}
 	of.settle(s.sharing)
-	end := min(before+1, len(of.order)) // what was open is before this, and v may be behind
+	end := min(before+1, len(of.order)) // all objects that were open are before this index; v may be after it
 	for _, o := range of.order[of.open:max(of.open, end)] {
 		if !s.shut(o) {
 			closing = append(closing, o)
@@ -80,7 +82,7 @@ func (s *shares[T]) set(v *T) (closing []*T, opens bool) {
 	return closing, s.opened(namespace, before) || at < of.open && s.shut(v)
 }
 
-// settle moves the end of those that are open to where it belongs.
+// settle recomputes open and sum after order has changed.
 func (of *share[T]) settle(s sharing[T]) {
 	for ; !s.room(of.sum); of.open-- {
 		of.sum = of.sum.Sub(s.size(of.order[of.open-1]))
@@ -90,18 +92,18 @@ func (of *share[T]) settle(s sharing[T]) {
 	}
 }
 
-// opened reports whether an object of a namespace has room that is shut and had none
-// when so many were open.
+// opened reports whether a closed object of a namespace fits now and did not fit before, when the
+// first before objects were open.
 func (s *shares[T]) opened(namespace string, before int) bool {
 	of := s.byNS[namespace]
 	if of == nil {
 		return false
 	}
-	from := min(max(before-1, 0), of.open) // one that was before may be gone
+	from := min(max(before-1, 0), of.open) // one of the objects that were open may have been removed
 	return slices.ContainsFunc(of.order[from:of.open], s.shut)
 }
 
-// remove takes an object out. It reports whether one has room now that is shut.
+// remove removes an object. It reports whether a closed object fits now.
 func (s *shares[T]) remove(name cache.ObjectName) (opens bool) {
 	before := 0
 	if of := s.byNS[name.Namespace]; of != nil {
@@ -111,7 +113,7 @@ func (s *shares[T]) remove(name cache.ObjectName) (opens bool) {
 	return s.opened(name.Namespace, before)
 }
 
-// take takes an object out.
+// take removes an object without looking for closed objects that fit now.
 func (s *shares[T]) take(name cache.ObjectName) {
 	of := s.byNS[name.Namespace]
 	if of == nil || of.byName[name.Name] == nil {
@@ -131,7 +133,7 @@ func (s *shares[T]) take(name cache.ObjectName) {
 	of.settle(s.sharing)
 }
 
-// swap puts an object in the place of one of the same name and size.
+// swap replaces the object of the same name by one of the same size.
 func (s *shares[T]) swap(v *T) {
 	if of := s.byNS[s.name(v).Namespace]; of != nil && of.byName[s.name(v).Name] != nil {
 		at, _ := slices.BinarySearchFunc(of.order, v, s.compare)
@@ -139,8 +141,8 @@ func (s *shares[T]) swap(v *T) {
 	}
 }
 
-// shutNew is for values that nobody else has yet: those that have no room are shut
-// in place.
+// shutNew adds an object and closes, in place, each object that no longer fits. No other goroutine
+// may have these objects yet.
 func (s *shares[T]) shutNew(v *T) {
 	closing, _ := s.set(v)
 	for _, c := range closing {
@@ -148,7 +150,7 @@ func (s *shares[T]) shutNew(v *T) {
 	}
 }
 
-// idle reports whether any object is shut that has room.
+// idle reports whether a closed object would fit into the budget of its namespace.
 func (s *shares[T]) idle() bool {
 	for _, of := range s.byNS {
 		if slices.ContainsFunc(of.order[:of.open], s.shut) {

@@ -9,20 +9,20 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// silentAfter is how long the API server may say nothing about a kind of objects before the agent is
-// not ready.
+// silentAfter is how long the API server may send nothing about a kind of objects before the agent
+// becomes not ready.
 const silentAfter = 5 * time.Minute
 
-// maxWatchSeconds is how long a watch lasts at most; most last less, so that the agents of many
-// nodes do not open theirs at once. It is shorter than silentAfter: of a kind that never changes, a
-// server that sends no bookmarks says no more than that the watch is over.
+// maxWatchSeconds is the longest timeout of a watch. The agent chooses each timeout at random
+// between half of it and all of it, so that the agents of many nodes do not reopen their watches at
+// the same time. It is shorter than silentAfter: if the server sends no bookmarks and the objects do
+// not change, the end of the watch is the only sign that the server is alive.
 const maxWatchSeconds = 240
 
-// Staleness returns how long ago the API server last said something about each
-// kind of object: a list, a change, one of the bookmarks that it sends about every
-// minute when nothing changes, or the end of a watch in time. An open watch says
-// nothing yet, and no error counts. A kind of which nothing was ever heard is
-// as old as the Controller. It never waits.
+// Staleness returns, for each kind of object, the time since the API server last sent a list, a
+// change, a bookmark (about one per minute while nothing changes), or the regular end of a watch.
+// Errors and opened watches do not count. Before the first of these it is the age of the
+// Controller. Staleness never blocks.
 func (c *Controller) Staleness() map[Kind]time.Duration {
 	now := time.Now()
 	out := map[Kind]time.Duration{}
@@ -32,7 +32,7 @@ func (c *Controller) Staleness() map[Kind]time.Duration {
 	return out
 }
 
-// sources returns the sources of all kinds that are followed now.
+// sources returns the sources of all kinds that the agent watches now.
 func (c *Controller) sources() []*tracked {
 	var out []*tracked
 	for _, i := range c.informers.all {
@@ -44,7 +44,7 @@ func (c *Controller) sources() []*tracked {
 	return out
 }
 
-// silence returns an error that names a kind of which nothing was heard for too long.
+// silence returns an error that names a kind about which the API server was silent for too long.
 func (c *Controller) silence() error {
 	for _, t := range c.sources() {
 		if age := time.Since(t.contact()); age >= silentAfter {
@@ -75,12 +75,12 @@ func (t *tracked) noteRelist() {
 	t.relisted = time.Now()
 }
 
-// heardWatch passes a watch on and notes when the server says something. To have everything listed
-// again, it ends as if the server had forgotten the history.
+// heardWatch forwards the events of a watch and records when the server sends something. To make
+// the reflector list everything again, it ends with the error of an expired resource version.
 type heardWatch struct {
 	watch.Interface
 	of     *tracked
-	ends   time.Time // when the server is to end it; zero: never
+	ends   time.Time // when the server should end the watch; zero if it has no timeout or sent an error
 	events chan watch.Event
 	done   chan struct{} // closed by Stop
 	stop   sync.Once
@@ -95,14 +95,14 @@ func newHeardWatch(w watch.Interface, of *tracked, seconds *int64) *heardWatch {
 	return h
 }
 
-// run ends with the watch below, or when nobody listens any more.
+// run ends with the wrapped watch, or after Stop.
 func (h *heardWatch) run() {
 	defer close(h.events)
 	again := h.of.again
 	var due <-chan time.Time
 	defer func() {
 		if due != nil {
-			h.of.relist() // the next watch does it
+			h.of.relist() // the next watch takes over the request
 		}
 	}()
 	for {
@@ -137,7 +137,8 @@ func (h *heardWatch) run() {
 	}
 }
 
-// ended notes that the watch is over. One that ended before its time says nothing: it may have been cut off.
+// ended records that the server ended the watch. It ignores an early end, which may be a broken
+// connection.
 func (h *heardWatch) ended() {
 	if !h.ends.IsZero() && time.Until(h.ends) < time.Second {
 		h.of.hear()

@@ -21,21 +21,20 @@ type kept[T any] struct {
 	same func(a, b T) bool
 }
 
-// store has the present state of all objects of one kind. There is one value of each
-// object, which nobody changes, so a reader may keep it. A reflector feeds the store. Only
-// changes are enqueued: most events, and nearly all of a relist, say nothing new.
+// store has the current state of all objects of one kind. A reflector fills it. The values are
+// immutable, so readers may keep them. The store enqueues only objects that changed: most events,
+// and nearly all objects of a repeated list, bring no change.
 type store[T any] struct {
 	kept    kept[T]
 	enqueue func(Key)
-	// gone takes the last values of an object that is deleted, before its key is enqueued; it may
+	// gone is called with the last values of a deleted object, before its key is enqueued. It may
 	// be nil.
 	gone   func(T)
-	synced chan struct{} // closed when the first list is there and was enqueued
+	synced chan struct{} // closed after the first list was stored and enqueued
 	first  sync.Once
 
-	mu sync.RWMutex // guards values; held for no call
-	// values are written by the reflector's goroutine alone, which so reads them
-	// without mu.
+	mu sync.RWMutex // guards values; not held during any callback
+	// Only the reflector's goroutine writes values, so it reads them without mu.
 	values map[cache.ObjectName]T
 }
 
@@ -72,7 +71,7 @@ func (s *store[T]) Add(obj any) error {
 	name := s.kept.nameOf(v)
 	old, known := s.values[name]
 	if known && s.kept.same(old, v) {
-		return nil // who has the old one need not have another
+		return nil // readers may keep using the old value
 	}
 	s.mu.Lock()
 	s.values[name] = v
@@ -97,7 +96,7 @@ func (s *store[T]) Delete(obj any) error {
 	if s.gone != nil {
 		s.gone(old)
 		if last, err := s.value(obj); err == nil {
-			s.gone(last) // it may say more than was seen before
+			s.gone(last) // the delete event may have a newer state than the store
 		}
 	}
 	s.mu.Lock()
@@ -107,7 +106,7 @@ func (s *store[T]) Delete(obj any) error {
 	return nil
 }
 
-// Replace implements cache.ReflectorStore: the list is all there is.
+// Replace implements cache.ReflectorStore. The list has all objects of the cluster.
 func (s *store[T]) Replace(list []any, _ string) error {
 	values := make(map[cache.ObjectName]T, len(list))
 	var changed []cache.ObjectName
@@ -116,7 +115,7 @@ func (s *store[T]) Replace(list []any, _ string) error {
 		if err != nil {
 			return err
 		}
-		list[i] = nil // it is ours, and whole objects are large
+		list[i] = nil // the store owns the list; dropping a whole object saves memory
 		name := s.kept.nameOf(v)
 		if old, known := s.values[name]; known && s.kept.same(old, v) {
 			v, name = old, s.kept.nameOf(old)

@@ -29,7 +29,7 @@ func keptPods(node string, in *interner, b policy.Budgets) kept[*desired.Pod] {
 			}
 			pod := PodFrom(p, node)
 			if !pod.Local && !pod.Addr.IsValid() {
-				pod.Labels, pod.Ports = nil, nil // it is in no set; the update with its address has them
+				pod.Labels, pod.Ports = nil, nil // a pod without an address is in no set; the update that adds its address has the labels
 			}
 			pod.Fit(b)
 			in.pod(&pod)

@@ -236,7 +236,8 @@ func (c *Controller) transaction(keys map[Key]time.Time) *dataplane.Transaction 
 	return tx
 }
 
-// readPod puts the present state of a pod into a transaction, after the end of those that had its name.
+// readPod adds the current state of a pod to a transaction, after the deletion of earlier pods of
+// the same name.
 func (c *Controller) readPod(tx *dataplane.Transaction, key Key) {
 	p, ok := c.informers.pods.get(key.name())
 	if pod := (desired.PodKey{Namespace: key.Namespace, Name: key.Name}); c.finished.take(pod) {

@@ -9,13 +9,13 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// closeAfter is for how long the update of a stale endpoint may fail before it is closed.
+// closeAfter is how long updates of a stale endpoint may fail before the agent closes it.
 const closeAfter = 30 * time.Second
 
-// stale returns the namespace sets of the endpoint's pods while the endpoint may still have the
-// rules for the namespaces' old labels. A namespace that becomes the subject of another
-// ClusterNetworkPolicy may also be a peer in it: until the endpoint has its new rules, the old
-// rules must not see the namespace in a set that only the new labels put it in.
+// stale returns the namespace sets of the endpoint's pods while the endpoint may still have rules
+// for old labels of these namespaces; otherwise it returns nil. A label change can make a namespace
+// both the subject of another ClusterNetworkPolicy and a peer in it. Until the endpoint has its new
+// rules, the namespace must not join a nested set that the old rules name.
 func (d *State) stale(ep *Endpoint) (leaves []ipsets.Name) {
 	if !ep.updatable() || !ep.Pending() || ep.repair || ep.shut() || !ep.followsLabels() {
 		return nil
@@ -26,8 +26,8 @@ func (d *State) stale(ep *Endpoint) (leaves []ipsets.Name) {
 	return leaves
 }
 
-// followsLabels reports whether the endpoint's rules, desired or actual, depend on the labels
-// of its namespace: those of NetworkPolicies do not.
+// followsLabels reports whether the endpoint's desired or actual rules depend on the labels of its
+// namespace. Only rules of ClusterNetworkPolicies do.
 func (ep *Endpoint) followsLabels() bool {
 	ofTiers := func(a hns.ACL) bool {
 		return a.Priority >= hns.PriorityTiers && a.Priority < hns.PriorityDefault && a.Priority != hns.PriorityBlock
@@ -35,8 +35,8 @@ func (ep *Endpoint) followsLabels() bool {
 	return ep.desired.Tiers != nil || slices.ContainsFunc(ep.possible(), func(list []hns.ACL) bool { return slices.ContainsFunc(list, ofTiers) })
 }
 
-// shut reports whether the endpoint has the blocks that stand before a list of tiers, so that
-// nothing passes that this list may deny.
+// shut reports whether the endpoint has the shield: block rules before all tiers, which drop every
+// packet that the tiers may deny.
 func (ep *Endpoint) shut() bool {
 	if ep.desired.Tiers == nil {
 		return false
@@ -47,8 +47,8 @@ func (ep *Endpoint) shut() bool {
 	})
 }
 
-// closeStale has a stale endpoint closed with its next try, when members of sets wait for it
-// and its update has failed for long.
+// closeStale marks a stale endpoint to be closed by its next write, if members of sets wait for the
+// endpoint and its updates have failed for closeAfter.
 func (d *State) closeStale(ep *Endpoint) {
 	if d.clock.Sub(ep.since) >= closeAfter && d.cache.Awaited(ep.ID) {
 		ep.exposed = true

@@ -30,9 +30,9 @@ type Cache struct {
 	pinned  int    // sets with pins
 
 	suspects map[*set]struct{}
-	groups   int               // of suspects there ever were
-	sights   map[string]Sight  // by owner of references; the others' is SeesApplied
-	awaited  map[string][]Name // leaves, by owner of references; see Await
+	groups   int               // number of groups of suspects so far
+	sights   map[string]Sight  // by owner of references; the default is SeesApplied
+	awaited  map[string][]Name // leaves by owner of references; see Await
 
 	doubted   map[*set]struct{} // read otherwise than written, once
 	spellings []Spelling        // learned, not taken yet

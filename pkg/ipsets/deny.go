@@ -2,19 +2,17 @@ package ipsets
 
 import "iter"
 
-// The mirror of hold.go, for deny twins: a member that leaves one and joins another has
-// to show in one of them all the time, as a rule that denies would let through whom
-// neither before nor after it lets through. So a member leaves a deny twin that rules see
-// only once it has joined every other one that they see. A leaf that HNS refuses stays in
-// a nested twin until no rule sees that.
+// This file is the mirror of hold.go for deny twins. A member that moves from one deny twin to
+// another must always be in at least one of them: otherwise a deny rule would miss it, although
+// the rule matches it before and after the move. So a member leaves a deny twin that rules name
+// only after it has joined every other deny twin that they name. A leaf that HNS rejects stays
+// in a nested deny twin until no rule names that twin.
 //
-// A rule that denies may stand before one that allows. So an address joins a set that
-// allows only once it has joined the deny twins, and leaves these only once it has left the
-// sets that allow.
+// A deny rule may come before an allow rule. So an address joins an allow set only after it has
+// joined the deny twins, and leaves the deny twins only after it has left the allow sets.
 
-// lacking reports whether a deny twin has members that have to come, and it is not known
-// that the next request puts them in; with later, that request is about another set. It
-// costs the members.
+// lacking reports whether a deny twin lacks members, and the next request may fail to add them.
+// With later, the next request writes another set. The cost is linear in the number of members.
 func (s *set) lacking(later bool) bool {
 	if !s.defined {
 		return false
@@ -33,7 +31,7 @@ func (s *set) lacking(later bool) bool {
 	return false
 }
 
-// gone yields the values that HNS has in a set and that nobody wants there.
+// gone yields the surplus values of a set: HNS has them, and the desired set does not.
 func (s *set) gone() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for a := range s.addrs.surplus() {
@@ -49,7 +47,7 @@ func (s *set) gone() iter.Seq[string] {
 	}
 }
 
-// staying returns the values that would leave a deny twin, and are held back.
+// staying returns the values that would leave a deny twin and are held back.
 func (c *Cache) staying(s *set, h waits) map[string]bool {
 	values := map[string]bool{}
 	if s.addrs.differs+s.members.differs == 0 || !s.present || !c.seen(s, true) {
@@ -70,10 +68,10 @@ func (c *Cache) staying(s *set, h waits) map[string]bool {
 	return values
 }
 
-// Covers reports whether a rule that comes to name a deny twin sees everybody there who
-// is to be in it, though others may be there too: the set is known to be in HNS with
-// every member that is wanted, none left out, and of a nested set those are so too. It
-// is Closed for rules that deny, and costs the members.
+// Covers reports whether a deny rule may start to name a deny twin: HNS is known to have the set
+// with every desired member, and the same holds for the members of a nested set. The set may
+// have surplus members. Covers is for deny rules what Closed is for allow rules. The cost is
+// linear in the number of members.
 func (c *Cache) Covers(n Name) bool {
 	s := c.byName[n]
 	if s == nil || !s.covers() {

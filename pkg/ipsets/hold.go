@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// A member that leaves one set and joins another must not show in both: a rule that
-// asks for both sets would let in who neither before nor after is in both. In one
-// request that cannot happen. When a set cannot be brought up to date, the others
-// are written without it: then a member joins a set that rules see only once it has
-// left every set that they see, and all other members go on.
+// A member that moves from one set to another must never be in both: a rule that names both
+// sets would match it, although the rule matches it neither before nor after the move. A
+// request that writes both sets is safe. When HNS cannot update one of the sets, the others are
+// written without it. Then a member joins a set that rules name only after it has left every
+// other set that they name. The other members of these sets are written without delay.
 
-// Sight is what rules of an owner of references see.
+// Sight says which sets the rules of an owner of references name in HNS.
 type Sight uint8
 
 // The sights.
 const (
-	SeesApplied Sight = iota // what RefApplied names
-	SeesPinned               // and what RefPin names: which rules are there is not known
-	SeesNothing              // its rules decide about nobody
+	SeesApplied Sight = iota // the sets of RefApplied
+	SeesPinned               // the sets of RefApplied and RefPin: it is unknown which rules HNS has
+	SeesNothing              // none: the rules of the owner match no packet
 )
 
-// See says what the rules of an owner see. SeesApplied is what holds of an owner of
-// whom nothing was said, and forgets it.
+// See sets which sets the rules of an owner name. The default is SeesApplied, and setting it
+// removes the entry of the owner.
 func (c *Cache) See(owner string, what Sight) {
 	if what == SeesApplied {
 		delete(c.sights, owner)
@@ -32,10 +32,10 @@ func (c *Cache) See(owner string, what Sight) {
 }
 
 // Await holds back changes of nested sets for some leaves while an owner still has outdated
-// rules. Until the next call for the owner, neither the leaves nor their deny twins join a
-// nested set that allows, or leave a deny twin, if these rules name it: the outdated rules
-// could let through, with the new sets, packets that both the old and the new state block.
-// A call without leaves ends the hold.
+// rules. Until the next call for the owner, the leaves and their deny twins do not join a nested
+// allow set that these rules name, and do not leave a nested deny twin that they name. Otherwise
+// the outdated rules, with the new sets, could allow packets that both the old and the new
+// state deny. A call without leaves ends the hold.
 func (c *Cache) Await(owner string, leaves ...Name) {
 	if len(leaves) == 0 {
 		delete(c.awaited, owner)
@@ -44,8 +44,8 @@ func (c *Cache) Await(owner string, leaves ...Name) {
 	c.awaited[owner] = leaves
 }
 
-// waitsFor reports whether a leaf waits in a nested set, or for it, until some owner of
-// references has other rules. It costs the owners of whom Await was told.
+// waitsFor reports whether a leaf must stay in or out of a nested set until an owner has new
+// rules. Its cost is linear in the number of owners that Await was called for.
 func (c *Cache) waitsFor(nested, leaf *set) bool {
 	for owner := range c.awaited {
 		if c.waitsForOwner(nested, leaf, owner) {
@@ -55,6 +55,7 @@ func (c *Cache) waitsFor(nested, leaf *set) bool {
 	return false
 }
 
+// waitsForOwner is waitsFor for one owner.
 func (c *Cache) waitsForOwner(nested, leaf *set, owner string) bool {
 	leaves := c.awaited[owner]
 	if !slices.Contains(leaves, leaf.name) && !slices.Contains(leaves, leaf.name.Twin()) {
@@ -67,8 +68,8 @@ func (c *Cache) waitsForOwner(nested, leaf *set, owner string) bool {
 	return sees
 }
 
-// Awaited reports whether a leaf waits until the owner has other rules. It costs the sets
-// that plans are about.
+// Awaited reports whether a leaf waits until the owner has new rules. Its cost is linear in the
+// number of pending sets.
 func (c *Cache) Awaited(owner string) bool {
 	for s := range c.pending {
 		waiting := s.members.joins()
@@ -84,8 +85,8 @@ func (c *Cache) Awaited(owner string) bool {
 	return false
 }
 
-// seen reports whether rules may see the set, itself or through a nested set that
-// contains it; with desired, also through one that only wants it.
+// seen reports whether rules may name the set, or a nested set that contains it. With desired,
+// a nested set counts also if the set is not its member yet but should be.
 func (c *Cache) seen(s *set, desired bool) bool {
 	for r := range s.refs {
 		switch sight := c.sights[r.Owner]; {
@@ -102,14 +103,15 @@ func (c *Cache) seen(s *set, desired bool) bool {
 	return false
 }
 
-// stuck reports whether the set has members that have to go, and it is not known
-// that the next request takes them out.
+// stuck reports whether the set has surplus members, and the next request may fail to remove
+// them.
 func (s *set) stuck() bool {
 	return (s.unknown || s.refused || s.group > 0 || s.nested() && s.blocked()) && s.surplus()
 }
 
-// surplus reports whether HNS has readable members in a defined set that nobody
-// wants there. It costs the set's members.
+// surplus reports whether HNS has members in the set that the desired set lacks. It ignores
+// sets without a definition and members that cannot be read. Its cost is linear in the number
+// of members.
 func (s *set) surplus() bool {
 	if !s.defined || !s.present && !s.unknown || s.addrs.differs+s.members.differs == 0 {
 		return false
@@ -129,7 +131,7 @@ func (t *tracker[K]) surplus() iter.Seq[K] { return t.having(applied) }
 // joins yields the keys that are wanted and not applied.
 func (t *tracker[K]) joins() iter.Seq[K] { return t.having(wanted) }
 
-// having yields the keys that have just this one of the two bits.
+// having yields the keys that have this bit and not the other one.
 func (t *tracker[K]) having(bit uint8) iter.Seq[K] {
 	return func(yield func(K) bool) {
 		if t.differs == 0 {
@@ -143,19 +145,19 @@ func (t *tracker[K]) having(bit uint8) iter.Seq[K] {
 	}
 }
 
-// waiting are the members that rules see in a stuck set, and that have to leave it:
-// with a member of a nested set, the addresses in it.
+// waiting has members of sets that cannot be written now. For a member of a nested set, addrs
+// has the addresses in that member.
 type waiting struct {
 	addrs   map[addr]struct{}
 	members map[*set]struct{}
 }
 
-// add makes addresses and members wait.
+// add adds addresses, and members of nested sets with their addresses.
 func (h *waiting) add(addrs iter.Seq[addr], members iter.Seq[*set]) {
 	if h.addrs == nil {
 		*h = waiting{map[addr]struct{}{}, map[*set]struct{}{}}
 	}
-	some, sets := h.addrs, h.members // h itself stays on the stack, as most plans hold nobody
+	some, sets := h.addrs, h.members // keeps h itself on the stack: most plans hold no member
 	for a := range addrs {
 		some[a] = struct{}{}
 	}
@@ -167,17 +169,17 @@ func (h *waiting) add(addrs iter.Seq[addr], members iter.Seq[*set]) {
 	}
 }
 
-// waits are the members that keep others from being written. A member in leaving has to
-// leave a set that allows before it may join another one, or leave a deny twin. A member in
-// joining has to join a deny twin before it may leave another one, or join a set that allows.
+// waits has the members whose other changes must wait. A member in leaving must leave an allow
+// set first; until then it joins no other allow set and leaves no deny twin. A member in joining
+// must join a deny twin first; until then it leaves no other deny twin and joins no allow set.
 type waits struct {
 	leaving, joining waiting
-	// nesting are the addresses that come into a nested deny twin with a leaf. Leaves are
-	// written before nested sets, so such an address leaves no other leaf until then.
+	// nesting has the addresses in leaves that join a nested deny twin. Leaves are written
+	// before nested sets, so these addresses leave no other leaf before that.
 	nesting map[addr]struct{}
 }
 
-// nest has the addresses in some leaves wait for a nested set.
+// nest adds the addresses in some leaves to nesting.
 func (h *waits) nest(leaves iter.Seq[*set]) {
 	for m := range leaves {
 		for a := range m.addrs.all(wanted | applied) {
@@ -189,8 +191,9 @@ func (h *waits) nest(leaves iter.Seq[*set]) {
 	}
 }
 
-// hold finds them: for a plan, or for a request that writes one set alone. It costs the
-// sets that plans are about, and the members of those that are stuck.
+// hold returns the members that wait, for a plan (alone is nil) or for a request that writes
+// only the set alone. Its cost is linear in the number of pending sets and of the members of
+// stuck sets.
 func (c *Cache) hold(alone *set) waits {
 	var h waits
 	for s := range c.pending {
@@ -211,9 +214,9 @@ func (c *Cache) hold(alone *set) waits {
 	return h
 }
 
-// allowed returns the value that a set may have now: what is wanted of it without
-// the joins that are held back, and without members that HNS lacks while it is not
-// known whether it takes them. all reports whether it is everything that is wanted.
+// allowed returns the value that may be written to a set now: the desired value without the
+// joins that are held back, and without leaves that HNS lacks and may reject. all reports
+// whether the result is the whole desired value.
 func (c *Cache) allowed(s *set, h waits) (v SetValue, all bool) {
 	without, bits := c.back(s, h), uint8(wanted)
 	all = len(without) == 0
@@ -240,12 +243,11 @@ func (c *Cache) allowed(s *set, h waits) (v SetValue, all bool) {
 	return v, all
 }
 
-// untried reports whether HNS has not got the leaf, and it is not known whether it
-// takes it.
+// untried reports whether HNS lacks the leaf and may be rejecting it.
 func (s *set) untried() bool { return s.group > 0 && !s.present && !s.filler() }
 
-// back returns the values that would join the set, or of a deny twin leave it, and are
-// held back.
+// back returns the values that are held back: they would join the set or, if it is a deny twin,
+// leave it.
 func (c *Cache) back(s *set, h waits) map[string]bool {
 	if s.name.Denies() {
 		return c.staying(s, h)
@@ -253,8 +255,8 @@ func (c *Cache) back(s *set, h waits) map[string]bool {
 	return c.away(s, h)
 }
 
-// away is back for a set that rules which allow name: an address waits until it has left
-// the sets that allow, and joined the deny twins.
+// away is back for a set of allow rules. An address waits until it has left the other allow
+// sets and has joined the deny twins.
 func (c *Cache) away(s *set, h waits) map[string]bool {
 	values := map[string]bool{}
 	for m := range s.members.joins() {
@@ -280,28 +282,28 @@ func (c *Cache) away(s *set, h waits) map[string]bool {
 	return values
 }
 
-// empty reports whether no member waits but for a nested deny twin.
+// empty reports whether both leaving and joining are empty.
 func (h waits) empty() bool {
 	return len(h.leaving.addrs)+len(h.leaving.members)+len(h.joining.addrs)+len(h.joining.members) == 0
 }
 
-// holds reports whether somebody would join with the member of a nested set who has
-// to leave another set, or join a deny twin. It costs those that wait.
+// holds reports whether m, a member of a nested set, or an address in it waits. Its cost is
+// linear in the number of waiting addresses.
 func (h waiting) holds(m *set) bool {
 	if _, ok := h.members[m]; ok {
 		return true
 	}
 	for a := range h.addrs {
-		if m.addrs.is(a, wanted|applied) { // not who was refused there once
+		if m.addrs.is(a, wanted|applied) { // ignores addresses that HNS once rejected there
 			return true
 		}
 	}
 	return false
 }
 
-// HeldBack reports whether members wait to join sets until they have left others,
-// which HNS does not let them, or have joined deny twins. They can once no rule sees those: see Stuck. It costs
-// the sets that plans are about, and nothing when all is well.
+// HeldBack reports whether members wait because HNS does not let them leave another set or join
+// a deny twin. The wait ends when no rule names that other set any more: see Stuck. Its cost is
+// linear in the number of pending sets.
 func (c *Cache) HeldBack() bool {
 	h := c.hold(nil)
 	for s := range c.pending {
@@ -312,17 +314,17 @@ func (c *Cache) HeldBack() bool {
 	return false
 }
 
-// Stuck reports whether a needed set has members that have to go and, as far as is
-// known, cannot. No set waits for a deny twin to lose members: see Rejected. It costs the
-// set's members.
+// Stuck reports whether a needed set has surplus members that the next request may fail to
+// remove. For a deny twin see Rejected instead: no set waits for it to lose members. The cost
+// is linear in the number of members.
 func (c *Cache) Stuck(n Name) bool {
 	s := c.byName[n]
 	return s != nil && s.needed && s.stuck()
 }
 
-// Closed reports whether a rule that comes to name the set sees nobody there who is
-// not to be in it, though others may be missing: the set is known to be in HNS with
-// wanted members only, and of a nested set those are so too. It costs the members.
+// Closed reports whether an allow rule may start to name the set: HNS is known to have the set
+// with desired members only, and the same holds for the members of a nested set. Desired
+// members may still be missing. The cost is linear in the number of members.
 func (c *Cache) Closed(n Name) bool {
 	s := c.byName[n]
 	if s == nil || !s.closed() || s.nested() && !s.filled() {

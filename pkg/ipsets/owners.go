@@ -14,26 +14,26 @@ type Claim struct {
 	Namespace string
 	Local     bool // of a pod of this node
 	Deleting  bool
-	Trust     int8      // of a pod of another node: Inside, Outside, Lost, or 0, nothing is known
-	Started   time.Time // zero: it does not say, or in the future
+	Trust     int8      // for a pod of another node: Inside, Outside, Lost, or 0 if unknown
+	Started   time.Time // zero if unknown or in the future
 	Created   time.Time
 }
 
-// What the Node object of a pod of another node says about its claim. It counts against other claims
-// only.
+// Values of Claim.Trust, by the Node object of the pod. They only rank several claims to one
+// address: a single claim is valid with any of them.
 const (
 	Inside  = -1 // the address is in the node's podCIDRs
 	Outside = 1  // the node has podCIDRs, and the address is in none of them
-	Lost    = 2  // the node is gone, or was not ready for a while
+	Lost    = 2  // the Node object is gone, or has been not ready for a while
 )
 
-// losesTo reports whether a claim gives way to another one because of their nodes.
+// losesTo reports whether a claim gives way to another one because of the Trust of both.
 func (c Claim) losesTo(o Claim) bool {
 	return c.Trust == Lost && o.Trust != Lost || c.Trust == Outside && o.Trust == Inside
 }
 
-// compareClaims puts the stronger claim first: not being deleted, then of this
-// node, then by what the nodes say, then the later start, then the later creation, then the
+// compareClaims puts the stronger claim first. It prefers, in this order, a pod that is not being
+// deleted, a pod of this node, the smaller Trust, the later start, the later creation, and the
 // greater UID.
 func compareClaims(a, b Claim) int {
 	return cmp.Or(later(a.Deleting, b.Deleting), later(b.Local, a.Local), cmp.Compare(a.Trust, b.Trust),
@@ -43,7 +43,7 @@ func compareClaims(a, b Claim) int {
 // Stronger reports whether a claim beats another one to the same address.
 func (c Claim) Stronger(o Claim) bool { return compareClaims(c, o) < 0 }
 
-// later puts who is so behind who is not.
+// later compares two booleans: false comes before true.
 func later(a, b bool) int {
 	switch {
 	case a == b:
@@ -54,30 +54,30 @@ func later(a, b bool) int {
 	return -1
 }
 
-// Claimant is who lays a claim. What it claims must not change while it does.
+// Claimant is a pod that claims an address. The claim must not change while Owners has it.
 type Claimant interface{ Claim() Claim }
 
-// Owners decides which pod an IPv4 address belongs to. Several pods may claim an
-// address at a time; one owns it and the next one inherits. It keeps what it is
-// given, one value for a claim, so the pods of the cluster bound it.
+// Owners decides which pod an IPv4 address belongs to. Several pods may claim an address: the
+// pod with the strongest claim owns it, and the next one inherits it. Owners keeps one value per
+// claim, so the number of pods in the cluster bounds its size.
 type Owners[P Claimant] struct {
 	first map[addr]P
 	rest  map[addr][]P // strongest first; few addresses have several claims
 }
 
-// Ownership is whose an address is, as far as that can be told.
+// Ownership says which pod an address belongs to.
 type Ownership[P Claimant] struct {
-	// Owner has the strongest claim; the zero value when nobody claims the address.
+	// Owner has the strongest claim. It is the zero value if no pod claims the address.
 	Owner P
-	// Doubt: pods of several namespaces claim the address and none of them gives way.
-	// Nobody can tell whose it is, so as a peer it is nobody's.
+	// Doubt is set if pods of several namespaces claim the address and no claim gives way. The
+	// owner is then unknown, and as a peer the address belongs to no pod.
 	Doubt bool
-	// Rivals: live pods of several namespaces claim the address, all on this node or all on other
-	// nodes. Doubt is set too, unless the state of their nodes decides.
+	// Rivals is set if live pods of several namespaces claim the address, all on this node or all
+	// on other nodes. Doubt is then also set, unless the state of their nodes decides.
 	Rivals bool
-	// Home are the pods of this node to which endpoints with the address belong,
-	// strongest first: in doubt one of each namespace, otherwise one at most. A claim
-	// from elsewhere changes nothing here.
+	// Home has the pods of this node that endpoints with the address belong to, strongest first:
+	// one per namespace in doubt, otherwise at most one. Claims of pods of other nodes do not
+	// affect it.
 	Home []P
 }
 
@@ -108,7 +108,7 @@ func (o *Owners[P]) Set(a netip.Addr, p P) {
 	o.rest[key] = slices.Insert(o.rest[key], at, p)
 }
 
-// Drop forgets the claim of a UID; it is no error when there is none.
+// Drop removes the claim of a UID, if there is one.
 func (o *Owners[P]) Drop(a netip.Addr, uid string) {
 	key, _ := addrOf(a)
 	first, claimed := o.first[key]
@@ -129,7 +129,8 @@ func (o *Owners[P]) Drop(a netip.Addr, uid string) {
 	}
 }
 
-// Ownership returns whose the address is. It costs the claims to that address.
+// Ownership returns which pod the address belongs to. Its cost is linear in the number of claims
+// to the address.
 func (o *Owners[P]) Ownership(a netip.Addr) Ownership[P] {
 	key, ok := addrOf(a)
 	if !ok {

@@ -23,9 +23,9 @@ type Budgets struct {
 	// Ports bound the named ports of one pod. A media server that names a range of
 	// ports one by one has some hundreds.
 	Ports int `key:"MaxNamedPortsPerPod"`
-	// NamespacePodBytes bounds what the labels and named ports of a namespace's pods cost
-	// together (SizeOfPod). Kubernetes is tested with 3,000 pods in a namespace; twenty
-	// labels of 40 bytes are 1,440 bytes for each of them.
+	// NamespacePodBytes bounds the total size of the labels and named ports of all pods of a
+	// namespace (RoomForPods). Kubernetes is tested with 3,000 pods in a namespace. For a pod
+	// with twenty labels of 40 bytes the size is 1,440 bytes.
 	NamespacePodBytes int `key:"MaxPodBytesPerNamespace"`
 	// Items and Bytes bound one policy's text (Size). What kubectl apply writes is
 	// below: it puts the object as JSON, which is longer, into an annotation, and
@@ -67,12 +67,12 @@ func (b Budgets) OrDefaults() Budgets {
 	return b.each(DefaultBudgets(), func(own, other int) int { return cmp.Or(own, other) })
 }
 
-// AtMost returns the smaller of both for each budget.
+// AtMost returns the smaller value of each budget.
 func (b Budgets) AtMost(o Budgets) Budgets {
 	return b.OrDefaults().each(o.OrDefaults(), func(own, other int) int { return min(own, other) })
 }
 
-// each returns what of makes of each budget of both.
+// each applies of to each pair of budgets and returns the results.
 func (b Budgets) each(o Budgets, of func(own, other int) int) Budgets {
 	return Budgets{
 		Labels: of(b.Labels, o.Labels), LabelBytes: of(b.LabelBytes, o.LabelBytes), Ports: of(b.Ports, o.Ports),

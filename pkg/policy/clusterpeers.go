@@ -92,9 +92,9 @@ func (c *clusterCompiler) selected(p *v1alpha2.ClusterNetworkPolicyEgressPeer, a
 	return out, ok
 }
 
-// networks returns the addresses of a networks peer. Networks of IPv6 are not among them:
-// a Deny, whatever its networks are, denies all IPv6 of its direction to the endpoints that
-// have IPv6 addresses. It reports false if there are none at all or one is malformed.
+// networks returns the IPv4 networks of a networks peer. It leaves out IPv6 networks: on
+// endpoints with IPv6 addresses, every Deny blocks all IPv6 of its direction anyway. It reports
+// false if the list is empty or has a malformed network.
 func (c *clusterCompiler) networks(list []v1alpha2.CIDR, at *field.Path, action Action) ([]netipx.IPRange, bool) {
 	var set netipx.IPSetBuilder
 	ok, consequence := len(list) > 0, "the network is left out"

@@ -17,7 +17,7 @@ import (
 // expressed closes, and is named in the result's Problems:
 //
 //   - An IPv6 network is left out of its rule, a domain name of a rule that accepts, too.
-//     A Deny of any network denies all IPv6 besides (see networks).
+//     A Deny with any network also blocks all IPv6 (see networks).
 //   - A rule with anything else that we do not know matches nothing when it accepts, and
 //     denies everything of its direction otherwise.
 //   - A rule of an unknown action denies.

@@ -8,13 +8,14 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
-// ExcessOfNamespace says why a policy is closed that is within its own budget.
+// ExcessOfNamespace returns the reason for closing a policy that is within its own budget but
+// does not fit into the budget of its namespace.
 func (b Budgets) ExcessOfNamespace() string {
 	return fmt.Sprintf("it is among the largest policies of its namespace, of which %d items and %d bytes together are read at most (MaxNetPolItemsPerNamespace, MaxNetPolBytesPerNamespace)",
 		b.NamespaceItems, b.NamespaceBytes)
 }
 
-// SizeOfPod measures the labels of a pod and the names of its ports.
+// SizeOfPod returns the size of a pod's labels and port names.
 func SizeOfPod(labels map[string]string, ports []string) Size {
 	s := Size{Items: len(labels) + len(ports)}
 	for k, v := range labels {
@@ -26,38 +27,37 @@ func SizeOfPod(labels map[string]string, ports []string) Size {
 	return s
 }
 
-// labelBytes is about what a label or port takes in memory beside its text.
+// labelBytes is an estimate of the memory that a label or port takes in addition to its text.
 const labelBytes = 32
 
-// RoomForPods reports whether pods of one namespace, of this size together, are within
-// the budget.
+// RoomForPods reports whether pods with this total size fit into the budget of one namespace.
 func (b Budgets) RoomForPods(sum Size) bool {
 	return sum.Bytes+labelBytes*sum.Items <= b.NamespacePodBytes
 }
 
-// ExcessOfNamespacePods says why a pod is closed that is within its own budget.
+// ExcessOfNamespacePods returns the reason for closing a pod that is within its own budget but
+// does not fit into the budget of its namespace.
 func (b Budgets) ExcessOfNamespacePods() string {
 	return fmt.Sprintf("labels and ports among the largest of its namespace, of which %d bytes together are read at most (MaxPodBytesPerNamespace)", b.NamespacePodBytes)
 }
 
-// itemBytes is about what an item takes in memory beside its text.
+// itemBytes is an estimate of the memory that an item takes in addition to its text.
 const itemBytes = 64
 
-// Compare orders policies by what they cost; those of one namespace stay open in this
-// order.
+// Compare orders policies by their estimated memory. The policies of a namespace stay open in
+// this order, until its budget is used up.
 func (s Size) Compare(o Size) int {
 	return cmp.Or(cmp.Compare(s.Bytes+itemBytes*s.Items, o.Bytes+itemBytes*o.Items), cmp.Compare(s.Items, o.Items))
 }
 
-// Room reports whether policies of one namespace, of this size together, are within
-// the budget. The smallest stay open as long as there is room, so which ones close
-// depends on nothing but their texts.
+// Room reports whether policies with this total size fit into the budget of one namespace. The
+// smallest policies stay open, so only the texts of the policies decide which ones close.
 func (b Budgets) Room(sum Size) bool {
 	return sum.Items <= b.NamespaceItems && sum.Bytes <= b.NamespaceBytes
 }
 
-// Fit returns the policies of a cluster, closed where they are over a budget. The
-// objects are not changed.
+// Fit returns the policies of a cluster, with closed copies in place of those that are over a
+// budget. It does not modify the objects in list.
 func (b Budgets) Fit(list []*networkingv1.NetworkPolicy) []*networkingv1.NetworkPolicy {
 	type place struct {
 		at   int
@@ -73,7 +73,7 @@ func (b Budgets) Fit(list []*networkingv1.NetworkPolicy) []*networkingv1.Network
 	for i, np := range list {
 		size := SizeOf(&np.Spec)
 		switch excess := b.Excess(size); {
-		case Excess(&np.Spec) != "": // by somebody before
+		case Excess(&np.Spec) != "": // closed already
 		case excess != "":
 			shut(i, excess)
 		default:

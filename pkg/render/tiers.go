@@ -190,9 +190,9 @@ func ruleOfLine(dir policy.Direction, l tiers.Line[Source]) TierRule {
 	return r
 }
 
-// BlockIPv6 returns the rule that blocks all IPv6 of a direction, before all that is
-// accepted there: no set has an IPv6 address, so no rule of a list can deny one. from is a
-// rule that may deny some of it.
+// BlockIPv6 returns a rule that blocks all IPv6 traffic of a direction, with a priority before
+// every rule that accepts. It is needed because sets hold IPv4 addresses only, so no other rule
+// can deny an IPv6 peer. from is the source of a policy rule that may deny IPv6 traffic.
 func BlockIPv6(dir policy.Direction, from Source) TierRule {
 	r := ruleOfLine(dir, tiers.Line[Source]{Block: true, From: from})
 	r.ACL.Priority, r.ACL.RemoteAddresses = hns.PriorityShield, hns.EveryIPv6

@@ -26,7 +26,7 @@ type topic struct {
 	reason state.Reason
 	// pods: not the policy is at fault, but pods are not programmed that it selects.
 	pods bool
-	// remote: these are pods of other nodes, so that every node says the same.
+	// remote is set for a warning about pods of other nodes. The agents of all nodes report it.
 	remote bool
 }
 
