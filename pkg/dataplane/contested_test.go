@@ -59,13 +59,13 @@ func TestStolenAddress(t *testing.T) {
 			thief:  "pod y/t 10.0.0.1 remote", api: "allow", any: "block", out: "allow", peer: "block",
 		},
 		"a pod of this node, which is open": {
-			thief: "pod y/t 10.0.0.1", api: "allow", any: "block", out: "allow", peer: "block", warning: "until one is left",
+			thief: "pod y/t 10.0.0.1", api: "allow", any: "block", out: "allow", peer: "block", warning: "until only one of them claims it",
 		},
 		"a pod of this node, which is closed": {
-			thief: "pod z/t 10.0.0.1", api: "block", any: "block", out: "block", peer: "block", warning: "until one is left",
+			thief: "pod z/t 10.0.0.1", api: "block", any: "block", out: "block", peer: "block", warning: "until only one of them claims it",
 		},
 		"a pod of this node, that starts in 200 years": {
-			thief: "pod y/t 10.0.0.1 started=2000000h", api: "allow", any: "block", out: "allow", peer: "block", warning: "claimed by x/v, y/t: until one is left",
+			thief: "pod y/t 10.0.0.1 started=2000000h", api: "allow", any: "block", out: "allow", peer: "block", warning: "claimed by x/v, y/t: until only one of them claims it",
 		},
 	} {
 		victim := cmp.Or(tc.victim, victim)

@@ -279,7 +279,7 @@ func (m *members) put(p *PodState) {
 	key := p.Key()
 	was := m.pods[key]
 	m.pods[key] = p
-	if !p.IsLost() { // no object is left to warn of
+	if !p.IsLost() { // a lost pod has no object that a warning could be about
 		m.over.setPod(key, p.OverBudget)
 	}
 	if was != nil && was.podGroup.like(p.Pod) {

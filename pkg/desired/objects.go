@@ -35,31 +35,32 @@ type Pod struct {
 
 	Sandbox state.Sandbox `json:"sandbox,omitzero"`
 
-	// Node is where the pod runs; nobody but the controller asks.
+	// Node is the name of the pod's node. Only the controller uses it, and only sets it for pods of
+	// other nodes.
 	Node string `json:"-"`
-	// Trust is what its node says about its claim while pods of other nodes contest the address;
-	// 0: nothing.
+	// Trust is Inside, Outside or Lost while the pod contests an address with pods of other nodes,
+	// by the state of its node; otherwise 0.
 	Trust int8 `json:"trust,omitempty"`
 
-	// Grace is how long the containers may run on after a delete; zero: DefaultGrace.
+	// Grace is how long the containers may run on after a delete. Zero means DefaultGrace.
 	Grace time.Duration `json:"grace,omitempty"`
-	// LostUntil is set of a lost pod alone, which State makes (lost.go): until then its containers
-	// may run, though its object is gone.
+	// LostUntil is set only for a lost pod, which State creates (lost.go): its object is gone, and
+	// its containers may run until then.
 	LostUntil time.Time `json:"lostUntil,omitzero"`
 
 	// OverBudget says in what the object is over its budget. Such a pod has neither
 	// labels nor ports here, is in no set, and is closed in both directions.
 	OverBudget string `json:"overBudget,omitempty"`
-	// Size is that of the labels and ports that count for the namespace's budget, also
-	// when these were dropped for it.
+	// Size is the size of the labels and ports, which counts for the budget of the namespace. It
+	// stays the same when labels and ports are dropped because of that budget.
 	Size policy.Size `json:"-"`
 }
 
-// What Trust may be.
+// Values of Pod.Trust.
 const (
 	Inside  = ipsets.Inside  // the address is in the node's podCIDRs
 	Outside = ipsets.Outside // the node has podCIDRs, and the address is in none of them
-	Lost    = ipsets.Lost    // the node is gone, or was not ready for a while
+	Lost    = ipsets.Lost    // the Node object is gone, or has been not ready for a while
 )
 
 // Key returns the pod's name within the cluster.
@@ -75,13 +76,13 @@ func (p *Pod) Same(o *Pod) bool {
 		maps.Equal(p.Labels, o.Labels) && slices.Equal(p.Ports, o.Ports)
 }
 
-// DefaultGrace is the grace period of a pod that does not say it.
+// DefaultGrace is the grace period of a pod whose spec has none.
 const DefaultGrace = 30 * time.Second
 
-// LongestLost is how long a lost pod is kept at most.
+// LongestLost bounds the time for which a lost pod is kept.
 const LongestLost = time.Hour
 
-// IsLost reports whether the object of the pod is gone.
+// IsLost reports whether this is a lost pod: its object is gone, and its containers may still run.
 func (p *Pod) IsLost() bool { return !p.LostUntil.IsZero() }
 
 // PodPort is a named container port.
@@ -119,7 +120,7 @@ func (ns *Namespace) Same(o *Namespace) bool {
 // more once it was staged.
 type Objects struct {
 	pods       map[PodKey]*Pod // nil: deleted
-	finished   map[PodKey]bool // had Finished before they were deleted or replaced
+	finished   map[PodKey]bool // pods that had finished before they were deleted or replaced
 	namespaces map[string]*Namespace
 	policies   map[policy.Key]*networkingv1.NetworkPolicy
 	clusters   map[string]*v1alpha2.ClusterNetworkPolicy
@@ -142,18 +143,19 @@ func (o *Objects) SetPod(p Pod) {
 	o.SharePod(&p)
 }
 
-// SharePod is SetPod without the copy: nobody may change the pod, its labels or
-// its ports any more. Pods may share labels and ports.
+// SharePod is SetPod without the copy. Callers must not change the pod, its labels or its ports
+// afterwards. Pods may share labels and ports.
 func (o *Objects) SharePod(p *Pod) { o.pods[p.Key()] = p }
 
-// DeletePod says that a pod is no more. Its containers may run on unless it was Finished.
+// DeletePod records that a pod was deleted. If its last state was not Finished, its containers may
+// run on.
 func (o *Objects) DeletePod(key PodKey) {
 	o.pods[key] = nil
 	delete(o.finished, key)
 }
 
-// DeleteFinishedPod says that a pod is no more, and had Finished before. Another pod of its name may
-// be set afterwards.
+// DeleteFinishedPod records that a pod was deleted after it had finished, even if State never saw it
+// finished. SetPod may follow for another pod of the same name.
 func (o *Objects) DeleteFinishedPod(key PodKey) {
 	o.pods[key] = nil
 	if o.finished == nil {
@@ -162,7 +164,7 @@ func (o *Objects) DeleteFinishedPod(key PodKey) {
 	o.finished[key] = true
 }
 
-// FinishedPod reports whether DeleteFinishedPod was called for a pod.
+// FinishedPod reports whether DeleteFinishedPod was called last for the deletion of a pod.
 func (o *Objects) FinishedPod(key PodKey) bool { return o.finished[key] }
 
 // SetNamespace says how a namespace is now.

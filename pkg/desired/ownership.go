@@ -23,11 +23,11 @@ func (d *State) inFuture(start time.Time) bool {
 	return d.now.Year() > 1 && start.After(d.now.Add(clockSkew))
 }
 
-// InDoubt reports whether somebody else may have the address just as well.
+// InDoubt reports whether the address may belong to another pod.
 func (p *PodState) InDoubt() bool { return !p.member && (p.owner || p.Home && !p.Deleting) }
 
-// whose returns whose an address is. The node's own ones are nobody's: a pod
-// that uses them is a host-network pod and says so.
+// whose returns which pod an address belongs to. The addresses of this node belong to no pod:
+// host-network pods use them.
 func (d *State) whose(addr netip.Addr) ownership {
 	if slices.Contains(d.nodeAddrs, addr) {
 		return ownership{}
@@ -67,11 +67,11 @@ func (d *State) settle(addr netip.Addr, before ownership, moves map[PodKey]*podM
 	}
 }
 
-// maxRivals bounds the pods of other nodes whose claims are judged by their nodes.
+// maxRivals bounds the number of pods that Rivals returns.
 const maxRivals = 1024
 
-// Rivals returns the pods of other nodes that contest an address, sorted by address and name. Which
-// ones does not depend on how they were judged.
+// Rivals returns the pods of other nodes that contest an address, as namespace and name, sorted by
+// address and name. It returns at most maxRivals pods. The result does not depend on their Trust.
 func (d *State) Rivals() [][2]string {
 	var out [][2]string
 	for _, addr := range slices.SortedFunc(maps.Keys(d.elsewhere), netip.Addr.Compare) {

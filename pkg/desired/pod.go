@@ -28,8 +28,8 @@ type PodState struct {
 func (p *PodState) Claim() ipsets.Claim {
 	c := ipsets.Claim{UID: string(p.UID), Namespace: p.Namespace, Local: p.Local, Deleting: p.Deleting, Trust: p.Trust, Started: p.Started, Created: p.Created}
 	if p.IsLost() {
-		c.UID += " (deleted)" // the pod may come back
-		c.Deleting = true     // any other claim is stronger
+		c.UID += " (deleted)" // the pod with this UID may come back, and then has a claim of its own
+		c.Deleting = true     // every claim of a live pod is stronger
 	}
 	if p.early {
 		c.Started = time.Time{}
@@ -47,8 +47,7 @@ type Placement struct {
 	selected []*policyState
 	// closed are those of them that have no room on it.
 	closed []*policyState
-	// cut is the index into numbersEach: how many numbers of a named port count for each other
-	// namespace on this pod.
+	// cut is the index in numbersEach of the limit of numbers that holds on this pod.
 	cut int
 	// clusters are the ClusterNetworkPolicies that select the pod, or may, in the order
 	// in which they have their say.

@@ -11,19 +11,19 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// What the policies of one pod come to in HNS is bounded. First fewer numbers of named
-// ports count of each other namespace, as these are no doing of the pod's namespace. Where
-// that is not enough, the largest policies close first, by
-// themselves, until the others fit: which ones these are follows from their texts, and
-// all that select a pod are of its own namespace. A policy that is closed on a pod
-// isolates it as ever, and has no rules there.
+// This file enforces the budget of ACLs and bytes that the policies of one pod may take in HNS. If
+// a pod is over its budget, the agent first uses fewer numbers of named ports per other namespace,
+// because the pod's own namespace does not control these numbers. If that is not enough, it closes
+// the largest policies until the others fit. All policies that select a pod are in the pod's own
+// namespace, so no other namespace pays for them. A policy that is closed on a pod still isolates
+// it, and has no allow rules there.
 
-// numbersEach are how many numbers of a named port count of each namespace but the
-// policy's own, by how often they were cut on a pod.
+// numbersEach has the limits of numbers of a named port per namespace other than the policy's own.
+// PodState.cut is the index of the limit that holds on a pod.
 var numbersEach = [...]int{maxNumbers, 16, 4, 1, 0}
 
-// sizeOn tells what the policy's rules come to on a pod. Where no port of the pod has
-// a part in it that is found once.
+// sizeOn returns the size of the policy's rules on a pod. Without named ports the size is the same
+// on every pod, and is computed once.
 func (p *policyState) sizeOn(pod *PodState) render.Size {
 	if p.sized != nil {
 		return *p.sized
@@ -35,9 +35,9 @@ func (p *policyState) sizeOn(pod *PodState) render.Size {
 	return s
 }
 
-// closedOn returns the policies that select a pod and have no room on it, in
-// order. It costs the policies that select the pod, and the text of those whose size
-// follows from pods.
+// closedOn returns the policies that select a pod but do not fit into its budget, smallest first. It
+// also sets p.cut. Its cost is linear in the number of policies that select the pod, plus the
+// length of those with named ports.
 func (d *State) closedOn(p *PodState) []*policyState {
 	type sized struct {
 		ps *policyState
@@ -71,8 +71,7 @@ func (d *State) closedOn(p *PodState) []*policyState {
 	return closed
 }
 
-// closed returns the policies that have no room on some pod of this node, nil for
-// none.
+// closed returns the policies that are closed on at least one pod of this node, or nil.
 func (d *State) closed() map[policy.Key]bool {
 	var out map[policy.Key]bool
 	for _, p := range d.local {
@@ -89,8 +88,8 @@ func (d *State) closed() map[policy.Key]bool {
 	return out
 }
 
-// closedWarnings returns a warning for each of them, and for each policy with named ports
-// on a pod where fewer numbers of other namespaces count.
+// closedWarnings returns a warning for each policy that is closed on a pod, and for each policy with
+// named ports on a pod where the limit of numbers is lower than maxNumbers.
 func (d *State) closedWarnings() (out []state.Warning) {
 	cut := map[policy.Key]bool{}
 	for _, p := range d.local {
@@ -108,8 +107,9 @@ func (d *State) closedWarnings() (out []state.Warning) {
 				cut[ps.Key] = true
 				object, kind := ObjectOf(ps.Key)
 				out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.ReasonOverBudget, Message: fmt.Sprintf(
-					"with the numbers under which pods of other namespaces serve its named ports, the policies of a pod come to more than %d ACLs (MaxACLsPerPod) or %d bytes "+
-						"(MaxACLBytesPerPod): the higher numbers of these namespaces are accepted nowhere, and a ClusterNetworkPolicy that denies or passes the port denies all ports there; write numbers", d.cfg.Budgets.ACLs, d.cfg.Budgets.ACLBytes)})
+					"pods of other namespaces serve its named ports under so many numbers that the policies of a pod need more than %d ACLs (MaxACLsPerPod) or %d bytes "+
+						"(MaxACLBytesPerPod): only the lowest numbers of each of these namespaces are accepted, and a ClusterNetworkPolicy that denies or passes the port denies all ports there; "+
+						"use port numbers instead of names", d.cfg.Budgets.ACLs, d.cfg.Budgets.ACLBytes)})
 			}
 		}
 	}

@@ -8,11 +8,11 @@ import (
 	"github.com/winnpm/winnpm/pkg/progress"
 )
 
-// stagePods moves pods: first all claims to addresses, then whose they
-// are, then the sets, all leaving before all entering. So an address that
-// several pods hand on ends with the right one, whatever their order. finished are those that
-// had ended before they were deleted. addrs has the addresses that are in question anyway, and
-// whose they were.
+// stagePods applies changes of pods in four steps: all claims to addresses, the owners of these
+// addresses, all removals from sets, all additions to sets. So an address that moves between
+// several pods ends up with the right pod, in whatever order the pods come. finished has the pods
+// that had finished before they were deleted. addrs has further addresses whose owner may change,
+// with their owners so far.
 func (d *State) stagePods(pods map[PodKey]*Pod, finished map[PodKey]bool, addrs map[netip.Addr]ownership, c Changes) {
 	moves := map[PodKey]*podMove{}
 	for key, pod := range pods {
@@ -72,7 +72,7 @@ func (d *State) movePod(key PodKey, was *PodState, pod *Pod, addrs map[netip.Add
 	if was != nil && was.IsLost() {
 		delete(d.lost, was.Addr)
 	}
-	if pod != nil && pod.IsLost() { // of a dump
+	if pod != nil && pod.IsLost() { // restored from a dump
 		d.keepLost(m.is)
 	}
 	if m.is == nil {
@@ -94,7 +94,7 @@ func (d *State) movePod(key PodKey, was *PodState, pod *Pod, addrs map[netip.Add
 func (d *State) place(m *podMove) {
 	was, is := m.was, m.is
 	if was != nil && was.Home {
-		if p := d.local[was.UID]; p != nil && p.Key() == was.Key() { // else a lost pod came back
+		if p := d.local[was.UID]; p != nil && p.Key() == was.Key() { // the key differs if a lost pod and its live pod share the UID
 			delete(d.local, was.UID)
 		}
 		if is == nil || is.UID != was.UID || !is.Local || !is.member {

@@ -43,8 +43,8 @@ func (p *policyState) namesPorts() bool {
 	return false
 }
 
-// served returns the numbers of the policy's named ports within a reach, that many of each
-// other namespace.
+// served returns the numbers of the policy's named ports within a reach. Of each namespace other
+// than the policy's own it returns at most the each lowest numbers.
 func (p *policyState) served(at render.Reach, each int) []render.ServedPort {
 	var out []render.ServedPort
 	for _, v := range p.views[at] {

@@ -43,9 +43,10 @@ func (d *State) group(ps *policyState, p *PodState) *render.Group {
 // are isolated they have no rule in common, as they are of different namespaces, so
 // nothing is allowed but the node.
 //
-// ipv6 says that the endpoint has IPv6 addresses. Where a ClusterNetworkPolicy selects one
-// of the pods, all IPv6 of a direction with something to deny is blocked. Elsewhere the
-// block of NetworkPolicies blocks IPv6 as it is, but for what a rule without peers allows.
+// ipv6 is true if the endpoint has IPv6 addresses. If a ClusterNetworkPolicy selects one of the
+// pods, the rules then block all IPv6 of each direction in which something may be denied. Without
+// such a policy the rules are the same as for IPv4 only: the block rule of NetworkPolicies matches
+// IPv6 as well, and of the allow rules only those without peers do.
 func (d *State) RulesOf(home []*PodState, ipv6 bool) render.Rules {
 	if slices.ContainsFunc(home, (*PodState).Tiered) {
 		return d.tieredBy(home, ipv6)

@@ -47,7 +47,7 @@ type State struct {
 	contested        map[netip.Addr]bool     // addresses of those that others claim as well
 	elsewhere        map[netip.Addr]bool     // addresses of pods of other nodes that several namespaces claim
 	lost             map[netip.Addr]PodKey   // lost pods (lost.go)
-	lostDue          time.Time               // when the time of one of them is over, or before
+	lostDue          time.Time               // when the first lost pod ends, or earlier; zero without lost pods
 	misplaced        map[PodKey]bool         // local pods that report an address that no pod can have
 	nodeAddrs        []netip.Addr
 	effects          Effects
@@ -104,7 +104,7 @@ func (d *State) Local(uid types.UID) *PodState { return d.local[uid] }
 // Locals yields all of these pods, in no order.
 func (d *State) Locals() iter.Seq[*PodState] { return maps.Values(d.local) }
 
-// HasLocals reports whether there is one whose object is there.
+// HasLocals reports whether Locals has a pod that is not lost.
 func (d *State) HasLocals() bool {
 	for _, p := range d.local {
 		if !p.IsLost() {
@@ -114,8 +114,8 @@ func (d *State) HasLocals() bool {
 	return false
 }
 
-// Selecting returns the policies that select a local pod, or a pod of another node whose address
-// is contested, sorted.
+// Selecting returns the sorted policies that select a pod: a local pod, or a pod of another node
+// whose address is contested.
 func (d *State) Selecting(key PodKey) (keys []policy.Key) {
 	p := d.members.pods[key]
 	switch {

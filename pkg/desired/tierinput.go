@@ -36,8 +36,8 @@ func (p *PodState) clusterRules(tier policy.Tier, dir policy.Direction, silent b
 	return out
 }
 
-// about returns a rule of the policy for a pod: itself, and where it has named ports of
-// others what follows from these.
+// about returns a rule of the policy for a pod. For a rule with named ports of peers it returns two
+// rules: the second one denies the traffic whose port numbers are not known.
 func (cs *clusterState) about(p *PodState, r policy.ClusterRule) []inputRule {
 	from := cs.source(r)
 	whole := inputRule{Action: r.Action, From: from}
@@ -52,7 +52,7 @@ func (cs *clusterState) about(p *PodState, r policy.ClusterRule) []inputRule {
 		return []inputRule{whole}
 	}
 	closed := inputRule{Action: policy.Deny, From: from}
-	if r.Action != policy.Accept { // under which numbers an address in doubt serves the name, nobody knows
+	if r.Action != policy.Accept { // the numbers of an address in doubt are unknown
 		doubt := tiers.Atom{Sets: []ipsets.Name{ipsets.Doubt()}}
 		for _, port := range named {
 			doubt.Ports = append(doubt.Ports, policy.Port{Protocol: port.Protocol})
@@ -72,14 +72,14 @@ func (cs *clusterState) about(p *PodState, r policy.ClusterRule) []inputRule {
 	return []inputRule{whole, closed}
 }
 
-// source names a rule of the policy.
+// source returns the render.Source of a rule of the policy.
 func (cs *clusterState) source(r policy.ClusterRule) render.Source {
 	return render.Source{Tier: cs.Tier, Key: state.ClusterKey(cs.Name), Index: r.Index, Name: r.Name}
 }
 
-// allPorts returns all traffic of a protocol to the pods of a peer in the namespaces that
-// serve a named port under more numbers than count. Where these are not known, or the peer
-// is blocks, which no rule takes together with sets, it is that to the whole peer.
+// allPorts returns the traffic of a protocol to all pods of a peer in the namespaces over, which
+// serve a named port under too many numbers. It returns the traffic to the whole peer if over is
+// not known, or if the peer has address blocks, because one rule cannot have both blocks and sets.
 func allPorts(peer policy.Peer, protocol policy.Protocol, over []string, known bool) (out []tiers.Atom) {
 	ports := []policy.Port{{Protocol: protocol}}
 	if !known || len(over) > 0 && len(peer.Blocks) > 0 {
@@ -109,8 +109,9 @@ func atomsOf(peer policy.Peer, served []render.ServedPort) (out []tiers.Atom) {
 	return out
 }
 
-// served returns the numbers under which a peer serves a named port, and the namespaces
-// with more of them than so many, if that is known. Their sets are no deny twins.
+// served returns the numbers under which a peer serves a named port, at most each per namespace, and
+// the namespaces over that have more. known is false if the policy has no view of the port. The
+// sets of the result are not deny twins.
 func (cs *clusterState) served(peer policy.Peer, port policy.Port, each int) (out []render.ServedPort, over []string, known bool) {
 	if cs.named == nil {
 		return nil, nil, false

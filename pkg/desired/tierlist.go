@@ -12,13 +12,12 @@ import (
 	"github.com/winnpm/winnpm/pkg/tiers"
 )
 
-// The lists of a pod are within its budget of ACLs. Where they are over it, fewer numbers of
-// named ports count of each namespace. When that is not enough, package tiers has what passes
-// block. When that is not enough the NetworkPolicies of the pod close,
-// and then nothing is accepted. Rules that deny alone, and are still too many, are one
-// block of everything.
+// The lists of a pod must fit into its budget of ACLs. If they do not, the agent takes the following
+// steps in this order until they do: it uses fewer numbers of named ports per namespace, package
+// tiers turns Pass rules into Deny rules, the NetworkPolicies of the pod close, and all Accept rules
+// are left out. If the Deny rules alone are still too many, one rule blocks everything.
 
-// room is how far the lists of a pod are cut down.
+// room is how much of the lists of a pod is left out.
 type room uint8
 
 const (
@@ -27,9 +26,9 @@ const (
 	roomWithoutAccept
 )
 
-// tiersOf makes the lists of a pod that a ClusterNetworkPolicy selects. Which of its
-// NetworkPolicies have no room was found before. It costs the policies that select the
-// pod, and what package tiers is bound by.
+// tiersOf returns the lists of a pod that a ClusterNetworkPolicy selects. closedOn must have been
+// called for the pod before. Its cost is linear in the number of policies that select the pod, plus
+// the cost of package tiers, which is bounded.
 func (d *State) tiersOf(p *PodState, ipv6 bool) *render.TierList {
 	defer d.progress.Within("listing tiers", progress.Pod, p.Namespace, p.Name)()
 	for ; p.namesEgressPorts() && p.cut < len(numbersEach)-1; p.cut++ {
@@ -48,14 +47,15 @@ func (d *State) tiersOf(p *PodState, ipv6 bool) *render.TierList {
 	}
 }
 
-// namesEgressPorts reports whether what the lists come to depends on the numbers of others.
+// namesEgressPorts reports whether the size of the lists depends on the numbers under which other
+// pods serve named ports.
 func (p *PodState) namesEgressPorts() bool {
 	return slices.ContainsFunc(p.clusters, func(s subjection) bool { return s.policy.named != nil }) ||
 		slices.ContainsFunc(p.selected, func(ps *policyState) bool { return len(ps.views) > 0 })
 }
 
-// listTiers makes the lists with so much left out. over reports whether one of them is
-// a block of everything, as it is over the budget.
+// listTiers returns the lists without the rules that room leaves out. over reports whether one of
+// them is over the budget and therefore blocks everything.
 func (d *State) listTiers(p *PodState, room room, ipv6 bool) (out *render.TierList, over bool) {
 	out = &render.TierList{}
 	silent := room == roomWithoutAccept
@@ -95,9 +95,9 @@ func (d *State) listTiers(p *PodState, room room, ipv6 bool) (out *render.TierLi
 	return out, over
 }
 
-// denies reports whether something may be denied to a pod in a direction in which a
-// ClusterNetworkPolicy has a rule, and which rule denies: the first Deny, whatever its
-// peers are and wherever it comes, as these may be of IPv6.
+// denies reports whether a pod may be denied anything in a direction in which a ClusterNetworkPolicy
+// has a rule, and returns the source of the first such rule. It ignores the peers and the order of
+// Deny rules, because an IPv6 peer can be any of them.
 func (p *PodState) denies(dir policy.Direction, lines []tiers.Line[render.Source]) (from render.Source, is bool) {
 	for _, s := range p.clusters {
 		for _, r := range s.policy.Rules {

@@ -14,21 +14,20 @@ import (
 
 // Budgets of named ports in egress rules. What is over them is closed, with a warning.
 const (
-	// maxNumbers is under how many numbers a named port counts in one namespace; each is an
-	// ACL for each peer there. One name in one namespace has a handful. Each namespace has
-	// them for itself, so no other one takes any from it; what all of them come to on a pod
-	// has the budget of the pod (numbersEach).
+	// maxNumbers is the limit of numbers under which one namespace may serve a named port. Each
+	// number takes one ACL per peer in the namespace. A typical namespace uses a handful of
+	// numbers per name. The limit is per namespace, so namespaces do not compete for it. The
+	// budget of a pod limits the total on the pod (numbersEach).
 	maxNumbers = 64
-	// maxUnused is how many numbers that are out of use may stay in an endpoint's rules
-	// until its next Update. More of them bring one: who makes pods come and go under
-	// ever other numbers does not fill endpoints.
+	// maxUnused is the limit of unused numbers that stay in an endpoint's rules until its next
+	// Update. More unused numbers cause an Update, so that a tenant cannot fill endpoints by
+	// creating and deleting pods with ever different numbers.
 	maxUnused = 64
-	// maxViews is how many views a policy has: named ports times the reaches that they
-	// are towards. Twenty namespaces with ten names each are within it; a view costs a
-	// few hundred bytes.
+	// maxViews is the limit of views per policy, which has one for each pair of a named port and
+	// a reach. Twenty namespaces with ten names each need 200. A view takes a few hundred bytes.
 	maxViews = 256
-	// maxBlockViews is how many of them are towards ipBlocks, where a named port says
-	// little. Each counts the pods that serve it anew.
+	// maxBlockViews is the limit of views per policy that are towards ipBlocks. Such a view is
+	// rarely useful, and each computes its own list of the pods that serve the port.
 	maxBlockViews = 16
 )
 
@@ -44,18 +43,18 @@ func (key viewKey) String() string {
 	return fmt.Sprintf("%s/%s towards %s", key.port, key.proto, key.Reach)
 }
 
-// view is under which numbers a named port is served within a reach. Policies of one
+// view has the numbers under which pods within a reach serve a named port. The policies of one
 // namespace share it.
 type view struct {
 	key      viewKey
 	portSets *portSets
 	match    policy.LabelMatcher // of the namespaces of a selector; nil without one
 	users    map[policy.Key]*policyState
-	numbers  []uint16       // those that count, in order
-	rank     map[uint16]int // how many lower ones a namespace has at least, -1 in the policy's own
-	counts   map[string]int // numbers of each namespace
-	over     []string       // the namespaces that have more than maxNumbers, in order
-	settled  bool           // numbers was found once
+	numbers  []uint16       // the numbers within the limit, sorted
+	rank     map[uint16]int // of each number: its lowest index among the sorted numbers of a namespace, -1 in the policy's own namespace
+	counts   map[string]int // how many numbers each namespace has
+	over     []string       // the namespaces with more than maxNumbers, sorted
+	settled  bool           // numbers was computed at least once
 }
 
 // has reports whether pods of a namespace may be within the view's reach.
@@ -194,8 +193,8 @@ func (fs *namedPortSets) relabeled(namespace string) {
 	}
 }
 
-// settle finds the numbers of the views whose pods or namespaces are others now. Rules
-// are rendered again where a number is new; one that went matches nothing.
+// settle recomputes the numbers of the views whose pods or namespaces changed. A new number causes
+// the rules to be rendered again. A removed number does not: its rule matches no pod.
 func (fs *namedPortSets) settle() {
 	for v := range fs.stale {
 		was, over, settled := v.numbers, v.over, v.settled
@@ -205,7 +204,7 @@ func (fs *namedPortSets) settle() {
 		if !slices.Equal(v.over, over) {
 			for _, ps := range v.users {
 				fs.warn(ps)
-				fs.fewer(ps) // what is denied is no longer a matter of numbers, or is again
+				fs.fewer(ps) // a Deny may now cover all ports, or single numbers again
 			}
 		}
 		if settled && slices.ContainsFunc(v.numbers, func(n uint16) bool { return !slices.Contains(was, n) }) {
@@ -219,7 +218,7 @@ func (fs *namedPortSets) settle() {
 	clear(fs.stale)
 }
 
-// above returns the namespaces with more than so many numbers, in order.
+// above returns the namespaces with more than each numbers, sorted.
 func (v *view) above(each int) (over []string) {
 	for namespace, n := range v.counts {
 		if n > each {
@@ -230,8 +229,8 @@ func (v *view) above(each int) (over []string) {
 	return over
 }
 
-// choose returns the numbers of a view that count, in order, with their ranks, and how many
-// each namespace has: of each the lowest count.
+// choose returns the numbers of a view that are within the limit, sorted, their ranks, and how many
+// numbers each namespace has. Of each namespace it takes the maxNumbers lowest numbers.
 func (fs *namedPortSets) choose(v *view) (numbers []uint16, rank map[uint16]int, counts map[string]int) {
 	rank, counts = map[uint16]int{}, map[string]int{}
 	for namespace, in := range v.portSets.serving {
@@ -251,8 +250,8 @@ func (fs *namedPortSets) choose(v *view) (numbers []uint16, rank map[uint16]int,
 	return slices.Sorted(maps.Keys(rank)), rank, counts
 }
 
-// served returns the numbers of a view, in order, and those that are out of use and
-// may stay where they are. Of other namespaces than the policy's each has that many.
+// served returns the numbers of a view and the unused numbers that may stay in rules, sorted. Of
+// each namespace other than the policy's own it returns at most the each lowest numbers.
 func (v *view) served(each int) []render.ServedPort {
 	var unused []uint16
 	for n := range v.portSets.defined {
@@ -276,21 +275,21 @@ func (v *view) served(each int) []render.ServedPort {
 	return out
 }
 
-// uses reports whether a number counts.
+// uses reports whether a number is within the limit and in use.
 func (v *view) uses(number uint16) bool {
 	_, used := slices.BinarySearch(v.numbers, number)
 	return used
 }
 
-// tell has the users of a view rendered again.
+// tell marks the users of a view to be rendered again.
 func (fs *namedPortSets) tell(v *view) {
 	for _, ps := range v.users {
 		fs.changed(ps)
 	}
 }
 
-// warn says what of a policy's named ports is over its budget, in words that are the
-// same as long as anything is: how much it is may be others' doing.
+// warn sets or clears the warning of a policy whose named ports are over a budget. The text has no
+// counts, because other tenants could change them all the time.
 func (fs *namedPortSets) warn(ps *policyState) {
 	first := ""
 	for _, views := range ps.views {
@@ -303,16 +302,16 @@ func (fs *namedPortSets) warn(ps *policyState) {
 	delete(fs.over, ps)
 	unviewed, surplus := "is left out", "connections to the other numbers are blocked"
 	if ps.cluster() {
-		unviewed, surplus = "is accepted nowhere, and denied on all ports", "the others are not accepted, and what is denied or passed is denied on all ports of such a namespace"
+		unviewed, surplus = "is accepted nowhere, and denied on all ports", "the other numbers are not accepted, and a rule that denies or passes the port denies all ports of that namespace"
 	}
 	message := ""
 	switch {
 	case ps.unviewed != "":
 		message = fmt.Sprintf("its egress rules have more than %d named ports towards different namespaces, or %d towards ipBlocks: "+
-			"%s and what comes after it %s; write numbers, or make several policies", maxViews, maxBlockViews, ps.unviewed, unviewed)
+			"%s and every named port after it %s; use port numbers instead of names, or split the policy", maxViews, maxBlockViews, ps.unviewed, unviewed)
 	case first != "":
 		message = fmt.Sprintf("a named port of its egress rules is served under more than %d numbers in one namespace: %s; "+
-			"%s; write numbers, or serve the port under fewer", maxNumbers, first, surplus)
+			"%s; use port numbers instead of names, or serve the port under fewer numbers", maxNumbers, first, surplus)
 	default:
 		return
 	}

@@ -74,7 +74,7 @@ func (d *State) AddressWarnings() []state.Warning {
 		s := d.whose(addr)
 		follows := fmt.Sprintf("it counts as that of %s, which runs here", s.Owner.Key())
 		if s.Doubt {
-			follows = "until one is left the address is in no set, and its endpoint is blocked as the policies of each of them say"
+			follows = "until only one of them claims it, the address is in no set, and its endpoint is blocked as the policies of each of them say"
 		}
 		out = append(out, state.Warning{Object: s.Home[0].Key().String(), Kind: "Pod", Reason: state.ReasonAddressContested,
 			Message: fmt.Sprintf("address %s is claimed by %s: %s; find out who reports it wrongly: kubectl get pods -A -o wide", addr, d.rivals(addr), follows)})
@@ -93,14 +93,15 @@ func (d *State) AddressWarnings() []state.Warning {
 	return out
 }
 
-// RemotePod is the kind of warnings on pods of other nodes: every agent has the same.
+// RemotePod is the Kind of warnings about pods of other nodes. The agents of all nodes have these
+// warnings.
 const RemotePod = "RemotePod"
 
-// maxElsewhere bounds the warnings about addresses of other nodes.
+// maxElsewhere bounds the number of warnings about contested addresses of other nodes.
 const maxElsewhere = 64
 
-// elsewhereWarnings tells of the addresses that pods of other nodes contest, one warning each. When
-// there are too many the last warning has their number.
+// elsewhereWarnings returns one warning for each address that pods of other nodes contest. If there
+// are more than maxElsewhere, the last warning also says how many are left out.
 func (d *State) elsewhereWarnings() []state.Warning {
 	var out []state.Warning
 	more := 0
@@ -112,7 +113,7 @@ func (d *State) elsewhereWarnings() []state.Warning {
 			more++
 		default:
 			out = append(out, state.Warning{Object: s.Owner.Key().String(), Kind: RemotePod, Reason: state.ReasonAddressContested,
-				Message: fmt.Sprintf("address %s is claimed by %s: until one is left it is in no set, so policies of this node allow none of them; find out who reports it wrongly: kubectl get pods -A -o wide", addr, d.rivals(addr))})
+				Message: fmt.Sprintf("address %s is claimed by %s: until only one of them claims it, it is in no set, so policies of this node allow none of them; find out which one reports it wrongly: kubectl get pods -A -o wide", addr, d.rivals(addr))})
 		}
 	}
 	if more > 0 {

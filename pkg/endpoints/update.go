@@ -91,8 +91,8 @@ func (d *State) Waiting() []*desired.PodState {
 	return out
 }
 
-// sight is what the rules of an endpoint see: those of one without a pod decide about
-// nobody.
+// sight returns which sets the rules of an endpoint name in HNS. An endpoint without a pod counts
+// as naming none, because its rules affect no pod.
 func (ep *Endpoint) sight() ipsets.Sight {
 	switch {
 	case !ep.updatable():

@@ -43,7 +43,7 @@ func (c *Cluster) doubt(e End) string {
 	if more := len(rivals) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
-	return fmt.Sprintf("%s is claimed by %s, of several namespaces: until one is left it is in no set, and an endpoint that has it is blocked as the policies of each of them say",
+	return fmt.Sprintf("%s is claimed by %s, of several namespaces: until only one of them claims it, it is in no set, and an endpoint that has it is blocked as the policies of each of them say",
 		e.addr, strings.Join(names, ", "))
 }
 

@@ -18,7 +18,7 @@ type Sight uint8
 const (
 	SeesApplied Sight = iota // the sets of RefApplied
 	SeesPinned               // the sets of RefApplied and RefPin: it is unknown which rules HNS has
-	SeesNothing              // none: the rules of the owner match no packet
+	SeesNothing              // none: the owner is an endpoint without a pod
 )
 
 // See sets which sets the rules of an owner name. The default is SeesApplied, and setting it

@@ -74,9 +74,10 @@ const maxPort = 65535
 
 func portNumber(n int32) bool { return n >= 1 && n <= maxPort }
 
-// Fewest sorts ports and joins what overlaps or touches, so that equal meaning
-// gives equal rules. The range 1 to 65535 is the whole protocol, as HNS knows no port
-// beyond it. What a whole protocol covers is dropped. It may use the memory of ports.
+// Fewest returns the smallest sorted list that covers the same ports, so that lists with equal
+// meaning become equal. It merges ranges that overlap or touch, turns the range 1 to 65535 into
+// the whole protocol, and drops ports of a protocol that is covered as a whole. It may reuse the
+// memory of ports.
 func Fewest(ports []Port) []Port {
 	slices.SortFunc(ports, func(a, b Port) int {
 		return cmp.Or(

@@ -38,7 +38,7 @@ func (b Budgets) RoomForPods(sum Size) bool {
 // ExcessOfNamespacePods returns the reason for closing a pod that is within its own budget but
 // does not fit into the budget of its namespace.
 func (b Budgets) ExcessOfNamespacePods() string {
-	return fmt.Sprintf("labels and ports among the largest of its namespace, of which %d bytes together are read at most (MaxPodBytesPerNamespace)", b.NamespacePodBytes)
+	return fmt.Sprintf("labels and ports among the largest of its namespace, and do not fit into the %d bytes for all of its pods (MaxPodBytesPerNamespace)", b.NamespacePodBytes)
 }
 
 // itemBytes is an estimate of the memory that an item takes in addition to its text.
