@@ -37,9 +37,9 @@ const longestLook = time.Minute
 type settings struct {
 	config
 	node         string
-	kubeconfig   string // "" as a pod of the cluster
-	listen       string // address
-	listenProbes string // address for the kubelet
+	kubeconfig   string // "" means the service account of the agent's pod
+	listen       string // address of the HTTP endpoint
+	listenProbes string // address of the probe endpoint, for the kubelet
 	reconcile    time.Duration
 	// dryRun has HNS and the cluster read, and nothing written to either.
 	dryRun bool

@@ -15,7 +15,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter/shim"
 )
 
-// bindingHcsshim has hcsshim call HNS. No other value of Binding differs from the default.
+// bindingHcsshim is the value of Binding that makes hcsshim call HNS. Every other value means the
+// default.
 const bindingHcsshim = "hcsshim"
 
 // newHNS connects to the Host Networking Service of this system.

@@ -195,7 +195,7 @@ func findAgent(ctx context.Context, cluster *agents.Cluster, node string) (agent
 // endpointOf returns where an agent answers.
 func endpointOf(cluster *agents.Cluster, agent agents.Agent) endpoint {
 	return endpoint{
-		// The agent answers requests of its own node that name an address.
+		// The agent answers only requests from its own node whose Host header is an address.
 		url:  "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(int(agent.Port))),
 		via:  cluster.Transport(agent),
 		name: fmt.Sprintf("the agent %s on %s", agent, agent.Node),

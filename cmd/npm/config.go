@@ -43,7 +43,7 @@ func defaultConfigPath(goos string) string {
 //	oneof        the texts that there are, in small letters; any case is read
 //	known        texts that mean something exactly so, not in another case
 type config struct {
-	Address   string `key:"ListeningAddress" default:"0.0.0.0"` // "" is every address
+	Address   string `key:"ListeningAddress" default:"0.0.0.0"` // "" means all addresses
 	Port      int    `key:"ListeningPort" default:"10091" least:"1" most:"65535"`
 	ProbePort int    `key:"ProbeListeningPort" default:"10094" least:"1" most:"65535"` // on 127.0.0.1, for the kubelet
 	// Network is that of HNS, which compares names exactly; "": it is found.
@@ -91,7 +91,8 @@ func defaultConfig() config { return defaults().config }
 // address is that of the HTTP endpoint.
 func (c config) address() string { return net.JoinHostPort(c.Address, strconv.Itoa(c.Port)) }
 
-// probeAddress is that of the kubelet's probes. Pods have another loopback.
+// probeAddress returns the address of the probe endpoint. Pods cannot reach it, because they have a
+// loopback interface of their own.
 func (c config) probeAddress() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(c.ProbePort))
 }
@@ -99,7 +100,7 @@ func (c config) probeAddress() string {
 // check refuses values that contradict each other.
 func (c config) check() error {
 	if c.ProbePort == c.Port {
-		return fmt.Errorf("ProbeListeningPort: %d is ListeningPort; they must differ", c.Port)
+		return fmt.Errorf("ProbeListeningPort: %d is also the value of ListeningPort; they must differ", c.Port)
 	}
 	return nil
 }

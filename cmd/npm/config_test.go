@@ -103,7 +103,7 @@ func TestConfigErrors(t *testing.T) {
 		"[]":                                       "expected an object, found a list",
 		"\xff\xfe{\x00}\x00":                       "is UTF-16; save it as UTF-8",
 		`{"ListeningPort": 70000}`:                 "ListeningPort: expected a whole number from 1 to 65535, found 70000",
-		`{"ListeningPort": 10094}`:                 "ProbeListeningPort: 10094 is ListeningPort; they must differ",
+		`{"ListeningPort": 10094}`:                 "ProbeListeningPort: 10094 is also the value of ListeningPort; they must differ",
 		`{"ListeningPort": 0}`:                     "ListeningPort: expected a whole number from 1 to 65535, found 0",
 		`{"ListeningPort": "10091"}`:               `ListeningPort: expected a whole number from 1 to 65535, found "10091"`,
 		`{"ListeningPort": 1.5}`:                   "ListeningPort: expected a whole number from 1 to 65535, found 1.5",

@@ -37,8 +37,8 @@ func kustomized(ctx context.Context, dir string, name program) ([]byte, error) {
 	return stdout.text, nil
 }
 
-// boundedBuffer keeps bounded.MaxInput bytes. With more a Write fails, which ends the
-// program that writes.
+// boundedBuffer keeps up to bounded.MaxInput bytes. A Write beyond that fails, which ends the
+// process whose output it is.
 type boundedBuffer struct {
 	text []byte
 	full bool

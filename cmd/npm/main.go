@@ -21,7 +21,7 @@ func main() {
 	// anybody's: the second Ctrl-C ends the process.
 	context.AfterFunc(ctx, stop)
 	if len(os.Args) > 1 && slices.Contains([]string{"simulate", "trace", "plan"}, os.Args[1]) && os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(60) // a whole cluster on a laptop: less memory for some more processor time
+		debug.SetGCPercent(60) // these commands load a whole cluster on a laptop: save memory, at the cost of processor time
 	}
 	code := underManager(ctx, func(ctx context.Context) int {
 		return run(ctx, programOf(os.Args[0]), os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}, os.Getenv)

@@ -41,7 +41,7 @@ type source struct {
 	lists        bool // of a cluster it wants the objects, not what agents know
 	// defaultNamespace is that of objects in manifests that name none.
 	defaultNamespace string
-	inputs           bounded.Inputs // of plan, which reads two sets of them
+	inputs           bounded.Inputs // shared by the two sets of manifests that plan reads
 }
 
 // flags adds those of the source to a command.
@@ -170,7 +170,8 @@ func openBundle(file string, other func(io.Reader) error) (*bundle.Bundle, error
 	return &b, err
 }
 
-// whole lets use read one input that is no answer of an agent, after it was read to its end.
+// whole returns a function that reads an input to its end, within the limits of bounded.Inputs, and
+// then passes it to use. It is for files and standard input, not for responses of an agent.
 func whole(use func(io.Reader) error) func(io.Reader) error {
 	return func(r io.Reader) error {
 		text, err := (&bounded.Inputs{}).Read(r)

@@ -42,7 +42,7 @@ Exit code: 0 stopped by a signal or the service manager, 1 it cannot work,
 	f := cmd.Flags()
 	f.StringVar(&flags.kubeconfig, "kubeconfig", "", "`file` with the cluster's address (default: as a pod of the cluster)")
 	f.StringVar(&flags.listen, "listen", "", "`address` of the HTTP endpoint (default: the configuration's, "+defaultConfig().address()+")")
-	f.StringVar(&flags.listenProbes, "listen-probes", "", "`address` where the kubelet's probes are answered, to this machine only (default: the configuration's, "+defaultConfig().probeAddress()+")")
+	f.StringVar(&flags.listenProbes, "listen-probes", "", "`address` of the endpoint for the kubelet's probes, which answers only this machine (default: the configuration's, "+defaultConfig().probeAddress()+")")
 	f.StringVar(&flags.level, "log-level", "", "off, error, warn, info or debug (default: the configuration's, "+defaultConfig().LogLevel+"); logs go to stderr")
 	f.DurationVar(&flags.reconcile, "reconcile-interval", 5*time.Minute, "how long an unused set stays; each object in HNS is looked at once in this `time`, a minute at most")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "write nothing; log what would be written")

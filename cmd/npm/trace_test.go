@@ -140,7 +140,7 @@ func TestEndlessAnswer(t *testing.T) {
 				code, stdout, stderr := command(t, "", append(args, "--server", server.URL)...)
 				require.Equal(t, 1, code)
 				require.Empty(t, stdout)
-				require.Equal(t, "npm: "+args[0]+": "+server.URL+debug.ManagerPath+": no dump of "+debug.ManagerPath+": it has more in it than any agent writes, "+tc.want+"\n", stderr)
+				require.Equal(t, "npm: "+args[0]+": "+server.URL+debug.ManagerPath+": no dump of "+debug.ManagerPath+": it is larger than anything that an agent writes, "+tc.want+"\n", stderr)
 			}
 		})
 	}

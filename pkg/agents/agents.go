@@ -205,11 +205,12 @@ func onLinux(p corev1.Pod) bool {
 	return p.Spec.OS != nil && p.Spec.OS.Name == corev1.Linux || p.Spec.NodeSelector[corev1.LabelOSStable] == string(corev1.Linux)
 }
 
-// PortAnnotation of an agent's pod is the port where the agent answers.
+// PortAnnotation is the annotation of an agent's pod with the port of its HTTP endpoint.
 const PortAnnotation = "azure.npm/port"
 
-// port returns the port of the pod's annotation. Without it, it is the port of the readiness
-// probe, unless that is one of the node's loopback, where an agent answers the kubelet alone.
+// port returns the port of the agent's HTTP endpoint: the value of PortAnnotation, or else the port
+// of the readiness probe. It ignores a probe with its own host: that is the probe endpoint on the
+// node's loopback address, which answers only the kubelet.
 func port(p corev1.Pod) uint16 {
 	if number, err := strconv.ParseUint(p.Annotations[PortAnnotation], 10, 16); err == nil && number > 0 {
 		return uint16(number)

@@ -28,7 +28,7 @@ const (
 )
 
 // Transport sends requests to an agent, whatever host their URL names, each over
-// a port-forward of its own. Nothing listens on this machine meanwhile.
+// a port-forward of its own. It opens no listener on this machine.
 func (c *Cluster) Transport(a Agent) http.RoundTripper {
 	return transport{c, a}
 }

@@ -1,6 +1,6 @@
-// Package bounded counts JSON of others while it is read, before anybody decodes it.
-// A few bytes of packed text may stand for gigabytes of values: an empty object is
-// two bytes of text and some hundred in memory.
+// Package bounded limits untrusted input while it is read, before it is decoded. A few bytes of
+// compressed JSON can decode to gigabytes in memory: an empty object is two bytes of text and takes
+// some hundred bytes in memory.
 package bounded
 
 import (
@@ -9,34 +9,35 @@ import (
 	"io"
 )
 
-// ErrTooMuch is text with more in it than its Limits allow.
-var ErrTooMuch = errors.New("it has more in it than any agent writes")
+// ErrTooMuch is the error for a text that exceeds its Limits.
+var ErrTooMuch = errors.New("it is larger than anything that an agent writes")
 
-// Limits are what a text has at most. All must be above 0.
+// Limits are upper bounds for a JSON text. All must be above 0.
 type Limits struct {
-	Bytes   int64 // of text
-	Objects int   // JSON objects, which become structs
-	Values  int   // entries of objects and lists, at whatever depth
-	Depth   int   // of objects and lists in each other
+	Bytes   int64 // length of the text
+	Objects int   // number of JSON objects, which become structs
+	Values  int   // number of entries of all objects and lists, nested ones included
+	Depth   int   // nesting depth of objects and lists
 }
 
-// OfAnAgent are what a dump or a recording of an agent has at most that is read. The dump
-// of a node in a cluster of 10,000 pods and 1,000 policies has 8 MB, 66,000 objects and
-// 400,000 values; a simulation in which all of these pods are on one node 69 MB, 274,000
-// and 2.2 million; a recording after the start of the first one 7 MB, 80,000 and 360,000,
-// and never more than 64 MiB. What is within costs 650 MB of memory at most.
+// OfAnAgent are the limits for a dump or a recording of an agent. Decoding a text within these
+// limits takes at most 650 MB of memory. For comparison: the dump of a node in a cluster of 10,000
+// pods and 1,000 policies has 8 MB, 66,000 objects and 400,000 values. The dump of a simulation with
+// all of these pods on one node has 69 MB, 274,000 objects and 2.2 million values. The recording of
+// the start of the first agent has 7 MB, 80,000 objects and 360,000 values, and no recording has
+// more than 64 MiB.
 var OfAnAgent = Limits{Bytes: 128 << 20, Objects: 500_000, Values: 4_000_000, Depth: 64}
 
-// Reader returns a reader of the text of r, which fails with ErrTooMuch at the first
-// byte that is over a limit. Nothing of a json.Decoder's value was decoded then, as
-// a decoder reads a value to its end first. What is no JSON is counted like it.
+// Reader returns a reader of r that fails with ErrTooMuch at the first byte over a limit. A
+// json.Decoder reads a value to its end before it decodes any of it, so it then decodes nothing.
+// Reader counts text that is not valid JSON in the same way.
 func Reader(r io.Reader, l Limits) io.Reader { return &counter{r: r, limits: l} }
 
-// counter is the reader. It knows strings and brackets, no more.
+// counter implements Reader. It recognizes only strings, brackets and commas.
 type counter struct {
 	r      io.Reader
 	limits Limits
-	err    error // of a limit, for good
+	err    error // set when a limit is exceeded; every later Read returns it
 
 	bytes           int64
 	objects, values int
@@ -63,7 +64,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// count takes one byte of the text.
+// count counts one byte of the text.
 func (c *counter) count(b byte) {
 	switch {
 	case c.escaped:

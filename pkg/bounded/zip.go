@@ -7,12 +7,12 @@ import (
 	"math"
 )
 
-// maxList is the number of bytes of a zip file's own list of files, and of the search for it.
+// maxList is the limit of bytes that are read to find and parse the central directory of a zip file.
 const maxList = 256 << 10
 
-// Zip opens a zip file of so many bytes. It fails for one above MaxInput, and for a long list
-// of files: the list may be as long as the file, and each entry costs some hundred bytes.
-// Callers bound what they unpack.
+// Zip opens a zip file of size bytes. It fails if the file is larger than MaxInput, or if its central
+// directory is too long: that may be as long as the file, and each entry in it takes some hundred
+// bytes of memory. Callers must bound the files that they unpack.
 func Zip(r io.ReaderAt, size int64) (*zip.Reader, error) {
 	if size > MaxInput {
 		return nil, fmt.Errorf("%w: it is larger than %d bytes", ErrTooLarge, MaxInput)
@@ -23,7 +23,7 @@ func Zip(r io.ReaderAt, size int64) (*zip.Reader, error) {
 	return z, err
 }
 
-// listReader fails when more was read than is left.
+// listReader is a reader that fails after left bytes.
 type listReader struct {
 	r    io.ReaderAt
 	left int64

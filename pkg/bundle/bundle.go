@@ -112,7 +112,7 @@ func readFile(z *zip.Reader, name string, limit int64, use func(io.Reader) error
 	if err == nil {
 		_, err = io.Copy(io.Discard, left)
 	}
-	if left.N <= 0 { // what use says of a text that was cut off misleads
+	if left.N <= 0 { // the text was truncated, so the error of use would be misleading
 		return fmt.Errorf("is larger than %d bytes", limit)
 	}
 	return err

@@ -118,7 +118,7 @@ func New(cfg Config) *Controller {
 	c.informers.pods.gone = c.finished.gone
 	c.nodes = newNodeWatch(cfg.Source.AllNodes, keptClusterNodes(cfg.Budgets), cfg.Logger, c.event, func(is nodesState, policies []string) {
 		if is == nodesMissing {
-			cfg.Logger.Info("the nodes of the cluster are not known, what names them is closed", "waited", nodesPatience, "policies", len(policies))
+			cfg.Logger.Info("the nodes of the cluster are not known yet, policies that name nodes are closed", "waited", nodesPatience, "policies", len(policies))
 		}
 		for _, name := range policies {
 			c.queue.Add(Key{Kind: KindClusterPolicy, Name: name})

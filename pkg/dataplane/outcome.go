@@ -72,8 +72,8 @@ func (d *core) retryAfter(now time.Time) time.Duration {
 	return next.After(now)
 }
 
-// probeAfter returns when HNS is asked again for what it refused or could not
-// read, or the time of a lost pod is over, 0 for nothing.
+// probeAfter returns the time until the agent asks HNS again about an object that HNS rejected or
+// that could not be read, or until a lost pod ends. 0 means never.
 func (d *core) probeAfter(now time.Time) time.Duration {
 	next := backoff.Due{First: d.desired.LostDue()}
 	if d.cfg.DryRun {

@@ -140,7 +140,7 @@ func ViewOf(dump state.Dump) (View, error) {
 		for _, text := range ed.IPv6 {
 			addr, err := netip.ParseAddr(text)
 			if err != nil || addr.Is4() {
-				return View{}, fmt.Errorf("%w: endpoint %s: %q is no IPv6 address", ErrDump, ed.ID, text)
+				return View{}, fmt.Errorf("%w: endpoint %s: %q is not an IPv6 address", ErrDump, ed.ID, text)
 			}
 			addrs = append(addrs, addr)
 		}

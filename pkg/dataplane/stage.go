@@ -23,7 +23,8 @@ func (d *core) stage(tx *Transaction) desired.Changes {
 	return c
 }
 
-// endLost ends the local lost pods whose endpoint is gone, as far as HNS was read.
+// endLost ends the local lost pods that have no endpoint any more. It ends none while endpoints in
+// HNS are still unread.
 func (d *core) endLost() {
 	d.desired.EndLost(d.endpoints.HasAddr)
 	d.renderDirty()

@@ -10,24 +10,25 @@ import (
 )
 
 const (
-	// connectionsAtOnce is for each listener, connectionsOfOne for each address of a client.
+	// connectionsAtOnce bounds the connections of a listener, connectionsOfOne those of one client
+	// address.
 	connectionsAtOnce = 128
 	connectionsOfOne  = 8
 	// requestsOfOne is the number of requests after which the server closes a connection.
 	requestsOfOne = 100
 )
 
-// crowd is a listener that bounds its connections: all of them, and those of one
-// client address. When a new one exceeds a bound, one connection is closed at once,
-// on which no page is being answered: the oldest of the client that has the most.
-// If all are busy, the new one is closed. So a client that holds connections open,
-// sends headers slowly or sends requests without a pause delays no other client.
+// crowd is a listener that bounds the number of its connections, in total and per client
+// address. When a new connection exceeds a bound, crowd closes the connection that has been idle
+// longest, of the client with the most connections. If no connection is idle, it closes the new
+// one. So a client that holds connections open, sends headers slowly or sends requests without a
+// pause delays no other client.
 type crowd struct {
 	net.Listener
 	most, ofOne int
 
-	mu    sync.Mutex // guards following
-	conns []*conn    // the one that was idle longest first, but for those busy
+	mu    sync.Mutex // guards conns and conn.busy
+	conns []*conn    // idle connections are in the order of their idle time, longest first
 }
 
 func newCrowd(l net.Listener) *crowd {
@@ -41,7 +42,7 @@ type conn struct {
 	from  netip.Addr
 	busy  bool // a page is being answered; guarded by crowd.mu
 
-	requests int // begun; used by the connection's own goroutine only
+	requests int // number of requests so far; only the connection's own goroutine uses it
 }
 
 // Accept implements net.Listener.
@@ -50,7 +51,7 @@ func (c *crowd) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	from, _ := netip.ParseAddrPort(inner.RemoteAddr().String()) // all others are one client
+	from, _ := netip.ParseAddrPort(inner.RemoteAddr().String()) // clients with unparsable addresses count as one
 	joined := &conn{Conn: inner, crowd: c, from: from.Addr().Unmap()}
 	if leaves := c.add(joined); leaves != nil {
 		_ = leaves.Close() // its reader sees it
@@ -58,7 +59,7 @@ func (c *crowd) Accept() (net.Conn, error) {
 	return joined, nil
 }
 
-// add returns the connection to close for a new one, which may be the new one, or nil.
+// add adds a new connection. It returns the connection to close, which may be the new one, or nil.
 func (c *crowd) add(joined *conn) *conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,7 +72,7 @@ func (c *crowd) add(joined *conn) *conn {
 	if !ownBound && len(c.conns) <= c.most {
 		return nil
 	}
-	var leaves *conn // joined at the latest, which is not busy
+	var leaves *conn // never nil after the loop: joined is not busy
 	for _, other := range c.conns {
 		if !other.busy && (!ownBound || other.from == joined.from) && (leaves == nil || has[other.from] > has[leaves.from]) {
 			leaves = other
@@ -88,7 +89,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// removeLocked reports whether one was there. c.mu must be held.
+// removeLocked removes a connection and reports whether it was there. c.mu must be held.
 func (c *crowd) removeLocked(one *conn) bool {
 	i := slices.Index(c.conns, one)
 	if i >= 0 {
@@ -97,8 +98,7 @@ func (c *crowd) removeLocked(one *conn) bool {
 	return i >= 0
 }
 
-// setBusy says whether a page is being answered on a connection, which has not
-// been idle since then.
+// setBusy records whether a page is being answered on the connection. Its idle time starts again.
 func (c *conn) setBusy(busy bool) {
 	c.crowd.mu.Lock()
 	defer c.crowd.mu.Unlock()
@@ -108,15 +108,15 @@ func (c *conn) setBusy(busy bool) {
 	}
 }
 
-// connKey is where a request's context has its conn.
+// connKey is the key of the conn in a request's context.
 type connKey struct{}
 
 func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// busy marks the connections of requests while next answers them, and has the server
-// close a connection after its last request.
+// busy marks the connection of a request as busy while next answers it. After requestsOfOne
+// requests it makes the server close the connection.
 func busy(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connKey{}).(*conn); ok {

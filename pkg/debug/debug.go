@@ -35,8 +35,8 @@ type Config struct {
 	Notes func() []string
 
 	NodeMetrics, ClusterMetrics http.Handler
-	// PublicClusterMetrics answers other machines in place of ClusterMetrics, without
-	// names of the cluster's objects. nil: they are refused.
+	// PublicClusterMetrics answers other machines in place of ClusterMetrics. It shows no names
+	// of the cluster's objects. If it is nil, other machines get an error.
 	PublicClusterMetrics http.Handler
 
 	// Transactions are the last steps in brief, Recording is all that was kept of
@@ -62,11 +62,11 @@ type Page struct {
 	// slash at the end all below it.
 	Path    string
 	Handler http.Handler
-	// Open lets everybody see it. The others tell names and addresses of the
+	// Open pages answer other machines as well. The other pages show names and addresses of the
 	// whole cluster.
 	Open bool
-	// Public answers other machines in place of Handler, if the page is Open. nil: Handler
-	// has no names.
+	// Public answers other machines in place of Handler, if the page is Open. nil means that
+	// Handler shows no names and answers all clients.
 	Public http.Handler
 	// Heavy pages cost memory or processor time that grows with the cluster, or
 	// hold up what they measure. Few are answered at the same time, and fewer to
@@ -114,8 +114,8 @@ func (cfg Config) all() []Page {
 	return append(pages, cfg.Pages...)
 }
 
-// Probes returns /healthz and /readyz alone, for clients on this machine: for a listener
-// that pods cannot reach.
+// Probes returns the handler of the probe endpoint: only /healthz and /readyz, and only for clients
+// on this machine. It is for a listener that pods cannot reach.
 func Probes(cfg Config) http.Handler {
 	pages := http.NewServeMux()
 	for _, page := range cfg.health() {
@@ -124,7 +124,8 @@ func Probes(cfg Config) http.Handler {
 	return small(ownSite(pages))
 }
 
-// Handler returns the endpoint: the open pages for everybody, the others for this machine.
+// Handler returns the handler of the HTTP endpoint. Open pages answer all machines, other pages only
+// this machine.
 func Handler(cfg Config) http.Handler {
 	pages := http.NewServeMux()
 	limits := newLimits()
@@ -180,17 +181,18 @@ func (a attended) Write(p []byte) (int, error) {
 	return a.Writer.Write(p)
 }
 
-// unnamed returns a check that leaves out the reason, which may name objects.
+// unnamed returns a check whose error omits the reason, because that may name objects.
 func unnamed(state func() error) func() error {
 	return func() error {
 		if state() != nil {
-			return errors.New("no; the node itself and npm status see why")
+			return errors.New("not ok; the reason is shown only on the node itself and by npm status")
 		}
 		return nil
 	}
 }
 
-// counted returns the number of notes in place of their text, which may name objects.
+// counted returns a function that replaces the notes by their number, because their text may name
+// objects.
 func counted(notes func() []string) func() []string {
 	return func() []string {
 		if notes == nil {
@@ -200,7 +202,7 @@ func counted(notes func() []string) func() []string {
 		if n == 0 {
 			return nil
 		}
-		return []string{fmt.Sprintf("notes: %d; the node itself sees them", n)}
+		return []string{fmt.Sprintf("notes: %d; they are shown only on the node itself", n)}
 	}
 }
 

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// local shows a page to clients on this machine. Such a client may be a
-// browser that a page on the internet made ask, under a name of its own that
-// resolves to 127.0.0.1; so the request must not name any host but this one.
+// local answers only clients on this machine. Such a client may be a browser that runs a script of
+// an internet page whose own host name resolves to 127.0.0.1. So the Host header must be localhost
+// or an address.
 func local(page http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !fromLoopback(r.RemoteAddr):
-			http.Error(w, "this page answers only on the node itself; kubectl port-forward reaches it", http.StatusForbidden)
+			http.Error(w, "this page answers only clients on the node itself; use kubectl port-forward", http.StatusForbidden)
 		case !namesAddress(r.Host):
 			http.Error(w, "this page answers only to the name localhost and to addresses", http.StatusForbidden)
 		default:
@@ -23,7 +23,7 @@ func local(page http.Handler) http.Handler {
 	})
 }
 
-// byPlace passes requests of this machine on to local, and others to public.
+// byPlace passes requests from this machine to local, and all other requests to public.
 func byPlace(local, public http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if fromLoopback(r.RemoteAddr) {

@@ -56,7 +56,7 @@ func TestWhoMayAsk(t *testing.T) {
 		require.Equal(t, http.StatusOK, code, path)
 		code, body := ask(t, full(), path, there, "10.9.0.1:10091")
 		require.Equal(t, http.StatusForbidden, code, path)
-		require.Equal(t, "this page answers only on the node itself; kubectl port-forward reaches it\n", body)
+		require.Equal(t, "this page answers only clients on the node itself; use kubectl port-forward\n", body)
 	}
 	for _, path := range open {
 		code, _ := ask(t, full(), path, there, "win-1:10091")
@@ -76,7 +76,7 @@ func TestNamesStayOnTheNode(t *testing.T) {
 		return func(path string) (int, string) { return ask(t, h, path, from, host) }
 	}
 	local, remote := asks(here), asks(there)
-	for path, want := range map[string]string{ClusterMetricsPath: "others", "/readyz": "ok\nnotes: 2; the node itself sees them\n", "/healthz": "ok\n"} {
+	for path, want := range map[string]string{ClusterMetricsPath: "others", "/readyz": "ok\nnotes: 2; they are shown only on the node itself\n", "/healthz": "ok\n"} {
 		code, body := remote(path)
 		require.Equal(t, http.StatusOK, code, path)
 		require.Equal(t, want, body, path)

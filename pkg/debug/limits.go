@@ -6,26 +6,26 @@ import (
 )
 
 const (
-	// heavyAtOnce is how many heavy pages are answered at the same time: as many
-	// dumps may be in memory. heavyWaiting more requests wait for heavyWait: a page in a
-	// browser ends its last request and sends the next one in the same moment, and the
-	// server may notice the end after the beginning.
+	// heavyAtOnce is how many heavy pages are answered at the same time, and so the number of
+	// dumps in memory. heavyWaiting more requests wait for up to heavyWait. They need to wait
+	// because a browser cancels one request and sends the next at the same moment, and the server
+	// may see the cancellation last.
 	heavyAtOnce  = 2
 	heavyWaiting = 2
 	heavyWait    = 2 * time.Second
-	// openAtOnce are for other machines too, so they have places of their own:
-	// who reads metrics slowly keeps nobody from the pages of this machine.
+	// openAtOnce is the limit for open pages. It is separate because other machines can request
+	// them: a slow client must not delay the pages for this machine.
 	openAtOnce  = 8
 	lightAtOnce = 32
 
 	maxURLBytes = 8 << 10
-	// openWriteTime is what an open page may take. The others may be large, and
-	// have the server's time.
+	// openWriteTime is the write timeout of open pages. Other pages may be large, and have the
+	// write timeout of the server.
 	openWriteTime = 30 * time.Second
 	retryAfter    = "5" // seconds
 )
 
-// limits are what all pages of an endpoint share.
+// limits are the slots that all pages of an endpoint share.
 type limits struct {
 	heavy, waiting, open, light slots
 }
@@ -34,10 +34,10 @@ func newLimits() limits {
 	return limits{make(slots, heavyAtOnce), make(slots, heavyWaiting), make(slots, openAtOnce), make(slots, lightAtOnce)}
 }
 
-// slots are places for requests in progress; it holds one entry for each.
+// slots limits the requests in progress. It holds one entry for each of them.
 type slots chan struct{}
 
-// enter takes a place if there is one, until leave is called.
+// enter takes a slot if one is free. The caller frees it with leave.
 func (s slots) enter(*http.Request) (leave func(), ok bool) {
 	select {
 	case s <- struct{}{}:
@@ -47,8 +47,9 @@ func (s slots) enter(*http.Request) (leave func(), ok bool) {
 	}
 }
 
-// enterHeavy takes a place for a heavy page, until leave is called. It waits for one for
-// heavyWait, unless heavyWaiting requests wait already or the client goes.
+// enterHeavy takes a slot for a heavy page. The caller frees it with leave. It waits up to
+// heavyWait for a free slot, unless heavyWaiting requests are waiting already or the client
+// cancels the request.
 func (l limits) enterHeavy(r *http.Request) (leave func(), ok bool) {
 	if leave, ok = l.heavy.enter(r); ok {
 		return leave, true
@@ -69,7 +70,7 @@ func (l limits) enterHeavy(r *http.Request) (leave func(), ok bool) {
 	return nil, false
 }
 
-// bound lets a page answer when it has a place.
+// bound returns the handler of a page that answers only when it gets a slot.
 func (l limits) bound(page Page) http.Handler {
 	enter := l.light.enter
 	switch {

@@ -14,8 +14,8 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	return serve(ctx, newCrowd(l), newServer(ctx, h))
 }
 
-// ServeProbes is Serve for the kubelet. All its clients have one address, so it has no
-// bound for each; instead it closes every connection after one answer.
+// ServeProbes is Serve for the kubelet's probes. All of its clients have the same address, so it
+// does not bound the connections per address. It closes every connection after one response.
 func ServeProbes(ctx context.Context, l net.Listener, h http.Handler) error {
 	srv := newServer(ctx, h)
 	srv.SetKeepAlivesEnabled(false)

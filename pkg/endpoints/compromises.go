@@ -48,9 +48,9 @@ func condition(a hns.ACL) hns.ACL {
 	return a.Canonical()
 }
 
-// tierRules returns the rules that should be on an endpoint with a list of tiers, in
-// order, each once, as far as HNS takes them and their sets. What comes after a rule that
-// blocks everything is never reached, and is not among them.
+// tierRules returns the rules that should be on an endpoint with a list of tiers, in order and
+// without duplicates. It replaces or omits rules that HNS rejects, or whose sets it rejects. It
+// omits all rules after one that blocks everything, because no packet reaches them.
 func (ep *Endpoint) tierRules(rejected func(ipsets.Name) bool) []render.TierRule {
 	var out []render.TierRule
 	ended, seen := map[hns.Direction]bool{}, seenRules{}
@@ -105,12 +105,12 @@ func (ep *Endpoint) listTiers(rules []render.TierRule) []hns.ACL {
 	return out
 }
 
-// seenRules finds rules that a list has already: rules that lost a condition may be equal,
-// and several policies may deny the same.
+// seenRules finds duplicate rules in a list. Rules become equal when they lose a condition that HNS
+// rejects, and several policies may deny the same traffic.
 type seenRules map[hns.ACL]bool
 
-// again reports whether the rule was seen before, and notes it. A rule that blocks is the
-// same under the Id of another policy.
+// again adds a rule and reports whether an equal one was added before. It ignores the Ids of block
+// rules.
 func (s seenRules) again(r render.TierRule) bool {
 	if r.IsBlock() {
 		r.ACL.ID = ""

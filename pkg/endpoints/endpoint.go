@@ -22,9 +22,9 @@ import (
 // desired rules belong to the pod that owns its address.
 type Endpoint struct {
 	ID    string
-	addrs []netip.Addr // of IPv4
-	ipv6  []netip.Addr // its other addresses
-	owner types.UID    // of the pod that owns it now; "" when no pod does
+	addrs []netip.Addr // IPv4 addresses
+	ipv6  []netip.Addr // IPv6 addresses
+	owner types.UID    // UID of the pod that owns the endpoint, or ""
 	state endpointState
 
 	// As last known: what a write is planned from. After a write with an unknown outcome

@@ -109,8 +109,8 @@ func (d *State) gone(id string) {
 	d.cache.Await(id)
 }
 
-// HasAddr reports whether HNS has an endpoint with an address, or is not known to
-// have none: not all that it enumerated were read.
+// HasAddr reports whether HNS has an endpoint with an address. It also returns true while this is
+// unknown, because the endpoints could not be listed or some of them are unread.
 func (d *State) HasAddr(addr netip.Addr) bool {
 	return len(d.byAddr[addr]) > 0 || len(d.unread) > 0 || d.listing.err != nil || d.listing.unsettled
 }

@@ -60,8 +60,8 @@ func (ep *Endpoint) conflicted(err error, now time.Time) {
 
 // ready reports whether the sets that the steps newly name are in HNS as
 // they should be: a rule must never see one set as it was and another as it is. A rule
-// that denies may see more in its sets than is wanted there. Of a stale endpoint one that
-// allows may see less, as the members that the sets lack may wait for this update.
+// that denies may name sets with surplus members. On a stale endpoint, a rule that allows may name
+// sets that lack members, because these members may be waiting for this update.
 func (d *State) ready(ep *Endpoint, steps []acl.Step) bool {
 	if d.cache.Settled() {
 		return true

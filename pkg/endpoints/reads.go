@@ -52,10 +52,10 @@ func (d *State) listDue(now time.Time) bool {
 	return d.listing.wanted || !at.IsZero() && !at.After(now)
 }
 
-// enumerated takes over an enumeration that began at a write sequence: new
-// endpoints are unread, those that it lacks are checked. It forgets no unread endpoint, as it
-// lacks those that nothing uses yet: a read says whether one is gone. HNS may spell a GUID in
-// either case.
+// enumerated applies an enumeration that began at a write sequence. It adds new endpoints as unread,
+// and checks known endpoints that the enumeration lacks. It keeps unread endpoints that the
+// enumeration lacks, because HNS does not list an endpoint that no container uses yet: only a read
+// shows whether it is gone. HNS may write a GUID in upper or lower case.
 func (d *State) enumerated(ids []string, sequence uint64) {
 	seen, ours := d.meet(ids, sequence)
 	if sequence >= d.listing.sequence { // no later one was first

@@ -34,10 +34,10 @@ func (d *State) Starting() []*desired.PodState {
 	return out
 }
 
-// unseen reports whether an endpoint may be the pod's own that was never read, where
-// namespaces do not tell: since its CNI told of its sandbox not all are listed, or one that
-// was listed then is not read. One whose read failed for long keeps only the pods waiting whose
-// CNI may have made it.
+// unseen reports whether the pod's own endpoint may be among those that were not read yet. That is
+// so if the endpoints were not listed since the CNI reported the pod's sandbox, or if one that was
+// listed then is unread. If reads of an endpoint failed for long, it counts only for pods whose CNI
+// may have created it. unseen returns false if network namespaces identify the pod's endpoint.
 func (d *State) unseen(p *desired.PodState) bool {
 	if d.tellsNetns(p) {
 		return false

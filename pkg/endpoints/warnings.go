@@ -80,7 +80,7 @@ func (s View) ofEndpoint(ep *Endpoint) []state.Warning {
 	}
 	if dirs := ep.blocksIPv6(); len(dirs) > 0 {
 		out = append(out, s.onEndpoint(ep, state.ReasonIPv6Blocked, fmt.Sprintf(
-			"endpoint %s has IPv6 addresses, and sets of HNS hold IPv4 only: its IPv6 %s is blocked, also for peers that policies accept; use IPv4", ep.ID, strings.Join(dirs, " and "))))
+			"endpoint %s has IPv6 addresses, but HNS sets hold IPv4 addresses only: its IPv6 %s is blocked, also for peers that policies accept; use IPv4", ep.ID, strings.Join(dirs, " and "))))
 	}
 	if ep.lastErr != nil {
 		w := s.onEndpoint(ep, state.ReasonHNSUnavailable, oneLine(ep.lastErr))
@@ -92,8 +92,8 @@ func (s View) ofEndpoint(ep *Endpoint) []state.Warning {
 	return out
 }
 
-// blocksIPv6 returns the directions in which the endpoint's policies block IPv6; none of an
-// endpoint without IPv6 addresses.
+// blocksIPv6 returns the directions in which the endpoint's policies block IPv6. It returns nil for
+// an endpoint without IPv6 addresses.
 func (ep *Endpoint) blocksIPv6() (dirs []string) {
 	if len(ep.ipv6) == 0 || ep.owner == "" {
 		return nil

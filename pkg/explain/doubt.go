@@ -33,7 +33,7 @@ func (c *Cluster) doubt(e End) string {
 		return ""
 	}
 	if until := e.pod.LostUntil; !until.IsZero() {
-		return fmt.Sprintf("%s, and may run until %s: until then rules that deny include its address, and rules that allow do not", e.pod.Pod, until.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("%s, and its containers may run until %s: until then rules that deny include its address, and rules that allow do not", e.pod.Pod, until.UTC().Format(time.RFC3339))
 	}
 	var names []string
 	rivals := c.rivals(e.pod)

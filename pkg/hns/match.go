@@ -42,15 +42,16 @@ type Rule struct {
 // EveryProtocol is the Protocol of a rule for any protocol.
 const EveryProtocol = -1
 
-// EveryIPv6 is the literal that matches every IPv6 address and no IPv4 address. No other
-// literal of IPv6 is understood (docs/windows.md, A29).
+// EveryIPv6 is the address block that matches every IPv6 address and no IPv4 address. It is the only
+// IPv6 block that this package can parse (docs/windows.md, A29).
 const EveryIPv6 = "::/0"
 
-// Addresses is one address field. With all empty everything matches.
+// Addresses is one address field. The zero value matches every address. Otherwise an address must
+// be in Literals, or be an IPv6 address if IPv6 is set, and must be in each of Sets.
 type Addresses struct {
-	Literals Spans  // any of them
-	IPv6     bool   // or every IPv6 address
-	Sets     []*Set // all of them
+	Literals Spans
+	IPv6     bool
+	Sets     []*Set
 }
 
 // Set is a set as the switch sees it.
@@ -232,7 +233,7 @@ type decision struct {
 	packet   Packet
 	dir      Direction
 	src, dst uint32
-	six      bool // it is a packet of IPv6: src and dst say nothing
+	six      bool // the packet is IPv6, and src and dst are unused
 	filtered bool
 	// Of the best priority that matches: the first rule, and one with another action.
 	first, other *Rule
@@ -281,7 +282,7 @@ func (d *decision) allowed() (bool, error) {
 	return d.first.ACL.Action == Allow, nil
 }
 
-// matches reports whether a rule matches the packet, which is of its direction.
+// matches reports whether a rule matches the packet. Both must have the same direction.
 func (d *decision) matches(r *Rule) bool {
 	if !r.MatchesPort(&d.packet) {
 		return false
@@ -292,14 +293,14 @@ func (d *decision) matches(r *Rule) bool {
 	return r.matchesAddresses(d.src, d.dst)
 }
 
-// MatchesAddresses reports whether the rule takes the addresses of an IPv4 packet of its
+// MatchesAddresses reports whether the rule matches the addresses of an IPv4 packet of its
 // direction.
 func (r *Rule) MatchesAddresses(p *Packet) bool {
 	return r.matchesAddresses(number(p.Src), number(p.Dst))
 }
 
-// MatchesIPv6 reports whether the rule takes the addresses of every IPv6 packet of its
-// direction. Otherwise it takes those of none.
+// MatchesIPv6 reports whether the rule matches the addresses of every IPv6 packet of its direction.
+// If it does not, it matches the addresses of no IPv6 packet.
 func (r *Rule) MatchesIPv6() bool { return r.Local.matchIPv6() && r.Remote.matchIPv6() }
 
 func (r *Rule) matchesAddresses(src, dst uint32) bool {
@@ -328,8 +329,8 @@ func (a Addresses) match(literal, member uint32) bool {
 	return len(a.Literals) == 0 && !a.IPv6 || a.Literals.contain(literal)
 }
 
-// matchIPv6 reports whether an address field matches every IPv6 address. Otherwise it
-// matches none: sets and other literals have IPv4 addresses only.
+// matchIPv6 reports whether an address field matches every IPv6 address. If it does not, it matches
+// no IPv6 address: sets and other literals hold IPv4 addresses only.
 func (a Addresses) matchIPv6() bool {
 	for _, s := range a.Sets {
 		if s.Type == IPSet || len(s.Members) > 0 {

@@ -33,7 +33,7 @@ type Options struct {
 type Metrics struct {
 	now           func() time.Time
 	node, cluster *prometheus.Registry
-	public        *prometheus.Registry // cluster without names
+	public        *prometheus.Registry // as cluster, without names of sets
 	calls         *calls
 	transactions  *transactions
 	starts        starts
@@ -72,8 +72,8 @@ func (m *Metrics) Node() http.Handler { return handler(m.node) }
 // cluster's objects.
 func (m *Metrics) Cluster() http.Handler { return handler(m.cluster) }
 
-// PublicCluster returns Cluster for clients that may not see the names of sets: these have
-// the names of namespaces and labels in them. The entries of all sets are one series.
+// PublicCluster returns the page of Cluster for clients on other machines. It omits the names of
+// sets, because they contain names of namespaces and labels: the entries of all sets are one series.
 func (m *Metrics) PublicCluster() http.Handler { return handler(m.public) }
 
 func handler(r *prometheus.Registry) http.Handler {

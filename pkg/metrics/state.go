@@ -116,7 +116,7 @@ type clusterState struct {
 	policies, acls, sets, entries, pods *prometheus.Desc
 	clusters                            *prometheus.Desc // by tier
 	perSet                              *prometheus.Desc // by set_name and set_hash
-	mostSets                            int              // that have a series of their own
+	mostSets                            int              // limit of sets with a series of their own
 }
 
 func newClusterState(o Options, mostSets int) *clusterState {

@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// access lets the system and administrators use a folder and the files in it, and no other
-// user: a user who can open a lock file can lock it.
+// access is a security descriptor that gives only SYSTEM and administrators access to a folder and
+// the files in it. A user who can open a lock file can lock it.
 const access = "D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)"
 
-// directory returns the folder of the lock files, and creates it if necessary. It is in the
-// folder of Windows, where only administrators can create one.
+// directory returns the folder of the lock files, and creates it if necessary. Its parent is the
+// Windows folder, where only administrators can create folders.
 func directory() (string, error) {
 	parent, err := windows.GetSystemWindowsDirectory()
 	if err != nil {
-		return "", fmt.Errorf("find the folder of Windows: %w", err)
+		return "", fmt.Errorf("find the Windows folder: %w", err)
 	}
 	dir := filepath.Join(parent, "WinNPM")
 	name, err := windows.UTF16PtrFromString(dir)

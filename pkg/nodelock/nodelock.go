@@ -1,6 +1,6 @@
-// Package nodelock lets one process of a computer work at a time: two agents that write to the
-// same HNS would undo each other's work. The system frees the lock of a process that ends,
-// however it ends. On Windows only the system and administrators can take it (ADR 15).
+// Package nodelock provides a lock that one process of a computer can hold at a time: two agents
+// that write to the same HNS would undo each other's work. The operating system frees the lock when
+// the process ends or crashes. On Windows only SYSTEM and administrators can take it (ADR 15).
 package nodelock
 
 import (
@@ -20,23 +20,24 @@ type Lock struct {
 	name string
 }
 
-// New returns the lock of that name. It does no I/O. The name is part of a file name, so it
-// must hold no separators.
+// New returns the lock with a name. It does no I/O. The name becomes part of a file name, so it
+// must not contain path separators.
 func New(name string) *Lock { return &Lock{name: name} }
 
 // poll is the time between two attempts to take the lock.
 const poll = 200 * time.Millisecond
 
-// Lock waits until this process holds the lock. It calls waiting while another process holds
-// it: once, and again when the process id of the holder becomes known or changes; pid is 0
-// when it is not known. The caller calls unlock once; a process that ends need not. The error
-// is the context's cause or that of the file system.
+// Lock waits until this process holds the lock. If another process holds it, Lock calls waiting
+// with the process id of the holder, or 0 if that is unknown, and calls it again whenever the id
+// becomes known or changes. The caller must call unlock once, or end the process. The error is the
+// cause of ctx or an error of the file system.
 func (l *Lock) Lock(ctx context.Context, waiting func(pid int)) (unlock func(), err error) {
 	dir, err := directory()
 	if err != nil {
 		return nil, fmt.Errorf("lock %q: %w", l.name, err)
 	}
-	// The file stays when the lock is free: two processes could hold two files of one name.
+	// The file is never removed: otherwise one process could lock a removed file, and another
+	// process a new file of the same name.
 	path := filepath.Join(dir, l.name+".lock")
 	file := flock.New(path)
 	for told, last := false, 0; ; told = true {
@@ -46,8 +47,8 @@ func (l *Lock) Lock(ctx context.Context, waiting func(pid int)) (unlock func(), 
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
 		if held {
-			// Windows lets no other process read a locked file, so the holder's id has its own.
-			_ = os.WriteFile(pidFile(path), []byte(strconv.Itoa(os.Getpid())), 0o600) // only the message to others lacks it
+			// Windows lets no other process read a locked file, so the process id is in a second file.
+			_ = os.WriteFile(pidFile(path), []byte(strconv.Itoa(os.Getpid())), 0o600) // on an error, a waiting process cannot show the id
 			return func() { _ = file.Close() }, nil
 		}
 		if pid := readPID(path); !told || pid != last && pid != 0 {
@@ -65,7 +66,7 @@ func (l *Lock) Lock(ctx context.Context, waiting func(pid int)) (unlock func(), 
 
 func pidFile(lock string) string { return strings.TrimSuffix(lock, ".lock") + ".pid" }
 
-// readPID returns the process id that the last holder of a lock wrote, 0 if there is none.
+// readPID returns the process id that the last holder of a lock wrote, or 0 if that cannot be read.
 func readPID(lock string) int {
 	text, err := os.ReadFile(pidFile(lock))
 	if err != nil || len(text) > 10 {

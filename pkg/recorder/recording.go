@@ -132,7 +132,7 @@ type Event struct {
 	Object    string `json:"object"` // namespace/name, or name
 
 	Pod       *desired.Pod       `json:"pod,omitempty"`
-	Finished  bool               `json:"finished,omitempty"` // the pod before it was deleted or replaced
+	Finished  bool               `json:"finished,omitempty"` // the pod had finished before it was deleted or replaced
 	Namespace *desired.Namespace `json:"namespace,omitempty"`
 	Policy    *Policy            `json:"policy,omitempty"`
 	NodeAddrs []netip.Addr       `json:"nodeAddresses,omitempty"`

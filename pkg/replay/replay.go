@@ -45,7 +45,7 @@ func Replay(ctx context.Context, rec recorder.Recording, o Options) (*Result, er
 		p.result.Steps[i] = newStep(&rec.Steps[i], rec.Steps[0].Began)
 	}
 	if b := rec.Settings.Budgets.OrDefaults(); len(rec.Steps) > 0 && b.AtMost(policy.DefaultBudgets()) != b {
-		p.result.Steps[0].Findings = append(p.result.Steps[0].Findings, Finding{Kind: Note, Text: "the agent has larger budgets than the defaults, which hold here: this build may close a policy that the agent kept"})
+		p.result.Steps[0].Findings = append(p.result.Steps[0].Findings, Finding{Kind: Note, Text: "the agent has larger budgets than the defaults, but the replay uses the defaults: it may close a policy that the agent did not close"})
 	}
 	if len(rec.Steps) > 0 {
 		p.result.Began = rec.Steps[0].Began
@@ -72,8 +72,8 @@ func Replay(ctx context.Context, rec recorder.Recording, o Options) (*Result, er
 	return p.result, nil
 }
 
-// config is that of the dataplane that was recorded. A recording may be anybody's, so its
-// budgets may lower the defaults and not raise them.
+// config returns the configuration of the recorded dataplane. Its budgets are at most the defaults,
+// because the recording may come from an untrusted source.
 func (p *player) config() dataplane.Config {
 	s := p.rec.Settings
 	return dataplane.Config{

@@ -35,7 +35,7 @@ type Options struct {
 	Version    string   // of the program, for recordings
 	Program    string   // what a person types to run it, for errors; "" is npm
 
-	Inputs         *bounded.Inputs // what was read before; nil: nothing
+	Inputs         *bounded.Inputs // as manifest.Options.Inputs
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Logger         klog.Logger

@@ -145,7 +145,7 @@ type Pending struct {
 type Endpoint struct {
 	ID    string   `json:"id"`
 	Addrs []string `json:"addresses"`
-	IPv6  []string `json:"ipv6,omitempty"` // its other addresses: no set has one
+	IPv6  []string `json:"ipv6,omitempty"` // its IPv6 addresses, which are in no set
 	Pod   string   `json:"pod,omitempty"`
 	// Lists of rules that are equal may be one slice, of several endpoints too: nobody changes
 	// one in place.
@@ -239,13 +239,13 @@ type Pod struct {
 	Deleting bool      `json:"deleting,omitempty"`
 	Started  time.Time `json:"started,omitzero"`
 	Created  time.Time `json:"created,omitzero"`
-	// Trust is what its node says while pods of other nodes contest the address: -1 its podCIDRs have
-	// the address, 1 they have not, 2 the node is lost.
+	// Trust is the state of the pod's node while pods of other nodes contest the address. -1: the
+	// address is in the node's podCIDRs; 1: it is not; 2: the node is gone or not ready; 0: unknown.
 	Trust int8 `json:"trust,omitempty"`
 	// Sandbox is what the CNI told of the one that it starts in.
 	Sandbox Sandbox `json:"sandbox,omitzero"`
-	// Grace is how long the containers may run on after a delete. LostUntil is set of a pod whose
-	// object is gone although the pod had not finished: until then its address is denied.
+	// Grace is how long the containers may run on after a delete. LostUntil is set only for a pod
+	// whose object was deleted before the pod had finished: until then its address is denied.
 	Grace     time.Duration `json:"grace,omitempty"`
 	LostUntil time.Time     `json:"lostUntil,omitzero"`
 	// Listed is when all endpoints had been listed since its CNI told of a local pod, and

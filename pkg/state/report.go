@@ -22,11 +22,11 @@ const (
 	ReasonHNSRejected    Reason = "HNSRejected"
 	ReasonHNSUnavailable Reason = "HNSUnavailable"
 	ReasonForeignWrites  Reason = "ForeignWrites"
-	// ReasonAddressContested: others claim the address of a pod, or it is that of a pod of the
-	// node and nobody's.
+	// ReasonAddressContested means that several pods claim an address, or that a pod of this node
+	// reports an address that no pod can have.
 	ReasonAddressContested Reason = "AddressContested"
-	// ReasonIPv6Blocked is of a pod of the node that has IPv6 addresses: no set has one of
-	// these, so where its policies block something they block all IPv6.
+	// ReasonIPv6Blocked means that a pod of this node has IPv6 addresses, and its policies block all
+	// of its IPv6 traffic in at least one direction: sets hold IPv4 addresses only.
 	ReasonIPv6Blocked Reason = "IPv6Blocked"
 	// ReasonSelectsNothing is of a policy that selects no pod of the cluster. It changes nothing, and
 	// may be misspelt. No report has it, as everything that was asked for is done.
@@ -85,15 +85,15 @@ type Report struct {
 	Longest *Piece `json:"longest,omitempty"`
 	// Warnings are those that are active after this transaction.
 	Warnings []Warning `json:"warnings,omitempty"`
-	// Rivals are the pods of other nodes that contest an address, as namespace and name. Their nodes
-	// decide between them, where they can.
+	// Rivals are the pods of other nodes that contest an address, as namespace and name. The
+	// controller ranks their claims by the state of their nodes.
 	Rivals [][2]string `json:"-"`
 	// RetryAfter is when an empty transaction should come at the latest;
 	// 0 means that nothing waits.
 	RetryAfter time.Duration `json:"retryAfter,omitempty"`
-	// ProbeAfter is when an empty transaction should ask HNS again for what it
-	// refused or could not read, or remove the next set that nothing needs, or end the
-	// next lost pod; nothing else waits for that. 0: for nothing.
+	// ProbeAfter is the time until an empty transaction should ask HNS again about an object that
+	// it rejected or that could not be read, remove an unused set, or end a lost pod. No other
+	// work waits for these. 0 means never.
 	ProbeAfter time.Duration `json:"probeAfter,omitempty"`
 }
 

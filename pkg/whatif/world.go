@@ -140,7 +140,7 @@ func FromDump(d state.Dump) (World, error) {
 	for i := range c.Dump().Pods {
 		p := &c.Dump().Pods[i]
 		if !p.LostUntil.IsZero() {
-			continue // a new agent does not know it
+			continue // an agent that starts with these objects has no lost pods
 		}
 		pod := Pod{Pod: podOf(p, ownAddr(c, p)), Node: elsewhere}
 		if p.Local {
@@ -157,10 +157,11 @@ func FromDump(d state.Dump) (World, error) {
 	return w, nil
 }
 
-// ownAddr returns the address of a pod's own traffic. Without one, policies may still select the pod.
+// ownAddr returns the address that a pod of a dump owns or may own, or the zero Addr. Policies may
+// select a pod without an address, too.
 func ownAddr(c *explain.Cluster, p *state.Pod) netip.Addr {
 	addr, ok := c.Owns(p)
-	if p.InDoubt { // its policies decide as well
+	if p.InDoubt { // its endpoint has the rules of every pod that claims the address
 		var err error
 		addr, err = netip.ParseAddr(p.Addr)
 		ok = err == nil

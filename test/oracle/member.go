@@ -44,9 +44,9 @@ func Member(pod *corev1.Pod) bool {
 	return !finished && Address(pod).IsValid() && !special(Address(pod)) && !AtNode(pod)
 }
 
-// AtNode reports whether the pod's address is its node's. spec.hostNetwork does not tell: on
-// Windows a pod with it has an address of its own, unless it is a HostProcess pod. That decides
-// where the status has no address of the node.
+// AtNode reports whether the pod's address is an address of its node. spec.hostNetwork does not
+// decide that: on Windows such a pod has an address of its own, unless it is a HostProcess pod. If
+// the status has no address of the node, AtNode reports whether the pod is a HostProcess pod.
 func AtNode(pod *corev1.Pod) bool {
 	said := false
 	for _, ip := range append([]corev1.HostIP{{IP: pod.Status.HostIP}}, pod.Status.HostIPs...) {
@@ -105,7 +105,7 @@ func Owner(c Cluster, addr netip.Addr) *corev1.Pod {
 // well: both run here, or both elsewhere, and none is being deleted. Then the
 // address means no pod to others.
 //
-// An address that a lost pod may still use means none either.
+// An address that a lost pod may still use is doubtful as well.
 func Doubtful(c Cluster, addr netip.Addr) bool {
 	if LostAt(c, addr) != nil {
 		return true
@@ -120,7 +120,7 @@ func Doubtful(c Cluster, addr netip.Addr) bool {
 // of those that run here the one that is believed, and where it is doubtful one of
 // each namespace. What is claimed elsewhere does not matter.
 //
-// A lost pod that ran here is one while no pod has the address.
+// A lost pod of this node is the only resident of its address while no pod claims the address.
 func Residents(c Cluster, addr netip.Addr) []*corev1.Pod {
 	if pod := LostAt(c, addr); pod != nil && c.here(pod) {
 		return []*corev1.Pod{pod}
@@ -136,7 +136,7 @@ func Residents(c Cluster, addr netip.Addr) []*corev1.Pod {
 	return out
 }
 
-// LostAt returns the lost pod that may still use an address, nil if there is none.
+// LostAt returns the lost pod that may still use an address, or nil.
 func LostAt(c Cluster, addr netip.Addr) *corev1.Pod {
 	for i := range c.Lost {
 		if Address(&c.Lost[i]) == addr && len(claimants(c, addr)) == 0 && !slices.Contains(c.NodeAddrs, addr) {
@@ -146,9 +146,9 @@ func LostAt(c Cluster, addr netip.Addr) *corev1.Pod {
 	return nil
 }
 
-// Lose returns the lost pods after a change: those of before, and the pods that are gone now and
-// had not finished, as far as no pod has their address. Of several with one address the one that
-// was believed is lost.
+// Lose returns the lost pods after a change from before to after. These are the pods that the change
+// removed before they finished, and the earlier lost pods. It leaves out pods whose address another
+// pod claims. If it removed several pods with one address, only the owner of the address is lost.
 func Lose(before, after Cluster) []corev1.Pod {
 	there := map[types.UID]bool{}
 	for i := range after.Pods {

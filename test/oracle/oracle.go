@@ -26,8 +26,8 @@ type Cluster struct {
 	Namespaces []corev1.Namespace
 	Pods       []corev1.Pod
 	Policies   []networkingv1.NetworkPolicy
-	// Lost are pods whose objects are gone although they had not finished, so they may run on. One
-	// counts while no pod has its address.
+	// Lost are pods whose objects were deleted before the pods finished, so their containers may run
+	// on. A lost pod counts while no pod claims its address.
 	Lost []corev1.Pod
 	// ClusterPolicies are the tiers around Policies, Nodes what they may have for a peer.
 	ClusterPolicies []v1alpha2.ClusterNetworkPolicy

@@ -1,6 +1,5 @@
-// Program teller is the parts of npm start that ask the API server for more than
-// npm simulate does, the Events, with the agent's pages and the simulator in place
-// of HNS: the end-to-end suite runs it where there is no Windows.
+// Program teller runs the parts of npm start that npm simulate lacks, which are the Events and the
+// HTTP pages, with the simulator in place of HNS. The end-to-end suite uses it on Linux.
 // It runs until Ctrl-C.
 package main
 

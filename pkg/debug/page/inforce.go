@@ -259,7 +259,7 @@ func (n *names) podState(p *state.Pod) verdict {
 	case p.HostNetwork:
 		return verdict{Word: isApart, Why: "it is in its node's network"}
 	case !p.LostUntil.IsZero():
-		return verdict{Word: isApart, Why: "its object is gone although it had not finished: its address is denied for a while"}
+		return verdict{Word: isApart, Why: "its object was deleted before the pod had finished, so its containers may still run: its address stays denied for a while"}
 	case !p.Local:
 		return verdict{Word: isElsewhere, Why: "the agent of its node knows"}
 	case n.refused[p.Pod] != "":

@@ -85,11 +85,11 @@ func ofAnAgent(conn net.Conn) error {
 	return nil
 }
 
-// maxSIDBytes is SECURITY_MAX_SID_SIZE of winnt.h.
+// maxSIDBytes is the value of SECURITY_MAX_SID_SIZE in winnt.h.
 const maxSIDBytes = 68
 
-// trusted reports whether an account is SYSTEM, the administrators, the account of this
-// process, or the owner of the objects that this process makes.
+// trusted reports whether an account is SYSTEM, the Administrators group, the account of this
+// process, or the default owner of objects that this process creates.
 func trusted(account *windows.SID) bool {
 	if account.IsWellKnown(windows.WinLocalSystemSid) || account.IsWellKnown(windows.WinBuiltinAdministratorsSid) {
 		return true
@@ -100,7 +100,7 @@ func trusted(account *windows.SID) bool {
 		return true
 	}
 	var owner struct {
-		sid  *windows.SID // in rest
+		sid  *windows.SID // points into rest
 		rest [maxSIDBytes]byte
 	}
 	size := uint32(unsafe.Sizeof(owner))

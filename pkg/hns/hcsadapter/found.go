@@ -50,7 +50,7 @@ type Found struct {
 	mu     sync.Mutex // guards following; held for no call
 	on     []*member  // in the order of their names; none: not found
 	where  map[string]*member
-	events uint64                // beginnings of reads and ends of writes of sets, counted
+	events uint64                // number of events so far: each start of a read of sets and each end of a write of sets is one
 	looked time.Time             // when networks were last looked for
 	isPod  func(netip.Addr) bool // nil: every endpoint of this node counts
 }
@@ -60,9 +60,9 @@ type member struct {
 	*Adapter
 	sets map[string]bool // Ids of those that it has, as last read or written; guarded by Found.mu
 
-	// What follows orders reads and writes by Found.events. Guarded by Found.mu.
-	listed  uint64            // when the read of sets began
-	written map[string]uint64 // the event at which the last Add or Remove of each set ended, by Id; entries older than listed may be missing
+	// These fields order reads and writes by their event numbers (Found.events). Guarded by Found.mu.
+	listed  uint64            // event at which the read began that sets comes from
+	written map[string]uint64 // event at which the last Add or Remove of each set ended, by Id; entries older than listed may be missing
 }
 
 func newFound(o Options, l library) *Found {

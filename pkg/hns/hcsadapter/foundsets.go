@@ -14,7 +14,7 @@ import (
 // HNS's own way to write another one.
 const disagreement = "255.255.255.255"
 
-// read reads networks and makes one of them.
+// read reads the networks and merges them into one.
 func (f *Found) read(ctx context.Context, on []*member) (hns.Network, error) {
 	all := make([]hns.Network, len(on))
 	for i, m := range on {
@@ -32,7 +32,7 @@ func (f *Found) read(ctx context.Context, on []*member) (hns.Network, error) {
 	return joined(all), nil
 }
 
-// event returns the next number of Found.events.
+// event counts a new event and returns its number.
 func (f *Found) event() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -40,8 +40,8 @@ func (f *Found) event() uint64 {
 	return f.events
 }
 
-// list records the sets of a read that began at an event. A set that was written since then
-// stays as it was written, and a read that began later stays as a whole.
+// list records the sets of a network, from a read that began at event began. A set that was written
+// since then keeps the result of that write. If a later read was recorded already, list does nothing.
 func (f *Found) list(m *member, began uint64, sets []hns.SetPolicy) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -116,7 +116,7 @@ func (f *Found) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPol
 		if err := on[0].ModifySets(ctx, verb, sets); err != nil {
 			return err
 		}
-		f.wrote(on[0], setStep{verb, sets}) // there may be a second network by the next write
+		f.wrote(on[0], setStep{verb, sets}) // a second network may appear before the next write, which then needs this
 		return nil
 	}
 	wrote := false
@@ -137,7 +137,8 @@ func (f *Found) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPol
 	return err
 }
 
-// wrote records that a network took a request. An Update neither makes a set nor takes it away.
+// wrote records a successful request to a network. It ignores an Update, which neither creates nor
+// removes a set.
 func (f *Found) wrote(m *member, step setStep) {
 	if step.verb == hns.Update {
 		return

@@ -267,7 +267,7 @@ func (w Writer) after(id string, was view, ours []hns.ACL) (Done, error) {
 		if is.with(is.Ours) == want && whole {
 			return Done{Version: want, After: is.Parts, Read: true}, nil
 		}
-		agree := try > 0 && whole && is.rules() == shown.rules() // without a policy of others nothing is a spelling
+		agree := try > 0 && whole && is.rules() == shown.rules() // a read that lacks a policy of another program teaches no spelling
 		shown = is
 		if agree && w.Learn != nil && w.Learn(was.Endpoint, e, ours) {
 			if is = w.view(e); is.with(is.Ours) == want {

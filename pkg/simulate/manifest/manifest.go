@@ -52,7 +52,8 @@ type Options struct {
 	// Stdin is read for the path "-", and called StdinName in errors, or "stdin".
 	Stdin     io.Reader
 	StdinName string
-	// Inputs bounds what is read, together with what was read before; nil: nothing was.
+	// Inputs bounds the total size of all inputs. A caller that loads several times shares one
+	// value. nil means a new value for this call.
 	Inputs *bounded.Inputs
 	// Change reads what is to be applied to a cluster: nothing is added to what the text says,
 	// so workloads are in Objects.Workloads and make no pods, and pods without a status have

@@ -58,7 +58,7 @@ func (l *loader) read(path string) (file, error) {
 	return file{path, path, data}, nil
 }
 
-// unread returns the error about an input that was opened and not read to its end.
+// unread returns the error about an input that was opened but not read to its end.
 func unread(name string, err error) error {
 	return &Error{File: name, Reason: fmt.Sprintf("cannot be read: %v", err), Err: err}
 }

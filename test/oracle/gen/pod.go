@@ -104,8 +104,8 @@ func (g *Gen) start(pod *corev1.Pod, addr netip.Addr) {
 	}
 }
 
-// startAtNode gives the pod the address of its node, as the kubelet reports it: sometimes of a
-// HostProcess pod without the address of the node.
+// startAtNode gives the pod the address of its node, as the kubelet reports it. Sometimes it makes
+// it a HostProcess pod whose status lacks the host address.
 func (g *Gen) startAtNode(pod *corev1.Pod, addr netip.Addr) {
 	g.start(pod, addr)
 	if g.oneIn(4, "HostProcess") {

@@ -103,7 +103,7 @@ func parsePorts(text string) ([]ports, error) {
 	return all, nil
 }
 
-// everyIPv6 is the only literal of IPv6 that is read: others have not been seen in a rule.
+// everyIPv6 is the only IPv6 block that this tracer accepts. The agent writes no other one.
 const everyIPv6 = "::/0"
 
 // addresses reads an address field. Literals and sets in one are what nobody
@@ -119,7 +119,7 @@ func (n Network) addresses(field string) (addresses, error) {
 		} else if block, ok := parseBlock(text); ok {
 			out.literals = append(out.literals, block)
 		} else if text == everyIPv6 {
-			out.literals = append(out.literals, netip.MustParsePrefix(text)) // it has no IPv4 address
+			out.literals = append(out.literals, netip.MustParsePrefix(text)) // it contains no IPv4 address
 		} else {
 			return out, fmt.Errorf("%w: %q is neither an IPv4 address nor a set", ErrUnknown, text)
 		}
