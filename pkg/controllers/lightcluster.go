@@ -26,9 +26,18 @@ type lightCluster struct{ v1alpha2.ClusterNetworkPolicy }
 // clusterVersion is the version of ClusterNetworkPolicy that is read.
 var clusterVersion = schema.GroupVersion(v1alpha2.GroupVersion)
 
-// addLightClusters registers ClusterNetworkPolicies for a client that only reads them.
+// lightClusterList is a ClusterNetworkPolicyList of lightClusters.
+type lightClusterList struct {
+	metav1.TypeMeta
+	metav1.ListMeta `json:"metadata"`
+	Items           []lightCluster `json:"items"`
+}
+
+// addLightClusters registers ClusterNetworkPolicies for a client that only reads them. It
+// fails to decode an answer of another kind.
 func addLightClusters(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypeWithName(clusterVersion.WithKind("ClusterNetworkPolicy"), &lightCluster{})
+	scheme.AddKnownTypeWithName(clusterVersion.WithKind("ClusterNetworkPolicyList"), &lightClusterList{})
 	metav1.AddToGroupVersion(scheme, clusterVersion)
 	return nil
 }
@@ -36,6 +45,15 @@ func addLightClusters(scheme *runtime.Scheme) error {
 // DeepCopyObject implements runtime.Object.
 func (p *lightCluster) DeepCopyObject() runtime.Object {
 	return &lightCluster{*p.DeepCopy()}
+}
+
+// DeepCopyObject implements runtime.Object.
+func (l *lightClusterList) DeepCopyObject() runtime.Object {
+	out := &lightClusterList{TypeMeta: l.TypeMeta, ListMeta: *l.ListMeta.DeepCopy()}
+	for i := range l.Items {
+		out.Items = append(out.Items, lightCluster{*l.Items[i].DeepCopy()})
+	}
+	return out
 }
 
 // lightMeta are the fields of metadata that somebody reads.
@@ -119,25 +137,6 @@ func closedSpec(text []byte, excess string) v1alpha2.ClusterNetworkPolicySpec {
 		spec.Egress = append(spec.Egress, v1alpha2.ClusterNetworkPolicyEgressRule{Action: r.Action})
 	}
 	return policy.CloseCluster(&spec, excess)
-}
-
-// clusterItems reads ClusterNetworkPolicies.
-var clusterItems = itemKind{
-	resource: clusterResource, list: "ClusterNetworkPolicyList",
-	whole: func() runtime.Object { return &v1alpha2.ClusterNetworkPolicyList{} },
-	json: func(content []byte) (runtime.Object, error) {
-		p := &lightCluster{}
-		return p, p.UnmarshalJSON(content)
-	},
-	add: func(list, item runtime.Object) error {
-		into, ok := list.(*v1alpha2.ClusterNetworkPolicyList)
-		p, is := item.(*lightCluster)
-		if !ok || !is {
-			return fmt.Errorf("unexpected %T in a list of type %T", item, list)
-		}
-		into.Items = append(into.Items, p.ClusterNetworkPolicy)
-		return nil
-	},
 }
 
 // keptCluster is a ClusterNetworkPolicy without what nobody reads.

@@ -19,7 +19,6 @@ import (
 // fail with ErrNoKind then.
 type mayLack interface {
 	cache.ListerWatcherWithContext
-	itemLister
 	// StillAbsent reports whether the server still says that it has no such kind. It is
 	// one cheap request.
 	StillAbsent(ctx context.Context) bool
@@ -41,12 +40,12 @@ type optional struct {
 	absent bool       // as the last list said
 }
 
-// ListEach implements itemLister.
-func (o *optional) ListEach(ctx context.Context, options metav1.ListOptions, yield func(runtime.Object) error) (metav1.ListMeta, error) {
-	list, err := o.mayLack.ListEach(ctx, options, yield)
+// ListWithContext implements cache.ListerWithContext.
+func (o *optional) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	list, err := o.mayLack.ListWithContext(ctx, options)
 	if errors.Is(err, ErrNoKind) {
 		o.note(true)
-		return metav1.ListMeta{}, nil
+		return &keptList{}, nil
 	}
 	if err == nil {
 		o.note(false)
