@@ -20,10 +20,10 @@ import (
 // configEnv names the configuration file.
 const configEnv = "NPM_CONFIG"
 
-// maxConfigBytes is far above any configuration: a larger file is something else.
+// maxConfigBytes is the largest configuration file that is read, far above any real one.
 const maxConfigBytes = 1 << 20
 
-// defaultConfigPath is where the predecessor has the file.
+// defaultConfigPath returns the path of the predecessor's file.
 func defaultConfigPath(goos string) string {
 	if goos == "windows" {
 		return `c:\k\azure-npm\azure-npm.json`
@@ -139,23 +139,24 @@ func (c *config) keys() []key {
 // networkAzure is the network of Azure CNI.
 const networkAzure = "azure"
 
-// networkCalico is a network whose pods get Calico's base rules.
+// networkCalico is the network whose pods get Calico's base rules.
 const networkCalico = "Calico"
 
-// address is that of the HTTP endpoint.
+// address returns the address of the HTTP endpoint.
 func (c config) address() string { return net.JoinHostPort(c.Address, strconv.Itoa(c.Port)) }
 
-// probeAddress is that of the kubelet's probes. Pods have another loopback.
+// probeAddress returns the address where the kubelet's probes are answered. Pods cannot reach
+// it, as they have their own loopback interface.
 func (c config) probeAddress() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(c.ProbePort))
 }
 
-// debugAddress is that of the HTTPS endpoint.
+// debugAddress returns the address of the HTTPS endpoint.
 func (c config) debugAddress() string {
 	return net.JoinHostPort(c.DebugAddress, strconv.Itoa(c.DebugPort))
 }
 
-// check refuses values that contradict each other.
+// check returns an error for values that contradict each other.
 func (c config) check() error {
 	switch {
 	case c.DebugCertFile != "" && c.DebugKeyFile == "":
@@ -172,7 +173,7 @@ func (c config) check() error {
 	return nil
 }
 
-// notice is a line for the log, kept until there is a log: the configuration comes first.
+// notice is a log line about the configuration, which is read before the logger exists.
 type notice struct {
 	warn          bool
 	msg           string
@@ -187,8 +188,8 @@ func (n notice) log(logger klog.Logger) {
 	logger.Info(n.msg, n.keysAndValues...)
 }
 
-// loadConfig reads the file that path names, "" the one at the usual place,
-// which need not be there. An error is one line that names the file.
+// loadConfig reads the configuration file at path. With "" it reads the file at the default
+// path, which may be missing. An error is one line that names the file.
 func loadConfig(path string) (config, []notice, error) {
 	named := path != ""
 	if !named {

@@ -171,8 +171,8 @@ func (p *parser) object(text json.RawMessage, prefix string) error {
 	return nil
 }
 
-// value reads the value at a path. A null counts as absent. The same key twice, in any
-// case, is an error: which one counts would be a guess.
+// value reads the value at a path. A null counts as absent. A key that occurs twice, in any
+// case, is an error, because the intended value is unknown.
 func (p *parser) value(path string, v json.RawMessage) error {
 	switch isObject := strings.EqualFold(path, "Toggles") || strings.EqualFold(path, "Transport"); {
 	case string(v) == "null":
@@ -206,8 +206,8 @@ func (p *parser) value(path string, v json.RawMessage) error {
 	return nil
 }
 
-// nearestKey returns the name of the key whose last word is most like that of path, "" when
-// none is like it.
+// nearestKey returns the name of the key whose last word is most similar to the last word
+// of path. It returns "" if no key is similar.
 func nearestKey(keys []key, path string) string {
 	last := func(s string) string { return s[strings.LastIndexByte(s, '.')+1:] }
 	words := make([]string, len(keys))

@@ -31,8 +31,8 @@ func newClusterSource(c *rest.RESTClient) clusterSource {
 	return clusterSource{cache.NewListWatchFromClient(c, clusterResource, metav1.NamespaceAll, fields.Everything()), c}
 }
 
-// IsWatchListSemanticsUnSupported makes a reflector list first: what the server says to a
-// list tells whether it has the kind.
+// IsWatchListSemanticsUnSupported makes a reflector list before it watches: the error of a
+// list shows whether the server has the kind.
 func (clusterSource) IsWatchListSemanticsUnSupported() bool { return true }
 
 // ListWithContext lists the objects. It fails with ErrNoKind when the server has no such
@@ -53,10 +53,10 @@ func (s clusterSource) ListWithContext(ctx context.Context, options metav1.ListO
 	return list, nil
 }
 
-// meant returns what the error of a list means. A server says "not found" of a kind that it
-// does not have, and "forbidden" of every kind that one has no right to, whether it has it
-// or not. So its list of kinds is asked, for which nobody needs a right of his own. When
-// not even that one may be read, "not found" has to do.
+// meant returns the meaning of a list's error. The API server answers "not found" for a kind
+// that it does not have. It answers "forbidden" for a kind that the agent may not list, whether
+// it has the kind or not. So meant reads the list of kinds, which every client may read. If
+// that is forbidden too, "not found" counts as a missing kind.
 func (s clusterSource) meant(ctx context.Context, err error) error {
 	switch {
 	case err == nil:

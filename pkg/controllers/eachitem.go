@@ -30,9 +30,9 @@ type itemSource struct {
 
 // itemKind says how the objects of one kind are read.
 type itemKind struct {
-	resource string                                       // as in paths: pods
-	list     string                                       // kind of a list of them
-	item     func(content []byte) (runtime.Object, error) // decodes one from protobuf
+	resource string                                       // its name in paths: pods
+	list     string                                       // the kind of its list: PodList
+	item     func(content []byte) (runtime.Object, error) // decodes one object from protobuf
 }
 
 // podItems reads pods.
@@ -89,9 +89,9 @@ const protobufMagic = "k8s\x00"
 // errNoProtobuf is returned for an answer that is not encoded with protobuf.
 var errNoProtobuf = errors.New("the answer is not protobuf")
 
-// each decodes a list. It returns an error unless the list came to its end. An answer of
-// another kind is an error: read as a list it would have no objects, and all known objects
-// would count as deleted.
+// each decodes a list and calls yield for each object. It returns an error if the list is cut
+// off, or if the answer is of another kind. Such an answer, read as a list, would have no
+// objects, and the caller would take all known objects for deleted.
 func (k itemKind) each(r *bufio.Reader, yield func(runtime.Object) error) (list metav1.ListMeta, err error) {
 	magic, err := r.Peek(len(protobufMagic))
 	switch {
@@ -100,7 +100,7 @@ func (k itemKind) each(r *bufio.Reader, yield func(runtime.Object) error) (list 
 	case string(magic) != protobufMagic:
 		return list, errNoProtobuf
 	}
-	_, _ = r.Discard(len(protobufMagic)) // what was peeked at is there
+	_, _ = r.Discard(len(protobufMagic)) // cannot fail after Peek
 	const types, raw = 1, 2              // fields of runtime.Unknown
 	var is runtime.TypeMeta
 	var content []byte
@@ -113,7 +113,7 @@ func (k itemKind) each(r *bufio.Reader, yield func(runtime.Object) error) (list 
 		case field == raw && is.Kind != k.list:
 			return list, fmt.Errorf("the answer is of kind %q", is.Kind)
 		case field == raw:
-			// What follows says how the list is encoded: not at all.
+			// The remaining fields name an encoding of raw, which the API server does not use.
 			return k.items(&io.LimitedReader{R: r, N: size}, yield)
 		}
 		content, err = read(r, size, content)
@@ -126,7 +126,7 @@ func (k itemKind) each(r *bufio.Reader, yield func(runtime.Object) error) (list 
 	}
 }
 
-// items decodes the fields of a list, which is all that limited has.
+// items decodes a list up to the end of limited, and calls yield for each object.
 func (k itemKind) items(limited *io.LimitedReader, yield func(runtime.Object) error) (list metav1.ListMeta, err error) {
 	const listMeta, item = 1, 2 // fields of every list
 	r := bufio.NewReaderSize(limited, 1<<16)
@@ -156,7 +156,7 @@ func (k itemKind) items(limited *io.LimitedReader, yield func(runtime.Object) er
 	return list, nil
 }
 
-// maxObject is more than any object has in bytes.
+// maxObject is a number of bytes above the size of any object.
 const maxObject = 64 << 20
 
 // read returns the next size bytes. It overwrites the result of an earlier call, or
@@ -174,8 +174,9 @@ func read(r io.Reader, size int64, earlier []byte) ([]byte, error) {
 	return content, noEOF(err)
 }
 
-// delimited reads the key of a field and its length. Messages and texts are all
-// that lists and their envelopes have.
+// delimited reads the number of a field and the length of its content. It returns an error
+// for a field without a length: lists and their envelopes have embedded messages and strings
+// only.
 func delimited(r *bufio.Reader) (field int, size int64, err error) {
 	key, err := binary.ReadUvarint(r)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// lightPolicy is a NetworkPolicy whose spec is not decoded before it is known to be
-// within its budget: decoded it is up to thirty times as large as what was sent.
+// lightPolicy is a NetworkPolicy whose spec stays encoded until its size has been compared
+// with the budget. A decoded spec may take thirty times the memory of an encoded one.
 type lightPolicy struct {
 	networkingv1.NetworkPolicy
 	// spec is the spec as protobuf; nil: NetworkPolicy has it.
@@ -37,7 +37,7 @@ const (
 	policyTypes protowire.Number = 4
 )
 
-// typesBytes is more than the two directions that there are take.
+// typesBytes is above the encoded size of a list of both directions.
 const typesBytes = 64
 
 // Unmarshal decodes from protobuf all but the spec.
@@ -83,9 +83,9 @@ func eachWireField(message []byte, visit func(number protowire.Number, field, co
 	return nil
 }
 
-// decoded returns the spec with its size. Of one that is larger than the budget of
-// one policy it has no rules, and those of podSelector and policyTypes that are of
-// ordinary size; where these are missing it is about both directions.
+// decoded returns the spec and its size. It decodes no rules of a spec that exceeds the
+// budget of one policy. Of such a spec it decodes podSelector and policyTypes, if each is of
+// ordinary size. Without policyTypes the spec isolates in both directions.
 func (p *lightPolicy) decoded(b policy.Budgets) (networkingv1.NetworkPolicySpec, policy.Size, error) {
 	if p.spec == nil {
 		return p.Spec, policy.SizeOf(&p.Spec), nil
@@ -122,8 +122,8 @@ func (p *lightPolicy) decoded(b policy.Budgets) (networkingv1.NetworkPolicySpec,
 	return spec, size, nil
 }
 
-// closedWhole isolates every pod of the namespace in both directions. The text of the
-// policy breaks off, so less would be a guess that opens.
+// closedWhole returns a spec that isolates every pod of the namespace in both directions. It
+// replaces an unreadable spec: anything weaker could open a pod that the policy closes.
 func closedWhole() networkingv1.NetworkPolicySpec {
 	return networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}}
 }
