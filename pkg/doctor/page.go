@@ -16,9 +16,3 @@ func (r Result) writePage(w io.Writer) error { return page.Execute(w, r) }
 
 // Said is the answer of a record in a few words.
 func (r *Record) Said() string { return r.said() }
-
-// Code is the HRESULT of a record.
-func (r *Record) Code() uint32 { return r.code }
-
-// Refused reports whether HNS answered that it does not do what was asked.
-func (r *Record) Refused() bool { return r.Error == "" && int32(r.code) < 0 }
