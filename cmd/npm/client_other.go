@@ -16,12 +16,6 @@ func newHNS(hcsadapter.Options) (service, error) {
 	return nil, errNoHNS()
 }
 
-// callsOf returns nil: there is no HNS here to call.
-func callsOf(string) hcsadapter.Calls { return nil }
-
-// newSecond makes the same calls by way of hcsshim.
-func newSecond(time.Duration) (rawHNS, string, error) { return nil, "", errNoHNS() }
-
 // newRaw makes single calls of the Host Networking Service of this system.
 func newRaw(time.Duration) (rawHNS, error) { return nil, errNoHNS() }
 

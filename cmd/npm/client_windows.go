@@ -12,11 +12,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/doctor"
 	"github.com/winnpm/winnpm/pkg/doctor/sockets"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
-	"github.com/winnpm/winnpm/pkg/hns/hcsadapter/shim"
 )
-
-// bindingHcsshim has hcsshim call HNS. No other value of Binding differs from the default.
-const bindingHcsshim = "hcsshim"
 
 // newHNS connects to the Host Networking Service of this system.
 func newHNS(o hcsadapter.Options) (service, error) {
@@ -25,19 +21,6 @@ func newHNS(o hcsadapter.Options) (service, error) {
 		return nil, err
 	}
 	return a, nil
-}
-
-// callsOf returns the calls of a binding of the configuration; nil: our own.
-func callsOf(binding string) hcsadapter.Calls {
-	if binding == bindingHcsshim {
-		return shim.New()
-	}
-	return nil
-}
-
-// newSecond makes the same calls by way of hcsshim.
-func newSecond(deadline time.Duration) (rawHNS, string, error) {
-	return rawCalls{hcsadapter.RawOver(shim.New(), deadline)}, bindingHcsshim, nil
 }
 
 // newRaw makes single calls of the Host Networking Service of this system.

@@ -51,9 +51,7 @@ type config struct {
 	DebugCertFile string `key:"DebugTLSCertFile"`                                          // both or neither
 	DebugKeyFile  string `key:"DebugTLSKeyFile"`
 	// Network is that of HNS, which compares names exactly; "": it is found.
-	Network string `key:"WindowsNetworkName" known:"azure Calico"`
-	// Binding is what calls HNS.
-	Binding        string        `key:"HNSBinding" default:"ours" unset:"" oneof:"ours hcsshim"`
+	Network        string        `key:"WindowsNetworkName" known:"azure Calico"`
 	ApplyInterval  time.Duration `key:"ApplyIntervalInMilliseconds" default:"500" least:"0" most:"3600000" unset:"0"`
 	MaxBatchedACLs int           `key:"MaxBatchedACLsPerPod" default:"30" least:"1" most:"100000"`
 	CNIPipe        string        `key:"CNIPipe" default:"\\\\.\\pipe\\winnpm-cni"` // where the CNI plugin asks; "" is nowhere

@@ -43,9 +43,8 @@ request and each answer into one zip file. report.html in it says of every assum
 WinNPM whether it held, is refuted, or stays unknown.
 
 First it reads what is there. Then it makes a network of its own, winnpm-doctor, and writes
-to nothing else; what it made is taken away at the end, or by the next run. Then it asks the
-same by way of Microsoft's hcsshim; what that answers otherwise is the first line of the
-report. With --read-only it writes nothing. With --packets it sends packets between endpoints of its own, to see what
+to nothing else; what it made is taken away at the end, or by the next run.
+With --read-only it writes nothing. With --packets it sends packets between endpoints of its own, to see what
 rules do, and after how long: that takes 10 to 15 minutes. With --scale it makes
 sets, members and rules, doubled until HNS refuses them, for up to 20 minutes. With --restart-hns it restarts
 the service, to see what survives that: no pod of the node can start meanwhile, and those that
@@ -103,11 +102,6 @@ func (flags doctorFlags) run(ctx context.Context, std streams, this host) error 
 		return err
 	}
 	defer library.Close()
-	second, by, err := this.second(flags.hnsTimeout)
-	if err != nil {
-		return err
-	}
-	defer second.Close()
 	busy := errors.New("another doctor is at work on this node")
 	waiting, cancel := context.WithTimeoutCause(ctx, lockWait, busy)
 	defer cancel()
@@ -120,7 +114,7 @@ func (flags doctorFlags) run(ctx context.Context, std streams, this host) error 
 	node.Program = version()
 	options := doctor.Options{
 		Node: node, ReadOnly: flags.readOnly, L2Bridge: flags.l2bridge,
-		Second: second, By: by, Wire: flags.wire(library, this), Now: time.Now,
+		Wire: flags.wire(library, this), Now: time.Now,
 	}
 	if flags.scale {
 		options.Scale = mostScale
@@ -151,11 +145,6 @@ func (flags doctorFlags) wire(library doctor.Library, this host) doctor.Wire {
 
 // tellResult says what was found, and fails when it is not the whole.
 func tellResult(out io.Writer, file string, r doctor.Result) error {
-	if otherwise := r.Second.Headline(); otherwise != "" {
-		if _, err := fmt.Fprintln(out, otherwise); err != nil {
-			return err
-		}
-	}
 	for _, a := range r.Answers {
 		if a.Verdict != doctor.Refuted {
 			continue
@@ -169,7 +158,7 @@ func tellResult(out io.Writer, file string, r doctor.Result) error {
 			}
 		}
 	}
-	if _, err := fmt.Fprintf(out, "%s\n%s  %d calls\n", r.Summary(), file, len(r.Records)); err != nil {
+	if _, err := fmt.Fprintf(out, "%s\n%s  %d calls\n", r.Headline(), file, len(r.Records)); err != nil {
 		return err
 	}
 	switch {

@@ -26,8 +26,6 @@ type host struct {
 	lock func(ctx context.Context, waiting func(pid int)) (unlock func(), err error)
 	// raw makes single calls of this node's HNS; a call that takes longer than deadline hangs.
 	raw func(deadline time.Duration) (rawHNS, error)
-	// second makes them by way of another binding, which has a name.
-	second func(deadline time.Duration) (rawHNS, string, error)
 	// wire sends packets between endpoints of the doctor's own.
 	wire func() doctor.Wire
 	// restarter restarts HNS for a doctor.
@@ -54,7 +52,7 @@ func thisHost() host {
 	return host{
 		connect: newHNS, lock: nodelock.New(lockName).Lock, listen: listen, listening: processes.Listening,
 		pipe: pipe.Listen,
-		raw:  newRaw, second: newSecond, wire: newWire, restarter: newRestarter, alone: nodelock.New(doctorName).Lock, facts: nodeFacts,
+		raw:  newRaw, wire: newWire, restarter: newRestarter, alone: nodelock.New(doctorName).Lock, facts: nodeFacts,
 		hnsPID: hnsPID, pidPoll: pidPoll,
 	}
 }

@@ -105,7 +105,6 @@ type exam struct {
 	net      string             // the first three bytes of the own network
 	probe    string             // the one whose calls are made
 	records  []*Record
-	plain    int // records of the phases that every run has, when there are others; those alone the second binding is asked
 	findings []Finding
 
 	wire      Wire    // nil: no packets

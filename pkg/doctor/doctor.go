@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"time"
 )
@@ -25,10 +24,6 @@ type Options struct {
 	// L2Bridge makes the doctor's own network one of pods; otherwise it is a NAT, which
 	// leaves the node's own connection alone.
 	L2Bridge bool
-	// Second makes the same calls by way of another binding of HNS, whose name By is; nil:
-	// nobody does.
-	Second Library
-	By     string
 	// Wire sends packets between endpoints of the own network; nil: nobody does.
 	Wire Wire
 	// Scale is how much of anything is asked for at most; 0: nobody asks. More than 65536 of
@@ -52,7 +47,6 @@ type Result struct {
 	Hashed      bool      `json:"hashed"`           // names are replaced
 	Answers     []Answer  `json:"answers"`
 	Differences []Finding `json:"differences,omitempty"` // from the simulator, about no assumption
-	Second      *Opinion  `json:"second,omitempty"`      // nil: nobody gave one
 
 	Questions []Question `json:"questions,omitempty"` // asked with packets
 
@@ -63,24 +57,17 @@ type Result struct {
 func Run(ctx context.Context, library Library, o Options) Result {
 	e := &exam{ctx: ctx, library: library, now: o.Now, progress: o.Progress, wire: o.Wire, scale: o.Scale, service: o.Service}
 	out := Result{Began: o.Now(), Node: o.Node}
-	second := e.newSecond(o.By, o.Second)
 	e.readOnly(o.Node)
-	second.ask(e.records)
 	if !o.ReadOnly {
 		out.OwnNetwork = typeOfOwn(o.L2Bridge)
-		out.Left = e.cleanSecond()
-		asked := len(e.records)
-		if len(out.Left) == 0 {
-			out.Left = e.ownNetwork(out.OwnNetwork)
-		}
-		out.Left = append(out.Left, second.ownObjects(e, e.records[asked:cmp.Or(e.plain, len(e.records))])...)
+		out.Left = e.ownNetwork(out.OwnNetwork)
 	}
 	e.codes()
 	e.slowest()
 	if e.stopped() {
 		out.Broken = context.Cause(ctx).Error()
 	}
-	out.Records, out.Questions, out.Second = e.records, e.questions, second.told()
+	out.Records, out.Questions = e.records, e.questions
 	out.Answers, out.Differences = conclude(e.findings)
 	return out
 }

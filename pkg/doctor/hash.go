@@ -31,7 +31,6 @@ func (r *Result) HashNames(key []byte) {
 		h.inFindings(r.Answers[i].Findings)
 	}
 	h.inFindings(r.Differences)
-	h.inOpinion(r.Second)
 	r.Hashed = true
 }
 
@@ -109,14 +108,5 @@ func (h hasher) inText(text string) string {
 func (h hasher) inFindings(findings []Finding) {
 	for i := range findings {
 		findings[i].Why = h.inText(findings[i].Why)
-	}
-}
-
-func (h hasher) inOpinion(o *Opinion) {
-	if o == nil {
-		return
-	}
-	for i := range o.Differences {
-		o.Differences[i].What = h.inText(h.inJSON(o.Differences[i].What))
 	}
 }

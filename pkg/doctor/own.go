@@ -57,7 +57,6 @@ func (e *exam) ownNetwork(kind string) []string {
 	if e.makeOwn(kind) {
 		e.askSets(kind)
 		e.askRules(kind)
-		e.plain = len(e.records)
 		e.further()
 	}
 	ctx := e.ctx

@@ -89,14 +89,6 @@ func (r Result) Count(v Verdict) int {
 
 // Headline is the whole in a line, the worst first.
 func (r Result) Headline() string {
-	if otherwise := r.Second.Headline(); otherwise != "" {
-		return otherwise + "; " + r.Summary()
-	}
-	return r.Summary()
-}
-
-// Summary is the headline without the second opinion.
-func (r Result) Summary() string {
 	line := fmt.Sprintf("%d refuted, %d unknown, %d held of %d assumptions", r.Count(Refuted), r.Count(Unknown), r.Count(Held), len(r.Answers))
 	if len(r.Left) > 0 {
 		line = fmt.Sprintf("%d things could not be taken away again; %s", len(r.Left), line)

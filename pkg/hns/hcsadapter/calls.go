@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"time"
 )
 
 // Calls is a binding of HNS: it makes one call of an export. Its error says that there is no
@@ -19,11 +18,6 @@ func Over(o Options, calls Calls) Client {
 		return newFound(o, l)
 	}
 	return newAdapter(o, l)
-}
-
-// RawOver is NewRaw for another binding.
-func RawOver(calls Calls, deadline time.Duration) *Raw {
-	return &Raw{do: calls, worker: newWorker(cmp.Or(deadline, defaultDeadline))}
 }
 
 // through is HNS by way of another binding.

@@ -96,13 +96,3 @@ func TestFoundOver(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "azure", n.Name)
 }
-
-// TestRawOver: single calls of another binding have a worker of their own.
-func TestRawOver(t *testing.T) {
-	hang := make(chan struct{})
-	raw := RawOver(func(string, Arguments) (Outcome, error) { <-hang; return Outcome{}, nil }, time.Millisecond)
-	defer raw.Close()
-	_, err := raw.Call(t.Context(), "HcnOpenNetwork", Arguments{})
-	require.ErrorIs(t, err, hns.ErrUnavailable)
-	close(hang)
-}
