@@ -13,7 +13,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
-	"github.com/winnpm/winnpm/pkg/hns/hnstest"
+	"github.com/winnpm/winnpm/test/hnstest"
 )
 
 // TestAgent: npm.exe programs this HNS from an API server. Killed and started again it writes

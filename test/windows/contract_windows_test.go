@@ -7,7 +7,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
-	"github.com/winnpm/winnpm/pkg/hns/hnstest"
+	"github.com/winnpm/winnpm/test/hnstest"
 )
 
 // TestContract is the one suite in its second home, whichever HNS is below.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
-	"github.com/winnpm/winnpm/pkg/hns/hnstest"
-	"github.com/winnpm/winnpm/pkg/hns/hnstest/onsim"
+	"github.com/winnpm/winnpm/test/hnstest"
+	"github.com/winnpm/winnpm/test/hnstest/onsim"
 )
 
 // bindingOf is a binding of a library, as another one would offer it.
