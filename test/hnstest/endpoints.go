@@ -157,40 +157,6 @@ func severalAddresses(b *bench) {
 	require.ElementsMatch(b, addrs, e.Addrs)
 }
 
-func copies(b *bench) {
-	web := leaf("web", "10.90.0.4")
-	sent := leaf("web", "10.90.0.4")
-	b.modify(hns.Add, sent)
-	sent.Values[0] = "10.90.0.9"
-	b.wantSets(web)
-	b.sets()[web.ID].Values[0] = "10.90.0.9"
-	b.wantSets(web)
-
-	ep := b.endpoint(b.others()...)
-	_, foreign := b.rules(ep)
-	acls := []hns.ACL{allowFrom("one", web)}
-	require.NoError(b, b.client.AddACLs(b.ctx, ep, acls))
-	acls[0].LocalPorts = "9"
-	b.wantRules(ep, foreign, allowFrom("one", web))
-
-	policies := []hns.EndpointPolicy{hns.NewACLPolicy(allowFrom("two", web))}
-	require.NoError(b, b.client.ReplacePolicies(b.ctx, ep, policies))
-	clear(policies[0].Settings)
-	b.wantRules(ep, nil, allowFrom("two", web))
-	e, err := b.client.GetEndpoint(b.ctx, ep)
-	require.NoError(b, err)
-	clear(e.Policies[0].Settings)
-	clear(e.Addrs)
-	ids, err := b.client.EndpointIDs(b.ctx)
-	require.NoError(b, err)
-	clear(ids)
-	b.wantRules(ep, nil, allowFrom("two", web))
-	e, err = b.client.GetEndpoint(b.ctx, ep)
-	require.NoError(b, err)
-	require.Equal(b, []netip.Addr{podAddr}, e.Addrs)
-	require.Contains(b, b.enumerated(), ep)
-}
-
 func gaveUp(b *bench) {
 	web := leaf("web", "10.90.0.4")
 	b.modify(hns.Add, web)

@@ -124,28 +124,6 @@ func held(b *bench) {
 	b.wantRules(ep, foreign)
 }
 
-// heldAndGone: an open handle does not keep an endpoint, nor hide that it went.
-func heldAndGone(b *bench) {
-	never, gone := b.endpoint(), b.endpoint()
-	b.fixture.DeleteEndpoint(b.T, never)
-	for name, id := range map[string]string{"before the handle": never, "after it": gone} {
-		release := b.client.Hold(b.ctx, id)
-		if id == gone {
-			_, err := b.client.GetEndpoint(b.ctx, id)
-			require.NoError(b, err)
-			b.fixture.DeleteEndpoint(b.T, id)
-		}
-		_, err := b.client.GetEndpoint(b.ctx, id)
-		b.refused(err, hns.ErrNotFound, hns.OpEndpointGet, hns.KindEndpoint, id)
-		require.True(b, hns.EndpointGone(err), name)
-		err = b.client.AddACLs(b.ctx, id, []hns.ACL{allowFrom("one")})
-		b.refused(err, hns.ErrNotFound, hns.OpACLAdd, hns.KindEndpoint, id)
-		release()
-		_, err = b.client.GetEndpoint(b.ctx, id)
-		require.True(b, hns.EndpointGone(err), name)
-	}
-}
-
 // enumerated returns the GUIDs of whatever endpoints pods may have.
 func (b *bench) enumerated() []string {
 	b.Helper()

@@ -98,7 +98,9 @@ func Run(t *testing.T, newClient func(t *testing.T) (hns.Client, Fixture)) *Repo
 // does not make an object that the question is about.
 func (q Question) Ask(t T, client hns.Client, fixture Fixture, report *Report) {
 	b := &bench{T: t, ctx: t.Context(), client: transcript{client, t}, fixture: fixture, report: report}
-	t.Cleanup(b.clean)
+	if q.Phase != ReadOnly {
+		t.Cleanup(b.clean)
+	}
 	q.ask(b)
 }
 

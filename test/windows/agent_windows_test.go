@@ -33,7 +33,7 @@ func TestAgent(t *testing.T) {
 		require.NoError(t, err)
 	}
 	a.cluster(t, "10.90.0.1", pods)
-	a.isolate(t, 80)
+	a.isolate(t, onlyClient, 80)
 
 	n := startNPM(t, a.kubeconfig, networkName)
 	var before []string

@@ -7,6 +7,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -57,7 +58,7 @@ func run(ctx context.Context, file string, o options, s system) error {
 	defer f.Close()
 	r, err := examine(ctx, o, s)
 	if err != nil {
-		return err
+		return errors.Join(err, f.Close(), os.Remove(file))
 	}
 	enc := json.NewEncoder(f)
 	enc.SetEscapeHTML(false)
@@ -105,7 +106,7 @@ func examine(ctx context.Context, o options, s system) (*report, error) {
 		}
 		r.Network = map[bool]string{false: "NAT", true: "L2Bridge"}[o.l2bridge]
 		if err := n.make(r.Network); err != nil {
-			return nil, err
+			return nil, errors.Join(err, n.clean())
 		}
 	}
 	for _, q := range hnstest.Questions() {

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -11,15 +10,14 @@ import (
 	"github.com/winnpm/winnpm/test/windows/rawhns"
 )
 
-// Everything that the doctor makes has a GUID that begins with guids, and the networks have a name
-// that begins with networkName. An object that has neither is never written to.
+// Everything that the doctor makes has a GUID that begins with guids, and its network has the name
+// networkName. An object that has neither and is not in that network is never written to.
 const (
 	guids       = "d0c70000-5f3a-4c1e-9b6d-77696e6e"
 	networkName = "winnpm-doctor"
 
 	ownNetwork   = guids + "7001"
-	otherNetwork = guids + "7002"
-	ownNamespace = guids + "7003"
+	ownNamespace = guids + "7002"
 )
 
 // node makes the objects that questions are about. It implements hnstest.Fixture.
@@ -28,46 +26,21 @@ type node struct {
 	made int // endpoints
 }
 
-var (
-	_ hnstest.Fixture   = (*node)(nil)
-	_ hnstest.Elsewhere = (*node)(nil)
-)
+var _ hnstest.Fixture = (*node)(nil)
 
 // make makes the network and the namespace that most questions need.
 func (n *node) make(kind string) error {
-	if err := n.makeNetwork(ownNetwork, networkName, kind, 90); err != nil {
+	err := n.hns.Create("Network", ownNetwork, 0, fmt.Sprintf(`{"Name":%q,"Type":%q,"Ipams":[{"Type":"Static","Subnets":[{"IpAddressPrefix":"10.90.0.0/16",`+
+		`"Routes":[{"NextHop":"10.90.0.1","DestinationPrefix":"0.0.0.0/0"}]}]}],"SchemaVersion":{"Major":2,"Minor":0}}`, networkName, kind))
+	if err != nil {
 		return err
 	}
 	return n.hns.Create("Namespace", ownNamespace, 0, `{"Type":"Host","SchemaVersion":{"Major":2,"Minor":0}}`)
 }
 
-// makeNetwork makes a network with the subnet 10.x.0.0/16.
-func (n *node) makeNetwork(id, name, kind string, x int) error {
-	return n.hns.Create("Network", id, 0, fmt.Sprintf(`{"Name":%q,"Type":%q,"Ipams":[{"Type":"Static","Subnets":[{"IpAddressPrefix":"10.%d.0.0/16",`+
-		`"Routes":[{"NextHop":"10.%d.0.1","DestinationPrefix":"0.0.0.0/0"}]}]}],"SchemaVersion":{"Major":2,"Minor":0}}`, name, kind, x, x))
-}
-
-// CreateEndpoint implements hnstest.Fixture.
+// CreateEndpoint implements hnstest.Fixture. It attaches the endpoint as containerd does, and takes
+// away again what cannot be attached.
 func (n *node) CreateEndpoint(_ hnstest.T, e hnstest.Endpoint) (string, error) {
-	return n.create(ownNetwork, e)
-}
-
-// CreateElsewhere implements hnstest.Elsewhere.
-func (n *node) CreateElsewhere(_ hnstest.T, e hnstest.Endpoint) (string, error) {
-	if err := n.makeNetwork(otherNetwork, networkName+"-other", "NAT", 95); err != nil {
-		return "", err
-	}
-	for i, a := range e.Addrs {
-		bytes := a.As4()
-		bytes[1] = 95
-		e.Addrs[i] = netip.AddrFrom4(bytes)
-	}
-	return n.create(otherNetwork, e)
-}
-
-// create makes an endpoint, and attaches it as containerd does. It takes away again what cannot be
-// attached.
-func (n *node) create(network string, e hnstest.Endpoint) (string, error) {
 	n.made++
 	id := fmt.Sprintf("%s8%03x", guids, n.made)
 	var addrs, policies []string
@@ -78,9 +51,9 @@ func (n *node) create(network string, e hnstest.Endpoint) (string, error) {
 		policies = append(policies, fmt.Sprintf(`{"Type":%q,"Settings":%s}`, f.Type, f.Settings))
 	}
 	flags := map[bool]int{true: 1}[e.Remote]
-	err := n.hns.Open("Network", network, func(in uint64) error {
+	err := n.hns.Open("Network", ownNetwork, func(in uint64) error {
 		return n.hns.Create("Endpoint", id, in, fmt.Sprintf(`{"Name":%q,"HostComputeNetwork":%q,"Policies":[%s],"IpConfigurations":[%s],"Flags":%d,`+
-			`"SchemaVersion":{"Major":2,"Minor":0}}`, networkName, network, strings.Join(policies, ","), strings.Join(addrs, ","), flags))
+			`"SchemaVersion":{"Major":2,"Minor":0}}`, networkName, ownNetwork, strings.Join(policies, ","), strings.Join(addrs, ","), flags))
 	})
 	if err != nil {
 		return "", err
@@ -101,7 +74,7 @@ func (n *node) create(network string, e hnstest.Endpoint) (string, error) {
 
 // DeleteEndpoint implements hnstest.Fixture.
 func (n *node) DeleteEndpoint(t hnstest.T, id string) {
-	if err := errors.Join(n.hns.Delete("Endpoint", id), n.hns.Delete("Network", otherNetwork)); err != nil {
+	if err := n.hns.Delete("Endpoint", id); err != nil {
 		t.Errorf("%v", err)
 	}
 }
@@ -114,7 +87,7 @@ func (n *node) clean() error {
 	failed = append(failed, err)
 	for _, id := range ids {
 		o, err := n.hns.Read("Network", id)
-		if own(id) || err == nil && strings.HasPrefix(o.Name, networkName) {
+		if own(id) || err == nil && o.Name == networkName {
 			networks = append(networks, strings.ToLower(id))
 		}
 	}

@@ -2,8 +2,8 @@ package rawhns
 
 import (
 	"fmt"
+	"regexp"
 	"runtime"
-	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -25,21 +25,14 @@ func call(export, id string, handle uint64, texts ...string) (Answer, error) {
 	if err := proc.Find(); err != nil {
 		return Answer{}, err
 	}
-	verb := func(names ...string) bool {
-		for _, name := range names {
-			if strings.HasPrefix(export, "Hcn"+name) {
-				return true
-			}
-		}
-		return false
-	}
+	verb := func(names string) bool { return regexp.MustCompile("^Hcn(" + names + ")").MatchString(export) }
 	var pins runtime.Pinner // HNS has no pointer of ours after the call
 	defer pins.Unpin()
 	var args []uintptr
-	if verb("Query", "Modify", "Close", "CreateEndpoint") {
+	if verb("Query|Modify|Close|CreateEndpoint") {
 		args = append(args, uintptr(handle))
 	}
-	if verb("Open", "Create", "Delete") {
+	if verb("Open|Create|Delete") {
 		guid, err := windows.GUIDFromString("{" + id + "}")
 		if err != nil {
 			return Answer{}, fmt.Errorf("%q is no GUID: %w", id, err)
@@ -61,10 +54,10 @@ func call(export, id string, handle uint64, texts ...string) (Answer, error) {
 		output, record *uint16
 	}{}
 	pins.Pin(out)
-	if verb("Open", "Create") {
+	if verb("Open|Create") {
 		args = append(args, uintptr(unsafe.Pointer(&out.handle)))
 	}
-	if verb("Enumerate", "Query") || export == "HNSCall" {
+	if verb("Enumerate|Query") || export == "HNSCall" {
 		args = append(args, uintptr(unsafe.Pointer(&out.output)))
 	}
 	if export != "HNSCall" && !verb("Close") {
