@@ -104,11 +104,11 @@ func aboutRules() []Question {
 		{"a malformed rule is refused", "C1 C2", hcsshim + "#1059", wrongCode, OwnNetwork, malformedRule},
 		{"a refused rule request does nothing", "C1", guess, stateWrong, OwnNetwork, rulesAllOrNothing},
 		{"replacing replaces everything", "A17 A18", acn, "rules pile up, or those of others are lost", OwnNetwork, replaceReplaces},
-		{"foreign policies survive byte for byte", "W3 W4", guess, "every edit of a policy on that endpoint fails", OwnNetwork, foreignSurvives},
+		{"foreign policies survive byte for byte", "W3", guess, "every edit of a policy on that endpoint fails", OwnNetwork, foreignSurvives},
 	}
 }
 
-// aboutFields asks which fields of a rule HNS takes, and shows as they were sent.
+// aboutFields asks which fields of a rule HNS takes, and shows with the same meaning.
 func aboutFields() []Question {
 	ports := func(local string) func(*hns.ACL) { return func(a *hns.ACL) { a.LocalPorts = local } }
 	from := func(remote string) func(*hns.ACL) { return func(a *hns.ACL) { a.RemoteAddresses = remote } }

@@ -47,27 +47,23 @@ type answer struct {
 
 	ctx      context.Context
 	cleanups []func()
-	mu       sync.Mutex // guards Log
 }
 
 // ask asks the question, and cleans up after it.
 func (a *answer) ask(client hns.Client, n *node) {
 	began := time.Now()
-	a.apart(func() { a.Ask(a, client, n, &hnstest.Report{}) })
+	apart(func() { a.Ask(a, client, n, &hnstest.Report{}) })
 	for i := len(a.cleanups) - 1; i >= 0; i-- {
-		a.apart(a.cleanups[i])
+		apart(a.cleanups[i])
 	}
 	a.Millis = time.Since(began).Milliseconds()
 }
 
 // apart runs do in a goroutine that FailNow and Skip may end.
-func (a *answer) apart(do func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		do()
-	}()
-	<-done
+func apart(do func()) {
+	var running sync.WaitGroup
+	running.Go(do)
+	running.Wait()
 }
 
 // Name implements hnstest.T.
@@ -84,8 +80,6 @@ func (a *answer) Cleanup(do func()) { a.cleanups = append(a.cleanups, do) }
 
 // Logf implements hnstest.T.
 func (a *answer) Logf(format string, args ...any) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.Log = append(a.Log, fmt.Sprintf(format, args...))
 }
 
