@@ -55,7 +55,6 @@ func run(ctx context.Context, file string, o options, s system) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
 	r, err := examine(ctx, o, s)
 	if err != nil {
 		return errors.Join(err, f.Close(), os.Remove(file))
@@ -63,7 +62,7 @@ func run(ctx context.Context, file string, o options, s system) error {
 	enc := json.NewEncoder(f)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", " ")
-	if err := enc.Encode(r); err != nil {
+	if err := errors.Join(enc.Encode(r), f.Close()); err != nil {
 		return err
 	}
 	for _, a := range r.Answers {
