@@ -40,30 +40,27 @@ func sharedAddress(b *bench) {
 	b.wantRules(twin, nil, rule)
 }
 
-// ofAnotherNode asks about an endpoint that stands for one of another node.
-func ofAnotherNode(b *bench) {
-	elsewhere(b, "of another node", func(e Endpoint) (string, error) {
-		e.Remote = true
-		return b.fixture.CreateEndpoint(b.T, e)
-	})
+// elsewhere asks whether an endpoint that no pod of our network has is told apart, enumerated or not.
+func elsewhere(name string, create func(*bench, Endpoint) (string, error)) func(*bench) {
+	return func(b *bench) { b.elsewhere(name, create) }
 }
 
-// ofAnotherNetwork asks about an endpoint of this node in a network that is not the client's.
-func ofAnotherNetwork(b *bench) {
-	elsewhere(b, "of another network", func(e Endpoint) (string, error) {
-		other, ok := b.fixture.(Elsewhere)
-		if !ok {
-			return "", errors.New("there is no other network")
-		}
-		return other.CreateElsewhere(b.T, e)
-	})
+func onAnotherNode(b *bench, e Endpoint) (string, error) {
+	e.Remote = true
+	return b.fixture.CreateEndpoint(b.T, e)
 }
 
-// elsewhere checks that an endpoint that no pod of our network has cannot be read, whether it is
-// enumerated or not.
-func elsewhere(b *bench, name string, create func(Endpoint) (string, error)) {
+func inAnotherNetwork(b *bench, e Endpoint) (string, error) {
+	other, ok := b.fixture.(Elsewhere)
+	if !ok {
+		return "", errors.New("there is no other network")
+	}
+	return other.CreateElsewhere(b.T, e)
+}
+
+func (b *bench) elsewhere(name string, create func(*bench, Endpoint) (string, error)) {
 	one := b.endpoint()
-	id, err := create(Endpoint{Addrs: []netip.Addr{b.addr()}})
+	id, err := create(b, Endpoint{Addrs: []netip.Addr{b.addr()}})
 	if err != nil {
 		b.skip("endpoint "+name, err)
 	}

@@ -40,6 +40,22 @@ func detachedRefuses(b *bench) {
 	b.wantRules(ep, nil)
 }
 
+// manyRules writes n rules for remote addresses to an endpoint, in one request.
+func manyRules(n int, remote string) func(*bench) {
+	return func(b *bench) {
+		ep := b.endpoint()
+		var policies []hns.EndpointPolicy
+		for i := range n {
+			a := allowFrom(fmt.Sprint(i))
+			a.RemoteAddresses = remote
+			policies = append(policies, hns.NewACLPolicy(a))
+		}
+		require.NoError(b, b.client.ReplacePolicies(b.ctx, ep, policies))
+		got, _ := b.rules(ep)
+		require.Len(b, got, n)
+	}
+}
+
 // everyLength lists a block of each length, from one bit to a host.
 func everyLength() string {
 	var out []string

@@ -58,8 +58,7 @@ func Questions() []Question {
 
 func aboutSets() []Question {
 	return []Question{
-		{"sets are added, updated and removed", "W1 W7 S7 S8", acn, retried, OwnNetwork, setLifeCycle},
-		{"an update leaves other sets alone", "S9", acn, "members of another set are lost until it is read again", OwnNetwork, updateIsPerSet},
+		{"sets are added, updated and removed, each by itself", "W1 W7 S7 S8 S9", acn, retried, OwnNetwork, setLifeCycle},
 		{"an update of a missing set is ignored", "S10", acn, wrongCode, OwnNetwork, updateOfMissing},
 		{"a set cannot be added twice", "S11", guess, "nothing: a set is read before it is written", OwnNetwork, addTwice},
 		{"a missing set cannot be removed", "S12", acn, retried, OwnNetwork, removeOfMissing},
@@ -147,8 +146,8 @@ func aboutEndpoints() []Question {
 		{"only attached endpoints are enumerated", "E1 W11", acn, unlisted, OwnNetwork, enumeration},
 		{"an endpoint that is not attached takes no rules", "E2 C3", guess, "nothing: the simulator is stricter than HNS", OwnNetwork, detachedRefuses},
 		{"two endpoints may have one address", "E5", acn, "nothing", OwnNetwork, sharedAddress},
-		{"an endpoint of another node is told apart", "E3", hcsshim, "the agent writes to an endpoint that is not here", OwnNetwork, ofAnotherNode},
-		{"an endpoint of another network is told apart", "", own, "the agent writes to an endpoint of another CNI", OwnNetwork, ofAnotherNetwork},
+		{"an endpoint of another node is told apart", "E3", hcsshim, "the agent writes to an endpoint that is not here", OwnNetwork, elsewhere("of another node", onAnotherNode)},
+		{"an endpoint of another network is told apart", "", own, "the agent writes to an endpoint of another CNI", OwnNetwork, elsewhere("of another network", inAnotherNetwork)},
 		{"every address of an endpoint is read", "", own, "a pod is found by one address only", OwnNetwork, severalAddresses},
 	}
 }

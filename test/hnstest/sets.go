@@ -1,6 +1,8 @@
 package hnstest
 
 import (
+	"fmt"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
@@ -28,14 +30,6 @@ func setLifeCycle(b *bench) {
 	b.modify(hns.Remove, both)
 	b.modify(hns.Remove, web, db)
 	b.wantSets()
-}
-
-func updateIsPerSet(b *bench) {
-	web, db := leaf("web", "10.90.0.4"), leaf("db", "10.90.0.5")
-	b.modify(hns.Add, web, db)
-	web.Values = []string{"10.90.0.6"}
-	b.modify(hns.Update, web)
-	b.wantSets(web, db)
 }
 
 func updateOfMissing(b *bench) {
@@ -127,6 +121,34 @@ func setsAllOrNothing(b *bench) {
 	err = b.client.ModifySets(b.ctx, hns.Update, []hns.SetPolicy{leaf("web", "10.90.0.9"), leaf("db", "everything")})
 	require.ErrorIs(b, err, hns.ErrInvalid)
 	b.wantSets(web, db, list("group", db))
+}
+
+// manySets adds 4096 sets, 512 in a request.
+func manySets(b *bench) {
+	var all []hns.SetPolicy
+	for len(all) < 4096 {
+		from := len(all)
+		for i := range 512 {
+			all = append(all, leaf(fmt.Sprint(from+i), "10.90.0.4"))
+		}
+		b.modify(hns.Add, all[from:]...)
+	}
+	b.wantSets(all...)
+}
+
+func largeSets(b *bench) {
+	big := leaf("big")
+	for i := range 8192 {
+		big.Values = append(big.Values, fmt.Sprintf("10.100.%d.%d", i/250, i%250))
+	}
+	sets := []hns.SetPolicy{big}
+	for i := range 1024 {
+		sets = append(sets, leaf(fmt.Sprint(i)))
+	}
+	all := list("all", sets[1:]...)
+	b.modify(hns.Add, sets...)
+	b.modify(hns.Add, all)
+	b.wantSets(append(sets, all)...)
 }
 
 // wantSets checks the suite's sets. The order of values means nothing.

@@ -16,7 +16,7 @@ import (
 )
 
 // That a write reads back as it was asked for is a question of the contract suite
-// (test/hnstest/versions.go). Here are a Writer's calls and what it makes of their errors.
+// (test/hnstest/endpoints.go). Here are a Writer's calls and what it makes of their errors.
 
 var rule = hns.ACL{ID: hns.ACLIDPrefix + "x.p", Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: hns.PriorityAllow}
 
