@@ -37,7 +37,6 @@ type config struct {
 	Port           int
 	ProbePort      int    // on 127.0.0.1, for the kubelet
 	Network        string // name of the HNS network, in the case that HNS has; "": the agent finds it
-	Binding        string // what calls HNS
 	ApplyInterval  time.Duration
 	MaxBatchedACLs int
 	CNIPipe        string // where the CNI plugin asks; "" is nowhere
@@ -57,7 +56,6 @@ func defaultConfig() config {
 		Address:        "0.0.0.0",
 		Port:           10091,
 		ProbePort:      10094,
-		Binding:        "ours",
 		ApplyInterval:  500 * time.Millisecond,
 		MaxBatchedACLs: 30,
 		CNIPipe:        `\\.\pipe\winnpm-cni`,
@@ -85,7 +83,6 @@ func (c *config) keys() []key {
 		{name: "ListeningPort", to: &c.Port, least: 1, most: maxPort},
 		{name: "ProbeListeningPort", to: &c.ProbePort, least: 1, most: maxPort},
 		{name: "WindowsNetworkName", to: &c.Network},
-		{name: "HNSBinding", to: &c.Binding, unset: true, oneOf: []string{"ours", "hcsshim"}},
 		{name: "ApplyIntervalInMilliseconds", to: &c.ApplyInterval, unset: true, most: 3600000},
 		{name: "MaxBatchedACLsPerPod", to: &c.MaxBatchedACLs, least: 1, most: 100000},
 		{name: "CNIPipe", to: &c.CNIPipe},

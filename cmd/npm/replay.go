@@ -37,11 +37,9 @@ what HNS should have done. Prints the differences of each step: HNS has somethin
 else than our writes imply, HNS answered otherwise than the simulator would, this
 build asks for something else, or it ends in another state.
 
-BUNDLE is what npm support-bundle wrote, or recording.json of it. Of the zip of npm
-doctor, which has calls and no transactions, it prints what that said when it was made.
+BUNDLE is what npm support-bundle wrote, or recording.json of it.
 
-Exit code: 0 no difference, 3 differences (of a doctor: something is refuted, or the two
-bindings are answered otherwise), 1 no bundle, 2 wrong usage.`,
+Exit code: 0 no difference, 3 differences, 1 no bundle, 2 wrong usage.`,
 		Example: `  npm replay winnpm-node1-20261122T040000Z.zip
   npm replay bundle.zip --step 117`,
 		Args: needs(1, 1, "the file of one support bundle, like replay bundle.zip"),
@@ -79,9 +77,6 @@ func (o *replayOptions) validate() error {
 // run prints what the replay found. What fails before that is one line.
 func (o *replayOptions) run(ctx context.Context, std streams, file string) error {
 	bad := func(err error) error { return exit{simulate.ExitBadInput, fmt.Errorf("replay: %s: %w", file, err)} }
-	if r, err := readExamination(file); err == nil {
-		return tellAgain(std, o.output, file, r)
-	}
 	rec, dump, err := readRecording(file)
 	if err != nil {
 		return bad(err)

@@ -15,8 +15,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
-	"github.com/winnpm/winnpm/pkg/hns/hnstest"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/hnstest"
 )
 
 // TestRestore: a dataplane that goes on from the dump of another one dumps the
