@@ -25,7 +25,7 @@ export function summary(step) {
   const many = (kind) => ({ policy: 'policies', more: 'more' })[kind] ?? `${kind}s`;
   if (step.moreEvents > 0) kinds.set('more', step.moreEvents);
   const words = [...kinds].map(([kind, n]) => count(n, kind, many(kind)));
-  return words.join(', ') || (step.observed ? `takes in observation #${step.observed}` : 'nothing new: retries what waits');
+  return words.join(', ') || (step.observed ? 'takes in an observation' : 'nothing new: retries what waits');
 }
 
 /** showStep draws a step in full. */
