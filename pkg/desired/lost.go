@@ -79,8 +79,8 @@ func (d *State) unfinished(finished map[PodKey]bool, moves map[PodKey]*podMove) 
 	return gone
 }
 
-// endDue ends the lost pods whose time is over. A lost pod of a dump is restored first, and ends
-// in the next transaction.
+// endDue ends the lost pods whose time is over. A lost pod of a dump is known first, and ends in the
+// next transaction.
 func (d *State) endDue(addrs map[netip.Addr]ownership, moves map[PodKey]*podMove) {
 	if d.lostDue.IsZero() || d.lostDue.After(d.now) {
 		return
