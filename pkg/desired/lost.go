@@ -81,7 +81,7 @@ func (d *State) unfinished(finished map[PodKey]bool, moves map[PodKey]*podMove) 
 	return gone
 }
 
-// endDue ends the lost pods whose LostUntil has passed. A lost pod that this transaction restores
+// endDue ends the lost pods whose LostUntil has passed. A lost pod that this transaction takes
 // from a dump ends in the next transaction at the earliest.
 func (d *State) endDue(addrs map[netip.Addr]ownership, moves map[PodKey]*podMove) {
 	if d.lostDue.IsZero() || d.lostDue.After(d.now) {

@@ -162,9 +162,6 @@ func (o *Objects) DeleteFinishedPod(key PodKey) {
 	o.finished[key] = true
 }
 
-// FinishedPod reports whether DeleteFinishedPod was called for a pod.
-func (o *Objects) FinishedPod(key PodKey) bool { return o.finished[key] }
-
 // SetNamespace says how a namespace is now.
 func (o *Objects) SetNamespace(ns Namespace) { o.namespaces[ns.Name] = &ns }
 

@@ -63,23 +63,14 @@ func DefaultBudgets() Budgets {
 
 // OrDefaults returns the budgets with a default for each that is 0.
 func (b Budgets) OrDefaults() Budgets {
-	return b.each(DefaultBudgets(), func(own, other int) int { return cmp.Or(own, other) })
-}
-
-// AtMost returns the smaller of both for each budget.
-func (b Budgets) AtMost(o Budgets) Budgets {
-	return b.OrDefaults().each(o.OrDefaults(), func(own, other int) int { return min(own, other) })
-}
-
-// each returns what of makes of each budget of both.
-func (b Budgets) each(o Budgets, of func(own, other int) int) Budgets {
+	d := DefaultBudgets()
 	return Budgets{
-		Labels: of(b.Labels, o.Labels), LabelBytes: of(b.LabelBytes, o.LabelBytes), Ports: of(b.Ports, o.Ports),
-		NamespacePodBytes: of(b.NamespacePodBytes, o.NamespacePodBytes),
-		Items:             of(b.Items, o.Items), Bytes: of(b.Bytes, o.Bytes),
-		NamespaceItems: of(b.NamespaceItems, o.NamespaceItems), NamespaceBytes: of(b.NamespaceBytes, o.NamespaceBytes),
-		ACLs: of(b.ACLs, o.ACLs), ACLBytes: of(b.ACLBytes, o.ACLBytes),
-		NamespaceMembers: of(b.NamespaceMembers, o.NamespaceMembers),
+		Labels: cmp.Or(b.Labels, d.Labels), LabelBytes: cmp.Or(b.LabelBytes, d.LabelBytes), Ports: cmp.Or(b.Ports, d.Ports),
+		NamespacePodBytes: cmp.Or(b.NamespacePodBytes, d.NamespacePodBytes),
+		Items:             cmp.Or(b.Items, d.Items), Bytes: cmp.Or(b.Bytes, d.Bytes),
+		NamespaceItems: cmp.Or(b.NamespaceItems, d.NamespaceItems), NamespaceBytes: cmp.Or(b.NamespaceBytes, d.NamespaceBytes),
+		ACLs: cmp.Or(b.ACLs, d.ACLs), ACLBytes: cmp.Or(b.ACLBytes, d.ACLBytes),
+		NamespaceMembers: cmp.Or(b.NamespaceMembers, d.NamespaceMembers),
 	}
 }
 
