@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # hack/exe.sh [DIR] builds the programs that docs/windows.md runs on a node, by default into
-# bin: npm.exe, the contract suite, and the tests of what only Windows can tell.
+# bin: npm.exe, the doctor, the contract suite, and the tests of what only Windows can tell.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,6 +8,7 @@ dir=${1:-bin}
 mkdir -p "$dir"
 export GOOS=windows GOARCH=amd64 CGO_ENABLED=0
 go build -o "$dir/npm.exe" ./cmd/npm
+go build -o "$dir/doctor.exe" ./test/windows/doctor
 go test -c -o "$dir/contract.exe" ./test/windows
 go test -c -o "$dir/nodelock.exe" ./pkg/nodelock
 go test -c -o "$dir/pipe.exe" ./pkg/gate/pipe

@@ -34,6 +34,7 @@ for platform in $platforms; do
 	if [ "$GOOS" = windows ]; then
 		go build -ldflags "$ldflags" -o "$to/npm.exe" ./cmd/npm
 		go build -ldflags "$ldflags" -o "$to/winnpm-cni.exe" ./cmd/winnpm-cni
+		go build -ldflags "-s -w" -o "$to/doctor.exe" ./test/windows/doctor
 		go test -c -ldflags "$ldflags" -o "$to/contract.exe" ./test/windows
 	else
 		go build -ldflags "$ldflags" -o "$to/npm" ./cmd/npm

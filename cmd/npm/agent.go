@@ -164,10 +164,7 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 		LookPeriod: min(set.reconcile, longestLook), Unchecked: !set.CheckVersions,
 		Budgets: set.Budgets, DryRun: set.dryRun,
 	}
-	a.rec = recorder.New(recorder.Config{
-		Snapshot: func() func() state.Dump { return a.dp.Snapshot().Dump },
-		Settings: recorder.NewSettings(set.Network, cfg), Node: set.node, Agent: version(), Now: time.Now,
-	})
+	a.rec = recorder.New(recorder.Config{Node: set.node, Agent: version(), Now: time.Now})
 	cfg.Client = a.rec.Client(a.client)
 	a.dp = dataplane.New(cfg)
 	if set.dryRun {
@@ -227,7 +224,6 @@ func (a *agent) work(ctx context.Context) error {
 	a.waiting.set("")
 	var beside sync.WaitGroup
 	defer beside.Wait()
-	defer a.rec.Wait()
 	beside.Go(func() { watchHNS(ctx, a.host, a.wake, a.logger) })
 	beside.Go(func() { a.events.Run(ctx) })
 	a.ctl.Run(ctx)
@@ -289,7 +285,7 @@ func (a *agent) pages() debug.Config {
 	}
 	if a.set.DebugAPI {
 		pages.Dump = a.dp.Dump
-		pages.Transactions, pages.Recording = a.rec.Brief, a.rec.Recording
+		pages.Transactions, pages.Recording = a.rec.Brief, a.rec.Write
 		pages.Version, pages.Settings = version(), a.set.shown()
 		pages.Pages = debug.Site(page.Handler(page.Config{
 			Dump: a.dp.Dump, Healthy: pages.Healthy, Ready: pages.Ready, Now: time.Now, Version: version(),

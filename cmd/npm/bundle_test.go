@@ -3,6 +3,7 @@ package main
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -29,11 +30,9 @@ func bundleServer(t *testing.T, node string) *httptest.Server {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	fine := func() error { return nil }
 	server := httptest.NewServer(debug.Handler(debug.Config{
-		Dump: func() state.Dump { return state.Dump{Node: node, Time: at} },
-		Recording: func() recorder.Recording {
-			return recorder.Recording{Format: recorder.Format, Node: node, Taken: at}
-		},
-		Healthy: fine, Ready: fine,
+		Dump:      func() state.Dump { return state.Dump{Node: node, Time: at} },
+		Recording: func(w io.Writer) error { return json.NewEncoder(w).Encode(recorder.Header{Node: node, Taken: at}) },
+		Healthy:   fine, Ready: fine,
 	}))
 	t.Cleanup(server.Close)
 	return server
@@ -146,7 +145,6 @@ func TestSupportBundleOfAnAgent(t *testing.T) {
 	b := opened(t, file)
 	require.Equal(t, "win-1", b.Dump.Node)
 	require.Equal(t, "win-1", b.Recording.Node)
-	require.Equal(t, 5*time.Minute, b.Recording.Settings.GracePeriod)
 	require.NotEmpty(t, b.Recording.Steps[0].Calls)
 
 	z, err := zip.OpenReader(file)
@@ -154,7 +152,7 @@ func TestSupportBundleOfAnAgent(t *testing.T) {
 	defer z.Close()
 	shown := map[string]string{ // file and what must be in it
 		"README.txt": "goroutines.txt", "version.txt": "", "config.json": `"Node": "win-1"`, "dump.json": "label-that-shows",
-		"recording.json": "label-that-shows", "health.txt": "readyz: ok", "goroutines.txt": "goroutine ",
+		"recording.jsonl": `"object":"x/a"`, "health.txt": "readyz: ok", "goroutines.txt": "goroutine ",
 		"node-metrics.txt": "npm_hns_calls_total", "cluster-metrics.txt": "npm_pods_watched",
 	}
 	require.Len(t, z.File, len(shown))

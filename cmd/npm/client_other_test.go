@@ -15,9 +15,4 @@ func TestStartNeedsWindows(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Empty(t, stdout)
 	require.Equal(t, "npm: start: "+none, stderr)
-
-	code, stdout, stderr = command(t, "", "doctor")
-	require.Equal(t, 1, code)
-	require.Empty(t, stdout)
-	require.Equal(t, "npm: doctor: "+none, stderr)
 }

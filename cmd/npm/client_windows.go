@@ -1,23 +1,14 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
 
-	"github.com/winnpm/winnpm/pkg/doctor"
-	"github.com/winnpm/winnpm/pkg/doctor/sockets"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
-	"github.com/winnpm/winnpm/pkg/hns/hcsadapter/shim"
 )
-
-// bindingHcsshim is the value of Binding that makes hcsshim call HNS. Every other value means the
-// default.
-const bindingHcsshim = "hcsshim"
 
 // newHNS connects to the Host Networking Service of this system.
 func newHNS(o hcsadapter.Options) (service, error) {
@@ -26,40 +17,6 @@ func newHNS(o hcsadapter.Options) (service, error) {
 		return nil, err
 	}
 	return a, nil
-}
-
-// callsOf returns the calls of a binding of the configuration; nil: our own.
-func callsOf(binding string) hcsadapter.Calls {
-	if binding == bindingHcsshim {
-		return shim.New()
-	}
-	return nil
-}
-
-// newSecond makes the same calls by way of hcsshim.
-func newSecond(deadline time.Duration) (rawHNS, string, error) {
-	return rawCalls{hcsadapter.RawOver(shim.New(), deadline)}, bindingHcsshim, nil
-}
-
-// newRaw makes single calls of the Host Networking Service of this system.
-func newRaw(deadline time.Duration) (rawHNS, error) {
-	raw, err := hcsadapter.NewRaw(deadline)
-	if err != nil {
-		return nil, err
-	}
-	return rawCalls{raw}, nil
-}
-
-// newWire sends packets with sockets in the compartments of endpoints.
-func newWire() doctor.Wire { return sockets.New(sockets.Compartments, time.Now) }
-
-// rawCalls makes the doctor's calls with the DLLs.
-type rawCalls struct{ *hcsadapter.Raw }
-
-// Call implements doctor.Library.
-func (r rawCalls) Call(ctx context.Context, export string, a doctor.Arguments) (doctor.Outcome, error) {
-	out, err := r.Raw.Call(ctx, export, hcsadapter.Arguments(a))
-	return doctor.Outcome(out), err
 }
 
 // hnsPID asks the service manager.

@@ -1,14 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net"
 	"os"
-	"reflect"
 	"runtime"
 	"strconv"
 	"time"
@@ -21,10 +20,10 @@ import (
 // configEnv names the configuration file.
 const configEnv = "NPM_CONFIG"
 
-// maxConfigBytes is far above any configuration: a larger file is something else.
+// maxConfigBytes is the largest configuration file that is read, far above any real one.
 const maxConfigBytes = 1 << 20
 
-// defaultConfigPath is where the predecessor has the file.
+// defaultConfigPath returns the path of the predecessor's file.
 func defaultConfigPath(goos string) string {
 	if goos == "windows" {
 		return `c:\k\azure-npm\azure-npm.json`
@@ -32,72 +31,112 @@ func defaultConfigPath(goos string) string {
 	return "/etc/azure/azure-vnet/azure-npm.json"
 }
 
-// config is what the configuration file says. Of each key a field's tags say all:
-//
-//	key          its name, with the object that it is in
-//	default      the value when it is absent: the predecessor's, but for profiles:
-//	             whoever works on the node could take them, and they cost more than
-//	             any other page
-//	least, most  the bounds of a number; of a struct, those of its fields
-//	unset        a value that counts as absent
-//	oneof        the texts that there are, in small letters; any case is read
-//	known        texts that mean something exactly so, not in another case
+// config holds the values of the configuration file.
 type config struct {
-	Address   string `key:"ListeningAddress" default:"0.0.0.0"` // "" means all addresses
-	Port      int    `key:"ListeningPort" default:"10091" least:"1" most:"65535"`
-	ProbePort int    `key:"ProbeListeningPort" default:"10094" least:"1" most:"65535"` // on 127.0.0.1, for the kubelet
-	// Network is that of HNS, which compares names exactly; "": it is found.
-	Network string `key:"WindowsNetworkName" known:"azure Calico"`
-	// Binding is what calls HNS.
-	Binding        string        `key:"HNSBinding" default:"ours" unset:"" oneof:"ours hcsshim"`
-	ApplyInterval  time.Duration `key:"ApplyIntervalInMilliseconds" default:"500" least:"0" most:"3600000" unset:"0"`
-	MaxBatchedACLs int           `key:"MaxBatchedACLsPerPod" default:"30" least:"1" most:"100000"`
-	CNIPipe        string        `key:"CNIPipe" default:"\\\\.\\pipe\\winnpm-cni"` // where the CNI plugin asks; "" is nowhere
-	LogLevel       string        `key:"LogLevel" default:"info" unset:"" oneof:"debug info warn error"`
-	Metrics        bool          `key:"Toggles.EnablePrometheusMetrics" default:"true"` // /node-metrics and /cluster-metrics
-	DebugAPI       bool          `key:"Toggles.EnableHTTPDebugAPI" default:"true"`      // the dump
-	Pprof          bool          `key:"Toggles.EnablePprof" default:"false"`
-	CheckVersions  bool          `key:"Toggles.CheckEndpointVersions" default:"true"` // writes to endpoints are conditional on what was read
-	// Budgets have keys of their own. The least value is far below any use. It keeps a
-	// typing error from closing a cluster.
-	Budgets policy.Budgets `least:"16" most:"2147483647"`
+	Address        string // "" is every address
+	Port           int
+	ProbePort      int    // on 127.0.0.1, for the kubelet
+	Network        string // name of the HNS network, in the case that HNS has; "": the agent finds it
+	ApplyInterval  time.Duration
+	MaxBatchedACLs int
+	CNIPipe        string // where the CNI plugin asks; "" is nowhere
+	LogLevel       string
+	Metrics        bool // /node-metrics and /cluster-metrics
+	DebugAPI       bool // the dump
+	Pprof          bool
+	CheckVersions  bool // writes to endpoints are conditional on what was read
+	Budgets        policy.Budgets
 }
 
-// idle are the keys of the predecessor that have no effect here: those of its batches and
-// background work, and those for Linux. Each gives a notice when its value is not the
-// default.
-type idle struct {
-	ApplyMaxBatches      int    `key:"ApplyMaxBatches" default:"100" unset:"0"`
-	ResyncPeriod         int    `key:"ResyncPeriodInMinutes" default:"15"`
-	MaxPendingNetPols    int    `key:"MaxPendingNetPols" default:"100"`
-	NetPolInterval       int    `key:"NetPolInvervalInMilliseconds" default:"500"` // the predecessor's spelling
-	TransportAddress     string `key:"Transport.Address" default:"0.0.0.0" unset:""`
-	TransportPort        int    `key:"Transport.Port" default:"10092"`
-	TransportServicePort int    `key:"Transport.ServicePort" default:"9002"`
-	V2                   bool   `key:"Toggles.EnableV2NPM" default:"true"`
-	AzureChainFirst      bool   `key:"Toggles.PlaceAzureChainFirst" default:"false"`
-	IPSetsOnNeed         bool   `key:"Toggles.ApplyIPSetsOnNeed" default:"false"`
-	ApplyInBackground    bool   `key:"Toggles.ApplyInBackground" default:"true"`
-	NetPolInBackground   bool   `key:"Toggles.NetPolInBackground" default:"true"`
-	Lite                 bool   `key:"Toggles.EnableNPMLite" default:"false"`
+// defaultConfig returns the values of a file without any key. They are the predecessor's,
+// but for profiles: a process on the node could take them, and they cost more than any
+// other page.
+func defaultConfig() config {
+	return config{
+		Address:        "0.0.0.0",
+		Port:           10091,
+		ProbePort:      10094,
+		ApplyInterval:  500 * time.Millisecond,
+		MaxBatchedACLs: 30,
+		CNIPipe:        `\\.\pipe\winnpm-cni`,
+		LogLevel:       "info",
+		Metrics:        true,
+		DebugAPI:       true,
+		CheckVersions:  true,
+		Budgets:        policy.DefaultBudgets(),
+	}
 }
 
-// networkCalico is a network whose pods get Calico's base rules.
+// Bounds of numbers in the file. leastBudget is far below any use; it keeps a typing error
+// from closing a cluster.
+const (
+	maxPort     = 65535
+	leastBudget = 16
+)
+
+// keys returns every key that the file may have, in the order of suggestions. Reading a
+// key changes the field of c that it points to.
+func (c *config) keys() []key {
+	b := &c.Budgets
+	return []key{
+		{name: "ListeningAddress", to: &c.Address},
+		{name: "ListeningPort", to: &c.Port, least: 1, most: maxPort},
+		{name: "ProbeListeningPort", to: &c.ProbePort, least: 1, most: maxPort},
+		{name: "WindowsNetworkName", to: &c.Network},
+		{name: "ApplyIntervalInMilliseconds", to: &c.ApplyInterval, unset: true, most: 3600000},
+		{name: "MaxBatchedACLsPerPod", to: &c.MaxBatchedACLs, least: 1, most: 100000},
+		{name: "CNIPipe", to: &c.CNIPipe},
+		{name: "LogLevel", to: &c.LogLevel, unset: true, oneOf: []string{"debug", "info", "warn", "error"}},
+		{name: "Toggles.EnablePrometheusMetrics", to: &c.Metrics},
+		{name: "Toggles.EnableHTTPDebugAPI", to: &c.DebugAPI},
+		{name: "Toggles.EnablePprof", to: &c.Pprof},
+		{name: "Toggles.CheckEndpointVersions", to: &c.CheckVersions},
+
+		{name: "MaxLabelsPerObject", to: &b.Labels, least: leastBudget, most: math.MaxInt32},
+		{name: "MaxLabelBytesPerObject", to: &b.LabelBytes, least: leastBudget, most: math.MaxInt32},
+		{name: "MaxNamedPortsPerPod", to: &b.Ports, least: leastBudget, most: math.MaxInt32},
+		{name: "MaxPodBytesPerNamespace", to: &b.NamespacePodBytes, least: leastBudget, most: math.MaxInt32},
+		{name: "MaxItemsPerNetPol", to: &b.Items, least: leastBudget, most: math.MaxInt32},
+		{name: "MaxBytesPerNetPol", to: &b.Bytes, least: leastBudget, most: math.MaxInt32},
+		{name: "MaxNetPolItemsPerNamespace", to: &b.NamespaceItems, least: leastBudget, most: math.MaxInt32},
+		{name: "MaxNetPolBytesPerNamespace", to: &b.NamespaceBytes, least: leastBudget, most: math.MaxInt32},
+		{name: "MaxACLsPerPod", to: &b.ACLs, least: leastBudget, most: math.MaxInt32},
+		{name: "MaxACLBytesPerPod", to: &b.ACLBytes, least: leastBudget, most: math.MaxInt32},
+		{name: "MaxMembersPerNamespace", to: &b.NamespaceMembers, least: leastBudget, most: math.MaxInt32},
+
+		// The predecessor's keys for its batches, its background work and Linux.
+		ignored("ApplyMaxBatches", 100, true),
+		ignored("ResyncPeriodInMinutes", 15, false),
+		ignored("MaxPendingNetPols", 100, false),
+		ignored("NetPolInvervalInMilliseconds", 500, false), // the predecessor's spelling
+		ignored("Transport.Address", "0.0.0.0", true),
+		ignored("Transport.Port", 10092, false),
+		ignored("Transport.ServicePort", 9002, false),
+		ignored("Toggles.EnableV2NPM", true, false),
+		ignored("Toggles.PlaceAzureChainFirst", false, false),
+		ignored("Toggles.ApplyIPSetsOnNeed", false, false),
+		ignored("Toggles.ApplyInBackground", true, false),
+		ignored("Toggles.NetPolInBackground", true, false),
+		ignored("Toggles.EnableNPMLite", false, false),
+	}
+}
+
+// networkAzure is the network of Azure CNI.
+const networkAzure = "azure"
+
+// networkCalico is the network whose pods get Calico's base rules.
 const networkCalico = "Calico"
 
-// defaultConfig is what a file without any key says.
-func defaultConfig() config { return defaults().config }
-
-// address is that of the HTTP endpoint.
+// address returns the address of the HTTP endpoint.
 func (c config) address() string { return net.JoinHostPort(c.Address, strconv.Itoa(c.Port)) }
 
-// probeAddress returns the address of the probe endpoint. Pods cannot reach it, because they have a
-// loopback interface of their own.
+// probeAddress returns the address where the kubelet's probes are answered. Pods cannot reach
+// it, as they have their own loopback interface.
 func (c config) probeAddress() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(c.ProbePort))
 }
 
-// check refuses values that contradict each other.
+// check returns an error for values that contradict each other.
 func (c config) check() error {
 	if c.ProbePort == c.Port {
 		return fmt.Errorf("ProbeListeningPort: %d is also the value of ListeningPort; they must differ", c.Port)
@@ -105,7 +144,7 @@ func (c config) check() error {
 	return nil
 }
 
-// notice is a line for the log, kept until there is a log: the configuration comes first.
+// notice is a log line about the configuration, which is read before the logger exists.
 type notice struct {
 	warn          bool
 	msg           string
@@ -120,8 +159,8 @@ func (n notice) log(logger klog.Logger) {
 	logger.Info(n.msg, n.keysAndValues...)
 }
 
-// loadConfig reads the file that path names, "" the one at the usual place,
-// which need not be there. An error is one line that names the file.
+// loadConfig reads the configuration file at path. With "" it reads the file at the default
+// path, which may be missing. An error is one line that names the file.
 func loadConfig(path string) (config, []notice, error) {
 	named := path != ""
 	if !named {
@@ -157,46 +196,4 @@ func readLimited(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: is larger than %d bytes, which no configuration is", path, maxConfigBytes)
 	}
 	return data, nil
-}
-
-// parseConfig reads the text of a configuration. A key that is absent keeps its default.
-// The line ends and the byte order mark of Windows editors are accepted.
-func parseConfig(data []byte) (config, []notice, error) {
-	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
-	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
-		return config{}, nil, errors.New("is UTF-16; save it as UTF-8")
-	}
-	entries, err := flatten(data)
-	if err != nil {
-		return config{}, nil, err
-	}
-	var all, usual = defaults(), defaults()
-	var notices []notice
-	for _, e := range entries {
-		k, ok := findKey(e.path)
-		if !ok {
-			n := notice{warn: true, msg: "unknown configuration key, it changes nothing", keysAndValues: []any{"key", e.path}}
-			if near := nearestKey(e.path); near != "" {
-				n.keysAndValues = append(n.keysAndValues, "didYouMean", near)
-			}
-			notices = append(notices, n)
-			continue
-		}
-		meant, err := k.read(reflect.ValueOf(&all).Elem().FieldByIndex(k.field), e.value)
-		if err != nil {
-			return config{}, nil, fmt.Errorf("%s: %w", k.name, err)
-		}
-		at := []any{"key", k.name, "value", string(e.value)}
-		switch {
-		case meant != "":
-			notices = append(notices, notice{warn: true, msg: "names of HNS networks are case sensitive", keysAndValues: append(at, "didYouMean", meant)})
-		case all.idle != usual.idle:
-			all.idle = usual.idle
-			notices = append(notices, notice{msg: "this configuration key has no counterpart here, it changes nothing", keysAndValues: at})
-		}
-	}
-	if err := all.check(); err != nil {
-		return config{}, nil, err
-	}
-	return all.config, notices, nil
 }

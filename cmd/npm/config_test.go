@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -39,9 +38,9 @@ func TestConfig(t *testing.T) {
 			"EnableHTTPDebugAPI": false, "CheckEndpointVersions": false},
 			"MaxLabelsPerObject": 17, "MaxLabelBytesPerObject": 18, "MaxNamedPortsPerPod": 19, "MaxItemsPerNetPol": 20, "MaxBytesPerNetPol": 21,
 			"MaxNetPolItemsPerNamespace": 22, "MaxNetPolBytesPerNamespace": 23, "MaxPodBytesPerNamespace": 27, "MaxACLsPerPod": 24, "MaxACLBytesPerPod": 25,
-			"MaxMembersPerNamespace": 26, "CNIPipe": "", "HNSBinding": "hcsshim",
+			"MaxMembersPerNamespace": 26, "CNIPipe": "",
 			"ProbeListeningPort": 11}`, func(c *config) {
-			*c = config{Address: "::1", Port: 9, ProbePort: 11, Network: "Calico", Binding: "hcsshim", ApplyInterval: 250 * time.Millisecond, MaxBatchedACLs: 7, LogLevel: "debug", Pprof: true}
+			*c = config{Address: "::1", Port: 9, ProbePort: 11, Network: "Calico", ApplyInterval: 250 * time.Millisecond, MaxBatchedACLs: 7, LogLevel: "debug", Pprof: true}
 			c.Budgets = policy.Budgets{Labels: 17, LabelBytes: 18, Ports: 19, Items: 20, Bytes: 21, NamespaceItems: 22, NamespaceBytes: 23, NamespacePodBytes: 27, ACLs: 24, ACLBytes: 25, NamespaceMembers: 26}
 		}},
 		{"any case", `{"listeningport": 9, "TOGGLES": {"enablepprof": true}}`, func(c *config) { c.Port, c.Pprof = 9, true }},
@@ -49,8 +48,6 @@ func TestConfig(t *testing.T) {
 		{"null is absent", `{"ListeningPort": null, "Toggles": null, "WindowsNetworkName": null}`, nil},
 		{"every address", `{"ListeningAddress": ""}`, func(c *config) { c.Address = "" }},
 		{"a whole number in another form", `{"ListeningPort": 1e4, "MaxBatchedACLsPerPod": 5.0}`, func(c *config) { c.Port, c.MaxBatchedACLs = 10000, 5 }},
-		{"our own binding", `{"HNSBinding": "Ours"}`, nil},
-		{"the other binding in another case", `{"HNSBinding": "HCSShim"}`, func(c *config) { c.Binding = "hcsshim" }},
 		{"a level in another case", `{"LogLevel": "WARN"}`, func(c *config) { c.LogLevel = "warn" }},
 		{"the predecessor's, with its typo", `{"ResyncPeriodInMinutes": 15, "ListeningPort": 10091, "ListeningAddress": "0.0.0.0", "NetPolInvervalInMilliseconds": 500,
 			"ApplyMaxBatches": 100, "ApplyIntervalInMilliseconds": 500, "MaxBatchedACLsPerPod": 30, "MaxPendingNetPols": 100,
@@ -115,7 +112,6 @@ func TestConfigErrors(t *testing.T) {
 		`{"MaxItemsPerNetPol": 15}`:                "MaxItemsPerNetPol: expected a whole number from 16 to 2147483647, found 15",
 		`{"MaxBatchedACLsPerPod": 0}`:              "MaxBatchedACLsPerPod: expected a whole number from 1 to 100000, found 0",
 		`{"MaxBatchedACLsPerPod": -3}`:             "MaxBatchedACLsPerPod: expected a whole number from 1 to 100000, found -3",
-		`{"HNSBinding": "hcn"}`:                    `HNSBinding: expected ours or hcsshim, found "hcn"`,
 		`{"LogLevel": "loud"}`:                     `LogLevel: expected debug, info, warn or error, found "loud"`,
 		`{"LogLevel": 3}`:                          "LogLevel: expected a text in quotes, found 3",
 		`{"ResyncPeriodInMinutes": "often"}`:       `ResyncPeriodInMinutes: expected a whole number from 0 to 2147483647, found "often"`,
@@ -242,8 +238,7 @@ func orNone(text string) string {
 	return text
 }
 
-// TestConfigKeys: the tags are what they should be, and docs/operations.md names each key
-// with its default.
+// TestConfigKeys checks that docs/operations.md names each key with its default.
 func TestConfigKeys(t *testing.T) {
 	text, err := os.ReadFile("../../docs/operations.md")
 	require.NoError(t, err)
@@ -261,29 +256,23 @@ func TestConfigKeys(t *testing.T) {
 			documented[strings.Trim(name, " `")] = strings.Trim(values[min(i, len(values)-1)], " `")
 		}
 	}
-	tags := regexp.MustCompile(`^(key|default|least|most|unset|oneof|known)$`)
-	is := reflect.ValueOf(defaults())
-	for _, k := range keys {
-		for _, tag := range regexp.MustCompile(`(\w+):"`).FindAllStringSubmatch(string(k.tag), -1) {
-			require.Regexp(t, tags, tag[1], k.name)
-		}
-		require.Less(t, k.least, k.most, k.name)
-		value := is.FieldByIndex(k.field)
-		usual := fmt.Sprint(value.Interface())
-		if d, ok := value.Interface().(time.Duration); ok {
-			usual = fmt.Sprint(d.Milliseconds())
-		}
-		if want, ok := k.tag.Lookup("default"); ok {
-			require.Equal(t, want, usual, k.name)
-		}
-		if k.field[0] == 1 { // idle
+	usual := defaultConfig()
+	for _, k := range usual.keys() {
+		if k.idle != nil {
 			_, last, _ := strings.Cut(k.name, ".")
 			require.True(t, strings.Contains(rest, "`"+k.name+"`") || strings.Contains(rest, "`."+last+"`") || strings.HasPrefix(k.name, "Transport."), k.name)
 			continue
 		}
+		if k.least != 0 || k.most != 0 {
+			require.Less(t, k.least, k.most, k.name)
+		}
+		value := fmt.Sprint(reflect.ValueOf(k.to).Elem())
+		if d, ok := k.to.(*time.Duration); ok {
+			value = fmt.Sprint(d.Milliseconds())
+		}
 		want, ok := documented[k.name]
 		require.True(t, ok, k.name)
-		require.Equal(t, want, orNone(usual), k.name)
+		require.Equal(t, want, orNone(value), k.name)
 		delete(documented, k.name)
 	}
 	require.Empty(t, documented)

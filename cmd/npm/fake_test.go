@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/doctor"
 	"github.com/winnpm/winnpm/pkg/gate/gatetest"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
@@ -41,7 +40,6 @@ type fakeService struct {
 	lockErr error
 	pid     uint32 // of the process behind HNS
 	pipe    func(path string) (net.Listener, error)
-	raw     func(time.Duration) (rawHNS, error) // nil: no calls of HNS's exports
 }
 
 func newFake() *fakeService {
@@ -113,8 +111,7 @@ func (f *fakeService) host() host {
 	return host{
 		connect: func(hcsadapter.Options) (service, error) { return f, nil },
 		lock:    f.lock, listen: listen,
-		pipe: f.pipe,
-		raw:  f.raw, facts: func() doctor.Node { return doctor.Node{OS: "a test"} },
+		pipe:   f.pipe,
 		hnsPID: f.hnsPID, pidPoll: 10 * time.Millisecond,
 	}
 }

@@ -5,17 +5,13 @@ import (
 	"net"
 	"time"
 
-	"github.com/winnpm/winnpm/pkg/doctor"
 	"github.com/winnpm/winnpm/pkg/gate/pipe"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 	"github.com/winnpm/winnpm/pkg/nodelock"
 )
 
-// Names of locks are the same for all versions and all networks: a node has one HNS.
-const (
-	lockName   = "WinNPM"
-	doctorName = "WinNPM-doctor" // an agent and a doctor do not mind each other
-)
+// lockName is the same for all versions and all networks: a node has one HNS.
+const lockName = "WinNPM"
 
 // host is what the commands on a node use of the system that it runs on.
 type host struct {
@@ -23,18 +19,6 @@ type host struct {
 	connect func(hcsadapter.Options) (service, error)
 	// lock keeps every other agent of the node out; see nodelock.Lock.
 	lock func(ctx context.Context, waiting func(pid int)) (unlock func(), err error)
-	// raw makes single calls of this node's HNS; a call that takes longer than deadline hangs.
-	raw func(deadline time.Duration) (rawHNS, error)
-	// second makes them by way of another binding, which has a name.
-	second func(deadline time.Duration) (rawHNS, string, error)
-	// wire sends packets between endpoints of the doctor's own.
-	wire func() doctor.Wire
-	// restarter restarts HNS for a doctor.
-	restarter func() doctor.Service
-	// alone keeps every other doctor of the node out.
-	alone func(ctx context.Context, waiting func(pid int)) (unlock func(), err error)
-	// facts are what the system says of itself.
-	facts func() doctor.Node
 	// listen listens at an address of TCP. An error of the system is an
 	// os.SyscallError; every other says that the address is none.
 	listen func(ctx context.Context, address string) (net.Listener, error)
@@ -50,8 +34,7 @@ type host struct {
 func thisHost() host {
 	return host{
 		connect: newHNS, lock: nodelock.New(lockName).Lock, listen: listen,
-		pipe: pipe.Listen,
-		raw:  newRaw, second: newSecond, wire: newWire, restarter: newRestarter, alone: nodelock.New(doctorName).Lock, facts: nodeFacts,
+		pipe:   pipe.Listen,
 		hnsPID: hnsPID, pidPoll: pidPoll,
 	}
 }

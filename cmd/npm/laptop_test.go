@@ -35,6 +35,6 @@ func TestBundleOfManyLocalPods(t *testing.T) {
 	require.Zero(t, code, stderr)
 	code, stdout, stderr := command(t, "", "replay", file)
 	require.Zero(t, code, stderr)
-	require.Contains(t, stdout, "300 pods, 30 policies")
-	require.Contains(t, stdout, "1 step, no differences")
+	require.Contains(t, stdout, "300 pods created, 30 policies created")
+	require.Contains(t, stdout, "1 step, 0 failed calls")
 }

@@ -30,7 +30,7 @@ func command(t *testing.T, stdin string, args ...string) (code int, stdout, stde
 	return code, out.String(), errs.String()
 }
 
-const verbsText = "check, completion, doctor, install-cni, plan, replay, simulate, start, status, support-bundle, trace, uninstall, uninstall-cni, version"
+const verbsText = "check, completion, install-cni, plan, replay, simulate, start, status, support-bundle, trace, uninstall, uninstall-cni, version"
 
 const shop = "../../examples/shop"
 

@@ -19,7 +19,7 @@ const (
 )
 
 // computing are the commands that may take long without a word.
-var computing = []string{"plan", "replay", "simulate", "support-bundle", "trace"}
+var computing = []string{"plan", "simulate", "support-bundle", "trace"}
 
 // watched has a command that computes show on a terminal how long it has, until its first
 // output. stop ends that.

@@ -1,129 +1,85 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
+	"github.com/winnpm/winnpm/pkg/bundle"
 	"github.com/winnpm/winnpm/pkg/printable"
-	"github.com/winnpm/winnpm/pkg/recorder"
-	"github.com/winnpm/winnpm/pkg/replay"
 	"github.com/winnpm/winnpm/pkg/simulate"
-	"github.com/winnpm/winnpm/pkg/state"
 )
-
-// exitDiffers is the exit code of `npm replay` when the replay differs from the
-// recording. Bad input and wrong usage have codes of their own.
-const exitDiffers = 3
 
 // replayOptions are the command line of `npm replay`.
 type replayOptions struct {
-	view   replay.View
-	step   uint64
-	output string
+	step    uint64
+	verbose bool
+	output  string
 }
 
 func newReplay(std streams) *cobra.Command {
 	o := replayOptions{}
 	cmd := &cobra.Command{
 		Use:   "replay BUNDLE",
-		Short: "Play a support bundle against the simulator, and list the differences",
-		Long: `Plays what an agent recorded: its transactions go through the agent of this build,
-each of its calls is answered as HNS answered then, and beside it a simulator does
-what HNS should have done. Prints the differences of each step: HNS has something
-else than our writes imply, HNS answered otherwise than the simulator would, this
-build asks for something else, or it ends in another state.
+		Short: "Print the timeline of a support bundle",
+		Long: `Prints what an agent recorded: a line for each of its last transactions and
+observations, with its calls of HNS, and below it the calls that failed or hang and the
+changes of other programs that it repaired.
 
-BUNDLE is what npm support-bundle wrote, or recording.json of it. Of the zip of npm
-doctor, which has calls and no transactions, it prints what that said when it was made.
+BUNDLE is what npm support-bundle wrote, or recording.jsonl of it.
 
-Exit code: 0 no difference, 3 differences (of a doctor: something is refuted, or the two
-bindings are answered otherwise), 1 no bundle, 2 wrong usage.`,
+Exit code: 0 it was printed, 1 no bundle, 2 wrong usage.`,
 		Example: `  npm replay winnpm-node1-20261122T040000Z.zip
   npm replay bundle.zip --step 117`,
 		Args: needs(1, 1, "the file of one support bundle, like replay bundle.zip"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.validate(); err != nil {
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := oneOf(o.output, "text", "json"); err != nil {
 				return err
 			}
-			return o.run(cmd.Context(), std, args[0])
+			return o.run(std, args[0])
 		},
 	}
 	f := cmd.Flags()
-	f.Uint64Var(&o.step, "step", 0, "show only this step, in full")
-	f.Uint64Var(&o.view.From, "from", 0, "show the steps from this one on")
-	f.Uint64Var(&o.view.To, "to", 0, "show the steps up to this one")
-	f.BoolVar(&o.view.Verbose, "verbose", false, "show every call and every difference")
+	f.Uint64Var(&o.step, "step", 0, "show only this step, with every object and call")
+	f.BoolVar(&o.verbose, "verbose", false, "show every object and call")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
-	cmd.MarkFlagsMutuallyExclusive("step", "from")
-	cmd.MarkFlagsMutuallyExclusive("step", "to")
 	return cmd
 }
 
-func (o *replayOptions) validate() error {
-	if err := oneOf(o.output, "text", "json"); err != nil {
-		return err
-	}
-	if o.view.To > 0 && o.view.To < o.view.From {
-		return errors.New("--to is before --from")
+// run prints the timeline. Bad input is one line.
+func (o *replayOptions) run(std streams, file string) error {
+	bad := func(err error) error { return exit{simulate.ExitBadInput, fmt.Errorf("replay: %s: %w", file, err)} }
+	rec, err := readRecording(file)
+	if err != nil {
+		return bad(err)
 	}
 	if o.step > 0 {
-		o.view.From, o.view.To = o.step, o.step
-	}
-	return nil
-}
-
-// run prints what the replay found. What fails before that is one line.
-func (o *replayOptions) run(ctx context.Context, std streams, file string) error {
-	bad := func(err error) error { return exit{simulate.ExitBadInput, fmt.Errorf("replay: %s: %w", file, err)} }
-	if r, err := readExamination(file); err == nil {
-		return tellAgain(std, o.output, file, r)
-	}
-	rec, dump, err := readRecording(file)
-	if err != nil {
-		return bad(err)
-	}
-	if first, last := bounds(rec); o.step > 0 && (o.step < first || o.step > last) {
-		return bad(fmt.Errorf("there is no step %d; it has the steps %d to %d", o.step, first, last))
-	}
-	result, err := replay.Replay(ctx, rec, replay.Options{Dump: dump, Detail: o.step})
-	if err != nil {
-		return bad(err)
+		one, ok := rec.Only(o.step)
+		if !ok {
+			return bad(fmt.Errorf("there is no step %d", o.step))
+		}
+		rec = one
 	}
 	if o.output == "json" {
-		err = result.WriteJSON(printable.JSON(std.out), o.view)
+		err = rec.WriteJSON(printable.JSON(std.out))
 	} else {
-		err = result.WriteText(std.out, o.view)
+		err = rec.WriteText(std.out, o.verbose || o.step > 0)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return bad(err)
-	case result.Differences > 0 || result.Stopped != "":
-		return exit{code: exitDiffers}
 	}
 	return nil
 }
 
-// bounds are the numbers of the first and the last step.
-func bounds(rec recorder.Recording) (first, last uint64) {
-	if n := len(rec.Steps); n > 0 {
-		return rec.Steps[0].Number, rec.Steps[n-1].Number
-	}
-	return 0, 0
-}
-
-// readRecording reads a bundle, or a recording alone, which has no dump of its
-// end.
-func readRecording(file string) (rec recorder.Recording, dump *state.Dump, err error) {
+// readRecording reads the recording of a bundle, or a recording alone.
+func readRecording(file string) (rec bundle.Recording, err error) {
 	b, err := openBundle(file, func(text io.Reader) (err error) {
-		rec, err = recorder.Decode(text)
+		rec, err = bundle.ReadRecording(text)
 		return err
 	})
 	if b != nil {
-		rec, dump = b.Recording, &b.Dump
+		rec = b.Recording
 	}
-	return rec, dump, err
+	return rec, err
 }

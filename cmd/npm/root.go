@@ -104,7 +104,7 @@ func newRoot(name program, std streams, getenv func(string) string) *cobra.Comma
 	root.SetOut(std.out)
 	root.SetErr(std.err)
 	root.AddCommand(newStatus(std), newCheck(std))
-	root.AddCommand(newDoctor(std, thisHost()), newInstallCNI(std), newPlan(std, name), newReplay(std), newSimulate(std, name), newStart(std, getenv, thisHost()), newSupportBundle(std, name), newTrace(std, name),
+	root.AddCommand(newInstallCNI(std), newPlan(std, name), newReplay(std), newSimulate(std, name), newStart(std, getenv, thisHost()), newSupportBundle(std, name), newTrace(std, name),
 		newUninstall(std, getenv, thisHost()), newUninstallCNI(std), newVersion(std, name))
 	name.title(root)
 	return root

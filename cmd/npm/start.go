@@ -67,7 +67,7 @@ func (flags startFlags) run(ctx context.Context, std streams, getenv func(string
 	for _, n := range notices {
 		n.log(logger)
 	}
-	svc, err := this.connect(hcsadapter.Options{Network: cfg.Network, Deadline: flags.hnsTimeout, Now: time.Now, Calls: callsOf(cfg.Binding)})
+	svc, err := this.connect(hcsadapter.Options{Network: cfg.Network, Deadline: flags.hnsTimeout, Now: time.Now})
 	switch {
 	case missing(err) != nil:
 		return fail(missing(err))

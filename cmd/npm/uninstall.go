@@ -60,7 +60,7 @@ func (flags uninstallFlags) run(ctx context.Context, std streams, getenv func(st
 	if err != nil {
 		return fail(err)
 	}
-	svc, err := this.connect(hcsadapter.Options{Network: cfg.Network, Deadline: flags.hnsTimeout, Now: time.Now, Calls: callsOf(cfg.Binding)})
+	svc, err := this.connect(hcsadapter.Options{Network: cfg.Network, Deadline: flags.hnsTimeout, Now: time.Now})
 	switch {
 	case missing(err) != nil:
 		return fail(fmt.Errorf("npm uninstall needs Windows Server 2022 or later: %w", err))

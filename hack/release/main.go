@@ -98,7 +98,7 @@ func (r release) pack(t target) error {
 	if t.goos != "windows" {
 		return nil
 	}
-	for _, name := range []string{"npm.exe", "winnpm-cni.exe", "contract.exe"} {
+	for _, name := range []string{"npm.exe", "winnpm-cni.exe", "doctor.exe", "contract.exe"} {
 		content, err := os.ReadFile(filepath.Join(folder, name))
 		if err != nil {
 			return err

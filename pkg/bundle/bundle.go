@@ -1,4 +1,5 @@
-// Package bundle reads support bundles, which may come from anybody.
+// Package bundle reads support bundles, which may come from anybody, and prints the timeline of
+// their recordings.
 package bundle
 
 import (
@@ -10,7 +11,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/debug"
-	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -31,7 +31,7 @@ const (
 type Bundle struct {
 	Version   string // of the agent
 	Dump      state.Dump
-	Recording recorder.Recording
+	Recording Recording
 }
 
 // Read reads a bundle of so many bytes. It fails with ErrNoBundle for whatever is
@@ -70,7 +70,7 @@ func read(r io.ReaderAt, size int64) (Bundle, error) {
 			return err
 		}},
 		{debug.BundleRecording, MaxSize, func(r io.Reader) (err error) {
-			b.Recording, err = recorder.Decode(r)
+			b.Recording, err = ReadRecording(r)
 			return err
 		}},
 	} {

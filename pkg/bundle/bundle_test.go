@@ -3,6 +3,8 @@ package bundle
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -28,7 +30,7 @@ func sample() Bundle {
 	return Bundle{
 		Version:   "v1",
 		Dump:      state.Dump{Node: "n1", Time: at, Pods: []state.Pod{{Pod: "x/a"}}},
-		Recording: recorder.Recording{Format: recorder.Format, Node: "n1", Taken: at, Steps: []recorder.Step{{Number: 1, Kind: recorder.Transaction, Began: at}}},
+		Recording: Recording{recorder.Header{Node: "n1", Taken: at}, []recorder.Step{{Number: 1, Kind: recorder.Transaction, Began: at}}},
 	}
 }
 
@@ -36,10 +38,20 @@ func sample() Bundle {
 func write(b Bundle) ([]byte, error) {
 	var out bytes.Buffer
 	err := debug.WriteBundle(&out, debug.Config{
-		Dump: func() state.Dump { return b.Dump }, Recording: func() recorder.Recording { return b.Recording },
+		Dump: func() state.Dump { return b.Dump }, Recording: b.Recording.lines,
 		Healthy: func() error { return nil }, Ready: func() error { return nil }, Version: b.Version,
 	})
 	return out.Bytes(), err
+}
+
+// lines writes a recording as an agent does.
+func (rec Recording) lines(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	err := enc.Encode(rec.Header)
+	for _, s := range rec.Steps {
+		err = errors.Join(err, enc.Encode(s))
+	}
+	return err
 }
 
 func read1(data []byte) (Bundle, error) { return Read(bytes.NewReader(data), int64(len(data))) }
@@ -72,7 +84,8 @@ func TestReadRefuses(t *testing.T) {
 	good, err := write(sample())
 	require.NoError(t, err)
 	const dump = `{"NodeName":"n","time":"2026-01-02T03:04:05Z"}`
-	version, state, steps := file{"version.txt", "v"}, file{"dump.json", dump}, file{"recording.json", `{"format":1}`}
+	const head = `{"taken":"2026-01-02T03:04:05Z"}`
+	version, state, steps := file{"version.txt", "v"}, file{"dump.json", dump}, file{"recording.jsonl", head}
 	_, err = read1(zipped(t, version, state, steps, file{"more", "of it"}))
 	require.NoError(t, err)
 	for name, tc := range map[string]struct {
@@ -85,8 +98,11 @@ func TestReadRefuses(t *testing.T) {
 		"a file twice":      {zipped(t, version, version), "version.txt: is there twice"},
 		"no dump":           {zipped(t, version, steps), "dump.json: is not there"},
 		"another dump":      {zipped(t, version, file{"dump.json", "{}"}, steps), "dump.json: no dump of"},
-		"no recording":      {zipped(t, version, state), "recording.json: is not there"},
-		"another recording": {zipped(t, version, state, file{"recording.json", "{}"}), "recording.json: no recording: its format is 0"},
+		"no recording":      {zipped(t, version, state), "recording.jsonl: is not there"},
+		"another recording": {zipped(t, version, state, file{"recording.jsonl", "{}"}), "recording.jsonl: no recording: its first line says no time"},
+		"wrong order":       {zipped(t, version, state, file{"recording.jsonl", head + strings.Repeat("{}", 1_000_000)}), "recording.jsonl: no recording: step 0 comes after step 0"},
+		"half a line":       {zipped(t, version, state, file{"recording.jsonl", head + `{"number":`}), "recording.jsonl: no recording: unexpected EOF"},
+		"an empty one":      {zipped(t, version, state, file{"recording.jsonl", ""}), "recording.jsonl: no recording: EOF"},
 		"a long version":    {zipped(t, file{"version.txt", strings.Repeat("v", 2000)}), "version.txt: is larger than 1024 bytes"},
 		"many files":        {zipped(t, make([]file, maxFiles+1)...), "it has more than 64 files"},
 	} {
@@ -104,7 +120,7 @@ func TestReadRefuses(t *testing.T) {
 // What packs into some kilobytes costs no gigabytes: it is counted before it is
 // decoded, and nobody waits for its end.
 func TestBombs(t *testing.T) {
-	const dump, recording = `{"NodeName":"n","time":"2026-01-02T03:04:05Z"`, `{"format":1,"steps":1}`
+	const dump, recording = `{"NodeName":"n","time":"2026-01-02T03:04:05Z"`, `{"taken":"2026-01-02T03:04:05Z"}`
 	list := func(entry string, n int) string { return "[" + strings.Repeat(entry+",", n) + entry + "]" }
 	many := bounded.OfAnAgent.Objects
 	for name, tc := range map[string]struct{ dump, recording, want string }{
@@ -113,11 +129,11 @@ func TestBombs(t *testing.T) {
 		"unknown keys":  {dump + `,"x":` + list("{}", many), recording, "above 500000 JSON objects"},
 		"strings":       {dump + `,"nodeAddresses":` + list(`""`, bounded.OfAnAgent.Values), recording, "above 4000000 JSON values"},
 		"depth":         {dump + `,"pods":` + strings.Repeat("[", 100), recording, "above 64 levels of JSON"},
-		"steps":         {dump + "}", recording + list("{}", many), "above 500000 JSON objects"},
+		"steps":         {dump + "}", recording + `{"number":1,"report":{"repairs":` + list("{}", many), "above 500000 JSON objects"},
 		"calls":         {dump + "}", recording + `{"number":1,"kind":"transaction","calls":` + list("{}", many), "above 500000 JSON objects"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bomb := zipped(t, file{"version.txt", "v"}, file{"dump.json", tc.dump}, file{"recording.json", tc.recording})
+			bomb := zipped(t, file{"version.txt", "v"}, file{"dump.json", tc.dump}, file{"recording.jsonl", tc.recording})
 			require.Less(t, len(bomb), 64<<10)
 			before := process.Allocated()
 			_, err := read1(bomb)
@@ -192,7 +208,7 @@ func FuzzRead(f *testing.F) {
 	seed, err := write(sample())
 	require.NoError(f, err)
 	f.Add(seed)
-	f.Add(zipped(f, file{"version.txt", "v"}, file{"dump.json", `{"NodeName":"n","time":"2026-01-02T03:04:05Z"}`}, file{"recording.json", `{"format":1}`}))
+	f.Add(zipped(f, file{"version.txt", "v"}, file{"dump.json", `{"NodeName":"n","time":"2026-01-02T03:04:05Z"}`}, file{"recording.jsonl", `{"taken":"2026-01-02T03:04:05Z"}`}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		b, err := read1(data)
 		if err != nil {

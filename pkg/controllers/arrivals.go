@@ -9,18 +9,18 @@ import (
 	"github.com/winnpm/winnpm/pkg/desired"
 )
 
-// arrivals knows which local pods have come with an address. It belongs to the
-// goroutine of the pods' informer.
+// arrivals has the local pods that were seen with an address. Only the goroutine of the pod
+// informer uses it.
 type arrivals map[desired.PodKey]identity
 
-// identity is what gives a pod of a name an endpoint of its own.
+// identity tells pods of the same name apart: each identity has its own endpoint.
 type identity struct {
 	uid  types.UID
 	addr netip.Addr
 }
 
-// comes takes the state of a pod, nil when the pod is gone. It reports whether the pod is
-// new on this node: such a pod is open until its endpoint is written.
+// comes records the state of a pod; nil means that the pod is gone. It reports whether the pod is
+// new on this node: a new pod is open until its endpoint is written.
 func (a arrivals) comes(key desired.PodKey, p *desired.Pod) bool {
 	if p == nil || !p.Local || p.HostNetwork || p.Finished || !p.Addr.IsValid() {
 		delete(a, key)
@@ -34,23 +34,24 @@ func (a arrivals) comes(key desired.PodKey, p *desired.Pod) bool {
 	return true
 }
 
-// finishedPods records which pods had finished before they were deleted, until the worker takes
-// them: the worker may never see a pod finished, and a pod that did not finish may run on.
+// finishedPods records which deleted pods had finished, until the worker asks. The worker itself
+// may never see the finished state, and it must know: the containers of an unfinished pod may run on.
 type finishedPods struct {
 	mu   sync.Mutex // guards pods
 	pods map[desired.PodKey]ended
 }
 
-// ended is what is known of the deleted pods of one name.
+// ended describes the deleted pods of one name.
 type ended struct {
-	uid      types.UID // of the last one
-	finished bool      // it had finished
-	running  bool      // one before it had not
+	uid      types.UID // UID of the last deleted pod
+	finished bool      // the last deleted pod had finished
+	running  bool      // an earlier deleted pod had not finished
 }
 
 func newFinishedPods() *finishedPods { return &finishedPods{pods: map[desired.PodKey]ended{}} }
 
-// gone records a last state of a pod that is deleted. A pod may have two.
+// gone records the last state of a deleted pod. The informer may call it twice for one pod: with
+// the state in its store, and with the state in the delete event.
 func (f *finishedPods) gone(p *desired.Pod) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -62,7 +63,7 @@ func (f *finishedPods) gone(p *desired.Pod) {
 	f.pods[p.Key()] = e
 }
 
-// take reports whether all deleted pods of a name had finished, and forgets them.
+// take reports whether all recorded pods of a name had finished, and removes their records.
 func (f *finishedPods) take(key desired.PodKey) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

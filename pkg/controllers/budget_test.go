@@ -149,7 +149,7 @@ func TestHundredPodsCostLittle(t *testing.T) {
 			data, err := pod.Marshal()
 			require.NoError(t, err)
 			put := func(name, unique string) {
-				light := &lightPod{}
+				light := &corev1.Pod{}
 				require.NoError(t, light.Unmarshal(data))
 				light.Namespace, light.Name = "x", name
 				if name == pod.Name {

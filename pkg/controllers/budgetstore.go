@@ -4,15 +4,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// budgetStore is a store of objects of which those of one namespace share a budget: the
-// largest are closed until the others fit. Which ones these are follows from what is in
-// the cluster alone. The text of a closed object is not kept, so when there is room again,
-// everything is listed once more.
+// budgetStore is a store whose objects share one budget per namespace: the largest objects are
+// closed until the others fit. The choice depends only on the objects in the cluster, not on the
+// order of events. The text of a closed object is dropped, so when there is room again, the store
+// requests a new list of all objects.
 type budgetStore[T any] struct {
 	*store[*T]
-	again func() // asks for another list; it does not wait
+	again func() // requests a new list; it does not wait for it
 
-	shares *shares[T] // of what is in the store; the reflector's goroutine's
+	shares *shares[T] // the objects in the store; only the reflector's goroutine uses it
 }
 
 func newBudgetStore[T any](k kept[*T], s sharing[T], enqueue func(Key)) *budgetStore[T] {
@@ -43,7 +43,7 @@ func (s *budgetStore[T]) Add(obj any) error {
 	if err := s.store.Add(v); err != nil {
 		return err
 	}
-	if is, ok := s.get(s.kept.nameOf(v)); ok { // maybe an older one, of which one is enough
+	if is, ok := s.get(s.kept.nameOf(v)); ok { // the store keeps an equal older object instead of v
 		s.shares.swap(is)
 	}
 	return nil
@@ -64,7 +64,7 @@ func (s *budgetStore[T]) Delete(obj any) error {
 	return s.store.Delete(obj)
 }
 
-// Replace implements cache.ReflectorStore: the list is all there is.
+// Replace implements cache.ReflectorStore. The list has all objects of the cluster.
 func (s *budgetStore[T]) Replace(list []any, version string) error {
 	all := newShares(s.shares.sharing)
 	for i := range list {
@@ -80,7 +80,7 @@ func (s *budgetStore[T]) Replace(list []any, version string) error {
 	}
 	s.shares = newShares(s.shares.sharing)
 	for _, v := range s.all() {
-		s.shares.set(v) // of which none is to be shut any more
+		s.shares.set(v) // closes nothing: shutNew has closed what is over the budget
 	}
 	if all.idle() {
 		s.again()
@@ -88,9 +88,9 @@ func (s *budgetStore[T]) Replace(list []any, version string) error {
 	return nil
 }
 
-// Transformer implements cache.TransformingStore. What it returns is for one list,
-// whose objects nobody else has yet: the texts that its namespaces have no room for
-// are dropped as it comes.
+// Transformer implements cache.TransformingStore. It returns a function for the objects of one
+// list. The function changes the objects in place, because no other goroutine has them yet: it
+// drops the text of the objects that are over the budget of their namespace.
 func (s *budgetStore[T]) Transformer() cache.TransformFunc {
 	listed := newShares(s.shares.sharing)
 	return func(obj any) (any, error) {

@@ -101,7 +101,7 @@ func ClusterSource(cfg *rest.Config, node string) (Source, error) {
 	if err != nil {
 		return Source{}, err
 	}
-	pods, err := Client(cfg, corev1.SchemeGroupVersion, addLightPods)
+	pods, err := Client(cfg, corev1.SchemeGroupVersion, addOnly(&corev1.Pod{}, &corev1.PodList{}))
 	if err != nil {
 		return Source{}, err
 	}

@@ -9,42 +9,54 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
 const clusterResource = "clusternetworkpolicies"
 
 // clusterSource lists and watches ClusterNetworkPolicies of a cluster that may not have
 // their CRD.
-type clusterSource struct{ itemSource }
+type clusterSource struct {
+	*cache.ListWatch
+	client *rest.RESTClient
+}
 
 var _ mayLack = clusterSource{}
 
 func newClusterSource(c *rest.RESTClient) clusterSource {
-	return clusterSource{newItemSource(c, clusterItems)}
+	return clusterSource{cache.NewListWatchFromClient(c, clusterResource, metav1.NamespaceAll, fields.Everything()), c}
 }
 
-// IsWatchListSemanticsUnSupported makes a reflector list first: what the server says to a
-// list tells whether it has the kind.
+// IsWatchListSemanticsUnSupported makes a reflector list before it watches: the error of a
+// list shows whether the server has the kind.
 func (clusterSource) IsWatchListSemanticsUnSupported() bool { return true }
 
-// ListEach implements itemLister. It fails with ErrNoKind when the server says so.
-func (s clusterSource) ListEach(ctx context.Context, options metav1.ListOptions, yield func(runtime.Object) error) (metav1.ListMeta, error) {
-	list, err := s.itemSource.ListEach(ctx, options, yield)
-	return list, s.meant(ctx, err)
-}
-
-// ListWithContext lists the objects whole. It fails with ErrNoKind when the server says so.
+// ListWithContext lists the objects. It fails with ErrNoKind when the server has no such
+// kind.
 func (s clusterSource) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	list, err := s.itemSource.ListWithContext(ctx, options)
-	return list, s.meant(ctx, err)
+	answer, err := s.ListWatch.ListWithContext(ctx, options)
+	if err != nil {
+		return nil, s.meant(ctx, err)
+	}
+	light, ok := answer.(*lightClusterList)
+	if !ok {
+		return nil, fmt.Errorf("list %s: the answer is a %T", clusterResource, answer)
+	}
+	list := &v1alpha2.ClusterNetworkPolicyList{ListMeta: light.ListMeta}
+	for i := range light.Items {
+		list.Items = append(list.Items, light.Items[i].ClusterNetworkPolicy)
+	}
+	return list, nil
 }
 
-// meant returns what the error of a list means. A server says "not found" of a kind that it
-// does not have, and "forbidden" of every kind that one has no right to, whether it has it
-// or not. So its list of kinds is asked, for which nobody needs a right of his own. When
-// not even that one may be read, "not found" has to do.
+// meant returns the meaning of a list's error. The API server answers "not found" for a kind
+// that it does not have. It answers "forbidden" for a kind that the agent may not list, whether
+// it has the kind or not. So meant reads the list of kinds, which every client may read. If
+// that is forbidden too, "not found" counts as a missing kind.
 func (s clusterSource) meant(ctx context.Context, err error) error {
 	switch {
 	case err == nil:

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -111,14 +110,8 @@ func TestNoKind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := clusterSourceOf(t, &answers{of: tc.of})
-			_, err := s.ListEach(t.Context(), metav1.ListOptions{}, nil)
+			_, err := s.ListWithContext(t.Context(), metav1.ListOptions{})
 			require.Error(t, err)
-			if tc.absent {
-				require.ErrorIs(t, err, ErrNoKind)
-			} else {
-				require.NotErrorIs(t, err, ErrNoKind)
-			}
-			_, err = s.ListWithContext(t.Context(), metav1.ListOptions{})
 			if tc.absent {
 				require.ErrorIs(t, err, ErrNoKind)
 			} else {
@@ -134,11 +127,11 @@ const onePolicy = `{"apiVersion": "policy.networking.k8s.io/v1alpha2", "kind": "
 	"spec": {"tier": "Admin", "priority": 4, "subject": {"namespaces": {}}, "egress": [{"action": "Deny", "to": [{"nodes": {}}, {"later": true}]}]},
 	"status": {"conditions": [{"type": "x"}]}}`
 
-// TestListOfClusterPolicies: a list is decoded object by object, and of an object nothing
-// is kept that nobody reads.
+// TestListOfClusterPolicies checks that only the fields that the agent reads are kept of an
+// object, and that a broken list is an error.
 func TestListOfClusterPolicies(t *testing.T) {
 	s := clusterSourceOf(t, &answers{of: map[string]any{
-		listPath: `{"apiVersion": "x", "items": [` + onePolicy + `, ` + onePolicy + `], "kind": "ClusterNetworkPolicyList", "metadata": {"resourceVersion": "7", "continue": "c"}}`,
+		listPath: `{"apiVersion": "policy.networking.k8s.io/v1alpha2", "items": [` + onePolicy + `, ` + onePolicy + `], "kind": "ClusterNetworkPolicyList", "metadata": {"resourceVersion": "7", "continue": "c"}}`,
 	}})
 	want := v1alpha2.ClusterNetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", ResourceVersion: "5", Generation: 3},
@@ -147,27 +140,26 @@ func TestListOfClusterPolicies(t *testing.T) {
 			Egress: []v1alpha2.ClusterNetworkPolicyEgressRule{{Action: "Deny", To: []v1alpha2.ClusterNetworkPolicyEgressPeer{{Nodes: &metav1.LabelSelector{}}, {}}}},
 		},
 	}
-	list, err := listKept(t.Context(), s, metav1.ListOptions{}, newStore(keptClusters(), nil).Transformer())
-	require.NoError(t, err)
-	items := list.(*keptList)
-	require.Equal(t, metav1.ListMeta{ResourceVersion: "7", Continue: "c"}, items.ListMeta)
-	require.Len(t, items.Items, 2)
-	require.Equal(t, &keptCluster{&want, true}, items.Items[0].value)
-
 	object, err := s.ListWithContext(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
-	require.Len(t, object.(*v1alpha2.ClusterNetworkPolicyList).Items, 2)
-	require.Equal(t, want.Spec, object.(*v1alpha2.ClusterNetworkPolicyList).Items[1].Spec)
+	list := object.(*v1alpha2.ClusterNetworkPolicyList)
+	require.Equal(t, metav1.ListMeta{ResourceVersion: "7", Continue: "c"}, list.ListMeta)
+	require.Len(t, list.Items, 2)
+	kept, err := newStore(keptClusters(), nil).Transformer()(&list.Items[0])
+	require.NoError(t, err)
+	require.Equal(t, &keptCluster{&want, true}, kept)
+	require.Equal(t, want.Spec, list.Items[1].Spec)
 
+	const is = `"apiVersion": "policy.networking.k8s.io/v1alpha2", "kind": "ClusterNetworkPolicyList"`
 	for text, problem := range map[string]string{
-		`{"items": [` + onePolicy + `]}`: "the answer is of kind",
-		`{"items": [` + onePolicy:        "EOF",
-		`{"items": {}}`:                  "where [ begins",
-		`[1, 2, 3]`:                      "where { begins",
-		`{"kind": "ClusterNetworkPolicyList", "items": [{"metadata":7}]}`: "decode a ClusterNetworkPolicy",
+		`{"items": [` + onePolicy + `]}`:          "'Kind' is missing",
+		`{` + is + `, "items": [` + onePolicy:     "unexpected end of JSON input",
+		`{` + is + `, "items": {}}`:               "cannot unmarshal object",
+		`[1, 2, 3]`:                               "cannot unmarshal array",
+		`{` + is + `, "items": [{"metadata":7}]}`: "decode a ClusterNetworkPolicy",
 	} {
 		s := clusterSourceOf(t, &answers{of: map[string]any{listPath: text}})
-		_, err := s.ListEach(t.Context(), metav1.ListOptions{}, func(runtime.Object) error { return nil })
+		_, err := s.ListWithContext(t.Context(), metav1.ListOptions{})
 		require.ErrorContains(t, err, problem, text)
 	}
 }

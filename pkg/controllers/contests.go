@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// lostAfter is how long a node is not ready until its pods' claims give way.
+	// lostAfter is how long a node must be not ready before the claims of its pods give way.
 	lostAfter = time.Minute
-	// contestsLinger is how long the nodes are watched after the last contest, as the next one often
-	// follows soon.
+	// contestsLinger is how long the agent keeps watching the nodes after the last contest, because
+	// the next contest often follows soon.
 	contestsLinger = 10 * time.Minute
 )
 
@@ -25,7 +25,7 @@ const (
 type nodeHealth struct {
 	name     string
 	cidrs    []netip.Prefix
-	notReady time.Time // since when; zero: it is ready, or does not say
+	notReady time.Time // when the node became not ready; zero if it is ready or has no such condition
 }
 
 func (n *nodeHealth) same(o *nodeHealth) bool {
@@ -64,7 +64,9 @@ func healthOf(o *corev1.Node) *nodeHealth {
 	return n
 }
 
-// trust returns what the node says of a claim to an address, and when that may change by itself.
+// trust returns how the node affects the claim of one of its pods to an address: desired.Inside,
+// desired.Outside, desired.Lost or 0. The duration is the time until the result may change without
+// an event; 0 means that only an event changes it.
 func (n *nodeHealth) trust(addr netip.Addr, now time.Time) (int8, time.Duration) {
 	var changes time.Duration
 	if !n.notReady.IsZero() {
@@ -81,21 +83,22 @@ func (n *nodeHealth) trust(addr netip.Addr, now time.Time) (int8, time.Duration)
 	return desired.Outside, changes
 }
 
-// contests judges the claims of pods of other nodes that contest an address, by their nodes. It
-// watches these while there are such pods, and no pod is judged that has no rival.
+// contests decides which of several pods of other nodes has an address, by the state of their Node
+// objects. It judges only pods that have a rival, and watches the nodes only while there are such
+// pods and for contestsLinger afterwards.
 type contests struct {
-	nodes *nodeWatch[*nodeHealth] // nil: no pod is judged
+	nodes *nodeWatch[*nodeHealth] // nil if JudgeContests is off: no pod is judged
 	queue *queue
 
-	mu     sync.Mutex // guards following
+	mu     sync.Mutex // guards the fields below
 	rivals map[desired.PodKey]bool
-	linger *time.Timer // ends the watch; nil while there are rivals, or nodes are not watched
+	linger *time.Timer // ends the watch; nil before the first contest ends and during the next one
 
-	judging *time.Timer // judges the rivals again at judgeAt; nil: never needed
+	judging *time.Timer // judges the rivals again at judgeAt; nil if that was never needed
 	judgeAt time.Time
 }
 
-// contested is the name under which contests requests the nodes.
+// contested is the name under which contests asks nodeWatch for the nodes.
 const contested = "contested addresses"
 
 func newContests(cfg Config, q *queue) *contests {
@@ -112,14 +115,15 @@ func (c *contests) run(ctx context.Context) {
 	}
 }
 
-// changed takes that a node changed. Their first list is followed by a decision.
+// changed judges all rivals again after a Node event. It does nothing before the first list of
+// nodes is complete: nodeWatch then calls again itself.
 func (c *contests) changed() {
 	if c.nodes.known() {
 		c.again()
 	}
 }
 
-// again has every rival judged once more.
+// again enqueues every rival, so that the worker judges it again.
 func (c *contests) again() {
 	c.mu.Lock()
 	var keys []desired.PodKey
@@ -132,9 +136,9 @@ func (c *contests) again() {
 	}
 }
 
-// are takes who contests an address, as the dataplane says after a transaction. Those who begin and
-// end are judged anew.
-func (c *contests) are(rivals [][2]string) {
+// setRivals replaces the pods that contest an address, as state.Report lists them after a
+// transaction. It enqueues the pods that were added and removed, so that the worker judges them again.
+func (c *contests) setRivals(rivals [][2]string) {
 	if c.nodes == nil {
 		return
 	}
@@ -162,7 +166,7 @@ func (c *contests) are(rivals [][2]string) {
 		c.linger = nil
 	}
 	if ends {
-		c.linger = time.AfterFunc(contestsLinger, c.leave)
+		c.linger = time.AfterFunc(contestsLinger, c.stopWatching)
 	}
 	c.mu.Unlock()
 	if begins {
@@ -173,8 +177,8 @@ func (c *contests) are(rivals [][2]string) {
 	}
 }
 
-// leave ends the watch, unless there are rivals again.
-func (c *contests) leave() {
+// stopWatching ends the watch of the nodes, unless there are rivals again.
+func (c *contests) stopWatching() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.rivals) == 0 {
@@ -182,8 +186,8 @@ func (c *contests) leave() {
 	}
 }
 
-// judged returns a pod with the trust in its claim. While the nodes are not known, or cannot be
-// read, no claim gives way.
+// judged returns a copy of the pod with Trust set, or the pod itself if it has no rival. While the
+// nodes are unknown or cannot be read, it returns the pod itself, so no claim gives way.
 func (c *contests) judged(p *desired.Pod) *desired.Pod {
 	if c.nodes == nil || p.Local || p.Node == "" {
 		return p
@@ -206,7 +210,8 @@ func (c *contests) judged(p *desired.Pod) *desired.Pod {
 	return &is
 }
 
-// judgeAfter judges all rivals again after a time, or earlier if that was planned before.
+// judgeAfter schedules another judgment of all rivals after wait. An earlier one that is already
+// scheduled stays.
 func (c *contests) judgeAfter(wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

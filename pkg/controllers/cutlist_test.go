@@ -1,37 +1,69 @@
 package controllers
 
 import (
-	"bufio"
-	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 )
 
-// TestCutOffJSONLists: a list of JSON that ends before its last brace is an error, wherever that is
-// and whether its objects are decoded one by one or together. What came until then is no whole list.
+// answeredBy returns the sources of an API server that answers every request with one text.
+func answeredBy(t *testing.T, contentType string, body []byte) Source {
+	t.Helper()
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		_, _ = w.Write(body)
+	}))
+	t.Cleanup(web.Close)
+	source, err := ClusterSource(&rest.Config{Host: web.URL}, "n1")
+	require.NoError(t, err)
+	return source
+}
+
+// TestCutOffJSONLists checks that a list of JSON that ends before its last brace is an error,
+// wherever that is. What came until then is no whole list.
 func TestCutOffJSONLists(t *testing.T) {
-	for _, kind := range []itemKind{podItems, policyItems, clusterItems} {
+	var body string
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", k8sruntime.ContentTypeJSON)
+		_, _ = w.Write([]byte(body))
+	}))
+	defer web.Close()
+	source, err := ClusterSource(&rest.Config{Host: web.URL}, "n1")
+	require.NoError(t, err)
+	for kind, of := range map[string]struct {
+		version string
+		from    cache.ListerWatcher
+	}{
+		"PodList":                  {"v1", source.Pods},
+		"NetworkPolicyList":        {"networking.k8s.io/v1", source.Policies},
+		"ClusterNetworkPolicyList": {"policy.networking.k8s.io/v1alpha2", source.ClusterPolicies},
+	} {
+		from := &tracked{ListerWatcher: of.from, inner: cache.ToListerWatcherWithContext(of.from), keep: func() cache.TransformFunc {
+			return func(object any) (any, error) { return object, nil }
+		}}
 		for _, whole := range []string{
-			`{"kind": "LIST", "metadata": {"resourceVersion": "7"}, "items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]}`,
-			`{"items": [{"metadata": {"name": "a"}}], "metadata": {"resourceVersion": "7"}, "kind": "LIST"}`,
+			`{"apiVersion": "VERSION", "kind": "LIST", "metadata": {"resourceVersion": "7"}, "items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]}`,
+			`{"items": [{"metadata": {"name": "a"}}], "metadata": {"resourceVersion": "7"}, "apiVersion": "VERSION", "kind": "LIST"}`,
 		} {
-			whole = strings.ReplaceAll(whole, "LIST", kind.list)
-			read := func(text string) (objects int, err error) {
-				_, err = kind.each(bufio.NewReader(strings.NewReader(text)), func(k8sruntime.Object) error {
-					objects++
-					return nil
-				})
-				return objects, err
-			}
-			objects, err := read(whole)
-			require.NoError(t, err, kind.list)
-			require.Equal(t, strings.Count(whole, "name"), objects)
+			whole = strings.NewReplacer("VERSION", of.version, "LIST", kind).Replace(whole)
+			body = whole
+			list, err := from.ListWithContext(t.Context(), metav1.ListOptions{})
+			require.NoError(t, err, kind)
+			objects, err := meta.ExtractList(list)
+			require.NoError(t, err)
+			require.Len(t, objects, strings.Count(whole, "name"))
 			for n := range whole {
-				_, err := read(whole[:n])
-				require.ErrorIs(t, err, io.ErrUnexpectedEOF, "%s", whole[:n])
+				body = whole[:n]
+				_, err := from.ListWithContext(t.Context(), metav1.ListOptions{})
+				require.Error(t, err, "%s", body)
 			}
 		}
 	}

@@ -4,12 +4,12 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -18,9 +18,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// itemSource lists the objects of a cluster one by one. An API server that does not stream
-// a first list as a watch answers with one message. Decoded as a whole, that message would
-// take several times the memory that the agent needs otherwise.
+// itemSource lists the objects of a cluster one by one. client-go does so with an API server
+// that streams a first list as a watch. Any other API server answers with one message, which
+// client-go would decode as a whole. A hundred large policies of one tenant would then take
+// more memory than the agent may have.
 type itemSource struct {
 	*cache.ListWatch
 	client *rest.RESTClient
@@ -29,12 +30,18 @@ type itemSource struct {
 
 // itemKind says how the objects of one kind are read.
 type itemKind struct {
-	resource string                                       // as in paths: pods
-	list     string                                       // kind of a list of them
-	whole    func() runtime.Object                        // a list without any
-	item     func(content []byte) (runtime.Object, error) // decodes one from protobuf
-	json     func(content []byte) (runtime.Object, error) // decodes one from JSON; nil: lists of JSON are decoded whole
-	add      func(list, item runtime.Object) error        // puts one into such a list
+	resource string                                       // its name in paths: pods
+	list     string                                       // the kind of its list: PodList
+	item     func(content []byte) (runtime.Object, error) // decodes one object from protobuf
+}
+
+// podItems reads pods.
+var podItems = itemKind{
+	resource: "pods", list: "PodList",
+	item: func(content []byte) (runtime.Object, error) {
+		pod := &corev1.Pod{}
+		return pod, pod.Unmarshal(content)
+	},
 }
 
 var _ itemLister = itemSource{}
@@ -43,143 +50,133 @@ func newItemSource(c *rest.RESTClient, kind itemKind) itemSource {
 	return itemSource{cache.NewListWatchFromClient(c, kind.resource, metav1.NamespaceAll, fields.Everything()), c, kind}
 }
 
-// ListEach implements itemLister.
+// ListEach implements itemLister. It leaves the answer of a server without protobuf to
+// client-go.
 func (s itemSource) ListEach(ctx context.Context, options metav1.ListOptions, yield func(runtime.Object) error) (metav1.ListMeta, error) {
 	body, err := s.client.Get().Resource(s.kind.resource).VersionedParams(&options, metav1.ParameterCodec).Stream(ctx)
 	if err != nil {
 		return metav1.ListMeta{}, err
 	}
 	defer func() { _ = body.Close() }() // it was only read
-	return s.kind.each(bufio.NewReaderSize(body, 1<<16), yield)
+	list, err := s.kind.each(bufio.NewReaderSize(body, 1<<16), yield)
+	if errors.Is(err, errNoProtobuf) {
+		return s.listWhole(ctx, options, yield)
+	}
+	if err != nil {
+		return list, fmt.Errorf("list %s: %w", s.kind.resource, err)
+	}
+	return list, nil
 }
 
-// ListWithContext lists the objects whole, for who wants them all at once; of each
-// there is what is decoded of it.
-func (s itemSource) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	list := s.kind.whole()
-	listMeta, err := s.ListEach(ctx, options, func(item runtime.Object) error { return s.kind.add(list, item) })
+func (s itemSource) listWhole(ctx context.Context, options metav1.ListOptions, yield func(runtime.Object) error) (metav1.ListMeta, error) {
+	var read metav1.ListMeta
+	list, err := s.ListWithContext(ctx, options)
 	if err != nil {
-		return nil, err
+		return read, err
 	}
-	into, err := meta.ListAccessor(list)
+	of, err := meta.ListAccessor(list)
 	if err != nil {
-		return nil, err
+		return read, err
 	}
-	into.SetResourceVersion(listMeta.ResourceVersion)
-	into.SetContinue(listMeta.Continue)
-	return list, nil
+	read.ResourceVersion, read.Continue = of.GetResourceVersion(), of.GetContinue()
+	return read, meta.EachListItem(list, yield)
 }
 
 // protobufMagic begins what Kubernetes encodes with protobuf. A message of type
 // runtime.Unknown follows.
 const protobufMagic = "k8s\x00"
 
-// each decodes a list. It returns an error unless the list came to its end.
-func (k itemKind) each(r *bufio.Reader, yield func(runtime.Object) error) (metav1.ListMeta, error) {
-	var list metav1.ListMeta
-	if magic, err := r.Peek(len(protobufMagic)); err != nil {
-		return list, k.failed(err)
-	} else if string(magic) != protobufMagic {
-		return k.eachJSON(r, yield)
+// errNoProtobuf is returned for an answer that is not encoded with protobuf.
+var errNoProtobuf = errors.New("the answer is not protobuf")
+
+// each decodes a list and calls yield for each object. It returns an error if the list is cut
+// off, or if the answer is of another kind. Such an answer, read as a list, would have no
+// objects, and the caller would take all known objects for deleted.
+func (k itemKind) each(r *bufio.Reader, yield func(runtime.Object) error) (list metav1.ListMeta, err error) {
+	magic, err := r.Peek(len(protobufMagic))
+	switch {
+	case len(magic) < len(protobufMagic) && protobufMagic[:len(magic)] == string(magic):
+		return list, noEOF(err)
+	case string(magic) != protobufMagic:
+		return list, errNoProtobuf
 	}
-	_, _ = r.Discard(len(protobufMagic)) // what was peeked at is there
+	_, _ = r.Discard(len(protobufMagic)) // cannot fail after Peek
 	const types, raw = 1, 2              // fields of runtime.Unknown
-	const kindName = 2                   // field of runtime.TypeMeta
-	kind := ""
+	var is runtime.TypeMeta
+	var content []byte
 	for {
 		field, size, err := delimited(r)
 		if err != nil {
-			return list, k.failed(fmt.Errorf("no list: %w", noEOF(err)))
+			return list, fmt.Errorf("no list: %w", noEOF(err))
 		}
-		switch field {
-		case types:
-			err = eachField(r, size, func(field int, content []byte) error {
-				if field == kindName {
-					kind = string(content)
-				}
-				return nil
-			})
-		case raw:
-			// What follows says how the list is encoded: not at all.
-			if err := k.is(kind); err != nil {
-				return list, err
-			}
-			return k.eachOf(r, size, yield)
-		default:
-			_, err = io.CopyN(io.Discard, r, size)
+		switch {
+		case field == raw && is.Kind != k.list:
+			return list, fmt.Errorf("the answer is of kind %q", is.Kind)
+		case field == raw:
+			// The remaining fields name an encoding of raw, which the API server does not use.
+			return k.items(&io.LimitedReader{R: r, N: size}, yield)
+		}
+		content, err = read(r, size, content)
+		if err == nil && field == types {
+			err = is.Unmarshal(content)
 		}
 		if err != nil {
-			return list, k.failed(err)
+			return list, err
 		}
 	}
 }
 
-// eachOf decodes what a list has of its own, which is that long.
-func (k itemKind) eachOf(r *bufio.Reader, size int64, yield func(runtime.Object) error) (list metav1.ListMeta, err error) {
+// items decodes a list up to the end of limited, and calls yield for each object.
+func (k itemKind) items(limited *io.LimitedReader, yield func(runtime.Object) error) (list metav1.ListMeta, err error) {
 	const listMeta, item = 1, 2 // fields of every list
-	err = eachField(r, size, func(field int, content []byte) error {
+	r := bufio.NewReaderSize(limited, 1<<16)
+	var content []byte
+	for limited.N > 0 || r.Buffered() > 0 {
+		field, size, err := delimited(r)
+		if err != nil {
+			return list, noEOF(err)
+		}
+		content, err = read(r, size, content)
+		if err != nil {
+			return list, err
+		}
 		switch field {
 		case listMeta:
-			return list.Unmarshal(content)
+			err = list.Unmarshal(content)
 		case item:
-			object, err := k.item(content)
-			if err != nil {
-				return err
+			var object runtime.Object
+			if object, err = k.item(content); err == nil {
+				err = yield(object)
 			}
-			return yield(object)
 		}
-		return nil
-	})
-	if err != nil {
-		return list, k.failed(err)
+		if err != nil {
+			return list, err
+		}
 	}
 	return list, nil
 }
 
-func (k itemKind) failed(err error) error { return fmt.Errorf("list %s: %w", k.resource, noEOF(err)) }
-
-// is returns an error for an answer of another kind. Such an answer, read as a list, would
-// have no objects, and all known objects would count as deleted.
-func (k itemKind) is(kind string) error {
-	if kind != k.list {
-		return k.failed(fmt.Errorf("the answer is of kind %q", kind))
-	}
-	return nil
-}
-
-// eachField reads a message of size bytes. The content is good until visit
-// returns.
-func eachField(r *bufio.Reader, size int64, visit func(field int, content []byte) error) error {
-	limited := &io.LimitedReader{R: r, N: size}
-	message := bufio.NewReaderSize(limited, 1<<16)
-	var content []byte
-	for limited.N > 0 || message.Buffered() > 0 {
-		field, size, err := delimited(message)
-		if err != nil {
-			return err
-		}
-		if size > maxObject {
-			return fmt.Errorf("an object of %d bytes", size)
-		}
-		if int64(cap(content)) < size {
-			content = make([]byte, size)
-		}
-		content = content[:size]
-		if _, err := io.ReadFull(message, content); err != nil {
-			return err
-		}
-		if err := visit(field, content); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// maxObject is more than any object has in bytes.
+// maxObject is a number of bytes above the size of any object.
 const maxObject = 64 << 20
 
-// delimited reads the key of a field and its length. Messages and texts are all
-// that lists and their envelopes have.
+// read returns the next size bytes. It overwrites the result of an earlier call, or
+// replaces it when it is too small.
+func read(r io.Reader, size int64, earlier []byte) ([]byte, error) {
+	if size > maxObject {
+		return nil, fmt.Errorf("an object of %d bytes", size)
+	}
+	content := earlier[:0]
+	if int64(cap(content)) < size {
+		content = make([]byte, size)
+	}
+	content = content[:size]
+	_, err := io.ReadFull(r, content)
+	return content, noEOF(err)
+}
+
+// delimited reads the number of a field and the length of its content. It returns an error
+// for a field without a length: lists and their envelopes have embedded messages and strings
+// only.
 func delimited(r *bufio.Reader) (field int, size int64, err error) {
 	key, err := binary.ReadUvarint(r)
 	if err != nil {
@@ -198,91 +195,10 @@ func delimited(r *bufio.Reader) (field int, size int64, err error) {
 	return int(key >> 3), int64(n), nil
 }
 
-// noEOF makes of an end what it is in the midst of a message.
+// noEOF returns io.ErrUnexpectedEOF for the end of a message that is not whole.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
-	return err
-}
-
-// eachJSON reads a list of a server that has no protobuf. It is decoded whole, or of a kind
-// that never has protobuf object by object.
-func (k itemKind) eachJSON(r io.Reader, yield func(runtime.Object) error) (metav1.ListMeta, error) {
-	if k.json != nil {
-		return k.eachOfJSON(json.NewDecoder(r), yield)
-	}
-	var read metav1.ListMeta
-	list := k.whole()
-	if err := json.NewDecoder(r).Decode(list); err != nil {
-		return read, k.failed(err)
-	}
-	if err := k.is(list.GetObjectKind().GroupVersionKind().Kind); err != nil {
-		return read, err
-	}
-	if of, err := meta.ListAccessor(list); err == nil { // every list has one
-		read.ResourceVersion, read.Continue = of.GetResourceVersion(), of.GetContinue()
-	}
-	return read, meta.EachListItem(list, yield)
-}
-
-// eachOfJSON reads a list whose objects it decodes one by one. The kind of the list may
-// come after them, so what was passed on counts only when there is no error.
-func (k itemKind) eachOfJSON(d *json.Decoder, yield func(runtime.Object) error) (metav1.ListMeta, error) {
-	var list metav1.ListMeta
-	kind := ""
-	err := eachEntry(d, '{', func(name string) error {
-		switch name {
-		case "kind":
-			return d.Decode(&kind)
-		case "metadata":
-			return d.Decode(&list)
-		case "items":
-			return eachEntry(d, '[', func(string) error {
-				var content json.RawMessage
-				if err := d.Decode(&content); err != nil {
-					return err
-				}
-				object, err := k.json(content)
-				if err != nil {
-					return err
-				}
-				return yield(object)
-			})
-		}
-		var ignored json.RawMessage
-		return d.Decode(&ignored)
-	})
-	if err != nil {
-		return list, k.failed(err)
-	}
-	return list, k.is(kind)
-}
-
-// eachEntry reads an object, whose names it passes on, or a list. visit reads the value. null
-// is neither, and has no entries.
-func eachEntry(d *json.Decoder, open json.Delim, visit func(name string) error) error {
-	switch begin, err := d.Token(); {
-	case err != nil:
-		return err
-	case begin == nil:
-		return nil
-	case begin != open:
-		return fmt.Errorf("%v where %v begins", begin, open)
-	}
-	for d.More() {
-		name := ""
-		if open == '{' {
-			token, err := d.Token()
-			if err != nil {
-				return err
-			}
-			name, _ = token.(string) // the decoder takes no other name
-		}
-		if err := visit(name); err != nil {
-			return err
-		}
-	}
-	_, err := d.Token()
 	return err
 }

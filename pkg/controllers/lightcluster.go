@@ -18,17 +18,26 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// lightCluster is a ClusterNetworkPolicy without what nobody reads: annotations, labels,
-// the history of its fields, its status. Its spec is counted before it is decoded. The
-// API server sends such objects as JSON alone.
+// lightCluster is a ClusterNetworkPolicy without the fields that the agent does not use:
+// annotations, labels, managedFields, status. The size of its spec is checked while it is
+// decoded. The API server sends objects of this kind as JSON only.
 type lightCluster struct{ v1alpha2.ClusterNetworkPolicy }
 
 // clusterVersion is the version of ClusterNetworkPolicy that is read.
 var clusterVersion = schema.GroupVersion(v1alpha2.GroupVersion)
 
-// addLightClusters registers ClusterNetworkPolicies for a client that only reads them.
+// lightClusterList is a ClusterNetworkPolicyList of lightClusters.
+type lightClusterList struct {
+	metav1.TypeMeta
+	metav1.ListMeta `json:"metadata"`
+	Items           []lightCluster `json:"items"`
+}
+
+// addLightClusters registers ClusterNetworkPolicies for a client that only reads them. It
+// fails to decode an answer of another kind.
 func addLightClusters(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypeWithName(clusterVersion.WithKind("ClusterNetworkPolicy"), &lightCluster{})
+	scheme.AddKnownTypeWithName(clusterVersion.WithKind("ClusterNetworkPolicyList"), &lightClusterList{})
 	metav1.AddToGroupVersion(scheme, clusterVersion)
 	return nil
 }
@@ -38,7 +47,16 @@ func (p *lightCluster) DeepCopyObject() runtime.Object {
 	return &lightCluster{*p.DeepCopy()}
 }
 
-// lightMeta are the fields of metadata that somebody reads.
+// DeepCopyObject implements runtime.Object.
+func (l *lightClusterList) DeepCopyObject() runtime.Object {
+	out := &lightClusterList{TypeMeta: l.TypeMeta, ListMeta: *l.ListMeta.DeepCopy()}
+	for i := range l.Items {
+		out.Items = append(out.Items, lightCluster{*l.Items[i].DeepCopy()})
+	}
+	return out
+}
+
+// lightMeta has the fields of metadata that the agent uses.
 type lightMeta struct {
 	Name              string       `json:"name"`
 	UID               types.UID    `json:"uid"`
@@ -48,8 +66,8 @@ type lightMeta struct {
 	DeletionTimestamp *metav1.Time `json:"deletionTimestamp"`
 }
 
-// UnmarshalJSON implements json.Unmarshaler. A spec that cannot be decoded closes: one
-// bad object must not keep all others from being read.
+// UnmarshalJSON implements json.Unmarshaler. An unreadable spec is not an error, as it would
+// make the whole list fail; it becomes a spec that denies.
 func (p *lightCluster) UnmarshalJSON(data []byte) error {
 	var whole struct {
 		metav1.TypeMeta
@@ -70,13 +88,13 @@ func (p *lightCluster) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// clusterLimits are above what the CRD takes, but for selectors, which it does not bound.
-// pkg/policy counts what is decoded once more, in its own units.
+// clusterLimits are above the limits of the CRD, which does not limit selectors. pkg/policy
+// applies its own limits to the decoded spec.
 var clusterLimits = bounded.Limits{Bytes: policy.ClusterBytes, Objects: policy.ClusterItems, Values: 4 * policy.ClusterItems, Depth: 32}
 
-// clusterSpec decodes a spec. What is over a limit, or no spec, is closed: it has its
-// subject when that is of ordinary size, and denies everything of a direction in which it
-// does more than accept.
+// clusterSpec decodes a spec. An oversized or unreadable spec becomes one that denies all
+// traffic in each direction that has a rule other than Accept. It keeps its subject if that
+// is readable and of ordinary size, and selects every pod otherwise.
 func clusterSpec(text []byte) v1alpha2.ClusterNetworkPolicySpec {
 	var spec v1alpha2.ClusterNetworkPolicySpec
 	err := json.NewDecoder(bounded.Reader(bytes.NewReader(text), clusterLimits)).Decode(&spec)
@@ -91,8 +109,8 @@ func clusterSpec(text []byte) v1alpha2.ClusterNetworkPolicySpec {
 	}
 }
 
-// closedSpec decodes of a spec what CloseCluster keeps. Each rule takes a few bytes then,
-// whatever is in it.
+// closedSpec decodes the fields of a spec that CloseCluster keeps: of each rule only its
+// action.
 func closedSpec(text []byte, excess string) v1alpha2.ClusterNetworkPolicySpec {
 	type rule struct {
 		Action v1alpha2.ClusterNetworkPolicyRuleAction `json:"action"`
@@ -105,7 +123,7 @@ func closedSpec(text []byte, excess string) v1alpha2.ClusterNetworkPolicySpec {
 		Egress   []rule          `json:"egress"`
 	}
 	deny := rule{v1alpha2.ClusterNetworkPolicyRuleActionDeny}
-	if json.Unmarshal(text, &head) != nil { // what it says is anybody's guess
+	if json.Unmarshal(text, &head) != nil { // nothing of it can be trusted
 		head.Tier, head.Subject, head.Ingress, head.Egress = v1alpha2.AdminTier, nil, []rule{deny}, []rule{deny}
 	}
 	spec := v1alpha2.ClusterNetworkPolicySpec{Tier: head.Tier, Priority: head.Priority}
@@ -121,32 +139,13 @@ func closedSpec(text []byte, excess string) v1alpha2.ClusterNetworkPolicySpec {
 	return policy.CloseCluster(&spec, excess)
 }
 
-// clusterItems reads ClusterNetworkPolicies.
-var clusterItems = itemKind{
-	resource: clusterResource, list: "ClusterNetworkPolicyList",
-	whole: func() runtime.Object { return &v1alpha2.ClusterNetworkPolicyList{} },
-	json: func(content []byte) (runtime.Object, error) {
-		p := &lightCluster{}
-		return p, p.UnmarshalJSON(content)
-	},
-	add: func(list, item runtime.Object) error {
-		into, ok := list.(*v1alpha2.ClusterNetworkPolicyList)
-		p, is := item.(*lightCluster)
-		if !ok || !is {
-			return fmt.Errorf("unexpected %T in a list of type %T", item, list)
-		}
-		into.Items = append(into.Items, p.ClusterNetworkPolicy)
-		return nil
-	},
-}
-
-// keptCluster is a ClusterNetworkPolicy without what nobody reads.
+// keptCluster is a ClusterNetworkPolicy reduced to the fields that the agent uses.
 type keptCluster struct {
 	object *v1alpha2.ClusterNetworkPolicy
-	nodes  bool // nodes are a peer of it
+	nodes  bool // one of its peers selects nodes
 }
 
-// keptClusters says what is kept of ClusterNetworkPolicies.
+// keptClusters returns how the store reduces ClusterNetworkPolicies.
 func keptClusters() kept[*keptCluster] {
 	return kept[*keptCluster]{
 		kind: KindClusterPolicy,
@@ -172,15 +171,15 @@ func keptClusters() kept[*keptCluster] {
 	}
 }
 
-// sameCluster reports whether two states of one policy have the same spec. It ignores the status,
-// which every implementation of the API may write. It compares the specs and not only the
-// generations: after a restore of etcd, an edit can reuse a generation that another spec had before.
+// sameCluster reports whether two versions of a policy have the same effect. It ignores the
+// status, which every implementation may write. It compares the specs even if the generations
+// are equal: after a restore of etcd, two specs can have the same generation.
 func sameCluster(a, b *keptCluster) bool {
 	x, y := a.object, b.object
 	return x.UID == y.UID && x.Generation == y.Generation && equality.Semantic.DeepEqual(x.Spec, y.Spec)
 }
 
-// namesNodes reports whether nodes are a peer of a policy.
+// namesNodes reports whether a peer of the policy selects nodes.
 func namesNodes(cnp *v1alpha2.ClusterNetworkPolicy) bool {
 	for i := range cnp.Spec.Egress {
 		for j := range cnp.Spec.Egress[i].To {

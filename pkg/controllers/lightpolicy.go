@@ -3,6 +3,7 @@ package controllers
 import (
 	"fmt"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -10,48 +11,49 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// lightPolicy is a NetworkPolicy whose spec is not decoded before it is known to be
-// within its budget: decoded it is up to thirty times as large as what was sent.
+// lightPolicy is a NetworkPolicy whose spec stays encoded until its size has been compared
+// with the budget. A decoded spec may take thirty times the memory of an encoded one.
 type lightPolicy struct {
 	networkingv1.NetworkPolicy
-	// spec is a NetworkPolicy with nothing but its spec, as protobuf; nil: what is
-	// decoded is all.
+	// spec is the spec as protobuf; nil: NetworkPolicy has it.
 	spec []byte
 }
 
-// addLightPolicies registers policies for a client that only reads them.
+// addLightPolicies registers policies for a client that only reads them. A list that
+// client-go decodes, from a server without protobuf, has whole policies.
 func addLightPolicies(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypeWithName(networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"), &lightPolicy{})
-	metav1.AddToGroupVersion(scheme, networkingv1.SchemeGroupVersion)
+	gv := networkingv1.SchemeGroupVersion
+	scheme.AddKnownTypeWithName(gv.WithKind("NetworkPolicy"), &lightPolicy{})
+	scheme.AddKnownTypes(gv, &networkingv1.NetworkPolicyList{})
+	metav1.AddToGroupVersion(scheme, gv)
 	return nil
 }
 
-// Fields of NetworkPolicy and its spec, by number, which never changes.
-var (
-	policyMeta = wireFields{1: {
-		1: nil /* name */, 3: nil /* namespace */, 5: nil /* uid */, 6: nil /* resourceVersion */, 7: nil, /* generation */
-		8: nil /* creationTimestamp */, 9: nil, /* deletionTimestamp */
-		12: nil, // annotations: the end of a streamed first list is one
-	}}
-	policySpec  = wireFields{2: nil}
-	policyPods  = wireFields{2: {1: nil}} // podSelector
-	policyTypes = wireFields{2: {4: nil}}
+// Fields of NetworkPolicy and of its spec, by number, which never changes.
+const (
+	policyMeta  protowire.Number = 1
+	policySpec  protowire.Number = 2
+	policyPods  protowire.Number = 1
+	policyTypes protowire.Number = 4
 )
 
-// specHead is more than a spec has in bytes before its content.
-const specHead = 16
-
-// typesBytes is more than the two directions that there are take.
+// typesBytes is above the encoded size of a list of both directions.
 const typesBytes = 64
 
 // Unmarshal decodes from protobuf all but the spec.
 func (p *lightPolicy) Unmarshal(data []byte) error {
-	light, err := onlyFields(nil, data, policyMeta)
+	var metadata []byte
+	p.spec = []byte{}
+	err := eachWireField(data, func(number protowire.Number, _, content []byte) {
+		switch number { // a field that comes twice is merged
+		case policyMeta:
+			metadata = append(metadata, content...)
+		case policySpec:
+			p.spec = append(p.spec, content...)
+		}
+	})
 	if err == nil {
-		err = p.NetworkPolicy.Unmarshal(light)
-	}
-	if err == nil {
-		p.spec, err = onlyFields([]byte{}, data, policySpec)
+		err = p.ObjectMeta.Unmarshal(metadata)
 	}
 	if err != nil {
 		return fmt.Errorf("decode a policy: %w", err)
@@ -59,41 +61,69 @@ func (p *lightPolicy) Unmarshal(data []byte) error {
 	return nil
 }
 
-// decoded returns the spec with its size. Of one that is larger than the budget of
-// one policy it has no rules, and those of podSelector and policyTypes that are of
-// ordinary size; where these are missing it is about both directions.
+// eachWireField calls visit for every field of a protobuf message: with all of its bytes,
+// and with its content if it has a length.
+func eachWireField(message []byte, visit func(number protowire.Number, field, content []byte)) error {
+	for len(message) > 0 {
+		number, kind, key := protowire.ConsumeTag(message)
+		if key < 0 {
+			return protowire.ParseError(key)
+		}
+		size := protowire.ConsumeFieldValue(number, kind, message[key:])
+		if size < 0 {
+			return protowire.ParseError(size)
+		}
+		var content []byte
+		if kind == protowire.BytesType {
+			content, _ = protowire.ConsumeBytes(message[key:])
+		}
+		visit(number, message[:key+size], content)
+		message = message[key+size:]
+	}
+	return nil
+}
+
+// decoded returns the spec and its size. It decodes no rules of a spec that exceeds the
+// budget of one policy. Of such a spec it decodes podSelector and policyTypes, if each is of
+// ordinary size. Without policyTypes the spec isolates in both directions.
 func (p *lightPolicy) decoded(b policy.Budgets) (networkingv1.NetworkPolicySpec, policy.Size, error) {
 	if p.spec == nil {
 		return p.Spec, policy.SizeOf(&p.Spec), nil
 	}
-	var np networkingv1.NetworkPolicy
-	if len(p.spec) <= b.Bytes+specHead {
-		if err := np.Unmarshal(p.spec); err != nil {
+	var spec networkingv1.NetworkPolicySpec
+	if len(p.spec) <= b.Bytes {
+		if err := spec.Unmarshal(p.spec); err != nil {
 			return closedWhole(), policy.Size{}, fmt.Errorf("decode a policy: %w", err)
 		}
-		return np.Spec, policy.SizeOf(&np.Spec), nil
+		return spec, policy.SizeOf(&spec), nil
 	}
 	size := policy.Size{Bytes: len(p.spec)}
-	for _, part := range []struct {
-		fields wireFields
-		most   int
-	}{{policyPods, policy.SubjectBytes}, {policyTypes, typesBytes}} {
-		content, err := onlyFields(nil, p.spec, part.fields)
-		if err == nil && len(content) <= part.most+specHead {
-			err = np.Unmarshal(content) // adds to what is there
+	var pods, types []byte
+	err := eachWireField(p.spec, func(number protowire.Number, field, content []byte) {
+		switch number {
+		case policyPods:
+			pods = append(pods, content...)
+		case policyTypes:
+			types = append(types, field...)
 		}
-		if err != nil {
-			return closedWhole(), size, fmt.Errorf("decode a policy: %w", err)
-		}
+	})
+	if err == nil && len(pods) <= policy.SubjectBytes {
+		err = spec.PodSelector.Unmarshal(pods)
 	}
-	if len(np.Spec.PolicyTypes) == 0 {
-		np.Spec.PolicyTypes = closedWhole().PolicyTypes
+	if err == nil && len(types) <= typesBytes {
+		err = spec.Unmarshal(types) // keeps podSelector
 	}
-	return np.Spec, size, nil
+	if err != nil {
+		return closedWhole(), size, fmt.Errorf("decode a policy: %w", err)
+	}
+	if len(spec.PolicyTypes) == 0 {
+		spec.PolicyTypes = closedWhole().PolicyTypes
+	}
+	return spec, size, nil
 }
 
-// closedWhole isolates every pod of the namespace in both directions. The text of the
-// policy breaks off, so less would be a guess that opens.
+// closedWhole returns a spec that isolates every pod of the namespace in both directions. It
+// replaces an unreadable spec: anything weaker could open a pod that the policy closes.
 func closedWhole() networkingv1.NetworkPolicySpec {
 	return networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}}
 }
@@ -101,25 +131,8 @@ func closedWhole() networkingv1.NetworkPolicySpec {
 // policyItems reads policies.
 var policyItems = itemKind{
 	resource: "networkpolicies", list: "NetworkPolicyList",
-	whole: func() runtime.Object { return &networkingv1.NetworkPolicyList{} },
 	item: func(content []byte) (runtime.Object, error) {
 		np := &lightPolicy{}
 		return np, np.Unmarshal(content)
-	},
-	add: func(list, item runtime.Object) error {
-		into, ok := list.(*networkingv1.NetworkPolicyList)
-		if !ok {
-			return fmt.Errorf("unexpected %T in a list of type %T", item, list)
-		}
-		switch o := item.(type) {
-		case *lightPolicy:
-			if err := o.NetworkPolicy.Unmarshal(o.spec); err != nil {
-				return err
-			}
-			into.Items = append(into.Items, o.NetworkPolicy)
-		case *networkingv1.NetworkPolicy:
-			into.Items = append(into.Items, *o)
-		}
-		return nil
 	},
 }

@@ -15,38 +15,37 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// mayLack is a source of a kind of objects that the API server may not have. Its lists
-// fail with ErrNoKind then.
+// mayLack is a source of a kind of objects that the API server may not have. Without the kind
+// its lists fail with ErrNoKind.
 type mayLack interface {
 	cache.ListerWatcherWithContext
-	itemLister
-	// StillAbsent reports whether the server still says that it has no such kind. It is
-	// one cheap request.
+	// StillAbsent asks the API server, in one cheap request, whether the kind is still
+	// missing.
 	StillAbsent(ctx context.Context) bool
 }
 
-// askAgain is how long after the last answer an API server that had no such kind is asked
-// again; it is up to a fifth more, so that the agents of many nodes do not ask at once.
+// askAgain is the pause between two requests for a missing kind. Up to a fifth is added, so
+// that the agents of many nodes do not ask at the same moment.
 const askAgain = 30 * time.Second
 
-// optional makes of a kind that the server does not have one without objects. Then it asks
-// now and then whether the kind has come. Nothing but the server's own word that it has no
-// such kind counts as that: after any other error the store keeps what it has.
+// optional lists a missing kind as one without objects, and asks now and then whether the API
+// server has the kind. Only ErrNoKind makes a kind missing: after any other error the store
+// keeps its objects.
 type optional struct {
 	mayLack
 	logger klog.Logger
 
 	mu     sync.Mutex // guards following
-	listed bool       // once
-	absent bool       // as the last list said
+	listed bool       // a list has succeeded or failed with ErrNoKind
+	absent bool       // the last of these failed
 }
 
-// ListEach implements itemLister.
-func (o *optional) ListEach(ctx context.Context, options metav1.ListOptions, yield func(runtime.Object) error) (metav1.ListMeta, error) {
-	list, err := o.mayLack.ListEach(ctx, options, yield)
+// ListWithContext implements cache.ListerWithContext.
+func (o *optional) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	list, err := o.mayLack.ListWithContext(ctx, options)
 	if errors.Is(err, ErrNoKind) {
 		o.note(true)
-		return metav1.ListMeta{}, nil
+		return &keptList{}, nil
 	}
 	if err == nil {
 		o.note(false)
@@ -54,7 +53,7 @@ func (o *optional) ListEach(ctx context.Context, options metav1.ListOptions, yie
 	return list, err
 }
 
-// note takes what a list said, and logs it when it is new.
+// note records whether a list found the kind missing, and logs a change.
 func (o *optional) note(absent bool) {
 	o.mu.Lock()
 	was, first := o.absent, !o.listed
@@ -76,41 +75,41 @@ func (o *optional) isAbsent() bool {
 	return o.absent
 }
 
-// WatchWithContext implements cache.WatcherWithContext. The watch of a kind that the server
-// does not have ends as soon as the server says anything else, and the reflector lists.
+// WatchWithContext implements cache.WatcherWithContext. The watch of a missing kind ends when
+// the API server no longer says that the kind is missing. Then the reflector lists.
 func (o *optional) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	if o.isAbsent() {
 		return newAbsence(ctx, o.StillAbsent), nil
 	}
 	w, err := o.mayLack.WatchWithContext(ctx, options)
-	if apierrors.IsNotFound(err) { // a list finds out what that means
+	if apierrors.IsNotFound(err) { // ListWithContext tells whether the kind is missing
 		return endedWatch(), nil
 	}
 	return w, err
 }
 
-// listAgain is the event after which a reflector lists.
+// listAgain returns an event that makes a reflector list.
 func listAgain() watch.Event {
 	gone := apierrors.NewResourceExpired("the kind of objects came or went").Status()
 	return watch.Event{Type: watch.Error, Object: &gone}
 }
 
-// endedWatch returns a watch that has the reflector list.
+// endedWatch returns a watch that makes the reflector list.
 func endedWatch() watch.Interface {
 	w := watch.NewFakeWithChanSize(1, false)
 	w.Action(listAgain().Type, listAgain().Object)
 	return w
 }
 
-// absence is the watch of a kind that the server does not have.
+// absence is the watch of a missing kind.
 type absence struct {
 	events chan watch.Event
 	stop   context.CancelFunc
 }
 
-// newAbsence returns a watch that ends with ctx, when it is stopped, and after the server
-// said that it may have the kind. As long as the server says that it does not there is a
-// bookmark for each answer, so that whoever wants to know how old our knowledge is hears.
+// newAbsence returns a watch that ends with ctx, when it is stopped, and when still returns
+// false. Until then it sends a bookmark after each call of still, which tells the reader that
+// the API server has answered.
 func newAbsence(ctx context.Context, still func(context.Context) bool) *absence {
 	ctx, stop := context.WithCancel(ctx)
 	a := &absence{events: make(chan watch.Event), stop: stop}

@@ -79,20 +79,6 @@ func (s *crdServer) ListWithContext(_ context.Context, options metav1.ListOption
 	return s.List(options)
 }
 
-func (s *crdServer) ListEach(ctx context.Context, options metav1.ListOptions, yield func(runtime.Object) error) (metav1.ListMeta, error) {
-	list, err := s.ListWithContext(ctx, options)
-	if err != nil {
-		return metav1.ListMeta{}, err
-	}
-	all := list.(*v1alpha2.ClusterNetworkPolicyList)
-	for i := range all.Items {
-		if err := yield(&all.Items[i]); err != nil {
-			return metav1.ListMeta{}, err
-		}
-	}
-	return all.ListMeta, nil
-}
-
 func (s *crdServer) WatchWithContext(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	switch err := s.ask(); {
 	case errors.Is(err, ErrNoKind):

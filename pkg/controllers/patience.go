@@ -11,26 +11,28 @@ import (
 	"time"
 )
 
-// An API server, or a proxy before it, can tell a client to be quiet for an hour or never say
-// anything. client-go obeys, and has no deadline for a watch.
+// These limits bound the delays that an API server, or a proxy in front of it, can cause. It can
+// send a Retry-After of an hour, or never answer. client-go honors any Retry-After and sets no
+// deadline for a watch.
 const (
-	maxRetryAfter = 30 * time.Second // a longer Retry-After is cut to this
-	headersWithin = 30 * time.Second // of each request
-	watchGrace    = time.Minute      // how long after its timeoutSeconds a watch is ended
+	maxRetryAfter = 30 * time.Second // a longer Retry-After is reduced to this
+	headersWithin = 30 * time.Second // time from each request to the headers of its response
+	watchGrace    = time.Minute      // a watch is closed this long after its timeoutSeconds
 )
 
-// errNoHeaders is not a timeout by its type: client-go would try again ten times, in silence.
+// errNoHeaders is the error of a request without response headers. It does not implement
+// Timeout(), because client-go would silently retry a timeout ten times.
 var errNoHeaders = fmt.Errorf("no answer within %v", headersWithin)
 
-// errOverdue is why a watch is ended that the server should have ended before.
+// errOverdue is the error of a watch that the server did not close in time.
 var errOverdue = errors.New("the watch is over its time")
 
-// impatient is a transport that does not let the server decide how long the agent hears nothing.
+// impatient is a transport that enforces the limits above.
 type impatient struct{ http.RoundTripper }
 
 func newImpatient(inner http.RoundTripper) http.RoundTripper { return &impatient{inner} }
 
-// WrappedRoundTripper returns the transport below, as client-go looks for it to close connections.
+// WrappedRoundTripper returns the wrapped transport. client-go uses it to close connections.
 func (i *impatient) WrappedRoundTripper() http.RoundTripper { return i.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -58,11 +60,11 @@ func (i *impatient) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// timedBody is the body of an answer. That of a watch which is over its time breaks off.
+// timedBody is the body of a response. Reading the body of an overdue watch fails.
 type timedBody struct {
 	io.ReadCloser
 	cancel  context.CancelCauseFunc
-	overdue *time.Timer // nil: no watch
+	overdue *time.Timer // cancels an overdue watch; nil for other requests
 	once    sync.Once
 }
 

@@ -40,7 +40,7 @@ func encodedList(t *testing.T, items ...corev1.Pod) []byte {
 func readPods(r io.Reader) ([]corev1.Pod, metav1.ListMeta, error) {
 	var pods []corev1.Pod
 	meta, err := podItems.each(bufio.NewReader(r), func(item k8sruntime.Object) error {
-		pod, ok := podOf(item)
+		pod, ok := item.(*corev1.Pod)
 		if !ok {
 			return fmt.Errorf("unexpected %T in a list of pods", item)
 		}
@@ -82,29 +82,32 @@ func TestEachPodToTheEnd(t *testing.T) {
 		_, _, _ = readPods(bytes.NewReader(broken)) // whatever it says, it comes back
 	}
 	_, _, err = readPods(bytes.NewReader([]byte("k8s\x00\x0a\x09\x12\x07PodList\x12\x08\x12\xff\xff\xff\xff\xff\xff\x01")))
-	require.EqualError(t, err, "list pods: an object of 8796093022207 bytes")
+	require.EqualError(t, err, "an object of 8796093022207 bytes")
 }
 
 func TestEachPodStops(t *testing.T) {
 	enough := errors.New("enough")
-	for _, list := range [][]byte{encodedList(t, *newPod("a", "")), []byte(`{"kind": "PodList", "items": [{}]}`)} {
-		_, err := podItems.each(bufio.NewReader(bytes.NewReader(list)), func(k8sruntime.Object) error { return enough })
+	for contentType, list := range map[string][]byte{
+		k8sruntime.ContentTypeProtobuf: encodedList(t, *newPod("a", "")),
+		k8sruntime.ContentTypeJSON:     []byte(`{"apiVersion": "v1", "kind": "PodList", "items": [{}]}`),
+	} {
+		_, err := answeredBy(t, contentType, list).Pods.(itemLister).ListEach(t.Context(), metav1.ListOptions{}, func(k8sruntime.Object) error { return enough })
 		require.ErrorIs(t, err, enough)
 	}
-	_, _, err := readPods(bytes.NewReader([]byte(`{"items": [{}`)))
-	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }
 
 // Something else that comes with a 200 is not a cluster without pods.
 func TestAnswerOfAnotherKind(t *testing.T) {
+	for _, answer := range []string{`{"kind": "Status", "status": "Failure"}`, `{"items": []}`} {
+		_, err := answeredBy(t, k8sruntime.ContentTypeJSON, []byte(answer)).Pods.(itemLister).ListEach(t.Context(), metav1.ListOptions{}, nil)
+		require.Error(t, err, answer)
+	}
 	for answer, kind := range map[string]string{
-		`{"kind": "Status", "status": "Failure"}`: "Status",
-		`{"items": []}`: "",
 		"k8s\x00\x0a\x08\x12\x06Status\x12\x02\x0a\x00": "Status",
 		"k8s\x00\x12\x02\x0a\x00":                       "",
 	} {
 		_, _, err := readPods(strings.NewReader(answer))
-		require.EqualError(t, err, fmt.Sprintf("list pods: the answer is of kind %q", kind))
+		require.EqualError(t, err, fmt.Sprintf("the answer is of kind %q", kind))
 	}
 }
 

@@ -23,7 +23,7 @@ func keptPods(node string, in *interner, b policy.Budgets) kept[*desired.Pod] {
 			if is, ok := obj.(*desired.Pod); ok {
 				return is, true
 			}
-			p, ok := podOf(obj)
+			p, ok := obj.(*corev1.Pod)
 			if !ok {
 				return nil, false
 			}

@@ -183,7 +183,7 @@ func (w *worker) tell(report state.Report, err error) {
 	}
 	if err == nil {
 		w.warn(report.Warnings)
-		w.c.contests.are(report.Rivals)
+		w.c.contests.setRivals(report.Rivals)
 	}
 	w.c.cfg.OnApplied(applied)
 }

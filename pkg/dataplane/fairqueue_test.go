@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -45,16 +44,6 @@ func turnsWorld(t *testing.T, pods int) *script {
 	}
 	w.do("apply", "calls")
 	return w
-}
-
-// restore goes on with a dataplane made of the dump of this one.
-func (s *script) restore() {
-	s.t.Helper()
-	d := s.dp.Dump()
-	view, err := dataplane.ViewOf(d)
-	require.NoError(s.t, err)
-	s.dp, err = dataplane.Restore(dataplane.Config{Client: s.sim, Node: "n1", Now: s.clock}, d, view)
-	require.NoError(s.t, err)
 }
 
 func (s *script) pod0(i int, label string) {
@@ -134,7 +123,6 @@ func TestFailedReadGoesBehind(t *testing.T) {
 		for _, c := range w.sim.Calls() {
 			order = append(order, c.Target)
 		}
-		w.restore()
 	}
 	require.Equal(t, []string{"ep-00", "ep-01", "ep-02", "ep-03", "ep-00"}, order)
 }
@@ -178,16 +166,6 @@ func TestTurnsOfCauses(t *testing.T) {
 		w.pod0(9, "")
 		require.Equal(t, []string{"ep-09"}, w.turns(2), "one turn to read it, one to write it")
 	})
-	t.Run("after a restart", func(t *testing.T) { // of what was dumped
-		w := turnsWorld(t, 10)
-		w.do("policy all")
-		w.turns(3)
-		w.do("policy two")
-		w.turns(yieldEach)
-		w.restore()
-		w.do("policy one")
-		require.Equal(t, []string{"ep-08", "ep-04", "ep-09", "ep-05"}, w.turns(4))
-	})
 }
 
 // TestTurnsOfNamespaces: a policy of one namespace waits for one endpoint of another, not
@@ -199,27 +177,22 @@ func TestTurnsOfNamespaces(t *testing.T) {
 		text.WriteString(policyText(fmt.Sprintf("p%d", i), fmt.Sprintf(`{podSelector: {matchLabels: {app: w%02d}}, ingress: [{ports: [{port: 80}]}]}`, i)))
 	}
 	other := strings.ReplaceAll(policyText("other", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`), "namespace: x", "namespace: z")
-	for _, restarts := range []bool{false, true} {
-		w := newWorld(t, text.String()+other)
-		w.do("namespace x", "namespace z", "endpoint ep-z 10.0.2.1", "pod z/v 10.0.2.1")
-		for i := range pods {
-			w.do(fmt.Sprintf("endpoint ep-%02d 10.0.1.%d", i, i+1))
-			w.pod0(i, "")
-		}
-		w.do("apply")
-		for i := range pods {
-			w.do(fmt.Sprintf("policy p%d", i))
-		}
-		order := w.turns(yieldEach)
-		w.do("policy other")
-		for range pods {
-			order = append(order, w.turns(yieldEach)...)
-			if restarts {
-				w.restore()
-			}
-		}
-		require.Equal(t, []string{"ep-00", "ep-01", "ep-z", "ep-02", "ep-03", "ep-04"}, order)
+	w := newWorld(t, text.String()+other)
+	w.do("namespace x", "namespace z", "endpoint ep-z 10.0.2.1", "pod z/v 10.0.2.1")
+	for i := range pods {
+		w.do(fmt.Sprintf("endpoint ep-%02d 10.0.1.%d", i, i+1))
+		w.pod0(i, "")
 	}
+	w.do("apply")
+	for i := range pods {
+		w.do(fmt.Sprintf("policy p%d", i))
+	}
+	order := w.turns(yieldEach)
+	w.do("policy other")
+	for range pods {
+		order = append(order, w.turns(yieldEach)...)
+	}
+	require.Equal(t, []string{"ep-00", "ep-01", "ep-z", "ep-02", "ep-03", "ep-04"}, order)
 }
 
 // TestFailedUpdateGoesBehind: an endpoint whose calls fail slowly is due again

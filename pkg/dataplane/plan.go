@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/desired"
@@ -14,81 +13,70 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Plan is what a transaction asks of HNS, in order, when each request succeeds: the
-// requests that the core gives then. It is a value.
+// Plan is requests to HNS in order, when each succeeds. It is a value.
 type Plan struct {
-	Requests []hns.Request    // reads included
-	Held     []desired.PodKey // pods that wait for an endpoint
+	Requests []hns.Request // reads included
+	Held     []string      // pods that wait for an endpoint, as namespace/name
 
 	sets map[string]string // names by id
 	pods map[string]string // namespace/name of the pod of an endpoint, by GUID
 }
 
-// PlanOf returns what a Dataplane with this state asks of HNS for a transaction, when
-// nobody else changes anything in HNS meanwhile. It plays the transaction on a copy of
-// the state, and makes no call.
-//
-// Endpoints that nobody has read are not in it, as what they have is not known. Of a
-// write in doubt it takes that it was not done. An observation of tx is left out. The plan
-// is of one transaction: what that leaves to the next is not in it. The time is that of
-// cfg.Now, without it that of the dump. It fails with ErrDump.
-func PlanOf(cfg Config, dump state.Dump, tx *Transaction) (Plan, error) {
+// NewPlan returns the plan of requests. The dump is of the agent that makes them, after them.
+func NewPlan(requests []hns.Request, dump state.Dump) Plan {
+	p := Plan{Requests: requests, sets: map[string]string{}, pods: map[string]string{}}
+	for _, s := range dump.Sets {
+		p.sets[s.ID] = s.Name
+	}
+	for _, r := range requests {
+		for _, s := range r.Sets {
+			p.sets[s.ID] = s.Name
+		}
+	}
+	for _, ep := range dump.Endpoints {
+		p.pods[ep.ID] = ep.Pod
+	}
+	for _, pending := range dump.Pending {
+		if pending.Endpoint == "" {
+			p.Held = append(p.Held, pending.Pod)
+		}
+	}
+	return p
+}
+
+// Plan returns what a new agent without a grace period would ask of HNS, for the objects that
+// this one knows, if no other program changes anything in HNS meanwhile. It plays the first
+// transaction of the new agent, and makes no call. A write in doubt counts as not done. Plan
+// costs a dump, and a copy of the state.
+func (d *Dataplane) Plan() (Plan, error) {
+	dump := d.Dump()
+	objects, err := desired.ObjectsOf(dump)
+	if err != nil {
+		return Plan{}, fmt.Errorf("%w: %w", ErrDump, err)
+	}
 	view, err := ViewOf(dump)
 	if err != nil {
 		return Plan{}, err
 	}
-	cfg.DryRun = false
-	if cfg.Now == nil {
-		cfg.Now = func() time.Time { return dump.Time }
-	}
-	d, err := Restore(cfg, dump, view)
-	if err != nil {
-		return Plan{}, err
-	}
-	p := Plan{sets: map[string]string{}, pods: map[string]string{}}
-	for _, s := range dump.Sets {
-		p.sets[s.ID] = s.Name
-	}
-	d.with(func(c *core) { c.play(tx, newWilling(dump, view), &p) })
-	return p, nil
+	cfg := d.core.cfg
+	cfg.Now, cfg.DryRun, cfg.GracePeriod = d.now, false, 0
+	other := New(cfg)
+	var requests []hns.Request
+	other.with(func(c *core) { requests = c.play(&Transaction{Objects: objects}, newWilling(dump, view)) })
+	return NewPlan(requests, other.Dump()), nil
 }
 
-// play runs a transaction to its end against a node, and fills in its plan.
-func (d *core) play(tx *Transaction, node *willing, p *Plan) {
-	for id, ep := range d.endpoints.All() { // nobody else writes meanwhile
-		if ep.Known() {
-			ep.Rebase(d.spellings.Basis(node.endpoints[id]))
-		}
-	}
-	seen := *tx
-	seen.observed = nil // it is stamped with the writes of another process
-	d.Begin(&seen)
+// play runs a transaction to its end against a node, and returns its requests.
+func (d *core) play(tx *Transaction, node *willing) (requests []hns.Request) {
+	d.Begin(tx)
 	for req, more := d.Next(false); more; req, more = d.Next(false) {
-		if req.Turns > 0 {
-			d.Done(tx.turn(req))
-		}
 		if req.Op == "" {
 			continue
 		}
-		p.Requests = append(p.Requests, req.Request)
-		for _, s := range req.Sets {
-			p.sets[s.ID] = s.Name
-		}
+		requests = append(requests, req.Request)
 		d.Done(Result{Result: node.do(req.Request)})
 	}
-	for id, ep := range d.endpoints.All() {
-		p.pods[id] = d.endpoints.Pod(ep)
-	}
-	for _, pod := range d.endpoints.Waiting() {
-		p.Held = append(p.Held, pod.Key())
-	}
-}
-
-// Plan returns what is asked of HNS next. It costs a dump, and a copy of the state.
-func (d *Dataplane) Plan() (Plan, error) {
-	cfg := d.core.cfg
-	cfg.Now = d.now
-	return PlanOf(cfg, d.Dump(), NewTransaction())
+	return requests
 }
 
 // Summary is the plan in one line of counts; empty for one that writes nothing.

@@ -6,7 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
@@ -28,7 +27,7 @@ func TestPlanText(t *testing.T) {
 		{"reads alone", Plan{Requests: []hns.Request{{Op: hns.OpNetworkGet}, {Op: hns.OpEndpointGet, Endpoint: "ep-7"}}}, "", ""},
 		{
 			"a pod that waits is no work",
-			Plan{Held: []desired.PodKey{{Namespace: "x", Name: "db"}}},
+			Plan{Held: []string{"x/db"}},
 			"held: pod x/db: endpoint not seen yet\n", "",
 		},
 		{
@@ -44,7 +43,7 @@ func TestPlanText(t *testing.T) {
 					{Op: hns.OpACLUpdate, Endpoint: "ep-9", Policies: []hns.EndpointPolicy{hns.NewACLPolicy(theirs), hns.NewACLPolicy(allow)}},
 					{Op: hns.OpSets(hns.Remove), Sets: []hns.SetPolicy{old}},
 				},
-				Held: []desired.PodKey{{Namespace: "x", Name: "late"}},
+				Held: []string{"x/late"},
 				sets: map[string]string{"0": "empty-emptyhashset", "1": "ns-x"},
 				pods: map[string]string{"ep-7": "x/web", "ep-8": "x/db", "ep-9": "x/api"},
 			},

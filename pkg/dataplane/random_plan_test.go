@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -20,8 +19,8 @@ import (
 	"github.com/winnpm/winnpm/test/effort"
 )
 
-// TestRandomPlan: in random worlds, also after failures, the plan of a transaction is
-// what it asks of HNS, request by request.
+// TestRandomPlan: in random worlds, also after failures, the plan of a dry run is what a
+// new agent asks of HNS, request by request.
 func TestRandomPlan(t *testing.T) {
 	compared, writes := 0, 0
 	t.Run("walks", func(t *testing.T) {
@@ -29,25 +28,27 @@ func TestRandomPlan(t *testing.T) {
 			w := newWalker(rt, t.Context(), dataplane.Config{
 				MaxBatchedACLs: rapid.SampledFrom([]int{30, 2}).Draw(rt, "batch"),
 				MaxRepairs:     rapid.SampledFrom([]int{0, 1}).Draw(rt, "repairs"),
-				GracePeriod:    rapid.SampledFrom([]time.Duration{0, 10 * time.Second}).Draw(rt, "grace"),
 			}, walkSim(), newCluster())
-			w.hasty = rapid.Bool().Draw(rt, "hasty")
+			hasty := rapid.Bool().Draw(rt, "hasty")
 			w.faulty = rapid.Bool().Draw(rt, "faults")
 			all := w.actions()
-			actions := map[string]func(*rapid.T){"time": all["time"], "endpoint": func(t *rapid.T) {
-				w.drawAttached(t)
-				w.reconcile(dataplane.NewTransaction())
-				w.reconcile(dataplane.NewTransaction()) // what is new is read, and seen
-			}}
-			if w.faulty {
-				actions["fault"] = all["fault"]
-			}
-			actions["events"] = func(t *rapid.T) {
+			events := func(t *rapid.T) *dataplane.Transaction {
 				tx := dataplane.NewTransaction()
 				for range rapid.IntRange(0, 4).Draw(t, "objects") {
 					w.event(t, tx)
 				}
-				n, compares := w.foresee(tx)
+				return tx
+			}
+			actions := map[string]func(*rapid.T){"time": all["time"], "endpoint": w.drawAttached, "go on": func(t *rapid.T) {
+				w.hasty = hasty
+				w.apply(events(t))
+			}}
+			if w.faulty {
+				actions["fault"] = all["fault"]
+			}
+			actions["plan"] = func(t *rapid.T) {
+				events(t)
+				n, compares := w.foresee()
 				writes += n
 				compared += compares
 			}
@@ -85,32 +86,24 @@ func (w *walker) drawAttached(t *rapid.T) {
 	require.NoError(w.t, w.sim.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: addrs, Netns: rapid.SampledFrom(walkNetns).Draw(t, "netns")}))
 }
 
-// foresee applies a transaction and holds it against its plan, if nothing that the
-// dataplane does not know comes in between: it returns how many writes there were, and
-// how many transactions were compared.
-func (w *walker) foresee(tx *dataplane.Transaction) (writes, compared int) {
-	dump := w.dp.Dump()
-	knows := len(w.sim.UnusedFaults()) == 0 && len(dump.Due.New) == 0 && len(dump.Endpoints) == len(w.sim.Endpoints())
-	for _, ed := range dump.Endpoints {
-		knows = knows && ed.Known
-	}
-	for _, s := range dump.Sets {
-		knows = knows && !s.Unknown
-	}
-	before := len(w.sim.Calls())
-	if !knows {
-		w.apply(tx)
-		return 0, 0
-	}
-	turns := w.turns%3 + 1 // as apply will set it
-	if w.hasty {
-		tx.SetYield(func(done int) bool { return done >= turns })
-	}
-	plan, err := dataplane.PlanOf(w.cfg, dump, tx)
+// foresee begins a new agent and compares its first transaction with the plan of a dry run
+// before it, if no fault comes in between: it returns how many writes there were, and how many
+// transactions were compared.
+func (w *walker) foresee() (writes, compared int) {
+	w.hasty = false // a plan leaves nothing to the next transaction
+	knows := len(w.sim.UnusedFaults()) == 0
+	cfg := w.cfg
+	cfg.DryRun = true
+	dry := dataplane.New(cfg)
+	_, err := dry.ApplyDataplane(w.ctx, w.cluster.all())
 	require.NoError(w.t, err)
-	w.apply(tx)
+	plan, err := dry.Plan()
+	require.NoError(w.t, err)
+	before := len(w.sim.Calls())
+	w.dp = dataplane.New(w.cfg)
+	w.apply(w.cluster.all())
 	calls := w.sim.Calls()[before:]
-	if slices.ContainsFunc(calls, func(c hnssim.Call) bool { return c.Err != nil && !hns.ReadsOnly(c.Op) }) {
+	if !knows || slices.ContainsFunc(calls, func(c hnssim.Call) bool { return c.Err != nil && !hns.ReadsOnly(c.Op) }) {
 		return 0, 0 // the simulator refuses what is named by an endpoint that is not attached
 	}
 	for _, r := range plan.Requests {
@@ -123,15 +116,21 @@ func (w *walker) foresee(tx *dataplane.Transaction) (writes, compared int) {
 }
 
 // TestPlanIsWhatRuns: the plan of a new policy, an edit, a label and a deletion, on a node
-// with both families of addresses, is what is asked then.
+// with both families of addresses, is what a new agent asks then.
 func TestPlanIsWhatRuns(t *testing.T) {
 	w := newWorld(t, policyText("p", bugWeb)+policyText("q", `{podSelector: {}, ingress: [{ports: [{port: 81}]}]}`))
 	require.NoError(t, w.sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")}}))
-	w.do("namespace x", "pod x/w 10.0.0.1 app=web", "apply")
+	objects := []string{"dataplane", "namespace x", "pod x/w 10.0.0.1 app=web"}
 	for _, change := range []string{"policy p", "policy q", "pod x/api 10.0.1.1 app=api remote", "delete policy x/p", "delete policy x/q"} {
-		w.do(change)
-		plan, err := dataplane.PlanOf(dataplane.Config{Node: "n1", Now: w.clock}, w.dp.Dump(), w.tx)
+		objects = append(objects, change)
+		w.do(objects...)
+		dry := dataplane.New(dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock, MaxBatchedACLs: 30, DryRun: true})
+		_, err := dry.ApplyDataplane(t.Context(), w.tx)
 		require.NoError(t, err)
+		plan, err := dry.Plan()
+		require.NoError(t, err)
+		w.do(objects...)
+		w.sim.ResetCalls()
 		w.do("apply")
 		require.Empty(t, cmp.Diff(inTexts(plan.Requests), callTexts(w.sim.Calls())), change)
 		require.Equal(t, plan.Summary(), w.report.Plan, change)

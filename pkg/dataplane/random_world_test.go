@@ -15,11 +15,10 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
-	"github.com/winnpm/winnpm/pkg/hns/hnstest"
-	"github.com/winnpm/winnpm/pkg/hns/hnstest/cnis"
 	"github.com/winnpm/winnpm/pkg/ipsets"
-	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/cnis"
+	"github.com/winnpm/winnpm/test/hnstest"
 )
 
 // walker is one random walk: a cluster, a node, and the dataplane between.
@@ -35,8 +34,6 @@ type walker struct {
 	ids     int // endpoints ever
 	base    map[string][]hns.EndpointPolicy
 	log     []string
-
-	recorder *recorder.Recorder // nil for none
 
 	first *string // failure, kept as the order of maps may hide it the next time
 
@@ -61,14 +58,6 @@ func newWalker(t require.TestingT, ctx context.Context, cfg dataplane.Config, si
 		return w.badAddr != "" && !strings.HasPrefix(s.Name, "ns-") && slices.Contains(s.Values, w.badAddr)
 	})
 	return w
-}
-
-// door is the way into the dataplane.
-func (w *walker) applyLock() recorder.Dataplane {
-	if w.recorder != nil {
-		return w.recorder.Dataplane(w.dp)
-	}
-	return w.dp
 }
 
 func walkSim() *hnssim.Sim { return hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()}) }
@@ -100,11 +89,8 @@ func (w *walker) apply(tx *dataplane.Transaction) {
 		w.turns = w.turns%3 + 1
 		tx.SetYield(func(turns int) bool { return turns >= w.turns })
 	}
-	report, err := w.applyLock().ApplyDataplane(w.ctx, tx)
+	report, err := w.dp.ApplyDataplane(w.ctx, tx)
 	require.NoError(w.t, err)
-	if w.recorder != nil {
-		w.recorder.Wait()
-	}
 	w.report = report
 	w.note("apply: %v errors %q retry %s", report.Calls, report.Errors, report.RetryAfter)
 	w.checkErrors()
@@ -290,7 +276,7 @@ func (w *walker) waiting() []string {
 
 // observe reads HNS, and says whether HNS answered.
 func (w *walker) observe() *dataplane.Observation {
-	obs, err := w.applyLock().Observe(w.ctx, dataplane.Everything())
+	obs, err := w.dp.Observe(w.ctx, dataplane.Everything())
 	if err != nil && !w.faulty {
 		w.fail("observe: %v", err)
 	}

@@ -167,16 +167,3 @@ func (d *core) dumpAgain() map[ipsets.Name]state.Again {
 	}
 	return out
 }
-
-// restoreAgain is the inverse of that.
-func (d *core) restoreAgain(n ipsets.Name, s state.Set) {
-	if s.Again == nil {
-		return
-	}
-	a := backoff.Again{Code: s.Again.Code, Tries: s.Again.Attempts, At: s.Again.At}
-	if s.Again.Part > 0 {
-		d.setWork.removals[n] = &removal{a, s.Again.Part}
-	} else {
-		d.setWork.refused[n] = &a
-	}
-}

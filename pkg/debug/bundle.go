@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/printable"
-	"github.com/winnpm/winnpm/pkg/recorder"
 )
 
 // BundlePath answers with a support bundle: one zip file with all that an agent
@@ -22,7 +21,7 @@ const BundlePath = "/npm/v1/debug/bundle"
 const (
 	BundleVersion   = "version.txt"
 	BundleDump      = "dump.json"
-	BundleRecording = "recording.json"
+	BundleRecording = "recording.jsonl"
 )
 
 // bundleFile is one file of a bundle.
@@ -43,9 +42,7 @@ func (cfg Config) bundle() []bundleFile {
 		{BundleDump, "its state, as " + ManagerPath + " answers; npm trace reads it with --dump", func(w io.Writer) error {
 			return writeManager(w, cfg.Dump(), cfg.transactions())
 		}},
-		{BundleRecording, "the last transactions with every request to HNS; npm replay plays them", func(w io.Writer) error {
-			return recorder.Encode(w, cfg.Recording())
-		}},
+		{BundleRecording, "the last transactions with every call of HNS, a line of JSON each; npm replay prints them", cfg.Recording},
 		{"health.txt", "what /healthz and /readyz answer", func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "healthz: %s\nreadyz: %s\n", stateText(cfg.Healthy), stateText(cfg.Ready))
 			return err

@@ -39,10 +39,10 @@ type Config struct {
 	// of the cluster's objects. If it is nil, other machines get an error.
 	PublicClusterMetrics http.Handler
 
-	// Transactions are the last steps in brief, Recording is all that was kept of
+	// Transactions are the last steps in brief, Recording writes all that was kept of
 	// them.
 	Transactions func() []recorder.Step
-	Recording    func() recorder.Recording
+	Recording    func(io.Writer) error
 	// Version of the program, and its Settings, are for the bundle. Settings are
 	// written as JSON: no secret may be in them.
 	Version  string

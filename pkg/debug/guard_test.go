@@ -37,7 +37,7 @@ func pages() Config {
 		Dump: func() state.Dump { return state.Dump{Node: "n1"} }, Healthy: fine, Ready: fine,
 		NodeMetrics: page("node"), ClusterMetrics: page("cluster"), PublicClusterMetrics: page("cluster"), Pprof: true,
 		Transactions: func() []recorder.Step { return []recorder.Step{{Number: 7, Kind: recorder.Observation}} },
-		Recording:    func() recorder.Recording { return recorder.Recording{Format: recorder.Format} },
+		Recording:    text("{}"),
 		Pages:        []Page{{Path: "/more/", Handler: page("more")}},
 	}
 }

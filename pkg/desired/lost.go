@@ -17,10 +17,11 @@ import (
 // policies hold for its endpoint as before. A lost pod of another node keeps only its address. The
 // addresses of pods and the endpoints in HNS bound the number of lost pods.
 
-// lostAfter is how long a lost pod is kept after its grace period: kubelets are late.
+// lostAfter is how long a lost pod is kept after its grace period, because a kubelet may stop the
+// containers late.
 const lostAfter = time.Minute
 
-// lose returns the lost pod that a pod becomes.
+// lose returns the lost pod that replaces was.
 func (d *State) lose(was *PodState) *PodState {
 	p := Pod{
 		Namespace: was.Namespace, Name: fmt.Sprintf("%s (deleted, had %s)", was.Name, was.Addr), UID: was.UID, Addr: was.Addr,
@@ -35,8 +36,9 @@ func (d *State) lose(was *PodState) *PodState {
 	return is
 }
 
-// stageLost makes lost pods of those that gave up an address which no other pod claims. It ends
-// lost pods whose address another pod claims, or whose time is over.
+// stageLost adds a lost pod for each unfinished pod that gave up an address, unless another pod
+// claims the address. It ends the lost pods whose address another pod claims, or whose LostUntil
+// has passed.
 func (d *State) stageLost(finished map[PodKey]bool, addrs map[netip.Addr]ownership, moves map[PodKey]*podMove) {
 	gone := d.unfinished(finished, moves)
 	for addr := range addrs {
@@ -63,8 +65,8 @@ func (d *State) stageLost(finished map[PodKey]bool, addrs map[netip.Addr]ownersh
 	}
 }
 
-// unfinished returns the pods that gave up their address without having finished: of each
-// address the one with the strongest claim.
+// unfinished returns the pods that gave up their address before they finished. If several pods
+// gave up the same address, it returns only the one with the strongest claim.
 func (d *State) unfinished(finished map[PodKey]bool, moves map[PodKey]*podMove) map[netip.Addr]*PodState {
 	gone := map[netip.Addr]*PodState{}
 	for key, m := range moves {
@@ -79,8 +81,8 @@ func (d *State) unfinished(finished map[PodKey]bool, moves map[PodKey]*podMove) 
 	return gone
 }
 
-// endDue ends the lost pods whose time is over. A lost pod of a dump is restored first, and ends
-// in the next transaction.
+// endDue ends the lost pods whose LostUntil has passed. A lost pod that this transaction takes
+// from a dump ends in the next transaction at the earliest.
 func (d *State) endDue(addrs map[netip.Addr]ownership, moves map[PodKey]*podMove) {
 	if d.lostDue.IsZero() || d.lostDue.After(d.now) {
 		return
@@ -97,7 +99,7 @@ func (d *State) endDue(addrs map[netip.Addr]ownership, moves map[PodKey]*podMove
 	d.lostDue = next.First
 }
 
-// keepLost notes a lost pod.
+// keepLost adds a lost pod to d.lost and moves d.lostDue forward if the pod ends earlier.
 func (d *State) keepLost(p *PodState) {
 	d.lost[p.Addr] = p.Key()
 	due := backoff.Due{First: d.lostDue}
@@ -111,7 +113,8 @@ func (d *State) claimed(addr netip.Addr) bool {
 	return d.owners.Count(addr) > 1 || !lost && d.owners.Count(addr) > 0
 }
 
-// EndLost ends the local lost pods whose address has no endpoint any more.
+// EndLost ends the local lost pods whose address has no endpoint any more. there reports whether an
+// address has one.
 func (d *State) EndLost(there func(netip.Addr) bool) {
 	if len(d.lost) == 0 {
 		return
@@ -131,5 +134,5 @@ func (d *State) EndLost(there func(netip.Addr) bool) {
 	d.retireClusters(went)
 }
 
-// LostDue returns when lost pods are looked at for their time, zero for never.
+// LostDue returns when the agent must next check whether a lost pod has to end. Zero means never.
 func (d *State) LostDue() time.Time { return d.lostDue }

@@ -171,15 +171,6 @@ func (fs *namedPortSets) define(set ipsets.Name) {
 	}
 }
 
-// hold is define for a set that nothing holds yet. It reports whether it is one.
-func (fs *namedPortSets) hold(set ipsets.Name, ref ipsets.Ref) bool {
-	key, _, _, ok := fs.parse(set)
-	if ok && fs.cache.Hold(set, ref) {
-		fs.unused(key, set)
-	}
-	return ok
-}
-
 // unused fills a set that was just defined, though no rule is to name it. Its number
 // counts as unused, as one that went out of use while endpoints named it.
 func (fs *namedPortSets) unused(key portKey, set ipsets.Name) {

@@ -164,9 +164,6 @@ func (o *Objects) DeleteFinishedPod(key PodKey) {
 	o.finished[key] = true
 }
 
-// FinishedPod reports whether DeleteFinishedPod was called last for the deletion of a pod.
-func (o *Objects) FinishedPod(key PodKey) bool { return o.finished[key] }
-
 // SetNamespace says how a namespace is now.
 func (o *Objects) SetNamespace(ns Namespace) { o.namespaces[ns.Name] = &ns }
 

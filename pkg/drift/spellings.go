@@ -63,16 +63,6 @@ func (l *Spellings) New() []state.Spelling {
 // All returns what was learned, in the order in which it was. The slice is the caller's.
 func (l *Spellings) All() []state.Spelling { return slices.Clone(l.list) }
 
-// Restore takes what a predecessor learned and told.
-func (l *Spellings) Restore(learned []state.Spelling, othersCut bool) {
-	l.list, l.told, l.cut = slices.Clone(learned), len(learned), othersCut
-	for _, s := range learned {
-		if s.SentRule != nil && s.ShownRule != nil {
-			l.keep(*s.ShownRule, *s.SentRule)
-		}
-	}
-}
-
 func (l *Spellings) keep(shown, sent hns.ACL) {
 	if l.rules == nil {
 		l.rules = map[hns.ACL]hns.ACL{}

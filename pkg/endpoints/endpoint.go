@@ -114,9 +114,6 @@ func (ep *Endpoint) Fought(c *versioned.Conflict) bool {
 	return ep.writtenFor == ep.owner || c.Written && c.Cause == nil && ep.conflicts >= quietConflicts
 }
 
-// Rebase has the next write planned from another version: nobody has written meanwhile.
-func (ep *Endpoint) Rebase(is hns.Version) { ep.version = is }
-
 // leave takes the endpoint out of the queue.
 func (ep *Endpoint) leave() {
 	ep.turn = 0

@@ -1,7 +1,6 @@
 package endpoints
 
 import (
-	"strings"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/backoff"
@@ -39,22 +38,5 @@ func (d *State) started(ep *Endpoint) {
 		until.Until = d.clock
 		p.Start = &until
 		d.ruled = append(d.ruled, state.PodStart{Pod: p.Key().String(), Start: until})
-	}
-}
-
-// RestoreStarts gives the local pods what a dump has of their starts, and of the search for
-// their endpoints.
-func (d *State) RestoreStarts(pods []state.Pod) {
-	for _, pd := range pods {
-		ns, name, _ := strings.Cut(pd.Pod, "/")
-		p := d.desired.Pod(desired.PodKey{Namespace: ns, Name: name})
-		if p == nil || p.Placement == nil {
-			continue
-		}
-		p.Listed, p.Search = pd.Listed, backoff.Retry{Tries: pd.Search.Attempts, At: pd.Search.At}
-		if p.Start = nil; pd.Start != nil {
-			start := *pd.Start
-			p.Start = &start
-		}
 	}
 }

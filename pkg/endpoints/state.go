@@ -2,8 +2,6 @@ package endpoints
 
 import (
 	"fmt"
-
-	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // endpointState is where an endpoint is between HNS and what is desired. It is the
@@ -159,23 +157,5 @@ func (s *endpointState) enumerated(shown, believed bool) {
 func (s *endpointState) outran() {
 	if s.listed == listedLacked {
 		s.listed = listedShown
-	}
-}
-
-// recall takes over what a dump has of the state of an endpoint that was read, and joined
-// the queue if it is to. What a dump cannot have of it is left out: it may be anybody's.
-func (s *endpointState) recall(next state.Next) {
-	if next.Shielded && s.rules == rulesUnknown {
-		s.shield()
-	}
-	if next.Careful && s.update == updatePending {
-		s.refuse()
-	}
-	if next.Bare && s.update == updateCareful {
-		s.strip()
-	}
-	s.check, s.listed = next.Check, listedShown
-	if next.Absent {
-		s.listed = listedMissed
 	}
 }

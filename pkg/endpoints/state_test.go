@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // allStates are the states that an endpoint could be in, whether it can come there or not.
@@ -83,30 +81,6 @@ func bug(call func()) (text string) {
 	defer func() { text, _ = recover().(string) }()
 	call()
 	return ""
-}
-
-// TestEndpointStatesInADump: a state goes into a dump and comes back, but for what an
-// enumeration lacked, which the next one says again. What no endpoint can be is left out.
-func TestEndpointStatesInADump(t *testing.T) {
-	t.Parallel()
-	for _, was := range allStates() {
-		is := endpointState{rules: was.rules}
-		if is.rules == rulesShielded {
-			is.rules = rulesUnknown // a dump says in its endpoint whether the rules are known
-		}
-		if was.update != updateSettled {
-			is.join()
-		}
-		is.recall((&Endpoint{state: was}).next())
-		want := was
-		if was.listed == listedLacked {
-			want.listed = listedShown
-		}
-		require.Equal(t, want, is)
-	}
-	known := endpointState{rules: rulesKnown}
-	known.recall(state.Next{Shielded: true, Careful: true, Bare: true})
-	require.Equal(t, "known, settled, shown", known.String())
 }
 
 // TestEndpointStatesByName: the model of the transaction has the states by their names, or

@@ -46,10 +46,6 @@ const (
 	OpACLUpdate   = "ACL/Update"
 )
 
-// OpEndpointList reads every local endpoint of our network at once. No Client does
-// that any more: recordings that an older build made have it.
-const OpEndpointList = "Endpoint/List"
-
 // OpSets names a request for sets.
 func OpSets(v Verb) string { return "SetPolicy/" + string(v) }
 

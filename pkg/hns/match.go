@@ -288,7 +288,7 @@ func (d *decision) matches(r *Rule) bool {
 		return false
 	}
 	if d.six {
-		return r.MatchesIPv6()
+		return r.matchesIPv6()
 	}
 	return r.matchesAddresses(d.src, d.dst)
 }
@@ -299,9 +299,9 @@ func (r *Rule) MatchesAddresses(p *Packet) bool {
 	return r.matchesAddresses(number(p.Src), number(p.Dst))
 }
 
-// MatchesIPv6 reports whether the rule matches the addresses of every IPv6 packet of its direction.
-// If it does not, it matches the addresses of no IPv6 packet.
-func (r *Rule) MatchesIPv6() bool { return r.Local.matchIPv6() && r.Remote.matchIPv6() }
+// matchesIPv6 reports whether the rule takes the addresses of every IPv6 packet of its
+// direction. Otherwise it takes those of none.
+func (r *Rule) matchesIPv6() bool { return r.Local.matchIPv6() && r.Remote.matchIPv6() }
 
 func (r *Rule) matchesAddresses(src, dst uint32) bool {
 	// With literals Local is the endpoint's own side and Remote the peer; with

@@ -28,7 +28,7 @@ func (r Request) Verb() Verb { return verbs[r.Op] }
 
 // ReadsOnly reports whether an operation changes nothing.
 func ReadsOnly(op string) bool {
-	return op == OpNetworkGet || op == OpEndpointList || op == OpEndpointIDs || op == OpEndpointNew || op == OpEndpointGet
+	return op == OpNetworkGet || op == OpEndpointIDs || op == OpEndpointNew || op == OpEndpointGet
 }
 
 // Do makes the call. An operation that no Client has is a bug, and panics.

@@ -106,15 +106,6 @@ func (t *tracker[K]) refuse() {
 	t.refusal = true
 }
 
-// refuseOnce remembers that the content of these keys was refused.
-func (t *tracker[K]) refuseOnce(keys []K) {
-	t.forgive()
-	for _, k := range keys {
-		t.mark(k, t.bits[k]|refused)
-	}
-	t.refusal = true
-}
-
 // remembers reports whether another content than what is wanted was refused last.
 func (t *tracker[K]) remembers() bool { return t.refusal && !t.rejected() }
 

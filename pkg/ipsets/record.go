@@ -2,7 +2,6 @@ package ipsets
 
 import (
 	"slices"
-	"time"
 )
 
 // Observed is a set of ours as it was read from HNS.
@@ -39,23 +38,6 @@ func (c *Cache) Used(n Name) {
 		if _, spare := c.spare[s]; spare {
 			c.spare[s] = c.now
 		}
-	}
-}
-
-// Recall records since when a set has been spare, or needed and not as it should
-// be, in place of since it was seen so. A zero time leaves that alone.
-func (c *Cache) Recall(n Name, spare, late time.Time) {
-	s := c.find(n)
-	if s == nil {
-		return
-	}
-	recall(c.spare, s, spare)
-	recall(c.late, s, late)
-}
-
-func recall(m map[*set]time.Time, s *set, since time.Time) {
-	if _, in := m[s]; in && !since.IsZero() {
-		m[s] = since
 	}
 }
 
@@ -123,34 +105,6 @@ func (c *Cache) refusedOnce(s *set) []string {
 	}
 	slices.Sort(out)
 	return append([]string{}, out...)
-}
-
-// RejectOnce is Reject for a content that is not desired now, as SetState has it.
-func (c *Cache) RejectOnce(n Name, content []string) {
-	s := c.byName[n]
-	if s == nil || !s.defined || content == nil {
-		return
-	}
-	var addrs []addr
-	var members []*set
-	for _, text := range content {
-		a, isAddr := parseAddr(text)
-		leaf, _ := ParseName(text, false)
-		switch m := c.byName[leaf]; {
-		case !s.nested() && isAddr:
-			addrs = append(addrs, a)
-		case s.nested() && m != nil:
-			members = append(members, m)
-		default:
-			return // whatever this is, it is never desired
-		}
-	}
-	if s.nested() {
-		s.members.refuseOnce(members)
-	} else {
-		s.addrs.refuseOnce(addrs)
-	}
-	c.refresh(s)
 }
 
 // Rejected reports whether HNS refused the content that is desired now. Of a deny twin

@@ -116,20 +116,6 @@ func (c *Cache) clear(s *set) {
 	delete(c.suspects, s)
 }
 
-// Resume takes over from an earlier process which group of suspects a set is in, and
-// whether HNS refused to take out what has to go. A set that is not needed, or as it
-// should be, is no suspect.
-func (c *Cache) Resume(n Name, group int, clings bool) {
-	s := c.byName[n]
-	if s == nil || group == 0 {
-		return
-	}
-	s.group, s.clings = group, clings
-	c.suspects[s] = struct{}{}
-	c.groups = max(c.groups, group)
-	c.refresh(s)
-}
-
 // searches returns the requests for the suspects, without those of skip: what they
 // lose first, and then what has nothing to lose, group by group.
 func (c *Cache) searches(h waits, skip func(*set) bool) []Request {

@@ -129,10 +129,3 @@ func (s *set) means(v string) bool {
 	}
 	return true
 }
-
-// Reread takes over from an earlier process what is known of how HNS shows a set.
-func (c *Cache) Reread(n Name, r Reading) {
-	if s := c.byName[n]; s != nil && s.present {
-		c.spell(s, r)
-	}
-}

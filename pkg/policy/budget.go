@@ -12,43 +12,42 @@ import (
 // Budgets bound what the objects of others may cost. A Kubernetes object of 1.5 MB
 // is legal, and whoever may write one may write a hundred. What is over its budget
 // closes: it allows nothing, and belongs to nothing that a rule allows. A field that
-// is 0 stands for its default. The tag is the key of the configuration that sets it;
-// docs/security.md has them for the reader.
+// is 0 stands for its default. docs/security.md describes them for users.
 type Budgets struct {
 	// Labels and LabelBytes bound the labels of one pod or Namespace, keys and values
 	// together. Workloads have some twenty labels, with generators some fifty; a label
 	// is 380 bytes at most.
-	Labels     int `key:"MaxLabelsPerObject"`
-	LabelBytes int `key:"MaxLabelBytesPerObject"`
+	Labels     int
+	LabelBytes int
 	// Ports bound the named ports of one pod. A media server that names a range of
 	// ports one by one has some hundreds.
-	Ports int `key:"MaxNamedPortsPerPod"`
-	// NamespacePodBytes bounds the total size of the labels and named ports of all pods of a
-	// namespace (RoomForPods). Kubernetes is tested with 3,000 pods in a namespace. For a pod
-	// with twenty labels of 40 bytes the size is 1,440 bytes.
-	NamespacePodBytes int `key:"MaxPodBytesPerNamespace"`
+	Ports int
+	// NamespacePodBytes bounds what the labels and named ports of a namespace's pods cost
+	// together (SizeOfPod). Kubernetes is tested with 3,000 pods in a namespace; twenty
+	// labels of 40 bytes are 1,440 bytes for each of them.
+	NamespacePodBytes int
 	// Items and Bytes bound one policy's text (Size). What kubectl apply writes is
 	// below: it puts the object as JSON, which is longer, into an annotation, and
 	// these have 256 KiB together. The address ranges of a large cloud are some
 	// thousand items.
-	Items int `key:"MaxItemsPerNetPol"`
-	Bytes int `key:"MaxBytesPerNetPol"`
+	Items int
+	Bytes int
 	// NamespaceItems and NamespaceBytes bound the policies of one namespace together:
 	// a thousand policies of twenty items each. A policy that is over its own budget
 	// does not count, as nothing of it is kept.
-	NamespaceItems int `key:"MaxNetPolItemsPerNamespace"`
-	NamespaceBytes int `key:"MaxNetPolBytesPerNamespace"`
+	NamespaceItems int
+	NamespaceBytes int
 	// ACLs and ACLBytes bound what the policies of one pod come to in HNS. A peer is an
 	// ACL for each protocol, with all its ports; a hundred address ranges are one. What is
 	// written of a pod is one request in the end, and HNS goes through all of it for
 	// every connection: pods have tens, seldom hundreds.
-	ACLs     int `key:"MaxACLsPerPod"`
-	ACLBytes int `key:"MaxACLBytesPerPod"`
+	ACLs     int
+	ACLBytes int
 	// NamespaceMembers bounds what the selectors of one namespace's policies match, where
 	// they are more than labels: each such selector counts as 256 members, and each pod
 	// and namespace that it matches as one. A member costs up to 100 bytes. Twenty policies
 	// that say NotIn of all pods of a large cluster are within.
-	NamespaceMembers int `key:"MaxMembersPerNamespace"`
+	NamespaceMembers int
 }
 
 // DefaultBudgets are those that count where nobody says anything else.
@@ -64,23 +63,14 @@ func DefaultBudgets() Budgets {
 
 // OrDefaults returns the budgets with a default for each that is 0.
 func (b Budgets) OrDefaults() Budgets {
-	return b.each(DefaultBudgets(), func(own, other int) int { return cmp.Or(own, other) })
-}
-
-// AtMost returns the smaller value of each budget.
-func (b Budgets) AtMost(o Budgets) Budgets {
-	return b.OrDefaults().each(o.OrDefaults(), func(own, other int) int { return min(own, other) })
-}
-
-// each applies of to each pair of budgets and returns the results.
-func (b Budgets) each(o Budgets, of func(own, other int) int) Budgets {
+	d := DefaultBudgets()
 	return Budgets{
-		Labels: of(b.Labels, o.Labels), LabelBytes: of(b.LabelBytes, o.LabelBytes), Ports: of(b.Ports, o.Ports),
-		NamespacePodBytes: of(b.NamespacePodBytes, o.NamespacePodBytes),
-		Items:             of(b.Items, o.Items), Bytes: of(b.Bytes, o.Bytes),
-		NamespaceItems: of(b.NamespaceItems, o.NamespaceItems), NamespaceBytes: of(b.NamespaceBytes, o.NamespaceBytes),
-		ACLs: of(b.ACLs, o.ACLs), ACLBytes: of(b.ACLBytes, o.ACLBytes),
-		NamespaceMembers: of(b.NamespaceMembers, o.NamespaceMembers),
+		Labels: cmp.Or(b.Labels, d.Labels), LabelBytes: cmp.Or(b.LabelBytes, d.LabelBytes), Ports: cmp.Or(b.Ports, d.Ports),
+		NamespacePodBytes: cmp.Or(b.NamespacePodBytes, d.NamespacePodBytes),
+		Items:             cmp.Or(b.Items, d.Items), Bytes: cmp.Or(b.Bytes, d.Bytes),
+		NamespaceItems: cmp.Or(b.NamespaceItems, d.NamespaceItems), NamespaceBytes: cmp.Or(b.NamespaceBytes, d.NamespaceBytes),
+		ACLs: cmp.Or(b.ACLs, d.ACLs), ACLBytes: cmp.Or(b.ACLBytes, d.ACLBytes),
+		NamespaceMembers: cmp.Or(b.NamespaceMembers, d.NamespaceMembers),
 	}
 }
 

@@ -80,7 +80,7 @@ func (s Size) excess() string {
 // CloseCluster returns what is kept of a spec that was not decoded whole; excess says
 // why. Of its rules only the actions count: those of a direction become one rule, whose
 // name is a mark. Without a subject it selects every pod. It accepts nothing. The mark is
-// a part of the spec, so that whoever has the spec knows: recordings, replays.
+// a part of the spec, so that every reader of the spec sees it.
 func CloseCluster(spec *v1alpha2.ClusterNetworkPolicySpec, excess string) v1alpha2.ClusterNetworkPolicySpec {
 	out := v1alpha2.ClusterNetworkPolicySpec{Tier: spec.Tier, Priority: spec.Priority, Subject: spec.Subject}
 	mark := overBudget + excess

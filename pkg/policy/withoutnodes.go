@@ -11,8 +11,8 @@ const nodesUnknown = "the nodes of the cluster are not known"
 
 // WithoutNodes returns a copy of a policy for where the nodes of the cluster are not known:
 // a rule with a peer of nodes matches nothing when it accepts, and denies everything of
-// its direction otherwise. The mark is a part of the spec, so that whoever has the spec
-// knows: recordings, replays.
+// its direction otherwise. The mark is a part of the spec, so that every reader of the
+// spec sees it.
 func WithoutNodes(cnp *v1alpha2.ClusterNetworkPolicy) *v1alpha2.ClusterNetworkPolicy {
 	out := cnp.DeepCopy()
 	unknown := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "nodes", Operator: nodesUnknown}}}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"net/netip"
 	"slices"
@@ -169,13 +168,7 @@ func open(o Options, allMakers bool) (*input, error) {
 	return &input{source: source}, nil
 }
 
-// maxRecorded is the most memory that a recording may take. All pods of a cluster may be
-// on the simulated node, and their first transaction must fit: it is the one to play. An
-// agent keeps less.
-const maxRecorded = 512 << 20
-
-// newSession returns one that is not running yet. A recording costs as much as all the
-// rest, so only who shows one has it made.
+// newSession returns one that is not running yet. It records if its recording is shown.
 func newSession(o Options, in *input, recording bool) *session {
 	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign(), CountOnly: true})
 	s := &session{
@@ -183,11 +176,7 @@ func newSession(o Options, in *input, recording bool) *session {
 	}
 	cfg := dataplane.Config{Node: o.Node, Now: time.Now, Client: sim}
 	if recording {
-		s.recorder = recorder.New(recorder.Config{
-			Snapshot: func() func() state.Dump { return s.dataplane.Snapshot().Dump },
-			Settings: recorder.NewSettings(hnssim.DefaultNetwork, cfg), Node: o.Node, Agent: o.Version, Now: time.Now,
-			MaxBytes: maxRecorded, MaxIDs: math.MaxInt,
-		})
+		s.recorder = recorder.New(recorder.Config{Node: o.Node, Agent: o.Version, Now: time.Now})
 		cfg.Client = s.recorder.Client(sim)
 	}
 	s.dataplane = dataplane.New(cfg)

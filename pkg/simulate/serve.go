@@ -21,7 +21,7 @@ func (s *session) handler() http.Handler {
 func (s *session) pages() debug.Config {
 	return debug.Config{
 		Dump: s.dataplane.Dump, Healthy: s.controller.Healthy, Ready: s.controller.Ready,
-		Transactions: s.recorder.Brief, Recording: s.recorder.Recording, Version: s.version,
+		Transactions: s.recorder.Brief, Recording: s.recorder.Write, Version: s.version,
 		Settings: map[string]any{"simulated": true, "node": s.node},
 		Pages: append(debug.Site(page.Handler(page.Config{
 			Dump: s.dataplane.Dump, Healthy: s.controller.Healthy, Ready: s.controller.Ready,

@@ -13,8 +13,8 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
-	"github.com/winnpm/winnpm/pkg/hns/hnstest/cnis"
 	"github.com/winnpm/winnpm/pkg/uninstall"
+	"github.com/winnpm/winnpm/test/cnis"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -11,7 +11,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
-	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // NodeChange is what one node's agent would write.
@@ -92,17 +91,6 @@ func (p *played) apply(ctx context.Context, tx *dataplane.Transaction) error {
 	return nil // what is not programmed is among the warnings
 }
 
-// dumped is the dump of the node, without endpoints that went since.
-func (p *played) dumped() state.Dump {
-	there := map[string]bool{}
-	for _, ep := range p.sim.Endpoints() {
-		there[ep.ID] = true
-	}
-	d := p.dp.Dump()
-	d.Endpoints = slices.DeleteFunc(d.Endpoints, func(ep state.Endpoint) bool { return !there[ep.ID] })
-	return d
-}
-
 // changeNode says what a change would write on one node.
 func (w World) changeNode(ctx context.Context, node Node, c Change) (*NodeChange, error) {
 	local := func(p Pod) bool { return p.Node == node.Name }
@@ -118,13 +106,6 @@ func (p *played) change(ctx context.Context, w World, c Change, local func(Pod) 
 	out := &NodeChange{Node: p.cfg.Node}
 	if err := p.replaced(w, c, local); err != nil {
 		return nil, err
-	}
-	if c.Requests {
-		requests, err := dataplane.PlanOf(dataplane.Config{Node: p.cfg.Node}, p.dumped(), c.transaction(w, local))
-		if err != nil {
-			return nil, err
-		}
-		out.Requests = strings.Split(strings.TrimSuffix(requests.String(), "\n"), "\n")
 	}
 	before := setsInHNS(p.sim)
 	rules := map[string]hns.Endpoint{} // before, of the endpoints that are written
@@ -147,6 +128,35 @@ func (p *played) change(ctx context.Context, w World, c Change, local func(Pod) 
 		out.compareRules(was, p.rules(id))
 	}
 	return out, nil
+}
+
+// requests returns what the first transaction of a change writes on one node. The node has no
+// endpoints of new pods yet.
+func (w World) requests(ctx context.Context, node Node, c Change) ([]string, error) {
+	local := func(p Pod) bool { return p.Node == node.Name }
+	p, err := w.play(ctx, dataplane.Config{Node: node.Name}, node.Addrs, local)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := p.unplug(w, c, local); err != nil {
+		return nil, err
+	}
+	var requests []hns.Request
+	p.sim.OnCall(func(call hnssim.Call, when hnssim.When) {
+		if when != hnssim.Before {
+			return
+		}
+		r := hns.Request{Op: call.Op, Endpoint: call.Target, Sets: call.Sets, ACLs: call.ACLs, Policies: call.Policies}
+		if call.Op == hns.OpACLUpdate {
+			r.ACLs = nil // they are among the policies
+		}
+		requests = append(requests, r)
+	})
+	if _, err := p.dp.ApplyDataplane(ctx, c.transaction(w, local)); err != nil {
+		return nil, err
+	}
+	text := dataplane.NewPlan(requests, p.dp.Dump()).String()
+	return strings.Split(strings.TrimSuffix(text, "\n"), "\n"), nil
 }
 
 // rules returns what an endpoint has in HNS, nothing when there is none.

@@ -93,8 +93,17 @@ func byKey(pods []Pod) map[desired.PodKey]Pod {
 // replaced takes the endpoints of pods that go with a change, and gives those that come
 // theirs.
 func (p *played) replaced(before World, c Change, local func(Pod) bool) error {
+	come, err := p.unplug(before, c, local)
+	if err != nil {
+		return err
+	}
+	return plug(p.sim, come)
+}
+
+// unplug deletes the endpoints of pods that go with a change. It returns those that come.
+func (p *played) unplug(before World, c Change, local func(Pod) bool) (come []plugged, err error) {
 	if !c.differs() {
-		return nil
+		return nil, nil
 	}
 	old, now := map[string]bool{}, map[string]bool{}
 	for _, ep := range before.endpoints(local) {
@@ -109,10 +118,10 @@ func (p *played) replaced(before World, c Change, local func(Pod) bool) error {
 			continue
 		}
 		if err := p.sim.DeleteEndpoint(id); err != nil {
-			return fmt.Errorf("endpoint %s: %w", id, err)
+			return nil, fmt.Errorf("endpoint %s: %w", id, err)
 		}
 	}
-	return plug(p.sim, slices.DeleteFunc(after, func(ep plugged) bool { return old[ep.ID] }))
+	return slices.DeleteFunc(after, func(ep plugged) bool { return old[ep.ID] }), nil
 }
 
 // noteLost adds the policies that select a pod before a change of others and none after it:

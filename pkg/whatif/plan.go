@@ -114,9 +114,15 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 				return Plan{}, err
 			}
 		}
-		if n.Changes() {
-			plan.Nodes = append(plan.Nodes, *n)
+		if !n.Changes() {
+			continue
 		}
+		if c.Requests {
+			if n.Requests, err = w.requests(ctx, node, c); err != nil {
+				return Plan{}, err
+			}
+		}
+		plan.Nodes = append(plan.Nodes, *n)
 	}
 	slices.SortFunc(plan.Nodes, func(a, b NodeChange) int { return cmp.Compare(a.Node, b.Node) })
 	return plan, nil

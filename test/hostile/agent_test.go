@@ -100,10 +100,7 @@ func (a *agent) run(ctx context.Context, running *sync.WaitGroup) {
 	lines := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), lineCounter{&a.logs}, zapcore.InfoLevel)
 	logger := zapr.NewLogger(zap.New(lines))
 	cfg := dataplane.Config{Node: cluster.Node, Now: time.Now, GracePeriod: 5 * time.Minute}
-	a.rec = recorder.New(recorder.Config{
-		Snapshot: func() func() state.Dump { return a.dp.Snapshot().Dump },
-		Settings: recorder.NewSettings(hnssim.DefaultNetwork, cfg), Node: cluster.Node, Now: time.Now,
-	})
+	a.rec = recorder.New(recorder.Config{Node: cluster.Node, Now: time.Now})
 	cfg.Client = a.rec.Client(a.sim)
 	a.dp = dataplane.New(cfg)
 	recorded := a.rec.Dataplane(a.dp)
@@ -117,10 +114,7 @@ func (a *agent) run(ctx context.Context, running *sync.WaitGroup) {
 	})
 	teller = events.New(events.Config{Sink: a, Node: cluster.Node, Policy: ctl.Policy, ClusterPolicy: ctl.ClusterPolicy, Selecting: a.dp.Selecting, Idle: a.dp, UpToDate: ctl.UpToDate, Behind: ctl.Behind, Logger: logger})
 	running.Go(func() { teller.Run(ctx) })
-	running.Go(func() {
-		defer a.rec.Wait()
-		ctl.Run(ctx)
-	})
+	running.Go(func() { ctl.Run(ctx) })
 	<-ctl.Settled()
 	a.rest(15 * time.Minute) // also what nothing needs has gone
 }

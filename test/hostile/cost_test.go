@@ -187,8 +187,7 @@ func (a *agent) open(outcomes []hnssim.Outcome) []string {
 	return out
 }
 
-// podEvents measures what an ordinary event costs while the attack stands: the median,
-// as the recorder begins a new segment now and then.
+// podEvents measures what an ordinary event costs while the attack stands: the median.
 func (a *agent) podEvents(c *cost, turn int) {
 	var took []time.Duration
 	var bytes []uint64

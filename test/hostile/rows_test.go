@@ -14,7 +14,7 @@ import (
 // What an attack may cost, whatever it is.
 const (
 	mostHeap = 40 << 20 // bytes of the agent
-	// mostLeft is what may be left when it has gone: the flight recorder keeps the last
+	// mostLeft is what may be left when it has gone: the recorder keeps the last
 	// hundreds of transactions.
 	mostLeft = 16 << 20
 	// mostLate is how many calls of HNS there are at most before a policy of somebody

@@ -76,7 +76,7 @@ func special(addr netip.Addr) bool {
 func claimants(c Cluster, addr netip.Addr) []*corev1.Pod {
 	var all []*corev1.Pod
 	for i := range c.Pods {
-		if pod := &c.Pods[i]; Member(pod) && Address(pod) == addr && !slices.Contains(c.NodeAddrs, addr) {
+		if pod := &c.Pods[i]; Address(pod) == addr && Member(pod) && !slices.Contains(c.NodeAddrs, addr) {
 			all = append(all, pod)
 		}
 	}

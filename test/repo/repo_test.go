@@ -111,8 +111,7 @@ func TestImports(t *testing.T) {
 			}
 		}
 		for pkg, linked := range deps {
-			mayLink := pkg == "cmd/npm" || strings.HasPrefix(pkg, "pkg/hns/hcsadapter/shim")
-			if !mayLink && slices.Contains(linked, "github.com/Microsoft/hcsshim/hcn") {
+			if slices.Contains(linked, "github.com/Microsoft/hcsshim/hcn") {
 				t.Errorf("%s links hcsshim; use hns.Client", pkg)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"pgregory.net/rapid"
 
-	"github.com/winnpm/winnpm/pkg/hns/hnstest/cnis"
+	"github.com/winnpm/winnpm/test/cnis"
 	"github.com/winnpm/winnpm/test/effort"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"

@@ -18,7 +18,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
-	"github.com/winnpm/winnpm/pkg/hns/hnstest/cnis"
+	"github.com/winnpm/winnpm/test/cnis"
 )
 
 // step is one thing that happens.

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnstest/cnis"
+	"github.com/winnpm/winnpm/test/cnis"
 	"github.com/winnpm/winnpm/test/effort"
 )
 

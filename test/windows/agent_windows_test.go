@@ -13,7 +13,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
-	"github.com/winnpm/winnpm/pkg/hns/hnstest"
+	"github.com/winnpm/winnpm/test/hnstest"
 )
 
 // TestAgent: npm.exe programs this HNS from an API server. Killed and started again it writes
@@ -33,7 +33,7 @@ func TestAgent(t *testing.T) {
 		require.NoError(t, err)
 	}
 	a.cluster(t, "10.90.0.1", pods)
-	a.isolate(t, 80)
+	a.isolate(t, onlyClient, 80)
 
 	n := startNPM(t, a.kubeconfig, networkName)
 	var before []string

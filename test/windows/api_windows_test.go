@@ -129,9 +129,12 @@ func (a *api) cluster(t *testing.T, gateway string, pods map[string]string) {
 	}
 }
 
-// isolate makes the policy by which client alone reaches server, on one port.
-func (a *api) isolate(t *testing.T, port int) {
+// onlyClient is the peer of a policy that lets client in.
+const onlyClient = `{"podSelector":{"matchLabels":{"app":"client"}}}`
+
+// isolate makes the policy by which a peer alone reaches server, on one port.
+func (a *api) isolate(t *testing.T, peer string, port int) {
 	t.Helper()
 	a.create(t, policiesPath, "server", fmt.Sprintf(`{"metadata":{"name":"server"},"spec":{"podSelector":{"matchLabels":{"app":"server"}},`+
-		`"ingress":[{"from":[{"podSelector":{"matchLabels":{"app":"client"}}}],"ports":[{"port":%d}]}]}}`, port))
+		`"ingress":[{"from":[%s],"ports":[{"port":%d}]}]}}`, peer, port))
 }

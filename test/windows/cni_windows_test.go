@@ -5,14 +5,12 @@ import (
 	"os"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/Microsoft/hcsshim/hcn"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/windows"
 
-	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
-	"github.com/winnpm/winnpm/pkg/hns/hnstest"
+	"github.com/winnpm/winnpm/test/hnstest"
 )
 
 // realHNS reports whether HNS itself is asked. It skips the test when nobody
@@ -43,19 +41,15 @@ type cni struct {
 func newCNI(t *testing.T) *cni {
 	t.Helper()
 	realHNS(t)
-	raw, err := hcsadapter.NewRaw(time.Minute)
-	require.NoError(t, err)
 	clean := func() {
-		_, err := sweep(raw)
+		_, err := sweep()
 		require.NoError(t, err)
 	}
 	clean()
-	t.Cleanup(func() {
-		clean()
-		raw.Close()
-	})
-	require.NoError(t, makeNamespace(raw))
+	t.Cleanup(clean)
+	require.NoError(t, makeNamespace())
 	c := &cni{}
+	var err error
 	c.network, err = newNetwork(networkName, hcn.L2Bridge, "10.90.0.0/16", "10.90.0.1")
 	require.NoError(t, err)
 	return c
@@ -75,13 +69,13 @@ func newNetwork(name string, kind hcn.NetworkType, subnet, gateway string) (*hcn
 }
 
 // CreateEndpoint implements hnstest.Fixture.
-func (c *cni) CreateEndpoint(t *testing.T, e hnstest.Endpoint) (string, error) {
+func (c *cni) CreateEndpoint(t hnstest.T, e hnstest.Endpoint) (string, error) {
 	t.Helper()
 	return create(t, c.network.Id, e)
 }
 
 // CreateElsewhere implements hnstest.Elsewhere.
-func (c *cni) CreateElsewhere(t *testing.T, e hnstest.Endpoint) (string, error) {
+func (c *cni) CreateElsewhere(t hnstest.T, e hnstest.Endpoint) (string, error) {
 	t.Helper()
 	other, err := newNetwork(otherName, hcn.NAT, "10.95.0.0/16", "10.95.0.1")
 	if err != nil {
@@ -98,7 +92,7 @@ func (c *cni) CreateElsewhere(t *testing.T, e hnstest.Endpoint) (string, error) 
 }
 
 // create makes an endpoint and attaches it. What cannot be attached is taken away again.
-func create(t *testing.T, network string, e hnstest.Endpoint) (string, error) {
+func create(t hnstest.T, network string, e hnstest.Endpoint) (string, error) {
 	t.Helper()
 	settings := &hcn.HostComputeEndpoint{
 		Name:               networkName,
@@ -136,7 +130,7 @@ func idOf(e *hcn.HostComputeEndpoint) string {
 }
 
 // DeleteEndpoint implements hnstest.Fixture.
-func (c *cni) DeleteEndpoint(t *testing.T, id string) {
+func (c *cni) DeleteEndpoint(t hnstest.T, id string) {
 	t.Helper()
 	err := (&hcn.HostComputeEndpoint{Id: id}).Delete()
 	if hcn.CheckErrorWithCode(err, hcn.ErrorCode(windows.HCN_E_ENDPOINT_NOT_FOUND)) || hcn.IsElementNotFoundError(err) {

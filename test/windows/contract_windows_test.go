@@ -7,21 +7,13 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
-	"github.com/winnpm/winnpm/pkg/hns/hcsadapter/shim"
-	"github.com/winnpm/winnpm/pkg/hns/hnstest"
+	"github.com/winnpm/winnpm/test/hnstest"
 )
 
 // TestContract is the one suite in its second home, whichever HNS is below.
-func TestContract(t *testing.T) { contract(t, nil) }
-
-// TestContractHcsshim is the same with HNSBinding: hcsshim. It leaves handles open.
-func TestContractHcsshim(t *testing.T) { contract(t, shim.New()) }
-
-// contract runs the suite on a binding of HNS; nil: our own.
-func contract(t *testing.T, calls hcsadapter.Calls) {
-	t.Helper()
+func TestContract(t *testing.T) {
 	fixture := newCNI(t)
-	adapter, err := hcsadapter.New(hcsadapter.Options{Network: networkName, Calls: calls})
+	adapter, err := hcsadapter.New(hcsadapter.Options{Network: networkName})
 	require.NoError(t, err)
 	t.Cleanup(adapter.Close)
 	hnstest.Run(t, func(*testing.T) (hns.Client, hnstest.Fixture) { return adapter, fixture })

@@ -88,7 +88,8 @@ func sweepContainers() (gone []string) {
 
 // TestPackets: between containers of Docker only those connections get through that the policy
 // allows, which npm.exe took from an API server. While the agent is killed and starts again
-// nothing opens, and without the policy everything does.
+// nothing opens, and without the policy everything does. Policies for addresses and for a set
+// without members follow.
 func TestPackets(t *testing.T) {
 	if *imageFlag == "" {
 		t.Skip("packets need containers: -image (docs/windows.md)")
@@ -102,7 +103,7 @@ func TestPackets(t *testing.T) {
 	passing(t, "before anything is written", all)
 	n := startNPM(t, a.kubeconfig, packetsNetwork)
 	passing(t, "with the agent and without a policy", all)
-	a.isolate(t, serverPort)
+	a.isolate(t, onlyClient, serverPort)
 	passing(t, "with the policy", some)
 	for range 3 {
 		n.kill()
@@ -114,6 +115,21 @@ func TestPackets(t *testing.T) {
 	require.Empty(t, writes, "a restart writes nothing")
 	a.remove(t, policiesPath+"/server")
 	passing(t, "without the policy", all)
+
+	none := map[string]bool{"client": false, "other": false}
+	for _, p := range []struct {
+		when, peer string
+		want       map[string]bool
+	}{
+		{"with a policy for an address", `{"ipBlock":{"cidr":"10.94.0.5/32"}}`, some},
+		{"with a policy for all addresses but one", `{"ipBlock":{"cidr":"0.0.0.0/0","except":["10.94.0.6/32"]}}`, some},
+		{"with a policy for a label that no pod has", `{"podSelector":{"matchLabels":{"app":"none"}}}`, none},
+		{"with a policy for labels that no pod has", `{"podSelector":{"matchExpressions":[{"key":"app","operator":"In","values":["none","nobody"]}]}}`, none},
+	} {
+		a.isolate(t, p.peer, serverPort)
+		passing(t, p.when, p.want)
+		a.remove(t, policiesPath+"/server")
+	}
 }
 
 // startContainers makes the network and the containers, all of which are this program.

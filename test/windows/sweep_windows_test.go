@@ -1,18 +1,15 @@
 package windows
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/Microsoft/hcsshim/hcn"
 
-	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
+	"github.com/winnpm/winnpm/test/windows/rawhns"
 )
 
 // Names of what the suite makes. Nobody else uses them: what bears one is left over from a
@@ -52,12 +49,7 @@ func TestMain(m *testing.M) {
 
 // cleanUp sweeps, and says what it found.
 func cleanUp() error {
-	raw, err := hcsadapter.NewRaw(time.Minute)
-	if err != nil {
-		return err
-	}
-	defer raw.Close()
-	gone, err := sweep(raw)
+	gone, err := sweep()
 	gone = append(gone, sweepContainers()...)
 	for _, what := range gone {
 		fmt.Println("removed", what)
@@ -71,7 +63,7 @@ func cleanUp() error {
 // sweep takes away everything that bears the suite's names, in whatever order a killed run
 // made it: endpoints, their networks, the namespace that they were attached to. It does as
 // much as it can.
-func sweep(raw *hcsadapter.Raw) (gone []string, err error) {
+func sweep() (gone []string, err error) {
 	var failed []error
 	removed := func(what string, err error) {
 		if err != nil {
@@ -95,14 +87,12 @@ func sweep(raw *hcsadapter.Raw) (gone []string, err error) {
 			removed("network "+n.Name, n.Delete())
 		}
 	}
-	out, err := raw.Call(context.Background(), "HcnDeleteNamespace", hcsadapter.Arguments{ID: namespaceID})
+	_, err = rawhns.New().Do("HcnDeleteNamespace", namespaceID, 0)
 	switch {
-	case err != nil:
-		failed = append(failed, err)
-	case int32(out.HResult) >= 0:
+	case err == nil:
 		gone = append(gone, "namespace "+namespaceID)
-	case hns.LookupCode(out.HResult).Class != hns.SaysMissing:
-		failed = append(failed, fmt.Errorf("namespace %s: 0x%08x %s", namespaceID, out.HResult, out.Record))
+	case !rawhns.Missing(err):
+		failed = append(failed, fmt.Errorf("namespace %s: %w", namespaceID, err))
 	}
 	return gone, errors.Join(failed...)
 }
@@ -113,16 +103,6 @@ func named(name string) hcn.HostComputeQuery {
 }
 
 // makeNamespace makes the namespace that endpoints are attached to.
-func makeNamespace(raw *hcsadapter.Raw) error {
-	out, err := raw.Call(context.Background(), "HcnCreateNamespace", hcsadapter.Arguments{
-		ID: namespaceID, Texts: []string{`{"Type":"Host","SchemaVersion":{"Major":2,"Minor":0}}`},
-	})
-	if err != nil {
-		return err
-	}
-	if int32(out.HResult) < 0 {
-		return fmt.Errorf("create namespace: 0x%08x %s", out.HResult, out.Record)
-	}
-	_, err = raw.Call(context.Background(), "HcnCloseNamespace", hcsadapter.Arguments{Handle: out.Handle})
-	return err
+func makeNamespace() error {
+	return rawhns.New().Create("Namespace", namespaceID, 0, `{"Type":"Host","SchemaVersion":{"Major":2,"Minor":0}}`)
 }

@@ -30,8 +30,6 @@ type Options struct {
 	Deadline time.Duration
 	// Now is the clock of Found. An Adapter needs none.
 	Now func() time.Time
-	// Calls is another binding of HNS; nil: the one of this package.
-	Calls Calls
 }
 
 // Version is the version of HNS.

@@ -4,15 +4,28 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"time"
 )
 
-// Calls is a binding of HNS: it makes one call of an export. Its error says that there is no
-// answer.
+// Arguments are those of one call of an export of HNS, which takes some of them.
+type Arguments struct {
+	Handle uint64   // of an open object
+	ID     string   // GUID of the object
+	Texts  []string // query or request; of HNSCall method, path and request
+}
+
+// Outcome is what a call came to, as HNS said it.
+type Outcome struct {
+	HResult uint32
+	Record  string // the error record; empty: none
+	Output  string
+	Handle  uint64 // of what was opened; 0: nothing
+}
+
+// Calls makes one call of an export. Its error says that there is no answer.
 type Calls func(export string, a Arguments) (Outcome, error)
 
-// Over is New for another binding than the one of this package: errors get the same classes,
-// and calls the same worker and deadline.
+// Over is New with other calls than those of the DLLs: tests put a simulator behind them. Errors
+// get the same classes, and calls the same worker and deadline.
 func Over(o Options, calls Calls) Client {
 	l := through{calls}
 	if o.Network == "" {
@@ -21,12 +34,7 @@ func Over(o Options, calls Calls) Client {
 	return newAdapter(o, l)
 }
 
-// RawOver is NewRaw for another binding.
-func RawOver(calls Calls, deadline time.Duration) *Raw {
-	return &Raw{do: calls, worker: newWorker(cmp.Or(deadline, defaultDeadline))}
-}
-
-// through is HNS by way of another binding.
+// through is HNS by way of Calls.
 type through struct{ calls Calls }
 
 func (t through) enumerate(k kind, query string) (string, error) {

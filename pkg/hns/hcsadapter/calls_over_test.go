@@ -10,8 +10,8 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
-	"github.com/winnpm/winnpm/pkg/hns/hnstest"
-	"github.com/winnpm/winnpm/pkg/hns/hnstest/onsim"
+	"github.com/winnpm/winnpm/test/hnstest"
+	"github.com/winnpm/winnpm/test/hnstest/onsim"
 )
 
 // bindingOf is a binding of a library, as another one would offer it.
@@ -95,14 +95,4 @@ func TestFoundOver(t *testing.T) {
 	n, err := over.Network(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "azure", n.Name)
-}
-
-// TestRawOver: single calls of another binding have a worker of their own.
-func TestRawOver(t *testing.T) {
-	hang := make(chan struct{})
-	raw := RawOver(func(string, Arguments) (Outcome, error) { <-hang; return Outcome{}, nil }, time.Millisecond)
-	defer raw.Close()
-	_, err := raw.Call(t.Context(), "HcnOpenNetwork", Arguments{})
-	require.ErrorIs(t, err, hns.ErrUnavailable)
-	close(hang)
 }

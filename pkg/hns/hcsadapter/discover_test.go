@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnstest/cnis"
+	"github.com/winnpm/winnpm/test/cnis"
 )
 
 // node is a node with some networks, as the DLLs show it: what discovery needs, and nothing

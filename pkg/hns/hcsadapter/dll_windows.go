@@ -17,8 +17,6 @@ func New(o Options) (Client, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case o.Calls != nil:
-		return Over(o, o.Calls), nil
 	case o.Network == "":
 		return newFound(o, l), nil
 	}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
-	"github.com/winnpm/winnpm/pkg/hns/hnstest"
-	"github.com/winnpm/winnpm/pkg/hns/hnstest/onsim"
+	"github.com/winnpm/winnpm/test/hnstest"
+	"github.com/winnpm/winnpm/test/hnstest/onsim"
 )
 
 // simLibrary is the simulator behind the calls of the DLLs: handles, filters,

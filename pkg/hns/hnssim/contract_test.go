@@ -7,9 +7,9 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
-	"github.com/winnpm/winnpm/pkg/hns/hnstest"
-	"github.com/winnpm/winnpm/pkg/hns/hnstest/cnis"
-	"github.com/winnpm/winnpm/pkg/hns/hnstest/onsim"
+	"github.com/winnpm/winnpm/test/cnis"
+	"github.com/winnpm/winnpm/test/hnstest"
+	"github.com/winnpm/winnpm/test/hnstest/onsim"
 )
 
 func TestContract(t *testing.T) {

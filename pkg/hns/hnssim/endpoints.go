@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 )
@@ -69,10 +68,6 @@ type endpoint struct {
 	network  string
 	policies []policy // changed by setPolicies only
 	twin     string   // GUID of another one that goes with it, or empty
-
-	// What an odd Meaning looks at: policies before, and until when it has none.
-	past      []past
-	bareUntil time.Time
 }
 
 // setPolicies replaces the policies and moves the references to sets along.
@@ -318,7 +313,7 @@ func (s *Sim) AddACLs(ctx context.Context, id string, acls []hns.ACL) error {
 		if half {
 			added = added[:len(added)/2]
 		}
-		s.replace(e, slices.Concat(e.policies, added), false)
+		e.setPolicies(slices.Concat(e.policies, added))
 		s.wrote(hns.OpACLAdd, id)
 		return nil
 	})
@@ -344,7 +339,7 @@ func (s *Sim) ReplacePolicies(ctx context.Context, id string, policies []hns.End
 		if half {
 			next = next[:len(next)/2]
 		}
-		s.replace(e, next, true)
+		e.setPolicies(next)
 		s.wrote(hns.OpACLUpdate, id)
 		return nil
 	})

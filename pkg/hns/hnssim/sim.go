@@ -34,8 +34,6 @@ type Options struct {
 	Now func() time.Time
 	// Personality is how this HNS differs from the strict one; see SetPersonality.
 	Personality Personality
-	// Meaning is what the switch does otherwise with rules and sets.
-	Meaning Meaning
 	// CountOnly: calls are counted, and Calls has none.
 	CountOnly bool
 }
@@ -68,7 +66,6 @@ type Sim struct {
 	watch     *watch          // nil while nobody watches
 	held      map[string]bool // endpoints that a caller holds → a handle is open
 	odd       *odd            // nil without a personality
-	meaning   *Meaning        // nil: the usual one
 }
 
 var _ hns.Client = (*Sim)(nil)
@@ -89,7 +86,6 @@ func New(o Options) *Sim {
 		held:      map[string]bool{},
 	}
 	s.setPersonality(o.Personality)
-	s.setMeaning(o.Meaning)
 	return s
 }
 

@@ -30,19 +30,10 @@ func (s *Sim) trace(endpoint string, dir hns.Direction, p Packet) (Verdict, erro
 	if e == nil {
 		return Verdict{}, fmt.Errorf("hnssim: trace %s: %w", dir, endpointMissing.of(endpoint))
 	}
-	err := e.answers(dir, p)
-	if err != nil {
+	if err := e.answers(dir, p); err != nil {
 		return Verdict{}, fmt.Errorf("hnssim: trace %s %s: %w", endpoint, dir, err)
 	}
-	var v Verdict
-	switch m := s.meaning; {
-	case m == nil:
-		v, err = hns.Decide(rulesOf(e.policies), dir, p)
-	case s.now == nil:
-		v, err = m.decide(rulesOf(e.policies), dir, p)
-	default:
-		v, err = m.decide(rulesOf(m.inForce(e, s.now())), dir, p)
-	}
+	v, err := hns.Decide(rulesOf(e.policies), dir, p)
 	if err != nil {
 		return Verdict{}, fmt.Errorf("hnssim: trace %s %s: %w", endpoint, dir, err)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns/versioned"
 )
 
-// How a Writer works with HNS is in the contract suite (hnstest/versions.go); here
-// are its calls and what it makes of their errors.
+// That a write reads back as it was asked for is a question of the contract suite
+// (test/hnstest/endpoints.go). Here are a Writer's calls and what it makes of their errors.
 
 var rule = hns.ACL{ID: hns.ACLIDPrefix + "x.p", Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: hns.PriorityAllow}
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/whatif"
-	"github.com/winnpm/winnpm/test/effort"
 	"github.com/winnpm/winnpm/test/oracle/gen"
 )
 
@@ -17,7 +16,6 @@ import (
 // connections that flip by the oracle, and counts those of pods that stay, are new and are
 // deleted as a count by its verdicts does.
 func TestPlanOfObjects(t *testing.T) {
-	effort.Unraced(t)
 	seen := map[string]int{}
 	check(t, func(t *rapid.T) {
 		g := gen.New(t)

@@ -22,7 +22,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/whatif"
-	"github.com/winnpm/winnpm/test/effort"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
 )
@@ -32,7 +31,6 @@ import (
 // every port that may matter; and the writes that an agent then makes. From a
 // dump of that agent the plan is the same.
 func TestPlan(t *testing.T) {
-	effort.Unraced(t)
 	seen := map[string]int{}
 	check(t, func(t *rapid.T) {
 		g := gen.New(t)

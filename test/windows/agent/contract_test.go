@@ -63,21 +63,11 @@ func runTests(t *testing.T, h *host, name string, args ...string) (out string, p
 func TestContractSuite(t *testing.T) {
 	begin(t)
 	h := newHost(t, azure())
-	out, passed := runTests(t, h, "contract", "-test.skip=^Test(CostOfCalls|ContractHcsshim|Agent|Packets)$")
+	out, passed := runTests(t, h, "contract", "-test.skip=^Test(CostOfCalls|Agent|Packets)$")
 	require.GreaterOrEqual(t, passed, 30, "%s", out)
 	require.Zero(t, h.open(), "handles left open; failed calls: %v", h.Failed())
 	require.Contains(t, out, "not asked of this HNS: nothing")
 	require.Regexp(t, `SetPolicy/Add azure-npm-hnstest-web .*already exists.* \(0x803b0012\)`, out, "the codes of refusals")
-	t.Logf("%d tests and subtests pass; DLL calls: %v; failed: %v; handles left open: %d", passed, h.Counts(), h.Failed(), h.open())
-}
-
-// The suite passes with HNSBinding: hcsshim too, which leaves handles open: it is a process
-// of its own.
-func TestContractHcsshim(t *testing.T) {
-	begin(t)
-	h := newHost(t, azure())
-	out, passed := runTests(t, h, "contract", "-test.run=^TestContractHcsshim$")
-	require.GreaterOrEqual(t, passed, 30, "%s", out)
 	t.Logf("%d tests and subtests pass; DLL calls: %v; failed: %v; handles left open: %d", passed, h.Counts(), h.Failed(), h.open())
 }
 

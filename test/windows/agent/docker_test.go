@@ -147,7 +147,7 @@ func (d *dockerd) packets(t *testing.T) (said string, failed error) {
 	p := begin(t)
 	t.Setenv("WINNPM_DOCKER", d.addr)
 	t.Setenv("WINEPATH", windowsPath(filepath.Clean(p.bin)))
-	return runToEnd(t, d.h, "contract", "-test.v", "-test.timeout=2m", "-test.run=^TestPackets$", "-image=none", "-npm="+windowsPath(p.exe("npm")), "-kubeconfig="+windowsPath(p.kubeconfig), "-settle=10s")
+	return runToEnd(t, d.h, "contract", "-test.v", "-test.timeout=3m", "-test.run=^TestPackets$", "-image=none", "-npm="+windowsPath(p.exe("npm")), "-kubeconfig="+windowsPath(p.kubeconfig), "-settle=10s")
 }
 
 // TestPacketsOfContainers runs what .github/workflows/windows.yml runs with Docker's containers: it

@@ -174,7 +174,6 @@ func (s *Server) modifyEndpoint(ctx context.Context, r request) (reply, error) {
 		}
 		acls = append(acls, a)
 	}
-	defer s.wroteTo(e.ID)
 	switch {
 	case verb == hns.Update:
 		return reply{}, n.sim.ReplacePolicies(ctx, e.ID, list)
@@ -240,7 +239,6 @@ func (s *Server) deleteEndpoint(_ context.Context, r request) (reply, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.made, r.id)
-	delete(s.updates, r.id)
 	for _, space := range s.spaces {
 		space.remove(r.id)
 	}

@@ -73,7 +73,7 @@ type setSettings struct {
 	Values     string // separated by commas
 }
 
-func newNetwork(id guid, name string, settings networkSettings, foreign []hns.EndpointPolicy, meaning hnssim.Meaning) *network {
+func newNetwork(id guid, name string, settings networkSettings, foreign []hns.EndpointPolicy) *network {
 	settings.ID, settings.Name, settings.SchemaVersion = id.String(), name, v2
 	if settings.Type == "" {
 		settings.Type = "L2Bridge"
@@ -85,7 +85,7 @@ func newNetwork(id guid, name string, settings networkSettings, foreign []hns.En
 	}
 	return &network{
 		id: id, name: name, settings: settings,
-		sim: hnssim.New(hnssim.Options{Network: name, ID: id.String(), Foreign: foreign, Meaning: meaning, Now: time.Now}),
+		sim: hnssim.New(hnssim.Options{Network: name, ID: id.String(), Foreign: foreign, Now: time.Now}),
 	}
 }
 
@@ -213,7 +213,7 @@ func (s *Server) createNetwork(_ context.Context, r request) (reply, error) {
 	s.mu.Lock()
 	taken := slices.ContainsFunc(s.networks, func(n *network) bool { return n.id == id || n.name == settings.Name })
 	if !taken {
-		made := newNetwork(id, settings.Name, settings, nil, s.meaning)
+		made := newNetwork(id, settings.Name, settings, nil)
 		made.sim.SetPersonality(s.personality)
 		s.networks = append(s.networks, made)
 	}

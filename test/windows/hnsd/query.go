@@ -123,14 +123,11 @@ func checkKeys(settings json.RawMessage, keys ...string) error {
 	return nil
 }
 
-// hnsCall does the one request of the older API that anybody makes, and two of
+// hnsCall does the one request of the older API that anybody makes, and one of
 // ours.
 func (s *Server) hnsCall(_ context.Context, r request) (reply, error) {
 	if r.text[0] == "GET "+SpentPath {
 		return encode(s.takeSpent(r.pid)), nil
-	}
-	if isPackets(r.text[0]) {
-		return s.packet(r.text[1]), nil
 	}
 	if r.text[0] != "GET /globals/version" {
 		return encode(map[string]any{"Success": false, "Error": fmt.Sprintf("no such request: %s", r.text[0])}), nil

@@ -27,14 +27,12 @@ type Options struct {
 	Foreign      []hns.EndpointPolicy // what CreateEndpoint puts on an endpoint
 	Major, Minor int                  // HNS version; both 0: 15.0
 	Personality  hnssim.Personality   // of the networks that clients make
-	Meaning      hnssim.Meaning       // of the rules in them
 }
 
 // Server is the service of one node. All methods are safe for concurrent use.
 type Server struct {
 	major, minor int
 	personality  hnssim.Personality
-	meaning      hnssim.Meaning
 	own          *network
 
 	mu       sync.Mutex                // guards following; never held during a call of the simulator
@@ -51,10 +49,6 @@ type Server struct {
 	released chan struct{} // closed and replaced by ReleaseHangs
 	lastID   uint64        // of the GUIDs made so far
 
-	streams    map[uint64]stream // connections of clients, by their numbers
-	lastStream uint64
-	updates    map[guid]int // writes to an endpoint
-
 	compartments int // namespaces made so far
 
 	seeing sync.Mutex // held during a call that is observed, mu is not
@@ -68,19 +62,17 @@ func New(o Options) *Server {
 		o.Major = 15
 	}
 	s := &Server{
-		major: o.Major, minor: o.Minor, personality: o.Personality, meaning: o.Meaning,
+		major: o.Major, minor: o.Minor, personality: o.Personality,
 		made:     map[guid]endpointSettings{},
 		spaces:   map[guid]*namespace{},
 		handles:  handleTable{open: map[uint64]handle{}},
 		counts:   map[string]int{},
 		failed:   map[string]int{},
-		streams:  map[uint64]stream{},
-		updates:  map[guid]int{},
 		spent:    map[uint32]Spent{},
 		released: make(chan struct{}),
 		turn:     make(chan struct{}, 1),
 	}
-	s.own = newNetwork(s.newID(), cmp.Or(o.Network, "azure"), networkSettings{Ipams: ipamOf(o.Subnet)}, o.Foreign, hnssim.Meaning{})
+	s.own = newNetwork(s.newID(), cmp.Or(o.Network, "azure"), networkSettings{Ipams: ipamOf(o.Subnet)}, o.Foreign)
 	s.own.subnet = o.Subnet
 	s.networks = []*network{s.own}
 	return s

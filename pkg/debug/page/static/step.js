@@ -25,7 +25,7 @@ export function summary(step) {
   const many = (kind) => ({ policy: 'policies', more: 'more' })[kind] ?? `${kind}s`;
   if (step.moreEvents > 0) kinds.set('more', step.moreEvents);
   const words = [...kinds].map(([kind, n]) => count(n, kind, many(kind)));
-  return words.join(', ') || (step.observed ? `takes in observation #${step.observed}` : 'nothing new: retries what waits');
+  return words.join(', ') || (step.observed ? 'takes in an observation' : 'nothing new: retries what waits');
 }
 
 /** showStep draws a step in full. */
@@ -69,14 +69,7 @@ function calls(step) {
     return h('span', { class: 'runs', 'aria-hidden': 'true' }, el);
   };
   return h('ul', { class: 'calls', tabindex: 0, 'aria-label': 'Calls' }, earlier > 0 ? h('li', { class: 'dim' }, `${count(earlier, 'earlier one', 'earlier ones')} left out`) : null, step.calls.slice(0, shownCalls).map((c) => h('li', {},
-    h('span', { class: 'op' }, c.op), h('span', { class: 'dim what' }, what(c)), bar(c), h('span', { class: 'num' }, duration(c.took)),
+    h('span', { class: 'op' }, c.op), h('span', { class: 'dim what' }, c.endpoint ?? ''), bar(c), h('span', { class: 'num' }, duration(c.took)),
     c.error ? h('div', { class: 'bad' }, `✕ ${c.error.message}`) : null)),
   more > 0 ? h('li', { class: 'dim' }, `and ${count(more, 'more', 'more')}`) : null);
-}
-
-function what(c) {
-  return [
-    c.endpoint, c.sets ? count(c.sets.length, 'set') : '', c.acls ? count(c.acls.length, 'ACL') : '',
-    c.policies ? count(c.policies.length, 'endpoint policy', 'endpoint policies') : '', c.endpoints ? count(c.endpoints.length, 'endpoint') : '', c.network?.name,
-  ].filter(Boolean).join(', ');
 }

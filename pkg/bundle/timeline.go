@@ -1,0 +1,245 @@
+package bundle
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/bounded"
+	"github.com/winnpm/winnpm/pkg/printable"
+	"github.com/winnpm/winnpm/pkg/recorder"
+)
+
+// ErrNoRecording is text that is no recording of an agent.
+var ErrNoRecording = errors.New("no recording")
+
+// Recording is what recorder.Recorder writes.
+type Recording struct {
+	recorder.Header
+	Steps []recorder.Step `json:"steps"`
+}
+
+// ReadRecording reads a recording, to the end of r. It fails with ErrNoRecording for anything
+// else, and with a bounded.ErrTooMuch for one above bounded.OfAnAgent. What it returns need not
+// fit together.
+func ReadRecording(r io.Reader) (Recording, error) {
+	rec := Recording{Steps: []recorder.Step{}}
+	dec := json.NewDecoder(bounded.Reader(r, bounded.OfAnAgent))
+	err := dec.Decode(&rec.Header)
+	if err == nil && rec.Taken.IsZero() {
+		err = errors.New("its first line says no time")
+	}
+	for last := uint64(0); err == nil; {
+		var s recorder.Step
+		switch err = dec.Decode(&s); {
+		case err != nil:
+		case s.Number <= last:
+			err = fmt.Errorf("step %d comes after step %d", s.Number, last)
+		default:
+			last = s.Number
+			rec.Steps = append(rec.Steps, s)
+		}
+	}
+	if !errors.Is(err, io.EOF) || rec.Taken.IsZero() {
+		return Recording{}, fmt.Errorf("%w: %w", ErrNoRecording, err)
+	}
+	return rec, nil
+}
+
+// Only returns the recording with one of its steps, or ok=false if it has no such step.
+func (rec Recording) Only(number uint64) (one Recording, ok bool) {
+	i := slices.IndexFunc(rec.Steps, func(s recorder.Step) bool { return s.Number == number })
+	if i < 0 {
+		return Recording{}, false
+	}
+	rec.Steps = rec.Steps[i : i+1]
+	return rec, true
+}
+
+// WriteText writes the timeline for people: a line for each step, its failed calls and repairs
+// below, and a summary at the end. verbose adds every object and every call.
+func (rec Recording) WriteText(w io.Writer, verbose bool) error {
+	b := &printable.Page{}
+	b.Line(0, "recorded on %s by %s, taken %s", cmp.Or(rec.Node, "an unnamed node"), cmp.Or(rec.Agent, "an unknown version"), rec.Taken.UTC().Format(time.RFC3339))
+	if rec.Forgotten > 0 {
+		b.Line(0, "forgotten before that: %s", count(int(rec.Forgotten), "step"))
+	}
+	failed := 0
+	for _, s := range rec.Steps {
+		n := failures(s)
+		failed += n
+		b.Line(0, "%d  +%s  %s  %s  %s  %s", s.Number, seconds(s.Began.Sub(rec.Steps[0].Began)), came(s), calls(s), seconds(s.Took), outcome(s, n))
+		writeStep(b, s, verbose)
+	}
+	b.Line(0, "%s, %s", count(len(rec.Steps), "step"), count(failed, "failed call"))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// WriteJSON writes the recording as one JSON document.
+func (rec Recording) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(rec)
+}
+
+func writeStep(b *printable.Page, s recorder.Step, verbose bool) {
+	if verbose {
+		for _, e := range s.Events {
+			b.Line(2, "event  %s %s %s", e.Operation, e.Kind, e.Object)
+		}
+		if s.MoreEvents > 0 {
+			b.Line(2, "and %s", count(s.MoreEvents, "more event"))
+		}
+		if s.MoreCalls > 0 {
+			b.Line(2, "%s", count(s.MoreCalls, "earlier call"))
+		}
+	}
+	for i, c := range s.Calls {
+		result := "ok"
+		switch {
+		case c.Error != nil:
+			result = "FAILED: " + c.Error.Message
+		case c.Running:
+			result = "no answer yet"
+		case !verbose:
+			continue
+		}
+		b.Line(2, "call %d  %s  +%s  %s  %s", s.MoreCalls+i+1, target(c), seconds(c.Began.Sub(s.Began)), seconds(c.Took), result)
+	}
+	if s.Report == nil {
+		return
+	}
+	for _, r := range s.Report.Repairs {
+		b.Line(2, "repair  %s", strings.Join(slices.DeleteFunc([]string{r.Kind, r.Object, r.Pod, r.Found}, func(part string) bool { return part == "" }), "  "))
+	}
+}
+
+// target says what a call was about: "ACL/Add 57D4A864 (3)".
+func target(c recorder.Call) string {
+	text := c.Op
+	if c.Endpoint != "" {
+		text += " " + c.Endpoint
+	}
+	return fmt.Sprintf("%s (%d)", text, c.Count)
+}
+
+// came says what came in with a step: "3 pods created, 1 policy deleted".
+func came(s recorder.Step) string {
+	if s.Kind == recorder.Observation {
+		return looked(s)
+	}
+	var parts []string
+	if s.Report != nil {
+		for _, c := range s.Report.Changes {
+			parts = append(parts, fmt.Sprintf("%s %s", count(c.Count, c.Kind), past(c.Operation)))
+		}
+	}
+	if n := len(s.Events) + s.MoreEvents; len(parts) == 0 && n > 0 {
+		parts = append(parts, count(n, "object"))
+	}
+	if s.Observed {
+		parts = append(parts, "an observation")
+	}
+	return cmp.Or(strings.Join(parts, ", "), "nothing, a retry")
+}
+
+// past returns the past tense of an operation.
+func past(operation string) string { return strings.TrimSuffix(operation, "e") + "ed" }
+
+// looked says what an observation reads: "reading GUIDs, ep-1".
+func looked(s recorder.Step) string {
+	var parts []string
+	if look := s.Look; look != nil {
+		if look.Enumerate {
+			parts = append(parts, "GUIDs")
+		}
+		if look.Sets {
+			parts = append(parts, "sets")
+		}
+		switch n := len(look.Endpoints) + s.MoreEndpoints; {
+		case look.All:
+			parts = append(parts, "all endpoints")
+		case n > 1:
+			parts = append(parts, count(n, "endpoint"))
+		default:
+			parts = append(parts, look.Endpoints...)
+		}
+	}
+	text := "reading " + cmp.Or(strings.Join(parts, ", "), "HNS")
+	if s.Again > 0 {
+		text += fmt.Sprintf(", failed %s more", count(s.Again, "time"))
+	}
+	return text
+}
+
+// calls counts the calls of a step: "ACL/Add 2, Endpoint/Get 4, 9 DLL calls".
+func calls(s recorder.Step) string {
+	n := map[string]int{}
+	for _, c := range s.Calls {
+		n[c.Op]++
+	}
+	var parts []string
+	for _, op := range slices.Sorted(maps.Keys(n)) {
+		parts = append(parts, fmt.Sprintf("%s %d", op, n[op]))
+	}
+	if s.MoreCalls > 0 {
+		parts = append(parts, count(s.MoreCalls, "earlier call"))
+	}
+	if s.DLLCalls > 0 {
+		parts = append(parts, count(s.DLLCalls, "DLL call"))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "no call")
+}
+
+// failures counts the failed calls of a step.
+func failures(s recorder.Step) (n int) {
+	for _, c := range s.Calls {
+		if c.Error != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// outcome says how a step ended.
+func outcome(s recorder.Step, failed int) string {
+	var parts []string
+	if s.Running {
+		parts = append(parts, "running")
+	}
+	if failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d failed", failed))
+	}
+	if s.Error != "" {
+		parts = append(parts, "ended by: "+s.Error)
+	}
+	if s.Report != nil && s.Report.Pending > 0 {
+		parts = append(parts, count(s.Report.Pending, "pending pod"))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "ok")
+}
+
+// seconds is a duration for people.
+func seconds(d time.Duration) string {
+	if d > time.Second || d < -time.Second {
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(time.Microsecond).String()
+}
+
+func count(n int, noun string) string {
+	switch {
+	case n == 1:
+		return "1 " + noun
+	case strings.HasSuffix(noun, "y"):
+		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(noun, "y"))
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,171 @@
+package hnstest
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// Question is one thing that WinNPM wants to know of an HNS.
+type Question struct {
+	Name string `json:"question"`
+	// Assumptions are the names of docs/windows.md that the answer decides; empty: the question is
+	// about hns.Client itself.
+	Assumptions string `json:"assumptions,omitempty"`
+	Source      string `json:"source"`  // who says that it is so
+	IfWrong     string `json:"ifWrong"` // what a node does if it is not so
+	Phase       Phase  `json:"phase"`
+
+	ask func(*bench)
+}
+
+// Phase says what a question does to a node, and what it needs.
+type Phase string
+
+// The phases. Run asks those of OwnNetwork alone; the doctor asks all of them.
+const (
+	ReadOnly   Phase = "read only"   // reads what is there
+	OwnNetwork Phase = "own network" // writes to a network of the suite's own
+	Limits     Phase = "limits"      // writes as much there as WinNPM ever needs
+	Packets    Phase = "packets"     // connects endpoints of that network
+)
+
+// Sources of more than one question.
+const (
+	acn     = "Azure/azure-container-networking relies on it"
+	schema  = "Microsoft's HCN API reference"
+	hcsshim = "microsoft/hcsshim"
+	calico  = "Calico for Windows relies on it"
+	guess   = "nobody: a guess"
+	own     = "the contract of hns.Client"
+)
+
+// Consequences of more than one question.
+const (
+	retried    = "the write fails and is tried again"
+	leftOut    = "the rule is left out, and its policy stays closed"
+	rewritten  = "the agent takes it for somebody else's write, and writes again and again"
+	wrongCode  = "the refused part blocks the writes of others until it is known"
+	unlisted   = "a new pod is not found, and stays open"
+	stateWrong = "the agent's own state is wrong"
+)
+
+// Questions returns the table of all questions, in the order in which they are asked.
+func Questions() []Question {
+	return slices.Concat(aboutSets(), aboutNames(), aboutRules(), aboutFields(), aboutEndpoints(), aboutWriters(), aboutLimits())
+}
+
+func aboutSets() []Question {
+	return []Question{
+		{"sets are added, updated and removed, each by itself", "W1 W7 S7 S8 S9", acn, retried, OwnNetwork, setLifeCycle},
+		{"an update of a missing set is ignored", "S10", acn, wrongCode, OwnNetwork, updateOfMissing},
+		{"a set cannot be added twice", "S11", guess, "nothing: a set is read before it is written", OwnNetwork, addTwice},
+		{"a missing set cannot be removed", "S12", acn, retried, OwnNetwork, removeOfMissing},
+		{"a list needs its members", "S7", acn, stateWrong, OwnNetwork, listNeedsMembers},
+		{"a set in a list cannot be removed", "S12", acn, stateWrong, OwnNetwork, removeOfMember},
+		{"a set in a rule cannot be removed", "S12", acn, stateWrong, OwnNetwork, removeOfSetInRule},
+		{"a set of a type that does not exist is refused", "C1", schema, wrongCode, OwnNetwork, malformed(hns.SetPolicy{ID: prefix + "x", Name: "hnstest-x", Type: "LIST"})},
+		{"a set with a value that is no address is refused", "C1", schema, wrongCode, OwnNetwork, malformed(leaf("x", "everything"))},
+		{"a refused set request does nothing", "S13", guess, "sets differ from what the agent knows until they are read", OwnNetwork, setsAllOrNothing},
+	}
+}
+
+// aboutNames asks which names and Ids a set may have.
+func aboutNames() []Question {
+	named := func(question, assumption, source, name string) Question {
+		p := leaf("web", "10.90.0.4")
+		p.Name = name
+		return Question{question, assumption, source, "the set is refused, and its rules stay closed", OwnNetwork, func(b *bench) {
+			b.modify(hns.Add, p)
+			b.wantSets(p)
+		}}
+	}
+	long := leaf("1a2b3c4d5e6f", "10.90.0.4")
+	return []Question{
+		named("a name may have <, > and &", "W2", schema, "hnstest-<a>&b"),
+		named("a name may have any sign", "S15", guess, `hnstest-x{app in (a,b),!tier,role!=db}/y = "z" [%d] \ ' #;`),
+		named("a name may have 4096 characters", "S15", guess, "hnstest-"+strings.Repeat("n", 4096-len("hnstest-"))),
+		{"an Id may have 30 letters and digits", "S17", acn, "no set is taken", OwnNetwork, func(b *bench) {
+			b.modify(hns.Add, long)
+			b.wantSets(long)
+		}},
+	}
+}
+
+func aboutRules() []Question {
+	return []Question{
+		{"added rules are appended", "A20 W5", acn, rewritten, OwnNetwork, addAppends},
+		{"a rule that is added again is there twice", "A20", acn, rewritten, OwnNetwork, addKeepsTwice},
+		{"rules read back with the same meaning", "W6 W8 A9", guess, rewritten, OwnNetwork, readBackMeaning},
+		{"an added rule needs its sets", "A24", guess, "nothing: sets come first", OwnNetwork, addNeedsSets},
+		{"a replacing rule needs its sets", "A24", guess, "nothing: sets come first", OwnNetwork, replaceNeedsSets},
+		{"a malformed rule is refused", "C1 C2", hcsshim + "#1059", wrongCode, OwnNetwork, malformedRule},
+		{"a refused rule request does nothing", "C1", guess, stateWrong, OwnNetwork, rulesAllOrNothing},
+		{"replacing replaces everything", "A17 A18", acn, "rules pile up, or those of others are lost", OwnNetwork, replaceReplaces},
+		{"foreign policies survive byte for byte", "W3", guess, "every edit of a policy on that endpoint fails", OwnNetwork, foreignSurvives},
+	}
+}
+
+// aboutFields asks which fields of a rule HNS takes, and shows with the same meaning.
+func aboutFields() []Question {
+	ports := func(local string) func(*hns.ACL) { return func(a *hns.ACL) { a.LocalPorts = local } }
+	from := func(remote string) func(*hns.ACL) { return func(a *hns.ACL) { a.RemoteAddresses = remote } }
+	protocol := func(number, local string) func(*hns.ACL) {
+		return func(a *hns.ACL) { a.Protocols, a.LocalPorts = number, local }
+	}
+	kind := func(is hns.RuleType, priority uint16) func(*hns.ACL) {
+		return func(a *hns.ACL) { a.RuleType, a.Priority = is, priority }
+	}
+	return []Question{
+		takes("addresses and ports in the order of the request", "W6", guess, rewritten, func(a *hns.ACL) {
+			a.RemoteAddresses, a.LocalPorts = "10.9.0.1,10.9.1.0/24,10.9.0.2", "443,80"
+		}),
+		takes("ports and ranges of ports", "A9", calico, leftOut, ports("80,443,1000-2000")),
+		takes("all ports", "A9", calico, leftOut, ports("1-65535")),
+		takes("ICMP", "W1", acn, leftOut, protocol("1", "")),
+		takes("SCTP with ports", "A10", calico, leftOut, protocol("132", "9899")),
+		takes("0.0.0.0/0", "A7", guess, leftOut, from("0.0.0.0/0")),
+		takes("everything but a block", "A7", guess, leftOut, from("0.0.0.0/5,8.0.0.0/7,11.0.0.0/8,12.0.0.0/6,16.0.0.0/4,32.0.0.0/3,64.0.0.0/2,128.0.0.0/1")),
+		takes("blocks of every length", "A7", guess, leftOut, from(everyLength())),
+		takes("4000 addresses", "A8", calico, leftOut, from(manyAddresses(hns.MaxAddressesPerACL))),
+		takes("::/0", "A29", guess, leftOut, func(a *hns.ACL) { a.Action, a.RemoteAddresses = hns.Block, "::/0" }),
+		takes("the first priority", "A1", hcsshim+"#1059", leftOut, kind(hns.Switch, 1)),
+		takes("the last priority", "A1", hcsshim+"#1059", leftOut, kind(hns.Switch, 65535)),
+		takes("the type Host and no priority", "A16", hcsshim, "base rules are missing on Calico", kind(hns.Host, 0)),
+		takes("an Id of 200 characters with dots", "A25", guess, "no rule is taken", func(a *hns.ACL) {
+			a.ID = hns.ACLIDPrefix + "hnstest." + strings.Repeat("namespace.", 8) + strings.Repeat("policy", 17)
+		}),
+	}
+}
+
+func aboutEndpoints() []Question {
+	return []Question{
+		{"a missing endpoint is told apart", "C4", acn, unlisted, OwnNetwork, missingEndpoint},
+		{"every endpoint that is listed can be read", "E4 A27 W10", guess, unlisted, ReadOnly, everyEndpointReads},
+		{"only attached endpoints are enumerated", "E1 W11", acn, unlisted, OwnNetwork, enumeration},
+		{"an endpoint that is not attached takes no rules", "E2 C3", guess, "nothing: the simulator is stricter than HNS", OwnNetwork, detachedRefuses},
+		{"two endpoints may have one address", "E5", acn, "nothing", OwnNetwork, sharedAddress},
+		{"an endpoint of another node is told apart", "E3", hcsshim, "the agent writes to an endpoint that is not here", OwnNetwork, elsewhere("of another node", onAnotherNode)},
+		{"an endpoint of another network is told apart", "", own, "the agent writes to an endpoint of another CNI", OwnNetwork, elsewhere("of another network", inAnotherNetwork)},
+		{"every address of an endpoint is read", "", own, "a pod is found by one address only", OwnNetwork, severalAddresses},
+	}
+}
+
+func aboutWriters() []Question {
+	return []Question{
+		{"what is held behaves the same", "W9", own, stateWrong, OwnNetwork, held},
+		{"writes read back as the version that was asked for", "W5 W6", guess, rewritten, OwnNetwork, writesHaveVersions},
+		{"nothing is done for a caller that gave up", "", own, stateWrong, OwnNetwork, gaveUp},
+	}
+}
+
+func aboutLimits() []Question {
+	const stalls = "the write fails, and the pods it is for keep their old rules"
+	return []Question{
+		{"a network takes 4096 sets", "S16 E10", guess, stalls, Limits, manySets},
+		{"a set takes 8192 members, and a list 1024", "S16 E10", guess, stalls, Limits, largeSets},
+		{"an endpoint takes 2000 rules", "A23 E10", guess, stalls, Limits, manyRules(2000, "10.9.0.1")},
+		{"an endpoint takes 640 kB of rules", "A23 E10", guess, stalls, Limits, manyRules(60, manyAddresses(1000))},
+	}
+}

@@ -1,0 +1,183 @@
+//go:build !windows
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/test/hnstest"
+	"github.com/winnpm/winnpm/test/windows/hnsd"
+	"github.com/winnpm/winnpm/test/windows/rawhns"
+)
+
+var testAddr = netip.MustParseAddr("10.1.0.4")
+
+// exists returns what there is on a node besides the doctor's own objects.
+func exists(s *hnsd.Server) []any {
+	networks, endpoints, namespaces := s.Exists()
+	return []any{networks, endpoints, namespaces}
+}
+
+func newServer(t *testing.T, o hnsd.Options) *hnsd.Server {
+	t.Helper()
+	o.Foreign = hnssim.DefaultForeign()
+	s := hnsd.New(o)
+	_, err := s.CreateEndpoint(testAddr)
+	require.NoError(t, err)
+	return s
+}
+
+// TestReport: the program writes a report in which nothing is refuted, and leaves nothing on the node.
+func TestReport(t *testing.T) {
+	s := newServer(t, hnsd.Options{})
+	before := exists(s)
+	file := filepath.Join(t.TempDir(), "doctor.json")
+	require.NoError(t, run(t.Context(), file, options{l2bridge: true, limits: true}, simulated(s)))
+	require.Equal(t, before, exists(s))
+	require.Empty(t, s.OpenHandles())
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var r report
+	require.NoError(t, json.Unmarshal(text, &r))
+	require.Equal(t, "L2Bridge", r.Network)
+	require.Equal(t, "15.0", r.HNS)
+	for _, a := range r.Answers {
+		want := held
+		if a.Name() == "an endpoint of another network is told apart" { // the doctor makes one network
+			want = notAsked
+		}
+		require.Equal(t, want, a.Verdict, "%s: %s", a.Name(), a.Why)
+		require.NotEmpty(t, a.Source)
+		require.NotEmpty(t, a.IfWrong)
+	}
+	require.True(t, bytes.Contains(text, []byte("SetPolicy/Add azure-npm-hnstest-web")), "requests are in the report")
+	require.ErrorIs(t, run(t.Context(), file, options{}, simulated(s)), os.ErrExist, "a file is not written over")
+}
+
+// TestReadOnly: with -read-only nothing is written, and the endpoints of the node are read.
+func TestReadOnly(t *testing.T) {
+	s := newServer(t, hnsd.Options{})
+	r, err := examine(t.Context(), options{readOnly: true}, simulated(s))
+	require.NoError(t, err)
+	require.Len(t, r.Answers, 1)
+	require.Equal(t, held, r.Answers[0].Verdict, r.Answers[0].Why)
+	for export := range s.Counts() {
+		require.NotRegexp(t, "Create|Modify|Delete", export)
+	}
+	require.Positive(t, s.Counts()["HcnQueryEndpointProperties"])
+
+	s.HideNetwork(true)
+	r, err = examine(t.Context(), options{readOnly: true}, simulated(s))
+	require.NoError(t, err)
+	require.Equal(t, notAsked, r.Answers[0].Verdict, "a node without pods: %s", r.Answers[0].Why)
+}
+
+// TestDeviations: what an HNS does otherwise refutes its own assumptions, and no others.
+func TestDeviations(t *testing.T) {
+	for name, tc := range map[string]struct {
+		refuses string // a text of requests
+		code    uint32
+		like    hnssim.Personality
+		refuted []string
+	}{
+		"no SCTP":       {refuses: `"132"`, code: 0x80070032, refuted: []string{"A10"}},
+		"no world":      {refuses: `"0.0.0.0/0"`, code: 0x803b002f, refuted: []string{"A7"}},
+		"no long names": {refuses: "nnnnnnnnnnnnn", code: 0x803b000d, refuted: []string{"S15"}},
+		"other codes":   {like: hnssim.Personality{Codes: map[hnssim.Answer]uint32{hnssim.SetExists: 0x80004005}}, refuted: []string{"S11", "S13"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t, hnsd.Options{Personality: tc.like})
+			if tc.refuses != "" {
+				s.Refuse(func(request string) bool { return strings.Contains(request, tc.refuses) }, tc.code)
+			}
+			r, err := examine(t.Context(), options{}, simulated(s))
+			require.NoError(t, err)
+			var refutes []string
+			for _, a := range r.Answers {
+				if a.Verdict == refuted {
+					refutes = append(refutes, a.Assumptions)
+				}
+			}
+			require.ElementsMatch(t, tc.refuted, refutes)
+			require.Empty(t, r.Left)
+		})
+	}
+}
+
+// TestKilled: wherever a run is killed, the next one takes away what it left before it makes
+// anything, and nothing of other programs, also when HNS heeds no filter.
+func TestKilled(t *testing.T) {
+	for export, nth := range map[string]int{
+		"HcnCreateNetwork": 1, "HcnCreateNamespace": 1, "HcnCreateEndpoint": 3, "HcnModifyNamespace": 2, "HcnModifyNetwork": 9, "HcnModifyEndpoint": 5, "HcnDeleteEndpoint": 2,
+	} {
+		t.Run(export, func(t *testing.T) {
+			s := newServer(t, hnsd.Options{})
+			s.HeedNoFilter()
+			before := exists(s)
+			killed := simulated(s)
+			calls := 0
+			killed.hns = func(name, id string, handle uint64, texts ...string) (rawhns.Answer, error) {
+				if name == export {
+					calls++
+				}
+				if calls >= nth && calls > 0 {
+					return rawhns.Answer{}, errors.New("the program is dead")
+				}
+				return simulated(s).hns(name, id, handle, texts...)
+			}
+			_, _ = examine(t.Context(), options{}, killed)
+			_, err := examine(t.Context(), options{}, simulated(s))
+			require.NoError(t, err)
+			require.Equal(t, before, exists(s))
+		})
+	}
+}
+
+// TestStopped: a run that is stopped takes away what it made.
+func TestStopped(t *testing.T) {
+	s := newServer(t, hnsd.Options{})
+	before := exists(s)
+	ctx, cancel := context.WithCancel(t.Context())
+	stopping := simulated(s)
+	calls := 0
+	stopping.hns = func(name, id string, handle uint64, texts ...string) (rawhns.Answer, error) {
+		if calls++; calls == 100 {
+			cancel()
+		}
+		return simulated(s).hns(name, id, handle, texts...)
+	}
+	r, err := examine(ctx, options{}, stopping)
+	require.NoError(t, err)
+	require.Empty(t, r.Left)
+	require.NotEmpty(t, r.Answers)
+	require.Equal(t, before, exists(s))
+	require.False(t, slices.ContainsFunc(r.Answers, func(a *answer) bool { return a.Name() == "nothing is done for a caller that gave up" }))
+}
+
+// TestDocs: docs/windows.md says of each assumption whether a question asks about it.
+func TestDocs(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/windows.md")
+	require.NoError(t, err)
+	var said, asked []string
+	for _, row := range regexp.MustCompile(`(?m)^\| ([A-Z]\d+) \|[^|]*\| doctor`).FindAllStringSubmatch(string(text), -1) {
+		said = append(said, row[1])
+	}
+	for _, q := range hnstest.Questions() {
+		asked = append(asked, strings.Fields(q.Assumptions)...)
+	}
+	slices.Sort(asked)
+	require.ElementsMatch(t, said, slices.Compact(asked))
+}

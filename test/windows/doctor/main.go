@@ -1,0 +1,148 @@
+// Program doctor asks the HNS of a node what WinNPM assumes of it (docs/windows.md), and writes the
+// answers into a JSON file. It writes to a network of its own only, and takes that away again.
+//
+// On other systems than Windows it asks the simulator.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
+	"github.com/winnpm/winnpm/test/hnstest"
+	"github.com/winnpm/winnpm/test/windows/rawhns"
+)
+
+// system is the HNS that is asked: by single calls, and by the client of the agent.
+type system struct {
+	hns    rawhns.HNS
+	client func(hcsadapter.Options) (hcsadapter.Client, error)
+}
+
+// options say which questions are asked.
+type options struct {
+	readOnly, l2bridge, limits bool
+}
+
+func main() {
+	var o options
+	file := flag.String("o", "doctor.json", "`file` to write; it must not be there yet")
+	flag.BoolVar(&o.readOnly, "read-only", false, "only read")
+	flag.BoolVar(&o.l2bridge, "l2bridge", false, "make an L2Bridge network, as pods have, and no NAT; it may interrupt the node's own connection for seconds")
+	flag.BoolVar(&o.limits, "limits", false, "also write as much as WinNPM ever needs, which takes minutes")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *file, o, thisSystem()); err != nil {
+		fmt.Fprintln(os.Stderr, "doctor:", err)
+		os.Exit(1)
+	}
+}
+
+// run asks the questions, and writes the report.
+func run(ctx context.Context, file string, o options, s system) error {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	r, err := examine(ctx, o, s)
+	if err != nil {
+		return errors.Join(err, f.Close(), os.Remove(file))
+	}
+	enc := json.NewEncoder(f)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", " ")
+	if err := errors.Join(enc.Encode(r), f.Close()); err != nil {
+		return err
+	}
+	for _, a := range r.Answers {
+		if a.Verdict == refuted {
+			fmt.Printf("refuted: %s (%s): %s\n", a.Name(), a.Assumptions, a.IfWrong)
+		}
+	}
+	fmt.Printf("%d refuted, %d not asked, %d held: %s\n", r.count(refuted), r.count(notAsked), r.count(held), file)
+	if r.Left != "" {
+		return fmt.Errorf("this could not be taken away again: %s", r.Left)
+	}
+	return ctx.Err()
+}
+
+// examine asks the questions, one after the other. It takes away what an earlier run has left, and
+// what it made itself, also when ctx ends.
+func examine(ctx context.Context, o options, s system) (*report, error) {
+	n := &node{hns: s.hns}
+	r := &report{Began: time.Now(), System: facts()}
+	if _, err := s.hns.List("Network"); err != nil {
+		return nil, fmt.Errorf("HNS does not list its networks; run the doctor as Administrator: %w", err)
+	}
+	all, err := s.client(hcsadapter.Options{Now: time.Now})
+	if err != nil {
+		return nil, err
+	}
+	defer all.Close()
+	own, err := s.client(hcsadapter.Options{Network: networkName})
+	if err != nil {
+		return nil, err
+	}
+	defer own.Close()
+	version, err := all.Version(ctx)
+	if r.HNS = fmt.Sprintf("%d.%d", version.Major, version.Minor); err != nil {
+		r.HNS = err.Error()
+	}
+	if !o.readOnly {
+		if err := n.clean(); err != nil {
+			return nil, fmt.Errorf("an earlier run has left something: %w", err)
+		}
+		r.Network = map[bool]string{false: "NAT", true: "L2Bridge"}[o.l2bridge]
+		if err := n.make(r.Network); err != nil {
+			return nil, errors.Join(err, n.clean())
+		}
+	}
+	for _, q := range hnstest.Questions() {
+		client := hns.Client(own)
+		switch {
+		case q.Phase == hnstest.ReadOnly:
+			client = all
+		case o.readOnly, q.Phase == hnstest.Limits && !o.limits:
+			continue
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		a := &answer{Question: q, ctx: ctx, Verdict: held}
+		a.ask(client, n)
+		r.Answers = append(r.Answers, a)
+	}
+	if !o.readOnly {
+		if err := n.clean(); err != nil {
+			r.Left = err.Error()
+		}
+	}
+	return r, nil
+}
+
+// facts returns what Windows says of itself, and the switches of HNS in the registry.
+func facts() string {
+	if runtime.GOOS != "windows" {
+		return "the simulator, on " + runtime.GOOS
+	}
+	var out strings.Builder
+	for _, args := range [][]string{{"cmd", "/c", "ver"}, {"reg", "query", `HKLM\SYSTEM\CurrentControlSet\Services\hns\State`}} {
+		text, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+		fmt.Fprintf(&out, "%s", text)
+		if err != nil {
+			fmt.Fprintf(&out, "%s: %v\n", args[0], err)
+		}
+	}
+	return out.String()
+}
