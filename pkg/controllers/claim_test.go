@@ -156,8 +156,9 @@ func TestClaimBeforeTheCluster(t *testing.T) {
 	})
 }
 
-// TestClaimOfTheHost: a CNI is called for the pod network alone, whatever the pod says of itself.
-// Until the kubelet knows the sandbox, it reports the address of the node for such a pod.
+// TestClaimOfTheHost: containerd calls a CNI only for pods of the pod network, so a claimed pod is in
+// it even if its spec has hostNetwork. Until the kubelet knows the sandbox, it reports the address of
+// the node for this pod.
 func TestClaimOfTheHost(t *testing.T) {
 	for name, edit := range map[string]func(*corev1.Pod){
 		"hostNetwork": func(*corev1.Pod) {},
@@ -195,8 +196,8 @@ func TestClaimOfTheHost(t *testing.T) {
 	}
 }
 
-// TestClaimWhileTheAddressIsCleared: the kubelet clears the address of a pod whose sandbox is made
-// anew, or reports that of the node. Neither is an address of the pod, so that of the claim counts.
+// TestClaimWhileTheAddressIsCleared: when the kubelet recreates the sandbox of a pod, it clears the
+// address of the pod or reports the address of the node. Meanwhile the address of the claim counts.
 func TestClaimWhileTheAddressIsCleared(t *testing.T) {
 	for name, host := range map[string]string{"cleared": "", "of the node": "10.9.0.1"} {
 		t.Run(name, func(t *testing.T) {

@@ -36,7 +36,7 @@ func notReady(n *corev1.Node) *corev1.Node {
 	return n
 }
 
-// trusts returns what the transactions said last of the claims of pods.
+// trusts returns the Trust of each pod in the last transaction that had the pod.
 func trusts(r *recorder) map[string]int8 {
 	out := map[string]int8{}
 	for _, a := range r.calls() {
@@ -49,8 +49,8 @@ func trusts(r *recorder) map[string]int8 {
 	return out
 }
 
-// TestNodesJudgeContests: the nodes are watched while pods of other nodes contest an address and a
-// while longer, and judge these pods and no others.
+// TestNodesJudgeContests: the agent watches the nodes while pods of other nodes contest an address,
+// and a while longer. The nodes decide about these pods and no other pods.
 func TestNodesJudgeContests(t *testing.T) {
 	cl := newCluster(podOn("n2", "old", "10.0.2.5"), podOn("n3", "new", "10.0.2.5"), podOn("n9", "alone", "10.0.2.6"), podOn("n1", "here", "10.0.1.1"))
 	n2 := nodeOf("n2", "10.0.3.0/24")
@@ -112,7 +112,8 @@ func TestNodesJudgeContests(t *testing.T) {
 	})
 }
 
-// TestContestsWithoutNodes: while the nodes cannot be read no claim gives way, and the agent is ready.
+// TestContestsWithoutNodes: while the agent cannot read the nodes, no claim gives way. The agent is ready
+// all the same.
 func TestContestsWithoutNodes(t *testing.T) {
 	cl := newCluster(podOn("n2", "old", "10.0.2.5"), podOn("n3", "new", "10.0.2.5"))
 	nodes := serve(cl.nodes.newEmpty(), nodeOf("n3", "10.0.2.0/24"))
@@ -132,7 +133,7 @@ func TestContestsWithoutNodes(t *testing.T) {
 	})
 }
 
-// TestPodsKeepTheirNode: a pod that is here needs none.
+// TestPodsKeepTheirNode: Pod.Node is set for pods of other nodes only.
 func TestPodsKeepTheirNode(t *testing.T) {
 	require.Equal(t, "n2", PodFrom(podOn("n2", "a", "10.0.0.1"), "n1").Node)
 	require.Empty(t, PodFrom(podOn("n1", "a", "10.0.0.1"), "n1").Node)

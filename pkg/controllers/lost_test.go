@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestLostPods: a pod that is deleted, or that a list lacks, is lost unless it had finished, also
-// when the worker never saw it finished. Its time ends without any event.
+// TestLostPods: a pod that is deleted, or missing from a list, becomes a lost pod unless it had
+// finished, even if the worker never saw the finished state. A lost pod ends without an event.
 func TestLostPods(t *testing.T) {
 	finished := func(p *corev1.Pod) *corev1.Pod {
 		p.Status.Phase = corev1.PodSucceeded
@@ -57,7 +57,7 @@ func TestLostPods(t *testing.T) {
 	}
 }
 
-// lost reports whether a lost pod is known.
+// lost reports whether the dataplane has a lost pod.
 func (n claiming) lost() bool {
 	for _, p := range n.dp.Dump().Pods {
 		if !p.LostUntil.IsZero() && strings.HasPrefix(p.Pod, "x/a (deleted") {

@@ -20,12 +20,13 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// answering is a transport that a test answers for.
+// answering is a transport whose responses come from a function of the test.
 type answering func(*http.Request) (*http.Response, error)
 
 func (a answering) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
 
-// answer returns an answer with a body that ends, or with nil one that breaks off with the request.
+// answer returns a response. If body is nil, reads of the response's body block until the request is
+// canceled.
 func answer(r *http.Request, code int, header http.Header, body io.Reader) *http.Response {
 	header.Set("Content-Type", runtime.ContentTypeJSON)
 	if body == nil {
@@ -34,7 +35,7 @@ func answer(r *http.Request, code int, header http.Header, body io.Reader) *http
 	return &http.Response{StatusCode: code, Header: header, Body: io.NopCloser(body), Request: r}
 }
 
-// silent is a body of which nothing comes.
+// silent is a response body without data.
 type silent struct{ ctx context.Context }
 
 func (s silent) Read([]byte) (int, error) {
@@ -42,20 +43,20 @@ func (s silent) Read([]byte) (int, error) {
 	return 0, s.ctx.Err()
 }
 
-// fiveMinutes are the options of a watch.
+// fiveMinutes are list options with a timeout of five minutes.
 func fiveMinutes() metav1.ListOptions {
 	seconds := int64(300)
 	return metav1.ListOptions{TimeoutSeconds: &seconds}
 }
 
-// overWire returns the pods of a server that answers so.
+// overWire returns the source of pods of an API server whose responses come from the function.
 func overWire(t *testing.T, answers answering) cache.ListerWatcherWithContext {
 	source, err := ClusterSource(&rest.Config{Host: "http://server", Transport: answers}, "n1")
 	require.NoError(t, err)
 	return cache.ToListerWatcherWithContext(source.Pods)
 }
 
-// TestPauseOfAnHour: a server that answers 429 and asks for a pause of an hour is asked again after
+// TestPauseOfAnHour: if a server answers 429 with a Retry-After of an hour, the agent retries after
 // half a minute.
 func TestPauseOfAnHour(t *testing.T) {
 	for after, pause := range map[string]time.Duration{"3600": maxRetryAfter, "31": maxRetryAfter, "2": 2 * time.Second} {
@@ -76,8 +77,8 @@ func TestPauseOfAnHour(t *testing.T) {
 	}
 }
 
-// TestNoHeaders: a list or a watch that is not answered ends with an error after half a minute, and
-// is not tried again in silence.
+// TestNoHeaders: a list or a watch without response headers fails after half a minute. client-go does
+// not retry it silently.
 func TestNoHeaders(t *testing.T) {
 	for name, ask := range map[string]func(context.Context, cache.ListerWatcherWithContext) error{
 		"list": func(ctx context.Context, pods cache.ListerWatcherWithContext) error {
@@ -108,8 +109,8 @@ func TestNoHeaders(t *testing.T) {
 	}
 }
 
-// TestWatchThatNeverEnds: a watch that the server does not end in time is ended a minute later, with
-// an error. A slow list may take longer.
+// TestWatchThatNeverEnds: if the server does not end a watch at its timeout, the watch fails a minute
+// later. A list has no such limit.
 func TestWatchThatNeverEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -136,7 +137,7 @@ func TestWatchThatNeverEnds(t *testing.T) {
 	})
 }
 
-// mute is a source whose watches say what a test has them say.
+// mute is a source whose watches send only the events that the test sends.
 type mute struct {
 	*apiServer
 	watch func() watch.Interface
@@ -144,8 +145,9 @@ type mute struct {
 
 func (m mute) Watch(metav1.ListOptions) (watch.Interface, error) { return m.watch(), nil }
 
-// TestSilentKind: the agent is not ready when it has heard nothing of one kind for five minutes, and
-// says of which. Errors, and watches that end before their time, are no sign of life.
+// TestSilentKind: if the API server sends nothing about one kind of objects for five minutes, the
+// agent is not ready, and its error names the kind. Errors, and watches that end before their
+// timeout, do not count as a sign of life.
 func TestSilentKind(t *testing.T) {
 	failing := func() watch.Interface {
 		w := watch.NewFakeWithChanSize(1, false)
@@ -196,7 +198,7 @@ func TestSilentKind(t *testing.T) {
 	})
 }
 
-// TestNodesFallSilent: nodes count while they are watched.
+// TestNodesFallSilent: silence about nodes makes the agent unready only while it watches nodes.
 func TestNodesFallSilent(t *testing.T) {
 	cl, r := newCluster(), &recorder{}
 	crd := serveClusters(nil, newClusterPolicy("a", true))
@@ -213,8 +215,8 @@ func TestNodesFallSilent(t *testing.T) {
 	})
 }
 
-// TestMuteWatchIsReplaced: over the wire, a pod that comes while the watch is mute is known after the
-// watch is over its time, and the agent is ready again.
+// TestMuteWatchIsReplaced: a pod that is created while a watch delivers no events becomes known after
+// the watch is closed for being overdue, and the agent becomes ready again.
 func TestMuteWatchIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lists, watches := 0, 0

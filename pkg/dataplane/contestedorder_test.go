@@ -9,12 +9,12 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// claimant is what the policies of a pod's namespace say about one direction. A NetworkPolicy
-// with isolates or opens isolates the pod, and lets it have what opens says.
+// claimant has the policies of one pod's namespace for one direction. With isolates or opens, a
+// NetworkPolicy isolates the pod and allows the peers in opens.
 type claimant struct{ admin, baseline, isolates, opens string }
 
-// claimants have their denies in each place of a list: in its first run, behind an accept, at
-// its end, and in none.
+// claimants have their Deny rules at different places of a list: in its first run, after an
+// Accept, at the end, or nowhere.
 var claimants = map[string]claimant{
 	"nothing":                           {},
 	"accepts":                           {admin: "Accept 80 80"},
@@ -63,10 +63,10 @@ func (c claimant) put(w *script, ns string, ingress bool) {
 	w.do("policy np-" + ns)
 }
 
-// TestContestedIsNoMoreThanEach: two local pods claim one address, and each has its denies
-// somewhere else in its list. What reaches the endpoint, or leaves it, each of the two could have
-// alone: no accept of one of them comes before a deny of the other. The node reaches it all the
-// same.
+// TestContestedIsNoMoreThanEach: two local pods claim one address, and each has its Deny rules at
+// another place of its list. A connection of the endpoint passes only if it would pass for each of
+// the two pods alone: no Accept of one pod comes before a Deny of the other pod. The node always
+// reaches the endpoint.
 func TestContestedIsNoMoreThanEach(t *testing.T) {
 	for _, ingress := range []bool{true, false} {
 		open := 0

@@ -21,7 +21,7 @@ func dualWorld(t *testing.T, files string) *script {
 	return w
 }
 
-// six says whether IPv6 comes in to the pod, and whether it leaves it.
+// six returns whether IPv6 packets reach the pod, and whether IPv6 packets of the pod pass.
 func (s *script) six() string {
 	s.t.Helper()
 	var out []string
@@ -35,10 +35,10 @@ func (s *script) six() string {
 	return strings.Join(out, " ")
 }
 
-// TestIPv6IsDenied: no set has an IPv6 address, so a direction in which a
-// ClusterNetworkPolicy may deny something, or passes to what may, blocks all IPv6 of an
-// endpoint that has it, with one rule before all that allows. IPv4 is not touched, and
-// neither is an endpoint without IPv6 or one that no such policy selects.
+// TestIPv6IsDenied: if a ClusterNetworkPolicy has a rule in a direction, and that rule or a later
+// tier may deny something, one rule before all allow rules blocks all IPv6 of the direction. It
+// does not affect IPv4, endpoints without IPv6 addresses, or endpoints that no
+// ClusterNetworkPolicy selects.
 func TestIPv6IsDenied(t *testing.T) {
 	const yy = `[{namespaces: {matchLabels: {team: yy}}}]`
 	admin := func(rules string) string { return `{` + fromBoth + `, ` + rules + `}` }
@@ -107,8 +107,8 @@ func TestIPv6IsDenied(t *testing.T) {
 	}
 }
 
-// TestIPv6BlockIsRefused: where HNS refuses the rule that blocks all IPv6 of a direction,
-// the direction is closed, until HNS takes the rule.
+// TestIPv6BlockIsRefused: if HNS rejects the rule that blocks all IPv6 of a direction, the
+// direction is closed until HNS accepts the rule.
 func TestIPv6BlockIsRefused(t *testing.T) {
 	w := dualWorld(t, tierText("c", `{`+fromBoth+`, ingress: [{action: Deny, from: [{namespaces: {}}], protocols: [{tcp: {destinationPort: {number: 80}}}]}]}`))
 	w.sim.RejectACL(func(a hns.ACL) bool { return a.RemoteAddresses == hns.EveryIPv6 })
@@ -131,8 +131,8 @@ func TestIPv6BlockIsRefused(t *testing.T) {
 	require.Equal(t, "block allow", w.in([]string{"10.0.1.1"}, 80, 81), w.sim.Dump())
 }
 
-// TestIPv6ComesLater: an endpoint that has an IPv6 address only after its first read gets
-// the block then, and loses it with the address.
+// TestIPv6ComesLater: an endpoint that gets an IPv6 address after its first read gets the block
+// with it, and loses the block when it loses the address.
 func TestIPv6ComesLater(t *testing.T) {
 	w := tierWorld(t, tierText("c", `{`+fromBoth+`, ingress: [{action: Deny, from: [{namespaces: {}}]}]}`))
 	w.do("cluster c", "apply", "no-endpoint ep", "endpoint ep 10.0.0.1,fd00::1", "observe", "apply")

@@ -9,8 +9,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/desired"
 )
 
-// lostWorld has pod x/web of this node, to which Admin denies what comes from namespace y and its
-// pod of another node, which web's NetworkPolicy lets in.
+// lostWorld has the local pod x/web and a pod of namespace y on another node. An Admin policy denies
+// connections from namespace y to x/web, and a NetworkPolicy of x/web allows them.
 func lostWorld(t *testing.T) *script {
 	w := newWorld(t, policyText("web", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{namespaceSelector: {}}]}]}`)+
 		tierText("deny", `{tier: Admin, priority: 1, subject: {namespaces: {matchLabels: {team: xx}}}, ingress: [{action: Deny, from: [{namespaces: {matchLabels: {team: yy}}}]}, {action: Accept, from: [{namespaces: {}}]}]}`)+
@@ -31,8 +31,8 @@ func (s *script) loses(names ...string) {
 	s.do("apply")
 }
 
-// TestLostPod: the address of a pod that disappears without having finished is denied until a pod
-// has it, or the pod's grace period and a minute are over.
+// TestLostPod: if a pod is deleted before it finished, its address stays denied until another pod
+// has the address, or until one minute after the pod's grace period.
 func TestLostPod(t *testing.T) {
 	// What is denied by no rule is allowed by none of those that mean pods, so the NetworkPolicy
 	// of web denies it as well. Without it Admin alone decides.
@@ -81,8 +81,8 @@ func TestLostPod(t *testing.T) {
 	})
 }
 
-// TestLostPodHere: the endpoint of a lost pod keeps its rules and gets those that come later, until
-// HNS has the endpoint no longer.
+// TestLostPodHere: the endpoint of a local lost pod keeps its rules, and gets new ones, until the
+// endpoint is gone.
 func TestLostPodHere(t *testing.T) {
 	w := lostWorld(t)
 	w.do(outToAny + "allow")
@@ -95,8 +95,8 @@ func TestLostPodHere(t *testing.T) {
 	}
 }
 
-// TestLostPodsOfNetworkPolicies: without a rule that denies a pod that is lost costs what a deleted
-// one costs.
+// TestLostPodsOfNetworkPolicies: without deny rules, a lost pod causes the same writes as a pod that
+// was deleted after it finished.
 func TestLostPodsOfNetworkPolicies(t *testing.T) {
 	plan := func(lose bool) (string, map[string]int) {
 		w := newWorld(t, policyText("web", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`))
@@ -114,8 +114,8 @@ func TestLostPodsOfNetworkPolicies(t *testing.T) {
 	require.Equal(t, want, calls)
 }
 
-// TestLostPodIsOfOneAddress: a lost pod ends when a pod claims its address, though that gives way
-// to others, and does not come back when it goes.
+// TestLostPodIsOfOneAddress: a lost pod ends when another pod claims its address, even with a weak
+// claim. It does not come back when that pod is deleted.
 func TestLostPodIsOfOneAddress(t *testing.T) {
 	w := lostWorld(t)
 	w.do("delete policy x/web", "apply")

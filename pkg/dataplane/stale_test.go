@@ -11,9 +11,10 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 )
 
-// TestStaleEndpointIsClosed: a namespace gets other labels, and HNS takes no new list of one
-// of its endpoints. What the old rules of this one would let through waits, for the pods of
-// other namespaces too; after half a minute the endpoint is closed, and nothing waits.
+// TestStaleEndpointIsClosed: the labels of a namespace change, and HNS rejects the new list of one
+// of its endpoints. Members of sets wait if the old rules of this endpoint would allow too much
+// with them, so endpoints of other namespaces are late as well. After half a minute the endpoint
+// is closed, and no member waits any more.
 func TestStaleEndpointIsClosed(t *testing.T) {
 	w := newWorld(t, tierText("c", `{tier: Admin, priority: 5, subject: {namespaces: {matchLabels: {team: aa}}}, ingress: [
   {action: Accept, from: [{namespaces: {matchLabels: {team: bb}}}]}, {action: Deny, from: [{namespaces: {}}]}]}`)+

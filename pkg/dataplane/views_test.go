@@ -79,9 +79,9 @@ func TestNumbersOfStrangers(t *testing.T) {
 	}
 }
 
-// TestNumbersAreBounded: where strangers may be peers at most 64 numbers count of each
-// namespace, which take nothing from others. One warning says that numbers are closed; it goes with the cause, and
-// nothing is rewritten for that.
+// TestNumbersAreBounded: at most 64 numbers of each peer namespace count, so one namespace does
+// not reduce the numbers of another one. A single warning says that numbers are closed. It is
+// cleared when its cause is gone, which rewrites no rule.
 func TestNumbersAreBounded(t *testing.T) {
 	for _, peer := range []string{"", `{namespaceSelector: {}}`, `{ipBlock: {cidr: 10.0.0.0/8}}`} {
 		t.Run(peer, func(t *testing.T) {
@@ -113,8 +113,8 @@ func TestNumbersAreBounded(t *testing.T) {
 }
 
 // TestNumbersAreExactlyBounded: 64 numbers of one name all count, for a NetworkPolicy and for a
-// ClusterNetworkPolicy, and none is told. With one more the highest is closed, and a Deny closes all
-// ports of its peers.
+// ClusterNetworkPolicy, without a warning. With one number more, the highest number is closed, and a
+// Deny closes all ports of its peers.
 func TestNumbersAreExactlyBounded(t *testing.T) {
 	w := newWorld(t, policyText("p", `{podSelector: {matchLabels: {app: web}}, policyTypes: [Egress], egress: [{to: [{namespaceSelector: {matchLabels: {team: many}}}], ports: [{port: http}]}]}`)+
 		tierText("c", `{tier: Admin, priority: 1, subject: {namespaces: {matchLabels: {team: tiered}}}, egress: [{action: Deny, to: [{namespaces: {matchLabels: {team: many}}}], protocols: [{destinationNamedPort: http}]}]}`))
@@ -131,8 +131,8 @@ func TestNumbersAreExactlyBounded(t *testing.T) {
 	require.Len(t, overBudget(w), 2)
 }
 
-// TestViewsOfADeny: a Deny of a named port towards more reaches than a policy may have views denies
-// all ports towards those that are over it.
+// TestViewsOfADeny: if a Deny of a named port needs more views than a policy may have, it denies all
+// ports towards the peers without a view.
 func TestViewsOfADeny(t *testing.T) {
 	var rules []string
 	for i := range 260 {
@@ -215,9 +215,9 @@ func TestNamedPortsOfOnePolicy(t *testing.T) {
 	}
 }
 
-// TestDenyClosesTowardsTheOwnersOfNumbers: pods of one namespace serve a port that a
-// ClusterNetworkPolicy denies by its name under more numbers than count. It is denied on all
-// ports of that namespace; towards the pods of others nothing changes.
+// TestDenyClosesTowardsTheOwnersOfNumbers: a ClusterNetworkPolicy denies a named port, and the
+// pods of one namespace serve it under more numbers than the limit. The policy then denies all
+// ports of that namespace, and still only single numbers of other namespaces.
 func TestDenyClosesTowardsTheOwnersOfNumbers(t *testing.T) {
 	w := newWorld(t, tierText("c", `{tier: Admin, priority: 1, subject: {namespaces: {}}, egress: [
   {action: Deny, to: [{namespaces: {}}], protocols: [{destinationNamedPort: http}]}]}`))
@@ -243,9 +243,9 @@ func TestDenyClosesTowardsTheOwnersOfNumbers(t *testing.T) {
 	require.Empty(t, overBudget(w))
 }
 
-// TestStrangersNumbersCloseNoPolicy: with the numbers under which 50 pods of a stranger serve
-// a port, a policy of eight rules is over the budget of its pod. Fewer numbers of the
-// stranger count then; what the policy allows otherwise goes on.
+// TestStrangersNumbersCloseNoPolicy: 50 pods of another namespace serve a named port under so
+// many numbers that a policy of eight rules is over the budget of its pod. The limit of numbers
+// for that namespace drops, and the rest of the policy stays in force.
 func TestStrangersNumbersCloseNoPolicy(t *testing.T) {
 	var rules []string
 	for i := range 8 {

@@ -299,8 +299,8 @@ func (r *Rule) MatchesAddresses(p *Packet) bool {
 	return r.matchesAddresses(number(p.Src), number(p.Dst))
 }
 
-// matchesIPv6 reports whether the rule takes the addresses of every IPv6 packet of its
-// direction. Otherwise it takes those of none.
+// matchesIPv6 reports whether the rule matches the addresses of every IPv6 packet of its direction.
+// If it does not, it matches the addresses of no IPv6 packet.
 func (r *Rule) matchesIPv6() bool { return r.Local.matchIPv6() && r.Remote.matchIPv6() }
 
 func (r *Rule) matchesAddresses(src, dst uint32) bool {

@@ -53,7 +53,7 @@ func TestDenyTwinsGrowFirst(t *testing.T) {
 	}
 }
 
-// bothSides is denying with the sets that allow beside their twins.
+// bothSides is denying with the allow sets in addition to their deny twins.
 func bothSides(t *testing.T) *world {
 	w := denying(t)
 	for _, n := range []Name{leafA, leafB} {
@@ -65,9 +65,8 @@ func bothSides(t *testing.T) *world {
 	return w
 }
 
-// TestAllowWaitsForDeny: an address joins a set that allows only once every deny twin that
-// it is to join has it: a rule that denies may come before the one that allows. Another
-// address goes on.
+// TestAllowWaitsForDeny: an address joins an allow set only after it is in every deny twin that it
+// should be in, because a deny rule may come before the allow rule. Other addresses do not wait.
 func TestAllowWaitsForDeny(t *testing.T) {
 	for name, trouble := range map[string]func(*world){
 		"refused": func(w *world) { w.Reject(leafB.Deny()) },
@@ -90,7 +89,8 @@ func TestAllowWaitsForDeny(t *testing.T) {
 	}
 }
 
-// TestNestedAllowWaitsForDeny: of nested sets a leaf waits as its addresses do.
+// TestNestedAllowWaitsForDeny: a leaf joins a nested allow set only after its addresses are in
+// the deny twins.
 func TestNestedAllowWaitsForDeny(t *testing.T) {
 	w := bothSides(t)
 	for _, n := range []Name{nested, nested.Deny()} {
@@ -105,8 +105,8 @@ func TestNestedAllowWaitsForDeny(t *testing.T) {
 	require.True(t, w.HeldBack())
 }
 
-// TestDenyKeepsARefusedLeaf: a leaf that HNS refuses stays in a nested deny twin until the
-// rules that name that have lost the condition.
+// TestDenyKeepsARefusedLeaf: a leaf that HNS rejects stays in a nested deny twin until no rule
+// names that twin.
 func TestDenyKeepsARefusedLeaf(t *testing.T) {
 	w := newWorld(t)
 	ep := Ref{RefApplied, "ep"}
@@ -125,8 +125,8 @@ func TestDenyKeepsARefusedLeaf(t *testing.T) {
 		nest update  deny-nestedlabel-app:a:b  -> empty-emptyhashset`, w.Plan())
 }
 
-// TestDenyWaitsForAllow: an address leaves a deny twin only once it has left every set that
-// allows and that it is to leave.
+// TestDenyWaitsForAllow: an address leaves a deny twin only after it has left every allow set that
+// it should leave.
 func TestDenyWaitsForAllow(t *testing.T) {
 	for name, trouble := range map[string]func(*world){
 		"refused": func(w *world) { w.Reject(leafA) },
@@ -151,7 +151,8 @@ func TestDenyWaitsForAllow(t *testing.T) {
 	}
 }
 
-// TestTwinsMoveAtOnce: when HNS takes everything, a move is one request on both sides.
+// TestTwinsMoveAtOnce: if HNS rejects nothing, one request moves an address in the allow sets and
+// in the deny twins.
 func TestTwinsMoveAtOnce(t *testing.T) {
 	w := bothSides(t)
 	for _, n := range []Name{leafA, leafA.Deny()} {
@@ -293,8 +294,8 @@ func TestRefusedOnceHoldsBackNobody(t *testing.T) {
 	}
 }
 
-// TestAwait: while rules of an owner are about to be replaced, a leaf neither joins a nested
-// set that allows and that they name, nor leaves such a deny twin. Other leaves and sets go on.
+// TestAwait: while an owner has outdated rules, an awaited leaf joins no nested allow set that these
+// rules name, and leaves no nested deny twin that they name. Other leaves and sets do not wait.
 func TestAwait(t *testing.T) {
 	w := newWorld(t)
 	ep, other := Ref{RefApplied, "ep"}, Ref{RefApplied, "other"}

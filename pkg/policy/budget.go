@@ -22,9 +22,9 @@ type Budgets struct {
 	// Ports bound the named ports of one pod. A media server that names a range of
 	// ports one by one has some hundreds.
 	Ports int
-	// NamespacePodBytes bounds what the labels and named ports of a namespace's pods cost
-	// together (SizeOfPod). Kubernetes is tested with 3,000 pods in a namespace; twenty
-	// labels of 40 bytes are 1,440 bytes for each of them.
+	// NamespacePodBytes bounds the total size of the labels and named ports of all pods of a
+	// namespace (RoomForPods). Kubernetes is tested with 3,000 pods in a namespace. For a pod
+	// with twenty labels of 40 bytes the size is 1,440 bytes.
 	NamespacePodBytes int
 	// Items and Bytes bound one policy's text (Size). What kubectl apply writes is
 	// below: it puts the object as JSON, which is longer, into an annotation, and

@@ -16,9 +16,9 @@ import (
 	"github.com/winnpm/winnpm/test/oracle/gen"
 )
 
-// TestIPv6ChangesNothing: HNS has for a cluster without ClusterNetworkPolicies what it has
-// for the same without any address of IPv6: these never come into sets and rules, and an endpoint that has
-// one is that of its IPv4 address, in whatever order they are.
+// TestIPv6ChangesNothing: without ClusterNetworkPolicies, HNS has the same sets and rules for a
+// cluster with IPv6 addresses as for the same cluster without them. An endpoint with both belongs
+// to the pod of its IPv4 address, in whatever order the addresses are.
 func TestIPv6ChangesNothing(t *testing.T) {
 	two, alone := 0, 0
 	check(t, func(t *rapid.T) {
@@ -43,8 +43,8 @@ func TestIPv6ChangesNothing(t *testing.T) {
 	ever(t, alone, "no endpoint ever had an address of IPv6 alone")
 }
 
-// withAndWithoutIPv6 returns a world with a cluster, and one with the same cluster without any
-// address of IPv6.
+// withAndWithoutIPv6 returns a world with a cluster, and one with the same cluster without IPv6
+// addresses.
 func withAndWithoutIPv6(t *rapid.T, g *gen.Gen) (w, ipv4 *world, c oracle.Cluster) {
 	w = newWorld(t, drawSetup(t))
 	c = g.Cluster()
@@ -54,9 +54,9 @@ func withAndWithoutIPv6(t *rapid.T, g *gen.Gen) (w, ipv4 *world, c oracle.Cluste
 	return w, ipv4, c
 }
 
-// TestIPv6OfTieredPods: with ClusterNetworkPolicies HNS has besides, at endpoints that have
-// an address of IPv6, one rule for each direction that blocks all IPv6 there. Where the
-// oracle says that such a policy denies something of IPv4, IPv6 is blocked.
+// TestIPv6OfTieredPods: with ClusterNetworkPolicies, IPv6 addresses add at most one rule per
+// direction to an endpoint, which blocks all IPv6. It is there in each direction in which, by the
+// oracle, a ClusterNetworkPolicy denies an IPv4 connection.
 func TestIPv6OfTieredPods(t *testing.T) {
 	denied, blocks := 0, 0
 	check(t, func(t *rapid.T) {
