@@ -1,4 +1,4 @@
-// Package bundle reads support bundles, which may come from anybody, and prints the timeline of
+// Package bundle reads support bundles, which are untrusted input, and prints the timeline of
 // their recordings.
 package bundle
 

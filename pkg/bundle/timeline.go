@@ -16,7 +16,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/recorder"
 )
 
-// ErrNoRecording is text that is no recording of an agent.
+// ErrNoRecording is the error for a text that is not a recording of an agent.
 var ErrNoRecording = errors.New("no recording")
 
 // Recording is what recorder.Recorder writes.
@@ -25,9 +25,9 @@ type Recording struct {
 	Steps []recorder.Step `json:"steps"`
 }
 
-// ReadRecording reads a recording, to the end of r. It fails with ErrNoRecording for anything
-// else, and with a bounded.ErrTooMuch for one above bounded.OfAnAgent. What it returns need not
-// fit together.
+// ReadRecording reads a recording to the end of r. It returns ErrNoRecording for any other text, and
+// bounded.ErrTooMuch above the limits of bounded.OfAnAgent. It does not check that the steps are
+// consistent with each other.
 func ReadRecording(r io.Reader) (Recording, error) {
 	rec := Recording{Steps: []recorder.Step{}}
 	dec := json.NewDecoder(bounded.Reader(r, bounded.OfAnAgent))
@@ -121,7 +121,7 @@ func writeStep(b *printable.Page, s recorder.Step, verbose bool) {
 	}
 }
 
-// target says what a call was about: "ACL/Add 57D4A864 (3)".
+// target returns the operation and the object of a call: "ACL/Add 57D4A864 (3)".
 func target(c recorder.Call) string {
 	text := c.Op
 	if c.Endpoint != "" {
@@ -130,7 +130,7 @@ func target(c recorder.Call) string {
 	return fmt.Sprintf("%s (%d)", text, c.Count)
 }
 
-// came says what came in with a step: "3 pods created, 1 policy deleted".
+// came returns the changes that a step processed: "3 pods created, 1 policy deleted".
 func came(s recorder.Step) string {
 	if s.Kind == recorder.Observation {
 		return looked(s)
@@ -153,7 +153,7 @@ func came(s recorder.Step) string {
 // past returns the past tense of an operation.
 func past(operation string) string { return strings.TrimSuffix(operation, "e") + "ed" }
 
-// looked says what an observation reads: "reading GUIDs, ep-1".
+// looked returns the objects that an observation reads: "reading GUIDs, ep-1".
 func looked(s recorder.Step) string {
 	var parts []string
 	if look := s.Look; look != nil {
@@ -226,7 +226,7 @@ func outcome(s recorder.Step, failed int) string {
 	return cmp.Or(strings.Join(parts, ", "), "ok")
 }
 
-// seconds is a duration for people.
+// seconds returns a rounded duration for display.
 func seconds(d time.Duration) string {
 	if d > time.Second || d < -time.Second {
 		return d.Round(time.Millisecond).String()

@@ -36,7 +36,7 @@ func notReady(n *corev1.Node) *corev1.Node {
 	return n
 }
 
-// trusts returns the Trust of each pod in the last transaction that had the pod.
+// trusts returns the last Trust of each pod by name. It leaves out deleted pods.
 func trusts(r *recorder) map[string]int8 {
 	out := map[string]int8{}
 	for _, a := range r.calls() {

@@ -13,7 +13,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Plan is requests to HNS in order, when each succeeds. It is a value.
+// Plan is the sequence of requests to HNS if each of them succeeds. It is a value.
 type Plan struct {
 	Requests []hns.Request // reads included
 	Held     []string      // pods that wait for an endpoint, as namespace/name
@@ -22,7 +22,8 @@ type Plan struct {
 	pods map[string]string // namespace/name of the pod of an endpoint, by GUID
 }
 
-// NewPlan returns the plan of requests. The dump is of the agent that makes them, after them.
+// NewPlan returns the plan of these requests. The dump is from the agent that makes the requests,
+// after it has made them.
 func NewPlan(requests []hns.Request, dump state.Dump) Plan {
 	p := Plan{Requests: requests, sets: map[string]string{}, pods: map[string]string{}}
 	for _, s := range dump.Sets {
@@ -44,10 +45,10 @@ func NewPlan(requests []hns.Request, dump state.Dump) Plan {
 	return p
 }
 
-// Plan returns what a new agent without a grace period would ask of HNS, for the objects that
-// this one knows, if no other program changes anything in HNS meanwhile. It plays the first
-// transaction of the new agent, and makes no call. A write in doubt counts as not done. Plan
-// costs a dump, and a copy of the state.
+// Plan returns the requests that a new agent without a grace period would send to HNS, for the
+// objects that this agent knows, if no other program changes HNS meanwhile. It simulates the first
+// transaction of the new agent, and makes no call. A write with an unknown outcome counts as not
+// done. Plan costs a dump and a copy of the state.
 func (d *Dataplane) Plan() (Plan, error) {
 	dump := d.Dump()
 	objects, err := desired.ObjectsOf(dump)
@@ -66,7 +67,7 @@ func (d *Dataplane) Plan() (Plan, error) {
 	return NewPlan(requests, other.Dump()), nil
 }
 
-// play runs a transaction to its end against a node, and returns its requests.
+// play runs a transaction to its end against a simulated node, and returns its requests.
 func (d *core) play(tx *Transaction, node *willing) (requests []hns.Request) {
 	d.Begin(tx)
 	for req, more := d.Next(false); more; req, more = d.Next(false) {
