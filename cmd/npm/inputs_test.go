@@ -18,7 +18,7 @@ import (
 
 const blank = "                                                                "
 
-// spaces is text that never ends, as that of a device.
+// spaces is an endless text, like that of a device.
 type spaces struct{ read int64 }
 
 func (s *spaces) Read(p []byte) (int, error) {
@@ -29,7 +29,7 @@ func (s *spaces) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// commandOn runs a command line with a standard input that need not end.
+// commandOn runs a command line with a standard input, which may be endless.
 func commandOn(t *testing.T, in io.Reader, args string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs strings.Builder
@@ -55,8 +55,8 @@ func writeBundle(t testing.TB, file string, dump io.Reader) {
 	require.NoError(t, out.Close())
 }
 
-// A file or standard input that is too large, or that never ends, is bad input: the command
-// stops reading at its limit and says so in one line.
+// If a file or standard input is too large or endless, the command stops reading at its limit and
+// prints an error of one line.
 func TestInputsAreBounded(t *testing.T) {
 	effort.Unraced(t)
 	dir := t.TempDir()
@@ -99,7 +99,7 @@ func TestInputsAreBounded(t *testing.T) {
 	}
 }
 
-// The two sets of objects that plan reads count together.
+// The two sets of manifests that plan reads share one limit.
 func TestInputsOfAPlanCountTogether(t *testing.T) {
 	effort.Unraced(t)
 	dir := t.TempDir()

@@ -63,7 +63,7 @@ func TestStart(t *testing.T) {
 	require.True(t, fake.closed)
 }
 
-// TestStartAnswersProbes: the kubelet has an endpoint of its own, with health and nothing else.
+// TestStartAnswersProbes: the endpoint for the kubelet's probes answers only the health pages.
 func TestStartAnswersProbes(t *testing.T) {
 	s := launch(t, newFake(), "{}")
 	address, _ := s.log("answering the kubelet's probes")["address"].(string)
@@ -183,7 +183,7 @@ func TestStartOnCalico(t *testing.T) {
 	}
 }
 
-// TestNamesOfMetrics: what answers other machines names no set.
+// TestNamesOfMetrics: the metrics for other machines contain no names of sets.
 func TestNamesOfMetrics(t *testing.T) {
 	a := &agent{set: settings{config: config{Metrics: true}}, metrics: metrics.New(metrics.Options{
 		Now: time.Now, Staleness: func() map[controllers.Kind]time.Duration { return nil },

@@ -145,7 +145,7 @@ func TestHundredPodsCostLittle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := process.Live()
 			s := newStore(keptPods("n1", newInterner(), policy.DefaultBudgets()), func(Key) {})
-			pod.Status.PodIP = "10.0.0.1" // one without an address keeps nothing
+			pod.Status.PodIP = "10.0.0.1" // without an address it would have no labels in the store
 			data, err := pod.Marshal()
 			require.NoError(t, err)
 			put := func(name, unique string) {

@@ -67,7 +67,7 @@ func (n claiming) lost() bool {
 	return false
 }
 
-// another gives a pod another UID.
+// another changes the UID of a pod.
 func another(p *corev1.Pod) *corev1.Pod {
 	p.UID = "another"
 	return p

@@ -9,9 +9,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// TestClusterNodeAddresses: a node has each of its IPv4 addresses once. With one more than it
-// may have it is over its budget, so that it is accepted nowhere, and keeps all of them, so that a
-// Deny lacks none.
+// TestClusterNodeAddresses: a node has each of its IPv4 addresses once. With more than maxNodeAddrs
+// it is over its budget, so that no Accept matches it. It still has all of its addresses, so that
+// a Deny matches each of them.
 func TestClusterNodeAddresses(t *testing.T) {
 	for more, over := range []string{"", "more than 64 addresses"} {
 		var texts, want []string

@@ -217,8 +217,8 @@ func TestStatusBringsNoKey(t *testing.T) {
 	})
 }
 
-// TestOtherSpecOfOneGeneration: after etcd was restored, an edit can give a policy a generation and a
-// version that it had before, with another spec.
+// TestOtherSpecOfOneGeneration: after a restore of etcd, an edit can give a policy the generation and
+// the resource version that another spec had before.
 func TestOtherSpecOfOneGeneration(t *testing.T) {
 	k := &keys{}
 	t.Run("ClusterNetworkPolicy", func(t *testing.T) {

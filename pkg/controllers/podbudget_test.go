@@ -20,7 +20,7 @@ import (
 	"github.com/winnpm/winnpm/test/process"
 )
 
-// wide returns a pod of another node with 16 KiB of labels of its own.
+// wide returns a pod of another node with 16 KiB of labels that no other pod has.
 func wide(namespace string, i int, address string) *corev1.Pod {
 	labels := map[string]string{}
 	for j := range 255 {
@@ -35,8 +35,8 @@ func wide(namespace string, i int, address string) *corev1.Pod {
 	}
 }
 
-// TestPendingPodsCostLittle: a pod of another node without an address keeps neither labels
-// nor ports. It gets them with its address, and loses them without it.
+// TestPendingPodsCostLittle: the store keeps the labels and ports of a pod of another node only
+// while the pod has an address.
 func TestPendingPodsCostLittle(t *testing.T) {
 	k := &keys{}
 	before := process.Live()
@@ -73,8 +73,8 @@ func TestPendingPodsCostLittle(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// TestPodsOfANamespaceCostLittle: the labels of running pods have a budget for each
-// namespace, and other namespaces keep theirs.
+// TestPodsOfANamespaceCostLittle: a budget limits the labels of all pods of a namespace. Pods of
+// other namespaces keep their labels.
 func TestPodsOfANamespaceCostLittle(t *testing.T) {
 	before := process.Live()
 	s := newPodStore("n1", policy.DefaultBudgets(), func(Key) {})
@@ -91,8 +91,8 @@ func TestPodsOfANamespaceCostLittle(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// TestPodStoreModel: whatever comes in which order, the smallest pods of a namespace are
-// open as long as there is room, by size and then by name.
+// TestPodStoreModel: in any order of events, the smallest pods of a namespace, by size and then by
+// name, are open until the budget is used up.
 func TestPodStoreModel(t *testing.T) {
 	b := policy.Budgets{NamespacePodBytes: 200}.OrDefaults()
 	namespaces, names := rapid.SampledFrom([]string{"x", "y"}), rapid.SampledFrom([]string{"a", "b", "c", "d"})
@@ -143,7 +143,7 @@ func TestPodStoreModel(t *testing.T) {
 	})
 }
 
-// checkOpen compares the pods of a namespace that have labels with those that should.
+// checkOpen checks that exactly the pods of a namespace that fit into its budget have labels.
 func checkOpen(t *rapid.T, s *podBudgetStore, b policy.Budgets, cluster map[cache.ObjectName]*corev1.Pod, namespace string) {
 	var pods []*corev1.Pod
 	for name, p := range cluster {

@@ -337,9 +337,9 @@ func TestClosedOnAPodWhileInDoubt(t *testing.T) {
 	}), "x/big")
 }
 
-// TestRoomOnAPodAgain: a policy that closed on a pod for want of room is in force again as soon
-// as there is room: another one has gone, is smaller, or selects the pod no more. A
-// ClusterNetworkPolicy that takes the room gives it back in the same way.
+// TestRoomOnAPodAgain: a policy that closed for the budget of a pod is in force again as soon as it
+// fits: when another policy is deleted, becomes smaller, or no longer selects the pod. The same
+// holds if a ClusterNetworkPolicy used up the budget.
 func TestRoomOnAPodAgain(t *testing.T) {
 	peers := func(key string, n int) string {
 		text := `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {}}`

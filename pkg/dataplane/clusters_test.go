@@ -57,8 +57,8 @@ func TestOnlyTheSubjectsOfClusterPolicies(t *testing.T) {
 	require.Equal(t, before, w.sim.Dump())
 }
 
-// TestEachRuleOnce: no two rules of an endpoint are equal, whatever spelling the ports of a
-// policy have, and whether one ClusterNetworkPolicy denies something or several do.
+// TestEachRuleOnce: an endpoint has no two equal rules, however a policy writes its ports, and even
+// if several ClusterNetworkPolicies deny the same.
 func TestEachRuleOnce(t *testing.T) {
 	const yy = `[{namespaces: {matchLabels: {team: yy}}}]`
 	w := tierWorld(t, policyText("p", `{podSelector: {}, ingress: [{ports: [{protocol: TCP}]}, {ports: [{port: 1, endPort: 65535}]}]}`)+

@@ -146,9 +146,9 @@ func TestThievesElsewhere(t *testing.T) {
 	require.Empty(t, w.report.Warnings, "it is no address of this node")
 }
 
-// TestContestedElsewhere: an address that pods of two other nodes claim is one warning. A claim of a
-// lost node, or from outside its node's podCIDRs, gives way to a better one, and without a rival it
-// holds.
+// TestContestedElsewhere: if pods of two other nodes claim an address, there is one warning. A claim
+// from a lost node, or from outside the podCIDRs of its node, loses to a better claim. Without a
+// rival it is valid.
 func TestContestedElsewhere(t *testing.T) {
 	const to = "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in "
 	w := theftWorld(t)
@@ -178,8 +178,8 @@ func TestContestedElsewhere(t *testing.T) {
 	require.Empty(t, w.report.Rivals)
 }
 
-// TestManyContestedElsewhere: warnings and judged pods are bounded, and which pods are judged does
-// not depend on how they are judged.
+// TestManyContestedElsewhere: the numbers of warnings and of judged pods are bounded. The choice of
+// the judged pods does not depend on their Trust.
 func TestManyContestedElsewhere(t *testing.T) {
 	w := theftWorld(t)
 	for i := range 600 {

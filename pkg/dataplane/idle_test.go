@@ -116,8 +116,8 @@ func TestSelectingNothingIsCertain(t *testing.T) {
 	require.Equal(t, state.ReasonSelectsNothing, explain.Idle(dp.Dump(), math.MaxInt)[0].Reason)
 }
 
-// TestSelectingNothingCountsLivePods: a pod that has finished, or is in its node's network, is none
-// that a policy selects, and any other one is.
+// TestSelectingNothingCountsLivePods: a policy that matches only finished pods and host-network pods
+// selects nothing.
 func TestSelectingNothingCountsLivePods(t *testing.T) {
 	for name, test := range map[string]struct {
 		pod  desired.Pod

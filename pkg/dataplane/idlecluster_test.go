@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestIdleClusterPolicy: ClusterNetworkPolicies with peers of every kind hold no set, neither here
-// nor in HNS, and cost no write, while the pods that they select are on other nodes or have no
-// address. With a pod here they have their sets. Without it they hold none.
+// TestIdleClusterPolicy: while ClusterNetworkPolicies select only pods of other nodes, or pods without
+// an address, they need no set in the agent or in HNS, and cause no write. They get their sets when
+// they select a local pod, and lose them when that pod is gone.
 func TestIdleClusterPolicy(t *testing.T) {
 	for _, end := range []string{"delete pod z/w", "pod z/w 10.0.0.2 finished", "namespace z team=x", "delete cluster admin"} {
 		t.Run(end, func(t *testing.T) {

@@ -189,8 +189,8 @@ func TestStartUnread(t *testing.T) {
 	}
 }
 
-// TestStartBesideUnread: an endpoint that cannot be read, and that was there long before the
-// pod's CNI asked, keeps the pod waiting for half a minute at most.
+// TestStartBesideUnread: an endpoint that cannot be read, and that existed long before the request
+// of the pod's CNI, delays the pod for half a minute at most.
 func TestStartBesideUnread(t *testing.T) {
 	w := starting(t)
 	early(w)

@@ -28,9 +28,9 @@ var movedFiles = policyText("p", `{podSelector: {}, policyTypes: [Ingress, Egres
   {action: Pass, to: [{networks: [10.0.1.0/24]}]}, {action: Deny, to: [{networks: [10.0.0.0/8]}]}]}`) +
 	tierText("base", `{tier: Baseline, priority: 1, subject: {namespaces: {matchLabels: {team: z}}}, egress: [{action: Accept, to: [{namespaces: {matchLabels: {team: b}}}]}, {action: Deny, to: [{namespaces: {matchLabels: {team: a}}}]}]}`)
 
-// TestMovedAddressLeavesNoSet: an object keeps its name and UID and gets another address, as a
-// pod does whose sandbox is made anew. In every set that had the old address there is the new
-// one in its place, whatever the set stands for.
+// TestMovedAddressLeavesNoSet: the address of an object changes while its name and UID stay the
+// same, as when the sandbox of a pod is recreated. Every set that had the old address then has the
+// new one instead, whatever kind of set it is.
 func TestMovedAddressLeavesNoSet(t *testing.T) {
 	const before, after, outside = "10.0.1.7", "10.0.1.9", "10.0.2.7"
 	for name, test := range map[string]struct {
@@ -92,8 +92,8 @@ func TestMovedAddressLeavesNoSet(t *testing.T) {
 	}
 }
 
-// TestMovedAddressIsFree: the address that a pod had under its UID is another pod's at once,
-// which is in the sets of its own namespace, and not in doubt.
+// TestMovedAddressIsFree: when the address of a pod changes and its UID stays the same, another pod can have the
+// old address immediately. It is then in the sets of its own namespace, and not in doubt.
 func TestMovedAddressIsFree(t *testing.T) {
 	w := newWorld(t, movedFiles)
 	w.do("namespace a team=a", "namespace b team=b", "namespace z team=z", "endpoint tiered 10.0.0.2", "pod z/w 10.0.0.2", "cluster admin", "cluster base",

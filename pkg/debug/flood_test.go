@@ -46,7 +46,7 @@ func flood(t *testing.T, address string, connections int) {
 		go func() { _, _ = io.Copy(io.Discard, c) }()
 		for err == nil {
 			_, err = io.WriteString(c, requests)
-			<-time.After(50 * time.Millisecond) // the server is the bottleneck, not this
+			<-time.After(50 * time.Millisecond) // leave the processor to the server
 		}
 	}
 	var clients sync.WaitGroup
@@ -69,8 +69,7 @@ func flood(t *testing.T, address string, connections int) {
 	<-time.After(2 * time.Second)
 }
 
-// TestProbesUnderFlood: one client with a thousand connections makes no probe of the
-// kubelet late.
+// TestProbesUnderFlood: a client with a thousand connections does not delay the kubelet's probes.
 func TestProbesUnderFlood(t *testing.T) {
 	cfg := pages()
 	metrics := loopback(t, func(ctx context.Context, l net.Listener) error { return Serve(ctx, l, Handler(cfg)) })

@@ -35,7 +35,7 @@ func asks(ctx context.Context, h http.Handler, path string) *httptest.ResponseRe
 	return rec
 }
 
-// Each kind of page has its places, and what waits for one kind is in no other's way.
+// Each kind of page has its own slots, so requests that wait for one kind do not delay other kinds.
 func TestPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		heavy, open, light := newBlocked(), newBlocked(), newBlocked()
@@ -83,7 +83,7 @@ func TestPlaces(t *testing.T) {
 	})
 }
 
-// Two heavy pages are answered at once, and two requests wait a little while.
+// Two heavy pages are answered at the same time, and two more requests wait for up to heavyWait.
 func TestHeavyPagesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		heavy := newBlocked()

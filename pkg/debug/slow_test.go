@@ -220,7 +220,7 @@ func TestSlowWriters(t *testing.T) {
 	}
 }
 
-// However many connections clients hold open, others are answered at once.
+// Clients that hold connections open do not delay other clients, however many connections they have.
 func TestManyConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := serving(t, full())

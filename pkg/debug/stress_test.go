@@ -109,7 +109,7 @@ func generation(dp *dataplane.Dataplane) uint64 {
 	return uint64(reports[len(reports)-1].Generation)
 }
 
-// The crowd knows which connections are being answered.
+// The crowd knows which connections are busy.
 func TestBusyConnection(t *testing.T) {
 	seen := make(chan bool, 1)
 	look := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

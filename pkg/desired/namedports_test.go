@@ -20,8 +20,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/render"
 )
 
-// TestNumbersAreShared: the lowest 64 numbers of each namespace count, whatever numbers
-// another one makes up. Those of the policy's own namespace come before all others.
+// TestNumbersAreShared: the lowest 64 numbers of each namespace count, whatever numbers other
+// namespaces use. Numbers of the policy's own namespace come first.
 func TestNumbersAreShared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.Uint16Range(1, 200)
@@ -58,8 +58,8 @@ func TestNumbersAreShared(t *testing.T) {
 	})
 }
 
-// TestExactlySixtyFourNumbers: so many numbers of one namespace count, and with one more
-// that namespace is over the limit, and no other one.
+// TestExactlySixtyFourNumbers: 64 numbers of one namespace count. With one more, this namespace is
+// over the limit, and no other namespace is.
 func TestExactlySixtyFourNumbers(t *testing.T) {
 	f := &portSets{serving: map[string]map[uint16]int{}}
 	for n := range uint16(64) {

@@ -109,10 +109,10 @@ func (s *strangers) verdicts() map[string]bool {
 	return out
 }
 
-// TestStrangersChangeNoVerdict: whatever pods and policies there are in one namespace, whether
-// pods of two other ones may connect stays as it is: under random NetworkPolicies and
-// ClusterNetworkPolicies, with named ports that the stranger serves under any number of
-// numbers, and with a small budget of ACLs for each pod.
+// TestStrangersChangeNoVerdict: pods and policies of one namespace do not change the verdicts
+// between pods of two other namespaces. The test uses random NetworkPolicies and
+// ClusterNetworkPolicies, named ports that the first namespace serves under many numbers, and a
+// small budget of ACLs per pod.
 func TestStrangersChangeNoVerdict(t *testing.T) {
 	seed := effort.Seed(t)
 	for world := range effort.Of(15, 100, 300) {

@@ -32,8 +32,8 @@ func setOf(name, value string) hns.SetPolicy {
 	return hns.SetPolicy{ID: "azure-npm-" + name, Name: name, Type: hns.IPSet, Values: []string{value}}
 }
 
-// TestLookBesideWrites: looks run all the time beside writes of sets, and no write is lost:
-// what was answered as done is in each network.
+// TestLookBesideWrites: reads run concurrently with writes of sets, and no write is lost: every
+// network has the result of each successful write.
 func TestLookBesideWrites(t *testing.T) {
 	client, two := foundTwo(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -78,8 +78,8 @@ func TestLookBesideWrites(t *testing.T) {
 	require.Zero(t, lost, "of %d writes", writes)
 }
 
-// TestReadsAndWritesInOrder: a read of the sets counts for a set unless a write of that set
-// ended after the read began, and not at all when a later read is known.
+// TestReadsAndWritesInOrder: a read does not override a write of a set that ended after the read
+// began. A read that began before the last recorded read has no effect at all.
 func TestReadsAndWritesInOrder(t *testing.T) {
 	x, y := setOf("x", "10.0.0.2"), setOf("y", "10.0.0.3")
 	none := []hns.SetPolicy{}
@@ -128,8 +128,8 @@ func TestReadsAndWritesInOrder(t *testing.T) {
 	}
 }
 
-// TestSecondNetworkAfterWrites: what was written while there was one network is known when a
-// second one comes, so that no Add becomes an Update of a set that is gone.
+// TestSecondNetworkAfterWrites: the client remembers writes from the time when there was only one
+// network. So when a second network appears, an Add does not become an Update of a removed set.
 func TestSecondNetworkAfterWrites(t *testing.T) {
 	client, two := foundTwo(t)
 	both := client.on

@@ -107,8 +107,8 @@ func TestConflictText(t *testing.T) {
 	require.EqualError(t, err, "hns: endpoint ep: before the write: changed since it was read")
 }
 
-// forgetful is an HNS whose endpoints lose the policies of others from the second read on, as
-// after a write that took them away.
+// forgetful is an HNS whose endpoints lack the policies of other programs from the second read on, as
+// after a write that removed them.
 type forgetful struct {
 	hns.Client
 	reads int
@@ -124,9 +124,9 @@ func (f *forgetful) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, e
 
 var other = hns.EndpointPolicy{Type: "OutBoundNAT", Settings: []byte(`{}`)}
 
-// TestOthersMissingAfterAWrite: a write after which a policy of others is missing is a
-// conflict, with the endpoint as it is (I7): also when HNS refused the write, and when our
-// rules are shown in another spelling.
+// TestOthersMissingAfterAWrite: if a policy of another program is missing after a write, the write is
+// a conflict, which has the current endpoint (I7). This also holds if HNS rejected the write, or
+// shows our rules in another spelling.
 func TestOthersMissingAfterAWrite(t *testing.T) {
 	for op, write := range writes {
 		for name, tc := range map[string]struct {
