@@ -13,18 +13,18 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// ErrDump is that a dump does not say what a Dataplane knows.
+// ErrDump is the error for a dump that was not written by a Dataplane.
 var ErrDump = errors.New("not the dump of a dataplane")
 
-// View is what HNS has of our network: our sets, and the endpoints.
+// View has the contents of HNS for our network: our sets, and all endpoints.
 type View struct {
 	Sets      []hns.SetPolicy
 	Endpoints []hns.Endpoint
 }
 
-// ViewOf returns what HNS has as far as a dump knows it. Of the others' policies
-// these are the rules only; and of what is not known, what was last known. It
-// fails with ErrDump.
+// ViewOf returns the contents of HNS according to a dump. Of the policies of other programs it has
+// only the rules. Where the dump marks a state as unknown, it has the last known state. It fails
+// with ErrDump.
 func ViewOf(dump state.Dump) (View, error) {
 	ids := make(map[string]string, len(dump.Sets))
 	for _, s := range dump.Sets {
@@ -48,7 +48,7 @@ func ViewOf(dump state.Dump) (View, error) {
 		for _, text := range ed.IPv6 {
 			addr, err := netip.ParseAddr(text)
 			if err != nil || addr.Is4() {
-				return View{}, fmt.Errorf("%w: endpoint %s: %q is no IPv6 address", ErrDump, ed.ID, text)
+				return View{}, fmt.Errorf("%w: endpoint %s: %q is not an IPv6 address", ErrDump, ed.ID, text)
 			}
 			addrs = append(addrs, addr)
 		}

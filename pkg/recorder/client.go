@@ -6,8 +6,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// Client returns next, recorded: each call that is made for a step is kept with the step.
-// Arguments and results are neither kept nor changed.
+// Client returns a client that records the calls of next in the step of their context. It neither
+// keeps nor changes arguments and results.
 func (r *Recorder) Client(next hns.Client) hns.Client { return &client{r, next} }
 
 type client struct {

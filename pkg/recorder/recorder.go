@@ -47,13 +47,13 @@ type Dataplane interface {
 type Recorder struct {
 	cfg Config // set once
 
-	mu        sync.Mutex // guards following; held for moments only
-	number    uint64     // of the last step
+	mu        sync.Mutex // guards the fields below; never held during a call or a step
+	number    uint64     // number of the last step
 	running   []*record  // steps in progress
-	lines     []line     // of steps that ended, in the order of their ends
-	bytes     int        // of lines
-	forgotten uint64     // lines that were dropped
-	failed    *Step      // the last kept observation, when it failed
+	lines     []line     // finished steps, in the order in which they finished
+	bytes     int        // total size of lines
+	forgotten uint64     // number of dropped lines
+	failed    *Step      // the last kept observation, if it failed
 }
 
 // line is the text of one step.
@@ -68,7 +68,7 @@ func New(cfg Config) *Recorder {
 	return &Recorder{cfg: cfg}
 }
 
-// Dataplane returns next, recorded.
+// Dataplane returns a Dataplane that records the calls of next.
 func (r *Recorder) Dataplane(next Dataplane) Dataplane { return &recorded{r, next} }
 
 type recorded struct {

@@ -7,28 +7,28 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// Question is one thing that WinNPM wants to know of an HNS.
+// Question is one test of an assumption about HNS.
 type Question struct {
 	Name string `json:"question"`
-	// Assumptions are the names of docs/windows.md that the answer decides; empty: the question is
-	// about hns.Client itself.
+	// Assumptions are the codes in docs/windows.md that the answer decides. It is empty if the
+	// question is about hns.Client itself.
 	Assumptions string `json:"assumptions,omitempty"`
-	Source      string `json:"source"`  // who says that it is so
-	IfWrong     string `json:"ifWrong"` // what a node does if it is not so
+	Source      string `json:"source"`  // document or program that the assumption is based on
+	IfWrong     string `json:"ifWrong"` // effect on a node if the assumption is wrong
 	Phase       Phase  `json:"phase"`
 
 	ask func(*bench)
 }
 
-// Phase says what a question does to a node, and what it needs.
+// Phase is the kind of access that a question needs to a node.
 type Phase string
 
-// The phases. Run asks those of OwnNetwork alone; the doctor asks all of them.
+// The phases. Run asks only the questions of OwnNetwork; the doctor can ask all questions.
 const (
-	ReadOnly   Phase = "read only"   // reads what is there
-	OwnNetwork Phase = "own network" // writes to a network of the suite's own
-	Limits     Phase = "limits"      // writes as much there as WinNPM ever needs
-	Packets    Phase = "packets"     // connects endpoints of that network
+	ReadOnly   Phase = "read only"   // reads existing objects
+	OwnNetwork Phase = "own network" // writes to the suite's own network
+	Limits     Phase = "limits"      // writes the largest requests that WinNPM may send, to the same network
+	Packets    Phase = "packets"     // connects endpoints of the same network
 )
 
 // Sources of more than one question.
@@ -71,7 +71,7 @@ func aboutSets() []Question {
 	}
 }
 
-// aboutNames asks which names and Ids a set may have.
+// aboutNames returns questions about the names and Ids of sets.
 func aboutNames() []Question {
 	named := func(question, assumption, source, name string) Question {
 		p := leaf("web", "10.90.0.4")
@@ -107,7 +107,8 @@ func aboutRules() []Question {
 	}
 }
 
-// aboutFields asks which fields of a rule HNS takes, and shows with the same meaning.
+// aboutFields returns questions about fields of rules: whether HNS accepts them, and shows them with
+// the same meaning.
 func aboutFields() []Question {
 	ports := func(local string) func(*hns.ACL) { return func(a *hns.ACL) { a.LocalPorts = local } }
 	from := func(remote string) func(*hns.ACL) { return func(a *hns.ACL) { a.RemoteAddresses = remote } }

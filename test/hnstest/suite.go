@@ -1,11 +1,11 @@
-// Package hnstest has one table of questions about HNS (Questions): what WinNPM assumes, who says
-// so, and what a node does if it is wrong. Tests ask them of the simulator, of the Windows adapter
-// and of clients that wrap those. test/windows/doctor asks them of the HNS of a node.
+// Package hnstest has a table of tests of HNS (Questions). Each one has the assumption of WinNPM, its
+// source, and the effect if it is wrong. Tests run them against the simulator, the Windows adapter,
+// and clients that wrap these. test/windows/doctor runs them against the HNS of a node.
 //
-// HNS may show things in any order, and put policies of its own on every endpoint. What a
-// node cannot do, such as two endpoints with one address, is not asked of it, and the
-// Report says so. With -test.v each test prints what it asked for, the code of each
-// refusal and what read back.
+// HNS may show objects in any order, and may put its own policies on every endpoint. If HNS cannot
+// create an object that a question needs, such as a second endpoint with the same address, the
+// question is skipped, and the Report says so. With -test.v each test prints its requests, the code
+// of each rejection, and the state that it read back.
 package hnstest
 
 import (
@@ -24,34 +24,34 @@ import (
 // Endpoint describes an endpoint that a test needs.
 type Endpoint struct {
 	Addrs    []netip.Addr
-	Detached bool // exists but is attached to nothing
-	Remote   bool // stands for an endpoint of another node
-	// Foreign are the policies that are there before anything is written; HNS
-	// may show them in a form of its own.
+	Detached bool // exists, but is not attached to a namespace
+	Remote   bool // represents an endpoint of another node
+	// Foreign are policies that the endpoint has from the start. HNS may show them in
+	// another form.
 	Foreign []hns.EndpointPolicy
 }
 
-// Fixture is the hand of the CNI.
+// Fixture creates and deletes endpoints, as a CNI does.
 type Fixture interface {
-	// CreateEndpoint creates an endpoint in the client's network and returns its ID. An
-	// error is HNS's, which makes no such endpoint: it leaves nothing behind.
+	// CreateEndpoint creates an endpoint in the client's network and returns its ID. It returns
+	// the error of HNS if HNS cannot create it; then nothing is left behind.
 	CreateEndpoint(t T, e Endpoint) (string, error)
-	// DeleteEndpoint deletes one, which may be gone already.
+	// DeleteEndpoint deletes an endpoint, which may be gone already.
 	DeleteEndpoint(t T, id string)
 }
 
-// Elsewhere is what a Fixture has besides when there is a second network at hand.
+// Elsewhere is an optional interface of a Fixture that has a second network.
 type Elsewhere interface {
-	// CreateElsewhere is CreateEndpoint in another network than the client's.
+	// CreateElsewhere creates an endpoint in the second network.
 	CreateElsewhere(t T, e Endpoint) (string, error)
 }
 
-// Others is what a Fixture has besides when its CNI puts policies of its own on endpoints.
+// Others is an optional interface of a Fixture whose CNI puts its own policies on endpoints.
 type Others interface {
 	Others() []hns.EndpointPolicy
 }
 
-// T is what a question needs of a test. *testing.T has it, and so has the doctor on a node.
+// T is the part of *testing.T that a question needs. The doctor implements it as well.
 type T interface {
 	require.TestingT
 	Helper()
@@ -62,13 +62,13 @@ type T interface {
 	Cleanup(func())
 }
 
-// Report is what a run has to say besides what failed.
+// Report is the result of a run, apart from failures.
 type Report struct {
-	// Skipped are the tests that this HNS could not be asked, each with the reason.
+	// Skipped are the tests that could not run on this HNS, each with the reason.
 	Skipped []string
 }
 
-// String is a list for people.
+// String returns the report as text.
 func (r Report) String() string {
 	if len(r.Skipped) == 0 {
 		return "not asked of this HNS: nothing, it can all of it"
@@ -77,8 +77,8 @@ func (r Report) String() string {
 }
 
 // Run asks every question that a client and a fixture can answer, each as a subtest. newClient is
-// called once per question. The clients may share one network, as every question takes away what
-// it made. Run prints the report.
+// called once per question. The clients may share one network, because every question removes the
+// objects that it made. Run prints the report.
 func Run(t *testing.T, newClient func(t *testing.T) (hns.Client, Fixture)) *Report {
 	report := &Report{}
 	for _, q := range Questions() {
@@ -104,7 +104,7 @@ func (q Question) Ask(t T, client hns.Client, fixture Fixture, report *Report) {
 	q.ask(b)
 }
 
-// bench is what one test works with.
+// bench has the objects that one test uses.
 type bench struct {
 	T
 	ctx       context.Context

@@ -1,7 +1,7 @@
-// Program doctor asks the HNS of a node what WinNPM assumes of it (docs/windows.md), and writes the
-// answers into a JSON file. It writes to a network of its own only, and takes that away again.
+// Program doctor tests on a node what WinNPM assumes about HNS (docs/windows.md), and writes the
+// results to a JSON file. It writes only to its own network, and removes that network at the end.
 //
-// On other systems than Windows it asks the simulator.
+// On other systems than Windows it tests the simulator.
 package main
 
 import (
@@ -23,13 +23,13 @@ import (
 	"github.com/winnpm/winnpm/test/windows/rawhns"
 )
 
-// system is the HNS that is asked: by single calls, and by the client of the agent.
+// system gives access to the HNS under test: by single calls, and by the client of the agent.
 type system struct {
 	hns    rawhns.HNS
 	client func(hcsadapter.Options) (hcsadapter.Client, error)
 }
 
-// options say which questions are asked.
+// options selects the questions.
 type options struct {
 	readOnly, l2bridge, limits bool
 }
@@ -77,8 +77,8 @@ func run(ctx context.Context, file string, o options, s system) error {
 	return ctx.Err()
 }
 
-// examine asks the questions, one after the other. It takes away what an earlier run has left, and
-// what it made itself, also when ctx ends.
+// examine asks the questions one after the other. At the start it removes objects that an earlier
+// run left, and at the end, also when ctx is done, the objects that it made.
 func examine(ctx context.Context, o options, s system) (*report, error) {
 	n := &node{hns: s.hns}
 	r := &report{Began: time.Now(), System: facts()}

@@ -10,8 +10,8 @@ import (
 	"github.com/winnpm/winnpm/test/windows/rawhns"
 )
 
-// Everything that the doctor makes has a GUID that begins with guids, and its network has the name
-// networkName. An object that has neither and is not in that network is never written to.
+// The GUIDs of all objects that the doctor makes begin with guids, and its network has the name
+// networkName. The doctor never writes to any other object.
 const (
 	guids       = "d0c70000-5f3a-4c1e-9b6d-77696e6e"
 	networkName = "winnpm-doctor"
@@ -23,7 +23,7 @@ const (
 // node makes the objects that questions are about. It implements hnstest.Fixture.
 type node struct {
 	hns  rawhns.HNS
-	made int // endpoints
+	made int // number of endpoints made so far
 }
 
 var _ hnstest.Fixture = (*node)(nil)
@@ -38,8 +38,8 @@ func (n *node) make(kind string) error {
 	return n.hns.Create("Namespace", ownNamespace, 0, `{"Type":"Host","SchemaVersion":{"Major":2,"Minor":0}}`)
 }
 
-// CreateEndpoint implements hnstest.Fixture. It attaches the endpoint as containerd does, and takes
-// away again what cannot be attached.
+// CreateEndpoint implements hnstest.Fixture. It attaches the endpoint as containerd does. If that
+// fails, it deletes the endpoint.
 func (n *node) CreateEndpoint(_ hnstest.T, e hnstest.Endpoint) (string, error) {
 	n.made++
 	id := fmt.Sprintf("%s8%03x", guids, n.made)
