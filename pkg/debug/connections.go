@@ -20,9 +20,10 @@ const (
 
 // crowd is a listener that bounds the number of its connections, in total and per client
 // address. When a new connection exceeds a bound, crowd closes the connection that has been idle
-// longest, of the client with the most connections. If no connection is idle, it closes the new
-// one. So a client that holds connections open, sends headers slowly or sends requests without a
-// pause delays no other client.
+// longest: one of the same client if that client exceeds its own bound, otherwise one of the client
+// with the most connections. If no other connection is idle, it closes the new one. So a client that
+// holds connections open, sends headers slowly or sends requests without a pause delays no other
+// client.
 type crowd struct {
 	net.Listener
 	most, ofOne int

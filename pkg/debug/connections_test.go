@@ -84,13 +84,13 @@ func TestWhoGivesWay(t *testing.T) {
 		{"a1 a2 a3 a4", "", 0},
 		{"a1 a2 a3 a4 a5 a6", "a1 a2", 0},
 		{"a1 a2 a3 a4 a1+ a1- a5", "a2", 0},     // the one that waits longest
-		{"b1 a2 a3 a4 b5", "a2", 0},             // of who has most
-		{"a1 a2 a3 a4 b1 b2 b3", "a1 a2 b1", 0}, // until all have as many
-		{"a1+ a2+ a3 a4 b1", "a3", 0},           // who is answered stays
-		{"a1+ a2+ a3+ b1 a4", "a4", 0},          // even the newcomer goes
-		{"a1+ a2+ a3+ a4+ b1", "b1", 0},         // even a newcomer of another
+		{"b1 a2 a3 a4 b5", "a2", 0},             // one of the client with the most
+		{"a1 a2 a3 a4 b1 b2 b3", "a1 a2 b1", 0}, // until both clients have equally many
+		{"a1+ a2+ a3 a4 b1", "a3", 0},           // busy connections stay open
+		{"a1+ a2+ a3+ b1 a4", "a4", 0},          // the new one is the only idle one
+		{"a1+ a2+ a3+ a4+ b1", "b1", 0},         // also if it is of another client
 		{"a1 a2 a3 a4 a2. a5", "a2", 0},         // a place is free
-		{"a1 a1+ a1. a1- a2 a3 a4 a5", "a1", 0}, // who is gone does not come back
+		{"a1 a1+ a1. a1- a2 a3 a4 a5", "a1", 0}, // a closed connection is not added again
 		{"a1 a2 a3 a4 a5 a1. a6", "a1 a1 a2", 0},
 		{"a1 a2 b1 a3 b2", "a1", 2},            // the oldest idle one of the same client, although there is room
 		{"b1 a1 a2 a3 b2", "a1", 2},            // and not another client's
