@@ -5,13 +5,17 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -33,6 +37,15 @@ func sample() state.Dump {
 		NodeAddrs:  []string{"10.9.0.1"},
 		Warnings:   []state.Warning{{Object: "x/p", Kind: "NetworkPolicy", Reason: state.ReasonHNSRejected, Message: "no"}},
 		Reports:    []state.Report{{Generation: 1}, {Generation: 2}},
+		ClusterPolicies: []state.ClusterPolicy{{
+			Name: "c", Selected: []string{"x/a"}, Spec: &v1alpha2.ClusterNetworkPolicySpec{Tier: v1alpha2.AdminTier, Priority: 1},
+		}},
+		Nodes:       []state.Node{{Name: "n1", Labels: map[string]string{"zone": "1"}, Addrs: []netip.Addr{netip.MustParseAddr("10.9.0.1")}}},
+		Due:         state.Due{New: []state.Unread{{ID: "e2"}}},
+		Spellings:   []state.Spelling{{Kind: "set", Object: "ns-x", Sent: "a", Shown: "b"}},
+		OthersCut:   true,
+		Transaction: &state.Progress{Doing: "Endpoint/Get", InHNS: true},
+		LookAge:     time.Second,
 	}
 }
 
@@ -72,16 +85,19 @@ func TestManager(t *testing.T) {
 	require.Equal(t, "10.0.0.1", predecessor.PodMap["x/a"].PodIP)
 	require.Equal(t, map[string]string{"a": "<b>"}, predecessor.PodMap["x/a"].Labels)
 
+	for i := range reflect.TypeFor[state.Dump]().NumField() {
+		require.False(t, reflect.ValueOf(want).Field(i).IsZero(), "the sample has no %s", reflect.TypeFor[state.Dump]().Field(i).Name)
+	}
 	got := state.Dump{Node: "n1"} // the one field that is under another key
 	require.NoError(t, json.Unmarshal([]byte(body), &got))
-	require.Empty(t, cmp.Diff(want, got), "all of the dump is there")
+	require.Empty(t, cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{})), "all of the dump is there")
 }
 
 func TestManagerOfNothing(t *testing.T) {
 	h := Handler(Config{Dump: func() state.Dump { return state.Dump{} }, Healthy: fine, Ready: fine})
 	_, body := get(t, h, http.MethodGet, ManagerPath)
 	require.JSONEq(t, `{"NodeName":"","NsMap":{},"PodMap":{},"SetMap":{},"sets":[],"pending":[],"endpoints":[],"policies":[],
-		"pods":[],"namespaces":[],"nodeAddresses":[],"warnings":[],"reports":[]}`, body)
+		"pods":[],"namespaces":[],"nodeAddresses":[],"warnings":[],"reports":[],"due":{"sets":{},"listing":{}}}`, body)
 }
 
 func TestManagerEndsWithTheClient(t *testing.T) {

@@ -32,8 +32,7 @@ func writeManager(out io.Writer, d state.Dump, transactions []recorder.Step) err
 	w.text("{\"NodeName\":")
 	w.value(d.Node)
 	if !d.Time.IsZero() {
-		w.text(",\"time\":")
-		w.value(d.Time)
+		w.key("time", d.Time)
 	}
 
 	w.text(",\"NsMap\":{")
@@ -54,11 +53,30 @@ func writeManager(out io.Writer, d state.Dump, transactions []recorder.Step) err
 	list(w, "pending", d.Pending)
 	list(w, "endpoints", d.Endpoints)
 	list(w, "policies", d.Policies)
+	if len(d.ClusterPolicies) > 0 {
+		list(w, "clusterPolicies", d.ClusterPolicies)
+	}
+	if len(d.Nodes) > 0 {
+		list(w, "nodes", d.Nodes)
+	}
 	list(w, "pods", d.Pods)
 	list(w, "namespaces", d.Namespaces)
 	list(w, "nodeAddresses", d.NodeAddrs)
 	list(w, "warnings", d.Warnings)
 	list(w, "reports", d.Reports)
+	w.key("due", d.Due)
+	if len(d.Spellings) > 0 {
+		list(w, "spellings", d.Spellings)
+	}
+	if d.OthersCut {
+		w.key("othersCut", true)
+	}
+	if d.Transaction != nil {
+		w.key("transaction", d.Transaction)
+	}
+	if d.LookAge != 0 {
+		w.key("lookAge", d.LookAge)
+	}
 	if transactions != nil {
 		list(w, "transactions", transactions)
 	}
@@ -89,6 +107,12 @@ func (w *writer) value(v any) {
 	if w.err == nil {
 		w.err = json.NewEncoder(w.out).Encode(v) // ends in a newline
 	}
+}
+
+// key writes one more key of an object with its value.
+func (w *writer) key(key string, v any) {
+	w.text(",\"" + key + "\":")
+	w.value(v)
 }
 
 // entry writes the i-th entry of an object.
