@@ -236,7 +236,7 @@ func (r *Recorder) Brief() []Step {
 			panic("BUG: a line is no step: " + err.Error())
 		}
 		more := max(0, len(s.Calls)-briefCalls)
-		s.Calls, s.MoreCalls = s.Calls[more:], s.MoreCalls+more
+		s.Calls, s.MoreCalls = slices.Clone(s.Calls[more:]), s.MoreCalls+more
 		steps = append(steps, s)
 	}
 	return steps
