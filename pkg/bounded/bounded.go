@@ -23,9 +23,8 @@ type Limits struct {
 // OfAnAgent are the limits for a dump or a recording of an agent. Decoding a text within these
 // limits takes at most 650 MB of memory. For comparison: the dump of a node in a cluster of 10,000
 // pods and 1,000 policies has 8 MB, 66,000 objects and 400,000 values. The dump of a simulation with
-// all of these pods on one node has 69 MB, 274,000 objects and 2.2 million values. The recording of
-// the start of the first agent has 7 MB, 80,000 objects and 360,000 values, and no recording has
-// more than 64 MiB.
+// all of these pods on one node has 69 MB, 274,000 objects and 2.2 million values. A recording
+// has 8 MiB and the steps in progress, with some 100,000 objects.
 var OfAnAgent = Limits{Bytes: 128 << 20, Objects: 500_000, Values: 4_000_000, Depth: 64}
 
 // Reader returns a reader of r that fails with ErrTooMuch at the first byte over a limit. A

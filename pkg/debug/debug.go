@@ -69,8 +69,8 @@ type Page struct {
 	// Handler shows no names and answers all clients.
 	Public http.Handler
 	// Heavy pages cost memory or processor time that grows with the cluster, or
-	// hold up what they measure. Few are answered at the same time, and fewer to
-	// one client. Their handlers end soon when the request's context does.
+	// hold up what they measure. Few are answered at the same time. Their handlers
+	// end soon when the request's context does.
 	Heavy bool
 	// vital pages are never refused for load. They answer a few bytes.
 	vital bool
