@@ -11,8 +11,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/pkg/whatif"
 )
 
@@ -47,6 +50,11 @@ func TestPlan(t *testing.T) {
 	saveDump(t, server.URL, dump)
 	fresh, old, both := file("new.yaml", newPolicy), file("old.yaml", oldPolicy), file("both.yaml", strings.Replace(aService, "Service", "ConfigMap", 1), newPolicy)
 	gone := server.URL
+	tiered := debugEndpoint(t, func(d *state.Dump) {
+		d.ClusterPolicies = []state.ClusterPolicy{{Name: "no-toolbox", Spec: &v1alpha2.ClusterNetworkPolicySpec{
+			Tier: v1alpha2.AdminTier, Priority: 1, Subject: v1alpha2.ClusterNetworkPolicySubject{Namespaces: &metav1.LabelSelector{}},
+		}}}
+	}).URL
 	for _, tc := range []struct {
 		name, args string
 		code       int
@@ -78,6 +86,7 @@ func TestPlan(t *testing.T) {
 		{"not expressible", "-f " + file("six.yaml", sixPolicy) + " --manifests " + shop, 3, "WARNINGS (1)\n  NetworkPolicy sandbox/six: IPv6Peer: ", ""},
 		{"a cluster policy", "-f " + file("admin.yaml", adminDeny) + " --manifests " + shop, 0, "ClusterNetworkPolicy/no-toolbox: new\n", ""},
 		{"delete a cluster policy that is not there", "-f " + file("admin.yaml", adminDeny) + " --delete --manifests " + shop, 1, "", "npm: plan: " + filepath.Join(dir, "admin.yaml") + ":1: ClusterNetworkPolicy no-toolbox is not there, so there is nothing to delete; check its name"},
+		{"delete a cluster policy of an agent", "-f " + file("admin.yaml", adminDeny) + " --delete --server " + tiered, 0, "ClusterNetworkPolicy/no-toolbox: deleted\n", ""},
 		{"a bad cluster policy", "-f " + file("bad-admin.yaml", badAdmin) + " --manifests " + shop, 1, "", "npm: plan: " + filepath.Join(dir, "bad-admin.yaml") + ":1: document 1: ClusterNetworkPolicy bad: spec.priority: is missing; give a number from 0 to 1000"},
 		{"not enforced", "-f " + file("older.yaml", older, newPolicy) + " --manifests " + shop, 3, "WARNINGS (1)\n  AdminNetworkPolicy older: NotEnforced: ", ""},
 		{"bad input", "-f " + file("bad.yaml", badPolicy) + " --manifests " + shop, 1, "", "npm: plan: " + filepath.Join(dir, "bad.yaml") + `:1: document 1: NetworkPolicy sandbox/bad: spec.ingres: unknown field; did you mean ingress?`},
