@@ -67,6 +67,17 @@ func TestReport(t *testing.T) {
 	require.ErrorIs(t, run(t.Context(), file, options{}, simulated(s)), os.ErrExist, "a file is not written over")
 }
 
+// TestRefutedStays: an answer that was refuted stays refuted if the rest of its question is not asked.
+func TestRefutedStays(t *testing.T) {
+	a := &answer{Verdict: held}
+	apart(func() {
+		a.Errorf("wrong")
+		a.Skip("cannot go on")
+	})
+	require.Equal(t, refuted, a.Verdict)
+	require.Equal(t, "wrong", a.Why)
+}
+
 // TestReadOnly: with -read-only nothing is written, and the endpoints of the node are read.
 func TestReadOnly(t *testing.T) {
 	s := newServer(t, hnsd.Options{})

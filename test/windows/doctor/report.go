@@ -95,8 +95,10 @@ func (a *answer) FailNow() {
 	runtime.Goexit()
 }
 
-// Skip implements hnstest.T.
+// Skip implements hnstest.T. What was refuted before stays refuted.
 func (a *answer) Skip(args ...any) {
-	a.Verdict, a.Why = notAsked, fmt.Sprint(args...)
+	if a.Verdict != refuted {
+		a.Verdict, a.Why = notAsked, fmt.Sprint(args...)
+	}
 	runtime.Goexit()
 }
