@@ -49,7 +49,7 @@ func (p *lightCluster) DeepCopyObject() runtime.Object {
 
 // DeepCopyObject implements runtime.Object.
 func (l *lightClusterList) DeepCopyObject() runtime.Object {
-	out := &lightClusterList{TypeMeta: l.TypeMeta, ListMeta: *l.ListMeta.DeepCopy()}
+	out := &lightClusterList{TypeMeta: l.TypeMeta, ListMeta: *l.DeepCopy()}
 	for i := range l.Items {
 		out.Items = append(out.Items, lightCluster{*l.Items[i].DeepCopy()})
 	}

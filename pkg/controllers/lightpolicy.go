@@ -45,10 +45,9 @@ func (p *lightPolicy) Unmarshal(data []byte) error {
 	var metadata []byte
 	p.spec = []byte{}
 	err := eachWireField(data, func(number protowire.Number, _, content []byte) {
-		switch number { // a field that comes twice is merged
-		case policyMeta:
+		if number == policyMeta { // a field that comes twice is merged
 			metadata = append(metadata, content...)
-		case policySpec:
+		} else if number == policySpec {
 			p.spec = append(p.spec, content...)
 		}
 	})
@@ -100,10 +99,9 @@ func (p *lightPolicy) decoded(b policy.Budgets) (networkingv1.NetworkPolicySpec,
 	size := policy.Size{Bytes: len(p.spec)}
 	var pods, types []byte
 	err := eachWireField(p.spec, func(number protowire.Number, field, content []byte) {
-		switch number {
-		case policyPods:
+		if number == policyPods {
 			pods = append(pods, content...)
-		case policyTypes:
+		} else if number == policyTypes {
 			types = append(types, field...)
 		}
 	})
