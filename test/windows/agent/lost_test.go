@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 )
 
@@ -26,35 +27,28 @@ func TestScenario_B6_HNSLosesEverything(t *testing.T) {
 	n := start(t, ownNode, h.addr, options{})
 	n.waitReady()
 	h.lose(w, n, 3*reconcileInterval, func() {
-		h.afterRound()
+		h.beforeSets(2)
 		h.Sim().Restart(true)
 	})
 }
 
-// afterRound waits for the end of a round of the reconciler. What is lost within one may be found
-// missing before the sets that it needs, and is then written a second later.
-func (h *host) afterRound() {
-	calls := func() (n int) {
-		for _, ofOne := range h.Sim().Counts() {
-			n += ofOne
-		}
-		return n
-	}
-	before := calls()
+// beforeSets waits until the reconciler read every endpoint after it read the sets, so that it reads
+// the sets next. If HNS loses everything at another moment, the agent finds the rules missing first,
+// and blocks the endpoint until it knows that the sets are missing too.
+func (h *host) beforeSets(endpoints int) {
 	eventually(h.t, 3*reconcileInterval, func() string {
-		if calls() == before {
-			return "no round began"
+		read := map[string]bool{}
+		for _, call := range slices.Backward(h.Sim().Calls()) {
+			switch {
+			case call.Op == hns.OpEndpointGet:
+				read[call.Target] = true
+			case call.Op == hns.OpNetworkGet && len(read) == endpoints:
+				return ""
+			case call.Op == hns.OpNetworkGet:
+				return fmt.Sprintf("%d of %d endpoints were read after the sets", len(read), endpoints)
+			}
 		}
-		return ""
-	})
-	last := before
-	eventually(h.t, 3*reconcileInterval, func() string {
-		was := last
-		last = calls()
-		if last != was {
-			return "the round has not ended"
-		}
-		return ""
+		return "the sets were never read"
 	})
 }
 
