@@ -47,7 +47,8 @@ func (p *lightPolicy) Unmarshal(data []byte) error {
 	err := eachWireField(data, func(number protowire.Number, _, content []byte) {
 		if number == policyMeta { // a field that comes twice is merged
 			metadata = append(metadata, content...)
-		} else if number == policySpec {
+		}
+		if number == policySpec {
 			p.spec = append(p.spec, content...)
 		}
 	})
@@ -101,7 +102,8 @@ func (p *lightPolicy) decoded(b policy.Budgets) (networkingv1.NetworkPolicySpec,
 	err := eachWireField(p.spec, func(number protowire.Number, field, content []byte) {
 		if number == policyPods {
 			pods = append(pods, content...)
-		} else if number == policyTypes {
+		}
+		if number == policyTypes {
 			types = append(types, field...)
 		}
 	})
