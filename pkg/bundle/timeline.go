@@ -68,7 +68,7 @@ func (rec Recording) WriteText(w io.Writer, verbose bool) error {
 	b := &printable.Page{}
 	b.Line(0, "recorded on %s by %s, taken %s", cmp.Or(rec.Node, "an unnamed node"), cmp.Or(rec.Agent, "an unknown version"), rec.Taken.UTC().Format(time.RFC3339))
 	if rec.Forgotten > 0 {
-		b.Line(0, "forgotten before that: %s", count(int(rec.Forgotten), "step"))
+		b.Line(0, "forgotten before that: %s", printable.Count(int(rec.Forgotten), "step"))
 	}
 	failed := 0
 	for _, s := range rec.Steps {
@@ -77,7 +77,7 @@ func (rec Recording) WriteText(w io.Writer, verbose bool) error {
 		b.Line(0, "%d  +%s  %s  %s  %s  %s", s.Number, seconds(s.Began.Sub(rec.Steps[0].Began)), came(s), calls(s), seconds(s.Took), outcome(s, n))
 		writeStep(b, s, verbose)
 	}
-	b.Line(0, "%s, %s", count(len(rec.Steps), "step"), count(failed, "failed call"))
+	b.Line(0, "%s, %s", printable.Count(len(rec.Steps), "step"), printable.Count(failed, "failed call"))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -95,10 +95,10 @@ func writeStep(b *printable.Page, s recorder.Step, verbose bool) {
 			b.Line(2, "event  %s %s %s", e.Operation, e.Kind, e.Object)
 		}
 		if s.MoreEvents > 0 {
-			b.Line(2, "and %s", count(s.MoreEvents, "more event"))
+			b.Line(2, "and %s", printable.Count(s.MoreEvents, "more event"))
 		}
 		if s.MoreCalls > 0 {
-			b.Line(2, "%s", count(s.MoreCalls, "earlier call"))
+			b.Line(2, "%s", printable.Count(s.MoreCalls, "earlier call"))
 		}
 	}
 	for i, c := range s.Calls {
@@ -138,11 +138,11 @@ func came(s recorder.Step) string {
 	var parts []string
 	if s.Report != nil {
 		for _, c := range s.Report.Changes {
-			parts = append(parts, fmt.Sprintf("%s %s", count(c.Count, c.Kind), past(c.Operation)))
+			parts = append(parts, fmt.Sprintf("%s %s", printable.Count(c.Count, c.Kind), past(c.Operation)))
 		}
 	}
 	if n := len(s.Events) + s.MoreEvents; len(parts) == 0 && n > 0 {
-		parts = append(parts, count(n, "object"))
+		parts = append(parts, printable.Count(n, "object"))
 	}
 	if s.Observed {
 		parts = append(parts, "an observation")
@@ -167,14 +167,14 @@ func looked(s recorder.Step) string {
 		case look.All:
 			parts = append(parts, "all endpoints")
 		case n > 1:
-			parts = append(parts, count(n, "endpoint"))
+			parts = append(parts, printable.Count(n, "endpoint"))
 		default:
 			parts = append(parts, look.Endpoints...)
 		}
 	}
 	text := "reading " + cmp.Or(strings.Join(parts, ", "), "HNS")
 	if s.Again > 0 {
-		text += fmt.Sprintf(", failed %s more", count(s.Again, "time"))
+		text += fmt.Sprintf(", failed %s more", printable.Count(s.Again, "time"))
 	}
 	return text
 }
@@ -190,10 +190,10 @@ func calls(s recorder.Step) string {
 		parts = append(parts, fmt.Sprintf("%s %d", op, n[op]))
 	}
 	if s.MoreCalls > 0 {
-		parts = append(parts, count(s.MoreCalls, "earlier call"))
+		parts = append(parts, printable.Count(s.MoreCalls, "earlier call"))
 	}
 	if s.DLLCalls > 0 {
-		parts = append(parts, count(s.DLLCalls, "DLL call"))
+		parts = append(parts, printable.Count(s.DLLCalls, "DLL call"))
 	}
 	return cmp.Or(strings.Join(parts, ", "), "no call")
 }
@@ -221,7 +221,7 @@ func outcome(s recorder.Step, failed int) string {
 		parts = append(parts, "ended by: "+s.Error)
 	}
 	if s.Report != nil && s.Report.Pending > 0 {
-		parts = append(parts, count(s.Report.Pending, "pending pod"))
+		parts = append(parts, printable.Count(s.Report.Pending, "pending pod"))
 	}
 	return cmp.Or(strings.Join(parts, ", "), "ok")
 }
@@ -232,14 +232,4 @@ func seconds(d time.Duration) string {
 		return d.Round(time.Millisecond).String()
 	}
 	return d.Round(time.Microsecond).String()
-}
-
-func count(n int, noun string) string {
-	switch {
-	case n == 1:
-		return "1 " + noun
-	case strings.HasSuffix(noun, "y"):
-		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(noun, "y"))
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

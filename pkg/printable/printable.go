@@ -31,3 +31,14 @@ func (p *Page) Line(indent int, format string, args ...any) {
 
 // String returns the lines.
 func (p *Page) String() string { return p.b.String() }
+
+// Count returns a number with its noun: "1 pod", "2 pods", "2 policies".
+func Count(n int, noun string) string {
+	switch {
+	case n == 1:
+		return "1 " + noun
+	case strings.HasSuffix(noun, "y"):
+		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(noun, "y"))
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/explain"
+	"github.com/winnpm/winnpm/pkg/printable"
 )
 
 // Others counts the connections of pods that are new, or deleted, with every pod and with
@@ -88,7 +89,7 @@ func (p Plan) othersText() []string {
 		if o.Pods == 0 {
 			return
 		}
-		parts := []string{fmt.Sprintf("%s %d: %s %s", title, o.Pods, count(o.Allowed, "connection"), allowed)}
+		parts := []string{fmt.Sprintf("%s %d: %s %s", title, o.Pods, printable.Count(o.Allowed, "connection"), allowed)}
 		if o.WithOutside > 0 {
 			parts[0] += fmt.Sprintf(", %d of them with addresses outside", o.WithOutside)
 		}

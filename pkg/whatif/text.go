@@ -84,7 +84,7 @@ func (p Plan) changesText(d Detail) []string {
 func (o ObjectChange) text() string {
 	text := o.Change
 	if o.Pods > 0 || o.Kind != "Node" {
-		text += ", " + count(o.Pods, "pod")
+		text += ", " + printable.Count(o.Pods, "pod")
 	}
 	if o.Change == isNew || o.Change == deleted {
 		return text
@@ -112,11 +112,11 @@ func (c PolicyChange) text() string {
 // Headline says in one line what changes, the worst first: what is opened, then what is not
 // known, then what is blocked.
 func (p Plan) Headline() string {
-	all := fmt.Sprintf("%s between %s", count(p.Connections, "connection"), count(p.Pods, "pod"))
+	all := fmt.Sprintf("%s between %s", printable.Count(p.Connections, "connection"), printable.Count(p.Pods, "pod"))
 	if len(p.Flips)+len(p.Outside)+len(p.Nodes)+p.NewPods.Pods+p.DeletedPods.Pods == 0 {
 		return fmt.Sprintf("Nothing changes: none of %s flips, and no node is written to.", all)
 	}
-	writes := fmt.Sprintf("%d of %s written to.", len(p.Nodes), count(p.NodesSeen, "node"))
+	writes := fmt.Sprintf("%d of %s written to.", len(p.Nodes), printable.Count(p.NodesSeen, "node"))
 	if p.Flipped == 0 {
 		return fmt.Sprintf("NO FLIPS among %s, nor with addresses outside. %s", all, writes)
 	}
@@ -159,7 +159,7 @@ type row struct {
 func (p Plan) rows(flips []Flip) []row {
 	sizes := map[string]string{}
 	for _, w := range p.Workloads {
-		sizes[w.Name] = fmt.Sprintf("%s (%s)", w.Name, count(len(w.Pods), "pod"))
+		sizes[w.Name] = fmt.Sprintf("%s (%s)", w.Name, printable.Count(len(w.Pods), "pod"))
 	}
 	var to []row
 	for _, f := range flips {
@@ -251,7 +251,7 @@ func (p Plan) textNodes(b *printable.Page, d Detail) {
 }
 
 func (n NodeChange) text(b *printable.Page, d Detail) {
-	b.Line(1, "%s: %s, +%d -%d ACLs on %s", n.Name(), setsText(n.Sets), n.ACLsAdded, n.ACLsRemoved, count(n.Endpoints, "endpoint"))
+	b.Line(1, "%s: %s, +%d -%d ACLs on %s", n.Name(), setsText(n.Sets), n.ACLsAdded, n.ACLsRemoved, printable.Count(n.Endpoints, "endpoint"))
 	for i, s := range n.Sets {
 		if i == d.sets-1 && len(n.Sets) > d.sets {
 			b.Line(2, "and %d more sets; --all shows them", len(n.Sets)-i)
@@ -281,7 +281,7 @@ func setsText(sets []SetChange) string {
 	var words []string
 	for _, change := range []string{added, changed, removed} {
 		if counts[change] > 0 {
-			words = append(words, fmt.Sprintf("%s %s", count(counts[change], "set"), change))
+			words = append(words, fmt.Sprintf("%s %s", printable.Count(counts[change], "set"), change))
 		}
 	}
 	return cmp.Or(strings.Join(words, ", "), "no set changes")
@@ -294,17 +294,9 @@ func (s SetChange) text(d Detail) string {
 	}
 	switch s.Change {
 	case added:
-		return fmt.Sprintf("+ %s  %s", name, count(s.Members, "member"))
+		return fmt.Sprintf("+ %s  %s", name, printable.Count(s.Members, "member"))
 	case removed:
-		return fmt.Sprintf("- %s  %s", name, count(s.Members, "member"))
+		return fmt.Sprintf("- %s  %s", name, printable.Count(s.Members, "member"))
 	}
 	return fmt.Sprintf("~ %s  +%d -%d members", name, s.Joined, s.Left)
-}
-
-// count says how many there are of something.
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
