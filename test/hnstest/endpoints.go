@@ -55,32 +55,32 @@ func readBackMeaning(b *bench) {
 	b.wantRules(ep, nil, rules...)
 }
 
-func addNeedsSets(b *bench) {
-	ep := b.endpoint()
-	gone := leaf("gone")
-	err := b.client.AddACLs(b.ctx, ep, []hns.ACL{allowFrom("one", gone)})
-	b.refused(err, hns.ErrNotFound, "ACL/Add", hns.KindSet, gone.ID)
-	require.False(b, hns.EndpointGone(err))
-	b.wantRules(ep, nil)
+// needsSets returns a question: HNS refuses a write of a rule with a set that is not there.
+func needsSets(op string, write func(b *bench, endpoint string, rule hns.ACL) error) func(*bench) {
+	return func(b *bench) {
+		ep := b.endpoint()
+		gone := leaf("gone")
+		err := write(b, ep, allowFrom("one", gone))
+		b.refused(err, hns.ErrNotFound, op, hns.KindSet, gone.ID)
+		require.False(b, hns.EndpointGone(err))
+		b.wantRules(ep, nil)
+	}
 }
 
-func replaceNeedsSets(b *bench) {
-	ep := b.endpoint()
-	gone := leaf("gone")
-	err := b.client.ReplacePolicies(b.ctx, ep, []hns.EndpointPolicy{hns.NewACLPolicy(allowFrom("one", gone))})
-	b.refused(err, hns.ErrNotFound, "ACL/Update", hns.KindSet, gone.ID)
-	require.False(b, hns.EndpointGone(err))
-	b.wantRules(ep, nil)
+func addRule(b *bench, endpoint string, rule hns.ACL) error {
+	return b.client.AddACLs(b.ctx, endpoint, []hns.ACL{rule})
+}
+
+func replaceByRule(b *bench, endpoint string, rule hns.ACL) error {
+	return b.client.ReplacePolicies(b.ctx, endpoint, []hns.EndpointPolicy{hns.NewACLPolicy(rule)})
 }
 
 func malformedRule(b *bench) {
 	ep := b.endpoint()
 	bad := allowFrom("bad")
 	bad.RemoteAddresses = "Any" // refused with 0x803B000D (hcsshim#1059)
-	err := b.client.AddACLs(b.ctx, ep, []hns.ACL{bad})
-	b.refused(err, hns.ErrInvalid, "ACL/Add", hns.KindACL, bad.ID)
-	err = b.client.ReplacePolicies(b.ctx, ep, []hns.EndpointPolicy{hns.NewACLPolicy(bad)})
-	b.refused(err, hns.ErrInvalid, "ACL/Update", hns.KindACL, bad.ID)
+	b.refused(addRule(b, ep, bad), hns.ErrInvalid, hns.OpACLAdd, hns.KindACL, bad.ID)
+	b.refused(replaceByRule(b, ep, bad), hns.ErrInvalid, hns.OpACLUpdate, hns.KindACL, bad.ID)
 	b.wantRules(ep, nil)
 }
 

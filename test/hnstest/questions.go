@@ -23,12 +23,11 @@ type Question struct {
 // Phase is the kind of access that a question needs to a node.
 type Phase string
 
-// The phases. Run asks only the questions of OwnNetwork; the doctor can ask all questions.
+// The phases. Run asks no questions of Limits; the doctor can ask all questions.
 const (
 	ReadOnly   Phase = "read only"   // reads existing objects
 	OwnNetwork Phase = "own network" // writes to the suite's own network
 	Limits     Phase = "limits"      // writes the largest requests that WinNPM may send, to the same network
-	Packets    Phase = "packets"     // connects endpoints of the same network
 )
 
 // Sources of more than one question.
@@ -98,8 +97,8 @@ func aboutRules() []Question {
 		{"added rules are appended", "A20 W5", acn, rewritten, OwnNetwork, addAppends},
 		{"a rule that is added again is there twice", "A20", acn, rewritten, OwnNetwork, addKeepsTwice},
 		{"rules read back with the same meaning", "W6 W8 A9", guess, rewritten, OwnNetwork, readBackMeaning},
-		{"an added rule needs its sets", "A24", guess, "nothing: sets come first", OwnNetwork, addNeedsSets},
-		{"a replacing rule needs its sets", "A24", guess, "nothing: sets come first", OwnNetwork, replaceNeedsSets},
+		{"an added rule needs its sets", "A24", guess, "nothing: sets come first", OwnNetwork, needsSets(hns.OpACLAdd, addRule)},
+		{"a replacing rule needs its sets", "A24", guess, "nothing: sets come first", OwnNetwork, needsSets(hns.OpACLUpdate, replaceByRule)},
 		{"a malformed rule is refused", "C1 C2", hcsshim + "#1059", wrongCode, OwnNetwork, malformedRule},
 		{"a refused rule request does nothing", "C1", guess, stateWrong, OwnNetwork, rulesAllOrNothing},
 		{"replacing replaces everything", "A17 A18", acn, "rules pile up, or those of others are lost", OwnNetwork, replaceReplaces},
