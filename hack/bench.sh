@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=${PACKAGES:-$(grep -rlE --include='*_test.go' '^func Benchmark' cmd pkg test | xargs -n1 dirname | sort -u | sed 's|^|./|')}
+packages=${PACKAGES:-$(grep -rlE --include='*_test.go' '^func Benchmark' cmd pkg tool test | xargs -n1 dirname | sort -u | sed 's|^|./|')}
 results=$(mktemp)
 trap 'rm -f "$results"' EXIT
 # One after the other (-p 1): they would disturb each other.

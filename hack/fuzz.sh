@@ -8,7 +8,7 @@ while IFS=: read -r file target; do
 	found=1
 	echo "fuzz: $(dirname "$file") $target"
 	go test -run='^$' -fuzz="^$target\$" -fuzztime="${FUZZTIME:-20s}" -fuzzminimizetime=5s "./$(dirname "$file")"
-done < <(grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' cmd pkg test | sed 's/func //' | sort)
+done < <(grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' cmd pkg tool test | sed 's/func //' | sort)
 if [ $found = 0 ]; then
 	echo "fuzz: there is no fuzz target" >&2
 	exit 1

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-grep -rlE --include='*_test.go' 'flag\.Bool\("update"' cmd pkg test |
+grep -rlE --include='*_test.go' 'flag\.Bool\("update"' cmd pkg tool test |
 	xargs -n1 dirname | sort -u | sed 's|^|./|' |
 	while read -r package; do
 		go test -count=1 "$package" -update

@@ -17,12 +17,12 @@ import (
 	"github.com/winnpm/winnpm/pkg/controllers/events"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
-	"github.com/winnpm/winnpm/pkg/debug/page"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/metrics"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/ui"
 )
 
 // shutdownWait is how long a stop waits for the worker. The worker gives up its call of
@@ -287,9 +287,9 @@ func (a *agent) pages() debug.Config {
 		pages.Dump = a.dp.Dump
 		pages.Transactions, pages.Recording = a.rec.Brief, a.rec.Write
 		pages.Version, pages.Settings = version(), a.set.shown()
-		pages.Pages = debug.Site(page.Handler(page.Config{
+		pages.Pages = debug.Site(ui.Handler(ui.Config{
 			Dump: a.dp.Dump, Healthy: pages.Healthy, Ready: pages.Ready, Now: time.Now, Version: version(),
-		}), page.Heavy()...)
+		}), ui.Heavy()...)
 	}
 	if a.set.Metrics {
 		pages.NodeMetrics, pages.ClusterMetrics, pages.PublicClusterMetrics = a.metrics.Node(), a.metrics.Cluster(), a.metrics.PublicCluster()

@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/winnpm/winnpm/pkg/bundle"
 	"github.com/winnpm/winnpm/pkg/debug"
-	"github.com/winnpm/winnpm/pkg/simulate"
+	"github.com/winnpm/winnpm/tool/bundle"
+	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 // bundleOptions are the command line of `npm support-bundle`.

@@ -13,7 +13,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/gate"
 	"github.com/winnpm/winnpm/pkg/gate/gatetest"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // denyX isolates all pods of x.

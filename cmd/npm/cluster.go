@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/winnpm/winnpm/pkg/agents"
 	"github.com/winnpm/winnpm/pkg/debug"
-	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/agents"
+	"github.com/winnpm/winnpm/tool/explain"
 )
 
 // clusterOptions say which agents of which cluster a command asks.

@@ -13,10 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/agents/agentstest"
 	"github.com/winnpm/winnpm/pkg/debug"
-	"github.com/winnpm/winnpm/pkg/simulate"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/agents/agentstest"
+	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 // twoNodes has a client and a database on nodes of their own, a policy at each

@@ -19,10 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
-	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/similar"
-	"github.com/winnpm/winnpm/pkg/simulate"
+	"github.com/winnpm/winnpm/tool/explain"
+	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 // kindWords are the kinds of ends, as kubectl calls them.

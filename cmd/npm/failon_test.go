@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/whatif"
+	"github.com/winnpm/winnpm/tool/whatif"
 )
 
 // TestFailOn: what is not known after a change counts as opened and as blocked, so that a

@@ -21,7 +21,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/gate/gatetest"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // fakeService is the simulator as the HNS of a node.

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/winnpm/winnpm/pkg/agents/agentstest"
+	"github.com/winnpm/winnpm/tool/agents/agentstest"
 )
 
 // workloads have a Deployment, a StatefulSet and Services.

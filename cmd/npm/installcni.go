@@ -16,7 +16,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/conflist"
 	"github.com/winnpm/winnpm/pkg/gate"
-	"github.com/winnpm/winnpm/pkg/simulate"
+	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 // installOptions are the command line of `npm install-cni` and `npm uninstall-cni`.

@@ -12,11 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/winnpm/winnpm/pkg/agents"
-	"github.com/winnpm/winnpm/pkg/simulate"
-	"github.com/winnpm/winnpm/pkg/simulate/manifest"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/pkg/whatif"
+	"github.com/winnpm/winnpm/tool/agents"
+	"github.com/winnpm/winnpm/tool/manifest"
+	"github.com/winnpm/winnpm/tool/simulate"
+	"github.com/winnpm/winnpm/tool/whatif"
 )
 
 // planOptions are the command line of `npm plan`.

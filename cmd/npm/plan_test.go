@@ -16,7 +16,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/pkg/whatif"
+	"github.com/winnpm/winnpm/tool/whatif"
 )
 
 // policies of which one is in the shop already, and one is new.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/whatif"
+	"github.com/winnpm/winnpm/tool/whatif"
 )
 
 // Objects that are no policies.

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/winnpm/winnpm/pkg/bundle"
 	"github.com/winnpm/winnpm/pkg/printable"
-	"github.com/winnpm/winnpm/pkg/simulate"
+	"github.com/winnpm/winnpm/tool/bundle"
+	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 // replayOptions are the command line of `npm replay`.

@@ -14,10 +14,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/bundle"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/recorder"
+	"github.com/winnpm/winnpm/tool/bundle"
 )
 
 // shopBundle writes the bundle of a simulated shop, its recording alone, and one

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/winnpm/winnpm/pkg/printable"
-	"github.com/winnpm/winnpm/pkg/simulate"
-	"github.com/winnpm/winnpm/pkg/simulate/manifest"
+	"github.com/winnpm/winnpm/tool/manifest"
+	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 // exit ends a command with a code. Without an error everything was said.

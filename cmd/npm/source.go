@@ -18,12 +18,12 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/bounded"
-	"github.com/winnpm/winnpm/pkg/bundle"
 	"github.com/winnpm/winnpm/pkg/debug"
-	"github.com/winnpm/winnpm/pkg/explain"
-	"github.com/winnpm/winnpm/pkg/simulate"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/pkg/whatif"
+	"github.com/winnpm/winnpm/tool/bundle"
+	"github.com/winnpm/winnpm/tool/explain"
+	"github.com/winnpm/winnpm/tool/simulate"
+	"github.com/winnpm/winnpm/tool/whatif"
 )
 
 // fetchTimeout is how long an agent may take for an answer.

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
-	"github.com/winnpm/winnpm/pkg/simulate"
+	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 // startFlags are what the command line says; it goes before the configuration.

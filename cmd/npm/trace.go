@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/winnpm/winnpm/pkg/debug"
-	"github.com/winnpm/winnpm/pkg/explain"
-	"github.com/winnpm/winnpm/pkg/simulate"
+	"github.com/winnpm/winnpm/tool/explain"
+	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 // Exit codes of `npm trace`, beside those for bad input and wrong usage.

@@ -14,9 +14,9 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/debug"
-	"github.com/winnpm/winnpm/pkg/simulate"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/effort"
+	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 // debugEndpoint answers as that of an agent that has the shop.

@@ -10,10 +10,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/winnpm/winnpm/pkg/agents"
 	"github.com/winnpm/winnpm/pkg/bounded"
-	"github.com/winnpm/winnpm/pkg/explain"
-	"github.com/winnpm/winnpm/pkg/simulate/manifest"
+	"github.com/winnpm/winnpm/tool/agents"
+	"github.com/winnpm/winnpm/tool/explain"
+	"github.com/winnpm/winnpm/tool/manifest"
 )
 
 // traces are the answers about workloads, Services and names of ports.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
-	"github.com/winnpm/winnpm/pkg/simulate"
 	"github.com/winnpm/winnpm/pkg/uninstall"
+	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 // lockWait is how long npm uninstall waits for an agent that is about to end.

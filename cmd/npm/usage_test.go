@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/simulate"
+	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 // TestUsageThatMisleads: what cannot be meant is wrong usage, before anything is read or asked:

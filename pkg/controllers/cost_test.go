@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/test/effort"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // change is something that happens ten times a second.

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // TestScenario_A3_OneWriter: a second caller comes in the middle of an apply, at

@@ -8,8 +8,8 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // TestScenario_B1_FirstFailureStopsNobody: the endpoint that comes first fails,

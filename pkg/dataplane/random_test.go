@@ -18,8 +18,8 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/test/effort"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // TestRandomWalk plays random events, failures and foreign hands. Whatever

@@ -14,11 +14,11 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/cnis"
 	"github.com/winnpm/winnpm/test/hnstest"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // walker is one random walk: a cluster, a node, and the dataplane between.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // TestEndpointReplacedInAWrite: the endpoint of a running pod is gone when it is

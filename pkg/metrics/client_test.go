@@ -15,9 +15,9 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/test/hnstest/onsim"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 func TestContract(t *testing.T) {

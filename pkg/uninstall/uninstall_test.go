@@ -12,9 +12,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/uninstall"
 	"github.com/winnpm/winnpm/test/cnis"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // agent is the agent of one Windows node, on a simulator.

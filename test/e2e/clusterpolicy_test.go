@@ -17,7 +17,7 @@ import (
 
 // What npm refuses of a ClusterNetworkPolicy is what a server refuses that has the
 // CRD, and selectors that are none. That npm does is asserted on the same cases in
-// pkg/simulate/manifest.
+// tool/manifest.
 func TestServerRefusesClusterPolicies(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "pkg", "simulate", "manifest", "testdata", "clusterpolicies.yaml"))
 	require.NoError(t, err)

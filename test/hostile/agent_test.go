@@ -28,12 +28,12 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hostile/cluster"
 	"github.com/winnpm/winnpm/test/process"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // callTakes is how long a call of HNS takes, in the time of the bubble.

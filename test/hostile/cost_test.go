@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/test/hostile/cluster"
 	"github.com/winnpm/winnpm/test/process"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // cost is what an attack cost the others.

@@ -17,9 +17,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/test/effort"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // strangers is a node with pods of the namespaces x and y, under random NetworkPolicies and

@@ -59,7 +59,7 @@ func troubled(t *testing.T) string {
 		if !ok {
 			name = path.Base(asked)
 		}
-		golden, err := os.ReadFile(filepath.Join("../../pkg/debug/page/testdata", name+".json"))
+		golden, err := os.ReadFile(filepath.Join("../../tool/ui/testdata", name+".json"))
 		if err != nil {
 			return body
 		}

@@ -28,7 +28,7 @@ var quoted = regexp.MustCompile("`([^`\n]+)`")
 var (
 	testName   = regexp.MustCompile(`^(Test|Fuzz|Benchmark)[A-Z_]\w*\*?$`)
 	mutantName = regexp.MustCompile(`^i\d\d-[a-z0-9-]*\*?$`)
-	pathName   = regexp.MustCompile(`^(\.ci|\.github|cmd|deploy|docs|examples|hack|pkg|test)/[\w./-]*\w$`)
+	pathName   = regexp.MustCompile(`^(\.ci|\.github|cmd|deploy|docs|examples|hack|pkg|test|tool)/[\w./-]*\w$`)
 )
 
 // tree holds the names that documents may use.

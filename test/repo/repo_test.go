@@ -76,12 +76,12 @@ var never = []struct{ pkg, banned, why string }{
 	{"pkg/desired", module + "pkg/hns/versioned", "the desired state does not depend on the actual one"},
 	{"pkg/endpoints", module + "pkg/dataplane", "the dataplane asks the endpoints, not the reverse"},
 	{"pkg/debug", "k8s.io/client-go", "pages show dumps"},
-	{"pkg/debug/page", module + "pkg/dataplane", "pages show dumps"},
-	{"pkg/explain", module + "pkg/dataplane", "an explanation reads a dump"},
-	{"pkg/explain", module + "pkg/hns/hnssim", "an explanation reads a dump"},
-	{"pkg/explain", "k8s.io/client-go", "an explanation reads a dump"},
-	{"pkg/matrix", module + "pkg/dataplane", "a matrix reads a dump"},
-	{"pkg/whatif", "k8s.io/client-go", "a plan reads values"},
+	{"tool/ui", module + "pkg/dataplane", "pages show dumps"},
+	{"tool/explain", module + "pkg/dataplane", "an explanation reads a dump"},
+	{"tool/explain", module + "tool/hnssim", "an explanation reads a dump"},
+	{"tool/explain", "k8s.io/client-go", "an explanation reads a dump"},
+	{"tool/matrix", module + "pkg/dataplane", "a matrix reads a dump"},
+	{"tool/whatif", "k8s.io/client-go", "a plan reads values"},
 	{"cmd/npm", "k8s.io/client-go/kubernetes", "it costs a minute of compiling; use a rest client"},
 	{"cmd/npm", "k8s.io/client-go/informers", "it costs a minute of compiling; use tools/cache"},
 	{"cmd/winnpm-cni", "k8s.io/api", "it starts once for each pod, and must be small"},
@@ -93,7 +93,7 @@ var never = []struct{ pkg, banned, why string }{
 func TestImports(t *testing.T) {
 	t.Parallel()
 	for _, goos := range []string{"linux", "windows"} {
-		cmd := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./pkg/...", "./cmd/...", "./test/oracle")
+		cmd := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./pkg/...", "./tool/...", "./cmd/...", "./test/oracle")
 		cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH=amd64", "CGO_ENABLED=0")
 		out, err := cmd.Output()
 		require.NoError(t, err)

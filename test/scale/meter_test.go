@@ -11,8 +11,8 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/test/process"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // start is where every fake clock begins.

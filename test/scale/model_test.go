@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // The cost model: what a transaction asks of HNS follows from the difference

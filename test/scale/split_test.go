@@ -13,8 +13,8 @@ import (
 	"go4.org/netipx"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // What it would save to keep a large set as a nested set of shards, for

@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/test/oracle"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // gaps are the times in which an endpoint let a packet through that its pod's policies deny

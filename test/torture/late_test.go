@@ -2,7 +2,7 @@ package torture
 
 import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // look begins a round of the reconciler: it reads HNS now, between any two calls

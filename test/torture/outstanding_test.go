@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/test/oracle"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // packet is what is asked at an endpoint.

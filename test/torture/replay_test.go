@@ -13,9 +13,9 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnstest"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // tester is what *testing.T and *rapid.T have in common.

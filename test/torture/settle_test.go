@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnstest"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // fair is what a fresh process would make of the node, on an HNS without a

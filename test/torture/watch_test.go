@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/test/oracle"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // watch is what the check of I4 remembers of the endpoints.

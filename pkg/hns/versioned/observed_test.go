@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/hns/versioned"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // TestRefusalIsAnObservation: HNS answers a write with an error, whatever its code. A

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/hns/versioned"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // That a write reads back as it was asked for is a question of the contract suite

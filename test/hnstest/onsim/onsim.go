@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/test/hnstest"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // CNI is the hand that makes endpoints on a simulated node. It implements

@@ -9,10 +9,10 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/winnpm/winnpm/pkg/explain"
-	"github.com/winnpm/winnpm/pkg/whatif"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
+	"github.com/winnpm/winnpm/tool/explain"
+	"github.com/winnpm/winnpm/tool/whatif"
 )
 
 // headline counts anew what the first lines of a plan count, from the oracle's verdicts alone:

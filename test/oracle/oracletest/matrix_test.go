@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"github.com/winnpm/winnpm/pkg/explain"
-	"github.com/winnpm/winnpm/pkg/matrix"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
+	"github.com/winnpm/winnpm/tool/explain"
+	"github.com/winnpm/winnpm/tool/matrix"
 )
 
 // TestMatrix: of a random cluster the verdict between two workloads is the

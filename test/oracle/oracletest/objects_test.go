@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
-	"github.com/winnpm/winnpm/pkg/whatif"
 	"github.com/winnpm/winnpm/test/oracle/gen"
+	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/tool/whatif"
 )
 
 // TestPlanOfObjects: of a random change of pods, namespaces and policies, a plan has the

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/winnpm/winnpm/pkg/whatif"
 	"github.com/winnpm/winnpm/test/oracle/gen"
+	"github.com/winnpm/winnpm/tool/whatif"
 )
 
 // TestPlanOfOneNode: where one node has all pods, its writes are those of the cluster that

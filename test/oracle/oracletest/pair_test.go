@@ -6,10 +6,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/winnpm/winnpm/pkg/explain"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/test/oracle/gen"
+	"github.com/winnpm/winnpm/tool/explain"
 )
 
 // TestPair: of a random cluster, whose writes failed in part, a pair of ends answers on every

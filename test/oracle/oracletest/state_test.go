@@ -11,9 +11,9 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/test/oracle"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // hnsState is what there is in HNS, in the words of the simulator's sets and ACLs.

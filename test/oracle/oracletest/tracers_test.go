@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/test/oracle/tracer"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // second is the second tracer, over what the simulator shows at one moment; it

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	networkingv1 "k8s.io/api/networking/v1"
 
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/test/hostile/cluster"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 const (

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // noAnswer is the exit code of contract.exe -dial when nobody answers.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/test/effort"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // bridged is the HNS of a node whose CNI is win-bridge.

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // hurried lets a restart go through some rounds of the reconciler in a second.

@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // An endpoint that cannot be read, of whatever network, keeps no new pod from

@@ -20,8 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/simulate"
-	"github.com/winnpm/winnpm/pkg/simulate/manifest"
+	"github.com/winnpm/winnpm/tool/manifest"
+	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 const examples = "../../../examples/shop"

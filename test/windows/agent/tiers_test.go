@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/test/servers"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // kindComes is how long npm.exe may take to see that the server has a kind now: it asks

@@ -17,10 +17,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
 	"github.com/winnpm/winnpm/test/windows/rawhns"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 var testAddr = netip.MustParseAddr("10.1.0.4")

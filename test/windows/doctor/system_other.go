@@ -6,9 +6,9 @@ import (
 	"context"
 
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
 	"github.com/winnpm/winnpm/test/windows/rawhns"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // thisSystem returns a simulated node.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // remoteFlag marks an endpoint of another node (hcn EndpointFlagsRemoteEndpoint).

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // namespace is one network namespace of Windows, a compartment.

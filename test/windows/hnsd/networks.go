@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // network is one HNS network of the node, with its endpoints in a simulator of

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hnssim"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 var protocols = map[string]uint8{"TCP": 6, "UDP": 17, "SCTP": 132}

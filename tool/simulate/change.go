@@ -1,0 +1,391 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/winnpm/winnpm/pkg/controllers"
+	"github.com/winnpm/winnpm/pkg/desired"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/manifest"
+	"github.com/winnpm/winnpm/tool/whatif"
+)
+
+// The changes of an object.
+const (
+	isNew     = "new"
+	changed   = "changed"
+	unchanged = "unchanged"
+	deleted   = "deleted"
+)
+
+// The reasons of warnings about what a change leaves as it is.
+const (
+	reasonNotPlanned    state.Reason = "NotPlanned"
+	reasonNoPods        state.Reason = "NoPods"
+	reasonNamespaceKept state.Reason = "NamespaceKept"
+)
+
+// ChangeOptions say what becomes of objects.
+type ChangeOptions struct {
+	// Delete deletes them, with all that is in a namespace, rather than to apply them.
+	Delete bool
+	// Prune deletes what the world has and the objects have not. Nodes stay.
+	Prune bool
+	// Node is that of new pods that name none.
+	Node string
+	// OneNode: nodes that the world has not are of no interest.
+	OneNode bool
+}
+
+// GoneError is an object to delete that is not there.
+type GoneError struct {
+	Object string // its kind, and namespace/name or the name
+}
+
+func (e GoneError) Error() string {
+	return e.Object + " is not there, so there is nothing to delete; check namespace and name"
+}
+
+// Apply returns the change of a world that objects make, as manifest.Options.Change reads
+// them: an object takes the place of the one of its kind and name. A pod that is there keeps
+// its address, its node and whether it runs. It fails with a GoneError, and with an error of
+// package manifest about a workload of too many pods.
+func Apply(w whatif.World, o manifest.Objects, how ChangeOptions) (whatif.Change, error) {
+	a := newApplying(w, how, o.Makers)
+	var err error
+	c := whatif.Change{Set: o.Policies, SetCluster: o.ClusterPolicies}
+	if how.Delete {
+		c, err = policiesOf(w, o), a.delete(o)
+	} else {
+		err = a.set(o)
+	}
+	if err != nil {
+		return whatif.Change{}, err
+	}
+	if how.Prune {
+		a.prune(o, &c)
+	}
+	c.Warnings = a.warnings
+	if c.Objects = a.objects; len(a.objects) > 0 {
+		c.After = a.world()
+	}
+	return c, nil
+}
+
+// policiesOf is the deletion of policies, and of those in namespaces.
+func policiesOf(w whatif.World, o manifest.Objects) (c whatif.Change) {
+	gone := map[policy.Key]bool{}
+	for _, np := range o.Policies {
+		gone[policy.Key{Namespace: np.Namespace, Name: np.Name}] = true
+	}
+	for _, np := range w.Policies {
+		if slices.ContainsFunc(o.Namespaces, func(ns *corev1.Namespace) bool { return ns.Name == np.Namespace }) {
+			gone[policy.Key{Namespace: np.Namespace, Name: np.Name}] = true
+		}
+	}
+	c.Delete = slices.SortedFunc(maps.Keys(gone), func(a, b policy.Key) int { return cmp.Compare(a.String(), b.String()) })
+	for _, cnp := range o.ClusterPolicies {
+		c.DeleteCluster = append(c.DeleteCluster, cnp.Name)
+	}
+	return c
+}
+
+// applying is a world that is being changed.
+type applying struct {
+	how        ChangeOptions
+	before     whatif.World
+	old        map[desired.PodKey]*whatif.Pod // of before
+	pods       map[desired.PodKey]whatif.Pod
+	kept       map[desired.PodKey]bool // that an object is about
+	namespaces map[string]desired.Namespace
+	after      whatif.World // its lists of pods and namespaces are made at the end
+	addrs      *manifest.Addresses
+	makers     map[string]manifest.Maker // before, and of the objects
+	newNodes   []string
+	objects    []whatif.ObjectChange
+	warnings   []state.Warning
+	warned     map[string]bool // of the network of the node
+}
+
+func newApplying(w whatif.World, how ChangeOptions, makers map[string]manifest.Maker) *applying {
+	w.Budgets = w.Budgets.OrDefaults()
+	a := &applying{
+		how: how, before: w, after: w, old: map[desired.PodKey]*whatif.Pod{}, pods: map[desired.PodKey]whatif.Pod{}, kept: map[desired.PodKey]bool{}, namespaces: map[string]desired.Namespace{},
+		warned: map[string]bool{}, makers: map[string]manifest.Maker{},
+	}
+	for name, m := range w.Makers {
+		a.makers[name] = manifest.Maker(m)
+	}
+	maps.Copy(a.makers, makers)
+	var taken []netip.Addr
+	for i, p := range w.Pods {
+		a.pods[p.Key()], a.old[p.Key()] = p, &w.Pods[i]
+		taken = append(taken, p.Addr)
+	}
+	for _, n := range w.Peers {
+		taken = append(taken, n.Addrs...)
+	}
+	for _, ns := range w.Namespaces {
+		a.namespaces[ns.Name] = ns
+	}
+	a.after.Peers, a.after.Nodes = slices.Clone(w.Peers), slices.Clone(w.Nodes)
+	a.addrs = manifest.NewAddresses(manifest.Objects{}, taken...)
+	return a
+}
+
+// world is the one afterwards. Nodes that new pods are on are of interest as those before are.
+func (a *applying) world() *whatif.World {
+	a.after.Pods, a.after.Namespaces = nil, nil
+	for _, p := range a.pods {
+		a.after.Pods = append(a.after.Pods, p)
+	}
+	slices.SortFunc(a.after.Pods, func(a, b whatif.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	for _, name := range slices.Sorted(maps.Keys(a.namespaces)) {
+		a.after.Namespaces = append(a.after.Namespaces, a.namespaces[name])
+	}
+	if !a.how.OneNode && !a.before.OwnersUnknown {
+		a.after.AddNodes()
+	}
+	return &a.after
+}
+
+// compareKeys sorts web-9 before web-10.
+func compareKeys(a, b desired.PodKey) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
+}
+
+// in returns the pods for which a question is answered with yes.
+func (a *applying) in(is func(whatif.Pod) bool) []desired.PodKey {
+	var out []desired.PodKey
+	for key, p := range a.pods {
+		if is(p) {
+			out = append(out, key)
+		}
+	}
+	slices.SortFunc(out, compareKeys)
+	return out
+}
+
+func (a *applying) warn(kind, object string, reason state.Reason, message string) {
+	a.warnings = append(a.warnings, state.Warning{Object: object, Kind: kind, Reason: reason, Message: message})
+}
+
+// was says what becomes of an object that is there afterwards.
+func was(there, same bool) string {
+	switch {
+	case !there:
+		return isNew
+	case same:
+		return unchanged
+	}
+	return changed
+}
+
+// set applies objects.
+func (a *applying) set(o manifest.Objects) error {
+	a.setNamespaces(o.Namespaces)
+	a.setNodes(o.Nodes)
+	for _, p := range o.Pods {
+		a.warnOf(p)
+		change := whatif.ObjectChange{Kind: "Pod", Object: p.Namespace + "/" + p.Name, Change: a.put(p), Pods: 1}
+		if change.Change == isNew {
+			change.New = 1
+		}
+		a.objects = append(a.objects, change)
+	}
+	for i := range o.Workloads {
+		w := &o.Workloads[i]
+		if a.unplanned(w) {
+			continue
+		}
+		if err := a.setWorkload(w); err != nil {
+			return err
+		}
+	}
+	// When all pods are there, those in a namespace can be counted.
+	for i := range a.objects {
+		if c := &a.objects[i]; c.Kind == "Namespace" {
+			c.Pods = len(a.in(func(p whatif.Pod) bool { return p.Namespace == c.Object }))
+		}
+	}
+	return nil
+}
+
+// setNamespaces gives namespaces their labels. Those that no apply gave before stay.
+func (a *applying) setNamespaces(list []*corev1.Namespace) {
+	for _, n := range list {
+		labels := maps.Clone(a.before.OthersLabels[n.Name])
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		maps.Copy(labels, n.Labels)
+		ns := desired.Namespace{Name: n.Name, Labels: labels}
+		ns.Fit(a.before.Budgets)
+		old, there := a.namespaces[ns.Name]
+		a.namespaces[ns.Name] = ns
+		a.objects = append(a.objects, whatif.ObjectChange{Kind: "Namespace", Object: ns.Name, Change: was(there, old.Same(&ns))})
+	}
+}
+
+// setNodes gives nodes their labels. In a cluster a node keeps what its kubelet gave it.
+func (a *applying) setNodes(list []*corev1.Node) {
+	for _, n := range list {
+		if a.unknownNode(n) {
+			continue
+		}
+		node := controllers.ClusterNode(n, a.before.Budgets)
+		i := slices.IndexFunc(a.after.Peers, func(p state.Node) bool { return p.Name == node.Name })
+		change := whatif.ObjectChange{Kind: "Node", Object: node.Name, Change: isNew}
+		if i < 0 {
+			a.after.Peers = append(a.after.Peers, node)
+			if ofInterest(n) && !a.how.OneNode {
+				a.after.Nodes = append(a.after.Nodes, whatif.Node{Name: n.Name, Addrs: controllers.NodeAddrs(n)})
+			}
+			a.newNodes = append(a.newNodes, node.Name)
+			a.objects = append(a.objects, change)
+			continue
+		}
+		old := a.after.Peers[i]
+		if !a.before.FromManifests {
+			labels := map[string]string{}
+			maps.Copy(labels, old.Labels)
+			maps.Copy(labels, node.Labels)
+			node.Labels, node.Addrs = labels, old.Addrs
+		}
+		a.after.Peers[i] = node
+		if at := slices.IndexFunc(a.after.Nodes, func(w whatif.Node) bool { return w.Name == n.Name }); at >= 0 && a.before.FromManifests {
+			a.after.Nodes[at].Addrs = controllers.NodeAddrs(n)
+		}
+		change.Change = was(true, old.Same(&node))
+		a.objects = append(a.objects, change)
+	}
+}
+
+// unknownNode reports, with a warning, whether nobody knows if a node is there.
+func (a *applying) unknownNode(n *corev1.Node) bool {
+	if a.before.PeersUnknown {
+		a.warn("Node", n.Name, reasonNotPlanned, "it is left out, as the dump does not say which nodes there are; take the cluster of --kubeconfig or --manifests")
+	}
+	return a.before.PeersUnknown
+}
+
+// warnOf warns of a pod that no workload of the change makes, where what is planned for it may
+// not be what becomes of it.
+func (a *applying) warnOf(p *corev1.Pod) {
+	old, there := a.pods[desired.PodKey{Namespace: p.Namespace, Name: p.Name}]
+	switch {
+	case !there && !reflect.ValueOf(p.Status).IsZero() && (p.Status.PodIP == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed):
+		a.warn("Pod", p.Namespace+"/"+p.Name, reasonNotPlanned, "its status says that it has finished, or has no address, so its connections are not counted; what applies it drops the status: leave it out")
+	case a.before.FromManifests && len(old.Owners) > 0 && len(Owners(p, a.makers)) == 0:
+		a.warn("Pod", p.Namespace+"/"+p.Name, reasonNotPlanned, fmt.Sprintf("it is called as a pod that is made up for %s, which would make another one; give the Pod another name", strings.Join(old.Owners, ", ")))
+	}
+}
+
+// onNetworkOfNode warns of a pod that leaves the pod network, or comes beside it.
+func (a *applying) onNetworkOfNode(p *whatif.Pod) {
+	kind, object := "Pod", p.Key().String()
+	if len(p.Owners) > 0 { // one warning for all of its pods
+		kind, object, _ = strings.Cut(p.Owners[len(p.Owners)-1], " ")
+	}
+	if who := kind + " " + object; !a.warned[who] {
+		a.warned[who] = true
+		a.warn(kind, object, reasonNotPlanned, "it uses its node's network: no policy holds for it, it may reach every pod of its node, and its connections are not counted")
+	}
+}
+
+// put makes a pod of the world what one of a manifest says, and says what becomes of it. Of
+// the labels of one that is there, those stay that its controller gives.
+func (a *applying) put(p *corev1.Pod) string {
+	pod := whatif.Pod{Pod: controllers.PodFrom(p, p.Spec.NodeName), Node: cmp.Or(p.Spec.NodeName, a.how.Node), Owners: Owners(p, a.makers)}
+	old, there := a.pods[pod.Key()]
+	unaddressed := reflect.ValueOf(p.Status).IsZero()
+	if there {
+		is := old
+		is.Labels, is.Ports, is.HostNetwork = a.withControllers(pod.Labels, old.Labels), pod.Ports, pod.HostNetwork
+		is.OverBudget = ""
+		if unaddressed = old.HostNetwork && !is.HostNetwork; !old.HostNetwork && is.HostNetwork {
+			is.Addr = netip.Addr{}
+		}
+		pod = is
+	}
+	if pod.HostNetwork && (!there || !old.HostNetwork) {
+		a.onNetworkOfNode(&pod)
+	}
+	if unaddressed && !pod.HostNetwork && !pod.Finished {
+		pod.Addr, _ = netip.ParseAddr(a.addrs.Of(pod.Namespace, pod.Name)) // it is one
+	}
+	pod.Fit(a.before.Budgets)
+	a.pods[pod.Key()], a.kept[pod.Key()] = pod, true
+	return was(there, old.Same(&pod.Pod))
+}
+
+// prune deletes what no object is about.
+func (a *applying) prune(o manifest.Objects, c *whatif.Change) {
+	set := map[policy.Key]bool{}
+	for _, np := range o.Policies {
+		set[policy.Key{Namespace: np.Namespace, Name: np.Name}] = true
+	}
+	for _, np := range a.before.Policies {
+		if key := (policy.Key{Namespace: np.Namespace, Name: np.Name}); !set[key] {
+			c.Delete = append(c.Delete, key)
+		}
+	}
+	clusters := map[string]bool{}
+	for _, cnp := range o.ClusterPolicies {
+		clusters[cnp.Name] = true
+	}
+	for _, cnp := range a.before.ClusterPolicies {
+		if !clusters[cnp.Name] {
+			c.DeleteCluster = append(c.DeleteCluster, cnp.Name)
+		}
+	}
+	gone := map[string][]desired.PodKey{} // by owner, or the pod itself
+	for _, key := range a.in(func(p whatif.Pod) bool { return !a.kept[p.Key()] }) {
+		owner := "Pod " + key.String()
+		if owners := a.pods[key].Owners; len(owners) > 0 {
+			owner = owners[len(owners)-1]
+		}
+		gone[owner] = append(gone[owner], key)
+	}
+	for _, owner := range slices.Sorted(maps.Keys(gone)) {
+		kind, name, _ := strings.Cut(owner, " ")
+		a.remove(kind, name, gone[owner])
+	}
+	a.pruneNamespaces(o)
+}
+
+// pruneNamespaces deletes namespaces, but for those that objects are in: with these one would
+// delete what is applied.
+func (a *applying) pruneNamespaces(o manifest.Objects) {
+	used := map[string]bool{}
+	for _, np := range o.Policies {
+		used[np.Namespace] = true
+	}
+	for _, w := range o.Workloads {
+		used[w.Namespace] = true
+	}
+	for key := range a.pods {
+		used[key.Namespace] = true
+	}
+	for _, ns := range a.before.Namespaces {
+		switch {
+		case slices.ContainsFunc(o.Namespaces, func(n *corev1.Namespace) bool { return n.Name == ns.Name }):
+		case !used[ns.Name]:
+			delete(a.namespaces, ns.Name)
+			a.objects = append(a.objects, whatif.ObjectChange{Kind: "Namespace", Object: ns.Name, Change: deleted})
+		case len(ns.Labels) > 1: // more than its name
+			a.warn("Namespace", ns.Name, reasonNamespaceKept, "it is in no file any more, and objects in it are: it is planned with the labels that it had; give its file, or take its objects out too")
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package simulate_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/tool/simulate"
+	"github.com/winnpm/winnpm/tool/whatif"
+)
+
+// ownedPod is the text of a pod of a workload.
+func ownedPod(name, kind, owner, app string) string {
+	return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: x, labels: {app: %s}, ownerReferences: [{apiVersion: apps/v1, kind: %s, name: %s, uid: u, controller: true}]}}\n", name, app, kind, owner)
+}
+
+// selecting is a Deployment with a selector.
+func selecting(name, selector, app string) string {
+	return object("Deployment", name, "spec: {selector: {matchLabels: {"+selector+"}}, template: {metadata: {labels: {app: "+app+", tier: t}}}}")
+}
+
+func warningsOf(c whatif.Change) (out []string) {
+	for _, w := range c.Warnings {
+		out = append(out, fmt.Sprintf("%s %s %s: %s", w.Reason, w.Kind, w.Object, w.Message))
+	}
+	return out
+}
+
+// TestOwnersInText: where the text has the Job, that says whether a CronJob has made it, whatever
+// its name looks like.
+func TestOwnersInText(t *testing.T) {
+	job := func(name, owner string) string {
+		return strings.Replace(object("Job", name, "spec: {template: {}}"), "namespace: x", "namespace: x"+owner, 1)
+	}
+	ofCron := ", ownerReferences: [{apiVersion: batch/v1, kind: CronJob, name: nightly, uid: u, controller: true}]"
+	w := worldOf(t, job("alone-29384720", "")+job("hand-made", ofCron)+object("CronJob", "nightly", "spec: {jobTemplate: {spec: {template: {}}}}"))
+	require.Len(t, w.Pods, 2)
+	require.Equal(t, []string{"Job x/alone-29384720"}, w.Pods[0].Owners)
+	require.Equal(t, []string{"Job x/hand-made", "CronJob x/nightly"}, w.Pods[1].Owners)
+}
+
+// TestPodOfNone: a new pod of a workload that has pods enough does not live, which is said.
+func TestPodOfNone(t *testing.T) {
+	w := worldOf(t, namespace("x", ""))
+	text := ownedPod("web-7", "Deployment", "web", "a") + made("Deployment", "web", "0", "a")
+	change, err := applied(t, w, text, simulate.ChangeOptions{})
+	require.NoError(t, err)
+	require.Empty(t, change.After.Pods)
+	require.Equal(t, []string{"NotPlanned Pod x/web-7: it is one more than Deployment x/web is to have, which deletes it at once, so its connections are not counted; take it out, or have that make more pods"}, warningsOf(change))
+	// One that was there goes with the others.
+	change, err = applied(t, worldOf(t, ownedPod("web-7", "Deployment", "web", "a")), text, simulate.ChangeOptions{})
+	require.NoError(t, err)
+	require.Empty(t, change.After.Pods)
+	require.Empty(t, change.Warnings)
+}
+
+// TestNoneOfACluster: nobody lists the workloads of a cluster, so one that has no pod before and
+// after is not said to be new.
+func TestNoneOfACluster(t *testing.T) {
+	w := worldOf(t, namespace("x", ""))
+	w.FromManifests, w.Makers = false, nil
+	for count, want := range map[string]string{"0": "unchanged", "1": "new"} {
+		change, err := applied(t, w, made("Deployment", "web", count, "a"), simulate.ChangeOptions{})
+		require.NoError(t, err)
+		require.Equal(t, want, change.Objects[0].Change)
+	}
+}
+
+// TestSelectorIsFixed: an API server refuses another selector, so nothing of such a plan happens.
+func TestSelectorIsFixed(t *testing.T) {
+	const refused = "NotPlanned Deployment x/web: its spec.selector is another than before, which the API server refuses: nothing of what is planned for it happens; delete it first, or keep the selector"
+	before := worldOf(t, selecting("web", "app: a", "a"))
+	live := before
+	live.FromManifests, live.Makers = false, nil
+	for _, c := range []struct {
+		name  string
+		world whatif.World
+		text  string
+		want  []string
+	}{
+		{"the same", before, selecting("web", "app: a", "a"), nil},
+		{"another value", before, selecting("web", "app: b", "b"), []string{refused}},
+		{"one label more", before, selecting("web", "app: a, tier: t", "a"), []string{refused}},
+		{"the same, of a cluster", live, selecting("web", "app: a", "a"), nil},
+		{"another value, of a cluster", live, selecting("web", "app: b", "b"), []string{refused}},
+		{"a new one", before, selecting("api", "app: b", "b"), nil},
+	} {
+		change, err := applied(t, c.world, c.text, simulate.ChangeOptions{})
+		require.NoError(t, err)
+		require.Equal(t, c.want, warningsOf(change), c.name)
+	}
+	rc := func(app string) string {
+		return object("ReplicationController", "rc", "spec: {selector: {app: "+app+"}, template: {metadata: {labels: {app: "+app+"}}}}")
+	}
+	change, err := applied(t, worldOf(t, rc("a")), rc("b"), simulate.ChangeOptions{})
+	require.NoError(t, err)
+	require.Empty(t, change.Warnings, "that of a ReplicationController may change")
+}

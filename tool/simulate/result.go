@@ -1,0 +1,110 @@
+package simulate
+
+import (
+	"cmp"
+	"encoding/json"
+	"iter"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/explain"
+	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/tool/manifest"
+	"github.com/winnpm/winnpm/tool/matrix"
+)
+
+// Result is what is in the simulated HNS at one moment.
+type Result struct {
+	Sets []Set
+	// Endpoints are sorted by pod. They are read as they are shown: there may be ten thousand.
+	Endpoints     iter.Seq[Endpoint]
+	EndpointCount int
+	// Verdicts answer every question; Grids those of a matrix and Traces the others, for a
+	// person. They are computed as they are read.
+	Verdicts iter.Seq2[Verdict, error]
+	Grids    iter.Seq2[*grid, error]
+	Traces   iter.Seq2[Verdict, error]
+	// Workloads are the ends of a matrix, none when these are pods.
+	Workloads []matrix.Workload
+	Calls     map[string]int
+	Warnings  []state.Warning
+}
+
+// Set is a set of HNS.
+type Set struct {
+	ID     string      `json:"id"`
+	Name   string      `json:"name"`
+	Type   hns.SetType `json:"type"`
+	Values []string    `json:"values"`
+}
+
+// Endpoint is an endpoint with our rules, and those of others as HNS shows them.
+type Endpoint struct {
+	ID      string            `json:"id"`
+	Pod     string            `json:"pod"`
+	IP      string            `json:"ip"`
+	ACLs    []hns.ACL         `json:"acls"`
+	Foreign []json.RawMessage `json:"foreign"`
+}
+
+// newResult reads the simulator. Nothing may change while the result is in use.
+func newResult(sim *hnssim.Sim, d state.Dump, loaded []manifest.Warning) Result {
+	r := Result{
+		Sets:     []Set{},
+		Calls:    sim.Counts(),
+		Warnings: append(warnings(loaded, d.Warnings), explain.Idle(d, math.MaxInt)...),
+	}
+	for _, s := range sim.Sets() {
+		r.Sets = append(r.Sets, Set{ID: s.ID, Name: s.Name, Type: s.Type, Values: append([]string{}, s.Values...)})
+	}
+	pods := map[string]string{}
+	for _, e := range d.Endpoints {
+		pods[e.ID] = e.Pod
+	}
+	ids := sim.AllEndpointIDs()
+	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(cmp.Compare(pods[a], pods[b]), cmp.Compare(a, b)) })
+	r.EndpointCount = len(ids)
+	r.Endpoints = func(yield func(Endpoint) bool) {
+		for _, id := range ids {
+			if e, ok := sim.Endpoint(id); ok && !yield(shown(e, pods[id])) {
+				return
+			}
+		}
+	}
+	return r
+}
+
+// shown is the endpoint of a pod as HNS shows it.
+func shown(e hnssim.EndpointView, pod string) Endpoint {
+	ours, foreign := hns.Endpoint{Policies: e.Policies}.Split()
+	out := Endpoint{ID: e.ID, Pod: pod, ACLs: append([]hns.ACL{}, ours...), Foreign: []json.RawMessage{}}
+	for _, p := range foreign {
+		out.Foreign = append(out.Foreign, p.Settings)
+	}
+	addrs := make([]string, len(e.Addrs))
+	for i, a := range e.Addrs {
+		addrs[i] = a.String()
+	}
+	out.IP = strings.Join(addrs, ",")
+	return out
+}
+
+// warnings joins those of the loader and those of the dataplane.
+func warnings(loaded []manifest.Warning, active []state.Warning) []state.Warning {
+	out := []state.Warning{}
+	for _, w := range loaded {
+		out = append(out, state.Warning{Object: w.Object, Kind: w.Kind, Reason: state.Reason(w.Reason), Message: w.Message})
+	}
+	return append(out, active...)
+}
+
+// complete reports whether everything that was asked for is programmed. What is of a kind
+// that is not read, was put right, or has nothing to do does not count.
+func complete(warnings []state.Warning) bool {
+	return !slices.ContainsFunc(warnings, func(w state.Warning) bool {
+		return !slices.Contains([]state.Reason{state.Reason(manifest.SkippedKind), state.Reason(manifest.HostBitsMasked), state.ReasonSelectsNothing}, w.Reason)
+	})
+}

@@ -1,0 +1,273 @@
+package simulate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/manifest"
+	"github.com/winnpm/winnpm/tool/matrix"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestMain(m *testing.M) {
+	utilruntime.ErrorHandlers = nil // one of them mixes the real clock with that of a bubble
+	goleak.VerifyTestMain(m)
+}
+
+const small = "testdata/small.yaml"
+
+// document is a result as a script reads it.
+type document struct {
+	Sets      []Set             `json:"sets"`
+	Endpoints []Endpoint        `json:"endpoints"`
+	Verdicts  []Verdict         `json:"verdicts"`
+	Workloads []matrix.Workload `json:"workloads"`
+	Calls     map[string]int    `json:"calls"`
+	Warnings  []state.Warning   `json:"warnings"`
+}
+
+// once runs with --once and returns what it printed.
+func once(t *testing.T, o Options) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	o.Once, o.Stdout, o.Stderr = true, &out, &errs
+	code = Run(t.Context(), o)
+	return code, out.String(), errs.String()
+}
+
+// onceJSON is once for a run that is expected to print a result.
+func onceJSON(t *testing.T, o Options) (int, document) {
+	t.Helper()
+	o.Output = "json"
+	code, stdout, stderr := once(t, o)
+	require.Empty(t, stderr)
+	var d document
+	dec := json.NewDecoder(strings.NewReader(stdout))
+	dec.DisallowUnknownFields()
+	require.NoError(t, dec.Decode(&d), stdout)
+	require.False(t, dec.More())
+	// Only a side that is not judged, and the verdict without it, is null, a list never.
+	require.NotContains(t, strings.NewReplacer(`"allowed":null`, "", `"ingress":null`, "", `"egress":null`, "").Replace(stdout), "null")
+	return code, d
+}
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", file)
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(string(want), got))
+}
+
+func TestGolden(t *testing.T) {
+	o := Options{
+		Manifests: []string{small}, Matrix: []string{"5432/tcp", "80/TCP"},
+		Trace: []string{"x/web->x/db:5432/TCP", "10.9.0.1->x/db:1/UDP", "x/db->8.8.8.8:53/UDP"},
+	}
+	code, text, stderr := once(t, o)
+	require.Equal(t, ExitOK, code)
+	require.Empty(t, stderr)
+	golden(t, "small.txt", text)
+
+	o.Output = "json"
+	code, text, stderr = once(t, o)
+	require.Equal(t, ExitOK, code)
+	require.Empty(t, stderr)
+	var indented bytes.Buffer
+	require.NoError(t, json.Indent(&indented, []byte(text), "", "  "))
+	golden(t, "small.json", indented.String())
+}
+
+func TestEmptyLists(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "ns.yaml"), []byte("{apiVersion: v1, kind: Namespace, metadata: {name: x}}"), 0o600))
+	code, stdout, _ := once(t, Options{Manifests: []string{dir}, Output: "json"})
+	require.Equal(t, ExitOK, code)
+	require.JSONEq(t, `{"sets":[],"endpoints":[],"verdicts":[],"calls":{"Network/Get":1,"Endpoint/Enumerate":1},"warnings":[]}`, stdout)
+}
+
+func TestExitCodes(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	policy := func(name, cidr string) string {
+		return write(name, "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: p}\nspec: {podSelector: {}, ingress: [{from: [{ipBlock: {cidr: '"+cidr+"'}}]}]}\n")
+	}
+	service := write("service.yaml", "{apiVersion: v1, kind: Service, metadata: {name: s}}")
+	ipv6 := policy("ipv6.yaml", "2001:db8::/32")
+	hostBits := policy("hostbits.yaml", "10.0.0.1/8")
+	invalid := policy("invalid.yaml", "10.0.0.0/33")
+	broken := write("broken.yaml", "a: [\n")
+	unknown := write("unknown.yaml", "{apiVersion: v1, kind: Pod, metadata: {name: p}, spek: {}}")
+	const traced = "x/web->x/db:80/TCP"
+
+	for _, tc := range []struct {
+		name   string
+		o      Options
+		code   int
+		stderr string // the line; "" for none
+	}{
+		{"fine", Options{Manifests: []string{small}}, ExitOK, ""},
+		{"skipped kind", Options{Manifests: []string{service}}, ExitOK, ""},
+		{"masked host bits", Options{Manifests: []string{hostBits}}, ExitOK, ""},
+		{"left out", Options{Manifests: []string{ipv6}}, ExitIncomplete, ""},
+		{"stdin", Options{Manifests: []string{"-"}, Stdin: strings.NewReader("{apiVersion: v1, kind: Namespace, metadata: {name: x}}")}, ExitOK, ""},
+
+		{"broken YAML", Options{Manifests: []string{broken}}, ExitBadInput, broken},
+		{"unknown field", Options{Manifests: []string{unknown}}, ExitBadInput, unknown},
+		{"invalid CIDR", Options{Manifests: []string{invalid}}, ExitBadInput, invalid},
+		{"missing path", Options{Manifests: []string{dir + "/none"}}, ExitBadInput, dir + "/none"},
+		{"no kubeconfig", Options{Kubeconfig: dir + "/none"}, ExitBadInput, "kubeconfig " + dir + "/none: stat " + dir + "/none: no such file or directory"},
+		{"trace of nobody", Options{Manifests: []string{small}, Trace: []string{"x/web->x/nobody:1/TCP"}}, ExitBadInput,
+			"trace x/web->x/nobody: x/nobody cannot be asked about: there is no such pod"},
+		{"trace of a finished pod", Options{Manifests: []string{small}, Trace: []string{"x/job->x/web:1/TCP"}}, ExitBadInput,
+			"trace x/job->x/web: x/job cannot be asked about: the pod has finished, its address is given up"},
+
+		{"nothing to read", Options{}, ExitUsage, "nothing to simulate: give --manifests PATH or --kubeconfig FILE"},
+		{"both sources", Options{Manifests: []string{small}, Kubeconfig: "f"}, ExitUsage, "--manifests and --kubeconfig exclude each other: give one of them"},
+		{"once and serve", Options{Manifests: []string{small}, Serve: "127.0.0.1:0"}, ExitUsage, "--once and --serve exclude each other: --once ends where --serve would begin"},
+		{"output", Options{Manifests: []string{small}, Output: "xml"}, ExitUsage, `-o "xml": the output is text or json`},
+		{"matrix without protocol", Options{Manifests: []string{small}, Matrix: []string{"80"}}, ExitUsage, `--matrix "80": write PORT/PROTO, like 80/TCP`},
+		{"matrix port 0", Options{Manifests: []string{small}, Matrix: []string{"0/TCP"}}, ExitUsage, `--matrix "0/TCP": "0" is no port: a number from 1 to 65535 is`},
+		{"matrix port too large", Options{Manifests: []string{small}, Matrix: []string{"65536/TCP"}}, ExitUsage, `--matrix "65536/TCP": "65536" is no port: a number from 1 to 65535 is`},
+		{"matrix protocol", Options{Manifests: []string{small}, Matrix: []string{"80/ICMP"}}, ExitUsage, `--matrix "80/ICMP": "ICMP" is no protocol: TCP, UDP and SCTP are`},
+		{"trace form", Options{Manifests: []string{small}, Trace: []string{traced, "x/web"}}, ExitUsage, `--trace "x/web": write FROM->TO:PORT/PROTO, like shop/web->shop/db:5432/TCP`},
+		{"trace end", Options{Manifests: []string{small}, Trace: []string{"web->x/db:80/TCP"}}, ExitUsage, `--trace "web->x/db:80/TCP": "web" is neither namespace/pod nor an IPv4 address`},
+		{"trace IPv6", Options{Manifests: []string{small}, Trace: []string{"fd00::1->x/db:80/TCP"}}, ExitUsage, `--trace "fd00::1->x/db:80/TCP": fd00::1 is no IPv4 address; WinNPM judges IPv4 only`},
+		{"trace port", Options{Manifests: []string{small}, Trace: []string{"x/web->x/db:http/TCP"}}, ExitUsage, `--trace "x/web->x/db:http/TCP": "http" is no port: a number from 1 to 65535 is`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			code, stdout, stderr := once(t, tc.o)
+			require.Equal(t, tc.code, code, stderr)
+			if tc.stderr == "" {
+				require.Empty(t, stderr)
+				require.NotEmpty(t, stdout)
+				return
+			}
+			require.Empty(t, stdout)
+			require.Equal(t, 1, strings.Count(stderr, "\n"), "one line: %q", stderr)
+			require.True(t, strings.HasPrefix(stderr, "npm: simulate: "+tc.stderr), stderr)
+			require.True(t, strings.HasSuffix(stderr, "\n"))
+		})
+	}
+
+	t.Run("serve address", func(t *testing.T) {
+		var out, errs bytes.Buffer
+		o := Options{Manifests: []string{small}, Serve: "nowhere", Stdout: &out, Stderr: &errs}
+		require.Equal(t, ExitUsage, Run(t.Context(), o))
+		require.Equal(t, "npm: simulate: --serve \"nowhere\": address nowhere: missing port in address; write it like 127.0.0.1:10091\n", errs.String())
+	})
+	t.Run("interrupted", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		var out, errs bytes.Buffer
+		o := Options{Manifests: []string{small}, Once: true, Stdout: &out, Stderr: &errs}
+		require.Equal(t, ExitBadInput, Run(ctx, o))
+		require.Equal(t, "npm: simulate: interrupted before the first convergence\n", errs.String())
+	})
+	t.Run("closed output", func(t *testing.T) {
+		var errs bytes.Buffer
+		o := Options{Manifests: []string{small}, Once: true, Stdout: closed{}, Stderr: &errs}
+		require.Equal(t, ExitBadInput, Run(t.Context(), o))
+		require.Equal(t, "npm: simulate: closed\n", errs.String())
+	})
+}
+
+type closed struct{}
+
+func (closed) Write([]byte) (int, error) { return 0, errors.New("closed") }
+
+func TestExamples(t *testing.T) {
+	code, d := onceJSON(t, Options{Manifests: []string{"../../examples/shop"}, Matrix: []string{"80/TCP"}, All: true})
+	require.Equal(t, ExitOK, code)
+	require.Empty(t, d.Warnings)
+	n := 0
+	for _, e := range d.Endpoints {
+		require.NotEmpty(t, e.Pod)
+		n++
+	}
+	require.Len(t, d.Verdicts, n*(n-1))
+
+	code, d = onceJSON(t, Options{Manifests: []string{"../../examples/limits"}})
+	require.Equal(t, ExitIncomplete, code)
+	require.NotEmpty(t, d.Warnings)
+}
+
+func TestWarningsOfTheLoaderCome(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "m.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: s}}"), 0o600))
+	code, d := onceJSON(t, Options{Manifests: []string{file}})
+	require.Equal(t, ExitOK, code)
+	require.Len(t, d.Warnings, 1)
+	require.Equal(t, "ConfigMap", d.Warnings[0].Kind)
+	require.Equal(t, state.Reason(manifest.SkippedKind), d.Warnings[0].Reason)
+}
+
+// A server that never gives a list ends the command after 15 seconds.
+func TestServerWithoutList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := memorySource(manifest.Objects{}, "")
+		source.Policies = refusing{}
+		s := newSession(Options{}, &input{source: source}, false)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.controller.Run(ctx)
+		}()
+		began := time.Now()
+		err := s.settle(ctx, Options{Kubeconfig: "config"})
+		require.EqualError(t, err, "kubeconfig config: the server gave no full list within 15s: list networkpolicies: no route to host")
+		require.Equal(t, firstList, time.Since(began))
+		cancel()
+		<-done
+	})
+}
+
+type refusing struct{}
+
+func (refusing) List(metav1.ListOptions) (runtime.Object, error) {
+	return nil, errors.New("no route to host")
+}
+
+func (refusing) Watch(metav1.ListOptions) (watch.Interface, error) {
+	return nil, errors.New("no route to host")
+}
+
+func (refusing) IsWatchListSemanticsUnSupported() bool { return true }
+
+func TestManyPodsAreQuick(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: 2000, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}\n---\n")
+	b.WriteString("{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p}, spec: {podSelector: {}}}\n")
+	code, d := onceJSON(t, Options{Manifests: []string{"-"}, Stdin: strings.NewReader(b.String())})
+	require.Equal(t, ExitOK, code)
+	require.Len(t, d.Endpoints, 2000)
+	require.Equal(t, 2000, d.Calls["ACL/Add"])
+	require.Equal(t, 1, d.Calls["Endpoint/Enumerate"])
+}

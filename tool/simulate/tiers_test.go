@@ -1,0 +1,115 @@
+package simulate
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/manifest"
+)
+
+const tiers = "../../examples/tiers"
+
+// The example says of each tier what it decides. Nodes and networks are peers, and
+// what production says is above what its tenants say.
+func TestTiers(t *testing.T) {
+	for _, c := range []struct {
+		trace   string
+		allowed bool
+		ingress string // tier, policy and rule of the side that decided; "" for none
+		egress  string
+	}{
+		{"monitoring/scraper->shop/db:9090/TCP", true, "Admin ClusterNetworkPolicy/platform scrape", ""},
+		{"monitoring/scraper->lab/board:9100/TCP", true, "Admin ClusterNetworkPolicy/platform scrape", ""},
+		{"monitoring/scraper->shop/web:8080/TCP", false, "Admin ClusterNetworkPolicy/production from-elsewhere", ""},
+		{"lab/notebook->shop/web:8080/TCP", false, "Admin ClusterNetworkPolicy/production from-elsewhere", ""},
+		{"shop/web->shop/db:5432/TCP", true, "NetworkPolicy shop/db passed by ClusterNetworkPolicy/production", ""},
+		{"shop/web->shop/db:80/TCP", false, "NetworkPolicy shop/db passed by ClusterNetworkPolicy/production", ""},
+		{"lab/notebook->lab/board:80/TCP", true, "NetworkPolicy lab/board", ""},
+		{"lab/board->lab/notebook:80/TCP", false, "Baseline ClusterNetworkPolicy/default closed", ""},
+		{"monitoring/scraper->lab/notebook:80/TCP", true, "Baseline ClusterNetworkPolicy/default monitoring", ""},
+		{"shop/web->10.240.0.4:10250/TCP", false, "", "Admin ClusterNetworkPolicy/platform kubelets"},
+		{"shop/web->10.240.0.4:10251/TCP", true, "", ""},
+		{"shop/web->169.254.169.254:80/TCP", false, "", "Admin ClusterNetworkPolicy/platform cloud-metadata"},
+		{"9.9.9.9->lab/notebook:80/TCP", true, "", ""},
+		{"10.240.0.4->shop/db:1/TCP", true, "", ""},
+	} {
+		t.Run(c.trace, func(t *testing.T) {
+			code, d := onceJSON(t, Options{Manifests: []string{tiers}, Trace: []string{c.trace}})
+			require.Equal(t, ExitOK, code)
+			require.Empty(t, d.Warnings)
+			v := d.Verdicts[0]
+			require.Equal(t, c.allowed, *v.Allowed)
+			require.Equal(t, c.ingress, decided(v.Ingress))
+			require.Equal(t, c.egress, decided(v.Egress))
+		})
+	}
+}
+
+// decided says in a line what decided at one side.
+func decided(s *Side) string {
+	words := []string{s.Tier, s.Policy, s.RuleName}
+	for _, p := range s.Passed {
+		words = append(words, "passed by", p.Policy)
+	}
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
+}
+
+// What of a ClusterNetworkPolicy cannot be programmed is said, and counts; host bits
+// do not.
+func TestWarningsOfClusterPolicies(t *testing.T) {
+	for _, c := range []struct {
+		name, to string
+		code     int
+		reason   string
+	}{
+		{"domain names", "{domainNames: [example.com]}", ExitIncomplete, "UnsupportedPeer"},
+		{"IPv6", "{networks: ['2001:db8::/32']}", ExitIncomplete, "IPv6Peer"},
+		{"host bits", "{networks: [10.1.2.3/8]}", ExitOK, "HostBitsMasked"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			text := "{apiVersion: policy.networking.k8s.io/v1alpha2, kind: ClusterNetworkPolicy, metadata: {name: p}, " +
+				"spec: {tier: Admin, priority: 1, subject: {namespaces: {}}, egress: [{action: Accept, to: [" + c.to + "]}]}}"
+			file := filepath.Join(t.TempDir(), "p.yaml")
+			require.NoError(t, os.WriteFile(file, []byte(text+"\n---\n{apiVersion: v1, kind: Pod, metadata: {name: a}}"), 0o600))
+			code, d := onceJSON(t, Options{Manifests: []string{file}})
+			require.Equal(t, c.code, code)
+			require.Len(t, d.Warnings, 1)
+			require.Equal(t, []string{"p", "ClusterNetworkPolicy", c.reason}, []string{d.Warnings[0].Object, d.Warnings[0].Kind, string(d.Warnings[0].Reason)})
+		})
+	}
+}
+
+// A world has the policies of all tiers, and all nodes for their peers, whatever
+// node it is about.
+func TestWorldHasTiers(t *testing.T) {
+	for _, node := range []string{"", "win-1"} {
+		w, err := World(t.Context(), Options{Manifests: []string{tiers}, Node: node})
+		require.NoError(t, err)
+		require.Len(t, w.ClusterPolicies, 3)
+		require.Equal(t, []state.Node{{
+			Name: "win-1", Labels: map[string]string{"kubernetes.io/os": "windows"}, Addrs: []netip.Addr{netip.MustParseAddr("10.240.0.4")},
+		}}, w.Peers)
+	}
+}
+
+// Policies of the older version are found in a live cluster, and count.
+func TestOlderPoliciesOfACluster(t *testing.T) {
+	older := state.Warning{Object: "a", Kind: "AdminNetworkPolicy", Reason: state.Reason(manifest.NotEnforced), Message: "m"}
+	source := memorySource(manifest.Objects{}, "")
+	source.Older = func(context.Context) []state.Warning { return []state.Warning{older} }
+	s := newSession(Options{}, &input{source: source}, false)
+	s.findOlder(t.Context())
+	require.NoError(t, s.result(t.Context(), questions{}, func(r Result) error {
+		require.Equal(t, []state.Warning{older}, r.Warnings)
+		return nil
+	}))
+	require.False(t, complete(warnings(s.loaded, s.older)))
+}

@@ -1,0 +1,275 @@
+package ui
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/explain"
+)
+
+// verdict is whether a policy or a pod is as it should be, and why.
+type verdict struct {
+	Word inForce `json:"word"`
+	Why  string  `json:"why,omitempty"`
+}
+
+// inForce is a word of verdict.
+type inForce string
+
+// What a policy or a pod may be. Only what is refused, left out or pending is trouble.
+const (
+	isInForce   inForce = "in force"
+	isPending   inForce = "pending"
+	isRefused   inForce = "refused"
+	isLeftOut   inForce = "in part left out"
+	isIdle      inForce = "idle here"      // it selects no pod of this node
+	isUnused    inForce = "selects no pod" // of the cluster
+	isElsewhere inForce = "another node's" // a pod
+	isFree      inForce = "no policy"      // selects the pod
+	isApart     inForce = "not filtered"   // a pod in its node's network, or that has finished
+)
+
+// trouble is what keeps pods and policies of a dump from being in force, by their names.
+type trouble struct {
+	refused, left, pending map[string]string       // pods, and policies with their sort in front
+	selects                map[string]bool         // pods that a policy selects
+	byNamespace            map[string][]labels.Set // pods of other nodes that have an address of their own
+	labels                 map[string]labels.Set   // of namespaces
+}
+
+const policyMark = "policy "
+
+// newTrouble reads a dump once.
+func newTrouble(d *state.Dump) trouble {
+	t := trouble{map[string]string{}, map[string]string{}, map[string]string{}, map[string]bool{}, map[string][]labels.Set{}, map[string]labels.Set{}}
+	for _, p := range d.Pods {
+		if namespace, _, _ := strings.Cut(p.Pod, "/"); !p.Local && !p.Finished && !p.HostNetwork {
+			t.byNamespace[namespace] = append(t.byNamespace[namespace], p.Labels)
+		}
+	}
+	for _, ns := range d.Namespaces {
+		t.labels[ns.Name] = ns.Labels
+	}
+	for _, p := range policiesOf(d) {
+		for _, pod := range p.selected {
+			t.selects[pod] = true
+		}
+	}
+	for _, p := range d.Pending {
+		why := "its rules are not in HNS yet"
+		if p.Endpoint == "" {
+			why = "HNS has no endpoint for it yet"
+		}
+		if p.Error != "" {
+			why += ": " + oneLine(p.Error)
+		}
+		t.pending[p.Pod] = why
+	}
+	for i := range d.Endpoints {
+		t.endpoint(&d.Endpoints[i])
+	}
+	for _, w := range d.Warnings {
+		t.warning(w)
+	}
+	for i := range d.Sets {
+		t.set(&d.Sets[i])
+	}
+	return t
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// endpoint notes the policies whose rules it lacks, or has too many of.
+func (t *trouble) endpoint(ep *state.Endpoint) {
+	for _, key := range ep.Next.Refused {
+		t.refused[policyMark+shownName(key)] = "HNS refuses its rules at " + ep.Pod
+		if ep.Pod != "" {
+			t.refused[ep.Pod] = "HNS refuses rules of " + shownName(strings.TrimPrefix(key, "/"))
+		}
+	}
+	if !ep.Known && ep.Pod != "" {
+		t.pending[ep.Pod] = "what HNS has is not known; it is read again"
+	}
+	differ := map[hns.ACL]bool{}
+	for _, a := range ep.Wanted {
+		differ[a] = true
+	}
+	for _, a := range ep.Applied {
+		if differ[a] {
+			delete(differ, a)
+		} else {
+			differ[a] = true
+		}
+	}
+	for a := range differ {
+		if name := policyOf(a.ID); name != "" {
+			t.pending[policyMark+name] = "its rules at " + ep.Pod + " are not in HNS as they should be yet"
+		}
+		if ep.Pod != "" && t.pending[ep.Pod] == "" {
+			t.pending[ep.Pod] = "its rules are not in HNS as they should be yet"
+		}
+	}
+}
+
+// policyOf is the name of the policy that a rule belongs to, "" for those of nobody.
+func policyOf(id string) string {
+	if key, ok := state.PolicyOfACL(id); ok {
+		return key.String()
+	}
+	if name, ok := state.ClusterPolicyOfACL(id); ok {
+		return name
+	}
+	return ""
+}
+
+// warning notes what an active warning says of a pod or policy.
+func (t *trouble) warning(w state.Warning) {
+	object := w.Object
+	switch w.Kind {
+	case kindNetworkPolicy, kindClusterPolicy:
+		object = policyMark + object
+	case "Pod":
+	default:
+		return
+	}
+	into := t.left
+	switch w.Reason {
+	case state.ReasonHNSRejected:
+		into = t.refused
+	case state.ReasonHNSUnavailable, state.ReasonForeignWrites:
+		into = t.pending
+	default:
+	}
+	into[object] = oneLine(w.Message)
+}
+
+// set notes the policies that mention a set which HNS has not as it should be.
+func (t *trouble) set(s *state.Set) {
+	if !s.Unknown && len(s.Missing)+len(s.Surplus) == 0 {
+		return
+	}
+	for _, h := range s.Holders {
+		key, ok := strings.CutPrefix(h, ipsets.RefSelector.String()+" ")
+		if name := policyMark + shownName(key); ok && t.pending[name] == "" {
+			t.pending[name] = "HNS has the set " + s.Name + " not as it should be yet"
+		}
+	}
+}
+
+// mostCompared is how often selectors are asked about the pods of a namespace to find the policies
+// that select nothing, and how often that of one policy is, to count its pods: some milliseconds.
+const mostCompared = 100_000
+
+// idleOf says of each policy that selects no pod of the cluster why, by its name.
+func idleOf(d *state.Dump) map[string]string {
+	out := map[string]string{}
+	for _, w := range explain.Idle(*d, mostCompared) {
+		out[w.Object] = w.Message
+	}
+	return out
+}
+
+func (n *names) policyState(p anyPolicy, idle map[string]string) verdict {
+	if why := n.refused[policyMark+p.name]; why != "" {
+		return verdict{Word: isRefused, Why: why}
+	}
+	if len(p.problems) > 0 {
+		return verdict{Word: isLeftOut, Why: oneLine(p.problems[0])}
+	}
+	if why := n.left[policyMark+p.name]; why != "" {
+		return verdict{Word: isLeftOut, Why: why}
+	}
+	if why := n.pending[policyMark+p.name]; why != "" {
+		return verdict{Word: isPending, Why: why}
+	}
+	for _, pod := range p.selected {
+		if why := n.pending[pod]; why != "" {
+			return verdict{Word: isPending, Why: pod + ": " + why}
+		}
+	}
+	if len(p.selected) > 0 {
+		return verdict{Word: isInForce}
+	}
+	if why := idle[p.name]; why != "" {
+		return verdict{Word: isUnused, Why: oneLine(why)}
+	}
+	return verdict{Word: isIdle, Why: "it selects no pod of this node"}
+}
+
+// selectedElsewhere counts the pods of other nodes that a policy selects, as far as so many
+// comparisons tell; whole: that is all of them.
+func (n *names) selectedElsewhere(p anyPolicy, most int) (count int, whole bool) {
+	left := most
+	switch {
+	case p.namespaced != nil && p.namespaced.Spec != nil:
+		namespace, _, _ := strings.Cut(p.name, "/")
+		count = n.elsewhere(namespace, &p.namespaced.Spec.PodSelector, &left)
+	case p.cluster != nil && p.cluster.Spec != nil:
+		subject := p.cluster.Spec.Subject
+		namespaces, pods := subject.Namespaces, &metav1.LabelSelector{}
+		if subject.Pods != nil {
+			namespaces, pods = &subject.Pods.NamespaceSelector, &subject.Pods.PodSelector
+		}
+		selector, err := metav1.LabelSelectorAsSelector(namespaces)
+		if err != nil {
+			return 0, true // it is among the problems
+		}
+		for _, namespace := range slices.Sorted(maps.Keys(n.byNamespace)) { // the bound cuts it
+			if left--; left < 0 {
+				break
+			}
+			if selector.Matches(n.labels[namespace]) {
+				count += n.elsewhere(namespace, pods, &left)
+			}
+		}
+	}
+	return count, left >= 0
+}
+
+// elsewhere counts the pods of other nodes in one namespace, as long as there are comparisons
+// left.
+func (n *names) elsewhere(namespace string, pods *metav1.LabelSelector, left *int) int {
+	selector, err := metav1.LabelSelectorAsSelector(pods)
+	if err != nil {
+		return 0 // it is among the problems
+	}
+	count := 0
+	for _, set := range n.byNamespace[namespace] {
+		if *left--; *left < 0 {
+			break
+		}
+		if selector.Matches(set) {
+			count++
+		}
+	}
+	return count
+}
+
+func (n *names) podState(p *state.Pod) verdict {
+	switch {
+	case p.Finished:
+		return verdict{Word: isApart, Why: "it has finished"}
+	case p.HostNetwork:
+		return verdict{Word: isApart, Why: "it is in its node's network"}
+	case !p.LostUntil.IsZero():
+		return verdict{Word: isApart, Why: "its object was deleted before the pod had finished, so its containers may still run: its address stays denied for a while"}
+	case !p.Local:
+		return verdict{Word: isElsewhere, Why: "the agent of its node knows"}
+	case n.refused[p.Pod] != "":
+		return verdict{Word: isRefused, Why: n.refused[p.Pod]}
+	case n.left[p.Pod] != "":
+		return verdict{Word: isLeftOut, Why: n.left[p.Pod]}
+	case n.pending[p.Pod] != "":
+		return verdict{Word: isPending, Why: n.pending[p.Pod]}
+	case !n.selects[p.Pod]:
+		return verdict{Word: isFree, Why: "no policy selects it: everybody may connect to it, and it to everybody"}
+	}
+	return verdict{Word: isInForce}
+}

@@ -1,0 +1,199 @@
+package ui
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
+	"sigs.k8s.io/yaml"
+
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/explain"
+)
+
+// The kinds of policies, as their manifests and warnings write them.
+const (
+	kindNetworkPolicy = "NetworkPolicy"
+	kindClusterPolicy = "ClusterNetworkPolicy"
+)
+
+// anyPolicy is a policy of a dump, of whichever kind.
+type anyPolicy struct {
+	name               string // namespace/name, or that of a ClusterNetworkPolicy
+	key                string // as those who hold sets and rules are named
+	selected, problems []string
+	namespaced         *state.Policy        // nil for a ClusterNetworkPolicy,
+	cluster            *state.ClusterPolicy // and the other way round
+}
+
+// policiesOf lists all policies, those of the cluster first: they outrank, or underlie, all
+// others.
+func policiesOf(d *state.Dump) []anyPolicy {
+	out := make([]anyPolicy, 0, len(d.ClusterPolicies)+len(d.Policies))
+	for i := range d.ClusterPolicies {
+		p := &d.ClusterPolicies[i]
+		out = append(out, anyPolicy{name: p.Name, key: state.ClusterKey(p.Name).String(), selected: p.Selected, problems: p.Problems, cluster: p})
+	}
+	for i := range d.Policies {
+		p := &d.Policies[i]
+		out = append(out, anyPolicy{name: p.Policy, key: p.Policy, selected: p.Selected, problems: p.Problems, namespaced: p})
+	}
+	return out
+}
+
+func (p anyPolicy) kindWord() string {
+	if p.cluster != nil {
+		return kindClusterPolicy
+	}
+	return kindNetworkPolicy
+}
+
+// shownName is the name of a policy by its key.
+func shownName(key string) string {
+	namespace, name, _ := strings.Cut(key, "/")
+	if cluster, is := state.ClusterName(policy.Key{Namespace: namespace, Name: name}); is {
+		return cluster
+	}
+	return key
+}
+
+// policyEntry is a policy in a list.
+type policyEntry struct {
+	Policy   string  `json:"policy"`
+	Kind     string  `json:"kind"`
+	Selected int     `json:"selected"` // local pods
+	Problems int     `json:"problems"`
+	State    verdict `json:"state"`
+}
+
+// policies judges the policies of the dump when somebody first asks, within the pace of
+// what takes long. It fails only when ctx is done.
+func (d *derived) policies(ctx context.Context) ([]policyEntry, error) {
+	select {
+	case d.listing <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-d.listing }()
+	if d.judged != nil {
+		return d.judged, nil
+	}
+	end, err := d.judging.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	n, idle := d.names(), idleOf(&d.dump)
+	all := policiesOf(&d.dump)
+	out := make([]policyEntry, 0, len(all))
+	for _, p := range all {
+		out = append(out, policyEntry{p.name, p.kindWord(), len(p.selected), len(p.problems), n.policyState(p, idle)})
+	}
+	d.judged = out
+	return out, nil
+}
+
+// judgedPolicies are the policies as they were judged, in the order of policiesOf; nil when
+// nobody has asked yet, or they are being judged. Nobody changes them.
+func (d *derived) judgedPolicies() []policyEntry {
+	select {
+	case d.listing <- struct{}{}:
+		defer func() { <-d.listing }()
+		return d.judged
+	default:
+		return nil
+	}
+}
+
+// policyDetail is a policy with what it selects and the sets that it mentions.
+type policyDetail struct {
+	policyEntry
+	Ingress  bool     `json:"ingress"` // isolates for it
+	Egress   bool     `json:"egress"`
+	Rules    int      `json:"rules"`
+	Tier     string   `json:"tier,omitempty"`     // of a ClusterNetworkPolicy
+	Priority int32    `json:"priority,omitempty"` // of one
+	Pods     []string `json:"pods"`               // local ones that it selects
+	// Elsewhere is how many pods of other nodes it selects, as the dump has them; ElsewhereMore:
+	// there may be more, nobody went through them all.
+	Elsewhere     int      `json:"elsewhere"`
+	ElsewhereMore bool     `json:"elsewhereMore,omitempty"`
+	LeftOut       []string `json:"leftOut,omitempty"`
+	YAML          string   `json:"yaml,omitempty"`
+	Sets          []link   `json:"sets"`
+}
+
+func showPolicy(s *snapshot, r *http.Request) (any, error) {
+	return s.policy(r.PathValue("namespace") + "/" + r.PathValue("name"))
+}
+
+func showClusterPolicy(s *snapshot, r *http.Request) (any, error) {
+	return s.policy(r.PathValue("name"))
+}
+
+func (s *snapshot) policy(name string) (any, error) {
+	all := policiesOf(&s.dump)
+	i := slices.IndexFunc(all, func(p anyPolicy) bool { return p.name == name })
+	if i < 0 {
+		return nil, notFound("there is no policy %s", name)
+	}
+	p, n := all[i], s.derived.names()
+	one := state.Dump{Pods: s.dump.Pods, Namespaces: s.dump.Namespaces}
+	out := policyDetail{Pods: append([]string{}, p.selected...), LeftOut: p.problems, YAML: p.yaml(), Sets: []link{}}
+	if p.cluster != nil {
+		one.ClusterPolicies = []state.ClusterPolicy{*p.cluster}
+		if spec := p.cluster.Spec; spec != nil {
+			out.Tier, out.Priority, out.Rules = string(spec.Tier), spec.Priority, len(spec.Ingress)+len(spec.Egress)
+			out.Ingress, out.Egress = len(spec.Ingress) > 0, len(spec.Egress) > 0
+		}
+	} else {
+		one.Policies = []state.Policy{*p.namespaced}
+		out.Ingress, out.Egress, out.Rules = p.namespaced.Ingress, p.namespaced.Egress, p.namespaced.Rules
+	}
+	if judged := s.derived.judgedPolicies(); judged != nil {
+		out.policyEntry = judged[i]
+	} else {
+		out.policyEntry = policyEntry{p.name, p.kindWord(), len(p.selected), len(p.problems), n.policyState(p, idleOf(&one))}
+	}
+	count, whole := n.selectedElsewhere(p, mostCompared)
+	out.Elsewhere, out.ElsewhereMore = count, !whole
+	for _, set := range s.dump.Sets {
+		if slices.Contains(set.Holders, ipsets.RefSelector.String()+" "+p.key) {
+			out.Sets = append(out.Sets, link{Kind: linkSet, Name: set.Name, ID: set.ID, Words: explain.SetWords(set.Name)})
+		}
+	}
+	slices.SortStableFunc(out.Sets, func(a, b link) int { return cmp.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// yaml writes a policy as its owner would apply it. A spec is as long as its budget in
+// bytes lets it be: a policy over it has none in a dump.
+func (p anyPolicy) yaml() string {
+	out := struct {
+		metav1.TypeMeta `json:",inline"`
+		Metadata        map[string]string `json:"metadata"`
+		Spec            any               `json:"spec"`
+	}{Metadata: map[string]string{"name": p.name}}
+	switch {
+	case p.cluster != nil && p.cluster.Spec != nil:
+		out.APIVersion, out.Spec = v1alpha2.GroupVersion.String(), p.cluster.Spec
+	case p.namespaced != nil && p.namespaced.Spec != nil:
+		out.APIVersion, out.Spec = networkingv1.SchemeGroupVersion.String(), p.namespaced.Spec
+		out.Metadata["namespace"], out.Metadata["name"], _ = strings.Cut(p.name, "/")
+	default:
+		return ""
+	}
+	out.Kind = p.kindWord()
+	text, err := yaml.Marshal(out)
+	if err != nil { // a spec can be written
+		return err.Error()
+	}
+	return string(text)
+}

@@ -1,0 +1,253 @@
+package whatif
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/explain"
+	"github.com/winnpm/winnpm/tool/matrix"
+)
+
+// Flip is a change of the verdict of connections from one end to the other.
+type Flip struct {
+	From   string          `json:"from"` // a workload, or addresses
+	To     string          `json:"to"`
+	Ports  []Range         `json:"ports"` // all of which flip so
+	Before explain.Verdict `json:"before"`
+	After  explain.Verdict `json:"after"`
+	// By are the policies that decide after the change: those that isolate when the
+	// connection is blocked, those that allow it when it is allowed, and none when none
+	// isolates any more. When policies of the change are among them, By has those alone.
+	By []string `json:"by"`
+	// Connections is the number of pairs of pods that flip; with addresses, of pods.
+	Connections int `json:"connections"`
+}
+
+// end is a workload or addresses, with what stands for it.
+type end struct {
+	name    string
+	pod     string  // or an address
+	pods    int     // 0: it is addresses
+	changed [2]bool // its rules for a direction
+	reached [2]bool // the sets that these name have other members
+	moved   bool    // it is in other sets, or owns its address otherwise
+	there   [2]bool // before and after
+}
+
+// mayFlip reports whether connections of two ends can be others: rules of one are, or one is
+// elsewhere for rules of the other, or for its own.
+func mayFlip(from, to *end) bool {
+	return from.changed[out] || to.changed[in] || !from.stays() || !to.stays() || (from.moved || to.moved) && (from.reached[out] || to.reached[in])
+}
+
+// stays reports whether the end is there before and after.
+func (e *end) stays() bool { return e.there == [2]bool{true, true} }
+
+// The directions of an end.
+const (
+	out = iota
+	in
+)
+
+// comparison is a cluster before a change and after it.
+type comparison struct {
+	before, after *explain.Cluster
+	workloads     []matrix.Workload
+	addresses     []Addresses
+	ends          []end
+	changed       map[string]bool // pods on whose node something may be written for them
+	touched       map[string]bool // policies of the change
+}
+
+func newComparison(before, after *explain.Cluster, policies []PolicyChange, c Change) *comparison {
+	x := &comparison{before: before, after: after, addresses: outside(before, after), changed: map[string]bool{}, touched: map[string]bool{}}
+	var m moves
+	if c.differs() {
+		m = newMoves(before, after)
+	}
+	for _, p := range policies {
+		x.touched[p.Policy] = p.Change != unchanged
+	}
+	old, now := endpointsOf(before), endpointsOf(after)
+	addrs := addressesOf(after) // of who stays, before as well
+	for _, w := range workloads(before, after) {
+		x.workloads = append(x.workloads, w.Workload)
+		e := end{name: w.Name, pod: w.Pods[0], pods: len(w.Pods), there: w.there}
+		for _, pod := range w.Pods {
+			x.changed[pod] = m.pods[pod] || differ(old[pod], now[pod], nil) || m.reached(nil, old[pod], now[pod])
+			e.moved = e.moved || m.pods[pod] || m.members[addrs[pod]]
+		}
+		for side, dir := range []hns.Direction{out: hns.Out, in: hns.In} {
+			e.changed[side] = differ(old[e.pod], now[e.pod], &dir)
+			e.reached[side] = m.reached(&dir, old[e.pod], now[e.pod])
+		}
+		x.ends = append(x.ends, e)
+	}
+	for _, a := range x.addresses {
+		x.ends = append(x.ends, end{name: a.Name, pod: a.one.String(), moved: m.outside, there: [2]bool{true, true}})
+	}
+	return x
+}
+
+// differ reports whether endpoints got other rules; of one direction, if one is
+// given.
+func differ(old, now []*state.Endpoint, dir *hns.Direction) bool {
+	rules := func(eps []*state.Endpoint) [][]hns.ACL {
+		var all [][]hns.ACL
+		for _, ep := range eps {
+			list := slices.DeleteFunc(slices.Clone(ep.Applied), func(a hns.ACL) bool { return dir != nil && a.Direction != *dir })
+			all = append(all, list)
+		}
+		return all
+	}
+	return !slices.EqualFunc(rules(old), rules(now), func(a, b []hns.ACL) bool { return missing(a, b)+missing(b, a) == 0 })
+}
+
+// flips fills in what flips. There may be as many questions as pairs of workloads times
+// ports, so it ends with ctx.
+func (p *Plan) flips(ctx context.Context, x *comparison) error {
+	p.Workloads, p.Addresses = x.workloads, x.addresses
+	p.count(x)
+	p.Flips, p.Outside, p.NewConnections, p.DeletedConnections = []Flip{}, []Flip{}, []Flip{}, []Flip{}
+	outside := map[withAddresses][]Flip{}
+	for i := range x.ends {
+		for j := range x.ends {
+			from, to := &x.ends[i], &x.ends[j]
+			if !x.connect(i, j) || !mayFlip(from, to) {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			flips, admitted := x.flips(from, to, i == j)
+			if from.pods == 0 || to.pods == 0 {
+				k := withAddresses{from.workload(), to.workload(), both(from, to)}
+				outside[k] = append(outside[k], flips...)
+				continue
+			}
+			if others := p.note(both(from, to), false, flips); others != nil && admitted {
+				others.ByPolicy += flips[0].Connections
+			}
+		}
+	}
+	for k, flips := range outside {
+		p.note(k.there, true, flips)
+	}
+	for _, list := range [][]Flip{p.Flips, p.Outside, p.NewConnections, p.DeletedConnections} {
+		slices.SortStableFunc(list, func(a, b Flip) int {
+			return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+		})
+	}
+	return nil
+}
+
+// connect reports whether there are connections of one end to another one: addresses outside have
+// none among themselves, nor has a pod to itself.
+func (x *comparison) connect(i, j int) bool {
+	return x.ends[i].pods+x.ends[j].pods > 0 && (i != j || x.ends[i].pods > 1)
+}
+
+// withAddresses is a connection of a workload with any addresses: several groups of these are
+// one connection. The end of addresses is "".
+type withAddresses struct {
+	from, to string
+	there    [2]bool // before and after
+}
+
+// workload is the name of a workload, "" of addresses.
+func (e *end) workload() string {
+	if e.pods == 0 {
+		return ""
+	}
+	return e.name
+}
+
+// both reports whether two ends are there, before and after.
+func both(from, to *end) [2]bool {
+	return [2]bool{from.there[0] && to.there[0], from.there[1] && to.there[1]}
+}
+
+// note adds the flips of one connection to the list and the counts they belong to. It returns the
+// counts of new or deleted pods, nil for pods that stay.
+func (p *Plan) note(there [2]bool, outside bool, flips []Flip) (others *Others) {
+	if len(flips) == 0 {
+		return nil
+	}
+	list, tally := &p.Flips, &p.Between
+	if outside {
+		list, tally = &p.Outside, &p.WithOutside
+	}
+	switch there {
+	case [2]bool{true, true}:
+		tally.add(flips)
+		p.add(flips)
+	case [2]bool{false, true}:
+		list, others = &p.NewConnections, &p.NewPods
+	default:
+		list, others = &p.DeletedConnections, &p.DeletedPods
+	}
+	if *list = append(*list, flips...); others != nil {
+		others.add(flips, outside)
+	}
+	return others
+}
+
+// flips compares two ends on every port. It reports also whether a policy of the one that
+// stays lets the other one through, which is new.
+func (x *comparison) flips(from, to *end, within bool) (found []Flip, admitted bool) {
+	connections := max(from.pods, 1) * max(to.pods, 1)
+	source, destination := from.pod, to.pod
+	if within {
+		connections = from.pods * (from.pods - 1)
+		destination = x.second(from.name)
+	}
+	before := newConnection(x.before, source, destination, from.there[0] && to.there[0])
+	after := newConnection(x.after, source, destination, from.there[1] && to.there[1])
+	for _, r := range split(before.edges(), after.edges()) {
+		old, now := before.ask(r), after.ask(r)
+		if !flipped(old.verdict, now.verdict) {
+			continue
+		}
+		admitted = admitted || x.admits(from, to, now)
+		f := Flip{
+			From: from.name, To: to.name, Ports: []Range{r}, Before: old.verdict, After: now.verdict,
+			By: x.by(old, now), Connections: connections,
+		}
+		same := func(g Flip) bool { return g.Before == f.Before && g.After == f.After && slices.Equal(g.By, f.By) }
+		if i := slices.IndexFunc(found, same); i >= 0 {
+			found[i].Ports = append(found[i].Ports, r)
+		} else {
+			found = append(found, f)
+		}
+	}
+	for i := range found {
+		found[i].Ports = joined(found[i].Ports)
+	}
+	return found, admitted
+}
+
+// second returns another pod of a workload of several.
+func (x *comparison) second(workload string) string {
+	i := slices.IndexFunc(x.workloads, func(w matrix.Workload) bool { return w.Name == workload })
+	return x.workloads[i].Pods[1]
+}
+
+// by returns the policies that decide now, at the ends that decided otherwise
+// before.
+func (x *comparison) by(old, now answer) []string {
+	by := []string{}
+	for side, half := range now.halves {
+		if half.Actual != old.halves[side].Actual && half.Actual == now.verdict {
+			by = append(by, x.after.Policies(half)...)
+		}
+	}
+	slices.Sort(by)
+	by = slices.Compact(by)
+	if slices.ContainsFunc(by, func(p string) bool { return x.touched[p] }) {
+		by = slices.DeleteFunc(by, func(p string) bool { return !x.touched[p] })
+	}
+	return by
+}

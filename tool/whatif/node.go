@@ -1,0 +1,223 @@
+package whatif
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/tool/hnssim"
+)
+
+// NodeChange is what one node's agent would write.
+type NodeChange struct {
+	Node string `json:"node"`
+	// Sets that come, go or get other members, sorted by name.
+	Sets []SetChange `json:"sets"`
+	// Endpoints get rules or lose some; ACLs count them over all endpoints.
+	Endpoints   int `json:"endpoints"`
+	ACLsAdded   int `json:"aclsAdded"`
+	ACLsRemoved int `json:"aclsRemoved"`
+	// Calls are the HNS requests by kind and verb, reads included; Bytes are those
+	// of the writes' content.
+	Calls map[string]int `json:"calls"`
+	Bytes int            `json:"bytes"`
+	// Requests are the writes in their order, a line for every set and ACL, when they
+	// were asked for.
+	Requests []string `json:"requests,omitempty"`
+}
+
+// SetChange is one set that changes.
+type SetChange struct {
+	Name    string `json:"name"`
+	Change  string `json:"change"` // added, changed or removed
+	Joined  int    `json:"joined"` // members
+	Left    int    `json:"left"`
+	Members int    `json:"members"` // afterwards, or when it is removed before
+}
+
+// The changes of a set.
+const (
+	added   = "added"
+	changed = "changed"
+	removed = "removed"
+)
+
+// Changes reports whether anything would be written.
+func (n NodeChange) Changes() bool {
+	return len(n.Sets) > 0 || n.ACLsAdded+n.ACLsRemoved > 0
+}
+
+// played is a node with a dataplane.
+type played struct {
+	sim *hnssim.Sim
+	cfg dataplane.Config
+	dp  *dataplane.Dataplane
+	now time.Time
+}
+
+// play brings the world to a node and programs it.
+func (w World) play(ctx context.Context, cfg dataplane.Config, nodeAddrs []netip.Addr, local func(Pod) bool) (*played, error) {
+	p := &played{sim: hnssim.New(hnssim.Options{CountOnly: true}), cfg: cfg, now: w.Now}
+	p.cfg.Client, p.cfg.Now = p.sim, func() time.Time { return p.now }
+	p.dp = dataplane.New(p.cfg)
+	if err := plug(p.sim, w.endpoints(local)); err != nil {
+		return nil, err
+	}
+	return p, p.apply(ctx, w.whole(local, nodeAddrs))
+}
+
+// mostTries is how often what HNS refuses is tried again, in parts or without
+// what it refuses.
+const mostTries = 8
+
+// apply applies a transaction, and empty ones while that helps.
+func (p *played) apply(ctx context.Context, tx *dataplane.Transaction) error {
+	for range mostTries {
+		report, err := p.dp.ApplyDataplane(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if report.Converged() {
+			return nil
+		}
+		p.now = p.now.Add(report.RetryAfter)
+		tx = dataplane.NewTransaction()
+	}
+	return nil // what is not programmed is among the warnings
+}
+
+// changeNode says what a change would write on one node.
+func (w World) changeNode(ctx context.Context, node Node, c Change) (*NodeChange, error) {
+	local := func(p Pod) bool { return p.Node == node.Name }
+	p, err := w.play(ctx, dataplane.Config{Node: node.Name}, node.Addrs, local)
+	if err != nil {
+		return nil, err
+	}
+	return p.change(ctx, w, c, local)
+}
+
+// change brings a change to the node, and says what that writes.
+func (p *played) change(ctx context.Context, w World, c Change, local func(Pod) bool) (*NodeChange, error) {
+	out := &NodeChange{Node: p.cfg.Node}
+	if err := p.replaced(w, c, local); err != nil {
+		return nil, err
+	}
+	before := setsInHNS(p.sim)
+	rules := map[string]hns.Endpoint{} // before, of the endpoints that are written
+	p.sim.OnCall(func(call hnssim.Call, when hnssim.When) {
+		if when != hnssim.Before || call.Op != hns.OpACLAdd && call.Op != hns.OpACLUpdate {
+			return
+		}
+		if _, known := rules[call.Target]; !known {
+			rules[call.Target] = p.rules(call.Target)
+		}
+	})
+	defer p.sim.OnCall(nil)
+	p.sim.ResetCalls()
+	if err := p.apply(ctx, c.transaction(w, local)); err != nil {
+		return nil, err
+	}
+	out.Calls, out.Bytes = p.sim.Counts(), p.sim.Written()
+	out.compareSets(before, setsInHNS(p.sim))
+	for id, was := range rules {
+		out.compareRules(was, p.rules(id))
+	}
+	return out, nil
+}
+
+// requests returns what the first transaction of a change writes on one node. The node has no
+// endpoints of new pods yet.
+func (w World) requests(ctx context.Context, node Node, c Change) ([]string, error) {
+	local := func(p Pod) bool { return p.Node == node.Name }
+	p, err := w.play(ctx, dataplane.Config{Node: node.Name}, node.Addrs, local)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := p.unplug(w, c, local); err != nil {
+		return nil, err
+	}
+	var requests []hns.Request
+	p.sim.OnCall(func(call hnssim.Call, when hnssim.When) {
+		if when != hnssim.Before {
+			return
+		}
+		r := hns.Request{Op: call.Op, Endpoint: call.Target, Sets: call.Sets, ACLs: call.ACLs, Policies: call.Policies}
+		if call.Op == hns.OpACLUpdate {
+			r.ACLs = nil // they are among the policies
+		}
+		requests = append(requests, r)
+	})
+	if _, err := p.dp.ApplyDataplane(ctx, c.transaction(w, local)); err != nil {
+		return nil, err
+	}
+	text := dataplane.NewPlan(requests, p.dp.Dump()).String()
+	return strings.Split(strings.TrimSuffix(text, "\n"), "\n"), nil
+}
+
+// rules returns what an endpoint has in HNS, nothing when there is none.
+func (p *played) rules(id string) hns.Endpoint {
+	ep, _ := p.sim.Endpoint(id)
+	return hns.Endpoint{Policies: ep.Policies}
+}
+
+// setsInHNS returns the sets in HNS, by id.
+func setsInHNS(sim *hnssim.Sim) map[string]hns.SetPolicy {
+	out := map[string]hns.SetPolicy{}
+	for _, set := range sim.Sets() {
+		out[set.ID] = set
+	}
+	return out
+}
+
+// compareSets notes which sets differ.
+func (n *NodeChange) compareSets(before, after map[string]hns.SetPolicy) {
+	n.Sets = []SetChange{}
+	for id, was := range before {
+		is, ok := after[id]
+		if !ok {
+			n.Sets = append(n.Sets, SetChange{Name: was.Name, Change: removed, Left: len(was.Values), Members: len(was.Values)})
+			continue
+		}
+		c := SetChange{Name: is.Name, Change: changed, Joined: missing(was.Values, is.Values), Left: missing(is.Values, was.Values), Members: len(is.Values)}
+		if c.Joined+c.Left > 0 {
+			n.Sets = append(n.Sets, c)
+		}
+	}
+	for id, is := range after {
+		if _, ok := before[id]; !ok {
+			n.Sets = append(n.Sets, SetChange{Name: is.Name, Change: added, Joined: len(is.Values), Members: len(is.Values)})
+		}
+	}
+	slices.SortFunc(n.Sets, func(a, b SetChange) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// compareRules counts how the rules of an endpoint differ.
+func (n *NodeChange) compareRules(was, is hns.Endpoint) {
+	rulesBefore, _ := was.Split()
+	rules, _ := is.Split()
+	joined, left := missing(rulesBefore, rules), missing(rules, rulesBefore)
+	n.ACLsAdded, n.ACLsRemoved = n.ACLsAdded+joined, n.ACLsRemoved+left
+	if joined+left > 0 {
+		n.Endpoints++
+	}
+}
+
+// missing counts those of the second list that the first lacks.
+func missing[T comparable](from, list []T) int {
+	have := map[T]int{}
+	for _, v := range from {
+		have[v]++
+	}
+	n := 0
+	for _, v := range list {
+		if have[v]--; have[v] < 0 {
+			n++
+		}
+	}
+	return n
+}

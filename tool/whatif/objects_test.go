@@ -1,0 +1,144 @@
+package whatif_test
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/winnpm/winnpm/pkg/desired"
+	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/explain"
+	"github.com/winnpm/winnpm/tool/whatif"
+)
+
+// pod is one at 10.0.0.N.
+func pod(name, app string, n byte) whatif.Pod {
+	return whatif.Pod{Node: "n1", Pod: desired.Pod{Namespace: "x", Name: name, Labels: map[string]string{"app": app}, Addr: netip.AddrFrom4([4]byte{10, 0, 0, n})}}
+}
+
+// fromTo isolates the pods of one label and lets in those of another.
+func fromTo(name, from, to string) *networkingv1.NetworkPolicy {
+	np := deny("x")
+	np.Name, np.Spec.PodSelector = name, metav1.LabelSelector{MatchLabels: map[string]string{"app": to}}
+	np.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": from}}}}}}
+	return np
+}
+
+// small is a cluster of three pods, one of which lets the web in.
+func small() whatif.World {
+	return whatif.World{
+		Nodes: []whatif.Node{{Name: "n1"}}, Namespaces: []desired.Namespace{{Name: "x"}},
+		Pods: []whatif.Pod{pod("web-0", "web", 1), pod("spy", "spy", 2), pod("db", "db", 3)}, Policies: []*networkingv1.NetworkPolicy{fromTo("db", "web", "db")},
+	}
+}
+
+// planned is the plan of other pods.
+func planned(t *testing.T, w whatif.World, pods ...whatif.Pod) whatif.Plan {
+	t.Helper()
+	after := w
+	after.Pods = pods
+	plan, err := whatif.New(t.Context(), w, whatif.Change{After: &after})
+	require.NoError(t, err)
+	return plan
+}
+
+// TestNewPodsAreCountedApart: one web more flips nothing, though the database lets it in; that
+// it does is said, and so is what stays closed to a pod that nobody lets in.
+func TestNewPodsAreCountedApart(t *testing.T) {
+	w := small()
+	plan := planned(t, w, append(w.Pods, pod("web-1", "web", 4))...)
+	require.Equal(t, whatif.Tally{}, plan.Tally)
+	// To and from three pods but for what the database would open, none of which it may not;
+	// and outside, both ways.
+	require.Equal(t, whatif.Others{Pods: 1, Allowed: 8, WithOutside: 2, ByPolicy: 1}, plan.NewPods)
+	require.True(t, plan.Any())
+	require.Equal(t, []int{3, 6}, []int{plan.Pods, plan.Connections})
+	require.Equal(t, []string{"n1"}, []string{plan.Nodes[0].Node})
+
+	plan = planned(t, w, append(w.Pods, pod("spy-1", "spy", 4))...)
+	require.Equal(t, whatif.Others{Pods: 1, Allowed: 7, WithOutside: 2}, plan.NewPods, "not to the database")
+	require.Contains(t, plan.Headline(), "NO FLIPS among 6 connections between 3 pods, nor with addresses outside.")
+
+	plan = planned(t, w, w.Pods[1:]...)
+	require.Equal(t, whatif.Others{Pods: 1, Allowed: 6, WithOutside: 2}, plan.DeletedPods)
+	require.Equal(t, whatif.Tally{}, plan.Tally)
+	require.True(t, plan.Any())
+	for _, f := range plan.DeletedConnections {
+		require.Equal(t, []explain.Verdict{explain.Allowed, whatif.Absent}, []explain.Verdict{f.Before, f.After})
+	}
+}
+
+// A pod that stays under another label opens and blocks, as policies do.
+func TestLabelsFlip(t *testing.T) {
+	w := small()
+	plan := planned(t, w, w.Pods[0], pod("spy", "web", 2), w.Pods[2])
+	require.Equal(t, whatif.Tally{Flipped: 1, Opened: 1}, plan.Tally)
+	require.Equal(t, []string{"x/db"}, plan.Flips[0].By)
+	plan = planned(t, w, pod("web-0", "wbe", 1), w.Pods[1], w.Pods[2])
+	require.Equal(t, whatif.Tally{Flipped: 1, Blocked: 1}, plan.Tally)
+	require.Zero(t, plan.NewPods.Pods+plan.DeletedPods.Pods)
+}
+
+// TestPoliciesThatSelectNoLonger: a policy that no file of the change names is named when the
+// change takes its last pod.
+func TestPoliciesThatSelectNoLonger(t *testing.T) {
+	w := small()
+	plan := planned(t, w, w.Pods[0], w.Pods[1], pod("db", "bd", 3))
+	require.Equal(t, []whatif.PolicyChange{{Policy: "x/db", Change: "unchanged", SelectsNothing: true, NoLonger: true}}, plan.Policies)
+	require.Equal(t, whatif.Tally{Flipped: 2, Opened: 2}, plan.Tally, "of the spy, and of addresses outside")
+	var b strings.Builder
+	require.NoError(t, plan.WriteText(&b, whatif.Brief))
+	require.Contains(t, b.String(), "x/db: unchanged, selects no pod any more\nOPENED 2, 1 of them with addresses outside; none blocked.")
+	for i := range 20 {
+		plan.Objects = append(plan.Objects, whatif.ObjectChange{Kind: "Deployment", Object: fmt.Sprint("x/other-", i), Change: "unchanged"})
+	}
+	b.Reset()
+	require.NoError(t, plan.WriteText(&b, whatif.Brief))
+	require.Contains(t, b.String(), "x/db: unchanged, selects no pod any more\n20 objects are unchanged; --all names them\n", "that is folded with nothing")
+}
+
+// The API server refuses what has no namespace there, whatever its kind.
+func TestObjectsWithoutANamespace(t *testing.T) {
+	w := small()
+	after := w
+	plan, err := whatif.New(t.Context(), w, whatif.Change{After: &after, Objects: []whatif.ObjectChange{
+		{Kind: "Deployment", Object: "xx/web", Change: "new"}, {Kind: "Pod", Object: "x/web-0", Change: "unchanged"}, {Kind: "Node", Object: "n2", Change: "new"}, {Kind: "Pod", Object: "gone/p", Change: "deleted"},
+	}})
+	require.NoError(t, err)
+	require.Equal(t, []state.Warning{{Object: "xx/web", Kind: "Deployment", Reason: "NoNamespace", Message: "the cluster has no namespace xx, so the object cannot be applied there"}}, plan.Warnings)
+}
+
+// What stays as it is takes one line, unless nothing is to be folded.
+func TestUnchangedObjectsAreFolded(t *testing.T) {
+	plan := whatif.Plan{Policies: []whatif.PolicyChange{{Policy: "x/p", Change: "changed"}}}
+	for i := range 20 {
+		plan.Objects = append(plan.Objects, whatif.ObjectChange{Kind: "Pod", Object: fmt.Sprintf("x/p%d", i), Change: "unchanged", Pods: 1})
+	}
+	plan.Objects = append(plan.Objects, whatif.ObjectChange{Kind: "Deployment", Object: "x/d", Change: "changed", Pods: 4, New: 2, Deleted: 1})
+	for d, want := range map[whatif.Detail]string{
+		whatif.Brief: "x/p: changed\nDeployment x/d: changed, 4 pods, 2 of them new, 1 of them deleted\n20 objects are unchanged; --all names them\nNothing changes",
+		whatif.Whole: "Pod x/p18: unchanged, 1 pod\nPod x/p19: unchanged, 1 pod\nDeployment x/d: changed, 4 pods, 2 of them new, 1 of them deleted\nNothing changes",
+	} {
+		var b strings.Builder
+		require.NoError(t, plan.WriteText(&b, d))
+		require.Contains(t, b.String(), want)
+	}
+}
+
+// Nodes of interest are those that somebody described, and those that pods say they are on.
+func TestAddNodes(t *testing.T) {
+	w := small()
+	w.Peers = []state.Node{{Name: "linux"}, {Name: "n1"}}
+	on := pod("late", "web", 9)
+	on.Node = "n0"
+	other := pod("other", "web", 8)
+	other.Node = "linux"
+	w.Pods = append(w.Pods, on, other)
+	w.AddNodes()
+	require.Equal(t, []whatif.Node{{Name: "n0"}, {Name: "n1"}}, w.Nodes)
+}

@@ -1,0 +1,225 @@
+package whatif
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"go4.org/netipx"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/explain"
+)
+
+// Addresses are some that are no pod's, which no policy tells apart.
+type Addresses struct {
+	Name   string   `json:"name"`
+	Blocks []string `json:"blocks"` // sorted; pods in them are not meant
+
+	one netip.Addr
+}
+
+// space is the number of IPv4 addresses.
+const space = uint64(1) << 32
+
+// outside groups the addresses that are no pod's by what the rules of policies say of them.
+// Rules of others, like the CNI's, do not divide the groups: a change leaves them as they
+// are.
+func outside(clusters ...*explain.Cluster) []Addresses {
+	at, foreign, pods := edgesOfAll(clusters)
+	var from, to []uint64
+	var some []netip.Addr
+	for i := range at[1:] {
+		addr, ok := nobody(at[i], at[i+1], pods, foreign)
+		if !ok {
+			addr, ok = nobody(at[i], at[i+1], pods, nil)
+		}
+		if ok {
+			from, to, some = append(from, at[i]), append(to, at[i+1]), append(some, addr)
+		}
+	}
+	keys := make([]string, len(some))
+	for _, c := range clusters {
+		for i, class := range c.Classes(some) {
+			keys[i] += fmt.Sprintf("%d ", class)
+		}
+	}
+	var out []Addresses
+	place := map[string]int{}
+	sets := []*netipx.IPSetBuilder{}
+	for i, key := range keys {
+		n, ok := place[key]
+		if !ok {
+			n = len(out)
+			place[key] = n
+			out, sets = append(out, Addresses{one: some[i]}), append(sets, &netipx.IPSetBuilder{})
+		}
+		sets[n].AddRange(netipx.IPRangeFrom(address(from[i]), address(to[i]-1)))
+	}
+	for i := range out {
+		out[i].describe(sets[i])
+	}
+	return out
+}
+
+// edgesOfAll returns where rules of policies begin and end, and members of sets that are
+// no pod's, like nodes; the addresses that rules of others name; and those of pods.
+func edgesOfAll(clusters []*explain.Cluster) (at []uint64, foreign hns.Spans, pods map[uint32]bool) {
+	at, pods = []uint64{0, space}, map[uint32]bool{}
+	for _, c := range clusters {
+		d := c.Dump()
+		for i := range d.Endpoints {
+			for _, sp := range spans(d.Endpoints[i].Applied) {
+				at = append(at, uint64(sp.First), uint64(sp.Last)+1)
+			}
+			foreign = append(foreign, spans(d.Endpoints[i].ForeignRules)...)
+		}
+		for i := range d.Pods {
+			if addr, ok := c.Owns(&d.Pods[i]); ok {
+				pods[number(addr)] = true
+			}
+		}
+	}
+	for _, c := range clusters {
+		at = append(at, edgesOfSets(c.Dump().Sets, pods)...)
+	}
+	slices.Sort(at)
+	return slices.Compact(at), foreign.Sorted(), pods
+}
+
+// edgesOfSets returns where members of sets begin and end that are no pod's.
+func edgesOfSets(sets []state.Set, pods map[uint32]bool) (at []uint64) {
+	for i := range sets {
+		for _, sp := range membersOf(&sets[i]) {
+			if sp.First < sp.Last || !pods[sp.First] {
+				at = append(at, uint64(sp.First), uint64(sp.Last)+1)
+			}
+		}
+	}
+	return at
+}
+
+// membersOf returns the addresses that a set has or should have.
+func membersOf(s *state.Set) (out hns.Spans) {
+	for _, members := range [][]string{s.Members, s.Surplus} {
+		for _, m := range members {
+			if sp, ok := hns.ParseSpan(m); ok {
+				out = append(out, sp)
+			}
+		}
+	}
+	return out
+}
+
+// nobody finds an address, below end, that is neither a pod's nor known to rules
+// of others.
+func nobody(begin, end uint64, pods map[uint32]bool, foreign hns.Spans) (netip.Addr, bool) {
+	for n := begin; n < end; n++ {
+		addr := address(n)
+		if i := slices.IndexFunc(foreign, func(sp hns.Span) bool { return uint64(sp.First) <= n && n <= uint64(sp.Last) }); i >= 0 {
+			n = uint64(foreign[i].Last)
+			continue
+		}
+		if !pods[uint32(n)] { //nolint:gosec // below 1<<32
+			return addr, true
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// spans returns the blocks that rules name.
+func spans(acls []hns.ACL) hns.Spans {
+	var out hns.Spans
+	for _, a := range acls {
+		for text := range strings.SplitSeq(a.LocalAddresses+","+a.RemoteAddresses, ",") {
+			if sp, ok := hns.ParseSpan(text); ok {
+				out = append(out, sp)
+			}
+		}
+	}
+	return out
+}
+
+func address(n uint64) netip.Addr {
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], uint32(n)) //nolint:gosec // below 1<<32
+	return netip.AddrFrom4(b)
+}
+
+func number(a netip.Addr) uint32 {
+	b := a.As4()
+	return binary.BigEndian.Uint32(b[:])
+}
+
+// together names several groups of addresses as one.
+func together(groups []Addresses) string {
+	var b netipx.IPSetBuilder
+	for _, g := range groups {
+		for _, text := range g.Blocks {
+			if p, err := netip.ParsePrefix(text); err == nil {
+				b.AddPrefix(p)
+			}
+		}
+	}
+	var all Addresses
+	all.describe(&b)
+	return all.Name
+}
+
+// shownBlocks keeps the name of addresses short.
+const shownBlocks = 3
+
+// describe names the addresses of a set by their blocks, or by those that they
+// are not in, whichever is shorter.
+func (a *Addresses) describe(b *netipx.IPSetBuilder) {
+	in, err := b.IPSet()
+	if err != nil { // ranges of addresses are a set
+		return
+	}
+	all := netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+	var rest netipx.IPSetBuilder
+	rest.AddPrefix(all)
+	rest.RemoveSet(in)
+	out, err := rest.IPSet()
+	if err != nil {
+		return
+	}
+	blocks, others := in.Prefixes(), out.Prefixes()
+	for _, p := range blocks {
+		a.Blocks = append(a.Blocks, p.String())
+	}
+	switch {
+	case len(others) == 0:
+		a.Name = "every address"
+	case len(others) < len(blocks):
+		a.Name = "addresses not in " + blocksText(others)
+	default:
+		a.Name = "addresses in " + blocksText(blocks)
+	}
+}
+
+func blocksText(blocks []netip.Prefix) string {
+	var words []string
+	for i, p := range blocks {
+		if i == shownBlocks-1 && len(blocks) > shownBlocks {
+			words = append(words, fmt.Sprintf("%d more", len(blocks)-i))
+			break
+		}
+		words = append(words, p.String())
+	}
+	return strings.Join(words, ", ")
+}
+
+// endpointsOf returns the endpoints of a pod.
+func endpointsOf(c *explain.Cluster) map[string][]*state.Endpoint {
+	out := map[string][]*state.Endpoint{}
+	d := c.Dump()
+	for i := range d.Endpoints {
+		ep := &d.Endpoints[i]
+		out[ep.Pod] = append(out[ep.Pod], ep)
+	}
+	return out
+}

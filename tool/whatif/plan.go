@@ -1,0 +1,170 @@
+package whatif
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/explain"
+	"github.com/winnpm/winnpm/tool/matrix"
+)
+
+// Plan is what a change would change. Lists are sorted.
+type Plan struct {
+	Policies []PolicyChange `json:"policies"`
+	// Objects of the change are those that are no policies.
+	Objects []ObjectChange `json:"objects"`
+	// Pods own an address in the pod network, before and after. A connection is an ordered
+	// pair of them; it flips when it does on any port.
+	Pods        int `json:"pods"`
+	Connections int `json:"connections"`
+	// Tally counts everything that flips: Between pods, and WithOutside, where a pod with any
+	// addresses is one connection in each direction.
+	Tally
+	Between     Tally `json:"betweenPods"`
+	WithOutside Tally `json:"withOutside"`
+	// NewPods and DeletedPods count the connections of pods that are not there before, or
+	// afterwards. No such connection flips.
+	NewPods     Others `json:"newPods"`
+	DeletedPods Others `json:"deletedPods"`
+	// Workloads and Addresses are the ends of flips, by name.
+	Workloads []matrix.Workload `json:"workloads"`
+	Addresses []Addresses       `json:"addresses"`
+	Flips     []Flip            `json:"flips"`   // between pods
+	Outside   []Flip            `json:"outside"` // with addresses that are no pod's
+	// NewConnections and DeletedConnections are those of NewPods and DeletedPods.
+	NewConnections     []Flip `json:"newConnections"`
+	DeletedConnections []Flip `json:"deletedConnections"`
+	// Nodes are those on which something is written, of NodesSeen.
+	Nodes     []NodeChange `json:"nodes"`
+	NodesSeen int          `json:"nodesSeen"`
+	// Warnings are what of the policies cannot be expressed or programmed.
+	Warnings []state.Warning `json:"warnings"`
+}
+
+// Tally counts connections that flip, each once, whatever the number of its ports.
+type Tally struct {
+	Flipped int `json:"flipped"`
+	Opened  int `json:"opened"`            // on some port
+	Blocked int `json:"blocked"`           // on some port
+	Unknown int `json:"unknown,omitempty"` // on some port the verdict afterwards is not known
+}
+
+// add counts the flips of one pair of ends.
+func (t *Tally) add(flips []Flip) {
+	if len(flips) == 0 {
+		return
+	}
+	n := flips[0].Connections
+	t.Flipped += n
+	for verdict, to := range map[explain.Verdict]*int{explain.Allowed: &t.Opened, explain.Blocked: &t.Blocked, explain.Unknown: &t.Unknown} {
+		if slices.ContainsFunc(flips, func(f Flip) bool { return f.After == verdict }) {
+			*to += n
+		}
+	}
+}
+
+// New plans a change of a world. It fails with NoPolicyError when a policy to
+// delete is not there, and with ErrNoNodes when it cannot know what a policy means.
+func New(ctx context.Context, w World, c Change) (Plan, error) {
+	policies, err := w.classify(c)
+	if err != nil {
+		return Plan{}, err
+	}
+	if err := w.checkPeers(c); err != nil {
+		return Plan{}, err
+	}
+	missing := w.noNamespaces(c)
+	w, c = w.fit(c)
+	pods, nodes := w.Pods, w.Nodes
+	if c.differs() {
+		pods, nodes = slices.Concat(pods, c.After.Pods), c.After.Nodes
+	}
+	before, after, written, err := w.everywhere(ctx, c, alone(nodes, pods))
+	if err != nil {
+		return Plan{}, err
+	}
+
+	now := idle(after.Dump())
+	for i := range policies {
+		policies[i].SelectsNothing = now[policies[i].Policy]
+	}
+	if c.differs() {
+		policies = noteLost(policies, before.Dump(), now)
+	}
+	said := slices.Concat(w.Warnings, missing, c.Warnings, warnings(before.Dump().Warnings, after.Dump().Warnings, c))
+	plan := Plan{Policies: policies, Objects: sortedObjects(c.Objects), Warnings: append([]state.Warning{}, said...), NodesSeen: len(nodes), Nodes: []NodeChange{}}
+	x := newComparison(before, after, policies, c)
+	if err := plan.flips(ctx, x); err != nil {
+		return Plan{}, err
+	}
+	changed := x.changed // keeps no dump alive
+	for _, node := range nodes {
+		if !slices.ContainsFunc(pods, func(p Pod) bool { return p.Node == node.Name && changed[p.Key().String()] }) {
+			continue
+		}
+		n, err := w.writes(ctx, node, c, written)
+		if err != nil {
+			return Plan{}, err
+		}
+		if n.Changes() {
+			plan.Nodes = append(plan.Nodes, *n)
+		}
+	}
+	slices.SortFunc(plan.Nodes, func(a, b NodeChange) int { return cmp.Compare(a.Node, b.Node) })
+	return plan, nil
+}
+
+// writes returns the writes of a change to a node, with the requests if the change asks for them.
+// Callers pass the writes if they are known already, else nil.
+func (w World) writes(ctx context.Context, node Node, c Change, known *NodeChange) (n *NodeChange, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if n = known; n == nil {
+		if n, err = w.changeNode(ctx, node, c); err != nil {
+			return nil, err
+		}
+	}
+	if c.Requests && n.Changes() {
+		n.Requests, err = w.requests(ctx, node, c)
+	}
+	return n, err
+}
+
+// alone returns the only node, if all pods are on it and it has no address. What the verdicts
+// are played on is then that node. Else it returns nil.
+func alone(nodes []Node, pods []Pod) *Node {
+	if len(nodes) != 1 || len(nodes[0].Addrs) > 0 || slices.ContainsFunc(pods, func(p Pod) bool { return p.Node != nodes[0].Name }) {
+		return nil
+	}
+	return &nodes[0]
+}
+
+// everywhere returns the cluster before a change and after it. Verdicts are of the whole
+// cluster: every pod is on one node, whose addresses may not come in beside the policies.
+// written is what the change writes on node; nil if node is nil.
+func (w World) everywhere(ctx context.Context, c Change, node *Node) (before, after *explain.Cluster, written *NodeChange, err error) {
+	all := func(Pod) bool { return true }
+	cfg := dataplane.Config{Unchecked: true}
+	if node != nil {
+		cfg = dataplane.Config{Node: node.Name}
+	}
+	p, err := w.play(ctx, cfg, nil, all)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	was := p.dp.Snapshot()
+	if node != nil {
+		written, err = p.change(ctx, w, c, all)
+	} else if err = p.replaced(w, c, all); err == nil {
+		err = p.apply(ctx, c.transaction(w, all))
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	is := p.dp.Snapshot()
+	return explain.New(was.Dump()), explain.New(is.Dump()), written, nil
+}

@@ -1,0 +1,300 @@
+package whatif_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
+
+	"github.com/winnpm/winnpm/pkg/desired"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/explain"
+	"github.com/winnpm/winnpm/tool/manifest"
+	"github.com/winnpm/winnpm/tool/simulate"
+	"github.com/winnpm/winnpm/tool/whatif"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+const shop = "../../examples/shop"
+
+// change is that of a file of objects.
+func change(t testing.TB, w whatif.World, path string, remove bool) whatif.Change {
+	t.Helper()
+	objects, _, err := manifest.Load([]string{path}, manifest.Options{Change: true})
+	require.NoError(t, err)
+	c, err := simulate.Apply(w, objects, simulate.ChangeOptions{Delete: remove})
+	require.NoError(t, err)
+	return c
+}
+
+// TestTexts has plans as a person reads them.
+func TestTexts(t *testing.T) {
+	for _, tc := range []struct {
+		name, path       string
+		remove, requests bool
+	}{
+		{"checkout", "testdata/checkout.yaml", false, false},
+		{"nothing", shop + "/21-shop-policies.yaml", false, false},
+		{"delete", shop + "/21-shop-policies.yaml", true, false},
+		{"delete-one", "testdata/gateway.yaml", true, true},
+		{"admin", "../../examples/plan/sandbox.yaml", false, true},
+		{"rollout", "../../examples/plan/rollout.yaml", false, true},
+		{"delete-sandbox", shop + "/50-sandbox.yaml", true, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			world, err := simulate.World(t.Context(), simulate.Options{Manifests: []string{shop}})
+			require.NoError(t, err)
+			c := change(t, world, tc.path, tc.remove)
+			c.Requests = tc.requests
+			plan, err := whatif.New(t.Context(), world, c)
+			require.NoError(t, err)
+			var b strings.Builder
+			require.NoError(t, plan.WriteText(&b, whatif.Brief))
+			path := filepath.Join("testdata", tc.name+".txt")
+			if *update {
+				require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o600))
+			}
+			want, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Empty(t, gocmp.Diff(string(want), b.String()))
+			text, err := json.Marshal(plan)
+			require.NoError(t, err)
+			require.NotContains(t, string(text), "null", "a list without entries is []")
+		})
+	}
+}
+
+// TestNodesFlip: the addresses of nodes are told from others outside.
+func TestNodesFlip(t *testing.T) {
+	pod := whatif.Pod{Pod: desired.Pod{Namespace: "x", Name: "a", UID: "u", Addr: netip.MustParseAddr("10.0.0.1"), Local: true}, Node: "n1"}
+	w := whatif.World{
+		Pods: []whatif.Pod{pod}, Namespaces: []desired.Namespace{{Name: "x"}}, Nodes: []whatif.Node{{Name: "n1"}},
+		Peers: []state.Node{{Name: "n1", Addrs: []netip.Addr{netip.MustParseAddr("10.240.0.4")}}, {Name: "n2", Addrs: []netip.Addr{netip.MustParseAddr("10.240.0.5"), netip.MustParseAddr("8.8.8.8")}}},
+	}
+	everyNode := []v1alpha2.ClusterNetworkPolicyEgressPeer{{Nodes: &metav1.LabelSelector{}}}
+	rule := func(action v1alpha2.ClusterNetworkPolicyRuleAction, to []v1alpha2.ClusterNetworkPolicyEgressPeer) v1alpha2.ClusterNetworkPolicyEgressRule {
+		return v1alpha2.ClusterNetworkPolicyEgressRule{Action: action, To: to}
+	}
+	for want, rules := range map[string][]v1alpha2.ClusterNetworkPolicyEgressRule{
+		"addresses in 8.8.8.8/32, 10.240.0.4/31": {rule(v1alpha2.ClusterNetworkPolicyRuleActionDeny, everyNode)},
+		"addresses not in 8.8.8.8/32, 10.240.0.4/31": {
+			rule(v1alpha2.ClusterNetworkPolicyRuleActionAccept, everyNode),
+			rule(v1alpha2.ClusterNetworkPolicyRuleActionDeny, []v1alpha2.ClusterNetworkPolicyEgressPeer{{Networks: []v1alpha2.CIDR{"0.0.0.0/0"}}}),
+		},
+	} {
+		cnp := &v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: v1alpha2.ClusterNetworkPolicySpec{
+			Tier: v1alpha2.AdminTier, Subject: v1alpha2.ClusterNetworkPolicySubject{Namespaces: &metav1.LabelSelector{}}, Egress: rules,
+		}}
+		plan, err := whatif.New(t.Context(), w, whatif.Change{SetCluster: []*v1alpha2.ClusterNetworkPolicy{cnp}})
+		require.NoError(t, err)
+		require.Len(t, plan.Outside, 1)
+		require.Equal(t, want, plan.Outside[0].To)
+	}
+}
+
+// TestRequests: what a node is said to be asked for is what changes on it.
+func TestRequests(t *testing.T) {
+	verbs := map[string]string{"added": "create", "changed": "update", "removed": "delete"}
+	for _, remove := range []bool{false, true} {
+		world, err := simulate.World(t.Context(), simulate.Options{Manifests: []string{shop}})
+		require.NoError(t, err)
+		c := change(t, world, shop+"/21-shop-policies.yaml", remove)
+		if !remove {
+			world.Policies = slices.DeleteFunc(world.Policies, func(np *networkingv1.NetworkPolicy) bool { return np.Namespace == "shop" })
+		}
+		c.Requests = true
+		plan, err := whatif.New(t.Context(), world, c)
+		require.NoError(t, err)
+		require.NotEmpty(t, plan.Nodes)
+		for _, n := range plan.Nodes {
+			var changes, lines []string
+			for _, s := range n.Sets {
+				changes = append(changes, verbs[s.Change]+" "+s.Name)
+			}
+			for _, line := range n.Requests {
+				if words := strings.Fields(line); words[0] == "set" || words[0] == "nest" {
+					lines = append(lines, words[1]+" "+words[2])
+				}
+			}
+			require.ElementsMatch(t, changes, lines, "node %s", n.Node)
+		}
+	}
+}
+
+func TestPolicyToDeleteIsNotThere(t *testing.T) {
+	_, err := whatif.New(t.Context(), whatif.World{}, whatif.Change{Delete: []policy.Key{{Namespace: "x", Name: "p"}}})
+	require.ErrorIs(t, err, whatif.NoPolicyError{Policy: "x/p"})
+	require.EqualError(t, err, "NetworkPolicy x/p is not there, so there is nothing to delete; check namespace and name")
+	_, err = whatif.New(t.Context(), whatif.World{}, whatif.Change{DeleteCluster: []string{"p"}})
+	require.EqualError(t, err, "ClusterNetworkPolicy p is not there, so there is nothing to delete; check its name")
+}
+
+// Policies of all tiers are changed alike.
+func TestChangesOfClusterPolicies(t *testing.T) {
+	cnp := func(name string, priority int32) *v1alpha2.ClusterNetworkPolicy {
+		return &v1alpha2.ClusterNetworkPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       v1alpha2.ClusterNetworkPolicySpec{Tier: v1alpha2.AdminTier, Priority: priority},
+		}
+	}
+	w := whatif.World{
+		ClusterPolicies: []*v1alpha2.ClusterNetworkPolicy{cnp("same", 1), cnp("other", 1), cnp("gone", 1)},
+		Policies:        []*networkingv1.NetworkPolicy{deny("x")},
+	}
+	plan, err := whatif.New(t.Context(), w, whatif.Change{
+		SetCluster:    []*v1alpha2.ClusterNetworkPolicy{cnp("same", 1), cnp("other", 2), cnp("fresh", 1)},
+		DeleteCluster: []string{"gone"},
+		Delete:        []policy.Key{{Namespace: "x", Name: "deny"}},
+	})
+	require.NoError(t, err)
+	require.Equal(t, []whatif.PolicyChange{
+		{Policy: "ClusterNetworkPolicy/fresh", Change: "new", SelectsNothing: true},
+		{Policy: "ClusterNetworkPolicy/gone", Change: "deleted"},
+		{Policy: "ClusterNetworkPolicy/other", Change: "changed", SelectsNothing: true},
+		{Policy: "ClusterNetworkPolicy/same", Change: "unchanged", SelectsNothing: true},
+		{Policy: "x/deny", Change: "deleted"},
+	}, plan.Policies)
+}
+
+// deny isolates every pod of a namespace.
+func deny(namespace string) *networkingv1.NetworkPolicy {
+	return &networkingv1.NetworkPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "deny"},
+		Spec:       networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}},
+	}
+}
+
+// TestADumpIsOfOneNode: of other nodes it tells no writes; what others put on an
+// endpoint is there in the plan, and the policies that wait for a write count as
+// they are wanted.
+func TestADumpIsOfOneNode(t *testing.T) {
+	d := state.Dump{
+		Node: "n1", NodeAddrs: []string{"10.9.0.1", "bad"},
+		Pods: []state.Pod{
+			{Pod: "x/here", Addr: "10.0.0.1", Local: true, Owner: true, Endpoints: []string{"e1", "gone"}, Ports: []string{"http:80/TCP", "bad"}},
+			{Pod: "x/late", Addr: "10.0.0.2", Local: true, Owner: true},
+			{Pod: "x/there", Addr: "10.0.1.1", Owner: true},
+			{Pod: "x/loser", Addr: "10.0.1.1"},
+		},
+		Endpoints: []state.Endpoint{{ID: "e1", Pod: "x/here", Known: true, Tiered: true, ForeignRules: []hns.ACL{
+			{Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: 65500},
+		}}},
+	}
+	world, err := whatif.FromDump(d)
+	require.NoError(t, err)
+	plan, err := whatif.New(t.Context(), world, whatif.Change{Set: []*networkingv1.NetworkPolicy{deny("x")}})
+	require.NoError(t, err)
+	require.Equal(t, 1, plan.NodesSeen)
+	require.Len(t, plan.Nodes, 1)
+	require.Equal(t, 2, plan.Nodes[0].Endpoints)
+	require.Equal(t, 3, plan.Pods)
+	// What tiered rules do is not known, before and after, unless the other end blocks.
+	require.Equal(t, 4, plan.Between.Flipped)
+	for _, f := range plan.Flips {
+		require.NotEqual(t, "x/here", f.To)
+		require.Equal(t, explain.Blocked, f.After)
+	}
+}
+
+// A dump knows the nodes of its cluster when one of its policies asks for them.
+func TestNodesOfADump(t *testing.T) {
+	nodes := []v1alpha2.ClusterNetworkPolicyEgressRule{{Action: "Deny", To: []v1alpha2.ClusterNetworkPolicyEgressPeer{{Nodes: &metav1.LabelSelector{}}}}}
+	asks := &v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "asks"}, Spec: v1alpha2.ClusterNetworkPolicySpec{Tier: "Admin", Egress: nodes}}
+	change := whatif.Change{SetCluster: []*v1alpha2.ClusterNetworkPolicy{asks}}
+	d := state.Dump{Node: "n1"}
+	w, err := whatif.FromDump(d)
+	require.NoError(t, err)
+	_, err = whatif.New(t.Context(), w, change)
+	require.ErrorIs(t, err, whatif.ErrNoNodes)
+
+	d.ClusterPolicies = []state.ClusterPolicy{{Name: "other", Spec: &asks.Spec}}
+	d.Nodes = []state.Node{{Name: "n1"}}
+	w, err = whatif.FromDump(d)
+	require.NoError(t, err)
+	require.Equal(t, d.Nodes, w.Peers)
+	require.Equal(t, asks.Spec, w.ClusterPolicies[0].Spec)
+	plan, err := whatif.New(t.Context(), w, change)
+	require.NoError(t, err)
+	require.Equal(t, []whatif.PolicyChange{{Policy: "ClusterNetworkPolicy/asks", Change: "new", SelectsNothing: true}}, plan.Policies)
+
+	d.ClusterPolicies[0].Spec = nil
+	_, err = whatif.FromDump(d)
+	require.EqualError(t, err, "what ClusterNetworkPolicy other says: the dump does not have it: ask a newer agent")
+}
+
+func TestADumpWithoutSpecs(t *testing.T) {
+	_, err := whatif.FromDump(state.Dump{Policies: []state.Policy{{Policy: "x/p"}}})
+	require.ErrorIs(t, err, whatif.ErrNoSpec)
+}
+
+// TestWarnings: what the change leaves out counts, what was left out before by
+// other policies does not.
+func TestWarnings(t *testing.T) {
+	six := func(name string) *networkingv1.NetworkPolicy {
+		np := deny("x")
+		np.Name = name
+		np.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "fd00::/8"}}}}}
+		return np
+	}
+	w := whatif.World{Policies: []*networkingv1.NetworkPolicy{six("old"), six("same")}}
+	plan, err := whatif.New(t.Context(), w, whatif.Change{Set: []*networkingv1.NetworkPolicy{six("new"), six("same")}})
+	require.NoError(t, err)
+	var about []string
+	for _, w := range plan.Warnings {
+		about = append(about, w.Object)
+	}
+	require.Equal(t, []string{"x/new", "x/same"}, about)
+	require.Equal(t, []whatif.PolicyChange{{Policy: "x/new", Change: "new", SelectsNothing: true}, {Policy: "x/same", Change: "unchanged", SelectsNothing: true}}, plan.Policies)
+}
+
+// large is a world of many pods, on ten nodes, in as many workloads as a policy
+// is for.
+func large(pods, each int) whatif.World {
+	w := whatif.World{Namespaces: []desired.Namespace{{Name: "x"}}}
+	for i := range 10 {
+		w.Nodes = append(w.Nodes, whatif.Node{Name: fmt.Sprintf("n%d", i)})
+	}
+	for i := range pods {
+		app := fmt.Sprintf("w%d", i/each)
+		w.Pods = append(w.Pods, whatif.Pod{Node: fmt.Sprintf("n%d", i%10), Pod: desired.Pod{
+			Namespace: "x", Name: fmt.Sprintf("%s-%d", app, i%each), Labels: map[string]string{"app": app},
+			Addr: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}),
+		}})
+	}
+	for i := range pods / each {
+		np := deny("x")
+		np.Name = fmt.Sprintf("p%d", i)
+		np.Spec.PodSelector = metav1.LabelSelector{MatchLabels: map[string]string{"app": fmt.Sprintf("w%d", i)}}
+		peer := metav1.LabelSelector{MatchLabels: map[string]string{"app": fmt.Sprintf("w%d", i/2)}}
+		np.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{PodSelector: &peer}}}}
+		w.Policies = append(w.Policies, np)
+	}
+	return w
+}
+
+// BenchmarkPlan: one policy that all of 5,000 pods in 200 workloads get.
+func BenchmarkPlan(b *testing.B) {
+	w := large(5000, 25)
+	for b.Loop() {
+		plan, err := whatif.New(b.Context(), w, whatif.Change{Set: []*networkingv1.NetworkPolicy{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "open"},
+			Spec:       networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{}}},
+		}}})
+		require.NoError(b, err)
+		require.Len(b, plan.Nodes, 10)
+	}
+}

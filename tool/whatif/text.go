@@ -1,0 +1,302 @@
+package whatif
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/winnpm/winnpm/pkg/printable"
+	"github.com/winnpm/winnpm/tool/explain"
+)
+
+// Detail is how much of a list a person is shown.
+type Detail struct {
+	flips, ends, sets, nodes int
+	unchanged                int // objects, each in a line of its own
+	name                     int // characters of the name of a set, which lists blocks
+}
+
+// How much is shown: what fits a screen, or all there is, to be signed.
+var (
+	Brief = Detail{flips: 40, ends: 3, sets: 12, nodes: 10, unchanged: 8, name: 60}
+	Whole = Detail{math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt}
+)
+
+// WriteText writes the plan for a person: the numbers, what flips, and what is
+// written where.
+func (p Plan) WriteText(w io.Writer, d Detail) error {
+	b := &printable.Page{}
+	p.textSummary(b, d)
+	p.textFlips(b, d, "FLIPS between pods", p.Flips)
+	p.textFlips(b, d, "FLIPS with addresses outside", p.Outside)
+	p.textFlips(b, d, "CONNECTIONS of new pods", p.NewConnections)
+	p.textFlips(b, d, "CONNECTIONS of deleted pods", p.DeletedConnections)
+	p.textNodes(b, d)
+	if len(p.Warnings) > 0 {
+		b.Line(0, "")
+		b.Line(0, "WARNINGS (%d)", len(p.Warnings))
+		for _, w := range p.Warnings {
+			b.Line(1, "%s %s: %s: %s", w.Kind, w.Object, w.Reason, w.Message)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (p Plan) textSummary(b *printable.Page, d Detail) {
+	for _, line := range p.changesText(d) {
+		b.Line(0, "%s", line)
+	}
+	b.Line(0, "%s", p.Headline())
+	for _, line := range p.othersText() {
+		b.Line(0, "%s", line)
+	}
+}
+
+// changesText says in a line each what becomes of policies and other objects. Where many stay
+// as they are, they are one line, unless nothing is to be folded.
+func (p Plan) changesText(d Detail) []string {
+	var out, changed []string
+	add := func(folds bool, line string) {
+		out = append(out, line)
+		if !folds {
+			changed = append(changed, line)
+		}
+	}
+	for _, c := range p.Policies {
+		add(c.Change == unchanged && !c.NoLonger, c.Policy+": "+c.text())
+	}
+	for _, o := range p.Objects {
+		add(o.Change == unchanged, o.Kind+" "+o.Object+": "+o.text())
+	}
+	same := len(out) - len(changed)
+	if same <= d.unchanged {
+		return out
+	}
+	return append(changed, fmt.Sprintf("%d objects are unchanged; --all names them", same))
+}
+
+// text says what becomes of an object.
+func (o ObjectChange) text() string {
+	text := o.Change
+	if o.Pods > 0 || o.Kind != "Node" {
+		text += ", " + printable.Count(o.Pods, "pod")
+	}
+	if o.Change == isNew || o.Change == deleted {
+		return text
+	}
+	if o.New > 0 {
+		text += fmt.Sprintf(", %d of them new", o.New)
+	}
+	if o.Deleted > 0 {
+		text += fmt.Sprintf(", %d of them deleted", o.Deleted)
+	}
+	return text
+}
+
+// text says what becomes of a policy.
+func (c PolicyChange) text() string {
+	switch {
+	case c.NoLonger && c.Change != deleted:
+		return c.Change + ", selects no pod any more"
+	case c.SelectsNothing && c.Change != deleted:
+		return c.Change + ", selects no pod"
+	}
+	return c.Change
+}
+
+// Headline says in one line what changes, the worst first: what is opened, then what is not
+// known, then what is blocked.
+func (p Plan) Headline() string {
+	all := fmt.Sprintf("%s between %s", printable.Count(p.Connections, "connection"), printable.Count(p.Pods, "pod"))
+	if len(p.Flips)+len(p.Outside)+len(p.Nodes)+p.NewPods.Pods+p.DeletedPods.Pods == 0 {
+		return fmt.Sprintf("Nothing changes: none of %s flips, and no node is written to.", all)
+	}
+	writes := fmt.Sprintf("%d of %s written to.", len(p.Nodes), printable.Count(p.NodesSeen, "node"))
+	if p.Flipped == 0 {
+		return fmt.Sprintf("NO FLIPS among %s, nor with addresses outside. %s", all, writes)
+	}
+	var parts []string
+	for _, x := range []struct {
+		word              string
+		total, withOthers int
+	}{
+		{"OPENED", p.Opened, p.WithOutside.Opened},
+		{"NOT KNOWN", p.Unknown, p.WithOutside.Unknown},
+		{"BLOCKED", p.Blocked, p.WithOutside.Blocked},
+	} {
+		switch {
+		case x.total == 0:
+		case x.withOthers > 0:
+			parts = append(parts, fmt.Sprintf("%s %d, %d of them with addresses outside", x.word, x.total, x.withOthers))
+		default:
+			parts = append(parts, fmt.Sprintf("%s %d", x.word, x.total))
+		}
+	}
+	for _, x := range []struct {
+		word  string
+		total int
+	}{{"opened", p.Opened}, {"blocked", p.Blocked}} {
+		if x.total == 0 {
+			parts = append(parts, "none "+x.word)
+		}
+	}
+	return fmt.Sprintf("%s. %d of %s flip. %s", strings.Join(parts, "; "), p.Between.Flipped, all, writes)
+}
+
+// row is flips that differ in their ends alone.
+type row struct {
+	from, to []string
+	what     string
+}
+
+// rows joins flips that say the same: first those to one end, then those from
+// the same ends.
+func (p Plan) rows(flips []Flip) []row {
+	sizes := map[string]string{}
+	for _, w := range p.Workloads {
+		sizes[w.Name] = fmt.Sprintf("%s (%s)", w.Name, printable.Count(len(w.Pods), "pod"))
+	}
+	var to []row
+	for _, f := range flips {
+		from, dest := cmp.Or(sizes[f.From], f.From), cmp.Or(sizes[f.To], f.To)
+		to = append(to, row{from: []string{from}, to: []string{dest}, what: f.text()})
+	}
+	to = merged(to, func(r row) [2]string { return [2]string{r.what, r.to[0]} }, func(into *row, r row) { into.from = append(into.from, r.from...) })
+	return merged(to, func(r row) [2]string { return [2]string{r.what, strings.Join(r.from, "\n")} }, func(into *row, r row) { into.to = append(into.to, r.to...) })
+}
+
+// merged merges rows of one key into the first of them.
+func merged(rows []row, key func(row) [2]string, into func(*row, row)) (out []row) {
+	place := map[[2]string]int{}
+	for _, r := range rows {
+		if i, ok := place[key(r)]; ok {
+			into(&out[i], r)
+			continue
+		}
+		place[key(r)] = len(out)
+		out = append(out, r)
+	}
+	return out
+}
+
+func (p Plan) textFlips(b *printable.Page, d Detail, title string, flips []Flip) {
+	if len(flips) == 0 {
+		return
+	}
+	rows := p.rows(flips)
+	b.Line(0, "")
+	b.Line(0, "%s", title)
+	for i, r := range rows {
+		if i == d.flips-1 && len(rows) > d.flips {
+			b.Line(1, "and %d more lines; --all shows them", len(rows)-i)
+			break
+		}
+		b.Line(1, "%s -> %s: %s", p.endsText(d, r.from), p.endsText(d, r.to), r.what)
+	}
+}
+
+// endsText names workloads, or addresses as one group of them.
+func (p Plan) endsText(d Detail, names []string) string {
+	var some []Addresses
+	for _, a := range p.Addresses {
+		if slices.Contains(names, a.Name) {
+			some = append(some, a)
+		}
+	}
+	switch {
+	case len(some) > 1:
+		return together(some)
+	case len(names) > d.ends:
+		names = append(slices.Clone(names[:d.ends-1]), fmt.Sprintf("%d others", len(names)-d.ends+1))
+	}
+	return strings.Join(names, ", ")
+}
+
+// text says what flips, and why.
+func (f Flip) text() string {
+	text := fmt.Sprintf("%s  %s -> %s", portsText(f.Ports), f.Before, f.After)
+	switch {
+	case f.After == Absent:
+		return fmt.Sprintf("%s  %s before", portsText(f.Ports), f.Before)
+	case f.Before == Absent:
+		text = fmt.Sprintf("%s  %s", portsText(f.Ports), f.After)
+	}
+	switch {
+	case len(f.By) > 0:
+		return text + " by " + strings.Join(f.By, ", ")
+	case f.After == explain.Allowed:
+		return text + ", no policy isolates it"
+	}
+	return text
+}
+
+func (p Plan) textNodes(b *printable.Page, d Detail) {
+	if len(p.Nodes) == 0 {
+		return
+	}
+	b.Line(0, "")
+	b.Line(0, "WRITES")
+	for i, n := range p.Nodes {
+		if i == d.nodes-1 && len(p.Nodes) > d.nodes {
+			b.Line(1, "and on %d more nodes; --all shows them", len(p.Nodes)-i)
+			break
+		}
+		n.text(b, d)
+	}
+}
+
+func (n NodeChange) text(b *printable.Page, d Detail) {
+	b.Line(1, "%s: %s, +%d -%d ACLs on %s", n.Name(), setsText(n.Sets), n.ACLsAdded, n.ACLsRemoved, printable.Count(n.Endpoints, "endpoint"))
+	for i, s := range n.Sets {
+		if i == d.sets-1 && len(n.Sets) > d.sets {
+			b.Line(2, "and %d more sets; --all shows them", len(n.Sets)-i)
+			break
+		}
+		b.Line(2, "%s", s.text(d))
+	}
+	var calls []string
+	for _, op := range slices.Sorted(maps.Keys(n.Calls)) {
+		calls = append(calls, fmt.Sprintf("%s %d", op, n.Calls[op]))
+	}
+	b.Line(2, "HNS requests: %s; %d bytes written", strings.Join(calls, ", "), n.Bytes)
+	for _, line := range n.Requests {
+		b.Line(3, "%s", line)
+	}
+}
+
+// Name is the node's, or words for the pods that are on none yet.
+func (n NodeChange) Name() string { return cmp.Or(n.Node, "pods without a node") }
+
+// setsText counts sets by what becomes of them.
+func setsText(sets []SetChange) string {
+	counts := map[string]int{}
+	for _, s := range sets {
+		counts[s.Change]++
+	}
+	var words []string
+	for _, change := range []string{added, changed, removed} {
+		if counts[change] > 0 {
+			words = append(words, fmt.Sprintf("%s %s", printable.Count(counts[change], "set"), change))
+		}
+	}
+	return cmp.Or(strings.Join(words, ", "), "no set changes")
+}
+
+func (s SetChange) text(d Detail) string {
+	name := s.Name
+	if runes := []rune(name); len(runes) > d.name {
+		name = string(runes[:d.name-1]) + "…"
+	}
+	switch s.Change {
+	case added:
+		return fmt.Sprintf("+ %s  %s", name, printable.Count(s.Members, "member"))
+	case removed:
+		return fmt.Sprintf("- %s  %s", name, printable.Count(s.Members, "member"))
+	}
+	return fmt.Sprintf("~ %s  +%d -%d members", name, s.Joined, s.Left)
+}

@@ -1,0 +1,295 @@
+// Package whatif says what a change of policies, of any tier, would change: which
+// connections flip, and what would be written on which node. It runs the
+// dataplane on the simulator, before the change and after it; nothing outside is
+// touched.
+package whatif
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
+
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/explain"
+	"github.com/winnpm/winnpm/tool/hnssim"
+)
+
+// World is a cluster as it is. Whoever reads it changes nothing in it.
+type World struct {
+	Pods       []Pod
+	Namespaces []desired.Namespace
+	Policies   []*networkingv1.NetworkPolicy
+	// ClusterPolicies are the tiers around Policies, and Peers all nodes of the cluster:
+	// what these may have for a peer. PeersUnknown: nobody knows which there are.
+	ClusterPolicies []*v1alpha2.ClusterNetworkPolicy
+	Peers           []state.Node
+	PeersUnknown    bool
+	// Budgets are those that policies have to keep; what is 0 has its default. Pods and
+	// namespaces keep theirs already.
+	Budgets policy.Budgets
+	// Nodes are those whose HNS is of interest.
+	Nodes []Node
+	// Now is the time of this state. Later start times are ignored; with the zero time,
+	// none is.
+	Now time.Time
+	// Warnings are about what of the cluster counts otherwise than it looks.
+	Warnings []state.Warning
+	// OwnersUnknown: nobody knows which workloads the pods are of.
+	OwnersUnknown bool
+	// FromManifests: workloads have the pods that manifests make, on all nodes that there are.
+	FromManifests bool
+	// Makers are what makes pods, by kind and namespace/name, of manifests also those that have
+	// none.
+	Makers map[string]Maker
+	// OthersLabels are those of namespaces, by name, that others gave than whoever applied
+	// the namespace last; to apply it again leaves them.
+	OthersLabels map[string]map[string]string
+}
+
+// Pod is a pod and where it runs. Its field Local is not used.
+type Pod struct {
+	desired.Pod
+	Node string
+	// Owners are the workloads that it is of, as "Deployment namespace/name", the one that
+	// made the other ones last.
+	Owners []string
+	// Endpoints are what it has in HNS; none: it is given one, as azure-cni makes it.
+	Endpoints []Endpoint
+}
+
+// Maker is an object that makes pods.
+type Maker struct {
+	Selector *metav1.LabelSelector
+	Owner    string // what has made it, by kind and namespace/name; "" for nothing
+}
+
+// Endpoint is one of HNS, with what others put on it.
+type Endpoint struct {
+	ID      string
+	Foreign []hns.EndpointPolicy
+}
+
+// Node is one whose agent writes to HNS. Pods that are on no node yet are on the
+// one without a name.
+type Node struct {
+	Name  string
+	Addrs []netip.Addr
+}
+
+// AddNodes adds the nodes of interest that pods are on and that nobody has described.
+func (w *World) AddNodes() {
+	known := map[string]bool{}
+	for _, n := range w.Nodes {
+		known[n.Name] = true
+	}
+	for _, n := range w.Peers { // of interest, or not
+		known[n.Name] = true
+	}
+	for i := range w.Pods {
+		if name := w.Pods[i].Node; !known[name] {
+			known[name] = true
+			w.Nodes = append(w.Nodes, Node{Name: name})
+		}
+	}
+	slices.SortFunc(w.Nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// elsewhere is the node of the pods whose node a dump does not tell.
+const elsewhere = "(another node)"
+
+// ErrNoSpec says that a dump does not have the specs of policies.
+var ErrNoSpec = errors.New("the dump does not have it: ask a newer agent")
+
+// FromDump returns the world that one node's agent knows, as it should be: of
+// other nodes it knows pods alone, and as peers only when one of its policies asks
+// for them. It fails with ErrNoSpec when the dump has only the names of policies.
+func FromDump(d state.Dump) (World, error) {
+	w := World{Now: d.Time, OwnersUnknown: true, Nodes: []Node{{Name: d.Node, Addrs: addrs(d.NodeAddrs)}}}
+	for _, ns := range d.Namespaces {
+		w.Namespaces = append(w.Namespaces, desired.Namespace(ns))
+	}
+	for _, p := range d.Policies {
+		if p.Spec == nil {
+			return World{}, fmt.Errorf("what NetworkPolicy %s says: %w", p.Policy, ErrNoSpec)
+		}
+		np := &networkingv1.NetworkPolicy{Spec: *p.Spec}
+		np.Namespace, np.Name, _ = strings.Cut(p.Policy, "/")
+		w.Policies = append(w.Policies, np)
+	}
+	if err := w.tiersOf(d); err != nil {
+		return World{}, err
+	}
+	endpoints := map[string]*state.Endpoint{}
+	for i := range d.Endpoints {
+		endpoints[d.Endpoints[i].ID] = &d.Endpoints[i]
+	}
+	c := explain.New(d)
+	for i := range c.Dump().Pods {
+		p := &c.Dump().Pods[i]
+		if !p.LostUntil.IsZero() {
+			continue // an agent that starts with these objects has no lost pods
+		}
+		pod := Pod{Pod: podOf(p, ownAddr(c, p)), Node: elsewhere}
+		if p.Local {
+			pod.Node = d.Node
+		}
+		for _, id := range p.Endpoints {
+			if ep := endpoints[id]; ep != nil && p.Local {
+				pod.Endpoints = append(pod.Endpoints, endpointOf(ep))
+				delete(endpoints, id) // it has one owner
+			}
+		}
+		w.Pods = append(w.Pods, pod)
+	}
+	return w, nil
+}
+
+// ownAddr returns the address that a pod of a dump owns or may own, or the zero Addr. Policies may
+// select a pod without an address, too.
+func ownAddr(c *explain.Cluster, p *state.Pod) netip.Addr {
+	addr, ok := c.Owns(p)
+	if p.InDoubt { // its endpoint has the rules of every pod that claims the address
+		var err error
+		addr, err = netip.ParseAddr(p.Addr)
+		ok = err == nil
+	}
+	if !ok {
+		return netip.Addr{}
+	}
+	return addr
+}
+
+// tiersOf takes the ClusterNetworkPolicies of a dump, and the nodes if it has them.
+func (w *World) tiersOf(d state.Dump) error {
+	w.Peers, w.PeersUnknown = d.Nodes, true
+	for _, p := range d.ClusterPolicies {
+		if p.Spec == nil {
+			return fmt.Errorf("what ClusterNetworkPolicy %s says: %w", p.Name, ErrNoSpec)
+		}
+		cnp := &v1alpha2.ClusterNetworkPolicy{Spec: *p.Spec}
+		cnp.Name = p.Name
+		w.ClusterPolicies = append(w.ClusterPolicies, cnp)
+		w.PeersUnknown = w.PeersUnknown && !namesNodes(cnp)
+	}
+	return nil
+}
+
+func podOf(p *state.Pod, addr netip.Addr) desired.Pod {
+	out := desired.Pod{UID: types.UID(p.UID), Labels: p.Labels, Addr: addr, OverBudget: p.OverBudget, HostNetwork: p.HostNetwork, Finished: p.Finished}
+	out.Namespace, out.Name, _ = strings.Cut(p.Pod, "/")
+	for _, text := range p.Ports {
+		name, rest, _ := strings.Cut(text, ":")
+		if number, protocol, err := explain.ParsePort(rest); err == nil {
+			out.Ports = append(out.Ports, desired.PodPort{Name: name, Protocol: protocol, Number: number})
+		}
+	}
+	return out
+}
+
+func endpointOf(ep *state.Endpoint) Endpoint {
+	out := Endpoint{ID: ep.ID, Foreign: []hns.EndpointPolicy{}}
+	for _, a := range ep.ForeignRules {
+		out.Foreign = append(out.Foreign, hns.NewACLPolicy(a))
+	}
+	if ep.Tiered {
+		out.Foreign = append(out.Foreign, hns.EndpointPolicy{Type: hns.PolicyTypeTierACL, Settings: []byte("{}")})
+	}
+	return out
+}
+
+func addrs(texts []string) []netip.Addr {
+	var out []netip.Addr
+	for _, text := range texts {
+		if addr, err := netip.ParseAddr(text); err == nil {
+			out = append(out, addr)
+		}
+	}
+	return out
+}
+
+// whole is the transaction that brings the world to a node; local says which
+// pods run there.
+func (w World) whole(local func(Pod) bool, nodeAddrs []netip.Addr) *dataplane.Transaction {
+	tx := dataplane.NewTransaction()
+	for _, p := range w.Pods {
+		tx.SetPod(p.of(local))
+	}
+	for _, ns := range w.Namespaces {
+		tx.SetNamespace(ns)
+	}
+	for _, np := range w.Policies {
+		tx.SetPolicy(np)
+	}
+	for _, cnp := range w.ClusterPolicies {
+		tx.SetClusterPolicy(cnp)
+	}
+	for _, n := range w.Peers {
+		tx.SetNode(n)
+	}
+	tx.SetNodeAddrs(nodeAddrs)
+	return tx
+}
+
+// of is the pod for the agent of a node; local says which pods run there.
+func (p Pod) of(local func(Pod) bool) desired.Pod {
+	pod := p.Pod
+	pod.Local = local(p)
+	pod.UID = cmp.Or(pod.UID, types.UID(pod.Key().String())) // what tells pods apart
+	return pod
+}
+
+// plugged is an endpoint of a pod.
+type plugged struct {
+	hnssim.NewEndpoint
+	pod desired.PodKey
+}
+
+// endpoints are those of the pods of a node, in the order of the pods.
+func (w World) endpoints(local func(Pod) bool) []plugged {
+	var out []plugged
+	taken := map[netip.Addr]bool{}
+	for i := range w.Pods {
+		p := &w.Pods[i]
+		if !local(*p) || p.HostNetwork || p.Finished || !p.Addr.IsValid() || taken[p.Addr] && len(p.Endpoints) == 0 {
+			continue
+		}
+		taken[p.Addr] = true
+		eps := p.Endpoints
+		if len(eps) == 0 {
+			eps = []Endpoint{{ID: endpointID(p.Addr), Foreign: hnssim.DefaultForeign()}}
+		}
+		for _, ep := range eps {
+			out = append(out, plugged{hnssim.NewEndpoint{ID: ep.ID, Addrs: []netip.Addr{p.Addr}, Policies: ep.Foreign}, p.Key()})
+		}
+	}
+	return out
+}
+
+// plug gives pods their endpoints.
+func plug(sim *hnssim.Sim, list []plugged) error {
+	for _, ep := range list {
+		if err := sim.CreateEndpoint(ep.NewEndpoint); err != nil {
+			return fmt.Errorf("endpoint %s of pod %s: %w", ep.ID, ep.pod, err)
+		}
+	}
+	return nil
+}
+
+// endpointID makes a GUID of an address.
+func endpointID(addr netip.Addr) string {
+	b := addr.As4()
+	return fmt.Sprintf("00000000-0000-4000-8000-0000%x", b)
+}
