@@ -22,7 +22,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/ui"
 )
 
 // shutdownWait is how long a stop waits for the worker. The worker gives up its call of
@@ -285,11 +284,8 @@ func (a *agent) pages() debug.Config {
 	}
 	if a.set.DebugAPI {
 		pages.Dump = a.dp.Dump
-		pages.Transactions, pages.Recording = a.rec.Brief, a.rec.Write
+		pages.Recording = a.rec.Write
 		pages.Version, pages.Settings = version(), a.set.shown()
-		pages.Pages = debug.Site(ui.Handler(ui.Config{
-			Dump: a.dp.Dump, Healthy: pages.Healthy, Ready: pages.Ready, Now: time.Now, Version: version(),
-		}), ui.Heavy()...)
 	}
 	if a.set.Metrics {
 		pages.NodeMetrics, pages.ClusterMetrics, pages.PublicClusterMetrics = a.metrics.Node(), a.metrics.Cluster(), a.metrics.PublicCluster()

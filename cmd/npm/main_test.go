@@ -49,7 +49,7 @@ func TestCommandLine(t *testing.T) {
 		{"version", 0, "npm ", ""},
 		{"--help", 0, "simulate", ""},
 		{"simulate --help", 0, "--matrix PORT/PROTO", ""},
-		{"simulate --help", 0, "a browser sees the page at the address of --serve", ""},
+		{"simulate --help", 0, "shows the same node in a browser", ""},
 
 		{"simulate --manifests none --once", 1, "", "npm: simulate: none: cannot be read: no such file or directory; check the path"},
 		{"simulate --kubeconfig none --once", 1, "", "npm: simulate: kubeconfig none: " + noFile.Error()},
@@ -64,7 +64,6 @@ func TestCommandLine(t *testing.T) {
 		{"simulate --nonsense", 2, "", "npm: simulate: there is no flag --nonsense; npm simulate --help lists them"},
 		{"simulate --matrix", 2, "", "npm: simulate: --matrix needs a value: PORT/PROTO"},
 		{"simulate --once=perhaps", 2, "", `npm: simulate: --once "perhaps": give true or false`},
-		{"simulate --manifests " + shop + " --once --serve :0", 2, "", "npm: simulate: --once and --serve exclude each other: --once ends where --serve would begin"},
 		{"simulate --manifests " + shop + " --log-level loud", 2, "", `npm: simulate: --log-level "loud": off, error, warn, info and debug are levels`},
 		{"trace", 2, "", "npm: trace: 0 arguments: write trace FROM TO:PORT/PROTO, like trace shop/web shop/db:5432/TCP"},
 		{"trace a/b -> c/d:80/TCP", 2, "", "npm: trace: there is no flag -> (in ->); npm trace --help lists them"},

@@ -137,7 +137,7 @@ func TestSlowReaders(t *testing.T) {
 			}
 			return read
 		}
-		dumps, metrics := slow(ManagerPath, heavyAtOnce), slow(NodeMetricsPath, openAtOnce)
+		dumps, metrics := slow(ManagerPath, heavyAtOnce), slow(NodeMetricsPath, scrapesAtOnce)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		require.Equal(t, http.StatusServiceUnavailable, code(t, p.ask(t, 2, ManagerPath)))
@@ -154,8 +154,8 @@ func TestSlowReaders(t *testing.T) {
 		require.EqualValues(t, 101, reports[len(reports)-1].Generation)
 
 		whole := newServer(t.Context(), nil).WriteTimeout
-		for range openAtOnce {
-			require.InDelta(t, openWriteTime.Seconds(), <-metrics, 2)
+		for range scrapesAtOnce {
+			require.InDelta(t, scrapeTime.Seconds(), <-metrics, 2)
 		}
 		require.Equal(t, http.StatusOK, code(t, p.ask(t, 2, NodeMetricsPath)))
 		for range heavyAtOnce {
