@@ -17,7 +17,7 @@ import (
 // DefaultServe is where the debug endpoint is without Options.Serve.
 const DefaultServe = "127.0.0.1:10091"
 
-// Options are the command line of `npm simulate`.
+// Options are the command line of `kubectl npm simulate`.
 type Options struct {
 	Manifests  []string // files, folders, or - for Stdin
 	Namespace  string   // of objects of Manifests that name none; "": default
