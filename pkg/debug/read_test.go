@@ -25,14 +25,14 @@ func TestReadManager(t *testing.T) {
 
 func TestReadManagerRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
-		"nothing":             {"", "EOF"},
-		"text":                {"404 page not found", "cannot unmarshal number"},
-		"another type":        {`{"NodeName":"n","pods":{}}`, "cannot unmarshal object"},
-		"npm simulate":        {`{"sets":[],"endpoints":[],"verdicts":[],"calls":{},"warnings":[]}`, "it has no NodeName"},
-		"no time":             {`{"NodeName":"n","sets":[]}`, "it has no time"},
-		"two dumps":           {`{"NodeName":"n","time":"2026-01-02T03:04:05Z"} {}`, "something behind it"},
-		"half a dump":         {`{"NodeName":"n","time":"2026-01-02T03:04:05Z","pods":[`, "unexpected EOF"},
-		"garbage at the tail": {`{"NodeName":"n","time":"2026-01-02T03:04:05Z"}}`, "something behind it"},
+		"nothing":              {"", "EOF"},
+		"text":                 {"404 page not found", "cannot unmarshal number"},
+		"another type":         {`{"NodeName":"n","pods":{}}`, "cannot unmarshal object"},
+		"kubectl npm simulate": {`{"sets":[],"endpoints":[],"verdicts":[],"calls":{},"warnings":[]}`, "it has no NodeName"},
+		"no time":              {`{"NodeName":"n","sets":[]}`, "it has no time"},
+		"two dumps":            {`{"NodeName":"n","time":"2026-01-02T03:04:05Z"} {}`, "something behind it"},
+		"half a dump":          {`{"NodeName":"n","time":"2026-01-02T03:04:05Z","pods":[`, "unexpected EOF"},
+		"garbage at the tail":  {`{"NodeName":"n","time":"2026-01-02T03:04:05Z"}}`, "something behind it"},
 	} {
 		_, err := ReadManager(strings.NewReader(tc.text))
 		require.ErrorIs(t, err, ErrNoDump, name)

@@ -13,7 +13,7 @@ import (
 	"github.com/winnpm/winnpm/tool/explain"
 )
 
-// Options are the command line of `npm simulate`.
+// Options are the command line of `kubectl npm simulate`.
 type Options struct {
 	Manifests  []string // files, folders, or - for Stdin
 	Namespace  string   // of objects of Manifests that name none; "": default

@@ -20,7 +20,7 @@ import (
 	"github.com/winnpm/winnpm/tool/manifest"
 )
 
-// Exit codes of `npm simulate`.
+// Exit codes of `kubectl npm simulate`.
 const (
 	ExitOK         = 0
 	ExitBadInput   = 1
