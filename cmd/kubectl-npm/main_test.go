@@ -32,7 +32,7 @@ func command(t *testing.T, stdin string, args ...string) (code int, stdout, stde
 	return code, out.String(), errs.String()
 }
 
-const verbsText = "check, completion, plan, replay, simulate, status, support-bundle, trace, version"
+const verbsText = "check, completion, plan, replay, simulate, status, support-bundle, trace, ui, version"
 
 const shop = "../../examples/shop"
 
@@ -53,6 +53,9 @@ func TestCommandLine(t *testing.T) {
 		{"simulate --help", 0, "--matrix PORT/PROTO", ""},
 		{"simulate --help", 0, "shows the same node in a browser", ""},
 
+		{"ui --manifests none", 1, "", "kubectl npm: ui: none: cannot be read: no such file or directory; check the path"},
+		{"ui --node win-1", 2, "", "kubectl npm: ui: --node is for --manifests: the pages of a cluster list all nodes"},
+		{"ui --listen nowhere", 2, "", `kubectl npm: ui: --listen "nowhere": address nowhere: missing port in address; write it like 127.0.0.1:10091`},
 		{"simulate --manifests none --once", 1, "", "kubectl npm: simulate: none: cannot be read: no such file or directory; check the path"},
 		{"simulate --kubeconfig none --once", 1, "", "kubectl npm: simulate: kubeconfig none: " + noFile.Error()},
 
