@@ -47,7 +47,7 @@ async function poll() {
     el('offline').hidden = true;
   } catch (err) {
     failedSince ??= new Date();
-    const why = err instanceof Refused ? err.message : 'the agent does not answer';
+    const why = err instanceof Refused ? err.message : 'the server does not answer';
     el('offline').textContent = `${why}, since ${clock(failedSince)}; what is shown is older. It is asked again.`;
     el('offline').hidden = false;
   }

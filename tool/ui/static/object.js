@@ -122,7 +122,7 @@ export function showSet(s) {
 /** links lists one side of a set; all counts its links by kind. */
 function links(title, list, all, say) {
   const more = Object.values(all).reduce((sum, n) => sum + n, 0) - list.length;
-  return h('section', { class: 'card' }, h('h3', {}, title), h('ul', {}, list.map((l) => h('li', {}, linkTo(l), l.address ? h('span', { class: 'dim' }, ` ${l.address}`) : null, ' ',
+  return h('section', { class: 'card' }, h('h3', {}, title), h('ul', {}, list.map((l) => h('li', {}, linkTo(l), h('span', { class: 'dim' }, ` ${l.address ?? l.words ?? ''} `),
     l.state ? h('span', { class: 'pill warn' }, say(l)) : h('span', { class: 'dim' }, say(l)))),
   list.length === 0 ? h('li', { class: 'dim' }, 'nothing') : null, more > 0 ? h('li', { class: 'dim' }, `and ${more} more`) : null));
 }
