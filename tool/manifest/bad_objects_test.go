@@ -366,7 +366,7 @@ var badObjects = []badInput{
 	{
 		"selector operator",
 		deployment("{selector: {matchExpressions: [{key: a, operator: X}]}}"),
-		`document 1: Deployment x/d: spec.selector.matchExpressions[0].operator: unknown operator "X"; use In, NotIn, Exists or DoesNotExist`,
+		`document 1: Deployment x/d: spec.selector.matchExpressions[0].operator: Invalid value: "X": not a valid selector operator`,
 	},
 	{
 		"negative parallelism",

@@ -173,14 +173,6 @@ func (c policyChecker) cidr(text *string, at *field.Path) (netip.Prefix, error) 
 }
 
 func checkSelector(at place, s *metav1.LabelSelector, path *field.Path) error {
-	for i, e := range s.MatchExpressions {
-		switch e.Operator {
-		case metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist:
-		default:
-			return at.fail(path.Child("matchExpressions").Index(i).Child("operator"),
-				"unknown operator %q; use In, NotIn, Exists or DoesNotExist", e.Operator)
-		}
-	}
 	return at.refuse(metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, path))
 }
 

@@ -6,10 +6,10 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -23,11 +23,7 @@ func decode(at place, tree map[string]any, into any) error {
 	if err := conform(at, nil, tree, reflect.TypeOf(into).Elem()); err != nil {
 		return err
 	}
-	text, err := json.Marshal(tree)
-	if err != nil {
-		return at.fail(nil, "%v", err)
-	}
-	if err := json.Unmarshal(text, into); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree, into); err != nil {
 		return at.fail(nil, "%v", err)
 	}
 	return nil
@@ -76,7 +72,7 @@ func conformStruct(at place, path *field.Path, v any, t reflect.Type) error {
 	}
 	fields := fieldsOf(t)
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		here := child(path, name)
+		here := path.Child(name)
 		ft, ok := fields[name]
 		if !ok {
 			return at.fail(here, "unknown field; %s", advise(name, fields))
@@ -146,20 +142,27 @@ func conformScalar[T any](at place, path *field.Path, v any, want string) error 
 }
 
 func conformInt(at place, path *field.Path, v any, t reflect.Type) error {
-	n, ok := v.(json.Number)
-	if !ok {
+	if !isNumber(v) {
 		return at.fail(path, "is %s, must be a whole number, without quotes", describe(v))
 	}
-	if _, err := strconv.ParseInt(n.String(), 10, t.Bits()); err != nil {
+	if n, ok := v.(int64); !ok || reflect.Zero(t).OverflowInt(n) {
 		return at.fail(path, "is %s, must be a whole number of %d bits", describe(v), t.Bits())
 	}
 	return nil
 }
 
+func isNumber(v any) bool {
+	switch v.(type) {
+	case int64, float64:
+		return true
+	}
+	return false
+}
+
 // conformCustom tries what the type itself says, as quantities and times do.
 func conformCustom(at place, path *field.Path, v any, t reflect.Type) error {
 	if t == intOrString {
-		if _, isNumber := v.(json.Number); isNumber {
+		if isNumber(v) {
 			return conformInt(at, path, v, reflect.TypeFor[int32]())
 		}
 		return conformScalar[string](at, path, v, "a number or a name")
@@ -183,7 +186,7 @@ func kindOfValue(v any) string {
 	switch v := v.(type) {
 	case bool:
 		return "a truth value"
-	case json.Number:
+	case int64, float64:
 		return "a number"
 	case string:
 		return fmt.Sprintf("text of %d characters", utf8.RuneCountInString(v))
@@ -196,8 +199,10 @@ func describe(v any) string {
 	switch v := v.(type) {
 	case bool:
 		return fmt.Sprintf("the truth value %t", v)
-	case json.Number:
-		return "the number " + v.String()
+	case int64:
+		return fmt.Sprintf("the number %d", v)
+	case float64:
+		return fmt.Sprintf("the number %v", v)
 	case string:
 		if runes := []rune(v); len(runes) > shownString {
 			v = string(runes[:shownString]) + "…"

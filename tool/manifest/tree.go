@@ -12,11 +12,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
-// A tree is JSON as nil, bool, json.Number, string, []any and map[string]any.
+// A tree is JSON as nil, bool, int64, float64, string, []any and map[string]any.
 
 // trees parses f and hands each document with content to use. What is wrong with one goes to
 // refused, which says whether to go on.
@@ -127,66 +127,20 @@ func objects(data []byte) ([]json.RawMessage, error) {
 
 // parse makes a tree of valid JSON, and refuses a key that occurs twice.
 func parse(at place, text []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	return value(at, nil, d)
-}
-
-func value(at place, path *field.Path, d *json.Decoder) (any, error) {
-	token, err := d.Token()
+	var tree any
+	twice, err := kjson.UnmarshalStrict(text, &tree, kjson.DisallowDuplicateFields)
 	if err != nil {
-		return nil, at.fail(path, "%v", err)
+		return nil, at.fail(nil, "%v", err)
 	}
-	switch token {
-	case json.Delim('{'):
-		return members(at, path, d)
-	case json.Delim('['):
-		list := []any{}
-		for i := 0; d.More(); i++ {
-			v, err := value(at, index(path, i), d)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, v)
-		}
-		_, err = d.Token()
-		return list, err
+	if len(twice) == 0 {
+		return tree, nil
 	}
-	return token, nil
-}
-
-func members(at place, path *field.Path, d *json.Decoder) (any, error) {
-	out := map[string]any{}
-	for d.More() {
-		token, err := d.Token()
-		if err != nil {
-			return nil, at.fail(path, "%v", err)
-		}
-		key := fmt.Sprint(token)
-		here := child(path, key)
-		if _, twice := out[key]; twice {
-			return nil, at.fail(here, "the key occurs twice; keep one of them")
-		}
-		if out[key], err = value(at, here, d); err != nil {
-			return nil, err
-		}
+	out := at.fail(nil, "the key occurs twice; keep one of them")
+	if one, ok := errors.AsType[kjson.FieldError](twice[0]); ok {
+		out.Field = one.FieldPath()
+		out.Line = at.line(out.Field)
 	}
-	_, err := d.Token()
-	return out, err
-}
-
-func child(path *field.Path, name string) *field.Path {
-	if path == nil {
-		return field.NewPath(name)
-	}
-	return path.Child(name)
-}
-
-func index(path *field.Path, i int) *field.Path {
-	if path == nil {
-		return field.NewPath("").Index(i)
-	}
-	return path.Index(i)
+	return nil, out
 }
 
 var yamlLine = regexp.MustCompile(`line (\d+): `)
