@@ -77,7 +77,7 @@ func (c *crd) validate(object map[string]any) field.ErrorList {
 	errs := validation.ValidateCustomResource(nil, object, c.openAPI)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, c.schema, object)...)
 	if len(errs) == 0 {
-		errs, _ = c.cel.Validate(context.Background(), nil, c.schema, object, nil, celconfig.RuntimeCELCostBudget)
+		errs, _ = c.cel.Validate(context.Background(), nil, c.schema, object, nil, celconfig.RuntimeCELCostBudget) //nolint:forbidigo // the budget ends it
 	}
 	for _, err := range errs {
 		err.Detail = strings.TrimPrefix(err.Detail, err.Field+" in body ")
