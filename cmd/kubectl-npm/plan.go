@@ -14,7 +14,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/agents"
 	"github.com/winnpm/winnpm/tool/manifest"
 	"github.com/winnpm/winnpm/tool/simulate"
 	"github.com/winnpm/winnpm/tool/whatif"
@@ -32,7 +31,6 @@ type planOptions struct {
 	failOn    string
 	failing   bool // --fail-on is given, were it with an empty variable of a script
 	output    string
-	namespace string
 }
 
 // exitFlips is for what --fail-on names.
@@ -89,7 +87,6 @@ not there, 2 wrong usage.`,
 	f.BoolVar(&o.all, "all", false, "fold nothing: every flip, end, set, node and unchanged object")
 	f.StringVar(&o.failOn, "fail-on", "", "end with exit code 5 when connections flip: `what` is opened, blocked or any; what is not known counts as both, and what new or deleted pods may do as any alone")
 	f.StringVarP(&o.output, "output", "o", "text", "text, markdown, json or yaml")
-	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of objects that name none (default: of a cluster that of the kubeconfig's context, else default)")
 	cmd.MarkFlagsMutuallyExclusive("filename", "kustomize")
 	cmd.MarkFlagsMutuallyExclusive("delete", "prune")
 	return cmd
@@ -156,10 +153,10 @@ func (o *planOptions) fails(p whatif.Plan) bool {
 
 // inNamespace returns the namespace of objects that name none, as kubectl has it.
 func (o *planOptions) inNamespace() string {
-	if o.namespace == "" && o.listed() != "" {
-		return agents.Namespace(o.cluster.kubeconfig, o.cluster.context)
+	if o.listed() != "" {
+		return o.cluster.inNamespace()
 	}
-	return o.namespace
+	return *o.cluster.kubectl.Namespace
 }
 
 // objects reads what is to be applied or deleted.
@@ -189,7 +186,7 @@ func (o *planOptions) plan(ctx context.Context, std cli.Streams) (whatif.Plan, b
 	if err != nil {
 		return whatif.Plan{}, false, err
 	}
-	o.defaultNamespace = o.namespace // on both sides
+	o.defaultNamespace = *o.cluster.kubectl.Namespace // on both sides
 	world, err := o.world(ctx, std)
 	if err != nil {
 		return whatif.Plan{}, false, err

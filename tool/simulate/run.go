@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
@@ -157,7 +159,11 @@ func open(o Options, allMakers bool) (*input, error) {
 		}
 		return &input{memorySource(objects, o.Node), loaded, objects.Places, endsOnly(objects, o.Ends), objects}, nil
 	}
-	cfg, err := controllers.ContextConfig(o.Kubeconfig, o.Context)
+	connect := o.Connect
+	if connect == nil {
+		connect = func() (*rest.Config, error) { return controllers.RESTConfig(o.Kubeconfig) }
+	}
+	cfg, err := connect()
 	if err != nil {
 		return nil, err
 	}
