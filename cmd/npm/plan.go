@@ -26,7 +26,6 @@ type planOptions struct {
 	kustomize string
 	remove    bool
 	prune     bool
-	requests  bool
 	all       bool
 	failOn    string
 	failing   bool // --fail-on is given, were it with an empty variable of a script
@@ -64,7 +63,6 @@ expressed, programmed or applied (see warnings), 1 bad input, or an object to de
 not there, 2 wrong usage.`,
 		Example: `  npm plan -f policy.yaml --manifests examples/shop
   npm plan -f policy.yaml --kubeconfig ~/.kube/config
-  npm plan -f policy.yaml --manifests examples/shop --requests
   npm plan -f policy.yaml --manifests examples/shop --fail-on opened -o markdown
   npm plan -f new/ --manifests old/ --prune -R
   npm plan -k overlays/prod --kubeconfig ~/.kube/config
@@ -85,7 +83,6 @@ not there, 2 wrong usage.`,
 	f.StringVarP(&o.kustomize, "kustomize", "k", "", "`DIR` of a kustomization, which the kubectl in the PATH builds; instead of -f")
 	f.BoolVar(&o.remove, "delete", false, "plan to delete the objects of these names, rather than to apply them")
 	f.BoolVar(&o.prune, "prune", false, "plan also to delete what --manifests has and these objects have not; Nodes stay")
-	f.BoolVar(&o.requests, "requests", false, "list what is written to HNS, request by request, in the order that never opens a gap")
 	f.BoolVar(&o.all, "all", false, "fold nothing: every flip, end, set, node and unchanged object")
 	f.StringVar(&o.failOn, "fail-on", "", "end with exit code 5 when connections flip: `what` is opened, blocked or any; what is not known counts as both, and what new or deleted pods may do as any alone")
 	f.StringVarP(&o.output, "output", "o", "text", "text, markdown, json or yaml")
@@ -205,7 +202,6 @@ func (o *planOptions) plan(ctx context.Context, std streams) (whatif.Plan, bool,
 	if err != nil {
 		return whatif.Plan{}, false, err
 	}
-	change.Requests = o.requests
 	p, err := whatif.New(ctx, world, change)
 	if missing := (whatif.NoPolicyError{}); errors.As(err, &missing) {
 		err = fmt.Errorf("%s: %w", objects.Places[missing.Policy], err)

@@ -6,16 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/tool/bundle"
 	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 // replayOptions are the command line of `npm replay`.
 type replayOptions struct {
-	step    uint64
 	verbose bool
-	output  string
 }
 
 func newReplay(std streams) *cobra.Command {
@@ -31,43 +28,24 @@ BUNDLE is what npm support-bundle wrote, or recording.jsonl of it.
 
 Exit code: 0 it was printed, 1 no bundle, 2 wrong usage.`,
 		Example: `  npm replay winnpm-node1-20261122T040000Z.zip
-  npm replay bundle.zip --step 117`,
+  npm replay bundle.zip --verbose`,
 		Args: needs(1, 1, "the file of one support bundle, like replay bundle.zip"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := oneOf(o.output, "text", "json"); err != nil {
-				return err
-			}
 			return o.run(std, args[0])
 		},
 	}
-	f := cmd.Flags()
-	f.Uint64Var(&o.step, "step", 0, "show only this step, with every object and call")
-	f.BoolVar(&o.verbose, "verbose", false, "show every object and call")
-	f.StringVarP(&o.output, "output", "o", "text", "text or json")
+	cmd.Flags().BoolVar(&o.verbose, "verbose", false, "show every object and call")
 	return cmd
 }
 
 // run prints the timeline. Bad input is one line.
 func (o *replayOptions) run(std streams, file string) error {
-	bad := func(err error) error { return exit{simulate.ExitBadInput, fmt.Errorf("replay: %s: %w", file, err)} }
 	rec, err := readRecording(file)
-	if err != nil {
-		return bad(err)
-	}
-	if o.step > 0 {
-		one, ok := rec.Only(o.step)
-		if !ok {
-			return bad(fmt.Errorf("there is no step %d", o.step))
-		}
-		rec = one
-	}
-	if o.output == "json" {
-		err = rec.WriteJSON(printable.JSON(std.out))
-	} else {
-		err = rec.WriteText(std.out, o.verbose || o.step > 0)
+	if err == nil {
+		err = rec.WriteText(std.out, o.verbose)
 	}
 	if err != nil {
-		return bad(err)
+		return exit{simulate.ExitBadInput, fmt.Errorf("replay: %s: %w", file, err)}
 	}
 	return nil
 }
