@@ -63,7 +63,7 @@ expressed, programmed or applied (see warnings), 1 bad input, or an object to de
 not there, 2 wrong usage.`,
 		Example: `  npm plan -f policy.yaml --manifests examples/shop
   npm plan -f policy.yaml --kubeconfig ~/.kube/config
-  npm plan -f policy.yaml --manifests examples/shop --fail-on opened -o markdown
+  npm plan -f policy.yaml --manifests examples/shop --fail-on opened
   npm plan -f new/ --manifests old/ --prune -R
   npm plan -k overlays/prod --kubeconfig ~/.kube/config
   npm plan -f policies/ --delete --dump dump.json -o json`,
@@ -85,7 +85,7 @@ not there, 2 wrong usage.`,
 	f.BoolVar(&o.prune, "prune", false, "plan also to delete what --manifests has and these objects have not; Nodes stay")
 	f.BoolVar(&o.all, "all", false, "fold nothing: every flip, end, set, node and unchanged object")
 	f.StringVar(&o.failOn, "fail-on", "", "end with exit code 5 when connections flip: `what` is opened, blocked or any; what is not known counts as both, and what new or deleted pods may do as any alone")
-	f.StringVarP(&o.output, "output", "o", "text", "text, markdown, json or yaml")
+	f.StringVarP(&o.output, "output", "o", "text", "text, json or yaml")
 	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of objects that name none (default: of a cluster that of the kubeconfig's context, else default)")
 	cmd.MarkFlagsMutuallyExclusive("filename", "kustomize")
 	cmd.MarkFlagsMutuallyExclusive("delete", "prune")
@@ -101,7 +101,7 @@ func (o *planOptions) validate() error {
 	case slices.Contains(o.files, "-") && (slices.Contains(o.manifests, "-") || o.dump == "-"):
 		return errors.New("-f - and the cluster cannot both be on stdin: put one of them into a file")
 	}
-	if err := oneOf(o.output, "text", "markdown", "json", "yaml"); err != nil {
+	if err := oneOf(o.output, "text", "json", "yaml"); err != nil {
 		return err
 	}
 	if o.failing && !slices.Contains([]string{"opened", "blocked", "any"}, o.failOn) {
@@ -131,9 +131,6 @@ func (o *planOptions) print(out io.Writer, p whatif.Plan) error {
 	detail := whatif.Brief
 	if o.all {
 		detail = whatif.Whole
-	}
-	if o.output == "markdown" {
-		return p.WriteMarkdown(out, detail)
 	}
 	return printAs(out, o.output, p, func(w io.Writer) error { return p.WriteText(w, detail) })
 }
