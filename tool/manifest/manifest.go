@@ -60,7 +60,7 @@ type Options struct {
 	// no address.
 	Change bool
 	// AllMakers reads CronJobs, each of which has the pods of one of its Jobs while that runs, and
-	// ReplicationControllers. The contract of npm simulate has no such kinds.
+	// ReplicationControllers. The contract of kubectl npm simulate has no such kinds.
 	AllMakers bool
 	// Recursive reads also the folders below a folder.
 	Recursive bool
@@ -69,7 +69,7 @@ type Options struct {
 }
 
 // Reason says what kind of thing a warning is about. Its values are words of
-// the contract of `npm simulate`.
+// the contract of `kubectl npm simulate`.
 type Reason string
 
 // The reasons.

@@ -53,7 +53,7 @@ func TestMatrixIsCountedFirst(t *testing.T) {
 	require.Equal(t, ExitBadInput, code)
 	require.Empty(t, stdout)
 	require.Equal(t, "npm: simulate: --matrix: 2001 pods are 4004001 pairs for each port, more than 4000000 in all: "+
-		"without --all it is one of workloads; else give --node, or ask npm trace for a pair\n", stderr)
+		"without --all it is one of workloads; else give --node, or ask kubectl npm trace for a pair\n", stderr)
 
 	o.All, o.Stdin = false, strings.NewReader(thousands(2000))
 	code, stdout, _ = once(t, o)

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
@@ -22,7 +24,7 @@ import (
 	"github.com/winnpm/winnpm/tool/manifest"
 )
 
-// Exit codes of `npm simulate`.
+// Exit codes of `kubectl npm simulate`.
 const (
 	ExitOK         = 0
 	ExitBadInput   = 1
@@ -156,7 +158,11 @@ func open(o Options, allMakers bool) (*input, error) {
 		}
 		return &input{memorySource(objects, o.Node), loaded, objects.Places, objects}, nil
 	}
-	cfg, err := controllers.ContextConfig(o.Kubeconfig, o.Context)
+	connect := o.Connect
+	if connect == nil {
+		connect = func() (*rest.Config, error) { return controllers.RESTConfig(o.Kubeconfig) }
+	}
+	cfg, err := connect()
 	if err != nil {
 		return nil, err
 	}
