@@ -145,7 +145,6 @@ type input struct {
 	source controllers.Source
 	loaded []manifest.Warning
 	places explain.Places // of the policies, in manifests
-	only   narrow
 	// objects are those of manifests, until a session has begun.
 	objects manifest.Objects
 }
@@ -157,7 +156,7 @@ func open(o Options, allMakers bool) (*input, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &input{memorySource(objects, o.Node), loaded, objects.Places, endsOnly(objects, o.Ends), objects}, nil
+		return &input{memorySource(objects, o.Node), loaded, objects.Places, objects}, nil
 	}
 	connect := o.Connect
 	if connect == nil {
@@ -191,7 +190,6 @@ func newSession(o Options, in *input, recording bool) *session {
 		applier = s.recorder.Dataplane(s.dataplane)
 	}
 	s.kubelet = newNode(applier, sim)
-	s.kubelet.only = in.only
 	s.controller = controllers.New(controllers.Config{
 		// Nobody else writes to a simulated node, so there are no looks. So the calls of
 		// HNS do not depend on how long anything takes.
