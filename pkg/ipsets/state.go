@@ -29,8 +29,7 @@ type set struct {
 type head struct {
 	name    Name
 	id      string
-	called  string // in HNS, where that is not what the name says
-	defined bool   // somebody wants its content; otherwise it has no desired members
+	defined bool // somebody wants its content; otherwise it has no desired members
 
 	present bool // in HNS, as far as known
 	unknown bool // the outcome of a write is not known
