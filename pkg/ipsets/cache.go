@@ -26,7 +26,6 @@ type Cache struct {
 	unknown map[*set]struct{}
 
 	orphans []Name // needed, in HNS and not defined; not taken yet
-	pinned  int    // sets with pins
 
 	suspects map[*set]struct{}
 	groups   int               // number of groups of suspects so far

@@ -210,7 +210,7 @@ func (c *Cache) observe(o Observed, skip func(Name) bool) Drift {
 func (c *Cache) apply(s *set, values []string) Drift {
 	drift, strange, alien := Drift{Appeared: !s.present}, 0, s.alien
 	s.present, s.unknown, s.ending = true, false, false
-	s.size = sizeOf(values)
+	s.entries = len(values)
 	if s.nested() {
 		members := make([]*set, 0, len(values))
 		for _, v := range values {
@@ -247,7 +247,7 @@ func (c *Cache) apply(s *set, values []string) Drift {
 func (c *Cache) absent(s *set) {
 	c.spell(s, Reading{})
 	s.present, s.unknown, s.alien, s.ending = false, false, false, false
-	s.size = size{}
+	s.entries = 0
 	s.addrs.reach(nil)
 	c.reached(s, nil)
 	c.refresh(s)

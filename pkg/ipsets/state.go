@@ -35,7 +35,7 @@ type head struct {
 	unknown bool // the outcome of a write is not known
 	alien   bool // HNS holds values that are never ours
 	ending  bool // of an unknown set: the write in doubt is a Remove
-	size    size // of what HNS holds
+	entries int  // number of values that HNS holds
 
 	group  int  // of suspects; 0: it is none
 	clings bool // a suspect of which HNS refuses to take out what has to go
