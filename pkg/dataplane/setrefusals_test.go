@@ -11,6 +11,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/effort"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -163,7 +164,7 @@ func TestHeldBackAndNewRules(t *testing.T) {
 // requests to find them, endpoints and other sets have their turn meanwhile, and a
 // search goes on where it was.
 func TestSearchYields(t *testing.T) {
-	const sets = 300
+	sets := effort.Of(200, 300, 300)
 	var bad strings.Builder
 	for i := range sets {
 		fmt.Fprintf(&bad, "{from: [{podSelector: {matchLabels: {bad: v%d}}}]},", i)
