@@ -24,9 +24,8 @@ import (
 // checkOptions are the command line of `kubectl npm check`.
 type checkOptions struct {
 	statusOptions
-	namespace string
-	wait      bool
-	limit     time.Duration
+	wait  bool
+	limit time.Duration
 }
 
 func newCheck(std cli.Streams) *cobra.Command {
@@ -48,7 +47,7 @@ or you may not list the nodes; 1 no such policy or cluster, 2 wrong usage.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			namespace, name, ok := strings.Cut(strings.TrimPrefix(args[0], "networkpolicy/"), "/")
 			if !ok {
-				namespace, name = o.inNamespace(), namespace
+				namespace, name = o.cluster.inNamespace(), namespace
 			}
 			if namespace == "" || name == "" || strings.Contains(name, "/") {
 				return fmt.Errorf("%q is no policy: write it like shop/default-deny", args[0])
@@ -60,19 +59,12 @@ or you may not list the nodes; 1 no such policy or cluster, 2 wrong usage.`,
 		},
 	}
 	o.flags(cmd)
+	cmd.ValidArgsFunction = o.cluster.named(policyResource)
 	f := cmd.Flags()
-	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of a policy without one (default: that of the kubeconfig's context)")
 	f.StringVarP(&o.output, "output", "o", "text", "text, wide (the nodes where it is in force too), name, json or yaml")
 	f.BoolVar(&o.wait, "wait", false, "wait until it is in force on all nodes")
 	f.DurationVar(&o.limit, "wait-timeout", 5*time.Minute, "how long to wait")
 	return cmd
-}
-
-func (o *checkOptions) inNamespace() string {
-	if o.namespace != "" {
-		return o.namespace
-	}
-	return agents.Namespace(o.cluster.kubeconfig, o.cluster.context)
 }
 
 // run prints where the policy is in force; with wait as soon as it is everywhere.

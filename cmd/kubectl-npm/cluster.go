@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,11 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -20,16 +25,49 @@ import (
 
 // clusterOptions say which agents of which cluster a command asks.
 type clusterOptions struct {
-	kubeconfig, context string // "" as kubectl has them
+	kubectl             *genericclioptions.ConfigFlags
 	namespace, selector string // of the agents
+}
+
+// kubectlFlags adds kubectl's own flags for the way to a cluster to a command.
+func (c *clusterOptions) kubectlFlags(cmd *cobra.Command) {
+	c.kubectl = &genericclioptions.ConfigFlags{
+		KubeConfig: new(string), Context: new(string), Namespace: new(string), Timeout: new(string),
+		Impersonate: new(string), ImpersonateGroup: &[]string{},
+	}
+	*c.kubectl.Timeout = "0"
+	c.kubectl.AddFlags(cmd.Flags())
+	completions(cmd, c)
+}
+
+// inNamespace returns the namespace of -n, or else that of the kubeconfig's context.
+func (c *clusterOptions) inNamespace() string {
+	namespace, _, err := c.kubectl.ToRawKubeConfigLoader().Namespace()
+	if err != nil { // the command that needs the kubeconfig says what is wrong with it
+		return corev1.NamespaceDefault
+	}
+	return namespace
+}
+
+// config returns the way to the API server. It does not talk to it.
+func (c *clusterOptions) config() (*rest.Config, error) {
+	api, err := c.kubectl.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", strings.TrimSpace("kubeconfig "+*c.kubectl.KubeConfig), err)
+	}
+	// Without a kubeconfig the library returns kubectl's old default, an API server on this machine.
+	raw, err := c.kubectl.ToRawKubeConfigLoader().RawConfig()
+	if err == nil && len(raw.Clusters) == 0 && api.Host == clientcmd.ClusterDefaults.Server {
+		return nil, errors.New("no kubeconfig names a cluster: give --kubeconfig FILE, or set KUBECONFIG")
+	}
+	return api, nil
 }
 
 // clusterFlags lets a command ask the agents of a cluster too. It comes after
 // flags.
 func (s *source) clusterFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&s.cluster.kubeconfig, "kubeconfig", "", "ask the agents of a cluster; `file` with its address (default: as kubectl)")
-	f.StringVar(&s.cluster.context, "context", "", "ask the agents of a cluster; its `context` in the kubeconfig (default: the current one)")
+	s.cluster.kubectlFlags(cmd)
 	f.StringVar(&s.cluster.namespace, "agent-namespace", agents.DefaultNamespace, "`namespace` of the agents")
 	f.StringVar(&s.cluster.selector, "selector", agents.DefaultSelector, "`labels` of the agents' pods")
 	f.Lookup("node").Usage += "; of a cluster: the agent of this node is asked"
@@ -49,16 +87,15 @@ func (s *source) live() bool {
 
 // moved reports whether the agents are said to be elsewhere than usual.
 func (c clusterOptions) moved() bool {
-	usual := clusterOptions{kubeconfig: c.kubeconfig, context: c.context, namespace: agents.DefaultNamespace, selector: agents.DefaultSelector}
-	return c != usual && c != clusterOptions{}
+	return c.namespace != "" && (c.namespace != agents.DefaultNamespace || c.selector != agents.DefaultSelector)
 }
 
 func (c clusterOptions) open() (*agents.Cluster, error) {
-	api, err := agents.Config(c.kubeconfig, c.context)
+	api, err := c.config()
 	if err != nil {
 		return nil, err
 	}
-	api.Timeout = fetchTimeout // of what is looked up
+	api.Timeout = cmp.Or(api.Timeout, fetchTimeout) // of what is looked up
 	return agents.New(api, c.namespace, c.selector)
 }
 

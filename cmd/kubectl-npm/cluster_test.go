@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
 
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -230,6 +232,26 @@ func TestTraceWhichSource(t *testing.T) {
 	require.Contains(t, stderr, "exclude each other: give one of them")
 }
 
+func TestConfigOfCluster(t *testing.T) {
+	fake := agentstest.New(t)
+	t.Setenv("KUBECONFIG", fake.Kubeconfig)
+	of := func(file, context string) (*rest.Config, error) {
+		c := clusterOptions{kubectl: &genericclioptions.ConfigFlags{KubeConfig: &file, Context: &context}}
+		return c.config()
+	}
+	api, err := of("", "test")
+	require.NoError(t, err)
+	require.NotEmpty(t, api.Host)
+	_, err = of("", "other")
+	require.EqualError(t, err, `kubeconfig: context "other" does not exist`)
+	_, err = of("none", "")
+	require.ErrorIs(t, err, os.ErrNotExist)
+	empty := filepath.Join(t.TempDir(), "empty")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	_, err = of(empty, "")
+	require.EqualError(t, err, "no kubeconfig names a cluster: give --kubeconfig FILE, or set KUBECONFIG")
+}
+
 // What a command reads from one agent it reads from the one of --node.
 func TestFetchCluster(t *testing.T) {
 	if !inOwnProcess(t) {
@@ -245,7 +267,7 @@ func TestFetchCluster(t *testing.T) {
 		})
 		return text, err
 	}
-	here := clusterOptions{kubeconfig: fake.Kubeconfig}
+	here := clusterOptions{kubectl: &genericclioptions.ConfigFlags{KubeConfig: &fake.Kubeconfig}}
 	text, err := fetch(source{node: "win-2", cluster: here})
 	require.NoError(t, err)
 	require.True(t, strings.HasPrefix(text, `{"NodeName":"win-2"`), text[:40])

@@ -14,7 +14,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/agents"
 	"github.com/winnpm/winnpm/tool/manifest"
 	"github.com/winnpm/winnpm/tool/simulate"
 	"github.com/winnpm/winnpm/tool/whatif"
@@ -27,12 +26,10 @@ type planOptions struct {
 	kustomize string
 	remove    bool
 	prune     bool
-	requests  bool
 	all       bool
 	failOn    string
 	failing   bool // --fail-on is given, were it with an empty variable of a script
 	output    string
-	namespace string
 }
 
 // exitFlips is for what --fail-on names.
@@ -64,8 +61,7 @@ expressed, programmed or applied (see warnings), 1 bad input, or an object to de
 not there, 2 wrong usage.`,
 		Example: `  kubectl npm plan -f policy.yaml --manifests examples/shop
   kubectl npm plan -f policy.yaml --kubeconfig ~/.kube/config
-  kubectl npm plan -f policy.yaml --manifests examples/shop --requests
-  kubectl npm plan -f policy.yaml --manifests examples/shop --fail-on opened -o markdown
+  kubectl npm plan -f policy.yaml --manifests examples/shop --fail-on opened
   kubectl npm plan -f new/ --manifests old/ --prune -R
   kubectl npm plan -k overlays/prod --kubeconfig ~/.kube/config
   kubectl npm plan -f policies/ --delete --dump dump.json -o json`,
@@ -82,14 +78,12 @@ not there, 2 wrong usage.`,
 	o.listFlags(cmd)
 	f := cmd.Flags()
 	f.StringArrayVarP(&o.files, "filename", "f", nil, "`PATH` of the objects: a file, a folder or - (stdin); may be repeated")
-	f.StringVarP(&o.kustomize, "kustomize", "k", "", "`DIR` of a kustomization, which the kubectl in the PATH builds; instead of -f")
+	f.StringVarP(&o.kustomize, "kustomize", "k", "", "`DIR` of a kustomization; instead of -f")
 	f.BoolVar(&o.remove, "delete", false, "plan to delete the objects of these names, rather than to apply them")
 	f.BoolVar(&o.prune, "prune", false, "plan also to delete what --manifests has and these objects have not; Nodes stay")
-	f.BoolVar(&o.requests, "requests", false, "list what is written to HNS, request by request, in the order that never opens a gap")
 	f.BoolVar(&o.all, "all", false, "fold nothing: every flip, end, set, node and unchanged object")
 	f.StringVar(&o.failOn, "fail-on", "", "end with exit code 5 when connections flip: `what` is opened, blocked or any; what is not known counts as both, and what new or deleted pods may do as any alone")
-	f.StringVarP(&o.output, "output", "o", "text", "text, markdown, json or yaml")
-	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of objects that name none (default: of a cluster that of the kubeconfig's context, else default)")
+	f.StringVarP(&o.output, "output", "o", "text", "text, json or yaml")
 	cmd.MarkFlagsMutuallyExclusive("filename", "kustomize")
 	cmd.MarkFlagsMutuallyExclusive("delete", "prune")
 	return cmd
@@ -104,7 +98,7 @@ func (o *planOptions) validate() error {
 	case slices.Contains(o.files, "-") && (slices.Contains(o.manifests, "-") || o.dump == "-"):
 		return errors.New("-f - and the cluster cannot both be on stdin: put one of them into a file")
 	}
-	if err := oneOf(o.output, "text", "markdown", "json", "yaml"); err != nil {
+	if err := oneOf(o.output, "text", "json", "yaml"); err != nil {
 		return err
 	}
 	if o.failing && !slices.Contains([]string{"opened", "blocked", "any"}, o.failOn) {
@@ -135,9 +129,6 @@ func (o *planOptions) print(out io.Writer, p whatif.Plan) error {
 	if o.all {
 		detail = whatif.Whole
 	}
-	if o.output == "markdown" {
-		return p.WriteMarkdown(out, detail)
-	}
 	return printAs(out, o.output, p, func(w io.Writer) error { return p.WriteText(w, detail) })
 }
 
@@ -156,17 +147,17 @@ func (o *planOptions) fails(p whatif.Plan) bool {
 
 // inNamespace returns the namespace of objects that name none, as kubectl has it.
 func (o *planOptions) inNamespace() string {
-	if o.namespace == "" && o.listed() != "" {
-		return agents.Namespace(o.cluster.kubeconfig, o.cluster.context)
+	if o.listed() != "" {
+		return o.cluster.inNamespace()
 	}
-	return o.namespace
+	return *o.cluster.kubectl.Namespace
 }
 
 // objects reads what is to be applied or deleted.
-func (o *planOptions) objects(ctx context.Context, std cli.Streams) (manifest.Objects, []manifest.Warning, error) {
+func (o *planOptions) objects(std cli.Streams) (manifest.Objects, []manifest.Warning, error) {
 	paths, from := o.files, manifest.Options{Stdin: std.In, Inputs: &o.inputs, Change: true, Recursive: o.recursive, Namespace: o.inNamespace()}
 	if o.kustomize != "" {
-		built, err := kustomized(ctx, o.kustomize)
+		built, err := kustomized(o.kustomize)
 		if err != nil {
 			return manifest.Objects{}, nil, err
 		}
@@ -185,11 +176,11 @@ func (o *planOptions) objects(ctx context.Context, std cli.Streams) (manifest.Ob
 
 // plan reports also whether all of the objects can be applied and programmed.
 func (o *planOptions) plan(ctx context.Context, std cli.Streams) (whatif.Plan, bool, error) {
-	objects, loaded, err := o.objects(ctx, std)
+	objects, loaded, err := o.objects(std)
 	if err != nil {
 		return whatif.Plan{}, false, err
 	}
-	o.defaultNamespace = o.namespace // on both sides
+	o.defaultNamespace = *o.cluster.kubectl.Namespace // on both sides
 	world, err := o.world(ctx, std)
 	if err != nil {
 		return whatif.Plan{}, false, err
@@ -205,7 +196,6 @@ func (o *planOptions) plan(ctx context.Context, std cli.Streams) (whatif.Plan, b
 	if err != nil {
 		return whatif.Plan{}, false, err
 	}
-	change.Requests = o.requests
 	p, err := whatif.New(ctx, world, change)
 	if missing := (whatif.NoPolicyError{}); errors.As(err, &missing) {
 		err = fmt.Errorf("%s: %w", objects.Places[missing.Policy], err)

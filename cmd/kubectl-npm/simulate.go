@@ -9,6 +9,7 @@ import (
 
 func newSimulate(std cli.Streams) *cobra.Command {
 	o := simulate.Options{Stdin: std.In, Stdout: std.Out, Stderr: std.Err, Version: cli.Version(), Program: program}
+	var cluster clusterOptions
 	var level string
 	cmd := &cobra.Command{
 		Use:   "simulate (--manifests PATH)... | --kubeconfig FILE",
@@ -29,6 +30,7 @@ Exit code: 0 everything is programmed, 3 something was left out (see warnings),
 				return err
 			}
 			o.Logger = logger
+			o.Kubeconfig, o.Namespace, o.Connect = *cluster.kubectl.KubeConfig, *cluster.kubectl.Namespace, cluster.config
 			if code := simulate.Run(cmd.Context(), o); code != simulate.ExitOK {
 				return cli.Exit{Code: code}
 			}
@@ -38,8 +40,7 @@ Exit code: 0 everything is programmed, 3 something was left out (see warnings),
 	f := cmd.Flags()
 	f.StringArrayVar(&o.Manifests, "manifests", nil, "folder, file or - (stdin) of `manifests`; may be repeated")
 	f.BoolVarP(&o.Recursive, "recursive", "R", false, "read also the folders below a folder")
-	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "read a live cluster instead; `file` with its address")
-	f.StringVar(&o.Context, "context", "", "`context` of the kubeconfig (default: the current one)")
+	cluster.kubectlFlags(cmd)
 	f.StringVar(&o.Node, "node", "", "only the pods of this `node` have endpoints (default: every pod is local)")
 	f.Bool("once", true, "converge, print and exit, which simulate always does")
 	f.StringVarP(&o.Output, "output", "o", "text", "text or json")

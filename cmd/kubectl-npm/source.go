@@ -69,8 +69,7 @@ func (s *source) agentFlags(cmd *cobra.Command) {
 // listFlags adds that of a live cluster to a command that needs no dump.
 func (s *source) listFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&s.cluster.kubeconfig, "kubeconfig", "", "read a live cluster; `file` with its address")
-	f.StringVar(&s.cluster.context, "context", "", "read a live cluster; its `context` in the kubeconfig (default: the current one)")
+	s.cluster.kubectlFlags(cmd)
 	f.Lookup("node").Usage = "with --manifests or a cluster: this `node` alone is of interest (default: all that run Windows)"
 	for _, other := range []string{"manifests", "dump", "server"} {
 		cmd.MarkFlagsMutuallyExclusive("kubeconfig", other)
@@ -102,11 +101,11 @@ func (s *source) validate() error {
 // for another source.
 func (s *source) listed() string {
 	bare := s.server == "" && s.dump == "" && len(s.manifests) == 0
-	if s.lists && s.cluster.kubeconfig == "" && (bare || s.cluster.context != "") {
+	if s.lists && *s.cluster.kubectl.KubeConfig == "" && (bare || *s.cluster.kubectl.Context != "") {
 		return clientcmd.NewDefaultClientConfigLoadingRules().GetDefaultFilename()
 	}
 	if s.lists {
-		return s.cluster.kubeconfig
+		return *s.cluster.kubectl.KubeConfig
 	}
 	return ""
 }
@@ -192,7 +191,7 @@ func (s *source) simulation(std cli.Streams) simulate.Options {
 // world returns the cluster.
 func (s *source) world(ctx context.Context, std cli.Streams) (whatif.World, error) {
 	if kubeconfig := s.listed(); len(s.manifests) > 0 || kubeconfig != "" {
-		return simulate.World(ctx, simulate.Options{Manifests: s.manifests, Namespace: s.defaultNamespace, Recursive: s.recursive, Kubeconfig: kubeconfig, Context: s.cluster.context, Node: s.node, Stdin: std.In, Inputs: &s.inputs})
+		return simulate.World(ctx, simulate.Options{Manifests: s.manifests, Namespace: s.defaultNamespace, Recursive: s.recursive, Kubeconfig: kubeconfig, Connect: s.cluster.config, Node: s.node, Stdin: std.In, Inputs: &s.inputs})
 	}
 	d, _, err := s.read(ctx, std)
 	if err != nil {

@@ -79,8 +79,7 @@ missing, or you may not list the nodes, so that nobody knows; 1 no such cluster,
 
 func (o *statusOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.cluster.kubeconfig, "kubeconfig", "", "`file` with the address of the cluster (default: as kubectl)")
-	f.StringVar(&o.cluster.context, "context", "", "`context` in the kubeconfig (default: the current one)")
+	o.cluster.kubectlFlags(cmd)
 	f.StringVar(&o.cluster.namespace, "agent-namespace", agents.DefaultNamespace, "`namespace` of the agents")
 	f.StringVar(&o.cluster.selector, "selector", agents.DefaultSelector, "`labels` of the agents' pods")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long an agent may take for its answer")

@@ -24,8 +24,7 @@ const (
 // traceOptions are the command line of `kubectl npm trace`.
 type traceOptions struct {
 	source
-	namespace string
-	output    string
+	output string
 }
 
 func newTrace(std cli.Streams) *cobra.Command {
@@ -73,8 +72,8 @@ Exit code: 0 allowed, 3 blocked, 4 not known, 1 no dump or no such pod, 2 wrong 
 	}
 	o.flags(cmd)
 	o.clusterFlags(cmd)
+	cmd.ValidArgsFunction = o.cluster.named(podResource)
 	f := cmd.Flags()
-	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of ends without one (default: of a cluster that of the kubeconfig's context, else default)")
 	f.StringVarP(&o.output, "output", "o", "text", "text, json or yaml")
 	return cmd
 }

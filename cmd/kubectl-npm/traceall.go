@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/cli"
-	"github.com/winnpm/winnpm/tool/agents"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/manifest"
 )
@@ -26,13 +26,10 @@ type traces struct {
 
 // inNamespace returns the namespace of ends that have none.
 func (o *traceOptions) inNamespace() string {
-	switch {
-	case o.namespace != "":
-		return o.namespace
-	case o.live():
-		return agents.Namespace(o.cluster.kubeconfig, o.cluster.context)
+	if o.live() {
+		return o.cluster.inNamespace()
 	}
-	return corev1.NamespaceDefault
+	return cmp.Or(*o.cluster.kubectl.Namespace, corev1.NamespaceDefault)
 }
 
 // runAll prints the answers to what a question stands for.

@@ -22,7 +22,6 @@ func Start(ctx context.Context, o Options) (*Live, error) {
 	if err := s.settle(ctx, o); err != nil {
 		return nil, err
 	}
-	s.findOlder(ctx)
 	return &Live{s}, nil
 }
 

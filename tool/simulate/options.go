@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/bounded"
@@ -19,15 +20,16 @@ type Options struct {
 	Namespace  string   // of objects of Manifests that name none; "": default
 	Recursive  bool     // also the folders below a folder of Manifests
 	Kubeconfig string   // instead of Manifests: a live cluster
-	Context    string   // of Kubeconfig; "": the current one
 	Node       string   // only this node's pods have endpoints; "": every pod
-	Ends       []string // of Snapshot and Answer: what is asked about, pods and addresses; nil: anything
 	Output     string   // "text", "json", or "" for text
 	Matrix     []string // PORT/PROTO
 	All        bool     // Matrix is of pods, not of workloads
 	Trace      []string // ns/pod->ns/pod:PORT/PROTO
 	Version    string   // of the program, for recordings
 	Program    string   // what a person types to run it, for errors; "" is npm
+
+	// Connect returns the way to the cluster of Kubeconfig; nil: its current context.
+	Connect func() (*rest.Config, error)
 
 	Inputs         *bounded.Inputs // as manifest.Options.Inputs
 	Stdin          io.Reader

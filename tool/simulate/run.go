@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"time"
+
+	"k8s.io/client-go/rest"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -71,14 +72,12 @@ type session struct {
 	places     explain.Places
 	own        map[string][]netip.Addr // as judge.own
 
-	lookOlder func(context.Context) []state.Warning // as controllers.Source.Older
-	older     []state.Warning                       // about what a live cluster has; guarded by kubelet.mu
 }
 
 // printResult prints the result of the first convergence, and returns whether everything is
 // programmed. The agent has ended by then; HNS and a snapshot are left.
 func printResult(ctx context.Context, o Options, q questions) (bool, error) {
-	m, err := converged(ctx, o, settling{older: true})
+	m, err := converged(ctx, o, settling{})
 	if err != nil {
 		return false, err
 	}
@@ -101,7 +100,6 @@ type input struct {
 	source controllers.Source
 	loaded []manifest.Warning
 	places explain.Places // of the policies, in manifests
-	only   narrow
 	// objects are those of manifests, until a session has begun.
 	objects manifest.Objects
 }
@@ -113,9 +111,13 @@ func open(o Options, allMakers bool) (*input, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &input{memorySource(objects, o.Node), loaded, objects.Places, endsOnly(objects, o.Ends), objects}, nil
+		return &input{memorySource(objects, o.Node), loaded, objects.Places, objects}, nil
 	}
-	cfg, err := controllers.ContextConfig(o.Kubeconfig, o.Context)
+	connect := o.Connect
+	if connect == nil {
+		connect = func() (*rest.Config, error) { return controllers.RESTConfig(o.Kubeconfig) }
+	}
+	cfg, err := connect()
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +132,7 @@ func open(o Options, allMakers bool) (*input, error) {
 func newSession(o Options, in *input, recording bool) *session {
 	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign(), CountOnly: true})
 	s := &session{
-		node: o.Node, version: o.Version, sim: sim, loaded: in.loaded, places: in.places, own: in.ownNodes(), lookOlder: in.source.Older,
+		node: o.Node, version: o.Version, sim: sim, loaded: in.loaded, places: in.places, own: in.ownNodes(),
 	}
 	cfg := dataplane.Config{Node: o.Node, Now: time.Now, Client: sim}
 	if recording {
@@ -143,7 +145,6 @@ func newSession(o Options, in *input, recording bool) *session {
 		applier = s.recorder.Dataplane(s.dataplane)
 	}
 	s.kubelet = newNode(applier, sim)
-	s.kubelet.only = in.only
 	s.controller = controllers.New(controllers.Config{
 		// Nobody else writes to a simulated node, so there are no looks. So the calls of
 		// HNS do not depend on how long anything takes.
@@ -179,19 +180,6 @@ func (s *session) settle(ctx context.Context, o Options) error {
 	}
 }
 
-// findOlder looks once for policies of older versions, which nothing enforces.
-func (s *session) findOlder(ctx context.Context) {
-	if s.lookOlder == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, firstList)
-	defer cancel()
-	found := s.lookOlder(ctx)
-	s.kubelet.mu.Lock()
-	defer s.kubelet.mu.Unlock()
-	s.older = found
-}
-
 // result lets use read the present state, which does not move meanwhile.
 func (s *session) result(ctx context.Context, q questions, use func(Result) error) error {
 	s.kubelet.mu.Lock()
@@ -207,7 +195,6 @@ func (s *session) result(ctx context.Context, q questions, use func(Result) erro
 type moment struct {
 	sim    *hnssim.Sim
 	state  *dataplane.Snapshot
-	older  []state.Warning
 	loaded []manifest.Warning
 	places explain.Places
 	node   string
@@ -216,7 +203,7 @@ type moment struct {
 
 // now is the present moment; kubelet.mu must be held while it is used.
 func (s *session) now() moment {
-	return moment{s.sim, s.dataplane.Snapshot(), s.older, s.loaded, s.places, s.node, s.own}
+	return moment{s.sim, s.dataplane.Snapshot(), s.loaded, s.places, s.node, s.own}
 }
 
 // last is the moment after which nothing changes any more: no transaction begins, whatever a
@@ -231,7 +218,6 @@ func (s *session) last() moment {
 // read makes the dump of a moment.
 func (m moment) read() dumped {
 	d := m.state.Dump()
-	d.Warnings = slices.Concat(m.older, d.Warnings)
 	m.state = nil // what the dump does not have of it is free
 	return dumped{m, d}
 }
