@@ -12,7 +12,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/debug"
-	"github.com/winnpm/winnpm/tool/agents"
 	"github.com/winnpm/winnpm/tool/ui"
 )
 
@@ -96,9 +95,19 @@ func (s *source) pages(ctx context.Context, std cli.Streams) (http.Handler, erro
 		return nil, err
 	}
 	return ui.ClusterHandler(ui.ClusterConfig{
-		All: cluster.All, Find: cluster.Find,
-		Get: func(ctx context.Context, agent agents.Agent, path string, use func(io.Reader) error) error {
-			return endpointOf(cluster, agent).get(ctx, path, use)
+		Nodes: func(ctx context.Context) (nodes []string, unlisted, err error) {
+			all, unlisted, err := cluster.All(ctx)
+			for _, on := range all {
+				nodes = append(nodes, on.Node)
+			}
+			return nodes, unlisted, err
+		},
+		Get: func(ctx context.Context, node, path string, use func(io.Reader) error) error {
+			_, at, err := findAgent(ctx, cluster, node)
+			if err != nil {
+				return err
+			}
+			return at.get(ctx, path, use)
 		},
 	}), nil
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/agents"
 )
 
 const (
@@ -31,12 +30,11 @@ const (
 
 // ClusterConfig says how to reach the agents of a cluster.
 type ClusterConfig struct {
-	// All returns the agents of all nodes, as agents.Cluster.All does.
-	All func(context.Context) (all []agents.OnNode, nodesErr, err error)
-	// Find returns the agent of a node.
-	Find func(ctx context.Context, node string) (agents.Agent, error)
-	// Get lets use read the agent's response to a GET of path.
-	Get func(ctx context.Context, agent agents.Agent, path string, use func(io.Reader) error) error
+	// Nodes returns the names of all nodes, sorted. unlisted says why nodes without an agent are not
+	// among them.
+	Nodes func(context.Context) (nodes []string, unlisted, err error)
+	// Get lets use read the response of a node's agent to a GET of path.
+	Get func(ctx context.Context, node, path string, use func(io.Reader) error) error
 }
 
 // ClusterHandler returns the pages of a cluster: the list of its nodes at /, and the page of a node,
@@ -62,24 +60,17 @@ func ClusterHandler(cfg ClusterConfig) http.Handler {
 
 // node returns the configuration of a node's page.
 func (cfg ClusterConfig) node(name string) Config {
-	get := func(ctx context.Context, path string, use func(io.Reader) error) error {
-		agent, err := cfg.Find(ctx, name)
-		if err != nil {
-			return err
-		}
-		return cfg.Get(ctx, agent, path, use)
-	}
 	return Config{
 		MaxAge: clusterMaxAge,
 		Dump: func(ctx context.Context) (d state.Dump, err error) {
-			err = get(ctx, debug.ManagerPath, func(body io.Reader) (err error) {
+			err = cfg.Get(ctx, name, debug.ManagerPath, func(body io.Reader) (err error) {
 				d, err = debug.ReadManager(body)
 				return err
 			})
 			return d, err
 		},
 		Status: func(ctx context.Context) (st debug.Status, err error) {
-			err = get(ctx, debug.StatusPath, readStatus(&st))
+			err = cfg.Get(ctx, name, debug.StatusPath, readStatus(&st))
 			return st, err
 		},
 	}
@@ -112,14 +103,14 @@ func (cfg ClusterConfig) front(w http.ResponseWriter, r *http.Request) {
 		Note string
 		Time string
 	}
-	all, nodesErr, err := cfg.All(r.Context())
+	nodes, unlisted, err := cfg.Nodes(r.Context())
 	switch {
 	case err != nil:
 		page.Note = err.Error()
-	case nodesErr != nil:
-		page.Note = fmt.Sprintf("nodes without an agent are not known: %v", nodesErr)
+	case unlisted != nil:
+		page.Note = fmt.Sprintf("nodes without an agent are not known: %v", unlisted)
 	}
-	page.Rows, page.Time = cfg.rows(r.Context(), all), time.Now().Format(time.TimeOnly)
+	page.Rows, page.Time = cfg.rows(r.Context(), nodes), time.Now().Format(time.TimeOnly)
 	var body bytes.Buffer
 	if err := nodesTemplate.Execute(&body, page); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -131,21 +122,18 @@ func (cfg ClusterConfig) front(w http.ResponseWriter, r *http.Request) {
 }
 
 // rows asks all agents for their status.
-func (cfg ClusterConfig) rows(ctx context.Context, all []agents.OnNode) []nodeRow {
-	rows := make([]nodeRow, len(all))
+func (cfg ClusterConfig) rows(ctx context.Context, nodes []string) []nodeRow {
+	rows := make([]nodeRow, len(nodes))
 	slots := make(chan struct{}, statusesAtOnce)
 	var asking sync.WaitGroup
-	for i, on := range all {
+	for i, node := range nodes {
 		asking.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			ctx, cancel := context.WithTimeoutCause(ctx, statusTimeout, fmt.Errorf("no answer within %s", statusTimeout))
 			defer cancel()
-			row := nodeRow{Node: on.Node, State: "ready"}
-			err := on.Err
-			if err == nil {
-				err = cfg.Get(ctx, on.Agent, debug.StatusPath, readStatus(&row.Status))
-			}
+			row := nodeRow{Node: node, State: "ready"}
+			err := cfg.Get(ctx, node, debug.StatusPath, readStatus(&row.Status))
 			switch {
 			case err != nil && ctx.Err() != nil:
 				row.State, row.Why = "no answer", context.Cause(ctx).Error()

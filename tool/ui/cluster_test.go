@@ -16,7 +16,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/agents"
 )
 
 // nodesInTrouble is a cluster: win-1 is well, win-2 is not ready, win-3 hangs, win-4 has no agent.
@@ -27,31 +26,22 @@ func nodesInTrouble(t *testing.T) ClusterConfig {
 		"win-1": debug.Handler(debug.Config{Dump: func() state.Dump { return well }, Healthy: fine, Ready: fine, Version: "v7"}),
 		"win-2": debug.Handler(debug.Config{Dump: behind, Healthy: fine, Ready: func() error { return errors.New("<b>pods</b> is forbidden") }, Version: "v7"}),
 	}
-	find := func(_ context.Context, node string) (agents.Agent, error) {
-		if node == "win-4" {
-			return agents.Agent{}, agents.ErrNoAgent
-		}
-		return agents.Agent{Node: node}, nil
-	}
 	return ClusterConfig{
-		Find: find,
-		All: func(ctx context.Context) ([]agents.OnNode, error, error) {
-			var all []agents.OnNode
-			for _, node := range []string{"win-1", "win-2", "win-3", "win-4"} {
-				a, err := find(ctx, node)
-				all = append(all, agents.OnNode{Node: node, Agent: a, Err: err})
-			}
-			return all, nil, nil
+		Nodes: func(context.Context) ([]string, error, error) {
+			return []string{"win-1", "win-2", "win-3", "win-4"}, nil, nil
 		},
-		Get: func(ctx context.Context, a agents.Agent, path string, use func(io.Reader) error) error {
-			if answers[a.Node] == nil {
+		Get: func(ctx context.Context, node, path string, use func(io.Reader) error) error {
+			if node == "win-4" {
+				return errors.New("no agent")
+			}
+			if answers[node] == nil {
 				<-ctx.Done()
 				return ctx.Err()
 			}
 			req := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
 			req.RemoteAddr, req.Host = "127.0.0.1:1", "127.0.0.1"
 			rec := httptest.NewRecorder()
-			answers[a.Node].ServeHTTP(rec, req)
+			answers[node].ServeHTTP(rec, req)
 			require.Equal(t, http.StatusOK, rec.Code)
 			return use(rec.Body)
 		},
@@ -87,11 +77,11 @@ func TestNodes(t *testing.T) {
 // TestNodesThatCannotBeListed: the page says why.
 func TestNodesThatCannotBeListed(t *testing.T) {
 	cfg := nodesInTrouble(t)
-	cfg.All = func(context.Context) ([]agents.OnNode, error, error) {
+	cfg.Nodes = func(context.Context) ([]string, error, error) {
 		return nil, nil, errors.New("pods is forbidden")
 	}
 	require.Contains(t, get(t, ClusterHandler(cfg), "/").Body.String(), ">pods is forbidden</p>")
-	cfg.All = func(context.Context) ([]agents.OnNode, error, error) {
+	cfg.Nodes = func(context.Context) ([]string, error, error) {
 		return nil, errors.New("nodes is forbidden"), nil
 	}
 	require.Contains(t, get(t, ClusterHandler(cfg), "/").Body.String(), "nodes without an agent are not known: nodes is forbidden")
