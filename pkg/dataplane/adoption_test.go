@@ -16,6 +16,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -298,7 +299,7 @@ func TestAdoptionKilled(t *testing.T) {
 var withoutIDs = regexp.MustCompile(` id=azure-npm-\d+`)
 
 // setsByName returns the sets of the network.
-func setsByName(sim *hnssim.Sim) map[string]hns.SetPolicy {
+func setsByName(sim *hnsfault.Sim) map[string]hns.SetPolicy {
 	out := map[string]hns.SetPolicy{}
 	for _, s := range sim.Sets() {
 		out[s.Name] = s
@@ -307,7 +308,7 @@ func setsByName(sim *hnssim.Sim) map[string]hns.SetPolicy {
 }
 
 // requireOnce checks that no endpoint is written twice, and theirs stay.
-func requireOnce(t *testing.T, calls []hnssim.Call) {
+func requireOnce(t *testing.T, calls []hnsfault.Call) {
 	t.Helper()
 	written := map[string]int{}
 	for _, c := range calls {
@@ -321,7 +322,7 @@ func requireOnce(t *testing.T, calls []hnssim.Call) {
 
 // requireOrphansOnly checks that exactly the sets that we do not want are
 // removed, nested ones first.
-func requireOrphansOnly(t *testing.T, calls []hnssim.Call, had, want map[string]hns.SetPolicy) {
+func requireOrphansOnly(t *testing.T, calls []hnsfault.Call, had, want map[string]hns.SetPolicy) {
 	t.Helper()
 	var removed []hns.SetPolicy
 	for _, c := range calls {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 const (
@@ -80,7 +80,7 @@ func TestWaiting(t *testing.T) {
 	require.Equal(t, []state.Span{{From: first, To: first}}, w.report.Waiting, "of the policy on one pod nothing")
 	w.do("policy v1")
 	w.pod0(8, "v=1")
-	w.sim.Inject(hnssim.Fault{Op: hns.OpACLAdd, Target: "ep-08"})
+	w.sim.Inject(hnsfault.Fault{Op: hns.OpACLAdd, Target: "ep-08"})
 	_ = w.apply()
 	require.Equal(t, []state.Span{{From: first, To: w.report.Generation}}, w.report.Waiting)
 }
@@ -106,13 +106,13 @@ func TestReadsYield(t *testing.T) {
 // the others were read, and do not take their turn.
 func TestFailedReadGoesBehind(t *testing.T) {
 	w := turnsWorld(t, 4)
-	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-		if c.Op == hns.OpEndpointGet && when == hnssim.Before {
+	w.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
+		if c.Op == hns.OpEndpointGet && when == hnsfault.Before {
 			w.now = w.now.Add(40 * time.Second)
 		}
 	})
 	for i, ep := range []string{"ep-00", "ep-01"} {
-		w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: ep, Times: -1})
+		w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: ep, Times: -1})
 		w.do(fmt.Sprintf("delete pod x/w%02d", i), fmt.Sprintf("delete pod x/w%02d", 2+i))
 	}
 	var order []string
@@ -200,7 +200,7 @@ func TestTurnsOfNamespaces(t *testing.T) {
 func TestFailedUpdateGoesBehind(t *testing.T) {
 	w := turnsWorld(t, 4)
 	w.takes(40 * time.Second)
-	w.sim.Inject(hnssim.Fault{Op: hns.OpACLAdd, Target: "ep-00", Times: -1})
+	w.sim.Inject(hnsfault.Fault{Op: hns.OpACLAdd, Target: "ep-00", Times: -1})
 	w.do("policy all")
 	var order []string
 	for range 4 {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // live lets time pass as in the worker: HNS is observed at every interval, and
@@ -201,8 +201,8 @@ func TestFlapsOfTheReadBeforeAnUpdate(t *testing.T) {
 // each time.
 func TestFlapsOfTheReadAfterAWrite(t *testing.T) {
 	w := dWorld(t, policyText("p", webFromAPI))
-	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-		if isWrite(c.Op) && c.Target == "ep-1" && when == hnssim.After {
+	w.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
+		if isWrite(c.Op) && c.Target == "ep-1" && when == hnsfault.After {
 			w.do(fights["rules"].undo)
 		}
 	})

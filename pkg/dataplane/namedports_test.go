@@ -21,6 +21,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -28,7 +29,7 @@ import (
 // port http, and remote pods that serve it: what is wanted, kept naively.
 type portModel struct {
 	t        require.TestingT
-	sim      *hnssim.Sim
+	sim      *hnsfault.Sim
 	dp       *Dataplane
 	tx       *Transaction
 	now      time.Time
@@ -65,7 +66,7 @@ var modelPlaces = map[string]struct {
 
 func newPortModel(t require.TestingT) *portModel {
 	m := &portModel{
-		t: t, sim: hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()}), now: time.Unix(1_700_000_000, 0),
+		t: t, sim: hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()}), now: time.Unix(1_700_000_000, 0),
 		pods: map[string]modelPod{}, policies: map[string]string{}, team: map[string]bool{"x": false}, tx: NewTransaction(),
 	}
 	m.dp = New(Config{Client: m.sim, Now: func() time.Time { return m.now }})

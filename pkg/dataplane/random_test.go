@@ -19,6 +19,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/effort"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -123,9 +124,9 @@ func (w *walker) actions() map[string]func(*rapid.T) {
 		"fault": func(t *rapid.T) { w.drawFault(t) },
 		"come and go": func(t *rapid.T) { // the rules may be there, and nobody wants them any more
 			np := walkPolicy(rapid.SampledFrom(walkSpaces).Draw(t, "namespace"), rapid.IntRange(0, len(walkSpecs)-1).Draw(t, "template"), 0)
-			w.sim.Inject(hnssim.Fault{Op: rapid.SampledFrom([]string{"ACL/Add", "ACL/Update"}).Draw(t, "call"), Mode: hnssim.LoseReply})
+			w.sim.Inject(hnsfault.Fault{Op: rapid.SampledFrom([]string{"ACL/Add", "ACL/Update"}).Draw(t, "call"), Mode: hnsfault.LoseReply})
 			if rapid.Bool().Draw(t, "unread") {
-				w.sim.Inject(hnssim.Fault{Op: "Endpoint/Get"})
+				w.sim.Inject(hnsfault.Fault{Op: "Endpoint/Get"})
 			}
 			for _, e := range []event{setPolicy(np, "policy "+np.Name), deletePolicy(policyKey(np))} {
 				tx := dataplane.NewTransaction()
@@ -174,16 +175,16 @@ func (w *walker) drawEndpoint(t *rapid.T) {
 }
 
 func (w *walker) drawFault(t *rapid.T) {
-	f := hnssim.Fault{
+	f := hnsfault.Fault{
 		Op: rapid.SampledFrom([]string{
 			"ACL/Add", "ACL/Update", "SetPolicy/Add", "SetPolicy/Update", "SetPolicy/Remove",
 			"Endpoint/Get", "Endpoint/Enumerate", "Network/Get", "",
 		}).Draw(t, "call"),
-		Mode:  rapid.SampledFrom([]hnssim.Mode{hnssim.Refuse, hnssim.LoseReply, hnssim.Half}).Draw(t, "mode"),
+		Mode:  rapid.SampledFrom([]hnsfault.Mode{hnsfault.Refuse, hnsfault.LoseReply, hnsfault.Half}).Draw(t, "mode"),
 		Nth:   rapid.IntRange(1, 2).Draw(t, "nth"),
 		Times: rapid.IntRange(1, 2).Draw(t, "times"),
 	}
-	w.halved = w.halved || f.Mode == hnssim.Half
+	w.halved = w.halved || f.Mode == hnsfault.Half
 	w.note("fault %+v", f)
 	w.sim.Inject(f)
 }

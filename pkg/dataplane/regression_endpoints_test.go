@@ -13,6 +13,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -53,8 +54,8 @@ func TestSomebodyKeepsChangingAnEndpoint(t *testing.T) {
 	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/w 10.0.0.1", "pod x/v 10.0.0.2",
 		"policy good", "policy later", "apply", "delete policy x/later")
 	changes := 0
-	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-		if c.Op == "Endpoint/Get" && c.Target == "ep-1" && when == hnssim.Before {
+	w.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
+		if c.Op == "Endpoint/Get" && c.Target == "ep-1" && when == hnsfault.Before {
 			require.Less(t, changes, 100, "it spins")
 			changes++
 			w.do(fmt.Sprintf(`foreign ep-1 ACL {"Id":"azure-acl-z.p%d","Action":"Allow","Direction":"In","RuleType":"Switch","Priority":222}`, changes))
@@ -80,8 +81,8 @@ func TestSomebodyKeepsChangingAnEndpoint(t *testing.T) {
 func TestEndpointIsAnotherPodsBeforeItsUpdate(t *testing.T) {
 	w := newWorld(t, bPolicies)
 	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "policy good", "policy later", "apply", "delete policy x/good")
-	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-		if c.Op != "Endpoint/Get" || when != hnssim.Before {
+	w.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
+		if c.Op != "Endpoint/Get" || when != hnsfault.Before {
 			return
 		}
 		e := w.sim.Endpoints()[0]
@@ -187,7 +188,7 @@ func TestProbeThatGetsNoAnswer(t *testing.T) {
 			w := dWorld(t, text)
 			w.sim.RejectACL(func(a hns.ACL) bool { return a.LocalPorts == "6666" })
 			w.do("policy p", "! apply", "pod x/api2 10.0.1.9 app=api remote")
-			w.sim.Inject(hnssim.Fault{Op: op, Times: -1})
+			w.sim.Inject(hnsfault.Fault{Op: op, Times: -1})
 			for range 20 {
 				report, err := w.dp.ApplyDataplane(t.Context(), w.tx)
 				require.NoError(t, err)
@@ -204,7 +205,7 @@ func TestProbeThatGetsNoAnswer(t *testing.T) {
 func TestEndpointIsGoneWhateverTheCode(t *testing.T) {
 	w := newWorld(t, bPolicies)
 	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/w 10.0.0.1", "policy good", "apply", "no-endpoint ep-1")
-	w.sim.SetPersonality(hnssim.Personality{Seed: 1, Codes: map[hnssim.Answer]uint32{hnssim.EndpointMissing: 0x803B0031}})
+	w.sim.SetPersonality(hnsfault.Personality{Seed: 1, Codes: map[hnsfault.Answer]uint32{hnsfault.EndpointMissing: 0x803B0031}})
 	w.do("observe", "! apply")
 	require.Len(t, w.dp.Dump().Endpoints, 1)
 }
@@ -228,7 +229,7 @@ func TestRefusedSetOfANamedPort(t *testing.T) {
 func TestOpenAndUnreadable(t *testing.T) {
 	w := newWorld(t, bPolicies)
 	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "apply")
-	w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "ep-1", Times: 20, Code: 0x803B0031})
+	w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "ep-1", Times: 20, Code: 0x803B0031})
 	w.do("observe", "pod x/w 10.0.0.1", "policy good", "! apply", "trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep-1 in block", "calls SetPolicy/Add=1 ACL/Add=1")
 	for range 60 {
 		report, err := w.dp.ApplyDataplane(t.Context(), dataplane.NewTransaction())
@@ -245,7 +246,7 @@ func TestOpenAndUnreadable(t *testing.T) {
 // found, and a warning names it with the code until it can be read.
 func TestUnreadableEndpointIsTold(t *testing.T) {
 	w := newWorld(t, bPolicies)
-	w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "ep-1", Times: 3, Code: 0x803B0031})
+	w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "ep-1", Times: 3, Code: 0x803B0031})
 	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/v 10.0.0.2", "policy good", "! apply",
 		"trace 10.0.1.1 -> 10.0.0.2 TCP/443 ep-2 in block")
 	require.Len(t, w.report.Warnings, 1)
@@ -264,8 +265,8 @@ func TestUnreadableEndpointIsTold(t *testing.T) {
 // is never read.
 func TestStrangerIsReadAgain(t *testing.T) {
 	w := newWorld(t, bPolicies)
-	w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "ep-1", Err: hns.ErrElsewhere})
-	w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "ep-9", Times: -1, Err: hns.ErrElsewhere})
+	w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "ep-1", Err: hns.ErrElsewhere})
+	w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "ep-9", Times: -1, Err: hns.ErrElsewhere})
 	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-9 10.0.0.9", "pod x/w 10.0.0.1", "policy good", "apply",
 		"trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep-1 in allow")
 	for began := w.now; w.report.Next() > 0; w.now = w.now.Add(w.report.Next()) {
@@ -286,7 +287,7 @@ func TestStrangerIsReadAgain(t *testing.T) {
 func TestConflictUnderAGUIDInCapitals(t *testing.T) {
 	w := newWorld(t, bPolicies)
 	w.do("namespace x", "endpoint ep-1 10.0.0.1", "pod x/w 10.0.0.1", "policy good", "apply")
-	w.sim.SetPersonality(hnssim.Personality{Seed: 1, Spelling: hnssim.Spelling{UpperGUIDs: true}})
+	w.sim.SetPersonality(hnsfault.Personality{Seed: 1, Spelling: hnsfault.Spelling{UpperGUIDs: true}})
 	require.NoError(t, w.sim.LoseRules("ep-1"))
 	w.do("policy later", "apply")
 	w.settle()

@@ -13,6 +13,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -20,7 +21,7 @@ import (
 func (s *script) neverAllowed(src, dst, endpoint string) {
 	s.t.Helper()
 	now := s.sim.Watch(probe{Endpoint: endpoint, Direction: hns.In, Packet: packet(src, dst, 80)})
-	require.Equal(s.t, []hnssim.Outcome{hnssim.Denied}, now)
+	require.Equal(s.t, []hnsfault.Outcome{hnsfault.Denied}, now)
 	s.t.Cleanup(func() {
 		require.Positive(s.t, s.sim.Writes())
 		require.Empty(s.t, s.sim.Transitions(), "%s", s.sim.Dump())
@@ -55,7 +56,7 @@ func TestNoWindow_UnknownSet(t *testing.T) {
 func TestSetsBackOff(t *testing.T) {
 	w := newWorld(t, bPolicies)
 	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "policy good")
-	w.sim.Inject(hnssim.Fault{Op: "SetPolicy/Add", Times: -1})
+	w.sim.Inject(hnsfault.Fault{Op: "SetPolicy/Add", Times: -1})
 	var waits []string
 	for range 7 {
 		_ = w.apply()
@@ -91,7 +92,7 @@ func TestSetInUseByOthers(t *testing.T) {
 	require.Empty(t, w.sim.Sets())
 }
 
-func setNamesOf(sim *hnssim.Sim) []string {
+func setNamesOf(sim *hnsfault.Sim) []string {
 	var out []string
 	for _, s := range sim.Sets() {
 		out = append(out, s.Name)
@@ -190,7 +191,7 @@ func TestNodeAddressOfIPv6(t *testing.T) {
 func TestIdsOfSetsInCapitals(t *testing.T) {
 	text := policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}, {namespaceSelector: {matchLabels: {kind: evil}}}]}]}`)
 	w := dWorld(t, text)
-	w.sim.SetPersonality(hnssim.Personality{Seed: 1, Spelling: hnssim.Spelling{UpperSetIDs: true}})
+	w.sim.SetPersonality(hnsfault.Personality{Seed: 1, Spelling: hnsfault.Spelling{UpperSetIDs: true}})
 	w.do("policy p", "apply", "observe", "apply", "calls")
 	again := dWorldOn(t, text, w)
 	again.do("policy p", "apply", "calls", "observe", "apply", "calls")
@@ -202,7 +203,7 @@ func TestIdsOfSetsInCapitals(t *testing.T) {
 func TestAddressesOfSetsWithAMask(t *testing.T) {
 	text := policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`)
 	w := dWorld(t, text)
-	w.sim.SetPersonality(hnssim.Personality{Seed: 1, Spelling: hnssim.Spelling{HostMask: true}})
+	w.sim.SetPersonality(hnsfault.Personality{Seed: 1, Spelling: hnsfault.Spelling{HostMask: true}})
 	w.do("policy p", "apply", "observe", "apply", "calls")
 	again := dWorldOn(t, text, w)
 	again.do("policy p", "apply", "calls")

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -98,8 +99,8 @@ func TestScenario_C6_EndpointDeletedBeforeTheWrite(t *testing.T) {
 			}
 			w.do("apply", "delete policy x/web", "policy deny")
 			deleted := false
-			w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-				if c.Op == op && c.Target == "ep-1" && when == hnssim.Before && !deleted {
+			w.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
+				if c.Op == op && c.Target == "ep-1" && when == hnsfault.Before && !deleted {
 					deleted = true
 					require.NoError(t, w.sim.DeleteEndpoint("ep-1"))
 				}

@@ -10,6 +10,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -44,7 +45,7 @@ func TestStats(t *testing.T) {
 // has been, and its sets are pinned; what came later is not held up by it.
 func TestStatsOfAFailure(t *testing.T) {
 	w := dWorld(t, policyText("p", webFromAPI))
-	w.sim.Inject(hnssim.Fault{Op: "ACL/Add", Target: "ep-2", Times: -1})
+	w.sim.Inject(hnsfault.Fault{Op: "ACL/Add", Target: "ep-2", Times: -1})
 	w.do("policy p", "! apply")
 	failed := w.report
 	require.Equal(t, failed.Generation, failed.Unprogrammed)
@@ -127,7 +128,7 @@ func TestDriftIsCountedWhoeverFindsIt(t *testing.T) {
 func TestUnprogrammedWithoutAListing(t *testing.T) {
 	w := dWorld(t, policyText("p", webFromAPI))
 	w.do("policy p", "apply", "endpoint ep-9 10.0.0.99")
-	w.sim.Inject(hnssim.Fault{Op: "Endpoint/Enumerate"})
+	w.sim.Inject(hnsfault.Fault{Op: "Endpoint/Enumerate"})
 	w.do("pod x/w9 10.0.0.99 app=web", "! apply")
 	require.Equal(t, w.report.Generation, w.report.Unprogrammed)
 	w.settle()
@@ -139,7 +140,7 @@ func TestUnprogrammedWithoutAListing(t *testing.T) {
 func TestUnprogrammedOrphans(t *testing.T) {
 	w := dWorld(t, policyText("p", webFromAPI))
 	w.do("policy p", "apply", "dataplane", "pod x/w1 10.0.0.1 app=web")
-	w.sim.Inject(hnssim.Fault{Op: "ACL/Update", Target: "ep-1", Times: -1})
+	w.sim.Inject(hnsfault.Fault{Op: "ACL/Update", Target: "ep-1", Times: -1})
 	w.do("! apply")
 	require.Equal(t, w.report.Generation, w.report.Unprogrammed)
 }
@@ -149,7 +150,7 @@ func TestUnprogrammedOrphans(t *testing.T) {
 func TestRefusalsAreBounded(t *testing.T) {
 	w := newbornWorld(t)
 	for i := range 300 {
-		w.sim.Inject(hnssim.Fault{Op: "ACL/Add", Nth: i + 1, Code: 0x80990000 + uint32(i)})
+		w.sim.Inject(hnsfault.Fault{Op: "ACL/Add", Nth: i + 1, Code: 0x80990000 + uint32(i)})
 	}
 	for len(w.sim.UnusedFaults()) > 0 {
 		_ = w.apply()

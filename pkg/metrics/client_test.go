@@ -15,6 +15,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/test/hnstest/onsim"
 	"github.com/winnpm/winnpm/tool/hnssim"
@@ -24,7 +25,7 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	m := New(quiet())
 	hnstest.Run(t, func(*testing.T) (hns.Client, hnstest.Fixture) {
-		sim := hnssim.New(hnssim.Options{})
+		sim := hnsfault.New(hnsfault.Options{})
 		return m.Client(sim), &onsim.CNI{Sim: sim}
 	})
 	require.Positive(t, read(t, m.node)[`npm_hns_calls_total{operation="ACL/Update"}`])
@@ -168,7 +169,7 @@ func TestPassesThrough(t *testing.T) {
 // whoever counts around.
 func TestDLLCalls(t *testing.T) {
 	t.Parallel()
-	sim := hnssim.New(hnssim.Options{})
+	sim := hnsfault.New(hnsfault.Options{})
 	require.NoError(t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: "e"}))
 	m := New(quiet())
 	before := with(read(t, m.node), "npm_hns_dll_calls_total")
@@ -195,11 +196,11 @@ func TestDLLCalls(t *testing.T) {
 // TestBegun: a call that hangs is counted, though nobody knows yet for how long.
 func TestBegun(t *testing.T) {
 	t.Parallel()
-	sim := hnssim.New(hnssim.Options{})
+	sim := hnsfault.New(hnsfault.Options{})
 	m := New(quiet())
 	before := read(t, m.node)
-	sim.OnCall(func(_ hnssim.Call, when hnssim.When) {
-		if when == hnssim.Before {
+	sim.OnCall(func(_ hnsfault.Call, when hnsfault.When) {
+		if when == hnsfault.Before {
 			require.Equal(t, map[string]float64{`npm_hns_calls_total{operation="Network/Get"}`: 1}, changed(before, read(t, m.node)))
 		}
 	})
@@ -213,7 +214,7 @@ func TestBegun(t *testing.T) {
 func TestCountsAgree(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		sim := hnssim.New(hnssim.Options{})
+		sim := hnsfault.New(hnsfault.Options{})
 		require.NoError(rt, sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
 		m := New(quiet())
 		c, ctx := m.Client(sim), t.Context()
@@ -277,7 +278,7 @@ func TestCountsAgree(t *testing.T) {
 // TestScrapeWhileCalling: run with -race.
 func TestScrapeWhileCalling(t *testing.T) {
 	t.Parallel()
-	sim := hnssim.New(hnssim.Options{})
+	sim := hnsfault.New(hnsfault.Options{})
 	m := New(quiet())
 	c := m.Client(sim)
 	const rounds = 50

@@ -11,6 +11,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/process"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
@@ -22,7 +23,7 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // time pass for each call of the DLLs. What the simulator and the meter themselves use is
 // counted apart, so that it can be subtracted.
 type meter struct {
-	sim     *hnssim.Sim
+	sim     *hnsfault.Sim
 	latency time.Duration // of each call of the DLLs; changed between transactions only
 
 	mu    sync.Mutex // guards following
@@ -41,7 +42,7 @@ type meter struct {
 
 func newMeter() *meter {
 	m := &meter{now: start, calls: map[string]int{}}
-	m.sim = hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
+	m.sim = hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})
 	return m
 }
 

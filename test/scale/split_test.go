@@ -14,7 +14,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // What it would save to keep a large set as a nested set of shards, for
@@ -64,7 +64,7 @@ func (c cut) shard(a netip.Addr) int {
 type splitSet struct {
 	cut     cut
 	cache   *ipsets.Cache
-	sim     *hnssim.Sim
+	sim     *hnsfault.Sim
 	members map[netip.Addr]bool
 	random  *rand.Rand
 
@@ -73,7 +73,7 @@ type splitSet struct {
 
 func newSplitSet(t testing.TB, n int, c cut) *splitSet {
 	s := &splitSet{
-		cut: c, cache: ipsets.NewCache(), sim: hnssim.New(hnssim.Options{}),
+		cut: c, cache: ipsets.NewCache(), sim: hnsfault.New(hnsfault.Options{}),
 		members: map[netip.Addr]bool{}, random: rand.New(rand.NewPCG(1, uint64(n))),
 	}
 	rule := ipsets.Ref{Kind: ipsets.RefRule, Owner: "endpoint"}
@@ -209,7 +209,7 @@ func TestSplitCostModel(t *testing.T) {
 }
 
 // splitLeaves returns the addresses of all leaves, in order.
-func splitLeaves(t testing.TB, sim *hnssim.Sim) []netip.Addr {
+func splitLeaves(t testing.TB, sim *hnsfault.Sim) []netip.Addr {
 	var out []netip.Addr
 	for _, p := range sim.Sets() {
 		for _, v := range p.Values {

@@ -62,7 +62,7 @@ type played struct {
 
 // play brings the world to a node and programs it.
 func (w World) play(ctx context.Context, cfg dataplane.Config, nodeAddrs []netip.Addr, local func(Pod) bool) (*played, error) {
-	p := &played{sim: hnssim.New(hnssim.Options{CountOnly: true}), cfg: cfg, now: w.Now}
+	p := &played{sim: hnssim.New(hnssim.Options{}), cfg: cfg, now: w.Now}
 	p.cfg.Client, p.cfg.Now = p.sim, func() time.Time { return p.now }
 	p.dp = dataplane.New(p.cfg)
 	if err := plug(p.sim, w.endpoints(local)); err != nil {
@@ -109,15 +109,15 @@ func (p *played) change(ctx context.Context, w World, c Change, local func(Pod) 
 	}
 	before := setsInHNS(p.sim)
 	rules := map[string]hns.Endpoint{} // before, of the endpoints that are written
-	p.sim.OnCall(func(call hnssim.Call, when hnssim.When) {
-		if when != hnssim.Before || call.Op != hns.OpACLAdd && call.Op != hns.OpACLUpdate {
+	p.before(func(call hnssim.Call) {
+		if call.Op != hns.OpACLAdd && call.Op != hns.OpACLUpdate {
 			return
 		}
 		if _, known := rules[call.Target]; !known {
 			rules[call.Target] = p.rules(call.Target)
 		}
 	})
-	defer p.sim.OnCall(nil)
+	defer p.sim.SetHooks(hnssim.Hooks{})
 	p.sim.ResetCalls()
 	if err := p.apply(ctx, c.transaction(w, local)); err != nil {
 		return nil, err
@@ -142,21 +142,22 @@ func (w World) requests(ctx context.Context, node Node, c Change) ([]string, err
 		return nil, err
 	}
 	var requests []hns.Request
-	p.sim.OnCall(func(call hnssim.Call, when hnssim.When) {
-		if when != hnssim.Before {
-			return
-		}
-		r := hns.Request{Op: call.Op, Endpoint: call.Target, Sets: call.Sets, ACLs: call.ACLs, Policies: call.Policies}
-		if call.Op == hns.OpACLUpdate {
-			r.ACLs = nil // they are among the policies
-		}
-		requests = append(requests, r)
+	p.before(func(call hnssim.Call) {
+		requests = append(requests, hns.Request{Op: call.Op, Endpoint: call.Target, Sets: call.Sets, ACLs: call.ACLs, Policies: call.Policies})
 	})
 	if _, err := p.dp.ApplyDataplane(ctx, c.transaction(w, local)); err != nil {
 		return nil, err
 	}
 	text := dataplane.NewPlan(requests, p.dp.Dump()).String()
 	return strings.Split(strings.TrimSuffix(text, "\n"), "\n"), nil
+}
+
+// before has see called before each request to HNS.
+func (p *played) before(see func(hnssim.Call)) {
+	p.sim.SetHooks(hnssim.Hooks{Call: func(_ context.Context, call hnssim.Call, _, do func(hnssim.Call) error) error {
+		see(call)
+		return do(call)
+	}})
 }
 
 // rules returns what an endpoint has in HNS, nothing when there is none.

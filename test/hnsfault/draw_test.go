@@ -1,4 +1,4 @@
-package hnssim
+package hnsfault
 
 import (
 	"net/netip"
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // TestDrawPersonality: one seed is one personality, its text names it, and over
@@ -49,8 +50,8 @@ func TestDrawPersonality(t *testing.T) {
 			traitsSeen[f.What]++
 			require.Contains(t, p.String(), f.String())
 		}
-		s := New(Options{Foreign: DefaultForeign(), Personality: p})
-		require.NoError(t, s.CreateEndpoint(NewEndpoint{ID: "ep-1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.4")}}), "its defaults are policies")
+		s := New(Options{Foreign: hnssim.DefaultForeign(), Personality: p})
+		require.NoError(t, s.CreateEndpoint(hnssim.NewEndpoint{ID: "ep-1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.4")}}), "its defaults are policies")
 		if p.Foreign != nil {
 			v, _ := s.Endpoint("ep-1")
 			require.Empty(t, cmp.Diff(p.Foreign, v.Policies))
@@ -75,12 +76,12 @@ func TestPersonalityIsACopy(t *testing.T) {
 		Codes: map[Answer]uint32{SetMissing: oddCode}, Refuses: []Refusal{{What: Braces, Code: oddCode}},
 		Foreign: []hns.EndpointPolicy{},
 	}
-	s := New(Options{Foreign: DefaultForeign(), Personality: p})
+	s := New(Options{Foreign: hnssim.DefaultForeign(), Personality: p})
 	delete(p.Codes, SetMissing)
 	p.Refuses[0].What = SCTP
 	require.ErrorIs(t, modify(hns.Remove, leaf("gone"))(t, s), hns.ErrUnlisted)
 	require.ErrorIs(t, modify(hns.Add, leaf("{}"))(t, s), hns.ErrUnlisted)
-	require.NoError(t, s.CreateEndpoint(NewEndpoint{ID: "bare"}))
+	require.NoError(t, s.CreateEndpoint(hnssim.NewEndpoint{ID: "bare"}))
 	v, _ := s.Endpoint("bare")
 	require.Empty(t, v.Policies, "no policies at all is a choice too")
 }

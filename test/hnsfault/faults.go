@@ -1,4 +1,4 @@
-package hnssim
+package hnsfault
 
 import (
 	"cmp"
@@ -71,7 +71,7 @@ func (s *Sim) UnusedFaults() []Fault {
 }
 
 // RejectSet makes HNS refuse, for good, every Add and Update of a set that
-// match holds of. match runs with the Sim locked. nil lifts all rejections.
+// match holds of. match must not use the Sim. nil lifts all rejections.
 func (s *Sim) RejectSet(match func(hns.SetPolicy) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,8 +83,8 @@ func (s *Sim) RejectSet(match func(hns.SetPolicy) bool) {
 }
 
 // RejectACL makes HNS refuse, for good, every request with a rule, in its
-// canonical form, that match holds of. match runs with the Sim locked. nil
-// lifts all rejections.
+// canonical form, that match holds of. match must not use the Sim. nil lifts all
+// rejections.
 func (s *Sim) RejectACL(match func(hns.ACL) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,46 +95,31 @@ func (s *Sim) RejectACL(match func(hns.ACL) bool) {
 	s.rejectACL = append(s.rejectACL, match)
 }
 
-// rejected reports whether RejectACL hits the rule; s.mu must be held.
-func (s *Sim) rejected(a hns.ACL) bool {
-	return slices.ContainsFunc(s.rejectACL, func(match func(hns.ACL) bool) bool { return match(a) })
-}
-
 // perform does a call, or what a fault makes of it.
 func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) error {
-	if err := broken(ctx, c); err != nil { // a hook may have ended the wait
+	if err := c.Broken(ctx); err != nil { // a hook may have ended the wait
 		return err
 	}
 	s.mu.Lock()
-	f, latency := s.due(c), s.latency(c)
-	if f == nil && latency == 0 {
-		defer s.mu.Unlock()
-		return s.oddly(c, do)
-	}
-	restarted := s.restarted
+	f, latency, restarted := s.due(c), s.latency(c), s.restarted
 	s.mu.Unlock()
-
 	if f == nil {
 		gaveUp := wait(ctx, c, latency)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return cmp.Or(gaveUp, s.oddly(c, do))
+		return cmp.Or(gaveUp, s.oddly(c, do)) // HNS carries on
 	}
 	if f.Mode == Hang {
 		select {
 		case <-ctx.Done():
-			return broken(ctx, c)
+			return c.Broken(ctx)
 		case <-restarted:
-			return c.fail(fmt.Errorf("%w: the service restarted", hns.ErrUnavailable))
+			return c.Fail(fmt.Errorf("%w: the service restarted", hns.ErrUnavailable))
 		}
 	}
 	gaveUp := wait(ctx, c, latency+f.Delay)
-	err := c.fail(cmp.Or(f.Err, hns.ErrUnavailable))
+	err := c.Fail(cmp.Or(f.Err, hns.ErrUnavailable))
 	if f.Code != 0 {
-		err = c.failed(f.Code)
+		err = failed(c.Call, f.Code)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	switch f.Mode {
 	case LoseReply:
 		_ = do(false) // the reply is lost, whatever it is
@@ -144,10 +129,7 @@ func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) er
 		err = do(false)
 	case Refuse, Hang: // nothing is done
 	}
-	if gaveUp != nil {
-		return gaveUp
-	}
-	return err
+	return cmp.Or(gaveUp, err)
 }
 
 // wait waits for d; it returns the error of the call when its caller gives up.
@@ -161,7 +143,7 @@ func wait(ctx context.Context, c *Call, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return broken(ctx, c)
+		return c.Broken(ctx)
 	}
 }
 
