@@ -228,21 +228,19 @@ func TestOrphanWithoutThePermanentMember(t *testing.T) {
 // called as one of ours with another meaning. It keeps its members, which are fed.
 func TestOrphansOfThePredecessor(t *testing.T) {
 	l := orphans["several values"]
-	for _, id := range []func(ipsets.Name) string{ipsets.Name.ID, func(n ipsets.Name) string { return oldID(n.String()) }} {
-		w := orphanWorld(t, l)
-		theirs, leaf := ipsets.NestedLabel("x/db", "app", "v2"), ipsets.PodLabel("app", "v2")
-		put := hns.SetPolicy{ID: id(theirs), Name: theirs.String(), Type: hns.NestedIPSet, Values: []string{id(ipsets.Empty()), id(leaf)}}
-		require.NoError(t, w.sim.PutSet(hns.SetPolicy{ID: id(ipsets.Empty()), Name: ipsets.Empty().String(), Type: hns.IPSet}))
-		require.NoError(t, w.sim.PutSet(hns.SetPolicy{ID: id(leaf), Name: leaf.String(), Type: hns.IPSet, Values: []string{"10.0.1.1"}}))
-		require.NoError(t, w.sim.PutSet(put))
-		w.do(`foreign ep-1 ACL {"Id":"azure-acl-x-db","Action":"Allow","Direction":"In","Priority":222,"LocalAddresses":"` + id(theirs) + `","RuleType":"Switch"}`)
-		w.do("dataplane", "namespace x", "pod x/q 10.0.1.2 app=v2 remote", "pod x/r 10.0.1.3 x/db=v2 remote", "apply", "calls SetPolicy/Update=1",
-			"trace 10.0.1.2 -> 10.0.0.1 TCP/80 ep-1 in allow")
-		require.Equal(t, put, setsByName(w.sim)[theirs.String()])
-		require.Equal(t, []string{"10.0.1.2"}, setsByName(w.sim)[leaf.String()].Values)
-		w.do("no-endpoint ep-1", "observe", "apply", "observe", "apply")
-		require.Empty(t, w.sim.Sets())
-	}
+	w := orphanWorld(t, l)
+	theirs, leaf := ipsets.NestedLabel("x/db", "app", "v2"), ipsets.PodLabel("app", "v2")
+	put := hns.SetPolicy{ID: theirs.ID(), Name: theirs.String(), Type: hns.NestedIPSet, Values: []string{ipsets.Empty().ID(), leaf.ID()}}
+	require.NoError(t, w.sim.PutSet(hns.SetPolicy{ID: ipsets.Empty().ID(), Name: ipsets.Empty().String(), Type: hns.IPSet}))
+	require.NoError(t, w.sim.PutSet(hns.SetPolicy{ID: leaf.ID(), Name: leaf.String(), Type: hns.IPSet, Values: []string{"10.0.1.1"}}))
+	require.NoError(t, w.sim.PutSet(put))
+	w.do(`foreign ep-1 ACL {"Id":"azure-acl-x-db","Action":"Allow","Direction":"In","Priority":222,"LocalAddresses":"` + theirs.ID() + `","RuleType":"Switch"}`)
+	w.do("dataplane", "namespace x", "pod x/q 10.0.1.2 app=v2 remote", "pod x/r 10.0.1.3 x/db=v2 remote", "apply", "calls SetPolicy/Update=1",
+		"trace 10.0.1.2 -> 10.0.0.1 TCP/80 ep-1 in allow")
+	require.Equal(t, put, setsByName(w.sim)[theirs.String()])
+	require.Equal(t, []string{"10.0.1.2"}, setsByName(w.sim)[leaf.String()].Values)
+	w.do("no-endpoint ep-1", "observe", "apply", "observe", "apply")
+	require.Empty(t, w.sim.Sets())
 }
 
 // unusedPort are peers of a rule with a named port; the last one has too many

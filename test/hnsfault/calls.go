@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -117,7 +116,7 @@ func (l *callLog) add(c *Call) {
 }
 
 // Hold implements hns.Client.
-func (s *Sim) Hold(ctx context.Context, endpoint string) func() {
+func (s *Sim) Hold(_ context.Context, endpoint string) func() {
 	endpoint = s.target(endpoint)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,8 +128,7 @@ func (s *Sim) Hold(ctx context.Context, endpoint string) func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.held[endpoint] {
-			s.log.dll++
-			dllcalls.Count(ctx, 1) // close
+			s.log.dll++ // close
 		}
 		delete(s.held, endpoint)
 	}

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -83,7 +82,6 @@ func (s *Sim) call(ctx context.Context, asked hnssim.Call, check, do func(hnssim
 	c.DLLCalls = s.price(c)
 	s.log.add(c)
 	s.mu.Unlock()
-	dllcalls.Count(ctx, c.DLLCalls)
 	s.runHook(c, Before)
 	err := s.perform(ctx, c, func(half bool) error { return s.carryOut(asked, half, check, do) })
 	s.mu.Lock()

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/process"
 	"github.com/winnpm/winnpm/tool/hnssim"
@@ -99,14 +98,14 @@ func (m *meter) spent() time.Duration {
 func (m *meter) call(ctx context.Context, op string, do func(context.Context) (sent, read any)) {
 	began, beganCPU := time.Now(), process.CPU()
 	used := usageOf(func() {
-		var dll dllcalls.Meter
-		sent, read := do(dllcalls.Metered(ctx, &dll))
+		before := m.sim.DLLCalls()
+		sent, read := do(ctx)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.calls[op]++
 		m.sent += wireBytes(sent)
 		m.read += wireBytes(read)
-		m.dllLocked(dll.Calls())
+		m.dllLocked(m.sim.DLLCalls() - before)
 	})
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -245,13 +244,13 @@ func (m *meter) NewEndpointIDs(ctx context.Context) (ids []string, err error) {
 
 // Hold implements hns.Client.
 func (m *meter) Hold(ctx context.Context, endpoint string) func() {
-	var dll dllcalls.Meter
-	release := m.sim.Hold(dllcalls.Metered(ctx, &dll), endpoint)
+	release := m.sim.Hold(ctx, endpoint)
 	return func() {
+		before := m.sim.DLLCalls()
 		release()
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.dllLocked(dll.Calls())
+		m.dllLocked(m.sim.DLLCalls() - before)
 	}
 }
 
