@@ -49,7 +49,7 @@ func (s *Sim) runHook(c *Call, when When) {
 }
 
 // Calls returns the calls since the last ResetCalls, in the order in which they
-// began; of very many, the last ones, and with Options.CountOnly none.
+// began; of very many, the last ones.
 func (s *Sim) Calls() []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *Sim) ResetCalls() {
 	s.Sim.ResetCalls()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.log = callLog{countOnly: s.log.countOnly, seq: s.log.seq}
+	s.log = callLog{seq: s.log.seq}
 }
 
 // clone returns a copy that shares no slice, with everything filled in.
@@ -84,11 +84,10 @@ func (c *Call) clone() Call {
 
 // callLog remembers calls.
 type callLog struct {
-	countOnly bool
-	seq       int
-	calls     []*Call
-	bytes     int // of calls
-	dll       int // calls of the DLLs
+	seq   int
+	calls []*Call
+	bytes int // of calls
+	dll   int // calls of the DLLs
 }
 
 // What the log keeps at most. A simulated node may run for days.
@@ -102,9 +101,6 @@ func (l *callLog) add(c *Call) {
 	l.seq++
 	c.Seq = l.seq
 	l.dll += c.DLLCalls
-	if l.countOnly {
-		return
-	}
 	l.calls = append(l.calls, c)
 	l.bytes += c.Bytes
 	drop := 0

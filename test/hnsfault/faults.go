@@ -19,7 +19,6 @@ const (
 	LoseReply             // done, then error
 	Half                  // the first half done (rounded down), then error
 	Hang                  // until the caller gives up or the service restarts; nothing done
-	Slow                  // done after Delay, no error
 )
 
 // Fault makes calls fail.
@@ -32,9 +31,6 @@ type Fault struct {
 	Err    error // the class, or a whole *hns.OpError; nil: hns.ErrUnavailable
 	// Code is the HRESULT of an answer, in place of Err; the class follows from it.
 	Code uint32
-	// Delay is what the call takes before anything happens. When the caller
-	// gives up earlier, HNS carries on all the same, and the reply is lost.
-	Delay time.Duration
 }
 
 // armedFault is a fault that waits for its calls.
@@ -105,7 +101,7 @@ func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) er
 	s.mu.Unlock()
 	if f == nil {
 		gaveUp := wait(ctx, c, latency)
-		return cmp.Or(gaveUp, s.oddly(c, do)) // HNS carries on
+		return cmp.Or(gaveUp, s.oddly(c, do)) // HNS carries on, and the reply is lost
 	}
 	if f.Mode == Hang {
 		select {
@@ -115,7 +111,7 @@ func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) er
 			return c.Fail(fmt.Errorf("%w: the service restarted", hns.ErrUnavailable))
 		}
 	}
-	gaveUp := wait(ctx, c, latency+f.Delay)
+	gaveUp := wait(ctx, c, latency)
 	err := c.Fail(cmp.Or(f.Err, hns.ErrUnavailable))
 	if f.Code != 0 {
 		err = failed(c.Call, f.Code)
@@ -125,8 +121,6 @@ func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) er
 		_ = do(false) // the reply is lost, whatever it is
 	case Half:
 		_ = do(true)
-	case Slow:
-		err = do(false)
 	case Refuse, Hang: // nothing is done
 	}
 	return cmp.Or(gaveUp, err)

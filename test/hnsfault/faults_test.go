@@ -36,7 +36,6 @@ func TestFaultModes(t *testing.T) {
 		"lost reply":              {Fault{Mode: LoseReply}, hns.ErrUnavailable, true, done.Dump()},
 		"half":                    {Fault{Mode: Half}, hns.ErrUnavailable, true, half.Dump()},
 		"half with a class":       {Fault{Mode: Half, Err: hns.ErrInvalid}, hns.ErrInvalid, false, half.Dump()},
-		"slow":                    {Fault{Mode: Slow}, nil, false, done.Dump()},
 		"of this op":              {Fault{Op: "SetPolicy/Update"}, hns.ErrUnavailable, true, town},
 		"of the set by name":      {Fault{Target: "db"}, hns.ErrUnavailable, true, town},
 		"of the set by Id":        {Fault{Target: derivedID("db")}, hns.ErrUnavailable, true, town},
@@ -173,25 +172,6 @@ func TestHang(t *testing.T) {
 		require.ErrorIs(t, update(t.Context(), s), hns.ErrUnavailable)
 		require.Equal(t, town, s.Dump())
 		require.Equal(t, time.Minute+time.Hour, time.Since(start))
-	})
-}
-
-func TestDelay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTown(t)
-		start := time.Now()
-		s.Inject(Fault{Mode: Slow, Delay: time.Minute})
-		require.NoError(t, s.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{leaf("new")}))
-		require.Equal(t, time.Minute, time.Since(start))
-
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		s.Inject(Fault{Mode: Slow, Delay: time.Minute})
-		err := s.ModifySets(ctx, hns.Remove, []hns.SetPolicy{leaf("new")})
-		require.ErrorIs(t, err, hns.ErrUnavailable)
-		require.True(t, hns.OutcomeUnknown(err))
-		require.Equal(t, time.Minute+time.Second, time.Since(start))
-		require.Equal(t, town, s.Dump(), "the service carried on")
 	})
 }
 

@@ -31,8 +31,6 @@ type Options struct {
 	Now func() time.Time
 	// Personality is how this HNS differs from the strict one; see SetPersonality.
 	Personality Personality
-	// CountOnly: calls are counted, and Calls has none.
-	CountOnly bool
 }
 
 // Sim is one simulated node. It implements hns.Client.
@@ -64,7 +62,6 @@ func New(o Options) *Sim {
 		Sim:       hnssim.New(hnssim.Options{Network: o.Network, ID: o.ID, Foreign: o.Foreign}),
 		network:   cmp.Or(o.Network, hnssim.DefaultNetwork),
 		now:       o.Now,
-		log:       callLog{countOnly: o.CountOnly},
 		restarted: make(chan struct{}),
 		held:      map[string]bool{},
 		twins:     map[string]string{},
