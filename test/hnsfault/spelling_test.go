@@ -253,7 +253,7 @@ func TestRandomPersonalities(t *testing.T) {
 	for seed := range uint64(effort.Of(40, 80, 150)) {
 		p := DrawPersonality(seed)
 		p.Latency, p.Half, p.Ignored, p.Endpoints, p.Codes = 0, Chance{}, Chance{}, EndpointHabits{}, nil
-		t.Run(p.String(), func(t *testing.T) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			plain, s := newVillage(t), newVillage(t)
 			s.SetPersonality(p)
 			chance := rand.New(rand.NewPCG(seed, 9))

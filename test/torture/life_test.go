@@ -82,7 +82,7 @@ func (l *life) process(sim *hnsfault.Sim) *dataplane.Dataplane {
 
 // become gives HNS a personality; the zero value lifts it.
 func (l *life) become(p hnsfault.Personality) {
-	l.note("HNS is now: %v", p)
+	l.note("HNS is now: %+v", p)
 	l.sim.SetPersonality(p)
 	l.odd = p
 }
@@ -261,5 +261,5 @@ func (l *life) note(format string, args ...any) {
 // fail ends the history with everything that a reader needs.
 func (l *life) fail(format string, args ...any) {
 	l.t.Helper()
-	l.t.Fatalf("%s\n%v\n\nstory:\n%s\n\nHNS:\n%s", fmt.Sprintf(format, args...), l.odd, strings.Join(l.story, "\n"), l.sim.Dump())
+	l.t.Fatalf("%s\n%+v\n\nstory:\n%s\n\nHNS:\n%s", fmt.Sprintf(format, args...), l.odd, strings.Join(l.story, "\n"), l.sim.Dump())
 }
