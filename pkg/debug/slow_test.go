@@ -16,7 +16,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/desired"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // pipeConn is one end of a pipe, with the other end's address.
@@ -88,7 +88,7 @@ func serving(t *testing.T, h http.Handler) pipes {
 // the i-th to another address.
 func cluster(t *testing.T, pods int) (dp *dataplane.Dataplane, change func(i int)) {
 	t.Helper()
-	sim := hnssim.New(hnssim.Options{})
+	sim := hnsfault.New(hnsfault.Options{})
 	dp = dataplane.New(dataplane.Config{Client: sim, Node: "n1", Now: time.Now})
 	round := 0
 	apply := func(indices ...int) {

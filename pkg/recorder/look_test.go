@@ -11,6 +11,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -26,7 +27,7 @@ func (l looker) Observe(ctx context.Context, look dataplane.Look) (*dataplane.Ob
 
 // lookWorld is a recorder with nothing behind it but HNS.
 func lookWorld(t *testing.T, maxBytes int, observe func(context.Context, hns.Client) (*dataplane.Observation, error)) (*Recorder, Dataplane) {
-	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
+	sim := hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})
 	w := &world{t: t, sim: sim}
 	w.endpoint("e1", "10.0.0.1")
 	w.endpoint("e2", "10.0.0.2")

@@ -25,6 +25,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -33,14 +34,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // world is a recorded dataplane on a simulated node.
 type world struct {
 	t   testing.TB
-	sim *hnssim.Sim
+	sim *hnsfault.Sim
 	dp  *dataplane.Dataplane
 	rec *Recorder
 	run Dataplane
 }
 
 func newWorld(t testing.TB, change func(*Config)) *world {
-	w := &world{t: t, sim: hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})}
+	w := &world{t: t, sim: hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})}
 	cfg := Config{Node: "n1", Agent: "v1", Now: time.Now}
 	if change != nil {
 		change(&cfg)
@@ -105,7 +106,7 @@ func recording(t *testing.T, r *Recorder) (Header, []Step) {
 }
 
 // sameCalls compares the recorded calls with those that the simulator was asked.
-func sameCalls(t *testing.T, asked []hnssim.Call, steps []Step) {
+func sameCalls(t *testing.T, asked []hnsfault.Call, steps []Step) {
 	t.Helper()
 	var got, want []string
 	for _, s := range steps {
@@ -156,7 +157,7 @@ func TestRecording(t *testing.T) {
 		tx.SetNode(state.Node{Name: "n2", Labels: map[string]string{"a": "b"}, Addrs: []netip.Addr{netip.MustParseAddr("10.9.0.2")}})
 		tx.DeleteNode("gone")
 	})
-	w.sim.Inject(hnssim.Fault{Op: hns.OpACLAdd, Mode: hnssim.LoseReply})
+	w.sim.Inject(hnsfault.Fault{Op: hns.OpACLAdd, Mode: hnsfault.LoseReply})
 	failed := w.apply(func(tx *dataplane.Transaction) { tx.SetPolicy(allow("p", "web", "db")) })
 	obs, err := w.run.Observe(t.Context(), dataplane.Everything())
 	require.NoError(t, err)
@@ -216,8 +217,8 @@ func TestHangingCallShows(t *testing.T) {
 		w := newWorld(t, nil)
 		w.endpoint("e1", "10.0.0.1")
 		hang := make(chan struct{})
-		w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-			if c.Op == hns.OpACLAdd && when == hnssim.Before {
+		w.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
+			if c.Op == hns.OpACLAdd && when == hnsfault.Before {
 				<-hang
 			}
 		})
@@ -298,7 +299,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	var client hns.Client
 	many := 2*maxCalls + 1
 	r := New(Config{Now: time.Now, MaxBytes: 2 << 20})
-	client = r.Client(hnssim.New(hnssim.Options{}))
+	client = r.Client(hnsfault.New(hnsfault.Options{}))
 	run := r.Dataplane(steps{apply: func(ctx context.Context) error {
 		for range many {
 			_, _ = client.GetEndpoint(ctx, "e1")

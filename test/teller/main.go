@@ -20,6 +20,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/controllers/events"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -56,7 +57,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 
-	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
+	sim := hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})
 	dp := dataplane.New(dataplane.Config{Client: sim, Node: *node, Now: time.Now})
 	var recorder *events.Recorder
 	ctl := controllers.New(controllers.Config{

@@ -130,7 +130,7 @@ func open(o Options, allMakers bool) (*input, error) {
 
 // newSession returns one that is not running yet. It records if its recording is shown.
 func newSession(o Options, in *input, recording bool) *session {
-	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign(), CountOnly: true})
+	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
 	s := &session{
 		node: o.Node, version: o.Version, sim: sim, loaded: in.loaded, places: in.places, own: in.ownNodes(),
 	}

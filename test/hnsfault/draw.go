@@ -1,10 +1,8 @@
-package hnssim
+package hnsfault
 
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -201,59 +199,4 @@ func codeText(code uint32) string {
 		return ""
 	}
 	return fmt.Sprintf(" (0x%08X)", code)
-}
-
-func (c Chance) text(what string) string {
-	return fmt.Sprintf("%s %.0f %% up to %d times%s", what, c.P*100, c.Times, codeText(c.Code))
-}
-
-// String names the seed and what is odd.
-func (p Personality) String() string {
-	out := []string{fmt.Sprintf("personality %d", p.Seed)}
-	say := func(when bool, format string, args ...any) {
-		if when {
-			out = append(out, fmt.Sprintf(format, args...))
-		}
-	}
-	for a := range answers {
-		code, ok := p.Codes[a]
-		say(ok, "%v%s", a, codeText(code))
-	}
-	for _, f := range p.Refuses {
-		say(true, "refuses %v", f)
-	}
-	out = slices.Concat(out, p.Spelling.words())
-	h := p.Endpoints
-	say(h.Late > 0, "endpoints late by %d", h.Late)
-	say(h.Vanish.Times > 0, "%s", h.Vanish.text("endpoints vanish"))
-	say(h.Twice > 0, "1 endpoint in %d comes twice", h.Twice)
-	say(h.Unread > 0, "1 endpoint in %d not read for %d%s", h.Unread, h.UnreadFor, codeText(h.UnreadCode))
-	say(h.Others, "shows other networks")
-	say(h.Early, "takes rules before it is attached")
-	say(p.Half.Times > 0, "%s", p.Half.text("half writes"))
-	say(p.Ignored.Times > 0, "%s", p.Ignored.text("ignored writes"))
-	say(p.Latency > 0, "%v a call", p.Latency)
-	say(p.Foreign != nil, "%d policies of others", len(p.Foreign))
-	say(len(out) == 1, "plain")
-	return strings.Join(out, "; ")
-}
-
-// words says what is odd.
-func (s Spelling) words() []string {
-	var out []string
-	for _, w := range []struct {
-		odd  bool
-		text string
-	}{
-		{s.HostMask, "/32"}, {s.PortOrder, "ports backwards"}, {s.ProtocolNames, "protocols by name"},
-		{s.NoProtocol, "no protocol for any"}, {s.NoRuleType, "no RuleType"}, {s.UpperSetIDs, "SET IDS"},
-		{s.UpperRuleIDs, "RULE IDS"}, {s.UpperGUIDs, "GUIDS"}, {s.Extra, "an extra field"}, {s.Counter, "a counter"},
-		{s.Shuffled, "any order"}, {s.Restless, "restless bytes"},
-		{s.Strange != "", "addresses as " + s.Strange + "…"}, {s.StrangePorts != "", "ports as " + s.StrangePorts + "…"},
-	} {
-		if w.odd {
-			out = append(out, w.text)
-		}
-	}
-	return out
 }

@@ -1,4 +1,4 @@
-package hnssim
+package hnsfault
 
 import (
 	"testing"
@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // TestSharedRules: a rule that was read before is looked up anew when a set that it names was
@@ -33,28 +34,17 @@ func TestSharedRules(t *testing.T) {
 			require.NoError(t, s.LoseRules("ep"))
 			require.NoError(t, write(s, "ep", ours[0]))
 			require.True(t, allowed("10.0.1.3"))
-			front, ok := s.sets[ours[0].LocalAddresses]
-			require.True(t, ok)
-
-			require.NoError(t, s.LoseSet(front.ID))
+			front := ours[0].LocalAddresses
+			require.NoError(t, s.LoseSet(front))
 			require.NotEqual(t, nil, write(s, "ep", ours[0]), "the set is not there")
 			require.NoError(t, s.PutSet(leaf("front", "10.0.1.9")))
 			require.NoError(t, write(s, "ep", ours[0]))
 			require.True(t, allowed("10.0.1.9"))
 			require.False(t, allowed("10.0.1.3"), "that was the set before")
-			require.Error(t, s.DropSet(front.ID), "it is in use")
+			require.Error(t, s.DropSet(front), "it is in use")
 
-			require.NoError(t, s.CreateEndpoint(NewEndpoint{ID: "other", Network: "nat", Policies: []hns.EndpointPolicy{}}))
+			require.NoError(t, s.CreateEndpoint(hnssim.NewEndpoint{ID: "other", Network: "nat", Policies: []hns.EndpointPolicy{}}))
 			require.ErrorIs(t, write(s, "other", ours[0]), hns.ErrNotFound, "no set of its network")
 		})
-	}
-}
-
-// TestSharedIsBounded: what is shared does not grow with what was ever written.
-func TestSharedIsBounded(t *testing.T) {
-	s := newShared()
-	for i := range 3 * maxShared {
-		remember(s.rules, hns.ACL{Priority: uint16(i), LocalPorts: string(rune(i))}, policy{})
-		require.LessOrEqual(t, len(s.rules), maxShared)
 	}
 }

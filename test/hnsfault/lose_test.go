@@ -1,4 +1,4 @@
-package hnssim
+package hnsfault
 
 import (
 	"net/netip"
@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 func TestLoseRules(t *testing.T) {
@@ -59,8 +60,8 @@ func TestLoseAll(t *testing.T) {
 	naming := func(id string) hns.EndpointPolicy {
 		return hns.EndpointPolicy{Type: "ACL", Settings: []byte(`{"Action":"Allow","Direction":"In","Priority":65500,"LocalAddresses":"` + id + `"}`)}
 	}
-	require.NoError(t, s.CreateEndpoint(NewEndpoint{ID: "ep-2", Policies: []hns.EndpointPolicy{naming("theirs"), naming(derivedID("web"))}}))
-	probe := Probe{Endpoint: "ep-1", Direction: hns.In, Packet: Packet{
+	require.NoError(t, s.CreateEndpoint(hnssim.NewEndpoint{ID: "ep-2", Policies: []hns.EndpointPolicy{naming("theirs"), naming(derivedID("web"))}}))
+	probe := Probe{Endpoint: "ep-1", Direction: hns.In, Packet: hnssim.Packet{
 		Src: netip.MustParseAddr("10.7.0.1"), Dst: netip.MustParseAddr("10.0.0.4"), Protocol: 6, DstPort: 80,
 	}}
 	require.Equal(t, []Outcome{Denied}, s.Watch(probe))

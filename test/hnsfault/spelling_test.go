@@ -1,4 +1,4 @@
-package hnssim
+package hnsfault
 
 import (
 	"encoding/json"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/effort"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // village is a node with a rule of each kind that is spelled, and with others'.
@@ -150,7 +151,7 @@ func TestSpelling(t *testing.T) {
 			}),
 			changes(func(t *testing.T, s *Sim) string { return shownSets(t, s)["db"].Values[0] }),
 			func(t *testing.T, s *Sim) {
-				require.NoError(t, s.CreateEndpoint(NewEndpoint{ID: "ep-2"}))
+				require.NoError(t, s.CreateEndpoint(hnssim.NewEndpoint{ID: "ep-2"}))
 				changes(func(t *testing.T, s *Sim) string { ids, _ := s.EndpointIDs(t.Context()); return ids[0] })(t, s)
 				require.NoError(t, s.DeleteEndpoint("ep-2"))
 			}}},
@@ -252,7 +253,7 @@ func TestRandomPersonalities(t *testing.T) {
 	for seed := range uint64(effort.Of(40, 80, 150)) {
 		p := DrawPersonality(seed)
 		p.Latency, p.Half, p.Ignored, p.Endpoints, p.Codes = 0, Chance{}, Chance{}, EndpointHabits{}, nil
-		t.Run(p.String(), func(t *testing.T) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			plain, s := newVillage(t), newVillage(t)
 			s.SetPersonality(p)
 			chance := rand.New(rand.NewPCG(seed, 9))
@@ -267,7 +268,7 @@ func TestRandomPersonalities(t *testing.T) {
 					require.Equal(t, before, s.Dump(), "refused")
 				}
 				require.Equal(t, plain.Dump(), s.Dump())
-				probe := Probe{Endpoint: "ep-1", Direction: hns.In, Packet: Packet{
+				probe := Probe{Endpoint: "ep-1", Direction: hns.In, Packet: hnssim.Packet{
 					Src: netip.MustParseAddr("10.0.0.5"), Dst: netip.MustParseAddr("10.0.0.4"), Protocol: 6, DstPort: uint16(79 + chance.IntN(3)),
 				}}
 				require.Equal(t, plain.Ask(probe), s.Ask(probe))

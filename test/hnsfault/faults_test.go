@@ -1,4 +1,4 @@
-package hnssim
+package hnsfault
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // update changes two sets; half of it changes web only.
@@ -35,7 +36,6 @@ func TestFaultModes(t *testing.T) {
 		"lost reply":              {Fault{Mode: LoseReply}, hns.ErrUnavailable, true, done.Dump()},
 		"half":                    {Fault{Mode: Half}, hns.ErrUnavailable, true, half.Dump()},
 		"half with a class":       {Fault{Mode: Half, Err: hns.ErrInvalid}, hns.ErrInvalid, false, half.Dump()},
-		"slow":                    {Fault{Mode: Slow}, nil, false, done.Dump()},
 		"of this op":              {Fault{Op: "SetPolicy/Update"}, hns.ErrUnavailable, true, town},
 		"of the set by name":      {Fault{Target: "db"}, hns.ErrUnavailable, true, town},
 		"of the set by Id":        {Fault{Target: derivedID("db")}, hns.ErrUnavailable, true, town},
@@ -175,25 +175,6 @@ func TestHang(t *testing.T) {
 	})
 }
 
-func TestDelay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTown(t)
-		start := time.Now()
-		s.Inject(Fault{Mode: Slow, Delay: time.Minute})
-		require.NoError(t, s.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{leaf("new")}))
-		require.Equal(t, time.Minute, time.Since(start))
-
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		s.Inject(Fault{Mode: Slow, Delay: time.Minute})
-		err := s.ModifySets(ctx, hns.Remove, []hns.SetPolicy{leaf("new")})
-		require.ErrorIs(t, err, hns.ErrUnavailable)
-		require.True(t, hns.OutcomeUnknown(err))
-		require.Equal(t, time.Minute+time.Second, time.Since(start))
-		require.Equal(t, town, s.Dump(), "the service carried on")
-	})
-}
-
 func TestHooks(t *testing.T) {
 	s := newTown(t)
 	type step struct {
@@ -248,13 +229,13 @@ func TestCallLog(t *testing.T) {
 	require.NoError(t, s.ReplacePolicies(t.Context(), "ep-1", e.Policies))
 	ours, _ := e.Split()
 	want := []Call{
-		{Seq: 1, Op: "SetPolicy/Update", Target: "azure", Sets: []hns.SetPolicy{leaf("web", "10.1.1.1"), leaf("db", "10.1.1.2")}, DLLCalls: 3},
-		{Seq: 2, Op: "ACL/Add", Target: "ep-1", ACLs: []hns.ACL{allow(nil)}, DLLCalls: 3},
-		{Seq: 3, Op: "Endpoint/Get", Target: "ep-1", DLLCalls: 3},
-		{Seq: 4, Op: "ACL/Update", Target: "ep-1", ACLs: ours, Policies: e.Policies, DLLCalls: 3},
+		{Seq: 1, Call: hnssim.Call{Op: "SetPolicy/Update", Target: "azure", Sets: []hns.SetPolicy{leaf("web", "10.1.1.1"), leaf("db", "10.1.1.2")}}, DLLCalls: 3},
+		{Seq: 2, Call: hnssim.Call{Op: "ACL/Add", Target: "ep-1", ACLs: []hns.ACL{allow(nil)}}, DLLCalls: 3},
+		{Seq: 3, Call: hnssim.Call{Op: "Endpoint/Get", Target: "ep-1"}, DLLCalls: 3},
+		{Seq: 4, Call: hnssim.Call{Op: "ACL/Update", Target: "ep-1", ACLs: ours, Policies: e.Policies}, DLLCalls: 3},
 	}
 	got := s.Calls()
-	require.Empty(t, cmp.Diff(want, got, cmpopts.IgnoreFields(Call{}, "Bytes")))
+	require.Empty(t, cmp.Diff(want, got, cmpopts.IgnoreFields(hnssim.Call{}, "Bytes")))
 	wire := `{"Type":"SetPolicy","Settings":{"Id":"` + derivedID("web") + `","Name":"web","PolicyType":"IPSET","Values":"10.1.1.1"}},` +
 		`{"Type":"SetPolicy","Settings":{"Id":"` + derivedID("db") + `","Name":"db","PolicyType":"IPSET","Values":"10.1.1.2"}},`
 	require.InDelta(t, len(wire), got[0].Bytes, 2)
@@ -272,16 +253,15 @@ func TestCallLog(t *testing.T) {
 
 // TestCallLogIsBounded: a simulated node may run for days.
 func TestCallLogIsBounded(t *testing.T) {
-	l := callLog{counts: map[string]int{}}
+	l := callLog{}
 	for range maxLogCalls + 7 {
-		l.add(&Call{Op: "small", Bytes: 1})
+		l.add(&Call{Call: hnssim.Call{Op: "small", Bytes: 1}})
 	}
 	require.Len(t, l.calls, maxLogCalls)
 	require.Equal(t, 8, l.calls[0].Seq)
 	for range 3 {
-		l.add(&Call{Op: "big", Bytes: maxLogBytes / 2})
+		l.add(&Call{Call: hnssim.Call{Op: "big", Bytes: maxLogBytes / 2}})
 	}
 	require.Len(t, l.calls, 2)
 	require.Equal(t, maxLogBytes/2*2, l.bytes)
-	require.Equal(t, map[string]int{"small": maxLogCalls + 7, "big": 3}, l.counts)
 }

@@ -1,8 +1,9 @@
-package hnssim
+package hnsfault
 
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 func TestDump(t *testing.T) {
@@ -20,7 +22,7 @@ func TestDump(t *testing.T) {
 	require.NoError(t, s.PutSet(leaf("ns-x")))
 	require.NoError(t, s.PutSet(list("nslabel-{a=b}", "podselector-x/app notin (a,b)", "ns-x")))
 	require.NoError(t, s.PutSet(list("nslabel-none")))
-	require.NoError(t, s.CreateEndpoint(NewEndpoint{
+	require.NoError(t, s.CreateEndpoint(hnssim.NewEndpoint{
 		ID: "ep", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.9"), netip.MustParseAddr("10.0.0.8")},
 		Policies: []hns.EndpointPolicy{
 			{Type: "SDN Route", Settings: []byte("{\n}")},
@@ -32,7 +34,7 @@ func TestDump(t *testing.T) {
 			hns.NewACLPolicy(hns.ACL{ID: "azure-acl-host", Action: hns.Allow, Direction: hns.Out, RuleType: hns.Host}),
 		},
 	}))
-	require.NoError(t, s.CreateEndpoint(NewEndpoint{ID: "a,b", Network: "other net", State: Degraded, Remote: true, Policies: []hns.EndpointPolicy{}}))
+	require.NoError(t, s.CreateEndpoint(hnssim.NewEndpoint{ID: "a,b", Network: "other net", State: hnssim.Degraded, Remote: true, Policies: []hns.EndpointPolicy{}}))
 	want := `network "my net"
 set ns-x IPSET
 set nslabel-none NESTEDIPSET
@@ -54,10 +56,16 @@ endpoint ep addrs=10.0.0.8,10.0.0.9
 	require.Equal(t, map[string]int{"ns-x": 1, "tag": 1, "podselector-x/app notin (a,b)": 0, "nslabel-none": 0, "nslabel-{a=b}": 1}, ruleCounts(again))
 }
 
+// ruleCounts returns how many rules name each set.
 func ruleCounts(s *Sim) map[string]int {
 	out := map[string]int{}
-	for name, at := range s.names {
-		out[name] = at.acls
+	for _, p := range s.Sets() {
+		out[p.Name] = 0
+		for _, e := range s.Endpoints() {
+			for _, a := range rulesIn(e.Policies) {
+				out[p.Name] += min(1, strings.Count(a.LocalAddresses+a.RemoteAddresses, p.ID))
+			}
+		}
 	}
 	return out
 }
@@ -172,13 +180,13 @@ func drawNode(t *rapid.T) *Sim {
 	}
 	for i := range rapid.IntRange(0, 3).Draw(t, "endpoints") {
 		id := fmt.Sprintf("ep %d", i)
-		require.NoError(t, s.CreateEndpoint(NewEndpoint{
+		require.NoError(t, s.CreateEndpoint(hnssim.NewEndpoint{
 			ID: id, Addrs: rapid.SliceOfN(rapid.SampledFrom([]netip.Addr{
 				netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("fd00::1"),
 			}), 0, 2).Draw(t, "addrs"),
 			Remote: rapid.Bool().Draw(t, "remote"),
 		}))
-		require.NoError(t, s.SetState(id, rapid.SampledFrom([]EndpointState{Uninitialized, Attached, AttachedSharing, Destroyed}).Draw(t, "state")))
+		require.NoError(t, s.SetState(id, rapid.SampledFrom([]hnssim.EndpointState{hnssim.Uninitialized, hnssim.Attached, hnssim.AttachedSharing, hnssim.Destroyed}).Draw(t, "state")))
 		var policies []hns.EndpointPolicy
 		for range rapid.IntRange(0, 4).Draw(t, "policies") {
 			a := allow(func(a *hns.ACL) {

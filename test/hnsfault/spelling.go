@@ -1,7 +1,8 @@
-package hnssim
+package hnsfault
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"maps"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // Spelling says how HNS shows what was written to it; see understand.go for
@@ -39,22 +41,47 @@ const (
 // protocolNames are the words for the protocols that WinNPM writes.
 var protocolNames = map[string]string{"": "Any", "1": "ICMP", "6": "TCP", "17": "UDP", "132": "SCTP"}
 
-// shown returns an endpoint as HNS shows it; s.mu must be held.
-func (s *Sim) shown(e *endpoint) hns.Endpoint {
-	out := hns.Endpoint{ID: e.id, Addrs: slices.Clone(e.addrs), Netns: e.netns, Policies: e.read()}
+// Network implements hns.Client.
+func (s *Sim) Network(ctx context.Context) (hns.Network, error) {
+	out, err := s.Sim.Network(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.odd != nil && err == nil {
+		out.Sets = s.odd.showSets(out.Sets)
+	}
+	return out, err
+}
+
+// GetEndpoint implements hns.Client.
+func (s *Sim) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
+	e, err := s.Sim.GetEndpoint(ctx, id)
+	return s.shown(e, err)
+}
+
+// QueryEndpoint is GetEndpoint that shows every endpoint of the node, as the DLLs
+// do.
+func (s *Sim) QueryEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
+	e, err := s.Sim.QueryEndpoint(ctx, id)
+	return s.shown(e, err)
+}
+
+// shown returns an endpoint as HNS shows it.
+func (s *Sim) shown(e hns.Endpoint, err error) (hns.Endpoint, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	o := s.odd
-	if o == nil {
-		return out
+	if o == nil || err != nil {
+		return e, err
 	}
 	o.reads++
-	out.ID = o.guid(e.id)
-	for i, p := range e.policies {
-		out.Policies[i] = o.showPolicy(p)
+	e.ID = o.guid(e.ID)
+	for i, p := range e.Policies {
+		e.Policies[i] = o.showPolicy(p)
 	}
 	if o.Spelling.Shuffled {
-		shuffle(o.rng, out.Policies)
+		shuffle(o.rng, e.Policies)
 	}
-	return out
+	return e, nil
 }
 
 // guid returns the GUID of an endpoint as HNS shows it.
@@ -86,14 +113,15 @@ func (o *odd) showSets(sets []hns.SetPolicy) []hns.SetPolicy {
 }
 
 // showPolicy returns a policy as HNS shows it.
-func (o *odd) showPolicy(p policy) hns.EndpointPolicy {
+func (o *odd) showPolicy(out hns.EndpointPolicy) hns.EndpointPolicy {
 	sp := o.Spelling
-	out := hns.EndpointPolicy{Type: p.read.Type, Settings: slices.Clone(p.read.Settings)}
-	ours := p.rule != nil && p.rule.ACL.Ours()
+	rules := rulesIn([]hns.EndpointPolicy{out})
+	isRule := len(rules) > 0
+	ours := isRule && rules[0].Ours()
 	if ours {
-		out = normalised(o.showRule(p.rule.ACL))
+		out = hnssim.ReadBack(o.showRule(rules[0]))
 	}
-	if !ours && !sp.Restless && (p.rule == nil || !sp.Extra && !sp.Counter) {
+	if !ours && !sp.Restless && (!isRule || !sp.Extra && !sp.Counter) {
 		return out
 	}
 	fields := map[string]json.RawMessage{}
@@ -106,10 +134,10 @@ func (o *odd) showPolicy(p policy) hns.EndpointPolicy {
 	if ours && sp.NoProtocol && string(fields["Protocols"]) == `"`+hns.AnyProtocol+`"` {
 		delete(fields, "Protocols")
 	}
-	if p.rule != nil && sp.Extra {
+	if isRule && sp.Extra {
 		fields[extraField] = json.RawMessage("7")
 	}
-	if p.rule != nil && sp.Counter {
+	if isRule && sp.Counter {
 		fields[counterField] = encode(o.reads)
 	}
 	var restless *rand.Rand

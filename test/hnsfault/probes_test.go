@@ -1,4 +1,4 @@
-package hnssim
+package hnsfault
 
 import (
 	"net/netip"
@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // gate is the ground of the tests of probes: friend is let in, stranger is not,
@@ -124,7 +125,7 @@ func TestWatch(t *testing.T) {
 		},
 		"a new endpoint": {
 			write: func(_ *testing.T, s *Sim) error {
-				return s.CreateEndpoint(NewEndpoint{ID: "new", Addrs: []netip.Addr{gone.Dst}})
+				return s.CreateEndpoint(hnssim.NewEndpoint{ID: "new", Addrs: []netip.Addr{gone.Dst}})
 			},
 			want: []Transition{{Probe: gone, From: Unanswered, To: Allowed, Write: 1, Op: "CreateEndpoint", Target: "new"}},
 		},
@@ -136,7 +137,7 @@ func TestWatch(t *testing.T) {
 			},
 		},
 		"an endpoint's state": {
-			write: func(_ *testing.T, s *Sim) error { return s.SetState("ep", Detached) },
+			write: func(_ *testing.T, s *Sim) error { return s.SetState("ep", hnssim.Detached) },
 		},
 		"a restart that loses everything": {
 			write: func(_ *testing.T, s *Sim) error { s.Restart(true); return nil },
@@ -169,7 +170,7 @@ func TestWatchCounts(t *testing.T) {
 	var now time.Time
 	s := New(Options{Now: func() time.Time { return now }})
 	require.NoError(t, s.PutSet(leaf("web")))
-	require.NoError(t, s.CreateEndpoint(NewEndpoint{ID: "ep", Addrs: []netip.Addr{friend.Dst}}))
+	require.NoError(t, s.CreateEndpoint(hnssim.NewEndpoint{ID: "ep", Addrs: []netip.Addr{friend.Dst}}))
 	require.NoError(t, s.AddACLs(t.Context(), "ep", []hns.ACL{allow(nil)}))
 	at := func(second int64) time.Time { return time.Unix(second, 0) }
 	put := func(second int64, values ...string) {

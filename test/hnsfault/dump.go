@@ -1,9 +1,8 @@
-package hnssim
+package hnsfault
 
 import (
 	"crypto/sha256"
 	"fmt"
-	"maps"
 	"math/big"
 	"net/netip"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // The dump is one line per object, what belongs to an endpoint indented:
@@ -27,46 +27,49 @@ import (
 // does not follow from its name has id=.
 
 // defaultState is the one that a dump leaves out.
-const defaultState = AttachedSharing
+const defaultState = hnssim.AttachedSharing
 
 // Dump returns the whole state as sorted text; ParseDump reads it.
 func (s *Sim) Dump() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	sets, endpoints := s.Sets(), s.Endpoints()
+	names := map[string]string{} // by Id
+	for _, p := range sets {
+		names[p.ID] = p.Name
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "network %s\n", quote(s.network))
-	for _, name := range slices.Sorted(maps.Keys(s.names)) {
-		at := s.names[name]
-		fmt.Fprintf(&b, "set %s %s", quote(name), at.Type)
-		if texts := at.dumpValues(); len(texts) > 0 {
+	for _, p := range sets {
+		fmt.Fprintf(&b, "set %s %s", quote(p.Name), p.Type)
+		if texts := dumpValues(p, names); len(texts) > 0 {
 			fmt.Fprintf(&b, " %s", strings.Join(texts, ","))
 		}
-		if at.ID != derivedID(name) {
-			fmt.Fprintf(&b, " id=%s", quote(at.ID))
+		if p.ID != derivedID(p.Name) {
+			fmt.Fprintf(&b, " id=%s", quote(p.ID))
 		}
 		b.WriteByte('\n')
 	}
-	for _, id := range slices.Sorted(maps.Keys(s.endpoints)) {
-		s.endpoints[id].dump(&b, s.network)
+	for _, e := range endpoints {
+		dumpEndpoint(&b, e, s.network, names)
 	}
 	return b.String()
 }
 
 // dumpValues returns the values of a set as the dump shows them, sorted.
-func (at *set) dumpValues() []string {
-	if at.Type == hns.IPSet {
-		return slices.SortedFunc(slices.Values(at.Values), compareValues)
+func dumpValues(p hns.SetPolicy, names map[string]string) []string {
+	if p.Type == hns.IPSet {
+		return slices.SortedFunc(slices.Values(p.Values), compareValues)
 	}
-	return sortedNames(at.members)
+	return sortedNames(p.Values, names)
 }
 
-func sortedNames(sets []*set) []string {
-	names := make([]string, len(sets))
-	for i, m := range sets {
-		names[i] = quote(m.Name)
+// sortedNames returns the names of sets, sorted.
+func sortedNames(ids []string, names map[string]string) []string {
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		out[i] = quote(names[id])
 	}
-	slices.Sort(names)
-	return names
+	slices.Sort(out)
+	return out
 }
 
 // compareValues orders addresses and blocks by number.
@@ -82,28 +85,28 @@ func compareValues(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-func (e *endpoint) dump(b *strings.Builder, network string) {
-	fmt.Fprintf(b, "endpoint %s", quote(e.id))
-	if len(e.addrs) > 0 {
-		texts := make([]string, len(e.addrs))
-		for i, a := range slices.SortedFunc(slices.Values(e.addrs), netip.Addr.Compare) {
+func dumpEndpoint(b *strings.Builder, e hnssim.EndpointView, network string, names map[string]string) {
+	fmt.Fprintf(b, "endpoint %s", quote(e.ID))
+	if len(e.Addrs) > 0 {
+		texts := make([]string, len(e.Addrs))
+		for i, a := range slices.SortedFunc(slices.Values(e.Addrs), netip.Addr.Compare) {
 			texts[i] = a.String()
 		}
 		fmt.Fprintf(b, " addrs=%s", strings.Join(texts, ","))
 	}
-	if e.state != defaultState {
-		fmt.Fprintf(b, " state=%v", e.state)
+	if e.State != defaultState {
+		fmt.Fprintf(b, " state=%v", e.State)
 	}
-	if e.remote {
+	if e.Remote {
 		b.WriteString(" remote")
 	}
-	if e.network != network {
-		fmt.Fprintf(b, " network=%s", quote(e.network))
+	if e.Network != network {
+		fmt.Fprintf(b, " network=%s", quote(e.Network))
 	}
 	b.WriteByte('\n')
-	lines := make([]string, len(e.policies))
-	for i, p := range e.policies {
-		lines[i] = p.dump()
+	lines := make([]string, len(e.Policies))
+	for i, p := range e.Policies {
+		lines[i] = dumpPolicy(p, names)
 	}
 	slices.Sort(lines)
 	for _, line := range lines {
@@ -111,26 +114,29 @@ func (e *endpoint) dump(b *strings.Builder, network string) {
 	}
 }
 
-// dump returns the line of a policy. Ours is shown by its meaning, as its text
+// dumpPolicy returns the line of a policy. Ours is shown by its meaning, as its text
 // follows from that; everybody else's as it is.
-func (p policy) dump() string {
-	if p.rule == nil || !p.rule.ACL.Ours() {
-		text := string(p.read.Settings)
+func dumpPolicy(p hns.EndpointPolicy, names map[string]string) string {
+	rules := rulesIn([]hns.EndpointPolicy{p})
+	if len(rules) == 0 || !rules[0].Ours() {
+		text := string(p.Settings)
 		if strings.ContainsAny(text, "\r\n") || strings.TrimSpace(text) != text {
 			text = strconv.Quote(text)
 		}
-		return fmt.Sprintf("policy %s %s", quote(p.read.Type), text)
+		return fmt.Sprintf("policy %s %s", quote(p.Type), text)
 	}
-	a := p.rule.ACL
+	a := rules[0]
+	localSets, local := dumpAddresses(a.LocalAddresses, names)
+	remoteSets, remote := dumpAddresses(a.RemoteAddresses, names)
 	var b strings.Builder
 	fmt.Fprintf(&b, "acl %s %d %s %s", a.Direction, a.Priority, a.Action, quote(a.ID))
 	for _, f := range []struct{ key, value string }{
 		{"rule", strings.TrimPrefix(string(a.RuleType), string(hns.Switch))},
 		{"proto", a.Protocols},
-		{"local-sets", strings.Join(sortedNames(p.rule.local), ",")},
-		{"local", literals(a.LocalAddresses, p.rule.Local)},
-		{"remote-sets", strings.Join(sortedNames(p.rule.remote), ",")},
-		{"remote", literals(a.RemoteAddresses, p.rule.Remote)},
+		{"local-sets", localSets},
+		{"local", local},
+		{"remote-sets", remoteSets},
+		{"remote", remote},
 		{"local-ports", a.LocalPorts},
 		{"remote-ports", a.RemotePorts},
 	} {
@@ -141,12 +147,15 @@ func (p policy) dump() string {
 	return b.String()
 }
 
-// literals returns the field's literals, sorted; "" when it names sets.
-func literals(field string, a hns.Addresses) string {
-	if field == "" || len(a.Sets) > 0 {
-		return ""
+// dumpAddresses returns the names of the sets of a field, or its literals, sorted.
+func dumpAddresses(field string, names map[string]string) (sets, texts string) {
+	switch {
+	case field == "":
+		return "", ""
+	case literals(field) == nil:
+		return strings.Join(sortedNames(strings.Split(field, ","), names), ","), ""
 	}
-	return strings.Join(slices.SortedFunc(strings.SplitSeq(field, ","), compareValues), ",")
+	return "", strings.Join(slices.SortedFunc(strings.SplitSeq(field, ","), compareValues), ",")
 }
 
 // quote returns a text that the parser can tell from its surroundings.

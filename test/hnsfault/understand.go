@@ -1,4 +1,4 @@
-package hnssim
+package hnsfault
 
 import (
 	"cmp"
@@ -7,69 +7,78 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // HNS takes back what it shows, and keeps it as it was first written: lifting a personality
 // shows the node as a plain one would have it. Capitals are read as the letters of what is
 // stored, or else as small ones.
 
-// plainSets returns sets without the words of HNS; s.mu must be held.
-func (s *Sim) plainSets(sets []hns.SetPolicy) []hns.SetPolicy {
-	if s.odd == nil {
-		return sets
+// plain returns a request without the words of HNS.
+func (s *Sim) plain(c hnssim.Call) hnssim.Call {
+	s.mu.Lock()
+	odd := s.odd != nil
+	s.mu.Unlock()
+	if !odd || len(c.Sets)+len(c.ACLs)+len(c.Policies) == 0 {
+		return c
 	}
-	plain := s.plainAddress()
+	stored := map[string]hns.SetPolicy{}
+	for _, p := range s.Sets() { // the strict simulator is not called with s.mu held
+		stored[p.ID] = p
+	}
+	e, _ := s.Endpoint(c.Target)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.odd == nil {
+		return c
+	}
+	address := s.odd.plainAddress(stored)
+	c.Sets = s.odd.plainSets(c.Sets, stored, address)
+	c.ACLs = slices.Clone(c.ACLs)
+	for i, a := range c.ACLs {
+		c.ACLs[i] = s.odd.plainRule(a, address)
+	}
+	c.Policies = s.odd.plainPolicies(c.Policies, e.Policies, address)
+	return c
+}
+
+// plainSets returns sets without the words of HNS.
+func (o *odd) plainSets(sets []hns.SetPolicy, stored map[string]hns.SetPolicy, plain func(string) string) []hns.SetPolicy {
 	out := cloneSets(sets)
 	for i, p := range out {
 		out[i].ID = plain(p.ID)
-		stored := map[string]string{} // values, by how they are shown
-		if at := s.sets[out[i].ID]; at != nil {
-			for _, v := range at.Values {
-				stored[s.odd.showAddress(v)] = v
-			}
+		values := map[string]string{} // by how they are shown
+		for _, v := range stored[out[i].ID].Values {
+			values[o.showAddress(v)] = v
 		}
 		for j, v := range p.Values {
-			out[i].Values[j] = cmp.Or(stored[v], plain(v))
+			out[i].Values[j] = cmp.Or(values[v], plain(v))
 		}
-	}
-	return out
-}
-
-// plainRules returns rules of ours without the words of HNS; s.mu must be held.
-func (s *Sim) plainRules(acls []hns.ACL) []hns.ACL {
-	if s.odd == nil {
-		return acls
-	}
-	plain := s.plainAddress()
-	out := slices.Clone(acls)
-	for i, a := range out {
-		out[i] = s.odd.plainRule(a, plain)
 	}
 	return out
 }
 
 // plainPolicies returns all policies of an endpoint without the words of HNS,
-// those of others as they are stored if they are; s.mu must be held.
-func (s *Sim) plainPolicies(e *endpoint, sent []hns.EndpointPolicy) []hns.EndpointPolicy {
-	if s.odd == nil {
-		return sent
-	}
-	plain := s.plainAddress()
-	var stored []hns.EndpointPolicy
+// those of others as they are stored if they are.
+func (o *odd) plainPolicies(sent, has []hns.EndpointPolicy, plain func(string) string) []hns.EndpointPolicy {
+	var others []hns.EndpointPolicy
 	ours := map[hns.ACL]hns.ACL{} // by how they are shown
-	for _, p := range e.policies {
-		if p.rule == nil || !p.rule.ACL.Ours() {
-			stored = append(stored, p.read)
+	for _, p := range has {
+		if rules := rulesIn([]hns.EndpointPolicy{p}); len(rules) > 0 && rules[0].Ours() {
+			ours[o.showRule(rules[0])] = rules[0]
 		} else {
-			ours[s.odd.showRule(p.rule.ACL)] = p.rule.ACL
+			others = append(others, p)
 		}
 	}
 	out := clonePolicies(sent)
 	for i, p := range out {
 		if a, err := p.ACL(); err == nil {
-			known, ok := ours[anyIsEmpty(a)]
+			if a.Protocols == hns.AnyProtocol {
+				a.Protocols = ""
+			}
+			known, ok := ours[a]
 			if !ok {
-				known = s.odd.plainRule(a, plain)
+				known = o.plainRule(a, plain)
 			}
 			if known.Ours() {
 				out[i] = hns.NewACLPolicy(known)
@@ -77,34 +86,31 @@ func (s *Sim) plainPolicies(e *endpoint, sent []hns.EndpointPolicy) []hns.Endpoi
 			}
 		}
 		meaning := meaningOf(p)
-		if at := slices.IndexFunc(stored, func(q hns.EndpointPolicy) bool { return meaningOf(q) == meaning }); at >= 0 {
-			out[i] = stored[at]
-			stored = slices.Delete(stored, at, at+1)
+		if at := slices.IndexFunc(others, func(q hns.EndpointPolicy) bool { return meaningOf(q) == meaning }); at >= 0 {
+			out[i] = others[at]
+			others = slices.Delete(others, at, at+1)
 		} else {
-			out[i].Settings = s.odd.withoutOwn(p.Settings)
+			out[i].Settings = o.withoutOwn(p.Settings)
 		}
 	}
 	return out
 }
 
-// plainAddress returns what undoes showAddress; s.mu must be held while it is used.
-// A mask is not undone: it may have been sent.
-func (s *Sim) plainAddress() func(string) string {
+// plainAddress returns what undoes showAddress, among stored sets. A mask is not
+// undone: it may have been sent.
+func (o *odd) plainAddress(stored map[string]hns.SetPolicy) func(string) string {
 	byCapitals := map[string]string{}
-	if s.odd.Spelling.UpperSetIDs {
-		for id := range s.sets {
+	if o.Spelling.UpperSetIDs {
+		for id := range stored {
 			byCapitals[strings.ToUpper(id)] = id
 		}
 	}
 	return func(text string) string {
-		text = strings.TrimPrefix(text, s.odd.Spelling.Strange)
-		if id, ok := byCapitals[text]; ok && s.sets[text] == nil {
-			return id
+		text = strings.TrimPrefix(text, o.Spelling.Strange)
+		if _, ok := stored[text]; ok || !o.Spelling.UpperSetIDs {
+			return text
 		}
-		if s.odd.Spelling.UpperSetIDs && s.sets[text] == nil {
-			return small(text, hns.SetIDPrefix)
-		}
-		return text
+		return cmp.Or(byCapitals[text], small(text, hns.SetIDPrefix))
 	}
 }
 
@@ -140,25 +146,17 @@ func small(id, prefix string) string {
 	return id
 }
 
-// find returns the endpoint of a GUID, nil when there is none; s.mu must be held.
-func (s *Sim) find(id string) *endpoint {
-	if e := s.endpoints[id]; e != nil || s.odd == nil || !s.odd.Spelling.UpperGUIDs {
-		return e
-	}
-	for _, e := range s.endpoints {
-		if strings.EqualFold(e.id, id) {
-			return e
-		}
-	}
-	return nil
-}
-
-// target returns the GUID as the simulator has it.
+// target returns the GUID of an endpoint as the strict simulator has it.
 func (s *Sim) target(id string) string {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e := s.find(id); e != nil {
-		return e.id
+	capitals := s.odd != nil && s.odd.Spelling.UpperGUIDs
+	s.mu.Unlock()
+	if !capitals {
+		return id
+	}
+	ids := s.AllEndpointIDs()
+	if at := slices.IndexFunc(ids, func(other string) bool { return strings.EqualFold(other, id) }); at >= 0 && !slices.Contains(ids, id) {
+		return ids[at]
 	}
 	return id
 }

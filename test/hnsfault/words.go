@@ -1,4 +1,4 @@
-package hnssim
+package hnsfault
 
 import (
 	"fmt"

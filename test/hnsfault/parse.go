@@ -1,4 +1,4 @@
-package hnssim
+package hnsfault
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // ParseDump returns the node that a dump describes. It is strict: an error names
@@ -45,7 +46,7 @@ type parsedSet struct {
 
 type parsedEndpoint struct {
 	line     int
-	endpoint NewEndpoint
+	endpoint hnssim.NewEndpoint
 	policies []parsedPolicy
 }
 
@@ -145,15 +146,24 @@ func (p *parser) endpointLine(n int, words []word) error {
 	e.endpoint.State = defaultState
 	if state, ok := keys["state"]; ok {
 		name := strings.Join(state, ",")
-		i := slices.Index(stateNames[:], name)
-		if i < 0 {
+		var ok bool
+		if e.endpoint.State, ok = parseState(name); !ok {
 			return fmt.Errorf("no state %q", name)
 		}
-		e.endpoint.State = EndpointState(i)
 	}
 	e.endpoint.Network = strings.Join(keys["network"], ",")
 	p.eps = append(p.eps, e)
 	return nil
+}
+
+// parseState returns the state with a name.
+func parseState(name string) (hnssim.EndpointState, bool) {
+	for state := hnssim.Uninitialized; state <= hnssim.Destroyed; state++ {
+		if state.String() == name {
+			return state, true
+		}
+	}
+	return 0, false
 }
 
 // policyLine reads TYPE SETTINGS; the settings are the rest of the line.
@@ -212,7 +222,7 @@ func (p *parser) finish() (*Sim, error) {
 	if p.network == "" {
 		return nil, fmt.Errorf("no network")
 	}
-	s := New(Options{Network: p.network, Foreign: DefaultForeign()})
+	s := New(Options{Network: p.network, Foreign: hnssim.DefaultForeign()})
 	for _, nested := range []bool{false, true} { // lists name what is there
 		if err := p.putSets(s, nested); err != nil {
 			return nil, err
@@ -220,16 +230,21 @@ func (p *parser) finish() (*Sim, error) {
 	}
 	for _, e := range p.eps {
 		e.endpoint.Policies = []hns.EndpointPolicy{}
-		if err := s.CreateEndpoint(e.endpoint); err != nil {
+		err := s.CreateEndpoint(e.endpoint)
+		if err == nil {
+			err = s.SetState(e.endpoint.ID, e.endpoint.State) // CreateEndpoint has another default
+		}
+		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", e.line, err)
 		}
-		s.endpoints[e.endpoint.ID].state = e.endpoint.State // CreateEndpoint has another default
+		var policies []hns.EndpointPolicy
 		for _, pol := range e.policies {
 			raw, err := p.resolve(pol)
 			if err != nil {
 				return nil, fmt.Errorf("line %d: %w", pol.line, err)
 			}
-			if err := s.appendPolicy(e.endpoint.ID, raw); err != nil {
+			policies = append(policies, raw)
+			if err := s.SetPolicies(e.endpoint.ID, policies); err != nil {
 				return nil, fmt.Errorf("line %d: %w", pol.line, err)
 			}
 		}
@@ -286,15 +301,4 @@ func (p *parser) idsOf(names []string) ([]string, error) {
 		ids[i] = id
 	}
 	return ids, nil
-}
-
-// appendPolicy adds one policy to an endpoint, whatever its state.
-func (s *Sim) appendPolicy(id string, p hns.EndpointPolicy) error {
-	return s.change("ParseDump", id, func(e *endpoint) *refused {
-		added, r := s.readPolicies(e, []hns.EndpointPolicy{p})
-		if r == nil {
-			e.setPolicies(slices.Concat(e.policies, added))
-		}
-		return r
-	})
 }

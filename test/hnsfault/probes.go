@@ -1,17 +1,18 @@
-package hnssim
+package hnsfault
 
 import (
 	"slices"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // Probe is a packet that is asked about at one endpoint in one direction.
 type Probe struct {
 	Endpoint  string // its ID
 	Direction hns.Direction
-	Packet
+	hnssim.Packet
 }
 
 // Outcome is what becomes of a probe's packet.
@@ -47,9 +48,9 @@ type watch struct {
 
 // Ask returns the outcome of each probe, all at the same moment.
 func (s *Sim) Ask(probes ...Probe) []Outcome {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ask(probes)
+	var out []Outcome
+	s.Inspect(func(trace hnssim.Tracer) { out = ask(trace, probes) })
+	return out
 }
 
 // Watch asks about the probes after every write that is carried out from now on,
@@ -57,13 +58,16 @@ func (s *Sim) Ask(probes ...Probe) []Outcome {
 // earlier watch, whose transitions are forgotten; without probes nobody watches.
 // The result is the outcome of each probe now.
 func (s *Sim) Watch(probes ...Probe) []Outcome {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.ask(probes)
-	s.watch = nil
-	if len(probes) > 0 {
-		s.watch = &watch{probes: slices.Clone(probes), last: slices.Clone(now)}
-	}
+	var now []Outcome
+	s.Inspect(func(trace hnssim.Tracer) {
+		now = ask(trace, probes)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.watch = nil
+		if len(probes) > 0 {
+			s.watch = &watch{probes: slices.Clone(probes), last: slices.Clone(now)}
+		}
+	})
 	return now
 }
 
@@ -89,11 +93,11 @@ func (s *Sim) Writes() int {
 	return s.watch.writes
 }
 
-// ask is Ask with s.mu held.
-func (s *Sim) ask(probes []Probe) []Outcome {
+// ask returns what a tracer says about probes.
+func ask(trace hnssim.Tracer, probes []Probe) []Outcome {
 	out := make([]Outcome, len(probes))
 	for i, p := range probes {
-		switch v, err := s.trace(p.Endpoint, p.Direction, p.Packet); {
+		switch v, err := trace(p.Endpoint, p.Direction, p.Packet); {
 		case err != nil:
 			out[i] = Unanswered
 		case v.Allowed:
@@ -105,8 +109,10 @@ func (s *Sim) ask(probes []Probe) []Outcome {
 	return out
 }
 
-// wrote asks about the probes after a write; s.mu must be held since before it.
-func (s *Sim) wrote(op, target string) {
+// wrote asks about the probes after a write, with the strict simulator locked.
+func (s *Sim) wrote(op, target string, trace hnssim.Tracer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	w := s.watch
 	if w == nil {
 		return
@@ -116,7 +122,7 @@ func (s *Sim) wrote(op, target string) {
 	if s.now != nil {
 		at = s.now()
 	}
-	for i, now := range s.ask(w.probes) {
+	for i, now := range ask(trace, w.probes) {
 		if now != w.last[i] {
 			w.seen = append(w.seen, Transition{
 				Probe: w.probes[i], From: w.last[i], To: now, Write: w.writes, Op: op, Target: target, At: at,

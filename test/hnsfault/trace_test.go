@@ -1,4 +1,4 @@
-package hnssim
+package hnsfault
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // site is the ground of the tracer's tests: rules are put on ep, which is 10.0.0.1.
@@ -25,10 +26,10 @@ endpoint ep addrs=10.0.0.1,10.0.0.2,fd00::1
 `
 
 // packet reads "10.0.1.2 > 10.0.0.1 6/80".
-func packet(t testing.TB, text string) Packet {
+func packet(t testing.TB, text string) hnssim.Packet {
 	t.Helper()
 	var src, dst string
-	var p Packet
+	var p hnssim.Packet
 	_, err := fmt.Sscanf(text, "%s > %s %d/%d", &src, &dst, &p.Protocol, &p.DstPort)
 	require.NoError(t, err)
 	p.Src, p.Dst = netip.MustParseAddr(src), netip.MustParseAddr(dst)
@@ -155,7 +156,7 @@ func TestTraceTellsWhatMatched(t *testing.T) {
 		"acl In 222 Allow azure-acl-c proto=17",
 	}))
 	require.NoError(t, err)
-	ids := func(v Verdict) []string {
+	ids := func(v hnssim.Verdict) []string {
 		var out []string
 		for _, a := range v.Matched {
 			out = append(out, a.ID)
@@ -169,12 +170,12 @@ func TestTraceTellsWhatMatched(t *testing.T) {
 
 	v, err = s.Trace("ep", hns.Out, packet(t, "10.0.0.1 > 10.0.1.2 6/80"))
 	require.NoError(t, err)
-	require.Equal(t, Verdict{Default: true}, v)
+	require.Equal(t, hnssim.Verdict{Default: true}, v)
 
 	require.NoError(t, s.SetPolicies("ep", nil))
 	v, err = s.Trace("ep", hns.Out, packet(t, "10.0.0.1 > 10.0.1.2 6/80"))
 	require.NoError(t, err)
-	require.Equal(t, Verdict{Allowed: true, Default: true}, v)
+	require.Equal(t, hnssim.Verdict{Allowed: true, Default: true}, v)
 }
 
 // TestTraceFollowsTheSets: what is looked up once must not go stale.
@@ -237,6 +238,6 @@ func TestTraceRefusesToGuess(t *testing.T) {
 	}
 	s, err := ParseDump(site)
 	require.NoError(t, err)
-	_, err = s.Trace("ep", hns.In, Packet{})
+	_, err = s.Trace("ep", hns.In, hnssim.Packet{})
 	require.ErrorIs(t, err, hns.ErrInvalid)
 }

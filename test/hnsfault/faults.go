@@ -1,4 +1,4 @@
-package hnssim
+package hnsfault
 
 import (
 	"cmp"
@@ -19,7 +19,6 @@ const (
 	LoseReply             // done, then error
 	Half                  // the first half done (rounded down), then error
 	Hang                  // until the caller gives up or the service restarts; nothing done
-	Slow                  // done after Delay, no error
 )
 
 // Fault makes calls fail.
@@ -32,9 +31,6 @@ type Fault struct {
 	Err    error // the class, or a whole *hns.OpError; nil: hns.ErrUnavailable
 	// Code is the HRESULT of an answer, in place of Err; the class follows from it.
 	Code uint32
-	// Delay is what the call takes before anything happens. When the caller
-	// gives up earlier, HNS carries on all the same, and the reply is lost.
-	Delay time.Duration
 }
 
 // armedFault is a fault that waits for its calls.
@@ -71,7 +67,7 @@ func (s *Sim) UnusedFaults() []Fault {
 }
 
 // RejectSet makes HNS refuse, for good, every Add and Update of a set that
-// match holds of. match runs with the Sim locked. nil lifts all rejections.
+// match holds of. match must not use the Sim. nil lifts all rejections.
 func (s *Sim) RejectSet(match func(hns.SetPolicy) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,8 +79,8 @@ func (s *Sim) RejectSet(match func(hns.SetPolicy) bool) {
 }
 
 // RejectACL makes HNS refuse, for good, every request with a rule, in its
-// canonical form, that match holds of. match runs with the Sim locked. nil
-// lifts all rejections.
+// canonical form, that match holds of. match must not use the Sim. nil lifts all
+// rejections.
 func (s *Sim) RejectACL(match func(hns.ACL) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,59 +91,39 @@ func (s *Sim) RejectACL(match func(hns.ACL) bool) {
 	s.rejectACL = append(s.rejectACL, match)
 }
 
-// rejected reports whether RejectACL hits the rule; s.mu must be held.
-func (s *Sim) rejected(a hns.ACL) bool {
-	return slices.ContainsFunc(s.rejectACL, func(match func(hns.ACL) bool) bool { return match(a) })
-}
-
 // perform does a call, or what a fault makes of it.
 func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) error {
-	if err := broken(ctx, c); err != nil { // a hook may have ended the wait
+	if err := c.Broken(ctx); err != nil { // a hook may have ended the wait
 		return err
 	}
 	s.mu.Lock()
-	f, latency := s.due(c), s.latency(c)
-	if f == nil && latency == 0 {
-		defer s.mu.Unlock()
-		return s.oddly(c, do)
-	}
-	restarted := s.restarted
+	f, latency, restarted := s.due(c), s.latency(c), s.restarted
 	s.mu.Unlock()
-
 	if f == nil {
 		gaveUp := wait(ctx, c, latency)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return cmp.Or(gaveUp, s.oddly(c, do))
+		return cmp.Or(gaveUp, s.oddly(c, do)) // HNS carries on, and the reply is lost
 	}
 	if f.Mode == Hang {
 		select {
 		case <-ctx.Done():
-			return broken(ctx, c)
+			return c.Broken(ctx)
 		case <-restarted:
-			return c.fail(fmt.Errorf("%w: the service restarted", hns.ErrUnavailable))
+			return c.Fail(fmt.Errorf("%w: the service restarted", hns.ErrUnavailable))
 		}
 	}
-	gaveUp := wait(ctx, c, latency+f.Delay)
-	err := c.fail(cmp.Or(f.Err, hns.ErrUnavailable))
+	gaveUp := wait(ctx, c, latency)
+	err := c.Fail(cmp.Or(f.Err, hns.ErrUnavailable))
 	if f.Code != 0 {
-		err = c.failed(f.Code)
+		err = failed(c.Call, f.Code)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	switch f.Mode {
 	case LoseReply:
 		_ = do(false) // the reply is lost, whatever it is
 	case Half:
 		_ = do(true)
-	case Slow:
-		err = do(false)
 	case Refuse, Hang: // nothing is done
 	}
-	if gaveUp != nil {
-		return gaveUp
-	}
-	return err
+	return cmp.Or(gaveUp, err)
 }
 
 // wait waits for d; it returns the error of the call when its caller gives up.
@@ -161,7 +137,7 @@ func wait(ctx context.Context, c *Call, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return broken(ctx, c)
+		return c.Broken(ctx)
 	}
 }
 
