@@ -3,8 +3,6 @@ package manifest
 import (
 	"errors"
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -137,27 +135,6 @@ func (p place) String() string {
 // fail makes the error for a field of the object that stands at p; "" is the whole object.
 func (p place) fail(path, format string, args ...any) *Error {
 	return &Error{File: p.file, Line: p.line(path), Document: p.document, Item: p.item, Object: p.object, Field: path, Reason: fmt.Sprintf(format, args...)}
-}
-
-var step = regexp.MustCompile(`\[(\d+)\]|\[([^\]]*)\]|[^.\[\]]+`)
-
-// line returns the line of a field, or of what it should be in; 0 when that is not known.
-func (p place) line(path string) int {
-	if p.lines == nil {
-		return 0
-	}
-	var steps []any
-	for _, found := range step.FindAllStringSubmatch(p.item+"."+path, -1) {
-		switch i, err := strconv.Atoi(found[1]); {
-		case found[1] != "" && err == nil:
-			steps = append(steps, i)
-		case found[2] != "":
-			steps = append(steps, found[2])
-		default:
-			steps = append(steps, found[0])
-		}
-	}
-	return p.lines.of(steps...)
 }
 
 // refuse makes an error of the first of errs, if there is one.

@@ -97,14 +97,10 @@ func (w Warning) Misleads() bool { return w.Reason != SkippedKind && w.Reason !=
 // one line, or *Errors, when several things are refused; nothing else is returned
 // then.
 func Load(paths []string, o Options) (Objects, []Warning, error) {
-	l := loader{Options: o, inputs: cmp.Or(o.Inputs, &bounded.Inputs{}), seen: map[string]place{}}
+	l := loader{Options: o, inputs: cmp.Or(o.Inputs, &bounded.Inputs{}), seen: map[string]string{}}
 	for _, path := range paths {
-		files, err := l.open(path, o.Stdin, cmp.Or(o.StdinName, "stdin"))
-		if err != nil {
+		if err := l.open(path); err != nil {
 			return Objects{}, nil, err
-		}
-		for _, f := range files {
-			l.file(f)
 		}
 	}
 	if err := l.failed(); err != nil {

@@ -28,7 +28,7 @@ type loader struct {
 	Options
 	objects   Objects
 	workloads []Workload
-	seen      map[string]place // by kind, namespace and name
+	seen      map[string]string // places by kind, namespace and name
 	warnings  []Warning
 	errs      Errors
 	inputs    *bounded.Inputs // as Options.Inputs
@@ -263,7 +263,7 @@ func (l *loader) readObject(s source) *Error {
 	if first, ok := l.seen[id]; ok {
 		return s.fail("metadata.name", "the object is there twice, first in %s; remove or rename one", first)
 	}
-	l.seen[id] = s.place
+	l.seen[id] = s.String()
 	if l.Change {
 		l.notePlaces(s.place, id, 0, 0)
 	}

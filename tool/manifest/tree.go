@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -19,16 +18,16 @@ import (
 
 // A tree is JSON as nil, bool, int64, float64, string, []any and map[string]any.
 
-// file reads the documents of a file that have content.
-func (l *loader) file(f file) {
-	if !utf8.Valid(f.data) {
-		l.refused(&Error{File: f.name, Reason: "the text is not UTF-8; save it as UTF-8"})
+// documents reads the documents of a text that have content.
+func (l *loader) documents(name string, text []byte) {
+	if !utf8.Valid(text) {
+		l.refused(&Error{File: name, Reason: "the text is not UTF-8; save it as UTF-8"})
 		return
 	}
-	at := place{file: f.name}
-	for _, doc := range split(bytes.ReplaceAll(f.data, []byte("\r\n"), []byte("\n"))) {
+	at := place{file: name}
+	for _, doc := range split(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))) {
 		at.lines = nil
-		texts, err := doc.json(filepath.Ext(f.name) == ".json")
+		texts, err := doc.json()
 		if err != nil {
 			at.document++
 			l.refused(at.fail("", "%v", err)) // its text has the line
@@ -36,9 +35,9 @@ func (l *loader) file(f file) {
 		if len(texts) == 1 {
 			at.lines = &lines{text: doc.text, first: doc.line}
 		}
-		for _, text := range texts {
+		for _, value := range texts {
 			at.document++
-			tree, err := parse(at, text)
+			tree, err := parse(at, value)
 			if err == nil {
 				err = l.object(at, tree, "", "")
 			}
@@ -50,9 +49,8 @@ func (l *loader) file(f file) {
 var likeJSON = regexp.MustCompile(`^\s*\{\s*["}]`)
 
 // json returns the document as JSON values: those of JSON text, which may be
-// several in a row, or the one of YAML. YAML in flow style looks like JSON at
-// first; strict text must be JSON.
-func (doc document) json(strict bool) ([]json.RawMessage, error) {
+// several in a row, or the one of YAML. YAML in flow style looks like JSON at first.
+func (doc document) json() ([]json.RawMessage, error) {
 	if doc.unmarked {
 		return nil, fmt.Errorf("line %d: there is text after '...' that no '---' begins, which kubectl does not read; write '---' before it", doc.line)
 	}
@@ -60,19 +58,16 @@ func (doc document) json(strict bool) ([]json.RawMessage, error) {
 	if jsonErr == nil {
 		return values, nil
 	}
-	if strict {
-		return nil, jsonError(doc, jsonErr)
-	}
 	value, err := yaml.YAMLToJSONStrict(doc.text)
 	switch {
-	case err == nil && trails(doc.text):
-		return nil, fmt.Errorf("in the document that begins in line %d there is text behind the object, which would not be read; write '---' before it", doc.line)
-	case err == nil:
-		return []json.RawMessage{value}, nil
-	case likeJSON.Match(doc.text):
+	case err != nil && likeJSON.Match(doc.text):
 		return nil, jsonError(doc, jsonErr)
+	case err != nil:
+		return nil, yamlError(doc, err)
+	case trails(doc.text):
+		return nil, fmt.Errorf("in the document that begins in line %d there is text behind the object, which would not be read; write '---' before it", doc.line)
 	}
-	return nil, yamlError(doc, err)
+	return []json.RawMessage{value}, nil
 }
 
 // trails reports whether there is more in the text than one object in braces. A YAML library
@@ -158,8 +153,7 @@ func yamlError(doc document, err error) error {
 
 func jsonError(doc document, err error) error {
 	line := doc.line + bytes.Count(doc.text, []byte("\n")) // where the text ends too early
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		line = doc.line + bytes.Count(doc.text[:min(int(syntax.Offset), len(doc.text))], []byte("\n"))
 	}
 	return fmt.Errorf("broken JSON, line %d: %w; correct the text", line, err)
