@@ -22,7 +22,6 @@ func (l *loader) finish(node string) (Objects, error) {
 	o := &l.objects
 	byName(o.Nodes)
 	slices.SortFunc(l.workloads, compareWorkloads)
-	l.makers()
 	if l.Change {
 		l.export()
 	} else if err := l.expand(node); err != nil {
@@ -38,22 +37,15 @@ func (l *loader) finish(node string) (Objects, error) {
 	byName(o.Namespaces)
 
 	for _, ns := range o.Namespaces {
-		identify("Namespace", ns)
-		completeNamespace(ns)
-	}
-	for _, n := range o.Nodes {
-		identify("Node", n)
-	}
-	for _, np := range o.Policies {
-		identify(namespacedKind, np)
-	}
-	for _, cnp := range o.ClusterPolicies {
-		identify(clusterKind, cnp)
+		if ns.Labels == nil {
+			ns.Labels = map[string]string{}
+		}
+		ns.Labels[corev1.LabelMetadataName] = ns.Name
+		ns.Status.Phase = cmp.Or(ns.Status.Phase, corev1.NamespaceActive)
 	}
 	hosts := internalIPs(o.Nodes)
 	addrs := NewAddresses(*o)
 	for _, pod := range o.Pods {
-		identify("Pod", pod)
 		if l.Change && reflect.ValueOf(pod.Status).IsZero() {
 			continue // what it gets depends on what is there
 		}
@@ -80,7 +72,9 @@ func (l *loader) mentioned() {
 	mention := func(name string) {
 		if !known[name] {
 			known[name] = true
-			l.objects.Namespaces = append(l.objects.Namespaces, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			identify("Namespace", ns)
+			l.objects.Namespaces = append(l.objects.Namespaces, ns)
 		}
 	}
 	for _, pod := range l.objects.Pods {
@@ -97,30 +91,15 @@ func (l *loader) mentioned() {
 // created is when objects were made that do not say it. Any fixed time does.
 var created = metav1.NewTime(time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC))
 
-// identify gives an object what only an API server gives.
+// identify gives an object what only an API server gives. The UID derives from the name.
 func identify(kind string, o metav1.Object) {
-	o.SetUID(uid(kind, o.GetNamespace(), o.GetName()))
-	if t := o.GetCreationTimestamp(); t.IsZero() {
-		o.SetCreationTimestamp(created)
-	}
-}
-
-// uid derives the UID of an object from its name, in the form of a UUID that
-// is made by rules of its own (version 8).
-func uid(kind, namespace, name string) types.UID {
-	b := sha256.Sum256([]byte(kind + "/" + namespace + "/" + name))
+	// A UUID that is made by rules of its own (version 8).
+	b := sha256.Sum256([]byte(kind + "/" + o.GetNamespace() + "/" + o.GetName()))
 	b[6] = b[6]&0x0f | 0x80
 	b[8] = b[8]&0x3f | 0x80
-	return types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16]))
-}
-
-func completeNamespace(ns *corev1.Namespace) {
-	if ns.Labels == nil {
-		ns.Labels = map[string]string{}
-	}
-	ns.Labels[corev1.LabelMetadataName] = ns.Name
-	if ns.Status.Phase == "" {
-		ns.Status.Phase = corev1.NamespaceActive
+	o.SetUID(types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16])))
+	if t := o.GetCreationTimestamp(); t.IsZero() {
+		o.SetCreationTimestamp(created)
 	}
 }
 

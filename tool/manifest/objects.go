@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
@@ -92,14 +93,11 @@ func (l *loader) object(at place, tree any, version, kind string) *Error {
 	}
 	if of, ok := strings.CutSuffix(kind, "List"); ok {
 		items, isList := object["items"].([]any)
-		if isList {
-			l.list(at, items, version, of)
-			return nil
-		}
-		if of == "" && object["items"] != nil {
+		switch {
+		case of == "" && !isList && object["items"] != nil:
 			return at.fail("items", "is %s, must be a list", describe(object["items"]))
-		}
-		if of == "" {
+		case of == "" || isList:
+			l.list(at, items, version, of)
 			return nil
 		}
 	}
@@ -111,8 +109,6 @@ func (l *loader) object(at place, tree any, version, kind string) *Error {
 		return at.fail("kind", "%q is no kind of %s; use %s", kind, version, meant)
 	case ok && version == known.version:
 		return l.readObject(source{at, kind, object})
-	case isPolicy && slices.Contains(otherProjects, groupOf(version)):
-		l.unenforced(at, object, version, kind)
 	case ok && ofCluster(kind, version, known.version):
 		return at.fail("apiVersion", "%q is not supported for this kind; use %s", version, known.version)
 	case isPolicy:
@@ -178,19 +174,16 @@ func (l *loader) unenforced(at place, object map[string]any, version, kind strin
 
 // ofCluster reports whether the version is an older or newer one of the kind
 // known here, not that of a custom resource which has the same name. For
-// NetworkPolicies no difference is made, because skipping one would open.
+// NetworkPolicies only the groups of other projects count, because skipping one would open.
 func ofCluster(kind, version, known string) bool {
 	group := groupOf(version)
-	return group == groupOf(known) || group == "extensions" || kind == namespacedKind
+	return group == groupOf(known) || group == "extensions" || kind == namespacedKind && !slices.Contains(otherProjects, group)
 }
 
 // groupOf returns the group of an apiVersion, "" for the core group.
 func groupOf(version string) string {
-	group, _, found := strings.Cut(version, "/")
-	if !found {
-		return ""
-	}
-	return group
+	parsed, _ := schema.ParseGroupVersion(version) // what has no group is of the core group
+	return parsed.Group
 }
 
 // otherProjects are groups with policies of their own, some of which are called as ours are.
@@ -264,6 +257,7 @@ func (l *loader) readObject(s source) *Error {
 		return s.fail("metadata.name", "the object is there twice, first in %s; remove or rename one", first)
 	}
 	l.seen[id] = s.String()
+	identify(s.kind, into)
 	if l.Change {
 		l.notePlaces(s.place, id, 0, 0)
 	}

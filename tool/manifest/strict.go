@@ -132,9 +132,6 @@ func conformLeaf(path *field.Path, v any, t reflect.Type) field.ErrorList {
 	return invalid(path, "is %s, which is not a value of this field: %v; correct it", describe(v), err)
 }
 
-// shownString is how many characters of a string an error quotes.
-const shownString = 60
-
 // describe names a value as its writer knows it.
 func describe(v any) string {
 	switch v := v.(type) {
@@ -143,10 +140,7 @@ func describe(v any) string {
 	case int64, float64:
 		return fmt.Sprintf("the number %v", v)
 	case string:
-		if runes := []rune(v); len(runes) > shownString {
-			v = string(runes[:shownString]) + "…"
-		}
-		return fmt.Sprintf("the string %q", v)
+		return fmt.Sprintf("the string %.60q", v) // a file that is no manifest is one long string
 	case []any:
 		return "a list"
 	case map[string]any:

@@ -9,6 +9,7 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -28,6 +29,7 @@ type Workload struct {
 
 	at       place
 	meta     metav1.Object
+	owner    []metav1.OwnerReference // of its pods, to the workload
 	template corev1.PodTemplateSpec
 }
 
@@ -42,7 +44,16 @@ func (l *loader) workload(s source, meta metav1.Object, w Workload, counter stri
 		return invalid(spec.Child(counter), "%d is negative; use 0 or more", *w.Count)
 	}
 	w.Kind, w.Namespace, w.Name, w.at, w.meta = s.kind, meta.GetNamespace(), meta.GetName(), s.place, meta
+	w.owner = []metav1.OwnerReference{*metav1.NewControllerRef(meta, schema.FromAPIVersionAndKind(kinds[w.Kind].version, w.Kind))}
 	l.workloads = append(l.workloads, w)
+	m := Maker{Selector: w.Selector}
+	if ref := metav1.GetControllerOf(meta); ref != nil {
+		m.Owner = ref.Kind + " " + w.Namespace + "/" + ref.Name
+	}
+	if l.objects.Makers == nil {
+		l.objects.Makers = map[string]Maker{}
+	}
+	l.objects.Makers[w.id()] = m
 	return checkTemplate(w.Selector, &w.template, spec)
 }
 
@@ -75,7 +86,7 @@ func (l *loader) expand(node string) error {
 		if len(taken)+len(nodes) > maxPods {
 			return w.at.fail("spec", "makes %d pods, more than %d in total; use fewer", len(nodes), maxPods)
 		}
-		number, owner := 0, w.owner()
+		number := 0
 		for _, on := range nodes {
 			name := fmt.Sprintf("%s-%d", w.Name, number)
 			for taken[w.Namespace+"/"+name] {
@@ -86,7 +97,7 @@ func (l *loader) expand(node string) error {
 				return w.at.fail("metadata.name", "makes the pod name %q: %s", name, problems[0])
 			}
 			taken[w.Namespace+"/"+name] = true
-			l.objects.Pods = append(l.objects.Pods, w.pod(name, on, owner))
+			l.objects.Pods = append(l.objects.Pods, w.Pod(name, on))
 		}
 	}
 	return nil
@@ -120,11 +131,10 @@ func (l *loader) placements(w *Workload, node string) []string {
 		return slices.Repeat([]string{node}, min(n, maxPods+1))
 	}
 	var out []string
-	wanted := labels.SelectorFromSet(w.template.Spec.NodeSelector)
 	known := node == ""
 	for _, n := range l.objects.Nodes {
 		known = known || n.Name == node
-		if wanted.Matches(labels.Set(n.Labels)) {
+		if w.Matches(n.Labels) {
 			out = append(out, n.Name)
 		}
 	}
@@ -134,26 +144,57 @@ func (l *loader) placements(w *Workload, node string) []string {
 	return out
 }
 
-// owner is the reference of its pods to a workload.
-func (w *Workload) owner() []metav1.OwnerReference {
-	controller := true
-	return []metav1.OwnerReference{{
-		APIVersion: kinds[w.Kind].version, Kind: w.Kind, Name: w.Name,
-		UID: uid(w.Kind, w.Namespace, w.Name), Controller: &controller,
-	}}
-}
-
-// pod makes one pod. It shares what all pods of the workload have: there may be thousands.
-func (w *Workload) pod(name, node string, owner []metav1.OwnerReference) *corev1.Pod {
+// Pod returns a pod of the workload, without a status. It shares what all pods of the workload
+// have: there may be thousands.
+func (w *Workload) Pod(name, node string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: w.Namespace, Name: name, Labels: w.template.Labels, Annotations: w.template.Annotations,
-			CreationTimestamp: w.meta.GetCreationTimestamp(), OwnerReferences: owner,
+			CreationTimestamp: w.meta.GetCreationTimestamp(), OwnerReferences: w.owner,
 		},
 		Spec: w.template.Spec,
 	}
 	if pod.Spec.NodeName == "" {
 		pod.Spec.NodeName = node
 	}
+	identify("Pod", pod)
 	return pod
+}
+
+// Maker is what is known of an object that makes pods.
+type Maker struct {
+	Selector *metav1.LabelSelector // nil: the API server makes it
+	Owner    string                // what has made it, by kind and namespace/name; "" for nothing
+}
+
+// Wanted is how many pods it has afterwards that has some now; one more than a cluster can
+// have is enough to be refused.
+func (w *Workload) Wanted(now int) int {
+	if w.Count != nil {
+		return min(int(*w.Count), maxPods+1)
+	}
+	return max(now, 1)
+}
+
+// Matches reports whether pods may be on a node with these labels.
+func (w *Workload) Matches(node map[string]string) bool {
+	return labels.SelectorFromSet(w.template.Spec.NodeSelector).Matches(labels.Set(node))
+}
+
+// TooMany is the error about a workload that brings a cluster more pods than one can have.
+func (w *Workload) TooMany(pods int) error {
+	if pods <= maxPods {
+		return nil
+	}
+	return w.at.fail("spec", "makes more than %d pods in total; use fewer", maxPods)
+}
+
+// export hands out the workloads as they are, but for those that another workload has made: that
+// one says what they are.
+func (l *loader) export() {
+	for _, w := range l.workloads {
+		if metav1.GetControllerOf(w.meta) == nil {
+			l.objects.Workloads = append(l.objects.Workloads, w)
+		}
+	}
 }
