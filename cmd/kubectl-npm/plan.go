@@ -26,7 +26,6 @@ type planOptions struct {
 	kustomize string
 	remove    bool
 	prune     bool
-	requests  bool
 	all       bool
 	failOn    string
 	failing   bool // --fail-on is given, were it with an empty variable of a script
@@ -62,8 +61,7 @@ expressed, programmed or applied (see warnings), 1 bad input, or an object to de
 not there, 2 wrong usage.`,
 		Example: `  kubectl npm plan -f policy.yaml --manifests examples/shop
   kubectl npm plan -f policy.yaml --kubeconfig ~/.kube/config
-  kubectl npm plan -f policy.yaml --manifests examples/shop --requests
-  kubectl npm plan -f policy.yaml --manifests examples/shop --fail-on opened -o markdown
+  kubectl npm plan -f policy.yaml --manifests examples/shop --fail-on opened
   kubectl npm plan -f new/ --manifests old/ --prune -R
   kubectl npm plan -k overlays/prod --kubeconfig ~/.kube/config
   kubectl npm plan -f policies/ --delete --dump dump.json -o json`,
@@ -83,7 +81,6 @@ not there, 2 wrong usage.`,
 	f.StringVarP(&o.kustomize, "kustomize", "k", "", "`DIR` of a kustomization; instead of -f")
 	f.BoolVar(&o.remove, "delete", false, "plan to delete the objects of these names, rather than to apply them")
 	f.BoolVar(&o.prune, "prune", false, "plan also to delete what --manifests has and these objects have not; Nodes stay")
-	f.BoolVar(&o.requests, "requests", false, "list what is written to HNS, request by request, in the order that never opens a gap")
 	f.BoolVar(&o.all, "all", false, "fold nothing: every flip, end, set, node and unchanged object")
 	f.StringVar(&o.failOn, "fail-on", "", "end with exit code 5 when connections flip: `what` is opened, blocked or any; what is not known counts as both, and what new or deleted pods may do as any alone")
 	f.StringVarP(&o.output, "output", "o", "text", "text, markdown, json or yaml")
@@ -202,7 +199,6 @@ func (o *planOptions) plan(ctx context.Context, std cli.Streams) (whatif.Plan, b
 	if err != nil {
 		return whatif.Plan{}, false, err
 	}
-	change.Requests = o.requests
 	p, err := whatif.New(ctx, world, change)
 	if missing := (whatif.NoPolicyError{}); errors.As(err, &missing) {
 		err = fmt.Errorf("%s: %w", objects.Places[missing.Policy], err)

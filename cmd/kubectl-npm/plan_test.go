@@ -80,7 +80,6 @@ func TestPlan(t *testing.T) {
 		{"a selector without pods", "-f " + file("idle.yaml", strings.Replace(newPolicy, "podSelector: {}", "podSelector: {matchLabels: {app: nosuch}}", 1)) + " --manifests " + shop, 0, "monitoring/open: new, selects no pod\n", ""},
 		{"a node that is not there", "-f " + fresh + " --node win-11 --manifests " + shop, 1, "", "kubectl npm: plan: " + shop + `: no Node is called "win-11"; did you mean win-1?`},
 		{"markdown", "-f " + fresh + " -o markdown --manifests " + shop, 0, "**OPENED 8, 2 of them with addresses outside; none blocked. 6 of 272 connections between 17 pods flip. 1 of 2 nodes written to.**\n\n- monitoring/open: new\n\n| from | to | flips between pods |\n|---|---|---|\n| kube-system/coredns (2 pods), sandbox/toolbox (1 pod) | monitoring/agent-0 (1 pod) | all ports  blocked -&#62; allowed by monitoring/open |\n", ""},
-		{"requests", "-f " + fresh + " --requests --manifests " + shop, 0, "bytes written\n      pods\n        monitoring/agent-0  0000", ""},
 		{"others are skipped", "-f " + both + " --manifests " + shop, 0, "ConfigMap web: SkippedKind: " + both + " document 1: kind ConfigMap of v1 is none that is read and is skipped", ""},
 		{"nothing else", "-f " + file("service.yaml", aService) + " --manifests " + shop, 1, "", "kubectl npm: plan: " + filepath.Join(dir, "service.yaml") + ": there is nothing to plan: no policy, Namespace, Node, Pod or workload"},
 		{"not expressible", "-f " + file("six.yaml", sixPolicy) + " --manifests " + shop, 3, "WARNINGS (1)\n  NetworkPolicy sandbox/six: IPv6Peer: ", ""},

@@ -7,16 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/winnpm/winnpm/pkg/cli"
-	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/tool/bundle"
 	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 // replayOptions are the command line of `kubectl npm replay`.
 type replayOptions struct {
-	step    uint64
 	verbose bool
-	output  string
 }
 
 func newReplay(std cli.Streams) *cobra.Command {
@@ -32,45 +29,24 @@ BUNDLE is what kubectl npm support-bundle wrote, or recording.jsonl of it.
 
 Exit code: 0 it was printed, 1 no bundle, 2 wrong usage.`,
 		Example: `  kubectl npm replay winnpm-node1-20261122T040000Z.zip
-  kubectl npm replay bundle.zip --step 117`,
+  kubectl npm replay bundle.zip --verbose`,
 		Args: cli.Needs(1, 1, "the file of one support bundle, like replay bundle.zip"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := oneOf(o.output, "text", "json"); err != nil {
-				return err
-			}
 			return o.run(std, args[0])
 		},
 	}
-	f := cmd.Flags()
-	f.Uint64Var(&o.step, "step", 0, "show only this step, with every object and call")
-	f.BoolVar(&o.verbose, "verbose", false, "show every object and call")
-	f.StringVarP(&o.output, "output", "o", "text", "text or json")
+	cmd.Flags().BoolVar(&o.verbose, "verbose", false, "show every object and call")
 	return cmd
 }
 
 // run prints the timeline. Bad input is one line.
 func (o *replayOptions) run(std cli.Streams, file string) error {
-	bad := func(err error) error {
-		return cli.Exit{Code: simulate.ExitBadInput, Err: fmt.Errorf("replay: %s: %w", file, err)}
-	}
 	rec, err := readRecording(file)
-	if err != nil {
-		return bad(err)
-	}
-	if o.step > 0 {
-		one, ok := rec.Only(o.step)
-		if !ok {
-			return bad(fmt.Errorf("there is no step %d", o.step))
-		}
-		rec = one
-	}
-	if o.output == "json" {
-		err = rec.WriteJSON(printable.JSON(std.Out))
-	} else {
-		err = rec.WriteText(std.Out, o.verbose || o.step > 0)
+	if err == nil {
+		err = rec.WriteText(std.Out, o.verbose)
 	}
 	if err != nil {
-		return bad(err)
+		return cli.Exit{Code: simulate.ExitBadInput, Err: fmt.Errorf("replay: %s: %w", file, err)}
 	}
 	return nil
 }

@@ -25,7 +25,6 @@ type Options struct {
 	Recursive  bool     // also the folders below a folder of Manifests
 	Kubeconfig string   // instead of Manifests: a live cluster
 	Node       string   // only this node's pods have endpoints; "": every pod
-	Ends       []string // of Snapshot and Answer: what is asked about, pods and addresses; nil: anything
 	Once       bool     // print and end, rather than go on serving
 	Output     string   // "text", "json", or "" for text
 	Matrix     []string // PORT/PROTO

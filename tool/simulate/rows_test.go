@@ -76,3 +76,10 @@ func pairsOf(vs []Verdict) []string {
 	}
 	return out
 }
+
+// thousands is a Deployment of so many pods and one pod beside it, with a policy.
+func thousands(replicas int) string {
+	return fmt.Sprintf("{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, namespace: x}, spec: {replicas: %d, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}\n---\n"+
+		"{apiVersion: v1, kind: Pod, metadata: {name: apart, namespace: x}, spec: {containers: [{name: c, image: i}]}}\n---\n"+
+		"{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p, namespace: x}, spec: {podSelector: {matchLabels: {a: b}}, ingress: [{from: [{podSelector: {matchLabels: {a: b}}}]}]}}\n", replicas)
+}
