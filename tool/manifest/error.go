@@ -44,28 +44,20 @@ func (e *Error) Unwrap() error { return e.Err }
 // maxErrors is how many refused things are told at once; the rest is counted.
 const maxErrors = 20
 
-// Errors are several things that are refused, in the order of the text.
-type Errors struct {
-	Shown []*Error // the first of them
-	All   int
-}
+// Errors are several things that are refused, in the order of the text. The last may be a count
+// of those that are not shown.
+type Errors []error
 
-// Error returns one line for each that is shown, and one that counts the rest.
-func (e *Errors) Error() string {
-	var lines []string
-	for _, one := range e.Shown {
-		lines = append(lines, one.Error())
-	}
-	if more := e.All - len(e.Shown); more > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(lines, "\n")
-}
+// Error returns one line for each.
+func (e Errors) Error() string { return errors.Join(e...).Error() }
+
+// Unwrap returns all of them.
+func (e Errors) Unwrap() []error { return e }
 
 // Lines returns the lines of an error, of which one may be about several things that are
 // refused. What wraps these is said in each line.
 func Lines(err error) []string {
-	all, ok := errors.AsType[*Errors](err)
+	all, ok := errors.AsType[Errors](err)
 	if !ok {
 		return []string{oneLine(err.Error())}
 	}
@@ -77,34 +69,27 @@ func Lines(err error) []string {
 	return out
 }
 
-// Unwrap returns those that are shown.
-func (e *Errors) Unwrap() []error {
-	var out []error
-	for _, one := range e.Shown {
-		out = append(out, one)
-	}
-	return out
-}
-
 // refused keeps an error, if there is one, so that everything is told at once.
 func (l *loader) refused(err *Error) {
 	if err == nil {
 		return
 	}
-	if l.errs.All++; len(l.errs.Shown) < maxErrors {
-		l.errs.Shown = append(l.errs.Shown, err)
+	if l.errors++; l.errors <= maxErrors {
+		l.errs = append(l.errs, err)
 	}
 }
 
 // failed returns what was refused, nil for nothing.
 func (l *loader) failed() error {
-	switch l.errs.All {
-	case 0:
+	switch {
+	case l.errors == 0:
 		return nil
-	case 1:
-		return l.errs.Shown[0]
+	case l.errors == 1:
+		return l.errs[0]
+	case l.errors > maxErrors:
+		return append(l.errs, fmt.Errorf("and %d more", l.errors-maxErrors))
 	}
-	return &l.errs
+	return l.errs
 }
 
 // oneLine makes text that may quote any input safe to print as a line.

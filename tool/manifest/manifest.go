@@ -94,7 +94,7 @@ func (w Warning) Misleads() bool { return w.Reason != SkippedKind && w.Reason !=
 
 // Load reads the files, folders and standard input ("-") that paths name. The
 // warnings are in the order of the text. The error is an *Error, whose text is
-// one line, or *Errors, when several things are refused; nothing else is returned
+// one line, or Errors, when several things are refused; nothing else is returned
 // then.
 func Load(paths []string, o Options) (Objects, []Warning, error) {
 	l := loader{Options: o, inputs: cmp.Or(o.Inputs, &bounded.Inputs{}), seen: map[string]string{}}

@@ -31,7 +31,8 @@ type loader struct {
 	workloads []Workload
 	seen      map[string]string // places by kind, namespace and name
 	warnings  []Warning
-	errs      Errors
+	errs      Errors          // the first of what is refused
+	errors    int             // how much is refused
 	inputs    *bounded.Inputs // as Options.Inputs
 }
 
