@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Error is something in the manifests that is refused.
+// Error describes a part of the manifests that is refused.
 type Error struct {
 	File     string // the path, or "stdin"
 	Line     int    // of the file, where it is or what it is in begins; 0: not known
@@ -41,11 +41,11 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// maxErrors is how many refused things are told at once; the rest is counted.
+// maxErrors is how many errors are reported; the rest is counted.
 const maxErrors = 20
 
-// Errors are several things that are refused, in the order of the text. The last may be a count
-// of those that are not shown.
+// Errors are several errors, in the order of the text. The last may count those that are not
+// reported.
 type Errors []error
 
 // Error returns one line for each.
@@ -54,8 +54,8 @@ func (e Errors) Error() string { return errors.Join(e...).Error() }
 // Unwrap returns all of them.
 func (e Errors) Unwrap() []error { return e }
 
-// Lines returns the lines of an error, of which one may be about several things that are
-// refused. What wraps these is said in each line.
+// Lines returns the lines of an error, one for each of Errors. Text of errors that wrap Errors is
+// repeated in each line.
 func Lines(err error) []string {
 	all, ok := errors.AsType[Errors](err)
 	if !ok {
@@ -69,7 +69,7 @@ func Lines(err error) []string {
 	return out
 }
 
-// refused keeps an error, if there is one, so that everything is told at once.
+// refused keeps an error, if there is one, so that all of them are reported at once.
 func (l *loader) refused(err *Error) {
 	if err == nil {
 		return
@@ -79,7 +79,7 @@ func (l *loader) refused(err *Error) {
 	}
 }
 
-// failed returns what was refused, nil for nothing.
+// failed returns the errors that were kept; nil if there are none.
 func (l *loader) failed() error {
 	switch {
 	case l.errors == 0:
@@ -92,7 +92,7 @@ func (l *loader) failed() error {
 	return l.errs
 }
 
-// oneLine makes text that may quote any input safe to print as a line.
+// oneLine returns text that may quote any input as one printable line.
 func oneLine(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	s = strings.Map(func(r rune) rune {
@@ -104,7 +104,7 @@ func oneLine(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// place is where an object stands.
+// place is the place of an object in the manifests.
 type place struct {
 	file     string
 	document int
@@ -117,12 +117,12 @@ func (p place) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s document %d %s", p.file, p.document, p.item))
 }
 
-// fail makes the error for a field of the object that stands at p; "" is the whole object.
+// fail returns an error about a field of the object at p; "" is the whole object.
 func (p place) fail(path, format string, args ...any) *Error {
 	return &Error{File: p.file, Line: p.line(path), Document: p.document, Item: p.item, Object: p.object, Field: path, Reason: fmt.Sprintf(format, args...)}
 }
 
-// refuse makes an error of the first of errs, if there is one.
+// refuse returns the first of errs as an Error; nil if there is none.
 func (p place) refuse(errs field.ErrorList) *Error {
 	if len(errs) == 0 {
 		return nil
@@ -140,8 +140,8 @@ func (p place) refuse(errs field.ErrorList) *Error {
 	return p.fail(first.Field, "%s", first.ErrorBody())
 }
 
-// ownWords is the type of errors whose detail says everything; those of Kubernetes' libraries
-// have other types.
+// ownWords is the type of errors of this package, whose detail is the whole text. Errors of
+// Kubernetes' libraries have other types.
 const ownWords field.ErrorType = ""
 
 // invalid returns an error about one field.

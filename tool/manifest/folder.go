@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// What other tools call the files of theirs that are no manifests.
+// The names of files of other tools, which are no manifests.
 var (
 	chartFiles         = []string{"Chart.yaml", "Chart.yml"}
 	kustomizationFiles = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 )
 
-// folder reads the manifests of a folder, and with Options.Recursive of those below it. What
-// it leaves out is a warning. Folders that links lead to are left out, so it comes to an end.
+// folder reads the manifests of a folder, and with Options.Recursive those of the folders below
+// it. It warns about the folders that it leaves out. It does not follow links to folders.
 func (l *loader) folder(root string) error {
 	found := false
 	below := "" // the first folder that is left out for want of Options.Recursive
@@ -71,7 +71,7 @@ func (l *loader) otherTools(path string) error {
 	return nil
 }
 
-// nothing is the error about a folder that has no manifest, with what was left out of it.
+// nothing returns the error about a folder without manifests, with the reason if one is known.
 func (l *loader) nothing(path string) error {
 	reason := "the folder has no .yaml, .yml or .json file; name the folder that has"
 	if n := len(l.warnings); n > 0 && l.warnings[n-1].Reason == FolderSkipped {
@@ -84,7 +84,8 @@ func (l *loader) leaveOut(path, why string, args ...any) {
 	l.warn(oneLine(path), "Folder", FolderSkipped, "the folder %s %s", path, fmt.Sprintf(why, args...))
 }
 
-// isManifest goes by the name, as kubectl does. A kustomization is none.
+// isManifest reports whether a file has the name of a manifest, as for kubectl, and is no
+// kustomization.
 func isManifest(name string) bool {
 	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) && !slices.Contains(kustomizationFiles, filepath.Base(name))
 }

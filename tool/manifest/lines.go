@@ -65,8 +65,8 @@ func part(at *yaml3.Node, name string) *yaml3.Node {
 	return nil
 }
 
-// notePlaces notes where an object is, and the rules of a policy; ingress and egress say how
-// many it has.
+// notePlaces records the lines of an object and of the rules of a policy; ingress and egress are
+// the numbers of rules.
 func (l *loader) notePlaces(at place, name string, ingress, egress int) {
 	if at.lines == nil {
 		return

@@ -49,7 +49,7 @@ func (l *loader) read(name string, from io.Reader) error {
 	return nil
 }
 
-// unreadable leaves the path out of the reason, where the system repeats it.
+// unreadable returns the error about an input that cannot be read. Its reason omits the path.
 func unreadable(path string, err error) error {
 	reason := err
 	if inner, ok := errors.AsType[*fs.PathError](err); ok {

@@ -70,8 +70,8 @@ func (doc document) json() ([]json.RawMessage, error) {
 	return []json.RawMessage{value}, nil
 }
 
-// trails reports whether there is more in the text than one object in braces. A YAML library
-// stops behind it; of a text in lines it says itself what is wrong.
+// trails reports whether text follows an object in braces. The YAML library ignores such text; for
+// an object in lines it returns an error itself.
 func trails(text []byte) bool {
 	for line := range bytes.Lines(text) {
 		if line = bytes.TrimSpace(line); len(line) == 0 || line[0] == '#' {
@@ -86,7 +86,7 @@ func trails(text []byte) bool {
 	return d.Decode(&root) == nil && !errors.Is(d.Decode(&root), io.EOF)
 }
 
-// objects cuts JSON text into the values that stand in it one after another.
+// objects splits JSON text into the values that follow one another.
 func objects(data []byte) ([]json.RawMessage, error) {
 	var out []json.RawMessage
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -103,7 +103,7 @@ func objects(data []byte) ([]json.RawMessage, error) {
 	}
 }
 
-// parse makes a tree of valid JSON, and refuses a key that occurs twice.
+// parse returns the tree of valid JSON, and refuses a key that occurs twice.
 func parse(at place, text []byte) (any, *Error) {
 	var tree any
 	twice, err := kjson.UnmarshalStrict(text, &tree, kjson.DisallowDuplicateFields)
@@ -122,8 +122,7 @@ func parse(at place, text []byte) (any, *Error) {
 
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
-// yamlWords are what the parser repeats of a document, which may be a secret, and what is said
-// instead.
+// yamlWords replace the parts of a document that the parser quotes, because they may be secret.
 var yamlWords = []struct {
 	repeats *regexp.Regexp
 	instead string
@@ -133,8 +132,8 @@ var yamlWords = []struct {
 	{regexp.MustCompile("(?s)`.*`"), "a value"},
 }
 
-// yamlError takes the first complaint of the YAML parser, with the line of the
-// file instead of that of the document.
+// yamlError returns the first error of the YAML parser, with the line in the file instead of the
+// line in the document.
 func yamlError(doc document, err error) error {
 	text := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
 	text = strings.TrimPrefix(text, "yaml: ")

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// maxPods bounds what a slip in a number of replicas can cost. Kubernetes
-// itself is made for up to 150,000 pods.
+// maxPods is the most pods that manifests may make, so that a typing error in a number of replicas
+// is refused. Kubernetes itself supports up to 150,000 pods.
 const maxPods = 150_000
 
 // Workload is an object that makes pods.
@@ -24,7 +24,7 @@ type Workload struct {
 	// Count is how many; nil: the text does not say it, which means one of a new *Workload,
 	// and as many as there are of another.
 	Count *int32
-	// PerNode: one for each node that Matches, instead of Count.
+	// PerNode: one pod for each node that Matches, instead of Count.
 	PerNode bool
 
 	at       place
@@ -36,8 +36,8 @@ type Workload struct {
 // id returns the kind and the full name.
 func (w *Workload) id() string { return w.Kind + " " + w.Namespace + "/" + w.Name }
 
-// workload notes an object that makes pods. counter is the field of w.Count, beside the template
-// in spec or below it.
+// workload adds an object that makes pods. counter is the name of the field of w.Count, which is
+// beside the template, in spec or in the fields below it.
 func (l *loader) workload(s source, meta metav1.Object, w Workload, counter string, below ...string) field.ErrorList {
 	spec := field.NewPath("spec", below...)
 	if w.Count != nil && *w.Count < 0 {
@@ -68,9 +68,8 @@ func compareWorkloads(a, b Workload) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// expand makes the pods of the workloads. Names that are taken are passed over. A workload whose
-// pods or replica sets are in the text too, as in what kubectl get prints, has
-// made its pods already.
+// expand makes the pods of the workloads, with names that no other pod has. It makes no pods for a
+// workload whose pods or replica sets are in the text, as in the output of kubectl get.
 func (l *loader) expand(node string) error {
 	taken := map[string]bool{}
 	for _, pod := range l.objects.Pods {
@@ -103,7 +102,7 @@ func (l *loader) expand(node string) error {
 	return nil
 }
 
-// owners returns the controllers, as kind and full name, of what the text has.
+// owners returns the controllers of all objects, as kind and full name.
 func (l *loader) owners() map[string]bool {
 	out := map[string]bool{}
 	add := func(o metav1.Object) {
@@ -144,8 +143,8 @@ func (l *loader) placements(w *Workload, node string) []string {
 	return out
 }
 
-// Pod returns a pod of the workload, without a status. It shares what all pods of the workload
-// have: there may be thousands.
+// Pod returns a pod of the workload, without a status. The pods of a workload share labels,
+// annotations, spec and owner, because there may be thousands.
 func (w *Workload) Pod(name, node string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -161,14 +160,14 @@ func (w *Workload) Pod(name, node string) *corev1.Pod {
 	return pod
 }
 
-// Maker is what is known of an object that makes pods.
+// Maker describes an object that makes pods.
 type Maker struct {
 	Selector *metav1.LabelSelector // nil: the API server makes it
-	Owner    string                // what has made it, by kind and namespace/name; "" for nothing
+	Owner    string                // the controller that made it, by kind and namespace/name; "" for none
 }
 
-// Wanted is how many pods it has afterwards that has some now; one more than a cluster can
-// have is enough to be refused.
+// Wanted returns how many pods a workload that has now pods gets. It is at most one more than a
+// cluster can have, which is refused.
 func (w *Workload) Wanted(now int) int {
 	if w.Count != nil {
 		return min(int(*w.Count), maxPods+1)
@@ -181,7 +180,7 @@ func (w *Workload) Matches(node map[string]string) bool {
 	return labels.SelectorFromSet(w.template.Spec.NodeSelector).Matches(labels.Set(node))
 }
 
-// TooMany is the error about a workload that brings a cluster more pods than one can have.
+// TooMany returns an error if a cluster with these pods has more than a cluster can have.
 func (w *Workload) TooMany(pods int) error {
 	if pods <= maxPods {
 		return nil
@@ -189,8 +188,7 @@ func (w *Workload) TooMany(pods int) error {
 	return w.at.fail("spec", "makes more than %d pods in total; use fewer", maxPods)
 }
 
-// export hands out the workloads as they are, but for those that another workload has made: that
-// one says what they are.
+// export returns the workloads in the objects, except those that another workload has made.
 func (l *loader) export() {
 	for _, w := range l.workloads {
 		if metav1.GetControllerOf(w.meta) == nil {
