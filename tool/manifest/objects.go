@@ -31,8 +31,8 @@ type loader struct {
 	workloads []Workload
 	seen      map[string]string // places by kind, namespace and name
 	warnings  []Warning
-	errs      Errors          // the first of what is refused
-	errors    int             // how much is refused
+	errs      Errors          // the first maxErrors refusals
+	errors    int             // the number of all refusals
 	inputs    *bounded.Inputs // as Options.Inputs
 }
 

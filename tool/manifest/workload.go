@@ -21,8 +21,8 @@ const maxPods = 150_000
 type Workload struct {
 	Kind, Namespace, Name string
 	Selector              *metav1.LabelSelector // nil: the API server makes it
-	// Count is how many; nil: the text does not say it, which means one of a new *Workload,
-	// and as many as there are of another.
+	// Count is the number of pods. nil: the text has no number, which means one pod for a new
+	// workload, and no change for an existing one.
 	Count *int32
 	// PerNode: one pod for each node that Matches, instead of Count.
 	PerNode bool
