@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string, std cli.Streams) int {
 
 // errorLines returns one line for each document that is refused, and one for any other error.
 func errorLines(err error) []string {
-	if all := (*manifest.Errors)(nil); errors.As(err, &all) {
+	if all := (manifest.Errors)(nil); errors.As(err, &all) {
 		return manifest.Lines(err)
 	}
 	return cli.Lines(err)
