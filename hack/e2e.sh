@@ -7,8 +7,8 @@ cd "$(dirname "$0")/.."
 bin=$(hack/e2e-build.sh)
 say() { echo "e2e: $*" >&2; }
 
-say "building npm and the suite"
-go build -o "$bin/npm" ./cmd/npm
+say "building npm, kubectl-npm and the suite"
+go build -o "$bin/" ./cmd/npm ./cmd/kubectl-npm
 go build -o "$bin/teller" ./test/teller
 
 say "running the suite"

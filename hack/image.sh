@@ -25,7 +25,7 @@ if [ -z "$programs" ]; then
 	programs=$(mktemp -d)
 	trap 'rm -rf "$programs"' EXIT
 	# Without VERSION they bear what git says of the tree (npm version, npm_build_info).
-	CGO_ENABLED=0 GOOS=windows GOARCH=amd64 go build -trimpath -ldflags "-s -w${version:+ -X main.release=$version}" -o "$programs/" ./cmd/npm ./cmd/winnpm-cni
+	CGO_ENABLED=0 GOOS=windows GOARCH=amd64 go build -trimpath -ldflags "-s -w${version:+ -X github.com/winnpm/winnpm/pkg/cli.release=$version}" -o "$programs/" ./cmd/npm ./cmd/winnpm-cni
 fi
 go run -C hack/image . -base "$base" -programs "$programs" -version "$version" -to "$to"
 sums=$(dirname "$to")/SHA256SUMS

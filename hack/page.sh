@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the agent and looks at its page in a real Chromium. Arguments go to "go
+# Builds kubectl-npm and looks at its page in a real Chromium. Arguments go to "go
 # test": hack/page.sh -run TestSearch. Pictures go to WINNPM_SCREENSHOTS, by
 # default bin/screenshots.
 set -euo pipefail
@@ -20,7 +20,7 @@ fi
 CHROMIUM=$(find_chromium) || { say "the package chromium brought no chromium"; exit 1; }
 mkdir -p bin "${WINNPM_SCREENSHOTS:=bin/screenshots}"
 WINNPM_SCREENSHOTS=$(cd "$WINNPM_SCREENSHOTS" && pwd)
-NPM_PAGE_BIN=$PWD/bin/npm
+NPM_PAGE_BIN=$PWD/bin/kubectl-npm
 export CHROMIUM WINNPM_SCREENSHOTS NPM_PAGE_BIN
 
 # axe-core looks for what keeps people out. It is only asked, nothing of it is in the page.
@@ -32,8 +32,8 @@ if [ ! -f "$NPM_PAGE_AXE" ]; then
 	(cd "bin/axe-core-$axe" && npm pack --silent "axe-core@$axe" >/dev/null && echo "0f2b4d7dcdf7d1219df8d1959ad68e565f51d14c3f0d88bb71cd59abeb956292  axe-core-$axe.tgz" | sha256sum --check --quiet && tar -xzf "axe-core-$axe.tgz" package/axe.min.js)
 fi
 export NPM_PAGE_AXE
-say "building npm"
-go build -o "$NPM_PAGE_BIN" ./cmd/npm
+say "building kubectl-npm"
+go build -o "$NPM_PAGE_BIN" ./cmd/kubectl-npm
 say "looking with $("$CHROMIUM" --version 2>/dev/null)"
 cd test/page
 go test -count=1 -v -timeout 5m "$@" ./...

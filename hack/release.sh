@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # hack/release.sh VERSION [DIR] builds what a release has into DIR, by default dist. The
 # same sources give the same bytes, wherever they are: docs/release.md says what is in it.
-# PLATFORMS names those of the CLI, such as "linux/amd64"; windows/amd64 has what a node runs, too.
+# PLATFORMS names those of kubectl-npm, such as "linux/amd64"; windows/amd64 has what a node runs, too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,7 +25,7 @@ trap 'rm -rf "$built"' EXIT
 GOTOOLCHAIN=go$(awk '$1 == "go" { print $2 }' go.mod)
 export GOTOOLCHAIN GOFLAGS="-trimpath -buildvcs=false -mod=readonly" GOWORK=off
 export CGO_ENABLED=0 GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT='' GOFIPS140=off
-ldflags="-s -w -X main.release=$version"
+ldflags="-s -w -X github.com/winnpm/winnpm/pkg/cli.release=$version"
 for platform in $platforms; do
 	echo "release: $platform" >&2
 	to=$built/$platform
@@ -36,9 +36,8 @@ for platform in $platforms; do
 		go build -ldflags "$ldflags" -o "$to/winnpm-cni.exe" ./cmd/winnpm-cni
 		go build -ldflags "-s -w" -o "$to/doctor.exe" ./test/windows/doctor
 		go test -c -ldflags "$ldflags" -o "$to/contract.exe" ./test/windows
-	else
-		go build -ldflags "$ldflags" -o "$to/npm" ./cmd/npm
 	fi
+	go build -ldflags "$ldflags" -o "$to/" ./cmd/kubectl-npm
 done
 unset GOOS GOARCH
 go run -C hack/release . -version "$version" -license "$PWD/LICENSE" -built "$built" -dist "$dist"

@@ -30,8 +30,8 @@ bin=$work/bin
 mkdir "$bin"
 ln -s "$servers"/{apiserver-up,kube-apiserver,etcd} "$bin"
 
-say "building npm, npm.exe and the contract suite"
-go build -o "$bin/npm" ./cmd/npm
+say "building kubectl-npm, npm.exe and the contract suite"
+go build -o "$bin/" ./cmd/kubectl-npm
 hack/exe.sh "$bin"
 (
 	export GOOS=windows GOARCH=amd64 CGO_ENABLED=0

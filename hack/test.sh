@@ -36,7 +36,7 @@ if [ -n "${RAPID_SEED:-}" ]; then
 	seed=("-rapid.seed=$RAPID_SEED")
 fi
 # The slow ones come first, as no core is to wait for the last of them.
-slow=$(printf 'github.com/winnpm/winnpm/%s\n' pkg/dataplane test/hostile pkg/controllers cmd/npm test/torture test/oracle/oracletest)
+slow=$(printf 'github.com/winnpm/winnpm/%s\n' pkg/dataplane test/hostile pkg/controllers cmd/npm cmd/kubectl-npm test/torture test/oracle/oracletest)
 slow_first() { # packages
 	grep -xF "$(printf '%s\n' "$@")" <<<"$slow" || true
 	printf '%s\n' "$@" | grep -vxF "$slow" || true

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/acl"
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/controllers/events"
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -22,7 +23,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/ui"
 )
 
 // shutdownWait is how long a stop waits for the worker. The worker gives up its call of
@@ -94,7 +94,7 @@ func runAgent(ctx context.Context, set settings, this host, svc service, logger 
 	a := newAgent(set, source, sink, this, svc, logger)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	logger.Info("starting", "node", set.node, "server", api.Host, "network", set.Network, "version", version())
+	logger.Info("starting", "node", set.node, "server", api.Host, "network", set.Network, "version", cli.Version())
 	listeners := a.listeners(ctx)
 	parts := []func() error{func() error { return a.work(ctx) }}
 	for i, d := range listeners {
@@ -119,7 +119,7 @@ func runAgent(ctx context.Context, set settings, this host, svc service, logger 
 		case other := <-ended:
 			err = errors.Join(err, other)
 		case <-timer.C:
-			warn(logger, "HNS has not returned from a call, ending without waiting for it", "waited", shutdownWait)
+			cli.Warn(logger, "HNS has not returned from a call, ending without waiting for it", "waited", shutdownWait)
 			return err
 		}
 	}
@@ -148,7 +148,7 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 	a := &agent{set: set, host: this, svc: svc, logger: logger, wake: make(chan struct{}, 1)}
 	a.waiting.set(a.network())
 	a.metrics = metrics.New(metrics.Options{
-		Version: version(), Now: time.Now,
+		Version: cli.Version(), Now: time.Now,
 		// What they read is made below, of what is made here.
 		Stats:     func() state.Stats { return a.dp.Stats() },
 		Staleness: func() map[controllers.Kind]time.Duration { return a.ctl.Staleness() },
@@ -164,7 +164,7 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 		LookPeriod: min(set.reconcile, longestLook), Unchecked: !set.CheckVersions,
 		Budgets: set.Budgets, DryRun: set.dryRun,
 	}
-	a.rec = recorder.New(recorder.Config{Node: set.node, Agent: version(), Now: time.Now})
+	a.rec = recorder.New(recorder.Config{Node: set.node, Agent: cli.Version(), Now: time.Now})
 	cfg.Client = a.rec.Client(a.client)
 	a.dp = dataplane.New(cfg)
 	if set.dryRun {
@@ -286,10 +286,7 @@ func (a *agent) pages() debug.Config {
 	if a.set.DebugAPI {
 		pages.Dump = a.dp.Dump
 		pages.Transactions, pages.Recording = a.rec.Brief, a.rec.Write
-		pages.Version, pages.Settings = version(), a.set.shown()
-		pages.Pages = debug.Site(ui.Handler(ui.Config{
-			Dump: a.dp.Dump, Healthy: pages.Healthy, Ready: pages.Ready, Now: time.Now, Version: version(),
-		}), ui.Heavy()...)
+		pages.Version, pages.Settings = cli.Version(), a.set.shown()
 	}
 	if a.set.Metrics {
 		pages.NodeMetrics, pages.ClusterMetrics, pages.PublicClusterMetrics = a.metrics.Node(), a.metrics.Cluster(), a.metrics.PublicCluster()

@@ -21,6 +21,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -194,7 +195,7 @@ func attacked(t *testing.T, kubeconfig string) {
 	file := t.TempDir() + "/azure-npm.json"
 	require.NoError(t, os.WriteFile(file, []byte("{}"), 0o600))
 	env := map[string]string{"HOSTNAME": cluster.Node, configEnv: file}
-	cmd := newStart(streams{err: os.Stderr}, func(key string) string { return env[key] }, fake.host())
+	cmd := newStart(cli.Streams{Err: os.Stderr}, func(key string) string { return env[key] }, fake.host())
 	cmd.SetArgs([]string{"--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0", "--listen-probes", "127.0.0.1:0"})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

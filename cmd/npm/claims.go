@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/controllers/events"
 	"github.com/winnpm/winnpm/pkg/gate"
 	"github.com/winnpm/winnpm/pkg/metrics"
@@ -55,7 +56,7 @@ func (a *agent) answerClaims(ctx context.Context) {
 		}
 		if text := printable.Line(err.Error()); text != last {
 			last = text
-			warn(a.logger, "the CNI plugin gets no answers, trying again", "pipe", a.set.CNIPipe, "err", text, "every", pipeAgain)
+			cli.Warn(a.logger, "the CNI plugin gets no answers, trying again", "pipe", a.set.CNIPipe, "err", text, "every", pipeAgain)
 			a.notes.set(about, "the CNI plugin gets no answers: "+text)
 		}
 		select {

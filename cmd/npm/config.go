@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
@@ -153,7 +154,7 @@ type notice struct {
 
 func (n notice) log(logger klog.Logger) {
 	if n.warn {
-		warn(logger, n.msg, n.keysAndValues...)
+		cli.Warn(logger, n.msg, n.keysAndValues...)
 		return
 	}
 	logger.Info(n.msg, n.keysAndValues...)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
@@ -164,7 +165,7 @@ func TestLoadConfigDefault(t *testing.T) {
 
 func TestNoticesKeepTheirLevel(t *testing.T) {
 	var out strings.Builder
-	logger, err := newLogger(&out, "warn")
+	logger, err := cli.NewLogger(&out, "warn")
 	require.NoError(t, err)
 	notice{msg: "quiet"}.log(logger)
 	require.Empty(t, out.String())

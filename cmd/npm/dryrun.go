@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 )
 
@@ -30,7 +31,7 @@ type dryRun struct {
 func (d *dryRun) applied() {
 	plan, err := d.plan()
 	if err != nil {
-		warn(d.logger, "dry run: what would be written is not known", "reason", err)
+		cli.Warn(d.logger, "dry run: what would be written is not known", "reason", err)
 		return
 	}
 	d.mu.Lock()

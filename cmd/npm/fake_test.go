@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/gate/gatetest"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
@@ -205,7 +206,7 @@ func launch(t *testing.T, fake *fakeService, config string, args ...string) *sta
 	ctx, cancel := context.WithCancel(t.Context())
 	read, write := io.Pipe()
 	env := map[string]string{"HOSTNAME": "win-1", configEnv: file}
-	cmd := newStart(streams{err: write}, func(key string) string { return env[key] }, fake.host())
+	cmd := newStart(cli.Streams{Err: write}, func(key string) string { return env[key] }, fake.host())
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetArgs(append([]string{"--kubeconfig", apiServer(t), "--listen", "127.0.0.1:0", "--listen-probes", "127.0.0.1:0"}, args...))
 	s := &started{t: t, stop: cancel, ended: make(chan error, 1), logs: make(chan map[string]any, 10_000)}

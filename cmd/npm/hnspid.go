@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/winnpm/winnpm/pkg/cli"
 )
 
 // pidPoll is how often the real process behind HNS is looked at.
@@ -22,7 +24,7 @@ func watchHNS(ctx context.Context, this host, wake chan<- struct{}, logger klog.
 		switch now, err := this.hnsPID(); {
 		case err != nil:
 			if !warned {
-				warn(logger, "the process id of HNS cannot be read, its restarts are noticed by the reconciler only", "err", err.Error())
+				cli.Warn(logger, "the process id of HNS cannot be read, its restarts are noticed by the reconciler only", "err", err.Error())
 			}
 			warned = true
 		case now == 0:

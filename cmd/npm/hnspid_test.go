@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -37,7 +38,7 @@ func TestWatchHNS(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
-				logger, err := newLogger(&log, "info")
+				logger, err := cli.NewLogger(&log, "info")
 				require.NoError(t, err)
 				var looks atomic.Int32
 				pid := func() (uint32, error) {
@@ -78,7 +79,7 @@ func TestWatchHNS(t *testing.T) {
 // Nobody may be there to be woken: the watch goes on.
 func TestWatchHNSNeverBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		logger, err := newLogger(&bytes.Buffer{}, logOff)
+		logger, err := cli.NewLogger(&bytes.Buffer{}, cli.LogOff)
 		require.NoError(t, err)
 		next := uint32(0)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Second)

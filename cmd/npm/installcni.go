@@ -14,9 +14,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/backoff"
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/conflist"
 	"github.com/winnpm/winnpm/pkg/gate"
-	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 // installOptions are the command line of `npm install-cni` and `npm uninstall-cni`.
@@ -34,7 +34,7 @@ func (o *installOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.binDir, "bin-dir", `C:\opt\cni\bin`, "`FOLDER` of CNI's programs, as containerd's bin_dir (AKS: C:\\k\\azurecni\\bin)")
 }
 
-func newInstallCNI(std streams) *cobra.Command {
+func newInstallCNI(std cli.Streams) *cobra.Command {
 	o := installOptions{}
 	cmd := &cobra.Command{
 		Use:   "install-cni",
@@ -62,7 +62,7 @@ Exit code: 0 done, 1 not done, 2 wrong usage.`,
 	return cmd
 }
 
-func newUninstallCNI(std streams) *cobra.Command {
+func newUninstallCNI(std cli.Streams) *cobra.Command {
 	o := installOptions{}
 	cmd := &cobra.Command{
 		Use:   "uninstall-cni",
@@ -74,7 +74,7 @@ func newUninstallCNI(std streams) *cobra.Command {
 			}
 			err := o.with((*installer).uninstall)
 			if err == nil {
-				_, err = fmt.Fprintln(std.out, o.confDir+": no list names "+conflist.Plugin+" any more")
+				_, err = fmt.Fprintln(std.Out, o.confDir+": no list names "+conflist.Plugin+" any more")
 			}
 			return failed("uninstall-cni", err)
 		},
@@ -87,7 +87,7 @@ func failed(command string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return exit{simulate.ExitBadInput, fmt.Errorf("%s: %w", command, err)}
+	return cli.Exit{Code: cli.ExitBadInput, Err: fmt.Errorf("%s: %w", command, err)}
 }
 
 func (o *installOptions) validateFile() error {
@@ -129,9 +129,9 @@ func (o *installOptions) with(use func(*installer) error) (err error) {
 	return use(in)
 }
 
-func (o *installOptions) run(ctx context.Context, std streams) error {
+func (o *installOptions) run(ctx context.Context, std cli.Streams) error {
 	if o.watch {
-		logger, err := newLogger(std.err, "info")
+		logger, err := cli.NewLogger(std.Err, "info")
 		if err != nil {
 			return err
 		}
@@ -152,7 +152,7 @@ func (o *installOptions) run(ctx context.Context, std streams) error {
 		return err
 	})
 	if err == nil {
-		_, err = fmt.Fprintln(std.out, o.confDir+": pods wait for their policies, mode "+o.mode)
+		_, err = fmt.Fprintln(std.Out, o.confDir+": pods wait for their policies, mode "+o.mode)
 	}
 	return failed("install-cni", err)
 }

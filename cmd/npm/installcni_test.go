@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/conflist"
 )
 
@@ -293,7 +294,7 @@ func TestInstallOnDisk(t *testing.T) {
 // each further one; a calm minute ends the pauses.
 func TestInstallKeepBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		logger, err := newLogger(io.Discard, logOff)
+		logger, err := cli.NewLogger(io.Discard, cli.LogOff)
 		require.NoError(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		start, calm, writes := time.Now(), false, map[int]int{}

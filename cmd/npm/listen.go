@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/winnpm/winnpm/pkg/cli"
 )
 
 // The pauses before a taken address is tried again: the first, and the longest. Each is
@@ -57,7 +59,7 @@ func (d *listener) run(ctx context.Context) error {
 // wait tries until the address is free or ctx is done.
 func (d *listener) wait(ctx context.Context) error {
 	began := time.Now()
-	warn(d.logger, "cannot listen, working without it and trying again", "endpoint", d.what, "address", d.address, "err", d.taken.Error(), "otherAddress", d.keys)
+	cli.Warn(d.logger, "cannot listen, working without it and trying again", "endpoint", d.what, "address", d.address, "err", d.taken.Error(), "otherAddress", d.keys)
 	d.note(fmt.Sprintf("the %s does not listen at %s: %s", d.what, d.address, d.taken))
 	defer d.note("")
 	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -25,7 +26,7 @@ var errTaken = &net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("b
 func TestListenerTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		logger, err := newLogger(&log, "info")
+		logger, err := cli.NewLogger(&log, "info")
 		require.NoError(t, err)
 		began, tries, said, served := time.Now(), 0, []string{}, 0
 		free, err := net.Listen("tcp", "127.0.0.1:0")

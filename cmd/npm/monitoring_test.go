@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
+
+var update = flag.Bool("update", false, "write the names of the series into test/monitoring")
 
 // TestSeriesOfAnAgent keeps the names and labels of all that an agent writes for Prometheus,
 // without the numbers, for test/monitoring: alerts and dashboards ask for nothing else.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
-	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 // startFlags are what the command line says; it goes before the configuration.
@@ -19,7 +19,7 @@ type startFlags struct {
 	dryRun                                  bool
 }
 
-func newStart(std streams, getenv func(string) string, this host) *cobra.Command {
+func newStart(std cli.Streams, getenv func(string) string, this host) *cobra.Command {
 	var flags startFlags
 	cmd := &cobra.Command{
 		Use:   "start",
@@ -51,16 +51,16 @@ Exit code: 0 stopped by a signal or the service manager, 1 it cannot work,
 }
 
 // run programs the node until ctx is done.
-func (flags startFlags) run(ctx context.Context, std streams, getenv func(string) string, this host) error {
+func (flags startFlags) run(ctx context.Context, std cli.Streams, getenv func(string) string, this host) error {
 	if flags.reconcile <= 0 || flags.hnsTimeout <= 0 {
 		return errors.New("--reconcile-interval and --hns-timeout must be above 0")
 	}
-	fail := func(err error) error { return exit{code: simulate.ExitBadInput, err: err} }
+	fail := func(err error) error { return cli.Exit{Code: cli.ExitBadInput, Err: err} }
 	cfg, notices, err := loadConfig(getenv(configEnv))
 	if err != nil {
 		return fail(err)
 	}
-	logger, err := newLogger(std.err, cmp.Or(flags.level, cfg.LogLevel))
+	logger, err := cli.NewLogger(std.Err, cmp.Or(flags.level, cfg.LogLevel))
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
@@ -246,7 +247,7 @@ func TestStartErrors(t *testing.T) {
 				require.Equal(t, hcsadapter.Options{Deadline: 2 * time.Minute}, hcsadapter.Options{Network: o.Network, Deadline: o.Deadline})
 				return fake, tc.connect
 			}
-			cmd := newStart(streams{err: io.Discard}, func(key string) string { return env[key] }, system)
+			cmd := newStart(cli.Streams{Err: io.Discard}, func(key string) string { return env[key] }, system)
 			cmd.SilenceErrors, cmd.SilenceUsage = true, true
 			cmd.SetArgs(append([]string{}, tc.args...)) // none is not nil, which means those of the process
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

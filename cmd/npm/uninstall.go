@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 	"github.com/winnpm/winnpm/pkg/uninstall"
-	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 // lockWait is how long npm uninstall waits for an agent that is about to end.
@@ -24,7 +24,7 @@ type uninstallFlags struct {
 	hnsTimeout time.Duration
 }
 
-func newUninstall(std streams, getenv func(string) string, this host) *cobra.Command {
+func newUninstall(std cli.Streams, getenv func(string) string, this host) *cobra.Command {
 	var flags uninstallFlags
 	cmd := &cobra.Command{
 		Use:   "uninstall",
@@ -51,11 +51,11 @@ or cannot be read, 2 wrong usage.`,
 }
 
 // run takes everything of ours off the node, or says what there is.
-func (flags uninstallFlags) run(ctx context.Context, std streams, getenv func(string) string, this host) error {
+func (flags uninstallFlags) run(ctx context.Context, std cli.Streams, getenv func(string) string, this host) error {
 	if flags.hnsTimeout <= 0 {
 		return errors.New("--hns-timeout must be above 0")
 	}
-	fail := func(err error) error { return exit{code: simulate.ExitBadInput, err: err} }
+	fail := func(err error) error { return cli.Exit{Code: cli.ExitBadInput, Err: err} }
 	cfg, _, err := loadConfig(getenv(configEnv))
 	if err != nil {
 		return fail(err)
@@ -69,9 +69,9 @@ func (flags uninstallFlags) run(ctx context.Context, std streams, getenv func(st
 	}
 	defer svc.Close()
 	if flags.yes {
-		err = removeAll(ctx, std.out, svc, this)
+		err = removeAll(ctx, std.Out, svc, this)
 	} else {
-		err = tellFound(ctx, std.out, svc)
+		err = tellFound(ctx, std.Out, svc)
 	}
 	switch {
 	case errors.Is(err, hns.ErrNotFound):
@@ -123,7 +123,7 @@ func because(err error) string {
 	if err == nil {
 		return ""
 	}
-	return ": " + line(err)
+	return ": " + cli.Line(err)
 }
 
 // removeAll takes everything away while it holds the node's lock, and says what is left.

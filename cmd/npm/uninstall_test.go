@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
@@ -34,7 +35,7 @@ func inUse(t *testing.T) *fakeService {
 func runUninstall(t *testing.T, fake *fakeService, args ...string) (stdout string, err error) {
 	t.Helper()
 	var out bytes.Buffer
-	cmd := newUninstall(streams{out: &out}, func(string) string { return "" }, fake.host())
+	cmd := newUninstall(cli.Streams{Out: &out}, func(string) string { return "" }, fake.host())
 	cmd.SetArgs(append([]string{}, args...)) // see TestStartErrors
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	err = cmd.ExecuteContext(t.Context())
@@ -81,9 +82,9 @@ func TestUninstallLeavesSome(t *testing.T) {
 		fake.Inject(hnssim.Fault{Op: hns.OpACLUpdate, Times: -1, Mode: hnssim.Refuse, Code: 0x80004005})
 		began := time.Now()
 		out, err := runUninstall(t, fake, "--yes")
-		var ended exit
+		var ended cli.Exit
 		require.ErrorAs(t, err, &ended)
-		require.Equal(t, 1, ended.code)
+		require.Equal(t, 1, ended.Code)
 		require.EqualError(t, err, "something is left: run it again")
 		require.Contains(t, out, "endpoint ep [10.0.0.1]: our rules: 1: not done: hns ACL/Update: ")
 		require.Contains(t, out, "in all: our rules: 1, endpoints with some: 1, our sets: 2, nested ones of them: 1: endpoints are left whose rules may name them\n")
@@ -107,7 +108,7 @@ func TestUninstallStays(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			done <- uninstallFlags{yes: true, stay: true, hnsTimeout: time.Minute}.run(ctx, streams{out: &bytes.Buffer{}},
+			done <- uninstallFlags{yes: true, stay: true, hnsTimeout: time.Minute}.run(ctx, cli.Streams{Out: &bytes.Buffer{}},
 				func(string) string { return "" }, fake.host())
 		}()
 		synctest.Wait()

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 )
@@ -78,7 +79,7 @@ func checkVersion(ctx context.Context, svc service, logger klog.Logger) error {
 	case missing(err) != nil:
 		return missing(err)
 	case err != nil:
-		warn(logger, "the version of HNS cannot be read", "err", err.Error())
+		cli.Warn(logger, "the version of HNS cannot be read", "err", err.Error())
 		return nil
 	}
 	logger.Info("HNS", "version", fmt.Sprintf("%d.%d", v.Major, v.Minor))

@@ -68,10 +68,10 @@ func (r release) targets() ([]target, error) {
 	return targets, nil
 }
 
-// pack writes the archive of the CLI for a platform, and for Windows what a node runs.
+// pack writes the archive of kubectl-npm for a platform, and for Windows what a node runs.
 func (r release) pack(t target) error {
 	folder := filepath.Join(r.built, t.goos, t.goarch)
-	npm, err := os.ReadFile(filepath.Join(folder, "npm"+t.exe()))
+	tool, err := os.ReadFile(filepath.Join(folder, "kubectl-npm"+t.exe()))
 	if err != nil {
 		return err
 	}
@@ -81,9 +81,7 @@ func (r release) pack(t target) error {
 	}
 	packed, err := t.archive([]entry{
 		{"LICENSE", 0o644, license},
-		// kubectl looks for a program of its own by name; krew unpacks no links.
-		{"kubectl-npm" + t.exe(), 0o755, npm},
-		{"winnpm" + t.exe(), 0o755, npm},
+		{"kubectl-npm" + t.exe(), 0o755, tool},
 	})
 	if err != nil {
 		return err
@@ -92,7 +90,7 @@ func (r release) pack(t target) error {
 	if err := r.save(name, packed); err != nil {
 		return err
 	}
-	if err := r.saveBOM(name, npm); err != nil {
+	if err := r.saveBOM(name, tool); err != nil {
 		return err
 	}
 	if t.goos != "windows" {

@@ -34,13 +34,8 @@ func RESTConfig(kubeconfig string) (*rest.Config, error) {
 		}
 		return cfg, nil
 	}
-	return ContextConfig(kubeconfig, "")
-}
-
-// ContextConfig reads a context of a kubeconfig file, with "" the current one.
-func ContextConfig(kubeconfig, context string) (*rest.Config, error) {
 	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig}
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):
 		return nil, fmt.Errorf("kubeconfig %s: names no cluster; check its current-context", kubeconfig)

@@ -113,42 +113,6 @@ func TestScenario_B7_DriftIsCounted(t *testing.T) {
 	require.Equal(t, stats.DriftFound, w.dp.Stats().DriftFound)
 }
 
-// Drift that a read for another pod with the address shows, or the read before an
-// Update, is counted as the reconciler's is.
-func TestDriftIsCountedWhoeverFindsIt(t *testing.T) {
-	w := dWorld(t, policyText("p", webFromAPI))
-	w.do("policy p", "apply")
-	require.NoError(t, w.sim.SetPolicies("ep-1", hnssim.DefaultForeign()))
-	w.do("pod x/w1 10.0.0.1 app=web uid=again", "apply")
-	require.Equal(t, map[string]uint64{"set": 0, "acl": 1}, w.dp.Stats().DriftFound)
-	require.Equal(t, map[string]uint64{"set": 0, "acl": 1}, w.dp.Stats().DriftRepaired)
-
-	require.NoError(t, w.sim.SetPolicies("ep-2", hnssim.DefaultForeign()))
-	w.do("delete policy x/p", "apply")
-	require.Equal(t, map[string]uint64{"set": 0, "acl": 2}, w.dp.Stats().DriftFound)
-}
-
-// While the endpoints cannot be listed nobody knows whether a new pod has one.
-func TestUnprogrammedWithoutAListing(t *testing.T) {
-	w := dWorld(t, policyText("p", webFromAPI))
-	w.do("policy p", "apply", "endpoint ep-9 10.0.0.99")
-	w.sim.Inject(hnssim.Fault{Op: "Endpoint/Enumerate"})
-	w.do("pod x/w9 10.0.0.99 app=web", "! apply")
-	require.Equal(t, w.report.Generation, w.report.Unprogrammed)
-	w.settle()
-	require.Zero(t, w.report.Unprogrammed)
-}
-
-// What is left on an endpoint from before the start is not programmed while it
-// cannot be taken away.
-func TestUnprogrammedOrphans(t *testing.T) {
-	w := dWorld(t, policyText("p", webFromAPI))
-	w.do("policy p", "apply", "dataplane", "pod x/w1 10.0.0.1 app=web")
-	w.sim.Inject(hnssim.Fault{Op: "ACL/Update", Target: "ep-1", Times: -1})
-	w.do("! apply")
-	require.Equal(t, w.report.Generation, w.report.Unprogrammed)
-}
-
 // TestRefusalsAreBounded: an HNS that answers every write with another code. The first
 // 256 are counted apart, the others together.
 func TestRefusalsAreBounded(t *testing.T) {

@@ -39,10 +39,10 @@ func (cfg Config) bundle() []bundleFile {
 			enc.SetIndent("", "  ")
 			return enc.Encode(cfg.Settings)
 		}},
-		{BundleDump, "its state, as " + ManagerPath + " answers; npm trace reads it with --dump", func(w io.Writer) error {
+		{BundleDump, "its state, as " + ManagerPath + " answers; kubectl npm trace reads it with --dump", func(w io.Writer) error {
 			return writeManager(w, cfg.Dump(), cfg.transactions())
 		}},
-		{BundleRecording, "the last transactions with every call of HNS, a line of JSON each; npm replay prints them", cfg.Recording},
+		{BundleRecording, "the last transactions with every call of HNS, a line of JSON each; kubectl npm replay prints them", cfg.Recording},
 		{"health.txt", "what /healthz and /readyz answer", func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "healthz: %s\nreadyz: %s\n", stateText(cfg.Healthy), stateText(cfg.Ready))
 			return err

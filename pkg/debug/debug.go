@@ -185,7 +185,7 @@ func (a attended) Write(p []byte) (int, error) {
 func unnamed(state func() error) func() error {
 	return func() error {
 		if state() != nil {
-			return errors.New("not ok; the reason is shown only on the node itself and by npm status")
+			return errors.New("not ok; the reason is shown only on the node itself and by kubectl npm status")
 		}
 		return nil
 	}

@@ -29,7 +29,7 @@ func TestReadManagerRefuses(t *testing.T) {
 		"nothing":             {"", "EOF"},
 		"text":                {"404 page not found", "cannot unmarshal number"},
 		"another type":        {`{"NodeName":"n","pods":{}}`, "cannot unmarshal object"},
-		"npm simulate":        {`{"sets":[],"endpoints":[],"verdicts":[],"calls":{},"warnings":[]}`, "it has no NodeName"},
+		"kubectl npm simulate":        {`{"sets":[],"endpoints":[],"verdicts":[],"calls":{},"warnings":[]}`, "it has no NodeName"},
 		"an older agent":      {`{"NodeName":"n","sets":[]}`, "it has no time"},
 		"two dumps":           {`{"NodeName":"n","time":"2026-01-02T03:04:05Z"} {}`, "something behind it"},
 		"half a dump":         {`{"NodeName":"n","time":"2026-01-02T03:04:05Z","pods":[`, "unexpected EOF"},

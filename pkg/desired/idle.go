@@ -88,7 +88,7 @@ func (c *comparisons) subject(m *members, cs *clusterState) bool {
 // comparisons counts what may still be asked; below zero the answers are not known.
 type comparisons struct{ left int }
 
-// some reports whether a selector matches a pod of a namespace, or may match one. Like npm simulate,
+// some reports whether a selector matches a pod of a namespace, or may match one. Like kubectl npm simulate,
 // it ignores host-network pods, finished pods and lost pods.
 func (c *comparisons) some(m *members, namespace string, match policy.LabelMatcher) bool {
 	if len(m.over.pods[namespace]) > 0 {

@@ -165,7 +165,7 @@ func (d SetDef) Deny() SetDef {
 }
 
 // Reason says why something was left out. Its values are words of the
-// contract of `npm simulate`.
+// contract of `kubectl npm simulate`.
 type Reason string
 
 // The reasons.

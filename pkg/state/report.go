@@ -10,7 +10,7 @@ import (
 )
 
 // Reason says what kept something from being programmed. Its values are words
-// of the contract of `npm simulate`, but for ForeignWrites and NodesUnknown: there
+// of the contract of `kubectl npm simulate`, but for ForeignWrites and NodesUnknown: there
 // nobody else writes, and all nodes are known.
 type Reason string
 

@@ -23,7 +23,7 @@ import (
 // machine it is some hundredths of a second.
 const settle = 20 * time.Second
 
-// agent is a running "npm simulate --serve".
+// agent is a running "kubectl npm simulate --serve".
 type agent struct {
 	t       *testing.T
 	url     string
@@ -56,7 +56,7 @@ type side struct {
 func startAgent(t *testing.T, node, kubeconfig string) *agent {
 	t.Helper()
 	a := &agent{t: t, stderr: &buffer{}, exited: make(chan struct{})}
-	a.process = exec.Command(filepath.Join(bin, "npm"), "simulate", "--kubeconfig", kubeconfig, "--node", node, "--serve", "127.0.0.1:0")
+	a.process = exec.Command(filepath.Join(bin, "kubectl-npm"), "simulate", "--kubeconfig", kubeconfig, "--node", node, "--serve", "127.0.0.1:0")
 	a.process.Stdout = io.Discard
 	a.process.Stderr = a.stderr
 	a.process.SysProcAttr = endWithParent()

@@ -19,7 +19,7 @@ import (
 // CRD, and selectors that are none. That npm does is asserted on the same cases in
 // tool/manifest.
 func TestServerRefusesClusterPolicies(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "pkg", "simulate", "manifest", "testdata", "clusterpolicies.yaml"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "tool", "manifest", "testdata", "clusterpolicies.yaml"))
 	require.NoError(t, err)
 	var table struct {
 		Cases []struct {

@@ -22,7 +22,7 @@ const (
 	eventPerSecond = 1
 )
 
-// startTeller runs the parts of the agent that npm simulate has not, on a node,
+// startTeller runs the parts of the agent that kubectl npm simulate has not, on a node,
 // with the rights of deploy/ and through a proxy, until the test ends.
 func startTeller(t *testing.T, node string, flags ...string) (*proxy, *buffer) {
 	t.Helper()

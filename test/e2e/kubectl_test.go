@@ -99,7 +99,7 @@ func TestKubectlTrace(t *testing.T) {
 	})
 	t.Run("npm with a kubeconfig", func(t *testing.T) {
 		_, plugin, _ := member.trace(t, "front/web", "back/db:80/TCP")
-		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "npm"), "trace", "front/web", "back/db:80/TCP", "--kubeconfig", member.kubeconfig).Output()
+		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "kubectl-npm"), "trace", "front/web", "back/db:80/TCP", "--kubeconfig", member.kubeconfig).Output()
 		require.Error(t, err)
 		require.Equal(t, plugin, string(out))
 	})

@@ -32,7 +32,7 @@ func newPerson(t *testing.T, group string) person {
 func withPlugin(t *testing.T, kubeconfig string) person {
 	t.Helper()
 	p := person{filepath.Join(t.TempDir(), "kubectl-npm"), kubeconfig}
-	require.NoError(t, os.Symlink(filepath.Join(bin, "npm"), p.plugin))
+	require.NoError(t, os.Symlink(filepath.Join(bin, "kubectl-npm"), p.plugin))
 	return p
 }
 

@@ -48,7 +48,7 @@ func TestUnusableServer(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			command := exec.CommandContext(ctx, filepath.Join(bin, "npm"), "simulate", "--kubeconfig", c.kubeconfig, "--node", "n", "--once")
+			command := exec.CommandContext(ctx, filepath.Join(bin, "kubectl-npm"), "simulate", "--kubeconfig", c.kubeconfig, "--node", "n", "--once")
 			var stdout, stderr bytes.Buffer
 			command.Stdout, command.Stderr = &stdout, &stderr
 			err := command.Run()

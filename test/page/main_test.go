@@ -64,7 +64,7 @@ func runAll(m *testing.M) (int, error) {
 // startupWait is how long a simulation may take until it serves.
 const startupWait = 90 * time.Second
 
-// simulate runs npm simulate on manifests until the test ends, and returns where
+// simulate runs kubectl npm simulate on manifests until the test ends, and returns where
 // it serves.
 func simulate(t *testing.T, manifests string, args ...string) string {
 	t.Helper()
@@ -87,7 +87,7 @@ func simulate(t *testing.T, manifests string, args ...string) string {
 		require.True(t, ok, line)
 		return base
 	case <-time.After(startupWait):
-		t.Fatal("npm simulate did not serve in time")
+		t.Fatal("kubectl npm simulate did not serve in time")
 		return ""
 	}
 }

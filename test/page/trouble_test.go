@@ -163,7 +163,7 @@ func TestTimeline(t *testing.T) {
 	b.wait("document.querySelector('.step h2').textContent.startsWith('Step 1:')")
 }
 
-// TestLiveTimeline: npm simulate records what it does.
+// TestLiveTimeline: kubectl npm simulate records what it does.
 func TestLiveTimeline(t *testing.T) {
 	b := open(t, simulate(t, shop), "#/timeline", 1440, 1000)
 	b.wait("document.querySelectorAll('.chart .bar').length > 0")

@@ -130,7 +130,7 @@ func TestClickExplains(t *testing.T) {
 	b.picture("trace-dark")
 }
 
-// trace asks `npm trace` for its verdict.
+// trace asks `kubectl npm trace` for its verdict.
 func trace(t *testing.T, base, question string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), npm, "trace", "--server", base, "-o", "json", question).Output()

@@ -82,6 +82,8 @@ var never = []struct{ pkg, banned, why string }{
 	{"tool/explain", "k8s.io/client-go", "an explanation reads a dump"},
 	{"tool/matrix", module + "pkg/dataplane", "a matrix reads a dump"},
 	{"tool/whatif", "k8s.io/client-go", "a plan reads values"},
+	{"cmd/npm", module + "tool", "a node runs what protects it, and nothing that serves people"},
+	{"cmd/winnpm-cni", module + "tool", "a node runs what protects it, and nothing that serves people"},
 	{"cmd/npm", "k8s.io/client-go/kubernetes", "it costs a minute of compiling; use a rest client"},
 	{"cmd/npm", "k8s.io/client-go/informers", "it costs a minute of compiling; use tools/cache"},
 	{"cmd/winnpm-cni", "k8s.io/api", "it starts once for each pod, and must be small"},

@@ -86,14 +86,6 @@ func (m *meter) take() (counts, usage) {
 	return out, used
 }
 
-// spent returns how long the calls took since the last take, the metering
-// included.
-func (m *meter) spent() time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.took
-}
-
 // call makes one call. do returns the documents that were sent and read.
 func (m *meter) call(ctx context.Context, op string, do func(context.Context) (sent, read any)) {
 	began, beganCPU := time.Now(), process.CPU()

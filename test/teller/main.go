@@ -1,4 +1,4 @@
-// Program teller runs the parts of npm start that npm simulate lacks, which are the Events and the
+// Program teller runs the parts of npm start that kubectl npm simulate lacks, which are the Events and the
 // HTTP pages, with the simulator in place of HNS. The end-to-end suite uses it on Linux.
 // It runs until Ctrl-C.
 package main

@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 )
@@ -35,33 +34,6 @@ const (
 // ErrNoAgent says that a node has no agent. That is in order on a node that is
 // not Windows.
 var ErrNoAgent = errors.New("no agent")
-
-// Config reads a kubeconfig as kubectl does: the file, with "" that of the
-// environment variable KUBECONFIG or of the user; and of it a context, with ""
-// the current one. It does not talk to the server.
-func Config(kubeconfig, context string) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
-	switch {
-	case clientcmd.IsEmptyConfig(err):
-		return nil, errors.New("no kubeconfig names a cluster: give --kubeconfig FILE, or set KUBECONFIG")
-	case err != nil:
-		return nil, fmt.Errorf("kubeconfig: %w", err)
-	}
-	return cfg, nil
-}
-
-// Namespace returns that of a context of a kubeconfig, "default" where none is said.
-func Namespace(kubeconfig, context string) string {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	namespace, _, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context}).Namespace()
-	if err != nil { // whoever needs the kubeconfig says what is wrong with it
-		return corev1.NamespaceDefault
-	}
-	return namespace
-}
 
 // maxAnswer is how long an answer of the API server may be, in bytes: some pods, of
 // which none can have more than 1.5 MB.

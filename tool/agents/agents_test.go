@@ -6,8 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -19,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/winnpm/winnpm/tool/agents"
 	"github.com/winnpm/winnpm/tool/agents/agentstest"
@@ -32,30 +31,15 @@ func TestMain(m *testing.M) {
 // open returns the client's side of a fake cluster.
 func open(t *testing.T, fake *agentstest.Cluster) *agents.Cluster {
 	t.Helper()
-	api, err := agents.Config(fake.Kubeconfig, "")
+	api, err := clientcmd.BuildConfigFromFlags("", fake.Kubeconfig)
 	require.NoError(t, err)
 	c, err := agents.New(api, agents.DefaultNamespace, agents.DefaultSelector)
 	require.NoError(t, err)
 	return c
 }
 
-func TestConfig(t *testing.T) {
-	fake := agentstest.New(t)
-	t.Setenv("KUBECONFIG", fake.Kubeconfig)
-	api, err := agents.Config("", "test")
-	require.NoError(t, err)
-	require.NotEmpty(t, api.Host)
-	_, err = agents.Config("", "other")
-	require.EqualError(t, err, `kubeconfig: context "other" does not exist`)
-	_, err = agents.Config("none", "")
-	require.ErrorIs(t, err, os.ErrNotExist)
-
-	empty := filepath.Join(t.TempDir(), "empty")
-	require.NoError(t, os.WriteFile(empty, nil, 0o600))
-	_, err = agents.Config(empty, "")
-	require.EqualError(t, err, "no kubeconfig names a cluster: give --kubeconfig FILE, or set KUBECONFIG")
-
-	_, err = agents.New(api, "kube-system", "a in")
+func TestSelector(t *testing.T) {
+	_, err := agents.New(&rest.Config{}, "kube-system", "a in")
 	require.ErrorContains(t, err, `selector "a in": `)
 }
 

@@ -52,16 +52,6 @@ func ReadRecording(r io.Reader) (Recording, error) {
 	return rec, nil
 }
 
-// Only returns the recording with one of its steps, or ok=false if it has no such step.
-func (rec Recording) Only(number uint64) (one Recording, ok bool) {
-	i := slices.IndexFunc(rec.Steps, func(s recorder.Step) bool { return s.Number == number })
-	if i < 0 {
-		return Recording{}, false
-	}
-	rec.Steps = rec.Steps[i : i+1]
-	return rec, true
-}
-
 // WriteText writes the timeline for people: a line for each step, its failed calls and repairs
 // below, and a summary at the end. verbose adds every object and every call.
 func (rec Recording) WriteText(w io.Writer, verbose bool) error {
@@ -80,13 +70,6 @@ func (rec Recording) WriteText(w io.Writer, verbose bool) error {
 	b.Line(0, "%s, %s", printable.Count(len(rec.Steps), "step"), printable.Count(failed, "failed call"))
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// WriteJSON writes the recording as one JSON document.
-func (rec Recording) WriteJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(rec)
 }
 
 func writeStep(b *printable.Page, s recorder.Step, verbose bool) {

@@ -52,8 +52,7 @@ forgotten before that: 2 steps
 6 steps, 1 failed call
 `, timeline(t, rec, false))
 
-	one, ok := rec.Only(3)
-	require.True(t, ok)
+	rec.Steps = rec.Steps[:1]
 	require.Equal(t, `recorded on n1 by v1, taken 2026-01-02T03:04:05Z
 forgotten before that: 2 steps
 3  +0s  3 pods created, 2 policies deleted  ACL/Add 1, Network/Get 1, 4 earlier calls  10ms  1 failed, 1 pending pod
@@ -63,9 +62,7 @@ forgotten before that: 2 steps
     call 5  ACL/Add e1 (3)  +1ms  1ms  FAILED: refused
     call 6  Network/Get (7)  +2ms  1.235ms  ok
 1 step, 1 failed call
-`, timeline(t, one, true))
-	_, ok = rec.Only(9)
-	require.False(t, ok)
+`, timeline(t, rec, true))
 	require.Contains(t, timeline(t, Recording{}, true), "recorded on an unnamed node by an unknown version")
 }
 

@@ -21,21 +21,20 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// misses returns the single changes with which a rule would allow the
-// connection at its end own.
+// misses returns the single changes with which a rule of a NetworkPolicy would allow the
+// connection at its end own. Changes that only let a ClusterNetworkPolicy decide otherwise are not
+// looked for.
 func (c *Cluster) misses(own, peer End, q question, places Places) []Miss {
 	namespace, _, _ := strings.Cut(own.pod.Pod, "/")
 	out := []Miss{}
-	switch {
-	case own.pod.OverBudget != "":
+	if own.pod.OverBudget != "" {
 		return out // no policy helps
-	case len(c.tierRules(own.pod, q.dir)) > 0:
-		return c.tierMisses(own, peer, q, places)
 	}
+	tiers := len(c.tierRules(own.pod, q.dir)) > 0
 	for i := range c.dump.Policies {
 		p := &c.dump.Policies[i]
 		ns, name, _ := strings.Cut(p.Policy, "/")
-		if ns != namespace || p.Spec == nil {
+		if ns != namespace || p.Spec == nil || tiers && c.overBudget(p.Policy) {
 			continue
 		}
 		compiled := policy.Compile(&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Spec: *p.Spec})
@@ -46,6 +45,9 @@ func (c *Cluster) misses(own, peer End, q question, places Places) []Miss {
 			}
 			path := rulePath(q.dir, r.Index)
 			for _, m := range s.rule(r) {
+				if !c.leftToPolicies(own, peer, q, m) {
+					continue
+				}
 				m.Policy, m.Path, m.Line = p.Policy, path, places.Rule(p.Policy, path)
 				out = append(out, m)
 			}
@@ -94,9 +96,6 @@ func (s seeker) rule(r policy.Rule) []Miss {
 	}
 	return found[0]
 }
-
-// matches reports whether a rule allows the packet.
-func (s seeker) matches(r policy.Rule) bool { return len(s.inTheWay(r)) == 0 }
 
 // inTheWay returns a list of changes for each thing that keeps a rule from allowing the
 // packet; an empty one for what cannot be changed.

@@ -185,10 +185,7 @@ func misses(p *printable.Page, s Side, word string) {
 
 // by says which rule would allow the connection then.
 func (m Miss) by() string {
-	switch {
-	case m.Policy == "":
-		return "as no rule would block it"
-	case m.Line != "":
+	if m.Line != "" {
 		return fmt.Sprintf("by %s %s (%s)", m.Policy, m.Path, m.Line)
 	}
 	return fmt.Sprintf("by %s %s", m.Policy, m.Path)

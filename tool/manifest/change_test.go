@@ -87,7 +87,7 @@ func TestChangeOfTooMany(t *testing.T) {
 	require.EqualError(t, refused, "kubectl kustomize x:4: document 1: Deployment x/web: spec: makes more than 150000 pods in total; use fewer")
 }
 
-// A CronJob has the pods of one of its Jobs while it runs, for whoever asks; for npm simulate it
+// A CronJob has the pods of one of its Jobs while it runs, for whoever asks; for kubectl npm simulate it
 // is skipped with a warning.
 func TestCronJob(t *testing.T) {
 	read := func(spec string) (manifest.Objects, []manifest.Warning, error) {

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/bounded"
@@ -60,7 +59,7 @@ type Options struct {
 	// no address.
 	Change bool
 	// AllMakers reads CronJobs, each of which has the pods of one of its Jobs while that runs, and
-	// ReplicationControllers. The contract of npm simulate has no such kinds.
+	// ReplicationControllers. The contract of kubectl npm simulate has no such kinds.
 	AllMakers bool
 	// Recursive reads also the folders below a folder.
 	Recursive bool
@@ -69,7 +68,7 @@ type Options struct {
 }
 
 // Reason says what kind of thing a warning is about. Its values are words of
-// the contract of `npm simulate`.
+// the contract of `kubectl npm simulate`.
 type Reason string
 
 // The reasons.
@@ -98,19 +97,14 @@ func (w Warning) Misleads() bool { return w.Reason != SkippedKind && w.Reason !=
 // one line, or *Errors, when several things are refused; nothing else is returned
 // then.
 func Load(paths []string, o Options) (Objects, []Warning, error) {
-	l := loader{inputs: cmp.Or(o.Inputs, &bounded.Inputs{}), seen: map[string]place{}, change: o.Change, allMakers: o.Change || o.AllMakers, recursive: o.Recursive, defaultNamespace: cmp.Or(o.Namespace, metav1.NamespaceDefault)}
+	l := loader{Options: o, inputs: cmp.Or(o.Inputs, &bounded.Inputs{}), seen: map[string]place{}}
 	for _, path := range paths {
 		files, err := l.open(path, o.Stdin, cmp.Or(o.StdinName, "stdin"))
 		if err != nil {
 			return Objects{}, nil, err
 		}
 		for _, f := range files {
-			if l.readTwice(f) {
-				continue
-			}
-			if err := l.file(f); err != nil {
-				return Objects{}, nil, err
-			}
+			l.file(f)
 		}
 	}
 	if err := l.failed(); err != nil {

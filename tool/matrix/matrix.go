@@ -39,13 +39,13 @@ type Matrix struct {
 	// What Spans needs, by pod, by id and by workload.
 	endpoints map[string][]string
 	byID      map[string]*state.Endpoint
-	bound     map[boundsKey][][]uint16
+	edges     map[edgesKey]explain.Edges
 }
 
 // New returns the matrix of a dump.
 func New(d state.Dump) *Matrix {
 	c := explain.New(d)
-	m := &Matrix{cluster: c, workloads: Workloads(c), ports: ports(&d), endpoints: map[string][]string{}, byID: map[string]*state.Endpoint{}, bound: map[boundsKey][][]uint16{}}
+	m := &Matrix{cluster: c, workloads: Workloads(c), ports: ports(&d), endpoints: map[string][]string{}, byID: map[string]*state.Endpoint{}, edges: map[edgesKey]explain.Edges{}}
 	for i := range d.Pods {
 		m.endpoints[d.Pods[i].Pod] = d.Pods[i].Endpoints
 	}

@@ -1,10 +1,6 @@
 package matrix
 
 import (
-	"math"
-	"slices"
-	"strings"
-
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/tool/explain"
@@ -20,45 +16,30 @@ type Span struct {
 // Spans asks Halves about every port. The spans are all ports of all protocols, from the
 // first to the last, when there are at most so many; whole is false when there are more.
 func (m *Matrix) Spans(from, to, most int) (spans []Span, whole bool, err error) {
-	a, b := m.Representatives(from, to)
-	out, in := m.bounds(from, hns.Out), m.bounds(to, hns.In)
-	for i, protocol := range policy.Protocols() {
-		firsts := append(slices.Clone(out[i]), in[i]...)
-		firsts = append(firsts, 1)
-		slices.Sort(firsts)
-		firsts = slices.Compact(firsts)
-		for n, first := range firsts {
-			if len(spans) == most {
-				return spans, false, nil
-			}
-			last := uint16(math.MaxUint16)
-			if n+1 < len(firsts) {
-				last = firsts[n+1] - 1
-			}
-			s := Span{Port: policy.Port{Protocol: protocol, First: first, Last: last}}
-			if s.Egress, s.Ingress, err = m.cluster.Halves(explain.Question{From: a, To: b, Port: first, Protocol: protocol}); err != nil {
-				return nil, false, err
-			}
-			spans = append(spans, s)
+	ranges := explain.Split(m.edgesOf(from, hns.Out), m.edgesOf(to, hns.In))
+	for _, r := range ranges[:min(len(ranges), most)] {
+		s := Span{Port: policy.Port{Protocol: r.Protocol, First: r.First, Last: r.Last}}
+		if s.Egress, s.Ingress, err = m.Halves(from, to, r.First, r.Protocol); err != nil {
+			return nil, false, err
 		}
+		spans = append(spans, s)
 	}
-	return spans, true, nil
+	return spans, len(ranges) <= most, nil
 }
 
-// boundsKey is a workload and a direction.
-type boundsKey struct {
+// edgesKey is a workload and a direction.
+type edgesKey struct {
 	workload int
 	dir      hns.Direction
 }
 
-// bounds returns, for each of policy.Protocols, the ports at which a rule of the workload begins
-// to hold or ends. All pods of a workload have the same rules.
-func (m *Matrix) bounds(workload int, dir hns.Direction) [][]uint16 {
-	key := boundsKey{workload, dir}
-	if out, ok := m.bound[key]; ok {
+// edgesOf returns the edges of a workload's rules in a direction. All its pods have the same rules.
+func (m *Matrix) edgesOf(workload int, dir hns.Direction) explain.Edges {
+	key := edgesKey{workload, dir}
+	if out, ok := m.edges[key]; ok {
 		return out
 	}
-	out := make([][]uint16, len(policy.Protocols()))
+	out := explain.Edges{}
 	for _, id := range m.endpoints[m.workloads[workload].Pods[0]] {
 		ep := m.byID[id]
 		if ep == nil {
@@ -67,49 +48,11 @@ func (m *Matrix) bounds(workload int, dir hns.Direction) [][]uint16 {
 		for _, acls := range append([][]hns.ACL{ep.Applied, ep.Wanted, ep.ForeignRules}, ep.Maybe...) {
 			for _, a := range acls {
 				if a.Direction == dir {
-					addBounds(out, a)
+					out.Add(a)
 				}
 			}
 		}
 	}
-	for i := range out {
-		slices.Sort(out[i])
-		out[i] = slices.Compact(out[i])
-	}
-	m.bound[key] = out
+	m.edges[key] = out
 	return out
-}
-
-// addBounds adds the ports at which one rule begins to hold or ends.
-func addBounds(out [][]uint16, a hns.ACL) {
-	ranges, ok := hns.ParsePorts(a.DstPorts())
-	if !ok {
-		return
-	}
-	for i, protocol := range policy.Protocols() {
-		if !isFor(a, protocol) {
-			continue
-		}
-		for _, r := range ranges {
-			if r[0] > 0 {
-				out[i] = append(out[i], r[0])
-			}
-			if r[1] < math.MaxUint16 {
-				out[i] = append(out[i], r[1]+1)
-			}
-		}
-	}
-}
-
-// isFor reports whether a rule may be about a protocol; without any it is about all.
-func isFor(a hns.ACL, protocol policy.Protocol) bool {
-	if a.Protocols == "" {
-		return true
-	}
-	for text := range strings.SplitSeq(a.Protocols, ",") {
-		if known, ok := protocols[text]; !ok || known == protocol {
-			return true
-		}
-	}
-	return false
 }

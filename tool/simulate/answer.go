@@ -17,7 +17,6 @@ import (
 // known whether it is the pod's own node, which may always come in. Answer uses only the
 // options that say what to simulate.
 func Answer(ctx context.Context, o Options, q explain.Question) (explain.Answer, error) {
-	o.Ends = []string{q.From, q.To}
 	in, err := open(o, true)
 	if err != nil {
 		return explain.Answer{}, err

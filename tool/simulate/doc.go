@@ -1,4 +1,4 @@
-// Package simulate is `npm simulate`: the whole program, informers included, on
+// Package simulate is `kubectl npm simulate`: the whole program, informers included, on
 // the simulator instead of Windows.
 //
 // Objects come from manifests or from a live cluster. node plays the kubelet

@@ -19,7 +19,6 @@ import (
 type node struct {
 	next controllers.Applier
 	sim  *hnssim.Sim
-	only narrow
 
 	// mu guards following. It is held for a whole transaction, so that who holds
 	// it sees the simulated node standing still.
@@ -42,7 +41,6 @@ func (n *node) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (s
 		return state.Report{}, ctx.Err()
 	}
 	defer n.mu.Unlock()
-	n.only.leave(tx)
 	for key, pod := range tx.Pods() {
 		if err := n.play(key, pod); err != nil {
 			return state.Report{}, fmt.Errorf("endpoint of pod %s: %w", key, err)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/bounded"
@@ -17,15 +18,13 @@ import (
 // DefaultServe is where the debug endpoint is without Options.Serve.
 const DefaultServe = "127.0.0.1:10091"
 
-// Options are the command line of `npm simulate`.
+// Options are the command line of `kubectl npm simulate`.
 type Options struct {
 	Manifests  []string // files, folders, or - for Stdin
 	Namespace  string   // of objects of Manifests that name none; "": default
 	Recursive  bool     // also the folders below a folder of Manifests
 	Kubeconfig string   // instead of Manifests: a live cluster
-	Context    string   // of Kubeconfig; "": the current one
 	Node       string   // only this node's pods have endpoints; "": every pod
-	Ends       []string // of Snapshot and Answer: what is asked about, pods and addresses; nil: anything
 	Once       bool     // print and end, rather than go on serving
 	Output     string   // "text", "json", or "" for text
 	Matrix     []string // PORT/PROTO
@@ -34,6 +33,9 @@ type Options struct {
 	Serve      string   // address of the debug endpoint; "" is DefaultServe
 	Version    string   // of the program, for recordings
 	Program    string   // what a person types to run it, for errors; "" is npm
+
+	// Connect returns the way to the cluster of Kubeconfig; nil: its current context.
+	Connect func() (*rest.Config, error)
 
 	Inputs         *bounded.Inputs // as manifest.Options.Inputs
 	Stdin          io.Reader

@@ -53,7 +53,7 @@ func TestMatrixIsCountedFirst(t *testing.T) {
 	require.Equal(t, ExitBadInput, code)
 	require.Empty(t, stdout)
 	require.Equal(t, "npm: simulate: --matrix: 2001 pods are 4004001 pairs for each port, more than 4000000 in all: "+
-		"without --all it is one of workloads; else give --node, or ask npm trace for a pair\n", stderr)
+		"without --all it is one of workloads; else give --node, or ask kubectl npm trace for a pair\n", stderr)
 
 	o.All, o.Stdin = false, strings.NewReader(thousands(2000))
 	code, stdout, _ = once(t, o)
@@ -75,4 +75,11 @@ func pairsOf(vs []Verdict) []string {
 		out = append(out, v.From+"->"+v.To)
 	}
 	return out
+}
+
+// thousands is a Deployment of so many pods and one pod beside it, with a policy.
+func thousands(replicas int) string {
+	return fmt.Sprintf("{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, namespace: x}, spec: {replicas: %d, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}\n---\n"+
+		"{apiVersion: v1, kind: Pod, metadata: {name: apart, namespace: x}, spec: {containers: [{name: c, image: i}]}}\n---\n"+
+		"{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p, namespace: x}, spec: {podSelector: {matchLabels: {a: b}}, ingress: [{from: [{podSelector: {matchLabels: {a: b}}}]}]}}\n", replicas)
 }

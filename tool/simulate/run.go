@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
@@ -21,7 +23,7 @@ import (
 	"github.com/winnpm/winnpm/tool/manifest"
 )
 
-// Exit codes of `npm simulate`.
+// Exit codes of `kubectl npm simulate`.
 const (
 	ExitOK         = 0
 	ExitBadInput   = 1
@@ -139,7 +141,6 @@ type input struct {
 	source controllers.Source
 	loaded []manifest.Warning
 	places explain.Places // of the policies, in manifests
-	only   narrow
 	// objects are those of manifests, until a session has begun.
 	objects manifest.Objects
 }
@@ -151,9 +152,13 @@ func open(o Options, allMakers bool) (*input, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &input{memorySource(objects, o.Node), loaded, objects.Places, endsOnly(objects, o.Ends), objects}, nil
+		return &input{memorySource(objects, o.Node), loaded, objects.Places, objects}, nil
 	}
-	cfg, err := controllers.ContextConfig(o.Kubeconfig, o.Context)
+	connect := o.Connect
+	if connect == nil {
+		connect = func() (*rest.Config, error) { return controllers.RESTConfig(o.Kubeconfig) }
+	}
+	cfg, err := connect()
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +186,6 @@ func newSession(o Options, in *input, recording bool) *session {
 		applier = s.recorder.Dataplane(s.dataplane)
 	}
 	s.kubelet = newNode(applier, sim)
-	s.kubelet.only = in.only
 	s.controller = controllers.New(controllers.Config{
 		// Nobody else writes to a simulated node, so there are no looks. So the calls of
 		// HNS do not depend on how long anything takes.

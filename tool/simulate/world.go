@@ -32,17 +32,9 @@ func World(ctx context.Context, o Options) (whatif.World, error) {
 	if err != nil {
 		return whatif.World{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, firstList)
-	defer cancel()
-	var l lists
-	for _, list := range []func() error{
-		func() error { return listInto(ctx, in.source.Pods, &l.pods) },
-		func() error { return listInto(ctx, in.source.Namespaces, &l.namespaces) },
-		func() error { return listInto(ctx, in.source.Policies, &l.policies) },
-		func() error { return listInto(ctx, in.source.ClusterPolicies, &l.clusters) },
-		func() error { return listInto(ctx, in.source.AllNodes, &l.nodes) },
-	} {
-		if err := list(); err != nil { // of a server: what is in memory is there
+	l := lists{in.objects.Pods, in.objects.Namespaces, in.objects.Policies, in.objects.Nodes, in.objects.ClusterPolicies}
+	if o.Kubeconfig != "" {
+		if err := l.list(ctx, in.source); err != nil {
 			return whatif.World{}, fmt.Errorf("kubeconfig %s: the server gave no full list: %w", o.Kubeconfig, err)
 		}
 	}
@@ -72,20 +64,28 @@ type lists struct {
 	clusters   []*v1alpha2.ClusterNetworkPolicy
 }
 
+// list lists the objects of a live cluster.
+func (l *lists) list(ctx context.Context, from controllers.Source) error {
+	ctx, cancel := context.WithTimeout(ctx, firstList)
+	defer cancel()
+	err := listInto(ctx, from.Pods, &l.pods)
+	if err == nil {
+		err = listInto(ctx, from.Namespaces, &l.namespaces)
+	}
+	if err == nil {
+		err = listInto(ctx, from.Policies, &l.policies)
+	}
+	if err == nil {
+		err = listInto(ctx, from.ClusterPolicies, &l.clusters)
+	}
+	if err == nil {
+		err = listInto(ctx, from.AllNodes, &l.nodes)
+	}
+	return err
+}
+
 // listInto lists objects of one kind. A cluster that does not have the kind has none.
 func listInto[T runtime.Object](ctx context.Context, from cache.ListerWatcher, to *[]T) error {
-	take := func(object runtime.Object) error {
-		one, ok := object.(T)
-		if !ok {
-			return fmt.Errorf("%T is no %T", object, *new(T))
-		}
-		*to = append(*to, one)
-		return nil
-	}
-	if m, ok := from.(*memory); ok { // without a list, whose items are copies
-		_, err := m.ListEach(ctx, metav1.ListOptions{}, take)
-		return err
-	}
 	list, err := cache.ToListerWatcherWithContext(from).ListWithContext(ctx, metav1.ListOptions{})
 	if errors.Is(err, controllers.ErrNoKind) {
 		return nil
@@ -93,7 +93,14 @@ func listInto[T runtime.Object](ctx context.Context, from cache.ListerWatcher, t
 	if err != nil {
 		return err
 	}
-	return meta.EachListItem(list, take)
+	return meta.EachListItem(list, func(object runtime.Object) error {
+		one, ok := object.(T)
+		if !ok {
+			return fmt.Errorf("%T is no %T", object, *new(T))
+		}
+		*to = append(*to, one)
+		return nil
+	})
 }
 
 func (l *lists) world(only string, makers map[string]manifest.Maker, manifests bool) whatif.World {

@@ -32,8 +32,6 @@ type Change struct {
 	After    *World
 	Objects  []ObjectChange
 	Warnings []state.Warning
-	// Requests has every write of every node listed, in order.
-	Requests bool
 }
 
 // NoPolicyError is a policy to delete that is not there.

@@ -35,18 +35,18 @@ func newConnection(c *explain.Cluster, from, to string, there bool) connection {
 }
 
 // edges returns the ports at which the answer may change.
-func (x connection) edges() edges {
-	e := edges{}
+func (x connection) edges() explain.Edges {
+	e := explain.Edges{}
 	if x.pair != nil {
 		for _, a := range x.pair.Rules() {
-			e.add(a)
+			e.Add(a)
 		}
 	}
 	return e
 }
 
 // ask asks about the first port of a range.
-func (x connection) ask(r Range) answer {
+func (x connection) ask(r explain.Range) answer {
 	switch {
 	case !x.there:
 		return answer{verdict: Absent}

@@ -15,7 +15,7 @@ import (
 type Flip struct {
 	From   string          `json:"from"` // a workload, or addresses
 	To     string          `json:"to"`
-	Ports  []Range         `json:"ports"` // all of which flip so
+	Ports  []explain.Range `json:"ports"` // all of which flip so
 	Before explain.Verdict `json:"before"`
 	After  explain.Verdict `json:"after"`
 	// By are the policies that decide after the change: those that isolate when the
@@ -206,14 +206,14 @@ func (x *comparison) flips(from, to *end, within bool) (found []Flip, admitted b
 	}
 	before := newConnection(x.before, source, destination, from.there[0] && to.there[0])
 	after := newConnection(x.after, source, destination, from.there[1] && to.there[1])
-	for _, r := range split(before.edges(), after.edges()) {
+	for _, r := range explain.Split(before.edges(), after.edges()) {
 		old, now := before.ask(r), after.ask(r)
 		if !flipped(old.verdict, now.verdict) {
 			continue
 		}
 		admitted = admitted || x.admits(from, to, now)
 		f := Flip{
-			From: from.name, To: to.name, Ports: []Range{r}, Before: old.verdict, After: now.verdict,
+			From: from.name, To: to.name, Ports: []explain.Range{r}, Before: old.verdict, After: now.verdict,
 			By: x.by(old, now), Connections: connections,
 		}
 		same := func(g Flip) bool { return g.Before == f.Before && g.After == f.After && slices.Equal(g.By, f.By) }

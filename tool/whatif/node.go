@@ -5,7 +5,6 @@ import (
 	"context"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -26,9 +25,6 @@ type NodeChange struct {
 	// of the writes' content.
 	Calls map[string]int `json:"calls"`
 	Bytes int            `json:"bytes"`
-	// Requests are the writes in their order, a line for every set and ACL, when they
-	// were asked for.
-	Requests []string `json:"requests,omitempty"`
 }
 
 // SetChange is one set that changes.
@@ -104,7 +100,7 @@ func (w World) changeNode(ctx context.Context, node Node, c Change) (*NodeChange
 // change brings a change to the node, and says what that writes.
 func (p *played) change(ctx context.Context, w World, c Change, local func(Pod) bool) (*NodeChange, error) {
 	out := &NodeChange{Node: p.cfg.Node}
-	if err := p.replaced(w, c, local); err != nil {
+	if err := p.replaceEndpoints(w, c, local); err != nil {
 		return nil, err
 	}
 	before := setsInHNS(p.sim)
@@ -128,35 +124,6 @@ func (p *played) change(ctx context.Context, w World, c Change, local func(Pod) 
 		out.compareRules(was, p.rules(id))
 	}
 	return out, nil
-}
-
-// requests returns what the first transaction of a change writes on one node. The node has no
-// endpoints of new pods yet.
-func (w World) requests(ctx context.Context, node Node, c Change) ([]string, error) {
-	local := func(p Pod) bool { return p.Node == node.Name }
-	p, err := w.play(ctx, dataplane.Config{Node: node.Name}, node.Addrs, local)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := p.unplug(w, c, local); err != nil {
-		return nil, err
-	}
-	var requests []hns.Request
-	p.sim.OnCall(func(call hnssim.Call, when hnssim.When) {
-		if when != hnssim.Before {
-			return
-		}
-		r := hns.Request{Op: call.Op, Endpoint: call.Target, Sets: call.Sets, ACLs: call.ACLs, Policies: call.Policies}
-		if call.Op == hns.OpACLUpdate {
-			r.ACLs = nil // they are among the policies
-		}
-		requests = append(requests, r)
-	})
-	if _, err := p.dp.ApplyDataplane(ctx, c.transaction(w, local)); err != nil {
-		return nil, err
-	}
-	text := dataplane.NewPlan(requests, p.dp.Dump()).String()
-	return strings.Split(strings.TrimSuffix(text, "\n"), "\n"), nil
 }
 
 // rules returns what an endpoint has in HNS, nothing when there is none.

@@ -90,20 +90,11 @@ func byKey(pods []Pod) map[desired.PodKey]Pod {
 	return out
 }
 
-// replaced takes the endpoints of pods that go with a change, and gives those that come
-// theirs.
-func (p *played) replaced(before World, c Change, local func(Pod) bool) error {
-	come, err := p.unplug(before, c, local)
-	if err != nil {
-		return err
-	}
-	return plug(p.sim, come)
-}
-
-// unplug deletes the endpoints of pods that go with a change. It returns those that come.
-func (p *played) unplug(before World, c Change, local func(Pod) bool) (come []plugged, err error) {
+// replaceEndpoints deletes the endpoints of the pods that a change deletes, and creates those of
+// its new pods.
+func (p *played) replaceEndpoints(before World, c Change, local func(Pod) bool) error {
 	if !c.differs() {
-		return nil, nil
+		return nil
 	}
 	old, now := map[string]bool{}, map[string]bool{}
 	for _, ep := range before.endpoints(local) {
@@ -118,10 +109,10 @@ func (p *played) unplug(before World, c Change, local func(Pod) bool) (come []pl
 			continue
 		}
 		if err := p.sim.DeleteEndpoint(id); err != nil {
-			return nil, fmt.Errorf("endpoint %s: %w", id, err)
+			return fmt.Errorf("endpoint %s: %w", id, err)
 		}
 	}
-	return slices.DeleteFunc(after, func(ep plugged) bool { return old[ep.ID] }), nil
+	return plug(p.sim, slices.DeleteFunc(after, func(ep plugged) bool { return old[ep.ID] }))
 }
 
 // noteLost adds the policies that select a pod before a change of others and none after it:

@@ -105,9 +105,14 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 		if !slices.ContainsFunc(pods, func(p Pod) bool { return p.Node == node.Name && changed[p.Key().String()] }) {
 			continue
 		}
-		n, err := w.writes(ctx, node, c, written)
-		if err != nil {
+		if err := ctx.Err(); err != nil {
 			return Plan{}, err
+		}
+		n := written
+		if n == nil {
+			if n, err = w.changeNode(ctx, node, c); err != nil {
+				return Plan{}, err
+			}
 		}
 		if n.Changes() {
 			plan.Nodes = append(plan.Nodes, *n)
@@ -115,23 +120,6 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 	}
 	slices.SortFunc(plan.Nodes, func(a, b NodeChange) int { return cmp.Compare(a.Node, b.Node) })
 	return plan, nil
-}
-
-// writes returns the writes of a change to a node, with the requests if the change asks for them.
-// Callers pass the writes if they are known already, else nil.
-func (w World) writes(ctx context.Context, node Node, c Change, known *NodeChange) (n *NodeChange, err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if n = known; n == nil {
-		if n, err = w.changeNode(ctx, node, c); err != nil {
-			return nil, err
-		}
-	}
-	if c.Requests && n.Changes() {
-		n.Requests, err = w.requests(ctx, node, c)
-	}
-	return n, err
 }
 
 // alone returns the only node, if all pods are on it and it has no address. What the verdicts
@@ -159,7 +147,7 @@ func (w World) everywhere(ctx context.Context, c Change, node *Node) (before, af
 	was := p.dp.Snapshot()
 	if node != nil {
 		written, err = p.change(ctx, w, c, all)
-	} else if err = p.replaced(w, c, all); err == nil {
+	} else if err = p.replaceEndpoints(w, c, all); err == nil {
 		err = p.apply(ctx, c.transaction(w, all))
 	}
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -44,22 +43,21 @@ func change(t testing.TB, w whatif.World, path string, remove bool) whatif.Chang
 // TestTexts has plans as a person reads them.
 func TestTexts(t *testing.T) {
 	for _, tc := range []struct {
-		name, path       string
-		remove, requests bool
+		name, path string
+		remove     bool
 	}{
-		{"checkout", "testdata/checkout.yaml", false, false},
-		{"nothing", shop + "/21-shop-policies.yaml", false, false},
-		{"delete", shop + "/21-shop-policies.yaml", true, false},
-		{"delete-one", "testdata/gateway.yaml", true, true},
-		{"admin", "../../examples/plan/sandbox.yaml", false, true},
-		{"rollout", "../../examples/plan/rollout.yaml", false, true},
-		{"delete-sandbox", shop + "/50-sandbox.yaml", true, true},
+		{"checkout", "testdata/checkout.yaml", false},
+		{"nothing", shop + "/21-shop-policies.yaml", false},
+		{"delete", shop + "/21-shop-policies.yaml", true},
+		{"delete-one", "testdata/gateway.yaml", true},
+		{"admin", "../../examples/plan/sandbox.yaml", false},
+		{"rollout", "../../examples/plan/rollout.yaml", false},
+		{"delete-sandbox", shop + "/50-sandbox.yaml", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			world, err := simulate.World(t.Context(), simulate.Options{Manifests: []string{shop}})
 			require.NoError(t, err)
 			c := change(t, world, tc.path, tc.remove)
-			c.Requests = tc.requests
 			plan, err := whatif.New(t.Context(), world, c)
 			require.NoError(t, err)
 			var b strings.Builder
@@ -103,35 +101,6 @@ func TestNodesFlip(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, plan.Outside, 1)
 		require.Equal(t, want, plan.Outside[0].To)
-	}
-}
-
-// TestRequests: what a node is said to be asked for is what changes on it.
-func TestRequests(t *testing.T) {
-	verbs := map[string]string{"added": "create", "changed": "update", "removed": "delete"}
-	for _, remove := range []bool{false, true} {
-		world, err := simulate.World(t.Context(), simulate.Options{Manifests: []string{shop}})
-		require.NoError(t, err)
-		c := change(t, world, shop+"/21-shop-policies.yaml", remove)
-		if !remove {
-			world.Policies = slices.DeleteFunc(world.Policies, func(np *networkingv1.NetworkPolicy) bool { return np.Namespace == "shop" })
-		}
-		c.Requests = true
-		plan, err := whatif.New(t.Context(), world, c)
-		require.NoError(t, err)
-		require.NotEmpty(t, plan.Nodes)
-		for _, n := range plan.Nodes {
-			var changes, lines []string
-			for _, s := range n.Sets {
-				changes = append(changes, verbs[s.Change]+" "+s.Name)
-			}
-			for _, line := range n.Requests {
-				if words := strings.Fields(line); words[0] == "set" || words[0] == "nest" {
-					lines = append(lines, words[1]+" "+words[2])
-				}
-			}
-			require.ElementsMatch(t, changes, lines, "node %s", n.Node)
-		}
 	}
 }
 

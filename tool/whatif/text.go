@@ -264,9 +264,6 @@ func (n NodeChange) text(b *printable.Page, d Detail) {
 		calls = append(calls, fmt.Sprintf("%s %d", op, n.Calls[op]))
 	}
 	b.Line(2, "HNS requests: %s; %d bytes written", strings.Join(calls, ", "), n.Bytes)
-	for _, line := range n.Requests {
-		b.Line(3, "%s", line)
-	}
 }
 
 // Name is the node's, or words for the pods that are on none yet.

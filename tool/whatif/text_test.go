@@ -18,10 +18,14 @@ import (
 	"github.com/winnpm/winnpm/tool/matrix"
 )
 
+func ports(protocol policy.Protocol, first, last uint16) explain.Range {
+	return explain.Range{Protocol: protocol, First: first, Last: last}
+}
+
 func TestPortsText(t *testing.T) {
-	tcp := func(first, last uint16) Range { return Range{policy.TCP, first, last} }
-	udp, sctp := Range{policy.UDP, 1, 65535}, Range{policy.SCTP, 1, 65535}
-	for want, in := range map[string][]Range{
+	tcp := func(first, last uint16) explain.Range { return ports(policy.TCP, first, last) }
+	udp, sctp := ports(policy.UDP, 1, 65535), ports(policy.SCTP, 1, 65535)
+	for want, in := range map[string][]explain.Range{
 		"all ports":         {tcp(1, 65535), udp, sctp},
 		"all TCP":           {tcp(1, 65535)},
 		"all TCP, all UDP":  {tcp(1, 79), tcp(80, 80), tcp(81, 65535), udp},
@@ -39,12 +43,12 @@ func TestPortsText(t *testing.T) {
 // TestSplit: the ranges have every port once, and no rule begins or ends within.
 func TestSplit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		e := edges{}
+		e := explain.Edges{}
 		ports := rapid.SliceOfN(rapid.Uint16Range(1, 65535), 0, 6).Draw(t, "ports")
 		for _, n := range ports {
-			e.add(hns.ACL{Direction: hns.In, Protocols: rapid.SampledFrom([]string{"", "6", "17", "132", "256"}).Draw(t, "protocol"), LocalPorts: fmt.Sprintf("%d-%d", n, max(n, 60000))})
+			e.Add(hns.ACL{Direction: hns.In, Protocols: rapid.SampledFrom([]string{"", "6", "17", "132", "256"}).Draw(t, "protocol"), LocalPorts: fmt.Sprintf("%d-%d", n, max(n, 60000))})
 		}
-		ranges := split(e)
+		ranges := explain.Split(e)
 		require.Equal(t, "all ports", portsText(joined(ranges)))
 		total := 0
 		for _, r := range ranges {
@@ -79,8 +83,8 @@ func TestLongListsAreCut(t *testing.T) {
 	for i := range 50 {
 		name := fmt.Sprintf("x/w%02d", i)
 		p.Workloads = append(p.Workloads, matrix.Workload{Name: name, Pods: []string{name}})
-		p.Flips = append(p.Flips, Flip{From: name, To: name, Ports: []Range{{policy.TCP, uint16(i + 1), uint16(i + 1)}}, Before: explain.Allowed, After: explain.Blocked})
-		p.Flips = append(p.Flips, Flip{From: name, To: "x/all", Ports: []Range{{policy.UDP, 1, 1}}, Before: explain.Allowed, After: explain.Blocked, By: []string{"x/p"}})
+		p.Flips = append(p.Flips, Flip{From: name, To: name, Ports: []explain.Range{ports(policy.TCP, uint16(i+1), uint16(i+1))}, Before: explain.Allowed, After: explain.Blocked})
+		p.Flips = append(p.Flips, Flip{From: name, To: "x/all", Ports: []explain.Range{ports(policy.UDP, 1, 1)}, Before: explain.Allowed, After: explain.Blocked, By: []string{"x/p"}})
 	}
 	for i := range 20 {
 		n := NodeChange{Node: fmt.Sprintf("n%02d", i), ACLsAdded: 1, Endpoints: 1}

@@ -30,7 +30,6 @@ func TestPlanOfOneNode(t *testing.T) {
 		after.NodeAddrs = nil
 		plan := func(nodes ...whatif.Node) whatif.Plan {
 			change := changeOf(before, after)
-			change.Requests = true
 			was, is := worldOf(before), worldOf(after)
 			for _, w := range []*whatif.World{&was, &is} {
 				w.Nodes = nodes

@@ -215,7 +215,7 @@ func (x planned) check(f *whatif.Flip, src, dst netip.Addr, probe gen.Probe) {
 func (x planned) find(src, dst netip.Addr, probe gen.Probe) *whatif.Flip {
 	from, to := x.end(src), x.end(dst)
 	for _, f := range x.all {
-		covers := func(r whatif.Range) bool {
+		covers := func(r explain.Range) bool {
 			return protocolOf(r) == probe.Protocol && r.First <= probe.Port && probe.Port <= r.Last
 		}
 		if f.From == from && f.To == to && slices.ContainsFunc(f.Ports, covers) {
@@ -363,4 +363,4 @@ func sidesOf(c oracle.Cluster, src, dst netip.Addr, probe gen.Probe) [2]oracle.S
 	return [2]oracle.Side{ingress, egress}
 }
 
-func protocolOf(r whatif.Range) corev1.Protocol { return corev1.Protocol(r.Protocol) }
+func protocolOf(r explain.Range) corev1.Protocol { return corev1.Protocol(r.Protocol) }

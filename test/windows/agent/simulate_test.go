@@ -27,7 +27,7 @@ import (
 const examples = "../../../examples/shop"
 
 // The same manifests are the same sets and the same policies of every pod,
-// through "npm simulate" here and through npm.exe in front of an API server.
+// through "kubectl npm simulate" here and through npm.exe in front of an API server.
 func TestSameAsSimulate(t *testing.T) {
 	p := begin(t)
 	own := serverNamespaces(t, p.kube)
@@ -39,7 +39,7 @@ func TestSameAsSimulate(t *testing.T) {
 	w.load(h, objects)
 	n := start(t, ownNode, h.addr, options{})
 	n.waitReady()
-	want := simulated(t, filepath.Join(p.bin, "npm"), examples, own)
+	want := simulated(t, filepath.Join(p.bin, "kubectl-npm"), examples, own)
 	require.Greater(t, len(want), 20)
 	h.waitState(func() []string { return want })
 	t.Logf("%d lines agree", len(want))
@@ -60,7 +60,7 @@ func serverNamespaces(t *testing.T, k *kube) string {
 	return path
 }
 
-// simulated returns what npm simulate programs on the own node, in the words of
+// simulated returns what kubectl npm simulate programs on the own node, in the words of
 // host.state.
 func simulated(t *testing.T, npm string, manifests ...string) []string {
 	t.Helper()

@@ -25,8 +25,8 @@ func TestTroubleShows(t *testing.T) {
 		trouble  func(h *host, w *world, n *npm)
 		shows    string // in the dump, once it is there
 		ask      []string
-		traced   []string // parts of what npm trace says
-		recorded string   // a part of what npm replay says
+		traced   []string // parts of what kubectl npm trace says
+		recorded string   // a part of what kubectl npm replay says
 	}{
 		{
 			"refused",
@@ -77,7 +77,7 @@ func TestTroubleShows(t *testing.T) {
 			}
 			npm := func(code int, args ...string) string {
 				t.Helper()
-				out, err := exec.CommandContext(t.Context(), filepath.Join(p.bin, "npm"), args...).CombinedOutput()
+				out, err := exec.CommandContext(t.Context(), filepath.Join(p.bin, "kubectl-npm"), args...).CombinedOutput()
 				var exited *exec.ExitError
 				if code == 0 {
 					require.NoError(t, err, string(out))

@@ -74,7 +74,7 @@ export function showTrace(a) {
     side('Out of', a.egress, a.time),
     side('Into', a.ingress, a.time),
     a.warnings.length === 0 ? null : h('section', { class: 'card warn' }, h('h3', {}, 'Warnings'), h('ul', {}, a.warnings.map((w) => h('li', {}, w)))),
-    h('p', { class: 'dim command' }, 'In a shell: ', h('code', {}, `npm trace '${a.from} -> ${a.to}:${a.port}/${a.protocol}'`)),
+    h('p', { class: 'dim command' }, 'In a shell: ', h('code', {}, `kubectl npm trace '${a.from} -> ${a.to}:${a.port}/${a.protocol}'`)),
   ];
 }
 

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/spf13/cobra"
+
+	"github.com/winnpm/winnpm/pkg/cli"
+	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/tool/bundle"
+	"github.com/winnpm/winnpm/tool/simulate"
+)
+
+// bundleOptions are the command line of `kubectl npm support-bundle`.
+type bundleOptions struct {
+	source
+	file string
+}
+
+func newSupportBundle(std cli.Streams) *cobra.Command {
+	o := bundleOptions{}
+	cmd := &cobra.Command{
+		Use:   "support-bundle [-o FILE]",
+		Short: "Write all that an agent knows into one zip file",
+		Long: `Writes one zip file with what the agent of a node knows: its state, its last
+transactions with every request to HNS, settings, health, metrics and goroutines.
+README.txt in it says what each file is.
+
+In it are names, labels, addresses and policies of the cluster; no Secrets,
+annotations, environments or credentials. A file that is there is not written over.
+
+Exit code: 0 the file is there, 1 it is not (one line), 2 wrong usage.`,
+		Example: `  kubectl npm support-bundle
+  kubectl npm support-bundle --kubeconfig ~/.kube/config --node win-1
+  kubectl npm support-bundle --manifests examples/shop -o shop.zip`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			if err := o.run(cmd.Context(), std); err != nil {
+				return cli.Exit{Code: simulate.ExitBadInput, Err: fmt.Errorf("support-bundle: %w", err)}
+			}
+			return nil
+		},
+	}
+	o.agentFlags(cmd)
+	o.clusterFlags(cmd)
+	cmd.Flags().StringVarP(&o.file, "output", "o", "", "`FILE` to write (default winnpm-NODE-TIME.zip in this folder)")
+	return cmd
+}
+
+// run writes the file. Until it is whole it has another name.
+func (o *bundleOptions) run(ctx context.Context, std cli.Streams) error {
+	if err := vacant(o.file); err != nil {
+		return err
+	}
+	half, err := os.CreateTemp(filepath.Dir(o.file), ".winnpm-*.zip")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(half.Name()) // in vain when all went well
+	defer half.Close()
+	if err := o.write(ctx, std, half); err != nil {
+		return err
+	}
+	size, err := half.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	b, err := bundle.Read(half, size)
+	if err != nil {
+		return err
+	}
+	file := o.file
+	if file == "" {
+		file = fileName(b)
+	}
+	if err := vacant(file); err != nil {
+		return err
+	}
+	if err := half.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(half.Name(), file); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(std.Out, "%s  %d bytes\n", file, size)
+	return err
+}
+
+// write has a bundle written by the source.
+func (o *bundleOptions) write(ctx context.Context, std cli.Streams, to io.Writer) error {
+	if len(o.manifests) > 0 {
+		return simulate.Bundle(ctx, o.simulation(std), to)
+	}
+	return o.fetch(ctx, debug.BundlePath, func(body io.Reader) error {
+		_, err := io.Copy(to, io.LimitReader(body, bundle.MaxSize+1)) // more is no bundle
+		return err
+	})
+}
+
+// vacant refuses a name that is taken.
+func vacant(file string) error {
+	if file == "" {
+		return nil
+	}
+	switch _, err := os.Lstat(file); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("%s is there already; give another name with -o", file)
+}
+
+// strange are characters that no node's name has, nor every file's.
+var strange = regexp.MustCompile(`[^A-Za-z0-9.-]+|^\.+`)
+
+// fileName says where and when a bundle was made. What it says of itself may be
+// anything.
+func fileName(b bundle.Bundle) string {
+	node := strange.ReplaceAllString(b.Dump.Node, "_")
+	if node == "" {
+		node = "simulation"
+	}
+	return fmt.Sprintf("winnpm-%.63s-%s.zip", node, b.Recording.Taken.UTC().Format("20060102T150405Z"))
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/winnpm/winnpm/pkg/cli"
+	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/printable"
+	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/agents"
+)
+
+// checkOptions are the command line of `kubectl npm check`.
+type checkOptions struct {
+	statusOptions
+	wait  bool
+	limit time.Duration
+}
+
+func newCheck(std cli.Streams) *cobra.Command {
+	o := checkOptions{}
+	cmd := &cobra.Command{
+		Use:   "check POLICY",
+		Short: "Say on how many nodes a NetworkPolicy is in force, as it is in the cluster now",
+		Long: `Asks the agent of every node for a NetworkPolicy, through the cluster's API server: whether it
+knows the policy as the API server has it now, whether all of it can be programmed, and
+whether the pods that it selects there have their rules and sets in HNS. With --wait it
+asks until this is so on all nodes, or the time is over.
+
+Exit code: 0 in force on all nodes, 3 not on one, 4 not known of one (which counts as worse),
+or you may not list the nodes; 1 no such policy or cluster, 2 wrong usage.`,
+		Example: `  kubectl npm check shop/default-deny
+  kubectl npm check -n shop default-deny --wait
+  kubectl npm check shop/default-deny -o json`,
+		Args: cli.Needs(1, 1, "check POLICY, like check shop/default-deny"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			namespace, name, ok := strings.Cut(strings.TrimPrefix(args[0], "networkpolicy/"), "/")
+			if !ok {
+				namespace, name = o.cluster.inNamespace(), namespace
+			}
+			if namespace == "" || name == "" || strings.Contains(name, "/") {
+				return fmt.Errorf("%q is no policy: write it like shop/default-deny", args[0])
+			}
+			if err := cmp.Or(oneOf(o.output, "text", "wide", "name", "json", "yaml"), o.validate()); err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), std, namespace, name)
+		},
+	}
+	o.flags(cmd)
+	cmd.ValidArgsFunction = o.cluster.named(policyResource)
+	f := cmd.Flags()
+	f.StringVarP(&o.output, "output", "o", "text", "text, wide (the nodes where it is in force too), name, json or yaml")
+	f.BoolVar(&o.wait, "wait", false, "wait until it is in force on all nodes")
+	f.DurationVar(&o.limit, "wait-timeout", 5*time.Minute, "how long to wait")
+	return cmd
+}
+
+// run prints where the policy is in force; with wait as soon as it is everywhere.
+func (o *checkOptions) run(ctx context.Context, std cli.Streams, namespace, name string) error {
+	cluster, err := o.cluster.open()
+	if err != nil {
+		return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("check: %w", err)}
+	}
+	until := time.Now().Add(o.limit)
+	for {
+		c, err := o.ask(ctx, cluster, namespace, name)
+		if err != nil {
+			return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("check: %w", err)}
+		}
+		again := o.wait && c.left() && time.Now().Add(o.interval).Before(until)
+		if again && pause(ctx, o.interval) {
+			continue
+		}
+		err = printAs(std.Out, o.output, c, func(w io.Writer) error { return c.write(w, o.output) })
+		if err != nil {
+			return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("check: %w", err)}
+		}
+		if code := c.code(); code != 0 {
+			return cli.Exit{Code: code}
+		}
+		return nil
+	}
+}
+
+func (o *checkOptions) ask(ctx context.Context, cluster *agents.Cluster, namespace, name string) (checked, error) {
+	np, err := cluster.Policy(ctx, namespace, name)
+	switch {
+	case err != nil:
+		return checked{}, err
+	case np == nil:
+		return checked{}, fmt.Errorf("there is no NetworkPolicy %s/%s: kubectl -n %s get networkpolicies lists them", namespace, name, namespace)
+	}
+	all, nodesErr, err := cluster.All(ctx)
+	switch {
+	case err != nil:
+		return checked{}, err
+	case len(all) == 0:
+		return checked{}, errors.New("there is no agent: --agent-namespace and --selector say where they are")
+	}
+	c := checked{Policy: namespace + "/" + name, Nodes: make([]nodeCheck, len(all))}
+	if nodesErr != nil {
+		c.Note = fmt.Sprintf("UNKNOWN: nodes without an agent are not known: %v", nodesErr)
+	}
+	o.each(ctx, cluster, all, func(ctx context.Context, i int, at endpoint, err error) {
+		var d state.Dump
+		if err == nil {
+			err = at.get(ctx, debug.ManagerPath, intoDump(&d))
+		}
+		n := nodeCheck{Node: all[i].Node, State: nodeUnknown}
+		switch {
+		case err != nil:
+			n.Why = reason(ctx, err)
+		case withoutTexts(d):
+			n.Why = at.name + " does not say what its policies are, as an agent of another version"
+		default:
+			n.Why = printable.Line(notInForce(d, np))
+			if n.Why == "" && !all[i].Agent.Ready {
+				n.Why = "the agent is not ready: kubectl npm status says why"
+			}
+			n.State = nodeInForce
+			if n.Why != "" {
+				n.State = nodeNotInForce
+			}
+		}
+		c.Nodes[i] = n
+	})
+	slices.SortStableFunc(c.Nodes, func(a, b nodeCheck) int { return cmp.Compare(b.State.code(), a.State.code()) })
+	return c, nil
+}
+
+// withoutTexts reports whether a dump has policies without what they say.
+func withoutTexts(d state.Dump) bool {
+	return slices.ContainsFunc(d.Policies, func(p state.Policy) bool { return p.Spec == nil })
+}
+
+// notInForce says why a policy is not in force on the node of a dump, "" when it is. Where it
+// selects nothing it is in force as soon as it is known.
+func notInForce(d state.Dump, np *networkingv1.NetworkPolicy) string {
+	name := np.Namespace + "/" + np.Name
+	i := slices.IndexFunc(d.Policies, func(p state.Policy) bool { return p.Policy == name })
+	switch {
+	case i < 0:
+		return "the agent does not know the policy yet"
+	case !equality.Semantic.DeepEqual(*d.Policies[i].Spec, np.Spec):
+		return "the agent knows an older version of the policy"
+	case len(d.Policies[i].Problems) > 0:
+		return strings.Join(d.Policies[i].Problems, "; ")
+	}
+	for _, w := range d.Warnings {
+		if w.Kind == "NetworkPolicy" && w.Object == name {
+			return fmt.Sprintf("%s: %s", w.Reason, w.Message)
+		}
+	}
+	selected := d.Policies[i].Selected
+	for _, p := range d.Pending {
+		if slices.Contains(selected, p.Pod) {
+			return strings.TrimSuffix(fmt.Sprintf("the rules of pod %s are not written yet: %s", p.Pod, p.Error), ": ")
+		}
+	}
+	for _, ep := range d.Endpoints {
+		if slices.Contains(selected, ep.Pod) {
+			if set := behind(d, ep.ID); set != "" {
+				return fmt.Sprintf("set %s, which rules of pod %s name, is not as it should be", set, ep.Pod)
+			}
+		}
+	}
+	return ""
+}
+
+// behind returns a set that rules of an endpoint name and that HNS has not as it should be.
+func behind(d state.Dump, endpoint string) string {
+	for _, s := range d.Sets {
+		late := s.Unknown || len(s.Missing)+len(s.Surplus) > 0
+		if late && (slices.Contains(s.Holders, "rule "+endpoint) || slices.Contains(s.Holders, "applied "+endpoint)) {
+			return s.Name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/agents"
+	"github.com/winnpm/winnpm/tool/explain"
+)
+
+// clusterOptions say which agents of which cluster a command asks.
+type clusterOptions struct {
+	kubectl             *genericclioptions.ConfigFlags
+	namespace, selector string // of the agents
+}
+
+// kubectlFlags adds kubectl's own flags for the way to a cluster to a command.
+func (c *clusterOptions) kubectlFlags(cmd *cobra.Command) {
+	c.kubectl = &genericclioptions.ConfigFlags{
+		KubeConfig: new(string), Context: new(string), Namespace: new(string), Timeout: new(string),
+		Impersonate: new(string), ImpersonateGroup: &[]string{},
+	}
+	*c.kubectl.Timeout = "0"
+	c.kubectl.AddFlags(cmd.Flags())
+	completions(cmd, c)
+}
+
+// inNamespace returns the namespace of -n, or else that of the kubeconfig's context.
+func (c *clusterOptions) inNamespace() string {
+	namespace, _, err := c.kubectl.ToRawKubeConfigLoader().Namespace()
+	if err != nil { // the command that needs the kubeconfig says what is wrong with it
+		return corev1.NamespaceDefault
+	}
+	return namespace
+}
+
+// config returns the way to the API server. It does not talk to it.
+func (c *clusterOptions) config() (*rest.Config, error) {
+	api, err := c.kubectl.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", strings.TrimSpace("kubeconfig "+*c.kubectl.KubeConfig), err)
+	}
+	// Without a kubeconfig the library returns kubectl's old default, an API server on this machine.
+	raw, err := c.kubectl.ToRawKubeConfigLoader().RawConfig()
+	if err == nil && len(raw.Clusters) == 0 && api.Host == clientcmd.ClusterDefaults.Server {
+		return nil, errors.New("no kubeconfig names a cluster: give --kubeconfig FILE, or set KUBECONFIG")
+	}
+	return api, nil
+}
+
+// clusterFlags lets a command ask the agents of a cluster too. It comes after
+// flags.
+func (s *source) clusterFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	s.cluster.kubectlFlags(cmd)
+	f.StringVar(&s.cluster.namespace, "agent-namespace", agents.DefaultNamespace, "`namespace` of the agents")
+	f.StringVar(&s.cluster.selector, "selector", agents.DefaultSelector, "`labels` of the agents' pods")
+	f.Lookup("node").Usage += "; of a cluster: the agent of this node is asked"
+	for _, other := range []string{"manifests", "dump", "server"} {
+		if f.Lookup(other) == nil {
+			continue
+		}
+		cmd.MarkFlagsMutuallyExclusive("kubeconfig", other)
+		cmd.MarkFlagsMutuallyExclusive("context", other)
+	}
+}
+
+// live reports whether the agents of a cluster are the source.
+func (s *source) live() bool {
+	return !s.lists && len(s.manifests) == 0 && s.dump == "" && s.server == ""
+}
+
+// moved reports whether the agents are said to be elsewhere than usual.
+func (c clusterOptions) moved() bool {
+	return c.namespace != "" && (c.namespace != agents.DefaultNamespace || c.selector != agents.DefaultSelector)
+}
+
+func (c clusterOptions) open() (*agents.Cluster, error) {
+	api, err := c.config()
+	if err != nil {
+		return nil, err
+	}
+	api.Timeout = cmp.Or(api.Timeout, fetchTimeout) // of what is looked up
+	return agents.New(api, c.namespace, c.selector)
+}
+
+// advise adds to the error that there is no agent how to find them.
+func (c clusterOptions) advise(err error) error {
+	if errors.Is(err, agents.ErrNoAgent) {
+		return fmt.Errorf("%w: kubectl -n %s get pods -o wide -l %s shows where they are", err, c.namespace, c.selector)
+	}
+	return err
+}
+
+// ask asks the agents on the nodes of both ends, at the same time, and joins their
+// answers. A half without an answer is unknown.
+func (s *source) ask(ctx context.Context, q explain.Question) (explain.Answer, error) {
+	cluster, err := s.cluster.open()
+	if err != nil {
+		return explain.Answer{}, err
+	}
+	from, to, err := s.places(ctx, cluster, q)
+	if err != nil {
+		return explain.Answer{}, err
+	}
+	if from.hidden == nil && to.hidden == nil && from.node == to.node {
+		a, err := askAgent(ctx, cluster, from, q)
+		return a, s.cluster.advise(err)
+	}
+	var egress, ingress explain.Answer
+	var egressErr, ingressErr error
+	var asking sync.WaitGroup
+	asking.Go(func() { egress, egressErr = askAgent(ctx, cluster, from, q) })
+	asking.Go(func() { ingress, ingressErr = askAgent(ctx, cluster, to, q) })
+	asking.Wait()
+	switch {
+	case egressErr != nil && ingressErr != nil:
+		return explain.Answer{}, s.cluster.advise(fmt.Errorf("%w, and %w", egressErr, ingressErr))
+	case to.hidden != nil && egress.Ingress.Judged: // the other end is there too
+		return egress, nil
+	case from.hidden != nil && ingress.Egress.Judged:
+		return ingress, nil
+	}
+	return explain.Join(orSilent(egress, egressErr, q, from.node), orSilent(ingress, ingressErr, q, to.node)), nil
+}
+
+// place is where an end is judged.
+type place struct {
+	node   string
+	hidden error // not nil: whoever asks may not know where that is
+}
+
+// none reports whether it is that of an end that is no pod.
+func (p place) none() bool { return p.node == "" && p.hidden == nil }
+
+// orSilent returns an answer, or a substitute for the answer of a node without one.
+func orSilent(a explain.Answer, err error, q explain.Question, node string) explain.Answer {
+	switch {
+	case err == nil:
+		return a
+	case errors.Is(err, agents.ErrNoAgent):
+		return explain.Unjudged(q, node, err.Error())
+	default:
+		return explain.Unanswered(q, node, err.Error())
+	}
+}
+
+// places returns where a question is judged. An end that is no pod is judged where the other
+// one is. Of pods in a namespace that one may not read nobody says where they are: with the rights
+// for one namespace half of an answer is known.
+func (s *source) places(ctx context.Context, cluster *agents.Cluster, q explain.Question) (from, to place, err error) {
+	if s.node != "" {
+		from.node = s.node
+		return from, from, nil
+	}
+	for _, end := range []struct {
+		name string
+		at   *place
+	}{{q.From, &from}, {q.To, &to}} {
+		if !strings.Contains(end.name, "/") {
+			continue
+		}
+		end.at.node, err = cluster.NodeOf(ctx, end.name)
+		if apierrors.IsForbidden(err) {
+			end.at.hidden = err
+		} else if err != nil {
+			return place{}, place{}, err
+		}
+	}
+	switch {
+	case from.none() && to.none():
+		return place{}, place{}, errors.New("neither end is a pod: say with --node which agent to ask")
+	case from.none():
+		from = to
+	case to.none():
+		to = from
+	}
+	if from.hidden != nil && to.hidden != nil {
+		return place{}, place{}, from.hidden
+	}
+	return from, to, nil
+}
+
+// askAgent asks the agent of a node.
+func askAgent(ctx context.Context, cluster *agents.Cluster, where place, q explain.Question) (explain.Answer, error) {
+	if where.hidden != nil {
+		return explain.Answer{}, where.hidden
+	}
+	agent, at, err := findAgent(ctx, cluster, where.node)
+	if err != nil {
+		return explain.Answer{}, err
+	}
+	var d state.Dump
+	if err := at.get(ctx, debug.ManagerPath, intoDump(&d)); err != nil {
+		return explain.Answer{}, err
+	}
+	a, err := explain.Explain(d, q, nil)
+	if err != nil {
+		return explain.Answer{}, fmt.Errorf("%s: %w", at.name, err)
+	}
+	if !agent.Ready {
+		a.Warnings = append(a.Warnings, fmt.Sprintf("%s is not ready, what it says may be incomplete: kubectl -n %s logs %s says why", at.name, agent.Namespace, agent.Name))
+	}
+	return a, nil
+}
+
+// findAgent returns the agent of a node, and where it answers.
+func findAgent(ctx context.Context, cluster *agents.Cluster, node string) (agents.Agent, endpoint, error) {
+	agent, err := cluster.Find(ctx, node)
+	if err != nil {
+		return agents.Agent{}, endpoint{}, err
+	}
+	return agent, endpointOf(cluster, agent), nil
+}
+
+// endpointOf returns where an agent answers.
+func endpointOf(cluster *agents.Cluster, agent agents.Agent) endpoint {
+	return endpoint{
+		// The agent answers only requests from its own node whose Host header is an address.
+		url:  "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(int(agent.Port))),
+		via:  cluster.Transport(agent),
+		name: fmt.Sprintf("the agent %s on %s", agent, agent.Node),
+	}
+}

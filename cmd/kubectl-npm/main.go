@@ -1,0 +1,55 @@
+// Command kubectl-npm is the tool for people, as `kubectl npm`: it explains what the agents of a
+// cluster do, and runs the same program on a simulator.
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/winnpm/winnpm/pkg/cli"
+	"github.com/winnpm/winnpm/pkg/printable"
+	"github.com/winnpm/winnpm/tool/manifest"
+)
+
+// program is what a person types to run this program.
+const program = "kubectl npm"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// Long computations do not check ctx all the time: the second Ctrl-C ends the process.
+	context.AfterFunc(ctx, stop)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(60) // whole clusters are loaded on a laptop: save memory, at the cost of processor time
+	}
+	code := run(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+	stop()
+	os.Exit(code)
+}
+
+// run runs a command line and returns the exit code.
+func run(ctx context.Context, args []string, std cli.Streams) int {
+	std, stop := watched(std, args)
+	defer stop()
+	if len(args) == 0 || args[0] != "completion" && !strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		std.Out = printable.Text(std.Out) // what shells read is our own text, with tabs
+	}
+	std.Err = printable.Text(std.Err)
+	root := cli.NewRoot(program, "See and test how WinNPM enforces the network policies of a cluster", std)
+	root.AddCommand(newCheck(std), newPlan(std), newReplay(std), newSimulate(std), newStatus(std), newSupportBundle(std), newTrace(std))
+	return cli.Run(ctx, root, args, std.Err, errorLines)
+}
+
+// errorLines returns one line for each document that is refused, and one for any other error.
+func errorLines(err error) []string {
+	if all := (*manifest.Errors)(nil); errors.As(err, &all) {
+		return manifest.Lines(err)
+	}
+	return cli.Lines(err)
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/winnpm/winnpm/pkg/cli"
+	"github.com/winnpm/winnpm/tool/bundle"
+	"github.com/winnpm/winnpm/tool/simulate"
+)
+
+// replayOptions are the command line of `kubectl npm replay`.
+type replayOptions struct {
+	verbose bool
+}
+
+func newReplay(std cli.Streams) *cobra.Command {
+	o := replayOptions{}
+	cmd := &cobra.Command{
+		Use:   "replay BUNDLE",
+		Short: "Print the timeline of a support bundle",
+		Long: `Prints what an agent recorded: a line for each of its last transactions and
+observations, with its calls of HNS, and below it the calls that failed or hang and the
+changes of other programs that it repaired.
+
+BUNDLE is what kubectl npm support-bundle wrote, or recording.jsonl of it.
+
+Exit code: 0 it was printed, 1 no bundle, 2 wrong usage.`,
+		Example: `  kubectl npm replay winnpm-node1-20261122T040000Z.zip
+  kubectl npm replay bundle.zip --verbose`,
+		Args: cli.Needs(1, 1, "the file of one support bundle, like replay bundle.zip"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return o.run(std, args[0])
+		},
+	}
+	cmd.Flags().BoolVar(&o.verbose, "verbose", false, "show every object and call")
+	return cmd
+}
+
+// run prints the timeline. Bad input is one line.
+func (o *replayOptions) run(std cli.Streams, file string) error {
+	rec, err := readRecording(file)
+	if err == nil {
+		err = rec.WriteText(std.Out, o.verbose)
+	}
+	if err != nil {
+		return cli.Exit{Code: simulate.ExitBadInput, Err: fmt.Errorf("replay: %s: %w", file, err)}
+	}
+	return nil
+}
+
+// readRecording reads the recording of a bundle, or a recording alone.
+func readRecording(file string) (rec bundle.Recording, err error) {
+	b, err := openBundle(file, func(text io.Reader) (err error) {
+		rec, err = bundle.ReadRecording(text)
+		return err
+	})
+	if b != nil {
+		rec = b.Recording
+	}
+	return rec, err
+}

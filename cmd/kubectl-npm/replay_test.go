@@ -1,0 +1,95 @@
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/recorder"
+	"github.com/winnpm/winnpm/tool/bundle"
+)
+
+// shopBundle writes the bundle of a simulated shop, its recording alone, and one
+// in which HNS refused something.
+func shopBundle(t *testing.T) (file, alone, refused string) {
+	t.Helper()
+	dir := t.TempDir()
+	file, alone, refused = filepath.Join(dir, "shop.zip"), filepath.Join(dir, "recording.jsonl"), filepath.Join(dir, "refused.jsonl")
+	code, _, stderr := command(t, "", "support-bundle", "--manifests", shop, "-o", file)
+	require.Zero(t, code, stderr)
+	z, err := zip.OpenReader(file)
+	require.NoError(t, err)
+	defer z.Close()
+	f, err := z.Open(debug.BundleRecording)
+	require.NoError(t, err)
+	text, err := io.ReadAll(f)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(alone, text, 0o600))
+
+	rec, err := bundle.ReadRecording(bytes.NewReader(text))
+	require.NoError(t, err)
+	i := slices.IndexFunc(rec.Steps[0].Calls, func(c recorder.Call) bool { return c.Op == hns.OpSets(hns.Add) })
+	rec.Steps[0].Calls[i].Error = &recorder.Error{Message: "HNS is away"}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	require.NoError(t, errors.Join(enc.Encode(rec.Header), enc.Encode(rec.Steps[0])))
+	require.NoError(t, os.WriteFile(refused, out.Bytes(), 0o600))
+	return file, alone, refused
+}
+
+func TestReplay(t *testing.T) {
+	file, alone, refused := shopBundle(t)
+	for _, tc := range []struct {
+		name   string
+		args   []string
+		code   int
+		stdout string // a part of it; "" for nothing at all
+		stderr string // a part of the line; "" for nothing at all
+	}{
+		{"a bundle", []string{file}, 0, "1 step, 0 failed calls\n", ""},
+		{"a recording", []string{alone}, 0, "1 step, 0 failed calls\n", ""},
+		{"every object", []string{file, "--verbose"}, 0, "    event  set namespace shop\n", ""},
+		{"every call", []string{file, "--verbose"}, 0, "    call 1  Network/Get (0)  ", ""},
+		{"a failed call", []string{refused}, 0, "FAILED: HNS is away\n1 step, 1 failed call\n", ""},
+
+		{"no file", []string{"none.zip"}, 1, "", "kubectl npm: replay: none.zip: open none.zip: no such file"},
+		{"no bundle", []string{"../../README.md"}, 1, "", "kubectl npm: replay: ../../README.md: " + bundle.ErrNoRecording.Error()},
+		{"another zip", []string{emptyZip(t)}, 1, "", bundle.ErrNoBundle.Error()},
+
+		{"nothing", nil, 2, "", "replay: 0 arguments: write the file of one support bundle"},
+		{"no output", []string{file, "-o", "json"}, 2, "", "there is no flag -o"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			code, stdout, stderr := command(t, "", append([]string{"replay"}, tc.args...)...)
+			require.Equal(t, tc.code, code, stderr)
+			if tc.stdout == "" {
+				require.Empty(t, stdout)
+				require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
+				require.Contains(t, stderr, tc.stderr)
+				return
+			}
+			require.Contains(t, stdout, tc.stdout)
+			require.Empty(t, stderr)
+		})
+	}
+}
+
+func emptyZip(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "empty.zip")
+	var b bytes.Buffer
+	require.NoError(t, zip.NewWriter(&b).Close())
+	require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
+	return file
+}

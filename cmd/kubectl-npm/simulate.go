@@ -1,0 +1,53 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/winnpm/winnpm/pkg/cli"
+	"github.com/winnpm/winnpm/tool/simulate"
+)
+
+func newSimulate(std cli.Streams) *cobra.Command {
+	o := simulate.Options{Stdin: std.In, Stdout: std.Out, Stderr: std.Err, Version: cli.Version(), Program: program}
+	var cluster clusterOptions
+	var level string
+	cmd := &cobra.Command{
+		Use:   "simulate (--manifests PATH)... | --kubeconfig FILE",
+		Short: "Run the whole program on a simulated node and show what it would program",
+		Long: `Runs the whole program on a simulator instead of Windows, fed by manifests or
+read-only by a live cluster, and prints the sets and ACLs that it programs.
+Without --once it goes on, and a browser sees the page at the address of --serve.
+
+Exit code: 0 everything is programmed, 3 something was left out (see warnings),
+1 bad input, 2 wrong usage.`,
+		Example: `  kubectl npm simulate --manifests examples/shop --once --matrix 80/TCP
+  kubectl npm simulate --manifests app.yaml --once -o json --trace 'shop/web->shop/db:5432/TCP'
+  kubectl npm simulate --kubeconfig ~/.kube/config --node win-1`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			logger, err := cli.NewLogger(std.Err, level)
+			if err != nil {
+				return err
+			}
+			o.Logger = logger
+			o.Kubeconfig, o.Namespace, o.Connect = *cluster.kubectl.KubeConfig, *cluster.kubectl.Namespace, cluster.config
+			if code := simulate.Run(cmd.Context(), o); code != simulate.ExitOK {
+				return cli.Exit{Code: code}
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&o.Manifests, "manifests", nil, "folder, file or - (stdin) of `manifests`; may be repeated")
+	f.BoolVarP(&o.Recursive, "recursive", "R", false, "read also the folders below a folder")
+	cluster.kubectlFlags(cmd)
+	f.StringVar(&o.Node, "node", "", "only the pods of this `node` have endpoints (default: every pod is local)")
+	f.BoolVar(&o.Once, "once", false, "converge, print and exit")
+	f.StringVarP(&o.Output, "output", "o", "text", "text or json")
+	f.StringArrayVar(&o.Matrix, "matrix", nil, "`PORT/PROTO`: who may connect to whom; may be repeated")
+	f.BoolVar(&o.All, "all", false, "the matrix is of every pod, not of workloads: of pods that nothing tells apart")
+	f.StringArrayVar(&o.Trace, "trace", nil, "`FROM->TO:PORT/PROTO`: which rule decides; an end is namespace/pod or an IP; may be repeated")
+	f.StringVar(&o.Serve, "serve", "", "keep running with the debug endpoint at this `address` (default "+simulate.DefaultServe+")")
+	f.StringVar(&level, "log-level", cli.LogOff, "off, error, info or debug; logs go to stderr")
+	return cmd
+}

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/winnpm/winnpm/pkg/bounded"
+	"github.com/winnpm/winnpm/pkg/cli"
+	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/bundle"
+	"github.com/winnpm/winnpm/tool/explain"
+	"github.com/winnpm/winnpm/tool/simulate"
+	"github.com/winnpm/winnpm/tool/whatif"
+)
+
+// fetchTimeout is how long an agent may take for an answer.
+const fetchTimeout = time.Minute
+
+// source is where a command gets its state from.
+type source struct {
+	manifests    []string
+	recursive    bool
+	node         string
+	dump, server string
+	others       string // what else can be asked, for an error
+	cluster      clusterOptions
+	lists        bool // of a cluster it wants the objects, not what agents know
+	// defaultNamespace is that of objects in manifests that name none.
+	defaultNamespace string
+	inputs           bounded.Inputs // shared by the two sets of manifests that plan reads
+}
+
+// flags adds those of the source to a command.
+func (s *source) flags(cmd *cobra.Command) {
+	s.agentFlags(cmd)
+	cmd.Flags().StringVar(&s.dump, "dump", "", "a saved dump or support bundle, a `file`; - is a dump on stdin")
+	cmd.MarkFlagsMutuallyExclusive("manifests", "dump", "server")
+	s.others = "--dump and --manifests ask something else"
+}
+
+// agentFlags adds those for an agent, running or simulated.
+func (s *source) agentFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringArrayVar(&s.manifests, "manifests", nil, "simulate the `manifests` of a folder or file; may be repeated")
+	f.BoolVarP(&s.recursive, "recursive", "R", false, "read also the folders below a folder")
+	f.StringVar(&s.node, "node", "", "with --manifests: only the pods of this `node` have endpoints (default: every pod is local)")
+	f.StringVar(&s.server, "server", "", "ask one agent at a `URL`, like http://"+simulate.DefaultServe+" behind a port-forward")
+	cmd.MarkFlagsMutuallyExclusive("manifests", "server")
+	s.others = "--manifests asks something else"
+}
+
+// listFlags adds that of a live cluster to a command that needs no dump.
+func (s *source) listFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	s.cluster.kubectlFlags(cmd)
+	f.Lookup("node").Usage = "with --manifests or a cluster: this `node` alone is of interest (default: all that run Windows)"
+	for _, other := range []string{"manifests", "dump", "server"} {
+		cmd.MarkFlagsMutuallyExclusive("kubeconfig", other)
+		cmd.MarkFlagsMutuallyExclusive("context", other)
+	}
+	s.lists = true
+}
+
+func (s *source) validate() error {
+	if s.live() {
+		return nil
+	}
+	if s.node != "" && len(s.manifests) == 0 && s.listed() == "" {
+		return errors.New("--node is for --manifests and clusters: a dump is of its own node")
+	}
+	if !s.lists && s.cluster.moved() {
+		return errors.New("--agent-namespace and --selector are for the agents of a cluster, which are not asked here")
+	}
+	if s.server == "" {
+		return nil
+	}
+	if u, err := url.Parse(s.server); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("--server %q: write it like http://%s", s.server, simulate.DefaultServe)
+	}
+	return nil
+}
+
+// listed returns the kubeconfig of the cluster whose objects are the source, ""
+// for another source.
+func (s *source) listed() string {
+	bare := s.server == "" && s.dump == "" && len(s.manifests) == 0
+	if s.lists && *s.cluster.kubectl.KubeConfig == "" && (bare || *s.cluster.kubectl.Context != "") {
+		return clientcmd.NewDefaultClientConfigLoadingRules().GetDefaultFilename()
+	}
+	if s.lists {
+		return *s.cluster.kubectl.KubeConfig
+	}
+	return ""
+}
+
+// read returns a dump, and where manifests have the policies.
+func (s *source) read(ctx context.Context, std cli.Streams) (state.Dump, explain.Places, error) {
+	switch {
+	case len(s.manifests) > 0:
+		return simulate.Snapshot(ctx, s.simulation(std))
+	case s.dump == "-":
+		var d state.Dump
+		err := whole(intoDump(&d))(std.In)
+		if errors.Is(err, bounded.ErrTooLarge) {
+			err = fmt.Errorf("stdin: %w", err)
+		}
+		return d, nil, err
+	case s.dump != "":
+		d, err := openDump(s.dump)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", s.dump, err)
+		}
+		return d, nil, err
+	}
+	var d state.Dump
+	err := s.fetch(ctx, debug.ManagerPath, intoDump(&d))
+	return d, nil, err
+}
+
+// openDump reads the dump in a file, or in the support bundle that the file is.
+func openDump(file string) (d state.Dump, err error) {
+	b, err := openBundle(file, intoDump(&d))
+	if b != nil {
+		d = b.Dump
+	}
+	return d, err
+}
+
+// openBundle reads the support bundle in a file. When the file is no zip file,
+// openBundle returns nil and the result of other, which reads the file instead.
+func openBundle(file string, other func(io.Reader) error) (*bundle.Bundle, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	head := make([]byte, 2) // of a zip file
+	if _, err := f.ReadAt(head, 0); err != nil || string(head) != "PK" {
+		return nil, whole(other)(f)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	b, err := bundle.Read(f, info.Size())
+	return &b, err
+}
+
+// whole returns a function that reads an input to its end, within the limits of bounded.Inputs, and
+// then passes it to use. It is for files and standard input, not for responses of an agent.
+func whole(use func(io.Reader) error) func(io.Reader) error {
+	return func(r io.Reader) error {
+		text, err := (&bounded.Inputs{}).Read(r)
+		if err != nil {
+			return err
+		}
+		return use(bytes.NewReader(text))
+	}
+}
+
+// intoDump reads what debug.ManagerPath answers.
+func intoDump(d *state.Dump) func(io.Reader) error {
+	return func(body io.Reader) (err error) {
+		*d, err = debug.ReadManager(body)
+		return err
+	}
+}
+
+// simulation is what --manifests asks for.
+func (s *source) simulation(std cli.Streams) simulate.Options {
+	return simulate.Options{Manifests: s.manifests, Recursive: s.recursive, Node: s.node, Stdin: std.In, Logger: klog.Logger{}, Version: cli.Version()}
+}
+
+// world returns the cluster.
+func (s *source) world(ctx context.Context, std cli.Streams) (whatif.World, error) {
+	if kubeconfig := s.listed(); len(s.manifests) > 0 || kubeconfig != "" {
+		return simulate.World(ctx, simulate.Options{Manifests: s.manifests, Namespace: s.defaultNamespace, Recursive: s.recursive, Kubeconfig: kubeconfig, Connect: s.cluster.config, Node: s.node, Stdin: std.In, Inputs: &s.inputs})
+	}
+	d, _, err := s.read(ctx, std)
+	if err != nil {
+		return whatif.World{}, err
+	}
+	return whatif.FromDump(d)
+}
+
+// fetch lets use read what the agent answers to a path.
+func (s *source) fetch(ctx context.Context, path string, use func(io.Reader) error) error {
+	at, err := s.endpoint(ctx)
+	if err != nil {
+		return err
+	}
+	return at.get(ctx, path, use)
+}
+
+// endpoint returns where the agent answers.
+func (s *source) endpoint(ctx context.Context) (endpoint, error) {
+	if !s.live() {
+		return endpoint{url: strings.TrimSuffix(s.server, "/"), via: &http.Transport{DisableKeepAlives: true}, others: s.others}, nil
+	}
+	if s.node == "" {
+		return endpoint{}, errors.New("a cluster has many agents: say with --node which one to ask")
+	}
+	cluster, err := s.cluster.open()
+	if err != nil {
+		return endpoint{}, err
+	}
+	_, at, err := findAgent(ctx, cluster, s.node)
+	at.others = s.others
+	return at, s.cluster.advise(err)
+}
+
+// endpoint is where an agent answers.
+type endpoint struct {
+	url  string
+	via  http.RoundTripper
+	name string // of the agent; "" where the URL says enough
+	// others is what else can be asked, for an error.
+	others string
+}
+
+// get lets use read what is answered to a path.
+func (e endpoint) get(ctx context.Context, path string, use func(io.Reader) error) error {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url+path, nil)
+	if err != nil {
+		return err
+	}
+	client := http.Client{Transport: e.via}
+	what := cmp.Or(e.name, e.url+path)
+	resp, err := client.Do(req)
+	if wrapped := (*url.Error)(nil); e.name != "" && errors.As(err, &wrapped) {
+		return fmt.Errorf("%s: %w; %s", e.name, wrapped.Err, cmp.Or(e.others, "--dump asks a saved dump instead")) // the URL is of no address here
+	}
+	if err != nil {
+		return fmt.Errorf("%w; is the agent running there? %s", err, e.others)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusNotFound {
+		return fmt.Errorf("%s: %s: its Toggles.EnableHTTPDebugAPI is off", what, resp.Status)
+	}
+	if resp.StatusCode != http.StatusOK {
+		why, err := io.ReadAll(io.LimitReader(resp.Body, 200))
+		if err != nil {
+			why = []byte(err.Error())
+		}
+		return fmt.Errorf("%s: %s: %s", what, resp.Status, why)
+	}
+	if err := use(resp.Body); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}

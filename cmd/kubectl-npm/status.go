@@ -1,0 +1,395 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/winnpm/winnpm/pkg/cli"
+	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/printable"
+	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/agents"
+)
+
+// statusPath is where an agent says how it is.
+const statusPath = "/npm/v1/debug/status"
+
+const (
+	// agentsAtOnce is how many agents are asked at the same time.
+	agentsAtOnce = 16
+	// mostStatus is how long an agent's answer may be, in bytes.
+	mostStatus = 16 << 20
+	// warningsShown is how many warnings of a node are told without -o wide.
+	warningsShown = 5
+)
+
+// statusOptions are the command line of `kubectl npm status` and, in part, of `kubectl npm check`.
+type statusOptions struct {
+	cluster  clusterOptions
+	timeout  time.Duration
+	interval time.Duration
+	watch    bool
+	output   string
+}
+
+func newStatus(std cli.Streams) *cobra.Command {
+	o := statusOptions{}
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Say how the agents of a cluster are: ready or why not, and what is not in force",
+		Long: `Asks the agent of every node, through the cluster's API server, at the same time: its
+version, whether it is ready or why not, what it has still to write, its warnings, the
+policies that are not in force, and how long pods that start were open. The worst node comes
+first. An agent that does not answer takes no longer than --timeout; 16 are asked at a time.
+
+Exit code: 0 every agent is ready and has nothing to do, 3 one is not ready, has pending
+work or a policy that is not in force, 4 one does not answer, does not say enough or is
+missing, or you may not list the nodes, so that nobody knows; 1 no such cluster, 2 wrong usage.`,
+		Example: `  kubectl npm status
+  kubectl npm status --context prod -o wide
+  kubectl npm status -w`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := oneOf(o.output, "text", "wide", "name", "json", "yaml"); err != nil {
+				return err
+			}
+			if err := o.validate(); err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), std)
+		},
+	}
+	o.flags(cmd)
+	f := cmd.Flags()
+	f.BoolVarP(&o.watch, "watch", "w", false, "go on asking, and print what has changed")
+	f.StringVarP(&o.output, "output", "o", "text", "text, wide, name, json or yaml")
+	return cmd
+}
+
+func (o *statusOptions) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	o.cluster.kubectlFlags(cmd)
+	f.StringVar(&o.cluster.namespace, "agent-namespace", agents.DefaultNamespace, "`namespace` of the agents")
+	f.StringVar(&o.cluster.selector, "selector", agents.DefaultSelector, "`labels` of the agents' pods")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long an agent may take for its answer")
+	f.DurationVar(&o.interval, "interval", 5*time.Second, "how long to wait before asking again")
+}
+
+// validate finds what cannot be asked for: who asks without a pause asks the API server and
+// every agent without an end.
+func (o *statusOptions) validate() error {
+	switch {
+	case o.timeout <= 0:
+		return fmt.Errorf("--timeout %v: give an agent some time", o.timeout)
+	case o.interval <= 0:
+		return fmt.Errorf("--interval %v: give a pause", o.interval)
+	}
+	return nil
+}
+
+// nodeStatus is what is known of the agent of one node.
+type nodeStatus struct {
+	Node    string `json:"node"`
+	Agent   string `json:"agent,omitempty"` // namespace/name of its pod
+	Version string `json:"version,omitempty"`
+	// Answer is why there is none that says how the agent is; "" when there is one.
+	Answer     string          `json:"noAnswer,omitempty"`
+	Ready      bool            `json:"ready"`
+	Reason     string          `json:"reason,omitempty"` // why it is not ready
+	Pods       int             `json:"pods"`
+	Pending    int             `json:"pending"`    // updates of endpoints
+	SetsBehind int             `json:"setsBehind"` // in HNS
+	NotInForce []string        `json:"notInForce"` // policies
+	Warnings   []state.Warning `json:"warnings"`
+	// StartsWithin is how long 99 of 100 isolated pods that started were open at most, of
+	// Starts; in seconds.
+	StartsWithin float64 `json:"startsWithinSeconds,omitempty"`
+	Starts       int     `json:"starts"`
+}
+
+// code is the exit code of a node.
+func (n nodeStatus) code() int {
+	switch {
+	case n.Answer != "":
+		return exitUnknown
+	case !n.Ready || n.Pending+n.SetsBehind+len(n.NotInForce) > 0:
+		return exitBlocked
+	}
+	return 0
+}
+
+// clusterStatus is what is known of all agents.
+type clusterStatus struct {
+	Nodes []nodeStatus `json:"nodes"`
+	// Note says what was not looked for.
+	Note string `json:"note,omitempty"`
+}
+
+func (c clusterStatus) code() int {
+	code := 0
+	for _, n := range c.Nodes {
+		code = max(code, n.code())
+	}
+	if len(c.Nodes) == 0 || c.Note != "" {
+		return exitUnknown
+	}
+	return code
+}
+
+// run prints the status once, or whenever it has changed until ctx is done.
+func (o *statusOptions) run(ctx context.Context, std cli.Streams) error {
+	cluster, err := o.cluster.open()
+	if err != nil {
+		return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("status: %w", err)}
+	}
+	var last []byte
+	for {
+		s, err := o.ask(ctx, cluster)
+		if err == nil {
+			var b bytes.Buffer
+			err = printAs(&b, o.output, s, func(w io.Writer) error { return s.write(w, o.output) })
+			if err == nil && !bytes.Equal(b.Bytes(), last) {
+				last = b.Bytes()
+				_, err = std.Out.Write(last)
+			}
+		}
+		switch {
+		case o.watch && ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("status: %w", err)}
+		case !o.watch && s.code() != 0:
+			return cli.Exit{Code: s.code()}
+		case !o.watch:
+			return nil
+		}
+		if !pause(ctx, o.interval) {
+			return nil
+		}
+	}
+}
+
+// pause waits; false: ctx is done.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+func (o *statusOptions) ask(ctx context.Context, cluster *agents.Cluster) (clusterStatus, error) {
+	all, nodesErr, err := cluster.All(ctx)
+	if err != nil {
+		return clusterStatus{}, err
+	}
+	out := clusterStatus{Nodes: make([]nodeStatus, len(all))}
+	if nodesErr != nil {
+		out.Note = fmt.Sprintf("nodes without an agent are not known: %v", nodesErr)
+	}
+	o.each(ctx, cluster, all, func(ctx context.Context, i int, at endpoint, err error) {
+		out.Nodes[i] = statusOf(ctx, all[i], at, err)
+	})
+	slices.SortStableFunc(out.Nodes, func(a, b nodeStatus) int { return cmp.Compare(b.code(), a.code()) })
+	return out, nil
+}
+
+// each calls use for every node, for some of them at the same time, each for no longer than the
+// timeout.
+func (o *statusOptions) each(ctx context.Context, cluster *agents.Cluster, all []agents.OnNode, use func(ctx context.Context, i int, at endpoint, err error)) {
+	room := make(chan struct{}, agentsAtOnce)
+	var asking sync.WaitGroup
+	for i, on := range all {
+		asking.Go(func() {
+			room <- struct{}{}
+			defer func() { <-room }()
+			ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("no answer within %s", o.timeout))
+			defer cancel()
+			at := endpointOf(cluster, on.Agent)
+			at.others = fmt.Sprintf("kubectl -n %s logs %s says more", on.Agent.Namespace, on.Agent.Name)
+			use(ctx, i, at, on.Err)
+		})
+	}
+	asking.Wait()
+}
+
+// statusOf asks one agent.
+func statusOf(ctx context.Context, on agents.OnNode, at endpoint, err error) nodeStatus {
+	n := nodeStatus{Node: on.Node, NotInForce: []string{}, Warnings: []state.Warning{}}
+	if err != nil {
+		n.Answer = cli.Line(err)
+		return n
+	}
+	n.Agent = on.Agent.String()
+	var says agentSays
+	err = at.get(ctx, statusPath, func(body io.Reader) error {
+		return json.NewDecoder(io.LimitReader(body, mostStatus)).Decode(&says)
+	})
+	if err != nil {
+		n.Answer = reason(ctx, err)
+		return n
+	}
+	// What an agent says is an observation: it makes no line or column of its own.
+	n.Version = printable.Line(says.Version)
+	if missing := says.missing(); len(missing) > 0 {
+		n.Answer = fmt.Sprintf("%s does not say %s, as an agent of another version: whether all is in force is not known", at.name, strings.Join(missing, ", "))
+		return n
+	}
+	n.Ready, n.Reason, n.Pods = says.Ready.OK, printable.Line(says.Ready.Reason), says.Counts.LocalPods
+	n.Pending, n.SetsBehind = len(*says.Pending), len(*says.Behind)
+	for _, w := range *says.Warnings {
+		w = state.Warning{Kind: printable.Line(w.Kind), Object: printable.Line(w.Object), Reason: state.Reason(printable.Line(string(w.Reason))), Message: printable.Line(w.Message)}
+		n.Warnings = append(n.Warnings, w)
+		if (w.Kind == "NetworkPolicy" || w.Kind == "ClusterNetworkPolicy") && !slices.Contains(n.NotInForce, w.Object) {
+			n.NotInForce = append(n.NotInForce, w.Object)
+		}
+	}
+	slices.Sort(n.NotInForce)
+	err = at.get(ctx, debug.NodeMetricsPath, func(body io.Reader) (err error) {
+		n.StartsWithin, n.Starts, err = startsWithin(io.LimitReader(body, mostStatus))
+		return err
+	})
+	if err != nil { // metrics may be off; the rest is known
+		n.Starts = 0
+	}
+	return n
+}
+
+// agentSays is what an agent answers to statusPath. What is nil it did not say.
+type agentSays struct {
+	Version string
+	Ready   *struct {
+		OK     bool
+		Reason string
+	}
+	Counts   struct{ LocalPods int }
+	Pending  *[]json.RawMessage
+	Behind   *[]json.RawMessage
+	Warnings *[]state.Warning
+}
+
+// missing names what an answer has to have, and has not. Nothing said is not nothing pending.
+func (s agentSays) missing() []string {
+	var out []string
+	for _, field := range []struct {
+		name string
+		said bool
+	}{{"ready", s.Ready != nil}, {"pending", s.Pending != nil}, {"behind", s.Behind != nil}, {"warnings", s.Warnings != nil}} {
+		if !field.said {
+			out = append(out, field.name)
+		}
+	}
+	return out
+}
+
+// reason is why an agent did not answer, in one line.
+func reason(ctx context.Context, err error) string {
+	if ctx.Err() != nil {
+		return context.Cause(ctx).Error()
+	}
+	return cli.Line(err)
+}
+
+// write prints names for scripts, or a table for people.
+func (c clusterStatus) write(w io.Writer, form string) error {
+	if form != "name" {
+		return c.writeText(w, form == "wide")
+	}
+	for _, n := range c.Nodes {
+		if _, err := fmt.Fprintln(w, "node/"+n.Node); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeText prints a table, and below it why nodes are not as they should be.
+func (c clusterStatus) writeText(w io.Writer, wide bool) error {
+	var b bytes.Buffer
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	head := "NODE\tSTATE\tVERSION\tPENDING\tNOT IN FORCE\tWARNINGS\tSTARTS WITHIN"
+	if wide {
+		head += "\tPODS\tAGENT"
+	}
+	_, _ = fmt.Fprintln(table, head) // Flush tells what fails
+	ready := 0
+	for _, n := range c.Nodes {
+		_, _ = fmt.Fprintln(table, n.row(wide))
+		if n.code() == 0 {
+			ready++
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, n := range c.Nodes {
+		for _, text := range n.says(wide) {
+			fmt.Fprintf(&b, "%s: %s\n", n.Node, text)
+		}
+	}
+	fmt.Fprintf(&b, "%d of %d nodes are as they should be\n", ready, len(c.Nodes))
+	if c.Note != "" {
+		fmt.Fprintln(&b, c.Note)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func (n nodeStatus) row(wide bool) string {
+	word := map[bool]string{true: "ready", false: "NOT READY"}[n.Ready]
+	cells := []string{n.Node, word, cmp.Or(n.Version, "-"), fmt.Sprint(n.Pending + n.SetsBehind), fmt.Sprint(len(n.NotInForce)), fmt.Sprint(len(n.Warnings)), n.starts()}
+	if n.Answer != "" {
+		word = "NO ANSWER"
+		if n.Version != "" {
+			word = "UNKNOWN"
+		}
+		cells = []string{n.Node, word, cmp.Or(n.Version, "-"), "-", "-", "-", "-"}
+	}
+	if wide {
+		cells = append(cells, fmt.Sprint(n.Pods), cmp.Or(n.Agent, "-"))
+	}
+	return strings.Join(cells, "\t")
+}
+
+func (n nodeStatus) starts() string {
+	switch {
+	case n.Starts == 0:
+		return "-"
+	case n.StartsWithin == 0:
+		return fmt.Sprintf("longer than measured (%d pods)", n.Starts)
+	}
+	return fmt.Sprintf("%gs (99%% of %d pods)", n.StartsWithin, n.Starts)
+}
+
+// says is why a node is not as it should be.
+func (n nodeStatus) says(wide bool) []string {
+	var out []string
+	switch {
+	case n.Answer != "":
+		return []string{n.Answer}
+	case !n.Ready:
+		out = append(out, "not ready: "+cmp.Or(n.Reason, "it does not say why"))
+	}
+	for i, w := range n.Warnings {
+		if i == warningsShown && !wide {
+			out = append(out, fmt.Sprintf("%d more warnings: -o wide has them", len(n.Warnings)-i))
+			break
+		}
+		out = append(out, fmt.Sprintf("%s %s: %s: %s", w.Kind, w.Object, w.Reason, w.Message))
+	}
+	return out
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/winnpm/winnpm/pkg/cli"
+	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/tool/explain"
+	"github.com/winnpm/winnpm/tool/simulate"
+)
+
+// Exit codes of `kubectl npm trace`, beside those for bad input and wrong usage.
+const (
+	exitAllowed = 0
+	exitNoDump  = 1
+	exitBlocked = 3
+	exitUnknown = 4
+)
+
+// traceOptions are the command line of `kubectl npm trace`.
+type traceOptions struct {
+	source
+	output string
+}
+
+func newTrace(std cli.Streams) *cobra.Command {
+	o := traceOptions{}
+	cmd := &cobra.Command{
+		Use:   "trace 'FROM -> TO:PORT/PROTO' | trace FROM TO:PORT/PROTO",
+		Short: "Say why a connection is allowed or blocked, and what would allow it",
+		Long: `Says what becomes of a connection, in both directions: the rule that decides, its
+policy, the sets and why each end is in them or not; over what is in HNS and over
+what should be; and which single label or port would have allowed it.
+
+An end is a pod, deploy/NAME, sts/NAME, ds/NAME or another workload, svc/NAME for what a
+Service leads to, an IPv4 address, or "node" for the node itself. Another namespace than
+that of -n is written before it: shop/db-0, shop/svc/db. A port is a number or a name, of
+TCP unless /UDP or /SCTP follows. Of pods that differ in their addresses alone one is asked
+about; of several pods that differ all are, and the exit code is that of the worst. The state
+is that of the agents of a cluster, of a saved dump (what
+` + debug.ManagerPath + ` answers), or of a simulation of manifests.
+
+Without --manifests, --dump or --server the agents of the cluster are asked through its
+API server: the one on the node of each pod, or the one of --node.
+
+Exit code: 0 allowed, 3 blocked, 4 not known, 1 no dump or no such pod, 2 wrong usage.`,
+		Example: `  kubectl npm trace shop/storefront-0 shop/db-0:5432/TCP
+  kubectl npm trace 'shop/storefront-0 -> shop/db-0:5432/TCP' --manifests examples/shop
+  curl -s http://127.0.0.1:10091` + debug.ManagerPath + ` > dump.json; kubectl npm trace node shop/api-0:8080/TCP --dump dump.json`,
+		Args: cli.Needs(1, 2, "trace FROM TO:PORT/PROTO, like trace shop/web shop/db:5432/TCP"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			a, err := parseAsked(strings.Join(args, "->"), o.inNamespace())
+			if err != nil {
+				return fmt.Errorf("trace %q: %w", strings.Join(args, " "), err)
+			}
+			q, plain, err := a.plain()
+			switch {
+			case err != nil:
+				return fmt.Errorf("trace %q: %w", strings.Join(args, " "), err)
+			case plain:
+				return o.run(cmd.Context(), std, q)
+			}
+			return o.runAll(cmd.Context(), std, a)
+		},
+	}
+	o.flags(cmd)
+	o.clusterFlags(cmd)
+	cmd.ValidArgsFunction = o.cluster.named(podResource)
+	f := cmd.Flags()
+	f.StringVarP(&o.output, "output", "o", "text", "text, json or yaml")
+	return cmd
+}
+
+func (o *traceOptions) validate() error {
+	if err := oneOf(o.output, "text", "json", "yaml"); err != nil {
+		return err
+	}
+	return o.source.validate()
+}
+
+// run prints the answer. What fails before that is one line, with exitNoDump.
+func (o *traceOptions) run(ctx context.Context, std cli.Streams, q explain.Question) error {
+	a, err := o.answer(ctx, std, q)
+	if err != nil {
+		return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("trace: %w", err)}
+	}
+	if err := printAs(std.Out, o.output, a, a.WriteText); err != nil {
+		return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("trace: %w", err)}
+	}
+	return ended(a.Verdict)
+}
+
+// ended is the exit code of a verdict.
+func ended(v explain.Verdict) error {
+	switch v {
+	case explain.Allowed:
+		return nil
+	case explain.Blocked:
+		return cli.Exit{Code: exitBlocked}
+	default:
+		return cli.Exit{Code: exitUnknown}
+	}
+}
+
+// answer asks the source.
+func (o *traceOptions) answer(ctx context.Context, std cli.Streams, q explain.Question) (explain.Answer, error) {
+	if o.live() {
+		return o.ask(ctx, q)
+	}
+	if len(o.manifests) > 0 {
+		return simulate.Answer(ctx, o.simulation(std), q)
+	}
+	d, places, err := o.read(ctx, std)
+	if err != nil {
+		return explain.Answer{}, err
+	}
+	return explain.Explain(d, q, places)
+}

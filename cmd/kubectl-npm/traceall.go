@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/winnpm/winnpm/pkg/bounded"
+	"github.com/winnpm/winnpm/pkg/cli"
+	"github.com/winnpm/winnpm/tool/explain"
+	"github.com/winnpm/winnpm/tool/manifest"
+)
+
+// traces are the answers about workloads, Services and names of ports.
+type traces struct {
+	Verdict explain.Verdict  `json:"verdict"` // the worst
+	Notes   []string         `json:"notes"`   // what stands for what
+	Answers []explain.Answer `json:"answers"`
+}
+
+// inNamespace returns the namespace of ends that have none.
+func (o *traceOptions) inNamespace() string {
+	if o.live() {
+		return o.cluster.inNamespace()
+	}
+	return cmp.Or(*o.cluster.kubectl.Namespace, corev1.NamespaceDefault)
+}
+
+// runAll prints the answers to what a question stands for.
+func (o *traceOptions) runAll(ctx context.Context, std cli.Streams, a asked) error {
+	t, err := o.answers(ctx, std, a)
+	if err == nil {
+		err = printAs(std.Out, o.output, t, t.write)
+	}
+	if err != nil {
+		return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("trace: %w", err)}
+	}
+	return ended(t.Verdict)
+}
+
+func (o *traceOptions) answers(ctx context.Context, std cli.Streams, a asked) (traces, error) {
+	if slices.Contains(o.manifests, "-") { // it is read more than once
+		text, err := (&bounded.Inputs{}).Read(std.In)
+		if err != nil {
+			return traces{}, fmt.Errorf("stdin: %w", err)
+		}
+		std.In = &rewound{text: text}
+	}
+	c, err := o.catalog(std)
+	if err != nil {
+		return traces{}, err
+	}
+	r, err := a.resolve(ctx, c)
+	if err != nil {
+		return traces{}, err
+	}
+	t := traces{Verdict: explain.Allowed, Notes: append([]string{}, r.notes...)}
+	for _, q := range r.questions {
+		answer, err := o.answer(ctx, std, q)
+		if err != nil {
+			return traces{}, err
+		}
+		t.Answers = append(t.Answers, answer)
+		t.Verdict = worse(t.Verdict, answer.Verdict)
+	}
+	return t, nil
+}
+
+// worse returns the verdict that is less of a promise.
+func worse(a, b explain.Verdict) explain.Verdict {
+	switch {
+	case a == explain.Blocked || b == explain.Blocked:
+		return explain.Blocked
+	case a == explain.Allowed && b == explain.Allowed:
+		return explain.Allowed
+	}
+	return explain.Unknown
+}
+
+// write prints first how many say what, when there are several.
+func (t traces) write(w io.Writer) error {
+	var b bytes.Buffer
+	if len(t.Answers) > 1 {
+		count := map[explain.Verdict]int{}
+		for _, a := range t.Answers {
+			count[a.Verdict]++
+		}
+		fmt.Fprintf(&b, "%d of %d BLOCKED, %d UNKNOWN, %d ALLOWED\n", count[explain.Blocked], len(t.Answers), count[explain.Unknown], count[explain.Allowed])
+	}
+	for _, note := range t.Notes {
+		fmt.Fprintln(&b, note)
+	}
+	for _, a := range t.Answers {
+		if b.Len() > 0 {
+			fmt.Fprintln(&b)
+		}
+		if err := a.WriteText(&b); err != nil {
+			return err
+		}
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// catalog returns where the source has pods and Services.
+func (o *traceOptions) catalog(std cli.Streams) (catalog, error) {
+	switch {
+	case o.live():
+		return o.cluster.open()
+	case len(o.manifests) > 0:
+		objects, _, err := manifest.Load(o.manifests, manifest.Options{Node: o.node, Stdin: std.In, Recursive: o.recursive, AllMakers: true})
+		return inManifests{objects}, err
+	}
+	return nil, errors.New("what an agent or a dump knows has no workloads, Services and names of ports: name a pod and the number of a port, or ask a cluster or manifests")
+}
+
+// inManifests has the objects of manifests.
+type inManifests struct{ objects manifest.Objects }
+
+// makersOf returns what makes the pods of a catalog: of a cluster nobody lists it.
+func makersOf(c catalog) map[string]manifest.Maker {
+	if m, ok := c.(inManifests); ok {
+		return m.objects.Makers
+	}
+	return nil
+}
+
+// Pods implements catalog.
+func (m inManifests) Pods(_ context.Context, namespace string) ([]corev1.Pod, error) {
+	var out []corev1.Pod
+	for _, p := range m.objects.Pods {
+		if p.Namespace == namespace {
+			out = append(out, *p)
+		}
+	}
+	return out, nil
+}
+
+// Service implements catalog.
+func (m inManifests) Service(_ context.Context, namespace, name string) (*corev1.Service, error) {
+	for _, s := range m.objects.Services {
+		if s.Namespace == namespace && s.Name == name {
+			return s, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // that it is not there is an answer
+}
+
+// rewound is text that begins anew after its end.
+type rewound struct {
+	text []byte
+	at   int
+}
+
+// Read implements io.Reader.
+func (r *rewound) Read(p []byte) (int, error) {
+	if r.at == len(r.text) {
+		r.at = 0
+		return 0, io.EOF
+	}
+	n := copy(p, r.text[r.at:])
+	r.at += n
+	return n, nil
+}

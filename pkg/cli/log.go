@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/go-logr/zapr"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"k8s.io/klog/v2"
+
+	"github.com/winnpm/winnpm/pkg/printable"
+)
+
+// LogOff is the level at which nothing is logged.
+const LogOff = "off"
+
+// NewLogger returns a logger of JSON lines. Names and messages of others are escaped so
+// that they can be printed. The lines of libraries go there too: those of client-go
+// through klog, and those of net/http through package log.
+func NewLogger(w io.Writer, level string) (klog.Logger, error) {
+	core := zapcore.NewNopCore()
+	if level != LogOff {
+		at, err := zapcore.ParseLevel(level)
+		if err != nil {
+			return klog.Logger{}, fmt.Errorf("--log-level %q: off, error, warn, info and debug are levels", level)
+		}
+		cfg := zap.NewProductionEncoderConfig()
+		cfg.EncodeTime = zapcore.RFC3339NanoTimeEncoder
+		core = zapcore.NewCore(zapcore.NewJSONEncoder(cfg), zapcore.Lock(zapcore.AddSync(printable.JSON(w))), at)
+	}
+	base := zap.New(core)
+	zap.RedirectStdLog(base) // for good: the process has one logger
+	logger := zapr.NewLogger(base)
+	klog.SetLogger(logger)
+	return logger, nil
+}
+
+// Warn logs at a level that klog.Logger does not have: something is not as it
+// should be, but nothing failed.
+func Warn(logger klog.Logger, msg string, keysAndValues ...any) {
+	if z, ok := logger.GetSink().(zapr.Underlier); ok {
+		z.GetUnderlying().Sugar().Warnw(msg, keysAndValues...)
+	}
+}
