@@ -55,7 +55,7 @@ func dumpSets(sets *ipsets.Copy, again map[ipsets.Name]state.Again) []state.Set 
 			ID: s.ID, Name: s.Name, Type: string(hns.IPSet), Members: s.Members,
 			Holders: []string{}, Pins: []string{}, InHNS: s.InHNS, Dirty: s.Dirty, Fed: s.Fed,
 			Missing: diff.Missing, Surplus: diff.Surplus, Unknown: diff.Unknown, Since: diff.Since,
-			Spare: s.Spare, Refused: s.Rejected, RefusedOnce: s.RefusedOnce, Suspect: s.Group, Clings: s.Clings, Ending: s.Ending, Reading: s.Reading, Called: s.Called,
+			Spare: s.Spare, Refused: s.Rejected, Called: s.Called,
 		}
 		if n, ok := sets.Lookup(s.ID); ok {
 			if a, waits := again[n]; waits {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/cnis"
 	"github.com/winnpm/winnpm/test/hnsfault"
@@ -306,11 +305,8 @@ func (w *walker) restarted(sim *hnsfault.Sim) *walker {
 func (w *walker) state() state.Dump {
 	d := w.dp.Dump()
 	d.Reports, d.Time, d.Due, d.LookAge = nil, time.Time{}, state.Due{}, 0
-	for i := range d.Sets {
-		d.Sets[i].Reading = ipsets.Reading{}
-	}
 	for i := range d.Pods {
-		d.Pods[i].Start, d.Pods[i].Listed, d.Pods[i].Search = nil, time.Time{}, state.Retry{}
+		d.Pods[i].Start = nil
 	}
 	for i := range d.Endpoints {
 		ep := &d.Endpoints[i]

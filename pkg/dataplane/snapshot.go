@@ -95,12 +95,7 @@ func (d *Dataplane) MaySelectIn(name string, namespaces []string) (may bool) {
 }
 
 // dumpDue says what waits for its time.
-func (d *core) dumpDue() state.Due {
-	due := state.Due{
-		Sets:   state.Retry{Attempts: d.sets.Tries, At: d.sets.At},
-		Spare:  state.Retry{Attempts: d.setWork.read.Tries, At: d.setWork.read.At},
-		Unread: d.fresh,
-	}
+func (d *core) dumpDue() (due state.Due) {
 	d.endpoints.DumpDue(&due)
 	return due
 }

@@ -97,7 +97,7 @@ func TestManagerOfNothing(t *testing.T) {
 	h := Handler(Config{Dump: func() state.Dump { return state.Dump{} }, Healthy: fine, Ready: fine})
 	_, body := get(t, h, http.MethodGet, ManagerPath)
 	require.JSONEq(t, `{"NodeName":"","node":"","NsMap":{},"PodMap":{},"SetMap":{},"sets":[],"pending":[],"endpoints":[],"policies":[],
-		"pods":[],"namespaces":[],"nodeAddresses":[],"warnings":[],"reports":[],"due":{"sets":{},"listing":{}}}`, body)
+		"pods":[],"namespaces":[],"nodeAddresses":[],"warnings":[],"reports":[],"due":{}}`, body)
 }
 
 func TestManagerEndsWithTheClient(t *testing.T) {

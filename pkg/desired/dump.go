@@ -90,7 +90,6 @@ func (s *Copied) Pods(at map[netip.Addr][]string) []state.Pod {
 			pd.Addr = p.Addr.String()
 		}
 		if place := placed[p.UID]; place != nil {
-			pd.Listed, pd.Search = place.Listed, state.Retry{Attempts: place.Search.Tries, At: place.Search.At}
 			if place.Start != nil {
 				pd.Start = new(*place.Start)
 			}

@@ -2,7 +2,6 @@ package endpoints
 
 import (
 	"cmp"
-	"errors"
 	"maps"
 	"net/netip"
 	"slices"
@@ -142,16 +141,8 @@ func explain(ed *state.Endpoint, ep *Endpoint, want []hns.ACL, lists *lists) {
 // next says what the next write of the endpoint depends on.
 func (ep *Endpoint) next() state.Next {
 	next := state.Next{
-		Version: ep.version, BornFor: string(ep.bornFor), BornIn: ep.bornIn, Came: ep.came, Netns: ep.netns, WrittenFor: string(ep.writtenFor), Due: ep.retryAt,
-		Careful: ep.state.careful(), Trial: ep.trial, Compromises: ep.dumpCompromises(), Distrusted: ep.distrusted, Bare: ep.state.update == updateBare, Unlisted: ep.unlisted,
-		Exposed: ep.exposed, Blind: ep.blind, Shielded: ep.state.rules == rulesShielded, Absent: ep.state.listed == listedMissed, Repair: ep.repair, Conflicts: ep.conflicts, Check: ep.state.check,
-		Attempts: ep.tries, Invalid: errors.Is(ep.lastErr, hns.ErrInvalid), ForSets: ep.waitsForSets(), Turn: ep.turn,
-	}
-	if ep.Pending() {
-		next.Queue = ep.subqueue
-		if ep.changedBy != (policy.Key{}) {
-			next.ChangedBy = ep.changedBy.String()
-		}
+		Version: ep.version, Netns: ep.netns, Due: ep.retryAt, Attempts: ep.tries, Turn: ep.turn,
+		Compromises: ep.dumpCompromises(), Exposed: ep.exposed, Absent: ep.state.listed == listedMissed,
 	}
 	if ep.lastErr != nil {
 		next.Error = ep.lastErr.Error()
@@ -198,15 +189,6 @@ func (ep *Endpoint) dumpCompromises() (out []state.Compromise) {
 
 // DumpDue puts what waits for its time to what a dump says of that.
 func (d *State) DumpDue(due *state.Due) {
-	due.Listing = state.Retry{Attempts: d.listing.retry.Tries, At: d.listing.retry.At}
-	due.Unsettled, due.Turn, due.Read = d.listing.unsettled, d.turn, d.readFrom
-	for name, l := range d.subqueues {
-		due.Queues = append(due.Queues, state.Queue{Name: name, Next: l.next, Order: l.order, Turn: l.turn})
-	}
-	slices.SortFunc(due.Queues, func(a, b state.Queue) int { return cmp.Compare(a.Name, b.Name) })
-	if d.listing.wanted {
-		due.Listing.At = d.clock
-	}
 	for _, id := range slices.Sorted(maps.Keys(d.unread)) {
 		n := d.unread[id]
 		nd := state.Unread{ID: id, Came: n.came, Retry: state.Retry{Attempts: n.Tries, At: n.At}}
@@ -214,8 +196,5 @@ func (d *State) DumpDue(due *state.Due) {
 			nd.Error = n.err.Error()
 		}
 		due.New = append(due.New, nd)
-	}
-	if d.listing.err != nil {
-		due.Listing.Error = d.listing.err.Error()
 	}
 }

@@ -25,7 +25,6 @@ type portrait struct {
 	addrs   []mark[addr]
 	members []mark[*set]
 	refs    []Ref
-	once    []string // RefusedOnce
 }
 
 // mark is what is known of a member.
@@ -64,7 +63,6 @@ func (c *Cache) portrait(s *set) portrait {
 		addrs:   make([]mark[addr], 0, len(s.addrs.bits)),
 		members: make([]mark[*set], 0, len(s.members.bits)),
 		refs:    slices.Collect(maps.Keys(s.refs)),
-		once:    c.refusedOnce(s),
 	}
 	for a, bits := range s.addrs.bits {
 		p.addrs = append(p.addrs, mark[addr]{a, bits})
@@ -150,10 +148,10 @@ func (p *Copy) States() []SetState {
 		s := &p.sets[i]
 		out = append(out, SetState{
 			ID: s.id, Name: s.name.String(), Nested: s.name.Nested(),
-			Members: p.shown(s), Refs: s.references(in[s.of]), RefusedOnce: s.once,
+			Members: p.shown(s), Refs: s.references(in[s.of]),
 			InHNS: s.present, Known: !s.unknown, Rejected: s.refused, Dirty: s.needed && s.dirty(),
 			Fed:   s.defined && !asked[s.of] && !slices.ContainsFunc(s.refs, func(r Ref) bool { return r.Kind.defines() }),
-			Spare: s.spare, Group: s.group, Clings: s.clings, Ending: s.ending, Reading: s.reading, Called: s.calledElse(),
+			Spare: s.spare, Called: s.calledElse(),
 		})
 	}
 	return out

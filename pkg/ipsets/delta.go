@@ -106,9 +106,6 @@ func (t *tracker[K]) refuse() {
 	t.refusal = true
 }
 
-// remembers reports whether another content than what is wanted was refused last.
-func (t *tracker[K]) remembers() bool { return t.refusal && !t.rejected() }
-
 // forgive drops the memory of a refusal.
 func (t *tracker[K]) forgive() {
 	for k, b := range t.bits {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Dump returns the snapshot as text, for tests. What a search knows, RefusedOnce, Spare,
-// Reading and Called are not in it.
+// Dump returns the snapshot as text, for tests. Spare and
+// Called are not in it.
 func (c *Cache) Dump() string { return format(c.Snapshot()) }
 
 // Lines of a dump, in this order; the text up to the end of the line follows.

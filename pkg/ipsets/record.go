@@ -1,8 +1,6 @@
 package ipsets
 
-import (
-	"slices"
-)
+import ()
 
 // Observed is a set of ours as it was read from HNS.
 type Observed struct {
@@ -88,23 +86,6 @@ func (c *Cache) Reject(n Name) {
 		s.addrs.refuse()
 	}
 	c.refresh(s)
-}
-
-// refusedOnce returns the content that HNS refused, in order, if it is remembered and
-// another one is desired. One of members that are gone cannot come back.
-func (c *Cache) refusedOnce(s *set) []string {
-	if !s.addrs.remembers() && !s.members.remembers() {
-		return nil
-	}
-	out := textsOf(slices.Collect(s.addrs.all(refused)))
-	for m := range s.members.all(refused) {
-		if c.byName[m.name] != m {
-			return nil
-		}
-		out = append(out, m.name.String())
-	}
-	slices.Sort(out)
-	return append([]string{}, out...)
 }
 
 // Rejected reports whether HNS refused the content that is desired now. Of a deny twin

@@ -14,19 +14,9 @@ type SetState struct {
 	Rejected bool     // HNS refuses what is desired
 	Dirty    bool     // needed, and HNS has something else
 	Fed      bool     // defined, though nobody asks for it: what rules in HNS may see goes on
-	// RefusedOnce are the members that HNS refused together, where others are desired now: it
-	// is not asked for these first, should they be desired again. Nil: nothing is remembered.
-	RefusedOnce []string
 	// Spare is since when it is in HNS and nobody needs it.
-	Spare time.Time
-	// What a search knows: the group of suspects, 0 for none, whether
-	// HNS refuses to take out what has to go, and whether the write of which the outcome
-	// is not known is a Remove.
-	Group   int
-	Clings  bool
-	Ending  bool
-	Reading Reading
-	Called  string // what HNS calls the set, where that is not Name
+	Spare  time.Time
+	Called string // what HNS calls the set, where that is not Name
 }
 
 // Snapshot returns all sets, by name. It shares nothing with the Cache.

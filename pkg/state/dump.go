@@ -6,7 +6,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
 // Dump is a snapshot of the dataplane's state as plain values, sorted; what the
@@ -40,33 +39,8 @@ type Dump struct {
 
 // Due is what waits for its time, beside pending updates.
 type Due struct {
-	Sets    Retry `json:"sets"`    // a request for sets that failed
-	Listing Retry `json:"listing"` // of endpoints
-	// Spare is the reading of sets that nobody needs, when a write of one is in doubt.
-	Spare Retry `json:"spare,omitzero"`
-	// Unread: our sets were not read yet. Unsettled: no set is deleted, as the last
-	// listing was empty and should not be.
-	Unread    bool `json:"unread,omitempty"`
-	Unsettled bool `json:"unsettled,omitempty"`
-	// Turn of the queue of pending updates that was served last, and the queues of those
-	// who wait in it, by name.
-	Turn   uint64  `json:"turn,omitempty"`
-	Queues []Queue `json:"lanes,omitempty"`
-	// Read is the endpoint at which the last transaction left off reading.
-	Read string `json:"read,omitempty"`
 	// New are endpoints that HNS enumerates and that were not read, or could not be.
 	New []Unread `json:"new,omitempty"`
-}
-
-// Queue is one of the queues that the fair queue of pending updates serves: of a namespace,
-// of "/repair" for what somebody else changed, of "/retry" for what failed.
-type Queue struct {
-	Name string `json:"name"`
-	// Next turn of the queue in which it is served, and the order of those that got the
-	// same.
-	Next  uint64 `json:"next"`
-	Order uint64 `json:"order"`
-	Turn  uint64 `json:"turn,omitempty"` // of its own that was served last
 }
 
 // Unread is an endpoint of which nothing is known but its GUID.
@@ -106,19 +80,8 @@ type Set struct {
 	Since   time.Time `json:"since,omitzero"`    // since when it is needed and not as it should be
 	Spare   time.Time `json:"spare,omitzero"`    // since when it is in HNS and nobody needs it
 	Refused bool      `json:"refused,omitempty"` // HNS refuses what is desired
-	// RefusedOnce are the members that HNS refused last, where others are desired now.
-	RefusedOnce []string `json:"refusedOnce,omitzero"`
-
 	// Again is when HNS is asked again for what it refused, or did not remove.
 	Again *Again `json:"again,omitempty"`
-	// Suspect is the group of sets of one of which HNS refuses what is desired, 0 for
-	// none; Clings, it refuses to take out what has to go; Ending, it is not known
-	// whether the set was removed.
-	Suspect int  `json:"suspect,omitempty"`
-	Clings  bool `json:"clings,omitempty"`
-	Ending  bool `json:"ending,omitempty"`
-	// Reading is what is known of how HNS shows the members.
-	Reading ipsets.Reading `json:"reading,omitzero"`
 }
 
 // Again is a try that is due though nothing changed.
@@ -170,41 +133,21 @@ type Endpoint struct {
 	Next         Next      `json:"next"`
 }
 
-// Next is what the next write of an endpoint depends on, and how it came to
-// it.
+// Next is what the next write of an endpoint depends on.
 type Next struct {
-	Version    hns.Version `json:"version,omitempty"`    // that it is planned from
-	BornFor    string      `json:"bornFor,omitempty"`    // UID of the first pod that owned it
-	BornIn     string      `json:"bornIn,omitempty"`     // the sandbox of that pod then, as the CNI told
-	Came       time.Time   `json:"came,omitzero"`        // when it was first listed
-	Netns      string      `json:"netns,omitempty"`      // GUID of its HNS namespace
-	WrittenFor string      `json:"writtenFor,omitempty"` // UID of the pod that it was last right for
-	Due        time.Time   `json:"due,omitzero"`         // not before
-	Attempts   int         `json:"attempts,omitempty"`   // that failed
-	Error      string      `json:"error,omitempty"`      // of the last one
-	Invalid    bool        `json:"invalid,omitempty"`    // it was an hns.ErrInvalid
-	ForSets    bool        `json:"forSets,omitempty"`    // it was that sets were not ready: they bring the next try
-	Refused    []string    `json:"refused,omitempty"`    // policies of which HNS refuses the rules; "/Id" for a rule that all share
+	Version  hns.Version `json:"version,omitempty"`  // that it is planned from
+	Netns    string      `json:"netns,omitempty"`    // GUID of its HNS namespace
+	Due      time.Time   `json:"due,omitzero"`       // not before
+	Attempts int         `json:"attempts,omitempty"` // that failed
+	Error    string      `json:"error,omitempty"`    // of the last one
+	Refused  []string    `json:"refused,omitempty"`  // policies of which HNS refuses the rules; "/Id" for a rule that all share
 	// Again says when HNS is asked again for what it refused.
-	Again      map[string]Again `json:"again,omitempty"`
-	Careful    bool             `json:"careful,omitempty"`    // one policy at a time
-	Distrusted bool             `json:"distrusted,omitempty"` // what was accepted before is refused
-	Bare       bool             `json:"bare,omitempty"`       // the shared rules are refused as they are
-	// Trial is how many rules of a list of tiers are tried next, and Compromises are
-	// those that HNS refuses.
-	Trial       int          `json:"trial,omitempty"`
+	Again map[string]Again `json:"again,omitempty"`
+	// Compromises are the rules of a list of tiers that HNS refuses.
 	Compromises []Compromise `json:"compromises,omitempty"`
-	Unlisted    int          `json:"unlisted,omitempty"`  // answers in a row with a code of no known meaning
-	Repair      bool         `json:"repair,omitempty"`    // somebody else's doing
-	Conflicts   int          `json:"conflicts,omitempty"` // in a row
-	Turn        uint64       `json:"turn,omitempty"`      // in its Queue
-	Queue       string       `json:"lane,omitempty"`
-	ChangedBy   string       `json:"changedBy,omitempty"` // policy whose change it waits for
-	Check       bool         `json:"check,omitempty"`     // to be read, as its pod is gone
-	Exposed     bool         `json:"exposed,omitempty"`   // it lost its block
-	Shielded    bool         `json:"shielded,omitempty"`  // it cannot be read, and took the block
-	Blind       int          `json:"blind,omitempty"`     // blocks that were added since it was last read
-	Absent      bool         `json:"absent,omitempty"`    // an enumeration that was not believed lacked it
+	Turn        uint64       `json:"turn,omitempty"`    // in the queue of pending updates
+	Exposed     bool         `json:"exposed,omitempty"` // it lost its block
+	Absent      bool         `json:"absent,omitempty"`  // an enumeration that was not believed lacked it
 }
 
 // Policy is one NetworkPolicy.
@@ -248,10 +191,6 @@ type Pod struct {
 	// whose object was deleted before the pod had finished: until then its address is denied.
 	Grace     time.Duration `json:"grace,omitempty"`
 	LostUntil time.Time     `json:"lostUntil,omitzero"`
-	// Listed is when all endpoints had been listed since its CNI told of a local pod, and
-	// Search when they are listed next, as it has those of others only.
-	Listed time.Time `json:"listed,omitzero"`
-	Search Retry     `json:"search,omitzero"`
 	// Start is of a local pod that came while the agent ran, and that was isolated when
 	// its endpoint was first right.
 	Start *Start `json:"start,omitempty"`
