@@ -55,7 +55,7 @@ model: ## Spin checks the model of the transaction, and that its mutants fail
 torture: ## every scenario, disturbed at every call of HNS, in every order
 	@hack/torture.sh
 
-hostile: ## attacks of one tenant on the agent: all sizes, and a search for worse ones
+hostile: ## attacks of one tenant on the agent, in all sizes
 	@hack/hostile.sh
 
 fuzz: ## every fuzz target for a short time (FUZZTIME, default 20s)

@@ -17,9 +17,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(actAsKubectl) != "" {
-		os.Exit(fakeKubectl())
-	}
 	// It stays for a second when the other end was quicker to close.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/moby/spdystream.(*Connection).shutdown"))
 }

@@ -78,7 +78,7 @@ not there, 2 wrong usage.`,
 	o.listFlags(cmd)
 	f := cmd.Flags()
 	f.StringArrayVarP(&o.files, "filename", "f", nil, "`PATH` of the objects: a file, a folder or - (stdin); may be repeated")
-	f.StringVarP(&o.kustomize, "kustomize", "k", "", "`DIR` of a kustomization, which the kubectl in the PATH builds; instead of -f")
+	f.StringVarP(&o.kustomize, "kustomize", "k", "", "`DIR` of a kustomization; instead of -f")
 	f.BoolVar(&o.remove, "delete", false, "plan to delete the objects of these names, rather than to apply them")
 	f.BoolVar(&o.prune, "prune", false, "plan also to delete what --manifests has and these objects have not; Nodes stay")
 	f.BoolVar(&o.all, "all", false, "fold nothing: every flip, end, set, node and unchanged object")
@@ -154,10 +154,10 @@ func (o *planOptions) inNamespace() string {
 }
 
 // objects reads what is to be applied or deleted.
-func (o *planOptions) objects(ctx context.Context, std cli.Streams) (manifest.Objects, []manifest.Warning, error) {
+func (o *planOptions) objects(std cli.Streams) (manifest.Objects, []manifest.Warning, error) {
 	paths, from := o.files, manifest.Options{Stdin: std.In, Inputs: &o.inputs, Change: true, Recursive: o.recursive, Namespace: o.inNamespace()}
 	if o.kustomize != "" {
-		built, err := kustomized(ctx, o.kustomize)
+		built, err := kustomized(o.kustomize)
 		if err != nil {
 			return manifest.Objects{}, nil, err
 		}
@@ -176,7 +176,7 @@ func (o *planOptions) objects(ctx context.Context, std cli.Streams) (manifest.Ob
 
 // plan reports also whether all of the objects can be applied and programmed.
 func (o *planOptions) plan(ctx context.Context, std cli.Streams) (whatif.Plan, bool, error) {
-	objects, loaded, err := o.objects(ctx, std)
+	objects, loaded, err := o.objects(std)
 	if err != nil {
 		return whatif.Plan{}, false, err
 	}

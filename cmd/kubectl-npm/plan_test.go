@@ -85,7 +85,7 @@ func TestPlan(t *testing.T) {
 		{"a cluster policy", "-f " + file("admin.yaml", adminDeny) + " --manifests " + shop, 0, "ClusterNetworkPolicy/no-toolbox: new\n", ""},
 		{"delete a cluster policy that is not there", "-f " + file("admin.yaml", adminDeny) + " --delete --manifests " + shop, 1, "", "kubectl npm: plan: " + filepath.Join(dir, "admin.yaml") + ":1: ClusterNetworkPolicy no-toolbox is not there, so there is nothing to delete; check its name"},
 		{"delete a cluster policy of an agent", "-f " + file("admin.yaml", adminDeny) + " --delete --server " + tiered, 0, "ClusterNetworkPolicy/no-toolbox: deleted\n", ""},
-		{"a bad cluster policy", "-f " + file("bad-admin.yaml", badAdmin) + " --manifests " + shop, 1, "", "kubectl npm: plan: " + filepath.Join(dir, "bad-admin.yaml") + ":1: document 1: ClusterNetworkPolicy bad: spec.priority: is missing; give a number from 0 to 1000"},
+		{"a bad cluster policy", "-f " + file("bad-admin.yaml", badAdmin) + " --manifests " + shop, 1, "", "kubectl npm: plan: " + filepath.Join(dir, "bad-admin.yaml") + ":1: document 1: ClusterNetworkPolicy bad: spec.priority: Required value"},
 		{"not enforced", "-f " + file("older.yaml", older, newPolicy) + " --manifests " + shop, 3, "WARNINGS (1)\n  AdminNetworkPolicy older: NotEnforced: ", ""},
 		{"bad input", "-f " + file("bad.yaml", badPolicy) + " --manifests " + shop, 1, "", "kubectl npm: plan: " + filepath.Join(dir, "bad.yaml") + `:1: document 1: NetworkPolicy sandbox/bad: spec.ingres: unknown field; did you mean ingress?`},
 		{"no policy", "--manifests " + shop, 2, "", "kubectl npm: plan: nothing to plan: give -f PATH of objects, or -k DIR of a kustomization"},

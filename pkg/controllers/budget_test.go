@@ -86,7 +86,7 @@ func bomb(add func(*networkingv1.NetworkPolicySpec, int), bytes, items int) *net
 // large ones a change gets ten, as they take their time to decode.
 func TestHundredPoliciesCostLittle(t *testing.T) {
 	b := policy.DefaultBudgets()
-	for name, add := range effort.Some(t, effort.Of(4, 100, 100), hostile) {
+	for name, add := range effort.Some(t, effort.Of(2, 100, 100), hostile) {
 		for size, tc := range map[string]struct {
 			spec     *networkingv1.NetworkPolicySpec
 			policies int
@@ -103,7 +103,7 @@ func TestHundredPoliciesCostLittle(t *testing.T) {
 				keep := s.Transformer()
 				var list []any
 				for i := range tc.policies {
-					light := &lightPolicy{}
+					light := &networkingv1.NetworkPolicy{}
 					require.NoError(t, light.Unmarshal(data))
 					light.Namespace, light.Name = "x", fmt.Sprint("p", i)
 					kept, err := keep(light)

@@ -16,8 +16,7 @@ func TestAdoptionFile(t *testing.T) {
 	archive := txtar.Archive{
 		Comment: []byte(strings.Join(adoptedCluster, "\n") + "\n"),
 		Files: append(txtar.Parse([]byte(adoptedPolicies)).Files,
-			txtar.File{Name: "today's ids", Data: []byte(adoptedNode(t, todaysID).sim.Dump())},
-			txtar.File{Name: "older ids", Data: []byte(adoptedNode(t, oldID).sim.Dump())}),
+			txtar.File{Name: "hns", Data: []byte(adoptedNode(t).sim.Dump())}),
 	}
 	path := filepath.Join("testdata", "adoption", "azure-npm.txtar")
 	if *update {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -86,8 +85,8 @@ func adoptedRules(sets func(names ...string) string) map[string][]hns.ACL {
 	}
 }
 
-// todaysID and oldID are the rules by which the predecessor's releases gave ids.
-func todaysID(name string) string {
+// azureID is the rule by which Azure NPM gives ids.
+func azureID(name string) string {
 	kind, text, _ := strings.Cut(name, "-")
 	switch kind {
 	case "ns":
@@ -106,37 +105,33 @@ func todaysID(name string) string {
 	case "nslabel-all-namespaces":
 		return ipsets.AllNamespaces().ID()
 	}
-	return fmt.Sprintf("%s%020s", hns.SetIDPrefix, oldID(name)[len(hns.SetIDPrefix):]) // of a name that is no longer given
-}
-
-func oldID(name string) string {
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(name))
-	return fmt.Sprint(hns.SetIDPrefix, sum.Sum32())
+	return fmt.Sprintf("%s%020d", hns.SetIDPrefix, sum.Sum32()) // of a name that is no set's of ours
 }
 
 // adoptedNode is a node as the predecessor left it, with a dataplane of ours
 // that has done nothing yet.
-func adoptedNode(t *testing.T, id func(string) string) *script {
+func adoptedNode(t *testing.T) *script {
 	t.Helper()
 	w := newWorld(t, adoptedPolicies)
 	w.do("endpoint ep-web 10.0.0.1", "endpoint ep-db 10.0.0.2", "endpoint ep-free 10.0.0.3")
 	for _, s := range adoptedSets {
-		p := hns.SetPolicy{ID: id(s.name), Name: s.name, Type: hns.IPSet}
+		p := hns.SetPolicy{ID: azureID(s.name), Name: s.name, Type: hns.IPSet}
 		if s.values != "" {
 			p.Values = strings.Split(s.values, ",")
 		}
 		if s.members != "" {
-			p.Type, p.Values = hns.NestedIPSet, []string{id("empty-emptyhashset")}
+			p.Type, p.Values = hns.NestedIPSet, []string{azureID("empty-emptyhashset")}
 			for member := range strings.FieldsSeq(s.members) {
-				p.Values = append(p.Values, id(member))
+				p.Values = append(p.Values, azureID(member))
 			}
 		}
 		require.NoError(t, w.sim.PutSet(p))
 	}
 	ids := func(names ...string) string {
 		for i, n := range names {
-			names[i] = id(n)
+			names[i] = azureID(n)
 		}
 		return strings.Join(names, ",")
 	}
@@ -164,77 +159,83 @@ func TestAdoption(t *testing.T) {
 	fresh.do("endpoint ep-web 10.0.0.1", "endpoint ep-db 10.0.0.2", "endpoint ep-free 10.0.0.3")
 	fresh.do(append(adoptedCluster, "apply")...)
 
-	for name, id := range map[string]func(string) string{"today's ids": todaysID, "older ids": oldID} {
-		t.Run(name, func(t *testing.T) {
-			w := adoptedNode(t, id)
-			require.Empty(t, w.sim.Calls(), "nothing is touched before the first transaction")
-			all := probes(w.sim, adoptedPeers, 80, 443)
-			before := verdicts(t, w.sim, all)
-			require.Empty(t, gocmp.Diff(verdicts(t, fresh.sim, all), before), "both agents mean the same")
-			had := setsByName(w.sim)
+	w := adoptedNode(t)
+	require.Empty(t, w.sim.Calls(), "nothing is touched before the first transaction")
+	all := probes(w.sim, adoptedPeers, 80, 443)
+	before := verdicts(t, w.sim, all)
+	require.Empty(t, gocmp.Diff(verdicts(t, fresh.sim, all), before), "both agents mean the same")
+	had := setsByName(w.sim)
 
-			stop := watchI4(t, w.sim, before)
-			w.do(append(adoptedCluster, "apply", "calls SetPolicy/Add=1 ACL/Update=2")...)
-			require.True(t, w.report.Converged())
-			require.Equal(t, "sets +1 ~0 -0, endpoints 2", w.report.Plan)
-			requireOnce(t, w.sim.Calls())
-			w.do("advance 59s", "apply", "calls", "observe", "apply", "calls", "advance 2s", "apply")
-			requireOrphansOnly(t, w.sim.Calls(), had, setsByName(fresh.sim))
-			w.do("advance 2m", "apply", "calls")
-			require.Positive(t, stop())
-			require.Empty(t, gocmp.Diff(fresh.sim.Dump(), withoutIDs.ReplaceAllString(w.sim.Dump(), "")), "as if we had always been here")
-			for name, set := range setsByName(w.sim) {
-				if old, ok := had[name]; ok {
-					require.Equal(t, old.ID, set.ID, "%s keeps its id", name)
-				}
-			}
-
-			w.do("dataplane grace=1m")
-			w.do(append(adoptedCluster, "apply", "calls", "observe", "apply", "calls")...)
-			w.do("pod x/api2 10.0.1.9 app=api remote", "apply", "calls SetPolicy/Update=1",
-				"trace 10.0.1.9 -> 10.0.0.1 TCP/80 ep-web in allow")
-			w.do("delete policy x/web", "delete policy x/db", "apply", "advance 2m")
-			w.settle()
-			require.Empty(t, w.sim.Sets(), "sets under any id go when nothing needs them")
-		})
+	stop := watchI4(t, w.sim, before)
+	w.do(append(adoptedCluster, "apply", "calls SetPolicy/Add=1 ACL/Update=2")...)
+	require.True(t, w.report.Converged())
+	require.Equal(t, "sets +1 ~0 -0, endpoints 2", w.report.Plan)
+	requireOnce(t, w.sim.Calls())
+	w.do("advance 59s", "apply", "calls", "observe", "apply", "calls", "advance 2s", "apply")
+	requireOrphansOnly(t, w.sim.Calls(), had, setsByName(fresh.sim))
+	w.do("advance 2m", "apply", "calls")
+	require.Positive(t, stop())
+	require.Empty(t, gocmp.Diff(fresh.sim.Dump(), w.sim.Dump()), "as if we had always been here")
+	for name, set := range setsByName(w.sim) {
+		if old, ok := had[name]; ok {
+			require.Equal(t, old.ID, set.ID, "%s keeps its id", name)
+		}
 	}
+
+	w.do("dataplane grace=1m")
+	w.do(append(adoptedCluster, "apply", "calls", "observe", "apply", "calls")...)
+	w.do("pod x/api2 10.0.1.9 app=api remote", "apply", "calls SetPolicy/Update=1",
+		"trace 10.0.1.9 -> 10.0.0.1 TCP/80 ep-web in allow")
+	w.do("delete policy x/web", "delete policy x/db", "apply", "advance 2m")
+	w.settle()
+	require.Empty(t, w.sim.Sets(), "sets under any id go when nothing needs them")
 }
 
 // TestAdoptionOfWhatIsWrong: the predecessor missed events. A pod that it lets
 // in is shut out, one that it shuts out is let in, and nothing else changes.
 func TestAdoptionOfWhatIsWrong(t *testing.T) {
-	for name, id := range map[string]func(string) string{"today's ids": todaysID, "older ids": oldID} {
-		t.Run(name, func(t *testing.T) {
-			w := adoptedNode(t, id)
-			require.NoError(t, w.sim.PutSet(hns.SetPolicy{ID: id("podlabel-app:api"), Name: "podlabel-app:api", Type: hns.IPSet,
-				Values: []string{"10.0.0.2"}})) // x/db, and not x/api
-			require.NoError(t, w.sim.PutSet(hns.SetPolicy{ID: id("nslabel-team:blue"), Name: "nslabel-team:blue", Type: hns.NestedIPSet,
-				Values: []string{id("empty-emptyhashset"), id("ns-y"), id("ns-z")}}))
-			all := probes(w.sim, adoptedPeers, 80, 443)
-			before := verdicts(t, w.sim, all)
-			fresh := adoptedNode(t, id)
-			after := verdicts(t, fresh.sim, all)
-			require.NotEmpty(t, gocmp.Diff(before, after))
+	w := adoptedNode(t)
+	require.NoError(t, w.sim.PutSet(hns.SetPolicy{ID: azureID("podlabel-app:api"), Name: "podlabel-app:api", Type: hns.IPSet,
+		Values: []string{"10.0.0.2"}})) // x/db, and not x/api
+	require.NoError(t, w.sim.PutSet(hns.SetPolicy{ID: azureID("nslabel-team:blue"), Name: "nslabel-team:blue", Type: hns.NestedIPSet,
+		Values: []string{azureID("empty-emptyhashset"), azureID("ns-y"), azureID("ns-z")}}))
+	all := probes(w.sim, adoptedPeers, 80, 443)
+	before := verdicts(t, w.sim, all)
+	fresh := adoptedNode(t)
+	after := verdicts(t, fresh.sim, all)
+	require.NotEmpty(t, gocmp.Diff(before, after))
 
-			stop := watchI4(t, w.sim, before, after)
-			w.do(append(adoptedCluster, "apply", "calls SetPolicy/Add=1 SetPolicy/Update=2 ACL/Update=2")...)
-			require.Positive(t, stop())
-			require.Empty(t, gocmp.Diff(after, verdicts(t, w.sim, all)))
-		})
-	}
+	stop := watchI4(t, w.sim, before, after)
+	w.do(append(adoptedCluster, "apply", "calls SetPolicy/Add=1 SetPolicy/Update=2 ACL/Update=2")...)
+	require.Positive(t, stop())
+	require.Empty(t, gocmp.Diff(after, verdicts(t, w.sim, all)))
 }
 
-// TestAdoptionOfAnOlderIDLate: the sets cannot be read at first. Nothing is
-// written in between, and the rules that are then written name the sets by the
-// ids that they have.
-func TestAdoptionOfAnOlderIDLate(t *testing.T) {
-	w := adoptedNode(t, oldID)
+// TestAdoptionLate: the sets cannot be read at first, and nothing is written in between.
+func TestAdoptionLate(t *testing.T) {
+	w := adoptedNode(t)
 	all := probes(w.sim, adoptedPeers, 80, 443)
 	stop := watchI4(t, w.sim, verdicts(t, w.sim, all))
 	w.do("fault Network/Get * refuse")
 	w.do(append(adoptedCluster, "! apply", "calls", "advance 1s", "apply", "calls SetPolicy/Add=1 ACL/Update=2")...)
 	require.True(t, w.report.Converged())
 	require.Equal(t, 3, stop())
+}
+
+// TestStrangersID: a set of another program has the name of one of ours, under an id that
+// is not ours. HNS refuses ours, so the rules that need it are left out until the other set
+// is gone.
+func TestStrangersID(t *testing.T) {
+	w := newWorld(t, adoptedPolicies)
+	w.do("endpoint ep-web 10.0.0.1", "endpoint ep-db 10.0.0.2", "endpoint ep-free 10.0.0.3")
+	require.NoError(t, w.sim.PutSet(hns.SetPolicy{ID: hns.SetIDPrefix + "1234567", Name: "podlabel-app:api", Type: hns.IPSet, Values: []string{"10.0.1.2"}}))
+	w.do("dataplane grace=1m")
+	w.do(append(adoptedCluster, "! apply", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-web in block")...)
+	w.do("advance 2m")
+	w.settle()
+	w.do("advance 10m")
+	w.settle()
+	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-web in allow")
 }
 
 // mortal is a process's way to HNS that ends after so many writes: the process
@@ -267,35 +268,27 @@ func (m *mortal) ReplacePolicies(ctx context.Context, endpoint string, policies 
 // TestAdoptionKilled: the process is killed after each single write of the
 // replacement, and a new one goes on. No verdict changes, and the end is the same.
 func TestAdoptionKilled(t *testing.T) {
-	for name, id := range map[string]func(string) string{"today's ids": todaysID, "older ids": oldID} {
-		t.Run(name, func(t *testing.T) {
-			want := adoptedNode(t, id)
-			want.do(append(adoptedCluster, "apply", "advance 2m", "apply")...)
-			kills := 0
-			for dead := true; dead; kills++ {
-				w := adoptedNode(t, id)
-				stop := watchI4(t, w.sim, verdicts(t, w.sim, probes(w.sim, adoptedPeers, 80, 443)))
-				client := &mortal{w.sim, kills}
-				w.dp = dataplane.New(dataplane.Config{Client: client, Node: "n1", Now: w.clock, MaxBatchedACLs: 30})
-				w.do(adoptedCluster...)
-				_, err := w.dp.ApplyDataplane(t.Context(), w.tx)
-				require.NoError(t, err)
-				dead = client.left < 0
+	want := adoptedNode(t)
+	want.do(append(adoptedCluster, "apply", "advance 2m", "apply")...)
+	kills := 0
+	for dead := true; dead; kills++ {
+		w := adoptedNode(t)
+		stop := watchI4(t, w.sim, verdicts(t, w.sim, probes(w.sim, adoptedPeers, 80, 443)))
+		client := &mortal{w.sim, kills}
+		w.dp = dataplane.New(dataplane.Config{Client: client, Node: "n1", Now: w.clock, MaxBatchedACLs: 30})
+		w.do(adoptedCluster...)
+		_, err := w.dp.ApplyDataplane(t.Context(), w.tx)
+		require.NoError(t, err)
+		dead = client.left < 0
 
-				w.do("dataplane grace=1m")
-				w.do(append(adoptedCluster, "apply", "advance 2m", "apply")...)
-				w.settle()
-				require.Positive(t, stop())
-				require.Empty(t, gocmp.Diff(want.sim.Dump(), w.sim.Dump()))
-			}
-			require.Greater(t, kills, 4)
-		})
+		w.do("dataplane grace=1m")
+		w.do(append(adoptedCluster, "apply", "advance 2m", "apply")...)
+		w.settle()
+		require.Positive(t, stop())
+		require.Empty(t, gocmp.Diff(want.sim.Dump(), w.sim.Dump()))
 	}
+	require.Greater(t, kills, 4)
 }
-
-// withoutIDs finds the ids that a dump of HNS shows where they do not follow from
-// the name.
-var withoutIDs = regexp.MustCompile(` id=azure-npm-\d+`)
 
 // setsByName returns the sets of the network.
 func setsByName(sim *hnssim.Sim) map[string]hns.SetPolicy {

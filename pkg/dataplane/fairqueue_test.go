@@ -85,48 +85,6 @@ func TestWaiting(t *testing.T) {
 	require.Equal(t, []state.Span{{From: first, To: w.report.Generation}}, w.report.Waiting)
 }
 
-// TestReadsYield: endpoints whose pod is gone are read one by one. They leave
-// room for what comes meanwhile.
-func TestReadsYield(t *testing.T) {
-	w := turnsWorld(t, 10)
-	for i := range 5 {
-		w.do(fmt.Sprintf("delete pod x/w%02d", i))
-	}
-	w.do("policy one")
-	require.Equal(t, []string{"ep-09"}, w.turns(3))
-	require.Equal(t, 3, w.report.Yielded)
-	require.Equal(t, 3+2, w.report.Calls[hns.OpEndpointGet], "two around the update")
-	require.Equal(t, time.Millisecond, w.report.RetryAfter)
-	w.turns(never)
-	require.Equal(t, 2, w.report.Calls[hns.OpEndpointGet])
-	require.True(t, w.report.Converged())
-}
-
-// TestFailedReadGoesBehind: endpoints whose reads fail slowly are due again before
-// the others were read, and do not take their turn.
-func TestFailedReadGoesBehind(t *testing.T) {
-	w := turnsWorld(t, 4)
-	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-		if c.Op == hns.OpEndpointGet && when == hnssim.Before {
-			w.now = w.now.Add(40 * time.Second)
-		}
-	})
-	for i, ep := range []string{"ep-00", "ep-01"} {
-		w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: ep, Times: -1})
-		w.do(fmt.Sprintf("delete pod x/w%02d", i), fmt.Sprintf("delete pod x/w%02d", 2+i))
-	}
-	var order []string
-	for range 5 {
-		w.sim.ResetCalls()
-		w.tx.SetYield(func(int) bool { return true })
-		_ = w.apply()
-		for _, c := range w.sim.Calls() {
-			order = append(order, c.Target)
-		}
-	}
-	require.Equal(t, []string{"ep-00", "ep-01", "ep-02", "ep-03", "ep-00"}, order)
-}
-
 // TestTurnsOfCauses: a policy on one pod comes next, whatever waits: a policy on
 // all pods, or the changes of all other pods.
 func TestTurnsOfCauses(t *testing.T) {
@@ -166,49 +124,6 @@ func TestTurnsOfCauses(t *testing.T) {
 		w.pod0(9, "")
 		require.Equal(t, []string{"ep-09"}, w.turns(2), "one turn to read it, one to write it")
 	})
-}
-
-// TestTurnsOfNamespaces: a policy of one namespace waits for one endpoint of another, not
-// for one of each of its policies; also for who goes on from a dump.
-func TestTurnsOfNamespaces(t *testing.T) {
-	const pods = 5
-	var text strings.Builder
-	for i := range pods {
-		text.WriteString(policyText(fmt.Sprintf("p%d", i), fmt.Sprintf(`{podSelector: {matchLabels: {app: w%02d}}, ingress: [{ports: [{port: 80}]}]}`, i)))
-	}
-	other := strings.ReplaceAll(policyText("other", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`), "namespace: x", "namespace: z")
-	w := newWorld(t, text.String()+other)
-	w.do("namespace x", "namespace z", "endpoint ep-z 10.0.2.1", "pod z/v 10.0.2.1")
-	for i := range pods {
-		w.do(fmt.Sprintf("endpoint ep-%02d 10.0.1.%d", i, i+1))
-		w.pod0(i, "")
-	}
-	w.do("apply")
-	for i := range pods {
-		w.do(fmt.Sprintf("policy p%d", i))
-	}
-	order := w.turns(yieldEach)
-	w.do("policy other")
-	for range pods {
-		order = append(order, w.turns(yieldEach)...)
-	}
-	require.Equal(t, []string{"ep-00", "ep-01", "ep-z", "ep-02", "ep-03", "ep-04"}, order)
-}
-
-// TestFailedUpdateGoesBehind: an endpoint whose calls fail slowly is due again
-// before the others had their turn, and does not take it.
-func TestFailedUpdateGoesBehind(t *testing.T) {
-	w := turnsWorld(t, 4)
-	w.takes(40 * time.Second)
-	w.sim.Inject(hnssim.Fault{Op: hns.OpACLAdd, Target: "ep-00", Times: -1})
-	w.do("policy all")
-	var order []string
-	for range 4 {
-		w.tx.SetYield(func(int) bool { return true })
-		_ = w.apply()
-		order = append(order, writtenEndpoints(w.sim)...)
-	}
-	require.Equal(t, []string{"ep-00", "ep-01", "ep-02", "ep-03"}, order)
 }
 
 // TestNobodyStarves: HNS manages one endpoint in each transaction, and each brings

@@ -1,7 +1,6 @@
 package dataplane_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 // live lets time pass as in the worker: HNS is observed at every interval, and
@@ -71,7 +70,7 @@ func TestScenario_B7_NoFight(t *testing.T) {
 		}{
 			{5 * time.Minute, 18},  // of 24: the reconciler alone is slow already
 			{10 * time.Second, 24}, // of 720
-		} {
+		}[:effort.Of(1, 2, 2)] {
 			t.Run(name+" "+tc.every.String(), func(t *testing.T) {
 				w := dWorld(t, policyText("p", webFromAPI)+policyText("q", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`))
 				w.do("policy p", "apply")
@@ -180,108 +179,4 @@ func TestDampedEndpointIsReadAgain(t *testing.T) {
 			require.Equal(t, []state.Repair{{Kind: "acl", Object: "ep-1", Pod: "x/w1", Found: tc.found}}, w.report.Repairs)
 		})
 	}
-}
-
-// The read before an Update finds somebody else at work too. What the event asks
-// for is done all the same.
-func TestFlapsOfTheReadBeforeAnUpdate(t *testing.T) {
-	w := dWorld(t, policyText("p", webFromAPI)+policyText("q", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`))
-	w.do("policy p", "policy q", "apply")
-	for range 3 {
-		require.Empty(t, w.foreignWrites())
-		w.do("policy p", "apply", "before Endpoint/Get ep-1 drop-acl ep-1 azure-acl-npm-block-in", "delete policy x/p", "apply", "retry 1ms", "apply")
-		require.True(t, w.report.Converged())
-		w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in block", "trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep-1 in allow")
-	}
-	require.Len(t, w.foreignWrites(), 1)
-}
-
-// Somebody undoes every write within the moment until it is read back. What the
-// event asked for was reached once; what is left is a repair, which waits longer
-// each time.
-func TestFlapsOfTheReadAfterAWrite(t *testing.T) {
-	w := dWorld(t, policyText("p", webFromAPI))
-	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-		if isWrite(c.Op) && c.Target == "ep-1" && when == hnssim.After {
-			w.do(fights["rules"].undo)
-		}
-	})
-	w.do("policy p", "apply", "retry 1ms")
-	writes := 1 + w.live(2*time.Hour, 5*time.Minute, func() {})
-	require.LessOrEqual(t, writes, 24)
-	require.Greater(t, writes, 12, "it never gives up")
-	require.Len(t, w.foreignWrites(), 1)
-	require.Equal(t, uint64(writes), w.dp.Stats().Conflicts.After)
-	w.sim.OnCall(nil)
-	w.settle()
-	w.do("trace 10.0.0.9 -> 10.0.0.1 TCP/80 ep-1 in block")
-}
-
-// One change now and then is no fight.
-func TestFlapsAreForgotten(t *testing.T) {
-	for name, f := range fights {
-		t.Run(name, func(t *testing.T) {
-			w := dWorld(t, policyText("p", webFromAPI))
-			w.do("policy p", "apply")
-			for range 6 {
-				w.do(f.undo, "look", "fold", "apply")
-				require.True(t, w.report.Converged())
-				require.Len(t, w.report.Repairs, 1)
-				require.Empty(t, w.foreignWrites())
-				w.do("advance 30m")
-			}
-		})
-	}
-}
-
-// The state of an endpoint that is gone goes with it, also that of a dispute.
-func TestDampedEndpointGoes(t *testing.T) {
-	w := dWorld(t, policyText("p", webFromAPI))
-	w.do("policy p", "apply")
-	for range 3 {
-		w.do(fights["rules"].undo, "look", "fold", "apply")
-	}
-	require.Len(t, w.foreignWrites(), 1)
-	w.do("no-endpoint ep-1", "delete pod x/w1", "look", "fold", "apply", "calls SetPolicy/Update=1")
-	require.True(t, w.report.Converged())
-	require.Empty(t, w.foreignWrites())
-	require.Zero(t, w.dp.Stats().Damped["acl"])
-}
-
-// While the members of a disputed set are left alone, HNS loses everything, or
-// somebody makes a set that nothing needs, until a policy does: HNS refuses no
-// call, as whether a set is there is always taken over.
-func TestDampedSetComesAndGoes(t *testing.T) {
-	for name, set := range map[string]string{"leaf": "podlabel-app:api", "leaf of a nested set": "ns-y", "nested": "nslabel-kind:evil"} {
-		t.Run(name, func(t *testing.T) {
-			w := dWorld(t, policyText("p", webFromAPI)+policyText("q", `{podSelector: {}, ingress: [{from: [{namespaceSelector: {matchLabels: {kind: evil}}}]}]}`))
-			undo := fmt.Sprintf("put-set %s IPSET 10.7.7.7", set)
-			if name == "nested" {
-				undo = fmt.Sprintf("put-set %s NESTEDIPSET empty-emptyhashset", set)
-			}
-			w.do("policy p", "policy q", "apply")
-			right := w.sim.Dump()
-			for range 9 {
-				w.do(undo, "look", "fold", "apply")
-			}
-			require.Len(t, w.foreignWrites(), 1)
-			require.NotEqual(t, right, w.sim.Dump(), "its repair waits")
-			w.sim.Restart(true)
-			w.do("look", "fold", "apply")
-			require.True(t, w.report.Converged())
-			require.Equal(t, right, w.sim.Dump())
-		})
-	}
-	t.Run("made", func(t *testing.T) {
-		w := dWorld(t, policyText("p", webFromAPI))
-		w.do("dataplane grace=5m")
-		dObjects(w)
-		w.do("apply")
-		for range 12 {
-			w.do("put-set podlabel-app:api IPSET 10.7.7.7", "look", "fold", "apply", "advance 5m", "apply", "calls SetPolicy/Remove=1")
-		}
-		require.Len(t, w.foreignWrites(), 1)
-		w.do("put-set podlabel-app:api IPSET 10.7.7.7", "look", "fold", "apply", "calls", "policy p", "apply", "calls ACL/Add=3 SetPolicy/Add=1 SetPolicy/Update=1")
-		require.True(t, w.report.Converged())
-	})
 }

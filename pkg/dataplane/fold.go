@@ -130,13 +130,6 @@ func (d *core) lookAge(now time.Time) time.Duration {
 func (d *core) takeSets(sets []ipsets.Observed, skip func(ipsets.Name) bool) (drifted []ipsets.Drift) {
 	drifted = d.cache.Observe(sets, skip)
 	d.spelled()
-	adopted := d.cache.TakeAdopted()
-	for _, n := range adopted {
-		d.endpoints.MarkHolders(n)
-	}
-	if len(adopted) > 0 {
-		d.desired.Renamed()
-	}
 	d.endpoints.SetsSeen()
 	return drifted
 }

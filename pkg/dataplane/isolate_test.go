@@ -1,7 +1,6 @@
 package dataplane_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -67,18 +66,6 @@ func TestBlockComesFirst(t *testing.T) {
 			w.settle()
 			w.do(stranger+"block", "trace 10.0.1.5 -> 10.0.0.4 TCP/80 ep in allow")
 		})
-	}
-}
-
-// TestBlockWaitsForNoSet: no set can be written, and the pod is isolated all the same.
-func TestBlockWaitsForNoSet(t *testing.T) {
-	for _, err := range []error{hns.ErrUnavailable, hns.ErrInvalid, hns.ErrUnlisted} {
-		w := newbornWorld(t)
-		writes := w.writesTo("ep")
-		w.sim.Inject(hnssim.Fault{Op: "SetPolicy/Add", Times: -1, Err: err})
-		_ = w.apply()
-		w.do(stranger + "block")
-		require.Equal(t, blockAlone, (*writes)[0], "%v", err)
 	}
 }
 
@@ -167,30 +154,6 @@ func TestLostBlockComesFirst(t *testing.T) {
 	_ = w.apply()
 	w.do(stranger+"block", "trace 10.0.1.5 -> 10.0.0.4 TCP/80 ep in allow")
 	require.Equal(t, blockAlone, (*writes)[1], "%v", *writes)
-}
-
-// TestForeignInOtherBytes: what others have is shown otherwise at each read. That
-// keeps nobody from a rule, nor from an Update.
-func TestForeignInOtherBytes(t *testing.T) {
-	w := newbornWorld(t)
-	w.do("foreign ep Other {}")
-	n := 0
-	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-		if c.Op != hns.OpEndpointGet || when != hnssim.Before {
-			return
-		}
-		n++
-		policies := w.policiesOf("ep")
-		for i, p := range policies {
-			if p.Type == "Other" {
-				policies[i].Settings = fmt.Appendf(nil, `{"hits":%d}`, n)
-			}
-		}
-		require.NoError(t, w.sim.SetPolicies("ep", policies))
-	})
-	w.do("apply", stranger+"block", "delete policy x/p", "apply", "calls ACL/Update=1 SetPolicy/Remove=1",
-		"look", "fold", "apply", "calls", "look", "fold", "apply", "calls")
-	require.Zero(t, w.dp.Stats().Conflicts)
 }
 
 // TestBlindBlocksAreBounded: an endpoint cannot be read, and HNS takes each block and

@@ -103,39 +103,6 @@ func TestLongNames(t *testing.T) {
 	require.Empty(t, w.sim.Sets(), "what nobody names goes under the name that it has")
 }
 
-// TestLongNamesOfOlderBuilds: sets that a build before MaxName made under their whole
-// names are these sets: none is made twice, and as HNS renames none they keep them.
-func TestLongNamesOfOlderBuilds(t *testing.T) {
-	for _, id := range []func(ipsets.Name) string{ipsets.Name.ID, func(n ipsets.Name) string { return oldID(n.String()) }} {
-		w := longWorld(t)
-		text, cut := w.sim.Dump(), longNames(w.dp.Dump())
-		require.Len(t, cut, 3)
-		for name, called := range cut {
-			n, ok := ipsets.ParseName(name, !strings.HasPrefix(name, "podselector-"))
-			require.True(t, ok)
-			text = strings.ReplaceAll(strings.ReplaceAll(text, called, name), n.ID(), id(n))
-		}
-		sim, err := hnssim.ParseDump(text)
-		require.NoError(t, err)
-		w.sim = sim
-		before := sim.Dump()
-		for name := range cut {
-			n, _ := ipsets.ParseName(name, !strings.HasPrefix(name, "podselector-"))
-			require.Equal(t, id(n), setsByName(sim)[name].ID)
-		}
-		for range 2 {
-			w.do("dataplane")
-			longObjects(w, "long")
-			w.do("apply", "calls", goodIn, badOut, twoIn, farIn)
-			require.Empty(t, cmp.Diff(before, w.sim.Dump()))
-			require.Empty(t, longNames(w.dp.Dump()), "HNS calls them as they are")
-			viewed(t, w)
-		}
-		w.do("pod x/good 10.0.1.1 v=version-3 remote", "apply", "calls SetPolicy/Update=1", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in block")
-		w.do("pod x/good 10.0.1.1 v=none remote", "apply", "calls SetPolicy/Update=1", goodIn)
-	}
-}
-
 // TestLongNamesLeftOver: of a policy that went while no process ran its cut names do not
 // tell what belongs into the sets. They keep what they have, but for the leaves of nested
 // ones, which are fed, until the rules that name them are gone, with the next Update.

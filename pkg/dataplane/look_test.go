@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
-	"github.com/winnpm/winnpm/pkg/hns"
 )
 
 // TestWhatATransactionReadCanWait: the sets and the GUIDs were read by the first
@@ -77,74 +76,4 @@ func TestLooksAlternate(t *testing.T) {
 			}
 		})
 	}
-}
-
-// An HNS that shows an address of a set with its mask has what was asked for.
-func TestSetValuesWithMasks(t *testing.T) {
-	w := newWorld(t, policyText("all", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`))
-	w.do("namespace x", "policy all", "endpoint ep 10.0.0.4", "pod x/web 10.0.0.4", "pod x/api 10.0.0.9 app=api remote", "apply")
-	for _, set := range w.sim.Sets() {
-		for i, value := range set.Values {
-			set.Values[i] = value + "/32"
-		}
-		if set.Type == hns.IPSet {
-			require.NoError(t, w.sim.PutSet(set))
-		}
-	}
-	w.do("look", "fold", "apply", "calls", "look", "fold", "apply", "calls")
-	w.do("pod x/api 10.0.0.8 app=api remote", "apply")
-	require.Equal(t, 1, w.writes(), "what is really another address is")
-}
-
-// TestWriteDuringALook: a set is written while a look reads the sets, which show what
-// was there before, and HNS loses the write. The look comes in after it and says nothing
-// of that set; the next one, which shows the same again, does.
-func TestWriteDuringALook(t *testing.T) {
-	w := newWorld(t, policyText("all", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`))
-	w.do("namespace x", "policy all", "endpoint ep 10.0.0.4", "pod x/web 10.0.0.4", "pod x/api 10.0.0.9 app=api remote", "apply")
-	before := w.sim.Sets()
-	sets := dataplane.Look{Sets: true}
-	meanwhile, err := w.dp.Observe(t.Context(), sets)
-	require.NoError(t, err)
-	w.do("pod x/more 10.0.0.8 app=api remote", "apply")
-	for _, set := range before {
-		require.NoError(t, w.sim.PutSet(set))
-	}
-	w.tx.SetObservation(meanwhile)
-	w.do("apply")
-	obs, err := w.dp.Observe(t.Context(), sets)
-	require.NoError(t, err)
-	require.NotNil(t, obs, "the write is not there")
-	w.tx.SetObservation(obs)
-	w.do("apply", "trace 10.0.0.8 -> 10.0.0.4 TCP/80 ep in allow")
-}
-
-// TestLooksHurryAfterALoss: HNS has lost everything, in silence. The first endpoint
-// that is found without its block has all others looked at at once.
-func TestLooksHurryAfterALoss(t *testing.T) {
-	w := newWorld(t, policyText("all", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`))
-	w.do("namespace x", "policy all", "pod x/api 10.0.0.9 app=api remote")
-	for i := range 20 {
-		w.do(fmt.Sprintf("endpoint ep-%02d 10.0.1.%d", i, i+1), fmt.Sprintf("pod x/w%02d 10.0.1.%d", i, i+1))
-	}
-	w.do("apply", "advance 1m")
-	right := w.sim.Dump()
-	w.sim.LoseAll()
-	began := w.now
-	for w.sim.Dump() != right {
-		look, at := w.dp.NextLook()
-		if at.After(w.now) {
-			w.now = at
-		}
-		require.Less(t, w.now.Sub(began), 10*time.Second, "a round takes a minute")
-		obs, err := w.dp.Observe(t.Context(), look)
-		require.NoError(t, err)
-		if obs != nil {
-			w.tx.SetObservation(obs)
-			_ = w.apply()
-			w.now = w.now.Add(w.report.Next())
-		}
-	}
-	w.settle()
-	require.Equal(t, right, w.sim.Dump())
 }

@@ -28,18 +28,6 @@ func TestUnlistedRefusalOfRules(t *testing.T) {
 	}
 }
 
-// TestUnlistedForAMoment: on a pod that is isolated such a code is no refusal before
-// it comes a second time for the same rules.
-func TestUnlistedForAMoment(t *testing.T) {
-	w := newbornWorld(t)
-	w.do("delete policy x/q", "apply", stranger+"block", "policy q")
-	w.sim.Inject(hnssim.Fault{Op: "ACL/Add", Times: 2, Code: 0x80004005})
-	_ = w.apply()
-	w.do("trace 10.9.9.9 -> 10.0.0.4 TCP/443 ep in allow")
-	require.Empty(t, w.report.Warnings)
-	require.Empty(t, w.sim.UnusedFaults())
-}
-
 // TestPodThatComesWhileSetsWait: sets could not be written, and are tried again after
 // a pause. A pod that comes meanwhile is isolated at once.
 func TestPodThatComesWhileSetsWait(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
@@ -177,22 +176,6 @@ func TestOrphanedSetsMove(t *testing.T) {
 	}
 }
 
-// TestOrphanedSetsAreNotWritten: nothing moved, so nothing but the rules is.
-func TestOrphanedSetsAreNotWritten(t *testing.T) {
-	for name, l := range orphans {
-		t.Run(name, func(t *testing.T) {
-			w := l.reached(t, l.before, "old")
-			w.do("dataplane grace=1m")
-			l.tell(w, l.before)
-			w.do("apply", "calls ACL/Update=1", "dataplane grace=1m")
-			l.tell(w, l.before)
-			w.do("apply", "calls", "advance 1m", "apply")
-			w.settle()
-			require.Empty(t, w.sim.Sets())
-		})
-	}
-}
-
 // TestOrphansOfAnOwnerlessEndpoint are fed as long as the endpoint has its
 // rules, by one process after the other.
 func TestOrphansOfAnOwnerlessEndpoint(t *testing.T) {
@@ -222,27 +205,6 @@ func TestOrphanWithoutThePermanentMember(t *testing.T) {
 	l.tell(w, l.before)
 	w.do("fault ACL/Update * refuse", "! apply")
 	require.Equal(t, whole, setsByName(w.sim)[l.set].Values)
-}
-
-// TestOrphansOfThePredecessor: a nested label set of the predecessor may be
-// called as one of ours with another meaning. It keeps its members, which are fed.
-func TestOrphansOfThePredecessor(t *testing.T) {
-	l := orphans["several values"]
-	for _, id := range []func(ipsets.Name) string{ipsets.Name.ID, func(n ipsets.Name) string { return oldID(n.String()) }} {
-		w := orphanWorld(t, l)
-		theirs, leaf := ipsets.NestedLabel("x/db", "app", "v2"), ipsets.PodLabel("app", "v2")
-		put := hns.SetPolicy{ID: id(theirs), Name: theirs.String(), Type: hns.NestedIPSet, Values: []string{id(ipsets.Empty()), id(leaf)}}
-		require.NoError(t, w.sim.PutSet(hns.SetPolicy{ID: id(ipsets.Empty()), Name: ipsets.Empty().String(), Type: hns.IPSet}))
-		require.NoError(t, w.sim.PutSet(hns.SetPolicy{ID: id(leaf), Name: leaf.String(), Type: hns.IPSet, Values: []string{"10.0.1.1"}}))
-		require.NoError(t, w.sim.PutSet(put))
-		w.do(`foreign ep-1 ACL {"Id":"azure-acl-x-db","Action":"Allow","Direction":"In","Priority":222,"LocalAddresses":"` + id(theirs) + `","RuleType":"Switch"}`)
-		w.do("dataplane", "namespace x", "pod x/q 10.0.1.2 app=v2 remote", "pod x/r 10.0.1.3 x/db=v2 remote", "apply", "calls SetPolicy/Update=1",
-			"trace 10.0.1.2 -> 10.0.0.1 TCP/80 ep-1 in allow")
-		require.Equal(t, put, setsByName(w.sim)[theirs.String()])
-		require.Equal(t, []string{"10.0.1.2"}, setsByName(w.sim)[leaf.String()].Values)
-		w.do("no-endpoint ep-1", "observe", "apply", "observe", "apply")
-		require.Empty(t, w.sim.Sets())
-	}
 }
 
 // unusedPort are peers of a rule with a named port; the last one has too many

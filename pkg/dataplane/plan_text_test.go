@@ -71,17 +71,3 @@ held: pod x/late: endpoint not seen yet
 		})
 	}
 }
-
-// TestPlanIsPure: making a plan changes nothing, so the next one is the same.
-func TestPlanIsPure(t *testing.T) {
-	m := newPortModel(t)
-	m.namedPolicy("a", "block", true)
-	m.pod("p", "x", 2, 8080)
-	m.stage()
-	first, err := m.dp.Plan()
-	require.NoError(t, err)
-	require.NotEmpty(t, first.Summary())
-	second, err := m.dp.Plan()
-	require.NoError(t, err)
-	require.Equal(t, first, second)
-}

@@ -154,16 +154,6 @@ func (c *cluster) all() *dataplane.Transaction {
 	return tx
 }
 
-// forgetPolicies deletes all policies in a transaction.
-func (c *cluster) forgetPolicies(tx *dataplane.Transaction) {
-	for key := range c.policies {
-		tx.DeletePolicy(key)
-	}
-	for name := range c.tiers {
-		tx.DeleteClusterPolicy(name)
-	}
-}
-
 // event is one changed object. Another pod of the same name is two: the old one
 // goes and the new one comes.
 type event struct {

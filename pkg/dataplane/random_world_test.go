@@ -292,22 +292,6 @@ func (w *walker) reconcile(tx *dataplane.Transaction) {
 	w.apply(tx)
 }
 
-// twin is a dataplane that learns of the cluster at once, on a node with the
-// same endpoints as the CNI made them.
-func (w *walker) twin() *walker {
-	twin := newWalker(w.t, w.ctx, w.cfg, walkSim(), w.cluster.clone())
-	twin.now = w.now
-	for _, e := range w.sim.Endpoints() {
-		require.NoError(w.t, twin.sim.CreateEndpoint(hnssim.NewEndpoint{
-			ID: e.ID, Addrs: e.Addrs, State: e.State, Policies: append([]hns.EndpointPolicy{}, w.base[e.ID]...),
-		}))
-		twin.base[e.ID] = w.base[e.ID]
-	}
-	twin.apply(twin.cluster.all())
-	twin.settle()
-	return twin
-}
-
 // restarted is a new dataplane on a node as it is.
 func (w *walker) restarted(sim *hnssim.Sim) *walker {
 	again := newWalker(w.t, w.ctx, w.cfg, sim, w.cluster.clone())

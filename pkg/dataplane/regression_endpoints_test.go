@@ -2,111 +2,16 @@ package dataplane_test
 
 import (
 	"fmt"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
-
-// TestEndpointReplacedInAWrite: the endpoint of a running pod is gone when it is
-// written. The one that comes in its place is found without an event.
-func TestEndpointReplacedInAWrite(t *testing.T) {
-	w := newWorld(t, bPolicies)
-	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/w 10.0.0.1", "apply",
-		"no-endpoint ep-1", "policy good", "apply")
-	require.Positive(t, w.report.RetryAfter)
-	w.do("endpoint ep-3 10.0.0.1")
-	w.settle()
-	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-3 in block")
-}
-
-// TestObservationOfWhatIsGone: an endpoint is gone when the observation that saw
-// it comes in. It is not there again.
-func TestObservationOfWhatIsGone(t *testing.T) {
-	w := newWorld(t, bPolicies)
-	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/w 10.0.0.1", "policy good", "apply", "look",
-		"no-endpoint ep-1", "delete pod x/w", "apply", "fold", "apply", "calls")
-	require.Len(t, w.dp.Dump().Endpoints, 1)
-}
-
-// TestStaleEmptyObservation: it saw no endpoint, but they were listed since. The
-// node is settled, and sets are deleted.
-func TestStaleEmptyObservation(t *testing.T) {
-	w := newWorld(t, bPolicies)
-	w.do("namespace x", "apply", "look", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "policy good", "apply",
-		"fold", "delete policy x/good", "apply")
-	require.Equal(t, 1, w.report.Calls["SetPolicy/Remove"])
-}
-
-// TestSomebodyKeepsChangingAnEndpoint: it is planned anew in the next round, which
-// comes later and later, and quietly at first; the others are written.
-func TestSomebodyKeepsChangingAnEndpoint(t *testing.T) {
-	w := newWorld(t, bPolicies)
-	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/w 10.0.0.1", "pod x/v 10.0.0.2",
-		"policy good", "policy later", "apply", "delete policy x/later")
-	changes := 0
-	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-		if c.Op == "Endpoint/Get" && c.Target == "ep-1" && when == hnssim.Before {
-			require.Less(t, changes, 100, "it spins")
-			changes++
-			w.do(fmt.Sprintf(`foreign ep-1 ACL {"Id":"azure-acl-z.p%d","Action":"Allow","Direction":"In","RuleType":"Switch","Priority":222}`, changes))
-		}
-	})
-	w.do("apply", "calls ACL/Update=1", "retry 1ms", "trace 10.0.1.1 -> 10.0.0.2 TCP/443 ep-2 in block")
-	w.do("advance 1ms", "apply", "calls", "retry 1s")
-	require.Empty(t, w.report.Warnings, "once or twice is nobody's concern")
-	w.do("advance 1s", "apply", "calls", "retry 1s")
-	require.NotEmpty(t, w.report.Warnings)
-	w.do("advance 1s", "apply", "calls", "retry 2s")
-	require.Equal(t, state.Conflicts{Before: 4}, w.dp.Stats().Conflicts)
-	require.Equal(t, 4, changes, "one read for each try")
-	w.sim.OnCall(nil)
-	w.settle()
-	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep-1 in block")
-	require.Len(t, w.report.Warnings, 1)
-	require.Equal(t, state.ReasonForeignWrites, w.report.Warnings[0].Reason, "it were rules with our prefix")
-}
-
-// TestEndpointIsAnotherPodsBeforeItsUpdate: the read right before an Update shows
-// another address. What was planned for its pod is not written.
-func TestEndpointIsAnotherPodsBeforeItsUpdate(t *testing.T) {
-	w := newWorld(t, bPolicies)
-	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "policy good", "policy later", "apply", "delete policy x/good")
-	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-		if c.Op != "Endpoint/Get" || when != hnssim.Before {
-			return
-		}
-		e := w.sim.Endpoints()[0]
-		require.NoError(t, w.sim.DeleteEndpoint(e.ID))
-		require.NoError(t, w.sim.CreateEndpoint(hnssim.NewEndpoint{
-			ID: e.ID, Addrs: []netip.Addr{mustAddr("10.0.0.9")}, Policies: e.Policies,
-		}))
-	})
-	w.do("apply", "calls")
-	require.Empty(t, cmp.Diff([]string{"10.0.0.9"}, w.dp.Dump().Endpoints[0].Addrs))
-}
-
-// TestAcceptedBeforeAndRefusedNow: HNS refuses a rule that it took before. What
-// is edited or deleted goes all the same, and the pod stays isolated.
-func TestAcceptedBeforeAndRefusedNow(t *testing.T) {
-	w := newWorld(t, bPolicies)
-	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1 app=odd", "policy bad", "policy later", "policy good", "apply")
-	w.sim.RejectACL(func(a hns.ACL) bool { return a.LocalPorts == "6666" })
-	w.do("delete policy x/later", "! apply", "retry 30s",
-		"trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep in block", "trace 10.0.1.1 -> 10.0.0.1 TCP/6666 ep in block")
-	require.Equal(t, []state.Warning{{
-		Object: "x/bad", Kind: "NetworkPolicy", Reason: state.ReasonHNSRejected,
-		Message: "HNS refuses its rules on endpoint ep (0x803b000d HCN_E_INVALID_POLICY): they are left out there until they change or HNS takes them; it is asked again",
-	}}, w.report.Warnings)
-}
 
 // TestSharedRuleAcceptedBeforeAndRefusedNow: the same of a rule that all policies
 // share, here the node's.
@@ -117,46 +22,6 @@ func TestSharedRuleAcceptedBeforeAndRefusedNow(t *testing.T) {
 	w.do("delete policy x/later", "! apply", "retry 30s", "trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep in block")
 	require.Len(t, w.report.Warnings, 1)
 	require.Contains(t, w.report.Warnings[0].Message, "azure-acl-npm-node")
-}
-
-// TestRefusedPolicyIsTriedWhenItComesBack: it changed and changed back.
-func TestRefusedPolicyIsTriedWhenItComesBack(t *testing.T) {
-	w := newWorld(t, bPolicies)
-	refuse := true
-	w.sim.RejectACL(func(a hns.ACL) bool { return refuse && a.LocalPorts == "6666" })
-	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1 app=odd", "policy bad", "! apply",
-		"pod x/w 10.0.0.1 app=even", "apply")
-	refuse = false
-	w.do("pod x/w 10.0.0.1 app=odd", "apply", "trace 10.0.1.1 -> 10.0.0.1 TCP/6666 ep in allow")
-	require.Empty(t, w.report.Warnings)
-}
-
-// TestHeldPodsAreInOrder, whatever the order of the map that they are in.
-func TestHeldPodsAreInOrder(t *testing.T) {
-	w := newWorld(t, "")
-	var want []string
-	for i := range 9 {
-		w.do(fmt.Sprintf("pod x/p%d 10.0.0.%d", i, i+1))
-		want = append(want, fmt.Sprintf("x/p%d", i))
-	}
-	w.do("apply")
-	var got []string
-	for _, p := range w.dp.Dump().Pending {
-		got = append(got, p.Pod)
-	}
-	require.Empty(t, cmp.Diff(want, got))
-}
-
-// TestEmptyListingIsRepeated: while pods run, an enumeration without any endpoint is
-// not believed. It is repeated without an event, and finds the endpoint that
-// was made anew under its old GUID.
-func TestEmptyListingIsRepeated(t *testing.T) {
-	w := newWorld(t, bPolicies)
-	w.do("namespace x", "endpoint ep-1 10.0.0.1", "pod x/w 10.0.0.1", "policy good", "apply",
-		"pod x/w 10.0.0.1 finished", "apply", "no-endpoint ep-1", "pod x/w 10.0.0.1", "apply", "retry 1ms")
-	w.do("endpoint ep-1 10.0.0.1")
-	w.settle()
-	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in block")
 }
 
 // TestHiddenEndpointsAreReadOutsideTheApplyLock: endpoints drop out of listings while
@@ -222,43 +87,6 @@ func TestRefusedSetOfANamedPort(t *testing.T) {
 	}
 }
 
-// TestOpenAndUnreadable: an endpoint was read once and cannot be read again, for
-// whatever time, when its pod comes. It gets its block in the same transaction all
-// the same, once, and the rest when it can be read.
-func TestOpenAndUnreadable(t *testing.T) {
-	w := newWorld(t, bPolicies)
-	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "apply")
-	w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "ep-1", Times: 20, Code: 0x803B0031})
-	w.do("observe", "pod x/w 10.0.0.1", "policy good", "! apply", "trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep-1 in block", "calls SetPolicy/Add=1 ACL/Add=1")
-	for range 60 {
-		report, err := w.dp.ApplyDataplane(t.Context(), dataplane.NewTransaction())
-		require.NoError(t, err)
-		w.report = report
-		w.now = w.now.Add(max(report.RetryAfter, time.Second))
-		require.LessOrEqual(t, w.sim.Counts()[hns.OpACLAdd], 2)
-	}
-	require.True(t, w.report.Converged())
-	w.do("pod x/api 10.0.1.1 app=api remote", "apply", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in allow")
-}
-
-// TestUnreadableEndpointIsTold: HNS lists an endpoint that nobody can read. Others are
-// found, and a warning names it with the code until it can be read.
-func TestUnreadableEndpointIsTold(t *testing.T) {
-	w := newWorld(t, bPolicies)
-	w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "ep-1", Times: 3, Code: 0x803B0031})
-	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/v 10.0.0.2", "policy good", "! apply",
-		"trace 10.0.1.1 -> 10.0.0.2 TCP/443 ep-2 in block")
-	require.Len(t, w.report.Warnings, 1)
-	require.Equal(t, "ep-1", w.report.Warnings[0].Object)
-	require.Contains(t, w.report.Warnings[0].Message, "0x803b0031")
-	for range 5 {
-		w.now = w.now.Add(w.report.Next())
-		_ = w.apply()
-	}
-	require.Empty(t, w.report.Warnings)
-	require.Len(t, w.dp.Dump().Endpoints, 2)
-}
-
 // TestStrangerIsReadAgain: one read says that an endpoint is elsewhere. Its pod has no
 // other, so it is read once more, and less and less often; without a pod that waits it
 // is never read.
@@ -279,19 +107,6 @@ func TestStrangerIsReadAgain(t *testing.T) {
 	require.Equal(t, 1, w.sim.Counts()[hns.OpEndpointGet], "ep-1 only")
 	w.do("fold", "apply")
 	require.Zero(t, w.sim.Counts()[hns.OpEndpointGet])
-}
-
-// TestConflictUnderAGUIDInCapitals: HNS shows them so, and somebody takes our rules
-// away before an update. The endpoint is planned anew, and there is no second one.
-func TestConflictUnderAGUIDInCapitals(t *testing.T) {
-	w := newWorld(t, bPolicies)
-	w.do("namespace x", "endpoint ep-1 10.0.0.1", "pod x/w 10.0.0.1", "policy good", "apply")
-	w.sim.SetPersonality(hnssim.Personality{Seed: 1, Spelling: hnssim.Spelling{UpperGUIDs: true}})
-	require.NoError(t, w.sim.LoseRules("ep-1"))
-	w.do("policy later", "apply")
-	w.settle()
-	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep-1 in allow", "trace 10.0.1.1 -> 10.0.0.1 TCP/444 ep-1 in block")
-	require.Len(t, w.dp.Dump().Endpoints, 1)
 }
 
 // TestPodWithAnotherAddress: a pod keeps its UID and gets another address. What HNS has of the

@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -48,21 +47,6 @@ func TestNoWindow_UnknownSet(t *testing.T) {
 	w.do("pod x/r 10.0.1.2 a=v1 remote", "fault SetPolicy/Update * refuse", "! apply",
 		"pod x/q 10.0.1.1 a=v2 b=v1 remote", "apply", "calls")
 	w.settle()
-}
-
-// TestSetsBackOff: writes that never get through are tried after 1, 2, 4 … 30 s
-// although the sets can be read in between.
-func TestSetsBackOff(t *testing.T) {
-	w := newWorld(t, bPolicies)
-	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "policy good")
-	w.sim.Inject(hnssim.Fault{Op: "SetPolicy/Add", Times: -1})
-	var waits []string
-	for range 7 {
-		_ = w.apply()
-		waits = append(waits, w.report.Next().String())
-		w.now = w.now.Add(w.report.Next())
-	}
-	require.Equal(t, []string{"1s", "2s", "4s", "8s", "16s", "30s", "30s"}, waits)
 }
 
 // TestSetInUseByOthers: a rule on an endpoint that was never listed names one of
@@ -138,29 +122,6 @@ func TestRefusedOnTheWay(t *testing.T) {
 	w.do("trace 10.0.1.3 -> 10.0.0.1 TCP/80 ep in allow", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in block")
 }
 
-// TestOrphanGetsItsName: a rule that was found names a set of ours that somebody
-// renamed. A policy defines the set, and who held it under the other name holds
-// it still.
-func TestOrphanGetsItsName(t *testing.T) {
-	w := newWorld(t, bPolicies)
-	id := ipsets.PodLabel("app", "api").ID()
-	require.NoError(t, w.sim.PutSet(hns.SetPolicy{ID: id, Name: "renamed", Type: hns.IPSet}))
-	require.NoError(t, w.sim.CreateEndpoint(hnssim.NewEndpoint{ID: "left", Addrs: []netip.Addr{mustAddr("10.0.0.7")},
-		Policies: []hns.EndpointPolicy{hns.NewACLPolicy(hns.ACL{
-			ID: "azure-acl-x.old", Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: hns.PriorityAllow, LocalAddresses: id,
-		})}}))
-	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "apply", "policy good", "apply")
-	held := func() {
-		at := slices.IndexFunc(w.dp.Dump().Sets, func(s state.Set) bool { return s.ID == id })
-		require.Contains(t, w.dp.Dump().Sets[at].Holders, "applied left")
-	}
-	held()
-	w.do("pod x/v 10.0.0.2", "apply") // lists the endpoints
-	held()
-	w.do("delete policy x/good", "apply")
-	held()
-}
-
 // TestObservationsOutOfOrder: an older one that comes in after a newer one would
 // undo what was seen since; it does nothing.
 func TestObservationsOutOfOrder(t *testing.T) {
@@ -183,41 +144,4 @@ func TestNodeAddressOfIPv6(t *testing.T) {
 	var tx dataplane.Transaction
 	tx.SetNodeAddrs([]netip.Addr{mustAddr("10.1.0.4"), mustAddr("fd00::4")})
 	require.Equal(t, 1, tx.Len())
-}
-
-// TestIdsOfSetsInCapitals: HNS shows them so, rules and members too. A new process
-// knows its sets, and neither it nor a look writes anything.
-func TestIdsOfSetsInCapitals(t *testing.T) {
-	text := policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}, {namespaceSelector: {matchLabels: {kind: evil}}}]}]}`)
-	w := dWorld(t, text)
-	w.sim.SetPersonality(hnssim.Personality{Seed: 1, Spelling: hnssim.Spelling{UpperSetIDs: true}})
-	w.do("policy p", "apply", "observe", "apply", "calls")
-	again := dWorldOn(t, text, w)
-	again.do("policy p", "apply", "calls", "observe", "apply", "calls")
-	require.Empty(t, again.report.Warnings)
-}
-
-// TestAddressesOfSetsWithAMask: HNS shows "10.0.0.1/32". Neither a look nor a new
-// process writes anything.
-func TestAddressesOfSetsWithAMask(t *testing.T) {
-	text := policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`)
-	w := dWorld(t, text)
-	w.sim.SetPersonality(hnssim.Personality{Seed: 1, Spelling: hnssim.Spelling{HostMask: true}})
-	w.do("policy p", "apply", "observe", "apply", "calls")
-	again := dWorldOn(t, text, w)
-	again.do("policy p", "apply", "calls")
-}
-
-// TestSpareSetsGoOnAQuietNode: nothing happens after the last event. The report asks
-// for a transaction when the grace period is over, and it removes them.
-func TestSpareSetsGoOnAQuietNode(t *testing.T) {
-	w := dWorld(t, policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`))
-	w.do("dataplane grace=10s")
-	dObjects(w)
-	w.do("policy p", "apply", "delete policy x/p", "apply", "calls ACL/Update=3")
-	require.Equal(t, 10*time.Second, w.report.Next())
-	require.True(t, w.report.Converged())
-	w.do("advance 10s", "apply", "calls SetPolicy/Remove=1")
-	require.Zero(t, w.report.Next())
-	require.Empty(t, w.sim.Sets())
 }

@@ -12,16 +12,6 @@ import (
 )
 
 const bugWeb = `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`
-const bugDB = `{podSelector: {matchLabels: {app: db}}, ingress: [{from: [{podSelector: {matchLabels: {app: other}}}]}]}`
-
-// TestDetachedEndpointKeepsItsSets: an endpoint that listings lack but a read by GUID shows is there: its rules
-// name sets, and HNS would refuse their removal and with it every other one.
-func TestDetachedEndpointKeepsItsSets(t *testing.T) {
-	w := newWorld(t, policyText("p", bugWeb)+policyText("q", bugDB))
-	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/w1 10.0.0.1 app=web", "pod x/w2 10.0.0.2 app=db",
-		"policy p", "policy q", "apply", "state ep-1 Detached", "observe", "apply", "advance 6m", "observe", "apply",
-		"delete policy x/q", "apply")
-}
 
 // TestRuleNamesTwoMissingSets: HNS lost everything. An Add is not made, as the endpoint is another; the Update that
 // comes instead names two sets that are not there, so the error cannot name one. The sets are read again without
@@ -32,29 +22,6 @@ func TestRuleNamesTwoMissingSets(t *testing.T) {
 	w.sim.Restart(true)
 	w.do("policy q", "apply", "calls", "! apply")
 	w.settle()
-}
-
-// TestObserveGoesOnPastOneEndpoint: one endpoint that cannot be read does not end the reconcile (I9).
-func TestObserveGoesOnPastOneEndpoint(t *testing.T) {
-	w := newWorld(t, policyText("p", bugWeb))
-	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/w1 10.0.0.1 app=web", "pod x/w2 10.0.0.2 app=web",
-		"policy p", "apply", "state ep-1 Detached", "fault Endpoint/Get ep-1 refuse", "observe")
-}
-
-// TestFailedCheckIsRetried: the read of an endpoint whose pod is gone fails once.
-func TestFailedCheckIsRetried(t *testing.T) {
-	w := newWorld(t, policyText("p", bugWeb))
-	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1 app=web", "policy p", "apply",
-		"delete pod x/w", "no-endpoint ep", "fault Endpoint/Get ep refuse", "! apply")
-	require.Positive(t, w.report.RetryAfter)
-}
-
-// TestRefusalGoesWithThePolicy: a policy that was refused is tried again when it is deleted and made anew.
-func TestRefusalGoesWithThePolicy(t *testing.T) {
-	w := newWorld(t, policyText("p", `{podSelector: {}, ingress: [{ports: [{port: 6666}]}]}`))
-	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "policy p", "reject port 6666", "! apply",
-		"delete policy x/p", "apply", "reject nothing", "policy p", "apply")
-	require.Empty(t, w.report.Warnings)
 }
 
 // TestDryRunDoesNotSpin: a dry run does not ask for another one at once.

@@ -1,7 +1,6 @@
 package dataplane_test
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -11,55 +10,8 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
-
-// TestRemovalFailsForGood: HNS never removes one set, whatever it answers. The others
-// go, with all leaves that it does not contain; no event waits; the node says that all
-// is well, with a warning; and the set is asked for alone, ever more rarely.
-func TestRemovalFailsForGood(t *testing.T) {
-	for _, class := range []error{hns.ErrInvalid, hns.ErrInUse, hns.ErrUnlisted, hns.ErrNotFound, hns.ErrUnavailable} {
-		for _, bad := range []string{"nslabel-team:a", "podlabel-app:api"} {
-			t.Run(fmt.Sprintf("%v %s", class, bad), func(t *testing.T) {
-				w := newWorld(t, policyText("p", `{podSelector: {}, ingress: [{from: [{namespaceSelector: {matchLabels: {team: a}}, podSelector: {matchLabels: {app: api}}}]}]}`)+
-					policyText("later", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {b: v1}}}]}]}`))
-				w.refuse(bad, class, 0x80004005, hns.Remove)
-				w.do("namespace x", "namespace y team=a", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "pod y/a 10.0.1.1 app=api remote",
-					"policy p", "apply", "delete policy x/p", "! apply")
-				for range 6 { // those that were in one request go one after the other when HNS does not answer
-					if errors.Is(class, hns.ErrUnavailable) {
-						w.now = w.now.Add(w.report.Next())
-						_ = w.apply()
-					}
-				}
-				want := []string{bad}
-				if bad == "nslabel-team:a" {
-					want = []string{"empty-emptyhashset", "ns-y", bad}
-				}
-				require.Equal(t, want, setNamesOf(w.sim))
-				require.True(t, w.report.Converged())
-				require.Zero(t, w.report.Unprogrammed)
-				require.Equal(t, []state.Warning{{Object: bad, Kind: "Set", Reason: state.ReasonHNSRejected,
-					Message: "HNS does not remove the set (0x80004005 E_FAIL): nothing needs it; it is tried again"}}, w.report.Warnings)
-				var pauses []time.Duration
-				for last := w.now; len(pauses) < 12; {
-					w.now = w.now.Add(w.report.Next())
-					_ = w.apply()
-					if w.report.Calls["SetPolicy/Remove"] > 0 {
-						pauses = append(pauses, w.now.Sub(last))
-						last = w.now
-					}
-				}
-				require.Equal(t, 10*time.Minute, pauses[len(pauses)-1], "%v", pauses)
-
-				w.do("policy later", "pod x/b 10.0.1.2 b=v1 remote", "apply", "trace 10.0.1.2 -> 10.0.0.1 TCP/80 ep in allow")
-				w.do("policy p", "apply", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in allow")
-				require.Empty(t, w.report.Warnings, "it is needed again")
-			})
-		}
-	}
-}
 
 // TestUnknownRemovalDelaysNobody: HNS hangs at a removal, and then cannot be read. What
 // comes in is written all the same.

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -153,39 +152,6 @@ func TestPauseAfterSlowFailures(t *testing.T) {
 	}
 }
 
-// TestScenario_B7_RepairIsSaidOnce: for each object one line, with what somebody
-// had done to it.
-func TestScenario_B7_RepairIsSaidOnce(t *testing.T) {
-	w := dWorld(t, policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}, namespaceSelector: {matchLabels: {team: x}}}]}]}`))
-	w.do("policy p", "apply")
-	before := w.sim.Dump()
-	w.do("drop-acl ep-1 azure-acl-npm-block-in",
-		`foreign ep-1 ACL {"Id":"azure-acl-npm-node","Action":"Allow","Direction":"In","Priority":201,"RuleType":"Switch"}`,
-		`foreign ep-2 ACL {"Id":"azure-acl-x.q","Action":"Allow","Direction":"In","Priority":222,"RuleType":"Switch"}`)
-	w.clear("ep-3")
-	w.do("put-set podlabel-app:api IPSET 10.9.9.1,10.9.9.2", "put-set nslabel-team:x NESTEDIPSET empty-emptyhashset")
-	w.do("look", "fold", "apply")
-	want := []state.Repair{
-		{Kind: "acl", Object: "ep-1", Pod: "x/w1", Found: "1 rule missing, 1 unknown"},
-		{Kind: "acl", Object: "ep-2", Pod: "x/w2", Found: "1 rule unknown"},
-		{Kind: "acl", Object: "ep-3", Pod: "x/w3", Found: "2 rules missing"},
-		{Kind: "set", Object: "nslabel-team:x", Found: "1 member missing"},
-		{Kind: "set", Object: "podlabel-app:api", Found: "2 members missing, 2 added"},
-	}
-	require.Empty(t, cmp.Diff(want, w.report.Repairs))
-	w.requireAgreement(want)
-	require.Empty(t, cmp.Diff(before, w.sim.Dump()))
-	w.do("look", "fold", "apply", "calls")
-	require.Empty(t, w.report.Repairs, "said once")
-	w.requireAgreement(want)
-
-	for _, ep := range []string{"ep-1", "ep-2", "ep-3"} {
-		w.clear(ep)
-	}
-	w.do("drop-set nslabel-team:x", "look", "fold", "apply")
-	require.Contains(t, w.report.Repairs, state.Repair{Kind: "set", Object: "nslabel-team:x", Found: "gone"})
-}
-
 // An endpoint is repaired when all of it is, not when the first of two requests
 // got through; what is found meanwhile is part of the same trouble.
 func TestRepairIsSaidWhenItIsDone(t *testing.T) {
@@ -204,66 +170,4 @@ func TestRepairIsSaidWhenItIsDone(t *testing.T) {
 	require.Equal(t, want, w.report.Repairs)
 	w.requireAgreement(want)
 	require.Equal(t, map[string]uint64{"set": 0, "acl": 1}, w.dp.Stats().DriftFound)
-}
-
-// A reply that is lost does not make the repair somebody else's.
-func TestRepairWithALostReply(t *testing.T) {
-	w := dWorld(t, policyText("p", webFromAPI))
-	w.do("policy p", "apply", "put-set podlabel-app:api IPSET 10.9.9.9")
-	w.clear("ep-1")
-	w.do("fault ACL/Add ep-1 lose", "fault SetPolicy/Update * lose", "look", "fold", "! apply")
-	require.Empty(t, w.report.Repairs)
-	var all []state.Repair
-	for range 3 {
-		w.now = w.now.Add(time.Second)
-		_ = w.apply()
-		all = append(all, w.report.Repairs...)
-	}
-	require.True(t, w.report.Converged())
-	require.Len(t, all, 2)
-	require.Equal(t, []string{"acl", "set"}, []string{all[0].Kind, all[1].Kind}, "the pod had lost its block, which waits for no set")
-	w.requireAgreement(all)
-}
-
-// What needs no write is no repair: rules that nobody wants any more, those of an
-// endpoint without a pod, and a set that nothing needs.
-func TestNothingToRepair(t *testing.T) {
-	none := map[string]uint64{"set": 0, "acl": 0}
-	w := dWorld(t, policyText("p", webFromAPI))
-	w.do("dataplane grace=5m")
-	dObjects(w)
-	w.do("policy p", "apply")
-
-	t.Run("the policy goes with the rules", func(t *testing.T) {
-		for _, ep := range []string{"ep-1", "ep-2", "ep-3"} {
-			w.clear(ep)
-		}
-		w.do("look", "fold", "delete policy x/p", "apply", "calls")
-		require.Empty(t, w.report.Repairs)
-		require.Equal(t, map[string]uint64{"set": 0, "acl": 3}, w.dp.Stats().DriftFound)
-	})
-	t.Run("a set that nothing needs", func(t *testing.T) {
-		w.do("put-set podlabel-app:api IPSET 10.9.9.9", "look", "fold", "apply", "calls")
-		w.do("drop-set podlabel-app:api", "look", "fold", "apply", "calls")
-		require.Zero(t, w.dp.Stats().DriftFound["set"])
-	})
-	t.Run("a set that somebody makes", func(t *testing.T) {
-		w.do("put-set podlabel-a:b IPSET 10.9.9.9", "look", "fold", "apply", "calls", "advance 5m", "apply", "calls SetPolicy/Remove=1")
-		require.Equal(t, []state.Repair{{Kind: "set", Object: "podlabel-a:b", Found: "made by somebody else"}}, w.report.Repairs)
-		w.requireAgreement(w.report.Repairs)
-	})
-	t.Run("an endpoint without a pod", func(t *testing.T) {
-		w := dWorld(t, policyText("p", webFromAPI))
-		w.do("policy p", "apply", "delete pod x/w1", "apply")
-		w.clear("ep-1")
-		w.do("look", "fold", "apply", "calls")
-		require.Equal(t, none, w.dp.Stats().DriftFound)
-	})
-	t.Run("before anything was read", func(t *testing.T) {
-		w := dWorld(t, policyText("p", webFromAPI))
-		w.do("policy p", "apply", "dataplane", "policy p")
-		w.sim.Inject(hnssim.Fault{Op: hns.OpNetworkGet, Nth: 2})
-		w.do("look", "fold", "! apply")
-		require.Equal(t, none, w.dp.Stats().DriftFound)
-	})
 }

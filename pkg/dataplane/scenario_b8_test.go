@@ -117,7 +117,7 @@ func TestScenario_B8_PoliciesWhilePodsAreRelabelled(t *testing.T) {
 	})
 	all.Wait()
 	w.settle()
-	require.Zero(t, w.dp.Stats().Pinned)
+	require.Zero(t, pinned(w.dp.Dump()))
 
 	want := b8World(t)
 	for _, np := range edited[b8Events-b8Policies:] {

@@ -45,27 +45,6 @@ func packet(src, dst string, port uint16) hnssim.Packet {
 	return hnssim.Packet{Src: mustAddr(src), Dst: mustAddr(dst), Protocol: 6, DstPort: port}
 }
 
-// TestScenario_C2_EndpointAppearsLater: the endpoint comes 40 s after the pod's
-// event, and no event follows. Only time passes.
-func TestScenario_C2_EndpointAppearsLater(t *testing.T) {
-	w := newWorld(t, cPolicies)
-	w.do("namespace x", "pod x/web 10.0.0.1 app=web", "policy web", "apply", "retry 1s")
-	require.Equal(t, 1, w.report.Pending)
-	begun := w.now
-	lists := 0
-	for w.report.RetryAfter > 0 {
-		w.now = w.now.Add(w.report.RetryAfter)
-		if w.now.Sub(begun).Seconds() >= 40 && len(w.sim.Endpoints()) == 0 {
-			w.do("endpoint ep 10.0.0.1")
-		}
-		w.do("apply")
-		lists += w.report.Calls["Endpoint/Enumerate"]
-	}
-	require.LessOrEqual(t, w.now.Sub(begun).Seconds(), 70.0)
-	require.Equal(t, 6, lists, "after 1, 3, 7, 15, 31 and 61 s")
-	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in block")
-}
-
 // TestScenario_C3_OneListingErrorThenQuiet: it is tried again without an event.
 func TestScenario_C3_OneListingErrorThenQuiet(t *testing.T) {
 	w := newWorld(t, cPolicies)
@@ -75,43 +54,6 @@ func TestScenario_C3_OneListingErrorThenQuiet(t *testing.T) {
 	w.do("advance 1s", "apply", "calls SetPolicy/Add=1 ACL/Add=1", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in block")
 	require.True(t, w.report.Converged())
 	require.Empty(t, w.report.Warnings)
-}
-
-// TestScenario_C5_RelabelWithinIn: v1 → v2 where the policy selects both. The
-// policy never leaves the endpoint.
-func TestScenario_C5_RelabelWithinIn(t *testing.T) {
-	w := newWorld(t, cPolicies)
-	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/p 10.0.0.1 app=v1", "policy versions", "apply",
-		"pod x/p 10.0.0.1 app=v2", "apply", "calls")
-}
-
-// TestScenario_C6_EndpointDeletedBeforeTheWrite: quietly dropped; nothing else
-// fails.
-func TestScenario_C6_EndpointDeletedBeforeTheWrite(t *testing.T) {
-	for _, op := range []string{"ACL/Add", "ACL/Update", "Endpoint/Get"} {
-		t.Run(op, func(t *testing.T) {
-			w := newWorld(t, cPolicies)
-			w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2",
-				"pod x/p 10.0.0.1 app=web", "pod x/q 10.0.0.2 app=web")
-			if op != "ACL/Add" {
-				w.do("policy web")
-			}
-			w.do("apply", "delete policy x/web", "policy deny")
-			deleted := false
-			w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-				if c.Op == op && c.Target == "ep-1" && when == hnssim.Before && !deleted {
-					deleted = true
-					require.NoError(t, w.sim.DeleteEndpoint("ep-1"))
-				}
-			})
-			w.do("apply")
-			require.True(t, deleted)
-			w.do("trace 10.0.1.1 -> 10.0.0.2 TCP/80 ep-2 in block")
-			require.Len(t, w.dp.Dump().Endpoints, 1)
-			w.do("delete pod x/p", "apply")
-			require.True(t, w.report.Converged())
-		})
-	}
 }
 
 // TestScenario_C7_FinishedPodsAddressIsReused: the memberships of a pod go when
@@ -125,18 +67,6 @@ func TestScenario_C7_FinishedPodsAddressIsReused(t *testing.T) {
 		"delete pod x/job", "apply", "calls")
 }
 
-// TestScenario_C8_HostNetworkPod: never in a set, never an endpoint of ours.
-func TestScenario_C8_HostNetworkPod(t *testing.T) {
-	w := newWorld(t, cPolicies)
-	w.do("namespace x", "endpoint ep 10.0.0.1", "endpoint ep-host 10.1.0.4", "pod x/web 10.0.0.1 app=web",
-		"pod x/host 10.1.0.4 app=web host", "pod x/hostapi 10.1.0.5 app=api host remote", "policy deny", "policy web", "apply",
-		"trace 10.1.0.5 -> 10.0.0.1 TCP/80 ep in block", "trace 10.0.1.1 -> 10.1.0.4 TCP/80 ep-host in allow")
-	for _, set := range w.sim.Sets() {
-		require.NotContains(t, set.Values, "10.1.0.4", set.Name)
-		require.NotContains(t, set.Values, "10.1.0.5", set.Name)
-	}
-}
-
 // TestScenario_C9_NewEndpointWhileTheOldIsListed: a new pod with the same
 // address on a new GUID, the old endpoint still there. The new one is isolated
 // in the same round.
@@ -147,16 +77,4 @@ func TestScenario_C9_NewEndpointWhileTheOldIsListed(t *testing.T) {
 		"pod x/p 10.0.0.1 app=web uid=two", "apply",
 		"trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-new in block", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-old in block")
 	require.Empty(t, cmp.Diff([]string{"ep-new", "ep-old"}, w.dp.Dump().Pods[0].Endpoints))
-}
-
-// TestScenario_C10_PodBeforeItsNamespace: a policy lets NotIn [evil] in. A pod
-// whose Namespace is not known yet is not let in.
-func TestScenario_C10_PodBeforeItsNamespace(t *testing.T) {
-	w := newWorld(t, cPolicies)
-	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "policy notevil",
-		"pod y/p 10.0.1.1 remote", "pod x/friend 10.0.1.2 remote", "apply",
-		"trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in block", "trace 10.0.1.2 -> 10.0.0.1 TCP/80 ep in allow",
-		"namespace y kind=evil", "apply", "calls", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in block",
-		"namespace y kind=good", "apply", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in allow",
-		"delete namespace y", "apply", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in block")
 }

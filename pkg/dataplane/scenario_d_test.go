@@ -1,7 +1,6 @@
 package dataplane_test
 
 import (
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -80,24 +79,6 @@ func aclWrites(sim *hnssim.Sim, ep string) int {
 	return n
 }
 
-// TestScenario_D2_DeletedBeforeTheRetry: adding a policy fails on one of three
-// endpoints; it is deleted before the retry. No orphan ACL, no leaked reference.
-func TestScenario_D2_DeletedBeforeTheRetry(t *testing.T) {
-	text := policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`)
-	for _, mode := range []string{"refuse", "lose"} {
-		t.Run(mode, func(t *testing.T) {
-			w := dWorld(t, text)
-			empty := w.sim.Dump()
-			w.do("policy p", "fault ACL/Add ep-2 "+mode, "! apply")
-			require.Equal(t, 1, w.report.Pending)
-			w.do("delete policy x/p", "advance 1m")
-			w.settle()
-			require.Empty(t, cmp.Diff(empty, w.sim.Dump()))
-			require.Empty(t, w.dp.Dump().Sets)
-		})
-	}
-}
-
 // TestScenario_D3_EndEqualsStart: added twice, edited to the same text, deleted
 // and recreated identically in one batch: zero writes.
 func TestScenario_D3_EndEqualsStart(t *testing.T) {
@@ -109,71 +90,6 @@ func TestScenario_D3_EndEqualsStart(t *testing.T) {
 		"pod x/w1 10.0.0.1 app=no", "pod x/w1 10.0.0.1 app=web", "namespace y", "namespace y kind=evil", "apply", "calls")
 }
 
-// TestScenario_D4_FiveHundredPolicies select one pod: a request or two, and after
-// each one every verdict is one that some of the policies give.
-func TestScenario_D4_FiveHundredPolicies(t *testing.T) {
-	const count = 500
-	rnd := rand.New(rand.NewPCG(4, 500))
-	var text strings.Builder
-	for i := range count {
-		types, rules := `[Ingress]`, fmt.Sprintf(`ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: %d}]}]`, 1000+i)
-		switch rnd.IntN(3) {
-		case 1:
-			types, rules = `[Egress]`, fmt.Sprintf(`egress: [{ports: [{port: %d}, {port: %d}]}]`, 1000+i, 2000+i)
-		case 2:
-			types = `[Ingress, Egress]`
-		}
-		text.WriteString(policyText(fmt.Sprintf("p%03d", i), fmt.Sprintf(`{podSelector: {matchLabels: {app: web}}, policyTypes: %s, %s}`, types, rules)))
-	}
-	for _, running := range []bool{false, true} {
-		t.Run(fmt.Sprintf("running=%v", running), func(t *testing.T) {
-			w := newWorld(t, text.String())
-			w.do("namespace x", "endpoint ep-1 10.0.0.1", "pod x/api 10.0.1.1 app=api remote")
-			if running {
-				w.do("pod x/w 10.0.0.1 app=web", "apply")
-			}
-			all := probes(w.sim, []string{"10.0.1.1", "10.9.9.9"}, 80, 1000, 1001, 1002, 1250, 1499, 2001, 2499)
-			open := verdicts(t, w.sim, all)
-			states := append([]map[probe]bool{open}, aloneStates(t, text.String(), count, all)...)
-			w.do("pod x/w 10.0.0.1 app=web")
-			for i := range count {
-				w.do(fmt.Sprintf("policy p%03d", i))
-			}
-			stop := watchI4(t, w.sim, states...)
-			w.do("apply")
-			stop()
-			require.Equal(t, map[bool]int{true: 0, false: 1}[running], w.report.Calls["ACL/Add"], "a new pod is closed first")
-			require.Equal(t, 1, w.report.Calls["ACL/Update"])
-			require.LessOrEqual(t, w.report.Calls["SetPolicy/Add"], 2)
-		})
-	}
-}
-
-// aloneStates returns the verdicts of some subsets: each of the policies that
-// the probes hit alone, and all of them. A verdict is a union of what the
-// policies allow, so these cover what any subset can give.
-func aloneStates(t *testing.T, text string, count int, all []probe) []map[probe]bool {
-	var out []map[probe]bool
-	add := func(policies ...int) {
-		w := newWorld(t, text)
-		w.do("namespace x", "endpoint ep-1 10.0.0.1", "pod x/api 10.0.1.1 app=api remote", "pod x/w 10.0.0.1 app=web")
-		for _, i := range policies {
-			w.do(fmt.Sprintf("policy p%03d", i))
-		}
-		w.do("apply")
-		out = append(out, verdicts(t, w.sim, all))
-	}
-	every := make([]int, count)
-	for i := range count {
-		every[i] = i
-	}
-	add(every...)
-	for _, i := range []int{0, 1, 2, 3, 4, 5, 250, 499} {
-		add(i)
-	}
-	return out
-}
-
 // TestScenario_D5_EndPortIsOneRange: not 64,512 numbers.
 func TestScenario_D5_EndPortIsOneRange(t *testing.T) {
 	w := dWorld(t, policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{ports: [{port: 1024, endPort: 65535}]}]}`))
@@ -182,14 +98,6 @@ func TestScenario_D5_EndPortIsOneRange(t *testing.T) {
 	for _, a := range w.dp.Dump().Endpoints[0].Applied {
 		require.Contains(t, []string{"", "1024-65535"}, a.LocalPorts)
 	}
-}
-
-// TestScenario_D6_EgressNotIn: never evil; namespaces without the key are fine.
-func TestScenario_D6_EgressNotIn(t *testing.T) {
-	w := dWorld(t, policyText("p", `{podSelector: {matchLabels: {app: web}}, policyTypes: [Egress], egress: [{to: [{namespaceSelector: {matchExpressions: [{key: kind, operator: NotIn, values: [evil]}]}}]}]}`))
-	w.do("policy p", "apply", "trace 10.0.0.1 -> 10.0.1.3 TCP/80 ep-1 out block",
-		"trace 10.0.0.1 -> 10.0.1.4 TCP/80 ep-1 out allow", "trace 10.0.0.1 -> 10.0.1.1 TCP/80 ep-1 out allow",
-		"namespace z kind=evil", "apply", "trace 10.0.0.1 -> 10.0.1.4 TCP/80 ep-1 out block")
 }
 
 // TestScenario_D7_EditCannotBeExpressed: the old rules are gone, isolation
@@ -257,23 +165,6 @@ spec: {podSelector: {}, ingress: [{ports: [{port: 81}]}]}
 		"delete policy a/b-c", "apply", "calls ACL/Update=1",
 		"trace 10.9.9.9 -> 10.0.0.2 TCP/80 ep-2 in allow", "trace 10.9.9.9 -> 10.0.0.1 TCP/81 ep-1 in block")
 	require.Len(t, w.dp.Dump().Policies, 1)
-}
-
-// TestScenario_D10_NamespaceLabelChange: nested sets change, pod sets do not.
-func TestScenario_D10_NamespaceLabelChange(t *testing.T) {
-	w := dWorld(t, policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{namespaceSelector: {matchLabels: {team: big}}}]}]}`))
-	w.do("namespace big", "policy p")
-	for i := range 5000 {
-		w.do(fmt.Sprintf("pod big/p%d 10.1.%d.%d remote", i, i/250, i%250+1))
-	}
-	w.do("apply", "namespace big team=big", "apply", "calls SetPolicy/Add=1 SetPolicy/Update=1",
-		"trace 10.1.3.3 -> 10.0.0.1 TCP/80 ep-1 in allow",
-		"namespace other team=big", "apply")
-	for range 3 {
-		w.do("namespace other", "apply", "calls SetPolicy/Remove=1 SetPolicy/Update=1")
-		require.Less(t, bytesOf(w.sim), 500)
-		w.do("namespace other team=big", "apply")
-	}
 }
 
 // bytesOf is what the calls since the last apply began carried.

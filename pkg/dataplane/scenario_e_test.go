@@ -73,7 +73,7 @@ func TestScenario_E4_OnePolicyOnThirtyPods(t *testing.T) {
 
 // TestScenario_E5_ColdStart: 20,000 pods, 110 local, 500 policies.
 func TestScenario_E5_ColdStart(t *testing.T) {
-	w := coldStart(t, 20_000, 110, 500)
+	w := coldStart(t, effort.Of(4000, 20_000, 20_000), 110, effort.Of(100, 500, 500))
 	w.do("apply")
 	sets := len(w.sim.Sets())
 	require.LessOrEqual(t, w.report.Calls["SetPolicy/Add"]+w.report.Calls["SetPolicy/Update"], 4*(sets+999)/1000)

@@ -25,7 +25,6 @@ func (d *Dataplane) Stats() (s state.Stats) {
 func (d *core) stats() state.Stats {
 	now := d.clock
 	s := state.Stats{
-		Pinned: d.cache.Pinned(),
 		Damped: map[string]int{drift.Set: 0, drift.ACL: 0},
 	}
 	d.desired.Count(&s)

@@ -112,25 +112,6 @@ func TestNumbersAreBounded(t *testing.T) {
 	}
 }
 
-// TestNumbersAreExactlyBounded: 64 numbers of one name all count, for a NetworkPolicy and for a
-// ClusterNetworkPolicy, without a warning. With one number more, the highest number is closed, and a
-// Deny closes all ports of its peers.
-func TestNumbersAreExactlyBounded(t *testing.T) {
-	w := newWorld(t, policyText("p", `{podSelector: {matchLabels: {app: web}}, policyTypes: [Egress], egress: [{to: [{namespaceSelector: {matchLabels: {team: many}}}], ports: [{port: http}]}]}`)+
-		tierText("c", `{tier: Admin, priority: 1, subject: {namespaces: {matchLabels: {team: tiered}}}, egress: [{action: Deny, to: [{namespaces: {matchLabels: {team: many}}}], protocols: [{destinationNamedPort: http}]}]}`))
-	w.do("namespace x", "namespace many team=many", "namespace z team=tiered", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "endpoint tiered 10.0.0.2", "pod z/w 10.0.0.2", "policy p", "cluster c")
-	serveHTTP(w, "many", 64)
-	w.do("apply", "trace 10.0.0.1 -> 10.9.0.1 TCP/1000 ep out allow", "trace 10.0.0.1 -> 10.9.0.64 TCP/1063 ep out allow",
-		"trace 10.0.0.2 -> 10.9.0.1 TCP/1000 tiered out block", "trace 10.0.0.2 -> 10.9.0.64 TCP/1063 tiered out block", "trace 10.0.0.2 -> 10.9.0.64 TCP/80 tiered out allow")
-	require.Len(t, rulesOfP(w), 64)
-	require.Empty(t, overBudget(w))
-	serveHTTP(w, "many", 65)
-	w.do("apply", "trace 10.0.0.1 -> 10.9.0.64 TCP/1063 ep out allow", "trace 10.0.0.1 -> 10.9.0.65 TCP/1064 ep out block",
-		"trace 10.0.0.2 -> 10.9.0.65 TCP/1064 tiered out block", "trace 10.0.0.2 -> 10.9.0.64 TCP/80 tiered out block")
-	require.Len(t, rulesOfP(w), 64)
-	require.Len(t, overBudget(w), 2)
-}
-
 // TestViewsOfADeny: if a Deny of a named port needs more views than a policy may have, it denies all
 // ports towards the peers without a view.
 func TestViewsOfADeny(t *testing.T) {
@@ -172,7 +153,7 @@ func TestNumbersFollowNamespaces(t *testing.T) {
 func TestUnusedNumbersAreBounded(t *testing.T) {
 	w := namedWorld(t, `{namespaceSelector: {}}`)
 	most, updates := 0, 0
-	turns := effort.Of(180, 400, 400)
+	turns := effort.Of(120, 400, 400)
 	for i := range turns {
 		w.do(fmt.Sprintf("pod evil/%d 10.9.%d.%d port=http:TCP:%d remote", i, i/250, i%250+1, 1000+i))
 		if i > 0 {

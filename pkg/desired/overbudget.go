@@ -65,14 +65,6 @@ func (o *overBudget) setNamespace(name, excess string) {
 	}
 }
 
-// count returns how many objects are over a budget, by kind.
-func (o *overBudget) count() (pods, namespaces int) {
-	for _, of := range o.pods {
-		pods += len(of)
-	}
-	return pods, len(o.namespaces)
-}
-
 // warnings returns one warning for each kind and namespace. It costs the objects that
 // are over their budget.
 func (o *overBudget) warnings() []state.Warning {

@@ -135,10 +135,3 @@ func (d *State) Selecting(key PodKey) (keys []policy.Key) {
 	}
 	return keys
 }
-
-// Renamed takes that sets have other ids now, so that rules are rendered with these.
-func (d *State) Renamed() {
-	for _, ps := range d.policies {
-		ps.group = nil
-	}
-}

@@ -24,10 +24,8 @@ type Cache struct {
 	spare   map[*set]time.Time // in HNS and not needed, since when
 	late    map[*set]time.Time // needed, and dirty or unknown, since when
 	unknown map[*set]struct{}
-	adopted []Name // ids that changed, not taken yet
 
 	orphans []Name // needed, in HNS and not defined; not taken yet
-	pinned  int    // sets with pins
 
 	suspects map[*set]struct{}
 	groups   int               // number of groups of suspects so far
@@ -76,6 +74,14 @@ func (c *Cache) Lookup(id string) (Name, bool) {
 		return Name{}, false
 	}
 	return s.name, true
+}
+
+// ID returns the id of a set.
+func (c *Cache) ID(n Name) string {
+	if s := c.byName[n]; s != nil {
+		return s.id
+	}
+	return n.ID()
 }
 
 // must returns a defined set of the type, for a change that needs one.

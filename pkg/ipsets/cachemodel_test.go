@@ -270,7 +270,7 @@ func checkCacheModelOf(t *testing.T, leaves, nested []Name) {
 }
 
 func checkCacheModel(t *testing.T) {
-	t.Cleanup(effort.Checks(effort.Of(40, 100, 100)))
+	t.Cleanup(effort.Checks(effort.Of(20, 100, 100)))
 	rapid.Check(t, func(t *rapid.T) {
 		tr := newTrial()
 		someLeaf, someNested := rapid.SampledFrom(modelLeaves), rapid.SampledFrom(modelNested)

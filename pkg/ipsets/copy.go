@@ -1,7 +1,6 @@
 package ipsets
 
 import (
-	"cmp"
 	"iter"
 	"maps"
 	"slices"
@@ -162,7 +161,7 @@ func (p *Copy) States() []SetState {
 
 // calledElse returns what HNS calls the set, "" where that is its name.
 func (s *portrait) calledElse() string {
-	if called := cmp.Or(s.called, s.name.Called()); called != s.name.String() {
+	if called := s.name.Called(); called != s.name.String() {
 		return called
 	}
 	return ""

@@ -5,10 +5,8 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
-	"hash/fnv"
 	"math/big"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -190,7 +188,7 @@ func (n Name) String() string {
 // in use for years. What is longer has a selector or a list of values in it.
 const MaxName = 390
 
-// Called returns the name that a new set gets in HNS: String, or as much of it as fits,
+// Called returns the name that the set has in HNS: String, or as much of it as fits,
 // and then what is unique in the id. The id follows from the whole name, so a set that is
 // read under a cut one is found by its id.
 func (n Name) Called() string {
@@ -208,11 +206,10 @@ const cutMark = "#"
 // idPrefix marks the sets of WinNPM and its predecessor in HNS.
 const idPrefix = "azure-npm-"
 
-// ID returns the id that a new set gets in HNS: the prefix and the first 20 characters of the
+// ID returns the id that the set has in HNS: the prefix and the first 20 characters of the
 // base-36 text of SHA-256 over the readable name (a text shorter than that is
 // left-padded with zeros). It is the predecessor's rule, so that most sets
-// survive its replacement. An orphan has the id that it was read with. A set that
-// was found under an older id keeps that one: see Cache.ID.
+// survive its replacement. An orphan has the id that it was read with.
 func (n Name) ID() string {
 	if n.id != "" {
 		return n.id
@@ -231,14 +228,6 @@ func idOf(name []byte) string {
 	return idPrefix + text[:digest]
 }
 
-// oldIDOf is the predecessor's older rule: the decimal FNV-1a 32 of the readable
-// name.
-func oldIDOf(name string) string {
-	sum := fnv.New32a()
-	_, _ = sum.Write([]byte(name)) // never fails
-	return idPrefix + strconv.FormatUint(uint64(sum.Sum32()), 10)
-}
-
 // ParseName reads a readable, prefixed name back; false when it is none of ours.
 func ParseName(text string, nested bool) (Name, bool) {
 	text, deny := strings.CutPrefix(text, denyMark)
@@ -250,10 +239,10 @@ func ParseName(text string, nested bool) (Name, bool) {
 	return Name{}, false
 }
 
-// nameOf names a set that was read from HNS: with the name that gives this id,
-// by today's rule or the older one, and type, or as an orphan.
+// nameOf names a set that was read from HNS: with the name that gives this id and
+// type, or as an orphan.
 func nameOf(o Observed) Name {
-	if n, ok := ParseName(o.Name, o.Nested); ok && (idOf([]byte(o.Name)) == o.ID || oldIDOf(o.Name) == o.ID) {
+	if n, ok := ParseName(o.Name, o.Nested); ok && idOf([]byte(o.Name)) == o.ID {
 		return n
 	}
 	return orphan(o)

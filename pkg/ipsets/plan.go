@@ -209,7 +209,7 @@ func (s *set) stays(going map[*set]bool) bool {
 
 // value renders the members that have any of the bits.
 func (s *set) value(bits uint8) SetValue {
-	v := SetValue{ID: s.id, Name: s.name, Text: cmp.Or(s.called, s.name.Called())}
+	v := SetValue{ID: s.id, Name: s.name, Text: s.name.Called()}
 	if s.nested() {
 		for _, m := range s.members.sorted(bits, func(a, b *set) int { return cmp.Compare(a.id, b.id) }) {
 			v.Values = append(v.Values, m.id)

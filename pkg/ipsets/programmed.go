@@ -7,7 +7,6 @@ type Programmed struct {
 	ID, Name string
 	Nested   bool
 	Entries  int // members in HNS, a nested set's permanent one included
-	Bytes    int // of its value: the members and the commas between them
 }
 
 // Programmed returns the sets that are in HNS, in no order.
@@ -17,7 +16,7 @@ func (c *Cache) Programmed() []Programmed {
 		if s.present {
 			out = append(out, Programmed{
 				ID: s.id, Name: s.name.String(), Nested: s.name.Nested(),
-				Entries: s.size.entries, Bytes: s.size.bytes,
+				Entries: s.entries,
 			})
 		}
 	}
@@ -46,19 +45,4 @@ func (c *Cache) NextSpare(t time.Time) time.Time {
 		}
 	}
 	return first
-}
-
-// Pinned returns the number of sets that a pending update may need, in HNS or
-// not.
-func (c *Cache) Pinned() int { return c.pinned }
-
-// size is how much HNS holds of a set.
-type size struct{ entries, bytes int }
-
-func sizeOf(values []string) size {
-	out := size{entries: len(values), bytes: max(len(values)-1, 0)}
-	for _, v := range values {
-		out.bytes += len(v)
-	}
-	return out
 }

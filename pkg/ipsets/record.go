@@ -133,8 +133,7 @@ func (c *Cache) Refused() []Name {
 // written after the listing began, are left as they are; nil skips nothing.
 //
 // A set that is not defined here becomes an orphan. Nothing is wanted of it:
-// it waits for PlanRemovals, or for the definition of a set with its id. A set
-// that has its name by the predecessor's older rule keeps its id: see TakeAdopted.
+// it waits for PlanRemovals, or for the definition of a set with its id.
 //
 // It returns the sets that are not what they were known to be, in no order.
 func (c *Cache) Observe(sets []Observed, skip func(Name) bool) (drifted []Drift) {
@@ -171,17 +170,14 @@ func (c *Cache) Observe(sets []Observed, skip func(Name) bool) (drifted []Drift)
 func (c *Cache) observe(o Observed, skip func(Name) bool) Drift {
 	name := nameOf(o)
 	s := c.byID[o.ID]
-	if s != nil && (s.name.known() || c.taken(name, s)) {
+	if s != nil && s.name.known() {
 		name = s.name
 	}
 	if skip != nil && skip(name) {
 		return Drift{}
 	}
 	if s == nil {
-		if s = c.adopt(name, o.ID); s == nil {
-			name = orphan(o)
-			s = c.entry(name)
-		}
+		s = c.entry(name)
 	}
 	if s.present && !s.unknown && s.name == name && s.nested() == o.Nested && c.respelled(s, o.Values) {
 		return Drift{}
@@ -191,7 +187,6 @@ func (c *Cache) observe(o Observed, skip func(Name) bool) Drift {
 	if s.name != name {
 		c.rename(s, name)
 	}
-	c.call(s, o.Name)
 	var drift Drift
 	if s.nested() != o.Nested {
 		drift = c.apply(s, nil)
@@ -215,7 +210,7 @@ func (c *Cache) observe(o Observed, skip func(Name) bool) Drift {
 func (c *Cache) apply(s *set, values []string) Drift {
 	drift, strange, alien := Drift{Appeared: !s.present}, 0, s.alien
 	s.present, s.unknown, s.ending = true, false, false
-	s.size = sizeOf(values)
+	s.entries = len(values)
 	if s.nested() {
 		members := make([]*set, 0, len(values))
 		for _, v := range values {
@@ -252,7 +247,7 @@ func (c *Cache) apply(s *set, values []string) Drift {
 func (c *Cache) absent(s *set) {
 	c.spell(s, Reading{})
 	s.present, s.unknown, s.alien, s.ending = false, false, false, false
-	s.size = size{}
+	s.entries = 0
 	s.addrs.reach(nil)
 	c.reached(s, nil)
 	c.refresh(s)

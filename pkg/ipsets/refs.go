@@ -71,7 +71,7 @@ func (c *Cache) Hold(n Name, r Ref) (created bool) {
 		}
 		s.refs[r] = struct{}{}
 		s.direct += count(r.Kind.needs())
-		c.pin(s, count(r.Kind == RefPin))
+		s.pins += count(r.Kind == RefPin)
 	}
 	if r.Kind.defines() && n.known() {
 		created = c.define(s, n)
@@ -92,16 +92,9 @@ func (c *Cache) Release(n Name, r Ref) {
 	}
 	delete(s.refs, r)
 	s.direct -= count(r.Kind.needs())
-	c.pin(s, -count(r.Kind == RefPin))
+	s.pins -= count(r.Kind == RefPin)
 	c.refresh(s)
 	c.undefine(s)
-}
-
-// pin counts pins of a set, and the sets that have any.
-func (c *Cache) pin(s *set, more int) {
-	c.pinned -= count(s.pins > 0)
-	s.pins += more
-	c.pinned += count(s.pins > 0)
 }
 
 // Refs returns who holds the set, sorted; nil for nobody.

@@ -29,14 +29,13 @@ type set struct {
 type head struct {
 	name    Name
 	id      string
-	called  string // in HNS, where that is not what the name says
-	defined bool   // somebody wants its content; otherwise it has no desired members
+	defined bool // somebody wants its content; otherwise it has no desired members
 
 	present bool // in HNS, as far as known
 	unknown bool // the outcome of a write is not known
 	alien   bool // HNS holds values that are never ours
 	ending  bool // of an unknown set: the write in doubt is a Remove
-	size    size // of what HNS holds
+	entries int  // number of values that HNS holds
 
 	group  int  // of suspects; 0: it is none
 	clings bool // a suspect of which HNS refuses to take out what has to go

@@ -32,10 +32,6 @@ func yesNo(b bool) string {
 	return no
 }
 
-// opClose is the operation of closing a handle that calls shared: it is a call of
-// the DLLs and of none of them.
-const opClose = "Endpoint/Close"
-
 // unavailable is also the class of what has no class: in both cases nobody
 // knows whether the call was carried out.
 const unavailable = "unavailable"
@@ -68,7 +64,6 @@ func classOf(err error) string {
 type calls struct {
 	begun  *prometheus.CounterVec // by operation
 	errors *prometheus.CounterVec // by operation and class
-	dll    *prometheus.CounterVec // by operation
 
 	enumerate, getEndpoint, getNetwork timed
 	acl                                timed // by operation
@@ -87,10 +82,6 @@ func newCalls() *calls {
 			Name: "npm_hns_errors_total",
 			Help: "Calls of HNS that ended in an error, answers like not_found included.",
 		}, []string{"operation", "class"}),
-		dll: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "npm_hns_dll_calls_total",
-			Help: "Calls of the DLLs of HNS, by the call of HNS that they were made for.",
-		}, []string{"operation"}),
 		enumerate:   newTimed("list_endpoints", "finding the endpoints of the network"),
 		getEndpoint: newTimed("get_endpoint", "reading one endpoint"),
 		getNetwork:  newTimed("get_network", "reading the network"),
@@ -112,10 +103,8 @@ func newCalls() *calls {
 		c.setPolicy.begin(operation, no)
 		c.setPolicy.begin(operation, yes)
 	}
-	c.dll.WithLabelValues(opClose)
 	for _, op := range operations {
 		c.begun.WithLabelValues(op)
-		c.dll.WithLabelValues(op)
 		for _, class := range classes {
 			c.errors.WithLabelValues(op, class.name)
 		}
@@ -124,7 +113,7 @@ func newCalls() *calls {
 }
 
 func (c *calls) collectors() []prometheus.Collector {
-	out := []prometheus.Collector{c.begun, c.errors, c.dll, c.addACLMillis, c.addSetMillis}
+	out := []prometheus.Collector{c.begun, c.errors, c.addACLMillis, c.addSetMillis}
 	for _, f := range []timed{c.enumerate, c.getEndpoint, c.getNetwork, c.acl, c.setPolicy} {
 		out = append(out, f.latency, f.failures)
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
 )
 
 // Client returns a client that measures every call of c, and passes arguments
@@ -18,14 +17,12 @@ type client struct {
 	m    *Metrics
 }
 
-// begin counts a call, which is made with the context that is returned. The
-// function that is returned is called with the call's error and returns how long
-// the call took.
-func (c *client) begin(ctx context.Context, operation string) (context.Context, func(error) time.Duration) {
+// begin counts a call. The function that is returned is called with the call's error and
+// returns how long the call took.
+func (c *client) begin(operation string) func(error) time.Duration {
 	c.m.calls.begun.WithLabelValues(operation).Inc()
-	start, meter := c.m.now(), &dllcalls.Meter{}
-	return dllcalls.Metered(ctx, meter), func(err error) time.Duration {
-		c.m.calls.dll.WithLabelValues(operation).Add(float64(meter.Calls()))
+	start := c.m.now()
+	return func(err error) time.Duration {
 		if err != nil {
 			c.m.calls.errors.WithLabelValues(operation, classOf(err)).Inc()
 		}
@@ -35,7 +32,7 @@ func (c *client) begin(ctx context.Context, operation string) (context.Context, 
 
 // Network implements hns.Client.
 func (c *client) Network(ctx context.Context) (hns.Network, error) {
-	ctx, end := c.begin(ctx, hns.OpNetworkGet)
+	end := c.begin(hns.OpNetworkGet)
 	n, err := c.next.Network(ctx)
 	c.m.calls.getNetwork.observe(end(err), err != nil)
 	return n, err
@@ -43,7 +40,7 @@ func (c *client) Network(ctx context.Context) (hns.Network, error) {
 
 // EndpointIDs implements hns.Client.
 func (c *client) EndpointIDs(ctx context.Context) ([]string, error) {
-	ctx, end := c.begin(ctx, hns.OpEndpointIDs)
+	end := c.begin(hns.OpEndpointIDs)
 	ids, err := c.next.EndpointIDs(ctx)
 	c.m.calls.enumerate.observe(end(err), err != nil)
 	return ids, err
@@ -51,27 +48,20 @@ func (c *client) EndpointIDs(ctx context.Context) ([]string, error) {
 
 // NewEndpointIDs implements hns.Client.
 func (c *client) NewEndpointIDs(ctx context.Context) ([]string, error) {
-	ctx, end := c.begin(ctx, hns.OpEndpointNew)
+	end := c.begin(hns.OpEndpointNew)
 	ids, err := c.next.NewEndpointIDs(ctx)
 	c.m.calls.enumerate.observe(end(err), err != nil)
 	return ids, err
 }
 
 // Hold implements hns.Client.
-func (c *client) Hold(ctx context.Context, endpoint string) func() {
-	var meter dllcalls.Meter
-	release := c.next.Hold(dllcalls.Metered(ctx, &meter), endpoint)
-	return func() {
-		release()
-		c.m.calls.dll.WithLabelValues(opClose).Add(float64(meter.Calls()))
-	}
-}
+func (c *client) Hold(ctx context.Context, endpoint string) func() { return c.next.Hold(ctx, endpoint) }
 
 // GetEndpoint implements hns.Client. An endpoint that is gone is an answer and no failure:
 // it is the usual answer after a pod has ended. Nor is an endpoint of another network or
 // node a failure.
 func (c *client) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
-	ctx, end := c.begin(ctx, hns.OpEndpointGet)
+	end := c.begin(hns.OpEndpointGet)
 	e, err := c.next.GetEndpoint(ctx, id)
 	c.m.calls.getEndpoint.observe(end(err), err != nil && !hns.EndpointGone(err) && !errors.Is(err, hns.ErrElsewhere))
 	return e, err
@@ -80,7 +70,7 @@ func (c *client) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, erro
 // ModifySets implements hns.Client.
 func (c *client) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy) error {
 	nested := len(sets) > 0 && sets[0].Type == hns.NestedIPSet // a request has sets of one type
-	ctx, end := c.begin(ctx, hns.OpSets(verb))
+	end := c.begin(hns.OpSets(verb))
 	err := c.next.ModifySets(ctx, verb, sets)
 	took := end(err)
 	c.m.calls.setPolicy.observe(took, err != nil, verbs[verb], yesNo(nested))
@@ -92,7 +82,7 @@ func (c *client) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPo
 
 // AddACLs implements hns.Client.
 func (c *client) AddACLs(ctx context.Context, endpoint string, acls []hns.ACL) error {
-	ctx, end := c.begin(ctx, hns.OpACLAdd)
+	end := c.begin(hns.OpACLAdd)
 	err := c.next.AddACLs(ctx, endpoint, acls)
 	c.m.calls.wroteACLs(end(err), err, create)
 	return err
@@ -100,7 +90,7 @@ func (c *client) AddACLs(ctx context.Context, endpoint string, acls []hns.ACL) e
 
 // ReplacePolicies implements hns.Client.
 func (c *client) ReplacePolicies(ctx context.Context, endpoint string, policies []hns.EndpointPolicy) error {
-	ctx, end := c.begin(ctx, hns.OpACLUpdate)
+	end := c.begin(hns.OpACLUpdate)
 	err := c.next.ReplacePolicies(ctx, endpoint, policies)
 	c.m.calls.wroteACLs(end(err), err, update)
 	return err

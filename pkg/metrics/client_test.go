@@ -14,7 +14,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
 	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/test/hnstest/onsim"
 	"github.com/winnpm/winnpm/tool/hnssim"
@@ -162,34 +161,6 @@ func TestPassesThrough(t *testing.T) {
 	require.ErrorIs(t, c.AddACLs(t.Context(), "x", acls), hns.ErrConflict)
 	require.Same(t, &sets[0], &s.sets[0])
 	require.Same(t, &acls[0], &s.acls[0])
-}
-
-// TestDLLCalls: what each call is at the DLLs is counted for it, and once more for
-// whoever counts around.
-func TestDLLCalls(t *testing.T) {
-	t.Parallel()
-	sim := hnssim.New(hnssim.Options{})
-	require.NoError(t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: "e"}))
-	m := New(quiet())
-	before := with(read(t, m.node), "npm_hns_dll_calls_total")
-	c, around := m.Client(sim), &dllcalls.Meter{}
-	ctx := dllcalls.Metered(t.Context(), around)
-	_, err := c.EndpointIDs(ctx)
-	require.NoError(t, err)
-	_, err = c.GetEndpoint(ctx, "e")
-	require.NoError(t, err)
-	release := c.Hold(ctx, "e")
-	_, err = c.GetEndpoint(ctx, "e")
-	require.NoError(t, err)
-	require.ErrorIs(t, c.AddACLs(ctx, "e", nil), hns.ErrInvalid, "refused is called, too")
-	release()
-	require.Equal(t, map[string]float64{
-		`npm_hns_dll_calls_total{operation="Endpoint/Enumerate"}`: 2,
-		`npm_hns_dll_calls_total{operation="Endpoint/Get"}`:       3 + 2,
-		`npm_hns_dll_calls_total{operation="ACL/Add"}`:            1,
-		`npm_hns_dll_calls_total{operation="Endpoint/Close"}`:     1,
-	}, changed(before, with(read(t, m.node), "npm_hns_dll_calls_total")))
-	require.Equal(t, sim.DLLCalls(), around.Calls())
 }
 
 // TestBegun: a call that hangs is counted, though nobody knows yet for how long.

@@ -20,13 +20,12 @@ type nodeState struct {
 	stats     func() state.Stats
 	staleness func() map[controllers.Kind]time.Duration
 
-	pending, oldest, pinned, bytes *prometheus.Desc
-	found, repaired, damped        *prometheus.Desc // by kind
-	conflicts                      *prometheus.Desc // by when
-	refusals                       *prometheus.Desc // by code
-	sets                           *prometheus.Desc // by type
-	over                           *prometheus.Desc // by kind
-	stale                          *prometheus.Desc // by kind
+	pending, oldest         *prometheus.Desc
+	found, repaired, damped *prometheus.Desc // by kind
+	conflicts               *prometheus.Desc // by when
+	refusals                *prometheus.Desc // by code
+	sets                    *prometheus.Desc // by type
+	stale                   *prometheus.Desc // by kind
 }
 
 func newNodeState(o Options) *nodeState {
@@ -36,8 +35,6 @@ func newNodeState(o Options) *nodeState {
 
 		pending:  desc("npm_pending_pod_updates", "Updates of pods that are not in HNS yet, pods without an endpoint included."),
 		oldest:   desc("npm_oldest_pending_pod_update_seconds", "Age of the oldest update of a pod that is not in HNS yet; 0 when there is none."),
-		pinned:   desc("npm_pinned_sets", "Sets that are kept because a pending update of a pod may need them."),
-		bytes:    desc("npm_programmed_set_bytes", "Length of the values of all sets in HNS together."),
 		found:    desc("npm_drift_found_total", "Objects of ours in HNS that somebody else changed.", "kind"),
 		repaired: desc("npm_drift_repaired_total", "Objects of ours in HNS that somebody else changed and that were written again.", "kind"),
 		conflicts: desc("npm_hns_conflicts_total",
@@ -45,7 +42,6 @@ func newNodeState(o Options) *nodeState {
 		refusals: desc("npm_hns_refusals_total", "Writes that HNS refused, by its code; what is more than 64 codes is summed up as others.", "code"),
 		damped:   desc("npm_disputed_objects", "Objects of ours in HNS that somebody else keeps changing, so that repair waits longer each time.", "kind"),
 		sets:     desc("npm_programmed_sets", "Sets of ours in HNS, by HNS's type.", "type"),
-		over:     desc("npm_over_budget_objects", "Objects of the cluster that are closed, as they are over a budget.", "kind"),
 		stale:    desc("npm_informer_staleness_seconds", "Time since the API server last said something about a kind of objects.", "kind"),
 	}
 }
@@ -56,7 +52,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (s *nodeState) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.pending, s.oldest, s.pinned, s.bytes, s.found, s.repaired, s.damped, s.conflicts, s.refusals, s.sets, s.over, s.stale} {
+	for _, d := range []*prometheus.Desc{s.pending, s.oldest, s.found, s.repaired, s.damped, s.conflicts, s.refusals, s.sets, s.stale} {
 		out <- d
 	}
 }
@@ -64,10 +60,8 @@ func (s *nodeState) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (s *nodeState) Collect(out chan<- prometheus.Metric) {
 	stats := s.stats()
-	bytes := 0
 	byType := map[hns.SetType]int{hns.IPSet: 0, hns.NestedIPSet: 0}
 	for _, set := range stats.Sets {
-		bytes += set.Bytes
 		if set.Nested {
 			byType[hns.NestedIPSet]++
 		} else {
@@ -76,8 +70,6 @@ func (s *nodeState) Collect(out chan<- prometheus.Metric) {
 	}
 	gauge(out, s.pending, float64(stats.Pending))
 	gauge(out, s.oldest, stats.OldestPending.Seconds())
-	gauge(out, s.pinned, float64(stats.Pinned))
-	gauge(out, s.bytes, float64(bytes))
 	for setType, n := range byType {
 		gauge(out, s.sets, float64(n), string(setType))
 	}
@@ -85,9 +77,6 @@ func (s *nodeState) Collect(out chan<- prometheus.Metric) {
 		counter(out, s.found, stats.DriftFound[kind], kind)
 		counter(out, s.repaired, stats.DriftRepaired[kind], kind)
 		gauge(out, s.damped, float64(stats.Damped[kind]), kind)
-	}
-	for _, kind := range []string{"policy", "pod", "namespace"} {
-		gauge(out, s.over, float64(stats.OverBudget[kind]), kind)
 	}
 	counter(out, s.conflicts, stats.Conflicts.Before, "before")
 	counter(out, s.conflicts, stats.Conflicts.After, "after")

@@ -25,10 +25,10 @@ func of(stats state.Stats, stale map[controllers.Kind]time.Duration) *Metrics {
 func TestState(t *testing.T) {
 	t.Parallel()
 	m := of(state.Stats{
-		Policies: 2, ClusterPolicies: map[policy.Tier]int{policy.Admin: 73}, Pods: 3, ACLs: 5, Pending: 7, OldestPending: 1500 * time.Millisecond, Pinned: 11,
+		Policies: 2, ClusterPolicies: map[policy.Tier]int{policy.Admin: 73}, Pods: 3, ACLs: 5, Pending: 7, OldestPending: 1500 * time.Millisecond,
 		Sets: []state.SetStats{
-			{ID: "azure-npm-1", Name: "ns-x", Entries: 13, Bytes: 17},
-			{ID: "azure-npm-2", Name: "nslabel-a", Nested: true, Entries: 19, Bytes: 23},
+			{ID: "azure-npm-1", Name: "ns-x", Entries: 13},
+			{ID: "azure-npm-2", Name: "nslabel-a", Nested: true, Entries: 19},
 			{ID: "azure-npm-3", Name: "podlabel-a"},
 		},
 		DriftFound:    map[string]uint64{"set": 29, "acl": 31},
@@ -36,7 +36,6 @@ func TestState(t *testing.T) {
 		Conflicts:     state.Conflicts{Before: 43, After: 47},
 		Damped:        map[string]int{"set": 43, "acl": 47},
 		Refusals:      map[uint32]uint64{0x803b0030: 53, 0x80070032: 59},
-		OverBudget:    map[string]int{"policy": 61, "pod": 67, "namespace": 71},
 	}, map[controllers.Kind]time.Duration{controllers.KindPod: time.Minute, controllers.KindPolicy: 2 * time.Second})
 
 	require.Empty(t, cmp.Diff(map[string]float64{
@@ -54,8 +53,6 @@ func TestState(t *testing.T) {
 	require.Empty(t, cmp.Diff(map[string]float64{
 		"npm_pending_pod_updates":                                7,
 		"npm_oldest_pending_pod_update_seconds":                  1.5,
-		"npm_pinned_sets":                                        11,
-		"npm_programmed_set_bytes":                               40,
 		`npm_programmed_sets{type="IPSET"}`:                      2,
 		`npm_programmed_sets{type="NESTEDIPSET"}`:                1,
 		`npm_drift_found_total{kind="set"}`:                      29,
@@ -68,12 +65,9 @@ func TestState(t *testing.T) {
 		`npm_hns_conflicts_total{when="after"}`:                  47,
 		`npm_disputed_objects{kind="set"}`:                       43,
 		`npm_disputed_objects{kind="acl"}`:                       47,
-		`npm_over_budget_objects{kind="policy"}`:                 61,
-		`npm_over_budget_objects{kind="pod"}`:                    67,
-		`npm_over_budget_objects{kind="namespace"}`:              71,
 		`npm_informer_staleness_seconds{kind="pods"}`:            60,
 		`npm_informer_staleness_seconds{kind="networkpolicies"}`: 2,
-	}, with(read(t, m.node), "npm_pending", "npm_oldest", "npm_pinned", "npm_programmed", "npm_drift", "npm_disputed", "npm_over_budget", "npm_hns_conflicts", "npm_hns_refusals", "npm_informer")))
+	}, with(read(t, m.node), "npm_pending", "npm_oldest", "npm_programmed", "npm_drift", "npm_disputed", "npm_hns_conflicts", "npm_hns_refusals", "npm_informer")))
 }
 
 // TestSetSeries: the largest sets have a series each, the rest has one, and the

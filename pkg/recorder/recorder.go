@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
-	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -101,7 +100,6 @@ type record struct {
 	r     *Recorder
 	step  Step    // without Calls
 	calls []*Call // the last maxCalls
-	meter dllcalls.Meter
 }
 
 // stepKey is where a context has the record of the step that calls are made for.
@@ -109,7 +107,7 @@ type stepKey struct{}
 
 // context returns a context whose calls are recorded in the step.
 func (rec *record) context(ctx context.Context) context.Context {
-	return dllcalls.Metered(context.WithValue(ctx, stepKey{}, rec), &rec.meter)
+	return context.WithValue(ctx, stepKey{}, rec)
 }
 
 // begin adds a step to those in progress.
@@ -185,7 +183,7 @@ func encode(s Step) []byte {
 // r.mu must be held.
 func (rec *record) soFar(now time.Time) Step {
 	s := rec.step
-	s.Took, s.DLLCalls = now.Sub(s.Began), rec.meter.Calls()
+	s.Took = now.Sub(s.Began)
 	s.Calls = make([]Call, len(rec.calls))
 	for i, c := range rec.calls {
 		s.Calls[i] = *c

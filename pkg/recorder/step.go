@@ -50,8 +50,6 @@ type Step struct {
 	// Observed is set if a Transaction took in an Observation.
 	Observed bool   `json:"observed,omitempty"`
 	Calls    []Call `json:"calls,omitempty"` // of HNS, in order
-	// DLLCalls is the number of calls of the DLLs of HNS that Calls needed.
-	DLLCalls int `json:"dllCalls,omitempty"`
 	// MoreEvents, MoreCalls and MoreEndpoints count what was left out: the later
 	// events, the earlier calls, the later endpoints of Look.
 	MoreEvents    int `json:"moreEvents,omitempty"`

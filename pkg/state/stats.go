@@ -20,16 +20,12 @@ type Stats struct {
 	// first of them has been.
 	Pending       int
 	OldestPending time.Duration
-	Pinned        int // sets that a pending update may need
 	// DriftFound counts what somebody else changed of ours, by kind (set, acl);
 	// DriftRepaired what of that was written again: the Repairs of all reports.
 	DriftFound, DriftRepaired map[string]uint64
 	// Damped is the number of objects that somebody else keeps changing, by kind.
 	Damped    map[string]int
 	Conflicts Conflicts
-	// OverBudget is the number of objects that are closed, wholly or in part, because
-	// they are over a budget, by kind: policy, pod, namespace. Of the whole cluster.
-	OverBudget map[string]int
 	// Refusals counts, by HRESULT, the writes to endpoints that HNS refused, and the
 	// times that it refused a set alone. After 256 codes more are counted under
 	// OtherCodes.
@@ -47,7 +43,6 @@ type SetStats struct {
 	ID, Name string
 	Nested   bool
 	Entries  int // members, a nested set's permanent one included
-	Bytes    int // of its value
 }
 
 // OtherCodes stands in Stats.Refusals for the codes that came after 256 others.

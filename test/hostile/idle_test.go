@@ -37,7 +37,7 @@ func TestPoliciesThatSelectNothing(t *testing.T) {
 		require.Less(t, a.toldOf(typo).Sub(began), 3*time.Minute)
 		require.True(t, a.toldOf(folder).IsZero())
 		require.Equal(t, 64+1, a.idleTold())
-		a.rest(70 * time.Minute) // other Events would come again
+		a.rest(time.Duration(effort.Of(5, 70, 70)) * time.Minute) // other Events would come again
 		require.Equal(t, 64+1, a.idleTold(), "each once")
 	})
 }

@@ -3,7 +3,6 @@ package scale
 import (
 	"fmt"
 	"runtime"
-	"slices"
 	"testing"
 	"time"
 
@@ -129,98 +128,5 @@ func benchmarkEvent(b *testing.B, name string, sizes ...size) {
 				})
 			}
 		})
-	}
-}
-
-// stagedEvents is how many events one operation of BenchmarkStageOneEvent has.
-const stagedEvents = 5_000
-
-// BenchmarkStageOneEvent applies transactions of one pod each and reports how
-// long they took by the clock of the wall, without what the simulator takes:
-// staged are those that no rule of the node is about, written have a set written.
-func BenchmarkStageOneEvent(b *testing.B) {
-	for _, at := range []size{{1_000, 500, 0}, {100_000, 5_000, 0}} {
-		b.Run(at.String(), func(b *testing.B) {
-			n := settled(b, at)
-			near, far := n.world.remote()
-			for _, kind := range []struct {
-				name  string
-				pods  []int
-				calls int
-			}{{"staged", far, 0}, {"written", near, 1}} {
-				b.Run(kind.name, func(b *testing.B) {
-					n.t = b
-					var took []time.Duration
-					runtime.GC()
-					for b.Loop() {
-						for i := range stagedEvents {
-							p := n.world.pods[kind.pods[i/2%len(kind.pods)]]
-							if i%2 == 0 { // and back
-								p.Labels = n.world.pods[kind.pods[(i/2+replicas)%len(kind.pods)]].Labels
-							}
-							tx := dataplane.NewTransaction()
-							tx.SetPod(p)
-							n.meter.take()
-							began := time.Now()
-							report, err := n.dp.ApplyDataplane(b.Context(), tx)
-							took = append(took, time.Since(began)-n.meter.spent())
-							if err != nil || !report.Converged() || len(report.Calls) != kind.calls {
-								b.Fatal(err, report)
-							}
-						}
-					}
-					slices.Sort(took)
-					b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "p50-ns/event")
-					b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "p99-ns/event")
-				})
-			}
-		})
-	}
-}
-
-// BenchmarkDumpUnderLoad applies ten seconds of churn with nobody looking, and
-// again while dumps are taken one after the other.
-func BenchmarkDumpUnderLoad(b *testing.B) {
-	for _, at := range []size{{1_000, 500, 0}, {100_000, 5_000, 0}} {
-		n := settled(b, at)
-		for _, dumps := range []bool{false, true} {
-			b.Run(fmt.Sprintf("%s/dumps=%t", at, dumps), func(b *testing.B) {
-				stop, done := make(chan struct{}), make(chan int)
-				go func() {
-					taken := 0
-					for dumps {
-						select {
-						case <-stop:
-							done <- taken
-							return
-						default:
-							n.dp.Dump()
-							taken++
-						}
-					}
-					<-stop
-					done <- taken
-				}()
-				var longest, all time.Duration
-				applies, turn := 0, 0
-				for b.Loop() {
-					for range 10 {
-						for _, tx := range churn(n, turn) {
-							n.meter.take()
-							began := time.Now()
-							n.apply(tx)
-							took := time.Since(began) - n.meter.spent()
-							longest, all = max(longest, took), all+took
-							applies++
-						}
-						turn++
-					}
-				}
-				close(stop)
-				b.ReportMetric(float64(<-done)/float64(b.N), "dumps/op")
-				b.ReportMetric(float64(longest.Nanoseconds()), "longest-apply-ns")
-				b.ReportMetric(float64(all.Nanoseconds())/float64(applies), "mean-apply-ns")
-			})
-		}
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
 	"github.com/winnpm/winnpm/test/process"
 	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/tool/hnssim/dllcalls"
 )
 
 // start is where every fake clock begins.
@@ -84,14 +84,6 @@ func (m *meter) take() (counts, usage) {
 	m.blocked, m.sets = 0, 0
 	m.sim.ResetCalls() // it remembers what it was sent
 	return out, used
-}
-
-// spent returns how long the calls took since the last take, the metering
-// included.
-func (m *meter) spent() time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.took
 }
 
 // call makes one call. do returns the documents that were sent and read.

@@ -3,7 +3,6 @@ package torture
 import (
 	"crypto/sha256"
 	"fmt"
-	"hash/fnv"
 	"math/big"
 	"slices"
 	"strconv"
@@ -14,17 +13,10 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// ids are the rules by which Azure NPM's releases gave ids to names of sets.
-var ids = map[string]func(name string) string{
-	"today": func(name string) string {
-		sum := sha256.Sum256([]byte(name))
-		return hns.SetIDPrefix + fmt.Sprintf("%020s", new(big.Int).SetBytes(sum[:]).Text(36))[:20]
-	},
-	"older": func(name string) string {
-		sum := fnv.New32a()
-		_, _ = sum.Write([]byte(name)) // never fails
-		return fmt.Sprint(hns.SetIDPrefix, sum.Sum32())
-	},
+// azureID is the rule by which Azure NPM gives ids to names of sets.
+func azureID(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hns.SetIDPrefix + fmt.Sprintf("%020s", new(big.Int).SetBytes(sum[:]).Text(36))[:20]
 }
 
 // left reads a line of what Azure NPM left in HNS:
@@ -33,8 +25,8 @@ var ids = map[string]func(name string) string{
 //	left nested NAME LEAF...
 //	left rule ENDPOINT ID allow|block in|out PRIORITY [sets=NAME,...] [remote=ADDR] [ports=N]
 func (p *parser) left(args []string) error {
-	if p.ids == nil || len(args) < 2 {
-		return fmt.Errorf("left %q: what, and by which ids?", args)
+	if !p.azure || len(args) < 2 {
+		return fmt.Errorf("left %q: what, and was Azure NPM here?", args)
 	}
 	switch args[0] {
 	case "set":
@@ -42,7 +34,7 @@ func (p *parser) left(args []string) error {
 	case "nested":
 		s := hns.SetPolicy{Name: args[1], Type: hns.NestedIPSet}
 		for _, leaf := range args[2:] {
-			s.Values = append(s.Values, p.ids(leaf))
+			s.Values = append(s.Values, azureID(leaf))
 		}
 		p.leftSet(s)
 	case "rule":
@@ -54,7 +46,7 @@ func (p *parser) left(args []string) error {
 }
 
 func (p *parser) leftSet(s hns.SetPolicy) {
-	s.ID = p.ids(s.Name)
+	s.ID = azureID(s.Name)
 	p.add(step{do: left, id: s.Name, by: func(r *replay) { require.NoError(r.t, r.sim.PutSet(s)) }})
 }
 
@@ -83,7 +75,7 @@ func (p *parser) leftRule(endpoint string, args []string) error {
 		case key == "sets":
 			names := strings.Split(value, ",")
 			for i, name := range names {
-				names[i] = p.ids(name)
+				names[i] = azureID(name)
 			}
 			// Local is the source, Remote the destination.
 			if a.Direction == hns.In {

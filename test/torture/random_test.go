@@ -37,7 +37,7 @@ func TestRandom(t *testing.T) {
 			r.sameAs(want, r.run())
 		}
 		if rapid.IntRange(0, 3).Draw(t, "orders") == 0 {
-			expand(t, sc, want, 1)
+			expand(t, sc, want, 0, budget{orders: 1, shuffles: 1})
 		}
 	})
 }

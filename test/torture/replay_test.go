@@ -427,7 +427,7 @@ func (r *replay) sameAs(want, got ending) {
 	}
 }
 
-// named words a rule with the names of its sets: an older id ends with its set.
+// named words a rule with the names of its sets.
 func named(a hns.ACL, sets map[string]hns.SetPolicy) hns.ACL {
 	for _, field := range []*string{&a.LocalAddresses, &a.RemoteAddresses} {
 		parts := strings.Split(*field, ",")

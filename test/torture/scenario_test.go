@@ -135,7 +135,7 @@ type parser struct {
 	born   map[types.UID]metav1.Time
 	addrs  []netip.Addr
 	ports  []port
-	ids    func(name string) string // of sets that Azure NPM left; nil: it was never here
+	azure  bool // Azure NPM was here
 }
 
 func parse(name, text string) (*scenario, error) {
@@ -206,7 +206,7 @@ func (p *parser) line(line string, fields []string) (err error) {
 	case "start":
 		p.start()
 	case "azure-npm":
-		p.ids = ids[args[0]]
+		p.azure = true
 	case "ports":
 		p.ports = nil
 		for _, arg := range args {
@@ -233,7 +233,7 @@ func (p *parser) line(line string, fields []string) (err error) {
 
 // start ends the given part.
 func (p *parser) start() {
-	if p.ids != nil {
+	if p.azure {
 		p.add(step{do: inherit, events: p.events})
 	} else {
 		if len(p.events) > 0 {

@@ -175,9 +175,6 @@ func calls(s recorder.Step) string {
 	if s.MoreCalls > 0 {
 		parts = append(parts, printable.Count(s.MoreCalls, "earlier call"))
 	}
-	if s.DLLCalls > 0 {
-		parts = append(parts, printable.Count(s.DLLCalls, "DLL call"))
-	}
 	return cmp.Or(strings.Join(parts, ", "), "no call")
 }
 

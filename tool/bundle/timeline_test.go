@@ -28,7 +28,7 @@ func TestTimeline(t *testing.T) {
 	}
 	rec := Recording{recorder.Header{Node: "n1", Agent: "v1", Taken: at, Forgotten: 2}, []recorder.Step{
 		{
-			Number: 3, Kind: recorder.Transaction, Began: at, Took: 10 * time.Millisecond, DLLCalls: 9, Calls: calls[:2],
+			Number: 3, Kind: recorder.Transaction, Began: at, Took: 10 * time.Millisecond, Calls: calls[:2],
 			Events: []recorder.Event{{Kind: "pod", Operation: "set", Object: "x/a"}}, MoreEvents: 2, MoreCalls: 4,
 			Report: &state.Report{Changes: []state.Change{{Kind: "pod", Operation: "create", Count: 3}, {Kind: "policy", Operation: "delete", Count: 2}}, Pending: 1},
 		},
@@ -40,7 +40,7 @@ func TestTimeline(t *testing.T) {
 	}}
 	require.Equal(t, `recorded on n1 by v1, taken 2026-01-02T03:04:05Z
 forgotten before that: 2 steps
-3  +0s  3 pods created, 2 policies deleted  ACL/Add 1, Network/Get 1, 4 earlier calls, 9 DLL calls  10ms  1 failed, 1 pending pod
+3  +0s  3 pods created, 2 policies deleted  ACL/Add 1, Network/Get 1, 4 earlier calls  10ms  1 failed, 1 pending pod
     call 5  ACL/Add e1 (3)  +1ms  1ms  FAILED: refused
 4  +1s  reading sets, e1, failed 3 times more  no call  0s  ended by: no answer
 5  +2s  reading GUIDs, 2 endpoints  no call  0s  ok
@@ -55,7 +55,7 @@ forgotten before that: 2 steps
 	rec.Steps = rec.Steps[:1]
 	require.Equal(t, `recorded on n1 by v1, taken 2026-01-02T03:04:05Z
 forgotten before that: 2 steps
-3  +0s  3 pods created, 2 policies deleted  ACL/Add 1, Network/Get 1, 4 earlier calls, 9 DLL calls  10ms  1 failed, 1 pending pod
+3  +0s  3 pods created, 2 policies deleted  ACL/Add 1, Network/Get 1, 4 earlier calls  10ms  1 failed, 1 pending pod
     event  set pod x/a
     and 2 more events
     4 earlier calls

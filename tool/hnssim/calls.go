@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
+	"github.com/winnpm/winnpm/tool/hnssim/dllcalls"
 )
 
 // Call is one request of the client.

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
+	"github.com/winnpm/winnpm/tool/hnssim/dllcalls"
 )
 
 // Hold implements hns.Client.

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/dllcalls"
+	"github.com/winnpm/winnpm/tool/hnssim/dllcalls"
 )
 
 // TestDLLCalls: what a call of the client costs at the DLLs, by the log, by the

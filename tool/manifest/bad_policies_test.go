@@ -120,7 +120,7 @@ var badPolicies = []badInput{
 	{
 		"unknown operator",
 		np("{podSelector: {matchExpressions: [{key: a, operator: Equals, values: [b]}]}}"),
-		`document 1: NetworkPolicy x/p: spec.podSelector.matchExpressions[0].operator: unknown operator "Equals"; use In, NotIn, Exists or DoesNotExist`,
+		`document 1: NetworkPolicy x/p: spec.podSelector.matchExpressions[0].operator: Invalid value: "Equals": not a valid selector operator`,
 	},
 	{
 		"In without values",

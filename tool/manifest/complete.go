@@ -21,8 +21,9 @@ import (
 func (l *loader) finish(node string) (Objects, error) {
 	o := &l.objects
 	byName(o.Nodes)
+	slices.SortFunc(l.workloads, compareWorkloads)
 	l.makers()
-	if l.change {
+	if l.Change {
 		l.export()
 	} else if err := l.expand(node); err != nil {
 		return Objects{}, err
@@ -31,7 +32,7 @@ func (l *loader) finish(node string) (Objects, error) {
 	byName(o.Policies)
 	byName(o.Services)
 	byName(o.ClusterPolicies)
-	if !l.change {
+	if !l.Change {
 		l.mentioned()
 	}
 	byName(o.Namespaces)
@@ -53,7 +54,7 @@ func (l *loader) finish(node string) (Objects, error) {
 	addrs := NewAddresses(*o)
 	for _, pod := range o.Pods {
 		identify("Pod", pod)
-		if l.change && reflect.ValueOf(pod.Status).IsZero() {
+		if l.Change && reflect.ValueOf(pod.Status).IsZero() {
 			continue // what it gets depends on what is there
 		}
 		completePod(pod, node, hosts, addrs)
@@ -89,7 +90,7 @@ func (l *loader) mentioned() {
 		mention(np.Namespace)
 	}
 	for _, w := range l.workloads {
-		mention(w.meta.Namespace)
+		mention(w.Namespace)
 	}
 }
 

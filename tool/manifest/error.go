@@ -88,17 +88,14 @@ func (e *Errors) Unwrap() []error {
 	return out
 }
 
-// refused keeps what is refused and goes on, so that everything is told at once. Other errors
-// come back.
-func (l *loader) refused(err error) error {
-	one, ok := errors.AsType[*Error](err)
-	if !ok {
-		return err
+// refused keeps an error, if there is one, so that everything is told at once.
+func (l *loader) refused(err *Error) {
+	if err == nil {
+		return
 	}
 	if l.errs.All++; len(l.errs.Shown) < maxErrors {
-		l.errs.Shown = append(l.errs.Shown, one)
+		l.errs.Shown = append(l.errs.Shown, err)
 	}
-	return nil
 }
 
 // failed returns what was refused, nil for nothing.
@@ -137,14 +134,9 @@ func (p place) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s document %d %s", p.file, p.document, p.item))
 }
 
-// fail makes the error for a field of the object that stands at p.
-func (p place) fail(at *field.Path, format string, args ...any) *Error {
-	e := &Error{File: p.file, Document: p.document, Item: p.item, Object: p.object, Reason: fmt.Sprintf(format, args...)}
-	if at != nil {
-		e.Field = at.String()
-	}
-	e.Line = p.line(e.Field)
-	return e
+// fail makes the error for a field of the object that stands at p; "" is the whole object.
+func (p place) fail(path, format string, args ...any) *Error {
+	return &Error{File: p.file, Line: p.line(path), Document: p.document, Item: p.item, Object: p.object, Field: path, Reason: fmt.Sprintf(format, args...)}
 }
 
 var step = regexp.MustCompile(`\[(\d+)\]|\[([^\]]*)\]|[^.\[\]]+`)
@@ -169,7 +161,7 @@ func (p place) line(path string) int {
 }
 
 // refuse makes an error of the first of errs, if there is one.
-func (p place) refuse(errs field.ErrorList) error {
+func (p place) refuse(errs field.ErrorList) *Error {
 	if len(errs) == 0 {
 		return nil
 	}
@@ -180,7 +172,17 @@ func (p place) refuse(errs field.ErrorList) error {
 			first = e
 		}
 	}
-	out := p.fail(nil, "%s", first.ErrorBody())
-	out.Field, out.Line = first.Field, p.line(first.Field)
-	return out
+	if first.Type == ownWords {
+		return p.fail(first.Field, "%s", first.Detail)
+	}
+	return p.fail(first.Field, "%s", first.ErrorBody())
+}
+
+// ownWords is the type of errors whose detail says everything; those of Kubernetes' libraries
+// have other types.
+const ownWords field.ErrorType = ""
+
+// invalid returns an error about one field.
+func invalid(at *field.Path, format string, args ...any) field.ErrorList {
+	return field.ErrorList{{Type: ownWords, Field: at.String(), Detail: fmt.Sprintf(format, args...)}}
 }

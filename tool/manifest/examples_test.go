@@ -14,7 +14,7 @@ import (
 	"github.com/winnpm/winnpm/tool/manifest"
 )
 
-const examples = "../../../examples"
+const examples = "../../examples"
 
 func loadExample(t *testing.T, name string, o manifest.Options) manifest.Objects {
 	t.Helper()

@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -17,73 +16,65 @@ var (
 	kustomizationFiles = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 )
 
-// instead says how the objects of a kustomization are given.
-func (l *loader) instead() string {
-	if l.change {
-		return "give -k %s instead"
-	}
-	return "give what kubectl kustomize %s prints"
-}
-
 // folder reads the manifests of a folder, and with Options.Recursive of those below it. What
 // it leaves out is a warning. Folders that links lead to are left out, so it comes to an end.
-func (l *loader) folder(path string) ([]file, error) {
-	entries, err := os.ReadDir(path) // sorted by name
-	if err != nil {
-		return nil, unreadable(path, err)
-	}
-	if has(entries, chartFiles) {
-		l.leaveOut(path, "is a Helm chart, which is not rendered: give what helm template %s prints", path)
-		return nil, nil
-	}
-	if has(entries, kustomizationFiles) {
-		l.leaveOut(path, "has a kustomization, which is not applied to the manifests beside it: "+l.instead(), path)
-	}
+func (l *loader) folder(root string) ([]file, error) {
 	var out []file
-	below := ""
-	for _, entry := range entries {
-		name := filepath.Join(path, entry.Name())
+	below := "" // the first folder that is left out for want of Options.Recursive
+	err := fs.WalkDir(os.DirFS(root), ".", func(name string, e fs.DirEntry, err error) error {
+		path := filepath.Join(root, filepath.FromSlash(name))
+		first, _, inside := strings.Cut(name, "/")
+		deep := !l.Recursive && (inside || name != "." && e.IsDir())
 		switch {
-		case entry.IsDir() && l.recursive && !hidden(entry):
-			files, err := l.folder(name)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, files...)
-		case entry.IsDir() && !l.recursive && below == "" && !hidden(entry) && holds(name):
-			below = name
-		case entry.IsDir() || !isManifest(entry.Name()):
-		default:
-			f, is, err := l.regular(name)
-			if err != nil {
-				return nil, err
-			}
-			if is {
-				out = append(out, f)
-			}
+		case deep && (err != nil || !e.IsDir() && isManifest(name)):
+			below = cmp.Or(below, filepath.Join(root, first))
+			return fs.SkipDir
+		case err != nil:
+			return unreadable(path, err)
+		case e.IsDir() && name != "." && (strings.HasPrefix(e.Name(), ".") || deep && below != ""):
+			return fs.SkipDir // a folder of another tool, such as .git, or one more that is left out
+		case e.IsDir() && !deep:
+			return l.otherTools(path)
+		case e.IsDir() || deep || !isManifest(name):
+			return nil
 		}
+		f, err := l.regular(path)
+		if f.name != "" {
+			out = append(out, f)
+		}
+		return err
+	})
+	if err == nil && below != "" {
+		l.leaveOut(below, "has manifests and is left out, as are other folders below %s: add -R to read them", root)
 	}
-	if below != "" {
-		l.leaveOut(below, "has manifests and is left out, as are other folders below %s: add -R to read them", path)
-	}
-	return out, nil
+	return out, err
 }
 
-// regular reads a file, also through the links of mounted ConfigMaps; false: the link is one
-// to a folder.
-func (l *loader) regular(name string) (file, bool, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return file{}, false, unreadable(name, err)
+// otherTools warns of a folder of Helm, which it skips, or of kustomize.
+func (l *loader) otherTools(path string) error {
+	if has(path, chartFiles) {
+		l.leaveOut(path, "is a Helm chart, which is not rendered: give what helm template %s prints", path)
+		return fs.SkipDir
 	}
-	if info.IsDir() {
-		return file{}, false, nil
+	if has(path, kustomizationFiles) {
+		l.leaveOut(path, "has a kustomization, which is not applied to the manifests beside it: give what kubectl kustomize %s prints", path)
 	}
-	if !info.Mode().IsRegular() { // reading a device or a pipe may never end
-		return file{}, false, &Error{File: name, Reason: "is no regular file; take it out of the folder"}
+	return nil
+}
+
+// regular reads a file, also through the links of mounted ConfigMaps. A link to a folder gives no
+// file.
+func (l *loader) regular(path string) (file, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return file{}, unreadable(path, err)
+	case info.IsDir():
+		return file{}, nil
+	case !info.Mode().IsRegular(): // reading a device or a pipe may never end
+		return file{}, &Error{File: path, Reason: "is no regular file; take it out of the folder"}
 	}
-	f, err := l.read(name)
-	return f, true, err
+	return l.readFile(path)
 }
 
 // nothing is the error about a folder that has no manifest, with what was left out of it.
@@ -96,40 +87,17 @@ func (l *loader) nothing(path string) error {
 }
 
 func (l *loader) leaveOut(path, why string, args ...any) {
-	l.warnings = append(l.warnings, Warning{
-		Object: oneLine(path), Kind: "Folder", Reason: FolderSkipped, Message: oneLine("the folder " + path + " " + fmt.Sprintf(why, args...)),
-	})
+	l.warn(oneLine(path), "Folder", FolderSkipped, "the folder %s %s", path, fmt.Sprintf(why, args...))
 }
 
 // isManifest goes by the name, as kubectl does. A kustomization is none.
 func isManifest(name string) bool {
-	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) && !slices.Contains(kustomizationFiles, name)
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) && !slices.Contains(kustomizationFiles, filepath.Base(name))
 }
 
-func has(entries []os.DirEntry, names []string) bool {
-	return slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !e.IsDir() && slices.Contains(names, e.Name()) })
-}
-
-// hidden folders are those of other tools, such as .git.
-func hidden(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), ".") }
-
-// searched is how many files and folders are looked at for a manifest below a folder.
-const searched = 10_000
-
-// holds reports whether there is a manifest in a folder or below it. In what cannot be read,
-// and behind the first many files, there may be one.
-func holds(path string) bool {
-	seen, found := 0, errors.New("found")
-	err := filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {
-		switch seen++; {
-		case err != nil || seen > searched:
-			return cmp.Or(err, found)
-		case e.IsDir() && seen > 1 && hidden(e):
-			return filepath.SkipDir
-		case !e.IsDir() && isManifest(e.Name()):
-			return found
-		}
-		return nil
+func has(folder string, names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		info, err := os.Stat(filepath.Join(folder, name))
+		return err == nil && !info.IsDir()
 	})
-	return err != nil
 }

@@ -1,8 +1,6 @@
 package manifest_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -51,22 +49,18 @@ func TestMisspeltKinds(t *testing.T) {
 	}
 }
 
-// TestFileTwice: one error says it, not one for each of its objects.
+// TestFileTwice: objects of a file that is given twice are there twice. A file may be called as
+// standard input is.
 func TestFileTwice(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, "pods.yaml")
-	require.NoError(t, os.WriteFile(path, []byte(podText+"---\n"+strings.Replace(podText, "name: p", "name: q", 1)), 0o600))
-	const reason = ": is given twice, by itself or with its folder; give it once"
-	for _, paths := range [][]string{{path, path}, {dir, path}, {path, filepath.Join(dir, "..", filepath.Base(dir), "pods.yaml")}} {
+	path := write(t, dir, "pods.yaml", podText)
+	for _, paths := range [][]string{{path, path}, {dir, path}} {
 		_, _, err := manifest.Load(paths, manifest.Options{})
-		require.EqualError(t, err, path+reason)
+		require.ErrorContains(t, err, path+":3: document 1: Pod x/p: metadata.name: the object is there twice, first in "+path+" document 1")
 	}
-	_, _, err := manifest.Load([]string{"-", "-"}, manifest.Options{Stdin: strings.NewReader(podText)})
-	require.EqualError(t, err, "stdin"+reason)
-
 	t.Chdir(dir)
-	for _, name := range []string{"stdin", "-"} { // the name of standard input is no path
-		require.NoError(t, os.WriteFile(name, []byte(strings.Replace(podText, "name: p", "name: q", 1)), 0o600))
+	for _, name := range []string{"stdin", "-"} {
+		write(t, dir, name, podNamed("q"))
 		o, _, err := manifest.Load([]string{"./" + name, "-"}, manifest.Options{Stdin: strings.NewReader(podText)})
 		require.NoError(t, err, name)
 		require.Len(t, o.Pods, 2, name)

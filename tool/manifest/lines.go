@@ -2,21 +2,8 @@ package manifest
 
 import (
 	"fmt"
-	"regexp"
-	"strconv"
 
-	yaml3 "sigs.k8s.io/yaml/goyaml.v3"
-)
-
-// What these are aliases of would be one more direct dependency.
-type node = yaml3.Node //nolint:staticcheck // see above
-
-var newDecoder = yaml3.NewDecoder //nolint:staticcheck // see above
-
-const (
-	aliasNode    = yaml3.AliasNode    //nolint:staticcheck // see above
-	mappingNode  = yaml3.MappingNode  //nolint:staticcheck // see above
-	sequenceNode = yaml3.SequenceNode //nolint:staticcheck // see above
+	yaml3 "go.yaml.in/yaml/v3"
 )
 
 // lines finds the lines of a document's parts. It parses the text a second time,
@@ -25,7 +12,7 @@ type lines struct {
 	text   []byte
 	first  int // of the file, where the text begins
 	parsed bool
-	root   *node
+	root   *yaml3.Node
 }
 
 // of returns the line of the file where a part begins: steps are keys and
@@ -34,8 +21,8 @@ type lines struct {
 func (l *lines) of(steps ...any) int {
 	if !l.parsed {
 		l.parsed = true
-		var document node
-		if yaml3.Unmarshal(l.text, &document) == nil && len(document.Content) == 1 { //nolint:staticcheck // see above
+		var document yaml3.Node
+		if yaml3.Unmarshal(l.text, &document) == nil && len(document.Content) == 1 {
 			l.root = document.Content[0]
 		}
 	}
@@ -54,52 +41,41 @@ func (l *lines) of(steps ...any) int {
 }
 
 // part returns one part of a node; nil when there is none.
-func part(at *node, step any) *node {
-	if at.Kind == aliasNode {
+func part(at *yaml3.Node, step any) *yaml3.Node {
+	if at.Kind == yaml3.AliasNode {
 		at = at.Alias
 	}
 	switch step := step.(type) {
 	case string:
-		for i := 0; at.Kind == mappingNode && i+1 < len(at.Content); i += 2 {
+		for i := 0; at.Kind == yaml3.MappingNode && i+1 < len(at.Content); i += 2 {
 			if at.Content[i].Value == step {
 				return at.Content[i+1]
 			}
 		}
 	case int:
-		if at.Kind == sequenceNode && step < len(at.Content) {
+		if at.Kind == yaml3.SequenceNode && step < len(at.Content) {
 			return at.Content[step]
 		}
 	}
 	return nil
 }
 
-var itemIndex = regexp.MustCompile(`items\[(\d+)\]`)
-
-// notePlaces notes where a policy and its rules are; ingress and egress say how
+// notePlaces notes where an object is, and the rules of a policy; ingress and egress say how
 // many it has.
 func (l *loader) notePlaces(at place, name string, ingress, egress int) {
 	if at.lines == nil {
 		return
 	}
-	var object []any
-	for _, found := range itemIndex.FindAllStringSubmatch(at.item, -1) {
-		i, err := strconv.Atoi(found[1])
-		if err != nil {
-			return
-		}
-		object = append(object, "items", i)
-	}
 	if l.objects.Places == nil {
 		l.objects.Places = map[string]string{}
 	}
-	note := func(key string, steps ...any) {
-		l.objects.Places[key] = fmt.Sprintf("%s:%d", at.file, at.lines.of(append(object, steps...)...))
+	l.objects.Places[name] = fmt.Sprintf("%s:%d", at.file, at.line(""))
+	rules := func(direction string, n int) {
+		for i := range n {
+			path := fmt.Sprintf("spec.%s[%d]", direction, i)
+			l.objects.Places[name+" "+path] = fmt.Sprintf("%s:%d", at.file, at.line(path))
+		}
 	}
-	note(name)
-	for i := range ingress {
-		note(fmt.Sprintf("%s spec.ingress[%d]", name, i), "spec", "ingress", i)
-	}
-	for i := range egress {
-		note(fmt.Sprintf("%s spec.egress[%d]", name, i), "spec", "egress", i)
-	}
+	rules("ingress", ingress)
+	rules("egress", egress)
 }

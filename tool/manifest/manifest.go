@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/bounded"
@@ -98,19 +97,14 @@ func (w Warning) Misleads() bool { return w.Reason != SkippedKind && w.Reason !=
 // one line, or *Errors, when several things are refused; nothing else is returned
 // then.
 func Load(paths []string, o Options) (Objects, []Warning, error) {
-	l := loader{inputs: cmp.Or(o.Inputs, &bounded.Inputs{}), seen: map[string]place{}, change: o.Change, allMakers: o.Change || o.AllMakers, recursive: o.Recursive, defaultNamespace: cmp.Or(o.Namespace, metav1.NamespaceDefault)}
+	l := loader{Options: o, inputs: cmp.Or(o.Inputs, &bounded.Inputs{}), seen: map[string]place{}}
 	for _, path := range paths {
 		files, err := l.open(path, o.Stdin, cmp.Or(o.StdinName, "stdin"))
 		if err != nil {
 			return Objects{}, nil, err
 		}
 		for _, f := range files {
-			if l.readTwice(f) {
-				continue
-			}
-			if err := l.file(f); err != nil {
-				return Objects{}, nil, err
-			}
+			l.file(f)
 		}
 	}
 	if err := l.failed(); err != nil {

@@ -1,12 +1,14 @@
 package manifest_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	unicodeutf16 "unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -134,7 +136,7 @@ func TestNodeThatIsNotThere(t *testing.T) {
 	const nodes = "{apiVersion: v1, kind: Node, metadata: {name: win-1}}\n---\n{apiVersion: v1, kind: Node, metadata: {name: linux-22}}\n"
 	for node, want := range map[string]string{
 		"win-2": `stdin: no Node is called "win-2"; did you mean win-1?`,
-		"x":     `stdin: no Node is called "x"; there is linux-22, win-1`,
+		"x":     `stdin: no Node is called "x"; of 2 Nodes the first are linux-22, win-1`,
 		"win-1": "",
 		"":      "",
 	} {
@@ -192,6 +194,8 @@ func TestForms(t *testing.T) {
 		"comments only":       "# hello\n---\n" + a + "--- # between\n# nothing here\n\n---   \n" + b + "---\n# end\n",
 		"CRLF":                strings.ReplaceAll(a+"---\n"+b, "\n", "\r\n"),
 		"byte order mark":     "\uFEFF" + a + "---\n" + b,
+		"UTF-16":              utf16(binary.LittleEndian, a+"---\n"+b),
+		"UTF-16, big endian":  utf16(binary.BigEndian, a+"---\n"+b),
 		"no end of line":      a + "---\n" + strings.TrimSuffix(b, "\n"),
 		"list":                "apiVersion: v1\nkind: List\nmetadata: {resourceVersion: ''}\nitems:\n- " + jsonA + "\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: b, namespace: x}\n",
 		"typed list":          "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: a, namespace: x}\n- metadata: {name: b, namespace: x}\n",
@@ -212,6 +216,15 @@ func TestForms(t *testing.T) {
 			}, podLines(o.Pods)))
 		})
 	}
+}
+
+// utf16 encodes text with a byte order mark, as editors and shells of Windows do.
+func utf16(order binary.AppendByteOrder, text string) string {
+	var out []byte
+	for _, unit := range unicodeutf16.Encode([]rune("\uFEFF" + text)) {
+		out = order.AppendUint16(out, unit)
+	}
+	return string(out)
 }
 
 func TestNothing(t *testing.T) {

@@ -3,6 +3,8 @@ package manifest
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -12,7 +14,10 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/similar"
@@ -20,18 +25,13 @@ import (
 
 // loader collects what the documents say.
 type loader struct {
+	Options
 	objects   Objects
-	workloads []workload
+	workloads []Workload
 	seen      map[string]place // by kind, namespace and name
 	warnings  []Warning
-	change    bool // as Options.Change
-	allMakers bool // as Options.AllMakers
-	recursive bool // as Options.Recursive
 	errs      Errors
-	files     map[string]bool // those read, by their whole paths
 	inputs    *bounded.Inputs // as Options.Inputs
-	// defaultNamespace is that of Options.Namespace.
-	defaultNamespace string
 }
 
 // source is one object, not decoded yet.
@@ -41,24 +41,28 @@ type source struct {
 	tree map[string]any
 }
 
-// kinds are those that are read, with the API version that they must have.
-var kinds = map[string]struct {
-	version string
-	read    func(*loader, source) error
-}{
-	"Namespace":    {"v1", (*loader).namespace},
-	"Node":         {"v1", (*loader).node},
-	"Pod":          {"v1", (*loader).pod},
-	"Service":      {"v1", (*loader).service},
-	namespacedKind: {"networking.k8s.io/v1", (*loader).policy},
-	clusterKind:    {"policy.networking.k8s.io/v1alpha2", (*loader).clusterPolicy},
-	"Deployment":   {"apps/v1", (*loader).deployment},
-	"ReplicaSet":   {"apps/v1", (*loader).replicaSet},
-	"StatefulSet":  {"apps/v1", (*loader).statefulSet},
-	"DaemonSet":    {"apps/v1", (*loader).daemonSet},
-	"Job":          {"batch/v1", (*loader).job},
-	cronJobKind:    {"batch/v1", (*loader).cronJob},
-	controllerKind: {"v1", (*loader).replicationController},
+// kind is a kind that is read, with the API version that it must have.
+type kind struct {
+	version    string
+	namespaced bool
+	validName  validation.ValidateNameFunc
+	empty      func() metav1.Object
+}
+
+var kinds = map[string]kind{
+	"Namespace":    {"v1", false, validation.ValidateNamespaceName, func() metav1.Object { return &corev1.Namespace{} }},
+	"Node":         {"v1", false, validation.NameIsDNSSubdomain, func() metav1.Object { return &corev1.Node{} }},
+	"Pod":          {"v1", true, validation.NameIsDNSSubdomain, func() metav1.Object { return &corev1.Pod{} }},
+	"Service":      {"v1", true, validation.NameIsDNS1035Label, func() metav1.Object { return &corev1.Service{} }},
+	namespacedKind: {"networking.k8s.io/v1", true, validation.NameIsDNSSubdomain, func() metav1.Object { return &networkingv1.NetworkPolicy{} }},
+	clusterKind:    {"policy.networking.k8s.io/v1alpha2", false, validation.NameIsDNSSubdomain, func() metav1.Object { return &v1alpha2.ClusterNetworkPolicy{} }},
+	"Deployment":   {"apps/v1", true, validation.NameIsDNSSubdomain, func() metav1.Object { return &appsv1.Deployment{} }},
+	"ReplicaSet":   {"apps/v1", true, validation.NameIsDNSSubdomain, func() metav1.Object { return &appsv1.ReplicaSet{} }},
+	"StatefulSet":  {"apps/v1", true, validation.NameIsDNSSubdomain, func() metav1.Object { return &appsv1.StatefulSet{} }},
+	"DaemonSet":    {"apps/v1", true, validation.NameIsDNSSubdomain, func() metav1.Object { return &appsv1.DaemonSet{} }},
+	"Job":          {"batch/v1", true, validation.NameIsDNSSubdomain, func() metav1.Object { return &batchv1.Job{} }},
+	cronJobKind:    {"batch/v1", true, validation.NameIsDNSSubdomain, func() metav1.Object { return &batchv1.CronJob{} }},
+	controllerKind: {"v1", true, validation.NameIsDNSSubdomain, func() metav1.Object { return &corev1.ReplicationController{} }},
 }
 
 // The kinds that Options.AllMakers is about.
@@ -67,40 +71,33 @@ const (
 	controllerKind = "ReplicationController"
 )
 
-func (l *loader) file(f file) error {
-	return trees(f, l.refused, func(at place, tree any) error { return l.object(at, tree, "", "") })
-}
-
 // object reads one object, or the items of a list. Items of a typed list need
 // not name their kind and version; they have those given.
-func (l *loader) object(at place, tree any, version, kind string) error {
+func (l *loader) object(at place, tree any, version, kind string) *Error {
 	if tree == nil {
 		return nil
 	}
 	object, ok := tree.(map[string]any)
 	if !ok {
-		return at.fail(nil, "is %s, must be an object with apiVersion, kind and metadata", kindOfValue(tree))
+		return at.fail("", "must be an object with apiVersion, kind and metadata")
 	}
-	if err := readWord(at, object, "apiVersion", &version); err != nil {
-		return err
-	}
-	if err := readWord(at, object, "kind", &kind); err != nil {
-		return err
-	}
+	said := unstructured.Unstructured{Object: object}
+	version, kind = cmp.Or(said.GetAPIVersion(), version), cmp.Or(said.GetKind(), kind)
 	if kind == "" {
-		return at.fail(field.NewPath("kind"), "is missing; say which kind of object this is")
+		return at.fail("kind", "is missing or no text; say which kind of object this is")
 	}
 	at.object = strings.TrimSpace(kind + " " + fullName(object))
 	if version == "" {
-		return at.fail(field.NewPath("apiVersion"), "is missing; give the version of the kind, as kubectl explain %s shows it", strings.ToLower(kind))
+		return at.fail("apiVersion", "is missing or no text; give the version of the kind, as kubectl explain %s shows it", strings.ToLower(kind))
 	}
 	if of, ok := strings.CutSuffix(kind, "List"); ok {
 		items, isList := object["items"].([]any)
 		if isList {
-			return l.list(at, items, version, of)
+			l.list(at, items, version, of)
+			return nil
 		}
 		if of == "" && object["items"] != nil {
-			return at.fail(field.NewPath("items"), "is %s, must be a list", describe(object["items"]))
+			return at.fail("items", "is %s, must be a list", describe(object["items"]))
 		}
 		if of == "" {
 			return nil
@@ -111,33 +108,27 @@ func (l *loader) object(at place, tree any, version, kind string) error {
 	isPolicy := strings.HasSuffix(kind, namespacedKind)
 	switch meant := misspelt(version, kind); {
 	case meant != "":
-		return at.fail(field.NewPath("kind"), "%q is no kind of %s; use %s", kind, version, meant)
+		return at.fail("kind", "%q is no kind of %s; use %s", kind, version, meant)
 	case ok && version == known.version:
-		return known.read(l, source{at, kind, object})
+		return l.readObject(source{at, kind, object})
 	case isPolicy && slices.Contains(otherProjects, groupOf(version)):
 		l.unenforced(at, object, version, kind)
 	case ok && ofCluster(kind, version, known.version):
-		return at.fail(field.NewPath("apiVersion"), "%q is not supported for this kind; use %s", version, known.version)
+		return at.fail("apiVersion", "%q is not supported for this kind; use %s", version, known.version)
 	case isPolicy:
 		l.unenforced(at, object, version, kind)
+	case alike(version, kind) != "":
+		meant := alike(version, kind)
+		l.warn(fullName(object), kind, UnknownKind, "%s: kind %s of %s is none that is read, so verdicts are without it; did you mean %s of %s?", at, kind, version, meant, kinds[meant].version)
 	default:
-		l.passOver(at, object, version, kind)
+		l.warn(fullName(object), kind, SkippedKind, "%s: kind %s %s and is skipped", at, kind, cmp.Or(notRead[kind], fmt.Sprintf("of %s is none that is read", version)))
 	}
 	return nil
 }
 
-// passOver notes an object of a kind that is not read.
-func (l *loader) passOver(at place, object map[string]any, version, kind string) {
-	if meant := alike(version, kind); meant != "" {
-		l.unknown(at, object, version, kind, meant)
-		return
-	}
-	l.skip(at, object, kind, cmp.Or(notRead[kind], fmt.Sprintf("of %s is none that is read", version)))
-}
-
 // reads reports whether a kind is read that some do not ask for.
 func (l *loader) reads(kind string) bool {
-	return l.allMakers || kind != cronJobKind && kind != controllerKind
+	return l.Change || l.AllMakers || kind != cronJobKind && kind != controllerKind
 }
 
 // misspelt returns the kind of policy that somebody meant who wrote another kind with its
@@ -154,53 +145,25 @@ func misspelt(version, kind string) string {
 	return ""
 }
 
-// alike returns the kind that somebody meant who wrote one that is not read: in the groups of
-// Kubernetes one that is like it, elsewhere a policy in another case. "" when he may mean what
-// he wrote.
+// alike returns the kind that the author probably meant who wrote one that is not read: in the
+// groups of Kubernetes any, elsewhere a policy. "" when the kind may be what was meant.
 func alike(version, kind string) string {
 	if notRead[kind] != "" {
 		return ""
 	}
-	var names []string
-	ours := slices.Contains(ownGroups, groupOf(version))
-	for name := range kinds {
-		if ours || (name == namespacedKind || name == clusterKind) && strings.EqualFold(name, kind) {
-			names = append(names, name)
-		}
+	names := []string{namespacedKind, clusterKind}
+	if slices.Contains(ownGroups, groupOf(version)) {
+		names = slices.Sorted(maps.Keys(kinds))
 	}
-	slices.Sort(names)
 	return similar.Name(kind, names)
 }
 
 // ownGroups are the groups of Kubernetes itself that have kinds which are read.
 var ownGroups = []string{"", "apps", "batch", "extensions"}
 
-// unknown notes an object that does not count, and that somebody who misspelt its kind, and meant
-// another one, thinks counts.
-func (l *loader) unknown(at place, object map[string]any, version, kind, meant string) {
-	l.warnings = append(l.warnings, Warning{
-		Object: fullName(object), Kind: kind, Reason: UnknownKind,
-		Message: oneLine(fmt.Sprintf("%s: kind %s of %s is none that is read, so verdicts are without it; did you mean %s of %s?", at, kind, version, meant, kinds[meant].version)),
-	})
-}
-
-// readWord reads a string of an object, where it has one.
-func readWord(at place, object map[string]any, key string, to *string) error {
-	word := object[key]
-	s, ok := word.(string)
-	if word != nil && !ok {
-		return at.fail(field.NewPath(key), "is %s, must be a string", describe(word))
-	}
-	*to = cmp.Or(s, *to)
-	return nil
-}
-
-// skip notes that an object was read and does not count.
-func (l *loader) skip(at place, object map[string]any, kind, why string) {
-	l.warnings = append(l.warnings, Warning{
-		Object: fullName(object), Kind: kind, Reason: SkippedKind,
-		Message: oneLine(fmt.Sprintf("%s: kind %s %s and is skipped", at, kind, why)),
-	})
+// warn notes something about an object.
+func (l *loader) warn(object, kind string, reason Reason, format string, args ...any) {
+	l.warnings = append(l.warnings, Warning{Object: object, Kind: kind, Reason: reason, Message: oneLine(fmt.Sprintf(format, args...))})
 }
 
 // unenforced notes a policy that nothing here enforces: one of another project, or
@@ -210,10 +173,7 @@ func (l *loader) unenforced(at place, object map[string]any, version, kind strin
 	if kind == "AdminNetworkPolicy" || kind == "BaselineAdminNetworkPolicy" {
 		advice = "verdicts are without it; use ClusterNetworkPolicy of " + kinds[clusterKind].version
 	}
-	l.warnings = append(l.warnings, Warning{
-		Object: fullName(object), Kind: kind, Reason: NotEnforced,
-		Message: oneLine(fmt.Sprintf("%s: kind %s of %s is not enforced; %s", at, kind, version, advice)),
-	})
+	l.warn(fullName(object), kind, NotEnforced, "%s: kind %s of %s is not enforced; %s", at, kind, version, advice)
 }
 
 // ofCluster reports whether the version is an older or newer one of the kind
@@ -247,7 +207,7 @@ var notRead = map[string]string{
 	"Kustomization": "makes other objects, which are left out: give what kubectl kustomize prints; it",
 }
 
-func (l *loader) list(at place, items []any, version, kind string) error {
+func (l *loader) list(at place, items []any, version, kind string) {
 	if kind == "" { // a List, whose items are of any kind
 		version = ""
 	}
@@ -257,69 +217,104 @@ func (l *loader) list(at place, items []any, version, kind string) error {
 		if prefix != "" {
 			at.item = fmt.Sprintf("%s.items[%d]", prefix, i)
 		}
-		if err := l.object(at, item, version, kind); err != nil {
-			if err = l.refused(err); err != nil {
-				return err
-			}
-		}
+		l.refused(l.object(at, item, version, kind))
 	}
-	return nil
 }
 
 // fullName returns namespace/name, or the name, as far as the tree says them.
 func fullName(tree map[string]any) string {
-	meta, _ := tree["metadata"].(map[string]any)
-	name, _ := meta["name"].(string)
-	namespace, _ := meta["namespace"].(string)
-	if namespace != "" {
-		return namespace + "/" + name
-	}
-	return name
+	said := unstructured.Unstructured{Object: tree}
+	return strings.TrimPrefix(said.GetNamespace()+"/"+said.GetName(), "/")
 }
 
-// decode fills the object and checks its metadata. namespaced objects without
-// a namespace are in that of the options.
-func (l *loader) decode(s source, into metav1.Object, validName validation.ValidateNameFunc, namespaced bool) error {
-	if err := decode(s.place, s.tree, into); err != nil {
+// readObject decodes an object, checks it and adds it to those that were read. Namespaced objects
+// without a namespace are in that of the options.
+func (l *loader) readObject(s source) *Error {
+	known, into := kinds[s.kind], kinds[s.kind].empty()
+	if s.kind == namespacedKind {
+		delete(s.tree, "status") // older clusters show one, and newer ones ignore it
+	}
+	if err := s.refuse(conform(nil, s.tree, reflect.TypeOf(into).Elem())); err != nil {
 		return err
 	}
-	meta := field.NewPath("metadata")
+	if s.kind == clusterKind {
+		delete(s.tree, "status") // API servers ignore it in what is applied
+		if err := s.refuse(clusterPolicies().validate(s.tree)); err != nil {
+			return err
+		}
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(s.tree, into); err != nil {
+		return s.fail("", "%v", err)
+	}
+	if s.kind == clusterKind {
+		into.SetNamespace("") // as kubectl and API servers do for custom resources without namespaces
+	}
 	if into.GetName() == "" {
-		return s.fail(meta.Child("name"), "is missing; give the object a name")
+		return s.fail("metadata.name", "is missing; give the object a name")
 	}
-	if namespaced && into.GetNamespace() == "" {
-		into.SetNamespace(l.defaultNamespace)
+	if known.namespaced {
+		into.SetNamespace(cmp.Or(into.GetNamespace(), l.Namespace, metav1.NamespaceDefault))
 	}
-	if err := s.refuse(validation.ValidateObjectMetaAccessor(into, namespaced, validName, meta)); err != nil {
+	if err := s.refuse(validation.ValidateObjectMetaAccessor(into, known.namespaced, known.validName, field.NewPath("metadata"))); err != nil {
 		return err
 	}
-	id := s.kind + " " + into.GetNamespace() + "/" + into.GetName()
+	name := strings.TrimPrefix(into.GetNamespace()+"/"+into.GetName(), "/")
+	id := s.kind + " " + name
 	if first, ok := l.seen[id]; ok {
-		return s.fail(meta.Child("name"), "the object is there twice, first in %s; remove or rename one", first)
+		return s.fail("metadata.name", "the object is there twice, first in %s; remove or rename one", first)
 	}
 	l.seen[id] = s.place
-	if l.change {
-		l.notePlaces(s.place, s.kind+" "+strings.TrimPrefix(into.GetNamespace()+"/"+into.GetName(), "/"), 0, 0)
+	if l.Change {
+		l.notePlaces(s.place, id, 0, 0)
 	}
-	return nil
+	return s.refuse(l.add(s, into, name))
 }
 
-func (l *loader) namespace(s source) error {
-	ns := &corev1.Namespace{}
-	if err := l.decode(s, ns, validation.ValidateNamespaceName, false); err != nil {
-		return err
+// add adds an object to those that were read, and returns what is wrong with it.
+func (l *loader) add(s source, object metav1.Object, name string) field.ErrorList {
+	switch o := object.(type) {
+	case *corev1.Namespace:
+		l.objects.Namespaces = append(l.objects.Namespaces, o)
+	case *corev1.Node:
+		l.objects.Nodes = append(l.objects.Nodes, o)
+		return checkNode(o)
+	case *corev1.Pod:
+		l.objects.Pods = append(l.objects.Pods, o)
+		return checkPod(o)
+	case *corev1.Service: // for questions about it: it has no say in who may talk to whom
+		l.objects.Services = append(l.objects.Services, o)
+	case *networkingv1.NetworkPolicy:
+		l.objects.Policies = append(l.objects.Policies, o)
+		l.notePlaces(s.place, name, len(o.Spec.Ingress), len(o.Spec.Egress))
+		return checkPolicy(o, l.noteMasked(name, s.kind))
+	case *v1alpha2.ClusterNetworkPolicy:
+		l.objects.ClusterPolicies = append(l.objects.ClusterPolicies, o)
+		l.notePlaces(s.place, clusterKind+"/"+name, len(o.Spec.Ingress), len(o.Spec.Egress))
+		return checkClusterSpec(&o.Spec, l.noteMasked(name, s.kind))
+	case *appsv1.Deployment:
+		return l.workload(s, o, Workload{Count: o.Spec.Replicas, Selector: o.Spec.Selector, template: o.Spec.Template}, "replicas")
+	case *appsv1.ReplicaSet:
+		return l.workload(s, o, Workload{Count: o.Spec.Replicas, Selector: o.Spec.Selector, template: o.Spec.Template}, "replicas")
+	case *appsv1.StatefulSet:
+		return l.workload(s, o, Workload{Count: o.Spec.Replicas, Selector: o.Spec.Selector, template: o.Spec.Template}, "replicas")
+	case *appsv1.DaemonSet:
+		return l.workload(s, o, Workload{PerNode: true, Selector: o.Spec.Selector, template: o.Spec.Template}, "")
+	case *batchv1.Job: // the API server makes its selector, with labels that only it gives
+		return l.workload(s, o, Workload{Count: o.Spec.Parallelism, template: o.Spec.Template}, "parallelism")
+	case *batchv1.CronJob: // has the pods that one of its jobs has while it runs
+		job := o.Spec.JobTemplate.Spec
+		return l.workload(s, o, Workload{Count: job.Parallelism, template: job.Template}, "parallelism", "jobTemplate", "spec")
+	case *corev1.ReplicationController:
+		if o.Spec.Template == nil {
+			return invalid(field.NewPath("spec", "template"), "is missing; say which pods it makes")
+		}
+		selector := o.Spec.Selector
+		if len(selector) == 0 {
+			selector = o.Spec.Template.Labels
+		}
+		return l.workload(s, o, Workload{Count: o.Spec.Replicas, Selector: &metav1.LabelSelector{MatchLabels: selector}, template: *o.Spec.Template}, "replicas")
 	}
-	l.objects.Namespaces = append(l.objects.Namespaces, ns)
 	return nil
-}
-
-func (l *loader) node(s source) error {
-	node := &corev1.Node{}
-	if err := l.decode(s, node, validation.NameIsDNSSubdomain, false); err != nil {
-		return err
-	}
-	l.objects.Nodes = append(l.objects.Nodes, node)
-	return checkNode(s.place, node)
 }
 
 // nodeIsThere fails when there are Nodes, and none of the name.
@@ -332,125 +327,16 @@ func (l *loader) nodeIsThere(name string, paths []string) error {
 		return nil
 	}
 	slices.Sort(names)
-	reason := fmt.Sprintf("no Node is called %q; there is %s", name, some(names))
+	reason := fmt.Sprintf("no Node is called %q; of %d Nodes the first are %s", name, len(names), strings.Join(names[:min(len(names), 5)], ", "))
 	if like := similar.Name(name, names); like != "" {
 		reason = fmt.Sprintf("no Node is called %q; did you mean %s?", name, like)
 	}
-	read := slices.Clone(paths)
-	for i, path := range read {
+	var read []string
+	for _, path := range paths {
 		if path == "-" {
-			read[i] = "stdin"
+			path = "stdin"
 		}
+		read = append(read, path)
 	}
 	return &Error{File: strings.Join(read, ", "), Reason: reason}
-}
-
-// some lists the first of many names.
-func some(names []string) string {
-	const shown = 5
-	if len(names) > shown {
-		return strings.Join(names[:shown], ", ") + fmt.Sprintf(" and %d more", len(names)-shown)
-	}
-	return strings.Join(names, ", ")
-}
-
-func (l *loader) pod(s source) error {
-	pod := &corev1.Pod{}
-	if err := l.decode(s, pod, validation.NameIsDNSSubdomain, true); err != nil {
-		return err
-	}
-	l.objects.Pods = append(l.objects.Pods, pod)
-	return checkPod(s.place, pod)
-}
-
-// service is for questions about it: it has no say in who may talk to whom.
-func (l *loader) service(s source) error {
-	svc := &corev1.Service{}
-	if err := l.decode(s, svc, validation.NameIsDNS1035Label, true); err != nil {
-		return err
-	}
-	l.objects.Services = append(l.objects.Services, svc)
-	return nil
-}
-
-func (l *loader) policy(s source) error {
-	np := &networkingv1.NetworkPolicy{}
-	delete(s.tree, "status") // older clusters show one, and newer ones ignore it
-	if err := l.decode(s, np, validation.NameIsDNSSubdomain, true); err != nil {
-		return err
-	}
-	l.objects.Policies = append(l.objects.Policies, np)
-	l.notePlaces(s.place, np.Namespace+"/"+np.Name, len(np.Spec.Ingress), len(np.Spec.Egress))
-	return l.checkPolicy(s.place, np)
-}
-
-func (l *loader) deployment(s source) error {
-	d := &appsv1.Deployment{}
-	if err := l.decode(s, d, validation.NameIsDNSSubdomain, true); err != nil {
-		return err
-	}
-	return l.replicas(s, d.ObjectMeta, d.Spec.Replicas, d.Spec.Selector, d.Spec.Template)
-}
-
-func (l *loader) replicaSet(s source) error {
-	rs := &appsv1.ReplicaSet{}
-	if err := l.decode(s, rs, validation.NameIsDNSSubdomain, true); err != nil {
-		return err
-	}
-	return l.replicas(s, rs.ObjectMeta, rs.Spec.Replicas, rs.Spec.Selector, rs.Spec.Template)
-}
-
-func (l *loader) statefulSet(s source) error {
-	set := &appsv1.StatefulSet{}
-	if err := l.decode(s, set, validation.NameIsDNSSubdomain, true); err != nil {
-		return err
-	}
-	return l.replicas(s, set.ObjectMeta, set.Spec.Replicas, set.Spec.Selector, set.Spec.Template)
-}
-
-func (l *loader) replicas(s source, meta metav1.ObjectMeta, count *int32, selector *metav1.LabelSelector, template corev1.PodTemplateSpec) error {
-	return l.workload(s, workload{meta: meta, count: count, counter: "replicas", selector: selector, template: template})
-}
-
-func (l *loader) daemonSet(s source) error {
-	d := &appsv1.DaemonSet{}
-	if err := l.decode(s, d, validation.NameIsDNSSubdomain, true); err != nil {
-		return err
-	}
-	return l.workload(s, workload{meta: d.ObjectMeta, perNode: true, selector: d.Spec.Selector, template: d.Spec.Template})
-}
-
-func (l *loader) job(s source) error {
-	job := &batchv1.Job{}
-	if err := l.decode(s, job, validation.NameIsDNSSubdomain, true); err != nil {
-		return err
-	}
-	// The selector of a Job is made by the API server, with labels that only it gives.
-	return l.workload(s, workload{meta: job.ObjectMeta, count: job.Spec.Parallelism, counter: "parallelism", template: job.Spec.Template})
-}
-
-// replicationController has a selector without operators, and may lack its template.
-func (l *loader) replicationController(s source) error {
-	rc := &corev1.ReplicationController{}
-	if err := l.decode(s, rc, validation.NameIsDNSSubdomain, true); err != nil {
-		return err
-	}
-	if rc.Spec.Template == nil {
-		return s.fail(field.NewPath("spec", "template"), "is missing; say which pods it makes")
-	}
-	selector := rc.Spec.Selector
-	if len(selector) == 0 {
-		selector = rc.Spec.Template.Labels
-	}
-	return l.replicas(s, rc.ObjectMeta, rc.Spec.Replicas, &metav1.LabelSelector{MatchLabels: selector}, *rc.Spec.Template)
-}
-
-// cronJob has the pods that one of its jobs has while it runs.
-func (l *loader) cronJob(s source) error {
-	c := &batchv1.CronJob{}
-	if err := l.decode(s, c, validation.NameIsDNSSubdomain, true); err != nil {
-		return err
-	}
-	job := c.Spec.JobTemplate.Spec
-	return l.workload(s, workload{meta: c.ObjectMeta, count: job.Parallelism, counter: "jobTemplate.spec.parallelism", below: []string{"jobTemplate", "spec"}, template: job.Template})
 }

@@ -14,132 +14,103 @@ import (
 // What has no say in who may talk to whom, such as images and volumes, is
 // checked for its type only: a pod may leave it out.
 
-func checkPod(at place, pod *corev1.Pod) error {
-	if err := checkPodSpec(at, &pod.Spec, field.NewPath("spec")); err != nil {
-		return err
-	}
+func checkPod(pod *corev1.Pod) field.ErrorList {
 	status := field.NewPath("status")
-	if err := checkAddr(at, pod.Status.PodIP, status.Child("podIP")); err != nil {
-		return err
-	}
-	if err := checkAddr(at, pod.Status.HostIP, status.Child("hostIP")); err != nil {
-		return err
-	}
+	errs := checkPodSpec(&pod.Spec, field.NewPath("spec"))
+	errs = append(errs, checkAddr(pod.Status.PodIP, status.Child("podIP"))...)
+	errs = append(errs, checkAddr(pod.Status.HostIP, status.Child("hostIP"))...)
 	for i, ip := range pod.Status.PodIPs {
-		here := status.Child("podIPs").Index(i).Child("ip")
-		if ip.IP == "" {
-			return at.fail(here, "is empty; give the address")
-		}
-		if err := checkAddr(at, ip.IP, here); err != nil {
-			return err
-		}
+		errs = append(errs, requireAddr(ip.IP, status.Child("podIPs").Index(i).Child("ip"))...)
 	}
-	return nil
+	return errs
 }
 
-func checkPodSpec(at place, spec *corev1.PodSpec, path *field.Path) error {
+func checkPodSpec(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
 	if spec.NodeName != "" {
-		if problems := apivalidation.NameIsDNSSubdomain(spec.NodeName, false); len(problems) > 0 {
-			return at.fail(path.Child("nodeName"), "%q is no node name: %s", spec.NodeName, problems[0])
+		for _, problem := range apivalidation.NameIsDNSSubdomain(spec.NodeName, false) {
+			errs = append(errs, invalid(path.Child("nodeName"), "%q is no node name: %s", spec.NodeName, problem)...)
 		}
 	}
-	if err := at.refuse(metav1validation.ValidateLabels(spec.NodeSelector, path.Child("nodeSelector"))); err != nil {
-		return err
-	}
+	errs = append(errs, metav1validation.ValidateLabels(spec.NodeSelector, path.Child("nodeSelector"))...)
 	for i := range spec.InitContainers {
-		if err := checkPorts(at, spec.InitContainers[i].Ports, path.Child("initContainers").Index(i).Child("ports")); err != nil {
-			return err
-		}
+		errs = append(errs, checkPorts(spec.InitContainers[i].Ports, path.Child("initContainers").Index(i).Child("ports"))...)
 	}
 	for i := range spec.Containers {
-		if err := checkPorts(at, spec.Containers[i].Ports, path.Child("containers").Index(i).Child("ports")); err != nil {
-			return err
-		}
+		errs = append(errs, checkPorts(spec.Containers[i].Ports, path.Child("containers").Index(i).Child("ports"))...)
 	}
-	return nil
+	return errs
 }
 
 // checkPorts checks the ports of one container and fills in their protocol.
-func checkPorts(at place, ports []corev1.ContainerPort, path *field.Path) error {
+func checkPorts(ports []corev1.ContainerPort, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
 	names := map[string]bool{}
 	for i := range ports {
 		p, here := &ports[i], path.Index(i)
 		if p.Name != "" {
-			if err := checkPortName(at, p.Name, here.Child("name")); err != nil {
-				return err
-			}
+			errs = append(errs, checkPortName(p.Name, here.Child("name"))...)
 			if names[p.Name] {
-				return at.fail(here.Child("name"), "%q is there twice in one container; rename one", p.Name)
+				errs = append(errs, invalid(here.Child("name"), "%q is there twice in one container; rename one", p.Name)...)
 			}
 			names[p.Name] = true
 		}
-		if err := checkPortNumber(at, p.ContainerPort, here.Child("containerPort")); err != nil {
-			return err
-		}
+		errs = append(errs, checkPortNumber(p.ContainerPort, here.Child("containerPort"))...)
 		if p.HostPort != 0 {
-			if err := checkPortNumber(at, p.HostPort, here.Child("hostPort")); err != nil {
-				return err
-			}
+			errs = append(errs, checkPortNumber(p.HostPort, here.Child("hostPort"))...)
 		}
 		if p.Protocol == "" {
 			p.Protocol = corev1.ProtocolTCP
 		}
-		if err := checkProtocol(at, p.Protocol, here.Child("protocol")); err != nil {
-			return err
-		}
+		errs = append(errs, checkProtocol(p.Protocol, here.Child("protocol"))...)
 	}
-	return nil
+	return errs
 }
 
-func checkNode(at place, node *corev1.Node) error {
+func checkNode(node *corev1.Node) field.ErrorList {
+	var errs field.ErrorList
 	for i, a := range node.Status.Addresses {
-		if a.Type != corev1.NodeInternalIP {
-			continue
-		}
-		here := field.NewPath("status", "addresses").Index(i).Child("address")
-		if a.Address == "" {
-			return at.fail(here, "is empty; give the address")
-		}
-		if err := checkAddr(at, a.Address, here); err != nil {
-			return err
+		if a.Type == corev1.NodeInternalIP {
+			errs = append(errs, requireAddr(a.Address, field.NewPath("status", "addresses").Index(i).Child("address"))...)
 		}
 	}
-	return nil
+	return errs
+}
+
+func requireAddr(text string, path *field.Path) field.ErrorList {
+	if text == "" {
+		return invalid(path, "is empty; give the address")
+	}
+	return checkAddr(text, path)
 }
 
 // checkAddr refuses text that is neither empty nor an IP address.
-func checkAddr(at place, text string, path *field.Path) error {
+func checkAddr(text string, path *field.Path) field.ErrorList {
 	if text == "" {
 		return nil
 	}
 	if a, err := netip.ParseAddr(text); err != nil || a.Zone() != "" || a.Is4In6() {
-		return at.fail(path, "%q is not an IP address; write it like 10.224.0.7", text)
+		return invalid(path, "%q is not an IP address; write it like 10.224.0.7", text)
 	}
 	return nil
 }
 
-// checkTemplate checks what a workload makes its pods from.
-func checkTemplate(at place, selector *metav1.LabelSelector, t *corev1.PodTemplateSpec, below ...string) error {
-	spec := field.NewPath("spec", below...)
+// checkTemplate checks what a workload makes its pods from. spec is where the template and the
+// selector are.
+func checkTemplate(selector *metav1.LabelSelector, t *corev1.PodTemplateSpec, spec *field.Path) field.ErrorList {
 	path := spec.Child("template")
-	if err := at.refuse(metav1validation.ValidateLabels(t.Labels, path.Child("metadata", "labels"))); err != nil {
-		return err
-	}
-	if err := checkPodSpec(at, &t.Spec, path.Child("spec")); err != nil {
-		return err
-	}
-	if selector == nil {
-		return nil // refused by the API server, but nothing here depends on it
-	}
-	if err := checkSelector(at, selector, spec.Child("selector")); err != nil {
-		return err
+	errs := metav1validation.ValidateLabels(t.Labels, path.Child("metadata", "labels"))
+	errs = append(errs, checkPodSpec(&t.Spec, path.Child("spec"))...)
+	errs = append(errs, checkSelector(selector, spec.Child("selector"))...)
+	if selector == nil || len(errs) > 0 {
+		return errs // the API server refuses a missing selector, but nothing here depends on it
 	}
 	s, err := metav1.LabelSelectorAsSelector(selector)
-	if err != nil {
-		return at.fail(spec.Child("selector"), "%v", err)
-	}
-	if !s.Matches(labels.Set(t.Labels)) {
-		return at.fail(path.Child("metadata", "labels"), "are not selected by spec.selector (%s); make them agree", s)
+	switch {
+	case err != nil:
+		return invalid(spec.Child("selector"), "%v", err)
+	case !s.Matches(labels.Set(t.Labels)):
+		return invalid(path.Child("metadata", "labels"), "are not selected by spec.selector (%s); make them agree", s)
 	}
 	return nil
 }

@@ -4,16 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
-	"path/filepath"
 
-	"github.com/winnpm/winnpm/pkg/bounded"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 )
 
-// file is one input, as it was read.
+// file is one input, as UTF-8 without a byte order mark.
 type file struct {
-	path string // "-" is standard input
-	name string // in errors
+	name string // the path, in errors
 	data []byte
 }
 
@@ -21,18 +21,15 @@ type file struct {
 // has a name of its own.
 func (l *loader) open(path string, stdin io.Reader, name string) ([]file, error) {
 	if path == "-" {
-		data, err := l.inputs.Read(stdin)
-		if err != nil {
-			return nil, unread(name, err)
-		}
-		return []file{{path, name, data}}, nil
+		f, err := l.read(name, stdin)
+		return []file{f}, err
 	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, unreadable(path, err)
 	}
 	if !info.IsDir() {
-		f, err := l.read(path)
+		f, err := l.readFile(path)
 		return []file{f}, err
 	}
 	files, err := l.folder(path)
@@ -42,51 +39,36 @@ func (l *loader) open(path string, stdin io.Reader, name string) ([]file, error)
 	return files, err
 }
 
-func (l *loader) read(path string) (file, error) {
+func (l *loader) readFile(path string) (file, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return file{}, unreadable(path, err)
 	}
 	defer f.Close()
-	data, err := l.inputs.Read(f)
-	switch {
-	case errors.Is(err, bounded.ErrTooLarge):
-		return file{}, unread(path, err)
-	case err != nil:
-		return file{}, unreadable(path, err)
-	}
-	return file{path, path, data}, nil
+	return l.read(path, f)
 }
 
-// unread returns the error about an input that was opened but not read to its end.
-func unread(name string, err error) error {
-	return &Error{File: name, Reason: fmt.Sprintf("cannot be read: %v", err), Err: err}
-}
-
-// readTwice reports whether a file was read before, as when its folder is given too. All its
-// objects would be there twice: one error says that.
-func (l *loader) readTwice(f file) bool {
-	path := f.path
-	if abs, err := filepath.Abs(path); err == nil && path != "-" { // a file may be named as standard input is
-		path = abs
+// read reads an input to its end. Text with a byte order mark may be UTF-16, as for kubectl.
+func (l *loader) read(name string, from io.Reader) (file, error) {
+	data, err := l.inputs.Read(from)
+	if err == nil {
+		data, _, err = transform.Bytes(unicode.BOMOverride(transform.Nop), data)
 	}
-	if l.files[path] {
-		_ = l.refused(&Error{File: f.name, Reason: "is given twice, by itself or with its folder; give it once"}) // it keeps those
-		return true
+	if err != nil {
+		return file{}, unreadable(name, err)
 	}
-	if l.files == nil {
-		l.files = map[string]bool{}
-	}
-	l.files[path] = true
-	return false
+	return file{name, data}, nil
 }
 
 // unreadable leaves the path out of the reason, where the system repeats it.
 func unreadable(path string, err error) error {
 	reason := err
-	var inner *os.PathError
-	if errors.As(err, &inner) {
+	if inner, ok := errors.AsType[*fs.PathError](err); ok {
 		reason = inner.Err
 	}
-	return &Error{File: path, Reason: fmt.Sprintf("cannot be read: %v; check the path", reason), Err: err}
+	out := &Error{File: path, Reason: fmt.Sprintf("cannot be read: %v", reason), Err: err}
+	if errors.Is(err, fs.ErrNotExist) {
+		out.Reason += "; check the path"
+	}
+	return out
 }

@@ -6,9 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -16,76 +14,47 @@ import (
 	"github.com/winnpm/winnpm/pkg/similar"
 )
 
-// decode fills the object that into points to with a tree. It refuses what an
-// API server refuses under strict validation: unknown fields, fields in another
-// case, and values of the wrong type.
-func decode(at place, tree map[string]any, into any) error {
-	if err := conform(at, nil, tree, reflect.TypeOf(into).Elem()); err != nil {
-		return err
-	}
-	text, err := json.Marshal(tree)
-	if err != nil {
-		return at.fail(nil, "%v", err)
-	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return at.fail(nil, "%v", err)
-	}
-	return nil
-}
-
 var (
 	unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 	intOrString = reflect.TypeFor[intstr.IntOrString]()
 )
 
-// conform checks that a value can be decoded into a variable of type t.
-func conform(at place, path *field.Path, v any, t reflect.Type) error {
-	if v == nil {
-		return nil // as everywhere in the API, null is the absence of a value
+// conform returns what an API server refuses under strict validation when v is decoded into a
+// variable of type t: unknown fields, fields in another case, and values of the wrong type. The
+// decoders of Kubernetes refuse the same, but do not say in which field a wrong value is.
+func conform(path *field.Path, v any, t reflect.Type) field.ErrorList {
+	switch kind := t.Kind(); {
+	case v == nil: // as everywhere in the API, null is the absence of a value
+		return nil
+	case reflect.PointerTo(t).Implements(unmarshaler):
+		return conformLeaf(path, v, t)
+	case kind == reflect.Pointer:
+		return conform(path, v, t.Elem())
+	case kind == reflect.Struct:
+		return conformStruct(path, v, t)
+	case kind == reflect.Map:
+		return conformMap(path, v, t)
+	case kind == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
+		return conformList(path, v, t)
 	}
-	if reflect.PointerTo(t).Implements(unmarshaler) {
-		return conformCustom(at, path, v, t)
-	}
-	switch t.Kind() {
-	case reflect.Pointer:
-		return conform(at, path, v, t.Elem())
-	case reflect.Struct:
-		return conformStruct(at, path, v, t)
-	case reflect.Map:
-		return conformMap(at, path, v, t)
-	case reflect.Slice:
-		if t.Elem().Kind() == reflect.Uint8 {
-			return conformScalar[string](at, path, v, "a string in base64")
-		}
-		return conformList(at, path, v, t)
-	case reflect.String:
-		return conformScalar[string](at, path, v, "a string; put it in quotes")
-	case reflect.Bool:
-		return conformScalar[bool](at, path, v, "true or false, without quotes")
-	case reflect.Int32, reflect.Int64:
-		return conformInt(at, path, v, t)
-	default:
-		return at.fail(path, "the field is not supported here; remove it")
-	}
+	return conformLeaf(path, v, t)
 }
 
-func conformStruct(at place, path *field.Path, v any, t reflect.Type) error {
+func conformStruct(path *field.Path, v any, t reflect.Type) field.ErrorList {
 	object, ok := v.(map[string]any)
 	if !ok {
-		return at.fail(path, "is %s, must be a mapping of field names to values", describe(v))
+		return invalid(path, "is %s, must be a mapping of field names to values", describe(v))
 	}
+	var errs field.ErrorList
 	fields := fieldsOf(t)
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		here := child(path, name)
-		ft, ok := fields[name]
-		if !ok {
-			return at.fail(here, "unknown field; %s", advise(name, fields))
-		}
-		if err := conform(at, here, object[name], ft); err != nil {
-			return err
+		if ft, ok := fields[name]; ok {
+			errs = append(errs, conform(path.Child(name), object[name], ft)...)
+		} else {
+			errs = append(errs, invalid(path.Child(name), "unknown field; %s", advise(name, fields))...)
 		}
 	}
-	return nil
+	return errs
 }
 
 // fieldsOf returns the JSON fields of a struct, with those of its inlined ones.
@@ -112,92 +81,67 @@ func advise(name string, fields map[string]reflect.Type) string {
 	return "correct its name or place, or remove it"
 }
 
-func conformMap(at place, path *field.Path, v any, t reflect.Type) error {
+func conformMap(path *field.Path, v any, t reflect.Type) field.ErrorList {
 	object, ok := v.(map[string]any)
 	if !ok {
-		return at.fail(path, "is %s, must be a mapping of keys to values", describe(v))
+		return invalid(path, "is %s, must be a mapping of keys to values", describe(v))
 	}
+	var errs field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(object)) {
-		if err := conform(at, path.Key(key), object[key], t.Elem()); err != nil {
-			return err
-		}
+		errs = append(errs, conform(path.Key(key), object[key], t.Elem())...)
 	}
-	return nil
+	return errs
 }
 
-func conformList(at place, path *field.Path, v any, t reflect.Type) error {
+func conformList(path *field.Path, v any, t reflect.Type) field.ErrorList {
 	list, ok := v.([]any)
 	if !ok {
-		return at.fail(path, "is %s, must be a list", describe(v))
+		return invalid(path, "is %s, must be a list", describe(v))
 	}
+	var errs field.ErrorList
 	for i, item := range list {
-		if err := conform(at, path.Index(i), item, t.Elem()); err != nil {
-			return err
+		errs = append(errs, conform(path.Index(i), item, t.Elem())...)
+	}
+	return errs
+}
+
+// conformLeaf tries what the type itself says, as quantities and times do.
+func conformLeaf(path *field.Path, v any, t reflect.Type) field.ErrorList {
+	switch v.(type) {
+	case string, bool:
+		if reflect.TypeOf(v).Kind() == t.Kind() {
+			return nil
 		}
-	}
-	return nil
-}
-
-func conformScalar[T any](at place, path *field.Path, v any, want string) error {
-	if _, ok := v.(T); !ok {
-		return at.fail(path, "is %s, must be %s", describe(v), want)
-	}
-	return nil
-}
-
-func conformInt(at place, path *field.Path, v any, t reflect.Type) error {
-	n, ok := v.(json.Number)
-	if !ok {
-		return at.fail(path, "is %s, must be a whole number, without quotes", describe(v))
-	}
-	if _, err := strconv.ParseInt(n.String(), 10, t.Bits()); err != nil {
-		return at.fail(path, "is %s, must be a whole number of %d bits", describe(v), t.Bits())
-	}
-	return nil
-}
-
-// conformCustom tries what the type itself says, as quantities and times do.
-func conformCustom(at place, path *field.Path, v any, t reflect.Type) error {
-	if t == intOrString {
-		if _, isNumber := v.(json.Number); isNumber {
-			return conformInt(at, path, v, reflect.TypeFor[int32]())
-		}
-		return conformScalar[string](at, path, v, "a number or a name")
 	}
 	text, err := json.Marshal(v)
-	if err != nil {
-		return at.fail(path, "%v", err)
+	if err == nil {
+		err = json.Unmarshal(text, reflect.New(t).Interface())
 	}
-	if err := json.Unmarshal(text, reflect.New(t).Interface()); err != nil {
-		return at.fail(path, "is %s, which is not a value of this field: %v; correct it", describe(v), err)
+	switch {
+	case err == nil:
+		return nil
+	case t == intOrString:
+		return invalid(path, "is %s, must be a whole number of 32 bits or a name", describe(v))
+	case t.Kind() == reflect.String:
+		return invalid(path, "is %s, must be a string; put it in quotes", describe(v))
+	case t.Kind() == reflect.Bool:
+		return invalid(path, "is %s, must be true or false, without quotes", describe(v))
+	case t.Kind() == reflect.Int32, t.Kind() == reflect.Int64:
+		return invalid(path, "is %s, must be a whole number of %d bits, without quotes", describe(v), t.Bits())
 	}
-	return nil
+	return invalid(path, "is %s, which is not a value of this field: %v; correct it", describe(v), err)
 }
 
-// shownString is how many characters of a string an error quotes: a file that is
-// no manifest is one long string.
+// shownString is how many characters of a string an error quotes.
 const shownString = 60
-
-// kindOfValue names the kind of a value, and not the value: what is no manifest may be a secret.
-func kindOfValue(v any) string {
-	switch v := v.(type) {
-	case bool:
-		return "a truth value"
-	case json.Number:
-		return "a number"
-	case string:
-		return fmt.Sprintf("text of %d characters", utf8.RuneCountInString(v))
-	}
-	return describe(v)
-}
 
 // describe names a value as its writer knows it.
 func describe(v any) string {
 	switch v := v.(type) {
 	case bool:
 		return fmt.Sprintf("the truth value %t", v)
-	case json.Number:
-		return "the number " + v.String()
+	case int64, float64:
+		return fmt.Sprintf("the number %v", v)
 	case string:
 		if runes := []rune(v); len(runes) > shownString {
 			v = string(runes[:shownString]) + "…"

@@ -12,56 +12,39 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
+	yaml3 "go.yaml.in/yaml/v3"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
-// A tree is JSON as nil, bool, json.Number, string, []any and map[string]any.
+// A tree is JSON as nil, bool, int64, float64, string, []any and map[string]any.
 
-// trees parses f and hands each document with content to use. What is wrong with one goes to
-// refused, which says whether to go on.
-func trees(f file, refused func(error) error, use func(at place, tree any) error) error {
+// file reads the documents of a file that have content.
+func (l *loader) file(f file) {
 	if !utf8.Valid(f.data) {
-		return refused(&Error{File: f.name, Reason: "the text is not UTF-8; save it as UTF-8"})
+		l.refused(&Error{File: f.name, Reason: "the text is not UTF-8; save it as UTF-8"})
+		return
 	}
-	data := bytes.TrimPrefix(f.data, []byte("\uFEFF"))
-	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
 	at := place{file: f.name}
-	for _, doc := range split(data) {
-		at.document++
+	for _, doc := range split(bytes.ReplaceAll(f.data, []byte("\r\n"), []byte("\n"))) {
+		at.lines = nil
 		texts, err := doc.json(filepath.Ext(f.name) == ".json")
 		if err != nil {
-			at.lines = nil // the text of the error has the line
-			if err := refused(at.fail(nil, "%v", err)); err != nil {
-				return err
-			}
-			continue
+			at.document++
+			l.refused(at.fail("", "%v", err)) // its text has the line
 		}
-		if at.lines = nil; len(texts) == 1 {
+		if len(texts) == 1 {
 			at.lines = &lines{text: doc.text, first: doc.line}
 		}
-		for i, text := range texts {
-			if i > 0 {
-				at.document++
+		for _, text := range texts {
+			at.document++
+			tree, err := parse(at, text)
+			if err == nil {
+				err = l.object(at, tree, "", "")
 			}
-			if err := one(at, text, refused, use); err != nil {
-				return err
-			}
+			l.refused(err)
 		}
 	}
-	return nil
-}
-
-// one parses the text of a document and hands it to use.
-func one(at place, text []byte, refused func(error) error, use func(at place, tree any) error) error {
-	tree, err := parse(at, text)
-	if err == nil {
-		err = use(at, tree)
-	}
-	if err != nil {
-		return refused(err)
-	}
-	return nil
 }
 
 var likeJSON = regexp.MustCompile(`^\s*\{\s*["}]`)
@@ -104,7 +87,7 @@ func trails(text []byte) bool {
 		}
 		break
 	}
-	d, root := newDecoder(bytes.NewReader(text)), node{}
+	d, root := yaml3.NewDecoder(bytes.NewReader(text)), yaml3.Node{}
 	return d.Decode(&root) == nil && !errors.Is(d.Decode(&root), io.EOF)
 }
 
@@ -119,74 +102,27 @@ func objects(data []byte) ([]json.RawMessage, error) {
 			return out, nil
 		}
 		if err != nil {
-			return out, err
+			return nil, err
 		}
 		out = append(out, raw)
 	}
 }
 
 // parse makes a tree of valid JSON, and refuses a key that occurs twice.
-func parse(at place, text []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	return value(at, nil, d)
-}
-
-func value(at place, path *field.Path, d *json.Decoder) (any, error) {
-	token, err := d.Token()
+func parse(at place, text []byte) (any, *Error) {
+	var tree any
+	twice, err := kjson.UnmarshalStrict(text, &tree, kjson.DisallowDuplicateFields)
 	if err != nil {
-		return nil, at.fail(path, "%v", err)
+		return nil, at.fail("", "%v", err)
 	}
-	switch token {
-	case json.Delim('{'):
-		return members(at, path, d)
-	case json.Delim('['):
-		list := []any{}
-		for i := 0; d.More(); i++ {
-			v, err := value(at, index(path, i), d)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, v)
-		}
-		_, err = d.Token()
-		return list, err
+	if len(twice) == 0 {
+		return tree, nil
 	}
-	return token, nil
-}
-
-func members(at place, path *field.Path, d *json.Decoder) (any, error) {
-	out := map[string]any{}
-	for d.More() {
-		token, err := d.Token()
-		if err != nil {
-			return nil, at.fail(path, "%v", err)
-		}
-		key := fmt.Sprint(token)
-		here := child(path, key)
-		if _, twice := out[key]; twice {
-			return nil, at.fail(here, "the key occurs twice; keep one of them")
-		}
-		if out[key], err = value(at, here, d); err != nil {
-			return nil, err
-		}
+	path := ""
+	if one, ok := errors.AsType[kjson.FieldError](twice[0]); ok {
+		path = one.FieldPath()
 	}
-	_, err := d.Token()
-	return out, err
-}
-
-func child(path *field.Path, name string) *field.Path {
-	if path == nil {
-		return field.NewPath(name)
-	}
-	return path.Child(name)
-}
-
-func index(path *field.Path, i int) *field.Path {
-	if path == nil {
-		return field.NewPath("").Index(i)
-	}
-	return path.Index(i)
+	return nil, at.fail(path, "the key occurs twice; keep one of them")
 }
 
 var yamlLine = regexp.MustCompile(`line (\d+): `)

@@ -16,30 +16,48 @@ import (
 // itself is made for up to 150,000 pods.
 const maxPods = 150_000
 
-// workload is an object that makes pods from a template.
-type workload struct {
-	place
-	kind     string
-	meta     metav1.ObjectMeta
-	count    *int32   // nil: 1
-	counter  string   // the name of the field of count
-	below    []string // the fields of spec that template is in, if it is not there itself
-	perNode  bool     // one for each node, instead of count
-	selector *metav1.LabelSelector
+// Workload is an object that makes pods.
+type Workload struct {
+	Kind, Namespace, Name string
+	Selector              *metav1.LabelSelector // nil: the API server makes it
+	// Count is how many; nil: the text does not say it, which means one of a new *Workload,
+	// and as many as there are of another.
+	Count *int32
+	// PerNode: one for each node that Matches, instead of Count.
+	PerNode bool
+
+	at       place
+	meta     metav1.Object
 	template corev1.PodTemplateSpec
 }
 
-func (l *loader) workload(s source, w workload) error {
-	w.place, w.kind = s.place, s.kind
-	if w.count != nil && *w.count < 0 {
-		return s.fail(field.NewPath("spec", w.counter), "%d is negative; use 0 or more", *w.count)
+// id returns the kind and the full name.
+func (w *Workload) id() string { return w.Kind + " " + w.Namespace + "/" + w.Name }
+
+// workload notes an object that makes pods. counter is the field of w.Count, beside the template
+// in spec or below it.
+func (l *loader) workload(s source, meta metav1.Object, w Workload, counter string, below ...string) field.ErrorList {
+	spec := field.NewPath("spec", below...)
+	if w.Count != nil && *w.Count < 0 {
+		return invalid(spec.Child(counter), "%d is negative; use 0 or more", *w.Count)
 	}
+	w.Kind, w.Namespace, w.Name, w.at, w.meta = s.kind, meta.GetNamespace(), meta.GetName(), s.place, meta
 	l.workloads = append(l.workloads, w)
-	return checkTemplate(s.place, w.selector, &w.template, w.below...)
+	return checkTemplate(w.Selector, &w.template, spec)
 }
 
-// expand makes the pods of the workloads, in an order that does not depend on
-// that of the text. Names that are taken are passed over. A workload whose
+// compareWorkloads orders StatefulSets first: their pods have these very names in a cluster.
+func compareWorkloads(a, b Workload) int {
+	rank := func(w Workload) int {
+		if w.Kind == "StatefulSet" {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// expand makes the pods of the workloads. Names that are taken are passed over. A workload whose
 // pods or replica sets are in the text too, as in what kubectl get prints, has
 // made its pods already.
 func (l *loader) expand(node string) error {
@@ -48,45 +66,30 @@ func (l *loader) expand(node string) error {
 		taken[pod.Namespace+"/"+pod.Name] = true
 	}
 	made := l.owners()
-	slices.SortFunc(l.workloads, func(a, b workload) int {
-		// First those whose pods have these very names in a cluster.
-		return cmp.Or(
-			cmp.Compare(rank(a.kind), rank(b.kind)),
-			cmp.Compare(a.kind, b.kind),
-			cmp.Compare(a.meta.Namespace, b.meta.Namespace),
-			cmp.Compare(a.meta.Name, b.meta.Name),
-		)
-	})
-	for _, w := range l.workloads {
-		if made[w.kind+" "+w.meta.Namespace+"/"+w.meta.Name] {
+	for i := range l.workloads {
+		w := &l.workloads[i]
+		if made[w.id()] {
 			continue
 		}
 		nodes := l.placements(w, node)
 		if len(taken)+len(nodes) > maxPods {
-			return w.fail(field.NewPath("spec"), "makes %d pods, more than %d in total; use fewer", len(nodes), maxPods)
+			return w.at.fail("spec", "makes %d pods, more than %d in total; use fewer", len(nodes), maxPods)
 		}
 		number, owner := 0, w.owner()
 		for _, on := range nodes {
-			name := fmt.Sprintf("%s-%d", w.meta.Name, number)
-			for taken[w.meta.Namespace+"/"+name] {
+			name := fmt.Sprintf("%s-%d", w.Name, number)
+			for taken[w.Namespace+"/"+name] {
 				number++
-				name = fmt.Sprintf("%s-%d", w.meta.Name, number)
+				name = fmt.Sprintf("%s-%d", w.Name, number)
 			}
 			if problems := apivalidation.NameIsDNSSubdomain(name, false); len(problems) > 0 {
-				return w.fail(field.NewPath("metadata", "name"), "makes the pod name %q: %s", name, problems[0])
+				return w.at.fail("metadata.name", "makes the pod name %q: %s", name, problems[0])
 			}
-			taken[w.meta.Namespace+"/"+name] = true
+			taken[w.Namespace+"/"+name] = true
 			l.objects.Pods = append(l.objects.Pods, w.pod(name, on, owner))
 		}
 	}
 	return nil
-}
-
-func rank(kind string) int {
-	if kind == "StatefulSet" {
-		return 0
-	}
-	return 1
 }
 
 // owners returns the controllers, as kind and full name, of what the text has.
@@ -101,17 +104,17 @@ func (l *loader) owners() map[string]bool {
 		add(pod)
 	}
 	for i := range l.workloads {
-		add(&l.workloads[i].meta)
+		add(l.workloads[i].meta)
 	}
 	return out
 }
 
 // placements returns the node of each pod of w; "" is that of the template.
-func (l *loader) placements(w workload, node string) []string {
-	if !w.perNode {
+func (l *loader) placements(w *Workload, node string) []string {
+	if !w.PerNode {
 		n := 1
-		if w.count != nil {
-			n = int(*w.count)
+		if w.Count != nil {
+			n = int(*w.Count)
 		}
 		// One more than allowed is enough to be refused.
 		return slices.Repeat([]string{node}, min(n, maxPods+1))
@@ -132,20 +135,20 @@ func (l *loader) placements(w workload, node string) []string {
 }
 
 // owner is the reference of its pods to a workload.
-func (w workload) owner() []metav1.OwnerReference {
+func (w *Workload) owner() []metav1.OwnerReference {
 	controller := true
 	return []metav1.OwnerReference{{
-		APIVersion: kinds[w.kind].version, Kind: w.kind, Name: w.meta.Name,
-		UID: uid(w.kind, w.meta.Namespace, w.meta.Name), Controller: &controller,
+		APIVersion: kinds[w.Kind].version, Kind: w.Kind, Name: w.Name,
+		UID: uid(w.Kind, w.Namespace, w.Name), Controller: &controller,
 	}}
 }
 
 // pod makes one pod. It shares what all pods of the workload have: there may be thousands.
-func (w workload) pod(name, node string, owner []metav1.OwnerReference) *corev1.Pod {
+func (w *Workload) pod(name, node string, owner []metav1.OwnerReference) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: w.meta.Namespace, Name: name, Labels: w.template.Labels, Annotations: w.template.Annotations,
-			CreationTimestamp: w.meta.CreationTimestamp, OwnerReferences: owner,
+			Namespace: w.Namespace, Name: name, Labels: w.template.Labels, Annotations: w.template.Annotations,
+			CreationTimestamp: w.meta.GetCreationTimestamp(), OwnerReferences: owner,
 		},
 		Spec: w.template.Spec,
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
@@ -80,8 +79,6 @@ type session struct {
 	places     explain.Places
 	own        map[string][]netip.Addr // as judge.own
 
-	lookOlder func(context.Context) []state.Warning // as controllers.Source.Older
-	older     []state.Warning                       // about what a live cluster has; guarded by kubelet.mu
 }
 
 // run returns whether everything is programmed. What it starts is added to
@@ -105,7 +102,6 @@ func run(ctx context.Context, o Options, q questions, running *sync.WaitGroup) (
 	if err := s.settle(ctx, o); err != nil {
 		return false, err
 	}
-	s.findOlder(ctx)
 	err = s.result(ctx, q, func(r Result) error { return r.write(o) })
 	if err != nil {
 		return false, err
@@ -116,13 +112,13 @@ func run(ctx context.Context, o Options, q questions, running *sync.WaitGroup) (
 	if err := <-serving; err != nil {
 		return false, err
 	}
-	return complete(warnings(s.loaded, slices.Concat(s.older, s.dataplane.Warnings()))), nil
+	return complete(warnings(s.loaded, s.dataplane.Warnings())), nil
 }
 
 // printOnce prints the result of the first convergence. The agent has ended by then; HNS and
 // a snapshot are left.
 func printOnce(ctx context.Context, o Options, q questions) (bool, error) {
-	m, err := converged(ctx, o, settling{older: true})
+	m, err := converged(ctx, o, settling{})
 	if err != nil {
 		return false, err
 	}
@@ -177,7 +173,7 @@ func open(o Options, allMakers bool) (*input, error) {
 func newSession(o Options, in *input, recording bool) *session {
 	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign(), CountOnly: true})
 	s := &session{
-		node: o.Node, version: o.Version, sim: sim, loaded: in.loaded, places: in.places, own: in.ownNodes(), lookOlder: in.source.Older,
+		node: o.Node, version: o.Version, sim: sim, loaded: in.loaded, places: in.places, own: in.ownNodes(),
 	}
 	cfg := dataplane.Config{Node: o.Node, Now: time.Now, Client: sim}
 	if recording {
@@ -236,19 +232,6 @@ func (s *session) settle(ctx context.Context, o Options) error {
 	}
 }
 
-// findOlder looks once for policies of older versions, which nothing enforces.
-func (s *session) findOlder(ctx context.Context) {
-	if s.lookOlder == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, firstList)
-	defer cancel()
-	found := s.lookOlder(ctx)
-	s.kubelet.mu.Lock()
-	defer s.kubelet.mu.Unlock()
-	s.older = found
-}
-
 // result lets use read the present state, which does not move meanwhile.
 func (s *session) result(ctx context.Context, q questions, use func(Result) error) error {
 	s.kubelet.mu.Lock()
@@ -264,7 +247,6 @@ func (s *session) result(ctx context.Context, q questions, use func(Result) erro
 type moment struct {
 	sim    *hnssim.Sim
 	state  *dataplane.Snapshot
-	older  []state.Warning
 	loaded []manifest.Warning
 	places explain.Places
 	node   string
@@ -273,7 +255,7 @@ type moment struct {
 
 // now is the present moment; kubelet.mu must be held while it is used.
 func (s *session) now() moment {
-	return moment{s.sim, s.dataplane.Snapshot(), s.older, s.loaded, s.places, s.node, s.own}
+	return moment{s.sim, s.dataplane.Snapshot(), s.loaded, s.places, s.node, s.own}
 }
 
 // last is the moment after which nothing changes any more: no transaction begins, whatever a
@@ -288,7 +270,6 @@ func (s *session) last() moment {
 // read makes the dump of a moment.
 func (m moment) read() dumped {
 	d := m.state.Dump()
-	d.Warnings = slices.Concat(m.older, d.Warnings)
 	m.state = nil // what the dump does not have of it is free
 	return dumped{m, d}
 }

@@ -83,7 +83,7 @@ func (a *Adapter) OnlyOf(func(netip.Addr) bool) {}
 // ErrUnavailable: it could not be read; ErrMissing besides: this system has
 // nothing to ask.
 func (a *Adapter) Version(ctx context.Context) (Version, error) {
-	v, err := call(ctx, a.worker, opVersion, a.service.counting(ctx).version)
+	v, err := call(ctx, a.worker, opVersion, a.service.version)
 	if err != nil {
 		return Version{}, &hns.OpError{Op: opVersion, Kind: hns.KindNetwork, ID: a.network, Code: codeOf(err), Err: unknown(err)}
 	}

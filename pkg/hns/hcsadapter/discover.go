@@ -29,7 +29,7 @@ var errNoPodNetwork = fmt.Errorf("%w that pods have: none of type L2Bridge, L2Tu
 // these have no endpoint; containers that are no pods may have their own.
 func (a *Adapter) discover(ctx context.Context, known func(network) bool, counts func(endpoint) bool) ([]string, error) {
 	all, err := call(ctx, a.worker, hns.OpNetworkGet, func() ([]network, error) {
-		return a.service.counting(ctx).networks(podNetworks)
+		return a.service.networks(podNetworks)
 	})
 	if err != nil {
 		return nil, err

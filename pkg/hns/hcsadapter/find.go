@@ -33,7 +33,7 @@ func (a *Adapter) networkID(ctx context.Context) (id string, cached bool, err er
 // and made again has another one.
 func (a *Adapter) findNetwork(ctx context.Context) (network, error) {
 	n, err := call(ctx, a.worker, hns.OpNetworkGet, func() (*network, error) {
-		return a.service.counting(ctx).network(filter("Name", a.network), a.network)
+		return a.service.network(filter("Name", a.network), a.network)
 	})
 	switch {
 	case err != nil:
@@ -113,7 +113,7 @@ func (a *Adapter) isForeign(network string) bool {
 // operation.
 func (a *Adapter) endpointIDs(ctx context.Context, op, filter string) ([]string, error) {
 	ids, err := call(ctx, a.worker, op, func() ([]string, error) {
-		return a.service.counting(ctx).ids(kindEndpoint, filter)
+		return a.service.ids(kindEndpoint, filter)
 	})
 	a.forgetNetwork(err)
 	return ids, err
@@ -128,7 +128,7 @@ func (a *Adapter) findEndpoint(ctx context.Context, id string) (endpoint, error)
 	var last error
 	for range attempts {
 		e, err := call(ctx, a.worker, hns.OpEndpointGet, func() (endpoint, error) {
-			return a.service.counting(ctx).endpoint(id, hold)
+			return a.service.endpoint(id, hold)
 		})
 		if !vanished(err) {
 			return e, err

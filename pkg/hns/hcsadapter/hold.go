@@ -41,7 +41,7 @@ func (a *Adapter) Hold(ctx context.Context, id string) (release func()) {
 		if !asked {
 			return
 		}
-		a.worker.leave(ctx, job{opRelease, func() { a.service.counting(ctx).drop(hold) }})
+		a.worker.leave(ctx, job{opRelease, func() { a.service.drop(hold) }})
 	}
 }
 

@@ -32,7 +32,7 @@ func (a *Adapter) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetP
 		return fail(unread(err), codeOf(err))
 	}
 	_, err = call(ctx, a.worker, op, func() (struct{}, error) {
-		return struct{}{}, a.service.counting(ctx).changeNetwork(id, request)
+		return struct{}{}, a.service.changeNetwork(id, request)
 	})
 	if err != nil {
 		return fail(a.setClass(ctx, verb, sets, err), codeOf(err))
@@ -126,7 +126,7 @@ func (a *Adapter) modifyEndpoint(ctx context.Context, w aclWrite, list []hns.End
 	}
 	hold := a.holdOf(w.endpoint)
 	_, err = call(ctx, a.worker, w.op, func() (struct{}, error) {
-		return struct{}{}, a.service.counting(ctx).changeEndpoint(w.endpoint, hold, request)
+		return struct{}{}, a.service.changeEndpoint(w.endpoint, hold, request)
 	})
 	if err == nil {
 		return nil

@@ -29,9 +29,9 @@ func TestOracle(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) { prop(gen.New(t), newWorld(t, drawSetup(t)), t, &coverage) })
 		})
 	}
-	draw("Whole", 20, 1500, whole)
-	draw("Pieces", 14, 1000, pieces)
-	draw("History", 8, 600, history)
+	draw("Whole", 10, 1500, whole)
+	draw("Pieces", 7, 1000, pieces)
+	draw("History", 4, 600, history)
 	t.Log(coverage.Report())
 	if drawn == 3 && !t.Failed() && effort.All() {
 		require.Empty(t, coverage.Missing(), "never generated, allowed or denied")
@@ -43,7 +43,7 @@ type property func(*gen.Gen, *world, *rapid.T, *gen.Coverage)
 
 // check is rapid.Check, of less under the race detector and for a change.
 func check(t *testing.T, prop func(*rapid.T)) {
-	t.Cleanup(effort.Checks(effort.Of(2, 10, 100)))
+	t.Cleanup(effort.Checks(effort.Of(1, 10, 100)))
 	rapid.Check(t, prop)
 }
 

@@ -20,7 +20,7 @@ func TestOracleTiers(t *testing.T) {
 		name            string
 		quick, clusters int
 		prop            property
-	}{{"Whole", 8, 1500, whole}, {"Pieces", 5, 1000, pieces}, {"History", 3, 600, history}} {
+	}{{"Whole", 4, 1500, whole}, {"Pieces", 3, 1000, pieces}, {"History", 2, 600, history}} {
 		t.Run(p.name, func(t *testing.T) {
 			t.Cleanup(effort.Checks(effort.Of(p.quick, p.clusters/10, p.clusters)))
 			rapid.Check(t, func(t *rapid.T) {
