@@ -6,24 +6,18 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Maker is what is known of an object that makes pods.
-type Maker struct {
-	Selector *metav1.LabelSelector // nil: the API server makes it
-	Owner    string                // what has made it, by kind and namespace/name; "" for nothing
-}
-
-// makers notes what makes pods.
+// makers notes what makes pods, and what made that.
 func (l *loader) makers() {
 	if len(l.workloads) > 0 {
-		l.objects.Makers = make(map[string]Maker, len(l.workloads))
+		l.objects.Makers = make(map[string]string, len(l.workloads))
 	}
 	for i := range l.workloads {
 		w := &l.workloads[i]
-		m := Maker{Selector: w.Selector}
+		owner := ""
 		if ref := metav1.GetControllerOf(w.meta); ref != nil {
-			m.Owner = ref.Kind + " " + w.Namespace + "/" + ref.Name
+			owner = ref.Kind + " " + w.Namespace + "/" + ref.Name
 		}
-		l.objects.Makers[w.id()] = m
+		l.objects.Makers[w.id()] = owner
 	}
 }
 

@@ -29,8 +29,9 @@ type Objects struct {
 	ClusterPolicies []*v1alpha2.ClusterNetworkPolicy
 	// Workloads are what makes pods, with Options.Change.
 	Workloads []Workload
-	// Makers are all that make pods, by kind and namespace/name.
-	Makers map[string]Maker
+	// Makers are all objects that make pods, by kind and namespace/name, and what made each; "" for
+	// nothing.
+	Makers map[string]string
 	// Places says where the policies and their rules are, as file:line; by
 	// "namespace/name" and "namespace/name spec.ingress[0]", or with
 	// "ClusterNetworkPolicy/name"; with Options.Change also those of all objects, by kind
