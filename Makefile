@@ -25,7 +25,7 @@ e2e: ## against a real kube-apiserver and etcd
 conformance: ## the official suite of ClusterNetworkPolicy, unmodified
 	@hack/conformance.sh
 
-page: ## the page of the debug endpoint, in a real Chromium
+page: ## kubectl npm ui, in a real Chromium
 	@hack/page.sh
 
 chart: ## the chart for Helm, and what kustomize builds: both must give the same objects

@@ -51,11 +51,12 @@ func fakeCluster(t *testing.T) *agentstest.Cluster {
 	file := filepath.Join(t.TempDir(), "two.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(twoNodes), 0o600))
 	fake := agentstest.New(t)
+	fine := func() error { return nil }
 	for _, node := range []string{"win-1", "win-2"} {
 		d, _, err := simulate.Snapshot(t.Context(), simulate.Options{Manifests: []string{file}, Node: node})
 		require.NoError(t, err)
 		// Not exposed: the agent answers to its own node only.
-		server := httptest.NewServer(debug.Handler(debug.Config{Dump: func() state.Dump { return d }}))
+		server := httptest.NewServer(debug.Handler(debug.Config{Dump: func() state.Dump { return d }, Healthy: fine, Ready: fine}))
 		t.Cleanup(server.Close)
 		fake.Backends["kube-system/npm-"+node+":10091"] = server.Listener.Addr().String()
 	}

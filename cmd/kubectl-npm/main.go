@@ -42,13 +42,13 @@ func run(ctx context.Context, args []string, std cli.Streams) int {
 	}
 	std.Err = printable.Text(std.Err)
 	root := cli.NewRoot(program, "See and test how WinNPM enforces the network policies of a cluster", std)
-	root.AddCommand(newCheck(std), newPlan(std), newReplay(std), newSimulate(std), newStatus(std), newSupportBundle(std), newTrace(std))
+	root.AddCommand(newCheck(std), newPlan(std), newReplay(std), newSimulate(std), newStatus(std), newSupportBundle(std), newTrace(std), newUI(std))
 	return cli.Run(ctx, root, args, std.Err, errorLines)
 }
 
 // errorLines returns one line for each document that is refused, and one for any other error.
 func errorLines(err error) []string {
-	if all := (*manifest.Errors)(nil); errors.As(err, &all) {
+	if all := (manifest.Errors)(nil); errors.As(err, &all) {
 		return manifest.Lines(err)
 	}
 	return cli.Lines(err)

@@ -29,7 +29,7 @@ func command(t *testing.T, stdin string, args ...string) (code int, stdout, stde
 	return code, out.String(), errs.String()
 }
 
-const verbsText = "check, completion, plan, replay, simulate, status, support-bundle, trace, version"
+const verbsText = "check, completion, plan, replay, simulate, status, support-bundle, trace, ui, version"
 
 const shop = "../../examples/shop"
 
@@ -48,8 +48,11 @@ func TestCommandLine(t *testing.T) {
 		{"version", 0, "kubectl npm ", ""},
 		{"--help", 0, "simulate", ""},
 		{"simulate --help", 0, "--matrix PORT/PROTO", ""},
-		{"simulate --help", 0, "a browser sees the page at the address of --serve", ""},
+		{"simulate --help", 0, "shows the same node in a browser", ""},
 
+		{"ui --manifests none", 1, "", "kubectl npm: ui: none: cannot be read: no such file or directory; check the path"},
+		{"ui --node win-1", 2, "", "kubectl npm: ui: --node is for --manifests: the pages of a cluster list all nodes"},
+		{"ui --listen nowhere", 2, "", `kubectl npm: ui: --listen "nowhere": address nowhere: missing port in address; write it like 127.0.0.1:10091`},
 		{"simulate --manifests none --once", 1, "", "kubectl npm: simulate: none: cannot be read: no such file or directory; check the path"},
 		{"simulate --kubeconfig none --once", 1, "", "kubectl npm: simulate: kubeconfig none: " + noFile.Error()},
 
@@ -60,7 +63,6 @@ func TestCommandLine(t *testing.T) {
 		{"simulate --nonsense", 2, "", "kubectl npm: simulate: there is no flag --nonsense; kubectl npm simulate --help lists them"},
 		{"simulate --matrix", 2, "", "kubectl npm: simulate: --matrix needs a value: PORT/PROTO"},
 		{"simulate --once=perhaps", 2, "", `kubectl npm: simulate: --once "perhaps": give true or false`},
-		{"simulate --manifests " + shop + " --once --serve :0", 2, "", "kubectl npm: simulate: --once and --serve exclude each other: --once ends where --serve would begin"},
 		{"simulate --manifests " + shop + " --log-level loud", 2, "", `kubectl npm: simulate: --log-level "loud": off, error, warn, info and debug are levels`},
 		{"trace", 2, "", "kubectl npm: trace: 0 arguments: write trace FROM TO:PORT/PROTO, like trace shop/web shop/db:5432/TCP"},
 		{"trace a/b -> c/d:80/TCP", 2, "", "kubectl npm: trace: there is no flag -> (in ->); kubectl npm trace --help lists them"},

@@ -83,7 +83,7 @@ not there, 2 wrong usage.`,
 	f.BoolVar(&o.prune, "prune", false, "plan also to delete what --manifests has and these objects have not; Nodes stay")
 	f.BoolVar(&o.all, "all", false, "fold nothing: every flip, end, set, node and unchanged object")
 	f.StringVar(&o.failOn, "fail-on", "", "end with exit code 5 when connections flip: `what` is opened, blocked or any; what is not known counts as both, and what new or deleted pods may do as any alone")
-	f.StringVarP(&o.output, "output", "o", "text", "text, json or yaml")
+	f.StringVarP(&o.output, "output", "o", "text", "text, markdown, json or yaml")
 	cmd.MarkFlagsMutuallyExclusive("filename", "kustomize")
 	cmd.MarkFlagsMutuallyExclusive("delete", "prune")
 	return cmd
@@ -98,7 +98,7 @@ func (o *planOptions) validate() error {
 	case slices.Contains(o.files, "-") && (slices.Contains(o.manifests, "-") || o.dump == "-"):
 		return errors.New("-f - and the cluster cannot both be on stdin: put one of them into a file")
 	}
-	if err := oneOf(o.output, "text", "json", "yaml"); err != nil {
+	if err := oneOf(o.output, "text", "markdown", "json", "yaml"); err != nil {
 		return err
 	}
 	if o.failing && !slices.Contains([]string{"opened", "blocked", "any"}, o.failOn) {
@@ -128,6 +128,9 @@ func (o *planOptions) print(out io.Writer, p whatif.Plan) error {
 	detail := whatif.Brief
 	if o.all {
 		detail = whatif.Whole
+	}
+	if o.output == "markdown" {
+		return p.WriteMarkdown(out, detail)
 	}
 	return printAs(out, o.output, p, func(w io.Writer) error { return p.WriteText(w, detail) })
 }

@@ -44,6 +44,7 @@ func TestPlanOfObjects(t *testing.T) {
 		{"fail on any", "-f " + more + " --fail-on any --manifests " + shop, 5, "NO FLIPS", ""},
 		{"labels that a policy lets in", "-f " + audit + " --manifests " + shop, 0, "NEW PODS 2: 10 connections allowed; policies of pods that stay let 10 of them through.\n", ""},
 		{"in JSON", "-f " + audit + " -o json --manifests " + shop, 0, `"newPods":{"pods":2,"allowed":10,"withOutside":0,"byPolicy":10},"deletedPods":{"pods":0,"allowed":0,"withOutside":0,"byPolicy":0}`, ""},
+		{"in Markdown", "-f " + audit + " -o markdown --manifests " + shop, 0, "**NEW PODS 2: 10 connections allowed; policies of pods that stay let 10 of them through.**\n\n- Deployment shop/audit: new, 2 pods\n\n| from | to | connections of new pods |\n|---|---|---|\n", ""},
 		{"labels of a namespace", "-f " + ns + " --fail-on opened --manifests " + shop, 5, "Namespace sandbox: changed, 1 pod\nOPENED 1; none blocked. 1 of 272 connections between 17 pods flip.", ""},
 		{"labels of a pod", "-f " + file("pod.yaml", toolbox) + " --fail-on blocked --manifests " + shop, 0, "Pod sandbox/toolbox: changed, 1 pod\nOPENED 1, 1 of them with addresses outside; none blocked.", ""},
 		{"a policy that selects nothing any more", "-f " + file("pod.yaml", toolbox) + " --manifests " + shop, 0, "sandbox/toolbox: unchanged, selects no pod any more\n", ""},

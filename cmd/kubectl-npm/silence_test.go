@@ -122,7 +122,7 @@ func TestAllBadDocuments(t *testing.T) {
 		require.Empty(t, stdout)
 		lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
 		require.Len(t, lines, 3, stderr)
-		for i, begin := range []string{":3: document 1: Pod Bad: metadata.name: ", ":5: document 2: NetworkPolicy sandbox/bad: spec.ingres: unknown field", ":7: document 3: kind: is the number 7"} {
+		for i, begin := range []string{":3: document 1: Pod Bad: metadata.name: ", ":5: document 2: NetworkPolicy sandbox/bad: spec.ingres: unknown field", ":7: document 3: kind: is missing or no text"} {
 			require.True(t, strings.HasPrefix(lines[i], "kubectl npm: "+verb+": "+file+begin), lines[i])
 		}
 	}

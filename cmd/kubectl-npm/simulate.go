@@ -16,7 +16,7 @@ func newSimulate(std cli.Streams) *cobra.Command {
 		Short: "Run the whole program on a simulated node and show what it would program",
 		Long: `Runs the whole program on a simulator instead of Windows, fed by manifests or
 read-only by a live cluster, and prints the sets and ACLs that it programs.
-Without --once it goes on, and a browser sees the page at the address of --serve.
+"ui --manifests" shows the same node in a browser.
 
 Exit code: 0 everything is programmed, 3 something was left out (see warnings),
 1 bad input, 2 wrong usage.`,
@@ -42,12 +42,11 @@ Exit code: 0 everything is programmed, 3 something was left out (see warnings),
 	f.BoolVarP(&o.Recursive, "recursive", "R", false, "read also the folders below a folder")
 	cluster.kubectlFlags(cmd)
 	f.StringVar(&o.Node, "node", "", "only the pods of this `node` have endpoints (default: every pod is local)")
-	f.BoolVar(&o.Once, "once", false, "converge, print and exit")
+	f.Bool("once", true, "converge, print and exit, which simulate always does")
 	f.StringVarP(&o.Output, "output", "o", "text", "text or json")
 	f.StringArrayVar(&o.Matrix, "matrix", nil, "`PORT/PROTO`: who may connect to whom; may be repeated")
 	f.BoolVar(&o.All, "all", false, "the matrix is of every pod, not of workloads: of pods that nothing tells apart")
 	f.StringArrayVar(&o.Trace, "trace", nil, "`FROM->TO:PORT/PROTO`: which rule decides; an end is namespace/pod or an IP; may be repeated")
-	f.StringVar(&o.Serve, "serve", "", "keep running with the debug endpoint at this `address` (default "+simulate.DefaultServe+")")
 	f.StringVar(&level, "log-level", cli.LogOff, "off, error, info or debug; logs go to stderr")
 	return cmd
 }

@@ -27,6 +27,9 @@ import (
 	"github.com/winnpm/winnpm/tool/whatif"
 )
 
+// localAgent is the address of an agent's HTTP endpoint on its node.
+const localAgent = "127.0.0.1:10091"
+
 // fetchTimeout is how long an agent may take for an answer.
 const fetchTimeout = time.Minute
 
@@ -58,7 +61,7 @@ func (s *source) agentFlags(cmd *cobra.Command) {
 	f.StringArrayVar(&s.manifests, "manifests", nil, "simulate the `manifests` of a folder or file; may be repeated")
 	f.BoolVarP(&s.recursive, "recursive", "R", false, "read also the folders below a folder")
 	f.StringVar(&s.node, "node", "", "with --manifests: only the pods of this `node` have endpoints (default: every pod is local)")
-	f.StringVar(&s.server, "server", "", "ask one agent at a `URL`, like http://"+simulate.DefaultServe+" behind a port-forward")
+	f.StringVar(&s.server, "server", "", "ask one agent at a `URL`, like http://"+localAgent+" behind a port-forward")
 	cmd.MarkFlagsMutuallyExclusive("manifests", "server")
 	s.others = "--manifests asks something else"
 }
@@ -89,7 +92,7 @@ func (s *source) validate() error {
 		return nil
 	}
 	if u, err := url.Parse(s.server); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return fmt.Errorf("--server %q: write it like http://%s", s.server, simulate.DefaultServe)
+		return fmt.Errorf("--server %q: write it like http://%s", s.server, localAgent)
 	}
 	return nil
 }

@@ -24,16 +24,11 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/agents/agentstest"
 	"github.com/winnpm/winnpm/tool/simulate"
-	"github.com/winnpm/winnpm/tool/ui"
 )
 
 // answering is an agent with a dump.
 func answering(d func() state.Dump, ready error) http.Handler {
-	var asked atomic.Int32
-	now := func() time.Time { return time.Now().Add(time.Duration(asked.Add(1)) * time.Minute) } // nothing is kept
-	return debug.Handler(debug.Config{Dump: d, Pages: debug.Site(ui.Handler(ui.Config{
-		Dump: d, Healthy: func() error { return nil }, Ready: func() error { return ready }, Now: now, Version: "v1.2.3",
-	}))})
+	return debug.Handler(debug.Config{Dump: d, Healthy: func() error { return nil }, Ready: func() error { return ready }, Version: "v1.2.3"})
 }
 
 // agentsInTrouble is a cluster with one agent that is well, one that hangs, one without the pages,

@@ -285,7 +285,7 @@ func (a *agent) pages() debug.Config {
 	}
 	if a.set.DebugAPI {
 		pages.Dump = a.dp.Dump
-		pages.Transactions, pages.Recording = a.rec.Brief, a.rec.Write
+		pages.Recording = a.rec.Write
 		pages.Version, pages.Settings = cli.Version(), a.set.shown()
 	}
 	if a.set.Metrics {

@@ -26,6 +26,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/effort"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/hostile/cluster"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
@@ -187,7 +188,7 @@ func (p *process) check() {
 // killed.
 func attacked(t *testing.T, kubeconfig string) {
 	fake := newFake()
-	fake.Sim = hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
+	fake.Sim = hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})
 	for i, addr := range cluster.LocalAddrs() {
 		id := fmt.Sprintf("00000000-0bad-4e00-9000-%012d", i)
 		require.NoError(t, fake.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{addr}}))
@@ -204,7 +205,7 @@ func attacked(t *testing.T, kubeconfig string) {
 }
 
 // watchVictim says five times a second what HNS has for the victim.
-func watchVictim(ctx context.Context, sim *hnssim.Sim) {
+func watchVictim(ctx context.Context, sim *hnsfault.Sim) {
 	to, stranger := cluster.VictimAddr(0), netip.MustParseAddr("198.51.100.7")
 	endpoint := ""
 	for _, e := range sim.Endpoints() {
@@ -212,7 +213,7 @@ func watchVictim(ctx context.Context, sim *hnssim.Sim) {
 			endpoint = e.ID
 		}
 	}
-	probes := []hnssim.Probe{
+	probes := []hnsfault.Probe{
 		{Endpoint: endpoint, Direction: hns.In, Packet: hnssim.Packet{Src: stranger, Dst: to, Protocol: 6, DstPort: 5432}},
 		{Endpoint: endpoint, Direction: hns.Out, Packet: hnssim.Packet{Src: to, Dst: stranger, Protocol: 6, DstPort: 80}},
 	}
@@ -229,7 +230,7 @@ func watchVictim(ctx context.Context, sim *hnssim.Sim) {
 		}
 		closed := map[hns.Direction]bool{}
 		for _, moved := range sim.Transitions() {
-			if d := moved.Probe.Direction; moved.To == hnssim.Denied {
+			if d := moved.Probe.Direction; moved.To == hnsfault.Denied {
 				closed[d] = true
 			} else if closed[d] {
 				s.Open = append(s.Open, fmt.Sprintf("%v %v", d, moved.Op))

@@ -13,6 +13,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/gate"
 	"github.com/winnpm/winnpm/pkg/gate/gatetest"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -32,7 +33,7 @@ func podClaim(pod string, wait time.Duration) gate.Claim {
 // in its metrics.
 func TestStartAnswersClaims(t *testing.T) {
 	fake := newFake()
-	fake.SetPersonality(hnssim.Personality{Endpoints: hnssim.EndpointHabits{Early: true}})
+	fake.SetPersonality(hnsfault.Personality{Endpoints: hnsfault.EndpointHabits{Early: true}})
 	board := gatetest.New()
 	fake.pipe = func(path string) (net.Listener, error) {
 		require.Equal(t, `\\.\pipe\test`, path)

@@ -22,12 +22,12 @@ import (
 	"github.com/winnpm/winnpm/pkg/gate/gatetest"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // fakeService is the simulator as the HNS of a node.
 type fakeService struct {
-	*hnssim.Sim
+	*hnsfault.Sim
 	version    hcsadapter.Version
 	versionErr error
 
@@ -45,7 +45,7 @@ type fakeService struct {
 
 func newFake() *fakeService {
 	return &fakeService{
-		Sim: hnssim.New(hnssim.Options{}), version: hcsadapter.Version{Major: 15}, holders: make(chan struct{}, 1), pid: 7,
+		Sim: hnsfault.New(hnsfault.Options{}), version: hcsadapter.Version{Major: 15}, holders: make(chan struct{}, 1), pid: 7,
 		pipe: func(string) (net.Listener, error) { return gatetest.New(), nil },
 	}
 }

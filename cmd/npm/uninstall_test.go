@@ -15,6 +15,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -79,7 +80,7 @@ func TestUninstallLeavesSome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		fake := inUse(t)
-		fake.Inject(hnssim.Fault{Op: hns.OpACLUpdate, Times: -1, Mode: hnssim.Refuse, Code: 0x80004005})
+		fake.Inject(hnsfault.Fault{Op: hns.OpACLUpdate, Times: -1, Mode: hnsfault.Refuse, Code: 0x80004005})
 		began := time.Now()
 		out, err := runUninstall(t, fake, "--yes")
 		var ended cli.Exit

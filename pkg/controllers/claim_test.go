@@ -15,6 +15,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/gate"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -26,7 +27,7 @@ type claiming struct {
 	*cluster
 	*Controller
 	t   *testing.T
-	sim *hnssim.Sim
+	sim *hnsfault.Sim
 	dp  *dataplane.Dataplane
 }
 
@@ -34,8 +35,8 @@ type claiming struct {
 func runClaims(t *testing.T, cl *cluster, play func(n claiming)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
-		sim.SetPersonality(hnssim.Personality{Endpoints: hnssim.EndpointHabits{Early: true}})
+		sim := hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})
+		sim.SetPersonality(hnsfault.Personality{Endpoints: hnsfault.EndpointHabits{Early: true}})
 		dp := dataplane.New(dataplane.Config{Client: sim, Node: "n1", Now: time.Now})
 		inBubble(t, Config{Source: cl.source(), Applier: dp, Readiness: dp, Node: "n1"}, func(t *testing.T, c *Controller) {
 			play(claiming{cl, c, t, sim, dp})

@@ -9,7 +9,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // denies is a policy that isolates the pods with labels.
@@ -37,7 +37,7 @@ func TestClaimWhileThingsChange(t *testing.T) {
 				cl := newCluster(scheduled("a"))
 				cl.policies.set(denies("deny", map[string]string{"closed": "yes"}))
 				runClaims(t, cl, func(n claiming) {
-					n.sim.SetPersonality(hnssim.Personality{Endpoints: hnssim.EndpointHabits{Early: true}, Latency: 100 * time.Millisecond})
+					n.sim.SetPersonality(hnsfault.Personality{Endpoints: hnsfault.EndpointHabits{Early: true}, Latency: 100 * time.Millisecond})
 					if early {
 						n.endpoint("ep-a", "10.0.0.1")
 					}

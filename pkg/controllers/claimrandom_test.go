@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,6 +18,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/gate"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/effort"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -38,7 +38,7 @@ type starts struct {
 	*cluster
 	t     *testing.T
 	seed  uint64
-	sim   *hnssim.Sim
+	sim   *hnsfault.Sim
 	left  bool // some endpoints of dead pods stay
 	ready int  // pods that were told to start
 
@@ -51,23 +51,23 @@ type starts struct {
 func newStarts(t *testing.T, seed uint64) *starts {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 9))
-	chance := func(odds int, c hnssim.Chance) hnssim.Chance {
+	chance := func(odds int, c hnsfault.Chance) hnsfault.Chance {
 		if rng.IntN(odds) > 0 {
-			return hnssim.Chance{}
+			return hnsfault.Chance{}
 		}
 		return c
 	}
-	p := hnssim.Personality{Seed: seed + 1, Latency: []time.Duration{0, time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond}[rng.IntN(4)]}
+	p := hnsfault.Personality{Seed: seed + 1, Latency: []time.Duration{0, time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond}[rng.IntN(4)]}
 	p.Endpoints.Early = true
-	p.Half = chance(2, hnssim.Chance{P: 0.1, Times: 20})
-	p.Endpoints.Vanish = chance(2, hnssim.Chance{P: 0.05, Times: 20})
+	p.Half = chance(2, hnsfault.Chance{P: 0.1, Times: 20})
+	p.Endpoints.Vanish = chance(2, hnsfault.Chance{P: 0.05, Times: 20})
 	if rng.IntN(2) == 0 {
 		p.Endpoints.Unread, p.Endpoints.UnreadFor = 4, 1+rng.IntN(6)
 	}
 	p.Endpoints.Late = rng.IntN(6) / 3 * rng.IntN(3)
-	s := &starts{cluster: newCluster(), t: t, seed: seed, sim: hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()}), left: rng.IntN(3) > 0}
+	s := &starts{cluster: newCluster(), t: t, seed: seed, sim: hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()}), left: rng.IntN(3) > 0}
 	s.sim.SetPersonality(p)
-	t.Log(strings.TrimSpace(p.String()))
+	t.Logf("%+v", p)
 	s.policies.set(denies("deny", map[string]string{"closed": "yes"}))
 	for i := range 6 {
 		s.free = append(s.free, fmt.Sprintf("10.0.0.%d", i+1))

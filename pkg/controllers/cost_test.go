@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/test/effort"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // change is something that happens ten times a second.
@@ -35,8 +35,8 @@ type cost struct {
 func costOf(t *testing.T, each time.Duration, per int, during time.Duration, event change) (c cost) {
 	fullNode(t, 0, func(n *paced) {
 		var busy, requests atomic.Int64
-		n.sim.OnCall(func(call hnssim.Call, when hnssim.When) {
-			if when == hnssim.Before {
+		n.sim.OnCall(func(call hnsfault.Call, when hnsfault.When) {
+			if when == hnsfault.Before {
 				if len(call.Sets) > 0 {
 					requests.Add(1)
 				}

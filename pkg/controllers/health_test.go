@@ -16,12 +16,12 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // laborious is a dataplane that computes for long.
 type laborious struct {
-	sim  *hnssim.Sim
+	sim  *hnsfault.Sim
 	cl   *cluster
 	dp   *dataplane.Dataplane
 	told told
@@ -33,7 +33,7 @@ type laborious struct {
 // compute runs a node with one local pod, and a dataplane whose clock is read while its
 // state is locked.
 func compute(t *testing.T, play func(t *testing.T, l *laborious, c *Controller)) {
-	l := &laborious{sim: hnssim.New(hnssim.Options{}), cl: newCluster()}
+	l := &laborious{sim: hnsfault.New(hnsfault.Options{}), cl: newCluster()}
 	l.dp = dataplane.New(dataplane.Config{Client: l.sim, Node: "n1", Now: func() time.Time {
 		if at := l.at.Load(); at != nil && strings.HasPrefix(l.dp.Progress().Doing, *at) {
 			time.Sleep(time.Duration(l.takes.Load()))
@@ -200,8 +200,8 @@ func TestManyPieces(t *testing.T) {
 // it hangs is for the client to say.
 func TestCallThatTakesLong(t *testing.T) {
 	compute(t, func(t *testing.T, l *laborious, c *Controller) {
-		l.sim.OnCall(func(call hnssim.Call, when hnssim.When) {
-			if when == hnssim.Before && call.Op == hns.OpACLAdd {
+		l.sim.OnCall(func(call hnsfault.Call, when hnsfault.When) {
+			if when == hnsfault.Before && call.Op == hns.OpACLAdd {
 				time.Sleep(10 * time.Minute)
 			}
 		})

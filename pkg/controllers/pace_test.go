@@ -21,6 +21,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/effort"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -29,7 +30,7 @@ const locals = 110 // pods of a full node
 // paced is a full node on a simulator that takes its time.
 type paced struct {
 	t     *testing.T
-	sim   *hnssim.Sim
+	sim   *hnsfault.Sim
 	cl    *cluster
 	told  told
 	delay atomic.Int64 // of every call
@@ -41,10 +42,10 @@ type paced struct {
 // fullNode runs a node of local pods and one more, called one. Of two policies
 // each local pod has the one that its tier says.
 func fullNode(t *testing.T, delay time.Duration, play func(n *paced)) {
-	n := &paced{t: t, sim: hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()}), cl: newCluster(), tenant: "x"}
-	n.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
+	n := &paced{t: t, sim: hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()}), cl: newCluster(), tenant: "x"}
+	n.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
 		switch when {
-		case hnssim.Before:
+		case hnsfault.Before:
 			time.Sleep(time.Duration(n.delay.Load()))
 		default:
 			if id := n.waiting.Load(); id != nil && slices.ContainsFunc(c.ACLs, func(a hns.ACL) bool { return a.ID == *id }) {

@@ -15,6 +15,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -291,7 +292,7 @@ func TestAdoptionKilled(t *testing.T) {
 }
 
 // setsByName returns the sets of the network.
-func setsByName(sim *hnssim.Sim) map[string]hns.SetPolicy {
+func setsByName(sim *hnsfault.Sim) map[string]hns.SetPolicy {
 	out := map[string]hns.SetPolicy{}
 	for _, s := range sim.Sets() {
 		out[s.Name] = s
@@ -300,7 +301,7 @@ func setsByName(sim *hnssim.Sim) map[string]hns.SetPolicy {
 }
 
 // requireOnce checks that no endpoint is written twice, and theirs stay.
-func requireOnce(t *testing.T, calls []hnssim.Call) {
+func requireOnce(t *testing.T, calls []hnsfault.Call) {
 	t.Helper()
 	written := map[string]int{}
 	for _, c := range calls {
@@ -314,7 +315,7 @@ func requireOnce(t *testing.T, calls []hnssim.Call) {
 
 // requireOrphansOnly checks that exactly the sets that we do not want are
 // removed, nested ones first.
-func requireOrphansOnly(t *testing.T, calls []hnssim.Call, had, want map[string]hns.SetPolicy) {
+func requireOrphansOnly(t *testing.T, calls []hnsfault.Call, had, want map[string]hns.SetPolicy) {
 	t.Helper()
 	var removed []hns.SetPolicy
 	for _, c := range calls {

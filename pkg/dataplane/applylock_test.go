@@ -14,7 +14,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // TestScenario_A3_OneWriter: a second caller comes in the middle of an apply, at
@@ -34,8 +34,8 @@ func TestScenario_A3_OneWriter(t *testing.T) {
 
 		var at, inside, overlaps atomic.Int32
 		done := make(chan state.Report, 1)
-		w.sim.OnCall(func(_ hnssim.Call, when hnssim.When) {
-			if when == hnssim.After {
+		w.sim.OnCall(func(_ hnsfault.Call, when hnsfault.When) {
+			if when == hnsfault.After {
 				inside.Add(-1)
 				return
 			}

@@ -10,12 +10,12 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // choosy is an HNS that has something against a request for rules as a whole.
 type choosy struct {
-	*hnssim.Sim
+	*hnsfault.Sim
 	refuses func(op string, ours []hns.ACL) bool
 }
 
@@ -79,7 +79,7 @@ func TestWhateverClosesIt(t *testing.T) {
 }
 
 // secretive is an HNS that takes rules of ours and never shows one.
-type secretive struct{ *hnssim.Sim }
+type secretive struct{ *hnsfault.Sim }
 
 func (b secretive) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
 	e, err := b.Sim.GetEndpoint(ctx, id)
@@ -110,7 +110,7 @@ func TestRulesThatAreNotShown(t *testing.T) {
 
 // moving is an HNS that says once of an endpoint that it is of another network.
 type moving struct {
-	*hnssim.Sim
+	*hnsfault.Sim
 	times *int
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -18,14 +19,14 @@ import (
 // policy selects one.
 func calicoWorld(t *testing.T) *script {
 	w := newWorld(t, policyText("p", `{podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress, Egress], ingress: [{from: [{podSelector: {}}]}]}`))
-	w.sim = hnssim.New(hnssim.Options{Network: "Calico"})
+	w.sim = hnsfault.New(hnsfault.Options{Network: "Calico"})
 	w.dp = dataplane.New(dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock, BaseACLs: acl.CalicoBase()})
 	w.do("endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "endpoint nobody 10.0.0.9",
 		"node 10.1.0.4", "pod x/w1 10.0.0.1 app=web", "pod x/w2 10.0.0.2")
 	return w
 }
 
-func oursOn(t *testing.T, sim *hnssim.Sim) map[string][]hns.ACL {
+func oursOn(t *testing.T, sim *hnsfault.Sim) map[string][]hns.ACL {
 	t.Helper()
 	out := map[string][]hns.ACL{}
 	for _, e := range sim.Endpoints() {

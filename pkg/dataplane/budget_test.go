@@ -21,12 +21,13 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // judged is what every packet's verdict is when a cluster has been programmed.
 func judged(t *rapid.T, c *cluster) map[probe]bool {
-	sim := hnssim.New(hnssim.Options{})
+	sim := hnsfault.New(hnsfault.Options{})
 	for i, addr := range walkAddrs {
 		require.NoError(t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: fmt.Sprint("ep-", i), Addrs: []netip.Addr{mustAddr(addr)}}))
 	}
@@ -91,14 +92,14 @@ func TestClosingNeverOpens(t *testing.T) {
 // overWorld is a node with a pod of ordinary size and one that is over its budget.
 type overWorld struct {
 	t   *testing.T
-	sim *hnssim.Sim
+	sim *hnsfault.Sim
 	dp  *dataplane.Dataplane
 }
 
 const webAddr, bigAddr, overNode = "10.0.0.1", "10.0.0.2", "10.9.0.1"
 
 func newOverWorld(t *testing.T) overWorld {
-	sim := hnssim.New(hnssim.Options{})
+	sim := hnsfault.New(hnsfault.Options{})
 	w := overWorld{t, sim, dataplane.New(dataplane.Config{Client: sim, Now: func() time.Time { return time.Unix(1_700_000_000, 0) }})}
 	for id, addr := range map[string]string{"ep-web": webAddr, "ep-big": bigAddr} {
 		require.NoError(t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{mustAddr(addr)}}))
@@ -296,7 +297,7 @@ func TestPolicyOverItsBudget(t *testing.T) {
 // TestClosedOnAPodWhileInDoubt: a policy that had no room on a pod is deleted while the
 // pod's address is in doubt and nothing of it is rendered. Nobody warns of it any more.
 func TestClosedOnAPodWhileInDoubt(t *testing.T) {
-	sim := hnssim.New(hnssim.Options{})
+	sim := hnsfault.New(hnsfault.Options{})
 	dp := dataplane.New(dataplane.Config{Client: sim, Now: func() time.Time { return time.Unix(1_700_000_000, 0) }, Budgets: policy.Budgets{ACLs: 2}})
 	require.NoError(t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep", Addrs: []netip.Addr{mustAddr(webAddr)}}))
 	spec := map[string]string{

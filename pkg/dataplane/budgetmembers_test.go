@@ -17,6 +17,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -28,7 +29,7 @@ type crowdedWorld struct {
 }
 
 func newCrowdedWorld(t *testing.T, b policy.Budgets) *crowdedWorld {
-	sim := hnssim.New(hnssim.Options{})
+	sim := hnsfault.New(hnsfault.Options{})
 	now := func() time.Time { return time.Unix(1_700_000_000, 0) }
 	w := &crowdedWorld{overWorld{t, sim, dataplane.New(dataplane.Config{Client: sim, Now: now, Budgets: b})}, dataplane.NewTransaction()}
 	for _, ns := range []string{"x", "y", "z"} {

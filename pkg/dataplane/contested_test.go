@@ -13,7 +13,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // Namespace x: web is reached by api alone and peer by web alone; namespace z is closed.
@@ -278,10 +278,10 @@ func TestManyThieves(t *testing.T) {
 // neverOpen: no write lets a stranger in at the endpoint.
 func (s *script) neverOpen() {
 	s.t.Helper()
-	require.Equal(s.t, []hnssim.Outcome{hnssim.Denied}, s.sim.Watch(probe{Endpoint: "ep", Direction: hns.In, Packet: packet("10.9.9.9", "10.0.0.1", 80)}))
+	require.Equal(s.t, []hnsfault.Outcome{hnsfault.Denied}, s.sim.Watch(probe{Endpoint: "ep", Direction: hns.In, Packet: packet("10.9.9.9", "10.0.0.1", 80)}))
 	s.t.Cleanup(func() {
 		for _, x := range s.sim.Transitions() {
-			require.NotEqual(s.t, hnssim.Allowed, x.To, "%s", s.sim.Dump())
+			require.NotEqual(s.t, hnsfault.Allowed, x.To, "%s", s.sim.Dump())
 		}
 	})
 }

@@ -10,17 +10,17 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 const dumpPolicy = `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`
 
 // stall makes the next call of a kind wait in HNS: began is closed when it does,
 // release lets it go on.
-func (s *script) stall(op string, side hnssim.When) (began <-chan struct{}, release func()) {
+func (s *script) stall(op string, side hnsfault.When) (began <-chan struct{}, release func()) {
 	reached, goOn := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	s.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
+	s.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
 		if c.Op == op && when == side {
 			once.Do(func() {
 				close(reached)
@@ -70,7 +70,7 @@ func TestDumpNeverWaitsForHNS(t *testing.T) {
 				w.do("apply", "delete policy x/p")
 				policies = 0
 			}
-			began, release := w.stall(op, hnssim.Before)
+			began, release := w.stall(op, hnsfault.Before)
 			applied := make(chan error)
 			go func() { applied <- w.apply() }()
 			<-began
@@ -95,7 +95,7 @@ func TestDumpNeverWaitsForHNS(t *testing.T) {
 func TestObserveHoldsUpNobody(t *testing.T) {
 	w := newWorld(t, policyText("p", dumpPolicy))
 	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "apply")
-	began, release := w.stall("Endpoint/Enumerate", hnssim.After)
+	began, release := w.stall("Endpoint/Enumerate", hnsfault.After)
 	observed := make(chan *dataplane.Observation)
 	go func() {
 		obs, err := w.dp.Observe(t.Context(), dataplane.Everything())
@@ -134,8 +134,8 @@ func TestCanceled(t *testing.T) {
 	// In the middle of the pod updates: the rest is left for later.
 	w.do("endpoint ep-2 10.0.0.2", "pod x/w2 10.0.0.2 app=web", "endpoint ep-3 10.0.0.3", "pod x/w3 10.0.0.3 app=web")
 	ctx, cancel = context.WithCancel(t.Context())
-	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-		if c.Op == "ACL/Add" && when == hnssim.After {
+	w.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
+		if c.Op == "ACL/Add" && when == hnsfault.After {
 			cancel()
 		}
 	})

@@ -9,7 +9,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // TestScenario_B1_FirstFailureStopsNobody: the endpoint that comes first fails,
@@ -27,7 +27,7 @@ func TestScenario_B1_FirstFailureStopsNobody(t *testing.T) {
 				w.do(fmt.Sprintf("endpoint ep-%d 10.0.0.%d", i, i+1), fmt.Sprintf("pod x/p%d 10.0.0.%d app=web", i, i+1))
 			}
 			w.do("apply")
-			w.sim.Inject(hnssim.Fault{Op: tc.op, Err: hns.ErrUnavailable})
+			w.sim.Inject(hnsfault.Fault{Op: tc.op, Err: hns.ErrUnavailable})
 			w.do(tc.event, "! apply")
 			require.Len(t, w.report.Errors, 1)
 			require.Equal(t, 1, w.report.Pending, "only the one that failed")

@@ -14,7 +14,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 const (
@@ -80,7 +80,7 @@ func TestWaiting(t *testing.T) {
 	require.Equal(t, []state.Span{{From: first, To: first}}, w.report.Waiting, "of the policy on one pod nothing")
 	w.do("policy v1")
 	w.pod0(8, "v=1")
-	w.sim.Inject(hnssim.Fault{Op: hns.OpACLAdd, Target: "ep-08"})
+	w.sim.Inject(hnsfault.Fault{Op: hns.OpACLAdd, Target: "ep-08"})
 	_ = w.apply()
 	require.Equal(t, []state.Span{{From: first, To: w.report.Generation}}, w.report.Waiting)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // reaches reports whether somebody whom no policy allows reaches an endpoint.
@@ -48,7 +48,7 @@ func TestStartRelists(t *testing.T) {
 			w.do("endpoint old 10.0.0.1", "pod x/old 10.0.0.1 app=web", "apply", "delete pod x/old", "advance 10s", "pod x/w 10.0.0.1 app=web sandbox=s1")
 			if unreadable {
 				w.create("new", "10.0.0.1")
-				w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "new", Times: -1, Mode: hnssim.Refuse})
+				w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "new", Times: -1, Mode: hnsfault.Refuse})
 			}
 			_ = w.apply()
 			for i := range 8 { // within a second
@@ -67,7 +67,7 @@ func TestStartVanished(t *testing.T) {
 	w := starting(t)
 	early(w)
 	w.do("endpoint old 10.0.0.1", "pod x/old 10.0.0.1 app=web", "apply", "delete pod x/old")
-	w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "old", Err: hns.ErrNotFound})
+	w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "old", Err: hns.ErrNotFound})
 	_ = w.apply()
 	require.Empty(t, w.sim.UnusedFaults(), "the read came")
 	w.do("advance 10s", "observe", "apply", "advance 10s")
@@ -92,7 +92,7 @@ func TestStartNamespace(t *testing.T) {
 		"one of another namespace":        func(w *script) { w.createIn("old", "10.0.0.1", "n0") },
 		"one that a read denied": func(w *script) {
 			w.do("endpoint old 10.0.0.1", "pod x/old 10.0.0.1 app=web", "apply", "delete pod x/old")
-			w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "old", Err: hns.ErrNotFound})
+			w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "old", Err: hns.ErrNotFound})
 			_ = w.apply()
 			w.do("advance 1s")
 		},
@@ -172,7 +172,7 @@ func TestStartUnread(t *testing.T) {
 			early(w)
 			w.do("endpoint old 10.0.0.1", "observe", "apply", "advance 1s") // met within five seconds of the claim
 			w.create("new", "10.0.0.1")
-			w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "new", Times: failures, Mode: hnssim.Refuse})
+			w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "new", Times: failures, Mode: hnsfault.Refuse})
 			w.do("pod x/w 10.0.0.1 app=web sandbox=s1")
 			_ = w.apply()
 			w.do("pod x/o 10.0.2.1 app=o") // has all endpoints enumerated
@@ -195,7 +195,7 @@ func TestStartBesideUnread(t *testing.T) {
 	w := starting(t)
 	early(w)
 	w.do("endpoint other 10.0.0.7")
-	w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "other", Times: -1, Mode: hnssim.Refuse})
+	w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "other", Times: -1, Mode: hnsfault.Refuse})
 	w.do("observe")
 	_ = w.apply()
 	w.do("advance 10s", "endpoint new 10.0.0.1", "pod x/w 10.0.0.1 app=web sandbox=s1")

@@ -8,7 +8,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // newbornWorld has a pod whose endpoint was never written, and what a policy on it
@@ -27,8 +27,8 @@ const stranger = "trace 10.9.9.9 -> 10.0.0.4 TCP/80 ep in "
 // writesTo notes the writes to an endpoint: the Ids of the rules of each.
 func (s *script) writesTo(id string) *[][]string {
 	var all [][]string
-	s.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-		if when == hnssim.Before && isWrite(c.Op) && c.Target == id {
+	s.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
+		if when == hnsfault.Before && isWrite(c.Op) && c.Target == id {
 			var ids []string
 			for _, a := range c.ACLs {
 				ids = append(ids, a.ID)
@@ -45,13 +45,13 @@ var blockAlone = []string{"azure-acl-npm-node", "azure-acl-npm-block-in"}
 // TestBlockComesFirst: whatever the first write of a new pod fails with, the next one
 // is the block alone, in the same transaction.
 func TestBlockComesFirst(t *testing.T) {
-	for name, fault := range map[string]hnssim.Fault{
+	for name, fault := range map[string]hnsfault.Fault{
 		"refused":            {Code: 0x803B000D},
 		"an unlisted answer": {Code: 0x803B7777},
 		"E_FAIL":             {Code: 0x80004005},
 		"broken off":         {Err: hns.ErrUnavailable},
-		"the reply is lost":  {Mode: hnssim.LoseReply, Err: hns.ErrUnavailable},
-		"half of it is done": {Mode: hnssim.Half, Err: hns.ErrUnavailable},
+		"the reply is lost":  {Mode: hnsfault.LoseReply, Err: hns.ErrUnavailable},
+		"half of it is done": {Mode: hnsfault.Half, Err: hns.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newbornWorld(t)
@@ -60,7 +60,7 @@ func TestBlockComesFirst(t *testing.T) {
 			w.sim.Inject(fault)
 			_ = w.apply()
 			w.do(stranger + "block")
-			if fault.Mode == hnssim.Refuse { // else the block may be there already
+			if fault.Mode == hnsfault.Refuse { // else the block may be there already
 				require.Equal(t, blockAlone, (*writes)[1])
 			}
 			w.settle()
@@ -74,8 +74,8 @@ func TestBlockComesFirst(t *testing.T) {
 func TestBlockOfAnEndpointThatCannotBeRead(t *testing.T) {
 	w := newbornWorld(t)
 	writes := w.writesTo("ep")
-	w.sim.Inject(hnssim.Fault{Op: "Endpoint/Get", Target: "ep", Nth: 3, Times: -1, Code: 0x803B0031})
-	w.sim.Inject(hnssim.Fault{Op: "ACL/Add", Times: 3})
+	w.sim.Inject(hnsfault.Fault{Op: "Endpoint/Get", Target: "ep", Nth: 3, Times: -1, Code: 0x803B0031})
+	w.sim.Inject(hnsfault.Fault{Op: "ACL/Add", Times: 3})
 	_ = w.apply()
 	w.do(stranger + "allow")
 	for began := w.now; w.now.Sub(began) < 10*time.Minute; w.now = w.now.Add(max(w.report.Next(), time.Millisecond)) {
@@ -91,8 +91,8 @@ func TestBlockOfAnEndpointThatCannotBeRead(t *testing.T) {
 // What may be there is bounded, however often it is tried.
 func TestNoListIsRememberedTwice(t *testing.T) {
 	w := newbornWorld(t)
-	w.sim.Inject(hnssim.Fault{Op: "Endpoint/Get", Target: "ep", Nth: 3, Times: -1, Code: 0x803B0031})
-	w.sim.Inject(hnssim.Fault{Op: "ACL/Add", Times: -1})
+	w.sim.Inject(hnsfault.Fault{Op: "Endpoint/Get", Target: "ep", Nth: 3, Times: -1, Code: 0x803B0031})
+	w.sim.Inject(hnsfault.Fault{Op: "ACL/Add", Times: -1})
 	lists := map[int]bool{}
 	for began := w.now; w.now.Sub(began) < 10*time.Minute; w.now = w.now.Add(max(w.report.Next(), time.Millisecond)) {
 		_ = w.apply()
@@ -160,8 +160,8 @@ func TestLostBlockComesFirst(t *testing.T) {
 // answers with an error. They do not pile up.
 func TestBlindBlocksAreBounded(t *testing.T) {
 	w := newbornWorld(t)
-	w.sim.Inject(hnssim.Fault{Op: "Endpoint/Get", Target: "ep", Nth: 2, Times: -1, Code: 0x803B0031})
-	w.sim.Inject(hnssim.Fault{Op: "ACL/Add", Target: "ep", Times: -1, Mode: hnssim.LoseReply, Code: 0x80004005})
+	w.sim.Inject(hnsfault.Fault{Op: "Endpoint/Get", Target: "ep", Nth: 2, Times: -1, Code: 0x803B0031})
+	w.sim.Inject(hnsfault.Fault{Op: "ACL/Add", Target: "ep", Times: -1, Mode: hnsfault.LoseReply, Code: 0x80004005})
 	for began := w.now; w.now.Sub(began) < time.Hour; w.now = w.now.Add(max(w.report.Next(), time.Millisecond)) {
 		_ = w.apply()
 	}
@@ -173,7 +173,7 @@ func TestBlindBlocksAreBounded(t *testing.T) {
 // listing and showing it. The agent does not spin.
 func TestGoneByAWriteOnly(t *testing.T) {
 	w := newbornWorld(t)
-	w.sim.Inject(hnssim.Fault{Op: "ACL/Add", Times: -1, Err: &hns.OpError{Op: "ACL/Add", Kind: hns.KindEndpoint, ID: "ep", Err: hns.ErrNotFound}})
+	w.sim.Inject(hnsfault.Fault{Op: "ACL/Add", Times: -1, Err: &hns.OpError{Op: "ACL/Add", Kind: hns.KindEndpoint, ID: "ep", Err: hns.ErrNotFound}})
 	rounds := 0
 	for began := w.now; w.now.Sub(began) < time.Minute; w.now = w.now.Add(max(w.report.Next(), time.Millisecond)) {
 		_ = w.apply()

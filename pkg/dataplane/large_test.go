@@ -9,7 +9,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/effort"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // manyPeers is a policy on the pods of a label, app=web or w00, with so many rules.
@@ -62,8 +62,8 @@ func TestTurnEndsWithinAnEndpoint(t *testing.T) {
 		w.pod0(i, "")
 	}
 	w.do("policy big")
-	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-		if when == hnssim.After && c.Target == "ep-00" && c.Op == hns.OpACLAdd {
+	w.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
+		if when == hnsfault.After && c.Target == "ep-00" && c.Op == hns.OpACLAdd {
 			w.do("trace 10.9.9.9 -> 10.0.1.1 TCP/80 ep-00 in block")
 		}
 	})

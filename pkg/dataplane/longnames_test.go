@@ -11,6 +11,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -51,8 +52,8 @@ const (
 func longWorld(t *testing.T) *script {
 	t.Helper()
 	w := newWorld(t, longPolicy(t))
-	w.sim = hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign(), Personality: hnssim.Personality{
-		Refuses: []hnssim.Refusal{{What: hnssim.NameLength, N: ipsets.MaxName, Code: 0x803b000d}},
+	w.sim = hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign(), Personality: hnsfault.Personality{
+		Refuses: []hnsfault.Refusal{{What: hnsfault.NameLength, N: ipsets.MaxName, Code: 0x803b000d}},
 	}})
 	w.do("dataplane", "endpoint ep-1 10.0.0.1")
 	longObjects(w, "long")

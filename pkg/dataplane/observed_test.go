@@ -10,6 +10,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -18,7 +19,7 @@ import (
 func TestUnlistedRefusalOfRules(t *testing.T) {
 	for _, code := range []uint32{0x80004005, 0x803B7777} {
 		w := newbornWorld(t)
-		w.sim.SetPersonality(hnssim.Personality{Codes: map[hnssim.Answer]uint32{hnssim.BadRule: code}})
+		w.sim.SetPersonality(hnsfault.Personality{Codes: map[hnsfault.Answer]uint32{hnsfault.BadRule: code}})
 		w.sim.RejectACL(func(a hns.ACL) bool { return a.LocalPorts == "443" })
 		_ = w.apply()
 		w.do(stranger+"block", "trace 10.0.1.5 -> 10.0.0.4 TCP/80 ep in allow", "trace 10.9.9.9 -> 10.0.0.4 TCP/443 ep in block")
@@ -32,7 +33,7 @@ func TestUnlistedRefusalOfRules(t *testing.T) {
 // a pause. A pod that comes meanwhile is isolated at once.
 func TestPodThatComesWhileSetsWait(t *testing.T) {
 	w := newbornWorld(t)
-	w.sim.Inject(hnssim.Fault{Op: "SetPolicy/Add", Times: -1})
+	w.sim.Inject(hnsfault.Fault{Op: "SetPolicy/Add", Times: -1})
 	w.do("! apply", "endpoint ep-2 10.0.0.5", "pod x/two 10.0.0.5 app=web")
 	_ = w.apply()
 	require.Zero(t, w.report.Calls["SetPolicy/Add"])
@@ -44,7 +45,7 @@ func TestPodThatComesWhileSetsWait(t *testing.T) {
 func TestUnreadEndpointThatCannotBeRead(t *testing.T) {
 	w := newbornWorld(t)
 	w.do("endpoint a 10.0.0.1", "pod x/a 10.0.0.1", "endpoint z 10.0.0.9", "pod x/z 10.0.0.9")
-	w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "a", Times: -1, Code: 0x803B0031})
+	w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "a", Times: -1, Code: 0x803B0031})
 	w.do("! apply", stranger+"block", "trace 10.9.9.9 -> 10.0.0.9 TCP/80 z in block")
 	require.Equal(t, time.Second, w.report.Next())
 	w.do("advance 1s", "! apply", "calls")
@@ -55,7 +56,7 @@ func TestUnreadEndpointThatCannotBeRead(t *testing.T) {
 // learned after the write, so nothing is written again, and nobody is blamed.
 func TestRulesInHNSsOwnSpelling(t *testing.T) {
 	w := newbornWorld(t)
-	w.sim.SetPersonality(hnssim.Personality{Spelling: hnssim.Spelling{StrangePorts: "port:"}})
+	w.sim.SetPersonality(hnsfault.Personality{Spelling: hnsfault.Spelling{StrangePorts: "port:"}})
 	w.do("apply", "calls SetPolicy/Add=1 ACL/Add=1")
 	for range 10 {
 		w.do("advance 5m", "look", "fold", "apply", "calls")
@@ -73,7 +74,7 @@ func TestRulesInHNSsOwnSpelling(t *testing.T) {
 }
 
 // changer is an HNS that has another port than was asked for.
-type changer struct{ *hnssim.Sim }
+type changer struct{ *hnsfault.Sim }
 
 func (c changer) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
 	e, err := c.Sim.GetEndpoint(ctx, id)
@@ -101,7 +102,7 @@ func TestAnotherMeaningIsNoSpelling(t *testing.T) {
 // the first Update it is asked at once for what it takes, which is reported.
 func TestOthersCutIsRemembered(t *testing.T) {
 	w := newbornWorld(t)
-	w.sim.SetPersonality(hnssim.Personality{Refuses: []hnssim.Refusal{{What: hnssim.ForeignExtras, Code: 0x80070057}}})
+	w.sim.SetPersonality(hnsfault.Personality{Refuses: []hnsfault.Refusal{{What: hnsfault.ForeignExtras, Code: 0x80070057}}})
 	w.do("apply", "delete policy x/q", "! apply", "calls ACL/Update=2", "trace 10.9.9.9 -> 10.0.0.4 TCP/443 ep in block")
 	require.Len(t, w.report.Spellings, 1)
 	require.Equal(t, "others", w.report.Spellings[0].Kind)

@@ -16,6 +16,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/effort"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -103,7 +104,7 @@ func (w *walker) foresee() (writes, compared int) {
 	w.dp = dataplane.New(w.cfg)
 	w.apply(w.cluster.all())
 	calls := w.sim.Calls()[before:]
-	if !knows || slices.ContainsFunc(calls, func(c hnssim.Call) bool { return c.Err != nil && !hns.ReadsOnly(c.Op) }) {
+	if !knows || slices.ContainsFunc(calls, func(c hnsfault.Call) bool { return c.Err != nil && !hns.ReadsOnly(c.Op) }) {
 		return 0, 0 // the simulator refuses what is named by an endpoint that is not attached
 	}
 	for _, r := range plan.Requests {
@@ -145,7 +146,7 @@ func inTexts(requests []hns.Request) (texts []string) {
 	return texts
 }
 
-func callTexts(calls []hnssim.Call) (texts []string) {
+func callTexts(calls []hnsfault.Call) (texts []string) {
 	for _, c := range calls {
 		texts = append(texts, inText(hns.Request{Op: c.Op, Endpoint: c.Target, Sets: c.Sets, ACLs: c.ACLs, Policies: c.Policies}))
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // TestRandomNoWindowRefused: HNS refuses sets and rules, with codes of no known meaning
@@ -71,8 +71,8 @@ func (w *walker) refusedWindow(t *rapid.T) {
 		e.apply(w.cluster, tx)
 		w.note("%s", e.text)
 	}
-	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-		if when == hnssim.After && isWrite(c.Op) {
+	w.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
+		if when == hnsfault.After && isWrite(c.Op) {
 			w.note("%s %s %+v %+v: %v", c.Op, c.Target, c.Sets, c.ACLs, c.Err)
 		}
 	})
@@ -91,7 +91,7 @@ func (w *walker) refusedWindow(t *rapid.T) {
 		w.now = w.now.Add(11 * time.Minute)
 		w.settle()
 	}
-	opened := slices.DeleteFunc(w.sim.Transitions(), func(x hnssim.Transition) bool { return x.To == hnssim.Denied })
+	opened := slices.DeleteFunc(w.sim.Transitions(), func(x hnsfault.Transition) bool { return x.To == hnsfault.Denied })
 	if found := strays(opened, states); len(found) > 0 {
 		w.fail("%s\nbefore:\n%s\nnow:", strings.Join(found, "\n"), before)
 	}
@@ -115,11 +115,11 @@ func (w *walker) drawRefusals(t *rapid.T, names []string) {
 		op := rapid.SampledFrom([]string{
 			"SetPolicy/Add", "SetPolicy/Update", "SetPolicy/Update", "SetPolicy/Remove", "ACL/Add", "ACL/Add", "ACL/Update", "ACL/Update", "Endpoint/Get",
 		}).Draw(t, "call")
-		modes := []hnssim.Mode{hnssim.Refuse, hnssim.LoseReply}
+		modes := []hnsfault.Mode{hnsfault.Refuse, hnsfault.LoseReply}
 		if op == "ACL/Add" {
-			modes = append(modes, hnssim.Half)
+			modes = append(modes, hnsfault.Half)
 		}
-		f := hnssim.Fault{
+		f := hnsfault.Fault{
 			Op: op, Mode: rapid.SampledFrom(modes).Draw(t, "mode"),
 			Nth: rapid.IntRange(1, 3).Draw(t, "nth"), Times: rapid.IntRange(1, 4).Draw(t, "times"),
 			Err: rapid.SampledFrom([]error{hns.ErrUnavailable, hns.ErrUnlisted, hns.ErrUnlisted}).Draw(t, "error"),

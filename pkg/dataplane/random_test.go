@@ -12,7 +12,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/effort"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // TestMain has random tests draw little for a change, and a fifth under the race
@@ -57,16 +57,16 @@ func (w *walker) event(t *rapid.T, tx *dataplane.Transaction) {
 }
 
 func (w *walker) drawFault(t *rapid.T) {
-	f := hnssim.Fault{
+	f := hnsfault.Fault{
 		Op: rapid.SampledFrom([]string{
 			"ACL/Add", "ACL/Update", "SetPolicy/Add", "SetPolicy/Update", "SetPolicy/Remove",
 			"Endpoint/Get", "Endpoint/Enumerate", "Network/Get", "",
 		}).Draw(t, "call"),
-		Mode:  rapid.SampledFrom([]hnssim.Mode{hnssim.Refuse, hnssim.LoseReply, hnssim.Half}).Draw(t, "mode"),
+		Mode:  rapid.SampledFrom([]hnsfault.Mode{hnsfault.Refuse, hnsfault.LoseReply, hnsfault.Half}).Draw(t, "mode"),
 		Nth:   rapid.IntRange(1, 2).Draw(t, "nth"),
 		Times: rapid.IntRange(1, 2).Draw(t, "times"),
 	}
-	w.halved = w.halved || f.Mode == hnssim.Half
+	w.halved = w.halved || f.Mode == hnsfault.Half
 	w.note("fault %+v", f)
 	w.sim.Inject(f)
 }

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // TestRandomNoWindow: after every single write the verdict of every packet is
@@ -60,8 +60,8 @@ func (w *walker) window(t *rapid.T) {
 		e.apply(w.cluster, tx)
 		w.note("%s", e.text)
 	}
-	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-		if when == hnssim.Before || !isWrite(c.Op) {
+	w.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
+		if when == hnsfault.Before || !isWrite(c.Op) {
 			return
 		}
 		w.note("%s %s %+v %+v", c.Op, c.Target, c.Sets, c.ACLs)
@@ -114,7 +114,7 @@ func (w *walker) watched() []probe {
 
 // reached is a new dataplane on a copy of the node, after the events.
 func (w *walker) reached(events []event) *walker {
-	sim, err := hnssim.ParseDump(w.sim.Dump())
+	sim, err := hnsfault.ParseDump(w.sim.Dump())
 	if err != nil {
 		w.fail("%v", err)
 	}

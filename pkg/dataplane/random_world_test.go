@@ -17,6 +17,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/cnis"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
@@ -26,7 +27,7 @@ type walker struct {
 	t       require.TestingT
 	ctx     context.Context
 	cluster *cluster
-	sim     *hnssim.Sim
+	sim     *hnsfault.Sim
 	dp      *dataplane.Dataplane
 	cfg     dataplane.Config
 	now     time.Time
@@ -48,7 +49,7 @@ type walker struct {
 	badPort, badAddr string
 }
 
-func newWalker(t require.TestingT, ctx context.Context, cfg dataplane.Config, sim *hnssim.Sim, c *cluster) *walker {
+func newWalker(t require.TestingT, ctx context.Context, cfg dataplane.Config, sim *hnsfault.Sim, c *cluster) *walker {
 	w := &walker{t: t, ctx: ctx, cluster: c, sim: sim, cfg: cfg, now: time.Unix(1_700_000_000, 0), base: map[string][]hns.EndpointPolicy{}}
 	w.cfg.Client, w.cfg.Node = sim, "n1"
 	w.cfg.Now = func() time.Time { return w.now }
@@ -60,7 +61,7 @@ func newWalker(t require.TestingT, ctx context.Context, cfg dataplane.Config, si
 	return w
 }
 
-func walkSim() *hnssim.Sim { return hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()}) }
+func walkSim() *hnsfault.Sim { return hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()}) }
 
 func (w *walker) note(format string, args ...any) {
 	w.log = append(w.log, fmt.Sprintf(format, args...))
@@ -293,7 +294,7 @@ func (w *walker) reconcile(tx *dataplane.Transaction) {
 }
 
 // restarted is a new dataplane on a node as it is.
-func (w *walker) restarted(sim *hnssim.Sim) *walker {
+func (w *walker) restarted(sim *hnsfault.Sim) *walker {
 	again := newWalker(w.t, w.ctx, w.cfg, sim, w.cluster.clone())
 	again.now, again.cut = w.now, w.cut
 	maps.Copy(again.base, w.base)

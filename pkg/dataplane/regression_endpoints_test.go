@@ -10,7 +10,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // TestSharedRuleAcceptedBeforeAndRefusedNow: the same of a rule that all policies
@@ -52,7 +52,7 @@ func TestProbeThatGetsNoAnswer(t *testing.T) {
 			w := dWorld(t, text)
 			w.sim.RejectACL(func(a hns.ACL) bool { return a.LocalPorts == "6666" })
 			w.do("policy p", "! apply", "pod x/api2 10.0.1.9 app=api remote")
-			w.sim.Inject(hnssim.Fault{Op: op, Times: -1})
+			w.sim.Inject(hnsfault.Fault{Op: op, Times: -1})
 			for range 20 {
 				report, err := w.dp.ApplyDataplane(t.Context(), w.tx)
 				require.NoError(t, err)
@@ -69,7 +69,7 @@ func TestProbeThatGetsNoAnswer(t *testing.T) {
 func TestEndpointIsGoneWhateverTheCode(t *testing.T) {
 	w := newWorld(t, bPolicies)
 	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/w 10.0.0.1", "policy good", "apply", "no-endpoint ep-1")
-	w.sim.SetPersonality(hnssim.Personality{Seed: 1, Codes: map[hnssim.Answer]uint32{hnssim.EndpointMissing: 0x803B0031}})
+	w.sim.SetPersonality(hnsfault.Personality{Seed: 1, Codes: map[hnsfault.Answer]uint32{hnsfault.EndpointMissing: 0x803B0031}})
 	w.do("observe", "! apply")
 	require.Len(t, w.dp.Dump().Endpoints, 1)
 }
@@ -92,8 +92,8 @@ func TestRefusedSetOfANamedPort(t *testing.T) {
 // is never read.
 func TestStrangerIsReadAgain(t *testing.T) {
 	w := newWorld(t, bPolicies)
-	w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "ep-1", Err: hns.ErrElsewhere})
-	w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "ep-9", Times: -1, Err: hns.ErrElsewhere})
+	w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "ep-1", Err: hns.ErrElsewhere})
+	w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "ep-9", Times: -1, Err: hns.ErrElsewhere})
 	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-9 10.0.0.9", "pod x/w 10.0.0.1", "policy good", "apply",
 		"trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep-1 in allow")
 	for began := w.now; w.report.Next() > 0; w.now = w.now.Add(w.report.Next()) {

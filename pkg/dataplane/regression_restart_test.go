@@ -9,7 +9,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // TestRestartReadFails: a new process that cannot read the sets, or cannot list
@@ -47,7 +47,7 @@ func TestUnreadEndpointKeepsItsSets(t *testing.T) {
 			if forGood {
 				times = -1
 			}
-			again.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "ep-1", Times: times})
+			again.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "ep-1", Times: times})
 			again.do("! apply", "calls ACL/Update=2")
 			requireOnlyInjected(t, again.report, hns.OpEndpointGet)
 			require.NotZero(t, again.report.Unprogrammed)

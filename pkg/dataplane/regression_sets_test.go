@@ -12,6 +12,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -19,7 +20,7 @@ import (
 func (s *script) neverAllowed(src, dst, endpoint string) {
 	s.t.Helper()
 	now := s.sim.Watch(probe{Endpoint: endpoint, Direction: hns.In, Packet: packet(src, dst, 80)})
-	require.Equal(s.t, []hnssim.Outcome{hnssim.Denied}, now)
+	require.Equal(s.t, []hnsfault.Outcome{hnsfault.Denied}, now)
 	s.t.Cleanup(func() {
 		require.Positive(s.t, s.sim.Writes())
 		require.Empty(s.t, s.sim.Transitions(), "%s", s.sim.Dump())
@@ -75,7 +76,7 @@ func TestSetInUseByOthers(t *testing.T) {
 	require.Empty(t, w.sim.Sets())
 }
 
-func setNamesOf(sim *hnssim.Sim) []string {
+func setNamesOf(sim *hnsfault.Sim) []string {
 	var out []string
 	for _, s := range sim.Sets() {
 		out = append(out, s.Name)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 const bugWeb = `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`
@@ -36,7 +36,7 @@ func TestDryRunDoesNotSpin(t *testing.T) {
 func TestDryRunWritesNothing(t *testing.T) {
 	w := newWorld(t, policyText("p", bugWeb))
 	w.do("dataplane dryrun", "namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1 app=web", "policy p", "apply")
-	w.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Times: 2})
+	w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Times: 2})
 	w.do("look", "fold", "! apply")
 	require.Empty(t, w.sim.UnusedFaults())
 	for _, c := range w.sim.Calls() {
@@ -50,7 +50,7 @@ func TestFreshEndpointIsNotClosedWithoutAPolicy(t *testing.T) {
 	w := newWorld(t, policyText("a", `{podSelector: {}, ingress: [{ports: [{port: 1}]}, {ports: [{port: 2}]}]}`)+
 		policyText("b", `{podSelector: {}, policyTypes: [Egress], egress: [{ports: [{port: 1}]}, {ports: [{port: 2}]}]}`))
 	w.do("dataplane batch=4", "namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "policy a", "policy b", "apply")
-	first := slices.IndexFunc(w.sim.Calls(), func(c hnssim.Call) bool { return c.Op == "ACL/Add" })
+	first := slices.IndexFunc(w.sim.Calls(), func(c hnsfault.Call) bool { return c.Op == "ACL/Add" })
 	acls := w.sim.Calls()[first].ACLs
 	closed := slices.ContainsFunc(acls, func(a hns.ACL) bool { return a.Action == hns.Block && a.Direction == hns.In })
 	open := slices.ContainsFunc(acls, func(a hns.ACL) bool { return a.Action == hns.Allow && a.Direction == hns.In })

@@ -10,7 +10,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // TestUnknownRemovalDelaysNobody: HNS hangs at a removal, and then cannot be read. What
@@ -18,9 +18,9 @@ import (
 func TestUnknownRemovalDelaysNobody(t *testing.T) {
 	w := newWorld(t, bPolicies)
 	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "pod x/a 10.0.1.1 app=api remote", "policy good", "apply", "delete policy x/good")
-	w.sim.Inject(hnssim.Fault{Op: "SetPolicy/Remove", Times: -1})
+	w.sim.Inject(hnsfault.Fault{Op: "SetPolicy/Remove", Times: -1})
 	require.Error(t, w.apply())
-	w.sim.Inject(hnssim.Fault{Op: "Network/Get", Times: -1})
+	w.sim.Inject(hnsfault.Fault{Op: "Network/Get", Times: -1})
 	require.True(t, w.report.Converged())
 	w.do("policy later", "apply", "calls ACL/Add=1", "trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep in allow")
 	var reads []time.Duration
@@ -68,7 +68,7 @@ func TestRemovalAfterAGracePeriod(t *testing.T) {
 	w := newScript(t, txtar.Parse([]byte(policyText("gone", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: none}}}, {podSelector: {matchLabels: {app: nobody}}}]}]}`))),
 		func(c *dataplane.Config) { c.GracePeriod = time.Minute })
 	w.do("namespace x", "policy gone", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1 app=web", "apply", "delete policy x/gone", "apply", "advance 1m")
-	w.sim.Inject(hnssim.Fault{Op: "SetPolicy/Remove", Target: "podlabel-app:none", Times: -1, Code: 0x80004005})
+	w.sim.Inject(hnsfault.Fault{Op: "SetPolicy/Remove", Target: "podlabel-app:none", Times: -1, Code: 0x80004005})
 	w.do("! apply")
 	var left []string
 	for _, s := range w.sim.Sets() {

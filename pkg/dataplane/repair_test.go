@@ -10,6 +10,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -78,7 +79,7 @@ func TestScenario_B6_RepairIsBounded(t *testing.T) {
 
 // writtenEndpoints returns the endpoints written since the last apply began, in
 // order, each once.
-func writtenEndpoints(sim *hnssim.Sim) []string {
+func writtenEndpoints(sim *hnsfault.Sim) []string {
 	var out []string
 	for _, c := range sim.Calls() {
 		if c.Op == hns.OpACLAdd || c.Op == hns.OpACLUpdate {
@@ -106,8 +107,8 @@ func TestMaxRepairs(t *testing.T) {
 
 // takes lets every write last so long.
 func (s *script) takes(d time.Duration) {
-	s.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-		if isWrite(c.Op) && when == hnssim.Before {
+	s.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
+		if isWrite(c.Op) && when == hnsfault.Before {
 			s.now = s.now.Add(d)
 		}
 	})
@@ -125,7 +126,7 @@ func TestRepairsThatFailGoBehind(t *testing.T) {
 	}
 	w.takes(40 * time.Second)
 	for _, ep := range []string{"ep-1", "ep-2"} {
-		w.sim.Inject(hnssim.Fault{Op: hns.OpACLAdd, Target: ep, Times: -1})
+		w.sim.Inject(hnsfault.Fault{Op: hns.OpACLAdd, Target: ep, Times: -1})
 	}
 	w.do("look", "fold", "! apply")
 	require.Equal(t, []string{"ep-1", "ep-2"}, writtenEndpoints(w.sim))
@@ -142,7 +143,7 @@ func TestPauseAfterSlowFailures(t *testing.T) {
 			w := dWorld(t, policyText("p", webFromAPI))
 			w.do("delete pod x/w2", "delete pod x/w3", "apply", "policy p")
 			w.takes(40 * time.Second)
-			w.sim.Inject(hnssim.Fault{Op: op, Target: target, Times: -1})
+			w.sim.Inject(hnsfault.Fault{Op: op, Target: target, Times: -1})
 			for _, pause := range []time.Duration{1, 2, 4} {
 				_ = w.apply()
 				require.InDelta(t, pause*time.Second, w.report.RetryAfter, float64(pause*time.Second/5))
@@ -160,7 +161,7 @@ func TestRepairIsSaidWhenItIsDone(t *testing.T) {
 	dObjects(w)
 	w.do("policy p", "policy q", "apply")
 	w.clear("ep-1")
-	w.sim.Inject(hnssim.Fault{Op: hns.OpACLAdd, Target: "ep-1", Nth: 2})
+	w.sim.Inject(hnsfault.Fault{Op: hns.OpACLAdd, Target: "ep-1", Nth: 2})
 	w.do("look", "fold", "! apply")
 	require.Len(t, writtenEndpoints(w.sim), 1)
 	require.Empty(t, w.report.Repairs)

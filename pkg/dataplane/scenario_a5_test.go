@@ -14,7 +14,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // a5Policies share no set; the second one is about to go.
@@ -87,8 +87,8 @@ func TestScenario_A5_ConflictOnce(t *testing.T) {
 	w := a5World(t)
 	requireViews(t, w)
 	once := false
-	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-		if c.Op == "Endpoint/Get" && c.Target == "ep-1" && when == hnssim.Before && !once {
+	w.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
+		if c.Op == "Endpoint/Get" && c.Target == "ep-1" && when == hnsfault.Before && !once {
 			once = true
 			w.otherWriter("ep-1", 1)
 		}
@@ -119,8 +119,8 @@ func TestScenario_A5_ConflictOnce(t *testing.T) {
 func TestScenario_A5_EveryDerivedView(t *testing.T) {
 	w := a5World(t)
 	changes := 0
-	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-		if c.Op == "Endpoint/Get" && c.Target == "ep-1" && when == hnssim.Before {
+	w.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
+		if c.Op == "Endpoint/Get" && c.Target == "ep-1" && when == hnsfault.Before {
 			changes++
 			w.otherWriter("ep-1", changes)
 			if changes > 1 {
@@ -143,8 +143,8 @@ func TestScenario_A5_EveryDerivedView(t *testing.T) {
 func TestScenario_A5_AfterTheWrite(t *testing.T) {
 	w := a5World(t)
 	once := false
-	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-		if c.Op == "ACL/Update" && c.Target == "ep-1" && when == hnssim.After && !once {
+	w.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
+		if c.Op == "ACL/Update" && c.Target == "ep-1" && when == hnsfault.After && !once {
 			once = true
 			w.otherWriter("ep-1", 1)
 		}
@@ -175,14 +175,14 @@ func TestScenario_A5_SwitchedOff(t *testing.T) {
 // than what the write was planned from. It is read before it is written again.
 func TestScenario_A5_NoBlindWrite(t *testing.T) {
 	w := a5World(t)
-	w.sim.Inject(hnssim.Fault{Op: "ACL/Update", Target: "ep-1", Mode: hnssim.Refuse, Err: hns.ErrConflict})
+	w.sim.Inject(hnsfault.Fault{Op: "ACL/Update", Target: "ep-1", Mode: hnsfault.Refuse, Err: hns.ErrConflict})
 	read, blind := false, 0
-	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
+	w.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
 		switch {
 		case c.Target != "ep-1":
-		case c.Op == "Endpoint/Get" && when == hnssim.After:
+		case c.Op == "Endpoint/Get" && when == hnsfault.After:
 			read = true
-		case isWrite(c.Op) && when == hnssim.Before:
+		case isWrite(c.Op) && when == hnsfault.Before:
 			if !read {
 				blind++
 			}

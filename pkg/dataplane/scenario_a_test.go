@@ -10,7 +10,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // a1Policies: k1 lets pods with label pod2 into x/a; k2 selects by pod2 itself
@@ -52,7 +52,7 @@ func TestScenario_A1_EveryInterleaving(t *testing.T) {
 		for _, step := range a1Steps {
 			at := 0
 			var obs *dataplane.Observation
-			w.sim.OnCall(func(hnssim.Call, hnssim.When) {
+			w.sim.OnCall(func(hnsfault.Call, hnsfault.When) {
 				if at == n {
 					hit = true
 					at++ // the observation's own calls come here too
@@ -86,7 +86,7 @@ func TestScenario_A1_EveryInterleaving(t *testing.T) {
 				w.do(append(step, "apply")...)
 			}
 			at, hit := 0, false
-			w.sim.OnCall(func(hnssim.Call, hnssim.When) {
+			w.sim.OnCall(func(hnsfault.Call, hnsfault.When) {
 				if at == n && !hit {
 					hit = true
 					w.do(append(a1Steps[i], "apply")...)
@@ -125,14 +125,14 @@ func TestScenario_A1_UnknownOutcome(t *testing.T) {
 		want.do(append(step, "apply")...)
 	}
 	faults := 0
-	for _, mode := range []hnssim.Mode{hnssim.Refuse, hnssim.LoseReply} {
+	for _, mode := range []hnsfault.Mode{hnsfault.Refuse, hnsfault.LoseReply} {
 		for i := range a1Steps {
 			for nth := 1; ; nth++ {
 				w := a1World(t)
 				for _, step := range a1Steps[:i] {
 					w.do(append(step, "apply")...)
 				}
-				w.sim.Inject(hnssim.Fault{Op: "ACL/Update", Nth: nth, Mode: mode, Err: hns.ErrUnavailable})
+				w.sim.Inject(hnsfault.Fault{Op: "ACL/Update", Nth: nth, Mode: mode, Err: hns.ErrUnavailable})
 				for j, step := range a1Steps[i:] {
 					w.do(step...)
 					_ = w.apply()

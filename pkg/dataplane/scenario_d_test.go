@@ -12,7 +12,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // dWorld is three local web pods and some peers.
@@ -69,7 +69,7 @@ func TestScenario_D1_PolicyEdited(t *testing.T) {
 }
 
 // aclWrites counts the ACL writes of an endpoint since the last apply began.
-func aclWrites(sim *hnssim.Sim, ep string) int {
+func aclWrites(sim *hnsfault.Sim, ep string) int {
 	n := 0
 	for _, c := range sim.Calls() {
 		if strings.HasPrefix(c.Op, "ACL/") && c.Target == ep {
@@ -168,7 +168,7 @@ spec: {podSelector: {}, ingress: [{ports: [{port: 81}]}]}
 }
 
 // bytesOf is what the calls since the last apply began carried.
-func bytesOf(sim *hnssim.Sim) int {
+func bytesOf(sim *hnsfault.Sim) int {
 	n := 0
 	for _, c := range sim.Calls() {
 		n += c.Bytes

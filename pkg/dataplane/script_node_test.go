@@ -10,6 +10,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -104,8 +105,8 @@ func (s *script) restart(args []string) error {
 // set of the request.
 func (s *script) before(op, target string, args []string) {
 	s.armed = true
-	s.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-		if !s.armed || when != hnssim.Before || c.Op != op {
+	s.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
+		if !s.armed || when != hnsfault.Before || c.Op != op {
 			return
 		}
 		if target == "" || target == c.Target || slices.ContainsFunc(c.Sets, func(p hns.SetPolicy) bool { return p.Name == target }) {

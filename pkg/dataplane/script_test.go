@@ -26,6 +26,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -58,7 +59,7 @@ func TestScripts(t *testing.T) {
 type script struct {
 	t       testing.TB
 	archive *txtar.Archive
-	sim     *hnssim.Sim
+	sim     *hnsfault.Sim
 	dp      *dataplane.Dataplane
 	tx      *dataplane.Transaction
 	now     time.Time
@@ -70,7 +71,7 @@ type script struct {
 
 func newScript(t testing.TB, archive *txtar.Archive, change ...func(*dataplane.Config)) *script {
 	s := &script{t: t, archive: archive, now: time.Unix(1_700_000_000, 0)}
-	s.sim = hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
+	s.sim = hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})
 	cfg := dataplane.Config{Client: s.sim, Node: "n1", Now: s.clock, MaxBatchedACLs: 30}
 	for _, c := range change {
 		c(&cfg)
@@ -150,8 +151,8 @@ func (s *script) command(args []string) error {
 	case "no-endpoint": // no-endpoint ID
 		return s.sim.DeleteEndpoint(args[0])
 	case "fault": // fault OP TARGET refuse|lose|half
-		modes := map[string]hnssim.Mode{"refuse": hnssim.Refuse, "lose": hnssim.LoseReply, "half": hnssim.Half}
-		s.sim.Inject(hnssim.Fault{Op: args[0], Target: strings.Trim(args[1], "*"), Mode: modes[args[2]]})
+		modes := map[string]hnsfault.Mode{"refuse": hnsfault.Refuse, "lose": hnsfault.LoseReply, "half": hnsfault.Half}
+		s.sim.Inject(hnsfault.Fault{Op: args[0], Target: strings.Trim(args[1], "*"), Mode: modes[args[2]]})
 	case "advance": // advance DURATION
 		d, err := time.ParseDuration(args[0])
 		s.now = s.now.Add(d)

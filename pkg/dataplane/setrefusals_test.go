@@ -12,13 +12,13 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/effort"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // refuse makes HNS refuse every request with a set, with this answer.
 func (s *script) refuse(set string, class error, code uint32, verbs ...hns.Verb) {
 	for _, verb := range verbs {
-		s.sim.Inject(hnssim.Fault{Op: hns.OpSets(verb), Target: set, Times: -1, Err: &hns.OpError{
+		s.sim.Inject(hnsfault.Fault{Op: hns.OpSets(verb), Target: set, Times: -1, Err: &hns.OpError{
 			Op: hns.OpSets(verb), Kind: hns.KindSet, ID: set, Code: code, Err: class,
 		}})
 	}
@@ -104,12 +104,12 @@ func membersOf(w *script, set string) []string {
 // TestNoWindow_LeavingIsInDoubt: the same, and the outcome of the request that takes
 // the pod out is not known.
 func TestNoWindow_LeavingIsInDoubt(t *testing.T) {
-	for _, mode := range []hnssim.Mode{hnssim.Refuse, hnssim.LoseReply} {
+	for _, mode := range []hnsfault.Mode{hnsfault.Refuse, hnsfault.LoseReply} {
 		w := leaver(t, policyText("p", andPolicy))
 		w.sim.RejectSet(func(s hns.SetPolicy) bool { // what is to join only
 			return s.Name == "podlabel-b:v1" && slices.Contains(s.Values, "10.0.1.3")
 		})
-		w.sim.Inject(hnssim.Fault{Op: "SetPolicy/Update", Nth: 2, Mode: mode})
+		w.sim.Inject(hnsfault.Fault{Op: "SetPolicy/Update", Nth: 2, Mode: mode})
 		w.do("pod x/q 10.0.1.1 a=v2 b=v1 remote", "pod x/s 10.0.1.3 b=v1 remote", "! apply", "calls SetPolicy/Update=2", "advance 1s")
 		_ = w.apply()
 		w.settle()
@@ -227,10 +227,10 @@ func TestTooLarge(t *testing.T) {
 }
 
 // limit makes HNS refuse requests of more sets.
-func limit(sim *hnssim.Sim, sets int) {
-	sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-		if when == hnssim.Before && len(c.Sets) > sets && c.Op != "SetPolicy/Remove" {
-			sim.Inject(hnssim.Fault{Op: c.Op, Err: hns.ErrUnlisted})
+func limit(sim *hnsfault.Sim, sets int) {
+	sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
+		if when == hnsfault.Before && len(c.Sets) > sets && c.Op != "SetPolicy/Remove" {
+			sim.Inject(hnsfault.Fault{Op: c.Op, Err: hns.ErrUnlisted})
 		}
 	})
 }

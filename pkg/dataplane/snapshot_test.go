@@ -20,7 +20,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/effort"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // crowd returns a transaction of so many pods in twenty namespaces, a few of them
@@ -63,7 +63,7 @@ func crowdPolicy(i int) *networkingv1.NetworkPolicy {
 }
 
 func newCrowd(t testing.TB, pods, policies int) *dataplane.Dataplane {
-	dp := dataplane.New(dataplane.Config{Client: hnssim.New(hnssim.Options{}), Now: time.Now, DryRun: true})
+	dp := dataplane.New(dataplane.Config{Client: hnsfault.New(hnsfault.Options{}), Now: time.Now, DryRun: true})
 	_, err := dp.ApplyDataplane(t.Context(), crowd(pods, policies))
 	require.NoError(t, err)
 	return dp

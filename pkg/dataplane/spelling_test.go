@@ -11,12 +11,12 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // speller is an HNS that shows the addresses in sets in its own way.
 type speller struct {
-	*hnssim.Sim
+	*hnsfault.Sim
 	show func(string) string
 }
 

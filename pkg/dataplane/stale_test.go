@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -29,9 +30,9 @@ func TestStaleEndpointIsClosed(t *testing.T) {
 		return v.Allowed
 	}
 	var refusing bool
-	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-		if when == hnssim.Before && refusing && c.Op == hns.OpACLUpdate && c.Target == "ep" {
-			w.sim.Inject(hnssim.Fault{Op: c.Op, Target: c.Target, Mode: hnssim.Refuse})
+	w.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
+		if when == hnsfault.Before && refusing && c.Op == hns.OpACLUpdate && c.Target == "ep" {
+			w.sim.Inject(hnsfault.Fault{Op: c.Op, Target: c.Target, Mode: hnsfault.Refuse})
 		}
 	})
 	refusing = true

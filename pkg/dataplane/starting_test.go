@@ -15,6 +15,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -29,7 +30,7 @@ func starting(t *testing.T) *script {
 
 // early has endpoints take rules before they are attached.
 func early(w *script) {
-	w.sim.SetPersonality(hnssim.Personality{Endpoints: hnssim.EndpointHabits{Early: true}})
+	w.sim.SetPersonality(hnsfault.Personality{Endpoints: hnsfault.EndpointHabits{Early: true}})
 }
 
 // create makes an endpoint that nothing uses yet.
@@ -195,7 +196,7 @@ func TestWaitReady(t *testing.T) {
 				told[id] = time.Since(began)
 			})
 		}
-		w.sim.SetPersonality(hnssim.Personality{Latency: time.Second})
+		w.sim.SetPersonality(hnsfault.Personality{Latency: time.Second})
 		w.do("apply")
 		ended := time.Since(began)
 		waiting.Wait()

@@ -10,6 +10,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -49,7 +50,7 @@ func pinned(d state.Dump) (n int) {
 // has been, and its sets are pinned; what came later is not held up by it.
 func TestStatsOfAFailure(t *testing.T) {
 	w := dWorld(t, policyText("p", webFromAPI))
-	w.sim.Inject(hnssim.Fault{Op: "ACL/Add", Target: "ep-2", Times: -1})
+	w.sim.Inject(hnsfault.Fault{Op: "ACL/Add", Target: "ep-2", Times: -1})
 	w.do("policy p", "! apply")
 	failed := w.report
 	require.Equal(t, failed.Generation, failed.Unprogrammed)
@@ -118,7 +119,7 @@ func TestScenario_B7_DriftIsCounted(t *testing.T) {
 func TestRefusalsAreBounded(t *testing.T) {
 	w := newbornWorld(t)
 	for i := range 300 {
-		w.sim.Inject(hnssim.Fault{Op: "ACL/Add", Nth: i + 1, Code: 0x80990000 + uint32(i)})
+		w.sim.Inject(hnsfault.Fault{Op: "ACL/Add", Nth: i + 1, Code: 0x80990000 + uint32(i)})
 	}
 	for len(w.sim.UnusedFaults()) > 0 {
 		_ = w.apply()

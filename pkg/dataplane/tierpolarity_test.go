@@ -13,7 +13,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // TestRefusedSetsOfTiers: HNS refuses a set when it is made, when it changes, or a member
@@ -116,8 +116,8 @@ func TestShieldBeforeALongList(t *testing.T) {
 	w.do("namespace x team=xx", "namespace y team=yy", "node 10.0.0.100", "endpoint ep 10.0.0.1", "pod y/p 10.0.1.1 remote", "cluster c", "apply")
 	w.do("pod x/w 10.0.0.1")
 	var first []hns.ACL
-	w.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
-		if when == hnssim.After && isWrite(c.Op) && first == nil && c.Target == "ep" {
+	w.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
+		if when == hnsfault.After && isWrite(c.Op) && first == nil && c.Target == "ep" {
 			first = w.rulesOf("ep")
 		}
 	})

@@ -12,7 +12,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // tierText returns a txtar file with a ClusterNetworkPolicy.
@@ -127,7 +127,7 @@ func TestRefusedTiersNeverOpen(t *testing.T) {
 			report, err := w.dp.ApplyDataplane(t.Context(), w.tx)
 			require.NoError(t, err)
 			require.True(t, report.Converged(), "%+v", report)
-			opened := slices.DeleteFunc(w.sim.Transitions(), func(x hnssim.Transition) bool { return x.To == hnssim.Denied })
+			opened := slices.DeleteFunc(w.sim.Transitions(), func(x hnsfault.Transition) bool { return x.To == hnsfault.Denied })
 			require.Empty(t, strays(opened, states))
 			for p, allowed := range verdicts(t, w.sim, all) {
 				require.True(t, !allowed || states[1][p], "%+v", p)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -62,11 +63,11 @@ func isWrite(op string) bool {
 	return !hns.ReadsOnly(op)
 }
 
-type probe = hnssim.Probe
+type probe = hnsfault.Probe
 
 // probes returns every packet between the addresses, for a few ports, as each
 // endpoint sees it. The peer of endpoints that have IPv6 addresses is fd00::9.
-func probes(sim *hnssim.Sim, others []string, ports ...uint16) []probe {
+func probes(sim *hnsfault.Sim, others []string, ports ...uint16) []probe {
 	var addrs []netip.Addr
 	byAddr := map[netip.Addr][]string{}
 	for _, e := range sim.Endpoints() {
@@ -104,11 +105,11 @@ func probes(sim *hnssim.Sim, others []string, ports ...uint16) []probe {
 }
 
 // verdicts asks the simulator about every probe.
-func verdicts(t require.TestingT, sim *hnssim.Sim, probes []probe) map[probe]bool {
+func verdicts(t require.TestingT, sim *hnsfault.Sim, probes []probe) map[probe]bool {
 	out := make(map[probe]bool, len(probes))
 	for i, outcome := range sim.Ask(probes...) {
-		require.NotEqual(t, hnssim.Unanswered, outcome, "%+v", probes[i])
-		out[probes[i]] = outcome == hnssim.Allowed
+		require.NotEqual(t, hnsfault.Unanswered, outcome, "%+v", probes[i])
+		out[probes[i]] = outcome == hnsfault.Allowed
 	}
 	return out
 }
@@ -116,7 +117,7 @@ func verdicts(t require.TestingT, sim *hnssim.Sim, probes []probe) map[probe]boo
 // watchI4 has the simulator ask about the probes after every single write. The
 // function that it returns ends the watch, checks that each verdict was always
 // one of those of the allowed states, and tells how many writes there were.
-func watchI4(t *testing.T, sim *hnssim.Sim, states ...map[probe]bool) (stop func() int) {
+func watchI4(t *testing.T, sim *hnsfault.Sim, states ...map[probe]bool) (stop func() int) {
 	t.Helper()
 	all := slices.Collect(maps.Keys(states[0]))
 	for i, outcome := range sim.Watch(all...) {
@@ -132,7 +133,7 @@ func watchI4(t *testing.T, sim *hnssim.Sim, states ...map[probe]bool) (stop func
 }
 
 // strays returns the transitions to a verdict that none of the states gives.
-func strays(seen []hnssim.Transition, states []map[probe]bool) []string {
+func strays(seen []hnsfault.Transition, states []map[probe]bool) []string {
 	var out []string
 	for _, x := range seen {
 		if !reached(states, x.Probe, x.To) {
@@ -143,9 +144,9 @@ func strays(seen []hnssim.Transition, states []map[probe]bool) []string {
 }
 
 // reached reports whether one of the states gives a probe this outcome.
-func reached(states []map[probe]bool, p probe, outcome hnssim.Outcome) bool {
-	return outcome != hnssim.Unanswered &&
-		slices.ContainsFunc(states, func(s map[probe]bool) bool { return s[p] == (outcome == hnssim.Allowed) })
+func reached(states []map[probe]bool, p probe, outcome hnsfault.Outcome) bool {
+	return outcome != hnsfault.Unanswered &&
+		slices.ContainsFunc(states, func(s map[probe]bool) bool { return s[p] == (outcome == hnsfault.Allowed) })
 }
 
 // policyText returns a txtar file with a policy of namespace x.

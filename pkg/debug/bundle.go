@@ -40,7 +40,7 @@ func (cfg Config) bundle() []bundleFile {
 			return enc.Encode(cfg.Settings)
 		}},
 		{BundleDump, "its state, as " + ManagerPath + " answers; kubectl npm trace reads it with --dump", func(w io.Writer) error {
-			return writeManager(w, cfg.Dump(), cfg.transactions())
+			return writeManager(w, cfg.Dump())
 		}},
 		{BundleRecording, "the last transactions with every call of HNS, a line of JSON each; kubectl npm replay prints them", cfg.Recording},
 		{"health.txt", "what /healthz and /readyz answer", func(w io.Writer) error {
@@ -133,9 +133,6 @@ func WriteBundle(out io.Writer, cfg Config) error {
 }
 
 func (cfg Config) serveBundle(w http.ResponseWriter, r *http.Request) {
-	if r.Context().Err() != nil {
-		return // the client went while it waited for its place
-	}
 	w.Header().Set("Content-Type", "application/zip")
 	w.Header().Set("Content-Disposition", `attachment; filename="winnpm.zip"`)
 	if WriteBundle(attended{r.Context(), w}, cfg) != nil {

@@ -3,54 +3,37 @@ package debug
 import (
 	"archive/zip"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
 func recorded() Config {
-	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	steps := []recorder.Step{{Number: 1, Kind: recorder.Transaction, Began: at, Running: true, Calls: []recorder.Call{{Op: "ACL/Add", Endpoint: "e", Began: at}}}}
 	return Config{
 		Dump: sample, Healthy: func() error { return errors.New("it hangs") }, Ready: fine,
-		NodeMetrics:  page("node_metric 1\n"),
-		Transactions: func() []recorder.Step { return steps },
-		Recording:    text("{\"node\":\"n1\"}\n"),
-		Version:      "v1", Settings: map[string]int{"Port": 1},
+		NodeMetrics: page("node_metric 1\n"),
+		Recording:   text("{\"node\":\"n1\"}\n"),
+		Version:     "v1", Settings: map[string]int{"Port": 1},
 	}
 }
 
 func TestTransactions(t *testing.T) {
 	cfg := recorded()
 	_, body := get(t, Handler(cfg), http.MethodGet, TransactionsPath)
-	var got struct{ Steps []recorder.Step }
-	require.NoError(t, json.Unmarshal([]byte(body), &got))
-	require.Empty(t, cmp.Diff(cfg.Transactions(), got.Steps))
+	require.Equal(t, "{\"node\":\"n1\"}\n", body)
 
-	// They are in the dump too, which is read as before.
-	_, body = get(t, Handler(cfg), http.MethodGet, ManagerPath)
-	var dump struct{ Transactions []recorder.Step }
-	require.NoError(t, json.Unmarshal([]byte(body), &dump))
-	require.Empty(t, cmp.Diff(cfg.Transactions(), dump.Transactions))
-	d, err := ReadManager(bytes.NewReader([]byte(body)))
-	require.NoError(t, err)
-	require.Empty(t, cmp.Diff(sample(), d, cmpopts.EquateComparable(netip.Addr{})))
-
-	cfg.Transactions = func() []recorder.Step { return []recorder.Step{} }
-	_, body = get(t, Handler(cfg), http.MethodGet, TransactionsPath)
-	require.Equal(t, "{\"steps\":[]}\n", body)
+	cfg.Recording = func(w io.Writer) error {
+		_, _ = io.WriteString(w, "half")
+		return errGone
+	}
+	require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() { get(t, Handler(cfg), http.MethodGet, TransactionsPath) })
 }
 
 func TestBundle(t *testing.T) {

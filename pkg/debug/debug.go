@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/printable"
-	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -39,131 +38,80 @@ type Config struct {
 	// of the cluster's objects. If it is nil, other machines get an error.
 	PublicClusterMetrics http.Handler
 
-	// Transactions are the last steps in brief, Recording writes all that was kept of
-	// them.
-	Transactions func() []recorder.Step
-	Recording    func(io.Writer) error
-	// Version of the program, and its Settings, are for the bundle. Settings are
-	// written as JSON: no secret may be in them.
+	// Recording writes the last transactions and observations, as recorder.Recorder.Write does.
+	Recording func(io.Writer) error
+	// Version is the version of the program. Settings are written to the bundle as JSON: no secret
+	// may be in them.
 	Version  string
 	Settings any
 
 	// Pprof adds the pages of net/http/pprof.
 	Pprof bool
-	// Pages are shown beside those above.
-	Pages []Page
-}
-
-// Page is one page of the endpoint, GET and HEAD only. Its handler may take the
-// request to be small and without a body, and has no lock while it writes:
-// clients are as slow as they please.
-type Page struct {
-	// Path is a pattern of http.ServeMux without a method: one path, or with a
-	// slash at the end all below it.
-	Path    string
-	Handler http.Handler
-	// Open pages answer other machines as well. The other pages show names and addresses of the
-	// whole cluster.
-	Open bool
-	// Public answers other machines in place of Handler, if the page is Open. nil means that
-	// Handler shows no names and answers all clients.
-	Public http.Handler
-	// Heavy pages cost memory or processor time that grows with the cluster, or
-	// hold up what they measure. Few are answered at the same time. Their handlers
-	// end soon when the request's context does.
-	Heavy bool
-	// vital pages are never refused for load. They answer a few bytes.
-	vital bool
-}
-
-// health returns the pages that the kubelet asks for.
-func (cfg Config) health() []Page {
-	return []Page{
-		{Path: "/healthz", Handler: check(cfg.Healthy, nil), Public: check(unnamed(cfg.Healthy), nil), Open: true, vital: true},
-		{Path: "/readyz", Handler: check(cfg.Ready, cfg.Notes), Public: check(unnamed(cfg.Ready), counted(cfg.Notes)), Open: true, vital: true},
-	}
-}
-
-// all returns the pages that are on.
-func (cfg Config) all() []Page {
-	pages := cfg.health()
-	if cfg.NodeMetrics != nil {
-		pages = append(pages, Page{Path: NodeMetricsPath, Handler: cfg.NodeMetrics, Open: true})
-	}
-	if cfg.ClusterMetrics != nil {
-		pages = append(pages, Page{Path: ClusterMetricsPath, Handler: cfg.ClusterMetrics, Public: cfg.PublicClusterMetrics, Open: cfg.PublicClusterMetrics != nil})
-	}
-	if cfg.Dump != nil {
-		pages = append(pages, Page{Path: ManagerPath, Heavy: true, Handler: http.HandlerFunc(cfg.serveManager)})
-	}
-	if cfg.Transactions != nil {
-		pages = append(pages, Page{Path: TransactionsPath, Handler: http.HandlerFunc(cfg.serveTransactions)})
-	}
-	if cfg.Dump != nil && cfg.Recording != nil {
-		pages = append(pages, Page{Path: BundlePath, Heavy: true, Handler: http.HandlerFunc(cfg.serveBundle)})
-	}
-	if cfg.Pprof {
-		// By hand: the package's own registration is on the default mux, unguarded.
-		for path, handler := range map[string]http.HandlerFunc{
-			"":        pprof.Index,
-			"cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
-		} {
-			pages = append(pages, Page{Path: "/debug/pprof/" + path, Heavy: true, Handler: handler})
-		}
-	}
-	return append(pages, cfg.Pages...)
 }
 
 // Probes returns the handler of the probe endpoint: only /healthz and /readyz, and only for clients
 // on this machine. It is for a listener that pods cannot reach.
 func Probes(cfg Config) http.Handler {
 	pages := http.NewServeMux()
-	for _, page := range cfg.health() {
-		pages.Handle("GET "+page.Path, local(page.Handler))
-	}
+	pages.Handle("GET /healthz", local(check(cfg.Healthy, nil)))
+	pages.Handle("GET /readyz", local(check(cfg.Ready, cfg.Notes)))
 	return small(ownSite(pages))
 }
 
-// Handler returns the handler of the HTTP endpoint. Open pages answer all machines, other pages only
-// this machine.
+// Handler returns the handler of the HTTP endpoint. Health and metrics answer all machines, and show
+// names of the cluster's objects only to clients on this machine. The other pages answer only
+// clients on this machine. Health is never refused for load.
 func Handler(cfg Config) http.Handler {
 	pages := http.NewServeMux()
-	limits := newLimits()
-	for _, page := range cfg.all() {
-		bounded := limits.bound(page)
-		if page.Open {
-			if page.Public != nil {
-				public := page
-				public.Handler = page.Public
-				bounded = byPlace(bounded, limits.bound(public))
-			}
-			bounded = ownName(cfg.Node, bounded)
-		} else {
-			bounded = local(bounded)
-		}
-		pages.Handle("GET "+page.Path, bounded)
+	open := func(path string, here, elsewhere http.Handler) {
+		pages.Handle("GET "+path, ownName(cfg.Node, byPlace(here, elsewhere)))
+	}
+	open("/healthz", check(cfg.Healthy, nil), check(unnamed(cfg.Healthy), nil))
+	open("/readyz", check(cfg.Ready, cfg.Notes), check(unnamed(cfg.Ready), counted(cfg.Notes)))
+	scrapes := make(slots, scrapesAtOnce)
+	if cfg.NodeMetrics != nil {
+		metrics := scrapes.scrape(cfg.NodeMetrics)
+		open(NodeMetricsPath, metrics, metrics)
+	}
+	switch {
+	case cfg.PublicClusterMetrics != nil && cfg.ClusterMetrics != nil:
+		open(ClusterMetricsPath, scrapes.scrape(cfg.ClusterMetrics), scrapes.scrape(cfg.PublicClusterMetrics))
+	case cfg.ClusterMetrics != nil:
+		pages.Handle("GET "+ClusterMetricsPath, local(scrapes.scrape(cfg.ClusterMetrics)))
+	}
+	heavy := make(slots, heavyAtOnce)
+	for path, page := range cfg.heavy() {
+		pages.Handle("GET "+path, local(heavy.bound(page)))
 	}
 	return small(ownSite(pages))
 }
 
-// Site returns the pages of one handler: that at / and all below it, of which
-// those at the paths of heavy are.
-func Site(h http.Handler, heavy ...string) []Page {
-	pages := []Page{{Path: "/", Handler: h}}
-	for _, path := range heavy {
-		pages = append(pages, Page{Path: path, Handler: h, Heavy: true})
+// heavy returns the enabled pages that cost memory or processor time that grows with the cluster, by
+// their paths.
+func (cfg Config) heavy() map[string]http.HandlerFunc {
+	pages := map[string]http.HandlerFunc{}
+	if cfg.Dump != nil {
+		pages[ManagerPath], pages[StatusPath] = cfg.serveManager, cfg.serveStatus
+	}
+	if cfg.Recording != nil {
+		pages[TransactionsPath] = cfg.serveTransactions
+	}
+	if cfg.Dump != nil && cfg.Recording != nil {
+		pages[BundlePath] = cfg.serveBundle
+	}
+	if cfg.Pprof {
+		// The package registers these pages only on the default mux, which has no guards.
+		pages["/debug/pprof/"], pages["/debug/pprof/cmdline"] = pprof.Index, pprof.Cmdline
+		pages["/debug/pprof/profile"], pages["/debug/pprof/symbol"], pages["/debug/pprof/trace"] = pprof.Profile, pprof.Symbol, pprof.Trace
 	}
 	return pages
 }
 
 // serveManager answers with the dump, which it writes piece by piece.
 func (cfg Config) serveManager(w http.ResponseWriter, r *http.Request) {
-	if r.Context().Err() != nil {
-		return // the client went while it waited for its place
-	}
 	w.Header().Set("Content-Type", "application/json")
 	// An error means that the client has gone: nobody is left to tell.
-	_ = writeManager(attended{r.Context(), w}, cfg.Dump(), cfg.transactions())
+	_ = writeManager(attended{r.Context(), w}, cfg.Dump())
 }
 
 // attended is a writer to a client. It fails as soon as the client has gone,

@@ -7,21 +7,33 @@ import (
 	"strings"
 )
 
-// local answers only clients on this machine. Such a client may be a browser that runs a script of
-// an internet page whose own host name resolves to 127.0.0.1. So the Host header must be localhost
-// or an address.
+// local answers only clients on this machine, and only to addresses and localhost.
 func local(page http.Handler) http.Handler {
+	page = byAddress(page)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case !fromLoopback(r.RemoteAddr):
+		if !fromLoopback(r.RemoteAddr) {
 			http.Error(w, "this page answers only clients on the node itself; use kubectl port-forward", http.StatusForbidden)
-		case !namesAddress(r.Host):
-			http.Error(w, "this page answers only to the name localhost and to addresses", http.StatusForbidden)
-		default:
-			page.ServeHTTP(w, r)
+			return
 		}
+		page.ServeHTTP(w, r)
 	})
 }
+
+// byAddress answers only if the Host header is localhost or an address. A client may be a browser
+// that runs a script of an internet page whose own host name resolves to 127.0.0.1.
+func byAddress(page http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !namesAddress(r.Host) {
+			http.Error(w, "this page answers only to the name localhost and to addresses", http.StatusForbidden)
+			return
+		}
+		page.ServeHTTP(w, r)
+	})
+}
+
+// Guard protects pages that show the whole cluster from scripts of other sites in the user's browser.
+// It does not check where a client is: the caller chooses the address to listen on.
+func Guard(pages http.Handler) http.Handler { return small(ownSite(byAddress(pages))) }
 
 // byPlace passes requests from this machine to local, and all other requests to public.
 func byPlace(local, public http.Handler) http.Handler {

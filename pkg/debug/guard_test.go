@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -36,17 +35,15 @@ func pages() Config {
 	return Config{
 		Dump: func() state.Dump { return state.Dump{Node: "n1"} }, Healthy: fine, Ready: fine,
 		NodeMetrics: page("node"), ClusterMetrics: page("cluster"), PublicClusterMetrics: page("cluster"), Pprof: true,
-		Transactions: func() []recorder.Step { return []recorder.Step{{Number: 7, Kind: recorder.Observation}} },
-		Recording:    text("{}"),
-		Pages:        []Page{{Path: "/more/", Handler: page("more")}},
+		Recording: text("{}"),
 	}
 }
 
 func full() http.Handler { return Handler(pages()) }
 
 var (
-	guarded = []string{ManagerPath, TransactionsPath, BundlePath, "/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/symbol", "/debug/pprof/goroutine?debug=1",
-		"/debug/pprof/profile?seconds=1", "/debug/pprof/trace?seconds=0.01", "/more/", "/more/a"}
+	guarded = []string{ManagerPath, StatusPath, TransactionsPath, BundlePath, "/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/symbol", "/debug/pprof/goroutine?debug=1",
+		"/debug/pprof/profile?seconds=1", "/debug/pprof/trace?seconds=0.01"}
 	open = []string{"/healthz", "/readyz", NodeMetricsPath, ClusterMetricsPath}
 )
 

@@ -4,9 +4,9 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
+	"reflect"
 	"strings"
 
-	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -23,18 +23,13 @@ type namespaceEntry struct {
 	LabelsMap map[string]string
 }
 
-// writeManager writes a dump as one JSON object, entry by entry, so that a
-// large one is never in memory twice. NsMap, PodMap, SetMap and NodeName are the
-// predecessor's keys; the others are ours. The last transactions are there unless
-// they are nil.
-func writeManager(out io.Writer, d state.Dump, transactions []recorder.Step) error {
+// writeManager writes a dump as one JSON object, entry by entry, so that the text of a large dump
+// is never in memory. NodeName, NsMap, PodMap and SetMap are the predecessor's keys. The other keys
+// are the fields of state.Dump.
+func writeManager(out io.Writer, d state.Dump) error {
 	w := &writer{out: bufio.NewWriter(out)}
 	w.text("{\"NodeName\":")
 	w.value(d.Node)
-	if !d.Time.IsZero() {
-		w.key("time", d.Time)
-	}
-
 	w.text(",\"NsMap\":{")
 	for i, ns := range d.Namespaces {
 		w.entry(i, ns.Name, namespaceEntry{ns.Labels})
@@ -49,36 +44,9 @@ func writeManager(out io.Writer, d state.Dump, transactions []recorder.Step) err
 		w.entry(i, s.ID, s.Name)
 	}
 	w.text("}")
-	list(w, "sets", d.Sets)
-	list(w, "pending", d.Pending)
-	list(w, "endpoints", d.Endpoints)
-	list(w, "policies", d.Policies)
-	if len(d.ClusterPolicies) > 0 {
-		list(w, "clusterPolicies", d.ClusterPolicies)
-	}
-	if len(d.Nodes) > 0 {
-		list(w, "nodes", d.Nodes)
-	}
-	list(w, "pods", d.Pods)
-	list(w, "namespaces", d.Namespaces)
-	list(w, "nodeAddresses", d.NodeAddrs)
-	list(w, "warnings", d.Warnings)
-	list(w, "reports", d.Reports)
-	w.key("due", d.Due)
-	if len(d.Spellings) > 0 {
-		list(w, "spellings", d.Spellings)
-	}
-	if d.OthersCut {
-		w.key("othersCut", true)
-	}
-	if d.Transaction != nil {
-		w.key("transaction", d.Transaction)
-	}
-	if d.LookAge != 0 {
-		w.key("lookAge", d.LookAge)
-	}
-	if transactions != nil {
-		list(w, "transactions", transactions)
+	fields := reflect.ValueOf(d)
+	for i := range fields.NumField() {
+		w.field(fields.Type().Field(i).Tag.Get("json"), fields.Field(i))
 	}
 	w.text("}\n")
 	return w.flush()
@@ -109,12 +77,6 @@ func (w *writer) value(v any) {
 	}
 }
 
-// key writes one more key of an object with its value.
-func (w *writer) key(key string, v any) {
-	w.text(",\"" + key + "\":")
-	w.value(v)
-}
-
 // entry writes the i-th entry of an object.
 func (w *writer) entry(i int, key string, v any) {
 	if i > 0 {
@@ -125,20 +87,25 @@ func (w *writer) entry(i int, key string, v any) {
 	w.value(v)
 }
 
-// list writes one more key with a list as its value, [] when it is empty.
-func list[T any](w *writer, key string, values []T) {
-	w.text(",")
-	firstList(w, key, values)
-}
-
-// firstList is list for the first key of an object.
-func firstList[T any](w *writer, key string, values []T) {
-	w.text("\"" + key + "\":[")
-	for i, v := range values {
+// field writes one field of a struct with its JSON tag. It writes a slice entry by entry, and [] for
+// an empty one. It treats omitempty and omitzero alike.
+func (w *writer) field(tag string, v reflect.Value) {
+	key, option, _ := strings.Cut(tag, ",")
+	isSlice := v.Kind() == reflect.Slice
+	if option != "" && (v.IsZero() || isSlice && v.Len() == 0) {
+		return
+	}
+	w.text(",\"" + key + "\":")
+	if !isSlice {
+		w.value(v.Interface())
+		return
+	}
+	w.text("[")
+	for i := range v.Len() {
 		if i > 0 {
 			w.text(",")
 		}
-		w.value(v)
+		w.value(v.Index(i).Interface())
 	}
 	w.text("]")
 }

@@ -10,13 +10,12 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// ErrNoDump is text that ManagerPath does not answer with.
+// ErrNoDump is returned for text that is not a response of ManagerPath.
 var ErrNoDump = errors.New("no dump of " + ManagerPath)
 
-// ReadManager reads back what ManagerPath answers, to the end of r. It fails with
-// ErrNoDump for anything else, the dump of an agent that says less included, and
-// with a bounded.ErrTooMuch for one above bounded.OfAnAgent. What it returns need not fit
-// together.
+// ReadManager reads a response of ManagerPath to the end of r. It fails with ErrNoDump for anything
+// else, and with bounded.ErrTooMuch for a response above bounded.OfAnAgent. It does not check that
+// the parts of the dump fit together.
 func ReadManager(r io.Reader) (state.Dump, error) {
 	var m struct {
 		NodeName *string
@@ -32,7 +31,7 @@ func ReadManager(r io.Reader) (state.Dump, error) {
 	case m.NodeName == nil:
 		return state.Dump{}, fmt.Errorf("%w: it has no NodeName", ErrNoDump)
 	case m.Time.IsZero():
-		return state.Dump{}, fmt.Errorf("%w: it has no time, as those of older agents, which do not say enough", ErrNoDump)
+		return state.Dump{}, fmt.Errorf("%w: it has no time", ErrNoDump)
 	}
 	m.Node = *m.NodeName
 	return m.Dump, nil

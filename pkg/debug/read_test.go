@@ -11,14 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
 func TestReadManager(t *testing.T) {
 	want := sample()
 	var b bytes.Buffer
-	require.NoError(t, writeManager(&b, want, nil))
+	require.NoError(t, writeManager(&b, want))
 	got, err := ReadManager(&b)
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{})))
@@ -26,14 +25,14 @@ func TestReadManager(t *testing.T) {
 
 func TestReadManagerRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
-		"nothing":             {"", "EOF"},
-		"text":                {"404 page not found", "cannot unmarshal number"},
-		"another type":        {`{"NodeName":"n","pods":{}}`, "cannot unmarshal object"},
-		"kubectl npm simulate":        {`{"sets":[],"endpoints":[],"verdicts":[],"calls":{},"warnings":[]}`, "it has no NodeName"},
-		"an older agent":      {`{"NodeName":"n","sets":[]}`, "it has no time"},
-		"two dumps":           {`{"NodeName":"n","time":"2026-01-02T03:04:05Z"} {}`, "something behind it"},
-		"half a dump":         {`{"NodeName":"n","time":"2026-01-02T03:04:05Z","pods":[`, "unexpected EOF"},
-		"garbage at the tail": {`{"NodeName":"n","time":"2026-01-02T03:04:05Z"}}`, "something behind it"},
+		"nothing":              {"", "EOF"},
+		"text":                 {"404 page not found", "cannot unmarshal number"},
+		"another type":         {`{"NodeName":"n","pods":{}}`, "cannot unmarshal object"},
+		"kubectl npm simulate": {`{"sets":[],"endpoints":[],"verdicts":[],"calls":{},"warnings":[]}`, "it has no NodeName"},
+		"no time":              {`{"NodeName":"n","sets":[]}`, "it has no time"},
+		"two dumps":            {`{"NodeName":"n","time":"2026-01-02T03:04:05Z"} {}`, "something behind it"},
+		"half a dump":          {`{"NodeName":"n","time":"2026-01-02T03:04:05Z","pods":[`, "unexpected EOF"},
+		"garbage at the tail":  {`{"NodeName":"n","time":"2026-01-02T03:04:05Z"}}`, "something behind it"},
 	} {
 		_, err := ReadManager(strings.NewReader(tc.text))
 		require.ErrorIs(t, err, ErrNoDump, name)
@@ -45,7 +44,7 @@ func TestReadManagerRefuses(t *testing.T) {
 // is written and read the same way again.
 func FuzzReadManager(f *testing.F) {
 	var b bytes.Buffer
-	require.NoError(f, writeManager(&b, sample(), []recorder.Step{{Number: 1}}))
+	require.NoError(f, writeManager(&b, sample()))
 	f.Add(b.Bytes())
 	f.Add([]byte(`{"NodeName":"n","time":"2026-01-02T03:04:05Z","sets":[{}],"endpoints":[null]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -57,7 +56,7 @@ func FuzzReadManager(f *testing.F) {
 		}
 		write := func(d state.Dump) string {
 			var out bytes.Buffer
-			if err := writeManager(&out, d, nil); err != nil {
+			if err := writeManager(&out, d); err != nil {
 				t.Skip("a year that RFC 3339 cannot write") // the only value that does not encode
 			}
 			return out.String()

@@ -16,7 +16,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/desired"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // pipeConn is one end of a pipe, with the other end's address.
@@ -88,7 +88,7 @@ func serving(t *testing.T, h http.Handler) pipes {
 // the i-th to another address.
 func cluster(t *testing.T, pods int) (dp *dataplane.Dataplane, change func(i int)) {
 	t.Helper()
-	sim := hnssim.New(hnssim.Options{})
+	sim := hnsfault.New(hnsfault.Options{})
 	dp = dataplane.New(dataplane.Config{Client: sim, Node: "n1", Now: time.Now})
 	round := 0
 	apply := func(indices ...int) {
@@ -137,7 +137,7 @@ func TestSlowReaders(t *testing.T) {
 			}
 			return read
 		}
-		dumps, metrics := slow(ManagerPath, heavyAtOnce), slow(NodeMetricsPath, openAtOnce)
+		dumps, metrics := slow(ManagerPath, heavyAtOnce), slow(NodeMetricsPath, scrapesAtOnce)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		require.Equal(t, http.StatusServiceUnavailable, code(t, p.ask(t, 2, ManagerPath)))
@@ -154,8 +154,8 @@ func TestSlowReaders(t *testing.T) {
 		require.EqualValues(t, 101, reports[len(reports)-1].Generation)
 
 		whole := newServer(t.Context(), nil).WriteTimeout
-		for range openAtOnce {
-			require.InDelta(t, openWriteTime.Seconds(), <-metrics, 2)
+		for range scrapesAtOnce {
+			require.InDelta(t, scrapeTime.Seconds(), <-metrics, 2)
 		}
 		require.Equal(t, http.StatusOK, code(t, p.ask(t, 2, NodeMetricsPath)))
 		for range heavyAtOnce {

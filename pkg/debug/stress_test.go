@@ -122,8 +122,8 @@ func TestBusyConnection(t *testing.T) {
 	})
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	address := loopback(t, func(ctx context.Context, l net.Listener) error {
-		return Serve(ctx, l, Handler(Config{Healthy: fine, Ready: fine, Pages: []Page{{Path: "/look", Handler: look}}}))
+		return Serve(ctx, l, Handler(Config{Healthy: fine, Ready: fine, NodeMetrics: look}))
 	})
-	fetch(t, http.DefaultClient, "http://"+address+"/look", func(code int, _ io.Reader) { require.Equal(t, http.StatusOK, code) })
+	fetch(t, http.DefaultClient, "http://"+address+NodeMetricsPath, func(code int, _ io.Reader) { require.Equal(t, http.StatusOK, code) })
 	require.True(t, <-seen)
 }

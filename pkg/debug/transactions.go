@@ -1,29 +1,14 @@
 package debug
 
-import (
-	"bufio"
-	"net/http"
+import "net/http"
 
-	"github.com/winnpm/winnpm/pkg/recorder"
-)
-
-// TransactionsPath answers with the last steps of the dataplane, those that are
-// running included: {"steps": [...]}, without what was sent and read.
+// TransactionsPath answers with the recording of the last transactions and observations, including
+// the running one: a line of JSON with the recorder.Header, then one for each recorder.Step.
 const TransactionsPath = "/npm/v1/debug/transactions"
 
-// transactions returns the last steps, nil when there is no recorder.
-func (cfg Config) transactions() []recorder.Step {
-	if cfg.Transactions == nil {
-		return nil
+func (cfg Config) serveTransactions(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	if cfg.Recording(attended{r.Context(), w}) != nil {
+		panic(http.ErrAbortHandler) // half a recording must not look like a whole one
 	}
-	return cfg.Transactions()
-}
-
-func (cfg Config) serveTransactions(out http.ResponseWriter, _ *http.Request) {
-	out.Header().Set("Content-Type", "application/json")
-	w := &writer{out: bufio.NewWriter(out)}
-	w.text("{")
-	firstList(w, "steps", cfg.transactions())
-	w.text("}\n")
-	_ = w.flush() // a client that has gone is no concern
 }

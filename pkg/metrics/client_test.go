@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/test/hnstest/onsim"
 	"github.com/winnpm/winnpm/tool/hnssim"
@@ -23,7 +24,7 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	m := New(quiet())
 	hnstest.Run(t, func(*testing.T) (hns.Client, hnstest.Fixture) {
-		sim := hnssim.New(hnssim.Options{})
+		sim := hnsfault.New(hnsfault.Options{})
 		return m.Client(sim), &onsim.CNI{Sim: sim}
 	})
 	require.Positive(t, read(t, m.node)[`npm_hns_calls_total{operation="ACL/Update"}`])
@@ -166,11 +167,11 @@ func TestPassesThrough(t *testing.T) {
 // TestBegun: a call that hangs is counted, though nobody knows yet for how long.
 func TestBegun(t *testing.T) {
 	t.Parallel()
-	sim := hnssim.New(hnssim.Options{})
+	sim := hnsfault.New(hnsfault.Options{})
 	m := New(quiet())
 	before := read(t, m.node)
-	sim.OnCall(func(_ hnssim.Call, when hnssim.When) {
-		if when == hnssim.Before {
+	sim.OnCall(func(_ hnsfault.Call, when hnsfault.When) {
+		if when == hnsfault.Before {
 			require.Equal(t, map[string]float64{`npm_hns_calls_total{operation="Network/Get"}`: 1}, changed(before, read(t, m.node)))
 		}
 	})
@@ -184,7 +185,7 @@ func TestBegun(t *testing.T) {
 func TestCountsAgree(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		sim := hnssim.New(hnssim.Options{})
+		sim := hnsfault.New(hnsfault.Options{})
 		require.NoError(rt, sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
 		m := New(quiet())
 		c, ctx := m.Client(sim), t.Context()
@@ -248,7 +249,7 @@ func TestCountsAgree(t *testing.T) {
 // TestScrapeWhileCalling: run with -race.
 func TestScrapeWhileCalling(t *testing.T) {
 	t.Parallel()
-	sim := hnssim.New(hnssim.Options{})
+	sim := hnsfault.New(hnsfault.Options{})
 	m := New(quiet())
 	c := m.Client(sim)
 	const rounds = 50

@@ -19,20 +19,21 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // agent is a dataplane that is measured, on a simulated node.
 type agent struct {
 	t   *testing.T
-	sim *hnssim.Sim
+	sim *hnsfault.Sim
 	dp  *dataplane.Dataplane
 	m   *Metrics
 	now time.Time
 }
 
 func newAgent(t *testing.T) *agent {
-	a := &agent{t: t, sim: hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()}), now: time.Unix(1_800_000_000, 0)}
+	a := &agent{t: t, sim: hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()}), now: time.Unix(1_800_000_000, 0)}
 	o := quiet()
 	o.Stats = func() state.Stats { return a.dp.Stats() }
 	a.m = New(o)
@@ -115,7 +116,7 @@ func TestOfDataplane(t *testing.T) {
 	require.NoError(t, err)
 	tx = dataplane.NewTransaction()
 	tx.SetObservation(obs)
-	a.sim.Inject(hnssim.Fault{Op: "ACL/Add", Target: "ep-1", Err: hns.ErrUnavailable})
+	a.sim.Inject(hnsfault.Fault{Op: "ACL/Add", Target: "ep-1", Err: hns.ErrUnavailable})
 	report := a.apply(tx)
 	require.Empty(t, a.sim.UnusedFaults())
 	node = read(t, a.m.node)

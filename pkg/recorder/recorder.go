@@ -28,11 +28,7 @@ type Config struct {
 	MaxBytes int
 }
 
-const (
-	defaultBytes = 8 << 20
-	briefSteps   = 100
-	briefCalls   = 64 // of a step
-)
+const defaultBytes = 8 << 20
 
 // Dataplane is what is recorded. ApplyDataplane and Observe may run at the same time.
 type Dataplane interface {
@@ -222,20 +218,4 @@ func (r *Recorder) Write(w io.Writer) error {
 		}
 	}
 	return nil
-}
-
-// Brief returns the last hundred steps, those in progress included, each with its last calls.
-func (r *Recorder) Brief() []Step {
-	_, lines := r.read()
-	steps := []Step{}
-	for _, l := range lines[max(0, len(lines)-briefSteps):] {
-		var s Step
-		if err := json.Unmarshal(l.text, &s); err != nil {
-			panic("BUG: a line is no step: " + err.Error())
-		}
-		more := max(0, len(s.Calls)-briefCalls)
-		s.Calls, s.MoreCalls = slices.Clone(s.Calls[more:]), s.MoreCalls+more
-		steps = append(steps, s)
-	}
-	return steps
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/uninstall"
 	"github.com/winnpm/winnpm/test/cnis"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -32,11 +33,11 @@ func rule(id string, action hns.Action, dir hns.Direction, priority uint16) hns.
 
 // node is a node with three pods, two of which have rules of ours, and with sets and
 // rules of others.
-func node(t require.TestingT) *hnssim.Sim { return nodeOf(t, hnssim.DefaultForeign()) }
+func node(t require.TestingT) *hnsfault.Sim { return nodeOf(t, hnssim.DefaultForeign()) }
 
 // nodeOf is node with what a CNI puts on endpoints.
-func nodeOf(t require.TestingT, cni []hns.EndpointPolicy) *hnssim.Sim {
-	sim := hnssim.New(hnssim.Options{Foreign: cni})
+func nodeOf(t require.TestingT, cni []hns.EndpointPolicy) *hnsfault.Sim {
+	sim := hnsfault.New(hnsfault.Options{Foreign: cni})
 	ctx := context.Background()
 	add := func(sets ...hns.SetPolicy) { require.NoError(t, sim.ModifySets(ctx, hns.Add, sets)) }
 	add(set("azure-npm-1", hns.IPSet, "10.0.0.7"), set("azure-npm-2", hns.IPSet, "10.0.0.8"), set("calico-s", hns.IPSet, "10.0.0.9"))
@@ -61,7 +62,7 @@ func nodeOf(t require.TestingT, cni []hns.EndpointPolicy) *hnssim.Sim {
 // others returns what a node has that is not ours, as text: byte for byte, or as it is
 // meant. What HNS refuses to take back as it was read goes without fields that mean
 // nothing (pkg/hns/versioned).
-func others(t require.TestingT, sim *hnssim.Sim, meant bool) string {
+func others(t require.TestingT, sim *hnsfault.Sim, meant bool) string {
 	ctx := context.Background()
 	network, err := sim.Network(ctx)
 	require.NoError(t, err)
@@ -86,7 +87,7 @@ func others(t require.TestingT, sim *hnssim.Sim, meant bool) string {
 }
 
 // verdicts returns what each endpoint does with each of a few packets.
-func verdicts(t require.TestingT, sim *hnssim.Sim) map[string]string {
+func verdicts(t require.TestingT, sim *hnsfault.Sim) map[string]string {
 	out := map[string]string{}
 	for i, id := range []string{"a", "b", "c"} {
 		own := netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})
@@ -107,7 +108,7 @@ func verdicts(t require.TestingT, sim *hnssim.Sim) map[string]string {
 
 func at(int) error { return nil }
 
-func requireEmpty(t require.TestingT, sim *hnssim.Sim) {
+func requireEmpty(t require.TestingT, sim *hnsfault.Sim) {
 	found, err := uninstall.Look(context.Background(), sim)
 	require.NoError(t, err)
 	require.Empty(t, found)
@@ -161,15 +162,17 @@ func TestKilledAnywhere(t *testing.T) {
 	after, calls := verdicts(t, clean), len(clean.Calls())
 	require.NotEqual(t, before, after)
 	for n := 1; n <= calls; n++ {
-		for name, disturb := range map[string]func(*hnssim.Sim, context.CancelFunc){
-			"killed before": func(sim *hnssim.Sim, kill context.CancelFunc) { killAt(sim, n, hnssim.Before, kill) },
-			"killed after":  func(sim *hnssim.Sim, kill context.CancelFunc) { killAt(sim, n, hnssim.After, kill) },
-			"refused": func(sim *hnssim.Sim, _ context.CancelFunc) {
-				sim.Inject(hnssim.Fault{Nth: n, Mode: hnssim.Refuse, Code: 0x80004005})
+		for name, disturb := range map[string]func(*hnsfault.Sim, context.CancelFunc){
+			"killed before": func(sim *hnsfault.Sim, kill context.CancelFunc) { killAt(sim, n, hnsfault.Before, kill) },
+			"killed after":  func(sim *hnsfault.Sim, kill context.CancelFunc) { killAt(sim, n, hnsfault.After, kill) },
+			"refused": func(sim *hnsfault.Sim, _ context.CancelFunc) {
+				sim.Inject(hnsfault.Fault{Nth: n, Mode: hnsfault.Refuse, Code: 0x80004005})
 			},
-			"lost": func(sim *hnssim.Sim, _ context.CancelFunc) { sim.Inject(hnssim.Fault{Nth: n, Mode: hnssim.LoseReply}) },
-			"down": func(sim *hnssim.Sim, _ context.CancelFunc) {
-				sim.Inject(hnssim.Fault{Nth: n, Times: 3, Mode: hnssim.Refuse})
+			"lost": func(sim *hnsfault.Sim, _ context.CancelFunc) {
+				sim.Inject(hnsfault.Fault{Nth: n, Mode: hnsfault.LoseReply})
+			},
+			"down": func(sim *hnsfault.Sim, _ context.CancelFunc) {
+				sim.Inject(hnsfault.Fault{Nth: n, Times: 3, Mode: hnsfault.Refuse})
 			},
 		} {
 			t.Run(fmt.Sprintf("%d %s", n, name), func(t *testing.T) {
@@ -188,9 +191,9 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-func killAt(sim *hnssim.Sim, n int, when hnssim.When, kill context.CancelFunc) {
+func killAt(sim *hnsfault.Sim, n int, when hnsfault.When, kill context.CancelFunc) {
 	seen := 0
-	sim.OnCall(func(_ hnssim.Call, is hnssim.When) {
+	sim.OnCall(func(_ hnsfault.Call, is hnsfault.When) {
 		if is == when {
 			if seen++; seen == n {
 				kill()
@@ -201,7 +204,7 @@ func killAt(sim *hnssim.Sim, n int, when hnssim.When, kill context.CancelFunc) {
 
 // watched compares what passes after each write.
 type watched struct {
-	*hnssim.Sim
+	*hnsfault.Sim
 	t             *testing.T
 	before, after map[string]string
 }
@@ -229,7 +232,7 @@ func (w *watched) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetP
 func TestOneThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	sim := node(t)
-	sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "a", Times: -1, Mode: hnssim.Refuse, Code: 0x803B0017})
+	sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "a", Times: -1, Mode: hnsfault.Refuse, Code: 0x803B0017})
 	rounds := 0
 	left, err := uninstall.Remove(t.Context(), sim, func(round int) error { rounds = round; return nil })
 	require.NoError(t, err)
@@ -259,7 +262,7 @@ func TestSetOfOthersRules(t *testing.T) {
 func TestNoNetwork(t *testing.T) {
 	t.Parallel()
 	sim := node(t)
-	sim.Inject(hnssim.Fault{Op: hns.OpNetworkGet, Times: -1, Mode: hnssim.Refuse, Err: hns.ErrNotFound})
+	sim.Inject(hnsfault.Fault{Op: hns.OpNetworkGet, Times: -1, Mode: hnsfault.Refuse, Err: hns.ErrNotFound})
 	_, err := uninstall.Remove(t.Context(), sim, at)
 	require.ErrorIs(t, err, hns.ErrNotFound)
 	stop := errors.New("enough")
@@ -275,9 +278,9 @@ func TestRandomTrouble(t *testing.T) {
 		sim := node(t)
 		was := others(t, sim, true)
 		for range rapid.IntRange(0, 4).Draw(t, "faults") {
-			sim.Inject(hnssim.Fault{
+			sim.Inject(hnsfault.Fault{
 				Nth:  rapid.IntRange(1, 12).Draw(t, "nth"),
-				Mode: rapid.SampledFrom([]hnssim.Mode{hnssim.Refuse, hnssim.LoseReply}).Draw(t, "mode"),
+				Mode: rapid.SampledFrom([]hnsfault.Mode{hnsfault.Refuse, hnsfault.LoseReply}).Draw(t, "mode"),
 				Code: rapid.SampledFrom([]uint32{0, 0x80004005, 0x803B000D, 0x803B0017}).Draw(t, "code"),
 			})
 		}

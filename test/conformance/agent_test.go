@@ -10,11 +10,12 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // agent is the agent of one Windows node, on a simulator.
-type agent struct{ sim *hnssim.Sim }
+type agent struct{ sim *hnsfault.Sim }
 
 // tamper changes what an agent reads; nil: nothing.
 type tamper func(*controllers.Source)
@@ -27,7 +28,7 @@ func startAgent(t *testing.T, node string, wrong tamper) *agent {
 	if wrong != nil {
 		wrong(&source)
 	}
-	a := &agent{sim: hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})}
+	a := &agent{sim: hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})}
 	dp := dataplane.New(dataplane.Config{Client: a.sim, Node: node, Now: time.Now, LookPeriod: time.Second})
 	ctl := controllers.New(controllers.Config{
 		Source: source, Applier: dp, Observer: dp, Progress: dp.Progress, Node: node, RequireNodeAddr: true,

@@ -23,7 +23,7 @@ import (
 // machine it is some hundredths of a second.
 const settle = 20 * time.Second
 
-// agent is a running "kubectl npm simulate --serve".
+// agent is a running test/simnode.
 type agent struct {
 	t       *testing.T
 	url     string
@@ -52,11 +52,11 @@ type side struct {
 	Policy  string
 }
 
-// startAgent runs npm on a node with a kubeconfig until the test ends.
+// startAgent runs test/simnode on a node with a kubeconfig until the test ends.
 func startAgent(t *testing.T, node, kubeconfig string) *agent {
 	t.Helper()
 	a := &agent{t: t, stderr: &buffer{}, exited: make(chan struct{})}
-	a.process = exec.Command(filepath.Join(bin, "kubectl-npm"), "simulate", "--kubeconfig", kubeconfig, "--node", node, "--serve", "127.0.0.1:0")
+	a.process = exec.Command(filepath.Join(bin, "simnode"), "--kubeconfig", kubeconfig, "--node", node)
 	a.process.Stdout = io.Discard
 	a.process.Stderr = a.stderr
 	a.process.SysProcAttr = endWithParent()

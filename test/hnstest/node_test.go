@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/test/hnstest/onsim"
 	"github.com/winnpm/winnpm/tool/hnssim"
@@ -19,17 +20,17 @@ import (
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	rule := hns.EndpointPolicy{Type: "ACL", Settings: []byte(`{"Action":"Block","Direction":"Out","Priority":199,"RemoteAddresses":"168.63.129.16/32"}`)}
-	for name, like := range map[string]hnssim.Personality{
+	for name, like := range map[string]hnsfault.Personality{
 		"puts policies of its own on endpoints": {Foreign: append(hnssim.DefaultForeign(), hns.EndpointPolicy{Type: "PortName", Settings: []byte(`{"Name":"x"}`)})},
-		"shows everything in another order":     {Spelling: hnssim.Spelling{Shuffled: true}, Seed: 7},
-		"both":                                  {Spelling: hnssim.Spelling{Shuffled: true}, Seed: 8, Foreign: []hns.EndpointPolicy{rule}},
+		"shows everything in another order":     {Spelling: hnsfault.Spelling{Shuffled: true}, Seed: 7},
+		"both":                                  {Spelling: hnsfault.Spelling{Shuffled: true}, Seed: 8, Foreign: []hns.EndpointPolicy{rule}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for range 5 {
 				report := hnstest.Run(t, func(*testing.T) (hns.Client, hnstest.Fixture) {
 					like.Seed++
-					sim := hnssim.New(hnssim.Options{Personality: like})
+					sim := hnsfault.New(hnsfault.Options{Personality: like})
 					return sim, &onsim.CNI{Sim: sim}
 				})
 				require.Empty(t, report.Skipped)
@@ -39,7 +40,7 @@ func TestNodes(t *testing.T) {
 	t.Run("has policies that stay", func(t *testing.T) {
 		t.Parallel()
 		report := hnstest.Run(t, func(*testing.T) (hns.Client, hnstest.Fixture) {
-			sim := hnssim.New(hnssim.Options{})
+			sim := hnsfault.New(hnsfault.Options{})
 			return &sticky{sim}, &onsim.CNI{Sim: sim}
 		})
 		require.Empty(t, report.Skipped)
@@ -52,11 +53,11 @@ func TestNodesThatCannot(t *testing.T) {
 	t.Parallel()
 	no := errors.New("0x803b0013 HCN_E_PORT_ALREADY_EXISTS")
 	for name, tt := range map[string]struct {
-		refuses func(sim *hnssim.Sim, e hnstest.Endpoint) bool
+		refuses func(sim *hnsfault.Sim, e hnstest.Endpoint) bool
 		want    []string
 	}{
 		"a second endpoint with an address": {
-			func(sim *hnssim.Sim, e hnstest.Endpoint) bool {
+			func(sim *hnsfault.Sim, e hnstest.Endpoint) bool {
 				return slices.ContainsFunc(sim.Endpoints(), func(other hnssim.EndpointView) bool {
 					return slices.ContainsFunc(e.Addrs, func(a netip.Addr) bool { return slices.Contains(other.Addrs, a) })
 				})
@@ -64,11 +65,11 @@ func TestNodesThatCannot(t *testing.T) {
 			[]string{"/two_endpoints_may_have_one_address: this HNS makes no second endpoint with an address that one has: " + no.Error()},
 		},
 		"two addresses": {
-			func(_ *hnssim.Sim, e hnstest.Endpoint) bool { return len(e.Addrs) > 1 },
+			func(_ *hnsfault.Sim, e hnstest.Endpoint) bool { return len(e.Addrs) > 1 },
 			[]string{"/every_address_of_an_endpoint_is_read: this HNS makes no endpoint with two addresses: " + no.Error()},
 		},
 		"remote, or loose": {
-			func(_ *hnssim.Sim, e hnstest.Endpoint) bool { return e.Remote || e.Detached },
+			func(_ *hnsfault.Sim, e hnstest.Endpoint) bool { return e.Remote || e.Detached },
 			[]string{
 				"/only_attached_endpoints_are_enumerated: this HNS makes no endpoint that is attached to nothing: " + no.Error(),
 				"/an_endpoint_that_is_not_attached_takes_no_rules: this HNS makes no endpoint that is attached to nothing: " + no.Error(),
@@ -79,7 +80,7 @@ func TestNodesThatCannot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			report := hnstest.Run(t, func(*testing.T) (hns.Client, hnstest.Fixture) {
-				sim := hnssim.New(hnssim.Options{})
+				sim := hnsfault.New(hnsfault.Options{})
 				return sim, &onsim.CNI{Sim: sim, Refuses: func(e hnstest.Endpoint) error {
 					if tt.refuses(sim, e) {
 						return no

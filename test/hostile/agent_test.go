@@ -31,6 +31,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/hostile/cluster"
 	"github.com/winnpm/winnpm/test/process"
 	"github.com/winnpm/winnpm/tool/hnssim"
@@ -44,7 +45,7 @@ const callTakes = 5 * time.Millisecond
 type agent struct {
 	t      *testing.T
 	server *cluster.Server
-	sim    *hnssim.Sim
+	sim    *hnsfault.Sim
 	dp     *dataplane.Dataplane
 	rec    *recorder.Recorder
 
@@ -79,7 +80,7 @@ func inBubble(t *testing.T, play func(a *agent)) {
 
 func newAgent(t *testing.T) *agent {
 	a := &agent{
-		t: t, server: cluster.NewServer(cluster.Honest()...), sim: hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()}),
+		t: t, server: cluster.NewServer(cluster.Honest()...), sim: hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()}),
 		told: map[policy.Key]time.Time{}, after: map[string]time.Time{},
 	}
 	for _, addr := range cluster.LocalAddrs() {
@@ -138,8 +139,8 @@ func (a *agent) rest(d time.Duration) {
 }
 
 // onCall counts every call of HNS and lets it take its time.
-func (a *agent) onCall(c hnssim.Call, when hnssim.When) {
-	if when == hnssim.Before {
+func (a *agent) onCall(c hnsfault.Call, when hnsfault.When) {
+	if when == hnsfault.Before {
 		a.calls.Add(1)
 		a.sent.Add(int64(c.Bytes))
 		a.mu.Lock()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/hostile/cluster"
 	"github.com/winnpm/winnpm/test/process"
 	"github.com/winnpm/winnpm/tool/hnssim"
@@ -78,14 +79,14 @@ var stranger = netip.MustParseAddr("198.51.100.7")
 // probes are packets that must not pass: a stranger's and the tenant's to the
 // victim, on a port that nobody may use and on the one that clients may, and what
 // the victim itself must not send.
-func probes() []hnssim.Probe {
-	var out []hnssim.Probe
+func probes() []hnsfault.Probe {
+	var out []hnsfault.Probe
 	for _, from := range []netip.Addr{stranger, cluster.TenantAddr(0), cluster.TenantAddr(7)} {
 		for _, port := range []uint16{80, 5432} {
 			for pod := range 3 {
 				to := cluster.VictimAddr(pod)
-				out = append(out, hnssim.Probe{Endpoint: endpointOf(to), Direction: hns.In, Packet: hnssim.Packet{Src: from, Dst: to, Protocol: tcp, DstPort: port}},
-					hnssim.Probe{Endpoint: endpointOf(to), Direction: hns.Out, Packet: hnssim.Packet{Src: to, Dst: from, Protocol: tcp, DstPort: port}})
+				out = append(out, hnsfault.Probe{Endpoint: endpointOf(to), Direction: hns.In, Packet: hnssim.Packet{Src: from, Dst: to, Protocol: tcp, DstPort: port}},
+					hnsfault.Probe{Endpoint: endpointOf(to), Direction: hns.Out, Packet: hnssim.Packet{Src: to, Dst: from, Protocol: tcp, DstPort: port}})
 			}
 		}
 	}
@@ -145,7 +146,7 @@ func (a *agent) suffer(w *waiter, attack cluster.Attack, turn int) cost {
 	}
 	a.rest(20 * time.Minute) // longer than sets stay that nothing needs
 	for _, moved := range a.sim.Transitions() {
-		if moved.To != hnssim.Denied {
+		if moved.To != hnsfault.Denied {
 			c.opens = append(c.opens, fmt.Sprintf("%s: %v -> %v %v at %s", moved.Op, moved.Probe.Src, moved.Probe.Dst, moved.To, moved.Probe.Endpoint))
 		}
 	}
@@ -165,7 +166,7 @@ func (a *agent) comes(c *cost, turn int) (endpoint string) {
 	began, calls := time.Now(), a.calls.Load()
 	a.server.Put(cluster.Fresh(turn))
 	closed := func() bool {
-		return a.sim.Ask(hnssim.Probe{Endpoint: endpoint, Direction: hns.In, Packet: hnssim.Packet{Src: stranger, Dst: addr, Protocol: tcp, DstPort: 80}})[0] == hnssim.Denied
+		return a.sim.Ask(hnsfault.Probe{Endpoint: endpoint, Direction: hns.In, Packet: hnssim.Packet{Src: stranger, Dst: addr, Protocol: tcp, DstPort: 80}})[0] == hnsfault.Denied
 	}
 	for !closed() && time.Since(began) < 20*time.Second {
 		a.rest(callTakes)
@@ -177,10 +178,10 @@ func (a *agent) comes(c *cost, turn int) (endpoint string) {
 }
 
 // open returns the probes that pass.
-func (a *agent) open(outcomes []hnssim.Outcome) []string {
+func (a *agent) open(outcomes []hnsfault.Outcome) []string {
 	var out []string
 	for i, o := range outcomes {
-		if p := probes()[i]; o != hnssim.Denied {
+		if p := probes()[i]; o != hnsfault.Denied {
 			out = append(out, fmt.Sprintf("%v -> %v:%d is %v", p.Src, p.Dst, p.DstPort, o))
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/test/effort"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -27,7 +28,7 @@ import (
 type strangers struct {
 	t     *testing.T
 	draw  *rand.Rand
-	sim   *hnssim.Sim
+	sim   *hnsfault.Sim
 	dp    *dataplane.Dataplane
 	now   time.Time
 	story []string
@@ -118,7 +119,7 @@ func TestStrangersChangeNoVerdict(t *testing.T) {
 	for world := range effort.Of(15, 100, 300) {
 		s := &strangers{
 			t: t, draw: rand.New(rand.NewPCG(seed, uint64(world))), now: time.Unix(1_700_000_000, 0),
-			sim: hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()}),
+			sim: hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()}),
 		}
 		s.dp = dataplane.New(dataplane.Config{
 			Client: s.sim, Node: "node", Now: func() time.Time { return s.now },

@@ -48,9 +48,9 @@ func TestColours(t *testing.T) {
 	base := simulate(t, shop)
 	for place, ready := range map[string]string{
 		"#/matrix?port=5432/TCP&show=trace:shop/storefront-0->shop/db-0:5432/TCP": "document.querySelector('#panel .verdict') !== null && document.querySelector('.grid').dataset.painted",
-		"#/sets?name=ns-shop&show=pod:shop/api-0":                                 "document.querySelector('.graph') !== null && document.querySelector('#panel dl') !== null",
-		"#/sets?name=ns-shop&show=policy:shop/data":                               "document.querySelector('.graph') !== null && document.querySelector('#panel pre') !== null",
-		"#/timeline": "document.querySelector('.steps tr') !== null",
+		"#/matrix?show=pod:shop/api-0":                                            "document.querySelector('#panel dl') !== null",
+		"#/matrix?show=policy:shop/data":                                          "document.querySelector('#panel pre') !== null",
+		"#/sets?object=ns-shop":                                                   "document.querySelectorAll('.detail .card').length === 2",
 	} {
 		b := open(t, base, place, 1440, 1000)
 		b.wait("Boolean(" + ready + ")")

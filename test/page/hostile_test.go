@@ -29,11 +29,12 @@ func TestHostileNames(t *testing.T) {
 	base := poisoned(t, simulate(t, shop))
 	for place, ready := range map[string]string{
 		"#/matrix?show=trace:shop/storefront-0->shop/db-0:5432/TCP": "document.querySelector('.grid').dataset.painted && document.querySelector('#panel .verdict')",
-		"#/sets?show=pod:shop/api-0":                                "document.querySelector('.graph') && document.querySelector('#panel .acls')",
+		"#/matrix?show=pod:shop/api-0":                              "document.querySelector('#panel .acls')",
 		"#/policies?object=shop/data":                               "document.querySelectorAll('.setlist [data-object]').length > 1 && document.querySelector('.detail pre')",
 		"#/pods?object=shop/api-0":                                  "document.querySelectorAll('.setlist [data-object]').length > 1 && document.querySelector('.detail .acls')",
 		"#/matrix?open=-":                                           "document.querySelector('.grid').dataset.painted",
-		"#/timeline?show=policy:shop/data":                          "document.querySelector('.step .events') && document.querySelector('#panel pre')",
+		"#/sets":                                                    "document.querySelectorAll('.setlist [data-object]').length > 1 && document.querySelector('.detail .card')",
+		"#/matrix?show=policy:shop/data":                            "document.querySelector('#panel pre')",
 	} {
 		b := open(t, base, place, 1440, 1000)
 		b.wait("Boolean(" + ready + ")")

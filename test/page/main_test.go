@@ -64,11 +64,11 @@ func runAll(m *testing.M) (int, error) {
 // startupWait is how long a simulation may take until it serves.
 const startupWait = 90 * time.Second
 
-// simulate runs kubectl npm simulate on manifests until the test ends, and returns where
+// simulate runs kubectl npm ui on manifests until the test ends, and returns where
 // it serves.
 func simulate(t *testing.T, manifests string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(npm, append([]string{"simulate", "--manifests", manifests, "--serve", "127.0.0.1:0"}, args...)...)
+	cmd := exec.Command(npm, append([]string{"ui", "--manifests", manifests, "--listen", "127.0.0.1:0"}, args...)...)
 	stderr, err := cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -87,7 +87,7 @@ func simulate(t *testing.T, manifests string, args ...string) string {
 		require.True(t, ok, line)
 		return base
 	case <-time.After(startupWait):
-		t.Fatal("kubectl npm simulate did not serve in time")
+		t.Fatal("kubectl npm ui did not serve in time")
 		return ""
 	}
 }

@@ -219,7 +219,7 @@ func (b *tab) prefer(scheme string) {
 // ask asks the server itself.
 func ask[T any](t *testing.T, base, path string) T {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/npm/v1/debug/"+path, nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/api/"+path, nil)
 	require.NoError(t, err)
 	resp, err := http.DefaultClient.Do(req)
 	require.NoError(t, err)

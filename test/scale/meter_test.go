@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/process"
 	"github.com/winnpm/winnpm/tool/hnssim"
-	"github.com/winnpm/winnpm/tool/hnssim/dllcalls"
 )
 
 // start is where every fake clock begins.
@@ -22,7 +22,7 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // time pass for each call of the DLLs. What the simulator and the meter themselves use is
 // counted apart, so that it can be subtracted.
 type meter struct {
-	sim     *hnssim.Sim
+	sim     *hnsfault.Sim
 	latency time.Duration // of each call of the DLLs; changed between transactions only
 
 	mu    sync.Mutex // guards following
@@ -41,7 +41,7 @@ type meter struct {
 
 func newMeter() *meter {
 	m := &meter{now: start, calls: map[string]int{}}
-	m.sim = hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
+	m.sim = hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})
 	return m
 }
 
@@ -90,14 +90,14 @@ func (m *meter) take() (counts, usage) {
 func (m *meter) call(ctx context.Context, op string, do func(context.Context) (sent, read any)) {
 	began, beganCPU := time.Now(), process.CPU()
 	used := usageOf(func() {
-		var dll dllcalls.Meter
-		sent, read := do(dllcalls.Metered(ctx, &dll))
+		before := m.sim.DLLCalls()
+		sent, read := do(ctx)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.calls[op]++
 		m.sent += wireBytes(sent)
 		m.read += wireBytes(read)
-		m.dllLocked(dll.Calls())
+		m.dllLocked(m.sim.DLLCalls() - before)
 	})
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -236,13 +236,13 @@ func (m *meter) NewEndpointIDs(ctx context.Context) (ids []string, err error) {
 
 // Hold implements hns.Client.
 func (m *meter) Hold(ctx context.Context, endpoint string) func() {
-	var dll dllcalls.Meter
-	release := m.sim.Hold(dllcalls.Metered(ctx, &dll), endpoint)
+	release := m.sim.Hold(ctx, endpoint)
 	return func() {
+		before := m.sim.DLLCalls()
 		release()
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.dllLocked(dll.Calls())
+		m.dllLocked(m.sim.DLLCalls() - before)
 	}
 }
 

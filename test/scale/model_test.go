@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // The cost model: what a transaction asks of HNS follows from the difference
@@ -28,7 +28,7 @@ type hnsState struct {
 	eps  map[string]hns.Endpoint  // by GUID
 }
 
-func stateOf(sim *hnssim.Sim) hnsState {
+func stateOf(sim *hnsfault.Sim) hnsState {
 	s := hnsState{map[string]hns.SetPolicy{}, map[string]hns.Endpoint{}}
 	for _, set := range sim.Sets() {
 		s.sets[set.ID] = set

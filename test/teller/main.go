@@ -20,8 +20,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/controllers/events"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
-	"github.com/winnpm/winnpm/tool/ui"
 )
 
 func main() {
@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 
-	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
+	sim := hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})
 	dp := dataplane.New(dataplane.Config{Client: sim, Node: *node, Now: time.Now})
 	var recorder *events.Recorder
 	ctl := controllers.New(controllers.Config{
@@ -65,9 +65,7 @@ func run(ctx context.Context, args []string) error {
 		OnApplied: func(done controllers.Applied) { recorder.Applied(done) },
 	})
 	recorder = events.New(events.Config{Sink: sink, Node: *node, Policy: ctl.Policy, ClusterPolicy: ctl.ClusterPolicy, Selecting: dp.Selecting, Idle: dp, UpToDate: ctl.UpToDate, Behind: ctl.Behind, Logger: klog.Background()})
-	pages := debug.Config{Dump: dp.Dump, Healthy: ctl.Healthy, Ready: ctl.Ready, Pprof: true, Pages: debug.Site(ui.Handler(ui.Config{
-		Dump: dp.Dump, Healthy: ctl.Healthy, Ready: ctl.Ready, Now: time.Now, Version: "teller",
-	}), ui.Heavy()...)}
+	pages := debug.Config{Dump: dp.Dump, Healthy: ctl.Healthy, Ready: ctl.Ready, Pprof: true, Version: "teller"}
 	serve := func() error { return nil }
 	if *address != "" {
 		if serve, err = listen(ctx, *address, pages); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -78,7 +79,7 @@ func TestOneOfTwoPoliciesIsRefused(t *testing.T) {
 		t.Run(fmt.Sprintf("0x%08X", code), func(t *testing.T) {
 			t.Parallel()
 			l := begin(t, twoPolicies)
-			l.become(hnssim.Personality{Seed: 1, Refuses: []hnssim.Refusal{{What: hnssim.PortRanges, Code: code}}})
+			l.become(hnsfault.Personality{Seed: 1, Refuses: []hnsfault.Refusal{{What: hnsfault.PortRanges, Code: code}}})
 			l.goOn()
 			require.False(t, l.passes("ep-1", hns.In, "10.9.9.9", "10.0.0.1", 80))
 			require.True(t, l.passes("ep-1", hns.In, "10.0.1.1", "10.0.0.1", 80))
@@ -115,7 +116,7 @@ func TestOneSetIsRefused(t *testing.T) {
 		t.Run(fmt.Sprintf("0x%08X", code), func(t *testing.T) {
 			t.Parallel()
 			l := begin(t, oneSet)
-			l.become(hnssim.Personality{Seed: 1, Codes: map[hnssim.Answer]uint32{hnssim.BadSet: code}})
+			l.become(hnsfault.Personality{Seed: 1, Codes: map[hnsfault.Answer]uint32{hnsfault.BadSet: code}})
 			l.sim.RejectSet(func(s hns.SetPolicy) bool { return s.Name == "podlabel-app:odd" })
 			l.goOn()
 			for id, addr := range map[string]string{"ep-1": "10.0.0.1", "ep-2": "10.0.0.2"} {
@@ -138,7 +139,7 @@ func TestAnEndpointCannotBeRead(t *testing.T) {
 			t.Parallel()
 			l := begin(t, oneSet)
 			require.NoError(t, l.sim.CreateEndpoint(hnssim.NewEndpoint{ID: "bad", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.9")}}))
-			l.sim.Inject(hnssim.Fault{Op: hns.OpEndpointGet, Target: "bad", Times: -1, Code: code})
+			l.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "bad", Times: -1, Code: code})
 			l.goOn()
 			require.False(t, l.passes("ep-2", hns.In, "10.9.9.9", "10.0.0.2", 80))
 			require.True(t, l.passes("ep-2", hns.In, "10.0.1.2", "10.0.0.2", 80))
@@ -196,11 +197,11 @@ func (l *life) setID(name string) string {
 // there half a minute later, without any event.
 func TestRefusedForAMoment(t *testing.T) {
 	t.Parallel()
-	for name, refuse := range map[string]func(*hnssim.Sim, bool){
-		"rule": func(sim *hnssim.Sim, on bool) {
+	for name, refuse := range map[string]func(*hnsfault.Sim, bool){
+		"rule": func(sim *hnsfault.Sim, on bool) {
 			sim.RejectACL(func(a hns.ACL) bool { return on && a.ID == "azure-acl-x.odd" })
 		},
-		"set": func(sim *hnssim.Sim, on bool) {
+		"set": func(sim *hnsfault.Sim, on bool) {
 			sim.RejectSet(func(s hns.SetPolicy) bool { return on && s.Name == "podlabel-app:odd" })
 		},
 	} {
@@ -236,18 +237,18 @@ apply`
 // answer; the one that it joins would be fine.
 func TestLeavingComesFirst(t *testing.T) {
 	t.Parallel()
-	for name, fault := range map[string]hnssim.Fault{
+	for name, fault := range map[string]hnsfault.Fault{
 		"refused":                   {Err: hns.ErrInvalid},
 		"a code of no meaning":      {Code: 0x80004005},
 		"no answer":                 {Err: hns.ErrUnavailable},
-		"no answer, and it is done": {Err: hns.ErrUnavailable, Mode: hnssim.LoseReply},
+		"no answer, and it is done": {Err: hns.ErrUnavailable, Mode: hnsfault.LoseReply},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := begin(t, leaver)
 			fault.Op, fault.Target, fault.Times = "SetPolicy/Update", "podlabel-app:api", 5
 			l.sim.Inject(fault)
-			l.sim.OnCall(func(c hnssim.Call, when hnssim.When) {
+			l.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
 				l.onCall(c, when)
 				require.False(t, l.passes("ep-1", hns.In, "10.0.1.1", "10.0.0.1", 80), "after %s", describe(c))
 			})
@@ -276,7 +277,7 @@ apply`
 // its own transaction, the node says that it is done, and leaves of other sets go.
 func TestARemovalFailsForGood(t *testing.T) {
 	t.Parallel()
-	for name, fault := range map[string]hnssim.Fault{"refused": {Err: hns.ErrInvalid}, "no answer": {Err: hns.ErrUnavailable}} {
+	for name, fault := range map[string]hnsfault.Fault{"refused": {Err: hns.ErrInvalid}, "no answer": {Err: hns.ErrUnavailable}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := begin(t, goner)
@@ -303,9 +304,9 @@ func TestARemovalFailsForGood(t *testing.T) {
 // then nothing is written.
 func TestOthersRulesAsTheyAre(t *testing.T) {
 	t.Parallel()
-	for name, p := range map[string]hnssim.Personality{
-		"restless":     {Seed: 1, Spelling: hnssim.Spelling{Restless: true, Counter: true, Shuffled: true}},
-		"undocumented": {Seed: 1, Refuses: []hnssim.Refusal{{What: hnssim.ForeignExtras, Code: 0x803B001B}}},
+	for name, p := range map[string]hnsfault.Personality{
+		"restless":     {Seed: 1, Spelling: hnsfault.Spelling{Restless: true, Counter: true, Shuffled: true}},
+		"undocumented": {Seed: 1, Refuses: []hnsfault.Refusal{{What: hnsfault.ForeignExtras, Code: 0x803B001B}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

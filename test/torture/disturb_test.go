@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // kind is one way to disturb a call.
@@ -19,17 +19,17 @@ type kind struct {
 	late    bool // after the step, or the next one
 	forGood bool // until the scenario is over, and ten minutes more
 	ofSet   bool // of one of the sets that the call writes, and no other
-	before  func(r *replay, c hnssim.Call)
-	after   func(r *replay, c hnssim.Call)
+	before  func(r *replay, c hnsfault.Call)
+	after   func(r *replay, c hnsfault.Call)
 }
 
 // kinds are all of them.
 var kinds = []kind{
-	{name: "refused", reads: true, single: true, before: fault(hnssim.Refuse)},
+	{name: "refused", reads: true, single: true, before: fault(hnsfault.Refuse)},
 	{name: "refused for good", single: true, forGood: true, before: (*replay).stick},
 	{name: "a set refused for good", single: true, forGood: true, ofSet: true, before: stickSet(hns.ErrInvalid, 0)},
 	{name: "a set refused for good, with a code of no meaning", single: true, forGood: true, ofSet: true, before: stickSet(nil, 0x80004005)},
-	{name: "reply lost", single: true, before: fault(hnssim.LoseReply)},
+	{name: "reply lost", single: true, before: fault(hnsfault.LoseReply)},
 	{name: "observed, told late", late: true, before: (*replay).look},
 	{name: "killed", after: kill(1)},
 	{name: "killed twice", after: kill(2)},
@@ -107,9 +107,9 @@ func (r *replay) disturbances(b budget) []disturbance {
 }
 
 // onCall sees every call on both sides.
-func (r *replay) onCall(c hnssim.Call, when hnssim.When) {
+func (r *replay) onCall(c hnsfault.Call, when hnsfault.When) {
 	if !r.began {
-		if when == hnssim.After && isWrite(c.Op) && !r.sc.blind {
+		if when == hnsfault.After && isWrite(c.Op) && !r.sc.blind {
 			r.check("in the given part")
 		}
 		return
@@ -119,7 +119,7 @@ func (r *replay) onCall(c hnssim.Call, when hnssim.When) {
 	}
 	n := len(r.calls)
 	d := r.disturb
-	if when == hnssim.Before {
+	if when == hnsfault.Before {
 		r.calls, r.applies = append(r.calls, c), append(r.applies, r.applied)
 		r.hold(c)
 		if d != nil && n == d.call && !r.fired {
@@ -145,7 +145,7 @@ func (r *replay) onCall(c hnssim.Call, when hnssim.When) {
 }
 
 // describe words a write for whoever reads a failure.
-func describe(c hnssim.Call) string {
+func describe(c hnsfault.Call) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "  %s %s", c.Op, c.Target)
 	for _, s := range c.Sets {
@@ -161,13 +161,13 @@ func describe(c hnssim.Call) string {
 }
 
 // fault takes the call that is about to be made.
-func fault(mode hnssim.Mode) func(*replay, hnssim.Call) {
-	return func(r *replay, c hnssim.Call) { r.sim.Inject(hnssim.Fault{Op: c.Op, Mode: mode}) }
+func fault(mode hnsfault.Mode) func(*replay, hnsfault.Call) {
+	return func(r *replay, c hnsfault.Call) { r.sim.Inject(hnsfault.Fault{Op: c.Op, Mode: mode}) }
 }
 
 // kill ends the process after the call, and further ones after their first write.
-func kill(times int) func(*replay, hnssim.Call) {
-	return func(r *replay, _ hnssim.Call) {
+func kill(times int) func(*replay, hnsfault.Call) {
+	return func(r *replay, _ hnsfault.Call) {
 		if r.kills < times {
 			r.kills++
 			panic(killed{})

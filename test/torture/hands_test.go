@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -18,7 +19,7 @@ func handNamed(name, object string) (func(*replay), error) {
 		return nil, fmt.Errorf("nobody's hand does %q", name)
 	}
 	return func(r *replay) {
-		c := hnssim.Call{Target: object}
+		c := hnsfault.Call{Call: hnssim.Call{Target: object}}
 		for _, set := range r.sim.Sets() {
 			if set.Name == object {
 				c.Sets = append(c.Sets, set)
@@ -30,19 +31,19 @@ func handNamed(name, object string) (func(*replay), error) {
 }
 
 // half breaks the assumption that a write is atomic: only the end counts.
-func half(r *replay, c hnssim.Call) {
-	fault(hnssim.Half)(r, c)
+func half(r *replay, c hnsfault.Call) {
+	fault(hnsfault.Half)(r, c)
 	r.watch.damage.all = true
 }
 
 // loseAll is HNS that restarts and has lost everything of ours.
-func loseAll(r *replay, _ hnssim.Call) {
+func loseAll(r *replay, _ hnsfault.Call) {
 	r.sim.Restart(true)
 	r.watch.damage.all = true
 }
 
 // target picks the endpoint of a call, or any.
-func (r *replay) target(c hnssim.Call) (hnssim.EndpointView, bool) {
+func (r *replay) target(c hnsfault.Call) (hnssim.EndpointView, bool) {
 	if e, ok := r.sim.Endpoint(c.Target); ok {
 		return e, true
 	}
@@ -58,7 +59,7 @@ var foreignRule = hns.NewACLPolicy(hns.ACL{
 	ID: "other", Action: hns.Block, Direction: hns.In, RemoteAddresses: "10.8.8.8", RuleType: hns.Switch, Priority: 150,
 })
 
-func addForeign(r *replay, c hnssim.Call) {
+func addForeign(r *replay, c hnsfault.Call) {
 	e, ok := r.target(c)
 	_, others := hns.Endpoint{Policies: e.Policies}.Split()
 	if !ok || len(others) == 0 { // the first rule would close the endpoint
@@ -70,8 +71,8 @@ func addForeign(r *replay, c hnssim.Call) {
 }
 
 // dropACL takes one of our rules off an endpoint.
-func dropACL(action hns.Action) func(*replay, hnssim.Call) {
-	return func(r *replay, c hnssim.Call) {
+func dropACL(action hns.Action) func(*replay, hnsfault.Call) {
+	return func(r *replay, c hnsfault.Call) {
 		e, ok := r.target(c)
 		if !ok {
 			return
@@ -91,7 +92,7 @@ func dropACL(action hns.Action) func(*replay, hnssim.Call) {
 
 // victims returns the sets that somebody else may change: first those of the call, then all
 // others.
-func (r *replay) victims(c hnssim.Call) []hns.SetPolicy {
+func (r *replay) victims(c hnsfault.Call) []hns.SetPolicy {
 	named := map[string]bool{}
 	for _, s := range c.Sets {
 		named[s.ID] = true
@@ -114,7 +115,7 @@ func (r *replay) victims(c hnssim.Call) []hns.SetPolicy {
 	return sets
 }
 
-func emptySet(r *replay, c hnssim.Call) {
+func emptySet(r *replay, c hnsfault.Call) {
 	for _, s := range r.victims(c) {
 		if len(s.Values) == 0 {
 			continue
@@ -127,7 +128,7 @@ func emptySet(r *replay, c hnssim.Call) {
 	}
 }
 
-func dropSet(r *replay, c hnssim.Call) {
+func dropSet(r *replay, c hnsfault.Call) {
 	for _, s := range r.victims(c) {
 		if r.sim.DropSet(s.ID) == nil { // refused while in use
 			r.note("dropped: %s", s.Name)

@@ -13,6 +13,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -22,11 +23,11 @@ import (
 type life struct {
 	t      tester
 	sc     *scenario
-	sim    *hnssim.Sim
+	sim    *hnsfault.Sim
 	dp     *dataplane.Dataplane
 	now    time.Time
-	odd    hnssim.Personality // zero while none is set
-	todo   *outstanding       // what the API server has; nothing of it is ever done
+	odd    hnsfault.Personality // zero while none is set
+	todo   *outstanding         // what the API server has; nothing of it is ever done
 	gaps   *gaps
 	calls  []spoken
 	read   map[string]bool // endpoints that the process has read, in lower case
@@ -40,7 +41,7 @@ type life struct {
 
 // spoken is a call with what came of it.
 type spoken struct {
-	hnssim.Call
+	hnsfault.Call
 	at time.Time
 }
 
@@ -56,7 +57,7 @@ const lookTakes = time.Millisecond
 func newLife(t tester, sc *scenario) *life {
 	l := &life{
 		t: t, sc: sc, now: began, todo: newOutstanding(newMemo()),
-		sim: hnssim.New(hnssim.Options{Network: sc.cni.Network.Name, Foreign: sc.cni.Endpoint}), gaps: newGaps(), warned: map[string]bool{},
+		sim: hnsfault.New(hnsfault.Options{Network: sc.cni.Network.Name, Foreign: sc.cni.Endpoint}), gaps: newGaps(), warned: map[string]bool{},
 	}
 	// A node without any endpoint is not settled.
 	require.NoError(t, l.sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep-0", Addrs: []netip.Addr{netip.MustParseAddr("10.255.0.1")}}))
@@ -72,7 +73,7 @@ func (l *life) start() {
 }
 
 // process returns a dataplane that knows nothing.
-func (l *life) process(sim *hnssim.Sim) *dataplane.Dataplane {
+func (l *life) process(sim *hnsfault.Sim) *dataplane.Dataplane {
 	return dataplane.New(dataplane.Config{
 		Client: sim, Node: node, Now: func() time.Time { return l.now },
 		GracePeriod: l.sc.grace, MaxBatchedACLs: l.sc.batch,
@@ -80,14 +81,14 @@ func (l *life) process(sim *hnssim.Sim) *dataplane.Dataplane {
 }
 
 // become gives HNS a personality; the zero value lifts it.
-func (l *life) become(p hnssim.Personality) {
-	l.note("HNS is now: %v", p)
+func (l *life) become(p hnsfault.Personality) {
+	l.note("HNS is now: %+v", p)
 	l.sim.SetPersonality(p)
 	l.odd = p
 }
 
-func (l *life) onCall(c hnssim.Call, when hnssim.When) {
-	if when == hnssim.Before {
+func (l *life) onCall(c hnsfault.Call, when hnsfault.When) {
+	if when == hnsfault.Before {
 		return
 	}
 	l.calls = append(l.calls, spoken{c, l.now})
@@ -260,5 +261,5 @@ func (l *life) note(format string, args ...any) {
 // fail ends the history with everything that a reader needs.
 func (l *life) fail(format string, args ...any) {
 	l.t.Helper()
-	l.t.Fatalf("%s\n%v\n\nstory:\n%s\n\nHNS:\n%s", fmt.Sprintf(format, args...), l.odd, strings.Join(l.story, "\n"), l.sim.Dump())
+	l.t.Fatalf("%s\n%+v\n\nstory:\n%s\n\nHNS:\n%s", fmt.Sprintf(format, args...), l.odd, strings.Join(l.story, "\n"), l.sim.Dump())
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // owed returns the endpoints that a transaction writes after a call and that have nothing
@@ -67,12 +67,12 @@ func (r *replay) owedBut(call int, victim string) []string {
 }
 
 // onEndpoint reports whether a call writes rules.
-func onEndpoint(c hnssim.Call) bool { return c.Op == hns.OpACLAdd || c.Op == hns.OpACLUpdate }
+func onEndpoint(c hnsfault.Call) bool { return c.Op == hns.OpACLAdd || c.Op == hns.OpACLUpdate }
 
 // checkServed: the transaction that was disturbed is over.
 func (r *replay) checkServed() {
 	for _, id := range r.disturb.owed {
-		if !slices.ContainsFunc(r.calls[r.disturb.call:], func(c hnssim.Call) bool { return onEndpoint(c) && c.Target == id }) {
+		if !slices.ContainsFunc(r.calls[r.disturb.call:], func(c hnsfault.Call) bool { return onEndpoint(c) && c.Target == id }) {
 			r.fail("endpoint %s, which has nothing to do with it, was not served in the same transaction", id)
 		}
 	}
@@ -80,10 +80,10 @@ func (r *replay) checkServed() {
 
 // stick makes HNS refuse a call and all later ones of its kind: writes to that endpoint, or
 // writes of sets.
-func (r *replay) stick(c hnssim.Call) {
+func (r *replay) stick(c hnsfault.Call) {
 	r.stuckOn = c.Target
-	r.refuse = hnssim.Fault{Mode: hnssim.Refuse}
-	r.stuck = func(o hnssim.Call) bool {
+	r.refuse = hnsfault.Fault{Mode: hnsfault.Refuse}
+	r.stuck = func(o hnsfault.Call) bool {
 		if onEndpoint(c) {
 			return onEndpoint(o) && o.Target == c.Target
 		}
@@ -94,11 +94,11 @@ func (r *replay) stick(c hnssim.Call) {
 
 // stickSet makes HNS refuse every later request that writes one set; the rest of the
 // request is valid.
-func stickSet(class error, code uint32) func(*replay, hnssim.Call) {
-	return func(r *replay, c hnssim.Call) {
+func stickSet(class error, code uint32) func(*replay, hnsfault.Call) {
+	return func(r *replay, c hnsfault.Call) {
 		victim := r.disturb.victim
-		r.refuse = hnssim.Fault{Mode: hnssim.Refuse, Err: class, Code: code}
-		r.stuck = func(o hnssim.Call) bool {
+		r.refuse = hnsfault.Fault{Mode: hnsfault.Refuse, Err: class, Code: code}
+		r.stuck = func(o hnsfault.Call) bool {
 			return slices.ContainsFunc(o.Sets, func(s hns.SetPolicy) bool { return s.Name == victim })
 		}
 		r.refused = true
@@ -107,7 +107,7 @@ func stickSet(class error, code uint32) func(*replay, hnssim.Call) {
 }
 
 // hold refuses a call of the kind that is refused for good.
-func (r *replay) hold(c hnssim.Call) {
+func (r *replay) hold(c hnsfault.Call) {
 	if r.stuck != nil && r.stuck(c) {
 		f := r.refuse
 		f.Op, f.Target = c.Op, c.Target

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // What is asked of a history on a personality.
@@ -54,26 +54,26 @@ func TestPersonalities(t *testing.T) {
 }
 
 // drawOdd draws a personality, one in four of which only spells.
-func drawOdd(t *rapid.T) hnssim.Personality {
+func drawOdd(t *rapid.T) hnsfault.Personality {
 	seed := rapid.Uint64Range(1, 1<<20).Draw(t, "personality") * 0x9E3779B9 // small ones are drawn often
-	p := hnssim.DrawPersonality(seed)
+	p := hnsfault.DrawPersonality(seed)
 	p.Latency = 0 // no call takes time here
 	if rapid.IntRange(0, 3).Draw(t, "only spelling") == 0 {
-		p = hnssim.Personality{Seed: seed, Spelling: p.Spelling}
+		p = hnsfault.Personality{Seed: seed, Spelling: p.Spelling}
 	}
 	return p
 }
 
 // harmless reports whether HNS only spells in its own way.
 func (l *life) harmless() bool {
-	return len(l.odd.Codes)+len(l.odd.Refuses) == 0 && l.odd.Endpoints == (hnssim.EndpointHabits{}) && !l.whimsical()
+	return len(l.odd.Codes)+len(l.odd.Refuses) == 0 && l.odd.Endpoints == (hnsfault.EndpointHabits{}) && !l.whimsical()
 }
 
 // whimsical reports whether HNS goes back on its word now and then.
 func (l *life) whimsical() bool { return l.odd.Half.Times+l.odd.Ignored.Times > 0 }
 
 // play plays the history. The personality comes at some time of its start.
-func (l *life) play(t *rapid.T, p hnssim.Personality) {
+func (l *life) play(t *rapid.T, p hnsfault.Personality) {
 	from := rapid.IntRange(0, len(l.sc.given)).Draw(t, "from")
 	for i, s := range slices.Concat(l.sc.given, l.sc.steps) {
 		if i == from {
@@ -217,7 +217,7 @@ func (l *life) checkLifted() {
 			}
 		}
 	}
-	l.become(hnssim.Personality{})
+	l.become(hnsfault.Personality{})
 	l.live(settled)
 	f := l.fresh()
 	if d := l.differs(f); d != "" {

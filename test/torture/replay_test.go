@@ -14,8 +14,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/hnstest"
-	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // tester is what *testing.T and *rapid.T have in common.
@@ -31,18 +31,18 @@ type tester interface {
 type replay struct {
 	t     tester
 	sc    *scenario
-	sim   *hnssim.Sim
+	sim   *hnsfault.Sim
 	dp    *dataplane.Dataplane
 	now   time.Time
 	todo  *outstanding
 	watch watch
 
-	began   bool          // past the given part: calls count
-	calls   []hnssim.Call // since then
-	applies []int         // the transactions that made them
-	applied int           // transactions
-	played  int           // of these, until the scenario's last step was done
-	disturb *disturbance  // nil: nothing disturbs
+	began   bool            // past the given part: calls count
+	calls   []hnsfault.Call // since then
+	applies []int           // the transactions that made them
+	applied int             // transactions
+	played  int             // of these, until the scenario's last step was done
+	disturb *disturbance    // nil: nothing disturbs
 	fired   bool
 	served  bool // the transaction in which it fired is over
 	kills   int
@@ -52,11 +52,11 @@ type replay struct {
 	foreign []string               // endpoints that got a foreign rule
 	looked  *dataplane.Observation // and not told yet
 	looking bool
-	whole   bool                   // a round of the reconciler that began with nothing pending
-	stuck   func(hnssim.Call) bool // what is refused for good; nil: nothing
-	stuckOn string                 // an endpoint, or none
-	refuse  hnssim.Fault           // how
-	refused bool                   // HNS refused content: what needs it is left out, and closed
+	whole   bool                     // a round of the reconciler that began with nothing pending
+	stuck   func(hnsfault.Call) bool // what is refused for good; nil: nothing
+	stuckOn string                   // an endpoint, or none
+	refuse  hnsfault.Fault           // how
+	refused bool                     // HNS refused content: what needs it is left out, and closed
 	report  state.Report
 	story   []string
 }
@@ -64,7 +64,7 @@ type replay struct {
 func newReplay(t tester, sc *scenario, d *disturbance) *replay {
 	r := &replay{
 		t: t, sc: sc, disturb: d, now: began, todo: newOutstanding(sc.memo),
-		sim: hnssim.New(hnssim.Options{Network: sc.cni.Network.Name, Foreign: sc.cni.Endpoint}),
+		sim: hnsfault.New(hnsfault.Options{Network: sc.cni.Network.Name, Foreign: sc.cni.Endpoint}),
 	}
 	r.watch = newWatch()
 	r.start()
@@ -163,7 +163,7 @@ func (r *replay) alone(s step) {
 	case observe:
 		r.observe()
 	case look:
-		r.look(hnssim.Call{})
+		r.look(hnsfault.Call{})
 	case tell:
 		r.tell()
 	case restart:
@@ -334,7 +334,7 @@ func (r *replay) checkQuiet() {
 }
 
 // writes counts the writes of the node so far.
-func writes(sim *hnssim.Sim) int {
+func writes(sim *hnsfault.Sim) int {
 	n := 0
 	for op, count := range sim.Counts() {
 		if isWrite(op) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
@@ -27,7 +28,7 @@ type fair struct {
 // fresh returns what a fresh process makes of the node. The endpoints are those that
 // are there, with what others have on them.
 func (l *life) fresh() fair {
-	sim := hnssim.New(hnssim.Options{})
+	sim := hnsfault.New(hnsfault.Options{})
 	for _, e := range l.sim.Endpoints() {
 		_, foreign := hns.Endpoint{Policies: e.Policies}.Split()
 		require.NoError(l.t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: e.ID, Addrs: e.Addrs, Policies: append([]hns.EndpointPolicy{}, foreign...)}))
@@ -52,9 +53,9 @@ func (l *life) fresh() fair {
 // own, what names such a set, and the whole of an endpoint.
 func (l *life) fairly() fair {
 	f := l.fresh()
-	strict := hnssim.Personality{Seed: l.odd.Seed, Refuses: l.odd.Refuses}
-	sim := hnssim.New(hnssim.Options{})
-	scarce := slices.ContainsFunc(strict.Refuses, func(r hnssim.Refusal) bool { return r.What == hnssim.SetCount && len(f.sets) > r.N })
+	strict := hnsfault.Personality{Seed: l.odd.Seed, Refuses: l.odd.Refuses}
+	sim := hnsfault.New(hnsfault.Options{})
+	scarce := slices.ContainsFunc(strict.Refuses, func(r hnsfault.Refusal) bool { return r.What == hnsfault.SetCount && len(f.sets) > r.N })
 	for _, kind := range []hns.SetType{hns.IPSet, hns.NestedIPSet} {
 		for _, s := range f.sets {
 			if s.Type != kind {
@@ -63,7 +64,7 @@ func (l *life) fairly() fair {
 			sim.SetPersonality(strict)
 			err := sim.ModifySets(l.t.Context(), hns.Add, []hns.SetPolicy{s})
 			f.refused[s.ID] = err != nil || scarce || slices.ContainsFunc(s.Values, func(v string) bool { return f.refused[v] })
-			sim.SetPersonality(hnssim.Personality{})
+			sim.SetPersonality(hnsfault.Personality{})
 			require.NoError(l.t, sim.PutSet(s))
 		}
 	}

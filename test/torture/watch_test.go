@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
@@ -67,7 +68,7 @@ func (d *damage) hides(id string, dir hns.Direction, ours []hns.ACL, sets []hns.
 }
 
 // reached remembers the node as it is when everything is programmed.
-func (w *watch) reached(sim *hnssim.Sim, c oracle.Cluster) {
+func (w *watch) reached(sim *hnsfault.Sim, c oracle.Cluster) {
 	clear(w.before)
 	clear(w.right)
 	for _, e := range sim.Endpoints() {

@@ -51,7 +51,7 @@ func readPolicy(p hns.EndpointPolicy, find lookup) (policy, *refused) {
 		return policy{}, refusal
 	}
 	if a.Ours() {
-		return policy{read: normalised(r.ACL), rule: r}, nil
+		return policy{read: ReadBack(r.ACL), rule: r}, nil
 	}
 	return policy{read: p, rule: r}, nil
 }
@@ -185,8 +185,8 @@ type readBack struct {
 	Type            string
 }
 
-// normalised returns the policy as HNS reads it back.
-func normalised(a hns.ACL) hns.EndpointPolicy {
+// ReadBack returns the policy of a rule as HNS shows it.
+func ReadBack(a hns.ACL) hns.EndpointPolicy {
 	shown := readBack{
 		Action: a.Action, Direction: a.Direction, ID: a.ID,
 		LocalAddresses: a.LocalAddresses, LocalPorts: a.LocalPorts,

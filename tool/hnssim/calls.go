@@ -5,60 +5,48 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/tool/hnssim/dllcalls"
 )
 
 // Call is one request of the client.
 type Call struct {
-	Seq      int    // from 1, also across ResetCalls
 	Op       string // "SetPolicy/Add", "ACL/Update", "Endpoint/Get" and so on
 	Target   string // the endpoint's ID, or the network's name
 	Sets     []hns.SetPolicy
-	ACLs     []hns.ACL            // ACL/Add: all; ACL/Update: ours, canonical
-	Policies []hns.EndpointPolicy // ACL/Update: all
+	ACLs     []hns.ACL            // of ACL/Add
+	Policies []hns.EndpointPolicy // of ACL/Update: all
 	Bytes    int                  // of the request's content, without escapes
-	DLLCalls int                  // calls of the DLLs that the real adapter makes for it
-	Err      error                // nil in a Before hook
 }
 
-// When says on which side of a call a hook runs.
-type When uint8
-
-// The sides.
-const (
-	Before When = iota
-	After
-)
-
-// OnCall has hook run on both sides of every call of the client, on the
-// caller's goroutine and without any lock, so that it may use the Sim or
-// whoever made the call. nil takes the hook away.
-func (s *Sim) OnCall(hook func(c Call, when When)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.hook = hook
+// Hooks let a caller see the requests of the client, answer them in another way
+// than the simulator does, and see what they change. The zero value has none.
+type Hooks struct {
+	// Call runs in place of every request, on the goroutine that makes it and
+	// without any lock. It returns the error of the request. do carries out a
+	// request, which may differ from c in everything but its Op; check returns the
+	// error of do, and changes nothing. Call must not change the slices of c.
+	Call func(ctx context.Context, c Call, check, do func(Call) error) error
+	// Wrote runs after each change, with the Sim locked. op is that of the request,
+	// or the name of the method that another program of the node stands for.
+	Wrote func(op, target string, trace Tracer)
+	// TakesRules reports whether an endpoint in a state takes rules; nil: attached
+	// endpoints do. It runs with the Sim locked.
+	TakesRules func(EndpointState) bool
 }
 
-// Calls returns the calls since the last ResetCalls, in the order in which they
-// began; of very many, the last ones, and with Options.CountOnly none.
-func (s *Sim) Calls() []Call {
+// SetHooks replaces the hooks.
+func (s *Sim) SetHooks(h Hooks) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make([]Call, len(s.log.calls))
-	for i, c := range s.log.calls {
-		out[i] = c.clone()
-	}
-	return out
+	s.hooks = h
 }
 
 // Counts returns the number of calls since the last ResetCalls, by Op.
 func (s *Sim) Counts() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return maps.Clone(s.log.counts)
+	return maps.Clone(s.counts)
 }
 
 // Written returns the bytes of the content of all requests since the last ResetCalls: reads
@@ -66,97 +54,60 @@ func (s *Sim) Counts() map[string]int {
 func (s *Sim) Written() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.log.written
+	return s.written
 }
 
-// ResetCalls forgets the calls so far.
+// ResetCalls sets what Counts and Written return to nothing.
 func (s *Sim) ResetCalls() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.log = callLog{countOnly: s.log.countOnly, seq: s.log.seq, counts: map[string]int{}}
+	clear(s.counts)
+	s.written = 0
 }
 
-// callLog remembers calls.
-type callLog struct {
-	countOnly bool
-	seq       int
-	calls     []*Call
-	bytes     int // of calls
-	written   int // bytes of the content of all requests
-	counts    map[string]int
-	dll       int // calls of the DLLs
-}
-
-// What the log keeps at most. A simulated node may run for days.
-const (
-	maxLogBytes = 64 << 20
-	maxLogCalls = 100_000
-)
-
-// add numbers a call and remembers it.
-func (l *callLog) add(c *Call) {
-	l.seq++
-	c.Seq = l.seq
-	l.counts[c.Op]++
-	l.dll += c.DLLCalls
-	l.written += c.Bytes
-	if l.countOnly {
-		return
-	}
-	l.calls = append(l.calls, c)
-	l.bytes += c.Bytes
-	drop := 0
-	for len(l.calls)-drop > maxLogCalls || l.bytes > maxLogBytes {
-		l.bytes -= l.calls[drop].Bytes
-		drop++
-	}
-	l.calls = l.calls[drop:]
-}
-
-// call runs one request of the client. do runs with s.mu held; with half it
-// does the first half of the request only.
-func (s *Sim) call(ctx context.Context, c *Call, do func(half bool) error) error {
-	if err := broken(ctx, c); err != nil {
+// call runs one request of the client. do runs with s.mu held; when dry, it
+// checks the request and changes nothing.
+func (s *Sim) call(ctx context.Context, c Call, do func(c Call, dry bool) error) error {
+	if err := c.Broken(ctx); err != nil {
 		return err
 	}
 	c.Bytes = c.size()
 	s.mu.Lock()
-	c.DLLCalls = s.price(c)
-	s.log.add(c)
+	s.counts[c.Op]++
+	s.written += c.Bytes
+	hook := s.hooks.Call
 	s.mu.Unlock()
-	dllcalls.Count(ctx, c.DLLCalls)
-	s.runHook(c, Before)
-	err := s.perform(ctx, c, do)
-	s.mu.Lock()
-	c.Err = err
-	s.mu.Unlock()
-	s.runHook(c, After)
-	return err
-}
-
-// runHook runs the hook, if there is one, on a copy of the call.
-func (s *Sim) runHook(c *Call, when When) {
-	s.mu.Lock()
-	hook := s.hook
-	if hook == nil {
-		s.mu.Unlock()
-		return
+	locked := func(dry bool) func(Call) error {
+		return func(c Call) error {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return do(c, dry)
+		}
 	}
-	shown := c.clone()
-	s.mu.Unlock()
-	hook(shown, when)
+	if hook == nil {
+		return locked(false)(c)
+	}
+	return hook(ctx, c, locked(true), locked(false))
 }
 
-// broken returns the error of a call whose caller does not wait any more.
-func broken(ctx context.Context, c *Call) error {
+// wrote runs the hook after a change; s.mu must be held since before it.
+func (s *Sim) wrote(op, target string) {
+	if s.hooks.Wrote != nil {
+		s.hooks.Wrote(op, target, s.trace)
+	}
+}
+
+// Broken returns the error of a call whose caller does not wait any more, else nil.
+func (c Call) Broken(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
 	}
-	return c.fail(fmt.Errorf("%w: %w", hns.ErrUnavailable, context.Cause(ctx)))
+	return c.Fail(fmt.Errorf("%w: %w", hns.ErrUnavailable, context.Cause(ctx)))
 }
 
-// fail returns the error of a call that did not fail by a refusal.
-func (c *Call) fail(err error) error {
+// Fail returns err as the error of a call that HNS did not refuse: an
+// *hns.OpError that names the object of the call. One that is given is returned.
+func (c Call) Fail(err error) error {
 	var op *hns.OpError
 	if errors.As(err, &op) {
 		return err
@@ -177,22 +128,8 @@ func (c *Call) fail(err error) error {
 	return &hns.OpError{Op: c.Op, Kind: kind, ID: id, Err: err}
 }
 
-// clone returns a copy that shares no slice, with everything filled in.
-func (c *Call) clone() Call {
-	out := *c
-	if c.Sets != nil {
-		out.Sets = cloneSets(c.Sets)
-	}
-	out.ACLs = slices.Clone(c.ACLs)
-	if c.Policies != nil {
-		out.Policies = clonePolicies(c.Policies)
-		out.ACLs, _ = hns.Endpoint{Policies: out.Policies}.Split()
-	}
-	return out
-}
-
 // size returns the bytes of the request's content.
-func (c *Call) size() int {
+func (c Call) size() int {
 	n := 0
 	for _, p := range c.Sets {
 		n += len(`{"Type":"SetPolicy","Settings":{"Id":"","Name":"","PolicyType":"","Values":""}},`)

@@ -7,19 +7,19 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/cnis"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/test/hnstest/onsim"
-	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 func TestContract(t *testing.T) {
 	report := hnstest.Run(t, func(*testing.T) (hns.Client, hnstest.Fixture) {
-		sim := hnssim.New(hnssim.Options{})
+		sim := hnsfault.New(hnsfault.Options{})
 		return sim, &onsim.CNI{Sim: sim}
 	})
 	require.Empty(t, report.Skipped)
 	t.Run("on one network", func(t *testing.T) {
-		sim := hnssim.New(hnssim.Options{})
+		sim := hnsfault.New(hnsfault.Options{})
 		fixture := &onsim.CNI{Sim: sim}
 		empty := sim.Dump()
 		hnstest.Run(t, func(*testing.T) (hns.Client, hnstest.Fixture) { return sim, fixture })
@@ -27,9 +27,9 @@ func TestContract(t *testing.T) {
 	})
 	t.Run("odd where it does not matter", func(t *testing.T) {
 		hnstest.Run(t, func(*testing.T) (hns.Client, hnstest.Fixture) {
-			sim := hnssim.New(hnssim.Options{Personality: hnssim.Personality{
-				Spelling:  hnssim.Spelling{Extra: true, NoProtocol: true},
-				Endpoints: hnssim.EndpointHabits{Others: true},
+			sim := hnsfault.New(hnsfault.Options{Personality: hnsfault.Personality{
+				Spelling:  hnsfault.Spelling{Extra: true, NoProtocol: true},
+				Endpoints: hnsfault.EndpointHabits{Others: true},
 			}})
 			return sim, &onsim.CNI{Sim: sim}
 		})
@@ -37,18 +37,18 @@ func TestContract(t *testing.T) {
 	for _, c := range cnis.All() {
 		t.Run(c.Name, func(t *testing.T) {
 			hnstest.Run(t, func(*testing.T) (hns.Client, hnstest.Fixture) {
-				sim := hnssim.New(hnssim.Options{Network: c.Network.Name})
+				sim := hnsfault.New(hnsfault.Options{Network: c.Network.Name})
 				return sim, &onsim.CNI{Sim: sim, Policies: c.Endpoint}
 			})
 		})
 	}
 	t.Run("after a personality was lifted", func(t *testing.T) {
 		for seed := range uint64(10) {
-			sim := hnssim.New(hnssim.Options{Personality: hnssim.DrawPersonality(seed)})
+			sim := hnsfault.New(hnsfault.Options{Personality: hnsfault.DrawPersonality(seed)})
 			fixture := &onsim.CNI{Sim: sim}
 			_, err := fixture.CreateEndpoint(t, hnstest.Endpoint{})
 			require.NoError(t, err)
-			sim.SetPersonality(hnssim.Personality{})
+			sim.SetPersonality(hnsfault.Personality{})
 			hnstest.Run(t, func(*testing.T) (hns.Client, hnstest.Fixture) { return sim, fixture })
 		}
 	})

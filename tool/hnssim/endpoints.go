@@ -67,7 +67,6 @@ type endpoint struct {
 	remote   bool
 	network  string
 	policies []policy // changed by setPolicies only
-	twin     string   // GUID of another one that goes with it, or empty
 }
 
 // setPolicies replaces the policies and moves the references to sets along.
@@ -110,7 +109,7 @@ func (s *Sim) CreateEndpoint(n NewEndpoint) error {
 	}
 	policies := n.Policies
 	if policies == nil {
-		policies = s.defaults()
+		policies = s.foreign
 	}
 	switch {
 	case n.ID == "":
@@ -126,7 +125,6 @@ func (s *Sim) CreateEndpoint(n NewEndpoint) error {
 	}
 	e.setPolicies(next)
 	s.endpoints[n.ID] = e
-	s.born(e)
 	s.wrote("CreateEndpoint", n.ID)
 	return nil
 }
@@ -134,12 +132,8 @@ func (s *Sim) CreateEndpoint(n NewEndpoint) error {
 // DeleteEndpoint deletes an endpoint with its policies.
 func (s *Sim) DeleteEndpoint(id string) error {
 	return s.change("DeleteEndpoint", id, func(e *endpoint) *refused {
-		for _, gone := range []*endpoint{e, s.endpoints[e.twin]} {
-			if gone != nil {
-				gone.setPolicies(nil)
-				delete(s.endpoints, gone.id)
-			}
-		}
+		e.setPolicies(nil)
+		delete(s.endpoints, e.id)
 		return nil
 	})
 }
@@ -148,9 +142,6 @@ func (s *Sim) DeleteEndpoint(id string) error {
 func (s *Sim) SetState(id string, state EndpointState) error {
 	return s.change("SetState", id, func(e *endpoint) *refused {
 		e.state = state
-		if twin := s.endpoints[e.twin]; twin != nil {
-			twin.state = state
-		}
 		return nil
 	})
 }
@@ -239,10 +230,10 @@ func (s *Sim) NewEndpointIDs(ctx context.Context) ([]string, error) {
 
 func (s *Sim) enumerate(ctx context.Context, op string, in func(EndpointState) bool) ([]string, error) {
 	var out []string
-	err := s.call(ctx, &Call{Op: op, Target: s.network}, func(bool) error {
-		for _, e := range s.enumerated() {
-			if in(e.state) && (e.network == s.network || s.odd != nil && s.odd.Endpoints.Others) {
-				out = append(out, s.odd.guid(e.id))
+	err := s.call(ctx, Call{Op: op, Target: s.network}, func(Call, bool) error {
+		for _, id := range slices.Sorted(maps.Keys(s.endpoints)) {
+			if e := s.endpoints[id]; in(e.state) && e.network == s.network {
+				out = append(out, id)
 			}
 		}
 		return nil
@@ -266,20 +257,15 @@ func (s *Sim) QueryEndpoint(ctx context.Context, id string) (hns.Endpoint, error
 
 func (s *Sim) get(ctx context.Context, id string, any bool) (hns.Endpoint, error) {
 	var out hns.Endpoint
-	c := &Call{Op: hns.OpEndpointGet, Target: s.target(id)}
-	err := s.call(ctx, c, func(bool) error {
-		e := s.find(id)
-		if e == nil {
-			return s.coded(endpointMissing.of(id)).in(hns.OpEndpointGet, id)
-		}
-		err := s.unread(c, e)
+	err := s.call(ctx, Call{Op: hns.OpEndpointGet, Target: id}, func(c Call, _ bool) error {
+		e := s.endpoints[c.Target]
 		switch {
-		case err != nil:
-			return err
+		case e == nil:
+			return endpointMissing.of(id).in(hns.OpEndpointGet, id)
 		case !any && (e.remote || e.network != s.network):
 			return &hns.OpError{Op: hns.OpEndpointGet, Kind: hns.KindEndpoint, ID: id, Err: hns.ErrElsewhere}
 		}
-		out = s.shown(e)
+		out = hns.Endpoint{ID: e.id, Addrs: slices.Clone(e.addrs), Netns: e.netns, Policies: e.read()}
 		return nil
 	})
 	if err != nil {
@@ -290,64 +276,56 @@ func (s *Sim) get(ctx context.Context, id string, any bool) (hns.Endpoint, error
 
 // AddACLs implements hns.Client.
 func (s *Sim) AddACLs(ctx context.Context, id string, acls []hns.ACL) error {
-	acls = slices.Clone(acls)
-	c := &Call{Op: hns.OpACLAdd, Target: s.target(id), ACLs: acls}
-	return s.call(ctx, c, func(half bool) error {
-		e, r := s.writable(id)
-		if r == nil && len(acls) == 0 {
+	return s.call(ctx, Call{Op: hns.OpACLAdd, Target: id, ACLs: slices.Clone(acls)}, func(c Call, dry bool) error {
+		e, r := s.writable(c.Target)
+		if r == nil && len(c.ACLs) == 0 {
 			r = emptyRequest.of(string(hns.Add))
 		}
-		added := make([]policy, len(acls))
-		for i, a := range s.plainRules(acls) {
+		added := make([]policy, len(c.ACLs))
+		for i, a := range c.ACLs {
 			if r != nil {
 				break
 			}
 			added[i], r = s.readACL(e, a)
 		}
-		if r == nil {
-			r = s.mindsRules(nil, slices.Concat(e.policies, added), len(e.policies), c.Bytes)
-		}
 		if r != nil {
-			return s.coded(r).inACLs(hns.OpACLAdd, id, acls)
+			return r.inACLs(hns.OpACLAdd, c.Target, c.ACLs)
 		}
-		if half {
-			added = added[:len(added)/2]
+		if !dry {
+			e.setPolicies(slices.Concat(e.policies, added))
+			s.wrote(hns.OpACLAdd, c.Target)
 		}
-		e.setPolicies(slices.Concat(e.policies, added))
-		s.wrote(hns.OpACLAdd, id)
 		return nil
 	})
 }
 
 // ReplacePolicies implements hns.Client.
 func (s *Sim) ReplacePolicies(ctx context.Context, id string, policies []hns.EndpointPolicy) error {
-	policies = clonePolicies(policies)
-	c := &Call{Op: hns.OpACLUpdate, Target: s.target(id), Policies: policies}
-	return s.call(ctx, c, func(half bool) error {
-		e, r := s.writable(id)
+	c := Call{Op: hns.OpACLUpdate, Target: id, Policies: clonePolicies(policies)}
+	return s.call(ctx, c, func(c Call, dry bool) error {
+		e, r := s.writable(c.Target)
 		var next []policy
 		if r == nil {
-			next, r = s.readPolicies(e, s.plainPolicies(e, policies))
-		}
-		if r == nil {
-			r = s.mindsRules(policies, next, 0, c.Bytes)
+			next, r = s.readPolicies(e, c.Policies)
 		}
 		if r != nil {
-			ours, _ := hns.Endpoint{Policies: policies}.Split()
-			return s.coded(r).inACLs(hns.OpACLUpdate, id, ours)
+			ours, _ := hns.Endpoint{Policies: c.Policies}.Split()
+			return r.inACLs(hns.OpACLUpdate, c.Target, ours)
 		}
-		if half {
-			next = next[:len(next)/2]
+		if !dry {
+			e.setPolicies(next)
+			s.wrote(hns.OpACLUpdate, c.Target)
 		}
-		e.setPolicies(next)
-		s.wrote(hns.OpACLUpdate, id)
 		return nil
 	})
 }
 
+// Hold implements hns.Client. The simulator has no handles.
+func (s *Sim) Hold(context.Context, string) func() { return func() {} }
+
 // writable finds the endpoint of a write; s.mu must be held.
 func (s *Sim) writable(id string) (*endpoint, *refused) {
-	e := s.find(id)
+	e := s.endpoints[id]
 	switch {
 	case e == nil:
 		return nil, endpointMissing.of(id)
@@ -361,7 +339,10 @@ func (s *Sim) writable(id string) (*endpoint, *refused) {
 
 // takesRules reports whether the state of an endpoint lets it have rules; s.mu must be held.
 func (s *Sim) takesRules(e *endpoint) bool {
-	return e.state.attached() || e.state == Created && s.odd != nil && s.odd.Endpoints.Early
+	if s.hooks.TakesRules != nil {
+		return s.hooks.TakesRules(e.state)
+	}
+	return e.state.attached()
 }
 
 // readPolicies checks policies for an endpoint; s.mu must be held. The result
@@ -391,7 +372,7 @@ func (s *Sim) lookup(e *endpoint) lookup {
 // inACLs returns the error of a write of ACLs to an endpoint.
 func (r *refused) inACLs(op, endpoint string, acls []hns.ACL) error {
 	var ids []string
-	switch r.kind(op) {
+	switch refusals[r.reason].kind {
 	case hns.KindSet:
 		for _, a := range acls {
 			ids = append(ids, a.SetIDs()...)

@@ -1,7 +1,6 @@
 package hnssim
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -43,7 +42,6 @@ const (
 	memberMissing
 	memberNested
 	memberSelf
-	setRejected
 
 	endpointMissing
 	endpointNotAttached
@@ -65,7 +63,6 @@ const (
 	mixedAddresses
 	tooManyAddresses
 	aclSetMissing
-	aclRejected
 )
 
 // refusal says how HNS puts a reason.
@@ -96,7 +93,6 @@ var refusals = map[reason]refusal{
 	memberMissing:  {hns.ErrNotFound, codePolicyNotFound, hns.KindSet, "a member that is not there"},
 	memberNested:   {hns.ErrInvalid, codeInvalidPolicy, hns.KindSet, "a member that is itself nested"},
 	memberSelf:     {hns.ErrInvalid, codeInvalidPolicy, hns.KindSet, "a set that contains itself"},
-	setRejected:    {hns.ErrInvalid, codeInvalidPolicy, hns.KindSet, "content that this node refuses"},
 
 	endpointMissing:     {hns.ErrNotFound, codeEndpointNotFound, hns.KindEndpoint, "no such endpoint"},
 	endpointNotAttached: {hns.ErrInvalid, codeInvalidEndpoint, hns.KindEndpoint, "the endpoint is not attached"},
@@ -118,7 +114,6 @@ var refusals = map[reason]refusal{
 	mixedAddresses:        {hns.ErrInvalid, codeInvalidPolicy, hns.KindACL, "literals and sets in one field"},
 	tooManyAddresses:      {hns.ErrInvalid, codeInvalidPolicy, hns.KindACL, "too many addresses"},
 	aclSetMissing:         {hns.ErrNotFound, codePolicyNotFound, hns.KindSet, "a rule names a set that is not there"},
-	aclRejected:           {hns.ErrInvalid, codeInvalidPolicy, hns.KindACL, "content that this node refuses"},
 }
 
 // of returns the refusal for this reason; what is the culprit.
@@ -128,16 +123,15 @@ func (r reason) of(what string) *refused { return &refused{reason: r, what: what
 type refused struct {
 	reason reason
 	what   string
-	code   uint32 // 0: that of the reason
 }
 
 // Error implements error.
 func (r *refused) Error() string {
-	return fmt.Sprintf("%v: %s: %s", r.class(), refusals[r.reason].text, r.what)
+	return fmt.Sprintf("%v: %s: %s", r.Unwrap(), refusals[r.reason].text, r.what)
 }
 
 // Unwrap returns the class.
-func (r *refused) Unwrap() error { return r.class() }
+func (r *refused) Unwrap() error { return refusals[r.reason].class }
 
 // in returns the error of the call op. HNS answers with a code and never says
 // which of several objects it means, so neither does the ID; the text does, for
@@ -149,5 +143,5 @@ func (r *refused) in(op string, ids ...string) error {
 	} else if len(ids) > 1 {
 		id = fmt.Sprintf("one of %d", len(ids))
 	}
-	return &hns.OpError{Op: op, Kind: r.kind(op), ID: id, Code: cmp.Or(r.code, refusals[r.reason].code), Err: r}
+	return &hns.OpError{Op: op, Kind: refusals[r.reason].kind, ID: id, Code: refusals[r.reason].code, Err: r}
 }

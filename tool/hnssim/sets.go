@@ -28,24 +28,18 @@ type content struct {
 
 // ModifySets implements hns.Client.
 func (s *Sim) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy) error {
-	sets = cloneSets(sets)
 	op := hns.OpSets(verb)
-	c := &Call{Op: op, Target: s.network, Sets: sets}
-	return s.call(ctx, c, func(half bool) error {
-		plain := s.plainSets(sets)
-		contents, r := s.checkSets(verb, plain)
-		if r == nil {
-			r = s.mindsSets(verb, plain, c.Bytes)
-		}
+	return s.call(ctx, Call{Op: op, Target: s.network, Sets: cloneSets(sets)}, func(c Call, dry bool) error {
+		contents, r := s.checkSets(verb, c.Sets)
 		if r != nil {
-			ids := make([]string, len(sets))
-			for i, p := range sets {
+			ids := make([]string, len(c.Sets))
+			for i, p := range c.Sets {
 				ids[i] = p.ID
 			}
-			return s.coded(r).in(op, ids...)
+			return r.in(op, ids...)
 		}
-		if half {
-			contents = contents[:len(contents)/2]
+		if dry {
+			return nil
 		}
 		for _, c := range contents {
 			if verb == hns.Remove {
@@ -152,9 +146,6 @@ func (s *Sim) checkSet(verb hns.Verb, p hns.SetPolicy) (content, *refused) {
 		c.spans, r = parseValues(p)
 	} else {
 		c.members, r = s.findMembers(p)
-	}
-	if r == nil && slices.ContainsFunc(s.rejectSet, func(match func(hns.SetPolicy) bool) bool { return match(cloneSet(p)) }) {
-		r = setRejected.of(p.Name)
 	}
 	return c, r
 }

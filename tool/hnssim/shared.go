@@ -48,7 +48,7 @@ func (s *Sim) readPolicy(e *endpoint, p hns.EndpointPolicy) (policy, *refused) {
 			remember(s.shared.texts, policyText{p.Type, string(p.Settings)}, found)
 		}
 	}
-	return found, s.unlessRejected(found)
+	return found, nil
 }
 
 // readACL checks a rule for an endpoint; s.mu must be held.
@@ -59,22 +59,13 @@ func (s *Sim) readACL(e *endpoint, a hns.ACL) (policy, *refused) {
 		if r != nil {
 			return policy{}, r
 		}
-		found = policy{read: normalised(read.ACL), rule: read}
+		found = policy{read: ReadBack(read.ACL), rule: read}
 		if s.shares(e) {
 			remember(s.shared.rules, a, found)
 		}
 	}
-	return found, s.unlessRejected(found)
+	return found, nil
 }
 
 // shares reports whether an endpoint sees the sets that shared policies name.
 func (s *Sim) shares(e *endpoint) bool { return e.network == s.network }
-
-// unlessRejected returns the refusal of a rule that RejectACL is set to refuse, else nil; s.mu
-// must be held.
-func (s *Sim) unlessRejected(p policy) *refused {
-	if p.rule != nil && s.rejected(p.rule.ACL) {
-		return aclRejected.of(p.rule.ACL.ID)
-	}
-	return nil
-}

@@ -1,10 +1,10 @@
 // Package hnssim is a strict simulator of the Windows Host Networking Service:
 // an hns.Client that refuses what HNS refuses and does silently what HNS does
-// silently, with fault points, hooks between calls, a text dump that can be
-// read back, and a packet tracer.
+// silently, with a packet tracer.
 //
 // Where HNS is undocumented the simulator takes the stricter reading: what
-// passes here should pass on Windows, not the other way round.
+// passes here should pass on Windows, not the other way round. It never fails
+// by itself; test/hnsfault makes it misbehave through Hooks.
 //
 // All methods are safe for concurrent use, and no slice is shared with callers.
 package hnssim
@@ -15,7 +15,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 )
@@ -29,13 +28,6 @@ type Options struct {
 	// Foreign are the policies that the CNI puts on every endpoint that is
 	// created without policies of its own; see DefaultForeign.
 	Foreign []hns.EndpointPolicy
-	// Now is the clock that transitions are stamped with, called with the Sim
-	// locked; nil: none.
-	Now func() time.Time
-	// Personality is how this HNS differs from the strict one; see SetPersonality.
-	Personality Personality
-	// CountOnly: calls are counted, and Calls has none.
-	CountOnly bool
 }
 
 // DefaultNetwork is the name of a network for which nobody gave one.
@@ -44,49 +36,37 @@ const DefaultNetwork = "azure"
 // networkID is the GUID of a network for which nobody gave one.
 const networkID = "5c1d0d2e-7a53-4d2b-9a60-0f6c9e0f1a11"
 
-// Sim is one simulated node. It implements hns.Client; its other methods are
-// the hand of everybody else on the node, or instruments for tests.
+// Sim is one simulated node. It implements hns.Client. Its other methods act as
+// the other programs of the node do, or show its state.
 type Sim struct {
 	network string
 	id      string // of the network
 	foreign []hns.EndpointPolicy
-	now     func() time.Time // may be nil
 
 	mu        sync.Mutex // guards everything below
 	sets      map[string]*set
 	names     map[string]*set // by Name: HNS matches existing sets by it
 	endpoints map[string]*endpoint
 	shared    shared
-	log       callLog
-	hook      func(Call, When)
-	faults    []*armedFault
-	rejectSet []func(hns.SetPolicy) bool
-	rejectACL []func(hns.ACL) bool
-	restarted chan struct{}   // closed and replaced at every restart
-	watch     *watch          // nil while nobody watches
-	held      map[string]bool // endpoints that a caller holds → a handle is open
-	odd       *odd            // nil without a personality
+	hooks     Hooks
+	counts    map[string]int // of calls, by Op
+	written   int            // bytes of the content of all requests
 }
 
 var _ hns.Client = (*Sim)(nil)
 
 // New returns a node with an empty network and no endpoints.
 func New(o Options) *Sim {
-	s := &Sim{
+	return &Sim{
 		network:   cmp.Or(o.Network, DefaultNetwork),
 		id:        cmp.Or(o.ID, networkID),
 		foreign:   clonePolicies(o.Foreign),
-		now:       o.Now,
 		sets:      map[string]*set{},
 		names:     map[string]*set{},
 		endpoints: map[string]*endpoint{},
 		shared:    newShared(),
-		log:       callLog{countOnly: o.CountOnly, counts: map[string]int{}},
-		restarted: make(chan struct{}),
-		held:      map[string]bool{},
+		counts:    map[string]int{},
 	}
-	s.setPersonality(o.Personality)
-	return s
 }
 
 // DefaultForeign returns what azure-cni puts on an endpoint, as HNS reads it
@@ -109,11 +89,8 @@ func DefaultForeign() []hns.EndpointPolicy {
 // Network implements hns.Client.
 func (s *Sim) Network(ctx context.Context) (hns.Network, error) {
 	var out hns.Network
-	err := s.call(ctx, &Call{Op: hns.OpNetworkGet, Target: s.network}, func(bool) error {
+	err := s.call(ctx, Call{Op: hns.OpNetworkGet, Target: s.network}, func(Call, bool) error {
 		out = hns.Network{ID: s.id, Name: s.network, Sets: s.setsLocked()}
-		if s.odd != nil {
-			out.Sets = s.odd.showSets(out.Sets)
-		}
 		return nil
 	})
 	if err != nil {
@@ -127,22 +104,6 @@ func (s *Sim) Sets() []hns.SetPolicy {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.setsLocked()
-}
-
-// Restart restarts the service: calls that hang break off. With lose, HNS comes
-// back without any set and without our ACLs, and without any other ACL that
-// names a set; what remains of the CNI's policies is plumbed again
-// (Windows-Containers#278, calico#5164).
-func (s *Sim) Restart(lose bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(s.restarted)
-	s.restarted = make(chan struct{})
-	if !lose {
-		return
-	}
-	s.lose(slices.Collect(maps.Values(s.sets)), hns.ACL.Ours)
-	s.wrote("Restart", s.network)
 }
 
 // setsLocked returns copies of all sets, sorted by name; s.mu must be held.

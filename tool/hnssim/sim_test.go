@@ -2,13 +2,10 @@ package hnssim
 
 import (
 	gocmp "cmp"
-	"fmt"
 	"net/netip"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -101,138 +98,11 @@ func TestStatesAndNetworksInAListing(t *testing.T) {
 	require.False(t, ok)
 }
 
-// TestNoAliasing spoils everything that goes in and comes out.
-func TestNoAliasing(t *testing.T) {
-	s := newTown(t)
-	s.OnCall(func(c Call, _ When) { spoil(c) })
-	values := []string{"10.0.0.1"}
-	require.NoError(t, s.PutSet(leaf("web", values...)))
-	foreign := []hns.EndpointPolicy{{Type: "OutBoundNAT", Settings: []byte(`{"a":1}`)}}
-	addrs := []netip.Addr{netip.MustParseAddr("10.0.0.8")}
-	require.NoError(t, s.SetPolicies("ep-1", foreign))
-	require.NoError(t, s.CreateEndpoint(NewEndpoint{ID: "ep-2", Addrs: addrs, Policies: foreign}))
-	acls := []hns.ACL{allow(nil)}
-	require.NoError(t, s.AddACLs(t.Context(), "ep-2", acls))
-	require.NoError(t, s.ReplacePolicies(t.Context(), "ep-2", append(foreign, hns.NewACLPolicy(acls[0]))))
-	sets := []hns.SetPolicy{leaf("new", "10.0.0.1")}
-	require.NoError(t, s.ModifySets(t.Context(), hns.Add, sets))
-	s.RejectSet(func(p hns.SetPolicy) bool { clear(p.Values); return false })
-	require.NoError(t, s.ModifySets(t.Context(), hns.Update, sets))
-	want, calls := s.Dump(), s.Calls()
-	require.Contains(t, want, "set new IPSET 10.0.0.1\n")
-
-	clear(values)
-	clear(foreign[0].Settings)
-	clear(addrs)
-	clear(acls)
-	clear(sets[0].Values)
-	clear(s.Sets()[0].Values)
-	view, _ := s.Endpoint("ep-2")
-	for _, e := range append(s.Endpoints(), view) {
-		clear(e.Addrs)
-		for _, p := range e.Policies {
-			clear(p.Settings)
-		}
+// TestSharedIsBounded: what is shared does not grow with what was ever written.
+func TestSharedIsBounded(t *testing.T) {
+	s := newShared()
+	for i := range 3 * maxShared {
+		remember(s.rules, hns.ACL{Priority: uint16(i), LocalPorts: string(rune(i))}, policy{})
+		require.LessOrEqual(t, len(s.rules), maxShared)
 	}
-	for _, c := range s.Calls() {
-		spoil(c)
-	}
-	p := Packet{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.8"), Protocol: 6, DstPort: 80}
-	v, err := s.Trace("ep-2", hns.In, p)
-	require.NoError(t, err)
-	clear(v.Matched)
-	counts := s.Counts()
-	clear(counts)
-
-	require.Equal(t, want, s.Dump())
-	require.Empty(t, cmp.Diff(calls, s.Calls()))
-	require.Equal(t, map[string]int{"ACL/Add": 1, "ACL/Update": 1, "SetPolicy/Add": 1, "SetPolicy/Update": 1}, s.Counts())
-	again, err := s.Trace("ep-2", hns.In, p)
-	require.NoError(t, err)
-	require.Equal(t, []hns.ACL{allow(nil)}, again.Matched)
-}
-
-func spoil(c Call) {
-	for _, p := range c.Sets {
-		clear(p.Values)
-	}
-	for _, p := range c.Policies {
-		clear(p.Settings)
-	}
-	clear(c.ACLs)
-}
-
-func TestRestart(t *testing.T) {
-	const before = `network azure
-set front IPSET
-set web IPSET 10.0.0.4
-endpoint ep-1 addrs=10.0.0.4
-  acl In 3000 Block azure-acl-npm-block-in
-  policy ACL {"Action":"Allow","Direction":"In","Priority":65500}
-  policy OutBoundNAT {"Exceptions":["10.0.0.0/8"]}
-endpoint ep-2 addrs=10.0.0.5 state=Detached
-`
-	s, err := ParseDump(before)
-	require.NoError(t, err)
-	require.NoError(t, s.AddACLs(t.Context(), "ep-1", []hns.ACL{allow(nil), allow(func(a *hns.ACL) { a.ID = "somebody-elses" })}))
-	full := s.Dump()
-	s.Restart(false)
-	require.Equal(t, full, s.Dump())
-
-	s.Restart(true)
-	require.Equal(t, `network azure
-endpoint ep-1 addrs=10.0.0.4
-  policy ACL {"Action":"Allow","Direction":"In","Priority":65500}
-  policy OutBoundNAT {"Exceptions":["10.0.0.0/8"]}
-endpoint ep-2 addrs=10.0.0.5 state=Detached
-`, s.Dump())
-
-	require.NoError(t, s.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{leaf("web")}), "its name is free again")
-	require.NoError(t, s.ModifySets(t.Context(), hns.Remove, []hns.SetPolicy{leaf("web")}), "nothing names it any more")
-}
-
-func TestRejectionsCanBeLifted(t *testing.T) {
-	s := newTown(t)
-	s.RejectSet(func(hns.SetPolicy) bool { return true })
-	s.RejectACL(func(hns.ACL) bool { return true })
-	require.ErrorIs(t, s.ModifySets(t.Context(), hns.Update, []hns.SetPolicy{leaf("web")}), hns.ErrInvalid)
-	require.ErrorIs(t, s.AddACLs(t.Context(), "ep-1", []hns.ACL{allow(nil)}), hns.ErrInvalid)
-	require.NoError(t, s.ModifySets(t.Context(), hns.Remove, []hns.SetPolicy{leaf("lonely")}), "what goes is not refused")
-	s.RejectSet(nil)
-	s.RejectACL(nil)
-	require.NoError(t, s.ModifySets(t.Context(), hns.Update, []hns.SetPolicy{leaf("web")}))
-	require.NoError(t, s.AddACLs(t.Context(), "ep-1", []hns.ACL{allow(nil)}))
-}
-
-// TestConcurrentUse is for the race detector; every caller has its own objects,
-// so that nothing may be refused.
-func TestConcurrentUse(t *testing.T) {
-	s := New(Options{Foreign: DefaultForeign()})
-	s.OnCall(func(Call, When) { s.Counts() })
-	var callers sync.WaitGroup
-	for i := range 8 {
-		callers.Go(func() {
-			set, id := leaf(fmt.Sprintf("set-%d", i)), fmt.Sprintf("ep-%d", i)
-			addr := netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})
-			for range 20 {
-				assert.NoError(t, s.CreateEndpoint(NewEndpoint{ID: id, Addrs: []netip.Addr{addr}}))
-				assert.NoError(t, s.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{set}))
-				assert.NoError(t, s.AddACLs(t.Context(), id, []hns.ACL{allow(func(a *hns.ACL) { a.LocalAddresses = set.ID })}))
-				_, err := s.Trace(id, hns.In, Packet{Src: addr, Dst: addr, Protocol: 6, DstPort: 80})
-				assert.NoError(t, err)
-				_, err = s.EndpointIDs(t.Context())
-				assert.NoError(t, err)
-				_, err = s.Network(t.Context())
-				assert.NoError(t, err)
-				s.Dump()
-				s.Calls()
-				s.ResetCalls()
-				assert.NoError(t, s.ReplacePolicies(t.Context(), id, nil))
-				assert.NoError(t, s.ModifySets(t.Context(), hns.Remove, []hns.SetPolicy{set}))
-				assert.NoError(t, s.DeleteEndpoint(id))
-			}
-		})
-	}
-	callers.Wait()
-	require.Equal(t, "network azure\n", s.Dump())
 }

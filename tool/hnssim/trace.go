@@ -14,6 +14,9 @@ type Packet = hns.Packet
 // Verdict says what the switch does with a packet.
 type Verdict = hns.Verdict
 
+// Tracer answers as Sim.Trace does.
+type Tracer func(endpoint string, dir hns.Direction, p Packet) (Verdict, error)
+
 // Trace says what happens to a packet at one endpoint in one direction:
 // hns.Decide over the endpoint's rules. It fails when there is no such endpoint,
 // when the packet is not the endpoint's, and for every rule whose effect is not
@@ -22,6 +25,14 @@ func (s *Sim) Trace(endpoint string, dir hns.Direction, p Packet) (Verdict, erro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.trace(endpoint, dir, p)
+}
+
+// Inspect runs f with the Sim locked, so that all answers of the tracer are of
+// the same moment. f must not call the Sim.
+func (s *Sim) Inspect(f func(Tracer)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(s.trace)
 }
 
 // trace is Trace with s.mu held.

@@ -93,7 +93,7 @@ items:
   metadata: {name: p2, labels: {a.b/c: "-"}}
 `
 	_, _, err := load(text)
-	var all *manifest.Errors
+	var all manifest.Errors
 	require.ErrorAs(t, err, &all)
 	var got []string
 	for l := range strings.Lines(err.Error()) {

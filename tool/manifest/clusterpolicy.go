@@ -9,8 +9,8 @@ import (
 // clusterKind is the kind of a ClusterNetworkPolicy.
 const clusterKind = "ClusterNetworkPolicy"
 
-// checkClusterSpec returns invalid selectors and networks, about which the CRD says little. It
-// masks the networks.
+// checkClusterSpec returns invalid selectors and networks, which the CRD may accept. It masks the
+// host bits of networks.
 func checkClusterSpec(spec *v1alpha2.ClusterNetworkPolicySpec, masked masking) field.ErrorList {
 	at := field.NewPath("spec")
 	errs := checkPods(spec.Subject.Namespaces, spec.Subject.Pods, at.Child("subject"))

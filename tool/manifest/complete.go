@@ -17,12 +17,11 @@ import (
 	"github.com/winnpm/winnpm/pkg/controllers"
 )
 
-// finish makes of what was read what a cluster would hold.
+// finish completes the objects to those that a cluster would hold.
 func (l *loader) finish(node string) (Objects, error) {
 	o := &l.objects
 	byName(o.Nodes)
 	slices.SortFunc(l.workloads, compareWorkloads)
-	l.makers()
 	if l.Change {
 		l.export()
 	} else if err := l.expand(node); err != nil {
@@ -38,22 +37,15 @@ func (l *loader) finish(node string) (Objects, error) {
 	byName(o.Namespaces)
 
 	for _, ns := range o.Namespaces {
-		identify("Namespace", ns)
-		completeNamespace(ns)
-	}
-	for _, n := range o.Nodes {
-		identify("Node", n)
-	}
-	for _, np := range o.Policies {
-		identify(namespacedKind, np)
-	}
-	for _, cnp := range o.ClusterPolicies {
-		identify(clusterKind, cnp)
+		if ns.Labels == nil {
+			ns.Labels = map[string]string{}
+		}
+		ns.Labels[corev1.LabelMetadataName] = ns.Name
+		ns.Status.Phase = cmp.Or(ns.Status.Phase, corev1.NamespaceActive)
 	}
 	hosts := internalIPs(o.Nodes)
 	addrs := NewAddresses(*o)
 	for _, pod := range o.Pods {
-		identify("Pod", pod)
 		if l.Change && reflect.ValueOf(pod.Status).IsZero() {
 			continue // what it gets depends on what is there
 		}
@@ -71,7 +63,7 @@ func byName[T metav1.Object](list []T) {
 	})
 }
 
-// mentioned adds the namespaces that objects are in and no manifest is about.
+// mentioned adds the namespaces that objects are in and no manifest defines.
 func (l *loader) mentioned() {
 	known := map[string]bool{}
 	for _, ns := range l.objects.Namespaces {
@@ -80,7 +72,9 @@ func (l *loader) mentioned() {
 	mention := func(name string) {
 		if !known[name] {
 			known[name] = true
-			l.objects.Namespaces = append(l.objects.Namespaces, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			identify("Namespace", ns)
+			l.objects.Namespaces = append(l.objects.Namespaces, ns)
 		}
 	}
 	for _, pod := range l.objects.Pods {
@@ -94,38 +88,22 @@ func (l *loader) mentioned() {
 	}
 }
 
-// created is when objects were made that do not say it. Any fixed time does.
+// created is the creation time of objects without one. Any fixed time does.
 var created = metav1.NewTime(time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC))
 
-// identify gives an object what only an API server gives.
+// identify sets the UID, which derives from the name, and the creation time if there is none.
 func identify(kind string, o metav1.Object) {
-	o.SetUID(uid(kind, o.GetNamespace(), o.GetName()))
+	// A UUID that is made by rules of its own (version 8).
+	b := sha256.Sum256([]byte(kind + "/" + o.GetNamespace() + "/" + o.GetName()))
+	b[6] = b[6]&0x0f | 0x80
+	b[8] = b[8]&0x3f | 0x80
+	o.SetUID(types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16])))
 	if t := o.GetCreationTimestamp(); t.IsZero() {
 		o.SetCreationTimestamp(created)
 	}
 }
 
-// uid derives the UID of an object from its name, in the form of a UUID that
-// is made by rules of its own (version 8).
-func uid(kind, namespace, name string) types.UID {
-	b := sha256.Sum256([]byte(kind + "/" + namespace + "/" + name))
-	b[6] = b[6]&0x0f | 0x80
-	b[8] = b[8]&0x3f | 0x80
-	return types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16]))
-}
-
-func completeNamespace(ns *corev1.Namespace) {
-	if ns.Labels == nil {
-		ns.Labels = map[string]string{}
-	}
-	ns.Labels[corev1.LabelMetadataName] = ns.Name
-	if ns.Status.Phase == "" {
-		ns.Status.Phase = corev1.NamespaceActive
-	}
-}
-
-// completePod lets a pod run that has no status, and brings the addresses of
-// one that has into agreement.
+// completePod lets a pod without a status run, and completes the addresses of a pod with one.
 func completePod(pod *corev1.Pod, node string, hosts map[string]string, addrs *Addresses) {
 	status := &pod.Status
 	if reflect.ValueOf(*status).IsZero() {
@@ -160,8 +138,8 @@ func completePod(pod *corev1.Pod, node string, hosts map[string]string, addrs *A
 	}
 }
 
-// OnlyIPv6 returns a warning about a pod in the pod network that has addresses, and none of
-// IPv4; false for others.
+// OnlyIPv6 returns a warning about a running pod in the pod network that has only IPv6 addresses;
+// false for other pods.
 func OnlyIPv6(pod *corev1.Pod) (Warning, bool) {
 	done := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	if controllers.OnHostNetwork(pod) || done || pod.Status.PodIP == "" {
@@ -190,12 +168,11 @@ func internalIPs(nodes []*corev1.Node) map[string]string {
 	return out
 }
 
-// Addresses makes up those of pods, in 10.224.0.0/12 without the first and the
-// last of each 256. A pod's is a function of its name, except where two names
-// fall together.
+// Addresses makes up addresses of pods, in 10.224.0.0/12 without the first and the
+// last of each 256. The address of a pod is a function of its name, unless another pod has it.
 type Addresses struct{ taken map[netip.Addr]bool }
 
-// NewAddresses returns one that leaves out those that objects have, and those of other pods.
+// NewAddresses returns Addresses that avoid those of the objects, and the others.
 func NewAddresses(o Objects, others ...netip.Addr) *Addresses {
 	a := &Addresses{map[netip.Addr]bool{}}
 	take := func(text string) {
@@ -221,7 +198,7 @@ func NewAddresses(o Objects, others ...netip.Addr) *Addresses {
 	return a
 }
 
-// Of returns the address of a pod. It is nobody else's from then on.
+// Of returns an address for a pod, and does not return it again.
 func (a *Addresses) Of(namespace, name string) string {
 	const size = 1 << 12 * 254
 	h := fnv.New64a()

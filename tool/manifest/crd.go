@@ -69,7 +69,7 @@ func newCRD(text []byte, version string) (*crd, error) {
 	return &crd{structural, openAPI, cel.NewValidator(structural, true, celconfig.PerCallLimit)}, nil
 }
 
-// validate removes the null fields of an object and returns what an API server refuses in it,
+// validate removes the null fields of an object and returns the errors that an API server reports,
 // sorted by field. As in an API server, CEL rules run only on objects that the rest of the schema
 // accepts, which bounds their lists and strings, and within a budget.
 func (c *crd) validate(object map[string]any) field.ErrorList {

@@ -3,15 +3,13 @@ package manifest
 import (
 	"errors"
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 	"unicode"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Error is something in the manifests that is refused.
+// Error describes a part of the manifests that is refused.
 type Error struct {
 	File     string // the path, or "stdin"
 	Line     int    // of the file, where it is or what it is in begins; 0: not known
@@ -43,31 +41,23 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// maxErrors is how many refused things are told at once; the rest is counted.
+// maxErrors is how many errors are reported; the rest is counted.
 const maxErrors = 20
 
-// Errors are several things that are refused, in the order of the text.
-type Errors struct {
-	Shown []*Error // the first of them
-	All   int
-}
+// Errors are several errors, in the order of the text. The last may count those that are not
+// reported.
+type Errors []error
 
-// Error returns one line for each that is shown, and one that counts the rest.
-func (e *Errors) Error() string {
-	var lines []string
-	for _, one := range e.Shown {
-		lines = append(lines, one.Error())
-	}
-	if more := e.All - len(e.Shown); more > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(lines, "\n")
-}
+// Error returns one line for each.
+func (e Errors) Error() string { return errors.Join(e...).Error() }
 
-// Lines returns the lines of an error, of which one may be about several things that are
-// refused. What wraps these is said in each line.
+// Unwrap returns all of them.
+func (e Errors) Unwrap() []error { return e }
+
+// Lines returns the lines of an error, one for each of Errors. Text of errors that wrap Errors is
+// repeated in each line.
 func Lines(err error) []string {
-	all, ok := errors.AsType[*Errors](err)
+	all, ok := errors.AsType[Errors](err)
 	if !ok {
 		return []string{oneLine(err.Error())}
 	}
@@ -79,37 +69,30 @@ func Lines(err error) []string {
 	return out
 }
 
-// Unwrap returns those that are shown.
-func (e *Errors) Unwrap() []error {
-	var out []error
-	for _, one := range e.Shown {
-		out = append(out, one)
-	}
-	return out
-}
-
-// refused keeps an error, if there is one, so that everything is told at once.
+// refused keeps an error, if there is one, so that all of them are reported at once.
 func (l *loader) refused(err *Error) {
 	if err == nil {
 		return
 	}
-	if l.errs.All++; len(l.errs.Shown) < maxErrors {
-		l.errs.Shown = append(l.errs.Shown, err)
+	if l.errors++; l.errors <= maxErrors {
+		l.errs = append(l.errs, err)
 	}
 }
 
-// failed returns what was refused, nil for nothing.
+// failed returns the errors that were kept; nil if there are none.
 func (l *loader) failed() error {
-	switch l.errs.All {
-	case 0:
+	switch {
+	case l.errors == 0:
 		return nil
-	case 1:
-		return l.errs.Shown[0]
+	case l.errors == 1:
+		return l.errs[0]
+	case l.errors > maxErrors:
+		return append(l.errs, fmt.Errorf("and %d more", l.errors-maxErrors))
 	}
-	return &l.errs
+	return l.errs
 }
 
-// oneLine makes text that may quote any input safe to print as a line.
+// oneLine returns text that may quote any input as one printable line.
 func oneLine(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	s = strings.Map(func(r rune) rune {
@@ -121,7 +104,7 @@ func oneLine(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// place is where an object stands.
+// place is the place of an object in the manifests.
 type place struct {
 	file     string
 	document int
@@ -134,33 +117,12 @@ func (p place) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s document %d %s", p.file, p.document, p.item))
 }
 
-// fail makes the error for a field of the object that stands at p; "" is the whole object.
+// fail returns an error about a field of the object at p; "" is the whole object.
 func (p place) fail(path, format string, args ...any) *Error {
 	return &Error{File: p.file, Line: p.line(path), Document: p.document, Item: p.item, Object: p.object, Field: path, Reason: fmt.Sprintf(format, args...)}
 }
 
-var step = regexp.MustCompile(`\[(\d+)\]|\[([^\]]*)\]|[^.\[\]]+`)
-
-// line returns the line of a field, or of what it should be in; 0 when that is not known.
-func (p place) line(path string) int {
-	if p.lines == nil {
-		return 0
-	}
-	var steps []any
-	for _, found := range step.FindAllStringSubmatch(p.item+"."+path, -1) {
-		switch i, err := strconv.Atoi(found[1]); {
-		case found[1] != "" && err == nil:
-			steps = append(steps, i)
-		case found[2] != "":
-			steps = append(steps, found[2])
-		default:
-			steps = append(steps, found[0])
-		}
-	}
-	return p.lines.of(steps...)
-}
-
-// refuse makes an error of the first of errs, if there is one.
+// refuse returns the first of errs as an Error; nil if there is none.
 func (p place) refuse(errs field.ErrorList) *Error {
 	if len(errs) == 0 {
 		return nil
@@ -178,8 +140,8 @@ func (p place) refuse(errs field.ErrorList) *Error {
 	return p.fail(first.Field, "%s", first.ErrorBody())
 }
 
-// ownWords is the type of errors whose detail says everything; those of Kubernetes' libraries
-// have other types.
+// ownWords is the type of errors of this package, whose detail is the whole text. Errors of
+// Kubernetes' libraries have other types.
 const ownWords field.ErrorType = ""
 
 // invalid returns an error about one field.

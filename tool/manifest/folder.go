@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// What other tools call the files of theirs that are no manifests.
+// The names of files of other tools, which are no manifests.
 var (
 	chartFiles         = []string{"Chart.yaml", "Chart.yml"}
 	kustomizationFiles = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 )
 
-// folder reads the manifests of a folder, and with Options.Recursive of those below it. What
-// it leaves out is a warning. Folders that links lead to are left out, so it comes to an end.
-func (l *loader) folder(root string) ([]file, error) {
-	var out []file
+// folder reads the manifests of a folder, and with Options.Recursive those of the folders below
+// it. It warns about the folders that it leaves out. It does not follow links to folders.
+func (l *loader) folder(root string) error {
+	found := false
 	below := "" // the first folder that is left out for want of Options.Recursive
 	err := fs.WalkDir(os.DirFS(root), ".", func(name string, e fs.DirEntry, err error) error {
 		path := filepath.Join(root, filepath.FromSlash(name))
@@ -38,16 +38,25 @@ func (l *loader) folder(root string) ([]file, error) {
 		case e.IsDir() || deep || !isManifest(name):
 			return nil
 		}
-		f, err := l.regular(path)
-		if f.name != "" {
-			out = append(out, f)
+		info, err := os.Stat(path) // through the links of mounted ConfigMaps
+		switch {
+		case err != nil:
+			return unreadable(path, err)
+		case info.IsDir():
+			return nil
+		case !info.Mode().IsRegular(): // reading a device or a pipe may never end
+			return &Error{File: path, Reason: "is no regular file; take it out of the folder"}
 		}
-		return err
+		found = true
+		return l.readFile(path)
 	})
 	if err == nil && below != "" {
 		l.leaveOut(below, "has manifests and is left out, as are other folders below %s: add -R to read them", root)
 	}
-	return out, err
+	if err == nil && !found {
+		return l.nothing(root)
+	}
+	return err
 }
 
 // otherTools warns of a folder of Helm, which it skips, or of kustomize.
@@ -62,22 +71,7 @@ func (l *loader) otherTools(path string) error {
 	return nil
 }
 
-// regular reads a file, also through the links of mounted ConfigMaps. A link to a folder gives no
-// file.
-func (l *loader) regular(path string) (file, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return file{}, unreadable(path, err)
-	case info.IsDir():
-		return file{}, nil
-	case !info.Mode().IsRegular(): // reading a device or a pipe may never end
-		return file{}, &Error{File: path, Reason: "is no regular file; take it out of the folder"}
-	}
-	return l.readFile(path)
-}
-
-// nothing is the error about a folder that has no manifest, with what was left out of it.
+// nothing returns the error about a folder without manifests, with the reason if one is known.
 func (l *loader) nothing(path string) error {
 	reason := "the folder has no .yaml, .yml or .json file; name the folder that has"
 	if n := len(l.warnings); n > 0 && l.warnings[n-1].Reason == FolderSkipped {
@@ -90,7 +84,8 @@ func (l *loader) leaveOut(path, why string, args ...any) {
 	l.warn(oneLine(path), "Folder", FolderSkipped, "the folder %s %s", path, fmt.Sprintf(why, args...))
 }
 
-// isManifest goes by the name, as kubectl does. A kustomization is none.
+// isManifest reports whether a file has the name of a manifest, as for kubectl, and is no
+// kustomization.
 func isManifest(name string) bool {
 	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) && !slices.Contains(kustomizationFiles, filepath.Base(name))
 }

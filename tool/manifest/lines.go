@@ -1,7 +1,10 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
+	"strconv"
 
 	yaml3 "go.yaml.in/yaml/v3"
 )
@@ -12,13 +15,19 @@ type lines struct {
 	text   []byte
 	first  int // of the file, where the text begins
 	parsed bool
-	root   *yaml3.Node
+	root   *yaml3.Node // nil: not known
 }
 
-// of returns the line of the file where a part begins: steps are keys and
-// indexes. A part that is not found where it is looked for, as when it is merged
-// in from an anchor, is at the line of what it should be in.
-func (l *lines) of(steps ...any) int {
+// step is one step of the path of a field: a name, an index or a key in brackets.
+var step = regexp.MustCompile(`\[([^\]]*)\]|[^.\[\]]+`)
+
+// line returns the line of the file where a field begins; 0 when that is not known. A field that
+// is not found, as when it is merged in from an anchor, is at the line of what it should be in.
+func (p place) line(path string) int {
+	l := p.lines
+	if l == nil {
+		return 0
+	}
 	if !l.parsed {
 		l.parsed = true
 		var document yaml3.Node
@@ -30,8 +39,8 @@ func (l *lines) of(steps ...any) int {
 		return l.first
 	}
 	at := l.root
-	for _, step := range steps {
-		next := part(at, step)
+	for _, found := range step.FindAllStringSubmatch(p.item+"."+path, -1) {
+		next := part(at, cmp.Or(found[1], found[0]))
 		if next == nil {
 			break
 		}
@@ -40,28 +49,24 @@ func (l *lines) of(steps ...any) int {
 	return l.first + at.Line - 1
 }
 
-// part returns one part of a node; nil when there is none.
-func part(at *yaml3.Node, step any) *yaml3.Node {
+// part returns the entry of a mapping or a list; nil when there is none.
+func part(at *yaml3.Node, name string) *yaml3.Node {
 	if at.Kind == yaml3.AliasNode {
 		at = at.Alias
 	}
-	switch step := step.(type) {
-	case string:
-		for i := 0; at.Kind == yaml3.MappingNode && i+1 < len(at.Content); i += 2 {
-			if at.Content[i].Value == step {
-				return at.Content[i+1]
-			}
-		}
-	case int:
-		if at.Kind == yaml3.SequenceNode && step < len(at.Content) {
-			return at.Content[step]
+	for i, n := range at.Content {
+		switch {
+		case at.Kind == yaml3.SequenceNode && strconv.Itoa(i) == name:
+			return n
+		case at.Kind == yaml3.MappingNode && i%2 == 1 && at.Content[i-1].Value == name:
+			return n
 		}
 	}
 	return nil
 }
 
-// notePlaces notes where an object is, and the rules of a policy; ingress and egress say how
-// many it has.
+// notePlaces records the lines of an object and of the rules of a policy; ingress and egress are
+// the numbers of rules.
 func (l *loader) notePlaces(at place, name string, ingress, egress int) {
 	if at.lines == nil {
 		return

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
@@ -23,14 +24,15 @@ import (
 	"github.com/winnpm/winnpm/pkg/similar"
 )
 
-// loader collects what the documents say.
+// loader collects the objects of the documents.
 type loader struct {
 	Options
 	objects   Objects
 	workloads []Workload
-	seen      map[string]place // by kind, namespace and name
+	seen      map[string]string // places by kind, namespace and name
 	warnings  []Warning
-	errs      Errors
+	errs      Errors          // the first maxErrors refusals
+	errors    int             // the number of all refusals
 	inputs    *bounded.Inputs // as Options.Inputs
 }
 
@@ -41,7 +43,7 @@ type source struct {
 	tree map[string]any
 }
 
-// kind is a kind that is read, with the API version that it must have.
+// kind is a kind that the package reads, with the API version that it must have.
 type kind struct {
 	version    string
 	namespaced bool
@@ -65,14 +67,14 @@ var kinds = map[string]kind{
 	controllerKind: {"v1", true, validation.NameIsDNSSubdomain, func() metav1.Object { return &corev1.ReplicationController{} }},
 }
 
-// The kinds that Options.AllMakers is about.
+// These kinds are read with Options.AllMakers only.
 const (
 	cronJobKind    = "CronJob"
 	controllerKind = "ReplicationController"
 )
 
-// object reads one object, or the items of a list. Items of a typed list need
-// not name their kind and version; they have those given.
+// object reads one object, or the items of a list. Items of a typed list may
+// omit their version and kind; then they have the given ones.
 func (l *loader) object(at place, tree any, version, kind string) *Error {
 	if tree == nil {
 		return nil
@@ -92,14 +94,11 @@ func (l *loader) object(at place, tree any, version, kind string) *Error {
 	}
 	if of, ok := strings.CutSuffix(kind, "List"); ok {
 		items, isList := object["items"].([]any)
-		if isList {
-			l.list(at, items, version, of)
-			return nil
-		}
-		if of == "" && object["items"] != nil {
+		switch {
+		case of == "" && !isList && object["items"] != nil:
 			return at.fail("items", "is %s, must be a list", describe(object["items"]))
-		}
-		if of == "" {
+		case of == "" || isList:
+			l.list(at, items, version, of)
 			return nil
 		}
 	}
@@ -111,8 +110,6 @@ func (l *loader) object(at place, tree any, version, kind string) *Error {
 		return at.fail("kind", "%q is no kind of %s; use %s", kind, version, meant)
 	case ok && version == known.version:
 		return l.readObject(source{at, kind, object})
-	case isPolicy && slices.Contains(otherProjects, groupOf(version)):
-		l.unenforced(at, object, version, kind)
 	case ok && ofCluster(kind, version, known.version):
 		return at.fail("apiVersion", "%q is not supported for this kind; use %s", version, known.version)
 	case isPolicy:
@@ -126,13 +123,13 @@ func (l *loader) object(at place, tree any, version, kind string) *Error {
 	return nil
 }
 
-// reads reports whether a kind is read that some do not ask for.
+// reads reports whether the options ask for a kind.
 func (l *loader) reads(kind string) bool {
 	return l.Change || l.AllMakers || kind != cronJobKind && kind != controllerKind
 }
 
-// misspelt returns the kind of policy that somebody meant who wrote another kind with its
-// version, "" when he may mean what he wrote. To skip a policy would open.
+// misspelt returns the kind of policy that the author probably meant, if another kind has its
+// version; "" if the kind may be right. Skipping a policy would open connections.
 func misspelt(version, kind string) string {
 	switch version {
 	case kinds[kind].version:
@@ -145,8 +142,8 @@ func misspelt(version, kind string) string {
 	return ""
 }
 
-// alike returns the kind that the author probably meant who wrote one that is not read: in the
-// groups of Kubernetes any, elsewhere a policy. "" when the kind may be what was meant.
+// alike returns the kind that the author of an unknown kind probably meant: any kind in the
+// groups of Kubernetes, a policy in other groups. "" means that the kind may be right.
 func alike(version, kind string) string {
 	if notRead[kind] != "" {
 		return ""
@@ -158,16 +155,16 @@ func alike(version, kind string) string {
 	return similar.Name(kind, names)
 }
 
-// ownGroups are the groups of Kubernetes itself that have kinds which are read.
+// ownGroups are the groups of Kubernetes whose kinds are read.
 var ownGroups = []string{"", "apps", "batch", "extensions"}
 
-// warn notes something about an object.
+// warn adds a warning about an object.
 func (l *loader) warn(object, kind string, reason Reason, format string, args ...any) {
 	l.warnings = append(l.warnings, Warning{Object: object, Kind: kind, Reason: reason, Message: oneLine(fmt.Sprintf(format, args...))})
 }
 
-// unenforced notes a policy that nothing here enforces: one of another project, or
-// of a kind that came before ClusterNetworkPolicy.
+// unenforced warns about a policy that the agent does not enforce: one of another project, or
+// of a kind that ClusterNetworkPolicy replaces.
 func (l *loader) unenforced(at place, object map[string]any, version, kind string) {
 	advice := "verdicts are without it; say the same with NetworkPolicy or ClusterNetworkPolicy"
 	if kind == "AdminNetworkPolicy" || kind == "BaselineAdminNetworkPolicy" {
@@ -177,30 +174,27 @@ func (l *loader) unenforced(at place, object map[string]any, version, kind strin
 }
 
 // ofCluster reports whether the version is an older or newer one of the kind
-// known here, not that of a custom resource which has the same name. For
-// NetworkPolicies no difference is made, because skipping one would open.
+// known here, and not of a custom resource with the same name. For NetworkPolicies only
+// the groups of other projects count, because skipping a policy would open connections.
 func ofCluster(kind, version, known string) bool {
 	group := groupOf(version)
-	return group == groupOf(known) || group == "extensions" || kind == namespacedKind
+	return group == groupOf(known) || group == "extensions" || kind == namespacedKind && !slices.Contains(otherProjects, group)
 }
 
 // groupOf returns the group of an apiVersion, "" for the core group.
 func groupOf(version string) string {
-	group, _, found := strings.Cut(version, "/")
-	if !found {
-		return ""
-	}
-	return group
+	parsed, _ := schema.ParseGroupVersion(version) // an invalid version counts as of the core group
+	return parsed.Group
 }
 
-// otherProjects are groups with policies of their own, some of which are called as ours are.
+// otherProjects are groups of other projects, some of whose policies have the names of ours.
 var otherProjects = []string{
 	"crd.projectcalico.org", "projectcalico.org", // Calico
 	"cilium.io",
 	"crd.antrea.io",
 }
 
-// notRead says of kinds that make pods, or objects, that these are left out.
+// notRead explains why kinds that make pods or other objects are skipped.
 var notRead = map[string]string{
 	cronJobKind:     "makes pods, which are left out,",
 	controllerKind:  "makes pods, which are left out,",
@@ -221,7 +215,7 @@ func (l *loader) list(at place, items []any, version, kind string) {
 	}
 }
 
-// fullName returns namespace/name, or the name, as far as the tree says them.
+// fullName returns namespace/name, or the name, as far as the tree has them.
 func fullName(tree map[string]any) string {
 	said := unstructured.Unstructured{Object: tree}
 	return strings.TrimPrefix(said.GetNamespace()+"/"+said.GetName(), "/")
@@ -263,7 +257,8 @@ func (l *loader) readObject(s source) *Error {
 	if first, ok := l.seen[id]; ok {
 		return s.fail("metadata.name", "the object is there twice, first in %s; remove or rename one", first)
 	}
-	l.seen[id] = s.place
+	l.seen[id] = s.String()
+	identify(s.kind, into)
 	if l.Change {
 		l.notePlaces(s.place, id, 0, 0)
 	}
@@ -317,7 +312,7 @@ func (l *loader) add(s source, object metav1.Object, name string) field.ErrorLis
 	return nil
 }
 
-// nodeIsThere fails when there are Nodes, and none of the name.
+// nodeIsThere fails when there are Nodes, but no Node has the name.
 func (l *loader) nodeIsThere(name string, paths []string) error {
 	var names []string
 	for _, n := range l.objects.Nodes {

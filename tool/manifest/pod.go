@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// What has no say in who may talk to whom, such as images and volumes, is
-// checked for its type only: a pod may leave it out.
+// Fields that do not affect connections, such as images and volumes, are
+// checked for their types only, and may be missing.
 
 func checkPod(pod *corev1.Pod) field.ErrorList {
 	status := field.NewPath("status")
@@ -84,7 +84,7 @@ func requireAddr(text string, path *field.Path) field.ErrorList {
 	return checkAddr(text, path)
 }
 
-// checkAddr refuses text that is neither empty nor an IP address.
+// checkAddr returns an error about text that is neither empty nor an IP address.
 func checkAddr(text string, path *field.Path) field.ErrorList {
 	if text == "" {
 		return nil
@@ -95,8 +95,8 @@ func checkAddr(text string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// checkTemplate checks what a workload makes its pods from. spec is where the template and the
-// selector are.
+// checkTemplate checks the pod template of a workload. spec is the path of the fields template and
+// selector.
 func checkTemplate(selector *metav1.LabelSelector, t *corev1.PodTemplateSpec, spec *field.Path) field.ErrorList {
 	path := spec.Child("template")
 	errs := metav1validation.ValidateLabels(t.Labels, path.Child("metadata", "labels"))

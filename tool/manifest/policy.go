@@ -15,10 +15,10 @@ import (
 // namespacedKind is the kind of a NetworkPolicy.
 const namespacedKind = "NetworkPolicy"
 
-// masking notes that host bits of a network are masked.
+// masking is called when host bits of a network are masked.
 type masking func(at *field.Path, from, to string)
 
-// noteMasked returns the masking of one object.
+// noteMasked returns a masking that warns about one object.
 func (l *loader) noteMasked(object, kind string) masking {
 	return func(path *field.Path, from, to string) {
 		l.warn(object, kind, HostBitsMasked, "%s: %q has bits behind its mask; %s is used", path, from, to)
@@ -115,7 +115,7 @@ func checkPeers(peers []networkingv1.NetworkPolicyPeer, path *field.Path, masked
 	return errs
 }
 
-// checkBlock checks an ipBlock and masks what stands behind the prefix lengths.
+// checkBlock checks an ipBlock and masks the host bits.
 func checkBlock(b *networkingv1.IPBlock, at *field.Path, masked masking) field.ErrorList {
 	whole, errs := parseCIDR(&b.CIDR, at.Child("cidr"), masked)
 	for i := range b.Except {

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,56 +12,44 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// file is one input, as UTF-8 without a byte order mark.
-type file struct {
-	name string // the path, in errors
-	data []byte
-}
-
-// open reads what path names: one file, the manifests of a folder, or standard input, which
-// has a name of its own.
-func (l *loader) open(path string, stdin io.Reader, name string) ([]file, error) {
+// open reads what path names: one file, the manifests of a folder, or standard input.
+func (l *loader) open(path string) error {
 	if path == "-" {
-		f, err := l.read(name, stdin)
-		return []file{f}, err
+		return l.read(cmp.Or(l.StdinName, "stdin"), l.Stdin)
 	}
 	info, err := os.Stat(path)
-	if err != nil {
-		return nil, unreadable(path, err)
+	switch {
+	case err != nil:
+		return unreadable(path, err)
+	case info.IsDir():
+		return l.folder(path)
 	}
-	if !info.IsDir() {
-		f, err := l.readFile(path)
-		return []file{f}, err
-	}
-	files, err := l.folder(path)
-	if err == nil && len(files) == 0 {
-		err = l.nothing(path)
-	}
-	return files, err
+	return l.readFile(path)
 }
 
-func (l *loader) readFile(path string) (file, error) {
+func (l *loader) readFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return file{}, unreadable(path, err)
+		return unreadable(path, err)
 	}
 	defer f.Close()
 	return l.read(path, f)
 }
 
 // read reads an input to its end. Text with a byte order mark may be UTF-16, as for kubectl.
-func (l *loader) read(name string, from io.Reader) (file, error) {
-	data, err := l.inputs.Read(from)
+func (l *loader) read(name string, from io.Reader) error {
+	text, err := l.inputs.Read(from)
 	if err == nil {
-		data, _, err = transform.Bytes(unicode.BOMOverride(transform.Nop), data)
+		text, _, err = transform.Bytes(unicode.BOMOverride(transform.Nop), text)
 	}
 	if err != nil {
-		return file{}, unreadable(name, err)
+		return unreadable(name, err)
 	}
-	return file{name, data}, nil
+	l.documents(name, text)
+	return nil
 }
 
-// unreadable leaves the path out of the reason, where the system repeats it.
+// unreadable returns the error about an input that cannot be read. Its reason omits the path.
 func unreadable(path string, err error) error {
 	reason := err
 	if inner, ok := errors.AsType[*fs.PathError](err); ok {

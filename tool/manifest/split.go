@@ -9,13 +9,14 @@ import (
 type document struct {
 	text []byte
 	line int // of the file, where the text begins; from 1
-	// unmarked: it begins after the end of another one without a marker, so other tools do not read it.
+	// unmarked: it follows the end marker of a document without a marker of its own. kubectl
+	// ignores such text.
 	unmarked bool
 }
 
-// split cuts YAML text at its document markers, and leaves out documents
-// without content. It knows no more of YAML than that a marker stands at the
-// beginning of a line, where no content of an open document may look like it.
+// split splits YAML text at its document markers, and omits documents without
+// content. A marker is at the beginning of a line, where the content of a
+// document cannot look like one.
 func split(data []byte) []document {
 	var out []document
 	current := document{line: 1}

@@ -73,7 +73,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return out
 }
 
-// advise says what to do about an unknown field.
+// advise returns the advice about an unknown field.
 func advise(name string, fields map[string]reflect.Type) string {
 	if known := similar.Name(name, slices.Sorted(maps.Keys(fields))); known != "" {
 		return fmt.Sprintf("did you mean %s?", known)
@@ -105,7 +105,7 @@ func conformList(path *field.Path, v any, t reflect.Type) field.ErrorList {
 	return errs
 }
 
-// conformLeaf tries what the type itself says, as quantities and times do.
+// conformLeaf tries to decode a value that is no struct, map or list.
 func conformLeaf(path *field.Path, v any, t reflect.Type) field.ErrorList {
 	switch v.(type) {
 	case string, bool:
@@ -132,10 +132,7 @@ func conformLeaf(path *field.Path, v any, t reflect.Type) field.ErrorList {
 	return invalid(path, "is %s, which is not a value of this field: %v; correct it", describe(v), err)
 }
 
-// shownString is how many characters of a string an error quotes.
-const shownString = 60
-
-// describe names a value as its writer knows it.
+// describe names a value for its author.
 func describe(v any) string {
 	switch v := v.(type) {
 	case bool:
@@ -143,10 +140,7 @@ func describe(v any) string {
 	case int64, float64:
 		return fmt.Sprintf("the number %v", v)
 	case string:
-		if runes := []rune(v); len(runes) > shownString {
-			v = string(runes[:shownString]) + "…"
-		}
-		return fmt.Sprintf("the string %q", v)
+		return fmt.Sprintf("the string %.60q", v) // a file that is no manifest is one long string
 	case []any:
 		return "a list"
 	case map[string]any:

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -19,16 +18,16 @@ import (
 
 // A tree is JSON as nil, bool, int64, float64, string, []any and map[string]any.
 
-// file reads the documents of a file that have content.
-func (l *loader) file(f file) {
-	if !utf8.Valid(f.data) {
-		l.refused(&Error{File: f.name, Reason: "the text is not UTF-8; save it as UTF-8"})
+// documents reads the documents of a text that have content.
+func (l *loader) documents(name string, text []byte) {
+	if !utf8.Valid(text) {
+		l.refused(&Error{File: name, Reason: "the text is not UTF-8; save it as UTF-8"})
 		return
 	}
-	at := place{file: f.name}
-	for _, doc := range split(bytes.ReplaceAll(f.data, []byte("\r\n"), []byte("\n"))) {
+	at := place{file: name}
+	for _, doc := range split(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))) {
 		at.lines = nil
-		texts, err := doc.json(filepath.Ext(f.name) == ".json")
+		texts, err := doc.json()
 		if err != nil {
 			at.document++
 			l.refused(at.fail("", "%v", err)) // its text has the line
@@ -36,9 +35,9 @@ func (l *loader) file(f file) {
 		if len(texts) == 1 {
 			at.lines = &lines{text: doc.text, first: doc.line}
 		}
-		for _, text := range texts {
+		for _, value := range texts {
 			at.document++
-			tree, err := parse(at, text)
+			tree, err := parse(at, value)
 			if err == nil {
 				err = l.object(at, tree, "", "")
 			}
@@ -50,9 +49,8 @@ func (l *loader) file(f file) {
 var likeJSON = regexp.MustCompile(`^\s*\{\s*["}]`)
 
 // json returns the document as JSON values: those of JSON text, which may be
-// several in a row, or the one of YAML. YAML in flow style looks like JSON at
-// first; strict text must be JSON.
-func (doc document) json(strict bool) ([]json.RawMessage, error) {
+// several in a row, or the one of YAML. YAML in flow style looks like JSON at first.
+func (doc document) json() ([]json.RawMessage, error) {
 	if doc.unmarked {
 		return nil, fmt.Errorf("line %d: there is text after '...' that no '---' begins, which kubectl does not read; write '---' before it", doc.line)
 	}
@@ -60,23 +58,20 @@ func (doc document) json(strict bool) ([]json.RawMessage, error) {
 	if jsonErr == nil {
 		return values, nil
 	}
-	if strict {
-		return nil, jsonError(doc, jsonErr)
-	}
 	value, err := yaml.YAMLToJSONStrict(doc.text)
 	switch {
-	case err == nil && trails(doc.text):
-		return nil, fmt.Errorf("in the document that begins in line %d there is text behind the object, which would not be read; write '---' before it", doc.line)
-	case err == nil:
-		return []json.RawMessage{value}, nil
-	case likeJSON.Match(doc.text):
+	case err != nil && likeJSON.Match(doc.text):
 		return nil, jsonError(doc, jsonErr)
+	case err != nil:
+		return nil, yamlError(doc, err)
+	case trails(doc.text):
+		return nil, fmt.Errorf("in the document that begins in line %d there is text behind the object, which would not be read; write '---' before it", doc.line)
 	}
-	return nil, yamlError(doc, err)
+	return []json.RawMessage{value}, nil
 }
 
-// trails reports whether there is more in the text than one object in braces. A YAML library
-// stops behind it; of a text in lines it says itself what is wrong.
+// trails reports whether text follows an object in braces. The YAML library ignores such text; for
+// an object in lines it returns an error itself.
 func trails(text []byte) bool {
 	for line := range bytes.Lines(text) {
 		if line = bytes.TrimSpace(line); len(line) == 0 || line[0] == '#' {
@@ -91,7 +86,7 @@ func trails(text []byte) bool {
 	return d.Decode(&root) == nil && !errors.Is(d.Decode(&root), io.EOF)
 }
 
-// objects cuts JSON text into the values that stand in it one after another.
+// objects splits JSON text into the values that follow one another.
 func objects(data []byte) ([]json.RawMessage, error) {
 	var out []json.RawMessage
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -108,7 +103,7 @@ func objects(data []byte) ([]json.RawMessage, error) {
 	}
 }
 
-// parse makes a tree of valid JSON, and refuses a key that occurs twice.
+// parse returns the tree of valid JSON, and refuses a key that occurs twice.
 func parse(at place, text []byte) (any, *Error) {
 	var tree any
 	twice, err := kjson.UnmarshalStrict(text, &tree, kjson.DisallowDuplicateFields)
@@ -127,8 +122,7 @@ func parse(at place, text []byte) (any, *Error) {
 
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
-// yamlWords are what the parser repeats of a document, which may be a secret, and what is said
-// instead.
+// yamlWords replace the parts of a document that the parser quotes, because they may be secret.
 var yamlWords = []struct {
 	repeats *regexp.Regexp
 	instead string
@@ -138,8 +132,8 @@ var yamlWords = []struct {
 	{regexp.MustCompile("(?s)`.*`"), "a value"},
 }
 
-// yamlError takes the first complaint of the YAML parser, with the line of the
-// file instead of that of the document.
+// yamlError returns the first error of the YAML parser, with the line in the file instead of the
+// line in the document.
 func yamlError(doc document, err error) error {
 	text := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
 	text = strings.TrimPrefix(text, "yaml: ")
@@ -158,8 +152,7 @@ func yamlError(doc document, err error) error {
 
 func jsonError(doc document, err error) error {
 	line := doc.line + bytes.Count(doc.text, []byte("\n")) // where the text ends too early
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		line = doc.line + bytes.Count(doc.text[:min(int(syntax.Offset), len(doc.text))], []byte("\n"))
 	}
 	return fmt.Errorf("broken JSON, line %d: %w; correct the text", line, err)

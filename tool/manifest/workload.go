@@ -9,40 +9,51 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// maxPods bounds what a slip in a number of replicas can cost. Kubernetes
-// itself is made for up to 150,000 pods.
+// maxPods is the most pods that manifests may make, so that a typing error in a number of replicas
+// is refused. Kubernetes itself supports up to 150,000 pods.
 const maxPods = 150_000
 
 // Workload is an object that makes pods.
 type Workload struct {
 	Kind, Namespace, Name string
 	Selector              *metav1.LabelSelector // nil: the API server makes it
-	// Count is how many; nil: the text does not say it, which means one of a new *Workload,
-	// and as many as there are of another.
+	// Count is the number of pods. nil: the text has no number, which means one pod for a new
+	// workload, and no change for an existing one.
 	Count *int32
-	// PerNode: one for each node that Matches, instead of Count.
+	// PerNode: one pod for each node that Matches, instead of Count.
 	PerNode bool
 
 	at       place
 	meta     metav1.Object
+	owner    []metav1.OwnerReference // of its pods, to the workload
 	template corev1.PodTemplateSpec
 }
 
 // id returns the kind and the full name.
 func (w *Workload) id() string { return w.Kind + " " + w.Namespace + "/" + w.Name }
 
-// workload notes an object that makes pods. counter is the field of w.Count, beside the template
-// in spec or below it.
+// workload adds an object that makes pods. counter is the name of the field of w.Count, which is
+// beside the template, in spec or in the fields below it.
 func (l *loader) workload(s source, meta metav1.Object, w Workload, counter string, below ...string) field.ErrorList {
 	spec := field.NewPath("spec", below...)
 	if w.Count != nil && *w.Count < 0 {
 		return invalid(spec.Child(counter), "%d is negative; use 0 or more", *w.Count)
 	}
 	w.Kind, w.Namespace, w.Name, w.at, w.meta = s.kind, meta.GetNamespace(), meta.GetName(), s.place, meta
+	w.owner = []metav1.OwnerReference{*metav1.NewControllerRef(meta, schema.FromAPIVersionAndKind(kinds[w.Kind].version, w.Kind))}
 	l.workloads = append(l.workloads, w)
+	owner := "" // the controller that made it
+	if ref := metav1.GetControllerOf(meta); ref != nil {
+		owner = ref.Kind + " " + w.Namespace + "/" + ref.Name
+	}
+	if l.objects.Makers == nil {
+		l.objects.Makers = map[string]string{}
+	}
+	l.objects.Makers[w.id()] = owner
 	return checkTemplate(w.Selector, &w.template, spec)
 }
 
@@ -57,9 +68,8 @@ func compareWorkloads(a, b Workload) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// expand makes the pods of the workloads. Names that are taken are passed over. A workload whose
-// pods or replica sets are in the text too, as in what kubectl get prints, has
-// made its pods already.
+// expand makes the pods of the workloads, with names that no other pod has. It makes no pods for a
+// workload whose pods or replica sets are in the text, as in the output of kubectl get.
 func (l *loader) expand(node string) error {
 	taken := map[string]bool{}
 	for _, pod := range l.objects.Pods {
@@ -75,7 +85,7 @@ func (l *loader) expand(node string) error {
 		if len(taken)+len(nodes) > maxPods {
 			return w.at.fail("spec", "makes %d pods, more than %d in total; use fewer", len(nodes), maxPods)
 		}
-		number, owner := 0, w.owner()
+		number := 0
 		for _, on := range nodes {
 			name := fmt.Sprintf("%s-%d", w.Name, number)
 			for taken[w.Namespace+"/"+name] {
@@ -86,13 +96,13 @@ func (l *loader) expand(node string) error {
 				return w.at.fail("metadata.name", "makes the pod name %q: %s", name, problems[0])
 			}
 			taken[w.Namespace+"/"+name] = true
-			l.objects.Pods = append(l.objects.Pods, w.pod(name, on, owner))
+			l.objects.Pods = append(l.objects.Pods, w.Pod(name, on))
 		}
 	}
 	return nil
 }
 
-// owners returns the controllers, as kind and full name, of what the text has.
+// owners returns the controllers of all objects, as kind and full name.
 func (l *loader) owners() map[string]bool {
 	out := map[string]bool{}
 	add := func(o metav1.Object) {
@@ -120,11 +130,10 @@ func (l *loader) placements(w *Workload, node string) []string {
 		return slices.Repeat([]string{node}, min(n, maxPods+1))
 	}
 	var out []string
-	wanted := labels.SelectorFromSet(w.template.Spec.NodeSelector)
 	known := node == ""
 	for _, n := range l.objects.Nodes {
 		known = known || n.Name == node
-		if wanted.Matches(labels.Set(n.Labels)) {
+		if w.Matches(n.Labels) {
 			out = append(out, n.Name)
 		}
 	}
@@ -134,26 +143,50 @@ func (l *loader) placements(w *Workload, node string) []string {
 	return out
 }
 
-// owner is the reference of its pods to a workload.
-func (w *Workload) owner() []metav1.OwnerReference {
-	controller := true
-	return []metav1.OwnerReference{{
-		APIVersion: kinds[w.Kind].version, Kind: w.Kind, Name: w.Name,
-		UID: uid(w.Kind, w.Namespace, w.Name), Controller: &controller,
-	}}
-}
-
-// pod makes one pod. It shares what all pods of the workload have: there may be thousands.
-func (w *Workload) pod(name, node string, owner []metav1.OwnerReference) *corev1.Pod {
+// Pod returns a pod of the workload, without a status. The pods of a workload share labels,
+// annotations, spec and owner, because there may be thousands.
+func (w *Workload) Pod(name, node string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: w.Namespace, Name: name, Labels: w.template.Labels, Annotations: w.template.Annotations,
-			CreationTimestamp: w.meta.GetCreationTimestamp(), OwnerReferences: owner,
+			CreationTimestamp: w.meta.GetCreationTimestamp(), OwnerReferences: w.owner,
 		},
 		Spec: w.template.Spec,
 	}
 	if pod.Spec.NodeName == "" {
 		pod.Spec.NodeName = node
 	}
+	identify("Pod", pod)
 	return pod
+}
+
+// Wanted returns how many pods a workload that has now pods gets. It is at most one more than a
+// cluster can have, which is refused.
+func (w *Workload) Wanted(now int) int {
+	if w.Count != nil {
+		return min(int(*w.Count), maxPods+1)
+	}
+	return max(now, 1)
+}
+
+// Matches reports whether pods may be on a node with these labels.
+func (w *Workload) Matches(node map[string]string) bool {
+	return labels.SelectorFromSet(w.template.Spec.NodeSelector).Matches(labels.Set(node))
+}
+
+// TooMany returns an error if a cluster with these pods has more than a cluster can have.
+func (w *Workload) TooMany(pods int) error {
+	if pods <= maxPods {
+		return nil
+	}
+	return w.at.fail("spec", "makes more than %d pods in total; use fewer", maxPods)
+}
+
+// export returns the workloads in the objects, except those that another workload has made.
+func (l *loader) export() {
+	for _, w := range l.workloads {
+		if metav1.GetControllerOf(w.meta) == nil {
+			l.objects.Workloads = append(l.objects.Workloads, w)
+		}
+	}
 }

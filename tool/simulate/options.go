@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"slices"
 
 	"k8s.io/client-go/rest"
@@ -15,9 +14,6 @@ import (
 	"github.com/winnpm/winnpm/tool/explain"
 )
 
-// DefaultServe is where the debug endpoint is without Options.Serve.
-const DefaultServe = "127.0.0.1:10091"
-
 // Options are the command line of `kubectl npm simulate`.
 type Options struct {
 	Manifests  []string // files, folders, or - for Stdin
@@ -25,12 +21,10 @@ type Options struct {
 	Recursive  bool     // also the folders below a folder of Manifests
 	Kubeconfig string   // instead of Manifests: a live cluster
 	Node       string   // only this node's pods have endpoints; "": every pod
-	Once       bool     // print and end, rather than go on serving
 	Output     string   // "text", "json", or "" for text
 	Matrix     []string // PORT/PROTO
 	All        bool     // Matrix is of pods, not of workloads
 	Trace      []string // ns/pod->ns/pod:PORT/PROTO
-	Serve      string   // address of the debug endpoint; "" is DefaultServe
 	Version    string   // of the program, for recordings
 	Program    string   // what a person types to run it, for errors; "" is npm
 
@@ -69,15 +63,8 @@ func (o *Options) validate() (questions, error) {
 		return questions{}, errors.New("nothing to simulate: give --manifests PATH or --kubeconfig FILE")
 	case len(o.Manifests) > 0 && o.Kubeconfig != "":
 		return questions{}, errors.New("--manifests and --kubeconfig exclude each other: give one of them")
-	case o.Once && o.Serve != "":
-		return questions{}, errors.New("--once and --serve exclude each other: --once ends where --serve would begin")
 	case o.Output != "" && o.Output != "text" && o.Output != "json":
 		return questions{}, fmt.Errorf("-o %q: the output is text or json", o.Output)
-	}
-	if o.Serve != "" {
-		if _, _, err := net.SplitHostPort(o.Serve); err != nil {
-			return questions{}, fmt.Errorf("--serve %q: %w; write it like %s", o.Serve, err, DefaultServe)
-		}
 	}
 	q, err := parseQuestions(o.Matrix, o.Trace)
 	q.all = o.All

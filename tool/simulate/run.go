@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
-	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -34,20 +32,15 @@ const (
 // firstList is how long a server may take for its first full list.
 const firstList = 15 * time.Second
 
-// Run runs the command until it is done, or without Options.Once until ctx is,
-// and returns the exit code. When that is ExitBadInput or ExitUsage, one line
-// on Options.Stderr says why, and nothing was printed.
+// Run prints the result of the first convergence, and returns the exit code. When that is
+// ExitBadInput or ExitUsage, one line on Options.Stderr says why, and nothing was printed.
 func Run(ctx context.Context, o Options) int {
 	q, err := o.validate()
 	if err != nil {
 		complain(o, err)
 		return ExitUsage
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer cancel()
-	done, err := run(ctx, o, q, &running)
+	done, err := printResult(ctx, o, q)
 	if err != nil {
 		complain(o, err)
 		return ExitBadInput
@@ -81,43 +74,9 @@ type session struct {
 
 }
 
-// run returns whether everything is programmed. What it starts is added to
-// running and ends with ctx.
-func run(ctx context.Context, o Options, q questions, running *sync.WaitGroup) (bool, error) {
-	if o.Once {
-		return printOnce(ctx, o, q)
-	}
-	in, err := open(o, false)
-	if err != nil {
-		return false, err
-	}
-	s := newSession(o, in, true)
-	serving := make(chan error, 1)
-	listener, err := listen(ctx, o.Serve)
-	if err != nil {
-		return false, err
-	}
-	running.Go(func() { serving <- debug.Serve(ctx, listener, s.handler()) })
-	running.Go(func() { s.controller.Run(ctx) })
-	if err := s.settle(ctx, o); err != nil {
-		return false, err
-	}
-	err = s.result(ctx, q, func(r Result) error { return r.write(o) })
-	if err != nil {
-		return false, err
-	}
-	if _, err := fmt.Fprintf(o.Stderr, "serving on http://%s\n", listener.Addr()); err != nil {
-		return false, fmt.Errorf("write to stderr: %w", err)
-	}
-	if err := <-serving; err != nil {
-		return false, err
-	}
-	return complete(warnings(s.loaded, s.dataplane.Warnings())), nil
-}
-
-// printOnce prints the result of the first convergence. The agent has ended by then; HNS and
-// a snapshot are left.
-func printOnce(ctx context.Context, o Options, q questions) (bool, error) {
+// printResult prints the result of the first convergence, and returns whether everything is
+// programmed. The agent has ended by then; HNS and a snapshot are left.
+func printResult(ctx context.Context, o Options, q questions) (bool, error) {
 	m, err := converged(ctx, o, settling{})
 	if err != nil {
 		return false, err
@@ -171,7 +130,7 @@ func open(o Options, allMakers bool) (*input, error) {
 
 // newSession returns one that is not running yet. It records if its recording is shown.
 func newSession(o Options, in *input, recording bool) *session {
-	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign(), CountOnly: true})
+	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
 	s := &session{
 		node: o.Node, version: o.Version, sim: sim, loaded: in.loaded, places: in.places, own: in.ownNodes(),
 	}
@@ -193,17 +152,6 @@ func newSession(o Options, in *input, recording bool) *session {
 	})
 	in.objects = manifest.Objects{} // the source hands them out, and lets go of them
 	return s
-}
-
-func listen(ctx context.Context, addr string) (net.Listener, error) {
-	if addr == "" {
-		addr = DefaultServe
-	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("debug endpoint: %w; choose another address with --serve", err)
-	}
-	return l, nil
 }
 
 // settle waits for the first convergence.

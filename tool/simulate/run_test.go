@@ -45,11 +45,11 @@ type document struct {
 	Warnings  []state.Warning   `json:"warnings"`
 }
 
-// once runs with --once and returns what it printed.
+// once runs the command and returns what it printed.
 func once(t *testing.T, o Options) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	o.Once, o.Stdout, o.Stderr = true, &out, &errs
+	o.Stdout, o.Stderr = &out, &errs
 	code = Run(t.Context(), o)
 	return code, out.String(), errs.String()
 }
@@ -150,7 +150,6 @@ func TestExitCodes(t *testing.T) {
 
 		{"nothing to read", Options{}, ExitUsage, "nothing to simulate: give --manifests PATH or --kubeconfig FILE"},
 		{"both sources", Options{Manifests: []string{small}, Kubeconfig: "f"}, ExitUsage, "--manifests and --kubeconfig exclude each other: give one of them"},
-		{"once and serve", Options{Manifests: []string{small}, Serve: "127.0.0.1:0"}, ExitUsage, "--once and --serve exclude each other: --once ends where --serve would begin"},
 		{"output", Options{Manifests: []string{small}, Output: "xml"}, ExitUsage, `-o "xml": the output is text or json`},
 		{"matrix without protocol", Options{Manifests: []string{small}, Matrix: []string{"80"}}, ExitUsage, `--matrix "80": write PORT/PROTO, like 80/TCP`},
 		{"matrix port 0", Options{Manifests: []string{small}, Matrix: []string{"0/TCP"}}, ExitUsage, `--matrix "0/TCP": "0" is no port: a number from 1 to 65535 is`},
@@ -176,23 +175,17 @@ func TestExitCodes(t *testing.T) {
 		})
 	}
 
-	t.Run("serve address", func(t *testing.T) {
-		var out, errs bytes.Buffer
-		o := Options{Manifests: []string{small}, Serve: "nowhere", Stdout: &out, Stderr: &errs}
-		require.Equal(t, ExitUsage, Run(t.Context(), o))
-		require.Equal(t, "npm: simulate: --serve \"nowhere\": address nowhere: missing port in address; write it like 127.0.0.1:10091\n", errs.String())
-	})
 	t.Run("interrupted", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		var out, errs bytes.Buffer
-		o := Options{Manifests: []string{small}, Once: true, Stdout: &out, Stderr: &errs}
+		o := Options{Manifests: []string{small}, Stdout: &out, Stderr: &errs}
 		require.Equal(t, ExitBadInput, Run(ctx, o))
 		require.Equal(t, "npm: simulate: interrupted before the first convergence\n", errs.String())
 	})
 	t.Run("closed output", func(t *testing.T) {
 		var errs bytes.Buffer
-		o := Options{Manifests: []string{small}, Once: true, Stdout: closed{}, Stderr: &errs}
+		o := Options{Manifests: []string{small}, Stdout: closed{}, Stderr: &errs}
 		require.Equal(t, ExitBadInput, Run(t.Context(), o))
 		require.Equal(t, "npm: simulate: closed\n", errs.String())
 	})

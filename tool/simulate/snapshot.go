@@ -46,6 +46,15 @@ func Bundle(ctx context.Context, o Options, w io.Writer) error {
 	return settled(ctx, o, settling{allMakers: true, recording: true}, func(s *session) error { return debug.WriteBundle(w, s.pages()) })
 }
 
+// pages is what the agent's HTTP endpoint shows.
+func (s *session) pages() debug.Config {
+	return debug.Config{
+		Dump: s.dataplane.Dump, Healthy: s.controller.Healthy, Ready: s.controller.Ready,
+		Recording: s.recorder.Write, Version: s.version,
+		Settings: map[string]any{"simulated": true, "node": s.node},
+	}
+}
+
 // settling says how a simulation comes to its first convergence.
 type settling struct {
 	allMakers bool // as open reads them

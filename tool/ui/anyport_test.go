@@ -57,7 +57,7 @@ func TestAnyPort(t *testing.T) {
 			"p", "-", "1000/TCP, 1002/TCP, 1004/TCP, 1006/TCP, 1008/TCP, 1010/TCP, 1012/TCP, 1014/TCP and 40 more; of others it is not known",
 		},
 	} {
-		rec := get(t, handler(guarded(ports)), apiPath+"matrix?port=any")
+		rec := get(t, handler(guarded(ports)), "/api/matrix?port=any")
 		require.Equal(t, http.StatusOK, rec.Code)
 		var g grid
 		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &g))

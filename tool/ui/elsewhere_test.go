@@ -1,9 +1,7 @@
 package ui
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,30 +51,4 @@ func TestPodsElsewhereAreCounted(t *testing.T) {
 		count, whole = n.selectedElsewhere(cluster, 20)
 		require.Equal(t, []any{15, false}, []any{count, whole}, "the pods of ns1 to ns5, whenever somebody asks")
 	}
-}
-
-// TestDetailTakesTheJudgement: once the policies of a dump are judged, the page of one of them has
-// that verdict, and asks no selector again for it.
-func TestDetailTakesTheJudgement(t *testing.T) {
-	spec := networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "nobody"}}}
-	d := state.Dump{Pods: []state.Pod{{Pod: "x/web"}}, Policies: []state.Policy{{Policy: "x/a", Spec: &spec}, {Policy: "x/b", Spec: &spec}}}
-	s := &snapshot{dump: d, derived: newDerived(d, nil, nil)}
-	word := func(name string) inForce {
-		t.Helper()
-		answer, err := s.policy(name)
-		require.NoError(t, err)
-		text, err := json.Marshal(answer)
-		require.NoError(t, err)
-		var detail policyDetail
-		require.NoError(t, json.Unmarshal(text, &detail))
-		require.Equal(t, name, detail.Policy)
-		return detail.State.Word
-	}
-	require.Equal(t, isUnused, word("x/b"), "nobody has asked for the list")
-	s.derived.judged = []policyEntry{{Policy: "x/a", State: verdict{Word: isInForce}}, {Policy: "x/b", State: verdict{Word: isPending}}}
-	require.Equal(t, isPending, word("x/b"))
-	s.derived.listing <- struct{}{} // somebody judges
-	require.Equal(t, isUnused, word("x/b"))
-	<-s.derived.listing
-	require.Equal(t, http.StatusOK, get(t, handler(d), apiPath+"policies/x/b").Code)
 }

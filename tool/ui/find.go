@@ -27,16 +27,12 @@ type hit struct {
 // them: the best of each kind, those first that begin as asked.
 func find(s *snapshot, r *http.Request) (any, error) {
 	asked := strings.ToLower(strings.TrimSpace(r.URL.Query().Get("q")))
-	workloads, err := s.derived.entries(r.Context())
-	if err != nil {
-		return nil, err
-	}
 	f := finder{asked: asked, hits: []hit{}}
 	for i := range s.dump.Pods {
 		f.offer(hit{Kind: "Pod", Name: s.dump.Pods[i].Pod, Also: s.dump.Pods[i].Addr})
 	}
 	f.next()
-	for _, w := range workloads {
+	for _, w := range s.workloads().all {
 		f.offer(hit{Kind: "Workload", Name: w.Name, Also: pods(w.Pods)})
 	}
 	f.next()

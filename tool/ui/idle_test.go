@@ -24,12 +24,12 @@ func TestPoliciesThatSelectNothing(t *testing.T) {
 	}
 	d.Policies[0].Spec = &networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}
 	h := handler(d)
-	list := get(t, h, "/npm/v1/debug/policies")
+	list := get(t, h, "/api/policies")
 	require.Equal(t, http.StatusOK, list.Code)
 	require.Contains(t, list.Body.String(), `"policy":"x/typo","kind":"NetworkPolicy","selected":0,"problems":0,"state":{"word":"selects no pod"`)
 	require.Contains(t, list.Body.String(), `"policy":"y/elsewhere","kind":"NetworkPolicy","selected":0,"problems":0,"state":{"word":"idle here"`)
-	require.Contains(t, get(t, h, "/npm/v1/debug/policies/x/typo").Body.String(), `"word":"selects no pod"`)
+	require.Contains(t, get(t, h, "/api/policies/x/typo").Body.String(), `"word":"selects no pod"`)
 	for _, other := range []string{"x/web", "y/elsewhere"} {
-		require.NotContains(t, get(t, h, "/npm/v1/debug/policies/"+other).Body.String(), `"word":"selects no pod"`)
+		require.NotContains(t, get(t, h, "/api/policies/"+other).Body.String(), `"word":"selects no pod"`)
 	}
 }

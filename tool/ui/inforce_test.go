@@ -45,12 +45,12 @@ func statesOf(t *testing.T, d state.Dump) map[string]verdict {
 	t.Helper()
 	h, out := handler(d), map[string]verdict{}
 	var policies listing[policyEntry]
-	require.NoError(t, json.Unmarshal(get(t, h, apiPath+"policies").Body.Bytes(), &policies))
+	require.NoError(t, json.Unmarshal(get(t, h, "/api/policies").Body.Bytes(), &policies))
 	for _, p := range policies.Entries {
 		out[policyMark+p.Policy] = p.State
 	}
 	var pods listing[podEntry]
-	require.NoError(t, json.Unmarshal(get(t, h, apiPath+"pods").Body.Bytes(), &pods))
+	require.NoError(t, json.Unmarshal(get(t, h, "/api/pods").Body.Bytes(), &pods))
 	for _, p := range pods.Entries {
 		out[p.Pod] = p.State
 	}
@@ -135,7 +135,7 @@ func TestClusterPoliciesInForce(t *testing.T) {
 		require.Equal(t, tc.want, statesOf(t, d)["policy all"].Word, name)
 	}
 	var shown policyDetail
-	require.NoError(t, json.Unmarshal(get(t, handler(dump()), apiPath+"clusterpolicies/far").Body.Bytes(), &shown))
+	require.NoError(t, json.Unmarshal(get(t, handler(dump()), "/api/clusterpolicies/far").Body.Bytes(), &shown))
 	require.Equal(t, 1, shown.Elsewhere)
 	require.Equal(t, []any{"ClusterNetworkPolicy", "Admin", int32(7)}, []any{shown.Kind, shown.Tier, shown.Priority})
 	require.Contains(t, shown.YAML, "kind: ClusterNetworkPolicy\nmetadata:\n  name: far\nspec:\n")
@@ -146,7 +146,7 @@ func TestYAML(t *testing.T) {
 	d := settledNode()
 	hostile := "</pre>\n---\nkind: Secret # \"'\u202e"
 	d.Policies[0].Spec.PodSelector.MatchLabels[hostile] = hostile
-	rec := get(t, handler(d), apiPath+"policies/x/web")
+	rec := get(t, handler(d), "/api/policies/x/web")
 	require.Equal(t, http.StatusOK, rec.Code)
 	var shown struct {
 		YAML string
@@ -161,5 +161,5 @@ func TestYAML(t *testing.T) {
 	require.Equal(t, "NetworkPolicy", back.Kind)
 	require.False(t, strings.Contains(shown.YAML, "\n---"))
 	d.Policies[0].Spec = nil
-	require.NotContains(t, get(t, handler(d), apiPath+"policies/x/web").Body.String(), "yaml")
+	require.NotContains(t, get(t, handler(d), "/api/policies/x/web").Body.String(), "yaml")
 }

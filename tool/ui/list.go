@@ -64,7 +64,7 @@ func (v verdict) rank() int {
 }
 
 func listPods(s *snapshot, r *http.Request) (any, error) {
-	n := s.derived.names()
+	n := s.names()
 	return newListing(len(s.dump.Pods), func(i int) podEntry {
 		p := &s.dump.Pods[i]
 		return podEntry{p.Pod, matrix.Owner(p), p.Addr, p.Local, n.podState(p)}
@@ -76,13 +76,8 @@ func (e podEntry) text() string {
 }
 func (e podEntry) rank() int { return e.State.rank() }
 
-// listPolicies judges each policy once for all who ask: what selects nobody here is looked
-// for among all pods.
 func listPolicies(s *snapshot, r *http.Request) (any, error) {
-	all, err := s.derived.policies(r.Context())
-	if err != nil {
-		return nil, err
-	}
+	all := s.policies()
 	return newListing(len(all), func(i int) policyEntry { return all[i] }, filterOf(r)), nil
 }
 

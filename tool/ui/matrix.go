@@ -74,44 +74,28 @@ type workloadEntry struct {
 	index int
 }
 
+// serveMatrix returns the grid that a request asks for. It stops when the client has gone.
 func serveMatrix(s *snapshot, r *http.Request) (any, error) {
-	g, made, err := s.derived.grid(r, false)
-	if err != nil || made {
-		return g, err
-	}
-	end, err := s.derived.pace.begin(r.Context())
+	m, unlock, err := s.lock(r.Context())
 	if err != nil {
 		return nil, err
 	}
-	defer end()
-	g, _, err = s.derived.grid(r, true)
-	return g, err
-}
-
-// grid returns the grid that a request asks for, and whether it is whole: one
-// that is not there is made if it is to be. That ends with the client.
-func (d *derived) grid(r *http.Request, now bool) (g grid, whole bool, err error) {
-	m, unlock, err := d.lock(r.Context())
-	if err != nil {
-		return grid{}, false, err
-	}
 	defer unlock()
-	ports, other := portsOf(m)
-	elsewhere := slices.ContainsFunc(m.Workloads(), func(w matrix.Workload) bool { return !w.Local })
+	elsewhere := slices.ContainsFunc(s.workloads().all, func(w workloadEntry) bool { return !w.Local })
 	key, err := keyOf(r.URL.Query(), elsewhere)
 	if err != nil {
-		return grid{}, false, err
+		return nil, err
 	}
-	g, whole = d.grids[key]
-	if whole || !now {
-		return g, whole, nil
+	if g, known := s.grids[key]; known {
+		return g, nil
 	}
-	g = newGrid(m, key)
-	g.Ports, g.Other, g.Elsewhere = ports, other, elsewhere
+	g := newGrid(s.workloads().all, key)
+	g.Elsewhere = elsewhere
+	g.Ports, g.Other = portsOf(m)
 	texts := map[string]uint16{}
 	for _, row := range g.Rows {
 		if err := r.Context().Err(); err != nil {
-			return grid{}, false, err
+			return nil, err
 		}
 		if key.anyPort() {
 			g.anyCells(m, row, texts)
@@ -120,11 +104,11 @@ func (d *derived) grid(r *http.Request, now bool) (g grid, whole bool, err error
 		verdicts, deniers := cells(m, row, g.Columns, key.port)
 		g.Cells, g.Deniers = append(g.Cells, verdicts), append(g.Deniers, deniers)
 	}
-	if len(d.grids) >= maxGrids {
-		clear(d.grids)
+	if len(s.grids) >= maxGrids {
+		clear(s.grids)
 	}
-	d.grids[key] = g
-	return g, true, nil
+	s.grids[key] = g
+	return g, nil
 }
 
 // keyOf reads what is asked for. Without an end, the connections into this node are if
@@ -163,8 +147,7 @@ func (k gridKey) portText() string {
 }
 
 // newGrid returns a grid without cells.
-func newGrid(m *matrix.Matrix, key gridKey) grid {
-	all := entries(m)
+func newGrid(all []workloadEntry, key gridKey) grid {
 	g := grid{Port: key.portText(), Workloads: len(all), Here: key.here, Rows: []workloadEntry{}, Columns: []workloadEntry{}, Cells: []string{}, Deniers: []string{}, Namespaces: []string{}}
 	take := func(side []workloadEntry, w workloadEntry, part, end string) []workloadEntry {
 		if key.namespace != "" && w.Namespace != key.namespace || !strings.Contains(strings.ToLower(w.Name), part) || key.here == end && !w.Local {
@@ -276,13 +259,13 @@ func portText(p policy.Port) string { return fmt.Sprintf("%d/%s", p.First, p.Pro
 
 // showPair returns the pods that stand for two workloads.
 func showPair(s *snapshot, r *http.Request) (any, error) {
-	m, unlock, err := s.derived.lock(r.Context())
+	m, unlock, err := s.lock(r.Context())
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
 	index := map[string]int{}
-	for _, w := range entries(m) {
+	for _, w := range s.workloads().all {
 		index[w.Name] = w.index
 	}
 	from, okFrom := index[r.URL.Query().Get("from")]

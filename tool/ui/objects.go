@@ -62,7 +62,7 @@ func showPod(s *snapshot, r *http.Request) (any, error) {
 	if i < 0 {
 		return nil, notFound("there is no pod %s", key)
 	}
-	out := podDetail{Pod: d.Pods[i], Made: matrix.Owner(&d.Pods[i]), State: s.derived.names().podState(&d.Pods[i]), Ingress: []string{}, Egress: []string{}, Cluster: []string{}, Sets: []link{}, Rules: []ruleEntry{}, Pending: []pendingOne{}}
+	out := podDetail{Pod: d.Pods[i], Made: matrix.Owner(&d.Pods[i]), State: s.names().podState(&d.Pods[i]), Ingress: []string{}, Egress: []string{}, Cluster: []string{}, Sets: []link{}, Rules: []ruleEntry{}, Pending: []pendingOne{}}
 	out.policies(d, key)
 	setNames := explain.SetNames{}
 	for _, set := range d.Sets {

@@ -1,73 +1,101 @@
-// Package ui is what a person sees of the agent in a browser: a page of plain
-// HTML, CSS and JavaScript modules, embedded, and the JSON that it asks for.
+// Package ui shows the agents of a cluster, a saved dump or a simulation in a browser: a page of
+// plain HTML, CSS and JavaScript modules, embedded, and the JSON that the page asks for.
 //
-// Everything is made from a dump, which is taken at most once a second for all
-// who look, and matrices one at a time: each has a fifth of a core at most. What
-// a client asks for is given up when it goes. The page asks nobody but this
-// server, and shows what comes from the cluster as text only.
+// Every answer is made from a dump. The page asks only the server that it came from, and shows text
+// of the cluster as text only.
 package ui
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"net/http"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
 )
 
-// apiPath is where the JSON is, beside the rest of the debug endpoint.
-const apiPath = "/npm/v1/debug/"
+// DefaultListen is the address of the server unless the user chooses another one.
+const DefaultListen = "127.0.0.1:10091"
 
-// Heavy are the paths whose answers take time that grows with the cluster's
-// workloads, rules or policies.
-func Heavy() []string {
-	return []string{apiPath + "matrix", apiPath + "find", apiPath + "policies", apiPath + "policies/", apiPath + "clusterpolicies/", apiPath + "pair", apiPath + "trace"}
-}
-
-// Config is what the page shows. No function may wait for HNS.
+// Config is what the page of one node shows.
 type Config struct {
-	Dump    func() state.Dump
-	Healthy func() error // nil: no reason to restart the process
-	Ready   func() error // nil: everything known is programmed
-	Now     func() time.Time
-	Version string         // of the program
-	Places  explain.Places // where manifests have the policies; nil where there are none
+	// Dump returns the node's present dump.
+	Dump func(context.Context) (state.Dump, error)
+	// Status returns the agent's present status.
+	Status func(context.Context) (debug.Status, error)
+	// MaxAge is how long the page shows a dump before it takes another one. 0: the dump never
+	// changes.
+	MaxAge time.Duration
+	Places explain.Places // where manifests have the policies; nil where there are none
 }
 
-// Handler returns the page at / and /ui/, and its JSON below /npm/v1/debug/; GET
-// only. It guards nothing: names and addresses of the whole cluster are in it.
+// Fixed returns the configuration for a dump that does not change. The page shows origin as the
+// agent's version.
+func Fixed(d state.Dump, places explain.Places, origin string) Config {
+	fine := func() error { return nil }
+	return Config{
+		Dump:   func(context.Context) (state.Dump, error) { return d, nil },
+		Status: func(context.Context) (debug.Status, error) { return debug.StatusOf(d, origin, fine, fine), nil },
+		Places: places,
+	}
+}
+
+// Handler returns the page of one node at /, its files below /ui/ and its JSON below /api/. It answers
+// only GET. Its answers have names and addresses of the whole cluster: see debug.Guard.
 func Handler(cfg Config) http.Handler {
-	p := &server{cfg: cfg, snapshots: snapshots{dump: cfg.Dump, now: cfg.Now, grids: newPace(cfg.Now), judging: newPace(cfg.Now)}}
+	p := &server{cfg: cfg, snapshots: newSnapshots(cfg)}
 	mux := http.NewServeMux()
 	static := newFiles()
 	mux.HandleFunc("GET /{$}", static.index)
 	mux.HandleFunc("GET /ui/{name}", static.file)
-	mux.HandleFunc("GET "+apiPath+"status", p.live(p.status))
-	mux.HandleFunc("GET "+apiPath+"matrix", p.settled(serveMatrix))
-	mux.HandleFunc("GET "+apiPath+"find", p.settled(find))
-	mux.HandleFunc("GET "+apiPath+"pair", p.settled(showPair))
-	mux.HandleFunc("GET "+apiPath+"trace", p.live(p.trace))
-	mux.HandleFunc("GET "+apiPath+"sets", p.settled(listSets))
-	mux.HandleFunc("GET "+apiPath+"sets/{id}", p.settled(showSet))
-	mux.HandleFunc("GET "+apiPath+"pods", p.settled(listPods))
-	mux.HandleFunc("GET "+apiPath+"pods/{namespace}/{name}", p.settled(showPod))
-	mux.HandleFunc("GET "+apiPath+"policies", p.settled(listPolicies))
-	mux.HandleFunc("GET "+apiPath+"policies/{namespace}/{name}", p.settled(showPolicy))
-	mux.HandleFunc("GET "+apiPath+"clusterpolicies/{name}", p.settled(showClusterPolicy))
+	mux.HandleFunc("GET /api/status", p.status)
+	for path, make := range map[string]answer{
+		"matrix": serveMatrix, "find": find, "pair": showPair, "trace": p.trace,
+		"sets": listSets, "sets/{id}": showSet, "pods": listPods, "pods/{namespace}/{name}": showPod,
+		"policies": listPolicies, "policies/{namespace}/{name}": showPolicy, "clusterpolicies/{name}": showClusterPolicy,
+	} {
+		mux.HandleFunc("GET /api/"+path, func(w http.ResponseWriter, r *http.Request) {
+			s, err := p.snapshots.get(r.Context())
+			var body any
+			if err == nil {
+				body, err = make(s, r)
+			}
+			reply(w, r, body, err)
+		})
+	}
 	return secured(mux)
 }
 
 type server struct {
 	cfg       Config
-	snapshots snapshots
+	snapshots *snapshots
 }
 
-// secured lets the browser run and load only what this server gives it, and
-// nobody put the page into a frame.
+// pageStatus is the status of an agent, and of the page that shows it.
+type pageStatus struct {
+	debug.Status
+	Fixed bool      `json:"fixed,omitempty"` // the dump never changes
+	Shown time.Time `json:"shown"`           // when the dump that the views show was taken
+}
+
+func (p *server) status(w http.ResponseWriter, r *http.Request) {
+	s, err := p.snapshots.get(r.Context())
+	var st debug.Status
+	if err == nil {
+		st, err = p.cfg.Status(r.Context())
+	}
+	if err != nil {
+		reply(w, r, nil, err)
+		return
+	}
+	reply(w, r, pageStatus{st, p.cfg.MaxAge == 0, s.dump.Time}, nil)
+}
+
+// secured lets the browser run and load only the files of this server, and forbids frames.
 func secured(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -82,39 +110,6 @@ func secured(next http.Handler) http.Handler {
 
 // answer makes what a request asks for from a snapshot.
 type answer func(*snapshot, *http.Request) (any, error)
-
-// live answers with what may be another thing each time.
-func (p *server) live(make answer) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		s, err := p.snapshots.get(r.Context())
-		if err != nil {
-			return // the client has gone
-		}
-		w.Header().Set("Cache-Control", "no-store")
-		reply(w, r, s, make)
-	}
-}
-
-// settled answers with what follows from the snapshot and the request alone: who
-// has it already is told so.
-func (p *server) settled(make answer) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		s, err := p.snapshots.get(r.Context())
-		if err != nil {
-			return // the client has gone
-		}
-		question := fnv.New64a()
-		fmt.Fprint(question, r.URL.Path, "?", r.URL.RawQuery)
-		tag := fmt.Sprintf("\"%x-%x\"", s.digest, question.Sum64())
-		w.Header().Set("Cache-Control", "no-cache")
-		w.Header().Set("ETag", tag)
-		if r.Header.Get("If-None-Match") == tag {
-			w.WriteHeader(http.StatusNotModified)
-			return
-		}
-		reply(w, r, s, make)
-	}
-}
 
 // refusal is an error of the client's.
 type refusal struct {
@@ -132,26 +127,22 @@ func notFound(format string, args ...any) error {
 	return refusal{http.StatusNotFound, fmt.Errorf(format, args...)}
 }
 
-func reply(w http.ResponseWriter, r *http.Request, s *snapshot, make answer) {
+// reply writes the body as JSON, or the error.
+func reply(w http.ResponseWriter, r *http.Request, body any, err error) {
 	if r.Context().Err() != nil {
-		return // the client went while it waited
+		return // the client has gone
 	}
-	body, err := make(s, r)
 	status := http.StatusOK
 	if err != nil {
-		if r.Context().Err() != nil {
-			return // the client has gone
-		}
-		status = http.StatusInternalServerError
+		status = http.StatusBadGateway // the agent did not answer
 		if refused := (refusal{}); errors.As(err, &refused) {
 			status = refused.status
 		}
-		w.Header().Del("ETag")
-		w.Header().Set("Cache-Control", "no-store")
 		body = struct {
 			Error string `json:"error"`
 		}{err.Error()}
 	}
+	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body) // a client that has gone is no concern

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"cmp"
-	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -73,43 +72,15 @@ type policyEntry struct {
 	State    verdict `json:"state"`
 }
 
-// policies judges the policies of the dump when somebody first asks, within the pace of
-// what takes long. It fails only when ctx is done.
-func (d *derived) policies(ctx context.Context) ([]policyEntry, error) {
-	select {
-	case d.listing <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	defer func() { <-d.listing }()
-	if d.judged != nil {
-		return d.judged, nil
-	}
-	end, err := d.judging.begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	n, idle := d.names(), idleOf(&d.dump)
-	all := policiesOf(&d.dump)
+// judge returns the list of all policies with their states.
+func (s *snapshot) judge() []policyEntry {
+	n, idle := s.names(), idleOf(&s.dump)
+	all := policiesOf(&s.dump)
 	out := make([]policyEntry, 0, len(all))
 	for _, p := range all {
 		out = append(out, policyEntry{p.name, p.kindWord(), len(p.selected), len(p.problems), n.policyState(p, idle)})
 	}
-	d.judged = out
-	return out, nil
-}
-
-// judgedPolicies are the policies as they were judged, in the order of policiesOf; nil when
-// nobody has asked yet, or they are being judged. Nobody changes them.
-func (d *derived) judgedPolicies() []policyEntry {
-	select {
-	case d.listing <- struct{}{}:
-		defer func() { <-d.listing }()
-		return d.judged
-	default:
-		return nil
-	}
+	return out
 }
 
 // policyDetail is a policy with what it selects and the sets that it mentions.
@@ -144,7 +115,7 @@ func (s *snapshot) policy(name string) (any, error) {
 	if i < 0 {
 		return nil, notFound("there is no policy %s", name)
 	}
-	p, n := all[i], s.derived.names()
+	p, n := all[i], s.names()
 	one := state.Dump{Pods: s.dump.Pods, Namespaces: s.dump.Namespaces}
 	out := policyDetail{Pods: append([]string{}, p.selected...), LeftOut: p.problems, YAML: p.yaml(), Sets: []link{}}
 	if p.cluster != nil {
@@ -157,11 +128,7 @@ func (s *snapshot) policy(name string) (any, error) {
 		one.Policies = []state.Policy{*p.namespaced}
 		out.Ingress, out.Egress, out.Rules = p.namespaced.Ingress, p.namespaced.Egress, p.namespaced.Rules
 	}
-	if judged := s.derived.judgedPolicies(); judged != nil {
-		out.policyEntry = judged[i]
-	} else {
-		out.policyEntry = policyEntry{p.name, p.kindWord(), len(p.selected), len(p.problems), n.policyState(p, idleOf(&one))}
-	}
+	out.policyEntry = policyEntry{p.name, p.kindWord(), len(p.selected), len(p.problems), n.policyState(p, idleOf(&one))}
 	count, whole := n.selectedElsewhere(p, mostCompared)
 	out.Elsewhere, out.ElsewhereMore = count, !whole
 	for _, set := range s.dump.Sets {

@@ -75,7 +75,7 @@ type link struct {
 
 // showSet finds a set by its id, or by its name.
 func showSet(s *snapshot, r *http.Request) (any, error) {
-	id, n := r.PathValue("id"), s.derived.names()
+	id, n := r.PathValue("id"), s.names()
 	i := slices.IndexFunc(s.dump.Sets, func(set state.Set) bool { return set.ID == id })
 	if i < 0 && n.sets[id] != "" {
 		i = slices.IndexFunc(s.dump.Sets, func(set state.Set) bool { return set.ID == n.sets[id] })

@@ -2,115 +2,81 @@ package ui
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
-	"hash"
 	"sync"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/matrix"
 )
 
-// interval is how long a dump is good for, at least: one that took long is used
-// for longer.
-const interval = time.Second
-
-// snapshots takes dumps, one at a time and one for all who ask meanwhile.
+// snapshots keeps the last dump, and takes another one when a request needs it.
 type snapshots struct {
-	dump func() state.Dump
-	now  func() time.Time
-
-	grids, judging *pace
-
-	mu     sync.Mutex
+	cfg    Config
+	turn   chan struct{} // holds an entry while a request uses latest
 	latest *snapshot
-	flight chan struct{} // closed when the dump being taken is there; nil when none is
 }
 
-// snapshot is a dump that is not changed any more. Handlers share it.
-type snapshot struct {
-	dump    state.Dump
-	taken   time.Time
-	took    time.Duration
-	digest  [8]byte // of all of the dump but times and reports
-	derived *derived
+func newSnapshots(cfg Config) *snapshots {
+	return &snapshots{cfg: cfg, turn: make(chan struct{}, 1)}
 }
 
-// get returns a snapshot that is at most an interval old, or a rest after it was
-// taken. It fails only when ctx is done.
+// get returns the last snapshot, or a new one when the last one is older than Config.MaxAge. Requests
+// at the same time share it.
 func (s *snapshots) get(ctx context.Context) (*snapshot, error) {
-	for {
-		s.mu.Lock()
-		latest, flight := s.latest, s.flight
-		fresh := latest != nil && s.now().Sub(latest.taken) < max(interval, rest(latest.took))
-		if !fresh && flight == nil {
-			s.flight = make(chan struct{})
-		}
-		s.mu.Unlock()
-		switch {
-		case fresh:
-			return latest, nil
-		case flight == nil:
-			return s.take(latest), nil
-		}
-		select {
-		case <-flight:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-}
-
-// take takes the dump that others wait for. What was derived from the one
-// before still holds when nothing has changed.
-func (s *snapshots) take(before *snapshot) *snapshot {
-	next := before
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.latest = next
-		close(s.flight)
-		s.flight = nil
-	}()
-	began := s.now()
-	taken := &snapshot{dump: s.dump()}
-	taken.digest = digest(taken.dump)
-	taken.taken = s.now()
-	taken.took = taken.taken.Sub(began)
-	if before != nil && before.digest == taken.digest {
-		taken.derived = before.derived
-	} else {
-		taken.derived = newDerived(taken.dump, s.grids, s.judging)
+	if s.latest != nil && (s.cfg.MaxAge == 0 || time.Since(s.latest.taken) < s.cfg.MaxAge) {
+		return s.latest, nil
 	}
-	next = taken
-	return next
-}
-
-// digest tells dumps apart that say different things.
-func digest(d state.Dump) [8]byte {
-	sum := sha256.New()
-	out := json.NewEncoder(sum)
-	_ = out.Encode([]any{d.Node, d.NodeAddrs, d.Warnings, d.Pending}) // a hash takes everything
-	each(out, d.Sets)
-	each(out, d.Endpoints)
-	each(out, d.Policies)
-	each(out, d.ClusterPolicies)
-	each(out, d.Nodes)
-	each(out, d.Pods)
-	each(out, d.Namespaces)
-	return first8(sum)
-}
-
-// each encodes a list entry by entry, so that a long one is never in memory
-// twice.
-func each[T any](out *json.Encoder, list []T) {
-	_ = out.Encode(len(list))
-	for _, v := range list {
-		_ = out.Encode(v)
+	d, err := s.cfg.Dump(ctx)
+	if err != nil {
+		return nil, err
 	}
+	s.latest = newSnapshot(d)
+	return s.latest, nil
 }
 
-func first8(sum hash.Hash) (out [8]byte) {
-	copy(out[:], sum.Sum(nil))
-	return out
+// snapshot is a dump with the values that are made from it when a request first needs them. Several
+// requests share it, and none of them changes the dump.
+type snapshot struct {
+	dump      state.Dump
+	taken     time.Time
+	names     func() *names
+	policies  func() []policyEntry
+	workloads func() workloads
+
+	asking chan struct{} // holds an entry while a request uses the matrix or grids
+	grids  map[gridKey]grid
+}
+
+// workloads are those of a matrix. Only the request that holds snapshot.asking may ask the matrix.
+type workloads struct {
+	matrix *matrix.Matrix
+	all    []workloadEntry
+}
+
+func newSnapshot(d state.Dump) *snapshot {
+	s := &snapshot{dump: d, taken: time.Now(), asking: make(chan struct{}, 1), grids: map[gridKey]grid{}}
+	s.names = sync.OnceValue(func() *names { return newNames(d) })
+	s.policies = sync.OnceValue(s.judge)
+	s.workloads = sync.OnceValue(func() workloads {
+		m := matrix.New(d)
+		return workloads{m, entries(m)}
+	})
+	return s
+}
+
+// lock returns the matrix, which only the caller may use until it calls unlock. It fails only when
+// ctx is done.
+func (s *snapshot) lock(ctx context.Context) (m *matrix.Matrix, unlock func(), err error) {
+	select {
+	case s.asking <- struct{}{}:
+		return s.workloads().matrix, func() { <-s.asking }, nil
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
 }

@@ -11,22 +11,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// TestOneDumpForAll: however many ask, a dump is taken at most once a second,
-// and what was made from it holds until something changes.
+// TestOneDumpForAll: requests at the same time share a dump, and it is taken at most once per MaxAge.
 func TestOneDumpForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dumps, was := 0, behind()
-		s := &snapshots{now: time.Now, dump: func() state.Dump {
+		dumps := 0
+		s := newSnapshots(Config{MaxAge: time.Second, Dump: func(context.Context) (state.Dump, error) {
 			dumps++
 			time.Sleep(100 * time.Millisecond)
-			d := was
-			d.Time = time.Now()
-			return d
-		}}
-		ask := func() []*snapshot {
+			return behind(), nil
+		}})
+		ask := func() *snapshot {
 			out := make([]*snapshot, 20)
 			var all sync.WaitGroup
 			for i := range out {
@@ -37,37 +35,45 @@ func TestOneDumpForAll(t *testing.T) {
 				})
 			}
 			all.Wait()
-			return out
+			for _, got := range out {
+				require.Same(t, out[0], got)
+			}
+			return out[0]
 		}
 		first := ask()
-		for _, got := range first {
-			require.Same(t, first[0], got)
-		}
-		ask()
+		require.Same(t, first, ask())
 		require.Equal(t, 1, dumps)
-
-		time.Sleep(interval)
-		second := ask()
+		time.Sleep(time.Second)
+		require.NotSame(t, first, ask())
 		require.Equal(t, 2, dumps)
-		require.NotEqual(t, first[0].dump.Time, second[0].dump.Time)
-		require.Same(t, first[0].derived, second[0].derived, "time alone is no change")
-
-		was = behind()
-		was.Pods = was.Pods[1:]
-		time.Sleep(interval)
-		third := ask()
-		require.NotSame(t, second[0].derived, third[0].derived)
-		require.NotEqual(t, second[0].digest, third[0].digest)
 	})
 }
 
-// TestAClientThatGoes does not wait for a dump, nor does anybody for it.
+// TestFixedDump: a saved dump is read once, and its page says that it does not change.
+func TestFixedDump(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, dumps := Fixed(behind(), nil, "a saved dump"), 0
+		dump := cfg.Dump
+		cfg.Dump = func(ctx context.Context) (state.Dump, error) {
+			dumps++
+			return dump(ctx)
+		}
+		h := Handler(cfg)
+		for range 3 {
+			require.Contains(t, get(t, h, "/api/status").Body.String(), `"fixed":true,"shown":"2026-01-02T03:04:05Z"`)
+			time.Sleep(time.Hour)
+		}
+		require.Equal(t, 1, dumps)
+	})
+}
+
+// TestAClientThatGoes: a request whose client has gone does not wait for a dump.
 func TestAClientThatGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &snapshots{now: time.Now, dump: func() state.Dump {
+		s := newSnapshots(Config{Dump: func(context.Context) (state.Dump, error) {
 			time.Sleep(time.Minute)
-			return behind()
-		}}
+			return behind(), nil
+		}})
 		var first sync.WaitGroup
 		first.Go(func() {
 			_, err := s.get(t.Context())
@@ -84,51 +90,19 @@ func TestAClientThatGoes(t *testing.T) {
 	})
 }
 
-// TestADumpThatPanics ends one request, not all that come after it.
-func TestADumpThatPanics(t *testing.T) {
-	broken := errors.New("broken")
-	bad := true
-	s := &snapshots{now: time.Now, dump: func() state.Dump {
-		if bad {
-			panic(broken)
-		}
-		return behind()
-	}}
-	require.PanicsWithValue(t, broken, func() { _, _ = s.get(t.Context()) })
-	bad = false
-	got, err := s.get(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "n1", got.dump.Node)
-}
-
-// TestUnchanged: who has an answer of the same state gets none again.
-func TestUnchanged(t *testing.T) {
-	now, was := taken, behind()
+// TestAnAgentThatDoesNotAnswer: every view says why, and the next request asks again.
+func TestAnAgentThatDoesNotAnswer(t *testing.T) {
+	broken := errors.New("no answer within 10s")
 	h := Handler(Config{
-		Dump: func() state.Dump { return was }, Now: func() time.Time { return now },
-		Healthy: func() error { return nil }, Ready: func() error { return nil },
+		MaxAge: time.Second,
+		Dump:   func(context.Context) (state.Dump, error) { return behind(), broken },
+		Status: func(context.Context) (debug.Status, error) { return debug.Status{}, nil },
 	})
-	path := apiPath + "matrix?port=80/TCP"
-	tag := get(t, h, path).Header().Get("ETag")
-	require.NotEmpty(t, tag)
-	require.NotEqual(t, tag, get(t, h, apiPath+"matrix?port=81/TCP").Header().Get("ETag"))
-	now, was.Time = now.Add(time.Minute), now.Add(time.Minute)
-	require.Equal(t, http.StatusNotModified, get(t, h, path, "If-None-Match", tag).Code)
-	now = now.Add(time.Minute)
-	was.Endpoints[0].Applied = nil
-	changed := get(t, h, path, "If-None-Match", tag)
-	require.Equal(t, http.StatusOK, changed.Code)
-	require.NotEqual(t, tag, changed.Header().Get("ETag"))
-
-	tag = changed.Header().Get("ETag")
-	for _, change := range []func(){
-		func() { was.ClusterPolicies = append(was.ClusterPolicies, state.ClusterPolicy{Name: "c"}) },
-		func() { was.Nodes = append(was.Nodes, state.Node{Name: "n9"}) },
-	} {
-		now = now.Add(time.Minute)
-		change()
-		is := get(t, h, path, "If-None-Match", tag)
-		require.Equal(t, http.StatusOK, is.Code, "nothing of it changes a rule")
-		tag = is.Header().Get("ETag")
+	for _, path := range []string{"/api/status", "/api/pods", "/api/matrix"} {
+		rec := get(t, h, path)
+		require.Equal(t, http.StatusBadGateway, rec.Code, path)
+		require.JSONEq(t, `{"error":"no answer within 10s"}`, rec.Body.String())
 	}
+	broken = nil
+	require.Equal(t, http.StatusOK, get(t, h, "/api/pods").Code)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/winnpm/winnpm/tool/explain"
 )
 
-// trace answers what `kubectl npm trace -o json` does, with sets in words.
+// trace answers as `kubectl npm trace -o json` does, with sets in words.
 func (p *server) trace(s *snapshot, r *http.Request) (any, error) {
 	q, err := explain.Parse(r.URL.Query().Get("q"))
 	if err != nil {

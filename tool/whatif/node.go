@@ -58,7 +58,7 @@ type played struct {
 
 // play brings the world to a node and programs it.
 func (w World) play(ctx context.Context, cfg dataplane.Config, nodeAddrs []netip.Addr, local func(Pod) bool) (*played, error) {
-	p := &played{sim: hnssim.New(hnssim.Options{CountOnly: true}), cfg: cfg, now: w.Now}
+	p := &played{sim: hnssim.New(hnssim.Options{}), cfg: cfg, now: w.Now}
 	p.cfg.Client, p.cfg.Now = p.sim, func() time.Time { return p.now }
 	p.dp = dataplane.New(p.cfg)
 	if err := plug(p.sim, w.endpoints(local)); err != nil {
@@ -105,15 +105,14 @@ func (p *played) change(ctx context.Context, w World, c Change, local func(Pod) 
 	}
 	before := setsInHNS(p.sim)
 	rules := map[string]hns.Endpoint{} // before, of the endpoints that are written
-	p.sim.OnCall(func(call hnssim.Call, when hnssim.When) {
-		if when != hnssim.Before || call.Op != hns.OpACLAdd && call.Op != hns.OpACLUpdate {
-			return
-		}
-		if _, known := rules[call.Target]; !known {
+	p.sim.SetHooks(hnssim.Hooks{Call: func(_ context.Context, call hnssim.Call, _, do func(hnssim.Call) error) error {
+		_, known := rules[call.Target]
+		if !known && (call.Op == hns.OpACLAdd || call.Op == hns.OpACLUpdate) {
 			rules[call.Target] = p.rules(call.Target)
 		}
-	})
-	defer p.sim.OnCall(nil)
+		return do(call)
+	}})
+	defer p.sim.SetHooks(hnssim.Hooks{})
 	p.sim.ResetCalls()
 	if err := p.apply(ctx, c.transaction(w, local)); err != nil {
 		return nil, err

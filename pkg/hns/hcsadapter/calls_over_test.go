@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/test/hnstest/onsim"
-	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // bindingOf is a binding of a library, as another one would offer it.
@@ -56,7 +56,7 @@ func TestContractOver(t *testing.T) {
 
 // TestOverAnswers: what another binding says is classed as what ours says.
 func TestOverAnswers(t *testing.T) {
-	s := &simLibrary{ctx: t.Context(), sim: hnssim.New(hnssim.Options{}), id: "5C1D0D2E-7A53-4D2B-9A60-0F6C9E0F1A11", opened: map[handle]string{}}
+	s := &simLibrary{ctx: t.Context(), sim: hnsfault.New(hnsfault.Options{}), id: "5C1D0D2E-7A53-4D2B-9A60-0F6C9E0F1A11", opened: map[handle]string{}}
 	var answer Outcome
 	var none error
 	binding := bindingOf(s)

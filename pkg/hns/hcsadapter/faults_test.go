@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -217,7 +218,7 @@ func TestNetworkNotThere(t *testing.T) {
 	a, f, s := onFaulty(t)
 	_, err := a.Network(t.Context())
 	require.NoError(t, err)
-	s.sim = hnssim.New(hnssim.Options{Network: "Azure"})
+	s.sim = hnsfault.New(hnsfault.Options{Network: "Azure"})
 	_, err = a.Network(t.Context())
 	wantError(t, err, hns.ErrNotFound, "Network/Get", hns.KindNetwork, "azure", 0)
 	_, err = a.EndpointIDs(t.Context())
@@ -352,7 +353,7 @@ func TestSetElementNotFound(t *testing.T) {
 func TestSetElementNotFoundElsewhere(t *testing.T) {
 	for name, spoil := range map[string]func(*faulty, *simLibrary){
 		"another network": func(_ *faulty, s *simLibrary) { s.id = "00000000-0000-0000-0000-000000000002" },
-		"no network":      func(_ *faulty, s *simLibrary) { s.sim = hnssim.New(hnssim.Options{Network: "other"}) },
+		"no network":      func(_ *faulty, s *simLibrary) { s.sim = hnsfault.New(hnsfault.Options{Network: "other"}) },
 		"cannot be read": func(f *faulty, _ *simLibrary) {
 			f.before = failing("HcnEnumerateNetworks", codeRPC, always)
 		},

@@ -19,6 +19,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	netpol "github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -36,7 +37,7 @@ func newTwoNetworks(t *testing.T) *twoNetworks {
 	two := &twoNetworks{}
 	for i, name := range []string{"cbr0", "vxlan0"} {
 		two.nets[i] = &simLibrary{
-			ctx: context.WithoutCancel(t.Context()), sim: hnssim.New(hnssim.Options{Network: name}), id: []string{"11", "22"}[i],
+			ctx: context.WithoutCancel(t.Context()), sim: hnsfault.New(hnsfault.Options{Network: name}), id: []string{"11", "22"}[i],
 			opened: map[handle]string{}, name: name,
 		}
 	}
@@ -162,7 +163,7 @@ func TestSeveralNetworks(t *testing.T) {
 	require.Equal(t, two.nets[0].sim.Sets(), two.nets[1].sim.Sets())
 
 	// A network whose sets cannot be written for a while.
-	two.nets[1].sim.Inject(hnssim.Fault{Op: hns.OpSets(hns.Update), Times: 3})
+	two.nets[1].sim.Inject(hnsfault.Fault{Op: hns.OpSets(hns.Update), Times: 3})
 	tx = dataplane.NewTransaction()
 	tx.SetPod(desired.Pod{Namespace: "x", Name: "api2", UID: "api2", Labels: map[string]string{"app": "api"}, Addr: netip.MustParseAddr("10.3.0.2")})
 	settle(tx)

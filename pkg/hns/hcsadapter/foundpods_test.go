@@ -17,6 +17,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/effort"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -107,7 +108,7 @@ func TestOthersNetwork(t *testing.T) {
 	for pods := range 2 {
 		inPlays(t, func(p *plays) {
 			others := 1 - pods
-			p.nets[others].sim.Inject(hnssim.Fault{Op: hns.OpSets(hns.Add), Times: -1, Err: hns.ErrUnlisted})
+			p.nets[others].sim.Inject(hnsfault.Fault{Op: hns.OpSets(hns.Add), Times: -1, Err: hns.ErrUnlisted})
 			p.endpoint(others, "172.16.0.2")
 			p.endpoint(pods, "10.1.0.1")
 			p.pod("10.1.0.1", "")
@@ -174,7 +175,7 @@ func TestOneNetworkFails(t *testing.T) {
 				p.pod(addr, "")
 			}
 			for _, verb := range []hns.Verb{hns.Add, hns.Update} {
-				p.nets[bad].sim.Inject(hnssim.Fault{Op: hns.OpSets(verb), Times: -1})
+				p.nets[bad].sim.Inject(hnsfault.Fault{Op: hns.OpSets(verb), Times: -1})
 			}
 			p.apply(time.Minute)
 			require.NotEmpty(p.t, p.nets[1-bad].sim.Sets())

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/test/hnstest/onsim"
 	"github.com/winnpm/winnpm/tool/hnssim"
@@ -22,7 +23,7 @@ import (
 // JSON and codes. It shows other networks and states too, as HNS does.
 type simLibrary struct {
 	ctx    context.Context
-	sim    *hnssim.Sim
+	sim    *hnsfault.Sim
 	id     string            // GUID of the network
 	name   string            // of the network; "": azure
 	handle handle            // the last one
@@ -193,7 +194,7 @@ func onSim(t *testing.T, o Options) (*Adapter, *simLibrary) {
 	t.Helper()
 	s := &simLibrary{
 		ctx: context.WithoutCancel(t.Context()),
-		sim: hnssim.New(hnssim.Options{}), id: "5C1D0D2E-7A53-4D2B-9A60-0F6C9E0F1A11",
+		sim: hnsfault.New(hnsfault.Options{}), id: "5C1D0D2E-7A53-4D2B-9A60-0F6C9E0F1A11",
 		opened: map[handle]string{},
 	}
 	o.Network = "azure"

@@ -10,7 +10,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/versioned"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // TestRefusalIsAnObservation: HNS answers a write with an error, whatever its code. A
@@ -18,10 +18,10 @@ import (
 func TestRefusalIsAnObservation(t *testing.T) {
 	for op, write := range writes {
 		for _, code := range []uint32{0x803B000D, 0x80004005, 0x803B7777} {
-			for mode, done := range map[hnssim.Mode]bool{hnssim.Refuse: false, hnssim.LoseReply: true} {
+			for mode, done := range map[hnsfault.Mode]bool{hnsfault.Refuse: false, hnsfault.LoseReply: true} {
 				t.Run(fmt.Sprintf("%s %08x %t", op, code, done), func(t *testing.T) {
 					sim, from := start(t)
-					sim.Inject(hnssim.Fault{Op: op, Mode: mode, Code: code})
+					sim.Inject(hnsfault.Fault{Op: op, Mode: mode, Code: code})
 					_, err := write(versioned.Writer{Ask: hns.Asking(t.Context(), sim)}, from)
 					require.Equal(t, map[string]int{hns.OpEndpointGet: 2, op: 1}, sim.Counts())
 					if !done {
@@ -45,7 +45,7 @@ func TestRefusalIsAnObservation(t *testing.T) {
 // shower is an HNS that shows the priority of our rule otherwise, by the number of
 // the read; 0: as it is.
 type shower struct {
-	*hnssim.Sim
+	*hnsfault.Sim
 	priorities []int
 	reads      int
 }
@@ -131,7 +131,7 @@ func TestOthersGoBackCut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sim, _ := start(t)
 			if tc.minds {
-				sim.SetPersonality(hnssim.Personality{Refuses: []hnssim.Refusal{{What: hnssim.ForeignExtras, Code: 0x80070057}}})
+				sim.SetPersonality(hnsfault.Personality{Refuses: []hnsfault.Refusal{{What: hnsfault.ForeignExtras, Code: 0x80070057}}})
 			}
 			require.NoError(t, sim.SetPolicies("ep", []hns.EndpointPolicy{{Type: hns.PolicyTypeACL, Settings: []byte(theirs)}}))
 			e, err := sim.GetEndpoint(t.Context(), "ep")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/versioned"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -21,9 +22,9 @@ import (
 var rule = hns.ACL{ID: hns.ACLIDPrefix + "x.p", Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: hns.PriorityAllow}
 
 // start returns a simulator with one endpoint, and that endpoint's version.
-func start(t *testing.T) (*hnssim.Sim, hns.Version) {
+func start(t *testing.T) (*hnsfault.Sim, hns.Version) {
 	t.Helper()
-	sim := hnssim.New(hnssim.Options{})
+	sim := hnsfault.New(hnsfault.Options{})
 	require.NoError(t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
 	e, err := sim.GetEndpoint(t.Context(), "ep")
 	require.NoError(t, err)
@@ -69,17 +70,17 @@ func TestCallsOfAWrite(t *testing.T) {
 func TestErrorsOfAWrite(t *testing.T) {
 	for op, write := range writes {
 		for name, test := range map[string]struct {
-			fault                hnssim.Fault
+			fault                hnsfault.Fault
 			unread, gone, unsure bool
 			written              bool
 		}{
-			"read before":        {fault: hnssim.Fault{Op: hns.OpEndpointGet, Err: hns.ErrInvalid}, unread: true},
-			"gone before":        {fault: hnssim.Fault{Op: hns.OpEndpointGet, Err: hns.ErrNotFound}, unread: true, gone: true},
-			"the write":          {fault: hnssim.Fault{Op: op, Err: hns.ErrUnavailable}, unsure: true},
-			"the write's reply":  {fault: hnssim.Fault{Op: op, Mode: hnssim.LoseReply}, unsure: true, written: true},
-			"read after":         {fault: hnssim.Fault{Op: hns.OpEndpointGet, Nth: 2, Err: hns.ErrUnavailable}, unsure: true, written: true},
-			"read after refused": {fault: hnssim.Fault{Op: hns.OpEndpointGet, Nth: 2, Err: hns.ErrInvalid}, unsure: true, written: true},
-			"gone after":         {fault: hnssim.Fault{Op: hns.OpEndpointGet, Nth: 2, Err: hns.ErrNotFound}, gone: true, written: true},
+			"read before":        {fault: hnsfault.Fault{Op: hns.OpEndpointGet, Err: hns.ErrInvalid}, unread: true},
+			"gone before":        {fault: hnsfault.Fault{Op: hns.OpEndpointGet, Err: hns.ErrNotFound}, unread: true, gone: true},
+			"the write":          {fault: hnsfault.Fault{Op: op, Err: hns.ErrUnavailable}, unsure: true},
+			"the write's reply":  {fault: hnsfault.Fault{Op: op, Mode: hnsfault.LoseReply}, unsure: true, written: true},
+			"read after":         {fault: hnsfault.Fault{Op: hns.OpEndpointGet, Nth: 2, Err: hns.ErrUnavailable}, unsure: true, written: true},
+			"read after refused": {fault: hnsfault.Fault{Op: hns.OpEndpointGet, Nth: 2, Err: hns.ErrInvalid}, unsure: true, written: true},
+			"gone after":         {fault: hnsfault.Fault{Op: hns.OpEndpointGet, Nth: 2, Err: hns.ErrNotFound}, gone: true, written: true},
 		} {
 			t.Run(fmt.Sprint(op, " ", name), func(t *testing.T) {
 				sim, from := start(t)
@@ -130,11 +131,11 @@ var other = hns.EndpointPolicy{Type: "OutBoundNAT", Settings: []byte(`{}`)}
 func TestOthersMissingAfterAWrite(t *testing.T) {
 	for op, write := range writes {
 		for name, tc := range map[string]struct {
-			fault *hnssim.Fault
+			fault *hnsfault.Fault
 			shown []int // the priority of our rule by the number of the read
 		}{
 			"done":                {},
-			"refused":             {fault: &hnssim.Fault{Op: op, Code: 0x803B000D, Mode: hnssim.Refuse}},
+			"refused":             {fault: &hnsfault.Fault{Op: op, Code: 0x803B000D, Mode: hnsfault.Refuse}},
 			"in another spelling": {shown: []int{0, 7, 7}},
 		} {
 			t.Run(op+" "+name, func(t *testing.T) {

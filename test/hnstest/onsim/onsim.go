@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
@@ -17,7 +18,7 @@ import (
 // CNI is the hand that makes endpoints on a simulated node. It implements
 // hnstest.Fixture, and is used by one test at a time.
 type CNI struct {
-	Sim *hnssim.Sim
+	Sim *hnsfault.Sim
 	// Policies are those of the CNI; none: the suite's own example.
 	Policies []hns.EndpointPolicy
 	// Refuses says which endpoints this node does not make; nil: it makes all.

@@ -19,6 +19,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
 	"github.com/winnpm/winnpm/tool/explain"
@@ -137,11 +138,11 @@ func (w *world) changeInTrouble(t *rapid.T, g *gen.Gen, before oracle.Cluster) (
 // trouble makes calls of HNS fail from now on.
 func (w *world) trouble(t *rapid.T) {
 	for range rapid.IntRange(1, 2).Draw(t, "faults") {
-		w.sim.Inject(hnssim.Fault{
+		w.sim.Inject(hnsfault.Fault{
 			Op:    rapid.SampledFrom([]string{"SetPolicy/Add", "SetPolicy/Update", "ACL/Add", "ACL/Update", "Endpoint/Get"}).Draw(t, "op"),
 			Nth:   rapid.IntRange(1, 2).Draw(t, "nth"),
 			Times: -1,
-			Mode:  rapid.SampledFrom([]hnssim.Mode{hnssim.Refuse, hnssim.LoseReply}).Draw(t, "mode"),
+			Mode:  rapid.SampledFrom([]hnsfault.Mode{hnsfault.Refuse, hnsfault.LoseReply}).Draw(t, "mode"),
 		})
 	}
 }

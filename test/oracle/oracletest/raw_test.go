@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -57,7 +58,7 @@ var rawRules = map[string]string{
 func TestRawRules(t *testing.T) {
 	for name, lines := range rawRules {
 		t.Run(name, func(t *testing.T) {
-			sim, err := hnssim.ParseDump(ground + "  " + strings.ReplaceAll(lines, "\n", "\n  ") + "\n")
+			sim, err := hnsfault.ParseDump(ground + "  " + strings.ReplaceAll(lines, "\n", "\n  ") + "\n")
 			require.NoError(t, err)
 			sameVerdicts(t, sim, map[string]int{})
 		})
@@ -69,7 +70,7 @@ func TestRawRules(t *testing.T) {
 func TestRandomRules(t *testing.T) {
 	seen := map[string]int{}
 	check(t, func(t *rapid.T) {
-		sim, err := hnssim.ParseDump(ground)
+		sim, err := hnsfault.ParseDump(ground)
 		require.NoError(t, err)
 		ids := map[string]string{"": ""}
 		for _, set := range sim.Sets() {
@@ -126,7 +127,7 @@ func drawRule(t *rapid.T, id string, ids map[string]string) hns.EndpointPolicy {
 
 // sameVerdicts asks both tracers about packets of the endpoint, with every address
 // that a set or a rule has, or just has not, in both directions.
-func sameVerdicts(t tester, sim *hnssim.Sim, seen map[string]int) {
+func sameVerdicts(t tester, sim *hnsfault.Sim, seen map[string]int) {
 	s, err := newSecond(sim)
 	require.NoError(t, err)
 	for _, text := range []string{"10.0.0.1", "10.0.0.2", "10.0.1.2", "10.0.1.3", "10.0.2.0", "10.0.2.128", "10.0.3.0", "8.8.8.8"} {

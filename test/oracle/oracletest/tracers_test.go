@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/oracle/tracer"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
@@ -15,13 +16,13 @@ import (
 // second is the second tracer, over what the simulator shows at one moment; it
 // reads an endpoint when it is first asked about it.
 type second struct {
-	sim       *hnssim.Sim
+	sim       *hnsfault.Sim
 	network   tracer.Network
 	endpoints map[string]*tracer.Endpoint
 }
 
 // newSecond reads the sets. It fails for one whose effect is not known.
-func newSecond(sim *hnssim.Sim) (*second, error) {
+func newSecond(sim *hnsfault.Sim) (*second, error) {
 	var sets []tracer.Set
 	for _, s := range sim.Sets() {
 		sets = append(sets, tracer.Set{ID: s.ID, Type: string(s.Type), Values: strings.Join(s.Values, ",")})

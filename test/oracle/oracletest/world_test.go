@@ -20,9 +20,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/cnis"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
-	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 const reconcileInterval = 5 * time.Minute
@@ -54,7 +54,7 @@ type tester interface {
 type world struct {
 	t     tester
 	setup setup
-	sim   *hnssim.Sim
+	sim   *hnsfault.Sim
 	dp    *dataplane.Dataplane
 	now   time.Time
 	story []string       // what happened, for whoever reads a failure
@@ -64,7 +64,7 @@ type world struct {
 
 func newWorld(t tester, s setup) *world {
 	w := &world{
-		t: t, setup: s, sim: hnssim.New(hnssim.Options{Foreign: s.foreign}),
+		t: t, setup: s, sim: hnsfault.New(hnsfault.Options{Foreign: s.foreign}),
 		now: gen.Now, tiers: map[string]int{}, lost: map[types.UID]time.Time{},
 	}
 	w.dp = dataplane.New(dataplane.Config{

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // Limits of the rows of this file and those beside it: HNS answers what no table
@@ -39,12 +39,12 @@ func (h *host) refuse(code uint32, parts ...string) (lift func()) {
 
 // denies is text about the first probe that HNS does not deny, "" when it denies
 // them all.
-func (h *host) denies(probes ...hnssim.Probe) string { return h.answers(hnssim.Denied, probes) }
+func (h *host) denies(probes ...hnsfault.Probe) string { return h.answers(hnsfault.Denied, probes) }
 
 // allows is denies for packets that have to pass.
-func (h *host) allows(probes ...hnssim.Probe) string { return h.answers(hnssim.Allowed, probes) }
+func (h *host) allows(probes ...hnsfault.Probe) string { return h.answers(hnsfault.Allowed, probes) }
 
-func (h *host) answers(want hnssim.Outcome, probes []hnssim.Probe) string {
+func (h *host) answers(want hnsfault.Outcome, probes []hnsfault.Probe) string {
 	for i, got := range h.Sim().Ask(probes...) {
 		if got != want {
 			return fmt.Sprintf("%+v is %v, not %v", probes[i], got, want)
@@ -186,7 +186,7 @@ func TestAnswer_LeavingIsRefused(t *testing.T) {
 	n.waitReady()
 	h.waitVerdicts(w.kube, ownAddr)
 	crossing := h.incoming(farPod, dbPod, 443)
-	h.watch([]hnssim.Probe{crossing, h.incoming(webPod, dbPod, 80)})
+	h.watch([]hnsfault.Probe{crossing, h.incoming(webPod, dbPod, 80)})
 	lift := h.refuse(0x803B000D, `left:1"`, `"Update"`)
 	require.NoError(t, w.kube.patch(t.Context(), pods, "shop", "far", "", `{"metadata":{"labels":{"left":null,"right":"1"}}}`))
 	eventually(t, atOnce, func() string {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/hostile/cluster"
-	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 const (
@@ -44,7 +44,7 @@ func TestTwoBombs(t *testing.T) {
 	h.SetLatency(bombedCall)
 
 	db, far := pod{addr: dbAddr}, pod{addr: farAddr}
-	h.watch([]hnssim.Probe{
+	h.watch([]hnsfault.Probe{
 		h.incoming(pod{addr: webAddr}, db, 80), // passes, and goes on to
 		h.incoming(stranger, db, 80), h.incoming(evil[0], db, 80), h.incoming(evil[0], db, 443),
 	})

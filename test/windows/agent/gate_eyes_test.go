@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -30,7 +31,7 @@ type eyes struct {
 type watched struct {
 	id     string
 	addr   netip.Addr
-	probes []hnssim.Probe // forbidden ones
+	probes []hnsfault.Probe // forbidden ones
 	made   time.Time
 	runs   time.Time // since when its pod runs; zero: it does not
 	open   []opening // when and how many passed; the first is its beginning
@@ -54,13 +55,13 @@ func openEyes(h *host) *eyes {
 }
 
 // forbidden are packets that no policy of a gated node lets through.
-func forbidden(id string, own netip.Addr) (probes []hnssim.Probe) {
+func forbidden(id string, own netip.Addr) (probes []hnsfault.Probe) {
 	for _, stranger := range strangers() {
 		for _, p := range []hnssim.Packet{{Protocol: 6, DstPort: 80}, {Protocol: 6, DstPort: 443}, {Protocol: 17, DstPort: 53}} {
 			in, out := p, p
 			in.Src, in.Dst = stranger, own
 			out.Src, out.Dst = own, stranger
-			probes = append(probes, hnssim.Probe{Endpoint: id, Direction: hns.In, Packet: in}, hnssim.Probe{Endpoint: id, Direction: hns.Out, Packet: out})
+			probes = append(probes, hnsfault.Probe{Endpoint: id, Direction: hns.In, Packet: in}, hnsfault.Probe{Endpoint: id, Direction: hns.Out, Packet: out})
 		}
 	}
 	return probes
@@ -77,7 +78,7 @@ func (e *eyes) look() {
 			e.all = append(e.all, &watched{id: there.ID, addr: there.Addrs[0], probes: forbidden(there.ID, there.Addrs[0]), made: now})
 		}
 	}
-	var probes []hnssim.Probe
+	var probes []hnsfault.Probe
 	for _, w := range e.all {
 		probes = append(probes, w.probes...)
 	}
@@ -85,7 +86,7 @@ func (e *eyes) look() {
 	for _, w := range e.all {
 		passed := 0
 		for _, o := range outcomes[:len(w.probes)] {
-			if o == hnssim.Allowed {
+			if o == hnsfault.Allowed {
 				passed++
 			}
 		}

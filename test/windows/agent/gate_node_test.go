@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -192,7 +193,7 @@ func (g *gated) meetsFriends(all []*started) {
 		id := g.eyes.endpoint(p.addr)
 		in := hnssim.Packet{Src: friendAddr, Dst: p.addr, Protocol: 6, DstPort: 80}
 		out := hnssim.Packet{Src: p.addr, Dst: friendAddr, Protocol: 6, DstPort: 80}
-		require.Empty(g.t, g.h.allows(hnssim.Probe{Endpoint: id, Direction: hns.In, Packet: in}, hnssim.Probe{Endpoint: id, Direction: hns.Out, Packet: out}))
+		require.Empty(g.t, g.h.allows(hnsfault.Probe{Endpoint: id, Direction: hns.In, Packet: in}, hnsfault.Probe{Endpoint: id, Direction: hns.Out, Packet: out}))
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
-	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // An npm.exe that is killed again and again while the cluster changes leaves
@@ -88,7 +88,7 @@ func TestKilledWhilePoliciesChange(t *testing.T) {
 		all := h.probes(h.known(c.kube, ownAddr))
 		h.ResetCounts()
 		was := h.Sim().Watch(all...) // an edit may leave nothing allowed; moved says what the watch proves
-		require.NotContains(t, was, hnssim.Unanswered)
+		require.NotContains(t, was, hnsfault.Unanswered)
 		victim, died := n, make(chan struct{})
 		fault := hnsd.Fault{Nth: 1 + c.IntN(calls), Do: func() {
 			victim.kill()
@@ -107,7 +107,7 @@ func TestKilledWhilePoliciesChange(t *testing.T) {
 		h.waitVerdicts(c.kube, ownAddr)
 
 		seen := h.Sim().Transitions()
-		to := map[hnssim.Probe]hnssim.Outcome{}
+		to := map[hnsfault.Probe]hnsfault.Outcome{}
 		for _, x := range seen {
 			require.NotContains(t, to, x.Probe, "it moved twice: %s", moves(seen))
 			to[x.Probe] = x.To

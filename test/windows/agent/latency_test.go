@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // What a call of HNS takes in the benchmark, and how many endpoints there are.
@@ -46,7 +46,7 @@ func TestLatencyOfANewPod(t *testing.T) {
 	closes := func(count int) []time.Duration {
 		t.Helper()
 		var fresh []pod
-		var probes []hnssim.Probe
+		var probes []hnsfault.Probe
 		for range count {
 			p := pod{
 				namespace: "shop", name: fmt.Sprintf("new-%d", next), node: ownNode, addr: addr(300 + next),
@@ -64,7 +64,7 @@ func TestLatencyOfANewPod(t *testing.T) {
 		eventually(t, settle, func() string { return h.denies(probes...) })
 		var took []time.Duration
 		for _, x := range h.Sim().Transitions() {
-			require.Equal(t, hnssim.Denied, x.To, moves(h.Sim().Transitions()))
+			require.Equal(t, hnsfault.Denied, x.To, moves(h.Sim().Transitions()))
 			took = append(took, x.At.Sub(began))
 		}
 		require.Len(t, took, count)

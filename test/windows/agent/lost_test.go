@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // pidPoll is how often npm.exe looks at the process of the service hns.
@@ -91,13 +91,13 @@ func (h *host) lose(w *world, n *npm, limit time.Duration, restart func()) {
 	eventually(h.t, limit, func() string { return difference(before, h.state()) })
 	open, longest := letThrough(h.Sim().Transitions())
 	h.t.Logf("%d of %d probes must be denied and passed, for up to %v", open, len(all), longest.Round(time.Millisecond))
-	denied := slices.DeleteFunc(slices.Clone(was), func(o hnssim.Outcome) bool { return o == hnssim.Allowed })
+	denied := slices.DeleteFunc(slices.Clone(was), func(o hnsfault.Outcome) bool { return o == hnsfault.Allowed })
 	require.Len(h.t, denied, open, "HNS lost everything")
 	require.Positive(h.t, longest)
 	require.Equal(h.t, was, h.Sim().Ask(all...))
 	require.Positive(h.t, h.writes(), "there was nothing to repair")
 	for _, x := range h.Sim().Transitions() {
-		require.Equal(h.t, x.Op == "Restart", x.To == hnssim.Allowed, "only what was lost is put back: %+v", x)
+		require.Equal(h.t, x.Op == "Restart", x.To == hnsfault.Allowed, "only what was lost is put back: %+v", x)
 	}
 	n.waitReady()
 	h.waitVerdicts(w.kube, ownAddr)

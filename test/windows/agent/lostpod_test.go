@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // fromLab denies the pods of team blue what comes to those of team red.
@@ -34,7 +34,7 @@ func TestLostPod(t *testing.T) {
 	h.waitVerdicts(w.kube, ownAddr)
 	probe := h.incoming(labPod, pod{addr: webAddr}, 80)
 	denied := func() string {
-		if got := h.Sim().Ask(probe)[0]; got != hnssim.Denied {
+		if got := h.Sim().Ask(probe)[0]; got != hnsfault.Denied {
 			return fmt.Sprintf("from the pod that is lost: %v", got)
 		}
 		return ""

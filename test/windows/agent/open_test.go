@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -25,8 +26,8 @@ func TestScenario_A4_NothingOpensAtARestart(t *testing.T) {
 	n.waitReady()
 	h.waitVerdicts(w.kube, ownAddr)
 	was := h.watch(slices.Concat(denied, allowed))
-	require.NotContains(t, was[:len(denied)], hnssim.Allowed)
-	require.NotContains(t, was[len(denied):], hnssim.Denied)
+	require.NotContains(t, was[:len(denied)], hnsfault.Allowed)
+	require.NotContains(t, was[len(denied):], hnsfault.Denied)
 	for _, hard := range []bool{true, false} {
 		n = n.restart(h, hard)
 		open, longest := letThrough(h.Sim().Transitions())
@@ -43,7 +44,7 @@ func TestScenario_A4_NothingOpensAtARestart(t *testing.T) {
 
 // isolatedPods makes eight local pods, each with a policy of its own that lets
 // one friend in at two ports, and 13 strangers. It returns the packets of both.
-func isolatedPods(t *testing.T, h *host) (w *world, denied, allowed []hnssim.Probe) {
+func isolatedPods(t *testing.T, h *host) (w *world, denied, allowed []hnsfault.Probe) {
 	t.Helper()
 	w = newWorld(t)
 	w.node(ownNode, ownAddr.String())
@@ -76,8 +77,8 @@ func isolatedPods(t *testing.T, h *host) (w *world, denied, allowed []hnssim.Pro
 }
 
 // incoming asks whether a local pod takes a packet over TCP.
-func (h *host) incoming(from, to pod, port uint16) hnssim.Probe {
-	return hnssim.Probe{
+func (h *host) incoming(from, to pod, port uint16) hnsfault.Probe {
+	return hnsfault.Probe{
 		Endpoint: h.endpoints[to.addr], Direction: hns.In,
 		Packet: hnssim.Packet{Src: from.addr, Dst: to.addr, Protocol: 6, DstPort: port},
 	}

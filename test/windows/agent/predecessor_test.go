@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // leftBehind is a cluster, its policies and what Azure NPM made of them; TestAdoptionFile of pkg/dataplane writes it.
@@ -87,7 +87,7 @@ func TestTakesOverFromAzureNPM(t *testing.T) {
 // their policies.
 func (h *host) adopt(dump string) {
 	h.t.Helper()
-	left, err := hnssim.ParseDump(dump)
+	left, err := hnsfault.ParseDump(dump)
 	require.NoError(h.t, err)
 	for _, kind := range []hns.SetType{hns.IPSet, hns.NestedIPSet} {
 		for _, s := range left.Sets() {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
@@ -41,12 +42,12 @@ func TestScenario_A4_RestartsWriteNothing(t *testing.T) {
 	t.Logf("%d probes that are allowed and %d that are denied, %d restarts: 0 writes, 0 transitions", sum.allowed, sum.denied, kills+1)
 
 	// The same probes see a change.
-	denied := all[slices.Index(was, hnssim.Denied)]
+	denied := all[slices.Index(was, hnsfault.Denied)]
 	at := slices.IndexFunc(d.pods, func(p pod) bool { return h.endpoints[p.addr] == denied.Endpoint })
 	d.world.policy(d.pods[at].namespace, "everything", `{podSelector: {}, policyTypes: [Ingress, Egress], ingress: [{}], egress: [{}]}`)
 	h.waitVerdicts(d.kube, ownAddr)
-	require.True(t, slices.ContainsFunc(h.Sim().Transitions(), func(x hnssim.Transition) bool {
-		return x.Probe == denied && x.To == hnssim.Allowed && x.Write > 0
+	require.True(t, slices.ContainsFunc(h.Sim().Transitions(), func(x hnsfault.Transition) bool {
+		return x.Probe == denied && x.To == hnsfault.Allowed && x.Write > 0
 	}), h.touched())
 }
 
@@ -108,7 +109,7 @@ func TestScenario_B3_RestartWithoutAPIServer(t *testing.T) {
 	seen := h.Sim().Transitions()
 	require.Len(t, seen, 1, moves(seen))
 	require.Equal(t, hnssim.Packet{Src: farAddr, Dst: dbAddr, Protocol: 6, DstPort: 443}, seen[0].Probe.Packet)
-	require.Equal(t, hnssim.Allowed, seen[0].To)
+	require.Equal(t, hnsfault.Allowed, seen[0].To)
 }
 
 // An agent that starts again and again while HNS fails leaves what is there.

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/servers"
-	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // kindComes is how long npm.exe may take to see that the server has a kind now: it asks
@@ -165,7 +165,7 @@ func (h *host) misjudged() string {
 		if p.Endpoint == "" { // it leaves a pod of this node
 			p.Endpoint, p.Direction = h.endpoints[v.from.addr], hns.Out
 		}
-		if got := h.Sim().Ask(p)[0]; got == hnssim.Unanswered || (got == hnssim.Allowed) != v.allowed {
+		if got := h.Sim().Ask(p)[0]; got == hnsfault.Unanswered || (got == hnsfault.Allowed) != v.allowed {
 			by, _ := h.Sim().Trace(p.Endpoint, p.Direction, p.Packet)
 			fmt.Fprintf(&text, "%s: %v %+v: %v, by %v\n", v.why, p.Direction, p.Packet, got, by.Matched)
 		}

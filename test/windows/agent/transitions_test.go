@@ -9,18 +9,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // watch has HNS ask about probes after every write from now on. There have to be
 // some of either outcome, or the watch would prove little.
-func (h *host) watch(probes []hnssim.Probe) []hnssim.Outcome {
+func (h *host) watch(probes []hnsfault.Probe) []hnsfault.Outcome {
 	h.t.Helper()
 	h.ResetCounts()
 	now := h.Sim().Watch(probes...)
-	require.Contains(h.t, now, hnssim.Allowed)
-	require.Contains(h.t, now, hnssim.Denied)
-	require.NotContains(h.t, now, hnssim.Unanswered)
+	require.Contains(h.t, now, hnsfault.Allowed)
+	require.Contains(h.t, now, hnsfault.Denied)
+	require.NotContains(h.t, now, hnsfault.Unanswered)
 	return now
 }
 
@@ -35,7 +35,7 @@ func (h *host) touched() string {
 }
 
 // moves is text about transitions, "" when there are none.
-func moves(seen []hnssim.Transition) string {
+func moves(seen []hnsfault.Transition) string {
 	if len(seen) == 0 {
 		return ""
 	}
@@ -50,18 +50,18 @@ func moves(seen []hnssim.Transition) string {
 
 // letThrough returns how many of the probes that were denied at first passed at
 // some moment, and how long the one that passed longest.
-func letThrough(seen []hnssim.Transition) (probes int, longest time.Duration) {
-	began := map[hnssim.Probe]bool{} // denied at first
-	since := map[hnssim.Probe]time.Time{}
-	passed := map[hnssim.Probe]time.Duration{}
+func letThrough(seen []hnsfault.Transition) (probes int, longest time.Duration) {
+	began := map[hnsfault.Probe]bool{} // denied at first
+	since := map[hnsfault.Probe]time.Time{}
+	passed := map[hnsfault.Probe]time.Duration{}
 	for _, x := range seen {
 		if _, known := began[x.Probe]; !known {
-			began[x.Probe] = x.From == hnssim.Denied
+			began[x.Probe] = x.From == hnsfault.Denied
 		}
 		if !began[x.Probe] {
 			continue
 		}
-		if x.To == hnssim.Allowed {
+		if x.To == hnsfault.Allowed {
 			since[x.Probe] = x.At
 			passed[x.Probe] += 0
 		} else if at, open := since[x.Probe]; open {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
@@ -43,12 +44,12 @@ func (h *host) known(k *kube, nodeAddrs ...netip.Addr) oracle.Cluster {
 
 // probes returns every packet between an endpoint and any pod, the node, somebody
 // outside, and more addresses, in both directions.
-func (h *host) probes(c oracle.Cluster, more ...netip.Addr) []hnssim.Probe {
+func (h *host) probes(c oracle.Cluster, more ...netip.Addr) []hnsfault.Probe {
 	others := slices.Concat([]netip.Addr{outside}, c.NodeAddrs, more)
 	for i := range c.Pods {
 		others = append(others, oracle.Address(&c.Pods[i]))
 	}
-	var all []hnssim.Probe
+	var all []hnsfault.Probe
 	for own, id := range h.endpoints {
 		for _, other := range others {
 			if other == own {
@@ -59,8 +60,8 @@ func (h *host) probes(c oracle.Cluster, more ...netip.Addr) []hnssim.Probe {
 				out := in
 				out.Src, out.Dst = own, other
 				all = append(all,
-					hnssim.Probe{Endpoint: id, Direction: hns.In, Packet: in},
-					hnssim.Probe{Endpoint: id, Direction: hns.Out, Packet: out})
+					hnsfault.Probe{Endpoint: id, Direction: hns.In, Packet: in},
+					hnsfault.Probe{Endpoint: id, Direction: hns.Out, Packet: out})
 			}
 		}
 	}
@@ -77,17 +78,17 @@ func (h *host) compare(c oracle.Cluster) (t tally, difference string) {
 	all := h.probes(c)
 	for i, got := range h.Sim().Ask(all...) {
 		p := all[i]
-		require.NotEqual(h.t, hnssim.Unanswered, got, "%+v", p)
+		require.NotEqual(h.t, hnsfault.Unanswered, got, "%+v", p)
 		want, egress := oracle.Verdict(c, oracle.Endpoint{IP: p.Src}, oracle.Endpoint{IP: p.Dst}, protocolNames[p.Protocol], p.DstPort)
 		if p.Direction == hns.Out {
 			want = egress
 		}
-		if got == hnssim.Allowed {
+		if got == hnsfault.Allowed {
 			t.allowed++
 		} else {
 			t.denied++
 		}
-		if want.Allowed != (got == hnssim.Allowed) {
+		if want.Allowed != (got == hnsfault.Allowed) {
 			now, _ := h.Sim().Trace(p.Endpoint, p.Direction, p.Packet) // it may be another one by now
 			return t, fmt.Sprintf("%s %v -> %v %d/%s: %v by HNS, now by %v; the oracle allows it: %t, by %q",
 				p.Direction, p.Src, p.Dst, p.DstPort, protocolNames[p.Protocol], got, now.Matched, want.Allowed, want.Policy)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
 	"github.com/winnpm/winnpm/test/windows/rawhns"
@@ -101,13 +102,13 @@ func TestDeviations(t *testing.T) {
 	for name, tc := range map[string]struct {
 		refuses string // a text of requests
 		code    uint32
-		like    hnssim.Personality
+		like    hnsfault.Personality
 		refuted []string
 	}{
 		"no SCTP":       {refuses: `"132"`, code: 0x80070032, refuted: []string{"A10"}},
 		"no world":      {refuses: `"0.0.0.0/0"`, code: 0x803b002f, refuted: []string{"A7"}},
 		"no long names": {refuses: "nnnnnnnnnnnnn", code: 0x803b000d, refuted: []string{"S15"}},
-		"other codes":   {like: hnssim.Personality{Codes: map[hnssim.Answer]uint32{hnssim.SetExists: 0x80004005}}, refuted: []string{"S11", "S13"}},
+		"other codes":   {like: hnsfault.Personality{Codes: map[hnsfault.Answer]uint32{hnsfault.SetExists: 0x80004005}}, refuted: []string{"S11", "S13"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t, hnsd.Options{Personality: tc.like})

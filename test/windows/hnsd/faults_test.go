@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // bench is a node with a pod, whose endpoint and network are open.
@@ -164,8 +164,8 @@ func TestEndDuringHang(t *testing.T) {
 	for name, inject := range map[string]func(*Server, func()){
 		"at the boundary": func(s *Server, hanging func()) { s.Inject(Fault{Hang: true, Do: hanging}) },
 		"in the simulator": func(s *Server, hanging func()) {
-			s.Sim().OnCall(func(hnssim.Call, hnssim.When) { hanging() })
-			s.Sim().Inject(hnssim.Fault{Mode: hnssim.Hang})
+			s.Sim().OnCall(func(hnsfault.Call, hnsfault.When) { hanging() })
+			s.Sim().Inject(hnsfault.Fault{Mode: hnsfault.Hang})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -192,9 +192,9 @@ func TestRestartDuringHang(t *testing.T) {
 	b := newBench(t)
 	b.c.do("HcnModifyNetwork", b.addSet("azure-npm-a"))
 	hanging := make(chan struct{})
-	b.Sim().Inject(hnssim.Fault{Op: "ACL/Update", Mode: hnssim.Hang})
-	b.Sim().OnCall(func(c hnssim.Call, when hnssim.When) {
-		if c.Op == "ACL/Update" && when == hnssim.Before {
+	b.Sim().Inject(hnsfault.Fault{Op: "ACL/Update", Mode: hnsfault.Hang})
+	b.Sim().OnCall(func(c hnsfault.Call, when hnsfault.When) {
+		if c.Op == "ACL/Update" && when == hnsfault.Before {
 			close(hanging)
 		}
 	})

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // network is one HNS network of the node, with its endpoints in a simulator of
@@ -20,7 +20,7 @@ type network struct {
 	name     string
 	settings networkSettings
 	subnet   netip.Prefix // zero: not known
-	sim      *hnssim.Sim
+	sim      *hnsfault.Sim
 }
 
 // bits is the length of the prefix that its endpoints have.
@@ -85,7 +85,7 @@ func newNetwork(id guid, name string, settings networkSettings, foreign []hns.En
 	}
 	return &network{
 		id: id, name: name, settings: settings,
-		sim: hnssim.New(hnssim.Options{Network: name, ID: id.String(), Foreign: foreign, Now: time.Now}),
+		sim: hnsfault.New(hnsfault.Options{Network: name, ID: id.String(), Foreign: foreign, Now: time.Now}),
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"sync"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -26,13 +27,13 @@ type Options struct {
 	Subnet       netip.Prefix         // of that network; zero: it has none, and takes every address
 	Foreign      []hns.EndpointPolicy // what CreateEndpoint puts on an endpoint
 	Major, Minor int                  // HNS version; both 0: 15.0
-	Personality  hnssim.Personality   // of the networks that clients make
+	Personality  hnsfault.Personality // of the networks that clients make
 }
 
 // Server is the service of one node. All methods are safe for concurrent use.
 type Server struct {
 	major, minor int
-	personality  hnssim.Personality
+	personality  hnsfault.Personality
 	own          *network
 
 	mu       sync.Mutex                // guards following; never held during a call of the simulator
@@ -82,7 +83,7 @@ func New(o Options) *Server {
 // as IDs. Its calls are those that the DLLs ask for: Query is Network/Get or
 // Endpoint/Get, and Modify is SetPolicy/Add and so on. Enumerate, Open and Close
 // are no calls of its.
-func (s *Server) Sim() *hnssim.Sim { return s.own.sim }
+func (s *Server) Sim() *hnsfault.Sim { return s.own.sim }
 
 // HideNetwork takes the node's own network away with its endpoints, as on a
 // node whose CNI has not made it yet, or brings it back.

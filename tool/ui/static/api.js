@@ -1,6 +1,6 @@
-// What the page asks the agent.
+// What the page asks its server.
 
-const base = '/npm/v1/debug/';
+const base = 'api/';
 
 /** Refused is an answer that says why there is none. */
 export class Refused extends Error {

@@ -5,18 +5,16 @@ import { ListView } from './list.js';
 import { MatrixView } from './matrix.js';
 import { Panel } from './panel.js';
 import { initSearch } from './search.js';
-import { SetsView } from './sets.js';
 import { href, read } from './state.js';
 import { showStatus } from './status.js';
 import { initTheme } from './theme.js';
-import { TimelineView } from './timeline.js';
 
 /** every is how often the page asks, in milliseconds, while it can be seen. */
 const every = 5000;
 
 const el = (id) => document.getElementById(id);
-const titles = { matrix: 'Matrix', policies: 'Policies', pods: 'Pods', sets: 'Sets', timeline: 'Timeline' };
-const made = { matrix: () => new MatrixView(), policies: () => new ListView('policies'), pods: () => new ListView('pods'), sets: () => new SetsView(), timeline: () => new TimelineView() };
+const titles = { matrix: 'Matrix', policies: 'Policies', pods: 'Pods', sets: 'Sets' };
+const made = { matrix: () => new MatrixView(), policies: () => new ListView('policies'), pods: () => new ListView('pods'), sets: () => new ListView('sets') };
 
 const panel = new Panel(el('panel'));
 const open = {}; // views that were opened, by name
@@ -49,7 +47,7 @@ async function poll() {
     el('offline').hidden = true;
   } catch (err) {
     failedSince ??= new Date();
-    const why = err instanceof Refused ? err.message : 'the agent does not answer';
+    const why = err instanceof Refused ? err.message : 'the server does not answer';
     el('offline').textContent = `${why}, since ${clock(failedSince)}; what is shown is older. It is asked again.`;
     el('offline').hidden = false;
   }
@@ -79,6 +77,7 @@ document.addEventListener('visibilitychange', tick);
 document.addEventListener('keydown', (event) => {
   if (event.key === 'Escape' && !event.defaultPrevented && !el('panel').hidden) panel.close();
 });
+el('nodes').hidden = !location.pathname.includes('/nodes/'); // the page of a node in a cluster
 initTheme(el('theme'), () => current?.recolour?.());
 initSearch(el('search'));
 route();

@@ -1,19 +1,9 @@
 // Building blocks of the page. What comes from the cluster becomes text nodes
 // and attributes that hold text; nothing here parses markup.
 
-const svgNS = 'http://www.w3.org/2000/svg';
-
 /** h makes an element: properties, on<event> listeners, class, data-* and aria-*. */
 export function h(tag, props = {}, ...children) {
-  return fill(document.createElement(tag), props, children);
-}
-
-/** s is h for SVG. */
-export function s(tag, props = {}, ...children) {
-  return fill(document.createElementNS(svgNS, tag), props, children);
-}
-
-function fill(el, props, children) {
+  const el = document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
     if (value === undefined || value === null || value === false) continue;
     if (name.startsWith('on')) el.addEventListener(name.slice(2), value);
@@ -49,14 +39,6 @@ export function show(el, key, make) {
 export function announce(text) {
   const el = document.getElementById('announce');
   if (el.textContent !== text) el.textContent = text;
-}
-
-/** duration words nanoseconds. */
-export function duration(ns) {
-  if (ns < 1e3) return `${ns} ns`;
-  if (ns < 1e6) return `${trim(ns / 1e3)} µs`;
-  if (ns < 1e9) return `${trim(ns / 1e6)} ms`;
-  return seconds(ns / 1e9);
 }
 
 function seconds(sec) {

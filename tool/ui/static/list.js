@@ -1,8 +1,8 @@
-// Policies and pods: a list, and one of them in full.
+// Policies, pods and sets: a list, and one of them in full.
 import { Latest } from './api.js';
 import { count, h, number, replace } from './dom.js';
-import { podRequest, policyRequest, showPod, showPolicy, stateMark } from './object.js';
-import { go, link, phone, pod, policy } from './state.js';
+import { podRequest, policyRequest, setRequest, showPod, showPolicy, showSet, stateMark } from './object.js';
+import { go, link, phone, pod, policy, set } from './state.js';
 
 const typingPause = 150; // milliseconds
 
@@ -10,11 +10,16 @@ const typingPause = 150; // milliseconds
 const kinds = {
   policies: {
     word: 'Policies', name: (x) => x.policy, also: (x) => `${x.kind === 'NetworkPolicy' ? '' : `${x.kind}, `}${count(x.selected, 'pod')} here`,
-    show: policy, request: policyRequest, draw: showPolicy, none: 'There is no policy yet.',
+    show: policy, request: policyRequest, draw: showPolicy, marks: (x) => stateMark(x.state), none: 'There is no policy yet.',
   },
   pods: {
     word: 'Pods', name: (x) => x.pod, also: (x) => [x.madeFor && !x.pod.endsWith(`/${x.madeFor}`) ? `of ${x.madeFor}` : '', x.address].filter(Boolean).join(', '),
-    show: pod, request: podRequest, draw: showPod, none: 'There is no pod yet.',
+    show: pod, request: podRequest, draw: showPod, marks: (x) => stateMark(x.state), none: 'There is no pod yet.',
+  },
+  sets: {
+    word: 'Sets', name: (x) => x.name, also: (x) => `${x.words ? `${x.words}, ` : ''}${count(x.members, 'member')}`,
+    show: set, request: setRequest, draw: showSet, none: 'No policy needs a set.',
+    marks: (x) => [x.pins > 0 ? h('span', { class: 'pill accent' }, count(x.pins, 'pin')) : null, x.behind ? h('span', { class: 'pill warn' }, 'behind') : null, x.inHNS ? null : h('span', { class: 'pill' }, 'not in HNS')],
   },
 };
 
@@ -80,7 +85,7 @@ export class ListView {
     this.#sum.textContent = `${number(found)} of ${number(total)}${trouble > 0 ? `; ${number(trouble)} to look at` : ''}`;
     replace(this.#list, entries.map((x) => h('li', {}, h('a', {
       href: link({ object: how.name(x), show: '' }), 'data-object': how.name(x), 'aria-current': [how.name(x), how.show(how.name(x))].includes(chosen) ? 'true' : undefined,
-    }, h('span', { class: 'setname', dir: 'auto' }, how.name(x)), h('span', { class: 'dim' }, how.also(x)), h('span', { class: 'marks' }, stateMark(x.state))))),
+    }, h('span', { class: 'setname', dir: 'auto' }, how.name(x)), h('span', { class: 'dim' }, how.also(x)), h('span', { class: 'marks' }, how.marks(x))))),
     more > 0 ? h('li', { class: 'dim' }, `and ${count(more, 'more', 'more')}; the filter finds them`) : null,
     found === 0 ? h('li', { class: 'dim' }, total === 0 ? how.none : 'None is named so.') : null);
     if (focused) [...this.#list.querySelectorAll('a')].find((a) => a.dataset.object === focused)?.focus({ preventScroll: true });

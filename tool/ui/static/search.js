@@ -1,7 +1,7 @@
 // The search box: pods, workloads, policies and sets by name or address.
 import { Latest } from './api.js';
 import { h, replace } from './dom.js';
-import { go, toPod, toPolicy, trace } from './state.js';
+import { go, toPod, toPolicy, toSet, trace } from './state.js';
 
 const typingPause = 100; // milliseconds
 
@@ -10,7 +10,7 @@ const targets = {
   Pod: (x) => toPod(x.name),
   Workload: (x) => ({ view: 'matrix', namespace: '', from: x.name, to: '', show: '' }),
   Policy: (x) => toPolicy(x.name),
-  Set: (x) => ({ view: 'sets', set: x.id, name: '', show: '' }),
+  Set: (x) => toSet(x.name),
 };
 
 /** question reads FROM -> TO:PORT/PROTO. */

@@ -1,16 +1,17 @@
 // The top of the page: how the agent is, what it counts, and what waits.
-import { age, count, h, number, show } from './dom.js';
-import { link, toPod, toPolicy } from './state.js';
+import { age, clock, count, h, number, show } from './dom.js';
+import { link, toPod, toPolicy, toSet } from './state.js';
 
 const el = (id) => document.getElementById(id);
 
 /** showStatus draws an answer of /status. */
 export function showStatus(st) {
   const work = st.counts.pending + st.counts.behind;
-  show(el('node'), [st.node, st.version], () => [
-    h('strong', {}, st.node || 'every node'), h('span', { class: 'dim' }, st.version),
+  const old = st.fixed ? `of ${clock(st.shown)}` : `views are ${age(st.shown)} old`;
+  show(el('node'), [st.node, st.version, old], () => [
+    h('strong', {}, st.node || 'every node'), ' ', h('span', { class: 'dim' }, `${st.version}, ${old}`),
   ]);
-  show(el('health'), [st.healthy, st.ready], () => [
+  show(el('health'), [st.healthy, st.ready, st.fixed], () => st.fixed ? [] : [
     badge('healthy', 'unhealthy', st.healthy), badge('ready', 'not ready', st.ready),
   ]);
   show(el('tiles'), [st.counts], () => [
@@ -46,7 +47,7 @@ function showAttention(st, work) {
     if (all === 0) return [];
     const rows = [
       ...st.pending.map((p) => entry('pending', podLink(p.pod), pendingText(p), p.since && age(p.since, st.time))),
-      ...st.behind.map((b) => entry('set', h('a', { href: link({ view: 'sets', set: b.id, show: '' }) }, b.name), behindText(b), b.since && age(b.since, st.time))),
+      ...st.behind.map((b) => entry('set', h('a', { href: link(toSet(b.name)) }, b.name), behindText(b), b.since && age(b.since, st.time))),
       ...st.warnings.map((w) => entry(w.reason, objectLink(w), w.message, w.since && `${w.longer ? '≥ ' : ''}${age(w.since, st.time)}`)),
     ];
     const more = all - Math.min(rows.length, shownEntries);

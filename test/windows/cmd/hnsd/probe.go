@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -30,15 +31,15 @@ func parsePacket(text string) (hnssim.Packet, error) {
 }
 
 // probes asks about packets at every endpoint that they leave or enter.
-func probes(sim *hnssim.Sim, packets []hnssim.Packet) []hnssim.Probe {
-	var all []hnssim.Probe
+func probes(sim *hnsfault.Sim, packets []hnssim.Packet) []hnsfault.Probe {
+	var all []hnsfault.Probe
 	for _, p := range packets {
 		for _, e := range sim.Endpoints() {
 			if slices.Contains(e.Addrs, p.Src) {
-				all = append(all, hnssim.Probe{Endpoint: e.ID, Direction: hns.Out, Packet: p})
+				all = append(all, hnsfault.Probe{Endpoint: e.ID, Direction: hns.Out, Packet: p})
 			}
 			if slices.Contains(e.Addrs, p.Dst) {
-				all = append(all, hnssim.Probe{Endpoint: e.ID, Direction: hns.In, Packet: p})
+				all = append(all, hnsfault.Probe{Endpoint: e.ID, Direction: hns.In, Packet: p})
 			}
 		}
 	}
@@ -46,7 +47,7 @@ func probes(sim *hnssim.Sim, packets []hnssim.Packet) []hnssim.Probe {
 }
 
 // writeTransitions writes one line for each verdict that a write has moved.
-func writeTransitions(w io.Writer, sim *hnssim.Sim) {
+func writeTransitions(w io.Writer, sim *hnsfault.Sim) {
 	for _, x := range sim.Transitions() {
 		p := x.Probe
 		fmt.Fprintf(w, "%s write %d %s %s: %s %v->%s/%d %v, was %v\n", x.At.Format("15:04:05.000"), x.Write, x.Op, x.Target,

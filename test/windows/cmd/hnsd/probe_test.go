@@ -8,18 +8,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 func TestProbes(t *testing.T) {
-	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
+	sim := hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})
 	for id, addr := range map[string]string{"src": "10.0.0.4", "dst": "10.0.0.5"} {
 		require.NoError(t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{netip.MustParseAddr(addr)}}))
 	}
 	p, err := parsePacket("10.0.0.4->10.0.0.5:80/TCP")
 	require.NoError(t, err)
 	all := probes(sim, []hnssim.Packet{p})
-	require.ElementsMatch(t, []hnssim.Probe{
+	require.ElementsMatch(t, []hnsfault.Probe{
 		{Endpoint: "src", Direction: hns.Out, Packet: p}, {Endpoint: "dst", Direction: hns.In, Packet: p},
 	}, all)
 	sim.Watch(all...)

@@ -1,0 +1,171 @@
+package hnsfault
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// Mode says how a call fails.
+type Mode uint8
+
+// The modes.
+const (
+	Refuse    Mode = iota // nothing done, error
+	LoseReply             // done, then error
+	Half                  // the first half done (rounded down), then error
+	Hang                  // until the caller gives up or the service restarts; nothing done
+)
+
+// Fault makes calls fail.
+type Fault struct {
+	Op     string // empty: any
+	Target string // an endpoint's ID, or the name or Id of a set in the request; empty: any
+	Nth    int    // of the matching calls from now on; 0 and 1: the next
+	Times  int    // how many matching calls in a row; 0: one, -1: all
+	Mode   Mode
+	Err    error // the class, or a whole *hns.OpError; nil: hns.ErrUnavailable
+	// Code is the HRESULT of an answer, in place of Err; the class follows from it.
+	Code uint32
+}
+
+// armedFault is a fault that waits for its calls.
+type armedFault struct {
+	Fault
+	seen int // matching calls so far
+	left int // calls to fail; negative: no end
+	used bool
+}
+
+// Inject arms a fault. The first one that is due takes a call.
+func (s *Sim) Inject(f Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := f.Times
+	if left == 0 {
+		left = 1
+	}
+	s.faults = append(s.faults, &armedFault{Fault: f, left: left})
+}
+
+// UnusedFaults returns the faults that have not happened as often as they
+// should have. A test that injects faults ends by checking that there are none.
+func (s *Sim) UnusedFaults() []Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []Fault
+	for _, f := range s.faults {
+		if f.left > 0 || !f.used {
+			out = append(out, f.Fault)
+		}
+	}
+	return out
+}
+
+// RejectSet makes HNS refuse, for good, every Add and Update of a set that
+// match holds of. match must not use the Sim. nil lifts all rejections.
+func (s *Sim) RejectSet(match func(hns.SetPolicy) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if match == nil {
+		s.rejectSet = nil
+		return
+	}
+	s.rejectSet = append(s.rejectSet, match)
+}
+
+// RejectACL makes HNS refuse, for good, every request with a rule, in its
+// canonical form, that match holds of. match must not use the Sim. nil lifts all
+// rejections.
+func (s *Sim) RejectACL(match func(hns.ACL) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if match == nil {
+		s.rejectACL = nil
+		return
+	}
+	s.rejectACL = append(s.rejectACL, match)
+}
+
+// perform does a call, or what a fault makes of it.
+func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) error {
+	if err := c.Broken(ctx); err != nil { // a hook may have ended the wait
+		return err
+	}
+	s.mu.Lock()
+	f, latency, restarted := s.due(c), s.latency(c), s.restarted
+	s.mu.Unlock()
+	if f == nil {
+		gaveUp := wait(ctx, c, latency)
+		return cmp.Or(gaveUp, s.oddly(c, do)) // HNS carries on, and the reply is lost
+	}
+	if f.Mode == Hang {
+		select {
+		case <-ctx.Done():
+			return c.Broken(ctx)
+		case <-restarted:
+			return c.Fail(fmt.Errorf("%w: the service restarted", hns.ErrUnavailable))
+		}
+	}
+	gaveUp := wait(ctx, c, latency)
+	err := c.Fail(cmp.Or(f.Err, hns.ErrUnavailable))
+	if f.Code != 0 {
+		err = failed(c.Call, f.Code)
+	}
+	switch f.Mode {
+	case LoseReply:
+		_ = do(false) // the reply is lost, whatever it is
+	case Half:
+		_ = do(true)
+	case Refuse, Hang: // nothing is done
+	}
+	return cmp.Or(gaveUp, err)
+}
+
+// wait waits for d; it returns the error of the call when its caller gives up.
+func wait(ctx context.Context, c *Call, d time.Duration) error {
+	if d == 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return c.Broken(ctx)
+	}
+}
+
+// due counts the call for every fault and returns the fault that applies to it, or nil;
+// s.mu must be held.
+func (s *Sim) due(c *Call) *Fault {
+	var taken *Fault
+	for _, f := range s.faults {
+		if !f.matches(c) || f.left == 0 {
+			continue
+		}
+		f.seen++
+		if taken != nil || f.seen < f.Nth {
+			continue
+		}
+		f.used = true
+		if f.left > 0 {
+			f.left--
+		}
+		taken = &f.Fault
+	}
+	return taken
+}
+
+func (f *Fault) matches(c *Call) bool {
+	if f.Op != "" && f.Op != c.Op {
+		return false
+	}
+	return f.Target == "" || f.Target == c.Target ||
+		slices.ContainsFunc(c.Sets, func(p hns.SetPolicy) bool { return p.Name == f.Target || p.ID == f.Target })
+}

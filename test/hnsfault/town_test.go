@@ -1,0 +1,66 @@
+package hnsfault
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// town is a small node: two leaves, a list of the first, a leaf that only a
+// rule names, and endpoints of every kind.
+const town = `network azure
+set db IPSET 10.0.0.5
+set front IPSET
+set group NESTEDIPSET web
+set lonely IPSET 10.9.0.0/16
+set web IPSET 10.0.0.4
+endpoint ep-1 addrs=10.0.0.4
+  acl In 222 Allow azure-acl-x.web proto=6 local-sets=front local-ports=80
+  policy OutBoundNAT {"Exceptions":["10.0.0.0/8"]}
+endpoint ep-away addrs=10.7.0.4 remote
+endpoint ep-elsewhere addrs=10.8.0.4 network=other
+endpoint ep-new addrs=10.0.0.6 state=Created
+`
+
+// newTown returns the town.
+func newTown(t testing.TB) *Sim {
+	t.Helper()
+	s, err := ParseDump(town)
+	require.NoError(t, err)
+	require.Equal(t, town, s.Dump())
+	return s
+}
+
+func leaf(name string, values ...string) hns.SetPolicy {
+	return hns.SetPolicy{ID: derivedID(name), Name: name, Type: hns.IPSet, Values: values}
+}
+
+func list(name string, members ...string) hns.SetPolicy {
+	p := hns.SetPolicy{ID: derivedID(name), Name: name, Type: hns.NestedIPSet}
+	for _, m := range members {
+		p.Values = append(p.Values, derivedID(m))
+	}
+	return p
+}
+
+// allow returns a good rule, changed.
+func allow(change func(*hns.ACL)) hns.ACL {
+	a := hns.ACL{
+		ID: "azure-acl-x.test", Protocols: "6", Action: hns.Allow, Direction: hns.In,
+		LocalAddresses: derivedID("web"), LocalPorts: "80", RuleType: hns.Switch, Priority: 222,
+	}
+	if change != nil {
+		change(&a)
+	}
+	return a
+}
+
+func modify(verb hns.Verb, sets ...hns.SetPolicy) func(*testing.T, *Sim) error {
+	return func(t *testing.T, s *Sim) error { return s.ModifySets(t.Context(), verb, sets) }
+}
+
+func replace(policies ...hns.EndpointPolicy) func(*testing.T, *Sim) error {
+	return func(t *testing.T, s *Sim) error { return s.ReplacePolicies(t.Context(), "ep-1", policies) }
+}
