@@ -7,7 +7,7 @@ GO ?= go
 build: ## programs of this machine into bin/
 	$(GO) build -o bin/ ./cmd/...
 
-test: ## all tests of the root module, with the race detector, in three minutes
+test: ## all tests of the root module, with the race detector, in two minutes
 	@hack/test.sh
 
 deep: ## what test plays a part of: every draw, order, flood and size

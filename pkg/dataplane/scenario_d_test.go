@@ -145,28 +145,6 @@ func TestScenario_D8_MalformedSelectors(t *testing.T) {
 	require.Equal(t, []string{"x/peer", "x/subject"}, objects(w.report))
 }
 
-// TestScenario_D9_CollidingNames: a-b/c and a/b-c are two of everything.
-func TestScenario_D9_CollidingNames(t *testing.T) {
-	w := newWorld(t, `-- one --
-apiVersion: networking.k8s.io/v1
-kind: NetworkPolicy
-metadata: {namespace: a-b, name: c}
-spec: {podSelector: {}, ingress: [{ports: [{port: 80}]}]}
--- two --
-apiVersion: networking.k8s.io/v1
-kind: NetworkPolicy
-metadata: {namespace: a, name: b-c}
-spec: {podSelector: {}, ingress: [{ports: [{port: 81}]}]}
-`)
-	w.do("namespace a", "namespace a-b", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2",
-		"pod a-b/p 10.0.0.1", "pod a/p 10.0.0.2", "policy one", "policy two", "apply",
-		"trace 10.9.9.9 -> 10.0.0.1 TCP/80 ep-1 in allow", "trace 10.9.9.9 -> 10.0.0.1 TCP/81 ep-1 in block",
-		"trace 10.9.9.9 -> 10.0.0.2 TCP/81 ep-2 in allow", "trace 10.9.9.9 -> 10.0.0.2 TCP/80 ep-2 in block",
-		"delete policy a/b-c", "apply", "calls ACL/Update=1",
-		"trace 10.9.9.9 -> 10.0.0.2 TCP/80 ep-2 in allow", "trace 10.9.9.9 -> 10.0.0.1 TCP/81 ep-1 in block")
-	require.Len(t, w.dp.Dump().Policies, 1)
-}
-
 // bytesOf is what the calls since the last apply began carried.
 func bytesOf(sim *hnsfault.Sim) int {
 	n := 0

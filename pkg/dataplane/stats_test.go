@@ -11,7 +11,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
-	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 const webFromAPI = `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`
@@ -87,31 +86,6 @@ func TestChanges(t *testing.T) {
 
 	w.do("node 10.1.0.5", "namespace x team=y", "delete pod x/none", "delete namespace none", "apply")
 	require.Empty(t, w.report.Changes, "nothing changed")
-}
-
-// TestScenario_B7_DriftIsCounted: what somebody else does to ours is found,
-// counted and repaired; what he does to his own is not ours to count.
-func TestScenario_B7_DriftIsCounted(t *testing.T) {
-	w := dWorld(t, policyText("p", webFromAPI))
-	w.do("policy p", "apply", "look", "fold", "apply")
-	require.Equal(t, map[string]uint64{"set": 0, "acl": 0}, w.dp.Stats().DriftFound)
-	before := w.sim.Dump()
-
-	require.NoError(t, w.sim.SetPolicies("ep-1", hnssim.DefaultForeign()))
-	set := w.sim.Sets()[0]
-	set.Values = []string{"10.7.7.7"}
-	require.NoError(t, w.sim.PutSet(set))
-	w.do("look", "fold", "apply")
-	stats := w.dp.Stats()
-	require.Equal(t, map[string]uint64{"set": 1, "acl": 1}, stats.DriftFound)
-	require.Equal(t, map[string]uint64{"set": 1, "acl": 1}, stats.DriftRepaired)
-	require.Empty(t, cmp.Diff(before, w.sim.Dump()))
-
-	theirs := w.sim.Endpoints()[1].Policies[1:]
-	require.NoError(t, w.sim.SetPolicies("ep-2", theirs))
-	require.NoError(t, w.sim.PutSet(hns.SetPolicy{ID: "theirs", Name: "theirs", Type: hns.IPSet}))
-	w.do("look", "fold", "apply", "calls")
-	require.Equal(t, stats.DriftFound, w.dp.Stats().DriftFound)
 }
 
 // TestRefusalsAreBounded: an HNS that answers every write with another code. The first

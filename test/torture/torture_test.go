@@ -102,6 +102,6 @@ func afford() budget {
 		return budget{both: true, nth: 1, shuffles: 300, orders: 1}
 	}
 	return budget{
-		nth: effort.Of(61, 3, 1), shuffles: uint64(effort.Of(1, 1, 5)), orders: effort.Of(3, 1, 1), histories: strconv.Itoa(effort.Of(2, 10, 30)),
+		nth: effort.Of(61, 3, 1), shuffles: uint64(effort.Of(1, 1, 5)), orders: effort.Of(3, 1, 1), histories: strconv.Itoa(effort.Of(1, 10, 30)),
 	}
 }

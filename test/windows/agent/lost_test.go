@@ -11,46 +11,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // pidPoll is how often npm.exe looks at the process of the service hns.
 const pidPoll = 10 * time.Second
-
-// HNS that restarts and forgets everything is put right without any event: by
-// the next round of the reconciler.
-func TestScenario_B6_HNSLosesEverything(t *testing.T) {
-	begin(t)
-	h := newHost(t, azure())
-	w := shop(t, h)
-	n := start(t, ownNode, h.addr, options{})
-	n.waitReady()
-	h.lose(w, n, 3*reconcileInterval, func() {
-		h.beforeSets(2)
-		h.Sim().Restart(true)
-	})
-}
-
-// beforeSets waits until the reconciler read every endpoint after it read the sets, so that it reads
-// the sets next. If HNS loses everything at another moment, the agent finds the rules missing first,
-// and blocks the endpoint until it knows that the sets are missing too.
-func (h *host) beforeSets(endpoints int) {
-	eventually(h.t, 3*reconcileInterval, func() string {
-		read := map[string]bool{}
-		for _, call := range slices.Backward(h.Sim().Calls()) {
-			switch {
-			case call.Op == hns.OpEndpointGet:
-				read[call.Target] = true
-			case call.Op == hns.OpNetworkGet && len(read) == endpoints:
-				return ""
-			case call.Op == hns.OpNetworkGet:
-				return fmt.Sprintf("%d of %d endpoints were read after the sets", len(read), endpoints)
-			}
-		}
-		return "the sets were never read"
-	})
-}
 
 // The process of the service hns is another one: HNS is read at once, long
 // before the next round of the reconciler.

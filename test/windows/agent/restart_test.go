@@ -3,16 +3,13 @@
 package agent
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/test/hnsfault"
-	"github.com/winnpm/winnpm/test/windows/hnsd"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -110,29 +107,4 @@ func TestScenario_B3_RestartWithoutAPIServer(t *testing.T) {
 	require.Len(t, seen, 1, moves(seen))
 	require.Equal(t, hnssim.Packet{Src: farAddr, Dst: dbAddr, Protocol: 6, DstPort: 443}, seen[0].Probe.Packet)
 	require.Equal(t, hnsfault.Allowed, seen[0].To)
-}
-
-// An agent that starts again and again while HNS fails leaves what is there.
-func TestScenario_B4_RestartsWhileHNSFails(t *testing.T) {
-	begin(t)
-	h, _, n := openShop(t)
-	before := h.state()
-	for _, proc := range []string{"HcnEnumerateNetworks", "HcnEnumerateEndpoints", "HcnQueryNetworkProperties", "HcnQueryEndpointProperties"} {
-		n.kill()
-		h.ResetCounts()
-		h.Inject(hnsd.Fault{Proc: proc, Code: 0x800706BA, Times: 2}) // one may meet the look at the start
-		n = start(t, ownNode, h.addr, options{})
-		failed := time.Now()
-		eventually(t, settle, func() string {
-			if diff := cmp.Diff(before, h.state()); diff != "" {
-				require.FailNow(t, "HNS was changed", diff)
-			}
-			if len(h.UnusedFaults()) > 0 {
-				return fmt.Sprintf("%s was not called: %v", proc, h.Counts())
-			}
-			return n.check("/readyz")
-		})
-		t.Logf("%s fails: ready after %v", proc, time.Since(failed).Round(time.Millisecond))
-	}
-	require.Equal(t, before, h.state())
 }

@@ -3,7 +3,6 @@
 package agent
 
 import (
-	"net/netip"
 	"testing"
 )
 
@@ -12,7 +11,6 @@ var (
 	webAddr  = addr(0)
 	dbAddr   = addr(1)
 	farAddr  = addr(2)
-	lateAddr = addr(3)
 	goneAddr = addr(4)
 )
 
@@ -49,11 +47,4 @@ func openShop(t *testing.T, flags ...string) (*host, *world, *npm) {
 	n.waitReady()
 	h.waitVerdicts(w.kube, ownAddr)
 	return h, w, n
-}
-
-// local creates one more pod on the own node.
-func (w *world) local(h *host, name string, at netip.Addr) {
-	w.t.Helper()
-	h.plug(at)
-	w.pods([]pod{{namespace: "shop", name: name, node: ownNode, addr: at, labels: map[string]string{"app": name}}})
 }

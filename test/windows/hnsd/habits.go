@@ -9,7 +9,6 @@ import (
 type habits struct {
 	latency  time.Duration
 	dislikes []*dislike
-	show     func(kind, properties string) string
 	seen     func(export string)
 	once     bool // an address is taken once in a network
 	deaf     bool // a query has no filter, whatever it says
@@ -48,16 +47,6 @@ func (s *Server) Refuse(match func(request string) bool, code uint32) (lift func
 		}
 		s.habits.dislikes = left
 	}
-}
-
-// Show has rewrite spell what HcnQueryNetworkProperties and
-// HcnQueryEndpointProperties return: kind is "network" or "endpoint". nil, as at
-// first: as it is. rewrite runs on the goroutine of a connection, several at a
-// time.
-func (s *Server) Show(rewrite func(kind, properties string) string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.habits.show = rewrite
 }
 
 // TakeOnce has HNS refuse an endpoint with an address that another one of its network has, which
@@ -124,14 +113,4 @@ func (h habits) refuses(export string, r request) error {
 		}
 	}
 	return nil
-}
-
-// spell returns a reply as HNS shows it.
-func (h habits) spell(export string, a reply) reply {
-	kind, ok := map[string]objectKind{"HcnQueryNetworkProperties": kindNetwork, "HcnQueryEndpointProperties": kindEndpoint}[export]
-	if ok && h.show != nil && a.output != nil {
-		text := h.show(string(kind), *a.output)
-		a.output = &text
-	}
-	return a
 }

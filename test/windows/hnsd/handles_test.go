@@ -4,17 +4,10 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-)
-
-// For what another goroutine of the server does.
-const (
-	waitFor = 10 * time.Second
-	tick    = time.Millisecond
 )
 
 func TestHandles(t *testing.T) {
@@ -47,22 +40,6 @@ func TestHandles(t *testing.T) {
 	require.NoError(t, c.conn.Close())
 	require.Len(t, other.ids("HcnEnumerateNetworks", allQuery), 1)
 	require.Equal(t, map[uint32]int{1: 1, 7: 1}, s.OpenHandles(), "what an ended process left is still told")
-}
-
-// A fault between Open and Close does not change the books.
-func TestHandlesOfFaults(t *testing.T) {
-	t.Parallel()
-	s, c := start(t, Options{})
-	open := request{id: s.own.id}
-	s.Inject(Fault{Proc: "HcnOpenNetwork", Code: codeFail, Done: true})
-	require.Zero(t, c.call("HcnOpenNetwork", open).handle)
-	require.Empty(t, s.OpenHandles(), "nobody has the handle")
-	s.Inject(Fault{Proc: "HcnOpenNetwork", Record: warning, Done: true})
-	h := c.call("HcnOpenNetwork", open).handle
-	require.NotZero(t, h)
-	s.Inject(Fault{Proc: "HcnCloseNetwork", Code: codeFail, Done: true})
-	require.Equal(t, codeFail, c.call("HcnCloseNetwork", request{handle: h}).code)
-	require.Empty(t, s.OpenHandles())
 }
 
 func TestConcurrentClients(t *testing.T) {
