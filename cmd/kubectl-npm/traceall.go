@@ -124,7 +124,7 @@ func (o *traceOptions) catalog(std cli.Streams) (catalog, error) {
 type inManifests struct{ objects manifest.Objects }
 
 // makersOf returns what makes the pods of a catalog: of a cluster nobody lists it.
-func makersOf(c catalog) map[string]manifest.Maker {
+func makersOf(c catalog) map[string]string {
 	if m, ok := c.(inManifests); ok {
 		return m.objects.Makers
 	}

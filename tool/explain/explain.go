@@ -51,18 +51,6 @@ func (a Answer) verdict() Verdict {
 	return join(a.Egress.verdict(), a.Ingress.verdict())
 }
 
-// Verdicts answers a question without reasons, as far as this node has a say in it: actual
-// by what HNS has, wanted by what it should have. An end that is not judged here blocks
-// nothing here. It fails with ErrNoEnd for an end that cannot be asked about.
-func (c *Cluster) Verdicts(q Question) (actual, wanted Verdict, err error) {
-	egress, ingress, err := c.Halves(q)
-	if err != nil {
-		return Unknown, Unknown, err
-	}
-	actual, wanted = egress.With(ingress)
-	return actual, wanted, nil
-}
-
 // With joins it with the other end of the connection, as far as this node has a say in it:
 // an end that is not judged here blocks nothing here.
 func (h Half) With(other Half) (actual, wanted Verdict) {

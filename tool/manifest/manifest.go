@@ -29,8 +29,8 @@ type Objects struct {
 	ClusterPolicies []*v1alpha2.ClusterNetworkPolicy
 	// Workloads holds the workloads that no other workload owns, with Options.Change.
 	Workloads []Workload
-	// Makers holds every workload, by kind and namespace/name.
-	Makers map[string]Maker
+	// Makers holds every workload, by kind and namespace/name, with what made it; "" for nothing.
+	Makers map[string]string
 	// Places holds file:line of the policies and their rules, by
 	// "namespace/name" and "namespace/name spec.ingress[0]", or with
 	// "ClusterNetworkPolicy/name"; with Options.Change also of all objects, by kind

@@ -46,14 +46,14 @@ func (l *loader) workload(s source, meta metav1.Object, w Workload, counter stri
 	w.Kind, w.Namespace, w.Name, w.at, w.meta = s.kind, meta.GetNamespace(), meta.GetName(), s.place, meta
 	w.owner = []metav1.OwnerReference{*metav1.NewControllerRef(meta, schema.FromAPIVersionAndKind(kinds[w.Kind].version, w.Kind))}
 	l.workloads = append(l.workloads, w)
-	m := Maker{Selector: w.Selector}
+	owner := "" // the controller that made it
 	if ref := metav1.GetControllerOf(meta); ref != nil {
-		m.Owner = ref.Kind + " " + w.Namespace + "/" + ref.Name
+		owner = ref.Kind + " " + w.Namespace + "/" + ref.Name
 	}
 	if l.objects.Makers == nil {
-		l.objects.Makers = map[string]Maker{}
+		l.objects.Makers = map[string]string{}
 	}
-	l.objects.Makers[w.id()] = m
+	l.objects.Makers[w.id()] = owner
 	return checkTemplate(w.Selector, &w.template, spec)
 }
 
@@ -158,12 +158,6 @@ func (w *Workload) Pod(name, node string) *corev1.Pod {
 	}
 	identify("Pod", pod)
 	return pod
-}
-
-// Maker describes an object that makes pods.
-type Maker struct {
-	Selector *metav1.LabelSelector // nil: the API server makes it
-	Owner    string                // the controller that made it, by kind and namespace/name; "" for none
 }
 
 // Wanted returns how many pods a workload that has now pods gets. It is at most one more than a

@@ -60,25 +60,14 @@ func New(d state.Dump) *Matrix {
 // none. The slice is the matrix's own.
 func (m *Matrix) Workloads() []Workload { return m.workloads }
 
-// Verdict says what becomes of a connection from a pod of one workload to
-// another pod of the other, over what is in HNS and over what should be; from a
-// workload of one pod to itself, of one to that pod. Workloads are given by
-// their place.
-func (m *Matrix) Verdict(from, to int, port uint16, protocol policy.Protocol) (actual, wanted explain.Verdict) {
-	egress, ingress, err := m.Halves(from, to, port, protocol)
-	if err != nil { // of a pod whose name means something else
-		return explain.Unknown, explain.Unknown
-	}
-	return egress.With(ingress)
-}
-
-// Halves returns what each end says to what Verdict asks.
+// Halves returns what each end says to a connection from a pod of one workload to another pod of
+// the other, or to the only pod of both. Workloads are given by their place.
 func (m *Matrix) Halves(from, to int, port uint16, protocol policy.Protocol) (egress, ingress explain.Half, err error) {
 	a, b := m.Representatives(from, to)
 	return m.cluster.Halves(explain.Question{From: a, To: b, Port: port, Protocol: protocol})
 }
 
-// Representatives returns the pods that Verdict asks about.
+// Representatives returns the pods that Halves asks about.
 func (m *Matrix) Representatives(from, to int) (source, destination string) {
 	source, destination = m.workloads[from].Pods[0], m.workloads[to].Pods[0]
 	if pods := m.workloads[to].Pods; from == to && len(pods) > 1 {

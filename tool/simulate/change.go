@@ -109,22 +109,20 @@ type applying struct {
 	namespaces map[string]desired.Namespace
 	after      whatif.World // its lists of pods and namespaces are made at the end
 	addrs      *manifest.Addresses
-	makers     map[string]manifest.Maker // before, and of the objects
+	makers     map[string]string // before, and of the objects
 	newNodes   []string
 	objects    []whatif.ObjectChange
 	warnings   []state.Warning
 	warned     map[string]bool // of the network of the node
 }
 
-func newApplying(w whatif.World, how ChangeOptions, makers map[string]manifest.Maker) *applying {
+func newApplying(w whatif.World, how ChangeOptions, makers map[string]string) *applying {
 	w.Budgets = w.Budgets.OrDefaults()
 	a := &applying{
 		how: how, before: w, after: w, old: map[desired.PodKey]*whatif.Pod{}, pods: map[desired.PodKey]whatif.Pod{}, kept: map[desired.PodKey]bool{}, namespaces: map[string]desired.Namespace{},
-		warned: map[string]bool{}, makers: map[string]manifest.Maker{},
+		warned: map[string]bool{}, makers: map[string]string{},
 	}
-	for name, m := range w.Makers {
-		a.makers[name] = manifest.Maker(m)
-	}
+	maps.Copy(a.makers, w.Makers)
 	maps.Copy(a.makers, makers)
 	var taken []netip.Addr
 	for i, p := range w.Pods {

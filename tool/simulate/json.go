@@ -10,81 +10,52 @@ import (
 // writeJSON writes a result, endpoint by endpoint and verdict by verdict, as there can be
 // millions.
 func (r Result) writeJSON(w io.Writer) error {
-	j := newJSONWriter(w)
-	j.put(`{"sets":`, r.Sets)
-	j.text(`,"endpoints":[`)
+	out := bufio.NewWriter(w) // it keeps the first error of a write
+	var one bytes.Buffer      // a value
+	enc := json.NewEncoder(&one)
+	enc.SetEscapeHTML(false)
+	put := func(before string, v any, after string) error {
+		one.Reset()
+		if err := enc.Encode(v); err != nil {
+			return err
+		}
+		_, _ = out.WriteString(before)
+		_, _ = out.Write(bytes.TrimSuffix(one.Bytes(), []byte("\n")))
+		_, err := out.WriteString(after)
+		return err
+	}
+	if err := put(`{"sets":`, r.Sets, "\n,\"endpoints\":["); err != nil {
+		return err
+	}
 	sep := ""
 	for e := range r.Endpoints {
-		j.text(sep)
-		j.inline(e)
-		if sep = ","; j.err != nil {
-			return j.err
+		if err := put(sep, e, ""); err != nil {
+			return err
 		}
+		sep = ","
 	}
-	j.text("]\n,\"verdicts\":[\n")
+	_, _ = out.WriteString("]\n,\"verdicts\":[\n")
 	sep = ""
 	for v, err := range r.Verdicts {
+		if err == nil {
+			err = put(sep, v, "\n")
+		}
 		if err != nil {
 			return err
 		}
-		j.put(sep, v)
-		if sep = ","; j.err != nil {
-			return j.err
+		sep = ","
+	}
+	_, _ = out.WriteString("]")
+	if len(r.Workloads) > 0 {
+		if err := put(`,"workloads":`, r.Workloads, "\n"); err != nil {
+			return err
 		}
 	}
-	j.text("]")
-	if len(r.Workloads) > 0 {
-		j.put(`,"workloads":`, r.Workloads)
+	if err := put(`,"calls":`, r.Calls, "\n"); err != nil {
+		return err
 	}
-	j.put(`,"calls":`, r.Calls)
-	j.put(`,"warnings":`, r.Warnings)
-	j.text("}\n")
-	return j.flush()
-}
-
-// jsonWriter writes a JSON document in parts, until something fails.
-type jsonWriter struct {
-	to  *bufio.Writer
-	one bytes.Buffer // a value
-	enc *json.Encoder
-	err error
-}
-
-func newJSONWriter(w io.Writer) *jsonWriter {
-	j := &jsonWriter{to: bufio.NewWriter(w)}
-	j.enc = json.NewEncoder(&j.one)
-	j.enc.SetEscapeHTML(false)
-	return j
-}
-
-// text writes what is between values.
-func (j *jsonWriter) text(s string) {
-	if j.err == nil {
-		_, j.err = j.to.WriteString(s)
+	if err := put(`,"warnings":`, r.Warnings, "\n}\n"); err != nil {
+		return err
 	}
-}
-
-// inline writes a value.
-func (j *jsonWriter) inline(v any) {
-	if j.err != nil {
-		return
-	}
-	j.one.Reset()
-	if j.err = j.enc.Encode(v); j.err == nil {
-		_, j.err = j.to.Write(bytes.TrimSuffix(j.one.Bytes(), []byte("\n")))
-	}
-}
-
-// put writes a value that ends its line.
-func (j *jsonWriter) put(before string, v any) {
-	j.text(before)
-	j.inline(v)
-	j.text("\n")
-}
-
-func (j *jsonWriter) flush() error {
-	if j.err != nil {
-		return j.err
-	}
-	return j.to.Flush()
+	return out.Flush()
 }

@@ -16,11 +16,6 @@ func ownedPod(name, kind, owner, app string) string {
 	return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: x, labels: {app: %s}, ownerReferences: [{apiVersion: apps/v1, kind: %s, name: %s, uid: u, controller: true}]}}\n", name, app, kind, owner)
 }
 
-// selecting is a Deployment with a selector.
-func selecting(name, selector, app string) string {
-	return object("Deployment", name, "spec: {selector: {matchLabels: {"+selector+"}}, template: {metadata: {labels: {app: "+app+", tier: t}}}}")
-}
-
 func warningsOf(c whatif.Change) (out []string) {
 	for _, w := range c.Warnings {
 		out = append(out, fmt.Sprintf("%s %s %s: %s", w.Reason, w.Kind, w.Object, w.Message))
@@ -66,35 +61,4 @@ func TestNoneOfACluster(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, change.Objects[0].Change)
 	}
-}
-
-// TestSelectorIsFixed: an API server refuses another selector, so nothing of such a plan happens.
-func TestSelectorIsFixed(t *testing.T) {
-	const refused = "NotPlanned Deployment x/web: its spec.selector is another than before, which the API server refuses: nothing of what is planned for it happens; delete it first, or keep the selector"
-	before := worldOf(t, selecting("web", "app: a", "a"))
-	live := before
-	live.FromManifests, live.Makers = false, nil
-	for _, c := range []struct {
-		name  string
-		world whatif.World
-		text  string
-		want  []string
-	}{
-		{"the same", before, selecting("web", "app: a", "a"), nil},
-		{"another value", before, selecting("web", "app: b", "b"), []string{refused}},
-		{"one label more", before, selecting("web", "app: a, tier: t", "a"), []string{refused}},
-		{"the same, of a cluster", live, selecting("web", "app: a", "a"), nil},
-		{"another value, of a cluster", live, selecting("web", "app: b", "b"), []string{refused}},
-		{"a new one", before, selecting("api", "app: b", "b"), nil},
-	} {
-		change, err := applied(t, c.world, c.text, simulate.ChangeOptions{})
-		require.NoError(t, err)
-		require.Equal(t, c.want, warningsOf(change), c.name)
-	}
-	rc := func(app string) string {
-		return object("ReplicationController", "rc", "spec: {selector: {app: "+app+"}, template: {metadata: {labels: {app: "+app+"}}}}")
-	}
-	change, err := applied(t, worldOf(t, rc("a")), rc("b"), simulate.ChangeOptions{})
-	require.NoError(t, err)
-	require.Empty(t, change.Warnings, "that of a ReplicationController may change")
 }

@@ -6,9 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -35,7 +32,6 @@ func (a *applying) setWorkload(w *manifest.Workload) error {
 		there = true
 	}
 	change := whatif.ObjectChange{Kind: w.Kind, Object: w.Namespace + "/" + w.Name, Change: was(there, true)}
-	a.warnOfSelector(w, pods)
 	if err := w.TooMany(len(a.pods) + len(lacking)); err != nil {
 		return err
 	}
@@ -65,31 +61,6 @@ func (a *applying) setWorkload(w *manifest.Workload) error {
 	change.Pods, change.New, change.Deleted = len(pods)+len(lacking), len(lacking), len(surplus)
 	a.objects = append(a.objects, change)
 	return nil
-}
-
-// fixedSelectors are the kinds whose selector the API server lets nobody change.
-var fixedSelectors = []string{"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"}
-
-// warnOfSelector warns of a workload that the API server refuses, as its selector is another.
-// Where the workload itself is not known, as in a cluster, the selector is taken for another one
-// when it misses a pod of the workload.
-func (a *applying) warnOfSelector(w *manifest.Workload, pods []desired.PodKey) {
-	if !slices.Contains(fixedSelectors, w.Kind) || w.Selector == nil {
-		return
-	}
-	name := w.Kind + " " + w.Namespace + "/" + w.Name
-	other := false
-	if m, is := a.before.Makers[name]; is {
-		other = m.Selector != nil && !equality.Semantic.DeepEqual(m.Selector, w.Selector)
-	} else if s, err := metav1.LabelSelectorAsSelector(w.Selector); err == nil {
-		other = slices.ContainsFunc(pods, func(key desired.PodKey) bool {
-			p := a.old[key]
-			return p != nil && p.OverBudget == "" && !s.Matches(labels.Set(p.Labels))
-		})
-	}
-	if other {
-		a.warn(w.Kind, w.Namespace+"/"+w.Name, reasonNotPlanned, "its spec.selector is another than before, which the API server refuses: nothing of what is planned for it happens; delete it first, or keep the selector")
-	}
 }
 
 func (a *applying) has(key desired.PodKey) bool {

@@ -103,11 +103,8 @@ func listInto[T runtime.Object](ctx context.Context, from cache.ListerWatcher, t
 	})
 }
 
-func (l *lists) world(only string, makers map[string]manifest.Maker, manifests bool) whatif.World {
-	w := whatif.World{Now: time.Now(), Budgets: policy.DefaultBudgets(), FromManifests: manifests, OthersLabels: map[string]map[string]string{}, Makers: map[string]whatif.Maker{}}
-	for name, m := range makers {
-		w.Makers[name] = whatif.Maker(m)
-	}
+func (l *lists) world(only string, makers map[string]string, manifests bool) whatif.World {
+	w := whatif.World{Now: time.Now(), Budgets: policy.DefaultBudgets(), FromManifests: manifests, OthersLabels: map[string]map[string]string{}, Makers: makers}
 	for _, n := range l.nodes {
 		w.Peers = append(w.Peers, controllers.ClusterNode(n, w.Budgets))
 		if ofInterest(n) {

@@ -78,7 +78,7 @@ func newComparison(before, after *explain.Cluster, policies []PolicyChange, c Ch
 		e := end{name: w.Name, pod: w.Pods[0], pods: len(w.Pods), there: w.there}
 		for _, pod := range w.Pods {
 			x.changed[pod] = m.pods[pod] || differ(old[pod], now[pod], nil) || m.reached(nil, old[pod], now[pod])
-			e.moved = e.moved || m.pods[pod] || m.members[addrs[pod]]
+			e.moved = e.moved || m.pods[pod] || m.members.Has(addrs[pod])
 		}
 		for side, dir := range []hns.Direction{out: hns.Out, in: hns.In} {
 			e.changed[side] = differ(old[e.pod], now[e.pod], &dir)

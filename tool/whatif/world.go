@@ -14,7 +14,6 @@ import (
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
@@ -51,9 +50,8 @@ type World struct {
 	OwnersUnknown bool
 	// FromManifests: workloads have the pods that manifests make, on all nodes that there are.
 	FromManifests bool
-	// Makers are what makes pods, by kind and namespace/name, of manifests also those that have
-	// none.
-	Makers map[string]Maker
+	// Makers are those of manifest.Objects.
+	Makers map[string]string
 	// OthersLabels are those of namespaces, by name, that others gave than whoever applied
 	// the namespace last; to apply it again leaves them.
 	OthersLabels map[string]map[string]string
@@ -68,12 +66,6 @@ type Pod struct {
 	Owners []string
 	// Endpoints are what it has in HNS; none: it is given one, as azure-cni makes it.
 	Endpoints []Endpoint
-}
-
-// Maker is an object that makes pods.
-type Maker struct {
-	Selector *metav1.LabelSelector
-	Owner    string // what has made it, by kind and namespace/name; "" for nothing
 }
 
 // Endpoint is one of HNS, with what others put on it.

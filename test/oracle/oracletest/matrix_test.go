@@ -56,11 +56,13 @@ func TestMatrix(t *testing.T) {
 			for from, a := range seen {
 				for to, b := range seen {
 					if from == to && len(m.Workloads()[a].Pods) > 1 {
-						continue // Verdict is about another pod
+						continue // Halves is about another pod
 					}
 					answer, err := explain.Explain(dump, explain.Question{From: from, To: to, Port: probe.Port, Protocol: policy.Protocol(probe.Protocol)}, nil)
 					require.NoError(w.t, err)
-					actual, wanted := m.Verdict(a, b, probe.Port, policy.Protocol(probe.Protocol))
+					egress, ingress, err := m.Halves(a, b, probe.Port, policy.Protocol(probe.Protocol))
+					require.NoError(w.t, err)
+					actual, wanted := egress.With(ingress)
 					if actual != actualOf(answer) || wanted != wantedOf(answer) {
 						w.fail(after, "%s -> %s %v: %s and %s of the matrix, %s and %s explained", from, to, probe, actual, wanted, actualOf(answer), wantedOf(answer))
 					}
