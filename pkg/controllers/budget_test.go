@@ -103,7 +103,7 @@ func TestHundredPoliciesCostLittle(t *testing.T) {
 				keep := s.Transformer()
 				var list []any
 				for i := range tc.policies {
-					light := &networkingv1.NetworkPolicy{}
+					light := &lightPolicy{}
 					require.NoError(t, light.Unmarshal(data))
 					light.Namespace, light.Name = "x", fmt.Sprint("p", i)
 					kept, err := keep(light)

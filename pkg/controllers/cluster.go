@@ -100,7 +100,7 @@ func ClusterSource(cfg *rest.Config, node string) (Source, error) {
 	if err != nil {
 		return Source{}, err
 	}
-	policies, err := Client(cfg, networkingv1.SchemeGroupVersion, addPolicies)
+	policies, err := Client(cfg, networkingv1.SchemeGroupVersion, addLightPolicies)
 	if err != nil {
 		return Source{}, err
 	}
@@ -116,13 +116,14 @@ func ClusterSource(cfg *rest.Config, node string) (Source, error) {
 		return cache.NewListWatchFromClient(c, resource, corev1.NamespaceAll, selector)
 	}
 	return Source{
-		Pods:       all(pods, "pods", fields.Everything()),
+		Pods:       newItemSource(pods, podItems),
 		Namespaces: all(namespaces, "namespaces", fields.Everything()),
-		Policies:   all(policies, "networkpolicies", fields.Everything()),
+		Policies:   newItemSource(policies, policyItems),
 		Nodes:      all(nodes, "nodes", selected),
 
 		ClusterPolicies: newClusterSource(clusters),
 		AllNodes:        all(nodes, "nodes", fields.Everything()),
+		Older:           olderPolicies(cfg),
 	}, nil
 }
 
@@ -135,13 +136,6 @@ func addOnly(types ...runtime.Object) func(*runtime.Scheme) error {
 		metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
 		return nil
 	}
-}
-
-// addPolicies registers NetworkPolicies for a client that reads nothing else.
-func addPolicies(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(networkingv1.SchemeGroupVersion, &networkingv1.NetworkPolicy{}, &networkingv1.NetworkPolicyList{})
-	metav1.AddToGroupVersion(scheme, networkingv1.SchemeGroupVersion)
-	return nil
 }
 
 // Client returns a client for one group of the API, whose types add registers. The client has no

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 const (
@@ -175,13 +176,14 @@ func TestClusterSpecCloses(t *testing.T) {
 		denies   []policy.Direction
 		everyPod bool
 	}{
-		"ordinary":         {spec: `{"tier":"Admin",` + subject + `,"ingress":[{"action":"Deny","from":[{"namespaces":{}}]}]}`, denies: []policy.Direction{policy.Ingress}},
-		"too many peers":   {spec: `{"tier":"Admin",` + subject + `,"ingress":[{"action":"Deny","from":[` + large + `]}],"egress":[{"action":"Accept"}]}`, closed: true, denies: []policy.Direction{policy.Ingress}},
-		"the accepts":      {spec: `{"tier":"Admin",` + subject + `,"egress":[{"action":"Accept","to":[` + large + `]}]}`, closed: true},
-		"a large subject":  {spec: `{"tier":"Admin","subject":{"namespaces":{"matchLabels":{"a":"` + strings.Repeat("x", 2<<20) + `"}}},"egress":[{"action":"Pass"}]}`, closed: true, denies: []policy.Direction{policy.Egress}, everyPod: true},
-		"a number as text": {spec: `{"tier":"Admin","priority":"x",` + subject + `,"egress":[{"action":"Deny"}]}`, closed: true, denies: []policy.Direction{policy.Ingress, policy.Egress}, everyPod: true},
-		"a peer as text":   {spec: `{"tier":"Admin",` + subject + `,"egress":[{"action":"Deny","to":"all"}]}`, closed: true, denies: []policy.Direction{policy.Egress}},
-		"no object":        {spec: `7`, closed: true, denies: []policy.Direction{policy.Ingress, policy.Egress}, everyPod: true},
+		"ordinary":           {spec: `{"tier":"Admin",` + subject + `,"ingress":[{"action":"Deny","from":[{"namespaces":{}}]}]}`, denies: []policy.Direction{policy.Ingress}},
+		"too many peers":     {spec: `{"tier":"Admin",` + subject + `,"ingress":[{"action":"Deny","from":[` + large + `]}],"egress":[{"action":"Accept"}]}`, closed: true, denies: []policy.Direction{policy.Ingress}},
+		"the accepts":        {spec: `{"tier":"Admin",` + subject + `,"egress":[{"action":"Accept","to":[` + large + `]}]}`, closed: true},
+		"a large subject":    {spec: `{"tier":"Admin","subject":{"namespaces":{"matchLabels":{"a":"` + strings.Repeat("x", 2<<20) + `"}}},"egress":[{"action":"Pass"}]}`, closed: true, denies: []policy.Direction{policy.Egress}, everyPod: true},
+		"a number as text":   {spec: `{"tier":"Admin","priority":"x",` + subject + `,"egress":[{"action":"Deny"}]}`, closed: true, denies: []policy.Direction{policy.Ingress, policy.Egress}, everyPod: true},
+		"a peer as text":     {spec: `{"tier":"Admin",` + subject + `,"egress":[{"action":"Deny","to":"all"}]}`, closed: true, denies: []policy.Direction{policy.Egress}},
+		"no object":          {spec: `7`, closed: true, denies: []policy.Direction{policy.Ingress, policy.Egress}, everyPod: true},
+		"depth of a hundred": {spec: `{"tier":"Admin",` + subject + `,"x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `,"egress":[{"action":"Deny"}]}`, closed: true, denies: []policy.Direction{policy.Egress}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var p lightCluster
@@ -199,6 +201,38 @@ func TestClusterSpecCloses(t *testing.T) {
 			kept, err := json.Marshal(p.Spec)
 			require.NoError(t, err)
 			require.Less(t, len(kept), 1000)
+		})
+	}
+}
+
+// TestOlderPolicies: a kind of the version before is found when there is an object of it,
+// and not where the server has it not, or does not let us list it.
+func TestOlderPolicies(t *testing.T) {
+	const older = "/apis/policy.networking.k8s.io/v1alpha1/"
+	for name, tc := range map[string]struct {
+		of   map[string]any
+		want []string
+	}{
+		"nothing":      {map[string]any{}, nil},
+		"no rights":    {map[string]any{older + "adminnetworkpolicies": 403, older + "baselineadminnetworkpolicies": 403}, nil},
+		"none of them": {map[string]any{older + "adminnetworkpolicies": `{"items": []}`}, nil},
+		"both": {map[string]any{
+			older + "adminnetworkpolicies":         `{"items": [{"metadata": {"name": "a"}}], "metadata": {"continue": "x"}}`,
+			older + "baselineadminnetworkpolicies": `{"items": [{"metadata": {"name": "default"}}]}`,
+		}, []string{"AdminNetworkPolicy a tier Admin", "BaselineAdminNetworkPolicy default tier Baseline"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := &answers{of: tc.of}
+			server := httptest.NewServer(web)
+			defer server.Close()
+			var got []string
+			for _, w := range olderPolicies(&rest.Config{Host: server.URL})(t.Context()) {
+				require.Equal(t, state.Reason("NotEnforced"), w.Reason)
+				_, tier, _ := strings.Cut(w.Message, "of tier ")
+				got = append(got, fmt.Sprintf("%s %s tier %s", w.Kind, w.Object, strings.TrimSuffix(tier, " of each")))
+			}
+			require.Equal(t, tc.want, got)
+			require.Len(t, web.asked, 2)
 		})
 	}
 }

@@ -14,6 +14,19 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
+// answeredBy returns the sources of an API server that answers every request with one text.
+func answeredBy(t *testing.T, contentType string, body []byte) Source {
+	t.Helper()
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		_, _ = w.Write(body)
+	}))
+	t.Cleanup(web.Close)
+	source, err := ClusterSource(&rest.Config{Host: web.URL}, "n1")
+	require.NoError(t, err)
+	return source
+}
+
 // TestCutOffJSONLists checks that a list of JSON that ends before its last brace is an error,
 // wherever that is. What came until then is no whole list.
 func TestCutOffJSONLists(t *testing.T) {
@@ -33,7 +46,9 @@ func TestCutOffJSONLists(t *testing.T) {
 		"NetworkPolicyList":        {"networking.k8s.io/v1", source.Policies},
 		"ClusterNetworkPolicyList": {"policy.networking.k8s.io/v1alpha2", source.ClusterPolicies},
 	} {
-		from := &tracked{ListerWatcher: of.from, inner: cache.ToListerWatcherWithContext(of.from)}
+		from := &tracked{ListerWatcher: of.from, inner: cache.ToListerWatcherWithContext(of.from), keep: func() cache.TransformFunc {
+			return func(object any) (any, error) { return object, nil }
+		}}
 		for _, whole := range []string{
 			`{"apiVersion": "VERSION", "kind": "LIST", "metadata": {"resourceVersion": "7"}, "items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]}`,
 			`{"items": [{"metadata": {"name": "a"}}], "metadata": {"resourceVersion": "7"}, "apiVersion": "VERSION", "kind": "LIST"}`,

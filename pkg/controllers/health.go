@@ -20,6 +20,7 @@ type status struct {
 	hns     string // what HNS did not answer in the last transaction
 	look    error  // of the last look that was not at single endpoints
 	notes   []string
+	older   []string // notes on policies of older versions
 
 	// What the worker does itself, besides waiting, and since when.
 	doing state.Progress
@@ -82,6 +83,16 @@ func (s *status) setWaiting(waiting bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting = waiting
+}
+
+// setOlder takes the warnings of policies of older versions.
+func (s *status) setOlder(found []state.Warning) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.older = nil
+	for _, w := range found {
+		s.older = append(s.older, fmt.Sprintf("%s %s: %s", w.Kind, w.Object, w.Message))
+	}
 }
 
 func (s *status) applied(r state.Report, err error) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Source is where the objects come from. Pods, Namespaces and Policies are
@@ -37,6 +38,9 @@ type Source struct {
 	// AllNodes are those of the whole cluster. They are watched while a
 	// ClusterNetworkPolicy has nodes as peers; nil only where ClusterPolicies is.
 	AllNodes cache.ListerWatcher
+	// Older finds policies of versions that are not programmed, as warnings. What it may
+	// not list it does not find; nil: nobody looks.
+	Older func(ctx context.Context) []state.Warning
 }
 
 // ErrNoKind is that the API server says that it has no ClusterNetworkPolicies: their CRD
@@ -59,7 +63,7 @@ type followed interface {
 // newInformer returns an informer that is not running yet.
 func newInformer(kind Kind, s followed, synced <-chan struct{}, lw cache.ListerWatcher, logger klog.Logger) *informer {
 	source := &tracked{
-		kind: kind, ListerWatcher: lw, inner: cache.ToListerWatcherWithContext(lw), heard: time.Now(),
+		kind: kind, ListerWatcher: lw, inner: cache.ToListerWatcherWithContext(lw), keep: s.Transformer, heard: time.Now(),
 		again: make(chan struct{}, 1),
 	}
 	if lacks, ok := lw.(mayLack); ok {
@@ -131,7 +135,8 @@ type tracked struct {
 	cache.ListerWatcher // without a context: the reflector asks for it and does not call it
 	kind                Kind
 	inner               cache.ListerWatcherWithContext
-	again               chan struct{} // full when everything is to be listed once more
+	keep                func() cache.TransformFunc // of the store, for one list
+	again               chan struct{}              // full when everything is to be listed once more
 
 	mu       sync.Mutex // guards following
 	last     error
@@ -143,7 +148,13 @@ var _ cache.ListerWatcherWithContext = &tracked{}
 
 // ListWithContext implements cache.ListerWithContext.
 func (t *tracked) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	list, err := t.inner.ListWithContext(ctx, options)
+	var list runtime.Object
+	var err error
+	if each, ok := t.inner.(itemLister); ok {
+		list, err = listKept(ctx, each, options, t.keep())
+	} else {
+		list, err = t.inner.ListWithContext(ctx, options)
+	}
 	if t.note("list", err); err == nil {
 		t.hear()
 	}

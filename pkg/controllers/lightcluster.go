@@ -1,7 +1,9 @@
 package controllers
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -12,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
+	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
@@ -85,18 +88,25 @@ func (p *lightCluster) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// clusterLimits are above the limits of the CRD, which does not limit selectors. pkg/policy
+// applies its own limits to the decoded spec.
+var clusterLimits = bounded.Limits{Bytes: policy.ClusterBytes, Objects: policy.ClusterItems, Values: 4 * policy.ClusterItems, Depth: 32}
+
 // clusterSpec decodes a spec. An oversized or unreadable spec becomes one that denies all
 // traffic in each direction that has a rule other than Accept. It keeps its subject if that
 // is readable and of ordinary size, and selects every pod otherwise.
 func clusterSpec(text []byte) v1alpha2.ClusterNetworkPolicySpec {
-	if len(text) > policy.ClusterBytes {
-		return closedSpec(text, fmt.Sprintf("its spec has %d bytes, of which %d are read at most", len(text), policy.ClusterBytes))
-	}
 	var spec v1alpha2.ClusterNetworkPolicySpec
-	if err := json.Unmarshal(text, &spec); err != nil {
+	err := json.NewDecoder(bounded.Reader(bytes.NewReader(text), clusterLimits)).Decode(&spec)
+	switch {
+	case err == nil:
+		return spec
+	case errors.Is(err, bounded.ErrTooMuch):
+		return closedSpec(text, fmt.Sprintf("its spec has %d bytes and more in it than %d bytes or %d fields of JSON, of which no more is read",
+			len(text), clusterLimits.Bytes, clusterLimits.Values))
+	default:
 		return closedSpec(text, fmt.Sprintf("its spec cannot be read (%v)", err))
 	}
-	return spec
 }
 
 // closedSpec decodes the fields of a spec that CloseCluster keeps: of each rule only its

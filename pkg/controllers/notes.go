@@ -11,14 +11,15 @@ import (
 // node.
 const maxNotes = 8
 
-// Notes returns what an operator should know although the agent is ready: the contested
-// addresses of pods of the node, as of the last transaction. These do not make the agent
+// Notes returns what an operator should know although the agent is ready: the policies of
+// older versions, of which nothing is programmed, and the contested addresses of pods of the
+// node, as of the last transaction. These do not make the agent
 // unready, as a contested address is closed. Otherwise whoever may report a pod could stop
 // the rollout of the agent. Notes never waits.
 func (c *Controller) Notes() []string {
 	c.status.mu.Lock()
 	defer c.status.mu.Unlock()
-	return slices.Clone(c.status.notes)
+	return slices.Concat(c.status.notes, c.status.older)
 }
 
 // notesOf returns the notes that warnings give.

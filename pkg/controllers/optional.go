@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
 // mayLack is a source of a kind of objects that the API server may not have. Without the kind
@@ -46,7 +45,7 @@ func (o *optional) ListWithContext(ctx context.Context, options metav1.ListOptio
 	list, err := o.mayLack.ListWithContext(ctx, options)
 	if errors.Is(err, ErrNoKind) {
 		o.note(true)
-		return &v1alpha2.ClusterNetworkPolicyList{}, nil
+		return &keptList{}, nil
 	}
 	if err == nil {
 		o.note(false)

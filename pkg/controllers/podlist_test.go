@@ -1,13 +1,18 @@
 package controllers
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +25,91 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/desired"
 )
+
+// encodedList is a PodList as Kubernetes itself encodes it.
+func encodedList(t *testing.T, items ...corev1.Pod) []byte {
+	t.Helper()
+	scheme := k8sruntime.NewScheme()
+	require.NoError(t, corev1.AddToScheme(scheme))
+	list := &corev1.PodList{TypeMeta: kind("v1", "PodList"), ListMeta: metav1.ListMeta{ResourceVersion: "7", Continue: "more"}, Items: items}
+	var out bytes.Buffer
+	require.NoError(t, protobuf.NewSerializer(scheme, scheme).Encode(list, &out))
+	return out.Bytes()
+}
+
+func readPods(r io.Reader) ([]corev1.Pod, metav1.ListMeta, error) {
+	var pods []corev1.Pod
+	meta, err := podItems.each(bufio.NewReader(r), func(item k8sruntime.Object) error {
+		pod, ok := item.(*corev1.Pod)
+		if !ok {
+			return fmt.Errorf("unexpected %T in a list of pods", item)
+		}
+		pods = append(pods, *pod)
+		return nil
+	})
+	return pods, meta, err
+}
+
+func TestEachPod(t *testing.T) {
+	full := *fullPod()
+	for _, items := range [][]corev1.Pod{nil, {full}, {full, *newPod("a", "10.0.0.2"), {}}} {
+		got, meta, err := readPods(iotest.OneByteReader(bytes.NewReader(encodedList(t, items...))))
+		require.NoError(t, err)
+		require.Equal(t, metav1.ListMeta{ResourceVersion: "7", Continue: "more"}, meta)
+		require.Len(t, got, len(items))
+		for i := range items {
+			want, is := PodFrom(&items[i], "n1"), PodFrom(&got[i], "n1")
+			require.True(t, is.Same(&want) && is.Key() == want.Key(), "%+v\n%+v", want, is)
+		}
+	}
+}
+
+// A list that was cut off anywhere is an error: pods that are left out of a list
+// would count as deleted.
+func TestEachPodToTheEnd(t *testing.T) {
+	whole := encodedList(t, *newPod("a", "10.0.0.1"), *newPod("b", "10.0.0.2"))
+	pods, _, err := readPods(bytes.NewReader(whole))
+	require.NoError(t, err)
+	require.Len(t, pods, 2)
+	end := bytes.LastIndex(whole, []byte("10.0.0.2")) // what follows the list itself says nothing
+	for n := range end {
+		_, _, err := readPods(bytes.NewReader(whole[:n]))
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF, n)
+	}
+	for n := range whole {
+		broken := bytes.Clone(whole)
+		broken[n] ^= 0x55
+		_, _, _ = readPods(bytes.NewReader(broken)) // whatever it says, it comes back
+	}
+	_, _, err = readPods(bytes.NewReader([]byte("k8s\x00\x0a\x09\x12\x07PodList\x12\x08\x12\xff\xff\xff\xff\xff\xff\x01")))
+	require.EqualError(t, err, "an object of 8796093022207 bytes")
+}
+
+func TestEachPodStops(t *testing.T) {
+	enough := errors.New("enough")
+	for contentType, list := range map[string][]byte{
+		k8sruntime.ContentTypeProtobuf: encodedList(t, *newPod("a", "")),
+		k8sruntime.ContentTypeJSON:     []byte(`{"apiVersion": "v1", "kind": "PodList", "items": [{}]}`),
+	} {
+		_, err := answeredBy(t, contentType, list).Pods.(itemLister).ListEach(t.Context(), metav1.ListOptions{}, func(k8sruntime.Object) error { return enough })
+		require.ErrorIs(t, err, enough)
+	}
+}
+
+// Something else that comes with a 200 is not a cluster without pods.
+func TestAnswerOfAnotherKind(t *testing.T) {
+	for _, answer := range []string{`{"kind": "Status", "status": "Failure"}`, `{"items": []}`} {
+		_, err := answeredBy(t, k8sruntime.ContentTypeJSON, []byte(answer)).Pods.(itemLister).ListEach(t.Context(), metav1.ListOptions{}, nil)
+		require.Error(t, err, answer)
+	}
+	for answer, kind := range map[string]string{
+		"k8s\x00\x0a\x08\x12\x06Status\x12\x02\x0a\x00": "Status",
+		"k8s\x00\x12\x02\x0a\x00":                       "",
+	} {
+		_, _, err := readPods(strings.NewReader(answer))
+		require.EqualError(t, err, fmt.Sprintf("the answer is of kind %q", kind))
+	}
+}
 
 // Over the wire, streamed and in one message, the pods are what they are, and
 // those of a workload share their labels.
@@ -122,4 +212,41 @@ func TestHistoryIsForgotten(t *testing.T) {
 	require.Len(t, calls[0].pods, f.pods)
 	last := f.pod(f.template(), f.pods-1)
 	require.Equal(t, map[desired.PodKey]*desired.Pod{{Namespace: last.Namespace, Name: last.Name}: nil}, calls[1].pods)
+}
+
+// paged is a source that lists in pages of one pod.
+type paged struct {
+	*apiServer
+	pods []*corev1.Pod
+}
+
+func (p paged) ListWithContext(context.Context, metav1.ListOptions) (k8sruntime.Object, error) {
+	panic("the list is never wanted whole")
+}
+
+func (p paged) WatchWithContext(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	return p.Watch(metav1.ListOptions{})
+}
+
+func (p paged) ListEach(_ context.Context, options metav1.ListOptions, yield func(k8sruntime.Object) error) (metav1.ListMeta, error) {
+	i := len(options.Continue)
+	meta := metav1.ListMeta{ResourceVersion: "7"}
+	if i+1 < len(p.pods) {
+		meta.Continue = options.Continue + "."
+	}
+	return meta, yield(p.pods[i])
+}
+
+func TestFirstListInPages(t *testing.T) {
+	cl, r := newCluster(), &recorder{}
+	source := cl.source()
+	source.Pods = paged{cl.pods, []*corev1.Pod{newPod("a", "10.0.0.1"), newPod("b", "10.0.0.2"), newPod("c", "10.0.0.3")}}
+	run(t, Config{Source: source, Applier: r}, func(t *testing.T, _ *Controller) {
+		calls := r.calls()
+		require.Len(t, calls, 1)
+		require.Len(t, calls[0].pods, 3)
+		for _, name := range []string{"a", "b", "c"} {
+			require.NotNil(t, calls[0].pods[desired.PodKey{Namespace: "x", Name: name}])
+		}
+	})
 }

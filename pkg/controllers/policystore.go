@@ -1,6 +1,8 @@
 package controllers
 
 import (
+	"fmt"
+
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,15 +37,26 @@ func keptPolicies(b policy.Budgets) kept[*keptPolicy] {
 	return kept[*keptPolicy]{
 		kind: KindPolicy,
 		of: func(obj any) (*keptPolicy, bool) {
-			if kept, ok := obj.(*keptPolicy); ok {
-				return kept, true
-			}
-			object, ok := obj.(*networkingv1.NetworkPolicy)
-			if !ok {
+			var object *networkingv1.NetworkPolicy
+			var spec networkingv1.NetworkPolicySpec
+			var size policy.Size
+			var err error
+			switch o := obj.(type) {
+			case *keptPolicy:
+				return o, true
+			case *lightPolicy:
+				object = &o.NetworkPolicy
+				spec, size, err = o.decoded(b)
+			case *networkingv1.NetworkPolicy:
+				object, spec, size = o, o.Spec, policy.SizeOf(&o.Spec)
+			default:
 				return nil, false
 			}
-			spec, size := object.Spec, policy.SizeOf(&object.Spec)
-			if excess := b.Excess(size); excess != "" {
+			excess := b.Excess(size)
+			if err != nil {
+				excess = fmt.Sprintf("its text cannot be read (%v)", err) // without its isolation its pods would be open
+			}
+			if excess != "" {
 				spec, size = policy.Close(&spec, excess), policy.Size{}
 			}
 			return &keptPolicy{size: size, object: &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{

@@ -128,6 +128,58 @@ func TestPolicyStoreModel(t *testing.T) {
 	})
 }
 
+// A policy that is within its budget decodes to what it is; one that is larger to what
+// Close makes of it, without its rules ever being decoded.
+func TestLightPolicy(t *testing.T) {
+	big := ofRules("x", "big", 300, 1)
+	big.Spec.PodSelector.MatchLabels = map[string]string{"app": "a"}
+	big.Spec.PolicyTypes = []networkingv1.PolicyType{"Egress"}
+	vast := big.DeepCopy()
+	vast.Spec.PodSelector.MatchLabels["long"] = strings.Repeat("x", 5000)
+	untyped := big.DeepCopy()
+	untyped.Spec.PolicyTypes = nil
+	typed := big.DeepCopy()
+	typed.Spec.PolicyTypes = slices.Repeat(typed.Spec.PolicyTypes, 100)
+	noise := big.DeepCopy()
+	noise.Labels, noise.Annotations = map[string]string{"a": "b"}, map[string]string{"c": "d"}
+	for _, tc := range []struct {
+		name  string
+		np    *networkingv1.NetworkPolicy
+		types int // that are kept, with the mark; 0: it is not closed
+		empty bool
+	}{
+		{"small", ofRules("x", "small", 3, 1), 0, true},
+		{"big", big, 2, false},
+		{"noise", noise, 2, false},
+		{"a subject of 5,000 bytes", vast, 2, true},
+		{"without types", untyped, 3, false},
+		{"with types of 800 bytes", typed, 3, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			data, err := tc.np.Marshal()
+			require.NoError(t, err)
+			light := &lightPolicy{}
+			require.NoError(t, light.Unmarshal(data))
+			kept, ok := keptPolicies(few).of(light)
+			require.True(t, ok)
+			require.Equal(t, tc.np.Name, kept.object.Name)
+			require.Equal(t, tc.np.ResourceVersion, kept.object.ResourceVersion)
+			require.Equal(t, tc.empty, len(kept.object.Spec.PodSelector.MatchLabels) == 0)
+			if tc.types == 0 {
+				require.Equal(t, tc.np.Spec, kept.object.Spec)
+				return
+			}
+			require.Empty(t, light.Spec.Ingress, "it was not decoded")
+			require.Len(t, kept.object.Spec.PolicyTypes, tc.types)
+			require.Zero(t, kept.size)
+		})
+	}
+	broken := &lightPolicy{spec: []byte{0x12, 0xff}}
+	broken.Name = "broken"
+	kept, _ := keptPolicies(few).of(broken)
+	require.Contains(t, policy.Excess(&kept.object.Spec), "cannot be read")
+}
+
 // A policy whose text was dropped comes back when there is room, with another list; no
 // more than one is asked for in a minute.
 func TestRoomForWhatWasDropped(t *testing.T) {
@@ -258,5 +310,41 @@ func TestPoliciesOverTheWire(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, list.(*networkingv1.NetworkPolicyList).Items[1].Spec.Ingress, 5000, "who lists them whole has them whole")
 		})
+	}
+}
+
+// A policy that is over its budget costs little before it is closed; one that is within
+// costs a copy more than a plain decode.
+func BenchmarkDecodePolicy(b *testing.B) {
+	budgets := policy.DefaultBudgets()
+	for _, size := range []struct {
+		name  string
+		items int
+	}{{"of 100 peers", 100}, {"of 1.5 MB", largest}} {
+		raw, err := (&networkingv1.NetworkPolicy{Spec: *bomb(hostile["terms"], largest, size.items)}).Marshal()
+		if err != nil {
+			b.Fatal(err)
+		}
+		for name, decode := range map[string]func() error{
+			"whole": func() error { return (&networkingv1.NetworkPolicy{}).Unmarshal(raw) },
+			"light": func() error {
+				light := &lightPolicy{}
+				if err := light.Unmarshal(raw); err != nil {
+					return err
+				}
+				_, _, err := light.decoded(budgets)
+				return err
+			},
+		} {
+			b.Run(size.name+", "+name, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := decode(); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(len(raw)), "sent")
+			})
+		}
 	}
 }

@@ -151,6 +151,9 @@ func (s *store[T]) Transformer() cache.TransformFunc {
 }
 
 func (s *store[T]) value(obj any) (T, error) {
+	if item, ok := obj.(*keptItem); ok {
+		obj = item.value
+	}
 	v, ok := s.kept.of(obj)
 	if !ok {
 		return v, fmt.Errorf("unexpected %T in the store of %s", obj, s.kept.kind)

@@ -58,6 +58,10 @@ func TestListOfAnotherKind(t *testing.T) {
 			if err == nil {
 				_, err = meta.ExtractList(list) // as a reflector does
 			}
+			if each, ok := asked.of.(itemLister); ok {
+				_, eachErr := each.ListEach(t.Context(), metav1.ListOptions{}, func(k8sruntime.Object) error { return nil })
+				require.Equal(t, err == nil, eachErr == nil, "%v, object by object %v", err, eachErr)
+			}
 			return err
 		}
 		for name, answer := range answers {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -72,12 +73,14 @@ type session struct {
 	places     explain.Places
 	own        map[string][]netip.Addr // as judge.own
 
+	lookOlder func(context.Context) []state.Warning // as controllers.Source.Older
+	older     []state.Warning                       // about what a live cluster has; guarded by kubelet.mu
 }
 
 // printResult prints the result of the first convergence, and returns whether everything is
 // programmed. The agent has ended by then; HNS and a snapshot are left.
 func printResult(ctx context.Context, o Options, q questions) (bool, error) {
-	m, err := converged(ctx, o, settling{})
+	m, err := converged(ctx, o, settling{older: true})
 	if err != nil {
 		return false, err
 	}
@@ -132,7 +135,7 @@ func open(o Options, allMakers bool) (*input, error) {
 func newSession(o Options, in *input, recording bool) *session {
 	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
 	s := &session{
-		node: o.Node, version: o.Version, sim: sim, loaded: in.loaded, places: in.places, own: in.ownNodes(),
+		node: o.Node, version: o.Version, sim: sim, loaded: in.loaded, places: in.places, own: in.ownNodes(), lookOlder: in.source.Older,
 	}
 	cfg := dataplane.Config{Node: o.Node, Now: time.Now, Client: sim}
 	if recording {
@@ -180,6 +183,19 @@ func (s *session) settle(ctx context.Context, o Options) error {
 	}
 }
 
+// findOlder looks once for policies of older versions, which nothing enforces.
+func (s *session) findOlder(ctx context.Context) {
+	if s.lookOlder == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, firstList)
+	defer cancel()
+	found := s.lookOlder(ctx)
+	s.kubelet.mu.Lock()
+	defer s.kubelet.mu.Unlock()
+	s.older = found
+}
+
 // result lets use read the present state, which does not move meanwhile.
 func (s *session) result(ctx context.Context, q questions, use func(Result) error) error {
 	s.kubelet.mu.Lock()
@@ -195,6 +211,7 @@ func (s *session) result(ctx context.Context, q questions, use func(Result) erro
 type moment struct {
 	sim    *hnssim.Sim
 	state  *dataplane.Snapshot
+	older  []state.Warning
 	loaded []manifest.Warning
 	places explain.Places
 	node   string
@@ -203,7 +220,7 @@ type moment struct {
 
 // now is the present moment; kubelet.mu must be held while it is used.
 func (s *session) now() moment {
-	return moment{s.sim, s.dataplane.Snapshot(), s.loaded, s.places, s.node, s.own}
+	return moment{s.sim, s.dataplane.Snapshot(), s.older, s.loaded, s.places, s.node, s.own}
 }
 
 // last is the moment after which nothing changes any more: no transaction begins, whatever a
@@ -218,6 +235,7 @@ func (s *session) last() moment {
 // read makes the dump of a moment.
 func (m moment) read() dumped {
 	d := m.state.Dump()
+	d.Warnings = slices.Concat(m.older, d.Warnings)
 	m.state = nil // what the dump does not have of it is free
 	return dumped{m, d}
 }

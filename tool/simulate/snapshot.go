@@ -34,6 +34,9 @@ func converged(ctx context.Context, o Options, how settling) (moment, error) {
 // convergedOn does it with what was read.
 func convergedOn(ctx context.Context, o Options, in *input, how settling) (m moment, err error) {
 	err = settledOn(ctx, o, in, how, func(s *session) error {
+		if how.older {
+			s.findOlder(ctx)
+		}
 		m = s.last()
 		return nil
 	})
@@ -59,6 +62,7 @@ func (s *session) pages() debug.Config {
 type settling struct {
 	allMakers bool // as open reads them
 	recording bool
+	older     bool // look for policies of older versions
 }
 
 // settled lets use see the program at its first convergence, and ends it.

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/manifest"
 )
 
 const tiers = "../../examples/tiers"
@@ -96,4 +98,18 @@ func TestWorldHasTiers(t *testing.T) {
 			Name: "win-1", Labels: map[string]string{"kubernetes.io/os": "windows"}, Addrs: []netip.Addr{netip.MustParseAddr("10.240.0.4")},
 		}}, w.Peers)
 	}
+}
+
+// Policies of the older version are found in a live cluster, and count.
+func TestOlderPoliciesOfACluster(t *testing.T) {
+	older := state.Warning{Object: "a", Kind: "AdminNetworkPolicy", Reason: state.Reason(manifest.NotEnforced), Message: "m"}
+	source := memorySource(manifest.Objects{}, "")
+	source.Older = func(context.Context) []state.Warning { return []state.Warning{older} }
+	s := newSession(Options{}, &input{source: source}, false)
+	s.findOlder(t.Context())
+	require.NoError(t, s.result(t.Context(), questions{}, func(r Result) error {
+		require.Equal(t, []state.Warning{older}, r.Warnings)
+		return nil
+	}))
+	require.False(t, complete(warnings(s.loaded, s.older)))
 }

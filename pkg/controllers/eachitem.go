@@ -1,0 +1,204 @@
+package controllers
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// itemSource lists the objects of a cluster one by one. client-go does so with an API server
+// that streams a first list as a watch. Any other API server answers with one message, which
+// client-go would decode as a whole. A hundred large policies of one tenant would then take
+// more memory than the agent may have.
+type itemSource struct {
+	*cache.ListWatch
+	client *rest.RESTClient
+	kind   itemKind
+}
+
+// itemKind says how the objects of one kind are read.
+type itemKind struct {
+	resource string                                       // its name in paths: pods
+	list     string                                       // the kind of its list: PodList
+	item     func(content []byte) (runtime.Object, error) // decodes one object from protobuf
+}
+
+// podItems reads pods.
+var podItems = itemKind{
+	resource: "pods", list: "PodList",
+	item: func(content []byte) (runtime.Object, error) {
+		pod := &corev1.Pod{}
+		return pod, pod.Unmarshal(content)
+	},
+}
+
+var _ itemLister = itemSource{}
+
+func newItemSource(c *rest.RESTClient, kind itemKind) itemSource {
+	return itemSource{cache.NewListWatchFromClient(c, kind.resource, metav1.NamespaceAll, fields.Everything()), c, kind}
+}
+
+// ListEach implements itemLister. It leaves the answer of a server without protobuf to
+// client-go.
+func (s itemSource) ListEach(ctx context.Context, options metav1.ListOptions, yield func(runtime.Object) error) (metav1.ListMeta, error) {
+	body, err := s.client.Get().Resource(s.kind.resource).VersionedParams(&options, metav1.ParameterCodec).Stream(ctx)
+	if err != nil {
+		return metav1.ListMeta{}, err
+	}
+	defer func() { _ = body.Close() }() // it was only read
+	list, err := s.kind.each(bufio.NewReaderSize(body, 1<<16), yield)
+	if errors.Is(err, errNoProtobuf) {
+		return s.listWhole(ctx, options, yield)
+	}
+	if err != nil {
+		return list, fmt.Errorf("list %s: %w", s.kind.resource, err)
+	}
+	return list, nil
+}
+
+func (s itemSource) listWhole(ctx context.Context, options metav1.ListOptions, yield func(runtime.Object) error) (metav1.ListMeta, error) {
+	var read metav1.ListMeta
+	list, err := s.ListWithContext(ctx, options)
+	if err != nil {
+		return read, err
+	}
+	of, err := meta.ListAccessor(list)
+	if err != nil {
+		return read, err
+	}
+	read.ResourceVersion, read.Continue = of.GetResourceVersion(), of.GetContinue()
+	return read, meta.EachListItem(list, yield)
+}
+
+// protobufMagic begins what Kubernetes encodes with protobuf. A message of type
+// runtime.Unknown follows.
+const protobufMagic = "k8s\x00"
+
+// errNoProtobuf is returned for an answer that is not encoded with protobuf.
+var errNoProtobuf = errors.New("the answer is not protobuf")
+
+// each decodes a list and calls yield for each object. It returns an error if the list is cut
+// off, or if the answer is of another kind. Such an answer, read as a list, would have no
+// objects, and the caller would take all known objects for deleted.
+func (k itemKind) each(r *bufio.Reader, yield func(runtime.Object) error) (list metav1.ListMeta, err error) {
+	magic, err := r.Peek(len(protobufMagic))
+	switch {
+	case len(magic) < len(protobufMagic) && protobufMagic[:len(magic)] == string(magic):
+		return list, noEOF(err)
+	case string(magic) != protobufMagic:
+		return list, errNoProtobuf
+	}
+	_, _ = r.Discard(len(protobufMagic)) // cannot fail after Peek
+	const types, raw = 1, 2              // fields of runtime.Unknown
+	var is runtime.TypeMeta
+	var content []byte
+	for {
+		field, size, err := delimited(r)
+		if err != nil {
+			return list, fmt.Errorf("no list: %w", noEOF(err))
+		}
+		switch {
+		case field == raw && is.Kind != k.list:
+			return list, fmt.Errorf("the answer is of kind %q", is.Kind)
+		case field == raw:
+			// The remaining fields name an encoding of raw, which the API server does not use.
+			return k.items(&io.LimitedReader{R: r, N: size}, yield)
+		}
+		content, err = read(r, size, content)
+		if err == nil && field == types {
+			err = is.Unmarshal(content)
+		}
+		if err != nil {
+			return list, err
+		}
+	}
+}
+
+// items decodes a list up to the end of limited, and calls yield for each object.
+func (k itemKind) items(limited *io.LimitedReader, yield func(runtime.Object) error) (list metav1.ListMeta, err error) {
+	const listMeta, item = 1, 2 // fields of every list
+	r := bufio.NewReaderSize(limited, 1<<16)
+	var content []byte
+	for limited.N > 0 || r.Buffered() > 0 {
+		field, size, err := delimited(r)
+		if err != nil {
+			return list, noEOF(err)
+		}
+		content, err = read(r, size, content)
+		if err != nil {
+			return list, err
+		}
+		switch field {
+		case listMeta:
+			err = list.Unmarshal(content)
+		case item:
+			var object runtime.Object
+			if object, err = k.item(content); err == nil {
+				err = yield(object)
+			}
+		}
+		if err != nil {
+			return list, err
+		}
+	}
+	return list, nil
+}
+
+// maxObject is a number of bytes above the size of any object.
+const maxObject = 64 << 20
+
+// read returns the next size bytes. It overwrites the result of an earlier call, or
+// replaces it when it is too small.
+func read(r io.Reader, size int64, earlier []byte) ([]byte, error) {
+	if size > maxObject {
+		return nil, fmt.Errorf("an object of %d bytes", size)
+	}
+	content := earlier[:0]
+	if int64(cap(content)) < size {
+		content = make([]byte, size)
+	}
+	content = content[:size]
+	_, err := io.ReadFull(r, content)
+	return content, noEOF(err)
+}
+
+// delimited reads the number of a field and the length of its content. It returns an error
+// for a field without a length: lists and their envelopes have embedded messages and strings
+// only.
+func delimited(r *bufio.Reader) (field int, size int64, err error) {
+	key, err := binary.ReadUvarint(r)
+	if err != nil {
+		return 0, 0, err
+	}
+	if key&7 != 2 {
+		return 0, 0, fmt.Errorf("field %d has wire type %d, want 2", key>>3, key&7)
+	}
+	n, err := binary.ReadUvarint(r)
+	if err != nil {
+		return 0, 0, noEOF(err)
+	}
+	if n > math.MaxInt64 {
+		return 0, 0, fmt.Errorf("field %d has %d bytes", key>>3, n)
+	}
+	return int(key >> 3), int64(n), nil
+}
+
+// noEOF returns io.ErrUnexpectedEOF for the end of a message that is not whole.
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
