@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -25,24 +24,36 @@ import (
 
 // clusterOptions say which agents of which cluster a command asks.
 type clusterOptions struct {
-	kubectl             *genericclioptions.ConfigFlags
+	loading             *clientcmd.ClientConfigLoadingRules
+	overrides           clientcmd.ConfigOverrides
 	namespace, selector string // of the agents
 }
 
 // kubectlFlags adds kubectl's own flags for the way to a cluster to a command.
 func (c *clusterOptions) kubectlFlags(cmd *cobra.Command) {
-	c.kubectl = &genericclioptions.ConfigFlags{
-		KubeConfig: new(string), Context: new(string), Namespace: new(string), Timeout: new(string),
-		Impersonate: new(string), ImpersonateGroup: &[]string{},
-	}
-	*c.kubectl.Timeout = "0"
-	c.kubectl.AddFlags(cmd.Flags())
+	c.loading = clientcmd.NewDefaultClientConfigLoadingRules()
+	cmd.Flags().StringVar(&c.loading.ExplicitPath, "kubeconfig", "", "`file` with the address of the cluster (default: as kubectl)")
+	names := clientcmd.RecommendedConfigOverrideFlags("")
+	clientcmd.BindOverrideFlags(&c.overrides, cmd.Flags(), clientcmd.ConfigOverrideFlags{
+		CurrentContext:       names.CurrentContext,
+		Timeout:              names.Timeout,
+		ContextOverrideFlags: clientcmd.ContextOverrideFlags{Namespace: names.ContextOverrideFlags.Namespace},
+		AuthOverrideFlags: clientcmd.AuthOverrideFlags{
+			Impersonate:       names.AuthOverrideFlags.Impersonate,
+			ImpersonateGroups: names.AuthOverrideFlags.ImpersonateGroups,
+		},
+	})
 	completions(cmd, c)
+}
+
+// kubectl returns the configuration that kubectl would use.
+func (c *clusterOptions) kubectl() clientcmd.ClientConfig {
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(c.loading, &c.overrides)
 }
 
 // inNamespace returns the namespace of -n, or else that of the kubeconfig's context.
 func (c *clusterOptions) inNamespace() string {
-	namespace, _, err := c.kubectl.ToRawKubeConfigLoader().Namespace()
+	namespace, _, err := c.kubectl().Namespace()
 	if err != nil { // the command that needs the kubeconfig says what is wrong with it
 		return corev1.NamespaceDefault
 	}
@@ -51,14 +62,12 @@ func (c *clusterOptions) inNamespace() string {
 
 // config returns the way to the API server. It does not talk to it.
 func (c *clusterOptions) config() (*rest.Config, error) {
-	api, err := c.kubectl.ToRESTConfig()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", strings.TrimSpace("kubeconfig "+*c.kubectl.KubeConfig), err)
-	}
-	// Without a kubeconfig the library returns kubectl's old default, an API server on this machine.
-	raw, err := c.kubectl.ToRawKubeConfigLoader().RawConfig()
-	if err == nil && len(raw.Clusters) == 0 && api.Host == clientcmd.ClusterDefaults.Server {
+	api, err := c.kubectl().ClientConfig()
+	switch {
+	case clientcmd.IsEmptyConfig(err):
 		return nil, errors.New("no kubeconfig names a cluster: give --kubeconfig FILE, or set KUBECONFIG")
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", strings.TrimSpace("kubeconfig "+c.loading.ExplicitPath), err)
 	}
 	return api, nil
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -236,7 +236,8 @@ func TestConfigOfCluster(t *testing.T) {
 	fake := agentstest.New(t)
 	t.Setenv("KUBECONFIG", fake.Kubeconfig)
 	of := func(file, context string) (*rest.Config, error) {
-		c := clusterOptions{kubectl: &genericclioptions.ConfigFlags{KubeConfig: &file, Context: &context}}
+		c := clusterOptions{loading: clientcmd.NewDefaultClientConfigLoadingRules(), overrides: clientcmd.ConfigOverrides{CurrentContext: context}}
+		c.loading.ExplicitPath = file
 		return c.config()
 	}
 	api, err := of("", "test")
@@ -267,7 +268,7 @@ func TestFetchCluster(t *testing.T) {
 		})
 		return text, err
 	}
-	here := clusterOptions{kubectl: &genericclioptions.ConfigFlags{KubeConfig: &fake.Kubeconfig}}
+	here := clusterOptions{loading: &clientcmd.ClientConfigLoadingRules{ExplicitPath: fake.Kubeconfig}}
 	text, err := fetch(source{node: "win-2", cluster: here})
 	require.NoError(t, err)
 	require.True(t, strings.HasPrefix(text, `{"NodeName":"win-2"`), text[:40])

@@ -36,7 +36,7 @@ func completions(cmd *cobra.Command, c *clusterOptions) {
 	}
 	complete("namespace", func(ctx context.Context) []string { return c.names(ctx, namespaceResource, "") })
 	complete("context", func(context.Context) []string {
-		config, err := c.kubectl.ToRawKubeConfigLoader().RawConfig()
+		config, err := c.kubectl().RawConfig()
 		if err != nil {
 			return nil
 		}

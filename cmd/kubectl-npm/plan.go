@@ -153,7 +153,7 @@ func (o *planOptions) inNamespace() string {
 	if o.listed() != "" {
 		return o.cluster.inNamespace()
 	}
-	return *o.cluster.kubectl.Namespace
+	return o.cluster.overrides.Context.Namespace
 }
 
 // objects reads what is to be applied or deleted.
@@ -183,7 +183,7 @@ func (o *planOptions) plan(ctx context.Context, std cli.Streams) (whatif.Plan, b
 	if err != nil {
 		return whatif.Plan{}, false, err
 	}
-	o.defaultNamespace = *o.cluster.kubectl.Namespace // on both sides
+	o.defaultNamespace = o.cluster.overrides.Context.Namespace // on both sides
 	world, err := o.world(ctx, std)
 	if err != nil {
 		return whatif.Plan{}, false, err

@@ -30,7 +30,7 @@ Exit code: 0 everything is programmed, 3 something was left out (see warnings),
 				return err
 			}
 			o.Logger = logger
-			o.Kubeconfig, o.Namespace, o.Connect = *cluster.kubectl.KubeConfig, *cluster.kubectl.Namespace, cluster.config
+			o.Kubeconfig, o.Namespace, o.Connect = cluster.loading.ExplicitPath, cluster.overrides.Context.Namespace, cluster.config
 			if code := simulate.Run(cmd.Context(), o); code != simulate.ExitOK {
 				return cli.Exit{Code: code}
 			}

@@ -101,11 +101,11 @@ func (s *source) validate() error {
 // for another source.
 func (s *source) listed() string {
 	bare := s.server == "" && s.dump == "" && len(s.manifests) == 0
-	if s.lists && *s.cluster.kubectl.KubeConfig == "" && (bare || *s.cluster.kubectl.Context != "") {
+	if s.lists && s.cluster.loading.ExplicitPath == "" && (bare || s.cluster.overrides.CurrentContext != "") {
 		return clientcmd.NewDefaultClientConfigLoadingRules().GetDefaultFilename()
 	}
 	if s.lists {
-		return *s.cluster.kubectl.KubeConfig
+		return s.cluster.loading.ExplicitPath
 	}
 	return ""
 }

@@ -29,7 +29,7 @@ func (o *traceOptions) inNamespace() string {
 	if o.live() {
 		return o.cluster.inNamespace()
 	}
-	return cmp.Or(*o.cluster.kubectl.Namespace, corev1.NamespaceDefault)
+	return cmp.Or(o.cluster.overrides.Context.Namespace, corev1.NamespaceDefault)
 }
 
 // runAll prints the answers to what a question stands for.

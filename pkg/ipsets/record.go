@@ -1,7 +1,5 @@
 package ipsets
 
-import ()
-
 // Observed is a set of ours as it was read from HNS.
 type Observed struct {
 	ID, Name string

@@ -38,7 +38,7 @@ type crd struct {
 // clusterPolicies returns the validator of ClusterNetworkPolicies. Compiling its CEL rules takes
 // some milliseconds, so the first policy pays for it.
 var clusterPolicies = sync.OnceValue(func() *crd {
-	c, err := newCRD(clusterCRD, v1alpha2.SchemeGroupVersion.Version)
+	c, err := newCRD(clusterCRD, v1alpha2.GroupVersion.Version)
 	if err != nil {
 		panic(err) // the text is part of the program
 	}

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,7 +27,7 @@ func (memory) IsWatchListSemanticsUnSupported() bool { return true }
 // again after a silent watch.
 func memoryOf[T runtime.Object](objects []T, once bool) memory {
 	return memory{&cache.ListWatch{
-		ListFunc: func(metav1.ListOptions) (runtime.Object, error) {
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 			list := &metav1.List{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}
 			for _, o := range objects {
 				list.Items = append(list.Items, runtime.RawExtension{Object: o})
@@ -36,7 +37,7 @@ func memoryOf[T runtime.Object](objects []T, once bool) memory {
 			}
 			return list, nil
 		},
-		WatchFunc: func(metav1.ListOptions) (watch.Interface, error) {
+		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
 			return watch.NewProxyWatcher(make(chan watch.Event)), nil
 		},
 	}}

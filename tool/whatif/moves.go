@@ -43,6 +43,12 @@ func newMoves(before, after *explain.Cluster) moves {
 			m.sets[is.ID] = true
 		}
 	}
+	m.movePods(before, after)
+	return m
+}
+
+// movePods finds the pods that move, and whether a member of m is outside.
+func (m *moves) movePods(before, after *explain.Cluster) {
 	inside := map[string]bool{}
 	had, has := holdings(before), holdings(after)
 	for _, held := range []map[string]holding{had, has} {
@@ -54,7 +60,6 @@ func newMoves(before, after *explain.Cluster) moves {
 	for member := range m.members {
 		m.outside = m.outside || !inside[member]
 	}
-	return m
 }
 
 // setsOf returns the sets by name.
