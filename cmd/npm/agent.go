@@ -168,7 +168,7 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 	cfg.Client = a.rec.Client(a.client)
 	a.dp = dataplane.New(cfg)
 	if set.dryRun {
-		a.dry = &dryRun{plan: a.dp.Plan, logger: logger}
+		a.dry = &dryRun{dump: a.dp.Dump, logger: logger}
 	}
 	recorded := a.rec.Dataplane(a.dp)
 	a.events = events.New(events.Config{

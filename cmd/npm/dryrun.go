@@ -1,15 +1,16 @@
 package main
 
 import (
-	"cmp"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
 	"k8s.io/klog/v2"
 
-	"github.com/winnpm/winnpm/pkg/cli"
-	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/acl"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // errDryRun is why an agent that only looks is never ready: the node's policies are not
@@ -18,33 +19,56 @@ var errDryRun = errors.New("dry run: nothing is written to HNS")
 
 // dryRun tells what an agent that writes nothing would write.
 type dryRun struct {
-	plan   func() (dataplane.Plan, error)
+	dump   func() state.Dump
 	logger klog.Logger
 
 	mu   sync.Mutex
-	told string // the plan
-	sum  string // "" before the first
+	told []string // the last lines
+	sum  string   // "" before the first
 }
 
-// applied logs the plan when it is another than before: counts, and at level debug a line
-// for every set and ACL.
+// applied logs what HNS lacks when it is something else than before: counts, and at level
+// debug a line for every set and rule.
 func (d *dryRun) applied() {
-	plan, err := d.plan()
-	if err != nil {
-		cli.Warn(d.logger, "dry run: what would be written is not known", "reason", err)
-		return
-	}
+	lines, sum := differences(d.dump())
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	text, sum := plan.String(), cmp.Or(plan.Summary(), "nothing")
-	if text == d.told && sum == d.sum {
+	if slices.Equal(lines, d.told) && sum == d.sum {
 		return
 	}
-	d.told, d.sum = text, sum
+	d.told, d.sum = lines, sum
 	d.logger.Info("dry run: this would be written to HNS", "writes", sum)
-	for line := range strings.Lines(text) {
-		d.logger.V(1).Info("dry run: " + strings.TrimSuffix(line, "\n"))
+	for _, line := range lines {
+		d.logger.V(1).Info("dry run: " + line)
 	}
+}
+
+// differences returns a line for each set that HNS has not as it should be, and for each rule
+// that would come or go, and counts of the sets and endpoints.
+func differences(dump state.Dump) (lines []string, sum string) {
+	for _, s := range dump.Sets {
+		if s.Dirty {
+			lines = append(lines, fmt.Sprintf("set %s has to have %s", s.Name, strings.Join(s.Members, " ")))
+		}
+	}
+	sets, endpoints := len(lines), 0
+	for _, ep := range dump.Endpoints {
+		if ep.Pod == "" || slices.Equal(ep.Applied, ep.Wanted) {
+			continue
+		}
+		endpoints++
+		for _, a := range ep.Applied {
+			if !slices.Contains(ep.Wanted, a) {
+				lines = append(lines, fmt.Sprintf("endpoint %s of pod %s loses %s", ep.ID, ep.Pod, acl.RuleText(a)))
+			}
+		}
+		for _, a := range ep.Wanted {
+			if !slices.Contains(ep.Applied, a) {
+				lines = append(lines, fmt.Sprintf("endpoint %s of pod %s gets %s", ep.ID, ep.Pod, acl.RuleText(a)))
+			}
+		}
+	}
+	return lines, fmt.Sprintf("sets %d, endpoints %d", sets, endpoints)
 }
 
 // ready returns why the agent is not.

@@ -92,9 +92,9 @@ func TestStartDryRun(t *testing.T) {
 	const policies = `[{"metadata":{"namespace":"x","name":"six","uid":"u6"},"spec":{"podSelector":{},"ingress":[{"from":[{"ipBlock":{"cidr":"fd00::/8"}}]}]}}]`
 	told := make(chan string, 1)
 	s := start(t, fake, "{}", "--dry-run", "--log-level", "debug", "--kubeconfig", serveAPI(t, policies, told))
-	require.Equal(t, "sets +0 ~0 -0, endpoints 1", s.log("dry run: this would be written to HNS")["writes"])
-	s.log("dry run:     acl add 3000 block in azure-acl-npm-block-in")
-	s.becomes("/readyz", 503, "dry run: nothing is written to HNS; it would get: sets +0 ~0 -0, endpoints 1\n")
+	require.Equal(t, "sets 0, endpoints 1", s.log("dry run: this would be written to HNS")["writes"])
+	s.log("dry run: endpoint e1 of pod x/a gets 3000 block in azure-acl-npm-block-in")
+	s.becomes("/readyz", 503, "dry run: nothing is written to HNS; it would get: sets 0, endpoints 1\n")
 	s.becomes("/healthz", 200, "ok\n")
 	s.stop()
 	require.NoError(t, <-s.ended)

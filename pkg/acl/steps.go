@@ -17,18 +17,6 @@ type Step struct {
 	ACLs []hns.ACL
 }
 
-// String renders the step as the plan shows it.
-func (s Step) String() string {
-	var b strings.Builder
-	for _, a := range s.ACLs {
-		fmt.Fprintf(&b, "  acl %s %s\n", strings.ToLower(string(s.Verb)), RuleText(a))
-	}
-	if len(s.ACLs) == 0 {
-		fmt.Fprintf(&b, "  acl %s to none of ours\n", strings.ToLower(string(s.Verb)))
-	}
-	return b.String()
-}
-
 // RuleText renders a rule in one line, as plans show it.
 func RuleText(a hns.ACL) string {
 	parts := []string{fmt.Sprint(a.Priority), strings.ToLower(string(a.Action)), strings.ToLower(string(a.Direction)), a.ID}

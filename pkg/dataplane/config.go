@@ -31,7 +31,7 @@ type Config struct {
 	LookPeriod time.Duration
 	// Budgets bound what policies come to, in members and in HNS; 0 means the default.
 	Budgets policy.Budgets
-	// DryRun has ApplyDataplane read and not write. Plan says what it would.
+	// DryRun has ApplyDataplane read and not write.
 	DryRun bool
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // The universe of the random walks: small, so that addresses, labels, ports and
@@ -332,3 +333,9 @@ func walkTime(t *rapid.T, label string) time.Time {
 func policyKey(np *networkingv1.NetworkPolicy) policy.Key {
 	return policy.Key{Namespace: np.Namespace, Name: np.Name}
 }
+
+// walkSandboxes are what the CNI tells of pods in random worlds.
+var walkSandboxes = []state.Sandbox{{}, {}, {ID: "s1"}, {ID: "s2", Netns: "n2"}}
+
+// walkNetns are the HNS namespaces of endpoints in random worlds.
+var walkNetns = []string{"", "", "n1", "N2"}

@@ -24,12 +24,6 @@ func (s *script) nodeCommand(name string, args []string) error {
 		s.settle()
 	case "writes": // writes FILE: what HNS was asked to write in the last apply, in order
 		return s.compare(args[0], s.writesText())
-	case "plan": // plan FILE: what the next apply is about to do
-		plan, err := s.dp.Plan()
-		if err != nil {
-			return err
-		}
-		return s.compare(args[0], plan.String())
 	case "before": // before OP TARGET COMMAND...: run a command right before the next such call
 		if s.armed {
 			return fmt.Errorf("the command before has not run")

@@ -141,8 +141,8 @@ func explain(ed *state.Endpoint, ep *Endpoint, want []hns.ACL, lists *lists) {
 // next says what the next write of the endpoint depends on.
 func (ep *Endpoint) next() state.Next {
 	next := state.Next{
-		Version: ep.version, Netns: ep.netns, Due: ep.retryAt, Attempts: ep.tries, Turn: ep.turn,
-		Compromises: ep.dumpCompromises(), Exposed: ep.exposed, Absent: ep.state.listed == listedMissed,
+		Version: ep.version, Due: ep.retryAt, Attempts: ep.tries, Turn: ep.turn,
+		Compromises: ep.dumpCompromises(), Exposed: ep.exposed,
 	}
 	if ep.lastErr != nil {
 		next.Error = ep.lastErr.Error()

@@ -136,7 +136,6 @@ type Endpoint struct {
 // Next is what the next write of an endpoint depends on.
 type Next struct {
 	Version  hns.Version `json:"version,omitempty"`  // that it is planned from
-	Netns    string      `json:"netns,omitempty"`    // GUID of its HNS namespace
 	Due      time.Time   `json:"due,omitzero"`       // not before
 	Attempts int         `json:"attempts,omitempty"` // that failed
 	Error    string      `json:"error,omitempty"`    // of the last one
@@ -147,7 +146,6 @@ type Next struct {
 	Compromises []Compromise `json:"compromises,omitempty"`
 	Turn        uint64       `json:"turn,omitempty"`    // in the queue of pending updates
 	Exposed     bool         `json:"exposed,omitempty"` // it lost its block
-	Absent      bool         `json:"absent,omitempty"`  // an enumeration that was not believed lacked it
 }
 
 // Policy is one NetworkPolicy.
