@@ -100,8 +100,8 @@ func TestNodesJudgeContests(t *testing.T) {
 		settle()
 		judged(desired.Lost, desired.Inside)
 
+		rivals.Store(&[][2]string{}) // first, as the transaction that follows the removal reads it
 		cl.pods.remove(podOn("n3", "new", "10.0.2.5"))
-		rivals.Store(&[][2]string{})
 		settle()
 		require.Equal(t, map[string]int8{"old": 0, "alone": 0, "here": 0}, trusts(r), "it has no rival any more")
 		time.Sleep(contestsLinger - time.Minute)
