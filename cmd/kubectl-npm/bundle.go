@@ -27,7 +27,7 @@ type bundleOptions struct {
 func newSupportBundle(std cli.Streams) *cobra.Command {
 	o := bundleOptions{}
 	cmd := &cobra.Command{
-		Use:   "support-bundle [-o FILE]",
+		Use:   "support-bundle (--node NODE | --server URL | --manifests PATH) [-o FILE]",
 		Short: "Write all that an agent knows into one zip file",
 		Long: `Writes one zip file with what the agent of a node knows: its state, its last
 transactions with every request to HNS, settings, health, metrics and goroutines.
@@ -37,13 +37,15 @@ In it are names, labels, addresses and policies of the cluster; no Secrets,
 annotations, environments or credentials. A file that is there is not written over.
 
 Exit code: 0 the file is there, 1 it is not (one line), 2 wrong usage.`,
-		Example: `  kubectl npm support-bundle
-  kubectl npm support-bundle --kubeconfig ~/.kube/config --node win-1
+		Example: `  kubectl npm support-bundle --node win-1
   kubectl npm support-bundle --manifests examples/shop -o shop.zip`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.validate(); err != nil {
 				return err
+			}
+			if o.live() && o.node == "" {
+				return errors.New("a cluster has many agents: say with --node which one to ask")
 			}
 			if err := o.run(cmd.Context(), std); err != nil {
 				return cli.Exit{Code: simulate.ExitBadInput, Err: fmt.Errorf("support-bundle: %w", err)}

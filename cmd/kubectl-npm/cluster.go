@@ -80,12 +80,19 @@ func (s *source) clusterFlags(cmd *cobra.Command) {
 	f.StringVar(&s.cluster.namespace, "agent-namespace", agents.DefaultNamespace, "`namespace` of the agents")
 	f.StringVar(&s.cluster.selector, "selector", agents.DefaultSelector, "`labels` of the agents' pods")
 	f.Lookup("node").Usage += "; of a cluster: the agent of this node is asked"
+	clustersAlone(cmd)
+}
+
+// clustersAlone refuses the flags for the way to a cluster beside another source. It comes after
+// the flags of both.
+func clustersAlone(cmd *cobra.Command) {
 	for _, other := range []string{"manifests", "dump", "server"} {
-		if f.Lookup(other) == nil {
+		if cmd.Flags().Lookup(other) == nil {
 			continue
 		}
-		cmd.MarkFlagsMutuallyExclusive("kubeconfig", other)
-		cmd.MarkFlagsMutuallyExclusive("context", other)
+		for _, flag := range []string{"kubeconfig", "context", "as", "as-group", "request-timeout"} {
+			cmd.MarkFlagsMutuallyExclusive(flag, other)
+		}
 	}
 }
 

@@ -297,7 +297,7 @@ func TestSupportBundleCluster(t *testing.T) {
 	require.Equal(t, 0, code, stderr)
 	require.Regexp(t, `^winnpm-win-2-\d{8}T\d{6}Z\.zip  \d+ bytes\n$`, stdout)
 	code, _, stderr = command(t, "", "support-bundle")
-	require.Equal(t, exitNoDump, code)
+	require.Equal(t, 2, code)
 	require.Equal(t, "kubectl npm: support-bundle: a cluster has many agents: say with --node which one to ask\n", stderr)
 }
 

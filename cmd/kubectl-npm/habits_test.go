@@ -155,6 +155,17 @@ func TestCalledAs(t *testing.T) {
 	require.Contains(t, said("__complete", "tra"), "trace\t")
 }
 
+// TestTraceInNamespace: -n is the namespace of ends and of objects that name none.
+func TestTraceInNamespace(t *testing.T) {
+	const pod = "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: c, image: i}]}}"
+	code, stdout, stderr := command(t, pod, "trace", "a", "192.0.2.1:80/TCP", "-n", "shop", "--manifests", "-")
+	require.Equal(t, exitAllowed, code, stderr)
+	require.Contains(t, stdout, "ALLOWED  shop/a -> 192.0.2.1:80/TCP")
+	code, _, stderr = command(t, "", "simulate", "--manifests", shop, "--as", "somebody")
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "exclude each other: give one of them")
+}
+
 // A policy without a namespace is where kubectl would put it.
 func TestPlanInNamespace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p.yaml")

@@ -41,6 +41,7 @@ Exit code: 0 everything is programmed, 3 something was left out (see warnings),
 	f.StringArrayVar(&o.Manifests, "manifests", nil, "folder, file or - (stdin) of `manifests`; may be repeated")
 	f.BoolVarP(&o.Recursive, "recursive", "R", false, "read also the folders below a folder")
 	cluster.kubectlFlags(cmd)
+	clustersAlone(cmd)
 	f.StringVar(&o.Node, "node", "", "only the pods of this `node` have endpoints (default: every pod is local)")
 	f.Bool("once", true, "converge, print and exit, which simulate always does")
 	f.StringVarP(&o.Output, "output", "o", "text", "text or json")

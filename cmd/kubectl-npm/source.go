@@ -71,10 +71,7 @@ func (s *source) listFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	s.cluster.kubectlFlags(cmd)
 	f.Lookup("node").Usage = "with --manifests or a cluster: this `node` alone is of interest (default: all that run Windows)"
-	for _, other := range []string{"manifests", "dump", "server"} {
-		cmd.MarkFlagsMutuallyExclusive("kubeconfig", other)
-		cmd.MarkFlagsMutuallyExclusive("context", other)
-	}
+	clustersAlone(cmd)
 	s.lists = true
 }
 
@@ -185,7 +182,7 @@ func intoDump(d *state.Dump) func(io.Reader) error {
 
 // simulation is what --manifests asks for.
 func (s *source) simulation(std cli.Streams) simulate.Options {
-	return simulate.Options{Manifests: s.manifests, Recursive: s.recursive, Node: s.node, Stdin: std.In, Logger: klog.Logger{}, Version: cli.Version()}
+	return simulate.Options{Manifests: s.manifests, Namespace: s.cluster.overrides.Context.Namespace, Recursive: s.recursive, Node: s.node, Stdin: std.In, Logger: klog.Logger{}, Version: cli.Version()}
 }
 
 // world returns the cluster.

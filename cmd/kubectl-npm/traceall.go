@@ -114,7 +114,7 @@ func (o *traceOptions) catalog(std cli.Streams) (catalog, error) {
 	case o.live():
 		return o.cluster.open()
 	case len(o.manifests) > 0:
-		objects, _, err := manifest.Load(o.manifests, manifest.Options{Node: o.node, Stdin: std.In, Recursive: o.recursive, AllMakers: true})
+		objects, _, err := manifest.Load(o.manifests, manifest.Options{Node: o.node, Namespace: o.cluster.overrides.Context.Namespace, Stdin: std.In, Recursive: o.recursive, AllMakers: true})
 		return inManifests{objects}, err
 	}
 	return nil, errors.New("what an agent or a dump knows has no workloads, Services and names of ports: name a pod and the number of a port, or ask a cluster or manifests")

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +15,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/tool/ui"
 )
+
+// readHeaderTimeout is how long a browser may take to ask.
+const readHeaderTimeout = 10 * time.Second
 
 func newUI(std cli.Streams) *cobra.Command {
 	var s source
@@ -75,7 +79,15 @@ func (s *source) serve(ctx context.Context, std cli.Streams, address string) err
 	if _, err := fmt.Fprintf(std.Err, "serving on http://%s\n", l.Addr()); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	return debug.Serve(ctx, l, debug.Guard(pages))
+	server := &http.Server{
+		Handler: debug.Guard(pages), ReadHeaderTimeout: readHeaderTimeout,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // what it closes is of no use any more
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
 }
 
 func (s *source) pages(ctx context.Context, std cli.Streams) (http.Handler, error) {
