@@ -62,7 +62,7 @@ func (w *walker) refusedWindow(t *rapid.T) {
 	}
 	states := []map[probe]bool{verdicts(w.t, w.sim, all)}
 	for _, some := range subsets(events) {
-		states = append(states, verdicts(w.t, w.reached(some).sim, all))
+		states = append(states, w.reached(some, all)...)
 	}
 	w.drawRefusals(t, names)
 

@@ -30,6 +30,7 @@ func TestRandomNoWindow(t *testing.T) {
 			w.createEndpoint(fmt.Sprint("ep-", w.ids), addr, rapid.Bool().Draw(rt, "bare"))
 		}
 		w.applyWhole(tx)
+		w.finish()
 		for range rapid.IntRange(1, 4).Draw(rt, "transactions") {
 			w.window(rt)
 		}
@@ -52,7 +53,7 @@ func (w *walker) window(t *rapid.T) {
 	before := w.sim.Dump()
 	states := []map[probe]bool{verdicts(w.t, w.sim, all)}
 	for _, some := range subsets(events) {
-		states = append(states, verdicts(w.t, w.reached(some).sim, all))
+		states = append(states, w.reached(some, all)...)
 	}
 
 	tx := dataplane.NewTransaction()
@@ -68,6 +69,7 @@ func (w *walker) window(t *rapid.T) {
 	})
 	w.sim.Watch(all...)
 	w.applyWhole(tx)
+	w.finish()
 	if found := strays(w.sim.Transitions(), states); len(found) > 0 {
 		w.fail("%s\nbefore:\n%s\nnow:", strings.Join(found, "\n"), before)
 	}
@@ -112,8 +114,9 @@ func (w *walker) watched() []probe {
 	return slices.DeleteFunc(probes(w.sim, walkAddrs[walkEndpoints:], walkPorts...), func(p probe) bool { return left[p.Endpoint] })
 }
 
-// reached is a new dataplane on a copy of the node, after the events.
-func (w *walker) reached(events []event) *walker {
+// reached returns the verdicts that a new dataplane on a copy of the node reaches after the
+// events: those after the transaction, if more is due at once, and those in the end.
+func (w *walker) reached(events []event, all []probe) []map[probe]bool {
 	sim, err := hnsfault.ParseDump(w.sim.Dump())
 	if err != nil {
 		w.fail("%v", err)
@@ -125,5 +128,9 @@ func (w *walker) reached(events []event) *walker {
 		e.apply(copied.cluster, tx)
 	}
 	copied.apply(tx)
-	return copied
+	states := []map[probe]bool{verdicts(w.t, sim, all)}
+	if copied.finish() {
+		states = append(states, verdicts(w.t, sim, all))
+	}
+	return states
 }

@@ -106,6 +106,23 @@ func (w *walker) applyWhole(tx *dataplane.Transaction) {
 	}
 }
 
+// finish applies what is due at once after a transaction. A namespace whose own endpoints
+// have to follow its labels joins an allow set, or leaves a deny twin, in the transaction
+// after the one that wrote these endpoints; until then the endpoints may be more closed.
+// It reports whether anything was due.
+func (w *walker) finish() bool {
+	for rounds := 0; ; rounds++ {
+		if w.report.RetryAfter == 0 || w.report.RetryAfter > time.Millisecond {
+			return rounds > 0
+		}
+		if rounds > 10 {
+			w.fail("still due at once after %d rounds: %+v", rounds, w.report)
+		}
+		w.now = w.now.Add(w.report.RetryAfter)
+		w.applyWhole(dataplane.NewTransaction())
+	}
+}
+
 // checkForeign: what others put on an endpoint survives. Half an Update may lose
 // some of it.
 func (w *walker) checkForeign() {
