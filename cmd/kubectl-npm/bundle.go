@@ -59,7 +59,7 @@ Exit code: 0 the file is there, 1 it is not (one line), 2 wrong usage.`,
 	return cmd
 }
 
-// run writes the file. Until it is whole it has another name.
+// run writes the bundle to a temporary file, and renames it when it is complete.
 func (o *bundleOptions) run(ctx context.Context, std cli.Streams) error {
 	if err := vacant(o.file); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (o *bundleOptions) run(ctx context.Context, std cli.Streams) error {
 	return err
 }
 
-// write has a bundle written by the source.
+// write writes the bundle of the source.
 func (o *bundleOptions) write(ctx context.Context, std cli.Streams, to io.Writer) error {
 	if len(o.manifests) > 0 {
 		return simulate.Bundle(ctx, o.simulation(std), to)
@@ -109,7 +109,7 @@ func (o *bundleOptions) write(ctx context.Context, std cli.Streams, to io.Writer
 	})
 }
 
-// vacant refuses a name that is taken.
+// vacant returns an error if the file exists.
 func vacant(file string) error {
 	if file == "" {
 		return nil
@@ -123,11 +123,11 @@ func vacant(file string) error {
 	return fmt.Errorf("%s is there already; give another name with -o", file)
 }
 
-// strange are characters that no node's name has, nor every file's.
+// strange matches characters that are not allowed in the names of nodes and of bundle files.
 var strange = regexp.MustCompile(`[^A-Za-z0-9.-]+|^\.+`)
 
-// fileName says where and when a bundle was made. What it says of itself may be
-// anything.
+// fileName returns a file name with the node and the time of a bundle. It does not trust the bundle:
+// it replaces strange characters and limits the length.
 func fileName(b bundle.Bundle) string {
 	node := strange.ReplaceAllString(b.Dump.Node, "_")
 	if node == "" {

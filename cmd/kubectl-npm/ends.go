@@ -39,11 +39,11 @@ var kindWords = map[string]string{
 
 const serviceKind = "Service"
 
-// mostPairs is how many questions one command line may become.
+// mostPairs is the maximum number of questions that one command line may expand to.
 const mostPairs = 16
 
-// asked is a question as a person writes it: its ends may be workloads and Services, and its
-// port a name.
+// asked is a question as the user writes it: its ends may be workloads or Services, and its
+// port may be a name.
 type asked struct {
 	from, to end
 	port     string
@@ -75,7 +75,7 @@ func parseAsked(text, namespace string) (asked, error) {
 	return a, cmp.Or(checkName(a.from), checkName(a.to), checkPort(port), checkProtocol(a.protocol, has))
 }
 
-// checkName refuses what looks like more than a name: a second port, or IPv6 in brackets.
+// checkName returns an error for an end that is not a plain name, such as one with a second port or with IPv6 in brackets.
 func checkName(e end) error {
 	if addr, err := netip.ParseAddr(strings.Trim(e.name, "[]")); err == nil && !addr.Is4() {
 		return fmt.Errorf("%s is no IPv4 address; WinNPM judges IPv4 only", addr)
@@ -86,7 +86,7 @@ func checkName(e end) error {
 	return nil
 }
 
-// checkPort accepts the number of a port, and what may be the name of one.
+// checkPort returns an error unless text is a port number or a valid port name.
 func checkPort(text string) error {
 	number := text != "" && strings.Trim(text, "0123456789") == ""
 	n, err := strconv.ParseUint(text, 10, 16)
@@ -96,7 +96,7 @@ func checkPort(text string) error {
 	return nil
 }
 
-// checkProtocol accepts the protocols that policies know; none is given where none has to be.
+// checkProtocol returns an error if a protocol is given and policies do not know it.
 func checkProtocol(p policy.Protocol, given bool) error {
 	if given && !p.Known() {
 		return fmt.Errorf("%q is no protocol: TCP, UDP and SCTP are", p)
@@ -122,7 +122,7 @@ func parseEnd(text, namespace string) end {
 	return end{"Pod", parts[0], strings.Join(parts[1:], "/")}
 }
 
-// plain returns the question, if nothing of it has to be looked up.
+// plain returns the question and true if it names no workload, Service or named port, so that no lookup is needed.
 func (a asked) plain() (explain.Question, bool, error) {
 	_, err := strconv.Atoi(a.port)
 	if err != nil || len(a.looksUp()) > 0 {
@@ -147,10 +147,10 @@ type catalog interface {
 	Service(ctx context.Context, namespace, name string) (*corev1.Service, error)
 }
 
-// resolved is what a question became.
+// resolved holds the questions that one command line expands to.
 type resolved struct {
 	questions []explain.Question
-	notes     []string // what stands for what
+	notes     []string // for the user: which pod stands for which workload or Service
 }
 
 // resolve looks up what the question names.
@@ -195,14 +195,14 @@ func (r *resolved) note(format string, args ...any) {
 	}
 }
 
-// representative is an end that a question can name, and its pod, if it is one that was looked up.
+// representative is an end that a question can name, with its pod if the pod was looked up.
 type representative struct {
 	name string
 	pod  *corev1.Pod
 }
 
-// pods returns those of an end that differ in what policies see of them beside their
-// addresses; and the Service, if it is one.
+// pods returns one representative for each group of pods of the end that policies treat alike, and the
+// Service if the end is one.
 func (e end) pods(ctx context.Context, c catalog, r *resolved) ([]representative, *corev1.Service, error) {
 	if e.kind == "" {
 		return []representative{{name: e.name}}, nil, nil
@@ -237,7 +237,7 @@ func (e end) pods(ctx context.Context, c catalog, r *resolved) ([]representative
 		}
 	}
 	switch {
-	case len(found) == 0 && e.kind == "Pod": // whoever is asked knows names that are like it
+	case len(found) == 0 && e.kind == "Pod": // the agent suggests similar names
 		return []representative{{name: e.String()}}, nil, nil
 	case len(found) == 0:
 		return nil, nil, fmt.Errorf("%s %s has no running pod%s", strings.ToLower(e.kind), e, e.meant(all))
@@ -245,7 +245,7 @@ func (e end) pods(ctx context.Context, c catalog, r *resolved) ([]representative
 	return e.distinct(found, r), svc, nil
 }
 
-// distinct folds pods that differ in nothing but their names and addresses.
+// distinct returns one representative for all pods that differ only in their names and addresses.
 func (e end) distinct(found []*corev1.Pod, r *resolved) []representative {
 	slices.SortFunc(found, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	count := map[string]int{}
@@ -272,7 +272,7 @@ func (e end) distinct(found []*corev1.Pod, r *resolved) []representative {
 	return out
 }
 
-// service returns a Service whose connections go to pods.
+// service returns the Service of the end. It returns an error if the Service selects no pods.
 func (e end) service(ctx context.Context, c catalog) (*corev1.Service, error) {
 	svc, err := c.Service(ctx, e.namespace, e.name)
 	switch {
@@ -288,7 +288,7 @@ func (e end) service(ctx context.Context, c catalog) (*corev1.Service, error) {
 	return svc, nil
 }
 
-// meant suggests workloads for one that has no pod.
+// meant returns a suggestion for the name of a workload that has no pod; "" if no name is similar.
 func (e end) meant(all []corev1.Pod) string {
 	names := map[string]bool{}
 	for i := range all {
@@ -306,7 +306,7 @@ func runs(p *corev1.Pod) bool {
 	return p.Status.PodIP != "" && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil
 }
 
-// portOf returns the port at a pod, as a number.
+// portOf returns the number and protocol of the port on the pod of to.
 func (a asked) portOf(to representative, svc *corev1.Service) (string, policy.Protocol, error) {
 	port, protocol := intstr.Parse(a.port), a.protocol
 	if svc != nil {

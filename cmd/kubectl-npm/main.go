@@ -1,5 +1,5 @@
-// Command kubectl-npm is the tool for people, as `kubectl npm`: it explains what the agents of a
-// cluster do, and runs the same program on a simulator.
+// Command kubectl-npm is the kubectl plugin `kubectl npm`: it explains what the agents of a
+// cluster do, and runs the code of the agent on a simulator.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/winnpm/winnpm/tool/manifest"
 )
 
-// program is what a person types to run this program.
+// program is the name of this program in messages, as users type it.
 const program = "kubectl npm"
 
 func main() {

@@ -36,7 +36,7 @@ func printAs(out io.Writer, form string, value any, text func(io.Writer) error) 
 	return err
 }
 
-// oneOf refuses a form of output that a command has not.
+// oneOf returns an error if a command does not support the output format form.
 func oneOf(form string, forms ...string) error {
 	if slices.Contains(forms, form) {
 		return nil

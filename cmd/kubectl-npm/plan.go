@@ -28,11 +28,11 @@ type planOptions struct {
 	prune     bool
 	all       bool
 	failOn    string
-	failing   bool // --fail-on is given, were it with an empty variable of a script
+	failing   bool // --fail-on is given, also with an empty value
 	output    string
 }
 
-// exitFlips is for what --fail-on names.
+// exitFlips is the exit code if a connection that --fail-on names flips.
 const exitFlips = 5
 
 func newPlan(std cli.Streams) *cobra.Command {
@@ -107,7 +107,7 @@ func (o *planOptions) validate() error {
 	return o.source.validate()
 }
 
-// run prints the plan. What fails before that is one line.
+// run prints the plan. It returns an error of one line if it cannot make one.
 func (o *planOptions) run(ctx context.Context, std cli.Streams) error {
 	p, complete, err := o.plan(ctx, std)
 	if err == nil {
@@ -135,7 +135,7 @@ func (o *planOptions) print(out io.Writer, p whatif.Plan) error {
 	return printAs(out, o.output, p, func(w io.Writer) error { return p.WriteText(w, detail) })
 }
 
-// fails reports whether what --fail-on names flips.
+// fails reports whether a connection that --fail-on names flips.
 func (o *planOptions) fails(p whatif.Plan) bool {
 	switch o.failOn {
 	case "opened":
@@ -148,7 +148,7 @@ func (o *planOptions) fails(p whatif.Plan) bool {
 	return false
 }
 
-// inNamespace returns the namespace of objects that name none, as kubectl has it.
+// inNamespace returns the namespace of objects that have none, as kubectl chooses it.
 func (o *planOptions) inNamespace() string {
 	if o.listed() != "" {
 		return o.cluster.inNamespace()
@@ -156,7 +156,7 @@ func (o *planOptions) inNamespace() string {
 	return o.cluster.overrides.Context.Namespace
 }
 
-// objects reads what is to be applied or deleted.
+// objects reads the objects to apply or delete.
 func (o *planOptions) objects(std cli.Streams) (manifest.Objects, []manifest.Warning, error) {
 	paths, from := o.files, manifest.Options{Stdin: std.In, Inputs: &o.inputs, Change: true, Recursive: o.recursive, Namespace: o.inNamespace()}
 	if o.kustomize != "" {
@@ -177,7 +177,7 @@ func (o *planOptions) objects(std cli.Streams) (manifest.Objects, []manifest.War
 	return objects, loaded, err
 }
 
-// plan reports also whether all of the objects can be applied and programmed.
+// plan returns the plan, and whether all objects can be applied and programmed.
 func (o *planOptions) plan(ctx context.Context, std cli.Streams) (whatif.Plan, bool, error) {
 	objects, loaded, err := o.objects(std)
 	if err != nil {

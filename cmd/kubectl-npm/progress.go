@@ -14,17 +14,18 @@ import (
 	"github.com/winnpm/winnpm/pkg/cli"
 )
 
-// Nobody is told of a command that ends at once.
+// The progress line appears after progressAfter, so that a short command shows none, and is updated
+// every progressEvery.
 const (
 	progressAfter = time.Second
 	progressEvery = 500 * time.Millisecond
 )
 
-// computing are the commands that may take long without a word.
+// computing lists the commands that may compute for a long time before they print anything.
 var computing = []string{"plan", "simulate", "support-bundle", "trace"}
 
-// watched has a command that computes show on a terminal how long it has, until its first
-// output. stop ends that.
+// watched returns streams for a command. If the command is one of computing and stderr is a terminal,
+// a progress line shows the elapsed time until the first output or until stop is called.
 func watched(std cli.Streams, args []string) (out cli.Streams, stop func()) {
 	file, ok := std.Err.(*os.File)
 	if !ok || len(args) == 0 || !slices.Contains(computing, args[0]) || !term.IsTerminal(int(file.Fd())) {
@@ -35,8 +36,7 @@ func watched(std cli.Streams, args []string) (out cli.Streams, stop func()) {
 	return std, p.end
 }
 
-// progress is a line on a terminal that is written over again and again, and is gone in the
-// end.
+// progress is a line on a terminal that is overwritten with each update and erased at the end.
 type progress struct {
 	to    io.Writer
 	what  string
@@ -68,7 +68,7 @@ func (p *progress) run() {
 	}
 }
 
-// show writes over the line; "" leaves nothing of it. A terminal that is gone is no concern.
+// show replaces the line by text; "" erases it. It ignores write errors.
 func (p *progress) show(text string) {
 	if text == "" && p.width == 0 {
 		return
@@ -77,7 +77,7 @@ func (p *progress) show(text string) {
 	p.width = len(text)
 }
 
-// end takes the line away, before anything else is written.
+// end stops the updates and erases the line. It returns when that is done, so that other output can follow.
 func (p *progress) end() {
 	p.once.Do(func() {
 		close(p.ended)

@@ -33,7 +33,7 @@ const localAgent = "127.0.0.1:10091"
 // fetchTimeout is how long an agent may take for an answer.
 const fetchTimeout = time.Minute
 
-// source is where a command gets its state from.
+// source holds the flags that say where a command reads its state.
 type source struct {
 	manifests    []string
 	recursive    bool
@@ -41,13 +41,13 @@ type source struct {
 	dump, server string
 	others       string // what else can be asked, for an error
 	cluster      clusterOptions
-	lists        bool // of a cluster it wants the objects, not what agents know
-	// defaultNamespace is that of objects in manifests that name none.
+	lists        bool // the command lists the objects of a cluster instead of asking its agents
+	// defaultNamespace is the namespace of objects in manifests that have none.
 	defaultNamespace string
 	inputs           bounded.Inputs // shared by the two sets of manifests that plan reads
 }
 
-// flags adds those of the source to a command.
+// flags adds the flags of all sources to a command.
 func (s *source) flags(cmd *cobra.Command) {
 	s.agentFlags(cmd)
 	cmd.Flags().StringVar(&s.dump, "dump", "", "a saved dump or support bundle, a `file`; - is a dump on stdin")
@@ -55,7 +55,7 @@ func (s *source) flags(cmd *cobra.Command) {
 	s.others = "--dump and --manifests ask something else"
 }
 
-// agentFlags adds those for an agent, running or simulated.
+// agentFlags adds the flags for a running or simulated agent.
 func (s *source) agentFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&s.manifests, "manifests", nil, "simulate the `manifests` of a folder or file; may be repeated")
@@ -66,7 +66,7 @@ func (s *source) agentFlags(cmd *cobra.Command) {
 	s.others = "--manifests asks something else"
 }
 
-// listFlags adds that of a live cluster to a command that needs no dump.
+// listFlags adds the flags of a live cluster to a command that lists its objects instead of asking agents.
 func (s *source) listFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	s.cluster.kubectlFlags(cmd)
@@ -107,7 +107,7 @@ func (s *source) listed() string {
 	return ""
 }
 
-// read returns a dump, and where manifests have the policies.
+// read returns a dump of the source, and for manifests the places of their policies.
 func (s *source) read(ctx context.Context, std cli.Streams) (state.Dump, explain.Places, error) {
 	switch {
 	case len(s.manifests) > 0:
@@ -172,7 +172,7 @@ func whole(use func(io.Reader) error) func(io.Reader) error {
 	}
 }
 
-// intoDump reads what debug.ManagerPath answers.
+// intoDump returns a function that reads a response of debug.ManagerPath into d.
 func intoDump(d *state.Dump) func(io.Reader) error {
 	return func(body io.Reader) (err error) {
 		*d, err = debug.ReadManager(body)
@@ -180,12 +180,12 @@ func intoDump(d *state.Dump) func(io.Reader) error {
 	}
 }
 
-// simulation is what --manifests asks for.
+// simulation returns the options of the simulation that --manifests asks for.
 func (s *source) simulation(std cli.Streams) simulate.Options {
 	return simulate.Options{Manifests: s.manifests, Namespace: s.cluster.overrides.Context.Namespace, Recursive: s.recursive, Node: s.node, Stdin: std.In, Logger: klog.Logger{}, Version: cli.Version()}
 }
 
-// world returns the cluster.
+// world returns the cluster of the source before the planned change.
 func (s *source) world(ctx context.Context, std cli.Streams) (whatif.World, error) {
 	if kubeconfig := s.listed(); len(s.manifests) > 0 || kubeconfig != "" {
 		return simulate.World(ctx, simulate.Options{Manifests: s.manifests, Namespace: s.defaultNamespace, Recursive: s.recursive, Kubeconfig: kubeconfig, Connect: s.cluster.config, Node: s.node, Stdin: std.In, Inputs: &s.inputs})
@@ -197,7 +197,7 @@ func (s *source) world(ctx context.Context, std cli.Streams) (whatif.World, erro
 	return whatif.FromDump(d)
 }
 
-// fetch lets use read what the agent answers to a path.
+// fetch sends a GET of path to the agent and passes the body of the response to use.
 func (s *source) fetch(ctx context.Context, path string, use func(io.Reader) error) error {
 	at, err := s.endpoint(ctx)
 	if err != nil {
@@ -206,7 +206,7 @@ func (s *source) fetch(ctx context.Context, path string, use func(io.Reader) err
 	return at.get(ctx, path, use)
 }
 
-// endpoint returns where the agent answers.
+// endpoint returns the HTTP endpoint of the agent.
 func (s *source) endpoint(ctx context.Context) (endpoint, error) {
 	if !s.live() {
 		return endpoint{url: strings.TrimSuffix(s.server, "/"), via: &http.Transport{DisableKeepAlives: true}, others: s.others}, nil
@@ -223,7 +223,7 @@ func (s *source) endpoint(ctx context.Context) (endpoint, error) {
 	return at, s.cluster.advise(err)
 }
 
-// endpoint is where an agent answers.
+// endpoint is the HTTP endpoint of an agent.
 type endpoint struct {
 	url  string
 	via  http.RoundTripper
@@ -232,7 +232,7 @@ type endpoint struct {
 	others string
 }
 
-// get lets use read what is answered to a path.
+// get sends a GET of path and passes the body of the response to use.
 func (e endpoint) get(ctx context.Context, path string, use func(io.Reader) error) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()

@@ -8,12 +8,12 @@ import (
 	"strconv"
 )
 
-// startBucket is a line of the histogram of how long pods that start were open. A bucket has
-// those that are in smaller ones too.
+// startBucket matches a line of the histogram of how long pods were open when they started. The count of
+// a bucket includes the smaller buckets.
 var startBucket = regexp.MustCompile(`^npm_pod_start_open_seconds_bucket\{.*le="([^"]+)"\} ([0-9.e+]+)$`)
 
-// startsWithin returns the time within which 99 of 100 starts were over, and how many there
-// were; 0 when it is longer than the histogram has.
+// startsWithin returns the number of seconds within which 99% of the started pods had their rules, and
+// the number of starts. seconds is 0 if it exceeds the largest bucket of the histogram.
 func startsWithin(metrics io.Reader) (seconds float64, starts int, err error) {
 	counts := map[float64]float64{}
 	lines := bufio.NewScanner(metrics)

@@ -22,7 +22,7 @@ import (
 	"github.com/winnpm/winnpm/tool/agents"
 )
 
-// statusPath is where an agent says how it is.
+// statusPath is the path at which an agent answers with its status.
 const statusPath = "/npm/v1/debug/status"
 
 const (
@@ -375,7 +375,7 @@ func (n nodeStatus) starts() string {
 	return fmt.Sprintf("%gs (99%% of %d pods)", n.StartsWithin, n.Starts)
 }
 
-// says is why a node is not as it should be.
+// says returns the lines below the table about a node: why it is not ready, and its warnings.
 func (n nodeStatus) says(wide bool) []string {
 	var out []string
 	switch {

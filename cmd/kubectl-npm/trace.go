@@ -85,7 +85,7 @@ func (o *traceOptions) validate() error {
 	return o.source.validate()
 }
 
-// run prints the answer. What fails before that is one line, with exitNoDump.
+// run prints the answer. It returns an error of one line, with exitNoDump, if there is none.
 func (o *traceOptions) run(ctx context.Context, std cli.Streams, q explain.Question) error {
 	a, err := o.answer(ctx, std, q)
 	if err != nil {
@@ -97,7 +97,7 @@ func (o *traceOptions) run(ctx context.Context, std cli.Streams, q explain.Quest
 	return ended(a.Verdict)
 }
 
-// ended is the exit code of a verdict.
+// ended returns the exit code of a verdict, as an error; nil if the connection is allowed.
 func ended(v explain.Verdict) error {
 	switch v {
 	case explain.Allowed:
@@ -109,7 +109,7 @@ func ended(v explain.Verdict) error {
 	}
 }
 
-// answer asks the source.
+// answer returns the answer of the source to a question.
 func (o *traceOptions) answer(ctx context.Context, std cli.Streams, q explain.Question) (explain.Answer, error) {
 	if o.live() {
 		return o.ask(ctx, q)

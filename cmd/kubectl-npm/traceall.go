@@ -17,7 +17,7 @@ import (
 	"github.com/winnpm/winnpm/tool/manifest"
 )
 
-// traces are the answers about workloads, Services and names of ports.
+// traces holds the answers to a question that names workloads, Services or named ports.
 type traces struct {
 	Verdict explain.Verdict  `json:"verdict"` // the worst
 	Notes   []string         `json:"notes"`   // what stands for what
@@ -32,7 +32,7 @@ func (o *traceOptions) inNamespace() string {
 	return cmp.Or(o.cluster.overrides.Context.Namespace, corev1.NamespaceDefault)
 }
 
-// runAll prints the answers to what a question stands for.
+// runAll resolves a question and prints one answer for each pair of pods that it stands for.
 func (o *traceOptions) runAll(ctx context.Context, std cli.Streams, a asked) error {
 	t, err := o.answers(ctx, std, a)
 	if err == nil {
@@ -72,7 +72,7 @@ func (o *traceOptions) answers(ctx context.Context, std cli.Streams, a asked) (t
 	return t, nil
 }
 
-// worse returns the verdict that is less of a promise.
+// worse returns Blocked if either verdict is Blocked, Allowed if both are, and otherwise Unknown.
 func worse(a, b explain.Verdict) explain.Verdict {
 	switch {
 	case a == explain.Blocked || b == explain.Blocked:
@@ -83,7 +83,7 @@ func worse(a, b explain.Verdict) explain.Verdict {
 	return explain.Unknown
 }
 
-// write prints first how many say what, when there are several.
+// write prints the answers. If there are several, it first prints the number of each verdict.
 func (t traces) write(w io.Writer) error {
 	var b bytes.Buffer
 	if len(t.Answers) > 1 {
@@ -108,7 +108,7 @@ func (t traces) write(w io.Writer) error {
 	return err
 }
 
-// catalog returns where the source has pods and Services.
+// catalog returns the pods and Services of the source.
 func (o *traceOptions) catalog(std cli.Streams) (catalog, error) {
 	switch {
 	case o.live():
@@ -123,7 +123,8 @@ func (o *traceOptions) catalog(std cli.Streams) (catalog, error) {
 // inManifests has the objects of manifests.
 type inManifests struct{ objects manifest.Objects }
 
-// makersOf returns what makes the pods of a catalog: of a cluster nobody lists it.
+// makersOf returns manifest.Objects.Makers of a catalog of manifests. It returns nil for a cluster,
+// whose workloads are not listed.
 func makersOf(c catalog) map[string]string {
 	if m, ok := c.(inManifests); ok {
 		return m.objects.Makers
@@ -152,7 +153,7 @@ func (m inManifests) Service(_ context.Context, namespace, name string) (*corev1
 	return nil, nil //nolint:nilnil // that it is not there is an answer
 }
 
-// rewound is text that begins anew after its end.
+// rewound is a reader of text that starts again at the beginning after each io.EOF.
 type rewound struct {
 	text []byte
 	at   int

@@ -13,8 +13,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/printable"
 )
 
-// BundlePath answers with a support bundle: one zip file with all that an agent
-// knows.
+// BundlePath is the path of the support bundle: one zip file with the whole state of an agent.
 const BundlePath = "/npm/v1/debug/bundle"
 
 // The files of a bundle that programs read.

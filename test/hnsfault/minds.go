@@ -19,7 +19,7 @@ func (s *Sim) latency(c *Call) time.Duration {
 	return time.Duration(c.DLLCalls) * s.odd.Latency
 }
 
-// oddly does a call as this HNS does it, now and then by halves or not at all.
+// oddly carries out a call as this HNS does, which may ignore it or do only half of it.
 func (s *Sim) oddly(c *Call, do func(half bool) error) error {
 	ignored, half, code := s.whim(c)
 	if ignored {

@@ -116,7 +116,7 @@ type EndpointHabits struct {
 	Others bool
 }
 
-// odd is a personality at work. Its fields are guarded by Sim.mu.
+// odd is the state of the current personality. Its fields are guarded by Sim.mu.
 type odd struct {
 	Personality
 	rng     *rand.Rand

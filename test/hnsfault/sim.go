@@ -158,8 +158,8 @@ func (s *Sim) LoseSet(id string) error {
 	return nil
 }
 
-// LoseAll has HNS forget everything of ours, sets and rules, and every rule that
-// names such a set, while its process lives on.
+// LoseAll makes HNS forget all our sets and rules, and every rule that names such a set, without a
+// restart of its process.
 func (s *Sim) LoseAll() {
 	ours := func(p hns.SetPolicy) bool { return strings.HasPrefix(p.ID, hns.SetIDPrefix) }
 	s.Forget("LoseAll", s.network, ours, func(_ string, a hns.ACL) bool { return a.Ours() })

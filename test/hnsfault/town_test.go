@@ -45,7 +45,7 @@ func list(name string, members ...string) hns.SetPolicy {
 	return p
 }
 
-// allow returns a good rule, changed.
+// allow returns a valid rule after change was applied to it.
 func allow(change func(*hns.ACL)) hns.ACL {
 	a := hns.ACL{
 		ID: "azure-acl-x.test", Protocols: "6", Action: hns.Allow, Direction: hns.In,

@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// run serves until ctx ends, which is no error.
+// run serves until ctx is done, and then returns nil.
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("simnode", flag.ContinueOnError)
 	kubeconfig := flags.String("kubeconfig", "", "file with the cluster's address")

@@ -8,7 +8,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Verdict is what becomes of a connection.
+// Verdict says whether a connection is allowed.
 type Verdict string
 
 // The verdicts. Unknown is what a dump does not tell.
@@ -38,7 +38,7 @@ type Answer struct {
 	Warnings []string `json:"warnings"`
 }
 
-// Side is what one end of a connection says.
+// Side is the verdict of one end of a connection, with its reasons.
 type Side struct {
 	End string `json:"end"` // as asked
 	Pod string `json:"pod"` // that owns the address; empty when none does
@@ -47,12 +47,12 @@ type Side struct {
 	Time time.Time `json:"time,omitzero"`
 	// Judged: this node decides here. Otherwise Note says why not.
 	Judged bool `json:"judged"`
-	// Contested: a pod was asked about whose address is another pod's, or nobody knows whose.
-	// What is allowed to the address need not be allowed to the pod.
+	// Contested says that the question names a pod whose address belongs to another pod, or to an
+	// unknown one. A verdict for the address then need not hold for the pod.
 	Contested bool   `json:"contested,omitempty"`
 	Note      string `json:"note,omitempty"` // one line about the end
-	// Actual is the verdict of what HNS has, as far as that is known, and Wanted that of
-	// what it should have. Both are nil where nothing is judged.
+	// Actual is the verdict by the rules that HNS has, as far as they are known, and Wanted the
+	// verdict by the desired rules. Both are nil if the end is not judged.
 	Actual *State `json:"actual,omitempty"`
 	Wanted *State `json:"wanted,omitempty"`
 	// Isolating are the policies that isolate the pod in this direction.

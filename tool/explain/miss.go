@@ -57,7 +57,7 @@ func (c *Cluster) misses(own, peer End, q question, places Places) []Miss {
 	return slices.CompactFunc(out, func(a, b Miss) bool { return a.Words == b.Words })
 }
 
-// kindOrder is how likely a change is what somebody meant.
+// kindOrder orders the kinds of changes by how likely the user intended them.
 var kindOrder = []Kind{PodLabel, NamespaceLabel, PortNumber, PortName, SubjectLabel, OtherNamespace, Address}
 
 // compareMisses puts the likeliest first: a label that is there with another

@@ -19,7 +19,7 @@ func directionWord(dir hns.Direction) string {
 	return "egress"
 }
 
-// side asks the endpoints of one end, and words what they say.
+// side evaluates the endpoints of one end and describes the result.
 func (c *Cluster) side(own, peer End, q question, places Places) Side {
 	out := Side{End: own.Name, Note: own.note, Contested: own.contested(), Isolating: []string{}, Misses: []Miss{}}
 	if own.pod != nil {
@@ -274,7 +274,7 @@ func (x *explainer) allowed(s *State, own End, isolating []string) {
 	}
 }
 
-// name says where a policy has the rule.
+// name returns the policy of the rule and the rule's place in it.
 func (r Rule) name() string {
 	if len(r.Path) == 0 {
 		return r.Policy + " (a rule that it has no more)"

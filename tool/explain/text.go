@@ -35,7 +35,7 @@ func (a Answer) WriteText(w io.Writer) error {
 	return err
 }
 
-// contested says why what is allowed is not known to be.
+// contested writes why an allowed connection to a contested address is unknown.
 func (a Answer) contested(p *printable.Page) {
 	for _, s := range []Side{a.Egress, a.Ingress} {
 		if s.Contested && a.Verdict == Unknown {

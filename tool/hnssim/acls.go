@@ -119,7 +119,7 @@ func anyIsEmpty(a hns.ACL) hns.ACL {
 	return a
 }
 
-// listLen returns the number of texts in a field.
+// listLen returns the number of entries in a field.
 func listLen(field string) int {
 	if field == "" {
 		return 0

@@ -19,8 +19,8 @@ type Call struct {
 	Bytes    int                  // of the request's content, without escapes
 }
 
-// Hooks let a caller see the requests of the client, answer them in another way
-// than the simulator does, and see what they change. The zero value has none.
+// Hooks let a caller observe the requests of the client, replace their answers, and observe their
+// changes. The zero value has no hooks.
 type Hooks struct {
 	// Call runs in place of every request, on the goroutine that makes it and
 	// without any lock. It returns the error of the request. do carries out a
@@ -57,7 +57,7 @@ func (s *Sim) Written() int {
 	return s.written
 }
 
-// ResetCalls sets what Counts and Written return to nothing.
+// ResetCalls resets Counts and Written.
 func (s *Sim) ResetCalls() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

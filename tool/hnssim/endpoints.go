@@ -166,7 +166,7 @@ func (s *Sim) SetPolicies(id string, policies []hns.EndpointPolicy) error {
 	})
 }
 
-// change lets somebody else's hand change an endpoint; op is its method.
+// change changes an endpoint on behalf of another program of the node; op is the name of the calling method.
 func (s *Sim) change(op, id string, do func(*endpoint) *refused) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -65,7 +65,7 @@ const (
 	aclSetMissing
 )
 
-// refusal says how HNS puts a reason.
+// refusal is the error with which HNS answers for a reason.
 type refusal struct {
 	class error
 	code  uint32

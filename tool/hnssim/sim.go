@@ -30,10 +30,10 @@ type Options struct {
 	Foreign []hns.EndpointPolicy
 }
 
-// DefaultNetwork is the name of a network for which nobody gave one.
+// DefaultNetwork is the name of the network if Options.Network is empty.
 const DefaultNetwork = "azure"
 
-// networkID is the GUID of a network for which nobody gave one.
+// networkID is the GUID of the network if Options.ID is empty.
 const networkID = "5c1d0d2e-7a53-4d2b-9a60-0f6c9e0f1a11"
 
 // Sim is one simulated node. It implements hns.Client. Its other methods act as

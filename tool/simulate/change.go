@@ -163,7 +163,7 @@ func compareKeys(a, b desired.PodKey) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
 }
 
-// in returns the pods for which a question is answered with yes.
+// in returns the pods for which the given function returns true.
 func (a *applying) in(is func(whatif.Pod) bool) []desired.PodKey {
 	var out []desired.PodKey
 	for key, p := range a.pods {
@@ -179,7 +179,8 @@ func (a *applying) warn(kind, object string, reason state.Reason, message string
 	a.warnings = append(a.warnings, state.Warning{Object: object, Kind: kind, Reason: reason, Message: message})
 }
 
-// was says what becomes of an object that is there afterwards.
+// was returns the change of an object that exists afterwards. there says that it existed before, same
+// that it is equal.
 func was(there, same bool) string {
 	switch {
 	case !there:
@@ -270,7 +271,7 @@ func (a *applying) setNodes(list []*corev1.Node) {
 	}
 }
 
-// unknownNode reports, with a warning, whether nobody knows if a node is there.
+// unknownNode reports whether it is unknown if a node exists, and adds a warning if so.
 func (a *applying) unknownNode(n *corev1.Node) bool {
 	if a.before.PeersUnknown {
 		a.warn("Node", n.Name, reasonNotPlanned, "it is left out, as the dump does not say which nodes there are; take the cluster of --kubeconfig or --manifests")

@@ -44,7 +44,7 @@ const (
 	halfLegend = ", ? not known: the end that blocks nothing is here, the other one on another node"
 )
 
-// symbol is what both ends say in one letter; nil: it is not judged here.
+// symbol returns the letter for the verdicts of both ends; nil means that an end is not judged here.
 func symbol(egress, ingress *explain.Half) byte {
 	blocks := func(h *explain.Half) bool { return h != nil && h.Actual == explain.Blocked }
 	switch {
@@ -137,7 +137,7 @@ func (v Verdict) textTrace(b io.Writer, names explain.SetNames) {
 	v.Ingress.write(b, v.To, names, policy.Ingress)
 }
 
-// write writes what decided at one end.
+// write writes the rule or policy that decided at one end.
 func (s *Side) write(b io.Writer, of string, names explain.SetNames, dir policy.Direction) {
 	say(b, "  %s of %s: %s\n", dir, of, s.text(dir))
 	if s == nil {
@@ -148,7 +148,7 @@ func (s *Side) write(b io.Writer, of string, names explain.SetNames, dir policy.
 	}
 }
 
-// text says what decided at one end, in one line.
+// text returns the rule or policy that decided at one end, in one line.
 func (s *Side) text(dir policy.Direction) string {
 	if s == nil {
 		return "on another node, not judged here"

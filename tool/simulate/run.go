@@ -52,7 +52,7 @@ func Run(ctx context.Context, o Options) int {
 	return ExitOK
 }
 
-// complain writes one line for each thing that is wrong, whatever the error has in it.
+// complain writes one printable line for each error.
 func complain(o Options, err error) {
 	for _, text := range manifest.Lines(err) {
 		// Nobody is left to tell when stderr is closed.
@@ -196,7 +196,7 @@ func (s *session) findOlder(ctx context.Context) {
 	s.older = found
 }
 
-// result lets use read the present state, which does not move meanwhile.
+// result passes the present state to use. The state does not change until use returns.
 func (s *session) result(ctx context.Context, q questions, use func(Result) error) error {
 	s.kubelet.mu.Lock()
 	defer s.kubelet.mu.Unlock()
@@ -207,7 +207,7 @@ func (s *session) result(ctx context.Context, q questions, use func(Result) erro
 	return use(r)
 }
 
-// moment is what a simulation has come to. It lasts while no transaction runs.
+// moment is the state of a simulation between two transactions.
 type moment struct {
 	sim    *hnssim.Sim
 	state  *dataplane.Snapshot
@@ -240,7 +240,7 @@ func (m moment) read() dumped {
 	return dumped{m, d}
 }
 
-// dumped is a moment with its dump.
+// dumped is a moment together with its dump.
 type dumped struct {
 	moment
 	dump state.Dump

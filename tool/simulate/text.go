@@ -45,7 +45,7 @@ func say(w io.Writer, format string, values ...any) {
 	fmt.Fprintf(w, format, values...)
 }
 
-// others is a value of somebody else's, formatted as it would be otherwise.
+// others is a value from untrusted input. It is formatted as usual, but on one printable line.
 type others struct{ value any }
 
 // Format implements fmt.Formatter.
@@ -103,7 +103,7 @@ func (r Result) textEndpoints(b io.Writer) {
 	}
 }
 
-// owner says whose rule it is.
+// owner returns the owner of a rule.
 func owner(a hns.ACL) string {
 	if name, ok := state.ClusterPolicyOfACL(a.ID); ok {
 		return "ClusterNetworkPolicy/" + name

@@ -154,7 +154,7 @@ func (j judge) verdict(from, to explain.End, p port) (Verdict, error) {
 	return v, nil
 }
 
-// whole joins both ends: half an answer is never that a connection is allowed.
+// whole joins the verdicts of both ends. If only one end is judged and allows, the verdict is unknown.
 func whole(egress, ingress *Side) *bool {
 	yes, no := true, false
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/winnpm/winnpm/tool/whatif"
 )
 
-// unplanned reports, with a warning, whether nobody knows the pods of a workload.
+// unplanned reports whether the pods of a workload are unknown, and adds a warning if so.
 func (a *applying) unplanned(w *manifest.Workload) bool {
 	if a.before.OwnersUnknown {
 		a.warn(w.Kind, w.Namespace+"/"+w.Name, reasonNotPlanned,
@@ -192,7 +192,7 @@ func (a *applying) deleteNodes(list []*corev1.Node) error {
 	return nil
 }
 
-// isThere reports whether a pod was there before.
+// isThere reports whether a pod existed before the change.
 func (a *applying) isThere(key desired.PodKey) bool { return a.old[key] != nil }
 
 // Labels that controllers of workloads give to pods: nobody writes a hash by hand.

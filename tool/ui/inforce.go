@@ -14,13 +14,13 @@ import (
 	"github.com/winnpm/winnpm/tool/explain"
 )
 
-// verdict is whether a policy or a pod is as it should be, and why.
+// verdict says whether a policy or a pod is in force, and why not.
 type verdict struct {
 	Word inForce `json:"word"`
 	Why  string  `json:"why,omitempty"`
 }
 
-// inForce is a word of verdict.
+// inForce is the state of a policy or a pod in one word.
 type inForce string
 
 // What a policy or a pod may be. Only what is refused, left out or pending is trouble.
@@ -118,7 +118,7 @@ func (t *trouble) endpoint(ep *state.Endpoint) {
 	}
 }
 
-// policyOf is the name of the policy that a rule belongs to, "" for those of nobody.
+// policyOf returns the name of the policy that a rule belongs to; "" if it belongs to none.
 func policyOf(id string) string {
 	if key, ok := state.PolicyOfACL(id); ok {
 		return key.String()

@@ -52,7 +52,8 @@ func newListing[T listed](n int, at func(int) T, filter string) listing[T] {
 
 func filterOf(r *http.Request) string { return r.URL.Query().Get("filter") }
 
-// rank has trouble in front, the worst first, and what another node's agent knows last.
+// rank returns the position in a list: trouble comes first, the worst in front. Pods of
+// other nodes and policies without pods of this node come last.
 func (v verdict) rank() int {
 	if i := slices.Index([]inForce{isRefused, isLeftOut, isPending, isUnused}, v.Word); i >= 0 {
 		return i

@@ -24,14 +24,14 @@ const (
 	maxPorts = 100
 )
 
-// gridKey is what a grid is asked for with.
+// gridKey is the request for a grid.
 type gridKey struct {
 	port                policy.Port
 	from, to, namespace string // parts of names, in lower case; a whole namespace
 	here                string // which end has to be on this node: hereFrom, hereTo or hereAny
 }
 
-// anyPort reports whether no port was named.
+// anyPort reports whether the request names no port.
 func (k gridKey) anyPort() bool { return k.port == policy.Port{} }
 
 // The ends of which one has to be on this node. A node decides for its own pods
@@ -203,7 +203,7 @@ func cells(m *matrix.Matrix, from workloadEntry, columns []workloadEntry, port p
 	return string(what), string(who)
 }
 
-// nobody denies.
+// nobody is the letter of a cell that neither end denies.
 const nobody = '-'
 
 // denierOf is the letter of who denies in HNS: e the sender's policies, i the receiver's, x

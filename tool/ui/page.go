@@ -75,7 +75,7 @@ type server struct {
 	snapshots *snapshots
 }
 
-// pageStatus is the status of an agent, and of the page that shows it.
+// pageStatus is the status of an agent, together with the age of the data that the page shows.
 type pageStatus struct {
 	debug.Status
 	Fixed bool      `json:"fixed,omitempty"` // the dump never changes
@@ -111,7 +111,7 @@ func secured(next http.Handler) http.Handler {
 // answer makes what a request asks for from a snapshot.
 type answer func(*snapshot, *http.Request) (any, error)
 
-// refusal is an error of the client's.
+// refusal is an error that the client caused.
 type refusal struct {
 	status int
 	err    error
@@ -120,7 +120,7 @@ type refusal struct {
 func (e refusal) Error() string { return e.err.Error() }
 func (e refusal) Unwrap() error { return e.err }
 
-// badRequest is what cannot be asked, notFound what is not there.
+// badRequest returns the refusal of an invalid request, notFound that of an unknown object.
 func badRequest(err error) error { return refusal{http.StatusBadRequest, err} }
 
 func notFound(format string, args ...any) error {

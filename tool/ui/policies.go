@@ -72,7 +72,7 @@ type policyEntry struct {
 	State    verdict `json:"state"`
 }
 
-// judge returns the list of all policies with their states.
+// judge returns all policies with their states.
 func (s *snapshot) judge() []policyEntry {
 	n, idle := s.names(), idleOf(&s.dump)
 	all := policiesOf(&s.dump)

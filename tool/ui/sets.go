@@ -104,7 +104,7 @@ func few(all []link) ([]link, map[string]int) {
 	return all[:maxLinks:maxLinks], counts
 }
 
-// calm is 0 for a link that needs a look.
+// calm returns 0 for a link that needs attention, and otherwise a larger number.
 func (l link) calm() int {
 	applied, wanted := slices.Contains(l.Roles, ipsets.RefApplied.String()), slices.Contains(l.Roles, ipsets.RefRule.String())
 	if l.State != "" || slices.Contains(l.Roles, pinRole) || applied != wanted {

@@ -67,7 +67,7 @@ const (
 	deleted   = "deleted"
 )
 
-// classify says what becomes of each policy.
+// classify returns the change of each policy.
 func (w World) classify(c Change) ([]PolicyChange, error) {
 	have, set := map[string]any{}, map[string]any{}
 	for _, np := range w.Policies {
@@ -154,7 +154,7 @@ func (w World) noNamespaces(c Change) []state.Warning {
 	return out
 }
 
-// reasonNoNamespace is that of an object whose namespace is not there.
+// reasonNoNamespace is the reason of a warning about an object whose namespace does not exist.
 const reasonNoNamespace state.Reason = "NoNamespace"
 
 // deletes names the policies to delete.

@@ -43,7 +43,7 @@ func mayFlip(from, to *end) bool {
 	return from.changed[out] || to.changed[in] || !from.stays() || !to.stays() || (from.moved || to.moved) && (from.reached[out] || to.reached[in])
 }
 
-// stays reports whether the end is there before and after.
+// stays reports whether the end exists both before and after the change.
 func (e *end) stays() bool { return e.there == [2]bool{true, true} }
 
 // The directions of an end.

@@ -87,7 +87,7 @@ func (p *played) apply(ctx context.Context, tx *dataplane.Transaction) error {
 	return nil // what is not programmed is among the warnings
 }
 
-// changeNode says what a change would write on one node.
+// changeNode returns the writes of a change on one node.
 func (w World) changeNode(ctx context.Context, node Node, c Change) (*NodeChange, error) {
 	local := func(p Pod) bool { return p.Node == node.Name }
 	p, err := w.play(ctx, dataplane.Config{Node: node.Name}, node.Addrs, local)

@@ -33,7 +33,7 @@ func (p Plan) Any() bool {
 // deleted.
 const Absent explain.Verdict = "absent"
 
-// flipped reports whether a connection is another. Nothing passes where nobody is.
+// flipped reports whether the verdict changes. A connection of an absent pod counts as blocked.
 func flipped(old, now explain.Verdict) bool {
 	nothing := func(v explain.Verdict) bool { return v == Absent || v == explain.Blocked }
 	return old != now && (old != Absent && now != Absent || !nothing(old) || !nothing(now))

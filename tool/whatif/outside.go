@@ -114,8 +114,7 @@ func membersOf(s *state.Set) (out hns.Spans) {
 	return out
 }
 
-// nobody finds an address, below end, that is neither a pod's nor known to rules
-// of others.
+// nobody returns an address below end that belongs to no pod and that no rule of another owner names.
 func nobody(begin, end uint64, pods map[uint32]bool, foreign hns.Spans) (netip.Addr, bool) {
 	for n := begin; n < end; n++ {
 		addr := address(n)

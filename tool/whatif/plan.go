@@ -11,7 +11,7 @@ import (
 	"github.com/winnpm/winnpm/tool/matrix"
 )
 
-// Plan is what a change would change. Lists are sorted.
+// Plan describes the effects of a change. Its lists are sorted.
 type Plan struct {
 	Policies []PolicyChange `json:"policies"`
 	// Objects of the change are those that are no policies.
@@ -40,7 +40,7 @@ type Plan struct {
 	// Nodes are those on which something is written, of NodesSeen.
 	Nodes     []NodeChange `json:"nodes"`
 	NodesSeen int          `json:"nodesSeen"`
-	// Warnings are what of the policies cannot be expressed or programmed.
+	// Warnings name the parts of the policies that cannot be expressed or programmed.
 	Warnings []state.Warning `json:"warnings"`
 }
 

@@ -20,7 +20,7 @@ type Detail struct {
 	name                     int // characters of the name of a set, which lists blocks
 }
 
-// How much is shown: what fits a screen, or all there is, to be signed.
+// The details: Brief fits a screen, Whole lists everything.
 var (
 	Brief = Detail{flips: 40, ends: 3, sets: 12, nodes: 10, unchanged: 8, name: 60}
 	Whole = Detail{math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt}
@@ -80,7 +80,7 @@ func (p Plan) changesText(d Detail) []string {
 	return append(changed, fmt.Sprintf("%d objects are unchanged; --all names them", same))
 }
 
-// text says what becomes of an object.
+// text describes the change of an object.
 func (o ObjectChange) text() string {
 	text := o.Change
 	if o.Pods > 0 || o.Kind != "Node" {
@@ -98,7 +98,7 @@ func (o ObjectChange) text() string {
 	return text
 }
 
-// text says what becomes of a policy.
+// text describes the change of a policy.
 func (c PolicyChange) text() string {
 	switch {
 	case c.NoLonger && c.Change != deleted:
@@ -217,7 +217,7 @@ func (p Plan) endsText(d Detail, names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// text says what flips, and why.
+// text describes the flips of a row and the policies that decide.
 func (f Flip) text() string {
 	text := fmt.Sprintf("%s  %s -> %s", portsText(f.Ports), f.Before, f.After)
 	switch {

@@ -26,7 +26,7 @@ import (
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-// World is a cluster as it is. Whoever reads it changes nothing in it.
+// World is the state of a cluster. Readers must not change it.
 type World struct {
 	Pods       []Pod
 	Namespaces []desired.Namespace
@@ -243,7 +243,7 @@ func (p Pod) of(local func(Pod) bool) desired.Pod {
 	return pod
 }
 
-// plugged is an endpoint of a pod.
+// plugged is an endpoint together with its pod.
 type plugged struct {
 	hnssim.NewEndpoint
 	pod desired.PodKey
