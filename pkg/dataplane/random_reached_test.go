@@ -44,7 +44,7 @@ func TestReachedIsFinished(t *testing.T) {
 		if states[0][p] != allowed {
 			changed++
 			require.True(t, allowed, "%+v was open too early", p)
-			require.Equal(t, uint16(80), p.Packet.DstPort)
+			require.Equal(t, uint16(80), p.DstPort)
 		}
 	}
 	require.Positive(t, changed)

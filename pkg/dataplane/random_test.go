@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/effort"
-	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // TestMain has random tests draw little for a change, and a fifth under the race
@@ -40,35 +38,10 @@ func rounds(t *testing.T, walk func(t *testing.T, rt *rapid.T, first *string)) {
 	}
 }
 
-// actions returns what may happen at any time.
-func (w *walker) actions() map[string]func(*rapid.T) {
-	return map[string]func(*rapid.T){
-		"time": func(t *rapid.T) {
-			w.now = w.now.Add(rapid.SampledFrom([]time.Duration{time.Second, 10 * time.Second, 6 * time.Minute}).Draw(t, "time"))
-		},
-		"fault": func(t *rapid.T) { w.drawFault(t) },
-	}
-}
-
 func (w *walker) event(t *rapid.T, tx *dataplane.Transaction) {
 	e := w.cluster.drawEvent(t)
 	e.apply(w.cluster, tx)
 	w.note("%s", e.text)
-}
-
-func (w *walker) drawFault(t *rapid.T) {
-	f := hnsfault.Fault{
-		Op: rapid.SampledFrom([]string{
-			"ACL/Add", "ACL/Update", "SetPolicy/Add", "SetPolicy/Update", "SetPolicy/Remove",
-			"Endpoint/Get", "Endpoint/Enumerate", "Network/Get", "",
-		}).Draw(t, "call"),
-		Mode:  rapid.SampledFrom([]hnsfault.Mode{hnsfault.Refuse, hnsfault.LoseReply, hnsfault.Half}).Draw(t, "mode"),
-		Nth:   rapid.IntRange(1, 2).Draw(t, "nth"),
-		Times: rapid.IntRange(1, 2).Draw(t, "times"),
-	}
-	w.halved = w.halved || f.Mode == hnsfault.Half
-	w.note("fault %+v", f)
-	w.sim.Inject(f)
 }
 
 func isForeign(p hns.EndpointPolicy) bool {

@@ -38,8 +38,8 @@ type walker struct {
 	first *string // failure, kept as the order of maps may hide it the next time
 
 	// What may be reported from now on.
-	faulty, rejecting, tampered, detached, halved bool
-	cut                                           bool // others' rules may have gone back without undocumented fields
+	faulty, rejecting bool
+	cut               bool // others' rules may have gone back without undocumented fields
 
 	hasty bool // the next transaction is due after one to three endpoints
 	turns int  // after how many this time
@@ -140,7 +140,7 @@ func (w *walker) checkForeign() {
 		return out
 	}
 	for _, e := range w.sim.Endpoints() {
-		if diff := cmp.Diff(texts(w.base[e.ID]), texts(e.Policies)); diff != "" && !w.halved {
+		if diff := cmp.Diff(texts(w.base[e.ID]), texts(e.Policies)); diff != "" {
 			w.fail("policies of others on %s (-want +got):\n%s", e.ID, diff)
 		}
 	}
@@ -153,8 +153,6 @@ func (w *walker) checkErrors() {
 		switch {
 		case w.faulty && (strings.Contains(e, "service unavailable") || strings.Contains(e, "of no known meaning")):
 		case w.rejecting && strings.Contains(e, "content that this node refuses"):
-		case w.detached && (strings.Contains(e, "not attached") || strings.Contains(e, "in use")):
-		case w.tampered:
 		default:
 			w.fail("HNS refused: %s", e)
 		}
