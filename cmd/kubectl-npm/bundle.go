@@ -48,7 +48,7 @@ Exit code: 0 the file is there, 1 it is not (one line), 2 wrong usage.`,
 				return errors.New("a cluster has many agents: say with --node which one to ask")
 			}
 			if err := o.run(cmd.Context(), std); err != nil {
-				return cli.Exit{Code: simulate.ExitBadInput, Err: fmt.Errorf("support-bundle: %w", err)}
+				return cli.Exit{Code: cli.ExitBadInput, Err: fmt.Errorf("support-bundle: %w", err)}
 			}
 			return nil
 		},

@@ -98,8 +98,11 @@ func clustersAlone(cmd *cobra.Command) {
 
 // live reports whether the agents of a cluster are the source.
 func (s *source) live() bool {
-	return !s.lists && len(s.manifests) == 0 && s.dump == "" && s.server == ""
+	return !s.lists && s.bare()
 }
+
+// bare reports whether no flag names another source than a cluster.
+func (s *source) bare() bool { return len(s.manifests) == 0 && s.dump == "" && s.server == "" }
 
 // moved reports whether the agents are said to be elsewhere than usual.
 func (c clusterOptions) moved() bool {

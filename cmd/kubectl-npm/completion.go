@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -40,11 +41,7 @@ func completions(cmd *cobra.Command, c *clusterOptions) {
 		if err != nil {
 			return nil
 		}
-		names := make([]string, 0, len(config.Contexts))
-		for name := range config.Contexts {
-			names = append(names, name)
-		}
-		return slices.Sorted(slices.Values(names))
+		return slices.Sorted(maps.Keys(config.Contexts))
 	})
 }
 

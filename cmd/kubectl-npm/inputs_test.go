@@ -14,7 +14,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/test/effort"
-	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 const blank = "                                                                "
@@ -93,7 +92,7 @@ func TestInputsAreBounded(t *testing.T) {
 	} {
 		in := &spaces{}
 		code, stdout, stderr := commandOn(t, in, args)
-		require.Equal(t, simulate.ExitBadInput, code, args)
+		require.Equal(t, cli.ExitBadInput, code, args)
 		require.Empty(t, stdout, args)
 		require.Equal(t, want+"\n", stderr)
 		require.LessOrEqual(t, in.read, int64(bounded.MaxInput+1), args)
@@ -112,6 +111,6 @@ func TestInputsOfAPlanCountTogether(t *testing.T) {
 		}
 	}
 	code, _, stderr := command(t, "", "plan", "-f", filepath.Join(dir, "new"), "-f", filepath.Join(shop, "21-shop-policies.yaml"), "--manifests", filepath.Join(dir, "old"))
-	require.Equal(t, simulate.ExitBadInput, code)
+	require.Equal(t, cli.ExitBadInput, code)
 	require.Equal(t, "kubectl npm: plan: "+filepath.Join(dir, "old", "a.yaml")+": cannot be read: too large: a command reads 256 MiB in all\n", stderr)
 }

@@ -115,7 +115,7 @@ func (o *planOptions) run(ctx context.Context, std cli.Streams) error {
 	}
 	switch {
 	case err != nil:
-		return cli.Exit{Code: simulate.ExitBadInput, Err: fmt.Errorf("plan: %w", err)}
+		return cli.Exit{Code: cli.ExitBadInput, Err: fmt.Errorf("plan: %w", err)}
 	case o.fails(p):
 		return cli.Exit{Code: exitFlips}
 	case !complete:
@@ -183,7 +183,6 @@ func (o *planOptions) plan(ctx context.Context, std cli.Streams) (whatif.Plan, b
 	if err != nil {
 		return whatif.Plan{}, false, err
 	}
-	o.defaultNamespace = o.cluster.overrides.Context.Namespace // on both sides
 	world, err := o.world(ctx, std)
 	if err != nil {
 		return whatif.Plan{}, false, err

@@ -8,7 +8,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/tool/bundle"
-	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 // replayOptions are the command line of `kubectl npm replay`.
@@ -46,7 +45,7 @@ func (o *replayOptions) run(std cli.Streams, file string) error {
 		err = rec.WriteText(std.Out, o.verbose)
 	}
 	if err != nil {
-		return cli.Exit{Code: simulate.ExitBadInput, Err: fmt.Errorf("replay: %s: %w", file, err)}
+		return cli.Exit{Code: cli.ExitBadInput, Err: fmt.Errorf("replay: %s: %w", file, err)}
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ Exit code: 0 everything is programmed, 3 something was left out (see warnings),
 			}
 			o.Logger = logger
 			o.Kubeconfig, o.Namespace, o.Connect = cluster.loading.ExplicitPath, cluster.overrides.Context.Namespace, cluster.config
-			if code := simulate.Run(cmd.Context(), o); code != simulate.ExitOK {
+			if code := simulate.Run(cmd.Context(), o); code != cli.ExitOK {
 				return cli.Exit{Code: code}
 			}
 			return nil

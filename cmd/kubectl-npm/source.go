@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/bounded"
@@ -41,27 +40,35 @@ type source struct {
 	dump, server string
 	others       string // what else can be asked, for an error
 	cluster      clusterOptions
-	lists        bool // the command lists the objects of a cluster instead of asking its agents
-	// defaultNamespace is the namespace of objects in manifests that have none.
-	defaultNamespace string
-	inputs           bounded.Inputs // shared by the two sets of manifests that plan reads
+	lists        bool           // the command lists the objects of a cluster instead of asking its agents
+	inputs       bounded.Inputs // shared by the two sets of manifests that plan reads
 }
 
 // flags adds the flags of all sources to a command.
 func (s *source) flags(cmd *cobra.Command) {
 	s.agentFlags(cmd)
-	cmd.Flags().StringVar(&s.dump, "dump", "", "a saved dump or support bundle, a `file`; - is a dump on stdin")
+	s.dumpFlag(cmd)
 	cmd.MarkFlagsMutuallyExclusive("manifests", "dump", "server")
 	s.others = "--dump and --manifests ask something else"
 }
 
-// agentFlags adds the flags for a running or simulated agent.
-func (s *source) agentFlags(cmd *cobra.Command) {
+// dumpFlag adds the flag for a saved dump.
+func (s *source) dumpFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&s.dump, "dump", "", "a saved dump or support bundle, a `file`; - is a dump on stdin")
+}
+
+// manifestFlags adds the flags for a simulated agent.
+func (s *source) manifestFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&s.manifests, "manifests", nil, "simulate the `manifests` of a folder or file; may be repeated")
 	f.BoolVarP(&s.recursive, "recursive", "R", false, "read also the folders below a folder")
 	f.StringVar(&s.node, "node", "", "with --manifests: only the pods of this `node` have endpoints (default: every pod is local)")
-	f.StringVar(&s.server, "server", "", "ask one agent at a `URL`, like http://"+localAgent+" behind a port-forward")
+}
+
+// agentFlags adds the flags for a running or simulated agent.
+func (s *source) agentFlags(cmd *cobra.Command) {
+	s.manifestFlags(cmd)
+	cmd.Flags().StringVar(&s.server, "server", "", "ask one agent at a `URL`, like http://"+localAgent+" behind a port-forward")
 	cmd.MarkFlagsMutuallyExclusive("manifests", "server")
 	s.others = "--manifests asks something else"
 }
@@ -97,12 +104,8 @@ func (s *source) validate() error {
 // listed returns the kubeconfig of the cluster whose objects are the source, ""
 // for another source.
 func (s *source) listed() string {
-	bare := s.server == "" && s.dump == "" && len(s.manifests) == 0
-	if s.lists && s.cluster.loading.ExplicitPath == "" && (bare || s.cluster.overrides.CurrentContext != "") {
-		return clientcmd.NewDefaultClientConfigLoadingRules().GetDefaultFilename()
-	}
-	if s.lists {
-		return s.cluster.loading.ExplicitPath
+	if s.lists && s.bare() {
+		return s.cluster.loading.GetDefaultFilename()
 	}
 	return ""
 }
@@ -188,7 +191,7 @@ func (s *source) simulation(std cli.Streams) simulate.Options {
 // world returns the cluster of the source before the planned change.
 func (s *source) world(ctx context.Context, std cli.Streams) (whatif.World, error) {
 	if kubeconfig := s.listed(); len(s.manifests) > 0 || kubeconfig != "" {
-		return simulate.World(ctx, simulate.Options{Manifests: s.manifests, Namespace: s.defaultNamespace, Recursive: s.recursive, Kubeconfig: kubeconfig, Connect: s.cluster.config, Node: s.node, Stdin: std.In, Inputs: &s.inputs})
+		return simulate.World(ctx, simulate.Options{Manifests: s.manifests, Namespace: s.cluster.overrides.Context.Namespace, Recursive: s.recursive, Kubeconfig: kubeconfig, Connect: s.cluster.config, Node: s.node, Stdin: std.In, Inputs: &s.inputs})
 	}
 	d, _, err := s.read(ctx, std)
 	if err != nil {

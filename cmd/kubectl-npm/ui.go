@@ -56,10 +56,8 @@ Exit code: 0 it was interrupted, 1 bad input or an address that is in use, 2 wro
 	}
 	f := cmd.Flags()
 	f.StringVar(&listen, "listen", ui.DefaultListen, "`address` of the pages")
-	f.StringArrayVar(&s.manifests, "manifests", nil, "simulate the `manifests` of a folder or file; may be repeated")
-	f.BoolVarP(&s.recursive, "recursive", "R", false, "read also the folders below a folder")
-	f.StringVar(&s.node, "node", "", "")
-	f.StringVar(&s.dump, "dump", "", "a saved dump or support bundle, a `file`; - is a dump on stdin")
+	s.manifestFlags(cmd)
+	s.dumpFlag(cmd)
 	s.clusterFlags(cmd)
 	f.Lookup("node").Usage = "with --manifests: only the pods of this `node` have endpoints (default: every pod is local)"
 	cmd.MarkFlagsMutuallyExclusive("manifests", "dump")

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/tool/simulate"
+	"github.com/winnpm/winnpm/pkg/cli"
 )
 
 // TestUsageThatMisleads: what cannot be meant is wrong usage, before anything is read or asked:
@@ -23,7 +23,7 @@ func TestUsageThatMisleads(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errs := command(t, "", tc.args...)
-			require.Equal(t, simulate.ExitUsage, code)
+			require.Equal(t, cli.ExitUsage, code)
 			require.Empty(t, out)
 			require.Contains(t, errs, tc.says)
 		})
@@ -49,7 +49,7 @@ func TestOddQuestions(t *testing.T) {
 		"":                          "write FROM->TO:PORT/PROTO",
 	} {
 		code, out, errs := command(t, "", "trace", "-n", "x", "web-0", to, "--dump", "none.json")
-		require.Equal(t, simulate.ExitUsage, code, to)
+		require.Equal(t, cli.ExitUsage, code, to)
 		require.Empty(t, out)
 		require.Equal(t, 1, strings.Count(errs, "\n"), errs)
 		require.Contains(t, errs, `kubectl npm: trace "web-0 `+to+`": `+says)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/cli"
 )
 
 // TestWorkloadsSpeakForTheirPods: a matrix of workloads says for every pair of pods what one
@@ -50,14 +52,14 @@ func TestMatrixIsCountedFirst(t *testing.T) {
 	o := Options{Manifests: []string{"-"}, Matrix: []string{"80/TCP"}, All: true}
 	o.Stdin = strings.NewReader(thousands(2000))
 	code, stdout, stderr := once(t, o)
-	require.Equal(t, ExitBadInput, code)
+	require.Equal(t, cli.ExitBadInput, code)
 	require.Empty(t, stdout)
 	require.Equal(t, "npm: simulate: --matrix: 2001 pods are 4004001 pairs for each port, more than 4000000 in all: "+
 		"without --all it is one of workloads; else give --node, or ask kubectl npm trace for a pair\n", stderr)
 
 	o.All, o.Stdin = false, strings.NewReader(thousands(2000))
 	code, stdout, _ = once(t, o)
-	require.Equal(t, ExitOK, code)
+	require.Equal(t, cli.ExitOK, code)
 	require.Contains(t, stdout, "\nMATRIX 80/TCP, 2 workloads of 2001 pods: ")
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/printable"
@@ -22,34 +23,30 @@ import (
 	"github.com/winnpm/winnpm/tool/manifest"
 )
 
-// Exit codes of `kubectl npm simulate`.
-const (
-	ExitOK         = 0
-	ExitBadInput   = 1
-	ExitUsage      = 2
-	ExitIncomplete = 3 // something was left out or could not be programmed
-)
+// ExitIncomplete is the exit code when something was left out or could not be programmed. The other
+// codes of `kubectl npm simulate` are those of package cli.
+const ExitIncomplete = 3
 
 // firstList is how long a server may take for its first full list.
 const firstList = 15 * time.Second
 
 // Run prints the result of the first convergence, and returns the exit code. When that is
-// ExitBadInput or ExitUsage, one line on Options.Stderr says why, and nothing was printed.
+// cli.ExitBadInput or cli.ExitUsage, one line on Options.Stderr says why, and nothing was printed.
 func Run(ctx context.Context, o Options) int {
 	q, err := o.validate()
 	if err != nil {
 		complain(o, err)
-		return ExitUsage
+		return cli.ExitUsage
 	}
 	done, err := printResult(ctx, o, q)
 	if err != nil {
 		complain(o, err)
-		return ExitBadInput
+		return cli.ExitBadInput
 	}
 	if !done {
 		return ExitIncomplete
 	}
-	return ExitOK
+	return cli.ExitOK
 }
 
 // complain writes one printable line for each error.

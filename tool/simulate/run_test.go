@@ -21,6 +21,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/manifest"
 	"github.com/winnpm/winnpm/tool/matrix"
@@ -87,13 +88,13 @@ func TestGolden(t *testing.T) {
 		Trace: []string{"x/web->x/db:5432/TCP", "10.9.0.1->x/db:1/UDP", "x/db->8.8.8.8:53/UDP"},
 	}
 	code, text, stderr := once(t, o)
-	require.Equal(t, ExitOK, code)
+	require.Equal(t, cli.ExitOK, code)
 	require.Empty(t, stderr)
 	golden(t, "small.txt", text)
 
 	o.Output = "json"
 	code, text, stderr = once(t, o)
-	require.Equal(t, ExitOK, code)
+	require.Equal(t, cli.ExitOK, code)
 	require.Empty(t, stderr)
 	var indented bytes.Buffer
 	require.NoError(t, json.Indent(&indented, []byte(text), "", "  "))
@@ -104,7 +105,7 @@ func TestEmptyLists(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "ns.yaml"), []byte("{apiVersion: v1, kind: Namespace, metadata: {name: x}}"), 0o600))
 	code, stdout, _ := once(t, Options{Manifests: []string{dir}, Output: "json"})
-	require.Equal(t, ExitOK, code)
+	require.Equal(t, cli.ExitOK, code)
 	require.JSONEq(t, `{"sets":[],"endpoints":[],"verdicts":[],"calls":{"Network/Get":1,"Endpoint/Enumerate":1},"warnings":[]}`, stdout)
 }
 
@@ -132,33 +133,33 @@ func TestExitCodes(t *testing.T) {
 		code   int
 		stderr string // the line; "" for none
 	}{
-		{"fine", Options{Manifests: []string{small}}, ExitOK, ""},
-		{"skipped kind", Options{Manifests: []string{service}}, ExitOK, ""},
-		{"masked host bits", Options{Manifests: []string{hostBits}}, ExitOK, ""},
+		{"fine", Options{Manifests: []string{small}}, cli.ExitOK, ""},
+		{"skipped kind", Options{Manifests: []string{service}}, cli.ExitOK, ""},
+		{"masked host bits", Options{Manifests: []string{hostBits}}, cli.ExitOK, ""},
 		{"left out", Options{Manifests: []string{ipv6}}, ExitIncomplete, ""},
-		{"stdin", Options{Manifests: []string{"-"}, Stdin: strings.NewReader("{apiVersion: v1, kind: Namespace, metadata: {name: x}}")}, ExitOK, ""},
+		{"stdin", Options{Manifests: []string{"-"}, Stdin: strings.NewReader("{apiVersion: v1, kind: Namespace, metadata: {name: x}}")}, cli.ExitOK, ""},
 
-		{"broken YAML", Options{Manifests: []string{broken}}, ExitBadInput, broken},
-		{"unknown field", Options{Manifests: []string{unknown}}, ExitBadInput, unknown},
-		{"invalid CIDR", Options{Manifests: []string{invalid}}, ExitBadInput, invalid},
-		{"missing path", Options{Manifests: []string{dir + "/none"}}, ExitBadInput, dir + "/none"},
-		{"no kubeconfig", Options{Kubeconfig: dir + "/none"}, ExitBadInput, "kubeconfig " + dir + "/none: stat " + dir + "/none: no such file or directory"},
-		{"trace of nobody", Options{Manifests: []string{small}, Trace: []string{"x/web->x/nobody:1/TCP"}}, ExitBadInput,
+		{"broken YAML", Options{Manifests: []string{broken}}, cli.ExitBadInput, broken},
+		{"unknown field", Options{Manifests: []string{unknown}}, cli.ExitBadInput, unknown},
+		{"invalid CIDR", Options{Manifests: []string{invalid}}, cli.ExitBadInput, invalid},
+		{"missing path", Options{Manifests: []string{dir + "/none"}}, cli.ExitBadInput, dir + "/none"},
+		{"no kubeconfig", Options{Kubeconfig: dir + "/none"}, cli.ExitBadInput, "kubeconfig " + dir + "/none: stat " + dir + "/none: no such file or directory"},
+		{"trace of nobody", Options{Manifests: []string{small}, Trace: []string{"x/web->x/nobody:1/TCP"}}, cli.ExitBadInput,
 			"trace x/web->x/nobody: x/nobody cannot be asked about: there is no such pod"},
-		{"trace of a finished pod", Options{Manifests: []string{small}, Trace: []string{"x/job->x/web:1/TCP"}}, ExitBadInput,
+		{"trace of a finished pod", Options{Manifests: []string{small}, Trace: []string{"x/job->x/web:1/TCP"}}, cli.ExitBadInput,
 			"trace x/job->x/web: x/job cannot be asked about: the pod has finished, its address is given up"},
 
-		{"nothing to read", Options{}, ExitUsage, "nothing to simulate: give --manifests PATH or --kubeconfig FILE"},
-		{"both sources", Options{Manifests: []string{small}, Kubeconfig: "f"}, ExitUsage, "--manifests and --kubeconfig exclude each other: give one of them"},
-		{"output", Options{Manifests: []string{small}, Output: "xml"}, ExitUsage, `-o "xml": the output is text or json`},
-		{"matrix without protocol", Options{Manifests: []string{small}, Matrix: []string{"80"}}, ExitUsage, `--matrix "80": write PORT/PROTO, like 80/TCP`},
-		{"matrix port 0", Options{Manifests: []string{small}, Matrix: []string{"0/TCP"}}, ExitUsage, `--matrix "0/TCP": "0" is no port: a number from 1 to 65535 is`},
-		{"matrix port too large", Options{Manifests: []string{small}, Matrix: []string{"65536/TCP"}}, ExitUsage, `--matrix "65536/TCP": "65536" is no port: a number from 1 to 65535 is`},
-		{"matrix protocol", Options{Manifests: []string{small}, Matrix: []string{"80/ICMP"}}, ExitUsage, `--matrix "80/ICMP": "ICMP" is no protocol: TCP, UDP and SCTP are`},
-		{"trace form", Options{Manifests: []string{small}, Trace: []string{traced, "x/web"}}, ExitUsage, `--trace "x/web": write FROM->TO:PORT/PROTO, like shop/web->shop/db:5432/TCP`},
-		{"trace end", Options{Manifests: []string{small}, Trace: []string{"web->x/db:80/TCP"}}, ExitUsage, `--trace "web->x/db:80/TCP": "web" is neither namespace/pod nor an IPv4 address`},
-		{"trace IPv6", Options{Manifests: []string{small}, Trace: []string{"fd00::1->x/db:80/TCP"}}, ExitUsage, `--trace "fd00::1->x/db:80/TCP": fd00::1 is no IPv4 address; WinNPM judges IPv4 only`},
-		{"trace port", Options{Manifests: []string{small}, Trace: []string{"x/web->x/db:http/TCP"}}, ExitUsage, `--trace "x/web->x/db:http/TCP": "http" is no port: a number from 1 to 65535 is`},
+		{"nothing to read", Options{}, cli.ExitUsage, "nothing to simulate: give --manifests PATH or --kubeconfig FILE"},
+		{"both sources", Options{Manifests: []string{small}, Kubeconfig: "f"}, cli.ExitUsage, "--manifests and --kubeconfig exclude each other: give one of them"},
+		{"output", Options{Manifests: []string{small}, Output: "xml"}, cli.ExitUsage, `-o "xml": the output is text or json`},
+		{"matrix without protocol", Options{Manifests: []string{small}, Matrix: []string{"80"}}, cli.ExitUsage, `--matrix "80": write PORT/PROTO, like 80/TCP`},
+		{"matrix port 0", Options{Manifests: []string{small}, Matrix: []string{"0/TCP"}}, cli.ExitUsage, `--matrix "0/TCP": "0" is no port: a number from 1 to 65535 is`},
+		{"matrix port too large", Options{Manifests: []string{small}, Matrix: []string{"65536/TCP"}}, cli.ExitUsage, `--matrix "65536/TCP": "65536" is no port: a number from 1 to 65535 is`},
+		{"matrix protocol", Options{Manifests: []string{small}, Matrix: []string{"80/ICMP"}}, cli.ExitUsage, `--matrix "80/ICMP": "ICMP" is no protocol: TCP, UDP and SCTP are`},
+		{"trace form", Options{Manifests: []string{small}, Trace: []string{traced, "x/web"}}, cli.ExitUsage, `--trace "x/web": write FROM->TO:PORT/PROTO, like shop/web->shop/db:5432/TCP`},
+		{"trace end", Options{Manifests: []string{small}, Trace: []string{"web->x/db:80/TCP"}}, cli.ExitUsage, `--trace "web->x/db:80/TCP": "web" is neither namespace/pod nor an IPv4 address`},
+		{"trace IPv6", Options{Manifests: []string{small}, Trace: []string{"fd00::1->x/db:80/TCP"}}, cli.ExitUsage, `--trace "fd00::1->x/db:80/TCP": fd00::1 is no IPv4 address; WinNPM judges IPv4 only`},
+		{"trace port", Options{Manifests: []string{small}, Trace: []string{"x/web->x/db:http/TCP"}}, cli.ExitUsage, `--trace "x/web->x/db:http/TCP": "http" is no port: a number from 1 to 65535 is`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			code, stdout, stderr := once(t, tc.o)
@@ -180,13 +181,13 @@ func TestExitCodes(t *testing.T) {
 		cancel()
 		var out, errs bytes.Buffer
 		o := Options{Manifests: []string{small}, Stdout: &out, Stderr: &errs}
-		require.Equal(t, ExitBadInput, Run(ctx, o))
+		require.Equal(t, cli.ExitBadInput, Run(ctx, o))
 		require.Equal(t, "npm: simulate: interrupted before the first convergence\n", errs.String())
 	})
 	t.Run("closed output", func(t *testing.T) {
 		var errs bytes.Buffer
 		o := Options{Manifests: []string{small}, Stdout: closed{}, Stderr: &errs}
-		require.Equal(t, ExitBadInput, Run(t.Context(), o))
+		require.Equal(t, cli.ExitBadInput, Run(t.Context(), o))
 		require.Equal(t, "npm: simulate: closed\n", errs.String())
 	})
 }
@@ -197,7 +198,7 @@ func (closed) Write([]byte) (int, error) { return 0, errors.New("closed") }
 
 func TestExamples(t *testing.T) {
 	code, d := onceJSON(t, Options{Manifests: []string{"../../examples/shop"}, Matrix: []string{"80/TCP"}, All: true})
-	require.Equal(t, ExitOK, code)
+	require.Equal(t, cli.ExitOK, code)
 	require.Empty(t, d.Warnings)
 	n := 0
 	for _, e := range d.Endpoints {
@@ -215,7 +216,7 @@ func TestWarningsOfTheLoaderCome(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "m.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: s}}"), 0o600))
 	code, d := onceJSON(t, Options{Manifests: []string{file}})
-	require.Equal(t, ExitOK, code)
+	require.Equal(t, cli.ExitOK, code)
 	require.Len(t, d.Warnings, 1)
 	require.Equal(t, "ConfigMap", d.Warnings[0].Kind)
 	require.Equal(t, state.Reason(manifest.SkippedKind), d.Warnings[0].Reason)
@@ -259,7 +260,7 @@ func TestManyPodsAreQuick(t *testing.T) {
 	b.WriteString("{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: 2000, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}\n---\n")
 	b.WriteString("{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p}, spec: {podSelector: {}}}\n")
 	code, d := onceJSON(t, Options{Manifests: []string{"-"}, Stdin: strings.NewReader(b.String())})
-	require.Equal(t, ExitOK, code)
+	require.Equal(t, cli.ExitOK, code)
 	require.Len(t, d.Endpoints, 2000)
 	require.Equal(t, 2000, d.Calls["ACL/Add"])
 	require.Equal(t, 1, d.Calls["Endpoint/Enumerate"])

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/manifest"
 )
@@ -43,7 +44,7 @@ func TestTiers(t *testing.T) {
 	} {
 		t.Run(c.trace, func(t *testing.T) {
 			code, d := onceJSON(t, Options{Manifests: []string{tiers}, Trace: []string{c.trace}})
-			require.Equal(t, ExitOK, code)
+			require.Equal(t, cli.ExitOK, code)
 			require.Empty(t, d.Warnings)
 			v := d.Verdicts[0]
 			require.Equal(t, c.allowed, *v.Allowed)
@@ -72,7 +73,7 @@ func TestWarningsOfClusterPolicies(t *testing.T) {
 	}{
 		{"domain names", "{domainNames: [example.com]}", ExitIncomplete, "UnsupportedPeer"},
 		{"IPv6", "{networks: ['2001:db8::/32']}", ExitIncomplete, "IPv6Peer"},
-		{"host bits", "{networks: [10.1.2.3/8]}", ExitOK, "HostBitsMasked"},
+		{"host bits", "{networks: [10.1.2.3/8]}", cli.ExitOK, "HostBitsMasked"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			text := "{apiVersion: policy.networking.k8s.io/v1alpha2, kind: ClusterNetworkPolicy, metadata: {name: p}, " +

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -106,7 +107,7 @@ func TestVerdicts(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.o.Manifests = []string{small}
 			code, d := onceJSON(t, tc.o)
-			require.Equal(t, ExitOK, code)
+			require.Equal(t, cli.ExitOK, code)
 			require.Equal(t, tc.want, rows(d.Verdicts))
 		})
 	}
@@ -284,12 +285,12 @@ func TestGridOfManyPodsIsASummary(t *testing.T) {
 		"{apiVersion: v1, kind: Pod, metadata: {name: apart}, spec: {containers: [{name: c, image: i}]}}\n---\n"+
 		"{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p}, spec: {podSelector: {matchLabels: {a: b}}, ingress: [{from: [{podSelector: {matchLabels: {a: b}}}]}]}}\n", gridColumns)
 	code, stdout, _ := once(t, Options{Manifests: []string{"-"}, Stdin: strings.NewReader(text), Matrix: []string{"80/TCP"}})
-	require.Equal(t, ExitOK, code)
+	require.Equal(t, cli.ExitOK, code)
 	require.Contains(t, stdout, "\nMATRIX 80/TCP, 2 workloads of 81 pods: ")
 	require.Contains(t, stdout, "\n   1 default/apart  .  I\n   2 default/d      +  +\n")
 
 	code, stdout, _ = once(t, Options{Manifests: []string{"-"}, Stdin: strings.NewReader(text), Matrix: []string{"80/TCP"}, All: true})
-	require.Equal(t, ExitOK, code)
+	require.Equal(t, cli.ExitOK, code)
 	require.Contains(t, stdout, "\n  default/apart  + 0  E 0  I 80  X 0\n")
 	require.Contains(t, stdout, "\n  default/d-0    + 80  E 0  I 0  X 0\n")
 }
